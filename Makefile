@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# FanStore's build. `make` builds; `make V=1` shows the commands; `make help` lists the targets.
+# Variants build in directories of their own: make SAN=address,undefined | SAN=thread -> build/<variant>/
+
+CC ?= gcc
+MPICC ?= mpicc
+SAN ?=
+WERROR ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+empty :=
+comma := ,
+B := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+O := $(B)/obj
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
+        -Wvla -Wpointer-arith $(if $(WERROR),-Werror)
+CFLAGS ?= -O2 -g
+BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Iinclude -Ilibfanstore $(WARN) -fPIC -fvisibility=hidden -pthread \
+               -fno-strict-aliasing -fno-semantic-interposition -ffunction-sections -fdata-sections -MMD -MP
+ifneq ($(SAN),)
+BASE_CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=$(SAN)
+endif
+
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-7s %s\n'
+endif
+
+# The stack, lowest first (docs/design.md; tests/lint/layers.sh holds the includes to it).
+COMMON_MODULES := util codec format index ipc cache
+COMMON_SRC := $(foreach m,$(COMMON_MODULES),$(wildcard libfanstore/$(m)/*.c))
+CLIENT_SRC := $(wildcard libfanstore/client/*.c)
+PRELOAD_SRC := $(wildcard libfanstore/preload/*.c) $(wildcard libfanstore/preload/*.S)
+DAEMON_SRC := $(wildcard libfanstore/daemon/*.c)
+MPI_SRC := $(wildcard libfanstore/daemon/mpi/*.c)
+PREPARE_SRC := $(wildcard fs-prepare/*.c)
+FANSTORED_SRC := fs-launch/fanstored.c
+LAUNCH_SRC := $(filter-out $(FANSTORED_SRC),$(wildcard fs-launch/*.c))
+
+obj = $(patsubst %,$(O)/%.o,$(basename $(1)))
+COMMON_OBJ := $(call obj,$(COMMON_SRC))
+CLIENT_OBJ := $(call obj,$(CLIENT_SRC))
+PRELOAD_OBJ := $(call obj,$(PRELOAD_SRC))
+DAEMON_OBJ := $(call obj,$(DAEMON_SRC))
+MPI_OBJ := $(call obj,$(MPI_SRC))
+PREPARE_OBJ := $(call obj,$(PREPARE_SRC))
+LAUNCH_OBJ := $(call obj,$(LAUNCH_SRC))
+FANSTORED_OBJ := $(call obj,$(FANSTORED_SRC))
+
+# lz4 is linked statically with its symbols hidden: the training process may bring its own.
+LZ4 := -l:liblz4.a
+LIB := $(B)/lib/libfanstore.so
+BINS := $(B)/bin/fs-prepare $(B)/bin/fs-launch $(B)/bin/fanstored
+
+.DEFAULT_GOAL := all
+.PHONY: all lib clean help
+all: lib $(BINS)
+lib: $(LIB)
+
+$(LIB): $(COMMON_OBJ) $(CLIENT_OBJ) $(PRELOAD_OBJ) libfanstore/preload/exports.map
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) $(LDFLAGS) -Wl,--version-script=libfanstore/preload/exports.map \
+	  -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,-z,relro -Wl,--gc-sections -Wl,-soname,libfanstore.so $(LZ4) -ldl -pthread
+
+$(B)/bin/fs-prepare: $(PREPARE_OBJ) $(COMMON_OBJ)
+$(B)/bin/fs-launch: $(LAUNCH_OBJ) $(COMMON_OBJ)
+$(B)/bin/fs-prepare $(B)/bin/fs-launch:
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -pthread
+
+$(B)/bin/fanstored: $(FANSTORED_OBJ) $(DAEMON_OBJ) $(MPI_OBJ) $(COMMON_OBJ)
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(MPICC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -pthread
+
+$(O)/libfanstore/daemon/mpi/%.o: libfanstore/daemon/mpi/%.c
+	$(say) MPICC $<
+	@mkdir -p $(@D)
+	$(Q)$(MPICC) $(CFLAGS) $(BASE_CFLAGS) -c -o $@ $<
+$(O)/%.o: %.c
+	$(say) CC $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(BASE_CFLAGS) -c -o $@ $<
+$(O)/%.o: %.S
+	$(say) AS $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -Iinclude -Ilibfanstore -c -o $@ $<
+
+clean: ## remove build/
+	$(Q)rm -rf build
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' Makefile tests/tests.mk bench/bench.mk 2>/dev/null | sed 's/:.*## /\t/' | expand -t 14
+
+-include tests/tests.mk
+-include bench/bench.mk
+-include $(shell find $(O) -name '*.d' 2>/dev/null)

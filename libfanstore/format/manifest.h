@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The manifest: the text file whose presence makes a directory a dataset. Read by the tools, fs-launch, fanstored
+ * and by every preloaded process that works without a daemon. Parser errors come with one line for the user.
+ */
+#ifndef FS_FORMAT_MANIFEST_H
+#define FS_FORMAT_MANIFEST_H
+
+#include <limits.h>
+
+#include "fanstore/format.h"
+#include "util/base.h"
+
+struct fs_manifest {
+  uint32_t version;
+  uint8_t dataset_id[16];
+  char mount[PATH_MAX]; /* default mount: absolute, normalised */
+  char codec[32];       /* as given to --codec */
+  uint32_t block_size;
+  uint32_t partitions;
+  uint64_t files, dirs, symlinks;
+  uint64_t plain_bytes, stored_bytes;
+  uint64_t index_size; /* of the file "index" */
+  uint64_t index_xxh3; /* of all its bytes */
+};
+/* The sizes and checksums of the partitions are in the index (struct fs_part_rec). */
+
+/* Parses text of n bytes. 0, or -EINVAL / -EPROTONOSUPPORT (newer version) / -EBADMSG (checksum), and `why` filled. */
+fs_err fs_manifest_parse(const char *text, size_t n, struct fs_manifest *m, char *why, size_t why_size);
+/* Writes the text form; returns its length or -ENOSPC. */
+fs_ssize fs_manifest_format(const struct fs_manifest *m, char *out, size_t size);
+/* Reads DATASET/manifest. Errors as above, -ENOENT with "DATASET: no such dataset ..." in why. */
+fs_err fs_manifest_load(const char *dataset, struct fs_manifest *m, char *why, size_t why_size);
+
+/* Checks the header page of a partition against what the index says of it. 0, -EBADMSG, -EPROTONOSUPPORT. */
+fs_err fs_part_header_check(const void *page, size_t n, uint32_t number, const struct fs_part_rec *rec,
+                            const uint8_t dataset_id[16], char *why, size_t why_size);
+/* Fills a header page of FS_PART_HEADER_SIZE bytes. */
+void fs_part_header_make(void *page, uint32_t number, const struct fs_part_rec *rec, const uint8_t dataset_id[16]);
+
+#endif

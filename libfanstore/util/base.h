@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What every file includes: the error type, scope cleanups, small macros. No state, no locks.
+ *
+ * Errors: functions return 0 (or a count) or a negative errno, through fs_err, fs_ssize or fs_fd. Only
+ * libfanstore/preload sets errno.
+ */
+#ifndef FS_UTIL_BASE_H
+#define FS_UTIL_BASE_H
+
+#include <errno.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef int fs_err;       /* 0, or a negative errno */
+typedef int64_t fs_ssize; /* a count, or a negative errno */
+typedef int fs_fd;        /* a file descriptor, or a negative errno */
+
+#define FS_LIKELY(x) __builtin_expect(!!(x), 1)
+#define FS_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define FS_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define FS_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define FS_EXPORT __attribute__((visibility("default")))
+#define FS_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+
+#define FS_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define FS_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+static inline uint64_t fs_round_up(uint64_t n, uint64_t pow2) {
+  return (n + pow2 - 1) & ~(pow2 - 1);
+}
+static inline bool fs_is_pow2(uint64_t n) {
+  return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* Scope cleanups: FS_AUTO_CLOSE int fd = ...; FS_AUTO_FREE char *p = ...; take the value out with FS_MOVE. */
+void fs_cleanup_close(int *fd);
+void fs_cleanup_free(void *p);
+#define FS_AUTO_CLOSE __attribute__((cleanup(fs_cleanup_close)))
+#define FS_AUTO_FREE __attribute__((cleanup(fs_cleanup_free)))
+#define FS_MOVE_FD(fd)                                                                                                 \
+  ({                                                                                                                   \
+    int fs_fd_ = (fd);                                                                                                 \
+    (fd) = -1;                                                                                                         \
+    fs_fd_;                                                                                                            \
+  })
+#define FS_MOVE_PTR(p)                                                                                                 \
+  ({                                                                                                                   \
+    __typeof__(p) fs_p_ = (p);                                                                                         \
+    (p) = NULL;                                                                                                        \
+    fs_p_;                                                                                                             \
+  })
+
+#endif

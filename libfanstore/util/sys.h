@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * System calls that go straight to the kernel: no libc wrapper (the preload library replaces those), no errno,
+ * no cancellation point. They return the kernel's value: a result or a negative errno. Safe in signal handlers,
+ * in a vfork child and before the library is initialised.
+ */
+#ifndef FS_UTIL_SYS_H
+#define FS_UTIL_SYS_H
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "util/base.h"
+
+#if defined(__x86_64__)
+static inline long fs_syscall6(long n, long a, long b, long c, long d, long e, long f) {
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  long ret;
+  __asm__ volatile("syscall"
+                   : "=a"(ret)
+                   : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return ret;
+}
+#elif defined(__aarch64__)
+static inline long fs_syscall6(long n, long a, long b, long c, long d, long e, long f) {
+  register long x8 __asm__("x8") = n;
+  register long x0 __asm__("x0") = a;
+  register long x1 __asm__("x1") = b;
+  register long x2 __asm__("x2") = c;
+  register long x3 __asm__("x3") = d;
+  register long x4 __asm__("x4") = e;
+  register long x5 __asm__("x5") = f;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+  return x0;
+}
+#else
+#error "FanStore knows the system call convention of x86-64 and aarch64 only"
+#endif
+
+#define FS_SYS1(n, a) fs_syscall6(n, (long)(a), 0, 0, 0, 0, 0)
+#define FS_SYS2(n, a, b) fs_syscall6(n, (long)(a), (long)(b), 0, 0, 0, 0)
+#define FS_SYS3(n, a, b, c) fs_syscall6(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define FS_SYS4(n, a, b, c, d) fs_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define FS_SYS5(n, a, b, c, d, e) fs_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
+#define FS_SYS6(n, a, b, c, d, e, f) fs_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+static inline fs_fd fs_sys_openat(int dirfd, const char *path, int flags, mode_t mode) {
+  return (fs_fd)FS_SYS4(SYS_openat, dirfd, path, flags, mode);
+}
+static inline fs_err fs_sys_close(int fd) {
+  return (fs_err)FS_SYS1(SYS_close, fd);
+}
+static inline fs_ssize fs_sys_read(int fd, void *buf, size_t n) {
+  return FS_SYS3(SYS_read, fd, buf, n);
+}
+static inline fs_ssize fs_sys_write(int fd, const void *buf, size_t n) {
+  return FS_SYS3(SYS_write, fd, buf, n);
+}
+static inline fs_ssize fs_sys_pread(int fd, void *buf, size_t n, uint64_t off) {
+  return FS_SYS4(SYS_pread64, fd, buf, n, off);
+}
+static inline fs_ssize fs_sys_pwrite(int fd, const void *buf, size_t n, uint64_t off) {
+  return FS_SYS4(SYS_pwrite64, fd, buf, n, off);
+}
+/* The kernel's newfstatat on x86-64 and aarch64 fills glibc's struct stat. */
+static inline fs_err fs_sys_fstatat(int dirfd, const char *path, struct stat *st, int flags) {
+  return (fs_err)FS_SYS4(SYS_newfstatat, dirfd, path, st, flags);
+}
+static inline fs_err fs_sys_fstat(int fd, struct stat *st) {
+  return (fs_err)FS_SYS2(SYS_fstat, fd, st);
+}
+static inline int64_t fs_sys_fcntl(int fd, int cmd, long arg) {
+  return FS_SYS3(SYS_fcntl, fd, cmd, arg);
+}
+static inline void *fs_sys_mmap(void *addr, size_t n, int prot, int flags, int fd, uint64_t off) {
+  return (void *)FS_SYS6(SYS_mmap, addr, n, prot, flags, fd, off); /* (unsigned long)ret > -4096ul: an error */
+}
+static inline bool fs_sys_mmap_failed(const void *p) {
+  return (unsigned long)p > -4096ul;
+}
+static inline fs_err fs_sys_munmap(void *addr, size_t n) {
+  return (fs_err)FS_SYS2(SYS_munmap, addr, n);
+}
+static inline pid_t fs_sys_getpid(void) {
+  return (pid_t)FS_SYS1(SYS_getpid, 0);
+}
+static inline pid_t fs_sys_gettid(void) {
+  return (pid_t)FS_SYS1(SYS_gettid, 0);
+}
+
+/* Waits on or wakes a futex that other processes share. wait: 0, -EAGAIN (value differs), -ETIMEDOUT, -EINTR. */
+fs_err fs_futex_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
+void fs_futex_wake(_Atomic uint32_t *word, int count);
+
+/* CLOCK_MONOTONIC in nanoseconds, through the vDSO. */
+uint64_t fs_now_ns(void);
+
+/* Reads or writes all of it, going on after EINTR and short counts. read: 0, -EIO at an early end of file, or the
+ * error. */
+fs_err fs_pread_full(int fd, void *buf, size_t n, uint64_t off);
+fs_err fs_pwrite_full(int fd, const void *buf, size_t n, uint64_t off);
+fs_err fs_write_full(int fd, const void *buf, size_t n);
+
+#endif
