@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A client's mounts and the bytes of their files: which datasets this process sees, attaching to the node's
+ * daemon, and reading a range of a file from wherever its blocks are (local partition, node cache, peer through the
+ * daemon, shared copy). Used by client/files and preload; tested with no preload.
+ *
+ * Everything is lazy and may be called first from any thread, a signal handler, or a forked child. The read path
+ * takes no lock, allocates nothing and sets no errno; raw system calls only. Where two threads race to open
+ * something, one wins and the other's is dropped.
+ */
+#ifndef FS_CLIENT_DATA_H
+#define FS_CLIENT_DATA_H
+
+#include "index/index.h"
+#include "ipc/layout.h"
+#include "util/base.h"
+
+struct fs_mount; /* opaque but for the accessors below */
+
+/* Reads the environment once (cheap; a constructor may call it). Number of mounts: 0 when nothing is configured. */
+uint32_t fs_mounts(void);
+/* Normalised mount path of mount i, and its length. Known without attaching unless the dataset's manifest names it. */
+const char *fs_mount_path(uint32_t i, size_t *len);
+/* The index of mount i, attaching on first use. NULL with *err set when it cannot be had (the calls then fail with it).
+ */
+const struct fs_index *fs_mount_index(uint32_t i, fs_err *err);
+/* st_dev of everything below mount i. */
+dev_t fs_mount_dev(uint32_t i);
+bool fs_mounts_read_only(void);
+
+/*
+ * Reads up to n bytes at off of a regular file into buf. Count (short only at the end of the file), or -EIO, -EFAULT,
+ * -EUCLEAN. *place (may be NULL) is where the first block came from. buf may be any memory of the caller's; a bad
+ * pointer is -EFAULT where the kernel would say so for large reads too (the small-read fast path may fault).
+ */
+fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint64_t off, enum fs_place *place);
+
+/*
+ * A file descriptor (owned by the library, CLOEXEC, do not close) and an offset in it where [off, off + len) of
+ * the file can be mapped with page granularity: a page-aligned raw file in a local partition, else the materialised
+ * copy. off is page-aligned. Bytes after the file's end up to the page's end are zero. *temporary is set when the
+ * descriptor is to be closed by the caller after mmap.
+ */
+fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, int *fd, uint64_t *fd_off,
+                   bool *temporary);
+
+/* A new read-only kernel descriptor (CLOEXEC) of a real file with the entry's content, at offset 0: for exec, fds
+   0-2, sendfile and programs without the preload. Shared by the node where a daemon runs; anonymous else. */
+fs_fd fs_data_materialize(uint32_t mount, uint32_t entry);
+
+/* Starts fetching what is not local of [off, off + n); returns at once. */
+void fs_data_prefetch(uint32_t mount, uint32_t entry, uint64_t off, uint64_t n);
+
+/* Adds to a counter of this client (enum fs_counter + place). */
+void fs_count(unsigned counter, uint64_t n);
+
+/* In a forked child, before anything else: drops the parent's attachment and populated chunks. Async-signal-safe. */
+void fs_data_forked(void);
+/* Is this descriptor one of the library's own (to be shielded from close, closefrom and the like)? */
+bool fs_data_owns_fd(int fd);
+/* Moves a descriptor to the library's own range (>= 1000 where the limit allows), CLOEXEC, and marks it owned.
+   The new number; the old is closed. */
+fs_fd fs_data_adopt_fd(int fd);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lines between fs-launch and the daemons, over mpirun's own stdin and stdout forwarding (so they work
+ * wherever mpirun does). Each line is "@fs VERB KEY=VALUE ...\n", at most FS_CONTROL_LINE bytes; values are escaped
+ * so that they hold no space and no newline ("%XX"). Whatever does not begin with "@fs " is a program's noise.
+ *
+ * daemon -> launcher (stdout of every rank)
+ *   hello rank=K host=H pid=P job=J free=BYTES          once MPI is up and the local directory usable
+ *   have rank=K dataset=D parts=0,4-7,12                what is already staged and stamped there (one per dataset)
+ *   stage rank=K done=BYTES total=BYTES                 progress, at most a few times a second
+ *   ready rank=K staged=BYTES reused=BYTES              serving
+ *   warn rank=K text=...   fail rank=K text=...         fail: this daemon cannot start; the job is over
+ *   stats rank=K key=value ...                          counters (see docs/messages.md); last before bye
+ *   bye rank=K
+ * launcher -> rank 0 (stdin), which passes each on to all ranks
+ *   place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.', '-' none, '*' all
+ *   go                                                  placement complete: stage, then serve
+ *   stop [purge=1]                                      drain, report, clean up, exit (end of file means the same)
+ */
+#ifndef FS_IPC_CONTROL_H
+#define FS_IPC_CONTROL_H
+
+#include "util/base.h"
+
+#define FS_CONTROL_LINE 4096u
+
+struct fs_control {
+  char line[FS_CONTROL_LINE]; /* cut into words in place */
+  const char *verb;
+  struct {
+    const char *key;
+    char *value; /* unescaped */
+  } pair[64];
+  unsigned pairs;
+};
+
+/* Parses one line (without or with its newline). 0, or -EINVAL when it is not a well-formed control line. */
+fs_err fs_control_parse(const char *line, size_t n, struct fs_control *c);
+const char *fs_control_get(const struct fs_control *c, const char *key); /* NULL when absent */
+fs_err fs_control_get_u64(const struct fs_control *c, const char *key, uint64_t *out);
+/* Builds a line: begin, add pairs, end (adds the newline). Return 0 or -ENOSPC; len is the line's length so far. */
+struct fs_control_line {
+  char text[FS_CONTROL_LINE];
+  size_t len;
+};
+fs_err fs_control_begin(struct fs_control_line *l, const char *verb);
+fs_err fs_control_add(struct fs_control_line *l, const char *key, const char *value);
+fs_err fs_control_add_u64(struct fs_control_line *l, const char *key, uint64_t value);
+fs_err fs_control_end(struct fs_control_line *l);
+
+#endif

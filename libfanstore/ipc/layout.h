@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that a node's daemon and its clients share, all of it memfds handed over at attach (ipc/handover.h):
+ *
+ *   ctl      struct fs_ctl      written by the daemon, read-only for clients (sealed)
+ *   slab     cache/cache.h      written by the daemon, read-only for clients (sealed)
+ *   heat     one byte a line    written by all; a hint for eviction, harmless when wrong
+ *   channel  struct fs_channel  one per client process; written by that client and the daemon
+ *
+ * A client is a process. A forked child makes its own channel at its first use; threads share their process's.
+ * A channel dies with its client's socket; the daemon then drops its pins and requests and keeps its counters.
+ * docs/shared-memory.md gives the protocol: who writes each word, in which order, and what a dead process leaves.
+ * The daemon believes nothing that it reads from a channel without a bounds check.
+ */
+#ifndef FS_IPC_LAYOUT_H
+#define FS_IPC_LAYOUT_H
+
+#include <assert.h>
+#include <limits.h>
+
+#include "util/base.h"
+
+#define FS_IPC_VERSION 1u
+#define FS_CTL_MAGIC 0x4c54435346000001ull
+#define FS_CHANNEL_MAGIC 0x4e48435346000001ull
+#define FS_MAX_DATASETS 16u
+#define FS_MAX_NODES 4096u
+#define FS_MAX_OWNERS 6u
+
+/* Where a partition is. Made by fs-launch, published by every daemon; nothing else computes a placement. */
+struct fs_placement {
+  uint16_t owner[FS_MAX_OWNERS]; /* ranks that have it staged, the preferred first; this node first when LOCAL */
+  uint8_t owners;                /* 0: only on shared storage */
+  uint8_t flags;
+  uint16_t reserved;
+};
+static_assert(sizeof(struct fs_placement) == 16, "fs_placement is 16 bytes");
+#define FS_PLACE_LOCAL 0x1u /* staged on this node: the file is fs_ctl_dataset.local/part-NNNNN */
+
+struct fs_ctl_dataset {
+  char mount[PATH_MAX];  /* normalised */
+  char source[PATH_MAX]; /* the dataset on shared storage: the last resort */
+  char local[PATH_MAX];  /* this node's directory: index, part-NNNNN */
+  uint8_t id[16];
+  uint32_t partitions;
+  uint32_t placement; /* number of its first record in the placement table */
+};
+
+struct fs_ctl {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t node; /* this node's rank */
+  uint32_t nodes;
+  uint32_t datasets;
+  uint64_t size;        /* of the whole segment */
+  uint64_t deadline_ns; /* a client gives up a request after this and goes to the shared copy */
+  uint64_t placements;  /* offset of struct fs_placement[] in the segment */
+  uint64_t nplacements;
+  uint32_t flags; /* FS_CTL_* */
+  uint32_t reserved;
+  char spill[PATH_MAX];                      /* directory for materialised files, on this node's local storage */
+  alignas(64) _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC, by the MPI thread at least every 100 ms */
+  alignas(64) _Atomic uint32_t asleep;       /* 1: the MPI thread waits in poll; write the doorbell after posting */
+  _Atomic uint32_t stopping;                 /* 1: no new requests, the job ends */
+  alignas(64) struct fs_ctl_dataset dataset[FS_MAX_DATASETS];
+};
+#define FS_CTL_READ_ONLY 0x1u
+
+/* A heartbeat older than this means that the daemon hangs: go round it. */
+#define FS_HEARTBEAT_STALE_NS 2000000000ull
+
+/*
+ * Requests. A thread of the client claims a slot by its bit in `claimed` (compare and swap), fills it, sets state
+ * to POSTED (release), sets the bit in `posted` (release), then, when ctl.asleep, writes 1 to the doorbell eventfd.
+ * The MPI thread takes all of `posted` by exchange with 0, and answers by: pin[i] = line + 1; result, line;
+ * state = DONE (release); futex wake on state. The client copies out of the line, sets pin[i] = 0, state = FREE,
+ * and clears its claim. A client that gives up sets state POSTED -> ABANDONED by compare and swap (else it is DONE
+ * after all), and leaves the claim: the daemon, when it would answer, sets FREE and clears the claim.
+ */
+#define FS_CHANNEL_SLOTS 64u
+enum fs_req_state { FS_REQ_FREE = 0, FS_REQ_POSTED = 1, FS_REQ_DONE = 2, FS_REQ_ABANDONED = 3 };
+enum fs_req_flags { FS_REQ_PREFETCH = 1 }; /* nobody waits: the daemon frees the slot itself */
+
+struct fs_req {
+  _Atomic uint32_t state;
+  uint32_t flags;
+  uint64_t key; /* FS_CACHE_KEY(dataset, block key) */
+  int32_t err;  /* 0, or a negative errno: the block cannot be had from any node (go to the shared copy) */
+  uint32_t line;
+  uint32_t hit; /* DONE without a fetch for this request: it was in the cache */
+  uint32_t reserved[9];
+};
+static_assert(sizeof(struct fs_req) == 64, "a request is a cache line");
+
+/* Where bytes came from, and the counters that a client keeps in its channel. */
+enum fs_place { FS_PLACE_IS_LOCAL, FS_PLACE_IS_CACHE, FS_PLACE_IS_REMOTE, FS_PLACE_IS_SHARED, FS_PLACE_COUNT };
+enum fs_counter {
+  FS_C_OPENS,                                    /* opens of regular files */
+  FS_C_STATS,                                    /* stat calls of any kind */
+  FS_C_FILES,                                    /* + place: open files by where their first read was served */
+  FS_C_BYTES = FS_C_FILES + FS_PLACE_COUNT,      /* + place: plain bytes given to the caller */
+  FS_C_BLOCKS = FS_C_BYTES + FS_PLACE_COUNT,     /* + place: block accesses */
+  FS_C_FALLBACKS = FS_C_BLOCKS + FS_PLACE_COUNT, /* blocks taken from the shared copy after an owner failed */
+  FS_C_ERRORS,                                   /* reads that ended in EIO */
+  FS_C_MATERIALIZED,                             /* files written out whole for mmap or exec */
+  FS_C_COUNT
+};
+
+struct fs_channel {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t pid;
+  alignas(64) _Atomic uint64_t posted;
+  alignas(64) _Atomic uint64_t claimed;
+  alignas(64) struct fs_req req[FS_CHANNEL_SLOTS];
+  /* Line + 1 that slot i reads from the slab, 0 for none; a cache hit uses a claimed slot's pin without a request. */
+  alignas(64) _Atomic uint32_t pin[FS_CHANNEL_SLOTS];
+  alignas(64) _Atomic uint64_t counter[FS_C_COUNT];
+};
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The environment between fs-launch and the preloaded library, the run directory, and which node a process is on.
+ * No allocation; raw system calls only; callable from a library constructor.
+ *
+ *   FANSTORE_DATASET, FANSTORE_MOUNT   lists of equal length (util.h, fs_list_next): datasets and their mounts; an
+ *                                      empty or missing mount means the dataset's own
+ *   FANSTORE_RUN                       run directory of this job on this host; unset: no daemon
+ *   FANSTORE_NODE                      this process's node (rank)
+ *   FANSTORE_EMULATE                   number of nodes emulated on this host, when more than one
+ *   FANSTORE_SPILL                     without a daemon: directory for materialised files (else TMPDIR, else /tmp)
+ *   FANSTORE_STATE                     number of the inherited descriptor of the shared open-file table
+ *   FANSTORE_READ_ONLY                 "1": every write below a mount is EROFS
+ *
+ * Run directory: <base>/fanstore-<uid>/<job>/ (both 0700) with base = TMPDIR, else /tmp, on each host. It holds
+ *   node-<rank>.lock    flock'ed by the daemon for its life
+ *   node-<rank>.sock    the daemon's socket, there when the node is ready
+ */
+#ifndef FS_IPC_NODE_H
+#define FS_IPC_NODE_H
+
+#include "util/base.h"
+
+#define FS_ENV_DATASET "FANSTORE_DATASET"
+#define FS_ENV_MOUNT "FANSTORE_MOUNT"
+#define FS_ENV_RUN "FANSTORE_RUN"
+#define FS_ENV_NODE "FANSTORE_NODE"
+#define FS_ENV_EMULATE "FANSTORE_EMULATE"
+#define FS_ENV_SPILL "FANSTORE_SPILL"
+#define FS_ENV_STATE "FANSTORE_STATE"
+#define FS_ENV_READ_ONLY "FANSTORE_READ_ONLY"
+
+/* <base>/fanstore-<uid>, or with job <base>/fanstore-<uid>/<job>. Length or -ENAMETOOLONG. */
+fs_ssize fs_run_dir(const char *job, char *out, size_t size);
+/* <run>/node-<rank>.sock */
+fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size);
+
+enum fs_node_source { FS_NODE_NAMED, FS_NODE_BY_RANK, FS_NODE_DEFAULT };
+/*
+ * The node of this process: FANSTORE_NODE; else, with FANSTORE_EMULATE = N, the first set of
+ * OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID, RANK, LOCAL_RANK, modulo N; else 0.
+ * A caller exports the result in FANSTORE_NODE unless it is FS_NODE_DEFAULT (a torchrun or mpirun under the preload
+ * has no rank itself, and must not decide for the ranks that it starts).
+ */
+uint32_t fs_node_decide(enum fs_node_source *source);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What daemons send each other as MPI messages. Little-endian hosts only (checked at build). A request is one
+ * struct fs_wire_req on tag FS_TAG_REQUEST; its reply is one message on the tag named in it: a struct fs_wire_rep,
+ * then the stored bytes. The receiver checks length, magic, id and checksum, and drops what does not fit.
+ * docs/messages.md is the protocol.
+ */
+#ifndef FS_IPC_WIRE_H
+#define FS_IPC_WIRE_H
+
+#include <assert.h>
+
+#include "util/base.h"
+
+#define FS_WIRE_MAGIC 0x52495746u
+#define FS_WIRE_VERSION 1u
+
+enum fs_wire_tag { FS_TAG_REQUEST = 1, FS_TAG_CONTROL = 2, FS_TAG_REPLY_FIRST = 16 };
+enum fs_wire_type { FS_WIRE_READ = 1, FS_WIRE_PING = 2 };
+
+struct fs_wire_req {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t type;
+  uint64_t id; /* generation and slot of the requester; echoed */
+  uint32_t tag;
+  uint32_t dataset; /* number in the job */
+  uint32_t partition;
+  uint32_t length;
+  uint64_t offset;
+  uint64_t reserved[3];
+};
+static_assert(sizeof(struct fs_wire_req) == 64, "fs_wire_req is 64 bytes");
+
+struct fs_wire_rep {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t type;
+  uint64_t id;
+  int32_t err; /* 0, or a negative errno and length 0 */
+  uint32_t length;
+  uint64_t reserved[5];
+};
+static_assert(sizeof(struct fs_wire_rep) == 64, "fs_wire_rep is 64 bytes");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire and the disk are little-endian");
+
+#endif
