@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command-line parser of the tools: one table makes the parsing and the help. Single threaded; prints to stderr. */
+#include <stdio.h>
+#include <string.h>
+
+#include "util/util.h"
+
+struct fs_opt_state {
+  const char *prog;
+  const struct fs_opt *opts;
+  size_t nopts;
+  int argc;
+  char **argv;
+  fs_opt_fn *fn;
+  void *ctx;
+};
+
+static int fs_opt_error(const struct fs_opt_state *s, const char *before, const char *option, size_t len,
+                        const char *after) {
+  char shown[256];
+  fs_printable(option, len, shown, sizeof(shown));
+  fprintf(stderr, "%s: %s '%s'%s (see %s --help)\n", s->prog, before, shown, after, s->prog);
+  return -EINVAL;
+}
+
+static const struct fs_opt *fs_opt_by_name(const struct fs_opt_state *s, const char *name, size_t len) {
+  for (size_t i = 0; i < s->nopts; i++) {
+    const char *have = s->opts[i].name;
+    if (have && strlen(have) == len && memcmp(have, name, len) == 0) return &s->opts[i];
+  }
+  return NULL;
+}
+
+static const struct fs_opt *fs_opt_by_letter(const struct fs_opt_state *s, char letter) {
+  for (size_t i = 0; i < s->nopts; i++) {
+    if (s->opts[i].letter == letter) return &s->opts[i];
+  }
+  return NULL;
+}
+
+/* Handles the option at argv[i]: an attached value, else the next word, when it takes one. Returns the next index. */
+static int fs_opt_one(const struct fs_opt_state *s, int i) {
+  const char *word = s->argv[i], *value = NULL;
+  const struct fs_opt *o;
+  size_t shown;
+  if (word[1] == '-') {
+    size_t len = strcspn(word + 2, "=");
+    shown = len + 2;
+    o = fs_opt_by_name(s, word + 2, len);
+    if (word[shown] == '=') value = word + shown + 1;
+  } else {
+    shown = 2;
+    o = fs_opt_by_letter(s, word[1]);
+    if (word[2] != '\0') value = word + 2;
+    if (o && !o->arg && value) o = NULL; /* -xy: not one of ours */
+    if (!o) shown = strlen(word);
+  }
+  if (!o) return fs_opt_error(s, "unknown option", word, shown, "");
+  if (!o->arg && value) return fs_opt_error(s, "option", word, shown, " takes no argument");
+  if (o->arg && !value) {
+    if (++i >= s->argc) return fs_opt_error(s, "option", word, shown, " needs an argument");
+    value = s->argv[i];
+  }
+  fs_err err = s->fn(s->ctx, o->id, value);
+  return err < 0 ? err : i + 1;
+}
+
+int fs_opt_parse(const char *prog, const struct fs_opt *opts, size_t nopts, int argc, char **argv, int first,
+                 bool stop_at_word, fs_opt_fn *fn, void *ctx) {
+  const struct fs_opt_state s = {prog, opts, nopts, argc, argv, fn, ctx};
+  bool only_words = false;
+  for (int i = first; i < argc;) {
+    const char *word = argv[i];
+    if (!only_words && strcmp(word, "--") == 0) {
+      if (stop_at_word) return i + 1;
+      only_words = true;
+      i++;
+    } else if (only_words || word[0] != '-' || word[1] == '\0') {
+      if (stop_at_word) return i;
+      fs_err err = fn(ctx, 0, word);
+      if (err < 0) return err;
+      i++;
+    } else {
+      i = fs_opt_one(&s, i);
+      if (i < 0) return i;
+    }
+  }
+  return argc;
+}
+
+/* "  -l, --name ARG" into text; returns its width. */
+static int fs_opt_label(const struct fs_opt *o, char *text, size_t size) {
+  const char *arg = o->arg ? o->arg : "", *space = o->arg ? " " : "";
+  if (!o->name) return snprintf(text, size, "  -%c%s%s", o->letter, space, arg);
+  if (!o->letter) return snprintf(text, size, "      --%s%s%s", o->name, space, arg);
+  return snprintf(text, size, "  -%c, --%s%s%s", o->letter, o->name, space, arg);
+}
+
+void fs_opt_help(FILE *out, const struct fs_opt *opts, size_t nopts) {
+  char label[128];
+  int width = 0;
+  for (size_t i = 0; i < nopts; i++) width = FS_MAX(width, fs_opt_label(&opts[i], label, sizeof(label)));
+  for (size_t i = 0; i < nopts; i++) {
+    fs_opt_label(&opts[i], label, sizeof(label));
+    fprintf(out, "%-*s  ", width, label);
+    for (const char *p = opts[i].help; *p != '\0'; p++) { /* further lines of a help text stand below the first */
+      fputc(*p, out);
+      if (*p == '\n') fprintf(out, "%*s", width + 2, "");
+    }
+    fputc('\n', out);
+  }
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What sys.h does not inline: futexes, the clock, complete reads and writes. Called by all parts, also inside the
+ * preloaded library, so no interposed libc function is called. No state, no locks.
+ */
+#include "util/sys.h"
+
+#include <linux/futex.h>
+
+#define FS_NS_PER_SEC 1000000000ull
+
+fs_err fs_futex_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns) {
+  struct timespec ts = {.tv_sec = (time_t)(timeout_ns / FS_NS_PER_SEC), .tv_nsec = (long)(timeout_ns % FS_NS_PER_SEC)};
+  return (fs_err)FS_SYS4(SYS_futex, word, FUTEX_WAIT, value, &ts);
+}
+
+void fs_futex_wake(_Atomic uint32_t *word, int count) {
+  FS_SYS3(SYS_futex, word, FUTEX_WAKE, count);
+}
+
+uint64_t fs_now_ns(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (uint64_t)ts.tv_sec * FS_NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+fs_err fs_pread_full(int fd, void *buf, size_t n, uint64_t off) {
+  char *p = buf;
+  while (n > 0) {
+    fs_ssize got = fs_sys_pread(fd, p, n, off);
+    if (got == -EINTR) continue;
+    if (got < 0) return (fs_err)got;
+    if (got == 0) return -EIO;
+    p += got;
+    off += (uint64_t)got;
+    n -= (size_t)got;
+  }
+  return 0;
+}
+
+fs_err fs_pwrite_full(int fd, const void *buf, size_t n, uint64_t off) {
+  const char *p = buf;
+  while (n > 0) {
+    fs_ssize put = fs_sys_pwrite(fd, p, n, off);
+    if (put == -EINTR) continue;
+    if (put < 0) return (fs_err)put;
+    if (put == 0) return -EIO;
+    p += put;
+    off += (uint64_t)put;
+    n -= (size_t)put;
+  }
+  return 0;
+}
+
+fs_err fs_write_full(int fd, const void *buf, size_t n) {
+  const char *p = buf;
+  while (n > 0) {
+    fs_ssize put = fs_sys_write(fd, p, n);
+    if (put == -EINTR) continue;
+    if (put < 0) return (fs_err)put;
+    if (put == 0) return -EIO;
+    p += put;
+    n -= (size_t)put;
+  }
+  return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* XXH3 over whole buffers and in pieces. Called by all parts for every checksum. Thread safe; no state. */
+#include "util/xxh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/util.h"
+
+struct fs_xxh3_stream {
+  XXH3_state_t state;
+};
+
+uint64_t fs_xxh3(const void *data, size_t n) {
+  return XXH3_64bits(data, n);
+}
+
+struct fs_xxh3_stream *fs_xxh3_new(void) {
+  struct fs_xxh3_stream *s = aligned_alloc(alignof(struct fs_xxh3_stream), sizeof(*s));
+  if (s) XXH3_64bits_reset(&s->state);
+  return s;
+}
+
+void fs_xxh3_update(struct fs_xxh3_stream *s, const void *data, size_t n) {
+  if (n > 0) XXH3_64bits_update(&s->state, data, n);
+}
+
+uint64_t fs_xxh3_digest(const struct fs_xxh3_stream *s) {
+  return XXH3_64bits_digest(&s->state);
+}
+
+void fs_xxh3_free(struct fs_xxh3_stream *s) {
+  free(s);
+}
+
+void fs_xxh3_128(const void *data, size_t n, uint8_t out[16]) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, n));
+  memcpy(out, canonical.digest, 16);
+}
