@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of codecs. fs-prepare encodes; clients and fs-prepare decode. Thread safe, no state. Decoding allocates
+ * nothing and makes no system call; LZ4's high-compression encoder allocates, and only fs-prepare calls it.
+ */
+#include "codec/codec.h"
+
+#include <limits.h>
+#include <lz4.h>
+#include <lz4hc.h>
+#include <string.h>
+
+#include "fanstore/format.h"
+
+static size_t fs_raw_bound(size_t n) {
+  return n;
+}
+
+/* Raw never makes anything shorter, so encoding always says: store the bytes as they are. */
+static fs_ssize fs_raw_encode(const void *src, size_t n, void *dst, size_t dst_size, int level) {
+  (void)src, (void)n, (void)dst, (void)dst_size, (void)level;
+  return -ENOSPC;
+}
+
+static fs_err fs_raw_decode(const void *src, size_t src_len, void *dst, size_t n) {
+  if (src_len != n) return -EBADMSG;
+  if (n > 0) memcpy(dst, src, n);
+  return 0;
+}
+
+static size_t fs_lz4_bound(size_t n) {
+  return n + n / 255 + 16;
+}
+
+static fs_ssize fs_lz4_encode(const void *src, size_t n, void *dst, size_t dst_size, int level) {
+  if (n < 2 || n > LZ4_MAX_INPUT_SIZE || dst_size == 0) return -ENOSPC;
+  int room = (int)FS_MIN(dst_size, n - 1);
+  int put = level > 0 ? LZ4_compress_HC(src, dst, (int)n, room, FS_MIN(level, LZ4HC_CLEVEL_MAX))
+                      : LZ4_compress_default(src, dst, (int)n, room);
+  return put > 0 ? put : -ENOSPC;
+}
+
+static fs_err fs_lz4_decode(const void *src, size_t src_len, void *dst, size_t n) {
+  if (src_len > INT_MAX || n > INT_MAX) return -EBADMSG;
+  return LZ4_decompress_safe(src, dst, (int)src_len, (int)n) == (int)n ? 0 : -EBADMSG;
+}
+
+static const struct fs_codec fs_codecs[] = {
+    [FS_CODEC_RAW] = {FS_CODEC_RAW, "raw", fs_raw_bound, fs_raw_encode, fs_raw_decode},
+    [FS_CODEC_LZ4] = {FS_CODEC_LZ4, "lz4", fs_lz4_bound, fs_lz4_encode, fs_lz4_decode},
+};
+
+const struct fs_codec *fs_codec_by_id(uint32_t id) {
+  return id < FS_ARRAY_LEN(fs_codecs) ? &fs_codecs[id] : NULL;
+}
+
+fs_err fs_block_decode(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len) {
+  const struct fs_codec *c = fs_codec_by_id(codec);
+  if (!c) return -EPROTONOSUPPORT;
+  if (stored_len == plain_len) return fs_raw_decode(stored, stored_len, plain, plain_len);
+  if (stored_len > plain_len) return -EBADMSG;
+  return c->decode(stored, stored_len, plain, plain_len);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening an index: maps the file and checks the header and the sections' bounds, in constant time. Called by every
+ * process that uses a dataset, also inside the preloaded library: system calls are raw ones, nothing is allocated.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "index/index.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_WHY(...) (why ? (void)snprintf(why, why_size, __VA_ARGS__) : (void)0)
+
+static const char *const fs_section_names[FS_SEC_COUNT] = {"entries", "buckets",    "blocks",
+                                                           "links",   "partitions", "strings"};
+static const uint32_t fs_record_sizes[FS_SEC_COUNT] = {sizeof(struct fs_entry),     sizeof(uint64_t),
+                                                       sizeof(struct fs_block_rec), sizeof(struct fs_link_rec),
+                                                       sizeof(struct fs_part_rec),  1};
+
+/* What says whether this reader can read the rest at all. */
+static fs_err fs_check_identity(const struct fs_index_header *h, uint64_t size, char *why, size_t why_size) {
+  if (h->magic != FS_INDEX_MAGIC) {
+    FS_WHY("not a FanStore index (wrong magic number)");
+    return -EBADMSG;
+  }
+  if (h->version != FS_FORMAT_VERSION) {
+    FS_WHY("index has format version %u, this FanStore reads version %u", h->version, FS_FORMAT_VERSION);
+    return -EPROTONOSUPPORT;
+  }
+  if (h->header_xxh3 != fs_xxh3(h, offsetof(struct fs_index_header, header_xxh3))) {
+    FS_WHY("index header is damaged (checksum differs)");
+    return -EBADMSG;
+  }
+  if (h->feature_incompat & ~FS_FEATURE_INCOMPAT_KNOWN) {
+    FS_WHY("index uses features 0x%llx that this FanStore does not know",
+           (unsigned long long)(h->feature_incompat & ~FS_FEATURE_INCOMPAT_KNOWN));
+    return -EPROTONOSUPPORT;
+  }
+  if (h->header_size != sizeof(*h) || h->file_size != size) {
+    FS_WHY("index is %llu bytes long, its header says %llu", (unsigned long long)size,
+           (unsigned long long)h->file_size);
+    return -EBADMSG;
+  }
+  return 0;
+}
+
+static fs_err fs_check_sections(const struct fs_index_header *h, char *why, size_t why_size) {
+  for (int i = 0; i < FS_SEC_COUNT; i++) {
+    const struct fs_section *s = &h->section[i];
+    uint64_t bytes, end;
+    if (s->offset % 64 != 0 || s->offset < sizeof(*h) ||
+        __builtin_mul_overflow(s->count, (uint64_t)fs_record_sizes[i], &bytes) ||
+        __builtin_add_overflow(s->offset, bytes, &end) || end > h->file_size) {
+      FS_WHY("index section '%s' does not lie inside the file", fs_section_names[i]);
+      return -EBADMSG;
+    }
+  }
+  return 0;
+}
+
+static fs_err fs_check_counts(const struct fs_index_header *h, char *why, size_t why_size) {
+  const struct fs_section *s = h->section;
+  uint64_t entries = s[FS_SEC_ENTRIES].count, buckets = s[FS_SEC_BUCKETS].count;
+  const char *bad = NULL;
+  if (entries == 0 || entries > FS_MAX_ENTRIES)
+    bad = "number of entries";
+  else if (!fs_is_pow2(buckets) || h->max_probe > buckets)
+    bad = "hash table";
+  else if (s[FS_SEC_BLOCKS].count >= FS_KEY_BLOCK)
+    bad = "number of blocks";
+  else if (s[FS_SEC_LINKS].count > entries)
+    bad = "number of hard links";
+  else if (s[FS_SEC_PARTS].count > FS_MAX_PARTITIONS)
+    bad = "number of partitions";
+  else if (!fs_is_pow2(h->block_size) || h->block_size < FS_BLOCK_SIZE_MIN || h->block_size > FS_BLOCK_SIZE_MAX)
+    bad = "block size";
+  else if (!fs_is_pow2(h->align) || h->align < FS_ALIGN || h->align > FS_BLOCK_SIZE_MAX)
+    bad = "alignment";
+  if (!bad) return 0;
+  FS_WHY("index header has an impossible %s", bad);
+  return -EBADMSG;
+}
+
+fs_err fs_index_attach(const void *base, uint64_t size, struct fs_index *ix, char *why, size_t why_size) {
+  const struct fs_index_header *h = base;
+  const char *bytes = base;
+  memset(ix, 0, sizeof(*ix));
+  if ((uintptr_t)base % alignof(struct fs_index_header) != 0) return -EINVAL;
+  if (size < sizeof(*h)) {
+    FS_WHY("index is truncated: %llu bytes, less than its header", (unsigned long long)size);
+    return -EBADMSG;
+  }
+  fs_err err = fs_check_identity(h, size, why, why_size);
+  if (err == 0) err = fs_check_sections(h, why, why_size);
+  if (err == 0) err = fs_check_counts(h, why, why_size);
+  if (err < 0) return err;
+  const struct fs_section *s = h->section;
+  *ix = (struct fs_index){.hdr = h,
+                          .entries = (const void *)(bytes + s[FS_SEC_ENTRIES].offset),
+                          .buckets = (const void *)(bytes + s[FS_SEC_BUCKETS].offset),
+                          .blocks = (const void *)(bytes + s[FS_SEC_BLOCKS].offset),
+                          .links = (const void *)(bytes + s[FS_SEC_LINKS].offset),
+                          .parts = (const void *)(bytes + s[FS_SEC_PARTS].offset),
+                          .strings = bytes + s[FS_SEC_STRINGS].offset,
+                          .nentries = s[FS_SEC_ENTRIES].count,
+                          .bucket_mask = s[FS_SEC_BUCKETS].count - 1,
+                          .nblocks = s[FS_SEC_BLOCKS].count,
+                          .nlinks = s[FS_SEC_LINKS].count,
+                          .nparts = s[FS_SEC_PARTS].count,
+                          .strings_size = s[FS_SEC_STRINGS].count,
+                          .block_size = h->block_size,
+                          .block_shift = (uint32_t)__builtin_ctz(h->block_size)};
+  if (!S_ISDIR(ix->entries[FS_ROOT].mode)) {
+    FS_WHY("index is damaged: its root is not a directory");
+    return -EBADMSG;
+  }
+  return 0;
+}
+
+fs_err fs_index_open(const char *path, struct fs_index *ix, char *why, size_t why_size) {
+  struct stat st;
+  memset(ix, 0, sizeof(*ix));
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+  fs_err err = fd < 0 ? fd : fs_sys_fstat(fd, &st);
+  if (err < 0) {
+    FS_WHY("cannot open the index: %s", strerrordesc_np(-err));
+    return err;
+  }
+  if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < sizeof(struct fs_index_header)) {
+    FS_WHY("index is truncated or no regular file");
+    return -EBADMSG;
+  }
+  uint64_t size = (uint64_t)st.st_size;
+  void *map = fs_sys_mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+  if (fs_sys_mmap_failed(map)) {
+    FS_WHY("cannot map the index: %s", strerrordesc_np((int)-(long)map));
+    return (fs_err)(long)map;
+  }
+  err = fs_index_attach(map, size, ix, why, why_size);
+  if (err < 0) {
+    fs_sys_munmap(map, size);
+    return err;
+  }
+  ix->map = map;
+  ix->map_size = size;
+  return 0;
+}
+
+void fs_index_close(struct fs_index *ix) {
+  if (ix->map) fs_sys_munmap(ix->map, ix->map_size);
+  memset(ix, 0, sizeof(*ix));
+}
