@@ -23,6 +23,12 @@
 #define FS_CACHE_KEY_DATASET(k) ((uint32_t)((k) >> 41) & 0xffu)
 #define FS_CACHE_KEY_BLOCK(k) ((k) & ((1ull << 41) - 1))
 
+/* The bucket of a key (mask it by buckets - 1): the one hash that both sides use. */
+static inline uint32_t fs_cache_bucket(uint64_t key) {
+  key = (key ^ key >> 29) * 0xbf58476d1ce4e5b9ull;
+  return (uint32_t)(key >> 32);
+}
+
 struct fs_line {
   _Atomic uint64_t tag; /* key | FS_CACHE_VALID, or 0 */
   uint64_t off;         /* of the stored bytes in the slab */
