@@ -20,6 +20,13 @@
  *   place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.', '-' none, '*' all
  *   go                                                  placement complete: stage, then serve
  *   stop [purge=1]                                      drain, report, clean up, exit (end of file means the same)
+ *
+ * The command line that fs-launch gives to every rank of fanstored (paths absolute; options in any order; each value
+ * a word of its own):
+ *   fanstored --job JOB --local-dir DIR {--dataset DIR --mount PATH}... [--emulate N] [--cache BYTES] [--read-only]
+ *     [--deadline MS] [--verbose]
+ * JOB is [A-Za-z0-9._-]+ and chosen by fs-launch: the run directory on every host is fs_run_dir(JOB). dataset=D in the
+ * lines counts the --dataset options from 0. --emulate N: N ranks on one host, rank k being node k of it.
  */
 #ifndef FS_IPC_CONTROL_H
 #define FS_IPC_CONTROL_H
