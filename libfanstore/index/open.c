@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "index/index.h"
+#include "index/section.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -16,9 +17,6 @@
 
 static const char *const fs_section_names[FS_SEC_COUNT] = {"entries", "buckets",    "blocks",
                                                            "links",   "partitions", "strings"};
-static const uint32_t fs_record_sizes[FS_SEC_COUNT] = {sizeof(struct fs_entry),     sizeof(uint64_t),
-                                                       sizeof(struct fs_block_rec), sizeof(struct fs_link_rec),
-                                                       sizeof(struct fs_part_rec),  1};
 
 /* What says whether this reader can read the rest at all. */
 static fs_err fs_check_identity(const struct fs_index_header *h, uint64_t size, char *why, size_t why_size) {

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The first half of the builder: checks and keeps what is added, in an arena. Used by fs-prepare and tests. One thread
+ * at a time.
+ */
+#include "index/builder.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "codec/codec.h"
+#include "index/build.h"
+#include "util/util.h"
+
+#define FS_ARENA_CHUNK (1u << 20)
+
+struct fs_arena_chunk {
+  struct fs_arena_chunk *next;
+  size_t used, room;
+  alignas(8) char bytes[];
+};
+
+static void *fs_arena_get(struct fs_builder *b, size_t n) {
+  struct fs_arena_chunk *c = b->arena;
+  n = (size_t)fs_round_up(n, 8);
+  if (!c || c->room - c->used < n) {
+    size_t room = FS_MAX(n, (size_t)FS_ARENA_CHUNK);
+    c = malloc(sizeof(*c) + room);
+    if (!c) return NULL;
+    *c = (struct fs_arena_chunk){.next = b->arena, .room = room};
+    b->arena = c;
+  }
+  void *p = c->bytes + c->used;
+  c->used += n;
+  return p;
+}
+
+/* Makes room for one more record in a growing array. */
+static fs_err fs_grow(void *array, uint64_t *room, uint64_t used, size_t record) {
+  if (used < *room) return 0;
+  uint64_t more = *room ? *room * 2 : 256;
+  void *p = reallocarray(*(void **)array, more, record);
+  if (!p) return -ENOMEM;
+  *(void **)array = p;
+  *room = more;
+  return 0;
+}
+
+struct fs_builder *fs_builder_new(uint32_t block_size, uint32_t align) {
+  struct fs_builder *b = calloc(1, sizeof(*b));
+  if (!b) return NULL;
+  b->block_size = block_size;
+  b->align = align;
+  return b;
+}
+
+void fs_builder_free(struct fs_builder *b) {
+  if (!b) return;
+  for (struct fs_arena_chunk *c = b->arena, *next; c; c = next) {
+    next = c->next;
+    free(c);
+  }
+  free(b->nodes);
+  free(b->parts);
+  free(b);
+}
+
+/* Copies a path into the node, with NUL for '/'. -EINVAL unless it is relative, normalised and short enough. */
+static fs_err fs_node_path(struct fs_builder *b, struct fs_node *node, const char *path) {
+  size_t len = strlen(path);
+  if (len >= PATH_MAX) return -EINVAL;
+  char *copy = fs_arena_get(b, len + 1);
+  if (!copy) return -ENOMEM;
+  for (const char *p = path; *p != '\0';) {
+    size_t n = strcspn(p, "/");
+    bool dots = (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.');
+    if (n == 0 || n > FS_NAME_MAX || dots || (p[n] == '/' && p[n + 1] == '\0')) return -EINVAL;
+    node->name_len = (uint32_t)n;
+    node->depth++;
+    p += p[n] == '/' ? n + 1 : n;
+  }
+  for (size_t i = 0; i <= len; i++) copy[i] = path[i] == '/' ? '\0' : path[i];
+  node->path = copy;
+  node->path_len = (uint32_t)len;
+  node->hash = fs_xxh3(path, len);
+  return 0;
+}
+
+static fs_err fs_node_target(struct fs_builder *b, struct fs_node *node, const char *target) {
+  size_t len = target ? strlen(target) : 0;
+  if (len == 0 || len >= PATH_MAX) return -EINVAL;
+  char *copy = fs_arena_get(b, len);
+  if (!copy) return -ENOMEM;
+  node->target = memcpy(copy, target, len);
+  node->size = len;
+  return 0;
+}
+
+static fs_err fs_node_blocks(struct fs_builder *b, struct fs_node *node, const struct fs_build_file *f) {
+  if (b->block_size == 0) return -EINVAL;
+  uint64_t want = f->size == 0 ? 0 : (f->size - 1) / b->block_size + 1;
+  if (f->size > INT64_MAX || f->nblocks != want || !fs_codec_by_id(f->codec)) return -EINVAL;
+  if (f->flags & ~(uint32_t)(FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED)) return -EINVAL;
+  if (f->flags != 0 && (f->codec != FS_CODEC_RAW || !(f->flags & FS_ENTRY_CONTIG))) return -EINVAL;
+  node->size = f->size;
+  node->codec = f->codec;
+  node->nblocks = want;
+  if (want == 0) return 0;
+  node->flags = f->flags | (want > 1 ? FS_ENTRY_BLOCKS : 0);
+  for (uint64_t i = 0; i < want; i++) {
+    uint64_t plain = FS_MIN(f->size - i * b->block_size, (uint64_t)b->block_size);
+    uint32_t stored = f->blocks[i].stored_len;
+    if (stored == 0 || stored > plain || (f->codec == FS_CODEC_RAW && stored != plain)) return -EINVAL;
+  }
+  void *copy = fs_arena_get(b, want * sizeof(*f->blocks));
+  if (!copy) return -ENOMEM;
+  node->blocks = memcpy(copy, f->blocks, want * sizeof(*f->blocks));
+  return 0;
+}
+
+fs_err fs_builder_add(struct fs_builder *b, const struct fs_build_file *f) {
+  struct fs_node node = {
+      .mode = f->mode, .mtime_sec = f->mtime_sec, .mtime_nsec = f->mtime_nsec, .group = f->inode_group};
+  if ((f->mode & ~(uint32_t)(S_IFMT | 07777)) || f->mtime_nsec >= 1000000000u) return -EINVAL;
+  fs_err err = fs_grow(&b->nodes, &b->nodes_room, b->nnodes, sizeof(node));
+  if (err == 0) err = fs_node_path(b, &node, f->path);
+  if (err < 0) return err;
+  if (S_ISREG(f->mode))
+    err = fs_node_blocks(b, &node, f);
+  else if (S_ISLNK(f->mode))
+    err = fs_node_target(b, &node, f->target);
+  else if (!S_ISDIR(f->mode) || f->inode_group != 0)
+    err = -EINVAL;
+  if (err == 0) b->nodes[b->nnodes++] = node;
+  return err;
+}
+
+fs_err fs_builder_part(struct fs_builder *b, const struct fs_part_rec *part) {
+  if (b->nparts >= FS_MAX_PARTITIONS || part->size % FS_ALIGN != 0 || part->size < FS_PART_HEADER_SIZE) return -EINVAL;
+  fs_err err = fs_grow(&b->parts, &b->parts_room, b->nparts, sizeof(*part));
+  if (err < 0) return err;
+  b->parts[b->nparts++] = *part;
+  return 0;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The last step of the builder: writes the sorted and numbered entries out as an index, in memory. Called by fs-prepare
+ * and tests. One thread. The same input gives the same bytes: nothing here depends on addresses, time or add order.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "index/build.h"
+#include "index/section.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+/* Places the sections one after the other, in the order of their ids, and sizes the file. */
+static void fs_place_sections(struct fs_layout *l) {
+  struct fs_index_header *h = &l->hdr;
+  uint64_t at = sizeof(*h), buckets = 2;
+  while (buckets * 3 < l->n * 4) buckets *= 2; /* at most three in four are used */
+  const uint64_t counts[FS_SEC_COUNT] = {l->n,      buckets,      l->nblocks,
+                                         l->nlinks, l->b->nparts, l->names_size + l->targets_size};
+  for (int i = 0; i < FS_SEC_COUNT; i++) {
+    h->section[i] = (struct fs_section){.offset = at, .count = counts[i]};
+    at = fs_round_up(at + fs_section_bytes(h, i), 64);
+  }
+  h->magic = FS_INDEX_MAGIC;
+  h->version = FS_FORMAT_VERSION;
+  h->header_size = sizeof(*h);
+  h->block_size = l->b->block_size;
+  h->align = l->b->align;
+  h->file_size = at;
+}
+
+static void *fs_section_at(const struct fs_layout *l, char *out, enum fs_section_id id) {
+  return out + l->hdr.section[id].offset;
+}
+
+static struct fs_entry fs_make_entry(const struct fs_layout *l, const struct fs_node *node, uint64_t name_off) {
+  struct fs_entry e = {.size = node->size,
+                       .mtime_sec = node->mtime_sec,
+                       .mtime_nsec = node->mtime_nsec,
+                       .mode = node->mode,
+                       .parent = node->parent,
+                       .nlink = node->nlink,
+                       .data = node->first};
+  e.name = FS_NAME_MAKE(name_off, node->name_len, node->codec, node->flags);
+  if (S_ISLNK(node->mode)) e.data += l->names_size;
+  if (node->nblocks == 1) {
+    e.data = node->blocks[0].offset;
+    e.xxh3 = node->blocks[0].xxh3;
+    e.stored_len = node->blocks[0].stored_len;
+    e.partition = node->blocks[0].partition;
+  }
+  return e;
+}
+
+/* A further hard link: everything but the place in the tree is the first one's, whatever it was added with. */
+static struct fs_entry fs_make_link(const struct fs_entry *first, const struct fs_node *node, uint64_t name_off) {
+  struct fs_entry e = *first;
+  uint32_t codec = FS_NAME_CODEC(first->name), flags = FS_NAME_FLAGS(first->name) | FS_ENTRY_LINKED;
+  e.name = FS_NAME_MAKE(name_off, node->name_len, codec, flags);
+  e.parent = node->parent;
+  return e;
+}
+
+static void fs_emit_entries(const struct fs_layout *l, char *out) {
+  struct fs_entry *entries = fs_section_at(l, out, FS_SEC_ENTRIES);
+  struct fs_link_rec *link = fs_section_at(l, out, FS_SEC_LINKS);
+  char *strings = fs_section_at(l, out, FS_SEC_STRINGS);
+  uint64_t used = 0;
+  for (uint64_t i = 0; i < l->n; i++) {
+    const struct fs_node *node = l->sorted[i];
+    memcpy(strings + used, node->path + node->path_len - node->name_len, node->name_len);
+    if (node->inode == i) {
+      entries[i] = fs_make_entry(l, node, used);
+      if (S_ISLNK(node->mode)) memcpy(strings + entries[i].data, node->target, node->size);
+    } else {
+      entries[i] = fs_make_link(&entries[node->inode], node, used);
+      *link++ = (struct fs_link_rec){(uint32_t)i, node->inode};
+    }
+    used += node->name_len;
+  }
+}
+
+static void fs_emit_buckets(struct fs_layout *l, char *out) {
+  uint64_t *buckets = fs_section_at(l, out, FS_SEC_BUCKETS);
+  uint64_t mask = l->hdr.section[FS_SEC_BUCKETS].count - 1;
+  for (uint64_t i = 0; i < l->n; i++) {
+    uint64_t hash = l->sorted[i]->hash, at = hash & mask;
+    uint32_t probes = 1;
+    for (; buckets[at] != 0; probes++) at = (at + 1) & mask;
+    buckets[at] = hash >> 32 << 32 | (i + 1);
+    l->hdr.max_probe = FS_MAX(l->hdr.max_probe, probes);
+  }
+}
+
+static void fs_emit_blocks(const struct fs_layout *l, char *out) {
+  struct fs_block_rec *rec = fs_section_at(l, out, FS_SEC_BLOCKS);
+  for (uint64_t i = 0; i < l->n; i++) {
+    const struct fs_node *node = l->sorted[i];
+    if (!fs_node_has_records(node) || node->inode != i || !node->blocks) continue;
+    for (uint64_t k = 0; k < node->nblocks; k++) {
+      const struct fs_built_block *block = &node->blocks[k];
+      *rec++ = (struct fs_block_rec){block->offset, block->stored_len, block->partition, block->xxh3};
+    }
+  }
+}
+
+/* All checksums, from the inside out: sections, dataset id, header. */
+static void fs_emit_header(struct fs_layout *l, char *out) {
+  struct fs_index_header *h = &l->hdr;
+  uint64_t sums[FS_SEC_COUNT];
+  for (int i = 0; i < FS_SEC_COUNT; i++) {
+    h->section[i].xxh3 = fs_xxh3(out + h->section[i].offset, fs_section_bytes(h, i));
+    sums[i] = h->section[i].xxh3;
+  }
+  fs_xxh3_128(sums, sizeof(sums), h->dataset_id);
+  h->header_xxh3 = fs_xxh3(h, offsetof(struct fs_index_header, header_xxh3));
+  memcpy(out, h, sizeof(*h));
+}
+
+static fs_err fs_check_limits(const struct fs_layout *l) {
+  const char *bad = NULL;
+  const struct fs_builder *b = l->b;
+  if (!fs_is_pow2(b->block_size) || b->block_size < FS_BLOCK_SIZE_MIN || b->block_size > FS_BLOCK_SIZE_MAX)
+    bad = "the block size is not a power of two from 16K to 16M";
+  else if (!fs_is_pow2(b->align) || b->align < FS_ALIGN || b->align > FS_BLOCK_SIZE_MAX)
+    bad = "the alignment is not a power of two from 4K to 16M";
+  else if (l->n > FS_MAX_ENTRIES)
+    bad = "too many files";
+  if (!bad) return 0;
+  if (l->why) snprintf(l->why, l->why_size, "%s", bad);
+  return -EINVAL;
+}
+
+fs_err fs_builder_finish(struct fs_builder *b, void **out, uint64_t *size, char *why, size_t why_size) {
+  struct fs_layout l = {.b = b, .n = b->nnodes, .why = why, .why_size = why_size};
+  FS_AUTO_FREE struct fs_node **sorted = l.sorted = malloc((b->nnodes + 1) * sizeof(*sorted));
+  if (why && why_size > 0) *why = '\0';
+  fs_err err = sorted ? fs_check_limits(&l) : -ENOMEM;
+  if (err == 0) err = fs_layout_tree(&l);
+  if (err == 0) err = fs_layout_data(&l);
+  if (err < 0) return err;
+  fs_place_sections(&l);
+  char *map = fs_sys_mmap(NULL, l.hdr.file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fs_sys_mmap_failed(map)) return -ENOMEM;
+  fs_emit_entries(&l, map);
+  fs_emit_buckets(&l, map);
+  fs_emit_blocks(&l, map);
+  if (b->nparts > 0) memcpy(fs_section_at(&l, map, FS_SEC_PARTS), b->parts, b->nparts * sizeof(*b->parts));
+  fs_emit_header(&l, map);
+  *out = map;
+  *size = l.hdr.file_size;
+  return 0;
+}
+
+void fs_builder_release(void *out, uint64_t size) {
+  if (out) fs_sys_munmap(out, size);
+}
