@@ -87,24 +87,24 @@ int64_t fs_index_child(const struct fs_index *ix, uint32_t dir, const char *name
   return -ENOENT;
 }
 
-/* Length of the entry's path, or -EUCLEAN. */
-static fs_ssize fs_path_length(const struct fs_index *ix, uint32_t n) {
-  fs_ssize total = 0;
+/* Length of the entry's path: -EUCLEAN, or -ENAMETOOLONG as soon as that is known, however deep a damaged chain is. */
+static fs_ssize fs_path_length(const struct fs_index *ix, uint32_t n, size_t size) {
+  size_t total = 0;
   while (n != FS_ROOT) {
     const struct fs_entry *e = fs_index_entry(ix, n);
     const char *name;
     uint32_t len;
     if (!e || fs_index_name(ix, e, &name, &len) < 0 || len == 0 || e->parent >= n) return -EUCLEAN;
     total += len + (total > 0);
+    if (total >= size) return -ENAMETOOLONG;
     n = e->parent;
   }
-  return total;
+  return size > 0 ? (fs_ssize)total : -ENAMETOOLONG;
 }
 
 fs_ssize fs_index_path(const struct fs_index *ix, uint32_t entry, char *buf, size_t size) {
-  fs_ssize total = fs_path_length(ix, entry);
+  fs_ssize total = fs_path_length(ix, entry, size);
   if (total < 0) return total;
-  if ((uint64_t)total >= size) return -ENAMETOOLONG;
   size_t at = (size_t)total;
   buf[at] = '\0';
   for (uint32_t n = entry; n != FS_ROOT; n = ix->entries[n].parent) {
