@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# What the test scripts share. Each begins with
+#     . "$(dirname "$0")/../functions.sh"
+# and gets: strict mode, $root (the source tree), $bin and $lib (what was built), $work (an empty directory of its own,
+# removed by the runner, or here when the script is run by hand), $mnt (a mount path where no directory is), and the
+# functions below. A test exits 0 (passed), 77 by `skip REASON`, or anything else. A line "# timeout: SECONDS" near the
+# top of a script replaces the runner's default.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${FS_BUILD:-$root/build}
+bin=$build/bin
+lib=$build/lib/libfanstore.so
+python=/usr/bin/python3
+export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+unset LD_PRELOAD "${!FANSTORE_@}"
+if [ -z "${FS_TEST_ID:-}" ]; then
+  TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/fst.XXXXXX")
+  export TMPDIR
+  trap 'rm -rf "$TMPDIR"' EXIT
+fi
+work=$TMPDIR/work
+mkdir -p "$work"
+# shellcheck disable=SC2034 # for the scripts
+mnt=$work/mnt/nowhere
+
+say() { printf '%s\n' "-- $*"; }
+fail() {
+  printf 'FAILED: %s\n' "$*" >&2
+  exit 1
+}
+skip() {
+  printf '%s\n' "$*"
+  exit 77
+}
+need_command() { # COMMAND...
+  local c
+  for c in "$@"; do command -v "$c" >/dev/null || skip "no $c here"; done
+}
+need_module() { # PYTHON-MODULE...
+  local m
+  for m in "$@"; do "$python" -c "import $m" 2>/dev/null || skip "no python3 module $m here"; done
+}
+need_space() { # MEBIBYTES, below $work
+  local have
+  have=$(($(df -P -k "$work" | awk 'NR == 2 { print $4 }') / 1024))
+  [ "$have" -ge "$1" ] || skip "needs $1 MiB in $TMPDIR, has $have"
+}
+
+# equal WHAT EXPECTED ACTUAL
+equal() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }
+# expect_status STATUS COMMAND...: runs it, output to $work/out and $work/err
+expect_status() {
+  local want=$1 got=0
+  shift
+  "$@" >"$work/out" 2>"$work/err" || got=$?
+  [ "$got" = "$want" ] || {
+    tail -n 20 "$work/out" "$work/err" >&2
+    fail "exit status of $*: expected $want, got $got"
+  }
+}
+# one_line FILE PATTERN: it holds exactly one line, which matches
+one_line() {
+  if [ "$(wc -l <"$1")" != 1 ] || ! grep -qE -- "$2" "$1"; then
+    cat "$1" >&2
+    fail "expected one line with '$2'"
+  fi
+}
+# wait_until SECONDS COMMAND...: retries until it succeeds
+wait_until() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ $SECONDS -lt $end ] || fail "not within the time: $*"
+    sleep 0.1
+  done
+}
+
+# pack SOURCE DATASET [OPTION...]
+pack() {
+  local source=$1 dataset=$2
+  shift 2
+  "$bin/fs-prepare" pack "$@" "$source" "$dataset" >"$work/pack.log" 2>&1 || {
+    cat "$work/pack.log" >&2
+    fail "fs-prepare pack $* $source"
+  }
+}
+# plain DATASET MOUNT COMMAND...: with the library alone, no daemon
+plain() {
+  local dataset=$1 mount=$2
+  shift 2
+  env LD_PRELOAD="$lib" FANSTORE_DATASET="$dataset" FANSTORE_MOUNT="$mount" "$@"
+}
+# launch [fs-launch's options] -- COMMAND...; the nodes' storage is $work/local unless --local-dir is given
+launch() {
+  case " $* " in
+    *" --local-dir "*) "$bin/fs-launch" "$@" ;;
+    *) "$bin/fs-launch" --local-dir "$work/local" "$@" ;;
+  esac
+}
+# json FILE EXPRESSION: a Python expression over the report `r`, e.g. 'r["nodes"][0]["files"]["local"]'
+json() {
+  "$python" -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+print(eval(sys.argv[2]))' "$1" "$2"
+}
+
+# A small tree with what file systems get wrong: all sizes around pages and blocks, odd names, deep paths, links,
+# modes, times with nanoseconds, both compressible and random bytes. Deterministic.
+make_tree() { # DIRECTORY
+  "$python" "$root/tests/setup/tree.py" "$1"
+}
+# decoy SOURCE DIRECTORY: the same names and sizes with other bytes, for a mount over a real directory
+decoy() {
+  cp -a "$1" "$2"
+  find "$2" -type f -size +0 -exec sh -c '
+    for f do
+      mode=$(stat -c %a "$f") size=$(stat -c %s "$f")
+      chmod u+w "$f"
+      head -c "$size" /dev/zero | tr "\0" D >"$f"
+      chmod "$mode" "$f"
+    done' sh {} +
+}
+# What a job may leave below $work/local and TMPDIR: staged partitions, nothing else.
+no_leftovers() {
+  local left
+  left=$(find "$TMPDIR" -path "$work" -prune -o \( -path '*/fanstore-*/*' ! -type d \) -print 2>/dev/null)
+  [ -z "$left" ] || fail "left behind: $left"
+}
+# processes_of_test: the processes that this test started and that are still there, but for this shell's own
+processes_of_test() {
+  local p
+  for p in /proc/[0-9]*; do
+    if tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qxF "FS_TEST_ID=${FS_TEST_ID:-none}"; then
+      case $(cat "$p/comm" 2>/dev/null) in fanstored | fs-launch | mpirun | orted | prterun) echo "${p#/proc/}" ;; esac
+    fi
+  done 2>/dev/null
+  return 0
+}

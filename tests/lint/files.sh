@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# What the lints share: strict mode, the source tree as the current directory, `sources GLOB...` (the files of the tree
+# that match, tracked or new, never build output), `complain LINE`, and `verdict`, which ends a lint.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck disable=SC2034 # for the lints
+build=${FS_BUILD:-$PWD/build}
+export LC_ALL=C.UTF-8
+complaints=0
+
+sources() { # GLOB...
+  if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    git ls-files --cached --others --exclude-standard -- "$@" | sort -u | while IFS= read -r f; do
+      [ ! -f "$f" ] || printf '%s\n' "$f"
+    done
+  else
+    local g
+    for g in "$@"; do find . -path ./build -prune -o -type f -path "./$g" -print | sed 's|^\./||'; done | sort -u
+  fi
+}
+complain() {
+  printf '%s\n' "$*"
+  complaints=$((complaints + 1))
+}
+verdict() {
+  [ $complaints -eq 0 ] || {
+    echo "$complaints complaints"
+    exit 1
+  }
+  exit 0
+}
+need() { # COMMAND
+  command -v "$1" >/dev/null || {
+    echo "no $1 here"
+    exit 77
+  }
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# libfanstore.so exports names of libc and fanstore_* and nothing else, needs libc and nothing else (no MPI, no C++, no
+# lz4 that could clash with the program's), is bound at load time, and calls nothing that ends the process or prints.
+. "$(dirname "$0")/files.sh"
+lib=$build/lib/libfanstore.so
+[ -f "$lib" ] || { echo "no $lib"; exit 1; }
+need nm
+
+libc=$(ldd "$lib" | awk '$1 == "libc.so.6" { print $3 }')
+exported() { nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u; }
+while read -r name; do complain "exports $name, which libc does not"; done < <(
+  comm -23 <(exported "$lib") <(exported "$libc") | grep -v '^fanstore_')
+
+while read -r name; do
+  case $name in
+    libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | ld-linux*) ;;
+    *) complain "needs $name" ;;
+  esac
+done < <(readelf -d "$lib" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+
+while read -r name; do complain "calls $name"; done < <(nm -D --undefined-only "$lib" |
+  awk '{ sub(/@.*/, "", $2); print $2 }' | grep -xE 'exit|_exit|_Exit|quick_exit|abort|__assert_fail|printf|__printf_chk|puts|putchar|stdout')
+readelf -d "$lib" | grep -q 'BIND_NOW' || complain "is not bound at load time"
+readelf -lW "$lib" | grep -q 'GNU_STACK.*RWE' && complain "has an executable stack"
+
+for tool in fs-prepare fs-launch; do
+  [ -f "$build/bin/$tool" ] || continue
+  while read -r name; do complain "$tool needs $name"; done < <(
+    readelf -d "$build/bin/$tool" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|libpthread|ld-linux.*)\.so')
+done
+verdict

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|ci}...
+# Called by `make check`, `make demo`, `make bench` and .ci/run. Where there is apt-get, Debian's packages are
+# installed; elsewhere everything is looked for by what it provides, and what is missing is named. Says nothing when
+# all is there. FS_NO_INSTALL=1: only say what is missing.
+set -euo pipefail
+
+# purpose, Debian package, and what it is recognised by where there is no dpkg: cmd:NAME, hdr:HEADER or py:MODULE
+table='
+build gcc             cmd:gcc
+build libc6-dev       hdr:stdio.h
+build libopenmpi-dev  cmd:mpicc
+build openmpi-bin     cmd:mpirun
+build liblz4-dev      hdr:lz4hc.h
+build libxxhash-dev   hdr:xxhash.h
+check libcmocka-dev   hdr:cmocka.h
+check python3         cmd:python3
+check python3-pil     py:PIL
+check python3-numpy   py:numpy
+check iproute2        cmd:ip
+check procps          cmd:ps
+check strace          cmd:strace
+check file            cmd:file
+demo  python3         cmd:python3
+demo  python3-pil     py:PIL
+demo  python3-numpy   py:numpy
+demo  python3-torch   py:torch
+demo  python3-torchvision py:torchvision
+demo  gnuplot-nox     cmd:gnuplot
+bench python3         cmd:python3
+ci    python3-torch   py:torch
+ci    python3-torchvision py:torchvision
+ci    clang           cmd:clang
+ci    clang-tidy      cmd:clang-tidy
+ci    clang-format    cmd:clang-format
+ci    libclang-rt     cmd:clang
+ci    cppcheck        cmd:cppcheck
+ci    shellcheck      cmd:shellcheck
+ci    valgrind        cmd:valgrind
+ci    man-db          cmd:man'
+
+installed() { # PACKAGE
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# clang's sanitizer and fuzzer run-times are packaged with a version in the name since clang 14.
+real_name() { # PACKAGE
+  local version
+  if [ "$1" = libclang-rt ]; then
+    version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+    echo "libclang-rt-${version:-14}-dev"
+  else
+    echo "$1"
+  fi
+}
+
+provided() { # PROBE
+  case $1 in
+    cmd:*) command -v "${1#cmd:}" >/dev/null ;;
+    hdr:*) printf '#include <%s>\n' stddef.h stdarg.h stdint.h setjmp.h "${1#hdr:}" |
+      "${CC:-cc}" -E - >/dev/null 2>&1 ;;
+    py:*) python3 -c "import ${1#py:}" 2>/dev/null ;;
+  esac
+}
+
+missing() { # PURPOSE...
+  local purpose package probe
+  while read -r purpose package probe; do
+    case " $* " in *" ${purpose:-none} "*) ;; *) continue ;; esac
+    if command -v apt-get >/dev/null; then
+      package=$(real_name "$package")
+      installed "$package" || echo "$package"
+    else
+      provided "$probe" || echo "$package (${probe#*:})"
+    fi
+  done <<<"$table" | sort -u
+}
+
+[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|ci ..." >&2; exit 2; }
+for purpose in "$@"; do
+  case $purpose in build | check | demo | bench | ci) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
+done
+
+need=$(missing "$@")
+[ -n "$need" ] || exit 0
+
+if [ -n "${FS_NO_INSTALL:-}" ] || ! command -v apt-get >/dev/null; then
+  echo "Missing on this system; please install (Debian's package names):" >&2
+  echo "  ${need//$'\n'/$'\n'  }" >&2
+  exit 1
+fi
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "Packages are missing, and there is neither root nor sudo to install them. As root:" >&2
+    echo "  apt-get install --no-install-recommends ${need//$'\n'/ }" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 "$@" </dev/null >"$log" 2>&1 || {
+    tail -n 20 "$log" >&2
+    echo "apt-get $1 failed. Needed: ${need//$'\n'/ }" >&2
+    exit 1
+  }
+}
+echo "Installing: ${need//$'\n'/ }"
+apt update
+need=$(missing "$@") # again: a versioned name is known only now
+mapfile -t packages <<<"$need"
+apt install --no-install-recommends "${packages[@]}"

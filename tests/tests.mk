@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The tests. A unit test is tests/unit/test_MODULE.c, linked with whatever it needs of the libraries below; the others
+# are scripts tests/{lint,posix,mpi,fault}/*.sh. All go through tests/run.sh. A script with a line "# slow" is left to
+# `make check-slow` and .ci/run.
+
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+RUN := tests/run.sh
+SUB := $(MAKE) --no-print-directory -j$(JOBS)
+
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+UNIT_BIN := $(UNIT_SRC:tests/%.c=$(B)/tests/%)
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BIN := $(FUZZ_SRC:tests/%.c=$(B)/tests/%)
+HELPER_SRC := $(wildcard tests/helpers/*.c)
+HELPER_BIN := $(HELPER_SRC:tests/%.c=$(B)/tests/%)
+
+scripts = $(filter-out $(SLOW),$(sort $(wildcard tests/$(1)/*.sh)))
+SLOW := $(shell grep -lx '\# slow' tests/posix/*.sh tests/mpi/*.sh tests/fault/*.sh tests/lint/*.sh 2>/dev/null)
+LINT_FAST := $(wildcard $(addprefix tests/lint/,layers.sh spdx.sh size.sh words.sh symbols.sh man.sh))
+LINT_TOOLS := $(wildcard $(addprefix tests/lint/,format.sh shell.sh cppcheck.sh tidy.sh))
+
+# Archives, so that a test pulls in only what it uses. Objects of one name in two directories are both kept (ar q).
+test_lib = $(O)/libtest-$(1).a
+TEST_LIBS := $(foreach l,common client daemon launch prepare preload,$(call test_lib,$(l)))
+$(call test_lib,common): $(COMMON_OBJ)
+$(call test_lib,client): $(CLIENT_OBJ)
+$(call test_lib,daemon): $(DAEMON_OBJ)
+$(call test_lib,launch): $(filter-out %/main.o,$(LAUNCH_OBJ))
+$(call test_lib,prepare): $(filter-out %/main.o,$(PREPARE_OBJ))
+$(call test_lib,preload): $(PRELOAD_OBJ)
+$(TEST_LIBS):
+	@rm -f $@; mkdir -p $(@D)
+	$(Q)ar qcsD $@ $^
+lib_common := common
+lib_client := client common
+lib_daemon := daemon common
+lib_launch := launch common
+lib_prepare := prepare common
+# test_daemon_* links the daemon's parts, test_launch_* and test_placement fs-launch's, test_prepare_* fs-prepare's;
+# all others the client and what is below it.
+test_kind = $(or $(findstring daemon_,$(1)),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(if \
+  $(findstring placement,$(1)),launch_),client_)
+test_links = $(foreach l,$(lib_$(patsubst %_,%,$(call test_kind,$(1)))),$(call test_lib,$(l)))
+
+.SECONDEXPANSION:
+$(UNIT_BIN): $(B)/tests/%: $(O)/tests/%.o $$(call test_links,$$(notdir $$*))
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
+	  -Wl,--gc-sections $(LZ4) -lcmocka -ldl -pthread
+$(FUZZ_BIN): $(B)/tests/%: $(O)/tests/%.o $$(call test_links,$$(notdir $$*))
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
+	  -fsanitize=fuzzer $(LZ4) -ldl -pthread
+$(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -ldl -pthread
+
+.PHONY: check check-unit check-lint check-posix check-mpi check-fault check-slow check-bin lint asan tsan valgrind fuzz \
+  fuzz-bin compdb format demo setup-check
+.SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
+check-bin: $(UNIT_BIN) $(HELPER_BIN)
+setup-check:
+	@tests/setup/packages.sh build check
+
+check: setup-check ## install what is missing, build, and run all tests but the slow ones
+	@$(SUB) all check-bin
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%) $(LINT_FAST) \
+	  $(call scripts,posix) $(call scripts,mpi) $(call scripts,fault)
+
+check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, valgrind)
+	@$(SUB) check-bin
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -w '$(WRAPPER)' -p '$(PREFIX_NAME)' $(UNIT_BIN)
+check-posix check-mpi check-fault: check-%: setup-check
+	@$(SUB) all check-bin
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(call scripts,$*)
+check-posix: ## the mount as programs see it
+check-mpi: ## several nodes
+check-fault: ## what dies, breaks or is filled up
+check-slow: setup-check ## the tests that take minutes or gigabytes
+	@$(SUB) all check-bin
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(SLOW)
+check-lint: setup-check
+	@$(SUB) all
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(LINT_FAST)
+lint: ## layers, sizes, symbols, format, shellcheck, cppcheck, clang-tidy
+	@tests/setup/packages.sh build check ci
+	@$(SUB) all
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(LINT_FAST) $(LINT_TOOLS)
+
+asan: ## unit tests with AddressSanitizer and UBSan
+	@$(MAKE) --no-print-directory check-unit SAN=address,undefined PREFIX_NAME=asan/ \
+	  WRAPPER='env ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1'
+tsan: ## unit tests with ThreadSanitizer
+	@$(MAKE) --no-print-directory check-unit SAN=thread PREFIX_NAME=tsan/ \
+	  WRAPPER='setarch -R env TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1'
+valgrind: ## unit tests under valgrind
+	@tests/setup/packages.sh build check ci
+	@$(MAKE) --no-print-directory check-unit PREFIX_NAME=valgrind/ \
+	  WRAPPER='valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite'
+
+# The fuzzers run code that clang has instrumented: a build of its own.
+FUZZ_SAN := fuzzer-no-link,address,undefined
+fuzz-bin: $(FUZZ_BIN)
+fuzz: ## every fuzz target for FUZZ_SECONDS each
+	@tests/setup/packages.sh build check ci
+	@$(SUB) all
+	@$(SUB) CC=clang SAN=$(FUZZ_SAN) fuzz-bin
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FS_BUILD=$(CURDIR)/build $(RUN) -t $$(($(FUZZ_SECONDS) + 120)) \
+	  $(FUZZ_SRC:tests/fuzz/%.c='fuzz/%=tests/fuzz/run.sh %')
+
+ALL_C = $(COMMON_SRC) $(CLIENT_SRC) $(filter %.c,$(PRELOAD_SRC)) $(DAEMON_SRC) $(MPI_SRC) $(PREPARE_SRC) \
+  $(LAUNCH_SRC) $(FANSTORED_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(HELPER_SRC) $(wildcard bench/*.c)
+ALL_H = $(wildcard include/fanstore/*.h libfanstore/*/*.h libfanstore/*/*/*.h fs-prepare/*.h fs-launch/*.h tests/unit/*.h)
+compdb: ## compile_commands.json for editors and clang-tidy
+	@{ echo '['; first=1; for f in $(ALL_C); do [ -n "$$first" ] || echo ','; first=; \
+	  printf '{"directory": "%s", "file": "%s", "arguments": ["clang"%s, "-c", "%s"]}' '$(CURDIR)' "$$f" \
+	    "$$(printf ', "%s"' $(filter-out -fno-semantic-interposition -MMD -MP,$(BASE_CFLAGS)) \
+	      $$($(MPICC) --showme:compile 2>/dev/null))" "$$f"; done; echo; echo ']'; } >compile_commands.json
+format: ## clang-format on all sources
+	@clang-format -i $(ALL_C) $(ALL_H)
+
+demo: ## train from two emulated nodes and from the plain directory: same losses, and where the reads were served
+	@tests/setup/packages.sh build demo
+	@$(SUB) all
+	@tests/demo/run.sh
