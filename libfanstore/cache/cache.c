@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The writer's side of the node cache (cache.h): creates the slab, gives out lines, publishes and evicts them. Only
+ * the daemon's MPI thread calls this; clients read at the same time, and cache.h with docs/shared-memory.md says why
+ * that is safe. What the writer alone needs (states, extents) is in its own memory, so no client can confuse it.
+ */
+#include "cache/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cache/slab.h"
+#include "util/sys.h"
+
+#define FS_CACHE_LINE_BYTES 4096u /* one line for so many bytes of the cache */
+#define FS_CACHE_MIN_LINES 64u
+#define FS_CACHE_BATCH 64u      /* lines evicted for one scan of the pins */
+#define FS_CACHE_WARM_WALK 2048 /* lines passed over as warm in one batch, before warm ones are taken too */
+
+enum fs_line_state { FS_LINE_FREE, FS_LINE_FILLING, FS_LINE_VALID, FS_LINE_LEAVING, FS_LINE_PINNED };
+
+struct fs_own_line {
+  uint64_t key;
+  uint32_t extent; /* FREE: the next free line */
+  uint8_t state;
+  uint8_t way;
+};
+
+struct fs_cache {
+  struct fs_cache_header *hdr; /* the slab */
+  uint64_t size;
+  _Atomic uint32_t *bucket;
+  struct fs_line *line;
+  _Atomic uint8_t *heat;
+  uint64_t heat_size;
+  struct fs_own_line *own;
+  uint32_t lines, mask, free_line, made;
+  int slab_fd, heat_fd;
+  struct fs_slab slab;
+  fs_cache_pins_fn *pins;
+  void *ctx;
+  struct fs_cache_stats stats;
+};
+
+/* A memfd of this size, mapped; sealed against resizing, and with `mine` against new writable mappings. */
+static fs_err fs_cache_segment(const char *name, uint64_t size, bool mine, int *fd_out, void **map) {
+  FS_AUTO_CLOSE int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -errno;
+  if (ftruncate(fd, (off_t)size) < 0) return -errno;
+  void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) return -errno;
+  int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (mine ? F_SEAL_FUTURE_WRITE : 0);
+  if (fcntl(fd, F_ADD_SEALS, seals) < 0) {
+    fs_err err = -errno;
+    munmap(p, size);
+    return err;
+  }
+  *map = p;
+  *fd_out = FS_MOVE_FD(fd);
+  return 0;
+}
+
+static uint32_t fs_cache_buckets(uint32_t lines) {
+  uint32_t buckets = 1;
+  while (buckets * FS_CACHE_WAYS < 2 * (uint64_t)lines) buckets *= 2;
+  return buckets;
+}
+
+/* Divides the slab. -EINVAL when no block fits. */
+static fs_err fs_cache_layout(struct fs_cache_header *h, uint64_t bytes, uint32_t max_stored) {
+  uint64_t lines = FS_MAX(bytes / FS_CACHE_LINE_BYTES, FS_CACHE_MIN_LINES);
+  lines = FS_MIN(lines, UINT64_C(1) << 28);
+  uint32_t buckets = fs_cache_buckets((uint32_t)lines);
+  h->lines = (uint32_t)lines;
+  h->buckets = buckets;
+  h->bucket_off = fs_round_up(sizeof(*h), 64);
+  h->line_off = fs_round_up(h->bucket_off + (uint64_t)buckets * FS_CACHE_WAYS * sizeof(uint32_t), 64);
+  h->data_off = fs_round_up(h->line_off + lines * sizeof(struct fs_line), 4096);
+  h->size = bytes / 4096 * 4096;
+  if (h->size < h->data_off + max_stored + FS_CACHE_HEADROOM) return -EINVAL;
+  if ((h->size - h->data_off) / FS_SLAB_GRANULE > UINT32_MAX) return -EINVAL;
+  return 0;
+}
+
+static fs_err fs_cache_build(struct fs_cache *c, const struct fs_cache_header *h) {
+  void *map;
+  fs_err err = fs_cache_segment("fanstore-slab", h->size, true, &c->slab_fd, &map);
+  if (err < 0) return err;
+  c->hdr = map;
+  c->size = h->size;
+  c->heat_size = fs_round_up(h->lines, 4096);
+  err = fs_cache_segment("fanstore-heat", c->heat_size, false, &c->heat_fd, &map);
+  if (err < 0) return err;
+  c->heat = map;
+  *c->hdr = *h;
+  c->bucket = (_Atomic uint32_t *)((char *)c->hdr + h->bucket_off);
+  c->line = (struct fs_line *)((char *)c->hdr + h->line_off);
+  c->lines = h->lines;
+  c->mask = h->buckets - 1;
+  c->free_line = FS_SLAB_NONE;
+  c->own = calloc(c->lines, sizeof(*c->own));
+  if (!c->own) return -ENOMEM;
+  return fs_slab_init(&c->slab, (uint32_t)((h->size - h->data_off) / FS_SLAB_GRANULE), c->lines);
+}
+
+fs_err fs_cache_new(struct fs_cache **out, uint64_t bytes, uint32_t max_stored, fs_cache_pins_fn *pins, void *ctx) {
+  struct fs_cache_header h = {.magic = FS_CACHE_MAGIC, .version = FS_IPC_VERSION};
+  fs_err err = fs_cache_layout(&h, bytes, max_stored);
+  if (err < 0) return err;
+  struct fs_cache *c = calloc(1, sizeof(*c));
+  if (!c) return -ENOMEM;
+  c->slab_fd = c->heat_fd = -1;
+  c->pins = pins;
+  c->ctx = ctx;
+  err = fs_cache_build(c, &h);
+  if (err < 0) {
+    fs_cache_free(c);
+    return err;
+  }
+  *out = c;
+  return 0;
+}
+
+void fs_cache_free(struct fs_cache *c) {
+  if (!c) return;
+  fs_slab_fini(&c->slab);
+  free(c->own);
+  if (c->heat) munmap((void *)c->heat, c->heat_size);
+  if (c->hdr) munmap(c->hdr, c->size);
+  if (c->heat_fd >= 0) close(c->heat_fd);
+  if (c->slab_fd >= 0) close(c->slab_fd);
+  free(c);
+}
+
+int fs_cache_slab_fd(const struct fs_cache *c, uint64_t *size) {
+  *size = c->size;
+  return c->slab_fd;
+}
+
+int fs_cache_heat_fd(const struct fs_cache *c, uint64_t *size) {
+  *size = c->heat_size;
+  return c->heat_fd;
+}
+
+static _Atomic uint32_t *fs_cache_ways(struct fs_cache *c, uint64_t key) {
+  return c->bucket + (size_t)(fs_cache_bucket(key) & c->mask) * FS_CACHE_WAYS;
+}
+
+int64_t fs_cache_find(struct fs_cache *c, uint64_t key) {
+  _Atomic uint32_t *ways = fs_cache_ways(c, key);
+  for (uint32_t w = 0; w < FS_CACHE_WAYS; w++) {
+    uint32_t word = atomic_load_explicit(&ways[w], memory_order_relaxed);
+    if (word == 0 || c->own[word - 1].key != key || c->own[word - 1].state != FS_LINE_VALID) continue;
+    atomic_store_explicit(&c->heat[word - 1], 1, memory_order_relaxed);
+    return word - 1;
+  }
+  return -ENOENT;
+}
+
+/* ---- eviction ---- */
+
+static void fs_cache_mark_pinned(void *arg, uint32_t line) {
+  struct fs_cache *c = arg;
+  if (line < c->lines && c->own[line].state == FS_LINE_LEAVING) c->own[line].state = FS_LINE_PINNED;
+}
+
+static void fs_cache_drop(struct fs_cache *c, uint32_t l) {
+  struct fs_own_line *o = &c->own[l];
+  atomic_store_explicit(&fs_cache_ways(c, o->key)[o->way], 0, memory_order_relaxed);
+  c->stats.lines_used--;
+  fs_slab_release(&c->slab, o->extent);
+  o->state = FS_LINE_FREE;
+  o->extent = c->free_line;
+  c->free_line = l;
+}
+
+/*
+ * Evicts these lines but for the pinned ones; returns how many went. The tags go first and then the pins are read,
+ * all sequentially consistent: a client stores its pin before it reads the tag again, so either it sees the tag gone,
+ * or its pin is seen here.
+ */
+static uint32_t fs_cache_evict(struct fs_cache *c, const uint32_t *line, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    c->own[line[i]].state = FS_LINE_LEAVING;
+    atomic_store_explicit(&c->line[line[i]].tag, 0, memory_order_seq_cst);
+  }
+  c->pins(c->ctx, fs_cache_mark_pinned, c);
+  uint32_t gone = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    struct fs_own_line *o = &c->own[line[i]];
+    if (o->state == FS_LINE_PINNED) {
+      o->state = FS_LINE_VALID;
+      atomic_store_explicit(&c->heat[line[i]], 1, memory_order_relaxed);
+      atomic_store_explicit(&c->line[line[i]].tag, o->key | FS_CACHE_VALID, memory_order_release);
+    } else {
+      fs_cache_drop(c, line[i]);
+      gone++;
+    }
+  }
+  c->stats.evictions += gone;
+  return gone;
+}
+
+/* Collects neighbouring lines from the hand on, giving warm ones a second chance, and evicts them. *walk: extents that
+   may still be passed. */
+static uint32_t fs_cache_sweep(struct fs_cache *c, uint64_t want, uint64_t *walk) {
+  uint32_t batch[FS_CACHE_BATCH], n = 0;
+  uint64_t room = 0;
+  int warm = 0;
+  while (n < FS_CACHE_BATCH && room<want && * walk> 0) {
+    --*walk;
+    uint32_t l = fs_slab_sweep(&c->slab);
+    if (l == FS_SLAB_NONE || c->own[l].state != FS_LINE_VALID) continue;
+    if (warm < FS_CACHE_WARM_WALK && atomic_exchange_explicit(&c->heat[l], 0, memory_order_relaxed) != 0) {
+      warm++;
+      continue;
+    }
+    c->own[l].state = FS_LINE_LEAVING; /* the hand may come round to it in a small cache */
+    room += c->slab.extent[c->own[l].extent].size;
+    batch[n++] = l;
+  }
+  return n ? fs_cache_evict(c, batch, n) : 0;
+}
+
+/* A way for the key: a free one, else that of a cold line, else of any line that is not pinned. */
+static int fs_cache_way(struct fs_cache *c, uint64_t key) {
+  _Atomic uint32_t *ways = fs_cache_ways(c, key);
+  for (int w = 0; w < (int)FS_CACHE_WAYS; w++) {
+    if (atomic_load_explicit(&ways[w], memory_order_relaxed) == 0) return w;
+  }
+  for (int pass = 0; pass < 2; pass++) {
+    for (int w = 0; w < (int)FS_CACHE_WAYS; w++) {
+      uint32_t l = atomic_load_explicit(&ways[w], memory_order_relaxed) - 1;
+      if (c->own[l].state != FS_LINE_VALID) continue;
+      if (pass == 0 && atomic_load_explicit(&c->heat[l], memory_order_relaxed) != 0) continue;
+      if (fs_cache_evict(c, &l, 1) == 1) return w;
+    }
+  }
+  return -1;
+}
+
+static uint32_t fs_cache_take_line(struct fs_cache *c) {
+  uint32_t l = c->free_line;
+  if (l != FS_SLAB_NONE)
+    c->free_line = c->own[l].extent;
+  else if (c->made < c->lines)
+    l = c->made++;
+  return l;
+}
+
+/* A line with room for so many granules; evicts until there is one, at most twice round. */
+static uint32_t fs_cache_room(struct fs_cache *c, uint32_t granules) {
+  uint64_t walk = 2 * (uint64_t)c->slab.made + 2;
+  uint64_t want = FS_MAX((uint64_t)granules, (c->size / FS_SLAB_GRANULE) / 256);
+  for (;;) {
+    uint32_t l = fs_cache_take_line(c);
+    if (l != FS_SLAB_NONE) {
+      uint32_t e = fs_slab_alloc(&c->slab, granules, l);
+      if (e != FS_SLAB_NONE) {
+        c->own[l].extent = e;
+        return l;
+      }
+      c->own[l].extent = c->free_line;
+      c->free_line = l;
+    }
+    if (walk == 0) return FS_SLAB_NONE;
+    fs_cache_sweep(c, want, &walk);
+  }
+}
+
+int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **buf) {
+  uint32_t granules = (uint32_t)(((uint64_t)len + FS_CACHE_HEADROOM + FS_SLAB_GRANULE - 1) / FS_SLAB_GRANULE);
+  uint32_t l = fs_cache_room(c, granules);
+  int way = l == FS_SLAB_NONE ? -1 : fs_cache_way(c, key);
+  if (way < 0) {
+    if (l != FS_SLAB_NONE) {
+      fs_slab_release(&c->slab, c->own[l].extent);
+      c->own[l].extent = c->free_line;
+      c->free_line = l;
+    }
+    c->stats.alloc_failures++;
+    return -ENOBUFS;
+  }
+  struct fs_own_line *o = &c->own[l];
+  o->key = key;
+  o->way = (uint8_t)way;
+  o->state = FS_LINE_FILLING;
+  c->line[l].off = c->hdr->data_off + (uint64_t)c->slab.extent[o->extent].off * FS_SLAB_GRANULE + FS_CACHE_HEADROOM;
+  c->line[l].len = len;
+  /* The way is taken now; a reader that finds the line in it sees no valid tag yet. */
+  atomic_store_explicit(&fs_cache_ways(c, key)[way], l + 1, memory_order_release);
+  c->stats.lines_used++;
+  *buf = (char *)c->hdr + c->line[l].off - FS_CACHE_HEADROOM;
+  return l;
+}
+
+void fs_cache_publish(struct fs_cache *c, uint32_t line) {
+  c->own[line].state = FS_LINE_VALID;
+  atomic_store_explicit(&c->heat[line], 0, memory_order_relaxed);
+  atomic_store_explicit(&c->line[line].tag, c->own[line].key | FS_CACHE_VALID, memory_order_release);
+}
+
+void fs_cache_abort(struct fs_cache *c, uint32_t line) {
+  fs_cache_drop(c, line);
+}
+
+void fs_cache_stats(const struct fs_cache *c, struct fs_cache_stats *out) {
+  *out = c->stats;
+  out->bytes_used = c->slab.used * FS_SLAB_GRANULE;
+}
