@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Command line and messages of the commands. One mutex orders the lines on stderr with the progress bar, so that any
+ * thread may speak.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "prepare.h"
+
+static pthread_mutex_t say_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool status_shown;
+
+bool fs_prep_tty(void) {
+  static int tty = -1;
+  if (tty < 0) tty = isatty(STDERR_FILENO) ? 1 : 0;
+  return tty == 1;
+}
+
+static void wipe_locked(void) {
+  if (status_shown) fputs("\r\033[K", stderr);
+  status_shown = false;
+}
+
+void fs_prep_say(const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  pthread_mutex_lock(&say_lock);
+  wipe_locked();
+  fputs("fs-prepare: ", stderr);
+  vfprintf(stderr, format, ap);
+  fputc('\n', stderr);
+  fflush(stderr);
+  pthread_mutex_unlock(&say_lock);
+  va_end(ap);
+}
+
+void fs_prep_status(const char *line) {
+  if (!fs_prep_tty()) return;
+  pthread_mutex_lock(&say_lock);
+  wipe_locked();
+  if (line != NULL) {
+    fputs(line, stderr);
+    status_shown = true;
+  }
+  fflush(stderr);
+  pthread_mutex_unlock(&say_lock);
+}
+
+char *fs_prep_name(const char *path) {
+  size_t len = strlen(path);
+  size_t size = len * 4 + 1; /* \xNN at worst */
+  char *out = malloc(size);
+  if (out == NULL) {
+    fputs("fs-prepare: out of memory\n", stderr);
+    _exit(FS_EXIT_FAILED);
+  }
+  return fs_printable(path, len, out, size);
+}
+
+void fs_prep_version(void) {
+  printf("fs-prepare (FanStore) %s\n", FS_VERSION);
+}
+
+static void help(const struct fs_prep_cli *cli) {
+  printf("usage: fs-prepare %s %s\n\n%s\n\nOptions:\n", cli->command, cli->synopsis, cli->about);
+  fs_opt_help(stdout, cli->opts, cli->nopts);
+}
+
+static fs_err on_option(void *ctx, int id, const char *value) {
+  struct fs_prep_cli *cli = ctx;
+  if (id == FS_OPT_HELP || id == FS_OPT_VERSION) {
+    if (id == FS_OPT_HELP)
+      help(cli);
+    else
+      fs_prep_version();
+    exit(fflush(stdout) == 0 ? FS_EXIT_OK : FS_EXIT_FAILED);
+  }
+  if (id != FS_OPT_WORD) return cli->set(cli->ctx, id, value);
+  if (cli->got == cli->want) {
+    FS_AUTO_FREE char *shown = fs_prep_name(value);
+    fs_prep_say("%s: '%s' is one argument too many (see fs-prepare %s --help)", cli->command, shown, cli->command);
+    return -EINVAL;
+  }
+  cli->word[cli->got++] = value;
+  return 0;
+}
+
+fs_err fs_prep_parse(struct fs_prep_cli *cli, int argc, char **argv) {
+  char prog[64];
+  snprintf(prog, sizeof prog, "fs-prepare %s", cli->command);
+  int next = fs_opt_parse(prog, cli->opts, cli->nopts, argc, argv, 1, false, on_option, cli);
+  if (next < 0) return -EINVAL;
+  for (; next < argc; next++) /* after "--" all are words */
+    if (on_option(cli, FS_OPT_WORD, argv[next]) < 0) return -EINVAL;
+  for (size_t i = 0; i < cli->got; i++)
+    if (cli->word[i][0] == '\0') {
+      fs_prep_say("%s: %s is empty", cli->command, cli->word_names[i]);
+      return -EINVAL;
+    }
+  if (cli->got == cli->want) return 0;
+  fs_prep_say("%s: %s is missing (usage: fs-prepare %s %s)", cli->command, cli->word_names[cli->got], cli->command,
+              cli->synopsis);
+  return -EINVAL;
+}
+
+fs_err fs_prep_jobs(const char *value, unsigned *jobs) {
+  uint64_t n;
+  if (fs_parse_u64(value, 1, 4096, &n) < 0) {
+    fs_prep_say("--jobs %s: give a number from 1 to 4096", value);
+    return -EINVAL;
+  }
+  *jobs = (unsigned)n;
+  return 0;
+}

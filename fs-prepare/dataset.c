@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A dataset opened for reading by verify, info, list and unpack: manifest, index and the partitions' descriptors.
+ * Everything is untrusted; the index module checks what it hands out.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "prepare.h"
+
+static fs_err open_index(struct fs_dataset *ds, char *why, size_t why_size) {
+  size_t size = strlen(ds->path) + sizeof "/index";
+  FS_AUTO_FREE char *path = malloc(size);
+  if (path == NULL) return -ENOMEM;
+  snprintf(path, size, "%s/index", ds->path);
+  why[0] = '\0';
+  fs_err err = fs_index_open(path, &ds->ix, why, why_size);
+  if (err < 0 && why[0] == '\0') snprintf(why, why_size, "%s", strerror(-err));
+  return err;
+}
+
+static fs_err open_parts(struct fs_dataset *ds) {
+  ds->dir = fs_sys_openat(AT_FDCWD, ds->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (ds->dir < 0) return ds->dir;
+  ds->part_fd = calloc(ds->ix.nparts + 1, sizeof *ds->part_fd);
+  if (ds->part_fd == NULL) return -ENOMEM;
+  for (uint64_t i = 0; i < ds->ix.nparts; i++) atomic_init(&ds->part_fd[i], -1);
+  fs_prep_open_files(ds->ix.nparts + 64);
+  return 0;
+}
+
+fs_err fs_dataset_open(struct fs_dataset *ds, const char *path) {
+  char why[512] = "";
+  *ds = (struct fs_dataset){.path = path, .dir = -1};
+  FS_AUTO_FREE char *shown = fs_prep_name(path);
+  fs_err err = fs_manifest_load(path, &ds->manifest, why, sizeof why);
+  if (err < 0) {
+    fs_prep_say("%s", why[0] != '\0' ? why : strerror(-err));
+    return err;
+  }
+  err = open_index(ds, why, sizeof why);
+  if (err < 0) {
+    fs_prep_say("%s/index: %s", shown, why);
+    return err;
+  }
+  if (memcmp(ds->ix.hdr->dataset_id, ds->manifest.dataset_id, 16) != 0) {
+    fs_prep_say("%s/index: belongs to another dataset than the manifest; copy both again from where they were packed",
+                shown);
+    fs_index_close(&ds->ix);
+    return -EBADMSG;
+  }
+  err = open_parts(ds);
+  if (err < 0) {
+    fs_prep_say("%s: %s", shown, strerror(-err));
+    fs_dataset_close(ds);
+  }
+  return err;
+}
+
+void fs_dataset_close(struct fs_dataset *ds) {
+  for (uint64_t i = 0; ds->part_fd != NULL && i < ds->ix.nparts; i++) {
+    int fd = atomic_load(&ds->part_fd[i]);
+    if (fd >= 0) close(fd);
+  }
+  free(ds->part_fd);
+  if (ds->dir >= 0) close(ds->dir);
+  fs_index_close(&ds->ix);
+}
+
+fs_fd fs_dataset_part(struct fs_dataset *ds, uint32_t number) {
+  if (number >= ds->ix.nparts) return -EUCLEAN;
+  int fd = atomic_load(&ds->part_fd[number]);
+  if (fd >= 0) return fd;
+  char name[FS_PART_NAME_SIZE];
+  fd = fs_sys_openat(ds->dir, fs_part_name(number, name), O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return fd;
+  int none = -1;
+  if (atomic_compare_exchange_strong(&ds->part_fd[number], &none, fd)) return fd;
+  close(fd); /* another thread was faster */
+  return none;
+}
+
+fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size) {
+  const struct fs_manifest *m = &ds->manifest;
+  const struct fs_index_header *h = ds->ix.hdr;
+  if (m->index_size != ds->ix.map_size) {
+    snprintf(why, why_size, "is %llu bytes, the manifest says %llu", (unsigned long long)ds->ix.map_size,
+             (unsigned long long)m->index_size);
+    return -EBADMSG;
+  }
+  if (fs_xxh3(ds->ix.map, ds->ix.map_size) != m->index_xxh3) {
+    snprintf(why, why_size, "its checksum differs from the manifest's");
+    return -EBADMSG;
+  }
+  if (m->files != h->files || m->dirs != h->dirs || m->symlinks != h->symlinks || m->plain_bytes != h->plain_bytes ||
+      m->stored_bytes != h->stored_bytes || m->block_size != h->block_size || m->partitions != ds->ix.nparts) {
+    snprintf(why, why_size, "its counts differ from the manifest's");
+    return -EBADMSG;
+  }
+  return 0;
+}
+
+char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry, bool printable) {
+  char *path = malloc(PATH_MAX);
+  if (path == NULL || fs_index_path(&ds->ix, entry, path, PATH_MAX) < 0) {
+    free(path);
+    return NULL;
+  }
+  if (!printable) return path;
+  char *shown = fs_prep_name(path);
+  free(path);
+  return shown;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One chunk: read, choose the codec, encode block by block, checksum. Called by the pipeline's threads. The choice for
+ * a large file is made once, from samples, under a mutex: all its chunks have one codec.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/codec.h"
+#include "pack.h"
+
+enum { CHOICE_OPEN, CHOICE_RAW, CHOICE_LZ4 };
+#define SAMPLES 8u       /* blocks looked at in a large file, evenly spread from the first to the last */
+#define SMALL_FILE 4096u /* up to here a file must halve: it costs one read anyway, and a decode each time */
+
+static pthread_mutex_t choice_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Is `stored` instead of `plain` bytes worth the decoding? */
+static bool worth(const struct fs_pack_options *o, uint64_t file_size, uint64_t plain, uint64_t stored) {
+  if (o->codec != FS_CHOOSE_AUTO) return stored < plain;
+  return file_size <= SMALL_FILE ? stored <= plain / 2 : stored <= plain - plain / 8;
+}
+
+static int level_of(const struct fs_pack_options *o) {
+  return o->codec == FS_CHOOSE_LZ4 ? 0 : o->level;
+}
+
+/*
+ * Encodes n bytes block by block into out, which has room for n and one block's bound; what does not shrink is
+ * copied. Returns the stored bytes; each block's length goes to lens, unless that is NULL.
+ */
+static uint64_t encode_blocks(const struct fs_plan *plan, const uint8_t *plain, uint64_t n, int level, uint8_t *out,
+                              struct fs_chunk_block *lens) {
+  const struct fs_codec *codec = fs_codec_by_id(FS_CODEC_LZ4);
+  uint64_t used = 0, block_size = plan->opts->block_size;
+  for (uint64_t at = 0; at < n; at += block_size) {
+    size_t len = (size_t)FS_MIN(n - at, block_size);
+    fs_ssize stored = codec->encode(plain + at, len, out + used, codec->bound(len), level);
+    if (stored < 0 || (size_t)stored >= len) {
+      memcpy(out + used, plain + at, len);
+      stored = (fs_ssize)len;
+    }
+    if (lens != NULL) lens[at / block_size].stored_len = (uint32_t)stored;
+    used += (uint64_t)stored;
+  }
+  return used;
+}
+
+/* What the fast level does not shrink at all is not tried with the slow one: it is a JPEG or the like. */
+static bool hopeless(const struct fs_plan *plan, const uint8_t *plain, uint64_t n, uint8_t *out) {
+  if (plan->opts->codec != FS_CHOOSE_AUTO) return false;
+  return encode_blocks(plan, plain, n, 0, out, NULL) > n - n / 32;
+}
+
+static size_t room_for(const struct fs_plan *plan, uint64_t n) {
+  size_t block = plan->opts->block_size;
+  return (size_t)n + fs_codec_by_id(FS_CODEC_LZ4)->bound(block) - block;
+}
+
+/* Reads SAMPLES blocks of a large file and encodes them. CHOICE_*, or a negative errno. */
+static int choose_by_samples(const struct fs_plan *plan, const struct fs_item *item, int fd) {
+  const uint64_t block = plan->opts->block_size, nblocks = (item->size + block - 1) / block;
+  const uint64_t k = FS_MIN((uint64_t)SAMPLES, nblocks);
+  FS_AUTO_FREE uint8_t *plain = malloc(block);
+  FS_AUTO_FREE uint8_t *out = malloc(room_for(plan, block));
+  if (plain == NULL || out == NULL) return -ENOMEM;
+  uint64_t all = 0, stored = 0;
+  for (uint64_t i = 0; i < k; i++) {
+    uint64_t at = (k == 1 ? 0 : i * (nblocks - 1) / (k - 1)) * block;
+    size_t n = (size_t)FS_MIN(block, item->size - at);
+    fs_err err = fs_pread_full(fd, plain, n, at);
+    if (err < 0) return err;
+    all += n;
+    stored += hopeless(plan, plain, n, out) ? n : encode_blocks(plan, plain, n, level_of(plan->opts), out, NULL);
+  }
+  return worth(plan->opts, item->size, all, stored) ? CHOICE_LZ4 : CHOICE_RAW;
+}
+
+static int choice_of(const struct fs_plan *plan, struct fs_item *item, int fd) {
+  int choice = atomic_load(&item->choice);
+  if (choice != CHOICE_OPEN) return choice;
+  pthread_mutex_lock(&choice_lock);
+  choice = atomic_load(&item->choice);
+  if (choice == CHOICE_OPEN) choice = choose_by_samples(plan, item, fd);
+  if (choice > CHOICE_OPEN) atomic_store(&item->choice, choice);
+  pthread_mutex_unlock(&choice_lock);
+  return choice;
+}
+
+/* Fills c->stored from the plain bytes, which it takes over. */
+static fs_err encode(const struct fs_plan *plan, struct fs_chunk *c, uint8_t *plain, int choice) {
+  uint64_t n = c->plain_len, block = plan->opts->block_size;
+  uint8_t *out = NULL;
+  c->codec = FS_CODEC_RAW;
+  c->stored = plain;
+  c->stored_len = n;
+  for (uint32_t i = 0; i < c->nblocks; i++) c->blocks[i].stored_len = (uint32_t)FS_MIN(block, n - i * block);
+  if (choice == CHOICE_RAW) return 0;
+  out = malloc(room_for(plan, n));
+  if (out == NULL) return -ENOMEM;
+  const struct fs_item *item = &plan->tree->items[c->item];
+  uint64_t stored = n;
+  if (choice == CHOICE_LZ4 || !hopeless(plan, plain, n, out))
+    stored = encode_blocks(plan, plain, n, level_of(plan->opts), out, c->blocks);
+  if (choice == CHOICE_LZ4 || worth(plan->opts, item->size, n, stored)) {
+    c->codec = FS_CODEC_LZ4;
+    c->stored = out;
+    c->stored_len = stored;
+    out = plain;
+  } else {
+    for (uint32_t i = 0; i < c->nblocks; i++) c->blocks[i].stored_len = (uint32_t)FS_MIN(block, n - i * block);
+  }
+  free(out);
+  return 0;
+}
+
+static void checksum(struct fs_chunk *c) {
+  const uint8_t *p = c->stored;
+  for (uint32_t i = 0; i < c->nblocks; i++) {
+    c->blocks[i].xxh3 = fs_xxh3(p, c->blocks[i].stored_len);
+    p += c->blocks[i].stored_len;
+  }
+}
+
+/* Reads the chunk's plain bytes from an item that does not change meanwhile. */
+static fs_err read_plain(int fd, const struct fs_item *item, const struct fs_chunk *c, uint8_t *plain) {
+  fs_err err = fs_pread_full(fd, plain, (size_t)c->plain_len, c->offset);
+  fs_err changed = fs_item_check(fd, item);
+  return changed < 0 ? changed : err;
+}
+
+static fs_err fill(const struct fs_plan *plan, struct fs_chunk *c) {
+  struct fs_item *item = &plan->tree->items[c->item];
+  FS_AUTO_CLOSE int fd = fs_item_open(plan->tree, item);
+  if (fd < 0) return fd;
+  uint64_t block = plan->opts->block_size;
+  c->nblocks = (uint32_t)((c->plain_len + block - 1) / block);
+  c->blocks = calloc(c->nblocks, sizeof *c->blocks);
+  FS_AUTO_FREE uint8_t *plain = malloc((size_t)c->plain_len);
+  if (c->blocks == NULL || plain == NULL) return -ENOMEM;
+  fs_err err = read_plain(fd, item, c, plain);
+  if (err < 0) return err;
+  int choice = plan->opts->codec == FS_CHOOSE_RAW ? CHOICE_RAW : c->whole ? CHOICE_OPEN : choice_of(plan, item, fd);
+  if (choice < 0) return choice;
+  if (c->whole) fs_xxh3_128(plain, (size_t)c->plain_len, c->hash);
+  err = encode(plan, c, FS_MOVE_PTR(plain), choice);
+  if (err == 0) checksum(c);
+  return err;
+}
+
+void fs_encode_chunk(const struct fs_plan *plan, struct fs_chunk *chunk) {
+  chunk->err = fill(plan, chunk);
+}
+
+void fs_chunk_free(struct fs_chunk *chunk) {
+  free(chunk->stored);
+  free(chunk->blocks);
+  chunk->stored = NULL;
+  chunk->blocks = NULL;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large files of equal content, found before packing: those of one size are told apart by a few samples, and what is
+ * left is compared byte by byte. Called once by the plan; the reading is done by several threads, each on items of its
+ * own.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pack.h"
+
+#define SAMPLE (64u << 10)
+#define COMPARE (1u << 20)
+
+struct candidate {
+  uint64_t item;
+  uint64_t size;
+  uint64_t sample;
+  bool replicate;
+};
+
+struct search {
+  struct fs_plan *plan;
+  struct candidate *c;
+  size_t n;
+  struct {
+    size_t from, to;
+  } * runs; /* of candidates that may be equal */
+  size_t nruns;
+  _Atomic bool failed;
+};
+
+fs_err fs_item_check(int fd, const struct fs_item *item) {
+  struct stat st;
+  fs_err err = fs_sys_fstat(fd, &st);
+  if (err < 0) return err;
+  bool same = S_ISREG(st.st_mode) && (uint64_t)st.st_size == item->size && st.st_mtim.tv_sec == item->mtime_sec &&
+              st.st_mtim.tv_nsec == item->mtime_nsec && st.st_ino == item->ino && st.st_dev == item->dev;
+  return same ? 0 : -ESTALE;
+}
+
+fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item) {
+  fs_fd fd = fs_prep_open_beneath(tree->root, item->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+  if (fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR || fd == -ENXIO) return -ESTALE;
+  if (fd < 0) return fd;
+  fs_err err = fs_item_check(fd, item);
+  if (err == 0) return fd;
+  close(fd);
+  return err;
+}
+
+void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err) {
+  FS_AUTO_FREE char *source = fs_prep_name(plan->opts->source);
+  FS_AUTO_FREE char *path = fs_prep_name(item->path);
+  if (err == -ESTALE)
+    fs_prep_say("%s/%s: changed while it was being packed; pack again when nothing writes to it", source, path);
+  else if (err == -ENOMEM)
+    fs_prep_say("%s/%s: out of memory; use a lower --jobs", source, path);
+  else
+    fs_prep_say("%s/%s: cannot be read: %s", source, path, strerror(-err));
+}
+
+static int by_likeness(const void *va, const void *vb) {
+  const struct candidate *a = va, *b = vb;
+  if (a->size != b->size) return a->size < b->size ? -1 : 1;
+  if (a->replicate != b->replicate) return a->replicate ? 1 : -1;
+  if (a->sample != b->sample) return a->sample < b->sample ? -1 : 1;
+  return a->item < b->item ? -1 : a->item > b->item;
+}
+
+static bool alike(const struct candidate *a, const struct candidate *b) {
+  return a->size == b->size && a->replicate == b->replicate && a->sample == b->sample;
+}
+
+/* Splits the sorted candidates into runs of two and more. */
+static fs_err find_runs(struct search *s) {
+  qsort(s->c, s->n, sizeof *s->c, by_likeness);
+  free(s->runs);
+  s->runs = malloc((s->n / 2 + 1) * sizeof *s->runs);
+  s->nruns = 0;
+  if (s->runs == NULL) return -ENOMEM;
+  for (size_t from = 0, to; from < s->n; from = to) {
+    for (to = from + 1; to < s->n && alike(&s->c[from], &s->c[to]);) to++;
+    if (to - from < 2) continue;
+    s->runs[s->nruns].from = from;
+    s->runs[s->nruns++].to = to;
+  }
+  return 0;
+}
+
+static void fail(struct search *s, const struct fs_item *item, fs_err err) {
+  if (!atomic_exchange(&s->failed, true)) fs_item_say(s->plan, item, err);
+}
+
+/* Beginning, middle and end of one file. */
+static fs_err sample(struct search *s, struct candidate *c) {
+  const struct fs_item *item = &s->plan->tree->items[c->item];
+  FS_AUTO_CLOSE int fd = fs_item_open(s->plan->tree, item);
+  FS_AUTO_FREE uint8_t *buf = malloc(3 * SAMPLE);
+  if (fd < 0) return fd;
+  if (buf == NULL) return -ENOMEM;
+  uint64_t n = FS_MIN((uint64_t)SAMPLE, item->size);
+  const uint64_t at[3] = {0, (item->size - n) / 2, item->size - n};
+  fs_err err = 0;
+  for (size_t i = 0; i < 3 && err == 0; i++) err = fs_pread_full(fd, buf + i * n, n, at[i]);
+  if (err == 0) c->sample = fs_xxh3(buf, 3 * n);
+  return err;
+}
+
+static void sample_run(void *ctx, uint64_t r) {
+  struct search *s = ctx;
+  for (size_t i = s->runs[r].from; i < s->runs[r].to; i++) {
+    if (atomic_load(&s->failed) || fs_prep_signal != 0) return;
+    fs_err err = sample(s, &s->c[i]);
+    if (err < 0) fail(s, &s->plan->tree->items[s->c[i].item], err);
+  }
+}
+
+/* 1: equal, 0: not, or a negative errno. */
+static int compare(int a, int b, uint64_t size, uint8_t *buf) {
+  for (uint64_t at = 0; at < size; at += COMPARE) {
+    size_t n = (size_t)FS_MIN(size - at, (uint64_t)COMPARE);
+    if (fs_prep_signal != 0) return -EINTR;
+    fs_err err = fs_pread_full(a, buf, n, at);
+    if (err == 0) err = fs_pread_full(b, buf + COMPARE, n, at);
+    if (err < 0) return err;
+    if (memcmp(buf, buf + COMPARE, n) != 0) return 0;
+  }
+  return 1;
+}
+
+static int equal_items(const struct fs_tree *tree, const struct fs_item *a, const struct fs_item *b) {
+  FS_AUTO_CLOSE int fd = fs_item_open(tree, a);
+  FS_AUTO_CLOSE int other = fs_item_open(tree, b);
+  FS_AUTO_FREE uint8_t *buf = malloc(2 * COMPARE);
+  if (fd < 0 || other < 0) return fd < 0 ? fd : other;
+  if (buf == NULL) return -ENOMEM;
+  int equal = compare(fd, other, a->size, buf);
+  if (equal < 0) return equal;
+  fs_err err = fs_item_check(fd, a);
+  if (err == 0) err = fs_item_check(other, b);
+  return err < 0 ? err : equal;
+}
+
+/* Compares each file of a run with the earlier ones that stand for themselves. */
+static void compare_run(void *ctx, uint64_t r) {
+  struct search *s = ctx;
+  struct fs_tree *tree = s->plan->tree;
+  for (size_t i = s->runs[r].from + 1; i < s->runs[r].to; i++) {
+    struct fs_item *item = &tree->items[s->c[i].item];
+    for (size_t k = s->runs[r].from; k < i && !item->alias; k++) {
+      const struct fs_item *first = &tree->items[s->c[k].item];
+      if (first->alias) continue;
+      if (atomic_load(&s->failed) || fs_prep_signal != 0) return;
+      int equal = equal_items(tree, item, first);
+      if (equal < 0 && equal != -EINTR) fail(s, item, equal);
+      if (equal <= 0) continue;
+      item->alias = true;
+      item->same = s->c[k].item;
+    }
+  }
+}
+
+static fs_err search(struct search *s) {
+  fs_err err = find_runs(s);
+  if (err < 0 || s->nruns == 0) return err;
+  fs_prep_parallel(s->plan->opts->jobs, s->nruns, sample_run, s);
+  err = find_runs(s);
+  if (err < 0 || atomic_load(&s->failed)) return err < 0 ? err : -EIO;
+  fs_prep_parallel(s->plan->opts->jobs, s->nruns, compare_run, s);
+  return atomic_load(&s->failed) ? -EIO : 0;
+}
+
+fs_err fs_plan_find_equal(struct fs_plan *plan) {
+  struct search s = {.plan = plan};
+  const struct fs_tree *tree = plan->tree;
+  for (int pass = 0; pass < 2; pass++) {
+    s.n = 0;
+    for (size_t i = 0; i < tree->n; i++) {
+      const struct fs_item *item = &tree->items[i];
+      if (!S_ISREG(item->mode) || item->alias || item->size <= plan->chunk) continue;
+      if (pass == 1) s.c[s.n] = (struct candidate){i, item->size, 0, item->replicate};
+      s.n++;
+    }
+    if (s.n < 2) return 0;
+    if (pass == 0) s.c = malloc(s.n * sizeof *s.c);
+    if (s.c == NULL) return -ENOMEM;
+  }
+  fs_err err = search(&s);
+  free(s.c);
+  free(s.runs);
+  return fs_prep_signal != 0 ? -EINTR : err;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fs-prepare info: what a dataset is, for people or as JSON. Reads the manifest and the index only. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "prepare.h"
+
+struct info {
+  bool json;
+};
+
+/*
+ * A string of any bytes as JSON. What is not valid UTF-8 becomes the escape of a lone low surrogate, \udc80 to \udcff,
+ * as Python's surrogateescape has it: no byte is lost.
+ */
+static size_t utf8_length(const unsigned char *p) {
+  size_t n = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : (*p & 0xf0) == 0xe0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
+  for (size_t i = 1; i < n; i++)
+    if ((p[i] & 0xc0) != 0x80) return 0;
+  if (n == 3 && ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] >= 0xa0))) return 0;
+  if (n == 4 && ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] >= 0x90))) return 0;
+  return n;
+}
+
+static void json_string(const char *text) {
+  putchar('"');
+  for (const unsigned char *p = (const unsigned char *)text; *p != '\0';) {
+    size_t n = utf8_length(p);
+    if (n == 0)
+      printf("\\udc%02x", *p++);
+    else if (*p == '"' || *p == '\\')
+      printf("\\%c", *p++);
+    else if (*p < 0x20 || *p == 0x7f)
+      printf("\\u%04x", *p++);
+    else
+      for (; n > 0; n--) putchar(*p++);
+  }
+  putchar('"');
+}
+
+/* How the files are stored. */
+struct kinds {
+  uint64_t raw, lz4, empty, aligned, linked;
+};
+
+static struct kinds count_kinds(const struct fs_index *ix) {
+  struct kinds k = {0};
+  for (uint64_t i = 0; i < ix->nentries; i++) {
+    const struct fs_entry *e = &ix->entries[i];
+    if (!S_ISREG(e->mode)) continue;
+    uint32_t flags = FS_NAME_FLAGS(e->name);
+    k.linked += (flags & FS_ENTRY_LINKED) != 0;
+    k.aligned += (flags & FS_ENTRY_ALIGNED) != 0;
+    k.empty += e->size == 0;
+    k.raw += e->size != 0 && FS_NAME_CODEC(e->name) == FS_CODEC_RAW;
+    k.lz4 += FS_NAME_CODEC(e->name) == FS_CODEC_LZ4;
+  }
+  return k;
+}
+
+static void print_json(const struct fs_dataset *ds) {
+  const struct fs_manifest *m = &ds->manifest;
+  const struct fs_index_header *h = ds->ix.hdr;
+  struct kinds k = count_kinds(&ds->ix);
+  char id[33];
+  printf("{\"dataset\": ");
+  json_string(ds->path);
+  printf(", \"format_version\": %u, \"dataset_id\": \"%s\",\n \"mount\": ", m->version,
+         fs_hex(m->dataset_id, sizeof m->dataset_id, id));
+  json_string(m->mount);
+  printf(", \"codec\": ");
+  json_string(m->codec);
+  printf(", \"block_size\": %" PRIu32 ", \"align\": %" PRIu32 ",\n", h->block_size, h->align);
+  printf(" \"files\": %" PRIu64 ", \"dirs\": %" PRIu64 ", \"symlinks\": %" PRIu64 ", \"hard_links\": %" PRIu64 ",\n",
+         h->files, h->dirs, h->symlinks, k.linked);
+  printf(" \"raw_files\": %" PRIu64 ", \"lz4_files\": %" PRIu64 ", \"empty_files\": %" PRIu64
+         ", \"aligned_files\": %" PRIu64 ",\n",
+         k.raw, k.lz4, k.empty, k.aligned);
+  printf(" \"plain_bytes\": %" PRIu64 ", \"stored_bytes\": %" PRIu64 ", \"index_size\": %" PRIu64
+         ", \"max_depth\": %" PRIu32 ",\n",
+         h->plain_bytes, h->stored_bytes, m->index_size, h->max_depth);
+  printf(" \"partitions\": [");
+  for (uint64_t i = 0; i < ds->ix.nparts; i++) {
+    const struct fs_part_rec *p = &ds->ix.parts[i];
+    char name[FS_PART_NAME_SIZE];
+    printf("%s\n  {\"name\": \"%s\", \"size\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\", \"replicate\": %s}",
+           i == 0 ? "" : ",", fs_part_name((uint32_t)i, name), p->size, p->xxh3,
+           p->flags & FS_PART_REPLICATE ? "true" : "false");
+  }
+  printf("%s]}\n", ds->ix.nparts != 0 ? "\n " : "");
+}
+
+static void print_size(const char *label, uint64_t bytes) {
+  char text[32];
+  printf("%-14s %" PRIu64 " (%s)\n", label, bytes, fs_format_size(bytes, text, sizeof text));
+}
+
+static void print_text(const struct fs_dataset *ds) {
+  const struct fs_manifest *m = &ds->manifest;
+  const struct fs_index_header *h = ds->ix.hdr;
+  struct kinds k = count_kinds(&ds->ix);
+  char id[33];
+  FS_AUTO_FREE char *path = fs_prep_name(ds->path);
+  FS_AUTO_FREE char *mount = fs_prep_name(m->mount);
+  printf("dataset        %s\nid             %s\nformat         version %u\nmount          %s\n", path,
+         fs_hex(m->dataset_id, sizeof m->dataset_id, id), m->version, mount);
+  printf("files          %" PRIu64 " (%" PRIu64 " raw, %" PRIu64 " lz4, %" PRIu64 " empty; %" PRIu64
+         " can be mapped)\n",
+         h->files, k.raw, k.lz4, k.empty, k.aligned);
+  printf("directories    %" PRIu64 "\nsymlinks       %" PRIu64 "\nhard links     %" PRIu64 "\n", h->dirs, h->symlinks,
+         k.linked);
+  print_size("plain bytes", h->plain_bytes);
+  print_size("stored bytes", h->stored_bytes);
+  printf("ratio          %.3f\n", h->plain_bytes != 0 ? (double)h->stored_bytes / (double)h->plain_bytes : 1.0);
+  print_size("block size", h->block_size);
+  print_size("index", m->index_size);
+  printf("codec          %s\npartitions     %" PRIu64 "\n", m->codec, ds->ix.nparts);
+  for (uint64_t i = 0; i < ds->ix.nparts; i++) {
+    char name[FS_PART_NAME_SIZE], size[32];
+    const struct fs_part_rec *p = &ds->ix.parts[i];
+    printf("  %s   %" PRIu64 " (%s)%s\n", fs_part_name((uint32_t)i, name), p->size,
+           fs_format_size(p->size, size, sizeof size), p->flags & FS_PART_REPLICATE ? ", on every node" : "");
+  }
+}
+
+enum { OPT_JSON = FS_OPT_OWN };
+static const struct fs_opt options[] = {
+    {"json", 0, NULL, "print JSON", OPT_JSON},
+    FS_OPT_COMMON,
+};
+
+static fs_err set(void *ctx, int id, const char *value) {
+  (void)value;
+  if (id != OPT_JSON) return -EINVAL;
+  ((struct info *)ctx)->json = true;
+  return 0;
+}
+
+int fs_prep_info(int argc, char **argv) {
+  struct info info = {0};
+  struct fs_dataset ds;
+  struct fs_prep_cli cli = {.command = "info",
+                            .synopsis = "[options] DATASET",
+                            .about = "Shows what a dataset holds, how it is stored, and its partitions.",
+                            .opts = options,
+                            .nopts = FS_ARRAY_LEN(options),
+                            .word_names = {"DATASET"},
+                            .want = 1,
+                            .set = set,
+                            .ctx = &info};
+  if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
+  if (fs_dataset_open(&ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
+  if (info.json)
+    print_json(&ds);
+  else
+    print_text(&ds);
+  fs_dataset_close(&ds);
+  return fflush(stdout) == 0 ? FS_EXIT_OK : FS_EXIT_FAILED;
+}

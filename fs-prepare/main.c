@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fs-prepare: packs a directory tree into a dataset, and looks into datasets. This file only chooses the command. */
+#include "prepare.h"
+
+#include <string.h>
+
+static const struct {
+  const char *name;
+  int (*run)(int argc, char **argv);
+  const char *words;
+  const char *what;
+} commands[] = {
+    {"pack", fs_prep_pack, "[options] SOURCE DATASET", "pack the directory SOURCE into a new dataset"},
+    {"verify", fs_prep_verify, "DATASET", "check every checksum and every block"},
+    {"info", fs_prep_info, "DATASET [--json]", "show sizes, counts and partitions"},
+    {"list", fs_prep_list, "DATASET [-l] [-0]", "list the files"},
+    {"unpack", fs_prep_unpack, "DATASET DIR", "restore the tree into DIR"},
+};
+
+static void help(void) {
+  printf("usage: fs-prepare COMMAND [options] ...\n\nPacks a directory tree into a FanStore dataset: compressed "
+         "partitions and an index.\n\n");
+  for (size_t i = 0; i < FS_ARRAY_LEN(commands); i++)
+    printf("  %-7s %-26s %s\n", commands[i].name, commands[i].words, commands[i].what);
+  printf("\nfs-prepare COMMAND --help shows the options of a command.\n");
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    fs_prep_say("a command is missing: pack, verify, info, list or unpack (see fs-prepare --help)");
+    return FS_EXIT_USAGE;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    help();
+    return FS_EXIT_OK;
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    fs_prep_version();
+    return FS_EXIT_OK;
+  }
+  for (size_t i = 0; i < FS_ARRAY_LEN(commands); i++)
+    if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
+  fs_prep_say("unknown %s '%s' (see fs-prepare --help)", argv[1][0] == '-' ? "option" : "command", argv[1]);
+  return FS_EXIT_USAGE;
+}

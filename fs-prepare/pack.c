@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fs-prepare pack: runs the stages of pack.h and cleans up after them, whatever ends them. Signals only set a flag;
+ * the stages look at it and come back here.
+ */
+#include "pack.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct pack {
+  struct fs_pack_options o;
+  struct fs_tree tree;
+  struct fs_plan plan;
+  struct fs_target target;
+  struct fs_store store;
+  struct fs_progress progress;
+  struct fs_manifest manifest; /* filled from the index that was built */
+};
+
+static fs_err open_source(struct pack *p) {
+  p->tree.root = fs_sys_openat(AT_FDCWD, p->o.source, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (p->tree.root >= 0) return 0;
+  FS_AUTO_FREE char *shown = fs_prep_name(p->o.source);
+  fs_prep_say("%s: %s", shown,
+              p->tree.root == -ENOENT    ? "no such directory; SOURCE is the tree to be packed"
+              : p->tree.root == -ENOTDIR ? "not a directory; SOURCE is the tree to be packed"
+                                         : strerror(-p->tree.root));
+  return p->tree.root;
+}
+
+/* Files that the pipeline has passed: without content, shared, or whose last chunk came. */
+static void count_progress(struct pack *p, const struct fs_chunk *c) {
+  const struct fs_item *item = &p->tree.items[c->item];
+  p->progress.bytes += c->plain_len;
+  p->progress.stored = p->store.stored_bytes;
+  if (c->offset + c->plain_len == item->size) p->progress.files++;
+}
+
+static fs_err take_chunk(struct pack *p, struct fs_chunk *c) {
+  fs_err err = c->err;
+  if (err < 0) {
+    fs_item_say(&p->plan, &p->tree.items[c->item], err);
+  } else {
+    err = fs_store_chunk(&p->store, c);
+    if (err < 0) fs_target_say(&p->target, "cannot write a partition", err);
+  }
+  if (err == 0) count_progress(p, c);
+  fs_chunk_free(c);
+  return err;
+}
+
+static fs_err pack_contents(struct pack *p) {
+  struct fs_chunk chunk;
+  struct fs_pipeline *pipeline = fs_pipeline_start(&p->plan);
+  if (pipeline == NULL) {
+    fs_prep_say("no thread can be started; lower --jobs or raise the limits (ulimit -u, -v)");
+    return -EAGAIN;
+  }
+  fs_err err = 0;
+  while (err == 0) {
+    int got = fs_pipeline_next(pipeline, &chunk);
+    if (got == -ENODATA) break;
+    if (got > 0) err = take_chunk(p, &chunk);
+    if (fs_prep_signal != 0) err = -EINTR;
+    if (err == 0) fs_progress_show(&p->progress, &p->plan);
+  }
+  if (err != -EINTR) fs_pipeline_stop(pipeline); /* when interrupted, nobody waits for a reader that hangs */
+  fs_prep_status(NULL);
+  return err;
+}
+
+static fs_err add_item(struct fs_builder *b, const struct fs_tree *tree, const struct fs_item *item) {
+  const struct fs_item *content = item;
+  while (content->alias) content = &tree->items[content->same];
+  bool file = S_ISREG(item->mode);
+  struct fs_build_file f = {.path = item->path,
+                            .mode = item->mode,
+                            .mtime_sec = item->mtime_sec,
+                            .mtime_nsec = item->mtime_nsec,
+                            .size = item->size,
+                            .target = item->target,
+                            .codec = file ? content->codec : 0,
+                            .flags = file ? content->flags : 0,
+                            .blocks = file ? content->blocks : NULL,
+                            .nblocks = file ? content->nblocks : 0,
+                            .inode_group = item->group};
+  fs_err err = fs_builder_add(b, &f);
+  if (err < 0) {
+    FS_AUTO_FREE char *shown = fs_prep_name(item->path);
+    fs_prep_say("%s: cannot be put into the index: %s", shown, strerror(-err));
+  }
+  return err;
+}
+
+static fs_err fill_builder(struct pack *p, struct fs_builder *b) {
+  fs_err err = 0;
+  for (uint32_t i = 0; i < p->store.parts.n && err == 0; i++) err = fs_builder_part(b, &p->store.parts.out[i].rec);
+  for (size_t i = 0; i < p->tree.n && err == 0; i++) err = add_item(b, &p->tree, &p->tree.items[i]);
+  return err;
+}
+
+static void fill_manifest(struct pack *p, const void *index, uint64_t size) {
+  const struct fs_index_header *h = index;
+  struct fs_manifest *m = &p->manifest;
+  *m = (struct fs_manifest){.version = FS_FORMAT_VERSION,
+                            .block_size = h->block_size,
+                            .partitions = p->store.parts.n,
+                            .files = h->files,
+                            .dirs = h->dirs,
+                            .symlinks = h->symlinks,
+                            .plain_bytes = h->plain_bytes,
+                            .stored_bytes = h->stored_bytes,
+                            .index_size = size,
+                            .index_xxh3 = fs_xxh3(index, size)};
+  memcpy(m->dataset_id, h->dataset_id, sizeof m->dataset_id);
+  snprintf(m->mount, sizeof m->mount, "%s", p->o.mount);
+  snprintf(m->codec, sizeof m->codec, "%s", p->o.codec_text);
+}
+
+/* Partitions first, then the index, then the manifest: each is synced before the next is begun. */
+static fs_err write_all(struct pack *p, const void *index, uint64_t size) {
+  const size_t room = 64 << 10;
+  FS_AUTO_FREE char *text = malloc(room);
+  if (text == NULL) return -ENOMEM;
+  fill_manifest(p, index, size);
+  fs_ssize n = fs_manifest_format(&p->manifest, text, room);
+  fs_err err = n < 0 ? (fs_err)n : fs_parts_seal(&p->store.parts, p->manifest.dataset_id);
+  if (err == 0) err = fs_target_write(&p->target, "index", index, size);
+  if (err == 0) err = fs_target_write(&p->target, "manifest", text, (uint64_t)n);
+  if (err < 0 && err != -EINTR) fs_target_say(&p->target, "cannot be written", err);
+  return err;
+}
+
+static fs_err write_dataset(struct pack *p) {
+  char why[512] = "";
+  void *index = NULL;
+  uint64_t size = 0;
+  fs_err err = fs_parts_finish(&p->store.parts);
+  if (err < 0) {
+    fs_target_say(&p->target, "cannot write a partition", err);
+    return err;
+  }
+  struct fs_builder *b = fs_builder_new(p->o.block_size, p->o.align);
+  if (b == NULL) return -ENOMEM;
+  err = fill_builder(p, b);
+  if (err == 0) {
+    err = fs_builder_finish(b, &index, &size, why, sizeof why);
+    if (err < 0) fs_prep_say("the index cannot be made: %s", why[0] != '\0' ? why : strerror(-err));
+  }
+  fs_builder_free(b);
+  if (err == 0) err = write_all(p, index, size);
+  if (err == 0 && fs_prep_signal != 0) err = -EINTR;
+  fs_builder_release(index, size);
+  return err < 0 ? err : fs_target_commit(&p->target, p->o.force);
+}
+
+/* Content that is stored once for several files, hard links aside. */
+static uint64_t count_duplicates(const struct fs_tree *tree, uint64_t *bytes) {
+  uint64_t n = 0;
+  *bytes = 0;
+  for (size_t i = 0; i < tree->n; i++) {
+    const struct fs_item *item = &tree->items[i];
+    if (!item->alias || !S_ISREG(item->mode)) continue;
+    if (item->group != 0 && item->group == tree->items[item->same].group) continue;
+    n++;
+    *bytes += item->size;
+  }
+  return n;
+}
+
+static void say_partitions(const struct fs_parts *parts) {
+  char least[32], most[32];
+  uint64_t min = UINT64_MAX, max = 0;
+  for (uint32_t i = 0; i < parts->nordinary; i++) {
+    min = FS_MIN(min, parts->out[i].size);
+    max = FS_MAX(max, parts->out[i].size);
+  }
+  printf("  %" PRIu32 " partitions of %s to %s", parts->nordinary, fs_format_size(min, least, sizeof least),
+         fs_format_size(max, most, sizeof most));
+  if (parts->n > parts->nordinary) printf(", and %" PRIu32 " to be replicated", parts->n - parts->nordinary);
+  printf("\n");
+}
+
+static void summary(struct pack *p) {
+  const struct fs_manifest *m = &p->manifest;
+  char plain[32], stored[32], shared[32];
+  FS_AUTO_FREE char *path = fs_prep_name(p->o.dataset);
+  FS_AUTO_FREE char *mount = fs_prep_name(p->o.mount);
+  uint64_t bytes, duplicates = count_duplicates(&p->tree, &bytes);
+  double seconds = (double)(fs_now_ns() - p->progress.start_ns) / 1e9;
+  printf("%s: %" PRIu64 " files, %" PRIu64 " directories, %" PRIu64 " symlinks, for %s\n", path, m->files, m->dirs,
+         m->symlinks, mount);
+  printf("  plain %s, stored %s, ratio %.3f\n", fs_format_size(m->plain_bytes, plain, sizeof plain),
+         fs_format_size(m->stored_bytes, stored, sizeof stored),
+         m->plain_bytes != 0 ? (double)m->stored_bytes / (double)m->plain_bytes : 1.0);
+  if (duplicates != 0 || p->plan.links != 0)
+    printf("  stored once: %" PRIu64 " duplicates (%s), %" PRIu64 " further hard links\n", duplicates,
+           fs_format_size(bytes, shared, sizeof shared), p->plan.links);
+  say_partitions(&p->store.parts);
+  printf("  %.1f s, %.1f MB/s\n", seconds, seconds > 0 ? (double)m->plain_bytes / 1e6 / seconds : 0.0);
+}
+
+static fs_err run(struct pack *p) {
+  fs_err err = open_source(p);
+  if (err == 0) err = fs_target_check(&p->target, &p->o);
+  if (err == 0) err = fs_target_create(&p->target);
+  if (err == 0) err = fs_walk(&p->o, &p->tree);
+  if (err < 0) return err;
+  err = fs_plan_make(&p->plan, &p->o, &p->tree);
+  if (err == -ENOMEM) fs_prep_say("out of memory while planning");
+  if (err < 0) return err;
+  err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, p->target.lock_fd);
+  if (err < 0) {
+    fs_target_say(&p->target, "cannot create the partitions", err);
+    return err;
+  }
+  err = pack_contents(p);
+  return err < 0 ? err : write_dataset(p);
+}
+
+int fs_prep_pack(int argc, char **argv) {
+  struct pack *p = calloc(1, sizeof *p);
+  if (p == NULL) return FS_EXIT_FAILED;
+  if (fs_pack_options_parse(&p->o, argc, argv) < 0) {
+    fs_pack_options_free(&p->o);
+    free(p);
+    return FS_EXIT_USAGE;
+  }
+  p->tree.root = -1;
+  p->target = (struct fs_target){.parent_fd = -1, .temp_fd = -1, .lock_fd = -1};
+  p->progress.start_ns = p->progress.last_ns = fs_now_ns();
+  fs_prep_catch_signals();
+  fs_err err = run(p);
+  fs_target_discard(&p->target);
+  if (err < 0 && fs_prep_signal != 0) {
+    fs_prep_say("interrupted; nothing is left behind");
+    _exit(128 + fs_prep_signal);
+  }
+  if (err == 0) summary(p);
+  fs_store_free(&p->store);
+  fs_tree_free(&p->tree);
+  fs_pack_options_free(&p->o);
+  if (p->target.parent_fd >= 0) close(p->target.parent_fd);
+  free(p);
+  return err == 0 && fflush(stdout) == 0 ? FS_EXIT_OK : FS_EXIT_FAILED;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stages of `fs-prepare pack`, in order: walk (what is there) -> plan (order, links, partitions, segments) ->
+ * pipeline (threads that read, checksum and compress) -> store (one thread that places and writes) -> target (the
+ * directory that becomes the dataset).
+ *
+ * A chunk is the unit of work: a whole small file, or whole blocks of a large one. A segment is the unit of
+ * placement: chunks that stay in one partition. Both depend on the data and the options only, never on --jobs or on
+ * timing, so neither does the output.
+ */
+#ifndef FS_PREPARE_PACK_H
+#define FS_PREPARE_PACK_H
+
+#include "index/builder.h"
+#include "prepare.h"
+
+struct fs_globs {
+  const char **glob;
+  size_t n;
+};
+
+enum fs_codec_choice { FS_CHOOSE_AUTO, FS_CHOOSE_RAW, FS_CHOOSE_LZ4, FS_CHOOSE_LZ4HC };
+
+struct fs_pack_options {
+  const char *source, *dataset;
+  char mount[PATH_MAX];
+  char codec_text[32];
+  enum fs_codec_choice codec;
+  int level;           /* of lz4hc */
+  uint64_t partitions; /* 0: chosen by size */
+  uint32_t block_size;
+  uint32_t align;
+  unsigned jobs;
+  bool force;
+  struct fs_globs replicate, exclude;
+};
+/* Reads the command line. 0, or -EINVAL after a line. Release with fs_pack_options_free. */
+fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv);
+void fs_pack_options_free(struct fs_pack_options *o);
+
+/* One file, directory or symlink of SOURCE. */
+struct fs_item {
+  char *path; /* relative, "" for the root */
+  char *target;
+  uint64_t size;
+  uint64_t dev, ino;
+  int64_t mtime_sec;
+  uint32_t mtime_nsec;
+  uint32_t mode;
+  uint16_t depth; /* components; 0 for the root */
+  bool replicate;
+  bool linked; /* more than one link when walked */
+  bool alias;  /* the content is that of item `same` */
+  uint8_t codec;
+  uint8_t flags;
+  _Atomic int choice; /* large files: FS_CHOICE_*; see encode.c */
+  uint64_t same;
+  uint64_t group; /* hard links: 0, or the same number for all of the group */
+  struct fs_built_block *blocks;
+  uint64_t nblocks; /* of them */
+};
+
+struct fs_tree {
+  int root; /* SOURCE's descriptor */
+  struct fs_item *items;
+  size_t n;
+};
+/* Collects SOURCE, in no order. 0, or a negative errno after a line or several. */
+fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree);
+void fs_tree_free(struct fs_tree *tree);
+
+struct fs_plan {
+  const struct fs_pack_options *opts;
+  struct fs_tree *tree; /* sorted as the index will be */
+  uint64_t plain_bytes; /* of all files, hard links once */
+  uint64_t pack_bytes;  /* to be read by the pipeline: without aliases */
+  uint64_t files, dirs, symlinks;
+  uint64_t links;  /* further names of hard-linked files */
+  uint32_t nparts; /* ordinary ones; the replicated ones follow */
+  uint32_t nreplicated;
+  uint64_t segment; /* bytes; a multiple of chunk */
+  uint64_t chunk;   /* bytes; a multiple of the block size and of the alignment */
+};
+fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree);
+/* Finds large files of equal content and makes the later ones aliases. Small ones are found by the store. */
+fs_err fs_plan_find_equal(struct fs_plan *plan);
+
+/* Opens an item and checks that it is what was walked. A descriptor, or a negative errno (-ESTALE: it changed). */
+fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item);
+/* After reading: unchanged? 0 or -ESTALE. */
+fs_err fs_item_check(int fd, const struct fs_item *item);
+/* One line about an error of the two above or of reading. */
+void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err);
+
+struct fs_chunk_block {
+  uint64_t xxh3;
+  uint32_t stored_len;
+};
+struct fs_chunk {
+  uint64_t item;
+  uint64_t offset;    /* plain bytes before it in the file */
+  uint64_t plain_len; /* > 0 */
+  bool whole;         /* the whole file */
+  uint8_t codec;
+  uint8_t hash[16]; /* whole: XXH3-128 of the plain bytes */
+  uint8_t *stored;
+  uint64_t stored_len;
+  struct fs_chunk_block *blocks;
+  uint32_t nblocks;
+  fs_err err;
+};
+/* Fills the chunk from its item: reads, chooses the codec, encodes. chunk->err on failure. Any thread. */
+void fs_encode_chunk(const struct fs_plan *plan, struct fs_chunk *chunk);
+void fs_chunk_free(struct fs_chunk *chunk);
+
+struct fs_pipeline;
+struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan);
+/* The next chunk in order (release it): 1, 0 after a short while without one, -ENODATA after the last. */
+int fs_pipeline_next(struct fs_pipeline *p, struct fs_chunk *chunk);
+void fs_pipeline_stop(struct fs_pipeline *p);
+
+/* The partition files being written, by one thread. */
+struct fs_part_out {
+  int fd;
+  uint64_t size;
+  uint32_t heap_at;
+  struct fs_xxh3_stream *hash;
+  struct fs_part_rec rec; /* when closed */
+};
+struct fs_parts {
+  int dir;
+  uint32_t align;
+  struct fs_part_out *out;
+  uint32_t n, nordinary;
+  uint32_t *heap; /* two heaps of partition numbers, by size: [0, nordinary) and [nordinary, n) */
+};
+fs_err fs_parts_create(struct fs_parts *p, int dir, int first_fd, const struct fs_plan *plan);
+uint32_t fs_parts_least(const struct fs_parts *p, bool replicate);
+/* Appends after padding to `align`; *offset says where. */
+fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint64_t n, uint64_t align,
+                       uint64_t *offset);
+fs_err fs_parts_pad(struct fs_parts *p, uint32_t part, uint64_t align);
+/* Pads all and fills their records. */
+fs_err fs_parts_finish(struct fs_parts *p);
+/* Writes the headers and syncs. */
+fs_err fs_parts_seal(struct fs_parts *p, const uint8_t dataset_id[16]);
+void fs_parts_free(struct fs_parts *p);
+
+/* Where content goes: partitions, and the table of what is stored already. */
+struct fs_store {
+  const struct fs_plan *plan;
+  struct fs_parts parts;
+  uint32_t current; /* partition of the segment being written */
+  struct fs_seen *seen;
+  uint64_t seen_size, seen_used;
+  uint64_t stored_bytes, duplicates, duplicate_bytes;
+};
+fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, int first_fd);
+fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *chunk);
+/* Gives the aliases their blocks; after the last chunk. */
+void fs_store_aliases(struct fs_store *s);
+void fs_store_free(struct fs_store *s);
+
+/* The temporary directory beside DATASET, and how it becomes DATASET. */
+struct fs_target {
+  char path[PATH_MAX];   /* of DATASET, symlinks resolved */
+  char parent[PATH_MAX]; /* of its directory */
+  char name[256];
+  char temp[256]; /* name in the parent; "" when there is none */
+  int parent_fd, temp_fd;
+  int lock_fd; /* part-00000, locked: shows that we live */
+};
+/* Says one line and refuses what must not be touched. */
+fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o);
+fs_err fs_target_create(struct fs_target *t);
+fs_err fs_target_commit(struct fs_target *t, bool force);
+/* Removes the temporary directory, if there still is one. */
+void fs_target_discard(struct fs_target *t);
+/* Writes a whole file into the temporary directory and syncs it. */
+fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, uint64_t n);
+/* One line for an error while writing below the target. */
+void fs_target_say(const struct fs_target *t, const char *what, fs_err err);
+
+struct fs_progress {
+  uint64_t start_ns, last_ns;
+  uint64_t files, bytes, stored;
+};
+void fs_progress_show(struct fs_progress *p, const struct fs_plan *plan);
+
+#endif

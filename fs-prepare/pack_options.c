@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of `fs-prepare pack`. Single threaded. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pack.h"
+
+enum {
+  OPT_PARTITIONS = FS_OPT_OWN,
+  OPT_CODEC,
+  OPT_BLOCK_SIZE,
+  OPT_REPLICATE,
+  OPT_EXCLUDE,
+  OPT_JOBS,
+  OPT_MOUNT,
+  OPT_ALIGN,
+  OPT_FORCE
+};
+
+static const struct fs_opt options[] = {
+    {"partitions", 0, "N",
+     "number of partitions (default: one a GiB, at least 8; more than 64\nonly above 4 TiB, one per 64 GiB)",
+     OPT_PARTITIONS},
+    {"codec", 0, "CODEC",
+     "auto, raw, lz4 or lz4hc[:LEVEL] (default auto: lz4hc:9 for each file\nwhere it saves an eighth, else raw)",
+     OPT_CODEC},
+    {"block-size", 0, "SIZE", "plain bytes of a block: a power of two, 16K to 16M (default 256K)", OPT_BLOCK_SIZE},
+    {"replicate", 0, "GLOB", "put what matches on every node (repeatable)", OPT_REPLICATE},
+    {"exclude", 0, "GLOB", "leave out what matches (repeatable)", OPT_EXCLUDE},
+    {"jobs", 'j', "N", "number of threads (default: one a CPU)", OPT_JOBS},
+    {"mount", 0, "PATH", "where the dataset will appear (default: SOURCE's absolute path)", OPT_MOUNT},
+    {"align", 0, "SIZE", "alignment of large raw files: 4K or 64K (default 4K)", OPT_ALIGN},
+    {"force", 'f', NULL, "replace an existing dataset", OPT_FORCE},
+    FS_OPT_COMMON,
+};
+
+static const char about[] =
+    "Packs the directory SOURCE into a new dataset, the directory DATASET. It appears only when it is complete.\n"
+    "A GLOB without '/' is matched against the last component, others against the path below SOURCE; '*' does not\n"
+    "match '/', '**' does. What matches a directory holds for all below it.";
+
+static fs_err bad(const char *option, const char *value, const char *instead) {
+  FS_AUTO_FREE char *shown = fs_prep_name(value);
+  fs_prep_say("pack: --%s '%s': %s", option, shown, instead);
+  return -EINVAL;
+}
+
+static fs_err set_codec(struct fs_pack_options *o, const char *value) {
+  uint64_t level = 9;
+  if (strcmp(value, "auto") == 0)
+    o->codec = FS_CHOOSE_AUTO;
+  else if (strcmp(value, "raw") == 0)
+    o->codec = FS_CHOOSE_RAW;
+  else if (strcmp(value, "lz4") == 0)
+    o->codec = FS_CHOOSE_LZ4;
+  else if (strcmp(value, "lz4hc") == 0 ||
+           (strncmp(value, "lz4hc:", 6) == 0 && fs_parse_u64(value + 6, 1, 12, &level) == 0))
+    o->codec = FS_CHOOSE_LZ4HC;
+  else
+    return bad("codec", value, "give auto, raw, lz4 or lz4hc[:LEVEL], LEVEL from 1 to 12");
+  o->level = (int)level;
+  snprintf(o->codec_text, sizeof o->codec_text, "%.31s", value);
+  return 0;
+}
+
+static fs_err set_size(const char *option, const char *value, uint64_t min, uint64_t max, uint32_t *out,
+                       const char *instead) {
+  uint64_t n;
+  if (fs_parse_size(value, &n) < 0 || n < min || n > max || !fs_is_pow2(n)) return bad(option, value, instead);
+  *out = (uint32_t)n;
+  return 0;
+}
+
+static fs_err add_glob(struct fs_globs *g, const char *option, const char *value) {
+  if (value[0] == '\0') return bad(option, value, "the pattern is empty");
+  const char **more = realloc(g->glob, (g->n + 1) * sizeof *more);
+  if (more == NULL) return -ENOMEM;
+  g->glob = more;
+  g->glob[g->n++] = value;
+  return 0;
+}
+
+static fs_err set_mount(struct fs_pack_options *o, const char *value) {
+  fs_ssize n = fs_path_normalize(value, o->mount, sizeof o->mount);
+  if (n == -EINVAL) return bad("mount", value, "the path is relative; give an absolute one");
+  if (n < 0) return bad("mount", value, "the path is too long");
+  if (n == 1) return bad("mount", value, "a dataset cannot appear at the root directory");
+  return 0;
+}
+
+static fs_err set(void *ctx, int id, const char *value) {
+  struct fs_pack_options *o = ctx;
+  switch (id) {
+  case OPT_PARTITIONS:
+    if (fs_parse_u64(value, 1, FS_MAX_PARTITIONS - 64, &o->partitions) < 0)
+      return bad("partitions", value, "give a number from 1 to 65472");
+    return 0;
+  case OPT_CODEC:
+    return set_codec(o, value);
+  case OPT_BLOCK_SIZE:
+    return set_size("block-size", value, FS_BLOCK_SIZE_MIN, FS_BLOCK_SIZE_MAX, &o->block_size,
+                    "give a power of two from 16K to 16M");
+  case OPT_ALIGN:
+    if (set_size("align", value, 4096, 65536, &o->align, "give 4K or 64K") < 0) return -EINVAL;
+    return o->align == 4096 || o->align == 65536 ? 0 : bad("align", value, "give 4K or 64K");
+  case OPT_REPLICATE:
+    return add_glob(&o->replicate, "replicate", value);
+  case OPT_EXCLUDE:
+    return add_glob(&o->exclude, "exclude", value);
+  case OPT_JOBS:
+    return fs_prep_jobs(value, &o->jobs);
+  case OPT_MOUNT:
+    return set_mount(o, value);
+  case OPT_FORCE:
+    o->force = true;
+    return 0;
+  default:
+    return -EINVAL;
+  }
+}
+
+/* SOURCE as the user names it, made absolute: a script names it the same way, symlinks included. */
+static fs_err default_mount(struct fs_pack_options *o) {
+  FS_AUTO_FREE char *base = NULL;
+  FS_AUTO_FREE char *joined = NULL;
+  const char *path = o->source;
+  if (strstr(path, "..") != NULL) { /* ".." after a symlink is not lexical */
+    path = base = realpath(path, NULL);
+    if (path == NULL) return -errno;
+  } else if (path[0] != '/') {
+    base = getcwd(NULL, 0);
+    if (base == NULL) return -errno;
+    size_t size = strlen(base) + strlen(path) + 2;
+    joined = malloc(size);
+    if (joined == NULL) return -ENOMEM;
+    snprintf(joined, size, "%s/%s", base, path);
+    path = joined;
+  }
+  fs_ssize n = fs_path_normalize(path, o->mount, sizeof o->mount);
+  return n < 0 ? (fs_err)n : n == 1 ? -EINVAL : 0;
+}
+
+fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
+  *o = (struct fs_pack_options){.codec = FS_CHOOSE_AUTO,
+                                .codec_text = "auto",
+                                .level = 9,
+                                .block_size = FS_BLOCK_SIZE_DEFAULT,
+                                .align = FS_ALIGN,
+                                .jobs = fs_prep_cpus()};
+  struct fs_prep_cli cli = {.command = "pack",
+                            .synopsis = "[options] SOURCE DATASET",
+                            .about = about,
+                            .opts = options,
+                            .nopts = FS_ARRAY_LEN(options),
+                            .word_names = {"SOURCE", "DATASET"},
+                            .want = 2,
+                            .set = set,
+                            .ctx = o};
+  fs_err err = fs_prep_parse(&cli, argc, argv);
+  if (err < 0) return err;
+  o->source = cli.word[0];
+  o->dataset = cli.word[1];
+  if (o->mount[0] != '\0') return 0;
+  err = default_mount(o);
+  if (err < 0 && err != -ENOENT && err != -ENOTDIR) /* those two are told when SOURCE is opened */
+    fs_prep_say("pack: SOURCE's path cannot be the mount: %s; give one with --mount", strerror(-err));
+  else
+    err = 0;
+  return err;
+}
+
+void fs_pack_options_free(struct fs_pack_options *o) {
+  free(o->replicate.glob);
+  free(o->exclude.glob);
+}

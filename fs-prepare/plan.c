@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From what was walked to what will be done: the order of the files, hard links, the numbers of partitions, and the
+ * sizes of segments and chunks. Everything follows from SOURCE and the options. Single threaded.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pack.h"
+
+#define GIB (1ull << 30)
+
+/* Rank of a byte in a path: the end of a component comes before any byte of a longer name. */
+static unsigned rank(char c) {
+  return c == '/' ? 0 : (unsigned char)c;
+}
+
+/* The order of the index: level by level, and in a level by the parents' order, then by name. */
+static int by_index_order(const void *va, const void *vb) {
+  const struct fs_item *a = va, *b = vb;
+  if (a->depth != b->depth) return a->depth < b->depth ? -1 : 1;
+  const char *p = a->path, *q = b->path;
+  while (*p == *q && *p != '\0') p++, q++;
+  unsigned x = rank(*p), y = rank(*q);
+  return x < y ? -1 : x > y;
+}
+
+struct link {
+  uint64_t dev, ino, item;
+};
+
+static int by_inode(const void *va, const void *vb) {
+  const struct link *a = va, *b = vb;
+  if (a->dev != b->dev) return a->dev < b->dev ? -1 : 1;
+  if (a->ino != b->ino) return a->ino < b->ino ? -1 : 1;
+  return a->item < b->item ? -1 : a->item > b->item;
+}
+
+/* Names [from, to) are one inode: the first in order keeps the content, and is replicated if any of them is. */
+static void make_group(struct fs_plan *plan, const struct link *links, size_t from, size_t to) {
+  struct fs_item *items = plan->tree->items;
+  struct fs_item *first = &items[links[from].item];
+  first->group = links[from].item + 1;
+  for (size_t i = from + 1; i < to; i++) {
+    struct fs_item *item = &items[links[i].item];
+    item->group = first->group;
+    item->alias = true;
+    item->same = links[from].item;
+    first->replicate |= item->replicate;
+    plan->links++;
+  }
+}
+
+static fs_err find_links(struct fs_plan *plan) {
+  const struct fs_tree *tree = plan->tree;
+  size_t n = 0, at = 0;
+  for (size_t i = 0; i < tree->n; i++) n += tree->items[i].linked;
+  if (n == 0) return 0;
+  FS_AUTO_FREE struct link *links = malloc(n * sizeof *links);
+  if (links == NULL) return -ENOMEM;
+  for (size_t i = 0; i < tree->n; i++)
+    if (tree->items[i].linked) links[at++] = (struct link){tree->items[i].dev, tree->items[i].ino, i};
+  qsort(links, n, sizeof *links, by_inode);
+  for (size_t from = 0, to; from < n; from = to) {
+    for (to = from + 1; to < n && links[to].dev == links[from].dev && links[to].ino == links[from].ino;) to++;
+    if (to - from > 1) make_group(plan, links, from, to);
+  }
+  return 0;
+}
+
+/* Sums up; the bytes to be replicated are the result. */
+static uint64_t count(struct fs_plan *plan, bool *any_replicated) {
+  uint64_t replicated = 0;
+  for (size_t i = 0; i < plan->tree->n; i++) {
+    const struct fs_item *item = &plan->tree->items[i];
+    plan->dirs += S_ISDIR(item->mode);
+    plan->symlinks += S_ISLNK(item->mode);
+    if (!S_ISREG(item->mode)) continue;
+    plan->files++;
+    *any_replicated |= item->replicate;
+    if (item->alias) continue;
+    plan->plain_bytes += item->size;
+    if (item->replicate) replicated += item->size;
+  }
+  return replicated;
+}
+
+/* One partition a GiB, from 8 to 64; above 4 TiB one per 64 GiB. */
+static uint32_t choose_partitions(uint64_t bytes) {
+  uint64_t n = (bytes + GIB - 1) / GIB;
+  if (n < 8) return 8;
+  if (n <= 64) return (uint32_t)n;
+  return (uint32_t)FS_MIN(FS_MAX(64, (bytes + 64 * GIB - 1) / (64 * GIB)), (uint64_t)FS_MAX_PARTITIONS - 64);
+}
+
+/* A quarter of a partition's share at most, so that one huge file still spreads; chunks of a MiB or more. */
+static void choose_segment(struct fs_plan *plan) {
+  uint64_t unit = FS_MAX(plan->opts->block_size, plan->opts->align);
+  uint64_t share = plan->plain_bytes / ((uint64_t)plan->nparts * 4);
+  uint64_t segment = FS_MIN(FS_MAX(fs_round_up(share, unit), unit), 256ull << 20);
+  plan->chunk = FS_MIN(FS_MAX(unit, 1ull << 20), segment);
+  plan->segment = segment / plan->chunk * plan->chunk;
+}
+
+fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree) {
+  *plan = (struct fs_plan){.opts = o, .tree = tree};
+  qsort(tree->items, tree->n, sizeof *tree->items, by_index_order);
+  fs_err err = find_links(plan);
+  if (err < 0) return err;
+  bool any = false;
+  uint64_t replicated = count(plan, &any);
+  plan->nparts = o->partitions != 0 ? (uint32_t)o->partitions : choose_partitions(plan->plain_bytes - replicated);
+  if (any) plan->nreplicated = (uint32_t)FS_MIN(FS_MAX((replicated + 4 * GIB - 1) / (4 * GIB), 1), 64);
+  choose_segment(plan);
+  if (!any && o->replicate.n != 0) fs_prep_say("pack: warning: no file matches --replicate");
+  err = fs_plan_find_equal(plan);
+  for (size_t i = 0; i < tree->n; i++)
+    if (S_ISREG(tree->items[i].mode) && !tree->items[i].alias) plan->pack_bytes += tree->items[i].size;
+  return err;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads, signals and limits for the commands. fs_prep_parallel hands out indices from one atomic counter; its threads
+ * take no signals, so that the main thread always gets them.
+ */
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "prepare.h"
+
+volatile sig_atomic_t fs_prep_signal;
+
+static void on_signal(int sig) {
+  if (fs_prep_signal == 0) fs_prep_signal = sig;
+}
+
+void fs_prep_catch_signals(void) {
+  struct sigaction sa = {.sa_handler = on_signal};
+  sigemptyset(&sa.sa_mask);
+  sigaction(SIGINT, &sa, NULL);
+  sigaction(SIGTERM, &sa, NULL);
+  struct sigaction old;
+  /* Under nohup a hang-up stays ignored. */
+  if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(SIGHUP, &sa, NULL);
+  sa.sa_handler = SIG_IGN; /* a closed stderr must not leave the temporary directory behind */
+  sigaction(SIGPIPE, &sa, NULL);
+}
+
+unsigned fs_prep_cpus(void) {
+  cpu_set_t set;
+  int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+  return n > 0 ? (unsigned)n : 1;
+}
+
+void fs_prep_open_files(uint64_t n) {
+  struct rlimit lim;
+  if (getrlimit(RLIMIT_NOFILE, &lim) < 0 || lim.rlim_cur >= n) return;
+  lim.rlim_cur = lim.rlim_max == RLIM_INFINITY ? n : FS_MIN(n, lim.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &lim); /* where it does not help, the open says so */
+}
+
+struct parallel {
+  fs_prep_fn *fn;
+  void *ctx;
+  uint64_t n;
+  _Atomic uint64_t next;
+};
+
+static void *parallel_thread(void *arg) {
+  struct parallel *p = arg;
+  for (uint64_t i; (i = atomic_fetch_add(&p->next, 1)) < p->n;) p->fn(p->ctx, i);
+  return NULL;
+}
+
+void fs_prep_parallel(unsigned jobs, uint64_t n, fs_prep_fn *fn, void *ctx) {
+  struct parallel p = {.fn = fn, .ctx = ctx, .n = n};
+  unsigned extra = (unsigned)FS_MIN(n, (uint64_t)jobs);
+  extra = extra > 1 ? extra - 1 : 0;
+  FS_AUTO_FREE pthread_t *threads = extra != 0 ? calloc(extra, sizeof *threads) : NULL;
+  unsigned started = 0;
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  while (threads != NULL && started < extra && pthread_create(&threads[started], NULL, parallel_thread, &p) == 0)
+    started++;
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  parallel_thread(&p);
+  for (unsigned i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
+fs_fd fs_prep_open_beneath(int dirfd, const char *path, int flags, mode_t mode) {
+  static _Atomic bool no_openat2;
+  if (!atomic_load(&no_openat2)) {
+    struct open_how how = {.flags = (uint64_t)flags | O_CLOEXEC | O_NOFOLLOW,
+                           .mode = flags & O_CREAT ? mode & 07777u : 0,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    long fd = FS_SYS4(SYS_openat2, dirfd, path, &how, sizeof how);
+    for (int tries = 0; fd == -EAGAIN && tries < 100; tries++) /* a rename somewhere raced with the check */
+      fd = FS_SYS4(SYS_openat2, dirfd, path, &how, sizeof how);
+    if (fd != -ENOSYS && fd != -EPERM && fd != -EAGAIN) return (fs_fd)fd;
+    if (fd == -ENOSYS) atomic_store(&no_openat2, true);
+  }
+  return fs_sys_openat(dirfd, path, flags | O_CLOEXEC | O_NOFOLLOW, mode);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Takes the chunks in order and decides where they go: equal content is stored once, a segment goes to the least filled
+ * partition, large raw files are aligned. One thread, so the result depends on the order only.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pack.h"
+
+#define SMALL_ALIGN 8u /* of everything but large raw files */
+
+struct fs_seen {
+  uint8_t hash[16]; /* of the plain content */
+  uint64_t item1;   /* item + 1; 0: free */
+};
+
+fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, int first_fd) {
+  *s = (struct fs_store){.plan = plan, .seen_size = 1024};
+  s->seen = calloc(s->seen_size, sizeof *s->seen);
+  if (s->seen == NULL) return -ENOMEM;
+  return fs_parts_create(&s->parts, dir, first_fd, plan);
+}
+
+void fs_store_free(struct fs_store *s) {
+  free(s->seen);
+  s->seen = NULL;
+  fs_parts_free(&s->parts);
+}
+
+static uint64_t seen_start(const struct fs_store *s, const uint8_t hash[16]) {
+  uint64_t h;
+  memcpy(&h, hash, sizeof h);
+  return h & (s->seen_size - 1);
+}
+
+static void seen_put(struct fs_store *s, const struct fs_seen *e) {
+  uint64_t i = seen_start(s, e->hash);
+  while (s->seen[i].item1 != 0) i = (i + 1) & (s->seen_size - 1);
+  s->seen[i] = *e;
+}
+
+static fs_err seen_add(struct fs_store *s, const uint8_t hash[16], uint64_t item) {
+  if (s->seen_used * 4 >= s->seen_size * 3) {
+    struct fs_seen *old = s->seen;
+    uint64_t n = s->seen_size;
+    s->seen = calloc(n * 2, sizeof *s->seen);
+    if (s->seen == NULL) {
+      s->seen = old;
+      return -ENOMEM;
+    }
+    s->seen_size = n * 2;
+    for (uint64_t i = 0; i < n; i++)
+      if (old[i].item1 != 0) seen_put(s, &old[i]);
+    free(old);
+  }
+  struct fs_seen e = {.item1 = item + 1};
+  memcpy(e.hash, hash, sizeof e.hash);
+  seen_put(s, &e);
+  s->seen_used++;
+  return 0;
+}
+
+/* Are the chunk's stored bytes those of an item that was stored as one chunk? 1, 0 or a negative errno. */
+static int same_bytes(const struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
+  uint8_t buf[16384];
+  if (item->nblocks != c->nblocks || item->codec != c->codec) return 0;
+  for (uint32_t i = 0; i < c->nblocks; i++)
+    if (item->blocks[i].stored_len != c->blocks[i].stored_len) return 0;
+  int fd = s->parts.out[item->blocks[0].partition].fd;
+  for (uint64_t at = 0; at < c->stored_len; at += sizeof buf) {
+    size_t n = (size_t)FS_MIN(c->stored_len - at, sizeof buf);
+    fs_err err = fs_pread_full(fd, buf, n, item->blocks[0].offset + at);
+    if (err < 0) return err;
+    if (memcmp(buf, c->stored + at, n) != 0) return 0;
+  }
+  return 1;
+}
+
+/* Looks for a stored file of the same content: 1 and *found, 0, or a negative errno. */
+static int find_same(const struct fs_store *s, const struct fs_chunk *c, uint64_t *found) {
+  const struct fs_item *items = s->plan->tree->items, *item = &items[c->item];
+  for (uint64_t i = seen_start(s, c->hash); s->seen[i].item1 != 0; i = (i + 1) & (s->seen_size - 1)) {
+    const struct fs_item *other = &items[s->seen[i].item1 - 1];
+    if (memcmp(s->seen[i].hash, c->hash, sizeof c->hash) != 0) continue;
+    if (other->size != item->size || other->replicate != item->replicate) continue;
+    int same = same_bytes(s, other, c);
+    if (same == 0) continue;
+    *found = s->seen[i].item1 - 1;
+    return same;
+  }
+  return 0;
+}
+
+static bool is_large_raw(const struct fs_item *item) {
+  return item->codec == FS_CODEC_RAW && item->size >= FS_RAW_ALIGN_MIN;
+}
+
+static fs_err place(struct fs_store *s, struct fs_item *item, const struct fs_chunk *c) {
+  uint64_t align = 1, offset;
+  if (c->offset % s->plan->segment == 0) {
+    s->current = fs_parts_least(&s->parts, item->replicate);
+    align = is_large_raw(item) ? s->plan->opts->align : SMALL_ALIGN;
+  }
+  fs_err err = fs_parts_append(&s->parts, s->current, c->stored, c->stored_len, align, &offset);
+  if (err < 0) return err;
+  for (uint32_t i = 0; i < c->nblocks; i++) {
+    const struct fs_chunk_block *b = &c->blocks[i];
+    item->blocks[item->nblocks++] = (struct fs_built_block){offset, b->xxh3, b->stored_len, s->current};
+    offset += b->stored_len;
+  }
+  s->stored_bytes += c->stored_len;
+  return 0;
+}
+
+/* After the last chunk of a file: pads it, and notes whether it lies in one piece. */
+static fs_err finish_item(struct fs_store *s, struct fs_item *item) {
+  if (item->codec != FS_CODEC_RAW) return 0;
+  bool contig = true;
+  for (uint64_t i = 1; i < item->nblocks && contig; i++) {
+    const struct fs_built_block *a = &item->blocks[i - 1], *b = &item->blocks[i];
+    contig = a->partition == b->partition && a->offset + a->stored_len == b->offset;
+  }
+  if (contig) item->flags |= FS_ENTRY_CONTIG;
+  if (!is_large_raw(item)) return 0;
+  if (contig) item->flags |= FS_ENTRY_ALIGNED;
+  return fs_parts_pad(&s->parts, s->current, s->plan->opts->align);
+}
+
+static fs_err begin_item(const struct fs_store *s, struct fs_item *item, const struct fs_chunk *c) {
+  uint64_t block = s->plan->opts->block_size;
+  item->codec = c->codec;
+  item->blocks = calloc((item->size + block - 1) / block, sizeof *item->blocks);
+  return item->blocks != NULL ? 0 : -ENOMEM;
+}
+
+fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *c) {
+  struct fs_item *item = &s->plan->tree->items[c->item];
+  if (c->whole) {
+    uint64_t found;
+    int same = find_same(s, c, &found);
+    if (same < 0) return same;
+    if (same > 0) {
+      item->alias = true;
+      item->same = found;
+      return 0;
+    }
+  }
+  fs_err err = c->offset == 0 ? begin_item(s, item, c) : 0;
+  if (err == 0) err = place(s, item, c);
+  if (err == 0 && c->offset + c->plain_len == item->size) err = finish_item(s, item);
+  if (err == 0 && c->whole) err = seen_add(s, c->hash, c->item);
+  return err;
+}

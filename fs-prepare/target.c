@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The directory that becomes the dataset. It is written as ".NAME.partial-XXXXXX" beside DATASET and renamed when it is
+ * complete and synced. Its first partition is locked (flock) while its fs-prepare lives: a later pack of the same NAME
+ * removes those that nobody holds. Called by pack, by its main thread.
+ */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "pack.h"
+
+#ifndef RENAME_EXCHANGE
+#define RENAME_EXCHANGE 2
+#endif
+
+void fs_target_say(const struct fs_target *t, const char *what, fs_err err) {
+  FS_AUTO_FREE char *path = fs_prep_name(t->path);
+  switch (err) {
+  case -ENOSPC:
+  case -EDQUOT:
+    fs_prep_say("%s: %s: %s; free some there, or name a DATASET on another file system", path, what,
+                err == -ENOSPC ? "no space left" : "the quota is used up");
+    break;
+  case -EROFS:
+    fs_prep_say("%s: %s: the file system is read-only; name a DATASET elsewhere", path, what);
+    break;
+  case -EACCES:
+  case -EPERM:
+    fs_prep_say("%s: %s: no permission; name a DATASET where you may write", path, what);
+    break;
+  case -EMFILE:
+  case -ENFILE:
+    fs_prep_say("%s: %s: too many open files; raise 'ulimit -n' or lower --partitions", path, what);
+    break;
+  case -ENOMEM:
+    fs_prep_say("%s: %s: out of memory", path, what);
+    break;
+  default:
+    fs_prep_say("%s: %s: %s", path, what, strerror(-err));
+  }
+}
+
+/* Splits the resolved or new path into parent and name. */
+static fs_err resolve(struct fs_target *t, const char *dataset) {
+  FS_AUTO_FREE char *copy = strdup(dataset);
+  if (copy == NULL) return -ENOMEM;
+  for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/';) copy[--n] = '\0';
+  struct stat st;
+  FS_AUTO_FREE char *real = realpath(copy, NULL);
+  if (real == NULL && (errno != ENOENT || lstat(copy, &st) == 0)) return errno != 0 ? -errno : -ENOENT;
+  if (real == NULL) {
+    char *slash = strrchr(copy, '/');
+    const char *name = slash != NULL ? slash + 1 : copy;
+    if (slash != NULL) *slash = '\0';
+    FS_AUTO_FREE char *dir = realpath(slash == NULL ? "." : slash == copy ? "/" : copy, NULL);
+    if (dir == NULL) return -errno;
+    if (asprintf(&real, "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, name) < 0) return -ENOMEM;
+  }
+  const char *slash = strrchr(real, '/');
+  if (strlen(real) >= sizeof t->path || strlen(slash + 1) >= sizeof t->name) return -ENAMETOOLONG;
+  if (slash[1] == '\0') return -EBUSY; /* the root directory */
+  snprintf(t->path, sizeof t->path, "%s", real);
+  snprintf(t->name, sizeof t->name, "%s", slash + 1);
+  snprintf(t->parent, sizeof t->parent, "%.*s", slash == real ? 1 : (int)(slash - real), real);
+  return 0;
+}
+
+static bool is_dataset_name(const char *name) {
+  if (strcmp(name, "manifest") == 0 || strcmp(name, "index") == 0) return true;
+  size_t n = strlen(name);
+  return strncmp(name, "part-", 5) == 0 && n >= 10 && strspn(name + 5, "0123456789") == n - 5;
+}
+
+struct contents {
+  bool exists, manifest;
+  size_t names;
+  char foreign[NAME_MAX + 1]; /* a name that no dataset has; "": none */
+};
+
+static fs_err look(const char *path, struct contents *c) {
+  *c = (struct contents){0};
+  DIR *dir = opendir(path);
+  if (dir == NULL) return errno == ENOENT ? 0 : -errno;
+  c->exists = true;
+  for (struct dirent *d; (d = readdir(dir)) != NULL;) {
+    if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0) continue;
+    c->names++;
+    c->manifest |= strcmp(d->d_name, "manifest") == 0;
+    if (!is_dataset_name(d->d_name)) snprintf(c->foreign, sizeof c->foreign, "%s", d->d_name);
+  }
+  closedir(dir);
+  return 0;
+}
+
+/* May DATASET be made here, given what is there now? Sets *replace when a dataset is to be replaced. */
+static fs_err may_make(const struct fs_target *t, bool force, bool *replace) {
+  struct contents c;
+  FS_AUTO_FREE char *path = fs_prep_name(t->path);
+  fs_err err = look(t->path, &c);
+  *replace = false;
+  if (err == -ENOTDIR) {
+    fs_prep_say("%s: exists and is no directory; name another DATASET", path);
+    return -EEXIST;
+  }
+  if (err < 0) {
+    fs_target_say(t, "cannot be read", err);
+    return err;
+  }
+  if (c.names == 0) return 0;
+  FS_AUTO_FREE char *foreign = fs_prep_name(c.foreign);
+  if (!c.manifest)
+    fs_prep_say("%s: exists, is not empty and is no dataset; name another DATASET", path);
+  else if (!force)
+    fs_prep_say("%s: a dataset exists already; use --force to replace it", path);
+  else if (c.foreign[0] != '\0')
+    fs_prep_say("%s: holds '%s', which is no part of a dataset; move it away before replacing", path, foreign);
+  else
+    *replace = true;
+  return *replace ? 0 : -EEXIST;
+}
+
+static fs_err check_nesting(const struct fs_target *t, const char *source) {
+  FS_AUTO_FREE char *real = realpath(source, NULL);
+  if (real == NULL) return -errno;
+  size_t n = strlen(real), m = strlen(t->path);
+  FS_AUTO_FREE char *path = fs_prep_name(t->path);
+  if (fs_path_below(t->path, m, real, n) >= 0) {
+    fs_prep_say("%s: lies inside SOURCE; name a DATASET outside of it", path);
+    return -EINVAL;
+  }
+  if (fs_path_below(real, n, t->path, m) < 0) return 0;
+  fs_prep_say("%s: contains SOURCE; name another DATASET", path);
+  return -EINVAL;
+}
+
+fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
+  *t = (struct fs_target){.parent_fd = -1, .temp_fd = -1, .lock_fd = -1};
+  errno = 0;
+  fs_err err = resolve(t, o->dataset);
+  if (err < 0) {
+    FS_AUTO_FREE char *shown = fs_prep_name(o->dataset);
+    fs_prep_say("%s: cannot be made: %s%s", shown, strerror(-err),
+                err == -ENOENT ? "; create its parent directory first" : "");
+    return err;
+  }
+  bool replace;
+  err = check_nesting(t, o->source);
+  if (err == 0) err = may_make(t, o->force, &replace);
+  if (err < 0) return err;
+  t->parent_fd = fs_sys_openat(AT_FDCWD, t->parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (t->parent_fd < 0) fs_target_say(t, "its parent directory cannot be opened", t->parent_fd);
+  return t->parent_fd < 0 ? t->parent_fd : 0;
+}
+
+/* Removes a directory of plain files. */
+static void remove_flat(int parent, const char *name) {
+  int fd = fs_sys_openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+  if (fd < 0) return;
+  DIR *dir = fdopendir(fd);
+  if (dir == NULL) {
+    close(fd);
+    return;
+  }
+  for (struct dirent *d; (d = readdir(dir)) != NULL;)
+    if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) unlinkat(fd, d->d_name, 0);
+  closedir(dir);
+  unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+static int open_lock(int parent, const char *temp) {
+  char path[sizeof((struct fs_target *)0)->temp + FS_PART_NAME_SIZE + 1];
+  char part[FS_PART_NAME_SIZE];
+  snprintf(path, sizeof path, "%s/%s", temp, fs_part_name(0, part));
+  return fs_sys_openat(parent, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
+}
+
+/*
+ * Removes a left-over directory unless its fs-prepare lives. A living one holds the lock, or has an empty directory for
+ * a moment: rmdir takes that from it, and it makes another one.
+ */
+static void remove_dead(int parent, const char *temp) {
+  for (int tries = 0; tries < 2; tries++) {
+    FS_AUTO_CLOSE int fd = open_lock(parent, temp);
+    if (fd >= 0) {
+      if (flock(fd, LOCK_EX | LOCK_NB) == 0) remove_flat(parent, temp);
+      return;
+    }
+    if (fd != -ENOENT || unlinkat(parent, temp, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY) return;
+  }
+  remove_flat(parent, temp); /* not empty, and twice without a first partition: half removed */
+}
+
+static void temp_prefix(const struct fs_target *t, char *out, size_t size) {
+  snprintf(out, size, ".%.200s.partial-", t->name);
+}
+
+static void remove_all_dead(const struct fs_target *t) {
+  char prefix[256];
+  temp_prefix(t, prefix, sizeof prefix);
+  size_t n = strlen(prefix);
+  int fd = fs_sys_openat(t->parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+  if (dir == NULL) return;
+  for (struct dirent *d; (d = readdir(dir)) != NULL;)
+    if (strncmp(d->d_name, prefix, n) == 0 && strlen(d->d_name) == n + 6) remove_dead(t->parent_fd, d->d_name);
+  closedir(dir);
+}
+
+/* A new directory with a locked first partition: 0, -EAGAIN when another pack took it for a dead one, or an error. */
+static fs_err create_once(struct fs_target *t) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
+  char prefix[256], part[FS_PART_NAME_SIZE];
+  uint8_t random[6];
+  if (getrandom(random, sizeof random, 0) != sizeof random) return -EIO;
+  temp_prefix(t, prefix, sizeof prefix - 6);
+  size_t n = strlen(prefix);
+  for (size_t i = 0; i < 6; i++) prefix[n + i] = letters[random[i] % 32];
+  prefix[n + 6] = '\0';
+  if (mkdirat(t->parent_fd, prefix, 0700) < 0) return errno == EEXIST ? -EAGAIN : -errno;
+  snprintf(t->temp, sizeof t->temp, "%s", prefix);
+  t->temp_fd = fs_sys_openat(t->parent_fd, t->temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+  if (t->temp_fd < 0) return t->temp_fd == -ENOENT ? -EAGAIN : t->temp_fd;
+  t->lock_fd = fs_sys_openat(t->temp_fd, fs_part_name(0, part), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (t->lock_fd < 0) return t->lock_fd == -ENOENT ? -EAGAIN : t->lock_fd;
+  struct stat st;
+  bool locked = flock(t->lock_fd, LOCK_EX | LOCK_NB) == 0;
+  if (!locked && errno != EWOULDBLOCK) return 0; /* no locks on this file system: none will be removed as dead either */
+  if (locked && fstat(t->lock_fd, &st) == 0 && st.st_nlink > 0) return 0;
+  return -EAGAIN;
+}
+
+fs_err fs_target_create(struct fs_target *t) {
+  fs_err err = -EAGAIN;
+  remove_all_dead(t);
+  for (int tries = 0; tries < 100 && err == -EAGAIN; tries++) {
+    fs_target_discard(t);
+    err = create_once(t);
+  }
+  if (err < 0) fs_target_say(t, "cannot be created", err);
+  return err;
+}
+
+void fs_target_discard(struct fs_target *t) {
+  if (t->temp[0] != '\0') remove_flat(t->parent_fd, t->temp);
+  if (t->lock_fd >= 0) close(t->lock_fd);
+  if (t->temp_fd >= 0) close(t->temp_fd);
+  t->temp[0] = '\0';
+  t->lock_fd = t->temp_fd = -1;
+}
+
+fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, uint64_t n) {
+  FS_AUTO_CLOSE int fd = fs_sys_openat(t->temp_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return fd;
+  fs_err err = fs_write_full(fd, data, n);
+  if (err == 0 && fsync(fd) < 0) err = -errno;
+  return err;
+}
+
+/* Where the file system cannot exchange two names: the old one steps aside under the name of a dead temporary one. */
+static fs_err step_aside(struct fs_target *t) {
+  char old[sizeof t->temp];
+  snprintf(old, sizeof old, "%s", t->temp);
+  size_t n = strlen(old);
+  old[n - 1] = old[n - 1] == 'x' ? 'y' : 'x';
+  if (renameat(t->parent_fd, t->name, t->parent_fd, old) < 0) return -errno;
+  if (renameat(t->parent_fd, t->temp, t->parent_fd, t->name) < 0) {
+    fs_err err = -errno;
+    renameat(t->parent_fd, old, t->parent_fd, t->name);
+    return err;
+  }
+  snprintf(t->temp, sizeof t->temp, "%s", old);
+  return 0;
+}
+
+static fs_err exchange(struct fs_target *t) {
+  if (renameat2(t->parent_fd, t->temp, t->parent_fd, t->name, RENAME_EXCHANGE) == 0) return 0;
+  return errno == EINVAL || errno == ENOSYS ? step_aside(t) : -errno;
+}
+
+fs_err fs_target_commit(struct fs_target *t, bool force) {
+  mode_t mask = umask(0);
+  umask(mask);
+  bool replace;
+  fs_err err = fchmod(t->temp_fd, 0777 & ~mask) < 0 || fsync(t->temp_fd) < 0 ? -errno : 0;
+  if (err == 0 && may_make(t, force, &replace) < 0) return -EEXIST;
+  if (err == 0 && replace)
+    err = exchange(t); /* the old one has the temporary name now, and is removed below */
+  else if (err == 0 && renameat(t->parent_fd, t->temp, t->parent_fd, t->name) < 0)
+    err = -errno; /* an empty directory may be in the way; one with contents is not replaced */
+  if (err == 0 && fsync(t->parent_fd) < 0) err = -errno;
+  if (err < 0) {
+    fs_target_say(t, err == -EBUSY ? "is a mount point; name a directory below it" : "cannot be put in place", err);
+    return err;
+  }
+  if (replace) remove_flat(t->parent_fd, t->temp);
+  t->temp[0] = '\0';
+  return 0;
+}

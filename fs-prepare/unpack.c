@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fs-prepare unpack: restores the tree. The index is verified first, so names and parents are sound; everything is
+ * created exclusively, below DIR's descriptor, through no symlink. Directories come first, then the files (by several
+ * threads), hard links and symlinks, then the directories' modes and times, deepest first.
+ */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codec/codec.h"
+#include "prepare.h"
+
+struct unpack {
+  struct fs_dataset ds;
+  const char *dir;
+  unsigned jobs;
+  int root;
+  _Atomic bool failed;
+};
+
+/* One line for the first failure; the threads then stop. */
+static void fail(struct unpack *u, uint32_t entry, const char *what, fs_err err) {
+  if (atomic_exchange(&u->failed, true)) return;
+  FS_AUTO_FREE char *dir = fs_prep_name(u->dir);
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, true);
+  const char *why = err == -EBADMSG  ? "damaged in the dataset (see fs-prepare verify)"
+                    : err == -ENOSPC ? "no space left; free some there, or unpack elsewhere"
+                                     : strerror(-err);
+  fs_prep_say("%s/%s: %s: %s", dir, path != NULL ? path : "?", what, why);
+}
+
+static bool all_zero(const uint8_t *p, size_t n) {
+  return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
+}
+
+/* Writes block i; zeros stay a hole. */
+static fs_err write_block(struct unpack *u, uint32_t entry, uint64_t i, int fd, uint8_t *stored, uint8_t *plain) {
+  struct fs_block b;
+  fs_err err = fs_index_block(&u->ds.ix, entry, i, &b);
+  if (err < 0) return -EBADMSG;
+  int part = fs_dataset_part(&u->ds, b.partition);
+  if (part < 0) return part;
+  err = fs_pread_full(part, stored, b.stored_len, b.offset);
+  if (err < 0) return err == -EIO ? -EBADMSG : err;
+  if (fs_xxh3(stored, b.stored_len) != b.xxh3) return -EBADMSG;
+  err = fs_block_decode(b.codec, stored, b.stored_len, plain, b.plain_len);
+  if (err < 0) return -EBADMSG;
+  if (all_zero(plain, b.plain_len)) return 0;
+  return fs_pwrite_full(fd, plain, b.plain_len, i * u->ds.ix.block_size);
+}
+
+static fs_err write_contents(struct unpack *u, uint32_t entry, int fd) {
+  const struct fs_entry *e = fs_index_entry(&u->ds.ix, entry);
+  size_t block = u->ds.ix.block_size;
+  uint64_t n = fs_index_block_count(&u->ds.ix, e);
+  size_t room = n > 1 ? block : (size_t)e->size;
+  FS_AUTO_FREE uint8_t *buf = n != 0 ? malloc(2 * room) : NULL;
+  if (n == 0) return 0;
+  if (buf == NULL) return -ENOMEM;
+  fs_err err = 0;
+  for (uint64_t i = 0; i < n && err == 0; i++) {
+    if (atomic_load(&u->failed)) return -ECANCELED;
+    err = write_block(u, entry, i, fd, buf, buf + room);
+  }
+  if (err == 0 && ftruncate(fd, (off_t)e->size) < 0) err = -errno;
+  return err;
+}
+
+static fs_err set_attributes(int fd, const struct fs_entry *e) {
+  const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                    {.tv_sec = (time_t)e->mtime_sec, .tv_nsec = (long)e->mtime_nsec}};
+  if (fchmod(fd, e->mode & 07777) < 0 || futimens(fd, times) < 0) return -errno;
+  return 0;
+}
+
+static bool is_further_link(const struct fs_entry *e) {
+  return FS_NAME_FLAGS(e->name) & FS_ENTRY_LINKED;
+}
+
+static void make_file(void *ctx, uint64_t i) {
+  struct unpack *u = ctx;
+  uint32_t entry = (uint32_t)i;
+  const struct fs_entry *e = fs_index_entry(&u->ds.ix, entry);
+  if (atomic_load(&u->failed) || !S_ISREG(e->mode) || is_further_link(e)) return;
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, false);
+  if (path == NULL) {
+    fail(u, entry, "cannot be created", -ENOMEM);
+    return;
+  }
+  FS_AUTO_CLOSE int fd = fs_prep_open_beneath(u->root, path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+  if (fd < 0) {
+    fail(u, entry, "cannot be created", fd);
+    return;
+  }
+  fs_err err = write_contents(u, entry, fd);
+  if (err == 0) err = set_attributes(fd, e);
+  if (err < 0 && err != -ECANCELED) fail(u, entry, "cannot be written", err);
+}
+
+/* Splits a path: *dirfd is its directory's descriptor (close it), the result the last component. */
+static const char *last_component(struct unpack *u, char *path, int *dirfd) {
+  char *slash = strrchr(path, '/');
+  if (slash != NULL) *slash = '\0';
+  *dirfd = fs_prep_open_beneath(u->root, slash != NULL ? path : ".", O_RDONLY | O_DIRECTORY, 0);
+  return slash != NULL ? slash + 1 : path;
+}
+
+static fs_err make_dir(struct unpack *u, uint32_t entry) {
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, false);
+  FS_AUTO_CLOSE int dir = -1;
+  if (path == NULL) return -ENOMEM;
+  const char *name = last_component(u, path, &dir);
+  if (dir < 0) return dir;
+  return mkdirat(dir, name, 0700) < 0 ? -errno : 0;
+}
+
+static fs_err make_symlink(struct unpack *u, uint32_t entry) {
+  const struct fs_entry *e = fs_index_entry(&u->ds.ix, entry);
+  const char *from;
+  uint64_t len;
+  if (fs_index_target(&u->ds.ix, e, &from, &len) < 0) return -EBADMSG;
+  FS_AUTO_FREE char *target = strndup(from, len);
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, false);
+  FS_AUTO_CLOSE int dir = -1;
+  if (path == NULL || target == NULL) return -ENOMEM;
+  const char *name = last_component(u, path, &dir);
+  if (dir < 0) return dir;
+  const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                    {.tv_sec = (time_t)e->mtime_sec, .tv_nsec = (long)e->mtime_nsec}};
+  if (symlinkat(target, dir, name) < 0) return -errno;
+  return utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* Links an entry to the first of its group. */
+static fs_err make_link(struct unpack *u, const struct fs_link_rec *link) {
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, link->entry, false);
+  FS_AUTO_FREE char *first = fs_dataset_entry_path(&u->ds, link->inode, false);
+  FS_AUTO_CLOSE int dir = -1;
+  FS_AUTO_CLOSE int from_dir = -1;
+  if (path == NULL || first == NULL) return -ENOMEM;
+  const char *name = last_component(u, path, &dir);
+  const char *from = last_component(u, first, &from_dir);
+  if (dir < 0 || from_dir < 0) return dir < 0 ? dir : from_dir;
+  return linkat(from_dir, from, dir, name, 0) < 0 ? -errno : 0;
+}
+
+static fs_err finish_dir(struct unpack *u, uint32_t entry) {
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, false);
+  if (path == NULL) return -ENOMEM;
+  FS_AUTO_CLOSE int fd = fs_prep_open_beneath(u->root, entry == FS_ROOT ? "." : path, O_RDONLY | O_DIRECTORY, 0);
+  return fd < 0 ? fd : set_attributes(fd, fs_index_entry(&u->ds.ix, entry));
+}
+
+static bool done(struct unpack *u, uint32_t entry, const char *what, fs_err err) {
+  if (err < 0) fail(u, entry, what, err);
+  return err == 0;
+}
+
+static bool restore(struct unpack *u) {
+  const struct fs_index *ix = &u->ds.ix;
+  for (uint64_t i = 1; i < ix->nentries; i++)
+    if (S_ISDIR(ix->entries[i].mode) && !done(u, (uint32_t)i, "cannot be created", make_dir(u, (uint32_t)i)))
+      return false;
+  fs_prep_parallel(u->jobs, ix->nentries, make_file, u);
+  if (atomic_load(&u->failed)) return false;
+  for (uint64_t i = 1; i < ix->nentries; i++)
+    if (S_ISLNK(ix->entries[i].mode) && !is_further_link(&ix->entries[i]) &&
+        !done(u, (uint32_t)i, "cannot be created", make_symlink(u, (uint32_t)i)))
+      return false;
+  for (uint64_t i = 0; i < ix->nlinks; i++)
+    if (!done(u, ix->links[i].entry, "cannot be linked", make_link(u, &ix->links[i]))) return false;
+  for (uint64_t i = ix->nentries; i-- > 0;)
+    if (S_ISDIR(ix->entries[i].mode) && !done(u, (uint32_t)i, "mode and time", finish_dir(u, (uint32_t)i)))
+      return false;
+  return true;
+}
+
+/* DIR: made, or there and empty. */
+static fs_err open_target(struct unpack *u) {
+  FS_AUTO_FREE char *shown = fs_prep_name(u->dir);
+  bool made = mkdir(u->dir, 0700) == 0;
+  if (!made && errno != EEXIST) {
+    fs_prep_say("%s: cannot be created: %s", shown, strerror(errno));
+    return -errno;
+  }
+  u->root = fs_sys_openat(AT_FDCWD, u->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  int again = u->root >= 0 ? fs_sys_openat(u->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0) : u->root;
+  DIR *dir = again >= 0 ? fdopendir(again) : NULL;
+  if (dir == NULL) {
+    fs_prep_say("%s: cannot be opened: %s", shown, strerror(again < 0 ? -again : ENOMEM));
+    return -EINVAL;
+  }
+  bool empty = true;
+  for (struct dirent *d; (d = readdir(dir)) != NULL;)
+    empty &= strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0;
+  closedir(dir);
+  if (empty) return 0;
+  fs_prep_say("%s: is not empty; name a new directory", shown);
+  return -ENOTEMPTY;
+}
+
+static int unpack(struct unpack *u) {
+  char why[512] = "";
+  fs_err err = fs_index_verify(&u->ds.ix, why, sizeof why);
+  if (err < 0) {
+    FS_AUTO_FREE char *shown = fs_prep_name(u->ds.path);
+    fs_prep_say("%s/index: %s", shown, why[0] != '\0' ? why : strerror(-err));
+    return FS_EXIT_FAILED;
+  }
+  if (open_target(u) < 0) return FS_EXIT_FAILED;
+  return restore(u) ? FS_EXIT_OK : FS_EXIT_FAILED;
+}
+
+enum { OPT_JOBS = FS_OPT_OWN };
+static const struct fs_opt options[] = {
+    {"jobs", 'j', "N", "number of threads (default: one a CPU)", OPT_JOBS},
+    FS_OPT_COMMON,
+};
+
+static fs_err set(void *ctx, int id, const char *value) {
+  struct unpack *u = ctx;
+  return id == OPT_JOBS ? fs_prep_jobs(value, &u->jobs) : -EINVAL;
+}
+
+int fs_prep_unpack(int argc, char **argv) {
+  struct unpack u = {.jobs = fs_prep_cpus(), .root = -1};
+  struct fs_prep_cli cli = {.command = "unpack",
+                            .synopsis = "[options] DATASET DIR",
+                            .about = "Restores the packed tree into DIR, which must not exist or be empty: contents,\n"
+                                     "modes, times, symlinks and hard links. Every block is verified.",
+                            .opts = options,
+                            .nopts = FS_ARRAY_LEN(options),
+                            .word_names = {"DATASET", "DIR"},
+                            .want = 2,
+                            .set = set,
+                            .ctx = &u};
+  if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
+  if (fs_dataset_open(&u.ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
+  u.dir = cli.word[1];
+  int status = unpack(&u);
+  if (u.root >= 0) close(u.root);
+  fs_dataset_close(&u.ds);
+  return status;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fs-prepare verify: one pass over each partition, in the order of its blocks, which checks the checksum of the whole
+ * and each block's checksum and decoding. Threads take partitions; a partition is one thread's at a time, and a
+ * file's mark is an atomic byte.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codec/codec.h"
+#include "prepare.h"
+
+struct vblock {
+  uint64_t offset, xxh3;
+  uint32_t stored_len, plain_len;
+  uint32_t partition, entry;
+  uint32_t codec;
+};
+
+struct verify {
+  struct fs_dataset ds;
+  unsigned jobs;
+  struct vblock *blocks; /* by partition and offset */
+  uint64_t nblocks;
+  uint64_t *first;          /* of each partition, and the end */
+  _Atomic uint8_t *damaged; /* one an entry */
+  _Atomic uint64_t bad_parts;
+};
+
+static fs_err add_blocks(struct verify *v, uint32_t entry, uint64_t *n, bool store) {
+  const struct fs_entry *e = fs_index_entry(&v->ds.ix, entry);
+  struct fs_block b;
+  if (!S_ISREG(e->mode)) return 0;
+  uint64_t count = fs_index_block_count(&v->ds.ix, e);
+  for (uint64_t i = 0; i < count && store; i++) {
+    fs_err err = fs_index_block(&v->ds.ix, entry, i, &b);
+    if (err < 0) return err;
+    v->blocks[*n + i] = (struct vblock){b.offset, b.xxh3, b.stored_len, b.plain_len, b.partition, entry, b.codec};
+  }
+  *n += count;
+  return 0;
+}
+
+/* Orders blocks; those that are the same stored bytes, decoded the same way, stand together. */
+static int by_place(const void *va, const void *vb) {
+  const struct vblock *a = va, *b = vb;
+  if (a->partition != b->partition) return a->partition < b->partition ? -1 : 1;
+  if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+  if (a->stored_len != b->stored_len) return a->stored_len < b->stored_len ? -1 : 1;
+  if (a->plain_len != b->plain_len) return a->plain_len < b->plain_len ? -1 : 1;
+  if (a->codec != b->codec) return a->codec < b->codec ? -1 : 1;
+  return a->xxh3 < b->xxh3 ? -1 : a->xxh3 > b->xxh3;
+}
+
+static fs_err collect(struct verify *v) {
+  uint64_t n = 0, at = 0;
+  const struct fs_index *ix = &v->ds.ix;
+  for (uint64_t i = 0; i < ix->nentries; i++) add_blocks(v, (uint32_t)i, &n, false);
+  v->blocks = malloc((n + 1) * sizeof *v->blocks);
+  v->first = calloc(ix->nparts + 1, sizeof *v->first);
+  v->damaged = calloc(ix->nentries, sizeof *v->damaged);
+  if (v->blocks == NULL || v->first == NULL || v->damaged == NULL) return -ENOMEM;
+  fs_err err = 0;
+  for (uint64_t i = 0; i < ix->nentries && err == 0; i++) err = add_blocks(v, (uint32_t)i, &at, true);
+  if (err < 0) return err;
+  v->nblocks = n;
+  qsort(v->blocks, n, sizeof *v->blocks, by_place);
+  for (uint64_t i = 0; i < n; i++) v->first[v->blocks[i].partition + 1] = i + 1;
+  for (uint64_t p = 1; p <= ix->nparts; p++) v->first[p] = FS_MAX(v->first[p], v->first[p - 1]);
+  return 0;
+}
+
+/* One partition while it is read. */
+struct scan {
+  struct verify *v;
+  uint32_t number;
+  int fd;
+  uint64_t at; /* hashed up to here */
+  struct fs_xxh3_stream *hash;
+  uint8_t *stored, *plain;
+  uint64_t bad_blocks;
+  fs_err err; /* of the first read that failed */
+  char why[256];
+};
+
+/* Adds the bytes up to `end`, which belong to no block, to the checksum. */
+static void scan_gap(struct scan *s, uint64_t end) {
+  const size_t step = s->v->ds.ix.block_size;
+  while (s->at < end && s->err == 0) {
+    size_t n = (size_t)FS_MIN(end - s->at, (uint64_t)step);
+    s->err = fs_pread_full(s->fd, s->stored, n, s->at);
+    if (s->err == 0) fs_xxh3_update(s->hash, s->stored, n);
+    s->at += n;
+  }
+}
+
+static bool scan_block(struct scan *s, const struct vblock *b) {
+  scan_gap(s, b->offset);
+  fs_err err = fs_pread_full(s->fd, s->stored, b->stored_len, b->offset);
+  if (err < 0 && s->err == 0) s->err = err;
+  if (err == 0 && s->at == b->offset) fs_xxh3_update(s->hash, s->stored, b->stored_len);
+  s->at = FS_MAX(s->at, b->offset + b->stored_len);
+  return err == 0 && fs_xxh3(s->stored, b->stored_len) == b->xxh3 &&
+         fs_block_decode(b->codec, s->stored, b->stored_len, s->plain, b->plain_len) == 0;
+}
+
+static void scan_blocks(struct scan *s) {
+  const struct verify *v = s->v;
+  bool good = true;
+  for (uint64_t i = v->first[s->number]; i < v->first[s->number + 1]; i++) {
+    const struct vblock *b = &v->blocks[i];
+    bool again = i > v->first[s->number] && by_place(b - 1, b) == 0;
+    if (!again) good = s->fd >= 0 && scan_block(s, b);
+    if (good) continue;
+    if (!again) s->bad_blocks++;
+    atomic_store(&v->damaged[b->entry], 1);
+  }
+}
+
+/* Opens the partition and looks at its size and header; says in s->why what is wrong. */
+static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
+  uint8_t page[FS_PART_HEADER_SIZE];
+  struct stat st;
+  s->fd = fs_dataset_part(&s->v->ds, s->number);
+  if (s->fd == -ENOENT)
+    snprintf(s->why, sizeof s->why, "missing");
+  else if (s->fd < 0 || fs_sys_fstat(s->fd, &st) < 0)
+    snprintf(s->why, sizeof s->why, "cannot be opened: %s", strerror(-s->fd));
+  else if ((uint64_t)st.st_size < rec->size)
+    snprintf(s->why, sizeof s->why, "truncated partition: %" PRIu64 " bytes of %" PRIu64, (uint64_t)st.st_size,
+             rec->size);
+  else if ((uint64_t)st.st_size > rec->size)
+    snprintf(s->why, sizeof s->why, "%" PRIu64 " bytes too long", (uint64_t)st.st_size - rec->size);
+  else if (fs_pread_full(s->fd, page, sizeof page, 0) < 0)
+    snprintf(s->why, sizeof s->why, "its header cannot be read");
+  else
+    fs_part_header_check(page, sizeof page, s->number, rec, s->v->ds.ix.hdr->dataset_id, s->why, sizeof s->why);
+}
+
+static void scan_report(struct scan *s) {
+  char name[FS_PART_NAME_SIZE];
+  FS_AUTO_FREE char *path = fs_prep_name(s->v->ds.path);
+  atomic_fetch_add(&s->v->bad_parts, 1);
+  fs_prep_say("%s/%s: %s; %" PRIu64 " blocks damaged; restore this file from a copy, or pack again", path,
+              fs_part_name(s->number, name), s->why, s->bad_blocks);
+}
+
+static void verify_part(void *ctx, uint64_t number) {
+  struct verify *v = ctx;
+  const struct fs_part_rec *rec = &v->ds.ix.parts[number];
+  struct scan s = {.v = v, .number = (uint32_t)number, .at = FS_PART_HEADER_SIZE, .hash = fs_xxh3_new()};
+  s.stored = malloc(v->ds.ix.block_size);
+  s.plain = malloc(v->ds.ix.block_size);
+  if (s.hash == NULL || s.stored == NULL || s.plain == NULL) {
+    s.fd = -ENOMEM;
+    snprintf(s.why, sizeof s.why, "out of memory; use a lower --jobs");
+  } else {
+    scan_open(&s, rec);
+  }
+  scan_blocks(&s);
+  if (s.fd >= 0 && s.why[0] == '\0') scan_gap(&s, rec->size);
+  if (s.err < 0 && s.why[0] == '\0')
+    snprintf(s.why, sizeof s.why, "cannot be read: %s", strerror(-s.err));
+  else if (s.why[0] == '\0' && s.bad_blocks != 0)
+    snprintf(s.why, sizeof s.why, "damaged: checksums differ");
+  else if (s.why[0] == '\0' && fs_xxh3_digest(s.hash) != rec->xxh3)
+    snprintf(s.why, sizeof s.why, "damaged: its checksum differs");
+  if (s.why[0] != '\0') scan_report(&s);
+  fs_xxh3_free(s.hash);
+  free(s.stored);
+  free(s.plain);
+}
+
+static int report(struct verify *v) {
+  const struct fs_index *ix = &v->ds.ix;
+  FS_AUTO_FREE char *shown = fs_prep_name(v->ds.path);
+  uint64_t bad = 0;
+  for (uint64_t i = 0; i < ix->nentries; i++) {
+    if (atomic_load(&v->damaged[i]) == 0) continue;
+    FS_AUTO_FREE char *path = fs_dataset_entry_path(&v->ds, (uint32_t)i, true);
+    printf("damaged: %s\n", path != NULL ? path : "?");
+    bad++;
+  }
+  char plain[32], stored[32];
+  const struct fs_index_header *h = ix->hdr;
+  fs_format_size(h->plain_bytes, plain, sizeof plain);
+  fs_format_size(h->stored_bytes, stored, sizeof stored);
+  if (bad == 0 && atomic_load(&v->bad_parts) == 0) {
+    printf("%s: good: %" PRIu64 " files, %s in %s, %" PRIu64 " blocks, %" PRIu64 " partitions\n", shown, h->files,
+           plain, stored, v->nblocks, ix->nparts);
+    return FS_EXIT_OK;
+  }
+  printf("%s: damaged: %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64 " partitions\n", shown, bad, h->files,
+         atomic_load(&v->bad_parts), ix->nparts);
+  return FS_EXIT_FAILED;
+}
+
+static int verify(struct verify *v) {
+  char why[512] = "";
+  FS_AUTO_FREE char *shown = fs_prep_name(v->ds.path);
+  fs_err err = fs_index_verify(&v->ds.ix, why, sizeof why);
+  if (err == 0) err = fs_dataset_check_index(&v->ds, why, sizeof why);
+  if (err < 0) {
+    fs_prep_say("%s/index: %s; restore it from a copy, or pack again", shown, why[0] != '\0' ? why : strerror(-err));
+    return FS_EXIT_FAILED;
+  }
+  err = collect(v);
+  if (err < 0) {
+    fs_prep_say("%s: %s", shown, err == -ENOMEM ? "out of memory" : strerror(-err));
+    return FS_EXIT_FAILED;
+  }
+  fs_prep_parallel(v->jobs, v->ds.ix.nparts, verify_part, v);
+  return report(v);
+}
+
+enum { OPT_JOBS = FS_OPT_OWN };
+static const struct fs_opt options[] = {
+    {"jobs", 'j', "N", "number of threads (default: one a CPU)", OPT_JOBS},
+    FS_OPT_COMMON,
+};
+
+static fs_err set(void *ctx, int id, const char *value) {
+  struct verify *v = ctx;
+  return id == OPT_JOBS ? fs_prep_jobs(value, &v->jobs) : -EINVAL;
+}
+
+int fs_prep_verify(int argc, char **argv) {
+  struct verify v = {.jobs = fs_prep_cpus()};
+  struct fs_prep_cli cli = {
+      .command = "verify",
+      .synopsis = "[options] DATASET",
+      .about = "Checks the manifest, the index, and every partition and block. Damaged files are named on standard\n"
+               "output, damaged partitions on standard error; the exit status is then 1.",
+      .opts = options,
+      .nopts = FS_ARRAY_LEN(options),
+      .word_names = {"DATASET"},
+      .want = 1,
+      .set = set,
+      .ctx = &v};
+  if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
+  if (fs_dataset_open(&v.ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
+  int status = verify(&v);
+  free(v.blocks);
+  free(v.first);
+  free(v.damaged);
+  fs_dataset_close(&v.ds);
+  return fflush(stdout) == 0 ? status : FS_EXIT_FAILED;
+}

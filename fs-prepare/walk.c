@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collects what is below SOURCE, with several threads. A stack of directories is shared under one mutex; each thread
+ * gathers items and problems of its own, which are joined at the end. Directories are opened relative to SOURCE's
+ * descriptor and without following symlinks.
+ */
+#include <dirent.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pack.h"
+
+struct pending {
+  char *path;
+  uint16_t depth;
+  bool replicate;
+};
+
+struct problem {
+  char *path;
+  const char *what;
+};
+
+struct shared {
+  const struct fs_pack_options *o;
+  int root;
+  pthread_mutex_t lock;
+  pthread_cond_t more;
+  struct pending *stack;
+  size_t n, room;
+  unsigned busy;
+  fs_err err; /* stops all */
+  _Atomic uint64_t seen;
+};
+
+struct walker {
+  struct shared *sh;
+  struct fs_item *items;
+  size_t n, room;
+  struct problem *problems;
+  size_t nproblems, problem_room;
+};
+
+/* Makes room for one more element of an array that doubles. */
+static fs_err grow(void *array, size_t n, size_t *room, size_t size) {
+  void **p = array;
+  if (n < *room) return 0;
+  size_t want = *room != 0 ? *room * 2 : 64;
+  void *more = realloc(*p, want * size);
+  if (more == NULL) return -ENOMEM;
+  *p = more;
+  *room = want;
+  return 0;
+}
+
+static fs_err add_problem(struct walker *w, const char *path, const char *what) {
+  fs_err err = grow(&w->problems, w->nproblems, &w->problem_room, sizeof *w->problems);
+  char *copy = err < 0 ? NULL : strdup(path);
+  if (copy == NULL) return -ENOMEM;
+  w->problems[w->nproblems++] = (struct problem){copy, what};
+  return 0;
+}
+
+static bool matches(const struct fs_globs *g, const char *path) {
+  for (size_t i = 0; i < g->n; i++)
+    if (fs_glob_match(g->glob[i], path)) return true;
+  return false;
+}
+
+static fs_err push(struct shared *sh, const char *path, uint16_t depth, bool replicate) {
+  char *copy = strdup(path);
+  if (copy == NULL) return -ENOMEM;
+  pthread_mutex_lock(&sh->lock);
+  fs_err err = grow(&sh->stack, sh->n, &sh->room, sizeof *sh->stack);
+  if (err == 0) {
+    sh->stack[sh->n++] = (struct pending){copy, depth, replicate};
+    pthread_cond_signal(&sh->more);
+  } else {
+    free(copy);
+  }
+  pthread_mutex_unlock(&sh->lock);
+  return err;
+}
+
+static fs_err read_target(int dir, const char *name, char **out) {
+  char buf[PATH_MAX];
+  ssize_t n = readlinkat(dir, name, buf, sizeof buf);
+  if (n < 0) return -errno;
+  if ((size_t)n == sizeof buf) return -ENAMETOOLONG;
+  *out = strndup(buf, (size_t)n);
+  return *out != NULL ? 0 : -ENOMEM;
+}
+
+static const char *why_refused(mode_t mode) {
+  switch (mode & S_IFMT) {
+  case S_IFSOCK:
+    return "is a socket";
+  case S_IFIFO:
+    return "is a fifo";
+  case S_IFCHR:
+  case S_IFBLK:
+    return "is a device";
+  default:
+    return "is of an unknown type";
+  }
+}
+
+static fs_err add_item(struct walker *w, const struct stat *st, const char *path, char *target, uint16_t depth,
+                       bool replicate) {
+  fs_err err = grow(&w->items, w->n, &w->room, sizeof *w->items);
+  char *copy = err < 0 ? NULL : strdup(path);
+  if (copy == NULL) {
+    free(target);
+    return -ENOMEM;
+  }
+  w->items[w->n++] = (struct fs_item){
+      .path = copy,
+      .target = target,
+      .size = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0,
+      .dev = st->st_dev,
+      .ino = st->st_ino,
+      .mtime_sec = st->st_mtim.tv_sec,
+      .mtime_nsec = (uint32_t)st->st_mtim.tv_nsec,
+      .mode = st->st_mode & (S_IFMT | 07777),
+      .depth = depth,
+      .replicate = replicate,
+      .linked = !S_ISDIR(st->st_mode) && st->st_nlink > 1,
+  };
+  return 0;
+}
+
+/* One name in a directory: an item, a problem, or nothing when it is excluded. */
+static fs_err visit(struct walker *w, int dir, const char *name, const char *path, const struct pending *in) {
+  struct shared *sh = w->sh;
+  struct stat st;
+  if (matches(&sh->o->exclude, path)) return 0;
+  if (strlen(path) >= PATH_MAX) return add_problem(w, path, "has a path of more than 4095 bytes");
+  if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    return add_problem(w, path, errno == ENOENT ? "vanished" : strerror(errno));
+  }
+  bool replicate = in->replicate || matches(&sh->o->replicate, path);
+  uint16_t depth = (uint16_t)(in->depth + 1);
+  char *target = NULL;
+  fs_err err = 0;
+  if (S_ISLNK(st.st_mode)) {
+    err = read_target(dir, name, &target);
+    if (err < 0) return err == -ENOMEM ? err : add_problem(w, path, strerror(-err));
+  } else if (S_ISREG(st.st_mode)) {
+    if (faccessat(dir, name, R_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0)
+      return add_problem(w, path, errno == EACCES ? "is not readable" : strerror(errno));
+  } else if (S_ISDIR(st.st_mode)) {
+    err = push(sh, path, depth, replicate);
+  } else {
+    return add_problem(w, path, why_refused(st.st_mode));
+  }
+  atomic_fetch_add_explicit(&sh->seen, 1, memory_order_relaxed);
+  return err < 0 ? err : add_item(w, &st, path, target, depth, replicate);
+}
+
+static fs_err read_dir(struct walker *w, DIR *dir, const struct pending *in) {
+  size_t base = strlen(in->path);
+  FS_AUTO_FREE char *path = malloc(base + 1 + NAME_MAX + 2);
+  if (path == NULL) return -ENOMEM;
+  if (base != 0) {
+    memcpy(path, in->path, base);
+    path[base++] = '/';
+  }
+  for (;;) {
+    errno = 0;
+    struct dirent *d = readdir(dir);
+    if (d == NULL) return -errno;
+    size_t len = strlen(d->d_name);
+    if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0) continue;
+    if (fs_prep_signal != 0) return -EINTR;
+    memcpy(path + base, d->d_name, len + 1);
+    if (len > FS_NAME_MAX) return -ENAMETOOLONG;
+    fs_err err = visit(w, dirfd(dir), d->d_name, path, in);
+    if (err < 0) return err;
+  }
+}
+
+static fs_err walk_dir(struct walker *w, const struct pending *in) {
+  const char *path = in->path[0] != '\0' ? in->path : ".";
+  fs_fd fd = fs_prep_open_beneath(w->sh->root, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
+  if (fd < 0) return add_problem(w, path, fd == -EACCES ? "is a directory that is not readable" : strerror(-fd));
+  DIR *dir = fdopendir(fd);
+  if (dir == NULL) {
+    close(fd);
+    return -ENOMEM;
+  }
+  fs_err err = read_dir(w, dir, in);
+  closedir(dir);
+  if (err == 0 || err == -ENOMEM || err == -EINTR) return err;
+  return add_problem(w, path, strerror(-err));
+}
+
+/* Takes directories until none is left and no other thread can add one. */
+static void *walk_thread(void *arg) {
+  struct walker *w = arg;
+  struct shared *sh = w->sh;
+  pthread_mutex_lock(&sh->lock);
+  for (;;) {
+    while (sh->n == 0 && sh->busy != 0 && sh->err == 0) pthread_cond_wait(&sh->more, &sh->lock);
+    if (sh->n == 0 || sh->err != 0) break;
+    struct pending in = sh->stack[--sh->n];
+    sh->busy++;
+    pthread_mutex_unlock(&sh->lock);
+    fs_err err = walk_dir(w, &in);
+    free(in.path);
+    pthread_mutex_lock(&sh->lock);
+    sh->busy--;
+    if (err < 0 && sh->err == 0) sh->err = err;
+    if (sh->err != 0 || (sh->n == 0 && sh->busy == 0)) pthread_cond_broadcast(&sh->more);
+  }
+  pthread_mutex_unlock(&sh->lock);
+  return NULL;
+}
+
+static void walk_one(void *ctx, uint64_t i) {
+  walk_thread((struct walker *)ctx + i);
+}
+
+static int by_path(const void *a, const void *b) {
+  return strcmp(((const struct problem *)a)->path, ((const struct problem *)b)->path);
+}
+
+/* Names the first ten problems of all walkers. */
+static fs_err say_problems(struct walker *ws, unsigned n) {
+  size_t total = 0, at = 0;
+  for (unsigned i = 0; i < n; i++) total += ws[i].nproblems;
+  if (total == 0) return 0;
+  FS_AUTO_FREE struct problem *all = malloc(total * sizeof *all);
+  if (all == NULL) return -ENOMEM;
+  for (unsigned i = 0; i < n; i++)
+    for (size_t k = 0; k < ws[i].nproblems; k++) all[at++] = ws[i].problems[k];
+  qsort(all, total, sizeof *all, by_path);
+  for (size_t i = 0; i < total && i < 10; i++) {
+    FS_AUTO_FREE char *shown = fs_prep_name(all[i].path);
+    fs_prep_say("%s %s", shown, all[i].what);
+  }
+  if (total > 10) fs_prep_say("and %zu more", total - 10);
+  fs_prep_say(
+      "%zu of SOURCE's names cannot be packed; remove them, make them readable, or leave them out with --exclude",
+      total);
+  return -EPERM;
+}
+
+static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
+  size_t total = 0;
+  for (unsigned i = 0; i < n; i++) total += ws[i].n;
+  if (total > FS_MAX_ENTRIES) {
+    fs_prep_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", total, FS_MAX_ENTRIES);
+    return -EFBIG;
+  }
+  tree->items = malloc(total * sizeof *tree->items);
+  if (tree->items == NULL) return -ENOMEM;
+  for (unsigned i = 0; i < n; i++) {
+    if (ws[i].n != 0) memcpy(tree->items + tree->n, ws[i].items, ws[i].n * sizeof *tree->items);
+    tree->n += ws[i].n;
+    ws[i].n = 0;
+  }
+  return 0;
+}
+
+static void free_walkers(struct walker *ws, unsigned n) {
+  for (unsigned i = 0; i < n; i++) {
+    for (size_t k = 0; k < ws[i].n; k++) {
+      free(ws[i].items[k].path);
+      free(ws[i].items[k].target);
+    }
+    for (size_t k = 0; k < ws[i].nproblems; k++) free(ws[i].problems[k].path);
+    free(ws[i].items);
+    free(ws[i].problems);
+  }
+  free(ws);
+}
+
+static fs_err walk_all(struct shared *sh, struct walker *ws, unsigned jobs, const struct stat *root,
+                       struct fs_tree *tree) {
+  fs_err err = add_item(&ws[0], root, "", NULL, 0, false);
+  if (err == 0) err = push(sh, "", 0, false);
+  if (err < 0) return err;
+  fs_prep_parallel(jobs, jobs, walk_one, ws);
+  if (sh->err < 0) return sh->err;
+  err = say_problems(ws, jobs);
+  return err < 0 ? err : join(tree, ws, jobs);
+}
+
+fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree) {
+  struct shared sh = {.o = o, .root = tree->root, .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+  struct stat st;
+  if (fstat(tree->root, &st) < 0) return -errno;
+  struct walker *ws = calloc(o->jobs, sizeof *ws);
+  if (ws == NULL) return -ENOMEM;
+  for (unsigned i = 0; i < o->jobs; i++) ws[i].sh = &sh;
+  fs_err err = walk_all(&sh, ws, o->jobs, &st, tree);
+  for (size_t i = 0; i < sh.n; i++) free(sh.stack[i].path);
+  free(sh.stack);
+  free_walkers(ws, o->jobs);
+  if (err == -ENOMEM) fs_prep_say("out of memory while walking SOURCE");
+  return err;
+}
+
+void fs_tree_free(struct fs_tree *tree) {
+  for (size_t i = 0; i < tree->n; i++) {
+    free(tree->items[i].path);
+    free(tree->items[i].target);
+    free(tree->items[i].blocks);
+  }
+  free(tree->items);
+  if (tree->root >= 0) close(tree->root);
+}
