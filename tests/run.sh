@@ -92,9 +92,8 @@ run_one() { # NAME COMMAND... -> status; output to the log
 for test in "$@"; do
   case $test in
     *=*) name=${test%%=*} command=(bash -c "${test#*=}") ;;
-    *) name=${test#"$root"/} command=("$test") ;;
+    *) name=${test##*tests/} command=("$test") ;;
   esac
-  name=${name#tests/}
   name=$prefix${name%.sh}
   log=$logs/${name//\//.}.log
   id=$$.$RANDOM.$((passed + failed + skipped))

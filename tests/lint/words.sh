@@ -11,7 +11,7 @@ search() { # WHAT PATTERN FILE...
   while IFS= read -r hit; do complain "$what: $hit"; done < <(grep -nIE "$pattern" "$@" /dev/null || true)
 }
 search 'unfinished' '\b(TO''DO|FIX''ME|XX''X:|HA''CK:)' "${files[@]}"
-search 'path of a build machine' '(^|[^A-Za-z0-9_.}*$"-])/(wo''rk|ro''ot|tmp/br''ief)(/|[^A-Za-z0-9_/]|$)' "${files[@]}"
+search 'path of a build machine' '(^|[^A-Za-z0-9_.}*$-])/(wo''rk|ro''ot|tmp/br''ief)(/|[^A-Za-z0-9_/]|$)' "${files[@]}"
 search 'trailing blank' '[ 	]+$' "${files[@]}"
 search 'CR line end' $'\r$' "${files[@]}"
 mapfile -t c < <(sources '*.c' '*.h')

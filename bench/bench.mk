@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The benchmarks (bench/README.md).
+
+BENCH_SRC := $(wildcard bench/*.c)
+BENCH_BIN := $(BENCH_SRC:%.c=$(B)/%)
+BENCH_ARGS ?=
+
+$(BENCH_BIN): $(B)/%: $(O)/%.o
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS)
+
+.PHONY: bench bench-bin
+bench-bin: $(BENCH_BIN)
+bench: ## stat, open+read+close and readdir next to the file system below, interleaved (BENCH_ARGS=--quick)
+	@tests/setup/packages.sh build bench
+	@$(SUB) all bench-bin
+	@/usr/bin/python3 bench/run.py $(BENCH_ARGS)
