@@ -59,7 +59,7 @@ LIB := $(B)/lib/libfanstore.so
 BINS := $(B)/bin/fs-prepare $(B)/bin/fs-launch $(B)/bin/fanstored
 
 .DEFAULT_GOAL := all
-.PHONY: all lib clean help
+.PHONY: all lib clean install help
 all: lib $(BINS)
 lib: $(LIB)
 
@@ -96,6 +96,18 @@ $(O)/%.o: %.S
 
 clean: ## remove build/
 	$(Q)rm -rf build
+
+VERSION := $(shell sed -n 's/^.define FS_VERSION "\(.*\)"/\1/p' libfanstore/util/util.h)
+MAN := $(wildcard docs/*.1)
+install: all ## into DESTDIR and PREFIX, with manual pages and fanstore.pc
+	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/fanstore share/man/man1)
+	$(Q)install $(BINS) $(DESTDIR)$(PREFIX)/bin
+	$(Q)install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib
+	$(Q)install -m 644 include/fanstore/*.h $(DESTDIR)$(PREFIX)/include/fanstore
+	$(if $(MAN),$(Q)install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1)
+	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' 'Name: FanStore' \
+	  'Description: transient distributed file system for deep learning' 'Version: $(VERSION)' \
+	  'preload=$${libdir}/libfanstore.so' 'Cflags: -I$${includedir}' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/fanstore.pc
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile tests/tests.mk bench/bench.mk 2>/dev/null | sed 's/:.*## /\t/' | expand -t 14

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Runs one fuzz target for FUZZ_SECONDS: run.sh fuzz_NAME. The corpus stays in build/fuzz-corpus; it begins with pieces of
+# a freshly packed dataset. Called through tests/run.sh by `make fuzz`.
+. "$(dirname "$0")/../functions.sh"
+target=$1
+program=$(find "$root/build" -path "*/san-*fuzzer*/tests/fuzz/$target" | head -n 1)
+[ -x "$program" ] || fail "no $target; make fuzz builds it"
+corpus=$root/build/fuzz-corpus/$target
+mkdir -p "$corpus"
+
+make_tree "$work/source"
+rm -rf "$work/source/train" "$work/source/sizes"
+pack "$work/source" "$work/ds" --partitions 2 --mount /mnt
+case $target in
+  *index*) cp "$work/ds/index" "$corpus/seed-index" ;;
+  *manifest*) cp "$work/ds/manifest" "$corpus/seed-manifest" ;;
+  *codec*) head -c 4096 "$work/ds/part-00000" | tail -c 64 >"$corpus/seed-block" ;;
+  *control*) printf '@fs hello rank=0 host=a%%20b pid=1 job=j free=4096\n' >"$corpus/seed-hello" ;;
+esac
+
+export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+cd "$work" # a crash leaves its input here
+"$program" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=3000 -max_len=65536 -print_final_stats=1 \
+  -verbosity=0 "$corpus" || {
+  mkdir -p "$root/build/fuzz-crashes"
+  cp crash-* leak-* oom-* timeout-* "$root/build/fuzz-crashes/" 2>/dev/null || true
+  fail "$target; its input is in build/fuzz-crashes"
+}

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Is what `make install` put below PREFIX complete, and does it work from there? installed.sh PREFIX
+. "$(dirname "$0")/../functions.sh"
+prefix=$1
+for f in bin/fs-prepare bin/fs-launch bin/fanstored lib/libfanstore.so lib/pkgconfig/fanstore.pc \
+  share/man/man1/fs-prepare.1 share/man/man1/fs-launch.1; do
+  [ -f "$prefix/$f" ] || fail "no $f"
+done
+bin=$prefix/bin
+lib=$prefix/lib/libfanstore.so
+mkdir "$work/source"
+echo hello >"$work/source/file"
+pack "$work/source" "$work/ds" --mount "$mnt"
+equal "the library" hello "$(plain "$work/ds" "$mnt" cat "$mnt/file")"
+equal "fs-launch" hello "$(launch --dataset "$work/ds" -- cat "$mnt/file" | grep hello)"
