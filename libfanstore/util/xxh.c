@@ -6,12 +6,26 @@
 #include <string.h>
 
 #include "util/util.h"
+#include "util/xxh_wide.h"
 
 struct fs_xxh3_stream {
   XXH3_state_t state;
 };
 
+/* Is it worth it, and can the processor? Before libgcc's constructor has run the answer is no, which does no harm. */
+static bool fs_xxh_use_wide(size_t n) {
+#if FS_XXH_WIDE
+  return n > 240 && __builtin_cpu_supports("avx2"); /* XXH3 takes shorter inputs without vectors */
+#else
+  (void)n;
+  return false;
+#endif
+}
+
 uint64_t fs_xxh3(const void *data, size_t n) {
+#if FS_XXH_WIDE
+  if (fs_xxh_use_wide(n)) return fs_xxh3_wide(data, n);
+#endif
   return XXH3_64bits(data, n);
 }
 
@@ -22,7 +36,14 @@ struct fs_xxh3_stream *fs_xxh3_new(void) {
 }
 
 void fs_xxh3_update(struct fs_xxh3_stream *s, const void *data, size_t n) {
-  if (n > 0) XXH3_64bits_update(&s->state, data, n);
+  if (n == 0) return;
+#if FS_XXH_WIDE
+  if (fs_xxh_use_wide(n)) {
+    fs_xxh3_wide_update(&s->state, data, n);
+    return;
+  }
+#endif
+  XXH3_64bits_update(&s->state, data, n);
 }
 
 uint64_t fs_xxh3_digest(const struct fs_xxh3_stream *s) {

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* XXH3 by AVX2. Private to util/xxh.c, which asks the processor first. The results are those of the plain one. */
+#ifndef FS_UTIL_XXH_WIDE_H
+#define FS_UTIL_XXH_WIDE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FS_XXH_WIDE 1
+uint64_t fs_xxh3_wide(const void *data, size_t n);
+void fs_xxh3_wide_update(void *state, const void *data, size_t n);
+#else
+#define FS_XXH_WIDE 0
+#endif
+
+#endif
