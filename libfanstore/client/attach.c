@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meeting the node's daemon: the hand-over, the mappings and the checks on them. Called at the first use of a mount and
+ * of a remote block. Two things are published: what is the same for a process and its children (struct fs_node), and
+ * this process's own channel (struct fs_link), which a forked child makes anew. No locks; the loser of a race closes
+ * what it got.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/data_priv.h"
+#include "ipc/handover.h"
+#include "ipc/node.h"
+#include "util/util.h"
+
+#define FS_ATTACH_TIMEOUT_NS 2000000000ull
+#define FS_ATTACH_RETRY_NS 5000000000ull
+#define FS_DEADLINE_MIN_NS 10000000ull
+#define FS_DEADLINE_MAX_NS 120000000000ull
+
+enum fs_run { FS_RUN_UNKNOWN, FS_RUN_NONE, FS_RUN_SET };
+static _Atomic uint32_t g_run; /* enum fs_run */
+static void *_Atomic g_node;
+static void *_Atomic g_link; /* the newest link of this process or its parent: what a child has to close */
+
+static const char *fs_run_path(void) {
+  const char *run = getenv(FS_ENV_RUN);
+  return run && run[0] == '/' ? run : NULL;
+}
+
+static bool fs_run_set(void) {
+  uint32_t run = atomic_load_explicit(&g_run, memory_order_relaxed);
+  if (run == FS_RUN_UNKNOWN) {
+    run = fs_run_path() ? FS_RUN_SET : FS_RUN_NONE;
+    atomic_store_explicit(&g_run, run, memory_order_relaxed);
+  }
+  return run == FS_RUN_SET;
+}
+
+/* ---- the socket ---- */
+
+struct fs_dirent64 { /* the kernel's linux_dirent64 */
+  uint64_t ino;
+  int64_t off;
+  uint16_t reclen;
+  uint8_t type;
+  char name[];
+};
+
+/* "node-<k>.sock": k, else -1 */
+static int64_t fs_socket_node(const char *name) {
+  uint64_t k = 0;
+  if (strncmp(name, "node-", 5) != 0) return -1;
+  const char *p = name + 5;
+  for (; *p >= '0' && *p <= '9' && k < FS_MAX_NODES; p++) k = k * 10 + (uint64_t)(*p - '0');
+  return p > name + 5 && strcmp(p, ".sock") == 0 && k < FS_MAX_NODES ? (int64_t)k : -1;
+}
+
+/* The lowest node that has a socket in the run directory, or -1: this host has one daemon, whatever its number. */
+static int64_t fs_any_node(const char *run) {
+  alignas(8) char buf[2048];
+  int64_t best = -1;
+  FS_AUTO_CLOSE int dir = fs_sys_openat(AT_FDCWD, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  for (;;) {
+    long n = dir < 0 ? 0 : FS_SYS3(SYS_getdents64, dir, buf, sizeof(buf));
+    if (n <= 0) return best;
+    for (long at = 0; at < n;) {
+      const struct fs_dirent64 *d = (const void *)(buf + at);
+      int64_t k = fs_socket_node(d->name);
+      if (k >= 0 && (best < 0 || k < best)) best = k;
+      at += d->reclen;
+    }
+  }
+}
+
+static fs_err fs_meet(struct fs_handover *h) {
+  char path[PATH_MAX];
+  struct stat st;
+  const char *run = fs_run_path();
+  if (!run) return -ENOENT;
+  fs_ssize n = fs_run_socket(run, fs_node_decide(NULL), path, sizeof(path));
+  if (n < 0) return (fs_err)n;
+  if (fs_sys_fstatat(AT_FDCWD, path, &st, 0) == -ENOENT) {
+    int64_t node = fs_any_node(run);
+    if (node < 0) return -ENOENT;
+    n = fs_run_socket(run, (uint32_t)node, path, sizeof(path));
+    if (n < 0) return (fs_err)n;
+  }
+  return fs_handover_connect(path, FS_ATTACH_TIMEOUT_NS, h);
+}
+
+/* ---- checks ---- */
+
+static void *fs_map_fd(int fd, uint64_t size, int prot, uint64_t *ino) {
+  struct stat st;
+  if (size == 0 || size > SIZE_MAX / 2 || fs_sys_fstat(fd, &st) != 0 || (uint64_t)st.st_size < size) return NULL;
+  if (ino) *ino = st.st_ino;
+  void *p = fs_sys_mmap(NULL, size, prot, MAP_SHARED, fd, 0);
+  return fs_sys_mmap_failed(p) ? NULL : p;
+}
+
+static bool fs_text_ends(const char *text) {
+  return memchr(text, '\0', PATH_MAX) != NULL;
+}
+
+static bool fs_ctl_valid(const struct fs_ctl *c, uint64_t size) {
+  if (size < sizeof(*c) || c->magic != FS_CTL_MAGIC || c->version != FS_IPC_VERSION) return false;
+  if (c->size > size || c->datasets > FS_MAX_DATASETS || !fs_text_ends(c->spill)) return false;
+  if (c->placements % alignof(struct fs_placement) != 0 || c->placements > c->size) return false;
+  if (c->nplacements > (c->size - c->placements) / sizeof(struct fs_placement)) return false;
+  for (uint32_t i = 0; i < c->datasets; i++) {
+    const struct fs_ctl_dataset *d = &c->dataset[i];
+    if (!fs_text_ends(d->mount) || !fs_text_ends(d->source) || !fs_text_ends(d->local)) return false;
+    if (d->placement > c->nplacements || d->partitions > c->nplacements - d->placement) return false;
+  }
+  return true;
+}
+
+/* ---- the node ---- */
+
+static void fs_node_drop(struct fs_node *node, const struct fs_handover *h) {
+  if (node->ctl) fs_sys_munmap((void *)node->ctl, h->size[FS_HO_CTL]);
+  if (node->view.base) fs_sys_munmap((void *)node->view.base, h->size[FS_HO_SLAB]);
+  if (node->view.heat) fs_sys_munmap((void *)node->view.heat, h->size[FS_HO_HEAT]);
+  fs_mem_unmap(node, sizeof(*node));
+}
+
+static fs_err fs_node_fill(struct fs_node *node, const struct fs_handover *h) {
+  const struct fs_ctl *ctl = fs_map_fd(h->fd[FS_HO_CTL], h->size[FS_HO_CTL], PROT_READ, &node->ctl_ino);
+  node->ctl = ctl;
+  if (!ctl || !fs_ctl_valid(ctl, h->size[FS_HO_CTL])) return -EPROTO;
+  node->placement = (const struct fs_placement *)((const char *)ctl + ctl->placements);
+  node->deadline_ns = FS_MIN(FS_MAX(ctl->deadline_ns, FS_DEADLINE_MIN_NS), FS_DEADLINE_MAX_NS);
+  void *heat = fs_map_fd(h->fd[FS_HO_HEAT], h->size[FS_HO_HEAT], PROT_READ | PROT_WRITE, NULL);
+  const void *slab = fs_map_fd(h->fd[FS_HO_SLAB], h->size[FS_HO_SLAB], PROT_READ, NULL);
+  fs_err err = slab ? fs_cache_view_init(&node->view, slab, h->size[FS_HO_SLAB], heat, h->size[FS_HO_HEAT]) : -EPROTO;
+  node->view.base = slab; /* also after an error: what is to be unmapped */
+  node->view.heat = heat;
+  return err;
+}
+
+/* The node of this hand-over: the one that is published already, or a new one. NULL: it is another daemon's. */
+static const struct fs_node *fs_node_take(const struct fs_handover *h) {
+  struct stat st;
+  void *node = atomic_load_explicit(&g_node, memory_order_acquire);
+  if (!node) {
+    struct fs_node *mine = fs_mem_map(sizeof(*mine));
+    if (!mine) return NULL;
+    if (fs_node_fill(mine, h) < 0) {
+      fs_node_drop(mine, h);
+      return NULL;
+    }
+    if (!fs_publish_ptr(&g_node, mine, &node)) fs_node_drop(mine, h);
+  }
+  const struct fs_node *n = node;
+  return fs_sys_fstat(h->fd[FS_HO_CTL], &st) == 0 && st.st_ino == n->ctl_ino ? n : NULL;
+}
+
+/* ---- the link ---- */
+
+static void fs_link_drop(struct fs_link *link) {
+  if (link->channel) fs_sys_munmap(link->channel, link->channel_size);
+  fs_own_close(link->socket);
+  fs_own_close(link->doorbell);
+  fs_mem_unmap(link, sizeof(*link));
+}
+
+static fs_err fs_link_fill(struct fs_link *link, struct fs_handover *h) {
+  link->socket = link->doorbell = -1;
+  link->channel_size = h->size[FS_HO_CHANNEL];
+  struct fs_channel *c = fs_map_fd(h->fd[FS_HO_CHANNEL], link->channel_size, PROT_READ | PROT_WRITE, NULL);
+  link->channel = c;
+  if (!c || link->channel_size < sizeof(*c) || c->magic != FS_CHANNEL_MAGIC || c->version != FS_IPC_VERSION)
+    return -EPROTO;
+  link->socket = fs_data_adopt_fd(h->socket);
+  if (link->socket < 0) return link->socket;
+  h->socket = -1;
+  link->doorbell = fs_data_adopt_fd(h->fd[FS_HO_DOORBELL]);
+  if (link->doorbell < 0) return link->doorbell;
+  h->fd[FS_HO_DOORBELL] = -1;
+  return 0;
+}
+
+/* What was counted before there was a channel. */
+static void fs_link_counters(struct fs_self *self, struct fs_link *link) {
+  for (unsigned i = 0; i < FS_C_COUNT; i++) {
+    uint64_t n = atomic_exchange_explicit(&self->counter[i], 0, memory_order_relaxed);
+    if (n > 0) atomic_fetch_add_explicit(&link->channel->counter[i], n, memory_order_relaxed);
+  }
+}
+
+static struct fs_link *fs_link_take(struct fs_handover *h) {
+  struct fs_self *self = fs_self();
+  struct fs_link *mine = fs_self_owner() ? fs_mem_map(sizeof(*mine)) : NULL;
+  void *link = NULL;
+  if (!mine) return NULL;
+  if (fs_link_fill(mine, h) < 0) {
+    fs_link_drop(mine);
+    return NULL;
+  }
+  if (fs_publish_ptr(&self->link, mine, &link)) {
+    atomic_store(&g_link, mine);
+    fs_link_counters(self, mine);
+  } else {
+    fs_link_drop(mine);
+  }
+  return link;
+}
+
+static bool fs_attach(void) {
+  struct fs_handover h;
+  if (fs_meet(&h) < 0) return false;
+  bool attached = fs_node_take(&h) && fs_link_take(&h);
+  if (h.socket >= 0) fs_sys_close(h.socket);
+  for (unsigned i = 0; i < FS_HO_COUNT; i++) {
+    if (h.fd[i] >= 0) fs_sys_close(h.fd[i]);
+  }
+  return attached;
+}
+
+struct fs_link *fs_link_get(void) {
+  struct fs_self *self = fs_self();
+  struct fs_link *link = atomic_load_explicit(&self->link, memory_order_acquire);
+  if (FS_LIKELY(link != NULL) || !fs_run_set()) return link;
+  if (!fs_self_owner() && atomic_load_explicit(&g_node, memory_order_acquire)) return NULL;
+  /* After a failure only every few seconds: a daemon that does not answer must not slow down every call. */
+  if (fs_now_ns() >= atomic_load(&self->link_retry_ns) && !fs_attach())
+    atomic_store(&self->link_retry_ns, fs_now_ns() + FS_ATTACH_RETRY_NS);
+  return atomic_load_explicit(&self->link, memory_order_acquire);
+}
+
+const struct fs_node *fs_node_attach(void) {
+  void *node = atomic_load_explicit(&g_node, memory_order_acquire);
+  if (node || !fs_run_set()) return node;
+  fs_link_get();
+  return atomic_load_explicit(&g_node, memory_order_acquire);
+}
+
+bool fs_node_alive(const struct fs_node *node) {
+  if (atomic_load_explicit(&node->ctl->stopping, memory_order_relaxed)) return false;
+  uint64_t beat = atomic_load_explicit(&node->ctl->heartbeat_ns, memory_order_relaxed), now = fs_now_ns();
+  return now < beat || now - beat <= FS_HEARTBEAT_STALE_NS;
+}
+
+void fs_link_forked(void) {
+  struct fs_link *link = atomic_exchange(&g_link, NULL);
+  if (link) fs_link_drop(link);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The mounts of this process, from FANSTORE_DATASET and FANSTORE_MOUNT (ipc/node.h). Called by the first
+ * interposed call or the constructor; read once, published by compare and swap, kept for the process's life and
+ * inherited by forked children. Bad settings are told once and leave the mount out.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/data_priv.h"
+#include "format/manifest.h"
+#include "ipc/node.h"
+#include "util/util.h"
+
+#define FS_MANIFEST_MAX 16384u /* a PATH_MAX mount, escaped, and some lines */
+
+static struct fs_config g_none;
+static void *_Atomic g_config;
+
+static size_t fs_config_size(void) {
+  return sizeof(struct fs_config) + FS_MAX_DATASETS * sizeof(struct fs_mount);
+}
+
+static fs_ssize fs_read_text(const char *path, char *text, size_t size) {
+  FS_AUTO_CLOSE fs_fd fd = fs_open_read(path);
+  size_t n = 0;
+  if (fd < 0) return fd;
+  while (n < size) {
+    fs_ssize got = fs_sys_read(fd, text + n, size - n);
+    if (got == -EINTR) continue;
+    if (got < 0) return got;
+    if (got == 0) return (fs_ssize)n;
+    n += (size_t)got;
+  }
+  return -EINVAL; /* far too long for a manifest */
+}
+
+fs_err fs_manifest_read(const char *dir, struct fs_manifest *m) {
+  size_t size = PATH_MAX + FS_MANIFEST_MAX;
+  char *path = fs_mem_map(size);
+  if (!path) return -ENOMEM;
+  char *text = path + PATH_MAX;
+  fs_ssize n = fs_join(path, dir, "manifest");
+  if (n == 0) n = fs_read_text(path, text, FS_MANIFEST_MAX);
+  fs_err err = n < 0 ? (fs_err)n : fs_manifest_parse(text, (size_t)n, m, NULL, 0);
+  fs_mem_unmap(path, size);
+  return err;
+}
+
+/* The mount that the dataset itself names; failing that, the one that the job's daemon knows for it. */
+static fs_err fs_default_mount(const char *dataset, char *path) {
+  struct fs_manifest *m = fs_mem_map(sizeof(*m));
+  if (!m) return -ENOMEM;
+  fs_err err = fs_manifest_read(dataset, m);
+  if (err == 0) memcpy(path, m->mount, PATH_MAX);
+  fs_mem_unmap(m, sizeof(*m));
+  const struct fs_node *node = err < 0 ? fs_node_attach() : NULL;
+  for (uint32_t i = 0; node && i < node->ctl->datasets; i++) {
+    if (strcmp(node->ctl->dataset[i].source, dataset) != 0) continue;
+    memcpy(path, node->ctl->dataset[i].mount, PATH_MAX);
+    return 0;
+  }
+  return err;
+}
+
+/* Makes a path absolute and normal, in place. A dataset may be named relative to where the process starts. */
+static fs_err fs_absolute(char *path) {
+  char *work = fs_mem_map(2 * PATH_MAX);
+  if (!work) return -ENOMEM;
+  fs_err err = 0;
+  if (path[0] == '/') {
+    strcpy(work, path);
+  } else {
+    long n = FS_SYS2(SYS_getcwd, work + PATH_MAX, PATH_MAX);
+    err = n < 0 ? (fs_err)n : work[PATH_MAX] != '/' ? -ENOENT : fs_join(work, work + PATH_MAX, path);
+  }
+  if (err == 0) {
+    fs_ssize n = fs_path_normalize(work, path, PATH_MAX);
+    err = n < 0 ? (fs_err)n : 0;
+  }
+  fs_mem_unmap(work, 2 * PATH_MAX);
+  return err;
+}
+
+/* Puts the mount's path in place: from the list, else from the dataset. */
+static bool fs_config_path(struct fs_mount *m, bool named) {
+  if (named && m->path[0] != '/') {
+    FS_NOTE(FS_ENV_MOUNT "=", m->path, ": a mount path must be absolute; nothing is mounted there");
+    return false;
+  }
+  fs_err err = named ? 0 : fs_default_mount(m->dataset, m->path);
+  if (err < 0) {
+    FS_NOTE(m->dataset, err == -ENOENT ? ": no such dataset" : ": cannot read the dataset's manifest: ",
+            err == -ENOENT ? " (no file 'manifest' there)" : fs_err_text(err), "; nothing is mounted for it");
+    return false;
+  }
+  err = fs_absolute(m->path);
+  if (err < 0 || m->path[1] == '\0') {
+    FS_NOTE(m->path, ": cannot be a mount path; nothing is mounted there");
+    return false;
+  }
+  m->path_len = strlen(m->path);
+  return true;
+}
+
+static bool fs_config_known(const struct fs_config *c, const struct fs_mount *m) {
+  for (uint32_t i = 0; i < c->mounts; i++) {
+    if (strcmp(c->mount[i].path, m->path) == 0) return true;
+  }
+  return false;
+}
+
+/* The next item of a list in which empty items count. Length, 0 for an empty one, -ENOENT at the end. */
+static fs_ssize fs_config_item(const char **cursor, bool first, char *item) {
+  item[0] = '\0';
+  if (!first && **cursor == ':')
+    ++*cursor;
+  else if (!first)
+    return -ENOENT;
+  return **cursor == ':' || **cursor == '\0' ? 0 : fs_list_next(cursor, item, PATH_MAX);
+}
+
+static void fs_config_fill(struct fs_config *c, const char *datasets, const char *mounts) {
+  for (bool first = true, more = true; more; first = false) {
+    if (c->mounts == FS_MAX_DATASETS) {
+      FS_NOTE(FS_ENV_DATASET " names too many datasets; the rest are not mounted");
+      return;
+    }
+    struct fs_mount *m = &c->mount[c->mounts];
+    fs_ssize n = fs_config_item(&datasets, first, m->dataset);
+    fs_ssize named = fs_config_item(&mounts, first, m->path);
+    more = n != -ENOENT;
+    if (n <= 0) continue;
+    if (fs_absolute(m->dataset) < 0 || !fs_config_path(m, named > 0)) continue;
+    if (fs_config_known(c, m)) {
+      FS_NOTE(m->path, ": two datasets are mounted there; only the first is seen");
+      continue;
+    }
+    /* A major number that no driver can have; the same on every node. */
+    m->dev =
+        (dev_t)(0xfa5u << 8 | (fs_xxh3(m->path, m->path_len) & 0xff) | (fs_xxh3(m->path, m->path_len) & 0xfff00) << 12);
+    c->mounts++;
+  }
+}
+
+static struct fs_config *fs_config_read(void) {
+  const char *datasets = getenv(FS_ENV_DATASET), *mounts = getenv(FS_ENV_MOUNT), *ro = getenv(FS_ENV_READ_ONLY);
+  void *winner = &g_none;
+  if (!environ) return &g_none; /* too early: libc has not set it yet; look again at the next call */
+  struct fs_config *c = datasets && *datasets ? fs_mem_map(fs_config_size()) : NULL;
+  if (c) {
+    c->read_only = ro && strcmp(ro, "1") == 0;
+    fs_config_fill(c, datasets, mounts ? mounts : "");
+  }
+  if (!fs_publish_ptr(&g_config, c ? c : &g_none, &winner)) fs_mem_unmap(c, fs_config_size());
+  return winner;
+}
+
+struct fs_config *fs_config(void) {
+  void *c = atomic_load_explicit(&g_config, memory_order_acquire);
+  return FS_LIKELY(c != NULL) ? c : fs_config_read();
+}
+
+uint32_t fs_mounts(void) {
+  return fs_config()->mounts;
+}
+
+const char *fs_mount_path(uint32_t i, size_t *len) {
+  const struct fs_mount *m = &fs_config()->mount[i];
+  *len = m->path_len;
+  return m->path;
+}
+
+dev_t fs_mount_dev(uint32_t i) {
+  return fs_config()->mount[i].dev;
+}
+
+bool fs_mounts_read_only(void) {
+  return fs_config()->read_only;
+}

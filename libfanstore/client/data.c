@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading a range of a file: cuts it into pieces of blocks and gets each from the best place that works: the node's own
+ * partition, the node's cache or a peer through the daemon, the copy on shared storage. Called by client/files and
+ * by materialize.c. No locks, no allocation on the way but for blocks too large for the decoded-block cache.
+ */
+#include "client/data_priv.h"
+#include "util/util.h"
+
+#define FS_READ_MAX 0x7ffff000u /* as read(2) */
+#define FS_WINDOW 8u            /* blocks in flight for one call */
+
+struct fs_reading {
+  struct fs_dataset *ds;
+  struct fs_link *link; /* NULL: no daemon (now) */
+  uint32_t entry;
+  bool raw_contig;
+  fs_err err;
+};
+
+static void fs_count_place(enum fs_place place, uint64_t blocks, uint64_t bytes) {
+  fs_count(FS_C_BLOCKS + place, blocks);
+  fs_count(FS_C_BYTES + place, bytes);
+}
+
+/* ---- the places ---- */
+
+static fs_err fs_read_local(struct fs_dataset *ds, struct fs_piece *p) {
+  const struct fs_block *b = &p->b;
+  struct fs_scratch s;
+  p->place = FS_PLACE_IS_LOCAL;
+  if (fs_piece_raw(p)) return fs_local_copy(ds, b->partition, p->dst, p->n, b->offset + p->off);
+  const void *stored = fs_local_ptr(ds, b->partition, b->stored_len, b->offset);
+  if (stored) return fs_decode_piece(ds, stored, p);
+  fs_err err = fs_scratch_get(ds, b->stored_len, &s);
+  if (err < 0) return err;
+  err = fs_local_copy(ds, b->partition, s.buf, b->stored_len, b->offset);
+  if (err == 0) err = fs_decode_piece(ds, s.buf, p);
+  fs_scratch_put(&s, FS_KEY_NONE, 0);
+  return err;
+}
+
+static fs_err fs_read_shared(struct fs_dataset *ds, struct fs_piece *p) {
+  const struct fs_block *b = &p->b;
+  struct fs_scratch s;
+  bool raw = fs_piece_raw(p);
+  p->place = FS_PLACE_IS_SHARED;
+  if (raw && fs_piece_whole(p)) return fs_shared_block(ds, b, p->dst);
+  if (raw && fs_checked(ds, b->key)) return fs_shared_range(ds, b, p->dst, p->n, p->off);
+  fs_err err = fs_scratch_get(ds, b->stored_len, &s);
+  if (err < 0) return err;
+  err = fs_shared_block(ds, b, s.buf);
+  if (err == 0) err = fs_decode_piece(ds, s.buf, p);
+  fs_scratch_put(&s, err == 0 && raw ? b->key : FS_KEY_NONE, b->plain_len);
+  return err;
+}
+
+/* ---- errors ---- */
+
+static const char *fs_owner_list(const struct fs_dataset *ds, uint32_t partition, char *out, size_t size) {
+  const struct fs_placement *p = &ds->placement[partition];
+  char *at = out, number[FS_U64_TEXT];
+  *at = '\0';
+  for (unsigned i = 0; i < p->owners && i < FS_MAX_OWNERS && at + 10 < out + size; i++) {
+    if (i > 0) *at++ = ',';
+    for (const char *d = fs_u64_text(p->owner[i], number); *d; d++) *at++ = *d;
+    *at = '\0';
+  }
+  return out;
+}
+
+/* One line: which file, which block, where it should have been, why it cannot be had, what to do. */
+static void fs_read_told(const struct fs_reading *r, const struct fs_piece *p, fs_err err) {
+  char name[2048], shown[2048], part[FS_PART_NAME_SIZE], block[FS_U64_TEXT], owners[64] = "";
+  const struct fs_dataset *ds = r->ds;
+  size_t len;
+  fs_ssize n = fs_index_path(&ds->ix, r->entry, name, sizeof(name));
+  const char *file = n < 0 ? "(a file)" : fs_printable(name, (size_t)n, shown, sizeof(shown));
+  uint64_t i = p->b.key & FS_KEY_BLOCK ? (p->b.key & ~FS_KEY_BLOCK) - ds->ix.entries[r->entry].data : 0;
+  bool nodes = fs_is_remote(ds, p->b.partition);
+  if (nodes) fs_owner_list(ds, p->b.partition, owners, sizeof(owners));
+  FS_NOTE(fs_mount_path(ds->mount, &len), "/", file, ": block ", fs_u64_text(i, block), " cannot be read",
+          nodes ? ", not from node " : "", owners, nodes ? " and not" : "", " from ", ds->shared, "/",
+          fs_part_name(p->b.partition, part), " (", fs_err_text(err), "); run 'fs-prepare verify' on the dataset");
+}
+
+static fs_err fs_read_failed(const struct fs_reading *r, const struct fs_piece *p, fs_err err) {
+  if (err == -EFAULT) return err;
+  fs_count(FS_C_ERRORS, 1);
+  fs_read_told(r, p, err);
+  return -EIO;
+}
+
+/* ---- windows of blocks ---- */
+
+/* Starts what takes time. 1: done already; 0: to be finished; negative: the shared copy is next. */
+static fs_err fs_piece_start(const struct fs_reading *r, struct fs_piece *p) {
+  struct fs_dataset *ds = r->ds;
+  p->slot = -1;
+  bool local = fs_is_local(ds, p->b.partition), remote = fs_is_remote(ds, p->b.partition);
+  p->place = local ? FS_PLACE_IS_LOCAL : remote ? FS_PLACE_IS_CACHE : FS_PLACE_IS_SHARED;
+  if ((!fs_piece_whole(p) && (!fs_piece_raw(p) || !local)) && fs_decoded_copy(ds, p)) return 1;
+  return local || !remote || !r->link ? 0 : fs_remote_submit(ds, r->link, p);
+}
+
+/* A local copy that fails: is there another node that has the block? */
+static fs_err fs_piece_elsewhere(const struct fs_reading *r, struct fs_piece *p, fs_err err) {
+  struct fs_dataset *ds = r->ds;
+  if (!r->link || ds->placement[p->b.partition].owners < 2) return err;
+  err = fs_remote_submit(ds, r->link, p);
+  if (err == 1) return 0;
+  if (err < 0) return err;
+  fs_remote_ring(ds, r->link);
+  return fs_remote_collect(ds, r->link, p);
+}
+
+static fs_err fs_piece_finish(const struct fs_reading *r, struct fs_piece *p, fs_err err) {
+  struct fs_dataset *ds = r->ds;
+  bool local = fs_is_local(ds, p->b.partition), remote = fs_is_remote(ds, p->b.partition);
+  if (p->slot >= 0) {
+    err = fs_remote_collect(ds, r->link, p);
+  } else if (err == 0 && local) {
+    err = fs_read_local(ds, p);
+    if (err < 0 && err != -EFAULT) err = fs_piece_elsewhere(r, p, err);
+  } else if (err == 0) {
+    err = -ENODEV; /* not by way of this node */
+  }
+  if (err == 0 || err == -EFAULT) return err;
+  if (local || remote) fs_count(FS_C_FALLBACKS, 1);
+  return fs_read_shared(ds, p);
+}
+
+/* Resolves the block at `off` of the file and the part of it that is wanted. */
+static fs_err fs_piece_set(const struct fs_reading *r, struct fs_piece *p, uint8_t *dst, size_t n, uint64_t off) {
+  const struct fs_index *ix = &r->ds->ix;
+  fs_err err = fs_index_block(ix, r->entry, off >> ix->block_shift, &p->b);
+  if (err < 0) return -EUCLEAN;
+  p->off = (uint32_t)(off & (ix->block_size - 1));
+  if (p->off >= p->b.plain_len) return -EUCLEAN;
+  p->n = (uint32_t)FS_MIN(n, (size_t)(p->b.plain_len - p->off));
+  p->dst = dst;
+  return 0;
+}
+
+/* Starts up to FS_WINDOW blocks. Their number; stops early when the channel is full and something is in flight. */
+static unsigned fs_window_start(struct fs_reading *r, struct fs_piece *p, fs_err *started, uint8_t *dst, size_t n,
+                                uint64_t off) {
+  unsigned k = 0, posted = 0;
+  for (; k < FS_WINDOW && n > 0; k++) {
+    r->err = fs_piece_set(r, &p[k], dst, n, off);
+    if (r->err < 0) break;
+    started[k] = fs_piece_start(r, &p[k]);
+    for (unsigned tries = 0; started[k] == -EAGAIN && posted == 0 && tries < 1000; tries++) {
+      FS_SYS1(SYS_sched_yield, 0); /* other threads of this process have all slots */
+      started[k] = fs_piece_start(r, &p[k]);
+    }
+    if (started[k] == -EAGAIN && posted > 0) break;
+    posted += p[k].slot >= 0;
+    dst += p[k].n;
+    n -= p[k].n;
+    off += p[k].n;
+  }
+  if (posted > 0) fs_remote_ring(r->ds, r->link);
+  return k;
+}
+
+/* Reads a window. Bytes, or r->err set and the bytes before the failing block. */
+static size_t fs_window_read(struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place) {
+  struct fs_piece p[FS_WINDOW];
+  fs_err started[FS_WINDOW];
+  size_t done = 0;
+  unsigned count = fs_window_start(r, p, started, dst, n, off);
+  fs_err bad = r->err; /* of the block after these */
+  r->err = 0;
+  for (unsigned k = 0; k < count; k++) {
+    if (r->err < 0) {
+      if (p[k].slot >= 0) fs_remote_cancel(r->link, &p[k]);
+      continue;
+    }
+    fs_err err = started[k] == 1 ? 0 : fs_piece_finish(r, &p[k], started[k]);
+    if (err < 0) {
+      r->err = fs_read_failed(r, &p[k], err);
+      continue;
+    }
+    if (place && done == 0) *place = p[k].place;
+    fs_count_place(p[k].place, 1, p[k].n);
+    done += p[k].n;
+    if (r->link && (p[k].b.key & FS_KEY_BLOCK) && !fs_is_local(r->ds, p[k].b.partition))
+      fs_remote_ahead(r->ds, r->link, r->entry, (off + done - 1) >> r->ds->ix.block_shift);
+  }
+  if (r->err == 0) r->err = bad;
+  return done;
+}
+
+/* A raw file that lies in one piece in a local partition: one copy, however many blocks. */
+static bool fs_read_contig(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, fs_err *err) {
+  struct fs_dataset *ds = r->ds;
+  struct fs_block b;
+  if (!ds->placement || fs_index_block(&ds->ix, r->entry, 0, &b) < 0 || !fs_is_local(ds, b.partition)) return false;
+  *err = fs_local_copy(ds, b.partition, dst, n, b.offset + off);
+  if (*err == 0)
+    fs_count_place(FS_PLACE_IS_LOCAL, ((off + n - 1) >> ds->ix.block_shift) - (off >> ds->ix.block_shift) + 1, n);
+  return *err == 0 || *err == -EFAULT;
+}
+
+fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint64_t off, enum fs_place *place) {
+  struct fs_reading r = {.entry = entry};
+  enum fs_place ignored;
+  size_t done = 0;
+  if (!place) place = &ignored;
+  *place = FS_PLACE_IS_LOCAL;
+  r.ds = fs_dataset(mount, &r.err);
+  const struct fs_entry *e = r.ds ? fs_index_entry(&r.ds->ix, entry) : NULL;
+  if (!e) return r.ds ? -EUCLEAN : r.err;
+  if (!S_ISREG(e->mode)) return -EUCLEAN;
+  if (off >= e->size || n == 0) return 0;
+  if (!buf) return -EFAULT;
+  n = FS_MIN(n, (size_t)FS_MIN(e->size - off, FS_READ_MAX));
+  if ((FS_NAME_FLAGS(e->name) & FS_ENTRY_CONTIG) && fs_read_contig(&r, buf, n, off, &r.err))
+    return r.err < 0 ? r.err : (fs_ssize)n;
+  r.err = 0;
+  r.link = r.ds->node ? fs_link_get() : NULL;
+  while (done < n && r.err == 0)
+    done += fs_window_read(&r, (uint8_t *)buf + done, n - done, off + done, done ? NULL : place);
+  return done > 0 ? (fs_ssize)done : r.err;
+}
+
+void fs_data_prefetch(uint32_t mount, uint32_t entry, uint64_t off, uint64_t n) {
+  struct fs_reading r = {.entry = entry};
+  r.ds = fs_dataset(mount, &r.err);
+  const struct fs_entry *e = r.ds ? fs_index_entry(&r.ds->ix, entry) : NULL;
+  if (!e || !S_ISREG(e->mode) || off >= e->size || n == 0) return;
+  r.link = r.ds->node ? fs_link_get() : NULL;
+  uint64_t end = off + FS_MIN(n, e->size - off);
+  for (uint64_t i = off >> r.ds->ix.block_shift, k = 0; i << r.ds->ix.block_shift < end && k < 32; i++, k++) {
+    struct fs_block b;
+    if (fs_index_block(&r.ds->ix, entry, i, &b) < 0) break;
+    if (fs_is_local(r.ds, b.partition))
+      fs_local_willneed(r.ds, &b);
+    else if (r.link && fs_is_remote(r.ds, b.partition))
+      fs_remote_prefetch(r.ds, r.link, &b);
+    else
+      fs_shared_willneed(r.ds, &b);
+  }
+  if (r.link) fs_remote_ring(r.ds, r.link);
+}

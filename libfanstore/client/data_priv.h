@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files behind client/data.h share: the process's mounts, opened datasets, their partitions, and the
+ * steps of a read. Private to them and to their unit tests.
+ *
+ * Publication: a pointer or number goes from 0 to its value once, by compare and swap; who loses drops what it made.
+ * Nothing published is ever freed, so readers need no lock. What must not survive a fork (the channel, the counters,
+ * which chunks are populated, decoded blocks) lies in MADV_WIPEONFORK memory: a child finds zeros there, however it
+ * was made.
+ */
+#ifndef FS_CLIENT_DATA_PRIV_H
+#define FS_CLIENT_DATA_PRIV_H
+
+#include "cache/cache.h"
+#include "client/data.h"
+#include "util/sys.h"
+
+/* ---- self.c: memory, this process ---- */
+
+/* Zeroed private memory straight from the kernel; NULL when there is none. */
+void *fs_mem_map(size_t n);
+/* The same, zeroed again in a forked child. NULL also where the kernel cannot do that. */
+void *fs_mem_map_wiped(size_t n);
+void fs_mem_unmap(void *p, size_t n);
+static inline bool fs_publish_ptr(void *_Atomic *word, void *p, void **winner) {
+  void *none = NULL;
+  bool won = atomic_compare_exchange_strong_explicit(word, &none, p, memory_order_acq_rel, memory_order_acquire);
+  *winner = won ? p : none;
+  return won;
+}
+
+struct fs_link;
+struct fs_self {
+  _Atomic int32_t pid;   /* of the process that this memory belongs to; 0 in a new child */
+  _Atomic uint32_t told; /* lines written to stderr */
+  void *_Atomic link;    /* struct fs_link: this process's channel, or NULL */
+  _Atomic uint64_t link_retry_ns;
+  _Atomic uint32_t spin_ns;
+  _Atomic uint64_t decodes; /* partial decodes of a block into the decoded-block cache or a temporary buffer */
+  _Atomic uint64_t counter[FS_C_COUNT];
+  /* Read-ahead: the last remote block read of the file that hashes here (entry << 32 | block), and how far was asked */
+#define FS_AHEAD_SLOTS 64u
+  _Atomic uint64_t ahead_last[FS_AHEAD_SLOTS];
+  _Atomic uint32_t ahead_end[FS_AHEAD_SLOTS];
+};
+/* This process's state; never NULL (static memory where the kernel gives none). */
+struct fs_self *fs_self(void);
+/* For slow paths that open descriptors: is this the process that the memory belongs to? False in a vfork child,
+   which shares memory but not descriptors and so must publish none. Adopts the memory in a forked child. */
+bool fs_self_owner(void);
+uint64_t fs_counter_get(unsigned counter); /* of this process: channel and private memory */
+
+/* ---- note.c: one line on stderr ---- */
+
+/* "fanstore: " and the parts (up to a NULL) in one write, a few times per process. */
+void fs_note(const char *const *parts);
+#define FS_NOTE(...) fs_note((const char *const[]){__VA_ARGS__, NULL})
+#define FS_U64_TEXT 24
+char *fs_u64_text(uint64_t v, char out[FS_U64_TEXT]);
+const char *fs_err_text(fs_err err); /* a few words for the errors that users meet */
+
+/* ---- ownfd.c ---- */
+
+/* Closes a descriptor that fs_data_adopt_fd gave. */
+void fs_own_close(int fd);
+/* Opens read-only, CLOEXEC, a low number: pass it on to fs_data_adopt_fd or close it. */
+fs_fd fs_open_read(const char *path);
+/* Joins "dir/name" into out (PATH_MAX). */
+fs_err fs_join(char *out, const char *dir, const char *name);
+
+/* ---- config.c, mount.c ---- */
+
+struct fs_part {
+  _Atomic int32_t local_fd; /* number + 1, 0: not opened, -1: cannot be used */
+  _Atomic int32_t shared_fd;
+  void *_Atomic map;   /* the local file, whole */
+  void *_Atomic chunk; /* _Atomic uint16_t[] in wiped memory: state of each FS_CHUNK of the mapping */
+};
+
+struct fs_node;
+struct fs_dataset {
+  struct fs_index ix;
+  uint32_t mount;                       /* number of its mount */
+  uint32_t number;                      /* in the job; meaningless when node is NULL */
+  const struct fs_node *node;           /* NULL: no daemon */
+  const struct fs_placement *placement; /* of its partitions; NULL: all on the shared copy */
+  const char *local;                    /* this node's directory; NULL without a daemon */
+  const char *shared;                   /* the dataset's directory */
+  void *_Atomic checked;                /* _Atomic uint8_t[]: a bit for each entry, then each block record */
+  void *_Atomic blocks;                 /* struct fs_dcache */
+  struct fs_part part[];
+};
+
+struct fs_mount {
+  char path[PATH_MAX];
+  char dataset[PATH_MAX];
+  size_t path_len;
+  dev_t dev;
+  void *_Atomic ds; /* struct fs_dataset */
+  _Atomic int32_t err;
+  _Atomic uint64_t retry_ns;
+  _Atomic uint32_t told;
+};
+
+struct fs_config {
+  uint32_t mounts;
+  bool read_only;
+  struct fs_mount mount[];
+};
+struct fs_config *fs_config(void); /* never NULL; as good as constant but for the words of each mount */
+/* Reads and parses DIR/manifest with raw calls only. */
+struct fs_manifest;
+fs_err fs_manifest_read(const char *dir, struct fs_manifest *m);
+/* The opened dataset of mount i, opening it on first use; NULL with *err. */
+struct fs_dataset *fs_dataset(uint32_t i, fs_err *err);
+
+/* ---- attach.c: the daemon ---- */
+
+struct fs_node { /* the same for a process and its forked children */
+  const struct fs_ctl *ctl;
+  const struct fs_placement *placement;
+  struct fs_cache_view view;
+  uint64_t ctl_ino; /* tells the job's daemon from a later one at the same address */
+  uint64_t deadline_ns;
+};
+struct fs_link { /* of one process */
+  struct fs_channel *channel;
+  uint64_t channel_size;
+  int32_t socket, doorbell;
+};
+const struct fs_node *fs_node_attach(void); /* NULL: no daemon */
+struct fs_link *fs_link_get(void);          /* NULL: none (now) */
+bool fs_node_alive(const struct fs_node *node);
+void fs_link_forked(void); /* closes what a child inherited of its parent's link */
+
+/* ---- local.c ---- */
+
+#define FS_CHUNK_SHIFT 21u
+#define FS_CHUNK (1ull << FS_CHUNK_SHIFT)
+/* Descriptor and mapping of a staged partition. *temporary: close it after use. */
+fs_fd fs_local_fd(struct fs_dataset *ds, uint32_t p, bool *temporary);
+/* Copies n bytes at off of a staged partition. 0, -EFAULT, or the reason why it cannot be used. */
+fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off);
+/* The same as a pointer into the mapping whose pages are present; NULL: use fs_local_copy. */
+const void *fs_local_ptr(struct fs_dataset *ds, uint32_t p, size_t n, uint64_t off);
+void fs_local_willneed(struct fs_dataset *ds, const struct fs_block *b);
+
+/* ---- shared.c ---- */
+
+bool fs_checked(struct fs_dataset *ds, uint64_t key);
+/* The whole stored block, checked. -EBADMSG: the checksum does not fit. */
+fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst);
+/* n raw bytes at off of a stored block that was checked before. */
+fs_err fs_shared_range(struct fs_dataset *ds, const struct fs_block *b, void *dst, size_t n, uint64_t off);
+void fs_shared_willneed(struct fs_dataset *ds, const struct fs_block *b);
+
+/* ---- decode.c ---- */
+
+/* A range of one block that is to arrive at dst. */
+struct fs_piece {
+  struct fs_block b;
+  uint8_t *dst;
+  uint32_t off, n; /* in the block's plain bytes; n > 0, inside */
+  int32_t slot;    /* of a posted request, or -1 */
+  enum fs_place place;
+};
+static inline bool fs_piece_raw(const struct fs_piece *p) {
+  return p->b.stored_len == p->b.plain_len || p->b.codec == FS_CODEC_RAW;
+}
+static inline bool fs_piece_whole(const struct fs_piece *p) {
+  return p->n == p->b.plain_len;
+}
+/* Is the block decoded already? Then copies the range. */
+bool fs_decoded_copy(struct fs_dataset *ds, const struct fs_piece *p);
+/* From stored bytes to the caller's range. 0, -EBADMSG, -ENOMEM. */
+fs_err fs_decode_piece(struct fs_dataset *ds, const void *stored, const struct fs_piece *p);
+/* Remembers `plain` as the decoded form of a block (copies it). */
+struct fs_scratch {
+  void *buf;
+  size_t mapped;         /* bytes of a temporary mapping, or 0 */
+  struct fs_dslot *slot; /* or a slot of the cache, ours alone until given back */
+};
+/* A buffer of n bytes: a slot of the decoded-block cache when one is free, else a mapping. */
+fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s);
+/* Gives it back; with a key, its first len bytes stay known as that block's plain bytes. */
+void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len);
+#define FS_KEY_NONE UINT64_MAX
+
+/* ---- remote.c ---- */
+
+/* Serves the piece from the node's cache at once, or posts a request for it (p->slot >= 0; ring the doorbell after
+   a batch). 1: done; 0: posted; negative: not to be had this way. */
+fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p);
+void fs_remote_ring(struct fs_dataset *ds, struct fs_link *link);
+/* Waits for a posted request and copies. 0, or negative: take the shared copy (-EFAULT: the caller's pointer). */
+fs_err fs_remote_collect(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p);
+void fs_remote_cancel(struct fs_link *link, struct fs_piece *p);
+void fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b);
+/* Notes that block i of the file was read remotely; asks for the next ones when reads go in sequence. */
+void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint64_t i);
+
+/* ---- data.c ---- */
+
+static inline bool fs_is_local(const struct fs_dataset *ds, uint32_t partition) {
+  return ds->placement && (ds->placement[partition].flags & FS_PLACE_LOCAL);
+}
+static inline bool fs_is_remote(const struct fs_dataset *ds, uint32_t partition) {
+  return ds->placement && ds->placement[partition].owners != 0;
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opens the dataset of a mount at its first use: finds it at the node's daemon or on shared storage and maps its
+ * index. Called by fs_mount_index and every read. Published by compare and swap, never closed; a failure is told once
+ * and tried again a second later.
+ */
+#include <string.h>
+
+#include "client/data_priv.h"
+#include "format/manifest.h"
+
+#define FS_RETRY_NS 1000000000ull
+
+static const struct fs_ctl_dataset *fs_ctl_find(const struct fs_node *node, const char *path) {
+  for (uint32_t i = 0; node && i < node->ctl->datasets; i++) {
+    if (strcmp(node->ctl->dataset[i].mount, path) == 0) return &node->ctl->dataset[i];
+  }
+  return NULL;
+}
+
+/* Maps DIR/index if it is the index with this id. */
+static fs_err fs_open_index(const char *dir, const uint8_t *id, struct fs_index *ix) {
+  char path[PATH_MAX];
+  fs_err err = fs_join(path, dir, "index");
+  if (err == 0) err = fs_index_open(path, ix, NULL, 0);
+  if (err < 0) return err;
+  if (memcmp(ix->hdr->dataset_id, id, sizeof(ix->hdr->dataset_id)) == 0) return 0;
+  fs_index_close(ix);
+  return -EPROTO;
+}
+
+/* With a daemon: the node's own copy of the index, else the one on shared storage. */
+static fs_err fs_open_index_node(const struct fs_ctl_dataset *d, struct fs_index *ix) {
+  fs_err err = fs_open_index(d->local, d->id, ix);
+  if (err < 0) err = fs_open_index(d->source, d->id, ix);
+  if (err < 0 || ix->nparts == d->partitions) return err;
+  fs_index_close(ix);
+  return -EPROTO;
+}
+
+/* Without a daemon: the manifest says whether this is a whole dataset, and which index is its. */
+static fs_err fs_open_index_plain(const char *dataset, struct fs_index *ix) {
+  struct fs_manifest *m = fs_mem_map(sizeof(*m));
+  if (!m) return -ENOMEM;
+  fs_err err = fs_manifest_read(dataset, m);
+  if (err == 0) err = fs_open_index(dataset, m->dataset_id, ix);
+  fs_mem_unmap(m, sizeof(*m));
+  return err;
+}
+
+static size_t fs_dataset_size(uint64_t nparts) {
+  return sizeof(struct fs_dataset) + (size_t)nparts * sizeof(struct fs_part);
+}
+
+static struct fs_dataset *fs_dataset_make(uint32_t i, struct fs_mount *m, fs_err *err) {
+  const struct fs_node *node = fs_node_attach();
+  const struct fs_ctl_dataset *d = fs_ctl_find(node, m->path);
+  struct fs_index ix;
+  *err = d ? fs_open_index_node(d, &ix) : fs_open_index_plain(m->dataset, &ix);
+  if (*err < 0) return NULL;
+  struct fs_dataset *ds = fs_mem_map(fs_dataset_size(ix.nparts));
+  if (!ds) {
+    *err = -ENOMEM;
+    fs_index_close(&ix);
+    return NULL;
+  }
+  ds->ix = ix;
+  ds->mount = i;
+  ds->shared = m->dataset;
+  if (d) {
+    ds->node = node;
+    ds->number = (uint32_t)(d - node->ctl->dataset);
+    ds->placement = node->placement + d->placement;
+    ds->local = d->local;
+    ds->shared = d->source;
+  }
+  return ds;
+}
+
+/* What a call below the mount fails with, and one line for the user. */
+static fs_err fs_mount_failed(struct fs_mount *m, fs_err err) {
+  if (err == -EMFILE || err == -ENFILE || err == -ENOMEM) return err; /* will pass; nothing to tell */
+  if (atomic_exchange(&m->told, 1) == 0) {
+    if (err == -ENOENT)
+      FS_NOTE(m->dataset, ": no such dataset (no manifest or no index there); nothing can be read below ", m->path);
+    else
+      FS_NOTE(m->dataset, ": cannot use this dataset: ", fs_err_text(err), "; nothing can be read below ", m->path);
+  }
+  atomic_store(&m->retry_ns, fs_now_ns() + FS_RETRY_NS);
+  err = err == -ENOENT || err == -EACCES ? err : -EIO;
+  atomic_store(&m->err, err);
+  return err;
+}
+
+static struct fs_dataset *fs_dataset_open(uint32_t i, fs_err *err) {
+  struct fs_config *c = fs_config();
+  if (i >= c->mounts) {
+    *err = -ENOENT;
+    return NULL;
+  }
+  struct fs_mount *m = &c->mount[i];
+  *err = atomic_load(&m->err);
+  if (*err != 0 && fs_now_ns() < atomic_load(&m->retry_ns)) return NULL;
+  struct fs_dataset *mine = fs_dataset_make(i, m, err);
+  if (!mine) {
+    *err = fs_mount_failed(m, *err);
+    return NULL;
+  }
+  void *ds;
+  if (!fs_publish_ptr(&m->ds, mine, &ds)) {
+    uint64_t nparts = mine->ix.nparts;
+    fs_index_close(&mine->ix);
+    fs_mem_unmap(mine, fs_dataset_size(nparts));
+  }
+  return ds;
+}
+
+struct fs_dataset *fs_dataset(uint32_t i, fs_err *err) {
+  struct fs_config *c = fs_config();
+  void *ds = FS_LIKELY(i < c->mounts) ? atomic_load_explicit(&c->mount[i].ds, memory_order_acquire) : NULL;
+  return FS_LIKELY(ds != NULL) ? ds : fs_dataset_open(i, err);
+}
+
+const struct fs_index *fs_mount_index(uint32_t i, fs_err *err) {
+  struct fs_dataset *ds = fs_dataset(i, err);
+  return ds ? &ds->ix : NULL;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lines on stderr for what the user must know: bad configuration, damaged or missing data. Called on failing paths
+ * only, from any context: one raw writev, no stdio, no allocation. At most FS_NOTES_MAX lines a process.
+ */
+#include <string.h>
+
+#include "client/data_priv.h"
+
+#define FS_NOTES_MAX 8u
+#define FS_NOTE_PARTS 24
+
+void fs_note(const char *const *parts) {
+  struct iovec iov[FS_NOTE_PARTS + 2];
+  unsigned n = 0;
+  uint32_t told = atomic_fetch_add_explicit(&fs_self()->told, 1, memory_order_relaxed);
+  if (told >= FS_NOTES_MAX) return;
+  iov[n++] = (struct iovec){(void *)"fanstore: ", 10};
+  for (; *parts && n < FS_NOTE_PARTS; parts++) iov[n++] = (struct iovec){(void *)*parts, strlen(*parts)};
+  if (told == FS_NOTES_MAX - 1) iov[n++] = (struct iovec){(void *)" (no more lines from this process)", 34};
+  iov[n++] = (struct iovec){(void *)"\n", 1};
+  FS_SYS3(SYS_writev, 2, iov, n);
+}
+
+char *fs_u64_text(uint64_t v, char out[FS_U64_TEXT]) {
+  char *p = out + FS_U64_TEXT - 1;
+  *p = '\0';
+  do *--p = (char)('0' + v % 10);
+  while ((v /= 10) > 0);
+  return p;
+}
+
+const char *fs_err_text(fs_err err) {
+  switch (err) {
+  case -ENOENT:
+    return "no such file";
+  case -EACCES:
+  case -EPERM:
+    return "permission denied";
+  case -EBADMSG:
+    return "checksum or size differs";
+  case -EPROTONOSUPPORT:
+    return "made by a newer version of FanStore";
+  case -EPROTO:
+    return "not the dataset that was expected";
+  case -EUCLEAN:
+    return "index is damaged";
+  case -EINVAL:
+    return "not well-formed";
+  case -ENOMEM:
+    return "out of memory";
+  case -EMFILE:
+  case -ENFILE:
+    return "too many open files";
+  case -ETIMEDOUT:
+    return "no answer in time";
+  case -EHOSTDOWN:
+    return "the daemon does not answer";
+  case -ENOSPC:
+    return "no space left";
+  default:
+    return "input/output error";
+  }
+}

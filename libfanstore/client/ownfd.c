@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The library's own file descriptors: kept at high numbers, where they disturb neither lowest-number rules nor
+ * select(), and known by number so that preload can shield them. Called by all files of the client. State: one bit a
+ * number, atomic.
+ */
+#include <string.h>
+#include <sys/resource.h>
+
+#include "client/data_priv.h"
+
+#define FS_OWN_MAX 65536u
+#define FS_OWN_FIRST 1000
+
+static _Atomic uint64_t g_owned[FS_OWN_MAX / 64];
+
+bool fs_data_owns_fd(int fd) {
+  if (fd < 0 || (unsigned)fd >= FS_OWN_MAX) return false;
+  return atomic_load_explicit(&g_owned[fd / 64], memory_order_relaxed) >> (fd % 64) & 1;
+}
+
+static void fs_own_mark(int fd, bool owned) {
+  uint64_t bit = 1ull << (fd % 64);
+  if ((unsigned)fd >= FS_OWN_MAX) return;
+  if (owned)
+    atomic_fetch_or_explicit(&g_owned[fd / 64], bit, memory_order_relaxed);
+  else
+    atomic_fetch_and_explicit(&g_owned[fd / 64], ~bit, memory_order_relaxed);
+}
+
+void fs_own_close(int fd) {
+  if (fd < 0) return;
+  fs_own_mark(fd, false);
+  fs_sys_close(fd);
+}
+
+/* The number from which to look for a free one: 1000, or the upper quarter of what the limit allows. */
+static int fs_own_first(void) {
+  struct rlimit limit;
+  if (FS_SYS4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) != 0) return 3;
+  if (limit.rlim_cur > FS_OWN_FIRST + 64) return FS_OWN_FIRST;
+  return (int)FS_MAX(limit.rlim_cur / 4 * 3, 3);
+}
+
+fs_fd fs_data_adopt_fd(int fd) {
+  int first = fs_own_first();
+  int64_t high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, first);
+  if (high < 0 && first > 3) high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, first / 4 * 3);
+  if (high < 0 || high >= FS_OWN_MAX) {
+    if (high >= 0) fs_sys_close((int)high);
+    return high < 0 ? (fs_fd)high : -EMFILE;
+  }
+  fs_own_mark((int)high, true);
+  fs_sys_close(fd);
+  return (fs_fd)high;
+}
+
+fs_fd fs_open_read(const char *path) {
+  for (;;) {
+    fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+    if (fd != -EINTR) return fd;
+  }
+}
+
+fs_err fs_join(char *out, const char *dir, const char *name) {
+  size_t a = strlen(dir), b = strlen(name);
+  if (a + b + 2 > PATH_MAX) return -ENAMETOOLONG;
+  memcpy(out, dir, a);
+  out[a] = '/';
+  memcpy(out + a + 1, name, b + 1);
+  return 0;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Blocks that other nodes hold: from the node's cache, else by a request to the node's daemon through this process's
+ * channel (ipc/layout.h has the protocol). Called by data.c for each such block. A slot of the channel is claimed for
+ * both, since its pin protects the bytes in the cache. Waits are bounded by the deadline and end early when the
+ * daemon has died, hangs or stops.
+ */
+#include <poll.h>
+#include <sched.h>
+
+#include "client/data_priv.h"
+
+#define FS_SPIN_MAX_NS 20000u
+#define FS_SPIN_MIN_NS 1000u
+#define FS_SLICE_NS 50000000ull
+#define FS_PREFETCH_SLOTS 32
+#define FS_AHEAD_BLOCKS 4u
+
+/* ---- slots ---- */
+
+static int32_t fs_slot_claim(struct fs_channel *c) {
+  uint64_t claimed = atomic_load_explicit(&c->claimed, memory_order_relaxed);
+  while (claimed != UINT64_MAX) {
+    int i = __builtin_ctzll(~claimed);
+    if (atomic_compare_exchange_weak_explicit(&c->claimed, &claimed, claimed | 1ull << i, memory_order_acquire,
+                                              memory_order_relaxed))
+      return i;
+  }
+  return -1;
+}
+
+static void fs_slot_free(struct fs_channel *c, int32_t i) {
+  fs_cache_unpin(&c->pin[i]);
+  atomic_store_explicit(&c->req[i].state, FS_REQ_FREE, memory_order_relaxed);
+  atomic_fetch_and_explicit(&c->claimed, ~(1ull << i), memory_order_release);
+}
+
+static void fs_slot_post(struct fs_channel *c, int32_t i, uint64_t key, uint32_t flags) {
+  struct fs_req *r = &c->req[i];
+  r->key = key;
+  r->flags = flags;
+  r->err = 0;
+  r->line = r->hit = 0;
+  atomic_store_explicit(&r->state, FS_REQ_POSTED, memory_order_release);
+  atomic_fetch_or_explicit(&c->posted, 1ull << i, memory_order_release);
+}
+
+/* Has the daemon ended? Its end of the connection is then closed. */
+static bool fs_link_dead(const struct fs_link *link) {
+  struct pollfd p = {.fd = link->socket, .events = POLLRDHUP};
+  struct timespec now = {0};
+  return FS_SYS5(SYS_ppoll, &p, 1, &now, NULL, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR));
+}
+
+/* ---- waiting ---- */
+
+static bool fs_many_cpus(void) {
+  static _Atomic uint32_t known; /* number of processors + 1 */
+  uint32_t n = atomic_load_explicit(&known, memory_order_relaxed);
+  if (n == 0) {
+    uint64_t mask[128] = {0};
+    if (FS_SYS3(SYS_sched_getaffinity, 0, sizeof(mask), mask) > 0) {
+      for (unsigned i = 0; i < FS_ARRAY_LEN(mask); i++) n += (uint32_t)__builtin_popcountll(mask[i]);
+    }
+    atomic_store_explicit(&known, ++n, memory_order_relaxed);
+  }
+  return n > 2;
+}
+
+static uint32_t fs_req_state(const struct fs_req *r) {
+  return atomic_load_explicit(&r->state, memory_order_acquire);
+}
+
+/* Spins for as long as the last answers took, if that was short: a sleep and a wake-up cost more. */
+static bool fs_req_spin(const struct fs_req *r, uint64_t start) {
+  struct fs_self *self = fs_self();
+  uint64_t spin = FS_MAX(atomic_load_explicit(&self->spin_ns, memory_order_relaxed), FS_SPIN_MIN_NS);
+  if (!fs_many_cpus()) return fs_req_state(r) != FS_REQ_POSTED;
+  do {
+    for (int i = 0; i < 16; i++) {
+      if (fs_req_state(r) != FS_REQ_POSTED) return true;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  } while (fs_now_ns() - start < spin);
+  return false;
+}
+
+static void fs_req_learn(uint64_t took) {
+  struct fs_self *self = fs_self();
+  uint32_t spin = atomic_load_explicit(&self->spin_ns, memory_order_relaxed);
+  spin = took <= FS_SPIN_MAX_NS ? FS_SPIN_MAX_NS : FS_MAX(spin / 2, FS_SPIN_MIN_NS);
+  atomic_store_explicit(&self->spin_ns, spin, memory_order_relaxed);
+}
+
+/* 0 when the request is done; -ETIMEDOUT, -EHOSTDOWN. */
+static fs_err fs_req_wait(const struct fs_node *node, const struct fs_link *link, const struct fs_req *r) {
+  uint64_t start = fs_now_ns(), end = start + node->deadline_ns;
+  if (fs_req_spin(r, start)) return 0;
+  while (fs_req_state(r) == FS_REQ_POSTED) {
+    uint64_t now = fs_now_ns();
+    if (now >= end) return -ETIMEDOUT;
+    fs_err err = fs_futex_wait(&r->state, FS_REQ_POSTED, FS_MIN(end - now, FS_SLICE_NS));
+    if (err == -ETIMEDOUT && fs_req_state(r) == FS_REQ_POSTED && (!fs_node_alive(node) || fs_link_dead(link)))
+      return -EHOSTDOWN;
+  }
+  fs_req_learn(fs_now_ns() - start);
+  return 0;
+}
+
+/* ---- one block ---- */
+
+/* Copies or decodes from pinned bytes. */
+static fs_err fs_remote_take(struct fs_dataset *ds, const void *bytes, uint32_t len, struct fs_piece *p, bool hit) {
+  if (!bytes || len != p->b.stored_len) return -EBADMSG;
+  p->place = hit ? FS_PLACE_IS_CACHE : FS_PLACE_IS_REMOTE;
+  return fs_decode_piece(ds, bytes, p);
+}
+
+fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p) {
+  struct fs_channel *c = link->channel;
+  uint64_t key = FS_CACHE_KEY(ds->number, p->b.key);
+  uint32_t len;
+  int32_t i = fs_slot_claim(c);
+  if (i < 0) return -EAGAIN;
+  const void *bytes = fs_cache_pin(&ds->node->view, key, &c->pin[i], &len);
+  if (bytes) {
+    fs_err err = fs_remote_take(ds, bytes, len, p, true);
+    fs_slot_free(c, i);
+    return err < 0 ? err : 1;
+  }
+  if (!fs_node_alive(ds->node)) {
+    fs_slot_free(c, i);
+    return -EHOSTDOWN;
+  }
+  fs_slot_post(c, i, key, 0);
+  p->slot = i;
+  return 0;
+}
+
+void fs_remote_ring(struct fs_dataset *ds, struct fs_link *link) {
+  uint64_t one = 1;
+  atomic_thread_fence(memory_order_seq_cst); /* posted before, asleep after: the daemon does it the other way round */
+  if (atomic_load_explicit(&ds->node->ctl->asleep, memory_order_relaxed))
+    fs_sys_write(link->doorbell, &one, sizeof(one));
+}
+
+/* Leaves a slot to the daemon, which frees it when it would answer. False: it is done after all. */
+static bool fs_req_abandon(struct fs_req *r) {
+  uint32_t posted = FS_REQ_POSTED;
+  return atomic_compare_exchange_strong_explicit(&r->state, &posted, FS_REQ_ABANDONED, memory_order_acq_rel,
+                                                 memory_order_acquire);
+}
+
+fs_err fs_remote_collect(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p) {
+  struct fs_channel *c = link->channel;
+  int32_t i = p->slot;
+  struct fs_req *r = &c->req[i];
+  uint32_t len = 0;
+  p->slot = -1;
+  fs_err err = fs_req_wait(ds->node, link, r);
+  if (err < 0 && fs_req_abandon(r)) return err;
+  err = r->err;
+  if (err == 0) {
+    const void *bytes = fs_cache_pinned(&ds->node->view, FS_CACHE_KEY(ds->number, p->b.key), r->line, &len);
+    err = fs_remote_take(ds, bytes, len, p, r->hit);
+  } else if (err > 0 || err < -4095) {
+    err = -EPROTO;
+  }
+  fs_slot_free(c, i);
+  return err;
+}
+
+void fs_remote_cancel(struct fs_link *link, struct fs_piece *p) {
+  if (p->slot >= 0 && !fs_req_abandon(&link->channel->req[p->slot])) fs_slot_free(link->channel, p->slot);
+  p->slot = -1;
+}
+
+/* ---- ahead of the reader ---- */
+
+void fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b) {
+  struct fs_channel *c = link->channel;
+  uint64_t key = FS_CACHE_KEY(ds->number, b->key);
+  uint32_t len;
+  if (__builtin_popcountll(atomic_load_explicit(&c->claimed, memory_order_relaxed)) >= FS_PREFETCH_SLOTS) return;
+  int32_t i = fs_slot_claim(c);
+  if (i < 0) return;
+  if (fs_cache_pin(&ds->node->view, key, &c->pin[i], &len) || !fs_node_alive(ds->node)) {
+    fs_slot_free(c, i);
+    return;
+  }
+  fs_slot_post(c, i, key, FS_REQ_PREFETCH);
+}
+
+void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint64_t i) {
+  struct fs_self *self = fs_self();
+  uint32_t h = (entry * 2654435761u ^ ds->mount) % FS_AHEAD_SLOTS;
+  uint64_t now = (uint64_t)entry << 32 | (uint32_t)i;
+  uint64_t last = atomic_exchange_explicit(&self->ahead_last[h], now, memory_order_relaxed);
+  uint64_t count = fs_index_block_count(&ds->ix, fs_index_entry(&ds->ix, entry));
+  if (i == 0 || i > UINT32_MAX - 8 || last != now - 1) {
+    if (last != now) atomic_store_explicit(&self->ahead_end[h], (uint32_t)i + 1, memory_order_relaxed);
+    return;
+  }
+  uint64_t from = FS_MAX(atomic_load_explicit(&self->ahead_end[h], memory_order_relaxed), i + 1);
+  uint64_t end = FS_MIN(i + 1 + FS_AHEAD_BLOCKS, count);
+  if (from >= end) return;
+  atomic_store_explicit(&self->ahead_end[h], (uint32_t)end, memory_order_relaxed);
+  for (; from < end; from++) {
+    struct fs_block b;
+    if (fs_index_block(&ds->ix, entry, from, &b) < 0) return;
+    if (!fs_is_local(ds, b.partition) && fs_is_remote(ds, b.partition)) fs_remote_prefetch(ds, link, &b);
+  }
+  fs_remote_ring(ds, link);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The process that the library is loaded in: memory from the kernel, whether this is a forked or a vfork child, and
+ * the counters. Called by all files of the client. No locks: one published pointer to memory that the kernel zeroes
+ * in a forked child.
+ */
+#include <sys/mman.h>
+
+#include "client/data_priv.h"
+
+static void *_Atomic g_self;
+/* Where the kernel has no MADV_WIPEONFORK (before 4.14) or no memory: fs_data_forked then clears it by hand. */
+static struct fs_self g_self_static;
+
+void *fs_mem_map(size_t n) {
+  void *p = fs_sys_mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return fs_sys_mmap_failed(p) ? NULL : p;
+}
+
+void fs_mem_unmap(void *p, size_t n) {
+  if (p) fs_sys_munmap(p, n);
+}
+
+void *fs_mem_map_wiped(size_t n) {
+  void *p = fs_mem_map(n);
+  if (p && FS_SYS3(SYS_madvise, p, n, MADV_WIPEONFORK) != 0) {
+    fs_mem_unmap(p, n);
+    return NULL;
+  }
+  return p;
+}
+
+struct fs_self *fs_self(void) {
+  void *self = atomic_load_explicit(&g_self, memory_order_acquire);
+  if (FS_LIKELY(self != NULL)) return self;
+  void *mine = fs_mem_map_wiped(sizeof(struct fs_self));
+  if (!fs_publish_ptr(&g_self, mine ? mine : &g_self_static, &self)) fs_mem_unmap(mine, sizeof(struct fs_self));
+  return self;
+}
+
+bool fs_self_owner(void) {
+  struct fs_self *self = fs_self();
+  int32_t pid = fs_sys_getpid(), none = 0;
+  if (FS_LIKELY(atomic_load_explicit(&self->pid, memory_order_acquire) == pid)) return true;
+  if (atomic_compare_exchange_strong(&self->pid, &none, pid)) {
+    fs_link_forked();
+    return true;
+  }
+  return none == pid;
+}
+
+void fs_data_forked(void) {
+  struct fs_self *self = fs_self();
+  if (self == &g_self_static) {
+    atomic_store(&self->link, NULL);
+    atomic_store(&self->link_retry_ns, 0);
+    for (unsigned i = 0; i < FS_C_COUNT; i++) atomic_store_explicit(&self->counter[i], 0, memory_order_relaxed);
+    atomic_store(&self->pid, 0);
+  }
+  fs_self_owner();
+}
+
+void fs_count(unsigned counter, uint64_t n) {
+  struct fs_self *self = fs_self();
+  struct fs_link *link = atomic_load_explicit(&self->link, memory_order_acquire);
+  if (FS_UNLIKELY(!link)) link = fs_link_get();
+  _Atomic uint64_t *word = link ? link->channel->counter : self->counter;
+  if (counter < FS_C_COUNT) atomic_fetch_add_explicit(&word[counter], n, memory_order_relaxed);
+}
+
+uint64_t fs_counter_get(unsigned counter) {
+  struct fs_self *self = fs_self();
+  struct fs_link *link = atomic_load_explicit(&self->link, memory_order_acquire);
+  uint64_t n = atomic_load_explicit(&self->counter[counter], memory_order_relaxed);
+  return link ? n + atomic_load_explicit(&link->channel->counter[counter], memory_order_relaxed) : n;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The dataset's own directory on shared storage: the only source without a daemon, the last one with it. Read by pread
+ * only, since such a file may shrink or vanish under a mapping. Every block is checked against its checksum at
+ * its first use in a process. No locks; descriptors and the bitmap of checked blocks are published once.
+ */
+#include "client/data_priv.h"
+#include "util/util.h"
+
+/* Opens a partition and checks its size against the index, so that a truncated one is told as such. */
+static fs_fd fs_shared_open(struct fs_dataset *ds, uint32_t p) {
+  char path[PATH_MAX], name[FS_PART_NAME_SIZE], has[FS_U64_TEXT], want[FS_U64_TEXT];
+  struct stat st;
+  fs_err err = fs_join(path, ds->shared, fs_part_name(p, name));
+  if (err < 0) return err;
+  FS_AUTO_CLOSE fs_fd fd = fs_open_read(path);
+  err = fd < 0 ? fd : fs_sys_fstat(fd, &st);
+  if (err < 0) {
+    FS_NOTE(path, ": cannot open the partition: ", fs_err_text(err));
+    return err;
+  }
+  if (S_ISREG(st.st_mode) && (uint64_t)st.st_size == ds->ix.parts[p].size) return FS_MOVE_FD(fd);
+  FS_NOTE(path, ": the partition is ", fs_u64_text((uint64_t)st.st_size, has), " bytes long, the index says ",
+          fs_u64_text(ds->ix.parts[p].size, want), "; copy or pack the dataset again");
+  return -EIO;
+}
+
+static fs_fd fs_shared_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {
+  int32_t fd = atomic_load_explicit(&ds->part[p].shared_fd, memory_order_acquire), none = 0;
+  *temporary = false;
+  if (FS_LIKELY(fd > 0)) return fd - 1;
+  fs_fd low = fs_shared_open(ds, p);
+  if (low < 0) return low;
+  fs_fd high = fs_self_owner() ? fs_data_adopt_fd(low) : -EBUSY;
+  *temporary = high < 0;
+  if (high < 0) return low;
+  if (atomic_compare_exchange_strong(&ds->part[p].shared_fd, &none, high + 1)) return high;
+  fs_own_close(high);
+  return none - 1;
+}
+
+static fs_err fs_shared_pread(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off) {
+  bool temporary;
+  fs_fd fd = fs_shared_fd(ds, p, &temporary);
+  if (fd < 0) return fd;
+  fs_err err = fs_pread_full(fd, dst, n, off);
+  if (temporary) fs_sys_close(fd);
+  if (err == 0 || err == -EFAULT || temporary) return err;
+  /* A network file system's descriptor may have gone stale: once more with a fresh one. */
+  fd = fs_shared_open(ds, p);
+  if (fd < 0) return fd;
+  err = fs_pread_full(fd, dst, n, off);
+  fs_sys_close(fd);
+  return err;
+}
+
+/* ---- which blocks were checked ---- */
+
+static _Atomic uint8_t *fs_checked_bits(struct fs_dataset *ds) {
+  void *bits = atomic_load_explicit(&ds->checked, memory_order_acquire);
+  if (FS_LIKELY(bits != NULL)) return bits;
+  size_t bytes = (size_t)((ds->ix.nentries + ds->ix.nblocks) / 8 + 1);
+  void *mine = fs_mem_map(bytes);
+  if (mine && !fs_publish_ptr(&ds->checked, mine, &bits)) fs_mem_unmap(mine, bytes);
+  return mine ? bits : NULL;
+}
+
+static uint64_t fs_checked_bit(const struct fs_dataset *ds, uint64_t key) {
+  return key & FS_KEY_BLOCK ? ds->ix.nentries + (key & ~FS_KEY_BLOCK) : key;
+}
+
+bool fs_checked(struct fs_dataset *ds, uint64_t key) {
+  _Atomic uint8_t *bits = fs_checked_bits(ds);
+  uint64_t i = fs_checked_bit(ds, key);
+  return bits && (atomic_load_explicit(&bits[i / 8], memory_order_relaxed) >> (i % 8) & 1);
+}
+
+static void fs_checked_set(struct fs_dataset *ds, uint64_t key) {
+  _Atomic uint8_t *bits = fs_checked_bits(ds);
+  uint64_t i = fs_checked_bit(ds, key);
+  if (bits) atomic_fetch_or_explicit(&bits[i / 8], (uint8_t)(1u << (i % 8)), memory_order_relaxed);
+}
+
+/* ---- reading ---- */
+
+fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst) {
+  fs_err err = fs_shared_pread(ds, b->partition, dst, b->stored_len, b->offset);
+  if (err < 0 || fs_checked(ds, b->key)) return err;
+  if (fs_xxh3(dst, b->stored_len) != b->xxh3) return -EBADMSG;
+  fs_checked_set(ds, b->key);
+  return 0;
+}
+
+fs_err fs_shared_range(struct fs_dataset *ds, const struct fs_block *b, void *dst, size_t n, uint64_t off) {
+  return fs_shared_pread(ds, b->partition, dst, n, b->offset + off);
+}
+
+void fs_shared_willneed(struct fs_dataset *ds, const struct fs_block *b) {
+  bool temporary;
+  fs_fd fd = fs_shared_fd(ds, b->partition, &temporary);
+  if (fd < 0) return;
+  FS_SYS4(SYS_fadvise64, fd, b->offset, b->stored_len, POSIX_FADV_WILLNEED);
+  if (temporary) fs_sys_close(fd);
+}

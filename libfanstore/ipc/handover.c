@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The client's side of meeting its node's daemon. Called at attach, in any context of a preloaded process: raw system
+ * calls, no allocation, bounded by the caller's timeout. No state; whatever was received is closed again on an error.
+ */
+#include "ipc/handover.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "util/sys.h"
+
+#define FS_HO_PAUSE_NS 1000000ull /* between attempts while the daemon's backlog is full */
+
+static uint64_t fs_left(uint64_t deadline) {
+  uint64_t now = fs_now_ns();
+  return now < deadline ? deadline - now : 0;
+}
+
+/* Fills the address. A path too long for it goes by its directory's descriptor, left open in *dir. */
+static fs_err fs_address(const char *path, struct sockaddr_un *addr, int *dir) {
+  static const char proc[] = "/proc/self/fd/";
+  const char *name = strrchr(path, '/');
+  char parent[PATH_MAX], *p = addr->sun_path;
+  memset(addr, 0, sizeof(*addr));
+  addr->sun_family = AF_UNIX;
+  if (strlen(path) < sizeof(addr->sun_path)) {
+    strcpy(addr->sun_path, path);
+    return 0;
+  }
+  if (!name || name == path || (size_t)(name - path) >= sizeof(parent) || strlen(name) > 64) return -ENAMETOOLONG;
+  memcpy(parent, path, (size_t)(name - path));
+  parent[name - path] = '\0';
+  *dir = fs_sys_openat(AT_FDCWD, parent, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+  if (*dir < 0) return *dir;
+  memcpy(p, proc, sizeof(proc) - 1);
+  p += sizeof(proc) - 1;
+  unsigned digits = 1, v = (unsigned)*dir;
+  for (unsigned rest = v; rest > 9; rest /= 10) digits++;
+  for (unsigned i = digits; i-- > 0; v /= 10) p[i] = (char)('0' + v % 10);
+  strcpy(p + digits, name);
+  return 0;
+}
+
+static fs_err fs_poll(int fd, short events, uint64_t timeout_ns) {
+  struct pollfd p = {.fd = fd, .events = events};
+  struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
+  long n = FS_SYS5(SYS_ppoll, &p, 1, &ts, NULL, 0);
+  if (n < 0) return (fs_err)n;
+  return n == 0 ? -ETIMEDOUT : 0;
+}
+
+static fs_err fs_connect_to(int fd, const char *path, uint64_t deadline) {
+  struct sockaddr_un addr;
+  FS_AUTO_CLOSE int dir = -1;
+  fs_err err = fs_address(path, &addr, &dir);
+  while (err == 0) {
+    err = (fs_err)FS_SYS3(SYS_connect, fd, &addr, sizeof(addr));
+    if (err != -EAGAIN && err != -EINTR) break; /* EAGAIN: the backlog is full */
+    if (fs_left(deadline) == 0) return -ETIMEDOUT;
+    struct timespec pause = {.tv_nsec = FS_HO_PAUSE_NS};
+    FS_SYS2(SYS_nanosleep, &pause, NULL);
+    err = 0;
+  }
+  return err == -EISCONN ? 0 : err;
+}
+
+/* The daemon must be ours: it will tell us where data lies. */
+static fs_err fs_check_peer(int fd) {
+  struct ucred peer;
+  socklen_t size = sizeof(peer);
+  fs_err err = (fs_err)FS_SYS5(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  if (err < 0) return err;
+  return peer.uid == (uid_t)FS_SYS1(SYS_geteuid, 0) ? 0 : -EPERM;
+}
+
+static fs_err fs_send_hello(int fd, uint64_t deadline) {
+  struct fs_hello hello = {.magic = FS_HELLO_MAGIC, .version = FS_IPC_VERSION, .pid = (uint32_t)fs_sys_getpid()};
+  for (;;) {
+    long n = FS_SYS6(SYS_sendto, fd, &hello, sizeof(hello), MSG_NOSIGNAL, NULL, 0);
+    if (n == sizeof(hello)) return 0;
+    if (n >= 0) return -EPROTO;
+    if (n != -EAGAIN && n != -EINTR) return (fs_err)n;
+    fs_err err = fs_poll(fd, POLLOUT, fs_left(deadline));
+    if (err < 0 && err != -EINTR) return err;
+  }
+}
+
+union fs_cmsg {
+  struct cmsghdr align;
+  char bytes[CMSG_SPACE(FS_HO_COUNT * sizeof(int))];
+};
+
+/* Takes the descriptors out of a message, all of them, so that none is lost. Their number. */
+static unsigned fs_take_fds(struct msghdr *msg, int fds[FS_HO_COUNT]) {
+  unsigned n = 0;
+  for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; i++) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+      if (n < FS_HO_COUNT)
+        fds[n++] = fd;
+      else
+        fs_sys_close(fd);
+    }
+  }
+  return n;
+}
+
+static fs_err fs_check_welcome(long n, const struct fs_welcome *w, unsigned fds, bool truncated) {
+  if (n == 0) return -ECONNREFUSED;
+  if (n != sizeof(*w) || w->magic != FS_HELLO_MAGIC) return -EPROTO;
+  if (w->err != 0) return w->err < 0 && w->err > -4096 ? w->err : -EPROTO;
+  return w->version == FS_IPC_VERSION && fds == FS_HO_COUNT && !truncated ? 0 : -EPROTO;
+}
+
+static fs_err fs_receive_welcome(int fd, uint64_t deadline, struct fs_handover *out) {
+  struct fs_welcome welcome;
+  union fs_cmsg control;
+  struct iovec iov = {&welcome, sizeof(welcome)};
+  struct msghdr msg;
+  long n;
+  do {
+    msg = (struct msghdr){
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
+    n = FS_SYS3(SYS_recvmsg, fd, &msg, MSG_CMSG_CLOEXEC);
+    if (n != -EAGAIN && n != -EINTR) break;
+    fs_err err = fs_poll(fd, POLLIN, fs_left(deadline));
+    if (err < 0 && err != -EINTR) return err;
+  } while (true);
+  if (n < 0) return (fs_err)n;
+  unsigned fds = fs_take_fds(&msg, out->fd);
+  fs_err err = fs_check_welcome(n, &welcome, fds, (msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0);
+  for (unsigned i = 0; err < 0 && i < fds; i++) fs_sys_close(out->fd[i]);
+  if (err == 0) memcpy(out->size, welcome.size, sizeof(out->size));
+  return err;
+}
+
+fs_err fs_handover_connect(const char *socket_path, uint64_t timeout_ns, struct fs_handover *out) {
+  uint64_t deadline = fs_now_ns() + timeout_ns;
+  FS_AUTO_CLOSE int fd = (int)FS_SYS3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return fd;
+  fs_err err = fs_connect_to(fd, socket_path, deadline);
+  if (err == 0) err = fs_check_peer(fd);
+  if (err == 0) err = fs_send_hello(fd, deadline);
+  if (err == 0) err = fs_receive_welcome(fd, deadline, out);
+  if (err < 0) return err;
+  out->socket = FS_MOVE_FD(fd);
+  return 0;
+}

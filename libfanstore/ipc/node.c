@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The run directory's names and the node of this process. Called by the client, the daemon and fs-launch, also from
+ * a library constructor: reads the environment, allocates nothing, prints nothing. No state.
+ */
+#include "ipc/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ipc/layout.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+/* Appends text to out[0..*n). */
+static bool fs_put(char *out, size_t size, size_t *n, const char *text) {
+  size_t len = strlen(text);
+  if (*n + len + 1 > size) return false;
+  memcpy(out + *n, text, len + 1);
+  *n += len;
+  return true;
+}
+
+static bool fs_put_u64(char *out, size_t size, size_t *n, uint64_t v) {
+  char text[24], *p = text + sizeof(text) - 1;
+  *p = '\0';
+  do *--p = (char)('0' + v % 10);
+  while ((v /= 10) > 0);
+  return fs_put(out, size, n, p);
+}
+
+fs_ssize fs_run_dir(const char *job, char *out, size_t size) {
+  const char *base = getenv("TMPDIR");
+  size_t n = 0;
+  if (!base || base[0] != '/') base = "/tmp";
+  bool fits = fs_put(out, size, &n, base) && fs_put(out, size, &n, "/fanstore-") &&
+              fs_put_u64(out, size, &n, (uint64_t)FS_SYS1(SYS_geteuid, 0));
+  if (fits && job) fits = fs_put(out, size, &n, "/") && fs_put(out, size, &n, job);
+  return fits ? (fs_ssize)n : -ENAMETOOLONG;
+}
+
+fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size) {
+  size_t n = 0;
+  bool fits = fs_put(out, size, &n, run) && fs_put(out, size, &n, "/node-") && fs_put_u64(out, size, &n, node) &&
+              fs_put(out, size, &n, ".sock");
+  return fits ? (fs_ssize)n : -ENAMETOOLONG;
+}
+
+static const char *const fs_rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                            "SLURM_PROCID",         "RANK",      "LOCAL_RANK"};
+
+uint32_t fs_node_decide(enum fs_node_source *source) {
+  enum fs_node_source ignored;
+  uint64_t node, nodes;
+  const char *named = getenv(FS_ENV_NODE), *emulate = getenv(FS_ENV_EMULATE);
+  if (!source) source = &ignored;
+  *source = FS_NODE_NAMED;
+  if (named && fs_parse_u64(named, 0, FS_MAX_NODES - 1, &node) == 0) return (uint32_t)node;
+  *source = FS_NODE_BY_RANK;
+  if (emulate && fs_parse_u64(emulate, 1, FS_MAX_NODES, &nodes) == 0) {
+    for (size_t i = 0; i < FS_ARRAY_LEN(fs_rank_names); i++) {
+      const char *rank = getenv(fs_rank_names[i]);
+      if (rank && fs_parse_u64(rank, 0, UINT32_MAX, &node) == 0) return (uint32_t)(node % nodes);
+    }
+  }
+  *source = FS_NODE_DEFAULT;
+  return 0;
+}
