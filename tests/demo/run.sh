@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# `make demo`: draws some thousand JPEG images, packs them, trains a small network on them with two processes, first from
+# the plain directory, then through FanStore on two emulated nodes, and shows that the losses are the same to the last
+# bit, what a read cost, and where it was served. Everything is below build/demo; the pictures of an earlier run are used
+# again. Fails when the losses differ or when nothing came from the other node.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+unset LD_PRELOAD "${!FANSTORE_@}"
+demo=$PWD/build/demo
+python=/usr/bin/python3
+train=$PWD/tests/demo/train.py
+epochs=3
+mkdir -p "$demo"
+mount=$demo/nowhere # a path where no directory is: what is read there comes from FanStore
+rm -rf "$demo/dataset" "$demo/local" "$demo/nowhere" "$demo"/plain.* "$demo"/mount.*
+# What is left at the end is the pictures and the results.
+trap 'rm -rf "$demo/dataset" "$demo/local" "$demo"/*.meet' EXIT
+
+step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+[ -t 1 ] || step() { printf '\n%s\n' "$*"; }
+show() {
+  printf '  $'
+  printf ' %s' "${@//$PWD\//}"
+  echo
+  "$@"
+}
+
+if [ ! -f "$demo/images/complete" ]; then
+  step "Drawing images"
+  rm -rf "$demo/images"
+  "$python" tests/demo/images.py "$demo/images" 2400 300 | sed 's/^/  /'
+  touch "$demo/images/complete"
+fi
+
+step "Packing them"
+show build/bin/fs-prepare pack --force --mount "$mount" --exclude complete "$demo/images" "$demo/dataset"
+
+step "Training from the plain directory: two processes, each with two DataLoader workers"
+as_root=()
+[ "$(id -u)" != 0 ] || as_root=(--allow-run-as-root)
+show mpirun "${as_root[@]}" --oversubscribe --bind-to none -np 2 "$python" "$train" "$demo/images" $epochs "$demo/plain"
+
+step "The same program on two emulated nodes, each with half of the data; no directory is at the mount"
+show build/bin/fs-launch --dataset "$demo/dataset" --local-dir "$demo/local" --emulate 2 --np 2 \
+  --report "$demo/mount.report.json" -- "$python" "$train" "$mount" $epochs "$demo/mount"
+
+step "What happened"
+"$python" tests/demo/show.py "$demo"
