@@ -12,15 +12,12 @@ struct fs_xxh3_stream {
   XXH3_state_t state;
 };
 
+#if FS_XXH_WIDE
 /* Is it worth it, and can the processor? Before libgcc's constructor has run the answer is no, which does no harm. */
 static bool fs_xxh_use_wide(size_t n) {
-#if FS_XXH_WIDE
   return n > 240 && __builtin_cpu_supports("avx2"); /* XXH3 takes shorter inputs without vectors */
-#else
-  (void)n;
-  return false;
-#endif
 }
+#endif
 
 uint64_t fs_xxh3(const void *data, size_t n) {
 #if FS_XXH_WIDE
