@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is looked at before anything is started: datasets, mounts, the report file, the local directory. Each fault is
+ * one line that names the file and the remedy. The partitions' content is checked by whoever stages it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+static int check_mount(struct fs_launch_dataset *d, const char *given) {
+  char shown[512];
+  const char *mount = given ? given : d->manifest.mount;
+  if (mount[0] != '/') {
+    fs_say("--mount %s: the path must be absolute", fs_shown(mount, shown, sizeof(shown)));
+    return FS_EXIT_FAILED;
+  }
+  fs_ssize n = fs_path_normalize(mount, d->mount, sizeof(d->mount));
+  if (n < 0 || n == 1) {
+    fs_say("--mount %s: %s", fs_shown(mount, shown, sizeof(shown)), n == 1 ? "it cannot be the root" : "too long");
+    return FS_EXIT_FAILED;
+  }
+  return 0;
+}
+
+static int check_index(struct fs_launch_dataset *d) {
+  char path[PATH_MAX + 8], why[256] = "", shown[512];
+  snprintf(path, sizeof(path), "%s/index", d->path);
+  fs_err err = fs_index_open(path, &d->index, why, sizeof(why));
+  if (err == 0 && (memcmp(d->index.hdr->dataset_id, d->manifest.dataset_id, 16) != 0 ||
+                   d->index.nparts != d->manifest.partitions || d->index.map_size != d->manifest.index_size)) {
+    snprintf(why, sizeof(why), "does not belong to the manifest beside it");
+    err = -EBADMSG;
+  }
+  if (err == 0) return 0;
+  fs_say("%s: %s", fs_shown(path, shown, sizeof(shown)), why[0] ? why : strerror(-err));
+  return FS_EXIT_FAILED;
+}
+
+static int check_partition(const struct fs_launch_dataset *d, uint32_t p) {
+  char path[PATH_MAX + 24], name[FS_PART_NAME_SIZE], shown[512];
+  uint64_t want = d->index.parts[p].size;
+  struct stat st;
+  snprintf(path, sizeof(path), "%s/%s", d->path, fs_part_name(p, name));
+  fs_shown(path, shown, sizeof(shown));
+  if (stat(path, &st) < 0) {
+    fs_say("%s: %s", shown, strerror(errno));
+    return FS_EXIT_FAILED;
+  }
+  if (S_ISREG(st.st_mode) && (uint64_t)st.st_size == want) return 0;
+  fs_say("%s: %s: it has %llu bytes, the index says %llu", shown,
+         (uint64_t)st.st_size < want ? "truncated partition" : "damaged partition", (unsigned long long)st.st_size,
+         (unsigned long long)want);
+  return FS_EXIT_FAILED;
+}
+
+static int check_dataset(struct fs_launch_dataset *d, const char *given_path, const char *given_mount) {
+  char why[PATH_MAX + 256] = "", shown[512];
+  if (given_mount && given_mount[0] != '/') return check_mount(d, given_mount);
+  if (!realpath(given_path, d->path)) {
+    fs_say("%s: no such dataset (%s)", fs_shown(given_path, shown, sizeof(shown)), strerror(errno));
+    return FS_EXIT_FAILED;
+  }
+  fs_err err = fs_manifest_load(d->path, &d->manifest, why, sizeof(why));
+  if (err < 0) {
+    if (why[0] == '\0')
+      snprintf(why, sizeof(why), "%s: %s", fs_shown(given_path, shown, sizeof(shown)), strerror(-err));
+    fs_say("%s", why);
+    return FS_EXIT_FAILED;
+  }
+  int status = check_mount(d, given_mount);
+  if (status == 0) status = check_index(d);
+  for (uint32_t p = 0; status == 0 && p < d->index.nparts; p++) status = check_partition(d, p);
+  return status;
+}
+
+static int check_distinct(const struct fs_launch *l) {
+  for (unsigned i = 0; i < l->opt.datasets; i++)
+    for (unsigned k = 0; k < i; k++)
+      if (strcmp(l->dataset[i].mount, l->dataset[k].mount) == 0) {
+        char shown[512];
+        fs_say("two datasets at one mount, %s: give each a --mount",
+               fs_shown(l->dataset[i].mount, shown, sizeof(shown)));
+        return FS_EXIT_FAILED;
+      }
+  return 0;
+}
+
+static int list_parts(struct fs_launch *l) {
+  uint64_t n = 0;
+  for (unsigned i = 0; i < l->opt.datasets; i++) {
+    l->dataset[i].first = n;
+    n += l->dataset[i].index.nparts;
+  }
+  l->parts = n;
+  l->part = calloc(n + 1, sizeof(*l->part));
+  l->place = calloc(n + 1, sizeof(*l->place));
+  if (!l->part || !l->place) {
+    fs_say("out of memory");
+    return FS_EXIT_FAILED;
+  }
+  for (unsigned i = 0; i < l->opt.datasets; i++) {
+    const struct fs_launch_dataset *d = &l->dataset[i];
+    for (uint32_t p = 0; p < d->index.nparts; p++)
+      l->part[d->first + p] =
+          (struct fs_place_part){d->index.parts[p].size, (d->index.parts[p].flags & FS_PART_REPLICATE) != 0};
+  }
+  return 0;
+}
+
+int fs_check_datasets(struct fs_launch *l) {
+  l->dataset = calloc(l->opt.datasets, sizeof(*l->dataset));
+  if (!l->dataset) {
+    fs_say("out of memory");
+    return FS_EXIT_FAILED;
+  }
+  for (unsigned i = 0; i < l->opt.datasets; i++) {
+    int status = check_dataset(&l->dataset[i], l->opt.dataset[i].path, l->opt.dataset[i].mount);
+    if (status != 0) return status;
+  }
+  int status = check_distinct(l);
+  return status != 0 ? status : list_parts(l);
+}
+
+int fs_check_report(const struct fs_launch *l) {
+  if (!l->opt.report || strcmp(l->opt.report, "-") == 0) return 0;
+  FS_AUTO_CLOSE int fd = open(l->opt.report, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd >= 0) return 0;
+  char shown[512];
+  fs_say("--report %s: %s", fs_shown(l->opt.report, shown, sizeof(shown)), strerror(errno));
+  return FS_EXIT_FAILED;
+}
+
+static int absolute_local_dir(struct fs_launch *l) {
+  char path[2 * PATH_MAX], cwd[PATH_MAX];
+  const char *base = getenv("TMPDIR"), *given = l->opt.local_dir;
+  if (!base || base[0] != '/') base = "/tmp";
+  if (!given)
+    snprintf(path, sizeof(path), "%s/fanstore-local-%u", base, (unsigned)geteuid());
+  else if (given[0] == '/')
+    snprintf(path, sizeof(path), "%s", given);
+  else
+    snprintf(path, sizeof(path), "%s/%s", getcwd(cwd, sizeof(cwd)) ? cwd : "", given);
+  if (fs_path_normalize(path, l->local_dir, sizeof(l->local_dir) - 96) >= 0) return 0;
+  fs_say("--local-dir: the path is too long");
+  return FS_EXIT_FAILED;
+}
+
+int fs_check_local_dir(struct fs_launch *l) {
+  char shown[512];
+  int status = absolute_local_dir(l);
+  if (status != 0 || l->where != FS_WHERE_HERE) return status; /* the other hosts' daemons tell about theirs */
+  fs_shown(l->local_dir, shown, sizeof(shown));
+  fs_err err = fs_mkdirs(l->local_dir, 0700);
+  if (err == 0 && access(l->local_dir, R_OK | W_OK | X_OK) < 0) err = -errno;
+  if (err == 0) return 0;
+  fs_say("local directory %s: %s (choose another with --local-dir)", shown, strerror(-err));
+  return FS_EXIT_FAILED;
+}

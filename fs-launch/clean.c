@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fs-launch clean: removes the run directories of dead jobs, and with --staged the staged partitions that no job uses
+ * (a job holds the .lock of each directory shared, docs/staging.md). With --hosts it runs itself on each by mpirun.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+struct clean_count {
+  unsigned removed, kept;
+};
+
+/* Removes one dataset's directory, <top>/<id>, unless it is in use. */
+static void clean_dataset(int top, const char *top_path, const char *id, struct clean_count *count) {
+  char path[PATH_MAX], shown[512];
+  struct stat st;
+  uint8_t bytes[16];
+  int n = snprintf(path, sizeof(path), "%s/%s", top_path, id);
+  if (strlen(id) != 32 || fs_unhex(id, bytes, 16) < 0 || n < 0 || (size_t)n >= sizeof(path)) return;
+  fs_shown(path, shown, sizeof(shown));
+  FS_AUTO_CLOSE int dir = openat(top, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
+  FS_AUTO_CLOSE int lock = openat(dir, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0) {
+    fs_say("%s: in use, kept", shown);
+    count->kept++;
+    return;
+  }
+  fs_err err = lock < 0 ? -errno : fs_remove_tree(path);
+  if (err < 0) {
+    fs_say("%s: %s", shown, strerror(-err));
+    count->kept++;
+  } else {
+    fs_say("removed %s", shown);
+    count->removed++;
+  }
+}
+
+/* "fanstore", "fanstore-node0", ... */
+static bool is_top(const char *name) {
+  return strcmp(name, "fanstore") == 0 ||
+         (strncmp(name, "fanstore-node", 13) == 0 && name[13] && strspn(name + 13, "0123456789") == strlen(name + 13));
+}
+
+static void clean_top(int local, const char *local_path, const char *name, struct clean_count *count) {
+  char path[PATH_MAX];
+  struct stat st;
+  int n = snprintf(path, sizeof(path), "%s/%s", local_path, name);
+  int fd = openat(local, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return;
+  DIR *d = n > 0 && (size_t)n < sizeof(path) && fstat(fd, &st) == 0 && st.st_uid == geteuid() ? fdopendir(fd) : NULL;
+  if (!d) {
+    close(fd);
+    return;
+  }
+  for (const struct dirent *e; (e = readdir(d)) != NULL;) clean_dataset(fd, path, e->d_name, count);
+  closedir(d);
+  unlinkat(local, name, AT_REMOVEDIR); /* when it is empty */
+}
+
+static int clean_staged(const struct fs_launch *l) {
+  struct clean_count count = {0};
+  char shown[512];
+  int fd = open(l->local_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *d = fd < 0 ? NULL : fdopendir(fd);
+  if (!d && errno != ENOENT) {
+    fs_say("%s: %s", fs_shown(l->local_dir, shown, sizeof(shown)), strerror(errno));
+    if (fd >= 0) close(fd);
+    return FS_EXIT_FAILED;
+  }
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
+    if (is_top(e->d_name)) clean_top(fd, l->local_dir, e->d_name, &count);
+  if (d) closedir(d);
+  if (!l->opt.local_dir && l->where == FS_WHERE_HERE) rmdir(l->local_dir); /* ours by name, when it is empty */
+  if (l->opt.verbose) fs_say("%u staged datasets removed, %u kept", count.removed, count.kept);
+  return count.kept > 0 ? 1 : 0;
+}
+
+/* The same command without its hosts, by mpirun on each of them. */
+static int clean_hosts(struct fs_launch *l) {
+  struct fs_words w = {0};
+  int status = fs_find_programs(l);
+  if (status != 0) return status;
+  fs_mpirun_plain(l, &w);
+  fs_words_add(&w, "%s", l->self);
+  fs_words_add(&w, "clean");
+  if (l->opt.staged) fs_words_add(&w, "--staged");
+  if (l->opt.verbose) fs_words_add(&w, "--verbose");
+  if (l->opt.local_dir) {
+    fs_words_add(&w, "--local-dir");
+    fs_words_add(&w, "%s", l->local_dir);
+  }
+  fs_mpirun_environment(l, true);
+  execv(w.word[0], w.word);
+  fs_say("%s: %s", w.word[0], strerror(errno));
+  return FS_EXIT_FAILED;
+}
+
+int fs_clean(int argc, char **argv) {
+  static struct fs_launch l = {.run_lock = -1, .guard_fd = -1, .to_daemons = -1};
+  int status = fs_options_parse_clean(&l.opt, argc, argv);
+  if (status >= 0) return status;
+  l.opt.emulate = l.opt.hosts || l.opt.hostfile ? 0 : 1; /* here means here, also inside a Slurm allocation */
+  status = fs_hosts_find(&l);
+  if (status == 0) status = fs_check_local_dir(&l);
+  if (status != 0) return status;
+  if (l.where != FS_WHERE_HERE) return clean_hosts(&l);
+  fs_run_sweep(true);
+  return l.opt.staged ? clean_staged(&l) : 0;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * COMMAND: run as a child of fs-launch when the first node is this host, else (and with --np) by a second mpirun,
+ * where `fs-launch --exec-node` stands in front of it on each host, since mpirun carries no environment over. The
+ * terminal and standard input are COMMAND's; it dies with fs-launch.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+#define FS_COMMAND_GRACE_NS (10 * FS_NS_PER_S) /* after a SIGTERM to fs-launch */
+#define FS_LISTS (FS_MAX_DATASETS * PATH_MAX)
+
+/* Our library comes first, whatever else is preloaded stays. */
+static int preload(const char *library) {
+  const char *old = getenv("LD_PRELOAD");
+  FS_AUTO_FREE char *text = NULL;
+  if (!old || old[0] == '\0') return setenv("LD_PRELOAD", library, 1);
+  if (strstr(old, library)) return 0;
+  if (asprintf(&text, "%s:%s", library, old) < 0) return -1;
+  return setenv("LD_PRELOAD", text, 1);
+}
+
+/* With emulated nodes the process's rank decides; on a host of its own there is one daemon, and so one socket. */
+static int set_node(const char *run) {
+  unsigned found = 0;
+  uint64_t node = 0, first = FS_MAX_NODES;
+  DIR *d = opendir(run);
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
+    char text[32];
+    if (sscanf(e->d_name, "node-%15[0-9].soc%1[k]", text, text + 16) != 2) continue;
+    if (fs_parse_u64(text, 0, FS_MAX_NODES - 1, &node) < 0) continue;
+    first = FS_MIN(first, node);
+    found++;
+  }
+  if (d) closedir(d);
+  if (found == 0) {
+    fs_say("%s: no daemon of this job is on this host", run);
+    return FS_EXIT_FAILED;
+  }
+  char text[32];
+  snprintf(text, sizeof(text), "%llu", (unsigned long long)first);
+  return setenv(FS_ENV_NODE, text, 1);
+}
+
+int fs_command_environment(const struct fs_launch_env *e) {
+  char run[PATH_MAX];
+  bool emulated = e->emulate[0] != '\0';
+  if (fs_run_dir(e->job, run, sizeof(run)) < 0) {
+    fs_say("TMPDIR is too long");
+    return FS_EXIT_FAILED;
+  }
+  unsetenv(FS_ENV_STATE);
+  if (!emulated || getenv(FS_ENV_RUN)) unsetenv(FS_ENV_NODE); /* of a job around this one */
+  int err = setenv(FS_ENV_DATASET, e->datasets, 1) | setenv(FS_ENV_MOUNT, e->mounts, 1) | setenv(FS_ENV_RUN, run, 1);
+  err |= emulated ? setenv(FS_ENV_EMULATE, e->emulate, 1) : unsetenv(FS_ENV_EMULATE);
+  err |= e->read_only[0] == '1' ? setenv(FS_ENV_READ_ONLY, "1", 1) : unsetenv(FS_ENV_READ_ONLY);
+  err |= preload(e->library);
+  if (err != 0) {
+    fs_say("environment: %s", strerror(errno));
+    return FS_EXIT_FAILED;
+  }
+  return emulated ? 0 : set_node(run);
+}
+
+/* Becomes COMMAND. Only returns, with the exit status, when that cannot be. */
+static int become(char **command) {
+  char shown[512];
+  execvp(command[0], command);
+  int err = errno;
+  fs_shown(command[0], shown, sizeof(shown));
+  if (err == ENOENT || err == ENOTDIR) {
+    fs_say("%s: command not found", shown);
+    return FS_EXIT_NOT_FOUND;
+  }
+  fs_say("%s: %s", shown, strerror(err));
+  return FS_EXIT_NOT_EXECUTABLE;
+}
+
+int fs_exec_node(int argc, char **argv) {
+  if (argc < 10 || strcmp(argv[8], "--") != 0) {
+    fs_say("--exec-node is for fs-launch's own use");
+    return FS_EXIT_USAGE;
+  }
+  struct fs_launch_env e = {.job = argv[2],
+                            .datasets = argv[3],
+                            .mounts = argv[4],
+                            .library = argv[5],
+                            .emulate = argv[6],
+                            .read_only = argv[7]};
+  int status = fs_command_environment(&e);
+  return status != 0 ? status : become(argv + 9);
+}
+
+static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struct fs_words *w) {
+  fs_mpirun_command(l, w);
+  if (l->where != FS_WHERE_HERE && l->opt.np == 0 && l->where == FS_WHERE_HOSTS) {
+    fs_words_add(w, "--host"); /* of the hosts only the first */
+    fs_words_add(w, "%s", l->first_host);
+  }
+  const char *const words[] = {l->self,    "--exec-node", e->job,       e->datasets, e->mounts,
+                               e->library, e->emulate,    e->read_only, "--"};
+  for (size_t i = 0; i < FS_ARRAY_LEN(words); i++) fs_words_add(w, "%s", words[i]);
+  for (char **c = l->opt.command; *c; c++) fs_words_add(w, "%s", *c);
+}
+
+static void command_child(const struct fs_launch *l, const struct fs_launch_env *e, pid_t parent) {
+  struct fs_words w = {0};
+  int status = FS_EXIT_FAILED;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(status);
+  if (l->opt.np > 0 || !l->first_here) {
+    wrap(l, e, &w);
+    fs_events_restore(l);
+    fs_mpirun_environment(l, false);
+    execv(w.word[0], w.word);
+    fs_say("%s: %s", w.word[0], strerror(errno));
+  } else {
+    fs_events_restore(l);
+    status = fs_command_environment(e);
+    if (status == 0) status = become(l->opt.command);
+  }
+  _exit(status);
+}
+
+static fs_err lists(const struct fs_launch *l, char *datasets, char *mounts) {
+  for (unsigned i = 0; i < l->opt.datasets; i++) {
+    fs_err err = fs_list_append(datasets, FS_LISTS, l->dataset[i].path);
+    if (err == 0) err = fs_list_append(mounts, FS_LISTS, l->dataset[i].mount);
+    if (err < 0) return err;
+  }
+  return 0;
+}
+
+static int start_command(struct fs_launch *l) {
+  FS_AUTO_FREE char *datasets = calloc(1, FS_LISTS);
+  FS_AUTO_FREE char *mounts = calloc(1, FS_LISTS);
+  char emulate[24] = "";
+  if (!datasets || !mounts || lists(l, datasets, mounts) < 0) {
+    fs_say("the datasets' names are too long");
+    return FS_EXIT_FAILED;
+  }
+  if (l->opt.emulate > 1) snprintf(emulate, sizeof(emulate), "%u", l->nodes);
+  struct fs_launch_env e = {.job = l->job,
+                            .datasets = datasets,
+                            .mounts = mounts,
+                            .library = l->library,
+                            .emulate = emulate,
+                            .read_only = l->opt.read_only ? "1" : "0"};
+  pid_t self = getpid();
+  fflush(NULL);
+  l->command_ns = fs_now_ns();
+  l->command = fork();
+  if (l->command == 0) command_child(l, &e, self);
+  if (l->command > 0) return 0;
+  fs_say("fork: %s", strerror(errno));
+  return FS_EXIT_FAILED;
+}
+
+/* What COMMAND left running would find its mount gone: it is ended too. */
+static void end_rest(struct fs_launch *l) {
+  unsigned n = fs_job_end(l->job, l->run, false);
+  if (n > 0)
+    fs_warn(l, "%u process%s of COMMAND's still ran at its end and %s ended", n, n == 1 ? "" : "es",
+            n == 1 ? "was" : "were");
+}
+
+int fs_command_run(struct fs_launch *l) {
+  uint64_t signalled = 0;
+  int status = start_command(l);
+  if (status != 0) return status;
+  l->command_running = true;
+  while (!l->command_ended) {
+    uint64_t now = fs_now_ns();
+    if (l->signal && signalled == 0) signalled = now;
+    if (signalled != 0 && now - signalled > FS_COMMAND_GRACE_NS) kill(l->command, SIGKILL);
+    fs_daemons_look(l);
+    fs_events_step(l, now + FS_NS_PER_S);
+  }
+  l->command_running = false;
+  l->command_ns = fs_now_ns() - l->command_ns;
+  end_rest(l);
+  return WIFSIGNALED(l->command_status) ? 128 + WTERMSIG(l->command_status) : WEXITSTATUS(l->command_status);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The launcher's side of the lines of ipc/control.h: what the daemons say is put into struct fs_launch_node, and the
+ * placement is told to rank 0. Lines come through mpirun and may be anything: what does not parse, or speaks of a
+ * rank or partition that does not exist, is passed over.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+#define FS_SEND_NS (10 * FS_NS_PER_S)
+
+void fs_noise_line(struct fs_launch *l, const char *line, size_t n) {
+  char *slot = l->noise[l->noises % FS_ARRAY_LEN(l->noise)];
+  fs_printable(line, n, slot, sizeof(l->noise[0]));
+  if (l->opt.verbose && slot[0]) {
+    fs_bar(NULL);
+    fprintf(stderr, "%s\n", slot);
+  }
+  if (slot[0] && strspn(slot, "- ") != strlen(slot)) l->noises++;
+}
+
+static void on_hello(struct fs_launch_node *node, const struct fs_control *c) {
+  const char *host = fs_control_get(c, "host");
+  uint64_t pid = 0;
+  fs_control_get_u64(c, "pid", &pid);
+  fs_control_get_u64(c, "free", &node->free);
+  if (host) snprintf(node->host, sizeof(node->host), "%s", host);
+  node->pid = pid <= INT_MAX ? (pid_t)pid : 0;
+  node->hello = true;
+}
+
+/* "0,4-7,12" */
+static void on_have(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
+  uint64_t d;
+  const char *text = fs_control_get(c, "parts");
+  if (!text || fs_control_get_u64(c, "dataset", &d) < 0 || d >= l->opt.datasets) return;
+  bool *staged = l->staged + rank * l->parts + l->dataset[d].first;
+  uint64_t parts = l->dataset[d].index.nparts;
+  l->node[rank].have |= 1ull << d;
+  while (*text >= '0' && *text <= '9') {
+    char *end;
+    unsigned long long first = strtoull(text, &end, 10), last = first;
+    if (*end == '-') last = strtoull(end + 1, &end, 10);
+    for (uint64_t p = first; p <= last && p < parts; p++) staged[p] = true;
+    if (*end != ',') return;
+    text = end + 1;
+  }
+}
+
+static void on_lost(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
+  uint64_t d, p;
+  if (fs_control_get_u64(c, "dataset", &d) < 0 || d >= l->opt.datasets || fs_control_get_u64(c, "part", &p) < 0 ||
+      p >= l->dataset[d].index.nparts)
+    return;
+  l->dataset[d].lost++;
+  fs_warn(l, "node %llu (%s): partition %llu could not be staged there", (unsigned long long)rank, l->node[rank].host,
+          (unsigned long long)p);
+}
+
+static void on_stats(struct fs_launch_node *node, const struct fs_control *c) {
+  node->stats = 0;
+  for (unsigned i = 0; i < c->pairs && node->stats < FS_LAUNCH_STATS; i++) {
+    uint64_t value;
+    size_t n = strlen(c->pair[i].key);
+    if (strcmp(c->pair[i].key, "rank") == 0 || n == 0 || n >= sizeof(node->stat[0].key)) continue;
+    if (strspn(c->pair[i].key, "abcdefghijklmnopqrstuvwxyz0123456789_") != n) continue;
+    if (fs_parse_u64(c->pair[i].value, 0, UINT64_MAX, &value) < 0) continue;
+    strcpy(node->stat[node->stats].key, c->pair[i].key);
+    node->stat[node->stats++].value = value;
+  }
+}
+
+static void on_text(struct fs_launch *l, uint64_t rank, const struct fs_control *c, bool fail) {
+  const char *text = fs_control_get(c, "text");
+  char shown[400];
+  fs_shown(text ? text : "no reason given", shown, sizeof(shown));
+  const char *host = l->node[rank].host[0] ? l->node[rank].host : "?";
+  if (!fail)
+    fs_warn(l, "node %llu (%s): %s", (unsigned long long)rank, host, shown);
+  else if (l->fail[0] == '\0' && (l->nodes == 1 || l->node[rank].host[0] == '\0'))
+    snprintf(l->fail, sizeof(l->fail), "%s", shown);
+  else if (l->fail[0] == '\0')
+    snprintf(l->fail, sizeof(l->fail), "node %llu (%s): %s", (unsigned long long)rank, host, shown);
+}
+
+static void on_ready(struct fs_launch_node *node, const struct fs_control *c) {
+  fs_control_get_u64(c, "staged", &node->staged);
+  fs_control_get_u64(c, "reused", &node->reused);
+  node->ready = true;
+}
+
+void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
+  struct fs_control c;
+  uint64_t rank;
+  if (fs_control_parse(line, n, &c) < 0) {
+    fs_noise_line(l, line, n);
+    return;
+  }
+  if (fs_control_get_u64(&c, "rank", &rank) < 0 || rank >= l->nodes) return;
+  struct fs_launch_node *node = &l->node[rank];
+  if (strcmp(c.verb, "warn") != 0) l->progress_ns = fs_now_ns();
+  if (strcmp(c.verb, "hello") == 0) on_hello(node, &c);
+  if (strcmp(c.verb, "have") == 0) on_have(l, rank, &c);
+  if (strcmp(c.verb, "ready") == 0) on_ready(node, &c);
+  if (strcmp(c.verb, "lost") == 0) on_lost(l, rank, &c);
+  if (strcmp(c.verb, "stats") == 0) on_stats(node, &c);
+  if (strcmp(c.verb, "bye") == 0) node->bye = true;
+  if (strcmp(c.verb, "warn") == 0 || strcmp(c.verb, "fail") == 0) on_text(l, rank, &c, c.verb[0] == 'f');
+  if (strcmp(c.verb, "stage") == 0) {
+    fs_control_get_u64(&c, "done", &node->stage_done);
+    fs_control_get_u64(&c, "total", &node->stage_total);
+  }
+}
+
+int fs_control_send(struct fs_launch *l, const struct fs_control_line *line) {
+  uint64_t until = fs_now_ns() + FS_SEND_NS;
+  for (size_t done = 0; done < line->len;) {
+    ssize_t n = l->to_daemons < 0 ? -1 : write(l->to_daemons, line->text + done, line->len - done);
+    if (n > 0) {
+      done += (size_t)n;
+      continue;
+    }
+    if (l->to_daemons < 0 || (errno != EAGAIN && errno != EINTR) || fs_now_ns() > until || l->daemons_ended)
+      return -EPIPE;
+    fs_events_step(l, fs_now_ns()); /* the daemons may be waiting for us to read */
+    struct pollfd p = {.fd = l->to_daemons, .events = POLLOUT};
+    poll(&p, 1, 20);
+  }
+  return 0;
+}
+
+/* "0.2", "*", or "-" */
+static void owners_text(const struct fs_owners *p, char *out, size_t size) {
+  size_t n = 0;
+  snprintf(out, size, "%s", p->everywhere ? "*" : "-");
+  for (unsigned i = 0; i < p->owners; i++)
+    n += (size_t)snprintf(out + n, size - n, "%s%u", i > 0 ? "." : "", p->owner[i]);
+}
+
+static int send_some(struct fs_launch *l, unsigned d, uint64_t first, const char *owners) {
+  struct fs_control_line line;
+  fs_err err = fs_control_begin(&line, "place");
+  if (err == 0) err = fs_control_add_u64(&line, "dataset", d);
+  if (err == 0) err = fs_control_add_u64(&line, "first", first);
+  if (err == 0) err = fs_control_add(&line, "owners", owners);
+  if (err == 0) err = fs_control_end(&line);
+  return err == 0 ? fs_control_send(l, &line) : err;
+}
+
+static int send_dataset(struct fs_launch *l, unsigned d) {
+  char owners[1024] = "", one[64];
+  uint64_t first = 0;
+  size_t n = 0;
+  for (uint64_t p = 0; p < l->dataset[d].index.nparts; p++) {
+    owners_text(&l->place[l->dataset[d].first + p], one, sizeof(one));
+    if (n + strlen(one) + 2 > sizeof(owners)) { /* escaping may triple it: still within a line */
+      int err = send_some(l, d, first, owners);
+      if (err < 0) return err;
+      first = p;
+      n = 0;
+    }
+    n += (size_t)snprintf(owners + n, sizeof(owners) - n, "%s%s", n > 0 ? "," : "", one);
+  }
+  return n > 0 ? send_some(l, d, first, owners) : 0;
+}
+
+int fs_control_send_placement(struct fs_launch *l) {
+  struct fs_control_line line;
+  for (unsigned d = 0; d < l->opt.datasets; d++) {
+    int err = send_dataset(l, d);
+    if (err < 0) return err;
+  }
+  fs_err err = fs_control_begin(&line, "go");
+  if (err == 0) err = fs_control_end(&line);
+  return err == 0 ? fs_control_send(l, &line) : err;
+}

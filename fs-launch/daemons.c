@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of the daemons as fs-launch sees it: mpirun is started for them, they say what they have, are told the
+ * placement, stage, serve, and are stopped. Every phase ends by a deadline; the last resort is a signal to every
+ * process of the job on this host.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+#define FS_STOP_NS (5 * FS_NS_PER_S)      /* without a word from a daemon that is to stop */
+#define FS_STOP_MAX_NS (60 * FS_NS_PER_S) /* in all: purging a large dataset takes its time */
+#define FS_EXIT_NS (2 * FS_NS_PER_S)      /* for mpirun, after the last daemon */
+#define FS_BAR_NS (FS_NS_PER_S / 10)
+#define FS_LINE_NS (10 * FS_NS_PER_S)
+
+static void exec_mpirun(const struct fs_launch *l, const struct fs_words *w, int in, int out, int err) {
+  fs_events_restore(l);
+  setsid(); /* what the terminal sends is for COMMAND */
+  dup2(in, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  fs_mpirun_environment(l, true);
+  execv(w->word[0], w->word);
+  fprintf(stderr, "%s: %s\n", w->word[0], strerror(errno));
+  _exit(127);
+}
+
+static int start_failed(const char *what) {
+  fs_say("%s: %s", what, strerror(errno));
+  return FS_EXIT_FAILED;
+}
+
+int fs_daemons_start(struct fs_launch *l) {
+  int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
+  struct fs_words w = {0};
+  if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0) return start_failed("pipe");
+  fs_mpirun_daemons(l, &w);
+  if (l->opt.verbose)
+    for (size_t i = 0; i < w.n; i++) fprintf(stderr, "%s%s", w.word[i], i + 1 < w.n ? " " : "\n");
+  l->staged = calloc(l->nodes * l->parts + 1, sizeof(*l->staged));
+  if (!l->staged) return start_failed("calloc");
+  l->started_ns = l->progress_ns = fs_now_ns();
+  l->daemons = fork();
+  if (l->daemons == 0) exec_mpirun(l, &w, in[0], out[1], err[1]);
+  fs_words_free(&w);
+  close(in[0]);
+  close(out[1]);
+  close(err[1]);
+  l->to_daemons = in[1];
+  l->out.fd = out[0];
+  l->err.fd = err[0];
+  if (l->daemons < 0) return start_failed("fork");
+  fcntl(l->to_daemons, F_SETFL, O_NONBLOCK);
+  fcntl(l->out.fd, F_SETFL, O_NONBLOCK);
+  fcntl(l->err.fd, F_SETFL, O_NONBLOCK);
+  fs_guard_watch(l, l->daemons);
+  return 0;
+}
+
+/* Of what mpirun and the programs below it said, the line that tells most. */
+static const char *telling_noise(const struct fs_launch *l) {
+  static const char *const words[] = {"ssh:", "resolve", "refused", "denied", "timed out", "not found", "rror"};
+  unsigned room = FS_ARRAY_LEN(l->noise), n = FS_MIN(l->noises, room), first = l->noises - n;
+  for (size_t k = 0; k < FS_ARRAY_LEN(words); k++)
+    for (unsigned i = 0; i < n; i++) {
+      const char *line = l->noise[(first + i) % room];
+      if (strstr(line, words[k])) return line;
+    }
+  return n > 0 ? l->noise[first % room] : NULL;
+}
+
+/* The hosts that have not answered, as "a, b and 3 more". */
+static void silent_nodes(const struct fs_launch *l, char *out, size_t size) {
+  uint32_t silent = 0;
+  size_t n = 0;
+  out[0] = '\0';
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    if (l->node[i].ready || (l->node[i].hello && l->place[0].owners == 0 && !l->node[i].stage_total)) continue;
+    if (++silent > 3 || n + 64 > size) continue;
+    n += (size_t)snprintf(out + n, size - n, "%snode %u%s%.40s%s", n > 0 ? ", " : "", i, l->node[i].host[0] ? " (" : "",
+                          l->node[i].host, l->node[i].host[0] ? ")" : "");
+  }
+  if (silent > 3) snprintf(out + n, size - n, " and %u more", silent - 3);
+}
+
+void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size) {
+  char silent[256];
+  const char *noise = telling_noise(l);
+  uint32_t answered = 0;
+  for (uint32_t i = 0; i < l->nodes; i++) answered += l->node[i].hello;
+  if (l->fail[0]) {
+    snprintf(why, size, "%s", l->fail);
+  } else if (l->daemons_ended || l->out.fd < 0) {
+    snprintf(why, size, "the daemons could not be started: %s", noise ? noise : "mpirun ended without a word");
+  } else if (answered == 0 && l->where == FS_WHERE_HOSTS) {
+    snprintf(why, size, "no answer from the hosts (%s) within %llu s%s%s",
+             l->opt.hosts ? l->opt.hosts : l->opt.hostfile, (unsigned long long)l->opt.start_timeout, noise ? ": " : "",
+             noise ? noise : "");
+  } else {
+    silent_nodes(l, silent, sizeof(silent));
+    snprintf(why, size, "no answer from %s within %llu s%s%s", silent, (unsigned long long)l->opt.start_timeout,
+             noise ? ": " : "", noise ? noise : "");
+  }
+}
+
+/* A daemon of this host that is gone is known by its pid; of others by their silence at the end. */
+void fs_daemons_look(struct fs_launch *l) {
+  char here[256] = "";
+  gethostname(here, sizeof(here) - 1);
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    struct fs_launch_node *n = &l->node[i];
+    if (n->dead || n->bye || !n->hello || n->pid <= 1 || strcmp(n->host, here) != 0) continue;
+    if (kill(n->pid, 0) == 0 || errno != ESRCH) continue;
+    n->dead = true;
+    if (l->stopping) continue; /* its last words may still be on their way */
+    fs_warn(l, "the daemon of node %u (%s) died %.1f s after the start", i, n->host,
+            (double)(fs_now_ns() - l->started_ns) / 1e9);
+  }
+}
+
+static bool all_are(const struct fs_launch *l, size_t offset) {
+  for (uint32_t i = 0; i < l->nodes; i++)
+    if (!*((const bool *)((const char *)&l->node[i] + offset))) return false;
+  return true;
+}
+
+static bool all_said_hello(const struct fs_launch *l) {
+  uint64_t all = l->opt.datasets >= 64 ? ~0ull : (1ull << l->opt.datasets) - 1;
+  for (uint32_t i = 0; i < l->nodes; i++)
+    if (!l->node[i].hello || l->node[i].have != all) return false;
+  return true;
+}
+
+/* How far staging is: a bar on a terminal, else a line every ten seconds. */
+static void show_staging(struct fs_launch *l) {
+  uint64_t done = 0, total = 0, now = fs_now_ns();
+  char a[32], b[32], c[32], text[160];
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    done += l->node[i].stage_done;
+    total += l->node[i].stage_total;
+  }
+  if (total == 0 || now - l->bar_ns < (fs_bar_shown() ? FS_BAR_NS : FS_LINE_NS)) return;
+  l->bar_ns = now;
+  double seconds = (double)(now - l->started_ns) / 1e9;
+  snprintf(text, sizeof(text), "staging: %3.0f%%  %s of %s  %s/s", 100.0 * (double)done / (double)total,
+           fs_format_size(done, a, sizeof(a)), fs_format_size(total, b, sizeof(b)),
+           fs_format_size((uint64_t)((double)done / seconds), c, sizeof(c)));
+  if (fs_bar_shown())
+    fs_bar(text);
+  else
+    fs_say("%s", text);
+}
+
+/* Waits until the condition holds. 0, or the exit status with the reason told. */
+static int wait_start(struct fs_launch *l, bool ready) {
+  char why[900];
+  for (;;) {
+    if (ready ? all_are(l, offsetof(struct fs_launch_node, ready)) : all_said_hello(l)) return 0;
+    fs_daemons_look(l);
+    bool late = fs_now_ns() - l->progress_ns > l->opt.start_timeout * FS_NS_PER_S;
+    bool dead = false;
+    for (uint32_t i = 0; i < l->nodes; i++) dead = dead || l->node[i].dead;
+    if (l->signal) return 128 + l->signal;
+    if (l->fail[0] || l->out.fd < 0 || late || dead) break;
+    fs_events_step(l, fs_now_ns() + FS_NS_PER_S / 5);
+    if (ready) show_staging(l);
+  }
+  uint64_t until = fs_now_ns() + FS_NS_PER_S / 2; /* the reason may still be on its way */
+  while (fs_now_ns() < until && !l->fail[0] && l->err.fd >= 0) fs_events_step(l, until);
+  fs_daemons_reason(l, why, sizeof(why));
+  fs_say("%s", why);
+  return FS_EXIT_FAILED;
+}
+
+/* Nodes on one host share its file system. A little room is left for the cache's spill and for others. */
+static void rooms(const struct fs_launch *l, uint32_t *group, uint64_t *room) {
+  uint64_t index = 0;
+  for (unsigned d = 0; d < l->opt.datasets; d++) index += l->dataset[d].index.map_size;
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    group[i] = i;
+    for (uint32_t k = 0; k < i; k++)
+      if (strcmp(l->node[i].host, l->node[k].host) == 0) {
+        group[i] = group[k];
+        break;
+      }
+    uint64_t free = l->node[i].free, slack = FS_MIN(free / 20, 64ull << 20);
+    uint64_t *r = &room[group[i]];
+    if (group[i] == i) *r = free - slack;
+    *r = *r > index ? *r - index : 0;
+  }
+}
+
+static int compute_placement(struct fs_launch *l) {
+  FS_AUTO_FREE uint32_t *group = calloc(l->nodes, sizeof(*group));
+  FS_AUTO_FREE uint64_t *room = calloc(l->nodes, sizeof(*room));
+  if (!group || !room) return start_failed("calloc");
+  rooms(l, group, room);
+  struct fs_place_input in = {.nodes = l->nodes,
+                              .parts = l->parts,
+                              .replicas = (uint32_t)l->opt.replicas,
+                              .part = l->part,
+                              .staged = l->staged,
+                              .group = group,
+                              .room = room};
+  if (fs_place_compute(&in, l->place) < 0) return start_failed("placement");
+  uint64_t left = 0, bytes = 0;
+  char size[32];
+  for (uint64_t p = 0; p < l->parts; p++)
+    if (!l->place[p].everywhere && l->place[p].owners == 0) {
+      left++;
+      bytes += l->part[p].size;
+    }
+  if (left > 0)
+    fs_warn(l, "no room for %llu of %llu partitions (%s) in the local directories: read from shared storage",
+            (unsigned long long)left, (unsigned long long)l->parts, fs_format_size(bytes, size, sizeof(size)));
+  return 0;
+}
+
+int fs_daemons_place(struct fs_launch *l) {
+  int status = wait_start(l, false);
+  if (status == 0) status = compute_placement(l);
+  if (status != 0) return status;
+  if (fs_control_send_placement(l) < 0) {
+    char why[900];
+    fs_daemons_reason(l, why, sizeof(why));
+    fs_say("%s", why);
+    return FS_EXIT_FAILED;
+  }
+  status = wait_start(l, true);
+  fs_bar(NULL);
+  return status;
+}
+
+/* Does every daemon that can still speak have said its last word? */
+static bool all_over(const struct fs_launch *l) {
+  for (uint32_t i = 0; i < l->nodes; i++)
+    if (!l->node[i].bye && !l->node[i].dead) return false;
+  return true;
+}
+
+static void ask_to_stop(struct fs_launch *l) {
+  struct fs_control_line line;
+  fs_err err = fs_control_begin(&line, "stop");
+  if (err == 0 && l->opt.purge) err = fs_control_add_u64(&line, "purge", 1);
+  if (err == 0) err = fs_control_end(&line);
+  if (err == 0) fs_control_send(l, &line);
+  if (l->to_daemons >= 0) close(l->to_daemons); /* the same to a daemon that did not understand */
+  l->to_daemons = -1;
+}
+
+static void wait_end(struct fs_launch *l, uint64_t ns) {
+  for (uint64_t until = fs_now_ns() + ns; (!l->daemons_ended || l->out.fd >= 0) && fs_now_ns() < until;)
+    fs_events_step(l, FS_MIN(until, fs_now_ns() + FS_NS_PER_S / 20));
+}
+
+void fs_daemons_stop(struct fs_launch *l) {
+  if (l->daemons <= 0) return;
+  l->stopping = true;
+  fs_daemons_look(l); /* who died before is not waited for */
+  ask_to_stop(l);
+  uint64_t start = fs_now_ns();
+  l->progress_ns = start;
+  while (!l->daemons_ended && !all_over(l)) {
+    uint64_t now = fs_now_ns();
+    if (now - l->progress_ns > FS_STOP_NS || now - start > FS_STOP_MAX_NS) break;
+    fs_events_step(l, now + FS_NS_PER_S / 20);
+    fs_daemons_look(l);
+  }
+  wait_end(l, all_over(l) ? FS_EXIT_NS : FS_NS_PER_S / 2);
+  if (!l->daemons_ended) {
+    kill(l->daemons, SIGTERM);
+    wait_end(l, FS_EXIT_NS);
+  }
+  fs_job_end(l->job, l->run, true);
+  wait_end(l, FS_NS_PER_S);
+  for (uint32_t i = 0; i < l->nodes; i++)
+    if (l->node[i].ready && !l->node[i].bye)
+      fs_warn(l, "the daemon of node %u (%s) did not report at the end: its counters are missing", i, l->node[i].host);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The one place where fs-launch waits: for signals (through a signalfd, so no handler runs), for its children's ends,
+ * and for lines from the daemons and from mpirun. Every wait of the other files is a loop over fs_events_step with a
+ * time limit.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+int fs_events_open(struct fs_launch *l) {
+  static const int wanted[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD};
+  sigset_t set;
+  struct sigaction sa;
+  sigemptyset(&set);
+  for (size_t i = 0; i < FS_ARRAY_LEN(wanted); i++)
+    if (sigaction(wanted[i], NULL, &sa) == 0 && (sa.sa_handler != SIG_IGN || wanted[i] == SIGCHLD))
+      sigaddset(&set, wanted[i]); /* under nohup a hang-up stays ignored */
+  sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+  sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+  sigprocmask(SIG_BLOCK, &set, &l->old_mask);
+  l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (l->signal_fd >= 0) return 0;
+  fs_say("signalfd: %s", strerror(errno));
+  return FS_EXIT_FAILED;
+}
+
+void fs_events_restore(const struct fs_launch *l) {
+  sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+  sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
+}
+
+static void reap(struct fs_launch *l) {
+  int status;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (pid == l->daemons) l->daemons_ended = true;
+    if (pid == l->guard) l->guard = 0;
+    if (pid == l->command) {
+      l->command_ended = true;
+      l->command_status = status;
+    }
+  }
+}
+
+/*
+ * While COMMAND runs, it decides what a signal means: what the terminal sends reaches it anyway (it is in the same
+ * process group), what somebody sent to us is passed on.
+ */
+static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) {
+  int sig = (int)info->ssi_signo;
+  if (sig == SIGCHLD) {
+    reap(l);
+  } else if (l->command_running && !l->command_ended) {
+    bool from_terminal = info->ssi_code == SI_KERNEL && (sig == SIGINT || sig == SIGQUIT);
+    if (!from_terminal) kill(l->command, sig);
+    if (!l->signal && (sig == SIGTERM || sig == SIGHUP)) l->signal = sig;
+  } else if (!l->signal && !l->stopping) {
+    l->signal = sig;
+  }
+}
+
+static void read_signals(struct fs_launch *l) {
+  struct signalfd_siginfo info;
+  while (read(l->signal_fd, &info, sizeof(info)) == sizeof(info)) on_signal(l, &info);
+}
+
+typedef void line_fn(struct fs_launch *l, const char *line, size_t n);
+
+static void cut_lines(struct fs_launch *l, struct fs_launch_lines *in, line_fn *fn) {
+  size_t start = 0;
+  for (const char *end; (end = memchr(in->text + start, '\n', in->len - start)) != NULL;) {
+    size_t n = (size_t)(end - in->text) - start;
+    if (!in->skip) fn(l, in->text + start, n);
+    in->skip = false;
+    start += n + 1;
+  }
+  in->len -= start;
+  memmove(in->text, in->text + start, in->len);
+  if (in->len == sizeof(in->text)) { /* no program of ours writes such a line */
+    in->skip = true;
+    in->len = 0;
+  }
+}
+
+static void read_lines(struct fs_launch *l, struct fs_launch_lines *in, line_fn *fn) {
+  ssize_t n = read(in->fd, in->text + in->len, sizeof(in->text) - in->len);
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (n > 0) {
+    in->len += (size_t)n;
+    cut_lines(l, in, fn);
+    return;
+  }
+  if (in->len > 0 && !in->skip) fn(l, in->text, in->len);
+  in->len = 0;
+  close(in->fd);
+  in->fd = -1;
+}
+
+void fs_events_step(struct fs_launch *l, uint64_t until_ns) {
+  struct pollfd p[3] = {
+      {.fd = l->signal_fd, .events = POLLIN}, {.fd = l->out.fd, .events = POLLIN}, {.fd = l->err.fd, .events = POLLIN}};
+  uint64_t now = fs_now_ns();
+  uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
+  if (poll(p, 3, (int)FS_MIN(ms, 1000u)) <= 0) return;
+  if (p[0].revents) read_signals(l);
+  if (p[2].revents && l->err.fd >= 0) read_lines(l, &l->err, fs_noise_line);
+  if (p[1].revents && l->out.fd >= 0) read_lines(l, &l->out, fs_control_line_in);
+}

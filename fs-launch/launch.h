@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fs-launch: what its files share. One process, one thread, one poll loop (events.c); a forked guard (guard.c) cleans
+ * up if this process is killed. The order of things is in main.c; each file is one job of it. Functions that fail
+ * have told the user in one line (fs_say) and return the exit status, or a negative errno where noted.
+ */
+#ifndef FS_LAUNCH_LAUNCH_H
+#define FS_LAUNCH_LAUNCH_H
+
+#include <limits.h>
+#include <signal.h>
+
+#include "format/manifest.h"
+#include "index/index.h"
+#include "ipc/control.h"
+#include "ipc/layout.h"
+#include "ipc/node.h"
+#include "placement.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_EXIT_USAGE 2
+#define FS_EXIT_FAILED 125         /* FanStore itself could not start */
+#define FS_EXIT_NOT_EXECUTABLE 126 /* COMMAND, as env(1) has it */
+#define FS_EXIT_NOT_FOUND 127
+#define FS_LAUNCH_STATS 64
+#define FS_LAUNCH_WARNINGS 32
+#define FS_NS_PER_S 1000000000ull
+
+struct fs_launch_options {
+  struct {
+    const char *path, *mount;
+  } dataset[FS_MAX_DATASETS];
+  unsigned datasets;
+  const char *local_dir, *hosts, *hostfile, *report;
+  uint64_t emulate, np, replicas, cache, start_timeout, deadline_ms; /* 0: not given */
+  bool read_only, verbose, purge, staged;
+  char **command; /* NULL-terminated */
+};
+
+struct fs_launch_dataset {
+  char path[PATH_MAX];  /* absolute */
+  char mount[PATH_MAX]; /* absolute, normalised */
+  struct fs_manifest manifest;
+  struct fs_index index;
+  uint64_t first; /* number of its first partition in the job's list */
+  unsigned lost;  /* partitions that could not be staged where they were placed */
+};
+
+struct fs_launch_node {
+  char host[256];
+  pid_t pid;
+  uint64_t free, have; /* have: bit d is set when dataset d was reported */
+  bool hello, ready, bye, dead;
+  uint64_t stage_done, stage_total, staged, reused;
+  struct {
+    char key[32];
+    uint64_t value;
+  } stat[FS_LAUNCH_STATS];
+  unsigned stats;
+};
+
+/* A program's output, cut into lines. */
+struct fs_launch_lines {
+  int fd;
+  size_t len;
+  char text[2 * FS_CONTROL_LINE];
+  bool skip; /* in a line that is too long */
+};
+
+struct fs_launch {
+  struct fs_launch_options opt;
+  struct fs_launch_dataset *dataset; /* opt.datasets of them */
+  struct fs_launch_node *node;
+  uint32_t nodes;
+  struct fs_place_part *part; /* of all datasets, one after another */
+  struct fs_owners *place;
+  uint64_t parts;
+  bool *staged; /* [node * parts + partition] */
+
+  enum { FS_WHERE_HERE, FS_WHERE_HOSTS, FS_WHERE_SLURM } where;
+  char first_host[256];
+  bool first_here; /* the first node is this host: COMMAND is our child */
+  char local_dir[PATH_MAX];
+  char self[PATH_MAX], mpirun[PATH_MAX], fanstored[PATH_MAX], library[PATH_MAX];
+  bool ucx;
+
+  char job[128], run[PATH_MAX];
+  int run_lock, signal_fd, guard_fd;
+  sigset_t old_mask;
+  pid_t guard, daemons, command;
+  int to_daemons; /* mpirun's standard input */
+  struct fs_launch_lines out, err;
+  bool daemons_ended, command_ended, command_running, stopping;
+  int command_status; /* of waitpid */
+  int signal;         /* first SIGINT, SIGTERM ... that asks us to stop; 0 none */
+  uint64_t progress_ns, started_ns, command_ns, bar_ns;
+  char fail[800];      /* the first daemon's own reason */
+  char noise[24][256]; /* the last lines of mpirun's stderr */
+  unsigned noises;
+  char *warning[FS_LAUNCH_WARNINGS];
+  unsigned warnings;
+};
+
+/* say.c: one line to stderr, after wiping the progress bar. */
+void fs_say(const char *format, ...) FS_PRINTF(1, 2);
+void fs_bar(const char *text);                                              /* NULL wipes; only on a terminal */
+bool fs_bar_shown(void);                                                    /* is stderr a terminal? */
+void fs_warn(struct fs_launch *l, const char *format, ...) FS_PRINTF(2, 3); /* kept for the summary */
+char *fs_shown(const char *name, char *out, size_t size);                   /* fs_printable of a string */
+
+/* options.c: 0, or the exit status (help and usage errors are done with); -1 when all is well and work remains. */
+int fs_options_parse(struct fs_launch_options *o, int argc, char **argv);
+int fs_options_parse_clean(struct fs_launch_options *o, int argc, char **argv);
+
+/* check.c, programs.c, hosts.c: 0 or the exit status. */
+int fs_check_datasets(struct fs_launch *l);
+int fs_check_report(const struct fs_launch *l);
+int fs_check_local_dir(struct fs_launch *l);
+int fs_find_programs(struct fs_launch *l);
+int fs_check_command(const struct fs_launch *l);
+int fs_hosts_find(struct fs_launch *l);
+bool fs_host_is_here(const char *name);
+
+/* rundir.c: the run directory of this job on this host. */
+int fs_run_create(struct fs_launch *l);
+void fs_run_remove(const char *run);
+/* Removes the run directories of dead jobs on this host; their number. */
+unsigned fs_run_sweep(bool tell);
+/* processes.c: sends sig (0: none) to every process on this host that belongs to the job; their number. daemons:
+   fanstored too, else only what inherited the job's environment. */
+unsigned fs_job_signal(const char *job, const char *run, bool daemons, int sig);
+/* TERM, a second of grace, KILL. */
+unsigned fs_job_end(const char *job, const char *run, bool daemons);
+
+/* guard.c: a child that outlives kill -9 of this process, ends the job's processes and removes the run directory. */
+int fs_guard_start(struct fs_launch *l);
+void fs_guard_watch(struct fs_launch *l, pid_t daemons);
+void fs_guard_dismiss(struct fs_launch *l);
+
+/* mpirun.c: command lines of mpirun, as a NULL-terminated array to free with fs_words_free. */
+struct fs_words {
+  char **word;
+  size_t n, room;
+};
+void fs_words_add(struct fs_words *w, const char *format, ...) FS_PRINTF(2, 3);
+void fs_words_free(struct fs_words *w);
+void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w);
+void fs_mpirun_command(const struct fs_launch *l, struct fs_words *w);
+void fs_mpirun_plain(const struct fs_launch *l, struct fs_words *w); /* one process a host, words to follow */
+/* In the child, before mpirun is executed. */
+void fs_mpirun_environment(const struct fs_launch *l, bool daemons);
+
+/* events.c */
+int fs_events_open(struct fs_launch *l);
+void fs_events_restore(const struct fs_launch *l); /* in a child: the signals as they were */
+/* Handles what happens until something did or the time (fs_now_ns) is up. */
+void fs_events_step(struct fs_launch *l, uint64_t until_ns);
+
+/* daemons.c */
+int fs_daemons_start(struct fs_launch *l);
+/* Waits until all say ready: 0, or the exit status. */
+int fs_daemons_place(struct fs_launch *l);
+void fs_daemons_look(struct fs_launch *l); /* notes those of this host that died */
+void fs_daemons_stop(struct fs_launch *l);
+void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size);
+/* control.c: one line of a daemon's. */
+void fs_control_line_in(struct fs_launch *l, const char *line, size_t n);
+int fs_control_send(struct fs_launch *l, const struct fs_control_line *line);
+int fs_control_send_placement(struct fs_launch *l);
+void fs_noise_line(struct fs_launch *l, const char *line, size_t n);
+
+/* command.c */
+int fs_command_run(struct fs_launch *l); /* COMMAND's exit status, or the reason's */
+int fs_exec_node(int argc, char **argv); /* hidden: sets the node's environment and becomes COMMAND */
+struct fs_launch_env {
+  const char *job, *datasets, *mounts, *library, *emulate, *read_only;
+};
+/* Sets what the preloaded library looks at. 0 or the exit status. */
+int fs_command_environment(const struct fs_launch_env *e);
+
+/* summary.c, report.c */
+uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key);
+uint64_t fs_stat_sum(const struct fs_launch *l, const char *key);
+void fs_summary(const struct fs_launch *l, FILE *out);
+void fs_report(const struct fs_launch *l, int status);
+
+/* clean.c */
+int fs_clean(int argc, char **argv);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fs-launch: stages datasets to the nodes, starts the daemons, runs COMMAND with the datasets under their mounts, tells
+ * where the data came from, and cleans up. This file is the order of things; launch.h names the files that do them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+/* Everything that can be wrong before anything was started. */
+static int check(struct fs_launch *l) {
+  int status = fs_hosts_find(l);
+  if (status == 0) status = fs_check_command(l);
+  if (status == 0) status = fs_check_datasets(l);
+  if (status == 0) status = fs_check_local_dir(l);
+  if (status == 0) status = fs_check_report(l);
+  if (status == 0) status = fs_find_programs(l);
+  return status;
+}
+
+static int run(struct fs_launch *l) {
+  int status = fs_daemons_start(l);
+  if (status == 0) status = fs_daemons_place(l);
+  if (status != 0) return status;
+  if (l->opt.verbose) fs_say("%u nodes are ready; running %s", l->nodes, l->opt.command[0]);
+  return fs_command_run(l);
+}
+
+static int launch(struct fs_launch *l) {
+  fs_run_sweep(l->opt.verbose);
+  int status = fs_run_create(l);
+  if (status == 0) status = fs_events_open(l);
+  if (status == 0) status = fs_guard_start(l);
+  if (status == 0) status = run(l);
+  fs_daemons_stop(l);
+  if (l->command > 0) {
+    fs_summary(l, stderr);
+    fs_report(l, status);
+  }
+  fs_run_remove(l->run);
+  fs_guard_dismiss(l);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  static struct fs_launch l = {
+      .run_lock = -1, .signal_fd = -1, .guard_fd = -1, .to_daemons = -1, .out = {.fd = -1}, .err = {.fd = -1}};
+  if (argc > 1 && strcmp(argv[1], "clean") == 0) return fs_clean(argc - 1, argv + 1);
+  if (argc > 1 && strcmp(argv[1], "--exec-node") == 0) return fs_exec_node(argc, argv);
+  int status = fs_options_parse(&l.opt, argc, argv);
+  if (status >= 0) return status;
+  status = check(&l);
+  return status != 0 ? status : launch(&l);
+}

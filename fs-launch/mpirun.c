@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The command lines and the environment of mpirun: for the daemons, for COMMAND with --np, and for fs-launch clean.
+ * Why each flag is there: docs/staging.md, "How the daemons are started".
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+extern char **environ;
+
+static void out_of_memory(void) {
+  fs_say("out of memory");
+  _exit(FS_EXIT_FAILED);
+}
+
+void fs_words_add(struct fs_words *w, const char *format, ...) {
+  va_list ap;
+  if (w->n + 2 > w->room) {
+    w->room = w->room * 2 + 32;
+    char **grown = realloc(w->word, w->room * sizeof(*grown));
+    if (!grown) out_of_memory();
+    w->word = grown;
+  }
+  va_start(ap, format);
+  if (vasprintf(&w->word[w->n], format, ap) < 0) out_of_memory();
+  va_end(ap);
+  w->word[++w->n] = NULL;
+}
+
+void fs_words_free(struct fs_words *w) {
+  for (size_t i = 0; i < w->n; i++) free(w->word[i]);
+  free(w->word);
+  *w = (struct fs_words){0};
+}
+
+static void add_all(struct fs_words *w, const char *text) {
+  for (size_t n; *text != '\0'; text += n) {
+    text += strspn(text, " \t\n");
+    n = strcspn(text, " \t\n");
+    if (n > 0) fs_words_add(w, "%.*s", (int)n, text);
+  }
+}
+
+/* The user's own words come after ours: of a parameter given twice mpirun takes the last. */
+static void add_user(struct fs_words *w) {
+  const char *mine = getenv("FANSTORE_MPIRUN_ARGS");
+  if (mine) add_all(w, mine);
+}
+
+/* ssh is told not to ask and not to wait for ever, unless the user chose another agent or other arguments. */
+static void add_ssh(struct fs_words *w) {
+  const char *mine = getenv("FANSTORE_MPIRUN_ARGS");
+  if (getenv("OMPI_MCA_plm_rsh_agent") || getenv("OMPI_MCA_plm_rsh_args") || getenv("OMPI_MCA_orte_rsh_agent")) return;
+  if (mine && strstr(mine, "rsh_a")) return;
+  add_all(w, "--mca plm_rsh_agent ssh --mca plm_rsh_args");
+  fs_words_add(w, "-o BatchMode=yes -o ConnectTimeout=15");
+}
+
+static void add_where(const struct fs_launch *l, struct fs_words *w) {
+  if (geteuid() == 0) fs_words_add(w, "--allow-run-as-root");
+  if (l->where == FS_WHERE_HERE) {
+    add_all(w, "--mca oob_tcp_if_include lo --mca plm isolated --mca ras ^slurm");
+    if (l->run[0] != '\0') {
+      add_all(w, "--mca orte_tmpdir_base");
+      fs_words_add(w, "%s", l->run);
+    }
+  } else if (l->where == FS_WHERE_HOSTS) {
+    add_ssh(w);
+    fs_words_add(w, l->opt.hosts ? "--host" : "--hostfile");
+    fs_words_add(w, "%s", l->opt.hosts ? l->opt.hosts : l->opt.hostfile);
+  }
+}
+
+/* On one host UCX is kept to TCP over loopback; across hosts it chooses, or does what the UCX_ variables say. */
+static void add_ucx(const struct fs_launch *l, struct fs_words *w) {
+  add_all(w, "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any");
+  if (l->where == FS_WHERE_HERE) {
+    add_all(w, "-x UCX_TLS=tcp,self -x UCX_NET_DEVICES=lo");
+    return;
+  }
+  for (char **e = environ; *e; e++)
+    if (strncmp(*e, "UCX_", 4) == 0) {
+      fs_words_add(w, "-x");
+      fs_words_add(w, "%.*s", (int)strcspn(*e, "="), *e);
+    }
+}
+
+static void add_transport(const struct fs_launch *l, struct fs_words *w) {
+  if (l->ucx) {
+    add_ucx(l, w);
+    return;
+  }
+  add_all(w, "--mca pml ob1 --mca btl self,tcp --mca mpi_event_tick_rate 1");
+  if (l->where == FS_WHERE_HERE) add_all(w, "--mca btl_tcp_if_include lo");
+}
+
+static void add_datasets(const struct fs_launch *l, struct fs_words *w) {
+  for (unsigned i = 0; i < l->opt.datasets; i++) {
+    fs_words_add(w, "--dataset");
+    fs_words_add(w, "%s", l->dataset[i].path);
+    fs_words_add(w, "--mount");
+    fs_words_add(w, "%s", l->dataset[i].mount);
+  }
+}
+
+void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
+  fs_words_add(w, "%s", l->mpirun);
+  add_all(w, "--bind-to none --map-by node --oversubscribe --enable-recovery -np");
+  fs_words_add(w, "%u", l->nodes);
+  add_where(l, w);
+  add_transport(l, w);
+  add_user(w);
+  fs_words_add(w, "%s", l->fanstored);
+  fs_words_add(w, "--job");
+  fs_words_add(w, "%s", l->job);
+  fs_words_add(w, "--local-dir");
+  fs_words_add(w, "%s", l->local_dir);
+  add_datasets(l, w);
+  if (l->opt.emulate > 0) {
+    fs_words_add(w, "--emulate");
+    fs_words_add(w, "%u", l->nodes);
+  }
+  if (l->opt.cache > 0) {
+    fs_words_add(w, "--cache");
+    fs_words_add(w, "%llu", (unsigned long long)l->opt.cache);
+  }
+  if (l->opt.deadline_ms > 0) {
+    fs_words_add(w, "--deadline");
+    fs_words_add(w, "%llu", (unsigned long long)l->opt.deadline_ms);
+  }
+  if (l->opt.read_only) fs_words_add(w, "--read-only");
+  if (l->opt.verbose) fs_words_add(w, "--verbose");
+}
+
+void fs_mpirun_command(const struct fs_launch *l, struct fs_words *w) {
+  fs_words_add(w, "%s", l->mpirun);
+  add_all(w, "--bind-to none --map-by node --oversubscribe -np");
+  fs_words_add(w, "%llu", (unsigned long long)(l->opt.np > 0 ? l->opt.np : 1));
+  add_where(l, w);
+  add_user(w);
+}
+
+void fs_mpirun_plain(const struct fs_launch *l, struct fs_words *w) {
+  fs_words_add(w, "%s", l->mpirun);
+  add_all(w, "--bind-to none --map-by node --oversubscribe -np");
+  fs_words_add(w, "%u", l->nodes);
+  add_where(l, w);
+  add_user(w);
+}
+
+static bool starts(const char *name, const char *prefix) {
+  return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Variables by which an MPI job around this one would capture ours. */
+static bool of_outer_job(const char *e, bool inside) {
+  static const char *const set_by_mpirun[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_initial_",
+                                              "OMPI_MCA_mpi_oversubscribe"};
+  if (starts(e, "OMPI_ALLOW_RUN_AS_ROOT")) return false;
+  if (starts(e, "OMPI_MCA_")) {
+    for (size_t i = 0; inside && i < FS_ARRAY_LEN(set_by_mpirun); i++)
+      if (starts(e, set_by_mpirun[i])) return true;
+    return false;
+  }
+  return starts(e, "OMPI_") || starts(e, "PMIX_") || starts(e, "ORTE_") || starts(e, "OPAL_") || starts(e, "PMI_");
+}
+
+static bool unwanted(const struct fs_launch *l, const char *e, bool daemons, bool inside) {
+  if (of_outer_job(e, inside)) return true;
+  if (daemons && (starts(e, "LD_PRELOAD=") || starts(e, "FANSTORE_NODE="))) return true;
+  if (starts(e, "FANSTORE_RUN=") || starts(e, "FANSTORE_STATE=")) return true;
+  return l->where != FS_WHERE_SLURM && starts(e, "SLURM_"); /* the allocation is not to be used */
+}
+
+void fs_mpirun_environment(const struct fs_launch *l, bool daemons) {
+  bool inside = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
+  char **to = environ;
+  for (char **from = environ; *from; from++)
+    if (!unwanted(l, *from, daemons, inside)) *to++ = *from;
+  *to = NULL;
+  if (l->where == FS_WHERE_SLURM) setenv("SLURM_OVERLAP", "1", 1); /* else a second mpirun waits for the first's end */
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of fs-launch and of fs-launch clean: one table makes the parser and the help. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch.h"
+
+enum {
+  O_DATASET = 1,
+  O_MOUNT,
+  O_LOCAL_DIR,
+  O_EMULATE,
+  O_HOSTS,
+  O_HOSTFILE,
+  O_NP,
+  O_REPLICAS,
+  O_CACHE,
+  O_READ_ONLY,
+  O_REPORT,
+  O_PURGE,
+  O_START_TIMEOUT,
+  O_DEADLINE,
+  O_STAGED,
+  O_VERBOSE,
+  O_HELP,
+  O_VERSION
+};
+
+#define HELP_LOCAL_DIR "node-local storage (default: TMPDIR or /tmp, then /fanstore-local-UID)"
+#define HELP_COMMON                                                                                                    \
+  {"help", 'h', NULL, "show this help", O_HELP}, {                                                                     \
+    "version", 0, NULL, "show the version", O_VERSION                                                                  \
+  }
+
+static const struct fs_opt launch_opts[] = {
+    {"dataset", 'd', "DATASET", "a dataset made by fs-prepare; repeatable", O_DATASET},
+    {"mount", 'm', "PATH", "where the dataset before it appears (default: its own mount)", O_MOUNT},
+    {"local-dir", 'l', "DIR", HELP_LOCAL_DIR, O_LOCAL_DIR},
+    {"emulate", 0, "N", "N nodes on this host", O_EMULATE},
+    {"hosts", 0, "A,B,...", "one node on each of these hosts", O_HOSTS},
+    {"hostfile", 0, "FILE", "one node on each host named there, one a line", O_HOSTFILE},
+    {"np", 'n', "P", "run COMMAND as P MPI processes over the nodes (default: once, on the first node)", O_NP},
+    {"replicas", 'r', "R", "copies of each partition, on distinct nodes (default: 1)", O_REPLICAS},
+    {"cache", 0, "SIZE", "memory for remote data on each node, as 512M or 4G", O_CACHE},
+    {"read-only", 0, NULL, "refuse every write below a mount", O_READ_ONLY},
+    {"report", 0, "FILE", "write all counters: .json as JSON, else text; - for stdout", O_REPORT},
+    {"purge", 0, NULL, "remove the staged partitions at the end", O_PURGE},
+    {"start-timeout", 0, "SECONDS", "give up after so long without progress at the start (default: 60)",
+     O_START_TIMEOUT},
+    {"deadline", 0, "MS", "a read goes to another copy after so long (default: the daemon's)", O_DEADLINE},
+    {"verbose", 'v', NULL, "tell what happens; show what the daemons and mpirun print", O_VERBOSE},
+    HELP_COMMON,
+};
+
+static const struct fs_opt clean_opts[] = {
+    {"staged", 0, NULL, "remove staged partitions that no job uses", O_STAGED},
+    {"local-dir", 'l', "DIR", HELP_LOCAL_DIR, O_LOCAL_DIR},
+    {"hosts", 0, "A,B,...", "clean these hosts, not this one", O_HOSTS},
+    {"hostfile", 0, "FILE", "clean the hosts named there, not this one", O_HOSTFILE},
+    {"verbose", 'v', NULL, "tell what happens", O_VERBOSE},
+    HELP_COMMON,
+};
+
+static void help_launch(void) {
+  printf("usage: fs-launch [options] [--] COMMAND [ARG...]\n"
+         "       fs-launch clean [options]\n\n"
+         "Stages datasets to the nodes, starts the daemons, runs COMMAND with the datasets under their mounts,\n"
+         "reports where the data came from, and cleans up. Without --emulate, --hosts or --hostfile the nodes are\n"
+         "those of the Slurm allocation, else this host alone.\n\nOptions:\n");
+  fs_opt_help(stdout, launch_opts, FS_ARRAY_LEN(launch_opts));
+  printf("\nThe exit status is COMMAND's own (128+N when signal N ended it); 125 when FanStore could not start,\n"
+         "126 and 127 when COMMAND is not executable or not found, 2 for a wrong command line.\n");
+}
+
+static void help_clean(void) {
+  printf("usage: fs-launch clean [options]\n\n"
+         "Removes what jobs that were killed left behind in the run directories, and with --staged the staged\n"
+         "partitions. Nothing of a running job is touched.\n\nOptions:\n");
+  fs_opt_help(stdout, clean_opts, FS_ARRAY_LEN(clean_opts));
+}
+
+static fs_err bad_value(const char *option, const char *value, const char *want) {
+  char shown[256];
+  fs_say("--%s %s: give %s", option, fs_shown(value, shown, sizeof(shown)), want);
+  return -EINVAL;
+}
+
+static fs_err number(const char *option, const char *value, uint64_t max, uint64_t *out) {
+  char want[64];
+  if (fs_parse_u64(value, 1, max, out) == 0) return 0;
+  snprintf(want, sizeof(want), "a number from 1 to %llu", (unsigned long long)max);
+  return bad_value(option, value, want);
+}
+
+static fs_err set_dataset(struct fs_launch_options *o, const char *path) {
+  if (path[0] == '\0') return bad_value("dataset", path, "a directory");
+  if (o->datasets == FS_MAX_DATASETS) {
+    fs_say("--dataset: at most %u in one job", FS_MAX_DATASETS);
+    return -EINVAL;
+  }
+  o->dataset[o->datasets++].path = path;
+  return 0;
+}
+
+static fs_err set_mount(struct fs_launch_options *o, const char *path) {
+  if (o->datasets == 0) {
+    fs_say("--mount %s: put it after the --dataset that it belongs to", path);
+    return -EINVAL;
+  }
+  if (o->dataset[o->datasets - 1].mount) {
+    fs_say("--mount %s: the --dataset before it has a mount already", path);
+    return -EINVAL;
+  }
+  o->dataset[o->datasets - 1].mount = path;
+  return 0;
+}
+
+static fs_err set_text(const char *option, const char *value, const char **out) {
+  if (value[0] == '\0') return bad_value(option, value, "something");
+  *out = value;
+  return 0;
+}
+
+static fs_err set_value(struct fs_launch_options *o, int id, const char *value) {
+  switch (id) {
+  case O_DATASET:
+    return set_dataset(o, value);
+  case O_MOUNT:
+    return set_mount(o, value);
+  case O_LOCAL_DIR:
+    return set_text("local-dir", value, &o->local_dir);
+  case O_EMULATE:
+    return number("emulate", value, 64, &o->emulate);
+  case O_HOSTS:
+    return set_text("hosts", value, &o->hosts);
+  case O_HOSTFILE:
+    return set_text("hostfile", value, &o->hostfile);
+  case O_NP:
+    return number("np", value, 1u << 20, &o->np);
+  case O_REPLICAS:
+    return number("replicas", value, FS_MAX_NODES, &o->replicas);
+  case O_CACHE:
+    if (fs_parse_size(value, &o->cache) < 0 || o->cache == 0) return bad_value("cache", value, "a size as 512M or 4G");
+    return 0;
+  case O_REPORT:
+    return set_text("report", value, &o->report);
+  case O_START_TIMEOUT:
+    return number("start-timeout", value, 86400, &o->start_timeout);
+  case O_DEADLINE:
+    return number("deadline", value, 3600000, &o->deadline_ms);
+  default:
+    return -EINVAL;
+  }
+}
+
+static bool set_flag(struct fs_launch_options *o, int id) {
+  bool *flag = id == O_READ_ONLY ? &o->read_only
+               : id == O_PURGE   ? &o->purge
+               : id == O_STAGED  ? &o->staged
+               : id == O_VERBOSE ? &o->verbose
+                                 : NULL;
+  if (flag) *flag = true;
+  return flag != NULL;
+}
+
+static void answer(int id, void (*help)(void)) {
+  if (id == O_HELP)
+    help();
+  else if (id == O_VERSION)
+    printf("fs-launch (FanStore) %s\n", FS_VERSION);
+  else
+    return;
+  exit(fflush(stdout) == 0 ? 0 : FS_EXIT_FAILED);
+}
+
+static fs_err on_launch_option(void *ctx, int id, const char *value) {
+  answer(id, help_launch);
+  return set_flag(ctx, id) ? 0 : set_value(ctx, id, value);
+}
+
+static fs_err on_clean_option(void *ctx, int id, const char *value) {
+  answer(id, help_clean);
+  if (id == 0) {
+    fs_say("clean takes no argument '%s' (see fs-launch clean --help)", value);
+    return -EINVAL;
+  }
+  return set_flag(ctx, id) ? 0 : set_value(ctx, id, value);
+}
+
+static int check_nodes(const struct fs_launch_options *o) {
+  if ((o->emulate > 0) + (o->hosts != NULL) + (o->hostfile != NULL) <= 1) return -1;
+  fs_say("--emulate, --hosts and --hostfile: give one of them");
+  return FS_EXIT_USAGE;
+}
+
+int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
+  int next =
+      fs_opt_parse("fs-launch", launch_opts, FS_ARRAY_LEN(launch_opts), argc, argv, 1, true, on_launch_option, o);
+  if (next < 0) return FS_EXIT_USAGE;
+  if (o->datasets == 0) {
+    fs_say("--dataset is missing (see fs-launch --help)");
+    return FS_EXIT_USAGE;
+  }
+  if (next >= argc || argv[next][0] == '\0') {
+    fs_say("COMMAND is missing (see fs-launch --help)");
+    return FS_EXIT_USAGE;
+  }
+  o->command = argv + next;
+  if (o->replicas == 0) o->replicas = 1;
+  if (o->start_timeout == 0) o->start_timeout = 60;
+  return check_nodes(o);
+}
+
+int fs_options_parse_clean(struct fs_launch_options *o, int argc, char **argv) {
+  int next =
+      fs_opt_parse("fs-launch clean", clean_opts, FS_ARRAY_LEN(clean_opts), argc, argv, 1, false, on_clean_option, o);
+  return next < 0 ? FS_EXIT_USAGE : check_nodes(o);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The placement: largest partitions first, each to the node with the least bytes so far. Before that, partitions that
+ * are staged already are given to a node that has them while it holds less than its fair share; since the greedy
+ * rule only ever gives to nodes below their share, the same job started again finds all of its partitions where
+ * they are.
+ */
+#include "placement.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct place_state {
+  const struct fs_place_input *in;
+  struct fs_owners *out;
+  uint64_t *load;    /* [node]: bytes of the partitions it owns */
+  uint64_t *primary; /* [node]: bytes for which it is asked first */
+  uint64_t *order;   /* [part]: largest first */
+  uint64_t fair;     /* bytes a node should own */
+};
+
+static bool has_copy(const struct fs_place_input *in, uint32_t node, uint64_t p) {
+  return in->staged && in->staged[node * in->parts + p];
+}
+
+static bool owns(const struct fs_owners *out, uint32_t node) {
+  for (unsigned i = 0; i < out->owners; i++)
+    if (out->owner[i] == node) return true;
+  return false;
+}
+
+static bool fits(const struct fs_place_input *in, uint32_t node, uint64_t p) {
+  return has_copy(in, node, p) || in->room[in->group[node]] >= in->part[p].size;
+}
+
+static void give(struct place_state *s, uint32_t node, uint64_t p) {
+  struct fs_owners *out = &s->out[p];
+  out->owner[out->owners++] = (uint16_t)node;
+  s->load[node] += s->in->part[p].size;
+  if (!has_copy(s->in, node, p)) s->in->room[s->in->group[node]] -= s->in->part[p].size;
+}
+
+/* Copies wanted of a partition, apart from those that are simply everywhere. */
+static uint32_t wanted(const struct place_state *s, uint64_t p) {
+  uint32_t n = s->in->part[p].everywhere ? s->in->nodes : s->in->replicas;
+  return FS_MIN(FS_MIN(n, s->in->nodes), FS_MAX_OWNERS);
+}
+
+static bool try_everywhere(struct place_state *s, uint64_t p) {
+  const struct fs_place_input *in = s->in;
+  uint32_t node;
+  for (node = 0; node < in->nodes && fits(in, node, p); node++)
+    if (!has_copy(in, node, p)) in->room[in->group[node]] -= in->part[p].size;
+  if (node == in->nodes) {
+    s->out[p].everywhere = true;
+    return true;
+  }
+  while (node-- > 0)
+    if (!has_copy(in, node, p)) in->room[in->group[node]] += in->part[p].size;
+  return false;
+}
+
+/* The node with the least bytes that may take p; of equals one that has it. in->nodes when there is none. */
+static uint32_t best_node(const struct place_state *s, uint64_t p, bool only_staged) {
+  const struct fs_place_input *in = s->in;
+  uint32_t best = in->nodes;
+  for (uint32_t n = 0; n < in->nodes; n++) {
+    if (owns(&s->out[p], n) || !fits(in, n, p)) continue;
+    if (only_staged && (!has_copy(in, n, p) || s->load[n] >= s->fair)) continue;
+    if (best == in->nodes || s->load[n] < s->load[best] ||
+        (s->load[n] == s->load[best] && has_copy(in, n, p) && !has_copy(in, best, p)))
+      best = n;
+  }
+  return best;
+}
+
+static void place_round(struct place_state *s, uint32_t copies, bool only_staged) {
+  for (uint64_t i = 0; i < s->in->parts; i++) {
+    uint64_t p = s->order[i];
+    if (s->out[p].everywhere || s->out[p].owners >= FS_MIN(copies, wanted(s, p))) continue;
+    uint32_t node = best_node(s, p, only_staged);
+    if (node < s->in->nodes) give(s, node, p);
+  }
+}
+
+/* Each partition is first asked for at the owner that has the least to answer for. */
+static void place_primaries(struct place_state *s) {
+  for (uint64_t i = 0; i < s->in->parts; i++) {
+    struct fs_owners *out = &s->out[s->order[i]];
+    if (out->owners == 0) continue;
+    unsigned best = 0;
+    for (unsigned k = 1; k < out->owners; k++)
+      if (s->primary[out->owner[k]] < s->primary[out->owner[best]]) best = k;
+    uint16_t node = out->owner[best];
+    out->owner[best] = out->owner[0];
+    out->owner[0] = node;
+    s->primary[node] += s->in->part[s->order[i]].size;
+  }
+}
+
+static int by_size(const void *a, const void *b, void *ctx) {
+  const struct fs_place_part *part = ctx;
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  if (part[x].size != part[y].size) return part[x].size < part[y].size ? 1 : -1;
+  return x < y ? -1 : x > y;
+}
+
+static void place_all(struct place_state *s) {
+  const struct fs_place_input *in = s->in;
+  unsigned __int128 total = 0;
+  uint32_t most = 0;
+  for (uint64_t p = 0; p < in->parts; p++) s->order[p] = p;
+  qsort_r(s->order, in->parts, sizeof(*s->order), by_size, (void *)in->part);
+  for (uint64_t i = 0; i < in->parts; i++) {
+    uint64_t p = s->order[i];
+    bool all = in->part[p].everywhere || in->replicas >= in->nodes;
+    if (all && in->nodes > 1 && try_everywhere(s, p)) continue;
+    total += (unsigned __int128)in->part[p].size * wanted(s, p);
+    most = FS_MAX(most, wanted(s, p));
+  }
+  s->fair = (uint64_t)((total + in->nodes - 1) / in->nodes);
+  for (uint32_t copies = 1; copies <= most; copies++) place_round(s, copies, true);
+  for (uint32_t copies = 1; copies <= most; copies++) place_round(s, copies, false);
+  place_primaries(s);
+}
+
+fs_err fs_place_compute(const struct fs_place_input *in, struct fs_owners *out) {
+  FS_AUTO_FREE uint64_t *load = calloc(in->nodes + 1u, sizeof(*load));
+  FS_AUTO_FREE uint64_t *primary = calloc(in->nodes + 1u, sizeof(*primary));
+  FS_AUTO_FREE uint64_t *order = calloc(in->parts + 1u, sizeof(*order));
+  if (!load || !primary || !order) return -ENOMEM;
+  struct place_state s = {.in = in, .out = out, .load = load, .primary = primary, .order = order};
+  memset(out, 0, in->parts * sizeof(*out));
+  if (in->nodes > 0) place_all(&s);
+  return 0;
+}

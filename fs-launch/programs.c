@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Finds the programs and the library: what is installed beside this binary, mpirun and COMMAND in PATH. Called before
+ * anything is started, so that what is missing is told in one line and costs nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+/* Looks NAME up in PATH. 0, -ENOENT, or -EACCES when it was found but is not executable. */
+static fs_err find_in_path(const char *name, char *out, size_t size) {
+  const char *path = getenv("PATH");
+  fs_err err = -ENOENT;
+  if (!path) path = "/usr/local/bin:/usr/bin:/bin";
+  for (size_t n;; path += n + 1) {
+    n = strcspn(path, ":");
+    struct stat st;
+    int len = snprintf(out, size, "%.*s%s%s", (int)n, path, n > 0 ? "/" : "./", name);
+    if (len > 0 && (size_t)len < size && stat(out, &st) == 0 && S_ISREG(st.st_mode)) {
+      if (access(out, X_OK) == 0) return 0;
+      err = -EACCES;
+    }
+    if (path[n] == '\0') return err;
+  }
+}
+
+int fs_check_command(const struct fs_launch *l) {
+  const char *command = l->opt.command[0];
+  char path[PATH_MAX], shown[512];
+  fs_err err;
+  struct stat st;
+  if (!l->first_here) return 0; /* the host that runs it will tell */
+  if (!strchr(command, '/'))
+    err = find_in_path(command, path, sizeof(path));
+  else if (stat(command, &st) < 0)
+    err = -errno;
+  else
+    err = S_ISREG(st.st_mode) && access(command, X_OK) == 0 ? 0 : -EACCES;
+  if (err == 0) return 0;
+  fs_shown(command, shown, sizeof(shown));
+  if (err == -EACCES) {
+    fs_say("%s: not executable", shown);
+    return FS_EXIT_NOT_EXECUTABLE;
+  }
+  fs_say("%s: command not found", shown);
+  return FS_EXIT_NOT_FOUND;
+}
+
+/* Is there a UCX component in this Open MPI? FANSTORE_PML chooses without a look. */
+static bool have_ucx(const struct fs_launch *l) {
+  char info[PATH_MAX], command[PATH_MAX + 96];
+  const char *pml = getenv("FANSTORE_PML");
+  if (pml && pml[0] != '\0') return strcmp(pml, "ucx") == 0;
+  snprintf(info, sizeof(info), "%.*s/ompi_info", (int)(strrchr(l->mpirun, '/') - l->mpirun), l->mpirun);
+  if (access(info, X_OK) < 0 || strchr(info, '\'')) return true; /* the usual case; the start tells otherwise */
+  snprintf(command, sizeof(command), "unset LD_PRELOAD; '%s' --parsable --param pml ucx 2>/dev/null </dev/null", info);
+  FILE *f = popen(command, "re");
+  char line[256];
+  bool found = false;
+  while (f && fgets(line, sizeof(line), f)) found = found || strncmp(line, "mca:pml:ucx:", 12) == 0;
+  if (f) pclose(f);
+  return found;
+}
+
+static int find_mpirun(struct fs_launch *l) {
+  const char *named = getenv("FANSTORE_MPIRUN");
+  char shown[512];
+  if (named && named[0] == '/') {
+    snprintf(l->mpirun, sizeof(l->mpirun), "%s", named);
+    if (access(l->mpirun, X_OK) == 0) return 0;
+    fs_say("FANSTORE_MPIRUN=%s: %s", fs_shown(named, shown, sizeof(shown)), strerror(errno));
+    return FS_EXIT_FAILED;
+  }
+  if (find_in_path("mpirun", l->mpirun, sizeof(l->mpirun)) == 0) return 0;
+  fs_say("mpirun is not in PATH: install Open MPI (on Debian: apt-get install openmpi-bin) or load its module");
+  return FS_EXIT_FAILED;
+}
+
+/* <prefix>/lib/libfanstore.so for a binary in <prefix>/bin. LD_PRELOAD takes neither spaces nor colons in a name. */
+static int find_library(struct fs_launch *l, const char *prefix) {
+  static const char *const dirs[] = {"lib", "lib64", "lib/fanstore"};
+  char shown[512];
+  for (size_t i = 0; i < FS_ARRAY_LEN(dirs); i++) {
+    int n = snprintf(l->library, sizeof(l->library), "%s/%s/libfanstore.so", prefix, dirs[i]);
+    if (n < 0 || (size_t)n >= sizeof(l->library) || access(l->library, R_OK) < 0) continue;
+    if (!strpbrk(l->library, " :\t\n")) return 0;
+    fs_say("%s: LD_PRELOAD cannot name a path with spaces or colons: install FanStore elsewhere",
+           fs_shown(l->library, shown, sizeof(shown)));
+    return FS_EXIT_FAILED;
+  }
+  fs_say("%s/lib/libfanstore.so: not found: build or install FanStore whole", fs_shown(prefix, shown, sizeof(shown)));
+  return FS_EXIT_FAILED;
+}
+
+int fs_find_programs(struct fs_launch *l) {
+  char prefix[PATH_MAX], shown[512];
+  ssize_t n = readlink("/proc/self/exe", l->self, sizeof(l->self) - 1);
+  if (n <= 0) {
+    fs_say("/proc/self/exe: %s", strerror(errno));
+    return FS_EXIT_FAILED;
+  }
+  l->self[n] = '\0';
+  snprintf(prefix, sizeof(prefix), "%s", l->self);
+  *strrchr(prefix, '/') = '\0';
+  int len = snprintf(l->fanstored, sizeof(l->fanstored), "%s/fanstored", prefix);
+  if (len < 0 || (size_t)len >= sizeof(l->fanstored) || access(l->fanstored, X_OK) < 0) {
+    fs_say("%s/fanstored: not found: build or install FanStore whole", fs_shown(prefix, shown, sizeof(shown)));
+    return FS_EXIT_FAILED;
+  }
+  char *slash = strrchr(prefix, '/');
+  if (slash) *slash = '\0';
+  int status = find_library(l, prefix);
+  if (status == 0) status = find_mpirun(l);
+  if (status == 0) l->ucx = have_ucx(l);
+  return status;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * --report: every counter of every node, the placement and the warnings, as JSON or as lines of text. Keys are the
+ * daemons' own (ipc/control.h), so that new ones appear without a change here. docs/staging.md describes it.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+/* A JSON string; bytes that are no UTF-8 are written as fs_printable has them. */
+static void json_string(FILE *out, const char *text) {
+  char shown[2 * PATH_MAX];
+  fs_shown(text, shown, sizeof(shown));
+  fputc('"', out);
+  for (const char *p = shown; *p; p++) {
+    if (*p == '"' || *p == '\\') fputc('\\', out);
+    fputc(*p, out);
+  }
+  fputc('"', out);
+}
+
+static void json_placement(const struct fs_launch *l, const struct fs_launch_dataset *d, FILE *out) {
+  fputs(", \"placement\": [", out);
+  for (uint64_t p = 0; p < d->index.nparts; p++) {
+    const struct fs_owners *place = &l->place[d->first + p];
+    fprintf(out, "%s[", p > 0 ? ", " : "");
+    unsigned n = place->everywhere ? l->nodes : place->owners;
+    for (unsigned i = 0; i < n; i++) fprintf(out, "%s%u", i > 0 ? ", " : "", place->everywhere ? i : place->owner[i]);
+    fputc(']', out);
+  }
+  fputs("]}", out);
+}
+
+static void json_datasets(const struct fs_launch *l, FILE *out) {
+  char id[33];
+  fputs("  \"datasets\": [", out);
+  for (unsigned i = 0; i < l->opt.datasets; i++) {
+    const struct fs_launch_dataset *d = &l->dataset[i];
+    fprintf(out, "%s\n    {\"path\": ", i > 0 ? "," : "");
+    json_string(out, d->path);
+    fputs(", \"mount\": ", out);
+    json_string(out, d->mount);
+    fprintf(out, ", \"id\": \"%s\", \"partitions\": %llu, \"lost\": %u", fs_hex(d->manifest.dataset_id, 16, id),
+            (unsigned long long)d->index.nparts, d->lost);
+    json_placement(l, d, out);
+  }
+  fputs("\n  ],\n", out);
+}
+
+static void json_nodes(const struct fs_launch *l, FILE *out) {
+  fputs("  \"nodes\": [", out);
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    const struct fs_launch_node *n = &l->node[i];
+    fprintf(out, "%s\n    {\"rank\": %u, \"host\": ", i > 0 ? "," : "", i);
+    json_string(out, n->host);
+    fprintf(out, ", \"reported\": %s, \"staged\": %llu, \"reused\": %llu, \"free\": %llu",
+            n->stats > 0 ? "true" : "false", (unsigned long long)n->staged, (unsigned long long)n->reused,
+            (unsigned long long)n->free);
+    for (unsigned k = 0; k < n->stats; k++)
+      fprintf(out, ", \"%s\": %llu", n->stat[k].key, (unsigned long long)n->stat[k].value);
+    fputc('}', out);
+  }
+  fputs("\n  ],\n", out);
+}
+
+/* The keys of all nodes, each once: the first node that has one names it. */
+static bool first_with(const struct fs_launch *l, uint32_t node, const char *key) {
+  for (uint32_t i = 0; i < node; i++)
+    for (unsigned k = 0; k < l->node[i].stats; k++)
+      if (strcmp(l->node[i].stat[k].key, key) == 0) return false;
+  return true;
+}
+
+static void each_total(const struct fs_launch *l, FILE *out, const char *before, const char *format) {
+  for (uint32_t i = 0; i < l->nodes; i++)
+    for (unsigned k = 0; k < l->node[i].stats; k++) {
+      const char *key = l->node[i].stat[k].key;
+      if (!first_with(l, i, key)) continue;
+      fprintf(out, "%s", before);
+      fprintf(out, format[0] == 'j' ? "\"%s\": %llu" : "total.%s %llu\n", key, (unsigned long long)fs_stat_sum(l, key));
+      before = format[0] == 'j' ? ", " : "";
+    }
+}
+
+static void report_json(const struct fs_launch *l, int status, FILE *out) {
+  fprintf(out, "{\n  \"fanstore\": \"%s\",\n  \"job\": ", FS_VERSION);
+  json_string(out, l->job);
+  fprintf(out, ",\n  \"status\": %d,\n  \"seconds\": %.3f,\n", status, (double)l->command_ns / 1e9);
+  json_datasets(l, out);
+  json_nodes(l, out);
+  fputs("  \"total\": {", out);
+  each_total(l, out, "", "json");
+  fputs("},\n  \"warnings\": [", out);
+  for (unsigned i = 0; i < l->warnings; i++) {
+    if (i > 0) fputs(", ", out);
+    json_string(out, l->warning[i]);
+  }
+  fputs("]\n}\n", out);
+}
+
+static void report_text(const struct fs_launch *l, int status, FILE *out) {
+  char shown[512];
+  fprintf(out, "job %s\nstatus %d\nseconds %.3f\nnodes %u\n", l->job, status, (double)l->command_ns / 1e9, l->nodes);
+  for (unsigned i = 0; i < l->opt.datasets; i++) {
+    fprintf(out, "dataset.%u.path %s\n", i, fs_shown(l->dataset[i].path, shown, sizeof(shown)));
+    fprintf(out, "dataset.%u.mount %s\n", i, fs_shown(l->dataset[i].mount, shown, sizeof(shown)));
+    fprintf(out, "dataset.%u.partitions %llu\n", i, (unsigned long long)l->dataset[i].index.nparts);
+  }
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    const struct fs_launch_node *n = &l->node[i];
+    fprintf(out, "node.%u.host %s\nnode.%u.staged %llu\nnode.%u.reused %llu\n", i, n->host, i,
+            (unsigned long long)n->staged, i, (unsigned long long)n->reused);
+    for (unsigned k = 0; k < n->stats; k++)
+      fprintf(out, "node.%u.%s %llu\n", i, n->stat[k].key, (unsigned long long)n->stat[k].value);
+  }
+  each_total(l, out, "", "text");
+  for (unsigned i = 0; i < l->warnings; i++) fprintf(out, "warning %s\n", l->warning[i]);
+}
+
+void fs_report(const struct fs_launch *l, int status) {
+  const char *name = l->opt.report;
+  size_t n = name ? strlen(name) : 0;
+  char shown[512];
+  if (!name) return;
+  bool to_stdout = strcmp(name, "-") == 0;
+  FILE *out = to_stdout ? stdout : fopen(name, "we");
+  if (!out) {
+    fs_say("--report %s: %s", fs_shown(name, shown, sizeof(shown)), strerror(errno));
+    return;
+  }
+  if (n > 5 && strcmp(name + n - 5, ".json") == 0)
+    report_json(l, status, out);
+  else
+    report_text(l, status, out);
+  bool bad = fflush(out) != 0;
+  if (!to_stdout) bad = fclose(out) != 0 || bad;
+  if (bad) fs_say("--report %s: %s", fs_shown(name, shown, sizeof(shown)), strerror(errno));
+}

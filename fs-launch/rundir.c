@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The run directory of a job on this host: made here, removed here, and those of dead jobs swept. It is alive as long
+ * as any of its lock files is held: launch.lock by fs-launch, node-<rank>.lock by each daemon.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+#define FS_RUN_YOUNG_S 10 /* a directory may be without its locks for a moment: leave it alone */
+
+static int run_base(char *base, size_t size) {
+  struct stat st;
+  char shown[512];
+  fs_ssize n = fs_run_dir(NULL, base, size);
+  fs_err err = n < 0 ? (fs_err)n : fs_mkdirs(base, 0700);
+  if (err == 0 && lstat(base, &st) < 0) err = -errno;
+  if (err < 0) {
+    fs_say("run directory %s: %s", n < 0 ? "in TMPDIR" : fs_shown(base, shown, sizeof(shown)), strerror(-err));
+    return FS_EXIT_FAILED;
+  }
+  if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
+    fs_say("%s: belongs to somebody else: set TMPDIR to a directory of your own", fs_shown(base, shown, sizeof(shown)));
+    return FS_EXIT_FAILED;
+  }
+  if ((st.st_mode & 077) != 0) chmod(base, 0700);
+  return 0;
+}
+
+/* A name that no other job has, on any host that may share the directory. */
+static void run_name(char *job, size_t size) {
+  char host[64] = "";
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  gethostname(host, sizeof(host) - 1);
+  for (char *p = host; *p; p++)
+    if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-", *p)) *p = '-';
+  snprintf(job, size, "job-%s-%d-%llx%05lx", host, (int)getpid(), (unsigned long long)now.tv_sec,
+           (unsigned long)now.tv_nsec / 1000);
+}
+
+int fs_run_create(struct fs_launch *l) {
+  char path[PATH_MAX + 16], shown[512];
+  int status = run_base(path, PATH_MAX);
+  if (status != 0) return status;
+  run_name(l->job, sizeof(l->job));
+  fs_ssize n = fs_run_dir(l->job, l->run, sizeof(l->run));
+  fs_err err = n < 0 ? (fs_err)n : mkdir(l->run, 0700) < 0 ? -errno : 0;
+  if (err == 0) {
+    snprintf(path, sizeof(path), "%s/launch.lock", l->run);
+    l->run_lock = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (l->run_lock < 0 || flock(l->run_lock, LOCK_EX | LOCK_NB) < 0) err = -errno;
+  }
+  if (err == 0) return 0;
+  fs_say("run directory %s: %s", fs_shown(l->run, shown, sizeof(shown)), strerror(-err));
+  return FS_EXIT_FAILED;
+}
+
+void fs_run_remove(const char *run) {
+  char base[PATH_MAX];
+  if (run[0] == '\0') return;
+  fs_remove_tree(run);
+  if (fs_run_dir(NULL, base, sizeof(base)) > 0) rmdir(base); /* stays while there are other jobs */
+}
+
+struct run_state {
+  bool launcher, launcher_held, node_held;
+  time_t newest;
+};
+
+static void run_look(int dir, struct run_state *s) {
+  int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *d = copy < 0 ? NULL : fdopendir(copy);
+  struct stat st;
+  *s = (struct run_state){0};
+  if (fstat(dir, &st) == 0) s->newest = st.st_mtime;
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
+    size_t n = strlen(e->d_name);
+    if (n < 5 || strcmp(e->d_name + n - 5, ".lock") != 0) continue;
+    FS_AUTO_CLOSE int fd = openat(dir, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    if (fd >= 0 && fstat(fd, &st) == 0) s->newest = FS_MAX(s->newest, st.st_mtime);
+    if (strcmp(e->d_name, "launch.lock") == 0) {
+      s->launcher = true;
+      s->launcher_held = held;
+    } else {
+      s->node_held = s->node_held || held;
+    }
+  }
+  if (d)
+    closedir(d);
+  else if (copy >= 0)
+    close(copy);
+}
+
+/* Removes one run directory if its job is dead; ends daemons whose launcher is gone. */
+static bool run_sweep_one(int base, const char *base_path, const char *job, bool tell) {
+  char run[PATH_MAX], shown[512];
+  struct run_state s;
+  FS_AUTO_CLOSE int dir = openat(base, job, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int n = snprintf(run, sizeof(run), "%s/%s", base_path, job);
+  if (dir < 0 || n < 0 || (size_t)n >= sizeof(run)) return false;
+  run_look(dir, &s);
+  if (s.launcher_held || (s.node_held && !s.launcher)) return false;
+  if (time(NULL) - s.newest < FS_RUN_YOUNG_S) return false;
+  fs_job_end(job, run, true);
+  fs_err err = fs_remove_tree(run);
+  fs_shown(run, shown, sizeof(shown));
+  if (err < 0)
+    fs_say("%s: %s", shown, strerror(-err));
+  else if (tell)
+    fs_say("removed %s, left by a job that died", shown);
+  return err == 0;
+}
+
+unsigned fs_run_sweep(bool tell) {
+  char base[PATH_MAX];
+  unsigned n = 0;
+  struct stat st;
+  if (fs_run_dir(NULL, base, sizeof(base)) < 0) return 0;
+  FS_AUTO_CLOSE int fd = open(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid()) return 0;
+  int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  DIR *d = copy < 0 ? NULL : fdopendir(copy);
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
+    if (e->d_name[0] != '.' && run_sweep_one(fd, base, e->d_name, tell)) n++;
+  if (d)
+    closedir(d);
+  else if (copy >= 0)
+    close(copy);
+  if (n > 0) rmdir(base);
+  return n;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The short summary on stderr: where the data came from, node by node, and what went wrong. */
+#include <stdio.h>
+#include <string.h>
+
+#include "launch.h"
+
+uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key) {
+  for (unsigned i = 0; i < n->stats; i++)
+    if (strcmp(n->stat[i].key, key) == 0) return n->stat[i].value;
+  return 0;
+}
+
+uint64_t fs_stat_sum(const struct fs_launch *l, const char *key) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < l->nodes; i++) sum += fs_stat_of(&l->node[i], key);
+  return sum;
+}
+
+struct shares {
+  uint64_t opens, remote_served, bytes[4], total;
+};
+
+static void add_shares(struct shares *s, const struct fs_launch_node *n) {
+  static const char *const keys[] = {"bytes_local", "bytes_cache", "bytes_remote", "bytes_shared"};
+  s->opens += fs_stat_of(n, "opens");
+  s->remote_served += fs_stat_of(n, "served_bytes");
+  for (unsigned i = 0; i < 4; i++) {
+    s->bytes[i] += fs_stat_of(n, keys[i]);
+    s->total += fs_stat_of(n, keys[i]);
+  }
+}
+
+static void share_line(FILE *out, const char *label, const struct shares *s) {
+  char read[32], served[32];
+  double all = s->total > 0 ? (double)s->total / 100 : 1;
+  fprintf(out, "fs-launch: %s: %llu files opened, %s read", label, (unsigned long long)s->opens,
+          fs_format_size(s->total, read, sizeof(read)));
+  if (s->total > 0)
+    fprintf(out, ": %.1f%% local, %.1f%% cache, %.1f%% remote, %.1f%% shared", (double)s->bytes[0] / all,
+            (double)s->bytes[1] / all, (double)s->bytes[2] / all, (double)s->bytes[3] / all);
+  if (s->remote_served > 0) fprintf(out, "; served %s", fs_format_size(s->remote_served, served, sizeof(served)));
+  fputc('\n', out);
+}
+
+static void node_lines(const struct fs_launch *l, FILE *out) {
+  struct shares total = {0};
+  char label[320];
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    const struct fs_launch_node *n = &l->node[i];
+    struct shares s = {0};
+    add_shares(&s, n);
+    add_shares(&total, n);
+    snprintf(label, sizeof(label), "node %u (%s)", i, n->host);
+    if (l->nodes > 16) continue; /* the report has them all */
+    if (n->stats > 0)
+      share_line(out, label, &s);
+    else
+      fprintf(out, "fs-launch: %s: no report\n", label);
+  }
+  snprintf(label, sizeof(label), "all %u nodes", l->nodes);
+  if (l->nodes > 1) share_line(out, label, &total);
+}
+
+void fs_summary(const struct fs_launch *l, FILE *out) {
+  uint64_t staged = 0, reused = 0, errors = fs_stat_sum(l, "errors"), fallbacks = fs_stat_sum(l, "fallbacks");
+  char a[32], b[32];
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    staged += l->node[i].staged;
+    reused += l->node[i].reused;
+  }
+  fs_bar(NULL);
+  fprintf(out, "fs-launch: %u node%s, %u dataset%s: %s staged, %s reused; COMMAND ran %.1f s\n", l->nodes,
+          l->nodes == 1 ? "" : "s", l->opt.datasets, l->opt.datasets == 1 ? "" : "s",
+          fs_format_size(staged, a, sizeof(a)), fs_format_size(reused, b, sizeof(b)), (double)l->command_ns / 1e9);
+  node_lines(l, out);
+  if (fallbacks > 0)
+    fprintf(out, "fs-launch: %llu blocks came from shared storage after a node did not give them\n",
+            (unsigned long long)fallbacks);
+  if (errors > 0) fprintf(out, "fs-launch: %llu reads failed\n", (unsigned long long)errors);
+  for (unsigned i = 0; i < l->warnings; i++) fprintf(out, "fs-launch: warning: %s\n", l->warning[i]);
+  fflush(out);
+}
