@@ -27,30 +27,31 @@ static int level_of(const struct fs_pack_options *o) {
 }
 
 /*
- * Encodes n bytes block by block into out, which has room for n and one block's bound; what does not shrink is
- * copied. Returns the stored bytes; each block's length goes to lens, unless that is NULL.
+ * Encodes one block into out, which has room for its bound. Returns the stored length; n: it was copied. With auto,
+ * what the fast level does not shrink (JPEG and the like) is not tried with the slow one.
  */
-static uint64_t encode_blocks(const struct fs_plan *plan, const uint8_t *plain, uint64_t n, int level, uint8_t *out,
-                              struct fs_chunk_block *lens) {
+static size_t encode_block(const struct fs_plan *plan, const uint8_t *plain, size_t n, uint8_t *out) {
   const struct fs_codec *codec = fs_codec_by_id(FS_CODEC_LZ4);
-  uint64_t used = 0, block_size = plan->opts->block_size;
-  for (uint64_t at = 0; at < n; at += block_size) {
-    size_t len = (size_t)FS_MIN(n - at, block_size);
-    fs_ssize stored = codec->encode(plain + at, len, out + used, codec->bound(len), level);
-    if (stored < 0 || (size_t)stored >= len) {
-      memcpy(out + used, plain + at, len);
-      stored = (fs_ssize)len;
-    }
-    if (lens != NULL) lens[at / block_size].stored_len = (uint32_t)stored;
-    used += (uint64_t)stored;
-  }
-  return used;
+  const size_t room = codec->bound(n);
+  fs_ssize stored = (fs_ssize)n;
+  if (plan->opts->codec == FS_CHOOSE_AUTO) stored = codec->encode(plain, n, out, room, 0);
+  bool hopeless = plan->opts->codec == FS_CHOOSE_AUTO && (stored < 0 || (size_t)stored > n - n / 32);
+  if (!hopeless) stored = codec->encode(plain, n, out, room, level_of(plan->opts));
+  if (!hopeless && stored > 0 && (size_t)stored < n) return (size_t)stored;
+  memcpy(out, plain, n);
+  return n;
 }
 
-/* What the fast level does not shrink at all is not tried with the slow one: it is a JPEG or the like. */
-static bool hopeless(const struct fs_plan *plan, const uint8_t *plain, uint64_t n, uint8_t *out) {
-  if (plan->opts->codec != FS_CHOOSE_AUTO) return false;
-  return encode_blocks(plan, plain, n, 0, out, NULL) > n - n / 32;
+/* Encodes n bytes into out, with room for n and one block's bound. Returns the stored bytes. */
+static uint64_t encode_blocks(const struct fs_plan *plan, const uint8_t *plain, uint64_t n, uint8_t *out,
+                              struct fs_chunk_block *blocks) {
+  uint64_t used = 0, block_size = plan->opts->block_size;
+  for (uint64_t at = 0; at < n; at += block_size) {
+    size_t stored = encode_block(plan, plain + at, (size_t)FS_MIN(n - at, block_size), out + used);
+    blocks[at / block_size].stored_len = (uint32_t)stored;
+    used += stored;
+  }
+  return used;
 }
 
 static size_t room_for(const struct fs_plan *plan, uint64_t n) {
@@ -72,7 +73,7 @@ static int choose_by_samples(const struct fs_plan *plan, const struct fs_item *i
     fs_err err = fs_pread_full(fd, plain, n, at);
     if (err < 0) return err;
     all += n;
-    stored += hopeless(plan, plain, n, out) ? n : encode_blocks(plan, plain, n, level_of(plan->opts), out, NULL);
+    stored += encode_block(plan, plain, n, out);
   }
   return worth(plan->opts, item->size, all, stored) ? CHOICE_LZ4 : CHOICE_RAW;
 }
@@ -88,30 +89,30 @@ static int choice_of(const struct fs_plan *plan, struct fs_item *item, int fd) {
   return choice;
 }
 
+static void set_raw(const struct fs_plan *plan, struct fs_chunk *c) {
+  const uint64_t block = plan->opts->block_size;
+  for (uint32_t i = 0; i < c->nblocks; i++) c->blocks[i].stored_len = (uint32_t)FS_MIN(block, c->plain_len - i * block);
+  c->codec = FS_CODEC_RAW;
+  c->stored_len = c->plain_len;
+}
+
 /* Fills c->stored from the plain bytes, which it takes over. */
 static fs_err encode(const struct fs_plan *plan, struct fs_chunk *c, uint8_t *plain, int choice) {
-  uint64_t n = c->plain_len, block = plan->opts->block_size;
-  uint8_t *out = NULL;
-  c->codec = FS_CODEC_RAW;
+  const uint64_t n = c->plain_len;
   c->stored = plain;
-  c->stored_len = n;
-  for (uint32_t i = 0; i < c->nblocks; i++) c->blocks[i].stored_len = (uint32_t)FS_MIN(block, n - i * block);
+  set_raw(plan, c);
   if (choice == CHOICE_RAW) return 0;
-  out = malloc(room_for(plan, n));
+  FS_AUTO_FREE uint8_t *out = malloc(room_for(plan, n));
   if (out == NULL) return -ENOMEM;
-  const struct fs_item *item = &plan->tree->items[c->item];
-  uint64_t stored = n;
-  if (choice == CHOICE_LZ4 || !hopeless(plan, plain, n, out))
-    stored = encode_blocks(plan, plain, n, level_of(plan->opts), out, c->blocks);
-  if (choice == CHOICE_LZ4 || worth(plan->opts, item->size, n, stored)) {
+  uint64_t stored = encode_blocks(plan, plain, n, out, c->blocks);
+  if (choice == CHOICE_LZ4 || worth(plan->opts, plan->tree->items[c->item].size, n, stored)) {
     c->codec = FS_CODEC_LZ4;
-    c->stored = out;
     c->stored_len = stored;
-    out = plain;
+    c->stored = FS_MOVE_PTR(out);
+    free(plain);
   } else {
-    for (uint32_t i = 0; i < c->nblocks; i++) c->blocks[i].stored_len = (uint32_t)FS_MIN(block, n - i * block);
+    set_raw(plan, c);
   }
-  free(out);
   return 0;
 }
 

@@ -15,7 +15,7 @@
 #include "prepare.h"
 
 struct fs_globs {
-  const char **glob;
+  char **glob;
   size_t n;
 };
 
@@ -153,12 +153,10 @@ struct fs_store {
   uint32_t current; /* partition of the segment being written */
   struct fs_seen *seen;
   uint64_t seen_size, seen_used;
-  uint64_t stored_bytes, duplicates, duplicate_bytes;
+  uint64_t stored_bytes;
 };
 fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, int first_fd);
 fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *chunk);
-/* Gives the aliases their blocks; after the last chunk. */
-void fs_store_aliases(struct fs_store *s);
 void fs_store_free(struct fs_store *s);
 
 /* The temporary directory beside DATASET, and how it becomes DATASET. */

@@ -72,12 +72,16 @@ static fs_err set_size(const char *option, const char *value, uint64_t min, uint
   return 0;
 }
 
+/* Keeps a pattern, without the '/' that a shell's completion puts after a directory. */
 static fs_err add_glob(struct fs_globs *g, const char *option, const char *value) {
-  if (value[0] == '\0') return bad(option, value, "the pattern is empty");
-  const char **more = realloc(g->glob, (g->n + 1) * sizeof *more);
-  if (more == NULL) return -ENOMEM;
-  g->glob = more;
-  g->glob[g->n++] = value;
+  size_t n = strlen(value);
+  while (n > 0 && value[n - 1] == '/') n--;
+  if (n == 0) return bad(option, value, "the pattern is empty");
+  char **more = realloc(g->glob, (g->n + 1) * sizeof *more);
+  if (more != NULL) g->glob = more;
+  char *copy = more != NULL ? strndup(value, n) : NULL;
+  if (copy == NULL) return bad(option, value, "out of memory");
+  g->glob[g->n++] = copy;
   return 0;
 }
 
@@ -170,7 +174,12 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
   return err;
 }
 
+static void free_globs(struct fs_globs *g) {
+  for (size_t i = 0; i < g->n; i++) free(g->glob[i]);
+  free(g->glob);
+}
+
 void fs_pack_options_free(struct fs_pack_options *o) {
-  free(o->replicate.glob);
-  free(o->exclude.glob);
+  free_globs(&o->replicate);
+  free_globs(&o->exclude);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The partition files being written: append only, so that each one's checksum is made while it grows. Two heaps, of
- * the ordinary and of the replicated partitions, tell which one is smallest. One thread.
+ * the ordinary and of the replicated partitions, tell which one is smallest. One thread, but for the last syncs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -102,16 +102,32 @@ fs_err fs_parts_finish(struct fs_parts *p) {
   return 0;
 }
 
+struct seal {
+  struct fs_parts *parts;
+  const uint8_t *dataset_id;
+  _Atomic fs_err err;
+};
+
+static fs_err seal_part(const struct fs_part_out *o, uint32_t number, const uint8_t dataset_id[16]) {
+  alignas(8) uint8_t page[FS_PART_HEADER_SIZE];
+  if (fs_prep_signal != 0) return -EINTR;
+  fs_part_header_make(page, number, &o->rec, dataset_id);
+  fs_err err = fs_pwrite_full(o->fd, page, sizeof page, 0);
+  return err == 0 && fsync(o->fd) < 0 ? -errno : err;
+}
+
+static void seal_one(void *ctx, uint64_t i) {
+  struct seal *s = ctx;
+  fs_err err = atomic_load(&s->err);
+  if (err == 0) err = seal_part(&s->parts->out[i], (uint32_t)i, s->dataset_id);
+  if (err < 0) atomic_store(&s->err, err);
+}
+
+/* Several at once: a sync waits for the disk, and most of them can wait together. */
 fs_err fs_parts_seal(struct fs_parts *p, const uint8_t dataset_id[16]) {
-  for (uint32_t i = 0; i < p->n; i++) {
-    alignas(8) uint8_t page[FS_PART_HEADER_SIZE];
-    fs_part_header_make(page, i, &p->out[i].rec, dataset_id);
-    fs_err err = fs_pwrite_full(p->out[i].fd, page, sizeof page, 0);
-    if (err < 0) return err;
-    if (fsync(p->out[i].fd) < 0) return -errno;
-    if (fs_prep_signal != 0) return -EINTR;
-  }
-  return 0;
+  struct seal s = {.parts = p, .dataset_id = dataset_id};
+  fs_prep_parallel(8, p->n, seal_one, &s);
+  return atomic_load(&s.err);
 }
 
 void fs_parts_free(struct fs_parts *p) {

@@ -143,8 +143,8 @@ static void scan_report(struct scan *s) {
   char name[FS_PART_NAME_SIZE];
   FS_AUTO_FREE char *path = fs_prep_name(s->v->ds.path);
   atomic_fetch_add(&s->v->bad_parts, 1);
-  fs_prep_say("%s/%s: %s; %" PRIu64 " blocks damaged; restore this file from a copy, or pack again", path,
-              fs_part_name(s->number, name), s->why, s->bad_blocks);
+  fs_prep_say("%s/%s: %s; %" PRIu64 " %s damaged; restore this file from a copy, or pack again", path,
+              fs_part_name(s->number, name), s->why, s->bad_blocks, s->bad_blocks == 1 ? "block" : "blocks");
 }
 
 static void verify_part(void *ctx, uint64_t number) {

@@ -227,7 +227,7 @@ static int by_path(const void *a, const void *b) {
 }
 
 /* Names the first ten problems of all walkers. */
-static fs_err say_problems(struct walker *ws, unsigned n) {
+static fs_err say_problems(const char *source, struct walker *ws, unsigned n) {
   size_t total = 0, at = 0;
   for (unsigned i = 0; i < n; i++) total += ws[i].nproblems;
   if (total == 0) return 0;
@@ -236,9 +236,10 @@ static fs_err say_problems(struct walker *ws, unsigned n) {
   for (unsigned i = 0; i < n; i++)
     for (size_t k = 0; k < ws[i].nproblems; k++) all[at++] = ws[i].problems[k];
   qsort(all, total, sizeof *all, by_path);
+  FS_AUTO_FREE char *in = fs_prep_name(source);
   for (size_t i = 0; i < total && i < 10; i++) {
     FS_AUTO_FREE char *shown = fs_prep_name(all[i].path);
-    fs_prep_say("%s %s", shown, all[i].what);
+    fs_prep_say("%s/%s %s", in, shown, all[i].what);
   }
   if (total > 10) fs_prep_say("and %zu more", total - 10);
   fs_prep_say(
@@ -284,7 +285,7 @@ static fs_err walk_all(struct shared *sh, struct walker *ws, unsigned jobs, cons
   if (err < 0) return err;
   fs_prep_parallel(jobs, jobs, walk_one, ws);
   if (sh->err < 0) return sh->err;
-  err = say_problems(ws, jobs);
+  err = say_problems(sh->o->source, ws, jobs);
   return err < 0 ? err : join(tree, ws, jobs);
 }
 
