@@ -6,7 +6,8 @@
  *
  * daemon -> launcher (stdout of every rank)
  *   hello rank=K host=H pid=P job=J free=BYTES          once MPI is up and the local directory usable
- *   have rank=K dataset=D parts=0,4-7,12                what is already staged and stamped there (one per dataset)
+ *   have rank=K dataset=D parts=0,4-7,12                what is already staged and stamped there (one per dataset;
+ *                                                       with more=1 the next line goes on with the list)
  *   stage rank=K done=BYTES total=BYTES                 progress, at most a few times a second
  *   ready rank=K staged=BYTES reused=BYTES              serving
  *   lost rank=K dataset=D part=P                        could not be staged there after all: do not count on it

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fanstored: one process, and one MPI rank, on each node of a job. Reads its options and goes over to
+ * libfanstore/daemon. Started by fs-launch under mpirun; docs/fanstored.1 tells how to start it by hand.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/daemon.h"
+#include "util/util.h"
+
+#define FS_CACHE_DEFAULT (1ull << 30)
+#define FS_DEADLINE_DEFAULT_MS 3000u
+#define FS_IO_THREADS_DEFAULT 4u
+
+enum {
+  OPT_JOB = 1,
+  OPT_LOCAL_DIR,
+  OPT_EMULATE,
+  OPT_CACHE,
+  OPT_DEADLINE,
+  OPT_DATASET,
+  OPT_MOUNT,
+  OPT_READ_ONLY,
+  OPT_IO_THREADS,
+  OPT_VERBOSE,
+  OPT_HELP,
+  OPT_VERSION
+};
+
+static const struct fs_opt options[] = {
+    {"job", 0, "NAME", "name of the job: the same on all ranks, different for each job", OPT_JOB},
+    {"local-dir", 0, "DIR", "node-local storage", OPT_LOCAL_DIR},
+    {"dataset", 0, "DIR", "a dataset (repeatable)", OPT_DATASET},
+    {"mount", 0, "PATH", "where the dataset before it is seen (default: its own mount)", OPT_MOUNT},
+    {"emulate", 0, "N", "all N ranks run on this host, each with a directory of its own", OPT_EMULATE},
+    {"cache", 0, "SIZE", "memory for blocks of other nodes (default 1G)", OPT_CACHE},
+    {"deadline", 0, "MS", "how long a client waits for a block (default 3000)", OPT_DEADLINE},
+    {"io-threads", 0, "N", "threads that read from the local disk (default 4)", OPT_IO_THREADS},
+    {"read-only", 0, NULL, "refuse all writing below the mounts", OPT_READ_ONLY},
+    {"verbose", 0, NULL, "tell when nodes stop or start to answer", OPT_VERBOSE},
+    {"help", 'h', NULL, "show this help", OPT_HELP},
+    {"version", 0, NULL, "show the version", OPT_VERSION},
+};
+
+static fs_err bad(const char *what, const char *value) {
+  fprintf(stderr, "fanstored: %s '%s' (see fanstored --help)\n", what, value);
+  return -EINVAL;
+}
+
+static fs_err usage(void) {
+  printf("Usage: mpirun [...] fanstored --job NAME --local-dir DIR --dataset DIR [--mount PATH] ...\n"
+         "Serves a node's part of the datasets to the other nodes. Started by fs-launch.\n\n");
+  fs_opt_help(stdout, options, FS_ARRAY_LEN(options));
+  exit(0);
+}
+
+static fs_err on_number(struct fs_daemon_config *c, int id, const char *value) {
+  uint64_t n;
+  switch (id) {
+  case OPT_EMULATE:
+    if (fs_parse_u64(value, 0, FS_MAX_NODES, &n) < 0) return bad("--emulate", value);
+    c->emulate = (uint32_t)n;
+    return 0;
+  case OPT_DEADLINE:
+    if (fs_parse_u64(value, 10, 3600000, &n) < 0) return bad("--deadline: 10 to 3600000 ms, not", value);
+    c->deadline_ns = n * 1000000;
+    return 0;
+  case OPT_IO_THREADS:
+    if (fs_parse_u64(value, 1, 64, &n) < 0) return bad("--io-threads: 1 to 64, not", value);
+    c->io_threads = (uint32_t)n;
+    return 0;
+  default:
+    if (fs_parse_size(value, &c->cache_bytes) < 0) return bad("--cache", value);
+    return 0;
+  }
+}
+
+static fs_err on_dataset(struct fs_daemon_config *c, int id, const char *value) {
+  if (id == OPT_DATASET) {
+    if (c->datasets == FS_MAX_DATASETS) return bad("too many datasets:", value);
+    c->dataset[c->datasets++] = value;
+    return 0;
+  }
+  if (c->datasets == 0 || c->mount[c->datasets - 1]) return bad("--mount without a --dataset before it:", value);
+  c->mount[c->datasets - 1] = value;
+  return 0;
+}
+
+static fs_err on_option(void *ctx, int id, const char *value) {
+  struct fs_daemon_config *c = ctx;
+  switch (id) {
+  case OPT_JOB:
+    c->job = value;
+    return fs_job_name_ok(value) ? 0 : bad("--job", value);
+  case OPT_LOCAL_DIR:
+    c->local_dir = value;
+    return value[0] == '/' ? 0 : bad("--local-dir must be an absolute path, not", value);
+  case OPT_DATASET:
+  case OPT_MOUNT:
+    return on_dataset(c, id, value);
+  case OPT_READ_ONLY:
+    c->read_only = true;
+    return 0;
+  case OPT_VERBOSE:
+    c->verbose = true;
+    return 0;
+  case OPT_HELP:
+    return usage();
+  case OPT_VERSION:
+    printf("fanstored %s\n", FS_VERSION);
+    exit(0);
+  case 0:
+    return bad("unexpected word", value);
+  default:
+    return on_number(c, id, value);
+  }
+}
+
+int main(int argc, char **argv) {
+  struct fs_daemon_config c = {.cache_bytes = FS_CACHE_DEFAULT,
+                               .deadline_ns = FS_DEADLINE_DEFAULT_MS * 1000000ull,
+                               .io_threads = FS_IO_THREADS_DEFAULT};
+  const char *why;
+  if (fs_opt_parse("fanstored", options, FS_ARRAY_LEN(options), argc, argv, 1, false, on_option, &c) < 0) return 2;
+  if (!c.job || !c.local_dir || c.datasets == 0) {
+    fprintf(stderr, "fanstored: --job, --local-dir and --dataset are needed (see fanstored --help)\n");
+    return 2;
+  }
+  struct fs_net *net = fs_net_mpi_open(&argc, &argv, &why);
+  if (!net) {
+    fprintf(stderr, "fanstored: %s\n", why);
+    return 1;
+  }
+  return fs_daemon_run(&c, net);
+}

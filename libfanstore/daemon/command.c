@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The launcher's lines (ipc/control.h): rank 0 reads them from stdin in a thread of its own and sends each to all
+ * other ranks; every rank carries out what it gets, in order. The MPI thread does all but the reading. Lines under way
+ * are bounded; the end of stdin means that the launcher is gone, which is a stop.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "util/sys.h"
+
+#define FS_LINES_QUEUED 256u
+#define FS_LINES_SENT 16u
+#define FS_STOP_NS 1000000000ull
+#define FS_STOP_LINE "@fs stop"
+#define FS_ACK_LINE "@fs ack"
+
+struct fs_text_line {
+  struct fs_text_line *next;
+  size_t len;
+  char text[];
+};
+
+struct fs_passing; /* a line on its way to the other ranks */
+struct fs_pass {
+  struct fs_net_op op;
+  struct fs_passing *line;
+};
+struct fs_passing {
+  struct fs_commands *owner;
+  uint32_t pending;
+  size_t len;
+  char text[FS_CONTROL_LINE];
+  struct fs_pass pass[];
+};
+
+struct fs_commands {
+  struct fs_daemon *d;
+  pthread_mutex_t lock;
+  struct fs_text_line *head, **tail;
+  _Atomic uint32_t queued;
+  uint32_t under_way, acks;
+  bool go, stopped, receiving, ack_sent;
+  uint64_t heard;
+  struct fs_net_op recv, ack;
+  char buffer[FS_CONTROL_LINE];
+};
+
+/* ---- the reader ---- */
+
+static void fs_commands_queue(struct fs_commands *c, const char *text, size_t len) {
+  struct fs_text_line *l = malloc(sizeof(*l) + len);
+  if (!l) return;
+  l->next = NULL;
+  l->len = len;
+  memcpy(l->text, text, len);
+  while (atomic_load(&c->queued) >= FS_LINES_QUEUED) usleep(1000);
+  pthread_mutex_lock(&c->lock);
+  *c->tail = l;
+  c->tail = &l->next;
+  atomic_fetch_add(&c->queued, 1);
+  pthread_mutex_unlock(&c->lock);
+  fs_daemon_wake(c->d);
+}
+
+static void *fs_commands_reader(void *arg) {
+  struct fs_commands *c = arg;
+  char buf[2 * FS_CONTROL_LINE];
+  size_t n = 0;
+  for (;;) {
+    fs_ssize got = fs_sys_read(STDIN_FILENO, buf + n, sizeof(buf) - n);
+    if (got == -EINTR) continue;
+    if (got == -EAGAIN) {
+      struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+      poll(&p, 1, 1000);
+      continue;
+    }
+    if (got <= 0) break;
+    n += (size_t)got;
+    char *start = buf, *end;
+    while ((end = memchr(start, '\n', n - (size_t)(start - buf))) != NULL) {
+      fs_commands_queue(c, start, (size_t)(end - start));
+      start = end + 1;
+    }
+    n -= (size_t)(start - buf);
+    memmove(buf, start, n);
+    if (n == sizeof(buf)) n = 0; /* no line of ours is so long */
+  }
+  fs_commands_queue(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
+  return NULL;
+}
+
+/* ---- the MPI thread ---- */
+
+static void fs_commands_obey(struct fs_commands *c, const char *text, size_t len) {
+  struct fs_control line;
+  struct fs_daemon *d = c->d;
+  uint64_t purge = 0;
+  c->heard = d->now;
+  if (fs_control_parse(text, len, &line) < 0) return; /* noise */
+  if (strcmp(line.verb, "stop") == 0) {
+    if (fs_control_get_u64(&line, "purge", &purge) == 0 && purge) atomic_store(&d->purge, true);
+    c->stopped = true;
+    atomic_store(&d->stop, true);
+  } else if (strcmp(line.verb, "ack") == 0) {
+    c->acks++;
+  } else if (c->go) {
+    return; /* the placement is complete */
+  } else if (strcmp(line.verb, "go") == 0) {
+    c->go = true;
+  } else if (strcmp(line.verb, "place") == 0 && fs_place_apply(d, &line) < 0) {
+    fs_say_text(d, "fail", "a line of the placement makes no sense");
+    fs_daemon_leave(d, 1);
+  }
+}
+
+static void fs_commands_receive(struct fs_commands *c);
+
+static void fs_commands_received(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
+  struct fs_commands *c = FS_ITEM(op, struct fs_commands, recv);
+  (void)peer;
+  c->receiving = false;
+  if (err == 0) fs_commands_obey(c, c->buffer, bytes);
+  fs_commands_receive(c);
+}
+
+static void fs_commands_receive(struct fs_commands *c) {
+  struct fs_net *net = c->d->net;
+  c->recv.done = fs_commands_received;
+  uint32_t from = net->rank == 0 ? FS_NET_ANY : 0;
+  c->receiving = fs_net_recv(net, from, FS_TAG_CONTROL, c->buffer, sizeof(c->buffer), &c->recv) == 0;
+}
+
+static void fs_commands_passed(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
+  struct fs_passing *p = FS_ITEM(op, struct fs_pass, op)->line;
+  (void)peer, (void)bytes, (void)err;
+  if (--p->pending > 0) return;
+  p->owner->under_way--;
+  free(p);
+}
+
+static void fs_commands_pass(struct fs_commands *c, const char *text, size_t len) {
+  struct fs_net *net = c->d->net;
+  if (net->nodes == 1 || len > FS_CONTROL_LINE) return;
+  struct fs_passing *p = calloc(1, sizeof(*p) + net->nodes * sizeof(p->pass[0]));
+  if (!p) return;
+  p->owner = c;
+  p->len = len;
+  memcpy(p->text, text, len);
+  for (uint32_t i = 1; i < net->nodes; i++) {
+    p->pass[i].line = p;
+    p->pass[i].op.done = fs_commands_passed;
+    if (fs_net_send(net, i, FS_TAG_CONTROL, p->text, len, &p->pass[i].op) == 0) p->pending++;
+  }
+  if (p->pending > 0)
+    c->under_way++;
+  else
+    free(p);
+}
+
+static struct fs_text_line *fs_commands_next(struct fs_commands *c) {
+  if (atomic_load_explicit(&c->queued, memory_order_acquire) == 0) return NULL;
+  pthread_mutex_lock(&c->lock);
+  struct fs_text_line *l = c->head;
+  c->head = l->next;
+  if (!c->head) c->tail = &c->head;
+  atomic_fetch_sub(&c->queued, 1);
+  pthread_mutex_unlock(&c->lock);
+  return l;
+}
+
+int fs_commands_run(struct fs_daemon *d) {
+  struct fs_commands *c = d->commands;
+  int n = 0;
+  while (c->under_way < FS_LINES_SENT) {
+    FS_AUTO_FREE struct fs_text_line *l = fs_commands_next(c);
+    if (!l) break;
+    fs_commands_pass(c, l->text, l->len);
+    fs_commands_obey(c, l->text, l->len);
+    n++;
+  }
+  return n;
+}
+
+bool fs_commands_go(const struct fs_daemon *d) {
+  return d->commands->go;
+}
+
+uint64_t fs_commands_heard(const struct fs_daemon *d) {
+  return d->commands->heard;
+}
+
+static void fs_commands_acked(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
+  (void)peer, (void)bytes, (void)err;
+  FS_ITEM(op, struct fs_commands, ack)->ack_sent = true;
+}
+
+void fs_commands_stop(struct fs_daemon *d) {
+  struct fs_commands *c = d->commands;
+  if (!c->stopped || d->net->nodes == 1) return;
+  uint64_t end = fs_now_ns() + FS_STOP_NS;
+  bool first = d->net->rank == 0;
+  c->ack.done = fs_commands_acked;
+  if (!first && fs_net_send(d->net, 0, FS_TAG_CONTROL, FS_ACK_LINE, strlen(FS_ACK_LINE), &c->ack) < 0) return;
+  while (fs_now_ns() < end) {
+    if (fs_net_poll(d->net) == 0) usleep(100);
+    if (first ? c->under_way == 0 && c->acks >= d->net->nodes - 1 : c->ack_sent) break;
+  }
+}
+
+fs_err fs_commands_start(struct fs_daemon *d) {
+  static struct fs_commands commands;
+  struct fs_commands *c = &commands;
+  pthread_t t;
+  c->d = d;
+  c->tail = &c->head;
+  c->heard = d->now = fs_now_ns();
+  pthread_mutex_init(&c->lock, NULL);
+  d->commands = c;
+  if (d->net->nodes > 1) fs_commands_receive(c);
+  if (d->net->rank != 0) return 0;
+  int err = pthread_create(&t, NULL, fs_commands_reader, c);
+  return err ? -err : 0;
+}

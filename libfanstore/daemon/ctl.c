@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Builds the segment that tells clients about this node (struct fs_ctl): datasets, placement, deadlines. Once, by the
+ * MPI thread, before the first client; afterwards only its atomic words change. Sealed: clients can only read it.
+ */
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "util/sys.h"
+
+static fs_err fs_ctl_map(struct fs_daemon *d, uint64_t size) {
+  FS_AUTO_CLOSE int fd = memfd_create("fanstore-ctl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -errno;
+  if (ftruncate(fd, (off_t)size) < 0) return -errno;
+  void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) return -errno;
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0) return -errno;
+  d->ctl = p;
+  d->ctl_fd = FS_MOVE_FD(fd);
+  return 0;
+}
+
+static void fs_ctl_dataset(struct fs_ctl_dataset *c, const struct fs_dataset *ds, uint32_t first) {
+  memcpy(c->mount, ds->mount, sizeof(c->mount)); /* all of the same size, terminated */
+  memcpy(c->source, ds->stage.source, sizeof(c->source));
+  memcpy(c->local, ds->stage.local, sizeof(c->local));
+  memcpy(c->id, ds->stage.index.hdr->dataset_id, sizeof(c->id));
+  c->partitions = ds->partitions;
+  c->placement = first;
+}
+
+fs_err fs_ctl_build(struct fs_daemon *d) {
+  uint64_t nplace = 0, at = fs_round_up(sizeof(struct fs_ctl), 64);
+  for (uint32_t i = 0; i < d->datasets; i++) nplace += d->data[i].partitions;
+  uint64_t size = fs_round_up(at + nplace * sizeof(struct fs_placement), 4096);
+  fs_err err = fs_ctl_map(d, size);
+  if (err < 0) return err;
+  struct fs_ctl *c = d->ctl;
+  struct fs_placement *place = (struct fs_placement *)((char *)c + at);
+  c->version = FS_IPC_VERSION;
+  c->node = d->net->rank;
+  c->nodes = d->net->nodes;
+  c->datasets = d->datasets;
+  c->size = size;
+  c->deadline_ns = d->cfg->deadline_ns;
+  c->placements = at;
+  c->nplacements = nplace;
+  c->flags = d->cfg->read_only ? FS_CTL_READ_ONLY : 0;
+  memcpy(c->spill, d->spill, sizeof(c->spill));
+  for (uint32_t i = 0, first = 0; i < d->datasets; i++) {
+    const struct fs_dataset *ds = &d->data[i];
+    fs_ctl_dataset(&c->dataset[i], ds, first);
+    memcpy(place + first, ds->place, ds->partitions * sizeof(*place));
+    first += ds->partitions;
+  }
+  atomic_store(&c->heartbeat_ns, fs_now_ns());
+  c->magic = FS_CTL_MAGIC;
+  return 0;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The state of a node's daemon, and what its parts call of each other. Threads:
+ *
+ *   MPI thread   the main thread: loop.c and all that it calls. Owns everything that is not named below.
+ *   guard        listen.c: clients' connections; sees to it that the process ends when it must.
+ *   worker       worker.c: stages partitions in, then ends.
+ *   I/O pool     iopool.c: disk reads that would block the MPI thread.
+ *   reader       command.c, rank 0 only: the launcher's lines from stdin.
+ *
+ * They meet in the client table and in small queues with a mutex each; `wake` (an eventfd) ends the MPI thread's sleep.
+ */
+#ifndef FS_DAEMON_DAEMON_H
+#define FS_DAEMON_DAEMON_H
+
+#include <pthread.h>
+
+#include "cache/cache.h"
+#include "daemon/chain.h"
+#include "daemon/net.h"
+#include "daemon/stage.h"
+#include "ipc/control.h"
+#include "ipc/layout.h"
+#include "ipc/wire.h"
+
+#define FS_MAX_CLIENTS 1024u
+#define FS_JOB_NAME_MAX 200u
+
+struct fs_daemon_config {
+  const char *job;       /* checked: fs_job_name_ok */
+  const char *local_dir; /* node-local storage */
+  uint32_t emulate;      /* 0: this host is one node */
+  uint64_t cache_bytes;
+  uint64_t deadline_ns;
+  uint32_t io_threads;
+  bool read_only, verbose;
+  uint32_t datasets;
+  const char *dataset[FS_MAX_DATASETS];
+  const char *mount[FS_MAX_DATASETS]; /* NULL: the dataset's own */
+};
+bool fs_job_name_ok(const char *name);
+
+struct fs_dataset {
+  struct fs_stage stage;
+  char mount[PATH_MAX];
+  uint32_t partitions;
+  uint32_t max_stored; /* no stored block is longer */
+  struct fs_placement *place;
+  bool *have; /* staged on this node */
+  int *fd;    /* of staged partitions; -1: open by name */
+};
+
+/* ---- clients.c ---- */
+struct fs_fetch;
+struct fs_client;
+struct fs_waiter { /* one request of a client, from its post to its answer */
+  struct fs_chain chain;
+  struct fs_client *client;
+  uint64_t key;
+  uint32_t flags;
+  bool busy;
+};
+struct fs_client {
+  int socket; /* the guard's */
+  uint32_t pid, number;
+  struct fs_channel *channel;
+  _Atomic bool gone;
+  struct fs_waiter waiter[FS_CHANNEL_SLOTS];
+};
+struct fs_clients {
+  _Atomic(struct fs_client *) slot[FS_MAX_CLIENTS]; /* set by the guard, cleared by the MPI thread */
+  _Atomic uint32_t high;                            /* slots ever used */
+  _Atomic uint32_t gone;                            /* clients to be removed */
+  _Atomic uint32_t attached;                        /* in all */
+  uint64_t dead[FS_C_COUNT];                        /* counters of removed clients */
+};
+
+/* ---- iopool.c ---- */
+struct fs_io {
+  struct fs_io *next;
+  int fd;          /* or -1: */
+  const char *dir; /* open part-<part> in it */
+  uint32_t part, len;
+  uint64_t off;
+  void *buf;
+  fs_err err;
+  void (*done)(struct fs_io *io); /* in the MPI thread */
+};
+struct fs_iopool {
+  pthread_mutex_t lock;
+  pthread_cond_t work;
+  struct fs_io *head, *tail; /* to do */
+  struct fs_io *finished;
+  _Atomic uint32_t nfinished;
+  int wake;
+};
+fs_err fs_iopool_start(struct fs_iopool *p, uint32_t threads, int wake);
+void fs_iopool_submit(struct fs_iopool *p, struct fs_io *io);
+int fs_iopool_reap(struct fs_iopool *p); /* calls back what is finished; how many */
+
+struct fs_daemon_counters {
+  uint64_t served, served_bytes, fetched, fetched_bytes, checksum_errors, timeouts;
+  _Atomic uint64_t staged_bytes, reused_bytes, refused;
+};
+
+enum fs_worker_state { FS_WORKER_IDLE, FS_WORKER_RUNNING, FS_WORKER_DONE };
+
+struct fs_fetcher;
+struct fs_server;
+struct fs_commands;
+
+struct fs_daemon {
+  const struct fs_daemon_config *cfg;
+  struct fs_net *net;
+  struct fs_dataset data[FS_MAX_DATASETS];
+  uint32_t datasets;
+  char run[PATH_MAX], spill[PATH_MAX], socket_path[PATH_MAX];
+  int lock_fd, spill_fd;
+  int wake, doorbell;
+  struct fs_ctl *ctl;
+  int ctl_fd;
+  struct fs_cache *cache;
+  struct fs_clients clients;
+  struct fs_iopool pool;
+  struct fs_fetcher *fetcher;
+  struct fs_server *server;
+  struct fs_commands *commands;
+  struct fs_daemon_counters count;
+  uint64_t now; /* of this round of the loop */
+  _Atomic int listener;
+  _Atomic int worker;  /* enum fs_worker_state */
+  _Atomic bool stop;   /* leave, by whatever cause */
+  _Atomic bool orphan; /* the process above is gone: no time for good-byes */
+  _Atomic bool purge;
+  _Atomic bool left; /* somebody is cleaning up */
+};
+
+/* ---- say.c: lines for the launcher, one write each; any thread ---- */
+void fs_say_text(const struct fs_daemon *d, const char *verb, const char *format, ...) FS_PRINTF(3, 4);
+void fs_say_line(struct fs_control_line *l);
+fs_err fs_say_begin(const struct fs_daemon *d, struct fs_control_line *l, const char *verb);
+void fs_say_have(const struct fs_daemon *d, uint32_t dataset);
+
+/* ---- rundir.c ---- */
+fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size);
+fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size);
+void fs_rundir_leave(struct fs_daemon *d);
+
+/* ---- place.c ---- */
+fs_err fs_place_apply(struct fs_daemon *d, const struct fs_control *c);
+void fs_place_lose(struct fs_dataset *ds, uint32_t rank, uint32_t part);
+
+/* ---- ctl.c ---- */
+fs_err fs_ctl_build(struct fs_daemon *d);
+
+/* ---- worker.c ---- */
+fs_err fs_worker_start(struct fs_daemon *d);
+
+/* ---- clients.c ---- */
+struct fs_client *fs_clients_add(struct fs_daemon *d, uint32_t pid, int *channel_fd, fs_err *err); /* guard */
+void fs_clients_forget(struct fs_daemon *d, struct fs_client *c);                                  /* guard */
+int fs_clients_scan(struct fs_daemon *d);
+void fs_clients_bury(struct fs_daemon *d);
+void fs_clients_pins(void *ctx, void (*visit)(void *arg, uint32_t line), void *arg);
+void fs_clients_sum(struct fs_daemon *d, uint64_t counter[FS_C_COUNT]);
+void fs_clients_release_all(struct fs_daemon *d); /* answers all, at the end */
+/* Answers a request: line of the cache, or an error. */
+void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit);
+
+/* ---- listen.c ---- */
+fs_err fs_guard_start(struct fs_daemon *d);
+fs_err fs_guard_listen(struct fs_daemon *d);
+
+/* ---- fetch.c: blocks from other nodes into the cache ---- */
+fs_err fs_fetcher_new(struct fs_daemon *d);
+void fs_fetch_request(struct fs_daemon *d, struct fs_waiter *w);
+void fs_fetch_timers(struct fs_daemon *d);
+bool fs_fetch_busy(const struct fs_daemon *d);
+
+/* ---- serve.c: blocks for other nodes ---- */
+fs_err fs_server_new(struct fs_daemon *d);
+void fs_server_timers(struct fs_daemon *d);
+bool fs_server_busy(const struct fs_daemon *d);
+
+/* ---- command.c ---- */
+fs_err fs_commands_start(struct fs_daemon *d);
+int fs_commands_run(struct fs_daemon *d);
+bool fs_commands_go(const struct fs_daemon *d);
+uint64_t fs_commands_heard(const struct fs_daemon *d); /* when the last line came */
+void fs_commands_stop(struct fs_daemon *d);            /* passes the stop on, and waits a little for all to know */
+
+/* ---- loop.c ---- */
+int fs_daemon_run(const struct fs_daemon_config *cfg, struct fs_net *net);
+/* Reports, cleans up, ends the process. Any thread; the first caller does it. */
+_Noreturn void fs_daemon_leave(struct fs_daemon *d, int status);
+void fs_daemon_wake(const struct fs_daemon *d);
+
+#endif

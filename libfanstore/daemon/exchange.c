@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests to other nodes and their replies (fetch.h, ipc/wire.h): how many may be under way, deadlines, and which
+ * peers are suspect. A suspect is asked nothing but a rare ping; any answer clears it. Replies are received straight
+ * into the cache line that the clients will read, checked, and only then published. Called by the MPI thread.
+ */
+#include <stdlib.h>
+
+#include "daemon/fetch.h"
+
+/* ---- peers ---- */
+
+bool fs_peer_usable(const struct fs_daemon *d, uint32_t peer) {
+  return peer < d->net->nodes && !d->fetcher->peer[peer].suspected;
+}
+
+static bool fs_peer_room(const struct fs_peer *p) {
+  return p->in_flight < FS_PEER_IN_FLIGHT && p->bytes < FS_PEER_BYTES;
+}
+
+/* Keeps the list of ready peers true: those with a queue and room. */
+static void fs_peer_update(struct fs_fetcher *t, struct fs_peer *p) {
+  bool ready = !fs_chain_empty(&p->queue) && fs_peer_room(p);
+  if (!ready)
+    fs_chain_drop(&p->ready);
+  else if (fs_chain_empty(&p->ready))
+    fs_chain_push(&t->ready, &p->ready);
+}
+
+void fs_peer_enqueue(struct fs_daemon *d, uint32_t peer, struct fs_fetch *f) {
+  struct fs_peer *p = &d->fetcher->peer[peer];
+  fs_chain_push(&p->queue, &f->chain);
+  fs_peer_update(d->fetcher, p);
+}
+
+static void fs_peer_heard(struct fs_daemon *d, struct fs_peer *p) {
+  p->heard = d->now;
+  if (!p->suspected) return;
+  p->suspected = false;
+  fs_chain_drop(&p->suspect);
+  if (d->cfg->verbose) fs_say_text(d, "warn", "node %u answers again", (uint32_t)(p - d->fetcher->peer));
+}
+
+/* Nothing came from it for a whole deadline: what waits for it is asked elsewhere, at once. */
+static void fs_peer_suspect(struct fs_daemon *d, struct fs_peer *p) {
+  struct fs_fetcher *t = d->fetcher;
+  struct fs_chain moved;
+  if (p->suspected) return;
+  p->suspected = true;
+  p->ping_every = FS_PING_NS;
+  p->ping_at = d->now + p->ping_every;
+  fs_chain_push(&t->suspects, &p->suspect);
+  if (d->cfg->verbose) fs_say_text(d, "warn", "node %u does not answer", (uint32_t)(p - t->peer));
+  fs_chain_init(&moved);
+  for (struct fs_chain *l; (l = fs_chain_pop(&p->queue)) != NULL;) fs_chain_push(&moved, l);
+  fs_peer_update(t, p);
+  for (struct fs_chain *l; (l = fs_chain_pop(&moved)) != NULL;) fs_fetch_route(d, FS_ITEM(l, struct fs_fetch, chain));
+}
+
+/* ---- exchanges ---- */
+
+/* Takes it out of the count of what is in flight. */
+static void fs_exchange_land(struct fs_exchange *x) {
+  struct fs_fetcher *t = x->d->fetcher;
+  struct fs_peer *p = &t->peer[x->peer];
+  if (!x->in_flight) return;
+  x->in_flight = false;
+  fs_chain_drop(&x->chain);
+  t->flying--;
+  p->in_flight--;
+  p->bytes -= x->req.length;
+  fs_peer_update(t, p);
+}
+
+static void fs_exchange_give_line(struct fs_exchange *x) {
+  if (x->has_line) fs_cache_abort(x->d->cache, x->line);
+  x->has_line = false;
+}
+
+/* Back to the free list, once MPI is done with both messages. */
+static void fs_exchange_settle(struct fs_exchange *x) {
+  if (x->sending || x->receiving) return;
+  fs_exchange_land(x);
+  fs_exchange_give_line(x);
+  if (x->ping) x->d->fetcher->peer[x->peer].pings--;
+  x->ping = false;
+  fs_chain_drop(&x->chain);
+  fs_chain_push(&x->d->fetcher->free_exchanges, &x->chain);
+  x->d->fetcher->spare++;
+}
+
+static bool fs_exchange_fits(const struct fs_exchange *x, uint64_t bytes) {
+  const struct fs_wire_rep *r = x->rep;
+  return bytes >= sizeof(*r) && r->magic == FS_WIRE_MAGIC && r->version == FS_WIRE_VERSION && r->id == x->id &&
+         r->type == x->req.type;
+}
+
+/* The fetch has its answer from this peer: a good block, or it goes on looking. */
+static void fs_exchange_conclude(struct fs_exchange *x, uint64_t bytes, bool fits) {
+  struct fs_daemon *d = x->d;
+  struct fs_fetch *f = x->fetch;
+  x->fetch = NULL;
+  bool whole = fits && x->rep->err == 0 && x->rep->length == f->block.stored_len &&
+               bytes == sizeof(*x->rep) + f->block.stored_len;
+  if (!whole || !fs_fetch_intact(d, f, x->rep + 1)) {
+    fs_exchange_give_line(x);
+    fs_fetch_route(d, f);
+    return;
+  }
+  x->has_line = false; /* the cache's now */
+  d->count.fetched++;
+  d->count.fetched_bytes += f->block.stored_len;
+  fs_cache_publish(d->cache, x->line);
+  fs_fetch_finish(d, f, 0, x->line);
+}
+
+static void fs_exchange_received(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
+  struct fs_exchange *x = FS_ITEM(op, struct fs_exchange, recv);
+  (void)peer;
+  x->receiving = false;
+  bool fits = err == 0 && fs_exchange_fits(x, bytes);
+  if (fits) fs_peer_heard(x->d, &x->d->fetcher->peer[x->peer]);
+  fs_exchange_land(x);
+  if (x->fetch) fs_exchange_conclude(x, bytes, fits);
+  fs_exchange_settle(x);
+}
+
+static void fs_exchange_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
+  struct fs_exchange *x = FS_ITEM(op, struct fs_exchange, send);
+  (void)peer, (void)bytes;
+  x->sending = false;
+  if (err < 0 && x->fetch) { /* no reply will come; the receive stays, as for one that is overdue */
+    struct fs_fetch *f = x->fetch;
+    x->fetch = NULL;
+    fs_exchange_land(x);
+    fs_fetch_route(x->d, f);
+  }
+  fs_exchange_settle(x);
+}
+
+static struct fs_exchange *fs_exchange_new(struct fs_daemon *d, uint32_t peer, uint16_t type) {
+  struct fs_fetcher *t = d->fetcher;
+  struct fs_chain *link = fs_chain_pop(&t->free_exchanges);
+  if (!link) return NULL;
+  t->spare--;
+  struct fs_exchange *x = FS_ITEM(link, struct fs_exchange, chain);
+  uint64_t generations = t->tags / FS_EXCHANGES, generation = t->generation++;
+  x->peer = peer;
+  x->sent = d->now;
+  x->id = generation << 16 | x->number;
+  x->rep = &x->pong;
+  x->req = (struct fs_wire_req){.magic = FS_WIRE_MAGIC, .version = FS_WIRE_VERSION, .type = type, .id = x->id};
+  x->req.tag = FS_TAG_REPLY_FIRST + (uint32_t)(generation % generations) * FS_EXCHANGES + x->number;
+  return x;
+}
+
+/* Receive first, then send. On an error of the send the receive stays posted and is waited for. */
+static fs_err fs_exchange_start(struct fs_exchange *x, uint32_t length) {
+  struct fs_net *net = x->d->net;
+  fs_err err = fs_net_recv(net, x->peer, x->req.tag, x->rep, sizeof(*x->rep) + length, &x->recv);
+  if (err < 0) return err;
+  x->receiving = true;
+  err = fs_net_send(net, x->peer, FS_TAG_REQUEST, &x->req, sizeof(x->req), &x->send);
+  x->sending = err == 0;
+  return err;
+}
+
+/* Asks a peer for a block. The fetch is the exchange's from here on, also when it cannot be started. */
+static void fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fetch *f) {
+  struct fs_fetcher *t = d->fetcher;
+  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), FS_WIRE_READ);
+  void *buf;
+  int64_t line = x ? fs_cache_alloc(d->cache, f->key, f->block.stored_len, &buf) : -ENOBUFS;
+  if (line < 0) {
+    if (x) fs_exchange_settle(x);
+    fs_fetch_finish(d, f, (fs_err)line, 0);
+    return;
+  }
+  x->line = (uint32_t)line;
+  x->has_line = true;
+  x->rep = buf;
+  x->req.dataset = f->dataset;
+  x->req.partition = f->block.partition;
+  x->req.length = f->block.stored_len;
+  x->req.offset = f->block.offset;
+  x->deadline = d->now + d->cfg->deadline_ns / 4 * 3 / FS_MIN(fs_fetch_chances(d, f), 3u);
+  x->fetch = f;
+  x->in_flight = true;
+  fs_chain_push(&t->in_flight, &x->chain);
+  t->flying++;
+  p->in_flight++;
+  p->bytes += x->req.length;
+  if (fs_exchange_start(x, f->block.stored_len) < 0) {
+    x->fetch = NULL;
+    fs_exchange_land(x);
+    fs_exchange_settle(x);
+    fs_fetch_route(d, f);
+  }
+}
+
+void fs_exchange_pump(struct fs_daemon *d) {
+  struct fs_fetcher *t = d->fetcher;
+  struct fs_chain *link;
+  while (t->flying < FS_IN_FLIGHT && t->spare > FS_PING_SPARE && (link = fs_chain_pop(&t->ready)) != NULL) {
+    struct fs_peer *p = FS_ITEM(link, struct fs_peer, ready);
+    struct fs_fetch *f = FS_ITEM(fs_chain_pop(&p->queue), struct fs_fetch, chain);
+    fs_exchange_ask(d, p, f);
+    fs_peer_update(t, p); /* behind the other ready peers */
+  }
+}
+
+/* ---- time ---- */
+
+static void fs_exchange_expire(struct fs_daemon *d, struct fs_exchange *x) {
+  struct fs_peer *p = &d->fetcher->peer[x->peer];
+  struct fs_fetch *f = x->fetch;
+  x->fetch = NULL;
+  d->count.timeouts++;
+  fs_exchange_land(x);
+  if (p->heard < x->sent) fs_peer_suspect(d, p);
+  if (f) fs_fetch_route(d, f);
+}
+
+static void fs_peer_ping(struct fs_daemon *d, struct fs_peer *p) {
+  p->ping_at = d->now + p->ping_every;
+  p->ping_every = FS_MIN(p->ping_every * 2, FS_PING_MAX_NS);
+  if (p->pings >= FS_PEER_PINGS) return;
+  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - d->fetcher->peer), FS_WIRE_PING);
+  if (!x) return;
+  x->ping = true;
+  p->pings++;
+  if (fs_exchange_start(x, 0) < 0) fs_exchange_settle(x);
+}
+
+/* What waited in a queue for a whole deadline: its clients have given up. The queues are in order of time. */
+static void fs_peer_expire(struct fs_daemon *d, struct fs_peer *p) {
+  while (!fs_chain_empty(&p->queue)) {
+    struct fs_fetch *f = FS_ITEM(p->queue.next, struct fs_fetch, chain);
+    if (d->now - f->started < d->cfg->deadline_ns) break;
+    fs_chain_drop(&f->chain);
+    fs_fetch_finish(d, f, -ETIMEDOUT, 0);
+  }
+  fs_peer_update(d->fetcher, p);
+}
+
+void fs_exchange_timers(struct fs_daemon *d) {
+  struct fs_fetcher *t = d->fetcher;
+  for (struct fs_chain *l = t->ready.next, *next; l != &t->ready; l = next) {
+    next = l->next;
+    fs_peer_expire(d, FS_ITEM(l, struct fs_peer, ready));
+  }
+  for (struct fs_chain *l = t->in_flight.next, *next; l != &t->in_flight; l = next) {
+    struct fs_exchange *x = FS_ITEM(l, struct fs_exchange, chain);
+    next = l->next;
+    if (d->now < x->deadline) continue;
+    fs_exchange_expire(d, x);
+    next = t->in_flight.next; /* the list has changed */
+  }
+  for (struct fs_chain *l = t->suspects.next; l != &t->suspects; l = l->next) {
+    struct fs_peer *p = FS_ITEM(l, struct fs_peer, suspect);
+    if (d->now >= p->ping_at) fs_peer_ping(d, p);
+  }
+}
+
+fs_err fs_exchange_init(struct fs_daemon *d) {
+  struct fs_fetcher *t = d->fetcher;
+  t->peer = calloc(d->net->nodes, sizeof(*t->peer));
+  if (!t->peer) return -ENOMEM;
+  t->tags = (FS_MIN(d->net->tag_max, (1u << 23) - 1) - FS_TAG_REPLY_FIRST) / FS_EXCHANGES * FS_EXCHANGES;
+  fs_chain_init(&t->free_exchanges);
+  fs_chain_init(&t->in_flight);
+  fs_chain_init(&t->ready);
+  fs_chain_init(&t->suspects);
+  for (uint32_t i = 0; i < d->net->nodes; i++) {
+    fs_chain_init(&t->peer[i].queue);
+    fs_chain_init(&t->peer[i].ready);
+    fs_chain_init(&t->peer[i].suspect);
+    t->peer[i].heard = d->now;
+  }
+  for (uint32_t i = 0; i < FS_EXCHANGES; i++) {
+    struct fs_exchange *x = &t->exchange[i];
+    x->d = d;
+    x->number = i;
+    x->send.done = fs_exchange_sent;
+    x->recv.done = fs_exchange_received;
+    fs_chain_push(&t->free_exchanges, &x->chain);
+  }
+  t->spare = FS_EXCHANGES;
+  return 0;
+}

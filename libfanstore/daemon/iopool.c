@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads that read partitions where the MPI thread would block on a disk. Work goes in and results come out through
+ * one mutex; the MPI thread is woken by its eventfd. The number of items is bounded by their owners (serve.c, fetch.c).
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+static fs_err fs_io_read(struct fs_io *io) {
+  if (io->fd >= 0) return fs_pread_full(io->fd, io->buf, io->len, io->off);
+  char path[PATH_MAX], name[FS_PART_NAME_SIZE];
+  int n = snprintf(path, sizeof(path), "%s/%s", io->dir, fs_part_name(io->part, name));
+  if (n >= (int)sizeof(path)) return -ENAMETOOLONG;
+  FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return -errno;
+  return fs_pread_full(fd, io->buf, io->len, io->off);
+}
+
+static void *fs_iopool_main(void *arg) {
+  struct fs_iopool *p = arg;
+  pthread_mutex_lock(&p->lock);
+  for (;;) {
+    while (!p->head) pthread_cond_wait(&p->work, &p->lock);
+    struct fs_io *io = p->head;
+    p->head = io->next;
+    pthread_mutex_unlock(&p->lock);
+    io->err = fs_io_read(io);
+    pthread_mutex_lock(&p->lock);
+    io->next = p->finished;
+    p->finished = io;
+    atomic_fetch_add(&p->nfinished, 1);
+    uint64_t one = 1;
+    (void)fs_sys_write(p->wake, &one, sizeof(one));
+  }
+  return NULL;
+}
+
+fs_err fs_iopool_start(struct fs_iopool *p, uint32_t threads, int wake) {
+  pthread_attr_t attr;
+  p->wake = wake;
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->work, NULL);
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  for (uint32_t i = 0; i < threads; i++) {
+    pthread_t t;
+    int err = pthread_create(&t, &attr, fs_iopool_main, p);
+    if (err != 0) return -err;
+  }
+  return 0;
+}
+
+void fs_iopool_submit(struct fs_iopool *p, struct fs_io *io) {
+  io->next = NULL;
+  pthread_mutex_lock(&p->lock);
+  if (p->head)
+    p->tail->next = io;
+  else
+    p->head = io;
+  p->tail = io;
+  pthread_cond_signal(&p->work);
+  pthread_mutex_unlock(&p->lock);
+}
+
+int fs_iopool_reap(struct fs_iopool *p) {
+  int n = 0;
+  if (atomic_load_explicit(&p->nfinished, memory_order_acquire) == 0) return 0;
+  pthread_mutex_lock(&p->lock);
+  struct fs_io *io = p->finished;
+  p->finished = NULL;
+  atomic_store(&p->nfinished, 0);
+  pthread_mutex_unlock(&p->lock);
+  while (io) {
+    struct fs_io *next = io->next;
+    io->done(io);
+    io = next;
+    n++;
+  }
+  return n;
+}

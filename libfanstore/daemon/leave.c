@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of a daemon: its report, the removal of all that it made on this host, and _exit (not MPI_Finalize, which
+ * waits for ranks that may be dead). By the MPI thread, or by the guard where that hangs; whoever comes first.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "util/util.h"
+
+/* The names of enum fs_counter; place counters are these three times four. */
+static void fs_leave_counters(struct fs_control_line *l, const uint64_t counter[FS_C_COUNT]) {
+  static const char *const place[FS_PLACE_COUNT] = {"local", "cache", "remote", "shared"};
+  static const struct {
+    const char *name;
+    unsigned first;
+  } group[] = {{"files", FS_C_FILES}, {"bytes", FS_C_BYTES}, {"blocks", FS_C_BLOCKS}};
+  static const struct {
+    const char *name;
+    unsigned counter;
+  } single[] = {{"opens", FS_C_OPENS},
+                {"stats", FS_C_STATS},
+                {"fallbacks", FS_C_FALLBACKS},
+                {"errors", FS_C_ERRORS},
+                {"materialized", FS_C_MATERIALIZED}};
+  for (size_t i = 0; i < FS_ARRAY_LEN(single); i++) {
+    (void)fs_control_add_u64(l, single[i].name, counter[single[i].counter]);
+  }
+  for (size_t g = 0; g < FS_ARRAY_LEN(group); g++) {
+    for (unsigned p = 0; p < FS_PLACE_COUNT; p++) {
+      char name[32];
+      snprintf(name, sizeof(name), "%s_%s", group[g].name, place[p]);
+      (void)fs_control_add_u64(l, name, counter[group[g].first + p]);
+    }
+  }
+}
+
+static void fs_leave_stats(struct fs_daemon *d) {
+  struct fs_control_line l;
+  struct fs_cache_stats cache = {0};
+  uint64_t counter[FS_C_COUNT];
+  if (fs_say_begin(d, &l, "stats") < 0) return;
+  fs_clients_sum(d, counter);
+  fs_leave_counters(&l, counter);
+  if (d->cache) fs_cache_stats(d->cache, &cache);
+  const struct {
+    const char *name;
+    uint64_t value;
+  } own[] = {{"served", d->count.served},
+             {"served_bytes", d->count.served_bytes},
+             {"fetched", d->count.fetched},
+             {"fetched_bytes", d->count.fetched_bytes},
+             {"checksum_errors", d->count.checksum_errors},
+             {"timeouts", d->count.timeouts},
+             {"refused", d->count.refused},
+             {"evictions", cache.evictions},
+             {"staged_bytes", d->count.staged_bytes},
+             {"reused_bytes", d->count.reused_bytes},
+             {"clients", d->clients.attached}};
+  for (size_t i = 0; i < FS_ARRAY_LEN(own); i++) (void)fs_control_add_u64(&l, own[i].name, own[i].value);
+  fs_say_line(&l);
+}
+
+_Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
+  struct fs_control_line l;
+  if (atomic_exchange(&d->left, true)) {
+    for (;;) pause(); /* the other thread ends the process */
+  }
+  atomic_store(&d->stop, true);
+  if (status == 0) fs_leave_stats(d); /* else the counters may be changing under us */
+  for (uint32_t i = 0; status == 0 && i < d->datasets; i++) {
+    if (atomic_load(&d->purge)) (void)fs_stage_purge(&d->data[i].stage);
+    fs_stage_close(&d->data[i].stage);
+  }
+  fs_rundir_leave(d);
+  if (fs_say_begin(d, &l, "bye") == 0) fs_say_line(&l);
+  _exit(status);
+}

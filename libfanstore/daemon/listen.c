@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The guard thread. It accepts clients, hands them their segments (ipc/handover.h), and notices their ends; and it
+ * sees to it that the daemon itself ends: when mpirun's daemon above it is gone, or when the MPI thread hangs after a
+ * stop. Nothing here waits but in epoll; a caller that says nothing is dropped after a while.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "ipc/handover.h"
+#include "util/sys.h"
+
+#define FS_GUARD_TICK_MS 200
+#define FS_HELLO_NS 5000000000ull
+#define FS_HANG_NS 4000000000ull   /* after a stop, for the MPI thread to begin to leave */
+#define FS_LEAVE_NS 60000000000ull /* and to be gone (a purge may take its time) */
+
+struct fs_conn {
+  struct fs_chain chain;
+  int fd;
+  struct fs_client *client; /* NULL until welcomed */
+  uint64_t since;
+};
+
+struct fs_guard {
+  struct fs_daemon *d;
+  int epoll;
+  struct fs_chain strangers; /* connected, not yet welcomed; oldest first */
+  struct fs_conn listener;
+};
+static struct fs_guard guard; /* one a process */
+
+static void fs_conn_end(struct fs_conn *c) {
+  fs_chain_drop(&c->chain);
+  close(c->fd);
+  if (c->client) fs_clients_forget(guard.d, c->client);
+  free(c);
+}
+
+static void fs_guard_accept(void) {
+  int fd = accept4(guard.listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) usleep(10000); /* level-triggered: do not spin on it */
+    return;
+  }
+  struct fs_conn *c = calloc(1, sizeof(*c));
+  struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
+  if (!c || epoll_ctl(guard.epoll, EPOLL_CTL_ADD, fd, &ev) < 0) {
+    close(fd);
+    free(c);
+    return;
+  }
+  c->fd = fd;
+  c->since = fs_now_ns();
+  fs_chain_push(&guard.strangers, &c->chain);
+}
+
+static void fs_guard_welcome(struct fs_conn *c, uint32_t pid) {
+  struct fs_daemon *d = guard.d;
+  struct fs_handover h = {.socket = -1};
+  FS_AUTO_CLOSE int channel = -1;
+  fs_err err = atomic_load(&d->stop) ? -ESHUTDOWN : 0;
+  if (err == 0) c->client = fs_clients_add(d, pid, &channel, &err);
+  h.fd[FS_HO_CTL] = d->ctl_fd;
+  h.size[FS_HO_CTL] = d->ctl->size;
+  h.fd[FS_HO_SLAB] = fs_cache_slab_fd(d->cache, &h.size[FS_HO_SLAB]);
+  h.fd[FS_HO_HEAT] = fs_cache_heat_fd(d->cache, &h.size[FS_HO_HEAT]);
+  h.fd[FS_HO_CHANNEL] = channel;
+  h.size[FS_HO_CHANNEL] = sizeof(struct fs_channel);
+  h.fd[FS_HO_DOORBELL] = d->doorbell;
+  if (err < 0) d->count.refused++;
+  fs_chain_drop(&c->chain); /* no stranger any more */
+  if (fs_handover_welcome(c->fd, err, &h) < 0 || err < 0) fs_conn_end(c);
+}
+
+/* A known client says nothing; what it sends nevertheless is thrown away, and its end is the end. */
+static void fs_guard_drain(struct fs_conn *c) {
+  char bin[256];
+  ssize_t n = recv(c->fd, bin, sizeof(bin), MSG_DONTWAIT);
+  if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) fs_conn_end(c);
+}
+
+static void fs_guard_event(struct fs_conn *c, uint32_t events) {
+  if (c == &guard.listener) {
+    fs_guard_accept();
+  } else if (c->client) {
+    if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+      fs_conn_end(c);
+    else
+      fs_guard_drain(c);
+  } else {
+    fs_ssize pid = fs_handover_hello(c->fd);
+    if (pid >= 0)
+      fs_guard_welcome(c, (uint32_t)pid);
+    else if (pid == -EPROTONOSUPPORT)
+      (void)fs_handover_welcome(c->fd, (fs_err)pid, NULL);
+    if (pid < 0 && pid != -EAGAIN) fs_conn_end(c);
+  }
+}
+
+static void fs_guard_expire(uint64_t now) {
+  for (;;) {
+    struct fs_conn *c = FS_ITEM(guard.strangers.next, struct fs_conn, chain);
+    if (fs_chain_empty(&guard.strangers) || now - c->since < FS_HELLO_NS) return;
+    fs_conn_end(c);
+  }
+}
+
+/* Ends the process where the MPI thread does not: it may never return from MPI once a peer has died. */
+static void fs_guard_watch(uint64_t now, pid_t parent, uint64_t *stopped) {
+  struct fs_daemon *d = guard.d;
+  if (getppid() != parent && !atomic_exchange(&d->stop, true)) {
+    atomic_store(&d->orphan, true);
+    fs_daemon_wake(d);
+  }
+  if (!atomic_load(&d->stop)) return;
+  if (*stopped == 0) *stopped = now;
+  if (now - *stopped > FS_LEAVE_NS) _exit(1);
+  if (now - *stopped > FS_HANG_NS && !atomic_load(&d->left)) fs_daemon_leave(d, 1);
+}
+
+static void *fs_guard_main(void *arg) {
+  struct epoll_event ev[32];
+  uint64_t stopped = 0;
+  pid_t parent = *(pid_t *)arg;
+  for (;;) {
+    int n = epoll_wait(guard.epoll, ev, FS_ARRAY_LEN(ev), FS_GUARD_TICK_MS);
+    /* One event a connection and round, so none of them points at one that an earlier one ended. */
+    for (int i = 0; i < n; i++) fs_guard_event(ev[i].data.ptr, ev[i].events);
+    uint64_t now = fs_now_ns();
+    fs_guard_expire(now);
+    fs_guard_watch(now, parent, &stopped);
+  }
+  return NULL;
+}
+
+fs_err fs_guard_start(struct fs_daemon *d) {
+  static pid_t parent;
+  pthread_t t;
+  parent = getppid();
+  guard.d = d;
+  guard.listener.fd = -1;
+  fs_chain_init(&guard.strangers);
+  guard.epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (guard.epoll < 0) return -errno;
+  int err = pthread_create(&t, NULL, fs_guard_main, &parent);
+  return err ? -err : 0;
+}
+
+fs_err fs_guard_listen(struct fs_daemon *d) {
+  fs_fd fd = fs_handover_listen(d->socket_path);
+  if (fd < 0) return fd;
+  guard.listener.fd = fd;
+  atomic_store(&d->listener, fd);
+  struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &guard.listener};
+  return epoll_ctl(guard.epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}

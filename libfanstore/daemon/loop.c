@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of a daemon, and the loop of its MPI thread: start (run directory, datasets, what is staged already),
+ * placement, staging, serving, stop. MPI has no blocking wait that others could interrupt, so the loop polls: it spins
+ * and yields while work is at hand, and sleeps for up to a millisecond when there is none; a client's post or a result
+ * of another thread ends the sleep by an eventfd.
+ */
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_SPIN_NS 50000ull
+#define FS_YIELD_NS 250000ull       /* with nothing under way */
+#define FS_YIELD_BUSY_NS 2000000ull /* while an answer is awaited */
+#define FS_SLEEP_MIN_NS 50000ull
+#define FS_SLEEP_BUSY_NS 100000ull
+#define FS_SLEEP_MAX_NS 1000000ull
+#define FS_SLEEP_START_NS 10000000ull /* before it serves */
+#define FS_HEARTBEAT_NS 1000000ull
+#define FS_START_NS 600000000000ull /* without a line from the launcher, before `go` */
+
+static struct fs_daemon daemon_state; /* one a process; the signal handler needs it */
+
+void fs_daemon_wake(const struct fs_daemon *d) {
+  uint64_t one = 1;
+  (void)fs_sys_write(d->wake, &one, sizeof(one));
+}
+
+static void fs_daemon_signal(int sig) {
+  (void)sig;
+  atomic_store(&daemon_state.orphan, true);
+  atomic_store(&daemon_state.stop, true);
+  fs_daemon_wake(&daemon_state);
+}
+
+static void fs_daemon_signals(void) {
+  struct sigaction sa = {.sa_handler = fs_daemon_signal, .sa_flags = SA_RESTART};
+  struct sigaction ignore = {.sa_handler = SIG_IGN};
+  sigaction(SIGTERM, &sa, NULL);
+  sigaction(SIGINT, &sa, NULL);
+  sigaction(SIGHUP, &sa, NULL);
+  sigaction(SIGPIPE, &ignore, NULL);
+}
+
+static _Noreturn void fs_daemon_fail(struct fs_daemon *d, const char *why) {
+  fs_say_text(d, "fail", "%s", why);
+  fs_daemon_leave(d, 1);
+}
+
+/* ---- the loop ---- */
+
+static void fs_loop_heartbeat(struct fs_daemon *d) {
+  static uint64_t last;
+  if (!d->ctl || d->now - last < FS_HEARTBEAT_NS) return;
+  last = d->now;
+  atomic_store_explicit(&d->ctl->heartbeat_ns, last, memory_order_relaxed);
+}
+
+static bool fs_loop_posted(struct fs_daemon *d) {
+  uint32_t high = atomic_load(&d->clients.high);
+  for (uint32_t i = 0; i < high; i++) {
+    struct fs_client *c = atomic_load(&d->clients.slot[i]);
+    if (c && atomic_load_explicit(&c->channel->posted, memory_order_seq_cst) != 0) return true;
+  }
+  return atomic_load(&d->pool.nfinished) != 0;
+}
+
+/* Sleeps until something is posted, or for so long. Clients read `asleep` after they have posted: one side sees. */
+static void fs_loop_sleep(struct fs_daemon *d, uint64_t ns) {
+  struct pollfd p[2] = {{.fd = d->wake, .events = POLLIN}, {.fd = d->doorbell, .events = POLLIN}};
+  struct timespec ts = {.tv_nsec = (long)ns};
+  uint64_t sink;
+  if (d->ctl) atomic_store(&d->ctl->asleep, 1);
+  if ((!d->ctl || !fs_loop_posted(d)) && ppoll(p, 2, &ts, NULL) > 0) {
+    if (p[0].revents) (void)fs_sys_read(d->wake, &sink, sizeof(sink));
+    if (p[1].revents) (void)fs_sys_read(d->doorbell, &sink, sizeof(sink));
+  }
+  if (d->ctl) atomic_store(&d->ctl->asleep, 0);
+}
+
+static void fs_loop_idle(struct fs_daemon *d, bool worked) {
+  static uint64_t since, nap;
+  bool serving = d->ctl != NULL;
+  bool busy = serving && (fs_fetch_busy(d) || fs_server_busy(d));
+  if (worked) {
+    since = d->now;
+    nap = FS_SLEEP_MIN_NS;
+    return;
+  }
+  uint64_t idle = d->now - since;
+  if (serving && idle < (busy ? FS_YIELD_BUSY_NS : FS_YIELD_NS)) {
+    if (d->cfg->emulate > 1 || idle >= FS_SPIN_NS) sched_yield(); /* nodes on one host share its cores */
+    return;
+  }
+  fs_loop_sleep(d, serving ? FS_MIN(nap, busy ? FS_SLEEP_BUSY_NS : FS_SLEEP_MAX_NS) : FS_SLEEP_START_NS);
+  nap = FS_MIN(FS_MAX(nap, FS_SLEEP_MIN_NS) * 2, FS_SLEEP_MAX_NS);
+}
+
+/* One round; does the daemon go on? */
+static bool fs_loop_round(struct fs_daemon *d) {
+  d->now = fs_now_ns();
+  int n = fs_net_poll(d->net);
+  n += fs_commands_run(d);
+  if (d->ctl) {
+    n += fs_iopool_reap(&d->pool);
+    n += fs_clients_scan(d);
+    fs_fetch_timers(d);
+    fs_server_timers(d);
+    fs_clients_bury(d);
+    fs_loop_heartbeat(d);
+  }
+  fs_loop_idle(d, n > 0);
+  return !atomic_load_explicit(&d->stop, memory_order_acquire);
+}
+
+/* ---- start ---- */
+
+static fs_err fs_daemon_dataset(struct fs_daemon *d, uint32_t i, char *why, size_t why_size) {
+  struct fs_dataset *ds = &d->data[i];
+  const char *mount = d->cfg->mount[i];
+  int node = d->cfg->emulate > 1 ? (int)d->net->rank : -1;
+  fs_err err = fs_stage_open(&ds->stage, d->cfg->dataset[i], d->cfg->local_dir, node, why, why_size);
+  if (err < 0) return err;
+  ds->partitions = (uint32_t)ds->stage.index.nparts;
+  ds->max_stored = FS_MAX(ds->stage.index.block_size, FS_BLOCK_SIZE_MIN);
+  if (fs_path_normalize(mount ? mount : ds->stage.manifest.mount, ds->mount, sizeof(ds->mount)) < 0) {
+    snprintf(why, why_size, "%s: the mount is no absolute path", mount ? mount : ds->stage.manifest.mount);
+    return -EINVAL;
+  }
+  ds->place = calloc(ds->partitions + 1, sizeof(*ds->place));
+  ds->have = calloc(ds->partitions + 1, sizeof(*ds->have));
+  ds->fd = malloc((ds->partitions + 1) * sizeof(*ds->fd));
+  if (!ds->place || !ds->have || !ds->fd) return -ENOMEM;
+  for (uint32_t p = 0; p < ds->partitions; p++) ds->fd[p] = -1;
+  err = fs_stage_prepare(&ds->stage, why, why_size);
+  if (err < 0) return err;
+  fs_stage_scan(&ds->stage, ds->have);
+  return 0;
+}
+
+static void fs_daemon_hello(struct fs_daemon *d) {
+  struct fs_control_line l;
+  char host[256] = "?";
+  gethostname(host, sizeof(host) - 1);
+  if (fs_say_begin(d, &l, "hello") == 0 && fs_control_add(&l, "host", host) == 0 &&
+      fs_control_add_u64(&l, "pid", (uint64_t)getpid()) == 0 && fs_control_add(&l, "job", d->cfg->job) == 0 &&
+      fs_control_add_u64(&l, "free", fs_stage_free_bytes(d->cfg->local_dir)) == 0) {
+    fs_say_line(&l);
+  }
+  for (uint32_t i = 0; i < d->datasets; i++) fs_say_have(d, i);
+}
+
+static void fs_daemon_start(struct fs_daemon *d) {
+  char why[1024] = "";
+  d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  d->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (d->wake < 0 || d->doorbell < 0) fs_daemon_fail(d, "no eventfd");
+  fs_daemon_signals();
+  if (fs_guard_start(d) < 0) fs_daemon_fail(d, "no thread can be started");
+  if (fs_rundir_enter(d, why, sizeof(why)) < 0) fs_daemon_fail(d, why);
+  fs_err err = 0;
+  while (err == 0 && d->datasets < d->cfg->datasets) {
+    err = fs_daemon_dataset(d, d->datasets, why, sizeof(why));
+    if (err == 0) d->datasets++;
+  }
+  if (err == 0) err = fs_rundir_spill(d, why, sizeof(why));
+  if (err < 0) fs_daemon_fail(d, why[0] ? why : strerror(-err));
+  if (fs_commands_start(d) < 0) fs_daemon_fail(d, "no thread can be started");
+  fs_daemon_hello(d);
+}
+
+/* ---- serving ---- */
+
+/* The cache must hold a few blocks, however small it was asked to be. */
+static fs_err fs_daemon_cache(struct fs_daemon *d) {
+  uint32_t most = 0;
+  char text[32];
+  for (uint32_t i = 0; i < d->datasets; i++) most = FS_MAX(most, d->data[i].max_stored);
+  uint64_t least = 8 * (uint64_t)most + (1u << 20), bytes = d->cfg->cache_bytes;
+  if (bytes < least) {
+    bytes = least;
+    fs_say_text(d, "warn", "the cache is raised to %s: it must hold a few blocks",
+                fs_format_size(bytes, text, sizeof(text)));
+  }
+  return fs_cache_new(&d->cache, bytes, most, fs_clients_pins, d);
+}
+
+static void fs_daemon_serve(struct fs_daemon *d) {
+  struct fs_control_line l;
+  fs_err err = fs_daemon_cache(d);
+  if (err == 0) err = fs_iopool_start(&d->pool, d->cfg->io_threads, d->wake);
+  if (err == 0) err = fs_fetcher_new(d);
+  if (err == 0) err = fs_server_new(d);
+  if (err == 0) err = fs_ctl_build(d);
+  if (err == 0) err = fs_guard_listen(d);
+  if (err < 0) {
+    char why[256];
+    snprintf(why, sizeof(why), "cannot serve: %s", strerror(-err));
+    fs_daemon_fail(d, why);
+  }
+  if (fs_say_begin(d, &l, "ready") == 0 && fs_control_add_u64(&l, "staged", d->count.staged_bytes) == 0 &&
+      fs_control_add_u64(&l, "reused", d->count.reused_bytes) == 0) {
+    fs_say_line(&l);
+  }
+  while (fs_loop_round(d)) continue;
+}
+
+static bool fs_daemon_placed(struct fs_daemon *d) {
+  while (!fs_commands_go(d)) {
+    if (!fs_loop_round(d)) return false;
+    if (d->now > fs_commands_heard(d) + FS_START_NS) fs_daemon_fail(d, "the launcher says nothing");
+  }
+  return true;
+}
+
+static bool fs_daemon_staged(struct fs_daemon *d) {
+  if (fs_worker_start(d) < 0) fs_daemon_fail(d, "no thread can be started");
+  while (atomic_load(&d->worker) != FS_WORKER_DONE) (void)fs_loop_round(d); /* a stop ends the worker too */
+  return !atomic_load(&d->stop);
+}
+
+static void fs_daemon_stop(struct fs_daemon *d) {
+  if (d->ctl) {
+    atomic_store(&d->ctl->stopping, 1);
+    (void)unlink(d->socket_path);
+    (void)fs_clients_scan(d);
+    fs_clients_release_all(d);
+  }
+  if (!atomic_load(&d->orphan)) fs_commands_stop(d);
+}
+
+int fs_daemon_run(const struct fs_daemon_config *cfg, struct fs_net *net) {
+  struct fs_daemon *d = &daemon_state;
+  d->cfg = cfg;
+  d->net = net;
+  d->lock_fd = d->spill_fd = d->ctl_fd = -1;
+  fs_daemon_start(d);
+  if (fs_daemon_placed(d) && fs_daemon_staged(d)) fs_daemon_serve(d);
+  fs_daemon_stop(d);
+  fs_daemon_leave(d, 0);
+}

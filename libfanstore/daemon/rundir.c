@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The daemon's directories on this host: the run directory (ipc/node.h) with this node's lock and socket, and the
+ * spill directory for materialised files. Both are locked while in use, so what dead jobs left can be told from what
+ * lives, and is removed by the next daemon. A lock on the base directory keeps starting, leaving and cleaning apart.
+ * Called by the MPI thread at start, by whoever ends the process at the end. Every wait for a lock is bounded.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "ipc/node.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_BASE_LOCK_NS 10000000000ull
+#define FS_BASE_LEAVE_NS 500000000ull
+#define FS_LOCKLESS_AGE 600 /* seconds after which a run directory without any lock is a dead one */
+#define FS_YOUNG_AGE 10     /* before that its lock may be made but not yet taken */
+
+/* Opens a directory that must be ours alone. */
+static fs_fd fs_rundir_open(int at, const char *path) {
+  FS_AUTO_CLOSE int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat st;
+  if (fd < 0) return -errno;
+  if (fstat(fd, &st) < 0) return -errno;
+  if (st.st_uid != geteuid()) return -EPERM;
+  if ((st.st_mode & 077) != 0 && fchmod(fd, 0700) < 0) return -errno;
+  return FS_MOVE_FD(fd);
+}
+
+static fs_err fs_rundir_flock(int fd, uint64_t wait_ns) {
+  uint64_t end = fs_now_ns() + wait_ns;
+  while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return -errno;
+    if (fs_now_ns() >= end) return -ETIMEDOUT;
+    usleep(5000);
+  }
+  return 0;
+}
+
+static bool fs_rundir_same(int fd, const char *path) {
+  struct stat a, b;
+  return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+/* Makes, opens and locks a directory that others may remove at any moment while nobody holds its lock. */
+static fs_fd fs_rundir_make_locked(const char *path, uint64_t wait_ns) {
+  for (int tries = 0; tries < 100; tries++) {
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) return -errno;
+    FS_AUTO_CLOSE int fd = fs_rundir_open(AT_FDCWD, path);
+    if (fd == -ENOENT) continue;
+    if (fd < 0) return fd;
+    fs_err err = fs_rundir_flock(fd, wait_ns);
+    if (err < 0) return err;
+    if (fs_rundir_same(fd, path)) return FS_MOVE_FD(fd);
+  }
+  return -ETIMEDOUT;
+}
+
+static bool fs_rundir_suffix(const char *name, const char *suffix) {
+  size_t n = strlen(name), m = strlen(suffix);
+  return n >= m && strcmp(name + n - m, suffix) == 0;
+}
+
+/* Is a process of this run directory alive: does anybody hold one of its locks? */
+static bool fs_rundir_alive(int dirfd) {
+  struct stat st;
+  int dup_fd = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
+  DIR *dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
+  if (!dir) {
+    if (dup_fd >= 0) close(dup_fd);
+    return true;
+  }
+  bool alive = false, locks = false;
+  for (struct dirent *e; !alive && (e = readdir(dir)) != NULL;) {
+    if (!fs_rundir_suffix(e->d_name, ".lock")) continue;
+    locks = true;
+    FS_AUTO_CLOSE int fd = openat(dirfd, e->d_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    alive = fd < 0 ? errno != ENOENT : flock(fd, LOCK_EX | LOCK_NB) < 0;
+  }
+  closedir(dir);
+  if (alive || fstat(dirfd, &st) < 0) return true;
+  return time(NULL) - st.st_mtime < (locks ? FS_YOUNG_AGE : FS_LOCKLESS_AGE);
+}
+
+/* Removes the run directories of dead jobs. The base is locked: no daemon is between making and locking its own. */
+static void fs_rundir_clean(int base_fd, const char *base, const char *own) {
+  int dup_fd = fcntl(base_fd, F_DUPFD_CLOEXEC, 0);
+  DIR *dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
+  if (!dir) {
+    if (dup_fd >= 0) close(dup_fd);
+    return;
+  }
+  for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+    char path[PATH_MAX];
+    if (e->d_name[0] == '.' || strcmp(e->d_name, own) == 0) continue;
+    FS_AUTO_CLOSE int fd = fs_rundir_open(base_fd, e->d_name);
+    if (fd < 0 || fs_rundir_alive(fd)) continue;
+    if (snprintf(path, sizeof(path), "%s/%s", base, e->d_name) < (int)sizeof(path)) (void)fs_remove_tree(path);
+  }
+  closedir(dir);
+}
+
+static fs_fd fs_rundir_lock_node(const char *run, uint32_t rank) {
+  char name[32];
+  FS_AUTO_CLOSE int dir = fs_rundir_open(AT_FDCWD, run);
+  if (dir < 0) return dir;
+  snprintf(name, sizeof(name), "node-%u.lock", rank);
+  FS_AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return -errno;
+  if (flock(fd, LOCK_EX | LOCK_NB) < 0) return errno == EWOULDBLOCK ? -EBUSY : -errno;
+  return FS_MOVE_FD(fd);
+}
+
+fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
+  char base[PATH_MAX];
+  fs_ssize n = fs_run_dir(NULL, base, sizeof(base));
+  if (n >= 0) n = fs_run_dir(d->cfg->job, d->run, sizeof(d->run));
+  if (n >= 0) n = fs_run_socket(d->run, d->net->rank, d->socket_path, sizeof(d->socket_path));
+  if (n < 0) {
+    snprintf(why, why_size, "the run directory's name is too long");
+    return (fs_err)n;
+  }
+  FS_AUTO_CLOSE int base_fd = fs_rundir_make_locked(base, FS_BASE_LOCK_NS);
+  fs_err err = base_fd < 0 ? base_fd : 0;
+  if (err == 0) {
+    fs_rundir_clean(base_fd, base, d->cfg->job);
+    if (mkdir(d->run, 0700) < 0 && errno != EEXIST) err = -errno;
+  }
+  if (err == 0) {
+    d->lock_fd = fs_rundir_lock_node(d->run, d->net->rank);
+    err = d->lock_fd < 0 ? d->lock_fd : 0;
+  }
+  if (err == -EBUSY)
+    snprintf(why, why_size, "job %s has a daemon for node %u here already", d->cfg->job, d->net->rank);
+  else if (err == -EPERM)
+    snprintf(why, why_size, "%s: this belongs to somebody else", base);
+  else if (err < 0)
+    snprintf(why, why_size, "%s: %s", d->run, strerror(-err));
+  return err;
+}
+
+/* Removes spill directories whose owners are dead. */
+static void fs_rundir_clean_spills(const char *parent) {
+  DIR *dir = opendir(parent);
+  if (!dir) return;
+  for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+    char path[PATH_MAX];
+    if (strncmp(e->d_name, "spill-", 6) != 0) continue;
+    FS_AUTO_CLOSE int fd = fs_rundir_open(dirfd(dir), e->d_name);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) continue;
+    if (snprintf(path, sizeof(path), "%s/%s", parent, e->d_name) < (int)sizeof(path)) (void)fs_remove_tree(path);
+  }
+  closedir(dir);
+}
+
+fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
+  char parent[PATH_MAX];
+  snprintf(parent, sizeof(parent), "%s", d->data[0].stage.local);
+  char *slash = strrchr(parent, '/');
+  if (!slash) return -EINVAL;
+  *slash = '\0';
+  fs_rundir_clean_spills(parent);
+  int n = snprintf(d->spill, sizeof(d->spill), "%s/spill-%s-%u", parent, d->cfg->job, d->net->rank);
+  fs_err err = n >= (int)sizeof(d->spill) ? -ENAMETOOLONG : 0;
+  if (err == 0) {
+    d->spill_fd = fs_rundir_make_locked(d->spill, FS_BASE_LEAVE_NS);
+    err = d->spill_fd < 0 ? d->spill_fd : 0;
+  }
+  if (err < 0) snprintf(why, why_size, "%s: %s", d->spill, strerror(-err));
+  return err;
+}
+
+void fs_rundir_leave(struct fs_daemon *d) {
+  char base[PATH_MAX], lock[PATH_MAX];
+  if (d->spill_fd >= 0) (void)fs_remove_tree(d->spill);
+  if (d->lock_fd < 0 || fs_run_dir(NULL, base, sizeof(base)) < 0) return;
+  FS_AUTO_CLOSE int base_fd = fs_rundir_open(AT_FDCWD, base);
+  if (base_fd >= 0) (void)fs_rundir_flock(base_fd, FS_BASE_LEAVE_NS);
+  (void)unlink(d->socket_path);
+  if (snprintf(lock, sizeof(lock), "%s/node-%u.lock", d->run, d->net->rank) < (int)sizeof(lock)) (void)unlink(lock);
+  (void)rmdir(d->run); /* the last one out */
+  (void)rmdir(base);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The daemon's lines to the launcher (ipc/control.h) on stdout: one write(2) a line, so that lines of several
+ * threads and ranks do not mix and none waits in a buffer. Called by all threads of the daemon; no state.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "util/sys.h"
+
+void fs_say_line(struct fs_control_line *l) {
+  if (fs_control_end(l) == 0) (void)fs_write_full(STDOUT_FILENO, l->text, l->len);
+}
+
+fs_err fs_say_begin(const struct fs_daemon *d, struct fs_control_line *l, const char *verb) {
+  fs_err err = fs_control_begin(l, verb);
+  return err < 0 ? err : fs_control_add_u64(l, "rank", d->net->rank);
+}
+
+void fs_say_text(const struct fs_daemon *d, const char *verb, const char *format, ...) {
+  char text[1024];
+  struct fs_control_line l;
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof(text), format, ap);
+  va_end(ap);
+  if (fs_say_begin(d, &l, verb) == 0 && fs_control_add(&l, "text", text) == 0) fs_say_line(&l);
+}
+
+#define FS_HAVE_TEXT (FS_CONTROL_LINE - 256)
+
+/* "0,4-7" for the staged partitions from *part on; moves *part behind what found room. */
+static void fs_say_parts(const struct fs_dataset *ds, uint32_t *part, char *text) {
+  size_t n = 0;
+  uint32_t p = *part;
+  text[0] = '\0';
+  while (p < ds->partitions && n < FS_HAVE_TEXT - 16) {
+    if (!ds->have[p]) {
+      p++;
+      continue;
+    }
+    uint32_t first = p;
+    while (p < ds->partitions && ds->have[p]) p++;
+    int put = p - first > 1 ? snprintf(text + n, FS_HAVE_TEXT - n, "%s%u-%u", n ? "," : "", first, p - 1)
+                            : snprintf(text + n, FS_HAVE_TEXT - n, "%s%u", n ? "," : "", first);
+    n += (size_t)put;
+  }
+  while (p < ds->partitions && !ds->have[p]) p++;
+  *part = p;
+}
+
+void fs_say_have(const struct fs_daemon *d, uint32_t dataset) {
+  const struct fs_dataset *ds = &d->data[dataset];
+  uint32_t part = 0;
+  do {
+    char text[FS_HAVE_TEXT];
+    struct fs_control_line l;
+    fs_say_parts(ds, &part, text);
+    bool ok = fs_say_begin(d, &l, "have") == 0 && fs_control_add_u64(&l, "dataset", dataset) == 0 &&
+              fs_control_add(&l, "parts", text) == 0;
+    if (part < ds->partitions) ok = ok && fs_control_add_u64(&l, "more", 1) == 0;
+    if (ok) fs_say_line(&l);
+  } while (part < ds->partitions);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Answers other nodes: stored bytes of the partitions that are staged here (ipc/wire.h). The MPI thread reads what
+ * the page cache has and leaves the rest to the I/O pool. Jobs and reply buffers are bounded: when they are used up no
+ * receive is posted, and requests wait in MPI at their senders' cost. Every field of a request is checked.
+ */
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_JOBS 256u
+#define FS_POSTED 32u /* receives waiting for requests */
+#define FS_REPLY_BYTES (64u << 20)
+#define FS_DELAY_ENV "FANSTORE_TEST_DELAY_US" /* for tests: holds each reply back for so long */
+
+struct fs_job {
+  struct fs_net_op recv, send;
+  struct fs_chain chain; /* free, waiting for a buffer, or held back */
+  struct fs_daemon *d;
+  struct fs_io io;
+  struct fs_wire_req req;
+  struct fs_wire_rep bare; /* the whole reply, when it is an error or a pong */
+  struct fs_reply *reply;
+  uint32_t peer;
+  uint64_t due;
+};
+
+struct fs_reply { /* a reply buffer; free ones are linked through it */
+  struct fs_wire_rep rep;
+  unsigned char data[];
+};
+
+struct fs_server {
+  struct fs_job job[FS_JOBS];
+  struct fs_chain free_jobs, hungry, delayed;
+  uint32_t posted, running;
+  size_t reply_size;
+  uint32_t replies, replies_most; /* made so far, at most */
+  uint32_t nfree;
+  struct fs_reply **free_reply;
+  uint64_t delay_ns;
+  bool memory[FS_MAX_DATASETS]; /* the partitions are in memory: reading never blocks */
+};
+
+static void fs_job_post(struct fs_server *s);
+
+static struct fs_reply *fs_reply_take(struct fs_server *s) {
+  if (s->nfree > 0) return s->free_reply[--s->nfree];
+  if (s->replies == s->replies_most) return NULL;
+  void *p = mmap(NULL, s->reply_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return NULL;
+  s->replies++;
+  return p;
+}
+
+static void fs_job_free(struct fs_job *j) {
+  struct fs_server *s = j->d->server;
+  if (j->reply) s->free_reply[s->nfree++] = j->reply;
+  j->reply = NULL;
+  s->running--;
+  fs_chain_push(&s->free_jobs, &j->chain);
+}
+
+/* ---- replying ---- */
+
+static void fs_job_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
+  struct fs_job *j = FS_ITEM(op, struct fs_job, send);
+  (void)peer, (void)bytes, (void)err;
+  fs_job_free(j);
+}
+
+static void fs_job_send(struct fs_job *j) {
+  struct fs_daemon *d = j->d;
+  const struct fs_wire_rep *rep = j->reply ? &j->reply->rep : &j->bare;
+  if (j->req.type == FS_WIRE_READ && rep->err == 0) {
+    d->count.served++;
+    d->count.served_bytes += rep->length;
+  }
+  if (fs_net_send(d->net, j->peer, j->req.tag, rep, sizeof(*rep) + rep->length, &j->send) < 0) fs_job_free(j);
+}
+
+static void fs_job_reply(struct fs_job *j, fs_err err) {
+  struct fs_server *s = j->d->server;
+  if (err < 0 && j->reply) {
+    s->free_reply[s->nfree++] = j->reply;
+    j->reply = NULL;
+  }
+  struct fs_wire_rep *rep = j->reply ? &j->reply->rep : &j->bare;
+  *rep = (struct fs_wire_rep){.magic = FS_WIRE_MAGIC,
+                              .version = FS_WIRE_VERSION,
+                              .type = j->req.type,
+                              .id = j->req.id,
+                              .err = err,
+                              .length = j->reply ? j->req.length : 0};
+  if (s->delay_ns == 0) {
+    fs_job_send(j);
+    return;
+  }
+  j->due = j->d->now + s->delay_ns;
+  fs_chain_push(&s->delayed, &j->chain);
+}
+
+/* ---- reading ---- */
+
+static void fs_job_read_done(struct fs_io *io) {
+  fs_job_reply(FS_ITEM(io, struct fs_job, io), io->err);
+}
+
+/* What can be read without blocking, or false. */
+static bool fs_job_read_now(struct fs_job *j, int fd) {
+  struct fs_server *s = j->d->server;
+  struct iovec iov = {.iov_base = j->reply->data, .iov_len = j->req.length};
+  if (fd < 0) return false;
+  if (s->memory[j->req.dataset]) return fs_pread_full(fd, iov.iov_base, iov.iov_len, j->req.offset) == 0;
+  return preadv2(fd, &iov, 1, (off_t)j->req.offset, RWF_NOWAIT) == (ssize_t)iov.iov_len;
+}
+
+static void fs_job_read(struct fs_job *j) {
+  struct fs_daemon *d = j->d;
+  struct fs_dataset *ds = &d->data[j->req.dataset];
+  int fd = ds->fd[j->req.partition];
+  j->reply = fs_reply_take(d->server);
+  if (!j->reply) {
+    fs_chain_push(&d->server->hungry, &j->chain);
+    return;
+  }
+  if (fs_job_read_now(j, fd)) {
+    fs_job_reply(j, 0);
+    return;
+  }
+  j->io = (struct fs_io){.fd = fd,
+                         .dir = ds->stage.local,
+                         .part = j->req.partition,
+                         .len = j->req.length,
+                         .off = j->req.offset,
+                         .buf = j->reply->data,
+                         .done = fs_job_read_done};
+  fs_iopool_submit(&d->pool, &j->io);
+}
+
+/* ---- requests ---- */
+
+static fs_err fs_job_check(const struct fs_daemon *d, const struct fs_wire_req *r) {
+  if (r->type != FS_WIRE_READ) return -EINVAL;
+  if (r->dataset >= d->datasets) return -EINVAL;
+  const struct fs_dataset *ds = &d->data[r->dataset];
+  if (r->partition >= ds->partitions || !ds->have[r->partition]) return -ENOENT;
+  uint64_t size = ds->stage.index.parts[r->partition].size;
+  if (r->length == 0 || r->length > ds->max_stored || r->length > size || r->offset > size - r->length) return -EINVAL;
+  return 0;
+}
+
+static bool fs_job_understood(const struct fs_daemon *d, const struct fs_wire_req *r, uint64_t bytes) {
+  return bytes == sizeof(*r) && r->magic == FS_WIRE_MAGIC && r->version == FS_WIRE_VERSION &&
+         r->tag >= FS_TAG_REPLY_FIRST && r->tag <= d->net->tag_max;
+}
+
+static void fs_job_received(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
+  struct fs_job *j = FS_ITEM(op, struct fs_job, recv);
+  struct fs_daemon *d = j->d;
+  d->server->posted--;
+  d->server->running++;
+  j->peer = peer;
+  if (err < 0 || peer >= d->net->nodes || !fs_job_understood(d, &j->req, bytes)) {
+    fs_job_free(j); /* there is no address for a reply */
+  } else if (j->req.type == FS_WIRE_PING) {
+    fs_job_reply(j, 0);
+  } else {
+    fs_err bad = fs_job_check(d, &j->req);
+    if (bad < 0)
+      fs_job_reply(j, bad);
+    else
+      fs_job_read(j);
+  }
+  fs_job_post(d->server);
+}
+
+static void fs_job_post(struct fs_server *s) {
+  while (s->posted < FS_POSTED && !fs_chain_empty(&s->free_jobs)) {
+    struct fs_job *j = FS_ITEM(fs_chain_pop(&s->free_jobs), struct fs_job, chain);
+    if (fs_net_recv(j->d->net, FS_NET_ANY, FS_TAG_REQUEST, &j->req, sizeof(j->req), &j->recv) < 0) {
+      fs_chain_push(&s->free_jobs, &j->chain);
+      return;
+    }
+    s->posted++;
+  }
+}
+
+void fs_server_timers(struct fs_daemon *d) {
+  struct fs_server *s = d->server;
+  while (!fs_chain_empty(&s->delayed)) {
+    struct fs_job *j = FS_ITEM(s->delayed.next, struct fs_job, chain);
+    if (d->now < j->due) break;
+    fs_chain_drop(&j->chain);
+    fs_job_send(j);
+  }
+  while (!fs_chain_empty(&s->hungry) && (s->nfree > 0 || s->replies < s->replies_most)) {
+    fs_job_read(FS_ITEM(fs_chain_pop(&s->hungry), struct fs_job, chain));
+  }
+  fs_job_post(s);
+}
+
+bool fs_server_busy(const struct fs_daemon *d) {
+  return d->server->running > 0;
+}
+
+fs_err fs_server_new(struct fs_daemon *d) {
+  struct fs_server *s = calloc(1, sizeof(*s));
+  uint64_t delay_us;
+  const char *delay = getenv(FS_DELAY_ENV);
+  if (!s) return -ENOMEM;
+  if (delay && fs_parse_u64(delay, 0, 60000000, &delay_us) == 0) s->delay_ns = delay_us * 1000;
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < d->datasets; i++) {
+    struct statfs fs;
+    most = FS_MAX(most, d->data[i].max_stored);
+    s->memory[i] = statfs(d->data[i].stage.local, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+  }
+  s->reply_size = fs_round_up(sizeof(struct fs_reply) + most, 4096);
+  s->replies_most = (uint32_t)FS_MIN(FS_MAX(FS_REPLY_BYTES / s->reply_size, 8u), FS_JOBS);
+  s->free_reply = calloc(s->replies_most, sizeof(*s->free_reply));
+  if (!s->free_reply) return -ENOMEM;
+  fs_chain_init(&s->free_jobs);
+  fs_chain_init(&s->hungry);
+  fs_chain_init(&s->delayed);
+  for (uint32_t i = 0; i < FS_JOBS; i++) {
+    s->job[i].d = d;
+    s->job[i].recv.done = fs_job_received;
+    s->job[i].send.done = fs_job_sent;
+    fs_chain_push(&s->free_jobs, &s->job[i].chain);
+  }
+  d->server = s;
+  fs_job_post(s);
+  return 0;
+}

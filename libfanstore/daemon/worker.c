@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The worker thread: stages in the index and the partitions that are placed here (stage.h), so that the MPI thread
+ * stays free. While it runs the MPI thread looks neither at the datasets' indexes nor at the placement; the store to
+ * d->worker hands both back. What cannot be staged is reported and read from elsewhere: that is no failure.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_PROGRESS_NS 250000000ull
+#define FS_WARNINGS 8 /* about partitions, before it says only how many more */
+
+struct fs_staging {
+  struct fs_daemon *d;
+  uint64_t total, done, said;
+  uint32_t lost;
+};
+
+static void fs_staging_say(struct fs_staging *s, uint64_t done) {
+  struct fs_control_line l;
+  uint64_t now = fs_now_ns();
+  if (now - s->said < FS_PROGRESS_NS) return;
+  s->said = now;
+  if (fs_say_begin(s->d, &l, "stage") == 0 && fs_control_add_u64(&l, "done", done) == 0 &&
+      fs_control_add_u64(&l, "total", s->total) == 0) {
+    fs_say_line(&l);
+  }
+}
+
+static fs_err fs_staging_progress(void *ctx, uint64_t done_bytes) {
+  struct fs_staging *s = ctx;
+  fs_staging_say(s, s->done + done_bytes);
+  return atomic_load(&s->d->stop) ? -ECANCELED : 0;
+}
+
+static void fs_staging_lost(struct fs_staging *s, uint32_t dataset, uint32_t part, const char *why) {
+  struct fs_daemon *d = s->d;
+  struct fs_control_line l;
+  fs_place_lose(&d->data[dataset], d->net->rank, part);
+  if (++s->lost <= FS_WARNINGS) fs_say_text(d, "warn", "%s", why);
+  if (fs_say_begin(d, &l, "lost") == 0 && fs_control_add_u64(&l, "dataset", dataset) == 0 &&
+      fs_control_add_u64(&l, "part", part) == 0) {
+    fs_say_line(&l);
+  }
+}
+
+/* Keeps the partition open while there are descriptors; the others are opened for each read. */
+static void fs_staging_open(struct fs_dataset *ds, uint32_t part) {
+  char path[PATH_MAX], name[FS_PART_NAME_SIZE];
+  int n = snprintf(path, sizeof(path), "%s/%s", ds->stage.local, fs_part_name(part, name));
+  if (n < (int)sizeof(path)) ds->fd[part] = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static void fs_staging_dataset(struct fs_staging *s, uint32_t dataset) {
+  struct fs_daemon *d = s->d;
+  struct fs_dataset *ds = &d->data[dataset];
+  char why[512];
+  if (fs_stage_index(&ds->stage, why, sizeof(why)) < 0) fs_say_text(d, "warn", "%s", why);
+  for (uint32_t p = 0; p < ds->partitions && !atomic_load(&d->stop); p++) {
+    if (!(ds->place[p].flags & FS_PLACE_LOCAL)) continue;
+    uint64_t size = ds->stage.index.parts[p].size;
+    if (ds->have[p]) {
+      atomic_fetch_add(&d->count.reused_bytes, size);
+    } else {
+      why[0] = '\0';
+      fs_err err = fs_stage_partition(&ds->stage, p, fs_staging_progress, s, why, sizeof(why));
+      if (err < 0 && why[0] == '\0') snprintf(why, sizeof(why), "partition %u: %s", p, strerror(-err));
+      s->done += size;
+      if (err < 0) {
+        fs_staging_lost(s, dataset, p, why);
+        continue;
+      }
+      ds->have[p] = true;
+      atomic_fetch_add(&d->count.staged_bytes, size);
+    }
+    fs_staging_open(ds, p);
+  }
+}
+
+static void fs_staging_descriptors(void) {
+  struct rlimit lim;
+  if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
+    lim.rlim_cur = lim.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &lim);
+  }
+}
+
+static void *fs_worker_main(void *arg) {
+  static struct fs_staging s;
+  struct fs_daemon *d = s.d = arg;
+  fs_staging_descriptors();
+  for (uint32_t i = 0; i < d->datasets; i++) {
+    const struct fs_dataset *ds = &d->data[i];
+    for (uint32_t p = 0; p < ds->partitions; p++) {
+      if ((ds->place[p].flags & FS_PLACE_LOCAL) && !ds->have[p]) s.total += ds->stage.index.parts[p].size;
+    }
+  }
+  for (uint32_t i = 0; i < d->datasets; i++) fs_staging_dataset(&s, i);
+  if (s.lost > FS_WARNINGS) fs_say_text(d, "warn", "%u partitions in all could not be staged here", s.lost);
+  atomic_store(&d->worker, FS_WORKER_DONE);
+  fs_daemon_wake(d);
+  return NULL;
+}
+
+fs_err fs_worker_start(struct fs_daemon *d) {
+  pthread_t t;
+  atomic_store(&d->worker, FS_WORKER_RUNNING);
+  int err = pthread_create(&t, NULL, fs_worker_main, d);
+  return err ? -err : 0;
+}
