@@ -98,9 +98,13 @@ int fs_exec_node(int argc, char **argv) {
   return status != 0 ? status : become(argv + 9);
 }
 
+static bool by_mpirun(const struct fs_launch *l) {
+  return l->opt.np > 0 || !l->first_here;
+}
+
 static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struct fs_words *w) {
   fs_mpirun_command(l, w);
-  if (l->where != FS_WHERE_HERE && l->opt.np == 0 && l->where == FS_WHERE_HOSTS) {
+  if (l->opt.np == 0 && l->where == FS_WHERE_HOSTS) {
     fs_words_add(w, "--host"); /* of the hosts only the first */
     fs_words_add(w, "%s", l->first_host);
   }
@@ -115,7 +119,7 @@ static void command_child(const struct fs_launch *l, const struct fs_launch_env 
   int status = FS_EXIT_FAILED;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(status);
-  if (l->opt.np > 0 || !l->first_here) {
+  if (by_mpirun(l)) {
     wrap(l, e, &w);
     fs_events_restore(l);
     fs_mpirun_environment(l, false);
@@ -186,5 +190,6 @@ int fs_command_run(struct fs_launch *l) {
   l->command_running = false;
   l->command_ns = fs_now_ns() - l->command_ns;
   end_rest(l);
+  if (by_mpirun(l) && l->signal) return 128 + l->signal; /* mpirun's own status says only 1 */
   return WIFSIGNALED(l->command_status) ? 128 + WTERMSIG(l->command_status) : WEXITSTATUS(l->command_status);
 }

@@ -16,6 +16,7 @@
 
 void fs_noise_line(struct fs_launch *l, const char *line, size_t n) {
   char *slot = l->noise[l->noises % FS_ARRAY_LEN(l->noise)];
+  while (n > 0 && (line[n - 1] == '\r' || line[n - 1] == ' ')) n--;
   fs_printable(line, n, slot, sizeof(l->noise[0]));
   if (l->opt.verbose && slot[0]) {
     fs_bar(NULL);
@@ -77,15 +78,14 @@ static void on_stats(struct fs_launch_node *node, const struct fs_control *c) {
 
 static void on_text(struct fs_launch *l, uint64_t rank, const struct fs_control *c, bool fail) {
   const char *text = fs_control_get(c, "text");
-  char shown[400];
+  char shown[400], who[256];
   fs_shown(text ? text : "no reason given", shown, sizeof(shown));
-  const char *host = l->node[rank].host[0] ? l->node[rank].host : "?";
+  snprintf(who, sizeof(who), l->node[rank].host[0] ? "node %llu (%.200s): " : "node %llu: ", (unsigned long long)rank,
+           l->node[rank].host);
   if (!fail)
-    fs_warn(l, "node %llu (%s): %s", (unsigned long long)rank, host, shown);
-  else if (l->fail[0] == '\0' && (l->nodes == 1 || l->node[rank].host[0] == '\0'))
-    snprintf(l->fail, sizeof(l->fail), "%s", shown);
+    fs_warn(l, "%s%s", who, shown);
   else if (l->fail[0] == '\0')
-    snprintf(l->fail, sizeof(l->fail), "node %llu (%s): %s", (unsigned long long)rank, host, shown);
+    snprintf(l->fail, sizeof(l->fail), "%s%s", l->nodes > 1 ? who : "", shown);
 }
 
 static void on_ready(struct fs_launch_node *node, const struct fs_control *c) {

@@ -13,6 +13,7 @@
 #include "launch.h"
 
 #define FS_STOP_NS (5 * FS_NS_PER_S)      /* without a word from a daemon that is to stop */
+#define FS_FAILED_NS (1 * FS_NS_PER_S)    /* the same when the start failed: some may not hear us at all */
 #define FS_STOP_MAX_NS (60 * FS_NS_PER_S) /* in all: purging a large dataset takes its time */
 #define FS_EXIT_NS (2 * FS_NS_PER_S)      /* for mpirun, after the last daemon */
 #define FS_BAR_NS (FS_NS_PER_S / 10)
@@ -44,7 +45,7 @@ int fs_daemons_start(struct fs_launch *l) {
     for (size_t i = 0; i < w.n; i++) fprintf(stderr, "%s%s", w.word[i], i + 1 < w.n ? " " : "\n");
   l->staged = calloc(l->nodes * l->parts + 1, sizeof(*l->staged));
   if (!l->staged) return start_failed("calloc");
-  l->started_ns = l->progress_ns = fs_now_ns();
+  l->started_ns = l->progress_ns = l->bar_ns = fs_now_ns();
   l->daemons = fork();
   if (l->daemons == 0) exec_mpirun(l, &w, in[0], out[1], err[1]);
   fs_words_free(&w);
@@ -118,6 +119,7 @@ void fs_daemons_look(struct fs_launch *l) {
     if (kill(n->pid, 0) == 0 || errno != ESRCH) continue;
     n->dead = true;
     if (l->stopping) continue; /* its last words may still be on their way */
+    n->told = true;
     fs_warn(l, "the daemon of node %u (%s) died %.1f s after the start", i, n->host,
             (double)(fs_now_ns() - l->started_ns) / 1e9);
   }
@@ -267,7 +269,7 @@ void fs_daemons_stop(struct fs_launch *l) {
   l->progress_ns = start;
   while (!l->daemons_ended && !all_over(l)) {
     uint64_t now = fs_now_ns();
-    if (now - l->progress_ns > FS_STOP_NS || now - start > FS_STOP_MAX_NS) break;
+    if (now - l->progress_ns > (l->command > 0 ? FS_STOP_NS : FS_FAILED_NS) || now - start > FS_STOP_MAX_NS) break;
     fs_events_step(l, now + FS_NS_PER_S / 20);
     fs_daemons_look(l);
   }
@@ -279,6 +281,6 @@ void fs_daemons_stop(struct fs_launch *l) {
   fs_job_end(l->job, l->run, true);
   wait_end(l, FS_NS_PER_S);
   for (uint32_t i = 0; i < l->nodes; i++)
-    if (l->node[i].ready && !l->node[i].bye)
+    if (l->node[i].ready && !l->node[i].bye && !l->node[i].told)
       fs_warn(l, "the daemon of node %u (%s) did not report at the end: its counters are missing", i, l->node[i].host);
 }

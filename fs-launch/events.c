@@ -13,15 +13,23 @@
 
 #include "launch.h"
 
+/*
+ * Under nohup a hang-up stays ignored. An ignored SIGINT (a shell's background job) is still listened to, since it may
+ * be meant for us alone: from the terminal it is then passed over, and COMMAND inherits it ignored.
+ */
 int fs_events_open(struct fs_launch *l) {
   static const int wanted[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD};
   sigset_t set;
-  struct sigaction sa;
   sigemptyset(&set);
-  for (size_t i = 0; i < FS_ARRAY_LEN(wanted); i++)
-    if (sigaction(wanted[i], NULL, &sa) == 0 && (sa.sa_handler != SIG_IGN || wanted[i] == SIGCHLD))
-      sigaddset(&set, wanted[i]); /* under nohup a hang-up stays ignored */
-  sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+  for (size_t i = 0; i < FS_ARRAY_LEN(wanted); i++) {
+    struct sigaction sa = {.sa_handler = SIG_DFL};
+    sigaction(wanted[i], NULL, &sa);
+    bool ignored = sa.sa_handler == SIG_IGN && wanted[i] != SIGCHLD;
+    if (ignored) l->ignored |= 1u << wanted[i];
+    if (ignored && wanted[i] == SIGHUP) continue;
+    sigaddset(&set, wanted[i]);
+    sigaction(wanted[i], &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+  }
   sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
   sigprocmask(SIG_BLOCK, &set, &l->old_mask);
   l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -32,6 +40,8 @@ int fs_events_open(struct fs_launch *l) {
 
 void fs_events_restore(const struct fs_launch *l) {
   sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+  for (int sig = 1; sig < 32; sig++)
+    if (l->ignored & 1u << sig) sigaction(sig, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
   sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
 }
 
@@ -53,12 +63,15 @@ static void reap(struct fs_launch *l) {
  */
 static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) {
   int sig = (int)info->ssi_signo;
+  bool ignored = (l->ignored & 1u << sig) != 0;
+  bool from_terminal = info->ssi_code == SI_KERNEL && (sig == SIGINT || sig == SIGQUIT);
   if (sig == SIGCHLD) {
     reap(l);
+  } else if (from_terminal && (ignored || l->command_running)) {
+    return;
   } else if (l->command_running && !l->command_ended) {
-    bool from_terminal = info->ssi_code == SI_KERNEL && (sig == SIGINT || sig == SIGQUIT);
-    if (!from_terminal) kill(l->command, sig);
-    if (!l->signal && (sig == SIGTERM || sig == SIGHUP)) l->signal = sig;
+    kill(l->command, ignored ? SIGTERM : sig);
+    if (!l->signal && (sig == SIGTERM || sig == SIGHUP || ignored)) l->signal = sig;
   } else if (!l->signal && !l->stopping) {
     l->signal = sig;
   }

@@ -50,8 +50,8 @@ struct fs_launch_dataset {
 struct fs_launch_node {
   char host[256];
   pid_t pid;
-  uint64_t free, have; /* have: bit d is set when dataset d was reported */
-  bool hello, ready, bye, dead;
+  uint64_t free, have;                /* have: bit d is set when dataset d was reported */
+  bool hello, ready, bye, dead, told; /* told: the user knows that it died */
   uint64_t stage_done, stage_total, staged, reused;
   struct {
     char key[32];
@@ -88,6 +88,7 @@ struct fs_launch {
   char job[128], run[PATH_MAX];
   int run_lock, signal_fd, guard_fd;
   sigset_t old_mask;
+  uint32_t ignored; /* bit N: signal N was ignored when we were started */
   pid_t guard, daemons, command;
   int to_daemons; /* mpirun's standard input */
   struct fs_launch_lines out, err;
