@@ -86,7 +86,10 @@ fs_err fs_index_attach(const void *base, uint64_t size, struct fs_index *ix, cha
   const struct fs_index_header *h = base;
   const char *bytes = base;
   memset(ix, 0, sizeof(*ix));
-  if ((uintptr_t)base % alignof(struct fs_index_header) != 0) return -EINVAL;
+  if ((uintptr_t)base % alignof(struct fs_index_header) != 0) {
+    FS_WHY("index is not aligned in memory");
+    return -EINVAL;
+  }
   if (size < sizeof(*h)) {
     FS_WHY("index is truncated: %llu bytes, less than its header", (unsigned long long)size);
     return -EBADMSG;
