@@ -5,8 +5,8 @@
  * directory that becomes the dataset).
  *
  * A chunk is the unit of work: a whole small file, or whole blocks of a large one. A segment is the unit of
- * placement: chunks that stay in one partition. Both depend on the data and the options only, never on --jobs or on
- * timing, so neither does the output.
+ * placement: chunks that stay in one partition; a file that is not very large is one segment. Both depend on the data
+ * and the options only, never on --jobs or on timing, so neither does the output.
  */
 #ifndef FS_PREPARE_PACK_H
 #define FS_PREPARE_PACK_H
@@ -78,8 +78,9 @@ struct fs_plan {
   uint64_t links;  /* further names of hard-linked files */
   uint32_t nparts; /* ordinary ones; the replicated ones follow */
   uint32_t nreplicated;
-  uint64_t segment; /* bytes; a multiple of chunk */
-  uint64_t chunk;   /* bytes; a multiple of the block size and of the alignment */
+  uint64_t cut_above; /* larger files are cut into segments */
+  uint64_t segment;   /* bytes; a multiple of chunk */
+  uint64_t chunk;     /* bytes; a multiple of the block size and of the alignment */
 };
 fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree);
 /* Finds large files of equal content and makes the later ones aliases. Small ones are found by the store. */

@@ -93,13 +93,17 @@ static uint32_t choose_partitions(uint64_t bytes) {
   return (uint32_t)FS_MIN(FS_MAX(64, (bytes + 64 * GIB - 1) / (64 * GIB)), (uint64_t)FS_MAX_PARTITIONS - 64);
 }
 
-/* A quarter of a partition's share at most, so that one huge file still spreads; chunks of a MiB or more. */
+/*
+ * A file of more than a quarter of a partition's share would leave the partitions unequal: it is cut, and then finely.
+ * All others stay in one piece, so that they can be mapped.
+ */
 static void choose_segment(struct fs_plan *plan) {
-  uint64_t unit = FS_MAX(plan->opts->block_size, plan->opts->align);
-  uint64_t share = plan->plain_bytes / ((uint64_t)plan->nparts * 4);
-  uint64_t segment = FS_MIN(FS_MAX(fs_round_up(share, unit), unit), 256ull << 20);
-  plan->chunk = FS_MIN(FS_MAX(unit, 1ull << 20), segment);
-  plan->segment = segment / plan->chunk * plan->chunk;
+  const uint64_t unit = FS_MAX(plan->opts->block_size, plan->opts->align), most = 256ull << 20;
+  const uint64_t share = plan->plain_bytes / plan->nparts;
+  plan->cut_above = FS_MIN(FS_MAX(share / 4, unit), most);
+  plan->segment = FS_MIN(FS_MAX(fs_round_up(share / 16, unit), unit), most);
+  plan->chunk = FS_MIN(FS_MAX(unit, 1ull << 20), plan->segment);
+  plan->segment = plan->segment / plan->chunk * plan->chunk;
 }
 
 fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree) {

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# fs-prepare and bad input: the exit status, and one clear line that names the culprit.
+. "$(dirname "$0")/../functions.sh"
+
+prepare=$bin/fs-prepare
+ok() { echo "ok - $*"; }
+# refuses STATUS PATTERN ARGUMENT...: that exit status and one line
+refuses() {
+  local status=$1 pattern=$2
+  shift 2
+  expect_status "$status" "$prepare" "$@"
+  one_line "$work/err" "$pattern"
+}
+named() { # PATTERN...: in the last command's messages
+  local pattern
+  for pattern in "$@"; do grep -q "$pattern" err || fail "no '$pattern' in the messages"; done
+}
+cd "$work"
+mkdir source
+for i in 1 2 3 4 5; do head -c $((i * 30000)) /dev/urandom >"source/file$i"; done
+ln -s file1 source/link
+pack source ds --partitions 4
+
+refuses 2 'command is missing'
+refuses 2 "unknown command 'frob'" frob
+refuses 2 "unknown option '--frob'" --frob
+for command in pack verify info list unpack; do
+  refuses 2 "unknown option '--frob'" $command --frob
+  refuses 2 'is missing' $command
+  refuses 2 'one argument too many' $command a b c
+  expect_status 0 "$prepare" $command --help
+  grep -q "usage: fs-prepare $command" out || fail "no usage in $command --help"
+  expect_status 0 "$prepare" $command --version
+done
+expect_status 0 "$prepare" --help
+expect_status 0 "$prepare" --version
+for option in '--jobs 0' '--codec zip' '--codec lz4hc:13' '--block-size 100K' '--block-size 8K' '--mount relative' \
+  '--mount /' '--align 8K' '--partitions 0' '--jobs'; do
+  # shellcheck disable=SC2086 # two words
+  refuses 2 "${option%% *}" pack source other $option
+done
+ok 'a wrong command line is one line and exit status 2'
+
+refuses 1 'nosuch: no such directory' pack nosuch other
+refuses 1 'not a directory' pack source/file1 other
+refuses 1 'parent directory' pack source nodir/other
+refuses 1 'inside SOURCE' pack source source/ds
+refuses 1 'contains SOURCE' pack source .
+refuses 1 'use --force' pack source ds
+mkdir full
+touch full/precious
+refuses 1 'no dataset' pack --force source full
+refuses 1 'no directory' pack --force source full/precious
+cp -r ds mixed
+touch mixed/precious
+refuses 1 "'precious'" pack --force source mixed
+for f in full mixed; do [ -e $f/precious ] || fail 'a file of the user is gone'; done
+pack source ds --partitions 4 --force
+mkdir empty
+pack source empty
+refuses 1 'not empty' unpack ds source
+for command in verify info list; do
+  refuses 1 'no such dataset' $command nosuch
+  refuses 1 'no such dataset' $command full
+done
+[ -z "$(find . -maxdepth 1 -name '.*.partial-*')" ] || fail 'a temporary directory is left'
+ok 'what is wrong about SOURCE or DATASET is one line'
+
+mkdir odd
+"$python" - <<'PY'
+import os, socket
+socket.socket(socket.AF_UNIX).bind("odd/socket")
+for i in range(12):
+    os.mkfifo("odd/fifo%02d" % i)
+fd = os.open("odd", os.O_RDONLY)
+for i in range(17):
+    os.mkdir("x" * 250, dir_fd=fd)
+    fd = os.open("x" * 250, os.O_RDONLY, dir_fd=fd)
+PY
+expect_status 1 "$prepare" pack odd ds-odd
+equal 'ten names, a count, and what to do' 12 "$(wc -l <err)"
+named 'odd/fifo00 is a fifo' 'and 4 more'
+expect_status 1 "$prepare" pack odd ds-odd --exclude 'fifo*'
+named 'socket is a socket' 'more than 4095 bytes'
+expect_status 0 "$prepare" pack odd ds-odd --exclude 'fifo*' --exclude socket --exclude 'x*'
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+  mkdir unreadable unreadable/dir
+  touch unreadable/file
+  chmod 0 unreadable/file unreadable/dir
+  chmod 755 "$TMPDIR" "$work"
+  mkdir -m 777 open
+  expect_status 1 setpriv --reuid=65534 --regid=65534 --clear-groups "$prepare" pack unreadable open/ds
+  named 'file is not readable' 'dir is a directory that is not readable'
+  expect_status 1 setpriv --reuid=65534 --regid=65534 --clear-groups "$prepare" pack open unwritable
+  one_line err 'unwritable: .*no permission'
+fi
+ok 'what cannot be packed is named and refused'
+
+head -c 30000000 /dev/zero | tr '\0' 'a' >source/growing
+(while :; do echo x >>source/growing && sleep 0.01; done) &
+writer=$!
+refuses 1 'source/growing: changed while' pack --codec lz4hc:12 source changed
+kill $writer
+wait $writer 2>/dev/null || :
+[ ! -e changed ] || fail 'a dataset of a file that changed'
+ok 'a file that changes while it is packed is named'
+
+# damage NAME COMMAND...: a fresh copy, damaged
+damage() {
+  rm -rf bad
+  cp -r ds bad
+  "$@"
+}
+poke() { printf '\377\376\375' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+damage truncate -s 20000 bad/part-00001
+refuses 1 'bad/part-00001: truncated partition: 20000 bytes' verify bad
+grep -q '^damaged: file' out || fail 'the damaged file is not named'
+refuses 1 'damaged in the dataset' unpack bad restored
+damage rm bad/part-00002
+refuses 1 'bad/part-00002: missing' verify bad
+damage poke bad/part-00003 10000
+refuses 1 'bad/part-00003: damaged' verify bad
+equal 'one file is damaged' 1 "$(grep -c '^damaged: ' out)"
+damage poke bad/part-00000 16
+refuses 1 'part-00000: .*header' verify bad
+damage cp bad/part-00000 bad/part-00001
+refuses 1 'part-00001: ' verify bad
+damage poke bad/index 3000
+refuses 1 'bad/index: ' verify bad
+refuses 1 'bad/index: ' unpack bad restored2
+[ ! -e restored2 ] || fail 'unpacked by a damaged index'
+damage truncate -s 1000 bad/index
+refuses 1 'bad/index: ' info bad
+damage poke bad/manifest 40
+refuses 1 'bad: manifest' info bad
+ok 'damage is found, and named'
