@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The current directory and the stubs that stand for directories of a dataset (cwd.h). Called by the path code and by
+ * the wrappers of chdir and getcwd. A sequence lock guards the cached copy; a reader that meets a writer computes
+ * the answer itself.
+ */
+#include "client/cwd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/path.h"
+#include "util/util.h"
+
+#define FS_STUB_NAME ".fanstore-cwd."
+#define FS_STUB_DELETED " (deleted)"
+
+static struct fs_cwd cached;
+static _Atomic uint32_t cached_seq; /* odd: being written */
+static _Atomic uint32_t cached_epoch, epoch = 1;
+
+void fs_cwd_changed(void) {
+  if (fs_vfork_depth == 0) atomic_fetch_add(&epoch, 1);
+}
+
+/* "/tmp/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted)": which directory is it? */
+static bool parse_stub(const char *link, struct fs_cwd *c) {
+  const char *name = strrchr(link, '/');
+  unsigned long long key;
+  unsigned entry;
+  size_t len = strlen(link);
+  if (name == NULL || len < sizeof(FS_STUB_DELETED) || strcmp(link + len - 10, FS_STUB_DELETED) != 0) return false;
+  if (sscanf(name + 1, FS_STUB_NAME "%16llx.%x.", &key, &entry) != 2) return false;
+  for (uint32_t i = 0; i < fs_mount_count(); i++) {
+    if (fs_mount_list[i].key != key) continue;
+    fs_ssize n = fs_path_of(i, entry, c->path, sizeof(c->path));
+    if (n < 0) return false;
+    c->below = c->near = true;
+    c->mount = i;
+    c->entry = entry;
+    c->len = (uint32_t)n;
+    return true;
+  }
+  return false;
+}
+
+/* A real directory: is it the same path as a directory of a dataset, or above a mount? */
+static void classify(struct fs_cwd *c) {
+  for (uint32_t i = 0; i < fs_mount_count(); i++) {
+    const struct fs_mount_prefix *m = &fs_mount_list[i];
+    if (fs_path_below(m->path, m->len, c->path, c->len) >= 0) c->near = true;
+    fs_ssize rest = fs_path_below(c->path, c->len, m->path, m->len);
+    if (rest < 0) continue;
+    c->near = true;
+    fs_err err;
+    const struct fs_index *ix = fs_mount_index(i, &err);
+    int64_t e = ix == NULL ? err : fs_index_lookup(ix, c->path + rest, c->len - (size_t)rest);
+    if (e < 0 || !S_ISDIR(fs_index_entry(ix, (uint64_t)e)->mode)) continue;
+    c->below = true;
+    c->mount = i;
+    c->entry = (uint32_t)e;
+  }
+}
+
+static fs_err compute(struct fs_cwd *c) {
+  c->below = c->near = false;
+  c->len = 0;
+  long n = FS_SYS2(SYS_getcwd, c->path, sizeof(c->path));
+  if (n > 1 && c->path[0] == '/') {
+    c->len = (uint32_t)n - 1;
+    classify(c);
+    return 0;
+  }
+  char link[PATH_MAX];
+  n = FS_SYS4(SYS_readlinkat, AT_FDCWD, "/proc/self/cwd", link, sizeof(link) - 1);
+  if (n <= 0) return -ENOENT;
+  link[n] = '\0';
+  return parse_stub(link, c) ? 0 : -ENOENT;
+}
+
+static void publish(const struct fs_cwd *c, uint32_t at_epoch) {
+  uint32_t seq = atomic_load(&cached_seq);
+  if ((seq & 1) != 0 || !atomic_compare_exchange_strong(&cached_seq, &seq, seq + 1)) return;
+  memcpy(&cached, c, offsetof(struct fs_cwd, path) + c->len + 1);
+  atomic_store(&cached_epoch, at_epoch);
+  atomic_store_explicit(&cached_seq, seq + 2, memory_order_release);
+}
+
+static bool load_cached(struct fs_cwd *out, bool head_only) {
+  uint32_t seq = atomic_load_explicit(&cached_seq, memory_order_acquire);
+  if ((seq & 1) != 0 || atomic_load(&cached_epoch) != atomic_load(&epoch) || fs_vfork_depth > 0) return false;
+  memcpy(out, &cached, offsetof(struct fs_cwd, path));
+  if (!head_only && out->len < PATH_MAX) memcpy(out->path, cached.path, out->len + 1);
+  atomic_thread_fence(memory_order_acquire);
+  return atomic_load_explicit(&cached_seq, memory_order_relaxed) == seq;
+}
+
+fs_err fs_cwd_get(struct fs_cwd *out) {
+  if (load_cached(out, false)) return out->len > 0 ? 0 : -ENOENT;
+  uint32_t at_epoch = atomic_load(&epoch);
+  fs_err err = compute(out);
+  if (err != 0) out->path[0] = '\0';
+  if (fs_vfork_depth == 0) publish(out, at_epoch);
+  return err;
+}
+
+bool fs_cwd_far(void) {
+  struct fs_cwd c;
+  if (!load_cached(&c, true)) fs_cwd_get(&c);
+  return !c.near;
+}
+
+/* The real directory of the same path serves, if it is there under exactly this name. */
+static bool enter_real(const char *path) {
+  char seen[PATH_MAX];
+  if (FS_SYS1(SYS_chdir, path) != 0) return false;
+  long n = FS_SYS2(SYS_getcwd, seen, sizeof(seen));
+  return n > 1 && strcmp(seen, path) == 0;
+}
+
+static fs_err enter_stub(const char *base, uint32_t mount, uint32_t entry) {
+  char path[PATH_MAX];
+  static _Atomic uint32_t unique;
+  for (int tries = 0; tries < 16; tries++) {
+    uint64_t salt = fs_now_ns() ^ atomic_fetch_add(&unique, 1);
+    int n = snprintf(path, sizeof(path), "%s/" FS_STUB_NAME "%016llx.%x.%x-%06x", base,
+                     (unsigned long long)fs_mount_list[mount].key, entry, (unsigned)fs_sys_getpid(),
+                     (unsigned)(salt & 0xffffff));
+    if (n < 0 || n >= (int)sizeof(path)) return -ENAMETOOLONG;
+    fs_err err = (fs_err)FS_SYS3(SYS_mkdirat, AT_FDCWD, path, 0700);
+    if (err == -EEXIST) continue;
+    if (err != 0) return err;
+    err = (fs_err)FS_SYS1(SYS_chdir, path);
+    FS_SYS3(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+    return err;
+  }
+  return -EEXIST;
+}
+
+fs_err fs_cwd_enter(uint32_t mount, uint32_t entry) {
+  char path[PATH_MAX];
+  fs_ssize n = fs_path_of(mount, entry, path, sizeof(path));
+  if (n < 0) return (fs_err)n;
+  fs_err err = 0;
+  if (!enter_real(path)) {
+    const char *tmp = getenv("TMPDIR");
+    err = enter_stub(tmp != NULL && tmp[0] == '/' ? tmp : "/tmp", mount, entry);
+    if (err != 0) err = enter_stub("/dev/shm", mount, entry);
+  }
+  fs_cwd_changed();
+  return err;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The current directory, which may be below a mount. The kernel's own current directory then is either the real
+ * directory of the same path, or a stub: a directory that was removed as soon as we were in it, whose name, seen
+ * through /proc/self/cwd, says which mount and entry it stands for. So the kernel carries it over fork and exec.
+ *
+ * The answer is cached per process, and computed anew after chdir and in every vfork child (whose current directory is
+ * its own but whose memory is its parent's). Thread safe; nobody waits.
+ */
+#ifndef FS_CLIENT_CWD_H
+#define FS_CLIENT_CWD_H
+
+#include <limits.h>
+
+#include "util/base.h"
+
+struct fs_cwd {
+  bool below; /* mount and entry are set */
+  bool near;  /* a mount lies below this directory, or it lies in one */
+  uint32_t mount, entry;
+  uint32_t len; /* 0: unknown */
+  char path[PATH_MAX];
+};
+
+/* Copies the current directory. 0, or why it is not known (a removed directory, say): then it is outside. */
+fs_err fs_cwd_get(struct fs_cwd *out);
+/* Is the current directory neither in nor above a mount? No copy, no system call when cached. */
+bool fs_cwd_far(void);
+/* chdir to a directory of a dataset. */
+fs_err fs_cwd_enter(uint32_t mount, uint32_t entry);
+/* The kernel's current directory has changed. */
+void fs_cwd_changed(void);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies of virtual descriptors, their close-on-exec flags, and what fork and exec need to know. The kernel's
+ * close-on-exec flag of a placeholder stays set; the program's own wish is a bit in the table, and is carried out
+ * just before a child could see it.
+ */
+#include "client/fdtab.h"
+#include "util/sys.h"
+
+static struct fs_slot *live(uint64_t e) {
+  if (!(e & FS_FDE_VIRTUAL)) return NULL;
+  struct fs_slot *s = &atomic_load(&fs_state)->slot[FS_FDE_SLOT(e)];
+  return atomic_load(&s->gen) == FS_FDE_GEN(e) ? s : NULL;
+}
+
+static void insert_copy(int newfd, uint64_t e, struct fs_slot *s, bool cloexec) {
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  while (high <= (uint32_t)newfd && !atomic_compare_exchange_weak(&fs_fdtab_high, &high, (uint32_t)newfd + 1)) {
+  }
+  atomic_fetch_add(&s->refs, 1);
+  e &= ~(uint64_t)(FS_FDE_CLOEXEC | FS_FDE_INHERIT);
+  atomic_store(&fs_fdtab[newfd], e | (cloexec ? FS_FDE_CLOEXEC : 0));
+}
+
+fs_fd fs_fd_dup(int fd, int min, bool cloexec) {
+  if (fs_vfork_depth > 0) return (fs_fd)fs_sys_fcntl(fd, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, min);
+  uint64_t e = fs_fd_entry(fd);
+  struct fs_slot *s = live(e);
+  if (s == NULL) return -EBADF;
+  int64_t newfd = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, min);
+  if (newfd == -EMFILE && fs_fd_pool_drop()) newfd = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, min);
+  if (newfd < 0) return (fs_fd)newfd;
+  if ((uint64_t)newfd >= FS_FD_MAX) {
+    fs_sys_close((int)newfd);
+    return -EMFILE;
+  }
+  insert_copy((int)newfd, e, s, cloexec);
+  return (fs_fd)newfd;
+}
+
+fs_fd fs_fd_dup_to(int fd, int newfd, bool cloexec) {
+  if (fs_vfork_depth > 0) return (fs_fd)FS_SYS3(SYS_dup3, fd, newfd, cloexec ? O_CLOEXEC : 0);
+  uint64_t e = fs_fd_entry(fd);
+  struct fs_slot *s = live(e);
+  if (s == NULL || (uint32_t)newfd >= FS_FD_MAX) return -EBADF;
+  fs_fd_evict(newfd);
+  fs_fd r = (fs_fd)FS_SYS3(SYS_dup3, fd, newfd, O_CLOEXEC);
+  if (r < 0) return r;
+  fs_fd_forget(newfd);
+  insert_copy(newfd, e, s, cloexec);
+  return newfd;
+}
+
+fs_err fs_fd_get_cloexec(int fd) {
+  uint64_t e = fs_fd_entry(fd);
+  if (fs_vfork_depth > 0) return (fs_err)fs_sys_fcntl(fd, F_GETFD, 0);
+  return live(e) == NULL ? -EBADF : e & FS_FDE_CLOEXEC ? FD_CLOEXEC : 0;
+}
+
+fs_err fs_fd_set_cloexec(int fd, bool on) {
+  if (fs_vfork_depth > 0) return (fs_err)fs_sys_fcntl(fd, F_SETFD, on ? FD_CLOEXEC : 0);
+  uint64_t e = fs_fd_entry(fd);
+  if (live(e) == NULL) return -EBADF;
+  if (on && (e & FS_FDE_INHERIT)) fs_sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
+  if (on)
+    atomic_fetch_or(&fs_fdtab[fd], FS_FDE_CLOEXEC);
+  else
+    atomic_fetch_and(&fs_fdtab[fd], ~(uint64_t)FS_FDE_CLOEXEC);
+  return 0;
+}
+
+void fs_fd_share(void) {
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  for (uint32_t fd = 0; fd < high; fd++) {
+    struct fs_slot *s = live(atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed));
+    if (s != NULL && !atomic_load_explicit(&s->shared, memory_order_relaxed)) atomic_store(&s->shared, 1);
+  }
+}
+
+void fs_fd_prepare_exec(void) {
+  fs_fd_share();
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  for (uint32_t fd = 0; fd < high; fd++) {
+    uint64_t e = atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed);
+    if (!(e & FS_FDE_VIRTUAL) || (e & (FS_FDE_CLOEXEC | FS_FDE_INHERIT))) continue;
+    /* In a vfork child the number may mean another file by now: that one is to be inherited as it is. */
+    if (fs_vfork_depth > 0) {
+      struct stat sb;
+      struct fs_slot *s = live(e);
+      if (s == NULL || fs_sys_fstat((int)fd, &sb) != 0 || sb.st_ino != atomic_load(&s->ino)) continue;
+    } else {
+      atomic_fetch_or(&fs_fdtab[fd], FS_FDE_INHERIT);
+    }
+    fs_sys_fcntl((int)fd, F_SETFD, 0);
+  }
+}

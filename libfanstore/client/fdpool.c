@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The pool of idle placeholders, and what fork does to it. Lock-free; see fdpool.h. */
+#include "client/fdpool.h"
+
+#include "client/fdtab.h"
+#include "util/sys.h"
+
+static _Atomic uint64_t idle[FS_POOL_WORDS];
+static _Atomic uint16_t idle_slot[FS_POOL_WORDS * 64];
+/* A program that closed 0, 1 or 2 counts on the next open to return it. */
+static _Atomic bool low_closed;
+
+void fs_fd_low_closed(void) {
+  if (fs_vfork_depth == 0) atomic_store_explicit(&low_closed, true, memory_order_relaxed);
+}
+
+/* Clears the note once 0-2 are all open again. May some placeholder be used? */
+static bool low_numbers_taken(void) {
+  for (int fd = 0; fd < 3; fd++)
+    if (fs_sys_fcntl(fd, F_GETFD, 0) < 0) return false;
+  atomic_store_explicit(&low_closed, false, memory_order_relaxed);
+  return true;
+}
+
+fs_fd fs_pool_take(uint32_t *slot) {
+  if (FS_UNLIKELY(atomic_load_explicit(&low_closed, memory_order_relaxed)) && !low_numbers_taken()) return -ENOENT;
+  for (uint32_t w = 0; w < FS_POOL_WORDS; w++) {
+    uint64_t mask = atomic_load_explicit(&idle[w], memory_order_relaxed);
+    while (mask != 0) {
+      if (!atomic_compare_exchange_weak_explicit(&idle[w], &mask, mask & (mask - 1), memory_order_acquire,
+                                                 memory_order_relaxed))
+        continue;
+      uint32_t fd = w * 64 + (uint32_t)__builtin_ctzll(mask);
+      *slot = atomic_load_explicit(&idle_slot[fd], memory_order_relaxed);
+      return (fs_fd)fd;
+    }
+  }
+  return -ENOENT;
+}
+
+bool fs_pool_put(int fd, uint32_t slot) {
+  if (fd < 3 || fd >= FS_POOL_WORDS * 64) return false;
+  _Atomic uint64_t *word = &idle[fd / 64];
+  if (__builtin_popcountll(atomic_load_explicit(word, memory_order_relaxed)) >= FS_POOL_PER_WORD) return false;
+  struct fs_slot *s = &atomic_load_explicit(&fs_state, memory_order_relaxed)->slot[slot];
+  atomic_store_explicit(&s->kind, FS_SLOT_IDLE, memory_order_relaxed);
+  atomic_store_explicit(&s->gen, atomic_load_explicit(&s->gen, memory_order_relaxed) + 1, memory_order_relaxed);
+  atomic_store_explicit(&idle_slot[fd], (uint16_t)slot, memory_order_relaxed);
+  atomic_store_explicit(&fs_fdtab[fd], FS_FDE_IDLE, memory_order_relaxed);
+  atomic_fetch_or_explicit(word, 1ull << fd % 64, memory_order_release);
+  return true;
+}
+
+bool fs_pool_remove(int fd) {
+  if (fd < 3 || fd >= FS_POOL_WORDS * 64) return false;
+  uint64_t bit = 1ull << fd % 64;
+  if ((atomic_fetch_and(&idle[fd / 64], ~bit) & bit) == 0) return false;
+  atomic_store(&fs_fdtab[fd], 0);
+  fs_slot_free(atomic_load(&fs_state), atomic_load(&idle_slot[fd]));
+  return true;
+}
+
+static bool close_idle(const struct fs_fd_idle *taken, bool free_slots) {
+  bool any = false;
+  for (uint32_t w = 0; w < FS_POOL_WORDS; w++) {
+    for (uint64_t mask = taken->mask[w]; mask != 0; mask &= mask - 1) {
+      uint32_t fd = w * 64 + (uint32_t)__builtin_ctzll(mask);
+      atomic_store(&fs_fdtab[fd], 0);
+      if (free_slots) fs_slot_free(atomic_load(&fs_state), atomic_load(&idle_slot[fd]));
+      fs_sys_close((int)fd);
+      any = true;
+    }
+  }
+  return any;
+}
+
+static void take_all(struct fs_fd_idle *taken) {
+  for (uint32_t w = 0; w < FS_POOL_WORDS; w++)
+    taken->mask[w] = atomic_load(&idle[w]) == 0 ? 0 : atomic_exchange(&idle[w], 0);
+}
+
+bool fs_fd_pool_drop(void) {
+  struct fs_fd_idle taken;
+  if (fs_vfork_depth > 0) return false;
+  take_all(&taken);
+  return close_idle(&taken, true);
+}
+
+void fs_fd_prepare_fork(struct fs_fd_idle *taken) {
+  *taken = (struct fs_fd_idle){{0}};
+  if (fs_vfork_depth == 0) take_all(taken);
+  fs_fd_share();
+}
+
+void fs_fd_parent(const struct fs_fd_idle *taken) {
+  for (uint32_t w = 0; w < FS_POOL_WORDS; w++)
+    if (taken->mask[w] != 0) atomic_fetch_or(&idle[w], taken->mask[w]);
+}
+
+/* The slots stay: they are the parent's, who goes on using them. */
+void fs_fd_child(const struct fs_fd_idle *taken) {
+  fs_vfork_depth = 0;
+  close_idle(taken, false);
+}

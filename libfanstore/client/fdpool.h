@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Idle placeholders of this process, kept open between a close and the next open so that neither makes a system
+ * call. A bitmap by descriptor number: taking is one compare and swap, and takes the lowest. Descriptors 0-2 are
+ * never kept, nor more than FS_POOL_PER_WORD of each 64 numbers. Private to the fd table.
+ */
+#ifndef FS_CLIENT_FDPOOL_H
+#define FS_CLIENT_FDPOOL_H
+
+#include "util/base.h"
+
+#define FS_POOL_PER_WORD 8
+
+/* The lowest idle placeholder and its slot, now the caller's; -ENOENT when there is none (or none may be used). */
+fs_fd fs_pool_take(uint32_t *slot);
+/* Keeps fd with its slot. False when there is no room: the caller closes it. */
+bool fs_pool_put(int fd, uint32_t slot);
+/* Takes fd itself out of the pool; its slot becomes free, the descriptor is the caller's. False: it was not there. */
+bool fs_pool_remove(int fd);
+
+#endif

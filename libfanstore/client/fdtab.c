@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of virtual descriptors and the life of a placeholder. All threads use it without locks; who takes an
+ * entry out by exchange owns its end. Raw system calls only.
+ */
+#include "client/fdtab.h"
+
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "client/fdpool.h"
+#include "client/mounts.h"
+#include "util/sys.h"
+
+_Atomic uint64_t fs_fdtab[FS_FD_MAX];
+_Atomic uint32_t fs_fdtab_high;
+FS_TLS int fs_vfork_depth;
+
+static struct fs_slot *slot_at(uint32_t index) {
+  return &atomic_load_explicit(&fs_state, memory_order_acquire)->slot[index];
+}
+
+static uint32_t slot_index(const struct fs_slot *s) {
+  return (uint32_t)(s - atomic_load_explicit(&fs_state, memory_order_acquire)->slot);
+}
+
+static void set_entry(int fd, uint64_t e) {
+  uint32_t high = atomic_load_explicit(&fs_fdtab_high, memory_order_relaxed);
+  while (high <= (uint32_t)fd && !atomic_compare_exchange_weak(&fs_fdtab_high, &high, (uint32_t)fd + 1)) {
+  }
+  atomic_store_explicit(&fs_fdtab[fd], e, memory_order_release);
+}
+
+static struct fs_slot *find_by_inode(int fd, uint32_t *index) {
+  struct fs_state *st = fs_state_attach(false);
+  struct stat sb;
+  if (st == NULL || fs_sys_fstat(fd, &sb) != 0 || !S_ISSOCK(sb.st_mode)) return NULL;
+  int64_t i = fs_slot_by_ino(st, sb.st_ino);
+  if (i < 0) return NULL;
+  *index = (uint32_t)i;
+  struct fs_slot *s = &st->slot[i];
+  /* Opened by a process with other mounts: nothing here can say what it is. */
+  if (s->mount >= fs_mount_count() || fs_mount_list[s->mount].key != s->mount_key) return &fs_slot_closed;
+  return atomic_load(&s->kind) == FS_SLOT_IDLE ? &fs_slot_closed : s;
+}
+
+struct fs_slot *fs_fd_slot_slow(int fd, uint64_t e) {
+  uint32_t index;
+  if (FS_UNLIKELY(fs_vfork_depth > 0)) return find_by_inode(fd, &index);
+  if (FS_UNLIKELY(e & FS_FDE_IDLE)) return &fs_slot_closed;
+  if (!(e & FS_FDE_VIRTUAL)) return NULL;
+  struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
+  return FS_LIKELY(atomic_load_explicit(&s->gen, memory_order_relaxed) == FS_FDE_GEN(e)) ? s : &fs_slot_closed;
+}
+
+struct fs_slot *fs_fd_adopt(int fd) {
+  uint32_t index;
+  struct fs_slot *s = (uint32_t)fd < FS_FD_MAX ? find_by_inode(fd, &index) : NULL;
+  if (s == NULL || s == &fs_slot_closed || fs_vfork_depth > 0) return s;
+  atomic_store(&s->shared, 1); /* it came from another process */
+  int64_t kernel = fs_sys_fcntl(fd, F_GETFD, 0);
+  uint64_t flags = kernel > 0 ? FS_FDE_CLOEXEC : FS_FDE_INHERIT;
+  set_entry(fd, (uint64_t)atomic_load(&s->gen) << 32 | FS_FDE_VIRTUAL | flags | index);
+  return s;
+}
+
+/* An O_PATH descriptor of a fresh anonymous inode, at the lowest free number. */
+static fs_fd new_placeholder(uint64_t *ino) {
+  char path[32];
+  struct stat sb;
+  int sock = (int)FS_SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (sock < 0) return sock;
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", sock);
+  fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+  fs_err err = fd < 0 ? fd : fs_sys_fstat(fd, &sb);
+  if (err == 0) err = (fs_err)FS_SYS3(SYS_dup3, fd, sock, O_CLOEXEC);
+  if (fd >= 0) fs_sys_close(fd);
+  if (err < 0) {
+    fs_sys_close(sock);
+    return err;
+  }
+  *ino = sb.st_ino;
+  return sock;
+}
+
+static fs_fd new_slot(struct fs_slot **slot) {
+  struct fs_state *st = fs_state_attach(true);
+  uint64_t ino = 0;
+  if (st == NULL) return -ENFILE;
+  int64_t i = fs_slot_alloc(st);
+  if (i < 0) return (fs_fd)i;
+  fs_fd fd = new_placeholder(&ino);
+  if (fd >= 0 && (uint32_t)fd >= FS_FD_MAX) {
+    fs_sys_close(fd);
+    fd = -EMFILE;
+  }
+  if (fd < 0) {
+    fs_slot_free(st, (uint32_t)i);
+    return fd;
+  }
+  *slot = &st->slot[i];
+  atomic_fetch_add(&(*slot)->gen, 1);
+  atomic_store(&(*slot)->ino, ino);
+  return fd;
+}
+
+fs_fd fs_fd_new(struct fs_slot **slot) {
+  if (FS_UNLIKELY(fs_vfork_depth > 0)) return -EAGAIN;
+  uint32_t index;
+  fs_fd fd = fs_pool_take(&index);
+  if (FS_UNLIKELY(fd < 0)) return new_slot(slot);
+  *slot = slot_at(index);
+  return fd;
+}
+
+void fs_fd_publish(int fd, struct fs_slot *slot, bool cloexec) {
+  uint64_t gen = atomic_load_explicit(&slot->gen, memory_order_relaxed);
+  atomic_store_explicit(&slot->refs, 1, memory_order_relaxed);
+  set_entry(fd, gen << 32 | FS_FDE_VIRTUAL | (cloexec ? FS_FDE_CLOEXEC : 0) | slot_index(slot));
+}
+
+/* Gives up one descriptor's hold on its slot. True when it was the last and the slot can be used anew. */
+static bool release(struct fs_slot *s, uint64_t e) {
+  if (atomic_load_explicit(&s->gen, memory_order_relaxed) != FS_FDE_GEN(e)) return false;
+  if (atomic_load_explicit(&s->shared, memory_order_relaxed)) return false;
+  return atomic_load_explicit(&s->refs, memory_order_relaxed) == 1 || atomic_fetch_sub(&s->refs, 1) == 1;
+}
+
+fs_err fs_fd_close(int fd) {
+  if (FS_UNLIKELY(fs_vfork_depth > 0)) return fs_sys_close(fd);
+  uint64_t e = fs_fd_entry(fd);
+  if (!(e & FS_FDE_VIRTUAL) || !atomic_compare_exchange_strong(&fs_fdtab[fd], &e, 0)) return -EBADF;
+  struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
+  if (!release(s, e)) return fs_sys_close(fd);
+  if (!(e & FS_FDE_INHERIT) && fs_pool_put(fd, FS_FDE_SLOT(e))) return 0;
+  fs_slot_free(atomic_load(&fs_state), FS_FDE_SLOT(e));
+  return fs_sys_close(fd);
+}
+
+void fs_fd_forget(int fd) {
+  if (fs_fd_entry(fd) == 0 || fs_vfork_depth > 0) return;
+  fs_pool_remove(fd);
+  uint64_t e = atomic_exchange(&fs_fdtab[fd], 0);
+  if ((e & FS_FDE_VIRTUAL) && release(slot_at(FS_FDE_SLOT(e)), e)) fs_slot_free(atomic_load(&fs_state), FS_FDE_SLOT(e));
+}
+
+void fs_fd_evict(int fd) {
+  if ((fs_fd_entry(fd) & FS_FDE_IDLE) && fs_vfork_depth == 0 && fs_pool_remove(fd)) fs_sys_close(fd);
+}
+
+void fs_fd_mark_ancestor(int fd) {
+  if ((uint32_t)fd < FS_FD_MAX && fs_vfork_depth == 0) atomic_store(&fs_fdtab[fd], FS_FDE_ANCESTOR);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which descriptors of this process are files of a dataset. A virtual descriptor is a number that the kernel holds
+ * too: a placeholder, an O_PATH descriptor of an anonymous socket's inode, so that the lowest free number, EMFILE,
+ * dup and close_range stay right and a call that bypasses us fails with EBADF instead of lying.
+ *
+ * The table is a lock-free cache: a missing entry is harmless (fs_fd_adopt finds the slot by the placeholder's
+ * inode), a wrong one would be corruption, so entries carry the slot's generation, and wrappers clear the entry of
+ * every fresh real descriptor. In a vfork child, whose memory is its parent's, nothing here is written.
+ * docs/fd-table.md tells all of it.
+ */
+#ifndef FS_CLIENT_FDTAB_H
+#define FS_CLIENT_FDTAB_H
+
+#include "client/slot.h"
+
+#define FS_FD_MAX (1u << 20)
+
+/* An entry: bits 0-15 slot, 16-31 flags, 32-63 the slot's generation. 0: not ours. */
+#define FS_FDE_VIRTUAL 0x10000u
+#define FS_FDE_IDLE 0x20000u     /* a placeholder in the pool: closed, as far as the program can tell */
+#define FS_FDE_ANCESTOR 0x40000u /* a real directory above a mount */
+#define FS_FDE_CLOEXEC 0x80000u  /* what F_GETFD says; the kernel's own flag stays set */
+#define FS_FDE_INHERIT 0x100000u /* the kernel's close-on-exec flag was cleared: children may hold it */
+#define FS_FDE_SLOT(e) ((uint32_t)(e)&0xffffu)
+#define FS_FDE_GEN(e) ((uint32_t)((e) >> 32))
+
+extern _Atomic uint64_t fs_fdtab[FS_FD_MAX];
+/* No virtual descriptor has ever had this number or one above. */
+extern _Atomic uint32_t fs_fdtab_high;
+/* > 0 in a vfork child: its memory is the parent's, its descriptors are not. */
+extern FS_TLS int fs_vfork_depth;
+
+static inline uint64_t fs_fd_entry(int fd) {
+  return FS_LIKELY((uint32_t)fd < FS_FD_MAX) ? atomic_load_explicit(&fs_fdtab[fd], memory_order_acquire) : 0;
+}
+
+struct fs_slot *fs_fd_slot_slow(int fd, uint64_t entry);
+
+/* The open file behind fd, &fs_slot_closed for an idle placeholder, NULL when fd is not (known to be) ours. */
+static inline struct fs_slot *fs_fd_slot(int fd) {
+  uint64_t e = fs_fd_entry(fd);
+  return FS_LIKELY(e == 0) ? NULL : fs_fd_slot_slow(fd, e);
+}
+
+/* After the kernel refused fd with EBADF, or showed a socket: is it an inherited virtual descriptor? Inserts it. */
+struct fs_slot *fs_fd_adopt(int fd);
+
+/* A new virtual descriptor and its slot (kind IDLE, to be filled and published). -EMFILE, -ENFILE, -EAGAIN in a
+   vfork child. */
+fs_fd fs_fd_new(struct fs_slot **slot);
+/* Makes a filled slot visible as fd. */
+void fs_fd_publish(int fd, struct fs_slot *slot, bool cloexec);
+
+/* close(2) of a virtual or idle descriptor; -EBADF when it is neither. */
+fs_err fs_fd_close(int fd);
+/* The kernel has closed fd, or put another file there: forgets what the table knew. */
+void fs_fd_forget(int fd);
+/* Before the kernel puts another file at fd: an idle placeholder there leaves the pool. */
+void fs_fd_evict(int fd);
+/* fcntl(F_DUPFD...) of a virtual descriptor. */
+fs_fd fs_fd_dup(int fd, int min, bool cloexec);
+/* dup3 of a virtual descriptor onto newfd >= 3. */
+fs_fd fs_fd_dup_to(int fd, int newfd, bool cloexec);
+fs_err fs_fd_get_cloexec(int fd);
+fs_err fs_fd_set_cloexec(int fd, bool on);
+void fs_fd_mark_ancestor(int fd);
+
+/* Gives up the pool's idle placeholders, so that the kernel has free numbers. Were there any? */
+bool fs_fd_pool_drop(void);
+/* Descriptors below 3 were closed: the next open must take the lowest number. */
+void fs_fd_low_closed(void);
+
+/*
+ * Around fork: prepare takes the pool away (into *idle) and marks the open slots shared; then fs_fd_parent, or in the
+ * child fs_fd_child, gives it back or closes it.
+ */
+#define FS_POOL_WORDS 16
+struct fs_fd_idle {
+  uint64_t mask[FS_POOL_WORDS];
+};
+void fs_fd_prepare_fork(struct fs_fd_idle *idle);
+void fs_fd_parent(const struct fs_fd_idle *idle);
+void fs_fd_child(const struct fs_fd_idle *idle);
+/* Before exec or spawn: children may hold the open slots, and see those descriptors that are not close-on-exec. */
+void fs_fd_share(void);
+void fs_fd_prepare_exec(void);
+
+#endif

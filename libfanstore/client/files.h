@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls on files and directories of a dataset, as the kernel would answer them on a read-only file system. A wrapper of
+ * preload/ finds the entry (path.h) or the open file (fdtab.h) and comes here. Results are the system call's own,
+ * with a negative errno for failure. No locks, no allocation, no system call on the paths open, read, lseek, stat,
+ * close.
+ */
+#ifndef FS_CLIENT_FILES_H
+#define FS_CLIENT_FILES_H
+
+#include <sys/statfs.h>
+
+#include "client/fdtab.h"
+#include "client/path.h"
+
+struct statx;
+
+/* ---- by entry: `route` is what fs_path_route said, FS_IN or FS_NEW ---- */
+
+/* open(2). A virtual descriptor, or a real one where it must be (descriptors 0-2, a vfork child). */
+fs_fd fs_file_open(int route, const struct fs_found *f, int flags);
+fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st);
+void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out);
+fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode);
+fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n);
+fs_err fs_file_statfs(uint32_t mount, struct statfs *out);
+/* A real read-only descriptor with the entry's content, CLOEXEC. -EISDIR, -EACCES. */
+fs_fd fs_file_materialize(uint32_t mount, uint32_t entry);
+/* What a call that would change the file system gets: EROFS, or EEXIST, ENOENT, ENOTDIR where those come first. */
+fs_err fs_file_refuse_new(int route);    /* mkdir, mknod, symlink, link's new name */
+fs_err fs_file_refuse_change(int route); /* chmod, truncate, utimes: the name must exist */
+
+/* ---- by open file ---- */
+
+fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n);
+fs_ssize fs_file_pread(struct fs_slot *s, void *buf, size_t n, int64_t off);
+/* off -1: at the file's offset, and moves it. */
+fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, int64_t off);
+int64_t fs_file_lseek(struct fs_slot *s, int64_t off, int whence);
+fs_err fs_file_fstat(struct fs_slot *s, struct stat *st);
+/* getdents64(2) records. */
+fs_ssize fs_file_getdents(struct fs_slot *s, void *buf, size_t n);
+/* fcntl(2) but for the F_DUPFD family and F_GETFD/F_SETFD. */
+int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg);
+fs_err fs_file_ioctl(struct fs_slot *s, unsigned long request, void *arg);
+/* mmap(2): the address, or a negative errno in a pointer. */
+void *fs_file_mmap(struct fs_slot *s, void *addr, size_t len, int prot, int flags, int64_t off);
+fs_err fs_file_advise(struct fs_slot *s, int64_t off, int64_t len, int advice);
+/* read(2) into a pipe, socket or file: sendfile(2). off may be NULL. */
+fs_ssize fs_file_send(struct fs_slot *s, int out, int64_t *off, size_t n);
+/* 0 for a file that can be read, -EBADF, -EISDIR else: the check that all reading calls make. */
+fs_err fs_file_readable(const struct fs_slot *s);
+/* A real descriptor for this open file, at its offset. */
+fs_fd fs_file_real(struct fs_slot *s);
+/* dup2 or dup3 of a virtual descriptor: materialises onto 0-2. */
+fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec);
+
+/* ---- the process ---- */
+
+/* At start-up: descriptors 0-2 that are inherited virtual ones become real files. */
+void fs_files_start(void);
+
+/* Number of the directory's record after which nothing comes; records: ".", "..", the children. */
+struct fs_dirent_view {
+  uint64_t ino;
+  const char *name;
+  uint32_t name_len;
+  uint8_t type; /* DT_* */
+};
+/* Record i of a directory. 0, -ENOENT past the end, -EUCLEAN. */
+fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out);
+
+#endif

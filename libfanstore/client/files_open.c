@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening files of a dataset, and making real files of them where a virtual descriptor will not do: as standard
+ * input, in a vfork child, for exec and sendfile's like. Lock-free; see files.h.
+ */
+#include <unistd.h>
+
+#include "client/files.h"
+
+/* Flags that belong to the call, not to the open file. */
+#define FS_OPEN_ONLY (O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC)
+#define FS_O_LARGEFILE 0100000 /* the kernel's value, which glibc hides on 64-bit machines */
+
+static bool is_root(void) {
+  static _Atomic int euid = -1;
+  int id = atomic_load_explicit(&euid, memory_order_relaxed);
+  if (FS_UNLIKELY(id < 0)) atomic_store(&euid, id = (int)FS_SYS1(SYS_geteuid, 0));
+  return id == 0;
+}
+
+/* The checks of open(2) on a read-only file system, in the kernel's order. */
+static fs_err check_open(const struct fs_entry *e, int flags) {
+  bool writes = (flags & O_ACCMODE) != O_RDONLY;
+  if (flags & O_PATH) return (flags & O_DIRECTORY) && !S_ISDIR(e->mode) ? -ENOTDIR : 0;
+  if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) return -EEXIST;
+  if (S_ISLNK(e->mode)) return -ELOOP;
+  if ((flags & O_TMPFILE) == O_TMPFILE) return S_ISDIR(e->mode) ? -EROFS : -ENOTDIR;
+  if (S_ISDIR(e->mode)) return writes || (flags & (O_CREAT | O_TRUNC)) ? -EISDIR : 0;
+  if (flags & O_DIRECTORY) return -ENOTDIR;
+  if (writes || (flags & O_TRUNC)) return -EROFS;
+  return (e->mode & S_IRUSR) || is_root() ? 0 : -EACCES;
+}
+
+static fs_fd real_directory_stub(void) {
+  return fs_sys_openat(AT_FDCWD, "/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+}
+
+/* Where the number or the process cannot hold a virtual descriptor. */
+static fs_fd open_real(const struct fs_found *f, const struct fs_entry *e, int flags) {
+  fs_fd fd = S_ISREG(e->mode) ? fs_data_materialize(f->mount, f->entry) : real_directory_stub();
+  if (fd >= 0 && !(flags & O_CLOEXEC)) fs_sys_fcntl(fd, F_SETFD, 0);
+  return fd;
+}
+
+static void fill(struct fs_slot *s, const struct fs_found *f, const struct fs_entry *e, int flags) {
+  s->mount = f->mount;
+  s->entry = f->entry;
+  s->mount_key = fs_mount_list[f->mount].key;
+  int keep = flags & ~FS_OPEN_ONLY;
+  uint32_t status = (uint32_t)(flags & O_PATH ? keep & (O_PATH | O_DIRECTORY | O_NOFOLLOW) : keep | FS_O_LARGEFILE);
+  uint8_t kind = flags & O_PATH ? FS_SLOT_PATH : S_ISDIR(e->mode) ? FS_SLOT_DIR : FS_SLOT_FILE;
+  atomic_store_explicit(&s->offset, 0, memory_order_relaxed);
+  atomic_store_explicit(&s->flags, status, memory_order_relaxed);
+  atomic_store_explicit(&s->counted, 0, memory_order_relaxed);
+  atomic_store_explicit(&s->kind, kind, memory_order_relaxed);
+}
+
+fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
+  fs_err err;
+  const struct fs_index *ix = fs_mount_index(f->mount, &err);
+  if (FS_UNLIKELY(ix == NULL)) return err;
+  if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
+  const struct fs_entry *e = fs_index_entry(ix, f->entry);
+  if (FS_UNLIKELY(e == NULL)) return -EUCLEAN;
+  err = check_open(e, flags);
+  if (err != 0) return err;
+  struct fs_slot *s;
+  fs_fd fd = fs_fd_new(&s);
+  if (fd == -EAGAIN) return open_real(f, e, flags);
+  if (fd < 0) return fd;
+  if (S_ISREG(e->mode)) fs_count(FS_C_OPENS, 1);
+  fill(s, f, e, flags);
+  fs_fd_publish(fd, s, (flags & O_CLOEXEC) != 0);
+  return FS_LIKELY(fd > 2) ? fd : fs_file_dup_to(fd, s, fd, (flags & O_CLOEXEC) != 0);
+}
+
+fs_fd fs_file_materialize(uint32_t mount, uint32_t entry) {
+  fs_err err;
+  const struct fs_index *ix = fs_mount_index(mount, &err);
+  if (ix == NULL) return err;
+  const struct fs_entry *e = fs_index_entry(ix, entry);
+  if (e == NULL) return -EUCLEAN;
+  if (!S_ISREG(e->mode)) return -EISDIR;
+  return (e->mode & S_IRUSR) || is_root() ? fs_data_materialize(mount, entry) : -EACCES;
+}
+
+fs_fd fs_file_real(struct fs_slot *s) {
+  fs_err err = fs_file_readable(s);
+  if (err != 0) return err;
+  fs_fd fd = fs_data_materialize(s->mount, s->entry);
+  if (fd >= 0) FS_SYS3(SYS_lseek, fd, atomic_load(&s->offset), SEEK_SET);
+  return fd;
+}
+
+/* In a vfork child the placeholder itself goes to 0-2: the program that is executed makes a real file of it. */
+fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec) {
+  if (newfd > 2 || fs_vfork_depth > 0 || atomic_load(&s->kind) != FS_SLOT_FILE)
+    return fd == newfd ? fd : fs_fd_dup_to(fd, newfd, cloexec);
+  fs_fd real = fs_file_real(s);
+  if (real < 0) return real;
+  fs_fd r = (fs_fd)FS_SYS3(SYS_dup3, real, newfd, cloexec ? O_CLOEXEC : 0);
+  fs_sys_close(real);
+  if (r >= 0) fs_fd_forget(newfd);
+  return r;
+}
+
+void fs_files_start(void) {
+  for (int fd = 0; fd < 3; fd++) {
+    struct fs_slot *s = fs_fd_adopt(fd);
+    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) fs_file_dup_to(fd, s, fd, false);
+  }
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading open files of a dataset. The offset lies in shared memory, where dup and fork share it: a read claims its
+ * range by compare and swap, copies, and gives back what it did not get. Lock-free, no system call for data at hand.
+ */
+#include <limits.h>
+#include <unistd.h>
+
+#include "client/files.h"
+
+#define FS_IO_MAX 0x7ffff000ull /* the kernel's limit for one call */
+
+fs_err fs_file_readable(const struct fs_slot *s) {
+  uint8_t kind = atomic_load_explicit(&s->kind, memory_order_relaxed);
+  if (FS_LIKELY(kind == FS_SLOT_FILE)) return 0;
+  return kind == FS_SLOT_DIR ? -EISDIR : -EBADF;
+}
+
+static fs_err file_size(const struct fs_slot *s, uint64_t *size) {
+  fs_err err;
+  const struct fs_index *ix = s->mount < fs_mount_count() ? fs_mount_index(s->mount, &err) : NULL;
+  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, s->entry);
+  if (FS_UNLIKELY(e == NULL)) return -EIO;
+  *size = S_ISREG(e->mode) ? e->size : 0;
+  return 0;
+}
+
+static fs_ssize read_at(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
+  if (atomic_load_explicit(&s->counted, memory_order_relaxed))
+    return fs_data_read(s->mount, s->entry, buf, n, off, NULL);
+  enum fs_place place = FS_PLACE_COUNT;
+  fs_ssize got = fs_data_read(s->mount, s->entry, buf, n, off, &place);
+  if (got > 0 && (unsigned)place < FS_PLACE_COUNT && atomic_exchange(&s->counted, 1) == 0)
+    fs_count(FS_C_FILES + place, 1);
+  return got;
+}
+
+fs_ssize fs_file_pread(struct fs_slot *s, void *buf, size_t n, int64_t off) {
+  uint64_t size;
+  fs_err err = fs_file_readable(s);
+  if (off < 0 && err != -EBADF) return -EINVAL;
+  if (err == 0) err = file_size(s, &size);
+  if (err != 0) return err;
+  if ((uint64_t)off >= size || n == 0) return 0;
+  return read_at(s, buf, FS_MIN(n, FS_IO_MAX), (uint64_t)off);
+}
+
+/* Moves the offset over what will be read: the range's length. */
+static uint64_t claim(struct fs_slot *s, uint64_t size, uint64_t n, uint64_t *off) {
+  uint64_t at = atomic_load_explicit(&s->offset, memory_order_relaxed);
+  uint64_t take;
+  do {
+    if (at >= size) return 0;
+    take = FS_MIN(n, size - at);
+  } while (
+      !atomic_compare_exchange_weak_explicit(&s->offset, &at, at + take, memory_order_relaxed, memory_order_relaxed));
+  *off = at;
+  return take;
+}
+
+static void unclaim(struct fs_slot *s, uint64_t end, uint64_t real_end) {
+  atomic_compare_exchange_strong(&s->offset, &end, real_end);
+}
+
+fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n) {
+  uint64_t size, off;
+  fs_err err = fs_file_readable(s);
+  if (FS_LIKELY(err == 0)) err = file_size(s, &size);
+  if (FS_UNLIKELY(err != 0)) return err;
+  uint64_t take = claim(s, size, FS_MIN(n, FS_IO_MAX), &off);
+  if (take == 0) return 0;
+  fs_ssize got = read_at(s, buf, take, off);
+  if (FS_UNLIKELY(got < (fs_ssize)take)) unclaim(s, off + take, off + (uint64_t)FS_MAX(got, 0));
+  return got;
+}
+
+fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, int64_t off) {
+  fs_ssize total = 0;
+  fs_err err = fs_file_readable(s);
+  if (err == -EBADF) return err;
+  if (off < -1 || count < 0 || count > IOV_MAX) return -EINVAL;
+  if (err != 0) return err;
+  for (int i = 0; i < count; i++) {
+    fs_ssize got = off < 0 ? fs_file_read(s, iov[i].iov_base, iov[i].iov_len)
+                           : fs_file_pread(s, iov[i].iov_base, iov[i].iov_len, off + total);
+    if (got < 0) return total > 0 ? total : got;
+    total += got;
+    if ((size_t)got < iov[i].iov_len) break;
+  }
+  return total;
+}
+
+static int64_t directory_seek(struct fs_slot *s, int64_t off, int whence) {
+  if (whence == SEEK_CUR) off += (int64_t)atomic_load(&s->offset);
+  if ((whence != SEEK_SET && whence != SEEK_CUR) || off < 0) return -EINVAL;
+  atomic_store(&s->offset, (uint64_t)off);
+  return off;
+}
+
+static int64_t seek_target(const struct fs_slot *s, int64_t off, int whence, int64_t size) {
+  int64_t base = 0;
+  switch (whence) {
+  case SEEK_SET:
+    break;
+  case SEEK_CUR:
+    base = (int64_t)atomic_load_explicit(&s->offset, memory_order_relaxed);
+    break;
+  case SEEK_END:
+    base = size;
+    break;
+  case SEEK_DATA:
+    return off < 0 || off >= size ? -ENXIO : off;
+  case SEEK_HOLE:
+    return off < 0 || off >= size ? -ENXIO : size;
+  default:
+    return -EINVAL;
+  }
+  int64_t to;
+  return __builtin_add_overflow(base, off, &to) ? -EOVERFLOW : to < 0 ? -EINVAL : to;
+}
+
+int64_t fs_file_lseek(struct fs_slot *s, int64_t off, int whence) {
+  uint64_t size;
+  uint8_t kind = atomic_load_explicit(&s->kind, memory_order_relaxed);
+  if (kind == FS_SLOT_DIR) return directory_seek(s, off, whence);
+  if (kind != FS_SLOT_FILE) return -EBADF;
+  fs_err err = file_size(s, &size);
+  if (err != 0) return err;
+  int64_t to = seek_target(s, off, whence, (int64_t)size);
+  if (to >= 0) atomic_store_explicit(&s->offset, (uint64_t)to, memory_order_relaxed);
+  return to;
+}
+
+fs_ssize fs_file_send(struct fs_slot *s, int out, int64_t *off, size_t n) {
+  char buf[32768];
+  fs_ssize total = 0;
+  fs_err err = fs_file_readable(s);
+  if (err != 0) return err == -EISDIR ? -EINVAL : err;
+  while ((size_t)total < n) {
+    int64_t at = off != NULL ? *off : (int64_t)atomic_load(&s->offset);
+    fs_ssize got = fs_file_pread(s, buf, FS_MIN(n - (size_t)total, sizeof(buf)), at);
+    fs_ssize put = got > 0 ? fs_sys_write(out, buf, (size_t)got) : got;
+    if (put <= 0) return total > 0 ? total : put;
+    if (off != NULL)
+      *off = at + put;
+    else
+      atomic_store(&s->offset, (uint64_t)(at + put));
+    total += put;
+    if (put < got) break;
+  }
+  return total;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What stat and its like say of a dataset's files, and what calls that would change them get. Answers come from the
+ * index alone. Lock-free.
+ */
+#include <linux/magic.h>
+#include <linux/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "client/files.h"
+
+/* The caller's own, by default: git and ssh refuse files of others. Read once. */
+static void owner(struct stat *st) {
+  static _Atomic uint64_t ids = UINT64_MAX;
+  uint64_t v = atomic_load_explicit(&ids, memory_order_relaxed);
+  if (FS_UNLIKELY(v == UINT64_MAX)) {
+    v = (uint64_t)(uint32_t)FS_SYS1(SYS_geteuid, 0) << 32 | (uint32_t)FS_SYS1(SYS_getegid, 0);
+    atomic_store(&ids, v);
+  }
+  st->st_uid = (uid_t)(v >> 32);
+  st->st_gid = (gid_t)v;
+}
+
+fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
+  fs_err err;
+  const struct fs_index *ix = mount < fs_mount_count() ? fs_mount_index(mount, &err) : (err = -EIO, NULL);
+  if (FS_UNLIKELY(ix == NULL)) return err;
+  if (FS_UNLIKELY(entry >= ix->nentries)) return -EUCLEAN;
+  fs_index_stat(ix, entry, st);
+  st->st_dev = fs_mount_dev(mount);
+  owner(st);
+  fs_count(FS_C_STATS, 1);
+  return 0;
+}
+
+fs_err fs_file_fstat(struct fs_slot *s, struct stat *st) {
+  return atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_CLOSED ? -EBADF
+                                                                                : fs_file_stat(s->mount, s->entry, st);
+}
+
+static struct statx_timestamp stamp(struct timespec t) {
+  return (struct statx_timestamp){.tv_sec = t.tv_sec, .tv_nsec = (uint32_t)t.tv_nsec};
+}
+
+void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out) {
+  (void)mask; /* all of it is at hand */
+  *out = (struct statx){
+      .stx_mask = STATX_BASIC_STATS,
+      .stx_blksize = (uint32_t)st->st_blksize,
+      .stx_nlink = (uint32_t)st->st_nlink,
+      .stx_uid = st->st_uid,
+      .stx_gid = st->st_gid,
+      .stx_mode = (uint16_t)st->st_mode,
+      .stx_ino = st->st_ino,
+      .stx_size = (uint64_t)st->st_size,
+      .stx_blocks = (uint64_t)st->st_blocks,
+      .stx_atime = stamp(st->st_atim),
+      .stx_ctime = stamp(st->st_ctim),
+      .stx_mtime = stamp(st->st_mtim),
+      .stx_dev_major = major(st->st_dev),
+      .stx_dev_minor = minor(st->st_dev),
+  };
+}
+
+fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode) {
+  fs_err err;
+  if (mode & ~(R_OK | W_OK | X_OK)) return -EINVAL;
+  const struct fs_index *ix = fs_mount_index(mount, &err);
+  if (ix == NULL) return err;
+  const struct fs_entry *e = fs_index_entry(ix, entry);
+  if (e == NULL) return -EUCLEAN;
+  bool root = FS_SYS1(SYS_geteuid, 0) == 0;
+  if (mode & W_OK) return -EROFS;
+  if ((mode & R_OK) && !root && !(e->mode & S_IRUSR)) return -EACCES;
+  bool may_execute = e->mode & (root ? S_IXUSR | S_IXGRP | S_IXOTH : S_IXUSR);
+  return (mode & X_OK) && !may_execute && !(root && S_ISDIR(e->mode)) ? -EACCES : 0;
+}
+
+fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n) {
+  fs_err err;
+  const char *target;
+  uint64_t len;
+  const struct fs_index *ix = fs_mount_index(mount, &err);
+  if (ix == NULL) return err;
+  const struct fs_entry *e = fs_index_entry(ix, entry);
+  if (e == NULL) return -EUCLEAN;
+  if (!S_ISLNK(e->mode) || n == 0 || n > INT_MAX) return -EINVAL;
+  err = fs_index_target(ix, e, &target, &len);
+  if (err != 0) return err;
+  memcpy(buf, target, FS_MIN(len, n));
+  return (fs_ssize)FS_MIN(len, n);
+}
+
+fs_err fs_file_statfs(uint32_t mount, struct statfs *out) {
+  fs_err err;
+  const struct fs_index *ix = mount < fs_mount_count() ? fs_mount_index(mount, &err) : (err = -EBADF, NULL);
+  if (ix == NULL) return err;
+  dev_t dev = fs_mount_dev(mount);
+  *out = (struct statfs){
+      .f_type = SQUASHFS_MAGIC, /* a read-only image is what it is; find and du trust such a type's link counts */
+      .f_bsize = ix->block_size,
+      .f_frsize = ix->block_size,
+      .f_blocks = (ix->hdr->stored_bytes + ix->block_size - 1) >> ix->block_shift,
+      .f_files = ix->nentries,
+      .f_fsid = {{(int)dev, (int)(dev >> 32)}},
+      .f_namelen = FS_NAME_MAX,
+      .f_flags = 0x21, /* ST_RDONLY, ST_VALID */
+  };
+  return 0;
+}
+
+fs_err fs_file_refuse_new(int route) {
+  return route < 0 ? route : route == FS_IN ? -EEXIST : -EROFS;
+}
+
+fs_err fs_file_refuse_change(int route) {
+  return route < 0 ? route : route == FS_IN ? -EROFS : -ENOENT;
+}

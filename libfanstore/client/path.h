@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Does a path lead below a mount, and to what there? Called by every wrapper that takes a path. What lies outside is
+ * told apart by a prefix comparison that makes no system call. Thread safe, no locks, no allocation.
+ */
+#ifndef FS_CLIENT_PATH_H
+#define FS_CLIENT_PATH_H
+
+#include <limits.h>
+#include <string.h>
+
+#include "client/fdtab.h"
+#include "client/mounts.h"
+#include "util/sys.h"
+
+enum fs_route {
+  FS_OUT,      /* not ours: call the real function with the caller's own arguments */
+  FS_IN,       /* mount and entry are set */
+  FS_NEW,      /* below a mount, no such name, but its directory exists */
+  FS_REDIRECT, /* a symlink or ".." leads out of the mount: call the real function on `real`, an absolute path */
+};
+
+struct fs_found {
+  uint32_t mount;
+  uint32_t entry; /* FS_NEW: of the parent directory */
+  char real[PATH_MAX];
+};
+
+#define FS_NOFOLLOW 1u   /* the last component is not followed when it is a symlink */
+#define FS_REAL_LINKS 2u /* resolve the real file system's symlinks too (after the kernel said ENOENT) */
+
+/* An enum fs_route, or -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG, -EBADF, or why the dataset cannot be read. */
+int fs_path_route_slow(int dirfd, const char *path, unsigned flags, struct fs_found *f);
+/* Like fs_path_route_slow for a path that the kernel refused with err: FS_OUT when it is not ours after all. */
+int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f);
+/* May a relative path lead below a mount? Looks at the current directory or at dirfd. */
+bool fs_path_relative_out(int dirfd, const char *path);
+/* Does an absolute path that differs from mount i at byte `at` need normalising before one can tell? */
+static inline bool fs_path_odd(const char *path, size_t at) {
+  char c = path[at], before = at > 0 ? path[at - 1] : '\0';
+  return (c == '/' && (before == '/' || before == '.')) || (c == '.' && before == '/');
+}
+
+static inline bool fs_path_absolute_out(const char *path) {
+  uint32_t n = fs_mount_count();
+  for (uint32_t i = 0; i < n; i++) {
+    const char *mount = fs_mount_list[i].path;
+    size_t at = 0;
+    while (path[at] == mount[at] && mount[at] != '\0') at++;
+    if (mount[at] == '\0' && (path[at] == '\0' || path[at] == '/')) return false;
+    if (fs_path_odd(path, at)) return false;
+  }
+  return n == 0 || strstr(path, "/..") == NULL;
+}
+
+/* Surely not ours? */
+static inline bool fs_path_out(int dirfd, const char *path) {
+  __asm__("" : "+r"(path)); /* libc's headers promise that it is not NULL; programs do not keep that */
+  if (FS_UNLIKELY(path == NULL)) return true;
+  if (FS_LIKELY(path[0] == '/')) return fs_path_absolute_out(path);
+  return fs_path_relative_out(dirfd, path);
+}
+
+static inline int fs_path_route(int dirfd, const char *path, unsigned flags, struct fs_found *f) {
+  return FS_LIKELY(fs_path_out(dirfd, path)) ? FS_OUT : fs_path_route_slow(dirfd, path, flags, f);
+}
+
+/* Absolute path of an entry: the mount's path and the entry's. Length or -ENAMETOOLONG. */
+fs_ssize fs_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size);
+/* Is this absolute path a real directory above a mount? */
+bool fs_path_is_ancestor(const char *path);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Open file descriptions of dataset files ("slots"), in one memfd that a process creates at its first open below a
+ * mount, and that its children share: by the mapping after fork, by an inherited descriptor that FANSTORE_STATE
+ * names after exec. dup and fork therefore share offsets. docs/fd-table.md has the protocol.
+ *
+ * Everything here is lock-free, allocates nothing, and uses raw system calls. The memory is shared with other
+ * processes of the user: what is read from it is bounds-checked where it is used.
+ */
+#ifndef FS_CLIENT_SLOT_H
+#define FS_CLIENT_SLOT_H
+
+#include <assert.h>
+
+#include "util/base.h"
+
+#define FS_STATE_MAGIC 0x4554415453460001ull
+#define FS_STATE_VERSION 1u
+#define FS_SLOTS 65536u
+
+enum fs_slot_kind { FS_SLOT_FREE, FS_SLOT_IDLE, FS_SLOT_FILE, FS_SLOT_DIR, FS_SLOT_PATH, FS_SLOT_CLOSED };
+
+struct fs_slot {
+  _Atomic uint32_t gen;    /* bumped at each open and each end; an fd table entry with another one is stale */
+  _Atomic uint8_t kind;    /* enum fs_slot_kind */
+  _Atomic uint8_t shared;  /* other processes may hold it: only a scan of holders frees it */
+  _Atomic uint8_t counted; /* its first read was counted */
+  uint8_t reserved0;
+  _Atomic uint64_t ino; /* of the placeholder's socket; what finds the slot from an inherited descriptor */
+  uint32_t mount;
+  uint32_t entry;
+  uint64_t mount_key;      /* hash of the mount's path: another process may number its mounts differently */
+  _Atomic uint64_t offset; /* file: bytes; directory: number of the next record */
+  _Atomic uint32_t flags;  /* what F_GETFL says */
+  _Atomic uint32_t refs;   /* descriptors of the one process that holds it, while not shared */
+  uint64_t reserved[2];
+};
+static_assert(sizeof(struct fs_slot) == 64, "a slot is a cache line");
+
+struct fs_state {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t slots;
+  _Atomic uint32_t high; /* slots at and above this were never used */
+  uint32_t reserved[11];
+  _Atomic uint64_t used[FS_SLOTS / 64];
+  struct fs_slot slot[FS_SLOTS];
+};
+
+/* NULL before the first use in this process. */
+extern struct fs_state *_Atomic fs_state;
+
+/* A slot that every operation refuses with EBADF. */
+extern struct fs_slot fs_slot_closed;
+
+/* Maps what FANSTORE_STATE names, else NULL; with create, makes a new one. Cheap once done. */
+struct fs_state *fs_state_attach(bool create);
+/* The descriptor of the state's memfd (kept open, inheritable), or -1. */
+int fs_state_fd(void);
+
+/* A free slot, kind IDLE, or -ENFILE after a scan of holders found none. */
+int64_t fs_slot_alloc(struct fs_state *st);
+void fs_slot_free(struct fs_state *st, uint32_t index);
+/* The slot whose placeholder has this inode number, or -ENOENT. */
+int64_t fs_slot_by_ino(const struct fs_state *st, uint64_t ino);
+/* Frees the slots that no process holds any more. Returns how many. */
+uint32_t fs_slot_reclaim(struct fs_state *st);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Wrappers of the current directory and of realpath. */
+#include "client/cwd.h"
+
+#include <stdlib.h>
+
+#include "preload/preload.h"
+
+static int64_t enter(int route, const struct fs_found *f) {
+  struct stat st;
+  fs_err err = fs_must_exist(route);
+  if (err == 0) err = fs_file_stat(f->mount, f->entry, &st);
+  if (err != 0) return err;
+  return S_ISDIR(st.st_mode) ? fs_cwd_enter(f->mount, f->entry) : -ENOTDIR;
+}
+
+static int real_chdir(const char *path) {
+  int r = FS_REAL(chdir)(path);
+  if (r == 0) fs_cwd_changed();
+  return r;
+}
+
+FS_EXPORT int chdir(const char *path) {
+  FS_PATH_CALL(AT_FDCWD, path, 0, enter(route, &f), real_chdir(path));
+}
+
+static int64_t enter_slot(const struct fs_slot *s) {
+  uint8_t kind = atomic_load(&s->kind);
+  struct fs_found f = {.mount = s->mount, .entry = s->entry};
+  return kind == FS_SLOT_CLOSED ? -EBADF : enter(FS_IN, &f);
+}
+
+FS_EXPORT int fchdir(int fd) {
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (s != NULL) return fs_ret_int(enter_slot(s));
+  int r = FS_REAL(fchdir)(fd);
+  if (r == 0) fs_cwd_changed();
+  if (r == 0 || (errno != ENOTDIR && errno != EBADF) || (s = fs_fd_adopt(fd)) == NULL) return r;
+  return fs_ret_int(enter_slot(s));
+}
+
+/* The name of a virtual current directory; false when it is a real one. */
+static bool virtual_cwd(struct fs_cwd *cwd) {
+  return fs_mount_count() > 0 && fs_cwd_get(cwd) == 0 && cwd->below;
+}
+
+static char *give(const char *text, size_t len, char *buf, size_t size) {
+  if (buf == NULL && (buf = malloc(size > len ? size : len + 1)) == NULL) return NULL;
+  return memcpy(buf, text, len + 1);
+}
+
+FS_EXPORT char *getcwd(char *buf, size_t size) {
+  struct fs_cwd cwd;
+  if (!virtual_cwd(&cwd)) return FS_REAL(getcwd)(buf, size);
+  fs_err err = buf != NULL && size == 0 ? -EINVAL : size != 0 && size <= cwd.len ? -ERANGE : 0;
+  if (err != 0) {
+    fs_ret(err);
+    return NULL;
+  }
+  return give(cwd.path, cwd.len, buf, size);
+}
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* getwd is, and is still called */
+FS_EXPORT char *getwd(char *buf) {
+  FS_MAY_BE_NULL(buf);
+  if (buf != NULL) return getcwd(buf, PATH_MAX);
+  fs_ret(-EINVAL);
+  return NULL;
+}
+
+FS_EXPORT char *get_current_dir_name(void) {
+  struct fs_cwd cwd;
+  return virtual_cwd(&cwd) ? give(cwd.path, cwd.len, NULL, 0) : FS_REAL(get_current_dir_name)();
+}
+
+extern void __chk_fail(void) __attribute__((noreturn));
+
+FS_EXPORT char *__getcwd_chk(char *buf, size_t size, size_t have);
+FS_EXPORT char *__getcwd_chk(char *buf, size_t size, size_t have) {
+  if (size > have) __chk_fail();
+  return getcwd(buf, size);
+}
+FS_EXPORT char *__getwd_chk(char *buf, size_t have);
+FS_EXPORT char *__getwd_chk(char *buf, size_t have) {
+  (void)have;
+  return getwd(buf);
+}
+
+/* The canonical path into out (PATH_MAX): its length or an error. */
+static fs_ssize canonical(int route, const struct fs_found *f, char *out) {
+  fs_err err = fs_must_exist(route);
+  return err != 0 ? err : fs_path_of(f->mount, f->entry, out, PATH_MAX);
+}
+
+FS_EXPORT char *realpath(const char *restrict path, char *restrict buf) {
+  char out[PATH_MAX];
+  struct fs_found f;
+  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  if (route == FS_OUT || route == FS_REDIRECT) {
+    char *r = FS_REAL(realpath)(route == FS_OUT ? path : f.real, buf);
+    if (r != NULL || route == FS_REDIRECT || errno != ENOENT) return r;
+    route = fs_path_retry(AT_FDCWD, path, 0, -ENOENT, &f);
+    if (route == FS_OUT) return NULL;
+    if (route == FS_REDIRECT) return FS_REAL(realpath)(f.real, buf);
+  }
+  fs_ssize n = canonical(route, &f, out);
+  if (n >= 0) return give(out, (size_t)n, buf, 0);
+  fs_ret(n);
+  return NULL;
+}
+
+FS_EXPORT char *canonicalize_file_name(const char *path) {
+  return realpath(path, NULL);
+}
+
+FS_EXPORT char *__realpath_chk(const char *path, char *buf, size_t have);
+FS_EXPORT char *__realpath_chk(const char *path, char *buf, size_t have) {
+  if (have < PATH_MAX) __chk_fail();
+  return realpath(path, buf);
+}

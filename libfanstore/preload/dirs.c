@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Wrappers of opendir to closedir and scandir. A directory of a dataset has a stream of our own, told from libc's by
+ * its first word, which in libc's is the descriptor and never negative. The position lies in the open file, where dup
+ * and lseek find it.
+ */
+#include <stdlib.h>
+
+#include "preload/preload.h"
+
+#define FS_DIR_MAGIC ((int)0xf5d1f5d1)
+
+struct fs_dirstream {
+  int magic;
+  int fd;
+  struct dirent64 record;
+};
+
+static struct fs_dirstream *ours(DIR *d) {
+  FS_MAY_BE_NULL(d);
+  return d != NULL && *(int *)(void *)d == FS_DIR_MAGIC ? (struct fs_dirstream *)(void *)d : NULL;
+}
+
+static DIR *new_stream(int fd) {
+  struct fs_dirstream *d = calloc(1, sizeof(*d));
+  if (d == NULL) return NULL;
+  d->magic = FS_DIR_MAGIC;
+  d->fd = fd;
+  return (DIR *)(void *)d;
+}
+
+/* opendir of an entry; -1 with errno, as the path frame wants an integer. */
+static int64_t open_entry(int route, const struct fs_found *f) {
+  return route < 0 ? route : fs_file_open(route, f, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static intptr_t real_opendir(const char *path) {
+  DIR *d = FS_REAL(opendir)(path);
+  if (d == NULL && errno == EMFILE && fs_fd_pool_drop()) d = FS_REAL(opendir)(path);
+  if (d == NULL) return -1;
+  int fd = FS_REAL(dirfd)(d);
+  fs_fd_forget(fd);
+  if (fs_mount_count() > 0) fs_note_directory(fd, AT_FDCWD, path);
+  return (intptr_t)d;
+}
+
+/* A descriptor for one of ours, a DIR of libc's else: descriptors are small. */
+static intptr_t opendir_any(const char *path) {
+  FS_PATH_CALL(AT_FDCWD, path, 0, open_entry(route, &f), real_opendir(path));
+}
+
+FS_EXPORT DIR *opendir(const char *path) {
+  intptr_t r = opendir_any(path);
+  if (r < 0) return NULL;
+  if (r > INT_MAX || fs_fd_slot((int)r) == NULL) return (DIR *)r;
+  DIR *d = new_stream((int)r);
+  if (d == NULL) close((int)r);
+  return d;
+}
+
+FS_EXPORT DIR *fdopendir(int fd) {
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (s == NULL) {
+    DIR *d = FS_REAL(fdopendir)(fd);
+    if (d != NULL || (errno != ENOTDIR && errno != EBADF) || (s = fs_fd_adopt(fd)) == NULL) return d;
+  }
+  uint8_t kind = atomic_load(&s->kind);
+  if (kind == FS_SLOT_DIR) return new_stream(fd);
+  fs_ret(kind == FS_SLOT_FILE ? -ENOTDIR : -EBADF);
+  return NULL;
+}
+
+/* 1: a record is in d->record; 0: the end; or a negative errno. */
+static int next_record(struct fs_dirstream *d) {
+  struct fs_dirent_view v;
+  struct fs_slot *s = fs_fd_slot(d->fd);
+  if (s == NULL || atomic_load(&s->kind) != FS_SLOT_DIR) return -EBADF;
+  uint64_t at = atomic_load(&s->offset);
+  fs_err err = fs_dir_record(s->mount, s->entry, at, &v);
+  if (err != 0) return err == -ENOENT ? 0 : err;
+  atomic_store(&s->offset, at + 1);
+  d->record.d_ino = v.ino;
+  d->record.d_off = (off64_t)at + 1;
+  d->record.d_type = v.type;
+  d->record.d_reclen = (unsigned short)fs_round_up(offsetof(struct dirent64, d_name) + v.name_len + 1, 8);
+  memcpy(d->record.d_name, v.name, v.name_len);
+  d->record.d_name[v.name_len] = '\0';
+  return 1;
+}
+
+FS_EXPORT struct dirent *readdir(DIR *dir) {
+  struct fs_dirstream *d = ours(dir);
+  if (d == NULL) return FS_REAL(readdir)(dir);
+  int r = next_record(d);
+  if (r < 0) fs_ret(r);
+  return r > 0 ? (struct dirent *)(void *)&d->record : NULL;
+}
+FS_ALIAS(readdir64, readdir);
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* readdir_r is, and is still called */
+FS_EXPORT int readdir_r(DIR *dir, struct dirent *entry, struct dirent **result) {
+  struct fs_dirstream *d = ours(dir);
+  if (d == NULL) return FS_REAL(readdir_r)(dir, entry, result);
+  int r = next_record(d);
+  if (r > 0) memcpy(entry, &d->record, d->record.d_reclen);
+  *result = r > 0 ? entry : NULL;
+  return r < 0 ? -r : 0;
+}
+FS_ALIAS(readdir64_r, readdir_r);
+
+FS_EXPORT int closedir(DIR *dir) {
+  struct fs_dirstream *d = ours(dir);
+  if (d == NULL) {
+    FS_MAY_BE_NULL(dir);
+    if (dir != NULL && fs_mount_count() > 0) fs_fd_forget(FS_REAL(dirfd)(dir));
+    return FS_REAL(closedir)(dir);
+  }
+  int fd = d->fd;
+  d->magic = 0;
+  free(d);
+  return close(fd);
+}
+
+FS_EXPORT int dirfd(DIR *dir) {
+  struct fs_dirstream *d = ours(dir);
+  return d == NULL ? FS_REAL(dirfd)(dir) : d->fd;
+}
+
+FS_EXPORT void rewinddir(DIR *dir) {
+  struct fs_dirstream *d = ours(dir);
+  if (d == NULL)
+    FS_REAL(rewinddir)(dir);
+  else
+    lseek(d->fd, 0, SEEK_SET);
+}
+
+FS_EXPORT void seekdir(DIR *dir, long at) {
+  struct fs_dirstream *d = ours(dir);
+  if (d == NULL)
+    FS_REAL(seekdir)(dir, at);
+  else
+    lseek(d->fd, at, SEEK_SET);
+}
+
+FS_EXPORT long telldir(DIR *dir) {
+  struct fs_dirstream *d = ours(dir);
+  return d == NULL ? FS_REAL(telldir)(dir) : lseek(d->fd, 0, SEEK_CUR);
+}
+
+FS_EXPORT ssize_t getdents64(int fd, void *buf, size_t n) {
+  FS_FD_CALL(fd, fs_file_getdents(s, buf, n), FS_REAL(getdents64)(fd, buf, n));
+}
+
+typedef int select_fn(const struct dirent *);
+typedef int compare_fn(const struct dirent **, const struct dirent **);
+
+static void free_list(struct dirent **list, size_t n) {
+  while (n > 0) free(list[--n]);
+  free(list);
+}
+
+static struct dirent *copy_record(const struct dirent *e) {
+  struct dirent *copy = malloc(e->d_reclen);
+  if (copy != NULL) memcpy(copy, e, e->d_reclen);
+  return copy;
+}
+
+/* scandir of one of our streams: libc's would call its own readdir. */
+static int collect(DIR *dir, struct dirent ***out, select_fn *select, compare_fn *compare) {
+  struct dirent **list = NULL, *e;
+  size_t n = 0, room = 0;
+  while ((e = readdir(dir)) != NULL) {
+    if (select != NULL && !select(e)) continue;
+    if (n == room) {
+      room = room == 0 ? 64 : room * 2;
+      struct dirent **more = reallocarray(list, room, sizeof(*list));
+      if (more == NULL) return free_list(list, n), fs_ret_int(-ENOMEM);
+      list = more;
+    }
+    list[n] = copy_record(e);
+    if (list[n] == NULL) return free_list(list, n), fs_ret_int(-ENOMEM);
+    n++;
+  }
+  if (list == NULL && (list = malloc(sizeof(*list))) == NULL) return -1;
+  if (compare != NULL) qsort(list, n, sizeof(*list), (int (*)(const void *, const void *))compare);
+  *out = list;
+  return (int)n;
+}
+
+static void end_scan(DIR *dir) {
+  FS_MAY_BE_NULL(dir); /* hides from the compiler that fdopendir here and closedir are of one family */
+  closedir(dir);
+}
+
+FS_EXPORT int scandirat(int dirfd_, const char *path, struct dirent ***list, select_fn *select, compare_fn *compare) {
+  if (fs_path_out(dirfd_, path)) return FS_REAL(scandirat)(dirfd_, path, list, select, compare);
+  int fd = openat(dirfd_, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+  if (dir == NULL) {
+    if (fd >= 0) close(fd);
+    return -1;
+  }
+  int n = collect(dir, list, select, compare);
+  int saved = errno;
+  end_scan(dir);
+  errno = saved;
+  return n;
+}
+FS_ALIAS(scandirat64, scandirat);
+
+FS_EXPORT int scandir(const char *path, struct dirent ***list, select_fn *select, compare_fn *compare) {
+  return scandirat(AT_FDCWD, path, list, select, compare);
+}
+FS_ALIAS(scandir64, scandir);

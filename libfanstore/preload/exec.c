@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Running programs that are stored in a dataset. The kernel cannot see them: a script's interpreter is started on the
+ * script's own path, as the kernel would; any other program becomes a real file first, executed as /proc/self/fd/N.
+ * May run in a vfork child: nothing is allocated but on the stack.
+ */
+#include "preload/exec.h"
+
+#include <alloca.h>
+
+#include "preload/preload.h"
+
+#define FS_SHEBANG_MAX 256
+
+static fs_err check(int route, const struct fs_found *f) {
+  struct stat st;
+  fs_err err = fs_must_exist(route);
+  if (err == 0) err = fs_file_stat(f->mount, f->entry, &st);
+  if (err == 0 && !S_ISREG(st.st_mode)) err = -EACCES;
+  return err != 0 ? err : fs_file_access(f->mount, f->entry, X_OK);
+}
+
+/* Cuts "#! /bin/sh -x" into the interpreter and its one argument (NULL if none). False: not a script. */
+static bool parse_shebang(char *line, size_t n, char **interpreter, char **argument) {
+  if (n < 3 || line[0] != '#' || line[1] != '!') return false;
+  line[FS_MIN(n, FS_SHEBANG_MAX - 1)] = '\0';
+  line[strcspn(line, "\n")] = '\0';
+  char *p = line + 2 + strspn(line + 2, " \t");
+  size_t len = strcspn(p, " \t");
+  if (len == 0) return false;
+  *interpreter = p;
+  char *arg = p + len + strspn(p + len, " \t");
+  p[len] = '\0';
+  for (size_t end = strlen(arg); end > 0 && (arg[end - 1] == ' ' || arg[end - 1] == '\t');) arg[--end] = '\0';
+  *argument = arg[0] != '\0' ? arg : NULL;
+  return true;
+}
+
+static bool read_shebang(const struct fs_found *f, char *line, char **interpreter, char **argument) {
+  fs_ssize n = fs_data_read(f->mount, f->entry, line, FS_SHEBANG_MAX - 1, 0, NULL);
+  return n > 0 && parse_shebang(line, (size_t)n, interpreter, argument);
+}
+
+static size_t count(char *const argv[]) {
+  size_t n = 0;
+  while (argv != NULL && argv[n] != NULL) n++;
+  return n;
+}
+
+/* interpreter [argument] path argv[1...], in room for count + 4 pointers. */
+static char **script_arguments(char **room, char *interpreter, char *argument, const char *path, char *const argv[]) {
+  size_t n = 0;
+  room[n++] = interpreter;
+  if (argument != NULL) room[n++] = argument;
+  room[n++] = (char *)path;
+  for (size_t i = 1; i < count(argv); i++) room[n++] = argv[i];
+  room[n] = NULL;
+  return room;
+}
+
+int fs_exec_entry(int route, const struct fs_found *f, const char *path, char *const argv[], char *const envp[]) {
+  char line[FS_SHEBANG_MAX], *interpreter, *argument, real[32];
+  fs_err err = check(route, f);
+  if (err != 0) return fs_ret_int(err);
+  if (read_shebang(f, line, &interpreter, &argument)) {
+    char **room = alloca((count(argv) + 4) * sizeof(char *));
+    return execve(interpreter, script_arguments(room, interpreter, argument, path, argv), envp);
+  }
+  fs_fd fd = fs_file_materialize(f->mount, f->entry);
+  if (fd < 0) return fs_ret_int(fd);
+  snprintf(real, sizeof(real), "/proc/self/fd/%d", fd);
+  int r = fs_exec_real(real, argv, envp);
+  int saved = errno;
+  fs_sys_close(fd);
+  errno = saved;
+  return r;
+}
+
+int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t *pid,
+                   const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *at, char *const argv[],
+                   char *const envp[]) {
+  char line[FS_SHEBANG_MAX], *interpreter, *argument, real[32];
+  fs_err err = check(route, f);
+  if (err != 0) return -err;
+  if (read_shebang(f, line, &interpreter, &argument)) {
+    char **room = alloca((count(argv) + 4) * sizeof(char *));
+    return posix_spawn(pid, interpreter, fa, at, script_arguments(room, interpreter, argument, path, argv), envp);
+  }
+  fs_fd fd = fs_file_materialize(f->mount, f->entry);
+  if (fd < 0) return -fd;
+  snprintf(real, sizeof(real), "/proc/self/fd/%d", fd);
+  int r = posix_spawn(pid, real, fa, at, argv, envp);
+  fs_sys_close(fd);
+  return r;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Wrappers of dup, fcntl, ioctl and the calls that only look at a descriptor's file: sync, locks, advice. */
+#include <stdlib.h>
+
+#include "preload/preload.h"
+
+FS_EXPORT int dup(int fd) {
+  struct fs_slot *s = fs_fd_slot(fd);
+  return FS_UNLIKELY(s != NULL) ? fs_ret_int(fs_fd_dup(fd, 0, false)) : FS_FRESH(FS_REAL(dup)(fd));
+}
+
+/* An inherited virtual descriptor that the table does not know yet must not become standard input as it is. */
+static int after_dup(int newfd) {
+  if (newfd < 0 || newfd > 2 || fs_vfork_depth > 0 || fs_state_attach(false) == NULL) return newfd;
+  struct fs_slot *s = fs_fd_adopt(newfd);
+  return s == NULL || s == &fs_slot_closed ? newfd : fs_ret_int(fs_file_dup_to(newfd, s, newfd, false));
+}
+
+static int dup_over(int fd, int newfd, int flags, bool dup3_rules) {
+  if (fs_shielded(newfd)) return fs_ret_int(-EBADF);
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (FS_LIKELY(s == NULL)) {
+    fs_fd_evict(newfd);
+    int r = dup3_rules ? FS_REAL(dup3)(fd, newfd, flags) : FS_REAL(dup2)(fd, newfd);
+    if (r >= 0 && fd != newfd) fs_fd_forget(newfd);
+    return fd == newfd ? r : after_dup(r);
+  }
+  if (s == &fs_slot_closed || newfd < 0) return fs_ret_int(-EBADF);
+  if (dup3_rules && (fd == newfd || (flags & ~O_CLOEXEC) != 0)) return fs_ret_int(-EINVAL);
+  return fs_ret_int(fs_file_dup_to(fd, s, newfd, (flags & O_CLOEXEC) != 0));
+}
+
+FS_EXPORT int dup2(int fd, int newfd) {
+  return dup_over(fd, newfd, 0, false);
+}
+FS_ALIAS(__dup2, dup2);
+
+FS_EXPORT int dup3(int fd, int newfd, int flags) {
+  return dup_over(fd, newfd, flags, true);
+}
+
+static int64_t fcntl_slot(int fd, struct fs_slot *s, int cmd, long arg) {
+  if (s == &fs_slot_closed) return -EBADF;
+  switch (cmd) {
+  case F_DUPFD:
+  case F_DUPFD_CLOEXEC:
+    return fs_fd_dup(fd, (int)arg, cmd == F_DUPFD_CLOEXEC);
+  case F_GETFD:
+    return fs_fd_get_cloexec(fd);
+  case F_SETFD:
+    return fs_fd_set_cloexec(fd, (arg & FD_CLOEXEC) != 0);
+  default:
+    return fs_file_fcntl(s, cmd, arg);
+  }
+}
+
+static int fcntl_real(int fd, int cmd, long arg) {
+  if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) return FS_FRESH(FS_REAL(fcntl)(fd, cmd, arg));
+  int r = FS_REAL(fcntl)(fd, cmd, arg);
+  bool placeholder = (r < 0 && errno == EBADF) || (cmd == F_GETFL && r >= 0 && (r & O_PATH));
+  if (FS_LIKELY(!placeholder)) return r;
+  struct fs_slot *s = fs_fd_adopt(fd);
+  return s == NULL ? r : fs_ret_int(fcntl_slot(fd, s, cmd, arg));
+}
+
+FS_EXPORT int fcntl(int fd, int cmd, ...) {
+  va_list ap;
+  va_start(ap, cmd);
+  long arg = va_arg(ap, long);
+  va_end(ap);
+  struct fs_slot *s = fs_fd_slot(fd);
+  return FS_UNLIKELY(s != NULL) ? fs_ret_int(fcntl_slot(fd, s, cmd, arg)) : fcntl_real(fd, cmd, arg);
+}
+FS_ALIAS(fcntl64, fcntl);
+FS_ALIAS(__fcntl, fcntl);
+
+static int64_t ioctl_slot(int fd, struct fs_slot *s, unsigned long request, void *arg) {
+  const unsigned long cloexec = 0x5451, no_cloexec = 0x5450; /* FIOCLEX, FIONCLEX */
+  if (request == cloexec || request == no_cloexec) return fs_fd_set_cloexec(fd, request == cloexec);
+  return fs_file_ioctl(s, request, arg);
+}
+
+FS_EXPORT int ioctl(int fd, unsigned long request, ...) {
+  va_list ap;
+  va_start(ap, request);
+  void *arg = va_arg(ap, void *);
+  va_end(ap);
+  FS_FD_CALL(fd, ioctl_slot(fd, s, request, arg), FS_REAL(ioctl)(fd, request, arg));
+}
+
+static int64_t not_a_tty(const struct fs_slot *s) {
+  uint8_t kind = atomic_load(&s->kind);
+  return kind == FS_SLOT_CLOSED || kind == FS_SLOT_PATH ? -EBADF : -ENOTTY;
+}
+
+FS_EXPORT int isatty(int fd) {
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (s == NULL) return FS_REAL(isatty)(fd);
+  fs_ret(not_a_tty(s));
+  return 0;
+}
+
+static int64_t is_open(const struct fs_slot *s) {
+  uint8_t kind = atomic_load(&s->kind);
+  return kind == FS_SLOT_CLOSED || kind == FS_SLOT_PATH ? -EBADF : 0;
+}
+
+FS_EXPORT int fsync(int fd) {
+  FS_FD_CALL(fd, is_open(s), FS_REAL(fsync)(fd));
+}
+FS_EXPORT int fdatasync(int fd) {
+  FS_FD_CALL(fd, is_open(s), FS_REAL(fdatasync)(fd));
+}
+FS_EXPORT int syncfs(int fd) {
+  FS_FD_CALL(fd, is_open(s), FS_REAL(syncfs)(fd));
+}
+FS_EXPORT int sync_file_range(int fd, off64_t off, off64_t n, unsigned flags) {
+  FS_FD_CALL(fd, is_open(s), FS_REAL(sync_file_range)(fd, off, n, flags));
+}
+FS_EXPORT int flock(int fd, int op);
+FS_EXPORT int flock(int fd, int op) {
+  FS_FD_CALL(fd, is_open(s), FS_REAL(flock)(fd, op));
+}
+
+/* F_LOCK and F_TLOCK want a file that is open for writing. */
+FS_EXPORT int lockf(int fd, int cmd, off_t n) {
+  FS_FD_CALL(fd, is_open(s) == 0 && (cmd == F_TEST || cmd == F_ULOCK) ? 0 : -EBADF, FS_REAL(lockf)(fd, cmd, n));
+}
+FS_ALIAS(lockf64, lockf);
+
+FS_EXPORT int ftruncate(int fd, off_t n) {
+  FS_FD_CALL(fd, is_open(s) != 0 ? is_open(s) : -EINVAL, FS_REAL(ftruncate)(fd, n));
+}
+FS_ALIAS(ftruncate64, ftruncate);
+
+FS_EXPORT int fallocate(int fd, int mode, off_t off, off_t n) {
+  FS_FD_CALL(fd, -EBADF, FS_REAL(fallocate)(fd, mode, off, n));
+}
+FS_ALIAS(fallocate64, fallocate);
+
+/* These return the error instead of setting errno. */
+FS_EXPORT int posix_fallocate(int fd, off_t off, off_t n) {
+  return fs_fd_slot(fd) != NULL ? EBADF : FS_REAL(posix_fallocate)(fd, off, n);
+}
+FS_ALIAS(posix_fallocate64, posix_fallocate);
+
+FS_EXPORT int posix_fadvise(int fd, off_t off, off_t n, int advice) {
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (s == NULL) {
+    int r = FS_REAL(posix_fadvise)(fd, off, n, advice);
+    if (r != EBADF || (s = fs_fd_adopt(fd)) == NULL) return r;
+  }
+  return -fs_file_advise(s, off, n, advice);
+}
+FS_ALIAS(posix_fadvise64, posix_fadvise);
+
+FS_EXPORT ssize_t readahead(int fd, off64_t off, size_t n) {
+  FS_FD_CALL(fd,
+             fs_file_readable(s) != 0 ? fs_file_readable(s) : fs_file_advise(s, off, (int64_t)n, POSIX_FADV_WILLNEED),
+             FS_REAL(readahead)(fd, off, n));
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Wrappers of reading, writing, seeking and copying by descriptor. A dataset's file is never open for writing. */
+#include "preload/preload.h"
+
+FS_EXPORT ssize_t read(int fd, void *buf, size_t n) {
+  FS_FD_CALL(fd, fs_file_read(s, buf, n), FS_REAL(read)(fd, buf, n));
+}
+FS_ALIAS(__read, read);
+
+FS_EXPORT ssize_t pread(int fd, void *buf, size_t n, off_t off) {
+  FS_FD_CALL(fd, fs_file_pread(s, buf, n, off), FS_REAL(pread)(fd, buf, n, off));
+}
+FS_ALIAS(pread64, pread);
+FS_ALIAS(__pread64, pread);
+
+FS_EXPORT ssize_t readv(int fd, const struct iovec *iov, int count) {
+  FS_FD_CALL(fd, fs_file_readv(s, iov, count, -1), FS_REAL(readv)(fd, iov, count));
+}
+
+static int64_t preadv_at(struct fs_slot *s, const struct iovec *iov, int count, off_t off) {
+  return off < 0 ? -EINVAL : fs_file_readv(s, iov, count, off);
+}
+
+FS_EXPORT ssize_t preadv(int fd, const struct iovec *iov, int count, off_t off) {
+  FS_FD_CALL(fd, preadv_at(s, iov, count, off), FS_REAL(preadv)(fd, iov, count, off));
+}
+FS_ALIAS(preadv64, preadv);
+
+FS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t off, int flags) {
+  FS_FD_CALL(fd, off < -1 ? -EINVAL : fs_file_readv(s, iov, count, off), FS_REAL(preadv2)(fd, iov, count, off, flags));
+}
+FS_ALIAS(preadv64v2, preadv2);
+
+extern void __chk_fail(void) __attribute__((noreturn));
+
+FS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
+FS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size) {
+  if (n > size) __chk_fail();
+  return read(fd, buf, n);
+}
+
+FS_EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t size);
+FS_EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t size) {
+  if (n > size) __chk_fail();
+  return pread(fd, buf, n, off);
+}
+FS_ALIAS(__pread64_chk, __pread_chk);
+
+FS_EXPORT off_t lseek(int fd, off_t off, int whence) {
+  FS_FD_CALL(fd, fs_file_lseek(s, off, whence), FS_REAL(lseek)(fd, off, whence));
+}
+FS_ALIAS(lseek64, lseek);
+FS_ALIAS(__lseek, lseek);
+FS_ALIAS(llseek, lseek);
+
+FS_EXPORT ssize_t write(int fd, const void *buf, size_t n) {
+  return fs_fd_slot(fd) != NULL ? fs_ret(-EBADF) : FS_REAL(write)(fd, buf, n);
+}
+FS_ALIAS(__write, write);
+
+FS_EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t off) {
+  return fs_fd_slot(fd) != NULL ? fs_ret(-EBADF) : FS_REAL(pwrite)(fd, buf, n, off);
+}
+FS_ALIAS(pwrite64, pwrite);
+FS_ALIAS(__pwrite64, pwrite);
+
+FS_EXPORT ssize_t writev(int fd, const struct iovec *iov, int count) {
+  return fs_fd_slot(fd) != NULL ? fs_ret(-EBADF) : FS_REAL(writev)(fd, iov, count);
+}
+
+FS_EXPORT ssize_t pwritev(int fd, const struct iovec *iov, int count, off_t off) {
+  return fs_fd_slot(fd) != NULL ? fs_ret(-EBADF) : FS_REAL(pwritev)(fd, iov, count, off);
+}
+FS_ALIAS(pwritev64, pwritev);
+
+FS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count, off_t off, int flags) {
+  return fs_fd_slot(fd) != NULL ? fs_ret(-EBADF) : FS_REAL(pwritev2)(fd, iov, count, off, flags);
+}
+FS_ALIAS(pwritev64v2, pwritev2);
+
+FS_EXPORT ssize_t sendfile(int out, int in, off_t *off, size_t n) {
+  if (fs_fd_slot(out) != NULL) return fs_ret(-EBADF);
+  FS_FD_CALL(in, fs_file_send(s, out, off, n), FS_REAL(sendfile)(out, in, off, n));
+}
+FS_ALIAS(sendfile64, sendfile);
+
+/* Callers go on with read and write after EXDEV, and after EINVAL from splice. */
+FS_EXPORT ssize_t copy_file_range(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags) {
+  if (fs_fd_slot(out) != NULL) return fs_ret(-EBADF);
+  FS_FD_CALL(in, fs_file_readable(s) != 0 ? fs_file_readable(s) : -EXDEV,
+             FS_REAL(copy_file_range)(in, in_off, out, out_off, n, flags));
+}
+
+FS_EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags) {
+  if (fs_fd_slot(out) != NULL) return fs_ret(-EBADF);
+  FS_FD_CALL(in, fs_file_readable(s) == -EBADF ? -EBADF : -EINVAL, FS_REAL(splice)(in, in_off, out, out_off, n, flags));
+}
+
+FS_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off) {
+  struct fs_slot *s = flags & MAP_ANONYMOUS ? NULL : fs_fd_slot(fd);
+  if (FS_LIKELY(s == NULL)) {
+    void *p = FS_REAL(mmap)(addr, len, prot, flags, fd, off);
+    if (FS_LIKELY(p != MAP_FAILED) || errno != EBADF || (flags & MAP_ANONYMOUS)) return p;
+    s = fs_fd_adopt(fd);
+    if (s == NULL) return p;
+  }
+  void *p = fs_file_mmap(s, addr, len, prot, flags, off);
+  return fs_sys_mmap_failed(p) ? (fs_ret((intptr_t)p), MAP_FAILED) : p;
+}
+FS_ALIAS(mmap64, mmap);

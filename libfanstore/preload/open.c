@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Wrappers of the open and close families. */
+#include <linux/close_range.h>
+
+#include "client/cwd.h"
+#include "preload/preload.h"
+
+static int real_openat(int dirfd, const char *path, int flags, mode_t mode) {
+  int fd = FS_FRESH(FS_REAL(openat)(dirfd, path, flags, mode));
+  if (fd >= 0 && (flags & (O_DIRECTORY | O_PATH)) && fs_mount_count() > 0) fs_note_directory(fd, dirfd, path);
+  return fd;
+}
+
+void fs_note_directory(int fd, int dirfd, const char *path) {
+  char link[PATH_MAX], name[32];
+  struct stat st;
+  int saved = errno;
+  if (path == NULL || path[0] != '/') {
+    if (dirfd == AT_FDCWD && fs_cwd_far()) return;
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, sizeof(link) - 1);
+    if (n <= 0 || link[0] != '/') return;
+    link[n] = '\0';
+    path = link;
+  }
+  if (fs_path_is_ancestor(path) && fs_sys_fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) fs_fd_mark_ancestor(fd);
+  errno = saved;
+}
+
+int fs_open_common(int dirfd, const char *path, int flags, mode_t mode) {
+  unsigned walk = (flags & O_NOFOLLOW) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) ? FS_NOFOLLOW : 0;
+  FS_PATH_CALL(dirfd, path, walk, route < 0 ? route : fs_file_open(route, &f, flags),
+               real_openat(dirfd, path, flags, mode));
+}
+
+static mode_t mode_arg(int flags, va_list ap) {
+  return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? (mode_t)va_arg(ap, int) : 0;
+}
+
+FS_EXPORT int open(const char *path, int flags, ...) {
+  va_list ap;
+  va_start(ap, flags);
+  mode_t mode = mode_arg(flags, ap);
+  va_end(ap);
+  return fs_open_common(AT_FDCWD, path, flags, mode);
+}
+FS_ALIAS(open64, open);
+FS_ALIAS(__open, open);
+FS_ALIAS(__open64, open);
+
+FS_EXPORT int openat(int dirfd, const char *path, int flags, ...) {
+  va_list ap;
+  va_start(ap, flags);
+  mode_t mode = mode_arg(flags, ap);
+  va_end(ap);
+  return fs_open_common(dirfd, path, flags, mode);
+}
+FS_ALIAS(openat64, openat);
+
+FS_EXPORT int __open_2(const char *path, int flags);
+FS_EXPORT int __open_2(const char *path, int flags) {
+  return fs_open_common(AT_FDCWD, path, flags, 0);
+}
+FS_ALIAS(__open64_2, __open_2);
+
+FS_EXPORT int __openat_2(int dirfd, const char *path, int flags);
+FS_EXPORT int __openat_2(int dirfd, const char *path, int flags) {
+  return fs_open_common(dirfd, path, flags, 0);
+}
+FS_ALIAS(__openat64_2, __openat_2);
+
+FS_EXPORT int creat(const char *path, mode_t mode) {
+  return fs_open_common(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+FS_ALIAS(creat64, creat);
+
+FS_EXPORT int close(int fd) {
+  uint64_t e = fs_fd_entry(fd);
+  if (FS_UNLIKELY(e & (FS_FDE_VIRTUAL | FS_FDE_IDLE))) return fs_ret_int(fs_fd_close(fd));
+  if (FS_UNLIKELY(fs_shielded(fd))) return fs_ret_int(-EBADF);
+  if (FS_UNLIKELY(e != 0)) fs_fd_forget(fd);
+  if (FS_UNLIKELY((unsigned)fd < 3)) fs_fd_low_closed();
+  return FS_REAL(close)(fd);
+}
+FS_ALIAS(__close, close);
+
+/* Virtual descriptors of the range; then the kernel's, but for our own. */
+static void close_ours(unsigned first, unsigned last, bool cloexec) {
+  unsigned high = atomic_load(&fs_fdtab_high);
+  if (fs_vfork_depth > 0) return;
+  for (unsigned fd = first; fd < high && fd <= last; fd++) {
+    uint64_t e = fs_fd_entry((int)fd);
+    if ((e & FS_FDE_VIRTUAL) && cloexec)
+      fs_fd_set_cloexec((int)fd, true);
+    else if (e & FS_FDE_VIRTUAL)
+      fs_fd_close((int)fd);
+    if (!cloexec) fs_fd_evict((int)fd);
+    if ((e & FS_FDE_ANCESTOR) && !cloexec) fs_fd_forget((int)fd);
+  }
+}
+
+#define FS_OWN_LIMIT 65536u /* the library's own descriptors lie below */
+
+FS_EXPORT int close_range(unsigned first, unsigned last, int flags) {
+  if (fs_mount_count() == 0 || first > last) return FS_REAL(close_range)(first, last, flags);
+  close_ours(first, last, (flags & CLOSE_RANGE_CLOEXEC) != 0);
+  if (first < 3) fs_fd_low_closed();
+  unsigned from = first;
+  for (unsigned fd = FS_MAX(first, 3u); fd <= last && fd < FS_OWN_LIMIT; fd++) {
+    if (!fs_shielded((int)fd)) continue;
+    if (fd > from && FS_REAL(close_range)(from, fd - 1, flags) != 0) return -1;
+    from = fd + 1;
+  }
+  return from <= last ? FS_REAL(close_range)(from, last, flags) : 0;
+}
+
+FS_EXPORT void closefrom(int low) {
+  int saved = errno;
+  close_range(low < 0 ? 0 : (unsigned)low, ~0u, 0);
+  errno = saved;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What all wrappers share. A wrapper holds no policy: it asks client/ whether its argument is a dataset's, calls
+ * client/ or the real function, and sets errno. symbols.h is the one table of wrapped functions: the pointers to the
+ * real ones, their resolution, and the declarations with default visibility come from it.
+ */
+#ifndef FS_PRELOAD_PRELOAD_H
+#define FS_PRELOAD_PRELOAD_H
+
+#undef _FORTIFY_SOURCE
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include "client/files.h"
+#include "preload/symbols.h"
+
+struct fs_real {
+#define X(ret, name, params, args) ret(*name) params;
+  FS_SYMBOLS(X)
+#undef X
+};
+extern struct fs_real fs_real;
+extern _Atomic bool fs_real_ready;
+void fs_real_resolve(void);
+
+/* The real function. Resolves on first use: wrappers may run before our constructor. */
+#define FS_REAL(name)                                                                                                  \
+  (*({                                                                                                                 \
+    if (FS_UNLIKELY(!atomic_load_explicit(&fs_real_ready, memory_order_acquire))) fs_real_resolve();                   \
+    fs_real.name;                                                                                                      \
+  }))
+
+/* A second name for a wrapper: the 64-bit form, which is the same function on 64-bit machines, and the like. */
+#define FS_ALIAS(alias, name)                                                                                          \
+  __asm__(".globl " #alias "\n\t.type " #alias ", %function\n\t.set " #alias ", " #name "\n\t")
+
+/* libc's headers promise the compiler that some arguments are not NULL; programs do not keep that. */
+#define FS_MAY_BE_NULL(p) __asm__("" : "+r"(p))
+
+/* A client result as libc returns it. */
+static inline int64_t fs_ret(int64_t r) {
+  if (FS_LIKELY(r >= 0)) return r;
+  errno = (int)-r;
+  return -1;
+}
+static inline int fs_ret_int(int64_t r) {
+  return (int)fs_ret(r);
+}
+
+/*
+ * The frame of a wrapper that takes a path: `ours` is what client/ answers, with `route` >= FS_IN or an error, and
+ * `f`; `native` the real call, with `path` replaced where a symlink leads out of the mount (dirfd is then ignored).
+ * After ENOENT and its like from the kernel, the path is looked at once more.
+ */
+#define FS_PATH_CALL(dirfd, path, flags, ours, native)                                                                 \
+  do {                                                                                                                 \
+    struct fs_found f;                                                                                                 \
+    int route = FS_OUT;                                                                                                \
+    if (FS_UNLIKELY(!fs_path_out(dirfd, path))) route = fs_path_route_slow(dirfd, path, flags, &f);                    \
+    if (route == FS_OUT) {                                                                                             \
+      __typeof__(native) fs_r = native;                                                                                \
+      if (FS_LIKELY(fs_r != (__typeof__(native))(-1) || !fs_worth_retry(errno))) return fs_r;                          \
+      int fs_errno = errno;                                                                                            \
+      route = fs_path_retry(dirfd, path, flags, -fs_errno, &f);                                                        \
+      if (route == FS_OUT) return fs_r;                                                                                \
+    }                                                                                                                  \
+    if (route == FS_REDIRECT) {                                                                                        \
+      path = f.real;                                                                                                   \
+      return native;                                                                                                   \
+    }                                                                                                                  \
+    return (__typeof__(native))fs_ret(ours);                                                                           \
+  } while (0)
+
+static inline bool fs_worth_retry(int err) {
+  return err == ENOENT || err == ENOTDIR || err == EBADF;
+}
+
+/* The frame of a wrapper that takes a descriptor: `ours` uses s, the open file. */
+#define FS_FD_CALL(fd, ours, native)                                                                                   \
+  do {                                                                                                                 \
+    struct fs_slot *s = fs_fd_slot(fd);                                                                                \
+    if (FS_UNLIKELY(s != NULL)) return (__typeof__(native))fs_ret(ours);                                               \
+    __typeof__(native) fs_r = native;                                                                                  \
+    if (FS_LIKELY(fs_r != (__typeof__(native))-1) || FS_LIKELY(errno != EBADF)) return fs_r;                           \
+    s = fs_fd_adopt(fd);                                                                                               \
+    return s == NULL ? fs_r : (__typeof__(native))fs_ret(ours);                                                        \
+  } while (0)
+
+/* A real call that returns a new descriptor: retried without our idle placeholders when the numbers have run out, and
+   whatever the table thought of the number is forgotten. */
+#define FS_FRESH(native)                                                                                               \
+  ({                                                                                                                   \
+    int fs_new = (native);                                                                                             \
+    if (FS_UNLIKELY(fs_new < 0 && errno == EMFILE && fs_fd_pool_drop())) fs_new = (native);                            \
+    if (fs_new >= 0) fs_fd_forget(fs_new);                                                                             \
+    fs_new;                                                                                                            \
+  })
+
+/* A route as an error, for calls that have nothing to say of FS_NEW but that it is not there. */
+static inline fs_err fs_must_exist(int route) {
+  return route < 0 ? route : route == FS_IN ? 0 : -ENOENT;
+}
+/* The library's own descriptors are not the program's to close or replace. */
+static inline bool fs_shielded(int fd) {
+  return fd > 2 && (fs_data_owns_fd(fd) || fd == fs_state_fd());
+}
+
+int fs_open_common(int dirfd, const char *path, int flags, mode_t mode);
+/* After a real open of a directory: notes it when a mount lies below. */
+void fs_note_directory(int fd, int dirfd, const char *path);
+/* A FILE on a virtual descriptor; takes the descriptor over. */
+FILE *fs_stdio_wrap(int fd);
+
+#endif

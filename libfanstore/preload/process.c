@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Wrappers of fork, exec and spawn. Children inherit open files by the shared table of slots: before they start, the
+ * slots are marked shared and the descriptors that they are to see lose the kernel's close-on-exec flag;
+ * FANSTORE_STATE tells an executed program where the table is. docs/fd-table.md has the whole protocol.
+ */
+#include <alloca.h>
+#include <sys/wait.h>
+
+#include "ipc/node.h"
+#include "preload/exec.h"
+#include "preload/preload.h"
+
+/* For vfork.S. The counter of this thread, which the child's wrappers look at. */
+int *fs_vfork_enter(void);
+int *fs_vfork_enter(void) {
+  if (fs_vfork_depth == 0 && fs_state_fd() >= 0) fs_fd_share();
+  fs_vfork_depth++;
+  return &fs_vfork_depth;
+}
+int fs_vfork_failed(int err);
+int fs_vfork_failed(int err) {
+  return fs_ret_int(err);
+}
+
+static pid_t forked(pid_t pid, const struct fs_fd_idle *idle) {
+  if (pid != 0) {
+    fs_fd_parent(idle);
+    return pid;
+  }
+  fs_fd_child(idle);
+  fs_data_forked();
+  return 0;
+}
+
+FS_EXPORT pid_t fork(void) {
+  struct fs_fd_idle idle;
+  if (fs_mount_count() == 0) return FS_REAL(fork)();
+  fs_fd_prepare_fork(&idle);
+  return forked(FS_REAL(fork)(), &idle);
+}
+FS_ALIAS(__fork, fork);
+
+FS_EXPORT pid_t _Fork(void) {
+  struct fs_fd_idle idle;
+  if (fs_mount_count() == 0) return FS_REAL(_Fork)();
+  fs_fd_prepare_fork(&idle);
+  return forked(FS_REAL(_Fork)(), &idle);
+}
+
+/* libc's daemon forks without us: the same, by our own means. */
+FS_EXPORT int daemon(int keep_cwd, int keep_files) {
+  switch (fork()) {
+  case -1:
+    return -1;
+  case 0:
+    break;
+  default:
+    _exit(0);
+  }
+  if (setsid() < 0) return -1;
+  if (!keep_cwd && chdir("/") < 0) return -1;
+  if (keep_files) return 0;
+  int fd = open("/dev/null", O_RDWR);
+  if (fd < 0) return -1;
+  for (int i = 0; i < 3; i++) dup2(fd, i);
+  if (fd > 2) close(fd);
+  return 0;
+}
+
+static bool names_state(const char *item) {
+  return strncmp(item, FS_ENV_STATE "=", sizeof(FS_ENV_STATE)) == 0;
+}
+
+/* envp with FANSTORE_STATE, in room for count + 2 pointers. */
+static char **with_state(char *const envp[], size_t count, char **room, char text[32]) {
+  size_t n = 0;
+  for (size_t i = 0; i < count; i++)
+    if (!names_state(envp[i])) room[n++] = envp[i];
+  snprintf(text, 32, FS_ENV_STATE "=%d", fs_state_fd());
+  room[n++] = text;
+  room[n] = NULL;
+  return room;
+}
+
+static size_t count_strings(char *const list[]) {
+  size_t n = 0;
+  while (list != NULL && list[n] != NULL) n++;
+  return n;
+}
+
+/* Runs `call` with env in place of envp: on the stack, since a vfork child must not allocate. */
+#define FS_WITH_STATE(envp, call)                                                                                      \
+  do {                                                                                                                 \
+    char *const *env = envp;                                                                                           \
+    char fs_text[32];                                                                                                  \
+    if (fs_state_fd() >= 0) {                                                                                          \
+      size_t fs_n = count_strings(envp);                                                                               \
+      fs_fd_prepare_exec();                                                                                            \
+      env = with_state(envp, fs_n, alloca((fs_n + 2) * sizeof(char *)), fs_text);                                      \
+    }                                                                                                                  \
+    return call;                                                                                                       \
+  } while (0)
+
+int fs_exec_real(const char *path, char *const argv[], char *const envp[]) {
+  FS_WITH_STATE(envp, FS_REAL(execve)(path, argv, env));
+}
+
+FS_EXPORT int execve(const char *path, char *const argv[], char *const envp[]) {
+  struct fs_found f;
+  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  if (route == FS_OUT) return fs_exec_real(path, argv, envp);
+  if (route == FS_REDIRECT) return fs_exec_real(f.real, argv, envp);
+  return fs_exec_entry(route, &f, path, argv, envp);
+}
+
+FS_EXPORT int execv(const char *path, char *const argv[]) {
+  return execve(path, argv, environ);
+}
+
+FS_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[]) {
+  if (strchr(file, '/') != NULL) return execve(file, argv, envp);
+  FS_WITH_STATE(envp, FS_REAL(execvpe)(file, argv, env));
+}
+
+FS_EXPORT int execvp(const char *file, char *const argv[]) {
+  return execvpe(file, argv, environ);
+}
+
+/* The arguments of the execl family, in room for n + 1 pointers. */
+static void take_arguments(const char *first, va_list *ap, char **argv, size_t n) {
+  argv[0] = (char *)first;
+  for (size_t i = 1; i <= n; i++) argv[i] = va_arg(*ap, char *);
+}
+
+static size_t count_arguments(const char *first, va_list ap) {
+  size_t n = 0;
+  for (const char *a = first; a != NULL; a = va_arg(ap, const char *)) n++;
+  return n;
+}
+
+#define FS_EXECL(first)                                                                                                \
+  va_list ap;                                                                                                          \
+  va_start(ap, first);                                                                                                 \
+  size_t n = count_arguments(first, ap);                                                                               \
+  va_end(ap);                                                                                                          \
+  char **argv = alloca((n + 1) * sizeof(char *));                                                                      \
+  va_start(ap, first);                                                                                                 \
+  take_arguments(first, &ap, argv, n)
+
+FS_EXPORT int execl(const char *path, const char *first, ...) {
+  FS_EXECL(first);
+  va_end(ap);
+  return execve(path, argv, environ);
+}
+
+FS_EXPORT int execlp(const char *file, const char *first, ...) {
+  FS_EXECL(first);
+  va_end(ap);
+  return execvpe(file, argv, environ);
+}
+
+FS_EXPORT int execle(const char *path, const char *first, ...) {
+  FS_EXECL(first);
+  char *const *envp = va_arg(ap, char *const *);
+  va_end(ap);
+  return execve(path, argv, envp);
+}
+
+FS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (s != NULL) {
+    fd = fs_file_real(s);
+    if (fd < 0) return fs_ret_int(fd);
+  }
+  FS_WITH_STATE(envp, FS_REAL(fexecve)(fd, argv, env));
+}
+
+FS_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags) {
+  struct fs_found f;
+  if ((flags & AT_EMPTY_PATH) && path[0] == '\0' && fs_fd_slot(dirfd) != NULL) return fexecve(dirfd, argv, envp);
+  int route = fs_path_route(dirfd, path, 0, &f);
+  if (route == FS_REDIRECT) return fs_exec_real(f.real, argv, envp);
+  if (route != FS_OUT) return fs_exec_entry(route, &f, path, argv, envp);
+  FS_WITH_STATE(envp, FS_REAL(execveat)(dirfd, path, argv, env, flags));
+}
+
+/* libc runs the shell without us; it takes the environment as it is. */
+static void prepare_shell(void) {
+  char text[16];
+  if (fs_state_fd() < 0) return;
+  fs_fd_prepare_exec();
+  snprintf(text, sizeof(text), "%d", fs_state_fd());
+  setenv(FS_ENV_STATE, text, 1);
+}
+
+FS_EXPORT int system(const char *command) {
+  prepare_shell();
+  return FS_REAL(system)(command);
+}
+
+FS_EXPORT FILE *popen(const char *command, const char *mode) {
+  prepare_shell();
+  FILE *f = FS_REAL(popen)(command, mode);
+  if (f != NULL) fs_fd_forget(fileno(f));
+  return f;
+}
+FS_ALIAS(_IO_popen, popen);
+
+FS_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *restrict fa,
+                          const posix_spawnattr_t *restrict at, char *const argv[restrict],
+                          char *const envp[restrict]) {
+  struct fs_found f;
+  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  if (route == FS_REDIRECT) path = f.real;
+  if (route != FS_OUT && route != FS_REDIRECT) return fs_spawn_entry(route, &f, path, pid, fa, at, argv, envp);
+  FS_WITH_STATE(envp, FS_REAL(posix_spawn)(pid, path, fa, at, argv, env));
+}
+
+FS_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
+                           const posix_spawn_file_actions_t *restrict fa, const posix_spawnattr_t *restrict at,
+                           char *const argv[restrict], char *const envp[restrict]) {
+  if (strchr(file, '/') != NULL) return posix_spawn(pid, file, fa, at, argv, envp);
+  FS_WITH_STATE(envp, FS_REAL(posix_spawnp)(pid, file, fa, at, argv, env));
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The real functions behind the wrappers, resolved in one pass at first use, and the library's start and end. While
+ * one thread resolves, its own nested calls (malloc under dlsym) find the pointers that are needed there already set,
+ * or go straight to the kernel. Racing threads store the same values.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "fanstore/fanstore.h"
+#include "ipc/node.h"
+#include "preload/preload.h"
+#include "util/util.h"
+
+struct fs_real fs_real;
+_Atomic bool fs_real_ready;
+
+/* Stands in for what this libc lacks. */
+static long not_there(void) {
+  errno = ENOSYS;
+  return -1;
+}
+
+static ssize_t raw_read(int fd, void *buf, size_t n) {
+  return fs_ret(fs_sys_read(fd, buf, n));
+}
+static int raw_close(int fd) {
+  return fs_ret_int(fs_sys_close(fd));
+}
+static int raw_openat(int dirfd, const char *path, int flags, ...) {
+  va_list ap;
+  va_start(ap, flags);
+  int mode = va_arg(ap, int);
+  va_end(ap);
+  return fs_ret_int(fs_sys_openat(dirfd, path, flags, (mode_t)mode));
+}
+static void *raw_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t off) {
+  void *p = fs_sys_mmap(addr, n, prot, flags, fd, (uint64_t)off);
+  if (!fs_sys_mmap_failed(p)) return p;
+  errno = (int)-(intptr_t)p;
+  return MAP_FAILED;
+}
+static int raw_fstat(int fd, struct stat *st) {
+  return fs_ret_int(fs_sys_fstat(fd, st));
+}
+static ssize_t raw_readlink(const char *path, char *buf, size_t n) {
+  return fs_ret(FS_SYS4(SYS_readlinkat, AT_FDCWD, path, buf, n));
+}
+
+/* What dlsym may need before it has answered. */
+static void set_bootstrap(void) {
+  if (fs_real.mmap == NULL) fs_real.mmap = raw_mmap;
+  if (fs_real.read == NULL) fs_real.read = raw_read;
+  if (fs_real.close == NULL) fs_real.close = raw_close;
+  if (fs_real.openat == NULL) fs_real.openat = raw_openat;
+  if (fs_real.fstat == NULL) fs_real.fstat = raw_fstat;
+  if (fs_real.readlink == NULL) fs_real.readlink = raw_readlink;
+}
+
+static void resolve(void *slot, const char *name) {
+  void *p = dlsym(RTLD_NEXT, name);
+  if (p == NULL) p = (void *)not_there;
+  __atomic_store_n((void **)slot, p, __ATOMIC_RELEASE);
+}
+
+void fs_real_resolve(void) {
+  static FS_TLS bool resolving;
+  if (resolving) return;
+  resolving = true;
+  int saved = errno;
+  set_bootstrap();
+#define X(ret, name, params, args) resolve(&fs_real.name, #name);
+  FS_SYMBOLS(X)
+#undef X
+  atomic_store_explicit(&fs_real_ready, true, memory_order_release);
+  errno = saved;
+  resolving = false;
+}
+
+FS_EXPORT const char *fanstore_version(void) {
+  return FS_VERSION;
+}
+
+static void export_node(void) {
+  enum fs_node_source source;
+  char text[16];
+  uint32_t node = fs_node_decide(&source);
+  if (source == FS_NODE_DEFAULT || source == FS_NODE_NAMED) return;
+  snprintf(text, sizeof(text), "%u", node);
+  setenv(FS_ENV_NODE, text, 1);
+}
+
+__attribute__((constructor)) static void start(void) {
+  int saved = errno;
+  fs_real_resolve();
+  if (fs_mount_count() > 0) {
+    export_node();
+    if (getenv(FS_ENV_STATE) != NULL) fs_files_start();
+  }
+  errno = saved;
+}
+
+/* Other destructors may still open files after this: they get new placeholders. */
+__attribute__((destructor)) static void end(void) {
+  if (fs_state_fd() >= 0) fs_fd_pool_drop();
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Wrappers of the stat, access, readlink and statfs families, with the forms that old binaries import. */
+#include "preload/preload.h"
+
+static int64_t stat_entry(int route, const struct fs_found *f, struct stat *st) {
+  fs_err err = fs_must_exist(route);
+  return err != 0 ? err : fs_file_stat(f->mount, f->entry, st);
+}
+
+FS_EXPORT int stat(const char *path, struct stat *st) {
+  FS_PATH_CALL(AT_FDCWD, path, 0, stat_entry(route, &f, st), FS_REAL(stat)(path, st));
+}
+FS_ALIAS(stat64, stat);
+
+FS_EXPORT int lstat(const char *path, struct stat *st) {
+  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW, stat_entry(route, &f, st), FS_REAL(lstat)(path, st));
+}
+FS_ALIAS(lstat64, lstat);
+
+/* The kernel describes a placeholder that came by exec as a socket: ask the table then. */
+FS_EXPORT int fstat(int fd, struct stat *st) {
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (FS_UNLIKELY(s != NULL)) return fs_ret_int(fs_file_fstat(s, st));
+  int r = FS_REAL(fstat)(fd, st);
+  if (FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode))) return r;
+  s = fs_fd_adopt(fd);
+  return s == NULL ? r : fs_ret_int(fs_file_fstat(s, st));
+}
+FS_ALIAS(fstat64, fstat);
+
+static int at_path(int dirfd, const char *path, struct stat *st, int flags) {
+  unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
+  FS_PATH_CALL(dirfd, path, walk, stat_entry(route, &f, st), FS_REAL(fstatat)(dirfd, path, st, flags));
+}
+
+/* "" with AT_EMPTY_PATH means dirfd itself. */
+static bool is_empty_path(const char *path, int flags) {
+  __asm__("" : "+r"(path)); /* may be NULL, whatever libc's headers say */
+  return (flags & AT_EMPTY_PATH) && (path == NULL || path[0] == '\0');
+}
+
+FS_EXPORT int fstatat(int dirfd, const char *path, struct stat *st, int flags) {
+  if (is_empty_path(path, flags)) return dirfd == AT_FDCWD ? stat(".", st) : fstat(dirfd, st);
+  return at_path(dirfd, path, st, flags);
+}
+FS_ALIAS(fstatat64, fstatat);
+
+static int64_t statx_entry(int route, const struct fs_found *f, unsigned mask, struct statx *out) {
+  struct stat st;
+  int64_t r = stat_entry(route, f, &st);
+  if (r == 0) fs_file_to_statx(&st, mask, out);
+  return r;
+}
+
+static int64_t statx_slot(struct fs_slot *s, unsigned mask, struct statx *out) {
+  struct stat st;
+  fs_err err = fs_file_fstat(s, &st);
+  if (err == 0) fs_file_to_statx(&st, mask, out);
+  return err;
+}
+
+static int statx_fd(int fd, const char *path, int flags, unsigned mask, struct statx *out) {
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (s != NULL) return fs_ret_int(statx_slot(s, mask, out));
+  int r = FS_REAL(statx)(fd, path, flags, mask, out);
+  if (r != 0 || !S_ISSOCK(out->stx_mode)) return r;
+  s = fs_fd_adopt(fd);
+  return s == NULL ? r : fs_ret_int(statx_slot(s, mask, out));
+}
+
+FS_EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned mask, struct statx *restrict out) {
+  unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
+  if (is_empty_path(path, flags) && dirfd != AT_FDCWD) return statx_fd(dirfd, path, flags, mask, out);
+  if (is_empty_path(path, flags)) path = ".";
+  FS_PATH_CALL(dirfd, path, walk, statx_entry(route, &f, mask, out), FS_REAL(statx)(dirfd, path, flags, mask, out));
+}
+
+/* What binaries linked before glibc 2.33 call. The version says which struct stat: there is one on these machines. */
+FS_EXPORT int __xstat(int ver, const char *path, struct stat *st);
+FS_EXPORT int __xstat(int ver, const char *path, struct stat *st) {
+  (void)ver;
+  return stat(path, st);
+}
+FS_ALIAS(__xstat64, __xstat);
+FS_EXPORT int __lxstat(int ver, const char *path, struct stat *st);
+FS_EXPORT int __lxstat(int ver, const char *path, struct stat *st) {
+  (void)ver;
+  return lstat(path, st);
+}
+FS_ALIAS(__lxstat64, __lxstat);
+FS_EXPORT int __fxstat(int ver, int fd, struct stat *st);
+FS_EXPORT int __fxstat(int ver, int fd, struct stat *st) {
+  (void)ver;
+  return fstat(fd, st);
+}
+FS_ALIAS(__fxstat64, __fxstat);
+FS_EXPORT int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags);
+FS_EXPORT int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags) {
+  (void)ver;
+  return fstatat(dirfd, path, st, flags);
+}
+FS_ALIAS(__fxstatat64, __fxstatat);
+
+static int64_t access_entry(int route, const struct fs_found *f, int mode) {
+  fs_err err = fs_must_exist(route);
+  return err != 0 ? err : fs_file_access(f->mount, f->entry, mode);
+}
+
+FS_EXPORT int access(const char *path, int mode) {
+  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, &f, mode), FS_REAL(access)(path, mode));
+}
+
+FS_EXPORT int eaccess(const char *path, int mode) {
+  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, &f, mode), FS_REAL(eaccess)(path, mode));
+}
+FS_ALIAS(euidaccess, eaccess);
+
+static int faccess_fd(int fd, const char *path, int mode, int flags) {
+  FS_FD_CALL(fd, atomic_load(&s->kind) == FS_SLOT_CLOSED ? -EBADF : fs_file_access(s->mount, s->entry, mode),
+             FS_REAL(faccessat)(fd, path, mode, flags));
+}
+
+FS_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags) {
+  unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
+  if (is_empty_path(path, flags) && dirfd != AT_FDCWD) return faccess_fd(dirfd, path, mode, flags);
+  FS_PATH_CALL(dirfd, path, walk, access_entry(route, &f, mode), FS_REAL(faccessat)(dirfd, path, mode, flags));
+}
+
+static int64_t readlink_entry(int route, const struct fs_found *f, char *buf, size_t n) {
+  fs_err err = fs_must_exist(route);
+  return err != 0 ? err : fs_file_readlink(f->mount, f->entry, buf, n);
+}
+
+FS_EXPORT ssize_t readlink(const char *path, char *buf, size_t n) {
+  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW, readlink_entry(route, &f, buf, n), FS_REAL(readlink)(path, buf, n));
+}
+
+static ssize_t readlink_fd(int fd, const char *path, char *buf, size_t n) {
+  FS_FD_CALL(fd, atomic_load(&s->kind) == FS_SLOT_CLOSED ? -EBADF : fs_file_readlink(s->mount, s->entry, buf, n),
+             FS_REAL(readlinkat)(fd, path, buf, n));
+}
+
+FS_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buf, size_t n) {
+  if (is_empty_path(path, AT_EMPTY_PATH) && dirfd != AT_FDCWD) return readlink_fd(dirfd, path, buf, n);
+  FS_PATH_CALL(dirfd, path, FS_NOFOLLOW, readlink_entry(route, &f, buf, n), FS_REAL(readlinkat)(dirfd, path, buf, n));
+}
+
+extern void __chk_fail(void) __attribute__((noreturn));
+
+FS_EXPORT ssize_t __readlink_chk(const char *path, char *buf, size_t n, size_t size);
+FS_EXPORT ssize_t __readlink_chk(const char *path, char *buf, size_t n, size_t size) {
+  if (n > size) __chk_fail();
+  return readlink(path, buf, n);
+}
+FS_EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t n, size_t size);
+FS_EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t n, size_t size) {
+  if (n > size) __chk_fail();
+  return readlinkat(dirfd, path, buf, n);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Wrappers of fopen, freopen and fdopen: libc's own would call its own open. A dataset's file becomes a cookie stream
+ * whose _fileno is the virtual descriptor, so that fileno and what builds on it agree with a native stream. Streams
+ * that convert characters (",ccs=") need libc's own file streams: they get a real file.
+ */
+#include "preload/preload.h"
+
+static ssize_t stream_read(void *cookie, char *buf, size_t n) {
+  return read((int)(intptr_t)cookie, buf, n);
+}
+
+static int stream_seek(void *cookie, off64_t *off, int whence) {
+  off_t to = lseek((int)(intptr_t)cookie, *off, whence);
+  if (to < 0) return -1;
+  *off = to;
+  return 0;
+}
+
+static int stream_close(void *cookie) {
+  return close((int)(intptr_t)cookie);
+}
+
+FILE *fs_stdio_wrap(int fd) {
+  const cookie_io_functions_t io = {.read = stream_read, .seek = stream_seek, .close = stream_close};
+  FILE *f = fopencookie((void *)(intptr_t)fd, "r", io);
+  if (f != NULL) f->_fileno = fd;
+  return f;
+}
+
+/* open(2) flags of a mode; -EINVAL when it is not one. */
+static int mode_flags(const char *mode) {
+  int flags;
+  switch (mode[0]) {
+  case 'r':
+    flags = O_RDONLY;
+    break;
+  case 'w':
+    flags = O_WRONLY | O_CREAT | O_TRUNC;
+    break;
+  case 'a':
+    flags = O_WRONLY | O_CREAT | O_APPEND;
+    break;
+  default:
+    return -EINVAL;
+  }
+  for (const char *m = mode + 1; *m != '\0' && *m != ','; m++) {
+    if (*m == '+') flags = (flags & ~O_ACCMODE) | O_RDWR;
+    if (*m == 'x') flags |= O_EXCL;
+    if (*m == 'e') flags |= O_CLOEXEC;
+  }
+  return flags;
+}
+
+static FILE *open_real_file(const struct fs_found *f, const char *mode, FILE *old) {
+  char path[32];
+  fs_fd fd = fs_file_materialize(f->mount, f->entry);
+  if (fd < 0) return fs_ret(fd), NULL;
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  FILE *file = old != NULL ? FS_REAL(freopen)(path, mode, old) : FS_REAL(fopen)(path, mode);
+  fs_sys_close(fd);
+  return file;
+}
+
+static FILE *open_entry(int route, const struct fs_found *f, const char *mode) {
+  int flags = mode_flags(mode);
+  if (flags < 0 || route < 0) return fs_ret(route < 0 ? route : flags), NULL;
+  if (strstr(mode, ",ccs=") != NULL && (flags & O_ACCMODE) == O_RDONLY && route == FS_IN)
+    return open_real_file(f, mode, NULL);
+  fs_fd fd = fs_file_open(route, f, flags);
+  if (fd < 0) return fs_ret(fd), NULL;
+  FILE *file = fs_fd_slot(fd) != NULL ? fs_stdio_wrap(fd) : FS_REAL(fdopen)(fd, mode);
+  if (file == NULL) close(fd);
+  return file;
+}
+
+static FILE *real_fopen(const char *path, const char *mode) {
+  FILE *file = FS_REAL(fopen)(path, mode);
+  if (file == NULL && errno == EMFILE && fs_fd_pool_drop()) file = FS_REAL(fopen)(path, mode);
+  if (file != NULL) fs_fd_forget(file->_fileno);
+  return file;
+}
+
+FS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode) {
+  struct fs_found f;
+  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  if (route == FS_OUT) {
+    FILE *file = real_fopen(path, mode);
+    if (file != NULL || errno != ENOENT) return file;
+    route = fs_path_retry(AT_FDCWD, path, 0, -ENOENT, &f);
+    if (route == FS_OUT) return NULL;
+  }
+  return route == FS_REDIRECT ? real_fopen(f.real, mode) : open_entry(route, &f, mode);
+}
+FS_ALIAS(fopen64, fopen);
+FS_ALIAS(_IO_fopen, fopen);
+
+/* The stream becomes one of a real file: its descriptor may be 0-2, and its address must stay. */
+FS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode, FILE *restrict old) {
+  struct fs_found f;
+  int before = old->_fileno;
+  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  fs_fd_forget(before < 0 || fs_fd_slot(before) != NULL ? -1 : before);
+  if (route == FS_OUT || route == FS_REDIRECT) return FS_REAL(freopen)(route == FS_OUT ? path : f.real, mode, old);
+  int flags = mode_flags(mode);
+  fs_err err = route < 0 ? route : flags < 0 ? flags : 0;
+  if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = -EROFS;
+  if (err == 0 && route != FS_IN) err = -ENOENT;
+  if (err == 0) return open_real_file(&f, mode, old);
+  fclose(old);
+  return fs_ret(err), NULL;
+}
+FS_ALIAS(freopen64, freopen);
+
+FS_EXPORT FILE *fdopen(int fd, const char *mode) {
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (s == NULL) {
+    FILE *file = FS_REAL(fdopen)(fd, mode);
+    if (file != NULL || errno != EBADF || (s = fs_fd_adopt(fd)) == NULL) return file;
+  }
+  int flags = mode_flags(mode);
+  if (s == &fs_slot_closed) return fs_ret(-EBADF), NULL;
+  if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY) return fs_ret(-EINVAL), NULL;
+  return fs_stdio_wrap(fd);
+}
+FS_ALIAS(_IO_fdopen, fdopen);

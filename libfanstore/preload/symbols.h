@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every libc function that a wrapper calls under its real name: X(return type, name, parameters, arguments). real.c
+ * makes the pointers and resolves them in this order, so what the dynamic linker and malloc themselves may call comes
+ * first. Aliases (64-bit forms and the like) stand beside their wrapper, by FS_ALIAS.
+ */
+#ifndef FS_PRELOAD_SYMBOLS_H
+#define FS_PRELOAD_SYMBOLS_H
+
+#define FS_SYMBOLS_MEMORY(X)                                                                                           \
+  X(void *, mmap, (void *a, size_t n, int p, int f, int fd, off_t o), (a, n, p, f, fd, o))                             \
+  X(int, open, (const char *p, int f, ...), (p, f))                                                                    \
+  X(ssize_t, read, (int fd, void *b, size_t n), (fd, b, n))                                                            \
+  X(int, close, (int fd), (fd))
+
+#define FS_SYMBOLS_OPEN(X) X(int, openat, (int d, const char *p, int f, ...), (d, p, f))
+
+#define FS_SYMBOLS_READ(X)                                                                                             \
+  X(ssize_t, pread, (int fd, void *b, size_t n, off_t o), (fd, b, n, o))                                               \
+  X(ssize_t, readv, (int fd, const struct iovec *v, int c), (fd, v, c))                                                \
+  X(ssize_t, preadv, (int fd, const struct iovec *v, int c, off_t o), (fd, v, c, o))                                   \
+  X(ssize_t, preadv2, (int fd, const struct iovec *v, int c, off_t o, int f), (fd, v, c, o, f))                        \
+  X(off_t, lseek, (int fd, off_t o, int w), (fd, o, w))                                                                \
+  X(ssize_t, write, (int fd, const void *b, size_t n), (fd, b, n))                                                     \
+  X(ssize_t, pwrite, (int fd, const void *b, size_t n, off_t o), (fd, b, n, o))                                        \
+  X(ssize_t, writev, (int fd, const struct iovec *v, int c), (fd, v, c))                                               \
+  X(ssize_t, pwritev, (int fd, const struct iovec *v, int c, off_t o), (fd, v, c, o))                                  \
+  X(ssize_t, pwritev2, (int fd, const struct iovec *v, int c, off_t o, int f), (fd, v, c, o, f))                       \
+  X(ssize_t, sendfile, (int o, int i, off_t *p, size_t n), (o, i, p, n))                                               \
+  X(ssize_t, copy_file_range, (int i, off64_t *pi, int o, off64_t *po, size_t n, unsigned f), (i, pi, o, po, n, f))    \
+  X(ssize_t, splice, (int i, off64_t *pi, int o, off64_t *po, size_t n, unsigned f), (i, pi, o, po, n, f))
+
+#define FS_SYMBOLS_FD(X)                                                                                               \
+  X(int, dup, (int fd), (fd))                                                                                          \
+  X(int, dup2, (int a, int b), (a, b))                                                                                 \
+  X(int, dup3, (int a, int b, int f), (a, b, f))                                                                       \
+  X(int, fcntl, (int fd, int c, ...), (fd, c))                                                                         \
+  X(int, ioctl, (int fd, unsigned long r, ...), (fd, r))                                                               \
+  X(int, isatty, (int fd), (fd))                                                                                       \
+  X(int, close_range, (unsigned a, unsigned b, int f), (a, b, f))                                                      \
+  X(int, fsync, (int fd), (fd))                                                                                        \
+  X(int, fdatasync, (int fd), (fd))                                                                                    \
+  X(int, syncfs, (int fd), (fd))                                                                                       \
+  X(int, sync_file_range, (int fd, off64_t o, off64_t n, unsigned f), (fd, o, n, f))                                   \
+  X(int, flock, (int fd, int op), (fd, op))                                                                            \
+  X(int, lockf, (int fd, int c, off_t n), (fd, c, n))                                                                  \
+  X(int, ftruncate, (int fd, off_t n), (fd, n))                                                                        \
+  X(int, fallocate, (int fd, int m, off_t o, off_t n), (fd, m, o, n))                                                  \
+  X(int, posix_fallocate, (int fd, off_t o, off_t n), (fd, o, n))                                                      \
+  X(int, posix_fadvise, (int fd, off_t o, off_t n, int a), (fd, o, n, a))                                              \
+  X(ssize_t, readahead, (int fd, off64_t o, size_t n), (fd, o, n))                                                     \
+  X(int, epoll_ctl, (int e, int op, int fd, struct epoll_event *ev), (e, op, fd, ev))                                  \
+  X(int, poll, (struct pollfd * p, nfds_t n, int t), (p, n, t))                                                        \
+  X(int, ppoll, (struct pollfd * p, nfds_t n, const struct timespec *t, const sigset_t *m), (p, n, t, m))              \
+  X(int, select, (int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t), (n, r, w, e, t))                         \
+  X(int, pselect, (int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *m),               \
+    (n, r, w, e, t, m))
+
+/* Each returns one new descriptor and takes none of ours. */
+#define FS_SYMBOLS_FRESH(X)                                                                                            \
+  X(int, socket, (int d, int t, int p), (d, t, p))                                                                     \
+  X(int, accept, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n))                                               \
+  X(int, accept4, (int fd, struct sockaddr *a, socklen_t *n, int f), (fd, a, n, f))                                    \
+  X(int, epoll_create, (int n), (n))                                                                                   \
+  X(int, epoll_create1, (int f), (f))                                                                                  \
+  X(int, eventfd, (unsigned n, int f), (n, f))                                                                         \
+  X(int, inotify_init, (void), ())                                                                                     \
+  X(int, inotify_init1, (int f), (f))                                                                                  \
+  X(int, memfd_create, (const char *n, unsigned f), (n, f))                                                            \
+  X(int, timerfd_create, (clockid_t c, int f), (c, f))                                                                 \
+  X(int, signalfd, (int fd, const sigset_t *m, int f), (fd, m, f))                                                     \
+  X(int, pidfd_open, (pid_t p, unsigned f), (p, f))                                                                    \
+  X(int, shm_open, (const char *n, int f, mode_t m), (n, f, m))                                                        \
+  X(int, mkstemp, (char *t), (t))                                                                                      \
+  X(int, mkostemp, (char *t, int f), (t, f))                                                                           \
+  X(int, mkstemps, (char *t, int n), (t, n))                                                                           \
+  X(int, mkostemps, (char *t, int n, int f), (t, n, f))                                                                \
+  X(int, posix_openpt, (int f), (f))
+
+#define FS_SYMBOLS_PAIR(X)                                                                                             \
+  X(int, pipe, (int fds[2]), (fds))                                                                                    \
+  X(int, pipe2, (int fds[2], int f), (fds, f))                                                                         \
+  X(int, socketpair, (int d, int t, int p, int fds[2]), (d, t, p, fds))
+
+#define FS_SYMBOLS_STAT(X)                                                                                             \
+  X(int, fstat, (int fd, struct stat *st), (fd, st))                                                                   \
+  X(int, fstatat, (int d, const char *p, struct stat *st, int f), (d, p, st, f))                                       \
+  X(int, stat, (const char *p, struct stat *st), (p, st))                                                              \
+  X(int, lstat, (const char *p, struct stat *st), (p, st))                                                             \
+  X(int, statx, (int d, const char *p, int f, unsigned m, struct statx *st), (d, p, f, m, st))                         \
+  X(int, access, (const char *p, int m), (p, m))                                                                       \
+  X(int, eaccess, (const char *p, int m), (p, m))                                                                      \
+  X(int, faccessat, (int d, const char *p, int m, int f), (d, p, m, f))                                                \
+  X(ssize_t, readlink, (const char *p, char *b, size_t n), (p, b, n))                                                  \
+  X(ssize_t, readlinkat, (int d, const char *p, char *b, size_t n), (d, p, b, n))                                      \
+  X(int, statfs, (const char *p, struct statfs *st), (p, st))                                                          \
+  X(int, fstatfs, (int fd, struct statfs *st), (fd, st))                                                               \
+  X(int, statvfs, (const char *p, struct statvfs *st), (p, st))                                                        \
+  X(int, fstatvfs, (int fd, struct statvfs *st), (fd, st))                                                             \
+  X(long, pathconf, (const char *p, int n), (p, n))                                                                    \
+  X(long, fpathconf, (int fd, int n), (fd, n))
+
+#define FS_SYMBOLS_XATTR(X)                                                                                            \
+  X(ssize_t, getxattr, (const char *p, const char *a, void *v, size_t n), (p, a, v, n))                                \
+  X(ssize_t, lgetxattr, (const char *p, const char *a, void *v, size_t n), (p, a, v, n))                               \
+  X(ssize_t, fgetxattr, (int fd, const char *a, void *v, size_t n), (fd, a, v, n))                                     \
+  X(ssize_t, listxattr, (const char *p, char *l, size_t n), (p, l, n))                                                 \
+  X(ssize_t, llistxattr, (const char *p, char *l, size_t n), (p, l, n))                                                \
+  X(ssize_t, flistxattr, (int fd, char *l, size_t n), (fd, l, n))                                                      \
+  X(int, setxattr, (const char *p, const char *a, const void *v, size_t n, int f), (p, a, v, n, f))                    \
+  X(int, lsetxattr, (const char *p, const char *a, const void *v, size_t n, int f), (p, a, v, n, f))                   \
+  X(int, fsetxattr, (int fd, const char *a, const void *v, size_t n, int f), (fd, a, v, n, f))                         \
+  X(int, removexattr, (const char *p, const char *a), (p, a))                                                          \
+  X(int, lremovexattr, (const char *p, const char *a), (p, a))                                                         \
+  X(int, fremovexattr, (int fd, const char *a), (fd, a))
+
+#define FS_SYMBOLS_DIR(X)                                                                                              \
+  X(DIR *, opendir, (const char *p), (p))                                                                              \
+  X(DIR *, fdopendir, (int fd), (fd))                                                                                  \
+  X(struct dirent *, readdir, (DIR * d), (d))                                                                          \
+  X(int, readdir_r, (DIR * d, struct dirent * e, struct dirent * *r), (d, e, r))                                       \
+  X(int, closedir, (DIR * d), (d))                                                                                     \
+  X(void, rewinddir, (DIR * d), (d))                                                                                   \
+  X(void, seekdir, (DIR * d, long p), (d, p))                                                                          \
+  X(long, telldir, (DIR * d), (d))                                                                                     \
+  X(int, dirfd, (DIR * d), (d))                                                                                        \
+  X(ssize_t, getdents64, (int fd, void *b, size_t n), (fd, b, n))                                                      \
+  X(int, scandirat,                                                                                                    \
+    (int d, const char *p, struct dirent ***l, int (*s)(const struct dirent *),                                        \
+     int (*c)(const struct dirent **, const struct dirent **)),                                                        \
+    (d, p, l, s, c))
+
+#define FS_SYMBOLS_CWD(X)                                                                                              \
+  X(int, chdir, (const char *p), (p))                                                                                  \
+  X(int, fchdir, (int fd), (fd))                                                                                       \
+  X(char *, getcwd, (char *b, size_t n), (b, n))                                                                       \
+  X(char *, get_current_dir_name, (void), ())                                                                          \
+  X(char *, realpath, (const char *p, char *b), (p, b))
+
+#define FS_SYMBOLS_CHANGE(X)                                                                                           \
+  X(int, chmod, (const char *p, mode_t m), (p, m))                                                                     \
+  X(int, lchmod, (const char *p, mode_t m), (p, m))                                                                    \
+  X(int, fchmod, (int fd, mode_t m), (fd, m))                                                                          \
+  X(int, fchmodat, (int d, const char *p, mode_t m, int f), (d, p, m, f))                                              \
+  X(int, chown, (const char *p, uid_t u, gid_t g), (p, u, g))                                                          \
+  X(int, lchown, (const char *p, uid_t u, gid_t g), (p, u, g))                                                         \
+  X(int, fchown, (int fd, uid_t u, gid_t g), (fd, u, g))                                                               \
+  X(int, fchownat, (int d, const char *p, uid_t u, gid_t g, int f), (d, p, u, g, f))                                   \
+  X(int, utime, (const char *p, const struct utimbuf *t), (p, t))                                                      \
+  X(int, utimes, (const char *p, const struct timeval t[2]), (p, t))                                                   \
+  X(int, lutimes, (const char *p, const struct timeval t[2]), (p, t))                                                  \
+  X(int, futimes, (int fd, const struct timeval t[2]), (fd, t))                                                        \
+  X(int, futimesat, (int d, const char *p, const struct timeval t[2]), (d, p, t))                                      \
+  X(int, futimens, (int fd, const struct timespec t[2]), (fd, t))                                                      \
+  X(int, utimensat, (int d, const char *p, const struct timespec t[2], int f), (d, p, t, f))                           \
+  X(int, truncate, (const char *p, off_t n), (p, n))                                                                   \
+  X(int, unlink, (const char *p), (p))                                                                                 \
+  X(int, unlinkat, (int d, const char *p, int f), (d, p, f))                                                           \
+  X(int, rmdir, (const char *p), (p))                                                                                  \
+  X(int, remove, (const char *p), (p))                                                                                 \
+  X(int, mkdir, (const char *p, mode_t m), (p, m))                                                                     \
+  X(int, mkdirat, (int d, const char *p, mode_t m), (d, p, m))                                                         \
+  X(int, mkfifo, (const char *p, mode_t m), (p, m))                                                                    \
+  X(int, mkfifoat, (int d, const char *p, mode_t m), (d, p, m))                                                        \
+  X(int, mknod, (const char *p, mode_t m, dev_t v), (p, m, v))                                                         \
+  X(int, mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v))                                             \
+  X(char *, mkdtemp, (char *t), (t))                                                                                   \
+  X(int, rename, (const char *a, const char *b), (a, b))                                                               \
+  X(int, renameat, (int d, const char *a, int e, const char *b), (d, a, e, b))                                         \
+  X(int, renameat2, (int d, const char *a, int e, const char *b, unsigned f), (d, a, e, b, f))                         \
+  X(int, link, (const char *a, const char *b), (a, b))                                                                 \
+  X(int, linkat, (int d, const char *a, int e, const char *b, int f), (d, a, e, b, f))                                 \
+  X(int, symlink, (const char *t, const char *p), (t, p))                                                              \
+  X(int, symlinkat, (const char *t, int d, const char *p), (t, d, p))
+
+#define FS_SYMBOLS_STDIO(X)                                                                                            \
+  X(FILE *, fopen, (const char *p, const char *m), (p, m))                                                             \
+  X(FILE *, freopen, (const char *p, const char *m, FILE *f), (p, m, f))                                               \
+  X(FILE *, fdopen, (int fd, const char *m), (fd, m))                                                                  \
+  X(int, system, (const char *c), (c))                                                                                 \
+  X(FILE *, popen, (const char *c, const char *m), (c, m))
+
+#define FS_SYMBOLS_PROCESS(X)                                                                                          \
+  X(pid_t, fork, (void), ())                                                                                           \
+  X(pid_t, _Fork, (void), ())                                                                                          \
+  X(int, daemon, (int c, int n), (c, n))                                                                               \
+  X(int, execve, (const char *p, char *const a[], char *const e[]), (p, a, e))                                         \
+  X(int, execvpe, (const char *p, char *const a[], char *const e[]), (p, a, e))                                        \
+  X(int, fexecve, (int fd, char *const a[], char *const e[]), (fd, a, e))                                              \
+  X(int, execveat, (int d, const char *p, char *const a[], char *const e[], int f), (d, p, a, e, f))                   \
+  X(int, posix_spawn,                                                                                                  \
+    (pid_t * pid, const char *p, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *at, char *const a[],   \
+     char *const e[]),                                                                                                 \
+    (pid, p, fa, at, a, e))                                                                                            \
+  X(int, posix_spawnp,                                                                                                 \
+    (pid_t * pid, const char *p, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *at, char *const a[],   \
+     char *const e[]),                                                                                                 \
+    (pid, p, fa, at, a, e))                                                                                            \
+  X(int, posix_spawn_file_actions_addopen, (posix_spawn_file_actions_t * fa, int fd, const char *p, int f, mode_t m),  \
+    (fa, fd, p, f, m))                                                                                                 \
+  X(int, posix_spawn_file_actions_addchdir_np, (posix_spawn_file_actions_t * fa, const char *p), (fa, p))              \
+  X(void *, dlopen, (const char *p, int f), (p, f))
+
+#define FS_SYMBOLS(X)                                                                                                  \
+  FS_SYMBOLS_MEMORY(X)                                                                                                 \
+  FS_SYMBOLS_OPEN(X)                                                                                                   \
+  FS_SYMBOLS_READ(X)                                                                                                   \
+  FS_SYMBOLS_FD(X)                                                                                                     \
+  FS_SYMBOLS_FRESH(X)                                                                                                  \
+  FS_SYMBOLS_PAIR(X)                                                                                                   \
+  FS_SYMBOLS_STAT(X)                                                                                                   \
+  FS_SYMBOLS_XATTR(X)                                                                                                  \
+  FS_SYMBOLS_DIR(X)                                                                                                    \
+  FS_SYMBOLS_CWD(X)                                                                                                    \
+  FS_SYMBOLS_CHANGE(X)                                                                                                 \
+  FS_SYMBOLS_STDIO(X)                                                                                                  \
+  FS_SYMBOLS_PROCESS(X)
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vfork: the child runs on the parent's memory and stack, so the wrapper cannot be C. It notes in the thread's
+ * fs_vfork_depth that what runs now is such a child (fs_vfork_enter returns the counter's address), makes the system
+ * call, and takes the note back in the parent, whose registers, the return address among them, the kernel has kept.
+ */
+        .text
+        .globl  vfork
+        .globl  __vfork
+        .type   vfork, %function
+        .type   __vfork, %function
+#if defined(__x86_64__)
+vfork:
+__vfork:
+        subq    $8, %rsp
+        call    fs_vfork_enter
+        addq    $8, %rsp
+        movq    %rax, %rsi              /* survives the system call */
+        popq    %rdi                    /* so does the return address */
+        movl    $58, %eax               /* SYS_vfork */
+        syscall
+        pushq   %rdi                    /* the child has used our stack */
+        testl   %eax, %eax
+        jz      1f
+        decl    (%rsi)
+        cmpq    $-4095, %rax
+        jae     2f
+1:      ret
+2:      movl    %eax, %edi
+        jmp     fs_vfork_failed
+#elif defined(__aarch64__)
+vfork:
+__vfork:
+        stp     x29, x30, [sp, #-16]!
+        bl      fs_vfork_enter
+        ldp     x29, x30, [sp], #16
+        mov     x9, x0
+        mov     x0, #0x4111             /* CLONE_VM | CLONE_VFORK | SIGCHLD */
+        mov     x1, #0
+        mov     x8, #220                /* SYS_clone */
+        svc     #0
+        cbz     x0, 1f
+        ldr     w10, [x9]
+        sub     w10, w10, #1
+        str     w10, [x9]
+        cmn     x0, #4095
+        b.cs    2f
+1:      ret
+2:      b       fs_vfork_failed
+#endif
+        .size   vfork, . - vfork
+        .section .note.GNU-stack,"",%progbits
