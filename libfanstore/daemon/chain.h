@@ -24,6 +24,9 @@ static inline void fs_chain_push(struct fs_chain *list, struct fs_chain *item) {
   list->prev->next = item;
   list->prev = item;
 }
+static inline void fs_chain_push_front(struct fs_chain *list, struct fs_chain *item) {
+  fs_chain_push(list->next, item);
+}
 /* Takes an item out of whatever list it is in; harmless for one that is in none. */
 static inline void fs_chain_drop(struct fs_chain *item) {
   item->prev->next = item->next;

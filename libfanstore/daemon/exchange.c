@@ -165,17 +165,18 @@ static fs_err fs_exchange_start(struct fs_exchange *x, uint32_t length) {
   return err;
 }
 
-/* Asks a peer for a block. The fetch is the exchange's from here on, also when it cannot be started. */
-static void fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fetch *f) {
+/* Asks a peer for a block. False: the cache is full of what is pinned or under way, which will pass; try again soon.
+   Else the fetch is the exchange's from here on, also when that cannot be started. */
+static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fetch *f) {
   struct fs_fetcher *t = d->fetcher;
-  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), FS_WIRE_READ);
   void *buf;
-  int64_t line = x ? fs_cache_alloc(d->cache, f->key, f->block.stored_len, &buf) : -ENOBUFS;
+  int64_t line = fs_cache_alloc(d->cache, f->key, f->block.stored_len, &buf);
+  if (line < 0 && (t->flying > 0 || d->now - f->started < FS_FULL_NS)) return false;
   if (line < 0) {
-    if (x) fs_exchange_settle(x);
     fs_fetch_finish(d, f, (fs_err)line, 0);
-    return;
+    return true;
   }
+  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), FS_WIRE_READ);
   x->line = (uint32_t)line;
   x->has_line = true;
   x->rep = buf;
@@ -196,15 +197,21 @@ static void fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fe
     fs_exchange_settle(x);
     fs_fetch_route(d, f);
   }
+  return true;
 }
 
 void fs_exchange_pump(struct fs_daemon *d) {
   struct fs_fetcher *t = d->fetcher;
   struct fs_chain *link;
-  while (t->flying < FS_IN_FLIGHT && t->spare > FS_PING_SPARE && (link = fs_chain_pop(&t->ready)) != NULL) {
+  bool going = d->now >= t->full_until;
+  while (going && t->flying < FS_IN_FLIGHT && t->spare > FS_PING_SPARE && (link = fs_chain_pop(&t->ready)) != NULL) {
     struct fs_peer *p = FS_ITEM(link, struct fs_peer, ready);
     struct fs_fetch *f = FS_ITEM(fs_chain_pop(&p->queue), struct fs_fetch, chain);
-    fs_exchange_ask(d, p, f);
+    going = fs_exchange_ask(d, p, f);
+    if (!going) {
+      fs_chain_push_front(&p->queue, &f->chain);
+      t->full_until = d->now + FS_FULL_RETRY_NS;
+    }
     fs_peer_update(t, p); /* behind the other ready peers */
   }
 }
