@@ -15,11 +15,13 @@
 
 struct statx;
 
-/* ---- by entry: `route` is what fs_path_route said, FS_IN or FS_NEW ---- */
+/* ---- by entry: `route` is what fs_path_route said, FS_IN, FS_NEW or FS_ABOVE ---- */
 
 /* open(2). A virtual descriptor, or a real one where it must be (descriptors 0-2, a vfork child). */
 fs_fd fs_file_open(int route, const struct fs_found *f, int flags);
 fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st);
+/* A directory above a mount that is not there really. */
+void fs_file_stat_above(struct stat *st);
 void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out);
 fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode);
 fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n);

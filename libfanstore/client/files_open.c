@@ -57,6 +57,7 @@ static void fill(struct fs_slot *s, const struct fs_found *f, const struct fs_en
 
 fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   fs_err err;
+  if (FS_UNLIKELY(route == FS_ABOVE)) return -ENOENT;
   const struct fs_index *ix = fs_mount_index(f->mount, &err);
   if (FS_UNLIKELY(ix == NULL)) return err;
   if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;

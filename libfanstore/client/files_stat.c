@@ -34,6 +34,10 @@ fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   return 0;
 }
 
+void fs_file_stat_above(struct stat *st) {
+  *st = (struct stat){.st_mode = S_IFDIR | 0755, .st_nlink = 2, .st_ino = 1, .st_dev = fs_mount_dev(0), .st_blksize = 4096};
+}
+
 fs_err fs_file_fstat(struct fs_slot *s, struct stat *st) {
   return atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_CLOSED ? -EBADF
                                                                                 : fs_file_stat(s->mount, s->entry, st);
@@ -111,9 +115,9 @@ fs_err fs_file_statfs(uint32_t mount, struct statfs *out) {
 }
 
 fs_err fs_file_refuse_new(int route) {
-  return route < 0 ? route : route == FS_IN ? -EEXIST : -EROFS;
+  return route < 0 ? route : route == FS_NEW ? -EROFS : -EEXIST;
 }
 
 fs_err fs_file_refuse_change(int route) {
-  return route < 0 ? route : route == FS_IN ? -EROFS : -ENOENT;
+  return route < 0 ? route : route == FS_NEW ? -ENOENT : -EROFS;
 }

@@ -320,6 +320,7 @@ int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struc
     if (fs_fd_adopt(dirfd) == NULL) return FS_OUT;
     return route_relative(dirfd, path, flags, f);
   }
+  if (err == -ENOENT && path[0] == '/' && fs_path_is_ancestor(path)) return FS_ABOVE;
   if (err != -ENOENT || plainly_missing(dirfd, path)) return FS_OUT;
   flags |= FS_REAL_LINKS;
   if (path[0] == '/') return walk_text(NULL, path, flags, f);

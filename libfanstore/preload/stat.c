@@ -3,6 +3,7 @@
 #include "preload/preload.h"
 
 static int64_t stat_entry(int route, const struct fs_found *f, struct stat *st) {
+  if (FS_UNLIKELY(route == FS_ABOVE)) return fs_file_stat_above(st), 0;
   fs_err err = fs_must_exist(route);
   return err != 0 ? err : fs_file_stat(f->mount, f->entry, st);
 }
@@ -102,6 +103,7 @@ FS_EXPORT int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, 
 FS_ALIAS(__fxstatat64, __fxstatat);
 
 static int64_t access_entry(int route, const struct fs_found *f, int mode) {
+  if (route == FS_ABOVE) return mode & W_OK ? -EROFS : 0;
   fs_err err = fs_must_exist(route);
   return err != 0 ? err : fs_file_access(f->mount, f->entry, mode);
 }
@@ -127,6 +129,7 @@ FS_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags) {
 }
 
 static int64_t readlink_entry(int route, const struct fs_found *f, char *buf, size_t n) {
+  if (route == FS_ABOVE) return -EINVAL;
   fs_err err = fs_must_exist(route);
   return err != 0 ? err : fs_file_readlink(f->mount, f->entry, buf, n);
 }
