@@ -128,7 +128,8 @@ void fs_index_stat(const struct fs_index *ix, uint32_t entry, struct stat *st) {
   st->st_ino = fs_index_ino(ix, entry);
   st->st_nlink = e->nlink;
   st->st_size = (off_t)size;
-  st->st_blksize = ix->block_size;
+  /* One read for a small file, without the large buffer that stdio and Python would allocate for a whole block. */
+  st->st_blksize = (blksize_t)FS_MIN((uint64_t)ix->block_size, FS_MAX(4096, fs_round_up((uint64_t)st->st_size, 4096)));
   st->st_blocks = S_ISLNK(e->mode) ? 0 : (blkcnt_t)(size / 512 + (size % 512 != 0)); /* links have no data blocks */
   st->st_mtim.tv_sec = e->mtime_sec;
   st->st_mtim.tv_nsec = FS_MIN(e->mtime_nsec, 999999999u);

@@ -90,6 +90,7 @@ static void test_stat(void **state) {
   assert_int_equal(st.st_ino, 2);
   assert_int_equal(st.st_size, 4096);
   assert_int_equal(st.st_mtim.tv_sec, -5);
+  assert_int_equal(st.st_blksize, 4096);
   fs_index_stat(&s->ix, find(&s->ix, "train/raw"), &st);
   assert_int_equal(st.st_size, FIX_BLOCK + 100);
   assert_int_equal(st.st_blocks, (FIX_BLOCK + 100 + 511) / 512);
