@@ -32,7 +32,7 @@ struct search {
 };
 
 fs_err fs_item_check(int fd, const struct fs_item *item) {
-  struct stat st;
+  struct stat st = {0};
   fs_err err = fs_sys_fstat(fd, &st);
   if (err < 0) return err;
   bool same = S_ISREG(st.st_mode) && (uint64_t)st.st_size == item->size && st.st_mtim.tv_sec == item->mtime_sec &&

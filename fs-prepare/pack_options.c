@@ -130,8 +130,9 @@ static fs_err default_mount(struct fs_pack_options *o) {
   FS_AUTO_FREE char *joined = NULL;
   const char *path = o->source;
   if (strstr(path, "..") != NULL) { /* ".." after a symlink is not lexical */
-    path = base = realpath(path, NULL);
-    if (path == NULL) return -errno;
+    base = realpath(path, NULL);
+    if (base == NULL) return -errno;
+    path = base;
   } else if (path[0] != '/') {
     base = getcwd(NULL, 0);
     if (base == NULL) return -errno;

@@ -284,7 +284,7 @@ static fs_err exchange(struct fs_target *t) {
 fs_err fs_target_commit(struct fs_target *t, bool force) {
   mode_t mask = umask(0);
   umask(mask);
-  bool replace;
+  bool replace = false;
   fs_err err = fchmod(t->temp_fd, 0777 & ~mask) < 0 || fsync(t->temp_fd) < 0 ? -errno : 0;
   if (err == 0 && may_make(t, force, &replace) < 0) return -EEXIST;
   if (err == 0 && replace)

@@ -60,7 +60,7 @@ static fs_err collect(struct verify *v) {
   for (uint64_t i = 0; i < ix->nentries; i++) add_blocks(v, (uint32_t)i, &n, false);
   v->blocks = malloc((n + 1) * sizeof *v->blocks);
   v->first = calloc(ix->nparts + 1, sizeof *v->first);
-  v->damaged = calloc(ix->nentries, sizeof *v->damaged);
+  v->damaged = calloc(ix->nentries + 1, sizeof *v->damaged);
   if (v->blocks == NULL || v->first == NULL || v->damaged == NULL) return -ENOMEM;
   fs_err err = 0;
   for (uint64_t i = 0; i < ix->nentries && err == 0; i++) err = add_blocks(v, (uint32_t)i, &at, true);
@@ -122,7 +122,7 @@ static void scan_blocks(struct scan *s) {
 /* Opens the partition and looks at its size and header; says in s->why what is wrong. */
 static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
   uint8_t page[FS_PART_HEADER_SIZE];
-  struct stat st;
+  struct stat st = {0};
   s->fd = fs_dataset_part(&s->v->ds, s->number);
   if (s->fd == -ENOENT)
     snprintf(s->why, sizeof s->why, "missing");
