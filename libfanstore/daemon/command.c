@@ -214,14 +214,11 @@ void fs_commands_stop(struct fs_daemon *d) {
 fs_err fs_commands_start(struct fs_daemon *d) {
   static struct fs_commands commands;
   struct fs_commands *c = &commands;
-  pthread_t t;
   c->d = d;
   c->tail = &c->head;
   c->heard = d->now = fs_now_ns();
   pthread_mutex_init(&c->lock, NULL);
   d->commands = c;
   if (d->net->nodes > 1) fs_commands_receive(c);
-  if (d->net->rank != 0) return 0;
-  int err = pthread_create(&t, NULL, fs_commands_reader, c);
-  return err ? -err : 0;
+  return d->net->rank == 0 ? fs_thread_start(fs_commands_reader, c) : 0;
 }

@@ -153,6 +153,9 @@ void fs_place_lose(struct fs_dataset *ds, uint32_t rank, uint32_t part);
 /* ---- ctl.c ---- */
 fs_err fs_ctl_build(struct fs_daemon *d);
 
+/* ---- thread.c ---- */
+fs_err fs_thread_start(void *(*main)(void *), void *arg);
+
 /* ---- worker.c ---- */
 fs_err fs_worker_start(struct fs_daemon *d);
 

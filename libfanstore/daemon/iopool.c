@@ -42,18 +42,12 @@ static void *fs_iopool_main(void *arg) {
 }
 
 fs_err fs_iopool_start(struct fs_iopool *p, uint32_t threads, int wake) {
-  pthread_attr_t attr;
   p->wake = wake;
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->work, NULL);
-  pthread_attr_init(&attr);
-  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-  for (uint32_t i = 0; i < threads; i++) {
-    pthread_t t;
-    int err = pthread_create(&t, &attr, fs_iopool_main, p);
-    if (err != 0) return -err;
-  }
-  return 0;
+  fs_err err = 0;
+  for (uint32_t i = 0; err == 0 && i < threads; i++) err = fs_thread_start(fs_iopool_main, p);
+  return err;
 }
 
 void fs_iopool_submit(struct fs_iopool *p, struct fs_io *io) {

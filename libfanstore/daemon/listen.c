@@ -140,15 +140,13 @@ static void *fs_guard_main(void *arg) {
 
 fs_err fs_guard_start(struct fs_daemon *d) {
   static pid_t parent;
-  pthread_t t;
   parent = getppid();
   guard.d = d;
   guard.listener.fd = -1;
   fs_chain_init(&guard.strangers);
   guard.epoll = epoll_create1(EPOLL_CLOEXEC);
   if (guard.epoll < 0) return -errno;
-  int err = pthread_create(&t, NULL, fs_guard_main, &parent);
-  return err ? -err : 0;
+  return fs_thread_start(fs_guard_main, &parent);
 }
 
 fs_err fs_guard_listen(struct fs_daemon *d) {

@@ -110,8 +110,6 @@ static void *fs_worker_main(void *arg) {
 }
 
 fs_err fs_worker_start(struct fs_daemon *d) {
-  pthread_t t;
   atomic_store(&d->worker, FS_WORKER_RUNNING);
-  int err = pthread_create(&t, NULL, fs_worker_main, d);
-  return err ? -err : 0;
+  return fs_thread_start(fs_worker_main, d);
 }
