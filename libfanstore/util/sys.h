@@ -15,7 +15,9 @@
 
 #include "util/base.h"
 
-#if defined(__x86_64__)
+#if defined(__clang_analyzer__)
+long fs_syscall6(long n, long a, long b, long c, long d, long e, long f); /* the analyzer does not look into asm */
+#elif defined(__x86_64__)
 static inline long fs_syscall6(long n, long a, long b, long c, long d, long e, long f) {
   register long r10 __asm__("r10") = d;
   register long r8 __asm__("r8") = e;
