@@ -194,19 +194,35 @@ static void remove_dead(int parent, const char *temp) {
   remove_flat(parent, temp); /* not empty, and twice without a first partition: half removed */
 }
 
-static void temp_prefix(const struct fs_target *t, char *out, size_t size) {
-  snprintf(out, size, ".%.200s.partial-", t->name);
+static void temp_prefix(const struct fs_target *t, const char *kind, char *out, size_t size) {
+  snprintf(out, size, ".%.200s.%s-", t->name, kind);
+}
+
+/* A dataset that stepped aside for another (step_aside) goes back to its name, unless the other has it by now. */
+static void restore_old(const struct fs_target *t, const char *old) {
+  struct stat st;
+  if (fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+    remove_flat(t->parent_fd, old);
+  else if (errno == ENOENT)
+    renameat(t->parent_fd, old, t->parent_fd, t->name);
+}
+
+static bool is_temp(const char *name, const char *prefix) {
+  size_t n = strlen(prefix);
+  return strncmp(name, prefix, n) == 0 && strlen(name) == n + 6;
 }
 
 static void remove_all_dead(const struct fs_target *t) {
-  char prefix[256];
-  temp_prefix(t, prefix, sizeof prefix);
-  size_t n = strlen(prefix);
+  char partial[256], old[256];
+  temp_prefix(t, "partial", partial, sizeof partial);
+  temp_prefix(t, "old", old, sizeof old);
   int fd = fs_sys_openat(t->parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
   if (dir == NULL) return;
-  for (struct dirent *d; (d = readdir(dir)) != NULL;)
-    if (strncmp(d->d_name, prefix, n) == 0 && strlen(d->d_name) == n + 6) remove_dead(t->parent_fd, d->d_name);
+  for (struct dirent *d; (d = readdir(dir)) != NULL;) {
+    if (is_temp(d->d_name, partial)) remove_dead(t->parent_fd, d->d_name);
+    if (is_temp(d->d_name, old)) restore_old(t, d->d_name);
+  }
   closedir(dir);
 }
 
@@ -216,7 +232,7 @@ static fs_err create_once(struct fs_target *t) {
   char prefix[256], part[FS_PART_NAME_SIZE];
   uint8_t random[6];
   if (getrandom(random, sizeof random, 0) != sizeof random) return -EIO;
-  temp_prefix(t, prefix, sizeof prefix - 6);
+  temp_prefix(t, "partial", prefix, sizeof prefix - 6);
   size_t n = strlen(prefix);
   for (size_t i = 0; i < 6; i++) prefix[n + i] = letters[random[i] % 32];
   prefix[n + 6] = '\0';
@@ -260,12 +276,13 @@ fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, 
   return err;
 }
 
-/* Where the file system cannot exchange two names: the old one steps aside under the name of a dead temporary one. */
+/*
+ * Where the file system cannot exchange two names (NFS): the old one steps aside under a name of its own. A kill
+ * between the two renames leaves that, and the next pack puts it back (restore_old).
+ */
 static fs_err step_aside(struct fs_target *t) {
   char old[sizeof t->temp];
-  snprintf(old, sizeof old, "%s", t->temp);
-  size_t n = strlen(old);
-  old[n - 1] = old[n - 1] == 'x' ? 'y' : 'x';
+  snprintf(old, sizeof old, ".%.200s.old-%s", t->name, t->temp + strlen(t->temp) - 6);
   if (renameat(t->parent_fd, t->name, t->parent_fd, old) < 0) return -errno;
   if (renameat(t->parent_fd, t->temp, t->parent_fd, t->name) < 0) {
     fs_err err = -errno;

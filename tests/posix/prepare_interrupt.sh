@@ -79,3 +79,9 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
   [ ! -s left ] || fail 'a full disk leaves something behind'
   ok 'a full or read-only disk is one line'
 fi
+
+mv ds3 .ds3.old-abcdef
+expect_status 1 "$prepare" pack source ds3 >/dev/null 2>&1
+expect_status 0 "$prepare" verify ds3
+[ -z "$(find . -maxdepth 1 -name '.ds3*')" ] || fail 'the dataset that stepped aside is still aside'
+ok 'a dataset that a kill between two renames left aside is put back'
