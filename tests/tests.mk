@@ -54,9 +54,9 @@ $(FUZZ_BIN): $(B)/tests/%: $(O)/tests/%.o $$(call test_links,$$(notdir $$*))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
 	  -fsanitize=fuzzer $(LZ4) -ldl -pthread
-$(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o
+$(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -ldl -pthread
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
 .PHONY: check check-unit check-lint check-posix check-mpi check-fault check-slow check-bin lint asan tsan valgrind fuzz \
   fuzz-bin compdb format demo setup-check
