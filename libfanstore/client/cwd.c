@@ -54,7 +54,7 @@ static void classify(struct fs_cwd *c) {
     if (rest < 0) continue;
     c->near = true;
     fs_err err;
-    const struct fs_index *ix = fs_mount_index(i, &err);
+    const struct fs_index *ix = fs_mount_ix(i, &err);
     int64_t e = ix == NULL ? err : fs_index_lookup(ix, c->path + rest, c->len - (size_t)rest);
     if (e < 0 || !S_ISDIR(fs_index_entry(ix, (uint64_t)e)->mode)) continue;
     c->below = true;

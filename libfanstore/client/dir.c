@@ -11,7 +11,7 @@ fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_
   uint32_t first;
   uint64_t count;
   fs_err err;
-  const struct fs_index *ix = mount < fs_mount_count() ? fs_mount_index(mount, &err) : (err = -EIO, NULL);
+  const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   const struct fs_entry *d = fs_index_entry(ix, dir);
   if (d == NULL) return -EUCLEAN;

@@ -58,7 +58,7 @@ static void fill(struct fs_slot *s, const struct fs_found *f, const struct fs_en
 fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   fs_err err;
   if (FS_UNLIKELY(route == FS_ABOVE)) return -ENOENT;
-  const struct fs_index *ix = fs_mount_index(f->mount, &err);
+  const struct fs_index *ix = fs_mount_ix(f->mount, &err);
   if (FS_UNLIKELY(ix == NULL)) return err;
   if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
   const struct fs_entry *e = fs_index_entry(ix, f->entry);
@@ -77,7 +77,7 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
 
 fs_fd fs_file_materialize(uint32_t mount, uint32_t entry) {
   fs_err err;
-  const struct fs_index *ix = fs_mount_index(mount, &err);
+  const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   const struct fs_entry *e = fs_index_entry(ix, entry);
   if (e == NULL) return -EUCLEAN;

@@ -18,7 +18,7 @@ fs_err fs_file_readable(const struct fs_slot *s) {
 
 static fs_err file_size(const struct fs_slot *s, uint64_t *size) {
   fs_err err;
-  const struct fs_index *ix = s->mount < fs_mount_count() ? fs_mount_index(s->mount, &err) : NULL;
+  const struct fs_index *ix = fs_mount_ix(s->mount, &err);
   const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, s->entry);
   if (FS_UNLIKELY(e == NULL)) return -EIO;
   *size = S_ISREG(e->mode) ? e->size : 0;

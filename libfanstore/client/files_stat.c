@@ -24,7 +24,7 @@ static void owner(struct stat *st) {
 
 fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   fs_err err;
-  const struct fs_index *ix = mount < fs_mount_count() ? fs_mount_index(mount, &err) : (err = -EIO, NULL);
+  const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (FS_UNLIKELY(ix == NULL)) return err;
   if (FS_UNLIKELY(entry >= ix->nentries)) return -EUCLEAN;
   fs_index_stat(ix, entry, st);
@@ -70,7 +70,7 @@ void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out) {
 fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode) {
   fs_err err;
   if (mode & ~(R_OK | W_OK | X_OK)) return -EINVAL;
-  const struct fs_index *ix = fs_mount_index(mount, &err);
+  const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   const struct fs_entry *e = fs_index_entry(ix, entry);
   if (e == NULL) return -EUCLEAN;
@@ -85,7 +85,7 @@ fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n) {
   fs_err err;
   const char *target;
   uint64_t len;
-  const struct fs_index *ix = fs_mount_index(mount, &err);
+  const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   const struct fs_entry *e = fs_index_entry(ix, entry);
   if (e == NULL) return -EUCLEAN;
@@ -98,7 +98,7 @@ fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n) {
 
 fs_err fs_file_statfs(uint32_t mount, struct statfs *out) {
   fs_err err;
-  const struct fs_index *ix = mount < fs_mount_count() ? fs_mount_index(mount, &err) : (err = -EBADF, NULL);
+  const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   dev_t dev = fs_mount_dev(mount);
   *out = (struct statfs){

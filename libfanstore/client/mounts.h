@@ -17,10 +17,20 @@ extern struct fs_mount_prefix fs_mount_list[FS_MAX_DATASETS];
 extern _Atomic int32_t fs_mount_listed; /* -1: not filled */
 
 uint32_t fs_mount_list_fill(void);
+/* The index of mount i < fs_mount_count(), once it is known: it is then never unmapped. */
+extern const struct fs_index *_Atomic fs_mount_known[FS_MAX_DATASETS];
+const struct fs_index *fs_mount_ix_slow(uint32_t i, fs_err *err);
 
 static inline uint32_t fs_mount_count(void) {
   int32_t n = atomic_load_explicit(&fs_mount_listed, memory_order_acquire);
   return FS_LIKELY(n >= 0) ? (uint32_t)n : fs_mount_list_fill();
+}
+
+/* fs_mount_index for the hot path. -EIO when there is no such mount: the number may come from shared memory. */
+static inline const struct fs_index *fs_mount_ix(uint32_t i, fs_err *err) {
+  const struct fs_index *ix = NULL;
+  if (FS_LIKELY(i < FS_MAX_DATASETS)) ix = atomic_load_explicit(&fs_mount_known[i], memory_order_acquire);
+  return FS_LIKELY(ix != NULL) ? ix : fs_mount_ix_slow(i, err);
 }
 
 #endif

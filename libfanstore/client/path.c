@@ -32,7 +32,7 @@ static bool at_end(const char *p) {
 
 static fs_err enter_mount(struct walk *w, uint32_t mount, uint32_t entry) {
   fs_err err = 0;
-  w->ix = fs_mount_index(mount, &err);
+  w->ix = fs_mount_ix(mount, &err);
   if (w->ix == NULL) return err;
   w->below = w->entered = true;
   w->mount = mount;
@@ -219,7 +219,7 @@ static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *r
     if (strncmp(path, m->path, m->len) != 0 || (path[m->len] != '/' && path[m->len] != '\0')) continue;
     const char *rest = path + m->len + (path[m->len] == '/');
     size_t len = strlen(rest);
-    const struct fs_index *ix = fs_mount_index(i, result);
+    const struct fs_index *ix = fs_mount_ix(i, result);
     if (ix == NULL) return true;
     int64_t e = m->len + len + 1 < PATH_MAX ? fs_index_lookup(ix, rest, len) : -ENAMETOOLONG;
     if (e < 0) return false;
@@ -238,7 +238,7 @@ static bool look_up_child(uint32_t mount, uint32_t dir, const char *name, unsign
   size_t len = strcspn(name, "/");
   fs_err err;
   if (name[len] == '/' || len == 0 || name[0] == '.') return false;
-  const struct fs_index *ix = fs_mount_index(mount, &err);
+  const struct fs_index *ix = fs_mount_ix(mount, &err);
   int64_t e = ix == NULL ? -1 : fs_index_child(ix, dir, name, len);
   if (e < 0) return false;
   const struct fs_entry *entry = fs_index_entry(ix, (uint64_t)e);
@@ -281,7 +281,6 @@ static int route_relative(int dirfd, const char *path, unsigned flags, struct fs
   }
   uint8_t kind = atomic_load_explicit(&s->kind, memory_order_relaxed);
   if (kind == FS_SLOT_CLOSED) return -EBADF;
-  if (s->mount >= fs_mount_count()) return -EBADF;
   if (kind == FS_SLOT_FILE) return -ENOTDIR;
   return route_below(s->mount, s->entry, path, flags, f);
 }
@@ -301,17 +300,32 @@ bool fs_path_relative_out(int dirfd, const char *path) {
   return !(path[0] == '.' && path[1] == '.') && strstr(path, "/..") == NULL;
 }
 
-/* Most names that the kernel does not find are just missing: their directory exists, and they are no dangling link. */
-static bool plainly_missing(int dirfd, const char *path) {
-  char parent[PATH_MAX], target[8];
-  const char *slash = strrchr(path, '/');
-  if (FS_SYS4(SYS_readlinkat, dirfd, path, target, sizeof(target)) > 0) return false;
-  if (slash == NULL || slash == path) return true;
-  size_t len = (size_t)(slash - path);
-  if (len >= sizeof(parent)) return true;
-  memcpy(parent, path, len);
-  parent[len] = '\0';
-  return FS_SYS3(SYS_faccessat, dirfd, parent, F_OK) == 0;
+static bool exists(int dirfd, const char *path) {
+  return FS_SYS3(SYS_faccessat, dirfd, path, F_OK) == 0;
+}
+
+static bool is_link(int dirfd, const char *path) {
+  char target[8];
+  return FS_SYS4(SYS_readlinkat, dirfd, path, target, sizeof(target)) > 0;
+}
+
+/*
+ * Most names that the kernel does not find are just missing, and are no symlink into a mount: the deepest directory
+ * of the path that exists has no dangling link of the next name. Mostly one or two system calls.
+ */
+static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
+  char prefix[PATH_MAX];
+  size_t len = strlen(path);
+  if (len >= sizeof(prefix)) return true;
+  memcpy(prefix, path, len + 1);
+  for (bool last = true;; last = false) {
+    char *slash = strrchr(prefix, '/');
+    bool top = slash == NULL || slash == prefix;
+    if (!top) *slash = '\0';
+    if (!top && !exists(dirfd, prefix)) continue;
+    if (!top) *slash = '/';
+    return (last && (flags & FS_NOFOLLOW)) || !is_link(dirfd, prefix);
+  }
 }
 
 int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f) {
@@ -321,7 +335,7 @@ int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struc
     return route_relative(dirfd, path, flags, f);
   }
   if (err == -ENOENT && path[0] == '/' && fs_path_is_ancestor(path)) return FS_ABOVE;
-  if (err != -ENOENT || plainly_missing(dirfd, path)) return FS_OUT;
+  if (err != -ENOENT || plainly_missing(dirfd, path, flags)) return FS_OUT;
   flags |= FS_REAL_LINKS;
   if (path[0] == '/') return walk_text(NULL, path, flags, f);
   return route_relative(dirfd, path, flags, f);

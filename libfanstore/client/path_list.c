@@ -18,9 +18,19 @@ uint32_t fs_mount_list_fill(void) {
   return n;
 }
 
+const struct fs_index *_Atomic fs_mount_known[FS_MAX_DATASETS];
+
+const struct fs_index *fs_mount_ix_slow(uint32_t i, fs_err *err) {
+  *err = -EIO;
+  if (i >= fs_mount_count()) return NULL;
+  const struct fs_index *ix = fs_mount_index(i, err);
+  if (ix != NULL) atomic_store_explicit(&fs_mount_known[i], ix, memory_order_release);
+  return ix;
+}
+
 fs_ssize fs_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) {
   fs_err err;
-  const struct fs_index *ix = fs_mount_index(mount, &err);
+  const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   size_t len = fs_mount_list[mount].len;
   if (len + 2 > size) return -ENAMETOOLONG;
