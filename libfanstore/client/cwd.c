@@ -112,14 +112,18 @@ bool fs_cwd_far(void) {
 }
 
 /* The real directory of the same path serves, if it is there under exactly this name. */
-static bool enter_real(const char *path) {
-  char seen[PATH_MAX];
-  if (FS_SYS1(SYS_chdir, path) != 0) return false;
-  long n = FS_SYS2(SYS_getcwd, seen, sizeof(seen));
-  return n > 1 && strcmp(seen, path) == 0;
+static fs_fd open_same(const char *path) {
+  char link[32], seen[PATH_MAX];
+  FS_AUTO_CLOSE int fd = fs_sys_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+  if (fd < 0) return fd;
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, link, seen, sizeof(seen) - 1);
+  if (n <= 0) return -ENOENT;
+  seen[n] = '\0';
+  return strcmp(seen, path) == 0 ? FS_MOVE_FD(fd) : -ENOENT;
 }
 
-static fs_err enter_stub(const char *base, uint32_t mount, uint32_t entry) {
+static fs_fd open_stub(const char *base, uint32_t mount, uint32_t entry) {
   char path[PATH_MAX];
   static _Atomic uint32_t unique;
   for (int tries = 0; tries < 16; tries++) {
@@ -131,23 +135,28 @@ static fs_err enter_stub(const char *base, uint32_t mount, uint32_t entry) {
     fs_err err = (fs_err)FS_SYS3(SYS_mkdirat, AT_FDCWD, path, 0700);
     if (err == -EEXIST) continue;
     if (err != 0) return err;
-    err = (fs_err)FS_SYS1(SYS_chdir, path);
+    fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     FS_SYS3(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
-    return err;
+    return fd;
   }
   return -EEXIST;
 }
 
-fs_err fs_cwd_enter(uint32_t mount, uint32_t entry) {
+fs_fd fs_cwd_open(uint32_t mount, uint32_t entry) {
   char path[PATH_MAX];
   fs_ssize n = fs_path_of(mount, entry, path, sizeof(path));
-  if (n < 0) return (fs_err)n;
-  fs_err err = 0;
-  if (!enter_real(path)) {
-    const char *tmp = getenv("TMPDIR");
-    err = enter_stub(tmp != NULL && tmp[0] == '/' ? tmp : "/tmp", mount, entry);
-    if (err != 0) err = enter_stub("/dev/shm", mount, entry);
-  }
+  if (n < 0) return (fs_fd)n;
+  fs_fd fd = open_same(path);
+  if (fd >= 0) return fd;
+  const char *tmp = getenv("TMPDIR");
+  fd = open_stub(tmp != NULL && tmp[0] == '/' ? tmp : "/tmp", mount, entry);
+  return fd >= 0 ? fd : open_stub("/dev/shm", mount, entry);
+}
+
+fs_err fs_cwd_enter(uint32_t mount, uint32_t entry) {
+  FS_AUTO_CLOSE int fd = fs_cwd_open(mount, entry);
+  if (fd < 0) return fd;
+  fs_err err = (fs_err)FS_SYS1(SYS_fchdir, fd);
   fs_cwd_changed();
   return err;
 }

@@ -26,6 +26,8 @@ struct fs_cwd {
 fs_err fs_cwd_get(struct fs_cwd *out);
 /* Is the current directory neither in nor above a mount? No copy, no system call when cached. */
 bool fs_cwd_far(void);
+/* A real directory (O_PATH, CLOEXEC) that stands for a directory of a dataset: chdir to it means that. */
+fs_fd fs_cwd_open(uint32_t mount, uint32_t entry);
 /* chdir to a directory of a dataset. */
 fs_err fs_cwd_enter(uint32_t mount, uint32_t entry);
 /* The kernel's current directory has changed. */

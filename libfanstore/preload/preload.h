@@ -11,6 +11,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <glob.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdarg.h>

@@ -130,6 +130,12 @@
      int (*c)(const struct dirent **, const struct dirent **)),                                                        \
     (d, p, l, s, c))
 
+#define FS_SYMBOLS_TREE(X)                                                                                             \
+  X(int, glob, (const char *p, int f, int (*e)(const char *, int), glob_t *g), (p, f, e, g))                           \
+  X(int, ftw, (const char *p, int (*fn)(const char *, const struct stat *, int), int n), (p, fn, n))                   \
+  X(int, nftw, (const char *p, int (*fn)(const char *, const struct stat *, int, struct FTW *), int n, int f),         \
+    (p, fn, n, f))
+
 #define FS_SYMBOLS_CWD(X)                                                                                              \
   X(int, chdir, (const char *p), (p))                                                                                  \
   X(int, fchdir, (int fd), (fd))                                                                                       \
@@ -199,6 +205,8 @@
   X(int, posix_spawn_file_actions_addopen, (posix_spawn_file_actions_t * fa, int fd, const char *p, int f, mode_t m),  \
     (fa, fd, p, f, m))                                                                                                 \
   X(int, posix_spawn_file_actions_addchdir_np, (posix_spawn_file_actions_t * fa, const char *p), (fa, p))              \
+  X(int, posix_spawn_file_actions_addfchdir_np, (posix_spawn_file_actions_t * fa, int fd), (fa, fd))                   \
+  X(int, posix_spawn_file_actions_destroy, (posix_spawn_file_actions_t * fa), (fa))                                    \
   X(void *, dlopen, (const char *p, int f), (p, f))
 
 #define FS_SYMBOLS(X)                                                                                                  \
@@ -211,6 +219,7 @@
   FS_SYMBOLS_STAT(X)                                                                                                   \
   FS_SYMBOLS_XATTR(X)                                                                                                  \
   FS_SYMBOLS_DIR(X)                                                                                                    \
+  FS_SYMBOLS_TREE(X)                                                                                                   \
   FS_SYMBOLS_CWD(X)                                                                                                    \
   FS_SYMBOLS_CHANGE(X)                                                                                                 \
   FS_SYMBOLS_STDIO(X)                                                                                                  \

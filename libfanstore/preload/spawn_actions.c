@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Wrappers of posix_spawn's file actions. libc carries them out in the child, without us: a path in a dataset must be
+ * something real by then. The descriptors that this takes live until the actions are destroyed, and are kept in a
+ * small table; a program with more of them at once than it holds keeps the rest open, close-on-exec.
+ */
+#include "client/cwd.h"
+#include "preload/preload.h"
+
+#define FS_KEPT 64
+
+static struct {
+  _Atomic(const posix_spawn_file_actions_t *) owner;
+  int fd;
+} kept[FS_KEPT];
+
+static void keep(const posix_spawn_file_actions_t *fa, int fd) {
+  for (int i = 0; i < FS_KEPT; i++) {
+    const posix_spawn_file_actions_t *none = NULL;
+    if (!atomic_compare_exchange_strong(&kept[i].owner, &none, fa)) continue;
+    kept[i].fd = fd;
+    return;
+  }
+}
+
+FS_EXPORT int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *fa) {
+  for (int i = 0; i < FS_KEPT; i++) {
+    if (atomic_load(&kept[i].owner) != fa) continue;
+    fs_sys_close(kept[i].fd);
+    atomic_store(&kept[i].owner, NULL);
+  }
+  return FS_REAL(posix_spawn_file_actions_destroy)(fa);
+}
+
+FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restrict fa, int fd,
+                                               const char *restrict path, int flags, mode_t mode) {
+  struct fs_found f;
+  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  if (route == FS_OUT || route == FS_REDIRECT)
+    return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, route == FS_OUT ? path : f.real, flags, mode);
+  fs_err err = fs_must_exist(route);
+  if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = -EROFS;
+  fs_fd real = err != 0 ? err : fs_file_materialize(f.mount, f.entry);
+  if (real < 0) return -real;
+  keep(fa, real);
+  return posix_spawn_file_actions_adddup2(fa, real, fd);
+}
+
+static int add_directory(posix_spawn_file_actions_t *fa, uint32_t mount, uint32_t entry) {
+  struct stat st;
+  fs_err err = fs_file_stat(mount, entry, &st);
+  if (err == 0 && !S_ISDIR(st.st_mode)) err = -ENOTDIR;
+  fs_fd fd = err != 0 ? err : fs_cwd_open(mount, entry);
+  if (fd < 0) return -fd;
+  keep(fa, fd);
+  return FS_REAL(posix_spawn_file_actions_addfchdir_np)(fa, fd);
+}
+
+FS_EXPORT int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *restrict fa, const char *restrict path) {
+  struct fs_found f;
+  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  if (route == FS_OUT || route == FS_REDIRECT)
+    return FS_REAL(posix_spawn_file_actions_addchdir_np)(fa, route == FS_OUT ? path : f.real);
+  fs_err err = fs_must_exist(route);
+  return err != 0 ? -err : add_directory(fa, f.mount, f.entry);
+}
+
+FS_EXPORT int posix_spawn_file_actions_addfchdir_np(posix_spawn_file_actions_t *fa, int fd) {
+  const struct fs_slot *s = fs_fd_slot(fd);
+  if (s == NULL) return FS_REAL(posix_spawn_file_actions_addfchdir_np)(fa, fd);
+  return s == &fs_slot_closed ? EBADF : add_directory(fa, s->mount, s->entry);
+}
