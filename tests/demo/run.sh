@@ -13,6 +13,8 @@ python=/usr/bin/python3
 train=$PWD/tests/demo/train.py
 epochs=3
 mkdir -p "$demo"
+exec 9>"$demo/lock"
+flock -n 9 || { echo "another demo is running in $demo" >&2; exit 1; }
 mount=$demo/nowhere # a path where no directory is: what is read there comes from FanStore
 rm -rf "$demo/dataset" "$demo/local" "$demo/nowhere" "$demo"/plain.* "$demo"/mount.*
 # What is left at the end is the pictures and the results.
