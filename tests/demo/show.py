@@ -4,6 +4,7 @@ served, draws that in the terminal and, by gnuplot, in demo.svg and demo.png. Ex
 be."""
 import glob
 import json
+import math
 import os
 import shutil
 import statistics
@@ -63,10 +64,10 @@ def bar(value, most, mark="#"):
 
 
 def show_costs(costs):
-    print("\n  One image, open + read + close in Python: median us (reads)")
-    most = max(cost for _, cost, _ in costs)
-    for name, cost, count in costs:
-        print("    %-26s %7.1f (%5d) %s" % (name, cost, count, bar(cost, most)))
+    print("\n  One image, open + read + close in Python: median us (reads); bars are logarithmic")
+    most = max(math.log(1 + cost) for _, _, cost, _ in costs)
+    for _, name, cost, count in costs:
+        print("    %-26s %7.1f (%5d) %s" % (name, cost, count, bar(math.log(1 + cost), most)))
 
 
 def show_places(nodes):
@@ -87,11 +88,13 @@ set title "Loss of each step: the two lines are one"
 set xlabel "step"; set yrange [0:*]
 plot "losses.dat" using 1:2 with lines lw 5 lc rgb "#b8d4f0" title "plain directory", \\
      "losses.dat" using 1:3 with lines lw 1 lc rgb "#c03020" title "FanStore, two nodes"
-set title "One image read, median us"
-set style fill solid; set boxwidth 0.6; unset key; set xlabel ""; set xtics rotate by -20
-plot "costs.dat" using 0:2:xtic(1) with boxes lc rgb "#4080c0"
+set title "One image read, median us (logarithmic)"
+set style fill solid; set boxwidth 0.6; unset key; set xlabel ""; set logscale y; set yrange [1:*]; set xrange [-0.6:]
+plot "costs.dat" using 0:2:xtic(1) with boxes lc rgb "#4080c0", \\
+     "costs.dat" using 0:2:(sprintf("%%.0f", $2)) with labels offset 0,0.7
+unset logscale y; set yrange [0:*]
 set title "Files served"
-set key top left; set style data histograms; set style histogram rowstacked; set xtics norotate
+set key outside bottom horizontal; set style data histograms; set style histogram rowstacked; set xrange [*:*]
 plot "places.dat" using 2:xtic(1) title "local" lc rgb "#60a060", "" using 3 title "cache" lc rgb "#e0c050", \\
      "" using 4 title "remote" lc rgb "#c06040", "" using 5 title "shared" lc rgb "#808080"
 """
@@ -104,7 +107,7 @@ def plot(top, plain, mount, costs, nodes):
 
     write("losses.dat", ("%d %f %f" % (i, float.fromhex(a), float.fromhex(b))
                          for i, (a, b) in enumerate(zip(plain, mount))))
-    write("costs.dat", ('"%s" %f' % (name, cost) for name, cost, _ in costs))
+    write("costs.dat", ('"%s" %f' % (short, cost) for short, _, cost, _ in costs))
     write("places.dat", ('"node %d" %d %d %d %d' % (i, n["local"], n["cache"], n["remote"], n["shared"])
                          for i, n in enumerate(nodes)))
     for terminal, name in (("svg", "demo.svg"), ("pngcairo", "demo.png")):
@@ -129,7 +132,7 @@ def main():
     times = sort_reads(top, mount)
     times["plain"] = [t for run in plain for epoch in run["reads"] for _, t in epoch]
     good &= check(all(times.values()), "reads of every kind were timed")
-    costs = [(title, statistics.median(times[key]) / 1000, len(times[key]))
+    costs = [(key, title, statistics.median(times[key]) / 1000, len(times[key]))
              for key, title in (("plain", "plain directory"), ("local", "FanStore, local"),
                                 ("cache", "FanStore, node's cache"), ("remote", "FanStore, other node")) if times[key]]
     show_costs(costs)
