@@ -42,7 +42,7 @@ start_daemons 2
 line=$("$ringclient" "$run/node-1.sock" "$work/ds" all)
 equal "errors" 0 "$(field "$line" errors)"
 mv "$work/part-00000.away" "$work/ds/part-00000"
-stop_daemons purge=1
+stop_daemons_with purge=1
 equal "staged the second time" 0 "$(stats 0 staged_bytes)"
 [ "$(stats 0 reused_bytes)" -gt 0 ] || fail "node 0 reused nothing"
 [ -z "$(find "$work/local" -name 'part-*' -print -quit)" ] || fail "purged, but partitions are left"

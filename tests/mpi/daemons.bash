@@ -40,7 +40,8 @@ start_daemons() {
   tell go
   wait_until 60 have_lines ready "$nodes"
 }
-stop_daemons() { # [purge=1]
+stop_daemons() { stop_daemons_with; }
+stop_daemons_with() { # [purge=1]
   tell stop "$@"
   exec 7>&-
   for ((i = 0; i < 100; i++)); do
