@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What fs-launch does when all goes well: 1, 2 and 4 emulated nodes, the whole tree from each of them, counts that add
+# up, a second job that finds the partitions staged, --replicas, --np, --purge, clean, exit statuses, standard input.
+. "$(dirname "$0")/../functions.sh"
+
+"$python" - "$work/source" <<'END'
+import os, random, sys
+random.seed(7)
+for i in range(300):
+    path = os.path.join(sys.argv[1], "dir%d" % (i % 7), "file%d" % i)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(random.randbytes(random.choice((1, 100, 5000, 40000, 300000))))
+END
+pack "$work/source" "$work/ds" --partitions 5 --mount "$mnt"
+files=$(find "$work/source" -type f | wc -l)
+bytes=$(find "$work/source" -type f -printf '%s\n' | awk '{ s += $1 } END { printf "%d", s }')
+local=$work/local
+staged_files() { find "$local" -name 'part-*' ! -name '*.stamp' 2>/dev/null | wc -l; }
+
+for n in 1 2 4; do
+  for node in $(seq 0 $((n - 1))); do
+    launch --dataset "$work/ds" --emulate $n --report "$work/r.json" -- \
+      env FANSTORE_NODE="$node" diff -r "$work/source" "$mnt" 2>"$work/err" || fail "node $node of $n"
+    equal "opens on node $node" "$files" "$(json "$work/r.json" "r['nodes'][$node]['opens']")"
+    equal "bytes on node $node" "$bytes" \
+      "$(json "$work/r.json" "sum(r['nodes'][$node]['bytes_' + k] for k in ('local', 'cache', 'remote', 'shared'))")"
+    equal "total opens" "$files" "$(json "$work/r.json" "r['total']['opens']")"
+    equal "fetched and served" "$(json "$work/r.json" "r['total']['fetched_bytes']")" \
+      "$(json "$work/r.json" "r['total']['served_bytes']")"
+    equal "shared" 0 "$(json "$work/r.json" "r['total']['bytes_shared']")"
+    [ "$n" -eq 1 ] || [ "$(json "$work/r.json" "r['nodes'][$node]['bytes_remote']")" -gt 0 ] || fail "nothing remote"
+    no_leftovers
+    [ "$node" -eq 0 ] || equal "staged again" 0 "$(json "$work/r.json" "sum(x['staged'] for x in r['nodes'])")"
+  done
+  equal "placed once" 5 "$(json "$work/r.json" "sum(len(p) == 1 for p in r['datasets'][0]['placement'])")"
+  echo "ok - $n nodes: the tree is the same from each, the counts add up, a second job stages nothing"
+done
+
+grep -q '^fs-launch: 4 nodes, 1 dataset: 0 B staged, .* reused' "$work/err" || fail "no summary"
+[ "$(grep -c '^fs-launch: node [0-3] ' "$work/err")" = 4 ] || fail "no line for each node"
+echo "ok - the summary"
+
+rm -rf "$local"
+launch --dataset "$work/ds" --emulate 3 --replicas 2 --report "$work/r.json" -- true 2>/dev/null
+equal "two owners" 5 "$(json "$work/r.json" "sum(len(set(p)) == 2 for p in r['datasets'][0]['placement'])")"
+equal "copies on disk" 10 "$(staged_files)"
+echo "ok - --replicas 2"
+
+launch --dataset "$work/ds" --emulate 3 --purge --report "$work/r.txt" -- true 2>/dev/null
+equal "after --purge" 0 "$(find "$local" -type f | wc -l)"
+for line in '^status 0$' '^node.2.host ' '^total.opens '; do
+  grep -q "$line" "$work/r.txt" || fail "no '$line' in the text report"
+done
+echo "ok - --purge, and a report in text"
+
+launch --dataset "$work/ds" --mount "$work/a/b" --dataset "$work/ds" --mount "$work/c" --emulate 2 -- \
+  sh -c "diff -r '$work/source' '$work/a/b' && diff -r '$work/source' '$work/c'" 2>/dev/null || fail "two mounts"
+echo "ok - two datasets, each at its mount"
+
+launch --dataset "$work/ds" --emulate 2 --np 3 -- sh -c \
+  "diff -r '$work/source' '$mnt' && echo \$OMPI_COMM_WORLD_RANK \$FANSTORE_EMULATE" \
+  >"$work/out" 2>/dev/null || fail "--np 3"
+equal "ranks" "0 2,1 2,2 2" "$(sort "$work/out" | paste -sd,)"
+echo "ok - --np 3"
+
+"$bin/fs-launch" clean --staged --local-dir "$local" 2>"$work/err"
+equal "after clean" 0 "$(find "$local" -type f | wc -l)"
+[ "$(grep -c '^fs-launch: removed ' "$work/err")" = 2 ] || fail "clean says nothing"
+echo "ok - clean --staged"
+
+status() { # EXPECTED COMMAND...
+  local want=$1
+  shift
+  expect_status "$want" launch --dataset "$work/ds" -- "$@"
+}
+status 3 sh -c 'exit 3'
+status 137 sh -c 'kill -9 $$'
+status 143 sh -c 'kill $$'
+status 0 true
+equal "standard input" "$(seq 100000 | md5sum)" "$(seq 100000 | launch --dataset "$work/ds" -- md5sum 2>/dev/null)"
+equal "standard output" "out" "$(launch --dataset "$work/ds" -- sh -c 'echo out; echo err >&2' 2>/dev/null)"
+echo "ok - exit statuses, standard input and output"
+
+expect_status 0 launch --dataset "$work/ds" -- sh -c 'setsid sleep 300 >/dev/null 2>&1 & exit 0'
+grep -q 'still ran at its end' "$work/err" || fail "what COMMAND left is not told"
+echo "ok - what COMMAND left running is ended, and told"
+
+# A job inside a job: its nodes are its own.
+launch --local-dir "$local" --dataset "$work/ds" --emulate 2 -- \
+  env FANSTORE_NODE=1 "$bin/fs-launch" --local-dir "$local" --dataset "$work/ds" --mount "$work/inner" -- \
+  sh -c "echo \$FANSTORE_NODE; diff -r '$work/source' '$work/inner'" \
+  >"$work/out" 2>"$work/err" || fail "a job inside a job: $(cat "$work/err")"
+equal "inner node" 0 "$(cat "$work/out")"
+if command -v mpirun >/dev/null; then
+  mpirun --allow-run-as-root --oversubscribe -np 1 "$bin/fs-launch" --local-dir "$local" --dataset "$work/ds" \
+    --emulate 2 --np 2 -- diff -r "$work/source" "$mnt" >"$work/out" 2>&1 || fail "inside mpirun: $(cat "$work/out")"
+fi
+echo "ok - a job inside a job, and inside an MPI job"
+no_leftovers

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Bad input: one clear line each, the right exit status, nothing started and nothing left.
+. "$(dirname "$0")/../functions.sh"
+
+make_tree "$work/source"
+pack "$work/source" "$work/ds" --partitions 4 --mount "$mnt"
+ds=$work/ds
+cd "$work"
+
+# bad STATUS PATTERN fs-launch's words...
+bad() {
+  local want=$1 pattern=$2
+  shift 2
+  expect_status "$want" "$bin/fs-launch" "$@" </dev/null
+  one_line "$work/err" "^fs-launch: $pattern"
+  [ ! -s "$work/out" ] || fail "something on standard output: $*"
+  echo "ok - $(cat "$work/err")"
+}
+copy() { # NAME: a copy of the dataset to be damaged
+  rm -rf "${work:?}/$1"
+  cp -r "$ds" "$work/$1"
+}
+l=(--local-dir "$work/local")
+
+bad 2 "unknown option '--bogus'" --bogus
+bad 2 "option '--dataset' needs an argument" --dataset
+bad 2 "COMMAND is missing" --dataset "$ds"
+bad 2 "--dataset is missing" -- true
+bad 2 "--mount /x: put it after the --dataset" --mount /x --dataset "$ds" -- true
+bad 2 "--emulate 0: give a number" --dataset "$ds" --emulate 0 -- true
+bad 2 "--np two: give a number" --dataset "$ds" --np two -- true
+bad 2 "--cache lots: give a size" --dataset "$ds" --cache lots -- true
+bad 2 "--emulate, --hosts and --hostfile: give one" --dataset "$ds" --emulate 2 --hosts a,b -- true
+bad 125 ".*nowhere: no such dataset" "${l[@]}" --dataset nowhere -- true
+bad 125 ".*no such dataset" "${l[@]}" --dataset source -- true
+bad 125 "--mount here: the path must be absolute" "${l[@]}" --dataset "$ds" --mount here -- true
+bad 125 "two datasets at one mount" "${l[@]}" --dataset "$ds" --dataset "$ds" -- true
+bad 127 "nosuchcommand: command not found" "${l[@]}" --dataset "$ds" -- nosuchcommand
+bad 127 "./nosuch: command not found" "${l[@]}" --dataset "$ds" -- ./nosuch
+bad 126 ".*manifest: not executable" "${l[@]}" --dataset "$ds" -- "$ds/manifest"
+bad 125 "--report /nonexistent/r: No such file" "${l[@]}" --dataset "$ds" --report /nonexistent/r -- true
+bad 125 "--hostfile nofile: No such file" "${l[@]}" --dataset "$ds" --hostfile nofile -- true
+: >empty
+bad 125 "--hostfile empty: no host in it" "${l[@]}" --dataset "$ds" --hostfile empty -- true
+
+copy truncated
+truncate -s -1000 truncated/part-00002
+bad 125 ".*truncated/part-00002: truncated partition: it has" "${l[@]}" --dataset truncated -- true
+copy missing
+rm missing/part-00001
+bad 125 ".*missing/part-00001: No such file" "${l[@]}" --dataset missing -- true
+copy newer
+"$python" - newer/index <<'END'
+import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(8)
+    f.write((99).to_bytes(4, "little"))
+END
+bad 125 ".*newer/index: .*version" "${l[@]}" --dataset newer -- true
+copy newmanifest
+sed -i '1s/[0-9][0-9]*/99/' newmanifest/manifest
+bad 125 ".*newmanifest.*(version|newer)" "${l[@]}" --dataset newmanifest -- true
+copy damaged
+"$python" - damaged/part-00003 <<'END'
+import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(6000)
+    b = f.read(1)
+    f.seek(6000)
+    f.write(bytes([b[0] ^ 1]))
+END
+mkdir empty.path
+ln -s /usr/bin/wc /usr/bin/grep /usr/bin/cat /usr/bin/tail empty.path
+PATH=$work/empty.path bad 125 "mpirun is not in PATH: install Open MPI" "${l[@]}" --dataset "$ds" -- /bin/true
+echo file >notadir
+bad 125 "local directory .*notadir/x: Not a directory" --local-dir notadir/x --dataset "$ds" -- true
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+  mkdir ro full
+  expect_status 125 unshare -m sh -c \
+    "mount -t tmpfs -o ro none ro && exec '$bin/fs-launch' --local-dir ro --dataset ds -- true"
+  one_line "$work/err" "^fs-launch: local directory .*/ro: Read-only file system"
+  echo "ok - $(cat "$work/err")"
+  size=$(($(stat -c %s ds/index) / 1024 + $(stat -c %s ds/part-00000) / 1024 + 300))
+  expect_status 0 unshare -m sh -c "mount -t tmpfs -o size=${size}k none full && exec '$bin/fs-launch' \
+    --local-dir full --report '$work/full.json' --dataset ds -- diff -r --no-dereference source '$mnt'"
+  grep -q "^fs-launch: warning: no room for [1-3] of 4 partitions" "$work/err" || fail "no word of the lack of room"
+  [ "$(json full.json "r['total']['bytes_shared']")" -gt 0 ] || fail "nothing from shared storage"
+  echo "ok - local directory full: $(grep 'no room' "$work/err")"
+fi
+if command -v ssh >/dev/null; then
+  bad 125 ".*(resolve|ssh)" "${l[@]}" --dataset "$ds" --hosts nosuchhost.invalid -- true
+fi
+# A host that never answers: the remote shell hangs.
+printf '#!/bin/sh\nsleep 60\n' >agent
+chmod +x agent
+start=$SECONDS
+OMPI_MCA_plm_rsh_agent=$work/agent bad 125 "no answer from the hosts \(10.255.255.1,10.255.255.2\) within 2 s" \
+  "${l[@]}" --dataset "$ds" --hosts 10.255.255.1,10.255.255.2 --start-timeout 2 -- true
+[ $((SECONDS - start)) -lt 12 ] || fail "it took $((SECONDS - start)) s"
+
+# A damaged partition is not staged; its files come from nowhere else, the others are there.
+expect_status 0 launch --dataset damaged --report r.json -- true
+grep -q 'damaged' "$work/err" || fail "the damaged partition is not told"
+echo "ok - $(grep -m1 damaged "$work/err")"
+for option in --help --version; do
+  expect_status 0 "$bin/fs-launch" $option
+  expect_status 0 "$bin/fs-launch" clean $option
+done
+expect_status 2 "$bin/fs-launch" clean extra
+one_line "$work/err" "clean takes no argument 'extra'"
+echo "ok - --help and --version"
+no_leftovers
