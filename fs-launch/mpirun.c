@@ -78,7 +78,8 @@ static void add_where(const struct fs_launch *l, struct fs_words *w) {
 
 /* On one host UCX is kept to TCP over loopback; across hosts it chooses, or does what the UCX_ variables say. */
 static void add_ucx(const struct fs_launch *l, struct fs_words *w) {
-  add_all(w, "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any");
+  add_all(w,
+          "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca btl self"); /* no segments in /dev/shm */
   if (l->where == FS_WHERE_HERE) {
     add_all(w, "-x UCX_TLS=tcp,self -x UCX_NET_DEVICES=lo");
     return;
@@ -110,7 +111,8 @@ static void add_datasets(const struct fs_launch *l, struct fs_words *w) {
 
 void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "%s", l->mpirun);
-  add_all(w, "--bind-to none --map-by node --oversubscribe --enable-recovery -np");
+  add_all(w, "--bind-to none --map-by node --oversubscribe --enable-recovery");
+  add_all(w, "--mca odls_base_sigkill_timeout 0 -np"); /* else two seconds pass after the last daemon's end */
   fs_words_add(w, "%u", l->nodes);
   add_where(l, w);
   add_transport(l, w);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -39,7 +40,7 @@ static void run_name(char *job, size_t size) {
   gethostname(host, sizeof(host) - 1);
   for (char *p = host; *p; p++)
     if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-", *p)) *p = '-';
-  snprintf(job, size, "job-%s-%d-%llx%05lx", host, (int)getpid(), (unsigned long long)now.tv_sec,
+  snprintf(job, size, "job-%.20s-%d-%llx%05lx", host, (int)getpid(), (unsigned long long)now.tv_sec,
            (unsigned long)now.tv_nsec / 1000);
 }
 
@@ -49,7 +50,11 @@ int fs_run_create(struct fs_launch *l) {
   if (status != 0) return status;
   run_name(l->job, sizeof(l->job));
   fs_ssize n = fs_run_dir(l->job, l->run, sizeof(l->run));
-  fs_err err = n < 0 ? (fs_err)n : mkdir(l->run, 0700) < 0 ? -errno : 0;
+  if (n < 0 || (size_t)n + sizeof("/node-4095.sock") > sizeof(((struct sockaddr_un *)0)->sun_path)) {
+    fs_say("the run directory's name is too long for a socket: set TMPDIR to a shorter path");
+    return FS_EXIT_FAILED;
+  }
+  fs_err err = mkdir(l->run, 0700) < 0 ? -errno : 0;
   if (err == 0) {
     snprintf(path, sizeof(path), "%s/launch.lock", l->run);
     l->run_lock = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
