@@ -224,7 +224,7 @@ static void fs_exchange_expire(struct fs_daemon *d, struct fs_exchange *x) {
   x->fetch = NULL;
   d->count.timeouts++;
   fs_exchange_land(x);
-  if (p->heard < x->sent) fs_peer_suspect(d, p);
+  if (p->heard <= x->sent) fs_peer_suspect(d, p);
   if (f) fs_fetch_route(d, f);
 }
 
@@ -282,7 +282,6 @@ fs_err fs_exchange_init(struct fs_daemon *d) {
     fs_chain_init(&t->peer[i].queue);
     fs_chain_init(&t->peer[i].ready);
     fs_chain_init(&t->peer[i].suspect);
-    t->peer[i].heard = d->now;
   }
   for (uint32_t i = 0; i < FS_EXCHANGES; i++) {
     struct fs_exchange *x = &t->exchange[i];

@@ -178,11 +178,12 @@ static void fs_fetch_deferred(struct fs_daemon *d) {
 }
 
 void fs_fetch_timers(struct fs_daemon *d) {
+  if (d->now >= d->fetcher->timer) {
+    d->fetcher->timer = d->now + FS_TIMER_NS;
+    fs_exchange_timers(d);
+  }
   fs_fetch_deferred(d);
   fs_exchange_pump(d);
-  if (d->now < d->fetcher->timer) return;
-  d->fetcher->timer = d->now + FS_TIMER_NS;
-  fs_exchange_timers(d);
 }
 
 bool fs_fetch_busy(const struct fs_daemon *d) {
