@@ -3,9 +3,9 @@
  * The reader's side of the node's cache: finding a block in the shared slab and pinning it there. Called by clients on
  * every remote read. Lock-free; nothing in the slab is believed without a bounds check.
  *
- * The pin is a hazard pointer: it is stored before the tag is looked at again, with a sequentially consistent fence
- * between, and the daemon clears the tag before it looks at the pins, with the same fence between. So at least one
- * of the two sees the other: either the reader finds the tag gone, or the daemon finds the pin and leaves the line.
+ * The pin is a hazard pointer: it is stored before the tag is looked at again, and the daemon clears the tag before it
+ * looks at the pins, all four sequentially consistent. So at least one of the two sees the other: either the reader
+ * finds the tag gone, or the daemon finds the pin and leaves the line.
  */
 #include "cache/cache.h"
 
@@ -61,9 +61,9 @@ const void *fs_cache_pin(const struct fs_cache_view *v, uint64_t key, _Atomic ui
   for (unsigned way = 0; way < FS_CACHE_WAYS; way++) {
     uint32_t word = atomic_load_explicit(&bucket[way], memory_order_acquire);
     if (word == 0 || word > v->lines || !fs_line_is(v, word - 1, key)) continue;
-    atomic_store_explicit(pin, word, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst);
-    const void *bytes = fs_line_is(v, word - 1, key) ? fs_line_bytes(v, word - 1, len) : NULL;
+    atomic_store_explicit(pin, word, memory_order_seq_cst);
+    uint64_t tag = atomic_load_explicit(&v->line[word - 1].tag, memory_order_seq_cst);
+    const void *bytes = tag == (key | FS_CACHE_VALID) ? fs_line_bytes(v, word - 1, len) : NULL;
     if (!bytes) {
       fs_cache_unpin(pin);
       return NULL;

@@ -14,7 +14,6 @@ struct fs_reading {
   struct fs_dataset *ds;
   struct fs_link *link; /* NULL: no daemon (now) */
   uint32_t entry;
-  bool raw_contig;
   fs_err err;
 };
 
@@ -192,8 +191,8 @@ static size_t fs_window_read(struct fs_reading *r, uint8_t *dst, size_t n, uint6
   return done;
 }
 
-/* A raw file that lies in one piece in a local partition: one copy, however many blocks. */
-static bool fs_read_contig(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, fs_err *err) {
+/* A raw file that lies in one piece in a local partition: one copy, however many blocks. The hot path. */
+static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, fs_err *err) {
   struct fs_dataset *ds = r->ds;
   struct fs_block b;
   if (!ds->placement || fs_index_block(&ds->ix, r->entry, 0, &b) < 0 || !fs_is_local(ds, b.partition)) return false;
@@ -216,7 +215,9 @@ fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint6
   if (off >= e->size || n == 0) return 0;
   if (!buf) return -EFAULT;
   n = FS_MIN(n, (size_t)FS_MIN(e->size - off, FS_READ_MAX));
-  if ((FS_NAME_FLAGS(e->name) & FS_ENTRY_CONTIG) && fs_read_contig(&r, buf, n, off, &r.err))
+  bool straight = (FS_NAME_FLAGS(e->name) & FS_ENTRY_CONTIG) ||
+                  (FS_NAME_CODEC(e->name) == FS_CODEC_RAW && !(FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS));
+  if (straight && fs_read_straight(&r, buf, n, off, &r.err))
     return r.err < 0 ? r.err : (fs_ssize)n;
   r.err = 0;
   r.link = r.ds->node ? fs_link_get() : NULL;

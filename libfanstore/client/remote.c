@@ -42,7 +42,7 @@ static void fs_slot_post(struct fs_channel *c, int32_t i, uint64_t key, uint32_t
   r->err = 0;
   r->line = r->hit = 0;
   atomic_store_explicit(&r->state, FS_REQ_POSTED, memory_order_release);
-  atomic_fetch_or_explicit(&c->posted, 1ull << i, memory_order_release);
+  atomic_fetch_or_explicit(&c->posted, 1ull << i, memory_order_seq_cst);
 }
 
 /* Has the daemon ended? Its end of the connection is then closed. */
@@ -141,8 +141,8 @@ fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_p
 
 void fs_remote_ring(struct fs_dataset *ds, struct fs_link *link) {
   uint64_t one = 1;
-  atomic_thread_fence(memory_order_seq_cst); /* posted before, asleep after: the daemon does it the other way round */
-  if (atomic_load_explicit(&ds->node->ctl->asleep, memory_order_relaxed))
+  /* posted first, then asleep; the daemon the other way round, both sequentially consistent: one sees the other */
+  if (atomic_load_explicit(&ds->node->ctl->asleep, memory_order_seq_cst))
     fs_sys_write(link->doorbell, &one, sizeof(one));
 }
 

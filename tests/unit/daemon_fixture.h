@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include "cache/cache.h"
@@ -237,6 +238,7 @@ static inline struct fake_handle fake_start(struct fix *f, const char *socket_na
   fflush(NULL);
   h.pid = fork();
   if (h.pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when a test fails */
     struct fake *d = calloc(1, sizeof(*d));
     d->word = h.word;
     d->f = f;
