@@ -17,6 +17,7 @@
 #define FS_GUARD_TICK_MS 200
 #define FS_HELLO_NS 5000000000ull
 #define FS_HANG_NS 4000000000ull   /* after a stop, for the MPI thread to begin to leave */
+#define FS_ORPHAN_NS 400000000ull  /* the same after a signal, when a SIGKILL may follow soon */
 #define FS_LEAVE_NS 60000000000ull /* and to be gone (a purge may take its time) */
 
 struct fs_conn {
@@ -120,7 +121,8 @@ static void fs_guard_watch(uint64_t now, pid_t parent, uint64_t *stopped) {
   if (!atomic_load(&d->stop)) return;
   if (*stopped == 0) *stopped = now;
   if (now - *stopped > FS_LEAVE_NS) _exit(1);
-  if (now - *stopped > FS_HANG_NS && !atomic_load(&d->left)) fs_daemon_leave(d, 1);
+  uint64_t patience = atomic_load(&d->orphan) ? FS_ORPHAN_NS : FS_HANG_NS;
+  if (now - *stopped > patience && !atomic_load(&d->left)) fs_daemon_leave(d, 1);
 }
 
 static void *fs_guard_main(void *arg) {
