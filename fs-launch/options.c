@@ -27,7 +27,7 @@ enum {
   O_VERSION
 };
 
-#define HELP_LOCAL_DIR "node-local storage (default: TMPDIR or /tmp, then /fanstore-local-UID)"
+#define HELP_LOCAL_DIR "node-local storage (default: fanstore-local-UID in TMPDIR, else in /tmp)"
 #define HELP_COMMON                                                                                                    \
   {"help", 'h', NULL, "show this help", O_HELP}, {                                                                     \
     "version", 0, NULL, "show the version", O_VERSION                                                                  \
@@ -37,7 +37,7 @@ static const struct fs_opt launch_opts[] = {
     {"dataset", 'd', "DATASET", "a dataset made by fs-prepare; repeatable", O_DATASET},
     {"mount", 'm', "PATH", "where the dataset before it appears (default: its own mount)", O_MOUNT},
     {"local-dir", 'l', "DIR", HELP_LOCAL_DIR, O_LOCAL_DIR},
-    {"emulate", 0, "N", "N nodes on this host", O_EMULATE},
+    {"emulate", 0, "N", "N nodes (1 to 64) on this host", O_EMULATE},
     {"hosts", 0, "A,B,...", "one node on each of these hosts", O_HOSTS},
     {"hostfile", 0, "FILE", "one node on each host named there, one a line", O_HOSTFILE},
     {"np", 'n', "P", "run COMMAND as P MPI processes over the nodes (default: once, on the first node)", O_NP},
