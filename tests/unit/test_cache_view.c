@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reader's side of the node's cache: what it finds, what it pins, and slabs that it must not believe. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cache/cache.h"
+
+#define LINES 16u
+#define BUCKETS 2u
+#define DATA_OFF 4096u
+#define SLAB_SIZE 8192u
+
+struct slab {
+  alignas(4096) uint8_t bytes[SLAB_SIZE];
+  uint8_t heat[LINES];
+};
+
+static struct fs_cache_header *header(struct slab *s) {
+  return (void *)s->bytes;
+}
+static struct fs_line *line(struct slab *s, unsigned i) {
+  return (struct fs_line *)(s->bytes + header(s)->line_off) + i;
+}
+static _Atomic uint32_t *way(struct slab *s, uint64_t key, unsigned w) {
+  return (_Atomic uint32_t *)(s->bytes + header(s)->bucket_off) +
+         (fs_cache_bucket(key) & (BUCKETS - 1)) * FS_CACHE_WAYS + w;
+}
+
+static void fill(struct slab *s) {
+  memset(s, 0, sizeof(*s));
+  *header(s) = (struct fs_cache_header){.magic = FS_CACHE_MAGIC,
+                                        .version = FS_IPC_VERSION,
+                                        .lines = LINES,
+                                        .buckets = BUCKETS,
+                                        .size = SLAB_SIZE,
+                                        .bucket_off = 128,
+                                        .line_off = 256,
+                                        .data_off = DATA_OFF};
+}
+
+static void put(struct slab *s, uint64_t key, unsigned i, unsigned w, uint64_t off, uint32_t len) {
+  line(s, i)->off = off;
+  line(s, i)->len = len;
+  atomic_store(&line(s, i)->tag, key | FS_CACHE_VALID);
+  atomic_store(way(s, key, w), i + 1);
+}
+
+static void test_pin(void **state) {
+  static struct slab s;
+  struct fs_cache_view v;
+  _Atomic uint32_t pin = 0;
+  uint32_t len = 0;
+  (void)state;
+  fill(&s);
+  put(&s, 77, 3, 7, DATA_OFF + 64, 100);
+  assert_int_equal(fs_cache_view_init(&v, s.bytes, SLAB_SIZE, s.heat, LINES), 0);
+  assert_null(fs_cache_pin(&v, 78, &pin, &len));
+  assert_int_equal(pin, 0);
+  assert_ptr_equal(fs_cache_pin(&v, 77, &pin, &len), s.bytes + DATA_OFF + 64);
+  assert_int_equal(len, 100);
+  assert_int_equal(pin, 4);
+  assert_int_equal(s.heat[3], 1);
+  fs_cache_unpin(&pin);
+  assert_int_equal(pin, 0);
+  assert_ptr_equal(fs_cache_pinned(&v, 77, 3, &len), s.bytes + DATA_OFF + 64);
+  assert_null(fs_cache_pinned(&v, 78, 3, &len)); /* another block's */
+  assert_null(fs_cache_pinned(&v, 77, LINES, &len));
+  atomic_store(&line(&s, 3)->tag, 0); /* the daemon looks whether it can be evicted */
+  assert_null(fs_cache_pin(&v, 77, &pin, &len));
+  assert_int_equal(pin, 0);
+  assert_non_null(fs_cache_pinned(&v, 77, 3, &len));
+}
+
+static void test_hostile_words(void **state) {
+  static struct slab s;
+  struct fs_cache_view v;
+  _Atomic uint32_t pin = 0;
+  uint32_t len;
+  (void)state;
+  fill(&s);
+  assert_int_equal(fs_cache_view_init(&v, s.bytes, SLAB_SIZE, NULL, 0), 0);
+  atomic_store(way(&s, 5, 0), UINT32_MAX);
+  atomic_store(way(&s, 5, 1), LINES + 1);
+  put(&s, 5, 1, 2, SLAB_SIZE - 50, 51);
+  assert_null(fs_cache_pin(&v, 5, &pin, &len));
+  put(&s, 5, 1, 2, UINT64_MAX - 10, 51);
+  assert_null(fs_cache_pin(&v, 5, &pin, &len));
+  assert_null(fs_cache_pinned(&v, 5, 1, &len));
+  put(&s, 5, 1, 2, SLAB_SIZE - 50, 50);
+  assert_non_null(fs_cache_pin(&v, 5, &pin, &len));
+  assert_int_equal(pin, 2);
+}
+
+static void refused(void (*spoil)(struct fs_cache_header *h)) {
+  static struct slab s;
+  struct fs_cache_view v;
+  fill(&s);
+  spoil(header(&s));
+  assert_int_equal(fs_cache_view_init(&v, s.bytes, SLAB_SIZE, s.heat, LINES), -EPROTO);
+}
+#define SPOIL(name, what)                                                                                              \
+  static void name(struct fs_cache_header *h) {                                                                        \
+    h->what;                                                                                                           \
+  }
+SPOIL(bad_magic, magic++)
+SPOIL(bad_version, version++)
+SPOIL(bad_size, size = SLAB_SIZE + 1)
+SPOIL(bad_buckets, buckets = 3)
+SPOIL(no_buckets, buckets = 0)
+SPOIL(many_buckets, buckets = 1u << 31)
+SPOIL(many_lines, lines = UINT32_MAX)
+SPOIL(bad_bucket_off, bucket_off = UINT64_MAX - 7)
+SPOIL(odd_bucket_off, bucket_off = 129)
+SPOIL(bad_line_off, line_off = SLAB_SIZE)
+
+static void test_hostile_headers(void **state) {
+  static struct slab s;
+  struct fs_cache_view v;
+  (void)state;
+  refused(bad_magic);
+  refused(bad_version);
+  refused(bad_size);
+  refused(bad_buckets);
+  refused(no_buckets);
+  refused(many_buckets);
+  refused(many_lines);
+  refused(bad_bucket_off);
+  refused(odd_bucket_off);
+  refused(bad_line_off);
+  fill(&s);
+  assert_int_equal(fs_cache_view_init(&v, s.bytes, 10, NULL, 0), -EPROTO);
+  assert_int_equal(fs_cache_view_init(&v, s.bytes, SLAB_SIZE, s.heat, LINES - 1), 0);
+  assert_null(v.heat); /* too small to be used */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pin), cmocka_unit_test(test_hostile_words),
+                                     cmocka_unit_test(test_hostile_headers)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
