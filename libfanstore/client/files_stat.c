@@ -35,7 +35,8 @@ fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
 }
 
 void fs_file_stat_above(struct stat *st) {
-  *st = (struct stat){.st_mode = S_IFDIR | 0755, .st_nlink = 2, .st_ino = 1, .st_dev = fs_mount_dev(0), .st_blksize = 4096};
+  *st = (struct stat){
+      .st_mode = S_IFDIR | 0755, .st_nlink = 2, .st_ino = 1, .st_dev = fs_mount_dev(0), .st_blksize = 4096};
 }
 
 fs_err fs_file_fstat(struct fs_slot *s, struct stat *st) {

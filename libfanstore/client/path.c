@@ -23,7 +23,7 @@ struct walk {
   size_t real_len; /* "" stands for "/" */
   char *real;
   char *todo; /* what is still to be walked, inside `buf` */
-  char buf[PATH_MAX];
+  char buf[2 * PATH_MAX]; /* a current directory and a path, or a target and a rest */
 };
 
 static bool at_end(const char *p) {

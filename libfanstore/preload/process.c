@@ -56,7 +56,7 @@ FS_EXPORT int daemon(int keep_cwd, int keep_files) {
   case 0:
     break;
   default:
-    _exit(0);
+    FS_SYS1(SYS_exit_group, 0); /* what daemon(3) is for: the parent ends without its exit handlers */
   }
   if (setsid() < 0) return -1;
   if (!keep_cwd && chdir("/") < 0) return -1;

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Paths that lead below a mount, by every road, and those that do not; the current directory below a mount. */
+#include "client/cwd.h"
+#include "client/files.h"
+#include "tree_fixture.h"
+
+#define M FIX_MOUNT
+
+struct expect {
+  const char *path;
+  unsigned flags;
+  int route;
+  const char *name; /* FS_IN: path of the entry, FS_NEW: of its directory, FS_REDIRECT: the real path */
+};
+
+static const struct expect table[] = {
+    {M, 0, FS_IN, ""},
+    {M "/", 0, FS_IN, ""},
+    {M "/d/small", 0, FS_IN, "d/small"},
+    {M "//d/.//small", 0, FS_IN, "d/small"},
+    {M "/d/e/../small", 0, FS_IN, "d/small"},
+    {M "/d/", 0, FS_IN, "d"},
+    {M "/d/.", 0, FS_IN, "d"},
+    {"//fanstore-test/./mount/empty", 0, FS_IN, "empty"},
+    {"/fanstore-test/other/../mount/empty", 0, FS_IN, "empty"},
+    {"/../fanstore-test/mount/empty", 0, FS_IN, "empty"},
+    {M "/../mount/empty", 0, FS_IN, "empty"},
+    {M "/to-small", 0, FS_IN, "d/small"},
+    {M "/to-small", FS_NOFOLLOW, FS_IN, "to-small"},
+    {M "/to-d", FS_NOFOLLOW, FS_IN, "to-d"},
+    {M "/to-d/", FS_NOFOLLOW, FS_IN, "d"},
+    {M "/to-d/small", FS_NOFOLLOW, FS_IN, "d/small"},
+    {M "/d/up", 0, FS_IN, "empty"},
+    {M "/to-d/up", 0, FS_IN, "empty"},
+    {M "/back-in/deep", 0, FS_IN, "d/e/deep"},
+    {M "/back-in/..", 0, FS_IN, "d"},
+    {M "/out", 0, FS_REDIRECT, "/etc/passwd"},
+    {M "/out", FS_NOFOLLOW, FS_IN, "out"},
+    {M "/out-dir/passwd", 0, FS_REDIRECT, "/etc/passwd"},
+    {M "/out-dir/", 0, FS_REDIRECT, "/etc/"},
+    {M "/..", 0, FS_REDIRECT, "/fanstore-test"},
+    {M "/../../etc/passwd", 0, FS_REDIRECT, "/etc/passwd"},
+    {M "/none", 0, FS_NEW, ""},
+    {M "/d/none", 0, FS_NEW, "d"},
+    {M "/d/none/", 0, FS_NEW, "d"},
+    {M "/dangling", 0, FS_NEW, ""},
+    {M "/dangling", FS_NOFOLLOW, FS_IN, "dangling"},
+    {M "/none/x", 0, -ENOENT, NULL},
+    {M "/none/../empty", 0, -ENOENT, NULL},
+    {M "/empty/", 0, -ENOTDIR, NULL},
+    {M "/empty/.", 0, -ENOTDIR, NULL},
+    {M "/empty/x", 0, -ENOTDIR, NULL},
+    {M "/d/small/../small", 0, -ENOTDIR, NULL},
+    {M "/loop-a", 0, -ELOOP, NULL},
+    {M "/loop-a/x", 0, -ELOOP, NULL},
+    {M "/loop-a", FS_NOFOLLOW, FS_IN, "loop-a"},
+    {"/fanstore-test", 0, FS_OUT, NULL},
+    {"/fanstore-test/mount2/empty", 0, FS_OUT, NULL},
+    {"/fanstore-test/moun", 0, FS_OUT, NULL},
+    {"/etc/passwd", 0, FS_OUT, NULL},
+    {"/etc/../etc/passwd", 0, FS_OUT, NULL},
+    {"/", 0, FS_OUT, NULL},
+    {"", 0, FS_OUT, NULL},
+    {"d/small", 0, FS_OUT, NULL},
+};
+
+static int64_t entry_of(const char *name) {
+  fs_err err;
+  const struct fs_index *ix = fs_mount_index(0, &err);
+  CHECK(ix != NULL);
+  return fs_index_lookup(ix, name, strlen(name));
+}
+
+static void check_route(const struct expect *e, int dirfd, const char *path) {
+  struct fs_found f;
+  int route = fs_path_route(dirfd, path, e->flags, &f);
+  if (route != e->route) fprintf(stderr, "%s: %d, expected %d\n", path, route, e->route);
+  CHECK(route == e->route);
+  if (route == FS_IN || route == FS_NEW) CHECK(f.mount == 0 && f.entry == entry_of(e->name));
+  if (route == FS_REDIRECT) CHECK(strcmp(f.real, e->name) == 0);
+}
+
+static void absolute(const struct fix *f) {
+  (void)f;
+  for (unsigned i = 0; i < FS_ARRAY_LEN(table); i++) check_route(&table[i], AT_FDCWD, table[i].path);
+  CHECK(fs_path_out(AT_FDCWD, NULL));
+}
+static void test_absolute(void **state) {
+  fix_run(state, absolute);
+}
+
+static void long_names(const struct fix *f) {
+  struct fs_found found;
+  char path[PATH_MAX + 100] = M "/";
+  (void)f;
+  memset(path + strlen(path), 'x', 256);
+  CHECK(fs_path_route(AT_FDCWD, path, 0, &found) == -ENAMETOOLONG);
+  path[strlen(path) - 1] = '\0';
+  CHECK(fs_path_route(AT_FDCWD, path, 0, &found) == FS_NEW);
+  memset(path + strlen(M), '/', PATH_MAX);
+  path[PATH_MAX - 1] = '\0';
+  CHECK(fs_path_route(AT_FDCWD, path, 0, &found) == FS_IN);
+  path[PATH_MAX - 1] = '/';
+  path[PATH_MAX] = '\0';
+  CHECK(fs_path_route(AT_FDCWD, path, 0, &found) == -ENAMETOOLONG);
+}
+static void test_long_names(void **state) {
+  fix_run(state, long_names);
+}
+
+/* The same paths below the mount, as seen from a directory of it that is open or current. */
+static void relative_from(int dirfd) {
+  for (unsigned i = 0; i < FS_ARRAY_LEN(table); i++) {
+    char path[PATH_MAX] = "../";
+    if (strncmp(table[i].path, M "/", strlen(M) + 1) != 0 || table[i].path[strlen(M) + 1] == '\0') continue;
+    strcat(path, table[i].path + strlen(M) + 1);
+    check_route(&table[i], dirfd, path);
+    check_route(&table[i], dirfd, table[i].path);
+  }
+  check_route(&(struct expect){"", 0, FS_IN, "d/small"}, dirfd, "small");
+  check_route(&(struct expect){"", 0, FS_IN, "d"}, dirfd, ".");
+  check_route(&(struct expect){"", 0, FS_IN, ""}, dirfd, "..");
+  check_route(&(struct expect){"", 0, FS_NEW, "d"}, dirfd, "none");
+}
+
+static void from_directory(const struct fix *f) {
+  struct fs_found found = {.mount = 0, .entry = (uint32_t)entry_of("d")};
+  (void)f;
+  int dir = fs_file_open(FS_IN, &found, O_RDONLY | O_DIRECTORY);
+  CHECK(dir > 2);
+  relative_from(dir);
+  found.entry = (uint32_t)entry_of("d/small");
+  int file = fs_file_open(FS_IN, &found, O_RDONLY);
+  CHECK(file > dir);
+  CHECK(fs_path_route(file, "x", 0, &found) == -ENOTDIR);
+  CHECK(fs_fd_close(file) == 0);
+  CHECK(fs_path_route(file, "x", 0, &found) == -EBADF);
+}
+static void test_from_directory(void **state) {
+  fix_run(state, from_directory);
+}
+
+static void check_cwd(const char *path) {
+  struct fs_cwd cwd;
+  CHECK(fs_cwd_get(&cwd) == 0);
+  CHECK(strcmp(cwd.path, path) == 0 && cwd.len == strlen(path));
+}
+
+static void current_directory(const struct fix *f) {
+  int status;
+  CHECK(chdir(f->dir) == 0);
+  fs_cwd_changed();
+  CHECK(fs_cwd_far());
+  check_cwd(f->dir);
+  CHECK(fs_cwd_enter(0, (uint32_t)entry_of("d")) == 0);
+  CHECK(!fs_cwd_far());
+  check_cwd(M "/d");
+  relative_from(AT_FDCWD);
+  pid_t pid = fork();
+  if (pid == 0) {
+    fs_cwd_changed(); /* as a new program: what the kernel says is all there is */
+    check_cwd(M "/d");
+    relative_from(AT_FDCWD);
+    _exit(0);
+  }
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+  CHECK(chdir("/") == 0);
+  fs_cwd_changed();
+  CHECK(!fs_cwd_far()); /* the mount lies below */
+  check_cwd("/");
+  check_route(&(struct expect){"", 0, FS_IN, "d/small"}, AT_FDCWD, "fanstore-test/mount/d/small");
+  check_route(&(struct expect){"", 0, FS_OUT, NULL}, AT_FDCWD, "etc/passwd");
+}
+static void test_current_directory(void **state) {
+  fix_run(state, current_directory);
+}
+
+/* Symlinks of the real file system that lead to a mount that the kernel does not have. */
+static void after_enoent(const struct fix *f) {
+  struct fs_found found;
+  char link[400];
+  snprintf(link, sizeof(link), "%s/link", f->dir);
+  CHECK(symlink(M "/d", link) == 0);
+  snprintf(link, sizeof(link), "%s/link/small", f->dir);
+  CHECK(fs_path_route(AT_FDCWD, link, 0, &found) == FS_OUT);
+  CHECK(fs_path_retry(AT_FDCWD, link, 0, -ENOENT, &found) == FS_IN && found.entry == entry_of("d/small"));
+  snprintf(link, sizeof(link), "%s/link", f->dir);
+  CHECK(fs_path_retry(AT_FDCWD, link, 0, -ENOENT, &found) == FS_IN && found.entry == entry_of("d"));
+  CHECK(fs_path_retry(AT_FDCWD, link, FS_NOFOLLOW, -ENOENT, &found) == FS_OUT);
+  CHECK(fs_path_retry(AT_FDCWD, link, 0, -EACCES, &found) == FS_OUT);
+  snprintf(link, sizeof(link), "%s/no/such/thing", f->dir);
+  CHECK(fs_path_retry(AT_FDCWD, link, 0, -ENOENT, &found) == FS_OUT);
+  CHECK(fs_path_retry(AT_FDCWD, "/fanstore-test", 0, -ENOENT, &found) == FS_ABOVE);
+  CHECK(fs_path_is_ancestor("/") && fs_path_is_ancestor("/fanstore-test/./x/..") && !fs_path_is_ancestor(M));
+}
+static void test_after_enoent(void **state) {
+  fix_run(state, after_enoent);
+}
+
+/* No mount is configured: everything is outside, whatever it is called. */
+static void no_mount(const struct fix *f) {
+  struct fs_found found;
+  (void)f;
+  CHECK(fs_mount_count() == 0);
+  CHECK(fs_path_out(AT_FDCWD, M "/d/small") && fs_path_out(AT_FDCWD, "x/../y"));
+  CHECK(fs_path_retry(AT_FDCWD, M, 0, -ENOENT, &found) == FS_OUT);
+}
+static void test_no_mount(void **state) {
+  setenv("FANSTORE_DATASET", "", 1);
+  fix_run(state, no_mount);
+  unsetenv("FANSTORE_DATASET");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_absolute),       cmocka_unit_test(test_long_names),
+      cmocka_unit_test(test_from_directory), cmocka_unit_test(test_current_directory),
+      cmocka_unit_test(test_after_enoent),   cmocka_unit_test(test_no_mount),
+  };
+  unsetenv("FANSTORE_STATE");
+  return cmocka_run_group_tests(tests, tree_setup, fix_teardown);
+}

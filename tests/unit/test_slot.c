@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shared table of open files: allocating from several processes at once, inheriting it, finding what nobody holds.
+ */
+#include "client/fdtab.h"
+#include "tree_fixture.h"
+
+static void allocate(const struct fix *f) {
+  (void)f;
+  CHECK(fs_state_attach(false) == NULL);
+  struct fs_state *st = fs_state_attach(true);
+  CHECK(st != NULL && fs_state_attach(false) == st && fs_state_fd() >= 0);
+  int64_t a = fs_slot_alloc(st), b = fs_slot_alloc(st);
+  CHECK(a == 0 && b == 1 && st->slot[a].kind == FS_SLOT_IDLE);
+  uint32_t gen = st->slot[a].gen;
+  fs_slot_free(st, (uint32_t)a);
+  CHECK(st->slot[a].kind == FS_SLOT_FREE && st->slot[a].gen != gen);
+  CHECK(fs_slot_alloc(st) == 0);
+  CHECK(fs_slot_by_ino(st, 4711) == -ENOENT && fs_slot_by_ino(st, 0) == -ENOENT);
+  st->slot[b].ino = 4711;
+  CHECK(fs_slot_by_ino(st, 4711) == b);
+}
+static void test_allocate(void **state) {
+  fix_run(state, allocate);
+}
+
+/* Two processes and the parent allocate and free: no slot is ever given twice. */
+static void contend(struct fs_state *st, uint32_t tag) {
+  for (int i = 0; i < 20000; i++) {
+    int64_t s = fs_slot_alloc(st);
+    CHECK(s >= 0);
+    CHECK(atomic_exchange(&st->slot[s].refs, tag) == 0);
+    CHECK(atomic_exchange(&st->slot[s].refs, 0) == tag);
+    fs_slot_free(st, (uint32_t)s);
+  }
+}
+
+static void processes(const struct fix *f) {
+  int status;
+  (void)f;
+  struct fs_state *st = fs_state_attach(true);
+  for (uint32_t i = 1; i <= 2; i++)
+    if (fork() == 0) {
+      contend(st, i);
+      _exit(0);
+    }
+  contend(st, 3);
+  for (int i = 0; i < 2; i++) CHECK(wait(&status) > 0 && status == 0);
+  CHECK(st->high <= 3);
+  for (unsigned w = 0; w < FS_SLOTS / 64; w++) CHECK(st->used[w] == 0);
+}
+static void test_processes(void **state) {
+  fix_run(state, processes);
+}
+
+/* Slots run out; those of a process that was killed are found, those that are held stay. */
+static void reclaim(const struct fix *f) {
+  int pipefd[2], status;
+  char c;
+  (void)f;
+  struct fs_slot *mine;
+  int held = fs_fd_new(&mine);
+  CHECK(held > 2 && pipe(pipefd) == 0);
+  struct fs_state *st = fs_state_attach(false);
+  pid_t pid = fork();
+  if (pid == 0) {
+    struct fs_slot *s;
+    CHECK(fs_fd_new(&s) > 2);
+    CHECK(write(pipefd[1], "x", 1) == 1);
+    pause();
+  }
+  CHECK(read(pipefd[0], &c, 1) == 1);
+  CHECK(fs_slot_reclaim(st) == 0);
+  kill(pid, SIGKILL);
+  CHECK(waitpid(pid, &status, 0) == pid);
+  CHECK(st->slot[1].kind == FS_SLOT_IDLE);
+  CHECK(fs_slot_reclaim(st) == 1 && st->slot[1].kind == FS_SLOT_FREE);
+  CHECK(mine->kind == FS_SLOT_IDLE && fs_slot_by_ino(st, mine->ino) == mine - st->slot);
+  for (uint32_t i = 1; i < FS_SLOTS; i++) {
+    CHECK(fs_slot_alloc(st) == i);
+    st->slot[i].ino = 1ull << 40 | i; /* no such socket */
+  }
+  CHECK(fs_slot_alloc(st) == 1);
+}
+static void test_reclaim(void **state) {
+  fix_run(state, reclaim);
+}
+
+/* An executed program finds the table by the environment; garbage there is ignored. */
+static void inherit(const struct fix *f) {
+  char text[16], args[3][16] = {"", "nonsense", "0"};
+  (void)f;
+  struct fs_state *st = fs_state_attach(true);
+  CHECK(fs_slot_alloc(st) == 0);
+  snprintf(text, sizeof(text), "%d", fs_state_fd());
+  CHECK(fcntl(fs_state_fd(), F_GETFD) == 0);
+  for (int i = 0; i < 4; i++) {
+    pid_t pid = fork();
+    if (pid == 0) {
+      execl("/proc/self/exe", "test_slot", "--attached", i < 3 ? args[i] : text, i < 3 ? "0" : "1", (char *)NULL);
+      _exit(9);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+  }
+}
+static void test_inherit(void **state) {
+  fix_run(state, inherit);
+}
+
+static int attached(char **argv) {
+  setenv("FANSTORE_STATE", argv[2], 1);
+  struct fs_state *st = fs_state_attach(false);
+  if (argv[3][0] == '0') return st != NULL;
+  return st == NULL || st->slot[0].kind != FS_SLOT_IDLE || fs_slot_alloc(st) != 1;
+}
+
+int main(int argc, char **argv) {
+  if (argc == 4 && strcmp(argv[1], "--attached") == 0) return attached(argv);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocate), cmocka_unit_test(test_processes),
+                                     cmocka_unit_test(test_reclaim), cmocka_unit_test(test_inherit)};
+  unsetenv("FANSTORE_STATE");
+  return cmocka_run_group_tests(tests, tree_setup, fix_teardown);
+}
