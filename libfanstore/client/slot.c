@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "client/data.h"
+#include "client/data_priv.h"
 #include "ipc/node.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -72,14 +72,16 @@ static struct fs_state *create_state(void) {
   st->slots = FS_SLOTS;
   st->magic = FS_STATE_MAGIC;
   struct fs_state *won = install(st, high);
-  if (won != st) fs_sys_close(high);
+  if (won != st) fs_own_close(high);
   return won;
 }
 
 struct fs_state *fs_state_attach(bool create) {
   struct fs_state *st = atomic_load_explicit(&fs_state, memory_order_acquire);
   if (FS_LIKELY(st != NULL)) return st;
-  if (!atomic_exchange(&env_tried, true)) st = inherit_state();
+  /* Every thread that comes here before the answer is known asks: none may create a table while one is inherited. */
+  if (!atomic_load(&env_tried)) st = inherit_state();
+  atomic_store(&env_tried, true);
   if (st == NULL) st = atomic_load_explicit(&fs_state, memory_order_acquire);
   return st == NULL && create ? create_state() : st;
 }
