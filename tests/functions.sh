@@ -16,6 +16,7 @@ export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 unset LD_PRELOAD "${!FANSTORE_@}"
 if [ -z "${FS_TEST_ID:-}" ]; then
   TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/fst.XXXXXX")
+  chmod 711 "$TMPDIR"
   export TMPDIR
   trap 'rm -rf "$TMPDIR"' EXIT
 fi

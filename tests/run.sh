@@ -76,6 +76,7 @@ run_one() { # NAME COMMAND... -> status; output to the log
   fi
   seconds=${own:-$seconds}
   tmp=$(mktemp -d "${TMPDIR:-/tmp}/fst.XXXXXX") || exit 2
+  chmod 711 "$tmp" # tests that give up root must get through
   # The variables of an MPI or Slurm job around us would be taken for the test's own.
   # shellcheck disable=SC2086
   env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u FS_COUNTS TMPDIR="$tmp" FS_TEST_ID="$id" \

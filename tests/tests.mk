@@ -109,7 +109,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS each
 	@$(SUB) all
 	@$(SUB) CC=clang SAN=$(FUZZ_SAN) fuzz-bin
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FS_BUILD=$(CURDIR)/build $(RUN) -t $$(($(FUZZ_SECONDS) + 120)) \
-	  $(FUZZ_SRC:tests/fuzz/%.c='fuzz/%=tests/fuzz/run.sh %')
+	  $(foreach f,$(notdir $(FUZZ_SRC:.c=)),'fuzz/$(f)=tests/fuzz/run.sh $(f)')
 
 ALL_C = $(COMMON_SRC) $(CLIENT_SRC) $(filter %.c,$(PRELOAD_SRC)) $(DAEMON_SRC) $(MPI_SRC) $(PREPARE_SRC) \
   $(LAUNCH_SRC) $(FANSTORED_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(HELPER_SRC) $(wildcard bench/*.c)
