@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Answering other nodes' requests: good ones from memory and from the I/O pool, and everything that must be refused. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/daemon.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define PART_SIZE 65536u
+#define MOST 16384u
+#define MESSAGES 512u
+
+struct message {
+  struct fs_net_op *op;
+  void *buf;
+  size_t bytes;
+  uint32_t peer, tag;
+};
+static struct {
+  struct fs_net net;
+  struct message recv[MESSAGES], sent[MESSAGES];
+  uint32_t recvs, sends;
+} world;
+static struct fs_daemon *d;
+static struct fs_daemon_config config;
+static struct fs_part_rec parts[3];
+static unsigned char content[PART_SIZE];
+static char dir[1024];
+
+static fs_err fake_send(struct fs_net *n, uint32_t peer, uint32_t tag, const void *buf, size_t bytes,
+                        struct fs_net_op *op) {
+  (void)n;
+  world.sent[world.sends++] = (struct message){op, (void *)buf, bytes, peer, tag};
+  return 0;
+}
+static fs_err fake_recv(struct fs_net *n, uint32_t peer, uint32_t tag, void *buf, size_t bytes, struct fs_net_op *op) {
+  (void)n;
+  world.recv[world.recvs++] = (struct message){op, buf, bytes, peer, tag};
+  return 0;
+}
+static int fake_poll(struct fs_net *n) {
+  (void)n;
+  return 0;
+}
+static const struct fs_net_ops fake_ops = {.send = fake_send, .recv = fake_recv, .poll = fake_poll};
+
+/* Partition 0: an open descriptor; 1: to be opened by name; 2: not here. */
+static int setup(void **state) {
+  (void)state;
+  char path[1100];
+  memset((void *)&world, 0, sizeof(world));
+  world.net = (struct fs_net){.ops = &fake_ops, .rank = 0, .nodes = 3, .tag_max = 32767};
+  for (unsigned i = 0; i < PART_SIZE; i++) content[i] = (unsigned char)(i * 7 + i / 256);
+  const char *tmp = getenv("TMPDIR");
+  snprintf(dir, sizeof(dir), "%s/fs-serve.XXXXXX", tmp ? tmp : "/tmp");
+  assert_non_null(mkdtemp(dir));
+  d = calloc(1, sizeof(*d));
+  d->cfg = &config;
+  d->net = &world.net;
+  d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  d->datasets = 1;
+  struct fs_dataset *ds = &d->data[0];
+  strcpy(ds->stage.local, dir);
+  ds->partitions = 3;
+  ds->max_stored = MOST;
+  ds->have = calloc(3, sizeof(*ds->have));
+  ds->fd = malloc(3 * sizeof(*ds->fd));
+  ds->have[0] = ds->have[1] = true;
+  for (uint32_t p = 0; p < 3; p++) {
+    char name[FS_PART_NAME_SIZE];
+    parts[p].size = PART_SIZE;
+    snprintf(path, sizeof(path), "%s/%s", dir, fs_part_name(p, name));
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(fs_write_full(fd, content, p == 1 ? PART_SIZE / 2 : PART_SIZE), 0); /* 1 is cut short */
+    ds->fd[p] = p == 0 ? fd : -1;
+    if (p != 0) close(fd);
+  }
+  ds->stage.index = (struct fs_index){.parts = parts, .nparts = 3};
+  assert_int_equal(fs_iopool_start(&d->pool, 1, d->wake), 0);
+  assert_int_equal(fs_server_new(d), 0);
+  assert_true(world.recvs > 0);
+  return 0;
+}
+
+/* The pool's thread lives on with the daemon's memory, as in the daemon itself. */
+static int teardown(void **state) {
+  (void)state;
+  close(d->data[0].fd[0]);
+  return fs_remove_tree(dir);
+}
+
+static struct fs_wire_req request(uint32_t part, uint64_t offset, uint32_t length) {
+  return (struct fs_wire_req){.magic = FS_WIRE_MAGIC,
+                              .version = FS_WIRE_VERSION,
+                              .type = FS_WIRE_READ,
+                              .id = 0x123456789,
+                              .tag = 100,
+                              .partition = part,
+                              .length = length,
+                              .offset = offset};
+}
+static void arrive(uint32_t peer, const void *req, size_t bytes) {
+  assert_true(world.recvs > 0);
+  struct message m = world.recv[0];
+  memmove(&world.recv[0], &world.recv[1], --world.recvs * sizeof(m));
+  assert_true(bytes <= m.bytes);
+  assert_int_equal(m.tag, FS_TAG_REQUEST);
+  memcpy(m.buf, req, bytes);
+  m.op->done(m.op, peer, bytes, 0);
+}
+/* Waits for the reply (the pool may have it) and completes its send. */
+static struct fs_wire_rep answer(uint32_t peer, unsigned char *data) {
+  struct fs_wire_rep rep;
+  for (int i = 0; i < 5000 && world.sends == 0; i++) {
+    usleep(1000);
+    fs_iopool_reap(&d->pool);
+    fs_server_timers(d);
+  }
+  assert_true(world.sends > 0);
+  struct message m = world.sent[0];
+  memmove(&world.sent[0], &world.sent[1], --world.sends * sizeof(m));
+  assert_int_equal(m.peer, peer);
+  assert_int_equal(m.tag, 100);
+  memcpy(&rep, m.buf, sizeof(rep));
+  assert_int_equal(m.bytes, sizeof(rep) + rep.length);
+  assert_int_equal(rep.magic, FS_WIRE_MAGIC);
+  assert_int_equal(rep.id, 0x123456789);
+  if (data) memcpy(data, (char *)m.buf + sizeof(rep), rep.length);
+  m.op->done(m.op, m.peer, m.bytes, 0);
+  return rep;
+}
+static void ask(const struct fs_wire_req *r, int err) {
+  static unsigned char data[MOST];
+  arrive(1, r, sizeof(*r));
+  struct fs_wire_rep rep = answer(1, data);
+  assert_int_equal(rep.err, err);
+  assert_int_equal(rep.length, err == 0 ? r->length : 0);
+  if (err == 0) assert_memory_equal(data, content + r->offset, r->length);
+}
+
+static void test_reads(void **state) {
+  (void)state;
+  struct fs_wire_req r = request(0, 0, MOST);
+  ask(&r, 0);
+  r = request(0, PART_SIZE - 1, 1);
+  ask(&r, 0);
+  r = request(1, 100, 5000); /* by name, in the pool */
+  ask(&r, 0);
+  assert_int_equal(d->count.served, 3);
+  assert_int_equal(d->count.served_bytes, MOST + 1 + 5000);
+  r = request(1, PART_SIZE / 2 - 10, 100); /* the file is shorter than the index says */
+  ask(&r, -EIO);
+  r = (struct fs_wire_req){
+      .magic = FS_WIRE_MAGIC, .version = FS_WIRE_VERSION, .type = FS_WIRE_PING, .id = 0x123456789, .tag = 100};
+  arrive(2, &r, sizeof(r));
+  struct fs_wire_rep rep = answer(2, NULL);
+  assert_int_equal(rep.type, FS_WIRE_PING);
+  assert_false(fs_server_busy(d));
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  struct fs_wire_req r = request(0, 0, MOST + 1);
+  ask(&r, -EINVAL);
+  r = request(0, 0, 0);
+  ask(&r, -EINVAL);
+  r = request(0, PART_SIZE, 1);
+  ask(&r, -EINVAL);
+  r = request(0, PART_SIZE - 1, 2);
+  ask(&r, -EINVAL);
+  r = request(0, UINT64_MAX - 10, 100);
+  ask(&r, -EINVAL);
+  r = request(2, 0, 10);
+  ask(&r, -ENOENT);
+  r = request(3, 0, 10);
+  ask(&r, -ENOENT);
+  r = request(0, 0, 10);
+  r.dataset = 1;
+  ask(&r, -EINVAL);
+  r = request(0, 0, 10);
+  r.type = 77;
+  ask(&r, -EINVAL);
+  assert_int_equal(d->count.served, 0);
+}
+
+static void test_dropped(void **state) {
+  (void)state;
+  struct fs_wire_req good = request(0, 0, 10), r = good;
+  uint32_t posted = world.recvs;
+  arrive(1, &r, sizeof(r) - 1);
+  r.magic++;
+  arrive(1, &r, sizeof(r));
+  r = good;
+  r.version++;
+  arrive(1, &r, sizeof(r));
+  r = good;
+  r.tag = FS_TAG_CONTROL;
+  arrive(1, &r, sizeof(r));
+  r.tag = world.net.tag_max + 1;
+  arrive(1, &r, sizeof(r));
+  arrive(3, &good, sizeof(good)); /* no such rank */
+  assert_int_equal(world.sends, 0);
+  assert_int_equal(world.recvs, posted);
+  assert_false(fs_server_busy(d));
+}
+
+/* A peer that takes no replies holds buffers and jobs, but only so many; afterwards all is answered. */
+static void test_bounded(void **state) {
+  (void)state;
+  uint32_t n = 0, answered = 0;
+  for (; world.recvs > 0 && n < 400; n++) {
+    struct fs_wire_req r = request(0, n, 1000);
+    arrive(1, &r, sizeof(r));
+  }
+  assert_true(n < 400);
+  for (; answered < n; answered++) assert_int_equal(answer(1, NULL).err, 0);
+  assert_false(fs_server_busy(d));
+  fs_server_timers(d);
+  assert_true(world.recvs > 0);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+int main(void) {
+  const struct CMUnitTest tests[] = {TEST(test_reads), TEST(test_refused), TEST(test_dropped), TEST(test_bounded)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
