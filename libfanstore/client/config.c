@@ -132,6 +132,7 @@ static void fs_config_fill(struct fs_config *c, const char *datasets, const char
     fs_ssize named = fs_config_item(&mounts, first, m->path);
     more = n != -ENOENT;
     if (n <= 0) continue;
+    c->relative |= m->dataset[0] != '/';
     if (fs_absolute(m->dataset) < 0 || !fs_config_path(m, named > 0)) continue;
     if (fs_config_known(c, m)) {
       FS_NOTE(m->path, ": two datasets are mounted there; only the first is seen");
@@ -178,4 +179,20 @@ dev_t fs_mount_dev(uint32_t i) {
 
 bool fs_mounts_read_only(void) {
   return fs_config()->read_only;
+}
+
+void fs_mounts_export(void (*set)(const char *name, const char *value)) {
+  const struct fs_config *c = fs_config();
+  size_t size = 2 * FS_MAX_DATASETS * PATH_MAX; /* each path with its colons escaped, at worst */
+  char *datasets = c->relative ? fs_mem_map(2 * size) : NULL, *mounts = datasets ? datasets + size : NULL;
+  fs_err err = datasets ? 0 : -ENOMEM;
+  for (uint32_t i = 0; i < c->mounts && err == 0; i++) {
+    err = fs_list_append(datasets, size, c->mount[i].dataset);
+    if (err == 0) err = fs_list_append(mounts, size, c->mount[i].path);
+  }
+  if (err == 0) {
+    set(FS_ENV_DATASET, datasets);
+    set(FS_ENV_MOUNT, mounts);
+  }
+  fs_mem_unmap(datasets, 2 * size);
 }

@@ -217,8 +217,7 @@ fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint6
   n = FS_MIN(n, (size_t)FS_MIN(e->size - off, FS_READ_MAX));
   bool straight = (FS_NAME_FLAGS(e->name) & FS_ENTRY_CONTIG) ||
                   (FS_NAME_CODEC(e->name) == FS_CODEC_RAW && !(FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS));
-  if (straight && fs_read_straight(&r, buf, n, off, &r.err))
-    return r.err < 0 ? r.err : (fs_ssize)n;
+  if (straight && fs_read_straight(&r, buf, n, off, &r.err)) return r.err < 0 ? r.err : (fs_ssize)n;
   r.err = 0;
   r.link = r.ds->node ? fs_link_get() : NULL;
   while (done < n && r.err == 0)

@@ -27,6 +27,9 @@ const struct fs_index *fs_mount_index(uint32_t i, fs_err *err);
 /* st_dev of everything below mount i. */
 dev_t fs_mount_dev(uint32_t i);
 bool fs_mounts_read_only(void);
+/* For a constructor: where datasets were named relative to the current directory, calls set(name, value) with what says
+   the same in any directory, so that children that start elsewhere find them too. */
+void fs_mounts_export(void (*set)(const char *name, const char *value));
 
 /*
  * Reads up to n bytes at off of a regular file into buf. Count (short only at the end of the file), or -EIO, -EFAULT,

@@ -105,6 +105,7 @@ struct fs_mount {
 struct fs_config {
   uint32_t mounts;
   bool read_only;
+  bool relative; /* a dataset was named by a relative path */
   struct fs_mount mount[];
 };
 struct fs_config *fs_config(void); /* never NULL; as good as constant but for the words of each mount */

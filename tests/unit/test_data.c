@@ -48,7 +48,8 @@ static void places_and_errors(const struct fix *f) {
   CHECK(fs_counter_get(FS_C_BYTES + FS_PLACE_IS_SHARED) == 10);
   CHECK(fs_counter_get(FS_C_BLOCKS + FS_PLACE_IS_SHARED) == 1);
   CHECK(fs_data_read(0, fix_entry(FIX_SMALL), NULL, 10, 0, NULL) == -EFAULT);
-  CHECK(fs_data_read(0, fix_entry(FIX_BIG), (void *)16, FIX_BS, 0, NULL) == -EFAULT);
+  void *read_only = mmap(NULL, FIX_BS, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(fs_data_read(0, fix_entry(FIX_BIG), read_only, FIX_BS, 0, NULL) == -EFAULT);
   CHECK(fs_data_read(0, FS_ROOT, buf, 10, 0, NULL) == -EUCLEAN);
   CHECK(fs_data_read(0, 1u << 30, buf, 10, 0, NULL) == -EUCLEAN);
   CHECK(fs_data_read(1, 1, buf, 10, 0, NULL) == -ENOENT);
@@ -99,28 +100,24 @@ static void test_forks(void **state) {
 }
 
 /* A vfork child shares the memory but not the descriptors: what it opens must not be believed by the parent. */
-#ifndef __SANITIZE_THREAD__ /* which makes a fork of it */
 static void vforks(const struct fix *f) {
+  static volatile int shares;
   int status;
   CHECK(fs_self_owner());
   pid_t pid = vfork();
   if (pid == 0) {
     char buf[100];
+    shares = 1;
     fs_ssize n = fs_data_read(0, fix_entry(FIX_SMALL), buf, sizeof(buf), 0, NULL);
     _exit(n == 100 && !fs_self_owner() ? 0 : 1);
   }
-  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+  CHECK(waitpid(pid, &status, 0) == pid);
+  CHECK(status == 0 || !shares); /* valgrind and the thread sanitizer make a fork of it */
   fix_read_all(f);
 }
 static void test_vforks(void **state) {
   fix_run(state, vforks);
 }
-#else
-static void test_vforks(void **state) {
-  (void)state;
-  skip();
-}
-#endif
 
 static void own_fds(const struct fix *f) {
   struct rlimit limit;
@@ -142,7 +139,7 @@ static void test_own_fds(void **state) {
 static void few_fds(const struct fix *f) {
   fix_entry(FIX_SMALL);
   struct rlimit limit = {8, 8};
-  CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return; /* under valgrind, which keeps some for itself */
   for (int fd = 3; fd < 7; fd++) dup2(1, fd);
   fix_read_patterns(f, FIX_SCATTER);
 }
@@ -249,6 +246,16 @@ static void two_mounts(const struct fix *f) {
   CHECK(fs_mount_dev(0) != fs_mount_dev(1));
   fix_read_all(f);
 }
+static void set_env(const char *name, const char *value) {
+  setenv(name, value, 1);
+}
+static void relative(const struct fix *f) {
+  CHECK(fs_mounts() == 1);
+  fs_mounts_export(set_env);
+  CHECK(strcmp(getenv("FANSTORE_DATASET"), f->dataset) == 0 && strcmp(getenv("FANSTORE_MOUNT"), "/other") == 0);
+  CHECK(chdir("/") == 0);
+  fix_read_all(f);
+}
 static void run_env(void **state, const char *dataset, const char *mount, fix_fn *fn, const char *expect) {
   char text[4096];
   setenv("FANSTORE_DATASET", dataset, 1);
@@ -274,7 +281,7 @@ static void test_configuration(void **state) {
   snprintf(both, sizeof(both), "%s:%s", f->dataset, f->dataset);
   run_env(state, both, ":/a\\:b/./x/../c/", two_mounts, NULL);
   assert_int_equal(chdir(f->dir), 0);
-  run_env(state, "dataset", "/other", decode_once, NULL);
+  run_env(state, "dataset", "/other", relative, NULL);
   assert_int_equal(chdir("/"), 0);
 }
 
