@@ -24,6 +24,8 @@
 #define FS_SLEEP_MIN_NS 50000ull
 #define FS_SLEEP_BUSY_NS 100000ull
 #define FS_SLEEP_MAX_NS 1000000ull
+#define FS_SLEEP_DEEP_NS 2000000ull /* after a second without work */
+#define FS_DEEP_NS 1000000000ull
 #define FS_SLEEP_START_NS 10000000ull /* before it serves */
 #define FS_HEARTBEAT_NS 1000000ull
 #define FS_START_NS 600000000000ull /* without a line from the launcher, before `go` */
@@ -101,8 +103,13 @@ static void fs_loop_idle(struct fs_daemon *d, bool worked) {
     if (d->cfg->emulate > 1 || idle >= FS_SPIN_NS) sched_yield(); /* nodes on one host share its cores */
     return;
   }
-  fs_loop_sleep(d, serving ? FS_MIN(nap, busy ? FS_SLEEP_BUSY_NS : FS_SLEEP_MAX_NS) : FS_SLEEP_START_NS);
-  nap = FS_MIN(FS_MAX(nap, FS_SLEEP_MIN_NS) * 2, FS_SLEEP_MAX_NS);
+  uint64_t most = !serving            ? FS_SLEEP_START_NS
+                  : busy              ? FS_SLEEP_BUSY_NS
+                  : idle < FS_DEEP_NS ? FS_SLEEP_MAX_NS
+                                      : FS_SLEEP_DEEP_NS;
+  nap = FS_MIN(FS_MAX(nap, FS_SLEEP_MIN_NS), most);
+  fs_loop_sleep(d, nap);
+  nap *= 2;
 }
 
 /* One round; does the daemon go on? */
