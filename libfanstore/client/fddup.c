@@ -4,6 +4,7 @@
  * close-on-exec flag of a placeholder stays set; the program's own wish is a bit in the table, and is carried out
  * just before a child could see it.
  */
+#include "client/fdpool.h"
 #include "client/fdtab.h"
 #include "util/sys.h"
 
@@ -22,13 +23,28 @@ static void insert_copy(int newfd, uint64_t e, struct fs_slot *s, bool cloexec) 
   atomic_store(&fs_fdtab[newfd], e | (cloexec ? FS_FDE_CLOEXEC : 0));
 }
 
+/* A kernel descriptor of the same placeholder. dup takes the lowest number: that of an idle one, if there is any. */
+static int64_t copy_placeholder(int fd, int min) {
+  uint32_t slot;
+  fs_fd idle = min == 0 ? fs_pool_take(&slot) : -ENOENT;
+  if (idle >= 0) {
+    fs_slot_free(atomic_load(&fs_state), slot);
+    int64_t r = FS_SYS3(SYS_dup3, fd, idle, O_CLOEXEC);
+    if (r < 0) fs_sys_close(idle);
+    atomic_store(&fs_fdtab[idle], 0);
+    return r;
+  }
+  int64_t newfd = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, min);
+  if (newfd == -EMFILE && fs_fd_pool_drop()) newfd = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, min);
+  return newfd;
+}
+
 fs_fd fs_fd_dup(int fd, int min, bool cloexec) {
   if (fs_vfork_depth > 0) return (fs_fd)fs_sys_fcntl(fd, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, min);
   uint64_t e = fs_fd_entry(fd);
   struct fs_slot *s = live(e);
   if (s == NULL) return -EBADF;
-  int64_t newfd = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, min);
-  if (newfd == -EMFILE && fs_fd_pool_drop()) newfd = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, min);
+  int64_t newfd = copy_placeholder(fd, min);
   if (newfd < 0) return (fs_fd)newfd;
   if ((uint64_t)newfd >= FS_FD_MAX) {
     fs_sys_close((int)newfd);

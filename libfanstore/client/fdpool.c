@@ -1,14 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pool of idle placeholders, and what fork does to it. Lock-free; see fdpool.h. */
+/*
+ * The pool of idle placeholders, and what fork does to it. Lock-free; see fdpool.h. The pool lies in memory that the
+ * kernel zeroes in a forked child: its placeholders are the parent's, and one that was forked behind our back (by
+ * clone, say) must not use them.
+ */
 #include "client/fdpool.h"
 
+#include "client/data_priv.h"
 #include "client/fdtab.h"
-#include "util/sys.h"
 
-static _Atomic uint64_t idle[FS_POOL_WORDS];
+struct pool {
+  _Atomic uint64_t idle[FS_POOL_WORDS];
+  _Atomic uint32_t known; /* 0 in a process that has not been here yet */
+};
+static struct pool *_Atomic pool_memory;
+static struct pool pool_fallback; /* where the kernel cannot zero it: then only our fork wrapper empties it */
 static _Atomic uint16_t idle_slot[FS_POOL_WORDS * 64];
 /* A program that closed 0, 1 or 2 counts on the next open to return it. */
 static _Atomic bool low_closed;
+
+static struct pool *map_pool(void) {
+  struct pool *p = fs_mem_map_wiped(sizeof(*p)), *none = NULL;
+  if (p == NULL) p = &pool_fallback;
+  if (atomic_compare_exchange_strong(&pool_memory, &none, p)) return p;
+  if (p != &pool_fallback) fs_mem_unmap(p, sizeof(*p));
+  return none;
+}
+
+static struct pool *the_pool(void) {
+  struct pool *p = atomic_load_explicit(&pool_memory, memory_order_acquire);
+  if (FS_UNLIKELY(p == NULL)) p = map_pool();
+  if (FS_LIKELY(atomic_load_explicit(&p->known, memory_order_relaxed) != 0)) return p;
+  fs_fd_share(); /* what is open is the parent's too, if there is one */
+  atomic_store(&p->known, 1);
+  return p;
+}
+
+void fs_pool_check(void) {
+  if (fs_vfork_depth == 0) the_pool();
+}
 
 void fs_fd_low_closed(void) {
   if (fs_vfork_depth == 0) atomic_store_explicit(&low_closed, true, memory_order_relaxed);
@@ -24,10 +54,11 @@ static bool low_numbers_taken(void) {
 
 fs_fd fs_pool_take(uint32_t *slot) {
   if (FS_UNLIKELY(atomic_load_explicit(&low_closed, memory_order_relaxed)) && !low_numbers_taken()) return -ENOENT;
+  struct pool *p = the_pool();
   for (uint32_t w = 0; w < FS_POOL_WORDS; w++) {
-    uint64_t mask = atomic_load_explicit(&idle[w], memory_order_relaxed);
+    uint64_t mask = atomic_load_explicit(&p->idle[w], memory_order_relaxed);
     while (mask != 0) {
-      if (!atomic_compare_exchange_weak_explicit(&idle[w], &mask, mask & (mask - 1), memory_order_acquire,
+      if (!atomic_compare_exchange_weak_explicit(&p->idle[w], &mask, mask & (mask - 1), memory_order_acquire,
                                                  memory_order_relaxed))
         continue;
       uint32_t fd = w * 64 + (uint32_t)__builtin_ctzll(mask);
@@ -40,7 +71,7 @@ fs_fd fs_pool_take(uint32_t *slot) {
 
 bool fs_pool_put(int fd, uint32_t slot) {
   if (fd < 3 || fd >= FS_POOL_WORDS * 64) return false;
-  _Atomic uint64_t *word = &idle[fd / 64];
+  _Atomic uint64_t *word = &the_pool()->idle[fd / 64];
   if (__builtin_popcountll(atomic_load_explicit(word, memory_order_relaxed)) >= FS_POOL_PER_WORD) return false;
   struct fs_slot *s = &atomic_load_explicit(&fs_state, memory_order_relaxed)->slot[slot];
   atomic_store_explicit(&s->kind, FS_SLOT_IDLE, memory_order_relaxed);
@@ -54,7 +85,7 @@ bool fs_pool_put(int fd, uint32_t slot) {
 bool fs_pool_remove(int fd) {
   if (fd < 3 || fd >= FS_POOL_WORDS * 64) return false;
   uint64_t bit = 1ull << fd % 64;
-  if ((atomic_fetch_and(&idle[fd / 64], ~bit) & bit) == 0) return false;
+  if ((atomic_fetch_and(&the_pool()->idle[fd / 64], ~bit) & bit) == 0) return false;
   atomic_store(&fs_fdtab[fd], 0);
   fs_slot_free(atomic_load(&fs_state), atomic_load(&idle_slot[fd]));
   return true;
@@ -75,8 +106,9 @@ static bool close_idle(const struct fs_fd_idle *taken, bool free_slots) {
 }
 
 static void take_all(struct fs_fd_idle *taken) {
+  struct pool *p = the_pool();
   for (uint32_t w = 0; w < FS_POOL_WORDS; w++)
-    taken->mask[w] = atomic_load(&idle[w]) == 0 ? 0 : atomic_exchange(&idle[w], 0);
+    taken->mask[w] = atomic_load(&p->idle[w]) == 0 ? 0 : atomic_exchange(&p->idle[w], 0);
 }
 
 bool fs_fd_pool_drop(void) {
@@ -94,7 +126,7 @@ void fs_fd_prepare_fork(struct fs_fd_idle *taken) {
 
 void fs_fd_parent(const struct fs_fd_idle *taken) {
   for (uint32_t w = 0; w < FS_POOL_WORDS; w++)
-    if (taken->mask[w] != 0) atomic_fetch_or(&idle[w], taken->mask[w]);
+    if (taken->mask[w] != 0) atomic_fetch_or(&the_pool()->idle[w], taken->mask[w]);
 }
 
 /* The slots stay: they are the parent's, who goes on using them. */

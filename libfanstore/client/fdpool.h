@@ -15,6 +15,8 @@
 fs_fd fs_pool_take(uint32_t *slot);
 /* Keeps fd with its slot. False when there is no room: the caller closes it. */
 bool fs_pool_put(int fd, uint32_t slot);
+/* Before a slot is given up: in a process that was forked behind our back, marks the slots shared. */
+void fs_pool_check(void);
 /* Takes fd itself out of the pool; its slot becomes free, the descriptor is the caller's. False: it was not there. */
 bool fs_pool_remove(int fd);
 

@@ -121,6 +121,7 @@ void fs_fd_publish(int fd, struct fs_slot *slot, bool cloexec) {
 
 /* Gives up one descriptor's hold on its slot. True when it was the last and the slot can be used anew. */
 static bool release(struct fs_slot *s, uint64_t e) {
+  fs_pool_check();
   if (atomic_load_explicit(&s->gen, memory_order_relaxed) != FS_FDE_GEN(e)) return false;
   if (atomic_load_explicit(&s->shared, memory_order_relaxed)) return false;
   return atomic_load_explicit(&s->refs, memory_order_relaxed) == 1 || atomic_fetch_sub(&s->refs, 1) == 1;

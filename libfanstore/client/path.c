@@ -22,7 +22,7 @@ struct walk {
   const struct fs_index *ix;
   size_t real_len; /* "" stands for "/" */
   char *real;
-  char *todo; /* what is still to be walked, inside `buf` */
+  char *todo;             /* what is still to be walked, inside `buf` */
   char buf[2 * PATH_MAX]; /* a current directory and a path, or a target and a rest */
 };
 

@@ -93,3 +93,20 @@ int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t 
   fs_sys_close(fd);
   return r;
 }
+
+/* For dlopen_entry.S: the path that the real dlopen is to load. The copy stays open: the loader may look at it again.
+ */
+const char *fs_dlopen_path(const char *path);
+const char *fs_dlopen_path(const char *path) {
+  static FS_TLS char real[32];
+  struct fs_found f;
+  if (FS_UNLIKELY(!atomic_load_explicit(&fs_real_ready, memory_order_acquire))) fs_real_resolve();
+  if (path == NULL || strchr(path, '/') == NULL) return path;
+  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  if (route != FS_IN) return path;
+  fs_fd fd = fs_file_materialize(f.mount, f.entry);
+  if (fd < 0) return path;
+  fs_fd high = fs_data_adopt_fd(fd);
+  snprintf(real, sizeof(real), "/proc/self/fd/%d", high >= 0 ? high : fd);
+  return real;
+}

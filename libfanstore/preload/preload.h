@@ -44,6 +44,7 @@ struct fs_real {
 extern struct fs_real fs_real;
 extern _Atomic bool fs_real_ready;
 void fs_real_resolve(void);
+extern void *fs_real_dlopen;
 
 /* The real function. Resolves on first use: wrappers may run before our constructor. */
 #define FS_REAL(name)                                                                                                  \

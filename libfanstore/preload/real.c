@@ -14,6 +14,7 @@
 
 struct fs_real fs_real;
 _Atomic bool fs_real_ready;
+void *fs_real_dlopen; /* for dlopen_entry.S */
 
 /* Stands in for what this libc lacks. */
 static long not_there(void) {
@@ -72,6 +73,7 @@ void fs_real_resolve(void) {
 #define X(ret, name, params, args) resolve(&fs_real.name, #name);
   FS_SYMBOLS(X)
 #undef X
+  fs_real_dlopen = (void *)fs_real.dlopen;
   atomic_store_explicit(&fs_real_ready, true, memory_order_release);
   errno = saved;
   resolving = false;

@@ -71,11 +71,14 @@
   X(int, signalfd, (int fd, const sigset_t *m, int f), (fd, m, f))                                                     \
   X(int, pidfd_open, (pid_t p, unsigned f), (p, f))                                                                    \
   X(int, shm_open, (const char *n, int f, mode_t m), (n, f, m))                                                        \
+  X(int, posix_openpt, (int f), (f))
+
+/* Each makes a file of its template and returns its descriptor. */
+#define FS_SYMBOLS_TEMP(X)                                                                                             \
   X(int, mkstemp, (char *t), (t))                                                                                      \
   X(int, mkostemp, (char *t, int f), (t, f))                                                                           \
   X(int, mkstemps, (char *t, int n), (t, n))                                                                           \
-  X(int, mkostemps, (char *t, int n, int f), (t, n, f))                                                                \
-  X(int, posix_openpt, (int f), (f))
+  X(int, mkostemps, (char *t, int n, int f), (t, n, f))
 
 #define FS_SYMBOLS_PAIR(X)                                                                                             \
   X(int, pipe, (int fds[2]), (fds))                                                                                    \
@@ -215,6 +218,7 @@
   FS_SYMBOLS_READ(X)                                                                                                   \
   FS_SYMBOLS_FD(X)                                                                                                     \
   FS_SYMBOLS_FRESH(X)                                                                                                  \
+  FS_SYMBOLS_TEMP(X)                                                                                                   \
   FS_SYMBOLS_PAIR(X)                                                                                                   \
   FS_SYMBOLS_STAT(X)                                                                                                   \
   FS_SYMBOLS_XATTR(X)                                                                                                  \

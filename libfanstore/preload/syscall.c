@@ -4,15 +4,25 @@
  * which syscall_entry.S looks up in a mask, and the calls. Some kernels' calls differ from libc's (getcwd returns a
  * length, faccessat has no flags): they are adapted here.
  */
+#include <linux/openat2.h>
+
 #include "preload/preload.h"
 
 static long sys_getcwd(char *buf, size_t n) {
   return getcwd(buf, n) == NULL ? -1 : (long)strlen(buf) + 1;
 }
 
+/* Without special resolution it is openat; with, it concerns nothing of ours. */
+static long sys_openat2(int dirfd, const char *path, const struct open_how *how, size_t size) {
+  if (fs_path_out(dirfd, path) || size < sizeof(*how) || how->resolve != 0)
+    return fs_ret(FS_SYS4(SYS_openat2, dirfd, path, how, size));
+  return fs_open_common(dirfd, path, (int)how->flags, (mode_t)how->mode);
+}
+
 /* X(number, call with the arguments a to f) */
 #define FS_SYSCALLS(X)                                                                                                 \
   X(SYS_openat, fs_open_common((int)a, (const char *)b, (int)c, (mode_t)d))                                            \
+  X(SYS_openat2, sys_openat2((int)a, (const char *)b, (const struct open_how *)c, (size_t)d))                          \
   X(SYS_read, read((int)a, (void *)b, (size_t)c))                                                                      \
   X(SYS_pread64, pread((int)a, (void *)b, (size_t)c, (off_t)d))                                                        \
   X(SYS_readv, readv((int)a, (const struct iovec *)b, (int)c))                                                         \
