@@ -6,7 +6,7 @@
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 RUN := tests/run.sh
-SUB := $(MAKE) --no-print-directory -j$(JOBS)
+SUB := $(MAKE) $(if $(V),,-s) --no-print-directory -j$(JOBS)
 
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/%.c=$(B)/tests/%)
