@@ -19,21 +19,27 @@ static _Atomic uint16_t idle_slot[FS_POOL_WORDS * 64];
 /* A program that closed 0, 1 or 2 counts on the next open to return it. */
 static _Atomic bool low_closed;
 
-static struct pool *map_pool(void) {
-  struct pool *p = fs_mem_map_wiped(sizeof(*p)), *none = NULL;
+static __attribute__((noinline)) struct pool *map_pool(void) {
+  struct pool *none = NULL, *p = atomic_load(&pool_memory);
+  if (p != NULL) return p;
+  p = fs_mem_map_wiped(sizeof(*p));
   if (p == NULL) p = &pool_fallback;
   if (atomic_compare_exchange_strong(&pool_memory, &none, p)) return p;
   if (p != &pool_fallback) fs_mem_unmap(p, sizeof(*p));
   return none;
 }
 
-static struct pool *the_pool(void) {
-  struct pool *p = atomic_load_explicit(&pool_memory, memory_order_acquire);
-  if (FS_UNLIKELY(p == NULL)) p = map_pool();
-  if (FS_LIKELY(atomic_load_explicit(&p->known, memory_order_relaxed) != 0)) return p;
+static __attribute__((noinline)) struct pool *first_use(void) {
+  struct pool *p = map_pool();
   fs_fd_share(); /* what is open is the parent's too, if there is one */
   atomic_store(&p->known, 1);
   return p;
+}
+
+static inline struct pool *the_pool(void) {
+  struct pool *p = atomic_load_explicit(&pool_memory, memory_order_acquire);
+  bool known = p != NULL && atomic_load_explicit(&p->known, memory_order_relaxed) != 0;
+  return FS_LIKELY(known) ? p : first_use();
 }
 
 void fs_pool_check(void) {
@@ -69,10 +75,15 @@ fs_fd fs_pool_take(uint32_t *slot) {
   return -ENOENT;
 }
 
+static bool has_room(uint64_t mask) {
+  for (int i = 0; i < FS_POOL_PER_WORD - 1 && mask != 0; i++) mask &= mask - 1;
+  return mask == 0;
+}
+
 bool fs_pool_put(int fd, uint32_t slot) {
   if (fd < 3 || fd >= FS_POOL_WORDS * 64) return false;
   _Atomic uint64_t *word = &the_pool()->idle[fd / 64];
-  if (__builtin_popcountll(atomic_load_explicit(word, memory_order_relaxed)) >= FS_POOL_PER_WORD) return false;
+  if (!has_room(atomic_load_explicit(word, memory_order_relaxed))) return false;
   struct fs_slot *s = &atomic_load_explicit(&fs_state, memory_order_relaxed)->slot[slot];
   atomic_store_explicit(&s->kind, FS_SLOT_IDLE, memory_order_relaxed);
   atomic_store_explicit(&s->gen, atomic_load_explicit(&s->gen, memory_order_relaxed) + 1, memory_order_relaxed);

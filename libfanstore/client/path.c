@@ -297,7 +297,7 @@ bool fs_path_relative_out(int dirfd, const char *path) {
   if (path[0] == '\0' || fs_mount_count() == 0) return fs_fd_entry(dirfd) == 0;
   if (dirfd != AT_FDCWD) return fs_fd_entry(dirfd) == 0;
   if (!fs_cwd_far()) return false;
-  return !(path[0] == '.' && path[1] == '.') && strstr(path, "/..") == NULL;
+  return !fs_path_climbs(path);
 }
 
 static bool exists(int dirfd, const char *path) {

@@ -42,6 +42,11 @@ static inline bool fs_path_odd(const char *path, size_t at) {
   return (c == '/' && (before == '/' || before == '.')) || (c == '.' && before == '/');
 }
 
+/* Is there a component ".." (or one that begins so)? */
+static inline bool fs_path_climbs(const char *path) {
+  return (path[0] == '.' && path[1] == '.') || strstr(path, "/..") != NULL;
+}
+
 static inline bool fs_path_absolute_out(const char *path) {
   uint32_t n = fs_mount_count();
   for (uint32_t i = 0; i < n; i++) {
@@ -51,7 +56,7 @@ static inline bool fs_path_absolute_out(const char *path) {
     if (mount[at] == '\0' && (path[at] == '\0' || path[at] == '/')) return false;
     if (fs_path_odd(path, at)) return false;
   }
-  return n == 0 || strstr(path, "/..") == NULL;
+  return n == 0 || !fs_path_climbs(path);
 }
 
 /* Surely not ours? */
