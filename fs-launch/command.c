@@ -57,6 +57,7 @@ int fs_command_environment(const struct fs_launch_env *e) {
     return FS_EXIT_FAILED;
   }
   unsetenv(FS_ENV_STATE);
+  unsetenv(FS_ENV_JOB);
   if (!emulated || getenv(FS_ENV_RUN)) unsetenv(FS_ENV_NODE); /* of a job around this one */
   int err = setenv(FS_ENV_DATASET, e->datasets, 1) | setenv(FS_ENV_MOUNT, e->mounts, 1) | setenv(FS_ENV_RUN, run, 1);
   err |= emulated ? setenv(FS_ENV_EMULATE, e->emulate, 1) : unsetenv(FS_ENV_EMULATE);
@@ -162,7 +163,10 @@ static int start_command(struct fs_launch *l) {
   l->command_ns = fs_now_ns();
   l->command = fork();
   if (l->command == 0) command_child(l, &e, self);
-  if (l->command > 0) return 0;
+  if (l->command > 0) {
+    fs_guard_watch(l, l->command);
+    return 0;
+  }
   fs_say("fork: %s", strerror(errno));
   return FS_EXIT_FAILED;
 }

@@ -116,7 +116,7 @@ void fs_daemons_look(struct fs_launch *l) {
   for (uint32_t i = 0; i < l->nodes; i++) {
     struct fs_launch_node *n = &l->node[i];
     if (n->dead || n->bye || !n->hello || n->pid <= 1 || strcmp(n->host, here) != 0) continue;
-    if (kill(n->pid, 0) == 0 || errno != ESRCH) continue;
+    if (fs_process_alive(n->pid)) continue;
     n->dead = true;
     if (l->stopping) continue; /* its last words may still be on their way */
     n->told = true;

@@ -31,7 +31,7 @@ static void guard_wait(pid_t pid, int ms) {
 }
 
 static void guard_main(const struct fs_launch *l, int fd) {
-  pid_t daemons = 0, word;
+  pid_t pid[2] = {0, 0}, word;
   setsid();
   prctl(PR_SET_NAME, "fs-launch-guard");
   guard_let_go(fd);
@@ -39,11 +39,12 @@ static void guard_main(const struct fs_launch *l, int fd) {
     if (n < 0 && errno != EINTR) break;
     if (n != sizeof(word)) continue;
     if (word < 0) _exit(0);
-    daemons = word;
+    pid[pid[0] ? 1 : 0] = word;
   }
   fs_job_end(l->job, l->run, false);
-  guard_wait(daemons, FS_GUARD_WAIT_MS);
+  guard_wait(pid[0], FS_GUARD_WAIT_MS);
   fs_job_end(l->job, l->run, true);
+  for (int i = 0; i < 2; i++) fs_session_remove(pid[i]);
   fs_run_remove(l->run);
   _exit(0);
 }
@@ -68,8 +69,8 @@ int fs_guard_start(struct fs_launch *l) {
   return FS_EXIT_FAILED;
 }
 
-void fs_guard_watch(struct fs_launch *l, pid_t daemons) {
-  if (l->guard_fd >= 0) fs_write_full(l->guard_fd, &daemons, sizeof(daemons));
+void fs_guard_watch(struct fs_launch *l, pid_t pid) {
+  if (l->guard_fd >= 0) fs_write_full(l->guard_fd, &pid, sizeof(pid));
 }
 
 void fs_guard_dismiss(struct fs_launch *l) {

@@ -23,6 +23,7 @@
 #define FS_EXIT_FAILED 125         /* FanStore itself could not start */
 #define FS_EXIT_NOT_EXECUTABLE 126 /* COMMAND, as env(1) has it */
 #define FS_EXIT_NOT_FOUND 127
+#define FS_ENV_JOB "FANSTORE_JOB" /* in the environment of every mpirun */
 #define FS_LAUNCH_STATS 64
 #define FS_LAUNCH_WARNINGS 32
 #define FS_NS_PER_S 1000000000ull
@@ -126,17 +127,20 @@ bool fs_host_is_here(const char *name);
 /* rundir.c: the run directory of this job on this host. */
 int fs_run_create(struct fs_launch *l);
 void fs_run_remove(const char *run);
+/* What an mpirun of this host that was killed left in TMPDIR. */
+void fs_session_remove(pid_t mpirun);
 /* Removes the run directories of dead jobs on this host; their number. */
 unsigned fs_run_sweep(bool tell);
 /* processes.c: sends sig (0: none) to every process on this host that belongs to the job; their number. daemons:
    fanstored too, else only what inherited the job's environment. */
 unsigned fs_job_signal(const char *job, const char *run, bool daemons, int sig);
+bool fs_process_alive(pid_t pid); /* a zombie is not */
 /* TERM, a second of grace, KILL. */
 unsigned fs_job_end(const char *job, const char *run, bool daemons);
 
 /* guard.c: a child that outlives kill -9 of this process, ends the job's processes and removes the run directory. */
 int fs_guard_start(struct fs_launch *l);
-void fs_guard_watch(struct fs_launch *l, pid_t daemons);
+void fs_guard_watch(struct fs_launch *l, pid_t pid); /* first the daemons' mpirun, then COMMAND */
 void fs_guard_dismiss(struct fs_launch *l);
 
 /* mpirun.c: command lines of mpirun, as a NULL-terminated array to free with fs_words_free. */
@@ -149,6 +153,7 @@ void fs_words_free(struct fs_words *w);
 void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w);
 void fs_mpirun_command(const struct fs_launch *l, struct fs_words *w);
 void fs_mpirun_plain(const struct fs_launch *l, struct fs_words *w); /* one process a host, words to follow */
+void fs_mpirun_on(const struct fs_launch *l, const char *hosts, uint32_t n, struct fs_words *w); /* on these */
 /* In the child, before mpirun is executed. */
 void fs_mpirun_environment(const struct fs_launch *l, bool daemons);
 
@@ -179,6 +184,10 @@ struct fs_launch_env {
 };
 /* Sets what the preloaded library looks at. 0 or the exit status. */
 int fs_command_environment(const struct fs_launch_env *e);
+
+/* remote.c: cleans up on other hosts after daemons that died. */
+void fs_remote_end(struct fs_launch *l);
+int fs_end_job(int argc, char **argv); /* hidden: does it there */
 
 /* summary.c, report.c */
 uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key);

@@ -40,7 +40,10 @@ static int launch(struct fs_launch *l) {
     fs_summary(l, stderr);
     fs_report(l, status);
   }
+  fs_remote_end(l);
   fs_run_remove(l->run);
+  fs_session_remove(l->daemons);
+  fs_session_remove(l->command);
   fs_guard_dismiss(l);
   return status;
 }
@@ -50,6 +53,7 @@ int main(int argc, char **argv) {
       .run_lock = -1, .signal_fd = -1, .guard_fd = -1, .to_daemons = -1, .out = {.fd = -1}, .err = {.fd = -1}};
   if (argc > 1 && strcmp(argv[1], "clean") == 0) return fs_clean(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "--exec-node") == 0) return fs_exec_node(argc, argv);
+  if (argc > 1 && strcmp(argv[1], "--end-job") == 0) return fs_end_job(argc, argv);
   int status = fs_options_parse(&l.opt, argc, argv);
   if (status >= 0) return status;
   status = check(&l);

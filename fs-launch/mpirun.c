@@ -61,19 +61,26 @@ static void add_ssh(struct fs_words *w) {
   fs_words_add(w, "-o BatchMode=yes -o ConnectTimeout=15");
 }
 
-static void add_where(const struct fs_launch *l, struct fs_words *w) {
+/* mpirun's own files go with the run directory. On other hosts they stay where they belong: one place serves all. */
+static void add_session(const struct fs_launch *l, struct fs_words *w) {
+  if (l->run[0] == '\0' || l->where != FS_WHERE_HERE) return;
+  if (getenv("OMPI_MCA_orte_tmpdir_base") || getenv("OMPI_MCA_orte_local_tmpdir_base")) return;
+  add_all(w, "--mca orte_tmpdir_base");
+  fs_words_add(w, "%s", l->run);
+}
+
+static void add_basics(const struct fs_launch *l, struct fs_words *w) {
   if (geteuid() == 0) fs_words_add(w, "--allow-run-as-root");
-  if (l->where == FS_WHERE_HERE) {
-    add_all(w, "--mca oob_tcp_if_include lo --mca plm isolated --mca ras ^slurm");
-    if (l->run[0] != '\0') {
-      add_all(w, "--mca orte_tmpdir_base");
-      fs_words_add(w, "%s", l->run);
-    }
-  } else if (l->where == FS_WHERE_HOSTS) {
-    add_ssh(w);
-    fs_words_add(w, l->opt.hosts ? "--host" : "--hostfile");
-    fs_words_add(w, "%s", l->opt.hosts ? l->opt.hosts : l->opt.hostfile);
-  }
+  add_session(l, w);
+  if (l->where == FS_WHERE_HERE) add_all(w, "--mca oob_tcp_if_include lo --mca plm isolated --mca ras ^slurm");
+  if (l->where == FS_WHERE_HOSTS) add_ssh(w);
+}
+
+static void add_where(const struct fs_launch *l, struct fs_words *w) {
+  add_basics(l, w);
+  if (l->where != FS_WHERE_HOSTS) return;
+  fs_words_add(w, l->opt.hosts ? "--host" : "--hostfile");
+  fs_words_add(w, "%s", l->opt.hosts ? l->opt.hosts : l->opt.hostfile);
 }
 
 /* On one host UCX is kept to TCP over loopback; across hosts it chooses, or does what the UCX_ variables say. */
@@ -155,6 +162,16 @@ void fs_mpirun_plain(const struct fs_launch *l, struct fs_words *w) {
   add_user(w);
 }
 
+void fs_mpirun_on(const struct fs_launch *l, const char *hosts, uint32_t n, struct fs_words *w) {
+  fs_words_add(w, "%s", l->mpirun);
+  add_all(w, "--bind-to none --map-by node --oversubscribe -np");
+  fs_words_add(w, "%u", n);
+  add_basics(l, w);
+  fs_words_add(w, "--host");
+  fs_words_add(w, "%s", hosts);
+  add_user(w);
+}
+
 static bool starts(const char *name, const char *prefix) {
   return strncmp(name, prefix, strlen(prefix)) == 0;
 }
@@ -185,5 +202,6 @@ void fs_mpirun_environment(const struct fs_launch *l, bool daemons) {
   for (char **from = environ; *from; from++)
     if (!unwanted(l, *from, daemons, inside)) *to++ = *from;
   *to = NULL;
+  if (l->job[0] != '\0') setenv(FS_ENV_JOB, l->job, 1);            /* by which its remote shells are found */
   if (l->where == FS_WHERE_SLURM) setenv("SLURM_OVERLAP", "1", 1); /* else a second mpirun waits for the first's end */
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The processes of a job on this host, found in /proc by what only they have: FANSTORE_RUN in their environment, or the
- * job's name after --job (mpirun and the daemons) or --exec-node (the mpirun of COMMAND). So also those are found that
- * have left their parent's session or lost their parent. Only this user's processes are looked at.
+ * job's name after --job (mpirun and the daemons) or --exec-node (the mpirun of COMMAND), or in FANSTORE_JOB (remote
+ * shells of either mpirun). So also those are found that have left their parent's session or lost their parent. Only
+ * this user's processes are looked at.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -29,6 +30,13 @@ static size_t proc_read(const char *pid, const char *what, char *buf) {
   return n;
 }
 
+bool fs_process_alive(pid_t pid) {
+  char path[64], byte;
+  snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+  FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+  return fd >= 0 && read(fd, &byte, 1) == 1;
+}
+
 /* Is `item` one of the NUL-terminated strings in buf, right after `before` (NULL: anywhere)? */
 static bool proc_has(const char *buf, size_t n, const char *before, const char *item) {
   bool armed = !before;
@@ -39,29 +47,36 @@ static bool proc_has(const char *buf, size_t n, const char *before, const char *
   return false;
 }
 
-static bool proc_is_ours(const char *pid, const char *job, const char *run_item, bool daemons, char *buf) {
+struct proc_wanted {
+  const char *job;
+  bool daemons;
+  char run_item[PATH_MAX + 32], job_item[192]; /* of the environment */
+};
+
+static bool proc_is_ours(const char *pid, const struct proc_wanted *w, char *buf) {
   char path[300];
   struct stat st;
   snprintf(path, sizeof(path), "/proc/%s", pid);
   if (stat(path, &st) < 0 || st.st_uid != geteuid()) return false;
   size_t n = proc_read(pid, "cmdline", buf);
   if (n == 0) return false; /* a kernel thread or a zombie */
-  if (proc_has(buf, n, "--exec-node", job)) return true;
-  if (proc_has(buf, n, "--job", job)) return daemons;
+  if (proc_has(buf, n, "--exec-node", w->job)) return true;
+  if (proc_has(buf, n, "--job", w->job)) return w->daemons;
   n = proc_read(pid, "environ", buf);
-  return proc_has(buf, n, NULL, run_item);
+  return proc_has(buf, n, NULL, w->run_item) || (w->daemons && proc_has(buf, n, NULL, w->job_item));
 }
 
 unsigned fs_job_signal(const char *job, const char *run, bool daemons, int sig) {
   FS_AUTO_FREE char *buf = malloc(FS_PROC_TEXT);
-  char run_item[PATH_MAX + 32];
+  struct proc_wanted w = {.job = job, .daemons = daemons};
   unsigned n = 0;
   DIR *proc = opendir("/proc");
-  snprintf(run_item, sizeof(run_item), FS_ENV_RUN "=%s", run);
+  snprintf(w.run_item, sizeof(w.run_item), FS_ENV_RUN "=%s", run);
+  snprintf(w.job_item, sizeof(w.job_item), FS_ENV_JOB "=%s", job);
   for (const struct dirent *d; proc && buf && (d = readdir(proc)) != NULL;) {
     uint64_t pid;
     if (fs_parse_u64(d->d_name, 2, INT_MAX, &pid) < 0 || (pid_t)pid == getpid()) continue;
-    if (!proc_is_ours(d->d_name, job, run_item, daemons, buf)) continue;
+    if (!proc_is_ours(d->d_name, &w, buf)) continue;
     if (kill((pid_t)pid, sig) == 0) n++;
   }
   if (proc) closedir(proc);

@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/un.h>
@@ -15,7 +16,7 @@
 #define FS_RUN_YOUNG_S 10 /* a directory may be without its locks for a moment: leave it alone */
 
 static int run_base(char *base, size_t size) {
-  struct stat st;
+  struct stat st = {0};
   char shown[512];
   fs_ssize n = fs_run_dir(NULL, base, size);
   fs_err err = n < 0 ? (fs_err)n : fs_mkdirs(base, 0700);
@@ -70,6 +71,20 @@ void fs_run_remove(const char *run) {
   if (run[0] == '\0') return;
   fs_remove_tree(run);
   if (fs_run_dir(NULL, base, sizeof(base)) > 0) rmdir(base); /* stays while there are other jobs */
+}
+
+void fs_session_remove(pid_t mpirun) {
+  char path[PATH_MAX], host[256] = "";
+  const char *base = getenv("TMPDIR");
+  struct stat st;
+  gethostname(host, sizeof(host) - 1);
+  int n = snprintf(path, sizeof(path), "%s/ompi.%s.%u/pid.%d", base && base[0] ? base : "/tmp", host,
+                   (unsigned)geteuid(), (int)mpirun);
+  if (mpirun <= 0 || n < 0 || (size_t)n >= sizeof(path)) return;
+  if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || fs_process_alive(mpirun)) return;
+  fs_remove_tree(path);
+  *strrchr(path, '/') = '\0';
+  rmdir(path); /* stays while another MPI job is there */
 }
 
 struct run_state {
