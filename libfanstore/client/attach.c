@@ -120,9 +120,9 @@ static bool fs_ctl_valid(const struct fs_ctl *c, uint64_t size) {
 /* ---- the node ---- */
 
 static void fs_node_drop(struct fs_node *node, const struct fs_handover *h) {
-  if (node->ctl) fs_sys_munmap((void *)node->ctl, h->size[FS_HO_CTL]);
-  if (node->view.base) fs_sys_munmap((void *)node->view.base, h->size[FS_HO_SLAB]);
-  if (node->view.heat) fs_sys_munmap((void *)node->view.heat, h->size[FS_HO_HEAT]);
+  fs_mem_unmap((void *)node->ctl, h->size[FS_HO_CTL]);
+  fs_mem_unmap((void *)node->view.base, h->size[FS_HO_SLAB]);
+  fs_mem_unmap((void *)node->view.heat, h->size[FS_HO_HEAT]);
   fs_mem_unmap(node, sizeof(*node));
 }
 
@@ -160,7 +160,7 @@ static const struct fs_node *fs_node_take(const struct fs_handover *h) {
 /* ---- the link ---- */
 
 static void fs_link_drop(struct fs_link *link) {
-  if (link->channel) fs_sys_munmap(link->channel, link->channel_size);
+  fs_mem_unmap(link->channel, link->channel_size);
   fs_own_close(link->socket);
   fs_own_close(link->doorbell);
   fs_mem_unmap(link, sizeof(*link));

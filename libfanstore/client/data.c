@@ -141,6 +141,21 @@ static fs_err fs_piece_set(const struct fs_reading *r, struct fs_piece *p, uint8
   return 0;
 }
 
+/* Other threads of this process have all slots: waits for one, as long as for an answer at most. */
+static fs_err fs_piece_await(const struct fs_reading *r, struct fs_piece *p) {
+  const struct timespec nap = {.tv_nsec = 50000};
+  uint64_t end = fs_now_ns() + r->ds->node->deadline_ns;
+  fs_err err = -EAGAIN;
+  for (unsigned tries = 0; err == -EAGAIN && fs_now_ns() < end; tries++) {
+    if (tries < 16)
+      FS_SYS1(SYS_sched_yield, 0);
+    else
+      FS_SYS2(SYS_nanosleep, &nap, NULL);
+    err = fs_piece_start(r, p);
+  }
+  return err;
+}
+
 /* Starts up to FS_WINDOW blocks. Their number; stops early when the channel is full and something is in flight. */
 static unsigned fs_window_start(struct fs_reading *r, struct fs_piece *p, fs_err *started, uint8_t *dst, size_t n,
                                 uint64_t off) {
@@ -149,10 +164,7 @@ static unsigned fs_window_start(struct fs_reading *r, struct fs_piece *p, fs_err
     r->err = fs_piece_set(r, &p[k], dst, n, off);
     if (r->err < 0) break;
     started[k] = fs_piece_start(r, &p[k]);
-    for (unsigned tries = 0; started[k] == -EAGAIN && posted == 0 && tries < 1000; tries++) {
-      FS_SYS1(SYS_sched_yield, 0); /* other threads of this process have all slots */
-      started[k] = fs_piece_start(r, &p[k]);
-    }
+    if (started[k] == -EAGAIN && posted == 0) started[k] = fs_piece_await(r, &p[k]);
     if (started[k] == -EAGAIN && posted > 0) break;
     posted += p[k].slot >= 0;
     dst += p[k].n;

@@ -75,7 +75,7 @@ static inline void fake_ctl(struct fake *d) {
                        .nodes = 2,
                        .datasets = 1,
                        .size = size,
-                       .deadline_ns = 300000000,
+                       .deadline_ns = atomic_load(&d->word->mode) == FAKE_SILENT ? 300000000 : 20000000000,
                        .placements = at,
                        .nplacements = FIX_PARTS};
   p[0] = (struct fs_placement){.owner = {0}, .owners = 1, .flags = FS_PLACE_LOCAL};

@@ -77,6 +77,25 @@ static void test_evictions(void **state) {
   run_with(state, "node-0.sock", FAKE_SERVE, 1 << 20, threads, NULL, 0);
 }
 
+/* More blocks wanted at once than the channel has slots: all wait their turn, none takes the shared copy. */
+static void *crowd_reader(void *arg) {
+  for (int i = 0; i < 20; i++) {
+    fix_read(arg, FIX_SCATTER, 0, fix_table[FIX_SCATTER].size);
+    fix_read(arg, FIX_BIG_LZ4, 0, fix_table[FIX_BIG_LZ4].size);
+  }
+  return NULL;
+}
+static void crowd(const struct fix *f) {
+  pthread_t t[24];
+  for (int i = 0; i < 24; i++) CHECK(pthread_create(&t[i], NULL, crowd_reader, (void *)f) == 0);
+  for (int i = 0; i < 24; i++) pthread_join(t[i], NULL);
+  CHECK(count(FS_C_FALLBACKS) == 0 && count(FS_C_ERRORS) == 0);
+  CHECK(atomic_load(&fs_link_get()->channel->claimed) == 0);
+}
+static void test_crowd(void **state) {
+  run_with(state, "node-0.sock", FAKE_SERVE, BIG_CACHE, crowd, NULL, 0);
+}
+
 static void forks(const struct fix *f) {
   int status;
   fix_read(f, FIX_MID, 0, 100);
@@ -261,11 +280,12 @@ static void test_short_local(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_serve),        cmocka_unit_test(test_evictions),  cmocka_unit_test(test_forks),
-      cmocka_unit_test(test_sequence),     cmocka_unit_test(test_other_name), cmocka_unit_test(test_real_files),
-      cmocka_unit_test(test_silent),       cmocka_unit_test(test_stale),      cmocka_unit_test(test_stopping),
-      cmocka_unit_test(test_failing_peer), cmocka_unit_test(test_bad_line),   cmocka_unit_test(test_killed),
-      cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_no_daemon),  cmocka_unit_test(test_short_local),
+      cmocka_unit_test(test_serve),       cmocka_unit_test(test_evictions),    cmocka_unit_test(test_crowd),
+      cmocka_unit_test(test_forks),       cmocka_unit_test(test_sequence),     cmocka_unit_test(test_other_name),
+      cmocka_unit_test(test_real_files),  cmocka_unit_test(test_silent),       cmocka_unit_test(test_stale),
+      cmocka_unit_test(test_stopping),    cmocka_unit_test(test_failing_peer), cmocka_unit_test(test_bad_line),
+      cmocka_unit_test(test_killed),      cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_no_daemon),
+      cmocka_unit_test(test_short_local),
   };
   return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
 }
