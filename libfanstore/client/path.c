@@ -137,7 +137,8 @@ static int finish(struct walk *w, bool slash, struct fs_found *f) {
       if (w->real_len + 2 > PATH_MAX) return -ENAMETOOLONG;
       memcpy(w->real + w->real_len, "/", 2);
     }
-    return FS_REDIRECT;
+    bool above = fs_path_is_ancestor(w->real) && FS_SYS3(SYS_faccessat, AT_FDCWD, w->real, F_OK) != 0;
+    return above ? FS_ABOVE : FS_REDIRECT;
   }
   const struct fs_entry *e = fs_index_entry(w->ix, w->entry);
   if (e == NULL) return -EUCLEAN;

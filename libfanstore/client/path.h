@@ -17,7 +17,7 @@ enum fs_route {
   FS_OUT,      /* not ours: call the real function with the caller's own arguments */
   FS_IN,       /* mount and entry are set */
   FS_NEW,      /* below a mount, no such name, but its directory exists */
-  FS_ABOVE,    /* a directory above a mount that the real file system lacks; only fs_path_retry says so */
+  FS_ABOVE,    /* a directory above a mount that the real file system lacks */
   FS_REDIRECT, /* a symlink or ".." leads out of the mount: call the real function on `real`, an absolute path */
 };
 

@@ -127,11 +127,11 @@ static int64_t no_attribute(fs_err err) {
 
 #define FS_XATTR(name, walk)                                                                                           \
   FS_EXPORT ssize_t name(const char *p, const char *a, void *v, size_t n) {                                            \
-    FS_PATH_CALL(AT_FDCWD, p, walk, no_attribute(fs_must_exist(route)), FS_REAL(name)(p, a, v, n));                    \
+    FS_PATH_CALL(AT_FDCWD, p, walk, no_attribute(fs_must_be_seen(route)), FS_REAL(name)(p, a, v, n));                  \
   }
 #define FS_LISTXATTR(name, walk)                                                                                       \
   FS_EXPORT ssize_t name(const char *p, char *l, size_t n) {                                                           \
-    FS_PATH_CALL(AT_FDCWD, p, walk, fs_must_exist(route), FS_REAL(name)(p, l, n));                                     \
+    FS_PATH_CALL(AT_FDCWD, p, walk, fs_must_be_seen(route), FS_REAL(name)(p, l, n));                                   \
   }
 ssize_t getxattr(const char *, const char *, void *, size_t);
 ssize_t lgetxattr(const char *, const char *, void *, size_t);

@@ -38,7 +38,7 @@ static const struct expect table[] = {
     {M "/out", FS_NOFOLLOW, FS_IN, "out"},
     {M "/out-dir/passwd", 0, FS_REDIRECT, "/etc/passwd"},
     {M "/out-dir/", 0, FS_REDIRECT, "/etc/"},
-    {M "/..", 0, FS_REDIRECT, "/fanstore-test"},
+    {M "/..", 0, FS_ABOVE, NULL},
     {M "/../../etc/passwd", 0, FS_REDIRECT, "/etc/passwd"},
     {M "/none", 0, FS_NEW, ""},
     {M "/d/none", 0, FS_NEW, "d"},
