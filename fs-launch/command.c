@@ -27,25 +27,39 @@ static int preload(const char *library) {
   return setenv("LD_PRELOAD", text, 1);
 }
 
-/* With emulated nodes the process's rank decides; on a host of its own there is one daemon, and so one socket. */
-static int set_node(const char *run) {
+/* Marks the nodes whose sockets are in the run directory. Their number. */
+static unsigned nodes_here(const char *run, bool here[FS_MAX_NODES]) {
   unsigned found = 0;
-  uint64_t node = 0, first = FS_MAX_NODES;
   DIR *d = opendir(run);
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
-    char text[32];
-    if (sscanf(e->d_name, "node-%15[0-9].soc%1[k]", text, text + 16) != 2) continue;
-    if (fs_parse_u64(text, 0, FS_MAX_NODES - 1, &node) < 0) continue;
-    first = FS_MIN(first, node);
+    char number[16], rest[2];
+    uint64_t node;
+    if (sscanf(e->d_name, "node-%15[0-9].soc%1[k]", number, rest) != 2) continue;
+    if (fs_parse_u64(number, 0, FS_MAX_NODES - 1, &node) < 0 || here[node]) continue;
+    here[node] = true;
     found++;
   }
   if (d) closedir(d);
+  return found;
+}
+
+/*
+ * With emulated nodes the process's rank decides. A host has one daemon otherwise, and so one socket; where a test bed
+ * has several (slurmd can), the processes are spread over them by rank.
+ */
+static int set_node(const char *run) {
+  bool here[FS_MAX_NODES] = {false};
+  unsigned found = nodes_here(run, here), node = 0;
+  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+  uint64_t skip = 0;
+  char text[32];
   if (found == 0) {
     fs_say("%s: no daemon of this job is on this host", run);
     return FS_EXIT_FAILED;
   }
-  char text[32];
-  snprintf(text, sizeof(text), "%llu", (unsigned long long)first);
+  if (rank && fs_parse_u64(rank, 0, UINT32_MAX, &skip) == 0) skip %= found;
+  while (!here[node] || skip > 0) skip -= here[node++];
+  snprintf(text, sizeof(text), "%u", node);
   return setenv(FS_ENV_NODE, text, 1);
 }
 
