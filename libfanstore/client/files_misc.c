@@ -87,6 +87,10 @@ fs_err fs_file_advise(struct fs_slot *s, int64_t off, int64_t len, int advice) {
 /* Flags that only say where the mapping goes: they make the reservation, and the file goes on top of it. */
 #define FS_PLACE_FLAGS (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)
 
+static uint64_t page_size(void) {
+  return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static void *map_at(void *addr, size_t len, int prot, int flags, int fd, uint64_t fd_off) {
   return fs_sys_mmap(addr, len, prot, flags & ~MAP_DENYWRITE, fd, fd_off);
 }
@@ -108,7 +112,7 @@ static fs_err check_mmap(const struct fs_slot *s, size_t len, int prot, int flag
   uint8_t kind = atomic_load(&s->kind);
   int type = flags & MAP_TYPE;
   if (kind == FS_SLOT_CLOSED || kind == FS_SLOT_PATH) return -EBADF;
-  if (len == 0 || (off & 4095) != 0) return -EINVAL;
+  if (len == 0 || ((uint64_t)off & (page_size() - 1)) != 0) return -EINVAL;
   if (off < 0) return -EOVERFLOW;
   if (type != MAP_SHARED && type != MAP_PRIVATE && type != MAP_SHARED_VALIDATE) return -EINVAL;
   if (kind == FS_SLOT_DIR) return -ENODEV;
@@ -120,8 +124,8 @@ void *fs_file_mmap(struct fs_slot *s, void *addr, size_t len, int prot, int flag
   fs_err err = check_mmap(s, len, prot, flags, off);
   if (err == 0) err = fs_file_stat(s->mount, s->entry, &st);
   if (err != 0) return (void *)(intptr_t)err;
-  uint64_t end = fs_round_up((uint64_t)st.st_size, 4096);
-  size_t span = fs_round_up(len, 4096);
+  uint64_t end = fs_round_up((uint64_t)st.st_size, page_size());
+  size_t span = fs_round_up(len, page_size());
   size_t valid = (uint64_t)off >= end ? 0 : FS_MIN(span, end - (uint64_t)off);
   if (valid == 0) return map_with_tail(addr, span, 0, prot, flags, -1, 0);
   int fd;
