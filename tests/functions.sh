@@ -99,6 +99,17 @@ launch() {
     *) "$bin/fs-launch" --local-dir "$work/local" "$@" ;;
   esac
 }
+# Sets the array `hidden`: a command prefix for processes of a job that must not see the other nodes' storage below
+# $work/local. Where mount namespaces are not allowed it is empty.
+# shellcheck disable=SC2034 # for the scripts
+hide_other_nodes() {
+  hidden=()
+  if unshare -m true 2>/dev/null || { [ "$(id -u)" != 0 ] && unshare -rm true 2>/dev/null; }; then
+    hidden=("$root/tests/setup/hidden.sh" "$work/local")
+  else
+    say "no mount namespaces here: the other nodes' storage is not hidden"
+  fi
+}
 # json FILE EXPRESSION: a Python expression over the report `r`, e.g. 'r["nodes"][0]["files"]["local"]'
 json() {
   "$python" -c 'import json, sys

@@ -4,7 +4,7 @@
 # A TEST is a program or script, or NAME=COMMAND for a shell command. Used by tests.mk and .ci/run.
 #
 # Each test has an empty TMPDIR that is removed afterwards, no input, a log in build/test-logs, and a time limit (its
-# own line "# timeout: SECONDS", else -t, 120). Exit status 0 is passed, 77 skipped (the last line says why), all
+# own line "# timeout: SECONDS", else -t, 300). Exit status 0 is passed, 77 skipped (the last line says why), all
 # else failed. What a test started is known by FS_TEST_ID in its environment: processes that are still there a few
 # seconds after its end fail it, and are killed. -w goes in front of every command (valgrind), -p in front of the
 # names. The last line is the counts; with FS_COUNTS=FILE they are appended there too. Exit status 1 if any failed.
@@ -13,7 +13,7 @@ export LC_ALL=C.UTF-8
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 2
 
-limit=120 wrapper='' prefix=''
+limit=300 wrapper='' prefix=''
 while getopts t:w:p: option; do
   case $option in
     t) limit=$OPTARG ;;

@@ -7,7 +7,7 @@
 # the placement says: a file of the other node is fetched once and comes from the cache after that. Then once more with a
 # cache that holds a tenth of it.
 . "$(dirname "$0")/../functions.sh"
-need_command unshare
+hide_other_nodes
 need_space 8000
 program=$root/tests/mpi/dataset20k.py
 
@@ -27,7 +27,7 @@ END
 read_all() {
   rm -f "$work/meet/"*
   launch --dataset "$work/ds" --emulate 2 --np 2 --cache "$2" --report "$3" -- \
-    "$root/tests/setup/hidden.sh" "$work/local" bash "$work/node.sh" "$work" "$program" "$mnt" "$1"
+    "${hidden[@]}" bash "$work/node.sh" "$work" "$program" "$mnt" "$1"
   mv "$work/ds.away" "$work/ds"
 }
 # on_node N: how many files begin in a partition that is staged there

@@ -5,7 +5,7 @@
 # staged and once with those that the first job left. The dataset is renamed away once it is staged, and no node can see
 # the other's storage: what is not local comes as a message or not at all.
 . "$(dirname "$0")/../functions.sh"
-need_command unshare
+hide_other_nodes
 
 make_tree "$work/source"
 pack "$work/source" "$work/ds" --partitions 6 --mount "$mnt"
@@ -18,7 +18,7 @@ END
 for round in staged reused; do
   say "$round"
   launch --dataset "$work/ds" --emulate 2 --np 2 --report "$work/$round.json" -- \
-    "$root/tests/setup/hidden.sh" "$work/local" bash "$work/node.sh" "$work" "$root" "$mnt"
+    "${hidden[@]}" bash "$work/node.sh" "$work" "$root" "$mnt"
   mv "$work/ds.away" "$work/ds"
   "$python" "$root/tests/setup/report.py" "$work/$round.json" every-node-remote none-shared no-errors
 done
