@@ -55,7 +55,7 @@ static size_t fs_dataset_size(uint64_t nparts) {
 static struct fs_dataset *fs_dataset_make(uint32_t i, struct fs_mount *m, fs_err *err) {
   const struct fs_node *node = fs_node_attach();
   const struct fs_ctl_dataset *d = fs_ctl_find(node, m->path);
-  struct fs_index ix;
+  struct fs_index ix = {0};
   *err = d ? fs_open_index_node(d, &ix) : fs_open_index_plain(m->dataset, &ix);
   if (*err < 0) return NULL;
   struct fs_dataset *ds = fs_mem_map(fs_dataset_size(ix.nparts));
