@@ -90,9 +90,19 @@ lint: ## layers, sizes, symbols, format, shellcheck, cppcheck, clang-tidy
 	@$(SUB) all
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(LINT_FAST) $(LINT_TOOLS)
 
-asan: ## unit tests with AddressSanitizer and UBSan
+# The programs under sanitizers, with a library that is not: the sanitizer's run-time would have to be loaded first.
+ASAN_B := build/san-address-undefined
+MIXED := build/asan-programs
+ASAN_SCRIPTS := $(filter-out %/prepare_large.sh,$(wildcard tests/posix/prepare_*.sh tests/posix/test_prepare.sh)) \
+  tests/mpi/exact.sh $(wildcard tests/mpi/launch_*.sh tests/fault/kill.sh)
+asan: ## unit tests and programs with AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory check-unit SAN=address,undefined PREFIX_NAME=asan/ \
 	  WRAPPER='env ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1'
+	@$(SUB) all
+	@$(SUB) SAN=address,undefined $(ASAN_B)/bin/fs-prepare $(ASAN_B)/bin/fs-launch $(ASAN_B)/bin/fanstored
+	@mkdir -p $(MIXED)/bin $(MIXED)/lib; cp $(ASAN_B)/bin/* $(MIXED)/bin; cp build/lib/libfanstore.so $(MIXED)/lib
+	@ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	  FS_BUILD=$(CURDIR)/$(MIXED) $(RUN) -t 900 -p asan/ $(ASAN_SCRIPTS)
 tsan: ## unit tests with ThreadSanitizer
 	@$(MAKE) --no-print-directory check-unit SAN=thread PREFIX_NAME=tsan/ \
 	  WRAPPER='setarch -R env TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1'
