@@ -45,11 +45,18 @@ static void fs_slot_post(struct fs_channel *c, int32_t i, uint64_t key, uint32_t
   atomic_fetch_or_explicit(&c->posted, 1ull << i, memory_order_seq_cst);
 }
 
-/* Has the daemon ended? Its end of the connection is then closed. */
-static bool fs_link_dead(const struct fs_link *link) {
+static bool fs_link_known_dead(const struct fs_link *link) {
+  return atomic_load_explicit(&link->dead, memory_order_relaxed);
+}
+
+/* Has the daemon ended? Its end of the connection is then closed, and its memory, the channel too, was before that. */
+static bool fs_link_dead(struct fs_link *link) {
   struct pollfd p = {.fd = link->socket, .events = POLLRDHUP};
   struct timespec now = {0};
-  return FS_SYS5(SYS_ppoll, &p, 1, &now, NULL, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR));
+  if (fs_link_known_dead(link)) return true;
+  bool dead = FS_SYS5(SYS_ppoll, &p, 1, &now, NULL, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR));
+  if (dead) atomic_store_explicit(&link->dead, true, memory_order_relaxed);
+  return dead;
 }
 
 /* ---- waiting ---- */
@@ -95,12 +102,13 @@ static void fs_req_learn(uint64_t took) {
 }
 
 /* 0 when the request is done; -ETIMEDOUT, -EHOSTDOWN. */
-static fs_err fs_req_wait(const struct fs_node *node, const struct fs_link *link, const struct fs_req *r) {
+static fs_err fs_req_wait(const struct fs_node *node, struct fs_link *link, const struct fs_req *r) {
   uint64_t start = fs_now_ns(), end = start + node->deadline_ns;
   if (fs_req_spin(r, start)) return 0;
   while (fs_req_state(r) == FS_REQ_POSTED) {
     uint64_t now = fs_now_ns();
     if (now >= end) return -ETIMEDOUT;
+    if (fs_link_known_dead(link)) return -EHOSTDOWN;
     fs_err err = fs_futex_wait(&r->state, FS_REQ_POSTED, FS_MIN(end - now, FS_SLICE_NS));
     if (err == -ETIMEDOUT && fs_req_state(r) == FS_REQ_POSTED && (!fs_node_alive(node) || fs_link_dead(link)))
       return -EHOSTDOWN;
@@ -123,14 +131,15 @@ fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_p
   uint64_t key = FS_CACHE_KEY(ds->number, p->b.key);
   uint32_t len;
   int32_t i = fs_slot_claim(c);
-  if (i < 0) return -EAGAIN;
+  /* Slots that were left to a daemon that hangs come back when it goes on, or never: do not wait for one. */
+  if (i < 0) return fs_node_alive(ds->node) && !fs_link_dead(link) ? -EAGAIN : -EHOSTDOWN;
   const void *bytes = fs_cache_pin(&ds->node->view, key, &c->pin[i], &len);
   if (bytes) {
     fs_err err = fs_remote_take(ds, bytes, len, p, true);
     fs_slot_free(c, i);
     return err < 0 ? err : 1;
   }
-  if (!fs_node_alive(ds->node)) {
+  if (!fs_node_alive(ds->node) || fs_link_known_dead(link)) {
     fs_slot_free(c, i);
     return -EHOSTDOWN;
   }
@@ -146,11 +155,15 @@ void fs_remote_ring(struct fs_dataset *ds, struct fs_link *link) {
     fs_sys_write(link->doorbell, &one, sizeof(one));
 }
 
-/* Leaves a slot to the daemon, which frees it when it would answer. False: it is done after all. */
-static bool fs_req_abandon(struct fs_req *r) {
+/* Leaves a slot to the daemon, which frees it when it would answer; a dead one never will. False: it is done after
+   all. */
+static bool fs_req_abandon(struct fs_link *link, int32_t i) {
   uint32_t posted = FS_REQ_POSTED;
-  return atomic_compare_exchange_strong_explicit(&r->state, &posted, FS_REQ_ABANDONED, memory_order_acq_rel,
-                                                 memory_order_acquire);
+  if (!atomic_compare_exchange_strong_explicit(&link->channel->req[i].state, &posted, FS_REQ_ABANDONED,
+                                               memory_order_acq_rel, memory_order_acquire))
+    return false;
+  if (fs_link_dead(link)) fs_slot_free(link->channel, i);
+  return true;
 }
 
 fs_err fs_remote_collect(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p) {
@@ -160,7 +173,7 @@ fs_err fs_remote_collect(struct fs_dataset *ds, struct fs_link *link, struct fs_
   uint32_t len = 0;
   p->slot = -1;
   fs_err err = fs_req_wait(ds->node, link, r);
-  if (err < 0 && fs_req_abandon(r)) return err;
+  if (err < 0 && fs_req_abandon(link, i)) return err;
   err = r->err;
   if (err == 0) {
     const void *bytes = fs_cache_pinned(&ds->node->view, FS_CACHE_KEY(ds->number, p->b.key), r->line, &len);
@@ -173,7 +186,7 @@ fs_err fs_remote_collect(struct fs_dataset *ds, struct fs_link *link, struct fs_
 }
 
 void fs_remote_cancel(struct fs_link *link, struct fs_piece *p) {
-  if (p->slot >= 0 && !fs_req_abandon(&link->channel->req[p->slot])) fs_slot_free(link->channel, p->slot);
+  if (p->slot >= 0 && !fs_req_abandon(link, p->slot)) fs_slot_free(link->channel, p->slot);
   p->slot = -1;
 }
 
@@ -186,7 +199,7 @@ void fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, const struc
   if (__builtin_popcountll(atomic_load_explicit(&c->claimed, memory_order_relaxed)) >= FS_PREFETCH_SLOTS) return;
   int32_t i = fs_slot_claim(c);
   if (i < 0) return;
-  if (fs_cache_pin(&ds->node->view, key, &c->pin[i], &len) || !fs_node_alive(ds->node)) {
+  if (fs_cache_pin(&ds->node->view, key, &c->pin[i], &len) || !fs_node_alive(ds->node) || fs_link_known_dead(link)) {
     fs_slot_free(c, i);
     return;
   }

@@ -238,6 +238,54 @@ static void test_killed(void **state) {
   fake_stop(&h, *state);
 }
 
+/* Its end while every slot is in use: nobody waits for a slot that it will never give back. */
+static void *last_reader(void *arg) {
+  for (int i = 0; i < 3; i++) fix_read(arg, FIX_BIG_LZ4, 0, fix_table[FIX_BIG_LZ4].size);
+  return NULL;
+}
+static void killed_in_a_crowd(const struct fix *f) {
+  struct ucred peer;
+  socklen_t size = sizeof(peer);
+  pthread_t t[24];
+  fix_read(f, FIX_MID, 0, 100);
+  CHECK(getsockopt(fs_link_get()->socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0);
+  kill(peer.pid, SIGSTOP); /* so that all slots are posted when it dies */
+  uint64_t start = fs_now_ns();
+  for (int i = 0; i < 24; i++) CHECK(pthread_create(&t[i], NULL, last_reader, (void *)f) == 0);
+  usleep(300000);
+  CHECK(atomic_load(&fs_link_get()->channel->claimed) == UINT64_MAX);
+  kill(peer.pid, SIGKILL);
+  for (int i = 0; i < 24; i++) pthread_join(t[i], NULL);
+  CHECK(fs_now_ns() - start < 5000000000);
+  CHECK(atomic_load(&fs_link_get()->channel->claimed) == 0 && count(FS_C_ERRORS) == 0);
+}
+static void test_killed_in_a_crowd(void **state) {
+  struct fake_handle h = fake_start(*state, "node-0.sock", FAKE_SERVE, BIG_CACHE);
+  g_word = h.word;
+  fix_run(state, killed_in_a_crowd);
+  fake_stop(&h, *state);
+}
+
+/* It hangs with every slot in use: once that is known, reads go round it at once. */
+static void stopped_in_a_crowd(const struct fix *f) {
+  struct ucred peer;
+  socklen_t size = sizeof(peer);
+  pthread_t t[24];
+  fix_read(f, FIX_MID, 0, 100);
+  CHECK(getsockopt(fs_link_get()->socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0);
+  kill(peer.pid, SIGSTOP);
+  for (int i = 0; i < 24; i++) CHECK(pthread_create(&t[i], NULL, last_reader, (void *)f) == 0);
+  for (int i = 0; i < 24; i++) pthread_join(t[i], NULL);
+  CHECK(atomic_load(&fs_link_get()->channel->claimed) == UINT64_MAX);
+  CHECK(timed_read(f, FIX_BIG_LZ4) < 1000000000);
+  kill(peer.pid, SIGCONT);
+  for (int i = 0; i < 3000 && atomic_load(&fs_link_get()->channel->claimed); i++) usleep(1000);
+  CHECK(atomic_load(&fs_link_get()->channel->claimed) == 0 && count(FS_C_ERRORS) == 0);
+}
+static void test_stopped_in_a_crowd(void **state) {
+  run_with(state, "node-0.sock", FAKE_SERVE, BIG_CACHE, stopped_in_a_crowd, NULL, 0);
+}
+
 static void nothing_left(const struct fix *f) {
   char buf[100];
   (void)f;
@@ -280,12 +328,24 @@ static void test_short_local(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_serve),       cmocka_unit_test(test_evictions),    cmocka_unit_test(test_crowd),
-      cmocka_unit_test(test_forks),       cmocka_unit_test(test_sequence),     cmocka_unit_test(test_other_name),
-      cmocka_unit_test(test_real_files),  cmocka_unit_test(test_silent),       cmocka_unit_test(test_stale),
-      cmocka_unit_test(test_stopping),    cmocka_unit_test(test_failing_peer), cmocka_unit_test(test_bad_line),
-      cmocka_unit_test(test_killed),      cmocka_unit_test(test_nothing_left), cmocka_unit_test(test_no_daemon),
+      cmocka_unit_test(test_serve),
+      cmocka_unit_test(test_evictions),
+      cmocka_unit_test(test_crowd),
+      cmocka_unit_test(test_forks),
+      cmocka_unit_test(test_sequence),
+      cmocka_unit_test(test_other_name),
+      cmocka_unit_test(test_real_files),
+      cmocka_unit_test(test_silent),
+      cmocka_unit_test(test_stale),
+      cmocka_unit_test(test_stopping),
+      cmocka_unit_test(test_failing_peer),
+      cmocka_unit_test(test_bad_line),
+      cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_nothing_left),
+      cmocka_unit_test(test_no_daemon),
       cmocka_unit_test(test_short_local),
+      cmocka_unit_test(test_killed_in_a_crowd),
+      cmocka_unit_test(test_stopped_in_a_crowd),
   };
   return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
 }
