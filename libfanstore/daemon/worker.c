@@ -21,6 +21,7 @@ struct fs_staging {
   struct fs_daemon *d;
   uint64_t total, done, said;
   uint32_t lost;
+  rlim_t descriptors; /* partitions are kept open with numbers below this */
 };
 
 static void fs_staging_say(struct fs_staging *s, uint64_t done) {
@@ -51,11 +52,16 @@ static void fs_staging_lost(struct fs_staging *s, uint32_t dataset, uint32_t par
   }
 }
 
-/* Keeps the partition open while there are descriptors; the others are opened for each read. */
-static void fs_staging_open(struct fs_dataset *ds, uint32_t part) {
+/* Keeps the partition open while there are descriptors to spare; the others are opened for each read. */
+static void fs_staging_open(const struct fs_staging *s, struct fs_dataset *ds, uint32_t part) {
   char path[PATH_MAX], name[FS_PART_NAME_SIZE];
   int n = snprintf(path, sizeof(path), "%s/%s", ds->stage.local, fs_part_name(part, name));
-  if (n < (int)sizeof(path)) ds->fd[part] = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  int fd = n < (int)sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+  if (fd >= 0 && (rlim_t)fd >= s->descriptors) {
+    close(fd);
+    fd = -1;
+  }
+  ds->fd[part] = fd;
 }
 
 static void fs_staging_dataset(struct fs_staging *s, uint32_t dataset) {
@@ -80,22 +86,26 @@ static void fs_staging_dataset(struct fs_staging *s, uint32_t dataset) {
       ds->have[p] = true;
       atomic_fetch_add(&d->count.staged_bytes, size);
     }
-    fs_staging_open(ds, p);
+    fs_staging_open(s, ds, p);
   }
 }
 
-static void fs_staging_descriptors(void) {
+/* Allows as many as this user may have, and says how many are for partitions: half, the rest is for clients. */
+static rlim_t fs_staging_descriptors(void) {
   struct rlimit lim;
-  if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
+  if (getrlimit(RLIMIT_NOFILE, &lim) < 0) return 0;
+  if (lim.rlim_cur < lim.rlim_max) {
     lim.rlim_cur = lim.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &lim);
+    if (getrlimit(RLIMIT_NOFILE, &lim) < 0) return 0;
   }
+  return lim.rlim_cur / 2;
 }
 
 static void *fs_worker_main(void *arg) {
   static struct fs_staging s;
   struct fs_daemon *d = s.d = arg;
-  fs_staging_descriptors();
+  s.descriptors = fs_staging_descriptors();
   for (uint32_t i = 0; i < d->datasets; i++) {
     const struct fs_dataset *ds = &d->data[i];
     for (uint32_t p = 0; p < ds->partitions; p++) {
