@@ -14,13 +14,13 @@ bool fs_peer_usable(const struct fs_daemon *d, uint32_t peer) {
   return peer < d->net->nodes && !d->fetcher->peer[peer].suspected;
 }
 
-static bool fs_peer_room(const struct fs_peer *p) {
-  return p->in_flight < FS_PEER_IN_FLIGHT && p->bytes < FS_PEER_BYTES;
+static bool fs_peer_room(const struct fs_fetcher *t, const struct fs_peer *p) {
+  return p->in_flight < FS_PEER_IN_FLIGHT && p->bytes < t->peer_bytes;
 }
 
 /* Keeps the list of ready peers true: those with a queue and room. */
 static void fs_peer_update(struct fs_fetcher *t, struct fs_peer *p) {
-  bool ready = !fs_chain_empty(&p->queue) && fs_peer_room(p);
+  bool ready = !fs_chain_empty(&p->queue) && fs_peer_room(t, p);
   if (!ready)
     fs_chain_drop(&p->ready);
   else if (fs_chain_empty(&p->ready))
@@ -82,7 +82,10 @@ static void fs_exchange_settle(struct fs_exchange *x) {
   if (x->sending || x->receiving) return;
   fs_exchange_land(x);
   fs_exchange_give_line(x);
-  if (x->ping) x->d->fetcher->peer[x->peer].pings--;
+  if (x->ping) {
+    x->d->fetcher->peer[x->peer].pings--;
+    x->d->fetcher->pings--;
+  }
   x->ping = false;
   fs_chain_drop(&x->chain);
   fs_chain_push(&x->d->fetcher->free_exchanges, &x->chain);
@@ -229,13 +232,16 @@ static void fs_exchange_expire(struct fs_daemon *d, struct fs_exchange *x) {
 }
 
 static void fs_peer_ping(struct fs_daemon *d, struct fs_peer *p) {
+  struct fs_fetcher *t = d->fetcher;
+  uint32_t most = t->pings < FS_PINGS / 2 ? FS_PEER_PINGS : t->pings < FS_PINGS ? 1 : 0;
   p->ping_at = d->now + p->ping_every;
   p->ping_every = FS_MIN(p->ping_every * 2, FS_PING_MAX_NS);
-  if (p->pings >= FS_PEER_PINGS) return;
-  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - d->fetcher->peer), FS_WIRE_PING);
+  if (p->pings >= most) return; /* those to dead peers are never settled */
+  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), FS_WIRE_PING);
   if (!x) return;
   x->ping = true;
   p->pings++;
+  t->pings++;
   if (fs_exchange_start(x, 0) < 0) fs_exchange_settle(x);
 }
 
@@ -292,5 +298,8 @@ fs_err fs_exchange_init(struct fs_daemon *d) {
     fs_chain_push(&t->free_exchanges, &x->chain);
   }
   t->spare = FS_EXCHANGES;
+  uint64_t cache;
+  (void)fs_cache_slab_fd(d->cache, &cache);
+  t->peer_bytes = FS_MIN(FS_PEER_BYTES, cache / FS_PEER_SHARE);
   return 0;
 }

@@ -18,7 +18,9 @@
 #define FS_IN_FLIGHT 256u     /* without them */
 #define FS_PEER_IN_FLIGHT 64u /* to one peer */
 #define FS_PEER_BYTES (64u << 20)
+#define FS_PEER_SHARE 8u           /* of the cache at most 1/8 for one peer: when it dies its lines are lost */
 #define FS_PEER_PINGS 4u           /* unanswered at once */
+#define FS_PINGS 512u              /* unanswered at once by all peers; from half of it on one a peer */
 #define FS_PING_SPARE 64u          /* exchanges that are kept for pings */
 #define FS_FULL_NS 50000000ull     /* so long a fetch waits for room in a cache that is full of pinned lines */
 #define FS_FULL_RETRY_NS 500000ull /* and looks again so often */
@@ -67,6 +69,8 @@ struct fs_fetcher {
   struct fs_chain deferred;        /* waiters for whom there was no fetch left */
   uint32_t flying, reading, spare; /* in flight; local reads; free exchanges */
   uint32_t tags;                   /* reply tags in use: FS_TAG_REPLY_FIRST ... */
+  uint32_t pings;                  /* unanswered */
+  uint64_t peer_bytes;             /* in flight to one peer */
   uint64_t generation, timer, full_until;
   struct fs_peer *peer;
   struct fs_fetch *hash[FS_FETCH_HASH];
