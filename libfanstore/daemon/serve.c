@@ -203,7 +203,9 @@ void fs_server_timers(struct fs_daemon *d) {
     fs_job_send(j);
   }
   while (!fs_chain_empty(&s->hungry) && (s->nfree > 0 || s->replies < s->replies_most)) {
-    fs_job_read(FS_ITEM(fs_chain_pop(&s->hungry), struct fs_job, chain));
+    struct fs_chain *link = fs_chain_pop(&s->hungry);
+    fs_job_read(FS_ITEM(link, struct fs_job, chain));
+    if (s->hungry.prev == link) break; /* it waits again: there is no memory for a new buffer */
   }
   fs_job_post(s);
 }

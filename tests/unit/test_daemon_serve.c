@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -228,8 +229,29 @@ static void test_bounded(void **state) {
   assert_true(world.recvs > 0);
 }
 
+/* No memory for a reply: the request waits, the daemon does not. */
+static void test_no_memory(void **state) {
+  (void)state;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  struct rlimit old, none;
+  struct fs_wire_req r = request(0, 0, 1000);
+  assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
+  none = (struct rlimit){.rlim_cur = 1 << 20, .rlim_max = old.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+  arrive(1, &r, sizeof(r));
+  alarm(10);
+  fs_server_timers(d);
+  alarm(0);
+  assert_int_equal(world.sends, 0);
+  assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
+  fs_server_timers(d);
+  assert_int_equal(answer(1, NULL).err, 0);
+#endif
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(test_reads), TEST(test_refused), TEST(test_dropped), TEST(test_bounded)};
+  const struct CMUnitTest tests[] = {TEST(test_reads), TEST(test_refused), TEST(test_dropped), TEST(test_bounded),
+                                     TEST(test_no_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
