@@ -14,6 +14,7 @@
 
 #define FS_LINES_QUEUED 256u
 #define FS_LINES_SENT 16u
+#define FS_LINE_MESSAGES 4096u /* of all lines under way, but for one line to more ranks than that */
 #define FS_STOP_NS 1000000000ull
 #define FS_STOP_LINE "@fs stop"
 #define FS_ACK_LINE "@fs ack"
@@ -174,8 +175,9 @@ static struct fs_text_line *fs_commands_next(struct fs_commands *c) {
 
 int fs_commands_run(struct fs_daemon *d) {
   struct fs_commands *c = d->commands;
+  uint32_t most = FS_MIN(FS_MAX(FS_LINE_MESSAGES / d->net->nodes, 1u), FS_LINES_SENT);
   int n = 0;
-  while (c->under_way < FS_LINES_SENT) {
+  while (c->under_way < most) {
     FS_AUTO_FREE struct fs_text_line *l = fs_commands_next(c);
     if (!l) break;
     fs_commands_pass(c, l->text, l->len);
