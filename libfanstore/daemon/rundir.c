@@ -21,8 +21,9 @@
 
 #define FS_BASE_LOCK_NS 10000000000ull
 #define FS_BASE_LEAVE_NS 500000000ull
-#define FS_LOCKLESS_AGE 600 /* seconds after which a run directory without any lock is a dead one */
-#define FS_YOUNG_AGE 10     /* before that its lock may be made but not yet taken */
+#define FS_NODE_LOCK_NS 200000000ull /* who only looks whether a job lives holds its locks for a moment */
+#define FS_LOCKLESS_AGE 600          /* seconds after which a run directory without any lock is a dead one */
+#define FS_YOUNG_AGE 10              /* before that its lock may be made but not yet taken */
 
 /* Opens a directory that must be ours alone. */
 static fs_fd fs_rundir_open(int at, const char *path) {
@@ -115,7 +116,8 @@ static fs_fd fs_rundir_lock_node(const char *run, uint32_t rank) {
   snprintf(name, sizeof(name), "node-%u.lock", rank);
   FS_AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return -errno;
-  if (flock(fd, LOCK_EX | LOCK_NB) < 0) return errno == EWOULDBLOCK ? -EBUSY : -errno;
+  fs_err err = fs_rundir_flock(fd, FS_NODE_LOCK_NS);
+  if (err < 0) return err == -ETIMEDOUT ? -EBUSY : err;
   return FS_MOVE_FD(fd);
 }
 
