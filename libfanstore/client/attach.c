@@ -96,8 +96,7 @@ static void *fs_map_fd(int fd, uint64_t size, int prot, uint64_t *ino) {
   struct stat st;
   if (size == 0 || size > SIZE_MAX / 2 || fs_sys_fstat(fd, &st) != 0 || (uint64_t)st.st_size < size) return NULL;
   if (ino) *ino = st.st_ino;
-  void *p = fs_sys_mmap(NULL, size, prot, MAP_SHARED, fd, 0);
-  return fs_sys_mmap_failed(p) ? NULL : p;
+  return fs_mem_map_fd(fd, size, prot);
 }
 
 static bool fs_text_ends(const char *text) {

@@ -21,6 +21,8 @@
 void *fs_mem_map(size_t n);
 /* The same, zeroed again in a forked child. NULL also where the kernel cannot do that. */
 void *fs_mem_map_wiped(size_t n);
+/* Shared memory or a file, from its beginning. NULL when it cannot be mapped. */
+void *fs_mem_map_fd(int fd, size_t n, int prot);
 void fs_mem_unmap(void *p, size_t n);
 static inline bool fs_publish_ptr(void *_Atomic *word, void *p, void **winner) {
   void *none = NULL;

@@ -68,10 +68,9 @@ static const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p) {
   uint64_t size = ds->ix.parts[p].size;
   fs_fd fd = fs_local_fd(ds, p, &temporary);
   if (fd < 0) return NULL;
-  void *mine = fs_sys_mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+  void *mine = fs_mem_map_fd(fd, size, PROT_READ);
   if (temporary) fs_sys_close(fd);
-  if (fs_sys_mmap_failed(mine)) return NULL;
-  if (!fs_publish_ptr(&ds->part[p].map, mine, &map)) fs_sys_munmap(mine, size);
+  if (mine && !fs_publish_ptr(&ds->part[p].map, mine, &map)) fs_mem_unmap(mine, size);
   return map;
 }
 

@@ -12,18 +12,27 @@ static void *_Atomic g_self;
 /* Where the kernel has no MADV_WIPEONFORK (before 4.14) or no memory: fs_data_forked then clears it by hand. */
 static struct fs_self g_self_static;
 
+#ifdef __SANITIZE_THREAD__
+/* It must see that an address is used again for another thing, and forgets whole pages only. */
+#define FS_MMAP(n, prot, flags, fd) mmap(NULL, fs_round_up(n, 4096), prot, flags, fd, 0)
+#define FS_MUNMAP(p, n) munmap(p, fs_round_up(n, 4096))
+#else
+#define FS_MMAP(n, prot, flags, fd) fs_sys_mmap(NULL, n, prot, flags, fd, 0)
+#define FS_MUNMAP(p, n) fs_sys_munmap(p, n)
+#endif
+
 void *fs_mem_map(size_t n) {
-  void *p = fs_sys_mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *p = FS_MMAP(n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  return fs_sys_mmap_failed(p) ? NULL : p;
+}
+
+void *fs_mem_map_fd(int fd, size_t n, int prot) {
+  void *p = FS_MMAP(n, prot, MAP_SHARED, fd);
   return fs_sys_mmap_failed(p) ? NULL : p;
 }
 
 void fs_mem_unmap(void *p, size_t n) {
-  if (!p) return;
-#ifdef __SANITIZE_THREAD__
-  munmap(p, n); /* which the sanitizer sees: other threads get the same addresses for other things */
-#else
-  fs_sys_munmap(p, n);
-#endif
+  if (p) FS_MUNMAP(p, n);
 }
 
 void *fs_mem_map_wiped(size_t n) {
