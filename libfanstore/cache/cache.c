@@ -87,7 +87,7 @@ static fs_err fs_cache_layout(struct fs_cache_header *h, uint64_t bytes, uint32_
 static fs_err fs_cache_build(struct fs_cache *c, const struct fs_cache_header *h) {
   void *map = NULL;
   fs_err err = fs_cache_segment("fanstore-slab", h->size, true, &c->slab_fd, &map);
-  if (err < 0) return err;
+  if (err < 0 || !map) return err < 0 ? err : -ENOMEM;
   c->hdr = map;
   c->size = h->size;
   c->heat_size = fs_round_up(h->lines, 4096);

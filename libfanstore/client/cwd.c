@@ -55,7 +55,8 @@ static void classify(struct fs_cwd *c) {
     c->near = true;
     fs_err err;
     const struct fs_index *ix = fs_mount_ix(i, &err);
-    int64_t e = ix == NULL ? err : fs_index_lookup(ix, c->path + rest, c->len - (size_t)rest);
+    if (ix == NULL) continue;
+    int64_t e = fs_index_lookup(ix, c->path + rest, c->len - (size_t)rest);
     if (e < 0 || !S_ISDIR(fs_index_entry(ix, (uint64_t)e)->mode)) continue;
     c->below = true;
     c->mount = i;

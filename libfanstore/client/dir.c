@@ -12,7 +12,7 @@ fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_
   uint64_t count;
   fs_err err;
   const struct fs_index *ix = fs_mount_ix(mount, &err);
-  if (ix == NULL) return err;
+  if (ix == NULL) return err < 0 ? err : -EIO;
   const struct fs_entry *d = fs_index_entry(ix, dir);
   if (d == NULL) return -EUCLEAN;
   if (i < 2) {
@@ -21,7 +21,7 @@ fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_
     return 0;
   }
   err = fs_index_children(ix, dir, &first, &count);
-  if (err != 0) return err;
+  if (err < 0) return err;
   if (i - 2 >= count) return -ENOENT;
   const struct fs_entry *e = fs_index_entry(ix, first + (i - 2));
   if (e == NULL) return -EUCLEAN;

@@ -7,5 +7,6 @@ case $(clang-format --version) in
   *"version 14."*) ;;
   *) echo "needs clang-format 14"; exit 77 ;;
 esac
-sources '*.c' '*.h' | xargs clang-format --dry-run -Werror 2>&1 | grep -E 'error:' | cut -d: -f1 | sort | uniq -c |
-  { while read -r n file; do complain "$file: $n places; make format"; done; verdict; }
+while read -r n file; do complain "$file: $n places; make format"; done < <(
+  sources '*.c' '*.h' | xargs clang-format --dry-run -Werror 2>&1 | grep -E 'error:' | cut -d: -f1 | sort | uniq -c)
+verdict
