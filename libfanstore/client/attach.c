@@ -242,7 +242,13 @@ bool fs_node_alive(const struct fs_node *node) {
   return now < beat || now - beat <= FS_HEARTBEAT_STALE_NS;
 }
 
-void fs_link_forked(void) {
-  struct fs_link *link = atomic_exchange(&g_link, NULL);
-  if (link) fs_link_drop(link);
+struct fs_link *fs_link_newest(void) {
+  return atomic_load(&g_link);
+}
+
+void fs_link_forked(struct fs_link *inherited) {
+  void *expected = inherited;
+  if (!inherited) return;
+  atomic_compare_exchange_strong(&g_link, &expected, NULL);
+  fs_link_drop(inherited);
 }

@@ -135,7 +135,9 @@ struct fs_link { /* of one process */
 const struct fs_node *fs_node_attach(void); /* NULL: no daemon */
 struct fs_link *fs_link_get(void);          /* NULL: none (now) */
 bool fs_node_alive(const struct fs_node *node);
-void fs_link_forked(void); /* closes what a child inherited of its parent's link */
+/* What a child inherited of its parent's link, before it has its own; and closing that, by one thread. */
+struct fs_link *fs_link_newest(void);
+void fs_link_forked(struct fs_link *inherited);
 
 /* ---- local.c ---- */
 

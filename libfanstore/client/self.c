@@ -56,8 +56,9 @@ bool fs_self_owner(void) {
   struct fs_self *self = fs_self();
   int32_t pid = fs_sys_getpid(), none = 0;
   if (FS_LIKELY(atomic_load_explicit(&self->pid, memory_order_acquire) == pid)) return true;
+  struct fs_link *inherited = fs_link_newest(); /* first: afterwards other threads may make one of this process */
   if (atomic_compare_exchange_strong(&self->pid, &none, pid)) {
-    fs_link_forked();
+    fs_link_forked(inherited);
     return true;
   }
   return none == pid;
