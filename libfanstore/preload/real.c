@@ -92,11 +92,16 @@ static void export_node(void) {
   setenv(FS_ENV_NODE, text, 1);
 }
 
+static void export_one(const char *name, const char *value) {
+  setenv(name, value, 1);
+}
+
 __attribute__((constructor)) static void start(void) {
   int saved = errno;
   fs_real_resolve();
   if (fs_mount_count() > 0) {
     export_node();
+    fs_mounts_export(export_one);
     if (getenv(FS_ENV_STATE) != NULL) fs_files_start();
   }
   errno = saved;
