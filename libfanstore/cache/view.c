@@ -78,7 +78,7 @@ const void *fs_cache_pinned(const struct fs_cache_view *v, uint64_t key, uint32_
   /* The pin keeps the line; its tag is 0 for the moment in which the daemon tries to evict it and finds the pin. */
   uint64_t tag = line < v->lines ? atomic_load_explicit(&v->line[line].tag, memory_order_acquire) : 1;
   if (tag != 0 && tag != (key | FS_CACHE_VALID)) return NULL;
-  fs_line_heat(v, line);
+  /* Not heated: a block that was fetched for this read is cold until it is read again; the daemon heats hits. */
   return fs_line_bytes(v, line, len);
 }
 
