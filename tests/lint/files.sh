@@ -16,7 +16,7 @@ sources() { # GLOB...
     done
   else
     local g
-    for g in "$@"; do find . -path ./build -prune -o -type f -path "./$g" -print | sed 's|^\./||'; done | sort -u
+    for g in "$@"; do find . \( -path ./build -o -path ./.git \) -prune -o -type f -path "./$g" -print | sed 's|^\./||'; done | sort -u
   fi
 }
 complain() {
