@@ -69,7 +69,7 @@ static void test_pin(void **state) {
   assert_int_equal(pin, 0);
   s.heat[3] = 0;
   assert_ptr_equal(fs_cache_pinned(&v, 77, 3, &len), s.bytes + DATA_OFF + 64);
-  assert_int_equal(s.heat[3], 0); /* its first use */
+  assert_int_equal(s.heat[3], 0);                /* its first use */
   assert_null(fs_cache_pinned(&v, 78, 3, &len)); /* another block's */
   assert_null(fs_cache_pinned(&v, 77, LINES, &len));
   atomic_store(&line(&s, 3)->tag, 0); /* the daemon looks whether it can be evicted */
