@@ -91,9 +91,10 @@ static fs_fd fs_spill_open(const struct fs_making *m, const char *path) {
   return FS_MOVE_FD(fd);
 }
 
-/* For file systems without O_TMPFILE: a name of this thread's own, which goes once the final one is there. */
+/* For file systems without O_TMPFILE: a name of this thread's own, which goes once the final one is there. In another
+   pid namespace a thread may have the same: so it is this very file that is linked, whatever has the name by then. */
 static fs_fd fs_spill_named(struct fs_making *m, const char *path) {
-  char temporary[PATH_MAX], number[FS_U64_TEXT];
+  char temporary[PATH_MAX], number[FS_U64_TEXT], proc[FS_PROC_FD];
   const char *tid = fs_u64_text((uint64_t)fs_sys_gettid(), number);
   if (strlen(path) + strlen(tid) + 2 > sizeof(temporary)) return -ENAMETOOLONG;
   strcpy(temporary, path);
@@ -102,7 +103,7 @@ static fs_fd fs_spill_named(struct fs_making *m, const char *path) {
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, m->mode);
   if (fd < 0) return fd;
   fs_err err = fs_fill(m, fd);
-  if (err == 0) FS_SYS5(SYS_linkat, AT_FDCWD, temporary, AT_FDCWD, path, 0);
+  if (err == 0) FS_SYS5(SYS_linkat, AT_FDCWD, fs_proc_fd(fd, proc), AT_FDCWD, path, AT_SYMLINK_FOLLOW);
   FS_SYS3(SYS_unlinkat, AT_FDCWD, temporary, 0);
   if (err < 0) return err;
   fs_count(FS_C_MATERIALIZED, 1);
