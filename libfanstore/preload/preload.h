@@ -44,6 +44,8 @@ struct fs_real {
 extern struct fs_real fs_real;
 extern _Atomic bool fs_real_ready;
 void fs_real_resolve(void);
+/* libc's setenv; see real.c. */
+void fs_env_set(const char *name, const char *value);
 extern void *fs_real_dlopen;
 
 /* The real function. Resolves on first use: wrappers may run before our constructor. */

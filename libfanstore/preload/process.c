@@ -191,7 +191,7 @@ static void prepare_shell(void) {
   if (fs_state_fd() < 0) return;
   fs_fd_prepare_exec();
   snprintf(text, sizeof(text), "%d", fs_state_fd());
-  setenv(FS_ENV_STATE, text, 1);
+  fs_env_set(FS_ENV_STATE, text);
 }
 
 FS_EXPORT int system(const char *command) {

@@ -83,17 +83,19 @@ FS_EXPORT const char *fanstore_version(void) {
   return FS_VERSION;
 }
 
+/* By libc's own function: bash has one of the same name that works on shell variables, which it has not read yet. */
+void fs_env_set(const char *name, const char *value) {
+  int (*set)(const char *, const char *, int) = (int (*)(const char *, const char *, int))dlsym(RTLD_NEXT, "setenv");
+  if (set != NULL) set(name, value, 1);
+}
+
 static void export_node(void) {
   enum fs_node_source source;
   char text[16];
   uint32_t node = fs_node_decide(&source);
   if (source == FS_NODE_DEFAULT || source == FS_NODE_NAMED) return;
   snprintf(text, sizeof(text), "%u", node);
-  setenv(FS_ENV_NODE, text, 1);
-}
-
-static void export_one(const char *name, const char *value) {
-  setenv(name, value, 1);
+  fs_env_set(FS_ENV_NODE, text);
 }
 
 __attribute__((constructor)) static void start(void) {
@@ -101,7 +103,7 @@ __attribute__((constructor)) static void start(void) {
   fs_real_resolve();
   if (fs_mount_count() > 0) {
     export_node();
-    fs_mounts_export(export_one);
+    fs_mounts_export(fs_env_set);
     if (getenv(FS_ENV_STATE) != NULL) fs_files_start();
   }
   errno = saved;

@@ -70,6 +70,10 @@ command -v perl >/dev/null && same perl 'perl -ne "print if 3..4" @/a.txt; perl 
 want=$(cat "$work/to-plain/a.txt" "$work/to-plain/d0/f5.bin" | md5sum)
 equal "through a symlink outside" "$want" "$(plain "$work/ds" "$mnt" bash -c "cat $work/to-mount/a.txt $work/to-mount/d0/f5.bin | md5sum")"
 [ $bad = 0 ] || fail "$bad programs"
+(cd "$work" && equal "a dataset named by a relative path, after cd" "$(md5sum <"$plain_dir/a.txt")" \
+  "$(plain ds "$mnt" bash -c "cd /; cat $mnt/a.txt" | md5sum)")
+equal "the node is decided once, for the children too" 3 \
+  "$(RANK=7 FANSTORE_EMULATE=4 plain "$work/ds" "$mnt" bash -c 'unset RANK; printenv FANSTORE_NODE')"
 
 say "Python"
 "$python" "$here/interposer_python.py" "$plain_dir" >"$work/want" 2>&1
