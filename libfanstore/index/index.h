@@ -51,9 +51,9 @@ void fs_index_close(struct fs_index *ix);
 fs_err fs_index_verify(const struct fs_index *ix, char *why, size_t why_size);
 
 /* The entry of a relative path (no leading, trailing or double slash, no . or ..; "" is the root): its number,
-   or -ENOENT. Does not follow symlinks: a path through one is -ENOENT here. */
+   -ENOENT, or -EUCLEAN when it contradicts itself. Does not follow symlinks: a path through one is -ENOENT here. */
 int64_t fs_index_lookup(const struct fs_index *ix, const char *path, size_t len);
-/* The child of a directory by name: its number, -ENOENT, or -ENOTDIR. */
+/* The child of a directory by name: its number, -ENOENT, -ENOTDIR or -EUCLEAN. */
 int64_t fs_index_child(const struct fs_index *ix, uint32_t dir, const char *name, size_t len);
 
 static inline const struct fs_entry *fs_index_entry(const struct fs_index *ix, uint64_t n) {

@@ -26,6 +26,16 @@ static bool fs_path_is(const struct fs_index *ix, uint64_t n, const char *path, 
   }
 }
 
+/*
+ * Is the entry what it says it is? A damaged type would read as an empty file, and so would a damaged size of 0. All
+ * fields are in the cache line that holds the name.
+ */
+static bool fs_entry_sound(const struct fs_index *ix, const struct fs_entry *e) {
+  if (!S_ISREG(e->mode)) return S_ISDIR(e->mode) || S_ISLNK(e->mode);
+  bool many = FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS;
+  return many == (e->size > ix->block_size) && (many || (e->stored_len != 0) == (e->size != 0));
+}
+
 int64_t fs_index_lookup(const struct fs_index *ix, const char *path, size_t len) {
   if (len == 0) return FS_ROOT;
   uint64_t hash = XXH3_64bits(path, len);
@@ -35,7 +45,8 @@ int64_t fs_index_lookup(const struct fs_index *ix, const char *path, size_t len)
     if (bucket == 0) break;
     if (bucket >> 32 != hash >> 32) continue;
     uint64_t n = (uint32_t)bucket - 1ull; /* a low half of 0 gives a number beyond all entries */
-    if (n < ix->nentries && fs_path_is(ix, n, path, len)) return (int64_t)n;
+    if (n < ix->nentries && fs_path_is(ix, n, path, len))
+      return fs_entry_sound(ix, &ix->entries[n]) ? (int64_t)n : -EUCLEAN;
   }
   return -ENOENT;
 }
@@ -78,7 +89,7 @@ int64_t fs_index_child(const struct fs_index *ix, uint32_t dir, const char *name
     err = fs_index_name(ix, e, &have, &have_len);
     if (err < 0) return err;
     int order = fs_name_compare(name, len, have, have_len);
-    if (order == 0) return e->parent == dir ? (int64_t)(first + middle) : -EUCLEAN;
+    if (order == 0) return e->parent == dir && fs_entry_sound(ix, e) ? (int64_t)(first + middle) : -EUCLEAN;
     if (order < 0)
       high = middle;
     else

@@ -94,8 +94,9 @@ static fs_err fs_verify_path(struct fs_verify *v, uint32_t n) {
   if (len < 0) return fs_fault(v, "index is damaged: entry %u has no path shorter than %d bytes", n, PATH_MAX);
   for (fs_ssize i = 0; i < len; i++) depth += path[i] == '/';
   v->max_depth = FS_MAX(v->max_depth, depth);
-  if (fs_index_lookup(v->ix, path, (size_t)len) != (int64_t)n)
-    return fs_entry_fault(v, n, "its path does not lead to it");
+  int64_t found = fs_index_lookup(v->ix, path, (size_t)len);
+  if (found == -EUCLEAN) return fs_entry_fault(v, n, "impossible type or size");
+  if (found != (int64_t)n) return fs_entry_fault(v, n, "its path does not lead to it");
   return 0;
 }
 

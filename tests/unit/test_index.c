@@ -343,6 +343,32 @@ static void test_many(void **state) {
   fs_builder_release(out, size);
 }
 
+/* An entry of no known type, or of a size that its blocks deny, is found by nobody: it would read as an empty file. */
+static void test_contradictions(void **state) {
+  const struct small *s = *state;
+  const char *const paths[] = {"train/cat/small", "train"};
+  struct fs_index ix;
+  uint8_t *bytes = malloc(s->size);
+  assert_non_null(bytes);
+  for (size_t i = 0; i < FS_ARRAY_LEN(paths); i++) {
+    memcpy(bytes, s->bytes, s->size);
+    assert_int_equal(fs_index_attach(bytes, s->size, &ix, NULL, 0), 0);
+    uint32_t n = find(&ix, paths[i]);
+    struct fs_entry *e = (struct fs_entry *)(bytes + ix.hdr->section[FS_SEC_ENTRIES].offset) + n, good = *e;
+    e->mode ^= 010000;
+    assert_int_equal(fs_index_lookup(&ix, paths[i], strlen(paths[i])), -EUCLEAN);
+    const char *name = strrchr(paths[i], '/') ? strrchr(paths[i], '/') + 1 : paths[i];
+    assert_int_equal(fs_index_child(&ix, e->parent, name, strlen(name)), -EUCLEAN);
+    *e = good;
+    if (S_ISDIR(e->mode)) continue;
+    e->size = 0;
+    assert_int_equal(fs_index_lookup(&ix, paths[i], strlen(paths[i])), -EUCLEAN);
+    e->size = ix.block_size + 1ull;
+    assert_int_equal(fs_index_lookup(&ix, paths[i], strlen(paths[i])), -EUCLEAN);
+  }
+  free(bytes);
+}
+
 /* ---- files ---- */
 
 static void test_open(void **state) {
@@ -392,6 +418,7 @@ int main(void) {
       cmocka_unit_test(test_newer_version),
       cmocka_unit_test(test_truncated),
       cmocka_unit_test(test_every_byte_flipped),
+      cmocka_unit_test(test_contradictions),
       cmocka_unit_test(test_many),
       cmocka_unit_test(test_open),
       cmocka_unit_test(test_seed),
