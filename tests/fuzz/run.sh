@@ -16,6 +16,7 @@ case $target in
   *index*) cp "$work/ds/index" "$corpus/seed-index" ;;
   *manifest*) cp "$work/ds/manifest" "$corpus/seed-manifest" ;;
   *codec*) head -c 4096 "$work/ds/part-00000" | tail -c 64 >"$corpus/seed-block" ;;
+  *part*) head -c 4096 "$work/ds/part-00000" >"$corpus/seed-part" ;;
   *control*) printf '@fs hello rank=0 host=a%%20b pid=1 job=j free=4096\n' >"$corpus/seed-hello" ;;
 esac
 
