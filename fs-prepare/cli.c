@@ -65,6 +65,14 @@ void fs_prep_version(void) {
   printf("fs-prepare (FanStore) %s\n", FS_VERSION);
 }
 
+int fs_prep_finish(int status) {
+  bool failed = ferror(stdout);
+  errno = 0;
+  if (fflush(stdout) == 0 && !failed) return status;
+  fs_prep_say("standard output cannot be written: %s", errno != 0 ? strerror(errno) : "not all of it was");
+  return FS_EXIT_FAILED;
+}
+
 static void help(const struct fs_prep_cli *cli) {
   printf("usage: fs-prepare %s %s\n\n%s\n\nOptions:\n", cli->command, cli->synopsis, cli->about);
   fs_opt_help(stdout, cli->opts, cli->nopts);
@@ -77,7 +85,7 @@ static fs_err on_option(void *ctx, int id, const char *value) {
       help(cli);
     else
       fs_prep_version();
-    exit(fflush(stdout) == 0 ? FS_EXIT_OK : FS_EXIT_FAILED);
+    exit(fs_prep_finish(FS_EXIT_OK));
   }
   if (id != FS_OPT_WORD) return cli->set(cli->ctx, id, value);
   if (cli->got == cli->want) {
@@ -110,7 +118,8 @@ fs_err fs_prep_parse(struct fs_prep_cli *cli, int argc, char **argv) {
 fs_err fs_prep_jobs(const char *value, unsigned *jobs) {
   uint64_t n;
   if (fs_parse_u64(value, 1, 4096, &n) < 0) {
-    fs_prep_say("--jobs %s: give a number from 1 to 4096", value);
+    FS_AUTO_FREE char *shown = fs_prep_name(value);
+    fs_prep_say("--jobs '%s': give a number from 1 to 4096", shown);
     return -EINVAL;
   }
   *jobs = (unsigned)n;

@@ -26,7 +26,7 @@ static fs_err open_parts(struct fs_dataset *ds) {
   ds->part_fd = calloc(ds->ix.nparts + 1, sizeof *ds->part_fd);
   if (ds->part_fd == NULL) return -ENOMEM;
   for (uint64_t i = 0; i < ds->ix.nparts; i++) atomic_init(&ds->part_fd[i], -1);
-  fs_prep_open_files(ds->ix.nparts + 64);
+  ds->keep_most = fs_prep_open_files(2 * ds->ix.nparts + 64) / 2;
   return 0;
 }
 
@@ -68,17 +68,49 @@ void fs_dataset_close(struct fs_dataset *ds) {
   fs_index_close(&ds->ix);
 }
 
+/* A fifo in its place must not stop us. */
+static fs_fd open_part(const struct fs_dataset *ds, uint32_t number) {
+  char name[FS_PART_NAME_SIZE];
+  struct stat st;
+  FS_AUTO_CLOSE fs_fd fd =
+      fs_sys_openat(ds->dir, fs_part_name(number, name), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+  if (fd < 0) return fd;
+  fs_err err = fs_sys_fstat(fd, &st);
+  if (err == 0 && !S_ISREG(st.st_mode)) err = -EUCLEAN;
+  return err < 0 ? err : FS_MOVE_FD(fd);
+}
+
 fs_fd fs_dataset_part(struct fs_dataset *ds, uint32_t number) {
   if (number >= ds->ix.nparts) return -EUCLEAN;
   int fd = atomic_load(&ds->part_fd[number]);
   if (fd >= 0) return fd;
-  char name[FS_PART_NAME_SIZE];
-  fd = fs_sys_openat(ds->dir, fs_part_name(number, name), O_RDONLY | O_CLOEXEC, 0);
+  fd = open_part(ds, number);
   if (fd < 0) return fd;
   int none = -1;
+  if (atomic_fetch_add(&ds->kept, 1) >= ds->keep_most) {
+    atomic_fetch_sub(&ds->kept, 1);
+    return fd;
+  }
   if (atomic_compare_exchange_strong(&ds->part_fd[number], &none, fd)) return fd;
+  atomic_fetch_sub(&ds->kept, 1);
   close(fd); /* another thread was faster */
   return none;
+}
+
+void fs_dataset_part_done(struct fs_dataset *ds, uint32_t number, int fd) {
+  if (fd >= 0 && atomic_load(&ds->part_fd[number]) != fd) close(fd);
+}
+
+fs_err fs_dataset_open_checked(struct fs_dataset *ds, const char *path) {
+  char why[512] = "";
+  fs_err err = fs_dataset_open(ds, path);
+  if (err < 0) return err;
+  err = fs_dataset_check_index(ds, why, sizeof why);
+  if (err == 0) return 0;
+  FS_AUTO_FREE char *shown = fs_prep_name(path);
+  fs_prep_say("%s/index: %s; run fs-prepare verify", shown, why);
+  fs_dataset_close(ds);
+  return err;
 }
 
 fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size) {

@@ -149,11 +149,11 @@ int fs_prep_info(int argc, char **argv) {
                             .set = set,
                             .ctx = &info};
   if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
-  if (fs_dataset_open(&ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
+  if (fs_dataset_open_checked(&ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
   if (info.json)
     print_json(&ds);
   else
     print_text(&ds);
   fs_dataset_close(&ds);
-  return fflush(stdout) == 0 ? FS_EXIT_OK : FS_EXIT_FAILED;
+  return fs_prep_finish(FS_EXIT_OK);
 }

@@ -106,7 +106,7 @@ int fs_prep_list(int argc, char **argv) {
                             .set = set,
                             .ctx = &l};
   if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
-  if (fs_dataset_open(&l.ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
+  if (fs_dataset_open_checked(&l.ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
   l.printable = !l.nul && isatty(STDOUT_FILENO);
   fs_err err = 0;
   for (uint64_t i = 1; i < l.ds.ix.nentries && err == 0; i++) err = print_entry(&l, (uint32_t)i);
@@ -115,5 +115,5 @@ int fs_prep_list(int argc, char **argv) {
     fs_prep_say("%s/index: damaged; run fs-prepare verify", shown);
   }
   fs_dataset_close(&l.ds);
-  return err == 0 && fflush(stdout) == 0 && !ferror(stdout) ? FS_EXIT_OK : FS_EXIT_FAILED;
+  return fs_prep_finish(err == 0 ? FS_EXIT_OK : FS_EXIT_FAILED);
 }

@@ -32,11 +32,11 @@ int main(int argc, char **argv) {
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
     help();
-    return FS_EXIT_OK;
+    return fs_prep_finish(FS_EXIT_OK);
   }
   if (strcmp(argv[1], "--version") == 0) {
     fs_prep_version();
-    return FS_EXIT_OK;
+    return fs_prep_finish(FS_EXIT_OK);
   }
   for (size_t i = 0; i < FS_ARRAY_LEN(commands); i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);

@@ -234,6 +234,7 @@ int fs_prep_pack(int argc, char **argv) {
   p->progress.start_ns = p->progress.last_ns = fs_now_ns();
   fs_prep_catch_signals();
   fs_err err = run(p);
+  fs_parts_close(&p->store.parts); /* they may be all the descriptors there are */
   fs_target_discard(&p->target);
   if (err < 0 && fs_prep_signal != 0) {
     fs_prep_say("interrupted; nothing is left behind");
@@ -245,5 +246,5 @@ int fs_prep_pack(int argc, char **argv) {
   fs_pack_options_free(&p->o);
   if (p->target.parent_fd >= 0) close(p->target.parent_fd);
   free(p);
-  return err == 0 && fflush(stdout) == 0 ? FS_EXIT_OK : FS_EXIT_FAILED;
+  return fs_prep_finish(err == 0 ? FS_EXIT_OK : FS_EXIT_FAILED);
 }

@@ -145,6 +145,7 @@ fs_err fs_parts_pad(struct fs_parts *p, uint32_t part, uint64_t align);
 fs_err fs_parts_finish(struct fs_parts *p);
 /* Writes the headers and syncs. */
 fs_err fs_parts_seal(struct fs_parts *p, const uint8_t dataset_id[16]);
+void fs_parts_close(struct fs_parts *p);
 void fs_parts_free(struct fs_parts *p);
 
 /* Where content goes: partitions, and the table of what is stored already. */

@@ -124,12 +124,18 @@ static fs_err set(void *ctx, int id, const char *value) {
   }
 }
 
+static bool has_dotdot(const char *path) {
+  for (const char *p = path; (p = strstr(p, "..")) != NULL; p += 2)
+    if ((p == path || p[-1] == '/') && (p[2] == '/' || p[2] == '\0')) return true;
+  return false;
+}
+
 /* SOURCE as the user names it, made absolute: a script names it the same way, symlinks included. */
 static fs_err default_mount(struct fs_pack_options *o) {
   FS_AUTO_FREE char *base = NULL;
   FS_AUTO_FREE char *joined = NULL;
   const char *path = o->source;
-  if (strstr(path, "..") != NULL) { /* ".." after a symlink is not lexical */
+  if (has_dotdot(path)) { /* after a symlink it is not lexical */
     base = realpath(path, NULL);
     if (base == NULL) return -errno;
     path = base;

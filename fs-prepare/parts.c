@@ -130,11 +130,16 @@ fs_err fs_parts_seal(struct fs_parts *p, const uint8_t dataset_id[16]) {
   return atomic_load(&s.err);
 }
 
-void fs_parts_free(struct fs_parts *p) {
+void fs_parts_close(struct fs_parts *p) {
   for (uint32_t i = 0; p->out != NULL && i < p->n; i++) {
     if (p->out[i].fd >= 0) close(p->out[i].fd);
-    fs_xxh3_free(p->out[i].hash);
+    p->out[i].fd = -1;
   }
+}
+
+void fs_parts_free(struct fs_parts *p) {
+  fs_parts_close(p);
+  for (uint32_t i = 0; p->out != NULL && i < p->n; i++) fs_xxh3_free(p->out[i].hash);
   free(p->out);
   free(p->heap);
   p->out = NULL;

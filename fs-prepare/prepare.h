@@ -44,6 +44,8 @@ struct fs_prep_cli {
 /* 0, or -EINVAL after one line on stderr. --help and --version print and exit. */
 fs_err fs_prep_parse(struct fs_prep_cli *cli, int argc, char **argv);
 void fs_prep_version(void);
+/* Ends the standard output. `status`, or FS_EXIT_FAILED after a line when not all of it could be written. */
+int fs_prep_finish(int status);
 
 /* One line "fs-prepare: ..." on stderr; a progress bar that is shown there is wiped first. */
 void fs_prep_say(const char *format, ...) FS_PRINTF(1, 2);
@@ -60,8 +62,8 @@ fs_err fs_prep_jobs(const char *value, unsigned *jobs);
 /* Runs fn(ctx, 0..n-1) on at most `jobs` threads and waits. Falls back to fewer threads, at worst this one. */
 typedef void fs_prep_fn(void *ctx, uint64_t i);
 void fs_prep_parallel(unsigned jobs, uint64_t n, fs_prep_fn *fn, void *ctx);
-/* Raises the limit of open files as far as allowed, towards n. */
-void fs_prep_open_files(uint64_t n);
+/* Raises the limit of open files as far as allowed, towards n. Returns the limit. */
+uint64_t fs_prep_open_files(uint64_t n);
 
 /* The first SIGINT, SIGTERM or SIGHUP after fs_prep_catch_signals; 0: none. */
 extern volatile sig_atomic_t fs_prep_signal;
@@ -70,19 +72,24 @@ void fs_prep_catch_signals(void);
 /* Opens path below dirfd without following any symlink on the way (openat2 where the kernel has it). */
 fs_fd fs_prep_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
 
-/* A dataset opened for reading. The partitions are opened when first used, by any thread. */
+/* A dataset opened for reading. The partitions are opened when first used, by any thread, and most are kept open. */
 struct fs_dataset {
   const char *path;
   int dir;
   struct fs_manifest manifest;
   struct fs_index ix;
-  _Atomic int *part_fd; /* one a partition; -1: not opened */
+  _Atomic int *part_fd; /* one a partition; -1: not kept open */
+  _Atomic uint64_t kept;
+  uint64_t keep_most;
 };
 /* 0, or a negative errno after one line on stderr. */
 fs_err fs_dataset_open(struct fs_dataset *ds, const char *path);
+/* The same, and checks the index against the manifest's checksum. */
+fs_err fs_dataset_open_checked(struct fs_dataset *ds, const char *path);
 void fs_dataset_close(struct fs_dataset *ds);
-/* Descriptor of a partition, or a negative errno. */
+/* Descriptor of a partition, to be given back, or a negative errno: -EUCLEAN when it is no regular file. */
 fs_fd fs_dataset_part(struct fs_dataset *ds, uint32_t number);
+void fs_dataset_part_done(struct fs_dataset *ds, uint32_t number, int fd);
 /* Does the manifest agree with the index's bytes? 0, or -EBADMSG and why. Reads all of the index. */
 fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size);
 /* Path of an entry, malloc'ed: relative, or in printable form. NULL: out of memory or damaged. */

@@ -29,6 +29,7 @@ void fs_prep_catch_signals(void) {
   if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(SIGHUP, &sa, NULL);
   sa.sa_handler = SIG_IGN; /* a closed stderr must not leave the temporary directory behind */
   sigaction(SIGPIPE, &sa, NULL);
+  sigaction(SIGXFSZ, &sa, NULL); /* the write says it (ulimit -f) */
 }
 
 unsigned fs_prep_cpus(void) {
@@ -37,11 +38,13 @@ unsigned fs_prep_cpus(void) {
   return n > 0 ? (unsigned)n : 1;
 }
 
-void fs_prep_open_files(uint64_t n) {
+uint64_t fs_prep_open_files(uint64_t n) {
   struct rlimit lim;
-  if (getrlimit(RLIMIT_NOFILE, &lim) < 0 || lim.rlim_cur >= n) return;
+  if (getrlimit(RLIMIT_NOFILE, &lim) < 0) return 256;
+  if (lim.rlim_cur >= n) return lim.rlim_cur;
+  rlim_t had = lim.rlim_cur;
   lim.rlim_cur = lim.rlim_max == RLIM_INFINITY ? n : FS_MIN(n, lim.rlim_max);
-  setrlimit(RLIMIT_NOFILE, &lim); /* where it does not help, the open says so */
+  return setrlimit(RLIMIT_NOFILE, &lim) == 0 ? lim.rlim_cur : had; /* where it does not help, the open says so */
 }
 
 struct parallel {

@@ -35,15 +35,29 @@ static bool all_zero(const uint8_t *p, size_t n) {
   return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
 }
 
+/* The stored bytes of a block. A partition that cannot be opened is told here; -ECANCELED is the result. */
+static fs_err read_block(struct unpack *u, const struct fs_block *b, uint8_t *stored) {
+  int part = fs_dataset_part(&u->ds, b->partition);
+  if (part >= 0) {
+    fs_err err = fs_pread_full(part, stored, b->stored_len, b->offset);
+    fs_dataset_part_done(&u->ds, b->partition, part);
+    return err == -EIO ? -EBADMSG : err;
+  }
+  if (atomic_exchange(&u->failed, true)) return -ECANCELED;
+  char name[FS_PART_NAME_SIZE];
+  FS_AUTO_FREE char *path = fs_prep_name(u->ds.path);
+  fs_prep_say("%s/%s: cannot be opened: %s", path, fs_part_name(b->partition, name),
+              part == -EUCLEAN ? "no regular file" : strerror(-part));
+  return -ECANCELED;
+}
+
 /* Writes block i; zeros stay a hole. */
 static fs_err write_block(struct unpack *u, uint32_t entry, uint64_t i, int fd, uint8_t *stored, uint8_t *plain) {
   struct fs_block b;
   fs_err err = fs_index_block(&u->ds.ix, entry, i, &b);
   if (err < 0) return -EBADMSG;
-  int part = fs_dataset_part(&u->ds, b.partition);
-  if (part < 0) return part;
-  err = fs_pread_full(part, stored, b.stored_len, b.offset);
-  if (err < 0) return err == -EIO ? -EBADMSG : err;
+  err = read_block(u, &b, stored);
+  if (err < 0) return err;
   if (fs_xxh3(stored, b.stored_len) != b.xxh3) return -EBADMSG;
   err = fs_block_decode(b.codec, stored, b.stored_len, plain, b.plain_len);
   if (err < 0) return -EBADMSG;

@@ -12,6 +12,8 @@
 #include "codec/codec.h"
 #include "prepare.h"
 
+enum { DAMAGED = 1, UNCHECKED };
+
 struct vblock {
   uint64_t offset, xxh3;
   uint32_t stored_len, plain_len;
@@ -24,9 +26,9 @@ struct verify {
   unsigned jobs;
   struct vblock *blocks; /* by partition and offset */
   uint64_t nblocks;
-  uint64_t *first;          /* of each partition, and the end */
-  _Atomic uint8_t *damaged; /* one an entry */
-  _Atomic uint64_t bad_parts;
+  uint64_t *first;        /* of each partition, and the end */
+  _Atomic uint8_t *state; /* one an entry: DAMAGED, UNCHECKED or 0 */
+  _Atomic uint64_t bad_parts, unread_parts;
 };
 
 static fs_err add_blocks(struct verify *v, uint32_t entry, uint64_t *n, bool store) {
@@ -60,8 +62,8 @@ static fs_err collect(struct verify *v) {
   for (uint64_t i = 0; i < ix->nentries; i++) add_blocks(v, (uint32_t)i, &n, false);
   v->blocks = malloc((n + 1) * sizeof *v->blocks);
   v->first = calloc(ix->nparts + 1, sizeof *v->first);
-  v->damaged = calloc(ix->nentries + 1, sizeof *v->damaged);
-  if (v->blocks == NULL || v->first == NULL || v->damaged == NULL) return -ENOMEM;
+  v->state = calloc(ix->nentries + 1, sizeof *v->state);
+  if (v->blocks == NULL || v->first == NULL || v->state == NULL) return -ENOMEM;
   fs_err err = 0;
   for (uint64_t i = 0; i < ix->nentries && err == 0; i++) err = add_blocks(v, (uint32_t)i, &at, true);
   if (err < 0) return err;
@@ -81,7 +83,8 @@ struct scan {
   struct fs_xxh3_stream *hash;
   uint8_t *stored, *plain;
   uint64_t bad_blocks;
-  fs_err err; /* of the first read that failed */
+  bool unreadable; /* for a reason that says nothing about the data */
+  fs_err err;      /* of the first read that failed */
   char why[256];
 };
 
@@ -115,7 +118,11 @@ static void scan_blocks(struct scan *s) {
     if (!again) good = s->fd >= 0 && scan_block(s, b);
     if (good) continue;
     if (!again) s->bad_blocks++;
-    atomic_store(&v->damaged[b->entry], 1);
+    uint8_t none = 0;
+    if (s->unreadable)
+      atomic_compare_exchange_strong(&v->state[b->entry], &none, UNCHECKED);
+    else
+      atomic_store(&v->state[b->entry], DAMAGED);
   }
 }
 
@@ -124,10 +131,15 @@ static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
   uint8_t page[FS_PART_HEADER_SIZE];
   struct stat st = {0};
   s->fd = fs_dataset_part(&s->v->ds, s->number);
+  s->unreadable = s->fd < 0 && s->fd != -ENOENT && s->fd != -EUCLEAN;
   if (s->fd == -ENOENT)
     snprintf(s->why, sizeof s->why, "missing");
-  else if (s->fd < 0 || fs_sys_fstat(s->fd, &st) < 0)
+  else if (s->fd == -EUCLEAN)
+    snprintf(s->why, sizeof s->why, "no regular file");
+  else if (s->fd < 0)
     snprintf(s->why, sizeof s->why, "cannot be opened: %s", strerror(-s->fd));
+  else if (fs_sys_fstat(s->fd, &st) < 0)
+    snprintf(s->why, sizeof s->why, "cannot be looked at");
   else if ((uint64_t)st.st_size < rec->size)
     snprintf(s->why, sizeof s->why, "truncated partition: %" PRIu64 " bytes of %" PRIu64, (uint64_t)st.st_size,
              rec->size);
@@ -142,7 +154,12 @@ static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
 static void scan_report(struct scan *s) {
   char name[FS_PART_NAME_SIZE];
   FS_AUTO_FREE char *path = fs_prep_name(s->v->ds.path);
-  atomic_fetch_add(&s->v->bad_parts, 1);
+  atomic_fetch_add(s->unreadable ? &s->v->unread_parts : &s->v->bad_parts, 1);
+  if (s->unreadable) {
+    fs_prep_say("%s/%s: %s; %" PRIu64 " %s not checked", path, fs_part_name(s->number, name), s->why, s->bad_blocks,
+                s->bad_blocks == 1 ? "block" : "blocks");
+    return;
+  }
   fs_prep_say("%s/%s: %s; %" PRIu64 " %s damaged; restore this file from a copy, or pack again", path,
               fs_part_name(s->number, name), s->why, s->bad_blocks, s->bad_blocks == 1 ? "block" : "blocks");
 }
@@ -155,6 +172,7 @@ static void verify_part(void *ctx, uint64_t number) {
   s.plain = malloc(v->ds.ix.block_size);
   if (s.hash == NULL || s.stored == NULL || s.plain == NULL) {
     s.fd = -ENOMEM;
+    s.unreadable = true;
     snprintf(s.why, sizeof s.why, "out of memory; use a lower --jobs");
   } else {
     scan_open(&s, rec);
@@ -168,6 +186,7 @@ static void verify_part(void *ctx, uint64_t number) {
   else if (s.why[0] == '\0' && fs_xxh3_digest(s.hash) != rec->xxh3)
     snprintf(s.why, sizeof s.why, "damaged: its checksum differs");
   if (s.why[0] != '\0') scan_report(&s);
+  fs_dataset_part_done(&v->ds, s.number, s.fd);
   fs_xxh3_free(s.hash);
   free(s.stored);
   free(s.plain);
@@ -176,24 +195,30 @@ static void verify_part(void *ctx, uint64_t number) {
 static int report(struct verify *v) {
   const struct fs_index *ix = &v->ds.ix;
   FS_AUTO_FREE char *shown = fs_prep_name(v->ds.path);
-  uint64_t bad = 0;
+  uint64_t count[3] = {0};
   for (uint64_t i = 0; i < ix->nentries; i++) {
-    if (atomic_load(&v->damaged[i]) == 0) continue;
+    uint8_t state = atomic_load(&v->state[i]);
+    count[state]++;
+    if (state == 0) continue;
     FS_AUTO_FREE char *path = fs_dataset_entry_path(&v->ds, (uint32_t)i, true);
-    printf("damaged: %s\n", path != NULL ? path : "?");
-    bad++;
+    printf("%s: %s\n", state == DAMAGED ? "damaged" : "not checked", path != NULL ? path : "?");
   }
+  uint64_t bad_parts = atomic_load(&v->bad_parts), unread_parts = atomic_load(&v->unread_parts);
   char plain[32], stored[32];
   const struct fs_index_header *h = ix->hdr;
   fs_format_size(h->plain_bytes, plain, sizeof plain);
   fs_format_size(h->stored_bytes, stored, sizeof stored);
-  if (bad == 0 && atomic_load(&v->bad_parts) == 0) {
+  if (bad_parts == 0 && unread_parts == 0) {
     printf("%s: good: %" PRIu64 " files, %s in %s, %" PRIu64 " blocks, %" PRIu64 " partitions\n", shown, h->files,
            plain, stored, v->nblocks, ix->nparts);
     return FS_EXIT_OK;
   }
-  printf("%s: damaged: %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64 " partitions\n", shown, bad, h->files,
-         atomic_load(&v->bad_parts), ix->nparts);
+  if (bad_parts != 0)
+    printf("%s: damaged: %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64 " partitions\n", shown,
+           count[DAMAGED], h->files, bad_parts, ix->nparts);
+  if (unread_parts != 0)
+    printf("%s: not checked: %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64 " partitions\n", shown,
+           count[UNCHECKED], h->files, unread_parts, ix->nparts);
   return FS_EXIT_FAILED;
 }
 
@@ -244,7 +269,7 @@ int fs_prep_verify(int argc, char **argv) {
   int status = verify(&v);
   free(v.blocks);
   free(v.first);
-  free(v.damaged);
+  free(v.state);
   fs_dataset_close(&v.ds);
-  return fflush(stdout) == 0 ? status : FS_EXIT_FAILED;
+  return fs_prep_finish(status);
 }

@@ -174,8 +174,8 @@ static fs_err read_dir(struct walker *w, DIR *dir, const struct pending *in) {
     size_t len = strlen(d->d_name);
     if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0) continue;
     if (fs_prep_signal != 0) return -EINTR;
+    if (len > FS_NAME_MAX) return -ENAMETOOLONG; /* some file systems have longer ones */
     memcpy(path + base, d->d_name, len + 1);
-    if (len > FS_NAME_MAX) return -ENAMETOOLONG;
     fs_err err = visit(w, dirfd(dir), d->d_name, path, in);
     if (err < 0) return err;
   }

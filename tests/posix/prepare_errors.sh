@@ -48,6 +48,11 @@ refuses 1 'parent directory' pack source nodir/other
 refuses 1 'inside SOURCE' pack source source/ds
 refuses 1 'contains SOURCE' pack source .
 refuses 1 'use --force' pack source ds
+for command in "list ds" "info ds" "verify ds" "--help" "pack --help"; do
+  # shellcheck disable=SC2086 # several words
+  expect_status 1 bash -c '"$@" >/dev/full' - "$prepare" $command
+  one_line err 'standard output cannot be written: No space'
+done
 mkdir full
 touch full/precious
 refuses 1 'no dataset' pack --force source full
@@ -119,6 +124,17 @@ grep -q '^damaged: file' out || fail 'the damaged file is not named'
 refuses 1 'damaged in the dataset' unpack bad restored
 damage rm bad/part-00002
 refuses 1 'bad/part-00002: missing' verify bad
+refuses 1 'bad/part-00002: cannot be opened: No such file' unpack bad restored1
+damage rm bad/part-00002
+mkfifo bad/part-00002
+refuses 1 'bad/part-00002: no regular file' verify bad
+refuses 1 'bad/part-00002: .*no regular file' unpack bad restored3
+pack source many --partitions 600
+expect_status 0 bash -c 'ulimit -n 100 && "$@"' - "$prepare" verify many
+expect_status 0 bash -c 'ulimit -n 100 && "$@"' - "$prepare" unpack many restored4
+expect_status 1 bash -c 'ulimit -n 100 && "$@"' - "$prepare" pack --partitions 600 source many2
+one_line err 'too many open files'
+[ -z "$(find . -maxdepth 1 -name '.many2*')" ] || fail 'a temporary directory is left'
 damage poke bad/part-00003 10000
 refuses 1 'bad/part-00003: damaged' verify bad
 equal 'one file is damaged' 1 "$(grep -c '^damaged: ' out)"
@@ -130,6 +146,9 @@ damage poke bad/index 3000
 refuses 1 'bad/index: ' verify bad
 refuses 1 'bad/index: ' unpack bad restored2
 [ ! -e restored2 ] || fail 'unpacked by a damaged index'
+damage poke bad/index 600
+refuses 1 'bad/index: .*checksum' info bad
+refuses 1 'bad/index: .*checksum' list bad
 damage truncate -s 1000 bad/index
 refuses 1 'bad/index: ' info bad
 damage poke bad/manifest 40
