@@ -156,7 +156,7 @@ fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
   return t->parent_fd < 0 ? t->parent_fd : 0;
 }
 
-/* Removes a directory of plain files. */
+/* Removes a directory of a dataset's files. What else is in it stays, and so does the directory then. */
 static void remove_flat(int parent, const char *name) {
   int fd = fs_sys_openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
   if (fd < 0) return;
@@ -166,7 +166,7 @@ static void remove_flat(int parent, const char *name) {
     return;
   }
   for (struct dirent *d; (d = readdir(dir)) != NULL;)
-    if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) unlinkat(fd, d->d_name, 0);
+    if (is_dataset_name(d->d_name)) unlinkat(fd, d->d_name, 0);
   closedir(dir);
   unlinkat(parent, name, AT_REMOVEDIR);
 }
@@ -194,6 +194,8 @@ static void remove_dead(int parent, const char *temp) {
   remove_flat(parent, temp); /* not empty, and twice without a first partition: half removed */
 }
 
+static const char temp_letters[] = "abcdefghijklmnopqrstuvwxyz234567";
+
 static void temp_prefix(const struct fs_target *t, const char *kind, char *out, size_t size) {
   snprintf(out, size, ".%.200s.%s-", t->name, kind);
 }
@@ -207,9 +209,11 @@ static void restore_old(const struct fs_target *t, const char *old) {
     renameat(t->parent_fd, old, t->parent_fd, t->name);
 }
 
+/* Six letters and digits after the prefix, a digit first: nobody's ".ds.old-backup". */
 static bool is_temp(const char *name, const char *prefix) {
   size_t n = strlen(prefix);
-  return strncmp(name, prefix, n) == 0 && strlen(name) == n + 6;
+  return strncmp(name, prefix, n) == 0 && strlen(name) == n + 6 && name[n] >= '2' && name[n] <= '7' &&
+         strspn(name + n, temp_letters) == 6;
 }
 
 static void remove_all_dead(const struct fs_target *t) {
@@ -228,13 +232,13 @@ static void remove_all_dead(const struct fs_target *t) {
 
 /* A new directory with a locked first partition: 0, -EAGAIN when another pack took it for a dead one, or an error. */
 static fs_err create_once(struct fs_target *t) {
-  static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
   char prefix[256], part[FS_PART_NAME_SIZE];
   uint8_t random[6];
   if (getrandom(random, sizeof random, 0) != sizeof random) return -EIO;
   temp_prefix(t, "partial", prefix, sizeof prefix - 6);
   size_t n = strlen(prefix);
-  for (size_t i = 0; i < 6; i++) prefix[n + i] = letters[random[i] % 32];
+  for (size_t i = 1; i < 6; i++) prefix[n + i] = temp_letters[random[i] % 32];
+  prefix[n] = (char)('2' + random[0] % 6);
   prefix[n + 6] = '\0';
   if (mkdirat(t->parent_fd, prefix, 0700) < 0) return errno == EEXIST ? -EAGAIN : -errno;
   snprintf(t->temp, sizeof t->temp, "%s", prefix);
@@ -264,6 +268,7 @@ void fs_target_discard(struct fs_target *t) {
   if (t->temp[0] != '\0') remove_flat(t->parent_fd, t->temp);
   if (t->lock_fd >= 0) close(t->lock_fd);
   if (t->temp_fd >= 0) close(t->temp_fd);
+  if (t->temp[0] != '\0') unlinkat(t->parent_fd, t->temp, AT_REMOVEDIR); /* NFS keeps it while the files are open */
   t->temp[0] = '\0';
   t->lock_fd = t->temp_fd = -1;
 }

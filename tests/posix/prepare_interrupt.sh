@@ -80,8 +80,14 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
   ok 'a full or read-only disk is one line'
 fi
 
-mv ds3 .ds3.old-abcdef
+mv ds3 .ds3.old-2bcdef
 expect_status 1 "$prepare" pack source ds3 >/dev/null 2>&1
 expect_status 0 "$prepare" verify ds3
 [ -z "$(find . -maxdepth 1 -name '.ds3*')" ] || fail 'the dataset that stepped aside is still aside'
 ok 'a dataset that a kill between two renames left aside is put back'
+
+mkdir .ds3.old-backup .ds3.partial-backup .ds3.old-2backu
+touch .ds3.old-backup/precious .ds3.partial-backup/precious .ds3.old-2backu/precious
+expect_status 0 "$prepare" pack --force source ds3
+equal 'files of the user that look like left-overs' 3 "$(find .ds3.* -name precious | wc -l)"
+ok 'directories of the user with similar names stay'
