@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large files of equal content, found before packing: those of one size are told apart by a few samples, and what is
- * left is compared byte by byte. Called once by the plan; the reading is done by several threads, each on items of its
- * own.
+ * Large files of equal content, found before packing: those of one size are told apart by a few samples, many of one
+ * sample by checksums, and what is left is compared byte by byte. Called once by the plan; the reading is done by
+ * several threads, each on items of its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 
 #define SAMPLE (64u << 10)
 #define COMPARE (1u << 20)
+#define COMPARE_ALL 8u /* larger runs are told apart by checksums first: each file is read once, not once a pair */
 
 struct candidate {
   uint64_t item;
@@ -53,6 +54,10 @@ fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item) {
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err) {
   FS_AUTO_FREE char *source = fs_prep_name(plan->opts->source);
   FS_AUTO_FREE char *path = fs_prep_name(item->path);
+  if (err == -EIO) { /* an early end, more often than a bad disk */
+    FS_AUTO_CLOSE int fd = fs_item_open(plan->tree, item);
+    if (fd == -ESTALE) err = fd;
+  }
   if (err == -ESTALE)
     fs_prep_say("%s/%s: changed while it was being packed; pack again when nothing writes to it", source, path);
   else if (err == -ENOMEM)
@@ -108,13 +113,39 @@ static fs_err sample(struct search *s, struct candidate *c) {
   return err;
 }
 
-static void sample_run(void *ctx, uint64_t r) {
-  struct search *s = ctx;
+/* The whole file takes the place of the sample. */
+static fs_err checksum(struct search *s, struct candidate *c) {
+  const struct fs_item *item = &s->plan->tree->items[c->item];
+  FS_AUTO_CLOSE int fd = fs_item_open(s->plan->tree, item);
+  FS_AUTO_FREE uint8_t *buf = malloc(COMPARE);
+  if (fd < 0) return fd;
+  struct fs_xxh3_stream *hash = buf != NULL ? fs_xxh3_new() : NULL;
+  fs_err err = hash != NULL ? 0 : -ENOMEM;
+  for (uint64_t at = 0; at < item->size && err == 0 && fs_prep_signal == 0; at += COMPARE) {
+    size_t n = (size_t)FS_MIN(item->size - at, (uint64_t)COMPARE);
+    err = fs_pread_full(fd, buf, n, at);
+    if (err == 0) fs_xxh3_update(hash, buf, n);
+  }
+  if (err == 0) c->sample = fs_xxh3_digest(hash);
+  fs_xxh3_free(hash);
+  return err;
+}
+
+static void look_at_run(struct search *s, uint64_t r, fs_err (*look)(struct search *, struct candidate *)) {
   for (size_t i = s->runs[r].from; i < s->runs[r].to; i++) {
     if (atomic_load(&s->failed) || fs_prep_signal != 0) return;
-    fs_err err = sample(s, &s->c[i]);
+    fs_err err = look(s, &s->c[i]);
     if (err < 0) fail(s, &s->plan->tree->items[s->c[i].item], err);
   }
+}
+
+static void sample_run(void *ctx, uint64_t r) {
+  look_at_run(ctx, r, sample);
+}
+
+static void checksum_run(void *ctx, uint64_t r) {
+  struct search *s = ctx;
+  if (s->runs[r].to - s->runs[r].from > COMPARE_ALL) look_at_run(s, r, checksum);
 }
 
 /* 1: equal, 0: not, or a negative errno. */
@@ -167,6 +198,8 @@ static fs_err search(struct search *s) {
   if (err < 0 || s->nruns == 0) return err;
   fs_prep_parallel(s->plan->opts->jobs, s->nruns, sample_run, s);
   err = find_runs(s);
+  if (err == 0 && !atomic_load(&s->failed)) fs_prep_parallel(s->plan->opts->jobs, s->nruns, checksum_run, s);
+  if (err == 0) err = find_runs(s);
   if (err < 0 || atomic_load(&s->failed)) return err < 0 ? err : -EIO;
   fs_prep_parallel(s->plan->opts->jobs, s->nruns, compare_run, s);
   return atomic_load(&s->failed) ? -EIO : 0;

@@ -28,42 +28,43 @@ static fs_ssize fs_read_all(int fd, char *buf, size_t size) {
 }
 
 /* Says why the manifest cannot be opened, in the user's terms. */
-static void fs_explain_open(const char *dataset, fs_err err, char *why, size_t why_size) {
+static void fs_explain_open(const char *dataset, const char *shown, fs_err err, char *why, size_t why_size) {
   struct stat st;
   fs_err there = fs_sys_fstatat(AT_FDCWD, dataset, &st, 0);
   if (err != -ENOENT && err != -ENOTDIR)
-    FS_WHY("%s: cannot open its manifest: %s", dataset, strerrordesc_np(-err));
+    FS_WHY("%s: cannot open its manifest: %s", shown, strerrordesc_np(-err));
   else if (there < 0)
-    FS_WHY("%s: no such dataset", dataset);
+    FS_WHY("%s: no such dataset", shown);
   else
-    FS_WHY("%s: no such dataset: it has no manifest", dataset);
+    FS_WHY("%s: no such dataset: it has no manifest", shown);
 }
 
-static fs_err fs_load_fd(int fd, const char *dataset, char *buf, struct fs_manifest *m, char *why, size_t why_size) {
+static fs_err fs_load_fd(int fd, const char *shown, char *buf, struct fs_manifest *m, char *why, size_t why_size) {
   char reason[256] = "";
   fs_ssize n = fs_read_all(fd, buf, FS_MANIFEST_MAX);
   if (n < 0) {
-    FS_WHY("%s: cannot read its manifest: %s", dataset, strerrordesc_np((int)-n));
+    FS_WHY("%s: cannot read its manifest: %s", shown, strerrordesc_np((int)-n));
     return (fs_err)n;
   }
   fs_err err = fs_manifest_parse(buf, (size_t)n, m, reason, sizeof(reason));
-  if (err < 0) FS_WHY("%s: %s", dataset, reason);
+  if (err < 0) FS_WHY("%s: %s", shown, reason);
   return err;
 }
 
 fs_err fs_manifest_load(const char *dataset, struct fs_manifest *m, char *why, size_t why_size) {
-  char path[PATH_MAX];
+  char path[PATH_MAX], shown[384];
   int len = snprintf(path, sizeof(path), "%s/manifest", dataset);
   fs_fd opened =
       len < (int)sizeof(path) ? fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0) : -ENAMETOOLONG;
   FS_AUTO_CLOSE int fd = opened;
+  fs_printable(dataset, strlen(dataset), shown, sizeof(shown));
   if (fd < 0) {
-    fs_explain_open(dataset, opened, why, why_size);
+    fs_explain_open(dataset, shown, opened, why, why_size);
     return opened == -ENOTDIR ? -ENOENT : opened;
   }
   char *buf = fs_sys_mmap(NULL, FS_MANIFEST_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fs_sys_mmap_failed(buf)) return -ENOMEM;
-  fs_err err = fs_load_fd(fd, dataset, buf, m, why, why_size);
+  fs_err err = fs_load_fd(fd, shown, buf, m, why, why_size);
   fs_sys_munmap(buf, FS_MANIFEST_MAX);
   return err;
 }
