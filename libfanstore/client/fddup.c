@@ -93,20 +93,38 @@ void fs_fd_share(void) {
   }
 }
 
+/* In a vfork child the number may mean another file by now: that one is to be inherited as it is. */
+static bool still_there(int fd, const struct fs_slot *s) {
+  struct stat sb;
+  return fs_sys_fstat(fd, &sb) == 0 && sb.st_ino == atomic_load(&s->ino);
+}
+
+/* So that close does not keep the placeholder in the pool. False: another thread has closed or replaced fd. */
+static bool note_inherited(int fd, uint64_t e) {
+  uint64_t now = e;
+  return (e & FS_FDE_INHERIT) || atomic_compare_exchange_strong(&fs_fdtab[fd], &now, e | FS_FDE_INHERIT) ||
+         now == (e | FS_FDE_INHERIT);
+}
+
 void fs_fd_prepare_exec(void) {
   fs_fd_share();
   uint32_t high = atomic_load(&fs_fdtab_high);
   for (uint32_t fd = 0; fd < high; fd++) {
     uint64_t e = atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed);
-    if (!(e & FS_FDE_VIRTUAL) || (e & (FS_FDE_CLOEXEC | FS_FDE_INHERIT))) continue;
-    /* In a vfork child the number may mean another file by now: that one is to be inherited as it is. */
-    if (fs_vfork_depth > 0) {
-      struct stat sb;
-      struct fs_slot *s = live(e);
-      if (s == NULL || fs_sys_fstat((int)fd, &sb) != 0 || sb.st_ino != atomic_load(&s->ino)) continue;
-    } else {
-      atomic_fetch_or(&fs_fdtab[fd], FS_FDE_INHERIT);
-    }
-    fs_sys_fcntl((int)fd, F_SETFD, 0);
+    const struct fs_slot *s = live(e);
+    if (s == NULL || (e & FS_FDE_CLOEXEC)) continue;
+    /* The entry may say INHERIT where the kernel's flag is still set: another thread is about to clear it, or cleared it
+       after we were forked off. So it is cleared each time. */
+    if (fs_vfork_depth > 0 ? still_there((int)fd, s) : note_inherited((int)fd, e)) fs_sys_fcntl((int)fd, F_SETFD, 0);
+  }
+}
+
+void fs_fd_become_real(const struct fs_slot *s, int real) {
+  uint32_t high = atomic_load(&fs_fdtab_high), gen = atomic_load(&s->gen);
+  for (uint32_t fd = 0; fd < high && fs_vfork_depth == 0; fd++) {
+    uint64_t e = atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed);
+    /* Once the last one is done, the slot may be another file's. */
+    if (live(e) != s || FS_FDE_GEN(e) != gen) continue;
+    if (FS_SYS3(SYS_dup3, real, fd, e & FS_FDE_CLOEXEC ? O_CLOEXEC : 0) >= 0) fs_fd_forget((int)fd);
   }
 }

@@ -135,9 +135,15 @@ void fs_fd_prepare_fork(struct fs_fd_idle *taken) {
   fs_fd_share();
 }
 
+/* Another thread may have put a file of its own at the number meanwhile, by dup2 or close_range: that one is not ours.
+   The slot that it leaves is found by a scan. */
 void fs_fd_parent(const struct fs_fd_idle *taken) {
-  for (uint32_t w = 0; w < FS_POOL_WORDS; w++)
-    if (taken->mask[w] != 0) atomic_fetch_or(&the_pool()->idle[w], taken->mask[w]);
+  for (uint32_t w = 0; w < FS_POOL_WORDS; w++) {
+    uint64_t back = 0;
+    for (uint64_t mask = taken->mask[w]; mask != 0; mask &= mask - 1)
+      if (atomic_load(&fs_fdtab[w * 64 + (uint32_t)__builtin_ctzll(mask)]) & FS_FDE_IDLE) back |= mask & -mask;
+    if (back != 0) atomic_fetch_or(&the_pool()->idle[w], back);
+  }
 }
 
 /* The slots stay: they are the parent's, who goes on using them. */

@@ -34,7 +34,9 @@ static void set_entry(int fd, uint64_t e) {
 static struct fs_slot *find_by_inode(int fd, uint32_t *index) {
   struct fs_state *st = fs_state_attach(false);
   struct stat sb;
-  if (st == NULL || fs_sys_fstat(fd, &sb) != 0 || !S_ISSOCK(sb.st_mode)) return NULL;
+  if (st == NULL) return NULL;
+  int64_t flags = fs_sys_fcntl(fd, F_GETFL, 0);
+  if (flags < 0 || !(flags & O_PATH) || fs_sys_fstat(fd, &sb) != 0 || !S_ISSOCK(sb.st_mode)) return NULL;
   int64_t i = fs_slot_by_ino(st, sb.st_ino);
   if (i < 0) return NULL;
   *index = (uint32_t)i;

@@ -62,6 +62,9 @@ void fs_fd_evict(int fd);
 fs_fd fs_fd_dup(int fd, int min, bool cloexec);
 /* dup3 of a virtual descriptor onto newfd >= 3. */
 fs_fd fs_fd_dup_to(int fd, int newfd, bool cloexec);
+/* Puts the file behind `real` at every descriptor of this process that is open on s, so that they go on sharing an
+   offset. */
+void fs_fd_become_real(const struct fs_slot *s, int real);
 fs_err fs_fd_get_cloexec(int fd);
 fs_err fs_fd_set_cloexec(int fd, bool on);
 void fs_fd_mark_ancestor(int fd);

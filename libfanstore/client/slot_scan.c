@@ -87,6 +87,7 @@ uint32_t fs_slot_reclaim(struct fs_state *st) {
   for (uint32_t i = 0; i < FS_SLOTS; i++) {
     uint64_t ino = atomic_load(&st->slot[i].ino);
     gen[i] = atomic_load(&st->slot[i].gen);
+    if (ino == 0) scan.held[i / 64] |= 1ull << i % 64; /* about to get its placeholder, maybe: not ours to free */
     scan.filter[ino / 64 % (FS_SLOTS / 64)] |= 1ull << ino % 64;
   }
   each_number(proc, visit_pid, &scan);
