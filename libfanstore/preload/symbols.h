@@ -28,6 +28,8 @@
   X(ssize_t, pwritev2, (int fd, const struct iovec *v, int c, off_t o, int f), (fd, v, c, o, f))                       \
   X(ssize_t, sendfile, (int o, int i, off_t *p, size_t n), (o, i, p, n))                                               \
   X(ssize_t, copy_file_range, (int i, off64_t *pi, int o, off64_t *po, size_t n, unsigned f), (i, pi, o, po, n, f))    \
+  X(ssize_t, sendmsg, (int fd, const struct msghdr *m, int f), (fd, m, f))                                             \
+  X(int, sendmmsg, (int fd, struct mmsghdr *m, unsigned n, int f), (fd, m, n, f))                                      \
   X(ssize_t, splice, (int i, off64_t *pi, int o, off64_t *po, size_t n, unsigned f), (i, pi, o, po, n, f))
 
 #define FS_SYMBOLS_FD(X)                                                                                               \
