@@ -24,6 +24,11 @@ void fs_cwd_changed(void) {
   if (fs_vfork_depth == 0) atomic_fetch_add(&epoch, 1);
 }
 
+void fs_cwd_forked(void) {
+  if (atomic_load(&cached_seq) & 1) atomic_store(&cached_seq, 0); /* the thread that was writing is not in this process */
+  fs_cwd_changed();
+}
+
 /* "/tmp/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted)": which directory is it? */
 static bool parse_stub(const char *link, struct fs_cwd *c) {
   const char *name = strrchr(link, '/');
@@ -83,6 +88,7 @@ static fs_err compute(struct fs_cwd *c) {
 static void publish(const struct fs_cwd *c, uint32_t at_epoch) {
   uint32_t seq = atomic_load(&cached_seq);
   if ((seq & 1) != 0 || !atomic_compare_exchange_strong(&cached_seq, &seq, seq + 1)) return;
+  atomic_thread_fence(memory_order_release);
   memcpy(&cached, c, offsetof(struct fs_cwd, path) + c->len + 1);
   atomic_store(&cached_epoch, at_epoch);
   atomic_store_explicit(&cached_seq, seq + 2, memory_order_release);

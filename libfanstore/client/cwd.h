@@ -32,5 +32,7 @@ fs_fd fs_cwd_open(uint32_t mount, uint32_t entry);
 fs_err fs_cwd_enter(uint32_t mount, uint32_t entry);
 /* The kernel's current directory has changed. */
 void fs_cwd_changed(void);
+/* In a forked child. */
+void fs_cwd_forked(void);
 
 #endif

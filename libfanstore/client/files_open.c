@@ -23,7 +23,7 @@ static fs_err check_open(const struct fs_entry *e, int flags) {
   bool writes = (flags & O_ACCMODE) != O_RDONLY;
   if (flags & O_PATH) return (flags & O_DIRECTORY) && !S_ISDIR(e->mode) ? -ENOTDIR : 0;
   if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) return -EEXIST;
-  if (S_ISLNK(e->mode)) return -ELOOP;
+  if (S_ISLNK(e->mode)) return flags & O_DIRECTORY ? -ENOTDIR : -ELOOP;
   if ((flags & O_TMPFILE) == O_TMPFILE) return S_ISDIR(e->mode) ? -EROFS : -ENOTDIR;
   if (S_ISDIR(e->mode)) return writes || (flags & (O_CREAT | O_TRUNC)) ? -EISDIR : 0;
   if (flags & O_DIRECTORY) return -ENOTDIR;
@@ -93,21 +93,26 @@ fs_fd fs_file_real(struct fs_slot *s) {
   return fd;
 }
 
-/* In a vfork child the placeholder itself goes to 0-2: the program that is executed makes a real file of it. */
-fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec) {
-  if (newfd > 2 || fs_vfork_depth > 0 || atomic_load(&s->kind) != FS_SLOT_FILE)
-    return fd == newfd ? fd : fs_fd_dup_to(fd, newfd, cloexec);
+static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
   fs_fd real = fs_file_real(s);
   if (real < 0) return real;
   fs_fd r = (fs_fd)FS_SYS3(SYS_dup3, real, newfd, cloexec ? O_CLOEXEC : 0);
-  fs_sys_close(real);
+  if (r >= 0) fs_fd_become_real(s, real);
   if (r >= 0) fs_fd_forget(newfd);
+  fs_sys_close(real);
   return r;
+}
+
+/* In a vfork child the placeholder itself goes to 0-2, which may be moved on; exec then makes a real file of it. */
+fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec) {
+  if (newfd > 2 || fs_vfork_depth > 0 || atomic_load(&s->kind) != FS_SLOT_FILE)
+    return fd == newfd ? fd : fs_fd_dup_to(fd, newfd, cloexec);
+  return real_dup_to(s, newfd, cloexec);
 }
 
 void fs_files_start(void) {
   for (int fd = 0; fd < 3; fd++) {
     struct fs_slot *s = fs_fd_adopt(fd);
-    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) fs_file_dup_to(fd, s, fd, false);
+    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) real_dup_to(s, fd, false);
   }
 }

@@ -11,6 +11,9 @@
 #include "preload/preload.h"
 
 #define FS_SHEBANG_MAX 256
+/* Scripts whose interpreters are scripts: as the kernel allows. */
+#define FS_SHEBANG_DEPTH 5
+static FS_TLS int shebang_depth;
 
 static fs_err check(int route, const struct fs_found *f) {
   struct stat st;
@@ -63,8 +66,12 @@ int fs_exec_entry(int route, const struct fs_found *f, const char *path, char *c
   fs_err err = check(route, f);
   if (err != 0) return fs_ret_int(err);
   if (read_shebang(f, line, &interpreter, &argument)) {
+    if (shebang_depth == FS_SHEBANG_DEPTH) return fs_ret_int(-ELOOP);
     char **room = alloca((count(argv) + 4) * sizeof(char *));
-    return execve(interpreter, script_arguments(room, interpreter, argument, path, argv), envp);
+    shebang_depth++;
+    int r = execve(interpreter, script_arguments(room, interpreter, argument, path, argv), envp);
+    shebang_depth--;
+    return r;
   }
   fs_fd fd = fs_file_materialize(f->mount, f->entry);
   if (fd < 0) return fs_ret_int(fd);
@@ -83,8 +90,12 @@ int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t 
   fs_err err = check(route, f);
   if (err != 0) return -err;
   if (read_shebang(f, line, &interpreter, &argument)) {
+    if (shebang_depth == FS_SHEBANG_DEPTH) return ELOOP;
     char **room = alloca((count(argv) + 4) * sizeof(char *));
-    return posix_spawn(pid, interpreter, fa, at, script_arguments(room, interpreter, argument, path, argv), envp);
+    shebang_depth++;
+    int r = posix_spawn(pid, interpreter, fa, at, script_arguments(room, interpreter, argument, path, argv), envp);
+    shebang_depth--;
+    return r;
   }
   fs_fd fd = fs_file_materialize(f->mount, f->entry);
   if (fd < 0) return -fd;

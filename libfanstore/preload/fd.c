@@ -10,10 +10,12 @@ FS_EXPORT int dup(int fd) {
 }
 
 /* An inherited virtual descriptor that the table does not know yet must not become standard input as it is. */
-static int after_dup(int newfd) {
+static int after_dup(int fd, int newfd) {
   if (newfd < 0 || newfd > 2 || fs_vfork_depth > 0 || fs_state_attach(false) == NULL) return newfd;
   struct fs_slot *s = fs_fd_adopt(newfd);
-  return s == NULL || s == &fs_slot_closed ? newfd : fs_ret_int(fs_file_dup_to(newfd, s, newfd, false));
+  if (s == NULL || s == &fs_slot_closed) return newfd;
+  fs_fd_adopt(fd);
+  return fs_ret_int(fs_file_dup_to(newfd, s, newfd, false));
 }
 
 static int dup_over(int fd, int newfd, int flags, bool dup3_rules) {
@@ -23,7 +25,7 @@ static int dup_over(int fd, int newfd, int flags, bool dup3_rules) {
     fs_fd_evict(newfd);
     int r = dup3_rules ? FS_REAL(dup3)(fd, newfd, flags) : FS_REAL(dup2)(fd, newfd);
     if (r >= 0 && fd != newfd) fs_fd_forget(newfd);
-    return fd == newfd ? r : after_dup(r);
+    return fd == newfd ? r : after_dup(fd, r);
   }
   if (s == &fs_slot_closed || newfd < 0) return fs_ret_int(-EBADF);
   if (dup3_rules && (fd == newfd || (flags & ~O_CLOEXEC) != 0)) return fs_ret_int(-EINVAL);

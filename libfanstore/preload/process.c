@@ -7,6 +7,7 @@
 #include <alloca.h>
 #include <sys/wait.h>
 
+#include "client/cwd.h"
 #include "ipc/node.h"
 #include "preload/exec.h"
 #include "preload/preload.h"
@@ -29,6 +30,7 @@ static pid_t forked(pid_t pid, const struct fs_fd_idle *idle) {
     return pid;
   }
   fs_fd_child(idle);
+  fs_cwd_forked();
   fs_data_forked();
   return 0;
 }
@@ -97,6 +99,7 @@ static size_t count_strings(char *const list[]) {
     if (fs_state_fd() >= 0) {                                                                                          \
       size_t fs_n = count_strings(envp);                                                                               \
       fs_fd_prepare_exec();                                                                                            \
+      if (fs_vfork_depth > 0) fs_files_start();                                                                        \
       env = with_state(envp, fs_n, alloca((fs_n + 2) * sizeof(char *)), fs_text);                                      \
     }                                                                                                                  \
     return call;                                                                                                       \
