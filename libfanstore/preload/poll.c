@@ -3,6 +3,8 @@
  * Wrappers of poll, select and epoll_ctl. A regular file is always ready, and epoll refuses it; the kernel would call
  * a placeholder invalid. Virtual descriptors are hidden from the kernel for the call, which then does not wait.
  */
+#include <limits.h>
+
 #include "preload/preload.h"
 
 #define FS_ALWAYS (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)
@@ -17,22 +19,25 @@ static bool any_ours(const struct pollfd *p, nfds_t n) {
   return false;
 }
 
-/* A negative number is one that the kernel skips. */
+/* A hidden descriptor: negative, so that the kernel skips it, and not one that a program would write (-fd, ~fd). */
+#define FS_HIDDEN (INT_MIN + 1)
+
 static bool hide(struct pollfd *p, nfds_t n) {
   bool ready = false;
   for (nfds_t i = 0; i < n; i++) {
     if (!is_ours(p[i].fd)) continue;
     ready = ready || (p[i].events & FS_ALWAYS) || fs_fd_slot(p[i].fd) == &fs_slot_closed;
-    p[i].fd = -2 - p[i].fd;
+    p[i].fd += FS_HIDDEN;
   }
   return ready;
 }
 
 static int show(struct pollfd *p, nfds_t n, int r) {
   for (nfds_t i = 0; i < n; i++) {
-    if (p[i].fd > -2 || !is_ours(-2 - p[i].fd)) continue;
-    p[i].fd = -2 - p[i].fd;
-    bool closed = fs_fd_slot(p[i].fd) == &fs_slot_closed;
+    if (p[i].fd >= FS_HIDDEN + (int)FS_FD_MAX) continue;
+    p[i].fd -= FS_HIDDEN;
+    const struct fs_slot *s = fs_fd_slot(p[i].fd);
+    bool closed = s == NULL || s == &fs_slot_closed;
     p[i].revents = closed ? POLLNVAL : (short)(p[i].events & FS_ALWAYS);
     if (r >= 0 && p[i].revents != 0) r++;
   }
@@ -91,10 +96,10 @@ FS_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct times
   int ready = take(n, r, &ours[0]) + take(n, w, &ours[1]);
   take(n, e, &ours[2]); /* no exceptional conditions on a file */
   int got = FS_REAL(pselect)(n, r, w, e, ready > 0 ? &at_once : timeout, mask);
-  if (got < 0) return got;
   give_back(n, r, &ours[0]);
   give_back(n, w, &ours[1]);
-  return got + ready;
+  if (got < 0) give_back(n, e, &ours[2]); /* the sets are as they were */
+  return got < 0 ? got : got + ready;
 }
 
 FS_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *timeout) {
@@ -104,10 +109,10 @@ FS_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *tim
   int ready = take(n, r, &ours[0]) + take(n, w, &ours[1]);
   take(n, e, &ours[2]);
   int got = FS_REAL(select)(n, r, w, e, ready > 0 ? &at_once : timeout);
-  if (got < 0) return got;
   give_back(n, r, &ours[0]);
   give_back(n, w, &ours[1]);
-  return got + ready;
+  if (got < 0) give_back(n, e, &ours[2]);
+  return got < 0 ? got : got + ready;
 }
 FS_ALIAS(__select, select);
 
