@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Wrappers of opendir to closedir and scandir. A directory of a dataset has a stream of our own, told from libc's by
- * its first word, which in libc's is the descriptor and never negative. The position lies in the open file, where dup
- * and lseek find it.
+ * its first word, which in libc's is the descriptor and never negative. The position is the stream's own, as libc's
+ * buffer is: a forked child goes on by itself. It is also noted in the open file, where dup and lseek find it.
  */
 #include <stdlib.h>
 
@@ -13,6 +13,7 @@
 struct fs_dirstream {
   int magic;
   int fd;
+  uint64_t at; /* number of the next record */
   struct dirent64 record;
 };
 
@@ -21,11 +22,12 @@ static struct fs_dirstream *ours(DIR *d) {
   return d != NULL && *(int *)(void *)d == FS_DIR_MAGIC ? (struct fs_dirstream *)(void *)d : NULL;
 }
 
-static DIR *new_stream(int fd) {
+static DIR *new_stream(int fd, const struct fs_slot *s) {
   struct fs_dirstream *d = calloc(1, sizeof(*d));
   if (d == NULL) return NULL;
   d->magic = FS_DIR_MAGIC;
   d->fd = fd;
+  d->at = atomic_load(&s->offset);
   return (DIR *)(void *)d;
 }
 
@@ -52,8 +54,9 @@ static intptr_t opendir_any(const char *path) {
 FS_EXPORT DIR *opendir(const char *path) {
   intptr_t r = opendir_any(path);
   if (r < 0) return NULL;
-  if (r > INT_MAX || fs_fd_slot((int)r) == NULL) return (DIR *)r;
-  DIR *d = new_stream((int)r);
+  const struct fs_slot *s = r > INT_MAX ? NULL : fs_fd_slot((int)r);
+  if (s == NULL) return (DIR *)r;
+  DIR *d = new_stream((int)r, s);
   if (d == NULL) close((int)r);
   return d;
 }
@@ -65,7 +68,7 @@ FS_EXPORT DIR *fdopendir(int fd) {
     if (d != NULL || (errno != ENOTDIR && errno != EBADF) || (s = fs_fd_adopt(fd)) == NULL) return d;
   }
   uint8_t kind = atomic_load(&s->kind);
-  if (kind == FS_SLOT_DIR) return new_stream(fd);
+  if (kind == FS_SLOT_DIR) return new_stream(fd, s);
   fs_ret(kind == FS_SLOT_FILE ? -ENOTDIR : -EBADF);
   return NULL;
 }
@@ -75,12 +78,11 @@ static int next_record(struct fs_dirstream *d) {
   struct fs_dirent_view v;
   struct fs_slot *s = fs_fd_slot(d->fd);
   if (s == NULL || atomic_load(&s->kind) != FS_SLOT_DIR) return -EBADF;
-  uint64_t at = atomic_load(&s->offset);
-  fs_err err = fs_dir_record(s->mount, s->entry, at, &v);
+  fs_err err = fs_dir_record(s->mount, s->entry, d->at, &v);
   if (err != 0) return err == -ENOENT ? 0 : err;
-  atomic_store(&s->offset, at + 1);
+  atomic_store(&s->offset, ++d->at);
   d->record.d_ino = v.ino;
-  d->record.d_off = (off64_t)at + 1;
+  d->record.d_off = (off64_t)d->at;
   d->record.d_type = v.type;
   d->record.d_reclen = (unsigned short)fs_round_up(offsetof(struct dirent64, d_name) + v.name_len + 1, 8);
   memcpy(d->record.d_name, v.name, v.name_len);
@@ -131,7 +133,7 @@ FS_EXPORT void rewinddir(DIR *dir) {
   if (d == NULL)
     FS_REAL(rewinddir)(dir);
   else
-    lseek(d->fd, 0, SEEK_SET);
+    lseek(d->fd, (off_t)(d->at = 0), SEEK_SET);
 }
 
 FS_EXPORT void seekdir(DIR *dir, long at) {
@@ -139,12 +141,12 @@ FS_EXPORT void seekdir(DIR *dir, long at) {
   if (d == NULL)
     FS_REAL(seekdir)(dir, at);
   else
-    lseek(d->fd, at, SEEK_SET);
+    lseek(d->fd, (off_t)(d->at = (uint64_t)at), SEEK_SET);
 }
 
 FS_EXPORT long telldir(DIR *dir) {
   struct fs_dirstream *d = ours(dir);
-  return d == NULL ? FS_REAL(telldir)(dir) : lseek(d->fd, 0, SEEK_CUR);
+  return d == NULL ? FS_REAL(telldir)(dir) : (long)d->at;
 }
 
 FS_EXPORT ssize_t getdents64(int fd, void *buf, size_t n) {
