@@ -329,8 +329,23 @@ static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
   }
 }
 
+/* "/dev/fd/5" of a placeholder, which the kernel cannot open anew (ENXIO): the file that it stands for. */
+static int route_fd_name(const char *path, struct fs_found *f) {
+  uint64_t fd;
+  const char *number = strncmp(path, "/dev/fd/", 8) == 0 ? path + 8 : path + 14;
+  if (number != path + 8 && strncmp(path, "/proc/self/fd/", 14) != 0) return FS_OUT;
+  if (fs_parse_u64(number, 0, FS_FD_MAX - 1, &fd) != 0) return FS_OUT;
+  const struct fs_slot *s = fs_fd_slot((int)fd);
+  if (s == NULL) s = fs_fd_adopt((int)fd);
+  if (s == NULL || s == &fs_slot_closed) return FS_OUT;
+  f->mount = s->mount;
+  f->entry = s->entry;
+  return FS_IN;
+}
+
 int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f) {
   if (fs_mount_count() == 0 || path == NULL || path[0] == '\0') return FS_OUT;
+  if (err == -ENXIO) return route_fd_name(path, f);
   if (path[0] != '/' && dirfd != AT_FDCWD && (err == -ENOTDIR || err == -EBADF)) {
     if (fs_fd_adopt(dirfd) == NULL) return FS_OUT;
     return route_relative(dirfd, path, flags, f);

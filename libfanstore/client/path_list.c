@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The flat list of mount prefixes (mounts.h), and questions about names that need no look-up. */
 #include "client/path.h"
+
+#include <unistd.h>
+
 #include "util/util.h"
 
 struct fs_mount_prefix fs_mount_list[FS_MAX_DATASETS];
@@ -14,7 +17,8 @@ uint32_t fs_mount_list_fill(void) {
     if (m->path == NULL) m->path = "", m->len = 0;
     m->key = fs_xxh3(m->path, m->len);
   }
-  atomic_store_explicit(&fs_mount_listed, (int32_t)n, memory_order_release);
+  /* Called before libc has set the environment (by an allocator, say), it is not known yet. */
+  if (environ != NULL) atomic_store_explicit(&fs_mount_listed, (int32_t)n, memory_order_release);
   return n;
 }
 

@@ -97,7 +97,7 @@ static inline int fs_ret_int(int64_t r) {
   } while (0)
 
 static inline bool fs_worth_retry(int err) {
-  return err == ENOENT || err == ENOTDIR || err == EBADF;
+  return err == ENOENT || err == ENOTDIR || err == EBADF || err == ENXIO;
 }
 
 /* The frame of a wrapper that takes a descriptor: `ours` uses s, the open file. */

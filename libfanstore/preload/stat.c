@@ -138,9 +138,15 @@ FS_EXPORT ssize_t readlink(const char *path, char *buf, size_t n) {
   FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW, readlink_entry(route, &f, buf, n), FS_REAL(readlink)(path, buf, n));
 }
 
+/* With an empty path the kernel says ENOENT of what is no symlink. */
+static fs_ssize readlink_slot(const struct fs_slot *s, char *buf, size_t n) {
+  if (atomic_load(&s->kind) == FS_SLOT_CLOSED) return -EBADF;
+  fs_ssize r = fs_file_readlink(s->mount, s->entry, buf, n);
+  return r == -EINVAL && n > 0 && n <= INT_MAX ? -ENOENT : r;
+}
+
 static ssize_t readlink_fd(int fd, const char *path, char *buf, size_t n) {
-  FS_FD_CALL(fd, atomic_load(&s->kind) == FS_SLOT_CLOSED ? -EBADF : fs_file_readlink(s->mount, s->entry, buf, n),
-             FS_REAL(readlinkat)(fd, path, buf, n));
+  FS_FD_CALL(fd, readlink_slot(s, buf, n), FS_REAL(readlinkat)(fd, path, buf, n));
 }
 
 FS_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buf, size_t n) {

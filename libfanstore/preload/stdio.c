@@ -86,8 +86,8 @@ FS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode) {
   int route = fs_path_route(AT_FDCWD, path, 0, &f);
   if (route == FS_OUT) {
     FILE *file = real_fopen(path, mode);
-    if (file != NULL || errno != ENOENT) return file;
-    route = fs_path_retry(AT_FDCWD, path, 0, -ENOENT, &f);
+    if (file != NULL || (errno != ENOENT && errno != ENXIO)) return file;
+    route = fs_path_retry(AT_FDCWD, path, 0, -errno, &f);
     if (route == FS_OUT) return NULL;
   }
   return route == FS_REDIRECT ? real_fopen(f.real, mode) : open_entry(route, &f, mode);
