@@ -246,9 +246,22 @@ struct fs_link *fs_link_newest(void) {
   return atomic_load(&g_link);
 }
 
+/* A signal handler may have forked in the middle of a read, which goes on in the child with its parent's link: it must
+   neither crash nor touch the parent's slots. So the link stays, with memory of the child's own in place of the
+   channel. The read is then done again (data.c). */
+static void fs_link_disown(struct fs_link *link) {
+  void *p = fs_sys_mmap(link->channel, link->channel_size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (fs_sys_mmap_failed(p)) fs_mem_unmap(link->channel, link->channel_size);
+  fs_own_close(link->socket);
+  fs_own_close(link->doorbell);
+  link->socket = link->doorbell = -1;
+  atomic_store_explicit(&link->dead, true, memory_order_relaxed);
+}
+
 void fs_link_forked(struct fs_link *inherited) {
   void *expected = inherited;
   if (!inherited) return;
   atomic_compare_exchange_strong(&g_link, &expected, NULL);
-  fs_link_drop(inherited);
+  fs_link_disown(inherited);
 }

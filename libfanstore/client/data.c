@@ -203,6 +203,21 @@ static size_t fs_window_read(struct fs_reading *r, uint8_t *dst, size_t n, uint6
   return done;
 }
 
+/* Reads window by window. A child that a signal handler forked in the middle of it begins again: the memory that the
+   decoded blocks lay in was wiped, and the pins were its parent's. */
+static size_t fs_read_windows(struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place) {
+  int32_t process;
+  size_t done;
+  do {
+    process = fs_self_process();
+    done = 0;
+    r->err = 0;
+    r->link = r->ds->node ? fs_link_get() : NULL;
+    while (done < n && r->err == 0) done += fs_window_read(r, dst + done, n - done, off + done, done ? NULL : place);
+  } while (FS_UNLIKELY(fs_self_process() != process));
+  return done;
+}
+
 /* A raw file that lies in one piece in a local partition: one copy, however many blocks. The hot path. */
 static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, fs_err *err) {
   struct fs_dataset *ds = r->ds;
@@ -217,7 +232,6 @@ static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n,
 fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint64_t off, enum fs_place *place) {
   struct fs_reading r = {.entry = entry};
   enum fs_place ignored;
-  size_t done = 0;
   if (!place) place = &ignored;
   *place = FS_PLACE_IS_LOCAL;
   r.ds = fs_dataset(mount, &r.err);
@@ -230,10 +244,7 @@ fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint6
   bool straight = (FS_NAME_FLAGS(e->name) & FS_ENTRY_CONTIG) ||
                   (FS_NAME_CODEC(e->name) == FS_CODEC_RAW && !(FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS));
   if (straight && fs_read_straight(&r, buf, n, off, &r.err)) return r.err < 0 ? r.err : (fs_ssize)n;
-  r.err = 0;
-  r.link = r.ds->node ? fs_link_get() : NULL;
-  while (done < n && r.err == 0)
-    done += fs_window_read(&r, (uint8_t *)buf + done, n - done, off + done, done ? NULL : place);
+  size_t done = fs_read_windows(&r, buf, n, off, place);
   return done > 0 ? (fs_ssize)done : r.err;
 }
 

@@ -50,6 +50,9 @@ struct fs_self *fs_self(void);
 /* For slow paths that open descriptors: is this the process that the memory belongs to? False in a vfork child,
    which shares memory but not descriptors and so must publish none. Adopts the memory in a forked child. */
 bool fs_self_owner(void);
+/* The process that the memory belongs to, without a system call. A read that finds it changed at its end was
+   interrupted by a signal handler that forked, and goes on in the child, where what it had decoded is wiped. */
+int32_t fs_self_process(void);
 uint64_t fs_counter_get(unsigned counter); /* of this process: channel and private memory */
 
 /* ---- note.c: one line on stderr ---- */
@@ -185,6 +188,7 @@ struct fs_scratch {
   void *buf;
   size_t mapped;         /* bytes of a temporary mapping, or 0 */
   struct fs_dslot *slot; /* or a slot of the cache, ours alone until given back */
+  int32_t process;
 };
 /* A buffer of n bytes: a slot of the decoded-block cache when one is free, else a mapping. */
 fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s);

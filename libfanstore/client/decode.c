@@ -96,7 +96,7 @@ static int32_t fs_slot_find(struct fs_dcache *c, uint32_t n) {
 
 fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s) {
   struct fs_dcache *c = atomic_load_explicit(&ds->blocks, memory_order_acquire);
-  *s = (struct fs_scratch){0};
+  *s = (struct fs_scratch){.process = fs_self_process()};
   if (!c) c = fs_dcache_make(ds);
   int32_t i = c && n <= ds->ix.block_size ? fs_slot_find(c, fs_dcache_slots(ds)) : -1;
   if (i >= 0) {
@@ -114,6 +114,7 @@ void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len) {
     fs_mem_unmap(s->buf, s->mapped);
     return;
   }
+  if (s->process != fs_self_process()) key = FS_KEY_NONE; /* wiped meanwhile */
   s->slot->len = len;
   atomic_store_explicit(&s->slot->used, key != FS_KEY_NONE, memory_order_relaxed);
   atomic_store_explicit(&s->slot->key, key == FS_KEY_NONE ? 0 : key + 1, memory_order_relaxed);

@@ -64,6 +64,12 @@ bool fs_self_owner(void) {
   return none == pid;
 }
 
+int32_t fs_self_process(void) {
+  struct fs_self *self = fs_self();
+  if (FS_UNLIKELY(atomic_load_explicit(&self->pid, memory_order_relaxed) == 0)) (void)fs_self_owner();
+  return atomic_load_explicit(&self->pid, memory_order_relaxed);
+}
+
 void fs_data_forked(void) {
   struct fs_self *self = fs_self();
   if (self == &g_self_static) {

@@ -2,6 +2,7 @@
 /* Reading with a daemon (a stand-in): attach, local and remote blocks, the node's cache, everything that goes wrong. */
 #include <pthread.h>
 #include <sys/auxv.h>
+#include <sys/time.h>
 
 #include "daemon_fixture.h"
 
@@ -121,6 +122,44 @@ static void forks(const struct fix *f) {
 }
 static void test_forks(void **state) {
   run_with(state, "node-0.sock", FAKE_SERVE, BIG_CACHE, forks, NULL, 0);
+}
+
+/* A signal handler forks in the middle of a read, which then goes on in parent and child. */
+static volatile sig_atomic_t g_in_child, g_children, g_bad_children;
+static void fork_in_a_handler(int sig) {
+  int status;
+  (void)sig;
+  pid_t pid = fork();
+  if (pid == 0) {
+    signal(SIGSEGV, SIG_DFL); /* cmocka has a handler */
+    fs_data_forked();
+    g_in_child = 1;
+  } else if (waitpid(pid, &status, 0) == pid) {
+    g_children++;
+    g_bad_children += status != 0;
+  }
+}
+static void forks_in_reads(const struct fix *f) {
+  struct itimerval never = {{0, 0}, {0, 0}};
+  struct sigaction action = {.sa_handler = fork_in_a_handler, .sa_flags = SA_RESTART};
+  CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+  for (uint64_t i = 0; i < 3000 && g_children < 60 && !g_in_child; i++) {
+    struct itimerval once = {{0, 0}, {0, 20 + (suseconds_t)(i % 200)}};
+    CHECK(setitimer(ITIMER_REAL, &once, NULL) == 0);
+    for (uint64_t k = 0; k < 20 && !g_in_child; k++)
+      fix_read(f, FIX_BIG_LZ4, (i * 20 + k) * 7919 % (19 * FIX_BS), 40000);
+  }
+  if (g_in_child) {
+    fix_read_all(f); /* nothing wrong is remembered */
+    _exit(0);
+  }
+  CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+  CHECK(g_bad_children == 0);
+  fix_read_all(f);
+  CHECK(atomic_load(&fs_link_get()->channel->claimed) == 0 && count(FS_C_FALLBACKS) == 0);
+}
+static void test_forks_in_reads(void **state) {
+  run_with(state, "node-0.sock", FAKE_SERVE, BIG_CACHE, forks_in_reads, NULL, 0);
 }
 
 static void sequence(const struct fix *f) {
@@ -346,6 +385,7 @@ int main(void) {
       cmocka_unit_test(test_short_local),
       cmocka_unit_test(test_killed_in_a_crowd),
       cmocka_unit_test(test_stopped_in_a_crowd),
+      cmocka_unit_test(test_forks_in_reads),
   };
   return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
 }
