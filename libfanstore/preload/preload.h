@@ -32,6 +32,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include <utime.h>
+#include <wchar.h>
 
 #include "client/files.h"
 #include "preload/symbols.h"
@@ -139,5 +140,9 @@ int fs_open_common(int dirfd, const char *path, int flags, mode_t mode);
 void fs_note_directory(int fd, int dirfd, const char *path);
 /* A FILE on a virtual descriptor; takes the descriptor over. */
 FILE *fs_stdio_wrap(int fd);
+/* A FILE of a dataset that nothing was read from yet? */
+bool fs_stdio_unread(const FILE *f);
+/* Before wide characters are read from f: makes such a stream one of a real file. */
+void fs_stdio_widen(FILE *f);
 
 #endif

@@ -52,12 +52,33 @@ static int mode_flags(const char *mode) {
   return flags;
 }
 
+/*
+ * libc's freopen and wide functions want room for wide characters, which cookie streams lack: one that is never used
+ * again lends its own. That much memory is not given back; few programs reopen such streams.
+ */
+static bool lend_wide_data(FILE *f) {
+  FILE *lender = FS_REAL(fdopen)(f->_fileno, "r");
+  if (lender == NULL) return false;
+  lender->_fileno = -1;
+  f->_wide_data = lender->_wide_data;
+  return true;
+}
+
+/* libc puts the new file at the old descriptor, without us. */
+static FILE *reopen(const char *path, const char *mode, FILE *old) {
+  int fd = old->_fileno;
+  if (fd >= 0 && fs_fd_slot(fd) != NULL && !lend_wide_data(old)) return fclose(old), NULL;
+  FILE *file = FS_REAL(freopen)(path, mode, old);
+  if (fd >= 0) fs_fd_forget(fd);
+  return file;
+}
+
 static FILE *open_real_file(const struct fs_found *f, const char *mode, FILE *old) {
   char path[32];
   fs_fd fd = fs_file_materialize(f->mount, f->entry);
   if (fd < 0) return fs_ret(fd), NULL;
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-  FILE *file = old != NULL ? FS_REAL(freopen)(path, mode, old) : FS_REAL(fopen)(path, mode);
+  FILE *file = old != NULL ? reopen(path, mode, old) : FS_REAL(fopen)(path, mode);
   fs_sys_close(fd);
   return file;
 }
@@ -95,13 +116,36 @@ FS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode) {
 FS_ALIAS(fopen64, fopen);
 FS_ALIAS(_IO_fopen, fopen);
 
+bool fs_stdio_unread(const FILE *f) {
+  if (f->_mode >= 0 || f->_IO_read_base != NULL || f->_fileno < 0) return false;
+  const struct fs_slot *s = fs_fd_slot(f->_fileno);
+  return s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE;
+}
+
+void fs_stdio_widen(FILE *f) {
+  if (FS_LIKELY(!fs_stdio_unread(f))) return;
+  const struct fs_slot *s = fs_fd_slot(f->_fileno);
+  struct fs_found found = {.mount = s->mount, .entry = s->entry};
+  uint64_t off = atomic_load(&s->offset);
+  if (open_real_file(&found, fs_fd_get_cloexec(f->_fileno) > 0 ? "re" : "r", f) != NULL)
+    FS_SYS3(SYS_lseek, f->_fileno, off, SEEK_SET);
+}
+
+/* Where freopen's path leads; without one, to the file that is open. */
+static int reopen_route(const char *path, const FILE *old, struct fs_found *f) {
+  FS_MAY_BE_NULL(path);
+  const struct fs_slot *s = path == NULL && old->_fileno >= 0 ? fs_fd_slot(old->_fileno) : NULL;
+  if (s == NULL || s == &fs_slot_closed) return fs_path_route(AT_FDCWD, path, 0, f);
+  f->mount = s->mount;
+  f->entry = s->entry;
+  return FS_IN;
+}
+
 /* The stream becomes one of a real file: its descriptor may be 0-2, and its address must stay. */
 FS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode, FILE *restrict old) {
   struct fs_found f;
-  int before = old->_fileno;
-  int route = fs_path_route(AT_FDCWD, path, 0, &f);
-  fs_fd_forget(before < 0 || fs_fd_slot(before) != NULL ? -1 : before);
-  if (route == FS_OUT || route == FS_REDIRECT) return FS_REAL(freopen)(route == FS_OUT ? path : f.real, mode, old);
+  int route = reopen_route(path, old, &f);
+  if (route == FS_OUT || route == FS_REDIRECT) return reopen(route == FS_OUT ? path : f.real, mode, old);
   int flags = mode_flags(mode);
   fs_err err = route < 0 ? route : flags < 0 ? flags : 0;
   if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = -EROFS;

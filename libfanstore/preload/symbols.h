@@ -191,6 +191,17 @@
   X(int, system, (const char *c), (c))                                                                                 \
   X(FILE *, popen, (const char *c, const char *m), (c, m))
 
+#define FS_SYMBOLS_WIDE(X)                                                                                             \
+  X(int, fwide, (FILE * f, int m), (f, m))                                                                             \
+  X(wint_t, fgetwc, (FILE * f), (f))                                                                                   \
+  X(wint_t, fgetwc_unlocked, (FILE * f), (f))                                                                          \
+  X(wint_t, ungetwc, (wint_t c, FILE * f), (c, f))                                                                     \
+  X(wchar_t *, fgetws, (wchar_t * s, int n, FILE *f), (s, n, f))                                                       \
+  X(wchar_t *, fgetws_unlocked, (wchar_t * s, int n, FILE *f), (s, n, f))                                              \
+  X(wchar_t *, __fgetws_chk, (wchar_t * s, size_t z, int n, FILE *f), (s, z, n, f))                                    \
+  X(wchar_t *, __fgetws_unlocked_chk, (wchar_t * s, size_t z, int n, FILE *f), (s, z, n, f))                           \
+  X(int, __isoc99_vfwscanf, (FILE * f, const wchar_t *t, va_list ap), (f, t, ap))
+
 #define FS_SYMBOLS_PROCESS(X)                                                                                          \
   X(pid_t, fork, (void), ())                                                                                           \
   X(pid_t, _Fork, (void), ())                                                                                          \
@@ -229,6 +240,7 @@
   FS_SYMBOLS_CWD(X)                                                                                                    \
   FS_SYMBOLS_CHANGE(X)                                                                                                 \
   FS_SYMBOLS_STDIO(X)                                                                                                  \
+  FS_SYMBOLS_WIDE(X)                                                                                                   \
   FS_SYMBOLS_PROCESS(X)
 
 #endif
