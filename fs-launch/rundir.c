@@ -13,6 +13,7 @@
 
 #include "launch.h"
 
+#define FS_RUN_TRIES 20
 #define FS_RUN_YOUNG_S 10 /* a directory may be without its locks for a moment: leave it alone */
 
 static int run_base(char *base, size_t size) {
@@ -45,21 +46,37 @@ static void run_name(char *job, size_t size) {
            (unsigned long)now.tv_nsec / 1000);
 }
 
+static fs_err run_make(struct fs_launch *l) {
+  char path[PATH_MAX + 16];
+  if (mkdir(l->run, 0700) < 0) return -errno;
+  snprintf(path, sizeof(path), "%s/launch.lock", l->run);
+  l->run_lock = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (l->run_lock < 0) return -errno;
+  if (flock(l->run_lock, LOCK_EX | LOCK_NB) == 0) return 0;
+  fs_err err = -errno;
+  close(l->run_lock);
+  l->run_lock = -1;
+  (void)unlink(path);
+  (void)rmdir(l->run);
+  return err;
+}
+
 int fs_run_create(struct fs_launch *l) {
-  char path[PATH_MAX + 16], shown[512];
-  int status = run_base(path, PATH_MAX);
-  if (status != 0) return status;
-  run_name(l->job, sizeof(l->job));
-  fs_ssize n = fs_run_dir(l->job, l->run, sizeof(l->run));
-  if (n < 0 || (size_t)n + sizeof("/node-4095.sock") > sizeof(((struct sockaddr_un *)0)->sun_path)) {
-    fs_say("the run directory's name is too long for a socket: set TMPDIR to a shorter path");
-    return FS_EXIT_FAILED;
-  }
-  fs_err err = mkdir(l->run, 0700) < 0 ? -errno : 0;
-  if (err == 0) {
-    snprintf(path, sizeof(path), "%s/launch.lock", l->run);
-    l->run_lock = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (l->run_lock < 0 || flock(l->run_lock, LOCK_EX | LOCK_NB) < 0) err = -errno;
+  char base[PATH_MAX], shown[512];
+  fs_err err = 0;
+  for (int tries = 0; tries < FS_RUN_TRIES; tries++) {
+    int status = run_base(base, sizeof(base));
+    if (status != 0) return status;
+    run_name(l->job, sizeof(l->job));
+    fs_ssize n = fs_run_dir(l->job, l->run, sizeof(l->run));
+    if (n < 0 || (size_t)n + sizeof("/node-4095.sock") > sizeof(((struct sockaddr_un *)0)->sun_path)) {
+      fs_say("the run directory's name is too long for a socket: set TMPDIR to a shorter path");
+      return FS_EXIT_FAILED;
+    }
+    err = run_make(l);
+    /* The last one out of another job has just removed the base, or a sweep looks at our lock: once more. */
+    if (err != -ENOENT && err != -EWOULDBLOCK) break;
+    usleep(10000);
   }
   if (err == 0) return 0;
   fs_say("run directory %s: %s", fs_shown(l->run, shown, sizeof(shown)), strerror(-err));
