@@ -121,12 +121,14 @@ static bool fs_glob_back(struct fs_glob_mark *star, struct fs_glob_mark *deep, c
 }
 
 static bool fs_glob_text(const char *p, const char *t) {
+  const char *begin = p;
   struct fs_glob_mark star = {0}, deep = {0};
   for (;;) {
     const char *next;
     if (p[0] == '*' && p[1] == '*') {
+      bool component = p == begin || p[-1] == '/'; /* "a**" followed by a slash is no whole component */
       while (*p == '*') p++;
-      deep = (struct fs_glob_mark){p, t, *p == '/'};
+      deep = (struct fs_glob_mark){p, t, component && *p == '/'};
       if (deep.whole_dirs) deep.pattern = ++p;
       star.pattern = NULL;
     } else if (*p == '*') {
