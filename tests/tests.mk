@@ -112,7 +112,7 @@ NOT_VALGRIND := test_fdtab test_files test_slot test_remote
 valgrind: ## unit tests under valgrind
 	@tests/setup/packages.sh build check ci
 	@$(MAKE) --no-print-directory check-unit PREFIX_NAME=valgrind/ UNIT_SKIP='$(NOT_VALGRIND:%=$(B)/tests/unit/%)' \
-	  WRAPPER='valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite'
+	  WRAPPER='valgrind -q --fair-sched=yes --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite'
 
 # The fuzzers run code that clang has instrumented: a build of its own.
 FUZZ_SAN := fuzzer-no-link,address,undefined
