@@ -93,14 +93,20 @@ fs_fd fs_file_real(struct fs_slot *s) {
   return fd;
 }
 
+/* dup3; the program may have closed newfd before, and the real file then has that number already. */
+static fs_err move_to(int real, int newfd, bool cloexec) {
+  if (real == newfd) return (fs_err)fs_sys_fcntl(real, F_SETFD, cloexec ? FD_CLOEXEC : 0);
+  return (fs_err)FS_SYS3(SYS_dup3, real, newfd, cloexec ? O_CLOEXEC : 0);
+}
+
 static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
   fs_fd real = fs_file_real(s);
   if (real < 0) return real;
-  fs_fd r = (fs_fd)FS_SYS3(SYS_dup3, real, newfd, cloexec ? O_CLOEXEC : 0);
-  if (r >= 0) fs_fd_become_real(s, real);
-  if (r >= 0) fs_fd_forget(newfd);
-  fs_sys_close(real);
-  return r;
+  fs_err err = move_to(real, newfd, cloexec);
+  if (err >= 0) fs_fd_become_real(s, real);
+  if (err >= 0) fs_fd_forget(newfd);
+  if (real != newfd) fs_sys_close(real);
+  return err < 0 ? err : newfd;
 }
 
 /* In a vfork child the placeholder itself goes to 0-2, which may be moved on; exec then makes a real file of it. */
