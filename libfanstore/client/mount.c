@@ -29,10 +29,18 @@ static fs_err fs_open_index(const char *dir, const uint8_t *id, struct fs_index 
   return -EPROTO;
 }
 
-/* With a daemon: the node's own copy of the index, else the one on shared storage. */
+/* The same from shared storage, where nobody has checked its contents: a flipped bit must not become another size. */
+static fs_err fs_open_index_shared(const char *dir, const uint8_t *id, struct fs_index *ix) {
+  fs_err err = fs_open_index(dir, id, ix);
+  if (err < 0 || fs_index_check(ix, NULL, 0) == 0) return err;
+  fs_index_close(ix);
+  return -EBADMSG;
+}
+
+/* With a daemon: the node's own copy of the index, checked when it was staged; else the one on shared storage. */
 static fs_err fs_open_index_node(const struct fs_ctl_dataset *d, struct fs_index *ix) {
   fs_err err = fs_open_index(d->local, d->id, ix);
-  if (err < 0) err = fs_open_index(d->source, d->id, ix);
+  if (err < 0) err = fs_open_index_shared(d->source, d->id, ix);
   if (err < 0 || ix->nparts == d->partitions) return err;
   fs_index_close(ix);
   return -EPROTO;
@@ -43,7 +51,7 @@ static fs_err fs_open_index_plain(const char *dataset, struct fs_index *ix) {
   struct fs_manifest *m = fs_mem_map(sizeof(*m));
   if (!m) return -ENOMEM;
   fs_err err = fs_manifest_read(dataset, m);
-  if (err == 0) err = fs_open_index(dataset, m->dataset_id, ix);
+  if (err == 0) err = fs_open_index_shared(dataset, m->dataset_id, ix);
   fs_mem_unmap(m, sizeof(*m));
   return err;
 }

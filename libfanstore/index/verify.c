@@ -193,6 +193,11 @@ static fs_err fs_verify_totals(const struct fs_verify *v) {
   return 0;
 }
 
+fs_err fs_index_check(const struct fs_index *ix, char *why, size_t why_size) {
+  struct fs_verify v = {.ix = ix, .why = why, .why_size = why_size};
+  return fs_verify_sections(&v);
+}
+
 fs_err fs_index_verify(const struct fs_index *ix, char *why, size_t why_size) {
   struct fs_verify v = {.ix = ix, .next_child = 1, .why = why, .why_size = why_size};
   if (why && why_size > 0) *why = '\0';

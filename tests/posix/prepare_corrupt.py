@@ -99,7 +99,7 @@ def places(dataset):
     for name in sorted(os.listdir(dataset)):
         size = os.path.getsize(os.path.join(dataset, name))
         step = 37 if name.startswith("part-") else 1
-        chosen += [(name, at, how) for at in range(0, size, step) for how in (0x01, 0x10, 0xff)]
+        chosen += [(name, at, how) for at in range(0, size, step) for how in (0x01, 0x10, 0x40, 0xff)]
         chosen += [(name, at, "cut") for at in range(0, size, max(size // 50, 1))]
         if name.startswith("part-"):
             chosen += [(name, at, how) for at in range(HEADER_USED) for how in (0x01, 0xff)]
