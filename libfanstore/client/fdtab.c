@@ -132,7 +132,9 @@ static bool release(struct fs_slot *s, uint64_t e) {
 fs_err fs_fd_close(int fd) {
   if (FS_UNLIKELY(fs_vfork_depth > 0)) return fs_sys_close(fd);
   uint64_t e = fs_fd_entry(fd);
-  if (!(e & FS_FDE_VIRTUAL) || !atomic_compare_exchange_strong(&fs_fdtab[fd], &e, 0)) return -EBADF;
+  do { /* another thread's spawn may change the flags */
+    if (!(e & FS_FDE_VIRTUAL)) return -EBADF;
+  } while (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, 0));
   struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
   if (!release(s, e)) return fs_sys_close(fd);
   if (!(e & FS_FDE_INHERIT) && fs_pool_put(fd, FS_FDE_SLOT(e))) return 0;
