@@ -19,6 +19,7 @@ static void insert_copy(int newfd, uint64_t e, struct fs_slot *s, bool cloexec) 
   while (high <= (uint32_t)newfd && !atomic_compare_exchange_weak(&fs_fdtab_high, &high, (uint32_t)newfd + 1)) {
   }
   atomic_fetch_add(&s->refs, 1);
+  fs_slot_moved(atomic_load(&fs_state), s);
   e &= ~(uint64_t)(FS_FDE_CLOEXEC | FS_FDE_INHERIT);
   atomic_store(&fs_fdtab[newfd], e | (cloexec ? FS_FDE_CLOEXEC : 0));
 }
@@ -89,7 +90,9 @@ void fs_fd_share(void) {
   uint32_t high = atomic_load(&fs_fdtab_high);
   for (uint32_t fd = 0; fd < high; fd++) {
     struct fs_slot *s = live(atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed));
-    if (s != NULL && !atomic_load_explicit(&s->shared, memory_order_relaxed)) atomic_store(&s->shared, 1);
+    if (s == NULL) continue;
+    if (!atomic_load_explicit(&s->shared, memory_order_relaxed)) atomic_store(&s->shared, 1);
+    fs_slot_moved(atomic_load(&fs_state), s);
   }
 }
 

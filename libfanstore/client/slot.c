@@ -99,7 +99,10 @@ static int64_t try_alloc(struct fs_state *st) {
 
 int64_t fs_slot_alloc(struct fs_state *st) {
   int64_t i = try_alloc(st);
-  if (i < 0 && fs_slot_reclaim(st) > 0) i = try_alloc(st);
+  for (int tries = 0; i < 0 && tries < 3; tries++) { /* another's scan may have freed what ours would have */
+    fs_slot_reclaim(st);
+    i = try_alloc(st);
+  }
   if (i < 0) return i;
   struct fs_slot *s = &st->slot[i];
   atomic_store_explicit(&s->ino, 0, memory_order_relaxed);

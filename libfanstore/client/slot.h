@@ -33,7 +33,9 @@ struct fs_slot {
   _Atomic uint64_t offset; /* file: bytes; directory: number of the next record */
   _Atomic uint32_t flags;  /* what F_GETFL says */
   _Atomic uint32_t refs;   /* descriptors of the one process that holds it, while not shared */
-  uint64_t reserved[2];
+  _Atomic uint32_t moved;  /* number of the last scan that had begun when the descriptor was copied or handed on */
+  uint32_t reserved1;
+  uint64_t reserved[1];
 };
 static_assert(sizeof(struct fs_slot) == 64, "a slot is a cache line");
 
@@ -41,8 +43,9 @@ struct fs_state {
   uint64_t magic;
   uint32_t version;
   uint32_t slots;
-  _Atomic uint32_t high; /* slots at and above this were never used */
-  uint32_t reserved[11];
+  _Atomic uint32_t high;  /* slots at and above this were never used */
+  _Atomic uint32_t scans; /* scans of holders that have begun */
+  uint32_t reserved[10];
   _Atomic uint64_t used[FS_SLOTS / 64];
   struct fs_slot slot[FS_SLOTS];
 };
@@ -63,6 +66,11 @@ int64_t fs_slot_alloc(struct fs_state *st);
 void fs_slot_free(struct fs_state *st, uint32_t index);
 /* The slot whose placeholder has this inode number, or -ENOENT. */
 int64_t fs_slot_by_ino(const struct fs_state *st, uint64_t ino);
+/* A descriptor of it was copied, or is about to be inherited: a scan now running may miss both the old and the new. */
+static inline void fs_slot_moved(const struct fs_state *st, struct fs_slot *s) {
+  uint32_t scans = atomic_load_explicit(&st->scans, memory_order_seq_cst);
+  if (atomic_load_explicit(&s->moved, memory_order_relaxed) != scans) atomic_store(&s->moved, scans);
+}
 /* Frees the slots that no process holds any more. Returns how many. */
 uint32_t fs_slot_reclaim(struct fs_state *st);
 

@@ -63,13 +63,15 @@ static void visit_pid(void *ctx, int dirfd, const char *name) {
   if (fd >= 0) each_number(fd, visit_fd, ctx);
 }
 
-/* A slot whose generation moved while we scanned was in use after all. */
-static uint32_t free_unheld(struct fs_state *st, const struct scan *scan, const uint32_t *gen) {
+/* A slot whose generation moved while we scanned was in use after all; one whose descriptor moved may have been missed.
+ */
+static uint32_t free_unheld(struct fs_state *st, const struct scan *scan, const uint32_t *gen, uint32_t number) {
   uint32_t freed = 0;
   for (uint32_t i = 0; i < FS_SLOTS; i++) {
     struct fs_slot *s = &st->slot[i];
     if (scan->held[i / 64] >> i % 64 & 1) continue;
     if (atomic_load(&s->ino) == 0 || atomic_load(&s->gen) != gen[i]) continue;
+    if ((int32_t)(atomic_load(&s->moved) - number) >= 0) continue;
     fs_slot_free(st, i);
     freed++;
   }
@@ -84,14 +86,15 @@ uint32_t fs_slot_reclaim(struct fs_state *st) {
   if (fs_sys_mmap_failed(mem)) return 0;
   struct scan scan = {.st = st, .held = (void *)mem, .filter = (void *)(mem + bitmap)};
   uint32_t *gen = (void *)(mem + 2 * bitmap);
+  uint32_t number = atomic_fetch_add(&st->scans, 1) + 1;
   for (uint32_t i = 0; i < FS_SLOTS; i++) {
+    gen[i] = atomic_load(&st->slot[i].gen); /* first: with a newer inode it is an older one, and so no match later */
     uint64_t ino = atomic_load(&st->slot[i].ino);
-    gen[i] = atomic_load(&st->slot[i].gen);
     if (ino == 0) scan.held[i / 64] |= 1ull << i % 64; /* about to get its placeholder, maybe: not ours to free */
     scan.filter[ino / 64 % (FS_SLOTS / 64)] |= 1ull << ino % 64;
   }
   each_number(proc, visit_pid, &scan);
-  uint32_t freed = free_unheld(st, &scan, gen);
+  uint32_t freed = free_unheld(st, &scan, gen, number);
   fs_sys_munmap(mem, size);
   return freed;
 }
