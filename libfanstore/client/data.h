@@ -61,6 +61,8 @@ void fs_count(unsigned counter, uint64_t n);
 void fs_data_forked(void);
 /* Is this descriptor one of the library's own (to be shielded from close, closefrom and the like)? */
 bool fs_data_owns_fd(int fd);
+/* The lowest of them that is not below fd, or -1. */
+int fs_data_next_owned(int fd);
 /* Moves a descriptor to the library's own range (>= 1000 where the limit allows), CLOEXEC, and marks it owned.
    The new number; the old is closed. */
 fs_fd fs_data_adopt_fd(int fd);

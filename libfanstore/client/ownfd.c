@@ -19,6 +19,15 @@ bool fs_data_owns_fd(int fd) {
   return atomic_load_explicit(&g_owned[fd / 64], memory_order_relaxed) >> (fd % 64) & 1;
 }
 
+int fs_data_next_owned(int fd) {
+  for (unsigned w = (unsigned)fd / 64; w < FS_OWN_MAX / 64; w++) {
+    uint64_t owned = atomic_load_explicit(&g_owned[w], memory_order_relaxed);
+    if (w == (unsigned)fd / 64) owned &= ~0ull << fd % 64;
+    if (owned != 0) return (int)(w * 64) + __builtin_ctzll(owned);
+  }
+  return -1;
+}
+
 static void fs_own_mark(int fd, bool owned) {
   uint64_t bit = 1ull << (fd % 64);
   if ((unsigned)fd >= FS_OWN_MAX) return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Wrappers of the open and close families. */
+#include <limits.h>
 #include <linux/close_range.h>
 
 #include "client/cwd.h"
@@ -112,15 +113,20 @@ static void close_ours(unsigned first, unsigned last, bool cloexec) {
   }
 }
 
-#define FS_OWN_LIMIT 65536u /* the library's own descriptors lie below */
+/* The lowest descriptor of the library's own that is not below fd; UINT_MAX when there is none. */
+static unsigned next_shielded(unsigned fd) {
+  int owned = fd > INT_MAX ? -1 : fs_data_next_owned((int)fd), state = fs_state_fd();
+  unsigned a = owned < 0 ? UINT_MAX : (unsigned)owned,
+           b = state < 0 || (unsigned)state < fd ? UINT_MAX : (unsigned)state;
+  return FS_MIN(a, b);
+}
 
 FS_EXPORT int close_range(unsigned first, unsigned last, int flags) {
   if (fs_mount_count() == 0 || first > last) return FS_REAL(close_range)(first, last, flags);
   close_ours(first, last, (flags & CLOSE_RANGE_CLOEXEC) != 0);
   if (first < 3) fs_fd_low_closed();
   unsigned from = first;
-  for (unsigned fd = FS_MAX(first, 3u); fd <= last && fd < FS_OWN_LIMIT; fd++) {
-    if (!fs_shielded((int)fd)) continue;
+  for (unsigned fd = first; (fd = next_shielded(FS_MAX(fd, 3u))) <= last && fd != UINT_MAX; fd++) {
     if (fd > from && FS_REAL(close_range)(from, fd - 1, flags) != 0) return -1;
     from = fd + 1;
   }
