@@ -25,7 +25,8 @@ void fs_cwd_changed(void) {
 }
 
 void fs_cwd_forked(void) {
-  if (atomic_load(&cached_seq) & 1) atomic_store(&cached_seq, 0); /* the thread that was writing is not in this process */
+  if (atomic_load(&cached_seq) & 1)
+    atomic_store(&cached_seq, 0); /* the thread that was writing is not in this process */
   fs_cwd_changed();
 }
 

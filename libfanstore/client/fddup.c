@@ -116,8 +116,8 @@ void fs_fd_prepare_exec(void) {
     uint64_t e = atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed);
     const struct fs_slot *s = live(e);
     if (s == NULL || (e & FS_FDE_CLOEXEC)) continue;
-    /* The entry may say INHERIT where the kernel's flag is still set: another thread is about to clear it, or cleared it
-       after we were forked off. So it is cleared each time. */
+    /* The entry may say INHERIT where the kernel's flag is still set: another thread is about to clear it, or cleared
+       it after we were forked off. So it is cleared each time. */
     if (fs_vfork_depth > 0 ? still_there((int)fd, s) : note_inherited((int)fd, e)) fs_sys_fcntl((int)fd, F_SETFD, 0);
   }
 }

@@ -59,8 +59,8 @@ fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec);
 
 /* ---- the process ---- */
 
-/* At start-up, and in a vfork child before exec (the program may be a static one): descriptors 0-2 that are virtual ones
-   become real files. */
+/* At start-up, and in a vfork child before exec (the program may be a static one): descriptors 0-2 that are virtual
+   ones become real files. */
 void fs_files_start(void);
 
 /* Number of the directory's record after which nothing comes; records: ".", "..", the children. */
