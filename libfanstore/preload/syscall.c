@@ -19,6 +19,17 @@ static long sys_openat2(int dirfd, const char *path, const struct open_how *how,
   return fs_open_common(dirfd, path, (int)how->flags, (mode_t)how->mode);
 }
 
+/* An allocator's own mmap (tcmalloc's) may be what comes here: what is not ours goes to the kernel, not to it again. */
+static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off) {
+  bool file = !(flags & MAP_ANONYMOUS);
+  struct fs_slot *s = file ? fs_fd_slot(fd) : NULL;
+  void *p =
+      s != NULL ? fs_file_mmap(s, addr, len, prot, flags, off) : fs_sys_mmap(addr, len, prot, flags, fd, (uint64_t)off);
+  if (s == NULL && file && (intptr_t)p == -EBADF && (s = fs_fd_adopt(fd)) != NULL)
+    p = fs_file_mmap(s, addr, len, prot, flags, off);
+  return fs_sys_mmap_failed(p) ? fs_ret((intptr_t)p) : (intptr_t)p;
+}
+
 /* X(number, call with the arguments a to f) */
 #define FS_SYSCALLS(X)                                                                                                 \
   X(SYS_openat, fs_open_common((int)a, (const char *)b, (int)c, (mode_t)d))                                            \
@@ -40,7 +51,7 @@ static long sys_openat2(int dirfd, const char *path, const struct open_how *how,
   X(SYS_dup, dup((int)a))                                                                                              \
   X(SYS_dup3, dup3((int)a, (int)b, (int)c))                                                                            \
   X(SYS_fcntl, fcntl((int)a, (int)b, c))                                                                               \
-  X(SYS_mmap, (long)mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, (off_t)f))                                      \
+  X(SYS_mmap, sys_mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, (off_t)f))                                        \
   X(SYS_chdir, chdir((const char *)a))                                                                                 \
   X(SYS_fchdir, fchdir((int)a))                                                                                        \
   X(SYS_getcwd, sys_getcwd((char *)a, (size_t)b))                                                                      \

@@ -36,6 +36,24 @@ done
 same 'cat /dev/fd/5 5< @/a.txt | md5sum; diff /dev/fd/3 /dev/fd/4 3< @/a.txt 4< @/b.txt | md5sum'
 command -v rev >/dev/null && same 'rev @/wide.txt'
 
+say "an allocator whose mmap makes the system call by syscall()"
+cat >"$work/other.c" <<'EOC'
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+void *mmap(void *a, size_t n, int p, int f, int fd, off_t o) { return (void *)syscall(SYS_mmap, a, n, p, f, fd, o); }
+EOC
+cc -shared -fPIC -w -o "$work/other.so" "$work/other.c"
+want=$(md5sum <"$plain_dir/d/f9")
+for both in "$lib:$work/other.so" "$work/other.so:$lib"; do
+  equal "$both" "$want" "$(plain "$work/ds" "$mnt" env LD_PRELOAD="$both" "$python" -c '
+import hashlib, mmap, sys
+f = open(sys.argv[1], "rb")
+m = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+assert m[:] == f.read()
+print(hashlib.md5(m).hexdigest(), " -")' "$mnt/d/f9")"
+done
+
 say "threads"
 plain "$work/ds" "$mnt" timeout 60 "$work/threads" "$plain_dir/d" "$mnt/d" 5
 launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- timeout 60 "$work/threads" "$plain_dir/d" "$mnt/d" 3
