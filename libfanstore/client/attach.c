@@ -210,7 +210,9 @@ static struct fs_link *fs_link_take(struct fs_handover *h) {
 static bool fs_attach(void) {
   struct fs_handover h;
   if (fs_meet(&h) < 0) return false;
+  bool publish = fs_own_publish_begin();
   bool attached = fs_node_take(&h) && fs_link_take(&h);
+  if (publish) fs_own_publish_end();
   if (h.socket >= 0) fs_sys_close(h.socket);
   for (unsigned i = 0; i < FS_HO_COUNT; i++) {
     if (h.fd[i] >= 0) fs_sys_close(h.fd[i]);

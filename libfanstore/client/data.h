@@ -57,6 +57,9 @@ void fs_data_prefetch(uint32_t mount, uint32_t entry, uint64_t off, uint64_t n);
 /* Adds to a counter of this client (enum fs_counter + place). */
 void fs_count(unsigned counter, uint64_t n);
 
+/* Around a fork by a wrapper: begin in the parent, end in both. Bounded waits; see ownfd.c. */
+void fs_data_fork_begin(void);
+void fs_data_fork_end(bool child);
 /* In a forked child, before anything else: drops the parent's attachment and populated chunks. Async-signal-safe. */
 void fs_data_forked(void);
 /* Is this descriptor one of the library's own (to be shielded from close, closefrom and the like)? */

@@ -68,6 +68,9 @@ const char *fs_err_text(fs_err err); /* a few words for the errors that users me
 
 /* Closes a descriptor that fs_data_adopt_fd gave. */
 void fs_own_close(int fd);
+/* Around giving a descriptor the library's number and publishing it; see ownfd.c. False: do not publish. */
+bool fs_own_publish_begin(void);
+void fs_own_publish_end(void);
 /* Opens read-only, CLOEXEC, a low number: pass it on to fs_data_adopt_fd or close it. */
 fs_fd fs_open_read(const char *path);
 /* Joins "dir/name" into out (PATH_MAX). */

@@ -64,6 +64,48 @@ fs_fd fs_data_adopt_fd(int fd) {
   return (fs_fd)high;
 }
 
+/*
+ * fork copies the descriptors first and the memory after: a descriptor that another thread opens and publishes in
+ * between would be a number in the child's memory that its kernel does not have, and that its next open could get for
+ * another file. So publishing and forking keep out of each other's way. Both waits are short and bounded: whoever opens
+ * then uses the descriptor once, without publishing it.
+ */
+#define FS_FORK_WAIT_NS 50000000ull
+
+static _Atomic int32_t g_publishing, g_forking;
+
+bool fs_own_publish_begin(void) {
+  uint64_t end = 0;
+  for (;;) {
+    atomic_fetch_add(&g_publishing, 1);
+    if (FS_LIKELY(atomic_load(&g_forking) == 0)) return true;
+    atomic_fetch_sub(&g_publishing, 1);
+    uint64_t now = fs_now_ns();
+    if (end == 0) end = now + FS_FORK_WAIT_NS;
+    if (now >= end) return false;
+    FS_SYS1(SYS_sched_yield, 0);
+  }
+}
+
+void fs_own_publish_end(void) {
+  atomic_fetch_sub(&g_publishing, 1);
+}
+
+void fs_data_fork_begin(void) {
+  uint64_t end = fs_now_ns() + FS_FORK_WAIT_NS;
+  atomic_fetch_add(&g_forking, 1);
+  while (atomic_load(&g_publishing) > 0 && fs_now_ns() < end) FS_SYS1(SYS_sched_yield, 0);
+}
+
+void fs_data_fork_end(bool child) {
+  if (child) {
+    atomic_store(&g_publishing, 0);
+    atomic_store(&g_forking, 0);
+  } else {
+    atomic_fetch_sub(&g_forking, 1);
+  }
+}
+
 fs_fd fs_open_read(const char *path) {
   for (;;) {
     fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);

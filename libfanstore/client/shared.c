@@ -31,11 +31,14 @@ static fs_fd fs_shared_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {
   if (FS_LIKELY(fd > 0)) return fd - 1;
   fs_fd low = fs_shared_open(ds, p);
   if (low < 0) return low;
-  fs_fd high = fs_self_owner() ? fs_data_adopt_fd(low) : -EBUSY;
+  bool publish = fs_self_owner() && fs_own_publish_begin();
+  fs_fd high = publish ? fs_data_adopt_fd(low) : -EBUSY;
+  bool won = high >= 0 && atomic_compare_exchange_strong(&ds->part[p].shared_fd, &none, high + 1);
+  if (high >= 0 && !won) fs_own_close(high);
+  if (publish) fs_own_publish_end();
   *temporary = high < 0;
   if (high < 0) return low;
-  if (atomic_compare_exchange_strong(&ds->part[p].shared_fd, &none, high + 1)) return high;
-  fs_own_close(high);
+  if (won) return high;
   return none - 1;
 }
 

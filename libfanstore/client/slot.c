@@ -59,12 +59,14 @@ static struct fs_state *inherit_state(void) {
 static struct fs_state *create_state(void) {
   int fd = (int)FS_SYS2(SYS_memfd_create, "fanstore-state", MFD_CLOEXEC);
   if (fd < 0) return NULL;
+  bool publish = fs_own_publish_begin();
   fs_fd high = fs_data_adopt_fd(fd);
   if (high < 0) high = fd;
   struct fs_state *st = NULL;
   if (FS_SYS2(SYS_ftruncate, high, sizeof(struct fs_state)) == 0) st = map_state(high);
   if (st == NULL) {
     fs_sys_close(high);
+    if (publish) fs_own_publish_end();
     return NULL;
   }
   fs_sys_fcntl(high, F_SETFD, 0); /* exec'ed programs find their open files through it */
@@ -73,6 +75,7 @@ static struct fs_state *create_state(void) {
   st->magic = FS_STATE_MAGIC;
   struct fs_state *won = install(st, high);
   if (won != st) fs_own_close(high);
+  if (publish) fs_own_publish_end();
   return won;
 }
 

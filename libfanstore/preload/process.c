@@ -25,6 +25,7 @@ int fs_vfork_failed(int err) {
 }
 
 static pid_t forked(pid_t pid, const struct fs_fd_idle *idle) {
+  fs_data_fork_end(pid == 0);
   if (pid != 0) {
     fs_fd_parent(idle);
     return pid;
@@ -39,6 +40,7 @@ FS_EXPORT pid_t fork(void) {
   struct fs_fd_idle idle;
   if (fs_mount_count() == 0) return FS_REAL(fork)();
   fs_fd_prepare_fork(&idle);
+  fs_data_fork_begin();
   return forked(FS_REAL(fork)(), &idle);
 }
 FS_ALIAS(__fork, fork);
@@ -47,6 +49,7 @@ FS_EXPORT pid_t _Fork(void) {
   struct fs_fd_idle idle;
   if (fs_mount_count() == 0) return FS_REAL(_Fork)();
   fs_fd_prepare_fork(&idle);
+  fs_data_fork_begin();
   return forked(FS_REAL(_Fork)(), &idle);
 }
 
