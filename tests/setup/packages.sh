@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|ci}...
+# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|clients|ci}...
 # Called by `make check`, `make demo`, `make bench` and .ci/run. Where there is apt-get, Debian's packages are
 # installed; elsewhere everything is looked for by what it provides, and what is missing is named. Says nothing when
 # all is there. FS_NO_INSTALL=1: only say what is missing.
@@ -29,6 +29,28 @@ demo  python3-torch   py:torch
 demo  python3-torchvision py:torchvision
 demo  gnuplot-nox     cmd:gnuplot
 bench python3         cmd:python3
+clients python3-torch      py:torch
+clients python3-torchvision py:torchvision
+clients python3-h5py       py:h5py
+clients python3-opencv     py:cv2
+clients python3-pandas     py:pandas
+clients python3-zarr       py:zarr
+clients python3-mpi4py     py:mpi4py
+clients ffmpeg             cmd:ffprobe
+clients sqlite3            cmd:sqlite3
+clients default-jre-headless cmd:java
+clients ripgrep            cmd:rg
+clients rsync              cmd:rsync
+clients attr               cmd:getfattr
+clients gawk               cmd:gawk
+clients git                cmd:git
+clients perl               cmd:perl
+clients busybox-static     cmd:busybox
+clients golang-go          cmd:go
+clients musl-tools         cmd:musl-gcc
+clients g++                cmd:g++
+clients libjemalloc2       cmd:jemalloc
+clients libtcmalloc-minimal4 cmd:tcmalloc
 ci    python3-torch   py:torch
 ci    python3-torchvision py:torchvision
 ci    clang           cmd:clang
@@ -77,9 +99,9 @@ missing() { # PURPOSE...
   done <<<"$table" | sort -u
 }
 
-[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|ci ..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|clients|ci ..." >&2; exit 2; }
 for purpose in "$@"; do
-  case $purpose in build | check | demo | bench | ci) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
+  case $purpose in build | check | demo | bench | clients | ci) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
 done
 
 need=$(missing "$@")
