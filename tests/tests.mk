@@ -58,8 +58,8 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-unit check-lint check-posix check-mpi check-fault check-slow check-bin lint asan tsan valgrind fuzz \
-  fuzz-bin compdb format demo setup-check
+.PHONY: check check-unit check-lint check-posix check-mpi check-fault check-slow check-clients check-bin lint asan tsan \
+  valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 check-bin: $(UNIT_BIN) $(HELPER_BIN)
 setup-check:
@@ -82,6 +82,19 @@ check-fault: ## what dies, breaks or is filled up
 check-slow: setup-check ## the tests that take minutes or gigabytes
 	@$(SUB) all check-bin
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(SLOW)
+
+# Programs on a directory and on its mount (tests/clients/harness.bash). CLIENTS="GROUP ..." chooses groups.
+CLIENTS ?= $(notdir $(basename $(sort $(wildcard tests/clients/*.sh))))
+CLIENTS_COUNTS := $(B)/clients.counts
+check-clients: ## programs print on the mount what they print on the directory: compared, counted
+	@tests/setup/packages.sh build check clients
+	@$(SUB) all
+	@rm -f $(CLIENTS_COUNTS)
+	@FS_BUILD=$(CURDIR)/$(B) FS_CLIENTS_COUNTS=$(CURDIR)/$(CLIENTS_COUNTS) \
+	  $(RUN) -t 900 $(CLIENTS:%=tests/clients/%.sh); status=$$?; \
+	awk '{ c += $$1; n += $$2; d += $$3; k += $$4 } END { printf "clients: %d cases, %d comparisons, %d differences, " \
+	  "%d known ones\n", c, n, d, k }' $(CLIENTS_COUNTS); exit $$status
+
 check-lint: setup-check
 	@$(SUB) all
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(LINT_FAST)

@@ -11,6 +11,7 @@
 
 #define FS_FIRST_INO 2u       /* of the root; 0 means "none" in directories, 1 is the bad-blocks inode by tradition */
 #define FS_DIR_STAT_SIZE 4096 /* what a directory shows as its size */
+#define FS_SHORT_LINK 60      /* ext4 keeps shorter targets in the inode */
 
 fs_err fs_index_target(const struct fs_index *ix, const struct fs_entry *e, const char **target, uint64_t *len) {
   if (!S_ISLNK(e->mode)) return -EINVAL;
@@ -130,7 +131,9 @@ void fs_index_stat(const struct fs_index *ix, uint32_t entry, struct stat *st) {
   st->st_size = (off_t)size;
   /* One read for a small file, without the large buffer that stdio and Python would allocate for a whole block. */
   st->st_blksize = (blksize_t)FS_MIN((uint64_t)ix->block_size, FS_MAX(4096, fs_round_up((uint64_t)st->st_size, 4096)));
-  st->st_blocks = S_ISLNK(e->mode) ? 0 : (blkcnt_t)(size / 512 + (size % 512 != 0)); /* links have no data blocks */
+  /* In pages, as on most file systems, for ls and du; a short link lies in its inode there. */
+  bool inside = S_ISLNK(e->mode) && size < FS_SHORT_LINK;
+  st->st_blocks = inside ? 0 : (blkcnt_t)(fs_round_up(size, 4096) / 512);
   st->st_mtim.tv_sec = e->mtime_sec;
   st->st_mtim.tv_nsec = FS_MIN(e->mtime_nsec, 999999999u);
   st->st_atim = st->st_ctim = st->st_mtim;

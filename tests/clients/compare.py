@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compares what a group's cases said on the plain directory and on the mount, for harness.bash:
+compare.py GROUP WORK KNOWN MODES COUNTS-FILE. One line a case; the last is the counts. Exit status 1 on a difference that
+is not in KNOWN, on one there that is gone, and on a case that does not do natively what its kind says."""
+import difflib
+import fnmatch
+import os
+import re
+import sys
+
+STATUS = {"try": lambda s: s == 0, "many": lambda s: s == 0,
+          "fails": lambda s: 0 < s < 124, "refused": lambda s: 0 < s < 124}
+PARTS = ("status", "out", "err", "files")
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+class Known:
+    """Lines of KNOWN: GROUP/CASE MODE REASON; CASE may be a pattern, MODE is alone, two or both."""
+
+    def __init__(self, path, group):
+        self.lines = []
+        with open(path) as f:
+            for line in f:
+                if line.strip() and not line.startswith("#"):
+                    case, mode, reason = line.split(None, 2)
+                    if case.startswith(group + "/"):
+                        self.lines.append((case, mode, reason.strip()))
+        self.seen, self.used = set(), set()
+
+    def reason(self, case, mode, differs):
+        for line in self.lines:
+            if fnmatch.fnmatchcase(case, line[0]) and line[1] in (mode, "both"):
+                self.seen.add(line)
+                if differs:
+                    self.used.add(line)
+                return line[2]
+        return None
+
+
+def sections(result, kind):
+    """{name of the sub-case, or '': {part: bytes}}"""
+    parts = {part: read("%s.%s" % (result, part)) for part in PARTS}
+    if kind != "many":
+        return {"": parts}
+    found = {"rest": {p: parts[p] for p in PARTS if p != "out"}}
+    pieces = re.split(rb"^=== (.*)\n", parts["out"], flags=re.M)
+    found["rest"]["out"] = pieces[0]
+    for name, text in zip(pieces[1::2], pieces[2::2]):
+        name = re.sub(r"[^\w.+-]", "-", name.decode(errors="replace"))
+        found[name] = {"out": found[name]["out"] + text if name in found else text}
+    return found
+
+
+def difference(native, mount):
+    """None, or lines that tell it."""
+    lines = []
+    for part in PARTS:
+        a, b = native.get(part), (mount or {}).get(part)
+        if a != b:
+            if b is None:
+                lines.append("%s: nothing" % part)
+                continue
+            text = [x.decode(errors="backslashreplace").splitlines() for x in (a, b)]
+            lines += list(difflib.unified_diff(*text, part + " of the directory", part + " of the mount", "", "", 0, ""))[:24]
+    return lines or None
+
+
+def broken(native, kind):
+    """What is wrong with the case itself, natively."""
+    status = int(native["status"])
+    if not STATUS[kind](status):
+        return "exit status %d on the directory" % status
+    if b"command not found" in native["err"]:
+        return "a command is missing"
+    if kind == "try" and not any(native[p] for p in PARTS[1:]):
+        return "it says nothing on the directory"
+    return None
+
+
+def valgrind_errors(work):
+    """Blocks of valgrind's logs with a frame of the library."""
+    for name in sorted(os.listdir(work)):
+        if name.startswith("valgrind."):
+            text = read(os.path.join(work, name)).decode(errors="replace")
+            for block in re.split(r"(?m)^==\d+== *\n", text):
+                if "libfanstore.so" in block or re.search(r"\((fs_|preload/|client/)\w", block) or "fs_" in block:
+                    yield block
+
+
+def main():
+    group, work, known_path, modes, counts_path = sys.argv[1:]
+    modes = modes.split()
+    known = Known(known_path, group)
+    count = {"cases": 0, "comparisons": 0, "different": 0, "known": 0, "broken": 0}
+    for result in sorted(n[:-7] for n in os.listdir(work + "/result.native") if n.endswith(".status")):
+        case, kind = result.split("-", 1)[1].rsplit(".", 1)
+        native = sections("%s/result.native/%s" % (work, result), kind)
+        wrong = broken({**native.get("rest", {}), **native.get("", {})}, kind)
+        if wrong:
+            print("WRONG  %s/%s: %s" % (group, case, wrong))
+            print(*("    " + line for line in read("%s/result.native/%s.err" % (work, result))
+                    .decode(errors="replace").splitlines()[-8:]), sep="\n")
+            count["broken"] += 1
+        mounts = {m: sections("%s/result.%s/%s" % (work, m, result), kind) for m in modes}
+        for m in modes:
+            for extra in mounts[m].keys() - native.keys():
+                native[extra] = {"out": b""}
+        for sub in native:
+            name = "%s/%s%s" % (group, case, "/" + sub if sub else "")
+            count["cases"] += 1
+            notes = []
+            for m in modes:
+                count["comparisons"] += 1
+                lines = difference(native[sub], mounts[m].get(sub))
+                reason = known.reason(name, m, lines)
+                if lines and reason:
+                    count["known"] += 1
+                    notes.append("known  %s (%s): %s" % (name, m, reason))
+                    if os.environ.get("FS_CLIENTS_SHOW"):
+                        notes += ["    " + line for line in lines]
+                elif lines:
+                    count["different"] += 1
+                    notes += ["DIFF   %s (%s)" % (name, m)] + ["    " + line for line in lines]
+            print("\n".join(notes) if notes else "same   " + name, flush=True)
+    for line in sorted(known.seen - known.used):
+        print("GONE   %s %s is in known.txt and does not differ" % line[:2])
+        count["broken"] += 1
+    for block in valgrind_errors(work):
+        print("ERROR  of valgrind:\n" + block)
+        count["broken"] += 1
+    print("%s: %d cases, %d comparisons, %d differences, %d known ones%s" % (
+        group, count["cases"], count["comparisons"], count["different"], count["known"],
+        ", %d faults of the cases" % count["broken"] if count["broken"] else ""))
+    if counts_path:
+        with open(counts_path, "a") as f:
+            f.write("%(cases)d %(comparisons)d %(different)d %(known)d\n" % count)
+    sys.exit(1 if count["different"] or count["broken"] else 0)
+
+
+main()
