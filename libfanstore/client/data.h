@@ -69,5 +69,7 @@ int fs_data_next_owned(int fd);
 /* Moves a descriptor to the library's own range (>= 1000 where the limit allows), CLOEXEC, and marks it owned.
    The new number; the old is closed. */
 fs_fd fs_data_adopt_fd(int fd);
+/* Closes a descriptor that fs_data_adopt_fd gave. */
+void fs_own_close(int fd);
 
 #endif

@@ -66,8 +66,11 @@ const char *fs_err_text(fs_err err); /* a few words for the errors that users me
 
 /* ---- ownfd.c ---- */
 
-/* Closes a descriptor that fs_data_adopt_fd gave. */
-void fs_own_close(int fd);
+/* An inherited descriptor is the library's own from now on. */
+void fs_own_note(int fd);
+/* Moves `low` to the library's numbers and publishes it in *word (number + 1, 0: none yet): the number to use, whoever
+   published it. *temporary: it is still `low`, to be closed after this use. */
+fs_fd fs_own_publish(_Atomic int32_t *word, int low, bool *temporary);
 /* Around giving a descriptor the library's number and publishing it; see ownfd.c. False: do not publish. */
 bool fs_own_publish_begin(void);
 void fs_own_publish_end(void);

@@ -20,7 +20,7 @@ static void insert_copy(int newfd, uint64_t e, struct fs_slot *s, bool cloexec) 
   }
   atomic_fetch_add(&s->refs, 1);
   fs_slot_moved(atomic_load(&fs_state), s);
-  e &= ~(uint64_t)(FS_FDE_CLOEXEC | FS_FDE_INHERIT);
+  e &= ~(uint64_t)(FS_FDE_CLOEXEC | FS_FDE_INHERIT | FS_FDE_NAMED);
   atomic_store(&fs_fdtab[newfd], e | (cloexec ? FS_FDE_CLOEXEC : 0));
 }
 
@@ -84,6 +84,10 @@ fs_err fs_fd_set_cloexec(int fd, bool on) {
   else
     atomic_fetch_and(&fs_fdtab[fd], ~(uint64_t)FS_FDE_CLOEXEC);
   return 0;
+}
+
+void fs_fd_name(int fd) {
+  if (fs_vfork_depth == 0 && live(fs_fd_entry(fd)) != NULL) atomic_fetch_or(&fs_fdtab[fd], FS_FDE_NAMED);
 }
 
 void fs_fd_share(void) {

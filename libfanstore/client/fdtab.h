@@ -22,6 +22,7 @@
 #define FS_FDE_ANCESTOR 0x40000u /* a real directory above a mount */
 #define FS_FDE_CLOEXEC 0x80000u  /* what F_GETFD says; the kernel's own flag stays set */
 #define FS_FDE_INHERIT 0x100000u /* the kernel's close-on-exec flag was cleared: children may hold it */
+#define FS_FDE_NAMED 0x200000u   /* a file action of posix_spawn names it */
 #define FS_FDE_SLOT(e) ((uint32_t)(e)&0xffffu)
 #define FS_FDE_GEN(e) ((uint32_t)((e) >> 32))
 
@@ -68,6 +69,8 @@ void fs_fd_become_real(const struct fs_slot *s, int real);
 fs_err fs_fd_get_cloexec(int fd);
 fs_err fs_fd_set_cloexec(int fd, bool on);
 void fs_fd_mark_ancestor(int fd);
+/* A file action of posix_spawn names fd. */
+void fs_fd_name(int fd);
 
 /* Gives up the pool's idle placeholders, so that the kernel has free numbers. Were there any? */
 bool fs_fd_pool_drop(void);

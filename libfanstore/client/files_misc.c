@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/fdreal.h"
 #include "client/files.h"
 
 static int64_t get_lock(struct flock *lock) {
@@ -64,6 +65,7 @@ fs_err fs_file_ioctl(struct fs_slot *s, unsigned long request, void *arg) {
   case FIONREAD:
     if (kind != FS_SLOT_FILE || fs_file_fstat(s, &st) != 0) return -ENOTTY;
     if (arg == NULL) return -EFAULT;
+    if (fs_slot_is_real(s)) return FS_E_REAL;
     *(int *)arg = (int)FS_MAX(st.st_size - (int64_t)atomic_load(&s->offset), 0);
     return 0;
   case FIOCLEX:

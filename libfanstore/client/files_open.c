@@ -5,6 +5,7 @@
  */
 #include <unistd.h>
 
+#include "client/fdreal.h"
 #include "client/files.h"
 
 /* Flags that belong to the call, not to the open file. */
@@ -85,14 +86,6 @@ fs_fd fs_file_materialize(uint32_t mount, uint32_t entry) {
   return (e->mode & S_IRUSR) || is_root() ? fs_data_materialize(mount, entry) : -EACCES;
 }
 
-fs_fd fs_file_real(struct fs_slot *s) {
-  fs_err err = fs_file_readable(s);
-  if (err != 0) return err;
-  fs_fd fd = fs_data_materialize(s->mount, s->entry);
-  if (fd >= 0) FS_SYS3(SYS_lseek, fd, atomic_load(&s->offset), SEEK_SET);
-  return fd;
-}
-
 /* dup3; the program may have closed newfd before, and the real file then has that number already. */
 static fs_err move_to(int real, int newfd, bool cloexec) {
   if (real == newfd) return (fs_err)fs_sys_fcntl(real, F_SETFD, cloexec ? FD_CLOEXEC : 0);
@@ -100,7 +93,7 @@ static fs_err move_to(int real, int newfd, bool cloexec) {
 }
 
 static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
-  fs_fd real = fs_file_real(s);
+  fs_fd real = fs_real_get(s);
   if (real < 0) return real;
   fs_err err = move_to(real, newfd, cloexec);
   if (err >= 0) fs_fd_become_real(s, real);

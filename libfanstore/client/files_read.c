@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "client/fdreal.h"
 #include "client/files.h"
 
 #define FS_IO_MAX 0x7ffff000ull /* the kernel's limit for one call */
@@ -68,7 +69,7 @@ fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n) {
   if (FS_LIKELY(err == 0)) err = file_size(s, &size);
   if (FS_UNLIKELY(err != 0)) return err;
   uint64_t take = claim(s, size, FS_MIN(n, FS_IO_MAX), &off);
-  if (take == 0) return 0;
+  if (take == 0) return fs_slot_is_real(s) ? FS_E_REAL : 0;
   fs_ssize got = read_at(s, buf, take, off);
   if (FS_UNLIKELY(got < (fs_ssize)take)) unclaim(s, off + take, off + (uint64_t)FS_MAX(got, 0));
   return got;
@@ -97,13 +98,13 @@ static int64_t directory_seek(struct fs_slot *s, int64_t off, int whence) {
   return off;
 }
 
-static int64_t seek_target(const struct fs_slot *s, int64_t off, int whence, int64_t size) {
+static int64_t seek_target(uint64_t now, int64_t off, int whence, int64_t size) {
   int64_t base = 0;
   switch (whence) {
   case SEEK_SET:
     break;
   case SEEK_CUR:
-    base = (int64_t)atomic_load_explicit(&s->offset, memory_order_relaxed);
+    base = (int64_t)now;
     break;
   case SEEK_END:
     base = size;
@@ -119,6 +120,16 @@ static int64_t seek_target(const struct fs_slot *s, int64_t off, int whence, int
   return __builtin_add_overflow(base, off, &to) ? -EOVERFLOW : to < 0 ? -EINVAL : to;
 }
 
+/* While other processes may move the offset into a real file, it is changed by compare and swap only. */
+static int64_t seek_shared(struct fs_slot *s, int64_t off, int whence, int64_t size) {
+  uint64_t now = atomic_load(&s->offset);
+  for (;;) {
+    if (now & FS_OFFSET_REAL) return FS_E_REAL;
+    int64_t to = seek_target(now, off, whence, size);
+    if (to < 0 || atomic_compare_exchange_weak(&s->offset, &now, (uint64_t)to)) return to;
+  }
+}
+
 int64_t fs_file_lseek(struct fs_slot *s, int64_t off, int whence) {
   uint64_t size;
   uint8_t kind = atomic_load_explicit(&s->kind, memory_order_relaxed);
@@ -126,7 +137,10 @@ int64_t fs_file_lseek(struct fs_slot *s, int64_t off, int whence) {
   if (kind != FS_SLOT_FILE) return -EBADF;
   fs_err err = file_size(s, &size);
   if (err != 0) return err;
-  int64_t to = seek_target(s, off, whence, (int64_t)size);
+  if (FS_UNLIKELY(atomic_load_explicit(&s->shared, memory_order_relaxed)))
+    return seek_shared(s, off, whence, (int64_t)size);
+  uint64_t now = atomic_load_explicit(&s->offset, memory_order_relaxed);
+  int64_t to = seek_target(now, off, whence, (int64_t)size);
   if (to >= 0) atomic_store_explicit(&s->offset, (uint64_t)to, memory_order_relaxed);
   return to;
 }
@@ -136,6 +150,7 @@ fs_ssize fs_file_send(struct fs_slot *s, int out, int64_t *off, size_t n) {
   fs_ssize total = 0;
   fs_err err = fs_file_readable(s);
   if (err != 0) return err == -EISDIR ? -EINVAL : err;
+  if (off == NULL && fs_slot_is_real(s)) return FS_E_REAL;
   while ((size_t)total < n) {
     int64_t at = off != NULL ? *off : (int64_t)atomic_load(&s->offset);
     fs_ssize got = fs_file_pread(s, buf, FS_MIN(n - (size_t)total, sizeof(buf)), at);

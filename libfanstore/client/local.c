@@ -53,15 +53,7 @@ fs_fd fs_local_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {
   fs_fd low = fs_local_open(ds, p);
   if (low == -ENOENT || low == -EUCLEAN) atomic_compare_exchange_strong(&ds->part[p].local_fd, &none, -1);
   if (low < 0) return low;
-  bool publish = fs_self_owner() && fs_own_publish_begin();
-  fs_fd high = publish ? fs_data_adopt_fd(low) : -EBUSY;
-  bool won = high >= 0 && atomic_compare_exchange_strong(&ds->part[p].local_fd, &none, high + 1);
-  if (high >= 0 && !won) fs_own_close(high);
-  if (publish) fs_own_publish_end();
-  *temporary = high < 0;
-  if (high < 0) return low; /* no number to spare, or a vfork child: for this once */
-  if (won) return high;
-  return none - 1;
+  return fs_own_publish(&ds->part[p].local_fd, low, temporary);
 }
 
 static const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p) {

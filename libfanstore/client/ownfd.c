@@ -37,6 +37,10 @@ static void fs_own_mark(int fd, bool owned) {
     atomic_fetch_and_explicit(&g_owned[fd / 64], ~bit, memory_order_relaxed);
 }
 
+void fs_own_note(int fd) {
+  fs_own_mark(fd, true);
+}
+
 void fs_own_close(int fd) {
   if (fd < 0) return;
   fs_own_mark(fd, false);
@@ -104,6 +108,18 @@ void fs_data_fork_end(bool child) {
   } else {
     atomic_fetch_sub(&g_forking, 1);
   }
+}
+
+fs_fd fs_own_publish(_Atomic int32_t *word, int low, bool *temporary) {
+  int32_t none = 0;
+  bool publish = fs_self_owner() && fs_own_publish_begin();
+  fs_fd high = publish ? fs_data_adopt_fd(low) : -EBUSY;
+  bool won = high >= 0 && atomic_compare_exchange_strong(word, &none, high + 1);
+  if (high >= 0 && !won) fs_own_close(high);
+  if (publish) fs_own_publish_end();
+  *temporary = high < 0;
+  if (high < 0) return low; /* no number to spare, or a vfork child: for this once */
+  return won ? high : none - 1;
 }
 
 fs_fd fs_open_read(const char *path) {

@@ -26,20 +26,12 @@ static fs_fd fs_shared_open(struct fs_dataset *ds, uint32_t p) {
 }
 
 static fs_fd fs_shared_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {
-  int32_t fd = atomic_load_explicit(&ds->part[p].shared_fd, memory_order_acquire), none = 0;
+  int32_t fd = atomic_load_explicit(&ds->part[p].shared_fd, memory_order_acquire);
   *temporary = false;
   if (FS_LIKELY(fd > 0)) return fd - 1;
   fs_fd low = fs_shared_open(ds, p);
   if (low < 0) return low;
-  bool publish = fs_self_owner() && fs_own_publish_begin();
-  fs_fd high = publish ? fs_data_adopt_fd(low) : -EBUSY;
-  bool won = high >= 0 && atomic_compare_exchange_strong(&ds->part[p].shared_fd, &none, high + 1);
-  if (high >= 0 && !won) fs_own_close(high);
-  if (publish) fs_own_publish_end();
-  *temporary = high < 0;
-  if (high < 0) return low;
-  if (won) return high;
-  return none - 1;
+  return fs_own_publish(&ds->part[p].shared_fd, low, temporary);
 }
 
 static fs_err fs_shared_pread(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off) {

@@ -8,9 +8,11 @@
 
 #include <linux/memfd.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "client/data_priv.h"
+#include "client/fdreal.h"
 #include "ipc/node.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -18,11 +20,24 @@
 struct fs_state *_Atomic fs_state;
 struct fs_slot fs_slot_closed = {.kind = FS_SLOT_CLOSED};
 
-static _Atomic int state_fd = -1;
+static _Atomic int state_fd = -1, store_fd = -1;
 static _Atomic bool env_tried;
 
 int fs_state_fd(void) {
   return atomic_load_explicit(&state_fd, memory_order_acquire);
+}
+
+int fs_state_store(void) {
+  return atomic_load_explicit(&store_fd, memory_order_acquire);
+}
+
+void fs_state_text(char out[FS_STATE_TEXT]) {
+  char number[FS_U64_TEXT];
+  int store = fs_state_store();
+  strcpy(out, fs_u64_text((uint64_t)fs_state_fd(), number));
+  if (store < 0) return;
+  strcat(out, ",");
+  strcat(out, fs_u64_text((uint64_t)store, number));
 }
 
 static struct fs_state *map_state(int fd) {
@@ -31,9 +46,10 @@ static struct fs_state *map_state(int fd) {
 }
 
 /* One thread's table wins; a loser's goes away. */
-static struct fs_state *install(struct fs_state *st, int fd) {
+static struct fs_state *install(struct fs_state *st, int fd, int store) {
   struct fs_state *none = NULL;
   if (atomic_compare_exchange_strong(&fs_state, &none, st)) {
+    atomic_store_explicit(&store_fd, store, memory_order_release);
     atomic_store_explicit(&state_fd, fd, memory_order_release);
     return st;
   }
@@ -41,40 +57,68 @@ static struct fs_state *install(struct fs_state *st, int fd) {
   return none;
 }
 
+/* "STATE,STORE": two numbers, the second may be missing. */
+static bool parse_state(const char *text, uint64_t *fd, uint64_t *store) {
+  char first[FS_STATE_TEXT];
+  size_t len = text != NULL ? strcspn(text, ",") : 0;
+  if (len == 0 || len >= sizeof(first)) return false;
+  memcpy(first, text, len);
+  first[len] = '\0';
+  if (fs_parse_u64(first, 3, 1u << 30, fd) != 0) return false;
+  *store = 0;
+  return text[len] == '\0' || fs_parse_u64(text + len + 1, 3, 1u << 30, store) == 0;
+}
+
 static struct fs_state *inherit_state(void) {
-  const char *text = getenv(FS_ENV_STATE);
-  uint64_t fd;
+  uint64_t fd, store;
   struct stat sb;
-  if (text == NULL || fs_parse_u64(text, 3, 1u << 30, &fd) != 0) return NULL;
+  if (!parse_state(getenv(FS_ENV_STATE), &fd, &store)) return NULL;
   if (fs_sys_fstat((int)fd, &sb) != 0 || !S_ISREG(sb.st_mode) || (uint64_t)sb.st_size != sizeof(struct fs_state))
     return NULL;
   struct fs_state *st = map_state((int)fd);
   if (st == NULL) return NULL;
-  if (st->magic == FS_STATE_MAGIC && st->version == FS_STATE_VERSION && st->slots == FS_SLOTS)
-    return install(st, (int)fd);
-  fs_sys_munmap(st, sizeof(*st));
-  return NULL;
-}
-
-static struct fs_state *create_state(void) {
-  int fd = (int)FS_SYS2(SYS_memfd_create, "fanstore-state", MFD_CLOEXEC);
-  if (fd < 0) return NULL;
-  bool publish = fs_own_publish_begin();
-  fs_fd high = fs_data_adopt_fd(fd);
-  if (high < 0) high = fd;
-  struct fs_state *st = NULL;
-  if (FS_SYS2(SYS_ftruncate, high, sizeof(struct fs_state)) == 0) st = map_state(high);
-  if (st == NULL) {
-    fs_sys_close(high);
-    if (publish) fs_own_publish_end();
+  if (st->magic != FS_STATE_MAGIC || st->version != FS_STATE_VERSION || st->slots != FS_SLOTS) {
+    fs_sys_munmap(st, sizeof(*st));
     return NULL;
   }
-  fs_sys_fcntl(high, F_SETFD, 0); /* exec'ed programs find their open files through it */
+  bool has_store = store > 0 && fs_sys_fstat((int)store, &sb) == 0 && S_ISSOCK(sb.st_mode) &&
+                   sb.st_ino == st->store_ino && sb.st_dev == st->sock_dev;
+  fs_own_note((int)fd);
+  if (has_store) fs_own_note((int)store);
+  return install(st, (int)fd, has_store ? (int)store : -1);
+}
+
+/* At a high number, inheritable: exec'ed programs find their open files through it. */
+static fs_fd place_inheritable(fs_fd fd) {
+  if (fd < 0) return fd;
+  fs_fd high = fs_data_adopt_fd(fd);
+  if (high < 0) high = fd;
+  fs_sys_fcntl(high, F_SETFD, 0);
+  return high;
+}
+
+static struct fs_state *fill_state(int fd, int store) {
+  struct stat sb = {0};
+  struct fs_state *st = NULL;
+  if (FS_SYS2(SYS_ftruncate, fd, sizeof(struct fs_state)) == 0) st = map_state(fd);
+  if (st == NULL) return NULL;
+  if (store >= 0 && fs_sys_fstat(store, &sb) == 0) st->store_ino = sb.st_ino;
+  st->sock_dev = sb.st_dev;
   st->version = FS_STATE_VERSION;
   st->slots = FS_SLOTS;
   st->magic = FS_STATE_MAGIC;
-  struct fs_state *won = install(st, high);
-  if (won != st) fs_own_close(high);
+  return st;
+}
+
+static struct fs_state *create_state(void) {
+  bool publish = fs_own_publish_begin();
+  fs_fd fd = place_inheritable((fs_fd)FS_SYS2(SYS_memfd_create, "fanstore-state", MFD_CLOEXEC));
+  fs_fd store = fd < 0 ? fd : place_inheritable(fs_store_new());
+  struct fs_state *st = fd < 0 ? NULL : fill_state(fd, store), *won = st == NULL ? NULL : install(st, fd, store);
+  if (won != st || st == NULL) {
+    fs_own_close(fd);
+    fs_own_close(store);
+  }
   if (publish) fs_own_publish_end();
   return won;
 }

@@ -15,8 +15,10 @@
 #include "util/base.h"
 
 #define FS_STATE_MAGIC 0x4554415453460001ull
-#define FS_STATE_VERSION 1u
+#define FS_STATE_VERSION 2u
 #define FS_SLOTS 65536u
+/* In a slot's offset: the offset moved to a real descriptor, at what the other bits say; see fdreal.h. */
+#define FS_OFFSET_REAL (1ull << 63)
 
 enum fs_slot_kind { FS_SLOT_FREE, FS_SLOT_IDLE, FS_SLOT_FILE, FS_SLOT_DIR, FS_SLOT_PATH, FS_SLOT_CLOSED };
 
@@ -43,9 +45,12 @@ struct fs_state {
   uint64_t magic;
   uint32_t version;
   uint32_t slots;
-  _Atomic uint32_t high;  /* slots at and above this were never used */
-  _Atomic uint32_t scans; /* scans of holders that have begun */
-  uint32_t reserved[10];
+  _Atomic uint32_t high;        /* slots at and above this were never used */
+  _Atomic uint32_t scans;       /* scans of holders that have begun */
+  uint64_t store_ino;           /* of the socket that real descriptors wait in; 0: there is none */
+  uint64_t sock_dev;            /* st_dev of sockets, and so of placeholders */
+  _Atomic uint32_t store_owner; /* thread that works on the store; a hint, see fdstore.c */
+  uint32_t reserved[5];
   _Atomic uint64_t used[FS_SLOTS / 64];
   struct fs_slot slot[FS_SLOTS];
 };
@@ -60,6 +65,11 @@ extern struct fs_slot fs_slot_closed;
 struct fs_state *fs_state_attach(bool create);
 /* The descriptor of the state's memfd (kept open, inheritable), or -1. */
 int fs_state_fd(void);
+/* That of the store's socket (the same), or -1. */
+int fs_state_store(void);
+/* What FANSTORE_STATE is to be for a child. */
+#define FS_STATE_TEXT 32
+void fs_state_text(char out[FS_STATE_TEXT]);
 
 /* A free slot, kind IDLE, or -ENFILE after a scan of holders found none. */
 int64_t fs_slot_alloc(struct fs_state *st);
@@ -73,5 +83,8 @@ static inline void fs_slot_moved(const struct fs_state *st, struct fs_slot *s) {
 }
 /* Frees the slots that no process holds any more. Returns how many. */
 uint32_t fs_slot_reclaim(struct fs_state *st);
+/* Calls visit for every name in a directory of /proc that begins with a digit. */
+typedef void fs_visit_number(void *ctx, int dirfd, const char *name);
+void fs_each_number(int dirfd, fs_visit_number *visit, void *ctx);
 
 #endif

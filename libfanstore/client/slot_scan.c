@@ -19,9 +19,7 @@ struct fs_kernel_dirent {
   char name[];
 };
 
-typedef void visit_fn(void *ctx, int dirfd, const char *name);
-
-static void each_number(int dirfd, visit_fn *visit, void *ctx) {
+void fs_each_number(int dirfd, fs_visit_number *visit, void *ctx) {
   alignas(8) char buf[4096];
   for (;;) {
     long n = FS_SYS3(SYS_getdents64, dirfd, buf, sizeof(buf));
@@ -60,7 +58,7 @@ static void visit_pid(void *ctx, int dirfd, const char *name) {
   memcpy(path, name, len);
   memcpy(path + len, "/fd", 4);
   FS_AUTO_CLOSE int fd = fs_sys_openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  if (fd >= 0) each_number(fd, visit_fd, ctx);
+  if (fd >= 0) fs_each_number(fd, visit_fd, ctx);
 }
 
 /* A slot whose generation moved while we scanned was in use after all; one whose descriptor moved may have been missed.
@@ -93,7 +91,7 @@ uint32_t fs_slot_reclaim(struct fs_state *st) {
     if (ino == 0) scan.held[i / 64] |= 1ull << i % 64; /* about to get its placeholder, maybe: not ours to free */
     scan.filter[ino / 64 % (FS_SLOTS / 64)] |= 1ull << ino % 64;
   }
-  each_number(proc, visit_pid, &scan);
+  fs_each_number(proc, visit_pid, &scan);
   uint32_t freed = free_unheld(st, &scan, gen, number);
   fs_sys_munmap(mem, size);
   return freed;

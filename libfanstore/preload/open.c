@@ -115,10 +115,8 @@ static void close_ours(unsigned first, unsigned last, bool cloexec) {
 
 /* The lowest descriptor of the library's own that is not below fd; UINT_MAX when there is none. */
 static unsigned next_shielded(unsigned fd) {
-  int owned = fd > INT_MAX ? -1 : fs_data_next_owned((int)fd), state = fs_state_fd();
-  unsigned a = owned < 0 ? UINT_MAX : (unsigned)owned,
-           b = state < 0 || (unsigned)state < fd ? UINT_MAX : (unsigned)state;
-  return FS_MIN(a, b);
+  int owned = fd > INT_MAX ? -1 : fs_data_next_owned((int)fd);
+  return owned < 0 ? UINT_MAX : (unsigned)owned;
 }
 
 FS_EXPORT int close_range(unsigned first, unsigned last, int flags) {

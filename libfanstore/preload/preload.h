@@ -34,6 +34,7 @@
 #include <utime.h>
 #include <wchar.h>
 
+#include "client/fdreal.h"
 #include "client/files.h"
 #include "preload/symbols.h"
 
@@ -101,15 +102,21 @@ static inline bool fs_worth_retry(int err) {
   return err == ENOENT || err == ENOTDIR || err == EBADF || err == ENXIO;
 }
 
-/* The frame of a wrapper that takes a descriptor: `ours` uses s, the open file. */
+/* The frame of a wrapper that takes a descriptor: `ours` uses s, the open file; where its offset has moved to a real
+   one (fdreal.h), fd becomes that. */
 #define FS_FD_CALL(fd, ours, native)                                                                                   \
   do {                                                                                                                 \
     struct fs_slot *s = fs_fd_slot(fd);                                                                                \
-    if (FS_UNLIKELY(s != NULL)) return (__typeof__(native))fs_ret(ours);                                               \
-    __typeof__(native) fs_r = native;                                                                                  \
-    if (FS_LIKELY(fs_r != (__typeof__(native))-1) || FS_LIKELY(errno != EBADF)) return fs_r;                           \
-    s = fs_fd_adopt(fd);                                                                                               \
-    return s == NULL ? fs_r : (__typeof__(native))fs_ret(ours);                                                        \
+    if (FS_LIKELY(s == NULL)) {                                                                                        \
+      __typeof__(native) fs_r = native;                                                                                \
+      if (FS_LIKELY(fs_r != (__typeof__(native))-1) || FS_LIKELY(errno != EBADF)) return fs_r;                         \
+      s = fs_fd_adopt(fd);                                                                                             \
+      if (s == NULL) return fs_r;                                                                                      \
+    }                                                                                                                  \
+    int64_t fs_v = ours;                                                                                               \
+    if (FS_LIKELY(fs_v >= 0)) return (__typeof__(native))fs_v;                                                         \
+    if (fs_v == FS_E_REAL && (fs_v = fs_fd_take_over(fd, s)) == 0) return native;                                      \
+    return (__typeof__(native))fs_ret(fs_v);                                                                           \
   } while (0)
 
 /* A real call that returns a new descriptor: retried without our idle placeholders when the numbers have run out, and
@@ -132,7 +139,7 @@ static inline fs_err fs_must_be_seen(int route) {
 }
 /* The library's own descriptors are not the program's to close or replace. */
 static inline bool fs_shielded(int fd) {
-  return fd > 2 && (fs_data_owns_fd(fd) || fd == fs_state_fd());
+  return fd > 2 && fs_data_owns_fd(fd);
 }
 
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode);

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "client/cwd.h"
+#include "client/program.h"
 #include "ipc/node.h"
 #include "preload/exec.h"
 #include "preload/preload.h"
@@ -78,11 +79,12 @@ static bool names_state(const char *item) {
 }
 
 /* envp with FANSTORE_STATE, in room for count + 2 pointers. */
-static char **with_state(char *const envp[], size_t count, char **room, char text[32]) {
+static char **with_state(char *const envp[], size_t count, char **room, char *text) {
   size_t n = 0;
   for (size_t i = 0; i < count; i++)
     if (!names_state(envp[i])) room[n++] = envp[i];
-  snprintf(text, 32, FS_ENV_STATE "=%d", fs_state_fd());
+  strcpy(text, FS_ENV_STATE "=");
+  fs_state_text(text + sizeof(FS_ENV_STATE));
   room[n++] = text;
   room[n] = NULL;
   return room;
@@ -94,22 +96,27 @@ static size_t count_strings(char *const list[]) {
   return n;
 }
 
+/* What the program (path, at dirfd) is to inherit of our open files; `spawn`: it is started by libc's posix_spawn. */
+static void hand_on(int dirfd, const char *path, char *const envp[], bool spawn) {
+  fs_fd_prepare_exec();
+  if (!fs_program_loads_us(dirfd, path, envp)) fs_real_inherited(spawn);
+}
+
 /* Runs `call` with env in place of envp: on the stack, since a vfork child must not allocate. */
-#define FS_WITH_STATE(envp, call)                                                                                      \
+#define FS_WITH_STATE(dirfd, path, envp, spawn, call)                                                                  \
   do {                                                                                                                 \
     char *const *env = envp;                                                                                           \
-    char fs_text[32];                                                                                                  \
+    char fs_text[sizeof(FS_ENV_STATE) + FS_STATE_TEXT];                                                                \
     if (fs_state_fd() >= 0) {                                                                                          \
       size_t fs_n = count_strings(envp);                                                                               \
-      fs_fd_prepare_exec();                                                                                            \
-      if (fs_vfork_depth > 0) fs_files_start();                                                                        \
+      hand_on(dirfd, path, envp, spawn);                                                                               \
       env = with_state(envp, fs_n, alloca((fs_n + 2) * sizeof(char *)), fs_text);                                      \
     }                                                                                                                  \
     return call;                                                                                                       \
   } while (0)
 
 int fs_exec_real(const char *path, char *const argv[], char *const envp[]) {
-  FS_WITH_STATE(envp, FS_REAL(execve)(path, argv, env));
+  FS_WITH_STATE(AT_FDCWD, path, envp, false, FS_REAL(execve)(path, argv, env));
 }
 
 FS_EXPORT int execve(const char *path, char *const argv[], char *const envp[]) {
@@ -126,7 +133,8 @@ FS_EXPORT int execv(const char *path, char *const argv[]) {
 
 FS_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[]) {
   if (strchr(file, '/') != NULL) return execve(file, argv, envp);
-  FS_WITH_STATE(envp, FS_REAL(execvpe)(file, argv, env));
+  char path[PATH_MAX];
+  FS_WITH_STATE(AT_FDCWD, fs_program_find(file, path), envp, false, FS_REAL(execvpe)(file, argv, env));
 }
 
 FS_EXPORT int execvp(const char *file, char *const argv[]) {
@@ -176,10 +184,12 @@ FS_EXPORT int execle(const char *path, const char *first, ...) {
 FS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
   struct fs_slot *s = fs_fd_slot(fd);
   if (s != NULL) {
-    fd = fs_file_real(s);
+    fd = s == &fs_slot_closed ? -EBADF : fs_file_materialize(s->mount, s->entry);
     if (fd < 0) return fs_ret_int(fd);
   }
-  FS_WITH_STATE(envp, FS_REAL(fexecve)(fd, argv, env));
+  char path[32];
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  FS_WITH_STATE(AT_FDCWD, path, envp, false, FS_REAL(fexecve)(fd, argv, env));
 }
 
 FS_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags) {
@@ -188,15 +198,15 @@ FS_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *co
   int route = fs_path_route(dirfd, path, 0, &f);
   if (route == FS_REDIRECT) return fs_exec_real(f.real, argv, envp);
   if (route != FS_OUT) return fs_exec_entry(route, &f, path, argv, envp);
-  FS_WITH_STATE(envp, FS_REAL(execveat)(dirfd, path, argv, env, flags));
+  FS_WITH_STATE(dirfd, path, envp, false, FS_REAL(execveat)(dirfd, path, argv, env, flags));
 }
 
 /* libc runs the shell without us; it takes the environment as it is. */
 static void prepare_shell(void) {
-  char text[16];
+  char text[FS_STATE_TEXT];
   if (fs_state_fd() < 0) return;
-  fs_fd_prepare_exec();
-  snprintf(text, sizeof(text), "%d", fs_state_fd());
+  hand_on(AT_FDCWD, "/bin/sh", environ, true);
+  fs_state_text(text);
   fs_env_set(FS_ENV_STATE, text);
 }
 
@@ -220,12 +230,13 @@ FS_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path, const 
   int route = fs_path_route(AT_FDCWD, path, 0, &f);
   if (route == FS_REDIRECT) path = f.real;
   if (route != FS_OUT && route != FS_REDIRECT) return fs_spawn_entry(route, &f, path, pid, fa, at, argv, envp);
-  FS_WITH_STATE(envp, FS_REAL(posix_spawn)(pid, path, fa, at, argv, env));
+  FS_WITH_STATE(AT_FDCWD, path, envp, true, FS_REAL(posix_spawn)(pid, path, fa, at, argv, env));
 }
 
 FS_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
                            const posix_spawn_file_actions_t *restrict fa, const posix_spawnattr_t *restrict at,
                            char *const argv[restrict], char *const envp[restrict]) {
   if (strchr(file, '/') != NULL) return posix_spawn(pid, file, fa, at, argv, envp);
-  FS_WITH_STATE(envp, FS_REAL(posix_spawnp)(pid, file, fa, at, argv, env));
+  char path[PATH_MAX];
+  FS_WITH_STATE(AT_FDCWD, fs_program_find(file, path), envp, true, FS_REAL(posix_spawnp)(pid, file, fa, at, argv, env));
 }

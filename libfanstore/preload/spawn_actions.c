@@ -26,7 +26,7 @@ static void keep(const posix_spawn_file_actions_t *fa, int fd) {
 FS_EXPORT int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *fa) {
   for (int i = 0; i < FS_KEPT; i++) {
     if (atomic_load(&kept[i].owner) != fa) continue;
-    fs_sys_close(kept[i].fd);
+    fs_own_close(kept[i].fd);
     atomic_store(&kept[i].owner, NULL);
   }
   return FS_REAL(posix_spawn_file_actions_destroy)(fa);
@@ -42,8 +42,19 @@ FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restr
   if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = -EROFS;
   fs_fd real = err != 0 ? err : fs_file_materialize(f.mount, f.entry);
   if (real < 0) return -real;
-  keep(fa, real);
-  return posix_spawn_file_actions_adddup2(fa, real, fd);
+  /* Opened anew by each child, as the path itself would be. */
+  char name[32];
+  fs_fd high = fs_data_adopt_fd(real);
+  if (high < 0) high = real;
+  keep(fa, high);
+  snprintf(name, sizeof(name), "/proc/self/fd/%d", high);
+  return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, name, flags & ~(O_CREAT | O_EXCL | O_NOFOLLOW), mode);
+}
+
+/* A program that does not load the library is to find a real file there. */
+FS_EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa, int fd, int newfd) {
+  if (fs_fd_slot(fd) != NULL) fs_fd_name(fd);
+  return FS_REAL(posix_spawn_file_actions_adddup2)(fa, fd, newfd);
 }
 
 static int add_directory(posix_spawn_file_actions_t *fa, uint32_t mount, uint32_t entry) {

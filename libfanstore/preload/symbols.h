@@ -220,6 +220,7 @@
     (pid, p, fa, at, a, e))                                                                                            \
   X(int, posix_spawn_file_actions_addopen, (posix_spawn_file_actions_t * fa, int fd, const char *p, int f, mode_t m),  \
     (fa, fd, p, f, m))                                                                                                 \
+  X(int, posix_spawn_file_actions_adddup2, (posix_spawn_file_actions_t * fa, int fd, int newfd), (fa, fd, newfd))      \
   X(int, posix_spawn_file_actions_addchdir_np, (posix_spawn_file_actions_t * fa, const char *p), (fa, p))              \
   X(int, posix_spawn_file_actions_addfchdir_np, (posix_spawn_file_actions_t * fa, int fd), (fa, fd))                   \
   X(int, posix_spawn_file_actions_destroy, (posix_spawn_file_actions_t * fa), (fa))                                    \
