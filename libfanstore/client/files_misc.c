@@ -70,9 +70,17 @@ fs_err fs_file_ioctl(struct fs_slot *s, unsigned long request, void *arg) {
     return 0;
   case FIOCLEX:
   case FIONCLEX:
-  case FIONBIO:
-  case FIOASYNC:
     return 0;
+  case FIONBIO:
+    if (arg == NULL) return -EFAULT;
+    if (*(const int *)arg != 0)
+      atomic_fetch_or(&s->flags, O_NONBLOCK);
+    else
+      atomic_fetch_and(&s->flags, ~(uint32_t)O_NONBLOCK);
+    return 0;
+  case FIOASYNC: /* what has no signals to give refuses a change */
+    if (arg == NULL) return -EFAULT;
+    return (*(const int *)arg != 0) == ((atomic_load(&s->flags) & O_ASYNC) != 0) ? 0 : -ENOTTY;
   default:
     return -ENOTTY;
   }

@@ -160,6 +160,10 @@ static void control(const struct fix *f) {
   CHECK(fs_file_fcntl(s, F_GETLK, (long)&write_lock) == 0 && write_lock.l_type == F_UNLCK);
   CHECK(fs_file_fcntl(s, 12345, 0) == -EINVAL && fs_file_fcntl(&fs_slot_closed, F_GETFL, 0) == -EBADF);
   CHECK(fs_file_ioctl(s, FIONREAD, &n) == 0 && n == 3000 && fs_file_ioctl(s, TCGETS, NULL) == -ENOTTY);
+  int on = 1, off = 0;
+  CHECK(fs_file_ioctl(s, FIONBIO, &on) == 0 && (fs_file_fcntl(s, F_GETFL, 0) & O_NONBLOCK) != 0);
+  CHECK(fs_file_ioctl(s, FIONBIO, &off) == 0 && (fs_file_fcntl(s, F_GETFL, 0) & O_NONBLOCK) == 0);
+  CHECK(fs_file_ioctl(s, FIOASYNC, &off) == 0 && fs_file_ioctl(s, FIOASYNC, &on) == -ENOTTY);
   CHECK(fs_file_advise(s, 0, 0, POSIX_FADV_WILLNEED) == 0 && fs_file_advise(s, 0, 0, 99) == -EINVAL);
 }
 static void test_control(void **state) {
