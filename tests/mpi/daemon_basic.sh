@@ -5,11 +5,8 @@
 # the same copies, and nothing left behind.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/daemons.bash"
-need_command mpirun
 
-make_tree "$work/source"
-partitions=4
-pack "$work/source" "$work/ds" --partitions $partitions --mount "$mnt"
+small_dataset
 
 say "staged"
 start_daemons 2

@@ -5,11 +5,8 @@
 # right bytes, the cache keeps its bound, and nothing grows.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/daemons.bash"
-need_command mpirun
 
-make_tree "$work/source"
-partitions=4
-pack "$work/source" "$work/ds" --partitions $partitions --mount "$mnt"
+small_dataset
 start_daemons 2 --cache 4M
 
 resident() { awk '/^VmRSS/ { print $2 }' "/proc/$(pid_of 0)/status"; }

@@ -5,12 +5,9 @@
 # where there is one; and a peer that goes on is found again.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/daemons.bash"
-need_command mpirun
 
 EREMOTEIO=121
-make_tree "$work/source"
-partitions=4
-pack "$work/source" "$work/ds" --partitions $partitions --mount "$mnt"
+small_dataset
 
 all_on() { "$ringclient" "$run/node-$1.sock" "$work/ds" all; }
 

@@ -4,7 +4,6 @@
 # More partitions on a node than descriptors: clients are served all the same.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/daemons.bash"
-need_command mpirun
 
 mkdir -p "$work/source"
 for i in $(seq 400); do printf '%s' "$i" >"$work/source/$i"; done

@@ -5,11 +5,8 @@
 # they go at once and leave nothing but staged partitions; and what a killed one leaves, the next one removes.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/daemons.bash"
-need_command mpirun
 
-make_tree "$work/source"
-partitions=4
-pack "$work/source" "$work/ds" --partitions $partitions --mount "$mnt"
+small_dataset
 gone() { ! daemon_alive 0 && ! daemon_alive 1; }
 no_spill() { [ -z "$(find "$work/local" -name 'spill-*' -print -quit)" ] || fail "spill directories are left"; }
 end() {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # Daemons without fs-launch, for the tests that play the launcher and the clients themselves. To be sourced after
-# functions.sh. start_daemons NODES [OPTION...] leaves $run (the run directory) and $log (the daemons' lines);
+# functions.sh. small_dataset makes $work/ds, of 4 partitions; start_daemons NODES [OPTION...] leaves $run (the run directory) and $log (the daemons' lines);
 # pid_of RANK, tell LINE, stop_daemons.
 job=test
 log=$work/daemons.log
@@ -13,6 +13,14 @@ case ${PML:-ucx} in
   *) mpi_flags+=(--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo --mca mpi_event_tick_rate 1) ;;
 esac
 if [ "$(id -u)" = 0 ]; then mpi_flags+=(--allow-run-as-root); fi
+
+need_command mpirun
+
+small_dataset() {
+  make_tree "$work/source"
+  partitions=4
+  pack "$work/source" "$work/ds" --partitions $partitions --mount "$mnt"
+}
 
 lines_in_log() { grep -c "^@fs $1" "$log" || :; }
 have_lines() { [ "$(lines_in_log "$1")" -ge "$2" ]; }

@@ -154,26 +154,37 @@ static inline void fix_finish(struct fix *f, struct fs_builder *b) {
   fs_builder_release(out, size);
 }
 
-static inline int fix_setup(void **state) {
-  static const char *const dirs[] = {"", "d"};
+/* An empty dataset directory and its builder: what fix_end makes a dataset of. */
+static inline struct fix *fix_begin(struct fs_builder **b) {
   struct fix *f = calloc(1, sizeof(*f));
   const char *tmp = getenv("TMPDIR");
   snprintf(f->dir, sizeof(f->dir), "%.200s/fanstore-test-XXXXXX", tmp ? tmp : "/tmp");
   assert_non_null(mkdtemp(f->dir));
   snprintf(f->dataset, sizeof(f->dataset), "%s/dataset", f->dir);
   assert_int_equal(mkdir(f->dataset, 0700), 0);
-  struct fs_builder *b = fs_builder_new(FIX_BS, FS_ALIGN);
+  *b = fs_builder_new(FIX_BS, FS_ALIGN);
   for (uint32_t p = 0; p < FIX_PARTS; p++) {
     f->part[p] = calloc(1, FIX_PART_ROOM);
     f->part_size[p] = FS_PART_HEADER_SIZE;
   }
-  for (unsigned i = 0; i < FS_ARRAY_LEN(dirs); i++)
-    assert_int_equal(fs_builder_add(b, &(struct fs_build_file){.path = dirs[i], .mode = S_IFDIR | 0755}), 0);
+  return f;
+}
+
+static inline int fix_end(struct fix *f, struct fs_builder *b, void **state) {
   for (unsigned id = 0; id < FIX_COUNT; id++) fix_add(f, b, id);
   fix_finish(f, b);
   fs_builder_free(b);
   *state = f;
   return 0;
+}
+
+static inline int fix_setup(void **state) {
+  static const char *const dirs[] = {"", "d"};
+  struct fs_builder *b;
+  struct fix *f = fix_begin(&b);
+  for (unsigned i = 0; i < FS_ARRAY_LEN(dirs); i++)
+    assert_int_equal(fs_builder_add(b, &(struct fs_build_file){.path = dirs[i], .mode = S_IFDIR | 0755}), 0);
+  return fix_end(f, b, state);
 }
 
 static inline int fix_teardown(void **state) {

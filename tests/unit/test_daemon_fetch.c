@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "daemon/fetch.h"
+#include "net_fixture.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -20,43 +21,6 @@
 #define BLOCK 1000u
 #define NODES 4u
 #define SECOND 1000000000ull
-#define MESSAGES 2048u
-
-/* ---- a network that the test completes by hand ---- */
-
-struct message {
-  struct fs_net_op *op;
-  void *buf;
-  size_t bytes;
-  uint32_t peer, tag;
-};
-static struct {
-  struct fs_net net;
-  struct message recv[MESSAGES];
-  struct message sent[MESSAGES]; /* requests, not yet answered */
-  uint32_t recvs, sends;
-  fs_err refuse;
-} world;
-
-static fs_err fake_send(struct fs_net *n, uint32_t peer, uint32_t tag, const void *buf, size_t bytes,
-                        struct fs_net_op *op) {
-  (void)n;
-  if (world.refuse < 0) return world.refuse;
-  assert_true(world.sends < MESSAGES);
-  world.sent[world.sends++] = (struct message){op, (void *)buf, bytes, peer, tag};
-  return 0;
-}
-static fs_err fake_recv(struct fs_net *n, uint32_t peer, uint32_t tag, void *buf, size_t bytes, struct fs_net_op *op) {
-  (void)n;
-  assert_true(world.recvs < MESSAGES);
-  world.recv[world.recvs++] = (struct message){op, buf, bytes, peer, tag};
-  return 0;
-}
-static int fake_poll(struct fs_net *n) {
-  (void)n;
-  return 0;
-}
-static const struct fs_net_ops fake_ops = {.send = fake_send, .recv = fake_recv, .poll = fake_poll};
 
 /* ---- a daemon of node 0 ---- */
 

@@ -12,46 +12,18 @@
 #include <cmocka.h>
 
 #include "daemon/daemon.h"
+#include "net_fixture.h"
 #include "util/sys.h"
 #include "util/util.h"
 
 #define PART_SIZE 65536u
 #define MOST 16384u
-#define MESSAGES 512u
 
-struct message {
-  struct fs_net_op *op;
-  void *buf;
-  size_t bytes;
-  uint32_t peer, tag;
-};
-static struct {
-  struct fs_net net;
-  struct message recv[MESSAGES], sent[MESSAGES];
-  uint32_t recvs, sends;
-} world;
 static struct fs_daemon *d;
 static struct fs_daemon_config config;
 static struct fs_part_rec parts[3];
 static unsigned char content[PART_SIZE];
 static char dir[1024];
-
-static fs_err fake_send(struct fs_net *n, uint32_t peer, uint32_t tag, const void *buf, size_t bytes,
-                        struct fs_net_op *op) {
-  (void)n;
-  world.sent[world.sends++] = (struct message){op, (void *)buf, bytes, peer, tag};
-  return 0;
-}
-static fs_err fake_recv(struct fs_net *n, uint32_t peer, uint32_t tag, void *buf, size_t bytes, struct fs_net_op *op) {
-  (void)n;
-  world.recv[world.recvs++] = (struct message){op, buf, bytes, peer, tag};
-  return 0;
-}
-static int fake_poll(struct fs_net *n) {
-  (void)n;
-  return 0;
-}
-static const struct fs_net_ops fake_ops = {.send = fake_send, .recv = fake_recv, .poll = fake_poll};
 
 /* Partition 0: an open descriptor; 1: to be opened by name; 2: not here. */
 static int setup(void **state) {

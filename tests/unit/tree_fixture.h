@@ -24,27 +24,14 @@ static const struct fs_build_file tree_more[] = {
 };
 
 static inline int tree_setup(void **state) {
-  struct fix *f = calloc(1, sizeof(*f));
-  const char *tmp = getenv("TMPDIR");
-  snprintf(f->dir, sizeof(f->dir), "%.200s/fanstore-test-XXXXXX", tmp ? tmp : "/tmp");
-  assert_non_null(mkdtemp(f->dir));
-  snprintf(f->dataset, sizeof(f->dataset), "%s/dataset", f->dir);
-  assert_int_equal(mkdir(f->dataset, 0700), 0);
-  struct fs_builder *b = fs_builder_new(FIX_BS, FS_ALIGN);
-  for (uint32_t p = 0; p < FIX_PARTS; p++) {
-    f->part[p] = calloc(1, FIX_PART_ROOM);
-    f->part_size[p] = FS_PART_HEADER_SIZE;
-  }
+  struct fs_builder *b;
+  struct fix *f = fix_begin(&b);
   for (unsigned i = 0; i < FS_ARRAY_LEN(tree_more); i++) {
     struct fs_build_file file = tree_more[i];
     if (file.target != NULL) file.size = strlen(file.target);
     assert_int_equal(fs_builder_add(b, &file), 0);
   }
-  for (unsigned id = 0; id < FIX_COUNT; id++) fix_add(f, b, id);
-  fix_finish(f, b);
-  fs_builder_free(b);
-  *state = f;
-  return 0;
+  return fix_end(f, b, state);
 }
 
 #endif

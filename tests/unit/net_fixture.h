@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A network that the test completes by hand, for the tests of the daemon's two sides: what it asks, and what it
+ * answers. */
+#ifndef FS_TEST_NET_FIXTURE_H
+#define FS_TEST_NET_FIXTURE_H
+
+#include "daemon/daemon.h"
+
+#define MESSAGES 2048u
+
+struct message {
+  struct fs_net_op *op;
+  void *buf;
+  size_t bytes;
+  uint32_t peer, tag;
+};
+static struct {
+  struct fs_net net;
+  struct message recv[MESSAGES], sent[MESSAGES];
+  uint32_t recvs, sends;
+  fs_err refuse; /* what a send gets */
+} world;
+
+static fs_err fake_send(struct fs_net *n, uint32_t peer, uint32_t tag, const void *buf, size_t bytes,
+                        struct fs_net_op *op) {
+  (void)n;
+  if (world.refuse < 0) return world.refuse;
+  assert_true(world.sends < MESSAGES);
+  world.sent[world.sends++] = (struct message){op, (void *)buf, bytes, peer, tag};
+  return 0;
+}
+static fs_err fake_recv(struct fs_net *n, uint32_t peer, uint32_t tag, void *buf, size_t bytes, struct fs_net_op *op) {
+  (void)n;
+  assert_true(world.recvs < MESSAGES);
+  world.recv[world.recvs++] = (struct message){op, buf, bytes, peer, tag};
+  return 0;
+}
+static int fake_poll(struct fs_net *n) {
+  (void)n;
+  return 0;
+}
+static const struct fs_net_ops fake_ops = {.send = fake_send, .recv = fake_recv, .poll = fake_poll};
+
+#endif
