@@ -35,7 +35,7 @@ struct fs_launch_options {
   unsigned datasets;
   const char *local_dir, *hosts, *hostfile, *report;
   uint64_t emulate, np, replicas, cache, start_timeout, deadline_ms; /* 0: not given */
-  bool read_only, verbose, purge, staged;
+  bool read_only, verbose, purge, staged, doctor;
   char **command; /* NULL-terminated */
 };
 
@@ -114,12 +114,16 @@ char *fs_shown(const char *name, char *out, size_t size);                   /* f
 /* options.c: 0, or the exit status (help and usage errors are done with); -1 when all is well and work remains. */
 int fs_options_parse(struct fs_launch_options *o, int argc, char **argv);
 int fs_options_parse_clean(struct fs_launch_options *o, int argc, char **argv);
+/* Index of the first FILE, or negative. */
+int fs_options_parse_doctor(int argc, char **argv);
 
 /* check.c, programs.c, hosts.c: 0 or the exit status. */
 int fs_check_datasets(struct fs_launch *l);
 int fs_check_report(const struct fs_launch *l);
 int fs_check_local_dir(struct fs_launch *l);
 int fs_find_programs(struct fs_launch *l);
+/* COMMAND as execvp finds it. 0, -ENOENT, -EACCES ... */
+fs_err fs_find_command(const char *name, char *out, size_t size);
 int fs_check_command(const struct fs_launch *l);
 int fs_hosts_find(struct fs_launch *l);
 bool fs_host_is_here(const char *name);
@@ -194,6 +198,11 @@ uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key);
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key);
 void fs_summary(const struct fs_launch *l, FILE *out);
 void fs_report(const struct fs_launch *l, int status);
+
+/* doctor.c: exit statuses; and one line when COMMAND surely cannot be preloaded. */
+int fs_doctor_run(char **command);
+int fs_doctor_files(int argc, char **argv);
+void fs_doctor_warn(const struct fs_launch *l);
 
 /* clean.c */
 int fs_clean(int argc, char **argv);

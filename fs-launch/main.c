@@ -18,6 +18,7 @@ static int check(struct fs_launch *l) {
   if (status == 0) status = fs_check_local_dir(l);
   if (status == 0) status = fs_check_report(l);
   if (status == 0) status = fs_find_programs(l);
+  if (status == 0) fs_doctor_warn(l);
   return status;
 }
 
@@ -52,10 +53,12 @@ int main(int argc, char **argv) {
   static struct fs_launch l = {
       .run_lock = -1, .signal_fd = -1, .guard_fd = -1, .to_daemons = -1, .out = {.fd = -1}, .err = {.fd = -1}};
   if (argc > 1 && strcmp(argv[1], "clean") == 0) return fs_clean(argc - 1, argv + 1);
+  if (argc > 1 && strcmp(argv[1], "doctor") == 0) return fs_doctor_files(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "--exec-node") == 0) return fs_exec_node(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--end-job") == 0) return fs_end_job(argc, argv);
   int status = fs_options_parse(&l.opt, argc, argv);
   if (status >= 0) return status;
+  if (l.opt.doctor) return fs_doctor_run(l.opt.command);
   status = check(&l);
   return status != 0 ? status : launch(&l);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line of fs-launch and of fs-launch clean: one table makes the parser and the help. */
+/* The command line of fs-launch, fs-launch clean and fs-launch doctor: one table makes the parser and the help. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,7 @@ enum {
   O_START_TIMEOUT,
   O_DEADLINE,
   O_STAGED,
+  O_DOCTOR,
   O_VERBOSE,
   O_HELP,
   O_VERSION
@@ -49,6 +50,7 @@ static const struct fs_opt launch_opts[] = {
     {"start-timeout", 0, "SECONDS", "give up after so long without progress at the start (default: 60)",
      O_START_TIMEOUT},
     {"deadline", 0, "MS", "a read goes to another copy after so long (default: the daemon's)", O_DEADLINE},
+    {"doctor", 0, NULL, "do not run COMMAND: tell what in it and its libraries would bypass the mounts", O_DOCTOR},
     {"verbose", 'v', NULL, "tell what happens; show what the daemons and mpirun print", O_VERBOSE},
     HELP_COMMON,
 };
@@ -62,9 +64,12 @@ static const struct fs_opt clean_opts[] = {
     HELP_COMMON,
 };
 
+static const struct fs_opt doctor_opts[] = {HELP_COMMON};
+
 static void help_launch(void) {
   printf("usage: fs-launch [options] [--] COMMAND [ARG...]\n"
-         "       fs-launch clean [options]\n\n"
+         "       fs-launch clean [options]\n"
+         "       fs-launch doctor FILE...\n\n"
          "Stages datasets to the nodes, starts the daemons, runs COMMAND with the datasets under their mounts,\n"
          "reports where the data came from, and cleans up. Without --emulate, --hosts or --hostfile the nodes are\n"
          "those of the Slurm allocation, else this host alone.\n\nOptions:\n");
@@ -78,6 +83,15 @@ static void help_clean(void) {
          "Removes what jobs that were killed left behind in the run directories, and with --staged the staged\n"
          "partitions. Nothing of a running job is touched.\n\nOptions:\n");
   fs_opt_help(stdout, clean_opts, FS_ARRAY_LEN(clean_opts));
+}
+
+static void help_doctor(void) {
+  printf("usage: fs-launch doctor [options] FILE...\n\n"
+         "Tells what in these programs and libraries would bypass the mounts, and what to do, one line each. Of a\n"
+         "directory, every program and library below it is looked at; of a file, also the libraries that it needs.\n"
+         "Nothing is run. The exit status is 0 when nothing was found, 1 when something was, 2 when a file is\n"
+         "missing. For a command with its words: fs-launch --doctor COMMAND [ARG...]\n\nOptions:\n");
+  fs_opt_help(stdout, doctor_opts, FS_ARRAY_LEN(doctor_opts));
 }
 
 static fs_err bad_value(const char *option, const char *value, const char *want) {
@@ -159,6 +173,7 @@ static bool set_flag(struct fs_launch_options *o, int id) {
                : id == O_PURGE   ? &o->purge
                : id == O_STAGED  ? &o->staged
                : id == O_VERBOSE ? &o->verbose
+               : id == O_DOCTOR  ? &o->doctor
                                  : NULL;
   if (flag) *flag = true;
   return flag != NULL;
@@ -198,7 +213,7 @@ int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
   int next =
       fs_opt_parse("fs-launch", launch_opts, FS_ARRAY_LEN(launch_opts), argc, argv, 1, true, on_launch_option, o);
   if (next < 0) return FS_EXIT_USAGE;
-  if (o->datasets == 0) {
+  if (o->datasets == 0 && !o->doctor) {
     fs_say("--dataset is missing (see fs-launch --help)");
     return FS_EXIT_USAGE;
   }
@@ -216,4 +231,19 @@ int fs_options_parse_clean(struct fs_launch_options *o, int argc, char **argv) {
   int next =
       fs_opt_parse("fs-launch clean", clean_opts, FS_ARRAY_LEN(clean_opts), argc, argv, 1, false, on_clean_option, o);
   return next < 0 ? FS_EXIT_USAGE : check_nodes(o);
+}
+
+static fs_err on_doctor_option(void *ctx, int id, const char *value) {
+  (void)ctx, (void)value;
+  answer(id, help_doctor);
+  return 0;
+}
+
+int fs_options_parse_doctor(int argc, char **argv) {
+  int next = fs_opt_parse("fs-launch doctor", doctor_opts, FS_ARRAY_LEN(doctor_opts), argc, argv, 1, true,
+                          on_doctor_option, NULL);
+  if (next < 0) return -EINVAL;
+  if (next < argc) return next;
+  fs_say("FILE is missing (see fs-launch doctor --help)");
+  return -EINVAL;
 }

@@ -28,18 +28,20 @@ static fs_err find_in_path(const char *name, char *out, size_t size) {
   }
 }
 
+fs_err fs_find_command(const char *name, char *out, size_t size) {
+  struct stat st;
+  if (!strchr(name, '/')) return find_in_path(name, out, size);
+  int n = snprintf(out, size, "%s", name);
+  if (n < 0 || (size_t)n >= size) return -ENAMETOOLONG;
+  if (stat(name, &st) < 0) return -errno;
+  return S_ISREG(st.st_mode) && access(name, X_OK) == 0 ? 0 : -EACCES;
+}
+
 int fs_check_command(const struct fs_launch *l) {
   const char *command = l->opt.command[0];
   char path[PATH_MAX], shown[512];
-  fs_err err;
-  struct stat st;
   if (!l->first_here) return 0; /* the host that runs it will tell */
-  if (!strchr(command, '/'))
-    err = find_in_path(command, path, sizeof(path));
-  else if (stat(command, &st) < 0)
-    err = -errno;
-  else
-    err = S_ISREG(st.st_mode) && access(command, X_OK) == 0 ? 0 : -EACCES;
+  fs_err err = fs_find_command(command, path, sizeof(path));
   if (err == 0) return 0;
   fs_shown(command, shown, sizeof(shown));
   if (err == -EACCES) {

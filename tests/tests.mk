@@ -37,10 +37,10 @@ lib_client := client common
 lib_daemon := daemon common
 lib_launch := launch common
 lib_prepare := prepare common
-# test_daemon_* links the daemon's parts, test_launch_* and test_placement fs-launch's, test_prepare_* fs-prepare's;
+# test_daemon_* links the daemon's parts, test_launch_*, test_placement and fuzz_elf fs-launch's, test_prepare_* fs-prepare's;
 # all others the client and what is below it.
 test_kind = $(or $(findstring daemon_,$(1)),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(if \
-  $(findstring placement,$(1)),launch_),client_)
+  $(or $(findstring placement,$(1)),$(filter fuzz_elf%,$(1))),launch_),client_)
 test_links = $(foreach l,$(lib_$(patsubst %_,%,$(call test_kind,$(1)))),$(call test_lib,$(l)))
 
 .SECONDEXPANSION:

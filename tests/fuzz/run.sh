@@ -17,6 +17,12 @@ case $target in
   *manifest*) cp "$work/ds/manifest" "$corpus/seed-manifest" ;;
   *codec*) head -c 4096 "$work/ds/part-00000" | tail -c 64 >"$corpus/seed-block" ;;
   *part*) head -c 4096 "$work/ds/part-00000" >"$corpus/seed-part" ;;
+  *elf*)
+    printf 'int main(void) { return 0; }\n' >"$work/a.c"
+    clang -Os -s -nostartfiles -Wl,-e,main -o "$corpus/seed-program" "$work/a.c"
+    clang -Os -s -shared -nostdlib -o "$corpus/seed-library" "$work/a.c"
+    clang -Os -s -static -nostdlib -Wl,-e,main -o "$corpus/seed-static" "$work/a.c"
+    ;;
   *control*) printf '@fs hello rank=0 host=a%%20b pid=1 job=j free=4096\n' >"$corpus/seed-hello" ;;
 esac
 

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Scans machine code for system calls; see code.h. Reads only what the ELF reader says is code. */
+#include "code.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "x86.h"
+
+static const struct {
+  const char *name;
+  int number;
+  enum fs_code_kind kind;
+} calls[] = {
+#ifdef SYS_open
+    {"open", SYS_open, FS_CODE_NAME},
+    {"stat", SYS_stat, FS_CODE_NAME},
+    {"lstat", SYS_lstat, FS_CODE_NAME},
+    {"access", SYS_access, FS_CODE_NAME},
+    {"readlink", SYS_readlink, FS_CODE_NAME},
+#endif
+    {"openat", SYS_openat, FS_CODE_NAME},
+    {"openat2", SYS_openat2, FS_CODE_NAME},
+    {"newfstatat", SYS_newfstatat, FS_CODE_NAME},
+    {"statx", SYS_statx, FS_CODE_NAME},
+    {"faccessat", SYS_faccessat, FS_CODE_NAME},
+    {"faccessat2", SYS_faccessat2, FS_CODE_NAME},
+    {"readlinkat", SYS_readlinkat, FS_CODE_NAME},
+    {"execve", SYS_execve, FS_CODE_NAME},
+    {"chdir", SYS_chdir, FS_CODE_NAME},
+    {"getdents64", SYS_getdents64, FS_CODE_DATA},
+    {"read", SYS_read, FS_CODE_DATA},
+    {"pread64", SYS_pread64, FS_CODE_DATA},
+    {"preadv2", SYS_preadv2, FS_CODE_DATA},
+    {"fstat", SYS_fstat, FS_CODE_DATA},
+    {"io_uring_setup", SYS_io_uring_setup, FS_CODE_URING},
+    {"io_submit", SYS_io_submit, FS_CODE_URING},
+};
+
+const char *fs_code_call(unsigned i, enum fs_code_kind *kind) {
+  if (i >= FS_ARRAY_LEN(calls)) return NULL;
+  *kind = calls[i].kind;
+  return calls[i].name;
+}
+
+static void note_call(struct fs_code *out, int64_t number) {
+  if (number < 0) {
+    out->unknown++;
+    return;
+  }
+  for (unsigned i = 0; i < FS_ARRAY_LEN(calls); i++)
+    if (calls[i].number == number) out->calls |= 1ull << i;
+}
+
+#if defined(__x86_64__)
+
+#define FS_BACK 64u /* bytes before the instruction in which its number is looked for */
+
+enum reg { RAX, RSI = 6, RDI = 7 };
+
+static uint32_t word_at(const uint8_t *p) {
+  uint32_t w;
+  memcpy(&w, p, sizeof(w));
+  return w;
+}
+
+/* Does an instruction that loads a constant into reg begin at p? Its length, and the constant. */
+static unsigned constant_load(const uint8_t *p, uint64_t n, enum reg reg, int64_t *value) {
+  uint8_t self = (uint8_t)(0xc0 | reg << 3 | reg);
+  if (n >= 5 && p[0] == (0xb8 | reg)) {
+    *value = word_at(p + 1);
+    return 5;
+  }
+  if (n >= 7 && p[0] == 0x48 && p[1] == 0xc7 && p[2] == (0xc0 | reg)) {
+    *value = word_at(p + 3);
+    return 7;
+  }
+  if (n >= 2 && (p[0] == 0x31 || p[0] == 0x33) && p[1] == self) {
+    *value = 0;
+    return 2;
+  }
+  if (n >= 3 && p[0] == 0x6a && p[2] == (0x58 | reg)) { /* push, pop */
+    *value = p[1];
+    return 3;
+  }
+  return 0;
+}
+
+static bool clobbers(const struct fs_x86 *x, enum reg reg) {
+  return x->leaves || (reg == RAX ? x->sets_rax : reg == RSI ? x->sets_rsi : x->sets_rdi);
+}
+
+/* Does the straight line of instructions from p arrive at end with reg unchanged? */
+static bool arrives(const uint8_t *p, const uint8_t *end, enum reg reg) {
+  while (p < end) {
+    struct fs_x86 x;
+    fs_x86_decode(p, (uint64_t)(end - p), &x);
+    if (x.length == 0 || clobbers(&x, reg)) return false;
+    p += x.length;
+  }
+  return p == end;
+}
+
+/* The constant in reg at p, or -1. */
+static int64_t constant_before(const struct fs_elf_code *c, const uint8_t *p, enum reg reg) {
+  const uint8_t *first = (uint64_t)(p - c->p) > FS_BACK ? p - FS_BACK : c->p;
+  for (const uint8_t *at = p - 1; at >= first && at < p; at--) {
+    int64_t value;
+    unsigned n = constant_load(at, (uint64_t)(p - at), reg, &value);
+    bool other = at > c->p && (at[-1] & 0xf1) == 0x41; /* REX.B: r8 to r15 */
+    if (n > 0 && !other && arrives(at + n, p, reg)) return value;
+  }
+  return -1;
+}
+
+static void scan_syscalls(const struct fs_elf_code *c, struct fs_code *out) {
+  const uint8_t *p = c->p + 1, *end = c->p + c->n;
+  while (p < end && (p = memchr(p, 0x05, (uint64_t)(end - p))) != NULL) {
+    if (p[-1] == 0x0f) note_call(out, constant_before(c, p - 1, RAX));
+    p++;
+  }
+}
+
+/* The entries of the procedure linkage table that lead to one import, and calls to them. */
+struct imported {
+  uint64_t slot[2], stub[4];
+  unsigned slots, stubs;
+};
+
+static void import_find(const struct fs_elf *e, const char *name, struct imported *im) {
+  struct fs_elf_code c;
+  *im = (struct imported){0};
+  while (im->slots < FS_ARRAY_LEN(im->slot) && fs_elf_slot(e, name, im->slots, &im->slot[im->slots])) im->slots++;
+  for (uint64_t cursor = 0; im->slots > 0 && fs_elf_code(e, &cursor, &c);) {
+    const uint8_t *p = c.p, *end = c.p + c.n - FS_MIN(c.n, 6u);
+    while (p < end && (p = memchr(p, 0xff, (uint64_t)(end - p))) != NULL) {
+      uint64_t to = c.address + (uint64_t)(p - c.p) + 6 + (uint64_t)(int64_t)(int32_t)word_at(p + 2);
+      for (unsigned i = 0; p[1] == 0x25 && i < im->slots && im->stubs < FS_ARRAY_LEN(im->stub); i++)
+        if (to == im->slot[i]) im->stub[im->stubs++] = c.address + (uint64_t)(p - c.p);
+      p++;
+    }
+  }
+}
+
+/* Is this an instruction that calls (or jumps to) the import? Stubs begin on 16 bytes, before the jump itself. */
+static bool import_called(const struct imported *im, const struct fs_elf_code *c, const uint8_t *p, uint64_t n) {
+  uint64_t here = c->address + (uint64_t)(p - c->p);
+  if (n >= 5 && (p[0] == 0xe8 || p[0] == 0xe9)) {
+    uint64_t to = here + 5 + (uint64_t)(int64_t)(int32_t)word_at(p + 1);
+    for (unsigned i = 0; i < im->stubs; i++)
+      if (to == im->stub[i] || to == (im->stub[i] & ~15ull)) return true;
+  }
+  if (n >= 6 && p[0] == 0xff && p[1] == 0x15) {
+    uint64_t to = here + 6 + (uint64_t)(int64_t)(int32_t)word_at(p + 2);
+    for (unsigned i = 0; i < im->slots; i++)
+      if (to == im->slot[i]) return true;
+  }
+  return false;
+}
+
+/* Is the import called with a constant in reg that `wanted` likes? */
+static bool import_called_with(const struct fs_elf *e, const char *name, enum reg reg, bool (*wanted)(int64_t)) {
+  struct imported im;
+  struct fs_elf_code c;
+  import_find(e, name, &im);
+  for (uint64_t cursor = 0; im.slots > 0 && fs_elf_code(e, &cursor, &c);)
+    for (uint64_t i = 0; i < c.n; i++)
+      if ((c.p[i] & 0xfe) == 0xe8 || c.p[i] == 0xff)
+        if (import_called(&im, &c, c.p + i, c.n - i) && wanted(constant_before(&c, c.p + i, reg))) return true;
+  return false;
+}
+
+static bool is_deepbind(int64_t flags) {
+  return flags >= 0 && flags < 0x10000 && (flags & RTLD_DEEPBIND) && (flags & (RTLD_LAZY | RTLD_NOW));
+}
+static bool is_uring(int64_t number) {
+  return number == SYS_io_uring_setup;
+}
+
+static void scan_imports(const struct fs_elf *e, bool dlopen, bool libc_syscall, struct fs_code *out) {
+  out->deepbind = dlopen && import_called_with(e, "dlopen", RSI, is_deepbind);
+  out->uring_by_libc = libc_syscall && import_called_with(e, "syscall", RDI, is_uring);
+}
+
+#elif defined(__aarch64__)
+
+#define FS_BACK 16u /* instructions */
+
+static uint32_t word_at(const uint8_t *p) {
+  uint32_t w;
+  memcpy(&w, p, sizeof(w));
+  return w;
+}
+
+/* movz x8 or w8 with the number, before svc #0 */
+static void scan_syscalls(const struct fs_elf_code *c, struct fs_code *out) {
+  for (uint64_t i = 0; i + 4 <= c->n; i += 4) {
+    int64_t number = -1;
+    if (word_at(c->p + i) != 0xd4000001u) continue;
+    for (uint64_t back = 4; number < 0 && back <= 4ull * FS_BACK && back <= i; back += 4) {
+      uint32_t w = word_at(c->p + i - back);
+      if ((w & 0x7fe0001fu) == 0x52800008u) number = (w >> 5) & 0xffff;
+    }
+    note_call(out, number);
+  }
+}
+static void scan_imports(const struct fs_elf *e, bool dlopen, bool libc_syscall, struct fs_code *out) {
+  (void)e, (void)dlopen, (void)libc_syscall, (void)out;
+}
+
+#else
+static void scan_syscalls(const struct fs_elf_code *c, struct fs_code *out) {
+  (void)c, (void)out;
+}
+static void scan_imports(const struct fs_elf *e, bool dlopen, bool libc_syscall, struct fs_code *out) {
+  (void)e, (void)dlopen, (void)libc_syscall, (void)out;
+}
+#endif
+
+void fs_code_scan(const struct fs_elf *e, bool dlopen, bool libc_syscall, struct fs_code *out) {
+  struct fs_elf_code c;
+  *out = (struct fs_code){0};
+  if (!e->deep || e->machine != FS_ELF_MACHINE) return;
+  for (uint64_t cursor = 0; fs_elf_code(e, &cursor, &c);) scan_syscalls(&c, out);
+  scan_imports(e, dlopen, libc_syscall, out);
+}

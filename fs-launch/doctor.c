@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fs-launch doctor FILE..., and fs-launch --doctor COMMAND: what would bypass the mount, one line each on standard
+ * output, a summary as the last one. Exit status 0: nothing was found; 1: something was; 2: a file is missing. Also the
+ * short warning before a command that cannot be preloaded. doctor.h names the parts.
+ */
+#include <fts.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "doctor.h"
+#include "launch.h"
+
+#define FS_EXIT_FOUND 1
+
+void fs_doctor_tell(struct fs_doctor *d, enum fs_verdict v, const char *path, const char *format, ...) {
+  static const char *const word[] = {"bypass", "maybe", "note"};
+  char text[1024], shown[PATH_MAX];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof(text), format, ap);
+  va_end(ap);
+  d->told[v]++;
+  printf("%-6s  %s: %s\n", word[v], fs_shown(path, shown, sizeof(shown)), text);
+}
+
+static int verdict(struct fs_doctor *d, bool missing) {
+  unsigned found = d->told[FS_BYPASS] + d->told[FS_MAYBE];
+  printf("%s: %u ELF file%s and %u script%s looked at, %u would bypass the mount, %u may\n",
+         missing ? "incomplete"
+         : found ? "found"
+                 : "ok",
+         d->objects, d->objects == 1 ? "" : "s", d->scripts, d->scripts == 1 ? "" : "s", d->told[FS_BYPASS],
+         d->told[FS_MAYBE]);
+  fs_objects_free(d);
+  if (fflush(stdout) != 0) return FS_EXIT_FAILED;
+  return missing ? FS_EXIT_USAGE : found ? FS_EXIT_FOUND : 0;
+}
+
+/* ---- a command ---- */
+
+/* What else is preloaded: our library stands before it. */
+static void preloaded(struct fs_doctor *d) {
+  const char *list = getenv("LD_PRELOAD");
+  for (size_t n; list && *list; list += n + (list[n] != '\0')) {
+    char path[PATH_MAX];
+    struct fs_object *o;
+    n = strcspn(list, ": ");
+    if (n == 0 || n >= sizeof(path)) continue;
+    snprintf(path, sizeof(path), "%.*s", (int)n, list);
+    if (strstr(path, "libfanstore.so")) continue;
+    if (!strchr(path, '/') || fs_object_open(d, path, NULL, &o) < 0 || !o) continue;
+    fs_doctor_tell(d, FS_NOTE, path, "preloaded too: it sees only the calls that libfanstore.so passes on");
+    fs_doctor_object(d, o);
+    fs_object_closure(d, o);
+  }
+  if (getenv("LD_AUDIT"))
+    fs_doctor_tell(d, FS_NOTE, "LD_AUDIT", "auditing libraries run in a name space without libfanstore.so");
+}
+
+int fs_doctor_run(char **command) {
+  struct fs_doctor d = {.libraries = true, .command = true};
+  char shown[512];
+  preloaded(&d);
+  fs_err err = fs_doctor_command(&d, command);
+  if (err < 0) fs_say("%s: %s", fs_shown(command[0], shown, sizeof(shown)), strerror(-err));
+  return verdict(&d, err < 0);
+}
+
+void fs_doctor_warn(const struct fs_launch *l) {
+  struct fs_doctor d = {0};
+  struct fs_object *o = NULL;
+  char path[PATH_MAX], shown[512];
+  if (!l->first_here || fs_find_command(l->opt.command[0], path, sizeof(path)) < 0) return;
+  if (fs_object_open(&d, path, NULL, &o) == 0 && o && fs_doctor_hopeless(o))
+    fs_say("warning: %s %s: it will not see the mounts (fs-launch --doctor tells more)",
+           fs_shown(path, shown, sizeof(shown)), fs_doctor_hopeless(o));
+  fs_objects_free(&d);
+}
+
+/* ---- files and directories ---- */
+
+static fs_err tree(struct fs_doctor *d, const char *path) {
+  char *roots[] = {(char *)path, NULL};
+  FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+  if (!fts) return -errno;
+  for (FTSENT *e; (e = fts_read(fts)) != NULL;) {
+    struct fs_object *o;
+    if (e->fts_info != FTS_F || fs_object_open(d, e->fts_path, NULL, &o) < 0 || !o) continue;
+    if (o->elf.type == ET_EXEC || o->elf.type == ET_DYN) fs_doctor_object(d, o);
+  }
+  fts_close(fts);
+  return 0;
+}
+
+int fs_doctor_files(int argc, char **argv) {
+  struct fs_doctor d = {0};
+  bool missing = false;
+  int first = fs_options_parse_doctor(argc, argv);
+  if (first < 0) return FS_EXIT_USAGE;
+  for (int i = first; i < argc; i++) {
+    struct stat st;
+    char shown[512];
+    fs_err err = stat(argv[i], &st) < 0 ? -errno : 0;
+    d.libraries = err == 0 && !S_ISDIR(st.st_mode);
+    if (err == 0) err = d.libraries ? fs_doctor_path(&d, argv[i]) : tree(&d, argv[i]);
+    if (err == 0) continue;
+    fs_say("%s: %s", fs_shown(argv[i], shown, sizeof(shown)), strerror(-err));
+    missing = true;
+  }
+  return verdict(&d, missing);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From the words of a command to the files that would run: PATH, the interpreters of scripts, and programs that start
+ * another one (env, nice, mpirun, sudo). See doctor.h.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "doctor.h"
+#include "launch.h"
+
+#define FS_SCRIPT_DEPTH 5 /* interpreters of interpreters, as the kernel's */
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+/* ---- programs that start another ---- */
+
+#define CLEANS                                                                                                         \
+  "starts the command with other rights and a cleaned environment, without LD_PRELOAD; run fs-launch inside it"
+#define ELSEWHERE "runs the command on another host, without LD_PRELOAD; name the hosts to fs-launch (--hosts) instead"
+#define CONTAINER                                                                                                      \
+  "runs the command in a container, where libfanstore.so is not; run fs-launch in the container, or bind-mount the "   \
+  "library, the run directory and the local directory, and pass LD_PRELOAD and FANSTORE_*"
+#define PARALLEL                                                                                                       \
+  "may not pass LD_PRELOAD and FANSTORE_* on to other hosts; use fs-launch --np instead, or its option to export them"
+
+static const struct {
+  const char *name;
+  enum fs_verdict verdict;
+  const char *text; /* NULL: it hands the environment on */
+} starters[] = {
+    {"sudo", FS_BYPASS, CLEANS},
+    {"su", FS_BYPASS, CLEANS},
+    {"doas", FS_BYPASS, CLEANS},
+    {"pkexec", FS_BYPASS, CLEANS},
+    {"runuser", FS_BYPASS, CLEANS},
+    {"systemd-run", FS_BYPASS, CLEANS},
+    {"ssh", FS_BYPASS, ELSEWHERE},
+    {"rsh", FS_BYPASS, ELSEWHERE},
+    {"pdsh", FS_BYPASS, ELSEWHERE},
+    {"sbatch", FS_MAYBE, PARALLEL},
+    {"qsub", FS_BYPASS, ELSEWHERE},
+    {"docker", FS_BYPASS, CONTAINER},
+    {"podman", FS_BYPASS, CONTAINER},
+    {"nerdctl", FS_BYPASS, CONTAINER},
+    {"singularity", FS_BYPASS, CONTAINER},
+    {"enroot", FS_BYPASS, CONTAINER},
+    {"apptainer", FS_BYPASS, CONTAINER},
+    {"shifter", FS_BYPASS, CONTAINER},
+    {"bwrap", FS_MAYBE, CONTAINER},
+    {"ch-run", FS_BYPASS, CONTAINER},
+    {"flatpak", FS_BYPASS, CONTAINER},
+    {"chroot", FS_BYPASS, CONTAINER},
+    {"mpirun", FS_MAYBE, PARALLEL},
+    {"mpiexec", FS_MAYBE, PARALLEL},
+    {"orterun", FS_MAYBE, PARALLEL},
+    {"prterun", FS_MAYBE, PARALLEL},
+    {"mpiexec.hydra", FS_MAYBE, PARALLEL},
+    {"srun", FS_MAYBE, PARALLEL},
+    {"nohup", FS_NOTE, NULL},
+    {"setsid", FS_NOTE, NULL},
+    {"nice", FS_NOTE, NULL},
+    {"ionice", FS_NOTE, NULL},
+    {"timeout", FS_NOTE, NULL},
+    {"stdbuf", FS_NOTE, NULL},
+    {"time", FS_NOTE, NULL},
+    {"taskset", FS_NOTE, NULL},
+    {"numactl", FS_NOTE, NULL},
+    {"chrt", FS_NOTE, NULL},
+    {"strace", FS_NOTE, NULL},
+    {"ltrace", FS_NOTE, NULL},
+    {"xvfb-run", FS_NOTE, NULL},
+    {"catchsegv", FS_NOTE, NULL},
+    {"setarch", FS_NOTE, NULL},
+    {"unshare", FS_NOTE, NULL},
+    {"flock", FS_NOTE, NULL},
+};
+
+static fs_err command(struct fs_doctor *d, char **words, unsigned depth);
+
+/* The command that a starter starts: the first word from here on that is a program, as far as one can tell. */
+static void started(struct fs_doctor *d, char **words, unsigned depth) {
+  char path[PATH_MAX];
+  for (; *words; words++) {
+    if (words[0][0] == '-' || fs_find_command(*words, path, sizeof(path)) < 0) continue;
+    command(d, words, depth);
+    return;
+  }
+}
+
+static void starter(struct fs_doctor *d, const char *path, char **words, unsigned depth) {
+  const char *name = base_name(words[0]);
+  for (size_t i = 0; i < FS_ARRAY_LEN(starters); i++) {
+    if (strcmp(name, starters[i].name) != 0) continue;
+    if (starters[i].text) fs_doctor_tell(d, starters[i].verdict, path, "%s", starters[i].text);
+    if (starters[i].verdict != FS_BYPASS) started(d, words + 1, depth);
+    return;
+  }
+}
+
+/* What env does with the variables, word by word; the command's first word, or NULL. */
+static char **env_words(struct fs_doctor *d, const char *path, char **words) {
+  for (; *words; words++) {
+    const char *w = *words;
+    if (strcmp(w, "-i") == 0 || strcmp(w, "-") == 0 || strcmp(w, "--ignore-environment") == 0) {
+      fs_doctor_tell(d, FS_BYPASS, path, "env %s drops LD_PRELOAD: name the variables to drop instead, with -u", w);
+    } else if (strcmp(w, "-u") == 0 || strncmp(w, "--unset=", 8) == 0) {
+      const char *name = w[1] == 'u' ? words[1] : w + 8;
+      if (name && (strcmp(name, "LD_PRELOAD") == 0 || strncmp(name, "FANSTORE_", 9) == 0))
+        fs_doctor_tell(d, FS_BYPASS, path, "env drops %s: leave it", name);
+      if (w[1] == 'u' && words[1]) words++;
+    } else if (strcmp(w, "-C") == 0 && words[1]) {
+      words++;
+    } else if (strncmp(w, "LD_PRELOAD=", 11) == 0) {
+      if (!strstr(w, "libfanstore.so"))
+        fs_doctor_tell(d, FS_BYPASS, path,
+                       "replaces LD_PRELOAD: set it for fs-launch, which puts its library before it");
+    } else if (w[0] != '-' && !strchr(w, '=')) {
+      return words;
+    }
+  }
+  return NULL;
+}
+
+/* ---- scripts ---- */
+
+/* The words of a "#!" line: the interpreter, then at most one argument. False: no script. */
+static bool script_line(const char *path, char line[256], char *words[3]) {
+  FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  ssize_t n = fd < 0 ? -1 : read(fd, line, 255);
+  if (n < 3 || line[0] != '#' || line[1] != '!') return false;
+  line[n] = '\0';
+  line[strcspn(line, "\n")] = '\0';
+  char *at = line + 2 + strspn(line + 2, " \t"), *rest = at + strcspn(at, " \t");
+  if (*at == '\0') return false;
+  if (*rest != '\0') {
+    *rest++ = '\0';
+    rest += strspn(rest, " \t");
+    for (size_t len = strlen(rest); len > 0 && strchr(" \t\r", rest[len - 1]); len--) rest[len - 1] = '\0';
+  }
+  words[0] = at;
+  words[1] = *rest != '\0' ? rest : NULL;
+  words[2] = NULL;
+  return true;
+}
+
+/* env's single argument of a "#!" line: a program, or with -S several words. */
+static void script_env(struct fs_doctor *d, char *words[3], unsigned depth) {
+  char *split[16], *save = NULL, *text = words[1];
+  size_t n = 0;
+  if (!text) return;
+  if (strncmp(text, "-S", 2) == 0) text += 2;
+  for (char *w = strtok_r(text, " \t", &save); w && n < FS_ARRAY_LEN(split) - 1; w = strtok_r(NULL, " \t", &save))
+    split[n++] = w;
+  split[n] = NULL;
+  char **inner = env_words(d, words[0], split);
+  if (inner && command(d, inner, depth + 1) < 0)
+    fs_doctor_tell(d, FS_NOTE, words[0], "%s: the interpreter is not found", inner[0]);
+}
+
+static bool languages(const char *name) {
+  static const char *const known[] = {"python", "pypy", "perl", "ruby", "java", "node", "R", "Rscript", "julia", "lua"};
+  for (size_t i = 0; i < FS_ARRAY_LEN(known); i++)
+    if (strncmp(name, known[i], strlen(known[i])) == 0) return true;
+  return false;
+}
+
+static fs_err file(struct fs_doctor *d, const char *path, unsigned depth) {
+  char line[256], *words[3];
+  struct fs_object *o;
+  fs_err err = fs_object_open(d, path, NULL, &o);
+  if (err == 0 && o) {
+    fs_doctor_object(d, o);
+    if (d->libraries) fs_object_closure(d, o);
+    if (d->command && languages(base_name(path)))
+      fs_doctor_tell(d, FS_NOTE, path, "what it loads later is not looked at: fs-launch doctor DIRECTORY does that");
+  }
+  if (err == -EBADMSG) fs_doctor_tell(d, FS_NOTE, path, "a damaged ELF file");
+  if (err != -ENOEXEC) return err == -EBADMSG ? 0 : err;
+  d->scripts++;
+  if (!script_line(path, line, words)) {
+    fs_doctor_tell(d, FS_NOTE, path, "neither an ELF file nor a script with a #! line: not looked at");
+    return 0;
+  }
+  if (depth >= FS_SCRIPT_DEPTH) return 0;
+  if (file(d, words[0], depth + 1) < 0) fs_doctor_tell(d, FS_NOTE, path, "its interpreter %s is not found", words[0]);
+  if (strcmp(base_name(words[0]), "env") == 0) script_env(d, words, depth);
+  return 0;
+}
+
+static fs_err command(struct fs_doctor *d, char **words, unsigned depth) {
+  char path[PATH_MAX];
+  fs_err err = fs_find_command(words[0], path, sizeof(path));
+  if (err == 0) err = file(d, path, depth);
+  if (err < 0 || depth >= FS_SCRIPT_DEPTH) return err;
+  if (strcmp(base_name(words[0]), "env") == 0) {
+    char **inner = env_words(d, path, words + 1);
+    return inner ? command(d, inner, depth + 1) : 0;
+  }
+  starter(d, path, words, depth + 1);
+  return 0;
+}
+
+fs_err fs_doctor_command(struct fs_doctor *d, char **words) {
+  return command(d, words, 0);
+}
+
+fs_err fs_doctor_path(struct fs_doctor *d, const char *path) {
+  return file(d, path, 0);
+}

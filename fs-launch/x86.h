@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Just enough of the x86-64 instruction format to walk over code: lengths, and whether an instruction changes rax or
+ * leaves the straight line. Pure functions over untrusted bytes.
+ */
+#ifndef FS_LAUNCH_X86_H
+#define FS_LAUNCH_X86_H
+
+#include "util/base.h"
+
+struct fs_x86 {
+  unsigned length; /* 0: none that compilers emit, or cut off */
+  bool sets_rax, sets_rdi, sets_rsi, leaves;
+};
+void fs_x86_decode(const uint8_t *p, uint64_t n, struct fs_x86 *out);
+
+#endif
