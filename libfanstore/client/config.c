@@ -19,7 +19,7 @@ static struct fs_config g_none;
 static void *_Atomic g_config;
 
 static size_t fs_config_size(void) {
-  return sizeof(struct fs_config) + FS_MAX_DATASETS * sizeof(struct fs_mount);
+  return sizeof(struct fs_config) + FS_MAX_NAMES * sizeof(struct fs_mount);
 }
 
 static fs_ssize fs_read_text(const char *path, char *text, size_t size) {
@@ -105,7 +105,7 @@ static bool fs_config_path(struct fs_mount *m, bool named) {
 }
 
 static bool fs_config_known(const struct fs_config *c, const struct fs_mount *m) {
-  for (uint32_t i = 0; i < c->mounts; i++) {
+  for (uint32_t i = 0; i < c->names; i++) {
     if (strcmp(c->mount[i].path, m->path) == 0) return true;
   }
   return false;
@@ -141,7 +141,65 @@ static void fs_config_fill(struct fs_config *c, const char *datasets, const char
     /* A major number that no driver can have; the same on every node. */
     m->dev =
         (dev_t)(0xfa5u << 8 | (fs_xxh3(m->path, m->path_len) & 0xff) | (fs_xxh3(m->path, m->path_len) & 0xfff00) << 12);
-    c->mounts++;
+    m->same = c->mounts;
+    c->names = ++c->mounts;
+  }
+}
+
+/* How much of an absolute path exists, and whether a symlink is in it. */
+static size_t fs_config_existing(const char *path, bool *linked) {
+  char text[PATH_MAX], target[8];
+  size_t at = 0, len = strlen(path);
+  *linked = false;
+  while (at < len) {
+    size_t next = at + 1 + strcspn(path + at + 1, "/");
+    memcpy(text, path, next);
+    text[next] = '\0';
+    long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, text, target, sizeof(target));
+    if (n < 0 && n != -EINVAL) break;
+    *linked |= n > 0;
+    at = next;
+  }
+  return at;
+}
+
+/* What the kernel calls a directory. */
+static fs_ssize fs_config_real(const char *path, char *out) {
+  char link[32] = "/proc/self/fd/", number[FS_U64_TEXT];
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+  if (fd < 0) return fd;
+  strcat(link, fs_u64_text((uint64_t)fd, number));
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, link, out, PATH_MAX - 1);
+  if (n > 0) out[n] = '\0';
+  return n > 1 ? n : n < 0 ? n : 0;
+}
+
+/* A mount's path with the symlinks of the real file system resolved, but for the last component, which the mount
+   covers. False when it is the same. */
+static bool fs_config_resolve(const struct fs_mount *m, char *out) {
+  char parent[PATH_MAX];
+  bool linked;
+  memcpy(parent, m->path, m->path_len + 1);
+  *strrchr(parent, '/') = '\0';
+  size_t have = fs_config_existing(parent, &linked);
+  if (!linked) return false;
+  parent[have] = '\0';
+  fs_ssize n = fs_config_real(parent, out);
+  if (n < 0 || (size_t)n + m->path_len - have >= PATH_MAX) return false;
+  strcpy(out + n, m->path + have);
+  return true;
+}
+
+/* A mount below a symlink has two names. */
+static void fs_config_names(struct fs_config *c) {
+  for (uint32_t i = 0; i < c->mounts; i++) {
+    struct fs_mount *m = &c->mount[c->names];
+    if (!fs_config_resolve(&c->mount[i], m->path) || fs_config_known(c, m)) continue;
+    memcpy(m->dataset, c->mount[i].dataset, PATH_MAX);
+    m->path_len = strlen(m->path);
+    m->dev = c->mount[i].dev;
+    m->same = i;
+    c->names++;
   }
 }
 
@@ -153,6 +211,7 @@ static struct fs_config *fs_config_read(void) {
   if (c) {
     c->read_only = ro && strcmp(ro, "1") == 0;
     fs_config_fill(c, datasets, mounts ? mounts : "");
+    fs_config_names(c);
   }
   if (!fs_publish_ptr(&g_config, c ? c : &g_none, &winner)) fs_mem_unmap(c, fs_config_size());
   return winner;
@@ -165,6 +224,17 @@ struct fs_config *fs_config(void) {
 
 uint32_t fs_mounts(void) {
   return fs_config()->mounts;
+}
+
+uint32_t fs_mount_names(void) {
+  return fs_config()->names;
+}
+
+uint32_t fs_mount_canonical(uint32_t i) {
+  const struct fs_config *c = fs_config();
+  for (uint32_t k = c->mounts; k < c->names; k++)
+    if (c->mount[k].same == c->mount[i].same) return k;
+  return i;
 }
 
 const char *fs_mount_path(uint32_t i, size_t *len) {

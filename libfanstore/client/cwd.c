@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/path.h"
+#include "client/vdir.h"
 #include "util/util.h"
 
 #define FS_STUB_NAME ".fanstore-cwd."
@@ -53,21 +54,20 @@ static bool parse_stub(const char *link, struct fs_cwd *c) {
 
 /* A real directory: is it the same path as a directory of a dataset, or above a mount? */
 static void classify(struct fs_cwd *c) {
-  for (uint32_t i = 0; i < fs_mount_count(); i++) {
-    const struct fs_mount_prefix *m = &fs_mount_list[i];
-    if (fs_path_below(m->path, m->len, c->path, c->len) >= 0) c->near = true;
-    fs_ssize rest = fs_path_below(c->path, c->len, m->path, m->len);
-    if (rest < 0) continue;
-    c->near = true;
-    fs_err err;
-    const struct fs_index *ix = fs_mount_ix(i, &err);
-    if (ix == NULL) continue;
-    int64_t e = fs_index_lookup(ix, c->path + rest, c->len - (size_t)rest);
-    if (e < 0 || !S_ISDIR(fs_index_entry(ix, (uint64_t)e)->mode)) continue;
-    c->below = true;
-    c->mount = i;
-    c->entry = (uint32_t)e;
-  }
+  uint32_t mount, entry;
+  size_t rest;
+  fs_err err;
+  c->near = fs_vdir_find(c->path, c->len == 1 ? 0 : c->len, &mount, &entry);
+  int i = fs_mount_above(c->path, c->len, &rest);
+  if (i < 0) return;
+  c->near = true;
+  const struct fs_index *ix = fs_mount_ix((uint32_t)i, &err);
+  if (ix == NULL) return;
+  int64_t e = fs_index_lookup(ix, c->path + rest, c->len - rest);
+  if (e < 0 || !S_ISDIR(fs_index_entry(ix, (uint64_t)e)->mode)) return;
+  c->below = true;
+  c->mount = (uint32_t)i;
+  c->entry = (uint32_t)e;
 }
 
 static fs_err compute(struct fs_cwd *c) {

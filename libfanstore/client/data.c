@@ -239,7 +239,7 @@ fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint6
   if (!e) return r.ds ? -EUCLEAN : r.err;
   if (!S_ISREG(e->mode)) return -EUCLEAN;
   if (off >= e->size || n == 0) return 0;
-  if (!buf) return -EFAULT;
+  if (FS_UNLIKELY(fs_bad_address(buf))) return -EFAULT;
   n = FS_MIN(n, (size_t)FS_MIN(e->size - off, FS_READ_MAX));
   bool straight = (FS_NAME_FLAGS(e->name) & FS_ENTRY_CONTIG) ||
                   (FS_NAME_CODEC(e->name) == FS_CODEC_RAW && !(FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS));

@@ -19,6 +19,13 @@ struct fs_mount; /* opaque but for the accessors below */
 
 /* Reads the environment once (cheap; a constructor may call it). Number of mounts: 0 when nothing is configured. */
 uint32_t fs_mounts(void);
+/*
+ * The same with the mounts' other names: one whose path leads through a symlink of the real file system can also be
+ * reached by the path without it. Such a name has a number of its own, above the mounts'; it is the canonical one,
+ * which getcwd and realpath give. fs_mount_canonical: from a mount's number to that of its canonical name.
+ */
+uint32_t fs_mount_names(void);
+uint32_t fs_mount_canonical(uint32_t i);
 /* Normalised mount path of mount i, and its length. Known without attaching unless the dataset's manifest names it. */
 const char *fs_mount_path(uint32_t i, size_t *len);
 /* The index of mount i, attaching on first use. NULL with *err set when it cannot be had (the calls then fail with it).

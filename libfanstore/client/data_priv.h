@@ -107,14 +107,18 @@ struct fs_mount {
   char dataset[PATH_MAX];
   size_t path_len;
   dev_t dev;
+  uint32_t same;    /* the mount that this is, or is another name of */
   void *_Atomic ds; /* struct fs_dataset */
   _Atomic int32_t err;
   _Atomic uint64_t retry_ns;
   _Atomic uint32_t told;
 };
 
+#define FS_MAX_NAMES (2 * FS_MAX_DATASETS) /* a mount may have two */
+
 struct fs_config {
   uint32_t mounts;
+  uint32_t names; /* the mounts, then their other names: see fs_mount_names */
   bool read_only;
   bool relative; /* a dataset was named by a relative path */
   struct fs_mount mount[];

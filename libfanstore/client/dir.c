@@ -6,23 +6,63 @@
 #include <dirent.h>
 
 #include "client/files.h"
+#include "client/vdir.h"
+
+/* Name i of those that mounts put into a directory whose path is known; the dataset's own names are left out. */
+static fs_err mount_record(const char *path, size_t len, const struct fs_index *ix, uint32_t dir, uint64_t i,
+                           struct fs_dirent_view *out) {
+  const char *name;
+  size_t n;
+  for (uint32_t k = 0; (n = fs_vdir_child(path, len, k, &name)) > 0; k++) {
+    if (ix != NULL && fs_index_child(ix, dir, name, n) >= 0) continue;
+    if (i-- > 0) continue;
+    *out = (struct fs_dirent_view){
+        .ino = fs_vdir_ino(name - len - 1, len + 1 + n), .name = name, .name_len = (uint32_t)n, .type = DT_DIR};
+    return 0;
+  }
+  return -ENOENT;
+}
+
+static struct fs_dirent_view dots(uint64_t i, uint64_t self, uint64_t parent) {
+  return (struct fs_dirent_view){
+      .ino = i == 0 ? self : parent, .name = "..", .name_len = (uint32_t)i + 1, .type = DT_DIR};
+}
+
+static fs_err vdir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out) {
+  const char *path;
+  size_t len;
+  if (!fs_vdir_path(mount, dir, &path, &len)) return -EUCLEAN;
+  if (i >= 2) return mount_record(path, len, NULL, 0, i - 2, out);
+  size_t up = len;
+  while (up > 0 && path[--up] != '/') {
+  }
+  *out = dots(i, fs_vdir_ino(path, len), fs_vdir_ino(path, up));
+  return 0;
+}
+
+static fs_err nested_record(const struct fs_index *ix, uint32_t mount, uint32_t dir, uint64_t i,
+                            struct fs_dirent_view *out) {
+  char path[PATH_MAX];
+  fs_ssize n = fs_mount_list[mount].outer ? fs_path_of(mount, dir, path, sizeof(path)) : -ENOENT;
+  return n < 0 ? -ENOENT : mount_record(path, (size_t)n, ix, dir, i, out);
+}
 
 fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out) {
   uint32_t first;
   uint64_t count;
   fs_err err;
+  if (fs_is_vdir(dir)) return vdir_record(mount, dir, i, out);
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err < 0 ? err : -EIO;
   const struct fs_entry *d = fs_index_entry(ix, dir);
   if (d == NULL) return -EUCLEAN;
   if (i < 2) {
-    *out = (struct fs_dirent_view){
-        .ino = fs_index_ino(ix, i == 0 ? dir : d->parent), .name = "..", .name_len = (uint32_t)i + 1, .type = DT_DIR};
+    *out = dots(i, fs_index_ino(ix, dir), fs_index_ino(ix, d->parent));
     return 0;
   }
   err = fs_index_children(ix, dir, &first, &count);
   if (err < 0) return err;
-  if (i - 2 >= count) return -ENOENT;
+  if (i - 2 >= count) return nested_record(ix, mount, dir, i - 2 - count, out);
   const struct fs_entry *e = fs_index_entry(ix, first + (i - 2));
   if (e == NULL) return -EUCLEAN;
   out->ino = fs_index_ino(ix, (uint32_t)(first + (i - 2)));

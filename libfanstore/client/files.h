@@ -15,22 +15,33 @@
 
 struct statx;
 
-/* ---- by entry: `route` is what fs_path_route said, FS_IN, FS_NEW or FS_ABOVE ---- */
+/* ---- by entry: `route` is what fs_path_route said, FS_IN or FS_NEW ---- */
 
+/* What open(2) says of its flags alone: 0 or -EINVAL. */
+fs_err fs_file_check_flags(int flags);
 /* open(2). A virtual descriptor, or a real one where it must be (descriptors 0-2, a vfork child). */
 fs_fd fs_file_open(int route, const struct fs_found *f, int flags);
 fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st);
-/* A directory above a mount that is not there really. */
-void fs_file_stat_above(struct stat *st);
 void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out);
 fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode);
 fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n);
 fs_err fs_file_statfs(uint32_t mount, struct statfs *out);
 /* A real read-only descriptor with the entry's content, CLOEXEC. -EISDIR, -EACCES. */
 fs_fd fs_file_materialize(uint32_t mount, uint32_t entry);
-/* What a call that would change the file system gets: EROFS, or EEXIST, ENOENT, ENOTDIR where those come first. */
-fs_err fs_file_refuse_new(int route);    /* mkdir, mknod, symlink, link's new name */
-fs_err fs_file_refuse_change(int route); /* chmod, truncate, utimes: the name must exist */
+/* What a call that would change the file system gets: EROFS, or what comes first. `route` is of a walk with FS_AS_IS
+   and FS_NOFOLLOW for new names, FS_PARENT for those to be removed. */
+fs_err fs_file_refuse_new(int route, const struct fs_found *f, bool directory);
+fs_err fs_file_refuse_remove(int route, const struct fs_found *f, bool directory);
+fs_err fs_file_refuse_change(int route); /* chmod, chown: the name must exist */
+fs_err fs_file_refuse_truncate(int route, const struct fs_found *f, int64_t n);
+fs_err fs_file_refuse_times(int route, const struct timespec t[2]);
+/* rename and link of two names of which one may be below a mount. FS_OUT (0): neither is; else a negative errno. */
+fs_err fs_file_refuse_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
+fs_err fs_file_refuse_link(int from_dir, const char *from, int to_dir, const char *to, int flags);
+/* mkstemp and its like. Never FS_OUT: libc would make the file without us. */
+fs_err fs_file_refuse_template(const char *template, int suffix);
+/* Is the name to be made that of a directory which exists only above a mount? */
+bool fs_file_is_vdir(int dirfd, const char *path);
 
 /* ---- by open file ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fcntl, ioctl, mmap and advice on open files of a dataset. Lock-free; see files.h. */
 #include <linux/fs.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,15 +10,26 @@
 #include "client/files.h"
 
 static int64_t get_lock(struct flock *lock) {
-  if (lock == NULL) return -EFAULT;
+  if (fs_bad_address(lock)) return -EFAULT;
   lock->l_type = F_UNLCK; /* nobody can have taken a conflicting one: the file cannot be written */
   return 0;
 }
 
 static int64_t set_lock(const struct flock *lock) {
-  if (lock == NULL) return -EFAULT;
+  if (fs_bad_address(lock)) return -EFAULT;
   if (lock->l_type == F_WRLCK) return -EBADF;
   return lock->l_type == F_RDLCK || lock->l_type == F_UNLCK ? 0 : -EINVAL;
+}
+
+/* A lease on a file that nobody can write is never broken; that there is one is noted, for F_GETLEASE. */
+static int64_t set_lease(struct fs_slot *s, uint8_t kind, long arg) {
+  if (kind != FS_SLOT_FILE || (arg != F_RDLCK && arg != F_WRLCK && arg != F_UNLCK)) return -EINVAL;
+  if (arg == F_WRLCK) return -EAGAIN;
+  if (arg == F_RDLCK)
+    atomic_fetch_or(&s->flags, FS_SLOT_LEASE);
+  else if (!(atomic_fetch_and(&s->flags, ~FS_SLOT_LEASE) & FS_SLOT_LEASE))
+    return -EAGAIN;
+  return 0;
 }
 
 static int64_t set_flags(struct fs_slot *s, long arg) {
@@ -30,7 +42,7 @@ static int64_t set_flags(struct fs_slot *s, long arg) {
 int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg) {
   uint8_t kind = atomic_load(&s->kind);
   if (kind == FS_SLOT_CLOSED) return -EBADF;
-  if (cmd == F_GETFL) return atomic_load(&s->flags);
+  if (cmd == F_GETFL) return atomic_load(&s->flags) & ~FS_SLOT_LEASE;
   if (kind == FS_SLOT_PATH) return -EBADF;
   switch (cmd) {
   case F_SETFL:
@@ -44,17 +56,27 @@ int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg) {
   case F_OFD_SETLKW:
     return set_lock((const struct flock *)arg);
   case F_SETLEASE:
-    return arg == F_WRLCK ? -EAGAIN : 0;
+    return set_lease(s, kind, arg);
   case F_GETLEASE:
-    return F_UNLCK;
+    return atomic_load(&s->flags) & FS_SLOT_LEASE ? F_RDLCK : F_UNLCK;
+  case F_GETPIPE_SZ:
+  case F_SETPIPE_SZ:
+    return -EBADF;
+  case F_SETSIG:
+    return arg < 0 || arg >= _NSIG ? -EINVAL : 0;
   case F_SETOWN:
   case F_GETOWN:
-  case F_SETSIG:
   case F_GETSIG:
     return 0;
   default:
     return -EINVAL;
   }
+}
+
+static fs_err give_int(void *arg, int64_t value) {
+  if (fs_bad_address(arg)) return -EFAULT;
+  *(int *)arg = (int)value;
+  return 0;
 }
 
 fs_err fs_file_ioctl(struct fs_slot *s, unsigned long request, void *arg) {
@@ -64,22 +86,26 @@ fs_err fs_file_ioctl(struct fs_slot *s, unsigned long request, void *arg) {
   switch (request) {
   case FIONREAD:
     if (kind != FS_SLOT_FILE || fs_file_fstat(s, &st) != 0) return -ENOTTY;
-    if (arg == NULL) return -EFAULT;
     if (fs_slot_is_real(s)) return FS_E_REAL;
-    *(int *)arg = (int)FS_MAX(st.st_size - (int64_t)atomic_load(&s->offset), 0);
-    return 0;
+    return give_int(arg, FS_MAX(st.st_size - (int64_t)atomic_load(&s->offset), 0));
+  case FIGETBSZ:
+    return fs_file_fstat(s, &st) != 0 ? -EIO : give_int(arg, st.st_blksize);
+  case FS_IOC_GETFLAGS: /* none; programs take an int where the number says long */
+    return give_int(arg, 0);
+  case FS_IOC_SETFLAGS:
+    return -EROFS;
   case FIOCLEX:
   case FIONCLEX:
     return 0;
   case FIONBIO:
-    if (arg == NULL) return -EFAULT;
+    if (fs_bad_address(arg)) return -EFAULT;
     if (*(const int *)arg != 0)
       atomic_fetch_or(&s->flags, O_NONBLOCK);
     else
       atomic_fetch_and(&s->flags, ~(uint32_t)O_NONBLOCK);
     return 0;
   case FIOASYNC: /* what has no signals to give refuses a change */
-    if (arg == NULL) return -EFAULT;
+    if (fs_bad_address(arg)) return -EFAULT;
     return (*(const int *)arg != 0) == ((atomic_load(&s->flags) & O_ASYNC) != 0) ? 0 : -ENOTTY;
   default:
     return -ENOTTY;
@@ -123,7 +149,9 @@ static fs_err check_mmap(const struct fs_slot *s, size_t len, int prot, int flag
   int type = flags & MAP_TYPE;
   if (kind == FS_SLOT_CLOSED || kind == FS_SLOT_PATH) return -EBADF;
   if (len == 0 || ((uint64_t)off & (page_size() - 1)) != 0) return -EINVAL;
-  if (off < 0) return -EOVERFLOW;
+  if (len > SIZE_MAX - page_size()) return -ENOMEM;
+  if (len > INT64_MAX) return off < 0 ? -EOVERFLOW : -ENOMEM;
+  if (off < 0 || fs_round_up(len, page_size()) > (uint64_t)(INT64_MAX - off)) return -EOVERFLOW;
   if (type != MAP_SHARED && type != MAP_PRIVATE && type != MAP_SHARED_VALIDATE) return -EINVAL;
   if (kind == FS_SLOT_DIR) return -ENODEV;
   return type != MAP_PRIVATE && (prot & PROT_WRITE) ? -EACCES : 0;

@@ -7,29 +7,34 @@
 
 #include "client/fdreal.h"
 #include "client/files.h"
+#include "client/vdir.h"
 
 /* Flags that belong to the call, not to the open file. */
 #define FS_OPEN_ONLY (O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC)
 #define FS_O_LARGEFILE 0100000 /* the kernel's value, which glibc hides on 64-bit machines */
 
-static bool is_root(void) {
-  static _Atomic int euid = -1;
-  int id = atomic_load_explicit(&euid, memory_order_relaxed);
-  if (FS_UNLIKELY(id < 0)) atomic_store(&euid, id = (int)FS_SYS1(SYS_geteuid, 0));
-  return id == 0;
+/* Flags that contradict each other are refused before the path is looked at. */
+fs_err fs_file_check_flags(int flags) {
+  const int tmpfile = O_TMPFILE & ~O_DIRECTORY;
+  if (flags & O_PATH) return 0;
+  if ((flags & (O_CREAT | O_DIRECTORY)) == (O_CREAT | O_DIRECTORY)) return -EINVAL;
+  if (!(flags & tmpfile)) return 0;
+  return (flags & O_TMPFILE) == O_TMPFILE && (flags & O_ACCMODE) != O_RDONLY ? 0 : -EINVAL;
 }
 
 /* The checks of open(2) on a read-only file system, in the kernel's order. */
-static fs_err check_open(const struct fs_entry *e, int flags) {
+static fs_err check_open(mode_t mode, int flags) {
   bool writes = (flags & O_ACCMODE) != O_RDONLY;
-  if (flags & O_PATH) return (flags & O_DIRECTORY) && !S_ISDIR(e->mode) ? -ENOTDIR : 0;
+  if (flags & O_PATH) return (flags & O_DIRECTORY) && !S_ISDIR(mode) ? -ENOTDIR : 0;
   if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) return -EEXIST;
-  if (S_ISLNK(e->mode)) return flags & O_DIRECTORY ? -ENOTDIR : -ELOOP;
-  if ((flags & O_TMPFILE) == O_TMPFILE) return S_ISDIR(e->mode) ? -EROFS : -ENOTDIR;
-  if (S_ISDIR(e->mode)) return writes || (flags & (O_CREAT | O_TRUNC)) ? -EISDIR : 0;
-  if (flags & O_DIRECTORY) return -ENOTDIR;
+  if ((flags & O_TMPFILE) == O_TMPFILE) return S_ISDIR(mode) ? -EROFS : -ENOTDIR;
+  if ((flags & O_CREAT) && S_ISDIR(mode)) return -EISDIR;
+  if ((flags & O_DIRECTORY) && !S_ISDIR(mode)) return -ENOTDIR;
+  if (S_ISLNK(mode)) return -ELOOP;
+  if (S_ISDIR(mode) && (writes || (flags & O_TRUNC))) return -EISDIR;
   if (writes || (flags & O_TRUNC)) return -EROFS;
-  return (e->mode & S_IRUSR) || is_root() ? 0 : -EACCES;
+  if (!(mode & S_IRUSR) && !fs_caller_is_root()) return -EACCES;
+  return S_ISDIR(mode) && (flags & O_DIRECT) ? -EINVAL : 0;
 }
 
 static fs_fd real_directory_stub(void) {
@@ -37,53 +42,62 @@ static fs_fd real_directory_stub(void) {
 }
 
 /* Where the number or the process cannot hold a virtual descriptor. */
-static fs_fd open_real(const struct fs_found *f, const struct fs_entry *e, int flags) {
-  fs_fd fd = S_ISREG(e->mode) ? fs_data_materialize(f->mount, f->entry) : real_directory_stub();
+static fs_fd open_real(const struct fs_found *f, mode_t mode, int flags) {
+  fs_fd fd = S_ISREG(mode) ? fs_data_materialize(f->mount, f->entry) : real_directory_stub();
   if (fd >= 0 && !(flags & O_CLOEXEC)) fs_sys_fcntl(fd, F_SETFD, 0);
   return fd;
 }
 
-static void fill(struct fs_slot *s, const struct fs_found *f, const struct fs_entry *e, int flags) {
+static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int flags) {
   s->mount = f->mount;
   s->entry = f->entry;
   s->mount_key = fs_mount_list[f->mount].key;
   int keep = flags & ~FS_OPEN_ONLY;
   uint32_t status = (uint32_t)(flags & O_PATH ? keep & (O_PATH | O_DIRECTORY | O_NOFOLLOW) : keep | FS_O_LARGEFILE);
-  uint8_t kind = flags & O_PATH ? FS_SLOT_PATH : S_ISDIR(e->mode) ? FS_SLOT_DIR : FS_SLOT_FILE;
+  uint8_t kind = flags & O_PATH ? FS_SLOT_PATH : S_ISDIR(mode) ? FS_SLOT_DIR : FS_SLOT_FILE;
   atomic_store_explicit(&s->offset, 0, memory_order_relaxed);
   atomic_store_explicit(&s->flags, status, memory_order_relaxed);
   atomic_store_explicit(&s->counted, 0, memory_order_relaxed);
   atomic_store_explicit(&s->kind, kind, memory_order_relaxed);
 }
 
-fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
-  fs_err err;
-  if (FS_UNLIKELY(route == FS_ABOVE)) return -ENOENT;
+/* The entry's type and permissions. */
+static fs_err mode_of(const struct fs_found *f, mode_t *mode) {
+  fs_err err = 0;
+  *mode = S_IFDIR | 0755;
+  if (FS_UNLIKELY(fs_is_vdir(f->entry))) return 0;
   const struct fs_index *ix = fs_mount_ix(f->mount, &err);
-  if (FS_UNLIKELY(ix == NULL)) return err;
+  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
+  if (FS_UNLIKELY(e == NULL)) return ix == NULL ? err : -EUCLEAN;
+  *mode = e->mode;
+  return 0;
+}
+
+fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
+  mode_t mode;
+  if (flags & O_PATH) flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
   if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
-  const struct fs_entry *e = fs_index_entry(ix, f->entry);
-  if (FS_UNLIKELY(e == NULL)) return -EUCLEAN;
-  err = check_open(e, flags);
+  fs_err err = mode_of(f, &mode);
+  if (FS_LIKELY(err == 0)) err = check_open(mode, flags);
   if (err != 0) return err;
   struct fs_slot *s;
   fs_fd fd = fs_fd_new(&s);
-  if (fd == -EAGAIN) return open_real(f, e, flags);
+  if (fd == -EAGAIN) return open_real(f, mode, flags);
   if (fd < 0) return fd;
-  if (S_ISREG(e->mode)) fs_count(FS_C_OPENS, 1);
-  fill(s, f, e, flags);
+  if (S_ISREG(mode)) fs_count(FS_C_OPENS, 1);
+  fill(s, f, mode, flags);
   fs_fd_publish(fd, s, (flags & O_CLOEXEC) != 0);
   return FS_LIKELY(fd > 2) ? fd : fs_file_dup_to(fd, s, fd, (flags & O_CLOEXEC) != 0);
 }
 
 fs_fd fs_file_materialize(uint32_t mount, uint32_t entry) {
-  fs_err err;
-  const struct fs_index *ix = fs_mount_ix(mount, &err);
-  if (ix == NULL) return err;
-  const struct fs_entry *e = fs_index_entry(ix, entry);
-  if (e == NULL) return -EUCLEAN;
-  if (!S_ISREG(e->mode)) return -EISDIR;
-  return (e->mode & S_IRUSR) || is_root() ? fs_data_materialize(mount, entry) : -EACCES;
+  struct fs_found f = {.mount = mount, .entry = entry};
+  mode_t mode;
+  fs_err err = mode_of(&f, &mode);
+  if (err != 0) return err;
+  if (!S_ISREG(mode)) return -EISDIR;
+  return (mode & S_IRUSR) || fs_caller_is_root() ? fs_data_materialize(mount, entry) : -EACCES;
 }
 
 /* dup3; the program may have closed newfd before, and the real file then has that number already. */

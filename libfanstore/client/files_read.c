@@ -39,7 +39,9 @@ static fs_ssize read_at(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
 fs_ssize fs_file_pread(struct fs_slot *s, void *buf, size_t n, int64_t off) {
   uint64_t size;
   fs_err err = fs_file_readable(s);
-  if (off < 0 && err != -EBADF) return -EINVAL;
+  if (FS_UNLIKELY(off < 0)) return -EINVAL;
+  if (FS_UNLIKELY(fs_bad_memory(buf, n)) && err != -EBADF) return -EFAULT;
+  if (FS_UNLIKELY(n > (uint64_t)(INT64_MAX - off)) && err != -EBADF) return -EINVAL;
   if (err == 0) err = file_size(s, &size);
   if (err != 0) return err;
   if ((uint64_t)off >= size || n == 0) return 0;
@@ -66,6 +68,7 @@ static void unclaim(struct fs_slot *s, uint64_t end, uint64_t real_end) {
 fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n) {
   uint64_t size, off;
   fs_err err = fs_file_readable(s);
+  if (FS_UNLIKELY(fs_bad_memory(buf, n)) && err != -EBADF) return -EFAULT;
   if (FS_LIKELY(err == 0)) err = file_size(s, &size);
   if (FS_UNLIKELY(err != 0)) return err;
   uint64_t take = claim(s, size, FS_MIN(n, FS_IO_MAX), &off);
@@ -80,7 +83,8 @@ fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, in
   fs_err err = fs_file_readable(s);
   if (err == -EBADF) return err;
   if (off < -1 || count < 0 || count > IOV_MAX) return -EINVAL;
-  if (err != 0) return err;
+  if (count > 0 && fs_bad_address(iov)) return -EFAULT;
+  if (count == 0 || err != 0) return count == 0 ? 0 : err;
   for (int i = 0; i < count; i++) {
     fs_ssize got = off < 0 ? fs_file_read(s, iov[i].iov_base, iov[i].iov_len)
                            : fs_file_pread(s, iov[i].iov_base, iov[i].iov_len, off + total);
@@ -117,7 +121,7 @@ static int64_t seek_target(uint64_t now, int64_t off, int whence, int64_t size) 
     return -EINVAL;
   }
   int64_t to;
-  return __builtin_add_overflow(base, off, &to) ? -EOVERFLOW : to < 0 ? -EINVAL : to;
+  return __builtin_add_overflow(base, off, &to) || to < 0 ? -EINVAL : to;
 }
 
 /* While other processes may move the offset into a real file, it is changed by compare and swap only. */

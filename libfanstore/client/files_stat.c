@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/files.h"
+#include "client/vdir.h"
 
 /* The caller's own, by default: git and ssh refuse files of others. Read once. */
 static void owner(struct stat *st) {
@@ -24,6 +25,7 @@ static void owner(struct stat *st) {
 
 fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   fs_err err;
+  if (FS_UNLIKELY(fs_is_vdir(entry))) return fs_vdir_stat(mount, entry, st);
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (FS_UNLIKELY(ix == NULL)) return err;
   if (FS_UNLIKELY(entry >= ix->nentries)) return -EUCLEAN;
@@ -32,11 +34,6 @@ fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   owner(st);
   fs_count(FS_C_STATS, 1);
   return 0;
-}
-
-void fs_file_stat_above(struct stat *st) {
-  *st = (struct stat){
-      .st_mode = S_IFDIR | 0755, .st_nlink = 2, .st_ino = 1, .st_dev = fs_mount_dev(0), .st_blksize = 4096};
 }
 
 fs_err fs_file_fstat(struct fs_slot *s, struct stat *st) {
@@ -71,11 +68,12 @@ void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out) {
 fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode) {
   fs_err err;
   if (mode & ~(R_OK | W_OK | X_OK)) return -EINVAL;
+  if (fs_is_vdir(entry)) return mode & W_OK ? -EROFS : 0;
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   const struct fs_entry *e = fs_index_entry(ix, entry);
   if (e == NULL) return -EUCLEAN;
-  bool root = FS_SYS1(SYS_geteuid, 0) == 0;
+  bool root = fs_caller_is_root();
   if (mode & W_OK) return -EROFS;
   if ((mode & R_OK) && !root && !(e->mode & S_IRUSR)) return -EACCES;
   bool may_execute = e->mode & (root ? S_IXUSR | S_IXGRP | S_IXOTH : S_IXUSR);
@@ -86,6 +84,7 @@ fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n) {
   fs_err err;
   const char *target;
   uint64_t len;
+  if (fs_is_vdir(entry)) return -EINVAL;
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   const struct fs_entry *e = fs_index_entry(ix, entry);
@@ -93,6 +92,7 @@ fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n) {
   if (!S_ISLNK(e->mode) || n == 0 || n > INT_MAX) return -EINVAL;
   err = fs_index_target(ix, e, &target, &len);
   if (err != 0) return err;
+  if (fs_bad_address(buf)) return -EFAULT;
   memcpy(buf, target, FS_MIN(len, n));
   return (fs_ssize)FS_MIN(len, n);
 }
@@ -101,6 +101,7 @@ fs_err fs_file_statfs(uint32_t mount, struct statfs *out) {
   fs_err err;
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
+  if (fs_bad_address(out)) return -EFAULT;
   dev_t dev = fs_mount_dev(mount);
   *out = (struct statfs){
       .f_type = SQUASHFS_MAGIC, /* a read-only image is what it is; find and du trust such a type's link counts */
@@ -113,12 +114,4 @@ fs_err fs_file_statfs(uint32_t mount, struct statfs *out) {
       .f_flags = 0x21, /* ST_RDONLY, ST_VALID */
   };
   return 0;
-}
-
-fs_err fs_file_refuse_new(int route) {
-  return route < 0 ? route : route == FS_NEW ? -EROFS : -EEXIST;
-}
-
-fs_err fs_file_refuse_change(int route) {
-  return route < 0 ? route : route == FS_NEW ? -ENOENT : -EROFS;
 }

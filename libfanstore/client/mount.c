@@ -102,11 +102,16 @@ static fs_err fs_mount_failed(struct fs_mount *m, fs_err err) {
 
 static struct fs_dataset *fs_dataset_open(uint32_t i, fs_err *err) {
   struct fs_config *c = fs_config();
-  if (i >= c->mounts) {
+  if (i >= c->names) {
     *err = -ENOENT;
     return NULL;
   }
   struct fs_mount *m = &c->mount[i];
+  if (m->same != i) {
+    struct fs_dataset *ds = fs_dataset(m->same, err);
+    if (ds != NULL) atomic_store(&m->ds, ds);
+    return ds;
+  }
   *err = atomic_load(&m->err);
   if (*err != 0 && fs_now_ns() < atomic_load(&m->retry_ns)) return NULL;
   struct fs_dataset *mine = fs_dataset_make(i, m, err);
@@ -125,7 +130,7 @@ static struct fs_dataset *fs_dataset_open(uint32_t i, fs_err *err) {
 
 struct fs_dataset *fs_dataset(uint32_t i, fs_err *err) {
   struct fs_config *c = fs_config();
-  void *ds = FS_LIKELY(i < c->mounts) ? atomic_load_explicit(&c->mount[i].ds, memory_order_acquire) : NULL;
+  void *ds = FS_LIKELY(i < c->names) ? atomic_load_explicit(&c->mount[i].ds, memory_order_acquire) : NULL;
   return FS_LIKELY(ds != NULL) ? ds : fs_dataset_open(i, err);
 }
 

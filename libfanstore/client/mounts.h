@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mounts as the path code wants them: a flat list of prefixes, filled from client/data.h at first use. Lock-free:
- * every thread that finds it empty fills it with the same values.
+ * The mounts as the path code wants them: a flat list of prefixes, the mounts' other names behind them, filled from
+ * client/data.h at first use. Lock-free: every thread that finds it empty fills it with the same values.
  */
 #ifndef FS_CLIENT_MOUNTS_H
 #define FS_CLIENT_MOUNTS_H
@@ -11,14 +11,17 @@
 struct fs_mount_prefix {
   const char *path;
   size_t len;
-  uint64_t key; /* hash of the path: the mount's name in shared memory */
+  uint64_t key;       /* hash of the path: the mount's name in shared memory */
+  uint32_t canonical; /* number of its canonical name (data.h), mostly its own */
+  bool outer;         /* another mount lies below it */
 };
-extern struct fs_mount_prefix fs_mount_list[FS_MAX_DATASETS];
+#define FS_MOUNT_NAMES (2 * FS_MAX_DATASETS) /* a mount may have two */
+extern struct fs_mount_prefix fs_mount_list[FS_MOUNT_NAMES];
 extern _Atomic int32_t fs_mount_listed; /* -1: not filled */
 
 uint32_t fs_mount_list_fill(void);
 /* The index of mount i < fs_mount_count(), once it is known: it is then never unmapped. */
-extern const struct fs_index *_Atomic fs_mount_known[FS_MAX_DATASETS];
+extern const struct fs_index *_Atomic fs_mount_known[FS_MOUNT_NAMES];
 const struct fs_index *fs_mount_ix_slow(uint32_t i, fs_err *err);
 
 static inline uint32_t fs_mount_count(void) {
@@ -29,7 +32,7 @@ static inline uint32_t fs_mount_count(void) {
 /* fs_mount_index for the hot path. -EIO when there is no such mount: the number may come from shared memory. */
 static inline const struct fs_index *fs_mount_ix(uint32_t i, fs_err *err) {
   const struct fs_index *ix = NULL;
-  if (FS_LIKELY(i < FS_MAX_DATASETS)) ix = atomic_load_explicit(&fs_mount_known[i], memory_order_acquire);
+  if (FS_LIKELY(i < FS_MOUNT_NAMES)) ix = atomic_load_explicit(&fs_mount_known[i], memory_order_acquire);
   return FS_LIKELY(ix != NULL) ? ix : fs_mount_ix_slow(i, err);
 }
 

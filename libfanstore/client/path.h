@@ -15,20 +15,25 @@
 
 enum fs_route {
   FS_OUT,      /* not ours: call the real function with the caller's own arguments */
-  FS_IN,       /* mount and entry are set */
+  FS_IN,       /* mount and entry are set; the entry may be a virtual directory (vdir.h) */
   FS_NEW,      /* below a mount, no such name, but its directory exists */
-  FS_ABOVE,    /* a directory above a mount that the real file system lacks */
   FS_REDIRECT, /* a symlink or ".." leads out of the mount: call the real function on `real`, an absolute path */
 };
 
+/* What a path ends in, for the calls that make, remove or rename names. */
+enum fs_last { FS_LAST_NAME, FS_LAST_SLASH /* "x/" */, FS_LAST_DOT, FS_LAST_DOTDOT };
+
 struct fs_found {
   uint32_t mount;
-  uint32_t entry; /* FS_NEW: of the parent directory */
+  uint32_t entry;    /* FS_NEW: of the parent directory */
+  enum fs_last last; /* not set for FS_OUT and FS_REDIRECT */
   char real[PATH_MAX];
 };
 
 #define FS_NOFOLLOW 1u   /* the last component is not followed when it is a symlink */
 #define FS_REAL_LINKS 2u /* resolve the real file system's symlinks too (after the kernel said ENOENT) */
+#define FS_AS_IS 4u      /* nor where slashes come after it: it is to be made */
+#define FS_PARENT 8u     /* the last component is not looked at: FS_NEW; FS_IN when it is a mount or above one */
 
 /* An enum fs_route, or -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG, -EBADF, or why the dataset cannot be read. */
 int fs_path_route_slow(int dirfd, const char *path, unsigned flags, struct fs_found *f);
@@ -62,7 +67,7 @@ static inline bool fs_path_absolute_out(const char *path) {
 /* Surely not ours? */
 static inline bool fs_path_out(int dirfd, const char *path) {
   __asm__("" : "+r"(path)); /* libc's headers promise that it is not NULL; programs do not keep that */
-  if (FS_UNLIKELY(path == NULL)) return true;
+  if (FS_UNLIKELY((intptr_t)path < 4096)) return true; /* an address that no program can have */
   if (FS_LIKELY(path[0] == '/')) return fs_path_absolute_out(path);
   return fs_path_relative_out(dirfd, path);
 }
@@ -71,7 +76,10 @@ static inline int fs_path_route(int dirfd, const char *path, unsigned flags, str
   return FS_LIKELY(fs_path_out(dirfd, path)) ? FS_OUT : fs_path_route_slow(dirfd, path, flags, f);
 }
 
-/* Absolute path of an entry: the mount's path and the entry's. Length or -ENAMETOOLONG. */
+/* Do missing permissions not matter to the caller? */
+bool fs_caller_is_root(void);
+
+/* Absolute path of an entry: the mount's canonical path and the entry's. Length or -ENAMETOOLONG. */
 fs_ssize fs_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size);
 /* Is this absolute path a real directory above a mount? */
 bool fs_path_is_ancestor(const char *path);

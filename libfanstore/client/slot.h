@@ -20,6 +20,8 @@
 /* In a slot's offset: the offset moved to a real descriptor, at what the other bits say; see fdreal.h. */
 #define FS_OFFSET_REAL (1ull << 63)
 
+#define FS_SLOT_LEASE 0x80000000u /* in flags, beside what F_GETFL says: the file has a lease */
+
 enum fs_slot_kind { FS_SLOT_FREE, FS_SLOT_IDLE, FS_SLOT_FILE, FS_SLOT_DIR, FS_SLOT_PATH, FS_SLOT_CLOSED };
 
 struct fs_slot {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Wrappers of the calls that would change names or attributes. A dataset is read-only: they are refused as a read-only
- * file system refuses them. Each is one line: which argument is the path, and which refusal applies.
+ * file system refuses them (client/files_refuse.c). Each says which argument is the path, and which refusal applies.
  */
+#include "client/cwd.h"
 #include "preload/preload.h"
 
 /* The last component is the one to change. */
@@ -10,113 +11,203 @@
   FS_EXPORT int name params {                                                                                          \
     FS_PATH_CALL(dirfd, path, walk, fs_file_refuse_change(route), FS_REAL(name) args);                                 \
   }
-/* The name is to be made. */
-#define FS_MAKE(name, params, args, dirfd, path)                                                                       \
+/* The name is to be made; a directory that exists only above a mount exists for the kernel's calls, too. */
+#define FS_MAKE(name, params, args, dirfd, path, early, directory)                                                     \
   FS_EXPORT int name params {                                                                                          \
-    FS_PATH_CALL(dirfd, path, FS_NOFOLLOW, fs_file_refuse_new(route), FS_REAL(name) args);                             \
+    if (FS_UNLIKELY(fs_file_is_vdir(dirfd, path))) return fs_ret_int(early != 0 ? early : -EEXIST);                    \
+    FS_PATH_CALL(dirfd, path, FS_NOFOLLOW | FS_AS_IS, early != 0 ? early : fs_file_refuse_new(route, &f, directory),   \
+                 FS_REAL(name) args);                                                                                  \
   }
 /* The name is to be removed: refused before it is looked at. */
-#define FS_REMOVE(name, params, args, dirfd, path)                                                                     \
+#define FS_REMOVE(name, params, args, dirfd, path, ours)                                                               \
   FS_EXPORT int name params {                                                                                          \
-    FS_PATH_CALL(dirfd, path, FS_NOFOLLOW, route < 0 ? route : -EROFS, FS_REAL(name) args);                            \
+    FS_PATH_CALL(dirfd, path, FS_PARENT, ours, FS_REAL(name) args);                                                    \
   }
 #define FS_CHANGE_FD(name, params, args)                                                                               \
   FS_EXPORT int name params {                                                                                          \
-    FS_FD_CALL(fd, atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : -EROFS, FS_REAL(name) args);                       \
+    FS_FD_CALL(fd, fd_refusal(s), FS_REAL(name) args);                                                                 \
   }
 #define FS_AT_WALK(f) ((f)&AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0)
 
+static int64_t fd_refusal(const struct fs_slot *s) {
+  return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : -EROFS;
+}
+
+/* A path of "" with AT_EMPTY_PATH: an O_PATH descriptor will do. */
+static int64_t at_refusal(const struct fs_slot *s) {
+  return s == &fs_slot_closed ? -EBADF : -EROFS;
+}
+
+static bool is_empty_path(const char *path, int flags) {
+  FS_MAY_BE_NULL(path);
+  return (flags & AT_EMPTY_PATH) && path != NULL && path[0] == '\0';
+}
+
 FS_CHANGE(chmod, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0)
-FS_CHANGE(lchmod, (const char *p, mode_t m), (p, m), AT_FDCWD, p, FS_NOFOLLOW)
-FS_CHANGE(fchmodat, (int d, const char *p, mode_t m, int f_), (d, p, m, f_), d, p, FS_AT_WALK(f_))
 FS_CHANGE(chown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, 0)
 FS_CHANGE(lchown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, FS_NOFOLLOW)
-FS_CHANGE(fchownat, (int d, const char *p, uid_t u, gid_t g, int f_), (d, p, u, g, f_), d, p, FS_AT_WALK(f_))
+
+/* libc makes this one of an O_PATH descriptor and chmod, which a symlink has not. */
+static int64_t refuse_lchmod(int route, const struct fs_found *f, int flags) {
+  struct stat st;
+  if (flags & ~AT_SYMLINK_NOFOLLOW) return -EINVAL;
+  if (route == FS_IN && (flags & AT_SYMLINK_NOFOLLOW) && fs_file_stat(f->mount, f->entry, &st) == 0 &&
+      S_ISLNK(st.st_mode))
+    return -EOPNOTSUPP;
+  return fs_file_refuse_change(route);
+}
+
+FS_EXPORT int fchmodat(int d, const char *p, mode_t m, int flags) {
+  FS_PATH_CALL(d, p, FS_AT_WALK(flags), refuse_lchmod(route, &f, flags), FS_REAL(fchmodat)(d, p, m, flags));
+}
+
+FS_EXPORT int lchmod(const char *p, mode_t m) {
+  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW, refuse_lchmod(route, &f, AT_SYMLINK_NOFOLLOW), FS_REAL(lchmod)(p, m));
+}
+
+static int64_t check_at_flags(int flags) {
+  return flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) ? -EINVAL : 0;
+}
+
+static int chown_fd(int fd, const char *p, uid_t u, gid_t g, int flags) {
+  FS_FD_CALL(fd, check_at_flags(flags) != 0 ? check_at_flags(flags) : at_refusal(s),
+             FS_REAL(fchownat)(fd, p, u, g, flags));
+}
+
+FS_EXPORT int fchownat(int d, const char *p, uid_t u, gid_t g, int flags) {
+  if (is_empty_path(p, flags) && d != AT_FDCWD) return chown_fd(d, p, u, g, flags);
+  if (is_empty_path(p, flags) && !fs_cwd_far()) p = ".";
+  FS_PATH_CALL(d, p, FS_AT_WALK(flags),
+               check_at_flags(flags) != 0 ? check_at_flags(flags) : fs_file_refuse_change(route),
+               FS_REAL(fchownat)(d, p, u, g, flags));
+}
+
+/* Microseconds that are none give nanoseconds that are none. */
+static int64_t refuse_timevals(int route, const struct timeval t[2]) {
+  struct timespec ts[2];
+  for (int i = 0; t != NULL && i < 2; i++) {
+    bool valid = t[i].tv_usec >= 0 && t[i].tv_usec < 1000000;
+    ts[i] = (struct timespec){.tv_sec = t[i].tv_sec, .tv_nsec = valid ? t[i].tv_usec * 1000 : -1};
+  }
+  return fs_file_refuse_times(route, t == NULL ? NULL : ts);
+}
+
 FS_CHANGE(utime, (const char *p, const struct utimbuf *t), (p, t), AT_FDCWD, p, 0)
-FS_CHANGE(utimes, (const char *p, const struct timeval t[2]), (p, t), AT_FDCWD, p, 0)
-FS_CHANGE(lutimes, (const char *p, const struct timeval t[2]), (p, t), AT_FDCWD, p, FS_NOFOLLOW)
-FS_CHANGE(truncate, (const char *p, off_t n), (p, n), AT_FDCWD, p, 0)
+
+FS_EXPORT int utimes(const char *p, const struct timeval t[2]) {
+  FS_PATH_CALL(AT_FDCWD, p, 0, refuse_timevals(route, t), FS_REAL(utimes)(p, t));
+}
+
+FS_EXPORT int lutimes(const char *p, const struct timeval t[2]) {
+  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW, refuse_timevals(route, t), FS_REAL(lutimes)(p, t));
+}
+
+FS_EXPORT int truncate(const char *p, off_t n) {
+  FS_PATH_CALL(AT_FDCWD, p, 0, fs_file_refuse_truncate(route, &f, n), FS_REAL(truncate)(p, n));
+}
 FS_ALIAS(truncate64, truncate);
 
 FS_CHANGE_FD(fchmod, (int fd, mode_t m), (fd, m))
 FS_CHANGE_FD(fchown, (int fd, uid_t u, gid_t g), (fd, u, g))
-FS_CHANGE_FD(futimes, (int fd, const struct timeval t[2]), (fd, t))
-FS_CHANGE_FD(futimens, (int fd, const struct timespec t[2]), (fd, t))
 
-/* A NULL path means the descriptor itself. */
-static int utimens_fd(int fd, const struct timespec t[2], int flags) {
-  FS_FD_CALL(fd, atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : -EROFS, FS_REAL(utimensat)(fd, NULL, t, flags));
+static int64_t fd_times(const struct fs_slot *s, int64_t r) {
+  return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : r;
+}
+
+FS_EXPORT int futimes(int fd, const struct timeval t[2]) {
+  FS_FD_CALL(fd, fd_times(s, refuse_timevals(FS_IN, t)), FS_REAL(futimes)(fd, t));
+}
+
+FS_EXPORT int futimens(int fd, const struct timespec t[2]) {
+  FS_FD_CALL(fd, fd_times(s, fs_file_refuse_times(FS_IN, t)), FS_REAL(futimens)(fd, t));
+}
+
+static int64_t refuse_at_times(int route, const struct timespec t[2], int flags) {
+  return check_at_flags(flags) != 0 ? check_at_flags(flags) : fs_file_refuse_times(route, t);
+}
+
+static int utimens_fd(int fd, const char *p, const struct timespec t[2], int flags) {
+  FS_FD_CALL(fd, s == &fs_slot_closed ? -EBADF : refuse_at_times(FS_IN, t, flags), FS_REAL(utimensat)(fd, p, t, flags));
 }
 
 FS_EXPORT int utimensat(int d, const char *p, const struct timespec t[2], int flags) {
-  FS_MAY_BE_NULL(p);
-  if (p == NULL) return utimens_fd(d, t, flags);
-  FS_PATH_CALL(d, p, FS_AT_WALK(flags), fs_file_refuse_change(route), FS_REAL(utimensat)(d, p, t, flags));
+  if (is_empty_path(p, flags) && d != AT_FDCWD) return utimens_fd(d, p, t, flags);
+  if (is_empty_path(p, flags) && !fs_cwd_far()) p = ".";
+  FS_PATH_CALL(d, p, FS_AT_WALK(flags), refuse_at_times(route, t, flags), FS_REAL(utimensat)(d, p, t, flags));
 }
 
 FS_EXPORT int futimesat(int d, const char *p, const struct timeval t[2]) {
   FS_MAY_BE_NULL(p);
   if (p == NULL) return futimes(d, t);
-  FS_PATH_CALL(d, p, 0, fs_file_refuse_change(route), FS_REAL(futimesat)(d, p, t));
+  FS_PATH_CALL(d, p, 0, refuse_timevals(route, t), FS_REAL(futimesat)(d, p, t));
 }
 
-FS_REMOVE(unlink, (const char *p), (p), AT_FDCWD, p)
-FS_REMOVE(unlinkat, (int d, const char *p, int f_), (d, p, f_), d, p)
-FS_REMOVE(rmdir, (const char *p), (p), AT_FDCWD, p)
-FS_REMOVE(remove, (const char *p), (p), AT_FDCWD, p)
-
-FS_MAKE(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p)
-FS_MAKE(mkdirat, (int d, const char *p, mode_t m), (d, p, m), d, p)
-FS_MAKE(mkfifo, (const char *p, mode_t m), (p, m), AT_FDCWD, p)
-FS_MAKE(mkfifoat, (int d, const char *p, mode_t m), (d, p, m), d, p)
-FS_MAKE(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p)
-FS_MAKE(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p)
-FS_MAKE(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p)
-FS_MAKE(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p)
-
-FS_EXPORT char *mkdtemp(char *template) {
-  if (fs_path_out(AT_FDCWD, template)) return FS_REAL(mkdtemp)(template);
-  return fs_ret(-EROFS), NULL;
+static int64_t refuse_unlinkat(int route, const struct fs_found *f, int flags) {
+  return flags & ~AT_REMOVEDIR ? -EINVAL : fs_file_refuse_remove(route, f, flags & AT_REMOVEDIR);
 }
 
-/* Does a path end below a mount? An error of the walk is one in the mount. */
-static int64_t below(int dirfd, const char *path) {
-  struct fs_found f;
-  if (fs_path_out(dirfd, path)) return 0;
-  int route = fs_path_route_slow(dirfd, path, FS_NOFOLLOW, &f);
-  return route < 0 ? route : route == FS_IN || route == FS_NEW;
+/* As libc does it: what unlink calls a directory goes to rmdir. */
+static int64_t refuse_either(int route, const struct fs_found *f) {
+  fs_err err = fs_file_refuse_remove(route, f, false);
+  return err == -EISDIR ? fs_file_refuse_remove(route, f, true) : err;
 }
 
-/* Both in the mount: read-only. One of them: another file system. */
-static int64_t refuse_two(int64_t a, int64_t b) {
-  if (a < 0) return a;
-  if (b < 0) return b;
-  return a > 0 && b > 0 ? -EROFS : -EXDEV;
+FS_REMOVE(unlink, (const char *p), (p), AT_FDCWD, p, fs_file_refuse_remove(route, &f, false))
+FS_REMOVE(unlinkat, (int d, const char *p, int flags), (d, p, flags), d, p, refuse_unlinkat(route, &f, flags))
+FS_REMOVE(rmdir, (const char *p), (p), AT_FDCWD, p, fs_file_refuse_remove(route, &f, true))
+FS_REMOVE(remove, (const char *p), (p), AT_FDCWD, p, refuse_either(route, &f))
+
+/* What is wrong with a call before its path is looked at. */
+static int64_t bad_type(mode_t m) {
+  mode_t type = m & S_IFMT;
+  if (type == S_IFDIR) return -EPERM;
+  return type == 0 || type == S_IFREG || type == S_IFCHR || type == S_IFBLK || type == S_IFIFO || type == S_IFSOCK
+             ? 0
+             : -EINVAL;
+}
+static int64_t bad_target(const char *t) {
+  if (fs_bad_address(t)) return -EFAULT;
+  size_t n = strnlen(t, PATH_MAX);
+  return n == 0 ? -ENOENT : n == PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+FS_MAKE(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, true)
+FS_MAKE(mkdirat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, true)
+FS_MAKE(mkfifo, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, false)
+FS_MAKE(mkfifoat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, false)
+FS_MAKE(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, bad_type(m), false)
+FS_MAKE(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, bad_type(m), false)
+FS_MAKE(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, bad_target(t), false)
+FS_MAKE(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, bad_target(t), false)
+
+FS_EXPORT char *mkdtemp(char *t) {
+  if (fs_path_out(AT_FDCWD, t)) return FS_REAL(mkdtemp)(t);
+  return fs_ret(fs_file_refuse_template(t, 0)), NULL;
 }
 
 FS_EXPORT int renameat2(int d, const char *a, int e, const char *b, unsigned flags) {
-  int64_t from = below(d, a), to = below(e, b);
-  return from == 0 && to == 0 ? FS_REAL(renameat2)(d, a, e, b, flags) : fs_ret_int(refuse_two(from, to));
+  fs_err err = fs_file_refuse_rename(d, a, e, b, flags);
+  return err == FS_OUT ? FS_REAL(renameat2)(d, a, e, b, flags) : fs_ret_int(err);
 }
 
 FS_EXPORT int renameat(int d, const char *a, int e, const char *b) {
-  int64_t from = below(d, a), to = below(e, b);
-  return from == 0 && to == 0 ? FS_REAL(renameat)(d, a, e, b) : fs_ret_int(refuse_two(from, to));
+  fs_err err = fs_file_refuse_rename(d, a, e, b, 0);
+  return err == FS_OUT ? FS_REAL(renameat)(d, a, e, b) : fs_ret_int(err);
 }
 
 FS_EXPORT int rename(const char *a, const char *b) {
-  int64_t from = below(AT_FDCWD, a), to = below(AT_FDCWD, b);
-  return from == 0 && to == 0 ? FS_REAL(rename)(a, b) : fs_ret_int(refuse_two(from, to));
+  fs_err err = fs_file_refuse_rename(AT_FDCWD, a, AT_FDCWD, b, 0);
+  return err == FS_OUT ? FS_REAL(rename)(a, b) : fs_ret_int(err);
 }
 
 FS_EXPORT int link(const char *a, const char *b) {
-  int64_t from = below(AT_FDCWD, a), to = below(AT_FDCWD, b);
-  return from == 0 && to == 0 ? FS_REAL(link)(a, b) : fs_ret_int(refuse_two(from, to));
+  fs_err err = fs_file_refuse_link(AT_FDCWD, a, AT_FDCWD, b, 0);
+  return err == FS_OUT ? FS_REAL(link)(a, b) : fs_ret_int(err);
 }
 
 FS_EXPORT int linkat(int d, const char *a, int e, const char *b, int flags) {
-  int64_t from = below(d, a), to = below(e, b);
-  return from == 0 && to == 0 ? FS_REAL(linkat)(d, a, e, b, flags) : fs_ret_int(refuse_two(from, to));
+  fs_err err = fs_file_refuse_link(d, a, e, b, flags);
+  return err == FS_OUT ? FS_REAL(linkat)(d, a, e, b, flags) : fs_ret_int(err);
 }
 
 /* ---- extended attributes: a dataset has none ---- */
@@ -127,11 +218,11 @@ static int64_t no_attribute(fs_err err) {
 
 #define FS_XATTR(name, walk)                                                                                           \
   FS_EXPORT ssize_t name(const char *p, const char *a, void *v, size_t n) {                                            \
-    FS_PATH_CALL(AT_FDCWD, p, walk, no_attribute(fs_must_be_seen(route)), FS_REAL(name)(p, a, v, n));                  \
+    FS_PATH_CALL(AT_FDCWD, p, walk, no_attribute(fs_must_exist(route)), FS_REAL(name)(p, a, v, n));                    \
   }
 #define FS_LISTXATTR(name, walk)                                                                                       \
   FS_EXPORT ssize_t name(const char *p, char *l, size_t n) {                                                           \
-    FS_PATH_CALL(AT_FDCWD, p, walk, fs_must_be_seen(route), FS_REAL(name)(p, l, n));                                   \
+    FS_PATH_CALL(AT_FDCWD, p, walk, fs_must_exist(route), FS_REAL(name)(p, l, n));                                     \
   }
 ssize_t getxattr(const char *, const char *, void *, size_t);
 ssize_t lgetxattr(const char *, const char *, void *, size_t);

@@ -11,7 +11,9 @@ static int64_t enter(int route, const struct fs_found *f) {
   fs_err err = fs_must_exist(route);
   if (err == 0) err = fs_file_stat(f->mount, f->entry, &st);
   if (err != 0) return err;
-  return S_ISDIR(st.st_mode) ? fs_cwd_enter(f->mount, f->entry) : -ENOTDIR;
+  if (!S_ISDIR(st.st_mode)) return -ENOTDIR;
+  err = fs_file_access(f->mount, f->entry, X_OK);
+  return err != 0 ? err : fs_cwd_enter(f->mount, f->entry);
 }
 
 static int real_chdir(const char *path) {

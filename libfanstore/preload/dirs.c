@@ -67,9 +67,10 @@ FS_EXPORT DIR *fdopendir(int fd) {
     DIR *d = FS_REAL(fdopendir)(fd);
     if (d != NULL || (errno != ENOTDIR && errno != EBADF) || (s = fs_fd_adopt(fd)) == NULL) return d;
   }
-  uint8_t kind = atomic_load(&s->kind);
-  if (kind == FS_SLOT_DIR) return new_stream(fd, s);
-  fs_ret(kind == FS_SLOT_FILE ? -ENOTDIR : -EBADF);
+  struct stat st;
+  fs_err err = fs_file_fstat(s, &st); /* as libc: an O_PATH descriptor of a directory will do until it is read */
+  if (err == 0 && S_ISDIR(st.st_mode)) return new_stream(fd, s);
+  fs_ret(err != 0 ? err : -ENOTDIR);
   return NULL;
 }
 

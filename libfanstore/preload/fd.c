@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Wrappers of dup, fcntl, ioctl and the calls that only look at a descriptor's file: sync, locks, advice. */
 #include <stdlib.h>
+#include <sys/file.h>
 
 #include "preload/preload.h"
 
@@ -78,7 +79,8 @@ FS_ALIAS(__fcntl, fcntl);
 
 static int64_t ioctl_slot(int fd, struct fs_slot *s, unsigned long request, void *arg) {
   const unsigned long cloexec = 0x5451, no_cloexec = 0x5450; /* FIOCLEX, FIONCLEX */
-  if (request == cloexec || request == no_cloexec) return fs_fd_set_cloexec(fd, request == cloexec);
+  bool here = s != &fs_slot_closed && atomic_load(&s->kind) != FS_SLOT_PATH;
+  if (here && (request == cloexec || request == no_cloexec)) return fs_fd_set_cloexec(fd, request == cloexec);
   return fs_file_ioctl(s, request, arg);
 }
 
@@ -120,8 +122,14 @@ FS_EXPORT int sync_file_range(int fd, off64_t off, off64_t n, unsigned flags) {
   FS_FD_CALL(fd, is_open(s), FS_REAL(sync_file_range)(fd, off, n, flags));
 }
 FS_EXPORT int flock(int fd, int op);
+static int64_t flock_slot(const struct fs_slot *s, int op) {
+  const int mandatory = 32; /* LOCK_MAND: nothing happens any more */
+  int type = op & ~LOCK_NB;
+  if (op & mandatory) return 0;
+  return type == LOCK_SH || type == LOCK_EX || type == LOCK_UN ? is_open(s) : -EINVAL;
+}
 FS_EXPORT int flock(int fd, int op) {
-  FS_FD_CALL(fd, is_open(s), FS_REAL(flock)(fd, op));
+  FS_FD_CALL(fd, flock_slot(s, op), FS_REAL(flock)(fd, op));
 }
 
 /* F_LOCK and F_TLOCK want a file that is open for writing. */
@@ -131,7 +139,7 @@ FS_EXPORT int lockf(int fd, int cmd, off_t n) {
 FS_ALIAS(lockf64, lockf);
 
 FS_EXPORT int ftruncate(int fd, off_t n) {
-  FS_FD_CALL(fd, is_open(s) != 0 ? is_open(s) : -EINVAL, FS_REAL(ftruncate)(fd, n));
+  FS_FD_CALL(fd, n >= 0 && is_open(s) != 0 ? is_open(s) : -EINVAL, FS_REAL(ftruncate)(fd, n));
 }
 FS_ALIAS(ftruncate64, ftruncate);
 
@@ -156,8 +164,12 @@ FS_EXPORT int posix_fadvise(int fd, off_t off, off_t n, int advice) {
 }
 FS_ALIAS(posix_fadvise64, posix_fadvise);
 
+static int64_t readahead_slot(struct fs_slot *s, off64_t off, size_t n) {
+  fs_err err = fs_file_readable(s);
+  if (err == 0) err = fs_file_advise(s, off, (int64_t)n, POSIX_FADV_WILLNEED);
+  return err == -EISDIR ? -EINVAL : err;
+}
+
 FS_EXPORT ssize_t readahead(int fd, off64_t off, size_t n) {
-  FS_FD_CALL(fd,
-             fs_file_readable(s) != 0 ? fs_file_readable(s) : fs_file_advise(s, off, (int64_t)n, POSIX_FADV_WILLNEED),
-             FS_REAL(readahead)(fd, off, n));
+  FS_FD_CALL(fd, readahead_slot(s, off, n), FS_REAL(readahead)(fd, off, n));
 }

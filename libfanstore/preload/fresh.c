@@ -20,12 +20,15 @@ FS_SYMBOLS_FRESH(X)
 #undef X
 
 /* Made below a mount it would be a file of the real file system: libc opens it without us. */
-#define X(ret, name, params, args)                                                                                     \
-  FS_EXPORT ret name params {                                                                                          \
-    return fs_path_out(AT_FDCWD, t) ? FS_FRESH(FS_REAL(name) args) : fs_ret_int(-EROFS);                               \
+#define FS_TEMP(name, params, args, suffix)                                                                            \
+  FS_EXPORT int name params {                                                                                          \
+    if (fs_path_out(AT_FDCWD, t)) return FS_FRESH(FS_REAL(name) args);                                                 \
+    return fs_ret_int(fs_file_refuse_template(t, suffix));                                                             \
   }
-FS_SYMBOLS_TEMP(X)
-#undef X
+FS_TEMP(mkstemp, (char *t), (t), 0)
+FS_TEMP(mkostemp, (char *t, int f), (t, f), 0)
+FS_TEMP(mkstemps, (char *t, int n), (t, n), n)
+FS_TEMP(mkostemps, (char *t, int n, int f), (t, n, f), n)
 FS_ALIAS(mkstemp64, mkstemp);
 FS_ALIAS(mkostemp64, mkostemp);
 FS_ALIAS(mkstemps64, mkstemps);

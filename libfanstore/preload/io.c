@@ -26,8 +26,16 @@ FS_EXPORT ssize_t preadv(int fd, const struct iovec *iov, int count, off_t off) 
 }
 FS_ALIAS(preadv64, preadv);
 
+/* Hints that do not matter here; others are refused, after the vectors were looked at. */
+static int64_t preadv2_at(struct fs_slot *s, const struct iovec *iov, int count, off_t off, int flags) {
+  if (off < -1) return -EINVAL;
+  bool known = (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT)) == 0;
+  fs_err err = fs_file_readable(s);
+  return known || err == -EBADF || count <= 0 ? fs_file_readv(s, iov, count, off) : -EOPNOTSUPP;
+}
+
 FS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t off, int flags) {
-  FS_FD_CALL(fd, off < -1 ? -EINVAL : fs_file_readv(s, iov, count, off), FS_REAL(preadv2)(fd, iov, count, off, flags));
+  FS_FD_CALL(fd, preadv2_at(s, iov, count, off, flags), FS_REAL(preadv2)(fd, iov, count, off, flags));
 }
 FS_ALIAS(preadv64v2, preadv2);
 
@@ -59,7 +67,7 @@ FS_EXPORT ssize_t write(int fd, const void *buf, size_t n) {
 FS_ALIAS(__write, write);
 
 FS_EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t off) {
-  return fs_fd_slot(fd) != NULL ? fs_ret(-EBADF) : FS_REAL(pwrite)(fd, buf, n, off);
+  return fs_fd_slot(fd) != NULL ? fs_ret(off < 0 ? -EINVAL : -EBADF) : FS_REAL(pwrite)(fd, buf, n, off);
 }
 FS_ALIAS(pwrite64, pwrite);
 FS_ALIAS(__pwrite64, pwrite);
@@ -69,7 +77,7 @@ FS_EXPORT ssize_t writev(int fd, const struct iovec *iov, int count) {
 }
 
 FS_EXPORT ssize_t pwritev(int fd, const struct iovec *iov, int count, off_t off) {
-  return fs_fd_slot(fd) != NULL ? fs_ret(-EBADF) : FS_REAL(pwritev)(fd, iov, count, off);
+  return fs_fd_slot(fd) != NULL ? fs_ret(off < 0 ? -EINVAL : -EBADF) : FS_REAL(pwritev)(fd, iov, count, off);
 }
 FS_ALIAS(pwritev64, pwritev);
 

@@ -41,9 +41,22 @@ void fs_note_directory(int fd, int dirfd, const char *path) {
   errno = saved;
 }
 
+/* A name that may be made is not followed when it must be new, nor looked at when it ends in a slash. */
+static unsigned open_walk(const char *path, int flags) {
+  unsigned walk = flags & O_NOFOLLOW ? FS_NOFOLLOW : 0;
+  if ((flags & (O_CREAT | O_PATH)) != O_CREAT) return walk;
+  size_t len = strlen(path);
+  return (flags & O_EXCL) || (len > 0 && path[len - 1] == '/') ? FS_NOFOLLOW | FS_AS_IS : walk;
+}
+
+static int64_t open_entry(int route, const struct fs_found *f, int flags) {
+  fs_err err = fs_file_check_flags(flags);
+  if (err == 0 && route < 0) err = route;
+  return err != 0 ? err : fs_file_open(route, f, flags);
+}
+
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode) {
-  unsigned walk = (flags & O_NOFOLLOW) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) ? FS_NOFOLLOW : 0;
-  FS_PATH_CALL(dirfd, path, walk, route < 0 ? route : fs_file_open(route, &f, flags),
+  FS_PATH_CALL(dirfd, path, open_walk(path, flags), open_entry(route, &f, flags),
                real_openat(dirfd, path, flags, mode));
 }
 

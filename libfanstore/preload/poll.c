@@ -13,6 +13,11 @@ static bool is_ours(int fd) {
   return fd >= 0 && fs_fd_slot(fd) != NULL;
 }
 
+/* The kernel does not take an O_PATH descriptor for an open file here. */
+static bool is_open(const struct fs_slot *s) {
+  return atomic_load(&s->kind) < FS_SLOT_PATH;
+}
+
 static bool any_ours(const struct pollfd *p, nfds_t n) {
   for (nfds_t i = 0; i < n; i++)
     if (is_ours(p[i].fd)) return true;
@@ -26,7 +31,7 @@ static bool hide(struct pollfd *p, nfds_t n) {
   bool ready = false;
   for (nfds_t i = 0; i < n; i++) {
     if (!is_ours(p[i].fd)) continue;
-    ready = ready || (p[i].events & FS_ALWAYS) || fs_fd_slot(p[i].fd) == &fs_slot_closed;
+    ready = ready || (p[i].events & FS_ALWAYS) || !is_open(fs_fd_slot(p[i].fd));
     p[i].fd += FS_HIDDEN;
   }
   return ready;
@@ -37,8 +42,7 @@ static int show(struct pollfd *p, nfds_t n, int r) {
     if (p[i].fd >= FS_HIDDEN + (int)FS_FD_MAX) continue;
     p[i].fd -= FS_HIDDEN;
     const struct fs_slot *s = fs_fd_slot(p[i].fd);
-    bool closed = s == NULL || s == &fs_slot_closed;
-    p[i].revents = closed ? POLLNVAL : (short)(p[i].events & FS_ALWAYS);
+    p[i].revents = s == NULL || !is_open(s) ? POLLNVAL : (short)(p[i].events & FS_ALWAYS);
     if (r >= 0 && p[i].revents != 0) r++;
   }
   return r;
@@ -119,5 +123,5 @@ FS_ALIAS(__select, select);
 FS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event) {
   struct fs_slot *s = fs_fd_slot(fd);
   if (s == NULL) return FS_REAL(epoll_ctl)(epfd, op, fd, event);
-  return fs_ret_int(s == &fs_slot_closed ? -EBADF : -EPERM);
+  return fs_ret_int(is_open(s) ? -EPERM : -EBADF);
 }

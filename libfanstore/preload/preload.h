@@ -133,10 +133,6 @@ static inline bool fs_worth_retry(int err) {
 static inline fs_err fs_must_exist(int route) {
   return route < 0 ? route : route == FS_IN ? 0 : -ENOENT;
 }
-/* The same for calls that a directory above a mount can answer, too. */
-static inline fs_err fs_must_be_seen(int route) {
-  return route == FS_ABOVE ? 0 : fs_must_exist(route);
-}
 /* The library's own descriptors are not the program's to close or replace. */
 static inline bool fs_shielded(int fd) {
   return fd > 2 && fs_data_owns_fd(fd);

@@ -3,9 +3,13 @@
 #include "preload/preload.h"
 
 static int64_t stat_entry(int route, const struct fs_found *f, struct stat *st) {
-  if (FS_UNLIKELY(route == FS_ABOVE)) return fs_file_stat_above(st), 0;
   fs_err err = fs_must_exist(route);
+  if (err == 0 && fs_bad_address(st)) err = -EFAULT;
   return err != 0 ? err : fs_file_stat(f->mount, f->entry, st);
+}
+
+static int64_t fstat_slot(struct fs_slot *s, struct stat *st) {
+  return fs_bad_address(st) && s != &fs_slot_closed ? -EFAULT : fs_file_fstat(s, st);
 }
 
 FS_EXPORT int stat(const char *path, struct stat *st) {
@@ -21,7 +25,7 @@ FS_ALIAS(lstat64, lstat);
 /* The kernel describes a placeholder that came by exec as a socket: ask the table then. */
 FS_EXPORT int fstat(int fd, struct stat *st) {
   struct fs_slot *s = fs_fd_slot(fd);
-  if (FS_UNLIKELY(s != NULL)) return fs_ret_int(fs_file_fstat(s, st));
+  if (FS_UNLIKELY(s != NULL)) return fs_ret_int(fstat_slot(s, st));
   int r = FS_REAL(fstat)(fd, st);
   if (FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode))) return r;
   s = fs_fd_adopt(fd);
@@ -29,9 +33,13 @@ FS_EXPORT int fstat(int fd, struct stat *st) {
 }
 FS_ALIAS(fstat64, fstat);
 
+#define FS_STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH)
+#define FS_SYNC_FLAGS (AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC)
+
 static int at_path(int dirfd, const char *path, struct stat *st, int flags) {
   unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
-  FS_PATH_CALL(dirfd, path, walk, stat_entry(route, &f, st), FS_REAL(fstatat)(dirfd, path, st, flags));
+  FS_PATH_CALL(dirfd, path, walk, flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS) ? -EINVAL : stat_entry(route, &f, st),
+               FS_REAL(fstatat)(dirfd, path, st, flags));
 }
 
 /* "" with AT_EMPTY_PATH means dirfd itself. */
@@ -46,34 +54,45 @@ FS_EXPORT int fstatat(int dirfd, const char *path, struct stat *st, int flags) {
 }
 FS_ALIAS(fstatat64, fstatat);
 
-static int64_t statx_entry(int route, const struct fs_found *f, unsigned mask, struct statx *out) {
-  struct stat st;
-  int64_t r = stat_entry(route, f, &st);
-  if (r == 0) fs_file_to_statx(&st, mask, out);
-  return r;
+static fs_err check_statx(int flags, unsigned mask) {
+  bool both = (flags & FS_SYNC_FLAGS) == FS_SYNC_FLAGS;
+  return both || (flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS)) || (mask & STATX__RESERVED) ? -EINVAL : 0;
 }
 
-static int64_t statx_slot(struct fs_slot *s, unsigned mask, struct statx *out) {
+static int64_t give_statx(int64_t r, const struct stat *st, unsigned mask, struct statx *out) {
+  if (r != 0) return r;
+  if (fs_bad_address(out)) return -EFAULT;
+  fs_file_to_statx(st, mask, out);
+  return 0;
+}
+
+static int64_t statx_entry(int route, const struct fs_found *f, int flags, unsigned mask, struct statx *out) {
   struct stat st;
-  fs_err err = fs_file_fstat(s, &st);
-  if (err == 0) fs_file_to_statx(&st, mask, out);
-  return err;
+  fs_err err = check_statx(flags, mask);
+  return err != 0 ? err : give_statx(stat_entry(route, f, &st), &st, mask, out);
+}
+
+static int64_t statx_slot(struct fs_slot *s, int flags, unsigned mask, struct statx *out) {
+  struct stat st;
+  fs_err err = check_statx(flags, mask);
+  return err != 0 ? err : give_statx(fs_file_fstat(s, &st), &st, mask, out);
 }
 
 static int statx_fd(int fd, const char *path, int flags, unsigned mask, struct statx *out) {
   struct fs_slot *s = fs_fd_slot(fd);
-  if (s != NULL) return fs_ret_int(statx_slot(s, mask, out));
+  if (s != NULL) return fs_ret_int(statx_slot(s, flags, mask, out));
   int r = FS_REAL(statx)(fd, path, flags, mask, out);
   if (r != 0 || !S_ISSOCK(out->stx_mode)) return r;
   s = fs_fd_adopt(fd);
-  return s == NULL ? r : fs_ret_int(statx_slot(s, mask, out));
+  return s == NULL ? r : fs_ret_int(statx_slot(s, flags, mask, out));
 }
 
 FS_EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned mask, struct statx *restrict out) {
   unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
   if (is_empty_path(path, flags) && dirfd != AT_FDCWD) return statx_fd(dirfd, path, flags, mask, out);
   if (is_empty_path(path, flags)) path = ".";
-  FS_PATH_CALL(dirfd, path, walk, statx_entry(route, &f, mask, out), FS_REAL(statx)(dirfd, path, flags, mask, out));
+  FS_PATH_CALL(dirfd, path, walk, statx_entry(route, &f, flags, mask, out),
+               FS_REAL(statx)(dirfd, path, flags, mask, out));
 }
 
 /* What binaries linked before glibc 2.33 call. The version says which struct stat: there is one on these machines. */
@@ -102,18 +121,18 @@ FS_EXPORT int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, 
 }
 FS_ALIAS(__fxstatat64, __fxstatat);
 
-static int64_t access_entry(int route, const struct fs_found *f, int mode) {
-  if (route == FS_ABOVE) return mode & W_OK ? -EROFS : 0;
+static int64_t access_entry(int route, const struct fs_found *f, int mode, int flags) {
+  if ((mode & ~(R_OK | W_OK | X_OK)) || (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EACCESS | AT_EMPTY_PATH))) return -EINVAL;
   fs_err err = fs_must_exist(route);
   return err != 0 ? err : fs_file_access(f->mount, f->entry, mode);
 }
 
 FS_EXPORT int access(const char *path, int mode) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, &f, mode), FS_REAL(access)(path, mode));
+  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, &f, mode, 0), FS_REAL(access)(path, mode));
 }
 
 FS_EXPORT int eaccess(const char *path, int mode) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, &f, mode), FS_REAL(eaccess)(path, mode));
+  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, &f, mode, 0), FS_REAL(eaccess)(path, mode));
 }
 FS_ALIAS(euidaccess, eaccess);
 
@@ -125,11 +144,11 @@ static int faccess_fd(int fd, const char *path, int mode, int flags) {
 FS_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags) {
   unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
   if (is_empty_path(path, flags) && dirfd != AT_FDCWD) return faccess_fd(dirfd, path, mode, flags);
-  FS_PATH_CALL(dirfd, path, walk, access_entry(route, &f, mode), FS_REAL(faccessat)(dirfd, path, mode, flags));
+  FS_PATH_CALL(dirfd, path, walk, access_entry(route, &f, mode, flags), FS_REAL(faccessat)(dirfd, path, mode, flags));
 }
 
 static int64_t readlink_entry(int route, const struct fs_found *f, char *buf, size_t n) {
-  if (route == FS_ABOVE) return -EINVAL;
+  if (n == 0 || n > INT_MAX) return -EINVAL;
   fs_err err = fs_must_exist(route);
   return err != 0 ? err : fs_file_readlink(f->mount, f->entry, buf, n);
 }

@@ -62,6 +62,7 @@ FS_ALIAS(fstatvfs64, fstatvfs);
 
 /* Limits of the dataset's names; what else is asked is the same everywhere. */
 static int64_t conf(int64_t err, int name) {
+  int64_t r;
   if (err != 0) return err;
   switch (name) {
   case _PC_NAME_MAX:
@@ -71,7 +72,7 @@ static int64_t conf(int64_t err, int name) {
   case _PC_FILESIZEBITS:
     return 64;
   default:
-    return FS_REAL(pathconf)("/", name);
+    return (r = FS_REAL(pathconf)("/", name)) == -1 && errno != 0 ? -errno : r;
   }
 }
 

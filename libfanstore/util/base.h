@@ -20,6 +20,16 @@ typedef int fs_err;       /* 0, or a negative errno */
 typedef int64_t fs_ssize; /* a count, or a negative errno */
 typedef int fs_fd;        /* a file descriptor, or a negative errno */
 
+/* An address that no program can have: in the kernel half, or in the first page. What else is wrong with one faults. */
+static inline bool fs_bad_address(const void *p) {
+  __asm__("" : "+r"(p)); /* libc's headers promise that some are not NULL; programs do not keep that */
+  return (intptr_t)p < 4096;
+}
+/* Memory that the kernel would not write to, whatever is mapped. */
+static inline bool fs_bad_memory(const void *p, size_t n) {
+  return (intptr_t)((uintptr_t)p | ((uintptr_t)p + n)) < 0;
+}
+
 #define FS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define FS_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

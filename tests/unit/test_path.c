@@ -2,6 +2,7 @@
 /* Paths that lead below a mount, by every road, and those that do not; the current directory below a mount. */
 #include "client/cwd.h"
 #include "client/files.h"
+#include "client/vdir.h"
 #include "tree_fixture.h"
 
 #define M FIX_MOUNT
@@ -22,7 +23,9 @@ static const struct expect table[] = {
     {M "/d/", 0, FS_IN, "d"},
     {M "/d/.", 0, FS_IN, "d"},
     {"//fanstore-test/./mount/empty", 0, FS_IN, "empty"},
-    {"/fanstore-test/other/../mount/empty", 0, FS_IN, "empty"},
+    {"/fanstore-test/other/../mount/empty", 0, -ENOENT, NULL},
+    {"/fanstore-test/../fanstore-test/mount/empty", 0, FS_IN, "empty"},
+    {"/tmp/../fanstore-test/mount/empty", 0, FS_IN, "empty"},
     {"/../fanstore-test/mount/empty", 0, FS_IN, "empty"},
     {M "/../mount/empty", 0, FS_IN, "empty"},
     {M "/to-small", 0, FS_IN, "d/small"},
@@ -38,7 +41,7 @@ static const struct expect table[] = {
     {M "/out", FS_NOFOLLOW, FS_IN, "out"},
     {M "/out-dir/passwd", 0, FS_REDIRECT, "/etc/passwd"},
     {M "/out-dir/", 0, FS_REDIRECT, "/etc/"},
-    {M "/..", 0, FS_ABOVE, NULL},
+    {M "/..", 0, FS_IN, "/fanstore-test"},
     {M "/../../etc/passwd", 0, FS_REDIRECT, "/etc/passwd"},
     {M "/none", 0, FS_NEW, ""},
     {M "/d/none", 0, FS_NEW, "d"},
@@ -71,12 +74,21 @@ static int64_t entry_of(const char *name) {
   return fs_index_lookup(ix, name, strlen(name));
 }
 
+static void check_virtual(const struct fs_found *f, const char *name) {
+  char path[PATH_MAX];
+  CHECK(fs_is_vdir(f->entry) && fs_path_of(f->mount, f->entry, path, sizeof(path)) == (fs_ssize)strlen(name));
+  CHECK(strcmp(path, name) == 0);
+}
+
 static void check_route(const struct expect *e, int dirfd, const char *path) {
   struct fs_found f;
   int route = fs_path_route(dirfd, path, e->flags, &f);
   if (route != e->route) fprintf(stderr, "%s: %d, expected %d\n", path, route, e->route);
   CHECK(route == e->route);
-  if (route == FS_IN || route == FS_NEW) CHECK(f.mount == 0 && f.entry == entry_of(e->name));
+  if ((route == FS_IN || route == FS_NEW) && e->name[0] == '/')
+    check_virtual(&f, e->name);
+  else if (route == FS_IN || route == FS_NEW)
+    CHECK(f.mount == 0 && f.entry == entry_of(e->name));
   if (route == FS_REDIRECT) CHECK(strcmp(f.real, e->name) == 0);
 }
 
@@ -190,7 +202,11 @@ static void after_enoent(const struct fix *f) {
   CHECK(fs_path_retry(AT_FDCWD, link, 0, -EACCES, &found) == FS_OUT);
   snprintf(link, sizeof(link), "%s/no/such/thing", f->dir);
   CHECK(fs_path_retry(AT_FDCWD, link, 0, -ENOENT, &found) == FS_OUT);
-  CHECK(fs_path_retry(AT_FDCWD, "/fanstore-test", 0, -ENOENT, &found) == FS_ABOVE);
+  CHECK(fs_path_retry(AT_FDCWD, "/fanstore-test", 0, -ENOENT, &found) == FS_IN);
+  check_virtual(&found, "/fanstore-test");
+  CHECK(fs_path_retry(AT_FDCWD, "/fanstore-test/new", 0, -ENOENT, &found) == FS_NEW);
+  check_virtual(&found, "/fanstore-test");
+  CHECK(fs_path_retry(AT_FDCWD, "/fanstore-test/new/x", 0, -ENOENT, &found) == FS_OUT);
   CHECK(fs_path_is_ancestor("/") && fs_path_is_ancestor("/fanstore-test/./x/..") && !fs_path_is_ancestor(M));
 }
 static void test_after_enoent(void **state) {

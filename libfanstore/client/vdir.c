@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Virtual directories above mounts (vdir.h). All answers are string comparisons with the mounts' paths. */
+#include "client/vdir.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_VDIR_DEV ((dev_t)0xfa5 << 8) /* the mounts' major number, and a minor of their own */
+
+/* What of mount i's path lies strictly below the directory; NULL: nothing. The root is "". */
+static const char *rest_below(uint32_t i, const char *path, size_t len) {
+  const struct fs_mount_prefix *m = &fs_mount_list[i];
+  return m->len > len && memcmp(m->path, path, len) == 0 && m->path[len] == '/' ? m->path + len + 1 : NULL;
+}
+
+bool fs_vdir_find(const char *path, size_t len, uint32_t *mount, uint32_t *entry) {
+  for (uint32_t i = 0; i < fs_mount_count(); i++) {
+    if (rest_below(i, path, len) == NULL) continue;
+    *mount = i;
+    *entry = FS_VDIR | (uint32_t)len;
+    return true;
+  }
+  return false;
+}
+
+bool fs_vdir_missing(const char *path, size_t len, uint32_t *mount, uint32_t *entry) {
+  char text[PATH_MAX];
+  if (len == 0 || len >= sizeof(text) || !fs_vdir_find(path, len, mount, entry)) return false;
+  memcpy(text, path, len);
+  text[len] = '\0';
+  return FS_SYS3(SYS_faccessat, AT_FDCWD, text, F_OK) == -ENOENT;
+}
+
+bool fs_vdir_path(uint32_t mount, uint32_t entry, const char **path, size_t *len) {
+  if (mount >= fs_mount_count() || !fs_is_vdir(entry)) return false;
+  *path = fs_mount_list[mount].path;
+  *len = entry & ~FS_VDIR;
+  return *len > 0 && *len < fs_mount_list[mount].len && (*path)[*len] == '/';
+}
+
+size_t fs_vdir_child(const char *path, size_t len, uint32_t i, const char **name) {
+  uint32_t seen = 0;
+  for (uint32_t m = 0; m < fs_mount_count(); m++) {
+    const char *rest = rest_below(m, path, len);
+    if (rest == NULL) continue;
+    size_t n = strcspn(rest, "/");
+    bool again = false;
+    for (uint32_t k = 0; k < m && !again; k++) {
+      const char *other = rest_below(k, path, len);
+      again = other != NULL && strcspn(other, "/") == n && memcmp(other, rest, n) == 0;
+    }
+    if (again || seen++ != i) continue;
+    *name = rest;
+    return n;
+  }
+  return 0;
+}
+
+int fs_vdir_mount_at(const char *path, size_t len, const char *name, size_t name_len) {
+  for (uint32_t i = 0; i < fs_mount_count(); i++) {
+    const char *rest = rest_below(i, path, len);
+    if (rest != NULL && strlen(rest) == name_len && memcmp(rest, name, name_len) == 0) return (int)i;
+  }
+  return -1;
+}
+
+bool fs_vdir_component(const char *name, size_t len) {
+  for (uint32_t i = 0; i < fs_mount_count(); i++) {
+    for (const char *at = fs_mount_list[i].path; *at == '/'; at += strcspn(at, "/")) {
+      at++;
+      if (strcspn(at, "/") == len && memcmp(at, name, len) == 0) return true;
+    }
+  }
+  return false;
+}
+
+uint64_t fs_vdir_ino(const char *path, size_t len) {
+  return fs_xxh3(path, len) >> 1 | 1;
+}
+
+fs_err fs_vdir_stat(uint32_t mount, uint32_t entry, struct stat *st) {
+  const char *path, *name;
+  size_t len;
+  uint32_t children = 0;
+  if (!fs_vdir_path(mount, entry, &path, &len)) return -EUCLEAN;
+  while (fs_vdir_child(path, len, children, &name) > 0) children++;
+  *st = (struct stat){.st_mode = S_IFDIR | 0755,
+                      .st_nlink = 2 + children,
+                      .st_ino = fs_vdir_ino(path, len),
+                      .st_dev = FS_VDIR_DEV,
+                      .st_size = 4096,
+                      .st_blksize = 4096,
+                      .st_blocks = 8};
+  return 0;
+}
+
+int fs_mount_above(const char *path, size_t len, size_t *rest) {
+  int best = -1;
+  for (uint32_t i = 0; i < fs_mount_count(); i++) {
+    const struct fs_mount_prefix *m = &fs_mount_list[i];
+    if (m->len > len || memcmp(m->path, path, m->len) != 0 || (path[m->len] != '/' && m->len != len)) continue;
+    if (best >= 0 && fs_mount_list[best].len >= m->len) continue;
+    best = (int)i;
+    *rest = m->len + (m->len < len);
+  }
+  return best;
+}
