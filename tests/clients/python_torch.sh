@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# torch and torchvision: loading, mapping, DataLoaders with all kinds of workers.
+. "$(dirname "$0")/harness.bash"
+need_module torch torchvision PIL
+
+data() { "$python" "$root/tests/clients/python/make_torch.py" "$1" 2>"$work/make.log"; }
+many torch '"$PYTHON" "$C/python/torch_cases.py" "$D" "$W/s"'
+compare
