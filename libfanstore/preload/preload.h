@@ -11,6 +11,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <ftw.h>
 #include <glob.h>
 #include <poll.h>
@@ -138,6 +139,8 @@ static inline bool fs_shielded(int fd) {
   return fd > 2 && fs_data_owns_fd(fd);
 }
 
+/* May a walk of the tree at `path` come below a mount? Symlinks aside. */
+bool fs_walk_meets_mount(const char *path);
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode);
 /* After a real open of a directory: notes it when a mount lies below. */
 void fs_note_directory(int fd, int dirfd, const char *path);

@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of glob, ftw and nftw, which walk directories inside libc. glob is told to use our directory functions; for
- * the tree walks below a mount there is a walk of our own.
+ * Wrappers of glob, ftw and nftw, which walk directories inside libc. glob is told to use our directory functions (its
+ * pattern may name the mount by wildcards); for the tree walks that may come below a mount there is a walk of our own,
+ * which shows what libc's shows: the order of calls, the current directory with FTW_CHDIR, which errors end it.
  */
+#include <search.h>
+#include <stdlib.h>
+
+#include "client/cwd.h"
 #include "preload/preload.h"
+
+bool fs_walk_meets_mount(const char *path) {
+  if (!fs_path_out(AT_FDCWD, path)) return true;
+  if (path == NULL || fs_mount_count() == 0) return false;
+  return path[0] == '/' ? fs_path_is_ancestor(path) : !fs_cwd_far();
+}
 
 static void glob_closedir(void *dir) {
   closedir(dir);
 }
 
 FS_EXPORT int glob(const char *restrict pattern, int flags, int (*on_error)(const char *, int), glob_t *restrict g) {
-  if (fs_mount_count() == 0 || (flags & GLOB_ALTDIRFUNC) || fs_path_out(AT_FDCWD, pattern))
-    return FS_REAL(glob)(pattern, flags, on_error, g);
+  if (fs_mount_count() == 0 || (flags & GLOB_ALTDIRFUNC)) return FS_REAL(glob)(pattern, flags, on_error, g);
   g->gl_opendir = (void *(*)(const char *))opendir;
   g->gl_readdir = (struct dirent * (*)(void *)) readdir;
   g->gl_closedir = glob_closedir;
@@ -31,91 +41,177 @@ struct tree {
   nftw_fn *fn; /* nftw */
   int flags;
   dev_t dev;
+  void *seen; /* the directories, where symlinks are followed: a tree of struct directory */
+  bool stay;  /* the directory above the root cannot be entered: it is there only as part of a mount's path */
   struct FTW at;
   size_t len;
   char path[PATH_MAX];
 };
 
+struct directory {
+  dev_t dev;
+  ino_t ino;
+};
+
+static int compare_directories(const void *a, const void *b) {
+  const struct directory *x = a, *y = b;
+  if (x->dev != y->dev) return x->dev < y->dev ? -1 : 1;
+  return x->ino < y->ino ? -1 : x->ino > y->ino;
+}
+
+/* 1: new; 0: seen before; -1 with errno. */
+static int note_directory(struct tree *t, const struct stat *st) {
+  if (t->flags & FTW_PHYS) return 1;
+  struct directory *d = malloc(sizeof(*d));
+  if (d == NULL) return -1;
+  *d = (struct directory){st->st_dev, st->st_ino};
+  struct directory **found = tsearch(d, &t->seen, compare_directories);
+  bool known = found != NULL && *found != d;
+  if (known || found == NULL) free(d);
+  return found == NULL ? fs_ret_int(-ENOMEM) : !known;
+}
+
+/* ftw knows fewer kinds. */
 static int visit(struct tree *t, const struct stat *st, int type) {
-  return t->old != NULL ? t->old(t->path, st, type) : t->fn(t->path, st, type, &t->at);
+  static const int plain[] = {[FTW_F] = FTW_F,  [FTW_D] = FTW_D,  [FTW_DNR] = FTW_DNR, [FTW_NS] = FTW_NS,
+                              [FTW_SL] = FTW_F, [FTW_DP] = FTW_D, [FTW_SLN] = FTW_NS};
+  return t->old != NULL ? t->old(t->path, st, plain[type]) : t->fn(t->path, st, type, &t->at);
 }
 
-static int kind_of(struct tree *t, struct stat *st) {
-  if (t->flags & FTW_PHYS) {
-    if (lstat(t->path, st) != 0) return FTW_NS;
+/* What calls are to be made with: with FTW_CHDIR, in the directory that holds the name. */
+static const char *name_of(const struct tree *t) {
+  bool by_name = (t->flags & FTW_CHDIR) && !(t->stay && t->at.level == 0);
+  return by_name ? t->path + t->at.base : t->path;
+}
+
+/* An FTW_ value, or -1 for an error that ends the walk. */
+static int kind_of(const struct tree *t, struct stat *st) {
+  const char *name = name_of(t);
+  if (((t->flags & FTW_PHYS) ? lstat(name, st) : stat(name, st)) == 0)
     return S_ISDIR(st->st_mode) ? FTW_D : S_ISLNK(st->st_mode) ? FTW_SL : FTW_F;
-  }
-  if (stat(t->path, st) == 0) return S_ISDIR(st->st_mode) ? FTW_D : FTW_F;
-  return lstat(t->path, st) == 0 && S_ISLNK(st->st_mode) ? (t->old != NULL ? FTW_SL : FTW_SLN) : FTW_NS;
+  if (errno != ENOENT && errno != EACCES) return -1;
+  if (t->flags & FTW_PHYS) return FTW_NS;
+  return lstat(name, st) == 0 && S_ISLNK(st->st_mode) ? FTW_SLN : FTW_NS;
 }
 
-static int walk(struct tree *t);
+static int walk_directory(struct tree *t, const struct stat *st, DIR *above);
 
-/* One name in the directory that t->path names. */
-static int walk_child(struct tree *t, const char *name) {
-  size_t len = t->len, n = strlen(name);
-  struct FTW at = t->at;
-  if (len + 1 + n >= sizeof(t->path)) return fs_ret_int(-ENAMETOOLONG);
-  t->path[len] = '/';
-  memcpy(t->path + len + 1, name, n + 1);
-  t->len = len + 1 + n;
-  t->at = (struct FTW){.base = (int)len + 1, .level = at.level + 1};
-  int r = walk(t);
-  t->path[t->len = len] = '\0';
-  t->at = at;
-  return r;
+/* One name in the directory that t->path names, t->at.base after it. */
+static int walk_child(struct tree *t, DIR *dir, const char *name) {
+  struct stat st = {0};
+  size_t n = strlen(name), base = (size_t)t->at.base;
+  if (base + n >= sizeof(t->path)) return fs_ret_int(-ENAMETOOLONG);
+  memcpy(t->path + base, name, n + 1);
+  t->len = base + n;
+  int type = kind_of(t, &st), r = 0;
+  if (type < 0) return -1;
+  if (type != FTW_NS && (t->flags & FTW_MOUNT) && st.st_dev != t->dev) return 0;
+  if (type != FTW_D) {
+    r = visit(t, &st, type);
+  } else {
+    int fresh = note_directory(t, &st);
+    r = fresh <= 0 ? fresh : walk_directory(t, &st, dir);
+  }
+  return (t->flags & FTW_ACTIONRETVAL) && r == FTW_SKIP_SUBTREE ? 0 : r;
 }
 
 static int walk_children(struct tree *t, DIR *dir) {
+  struct FTW at = t->at;
+  size_t len = t->len;
   const struct dirent *e;
   int r = 0;
+  if (t->path[len - 1] != '/') t->path[t->len++] = '/';
+  t->at = (struct FTW){.base = (int)t->len, .level = at.level + 1};
   while (r == 0 && (e = readdir(dir)) != NULL) {
     if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-    r = walk_child(t, e->d_name);
-    if ((t->flags & FTW_ACTIONRETVAL) && r == FTW_SKIP_SIBLINGS) return 0;
+    r = walk_child(t, dir, e->d_name);
   }
-  return r;
+  t->path[t->len = len] = '\0';
+  t->at = at;
+  return (t->flags & FTW_ACTIONRETVAL) && r == FTW_SKIP_SIBLINGS ? 0 : r;
 }
 
-static int walk_directory(struct tree *t, struct stat *st) {
-  DIR *dir = opendir(t->path);
-  if (dir == NULL) return visit(t, st, FTW_DNR);
+/* Back to the directory above, where the walk goes on there. */
+static int leave(const struct tree *t, DIR *above, int r) {
+  bool on = r == 0 || ((t->flags & FTW_ACTIONRETVAL) && r != -1 && r != FTW_STOP);
+  if (above == NULL || !(t->flags & FTW_CHDIR) || !on) return r;
+  return fchdir(dirfd(above)) == 0 ? r : -1;
+}
+
+static int walk_directory(struct tree *t, const struct stat *st, DIR *above) {
+  DIR *dir = opendir(name_of(t));
+  if (dir == NULL) return errno == EACCES ? visit(t, st, FTW_DNR) : -1;
   int r = t->flags & FTW_DEPTH ? 0 : visit(t, st, FTW_D);
-  bool skip = (t->flags & FTW_ACTIONRETVAL) && r == FTW_SKIP_SUBTREE;
-  if (r == 0 && (t->flags & FTW_CHDIR) && chdir(t->path) != 0) r = -1;
-  if (r == 0) r = walk_children(t, dir);
+  if (r == 0 && (t->flags & FTW_CHDIR)) r = fchdir(dirfd(dir));
+  if (r != 0 || t->len + 1 >= sizeof(t->path)) {
+    closedir(dir);
+    return r;
+  }
+  r = walk_children(t, dir);
+  int saved = errno;
   closedir(dir);
+  errno = saved;
   if (r == 0 && (t->flags & FTW_DEPTH)) r = visit(t, st, FTW_DP);
-  return skip ? 0 : r;
+  return leave(t, above, r);
 }
 
-static int walk(struct tree *t) {
-  struct stat st;
+static int walk_root(struct tree *t) {
+  struct stat st = {0};
   int type = kind_of(t, &st);
-  if (t->at.level == 0) t->dev = st.st_dev;
-  if (type == FTW_NS && t->at.level == 0) return -1;
-  if ((t->flags & FTW_MOUNT) && type != FTW_NS && st.st_dev != t->dev) return 0;
-  int r = type == FTW_D ? walk_directory(t, &st) : visit(t, &st, type);
-  return (t->flags & FTW_ACTIONRETVAL) && r == FTW_SKIP_SUBTREE ? 0 : r;
+  if (type < 0 || type == FTW_NS) return -1;
+  if (type != FTW_D) return visit(t, &st, type);
+  t->dev = st.st_dev;
+  if (note_directory(t, &st) < 0) return -1;
+  return walk_directory(t, &st, NULL);
+}
+
+/* With FTW_CHDIR the walk begins in the directory that holds its root, and ends where the program was. */
+static int walk_with_chdir(struct tree *t) {
+  int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (here < 0) return -1;
+  size_t base = (size_t)t->at.base;
+  char first = t->path[base];
+  t->path[base] = '\0';
+  t->stay = base > 0 && chdir(t->path) != 0;
+  t->path[base] = first;
+  int r = walk_root(t);
+  int saved = errno;
+  if (fchdir(here) != 0 && r == 0) r = -1, saved = errno;
+  close(here);
+  errno = saved;
+  return r;
 }
 
 static int walk_from(const char *path, ftw_fn *old, nftw_fn *fn, int flags) {
   struct tree t = {.old = old, .fn = fn, .flags = flags};
   t.len = strlen(path);
-  if (t.len >= sizeof(t.path)) return fs_ret_int(-ENAMETOOLONG);
+  if (t.len == 0 || t.len >= sizeof(t.path)) return fs_ret_int(t.len == 0 ? -ENOENT : -ENAMETOOLONG);
   memcpy(t.path, path, t.len + 1);
   while (t.len > 1 && t.path[t.len - 1] == '/') t.path[--t.len] = '\0';
   const char *slash = strrchr(t.path, '/');
   t.at.base = slash == NULL ? 0 : (int)(slash - t.path) + 1;
-  return walk(&t);
+  int r = flags & FTW_CHDIR ? walk_with_chdir(&t) : walk_root(&t);
+  int saved = errno;
+  tdestroy(t.seen, free);
+  errno = saved;
+  return (flags & FTW_ACTIONRETVAL) && (r == FTW_SKIP_SUBTREE || r == FTW_SKIP_SIBLINGS) ? 0 : r;
+}
+
+/* A walk that follows symlinks may come below a mount from anywhere. */
+static bool is_ours(const char *path, int flags) {
+  return fs_mount_count() > 0 && path != NULL && (!(flags & FTW_PHYS) || fs_walk_meets_mount(path));
 }
 
 FS_EXPORT int ftw(const char *path, ftw_fn *fn, int fds) {
-  return fs_path_out(AT_FDCWD, path) ? FS_REAL(ftw)(path, fn, fds) : walk_from(path, fn, NULL, 0);
+  FS_MAY_BE_NULL(path);
+  return is_ours(path, 0) ? walk_from(path, fn, NULL, 0) : FS_REAL(ftw)(path, fn, fds);
 }
 FS_ALIAS(ftw64, ftw);
 
 FS_EXPORT int nftw(const char *path, nftw_fn *fn, int fds, int flags) {
-  return fs_path_out(AT_FDCWD, path) ? FS_REAL(nftw)(path, fn, fds, flags) : walk_from(path, NULL, fn, flags);
+  const int known = FTW_PHYS | FTW_MOUNT | FTW_CHDIR | FTW_DEPTH | FTW_ACTIONRETVAL;
+  FS_MAY_BE_NULL(path);
+  bool ours = (flags & ~known) == 0 && is_ours(path, flags);
+  return ours ? walk_from(path, NULL, fn, flags) : FS_REAL(nftw)(path, fn, fds, flags);
 }
 FS_ALIAS(nftw64, nftw);
