@@ -105,19 +105,27 @@ int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t 
   return r;
 }
 
-/* For dlopen_entry.S: the path that the real dlopen is to load. The copy stays open: the loader may look at it again.
- */
-const char *fs_dlopen_path(const char *path);
-const char *fs_dlopen_path(const char *path) {
-  static FS_TLS char real[32];
+const char *fs_real_copy(const char *path, char real[FS_REAL_COPY]) {
   struct fs_found f;
-  if (FS_UNLIKELY(!atomic_load_explicit(&fs_real_ready, memory_order_acquire))) fs_real_resolve();
-  if (path == NULL || strchr(path, '/') == NULL) return path;
-  int route = fs_path_route(AT_FDCWD, path, 0, &f);
-  if (route != FS_IN) return path;
+  if (path == NULL || fs_path_route(AT_FDCWD, path, 0, &f) != FS_IN) return path;
   fs_fd fd = fs_file_materialize(f.mount, f.entry);
   if (fd < 0) return path;
   fs_fd high = fs_data_adopt_fd(fd);
-  snprintf(real, sizeof(real), "/proc/self/fd/%d", high >= 0 ? high : fd);
+  snprintf(real, FS_REAL_COPY, "/proc/self/fd/%d", high >= 0 ? high : fd);
   return real;
+}
+
+/* For dlopen_entry.S: the path that the real dlopen or dlmopen is to load. */
+const char *fs_dlopen_path(const char *path);
+const char *fs_dlopen_path(const char *path) {
+  static FS_TLS char real[FS_REAL_COPY];
+  if (FS_UNLIKELY(!atomic_load_explicit(&fs_real_ready, memory_order_acquire))) fs_real_resolve();
+  return path == NULL || strchr(path, '/') == NULL ? path : fs_real_copy(path, real);
+}
+
+void *fs_real_dlmopen;
+const char *fs_dlmopen_path(const char *path);
+const char *fs_dlmopen_path(const char *path) {
+  fs_real_dlmopen = (void *)FS_REAL(dlmopen);
+  return fs_dlopen_path(path);
 }

@@ -16,4 +16,18 @@ int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t 
                    const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *at, char *const argv[],
                    char *const envp[]);
 
+/* ---- the search of PATH, which libc does inside itself (search.c) ---- */
+
+/* Does the file, or a directory of PATH where it has no slash, lie below a mount? */
+bool fs_search_meets_mount(const char *file);
+/* execvpe of such a file: tries one directory after the other; the shell runs what has no known format. */
+int fs_search_exec(const char *file, char *const argv[], char *const envp[]);
+/* The path of the first executable file of that name (PATH_MAX). */
+fs_err fs_search(const char *file, char *found);
+
+/* For libc functions that open a path inside themselves: path, or, in `real`, that of a real copy when it is a
+   dataset's file. The copy stays open: the caller may look at it again. */
+#define FS_REAL_COPY 32
+const char *fs_real_copy(const char *path, char real[FS_REAL_COPY]);
+
 #endif

@@ -6,7 +6,9 @@
  */
 #include <mqueue.h>
 #include <sys/eventfd.h>
+#include <sys/fanotify.h>
 #include <sys/inotify.h>
+#include <sys/mount.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
 
@@ -48,3 +50,4 @@ static int after_pair(int r, const int fds[2]) {
   }
 FS_SYMBOLS_PAIR(X)
 #undef X
+FS_ALIAS(__pipe, pipe);

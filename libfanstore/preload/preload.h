@@ -9,11 +9,14 @@
 
 #undef _FORTIFY_SOURCE
 
+#include <aio.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <ftw.h>
 #include <glob.h>
+#include <nl_types.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -31,8 +34,10 @@
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <termios.h>
 #include <unistd.h>
 #include <utime.h>
+#include <utmp.h>
 #include <wchar.h>
 
 #include "client/fdreal.h"

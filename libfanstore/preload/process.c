@@ -132,7 +132,7 @@ FS_EXPORT int execv(const char *path, char *const argv[]) {
 }
 
 FS_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[]) {
-  if (strchr(file, '/') != NULL) return execve(file, argv, envp);
+  if (fs_search_meets_mount(file)) return fs_search_exec(file, argv, envp);
   char path[PATH_MAX];
   FS_WITH_STATE(AT_FDCWD, fs_program_find(file, path), envp, false, FS_REAL(execvpe)(file, argv, env));
 }
@@ -236,7 +236,10 @@ FS_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path, const 
 FS_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
                            const posix_spawn_file_actions_t *restrict fa, const posix_spawnattr_t *restrict at,
                            char *const argv[restrict], char *const envp[restrict]) {
-  if (strchr(file, '/') != NULL) return posix_spawn(pid, file, fa, at, argv, envp);
   char path[PATH_MAX];
+  if (fs_search_meets_mount(file)) {
+    fs_err err = fs_search(file, path);
+    return err != 0 ? -err : posix_spawn(pid, path, fa, at, argv, envp);
+  }
   FS_WITH_STATE(AT_FDCWD, fs_program_find(file, path), envp, true, FS_REAL(posix_spawnp)(pid, file, fa, at, argv, env));
 }

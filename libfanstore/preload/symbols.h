@@ -7,6 +7,8 @@
 #ifndef FS_PRELOAD_SYMBOLS_H
 #define FS_PRELOAD_SYMBOLS_H
 
+struct mount_attr; /* linux/mount.h's, which older libcs do not include */
+
 #define FS_SYMBOLS_MEMORY(X)                                                                                           \
   X(void *, mmap, (void *a, size_t n, int p, int f, int fd, off_t o), (a, n, p, f, fd, o))                             \
   X(int, open, (const char *p, int f, ...), (p, f))                                                                    \
@@ -30,6 +32,10 @@
   X(ssize_t, copy_file_range, (int i, off64_t *pi, int o, off64_t *po, size_t n, unsigned f), (i, pi, o, po, n, f))    \
   X(ssize_t, sendmsg, (int fd, const struct msghdr *m, int f), (fd, m, f))                                             \
   X(int, sendmmsg, (int fd, struct mmsghdr *m, unsigned n, int f), (fd, m, n, f))                                      \
+  X(int, accept, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n))                                               \
+  X(int, accept4, (int fd, struct sockaddr *a, socklen_t *n, int f), (fd, a, n, f))                                    \
+  X(ssize_t, recvmsg, (int fd, struct msghdr *m, int f), (fd, m, f))                                                   \
+  X(int, recvmmsg, (int fd, struct mmsghdr *m, unsigned n, int f, struct timespec *t), (fd, m, n, f, t))               \
   X(ssize_t, splice, (int i, off64_t *pi, int o, off64_t *po, size_t n, unsigned f), (i, pi, o, po, n, f))
 
 #define FS_SYMBOLS_FD(X)                                                                                               \
@@ -61,8 +67,6 @@
 /* Each returns one new descriptor and takes none of ours. */
 #define FS_SYMBOLS_FRESH(X)                                                                                            \
   X(int, socket, (int d, int t, int p), (d, t, p))                                                                     \
-  X(int, accept, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n))                                               \
-  X(int, accept4, (int fd, struct sockaddr *a, socklen_t *n, int f), (fd, a, n, f))                                    \
   X(int, epoll_create, (int n), (n))                                                                                   \
   X(int, epoll_create1, (int f), (f))                                                                                  \
   X(int, eventfd, (unsigned n, int f), (n, f))                                                                         \
@@ -73,7 +77,13 @@
   X(int, signalfd, (int fd, const sigset_t *m, int f), (fd, m, f))                                                     \
   X(int, pidfd_open, (pid_t p, unsigned f), (p, f))                                                                    \
   X(int, shm_open, (const char *n, int f, mode_t m), (n, f, m))                                                        \
-  X(int, posix_openpt, (int f), (f))
+  X(int, posix_openpt, (int f), (f))                                                                                   \
+  X(int, getpt, (void), ())                                                                                            \
+  X(int, pidfd_getfd, (int fd, int t, unsigned f), (fd, t, f))                                                         \
+  X(int, fanotify_init, (unsigned f, unsigned e), (f, e))                                                              \
+  X(int, open_by_handle_at, (int fd, struct file_handle *h, int f), (fd, h, f))                                        \
+  X(int, fsopen, (const char *n, unsigned f), (n, f))                                                                  \
+  X(int, fsmount, (int fd, unsigned f, unsigned a), (fd, f, a))
 
 /* Each makes a file of its template and returns its descriptor. */
 #define FS_SYMBOLS_TEMP(X)                                                                                             \
@@ -104,6 +114,102 @@
   X(int, fstatvfs, (int fd, struct statvfs *st), (fd, st))                                                             \
   X(long, pathconf, (const char *p, int n), (p, n))                                                                    \
   X(long, fpathconf, (int fd, int n), (fd, n))
+
+/* A dataset's file is not what these want: the error that a file's descriptor gets, where the kernel says EBADF. */
+#define FS_SYMBOLS_NOT_SOCKET(X)                                                                                       \
+  X(int, bind, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n))                                            \
+  X(int, connect, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n))                                         \
+  X(int, getpeername, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n))                                          \
+  X(int, getsockname, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n))                                          \
+  X(int, getsockopt, (int fd, int l, int o, void *v, socklen_t *n), (fd, l, o, v, n))                                  \
+  X(int, setsockopt, (int fd, int l, int o, const void *v, socklen_t n), (fd, l, o, v, n))                             \
+  X(int, listen, (int fd, int n), (fd, n))                                                                             \
+  X(int, shutdown, (int fd, int h), (fd, h))                                                                           \
+  X(ssize_t, recv, (int fd, void *b, size_t n, int f), (fd, b, n, f))                                                  \
+  X(ssize_t, __recv_chk, (int fd, void *b, size_t n, size_t z, int f), (fd, b, n, z, f))                               \
+  X(ssize_t, recvfrom, (int fd, void *b, size_t n, int f, struct sockaddr *a, socklen_t *l), (fd, b, n, f, a, l))      \
+  X(ssize_t, __recvfrom_chk, (int fd, void *b, size_t n, size_t z, int f, struct sockaddr *a, socklen_t *l),           \
+    (fd, b, n, z, f, a, l))                                                                                            \
+  X(ssize_t, send, (int fd, const void *b, size_t n, int f), (fd, b, n, f))                                            \
+  X(ssize_t, sendto, (int fd, const void *b, size_t n, int f, const struct sockaddr *a, socklen_t l),                  \
+    (fd, b, n, f, a, l))
+
+#define FS_SYMBOLS_NOT_TTY(X)                                                                                          \
+  X(int, tcgetattr, (int fd, struct termios *t), (fd, t))                                                              \
+  X(int, tcsetattr, (int fd, int a, const struct termios *t), (fd, a, t))                                              \
+  X(pid_t, tcgetpgrp, (int fd), (fd))                                                                                  \
+  X(int, tcsetpgrp, (int fd, pid_t g), (fd, g))                                                                        \
+  X(pid_t, tcgetsid, (int fd), (fd))                                                                                   \
+  X(int, tcsendbreak, (int fd, int n), (fd, n))                                                                        \
+  X(int, tcdrain, (int fd), (fd))                                                                                      \
+  X(int, tcflow, (int fd, int a), (fd, a))                                                                             \
+  X(int, tcflush, (int fd, int q), (fd, q))                                                                            \
+  X(int, sockatmark, (int fd), (fd))
+
+#define FS_SYMBOLS_NOT_EVENT(X)                                                                                        \
+  X(int, timerfd_settime, (int fd, int f, const struct itimerspec *n, struct itimerspec *o), (fd, f, n, o))            \
+  X(int, timerfd_gettime, (int fd, struct itimerspec *o), (fd, o))                                                     \
+  X(int, inotify_rm_watch, (int fd, int w), (fd, w))                                                                   \
+  X(int, epoll_wait, (int fd, struct epoll_event *e, int n, int t), (fd, e, n, t))                                     \
+  X(int, epoll_pwait, (int fd, struct epoll_event *e, int n, int t, const sigset_t *m), (fd, e, n, t, m))              \
+  X(int, epoll_pwait2, (int fd, struct epoll_event *e, int n, const struct timespec *t, const sigset_t *m),            \
+    (fd, e, n, t, m))                                                                                                  \
+  X(int, setns, (int fd, int t), (fd, t))                                                                              \
+  X(ssize_t, tee, (int fd, int o, size_t n, unsigned f), (fd, o, n, f))
+
+/* They return the error. */
+#define FS_SYMBOLS_TTY_NAME(X)                                                                                         \
+  X(int, ttyname_r, (int fd, char *b, size_t n), (fd, b, n))                                                           \
+  X(int, __ttyname_r_chk, (int fd, char *b, size_t n, size_t z), (fd, b, n, z))                                        \
+  X(int, ptsname_r, (int fd, char *b, size_t n), (fd, b, n))                                                           \
+  X(int, __ptsname_r_chk, (int fd, char *b, size_t n, size_t z), (fd, b, n, z))
+
+#define FS_SYMBOLS_PTY(X)                                                                                              \
+  X(char *, ttyname, (int fd), (fd))                                                                                   \
+  X(char *, ptsname, (int fd), (fd))                                                                                   \
+  X(int, grantpt, (int fd), (fd))                                                                                      \
+  X(int, unlockpt, (int fd), (fd))
+
+/* A path of a dataset can be none of theirs. */
+#define FS_SYMBOLS_REFUSE(X)                                                                                           \
+  X(int, acct, (const char *p), (p))                                                                                   \
+  X(int, swapon, (const char *p, int f), (p, f))                                                                       \
+  X(int, swapoff, (const char *p), (p))                                                                                \
+  X(int, chroot, (const char *p), (p))                                                                                 \
+  X(int, pivot_root, (const char *p, const char *q), (p, q))                                                           \
+  X(int, umount, (const char *p), (p))                                                                                 \
+  X(int, umount2, (const char *p, int f), (p, f))                                                                      \
+  X(int, mount, (const char *q, const char *p, const char *t, unsigned long f, const void *o), (q, p, t, f, o))        \
+  X(int, quotactl, (int c, const char *p, int i, char *a), (c, p, i, a))                                               \
+  X(int, open_tree, (int d, const char *p, unsigned f), (d, p, f))                                                     \
+  X(int, fspick, (int d, const char *p, unsigned f), (d, p, f))                                                        \
+  X(int, move_mount, (int e, const char *q, int d, const char *p, unsigned f), (e, q, d, p, f))                        \
+  X(int, mount_setattr, (int d, const char *p, unsigned f, struct mount_attr *a, size_t n), (d, p, f, a, n))           \
+  X(int, name_to_handle_at, (int d, const char *p, struct file_handle *h, int *m, int f), (d, p, h, m, f))             \
+  X(int, inotify_add_watch, (int fd, const char *p, uint32_t m), (fd, p, m))                                           \
+  X(int, fanotify_mark, (int fd, unsigned f, uint64_t m, int d, const char *p), (fd, f, m, d, p))
+
+/* What libc does with a path or a descriptor inside itself. */
+#define FS_SYMBOLS_NAMES(X)                                                                                            \
+  X(char *, mktemp, (char *t), (t))                                                                                    \
+  X(char *, tempnam, (const char *d, const char *p), (d, p))                                                           \
+  X(FILE *, tmpfile, (void), ())                                                                                       \
+  X(key_t, ftok, (const char *p, int i), (p, i))                                                                       \
+  X(FILE *, setmntent, (const char *p, const char *m), (p, m))                                                         \
+  X(nl_catd, catopen, (const char *p, int f), (p, f))                                                                  \
+  X(int, utmpname, (const char *p), (p))                                                                               \
+  X(void, updwtmp, (const char *p, const struct utmp *u), (p, u))                                                      \
+  X(ssize_t, getdirentries64, (int fd, char *b, size_t n, off64_t *o), (fd, b, n, o))                                  \
+  X(int, login_tty, (int fd), (fd))                                                                                    \
+  X(int, openpty, (int *m, int *s, char *n, const struct termios *t, const struct winsize *w), (m, s, n, t, w))        \
+  X(int, fclose, (FILE * f), (f))
+
+#define FS_SYMBOLS_AIO(X)                                                                                              \
+  X(int, aio_read, (struct aiocb * c), (c))                                                                            \
+  X(int, aio_write, (struct aiocb * c), (c))                                                                           \
+  X(int, aio_fsync, (int o, struct aiocb *c), (o, c))                                                                  \
+  X(int, aio_cancel, (int fd, struct aiocb *c), (fd, c))                                                               \
+  X(int, lio_listio, (int m, struct aiocb *const *l, int n, struct sigevent *s), (m, l, n, s))
 
 #define FS_SYMBOLS_XATTR(X)                                                                                            \
   X(ssize_t, getxattr, (const char *p, const char *a, void *v, size_t n), (p, a, v, n))                                \
@@ -205,6 +311,15 @@
   X(wchar_t *, fgetws_unlocked, (wchar_t * s, int n, FILE *f), (s, n, f))                                              \
   X(wchar_t *, __fgetws_chk, (wchar_t * s, size_t z, int n, FILE *f), (s, z, n, f))                                    \
   X(wchar_t *, __fgetws_unlocked_chk, (wchar_t * s, size_t z, int n, FILE *f), (s, z, n, f))                           \
+  X(wint_t, __wunderflow, (FILE * f), (f))                                                                             \
+  X(wint_t, __wuflow, (FILE * f), (f))                                                                                 \
+  X(wint_t, __woverflow, (FILE * f, wint_t c), (f, c))                                                                 \
+  X(wint_t, fputwc, (wchar_t c, FILE * f), (c, f))                                                                     \
+  X(wint_t, fputwc_unlocked, (wchar_t c, FILE * f), (c, f))                                                            \
+  X(int, fputws, (const wchar_t *s, FILE *f), (s, f))                                                                  \
+  X(int, fputws_unlocked, (const wchar_t *s, FILE *f), (s, f))                                                         \
+  X(int, vfwprintf, (FILE * f, const wchar_t *t, va_list ap), (f, t, ap))                                              \
+  X(int, __vfwprintf_chk, (FILE * f, int o, const wchar_t *t, va_list ap), (f, o, t, ap))                              \
   X(int, __isoc99_vfwscanf, (FILE * f, const wchar_t *t, va_list ap), (f, t, ap))
 
 #define FS_SYMBOLS_PROCESS(X)                                                                                          \
@@ -229,7 +344,8 @@
   X(int, posix_spawn_file_actions_addchdir_np, (posix_spawn_file_actions_t * fa, const char *p), (fa, p))              \
   X(int, posix_spawn_file_actions_addfchdir_np, (posix_spawn_file_actions_t * fa, int fd), (fa, fd))                   \
   X(int, posix_spawn_file_actions_destroy, (posix_spawn_file_actions_t * fa), (fa))                                    \
-  X(void *, dlopen, (const char *p, int f), (p, f))
+  X(void *, dlopen, (const char *p, int f), (p, f))                                                                    \
+  X(void *, dlmopen, (Lmid_t n, const char *p, int f), (n, p, f))
 
 #define FS_SYMBOLS(X)                                                                                                  \
   FS_SYMBOLS_MEMORY(X)                                                                                                 \
@@ -240,6 +356,14 @@
   FS_SYMBOLS_TEMP(X)                                                                                                   \
   FS_SYMBOLS_PAIR(X)                                                                                                   \
   FS_SYMBOLS_STAT(X)                                                                                                   \
+  FS_SYMBOLS_NOT_SOCKET(X)                                                                                             \
+  FS_SYMBOLS_NOT_TTY(X)                                                                                                \
+  FS_SYMBOLS_NOT_EVENT(X)                                                                                              \
+  FS_SYMBOLS_TTY_NAME(X)                                                                                               \
+  FS_SYMBOLS_PTY(X)                                                                                                    \
+  FS_SYMBOLS_REFUSE(X)                                                                                                 \
+  FS_SYMBOLS_NAMES(X)                                                                                                  \
+  FS_SYMBOLS_AIO(X)                                                                                                    \
   FS_SYMBOLS_XATTR(X)                                                                                                  \
   FS_SYMBOLS_DIR(X)                                                                                                    \
   FS_SYMBOLS_TREE(X)                                                                                                   \

@@ -5,8 +5,19 @@
  * length, faccessat has no flags): they are adapted here.
  */
 #include <linux/openat2.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/fanotify.h>
+#include <sys/inotify.h>
+#include <sys/mount.h>
+#include <sys/quota.h>
+#include <sys/swap.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
 
 #include "preload/preload.h"
+
+int pivot_root(const char *, const char *);
 
 static long sys_getcwd(char *buf, size_t n) {
   return getcwd(buf, n) == NULL ? -1 : (long)strlen(buf) + 1;
@@ -28,6 +39,49 @@ static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
   if (s == NULL && file && (intptr_t)p == -EBADF && (s = fs_fd_adopt(fd)) != NULL)
     p = fs_file_mmap(s, addr, len, prot, flags, off);
   return fs_sys_mmap_failed(p) ? fs_ret((intptr_t)p) : (intptr_t)p;
+}
+
+/* Numbers that are the same on all machines, and that this libc's headers may lack. */
+#define FS_SYS_FCHMODAT2 452
+#define FS_SYS_SETXATTRAT 463
+#define FS_SYS_GETXATTRAT 464
+#define FS_SYS_LISTXATTRAT 465
+#define FS_SYS_REMOVEXATTRAT 466
+#define FS_SYS_OPEN_TREE_ATTR 467
+#define FS_SYS_FILE_GETATTR 468
+#define FS_SYS_FILE_SETATTR 469
+
+/* libc's returns the error. */
+static long sys_fadvise(int fd, off_t off, off_t n, int advice) {
+  return fs_ret(-posix_fadvise(fd, off, n, advice));
+}
+
+/* libc's refuses a path of NULL. */
+static long sys_utimensat(int dirfd, const char *path, const struct timespec *t, int flags) {
+  if (path == NULL && flags == 0) return futimens(dirfd, t);
+  return utimensat(dirfd, path, t, flags);
+}
+
+/* The kernel's mask comes with its size. */
+struct sized_mask {
+  const sigset_t *mask;
+  size_t size;
+};
+
+static long sys_pselect6(int n, fd_set *r, fd_set *w, fd_set *e, struct timespec *t, const struct sized_mask *m) {
+  return pselect(n, r, w, e, t, m == NULL ? NULL : m->mask);
+}
+
+static long sys_fchmodat2(int dirfd, const char *path, mode_t mode, int flags) {
+  if (fs_path_out(dirfd, path)) return fs_ret(FS_SYS4(FS_SYS_FCHMODAT2, dirfd, path, mode, flags));
+  return fchmodat(dirfd, path, mode, flags & AT_SYMLINK_NOFOLLOW);
+}
+
+/* Calls newer than the libc that this is built with: a program that uses them can do without. */
+static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
+  bool itself = (const char *)b != NULL && *(const char *)b == '\0' && fs_fd_slot((int)a) != NULL;
+  if (itself || !fs_path_out((int)a, (const char *)b)) return fs_ret(-ENOSYS);
+  return fs_ret(fs_syscall6(n, a, b, c, d, e, f));
 }
 
 /* X(number, call with the arguments a to f) */
@@ -57,7 +111,83 @@ static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
   X(SYS_getcwd, sys_getcwd((char *)a, (size_t)b))                                                                      \
   X(SYS_copy_file_range, copy_file_range((int)a, (off64_t *)b, (int)c, (off64_t *)d, (size_t)e, (unsigned)f))          \
   X(SYS_sendfile, sendfile((int)a, (int)b, (off_t *)c, (size_t)d))                                                     \
-  X(SYS_execve, execve((const char *)a, (char *const *)b, (char *const *)c))
+  X(SYS_execve, execve((const char *)a, (char *const *)b, (char *const *)c))                                           \
+  X(SYS_execveat, execveat((int)a, (const char *)b, (char *const *)c, (char *const *)d, (int)e))
+
+/* Less usual ways to read, and what only looks at a descriptor. */
+#define FS_SYSCALLS_FD(X)                                                                                              \
+  X(SYS_preadv2, preadv2((int)a, (const struct iovec *)b, (int)c, (off_t)d, (int)f))                                   \
+  X(SYS_splice, splice((int)a, (off64_t *)b, (int)c, (off64_t *)d, (size_t)e, (unsigned)f))                            \
+  X(SYS_tee, tee((int)a, (int)b, (size_t)c, (unsigned)d))                                                              \
+  X(SYS_ioctl, ioctl((int)a, (unsigned long)b, c))                                                                     \
+  X(SYS_flock, flock((int)a, (int)b))                                                                                  \
+  X(SYS_fsync, fsync((int)a))                                                                                          \
+  X(SYS_fdatasync, fdatasync((int)a))                                                                                  \
+  X(SYS_syncfs, syncfs((int)a))                                                                                        \
+  X(SYS_sync_file_range, sync_file_range((int)a, (off64_t)b, (off64_t)c, (unsigned)d))                                 \
+  X(SYS_fadvise64, sys_fadvise((int)a, (off_t)b, (off_t)c, (int)d))                                                    \
+  X(SYS_readahead, readahead((int)a, (off64_t)b, (size_t)c))                                                           \
+  X(SYS_ftruncate, ftruncate((int)a, (off_t)b))                                                                        \
+  X(SYS_fstatfs, fstatfs((int)a, (struct statfs *)b))                                                                  \
+  X(SYS_ppoll, ppoll((struct pollfd *)a, (nfds_t)b, (const struct timespec *)c, (const sigset_t *)d))                  \
+  X(SYS_pselect6,                                                                                                      \
+    sys_pselect6((int)a, (fd_set *)b, (fd_set *)c, (fd_set *)d, (struct timespec *)e, (const struct sized_mask *)f))   \
+  X(SYS_epoll_ctl, epoll_ctl((int)a, (int)b, (int)c, (struct epoll_event *)d))                                         \
+  X(SYS_sendmsg, sendmsg((int)a, (const struct msghdr *)b, (int)c))                                                    \
+  X(SYS_sendmmsg, sendmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d))                                          \
+  X(SYS_recvmsg, recvmsg((int)a, (struct msghdr *)b, (int)c))                                                          \
+  X(SYS_recvmmsg, recvmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d, (struct timespec *)e))                    \
+  X(SYS_fgetxattr, fgetxattr((int)a, (const char *)b, (void *)c, (size_t)d))                                           \
+  X(SYS_flistxattr, flistxattr((int)a, (char *)b, (size_t)c))                                                          \
+  X(SYS_fsetxattr, fsetxattr((int)a, (const char *)b, (const void *)c, (size_t)d, (int)e))                             \
+  X(SYS_fremovexattr, fremovexattr((int)a, (const char *)b))                                                           \
+  X(SYS_fchmod, fchmod((int)a, (mode_t)b))                                                                             \
+  X(SYS_fchown, fchown((int)a, (uid_t)b, (gid_t)c))
+
+/* Questions about paths, and changes, which are refused. */
+#define FS_SYSCALLS_PATH(X)                                                                                            \
+  X(SYS_statfs, statfs((const char *)a, (struct statfs *)b))                                                           \
+  X(SYS_getxattr, getxattr((const char *)a, (const char *)b, (void *)c, (size_t)d))                                    \
+  X(SYS_lgetxattr, lgetxattr((const char *)a, (const char *)b, (void *)c, (size_t)d))                                  \
+  X(SYS_listxattr, listxattr((const char *)a, (char *)b, (size_t)c))                                                   \
+  X(SYS_llistxattr, llistxattr((const char *)a, (char *)b, (size_t)c))                                                 \
+  X(SYS_setxattr, setxattr((const char *)a, (const char *)b, (const void *)c, (size_t)d, (int)e))                      \
+  X(SYS_lsetxattr, lsetxattr((const char *)a, (const char *)b, (const void *)c, (size_t)d, (int)e))                    \
+  X(SYS_removexattr, removexattr((const char *)a, (const char *)b))                                                    \
+  X(SYS_lremovexattr, lremovexattr((const char *)a, (const char *)b))                                                  \
+  X(SYS_truncate, truncate((const char *)a, (off_t)b))                                                                 \
+  X(SYS_fchmodat, fchmodat((int)a, (const char *)b, (mode_t)c, 0))                                                     \
+  X(FS_SYS_FCHMODAT2, sys_fchmodat2((int)a, (const char *)b, (mode_t)c, (int)d))                                       \
+  X(SYS_fchownat, fchownat((int)a, (const char *)b, (uid_t)c, (gid_t)d, (int)e))                                       \
+  X(SYS_utimensat, sys_utimensat((int)a, (const char *)b, (const struct timespec *)c, (int)d))                         \
+  X(SYS_unlinkat, unlinkat((int)a, (const char *)b, (int)c))                                                           \
+  X(SYS_mkdirat, mkdirat((int)a, (const char *)b, (mode_t)c))                                                          \
+  X(SYS_mknodat, mknodat((int)a, (const char *)b, (mode_t)c, (dev_t)d))                                                \
+  X(SYS_renameat2, renameat2((int)a, (const char *)b, (int)c, (const char *)d, (unsigned)e))                           \
+  X(SYS_linkat, linkat((int)a, (const char *)b, (int)c, (const char *)d, (int)e))                                      \
+  X(SYS_symlinkat, symlinkat((const char *)a, (int)b, (const char *)c))                                                \
+  X(SYS_inotify_add_watch, inotify_add_watch((int)a, (const char *)b, (uint32_t)c))                                    \
+  X(SYS_fanotify_mark, fanotify_mark((int)a, (unsigned)b, (uint64_t)c, (int)d, (const char *)e))                       \
+  X(SYS_name_to_handle_at, name_to_handle_at((int)a, (const char *)b, (struct file_handle *)c, (int *)d, (int)e))      \
+  X(SYS_acct, acct((const char *)a))                                                                                   \
+  X(SYS_swapon, swapon((const char *)a, (int)b))                                                                       \
+  X(SYS_swapoff, swapoff((const char *)a))                                                                             \
+  X(SYS_chroot, chroot((const char *)a))                                                                               \
+  X(SYS_pivot_root, pivot_root((const char *)a, (const char *)b))                                                      \
+  X(SYS_mount, mount((const char *)a, (const char *)b, (const char *)c, (unsigned long)d, (const void *)e))            \
+  X(SYS_umount2, umount2((const char *)a, (int)b))                                                                     \
+  X(SYS_quotactl, quotactl((int)a, (const char *)b, (int)c, (char *)d))                                                \
+  X(SYS_open_tree, open_tree((int)a, (const char *)b, (unsigned)c))                                                    \
+  X(SYS_fspick, fspick((int)a, (const char *)b, (unsigned)c))                                                          \
+  X(SYS_move_mount, move_mount((int)a, (const char *)b, (int)c, (const char *)d, (unsigned)e))                         \
+  X(SYS_mount_setattr, mount_setattr((int)a, (const char *)b, (unsigned)c, (struct mount_attr *)d, (size_t)e))         \
+  X(FS_SYS_SETXATTRAT, sys_newer(n, a, b, c, d, e, f))                                                                 \
+  X(FS_SYS_GETXATTRAT, sys_newer(n, a, b, c, d, e, f))                                                                 \
+  X(FS_SYS_LISTXATTRAT, sys_newer(n, a, b, c, d, e, f))                                                                \
+  X(FS_SYS_REMOVEXATTRAT, sys_newer(n, a, b, c, d, e, f))                                                              \
+  X(FS_SYS_OPEN_TREE_ATTR, sys_newer(n, a, b, c, d, e, f))                                                             \
+  X(FS_SYS_FILE_GETATTR, sys_newer(n, a, b, c, d, e, f))                                                               \
+  X(FS_SYS_FILE_SETATTR, sys_newer(n, a, b, c, d, e, f))
 
 #if defined(__x86_64__) /* calls that newer machines never had */
 #define FS_SYSCALLS_OLD(X)                                                                                             \
@@ -66,7 +196,24 @@ static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
   X(SYS_lstat, lstat((const char *)a, (struct stat *)b))                                                               \
   X(SYS_access, access((const char *)a, (int)b))                                                                       \
   X(SYS_readlink, readlink((const char *)a, (char *)b, (size_t)c))                                                     \
-  X(SYS_dup2, dup2((int)a, (int)b))
+  X(SYS_dup2, dup2((int)a, (int)b))                                                                                    \
+  X(SYS_creat, creat((const char *)a, (mode_t)b))                                                                      \
+  X(SYS_poll, poll((struct pollfd *)a, (nfds_t)b, (int)c))                                                             \
+  X(SYS_select, select((int)a, (fd_set *)b, (fd_set *)c, (fd_set *)d, (struct timeval *)e))                            \
+  X(SYS_chmod, chmod((const char *)a, (mode_t)b))                                                                      \
+  X(SYS_chown, chown((const char *)a, (uid_t)b, (gid_t)c))                                                             \
+  X(SYS_lchown, lchown((const char *)a, (uid_t)b, (gid_t)c))                                                           \
+  X(SYS_utime, utime((const char *)a, (const struct utimbuf *)b))                                                      \
+  X(SYS_utimes, utimes((const char *)a, (const struct timeval *)b))                                                    \
+  X(SYS_futimesat, futimesat((int)a, (const char *)b, (const struct timeval *)c))                                      \
+  X(SYS_unlink, unlink((const char *)a))                                                                               \
+  X(SYS_rmdir, rmdir((const char *)a))                                                                                 \
+  X(SYS_mkdir, mkdir((const char *)a, (mode_t)b))                                                                      \
+  X(SYS_mknod, mknod((const char *)a, (mode_t)b, (dev_t)c))                                                            \
+  X(SYS_rename, rename((const char *)a, (const char *)b))                                                              \
+  X(SYS_renameat, renameat((int)a, (const char *)b, (int)c, (const char *)d))                                          \
+  X(SYS_link, link((const char *)a, (const char *)b))                                                                  \
+  X(SYS_symlink, symlink((const char *)a, (const char *)b))
 #else
 #define FS_SYSCALLS_OLD(X)
 #endif
@@ -80,7 +227,7 @@ static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
 #define X5(n, call) | BIT(5, n)
 #define X6(n, call) | BIT(6, n)
 #define X7(n, call) | BIT(7, n)
-#define WORD(x) 0ull FS_SYSCALLS(x) FS_SYSCALLS_OLD(x)
+#define WORD(x) 0ull FS_SYSCALLS(x) FS_SYSCALLS_FD(x) FS_SYSCALLS_PATH(x) FS_SYSCALLS_OLD(x)
 
 extern const uint64_t fs_syscall_mask[8];
 const uint64_t fs_syscall_mask[8] = {WORD(X0), WORD(X1), WORD(X2), WORD(X3), WORD(X4), WORD(X5), WORD(X6), WORD(X7)};
@@ -92,6 +239,8 @@ long fs_syscall(long n, long a, long b, long c, long d, long e, long f) {
   case number:                                                                                                         \
     return call;
     FS_SYSCALLS(X)
+    FS_SYSCALLS_FD(X)
+    FS_SYSCALLS_PATH(X)
     FS_SYSCALLS_OLD(X)
 #undef X
   default:

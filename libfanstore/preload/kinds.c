@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Wrappers of the calls that want a socket, a terminal, a timer and the like. The kernel knows a dataset's file as a
+ * placeholder and says EBADF; a program that asks what a descriptor is expects ENOTSOCK, ENOTTY or EINVAL. The real
+ * call comes first: what works costs nothing. All made from the tables in symbols.h.
+ */
+#include <pty.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <utmp.h>
+
+#include "preload/preload.h"
+
+/* After a real call refused fd: is it a file of ours, and open? */
+static bool is_file(int fd) {
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (s == NULL) s = fs_fd_adopt(fd);
+  if (s == NULL) return false;
+  uint8_t kind = atomic_load(&s->kind);
+  return kind == FS_SLOT_FILE || kind == FS_SLOT_DIR;
+}
+
+#define FS_WRONG_KIND(ret, name, params, args, err)                                                                    \
+  FS_EXPORT ret name params;                                                                                           \
+  FS_EXPORT ret name params {                                                                                          \
+    ret r = FS_REAL(name) args;                                                                                        \
+    if (FS_UNLIKELY(r == (ret)-1 && errno == EBADF)) errno = is_file(fd) ? err : EBADF;                                \
+    return r;                                                                                                          \
+  }
+
+#define X(ret, name, params, args) FS_WRONG_KIND(ret, name, params, args, ENOTSOCK)
+FS_SYMBOLS_NOT_SOCKET(X)
+#undef X
+FS_ALIAS(__connect, connect);
+FS_ALIAS(__send, send);
+
+#define X(ret, name, params, args) FS_WRONG_KIND(ret, name, params, args, ENOTTY)
+FS_SYMBOLS_NOT_TTY(X)
+#undef X
+
+#define X(ret, name, params, args) FS_WRONG_KIND(ret, name, params, args, EINVAL)
+FS_SYMBOLS_NOT_EVENT(X)
+#undef X
+
+#define X(ret, name, params, args)                                                                                     \
+  FS_EXPORT ret name params;                                                                                           \
+  FS_EXPORT ret name params {                                                                                          \
+    ret r = FS_REAL(name) args;                                                                                        \
+    if (r == EBADF && is_file(fd)) errno = r = ENOTTY;                                                                 \
+    return r;                                                                                                          \
+  }
+FS_SYMBOLS_TTY_NAME(X)
+#undef X
+
+static char *no_name(int fd) {
+  if (errno == EBADF && is_file(fd)) errno = ENOTTY;
+  return NULL;
+}
+FS_EXPORT char *ttyname(int fd) {
+  char *name = FS_REAL(ttyname)(fd);
+  return name != NULL ? name : no_name(fd);
+}
+FS_EXPORT char *ptsname(int fd) {
+  char *name = FS_REAL(ptsname)(fd);
+  return name != NULL ? name : no_name(fd);
+}
+FS_EXPORT int grantpt(int fd) {
+  int r = FS_REAL(grantpt)(fd);
+  if (r != 0 && errno == EBADF && is_file(fd)) errno = EINVAL;
+  return r;
+}
+FS_EXPORT int unlockpt(int fd) {
+  int r = FS_REAL(unlockpt)(fd);
+  if (r != 0 && errno == EBADF && is_file(fd)) errno = EINVAL;
+  return r;
+}
+
+/* libc looks at the placeholder, which is a socket. */
+FS_EXPORT int isfdtype(int fd, int type) {
+  struct stat st;
+  return fstat(fd, &st) != 0 ? -1 : (st.st_mode & S_IFMT) == (mode_t)type;
+}
+
+FS_EXPORT int eventfd_read(int fd, eventfd_t *value) {
+  return read(fd, value, sizeof(*value)) == (ssize_t)sizeof(*value) ? 0 : -1;
+}
+
+/* ---- terminals that libc opens, or puts at 0-2, by itself ---- */
+
+FS_EXPORT int login_tty(int fd) {
+  int r = FS_REAL(login_tty)(fd);
+  if (r != 0) {
+    if (errno == EBADF && is_file(fd)) errno = ENOTTY;
+    return r;
+  }
+  for (int i = 0; i < 3; i++) fs_fd_forget(i);
+  if (fd > 2) fs_fd_forget(fd);
+  return 0;
+}
+
+FS_EXPORT int openpty(int *master, int *slave, char *name, const struct termios *termp, const struct winsize *winp) {
+  int r = FS_REAL(openpty)(master, slave, name, termp, winp);
+  if (r < 0 && errno == EMFILE && fs_fd_pool_drop()) r = FS_REAL(openpty)(master, slave, name, termp, winp);
+  if (r == 0) fs_fd_forget(*master);
+  if (r == 0) fs_fd_forget(*slave);
+  return r;
+}
+
+/* libc's would fork without us. */
+FS_EXPORT int forkpty(int *master, char *name, const struct termios *termp, const struct winsize *winp) {
+  int m, slave;
+  if (openpty(&m, &slave, name, termp, winp) != 0) return -1;
+  pid_t pid = fork();
+  if (pid != 0) {
+    int saved = errno;
+    close(slave);
+    if (pid < 0) close(m);
+    errno = saved;
+    if (pid > 0) *master = m;
+    return pid;
+  }
+  close(m);
+  if (login_tty(slave) != 0) FS_SYS1(SYS_exit_group, 1); /* what forkpty(3) is for: a child without a terminal ends */
+  return 0;
+}
