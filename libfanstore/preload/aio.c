@@ -91,10 +91,10 @@ FS_EXPORT int aio_write(struct aiocb *cb) {
 }
 FS_ALIAS(aio_write64, aio_write);
 
-/* libc refuses a descriptor that is not open for writing. */
+/* Nothing is written, so nothing is to be synchronised. */
 FS_EXPORT int aio_fsync(int op, struct aiocb *cb) {
   if (slot_of(cb) == NULL) return FS_REAL(aio_fsync)(op, cb);
-  return fs_ret_int(op != O_SYNC && op != O_DSYNC ? -EINVAL : -EBADF);
+  return op != O_SYNC && op != O_DSYNC ? fs_ret_int(-EINVAL) : finish(cb, 0);
 }
 FS_ALIAS(aio_fsync64, aio_fsync);
 

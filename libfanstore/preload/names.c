@@ -23,7 +23,8 @@ static bool exists(const char *path) {
 /* libc looks for a name that is free in the real file system. */
 FS_EXPORT char *mktemp(char *template) {
   size_t n = strlen(template);
-  if (fs_path_out(AT_FDCWD, template) || n < 6) return FS_REAL(mktemp)(template);
+  bool wrong = n < 6 || memcmp(template + n - 6, "XXXXXX", 6) != 0;
+  if (wrong || fs_path_out(AT_FDCWD, template)) return FS_REAL(mktemp)(template);
   for (int i = 0; i < 100; i++) {
     memcpy(template + n - 6, "XXXXXX", 6);
     if (FS_REAL(mktemp)(template)[0] == '\0') return template;

@@ -39,6 +39,7 @@
 #include <utime.h>
 #include <utmp.h>
 #include <wchar.h>
+#include <wordexp.h>
 
 #include "client/fdreal.h"
 #include "client/files.h"

@@ -85,8 +85,8 @@ fs_err fs_search(const char *file, char *found) {
     return 0;
   }
   for (const char *path = search_path(); file[0] != '\0' && next_candidate(&path, file, found);) {
-    if (stat(found, &st) != 0 || !S_ISREG(st.st_mode)) continue;
-    err = eaccess(found, X_OK) == 0 ? 0 : -EACCES;
+    if (stat(found, &st) != 0) continue;
+    err = S_ISREG(st.st_mode) && eaccess(found, X_OK) == 0 ? 0 : -EACCES;
     if (err == 0) break;
   }
   errno = saved;

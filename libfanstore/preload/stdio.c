@@ -116,14 +116,24 @@ FS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode) {
 FS_ALIAS(fopen64, fopen);
 FS_ALIAS(_IO_fopen, fopen);
 
-bool fs_stdio_unread(const FILE *f) {
-  if (f->_mode >= 0 || f->_IO_read_base != NULL || f->_fileno < 0) return false;
+static bool is_cookie(const FILE *f) {
+  if (f->_mode >= 0 || f->_fileno < 0) return false;
   const struct fs_slot *s = fs_fd_slot(f->_fileno);
   return s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE;
 }
 
+bool fs_stdio_unread(const FILE *f) {
+  return f->_IO_read_base == NULL && is_cookie(f);
+}
+
+/* Where bytes were read before, libc finds that the stream is not for wide characters; it looks at their room first. */
 void fs_stdio_widen(FILE *f) {
-  if (FS_LIKELY(!fs_stdio_unread(f))) return;
+  if (FS_LIKELY(!is_cookie(f))) return;
+  if (f->_IO_read_base != NULL) {
+    bool none = f->_wide_data == NULL || (intptr_t)f->_wide_data == -1; /* -1: libc's, for streams of bytes */
+    if (none) lend_wide_data(f);
+    return;
+  }
   const struct fs_slot *s = fs_fd_slot(f->_fileno);
   struct fs_found found = {.mount = s->mount, .entry = s->entry};
   uint64_t off = atomic_load(&s->offset);

@@ -6,8 +6,8 @@
  */
 #include <linux/openat2.h>
 #include <sched.h>
-#include <sys/file.h>
 #include <sys/fanotify.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/mount.h>
 #include <sys/quota.h>

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What libc does with files inside itself (libc_calls.c, libc_names.c): results and errors are the same on a plain
+# directory, at a mount where no directory is, and at one over a directory with other bytes. Then what a dataset refuses
+# (libc_refused.c).
+. "$(dirname "$0")/../functions.sh"
+need_command cc gencat
+here=$(dirname "$0")
+
+source=$work/source
+mkdir -p "$source/d" "$source/bin/sub" "$source/lib"
+for i in $(seq 0 799); do echo "line $i"; done >"$source/a.txt"
+for i in 1 2 10 20; do echo "$i" >"$source/d/f$i"; done
+echo hello >"$source/d/t.txt"
+echo b >"$source/b.txt"
+touch "$source/.hidden"
+printf 'gr\303\274n und wei\303\237\nzweite Zeile\n' >"$source/utf8.txt"
+ln -s d "$source/to-d"
+ln -s none "$source/dangling"
+printf 'one:x:101:1::/:/bin/one\ntwo:x:102:1::/:/bin/two\n' >"$source/passwd"
+printf 'first:x:11:\nsecond:x:12:\n' >"$source/group"
+printf '/dev/x /mnt/x ext4 ro 0 0\n/dev/y /mnt/y xfs ro 0 0\n' >"$source/mtab"
+{ printf '\007'; head -c 43 /dev/zero; printf 'someone'; head -c 333 /dev/zero; } >"$source/wtmp"
+printf '%s\n' "\$set 1" '1 first' '2 second' >"$work/messages"
+gencat "$source/messages.cat" "$work/messages"
+printf 'echo "bare $*"\n' >"$source/bin/bare-script"
+printf '#!/bin/sh\necho "script $*"\n' >"$source/bin/shebang"
+cp "$source/bin/shebang" "$source/bin/not-executable"
+cp "$(type -P echo)" "$source/bin/hello"
+chmod 755 "$source/bin/bare-script" "$source/bin/shebang" "$source/bin/hello"
+printf 'static int n = 40;\nint value(void) { return ++n; }\n' >"$work/test.c"
+cc -shared -fPIC -o "$source/lib/libtest.so" "$work/test.c"
+for program in libc_calls libc_names libc_refused; do
+  cc -std=gnu11 -D_GNU_SOURCE -O1 -w -Wl,--no-warnings -o "$work/$program" "$here/$program.c" 2>"$work/err" || { cat "$work/err"; exit 1; }
+done
+
+compare() { # PROGRAM
+  (cd / && plain "$work/ds" "$mount" "$work/$1" "$mount" </dev/null) >"$work/mounted"
+  cmp "$work/$1.native" "$work/mounted" || { diff "$work/$1.native" "$work/mounted"; fail "$1: answers differ"; }
+}
+
+for program in libc_calls libc_names; do
+  (cd / && "$work/$program" "$source" </dev/null) >"$work/$program.native"
+done
+[ "$(cat "$work"/*.native | wc -l)" -gt 350 ] || fail "too few answers"
+pack "$source" "$work/ds" --partitions 2
+say "no directory at the mount"
+mount=$mnt
+compare libc_calls
+compare libc_names
+(cd / && plain "$work/ds" "$mount" "$work/libc_refused" "$mount")
+say "other bytes at the mount"
+mv "$source" "$work/original"
+decoy "$work/original" "$source"
+touch "$source/extra.txt" "$source/d/f3"
+mount=$source
+before=$(find "$source" -printf '%p %s %m %T@\n' | sort)
+compare libc_calls
+compare libc_names
+(cd / && plain "$work/ds" "$mount" "$work/libc_refused" "$mount")
+equal "the directory under the mount" "$before" "$(find "$source" -printf '%p %s %m %T@\n' | sort)"
+no_leftovers

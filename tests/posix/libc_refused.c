@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls that have the kernel itself work on a path: of a dataset's they are refused, by libc's function and by number,
+ * and what is really at the mount is not touched. libc_calls.sh runs this on a mount. Usage: DIR.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fanotify.h>
+#include <sys/mount.h>
+#include <sys/quota.h>
+#include <sys/stat.h>
+#include <sys/swap.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utmp.h>
+#include <wchar.h>
+
+int pivot_root(const char *, const char *);
+
+static const char *base;
+static int failures;
+
+#define ERR(e, x)                                                                                                      \
+  do {                                                                                                                 \
+    errno = 0;                                                                                                         \
+    if ((long)(x) != -1 || errno != (e))                                                                               \
+      failures++, printf("%s:%d: %s: %s, expected %s\n", __FILE__, __LINE__, #x, strerrorname_np(errno), #e);          \
+  } while (0)
+
+static const char *P(const char *name) {
+  static char path[8][PATH_MAX];
+  static int next;
+  char *p = path[next++ % 8];
+  snprintf(p, sizeof(path[0]), "%s/%s", base, name);
+  return p;
+}
+
+static void by_path(void) {
+  ERR(EROFS, acct(P("a.txt")));
+  ERR(EROFS, swapon(P("a.txt"), 0));
+  ERR(EINVAL, swapoff(P("a.txt")));
+  ERR(EPERM, chroot(P("d")));
+  ERR(EINVAL, umount(P("d")));
+  ERR(EINVAL, umount2(P("d"), MNT_DETACH));
+  ERR(EPERM, mount("/", P("d"), NULL, MS_BIND, NULL));
+  ERR(EPERM, mount(P("d"), "/mnt", NULL, MS_BIND, NULL));
+  ERR(EPERM, pivot_root(P("d"), P("d")));
+  ERR(ENOTBLK, quotactl(QCMD(Q_GETINFO, USRQUOTA), P("a.txt"), 0, NULL));
+  ERR(EPERM, open_tree(AT_FDCWD, P("d"), 0));
+  ERR(EPERM, fspick(AT_FDCWD, P("d"), 0));
+  ERR(EPERM, move_mount(AT_FDCWD, P("d"), AT_FDCWD, "/mnt", 0));
+  ERR(EPERM, mount_setattr(AT_FDCWD, P("d"), 0, NULL, 0));
+  ERR(ENOENT, chroot(P("none")));
+  ERR(ENOENT, umount(P("none")));
+  ERR(ENOTDIR, swapon(P("a.txt/x"), 0));
+  ERR(EPERM, syscall(SYS_chroot, P("d")));
+  ERR(EPERM, syscall(SYS_mount, "/", P("d"), NULL, MS_BIND, NULL));
+  ERR(EINVAL, syscall(SYS_umount2, P("d"), 0));
+}
+
+static void handles(void) {
+  struct file_handle *h = calloc(1, sizeof(*h) + MAX_HANDLE_SZ);
+  int id, fd = open(P("a.txt"), O_RDONLY), notify = fanotify_init(FAN_CLASS_NOTIF, O_RDONLY);
+  h->handle_bytes = MAX_HANDLE_SZ;
+  ERR(EOPNOTSUPP, name_to_handle_at(AT_FDCWD, P("a.txt"), h, &id, 0));
+  ERR(EOPNOTSUPP, name_to_handle_at(fd, "", h, &id, AT_EMPTY_PATH));
+  ERR(ENOENT, name_to_handle_at(AT_FDCWD, P("none"), h, &id, 0));
+  ERR(EOPNOTSUPP, syscall(SYS_name_to_handle_at, AT_FDCWD, P("a.txt"), h, &id, 0));
+  ERR(EOPNOTSUPP, fanotify_mark(notify, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, P("a.txt")));
+  ERR(EOPNOTSUPP, fanotify_mark(notify, FAN_MARK_ADD, FAN_OPEN, fd, NULL));
+  close(fd);
+  free(h);
+}
+
+/* Calls that this libc has no functions for. */
+static void by_number(void) {
+  char buf[64];
+  struct stat before, after;
+  ERR(EROFS, syscall(452, AT_FDCWD, P("a.txt"), 0600, 0));               /* fchmodat2 */
+  ERR(ENOSYS, syscall(464, AT_FDCWD, P("a.txt"), 0, "user.x", buf, 16)); /* getxattrat */
+  ERR(ENOSYS, syscall(468, AT_FDCWD, P("a.txt"), buf, 24, 0));           /* file_getattr */
+  ERR(EROFS, syscall(SYS_fchmodat, AT_FDCWD, P("a.txt"), 0600));
+  ERR(EROFS, syscall(SYS_fchownat, AT_FDCWD, P("a.txt"), 1, 1, 0));
+  ERR(EROFS, syscall(SYS_utimensat, AT_FDCWD, P("a.txt"), NULL, 0));
+  ERR(EROFS, syscall(SYS_unlinkat, AT_FDCWD, P("a.txt"), 0));
+  ERR(EROFS, syscall(SYS_mkdirat, AT_FDCWD, P("new"), 0700));
+  ERR(EROFS, syscall(SYS_mknodat, AT_FDCWD, P("new"), S_IFREG | 0600, 0));
+  ERR(EROFS, syscall(SYS_symlinkat, "x", AT_FDCWD, P("new")));
+  ERR(EROFS, syscall(SYS_renameat2, AT_FDCWD, P("a.txt"), AT_FDCWD, P("new"), 0));
+  ERR(EXDEV, syscall(SYS_linkat, AT_FDCWD, P("a.txt"), AT_FDCWD, "/tmp/libc-refused", 0));
+  ERR(EROFS, syscall(SYS_truncate, P("a.txt"), 0L));
+  ERR(EROFS, syscall(SYS_setxattr, P("a.txt"), "user.x", "y", 1L, 0));
+  int fd = open(P("a.txt"), O_RDONLY);
+  fstat(fd, &before);
+  ERR(EROFS, syscall(SYS_fchmod, fd, 0600));
+  ERR(EROFS, syscall(SYS_fchown, fd, 1, 1));
+  ERR(EROFS, syscall(SYS_utimensat, fd, NULL, NULL, 0));
+  ERR(EROFS, syscall(SYS_fsetxattr, fd, "user.x", "y", 1L, 0));
+  fstat(fd, &after);
+  if (memcmp(&before, &after, sizeof(before)) != 0) failures++, puts("the file has changed");
+#if defined(__x86_64__)
+  ERR(EROFS, syscall(SYS_chmod, P("a.txt"), 0600));
+  ERR(EROFS, syscall(SYS_unlink, P("a.txt")));
+  ERR(EROFS, syscall(SYS_rename, P("a.txt"), P("new")));
+  ERR(EROFS, syscall(SYS_creat, P("new"), 0600));
+  ERR(EROFS, syscall(SYS_utime, P("a.txt"), NULL));
+#endif
+  close(fd);
+}
+
+static void logins(void) {
+  struct utmp entry = {.ut_type = USER_PROCESS};
+  errno = 0;
+  updwtmp(P("a.txt"), &entry);
+  if (errno != EROFS) failures++, puts("updwtmp is not refused");
+  char template[PATH_MAX];
+  snprintf(template, sizeof(template), "%s/xXXXXXX", base);
+  ERR(EROFS, mkstemp(template));
+  if (mkdtemp(template) != NULL || errno != EROFS) failures++, puts("mkdtemp is not refused");
+}
+
+int main(int argc, char **argv) {
+  if (argc != 2) return 2;
+  base = argv[1];
+  by_path();
+  handles();
+  by_number();
+  logins();
+  return failures != 0;
+}
