@@ -13,7 +13,7 @@
 #include "preload/preload.h"
 
 static fs_err refused(int route, fs_err err) {
-  fs_err there = fs_must_be_seen(route);
+  fs_err there = fs_must_exist(route);
   return there != 0 ? there : err;
 }
 

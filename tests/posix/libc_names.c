@@ -145,8 +145,8 @@ static void programs(void) {
     wait_for(pid);
     fflush(stdout);
     int err = posix_spawnp(&pid, names[i], NULL, NULL, argv, environ);
-    printf("posix_spawnp %s\n", strerrorname_np(err));
     if (err == 0) wait_for(pid);
+    printf("posix_spawnp %s\n", strerrorname_np(err));
     fflush(stdout);
     snprintf(path, sizeof(path), "%s/bin/%s", base, names[i]);
     if ((pid = fork()) == 0) {
