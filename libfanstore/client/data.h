@@ -73,9 +73,12 @@ void fs_data_forked(void);
 bool fs_data_owns_fd(int fd);
 /* The lowest of them that is not below fd, or -1. */
 int fs_data_next_owned(int fd);
-/* Moves a descriptor to the library's own range (>= 1000 where the limit allows), CLOEXEC, and marks it owned.
+/* Moves a descriptor to the library's own range (>= 1000, and above a soft limit that is lower, where the hard limit
+   allows), CLOEXEC, and marks it owned.
    The new number; the old is closed. */
 fs_fd fs_data_adopt_fd(int fd);
+/* Opens a file at a number above the soft limit, where the hard limit has room; -EMFILE. */
+fs_fd fs_own_open_above(const char *path, int flags);
 /* Closes a descriptor that fs_data_adopt_fd gave. */
 void fs_own_close(int fd);
 

@@ -18,6 +18,7 @@ static struct pool pool_fallback; /* where the kernel cannot zero it: then only 
 static _Atomic uint16_t idle_slot[FS_POOL_WORDS * 64];
 /* A program that closed 0, 1 or 2 counts on the next open to return it. */
 static _Atomic bool low_closed;
+_Atomic uint32_t fs_fd_hint = UINT32_MAX;
 
 static __attribute__((noinline)) struct pool *map_pool(void) {
   struct pool *none = NULL, *p = atomic_load(&pool_memory);
@@ -50,6 +51,10 @@ void fs_fd_low_closed(void) {
   if (fs_vfork_depth == 0) atomic_store_explicit(&low_closed, true, memory_order_relaxed);
 }
 
+bool fs_fd_low_was_closed(void) {
+  return atomic_load_explicit(&low_closed, memory_order_relaxed);
+}
+
 /* Clears the note once 0-2 are all open again. May some placeholder be used? */
 static bool low_numbers_taken(void) {
   for (int fd = 0; fd < 3; fd++)
@@ -64,10 +69,12 @@ fs_fd fs_pool_take(uint32_t *slot) {
   for (uint32_t w = 0; w < FS_POOL_WORDS; w++) {
     uint64_t mask = atomic_load_explicit(&p->idle[w], memory_order_relaxed);
     while (mask != 0) {
+      uint32_t fd = w * 64 + (uint32_t)__builtin_ctzll(mask);
+      /* The program closed a lower number and may count on it. */
+      if (FS_UNLIKELY(atomic_load_explicit(&fs_fd_hint, memory_order_relaxed) < fd)) return -ENOENT;
       if (!atomic_compare_exchange_weak_explicit(&p->idle[w], &mask, mask & (mask - 1), memory_order_acquire,
                                                  memory_order_relaxed))
         continue;
-      uint32_t fd = w * 64 + (uint32_t)__builtin_ctzll(mask);
       *slot = atomic_load_explicit(&idle_slot[fd], memory_order_relaxed);
       return (fs_fd)fd;
     }
@@ -100,6 +107,19 @@ bool fs_pool_remove(int fd) {
   atomic_store(&fs_fdtab[fd], 0);
   fs_slot_free(atomic_load(&fs_state), atomic_load(&idle_slot[fd]));
   return true;
+}
+
+void fs_fd_make_lowest(int n) {
+  uint32_t slot;
+  if (fs_vfork_depth > 0 || fs_fd_low_was_closed()) return;
+  if (n > 1) atomic_store_explicit(&fs_fd_hint, UINT32_MAX, memory_order_relaxed); /* it speaks of one number */
+  for (; n > 0; n--) {
+    fs_fd fd = fs_pool_take(&slot);
+    if (fd < 0) return;
+    atomic_store(&fs_fdtab[fd], 0);
+    fs_slot_free(atomic_load(&fs_state), slot);
+    fs_sys_close(fd);
+  }
 }
 
 static bool close_idle(const struct fs_fd_idle *taken, bool free_slots) {
@@ -148,6 +168,9 @@ void fs_fd_parent(const struct fs_fd_idle *taken) {
 
 /* The slots stay: they are the parent's, who goes on using them. */
 void fs_fd_child(const struct fs_fd_idle *taken) {
+  /* Of a thread with descriptors of its own: the table was not about them. */
+  uint32_t high = fs_vfork_depth > 0 ? atomic_load(&fs_fdtab_high) : 0;
+  for (uint32_t fd = 0; fd < high; fd++) atomic_store(&fs_fdtab[fd], 0);
   fs_vfork_depth = 0;
   close_idle(taken, false);
 }

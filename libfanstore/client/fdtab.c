@@ -31,19 +31,30 @@ static void set_entry(int fd, uint64_t e) {
   atomic_store_explicit(&fs_fdtab[fd], e, memory_order_release);
 }
 
-static struct fs_slot *find_by_inode(int fd, uint32_t *index) {
-  struct fs_state *st = fs_state_attach(false);
-  struct stat sb;
-  if (st == NULL) return NULL;
-  int64_t flags = fs_sys_fcntl(fd, F_GETFL, 0);
-  if (flags < 0 || !(flags & O_PATH) || fs_sys_fstat(fd, &sb) != 0 || !S_ISSOCK(sb.st_mode)) return NULL;
-  int64_t i = fs_slot_by_ino(st, sb.st_ino);
+static struct fs_slot *find_inode(struct fs_state *st, uint64_t ino, uint32_t *index) {
+  int64_t i = fs_slot_by_ino(st, ino);
   if (i < 0) return NULL;
   *index = (uint32_t)i;
   struct fs_slot *s = &st->slot[i];
   /* Opened by a process with other mounts: nothing here can say what it is. */
   if (s->mount >= fs_mount_count() || fs_mount_list[s->mount].key != s->mount_key) return &fs_slot_closed;
   return atomic_load(&s->kind) == FS_SLOT_IDLE ? &fs_slot_closed : s;
+}
+
+static struct fs_slot *find_by_inode(int fd, uint32_t *index) {
+  struct fs_state *st = fs_state_attach(false);
+  struct stat sb;
+  if (st == NULL) return NULL;
+  int64_t flags = fs_sys_fcntl(fd, F_GETFL, 0);
+  if (flags < 0 || !(flags & O_PATH) || fs_sys_fstat(fd, &sb) != 0 || !S_ISSOCK(sb.st_mode)) return NULL;
+  return find_inode(st, sb.st_ino, index);
+}
+
+struct fs_slot *fs_slot_of_socket(uint64_t dev, uint64_t ino) {
+  struct fs_state *st = fs_state_attach(false);
+  uint32_t index;
+  struct fs_slot *s = st == NULL || dev != st->sock_dev ? NULL : find_inode(st, ino, &index);
+  return s == &fs_slot_closed ? NULL : s;
 }
 
 struct fs_slot *fs_fd_slot_slow(int fd, uint64_t e) {
@@ -74,6 +85,7 @@ static fs_fd new_placeholder(uint64_t *ino) {
   if (sock < 0) return sock;
   snprintf(path, sizeof(path), "/proc/self/fd/%d", sock);
   fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+  if (FS_UNLIKELY(fd == -EMFILE)) fd = fs_own_open_above(path, O_PATH | O_CLOEXEC);
   fs_err err = fd < 0 ? fd : fs_sys_fstat(fd, &sb);
   if (err == 0) err = (fs_err)FS_SYS3(SYS_dup3, fd, sock, O_CLOEXEC);
   if (fd >= 0) fs_sys_close(fd);
@@ -100,6 +112,7 @@ static fs_fd new_slot(struct fs_slot **slot) {
     fs_slot_free(st, (uint32_t)i);
     return fd;
   }
+  fs_fd_taken(fd);
   *slot = &st->slot[i];
   atomic_fetch_add(&(*slot)->gen, 1);
   atomic_store(&(*slot)->ino, ino);
@@ -136,13 +149,16 @@ fs_err fs_fd_close(int fd) {
     if (!(e & FS_FDE_VIRTUAL)) return -EBADF;
   } while (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, 0));
   struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
-  if (!release(s, e)) return fs_sys_close(fd);
-  if (!(e & FS_FDE_INHERIT) && fs_pool_put(fd, FS_FDE_SLOT(e))) return 0;
-  fs_slot_free(atomic_load(&fs_state), FS_FDE_SLOT(e));
-  return fs_sys_close(fd);
+  bool last = release(s, e);
+  if (last && !(e & FS_FDE_INHERIT) && fs_pool_put(fd, FS_FDE_SLOT(e))) return 0;
+  if (last) fs_slot_free(atomic_load(&fs_state), FS_FDE_SLOT(e));
+  fs_err err = fs_sys_close(fd);
+  fs_fd_freed(fd);
+  return err;
 }
 
 void fs_fd_forget(int fd) {
+  fs_fd_taken(fd);
   if (fs_fd_entry(fd) == 0 || fs_vfork_depth > 0) return;
   fs_pool_remove(fd);
   uint64_t e = atomic_exchange(&fs_fdtab[fd], 0);

@@ -47,6 +47,13 @@ static inline struct fs_slot *fs_fd_slot(int fd) {
 /* After the kernel refused fd with EBADF, or showed a socket: is it an inherited virtual descriptor? Inserts it. */
 struct fs_slot *fs_fd_adopt(int fd);
 
+/* The open file whose placeholder stat describes so, in whatever process it is open; NULL: a socket like others. */
+struct fs_slot *fs_slot_of_socket(uint64_t dev, uint64_t ino);
+
+/* The descriptor of this process that a path like "/dev/fd/5/rest", "/proc/self/fd/5" or "/dev/stdin" names, and what
+   follows the number, without slashes; or -1. */
+int fs_fd_of_name(const char *path, const char **rest);
+
 /* A new virtual descriptor and its slot (kind IDLE, to be filled and published). -EMFILE, -ENFILE, -EAGAIN in a
    vfork child. */
 fs_fd fs_fd_new(struct fs_slot **slot);
@@ -76,6 +83,21 @@ void fs_fd_name(int fd);
 bool fs_fd_pool_drop(void);
 /* Descriptors below 3 were closed: the next open must take the lowest number. */
 void fs_fd_low_closed(void);
+/* Is one of them still closed, for all that is known? */
+bool fs_fd_low_was_closed(void);
+/* The lowest number that the kernel may have free: what a wrapper saw closed. A hint, UINT_MAX when nothing is known.
+ */
+extern _Atomic uint32_t fs_fd_hint;
+static inline void fs_fd_freed(int fd) {
+  if ((uint32_t)fd < atomic_load_explicit(&fs_fd_hint, memory_order_relaxed))
+    atomic_store_explicit(&fs_fd_hint, (uint32_t)fd, memory_order_relaxed);
+}
+static inline void fs_fd_taken(int fd) {
+  if ((uint32_t)fd >= atomic_load_explicit(&fs_fd_hint, memory_order_relaxed))
+    atomic_store_explicit(&fs_fd_hint, UINT32_MAX, memory_order_relaxed);
+}
+/* Before the kernel gives out the n lowest free numbers: those of the lowest idle placeholders are to be among them. */
+void fs_fd_make_lowest(int n);
 
 /*
  * Around fork: prepare takes the pool away (into *idle) and marks the open slots shared; then fs_fd_parent, or in the

@@ -88,7 +88,8 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   if (S_ISREG(mode)) fs_count(FS_C_OPENS, 1);
   fill(s, f, mode, flags);
   fs_fd_publish(fd, s, (flags & O_CLOEXEC) != 0);
-  return FS_LIKELY(fd > 2) ? fd : fs_file_dup_to(fd, s, fd, (flags & O_CLOEXEC) != 0);
+  if (FS_LIKELY(fd > 2) || !fs_fd_low_was_closed()) return fd;
+  return fs_file_dup_to(fd, s, fd, (flags & O_CLOEXEC) != 0);
 }
 
 fs_fd fs_file_materialize(uint32_t mount, uint32_t entry) {

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "client/data_priv.h"
+#include "client/fdtab.h"
 #include "util/util.h"
 
 #ifndef MADV_POPULATE_READ
@@ -48,7 +49,7 @@ static fs_fd fs_local_open(struct fs_dataset *ds, uint32_t p) {
 fs_fd fs_local_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {
   int32_t fd = atomic_load_explicit(&ds->part[p].local_fd, memory_order_acquire), none = 0;
   *temporary = false;
-  if (FS_LIKELY(fd > 0)) return fd - 1;
+  if (FS_LIKELY(fd > 0 && fs_vfork_depth == 0)) return fd - 1;
   if (fd < 0) return -ENOENT;
   fs_fd low = fs_local_open(ds, p);
   if (low == -ENOENT || low == -EUCLEAN) atomic_compare_exchange_strong(&ds->part[p].local_fd, &none, -1);

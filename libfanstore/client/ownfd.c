@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "client/data_priv.h"
+#include "client/fdtab.h"
 
 #define FS_OWN_MAX 65536u
 #define FS_OWN_FIRST 1000
@@ -47,18 +48,56 @@ void fs_own_close(int fd) {
   fs_sys_close(fd);
 }
 
-/* The number from which to look for a free one: 1000, or the upper quarter of what the limit allows. */
-static int fs_own_first(void) {
-  struct rlimit limit;
-  if (FS_SYS4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) != 0) return 3;
-  if (limit.rlim_cur > FS_OWN_FIRST + 64) return FS_OWN_FIRST;
-  return (int)FS_MAX(limit.rlim_cur / 4 * 3, 3);
+static fs_err limit_get(struct rlimit *limit) {
+  return (fs_err)FS_SYS4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, limit);
+}
+
+/*
+ * A descriptor may have a number above the soft limit: the limit counts when the number is given out. So the library
+ * raises it for the moment of one call, where the hard limit allows, and the program's own numbers stay its own.
+ * Another thread that makes a descriptor in that moment may get one more than its limit.
+ */
+static bool limit_raise(struct rlimit *was, uint64_t to) {
+  if (limit_get(was) != 0 || was->rlim_max < to) return false;
+  if (was->rlim_cur >= to) return true;
+  struct rlimit more = {to, was->rlim_max};
+  return FS_SYS4(SYS_prlimit64, 0, RLIMIT_NOFILE, &more, NULL) == 0;
+}
+
+static void limit_restore(const struct rlimit *was, uint64_t raised) {
+  struct rlimit now;
+  if (was->rlim_cur >= raised || limit_get(&now) != 0 || now.rlim_cur != raised) return;
+  now.rlim_cur = was->rlim_cur;
+  FS_SYS4(SYS_prlimit64, 0, RLIMIT_NOFILE, &now, NULL);
+}
+
+fs_fd fs_own_open_above(const char *path, int flags) {
+  struct rlimit was;
+  if (limit_get(&was) != 0) return -EMFILE;
+  uint64_t to = FS_MIN(was.rlim_cur, FS_OWN_MAX) + 64;
+  if (!limit_raise(&was, to)) return -EMFILE;
+  fs_fd fd = fs_sys_openat(AT_FDCWD, path, flags, 0);
+  limit_restore(&was, to);
+  return fd;
+}
+
+/* At 1000 and above; where the soft limit is lower, above that; else in the upper quarter of what there is. */
+static int64_t dup_high(int fd) {
+  struct rlimit was;
+  if (limit_get(&was) != 0) return fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (was.rlim_cur >= FS_OWN_FIRST + 64) return fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, FS_OWN_FIRST);
+  uint64_t first = FS_MAX(was.rlim_cur, FS_OWN_FIRST), to = first + 1024;
+  if (limit_raise(&was, to)) {
+    int64_t high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, (long)first);
+    limit_restore(&was, to);
+    if (high >= 0) return high;
+  }
+  return fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, (long)FS_MAX(was.rlim_cur / 4 * 3, 3));
 }
 
 fs_fd fs_data_adopt_fd(int fd) {
-  int first = fs_own_first();
-  int64_t high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, first);
-  if (high < 0 && first > 3) high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, first / 4 * 3);
+  int64_t high = dup_high(fd);
+  if (high < 0) high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (high < 0 || high >= FS_OWN_MAX) {
     if (high >= 0) fs_sys_close((int)high);
     return high < 0 ? (fs_fd)high : -EMFILE;
@@ -112,7 +151,7 @@ void fs_data_fork_end(bool child) {
 
 fs_fd fs_own_publish(_Atomic int32_t *word, int low, bool *temporary) {
   int32_t none = 0;
-  bool publish = fs_self_owner() && fs_own_publish_begin();
+  bool publish = fs_vfork_depth == 0 && fs_self_owner() && fs_own_publish_begin();
   fs_fd high = publish ? fs_data_adopt_fd(low) : -EBUSY;
   bool won = high >= 0 && atomic_compare_exchange_strong(word, &none, high + 1);
   if (high >= 0 && !won) fs_own_close(high);
@@ -123,8 +162,10 @@ fs_fd fs_own_publish(_Atomic int32_t *word, int low, bool *temporary) {
 }
 
 fs_fd fs_open_read(const char *path) {
+  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   for (;;) {
-    fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+    fs_fd fd = fs_sys_openat(AT_FDCWD, path, flags, 0);
+    if (FS_UNLIKELY(fd == -EMFILE)) fd = fs_own_open_above(path, flags);
     if (fd != -EINTR) return fd;
   }
 }

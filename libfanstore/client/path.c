@@ -145,15 +145,15 @@ static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
   }
 }
 
-/* "/dev/fd/5" of a placeholder, which the kernel cannot open anew (ENXIO): the file that it stands for. */
-static int route_fd_name(const char *path, struct fs_found *f) {
-  uint64_t fd;
-  const char *number = strncmp(path, "/dev/fd/", 8) == 0 ? path + 8 : path + 14;
-  if (number != path + 8 && strncmp(path, "/proc/self/fd/", 14) != 0) return FS_OUT;
-  if (fs_parse_u64(number, 0, FS_FD_MAX - 1, &fd) != 0) return FS_OUT;
-  const struct fs_slot *s = fs_fd_slot((int)fd);
-  if (s == NULL) s = fs_fd_adopt((int)fd);
+/* "/dev/fd/5" of a placeholder, which the kernel cannot open anew (ENXIO): the file that it stands for; or a path that
+   goes on below it (ENOTDIR). */
+static int route_fd_name(const char *path, unsigned flags, struct fs_found *f) {
+  const char *rest;
+  int fd = fs_fd_of_name(path, &rest);
+  const struct fs_slot *s = fd < 0 ? NULL : fs_fd_slot(fd);
+  if (fd >= 0 && s == NULL) s = fs_fd_adopt(fd);
   if (s == NULL || s == &fs_slot_closed) return FS_OUT;
+  if (rest[0] != '\0') return route_relative(fd, rest, flags, f);
   f->mount = s->mount;
   f->entry = s->entry;
   f->last = FS_LAST_NAME;
@@ -162,7 +162,7 @@ static int route_fd_name(const char *path, struct fs_found *f) {
 
 int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f) {
   if (fs_mount_count() == 0 || fs_bad_address(path) || path[0] == '\0') return FS_OUT;
-  if (err == -ENXIO) return route_fd_name(path, f);
+  if (err == -ENXIO || (err == -ENOTDIR && path[0] == '/')) return route_fd_name(path, flags, f);
   if (path[0] != '/' && dirfd != AT_FDCWD && (err == -ENOTDIR || err == -EBADF)) {
     if (fs_fd_adopt(dirfd) == NULL) return FS_OUT;
     return route_relative(dirfd, path, flags, f);

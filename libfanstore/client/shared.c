@@ -5,6 +5,7 @@
  * its first use in a process. No locks; descriptors and the bitmap of checked blocks are published once.
  */
 #include "client/data_priv.h"
+#include "client/fdtab.h"
 #include "util/util.h"
 
 /* Opens a partition and checks its size against the index, so that a truncated one is told as such. */
@@ -28,7 +29,7 @@ static fs_fd fs_shared_open(struct fs_dataset *ds, uint32_t p) {
 static fs_fd fs_shared_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {
   int32_t fd = atomic_load_explicit(&ds->part[p].shared_fd, memory_order_acquire);
   *temporary = false;
-  if (FS_LIKELY(fd > 0)) return fd - 1;
+  if (FS_LIKELY(fd > 0 && fs_vfork_depth == 0)) return fd - 1;
   fs_fd low = fs_shared_open(ds, p);
   if (low < 0) return low;
   return fs_own_publish(&ds->part[p].shared_fd, low, temporary);

@@ -37,6 +37,7 @@ static int64_t open_entry(int route, const struct fs_found *f) {
 }
 
 static intptr_t real_opendir(const char *path) {
+  fs_lowest(1);
   DIR *d = FS_REAL(opendir)(path);
   if (d == NULL && errno == EMFILE && fs_fd_pool_drop()) d = FS_REAL(opendir)(path);
   if (d == NULL) return -1;

@@ -44,6 +44,7 @@ static int after_pair(int r, const int fds[2]) {
 
 #define X(ret, name, params, args)                                                                                     \
   FS_EXPORT ret name params {                                                                                          \
+    fs_lowest(2);                                                                                                      \
     int r = FS_REAL(name) args;                                                                                        \
     if (FS_UNLIKELY(r < 0 && errno == EMFILE && fs_fd_pool_drop())) r = FS_REAL(name) args;                            \
     return after_pair(r, fds);                                                                                         \

@@ -2,6 +2,7 @@
 /* Wrappers of the open and close families. */
 #include <limits.h>
 #include <linux/close_range.h>
+#include <sched.h>
 
 #include "client/cwd.h"
 #include "preload/preload.h"
@@ -107,7 +108,9 @@ FS_EXPORT int close(int fd) {
   if (FS_UNLIKELY(fs_shielded(fd))) return fs_ret_int(-EBADF);
   if (FS_UNLIKELY(e != 0)) fs_fd_forget(fd);
   if (FS_UNLIKELY((unsigned)fd < 3)) fs_fd_low_closed();
-  return FS_REAL(close)(fd);
+  int r = FS_REAL(close)(fd);
+  if (r == 0) fs_fd_freed(fd);
+  return r;
 }
 FS_ALIAS(__close, close);
 
@@ -134,6 +137,7 @@ static unsigned next_shielded(unsigned fd) {
 
 FS_EXPORT int close_range(unsigned first, unsigned last, int flags) {
   if (fs_mount_count() == 0 || first > last) return FS_REAL(close_range)(first, last, flags);
+  if ((flags & CLOSE_RANGE_UNSHARE) && unshare(CLONE_FILES) != 0) return -1;
   close_ours(first, last, (flags & CLOSE_RANGE_CLOEXEC) != 0);
   if (first < 3) fs_fd_low_closed();
   unsigned from = first;
@@ -141,7 +145,9 @@ FS_EXPORT int close_range(unsigned first, unsigned last, int flags) {
     if (fd > from && FS_REAL(close_range)(from, fd - 1, flags) != 0) return -1;
     from = fd + 1;
   }
-  return from <= last ? FS_REAL(close_range)(from, last, flags) : 0;
+  int r = from <= last ? FS_REAL(close_range)(from, last, flags) : 0;
+  if (r == 0 && first > 2 && first == from && !(flags & CLOSE_RANGE_CLOEXEC)) fs_fd_freed((int)FS_MIN(first, INT_MAX));
+  return r;
 }
 
 FS_EXPORT void closefrom(int low) {

@@ -126,10 +126,16 @@ static inline bool fs_worth_retry(int err) {
     return (__typeof__(native))fs_ret(fs_v);                                                                           \
   } while (0)
 
+/* Before the kernel gives n new descriptors: see fs_fd_make_lowest. */
+static inline void fs_lowest(int n) {
+  if (FS_UNLIKELY(atomic_load_explicit(&fs_fdtab_high, memory_order_relaxed) != 0)) fs_fd_make_lowest(n);
+}
+
 /* A real call that returns a new descriptor: retried without our idle placeholders when the numbers have run out, and
    whatever the table thought of the number is forgotten. */
 #define FS_FRESH(native)                                                                                               \
   ({                                                                                                                   \
+    fs_lowest(1);                                                                                                      \
     int fs_new = (native);                                                                                             \
     if (FS_UNLIKELY(fs_new < 0 && errno == EMFILE && fs_fd_pool_drop())) fs_new = (native);                            \
     if (fs_new >= 0) fs_fd_forget(fs_new);                                                                             \

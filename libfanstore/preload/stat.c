@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Wrappers of the stat, access, readlink and statfs families, with the forms that old binaries import. */
+#include <sys/sysmacros.h>
+
 #include "preload/preload.h"
+#include "util/util.h"
 
 static int64_t stat_entry(int route, const struct fs_found *f, struct stat *st) {
   fs_err err = fs_must_exist(route);
@@ -12,8 +15,19 @@ static int64_t fstat_slot(struct fs_slot *s, struct stat *st) {
   return fs_bad_address(st) && s != &fs_slot_closed ? -EFAULT : fs_file_fstat(s, st);
 }
 
-FS_EXPORT int stat(const char *path, struct stat *st) {
+static int stat_path(const char *path, struct stat *st) {
   FS_PATH_CALL(AT_FDCWD, path, 0, stat_entry(route, &f, st), FS_REAL(stat)(path, st));
+}
+
+/* "/dev/fd/5" and its like: the kernel describes a placeholder as a socket. */
+static __attribute__((noinline)) int stat_socket(struct stat *st) {
+  struct fs_slot *s = fs_slot_of_socket(st->st_dev, st->st_ino);
+  return s == NULL ? 0 : fs_ret_int(fs_file_fstat(s, st));
+}
+
+FS_EXPORT int stat(const char *path, struct stat *st) {
+  int r = stat_path(path, st);
+  return FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode)) ? r : stat_socket(st);
 }
 FS_ALIAS(stat64, stat);
 
@@ -50,7 +64,8 @@ static bool is_empty_path(const char *path, int flags) {
 
 FS_EXPORT int fstatat(int dirfd, const char *path, struct stat *st, int flags) {
   if (is_empty_path(path, flags)) return dirfd == AT_FDCWD ? stat(".", st) : fstat(dirfd, st);
-  return at_path(dirfd, path, st, flags);
+  int r = at_path(dirfd, path, st, flags);
+  return FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode)) ? r : stat_socket(st);
 }
 FS_ALIAS(fstatat64, fstatat);
 
@@ -87,12 +102,21 @@ static int statx_fd(int fd, const char *path, int flags, unsigned mask, struct s
   return s == NULL ? r : fs_ret_int(statx_slot(s, flags, mask, out));
 }
 
-FS_EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned mask, struct statx *restrict out) {
+static int statx_path(int dirfd, const char *path, int flags, unsigned mask, struct statx *out) {
   unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
-  if (is_empty_path(path, flags) && dirfd != AT_FDCWD) return statx_fd(dirfd, path, flags, mask, out);
-  if (is_empty_path(path, flags)) path = ".";
   FS_PATH_CALL(dirfd, path, walk, statx_entry(route, &f, flags, mask, out),
                FS_REAL(statx)(dirfd, path, flags, mask, out));
+}
+
+static __attribute__((noinline)) int statx_socket(unsigned mask, struct statx *out) {
+  struct fs_slot *s = fs_slot_of_socket(makedev(out->stx_dev_major, out->stx_dev_minor), out->stx_ino);
+  return s == NULL ? 0 : fs_ret_int(statx_slot(s, 0, mask, out));
+}
+
+FS_EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned mask, struct statx *restrict out) {
+  if (is_empty_path(path, flags) && dirfd != AT_FDCWD) return statx_fd(dirfd, path, flags, mask, out);
+  int r = statx_path(dirfd, is_empty_path(path, flags) ? "." : path, flags, mask, out);
+  return FS_LIKELY(r != 0 || !S_ISSOCK(out->stx_mode)) ? r : statx_socket(mask, out);
 }
 
 /* What binaries linked before glibc 2.33 call. The version says which struct stat: there is one on these machines. */
@@ -153,8 +177,35 @@ static int64_t readlink_entry(int route, const struct fs_found *f, char *buf, si
   return err != 0 ? err : fs_file_readlink(f->mount, f->entry, buf, n);
 }
 
-FS_EXPORT ssize_t readlink(const char *path, char *buf, size_t n) {
+static ssize_t readlink_path(const char *path, char *buf, size_t n) {
   FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW, readlink_entry(route, &f, buf, n), FS_REAL(readlink)(path, buf, n));
+}
+
+/* "/dev/fd/5" and its like: what the kernel calls socket:[1234] is the path of the file that is open there. */
+static __attribute__((noinline)) ssize_t readlink_socket(int dirfd, const char *path, char *buf, size_t n) {
+  char link[64], name[PATH_MAX];
+  uint64_t ino;
+  long len = FS_SYS4(SYS_readlinkat, dirfd, path, link, sizeof(link) - 1);
+  if (len < 10 || memcmp(link, "socket:[", 8) != 0 || link[len - 1] != ']') return FS_MIN(len, (ssize_t)n);
+  link[len - 1] = '\0';
+  const struct fs_state *st = fs_state_attach(false);
+  if (st == NULL || fs_parse_u64(link + 8, 1, UINT64_MAX, &ino) != 0) return FS_MIN(len, (ssize_t)n);
+  const struct fs_slot *s = fs_slot_of_socket(st->sock_dev, ino);
+  fs_ssize got = s == NULL ? -ENOENT : fs_path_of(s->mount, s->entry, name, sizeof(name));
+  if (got < 0) return FS_MIN(len, (ssize_t)n);
+  memcpy(buf, name, FS_MIN((size_t)got, n));
+  return FS_MIN(got, (fs_ssize)n);
+}
+
+/* May this be the beginning of "socket:[1234]"? */
+static bool maybe_socket(const char *buf, ssize_t n) {
+  return n > 0 && FS_UNLIKELY(buf[0] == 's') && fs_mount_count() > 0 &&
+         memcmp(buf, "socket:[", FS_MIN((size_t)n, 8u)) == 0;
+}
+
+FS_EXPORT ssize_t readlink(const char *path, char *buf, size_t n) {
+  ssize_t r = readlink_path(path, buf, n);
+  return FS_LIKELY(!maybe_socket(buf, r)) ? r : readlink_socket(AT_FDCWD, path, buf, n);
 }
 
 /* With an empty path the kernel says ENOENT of what is no symlink. */
@@ -168,9 +219,14 @@ static ssize_t readlink_fd(int fd, const char *path, char *buf, size_t n) {
   FS_FD_CALL(fd, readlink_slot(s, buf, n), FS_REAL(readlinkat)(fd, path, buf, n));
 }
 
+static ssize_t readlinkat_path(int dirfd, const char *path, char *buf, size_t n) {
+  FS_PATH_CALL(dirfd, path, FS_NOFOLLOW, readlink_entry(route, &f, buf, n), FS_REAL(readlinkat)(dirfd, path, buf, n));
+}
+
 FS_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buf, size_t n) {
   if (is_empty_path(path, AT_EMPTY_PATH) && dirfd != AT_FDCWD) return readlink_fd(dirfd, path, buf, n);
-  FS_PATH_CALL(dirfd, path, FS_NOFOLLOW, readlink_entry(route, &f, buf, n), FS_REAL(readlinkat)(dirfd, path, buf, n));
+  ssize_t r = readlinkat_path(dirfd, path, buf, n);
+  return FS_LIKELY(!maybe_socket(buf, r)) ? r : readlink_socket(dirfd, path, buf, n);
 }
 
 extern void __chk_fail(void) __attribute__((noreturn));

@@ -96,6 +96,7 @@ static FILE *open_entry(int route, const struct fs_found *f, const char *mode) {
 }
 
 static FILE *real_fopen(const char *path, const char *mode) {
+  fs_lowest(1);
   FILE *file = FS_REAL(fopen)(path, mode);
   if (file == NULL && errno == EMFILE && fs_fd_pool_drop()) file = FS_REAL(fopen)(path, mode);
   if (file != NULL) fs_fd_forget(file->_fileno);

@@ -326,6 +326,8 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
 #define FS_SYMBOLS_PROCESS(X)                                                                                          \
   X(pid_t, fork, (void), ())                                                                                           \
   X(pid_t, _Fork, (void), ())                                                                                          \
+  X(int, clone, (int (*fn)(void *), void *t, int f, void *a, ...), (fn, t, f, a))                                      \
+  X(int, unshare, (int f), (f))                                                                                        \
   X(int, daemon, (int c, int n), (c, n))                                                                               \
   X(int, execve, (const char *p, char *const a[], char *const e[]), (p, a, e))                                         \
   X(int, execvpe, (const char *p, char *const a[], char *const e[]), (p, a, e))                                        \

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# fd_calls.c, case by case: on a plain directory and on its mount, where no directory is; what is printed must be the
+# same. Descriptor numbers, errors, offsets, close-on-exec, limits, names below /proc.
+# timeout: 300
+. "$(dirname "$0")/../functions.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+need_command cc
+
+plain_dir=$work/source
+mkdir -p "$plain_dir/d"
+for i in $(seq 0 799); do echo "line $i"; done >"$plain_dir/a.txt"
+printf 'hello\nworld\n' >"$plain_dir/b.txt"
+printf 'one\ntwo\n' >"$plain_dir/d/e.txt"
+pack "$plain_dir" "$work/ds" --partitions 2
+cc -std=gnu11 -D_GNU_SOURCE -O1 -w -pthread -o "$work/calls" "$here/fd_calls.c"
+cat >"$work/lines.c" <<'EOC'
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  char c;
+  for (int n = atoi(argv[2]); n > 0;) {
+    if (read(atoi(argv[1]), &c, 1) != 1) return 3;
+    if (write(1, &c, 1) != 1) return 4;
+    if (c == '\n') n--;
+  }
+  return 0;
+}
+EOC
+cc -O1 -o "$work/lines" "$work/lines.c"
+cc -static -O1 -o "$work/static" "$work/lines.c"
+
+bad=0
+compare() { # CASE: input from /dev/null, or closed
+  local want got input=/dev/null
+  [ "$1" != closed ] || input='&-'
+  want=$(cd / && eval "timeout 60 '$work/calls' '$plain_dir' $1 '$work/static' '$work/lines' <$input" 2>&1)
+  got=$(cd / && eval "plain '$work/ds' '$mnt' timeout 60 '$work/calls' '$mnt' $1 '$work/static' '$work/lines' <$input" 2>&1)
+  [[ $want == *"end of $1"* ]] || fail "$1 does not come to its end: $want"
+  [ "$want" = "$got" ] && return
+  printf '%s differs:\n%s\n' "$1" "$(diff <(echo "$want") <(echo "$got"))" >&2
+  bad=$((bad + 1))
+}
+for case in numbers copies forks clones executed ranges unshared low closed limits many messages names behind; do
+  compare "$case"
+done
+[ $bad = 0 ] || fail "$bad cases"
+no_leftovers
