@@ -1,88 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What descriptors do, call by call: prints every result, for fd_calls.sh to compare between a plain directory and its
- * mount. Usage: DIR CASE. Made for the tree that the script packs.
+ * What descriptors do within a process, call by call: numbers, copies, ranges, limits, names below /proc, and calls
+ * behind the library's back. Run by fd_calls.sh, for the tree that it packs; see fd_show.h.
  */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <linux/close_range.h>
-#include <pthread.h>
-#include <sched.h>
-#include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "fd_show.h"
 
-static const char *base;
-
-/* Prints "what: value" and the error, if there was one. */
-#define SHOW(call)                                                                                                     \
-  do {                                                                                                                 \
-    errno = 0;                                                                                                         \
-    long v_ = (long)(call);                                                                                            \
-    dprintf(1, "%s: %ld%s%s\n", #call, v_, v_ < 0 ? " " : "", v_ < 0 ? strerrorname_np(errno) : "");                   \
-  } while (0)
-
-static const char *P(const char *name) {
-  static char path[4][PATH_MAX];
-  static int next;
-  char *p = path[next++ % 4];
-  snprintf(p, sizeof(path[0]), "%s/%s", base, name);
-  return p;
-}
-
-static int in(const char *name) {
-  return open(P(name), O_RDONLY);
-}
-
-/* The line at a descriptor's offset. */
-static void line(const char *what, int fd) {
-  char text[80];
-  int n = 0;
-  errno = 0;
-  while (n < 79 && read(fd, text + n, 1) == 1 && text[n++] != '\n') {
-  }
-  text[n] = '\0';
-  dprintf(1, "%s: fd %d: %s%s\n", what, fd, n > 0 ? text : "nothing ", n > 0 ? "" : strerrorname_np(errno));
-}
-
-/* Which descriptors from 3 to 40 are open, as far as F_GETFD tells; the flags, too. */
-static void map(const char *what) {
-  char text[64];
-  for (int fd = 3; fd <= 40; fd++) {
-    int flags = fcntl(fd, F_GETFD);
-    text[fd - 3] = flags < 0 ? '.' : flags == 0 ? 'o' : 'c';
-  }
-  text[38] = '\0';
-  dprintf(1, "%s: %s\n", what, text);
-}
-
-static void reap(pid_t pid) {
-  int status = -1;
-  waitpid(pid, &status, 0);
-  dprintf(1, "child: %d\n", status);
-}
-
-static void run(const char *program, const char *fd, const char *lines) {
-  pid_t pid = fork();
-  if (pid == 0) {
-    execl(program, program, fd, lines, NULL);
-    _exit(9);
-  }
-  reap(pid);
-}
-
-/* ---- cases ---- */
-
-static void numbers(void) {
+static void numbers(char **argv) {
   int real, pair[2];
   SHOW(in("a.txt"));
   SHOW(in("b.txt"));
@@ -122,7 +45,7 @@ static void numbers(void) {
   map("in the end");
 }
 
-static void copies(void) {
+static void copies(char **argv) {
   int a = in("a.txt"), b, c;
   SHOW(b = dup(a));
   line("a", a);
@@ -156,97 +79,7 @@ static void copies(void) {
   map("copies");
 }
 
-static void forks(void) {
-  int a = in("a.txt"), b = open(P("b.txt"), O_RDONLY | O_CLOEXEC), status;
-  line("before", a);
-  pid_t pid = fork();
-  if (pid == 0) {
-    line("child", a);
-    line("child", b);
-    SHOW(close(b));
-    SHOW(in("d/e.txt"));
-    line("child", b);
-    SHOW(lseek(a, 14, SEEK_SET));
-    _exit(0);
-  }
-  waitpid(pid, &status, 0);
-  line("parent", a);
-  line("parent", b);
-  pid = vfork();
-  if (pid == 0) {
-    line("vfork child", a);
-    close(a);
-    _exit(0);
-  }
-  waitpid(pid, &status, 0);
-  line("parent", a);
-  pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-  if (pid == 0) {
-    line("raw clone", a);
-    SHOW(close(a));
-    SHOW(in("b.txt"));
-    line("raw clone", a);
-    _exit(0);
-  }
-  waitpid(pid, &status, 0);
-  line("parent", a);
-  pid = fork();
-  if (pid == 0) {
-    SHOW(dup2(a, 0));
-    line("standard input", 0);
-    _exit(0);
-  }
-  waitpid(pid, &status, 0);
-  line("parent", a);
-  SHOW(lseek(a, 0, SEEK_SET));
-  if (fork() == 0) {
-    line("child", a);
-    _exit(0);
-  }
-  wait(&status);
-  line("parent", a);
-  map("in the end");
-}
-
-static char stack[65536];
-static int in_clone(void *arg) {
-  int a = *(int *)arg;
-  line("clone", a);
-  close(a);
-  int b = open("/dev/null", O_RDONLY);
-  line("clone, closed", a);
-  dprintf(1, "clone: %d\n", b);
-  char fd[12];
-  snprintf(fd, sizeof(fd), "%d", dup(b));
-  _exit(0);
-}
-
-static void clones(void) {
-  int a = in("a.txt");
-  int flags[] = {SIGCHLD, CLONE_VM | CLONE_VFORK | SIGCHLD};
-  for (int i = 0; i < 2; i++) {
-    pid_t pid = clone(in_clone, stack + sizeof(stack), flags[i], &a);
-    reap(pid);
-    line("parent", a);
-    SHOW(in("b.txt"));
-    map("parent");
-  }
-}
-
-static void executed(const char *static_program, const char *program) {
-  int a = in("a.txt");
-  SHOW(fcntl(in("b.txt"), F_SETFD, FD_CLOEXEC));
-  SHOW(open(P("b.txt"), O_RDONLY | O_CLOEXEC));
-  SHOW(fcntl(5, F_SETFD, 0));
-  for (int i = 0; i < 2; i++) {
-    run(i == 0 ? program : static_program, "3", "2");
-    run(i == 0 ? program : static_program, "4", "1");
-    run(i == 0 ? program : static_program, "5", "1");
-    line("parent", a);
-  }
-}
-
-static void ranges(void) {
+static void ranges(char **argv) {
   for (int i = 0; i < 10; i++) (i % 2 ? in("a.txt") : open("/dev/null", O_RDONLY));
   map("opened");
   SHOW(close_range(5, 6, 0));
@@ -269,83 +102,6 @@ static void ranges(void) {
   line("read", 3);
 }
 
-static int meet[2];
-static void *unsharer(void *arg) {
-  char c;
-  (void)arg;
-  dprintf(1, "thread: %d\n", close_range(3, 4, CLOSE_RANGE_UNSHARE));
-  line("thread, closed", 3);
-  line("thread", 5);
-  int fd = open("/dev/null", O_RDONLY);
-  dprintf(1, "thread: fd %d\n", fd);
-  line("thread, null", fd);
-  int b = in("b.txt");
-  line("thread, b", b);
-  (void)!write(meet[1], "x", 1);
-  (void)!read(meet[0], &c, 1);
-  line("thread, null", fd);
-  line("thread, b", b);
-  return NULL;
-}
-
-/* A thread with descriptors of its own: the same numbers are other files in the rest of the process. */
-static void unshared(void) {
-  pthread_t t;
-  char c;
-  in("a.txt"), in("b.txt"), in("a.txt");
-  SHOW(socketpair(AF_UNIX, SOCK_STREAM, 0, meet));
-  int other[2] = {meet[1], meet[0]};
-  pthread_create(&t, NULL, unsharer, NULL);
-  /* The thread has the other ends under the same numbers. */
-  (void)other;
-  usleep(1000);
-  (void)!read(meet[0], &c, 1);
-  line("main", 3);
-  line("main", 4);
-  line("main", 5);
-  SHOW(close(3));
-  SHOW(in("d/e.txt"));
-  line("main", 3);
-  (void)!write(meet[1], "x", 1);
-  pthread_join(t, NULL);
-  line("main", 3);
-}
-
-static void low(void) {
-  char text[32];
-  SHOW(close(0));
-  SHOW(in("a.txt"));
-  SHOW(fgets(text, sizeof(text), stdin) != NULL);
-  dprintf(1, "stdin: %s", text);
-  SHOW(dup2(in("b.txt"), 0));
-  SHOW(lseek(0, 0, SEEK_SET));
-  line("0", 0);
-  line("3", 3);
-  run("/bin/cat", "-", "/dev/null");
-  line("3", 3);
-  SHOW(close(0));
-  SHOW(open("/dev/null", O_RDONLY));
-  SHOW(in("a.txt"));
-}
-
-/* Started with 0 closed: what opens give, and what children find there. */
-static void closed(void) {
-  struct stat st;
-  SHOW(in("a.txt"));
-  SHOW(in("b.txt"));
-  line("0", 0);
-  SHOW(close(3));
-  SHOW(fstat(0, &st));
-  SHOW(st.st_size);
-  run("/bin/cat", "-", "/dev/null");
-  line("0", 0);
-  SHOW(close(0));
-  for (int i = 0; i < 3; i++) {
-    SHOW(in("b.txt"));
-    SHOW(close(0));
-  }
-}
-
 static int count_open(int *first_error) {
   int n = 0;
   while (in("a.txt") >= 0) n++;
@@ -353,7 +109,7 @@ static int count_open(int *first_error) {
   return n;
 }
 
-static void limits(void) {
+static void limits(char **argv) {
   struct rlimit l = {64, 4096};
   int err;
   SHOW(in("a.txt"));
@@ -384,7 +140,7 @@ static void limits(void) {
   SHOW(l.rlim_cur);
 }
 
-static void many(void) {
+static void many(char **argv) {
   struct rlimit l = {4096, 4096};
   int last = -1, same = 0, right = 0;
   char c, first = 0;
@@ -417,68 +173,7 @@ static void many(void) {
   SHOW(right);
 }
 
-static void send_fd(int to, int fd) {
-  char byte = 'x', room[CMSG_SPACE(sizeof(int))] = {0};
-  struct iovec iov = {&byte, 1};
-  struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
-  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-  c->cmsg_level = SOL_SOCKET;
-  c->cmsg_type = SCM_RIGHTS;
-  c->cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(c), &fd, sizeof(int));
-  SHOW(sendmsg(to, &m, 0));
-}
-
-static int receive_fd(int from) {
-  char byte, room[CMSG_SPACE(sizeof(int))];
-  struct iovec iov = {&byte, 1};
-  struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
-  int fd = -1;
-  if (recvmsg(from, &m, 0) == 1 && CMSG_FIRSTHDR(&m) != NULL) memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int));
-  return fd;
-}
-
-/* To a process that was there before, to one without the library (it is told by its number), and to oneself. */
-static void messages(const char *receiver) {
-  int pair[2], status;
-  char fd[12];
-  SHOW(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
-  pid_t pid = fork();
-  if (pid == 0) {
-    int got = receive_fd(pair[1]);
-    line("receiver", got);
-    _exit(0);
-  }
-  int a = in("a.txt");
-  line("sender", a);
-  send_fd(pair[0], a);
-  waitpid(pid, &status, 0);
-  line("sender", a);
-  int copy = dup(a);
-  send_fd(pair[0], a);
-  SHOW(close(a));
-  int b = in("b.txt");
-  int got = receive_fd(pair[1]);
-  line("got", got);
-  line("copy", copy);
-  line("b", b);
-  send_fd(pair[0], got);
-  pid = fork();
-  if (pid == 0) {
-    snprintf(fd, sizeof(fd), "%d", pair[1]);
-    char *const no_environment[] = {NULL}, *const argv[] = {(char *)receiver, (char *)"receive", fd, NULL};
-    execve(receiver, argv, no_environment);
-    _exit(9);
-  }
-  reap(pid);
-  line("copy", copy);
-}
-
-static void receive(int from) {
-  line("stranger", receive_fd(from));
-}
-
-static void names(void) {
+static void names(char **argv) {
   char link[PATH_MAX], name[64];
   struct stat st, at;
   struct statx sx;
@@ -527,20 +222,7 @@ static void names(void) {
   dprintf(1, "listed: %zu\n", strlen(seen));
 }
 
-/* The kernel's own calls, which no wrapper sees. */
-static long raw(long n, long a, long b, long c) {
-#if defined(__x86_64__)
-  long r;
-  __asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
-  return r;
-#else
-  register long x8 __asm__("x8") = n, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c;
-  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-  return x0;
-#endif
-}
-
-static void behind(void) {
+static void behind(char **argv) {
   char byte;
   int a = in("a.txt"), b = in("b.txt");
   line("a", a);
@@ -570,26 +252,11 @@ static void behind(void) {
   SHOW(close(30));
 }
 
+static const struct test tests[] = {
+    {"numbers", numbers}, {"copies", copies}, {"ranges", ranges}, {"limits", limits},
+    {"many", many},       {"names", names},   {"behind", behind}, {NULL, NULL},
+};
+
 int main(int argc, char **argv) {
-  if (argc == 3 && strcmp(argv[1], "receive") == 0) return receive(atoi(argv[2])), 0;
-  if (argc != 5) return 2;
-  base = argv[1];
-  const char *name = argv[2];
-  for (int fd = 3; fd < 256; fd++) raw(SYS_close, fd, 0, 0);
-  if (strcmp(name, "numbers") == 0) numbers();
-  if (strcmp(name, "copies") == 0) copies();
-  if (strcmp(name, "forks") == 0) forks();
-  if (strcmp(name, "clones") == 0) clones();
-  if (strcmp(name, "executed") == 0) executed(argv[3], argv[4]);
-  if (strcmp(name, "ranges") == 0) ranges();
-  if (strcmp(name, "unshared") == 0) unshared();
-  if (strcmp(name, "low") == 0) low();
-  if (strcmp(name, "closed") == 0) closed();
-  if (strcmp(name, "limits") == 0) limits();
-  if (strcmp(name, "many") == 0) many();
-  if (strcmp(name, "messages") == 0) messages(argv[0]);
-  if (strcmp(name, "names") == 0) names();
-  if (strcmp(name, "behind") == 0) behind();
-  dprintf(1, "end of %s\n", name);
-  return 0;
+  return run_case(tests, argc, argv);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# fd_calls.c, case by case: on a plain directory and on its mount, where no directory is; what is printed must be the
+# fd_calls.c and fd_processes.c, case by case: on a plain directory and on its mount, where no directory is; what is printed must be the
 # same. Descriptor numbers, errors, offsets, close-on-exec, limits, names below /proc.
 # timeout: 300
 . "$(dirname "$0")/../functions.sh"
@@ -13,7 +13,9 @@ for i in $(seq 0 799); do echo "line $i"; done >"$plain_dir/a.txt"
 printf 'hello\nworld\n' >"$plain_dir/b.txt"
 printf 'one\ntwo\n' >"$plain_dir/d/e.txt"
 pack "$plain_dir" "$work/ds" --partitions 2
-cc -std=gnu11 -D_GNU_SOURCE -O1 -w -pthread -o "$work/calls" "$here/fd_calls.c"
+for program in calls processes; do
+  cc -std=gnu11 -D_GNU_SOURCE -O1 -w -pthread -o "$work/$program" "$here/fd_$program.c"
+done
 cat >"$work/lines.c" <<'EOC'
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,18 +33,17 @@ cc -O1 -o "$work/lines" "$work/lines.c"
 cc -static -O1 -o "$work/static" "$work/lines.c"
 
 bad=0
-compare() { # CASE: input from /dev/null, or closed
+compare() { # PROGRAM CASE: input from /dev/null, or closed
   local want got input=/dev/null
-  [ "$1" != closed ] || input='&-'
-  want=$(cd / && eval "timeout 60 '$work/calls' '$plain_dir' $1 '$work/static' '$work/lines' <$input" 2>&1)
-  got=$(cd / && eval "plain '$work/ds' '$mnt' timeout 60 '$work/calls' '$mnt' $1 '$work/static' '$work/lines' <$input" 2>&1)
-  [[ $want == *"end of $1"* ]] || fail "$1 does not come to its end: $want"
+  [ "$2" != closed ] || input='&-'
+  want=$(cd / && eval "timeout 60 '$work/$1' '$plain_dir' $2 '$work/static' '$work/lines' <$input" 2>&1)
+  got=$(cd / && eval "plain '$work/ds' '$mnt' timeout 60 '$work/$1' '$mnt' $2 '$work/static' '$work/lines' <$input" 2>&1) || true
+  [[ $want == *"end of $2"* ]] || fail "$2 does not come to its end: $want"
   [ "$want" = "$got" ] && return
-  printf '%s differs:\n%s\n' "$1" "$(diff <(echo "$want") <(echo "$got"))" >&2
+  printf '%s differs:\n%s\n' "$2" "$(diff <(echo "$want") <(echo "$got"))" >&2
   bad=$((bad + 1))
 }
-for case in numbers copies forks clones executed ranges unshared low closed limits many messages names behind; do
-  compare "$case"
-done
+for case in numbers copies ranges limits many names behind; do compare calls $case; done
+for case in forks clones executed unshared low closed messages; do compare processes $case; done
 [ $bad = 0 ] || fail "$bad cases"
 no_leftovers

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What descriptors do between processes and threads: fork, vfork, clone, exec, unshare, standard input, messages. Run
+ * by fd_calls.sh, for the tree that it packs; see fd_show.h.
+ */
+#include "fd_show.h"
+
+static void forks(char **argv) {
+  int a = in("a.txt"), b = open(P("b.txt"), O_RDONLY | O_CLOEXEC), status;
+  line("before", a);
+  pid_t pid = fork();
+  if (pid == 0) {
+    line("child", a);
+    line("child", b);
+    SHOW(close(b));
+    SHOW(in("d/e.txt"));
+    line("child", b);
+    SHOW(lseek(a, 14, SEEK_SET));
+    _exit(0);
+  }
+  waitpid(pid, &status, 0);
+  line("parent", a);
+  line("parent", b);
+  pid = vfork();
+  if (pid == 0) {
+    line("vfork child", a);
+    close(a);
+    _exit(0);
+  }
+  waitpid(pid, &status, 0);
+  line("parent", a);
+  pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (pid == 0) {
+    line("raw clone", a);
+    SHOW(close(a));
+    SHOW(in("b.txt"));
+    line("raw clone", a);
+    _exit(0);
+  }
+  waitpid(pid, &status, 0);
+  line("parent", a);
+  pid = fork();
+  if (pid == 0) {
+    SHOW(dup2(a, 0));
+    line("standard input", 0);
+    _exit(0);
+  }
+  waitpid(pid, &status, 0);
+  line("parent", a);
+  SHOW(lseek(a, 0, SEEK_SET));
+  if (fork() == 0) {
+    line("child", a);
+    _exit(0);
+  }
+  wait(&status);
+  line("parent", a);
+  map("in the end");
+}
+
+static char stack[65536];
+static int in_clone(void *arg) {
+  int a = *(int *)arg;
+  line("clone", a);
+  close(a);
+  int b = open("/dev/null", O_RDONLY);
+  line("clone, closed", a);
+  dprintf(1, "clone: %d\n", b);
+  char fd[12];
+  snprintf(fd, sizeof(fd), "%d", dup(b));
+  _exit(0);
+}
+
+static void clones(char **argv) {
+  int a = in("a.txt");
+  int flags[] = {SIGCHLD, CLONE_VM | CLONE_VFORK | SIGCHLD};
+  for (int i = 0; i < 2; i++) {
+    pid_t pid = clone(in_clone, stack + sizeof(stack), flags[i], &a);
+    reap(pid);
+    line("parent", a);
+    SHOW(in("b.txt"));
+    map("parent");
+  }
+}
+
+static void executed(char **argv) {
+  const char *static_program = argv[3], *program = argv[4];
+  int a = in("a.txt");
+  SHOW(fcntl(in("b.txt"), F_SETFD, FD_CLOEXEC));
+  SHOW(open(P("b.txt"), O_RDONLY | O_CLOEXEC));
+  SHOW(fcntl(5, F_SETFD, 0));
+  for (int i = 0; i < 2; i++) {
+    run(i == 0 ? program : static_program, "3", "2");
+    run(i == 0 ? program : static_program, "4", "1");
+    run(i == 0 ? program : static_program, "5", "1");
+    line("parent", a);
+  }
+}
+
+static int meet[2];
+static void *unsharer(void *arg) {
+  char c;
+  (void)arg;
+  dprintf(1, "thread: %d\n", close_range(3, 4, CLOSE_RANGE_UNSHARE));
+  line("thread, closed", 3);
+  line("thread", 5);
+  int fd = open("/dev/null", O_RDONLY);
+  dprintf(1, "thread: fd %d\n", fd);
+  line("thread, null", fd);
+  int b = in("b.txt");
+  line("thread, b", b);
+  (void)!write(meet[1], "x", 1);
+  (void)!read(meet[1], &c, 1);
+  line("thread, null", fd);
+  line("thread, b", b);
+  return NULL;
+}
+
+/* A thread with descriptors of its own: the same numbers are other files in the rest of the process. */
+static void unshared(char **argv) {
+  pthread_t t;
+  char c;
+  in("a.txt"), in("b.txt"), in("a.txt");
+  SHOW(socketpair(AF_UNIX, SOCK_STREAM, 0, meet));
+  pthread_create(&t, NULL, unsharer, NULL);
+  (void)!read(meet[0], &c, 1);
+  line("main", 3);
+  line("main", 4);
+  line("main", 5);
+  SHOW(close(3));
+  SHOW(in("d/e.txt"));
+  line("main", 3);
+  (void)!write(meet[0], "x", 1);
+  pthread_join(t, NULL);
+  line("main", 3);
+}
+
+static void low(char **argv) {
+  char text[32];
+  SHOW(close(0));
+  SHOW(in("a.txt"));
+  SHOW(fgets(text, sizeof(text), stdin) != NULL);
+  dprintf(1, "stdin: %s", text);
+  SHOW(dup2(in("b.txt"), 0));
+  SHOW(lseek(0, 0, SEEK_SET));
+  line("0", 0);
+  line("3", 3);
+  run("/bin/cat", "-", "/dev/null");
+  line("3", 3);
+  SHOW(close(0));
+  SHOW(open("/dev/null", O_RDONLY));
+  SHOW(in("a.txt"));
+}
+
+/* Started with 0 closed: what opens give, and what children find there. */
+static void closed(char **argv) {
+  struct stat st;
+  SHOW(in("a.txt"));
+  SHOW(in("b.txt"));
+  line("0", 0);
+  SHOW(close(3));
+  SHOW(fstat(0, &st));
+  SHOW(st.st_size);
+  run("/bin/cat", "-", "/dev/null");
+  line("0", 0);
+  SHOW(close(0));
+  for (int i = 0; i < 3; i++) {
+    SHOW(in("b.txt"));
+    SHOW(close(0));
+  }
+}
+
+static void send_fd(int to, int fd) {
+  char byte = 'x', room[CMSG_SPACE(sizeof(int))] = {0};
+  struct iovec iov = {&byte, 1};
+  struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(c), &fd, sizeof(int));
+  SHOW(sendmsg(to, &m, 0));
+}
+
+static int receive_fd(int from) {
+  char byte, room[CMSG_SPACE(sizeof(int))];
+  struct iovec iov = {&byte, 1};
+  struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+  int fd = -1;
+  if (recvmsg(from, &m, 0) == 1 && CMSG_FIRSTHDR(&m) != NULL) memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int));
+  return fd;
+}
+
+/* To a process that was there before, to one without the library (it is told by its number), and to oneself. */
+static void messages(char **argv) {
+  const char *receiver = argv[0];
+  int pair[2], status;
+  char fd[12];
+  SHOW(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+  pid_t pid = fork();
+  if (pid == 0) {
+    int got = receive_fd(pair[1]);
+    line("receiver", got);
+    _exit(0);
+  }
+  int a = in("a.txt");
+  line("sender", a);
+  send_fd(pair[0], a);
+  waitpid(pid, &status, 0);
+  line("sender", a);
+  int copy = dup(a);
+  send_fd(pair[0], a);
+  SHOW(close(a));
+  int b = in("b.txt");
+  int got = receive_fd(pair[1]);
+  line("got", got);
+  line("copy", copy);
+  line("b", b);
+  send_fd(pair[0], got);
+  pid = fork();
+  if (pid == 0) {
+    snprintf(fd, sizeof(fd), "%d", pair[1]);
+    char *const no_environment[] = {NULL}, *const argv[] = {(char *)receiver, (char *)"receive", fd, NULL};
+    execve(receiver, argv, no_environment);
+    _exit(9);
+  }
+  reap(pid);
+  line("copy", copy);
+}
+
+static void receive(int from) {
+  line("stranger", receive_fd(from));
+}
+
+static const struct test tests[] = {
+    {"forks", forks}, {"clones", clones}, {"executed", executed}, {"unshared", unshared},
+    {"low", low},     {"closed", closed}, {"messages", messages}, {NULL, NULL},
+};
+
+int main(int argc, char **argv) {
+  if (argc == 3 && strcmp(argv[1], "receive") == 0) return receive(atoi(argv[2])), 0;
+  return run_case(tests, argc, argv);
+}
