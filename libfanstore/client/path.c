@@ -66,8 +66,7 @@ static int route_below(uint32_t mount, uint32_t dir, const char *path, unsigned 
   return fs_walk_below(mount, dir, path, flags, f);
 }
 
-/* Where the kernel says that a directory descriptor is. */
-static fs_err fd_path(int dirfd, char *out) {
+fs_err fs_path_of_fd(int dirfd, char *out) {
   char link[32] = "/proc/self/fd/";
   char digits[12];
   size_t at = strlen(link), n = 0;
@@ -90,7 +89,7 @@ static int route_relative(int dirfd, const char *path, unsigned flags, struct fs
   struct fs_slot *s = fs_fd_slot(dirfd);
   if (s == NULL) {
     char base[PATH_MAX];
-    return fd_path(dirfd, base) == 0 ? fs_walk_text(base, path, flags, f) : FS_OUT;
+    return fs_path_of_fd(dirfd, base) == 0 ? fs_walk_text(base, path, flags, f) : FS_OUT;
   }
   uint8_t kind = atomic_load_explicit(&s->kind, memory_order_relaxed);
   if (kind == FS_SLOT_CLOSED) return -EBADF;
@@ -113,6 +112,18 @@ bool fs_path_relative_out(int dirfd, const char *path) {
   return !fs_path_climbs(path);
 }
 
+bool fs_path_maybe_above(int dirfd, const char *path) {
+  if (fs_mount_count() == 0 || fs_bad_address(path)) return false;
+  if (path[0] != '/') return dirfd == AT_FDCWD ? !fs_cwd_far() : (fs_fd_entry(dirfd) & FS_FDE_ANCESTOR) != 0;
+  for (uint32_t i = 0; i < fs_mount_count(); i++) {
+    const char *mount = fs_mount_list[i].path;
+    size_t at = 0;
+    while (path[at] != '\0' && path[at] == mount[at]) at++;
+    if (path[at] == '\0' || path[at] == '/' || path[at] == '.') return true;
+  }
+  return false;
+}
+
 static bool exists(int dirfd, const char *path) {
   return FS_SYS3(SYS_faccessat, dirfd, path, F_OK) == 0;
 }
@@ -132,6 +143,7 @@ static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
   size_t len = strlen(path);
   if (len >= sizeof(prefix)) return true;
   memcpy(prefix, path, len + 1);
+  if (len > 0 && prefix[len - 1] == '/') flags &= ~FS_NOFOLLOW;
   while (len > 1 && prefix[len - 1] == '/') prefix[--len] = '\0';
   for (bool last = true;; last = false) {
     char *slash = strrchr(prefix, '/');

@@ -81,6 +81,10 @@ bool fs_caller_is_root(void);
 
 /* Absolute path of an entry: the mount's canonical path and the entry's. Length or -ENAMETOOLONG. */
 fs_ssize fs_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size);
+/* Cheap, and wrong only in one direction: may this be a directory above a mount? */
+bool fs_path_maybe_above(int dirfd, const char *path);
+/* Where the kernel says that a directory descriptor is: 0, or -EBADF. out has PATH_MAX bytes. */
+fs_err fs_path_of_fd(int dirfd, char *out);
 /* Is this absolute path a real directory above a mount? */
 bool fs_path_is_ancestor(const char *path);
 

@@ -61,6 +61,7 @@ static fs_err go_up_from(struct walk *w, const char *path, size_t len) {
   while (len > 0 && path[--len] != '/') {
   }
   int outer = fs_mount_above(path, len, &rest);
+  if (outer < 0 && fs_vdir_missing(path, len, &mount, &entry)) return enter_mount(w, mount, entry);
   if (outer < 0) {
     w->below = false;
     memcpy(w->real, path, len);
@@ -114,11 +115,9 @@ static bool is_magic(const struct walk *w) {
 
 static fs_err climb_real(struct walk *w) {
   struct stat st;
-  uint32_t mount, entry;
   w->climbed = w->climbed || !resolving(w);
   if (resolving(w) && w->real_len > 0) {
     fs_err err = fs_sys_fstatat(AT_FDCWD, w->real, &st, 0);
-    if (err == -ENOENT && fs_vdir_find(w->real, w->real_len, &mount, &entry)) err = 0, st.st_mode = S_IFDIR;
     if (err != 0) return err;
     if (!S_ISDIR(st.st_mode)) return -ENOTDIR;
   }
@@ -138,10 +137,12 @@ static fs_err step_real(struct walk *w, const char *name, size_t len) {
   w->real_len += len;
   w->real[w->real_len] = '\0';
   fs_err err = enter_if_mount(w);
-  if (err != 0 || w->below || !resolving(w) || !follow(w) || is_magic(w)) return err;
+  if (err != 0 || w->below || !resolving(w)) return err;
   char target[PATH_MAX];
+  uint32_t mount, entry;
   long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, w->real, target, sizeof(target) - 1);
-  if (n <= 0) return 0;
+  if (n == -ENOENT && fs_vdir_find(w->real, w->real_len, &mount, &entry)) return enter_mount(w, mount, entry);
+  if (n <= 0 || !follow(w) || is_magic(w)) return 0;
   w->real_len = before;
   w->real[before] = '\0';
   return expand(w, target, (size_t)n);
@@ -215,13 +216,7 @@ static int step_below(struct walk *w, const char *name, size_t len) {
 }
 
 /* The walk ends in the real file system. */
-static int finish_real(struct walk *w, bool slash, struct fs_found *f) {
-  if (!resolving(w)) return FS_OUT;
-  if (fs_vdir_missing(w->real, w->real_len, &f->mount, &f->entry)) return FS_IN;
-  size_t parent = w->real_len;
-  while (parent > 0 && w->real[--parent] != '/') {
-  }
-  if (fs_vdir_missing(w->real, parent, &f->mount, &f->entry)) return FS_NEW;
+static int finish_real(struct walk *w, bool slash) {
   if (!w->entered) return FS_OUT;
   if (w->real_len == 0 || slash) {
     if (w->real_len + 2 > PATH_MAX) return -ENAMETOOLONG;
@@ -231,7 +226,7 @@ static int finish_real(struct walk *w, bool slash, struct fs_found *f) {
 }
 
 static int finish(struct walk *w, bool slash, struct fs_found *f) {
-  if (!w->below) return finish_real(w, slash, f);
+  if (!w->below) return finish_real(w, slash);
   if (!fs_is_vdir(w->entry)) {
     const struct fs_entry *e = fs_index_entry(w->ix, w->entry);
     if (e == NULL) return -EUCLEAN;

@@ -77,6 +77,65 @@ bool fs_vdir_component(const char *name, size_t len) {
   return false;
 }
 
+struct edge {
+  dev_t dev;
+  ino_t ino;
+  uint32_t mount;
+  uint32_t len;
+};
+struct edges {
+  uint32_t n;
+  struct edge at[FS_MOUNT_NAMES];
+};
+
+/* The deepest directory above mount i that exists, if the mount itself does not. */
+static bool find_edge(uint32_t i, struct edge *e) {
+  char text[PATH_MAX];
+  struct stat st;
+  size_t rest, len = fs_mount_list[i].len;
+  memcpy(text, fs_mount_list[i].path, len + 1);
+  if (fs_sys_fstatat(AT_FDCWD, text, &st, AT_SYMLINK_NOFOLLOW) == 0) return false;
+  for (;;) {
+    while (len > 0 && text[--len] != '/') {
+    }
+    text[len] = '\0';
+    if (fs_mount_above(text, len, &rest) >= 0) return false;
+    if (fs_sys_fstatat(AT_FDCWD, len == 0 ? "/" : text, &st, 0) == 0) break;
+    if (len == 0) return false;
+  }
+  *e = (struct edge){.dev = st.st_dev, .ino = st.st_ino, .mount = i, .len = (uint32_t)len};
+  return S_ISDIR(st.st_mode);
+}
+
+/* Whoever is first publishes what it has found; others use their own until then. */
+static const struct edges *the_edges(struct edges *mine) {
+  static struct edges found;
+  static _Atomic uint32_t state; /* 0: none, 1: being written, 2: there */
+  if (atomic_load_explicit(&state, memory_order_acquire) == 2) return &found;
+  mine->n = 0;
+  for (uint32_t i = 0; i < fs_mount_count(); i++)
+    if (find_edge(i, &mine->at[mine->n])) mine->n++;
+  uint32_t none = 0;
+  if (!atomic_compare_exchange_strong(&state, &none, 1)) return mine;
+  found = *mine;
+  atomic_store_explicit(&state, 2, memory_order_release);
+  return &found;
+}
+
+bool fs_vdir_edge(int fd, const char **path, size_t *len) {
+  struct edges mine;
+  struct stat st;
+  const struct edges *all = the_edges(&mine);
+  if (all->n == 0 || fs_sys_fstat(fd, &st) != 0) return false;
+  for (uint32_t i = 0; i < all->n; i++) {
+    if (all->at[i].ino != st.st_ino || all->at[i].dev != st.st_dev) continue;
+    *path = fs_mount_list[all->at[i].mount].path;
+    *len = all->at[i].len;
+    return true;
+  }
+  return false;
+}
+
 uint64_t fs_vdir_ino(const char *path, size_t len) {
   return fs_xxh3(path, len) >> 1 | 1;
 }

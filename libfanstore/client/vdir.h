@@ -33,6 +33,12 @@ size_t fs_vdir_child(const char *path, size_t len, uint32_t i, const char **name
 int fs_vdir_mount_at(const char *path, size_t len, const char *name, size_t name_len);
 /* Is `name` a component of a mount's path? */
 bool fs_vdir_component(const char *name, size_t len);
+/*
+ * Is this real directory one in which the way to a mount begins that the real file system lacks? Then its path and
+ * length, for fs_vdir_child. Where those directories are is looked up once in a process; when there are none, this
+ * makes no system call.
+ */
+bool fs_vdir_edge(int fd, const char **path, size_t *len);
 uint64_t fs_vdir_ino(const char *path, size_t len);
 fs_err fs_vdir_stat(uint32_t mount, uint32_t entry, struct stat *st);
 

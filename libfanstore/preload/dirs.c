@@ -3,9 +3,13 @@
  * Wrappers of opendir to closedir and scandir. A directory of a dataset has a stream of our own, told from libc's by
  * its first word, which in libc's is the descriptor and never negative. The position is the stream's own, as libc's
  * buffer is: a forked child goes on by itself. It is also noted in the open file, where dup and lseek find it.
+ *
+ * A real directory in which a mount, or the way to one, is missing has such a stream too, around libc's: the names that
+ * are missing come after those that are there.
  */
 #include <stdlib.h>
 
+#include "client/vdir.h"
 #include "preload/preload.h"
 
 #define FS_DIR_MAGIC ((int)0xf5d1f5d1)
@@ -13,9 +17,13 @@
 struct fs_dirstream {
   int magic;
   int fd;
-  uint64_t at; /* number of the next record */
+  uint64_t at; /* number of the next record; of a real directory: of the next missing name, once all others were read */
+  DIR *inner;  /* libc's stream of a real directory, or NULL */
+  const char *path; /* of that directory, and its length */
+  size_t path_len;
   struct dirent64 record;
 };
+#define FS_AT_MISSING (1l << 62) /* what telldir says among the missing names, plus their number */
 
 static struct fs_dirstream *ours(DIR *d) {
   FS_MAY_BE_NULL(d);
@@ -28,6 +36,18 @@ static DIR *new_stream(int fd, const struct fs_slot *s) {
   d->magic = FS_DIR_MAGIC;
   d->fd = fd;
   d->at = atomic_load(&s->offset);
+  return (DIR *)(void *)d;
+}
+
+/* A real directory's stream: as it is, or with the names that mounts put there. */
+static DIR *real_stream(DIR *inner) {
+  const char *path;
+  size_t len;
+  if (inner == NULL || fs_mount_count() == 0 || !fs_vdir_edge(FS_REAL(dirfd)(inner), &path, &len)) return inner;
+  struct fs_dirstream *d = calloc(1, sizeof(*d));
+  if (d == NULL) return inner;
+  *d = (struct fs_dirstream){
+      .magic = FS_DIR_MAGIC, .fd = FS_REAL(dirfd)(inner), .inner = inner, .path = path, .path_len = len};
   return (DIR *)(void *)d;
 }
 
@@ -56,7 +76,7 @@ FS_EXPORT DIR *opendir(const char *path) {
   intptr_t r = opendir_any(path);
   if (r < 0) return NULL;
   const struct fs_slot *s = r > INT_MAX ? NULL : fs_fd_slot((int)r);
-  if (s == NULL) return (DIR *)r;
+  if (s == NULL) return real_stream((DIR *)r);
   DIR *d = new_stream((int)r, s);
   if (d == NULL) close((int)r);
   return d;
@@ -66,7 +86,7 @@ FS_EXPORT DIR *fdopendir(int fd) {
   struct fs_slot *s = fs_fd_slot(fd);
   if (s == NULL) {
     DIR *d = FS_REAL(fdopendir)(fd);
-    if (d != NULL || (errno != ENOTDIR && errno != EBADF) || (s = fs_fd_adopt(fd)) == NULL) return d;
+    if (d != NULL || (errno != ENOTDIR && errno != EBADF) || (s = fs_fd_adopt(fd)) == NULL) return real_stream(d);
   }
   struct stat st;
   fs_err err = fs_file_fstat(s, &st); /* as libc: an O_PATH descriptor of a directory will do until it is read */
@@ -75,20 +95,46 @@ FS_EXPORT DIR *fdopendir(int fd) {
   return NULL;
 }
 
+static void set_record(struct fs_dirstream *d, const struct fs_dirent_view *v, uint64_t next) {
+  d->record.d_ino = v->ino;
+  d->record.d_off = (off64_t)next;
+  d->record.d_type = v->type;
+  d->record.d_reclen = (unsigned short)fs_round_up(offsetof(struct dirent64, d_name) + v->name_len + 1, 8);
+  memcpy(d->record.d_name, v->name, v->name_len);
+  d->record.d_name[v->name_len] = '\0';
+}
+
+/* The names that mounts put into a real directory and that are not there. */
+static int next_missing(struct fs_dirstream *d) {
+  struct fs_dirent_view v = {.ino = 1, .type = DT_DIR};
+  for (;;) {
+    v.name_len = (uint32_t)fs_vdir_child(d->path, d->path_len, (uint32_t)d->at, &v.name);
+    if (v.name_len == 0 || v.name_len > FS_NAME_MAX) return 0;
+    set_record(d, &v, (uint64_t)FS_AT_MISSING + ++d->at);
+    if (FS_SYS3(SYS_faccessat, d->fd, d->record.d_name, F_OK) == -ENOENT) return 1;
+  }
+}
+
+static int next_real(struct fs_dirstream *d) {
+  int saved = errno;
+  errno = 0;
+  const struct dirent *e = d->at > 0 ? NULL : FS_REAL(readdir)(d->inner);
+  if (e != NULL) memcpy(&d->record, e, e->d_reclen);
+  int err = errno;
+  errno = saved;
+  return e != NULL ? 1 : err != 0 ? -err : next_missing(d);
+}
+
 /* 1: a record is in d->record; 0: the end; or a negative errno. */
 static int next_record(struct fs_dirstream *d) {
   struct fs_dirent_view v;
+  if (d->inner != NULL) return next_real(d);
   struct fs_slot *s = fs_fd_slot(d->fd);
   if (s == NULL || atomic_load(&s->kind) != FS_SLOT_DIR) return -EBADF;
   fs_err err = fs_dir_record(s->mount, s->entry, d->at, &v);
   if (err != 0) return err == -ENOENT ? 0 : err;
   atomic_store(&s->offset, ++d->at);
-  d->record.d_ino = v.ino;
-  d->record.d_off = (off64_t)d->at;
-  d->record.d_type = v.type;
-  d->record.d_reclen = (unsigned short)fs_round_up(offsetof(struct dirent64, d_name) + v.name_len + 1, 8);
-  memcpy(d->record.d_name, v.name, v.name_len);
-  d->record.d_name[v.name_len] = '\0';
+  set_record(d, &v, d->at);
   return 1;
 }
 
@@ -112,17 +158,20 @@ FS_EXPORT int readdir_r(DIR *dir, struct dirent *entry, struct dirent **result) 
 }
 FS_ALIAS(readdir64_r, readdir_r);
 
+static int close_real(DIR *dir) {
+  FS_MAY_BE_NULL(dir);
+  if (dir != NULL && fs_mount_count() > 0) fs_fd_forget(FS_REAL(dirfd)(dir));
+  return FS_REAL(closedir)(dir);
+}
+
 FS_EXPORT int closedir(DIR *dir) {
   struct fs_dirstream *d = ours(dir);
-  if (d == NULL) {
-    FS_MAY_BE_NULL(dir);
-    if (dir != NULL && fs_mount_count() > 0) fs_fd_forget(FS_REAL(dirfd)(dir));
-    return FS_REAL(closedir)(dir);
-  }
+  if (d == NULL) return close_real(dir);
   int fd = d->fd;
+  DIR *inner = d->inner;
   d->magic = 0;
   free(d);
-  return close(fd);
+  return inner != NULL ? close_real(inner) : close(fd);
 }
 
 FS_EXPORT int dirfd(DIR *dir) {
@@ -132,23 +181,33 @@ FS_EXPORT int dirfd(DIR *dir) {
 
 FS_EXPORT void rewinddir(DIR *dir) {
   struct fs_dirstream *d = ours(dir);
-  if (d == NULL)
-    FS_REAL(rewinddir)(dir);
+  if (d != NULL) d->at = 0;
+  if (d == NULL || d->inner != NULL)
+    FS_REAL(rewinddir)(d == NULL ? dir : d->inner);
   else
-    lseek(d->fd, (off_t)(d->at = 0), SEEK_SET);
+    lseek(d->fd, 0, SEEK_SET);
+}
+
+/* Back from the missing names, libc's stream is at its end, or where it was when the position was told. */
+static void seek_real(struct fs_dirstream *d, long at) {
+  d->at = at >= FS_AT_MISSING ? (uint64_t)(at - FS_AT_MISSING) : 0;
+  if (at < FS_AT_MISSING) FS_REAL(seekdir)(d->inner, at);
 }
 
 FS_EXPORT void seekdir(DIR *dir, long at) {
   struct fs_dirstream *d = ours(dir);
   if (d == NULL)
     FS_REAL(seekdir)(dir, at);
+  else if (d->inner != NULL)
+    seek_real(d, at);
   else
     lseek(d->fd, (off_t)(d->at = (uint64_t)at), SEEK_SET);
 }
 
 FS_EXPORT long telldir(DIR *dir) {
   struct fs_dirstream *d = ours(dir);
-  return d == NULL ? FS_REAL(telldir)(dir) : (long)d->at;
+  if (d == NULL || (d->inner != NULL && d->at == 0)) return FS_REAL(telldir)(d == NULL ? dir : d->inner);
+  return (long)d->at + (d->inner != NULL ? FS_AT_MISSING : 0);
 }
 
 FS_EXPORT ssize_t getdents64(int fd, void *buf, size_t n) {
@@ -197,7 +256,8 @@ static void end_scan(DIR *dir) {
 }
 
 FS_EXPORT int scandirat(int dirfd_, const char *path, struct dirent ***list, select_fn *select, compare_fn *compare) {
-  if (fs_path_out(dirfd_, path)) return FS_REAL(scandirat)(dirfd_, path, list, select, compare);
+  if (fs_path_out(dirfd_, path) && !fs_path_maybe_above(dirfd_, path))
+    return FS_REAL(scandirat)(dirfd_, path, list, select, compare);
   int fd = openat(dirfd_, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *dir = fd < 0 ? NULL : fdopendir(fd);
   if (dir == NULL) {

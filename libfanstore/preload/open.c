@@ -7,21 +7,9 @@
 #include "client/cwd.h"
 #include "preload/preload.h"
 
-/* Cheap, and wrong only in one direction: may this be a directory above a mount? */
-static bool maybe_ancestor(int dirfd, const char *path) {
-  if (path[0] != '/') return dirfd == AT_FDCWD ? !fs_cwd_far() : (fs_fd_entry(dirfd) & FS_FDE_ANCESTOR) != 0;
-  for (uint32_t i = 0; i < fs_mount_count(); i++) {
-    const char *mount = fs_mount_list[i].path;
-    size_t at = 0;
-    while (path[at] != '\0' && path[at] == mount[at]) at++;
-    if (path[at] == '\0' || path[at] == '/' || path[at] == '.') return true;
-  }
-  return false;
-}
-
 static int real_openat(int dirfd, const char *path, int flags, mode_t mode) {
   int fd = FS_FRESH(FS_REAL(openat)(dirfd, path, flags, mode));
-  if (fd >= 0 && fs_mount_count() > 0 && !(flags & (O_CREAT | O_WRONLY | O_RDWR)) && maybe_ancestor(dirfd, path))
+  if (fd >= 0 && !(flags & (O_CREAT | O_WRONLY | O_RDWR)) && fs_path_maybe_above(dirfd, path))
     fs_note_directory(fd, dirfd, path);
   return fd;
 }
