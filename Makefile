@@ -107,7 +107,7 @@ install: all ## into DESTDIR and PREFIX, with manual pages and fanstore.pc
 	$(if $(MAN),$(Q)install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1)
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' 'Name: FanStore' \
 	  'Description: transient distributed file system for deep learning' 'Version: $(VERSION)' \
-	  'preload=$${libdir}/libfanstore.so' 'Cflags: -I$${includedir}' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/fanstore.pc
+	  'preload=$${libdir}/libfanstore.so' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lfanstore' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/fanstore.pc
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile tests/tests.mk bench/bench.mk 2>/dev/null | sed 's/:.*## /\t/' | expand -t 14

@@ -56,6 +56,15 @@ static void fs_line_heat(const struct fs_cache_view *v, uint32_t line) {
     atomic_store_explicit(&v->heat[line], 1, memory_order_relaxed);
 }
 
+bool fs_cache_has(const struct fs_cache_view *v, uint64_t key) {
+  const _Atomic uint32_t *bucket = v->bucket + (uint64_t)FS_CACHE_WAYS * (fs_cache_bucket(key) & v->bucket_mask);
+  for (unsigned way = 0; way < FS_CACHE_WAYS; way++) {
+    uint32_t word = atomic_load_explicit(&bucket[way], memory_order_acquire);
+    if (word != 0 && word <= v->lines && fs_line_is(v, word - 1, key)) return true;
+  }
+  return false;
+}
+
 const void *fs_cache_pin(const struct fs_cache_view *v, uint64_t key, _Atomic uint32_t *pin, uint32_t *len) {
   const _Atomic uint32_t *bucket = v->bucket + (uint64_t)FS_CACHE_WAYS * (fs_cache_bucket(key) & v->bucket_mask);
   for (unsigned way = 0; way < FS_CACHE_WAYS; way++) {

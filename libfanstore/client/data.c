@@ -247,23 +247,3 @@ fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint6
   size_t done = fs_read_windows(&r, buf, n, off, place);
   return done > 0 ? (fs_ssize)done : r.err;
 }
-
-void fs_data_prefetch(uint32_t mount, uint32_t entry, uint64_t off, uint64_t n) {
-  struct fs_reading r = {.entry = entry};
-  r.ds = fs_dataset(mount, &r.err);
-  const struct fs_entry *e = r.ds ? fs_index_entry(&r.ds->ix, entry) : NULL;
-  if (!e || !S_ISREG(e->mode) || off >= e->size || n == 0) return;
-  r.link = r.ds->node ? fs_link_get() : NULL;
-  uint64_t end = off + FS_MIN(n, e->size - off);
-  for (uint64_t i = off >> r.ds->ix.block_shift, k = 0; i << r.ds->ix.block_shift < end && k < 32; i++, k++) {
-    struct fs_block b;
-    if (fs_index_block(&r.ds->ix, entry, i, &b) < 0) break;
-    if (fs_is_local(r.ds, b.partition))
-      fs_local_willneed(r.ds, &b);
-    else if (r.link && fs_is_remote(r.ds, b.partition))
-      fs_remote_prefetch(r.ds, r.link, &b);
-    else
-      fs_shared_willneed(r.ds, &b);
-  }
-  if (r.link) fs_remote_ring(r.ds, r.link);
-}

@@ -58,8 +58,16 @@ fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, i
    0-2, sendfile and programs without the preload. Shared by the node where a daemon runs; anonymous else. */
 fs_fd fs_data_materialize(uint32_t mount, uint32_t entry);
 
-/* Starts fetching what is not local of [off, off + n); returns at once. */
+/* ---- prefetch.c: hints; nobody waits for the data ---- */
+
+#define FS_PREFETCH_BLOCKS 256u /* of one file at most */
+/* Starts fetching [*off, end) of a file: the remote blocks into the node's cache, the others into the page cache. *off
+   goes on beyond what was taken. 0, -EAGAIN (the queue of remote blocks is full), or why the dataset cannot be used. */
+fs_err fs_data_prefetch_from(uint32_t mount, uint32_t entry, uint64_t *off, uint64_t end);
+/* The same without a word about it. */
 void fs_data_prefetch(uint32_t mount, uint32_t entry, uint64_t off, uint64_t n);
+/* Whole files by their paths; fanstore.h has the rules (fanstore_prefetch). */
+fs_ssize fs_data_prefetch_list(const char *const *paths, size_t n, size_t *started);
 
 /* Adds to a counter of this client (enum fs_counter + place). */
 void fs_count(unsigned counter, uint64_t n);

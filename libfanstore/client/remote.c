@@ -206,6 +206,20 @@ void fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, const struc
   fs_slot_post(c, i, key, FS_REQ_PREFETCH);
 }
 
+fs_err fs_remote_want(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b) {
+  struct fs_channel *c = link->channel;
+  uint64_t key = FS_CACHE_KEY(ds->number, b->key);
+  if (fs_cache_has(&ds->node->view, key)) return 0;
+  if (!fs_node_alive(ds->node) || fs_link_known_dead(link)) return -EHOSTDOWN;
+  uint32_t head = atomic_load_explicit(&c->prefetch_head, memory_order_relaxed);
+  do {
+    if (head - atomic_load_explicit(&c->prefetch_tail, memory_order_acquire) >= FS_PREFETCH_RING) return -EAGAIN;
+  } while (!atomic_compare_exchange_weak_explicit(&c->prefetch_head, &head, head + 1, memory_order_relaxed,
+                                                  memory_order_relaxed));
+  atomic_store_explicit(&c->prefetch[head % FS_PREFETCH_RING], key + 1, memory_order_seq_cst);
+  return 0;
+}
+
 void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint64_t i) {
   struct fs_self *self = fs_self();
   uint32_t h = (entry * 2654435761u ^ ds->mount) % FS_AHEAD_SLOTS;

@@ -31,6 +31,28 @@ static void fs_ctl_dataset(struct fs_ctl_dataset *c, const struct fs_dataset *ds
   c->placement = first;
 }
 
+void fs_ctl_counters(struct fs_daemon *d) {
+  uint64_t counter[FS_C_COUNT];
+  struct fs_cache_stats cache;
+  struct fs_ctl *c = d->ctl;
+  fs_clients_sum(d, counter);
+  fs_cache_stats(d->cache, &cache);
+  const uint64_t own[FS_N_COUNT] = {
+      [FS_N_CLIENTS] = atomic_load(&d->clients.attached),
+      [FS_N_SERVED] = d->count.served,
+      [FS_N_SERVED_BYTES] = d->count.served_bytes,
+      [FS_N_FETCHED] = d->count.fetched,
+      [FS_N_FETCHED_BYTES] = d->count.fetched_bytes,
+      [FS_N_PREFETCHED] = d->count.prefetched,
+      [FS_N_PREFETCH_WAITING] = fs_prefetch_waiting(d),
+      [FS_N_EVICTIONS] = cache.evictions,
+      [FS_N_TIMEOUTS] = d->count.timeouts,
+      [FS_N_CHECKSUM_ERRORS] = d->count.checksum_errors,
+  };
+  for (unsigned i = 0; i < FS_C_COUNT; i++) atomic_store_explicit(&c->counter[i], counter[i], memory_order_relaxed);
+  for (unsigned i = 0; i < FS_N_COUNT; i++) atomic_store_explicit(&c->node_counter[i], own[i], memory_order_relaxed);
+}
+
 fs_err fs_ctl_build(struct fs_daemon *d) {
   uint64_t nplace = 0, at = fs_round_up(sizeof(struct fs_ctl), 64);
   for (uint32_t i = 0; i < d->datasets; i++) nplace += d->data[i].partitions;

@@ -65,6 +65,7 @@ struct fs_client {
   uint32_t pid, number;
   struct fs_channel *channel;
   _Atomic bool gone;
+  uint32_t prefetch_tail; /* what its channel's word should say */
   struct fs_waiter waiter[FS_CHANNEL_SLOTS];
 };
 struct fs_clients {
@@ -99,7 +100,7 @@ void fs_iopool_submit(struct fs_iopool *p, struct fs_io *io);
 int fs_iopool_reap(struct fs_iopool *p); /* calls back what is finished; how many */
 
 struct fs_daemon_counters {
-  uint64_t served, served_bytes, fetched, fetched_bytes, checksum_errors, timeouts;
+  uint64_t served, served_bytes, fetched, fetched_bytes, prefetched, checksum_errors, timeouts;
   _Atomic uint64_t staged_bytes, reused_bytes, refused;
 };
 
@@ -152,6 +153,7 @@ void fs_place_lose(struct fs_dataset *ds, uint32_t rank, uint32_t part);
 
 /* ---- ctl.c ---- */
 fs_err fs_ctl_build(struct fs_daemon *d);
+void fs_ctl_counters(struct fs_daemon *d);
 
 /* ---- thread.c ---- */
 fs_err fs_thread_start(void *(*main)(void *), void *arg);
@@ -179,6 +181,11 @@ fs_err fs_fetcher_new(struct fs_daemon *d);
 void fs_fetch_request(struct fs_daemon *d, struct fs_waiter *w);
 void fs_fetch_timers(struct fs_daemon *d);
 bool fs_fetch_busy(const struct fs_daemon *d);
+
+/* ---- prefetch.c: blocks that clients want ahead ---- */
+int fs_prefetch_run(struct fs_daemon *d); /* how many were taken or begun */
+bool fs_prefetch_posted(const struct fs_client *c);
+uint32_t fs_prefetch_waiting(const struct fs_daemon *d);
 
 /* ---- serve.c: blocks for other nodes ---- */
 fs_err fs_server_new(struct fs_daemon *d);

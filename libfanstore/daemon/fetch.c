@@ -98,15 +98,17 @@ void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f) {
   fs_fetch_finish(d, f, -EREMOTEIO, 0);
 }
 
-static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, const struct fs_waiter *w, const struct fs_block *b) {
+static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const struct fs_block *b) {
   struct fs_fetcher *t = d->fetcher;
   struct fs_chain *link = fs_chain_pop(&t->free_fetches);
   if (!link) return NULL;
   struct fs_fetch *f = FS_ITEM(link, struct fs_fetch, chain);
-  f->key = w->key;
-  f->dataset = FS_CACHE_KEY_DATASET(w->key);
+  t->live++;
+  f->key = key;
+  f->dataset = FS_CACHE_KEY_DATASET(key);
   f->block = *b;
   f->tried = 0;
+  f->ahead = false;
   f->started = d->now;
   f->d = d;
   fs_chain_init(&f->waiters);
@@ -145,7 +147,7 @@ void fs_fetch_request(struct fs_daemon *d, struct fs_waiter *w) {
     fs_waiter_answer(w, err, 0, false);
     return;
   }
-  f = fs_fetch_new(d, w, &b);
+  f = fs_fetch_new(d, w->key, &b);
   if (!f) {
     fs_chain_push(&t->deferred, &w->chain);
     return;
@@ -154,10 +156,29 @@ void fs_fetch_request(struct fs_daemon *d, struct fs_waiter *w) {
   fs_fetch_route(d, f);
 }
 
+bool fs_fetch_ahead(struct fs_daemon *d, uint64_t key) {
+  struct fs_fetcher *t = d->fetcher;
+  struct fs_block b;
+  if (fs_fetch_resolve(d, key, &b) < 0 || fs_cache_find(d->cache, key) >= 0 || fs_fetch_lookup(t, key)) return false;
+  struct fs_fetch *f = fs_fetch_new(d, key, &b);
+  if (!f) return false;
+  f->ahead = true;
+  t->ahead++;
+  t->ahead_bytes += b.stored_len;
+  d->count.prefetched++;
+  fs_fetch_route(d, f);
+  return true;
+}
+
 static void fs_fetch_free(struct fs_fetcher *t, struct fs_fetch *f) {
   struct fs_fetch **at = fs_fetch_bucket(t, f->key);
   while (*at != f) at = &(*at)->hash_next;
   *at = f->hash_next;
+  t->live--;
+  if (f->ahead) {
+    t->ahead--;
+    t->ahead_bytes -= f->block.stored_len;
+  }
   fs_chain_push(&t->free_fetches, &f->chain);
 }
 

@@ -33,6 +33,7 @@ struct fs_fetch {
   struct fs_fetch *hash_next;
   uint64_t key, started;
   uint32_t dataset;
+  bool ahead;     /* for a prefetch */
   uint32_t tried; /* one bit for each owner in the placement's order */
   struct fs_block block;
   struct fs_daemon *d;
@@ -64,15 +65,25 @@ struct fs_peer {
   bool suspected;
 };
 
+/* Keys that are wanted ahead, in the order in which they came. */
+#define FS_PREFETCH_QUEUE 16384u
+struct fs_prefetch_queue {
+  uint32_t head, count;
+  uint64_t key[FS_PREFETCH_QUEUE];
+};
+
 struct fs_fetcher {
   struct fs_chain free_fetches, free_exchanges, in_flight, ready, suspects;
   struct fs_chain deferred;        /* waiters for whom there was no fetch left */
   uint32_t flying, reading, spare; /* in flight; local reads; free exchanges */
-  uint32_t tags;                   /* reply tags in use: FS_TAG_REPLY_FIRST ... */
-  uint32_t pings;                  /* unanswered */
-  uint64_t peer_bytes;             /* in flight to one peer */
+  uint32_t live, ahead;            /* fetches; of them for prefetches */
+  uint64_t ahead_bytes;
+  uint32_t tags;       /* reply tags in use: FS_TAG_REPLY_FIRST ... */
+  uint32_t pings;      /* unanswered */
+  uint64_t peer_bytes; /* in flight to one peer */
   uint64_t generation, timer, full_until;
   struct fs_peer *peer;
+  struct fs_prefetch_queue prefetch;
   struct fs_fetch *hash[FS_FETCH_HASH];
   struct fs_fetch fetch[FS_FETCHES];
   struct fs_exchange exchange[FS_EXCHANGES];
@@ -83,6 +94,8 @@ struct fs_fetcher {
 void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f);
 /* Its line is filled, checked and published; or with an error there is none. Answers all who wait. */
 void fs_fetch_finish(struct fs_daemon *d, struct fs_fetch *f, fs_err err, uint32_t line);
+/* Begins to fetch a block for nobody in particular. False: it is there, on its way, or cannot be had. */
+bool fs_fetch_ahead(struct fs_daemon *d, uint64_t key);
 /* Do these stored bytes match the index? */
 bool fs_fetch_intact(struct fs_daemon *d, const struct fs_fetch *f, const void *stored);
 /* How many more owners could be asked, this one included. */

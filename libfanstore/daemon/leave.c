@@ -53,6 +53,7 @@ static void fs_leave_stats(struct fs_daemon *d) {
              {"served_bytes", d->count.served_bytes},
              {"fetched", d->count.fetched},
              {"fetched_bytes", d->count.fetched_bytes},
+             {"prefetched", d->count.prefetched},
              {"checksum_errors", d->count.checksum_errors},
              {"timeouts", d->count.timeouts},
              {"refused", d->count.refused},

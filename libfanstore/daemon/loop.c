@@ -28,6 +28,7 @@
 #define FS_DEEP_NS 1000000000ull
 #define FS_SLEEP_START_NS 10000000ull /* before it serves */
 #define FS_HEARTBEAT_NS 1000000ull
+#define FS_COUNTERS_NS 100000000ull
 #define FS_START_NS 600000000000ull /* without a line from the launcher, before `go` */
 
 static struct fs_daemon daemon_state; /* one a process; the signal handler needs it */
@@ -61,17 +62,21 @@ static _Noreturn void fs_daemon_fail(struct fs_daemon *d, const char *why) {
 /* ---- the loop ---- */
 
 static void fs_loop_heartbeat(struct fs_daemon *d) {
-  static uint64_t last;
+  static uint64_t last, counted;
   if (!d->ctl || d->now - last < FS_HEARTBEAT_NS) return;
   last = d->now;
   atomic_store_explicit(&d->ctl->heartbeat_ns, last, memory_order_relaxed);
+  if (d->now - counted < FS_COUNTERS_NS) return;
+  counted = d->now;
+  fs_ctl_counters(d);
 }
 
 static bool fs_loop_posted(struct fs_daemon *d) {
   uint32_t high = atomic_load(&d->clients.high);
   for (uint32_t i = 0; i < high; i++) {
     struct fs_client *c = atomic_load(&d->clients.slot[i]);
-    if (c && atomic_load_explicit(&c->channel->posted, memory_order_seq_cst) != 0) return true;
+    if (c && (atomic_load_explicit(&c->channel->posted, memory_order_seq_cst) != 0 || fs_prefetch_posted(c)))
+      return true;
   }
   return atomic_load(&d->pool.nfinished) != 0;
 }
@@ -120,6 +125,7 @@ static bool fs_loop_round(struct fs_daemon *d) {
   if (d->ctl) {
     n += fs_iopool_reap(&d->pool);
     n += fs_clients_scan(d);
+    n += fs_prefetch_run(d);
     fs_fetch_timers(d);
     fs_server_timers(d);
     fs_clients_bury(d);

@@ -14,8 +14,8 @@
  *   warn rank=K text=...   fail rank=K text=...         fail: this daemon cannot start; the job is over
  *   stats rank=K key=value ...                          counters; last before bye. Keys: opens stats files_local
  *     files_cache files_remote files_shared bytes_{the same four} blocks_{the same four} fallbacks errors materialized
- *     (sums over this node's clients), served served_bytes fetched fetched_bytes checksum_errors timeouts refused
- *     evictions staged_bytes reused_bytes clients (the daemon's own; see docs/messages.md)
+ *     (sums over this node's clients), served served_bytes fetched fetched_bytes prefetched checksum_errors timeouts
+ *     refused evictions staged_bytes reused_bytes clients (the daemon's own; see docs/messages.md)
  *   bye rank=K
  * launcher -> rank 0 (stdin), which passes each on to all ranks
  *   place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.', '-' none, '*' all

@@ -20,7 +20,7 @@
 
 #include "util/base.h"
 
-#define FS_IPC_VERSION 1u
+#define FS_IPC_VERSION 2u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -46,6 +46,33 @@ struct fs_ctl_dataset {
   uint32_t placement; /* number of its first record in the placement table */
 };
 
+/* Where bytes came from, the counters that a client keeps in its channel, and those of the daemon itself. */
+enum fs_place { FS_PLACE_IS_LOCAL, FS_PLACE_IS_CACHE, FS_PLACE_IS_REMOTE, FS_PLACE_IS_SHARED, FS_PLACE_COUNT };
+enum fs_counter {
+  FS_C_OPENS,                                    /* opens of regular files */
+  FS_C_STATS,                                    /* stat calls of any kind */
+  FS_C_FILES,                                    /* + place: open files by where their first read was served */
+  FS_C_BYTES = FS_C_FILES + FS_PLACE_COUNT,      /* + place: plain bytes given to the caller */
+  FS_C_BLOCKS = FS_C_BYTES + FS_PLACE_COUNT,     /* + place: block accesses */
+  FS_C_FALLBACKS = FS_C_BLOCKS + FS_PLACE_COUNT, /* blocks taken from the shared copy after an owner failed */
+  FS_C_ERRORS,                                   /* reads that ended in EIO */
+  FS_C_MATERIALIZED,                             /* files written out whole for mmap or exec */
+  FS_C_COUNT
+};
+enum fs_node_counter {
+  FS_N_CLIENTS,
+  FS_N_SERVED,
+  FS_N_SERVED_BYTES,
+  FS_N_FETCHED,
+  FS_N_FETCHED_BYTES,
+  FS_N_PREFETCHED,
+  FS_N_PREFETCH_WAITING,
+  FS_N_EVICTIONS,
+  FS_N_TIMEOUTS,
+  FS_N_CHECKSUM_ERRORS,
+  FS_N_COUNT
+};
+
 struct fs_ctl {
   uint64_t magic;
   uint32_t version;
@@ -63,6 +90,9 @@ struct fs_ctl {
   alignas(64) _Atomic uint32_t asleep;       /* 1: the MPI thread waits in poll; write the doorbell after posting */
   _Atomic uint32_t stopping;                 /* 1: no new requests, the job ends */
   alignas(64) struct fs_ctl_dataset dataset[FS_MAX_DATASETS];
+  /* For whoever is curious, renewed every 100 ms: sums over this node's clients, and the daemon's own. */
+  alignas(64) _Atomic uint64_t counter[FS_C_COUNT];
+  _Atomic uint64_t node_counter[FS_N_COUNT];
 };
 #define FS_CTL_READ_ONLY 0x1u
 
@@ -92,19 +122,13 @@ struct fs_req {
 };
 static_assert(sizeof(struct fs_req) == 64, "a request is a cache line");
 
-/* Where bytes came from, and the counters that a client keeps in its channel. */
-enum fs_place { FS_PLACE_IS_LOCAL, FS_PLACE_IS_CACHE, FS_PLACE_IS_REMOTE, FS_PLACE_IS_SHARED, FS_PLACE_COUNT };
-enum fs_counter {
-  FS_C_OPENS,                                    /* opens of regular files */
-  FS_C_STATS,                                    /* stat calls of any kind */
-  FS_C_FILES,                                    /* + place: open files by where their first read was served */
-  FS_C_BYTES = FS_C_FILES + FS_PLACE_COUNT,      /* + place: plain bytes given to the caller */
-  FS_C_BLOCKS = FS_C_BYTES + FS_PLACE_COUNT,     /* + place: block accesses */
-  FS_C_FALLBACKS = FS_C_BLOCKS + FS_PLACE_COUNT, /* blocks taken from the shared copy after an owner failed */
-  FS_C_ERRORS,                                   /* reads that ended in EIO */
-  FS_C_MATERIALIZED,                             /* files written out whole for mmap or exec */
-  FS_C_COUNT
-};
+/*
+ * Blocks that a client wants ahead, by a hint of the program's: a queue of keys, nobody waits for them. A thread of the
+ * client takes place `prefetch_head` by compare and swap while head - tail < FS_PREFETCH_RING, and stores key + 1 there
+ * (release). The daemon takes what it finds at its own tail, stores 0 there, and publishes the tail; a place that is
+ * not filled yet stops it.
+ */
+#define FS_PREFETCH_RING 1024u
 
 struct fs_channel {
   uint64_t magic;
@@ -116,6 +140,9 @@ struct fs_channel {
   /* Line + 1 that slot i reads from the slab, 0 for none; a cache hit uses a claimed slot's pin without a request. */
   alignas(64) _Atomic uint32_t pin[FS_CHANNEL_SLOTS];
   alignas(64) _Atomic uint64_t counter[FS_C_COUNT];
+  alignas(64) _Atomic uint32_t prefetch_head;
+  alignas(64) _Atomic uint32_t prefetch_tail;
+  alignas(64) _Atomic uint64_t prefetch[FS_PREFETCH_RING];
 };
 
 #endif

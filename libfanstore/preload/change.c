@@ -210,47 +210,14 @@ FS_EXPORT int linkat(int d, const char *a, int e, const char *b, int flags) {
   return err == FS_OUT ? FS_REAL(linkat)(d, a, e, b, flags) : fs_ret_int(err);
 }
 
-/* ---- extended attributes: a dataset has none ---- */
+/* ---- extended attributes; api.c reads them ---- */
 
-static int64_t no_attribute(fs_err err) {
-  return err != 0 ? err : -ENODATA;
-}
-
-#define FS_XATTR(name, walk)                                                                                           \
-  FS_EXPORT ssize_t name(const char *p, const char *a, void *v, size_t n) {                                            \
-    FS_PATH_CALL(AT_FDCWD, p, walk, no_attribute(fs_must_exist(route)), FS_REAL(name)(p, a, v, n));                    \
-  }
-#define FS_LISTXATTR(name, walk)                                                                                       \
-  FS_EXPORT ssize_t name(const char *p, char *l, size_t n) {                                                           \
-    FS_PATH_CALL(AT_FDCWD, p, walk, fs_must_exist(route), FS_REAL(name)(p, l, n));                                     \
-  }
-ssize_t getxattr(const char *, const char *, void *, size_t);
-ssize_t lgetxattr(const char *, const char *, void *, size_t);
-ssize_t fgetxattr(int, const char *, void *, size_t);
-ssize_t listxattr(const char *, char *, size_t);
-ssize_t llistxattr(const char *, char *, size_t);
-ssize_t flistxattr(int, char *, size_t);
 int setxattr(const char *, const char *, const void *, size_t, int);
 int lsetxattr(const char *, const char *, const void *, size_t, int);
 int fsetxattr(int, const char *, const void *, size_t, int);
 int removexattr(const char *, const char *);
 int lremovexattr(const char *, const char *);
 int fremovexattr(int, const char *);
-
-FS_XATTR(getxattr, 0)
-FS_XATTR(lgetxattr, FS_NOFOLLOW)
-FS_LISTXATTR(listxattr, 0)
-FS_LISTXATTR(llistxattr, FS_NOFOLLOW)
-
-static fs_err slot_err(const struct fs_slot *s) {
-  return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : 0;
-}
-FS_EXPORT ssize_t fgetxattr(int fd, const char *a, void *v, size_t n) {
-  FS_FD_CALL(fd, no_attribute(slot_err(s)), FS_REAL(fgetxattr)(fd, a, v, n));
-}
-FS_EXPORT ssize_t flistxattr(int fd, char *l, size_t n) {
-  FS_FD_CALL(fd, slot_err(s), FS_REAL(flistxattr)(fd, l, n));
-}
 
 FS_CHANGE(setxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p, 0)
 FS_CHANGE(lsetxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p,

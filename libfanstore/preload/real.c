@@ -79,10 +79,6 @@ void fs_real_resolve(void) {
   resolving = false;
 }
 
-FS_EXPORT const char *fanstore_version(void) {
-  return FS_VERSION;
-}
-
 /* By libc's own function: bash has one of the same name that works on shell variables, which it has not read yet. */
 void fs_env_set(const char *name, const char *value) {
   int (*set)(const char *, const char *, int) = (int (*)(const char *, const char *, int))dlsym(RTLD_NEXT, "setenv");

@@ -45,6 +45,7 @@ struct fake {
     int socket, doorbell;
     struct fs_channel *channel;
     uint64_t silent; /* requests taken but not answered */
+    uint32_t wanted; /* taken of the queue of blocks that are wanted ahead */
   } client[FAKE_CLIENTS];
 };
 
@@ -115,7 +116,7 @@ static inline void fake_accept(struct fake *d) {
   c->channel->magic = FS_CHANNEL_MAGIC;
   c->channel->version = FS_IPC_VERSION;
   c->doorbell = h.fd[FS_HO_DOORBELL] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  c->silent = 0;
+  c->silent = c->wanted = 0;
   h.size[FS_HO_CHANNEL] = sizeof(*c->channel);
   h.fd[FS_HO_CTL] = d->ctl_fd;
   h.size[FS_HO_CTL] = d->ctl->size;
@@ -174,10 +175,24 @@ static inline void fake_answer(struct fake *d, struct fs_channel *c, unsigned i)
   }
 }
 
+/* Blocks that are wanted ahead. */
+static inline void fake_want(struct fake *d, struct fake_client *c) {
+  struct fs_channel *ch = c->channel;
+  uint64_t word;
+  bool hit;
+  while ((word = atomic_load(&ch->prefetch[c->wanted % FS_PREFETCH_RING])) != 0) {
+    atomic_store(&ch->prefetch[c->wanted % FS_PREFETCH_RING], 0);
+    atomic_store(&ch->prefetch_tail, ++c->wanted);
+    CHECK(fake_fetch(d, word - 1, &hit) >= 0);
+    atomic_fetch_add(&d->word->prefetches, 1);
+  }
+}
+
 static inline void fake_serve(struct fake *d, struct fake_client *c) {
   uint64_t bell, taken = atomic_exchange(&c->channel->posted, 0) | c->silent;
   c->silent = 0;
   if (read(c->doorbell, &bell, sizeof(bell)) == sizeof(bell)) atomic_fetch_add(&d->word->rung, 1);
+  if (atomic_load(&d->word->mode) != FAKE_SILENT) fake_want(d, c);
   for (unsigned i = 0; i < FS_CHANNEL_SLOTS; i++) {
     if (!(taken >> i & 1)) continue;
     if (atomic_load(&d->word->mode) == FAKE_SILENT)
