@@ -17,7 +17,7 @@ HELPER_BIN := $(HELPER_SRC:tests/%.c=$(B)/tests/%)
 
 scripts = $(filter-out $(SLOW),$(sort $(wildcard tests/$(1)/*.sh)))
 SLOW := $(shell grep -lx '\# slow' tests/posix/*.sh tests/mpi/*.sh tests/fault/*.sh tests/lint/*.sh 2>/dev/null)
-LINT_FAST := $(wildcard $(addprefix tests/lint/,layers.sh spdx.sh size.sh words.sh symbols.sh man.sh))
+LINT_FAST := $(wildcard $(addprefix tests/lint/,layers.sh spdx.sh size.sh words.sh symbols.sh libc.sh man.sh))
 LINT_TOOLS := $(wildcard $(addprefix tests/lint/,format.sh shell.sh cppcheck.sh tidy.sh))
 
 # Archives, so that a test pulls in only what it uses. Objects of one name in two directories are both kept (ar q).
@@ -37,9 +37,10 @@ lib_client := client common
 lib_daemon := daemon common
 lib_launch := launch common
 lib_prepare := prepare common
-# test_daemon_* links the daemon's parts, test_launch_*, test_placement and fuzz_elf fs-launch's, test_prepare_* fs-prepare's;
-# all others the client and what is below it.
-test_kind = $(or $(findstring daemon_,$(1)),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(if \
+lib_preload := preload client common
+# test_daemon_* links the daemon's parts, test_launch_*, test_placement and fuzz_elf fs-launch's, test_prepare_* fs-prepare's,
+# test_preload_* the wrappers; all others the client and what is below it.
+test_kind = $(or $(findstring daemon_,$(1)),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(findstring preload_,$(1)),$(if \
   $(or $(findstring placement,$(1)),$(filter fuzz_elf%,$(1))),launch_),client_)
 test_links = $(foreach l,$(lib_$(patsubst %_,%,$(call test_kind,$(1)))),$(call test_lib,$(l)))
 

@@ -29,6 +29,7 @@ FS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...) {
   if (files && fs_state_fd() >= 0) fs_fd_share(); /* the child notices by itself that it was forked */
   return FS_REAL(clone)(fn, stack, flags, arg, more[0], more[1], more[2]);
 }
+FS_ALIAS(__clone, clone);
 
 /* Alone, a thread has nobody to unshare from. */
 static bool is_alone(void) {
