@@ -85,6 +85,9 @@ int fs_data_next_owned(int fd);
    allows), CLOEXEC, and marks it owned.
    The new number; the old is closed. */
 fs_fd fs_data_adopt_fd(int fd);
+/* The program wants this number: moves the library's descriptor away. The old number stays open, to be replaced by
+ * dup2. */
+bool fs_own_move(int fd);
 /* Opens a file at a number above the soft limit, where the hard limit has room; -EMFILE. */
 fs_fd fs_own_open_above(const char *path, int flags);
 /* Closes a descriptor that fs_data_adopt_fd gave. */

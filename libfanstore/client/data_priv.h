@@ -66,8 +66,12 @@ const char *fs_err_text(fs_err err); /* a few words for the errors that users me
 
 /* ---- ownfd.c ---- */
 
-/* An inherited descriptor is the library's own from now on. */
-void fs_own_note(int fd);
+/* A descriptor is the library's own from now on, and published in *word (number + 1). */
+void fs_own_note(int fd, _Atomic int32_t *word);
+/* After the use of a published descriptor: was it the library's all the time? Else what came of it is void. */
+static inline bool fs_own_still(int fd, bool temporary) {
+  return temporary || fs_data_owns_fd(fd);
+}
 /* Moves `low` to the library's numbers and publishes it in *word (number + 1, 0: none yet): the number to use, whoever
    published it. *temporary: it is still `low`, to be closed after this use. */
 fs_fd fs_own_publish(_Atomic int32_t *word, int low, bool *temporary);

@@ -65,6 +65,15 @@ fs_err fs_fd_take_over(int fd, struct fs_slot *s) {
   return FS_MIN(err, 0);
 }
 
+void fs_real_follow(void) {
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  for (uint32_t fd = 3; fd < high && fs_vfork_depth == 0; fd++) {
+    if (!(fs_fd_entry((int)fd) & FS_FDE_VIRTUAL)) continue;
+    struct fs_slot *s = fs_fd_slot((int)fd);
+    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE && fs_slot_is_real(s)) fs_fd_take_over((int)fd, s);
+  }
+}
+
 static bool is_inherited(int fd) {
   int64_t status = fs_sys_fcntl(fd, F_GETFL, 0);
   return status >= 0 && (status & O_PATH) && fs_sys_fcntl(fd, F_GETFD, 0) == 0;

@@ -24,6 +24,8 @@ static inline bool fs_slot_is_real(const struct fs_slot *s) {
 fs_fd fs_real_get(struct fs_slot *s);
 /* Puts it at fd and at all other descriptors of this process that are open on s. 0, or why there is none. */
 fs_err fs_fd_take_over(int fd, struct fs_slot *s);
+/* Before children are made: what became real elsewhere becomes it here, too, while the store still has it. */
+void fs_real_follow(void);
 /* Before a program is executed that does not load the library: all that it would inherit becomes real. With `named`
    also what posix_spawn's file actions name (fs_fd_name). */
 void fs_real_inherited(bool named);

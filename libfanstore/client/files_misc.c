@@ -175,5 +175,7 @@ void *fs_file_mmap(struct fs_slot *s, void *addr, size_t len, int prot, int flag
   void *p = valid == span ? map_at(addr, len, prot, flags, fd, fd_off)
                           : map_with_tail(addr, span, valid, prot, flags, fd, fd_off);
   if (temporary) fs_sys_close(fd);
-  return p;
+  if (fs_sys_mmap_failed(p) || temporary || fs_data_owns_fd(fd)) return p;
+  fs_sys_munmap(p, span); /* the number became the program's meanwhile */
+  return fs_file_mmap(s, addr, len, prot, flags, off);
 }

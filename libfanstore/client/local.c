@@ -66,6 +66,10 @@ static const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p) {
   if (fd < 0) return NULL;
   void *mine = fs_mem_map_fd(fd, size, PROT_READ);
   if (temporary) fs_sys_close(fd);
+  if (mine && !fs_own_still(fd, temporary)) {
+    fs_mem_unmap(mine, size);
+    return NULL;
+  }
   if (mine && !fs_publish_ptr(&ds->part[p].map, mine, &map)) fs_mem_unmap(mine, size);
   return map;
 }
@@ -119,12 +123,14 @@ static bool fs_chunk_touch(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *
 /* ---- reading ---- */
 
 static fs_err fs_local_pread(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off) {
-  bool temporary;
-  fs_fd fd = fs_local_fd(ds, p, &temporary);
-  if (fd < 0) return fd;
-  fs_err err = fs_pread_full(fd, dst, n, off);
-  if (temporary) fs_sys_close(fd);
-  return err;
+  for (;;) {
+    bool temporary;
+    fs_fd fd = fs_local_fd(ds, p, &temporary);
+    if (fd < 0) return fd;
+    fs_err err = fs_pread_full(fd, dst, n, off);
+    if (temporary) fs_sys_close(fd);
+    if (FS_LIKELY(fs_own_still(fd, temporary))) return err;
+  }
 }
 
 fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off) {

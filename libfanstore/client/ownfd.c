@@ -8,12 +8,15 @@
 #include <sys/resource.h>
 
 #include "client/data_priv.h"
-#include "client/fdtab.h"
+#include "client/fdreal.h"
 
 #define FS_OWN_MAX 65536u
 #define FS_OWN_FIRST 1000
 
 static _Atomic uint64_t g_owned[FS_OWN_MAX / 64];
+/* Where a number that the program may want is published (number + 1), so that it can be changed. */
+#define FS_OWN_LOW 1024
+static _Atomic(_Atomic int32_t *) g_word[FS_OWN_LOW];
 
 bool fs_data_owns_fd(int fd) {
   if (fd < 0 || (unsigned)fd >= FS_OWN_MAX) return false;
@@ -38,13 +41,15 @@ static void fs_own_mark(int fd, bool owned) {
     atomic_fetch_and_explicit(&g_owned[fd / 64], ~bit, memory_order_relaxed);
 }
 
-void fs_own_note(int fd) {
+void fs_own_note(int fd, _Atomic int32_t *word) {
   fs_own_mark(fd, true);
+  if (fd < FS_OWN_LOW) atomic_store(&g_word[fd], word);
 }
 
 void fs_own_close(int fd) {
   if (fd < 0) return;
   fs_own_mark(fd, false);
+  if (fd < FS_OWN_LOW) atomic_store(&g_word[fd], NULL);
   fs_sys_close(fd);
 }
 
@@ -84,20 +89,21 @@ fs_fd fs_own_open_above(const char *path, int flags) {
 /* At 1000 and above; where the soft limit is lower, above that; else in the upper quarter of what there is. */
 static int64_t dup_high(int fd) {
   struct rlimit was;
+  int64_t high;
   if (limit_get(&was) != 0) return fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (was.rlim_cur >= FS_OWN_FIRST + 64) return fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, FS_OWN_FIRST);
   uint64_t first = FS_MAX(was.rlim_cur, FS_OWN_FIRST), to = first + 1024;
   if (limit_raise(&was, to)) {
-    int64_t high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, (long)first);
+    high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, (long)first);
     limit_restore(&was, to);
     if (high >= 0) return high;
   }
-  return fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, (long)FS_MAX(was.rlim_cur / 4 * 3, 3));
+  high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, (long)FS_MAX(was.rlim_cur / 4 * 3, 3));
+  return high >= 0 ? high : fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
 fs_fd fs_data_adopt_fd(int fd) {
   int64_t high = dup_high(fd);
-  if (high < 0) high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (high < 0 || high >= FS_OWN_MAX) {
     if (high >= 0) fs_sys_close((int)high);
     return high < 0 ? (fs_fd)high : -EMFILE;
@@ -154,11 +160,39 @@ fs_fd fs_own_publish(_Atomic int32_t *word, int low, bool *temporary) {
   bool publish = fs_vfork_depth == 0 && fs_self_owner() && fs_own_publish_begin();
   fs_fd high = publish ? fs_data_adopt_fd(low) : -EBUSY;
   bool won = high >= 0 && atomic_compare_exchange_strong(word, &none, high + 1);
+  if (won) fs_own_note(high, word);
   if (high >= 0 && !won) fs_own_close(high);
   if (publish) fs_own_publish_end();
   *temporary = high < 0;
   if (high < 0) return low; /* no number to spare, or a vfork child: for this once */
   return won ? high : none - 1;
+}
+
+/*
+ * The word is changed before the number is given up: who used the number in between finds afterwards that it is not the
+ * library's any more (fs_own_still), and does it again. The store's users keep each other away by its hint.
+ */
+bool fs_own_move(int fd) {
+  _Atomic int32_t *word = fd >= 0 && fd < FS_OWN_LOW ? atomic_load(&g_word[fd]) : NULL;
+  struct fs_state *st = atomic_load(&fs_state);
+  if (word == NULL || fs_vfork_depth > 0) return false;
+  int64_t flags = fs_sys_fcntl(fd, F_GETFD, 0), high = dup_high(fd);
+  if (high < 0 || high >= FS_OWN_MAX) {
+    if (high >= 0) fs_sys_close((int)high);
+    return false;
+  }
+  fs_sys_fcntl((int)high, F_SETFD, flags > 0 ? FD_CLOEXEC : 0);
+  fs_own_note((int)high, word);
+  if (st != NULL) fs_store_begin(st);
+  int32_t old = fd + 1;
+  bool moved = atomic_compare_exchange_strong(word, &old, (int32_t)high + 1);
+  if (moved) {
+    atomic_store(&g_word[fd], NULL);
+    fs_own_mark(fd, false);
+  }
+  if (st != NULL) fs_store_end(st);
+  if (!moved) fs_own_close((int)high);
+  return moved;
 }
 
 fs_fd fs_open_read(const char *path) {

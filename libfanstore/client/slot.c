@@ -20,15 +20,16 @@
 struct fs_state *_Atomic fs_state;
 struct fs_slot fs_slot_closed = {.kind = FS_SLOT_CLOSED};
 
-static _Atomic int state_fd = -1, store_fd = -1;
+/* Numbers + 1; 0: none. */
+static _Atomic int32_t state_fd, store_fd;
 static _Atomic bool env_tried;
 
 int fs_state_fd(void) {
-  return atomic_load_explicit(&state_fd, memory_order_acquire);
+  return atomic_load_explicit(&state_fd, memory_order_acquire) - 1;
 }
 
 int fs_state_store(void) {
-  return atomic_load_explicit(&store_fd, memory_order_acquire);
+  return atomic_load_explicit(&store_fd, memory_order_acquire) - 1;
 }
 
 void fs_state_text(char out[FS_STATE_TEXT]) {
@@ -49,8 +50,10 @@ static struct fs_state *map_state(int fd) {
 static struct fs_state *install(struct fs_state *st, int fd, int store) {
   struct fs_state *none = NULL;
   if (atomic_compare_exchange_strong(&fs_state, &none, st)) {
-    atomic_store_explicit(&store_fd, store, memory_order_release);
-    atomic_store_explicit(&state_fd, fd, memory_order_release);
+    if (store >= 0) fs_own_note(store, &store_fd);
+    fs_own_note(fd, &state_fd);
+    atomic_store_explicit(&store_fd, FS_MAX(store, -1) + 1, memory_order_release);
+    atomic_store_explicit(&state_fd, fd + 1, memory_order_release);
     return st;
   }
   fs_sys_munmap(st, sizeof(*st));
@@ -83,8 +86,6 @@ static struct fs_state *inherit_state(void) {
   }
   bool has_store = store > 0 && fs_sys_fstat((int)store, &sb) == 0 && S_ISSOCK(sb.st_mode) &&
                    sb.st_ino == st->store_ino && sb.st_dev == st->sock_dev;
-  fs_own_note((int)fd);
-  if (has_store) fs_own_note((int)store);
   return install(st, (int)fd, has_store ? (int)store : -1);
 }
 

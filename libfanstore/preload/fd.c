@@ -19,9 +19,15 @@ static int after_dup(int fd, int newfd) {
   return fs_ret_int(fs_file_dup_to(newfd, s, newfd, false));
 }
 
+/* Gets the library's own descriptor, if one has this number, out of the way. */
+static bool has_room(int fd, const struct fs_slot *s, int newfd) {
+  if (FS_LIKELY(!fs_shielded(newfd))) return true;
+  return fd != newfd && (s != NULL || fs_sys_fcntl(fd, F_GETFD, 0) >= 0) && fs_own_move(newfd);
+}
+
 static int dup_over(int fd, int newfd, int flags, bool dup3_rules) {
-  if (fs_shielded(newfd)) return fs_ret_int(-EBADF);
   struct fs_slot *s = fs_fd_slot(fd);
+  if (!has_room(fd, s, newfd)) return fs_ret_int(-EBADF);
   if (FS_LIKELY(s == NULL)) {
     fs_fd_evict(newfd);
     int r = dup3_rules ? FS_REAL(dup3)(fd, newfd, flags) : FS_REAL(dup2)(fd, newfd);

@@ -16,7 +16,10 @@
 /* For vfork.S. The counter of this thread, which the child's wrappers look at. */
 int *fs_vfork_enter(void);
 int *fs_vfork_enter(void) {
-  if (fs_vfork_depth == 0 && fs_state_fd() >= 0) fs_fd_share();
+  if (fs_vfork_depth == 0 && fs_state_fd() >= 0) {
+    fs_real_follow();
+    fs_fd_share();
+  }
   fs_vfork_depth++;
   return &fs_vfork_depth;
 }
@@ -40,6 +43,7 @@ static pid_t forked(pid_t pid, const struct fs_fd_idle *idle) {
 FS_EXPORT pid_t fork(void) {
   struct fs_fd_idle idle;
   if (fs_mount_count() == 0) return FS_REAL(fork)();
+  fs_real_follow();
   fs_fd_prepare_fork(&idle);
   fs_data_fork_begin();
   return forked(FS_REAL(fork)(), &idle);
@@ -49,6 +53,7 @@ FS_ALIAS(__fork, fork);
 FS_EXPORT pid_t _Fork(void) {
   struct fs_fd_idle idle;
   if (fs_mount_count() == 0) return FS_REAL(_Fork)();
+  fs_real_follow();
   fs_fd_prepare_fork(&idle);
   fs_data_fork_begin();
   return forked(FS_REAL(_Fork)(), &idle);
@@ -98,6 +103,7 @@ static size_t count_strings(char *const list[]) {
 
 /* What the program (path, at dirfd) is to inherit of our open files; `spawn`: it is started by libc's posix_spawn. */
 static void hand_on(int dirfd, const char *path, char *const envp[], bool spawn) {
+  if (spawn) fs_real_follow();
   fs_fd_prepare_exec();
   if (!fs_program_loads_us(dirfd, path, envp)) fs_real_inherited(spawn);
 }

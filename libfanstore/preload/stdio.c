@@ -137,7 +137,7 @@ void fs_stdio_widen(FILE *f) {
   }
   const struct fs_slot *s = fs_fd_slot(f->_fileno);
   struct fs_found found = {.mount = s->mount, .entry = s->entry};
-  uint64_t off = atomic_load(&s->offset);
+  off_t off = lseek(f->_fileno, 0, SEEK_CUR); /* which may make the descriptor real: s is done with */
   if (open_real_file(&found, fs_fd_get_cloexec(f->_fileno) > 0 ? "re" : "r", f) != NULL)
     FS_SYS3(SYS_lseek, f->_fileno, off, SEEK_SET);
 }

@@ -140,6 +140,30 @@ static void limits(char **argv) {
   SHOW(l.rlim_cur);
 }
 
+/* With a hard limit that is as low, the library's own descriptors are among the numbers that the program uses. */
+static void tight(char **argv) {
+  struct rlimit l = {64, 64};
+  SHOW(setrlimit(RLIMIT_NOFILE, &l));
+  int a = in("a.txt"), b = in("b.txt"), bad = 0;
+  line("a", a);
+  line("b", b);
+  for (int fd = 10; fd < 60; fd++) bad += dup2(fd % 2 ? 2 : a, fd) != fd;
+  SHOW(bad);
+  line("a", a);
+  line("copy", 50);
+  SHOW(lseek(40, 0, SEEK_CUR));
+  SHOW(close_range(20, 63, 0));
+  line("copy", 18);
+  SHOW(in("d/e.txt"));
+  line("e", 5);
+  run(argv[4], "3", "1");
+  run(argv[3], "3", "1");
+  line("a", a);
+  closefrom(3);
+  SHOW(in("a.txt"));
+  line("a", a);
+}
+
 static void many(char **argv) {
   struct rlimit l = {4096, 4096};
   int last = -1, same = 0, right = 0;
@@ -253,7 +277,7 @@ static void behind(char **argv) {
 }
 
 static const struct test tests[] = {
-    {"numbers", numbers}, {"copies", copies}, {"ranges", ranges}, {"limits", limits},
+    {"numbers", numbers}, {"copies", copies}, {"ranges", ranges}, {"limits", limits}, {"tight", tight},
     {"many", many},       {"names", names},   {"behind", behind}, {NULL, NULL},
 };
 

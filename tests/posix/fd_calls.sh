@@ -43,7 +43,7 @@ compare() { # PROGRAM CASE: input from /dev/null, or closed
   printf '%s differs:\n%s\n' "$2" "$(diff <(echo "$want") <(echo "$got"))" >&2
   bad=$((bad + 1))
 }
-for case in numbers copies ranges limits many names behind; do compare calls $case; done
-for case in forks clones executed unshared low closed messages; do compare processes $case; done
+for case in numbers copies ranges limits tight many names behind; do compare calls $case; done
+for case in forks clones executed unshared low closed messages inherited killed; do compare processes $case; done
 [ $bad = 0 ] || fail "$bad cases"
 no_leftovers

@@ -5,6 +5,8 @@
  */
 #include "fd_show.h"
 
+#include <signal.h>
+
 static void forks(char **argv) {
   int a = in("a.txt"), b = open(P("b.txt"), O_RDONLY | O_CLOEXEC), status;
   line("before", a);
@@ -178,7 +180,8 @@ static void send_fd(int to, int fd) {
   c->cmsg_type = SCM_RIGHTS;
   c->cmsg_len = CMSG_LEN(sizeof(int));
   memcpy(CMSG_DATA(c), &fd, sizeof(int));
-  SHOW(sendmsg(to, &m, 0));
+  if (sendmsg(to, &m, 0) != 1)
+    dprintf(1, "sendmsg: %s\n", strerrorname_np(errno)); /* the receiver prints at the same time */
 }
 
 static int receive_fd(int from) {
@@ -231,12 +234,61 @@ static void receive(int from) {
   line("stranger", receive_fd(from));
 }
 
+/* 1,000 at once go to an executed program, each with its offset; and back, since the offsets are shared. */
+static void inherited(char **argv) {
+  int fds[1000], right = 0;
+  for (int i = 0; i < 1000; i++) lseek(fds[i] = in("a.txt"), i % 700, SEEK_SET);
+  pid_t pid = fork();
+  if (pid == 0) {
+    execl(argv[0], argv[0], "inherited", "3", NULL);
+    _exit(9);
+  }
+  reap(pid);
+  for (int i = 0; i < 1000; i++) right += lseek(fds[i], 0, SEEK_CUR) == i % 700 + 1;
+  SHOW(right);
+}
+
+/* The library's own descriptors may lie among them. */
+static void check_inherited(int first) {
+  int right = 0;
+  char c;
+  for (int fd = first, i = 0; i < 1000 && fd < 1100; fd++) {
+    if (fcntl(fd, F_GETFD) < 0 || lseek(fd, 0, SEEK_CUR) != i % 700) continue;
+    i++;
+    right += read(fd, &c, 1) == 1;
+  }
+  SHOW(right);
+}
+
+/* More open files die with their processes than there is room for: those of the living stay as they are. */
+static void killed(char **argv) {
+  int a = in("a.txt"), b = in("b.txt"), pair[2], good = 0;
+  char c;
+  line("a", a);
+  SHOW(pipe(pair));
+  for (int round = 0; round < 80; round++) {
+    pid_t pid = fork();
+    if (pid == 0) {
+      for (int i = 0; i < 1000; i++) in(i % 2 ? "a.txt" : "b.txt");
+      (void)!write(pair[1], "x", 1);
+      pause();
+    }
+    good += read(pair[0], &c, 1) == 1 && kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid;
+  }
+  SHOW(good);
+  line("a", a);
+  line("b", b);
+  SHOW(in("d/e.txt"));
+  line("e", pair[1] + 1);
+}
+
 static const struct test tests[] = {
-    {"forks", forks}, {"clones", clones}, {"executed", executed}, {"unshared", unshared},
-    {"low", low},     {"closed", closed}, {"messages", messages}, {NULL, NULL},
+    {"forks", forks},   {"clones", clones},     {"executed", executed},   {"unshared", unshared}, {"low", low},
+    {"closed", closed}, {"messages", messages}, {"inherited", inherited}, {"killed", killed},     {NULL, NULL},
 };
 
 int main(int argc, char **argv) {
   if (argc == 3 && strcmp(argv[1], "receive") == 0) return receive(atoi(argv[2])), 0;
+  if (argc == 3 && strcmp(argv[1], "inherited") == 0) return check_inherited(atoi(argv[2])), 0;
   return run_case(tests, argc, argv);
 }

@@ -65,6 +65,12 @@ same 'exec 3<@/a.txt; (exec 4<&3; (read x <&4; echo $x; head -n1 <&4); head -n1 
 same 'for i in $(seq 40); do exec 3<@/a.txt; head -n1 <&3; read x <&3; echo $x; exec 3<&-; done | md5sum'
 same 'exec 3<@/a.txt 4<@/b.txt; head -n1 <&3; head -n1 <&4; head -n1 <&3; head -n1 <&4; paste /dev/fd/3 /dev/fd/4 | md5sum'
 
+same 'for i in $(seq 45); do eval "exec $((i + 10))<@/a.txt; head -n1 <&$((i + 10))"; done | md5sum; cat <&30 | md5sum'
+same 'for i in $(seq 45); do eval "exec $((i + 10))<@/a.txt"; done; for i in $(seq 45); do head -n1 <&$((i + 10)); done; for i in $(seq 45); do head -n1 <&$((i + 10)); done | md5sum'
+for n in 24 64 256; do
+  same "ulimit -n $n; cat @/a.txt | md5sum; exec 9<@/b.txt; head -n1 <&9; head -n1 <&9; bash -c 'read x < @/a.txt; echo \$x'; grep -r hello @ | wc -l"
+done
+
 say "subprocesses of Python"
 same '/usr/bin/python3 -c "
 import subprocess as s
