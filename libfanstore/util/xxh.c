@@ -8,14 +8,32 @@
 #include "util/util.h"
 #include "util/xxh_wide.h"
 
+#if FS_XXH_WIDE
+#include <cpuid.h>
+#endif
+
 struct fs_xxh3_stream {
   XXH3_state_t state;
 };
 
 #if FS_XXH_WIDE
-/* Is it worth it, and can the processor? Before libgcc's constructor has run the answer is no, which does no harm. */
+/* Asks the processor itself: libgcc's __builtin_cpu_supports runs some twenty CPUID instructions when a program starts,
+   which in a virtual machine cost more than all else that this library does then. */
+static __attribute__((noinline)) int fs_xxh_ask_wide(void) {
+  const unsigned need = bit_OSXSAVE | bit_AVX, ymm = 6; /* the system saves the lower and upper halves */
+  unsigned a = 0, b = 0, c = 0, d = 0, enabled, high;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need) != need) return 0;
+  __asm__("xgetbv" : "=a"(enabled), "=d"(high) : "c"(0));
+  return (enabled & ymm) == ymm && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) != 0;
+}
+
+/* Is it worth it, and can the processor? */
 static bool fs_xxh_use_wide(size_t n) {
-  return n > 240 && __builtin_cpu_supports("avx2"); /* XXH3 takes shorter inputs without vectors */
+  static _Atomic int known = -1;
+  if (n <= 240) return false; /* XXH3 takes shorter inputs without vectors */
+  int wide = atomic_load_explicit(&known, memory_order_relaxed);
+  if (FS_UNLIKELY(wide < 0)) atomic_store_explicit(&known, wide = fs_xxh_ask_wide(), memory_order_relaxed);
+  return wide != 0;
 }
 #endif
 
