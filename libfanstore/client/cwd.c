@@ -19,10 +19,12 @@
 
 static struct fs_cwd cached;
 static _Atomic uint32_t cached_seq; /* odd: being written */
-static _Atomic uint32_t cached_epoch, epoch = 1;
+static _Atomic uint32_t cached_epoch;
+/* Bumped at each change; and the one in which the directory was found to be far from all mounts. */
+_Atomic uint32_t fs_cwd_epoch = 1, fs_cwd_far_epoch;
 
 void fs_cwd_changed(void) {
-  if (fs_vfork_depth == 0) atomic_fetch_add(&epoch, 1);
+  if (fs_vfork_depth == 0) atomic_fetch_add(&fs_cwd_epoch, 1);
 }
 
 void fs_cwd_forked(void) {
@@ -93,11 +95,12 @@ static void publish(const struct fs_cwd *c, uint32_t at_epoch) {
   memcpy(&cached, c, offsetof(struct fs_cwd, path) + c->len + 1);
   atomic_store(&cached_epoch, at_epoch);
   atomic_store_explicit(&cached_seq, seq + 2, memory_order_release);
+  if (!c->near) atomic_store(&fs_cwd_far_epoch, at_epoch);
 }
 
 static bool load_cached(struct fs_cwd *out, bool head_only) {
   uint32_t seq = atomic_load_explicit(&cached_seq, memory_order_acquire);
-  if ((seq & 1) != 0 || atomic_load(&cached_epoch) != atomic_load(&epoch) || fs_vfork_depth > 0) return false;
+  if ((seq & 1) != 0 || atomic_load(&cached_epoch) != atomic_load(&fs_cwd_epoch) || fs_vfork_depth > 0) return false;
   memcpy(out, &cached, offsetof(struct fs_cwd, path));
   if (!head_only && out->len < PATH_MAX) memcpy(out->path, cached.path, out->len + 1);
   atomic_thread_fence(memory_order_acquire);
@@ -106,7 +109,7 @@ static bool load_cached(struct fs_cwd *out, bool head_only) {
 
 fs_err fs_cwd_get(struct fs_cwd *out) {
   if (load_cached(out, false)) return out->len > 0 ? 0 : -ENOENT;
-  uint32_t at_epoch = atomic_load(&epoch);
+  uint32_t at_epoch = atomic_load(&fs_cwd_epoch);
   fs_err err = compute(out);
   if (err != 0) out->path[0] = '\0';
   if (fs_vfork_depth == 0) publish(out, at_epoch);

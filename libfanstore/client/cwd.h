@@ -12,6 +12,7 @@
 
 #include <limits.h>
 
+#include "client/fdtab.h"
 #include "util/base.h"
 
 struct fs_cwd {
@@ -26,6 +27,13 @@ struct fs_cwd {
 fs_err fs_cwd_get(struct fs_cwd *out);
 /* Is the current directory neither in nor above a mount? No copy, no system call when cached. */
 bool fs_cwd_far(void);
+/* The same in a few instructions; false also when it is not known. */
+extern FS_INTERNAL _Atomic uint32_t fs_cwd_epoch, fs_cwd_far_epoch;
+static inline bool fs_cwd_surely_far(void) {
+  return atomic_load_explicit(&fs_cwd_far_epoch, memory_order_relaxed) ==
+             atomic_load_explicit(&fs_cwd_epoch, memory_order_relaxed) &&
+         fs_vfork_depth == 0;
+}
 /* A real directory (O_PATH, CLOEXEC) that stands for a directory of a dataset: chdir to it means that. */
 fs_fd fs_cwd_open(uint32_t mount, uint32_t entry);
 /* chdir to a directory of a dataset. */

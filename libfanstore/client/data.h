@@ -79,6 +79,8 @@ void fs_data_fork_end(bool child);
 void fs_data_forked(void);
 /* Is this descriptor one of the library's own (to be shielded from close, closefrom and the like)? */
 bool fs_data_owns_fd(int fd);
+/* No descriptor of the library's own has ever had a lower number. */
+extern FS_INTERNAL _Atomic int fs_own_lowest;
 /* The lowest of them that is not below fd, or -1. */
 int fs_data_next_owned(int fd);
 /* Moves a descriptor to the library's own range (>= 1000, and above a soft limit that is lower, where the hard limit

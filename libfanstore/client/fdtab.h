@@ -26,11 +26,11 @@
 #define FS_FDE_SLOT(e) ((uint32_t)(e)&0xffffu)
 #define FS_FDE_GEN(e) ((uint32_t)((e) >> 32))
 
-extern _Atomic uint64_t fs_fdtab[FS_FD_MAX];
+extern FS_INTERNAL _Atomic uint64_t fs_fdtab[FS_FD_MAX];
 /* No virtual descriptor has ever had this number or one above. */
-extern _Atomic uint32_t fs_fdtab_high;
+extern FS_INTERNAL _Atomic uint32_t fs_fdtab_high;
 /* > 0 in a vfork child: its memory is the parent's, its descriptors are not. */
-extern FS_TLS int fs_vfork_depth;
+extern FS_INTERNAL FS_TLS int fs_vfork_depth;
 
 static inline uint64_t fs_fd_entry(int fd) {
   return FS_LIKELY((uint32_t)fd < FS_FD_MAX) ? atomic_load_explicit(&fs_fdtab[fd], memory_order_acquire) : 0;
@@ -87,7 +87,7 @@ void fs_fd_low_closed(void);
 bool fs_fd_low_was_closed(void);
 /* The lowest number that the kernel may have free: what a wrapper saw closed. A hint, UINT_MAX when nothing is known.
  */
-extern _Atomic uint32_t fs_fd_hint;
+extern FS_INTERNAL _Atomic uint32_t fs_fd_hint;
 static inline void fs_fd_freed(int fd) {
   if ((uint32_t)fd < atomic_load_explicit(&fs_fd_hint, memory_order_relaxed))
     atomic_store_explicit(&fs_fd_hint, (uint32_t)fd, memory_order_relaxed);

@@ -16,12 +16,26 @@ struct fs_mount_prefix {
   bool outer;         /* another mount lies below it */
 };
 #define FS_MOUNT_NAMES (2 * FS_MAX_DATASETS) /* a mount may have two */
-extern struct fs_mount_prefix fs_mount_list[FS_MOUNT_NAMES];
-extern _Atomic int32_t fs_mount_listed; /* -1: not filled */
+extern FS_INTERNAL struct fs_mount_prefix fs_mount_list[FS_MOUNT_NAMES];
+extern FS_INTERNAL _Atomic int32_t fs_mount_listed; /* -1: not filled */
+
+/*
+ * What tells most paths apart from all mounts at once: the bytes that every mount's path begins with, and for each byte
+ * that may follow them the mounts that go on so (one bit each). '/' and '.' stand for all of them: such a path may
+ * only be spelled in another way.
+ */
+struct fs_mount_filter {
+  size_t common;
+  const char *path; /* of one of the mounts */
+  uint32_t next[256];
+};
+extern FS_INTERNAL struct fs_mount_filter fs_mount_filter;
+/* From the first n of fs_mount_list. */
+void fs_mount_filter_fill(uint32_t n);
 
 uint32_t fs_mount_list_fill(void);
 /* The index of mount i < fs_mount_count(), once it is known: it is then never unmapped. */
-extern const struct fs_index *_Atomic fs_mount_known[FS_MOUNT_NAMES];
+extern FS_INTERNAL const struct fs_index *_Atomic fs_mount_known[FS_MOUNT_NAMES];
 const struct fs_index *fs_mount_ix_slow(uint32_t i, fs_err *err);
 
 static inline uint32_t fs_mount_count(void) {

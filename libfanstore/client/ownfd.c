@@ -4,6 +4,7 @@
  * select(), and known by number so that preload can shield them. Called by all files of the client. State: one bit a
  * number, atomic.
  */
+#include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -32,9 +33,18 @@ int fs_data_next_owned(int fd) {
   return -1;
 }
 
+_Atomic int fs_own_lowest = INT_MAX;
+
+static void note_lowest(int fd) {
+  int lowest = atomic_load(&fs_own_lowest);
+  while (fd < lowest && !atomic_compare_exchange_weak(&fs_own_lowest, &lowest, fd)) {
+  }
+}
+
 static void fs_own_mark(int fd, bool owned) {
   uint64_t bit = 1ull << (fd % 64);
   if ((unsigned)fd >= FS_OWN_MAX) return;
+  if (owned) note_lowest(fd);
   if (owned)
     atomic_fetch_or_explicit(&g_owned[fd / 64], bit, memory_order_relaxed);
   else

@@ -39,30 +39,12 @@ struct fs_found {
 int fs_path_route_slow(int dirfd, const char *path, unsigned flags, struct fs_found *f);
 /* Like fs_path_route_slow for a path that the kernel refused with err: FS_OUT when it is not ours after all. */
 int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f);
-/* May a relative path lead below a mount? Looks at the current directory or at dirfd. */
+/* Surely no mount's: an absolute path; a relative one, by the current directory or dirfd. Wrong in one direction only.
+ */
+bool fs_path_absolute_out(const char *path);
 bool fs_path_relative_out(int dirfd, const char *path);
-/* Does an absolute path that differs from mount i at byte `at` need normalising before one can tell? */
-static inline bool fs_path_odd(const char *path, size_t at) {
-  char c = path[at], before = at > 0 ? path[at - 1] : '\0';
-  return (c == '/' && (before == '/' || before == '.')) || (c == '.' && before == '/');
-}
-
-/* Is there a component ".." (or one that begins so)? */
-static inline bool fs_path_climbs(const char *path) {
-  return (path[0] == '.' && path[1] == '.') || strstr(path, "/..") != NULL;
-}
-
-static inline bool fs_path_absolute_out(const char *path) {
-  uint32_t n = fs_mount_count();
-  for (uint32_t i = 0; i < n; i++) {
-    const char *mount = fs_mount_list[i].path;
-    size_t at = 0;
-    while (path[at] == mount[at] && mount[at] != '\0') at++;
-    if (mount[at] == '\0' && (path[at] == '\0' || path[at] == '/')) return false;
-    if (fs_path_odd(path, at)) return false;
-  }
-  return n == 0 || !fs_path_climbs(path);
-}
+/* May a real directory of this path lie above a mount? Cheap, and wrong in one direction only. */
+bool fs_path_maybe_above(int dirfd, const char *path);
 
 /* Surely not ours? */
 static inline bool fs_path_out(int dirfd, const char *path) {

@@ -58,10 +58,10 @@ struct fs_state {
 };
 
 /* NULL before the first use in this process. */
-extern struct fs_state *_Atomic fs_state;
+extern FS_INTERNAL struct fs_state *_Atomic fs_state;
 
 /* A slot that every operation refuses with EBADF. */
-extern struct fs_slot fs_slot_closed;
+extern FS_INTERNAL struct fs_slot fs_slot_closed;
 
 /* Maps what FANSTORE_STATE names, else NULL; with create, makes a new one. Cheap once done. */
 struct fs_state *fs_state_attach(bool create);

@@ -30,6 +30,11 @@ static struct fs_dirstream *ours(DIR *d) {
   return d != NULL && *(int *)(void *)d == FS_DIR_MAGIC ? (struct fs_dirstream *)(void *)d : NULL;
 }
 
+/* The descriptor of one of libc's, by its first word. */
+static int libc_dirfd(DIR *d) {
+  return *(int *)(void *)d;
+}
+
 static DIR *new_stream(int fd, const struct fs_slot *s) {
   struct fs_dirstream *d = calloc(1, sizeof(*d));
   if (d == NULL) return NULL;
@@ -43,11 +48,11 @@ static DIR *new_stream(int fd, const struct fs_slot *s) {
 static DIR *real_stream(DIR *inner) {
   const char *path;
   size_t len;
-  if (inner == NULL || fs_mount_count() == 0 || !fs_vdir_edge(FS_REAL(dirfd)(inner), &path, &len)) return inner;
+  if (inner == NULL || fs_mount_count() == 0 || !fs_vdir_edge(libc_dirfd(inner), &path, &len)) return inner;
   struct fs_dirstream *d = calloc(1, sizeof(*d));
   if (d == NULL) return inner;
   *d = (struct fs_dirstream){
-      .magic = FS_DIR_MAGIC, .fd = FS_REAL(dirfd)(inner), .inner = inner, .path = path, .path_len = len};
+      .magic = FS_DIR_MAGIC, .fd = libc_dirfd(inner), .inner = inner, .path = path, .path_len = len};
   return (DIR *)(void *)d;
 }
 
@@ -61,9 +66,9 @@ static intptr_t real_opendir(const char *path) {
   DIR *d = FS_REAL(opendir)(path);
   if (d == NULL && errno == EMFILE && fs_fd_pool_drop()) d = FS_REAL(opendir)(path);
   if (d == NULL) return -1;
-  int fd = FS_REAL(dirfd)(d);
-  fs_fd_forget(fd);
-  if (fs_mount_count() > 0) fs_note_directory(fd, AT_FDCWD, path);
+  int fd = libc_dirfd(d);
+  if (FS_UNLIKELY(fs_fd_entry(fd) != 0)) fs_fd_forget(fd);
+  if (FS_UNLIKELY(fs_path_maybe_above(AT_FDCWD, path))) fs_note_directory(fd, AT_FDCWD, path);
   return (intptr_t)d;
 }
 
@@ -160,7 +165,7 @@ FS_ALIAS(readdir64_r, readdir_r);
 
 static int close_real(DIR *dir) {
   FS_MAY_BE_NULL(dir);
-  if (dir != NULL && fs_mount_count() > 0) fs_fd_forget(FS_REAL(dirfd)(dir));
+  if (dir != NULL && FS_UNLIKELY(fs_fd_entry(libc_dirfd(dir)) != 0)) fs_fd_forget(libc_dirfd(dir));
   return FS_REAL(closedir)(dir);
 }
 

@@ -119,7 +119,7 @@ const char *fs_real_copy(const char *path, char real[FS_REAL_COPY]) {
 const char *fs_dlopen_path(const char *path);
 const char *fs_dlopen_path(const char *path) {
   static FS_TLS char real[FS_REAL_COPY];
-  if (FS_UNLIKELY(!atomic_load_explicit(&fs_real_ready, memory_order_acquire))) fs_real_resolve();
+  if (FS_UNLIKELY(__atomic_load_n(&fs_real_dlopen, __ATOMIC_ACQUIRE) == NULL)) fs_real_resolve();
   return path == NULL || strchr(path, '/') == NULL ? path : fs_real_copy(path, real);
 }
 

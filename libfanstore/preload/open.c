@@ -9,7 +9,7 @@
 
 static int real_openat(int dirfd, const char *path, int flags, mode_t mode) {
   int fd = FS_FRESH(FS_REAL(openat)(dirfd, path, flags, mode));
-  if (fd >= 0 && !(flags & (O_CREAT | O_WRONLY | O_RDWR)) && fs_path_maybe_above(dirfd, path))
+  if (fd >= 0 && !(flags & (O_CREAT | O_WRONLY | O_RDWR)) && FS_UNLIKELY(fs_path_maybe_above(dirfd, path)))
     fs_note_directory(fd, dirfd, path);
   return fd;
 }
@@ -49,27 +49,25 @@ int fs_open_common(int dirfd, const char *path, int flags, mode_t mode) {
                real_openat(dirfd, path, flags, mode));
 }
 
-static mode_t mode_arg(int flags, va_list ap) {
-  return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? (mode_t)va_arg(ap, int) : 0;
+/*
+ * Defined with three and four parameters, where libc's headers say "...": the same registers on these machines, and
+ * a function with variable arguments begins by storing all of them. Without O_CREAT the mode is whatever was there.
+ */
+static mode_t mode_of(int flags, mode_t mode) {
+  return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? mode : 0;
 }
 
-FS_EXPORT int open(const char *path, int flags, ...) {
-  va_list ap;
-  va_start(ap, flags);
-  mode_t mode = mode_arg(flags, ap);
-  va_end(ap);
-  return fs_open_common(AT_FDCWD, path, flags, mode);
+FS_EXPORT int fs_wrap_open(const char *path, int flags, mode_t mode) __asm__("open");
+FS_EXPORT int fs_wrap_open(const char *path, int flags, mode_t mode) {
+  return fs_open_common(AT_FDCWD, path, flags, mode_of(flags, mode));
 }
 FS_ALIAS(open64, open);
 FS_ALIAS(__open, open);
 FS_ALIAS(__open64, open);
 
-FS_EXPORT int openat(int dirfd, const char *path, int flags, ...) {
-  va_list ap;
-  va_start(ap, flags);
-  mode_t mode = mode_arg(flags, ap);
-  va_end(ap);
-  return fs_open_common(dirfd, path, flags, mode);
+FS_EXPORT int fs_wrap_openat(int dirfd, const char *path, int flags, mode_t mode) __asm__("openat");
+FS_EXPORT int fs_wrap_openat(int dirfd, const char *path, int flags, mode_t mode) {
+  return fs_open_common(dirfd, path, flags, mode_of(flags, mode));
 }
 FS_ALIAS(openat64, openat);
 
@@ -90,15 +88,24 @@ FS_EXPORT int creat(const char *path, mode_t mode) {
 }
 FS_ALIAS(creat64, creat);
 
-FS_EXPORT int close(int fd) {
-  uint64_t e = fs_fd_entry(fd);
-  if (FS_UNLIKELY(e & (FS_FDE_VIRTUAL | FS_FDE_IDLE))) return fs_ret_int(fs_fd_close(fd));
-  if (FS_UNLIKELY(fs_shielded(fd))) return fs_ret_int(-EBADF);
-  if (FS_UNLIKELY(e != 0)) fs_fd_forget(fd);
-  if (FS_UNLIKELY((unsigned)fd < 3)) fs_fd_low_closed();
+static inline int close_real(int fd) {
   int r = FS_REAL(close)(fd);
   if (r == 0) fs_fd_freed(fd);
   return r;
+}
+
+static __attribute__((noinline)) int close_odd(int fd, uint64_t e) {
+  if (e & (FS_FDE_VIRTUAL | FS_FDE_IDLE)) return fs_ret_int(fs_fd_close(fd));
+  if (fs_shielded(fd)) return fs_ret_int(-EBADF);
+  if (e != 0) fs_fd_forget(fd);
+  if ((unsigned)fd < 3) fs_fd_low_closed();
+  return close_real(fd);
+}
+
+FS_EXPORT int close(int fd) {
+  uint64_t e = fs_fd_entry(fd);
+  if (FS_UNLIKELY(e != 0 || (unsigned)fd < 3 || fs_shielded(fd))) return close_odd(fd, e);
+  return close_real(fd);
 }
 FS_ALIAS(__close, close);
 

@@ -50,17 +50,16 @@ struct fs_real {
   FS_SYMBOLS(X)
 #undef X
 };
-extern struct fs_real fs_real;
-extern _Atomic bool fs_real_ready;
+extern FS_INTERNAL struct fs_real fs_real;
 void fs_real_resolve(void);
 /* libc's setenv; see real.c. */
 void fs_env_set(const char *name, const char *value);
-extern void *fs_real_dlopen;
+extern FS_INTERNAL void *fs_real_dlopen;
 
 /* The real function. Resolves on first use: wrappers may run before our constructor. */
 #define FS_REAL(name)                                                                                                  \
   (*({                                                                                                                 \
-    if (FS_UNLIKELY(!atomic_load_explicit(&fs_real_ready, memory_order_acquire))) fs_real_resolve();                   \
+    if (FS_UNLIKELY(__atomic_load_n(&fs_real.name, __ATOMIC_RELAXED) == NULL)) fs_real_resolve();                      \
     fs_real.name;                                                                                                      \
   }))
 
@@ -138,7 +137,7 @@ static inline void fs_lowest(int n) {
     fs_lowest(1);                                                                                                      \
     int fs_new = (native);                                                                                             \
     if (FS_UNLIKELY(fs_new < 0 && errno == EMFILE && fs_fd_pool_drop())) fs_new = (native);                            \
-    if (fs_new >= 0) fs_fd_forget(fs_new);                                                                             \
+    if (FS_UNLIKELY(fs_fd_entry(fs_new) != 0)) fs_fd_forget(fs_new);                                                   \
     fs_new;                                                                                                            \
   })
 
@@ -148,6 +147,7 @@ static inline fs_err fs_must_exist(int route) {
 }
 /* The library's own descriptors are not the program's to close or replace. */
 static inline bool fs_shielded(int fd) {
+  if (FS_LIKELY(fd < atomic_load_explicit(&fs_own_lowest, memory_order_relaxed))) return false;
   return fd > 2 && fs_data_owns_fd(fd);
 }
 

@@ -13,7 +13,6 @@
 #include "util/util.h"
 
 struct fs_real fs_real;
-_Atomic bool fs_real_ready;
 void *fs_real_dlopen; /* for dlopen_entry.S */
 
 /* Stands in for what this libc lacks. */
@@ -74,7 +73,6 @@ void fs_real_resolve(void) {
   FS_SYMBOLS(X)
 #undef X
   fs_real_dlopen = (void *)fs_real.dlopen;
-  atomic_store_explicit(&fs_real_ready, true, memory_order_release);
   errno = saved;
   resolving = false;
 }

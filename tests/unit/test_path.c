@@ -213,6 +213,57 @@ static void test_after_enoent(void **state) {
   fix_run(state, after_enoent);
 }
 
+/* Is the path, normalised, at or below one of the mounts? */
+static bool inside(const char *path) {
+  char norm[PATH_MAX];
+  fs_ssize n = fs_path_normalize(path, norm, sizeof(norm));
+  for (uint32_t i = 0; n > 0 && i < fs_mount_count(); i++)
+    if (fs_path_below(norm, (size_t)n, fs_mount_list[i].path, fs_mount_list[i].len) >= 0) return true;
+  return false;
+}
+
+/* The quick answer against the slow one, for all spellings of few bytes: it may only err by saying that it is not sure,
+   and of plain paths it must be sure. */
+static void quick_answers(const struct fix *f) {
+  static const char alphabet[] = "/.ab";
+  char path[11] = "/";
+  unsigned sure = 0, unsure = 0;
+  (void)f;
+  CHECK(fs_mount_count() == (uint32_t)atoi(getenv("MOUNTS")));
+  for (uint32_t code = 0; code < 1u << 18; code++) {
+    uint32_t rest = code;
+    size_t n = 1;
+    for (; rest > 1; rest >>= 2) path[n++] = alphabet[rest & 3];
+    path[n] = '\0';
+    bool in = inside(path), out = fs_path_out(AT_FDCWD, path);
+    if (in && out) fprintf(stderr, "%s is taken for one outside\n", path);
+    CHECK(!in || !out);
+    if (in || strchr(path, '.') != NULL || strstr(path, "//") != NULL) continue;
+    CHECK(out);
+    CHECK(!fs_path_is_ancestor(path) || fs_path_maybe_above(AT_FDCWD, path));
+    sure += out;
+    unsure += !out;
+  }
+  CHECK(sure > 1000 && unsure == 0);
+  CHECK(fs_path_out(AT_FDCWD, "/tmp/.ab/b") && fs_path_out(AT_FDCWD, "/.tmp"));
+  CHECK(!fs_path_maybe_above(AT_FDCWD, "/tmp/ab") && !fs_path_maybe_above(AT_FDCWD, "/tmp/.ab"));
+}
+static void test_quick_answers(void **state) {
+  static const char *const mounts[][2] = {{"1", "/a"},       {"1", "/a/b"},         {"1", "/a./..b"},
+                                          {"2", "/a:/a/a"},  {"3", "/a/b:/a:/b"},   {"2", "/ab/a:/ab/b"},
+                                          {"2", "/b/.a:/b"}, {"3", "/aa:/ab:/a.a"}, {"1", "/.a"}};
+  for (unsigned i = 0; i < FS_ARRAY_LEN(mounts); i++) {
+    setenv("FANSTORE_DATASET", "/x:/y:/z", 1);
+    setenv("FANSTORE_MOUNT", mounts[i][1], 1);
+    setenv("MOUNTS", mounts[i][0], 1);
+    if (mounts[i][0][0] == '1') setenv("FANSTORE_DATASET", "/x", 1);
+    if (mounts[i][0][0] == '2') setenv("FANSTORE_DATASET", "/x:/y", 1);
+    fix_run(state, quick_answers);
+  }
+  unsetenv("FANSTORE_DATASET");
+  unsetenv("FANSTORE_MOUNT");
+}
+
 /* No mount is configured: everything is outside, whatever it is called. */
 static void no_mount(const struct fix *f) {
   struct fs_found found;
@@ -232,6 +283,7 @@ int main(void) {
       cmocka_unit_test(test_absolute),       cmocka_unit_test(test_long_names),
       cmocka_unit_test(test_from_directory), cmocka_unit_test(test_current_directory),
       cmocka_unit_test(test_after_enoent),   cmocka_unit_test(test_no_mount),
+      cmocka_unit_test(test_quick_answers),
   };
   unsetenv("FANSTORE_STATE");
   return cmocka_run_group_tests(tests, tree_setup, fix_teardown);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which paths are surely no mount's: the question that every call with a path begins with. Answered from the path's
+ * text alone, in one pass, however many mounts there are (mounts.h, fs_mount_filter). Lock-free, no system calls.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "client/cwd.h"
+#include "client/path.h"
+
+struct fs_mount_filter fs_mount_filter;
+
+static_assert(FS_MOUNT_NAMES <= 32, "a bit for each mount");
+static_assert(('.' | 1) == '/', "see odd");
+
+static size_t common_bytes(const char *a, const char *b, size_t limit) {
+  size_t at = 0;
+  while (at < limit && a[at] == b[at]) at++;
+  return at;
+}
+
+void fs_mount_filter_fill(uint32_t n) {
+  struct fs_mount_filter f = {.common = fs_mount_list[0].len, .path = fs_mount_list[0].path};
+  for (uint32_t i = 1; i < n; i++)
+    f.common = common_bytes(f.path, fs_mount_list[i].path, FS_MIN(f.common, fs_mount_list[i].len));
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t bit = 1u << i;
+    f.next[(uint8_t)fs_mount_list[i].path[f.common]] |= bit;
+    f.next['/'] |= bit;
+    f.next['.'] |= bit;
+  }
+  fs_mount_filter = f; /* threads that race here write the same */
+}
+
+/* Does an absolute path that differs from a mount's at byte `at` need normalising before one can tell? */
+static __attribute__((noinline)) bool odd_at(const char *path, size_t at) {
+  char c = path[at], before = at > 0 ? path[at - 1] : '\0';
+  if (c == '/') return before == '/' || (before == '.' && at > 1 && (path[at - 2] == '/' || path[at - 2] == '.'));
+  return c == '.' && before == '/' && (path[at + 1] == '/' || path[at + 1] == '.' || path[at + 1] == '\0');
+}
+
+static inline bool odd(const char *path, size_t at) {
+  return FS_UNLIKELY((path[at] | 1) == '/') && odd_at(path, at); /* '.' is the byte before '/' */
+}
+
+/* Is there a component ".." (or one that begins so)? `from` is not in the middle of one. */
+static bool climbs(const char *path, const char *from) {
+  for (const char *p = from; (p = strchr(p, '.')) != NULL; p++)
+    if (p[1] == '.' && (p == path || p[-1] == '/')) return true;
+  return false;
+}
+
+/* The mounts of `mask` one by one. */
+static __attribute__((noinline)) bool out_of_each(const char *path, uint32_t mask) {
+  for (; mask != 0; mask &= mask - 1) {
+    const struct fs_mount_prefix *m = &fs_mount_list[__builtin_ctz(mask)];
+    size_t at = 0;
+    while (path[at] == m->path[at] && m->path[at] != '\0') at++;
+    if (m->path[at] == '\0' && (path[at] == '\0' || path[at] == '/')) return false;
+    if (odd(path, at)) return false;
+  }
+  return true;
+}
+
+bool fs_path_absolute_out(const char *path) {
+  if (FS_UNLIKELY(fs_mount_count() == 0)) return true;
+  const struct fs_mount_filter *f = &fs_mount_filter;
+  size_t at = 0;
+  while (at < f->common && path[at] == f->path[at]) at++;
+  if (at < f->common) {
+    if (FS_UNLIKELY(odd(path, at))) return false;
+  } else if (FS_UNLIKELY(f->next[(uint8_t)path[at]] != 0) && !out_of_each(path, f->next[(uint8_t)path[at]])) {
+    return false;
+  }
+  return !climbs(path, path + at - (at > 0)); /* no mount's path has such a component */
+}
+
+/* "..", "../.." and the like from outside lead outside: what lies in a mount has its parents there, or is its root. */
+static bool climbs_only(const char *path) {
+  while (path[0] == '.' && path[1] == '.' && (path[2] == '/' || path[2] == '\0')) {
+    path += 2;
+    while (*path == '/') path++;
+  }
+  return *path == '\0';
+}
+
+bool fs_path_relative_out(int dirfd, const char *path) {
+  if (dirfd != AT_FDCWD)
+    return fs_fd_entry(dirfd) == 0 && (fs_mount_count() == 0 || !climbs(path, path) || climbs_only(path));
+  if (path[0] == '\0' || fs_mount_count() == 0) return true;
+  return (fs_cwd_surely_far() || fs_cwd_far()) && !climbs(path, path);
+}
+
+bool fs_path_maybe_above(int dirfd, const char *path) {
+  const struct fs_mount_filter *f = &fs_mount_filter;
+  if (fs_mount_count() == 0 || fs_bad_address(path)) return false;
+  if (path[0] != '/') {
+    if (dirfd == AT_FDCWD) return !fs_cwd_surely_far() && !fs_cwd_far();
+    return (fs_fd_entry(dirfd) & FS_FDE_ANCESTOR) != 0;
+  }
+  size_t at = 0;
+  while (at < f->common && path[at] == f->path[at]) at++;
+  if (at == f->common && f->next[(uint8_t)path[at]] != 0) return true;
+  return path[at] == '\0' || odd(path, at);
+}
