@@ -71,6 +71,10 @@ fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec);
 /* At start-up, and in a vfork child before exec (the program may be a static one): descriptors 0-2 that are virtual
    ones become real files. */
 void fs_files_start(void);
+/* The caller's effective user and group: no system call when they are known. */
+void fs_ids(uint32_t *uid, uint32_t *gid);
+/* setuid or one of its like was called. */
+void fs_ids_changed(void);
 
 /* Number of the directory's record after which nothing comes; records: ".", "..", the children. */
 struct fs_dirent_view {

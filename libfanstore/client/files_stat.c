@@ -11,18 +11,6 @@
 #include "client/files.h"
 #include "client/vdir.h"
 
-/* The caller's own, by default: git and ssh refuse files of others. Read once. */
-static void owner(struct stat *st) {
-  static _Atomic uint64_t ids = UINT64_MAX;
-  uint64_t v = atomic_load_explicit(&ids, memory_order_relaxed);
-  if (FS_UNLIKELY(v == UINT64_MAX)) {
-    v = (uint64_t)(uint32_t)FS_SYS1(SYS_geteuid, 0) << 32 | (uint32_t)FS_SYS1(SYS_getegid, 0);
-    atomic_store(&ids, v);
-  }
-  st->st_uid = (uid_t)(v >> 32);
-  st->st_gid = (gid_t)v;
-}
-
 fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   fs_err err;
   if (FS_UNLIKELY(fs_is_vdir(entry))) return fs_vdir_stat(mount, entry, st);
@@ -31,7 +19,7 @@ fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   if (FS_UNLIKELY(entry >= ix->nentries)) return -EUCLEAN;
   fs_index_stat(ix, entry, st);
   st->st_dev = fs_mount_dev(mount);
-  owner(st);
+  fs_ids(&st->st_uid, &st->st_gid); /* the caller's own, by default: git and ssh refuse files of others */
   fs_count(FS_C_STATS, 1);
   return 0;
 }

@@ -72,10 +72,3 @@ bool fs_path_is_ancestor(const char *path) {
   fs_ssize n = fs_path_normalize(path, norm, sizeof(norm));
   return n > 0 && fs_vdir_find(norm, n == 1 ? 0 : (size_t)n, &mount, &entry);
 }
-
-bool fs_caller_is_root(void) {
-  static _Atomic int euid = -1;
-  int id = atomic_load_explicit(&euid, memory_order_relaxed);
-  if (FS_UNLIKELY(id < 0)) atomic_store(&euid, id = (int)FS_SYS1(SYS_geteuid, 0));
-  return id == 0;
-}

@@ -350,6 +350,17 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(void *, dlopen, (const char *p, int f), (p, f))                                                                    \
   X(void *, dlmopen, (Lmid_t n, const char *p, int f), (n, p, f))
 
+/* Each changes who the caller is. */
+#define FS_SYMBOLS_IDS(X)                                                                                              \
+  X(int, setuid, (uid_t u), (u))                                                                                       \
+  X(int, setgid, (gid_t g), (g))                                                                                       \
+  X(int, seteuid, (uid_t u), (u))                                                                                      \
+  X(int, setegid, (gid_t g), (g))                                                                                      \
+  X(int, setreuid, (uid_t r, uid_t e), (r, e))                                                                         \
+  X(int, setregid, (gid_t r, gid_t e), (r, e))                                                                         \
+  X(int, setresuid, (uid_t r, uid_t e, uid_t s), (r, e, s))                                                            \
+  X(int, setresgid, (gid_t r, gid_t e, gid_t s), (r, e, s))
+
 #define FS_SYMBOLS(X)                                                                                                  \
   FS_SYMBOLS_MEMORY(X)                                                                                                 \
   FS_SYMBOLS_OPEN(X)                                                                                                   \
@@ -374,6 +385,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   FS_SYMBOLS_CHANGE(X)                                                                                                 \
   FS_SYMBOLS_STDIO(X)                                                                                                  \
   FS_SYMBOLS_WIDE(X)                                                                                                   \
-  FS_SYMBOLS_PROCESS(X)
+  FS_SYMBOLS_PROCESS(X)                                                                                                \
+  FS_SYMBOLS_IDS(X)
 
 #endif
