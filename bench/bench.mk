@@ -8,11 +8,15 @@ BENCH_ARGS ?=
 $(BENCH_BIN): $(B)/%: $(O)/%.o
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -ldl
 
-.PHONY: bench bench-bin
+.PHONY: bench bench-bin bench-overhead
 bench-bin: $(BENCH_BIN)
 bench: ## stat, open+read+close and readdir next to the file system below, interleaved (BENCH_ARGS=--quick)
 	@tests/setup/packages.sh build bench
 	@$(SUB) all bench-bin
 	@/usr/bin/python3 bench/run.py $(BENCH_ARGS)
+bench-overhead: ## what the library costs other calls, and programs at their start (BENCH_ARGS=--quick)
+	@tests/setup/packages.sh build bench
+	@$(SUB) all bench-bin
+	@/usr/bin/python3 bench/overhead.py $(BENCH_ARGS)

@@ -64,10 +64,9 @@ static fs_err fs_default_mount(const char *dataset, char *path) {
   return err;
 }
 
-/* Makes a path absolute and normal, in place. A dataset may be named relative to where the process starts. */
-static fs_err fs_absolute(char *path) {
-  char *work = fs_mem_map(2 * PATH_MAX);
-  if (!work) return -ENOMEM;
+/* Makes a path absolute and normal, in place; work has 2 * PATH_MAX bytes. A dataset may be named relative to where the
+   process starts. */
+static fs_err fs_absolute(char *path, char *work) {
   fs_err err = 0;
   if (path[0] == '/') {
     strcpy(work, path);
@@ -79,12 +78,11 @@ static fs_err fs_absolute(char *path) {
     fs_ssize n = fs_path_normalize(work, path, PATH_MAX);
     err = n < 0 ? (fs_err)n : 0;
   }
-  fs_mem_unmap(work, 2 * PATH_MAX);
   return err;
 }
 
 /* Puts the mount's path in place: from the list, else from the dataset. */
-static bool fs_config_path(struct fs_mount *m, bool named) {
+static bool fs_config_path(struct fs_mount *m, bool named, char *work) {
   if (named && m->path[0] != '/') {
     FS_NOTE(FS_ENV_MOUNT "=", m->path, ": a mount path must be absolute; nothing is mounted there");
     return false;
@@ -95,7 +93,7 @@ static bool fs_config_path(struct fs_mount *m, bool named) {
             err == -ENOENT ? " (no file 'manifest' there)" : fs_err_text(err), "; nothing is mounted for it");
     return false;
   }
-  err = fs_absolute(m->path);
+  err = fs_absolute(m->path, work);
   if (err < 0 || m->path[1] == '\0') {
     FS_NOTE(m->path, ": cannot be a mount path; nothing is mounted there");
     return false;
@@ -121,10 +119,10 @@ static fs_ssize fs_config_item(const char **cursor, bool first, char *item) {
   return **cursor == ':' || **cursor == '\0' ? 0 : fs_list_next(cursor, item, PATH_MAX);
 }
 
-static void fs_config_fill(struct fs_config *c, const char *datasets, const char *mounts) {
+static void fs_config_fill(struct fs_config *c, const char *datasets, const char *mounts, char *work) {
   for (bool first = true, more = true; more; first = false) {
     if (c->mounts == FS_MAX_DATASETS) {
-      FS_NOTE(FS_ENV_DATASET " names too many datasets; the rest are not mounted");
+      if (*datasets != '\0') FS_NOTE(FS_ENV_DATASET " names too many datasets; the rest are not mounted");
       return;
     }
     struct fs_mount *m = &c->mount[c->mounts];
@@ -133,7 +131,7 @@ static void fs_config_fill(struct fs_config *c, const char *datasets, const char
     more = n != -ENOENT;
     if (n <= 0) continue;
     c->relative |= m->dataset[0] != '/';
-    if (fs_absolute(m->dataset) < 0 || !fs_config_path(m, named > 0)) continue;
+    if (fs_absolute(m->dataset, work) < 0 || !fs_config_path(m, named > 0, work)) continue;
     if (fs_config_known(c, m)) {
       FS_NOTE(m->path, ": two datasets are mounted there; only the first is seen");
       continue;
@@ -208,9 +206,11 @@ static struct fs_config *fs_config_read(void) {
   void *winner = &g_none;
   if (!environ) return &g_none; /* too early: libc has not set it yet; look again at the next call */
   struct fs_config *c = datasets && *datasets ? fs_mem_map(fs_config_size()) : NULL;
+  char *work = c ? fs_mem_map(2 * PATH_MAX) : NULL;
   if (c) {
     c->read_only = ro && strcmp(ro, "1") == 0;
-    fs_config_fill(c, datasets, mounts ? mounts : "");
+    if (work) fs_config_fill(c, datasets, mounts ? mounts : "", work);
+    fs_mem_unmap(work, 2 * PATH_MAX);
     fs_config_names(c);
   }
   if (!fs_publish_ptr(&g_config, c ? c : &g_none, &winner)) fs_mem_unmap(c, fs_config_size());

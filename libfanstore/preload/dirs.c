@@ -83,7 +83,7 @@ FS_EXPORT DIR *opendir(const char *path) {
   const struct fs_slot *s = r > INT_MAX ? NULL : fs_fd_slot((int)r);
   if (s == NULL) return real_stream((DIR *)r);
   DIR *d = new_stream((int)r, s);
-  if (d == NULL) close((int)r);
+  if (d == NULL) fs_close((int)r);
   return d;
 }
 
@@ -176,7 +176,7 @@ FS_EXPORT int closedir(DIR *dir) {
   DIR *inner = d->inner;
   d->magic = 0;
   free(d);
-  return inner != NULL ? close_real(inner) : close(fd);
+  return inner != NULL ? close_real(inner) : fs_close(fd);
 }
 
 FS_EXPORT int dirfd(DIR *dir) {

@@ -3,18 +3,18 @@
 #include "preload/preload.h"
 
 FS_EXPORT ssize_t read(int fd, void *buf, size_t n) {
-  FS_FD_CALL(fd, fs_file_read(s, buf, n), FS_REAL(read)(fd, buf, n));
+  FS_FD_CALL(fd, FS_CANCELLABLE(fs_file_read(s, buf, n)), FS_REAL(read)(fd, buf, n));
 }
 FS_ALIAS(__read, read);
 
 FS_EXPORT ssize_t pread(int fd, void *buf, size_t n, off_t off) {
-  FS_FD_CALL(fd, fs_file_pread(s, buf, n, off), FS_REAL(pread)(fd, buf, n, off));
+  FS_FD_CALL(fd, FS_CANCELLABLE(fs_file_pread(s, buf, n, off)), FS_REAL(pread)(fd, buf, n, off));
 }
 FS_ALIAS(pread64, pread);
 FS_ALIAS(__pread64, pread);
 
 FS_EXPORT ssize_t readv(int fd, const struct iovec *iov, int count) {
-  FS_FD_CALL(fd, fs_file_readv(s, iov, count, -1), FS_REAL(readv)(fd, iov, count));
+  FS_FD_CALL(fd, FS_CANCELLABLE(fs_file_readv(s, iov, count, -1)), FS_REAL(readv)(fd, iov, count));
 }
 
 static int64_t preadv_at(struct fs_slot *s, const struct iovec *iov, int count, off_t off) {
@@ -22,7 +22,7 @@ static int64_t preadv_at(struct fs_slot *s, const struct iovec *iov, int count, 
 }
 
 FS_EXPORT ssize_t preadv(int fd, const struct iovec *iov, int count, off_t off) {
-  FS_FD_CALL(fd, preadv_at(s, iov, count, off), FS_REAL(preadv)(fd, iov, count, off));
+  FS_FD_CALL(fd, FS_CANCELLABLE(preadv_at(s, iov, count, off)), FS_REAL(preadv)(fd, iov, count, off));
 }
 FS_ALIAS(preadv64, preadv);
 
@@ -35,7 +35,7 @@ static int64_t preadv2_at(struct fs_slot *s, const struct iovec *iov, int count,
 }
 
 FS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t off, int flags) {
-  FS_FD_CALL(fd, preadv2_at(s, iov, count, off, flags), FS_REAL(preadv2)(fd, iov, count, off, flags));
+  FS_FD_CALL(fd, FS_CANCELLABLE(preadv2_at(s, iov, count, off, flags)), FS_REAL(preadv2)(fd, iov, count, off, flags));
 }
 FS_ALIAS(preadv64v2, preadv2);
 

@@ -45,7 +45,7 @@ static int64_t open_entry(int route, const struct fs_found *f, int flags) {
 }
 
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode) {
-  FS_PATH_CALL(dirfd, path, open_walk(path, flags), open_entry(route, &f, flags),
+  FS_PATH_CALL(dirfd, path, open_walk(path, flags), FS_CANCELLABLE(open_entry(route, &f, flags)),
                real_openat(dirfd, path, flags, mode));
 }
 
@@ -102,9 +102,18 @@ static __attribute__((noinline)) int close_odd(int fd, uint64_t e) {
   return close_real(fd);
 }
 
+static inline bool is_odd(int fd, uint64_t e) {
+  return e != 0 || (unsigned)fd < 3 || fs_shielded(fd);
+}
+
+int fs_close(int fd) {
+  uint64_t e = fs_fd_entry(fd);
+  return FS_UNLIKELY(is_odd(fd, e)) ? close_odd(fd, e) : close_real(fd);
+}
+
 FS_EXPORT int close(int fd) {
   uint64_t e = fs_fd_entry(fd);
-  if (FS_UNLIKELY(e != 0 || (unsigned)fd < 3 || fs_shielded(fd))) return close_odd(fd, e);
+  if (FS_UNLIKELY(is_odd(fd, e))) return e & FS_FDE_VIRTUAL ? FS_CANCELLABLE(close_odd(fd, e)) : close_odd(fd, e);
   return close_real(fd);
 }
 FS_ALIAS(__close, close);

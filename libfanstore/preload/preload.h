@@ -18,6 +18,7 @@
 #include <glob.h>
 #include <nl_types.h>
 #include <poll.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -108,6 +109,9 @@ static inline bool fs_worth_retry(int err) {
   return err == ENOENT || err == ENOTDIR || err == EBADF || err == ENXIO;
 }
 
+/* A call on a dataset's file that libc makes a cancellation point: as in libc, before anything is done. */
+#define FS_CANCELLABLE(call) (pthread_testcancel(), call)
+
 /* The frame of a wrapper that takes a descriptor: `ours` uses s, the open file; where its offset has moved to a real
    one (fdreal.h), fd becomes that. */
 #define FS_FD_CALL(fd, ours, native)                                                                                   \
@@ -153,6 +157,8 @@ static inline bool fs_shielded(int fd) {
 
 /* May a walk of the tree at `path` come below a mount? Symlinks aside. */
 bool fs_walk_meets_mount(const char *path);
+/* close(2), but no cancellation point. */
+int fs_close(int fd);
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode);
 /* After a real open of a directory: notes it when a mount lies below. */
 void fs_note_directory(int fd, int dirfd, const char *path);

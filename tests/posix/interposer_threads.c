@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads that open, copy, read and close a dataset's files while others fork, vfork, spawn and open real files; each
- * byte is compared, and each call must succeed. Usage: PLAIN MOUNT SECONDS, directories with
- * the files f0 to f9; or "sum FD": prints a checksum of what FD reads, as the children do.
+ * Threads that open, copy, read, map and close a dataset's files while others fork, vfork, spawn and open real files;
+ * each byte is compared, and each call must succeed. Usage: PLAIN MOUNT SECONDS [THREADS], directories with the files
+ * f0 to f9; or "sum FD": prints a checksum of what FD reads, as the children do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -64,6 +65,27 @@ static void read_one(unsigned *seed) {
   }
   MUST(same_bytes(fd, i, seed));
   MUST(close(fd) == 0);
+}
+
+static void map_one(unsigned *seed) {
+  int i = rand_r(seed) % FILES, fd = open_file(i, O_CLOEXEC);
+  MUST(fd > 2);
+  if (size[i] > 0) {
+    char *p = mmap(NULL, size[i], PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    MUST(p != MAP_FAILED && close(fd) == 0);
+    MUST(memcmp(p, data[i], size[i]) == 0 && memset(p, 0, size[i]) == p && munmap(p, size[i]) == 0);
+  } else {
+    MUST(close(fd) == 0);
+  }
+}
+
+static void stdio_one(unsigned *seed) {
+  int i = rand_r(seed) % FILES;
+  char path[PATH_MAX], *buf = malloc(LARGEST);
+  snprintf(path, sizeof(path), "%s/f%d", mount, i);
+  FILE *f = fopen(path, "re");
+  MUST(f != NULL && fread(buf, 1, LARGEST, f) == size[i] && memcmp(buf, data[i], size[i]) == 0 && fclose(f) == 0);
+  free(buf);
 }
 
 static void real_files(unsigned *seed) {
@@ -153,15 +175,17 @@ static void load(const char *plain) {
 }
 
 int main(int argc, char **argv) {
-  void (*const work[])(unsigned *) = {read_one, read_one, real_files, fork_one, spawn_one, spawn_one};
-  pthread_t thread[6];
+  void (*const work[])(unsigned *) = {read_one,  read_one,  real_files, fork_one,
+                                      spawn_one, spawn_one, map_one,    stdio_one};
+  pthread_t thread[64];
   if (argc == 3) return sum(atoi(argv[2]));
-  if (argc != 4 || readlink("/proc/self/exe", self, sizeof(self) - 1) < 0) return 2;
+  if (argc < 4 || readlink("/proc/self/exe", self, sizeof(self) - 1) < 0) return 2;
+  int threads = argc > 4 ? atoi(argv[4]) : 6;
   load(argv[1]);
   mount = argv[2];
   end = time(NULL) + atoi(argv[3]);
-  for (int i = 0; i < 6; i++) MUST(pthread_create(&thread[i], NULL, repeat, (void *)work[i]) == 0);
-  for (int i = 0; i < 6; i++) pthread_join(thread[i], NULL);
+  for (int i = 0; i < threads; i++) MUST(pthread_create(&thread[i], NULL, repeat, (void *)work[i % 8]) == 0);
+  for (int i = 0; i < threads; i++) pthread_join(thread[i], NULL);
   printf("%ld rounds, %d failures\n", (long)rounds, failures);
   return failures != 0;
 }
