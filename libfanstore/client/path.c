@@ -146,12 +146,12 @@ static bool meets_no_link(int dirfd, const char *path, unsigned flags) {
 /*
  * Most names that the kernel does not find are just missing, and lead to no mount: there is no symlink in the path at
  * all; or the deepest directory of it that exists has no dangling link of the next name, and no mount's path has a
- * component of this name. Mostly one system call. A directory descriptor may be one above a mount that the table does
- * not know of: then the names decide.
+ * component of this name. Mostly one system call. What may be a directory above a mount, or begin at a descriptor of
+ * one that the table does not know of, is decided by the names.
  */
 static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
   bool ask = path[0] == '/' || (dirfd == AT_FDCWD && strchr(path, '/') != NULL);
-  if (ask && meets_no_link(dirfd, path, flags)) return true;
+  if (ask && !fs_path_maybe_above(dirfd, path) && meets_no_link(dirfd, path, flags)) return true;
   char prefix[PATH_MAX];
   size_t len = strlen(path);
   if (len >= sizeof(prefix)) return true;
