@@ -143,15 +143,20 @@ static bool meets_no_link(int dirfd, const char *path, unsigned flags) {
   return fd >= 0 || fd == -ENOENT;
 }
 
+/* May meets_no_link be the whole answer? Not where a descriptor is one of a directory above a mount, maybe unknown to
+   the table, nor where directories above a mount come in that the kernel does not have. */
+static bool link_is_needed(int dirfd, const char *path) {
+  if (path[0] == '/') return !fs_vdir_on_way(path);
+  return dirfd == AT_FDCWD && strchr(path, '/') != NULL && fs_cwd_far();
+}
+
 /*
  * Most names that the kernel does not find are just missing, and lead to no mount: there is no symlink in the path at
  * all; or the deepest directory of it that exists has no dangling link of the next name, and no mount's path has a
- * component of this name. Mostly one system call. What may be a directory above a mount, or begin at a descriptor of
- * one that the table does not know of, is decided by the names.
+ * component of this name. Mostly one system call.
  */
 static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
-  bool ask = path[0] == '/' || (dirfd == AT_FDCWD && strchr(path, '/') != NULL);
-  if (ask && !fs_path_maybe_above(dirfd, path) && meets_no_link(dirfd, path, flags)) return true;
+  if (link_is_needed(dirfd, path) && meets_no_link(dirfd, path, flags)) return true;
   char prefix[PATH_MAX];
   size_t len = strlen(path);
   if (len >= sizeof(prefix)) return true;

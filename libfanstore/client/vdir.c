@@ -136,6 +136,18 @@ bool fs_vdir_edge(int fd, const char **path, size_t *len) {
   return false;
 }
 
+bool fs_vdir_on_way(const char *path) {
+  struct edges mine;
+  const struct edges *all = the_edges(&mine);
+  for (uint32_t i = 0; i < all->n; i++) {
+    const char *mount = fs_mount_list[all->at[i].mount].path;
+    size_t n = all->at[i].len + 1;
+    n += strcspn(mount + n, "/");
+    if (strncmp(path, mount, n) == 0 && (path[n] == '/' || path[n] == '\0')) return true;
+  }
+  return false;
+}
+
 uint64_t fs_vdir_ino(const char *path, size_t len) {
   return fs_xxh3(path, len) >> 1 | 1;
 }

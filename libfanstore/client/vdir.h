@@ -39,6 +39,9 @@ bool fs_vdir_component(const char *name, size_t len);
  * makes no system call.
  */
 bool fs_vdir_edge(int fd, const char **path, size_t *len);
+/* Does a plain absolute path (no dots, no symlinks) lead to or through a directory above a mount that the real file
+   system lacks? By the same look-up. */
+bool fs_vdir_on_way(const char *path);
 uint64_t fs_vdir_ino(const char *path, size_t len);
 fs_err fs_vdir_stat(uint32_t mount, uint32_t entry, struct stat *st);
 
