@@ -8,8 +8,8 @@ import os
 import re
 import sys
 
-STATUS = {"try": lambda s: s == 0, "many": lambda s: s == 0,
-          "fails": lambda s: 0 < s < 124, "refused": lambda s: 0 < s < 124}
+GOOD, BAD = (lambda s: s == 0), (lambda s: s not in (0, 124, 137))
+STATUS = {"try": GOOD, "many": GOOD, "fails": BAD, "refused": BAD}
 PARTS = ("status", "out", "err", "files")
 
 

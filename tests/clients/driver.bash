@@ -5,7 +5,7 @@
 set -u
 work=$1 result=$2
 scratch=$work/scratch
-started=$(date +%s)
+started=$EPOCHREALTIME # what came before is seconds older
 mkdir -p "$result"
 exec 3>&- 4>&- 5>&-
 export W=$scratch/here HOME=$scratch/home TMPDIR=$scratch/tmp
@@ -18,7 +18,7 @@ clean() {
 leavings() {
   env -u LD_PRELOAD find . -mindepth 1 \( -type d -printf '%y|%m|%U|%G|%T@||||%P\0' \) -o \
     -printf '%y|%m|%U|%G|%T@|%s|%n|%l|%P\0' | tr '\0\n' '\n?' |
-    awk -F'|' -v OFS='|' -v started="$started" '$5 + 0 >= started { $5 = "new" } { print }' | LC_ALL=C sort -t'|' -k9
+    awk -F'|' -v OFS='|' -v started="$started" '$5 + 0.01 >= started { $5 = "new" } { print }' | LC_ALL=C sort -t'|' -k9
   env -u LD_PRELOAD find . -type f -exec md5sum {} + | LC_ALL=C sort -k2
 }
 

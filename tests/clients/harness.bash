@@ -35,6 +35,7 @@ pack_options=(--partitions 4)
 ns=()
 absent=''
 cases=0
+declare -A taken=()
 mkdir -p "$work/cases" "$work/mnt"
 
 data() { make_tree "$1"; }
@@ -52,7 +53,8 @@ add_case() { # KIND NAME SCRIPT
   [ "$script" != - ] || script=$(cat)
   [[ $group/$2 =~ $only ]] || return 0
   case $2 in *[!A-Za-z0-9_.+-]* | '') fail "a case's name: '$2'" ;; esac
-  ! compgen -G "$work/cases/*-$2.*" >/dev/null || fail "two cases are called $2"
+  [ -z "${taken[$2]:-}" ] || fail "two cases are called $2"
+  taken[$2]=1
   printf -v name '%s/%03d-%s.%s' "$work/cases" $cases "$2" "$1"
   printf 'set -o pipefail\n%s\n' "$script" >"$name"
   cases=$((cases + 1))

@@ -1,11 +1,132 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Directories and attributes: ls, find, du, stat, file, readlink, realpath, test.
+# Directories and attributes: ls, find, du, stat, file, readlink, realpath, test, tree walks from inside and outside.
 . "$(dirname "$0")/harness.bash"
 
+data() {
+  make_tree "$1"
+  ln -s "$mnt/sizes/text-4096.bin" "$1/links/absolute"
+  ln -s "$mnt/odd dirs" "$1/links/absolute-dir"
+  ln -s .. "$1/links/above"
+  ln -s /etc/passwd "$1/links/outside"
+}
+
+try ls 'ls "$D"'
 try ls-lR 'ls -lR "$D"'
+try ls-inside 'cd "$D/odd dirs" && ls -R'
 try ls-full-iso 'ls -lA --time-style=full-iso "$D/sizes" "$D/links" "$D/odd"'
-fails cat-none 'cat "$D/none"'
-refused touch 'touch "$D/new" "$D/links/target"'
-try cp-a 'cp -a "$D" copy && ls copy | wc -l'
+try ls-laZ 'ls -laZ "$D/modes" "$D/links"'
+try ls-inode-numbers 'ls -laiZ "$D/modes"'
+try ls-inodes 'ls -i "$D/links/target" "$D/links/hard" | awk "{ print \$1 }" | uniq | wc -l'
+try ls-inode-stat '[ "$(ls -i "$D/sizes/text-16.bin" | cut -d" " -f1)" = "$(stat -c %i "$D/sizes/text-16.bin")" ] &&
+  cd "$D/sizes" && ls -i | awk "\$2 == \"text-16.bin\" { print \$1 }" | xargs -I{} find . -inum {}'
+try ls-dev 'stat -c %d "$D" "$D/sizes" "$D/links/target" | uniq | wc -l'
+try ls-F 'ls -F "$D" "$D/modes" "$D/links"'
+try ls-color 'ls --color=always -l "$D/links" "$D/modes" "$D"'
+try ls-sizes 'ls -s --block-size=1 "$D/sizes"; ls -lh "$D/sizes"; ls -lS "$D/sizes"'
+try ls-times 'ls -lt "$D/train/class0" | head; ls -ltr "$D/odd"; ls -lu "$D/sizes"; ls -ltu "$D/modes"'
+try ls-ctime 'ls -lc --time-style=full-iso "$D/sizes"'
+try ls-quoting 'for q in c shell escape literal locale shell-always; do ls --quoting-style=$q "$D/odd"; done'
+try ls-version 'ls -v "$D/sizes"; ls -X "$D"; ls -m "$D/modes"; ls -x "$D/odd dirs"; ls -1 "$D"; ls -C -w 60 "$D/train/class1"'
+try ls-dereference 'ls -lL "$D/links/chain" "$D/links/absolute" "$D/links/outside"; ls -lH "$D/links/dir"'
+fails ls-dereference-loop 'ls -lL "$D/links" 2>&1 | sort'
+try ls-d 'ls -ld "$D" "$D/" "$D/." "$D/sizes" "$D/links/dir" "$D/links/dir/"'
+try ls-star 'cd "$D" && ls -d * */ */*/'
+try ls-hide 'ls -A "$D/odd"; ls -a "$D/odd"; ls -B "$D/odd"; ls --hide="*o*" "$D/odd"; ls -I "*a*" "$D/odd"'
+try ls-author 'ls -l --author -n -g -G "$D/modes"; ls -o "$D/modes"'
+fails ls-none 'ls -l "$D/none" "$D/modes"'
+fails ls-loop 'ls "$D/links/loop-a/"'
+try dir-vdir 'dir "$D"; vdir "$D/modes"'
+
+try stat-all 'cd "$D" && find . -print0 | sort -z | xargs -0 stat -c "%n|%s|%b|%B|%a|%A|%f|%h|%F|%U|%G|%u|%g|%t|%T|%Y|%y|%X|%N" | grep -av "[|]directory[|]"'
+try stat-directories 'find "$D" -type d -print0 | sort -z | xargs -0 stat -c "%n|%a|%A|%f|%h|%F|%U|%G|%y"'
+try stat-directory-sizes 'stat -c "%n %s %b" "$D" "$D"/*/'
+try stat-blocksize 'stat -c "%n %o" "$D/sizes/text-4096.bin" "$D/sizes/text-1000003.bin" "$D"'
+try stat-ctime 'stat -c "%n %z" "$D/sizes/text-4096.bin"'
+try stat-birth 'stat -c "%n %w" "$D/sizes/text-4096.bin"'
+try stat-mount-point 'stat -c %m "$D/sizes"'
+try stat-L 'stat -L -c "%n %s %F %a" "$D/links/chain" "$D/links/dir" "$D/links/absolute" "$D/links/outside" "$D/links/above"'
+try stat-t 'stat -t "$D/sizes/text-511.bin" | cut -d" " -f1-6,9-11'
+try stat-f 'stat -f -c "%n %l" "$D"'
+try stat-f-all 'stat -f -c "%n %T %s %S %b" "$D"'
+try stat-stdin 'stat -L -c "%s %a %F" - <"$D/sizes/text-4097.bin"; stat -L -c "%s %F" /dev/stdin <"$D/sizes/text-16.bin"'
+try stat-fd 'exec 5<"$D/sizes/text-4097.bin"; stat -L -c "%s %a %F" /dev/fd/5 /proc/self/fd/5'
+fails stat-none 'stat "$D/none" "$D/links/loop-a/x" "$D/sizes/text-1.bin/x"'
+try stat-dangling 'stat -c "%N %s %F" "$D/links/dangling" "$D/links/loop-a"'
+fails stat-dangling-L 'stat -L "$D/links/dangling"'
+
+try find 'find "$D" | sort'
+try find-ls 'find "$D" -ls | awk "{ \$1 = \$2 = \"\"; print }" | sort'
+try find-ls-inodes 'find "$D/modes" -ls | sort'
+try find-inside 'cd "$D/train" && find . -name "*[05].jpg" | sort'
+try find-printf 'find "$D" ! -type d -printf "%p %f %h %s %k %b %m %M %n %u %g %y %Y %l %d %P %H %t\n" | sort'
+try find-printf-directories 'find "$D" -type d -printf "%p %m %M %n %u %g %y %d %P %t %A@\n" | sort'
+try find-types 'for t in f d l; do find "$D" -type $t | sort; done'
+fails find-xtypes 'for t in l f d; do find "$D" -type l -xtype $t 2>&1 | sort; done'
+try find-L 'find -L "$D/sizes" "$D/links/dir" "$D/links/chain" -maxdepth 1 -type f | sort'
+fails find-L-loops 'find -L "$D/links" -name "text*" 2>&1 | sort'
+try find-H 'find -H "$D/links/dir" -maxdepth 1 | sort'
+try find-size 'find "$D" -type f -size +100k | sort; find "$D" -size 0 -type f | sort; find "$D" -size -2c -type f | sort; find "$D" -empty | sort'
+try find-newer 'find "$D" -newer "$D/sizes/text-16.bin" | sort; find "$D" -newermt 2003-01-01 ! -newermt 2003-06-01 | sort'
+try find-times 'find "$D" -mtime -1 | sort; find "$D" -mtime +3000 | sort | wc -l; find "$D" -atime +100 | wc -l; find "$D" -anewer "$D/odd/a b" | sort'
+try find-samefile 'find "$D" -samefile "$D/links/target" | sort; find "$D" -samefile "$D/other/hard-65536" | sort; find "$D" -links +1 -type f | sort'
+try find-inum 'find "$D" -inum "$(stat -c %i "$D/sizes/random-65536.bin")" | sort'
+try find-perm 'for p in 644 -111 /222 -o=r u=rw,go= 0777; do echo $p; find "$D/modes" "$D/odd" -perm $p | sort; done'
+try find-access 'find "$D" -type f -readable | wc -l; find "$D" -executable -type f | sort; find "$D" -maxdepth 1 -executable | sort'
+try find-writable 'find "$D" -maxdepth 2 -writable | sort'
+try find-exec 'find "$D/modes" -type f -exec wc -c {} \; | sort; find "$D/train" -type f -exec cksum {} + | sort'
+try find-execdir 'find "$D/odd dirs" -type f -execdir sh -c "pwd; cat \"\$1\"; echo" x {} \; | sort'
+try find-execdir-many 'find "$D/train" -name "*7.jpg" -execdir md5sum {} + | sort'
+try find-prune 'find "$D" -path "$D/train" -prune -o -name "*a*" -print | sort'
+try find-depth 'find "$D/deep" -depth; find "$D/deep" -mindepth 5 -maxdepth 7'
+try find-regex 'find "$D" -regextype posix-extended -regex ".*/(text|random)-[0-9]{3}\.bin" | sort; find "$D" -iname "*A*B*" | sort'
+try find-print0 'find "$D/odd" -print0 | sort -z | xargs -0 -n 1 printf "[%s]\n"'
+try find-fstype 'find "$D" -maxdepth 0 -xdev -mount'
+try find-lname 'find "$D" -lname "*a*" | sort; find "$D" -type l -printf "%p -> %l\n" | sort'
+try find-user 'find "$D" -user "$(id -un)" | wc -l; find "$D" -nouser | wc -l; find "$D" -group "$(id -gn)" | wc -l'
+try find-quit 'find "$D/modes" -name 640 -quit; find "$D" -name text-0.bin -print -quit'
+try find-files0 'printf "%s\0" "$D/modes" "$D/empty-dir" >list; find -files0-from list | sort'
+refused find-delete 'find "$D/modes" -type f -delete 2>&1 | sort'
+refused find-fprint 'find "$D" -maxdepth 0 -fprint "$D/list"'
+
+try du 'du -k "$D/sizes" | cut -f1; du -s "$D/odd"'
+try du-a 'du -al "$D" | sort -k2'
+try du-bytes 'du -ab "$D/sizes" "$D/train" "$D/odd" | sort -k2'
+try du-inodes 'du --inodes "$D" | sort -k2'
+try du-L 'du -aL "$D/links/chain" "$D/links/dir" | sort -k2'
+try du-links 'du -c "$D/links/target" "$D/links/hard"; du -cl "$D/links/target" "$D/links/hard"'
+try du-depth 'du -h -d 1 "$D" | sort -k2; du -S --apparent-size "$D" | sort -k2'
+try du-exclude 'du -a --exclude="*.jpg" "$D/train" | sort -k2; du --time --time-style=full-iso "$D/modes"; du -t 100K -a "$D/sizes" | sort -k2'
+try du-files0 'find "$D/sizes" -type f -print0 | sort -z | du --files0-from=- -c'
+fails du-none 'du "$D/none"'
+
+try file 'file "$D"/sizes/text-*.bin "$D"/modes/* "$D"/links/target "$D"/empty-dir'
+try file-links 'file "$D"/links/*; file -L "$D"/links/chain; file -i "$D/modes/755"; file -b --mime-type "$D/sizes/text-4096.bin"'
+try file-stdin 'file - <"$D/modes/755"; file -z "$D/sizes/text-511.bin"; find "$D/odd" -type f | sort | file -f -'
+try readlink 'readlink "$D"/links/[a-gil-s]* "$D/links/up"'
+try readlink-f 'readlink -f "$D/links/relative" "$D/links/chain" "$D/links/dir/class1" "$D/links/absolute" "$D/links/dangling" "$D/sizes/../modes/."'
+try readlink-e 'readlink -e "$D/links/up" "$D/links/absolute-dir" "$D/links/outside"'
+try readlink-m 'readlink -m "$D/none/x/../y" "$D/links/dangling/x" "$D/links/dir/../z"'
+fails readlink-loop 'readlink -e "$D/links/loop-a"'
+fails readlink-file 'readlink "$D/sizes"'
+try realpath 'realpath "$D/links/chain" "$D/./sizes//text-1.bin"; realpath -s "$D/links/chain/"; realpath --relative-to="$D/train" "$D/odd" "$D/links/dir"'
+try realpath-base 'realpath --relative-base="$D" "$D/sizes" /etc "$D/links/absolute"; cd "$D/links" && realpath . chain ../odd'
+fails realpath-e 'realpath -e "$D/none" "$D/links/dangling" "$D/links/loop-b"'
+try namei 'namei "$D/links/chain" | grep -v "^f:" | tail -n 5; namei -m "$D/deep" | tail -n 2'
+try basename 'basename "$D/sizes/text-1.bin" .bin; dirname "$D/sizes/"; pathchk "$D/odd/a b" && echo fine'
+
+try test-r 'for f in "$D"/modes/* "$D"/links/* "$D/none" "$D" "$D/sizes/text-0.bin"; do
+  printf "%s" "$f"; for t in a b c d e f g h k L p r s S u w x O G N; do [ -$t "$f" ] && printf " %s" $t; done; echo; done'
+try test-program 'for f in "$D"/modes/* "$D"/links/* "$D/none"; do
+  for t in d e f L r s w x O; do env test -$t "$f" && echo "$f $t"; done; done; true'
+try test-compare '[ "$D/sizes/text-1.bin" -ot "$D/sizes/text-15.bin" ]; echo $?; [ "$D/odd" -nt "$D/sizes" ]; echo $?
+  [ "$D/links/hard" -ef "$D/links/chain" ]; echo $?; [ "$D/links/hard" -ef "$D/links/dangling" ]; echo $?
+  env test "$D/links/absolute" -ef "$D/sizes/text-4096.bin"; echo $?; [ "$D/none" -ot "$D" ]; echo $?'
+try access-as-user 'setpriv --reuid 65534 --regid 65534 --clear-groups bash -c "for f in $D/modes/*; do
+  [ -r \$f ] && echo \$f r; [ -x \$f ] && echo \$f x; done; cat $D/modes/444; cat $D/modes/400 || echo no; stat -c \"%U %a\" $D/modes/640" 2>&1'
+have tree && try tree 'tree -apsugD "$D/modes" "$D/links"'
+try df 'df "$D" >/dev/null && echo fine; df --output=target "$D" | wc -l'
+try df-target 'df --output=target "$D"'
+try mountpoint 'mountpoint -q "$D/sizes"; echo $?'
+try getfattr 'getfattr -d "$D/sizes/text-1.bin" 2>&1; getfattr -n user.none "$D/sizes/text-1.bin" 2>&1; true'
 compare
