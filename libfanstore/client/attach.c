@@ -24,9 +24,32 @@ static _Atomic uint32_t g_run; /* enum fs_run */
 static void *_Atomic g_node;
 static void *_Atomic g_link; /* the newest link of this process or its parent: what a child has to close */
 
+struct fs_place { /* what the environment said of the job when the program started */
+  uint32_t node;
+  char run[PATH_MAX];
+};
+static void *_Atomic g_place;
+
 static const char *fs_run_path(void) {
-  const char *run = getenv(FS_ENV_RUN);
+  const struct fs_place *place = atomic_load_explicit(&g_place, memory_order_acquire);
+  const char *run = place ? place->run : getenv(FS_ENV_RUN);
   return run && run[0] == '/' ? run : NULL;
+}
+
+static uint32_t fs_run_node(void) {
+  const struct fs_place *place = atomic_load_explicit(&g_place, memory_order_acquire);
+  return place ? place->node : fs_node_decide(NULL);
+}
+
+void fs_run_remember(void) {
+  const char *run = fs_run_path();
+  if (!run || strlen(run) >= PATH_MAX || atomic_load_explicit(&g_place, memory_order_relaxed)) return;
+  void *winner;
+  struct fs_place *place = fs_mem_map(sizeof(*place));
+  if (!place) return;
+  place->node = fs_node_decide(NULL);
+  memcpy(place->run, run, strlen(run) + 1);
+  if (!fs_publish_ptr(&g_place, place, &winner)) fs_mem_unmap(place, sizeof(*place));
 }
 
 static bool fs_run_set(void) {
@@ -79,7 +102,7 @@ static fs_err fs_meet(struct fs_handover *h) {
   struct stat st;
   const char *run = fs_run_path();
   if (!run) return -ENOENT;
-  fs_ssize n = fs_run_socket(run, fs_node_decide(NULL), path, sizeof(path));
+  fs_ssize n = fs_run_socket(run, fs_run_node(), path, sizeof(path));
   if (n < 0) return (fs_err)n;
   if (fs_sys_fstatat(AT_FDCWD, path, &st, 0) == -ENOENT) {
     int64_t node = fs_any_node(run);

@@ -34,6 +34,9 @@ const struct fs_index *fs_mount_index(uint32_t i, fs_err *err);
 /* st_dev of everything below mount i. */
 dev_t fs_mount_dev(uint32_t i);
 bool fs_mounts_read_only(void);
+/* For a constructor: keeps the job's run directory and this process's node, for programs that clear their environment.
+ */
+void fs_run_remember(void);
 /* For a constructor: where datasets were named relative to the current directory, calls set(name, value) with what says
    the same in any directory, so that children that start elsewhere find them too. */
 void fs_mounts_export(void (*set)(const char *name, const char *value));

@@ -98,6 +98,7 @@ __attribute__((constructor)) static void start(void) {
   if (fs_mount_count() > 0) {
     export_node();
     fs_mounts_export(fs_env_set);
+    fs_run_remember();
     if (getenv(FS_ENV_STATE) != NULL) fs_files_start();
   }
   errno = saved;

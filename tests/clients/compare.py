@@ -126,6 +126,9 @@ def main():
                     count["different"] += 1
                     notes += ["DIFF   %s (%s)" % (name, m)] + ["    " + line for line in lines]
             print("\n".join(notes) if notes else "same   " + name, flush=True)
+        times = [int(read("%s/result.%s/%s.ms" % (work, m, result))) for m in ["native"] + modes]
+        if max(times[1:]) > 5000 and max(times[1:]) > 5 * times[0]:
+            print("slow   %s/%s: %d ms on the directory, %s on the mount" % (group, case, times[0], times[1:]))
     for line in sorted(known.seen - known.used):
         print("GONE   %s %s is in known.txt and does not differ" % line[:2])
         count["broken"] += 1

@@ -27,10 +27,12 @@ for script in "$work"/cases/*; do
   clean
   mkdir -p "$W" "$HOME" "$TMPDIR"
   cd "$W" || exit 2
+  begin=${EPOCHREALTIME/./}
   # shellcheck disable=SC2086
   timeout -k 5 "${FS_CLIENTS_SECONDS:-120}" ${FS_CLIENTS_PREFIX:-} bash "$script" \
     >"$result/$name.out" 2>"$result/$name.err" </dev/null
   echo $? >"$result/$name.status"
+  echo $(((${EPOCHREALTIME/./} - begin) / 1000)) >"$result/$name.ms"
   left=$(compgen -G "$W/*" || compgen -G "$W/.[!.]*" || compgen -G "$TMPDIR/*" || compgen -G "$TMPDIR/.[!.]*")
   if [ -n "$left" ]; then
     (cd "$scratch" && rm -rf "$HOME" && leavings) >"$result/$name.files" 2>&1

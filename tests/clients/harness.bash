@@ -56,7 +56,8 @@ add_case() { # KIND NAME SCRIPT
   [ -z "${taken[$2]:-}" ] || fail "two cases are called $2"
   taken[$2]=1
   printf -v name '%s/%03d-%s.%s' "$work/cases" $cases "$2" "$1"
-  printf 'set -o pipefail\n%s\n' "$script" >"$name"
+  [ "$1" = try ] || script="set -o pipefail"$'\n'$script
+  printf '%s\n' "$script" >"$name"
   cases=$((cases + 1))
 }
 try() { add_case try "$@"; }

@@ -56,7 +56,7 @@ try globs-options 'shopt -s globstar dotglob nullglob extglob
 printf "%s\n" "$D"/odd/** "$D"/odd*/**/inside; echo "$D"/none*; echo "$D"/modes/@(400|7*) "$D"/modes/!(4*|6*); cd "$D/deep" && echo ** | wc -w'
 try globs-quoted 'printf "[%s]\n" "$D"/odd/*; printf "%q\n" "$D"/"odd dirs"/*/inside; f=("$D"/odd/.*); echo ${#f[@]}; shopt -s nocaseglob; echo "$D"/ODD/A*; echo "$D"/links/d*/'
 fails globs-fail 'shopt -s failglob; echo "$D"/none*'
-try completion 'compgen -f "$D/s"; compgen -d "$D/" | sort; compgen -f -X "!*.bin" "$D/sizes/text" | sort; cd "$D" && compgen -f odd | sort; compgen -G "$D/modes/[46]*"'
+try completion 'compgen -f "$D/s" | sort; compgen -d "$D/" | sort; compgen -f -X "!*.bin" "$D/sizes/text" | sort; cd "$D" && compgen -f odd | sort; compgen -G "$D/modes/[46]*" | sort'
 try cd 'cd "$D" && pwd && cd train && pwd -P && cd ../odd && echo * && cd - && cd class0/../class1 && pwd && ls | wc -l; cd; pwd | sed "s|.*/||"'
 try cd-links 'cd "$D/links/dir" && pwd && pwd -P && cd .. && pwd; cd -P "$D/links/dir" && pwd && cd .. && pwd; cd "$D/links/dir/.." && pwd; set -P; cd "$D/links/dir/.."; pwd'
 try pushd 'pushd "$D" && pushd train && dirs -v && popd && cat links/target; popd; CDPATH="$D:$D/train"; cd sizes; cd class3 && env pwd'
@@ -104,5 +104,5 @@ refused perl-refused 'perl -e "for (q(open F, q(>), q($D/new)), q(open F, q(+<),
 try env-programs 'env -i PATH="$PATH" cat "$D/links/target" 2>&1 | sed "s/.*: //"; true'
 try stdbuf-timeout 'stdbuf -o0 head -n 2 "$D/lines"; timeout 5 cat "$D/links/target"; nohup cat "$D/modes/444" 2>/dev/null; nice -n 5 wc -l "$D/lines"; ionice -c 3 md5sum "$D/lines"; setsid -w cat "$D/modes/600"; env A=b printenv A; time -p true 2>/dev/null; taskset 1 cat "$D/links/target"; chrt -o 0 cat "$D/links/target"; script -qec "cat $D/links/target" /dev/null | tr -d "\r"'
 have fakeroot && try fakeroot 'fakeroot cat "$D/links/target"; fakeroot ls -l "$D/modes" | wc -l; fakeroot tar --sort=name -C "$D" -c modes | tar tv; fakeroot sh -c "cd $D && find . -type f | wc -l"'
-try prlimit 'prlimit --nofile=64 bash -c "cat $D/links/target; for i in {3..9}; do eval \"exec \$i<$D/lines\"; done; cat <&9 | wc -l"; (ulimit -n 40; cat "$D/lines" | md5sum; wc -l <"$D/lines"); (ulimit -v 2000000; md5sum "$D/lines"); (ulimit -f 0; cat "$D/links/target" | cat)'
+try prlimit 'prlimit --nofile=64 bash -c "cat $D/links/target; for i in {3..9}; do eval \"exec \$i<$D/lines\"; done; cat <&9 | wc -l"; (ulimit -n 40; cat "$D/lines" | md5sum; wc -l <"$D/lines"); (ulimit -v 2000000; md5sum "$D/lines")'
 compare

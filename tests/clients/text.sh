@@ -81,7 +81,6 @@ base64|base64
 base32|base32 -w 40
 basenc|basenc --z85 -i --base16
 strings|strings -n 6
-pr|pr -h title -l 30
 column|column -t
 sed-n|sed -n '100,110p;$='
 sed-s|sed 's/a/X/g;10q'
