@@ -24,20 +24,20 @@ static _Atomic uint32_t g_run; /* enum fs_run */
 static void *_Atomic g_node;
 static void *_Atomic g_link; /* the newest link of this process or its parent: what a child has to close */
 
-struct fs_place { /* what the environment said of the job when the program started */
+struct fs_run_place { /* what the environment said of the job when the program started */
   uint32_t node;
   char run[PATH_MAX];
 };
 static void *_Atomic g_place;
 
 static const char *fs_run_path(void) {
-  const struct fs_place *place = atomic_load_explicit(&g_place, memory_order_acquire);
+  const struct fs_run_place *place = atomic_load_explicit(&g_place, memory_order_acquire);
   const char *run = place ? place->run : getenv(FS_ENV_RUN);
   return run && run[0] == '/' ? run : NULL;
 }
 
 static uint32_t fs_run_node(void) {
-  const struct fs_place *place = atomic_load_explicit(&g_place, memory_order_acquire);
+  const struct fs_run_place *place = atomic_load_explicit(&g_place, memory_order_acquire);
   return place ? place->node : fs_node_decide(NULL);
 }
 
@@ -45,7 +45,7 @@ void fs_run_remember(void) {
   const char *run = fs_run_path();
   if (!run || strlen(run) >= PATH_MAX || atomic_load_explicit(&g_place, memory_order_relaxed)) return;
   void *winner;
-  struct fs_place *place = fs_mem_map(sizeof(*place));
+  struct fs_run_place *place = fs_mem_map(sizeof(*place));
   if (!place) return;
   place->node = fs_node_decide(NULL);
   memcpy(place->run, run, strlen(run) + 1);
