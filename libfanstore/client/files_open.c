@@ -83,7 +83,7 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   if (err != 0) return err;
   struct fs_slot *s;
   fs_fd fd = fs_fd_new(&s);
-  if (fd == -EAGAIN) return open_real(f, mode, flags);
+  if (fd == -EAGAIN || fd == -ENOENT) return open_real(f, mode, flags); /* a vfork child; a root without /proc */
   if (fd < 0) return fd;
   if (S_ISREG(mode)) fs_count(FS_C_OPENS, 1);
   fill(s, f, mode, flags);

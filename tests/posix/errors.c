@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <utime.h>
@@ -36,6 +37,14 @@ void *at_address(intptr_t address) {
   return p;
 }
 
+bool kernel_is(int major, int minor) {
+  struct utsname name;
+  int a = 0, b = 0;
+  uname(&name);
+  sscanf(name.release, "%d.%d", &a, &b);
+  return a > major || (a == major && b >= minor);
+}
+
 static const char *repeat(const char *text, size_t n) {
   static char out[4][3 * PATH_MAX];
   static unsigned next;
@@ -60,9 +69,11 @@ static void opens(void) {
   F(open(P("f"), O_RDONLY | O_APPEND | O_NONBLOCK | O_SYNC | O_NOCTTY));
   F(open(P("f"), O_RDONLY | O_NOATIME));
   F(open(P("f"), O_RDONLY | O_DIRECTORY));
-  F(open(P("f"), O_RDONLY | O_CREAT | O_DIRECTORY, 0600));
-  F(open(P("d"), O_RDONLY | O_CREAT | O_DIRECTORY, 0600));
-  F(open(P("new"), O_RDONLY | O_CREAT | O_DIRECTORY, 0600));
+  if (kernel_is(6, 4)) {
+    F(open(P("f"), O_RDONLY | O_CREAT | O_DIRECTORY, 0600));
+    F(open(P("d"), O_RDONLY | O_CREAT | O_DIRECTORY, 0600));
+    F(open(P("new"), O_RDONLY | O_CREAT | O_DIRECTORY, 0600));
+  }
   F(open(P("f"), O_PATH | O_CREAT | O_DIRECTORY, 0600));
   F(open(P("d"), O_PATH | O_CREAT | O_EXCL | O_TRUNC, 0600));
   F(open(P("none"), O_PATH | O_CREAT, 0600));
@@ -249,6 +260,7 @@ static void reading_calls(void) {
 
 static void attributes(void) {
   char buf[64];
+  if (!kernel_is(6, 6)) return; /* a tmpfs has no user.* before */
   R(getxattr(P("f"), "user.none", buf, sizeof(buf)));
   R(getxattr(P("f"), "system.posix_acl_access", buf, sizeof(buf)));
   R(getxattr(P("none"), "user.none", buf, sizeof(buf)));

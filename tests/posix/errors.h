@@ -50,6 +50,8 @@ extern const char *outside; /* a directory that may be written */
     printf("%s = %s\n", #x, r_ == 0 ? "0" : strerrorname_np(r_));                                                      \
   } while (0)
 
+/* What older kernels answer otherwise is left out there. */
+bool kernel_is(int major, int minor);
 /* Paths below the tree and outside; many are valid at a time. */
 const char *P(const char *name);
 const char *O(const char *name);

@@ -51,7 +51,7 @@ FANSTORE_MOUNT=$outer:$outer/x/y/in1:$outer/x/in2:$outer/a/cover:$outer/a/beside
 : >"$work/native"
 unshare -Urm bash -c "$native" - "$top" "$work" "$work/paths" "$top" x - <"$work/table" >"$work/native"
 rmdir -p "$outer" "$top/real/deep/in4" 2>/dev/null || true
-[ ! -e "$top/m" ] && [ ! -e "$top/real/deep/in4" ] || fail "mount points are still there"
+for d in "$top/m" "$top/real/deep/in4"; do [ ! -e "$d" ] || fail "$d is still there"; done
 run_mounts() {
   FANSTORE_DATASET=$FANSTORE_DATASET FANSTORE_MOUNT=$FANSTORE_MOUNT unshare -Urm env LD_PRELOAD="$lib" "$@"
 }
