@@ -91,6 +91,7 @@ static fs_err tree(struct fs_doctor *d, const char *path) {
     struct fs_object *o;
     if (e->fts_info != FTS_F || fs_object_open(d, e->fts_path, NULL, &o) < 0 || !o) continue;
     if (o->elf.type == ET_EXEC || o->elf.type == ET_DYN) fs_doctor_object(d, o);
+    fs_object_done(o); /* there may be more of them than a process may have mappings */
   }
   fts_close(fts);
   return 0;

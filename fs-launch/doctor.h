@@ -14,20 +14,21 @@
 enum fs_verdict { FS_BYPASS, FS_MAYBE, FS_NOTE };
 
 struct fs_object { /* an ELF file */
-  struct fs_object *next;
+  struct fs_object *next, *hash_next;
   const struct fs_object *parent; /* whose dependency it is, or NULL */
   char *path;
   char *real; /* of a program: without symlinks, what $ORIGIN is taken from */
   dev_t dev;
   ino_t ino;
   unsigned mode, uid, gid;
-  void *map;
+  void *map; /* NULL: done with */
   uint64_t size;
   struct fs_elf elf;
 };
 
+#define FS_OBJECT_HASH 4096u
 struct fs_doctor {
-  struct fs_object *first, **last;
+  struct fs_object *first, **last, *hash[FS_OBJECT_HASH];
   unsigned objects, scripts, told[FS_NOTE + 1];
   bool libraries; /* follow the libraries that a file needs */
   bool command;   /* of a command that is to be started now, by this process's user and environment */
@@ -40,6 +41,8 @@ void fs_doctor_tell(struct fs_doctor *d, enum fs_verdict v, const char *path, co
 fs_err fs_object_open(struct fs_doctor *d, const char *path, const struct fs_object *parent, struct fs_object **out);
 /* Every library that is needed from `o` on, as the loader would find it, is opened and checked. */
 void fs_object_closure(struct fs_doctor *d, struct fs_object *o);
+/* Only remembers that it was seen. */
+void fs_object_done(struct fs_object *o);
 void fs_objects_free(struct fs_doctor *d);
 bool fs_object_is_libc(const struct fs_object *o); /* part of glibc: what is interposed */
 

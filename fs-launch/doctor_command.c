@@ -3,6 +3,7 @@
  * From the words of a command to the files that would run: PATH, the interpreters of scripts, and programs that start
  * another one (env, nice, mpirun, sudo). See doctor.h.
  */
+#include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,9 @@ static char **env_words(struct fs_doctor *d, const char *path, char **words) {
       if (w[1] == 'u' && words[1]) words++;
     } else if (strcmp(w, "-C") == 0 && words[1]) {
       words++;
+    } else if (strncmp(w, "-S", 2) == 0 || strncmp(w, "--split-string", 14) == 0) {
+      fs_doctor_tell(d, FS_NOTE, path, "the words of %s are not looked at: give them one by one", w);
+      return NULL;
     } else if (strncmp(w, "LD_PRELOAD=", 11) == 0) {
       if (!strstr(w, "libfanstore.so"))
         fs_doctor_tell(d, FS_BYPASS, path,
@@ -166,9 +170,13 @@ static void script_env(struct fs_doctor *d, char *words[3], unsigned depth) {
 }
 
 static bool languages(const char *name) {
-  static const char *const known[] = {"python", "pypy", "perl", "ruby", "java", "node", "R", "Rscript", "julia", "lua"};
-  for (size_t i = 0; i < FS_ARRAY_LEN(known); i++)
-    if (strncmp(name, known[i], strlen(known[i])) == 0) return true;
+  static const char *const known[] = {"python", "pypy",    "perl",  "ruby", "java", "node",  "nodejs",
+                                      "R",      "Rscript", "julia", "lua",  "sh",   "bash",  "dash",
+                                      "zsh",    "ksh",     "csh",   "tcsh", "fish", "tclsh", "make"};
+  for (size_t i = 0; i < FS_ARRAY_LEN(known); i++) {
+    size_t n = strlen(known[i]);
+    if (strncmp(name, known[i], n) == 0 && !isalpha((unsigned char)name[n])) return true; /* python3.11 */
+  }
   return false;
 }
 
@@ -180,7 +188,8 @@ static fs_err file(struct fs_doctor *d, const char *path, unsigned depth) {
     fs_doctor_object(d, o);
     if (d->libraries) fs_object_closure(d, o);
     if (d->command && languages(base_name(path)))
-      fs_doctor_tell(d, FS_NOTE, path, "what it loads later is not looked at: fs-launch doctor DIRECTORY does that");
+      fs_doctor_tell(d, FS_NOTE, path,
+                     "what it loads or starts later is not looked at: fs-launch doctor FILE... does that");
   }
   if (err == -EBADMSG) fs_doctor_tell(d, FS_NOTE, path, "a damaged ELF file");
   if (err != -ENOEXEC) return err == -EBADMSG ? 0 : err;

@@ -53,7 +53,8 @@ fs_err fs_object_open(struct fs_doctor *d, const char *path, const struct fs_obj
   FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 || fstat(fd, &st) < 0) return -errno;
   if (!S_ISREG(st.st_mode)) return S_ISDIR(st.st_mode) ? -EISDIR : -ENOEXEC;
-  for (struct fs_object *o = d->first; o; o = o->next)
+  struct fs_object **bucket = &d->hash[st.st_ino % FS_OBJECT_HASH];
+  for (const struct fs_object *o = *bucket; o; o = o->hash_next)
     if (o->dev == st.st_dev && o->ino == st.st_ino) return 0;
   struct fs_object *o = calloc(1, sizeof(*o));
   if (!o || !(o->path = strdup(path))) {
@@ -72,6 +73,8 @@ fs_err fs_object_open(struct fs_doctor *d, const char *path, const struct fs_obj
   o->mode = st.st_mode;
   o->uid = st.st_uid;
   o->gid = st.st_gid;
+  o->hash_next = *bucket;
+  *bucket = o;
   if (!d->last) d->last = &d->first;
   *d->last = o;
   d->last = &o->next;
@@ -80,14 +83,19 @@ fs_err fs_object_open(struct fs_doctor *d, const char *path, const struct fs_obj
   return 0;
 }
 
+void fs_object_done(struct fs_object *o) {
+  if (o->map) munmap(o->map, o->size);
+  o->map = NULL;
+  o->elf = (struct fs_elf){.data = NULL};
+}
+
 void fs_objects_free(struct fs_doctor *d) {
   for (struct fs_object *o = d->first, *next; o; o = next) {
     next = o->next;
-    munmap(o->map, o->size);
+    fs_object_done(o);
     object_free(o);
   }
-  d->first = NULL;
-  d->last = NULL;
+  *d = (struct fs_doctor){.first = NULL};
 }
 
 bool fs_object_is_libc(const struct fs_object *o) {

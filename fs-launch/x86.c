@@ -78,16 +78,14 @@ static void one_byte(struct op *o) {
   } else if (c < 0x50 || c == 0x60 || c == 0x61 || c == 0x82 || c == 0x9a || c == 0xce || (c >= 0xd4 && c <= 0xd6)) {
     o->form = F_BAD;
   } else if (c == 0x63 || (c >= 0x84 && c <= 0x8f) || (c >= 0xd0 && c <= 0xd3) || (c >= 0xd8 && c <= 0xdf) ||
-             c >= 0xfe) {
-    o->form = F_MODRM;
+             c == 0xf6 || c == 0xf7 || c >= 0xfe) {
+    o->form = F_MODRM; /* whether f6 and f7 have an immediate depends on the reg field */
   } else if (c == 0x80 || c == 0x83 || c == 0x6b || c == 0xc0 || c == 0xc1 || c == 0xc6) {
     o->form = F_MODRM;
     o->imm = 1;
   } else if (c == 0x81 || c == 0x69 || c == 0xc7) {
     o->form = F_MODRM;
     o->imm = z;
-  } else if (c == 0xf6 || c == 0xf7) {
-    o->form = F_MODRM; /* the immediate depends on the reg field */
   } else if (c == 0x6a || (c & 0xf0) == 0x70 || c == 0xa8 || (c & 0xf8) == 0xb0 || c == 0xcd || c == 0xeb ||
              (c & 0xf8) == 0xe0) {
     o->imm = 1;

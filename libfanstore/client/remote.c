@@ -214,7 +214,7 @@ fs_err fs_remote_want(struct fs_dataset *ds, struct fs_link *link, const struct 
   uint32_t head = atomic_load_explicit(&c->prefetch_head, memory_order_relaxed);
   do {
     if (head - atomic_load_explicit(&c->prefetch_tail, memory_order_acquire) >= FS_PREFETCH_RING) return -EAGAIN;
-  } while (!atomic_compare_exchange_weak_explicit(&c->prefetch_head, &head, head + 1, memory_order_relaxed,
+  } while (!atomic_compare_exchange_weak_explicit(&c->prefetch_head, &head, head + 1, memory_order_seq_cst,
                                                   memory_order_relaxed));
   atomic_store_explicit(&c->prefetch[head % FS_PREFETCH_RING], key + 1, memory_order_seq_cst);
   return 0;

@@ -13,6 +13,7 @@
 #define FS_PREFETCH_BYTES (8u << 20) /* and not more than this, or 1/8 of the cache */
 
 static uint64_t fs_prefetch_word(const struct fs_client *c) {
+  if (atomic_load_explicit(&c->channel->prefetch_head, memory_order_seq_cst) == c->prefetch_tail) return 0;
   return atomic_load_explicit(&c->channel->prefetch[c->prefetch_tail % FS_PREFETCH_RING], memory_order_seq_cst);
 }
 

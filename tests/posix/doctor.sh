@@ -106,6 +106,14 @@ END2
   gcc -O2 -o ring ring.c
   doctor 1 doctor ring
   says maybe ring io_uring
+  ring_library=$(ldconfig -p 2>/dev/null | sed -n 's/.*liburing\.so\.2 .*x86-64.* => //p' | head -n 1)
+  if [ -n "$ring_library" ]; then
+    gcc -o uring show.c -Wl,--no-as-needed "$ring_library"
+    doctor 1 doctor uring
+    says maybe uring 'io_uring \(liburing\)'
+    doctor 1 doctor "$ring_library"
+    says maybe 'liburing.*' 'io_uring'
+  fi
   echo "ok - system calls, RTLD_DEEPBIND and io_uring in the code"
 fi
 

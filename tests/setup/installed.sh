@@ -14,3 +14,13 @@ echo hello >"$work/source/file"
 pack "$work/source" "$work/ds" --mount "$mnt"
 equal "the library" hello "$(plain "$work/ds" "$mnt" cat "$mnt/file")"
 equal "fs-launch" hello "$(launch --dataset "$work/ds" -- cat "$mnt/file" | grep hello)"
+
+# What docs/api.md says: headers and library by pkg-config.
+if command -v pkg-config >/dev/null; then
+  export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+  printf '%s\n' '#include <fanstore/fanstore.h>' '#include <stdio.h>' \
+    'int main(void) { return puts(fanstore_version()) < 0; }' >"$work/version.c"
+  read -ra flags <<<"$(pkg-config --define-variable=prefix="$prefix" --cflags --libs fanstore)"
+  gcc -o "$work/version" "$work/version.c" "${flags[@]}"
+  equal "by pkg-config" "$(pkg-config --modversion fanstore)" "$(LD_LIBRARY_PATH=$prefix/lib "$work/version")"
+fi
