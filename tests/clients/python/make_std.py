@@ -113,6 +113,12 @@ def make_modules():
     source = write("lib/extension.c", EXTENSION)
     if os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
         compile_c(source, "lib/extension.so", "-shared", "-fPIC", "-I", sysconfig.get_path("include"))
+    write("venv/pyvenv.cfg", f"home = {os.path.dirname(sys.executable)}\ninclude-system-site-packages = false\n")
+    write(f"venv/lib/python{sysconfig.get_python_version()}/site-packages/only_there.py",
+          "VALUE = 'in the environment'\n")
+    os.makedirs(os.path.join(top, "venv/bin"))
+    os.symlink(sys.executable, os.path.join(top, "venv/bin/python"))
+    shutil.copy2(os.path.realpath(sys.executable), os.path.join(top, "venv/bin/copied"))
     compile_c(write("lib/library.c", LIBRARY), "lib/libtwice.so", "-shared", "-fPIC")
     compile_c(write("exec/program.c", PROGRAM), "exec/program")
     write("exec/script.sh", '#!/bin/sh\necho "script $0 $*"\nwc -c <"$(dirname "$0")/../text/a.txt"\nexit 3\n', 0o755)
@@ -149,6 +155,11 @@ def make_databases():
     db.execute("create table t (id integer primary key, name text, value real)")
     db.execute("create index by_name on t (name)")
     db.executemany("insert into t values (?, ?, ?)", [(i, f"name {i % 97}", i / 3) for i in range(5000)])
+    db.commit()
+    db.close()
+    db = sqlite3.connect(os.path.join(top, "db/wal.sqlite"))
+    db.execute("pragma journal_mode = wal")
+    db.execute("create table t as select value i from json_each('" + json.dumps(list(range(999))) + "')")
     db.commit()
     db.close()
     with dbm.dumb.open(os.path.join(top, "db/dumb"), "n") as d:

@@ -2,12 +2,14 @@
 """Python's standard library on top of files: formats, archives, databases, and modules imported from the dataset. See
 cases.py."""
 import bz2
+import compileall
 import configparser
 import csv
 import ctypes
 import dbm.dumb
 import gzip
 import hashlib
+import inspect
 import importlib
 import importlib.machinery
 import importlib.resources
@@ -18,6 +20,7 @@ import mimetypes
 import os
 import pickle
 import pkgutil
+import py_compile
 import pyclbr
 import runpy
 import shelve
@@ -145,6 +148,20 @@ def sqlite_read_only():
 
 
 @case
+def sqlite_with_a_log():
+    for query in "", "?mode=ro", "?immutable=1":
+
+        def ask(query=query):
+            db = sqlite3.connect(f"file:{base('db/wal.sqlite')}{query}", uri=True)
+            try:
+                return db.execute("select sum(i) from t").fetchone(), db.execute("pragma journal_mode").fetchone()
+            finally:
+                db.close()
+
+        show(query, attempt(ask))
+
+
+@case
 def sqlite_copies():
     source = sqlite3.connect(f"file:{base('db/t.sqlite')}?mode=ro", uri=True)
     with sqlite3.connect(scratch("copy.sqlite")) as copy:
@@ -211,6 +228,19 @@ def import_from_zip():
     sys.path.insert(0, base("lib/modules.zip"))
     import zipped  # pylint: disable=import-error,import-outside-toplevel
     show(zipped.VALUE, zipped.__file__, zipimport.zipimporter(base("lib/modules.zip")).get_source("zipped"))
+
+
+@case
+def look_at_sources():
+    sys.path.insert(0, base("lib"))
+    package = importlib.import_module("package")
+    show(inspect.getsource(package.part.f), inspect.getsourcefile(package.part),
+         importlib.util.find_spec("space").origin)
+    show(compileall.compile_file(base("lib/single.py"), quiet=2),
+         py_compile.compile(base("lib/single.py"), scratch("single.pyc")))
+    show(
+        runpy.run_path(scratch("single.pyc"))["VALUE"], attempt(py_compile.compile, base("lib/single.py"),
+                                                                doraise=True))
 
 
 @case

@@ -8,7 +8,9 @@ import fcntl
 import multiprocessing
 import multiprocessing.reduction
 import os
+import pty
 import queue
+import resource
 import signal
 import socket
 import subprocess
@@ -116,6 +118,53 @@ def subprocess_programs():
     run([sys.executable, base("lib/single.py"), "arg"])
     run([sys.executable, "-m", "package"], cwd=base("lib"))
     run([sys.executable, base("lib/modules.zip")])
+
+
+@case
+def interpreters():
+    words = ["-c", "import sys, only_there; print(only_there.VALUE, sys.prefix, sys.executable, only_there.__file__)"]
+    run([base("venv/bin/python"), *words])
+    run([base("venv/bin/copied"), *words])
+    run(["venv/bin/python", *words], cwd=base())
+    writes = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    run([sys.executable, "-c", "import package; print(package.NAME)"], env={**writes, "PYTHONPATH": base("lib")})
+    show(os.path.exists(base("lib/__pycache__")))
+
+
+@case
+def terminals():
+    with open(scratch("out"), "wb") as out:
+
+        def keep(fd):
+            data = os.read(fd, 1024)
+            out.write(data)
+            return data
+
+        stdout = os.dup(1)
+        os.dup2(out.fileno(), 1)
+        try:
+            status = pty.spawn(["cat", base("text/crlf.txt"), base("modes/644")], keep)
+        finally:
+            os.dup2(stdout, 1)
+            os.close(stdout)
+    show(status, os.path.getsize(scratch("out")))
+
+
+@case
+def few_descriptors():
+    pid = os.fork()
+    if pid == 0:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+        files = []
+        try:
+            while len(files) < 100:
+                files.append(open(base("text/a.txt"), "rb"))
+        except OSError as e:
+            show(e.errno, 30 < len(files) < 60)
+        files.pop().close()
+        show(open(base("modes/644"), "rb").read(), all(f.read(4) == b"line" for f in files))
+        os._exit(0)
+    show(os.waitpid(pid, 0)[1])
 
 
 @case
