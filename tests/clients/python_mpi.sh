@@ -14,7 +14,11 @@ for io in $components; do
   # Both ranks on the node whose storage is not hidden.
   many "$io" - <<END
 export OMPI_MCA_io=$io FANSTORE_NODE=0
-mpirun -np 2 "\$PYTHON" "\$C/python/mpi_cases.py" "\$D" "\$W/s" 2>&1 | sed 's/\[[^] ]*:[0-9]*\]/[HOST:PID]/'
+mpirun -np 2 "\$PYTHON" "\$C/python/mpi_cases.py" "\$D" "\$W/s" 2>err
+status=\$?
+sed 's/\[[^] ]*:[0-9]*\]/[HOST:PID]/' err | sort >&2
+rm err
+exit \$status
 END
 done
 compare
