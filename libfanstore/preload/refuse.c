@@ -35,9 +35,15 @@ FS_REFUSE(fspick, (int d, const char *p, unsigned f_), (d, p, f_), d, p, 0, EPER
 FS_REFUSE(mount_setattr, (int d, const char *p, unsigned f_, struct mount_attr *a, size_t n), (d, p, f_, a, n), d, p, 0,
           EPERM)
 
-/* Two paths: of a dataset, neither. */
+static bool within(int d, const char *p) {
+  struct fs_found f;
+  int route = fs_path_route(d, p, 0, &f);
+  return route != FS_OUT && route != FS_REDIRECT;
+}
+
+/* Two paths: of a dataset, neither. (What is mounted may be a word, "none": relative to a directory above a mount.) */
 static bool either(int d, const char *p, int e, const char *q) {
-  return !fs_path_out(d, p) || !fs_path_out(e, q);
+  return within(d, p) || within(e, q);
 }
 
 FS_EXPORT int pivot_root(const char *p, const char *q);

@@ -48,6 +48,7 @@ static void by_path(void) {
   ERR(EINVAL, umount2(P("d"), MNT_DETACH));
   ERR(EPERM, mount("/", P("d"), NULL, MS_BIND, NULL));
   ERR(EPERM, mount(P("d"), "/mnt", NULL, MS_BIND, NULL));
+  if (chdir("/") == 0) ERR(ENOENT, mount("none", "/no/such/directory", "tmpfs", 0, NULL)); /* "none" is no path */
   ERR(EPERM, pivot_root(P("d"), P("d")));
   ERR(ENOTBLK, quotactl(QCMD(Q_GETINFO, USRQUOTA), P("a.txt"), 0, NULL));
   ERR(EPERM, open_tree(AT_FDCWD, P("d"), 0));
