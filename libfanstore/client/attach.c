@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "client/data_priv.h"
+#include "client/fdtab.h"
 #include "ipc/handover.h"
 #include "ipc/node.h"
 #include "util/util.h"
@@ -188,13 +189,18 @@ static void fs_link_drop(struct fs_link *link) {
   fs_mem_unmap(link, sizeof(*link));
 }
 
-static fs_err fs_link_fill(struct fs_link *link, struct fs_handover *h) {
-  link->socket = link->doorbell = -1;
-  link->channel_size = h->size[FS_HO_CHANNEL];
+static fs_err fs_link_map(struct fs_link *link, const struct fs_handover *h) {
+  *link = (struct fs_link){.socket = -1, .doorbell = -1, .channel_size = h->size[FS_HO_CHANNEL]};
   struct fs_channel *c = fs_map_fd(h->fd[FS_HO_CHANNEL], link->channel_size, PROT_READ | PROT_WRITE, NULL);
   link->channel = c;
   if (!c || link->channel_size < sizeof(*c) || c->magic != FS_CHANNEL_MAGIC || c->version != FS_IPC_VERSION)
     return -EPROTO;
+  return 0;
+}
+
+static fs_err fs_link_fill(struct fs_link *link, struct fs_handover *h) {
+  fs_err err = fs_link_map(link, h);
+  if (err < 0) return err;
   link->socket = fs_data_adopt_fd(h->socket);
   if (link->socket < 0) return link->socket;
   h->socket = -1;
@@ -230,17 +236,46 @@ static struct fs_link *fs_link_take(struct fs_handover *h) {
   return link;
 }
 
+static void fs_handover_drop(const struct fs_handover *h) {
+  if (h->socket >= 0) fs_sys_close(h->socket);
+  for (unsigned i = 0; i < FS_HO_COUNT; i++) {
+    if (h->fd[i] >= 0) fs_sys_close(h->fd[i]);
+  }
+}
+
 static bool fs_attach(void) {
   struct fs_handover h;
   if (fs_meet(&h) < 0) return false;
   bool publish = fs_own_publish_begin();
-  bool attached = fs_node_take(&h) && fs_link_take(&h);
+  bool attached = fs_node_take(&h) && (fs_link_take(&h) || !fs_self_owner());
   if (publish) fs_own_publish_end();
-  if (h.socket >= 0) fs_sys_close(h.socket);
-  for (unsigned i = 0; i < FS_HO_COUNT; i++) {
-    if (h.fd[i] >= 0) fs_sys_close(h.fd[i]);
-  }
+  fs_handover_drop(&h);
   return attached;
+}
+
+/* The descriptors keep the numbers that they came with: nobody else uses the child's during the read. */
+struct fs_link *fs_link_borrow(struct fs_link *mine) {
+  struct fs_self *self = fs_self();
+  struct fs_handover h;
+  if (fs_vfork_depth == 0 || !fs_run_set() || fs_now_ns() < atomic_load(&self->link_retry_ns)) return NULL;
+  if (fs_meet(&h) < 0) {
+    atomic_store(&self->link_retry_ns, fs_now_ns() + FS_ATTACH_RETRY_NS);
+    return NULL;
+  }
+  bool ok = fs_node_take(&h) && fs_link_map(mine, &h) == 0;
+  if (ok) {
+    mine->socket = h.socket;
+    mine->doorbell = h.fd[FS_HO_DOORBELL];
+    h.socket = h.fd[FS_HO_DOORBELL] = -1;
+  }
+  fs_handover_drop(&h);
+  return ok ? mine : NULL;
+}
+
+void fs_link_return(struct fs_link *mine) {
+  fs_mem_unmap(mine->channel, mine->channel_size);
+  fs_sys_close(mine->socket);
+  fs_sys_close(mine->doorbell);
 }
 
 struct fs_link *fs_link_get(void) {

@@ -206,6 +206,7 @@ static size_t fs_window_read(struct fs_reading *r, uint8_t *dst, size_t n, uint6
 /* Reads window by window. A child that a signal handler forked in the middle of it begins again: the memory that the
    decoded blocks lay in was wiped, and the pins were its parent's. */
 static size_t fs_read_windows(struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place) {
+  struct fs_link borrowed;
   int32_t process;
   size_t done;
   do {
@@ -213,7 +214,9 @@ static size_t fs_read_windows(struct fs_reading *r, uint8_t *dst, size_t n, uint
     done = 0;
     r->err = 0;
     r->link = r->ds->node ? fs_link_get() : NULL;
+    if (FS_UNLIKELY(!r->link && r->ds->node)) r->link = fs_link_borrow(&borrowed);
     while (done < n && r->err == 0) done += fs_window_read(r, dst + done, n - done, off + done, done ? NULL : place);
+    if (FS_UNLIKELY(r->link == &borrowed)) fs_link_return(&borrowed);
   } while (FS_UNLIKELY(fs_self_process() != process));
   return done;
 }

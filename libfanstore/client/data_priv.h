@@ -151,6 +151,9 @@ struct fs_link { /* of one process */
 };
 const struct fs_node *fs_node_attach(void); /* NULL: no daemon */
 struct fs_link *fs_link_get(void);          /* NULL: none (now) */
+/* For one read of a vfork child whose parent has no link: one that is not published, in `mine`. NULL: none. */
+struct fs_link *fs_link_borrow(struct fs_link *mine);
+void fs_link_return(struct fs_link *mine);
 bool fs_node_alive(const struct fs_node *node);
 /* What a child inherited of its parent's link, before it has its own; and closing that, by one thread. */
 struct fs_link *fs_link_newest(void);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "client/data_priv.h"
+#include "client/fdtab.h"
 
 static void *_Atomic g_self;
 /* Where the kernel has no MADV_WIPEONFORK (before 4.14) or no memory: fs_data_forked then clears it by hand. */
@@ -56,6 +57,7 @@ bool fs_self_owner(void) {
   struct fs_self *self = fs_self();
   int32_t pid = fs_sys_getpid(), none = 0;
   if (FS_LIKELY(atomic_load_explicit(&self->pid, memory_order_acquire) == pid)) return true;
+  if (fs_vfork_depth > 0) return false;         /* also when the parent has not come here yet: it would be locked out */
   struct fs_link *inherited = fs_link_newest(); /* first: afterwards other threads may make one of this process */
   if (atomic_compare_exchange_strong(&self->pid, &none, pid)) {
     fs_link_forked(inherited);
