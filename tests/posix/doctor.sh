@@ -131,6 +131,11 @@ cp "$(readlink -f "$(sed -n 's/.* \(\/.*ld-linux[^ ]*\).*/\1/p' <(ldd dynamic) |
   cp /lib64/ld-linux-x86-64.so.2 .
 doctor 1 doctor private
 says maybe private 'a glibc of its own'
+mkdir own
+cp "$(ldd dynamic | sed -n 's/.*libc\.so\.6 => \([^ ]*\).*/\1/p')" own/libc.so.6
+gcc -o ownlibc show.c -Wl,--disable-new-dtags -Wl,-rpath,"\$ORIGIN/own"
+doctor 1 doctor ownlibc
+says maybe libc.so.6 'a C library of its own'
 "$python" - dynamic <<'END2'
 import sys
 b = bytearray(open(sys.argv[1], "rb").read())
