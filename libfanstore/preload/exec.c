@@ -119,8 +119,11 @@ const char *fs_real_copy(const char *path, char real[FS_REAL_COPY]) {
 const char *fs_dlopen_path(const char *path);
 const char *fs_dlopen_path(const char *path) {
   static FS_TLS char real[FS_REAL_COPY];
+  char found[PATH_MAX];
   if (FS_UNLIKELY(__atomic_load_n(&fs_real_dlopen, __ATOMIC_ACQUIRE) == NULL)) fs_real_resolve();
-  return path == NULL || strchr(path, '/') == NULL ? path : fs_real_copy(path, real);
+  const char *file = fs_library_path(path, found);
+  if (file == NULL || strchr(file, '/') == NULL) return path;
+  return fs_real_copy(file, real) == real ? real : path;
 }
 
 void *fs_real_dlmopen;

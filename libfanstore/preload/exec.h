@@ -25,6 +25,10 @@ int fs_search_exec(const char *file, char *const argv[], char *const envp[]);
 /* The path of the first executable file of that name (PATH_MAX). */
 fs_err fs_search(const char *file, char *found);
 
+/* What dlopen is to open: file, or where LD_LIBRARY_PATH has it below a mount. The libraries below a mount that it
+   needs are loaded. */
+const char *fs_library_path(const char *file, char found[PATH_MAX]);
+
 /* For libc functions that open a path inside themselves: path, or, in `real`, that of a real copy when it is a
    dataset's file. The copy stays open: the caller may look at it again. */
 #define FS_REAL_COPY 32

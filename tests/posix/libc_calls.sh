@@ -30,17 +30,31 @@ cp "$(type -P echo)" "$source/bin/hello"
 chmod 755 "$source/bin/bare-script" "$source/bin/shebang" "$source/bin/hello"
 printf 'static int n = 40;\nint value(void) { return ++n; }\n' >"$work/test.c"
 cc -shared -fPIC -o "$source/lib/libtest.so" "$work/test.c"
+# A library that needs another one beside it, one that is found by LD_LIBRARY_PATH and needs that one, one whose own is
+# missing.
+mkdir "$source/lib/deps"
+make_library() { # PATH NAME CODE OPTION...
+  printf '%s\n' "$3" >"$work/$2.c"
+  cc -shared -fPIC -w -o "$source/lib/$1" "$work/$2.c" -Wl,-soname,"${1##*/}" "${@:4}"
+}
+make_library deps/libinner.so inner 'int inner(void) { return 5; }'
+make_library libouter.so outer 'int outer(void) { return inner() + 1; }' -L"$source/lib/deps" -linner "-Wl,-rpath,\$ORIGIN/deps"
+make_library libnamed.so named 'int named(void) { return outer() + 10; }' -L"$source/lib" -louter \
+  -Wl,-rpath-link,"$source/lib/deps"
+make_library deps/libgone.so gone 'int gone(void) { return 5; }'
+make_library libbroken.so broken 'int broken(void) { return gone(); }' -L"$source/lib/deps" -lgone
+rm "$source/lib/deps/libgone.so"
 for program in libc_calls libc_names libc_refused; do
   cc -std=gnu11 -D_GNU_SOURCE -O1 -w -Wl,--no-warnings -o "$work/$program" "$here/$program.c" 2>"$work/err" || { cat "$work/err"; exit 1; }
 done
 
 compare() { # PROGRAM
-  (cd / && plain "$work/ds" "$mount" "$work/$1" "$mount" </dev/null) >"$work/mounted"
+  (cd / && plain "$work/ds" "$mount" env LD_LIBRARY_PATH="$mount/lib" "$work/$1" "$mount" </dev/null) >"$work/mounted"
   cmp "$work/$1.native" "$work/mounted" || { diff "$work/$1.native" "$work/mounted"; fail "$1: answers differ"; }
 }
 
 for program in libc_calls libc_names; do
-  (cd / && "$work/$program" "$source" </dev/null) >"$work/$program.native"
+  (cd / && LD_LIBRARY_PATH=$source/lib "$work/$program" "$source" </dev/null) >"$work/$program.native"
 done
 [ "$(cat "$work"/*.native | wc -l)" -gt 350 ] || fail "too few answers"
 pack "$source" "$work/ds" --partitions 2

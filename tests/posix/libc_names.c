@@ -167,6 +167,14 @@ static void libraries(void) {
   value = apart == NULL ? NULL : (int (*)(void))dlsym(apart, "value");
   SHOW(value != NULL ? value() : -2);
   SHOW(dlmopen(LM_ID_NEWLM, P("lib/none.so"), RTLD_NOW) == NULL);
+  SHOW(dlopen("libnone.so", RTLD_NOW) == NULL);
+  void *outer = dlopen(P("lib/libouter.so"), RTLD_NOW), *named = dlopen("libnamed.so", RTLD_NOW);
+  value = outer == NULL ? NULL : (int (*)(void))dlsym(outer, "outer");
+  SHOW(value != NULL ? value() : -2);
+  value = named == NULL ? NULL : (int (*)(void))dlsym(named, "named");
+  SHOW(value != NULL ? value() : -2);
+  SHOW(dlopen(P("lib/libbroken.so"), RTLD_NOW) == NULL);
+  SHOW(dlopen(P("a.txt"), RTLD_NOW) == NULL);
 }
 
 static void *open_dir(const char *path) {
@@ -186,7 +194,7 @@ static void show_glob(const char *pattern, int flags) {
     g.gl_lstat = lstat;
   }
   int r = glob(pattern, flags, NULL, &g);
-  printf("glob %s %x: %d", cut(pattern), flags, r);
+  printf("glob %s %x: %d", strrchr(pattern, '/') == NULL ? pattern : strrchr(pattern, '/') + 1, flags, r);
   for (size_t i = 0; i < g.gl_pathc; i++) printf(" %s", cut(g.gl_pathv[i]));
   putchar('\n');
   globfree(&g);
@@ -215,6 +223,9 @@ static void patterns(void) {
   for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
     for (size_t j = 0; j < sizeof(texts) / sizeof(*texts); j++) show_glob(P(texts[j]), flags[i]);
   setenv("DIR", base, 1);
+  char above[PATH_MAX * 2];
+  snprintf(above, sizeof(above), "%.*s?/[ab].txt", (int)strlen(base) - 1, base);
+  show_glob(above, 0);
   show_words(P("d/f[0-3]*"));
   show_words("$DIR/*.txt $DIR/none* plain");
   show_words("'$DIR/*' \"$DIR\"/*.txt $DIR/\\*.txt \"$DIR/*\"");
