@@ -32,7 +32,7 @@ for how in fadvise readahead api; do
   [ "$(json "$work/r.json" "r['nodes'][1]['served']")" -ge 1500 ] || fail "$how: served"
   echo "ok - $how: read from the cache, without a message"
 done
-FANSTORE_TEST_DELAY_US=1000 hints overtake
+FANSTORE_TEST_DELAY_US=10000 hints overtake
 equal "messages waited for" 1 "$(json "$work/r.json" "r['total']['blocks_remote']")"
 echo "ok - a read overtakes 10,000 hints"
 no_leftovers
