@@ -12,41 +12,67 @@
 
 #define FS_FD_LIST_MAX 65536u
 
-static fs_fd stored(struct fs_state *st, const struct fs_slot *s, uint32_t gen) {
-  return fs_state_store() < 0 ? -ENOENT : fs_store_get((uint32_t)(s - st->slot), gen);
+static uint64_t ready_word(const struct fs_slot *s, uint32_t token) {
+  return (uint64_t)atomic_load(&s->gen) << 32 | (token + 1);
 }
 
-/* Who sets the bit moves the offset, and nobody else's description will do from then on. When the one that did it was
-   killed before it left its own, the offset that the word still says is where the next one begins. */
-static fs_fd move_offset(struct fs_state *st, struct fs_slot *s, fs_fd mine) {
-  uint32_t gen = atomic_load(&s->gen);
+static void set_place(struct fs_slot *s, fs_fd fd, uint32_t token, uint64_t place) {
+  if (atomic_load(&s->ready) == ready_word(s, token)) return; /* somebody grew tired of waiting */
+  FS_SYS3(SYS_lseek, fd, place, SEEK_SET);
+  atomic_store(&s->ready, ready_word(s, token));
+}
+
+/* The description that the offset has moved to, once it stands at the right place: whoever moves it is between two
+   instructions, or dead, and then it is put there by who waits. */
+static fs_fd stored(struct fs_state *st, struct fs_slot *s, uint64_t off) {
+  uint32_t token = FS_OFFSET_TOKEN(off), from = 0;
+  fs_fd fd = -ENOENT;
   fs_store_begin(st);
-  uint64_t off = atomic_fetch_or(&s->offset, FS_OFFSET_REAL);
-  fs_fd theirs = off & FS_OFFSET_REAL ? stored(st, s, gen) : -ENOENT;
-  if (theirs < 0) {
-    FS_SYS3(SYS_lseek, mine, off & ~FS_OFFSET_REAL, SEEK_SET);
-    fs_store_put(st, (uint32_t)(s - st->slot), gen, mine);
-  }
+  for (int tries = 0; fd < 0 && tries < 3; tries++) fd = fs_store_get(st, (uint32_t)(s - st->slot), token, &from);
   fs_store_end(st);
-  if (theirs < 0) return mine;
-  fs_sys_close(mine);
-  return theirs;
+  uint64_t begin = fs_now_ns();
+  while (fd >= 0 && atomic_load(&s->ready) != ready_word(s, token)) {
+    if (from == (uint32_t)fs_sys_gettid() || fs_store_give_up(from, begin))
+      set_place(s, fd, token, off & FS_OFFSET_MASK);
+  }
+  return fd;
+}
+
+/*
+ * Moves the offset to `mine`, which is in the store under the token already. Where it has moved before, that one is
+ * taken; if it is lost (a full store, say), this one goes on from the place that the word says.
+ */
+static fs_fd move_offset(struct fs_state *st, struct fs_slot *s, fs_fd mine, uint32_t token) {
+  uint64_t name = FS_OFFSET_REAL | (uint64_t)token << FS_OFFSET_BITS, off = atomic_load(&s->offset), place;
+  do {
+    fs_fd theirs = off & FS_OFFSET_REAL ? stored(st, s, off) : -ENOENT;
+    if (theirs >= 0) {
+      fs_sys_close(mine);
+      return theirs;
+    }
+    place = off & FS_OFFSET_REAL ? off & FS_OFFSET_MASK : FS_MIN(off, FS_OFFSET_MASK);
+  } while (!atomic_compare_exchange_strong(&s->offset, &off, name | place));
+  set_place(s, mine, token, place);
+  return mine;
 }
 
 fs_fd fs_real_get(struct fs_slot *s) {
   struct fs_state *st = fs_state_attach(false);
   fs_err err = st == NULL ? -EBADF : fs_file_readable(s);
   if (err != 0) return err;
-  if (fs_slot_is_real(s)) {
-    fs_store_begin(st);
-    fs_fd fd = stored(st, s, atomic_load(&s->gen));
-    fs_store_end(st);
-    if (fd >= 0) return fd;
-  }
-  fs_fd fd = fs_data_materialize(s->mount, s->entry);
+  uint64_t off = atomic_load(&s->offset);
+  fs_fd fd = off & FS_OFFSET_REAL ? stored(st, s, off) : -ENOENT;
+  if (fd >= 0) return fd;
+  fd = fs_data_materialize(s->mount, s->entry);
   if (fd < 0) return fd;
-  if (atomic_load(&s->shared)) return move_offset(st, s, fd);
-  FS_SYS3(SYS_lseek, fd, atomic_load(&s->offset) & ~FS_OFFSET_REAL, SEEK_SET);
+  if (atomic_load(&s->shared)) {
+    uint32_t token = atomic_fetch_add(&st->tokens, 1) & 0xffff;
+    fs_store_begin(st);
+    fs_store_put(st, (uint32_t)(s - st->slot), token, fd);
+    fs_store_end(st);
+    return move_offset(st, s, fd, token);
+  }
+  FS_SYS3(SYS_lseek, fd, atomic_load(&s->offset) & FS_OFFSET_MASK, SEEK_SET);
   return fd;
 }
 

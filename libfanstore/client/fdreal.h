@@ -34,12 +34,14 @@ void fs_real_inherited(bool named);
 
 /* The socket of a new state, or a negative errno. */
 fs_fd fs_store_new(void);
-/* Around the next two; nobody waits longer than 50 ms. */
+/* Around the next two. Waits for a thread that is alive at most two seconds. */
 void fs_store_begin(struct fs_state *st);
 void fs_store_end(struct fs_state *st);
 /* Leaves a copy of `real` for those that hold the slot. */
-void fs_store_put(struct fs_state *st, uint32_t slot, uint32_t gen, int real);
-/* The same open file description, or -ENOENT. */
-fs_fd fs_store_get(uint32_t slot, uint32_t gen);
+void fs_store_put(struct fs_state *st, uint32_t slot, uint32_t token, int real);
+/* The same open file description, and the thread that left it; or -ENOENT. */
+fs_fd fs_store_get(const struct fs_state *st, uint32_t slot, uint32_t token, uint32_t *from);
+/* While waiting since `begin` for a thread of another process, maybe: is there no use in it any more? */
+bool fs_store_give_up(uint32_t tid, uint64_t begin);
 
 #endif

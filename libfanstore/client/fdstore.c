@@ -4,8 +4,8 @@
  * descriptor that belongs to a slot waits in its queue as one message and is only ever peeked at, so that any number
  * of processes get a copy; the kernel frees all of it with the last process. Called by fdreal.c.
  *
- * `store_owner` keeps two processes from walking the queue at once. It is a hint: who waited 50 ms for it goes on
- * without, since every message says what it carries and a walk that was disturbed finds nothing, which is allowed.
+ * `store_owner` keeps two processes from walking the queue at once. It is a hint: who waited too long for it goes on
+ * without. Every message says what it carries, so the worst is that a walk finds nothing that is there.
  */
 #include <linux/sockios.h>
 #include <string.h>
@@ -16,13 +16,14 @@
 #include "client/fdreal.h"
 
 #define FS_STORE_MAGIC 0x46534654u
-#define FS_STORE_WAIT_NS 50000000ull
+#define FS_STORE_WAIT_DEAD_NS 50000000ull /* it may be alive in another pid namespace */
+#define FS_STORE_WAIT_NS 2000000000ull
 /* From this many on, what belongs to no slot any more is looked for at each put; and no more than twice as many. */
 #define FS_STORE_SOME 16
 #define FS_STORE_MOST 32
 
 struct note {
-  uint32_t magic, slot, gen;
+  uint32_t magic, slot, gen, token, from;
 };
 
 union control {
@@ -44,19 +45,22 @@ fs_fd fs_store_new(void) {
   return err;
 }
 
+bool fs_store_give_up(uint32_t tid, uint64_t begin) {
+  uint64_t waited = fs_now_ns() - begin;
+  if (waited < FS_STORE_WAIT_DEAD_NS) FS_SYS1(SYS_sched_yield, 0);
+  if (waited < FS_STORE_WAIT_DEAD_NS) return false;
+  return waited > FS_STORE_WAIT_NS || FS_SYS2(SYS_tkill, tid, 0) == -ESRCH;
+}
+
 void fs_store_begin(struct fs_state *st) {
   uint32_t me = (uint32_t)fs_sys_gettid(), other = 0;
-  uint64_t end = 0;
-  while (!atomic_compare_exchange_strong(&st->store_owner, &other, me)) {
-    uint64_t now = fs_now_ns();
-    if (end == 0) end = now + FS_STORE_WAIT_NS;
-    if (now >= end) {
-      atomic_store(&st->store_owner, me); /* of a thread that died, or that was interrupted by this one */
-      return;
-    }
+  if (FS_LIKELY(atomic_compare_exchange_strong(&st->store_owner, &other, me))) return;
+  uint64_t begin = fs_now_ns();
+  while (other != me && !fs_store_give_up(other, begin)) { /* me: a signal handler interrupted this thread there */
     other = 0;
-    FS_SYS1(SYS_sched_yield, 0);
+    if (atomic_compare_exchange_strong(&st->store_owner, &other, me)) return;
   }
+  atomic_store(&st->store_owner, me);
 }
 
 void fs_store_end(struct fs_state *st) {
@@ -101,21 +105,26 @@ static bool peek_at(uint32_t i) {
   return FS_SYS5(SYS_setsockopt, fs_state_store(), SOL_SOCKET, SO_PEEK_OFF, &off, sizeof(off)) == 0;
 }
 
-fs_fd fs_store_get(uint32_t slot, uint32_t gen) {
+fs_fd fs_store_get(const struct fs_state *st, uint32_t slot, uint32_t token, uint32_t *from) {
   struct note n;
+  uint32_t gen = atomic_load(&st->slot[slot].gen);
   for (uint32_t i = 0; fs_state_store() >= 0 && i < 2 * FS_STORE_MOST; i++) {
     if (!peek_at(i) || !receive(&n, NULL, MSG_PEEK)) break;
-    if (n.slot != slot || n.gen != gen) continue;
+    if (n.slot != slot || n.gen != gen || n.token != token) continue;
     int fd;
     if (!peek_at(i) || !receive(&n, &fd, MSG_PEEK)) break;
-    if (n.slot == slot && n.gen == gen && fd >= 0) return fd;
-    fs_sys_close(fd);
+    *from = n.from;
+    if (n.slot == slot && n.gen == gen && n.token == token && fd >= 0) return fd;
+    if (fd >= 0) fs_sys_close(fd);
   }
   return -ENOENT;
 }
 
+/* The slot is another file's, or its offset moved to another one. */
 static bool is_stale(const struct fs_state *st, const struct note *n) {
-  return n->slot >= FS_SLOTS || atomic_load(&st->slot[n->slot].gen) != n->gen;
+  if (n->slot >= FS_SLOTS || atomic_load(&st->slot[n->slot].gen) != n->gen) return true;
+  uint64_t off = atomic_load(&st->slot[n->slot].offset);
+  return (off & FS_OFFSET_REAL) && FS_OFFSET_TOKEN(off) != n->token;
 }
 
 /* How many messages wait, and how many of them are of slots that are in use no more. */
@@ -147,8 +156,8 @@ static void prune(struct fs_state *st) {
   if (stale > 0 || drop > 0) turn_over(st, all, drop);
 }
 
-void fs_store_put(struct fs_state *st, uint32_t slot, uint32_t gen, int real) {
-  struct note n = {FS_STORE_MAGIC, slot, gen};
+void fs_store_put(struct fs_state *st, uint32_t slot, uint32_t token, int real) {
+  struct note n = {FS_STORE_MAGIC, slot, atomic_load(&st->slot[slot].gen), token, (uint32_t)fs_sys_gettid()};
   if (fs_state_store() < 0) return;
   prune(st);
   leave(&n, real);

@@ -17,8 +17,12 @@
 #define FS_STATE_MAGIC 0x4554415453460001ull
 #define FS_STATE_VERSION 2u
 #define FS_SLOTS 65536u
-/* In a slot's offset: the offset moved to a real descriptor, at what the other bits say; see fdreal.h. */
+/* In a slot's offset: bit 63, it has moved to a real descriptor; bits 47-62, to which one in the store; the rest, where
+   it was at that moment. See fdreal.h. */
 #define FS_OFFSET_REAL (1ull << 63)
+#define FS_OFFSET_BITS 47
+#define FS_OFFSET_MASK ((1ull << FS_OFFSET_BITS) - 1)
+#define FS_OFFSET_TOKEN(offset) ((uint32_t)((offset) >> FS_OFFSET_BITS & 0xffff))
 
 #define FS_SLOT_LEASE 0x80000000u /* in flags, beside what F_GETFL says: the file has a lease */
 
@@ -39,7 +43,7 @@ struct fs_slot {
   _Atomic uint32_t refs;   /* descriptors of the one process that holds it, while not shared */
   _Atomic uint32_t moved;  /* number of the last scan that had begun when the descriptor was copied or handed on */
   uint32_t reserved1;
-  uint64_t reserved[1];
+  _Atomic uint64_t ready; /* generation << 32 | token + 1: what the offset moved to stands at its place */
 };
 static_assert(sizeof(struct fs_slot) == 64, "a slot is a cache line");
 
@@ -52,7 +56,8 @@ struct fs_state {
   uint64_t store_ino;           /* of the socket that real descriptors wait in; 0: there is none */
   uint64_t sock_dev;            /* st_dev of sockets, and so of placeholders */
   _Atomic uint32_t store_owner; /* thread that works on the store; a hint, see fdstore.c */
-  uint32_t reserved[5];
+  _Atomic uint32_t tokens;      /* given to messages in the store so far */
+  uint32_t reserved[4];
   _Atomic uint64_t used[FS_SLOTS / 64];
   struct fs_slot slot[FS_SLOTS];
 };

@@ -12,6 +12,7 @@ mkdir -p "$plain_dir/d"
 for i in $(seq 0 799); do echo "line $i"; done >"$plain_dir/a.txt"
 printf 'hello\nworld\n' >"$plain_dir/b.txt"
 printf 'one\ntwo\n' >"$plain_dir/d/e.txt"
+seq -f %07.0f 0 4999 >"$plain_dir/numbers"
 pack "$plain_dir" "$work/ds" --partitions 2
 for program in calls processes; do
   cc -std=gnu11 -D_GNU_SOURCE -O1 -w -pthread -o "$work/$program" "$here/fd_$program.c"
@@ -44,6 +45,6 @@ compare() { # PROGRAM CASE: input from /dev/null, or closed
   bad=$((bad + 1))
 }
 for case in numbers copies ranges limits tight many names behind; do compare calls $case; done
-for case in forks clones executed unshared low closed messages inherited killed; do compare processes $case; done
+for case in forks clones executed unshared low closed messages inherited killed races; do compare processes $case; done
 [ $bad = 0 ] || fail "$bad cases"
 no_leftovers

@@ -6,6 +6,7 @@
 #include "fd_show.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 
 static void forks(char **argv) {
   int a = in("a.txt"), b = open(P("b.txt"), O_RDONLY | O_CLOEXEC), status;
@@ -282,9 +283,40 @@ static void killed(char **argv) {
   line("e", pair[1] + 1);
 }
 
+/* Four processes read one description, record by record, while two of them make it their standard input: each record
+   goes to one of them. */
+#define RECORDS 5000
+static int read_records(int fd, unsigned char *seen, int turn) {
+  char text[9] = "";
+  for (int n = 0;; n++) {
+    if (n == turn && dup2(fd, 0) == 0) fd = 0;
+    ssize_t got = read(fd, text, 8);
+    if (got <= 0) return (int)got;
+    if (got != 8) return 1;
+    __atomic_fetch_add(&seen[atoi(text)], 1, __ATOMIC_RELAXED);
+  }
+}
+
+static void races(char **argv) {
+  int bad = 0, status;
+  unsigned char *seen = mmap(NULL, RECORDS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  for (int round = 0; round < 60; round++) {
+    memset(seen, 0, RECORDS);
+    int fd = in("numbers");
+    for (int child = 0; child < 4; child++)
+      if (fork() == 0) _exit(read_records(fd, seen, child % 2 == 0 ? 10 + round * 13 : -1));
+    for (int child = 0; child < 4; child++) bad += wait(&status) < 0 || status != 0;
+    bad += lseek(fd, 0, SEEK_CUR) != 8 * RECORDS;
+    for (int i = 0; i < RECORDS; i++) bad += seen[i] != 1;
+    close(fd);
+  }
+  SHOW(bad);
+}
+
 static const struct test tests[] = {
-    {"forks", forks},   {"clones", clones},     {"executed", executed},   {"unshared", unshared}, {"low", low},
-    {"closed", closed}, {"messages", messages}, {"inherited", inherited}, {"killed", killed},     {NULL, NULL},
+    {"forks", forks},   {"clones", clones}, {"executed", executed}, {"unshared", unshared},
+    {"low", low},       {"closed", closed}, {"messages", messages}, {"inherited", inherited},
+    {"killed", killed}, {"races", races},   {NULL, NULL},
 };
 
 int main(int argc, char **argv) {

@@ -24,29 +24,37 @@ static bool same_file(int a, int b) {
   return same;
 }
 
+static int stored(const struct fs_state *st, uint32_t slot, uint32_t token) {
+  uint32_t from = 0;
+  int fd = fs_store_get(st, slot, token, &from);
+  return fd < 0 || from == (uint32_t)gettid() ? fd : -1;
+}
+
 static void store(const struct fix *f) {
   (void)f;
   int fd = open_small();
   struct fs_state *st = fs_state_attach(true);
-  struct fs_slot *s = fs_fd_slot(fd);
-  uint32_t slot = (uint32_t)(s - st->slot), gen = s->gen;
+  uint32_t slot = (uint32_t)(fs_fd_slot(fd) - st->slot);
   int file = open("/proc/self/exe", O_RDONLY);
-  CHECK(fs_state_store() >= 0 && fs_store_get(slot, gen) == -ENOENT);
-  fs_store_put(st, slot, gen, file);
-  int a = fs_store_get(slot, gen), b = fs_store_get(slot, gen);
+  CHECK(fs_state_store() >= 0 && stored(st, slot, 7) == -ENOENT);
+  fs_store_put(st, slot, 7, file);
+  int a = stored(st, slot, 7), b = stored(st, slot, 7);
   CHECK(a >= 0 && b >= 0 && a != b && same_file(a, file) && same_file(b, file) && fcntl(a, F_GETFD) == FD_CLOEXEC);
-  CHECK(fs_store_get(slot, gen + 1) == -ENOENT && fs_store_get(slot + 1, gen) == -ENOENT);
-  /* What belongs to nobody goes, this one stays. */
-  for (uint32_t i = 0; i < 100; i++) fs_store_put(st, slot, gen + 1 + i, file);
-  int c = fs_store_get(slot, gen);
+  CHECK(stored(st, slot, 8) == -ENOENT && stored(st, slot + 1, 7) == -ENOENT);
+  /* What the offset did not move to goes, this one stays. */
+  st->slot[slot].offset = FS_OFFSET_REAL | 7ull << FS_OFFSET_BITS;
+  for (uint32_t i = 0; i < 100; i++) fs_store_put(st, slot, 8 + i, file);
+  int c = stored(st, slot, 7);
   CHECK(c >= 0 && same_file(c, file));
   uint32_t left = 0;
   for (uint32_t i = 0; i < 100; i++) {
-    int old = fs_store_get(slot, gen + 1 + i);
+    int old = stored(st, slot, 8 + i);
     left += old >= 0;
     if (old >= 0) close(old);
   }
   CHECK(left <= 16);
+  st->slot[slot].gen++;
+  CHECK(stored(st, slot, 7) == -ENOENT);
 }
 static void test_store(void **state) {
   fix_run(state, store);
@@ -61,10 +69,10 @@ static void full(const struct fix *f) {
   for (uint32_t i = 0; i < 40; i++) {
     s[i] = fs_fd_slot(open_small());
     st = fs_state_attach(false);
-    fs_store_put(st, (uint32_t)(s[i] - st->slot), s[i]->gen, file);
+    fs_store_put(st, (uint32_t)(s[i] - st->slot), i, file);
   }
   uint32_t first = (uint32_t)(s[0] - st->slot), last = (uint32_t)(s[39] - st->slot);
-  CHECK(fs_store_get(first, s[0]->gen) == -ENOENT && fs_store_get(last, s[39]->gen) >= 0);
+  CHECK(stored(st, first, 0) == -ENOENT && stored(st, last, 39) >= 0);
 }
 static void test_full(void **state) {
   fix_run(state, full);
@@ -115,7 +123,30 @@ static void test_processes(void **state) {
   fix_run(state, processes);
 }
 
-/* Killed after the offset moved, before the file was in the store, and with the hint. */
+/* Killed before what the offset moved to was at its place: who follows puts it there. */
+static void late(const struct fix *f) {
+  (void)f;
+  int fd = open_small();
+  struct fs_slot *s = fs_fd_slot(fd);
+  struct fs_state *st = fs_state_attach(false);
+  uint32_t slot = (uint32_t)(s - st->slot);
+  int status, file = open("/proc/self/exe", O_RDONLY);
+  fs_fd_share();
+  pid_t pid = fork();
+  if (pid == 0) {
+    fs_store_put(st, slot, 5, file);
+    atomic_store(&s->offset, FS_OFFSET_REAL | 5ull << FS_OFFSET_BITS | 21);
+    _exit(0);
+  }
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+  int a = fs_real_get(s), b = fs_real_get(s);
+  CHECK(a >= 0 && b >= 0 && at(a) == 21 && same_file(a, file) && same_file(b, file));
+}
+static void test_late(void **state) {
+  fix_run(state, late);
+}
+
+/* What the offset moved to is lost, and somebody was killed with the hint. */
 static void killed(const struct fix *f) {
   (void)f;
   int fd = open_small();
@@ -123,7 +154,7 @@ static void killed(const struct fix *f) {
   struct fs_state *st = fs_state_attach(false);
   fs_fd_share();
   fs_file_lseek(s, 13, SEEK_SET);
-  atomic_fetch_or(&s->offset, FS_OFFSET_REAL);
+  atomic_fetch_or(&s->offset, FS_OFFSET_REAL | 12345ull << FS_OFFSET_BITS);
   atomic_store(&st->store_owner, 999999999);
   int a = fs_real_get(s), b = fs_real_get(s);
   CHECK(a >= 0 && b >= 0 && at(a) == 13 && same_file(a, b) && atomic_load(&st->store_owner) == 0);
@@ -150,9 +181,10 @@ static void test_own_numbers(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_store),  cmocka_unit_test(test_full),
-                                     cmocka_unit_test(test_moves),  cmocka_unit_test(test_processes),
-                                     cmocka_unit_test(test_killed), cmocka_unit_test(test_own_numbers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_store),      cmocka_unit_test(test_full),
+                                     cmocka_unit_test(test_moves),      cmocka_unit_test(test_processes),
+                                     cmocka_unit_test(test_killed),     cmocka_unit_test(test_late),
+                                     cmocka_unit_test(test_own_numbers)};
   unsetenv("FANSTORE_STATE");
   return cmocka_run_group_tests(tests, tree_setup, fix_teardown);
 }
