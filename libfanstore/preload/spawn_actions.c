@@ -32,6 +32,11 @@ FS_EXPORT int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *fa) {
   return FS_REAL(posix_spawn_file_actions_destroy)(fa);
 }
 
+/* A path of which the kernel says the same when the action is carried out; NULL: the action cannot even be added. */
+static const char *fails_so(fs_err err) {
+  return err == -ENOENT ? "/proc/self/fd/none" : err == -ENOTDIR ? "/dev/null/none" : NULL;
+}
+
 FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restrict fa, int fd,
                                                const char *restrict path, int flags, mode_t mode) {
   struct fs_found f;
@@ -41,6 +46,8 @@ FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restr
   fs_err err = fs_must_exist(route);
   if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = -EROFS;
   fs_fd real = err != 0 ? err : fs_file_materialize(f.mount, f.entry);
+  if (real < 0 && fails_so(real) != NULL)
+    return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, fails_so(real), 0, 0);
   if (real < 0) return -real;
   /* Opened anew by each child, as the path itself would be. */
   char name[32];
@@ -73,6 +80,7 @@ FS_EXPORT int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *r
   if (route == FS_OUT || route == FS_REDIRECT)
     return FS_REAL(posix_spawn_file_actions_addchdir_np)(fa, route == FS_OUT ? path : f.real);
   fs_err err = fs_must_exist(route);
+  if (err != 0 && fails_so(err) != NULL) return FS_REAL(posix_spawn_file_actions_addchdir_np)(fa, fails_so(err));
   return err != 0 ? -err : add_directory(fa, f.mount, f.entry);
 }
 

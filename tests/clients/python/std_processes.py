@@ -235,7 +235,9 @@ def spawn_actions():
 
 @case
 def spawn_action_fails():
-    show(attempt(spawn, "/bin/true", ["true"], file_actions=[(os.POSIX_SPAWN_OPEN, 0, base("none"), os.O_RDONLY, 0)]))
+    for name in "none", "text/a.txt/none":
+        actions = [(os.POSIX_SPAWN_OPEN, 0, base(name), os.O_RDONLY, 0)]
+        show(attempt(spawn, "/bin/true", ["true"], file_actions=actions))
 
 
 @case
