@@ -125,6 +125,11 @@ static void find_functions(void) {
 #undef X
 }
 
+static void use(const char *of_dataset) {
+  int ours = open(of_dataset, O_RDONLY);
+  if (ours < 0 || read(ours, buf, 1) != 1 || close(ours) != 0) die(of_dataset);
+}
+
 static void prepare(const char *dir) {
   snprintf(file, sizeof(file), "%s/file", dir);
   snprintf(deep, sizeof(deep), "%s/some/directories/of/names/that/are/rather/long/as/datasets/have/them", dir);
@@ -185,7 +190,7 @@ static void compare(const struct call *c, unsigned rounds, unsigned n) {
 int main(int argc, char **argv) {
   unsigned batch = 300, rounds = 301;
   const char *side = NULL, *only = NULL;
-  for (int c; (c = getopt(argc, argv, "n:r:s:c:")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "n:r:s:c:m:")) != -1;) {
     if (c == 'n')
       batch = (unsigned)strtoul(optarg, NULL, 10);
     else if (c == 'r')
@@ -194,11 +199,13 @@ int main(int argc, char **argv) {
       side = optarg;
     else if (c == 'c')
       only = optarg;
+    else if (c == 'm')
+      use(optarg);
     else
       return 2;
   }
   if (optind + 1 != argc || batch == 0 || rounds == 0) {
-    fprintf(stderr, "usage: overhead [-n BATCH] [-r ROUNDS] [-s native|library] [-c CALL] DIRECTORY\n");
+    fprintf(stderr, "usage: overhead [-n BATCH] [-r ROUNDS] [-s native|library] [-c CALL] [-m FILE] DIRECTORY\n");
     return 2;
   }
   find_functions();

@@ -30,13 +30,18 @@ def mounts(work, dataset, n):
     return {"LD_PRELOAD": LIB, "FANSTORE_DATASET": ":".join([dataset] * n), "FANSTORE_MOUNT": ":".join(paths)}
 
 
+def using(work, n):
+    """Arguments that make the program open a dataset's file first, where there is one."""
+    return ["-m", os.path.join(work, "mnt", "dataset-00", "file")] if n > 0 else []
+
+
 def counted(overhead, env, side, directory, work):
     """Instructions per call by callgrind: whole runs of 2000 and of 1000 calls, function by function, subtracted."""
     totals = []
     for n in (1000, 2000):
         out = os.path.join(work, "callgrind.out")
-        run(["valgrind", "-q", "--tool=callgrind", "--callgrind-out-file=" + out, overhead, "-s", side, "-n", str(n), directory],
-            env)
+        run(["valgrind", "-q", "--tool=callgrind", "--callgrind-out-file=" + out, overhead, "-s", side, "-n", str(n)] +
+            using(work, len(env.get("FANSTORE_MOUNT", ""))) + [directory], env)
         listing = run(["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--tree=none", out])
         totals.append({})
         for count, name in re.findall(r"^ *([\d,]+) .*:call_(\w+)", listing, re.M):
@@ -51,7 +56,7 @@ def system_calls(overhead, env, name, side, directory, work):
         out = os.path.join(work, "strace.out")
         command = ["strace", "-f", "-o", out] + ["-E%s=%s" % pair for pair in env.items()]
         try:
-            run(command + [overhead, "-s", side, "-n", str(n), "-c", name, directory])
+            run(command + [overhead, "-s", side, "-n", str(n), "-c", name] + using(work, 1) + [directory])
         except FileNotFoundError:
             return None
         with open(out) as f:
@@ -64,7 +69,7 @@ def calls_table(options, work, dataset, directory):
     sides = {n: mounts(work, dataset, n) for n in MOUNTS}
     timed = {}
     for n, env in sides.items():
-        for line in run([overhead, "-r", str(options.rounds), directory], env).splitlines():
+        for line in run([overhead, "-r", str(options.rounds)] + using(work, n) + [directory], env).splitlines():
             name, native, added = line.split()
             timed.setdefault(name, {})[n] = (float(native), float(added))
     valgrind = shutil.which("valgrind") and shutil.which("callgrind_annotate")

@@ -19,6 +19,7 @@ static _Atomic uint16_t idle_slot[FS_POOL_WORDS * 64];
 /* A program that closed 0, 1 or 2 counts on the next open to return it. */
 static _Atomic bool low_closed;
 _Atomic uint32_t fs_fd_hint = UINT32_MAX;
+_Atomic bool fs_pool_maybe;
 
 static __attribute__((noinline)) struct pool *map_pool(void) {
   struct pool *none = NULL, *p = atomic_load(&pool_memory);
@@ -96,7 +97,8 @@ bool fs_pool_put(int fd, uint32_t slot) {
   atomic_store_explicit(&s->gen, atomic_load_explicit(&s->gen, memory_order_relaxed) + 1, memory_order_relaxed);
   atomic_store_explicit(&idle_slot[fd], (uint16_t)slot, memory_order_relaxed);
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_IDLE, memory_order_relaxed);
-  atomic_fetch_or_explicit(word, 1ull << fd % 64, memory_order_release);
+  atomic_fetch_or(word, 1ull << fd % 64);
+  if (!atomic_load(&fs_pool_maybe)) atomic_store(&fs_pool_maybe, true);
   return true;
 }
 
@@ -109,12 +111,21 @@ bool fs_pool_remove(int fd) {
   return true;
 }
 
+static bool any_idle(void) {
+  const struct pool *p = the_pool();
+  uint64_t any = 0;
+  for (uint32_t w = 0; w < FS_POOL_WORDS; w++) any |= atomic_load(&p->idle[w]);
+  return any != 0;
+}
+
 void fs_fd_make_lowest(int n) {
   uint32_t slot;
   if (fs_vfork_depth > 0 || fs_fd_low_was_closed()) return;
-  if (n > 1) atomic_store_explicit(&fs_fd_hint, UINT32_MAX, memory_order_relaxed); /* it speaks of one number */
   for (; n > 0; n--) {
+    atomic_store(&fs_pool_maybe, false); /* before looking: who puts one there later says so later */
     fs_fd fd = fs_pool_take(&slot);
+    if (fd < 0 && !any_idle()) return;
+    atomic_store(&fs_pool_maybe, true);
     if (fd < 0) return;
     atomic_store(&fs_fdtab[fd], 0);
     fs_slot_free(atomic_load(&fs_state), slot);
@@ -162,7 +173,9 @@ void fs_fd_parent(const struct fs_fd_idle *taken) {
     uint64_t back = 0;
     for (uint64_t mask = taken->mask[w]; mask != 0; mask &= mask - 1)
       if (atomic_load(&fs_fdtab[w * 64 + (uint32_t)__builtin_ctzll(mask)]) & FS_FDE_IDLE) back |= mask & -mask;
-    if (back != 0) atomic_fetch_or(&the_pool()->idle[w], back);
+    if (back == 0) continue;
+    atomic_fetch_or(&the_pool()->idle[w], back);
+    atomic_store(&fs_pool_maybe, true);
   }
 }
 

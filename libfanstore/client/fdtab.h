@@ -96,6 +96,13 @@ static inline void fs_fd_taken(int fd) {
   if ((uint32_t)fd >= atomic_load_explicit(&fs_fd_hint, memory_order_relaxed))
     atomic_store_explicit(&fs_fd_hint, UINT32_MAX, memory_order_relaxed);
 }
+/* The kernel has given out fd for a file of its own: forgets what the table knew, if anything. */
+static inline void fs_fd_is_real(int fd) {
+  fs_fd_taken(fd);
+  if (FS_UNLIKELY(fs_fd_entry(fd) != 0)) fs_fd_forget(fd);
+}
+/* May there be idle placeholders? True also when the last has just gone. */
+extern FS_INTERNAL _Atomic bool fs_pool_maybe;
 /* Before the kernel gives out the n lowest free numbers: those of the lowest idle placeholders are to be among them. */
 void fs_fd_make_lowest(int n);
 

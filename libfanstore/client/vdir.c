@@ -142,6 +142,7 @@ bool fs_vdir_on_way(const char *path) {
   for (uint32_t i = 0; i < all->n; i++) {
     const char *mount = fs_mount_list[all->at[i].mount].path;
     size_t n = all->at[i].len + 1;
+    if (strncmp(path, mount, n) != 0) continue;
     n += strcspn(mount + n, "/");
     if (strncmp(path, mount, n) == 0 && (path[n] == '/' || path[n] == '\0')) return true;
   }

@@ -67,7 +67,7 @@ static intptr_t real_opendir(const char *path) {
   if (d == NULL && errno == EMFILE && fs_fd_pool_drop()) d = FS_REAL(opendir)(path);
   if (d == NULL) return -1;
   int fd = libc_dirfd(d);
-  if (FS_UNLIKELY(fs_fd_entry(fd) != 0)) fs_fd_forget(fd);
+  fs_fd_is_real(fd);
   if (FS_UNLIKELY(fs_path_maybe_above(AT_FDCWD, path))) fs_note_directory(fd, AT_FDCWD, path);
   return (intptr_t)d;
 }

@@ -131,7 +131,8 @@ static inline bool fs_worth_retry(int err) {
 
 /* Before the kernel gives n new descriptors: see fs_fd_make_lowest. */
 static inline void fs_lowest(int n) {
-  if (FS_UNLIKELY(atomic_load_explicit(&fs_fdtab_high, memory_order_relaxed) != 0)) fs_fd_make_lowest(n);
+  if (n > 1) atomic_store_explicit(&fs_fd_hint, UINT32_MAX, memory_order_relaxed); /* it speaks of one number */
+  if (FS_UNLIKELY(atomic_load_explicit(&fs_pool_maybe, memory_order_relaxed))) fs_fd_make_lowest(n);
 }
 
 /* A real call that returns a new descriptor: retried without our idle placeholders when the numbers have run out, and
@@ -141,7 +142,7 @@ static inline void fs_lowest(int n) {
     fs_lowest(1);                                                                                                      \
     int fs_new = (native);                                                                                             \
     if (FS_UNLIKELY(fs_new < 0 && errno == EMFILE && fs_fd_pool_drop())) fs_new = (native);                            \
-    if (FS_UNLIKELY(fs_fd_entry(fs_new) != 0)) fs_fd_forget(fs_new);                                                   \
+    if (fs_new >= 0) fs_fd_is_real(fs_new);                                                                            \
     fs_new;                                                                                                            \
   })
 

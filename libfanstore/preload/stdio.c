@@ -99,7 +99,7 @@ static FILE *real_fopen(const char *path, const char *mode) {
   fs_lowest(1);
   FILE *file = FS_REAL(fopen)(path, mode);
   if (file == NULL && errno == EMFILE && fs_fd_pool_drop()) file = FS_REAL(fopen)(path, mode);
-  if (file != NULL && FS_UNLIKELY(fs_fd_entry(file->_fileno) != 0)) fs_fd_forget(file->_fileno);
+  if (file != NULL && file->_fileno >= 0) fs_fd_is_real(file->_fileno);
   return file;
 }
 
