@@ -14,7 +14,6 @@
 #include "client/vdir.h"
 #include "util/util.h"
 
-#define FS_STUB_NAME ".fanstore-cwd."
 #define FS_STUB_DELETED " (deleted)"
 
 static struct fs_cwd cached;
@@ -33,25 +32,27 @@ void fs_cwd_forked(void) {
   fs_cwd_changed();
 }
 
-/* "/tmp/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted)": which directory is it? */
-static bool parse_stub(const char *link, struct fs_cwd *c) {
-  const char *name = strrchr(link, '/');
+bool fs_stub_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry) {
+  const char *last = strrchr(link, '/');
   unsigned long long key;
-  unsigned entry;
-  size_t len = strlen(link);
-  if (name == NULL || len < sizeof(FS_STUB_DELETED) || strcmp(link + len - 10, FS_STUB_DELETED) != 0) return false;
-  if (sscanf(name + 1, FS_STUB_NAME "%16llx.%x.", &key, &entry) != 2) return false;
-  for (uint32_t i = 0; i < fs_mount_count(); i++) {
-    if (fs_mount_list[i].key != key) continue;
-    fs_ssize n = fs_path_of(i, entry, c->path, sizeof(c->path));
-    if (n < 0) return false;
-    c->below = c->near = true;
-    c->mount = i;
-    c->entry = entry;
-    c->len = (uint32_t)n;
-    return true;
-  }
+  size_t len = strlen(link), n = strlen(name);
+  if (last == NULL) return false;
+  if (strncmp(last, "/memfd:", 7) == 0) last += 6;
+  if (strncmp(last + 1, name, n) != 0) return false;
+  if (len < sizeof(FS_STUB_DELETED) || strcmp(link + len - 10, FS_STUB_DELETED) != 0) return false;
+  if (sscanf(last + 1 + n, "%16llx.%x.", &key, entry) != 2) return false;
+  for (*mount = 0; *mount < fs_mount_count(); ++*mount)
+    if (fs_mount_list[*mount].key == key) return true;
   return false;
+}
+
+static bool parse_stub(const char *link, struct fs_cwd *c) {
+  if (!fs_stub_parse(link, FS_STUB_NAME, &c->mount, &c->entry)) return false;
+  fs_ssize n = fs_path_of(c->mount, c->entry, c->path, sizeof(c->path));
+  if (n < 0) return false;
+  c->below = c->near = true;
+  c->len = (uint32_t)n;
+  return true;
 }
 
 /* A real directory: is it the same path as a directory of a dataset, or above a mount? */

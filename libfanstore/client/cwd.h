@@ -15,6 +15,8 @@
 #include "client/fdtab.h"
 #include "util/base.h"
 
+#define FS_STUB_NAME ".fanstore-cwd."
+
 struct fs_cwd {
   bool below; /* mount and entry are set */
   bool near;  /* a mount lies below this directory, or it lies in one */
@@ -40,6 +42,8 @@ fs_fd fs_cwd_open(uint32_t mount, uint32_t entry);
 fs_err fs_cwd_enter(uint32_t mount, uint32_t entry);
 /* The kernel's current directory has changed. */
 void fs_cwd_changed(void);
+/* "DIR/<name><mount key>.<entry>.<anything> (deleted)", as /proc shows the name of a stub: what does it stand for? */
+bool fs_stub_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry);
 /* In a forked child. */
 void fs_cwd_forked(void);
 

@@ -61,6 +61,9 @@ fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, i
    0-2, sendfile and programs without the preload. Shared by the node where a daemon runs; anonymous else. */
 fs_fd fs_data_materialize(uint32_t mount, uint32_t entry);
 
+/* Is this the name of a file that fs_data_materialize has made in the job's spill directory? */
+bool fs_data_materialized(const char *path, uint32_t *mount, uint32_t *entry);
+
 /* ---- prefetch.c: hints; nobody waits for the data ---- */
 
 #define FS_PREFETCH_BLOCKS 256u /* of one file at most */

@@ -21,6 +21,8 @@ struct statx;
 fs_err fs_file_check_flags(int flags);
 /* open(2). A virtual descriptor, or a real one where it must be (descriptors 0-2, a vfork child). */
 fs_fd fs_file_open(int route, const struct fs_found *f, int flags);
+/* What it is refused with, or 0. */
+fs_err fs_file_open_check(int route, const struct fs_found *f, int flags);
 fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st);
 void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out);
 fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode);

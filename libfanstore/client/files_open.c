@@ -73,13 +73,23 @@ static fs_err mode_of(const struct fs_found *f, mode_t *mode) {
   return 0;
 }
 
+/* Refuses, or tells the mode. */
+static inline fs_err check_route(int route, const struct fs_found *f, int flags, mode_t *mode) {
+  if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
+  if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
+  fs_err err = mode_of(f, mode);
+  return FS_LIKELY(err == 0) ? check_open(*mode, flags) : err;
+}
+
+fs_err fs_file_open_check(int route, const struct fs_found *f, int flags) {
+  mode_t mode;
+  return check_route(route, f, flags, &mode);
+}
+
 fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   mode_t mode;
   if (flags & O_PATH) flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
-  if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
-  fs_err err = mode_of(f, &mode);
-  if (FS_LIKELY(err == 0)) err = check_open(mode, flags);
+  fs_err err = check_route(route, f, flags, &mode);
   if (err != 0) return err;
   struct fs_slot *s;
   fs_fd fd = fs_fd_new(&s);

@@ -5,6 +5,7 @@
  * processes and removed with the job. Without one they are anonymous. No locks: who links the name first wins, and
  * O_TMPFILE leaves nothing of a process that is killed before.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -164,6 +165,23 @@ fs_fd fs_data_materialize(uint32_t mount, uint32_t entry) {
   struct fs_making m;
   fs_err err = fs_making_set(&m, mount, entry);
   return err < 0 ? err : fs_materialize(&m);
+}
+
+bool fs_data_materialized(const char *path, uint32_t *mount, uint32_t *entry) {
+  const struct fs_node *node = fs_node_attach();
+  size_t len = node ? strnlen(node->ctl->spill, sizeof(node->ctl->spill)) : 0;
+  if (len == 0 || strncmp(path, node->ctl->spill, len) != 0 || path[len] != '/') return false;
+  unsigned number, e;
+  char end[2];
+  if (sscanf(path + len + 1, "%9u-%10u.%1[m]", &number, &e, end) != 3) return false;
+  for (*mount = 0; *mount < fs_mounts(); ++*mount) {
+    fs_err err;
+    const struct fs_dataset *ds = fs_dataset(*mount, &err);
+    if (!ds || !ds->node || ds->number != number) continue;
+    *entry = e;
+    return e < ds->ix.nentries;
+  }
+  return false;
 }
 
 /* Can [off, off + len) be mapped from the staged partition? Beyond the file's last page lie other files. */
