@@ -42,6 +42,7 @@ MPI_SRC := $(wildcard libfanstore/daemon/mpi/*.c)
 PREPARE_SRC := $(wildcard fs-prepare/*.c)
 FANSTORED_SRC := fs-launch/fanstored.c
 LAUNCH_SRC := $(filter-out $(FANSTORED_SRC),$(wildcard fs-launch/*.c))
+STATIC_SRC := $(wildcard fs-launch/static/*.c)
 
 obj = $(patsubst %,$(O)/%.o,$(basename $(1)))
 COMMON_OBJ := $(call obj,$(COMMON_SRC))
@@ -52,11 +53,12 @@ MPI_OBJ := $(call obj,$(MPI_SRC))
 PREPARE_OBJ := $(call obj,$(PREPARE_SRC))
 LAUNCH_OBJ := $(call obj,$(LAUNCH_SRC))
 FANSTORED_OBJ := $(call obj,$(FANSTORED_SRC))
+STATIC_OBJ := $(call obj,$(STATIC_SRC))
 
 # lz4 is linked statically with its symbols hidden: the training process may bring its own.
 LZ4 := -l:liblz4.a
 LIB := $(B)/lib/libfanstore.so
-BINS := $(B)/bin/fs-prepare $(B)/bin/fs-launch $(B)/bin/fanstored
+BINS := $(addprefix $(B)/bin/,fs-prepare fs-launch fanstored fanstore-static)
 
 .DEFAULT_GOAL := all
 .PHONY: all lib clean install help
@@ -71,7 +73,8 @@ $(LIB): $(COMMON_OBJ) $(CLIENT_OBJ) $(PRELOAD_OBJ) libfanstore/preload/exports.m
 
 $(B)/bin/fs-prepare: $(PREPARE_OBJ) $(COMMON_OBJ)
 $(B)/bin/fs-launch: $(LAUNCH_OBJ) $(COMMON_OBJ)
-$(B)/bin/fs-prepare $(B)/bin/fs-launch:
+$(B)/bin/fanstore-static: $(STATIC_OBJ) $(CLIENT_OBJ) $(COMMON_OBJ)
+$(B)/bin/fs-prepare $(B)/bin/fs-launch $(B)/bin/fanstore-static:
 	$(say) LINK $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -pthread

@@ -17,6 +17,7 @@ libfanstore/daemon      cache ipc index format codec util
 libfanstore/daemon/mpi  daemon cache ipc index format codec util
 fs-prepare              index format codec util
 fs-launch               ipc index format util
+fs-launch/static        client cache ipc index format codec util
 fs-launch/fanstored.c   daemon daemon/mpi cache ipc index format codec util'
 
 for file in $(sources 'libfanstore/*.[chS]' 'fs-prepare/*.[ch]' 'fs-launch/*.[ch]' 'include/*.h'); do

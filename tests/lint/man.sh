@@ -12,7 +12,7 @@ help_of() { # TOOL
     for command in clean doctor; do "$build/bin/$1" $command --help; done
   fi
 }
-for tool in fs-prepare fs-launch; do
+for tool in fs-prepare fs-launch fanstore-static; do
   page=docs/$tool.1
   [ -f "$page" ] || { complain "no $page"; continue; }
   helped=$(help_of $tool | options)

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls that would change names or attributes: refused below a mount as a read-only file system refuses them
+ * (client/files_refuse.c). What the kernel finds wrong before it looks at a path is left to it. Where a path leads out
+ * of a mount, and so cannot be left to the kernel, the call is made here if it has no other pointers. Nothing is
+ * locked.
+ */
+#include <utime.h>
+
+#include "static.h"
+
+/* The call with the path replaced, by us. The umask of this process is 0. */
+static int64_t change_outside(struct fs_call *c, const struct fs_trap *t, const char *real) {
+  uint64_t a[6];
+  memcpy(a, c->arg, sizeof(a));
+  a[t->path] = (uint64_t)(uintptr_t)real;
+  switch (c->nr) {
+#ifdef SYS_mkdir
+  case SYS_mkdir:
+  case SYS_mknod:
+#endif
+  case SYS_mkdirat:
+  case SYS_mknodat:
+    a[t->path + 1] &= ~(uint64_t)fs_tracee_umask(c);
+    break;
+#ifdef SYS_unlink
+  case SYS_unlink:
+  case SYS_rmdir:
+  case SYS_chmod:
+  case SYS_chown:
+  case SYS_lchown:
+#endif
+  case SYS_unlinkat:
+  case SYS_truncate:
+  case SYS_fchmodat:
+  case SYS_fchownat:
+    break;
+  default:
+    return -EOPNOTSUPP;
+  }
+  return fs_syscall6(c->nr, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], (long)a[5]);
+}
+
+int64_t fs_on_change(struct fs_call *c, const struct fs_trap *t) {
+  struct fs_found f;
+  if (fs_call_bad_flags(c, t, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return FS_PASS;
+  if (fs_call_empty(c, t)) return fs_on_change_fd(c, t);
+  int route = fs_trap_find(c, t, &f);
+  if (route == FS_OUT && fs_call_proc_ref(c, &f.mount, &f.entry)) route = FS_IN;
+  if (route == FS_OUT) return FS_PASS;
+  if (route == FS_REDIRECT) return change_outside(c, t, f.real);
+  return c->nr == SYS_truncate ? fs_file_refuse_truncate(route, &f, (int64_t)c->arg[1]) : fs_file_refuse_change(route);
+}
+
+int64_t fs_on_change_fd(struct fs_call *c, const struct fs_trap *t) {
+  uint32_t mount, entry;
+  (void)t;
+  return fs_call_ref(c, (int)c->arg[0], &mount, &entry) ? -EROFS : FS_PASS;
+}
+
+/* ---- times ---- */
+
+/* Microseconds that are none give nanoseconds that are none. */
+static struct timespec from_timeval(struct timeval t) {
+  bool valid = t.tv_usec >= 0 && t.tv_usec < 1000000;
+  return (struct timespec){.tv_sec = t.tv_sec, .tv_nsec = valid ? t.tv_usec * 1000 : -1};
+}
+
+static fs_err read_times(const struct fs_call *c, uint64_t addr, struct timespec t[2]) {
+#ifdef SYS_utimes
+  struct timeval v[2];
+  if (c->nr == SYS_utimes || c->nr == SYS_futimesat) {
+    fs_err err = fs_tracee_read(c, addr, v, sizeof(v));
+    for (int i = 0; err == 0 && i < 2; i++) t[i] = from_timeval(v[i]);
+    return err;
+  }
+#else
+  (void)from_timeval;
+#endif
+  return fs_tracee_read(c, addr, t, 2 * sizeof(*t));
+}
+
+/* No path: the descriptor itself. */
+int64_t fs_on_times(struct fs_call *c, const struct fs_trap *t) {
+  struct fs_found f;
+  struct timespec times[2];
+  uint64_t addr = c->arg[t->path + 1];
+  if (fs_call_bad_flags(c, t, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return FS_PASS;
+  if (addr != 0 && read_times(c, addr, times) != 0) return FS_PASS;
+  int route;
+  if ((t->dirfd >= 0 && c->arg[t->path] == 0) || fs_call_empty(c, t))
+    route = fs_call_ref(c, (int)c->arg[0], &f.mount, &f.entry) ? FS_IN : FS_OUT;
+  else
+    route = fs_trap_find(c, t, &f);
+  if (route == FS_OUT) return FS_PASS;
+  return route == FS_REDIRECT ? -EOPNOTSUPP : fs_file_refuse_times(route, addr == 0 ? NULL : times);
+}
+
+/* ---- names ---- */
+
+/* What the kernel refuses before it looks at the path. */
+static bool bad_before(const struct fs_call *c, const struct fs_trap *t) {
+  char target[PATH_MAX];
+  mode_t type = (mode_t)c->arg[t->path + 1] & S_IFMT;
+  switch (c->nr) {
+#ifdef SYS_mknod
+  case SYS_mknod:
+#endif
+  case SYS_mknodat:
+    return type != 0 && type != S_IFREG && type != S_IFCHR && type != S_IFBLK && type != S_IFIFO && type != S_IFSOCK;
+#ifdef SYS_symlink
+  case SYS_symlink:
+#endif
+  case SYS_symlinkat:
+    return fs_tracee_string(c, c->arg[0], target) != 0 || target[0] == '\0';
+  default:
+    return false;
+  }
+}
+
+static bool makes_directory(const struct fs_call *c) {
+#ifdef SYS_mkdir
+  if (c->nr == SYS_mkdir) return true;
+#endif
+  return c->nr == SYS_mkdirat;
+}
+
+int64_t fs_on_make(struct fs_call *c, const struct fs_trap *t) {
+  struct fs_found f;
+  if (bad_before(c, t)) return FS_PASS;
+  int route = fs_call_find(c, t->dirfd, t->path, FS_NOFOLLOW | FS_AS_IS, &f);
+  if (route == FS_OUT) return FS_PASS;
+  return route == FS_REDIRECT ? change_outside(c, t, f.real) : fs_file_refuse_new(route, &f, makes_directory(c));
+}
+
+int64_t fs_on_remove(struct fs_call *c, const struct fs_trap *t) {
+  struct fs_found f;
+  bool directory = c->nr == SYS_unlinkat && (c->arg[2] & AT_REMOVEDIR);
+#ifdef SYS_rmdir
+  directory = directory || c->nr == SYS_rmdir;
+#endif
+  if (c->nr == SYS_unlinkat && (c->arg[2] & ~(uint64_t)AT_REMOVEDIR)) return FS_PASS;
+  int route = fs_call_find(c, t->dirfd, t->path, FS_PARENT, &f);
+  if (route == FS_OUT) return FS_PASS;
+  return route == FS_REDIRECT ? change_outside(c, t, f.real) : fs_file_refuse_remove(route, &f, directory);
+}
+
+/* The absolute path of one of two names. 1: only we know it, 0: the kernel finds it, too; negative: leave it all. */
+static int full_name(struct fs_call *c, int dirfd, int path, char *out) {
+  int ours = fs_call_full(c, dirfd, path);
+  if (ours < 0) return ours;
+  if (strlen(c->full) >= PATH_MAX) return -ENAMETOOLONG;
+  strcpy(out, c->full);
+  return ours;
+}
+
+static bool is_link(const struct fs_call *c) {
+#ifdef SYS_link
+  if (c->nr == SYS_link) return true;
+#endif
+  return c->nr == SYS_linkat;
+}
+
+/* rename and link. With "" and AT_EMPTY_PATH the descriptor is meant, which the kernel knows best. */
+int64_t fs_on_rename(struct fs_call *c, const struct fs_trap *t) {
+  char from[PATH_MAX], to[PATH_MAX];
+  bool at = t->dirfd >= 0;
+  unsigned flags = c->nr == SYS_renameat2 || c->nr == SYS_linkat ? (unsigned)c->arg[4] : 0;
+  int a = full_name(c, at ? 0 : -1, at ? 1 : 0, from);
+  int b = a < 0 ? a : full_name(c, at ? 2 : -1, at ? 3 : 1, to);
+  if (a < 0) return FS_PASS;
+  if (b < 0) return fs_path_out(AT_FDCWD, from) ? FS_PASS : b;
+  fs_err err = is_link(c) ? fs_file_refuse_link(AT_FDCWD, from, AT_FDCWD, to, (int)flags)
+                          : fs_file_refuse_rename(AT_FDCWD, from, AT_FDCWD, to, flags);
+  if (err != FS_OUT) return err;
+  if (a + b == 0) return FS_PASS;
+  return FS_SYS5(is_link(c) ? SYS_linkat : SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
+}

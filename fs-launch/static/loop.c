@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The threads that take calls from the listener and answer them. Each waits in the kernel for the next call, so one
+ * that waits for another node does not hold up the rest. Nothing here is locked.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "static.h"
+
+#ifndef SECCOMP_ADDFD_FLAG_SEND
+#define SECCOMP_ADDFD_FLAG_SEND (1UL << 1)
+#endif
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
+#endif
+
+static long request(int listener, unsigned long what, void *arg) {
+  return FS_SYS3(SYS_ioctl, listener, what, arg);
+}
+
+bool fs_call_valid(const struct fs_call *c) {
+  uint64_t id = c->id;
+  return request(c->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+/* That the caller is gone (ENOENT) is no failure: it was killed, or a signal came first. */
+fs_err fs_answer(const struct fs_call *c, int64_t result) {
+  struct seccomp_notif_resp r = {.id = c->id};
+  if (result == FS_PASS)
+    r.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+  else if (result < 0)
+    r.error = (int32_t)result;
+  else
+    r.val = result;
+  return (fs_err)request(c->listener, SECCOMP_IOCTL_NOTIF_SEND, &r);
+}
+
+/* In one step where the kernel can (5.14): else a caller that is interrupted in between keeps a stray descriptor. */
+int64_t fs_give(struct fs_call *c, fs_fd fd, bool cloexec) {
+  if (fd < 0) return fd;
+  struct seccomp_notif_addfd add = {
+      .id = c->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (uint32_t)fd, .newfd_flags = cloexec ? O_CLOEXEC : 0};
+  long r = request(c->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+  bool sent = r >= 0;
+  if (r == -EINVAL) {
+    add.flags = 0;
+    r = request(c->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+  }
+  fs_sys_close(fd);
+  return sent || r == -ENOENT ? FS_ANSWERED : r;
+}
+
+void fs_tell_once(_Atomic bool *once, const char *format, ...) {
+  char line[2 * PATH_MAX];
+  va_list args;
+  if (atomic_exchange(once, true)) return;
+  va_start(args, format);
+  int n = vsnprintf(line, sizeof(line) - 1, format, args);
+  va_end(args);
+  n = FS_MAX(FS_MIN(n, (int)sizeof(line) - 2), 0);
+  line[n] = '\n';
+  fs_write_full(STDERR_FILENO, line, (size_t)n + 1);
+}
+
+static void handle(struct fs_call *c, const struct seccomp_notif *n) {
+  const struct fs_trap *t = fs_trap_of(n->data.nr);
+  c->id = n->id;
+  c->tid = (pid_t)n->pid;
+  c->nr = n->data.nr;
+  c->seen = false;
+  memcpy(c->arg, n->data.args, sizeof(c->arg));
+  /* No number: the caller is in a pid namespace that ours does not see. */
+  int64_t result = t != NULL && c->tid > 0 ? t->fn(c, t) : FS_PASS;
+  if (result != FS_ANSWERED) fs_answer(c, result);
+}
+
+static struct seccomp_notif *notification_new(size_t *size) {
+  struct seccomp_notif_sizes sizes = {.seccomp_notif = sizeof(struct seccomp_notif)};
+  FS_SYS3(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes);
+  *size = FS_MAX(sizes.seccomp_notif, sizeof(struct seccomp_notif));
+  return calloc(1, *size);
+}
+
+static void *serve(void *arg) {
+  size_t size;
+  struct seccomp_notif *n = notification_new(&size);
+  struct fs_call *c = calloc(1, sizeof(*c));
+  if (n == NULL || c == NULL) abort(); /* at the start; the main process tells that the supervisor died */
+  c->listener = (int)(intptr_t)arg;
+  for (;;) {
+    memset(n, 0, size); /* the kernel insists */
+    long r = request(c->listener, SECCOMP_IOCTL_NOTIF_RECV, n);
+    if (r == 0)
+      handle(c, n);
+    else if (r != -EINTR)
+      /* Another thread got it (a call wakes all that wait, so a short sleep also saves wake-ups), the caller died, or
+         all are gone, which the main thread sees. */
+      usleep(1000);
+  }
+  return NULL;
+}
+
+fs_err fs_loop_start(int listener) {
+  pthread_attr_t attr;
+  pthread_t thread;
+  int err = 0;
+  /* Caller and supervisor take turns: staying on one processor saves the wake-up of another (Linux 6.6). */
+  FS_SYS3(SYS_ioctl, listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attr, 1u << 20);
+  for (int i = 0; i < FS_STATIC_THREADS && err == 0; i++)
+    err = pthread_create(&thread, &attr, serve, (void *)(intptr_t)listener);
+  pthread_attr_destroy(&attr);
+  return -err;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Real files and directories that stand for those of a dataset, to be given to programs. Each is made once while it
+ * stays in the table, by one thread, for which the others that want it wait; every open gets a description of its own.
+ * Its name, which /proc shows for as long as anybody has it open, tells mount and entry, so nothing need be remembered:
+ *
+ *   files up to 1 MiB   a sealed memfd          /memfd:.fanstore-file.<mount key>.<entry>. (deleted)
+ *   larger ones         fs_data_materialize     <spill of the job>/<dataset>-<entry>.m, shared by the node, or without
+ * a daemon DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted) directories         a stub (client/cwd.h)
+ * DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted)
+ *   for O_PATH          an empty memfd          as for files; not in the table
+ *
+ * The table is under a mutex, which is not held while something is made. Its size is bounded in files and in bytes.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/cwd.h"
+#include "static.h"
+
+#define FS_REAL_SLOTS 256
+#define FS_REAL_BYTES (256ull << 20) /* kept beyond their last use */
+#define FS_REAL_SMALL (1u << 20)
+#define FS_FILE_NAME ".fanstore-file."
+
+struct real {
+  enum { FREE, MAKING, READY } state;
+  uint32_t mount, entry;
+  unsigned users; /* threads that need it to stay */
+  int fd;
+  fs_err err;
+  uint64_t bytes, used;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t made = PTHREAD_COND_INITIALIZER;
+static struct real table[FS_REAL_SLOTS];
+static uint64_t bytes, uses;
+
+/* ---- names ---- */
+
+static uint64_t key_of(uint32_t mount) {
+  return fs_mount_list[mount].key;
+}
+
+bool fs_real_parse(const char *link, uint32_t *mount, uint32_t *entry) {
+  return fs_stub_parse(link, FS_FILE_NAME, mount, entry) || fs_stub_parse(link, FS_STUB_NAME, mount, entry) ||
+         fs_data_materialized(link, mount, entry);
+}
+
+static char *proc_fd(int fd, char out[32]) {
+  snprintf(out, 32, "/proc/self/fd/%d", fd);
+  return out;
+}
+
+/* ---- making one ---- */
+
+static fs_err fill(int fd, uint32_t mount, uint32_t entry, uint64_t size) {
+  void *map = fs_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (fs_sys_mmap_failed(map)) return -ENOMEM;
+  enum fs_place place = FS_PLACE_COUNT;
+  fs_err err = 0;
+  for (uint64_t done = 0; done < size && err == 0;) {
+    fs_ssize n = fs_data_read(mount, entry, (char *)map + done, size - done, done, done == 0 ? &place : NULL);
+    if (n <= 0) err = n < 0 ? (fs_err)n : -EIO;
+    done += n > 0 ? (uint64_t)n : 0;
+  }
+  fs_sys_munmap(map, size);
+  if (err == 0 && (unsigned)place < FS_PLACE_COUNT) fs_count(FS_C_FILES + place, 1);
+  return err;
+}
+
+/* In memory, unchangeable. */
+static fs_fd make_small(uint32_t mount, uint32_t entry, mode_t mode, uint64_t size) {
+  char name[64];
+  snprintf(name, sizeof(name), FS_FILE_NAME "%016llx.%x.", (unsigned long long)key_of(mount), entry);
+  FS_AUTO_CLOSE int fd = (fs_fd)FS_SYS2(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return fd;
+  fs_err err = (fs_err)FS_SYS2(SYS_fchmod, fd, mode);
+  if (err == 0) err = (fs_err)FS_SYS2(SYS_ftruncate, fd, size);
+  if (err == 0 && size > 0) err = fill(fd, mount, entry, size);
+  if (err == 0) fs_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  return err != 0 ? err : FS_MOVE_FD(fd);
+}
+
+/* The same file under a name that tells what it is; the name goes at once. On any failure the file as it is. */
+static fs_fd named(fs_fd fd, uint32_t mount, uint32_t entry) {
+  char path[PATH_MAX + 80], proc[32];
+  static _Atomic uint32_t unique;
+  long n = fd < 0 ? fd : FS_SYS4(SYS_readlinkat, AT_FDCWD, proc_fd(fd, proc), path, PATH_MAX - 1);
+  if (n <= 0) return fd;
+  path[n] = '\0';
+  char *name = strrchr(path, '/');
+  if (name == NULL || fs_data_materialized(path, &mount, &entry)) return fd;
+  snprintf(name + 1, 80, FS_FILE_NAME "%016llx.%x.%x-%x", (unsigned long long)key_of(mount), entry,
+           (unsigned)fs_sys_getpid(), atomic_fetch_add(&unique, 1));
+  if (FS_SYS5(SYS_linkat, AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0) return fd;
+  fs_fd again = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+  FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
+  if (again < 0) return fd;
+  fs_sys_close(fd);
+  return again;
+}
+
+static fs_fd make(struct real *r, bool dir) {
+  fs_err err = 0;
+  if (dir) return fs_cwd_open(r->mount, r->entry);
+  const struct fs_index *ix = fs_mount_ix(r->mount, &err);
+  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, r->entry);
+  if (e == NULL) return err < 0 ? err : -EUCLEAN;
+  if (!S_ISREG(e->mode)) return -ENXIO;
+  r->bytes = e->size;
+  if (e->size <= FS_REAL_SMALL) return make_small(r->mount, r->entry, e->mode & 0111 ? 0500 : 0400, e->size);
+  return named(fs_data_materialize(r->mount, r->entry), r->mount, r->entry);
+}
+
+/* ---- the table ---- */
+
+static void drop(struct real *r) {
+  fs_sys_close(r->fd);
+  bytes -= r->bytes;
+  r->state = FREE;
+}
+
+static struct real *least_used(const struct real *but) {
+  struct real *old = NULL;
+  for (struct real *r = table; r < table + FS_REAL_SLOTS; r++) {
+    if (r->state == FREE) continue;
+    if (r->state == READY && r->users == 0 && r != but && (old == NULL || r->used < old->used)) old = r;
+  }
+  return old;
+}
+
+static struct real *find(uint32_t mount, uint32_t entry) {
+  for (struct real *r = table; r < table + FS_REAL_SLOTS; r++)
+    if (r->state != FREE && r->entry == entry && r->mount == mount) return r;
+  return NULL;
+}
+
+/* There are fewer threads than slots, so one is free or not in use. */
+static struct real *take(uint32_t mount, uint32_t entry) {
+  struct real *r = table;
+  while (r < table + FS_REAL_SLOTS && r->state != FREE) r++;
+  if (r == table + FS_REAL_SLOTS) drop(r = least_used(NULL));
+  *r = (struct real){.state = MAKING, .mount = mount, .entry = entry, .fd = -1};
+  return r;
+}
+
+static void make_room(const struct real *but) {
+  for (struct real *old; bytes > FS_REAL_BYTES && (old = least_used(but)) != NULL;) drop(old);
+}
+
+/* With the mutex held, which is released while the file is made. */
+static void fill_slot(struct real *r, bool dir) {
+  pthread_mutex_unlock(&lock);
+  fs_fd fd = make(r, dir);
+  pthread_mutex_lock(&lock);
+  r->fd = fd;
+  r->err = fd < 0 ? fd : 0;
+  r->state = READY;
+  if (fd < 0) r->bytes = 0;
+  bytes += r->bytes;
+  pthread_cond_broadcast(&made);
+}
+
+static struct real *get(uint32_t mount, uint32_t entry, bool dir) {
+  struct real *r = find(mount, entry);
+  if (r == NULL) {
+    r = take(mount, entry);
+    r->users = 1;
+    fill_slot(r, dir);
+  } else {
+    r->users++;
+    while (r->state == MAKING) pthread_cond_wait(&made, &lock);
+  }
+  r->used = ++uses;
+  make_room(r);
+  return r;
+}
+
+fs_fd fs_real_open(uint32_t mount, uint32_t entry, bool dir, int flags) {
+  char proc[32];
+  pthread_mutex_lock(&lock);
+  struct real *r = get(mount, entry, dir);
+  pthread_mutex_unlock(&lock);
+  fs_fd fd = r->err;
+  if (fd == 0) fd = fs_sys_openat(AT_FDCWD, proc_fd(r->fd, proc), (flags & O_NONBLOCK) | O_RDONLY | O_CLOEXEC, 0);
+  pthread_mutex_lock(&lock);
+  r->users--;
+  if (r->err != 0 && r->users == 0) r->state = FREE; /* the next one tries again */
+  pthread_mutex_unlock(&lock);
+  return fd;
+}
+
+/* The kernel hands over no O_PATH descriptors. Opened with this access mode, a file can be neither read nor written. */
+fs_fd fs_real_path(uint32_t mount, uint32_t entry) {
+  char proc[32];
+  FS_AUTO_CLOSE int fd = make_small(mount, entry, 0600, 0);
+  return fd < 0 ? fd : fs_sys_openat(AT_FDCWD, proc_fd(fd, proc), O_ACCMODE | O_CLOEXEC, 0);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The supervising process: the parent of COMMAND, and by that allowed to look into it and its descendants, also where
+ * the kernel allows that to ancestors only; those that lose their parent become its children. It answers until the last
+ * process under the filter is gone, also after COMMAND's end. It has left the terminal's process group: an interrupt is
+ * COMMAND's. If it dies, COMMAND is killed.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "supervise.h"
+
+static void say(const char *format, const char *what, const char *why) {
+  dprintf(STDERR_FILENO, "fanstore-static: ");
+  dprintf(STDERR_FILENO, format, what, why);
+  dprintf(STDERR_FILENO, "\n");
+}
+
+/* ---- COMMAND ---- */
+
+/* The listener, or why there is none. */
+static void send_listener(int to, fs_fd fd) {
+  char room[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
+  struct iovec v = {&fd, sizeof(fd)};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+  if (fd >= 0) {
+    m.msg_control = room;
+    m.msg_controllen = sizeof(room);
+    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+    *h = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+    memcpy(CMSG_DATA(h), &fd, sizeof(fd));
+  }
+  if (sendmsg(to, &m, MSG_NOSIGNAL) < 0) _exit(FS_STATIC_FAILED);
+}
+
+static fs_fd receive_listener(int from) {
+  char room[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
+  fs_fd fd = -EPIPE;
+  struct iovec v = {&fd, sizeof(fd)};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+  if (recvmsg(from, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(fd)) return -EPIPE;
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  if (fd >= 0 && (h == NULL || h->cmsg_type != SCM_RIGHTS)) return -EPIPE;
+  if (fd >= 0) memcpy(&fd, CMSG_DATA(h), sizeof(fd));
+  return fd;
+}
+
+/* Becomes COMMAND, in a child. */
+static void become(const struct fs_static *s, int to) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+  fs_fd fd = fs_filter_install();
+  send_listener(to, fd);
+  if (fd < 0) _exit(FS_STATIC_FAILED);
+  if (s->preload != NULL && setenv("LD_PRELOAD", s->preload, 1) != 0) _exit(FS_STATIC_FAILED);
+  execvp(s->command[0], s->command);
+  bool missing = errno == ENOENT || errno == ENOTDIR;
+  say("%s: %s", s->command[0], missing ? "command not found" : strerror(errno));
+  _exit(missing ? FS_STATIC_NOT_FOUND : FS_STATIC_NOT_EXECUTABLE);
+}
+
+static void tell_unavailable(fs_err err) {
+  const char *why = err == -EBUSY    ? "a supervisor is at work already; one cannot run below another"
+                    : err == -EACCES ? "not allowed here"
+                                     : strerror(-err);
+  say("seccomp user notification is not to be had: %s%s", why,
+      err == -ENOSYS || err == -EINVAL ? " (it needs Linux 5.9)" : "");
+}
+
+/* ---- the supervisor ---- */
+
+/* Nobody waits for the end of a pipe that we hold, and the terminal's signals are COMMAND's. */
+static void leave_terminal(void) {
+  struct rlimit limit;
+  FS_AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  setsid();
+  umask(0);
+  if (null >= 0) {
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+  }
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+static bool all_gone(int listener) {
+  struct pollfd p = {.fd = listener};
+  return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
+}
+
+static void report(int to, enum fs_static_news what, int value) {
+  struct fs_static_message m = {what, value};
+  (void)send(to, &m, sizeof(m), MSG_NOSIGNAL);
+}
+
+/* Waits for children that have ended. False: a thread traces one, and is not to be disturbed. */
+static bool reap(struct fs_static *s, pid_t command, int listener) {
+  int status;
+  if (pthread_mutex_trylock(&fs_tracing) != 0) return false;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | __WNOTHREAD)) > 0;) {
+    if (pid != command || s->ended) continue;
+    s->ended = true;
+    report(s->front, all_gone(listener) ? FS_STATIC_ENDED : FS_STATIC_ENDED_ALONE, status);
+    FS_AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0) dup2(null, STDERR_FILENO);
+  }
+  pthread_mutex_unlock(&fs_tracing);
+  return true;
+}
+
+/* Whoever waits for COMMAND kills us and means it. */
+static void on_front(struct fs_static *s, pid_t command) {
+  char byte;
+  if (recv(s->front, &byte, 1, MSG_DONTWAIT) != 0) return;
+  if (!s->ended) kill(command, SIGKILL);
+  close(s->front);
+  s->front = -1;
+}
+
+static void supervise(struct fs_static *s, pid_t command, int listener) {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+  for (bool reaped = true;;) {
+    struct signalfd_siginfo info;
+    struct pollfd p[3] = {{.fd = listener}, {.fd = signals, .events = POLLIN}, {.fd = s->front, .events = POLLIN}};
+    if (poll(p, 3, reaped ? 1000 : 2) < 0 && errno != EINTR) return;
+    while (read(signals, &info, sizeof(info)) == sizeof(info)) {
+    }
+    reaped = reap(s, command, listener);
+    if (p[2].revents) on_front(s, command);
+    if (s->ended && all_gone(listener)) return;
+  }
+}
+
+int fs_supervise(struct fs_static *s) {
+  int pair[2];
+  sigset_t all;
+  sigfillset(&all);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return FS_STATIC_FAILED;
+  pid_t command = fork();
+  if (command == 0) become(s, pair[1]);
+  sigprocmask(SIG_SETMASK, &all, NULL);
+  close(pair[1]);
+  fs_fd listener = command < 0 ? -errno : receive_listener(pair[0]);
+  close(pair[0]);
+  if (listener < 0) {
+    tell_unavailable(listener);
+    if (command > 0) waitpid(command, NULL, 0);
+    return FS_STATIC_FAILED;
+  }
+  leave_terminal();
+  listener = fs_data_adopt_fd(listener);
+  report(s->front, FS_STATIC_STARTED, command);
+  fs_err err = listener < 0 ? listener : fs_loop_start(listener);
+  if (err != 0) {
+    say("cannot start: %s%s", strerror(-err), "");
+    kill(command, SIGKILL);
+    return FS_STATIC_FAILED;
+  }
+  supervise(s, command, listener);
+  return 0;
+}
