@@ -84,9 +84,27 @@ int fs_command_environment(const struct fs_launch_env *e) {
   return emulated ? 0 : set_node(run);
 }
 
+/* Becomes the supervisor, which runs COMMAND. */
+static void become_supervised(const char *supervisor, char **command) {
+  size_t n = 0;
+  while (command[n]) n++;
+  char **words = calloc(n + 3, sizeof(*words));
+  if (!words) return;
+  words[0] = (char *)supervisor;
+  words[1] = (char *)"--";
+  memcpy(words + 2, command, n * sizeof(*words));
+  execv(supervisor, words);
+  free(words);
+}
+
 /* Becomes COMMAND. Only returns, with the exit status, when that cannot be. */
-static int become(char **command) {
+static int become(const struct fs_launch_env *e, char **command) {
   char shown[512];
+  if (e->supervisor[0] != '\0') {
+    become_supervised(e->supervisor, command);
+    fs_say("%s: %s", fs_shown(e->supervisor, shown, sizeof(shown)), strerror(errno));
+    return FS_EXIT_FAILED;
+  }
   execvp(command[0], command);
   int err = errno;
   fs_shown(command[0], shown, sizeof(shown));
@@ -99,7 +117,7 @@ static int become(char **command) {
 }
 
 int fs_exec_node(int argc, char **argv) {
-  if (argc < 10 || strcmp(argv[8], "--") != 0) {
+  if (argc < 11 || strcmp(argv[9], "--") != 0) {
     fs_say("--exec-node is for fs-launch's own use");
     return FS_EXIT_USAGE;
   }
@@ -108,9 +126,10 @@ int fs_exec_node(int argc, char **argv) {
                             .mounts = argv[4],
                             .library = argv[5],
                             .emulate = argv[6],
-                            .read_only = argv[7]};
+                            .read_only = argv[7],
+                            .supervisor = argv[8]};
   int status = fs_command_environment(&e);
-  return status != 0 ? status : become(argv + 9);
+  return status != 0 ? status : become(&e, argv + 10);
 }
 
 static bool by_mpirun(const struct fs_launch *l) {
@@ -123,8 +142,8 @@ static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struc
     fs_words_add(w, "--host"); /* of the hosts only the first */
     fs_words_add(w, "%s", l->first_host);
   }
-  const char *const words[] = {l->self,    "--exec-node", e->job,       e->datasets, e->mounts,
-                               e->library, e->emulate,    e->read_only, "--"};
+  const char *const words[] = {l->self,    "--exec-node", e->job,       e->datasets,   e->mounts,
+                               e->library, e->emulate,    e->read_only, e->supervisor, "--"};
   for (size_t i = 0; i < FS_ARRAY_LEN(words); i++) fs_words_add(w, "%s", words[i]);
   for (char **c = l->opt.command; *c; c++) fs_words_add(w, "%s", *c);
 }
@@ -143,7 +162,7 @@ static void command_child(const struct fs_launch *l, const struct fs_launch_env 
   } else {
     fs_events_restore(l);
     status = fs_command_environment(e);
-    if (status == 0) status = become(l->opt.command);
+    if (status == 0) status = become(e, l->opt.command);
   }
   _exit(status);
 }
@@ -171,7 +190,8 @@ static int start_command(struct fs_launch *l) {
                             .mounts = mounts,
                             .library = l->library,
                             .emulate = emulate,
-                            .read_only = l->opt.read_only ? "1" : "0"};
+                            .read_only = l->opt.read_only ? "1" : "0",
+                            .supervisor = l->supervisor};
   pid_t self = getpid();
   fflush(NULL);
   l->command_ns = fs_now_ns();

@@ -35,7 +35,7 @@ struct fs_launch_options {
   unsigned datasets;
   const char *local_dir, *hosts, *hostfile, *report;
   uint64_t emulate, np, replicas, cache, start_timeout, deadline_ms; /* 0: not given */
-  bool read_only, verbose, purge, staged, doctor;
+  bool read_only, verbose, purge, staged, doctor, supervised;
   char **command; /* NULL-terminated */
 };
 
@@ -84,6 +84,7 @@ struct fs_launch {
   bool first_here; /* the first node is this host: COMMAND is our child */
   char local_dir[PATH_MAX];
   char self[PATH_MAX], mpirun[PATH_MAX], fanstored[PATH_MAX], library[PATH_MAX];
+  char supervisor[PATH_MAX]; /* fanstore-static; empty without --static */
   bool ucx;
 
   char job[128], run[PATH_MAX];
@@ -185,6 +186,7 @@ int fs_command_run(struct fs_launch *l); /* COMMAND's exit status, or the reason
 int fs_exec_node(int argc, char **argv); /* hidden: sets the node's environment and becomes COMMAND */
 struct fs_launch_env {
   const char *job, *datasets, *mounts, *library, *emulate, *read_only;
+  const char *supervisor; /* what COMMAND is run by; empty: nothing */
 };
 /* Sets what the preloaded library looks at. 0 or the exit status. */
 int fs_command_environment(const struct fs_launch_env *e);

@@ -17,6 +17,7 @@ enum {
   O_REPLICAS,
   O_CACHE,
   O_READ_ONLY,
+  O_STATIC,
   O_REPORT,
   O_PURGE,
   O_START_TIMEOUT,
@@ -45,6 +46,7 @@ static const struct fs_opt launch_opts[] = {
     {"replicas", 'r', "R", "copies of each partition, on distinct nodes (default: 1)", O_REPLICAS},
     {"cache", 0, "SIZE", "memory for remote data on each node, as 512M or 4G", O_CACHE},
     {"read-only", 0, NULL, "refuse every write below a mount", O_READ_ONLY},
+    {"static", 0, NULL, "serve static and Go programs too, by a seccomp supervisor", O_STATIC},
     {"report", 0, "FILE", "write all counters: .json as JSON, else text; - for stdout", O_REPORT},
     {"purge", 0, NULL, "remove the staged partitions at the end", O_PURGE},
     {"start-timeout", 0, "SECONDS", "give up after so long without progress at the start (default: 60)",
@@ -170,6 +172,7 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
 
 static bool set_flag(struct fs_launch_options *o, int id) {
   bool *flag = id == O_READ_ONLY ? &o->read_only
+               : id == O_STATIC  ? &o->supervised
                : id == O_PURGE   ? &o->purge
                : id == O_STAGED  ? &o->staged
                : id == O_VERBOSE ? &o->verbose

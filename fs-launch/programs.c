@@ -98,8 +98,17 @@ static int find_library(struct fs_launch *l, const char *prefix) {
   return FS_EXIT_FAILED;
 }
 
+/* A program of ours in the same directory, into out (PATH_MAX). */
+static int find_beside(const char *dir, const char *name, char *out) {
+  char shown[512];
+  int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);
+  if (n > 0 && n < PATH_MAX && access(out, X_OK) == 0) return 0;
+  fs_say("%s/%s: not found: build or install FanStore whole", fs_shown(dir, shown, sizeof(shown)), name);
+  return FS_EXIT_FAILED;
+}
+
 int fs_find_programs(struct fs_launch *l) {
-  char prefix[PATH_MAX], shown[512];
+  char prefix[PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", l->self, sizeof(l->self) - 1);
   if (n <= 0) {
     fs_say("/proc/self/exe: %s", strerror(errno));
@@ -108,11 +117,8 @@ int fs_find_programs(struct fs_launch *l) {
   l->self[n] = '\0';
   snprintf(prefix, sizeof(prefix), "%s", l->self);
   *strrchr(prefix, '/') = '\0';
-  int len = snprintf(l->fanstored, sizeof(l->fanstored), "%s/fanstored", prefix);
-  if (len < 0 || (size_t)len >= sizeof(l->fanstored) || access(l->fanstored, X_OK) < 0) {
-    fs_say("%s/fanstored: not found: build or install FanStore whole", fs_shown(prefix, shown, sizeof(shown)));
-    return FS_EXIT_FAILED;
-  }
+  if (find_beside(prefix, "fanstored", l->fanstored) != 0) return FS_EXIT_FAILED;
+  if (l->opt.supervised && find_beside(prefix, "fanstore-static", l->supervisor) != 0) return FS_EXIT_FAILED;
   char *slash = strrchr(prefix, '/');
   if (slash) *slash = '\0';
   int status = find_library(l, prefix);

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# fs-launch --static: static programs read the whole dataset from each of two nodes, with the other node's storage and
+# the shared copy out of sight; statuses, standard input, --np, what is left running, and a supervisor that dies.
+. "$(dirname "$0")/../functions.sh"
+. "$(dirname "$0")/../posix/static.bash"
+need_command busybox
+
+make_tree "$work/source"
+head -c 5000000 /dev/urandom >"$work/source/large"
+pack "$work/source" "$work/ds" --partitions 5 --mount "$mnt"
+sums() { # DIRECTORY, as a command for a static shell
+  echo "cd $1 && find . -type f -exec busybox md5sum {} + | sort | md5sum"
+}
+want=$(busybox sh -c "$(sums "$work/source")")
+files=$(find "$work/source" -type f -printf x | wc -c)
+
+# Without the shared copy, which is renamed while COMMAND runs.
+alone() { echo "mv $work/ds $work/ds.away; $(sums "$mnt"); mv $work/ds.away $work/ds"; }
+for node in 0 1; do
+  launch --static --dataset "$work/ds" --emulate 2 --report "$work/r.json" -- env FANSTORE_NODE="$node" \
+    busybox sh -c "$(sums "$mnt")" >"$work/out" 2>"$work/err" || fail "node $node: $(cat "$work/err")"
+  equal "sums" "$want" "$(cat "$work/out")"
+  equal "opens" "$files" "$(json "$work/r.json" "r['total']['opens']")"
+  equal "shared" 0 "$(json "$work/r.json" "r['total']['bytes_shared']")"
+  [ "$(json "$work/r.json" "r['total']['bytes_remote']")" -gt 0 ] || fail "nothing came from the other node"
+  # The supervisor is inside the namespace: neither it nor the program sees the other node's storage.
+  hide_other_nodes
+  launch --dataset "$work/ds" --emulate 2 -- env FANSTORE_NODE="$node" "${hidden[@]}" "$bin/fanstore-static" \
+    busybox sh -c "$(alone)" >"$work/out" 2>"$work/err" || fail "hidden, node $node: $(cat "$work/err")"
+  equal "sums, hidden" "$want" "$(cat "$work/out")"
+done
+echo "ok - the whole tree from each of two nodes, nothing from the shared copy"
+
+launch --static --dataset "$work/ds" --emulate 2 --np 3 -- busybox sh -c "$(sums "$mnt")" >"$work/out" 2>"$work/err" ||
+  fail "--np 3: $(cat "$work/err")"
+equal "three ranks" "3 $want" "$(sort "$work/out" | uniq -c | sed 's/^ *//')"
+echo "ok - --np 3"
+
+status() { # EXPECTED COMMAND...
+  local want=$1
+  shift
+  expect_status "$want" launch --static --dataset "$work/ds" -- "$@"
+}
+status 3 busybox sh -c 'exit 3'
+# shellcheck disable=SC2016
+status 137 busybox sh -c 'kill -9 $$'
+status 127 env no-such-command
+equal "standard input" "$(seq 100000 | md5sum)" \
+  "$(seq 100000 | launch --static --dataset "$work/ds" -- busybox md5sum 2>/dev/null)"
+equal "with the library" "$(md5sum <"$work/source/large")" \
+  "$(launch --static --dataset "$work/ds" -- "$python" -c "import os; os.system('busybox md5sum < $mnt/large')" 2>/dev/null)"
+echo "ok - statuses, standard input, a preloaded program that starts a static one"
+
+status 0 busybox sh -c 'busybox sleep 300 >/dev/null 2>&1 & exit 0'
+grep -q 'still ran at its end' "$work/err" || fail "what COMMAND left is not told"
+echo "ok - what COMMAND left running is ended"
+
+# shellcheck disable=SC2016
+script='kill -9 $(sed -n "s/^PPid:.//p" /proc/$$/status); while :; do sleep 0.1; done'
+expect_status 125 env FANSTORE_DATASET="$work/ds" FANSTORE_MOUNT="$mnt" "$bin/fanstore-static" sh -c "$script"
+one_line "$work/err" 'the supervisor died'
+echo "ok - a supervisor that is killed takes COMMAND with it, and this is told"
+no_leftovers
