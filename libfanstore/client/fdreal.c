@@ -105,17 +105,25 @@ static bool is_inherited(int fd) {
   return status >= 0 && (status & O_PATH) && fs_sys_fcntl(fd, F_GETFD, 0) == 0;
 }
 
+/* What one exec copies at most, but for descriptors 0-2 and those that were asked for by name: most of what a program
+   inherits, it never looks at. */
+#define FS_INHERIT_BYTES (1ll << 30)
+
 static void make_inherited_real(void *ctx, int dirfd, const char *name) {
+  int64_t *left = ctx;
   uint64_t fd;
-  (void)ctx;
+  struct stat st;
   if (fs_parse_u64(name, 0, FS_FD_LIST_MAX, &fd) != 0 || (int)fd == dirfd || !is_inherited((int)fd)) return;
   struct fs_slot *s = fs_fd_adopt((int)fd);
-  if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) fs_fd_take_over((int)fd, s);
+  if (s == NULL || atomic_load(&s->kind) != FS_SLOT_FILE || fs_file_fstat(s, &st) != 0) return;
+  if (fd > 2 && (*left -= st.st_size) < 0) return;
+  fs_fd_take_over((int)fd, s);
 }
 
 void fs_real_inherited(bool named) {
   FS_AUTO_CLOSE int dir = fs_sys_openat(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  if (dir >= 0) fs_each_number(dir, make_inherited_real, NULL);
+  int64_t left = FS_INHERIT_BYTES;
+  if (dir >= 0) fs_each_number(dir, make_inherited_real, &left);
   uint32_t high = atomic_load(&fs_fdtab_high);
   for (uint32_t fd = 0; named && fd < high && fs_vfork_depth == 0; fd++) {
     if (!(fs_fd_entry((int)fd) & FS_FDE_NAMED)) continue;

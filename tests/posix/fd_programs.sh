@@ -113,3 +113,9 @@ command -v busybox >/dev/null && {
   same 'exec 5<@/a.txt 6<&5; read x <&5; busybox sh -c "read x <&6; echo \$x"; read x <&5; echo $x'
 }
 [ $bad = 0 ] || fail "$bad lines"
+
+say "in a job, where real copies are files of the node"
+launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- bash -c 'exec 3<$0/a.txt
+  a=$(head -n1 <&3) b=$(head -n1 <&3) c=$($1/lines 3 1) d=$($1/dynamic 3 1)
+  [ "$a,$b,$c,$d" = "line 0,line 1,line 2,line 3" ]' "$mnt" "$work" || fail "the job's shells and their children"
+no_leftovers
