@@ -21,7 +21,7 @@ static int64_t open_below(struct fs_call *c, int route, const struct fs_found *f
   if (err == 0) err = fs_file_stat(f->mount, f->entry, &st);
   if (err != 0) return err;
   bool dir = S_ISDIR(st.st_mode), cloexec = (flags & O_CLOEXEC) != 0;
-  if ((flags & O_PATH) && !dir) return fs_give(c, fs_real_path(f->mount, f->entry), cloexec);
+  if (flags & O_PATH) return fs_give(c, fs_real_path(f->mount, f->entry, dir), cloexec);
   if (S_ISREG(st.st_mode)) fs_count(FS_C_OPENS, 1);
   return fs_give(c, fs_real_open(f->mount, f->entry, dir, flags), cloexec);
 }

@@ -194,9 +194,11 @@ fs_fd fs_real_open(uint32_t mount, uint32_t entry, bool dir, int flags) {
   return fd;
 }
 
-/* The kernel hands over no O_PATH descriptors. Opened with this access mode, a file can be neither read nor written. */
-fs_fd fs_real_path(uint32_t mount, uint32_t entry) {
+/* The kernel hands over no O_PATH descriptors. Opened with this access mode, a file can be neither read nor written. No
+   other open shares the file: locks, which O_PATH has not, must not meet others'. */
+fs_fd fs_real_path(uint32_t mount, uint32_t entry, bool dir) {
   char proc[32];
-  FS_AUTO_CLOSE int fd = make_small(mount, entry, 0600, 0);
-  return fd < 0 ? fd : fs_sys_openat(AT_FDCWD, proc_fd(fd, proc), O_ACCMODE | O_CLOEXEC, 0);
+  FS_AUTO_CLOSE int fd = dir ? fs_cwd_open(mount, entry) : make_small(mount, entry, 0600, 0);
+  if (fd < 0) return fd;
+  return fs_sys_openat(AT_FDCWD, proc_fd(fd, proc), (dir ? O_RDONLY | O_DIRECTORY : O_ACCMODE) | O_CLOEXEC, 0);
 }

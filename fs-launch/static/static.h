@@ -103,8 +103,8 @@ fs_trap_fn fs_on_chdir, fs_on_fchdir, fs_on_getcwd;
 
 /* A new read-only descriptor, of a file with the entry's bytes or of a directory that stands for it. */
 fs_fd fs_real_open(uint32_t mount, uint32_t entry, bool dir, int flags);
-/* One that only stands for a file or a symlink, for O_PATH. */
-fs_fd fs_real_path(uint32_t mount, uint32_t entry);
+/* One that only stands for it, for O_PATH. */
+fs_fd fs_real_path(uint32_t mount, uint32_t entry, bool dir);
 /* Does this name, as /proc tells it, belong to one? */
 bool fs_real_parse(const char *link, uint32_t *mount, uint32_t *entry);
 
