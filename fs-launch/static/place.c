@@ -100,6 +100,7 @@ static int64_t enter_below(const struct fs_call *c, const struct fs_found *f) {
   struct stat st;
   fs_err err = fs_file_stat(f->mount, f->entry, &st);
   if (err == 0 && !S_ISDIR(st.st_mode)) err = -ENOTDIR;
+  if (err == 0) err = fs_file_access(f->mount, f->entry, X_OK);
   return err != 0 ? err : place_write(c, place_value(f->mount, f->entry));
 }
 
