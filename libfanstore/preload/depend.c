@@ -147,7 +147,7 @@ static void load_needed(const char *path, int depth) {
 const char *fs_library_path(const char *file, char found[PATH_MAX]) {
   if (file == NULL || file[0] == '\0' || fs_mount_count() == 0) return file;
   if (strchr(file, '/') == NULL) {
-    if (is_loaded(file) || !find_in(getenv("LD_LIBRARY_PATH"), ".", file, found)) return file;
+    if (!find_in(getenv("LD_LIBRARY_PATH"), ".", file, found) || is_loaded(file)) return file;
     file = found;
   }
   if (!fs_path_out(AT_FDCWD, file)) load_needed(file, 0);

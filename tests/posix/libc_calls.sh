@@ -49,7 +49,7 @@ for program in libc_calls libc_names libc_refused; do
 done
 
 compare() { # PROGRAM
-  (cd / && plain "$work/ds" "$mount" env LD_LIBRARY_PATH="$mount/lib" "$work/$1" "$mount" </dev/null) >"$work/mounted"
+  (cd / && plain "$work/ds" "${at:-$mount}" env LD_LIBRARY_PATH="$mount/lib" "$work/$1" "$mount" </dev/null) >"$work/mounted"
   cmp "$work/$1.native" "$work/mounted" || { diff "$work/$1.native" "$work/mounted"; fail "$1: answers differ"; }
 }
 
@@ -58,6 +58,11 @@ for program in libc_calls libc_names; do
 done
 [ "$(cat "$work"/*.native | wc -l)" -gt 350 ] || fail "too few answers"
 pack "$source" "$work/ds" --partitions 2
+say "the directory itself, with a mount elsewhere"
+mount=$source at=$mnt
+compare libc_calls
+compare libc_names
+at=
 say "no directory at the mount"
 mount=$mnt
 compare libc_calls

@@ -130,6 +130,7 @@ static void walks(const char *name, char **paths) {
           int options = how == 0 ? FTS_PHYSICAL : FTS_LOGICAL;
           for (int i = 0; i < 5; i++) options |= set >> i & 1 ? bits[i] : 0;
           if (c == 2 && act != NOTHING) continue;
+          if (!(options & (FTS_NOCHDIR | FTS_LOGICAL)) && set % 10 != 0) continue; /* changing directories is slow */
           if (act == FOLLOW && (options & FTS_XDEV)) continue; /* libc then looks at a word that it never set */
           snprintf(title, sizeof(title), "%s options %x compare %d act %d", name, options, c, act);
           walk(paths, options, compare[c], act, title);
