@@ -212,16 +212,16 @@ static FTSENT *descend(FTS *walk, FTSENT *e) {
     walk->fts_options &= ~FTS_NAMEONLY;
     drop_children(walk);
   }
-  if (walk->fts_child == NULL) {
-    walk->fts_child = fs_fts_build(walk, FS_FTS_READ);
-    if (walk->fts_child == NULL) return walk->fts_options & FTS_STOP ? NULL : e;
+  FTSENT *first = walk->fts_child;
+  walk->fts_child = NULL;
+  if (first == NULL) {
+    first = fs_fts_build(walk, FS_FTS_READ);
+    if (first == NULL) return walk->fts_options & FTS_STOP ? NULL : e;
   } else if (fs_fts_enter(walk, e, -1, e->fts_accpath) != 0) {
     e->fts_errno = errno;
     e->fts_flags |= FTS_DONTCHDIR;
-    for (FTSENT *c = walk->fts_child; c != NULL; c = c->fts_link) c->fts_accpath = c->fts_parent->fts_accpath;
+    for (FTSENT *c = first; c != NULL; c = c->fts_link) c->fts_accpath = e->fts_accpath;
   }
-  FTSENT *first = walk->fts_child;
-  walk->fts_child = NULL;
   return show_child(walk, first);
 }
 

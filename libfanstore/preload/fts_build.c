@@ -42,7 +42,7 @@ static unsigned short kind_of_directory(FTSENT *e) {
 }
 
 unsigned short fs_fts_stat(FTS *walk, FTSENT *e, bool follow) {
-  struct stat own, *st = walk->fts_options & FTS_NOSTAT ? &own : e->fts_statp;
+  struct stat own = {0}, *st = walk->fts_options & FTS_NOSTAT ? &own : e->fts_statp;
   if (follow || (walk->fts_options & FTS_LOGICAL)) {
     if (stat(e->fts_accpath, st) != 0) {
       int err = errno;
@@ -82,7 +82,7 @@ FTSENT *fs_fts_sort(FTS *walk, FTSENT *list, size_t n) {
 int fs_fts_enter(FTS *walk, const FTSENT *e, int fd, const char *path) {
   struct stat st;
   if (walk->fts_options & FTS_NOCHDIR) return 0;
-  int to = fd >= 0 ? fd : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int to = fd >= 0 || path == NULL ? fd : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (to < 0) return -1;
   int r = fstat(to, &st);
   if (r == 0 && (st.st_dev != e->fts_dev || st.st_ino != e->fts_ino)) r = fs_ret_int(-ENOENT);

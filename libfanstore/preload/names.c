@@ -45,7 +45,7 @@ FS_EXPORT char *tempnam(const char *dir, const char *prefix) {
     return FS_REAL(tempnam)(dir, prefix);
   int n = snprintf(path, sizeof(path), "%s/%.5sXXXXXX", chosen, prefix == NULL || prefix[0] == '\0' ? "file" : prefix);
   if (n < 0 || (size_t)n >= sizeof(path)) return fs_ret(-ENAMETOOLONG), NULL;
-  return mktemp(path)[0] == '\0' ? NULL : strdup(path);
+  return mktemp(path)[0] == '\0' ? NULL : strdup(path); /* NOLINT: it is what tempnam(3) does */
 }
 
 FS_EXPORT FILE *tmpfile(void) {

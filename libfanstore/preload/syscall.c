@@ -58,7 +58,7 @@ static long sys_fadvise(int fd, off_t off, off_t n, int advice) {
 
 /* libc's refuses a path of NULL. */
 static long sys_utimensat(int dirfd, const char *path, const struct timespec *t, int flags) {
-  if (path == NULL && flags == 0) return futimens(dirfd, t);
+  if (path == NULL) return flags == 0 ? futimens(dirfd, t) : fs_ret(-EINVAL);
   return utimensat(dirfd, path, t, flags);
 }
 
@@ -181,13 +181,13 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_fspick, fspick((int)a, (const char *)b, (unsigned)c))                                                          \
   X(SYS_move_mount, move_mount((int)a, (const char *)b, (int)c, (const char *)d, (unsigned)e))                         \
   X(SYS_mount_setattr, mount_setattr((int)a, (const char *)b, (unsigned)c, (struct mount_attr *)d, (size_t)e))         \
-  X(FS_SYS_SETXATTRAT, sys_newer(n, a, b, c, d, e, f))                                                                 \
-  X(FS_SYS_GETXATTRAT, sys_newer(n, a, b, c, d, e, f))                                                                 \
-  X(FS_SYS_LISTXATTRAT, sys_newer(n, a, b, c, d, e, f))                                                                \
-  X(FS_SYS_REMOVEXATTRAT, sys_newer(n, a, b, c, d, e, f))                                                              \
-  X(FS_SYS_OPEN_TREE_ATTR, sys_newer(n, a, b, c, d, e, f))                                                             \
-  X(FS_SYS_FILE_GETATTR, sys_newer(n, a, b, c, d, e, f))                                                               \
-  X(FS_SYS_FILE_SETATTR, sys_newer(n, a, b, c, d, e, f))
+  X(FS_SYS_SETXATTRAT, sys_newer(FS_SYS_SETXATTRAT, a, b, c, d, e, f))                                                 \
+  X(FS_SYS_GETXATTRAT, sys_newer(FS_SYS_GETXATTRAT, a, b, c, d, e, f))                                                 \
+  X(FS_SYS_LISTXATTRAT, sys_newer(FS_SYS_LISTXATTRAT, a, b, c, d, e, f))                                               \
+  X(FS_SYS_REMOVEXATTRAT, sys_newer(FS_SYS_REMOVEXATTRAT, a, b, c, d, e, f))                                           \
+  X(FS_SYS_OPEN_TREE_ATTR, sys_newer(FS_SYS_OPEN_TREE_ATTR, a, b, c, d, e, f))                                         \
+  X(FS_SYS_FILE_GETATTR, sys_newer(FS_SYS_FILE_GETATTR, a, b, c, d, e, f))                                             \
+  X(FS_SYS_FILE_SETATTR, sys_newer(FS_SYS_FILE_SETATTR, a, b, c, d, e, f))
 
 #if defined(__x86_64__) /* calls that newer machines never had */
 #define FS_SYSCALLS_OLD(X)                                                                                             \

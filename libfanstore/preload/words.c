@@ -113,15 +113,11 @@ static void free_words(struct words *w) {
 
 /* Puts the words where the flags say. */
 static int deliver(struct words *w, wordexp_t *out, int flags) {
-  size_t before = flags & WRDE_DOOFFS ? out->we_offs : 0, had = 0;
-  if (flags & WRDE_APPEND)
-    had = before + out->we_wordc;
-  else
-    had = before;
-  char **list = flags & WRDE_APPEND ? out->we_wordv : NULL;
-  list = reallocarray(list, had + w->n + 1, sizeof(char *));
+  bool append = (flags & WRDE_APPEND) != 0;
+  size_t before = flags & WRDE_DOOFFS ? out->we_offs : 0, had = before + (append ? out->we_wordc : 0);
+  char **list = reallocarray(append ? out->we_wordv : NULL, had + w->n + 1, sizeof(char *));
   if (list == NULL) return WRDE_NOSPACE;
-  if (!(flags & WRDE_APPEND)) {
+  if (!append) {
     memset(list, 0, before * sizeof(char *));
     out->we_wordc = 0;
     if (!(flags & WRDE_DOOFFS)) out->we_offs = 0;

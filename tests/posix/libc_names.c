@@ -209,6 +209,19 @@ static void show_words(const char *text) {
   if (r == 0) wordfree(&w);
 }
 
+/* The flags that put words behind others. */
+static void show_appended(void) {
+  wordexp_t w = {.we_offs = 2};
+  printf("append: %d", wordexp("$DIR/*.txt", &w, WRDE_DOOFFS));
+  printf(" %d", wordexp("$DIR/d/f?", &w, WRDE_DOOFFS | WRDE_APPEND));
+  for (size_t i = 0; i < w.we_offs + w.we_wordc; i++) printf(" [%s]", cut(w.we_wordv[i]));
+  printf(" %d", wordexp("$DIR/b* $UNSET_VARIABLE", &w, WRDE_DOOFFS | WRDE_REUSE));
+  for (size_t i = 0; i < w.we_offs + w.we_wordc; i++) printf(" [%s]", cut(w.we_wordv[i]));
+  wordfree(&w);
+  printf(" undefined: %d", wordexp("$DIR/b* $UNSET_VARIABLE", &w, WRDE_UNDEF));
+  printf(" command: %d\n", wordexp("$(echo $DIR/b*)", &w, WRDE_NOCMD));
+}
+
 static void patterns(void) {
   static const int flags[] = {0,
                               GLOB_MARK,
@@ -229,6 +242,7 @@ static void patterns(void) {
   show_words(P("d/f[0-3]*"));
   show_words("$DIR/*.txt $DIR/none* plain");
   show_words("'$DIR/*' \"$DIR\"/*.txt $DIR/\\*.txt \"$DIR/*\"");
+  show_appended();
   show_words("$(cat $DIR/d/t.txt) $DIR/?.txt `echo *nothing*`");
   struct dirent **list = NULL;
   int n = scandir(P("d"), &list, NULL, versionsort);
