@@ -11,8 +11,10 @@
 #include "preload/exec.h"
 #include "preload/preload.h"
 
-/* Libraries that need libraries; each level has a few paths on the stack. */
+/* Libraries that need libraries; each level has a few paths on the stack. And all together, for those that cannot be
+   loaded and are needed again and again. */
 #define FS_DEPEND_DEPTH 8
+#define FS_DEPEND_ALL 256
 #define FS_NEEDED_MAX 64
 #define FS_DYNAMIC_MAX 256
 #define FS_PROGRAM_MAX 32
@@ -113,17 +115,26 @@ static bool is_loaded(const char *name) {
   return handle != NULL;
 }
 
-static void load_needed(const char *path, int depth);
+/* How far a search has come. */
+struct search {
+  int depth, loads;
+};
+
+static void load_needed(const char *path, struct search *s);
 
 /* It stays loaded. */
-static void load(const char *path, int depth) {
+static void load(const char *path, struct search *s) {
   char real[FS_REAL_COPY];
-  load_needed(path, depth + 1);
+  if (s->depth == FS_DEPEND_DEPTH || s->loads >= FS_DEPEND_ALL) return;
+  s->loads++;
+  s->depth++;
+  load_needed(path, s);
+  s->depth--;
   const char *copy = fs_real_copy(path, real);
   if (copy == real) FS_REAL(dlopen)(copy, RTLD_LAZY);
 }
 
-static void load_one(const struct library *l, const char *path, const char *name, int depth) {
+static void load_one(const struct library *l, const char *path, const char *name, struct search *s) {
   char runpath[PATH_MAX] = "", origin[PATH_MAX], out[PATH_MAX];
   const char *slash = strrchr(path, '/');
   if (strchr(name, '/') != NULL || is_loaded(name)) return;
@@ -132,16 +143,16 @@ static void load_one(const struct library *l, const char *path, const char *name
   memcpy(origin, slash == NULL ? "." : path, n);
   origin[n] = '\0';
   if (l->runpath != 0 && !read_name(l, l->runpath, runpath, sizeof(runpath))) return;
-  if (find_in(getenv("LD_LIBRARY_PATH"), origin, name, out) || find_in(runpath, origin, name, out)) load(out, depth);
+  if (find_in(getenv("LD_LIBRARY_PATH"), origin, name, out) || find_in(runpath, origin, name, out)) load(out, s);
 }
 
-static void load_needed(const char *path, int depth) {
+static void load_needed(const char *path, struct search *s) {
   struct library l = {0};
   char name[FS_SONAME_MAX];
-  if (depth > FS_DEPEND_DEPTH || fs_path_route(AT_FDCWD, path, 0, &l.f) != FS_IN) return;
+  if (fs_path_route(AT_FDCWD, path, 0, &l.f) != FS_IN) return;
   if (!read_header(&l) || !read_dynamic(&l)) return;
-  for (uint32_t i = 0; i < l.needs; i++)
-    if (read_name(&l, l.needed[i], name, sizeof(name))) load_one(&l, path, name, depth);
+  for (uint32_t i = 0; i < l.needs && s->loads < FS_DEPEND_ALL; i++)
+    if (read_name(&l, l.needed[i], name, sizeof(name))) load_one(&l, path, name, s);
 }
 
 const char *fs_library_path(const char *file, char found[PATH_MAX]) {
@@ -150,6 +161,7 @@ const char *fs_library_path(const char *file, char found[PATH_MAX]) {
     if (!find_in(getenv("LD_LIBRARY_PATH"), ".", file, found) || is_loaded(file)) return file;
     file = found;
   }
-  if (!fs_path_out(AT_FDCWD, file)) load_needed(file, 0);
+  struct search s = {0};
+  if (!fs_path_out(AT_FDCWD, file)) load_needed(file, &s);
   return file;
 }
