@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What describes a file: stat and its like, access, readlink, statfs, extended attributes. Answers come from the index
+ * What describes a file: stat and its like, access, readlink, statfs. Answers come from the index
  * and are written into the caller's memory. For a descriptor that was given, the dataset's file is described and not
  * the real one behind it. Nothing is locked.
  */
@@ -140,23 +140,4 @@ int64_t fs_on_fstatfs(struct fs_call *c, const struct fs_trap *t) {
   uint32_t mount, entry;
   (void)t;
   return fs_call_ref(c, (int)c->arg[0], &mount, &entry) ? give_statfs(c, fs_file_statfs(mount, &st), &st) : FS_PASS;
-}
-
-/* ---- extended attributes: a dataset has none ---- */
-
-static int64_t xattr(struct fs_call *c, const struct fs_trap *t, int64_t none) {
-  struct fs_found f;
-  int route = fs_trap_find(c, t, &f);
-  if (route == FS_OUT) return FS_PASS;
-  if (route < 0) return route;
-  if (route == FS_REDIRECT) return -EOPNOTSUPP;
-  return route == FS_NEW ? -ENOENT : none;
-}
-
-int64_t fs_on_getxattr(struct fs_call *c, const struct fs_trap *t) {
-  return xattr(c, t, -ENODATA);
-}
-
-int64_t fs_on_listxattr(struct fs_call *c, const struct fs_trap *t) {
-  return xattr(c, t, 0);
 }

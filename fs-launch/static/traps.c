@@ -65,6 +65,8 @@ static const struct fs_trap traps[] = {
     {SYS_fstatfs, fs_on_fstatfs, 0, -1, -1, false},
     {SYS_getxattr, fs_on_getxattr, -1, 0, -1, false},
     {SYS_lgetxattr, fs_on_getxattr, -1, 0, -1, true},
+    {SYS_fgetxattr, fs_on_getxattr, 0, -1, -1, false},
+    {SYS_flistxattr, fs_on_listxattr, 0, -1, -1, false},
     {SYS_listxattr, fs_on_listxattr, -1, 0, -1, false},
     {SYS_llistxattr, fs_on_listxattr, -1, 0, -1, true},
     {SYS_getdents64, fs_on_getdents64, -1, -1, -1, false},

@@ -128,6 +128,13 @@ print(os.getcwd(), len(glob.glob("*/*")))
 os.system("pwd")'
 echo "ok - python3 without the preload"
 
+# Attributes that only the mount has, by path and by descriptor.
+supervised "$work/ds" "$mnt" "$python" -c "import os
+fd = os.open('$mnt/large', os.O_RDONLY)
+print(os.getxattr('$mnt/large', 'user.fanstore.codec') == os.getxattr(fd, 'user.fanstore.codec'), os.listxattr(fd))
+print(os.getxattr('$mnt/large', 'user.fanstore.mount').decode())" >"$work/out" || fail "getxattr"
+equal "attributes" "True [] $mnt" "$(paste -sd' ' "$work/out")"
+
 # A program with the library and one without, in turn: each understands the other's current directory.
 LD_PRELOAD=$lib supervised "$work/ds" "$mnt" busybox sh -c "cd $mnt/train && $python -c 'import os
 print(os.getcwd()); os.chdir(\"class0\"); os.system(\"busybox pwd; busybox ls | wc -l\")' && busybox pwd" >"$work/out"
