@@ -57,15 +57,12 @@ int64_t fs_give(struct fs_call *c, fs_fd fd, bool cloexec) {
 }
 
 void fs_tell_once(_Atomic bool *once, const char *format, ...) {
-  char line[2 * PATH_MAX];
   va_list args;
   if (atomic_exchange(once, true)) return;
   va_start(args, format);
-  int n = vsnprintf(line, sizeof(line) - 1, format, args);
+  vdprintf(STDERR_FILENO, format, args);
   va_end(args);
-  n = FS_MAX(FS_MIN(n, (int)sizeof(line) - 2), 0);
-  line[n] = '\n';
-  fs_write_full(STDERR_FILENO, line, (size_t)n + 1);
+  dprintf(STDERR_FILENO, "\n");
 }
 
 static void handle(struct fs_call *c, const struct seccomp_notif *n) {

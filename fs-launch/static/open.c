@@ -63,7 +63,7 @@ int64_t fs_on_openat(struct fs_call *c, const struct fs_trap *t) {
 /* With restrictions on the walk, the kernel answers outside, and we are as a kernel without this call below: programs
    then use openat. */
 int64_t fs_on_openat2(struct fs_call *c, const struct fs_trap *t) {
-  struct open_how how;
+  struct open_how how = {0};
   struct fs_found f;
   if (c->arg[3] < FS_HOW_MIN || fs_tracee_read(c, c->arg[2], &how, FS_HOW_MIN) != 0) return FS_PASS;
   if (how.resolve == 0) return open_at(c, t->dirfd, t->path, how.flags, (mode_t)how.mode);

@@ -10,7 +10,6 @@
  */
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -20,10 +19,10 @@
 /* 16 bits of mark, 8 of the mount (0xff: a number in the table), 8 of its key, 32 of the entry. */
 #define FS_MARK 0x3fa5ull
 #define FS_OUTSIDE 0xffu
-#define FS_OUTSIDE_MAX 65536u
+#define FS_OUTSIDE_MAX 16384u
 
 static pthread_mutex_t outside_lock = PTHREAD_MUTEX_INITIALIZER;
-static char **outside;
+static char *outside[FS_OUTSIDE_MAX];
 static uint32_t outside_count;
 static _Atomic bool told_limit;
 
@@ -69,18 +68,14 @@ static bool outside_get(uint32_t number, char *path) {
 
 /* The number of a path in the table; it stays there. */
 static fs_err outside_put(const char *path, uint32_t *number) {
-  fs_err err = -ENOMEM;
+  uint32_t i = 0;
   pthread_mutex_lock(&outside_lock);
-  if (outside == NULL) outside = calloc(FS_OUTSIDE_MAX, sizeof(*outside));
-  for (*number = 0; outside != NULL && *number < outside_count && strcmp(outside[*number], path) != 0;) ++*number;
-  if (outside != NULL && *number < outside_count) {
-    err = 0;
-  } else if (outside != NULL && outside_count < FS_OUTSIDE_MAX && (outside[*number] = strdup(path)) != NULL) {
-    outside_count++;
-    err = 0;
-  }
+  while (i < outside_count && outside[i] != NULL && strcmp(outside[i], path) != 0) i++;
+  if (i == outside_count && i < FS_OUTSIDE_MAX && (outside[i] = strdup(path)) != NULL) outside_count++;
+  bool known = i < outside_count;
   pthread_mutex_unlock(&outside_lock);
-  return err;
+  *number = i;
+  return known ? 0 : -ENOMEM;
 }
 
 bool fs_place_get(const struct fs_call *c, char *path) {

@@ -34,7 +34,7 @@ static int64_t stat_path(struct fs_call *c, const struct fs_trap *t, struct stat
 /* "" means the current directory, or the descriptor. */
 static int64_t stat_fd(const struct fs_call *c, int fd, struct stat *st) {
   char path[PATH_MAX];
-  struct fs_found f;
+  struct fs_found f = {.mount = 0};
   if (fd == AT_FDCWD) {
     if (!fs_place_get(c, path)) return FS_PASS;
     int route = fs_path_route(AT_FDCWD, path, 0, &f);
