@@ -78,13 +78,28 @@ fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n) {
   return got;
 }
 
+/* Looked at as a whole before anything is read. Their bytes in all, or -EINVAL, -EFAULT. */
+static fs_ssize check_vectors(const struct iovec *iov, int count) {
+  uint64_t total = 0;
+  if (count < 0 || count > IOV_MAX) return -EINVAL;
+  if (count > 0 && fs_bad_address(iov)) return -EFAULT;
+  for (int i = 0; i < count; i++)
+    if (iov[i].iov_len > INT64_MAX) return -EINVAL;
+  for (int i = 0; i < count; i++) {
+    if (fs_bad_memory(iov[i].iov_base, iov[i].iov_len)) return -EFAULT;
+    total = FS_MIN(total + iov[i].iov_len, FS_IO_MAX);
+  }
+  return (fs_ssize)total;
+}
+
 fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, int64_t off) {
   fs_ssize total = 0;
   fs_err err = fs_file_readable(s);
   if (err == -EBADF) return err;
-  if (off < -1 || count < 0 || count > IOV_MAX) return -EINVAL;
-  if (count > 0 && fs_bad_address(iov)) return -EFAULT;
-  if (count == 0 || err != 0) return count == 0 ? 0 : err;
+  fs_ssize n = off < -1 ? -EINVAL : check_vectors(iov, count);
+  if (n <= 0) return n;
+  if (off > INT64_MAX - n) return -EINVAL;
+  if (err != 0) return err;
   for (int i = 0; i < count; i++) {
     fs_ssize got = off < 0 ? fs_file_read(s, iov[i].iov_base, iov[i].iov_len)
                            : fs_file_pread(s, iov[i].iov_base, iov[i].iov_len, off + total);

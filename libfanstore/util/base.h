@@ -27,7 +27,7 @@ static inline bool fs_bad_address(const void *p) {
 }
 /* Memory that the kernel would not write to, whatever is mapped. */
 static inline bool fs_bad_memory(const void *p, size_t n) {
-  return (intptr_t)((uintptr_t)p | ((uintptr_t)p + n)) < 0;
+  return (intptr_t)((uintptr_t)p | n | ((uintptr_t)p + n)) < 0;
 }
 
 #define FS_LIKELY(x) __builtin_expect(!!(x), 1)

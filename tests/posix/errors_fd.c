@@ -117,6 +117,54 @@ static void any_descriptor(const char *kind, int fd) {
   close(copy);
 }
 
+/* Vectors, counts and offsets at their limits. */
+static void limits(const char *kind, int fd) {
+  static char buf[1 << 16];
+  struct iovec huge[2] = {{buf, SSIZE_MAX}, {buf, 2}}, bad[2] = {{buf, 3}, {at_address(-4096), 3}};
+  struct iovec null[2] = {{NULL, 0}, {buf, 3}}, negative[1] = {{buf, (size_t)-1}};
+  static struct iovec many[IOV_MAX];
+  for (int i = 0; i < IOV_MAX; i++) many[i] = (struct iovec){buf + i, 1};
+  printf("limits of %s\n", kind);
+  R(lseek(fd, 0, SEEK_SET));
+  R(readv(fd, huge, 2));
+  R(readv(fd, negative, 1));
+  R(readv(fd, null, 2));
+  R(lseek(fd, 0, SEEK_SET));
+  R(readv(fd, bad, 2));
+  R(lseek(fd, 0, SEEK_SET));
+  R(readv(fd, many, IOV_MAX));
+  R(preadv(fd, null, 1, 0));
+  R(preadv(fd, many, 3, INT64_MAX));
+  R(pread(fd, buf, 0, 1 << 30));
+  R(pread(fd, buf, 10, 1 << 30));
+  R(pread(fd, buf, 10, INT64_MAX - 10));
+  R(pread(fd, buf, 10, INT64_MAX - 9));
+  R(pread(fd, buf, SIZE_MAX, 0));
+  R(read(fd, buf, SIZE_MAX));
+  R(lseek(fd, 0, SEEK_SET));
+  R(lseek(fd, 1 << 20, SEEK_CUR));
+  R(lseek(fd, -(1 << 20), SEEK_CUR));
+  R(lseek(fd, INT64_MIN, SEEK_SET));
+  R(lseek(fd, INT64_MIN, SEEK_END));
+  R(linkat(fd, "", AT_FDCWD, P("new"), AT_EMPTY_PATH));
+  R(linkat(fd, "", AT_FDCWD, P("f"), AT_EMPTY_PATH));
+  R(linkat(fd, "x", AT_FDCWD, P("new"), 0));
+  R(symlinkat("x", fd, "new"));
+  R(symlinkat("x", fd, "sub"));
+  R(mknodat(fd, "new", S_IFREG | 0600, 0));
+  R(renameat(fd, "x", fd, "y"));
+  R(renameat(fd, "x", AT_FDCWD, O("y")));
+  R(unlinkat(fd, "sub", AT_REMOVEDIR));
+  R(unlinkat(fd, ".", AT_REMOVEDIR));
+  R(fchmodat(fd, "x", 0600, 0));
+  R(fchmodat(fd, "none", 0600, 0));
+  R(utimensat(fd, "x", NULL, 0));
+  R(faccessat(fd, "x", R_OK, 0));
+  R(faccessat(fd, "../f", R_OK, 0));
+  R(faccessat(fd, "", F_OK, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW));
+  R(lseek(fd, 0, SEEK_SET));
+}
+
 static void controls(const char *kind, int fd) {
   struct flock lock = {.l_type = F_WRLCK}, read_lock = {.l_type = F_RDLCK}, none = {.l_type = 99};
   struct epoll_event event = {.events = EPOLLIN};
@@ -219,6 +267,10 @@ void rows_of_descriptors(void) {
   any_descriptor("an O_PATH directory", path_dir);
   any_descriptor("an O_PATH symlink", path_link);
   any_descriptor("nothing", 900);
+  limits("a file", fd);
+  limits("a directory", dir);
+  limits("an O_PATH directory", path_dir);
+  limits("an O_PATH symlink", path_link);
   controls("a file", fd);
   controls("a directory", dir);
   controls("an O_PATH file", path);
