@@ -106,7 +106,7 @@ if command -v go >/dev/null; then
   same "$work/client" @
   echo "ok - Go, static"
 else
-  echo "no go here"
+  echo "no go here: its part is left out"
 fi
 
 same "$python" -c 'import glob, mmap, os, sys

@@ -6,7 +6,7 @@
 # all is there. FS_NO_INSTALL=1: only say what is missing.
 set -euo pipefail
 
-# purpose, Debian package, and what it is recognised by where there is no dpkg: cmd:NAME, hdr:HEADER or py:MODULE
+# purpose, Debian package, and what it is recognised by where there is no dpkg: cmd:NAME, hdr:HEADER, lib:FILE or py:MODULE
 table='
 build gcc             cmd:gcc
 build libc6-dev       hdr:stdio.h
@@ -55,7 +55,7 @@ clients golang-go          cmd:go
 clients musl-tools         cmd:musl-gcc
 clients g++                cmd:g++
 clients libjemalloc2       cmd:jemalloc
-clients libtcmalloc-minimal4 cmd:tcmalloc
+clients libtcmalloc-minimal4 lib:libtcmalloc_minimal.so.4
 ci    python3-torch   py:torch
 ci    python3-torchvision py:torchvision
 ci    clang           cmd:clang
@@ -87,6 +87,7 @@ provided() { # PROBE
     cmd:*) command -v "${1#cmd:}" >/dev/null ;;
     hdr:*) printf '#include <%s>\n' stddef.h stdarg.h stdint.h setjmp.h "${1#hdr:}" |
       "${CC:-cc}" -E - >/dev/null 2>&1 ;;
+    lib:*) ldconfig -p 2>/dev/null | grep -q "${1#lib:} " ;;
     py:*) python3 -c "import ${1#py:}" 2>/dev/null ;;
   esac
 }
