@@ -4,6 +4,7 @@
 . "$(dirname "$0")/harness.bash"
 need_module torch torchvision PIL
 
+export FS_CLIENTS_SECONDS=280 # one interpreter for all cases
 data() { "$python" "$root/tests/clients/python/make_torch.py" "$1" 2>"$work/make.log"; }
 many torch '"$PYTHON" "$C/python/torch_cases.py" "$D" "$W/s"'
 compare
