@@ -24,8 +24,8 @@
 # Differences that are known are in known.txt with their reasons; any other fails, and so does a known one that is gone.
 #
 # FS_CLIENTS_ONLY=REGEX runs those cases only (names are GROUP/CASE); FS_CLIENTS_MODES="alone two" chooses what is
-# compared; FS_CLIENTS_WRAP=valgrind runs the cases of "alone" under valgrind and fails on any error that has a frame of
-# the library; FS_CLIENTS_COUNTS=FILE gets the group's counts.
+# compared. A third mode, valgrind, is as alone, each process under valgrind: an error of memory in the library fails,
+# and so does a crash. FS_CLIENTS_COUNTS=FILE gets the group's counts.
 . "$(dirname "${BASH_SOURCE[0]}")/../functions.sh"
 clients=$root/tests/clients
 group=$(basename "$0" .sh)
@@ -36,7 +36,7 @@ ns=()
 absent=''
 cases=0
 declare -A taken=()
-mkdir -p "$work/cases" "$work/mnt"
+mkdir -p "$work/cases" "$work/mnt" "$work/valgrind"
 
 data() { make_tree "$1"; }
 
@@ -94,13 +94,14 @@ run_native() {
 }
 run_alone() {
   local command
-  mapfile -t command < <(driver alone)
+  mapfile -t command < <(driver "${1:-alone}")
   [ "${ns[*]}" != "unshare -rm" ] || command=("${ns[@]}" "${command[@]}")
-  if [ "${FS_CLIENTS_WRAP:-}" = valgrind ]; then
-    export FS_CLIENTS_PREFIX="valgrind -q --trace-children=yes --fair-sched=try --num-callers=30 --log-file=$work/valgrind.%p"
-  fi
   plain "$work/ds" "$mnt" "${command[@]}"
-  unset FS_CLIENTS_PREFIX
+}
+run_valgrind() {
+  FS_CLIENTS_SECONDS=600 FS_CLIENTS_PREFIX="valgrind -q --trace-children=yes --fair-sched=try --fullpath-after= \
+    --log-file=$work/valgrind/%p" run_alone valgrind
+  echo "processes under valgrind: $(find "$work/valgrind" -type f | wc -l)"
 }
 run_two() {
   local command remote
