@@ -56,11 +56,13 @@ def sections(result, kind):
     return found
 
 
-def difference(native, mount):
-    """None, or lines that tell it."""
+def difference(native, mount, mode):
+    """None, or lines that tell it. Valgrind starts programs by their whole path, which they print."""
     lines = []
     for part in PARTS:
         a, b = native.get(part), (mount or {}).get(part)
+        if mode == "valgrind" and b is not None:
+            b = re.sub(rb"(?m)^/usr/bin/", b"", b)
         if a != b:
             if b is None:
                 lines.append("%s: nothing" % part)
@@ -117,7 +119,7 @@ def main():
             notes = []
             for m in modes:
                 count["comparisons"] += 1
-                lines = difference(native[sub], mounts[m].get(sub))
+                lines = difference(native[sub], mounts[m].get(sub), m)
                 reason = known.reason(name, m, lines)
                 if lines and reason:
                     count["known"] += 1
