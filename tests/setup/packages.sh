@@ -22,6 +22,12 @@ check iproute2        cmd:ip
 check procps          cmd:ps
 check strace          cmd:strace
 check file            cmd:file
+check python3-mpi4py  py:mpi4py
+check attr            cmd:getfattr
+check busybox-static  cmd:busybox
+check golang-go       cmd:go
+check musl-tools      cmd:musl-gcc
+check g++             cmd:g++
 demo  python3         cmd:python3
 demo  python3-pil     py:PIL
 demo  python3-numpy   py:numpy
@@ -35,13 +41,11 @@ clients python3-h5py       py:h5py
 clients python3-opencv     py:cv2
 clients python3-pandas     py:pandas
 clients python3-zarr       py:zarr
-clients python3-mpi4py     py:mpi4py
 clients ffmpeg             cmd:ffprobe
 clients sqlite3            cmd:sqlite3
 clients default-jdk-headless cmd:javac
 clients ripgrep            cmd:rg
 clients rsync              cmd:rsync
-clients attr               cmd:getfattr
 clients gawk               cmd:gawk
 clients git                cmd:git
 clients perl               cmd:perl
@@ -50,10 +54,6 @@ clients zip                cmd:zip
 clients unzip              cmd:unzip
 clients zsh                cmd:zsh
 clients fakeroot           cmd:fakeroot
-clients busybox-static     cmd:busybox
-clients golang-go          cmd:go
-clients musl-tools         cmd:musl-gcc
-clients g++                cmd:g++
 clients libjemalloc2       cmd:jemalloc
 clients libtcmalloc-minimal4 lib:libtcmalloc_minimal.so.4
 ci    python3-torch   py:torch
