@@ -43,6 +43,13 @@ int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struc
  */
 bool fs_path_absolute_out(const char *path);
 bool fs_path_relative_out(int dirfd, const char *path);
+/* Both questions at once. */
+enum fs_side {
+  FS_SIDE_OUT,    /* surely no mount's, and no directory above one */
+  FS_SIDE_ABOVE,  /* surely no mount's; maybe a directory above one */
+  FS_SIDE_UNSURE, /* fs_path_route_slow tells */
+};
+enum fs_side fs_path_side(int dirfd, const char *path);
 /* May a real directory of this path lie above a mount? Cheap, and wrong in one direction only. */
 bool fs_path_maybe_above(int dirfd, const char *path);
 
@@ -63,8 +70,6 @@ bool fs_caller_is_root(void);
 
 /* Absolute path of an entry: the mount's canonical path and the entry's. Length or -ENAMETOOLONG. */
 fs_ssize fs_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size);
-/* Cheap, and wrong only in one direction: may this be a directory above a mount? */
-bool fs_path_maybe_above(int dirfd, const char *path);
 /* Where the kernel says that a directory descriptor is: 0, or -EBADF. out has PATH_MAX bytes. */
 fs_err fs_path_of_fd(int dirfd, char *out);
 /* Is this absolute path a real directory above a mount? */

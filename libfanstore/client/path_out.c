@@ -70,16 +70,23 @@ static __attribute__((noinline)) bool out_of_each(const char *path, uint32_t mas
   return true;
 }
 
-bool fs_path_absolute_out(const char *path) {
-  if (FS_UNLIKELY(fs_mount_count() == 0)) return true;
+static inline enum fs_side absolute_side(const char *path) {
+  if (FS_UNLIKELY(fs_mount_count() == 0)) return FS_SIDE_OUT;
   const struct fs_mount_filter *f = &fs_mount_filter;
   size_t at = common_bytes(path, f->path, f->common);
+  bool above = path[at] == '\0';
   if (at < f->common) {
-    if (FS_UNLIKELY(odd(path, at))) return false;
-  } else if (FS_UNLIKELY(f->next[(uint8_t)path[at]] != 0) && !out_of_each(path, f->next[(uint8_t)path[at]])) {
-    return false;
+    if (FS_UNLIKELY(odd(path, at))) return FS_SIDE_UNSURE;
+  } else if (FS_UNLIKELY(f->next[(uint8_t)path[at]] != 0)) {
+    if (!out_of_each(path, f->next[(uint8_t)path[at]])) return FS_SIDE_UNSURE;
+    above = true;
   }
-  return !climbs(path, path + at - (at > 0)); /* no mount's path has such a component */
+  if (climbs(path, path + at - (at > 0))) return FS_SIDE_UNSURE; /* no mount's path has such a component */
+  return FS_UNLIKELY(above) ? FS_SIDE_ABOVE : FS_SIDE_OUT;
+}
+
+bool fs_path_absolute_out(const char *path) {
+  return absolute_side(path) != FS_SIDE_UNSURE;
 }
 
 /* "..", "../.." and the like from outside lead outside: what lies in a mount has its parents there, or is its root. */
@@ -96,6 +103,12 @@ bool fs_path_relative_out(int dirfd, const char *path) {
     return fs_fd_entry(dirfd) == 0 && (fs_mount_count() == 0 || !climbs(path, path) || climbs_only(path));
   if (path[0] == '\0' || fs_mount_count() == 0) return true;
   return (fs_cwd_surely_far() || fs_cwd_far()) && !climbs(path, path);
+}
+
+enum fs_side fs_path_side(int dirfd, const char *path) {
+  if (FS_UNLIKELY(fs_bad_address(path))) return FS_SIDE_OUT;
+  if (FS_LIKELY(path[0] == '/')) return absolute_side(path);
+  return fs_path_relative_out(dirfd, path) ? FS_SIDE_OUT : FS_SIDE_UNSURE; /* not far from the mounts: unsure */
 }
 
 bool fs_path_maybe_above(int dirfd, const char *path) {

@@ -7,9 +7,13 @@
 #include "client/cwd.h"
 #include "preload/preload.h"
 
+static inline int plain_openat(int dirfd, const char *path, int flags, mode_t mode) {
+  return FS_FRESH(FS_REAL(openat)(dirfd, path, flags, mode));
+}
+
 static int real_openat(int dirfd, const char *path, int flags, mode_t mode) {
-  int fd = FS_FRESH(FS_REAL(openat)(dirfd, path, flags, mode));
-  if (fd >= 0 && !(flags & (O_CREAT | O_WRONLY | O_RDWR)) && FS_UNLIKELY(fs_path_maybe_above(dirfd, path)))
+  int fd = plain_openat(dirfd, path, flags, mode);
+  if (fd >= 0 && !(flags & (O_CREAT | O_WRONLY | O_RDWR)) && fs_path_maybe_above(dirfd, path))
     fs_note_directory(fd, dirfd, path);
   return fd;
 }
@@ -44,9 +48,37 @@ static int64_t open_entry(int route, const struct fs_found *f, int flags) {
   return err != 0 ? err : fs_file_open(route, f, flags);
 }
 
+static int open_routed(int route, const struct fs_found *f, int dirfd, int flags, mode_t mode) {
+  if (route == FS_REDIRECT) return real_openat(dirfd, f->real, flags, mode);
+  return fs_ret_int(FS_CANCELLABLE(open_entry(route, f, flags)));
+}
+
+/* The kernel has refused it. */
+static __attribute__((noinline)) int open_refused(int dirfd, const char *path, int flags, mode_t mode) {
+  struct fs_found f;
+  int err = errno;
+  int route = fs_path_retry(dirfd, path, open_walk(path, flags), -err, &f);
+  if (route != FS_OUT) return open_routed(route, &f, dirfd, flags, mode);
+  errno = err;
+  return -1;
+}
+
+static inline int open_result(int fd, int dirfd, const char *path, int flags, mode_t mode) {
+  return FS_LIKELY(fd >= 0) || !fs_worth_retry(errno) ? fd : open_refused(dirfd, path, flags, mode);
+}
+
+static __attribute__((noinline)) int open_slow(int dirfd, const char *path, int flags, mode_t mode, enum fs_side side) {
+  struct fs_found f;
+  int route = side == FS_SIDE_ABOVE ? FS_OUT : fs_path_route_slow(dirfd, path, open_walk(path, flags), &f);
+  if (route != FS_OUT) return open_routed(route, &f, dirfd, flags, mode);
+  return open_result(real_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
+}
+
+/* As FS_PATH_CALL, with the room for a path only where it is needed: opening is what programs do most. */
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode) {
-  FS_PATH_CALL(dirfd, path, open_walk(path, flags), FS_CANCELLABLE(open_entry(route, &f, flags)),
-               real_openat(dirfd, path, flags, mode));
+  enum fs_side side = fs_path_side(dirfd, path);
+  if (FS_UNLIKELY(side != FS_SIDE_OUT)) return open_slow(dirfd, path, flags, mode, side);
+  return open_result(plain_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
 }
 
 /*

@@ -35,6 +35,8 @@ demo  python3-torch   py:torch
 demo  python3-torchvision py:torchvision
 demo  gnuplot-nox     cmd:gnuplot
 bench python3         cmd:python3
+bench valgrind        cmd:valgrind
+bench strace          cmd:strace
 clients python3-torch      py:torch
 clients python3-torchvision py:torchvision
 clients python3-h5py       py:h5py

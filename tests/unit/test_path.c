@@ -241,6 +241,8 @@ static void quick_answers(const struct fix *f) {
     if (in || strchr(path, '.') != NULL || strstr(path, "//") != NULL) continue;
     CHECK(out);
     CHECK(!fs_path_is_ancestor(path) || fs_path_maybe_above(AT_FDCWD, path));
+    CHECK(!fs_path_is_ancestor(path) || fs_path_side(AT_FDCWD, path) != FS_SIDE_OUT);
+    CHECK(out == (fs_path_side(AT_FDCWD, path) != FS_SIDE_UNSURE));
     sure += out;
     unsure += !out;
   }
