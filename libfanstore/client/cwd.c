@@ -160,9 +160,10 @@ fs_fd fs_cwd_open(uint32_t mount, uint32_t entry) {
   if (n < 0) return (fs_fd)n;
   fs_fd fd = open_same(path);
   if (fd >= 0) return fd;
+  fd = open_stub("/dev/shm", mount, entry); /* on a disk, making and leaving one takes milliseconds */
+  if (fd >= 0) return fd;
   const char *tmp = getenv("TMPDIR");
-  fd = open_stub(tmp != NULL && tmp[0] == '/' ? tmp : "/tmp", mount, entry);
-  return fd >= 0 ? fd : open_stub("/dev/shm", mount, entry);
+  return open_stub(tmp != NULL && tmp[0] == '/' ? tmp : "/tmp", mount, entry);
 }
 
 fs_err fs_cwd_enter(uint32_t mount, uint32_t entry) {
