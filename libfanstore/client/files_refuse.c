@@ -47,21 +47,23 @@ fs_err fs_file_refuse_times(int route, const struct timespec t[2]) {
   return fs_file_refuse_change(route);
 }
 
-fs_err fs_file_refuse_template(const char *template, int suffix) {
-  struct fs_found f;
+int fs_file_refuse_template(const char *template, int suffix, struct fs_found *f) {
   size_t len = strlen(template);
   if (suffix < 0 || len < 6 + (size_t)suffix || memcmp(template + len - (size_t)suffix - 6, "XXXXXX", 6) != 0)
     return -EINVAL;
-  int route = fs_path_route_slow(AT_FDCWD, template, FS_NOFOLLOW | FS_AS_IS, &f);
-  return route < 0 ? route : -EROFS;
+  int route = fs_path_route_slow(AT_FDCWD, template, FS_NOFOLLOW | FS_AS_IS, f);
+  return route == FS_IN || route == FS_NEW ? -EROFS : route;
 }
 
-bool fs_file_is_vdir(int dirfd, const char *path) {
+static __attribute__((noinline)) bool is_vdir(int dirfd, const char *path) {
   struct fs_found f;
-  if (fs_mount_count() == 0 || fs_bad_address(path) || path[0] == '\0') return false;
   if (path[0] == '/' ? !fs_path_is_ancestor(path) : dirfd == AT_FDCWD ? fs_cwd_far() : fs_fd_entry(dirfd) == 0)
     return false;
   return fs_path_retry(dirfd, path, FS_NOFOLLOW | FS_AS_IS, -ENOENT, &f) == FS_IN && fs_is_vdir(f.entry);
+}
+
+bool fs_file_is_vdir(int dirfd, const char *path) {
+  return !fs_bad_address(path) && path[0] != '\0' && fs_path_maybe_above(dirfd, path) && is_vdir(dirfd, path);
 }
 
 /* ---- two names ---- */
@@ -127,7 +129,8 @@ static fs_err rename_over(int dirfd, const char *path) {
   return err != 0 ? err : S_ISDIR(st.st_mode) ? -EBUSY : -EISDIR;
 }
 
-fs_err fs_file_refuse_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {
+static __attribute__((noinline)) fs_err refuse_rename(int from_dir, const char *from, int to_dir, const char *to,
+                                                      unsigned flags) {
   struct side a, b;
   look(from_dir, from, FS_PARENT, &a);
   look(to_dir, to, FS_PARENT, &b);
@@ -143,6 +146,11 @@ fs_err fs_file_refuse_rename(int from_dir, const char *from, int to_dir, const c
   return -EROFS;
 }
 
+fs_err fs_file_refuse_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {
+  if (fs_path_out(from_dir, from) && fs_path_out(to_dir, to)) return FS_OUT;
+  return refuse_rename(from_dir, from, to_dir, to, flags);
+}
+
 static fs_err check_link_source(int dirfd, const char *path, int flags, struct side *a) {
   struct stat st;
   if (path[0] == '\0' && (flags & AT_EMPTY_PATH)) return 0;
@@ -154,10 +162,10 @@ static fs_err check_link_source(int dirfd, const char *path, int flags, struct s
                         flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW);
 }
 
-fs_err fs_file_refuse_link(int from_dir, const char *from, int to_dir, const char *to, int flags) {
+static __attribute__((noinline)) fs_err refuse_link(int from_dir, const char *from, int to_dir, const char *to,
+                                                    int flags) {
   struct side a = {.route = FS_OUT}, b;
   struct stat st;
-  if (fs_path_out(from_dir, from) && fs_path_out(to_dir, to)) return FS_OUT;
   if (fs_bad_address(from) || fs_bad_address(to)) return -EFAULT;
   if (flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) return -EINVAL;
   fs_err err = check_link_source(from_dir, from, flags, &a);
@@ -170,4 +178,9 @@ fs_err fs_file_refuse_link(int from_dir, const char *from, int to_dir, const cha
   err = check_parent(to_dir, path);
   if (err != 0) return err;
   return fs_sys_fstatat(to_dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ? -EEXIST : -EXDEV;
+}
+
+fs_err fs_file_refuse_link(int from_dir, const char *from, int to_dir, const char *to, int flags) {
+  if (fs_path_out(from_dir, from) && fs_path_out(to_dir, to)) return FS_OUT;
+  return refuse_link(from_dir, from, to_dir, to, flags);
 }

@@ -155,8 +155,7 @@ static bool link_is_needed(int dirfd, const char *path) {
  * all; or the deepest directory of it that exists has no dangling link of the next name, and no mount's path has a
  * component of this name. Mostly one system call.
  */
-static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
-  if (link_is_needed(dirfd, path) && meets_no_link(dirfd, path, flags)) return true;
+static __attribute__((noinline)) bool missing_by_parts(int dirfd, const char *path, unsigned flags) {
   char prefix[PATH_MAX];
   size_t len = strlen(path);
   if (len >= sizeof(prefix)) return true;
@@ -175,6 +174,10 @@ static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
   }
 }
 
+static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
+  return (link_is_needed(dirfd, path) && meets_no_link(dirfd, path, flags)) || missing_by_parts(dirfd, path, flags);
+}
+
 /* "/dev/fd/5" of a placeholder, which the kernel cannot open anew (ENXIO): the file that it stands for; or a path that
    goes on below it (ENOTDIR). */
 static int route_fd_name(const char *path, unsigned flags, struct fs_found *f) {
@@ -190,15 +193,27 @@ static int route_fd_name(const char *path, unsigned flags, struct fs_found *f) {
   return FS_IN;
 }
 
-int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f) {
-  if (fs_mount_count() == 0 || fs_bad_address(path) || path[0] == '\0') return FS_OUT;
+/* Does a path that the kernel refused so go through a descriptor that may be ours? */
+static bool names_descriptor(int dirfd, const char *path, fs_err err) {
+  const char *rest;
+  if (err == -ENXIO || (err == -ENOTDIR && path[0] == '/')) return fs_fd_of_name(path, &rest) >= 0;
+  return path[0] != '/' && dirfd != AT_FDCWD && (err == -ENOTDIR || err == -EBADF) && fs_fd_adopt(dirfd) != NULL;
+}
+
+bool fs_path_surely_missing(int dirfd, const char *path, unsigned flags, fs_err err) {
+  if (fs_mount_count() == 0 || fs_bad_address(path) || path[0] == '\0') return true;
+  return err == -ENOENT ? plainly_missing(dirfd, path, flags) : !names_descriptor(dirfd, path, err);
+}
+
+int fs_path_retry_walk(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f) {
   if (err == -ENXIO || (err == -ENOTDIR && path[0] == '/')) return route_fd_name(path, flags, f);
-  if (path[0] != '/' && dirfd != AT_FDCWD && (err == -ENOTDIR || err == -EBADF)) {
-    if (fs_fd_adopt(dirfd) == NULL) return FS_OUT;
-    return route_relative(dirfd, path, flags, f);
-  }
-  if (err != -ENOENT || plainly_missing(dirfd, path, flags)) return FS_OUT;
+  if (err != -ENOENT) return route_relative(dirfd, path, flags, f);
   flags |= FS_REAL_LINKS;
   if (path[0] == '/') return fs_walk_text(NULL, path, flags, f);
   return route_relative(dirfd, path, flags, f);
+}
+
+int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f) {
+  if (fs_path_surely_missing(dirfd, path, flags, err)) return FS_OUT;
+  return fs_path_retry_walk(dirfd, path, flags, err, f);
 }

@@ -39,6 +39,9 @@ struct fs_found {
 int fs_path_route_slow(int dirfd, const char *path, unsigned flags, struct fs_found *f);
 /* Like fs_path_route_slow for a path that the kernel refused with err: FS_OUT when it is not ours after all. */
 int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f);
+/* Its two steps. The first takes little room on the stack; `true` is FS_OUT. */
+bool fs_path_surely_missing(int dirfd, const char *path, unsigned flags, fs_err err);
+int fs_path_retry_walk(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f);
 /* Surely no mount's: an absolute path; a relative one, by the current directory or dirfd. Wrong in one direction only.
  */
 bool fs_path_absolute_out(const char *path);

@@ -42,10 +42,10 @@ static int64_t get_slot(const struct fs_slot *s, const char *name, void *value, 
 }
 
 FS_EXPORT ssize_t getxattr(const char *p, const char *a, void *v, size_t n) {
-  FS_PATH_CALL(AT_FDCWD, p, 0, get_entry(route, &f, a, v, n), FS_REAL(getxattr)(p, a, v, n));
+  FS_PATH_CALL(AT_FDCWD, p, 0, get_entry(route, f, a, v, n), FS_REAL(getxattr)(p, a, v, n));
 }
 FS_EXPORT ssize_t lgetxattr(const char *p, const char *a, void *v, size_t n) {
-  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW, get_entry(route, &f, a, v, n), FS_REAL(lgetxattr)(p, a, v, n));
+  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW, get_entry(route, f, a, v, n), FS_REAL(lgetxattr)(p, a, v, n));
 }
 FS_EXPORT ssize_t fgetxattr(int fd, const char *a, void *v, size_t n) {
   FS_FD_CALL(fd, get_slot(s, a, v, n), FS_REAL(fgetxattr)(fd, a, v, n));

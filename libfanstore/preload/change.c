@@ -15,7 +15,7 @@
 #define FS_MAKE(name, params, args, dirfd, path, early, directory)                                                     \
   FS_EXPORT int name params {                                                                                          \
     if (FS_UNLIKELY(fs_file_is_vdir(dirfd, path))) return fs_ret_int(early != 0 ? early : -EEXIST);                    \
-    FS_PATH_CALL(dirfd, path, FS_NOFOLLOW | FS_AS_IS, early != 0 ? early : fs_file_refuse_new(route, &f, directory),   \
+    FS_PATH_CALL(dirfd, path, FS_NOFOLLOW | FS_AS_IS, early != 0 ? early : fs_file_refuse_new(route, f, directory),    \
                  FS_REAL(name) args);                                                                                  \
   }
 /* The name is to be removed: refused before it is looked at. */
@@ -58,11 +58,11 @@ static int64_t refuse_lchmod(int route, const struct fs_found *f, int flags) {
 }
 
 FS_EXPORT int fchmodat(int d, const char *p, mode_t m, int flags) {
-  FS_PATH_CALL(d, p, FS_AT_WALK(flags), refuse_lchmod(route, &f, flags), FS_REAL(fchmodat)(d, p, m, flags));
+  FS_PATH_CALL(d, p, FS_AT_WALK(flags), refuse_lchmod(route, f, flags), FS_REAL(fchmodat)(d, p, m, flags));
 }
 
 FS_EXPORT int lchmod(const char *p, mode_t m) {
-  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW, refuse_lchmod(route, &f, AT_SYMLINK_NOFOLLOW), FS_REAL(lchmod)(p, m));
+  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW, refuse_lchmod(route, f, AT_SYMLINK_NOFOLLOW), FS_REAL(lchmod)(p, m));
 }
 
 static int64_t check_at_flags(int flags) {
@@ -103,7 +103,7 @@ FS_EXPORT int lutimes(const char *p, const struct timeval t[2]) {
 }
 
 FS_EXPORT int truncate(const char *p, off_t n) {
-  FS_PATH_CALL(AT_FDCWD, p, 0, fs_file_refuse_truncate(route, &f, n), FS_REAL(truncate)(p, n));
+  FS_PATH_CALL(AT_FDCWD, p, 0, fs_file_refuse_truncate(route, f, n), FS_REAL(truncate)(p, n));
 }
 FS_ALIAS(truncate64, truncate);
 
@@ -152,10 +152,10 @@ static int64_t refuse_either(int route, const struct fs_found *f) {
   return err == -EISDIR ? fs_file_refuse_remove(route, f, true) : err;
 }
 
-FS_REMOVE(unlink, (const char *p), (p), AT_FDCWD, p, fs_file_refuse_remove(route, &f, false))
-FS_REMOVE(unlinkat, (int d, const char *p, int flags), (d, p, flags), d, p, refuse_unlinkat(route, &f, flags))
-FS_REMOVE(rmdir, (const char *p), (p), AT_FDCWD, p, fs_file_refuse_remove(route, &f, true))
-FS_REMOVE(remove, (const char *p), (p), AT_FDCWD, p, refuse_either(route, &f))
+FS_REMOVE(unlink, (const char *p), (p), AT_FDCWD, p, fs_file_refuse_remove(route, f, false))
+FS_REMOVE(unlinkat, (int d, const char *p, int flags), (d, p, flags), d, p, refuse_unlinkat(route, f, flags))
+FS_REMOVE(rmdir, (const char *p), (p), AT_FDCWD, p, fs_file_refuse_remove(route, f, true))
+FS_REMOVE(remove, (const char *p), (p), AT_FDCWD, p, refuse_either(route, f))
 
 /* What is wrong with a call before its path is looked at. */
 static int64_t bad_type(mode_t m) {
@@ -179,11 +179,6 @@ FS_MAKE(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, bad_t
 FS_MAKE(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, bad_type(m), false)
 FS_MAKE(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, bad_target(t), false)
 FS_MAKE(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, bad_target(t), false)
-
-FS_EXPORT char *mkdtemp(char *t) {
-  if (fs_path_out(AT_FDCWD, t)) return FS_REAL(mkdtemp)(t);
-  return fs_ret(fs_file_refuse_template(t, 0)), NULL;
-}
 
 FS_EXPORT int renameat2(int d, const char *a, int e, const char *b, unsigned flags) {
   fs_err err = fs_file_refuse_rename(d, a, e, b, flags);

@@ -23,7 +23,7 @@ static int real_chdir(const char *path) {
 }
 
 FS_EXPORT int chdir(const char *path) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, enter(route, &f), real_chdir(path));
+  FS_PATH_CALL(AT_FDCWD, path, 0, enter(route, f), real_chdir(path));
 }
 
 static int64_t enter_slot(const struct fs_slot *s) {
@@ -51,7 +51,7 @@ static char *give(const char *text, size_t len, char *buf, size_t size) {
   return memcpy(buf, text, len + 1);
 }
 
-FS_EXPORT char *getcwd(char *buf, size_t size) {
+static __attribute__((noinline)) char *getcwd_near(char *buf, size_t size) {
   struct fs_cwd cwd;
   if (!virtual_cwd(&cwd)) return FS_REAL(getcwd)(buf, size);
   fs_err err = buf != NULL && size == 0 ? -EINVAL : size != 0 && size <= cwd.len ? -ERANGE : 0;
@@ -60,6 +60,10 @@ FS_EXPORT char *getcwd(char *buf, size_t size) {
     return NULL;
   }
   return give(cwd.path, cwd.len, buf, size);
+}
+
+FS_EXPORT char *getcwd(char *buf, size_t size) {
+  return fs_mount_count() == 0 || fs_cwd_surely_far() ? FS_REAL(getcwd)(buf, size) : getcwd_near(buf, size);
 }
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* getwd is, and is still called */
@@ -94,21 +98,36 @@ static fs_ssize canonical(int route, const struct fs_found *f, char *out) {
   return err != 0 ? err : fs_path_of(f->mount, f->entry, out, PATH_MAX);
 }
 
-FS_EXPORT char *realpath(const char *restrict path, char *restrict buf) {
+static char *real_realpath(const char *path, char *buf, bool *again) {
+  char *r = FS_REAL(realpath)(path, buf);
+  *again = r == NULL && errno == ENOENT && !fs_path_surely_missing(AT_FDCWD, path, 0, -ENOENT);
+  return r;
+}
+
+/* `missed`: the kernel has said ENOENT of a path that did not look like ours. */
+static __attribute__((noinline)) char *realpath_slow(const char *path, char *buf, bool missed) {
   char out[PATH_MAX];
   struct fs_found f;
-  int route = fs_path_route(AT_FDCWD, path, 0, &f);
-  if (route == FS_OUT || route == FS_REDIRECT) {
-    char *r = FS_REAL(realpath)(route == FS_OUT ? path : f.real, buf);
-    if (r != NULL || route == FS_REDIRECT || errno != ENOENT) return r;
-    route = fs_path_retry(AT_FDCWD, path, 0, -ENOENT, &f);
+  bool again = true;
+  int route = missed ? FS_OUT : fs_path_route_slow(AT_FDCWD, path, 0, &f);
+  if (route == FS_OUT) {
+    char *r = missed ? NULL : real_realpath(path, buf, &again);
+    if (!again) return r;
+    route = fs_path_retry_walk(AT_FDCWD, path, 0, -ENOENT, &f);
     if (route == FS_OUT) return NULL;
-    if (route == FS_REDIRECT) return FS_REAL(realpath)(f.real, buf);
   }
+  if (route == FS_REDIRECT) return FS_REAL(realpath)(f.real, buf);
   fs_ssize n = canonical(route, &f, out);
   if (n >= 0) return give(out, (size_t)n, buf, 0);
   fs_ret(n);
   return NULL;
+}
+
+FS_EXPORT char *realpath(const char *restrict path, char *restrict buf) {
+  bool again;
+  if (!fs_path_out(AT_FDCWD, path)) return realpath_slow(path, buf, false);
+  char *r = real_realpath(path, buf, &again);
+  return again ? realpath_slow(path, buf, true) : r;
 }
 
 FS_EXPORT char *canonicalize_file_name(const char *path) {

@@ -56,9 +56,10 @@ static DIR *real_stream(DIR *inner) {
   return (DIR *)(void *)d;
 }
 
-/* opendir of an entry; -1 with errno, as the path frame wants an integer. */
+/* opendir of an entry, for the path frame, which wants an integer: twice the descriptor and 1, which no address is. */
 static int64_t open_entry(int route, const struct fs_found *f) {
-  return route < 0 ? route : fs_file_open(route, f, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int64_t fd = route < 0 ? route : fs_file_open(route, f, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return fd < 0 ? fd : 2 * fd + 1;
 }
 
 static intptr_t real_opendir(const char *path) {
@@ -72,19 +73,25 @@ static intptr_t real_opendir(const char *path) {
   return (intptr_t)d;
 }
 
-/* A descriptor for one of ours, a DIR of libc's else: descriptors are small. */
-static intptr_t opendir_any(const char *path) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, open_entry(route, &f), real_opendir(path));
+FS_PATH_INLINE intptr_t opendir_any(const char *path) {
+  FS_PATH_CALL(AT_FDCWD, path, 0, open_entry(route, f), real_opendir(path));
+}
+
+/* A thread with descriptors of its own, and a vfork child, have no open directories of a dataset: EBADF, as fdopendir.
+ */
+static DIR *open_stream(int fd) {
+  const struct fs_slot *s = fs_fd_slot(fd);
+  DIR *d = s == NULL ? NULL : new_stream(fd, s);
+  if (d != NULL) return d;
+  int err = s == NULL ? EBADF : ENOMEM;
+  fs_close(fd);
+  return fs_ret(-err), NULL;
 }
 
 FS_EXPORT DIR *opendir(const char *path) {
   intptr_t r = opendir_any(path);
-  if (r < 0) return NULL;
-  const struct fs_slot *s = r > INT_MAX ? NULL : fs_fd_slot((int)r);
-  if (s == NULL) return real_stream((DIR *)r);
-  DIR *d = new_stream((int)r, s);
-  if (d == NULL) fs_close((int)r);
-  return d;
+  if (r == -1) return NULL;
+  return (r & 1) != 0 ? open_stream((int)(r >> 1)) : real_stream((DIR *)r);
 }
 
 FS_EXPORT DIR *fdopendir(int fd) {

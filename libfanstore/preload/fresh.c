@@ -21,11 +21,25 @@
 FS_SYMBOLS_FRESH(X)
 #undef X
 
-/* Made below a mount it would be a file of the real file system: libc opens it without us. */
+/*
+ * Made below a mount it would be a file of the real file system: libc opens it without us. Where a symlink or ".."
+ * leads out of the mount, libc makes the name there, and the caller's template gets its letters.
+ */
+static char *template_end(char *t, int suffix) {
+  return t + strlen(t) - suffix - 6;
+}
+
 #define FS_TEMP(name, params, args, suffix)                                                                            \
   FS_EXPORT int name params {                                                                                          \
-    if (fs_path_out(AT_FDCWD, t)) return FS_FRESH(FS_REAL(name) args);                                                 \
-    return fs_ret_int(fs_file_refuse_template(t, suffix));                                                             \
+    struct fs_found to;                                                                                                \
+    int route = fs_path_out(AT_FDCWD, t) ? FS_OUT : fs_file_refuse_template(t, suffix, &to);                           \
+    if (route == FS_OUT) return FS_FRESH(FS_REAL(name) args);                                                          \
+    if (route != FS_REDIRECT) return fs_ret_int(route);                                                                \
+    char *given = template_end(t, suffix);                                                                             \
+    t = to.real;                                                                                                       \
+    int fd = FS_FRESH(FS_REAL(name) args);                                                                             \
+    if (fd >= 0) memcpy(given, template_end(t, suffix), 6);                                                            \
+    return fd;                                                                                                         \
   }
 FS_TEMP(mkstemp, (char *t), (t), 0)
 FS_TEMP(mkostemp, (char *t, int f), (t, f), 0)
@@ -35,6 +49,16 @@ FS_ALIAS(mkstemp64, mkstemp);
 FS_ALIAS(mkostemp64, mkostemp);
 FS_ALIAS(mkstemps64, mkstemps);
 FS_ALIAS(mkostemps64, mkostemps);
+
+FS_EXPORT char *mkdtemp(char *t) {
+  struct fs_found to;
+  int route = fs_path_out(AT_FDCWD, t) ? FS_OUT : fs_file_refuse_template(t, 0, &to);
+  if (route == FS_OUT) return FS_REAL(mkdtemp)(t);
+  if (route != FS_REDIRECT) return fs_ret(route), NULL;
+  if (FS_REAL(mkdtemp)(to.real) == NULL) return NULL;
+  memcpy(template_end(t, 0), template_end(to.real, 0), 6);
+  return t;
+}
 
 static int after_pair(int r, const int fds[2]) {
   if (r == 0) fs_fd_forget(fds[0]);

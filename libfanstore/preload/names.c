@@ -84,10 +84,12 @@ FS_EXPORT int utmpname(const char *path) {
 FS_ALIAS(utmpxname, utmpname);
 
 FS_EXPORT void updwtmp(const char *path, const struct utmp *entry) {
-  if (fs_path_out(AT_FDCWD, path))
-    FS_REAL(updwtmp)(path, entry);
+  struct fs_found f;
+  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  if (route == FS_OUT || route == FS_REDIRECT)
+    FS_REAL(updwtmp)(route == FS_OUT ? path : f.real, entry);
   else
-    fs_ret(-EROFS);
+    fs_ret(route < 0 ? route : -EROFS);
 }
 FS_ALIAS(updwtmpx, updwtmp);
 

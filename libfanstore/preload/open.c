@@ -18,7 +18,7 @@ static int real_openat(int dirfd, const char *path, int flags, mode_t mode) {
   return fd;
 }
 
-void fs_note_directory(int fd, int dirfd, const char *path) {
+__attribute__((noinline)) void fs_note_directory(int fd, int dirfd, const char *path) {
   char link[PATH_MAX], name[32];
   struct stat st;
   int saved = errno;
@@ -57,14 +57,16 @@ static int open_routed(int route, const struct fs_found *f, int dirfd, int flags
 static __attribute__((noinline)) int open_refused(int dirfd, const char *path, int flags, mode_t mode) {
   struct fs_found f;
   int err = errno;
-  int route = fs_path_retry(dirfd, path, open_walk(path, flags), -err, &f);
+  int route = fs_path_retry_walk(dirfd, path, open_walk(path, flags), -err, &f);
   if (route != FS_OUT) return open_routed(route, &f, dirfd, flags, mode);
   errno = err;
   return -1;
 }
 
 static inline int open_result(int fd, int dirfd, const char *path, int flags, mode_t mode) {
-  return FS_LIKELY(fd >= 0) || !fs_worth_retry(errno) ? fd : open_refused(dirfd, path, flags, mode);
+  if (FS_LIKELY(fd >= 0) || !fs_worth_retry(errno)) return fd;
+  return fs_path_surely_missing(dirfd, path, open_walk(path, flags), -errno) ? fd
+                                                                             : open_refused(dirfd, path, flags, mode);
 }
 
 static __attribute__((noinline)) int open_slow(int dirfd, const char *path, int flags, mode_t mode, enum fs_side side) {
@@ -172,7 +174,8 @@ static unsigned next_shielded(unsigned fd) {
 }
 
 FS_EXPORT int close_range(unsigned first, unsigned last, int flags) {
-  if (fs_mount_count() == 0 || first > last) return FS_REAL(close_range)(first, last, flags);
+  const int known = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
+  if (fs_mount_count() == 0 || first > last || (flags & ~known) != 0) return FS_REAL(close_range)(first, last, flags);
   if ((flags & CLOSE_RANGE_UNSHARE) && unshare(CLONE_FILES) != 0) return -1;
   close_ours(first, last, (flags & CLOSE_RANGE_CLOEXEC) != 0);
   if (first < 3) fs_fd_low_closed();

@@ -10,6 +10,7 @@
 #undef _FORTIFY_SOURCE
 
 #include <aio.h>
+#include <alloca.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -84,26 +85,35 @@ static inline int fs_ret_int(int64_t r) {
 /*
  * The frame of a wrapper that takes a path: `ours` is what client/ answers, with `route` >= FS_IN or an error, and
  * `f`; `native` the real call, with `path` replaced where a symlink leads out of the mount (dirfd is then ignored).
- * After ENOENT and its like from the kernel, the path is looked at once more.
+ * After ENOENT and its like from the kernel, the path is looked at once more. `f` is large: only a path that may be
+ * ours takes its room, since signal handlers and threads with small stacks make such calls.
  */
 #define FS_PATH_CALL(dirfd, path, flags, ours, native)                                                                 \
   do {                                                                                                                 \
-    struct fs_found f;                                                                                                 \
+    struct fs_found *f = NULL;                                                                                         \
     int route = FS_OUT;                                                                                                \
-    if (FS_UNLIKELY(!fs_path_out(dirfd, path))) route = fs_path_route_slow(dirfd, path, flags, &f);                    \
+    if (FS_UNLIKELY(!fs_path_out(dirfd, path))) {                                                                      \
+      f = alloca(sizeof(*f));                                                                                          \
+      route = fs_path_route_slow(dirfd, path, flags, f);                                                               \
+    }                                                                                                                  \
     if (route == FS_OUT) {                                                                                             \
       __typeof__(native) fs_r = native;                                                                                \
       if (FS_LIKELY(fs_r != (__typeof__(native))(-1) || !fs_worth_retry(errno))) return fs_r;                          \
       int fs_errno = errno;                                                                                            \
-      route = fs_path_retry(dirfd, path, flags, -fs_errno, &f);                                                        \
+      if (FS_LIKELY(fs_path_surely_missing(dirfd, path, flags, -fs_errno))) return fs_r;                               \
+      f = alloca(sizeof(*f));                                                                                          \
+      route = fs_path_retry_walk(dirfd, path, flags, -fs_errno, f);                                                    \
       if (route == FS_OUT) return fs_r;                                                                                \
     }                                                                                                                  \
     if (route == FS_REDIRECT) {                                                                                        \
-      path = f.real;                                                                                                   \
+      path = f->real;                                                                                                  \
       return native;                                                                                                   \
     }                                                                                                                  \
     return (__typeof__(native))fs_ret(ours);                                                                           \
   } while (0)
+
+/* For what does nothing but that, and is called by one wrapper. */
+#define FS_PATH_INLINE static inline __attribute__((always_inline))
 
 static inline bool fs_worth_retry(int err) {
   return err == ENOENT || err == ENOTDIR || err == EBADF || err == ENXIO;

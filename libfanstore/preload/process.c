@@ -125,12 +125,16 @@ int fs_exec_real(const char *path, char *const argv[], char *const envp[]) {
   FS_WITH_STATE(AT_FDCWD, path, envp, false, FS_REAL(execve)(path, argv, env));
 }
 
-FS_EXPORT int execve(const char *path, char *const argv[], char *const envp[]) {
+static __attribute__((noinline)) int execve_slow(const char *path, char *const argv[], char *const envp[]) {
   struct fs_found f;
-  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  int route = fs_path_route_slow(AT_FDCWD, path, 0, &f);
   if (route == FS_OUT) return fs_exec_real(path, argv, envp);
   if (route == FS_REDIRECT) return fs_exec_real(f.real, argv, envp);
   return fs_exec_entry(route, &f, path, argv, envp);
+}
+
+FS_EXPORT int execve(const char *path, char *const argv[], char *const envp[]) {
+  return fs_path_out(AT_FDCWD, path) ? fs_exec_real(path, argv, envp) : execve_slow(path, argv, envp);
 }
 
 FS_EXPORT int execv(const char *path, char *const argv[]) {

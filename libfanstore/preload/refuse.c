@@ -97,7 +97,7 @@ static int64_t watch_nothing(int fd, int route, const struct fs_found *f, uint32
 
 FS_EXPORT int inotify_add_watch(int fd, const char *p, uint32_t mask) {
   unsigned walk = mask & IN_DONT_FOLLOW ? FS_NOFOLLOW : 0;
-  FS_PATH_CALL(AT_FDCWD, p, walk, watch_nothing(fd, route, &f, mask), FS_REAL(inotify_add_watch)(fd, p, mask));
+  FS_PATH_CALL(AT_FDCWD, p, walk, watch_nothing(fd, route, f, mask), FS_REAL(inotify_add_watch)(fd, p, mask));
 }
 
 static int mark(int fd, unsigned flags, uint64_t mask, int d, const char *p) {

@@ -2,6 +2,7 @@
 /* Wrappers of the stat, access, readlink and statfs families, with the forms that old binaries import. */
 #include <sys/sysmacros.h>
 
+#include "client/cwd.h"
 #include "preload/preload.h"
 #include "util/util.h"
 
@@ -15,8 +16,8 @@ static int64_t fstat_slot(struct fs_slot *s, struct stat *st) {
   return fs_bad_address(st) && s != &fs_slot_closed ? -EFAULT : fs_file_fstat(s, st);
 }
 
-static int stat_path(const char *path, struct stat *st) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, stat_entry(route, &f, st), FS_REAL(stat)(path, st));
+FS_PATH_INLINE int stat_path(const char *path, struct stat *st) {
+  FS_PATH_CALL(AT_FDCWD, path, 0, stat_entry(route, f, st), FS_REAL(stat)(path, st));
 }
 
 /* "/dev/fd/5" and its like: the kernel describes a placeholder as a socket. */
@@ -32,7 +33,7 @@ FS_EXPORT int stat(const char *path, struct stat *st) {
 FS_ALIAS(stat64, stat);
 
 FS_EXPORT int lstat(const char *path, struct stat *st) {
-  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW, stat_entry(route, &f, st), FS_REAL(lstat)(path, st));
+  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW, stat_entry(route, f, st), FS_REAL(lstat)(path, st));
 }
 FS_ALIAS(lstat64, lstat);
 
@@ -50,9 +51,9 @@ FS_ALIAS(fstat64, fstat);
 #define FS_STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH)
 #define FS_SYNC_FLAGS (AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC)
 
-static int at_path(int dirfd, const char *path, struct stat *st, int flags) {
+FS_PATH_INLINE int at_path(int dirfd, const char *path, struct stat *st, int flags) {
   unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
-  FS_PATH_CALL(dirfd, path, walk, flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS) ? -EINVAL : stat_entry(route, &f, st),
+  FS_PATH_CALL(dirfd, path, walk, flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS) ? -EINVAL : stat_entry(route, f, st),
                FS_REAL(fstatat)(dirfd, path, st, flags));
 }
 
@@ -62,8 +63,26 @@ static bool is_empty_path(const char *path, int flags) {
   return (flags & AT_EMPTY_PATH) && (path == NULL || path[0] == '\0');
 }
 
+/* The current directory as "" with AT_EMPTY_PATH: as the kernel sees it, where that is far from all mounts. */
+static bool is_real_cwd(int dirfd) {
+  return dirfd == AT_FDCWD && (fs_mount_count() == 0 || fs_cwd_far());
+}
+
+static int fstatat_empty(int dirfd, const char *path, struct stat *st, int flags) {
+  bool real = is_real_cwd(dirfd);
+  struct fs_slot *s = dirfd == AT_FDCWD ? NULL : fs_fd_slot(dirfd);
+  if ((s != NULL || (dirfd == AT_FDCWD && !real)) && (flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS)))
+    return fs_ret_int(-EINVAL);
+  if (dirfd == AT_FDCWD && !real) return stat(".", st);
+  if (s != NULL) return fs_ret_int(fstat_slot(s, st));
+  int r = FS_REAL(fstatat)(dirfd, path, st, flags);
+  if (FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode)) || dirfd == AT_FDCWD) return r;
+  s = fs_fd_adopt(dirfd);
+  return s == NULL ? r : fs_ret_int(fs_file_fstat(s, st));
+}
+
 FS_EXPORT int fstatat(int dirfd, const char *path, struct stat *st, int flags) {
-  if (is_empty_path(path, flags)) return dirfd == AT_FDCWD ? stat(".", st) : fstat(dirfd, st);
+  if (is_empty_path(path, flags)) return fstatat_empty(dirfd, path, st, flags);
   int r = at_path(dirfd, path, st, flags);
   return FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode)) ? r : stat_socket(st);
 }
@@ -102,9 +121,9 @@ static int statx_fd(int fd, const char *path, int flags, unsigned mask, struct s
   return s == NULL ? r : fs_ret_int(statx_slot(s, flags, mask, out));
 }
 
-static int statx_path(int dirfd, const char *path, int flags, unsigned mask, struct statx *out) {
+FS_PATH_INLINE int statx_path(int dirfd, const char *path, int flags, unsigned mask, struct statx *out) {
   unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
-  FS_PATH_CALL(dirfd, path, walk, statx_entry(route, &f, flags, mask, out),
+  FS_PATH_CALL(dirfd, path, walk, statx_entry(route, f, flags, mask, out),
                FS_REAL(statx)(dirfd, path, flags, mask, out));
 }
 
@@ -115,6 +134,7 @@ static __attribute__((noinline)) int statx_socket(unsigned mask, struct statx *o
 
 FS_EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned mask, struct statx *restrict out) {
   if (is_empty_path(path, flags) && dirfd != AT_FDCWD) return statx_fd(dirfd, path, flags, mask, out);
+  if (is_empty_path(path, flags) && is_real_cwd(dirfd)) return FS_REAL(statx)(dirfd, path, flags, mask, out);
   int r = statx_path(dirfd, is_empty_path(path, flags) ? "." : path, flags, mask, out);
   return FS_LIKELY(r != 0 || !S_ISSOCK(out->stx_mode)) ? r : statx_socket(mask, out);
 }
@@ -152,11 +172,11 @@ static int64_t access_entry(int route, const struct fs_found *f, int mode, int f
 }
 
 FS_EXPORT int access(const char *path, int mode) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, &f, mode, 0), FS_REAL(access)(path, mode));
+  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, f, mode, 0), FS_REAL(access)(path, mode));
 }
 
 FS_EXPORT int eaccess(const char *path, int mode) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, &f, mode, 0), FS_REAL(eaccess)(path, mode));
+  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, f, mode, 0), FS_REAL(eaccess)(path, mode));
 }
 FS_ALIAS(euidaccess, eaccess);
 
@@ -168,7 +188,7 @@ static int faccess_fd(int fd, const char *path, int mode, int flags) {
 FS_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags) {
   unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
   if (is_empty_path(path, flags) && dirfd != AT_FDCWD) return faccess_fd(dirfd, path, mode, flags);
-  FS_PATH_CALL(dirfd, path, walk, access_entry(route, &f, mode, flags), FS_REAL(faccessat)(dirfd, path, mode, flags));
+  FS_PATH_CALL(dirfd, path, walk, access_entry(route, f, mode, flags), FS_REAL(faccessat)(dirfd, path, mode, flags));
 }
 
 static int64_t readlink_entry(int route, const struct fs_found *f, char *buf, size_t n) {
@@ -177,8 +197,8 @@ static int64_t readlink_entry(int route, const struct fs_found *f, char *buf, si
   return err != 0 ? err : fs_file_readlink(f->mount, f->entry, buf, n);
 }
 
-static ssize_t readlink_path(const char *path, char *buf, size_t n) {
-  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW, readlink_entry(route, &f, buf, n), FS_REAL(readlink)(path, buf, n));
+FS_PATH_INLINE ssize_t readlink_path(const char *path, char *buf, size_t n) {
+  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW, readlink_entry(route, f, buf, n), FS_REAL(readlink)(path, buf, n));
 }
 
 /* "/dev/fd/5" and its like: what the kernel calls socket:[1234] is the path of the file that is open there. */
@@ -219,8 +239,8 @@ static ssize_t readlink_fd(int fd, const char *path, char *buf, size_t n) {
   FS_FD_CALL(fd, readlink_slot(s, buf, n), FS_REAL(readlinkat)(fd, path, buf, n));
 }
 
-static ssize_t readlinkat_path(int dirfd, const char *path, char *buf, size_t n) {
-  FS_PATH_CALL(dirfd, path, FS_NOFOLLOW, readlink_entry(route, &f, buf, n), FS_REAL(readlinkat)(dirfd, path, buf, n));
+FS_PATH_INLINE ssize_t readlinkat_path(int dirfd, const char *path, char *buf, size_t n) {
+  FS_PATH_CALL(dirfd, path, FS_NOFOLLOW, readlink_entry(route, f, buf, n), FS_REAL(readlinkat)(dirfd, path, buf, n));
 }
 
 FS_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buf, size_t n) {

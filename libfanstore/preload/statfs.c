@@ -10,7 +10,7 @@ static int64_t statfs_entry(int route, const struct fs_found *f, struct statfs *
 }
 
 FS_EXPORT int statfs(const char *path, struct statfs *out) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, statfs_entry(route, &f, out), FS_REAL(statfs)(path, out));
+  FS_PATH_CALL(AT_FDCWD, path, 0, statfs_entry(route, f, out), FS_REAL(statfs)(path, out));
 }
 FS_ALIAS(statfs64, statfs);
 FS_ALIAS(__statfs, statfs);
@@ -48,7 +48,7 @@ static int64_t statvfs_entry(int route, const struct fs_found *f, struct statvfs
 }
 
 FS_EXPORT int statvfs(const char *path, struct statvfs *out) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, statvfs_entry(route, &f, out), FS_REAL(statvfs)(path, out));
+  FS_PATH_CALL(AT_FDCWD, path, 0, statvfs_entry(route, f, out), FS_REAL(statvfs)(path, out));
 }
 FS_ALIAS(statvfs64, statvfs);
 

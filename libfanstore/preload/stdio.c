@@ -103,16 +103,27 @@ static FILE *real_fopen(const char *path, const char *mode) {
   return file;
 }
 
-FS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode) {
+static bool fopen_again(const char *path) {
+  return (errno == ENOENT || errno == ENXIO) && !fs_path_surely_missing(AT_FDCWD, path, 0, -errno);
+}
+
+/* `err`: the kernel has said so of a path that did not look like ours; or 0. */
+static __attribute__((noinline)) FILE *fopen_slow(const char *path, const char *mode, fs_err err) {
   struct fs_found f;
-  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  int route = err != 0 ? FS_OUT : fs_path_route_slow(AT_FDCWD, path, 0, &f);
   if (route == FS_OUT) {
-    FILE *file = real_fopen(path, mode);
-    if (file != NULL || (errno != ENOENT && errno != ENXIO)) return file;
-    route = fs_path_retry(AT_FDCWD, path, 0, -errno, &f);
+    FILE *file = err != 0 ? NULL : real_fopen(path, mode);
+    if (err == 0 && (file != NULL || !fopen_again(path))) return file;
+    route = fs_path_retry_walk(AT_FDCWD, path, 0, -errno, &f);
     if (route == FS_OUT) return NULL;
   }
   return route == FS_REDIRECT ? real_fopen(f.real, mode) : open_entry(route, &f, mode);
+}
+
+FS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode) {
+  if (!fs_path_out(AT_FDCWD, path)) return fopen_slow(path, mode, 0);
+  FILE *file = real_fopen(path, mode);
+  return FS_LIKELY(file != NULL || !fopen_again(path)) ? file : fopen_slow(path, mode, -errno);
 }
 FS_ALIAS(fopen64, fopen);
 FS_ALIAS(_IO_fopen, fopen);

@@ -19,7 +19,10 @@
 
 int pivot_root(const char *, const char *);
 
+/* What the kernel does not know is a directory of a dataset, or one that was removed. */
 static long sys_getcwd(char *buf, size_t n) {
+  long r = FS_SYS2(SYS_getcwd, buf, n);
+  if (r != -ENOENT || fs_bad_address(buf)) return fs_ret(r);
   return getcwd(buf, n) == NULL ? -1 : (long)strlen(buf) + 1;
 }
 
@@ -232,8 +235,7 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
 extern const uint64_t fs_syscall_mask[8];
 const uint64_t fs_syscall_mask[8] = {WORD(X0), WORD(X1), WORD(X2), WORD(X3), WORD(X4), WORD(X5), WORD(X6), WORD(X7)};
 
-long fs_syscall(long n, long a, long b, long c, long d, long e, long f);
-long fs_syscall(long n, long a, long b, long c, long d, long e, long f) {
+static long dispatch(long n, long a, long b, long c, long d, long e, long f) {
   switch (n) {
 #define X(number, call)                                                                                                \
   case number:                                                                                                         \
@@ -246,6 +248,18 @@ long fs_syscall(long n, long a, long b, long c, long d, long e, long f) {
   default:
     return fs_ret(-ENOSYS);
   }
+}
+
+/* syscall(2) is no cancellation point, whatever the call is: programs use it for that. What execve leaves behind, and
+   what a vfork child does, would stay with the parent. */
+long fs_syscall(long n, long a, long b, long c, long d, long e, long f);
+long fs_syscall(long n, long a, long b, long c, long d, long e, long f) {
+  int state;
+  if (n == SYS_execve || n == SYS_execveat || fs_vfork_depth > 0) return dispatch(n, a, b, c, d, e, f);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+  long r = dispatch(n, a, b, c, d, e, f);
+  pthread_setcancelstate(state, NULL);
+  return r;
 }
 
 long fs_syscall_failed(int err);

@@ -41,8 +41,9 @@ struct tree {
   nftw_fn *fn; /* nftw */
   int flags;
   dev_t dev;
-  void *seen; /* the directories, where symlinks are followed: a tree of struct directory */
-  bool stay;  /* the directory above the root cannot be entered: it is there only as part of a mount's path */
+  void *seen;  /* the directories, where symlinks are followed: a tree of struct directory */
+  bool stay;   /* the directory above the root cannot be entered: it is there only as part of a mount's path */
+  int streams; /* no more directories than this are kept open */
   struct FTW at;
   size_t len;
   char path[PATH_MAX];
@@ -115,17 +116,54 @@ static int walk_child(struct tree *t, DIR *dir, const char *name) {
   return (t->flags & FTW_ACTIONRETVAL) && r == FTW_SKIP_SUBTREE ? 0 : r;
 }
 
-static int walk_children(struct tree *t, DIR *dir) {
+/* The names of a directory: one by one, or all at once, where one more may not be kept open. */
+struct names {
+  DIR *dir;
+  char *all; /* each ends in a zero, the last one in two */
+  const char *next;
+};
+
+static bool is_dot(const char *name) {
+  return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
+
+static const char *next_name(struct names *n) {
+  const struct dirent *e;
+  const char *name = n->next;
+  if (n->all != NULL) return n->next += strlen(name) + 1, name[0] == '\0' ? NULL : name;
+  while ((e = readdir(n->dir)) != NULL && is_dot(e->d_name)) {
+  }
+  return e == NULL ? NULL : e->d_name;
+}
+
+static bool read_all(struct names *n) {
+  size_t used = 0, room = 0;
+  const char *name;
+  char *all = NULL;
+  do {
+    name = next_name(n);
+    size_t len = name == NULL ? 0 : strlen(name);
+    if (room - used < len + 2) {
+      char *more = realloc(all, room = 2 * room + len + 1024);
+      if (more == NULL) return free(all), false;
+      all = more;
+    }
+    if (name != NULL) memcpy(all + used, name, len);
+    all[used + len] = '\0';
+    used += len + 1;
+  } while (name != NULL);
+  n->next = n->all = all;
+  return true;
+}
+
+static int walk_children(struct tree *t, struct names *names) {
   struct FTW at = t->at;
   size_t len = t->len;
-  const struct dirent *e;
+  const char *name;
   int r = 0;
   if (t->path[len - 1] != '/') t->path[t->len++] = '/';
   t->at = (struct FTW){.base = (int)t->len, .level = at.level + 1};
-  while (r == 0 && (e = readdir(dir)) != NULL) {
-    if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-    r = walk_child(t, dir, e->d_name);
-  }
+  while (r == 0 && (name = next_name(names)) != NULL) r = walk_child(t, names->dir, name);
   t->path[t->len = len] = '\0';
   t->at = at;
   return (t->flags & FTW_ACTIONRETVAL) && r == FTW_SKIP_SIBLINGS ? 0 : r;
@@ -134,8 +172,25 @@ static int walk_children(struct tree *t, DIR *dir) {
 /* Back to the directory above, where the walk goes on there. */
 static int leave(const struct tree *t, DIR *above, int r) {
   bool on = r == 0 || ((t->flags & FTW_ACTIONRETVAL) && r != -1 && r != FTW_STOP);
-  if (above == NULL || !(t->flags & FTW_CHDIR) || !on) return r;
-  return fchdir(dirfd(above)) == 0 ? r : -1;
+  if (t->at.level == 0 || !(t->flags & FTW_CHDIR) || !on) return r;
+  return (above != NULL ? fchdir(dirfd(above)) : chdir("..")) == 0 ? r : -1;
+}
+
+/* The children of an open directory, which is closed. */
+static int walk_open(struct tree *t, DIR *dir) {
+  struct names names = {.dir = dir};
+  int r = 0;
+  if (t->at.level >= t->streams) {
+    if (!read_all(&names)) r = -1;
+    closedir(dir);
+    names.dir = NULL;
+  }
+  if (r == 0) r = walk_children(t, &names);
+  int saved = errno;
+  if (names.dir != NULL) closedir(names.dir);
+  free(names.all);
+  errno = saved;
+  return r;
 }
 
 static int walk_directory(struct tree *t, const struct stat *st, DIR *above) {
@@ -147,10 +202,7 @@ static int walk_directory(struct tree *t, const struct stat *st, DIR *above) {
     closedir(dir);
     return r;
   }
-  r = walk_children(t, dir);
-  int saved = errno;
-  closedir(dir);
-  errno = saved;
+  r = walk_open(t, dir);
   if (r == 0 && (t->flags & FTW_DEPTH)) r = visit(t, st, FTW_DP);
   return leave(t, above, r);
 }
@@ -182,8 +234,8 @@ static int walk_with_chdir(struct tree *t) {
   return r;
 }
 
-static int walk_from(const char *path, ftw_fn *old, nftw_fn *fn, int flags) {
-  struct tree t = {.old = old, .fn = fn, .flags = flags};
+static int walk_from(const char *path, ftw_fn *old, nftw_fn *fn, int flags, int streams) {
+  struct tree t = {.old = old, .fn = fn, .flags = flags, .streams = FS_MAX(streams, 1)};
   t.len = strlen(path);
   if (t.len == 0 || t.len >= sizeof(t.path)) return fs_ret_int(t.len == 0 ? -ENOENT : -ENAMETOOLONG);
   memcpy(t.path, path, t.len + 1);
@@ -204,7 +256,7 @@ static bool is_ours(const char *path, int flags) {
 
 FS_EXPORT int ftw(const char *path, ftw_fn *fn, int fds) {
   FS_MAY_BE_NULL(path);
-  return is_ours(path, 0) ? walk_from(path, fn, NULL, 0) : FS_REAL(ftw)(path, fn, fds);
+  return is_ours(path, 0) ? walk_from(path, fn, NULL, 0, fds) : FS_REAL(ftw)(path, fn, fds);
 }
 FS_ALIAS(ftw64, ftw);
 
@@ -212,6 +264,6 @@ FS_EXPORT int nftw(const char *path, nftw_fn *fn, int fds, int flags) {
   const int known = FTW_PHYS | FTW_MOUNT | FTW_CHDIR | FTW_DEPTH | FTW_ACTIONRETVAL;
   FS_MAY_BE_NULL(path);
   bool ours = (flags & ~known) == 0 && is_ours(path, flags);
-  return ours ? walk_from(path, NULL, fn, flags) : FS_REAL(nftw)(path, fn, fds, flags);
+  return ours ? walk_from(path, NULL, fn, flags, fds) : FS_REAL(nftw)(path, fn, fds, flags);
 }
 FS_ALIAS(nftw64, nftw);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls that have nothing to do with a mount: their results and errors, one line each. Run by outside.sh with and
+ * without the library, in a directory far from the mount, in one above it and in "/". Arguments: a directory to work
+ * in, its name below "/", and a file to open first, if any.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utmp.h>
+
+#define T(x)                                                                                                           \
+  do {                                                                                                                 \
+    errno = 0;                                                                                                         \
+    long r_ = (long)(x);                                                                                               \
+    printf("%s = %ld %s\n", #x, r_, r_ == -1 ? strerror(errno) : "");                                                  \
+  } while (0)
+
+/* Each makes something of a template and removes it: 1, or -1; 2 where the template was not filled in. */
+static int made(const char *name, const char *template, int fd) {
+  if (fd < 0) return -1;
+  size_t n = strlen(template);
+  struct stat st;
+  return strlen(name) != n || memcmp(name + n - 6, "XXXXXX", 6) == 0 || lstat(name, &st) != 0 ? 2 : 1;
+}
+static int temp_file(const char *template) {
+  char b[4096];
+  int fd = mkstemp(strcpy(b, template)), r = made(b, template, fd);
+  close(fd);
+  unlink(b);
+  return r;
+}
+static int temp_directory(const char *template) {
+  char b[4096];
+  int r = made(b, template, mkdtemp(strcpy(b, template)) != NULL ? 0 : -1);
+  rmdir(b);
+  return r;
+}
+
+static void templates(void) {
+  T(temp_file("tXXXXXX"));
+  T(temp_file("./tXXXXXX"));
+  T(temp_file("out/tXXXXXX"));
+  T(temp_file("out/../out/tXXXXXX"));
+  T(temp_file("none/tXXXXXX"));
+  T(temp_file("tXXXX"));
+  T(temp_directory("tXXXXXX"));
+  T(temp_directory("./tXXXXXX"));
+  T(temp_directory("../tXXXXXX"));
+  T(temp_directory("none/tXXXXXX"));
+}
+
+static void changes(void) {
+  T(mkdir("n", 0700));
+  T(mkdir("n/", 0700));
+  T(rename("n", "./m"));
+  T(rename("m", "n2"));
+  T(rmdir("n2"));
+  T(rmdir("n2"));
+  T(symlink("a", "s"));
+  T(link("s", "s2"));
+  T(link("s", "s2"));
+  T(unlink("s"));
+  T(unlink("./s2"));
+  T(close(open("../f", O_CREAT | O_RDWR, 0600)));
+  T(truncate("../f", 10));
+  T(unlink("../f"));
+}
+
+static void asks(void) {
+  struct stat st;
+  struct statx sx;
+  T(fstatat(AT_FDCWD, "", &st, AT_EMPTY_PATH));
+  T(fstatat(0, "", &st, AT_EMPTY_PATH | 0x40000));
+  T(fstatat(AT_FDCWD, "", &st, AT_EMPTY_PATH | 0x40000));
+  T(fstatat(AT_FDCWD, "", &st, 0));
+  T(fstatat(-1, "", &st, AT_EMPTY_PATH));
+  T(statx(AT_FDCWD, "", AT_EMPTY_PATH, 0xfff, &sx));
+  T(statx(0, "", AT_EMPTY_PATH | 0x40000, 0xfff, &sx));
+  T(access("none/x", F_OK));
+  T(open("", O_RDONLY));
+  T(chdir("none"));
+  T(closedir(NULL));
+}
+
+static void descriptors(const char *file) {
+  char c;
+  int fd = open(file, O_RDONLY);
+  T(close_range((unsigned)fd, ~0u, 0x80));
+  T(close_range(9, 8, 0));
+  T(read(fd, &c, 1));
+  T(close(fd));
+  T(close(-1));
+  T(dup2(5, 1000));
+  T(dup2(0, -1));
+  T(dup3(0, 0, 0));
+  T(fcntl(0, F_DUPFD, 1 << 30));
+}
+
+static void raw_calls(void) {
+  char b[4096];
+  T(syscall(SYS_getcwd, NULL, 100));
+  T(syscall(SYS_getcwd, b, 0));
+  T(syscall(SYS_getcwd, b, 1));
+  T(syscall(SYS_getcwd, b, sizeof(b)) > 0);
+  T(syscall(SYS_openat, AT_FDCWD, "/none", O_RDONLY));
+  T(syscall(SYS_faccessat, AT_FDCWD, "/etc", R_OK, 0x100));
+}
+
+/* syscall(2) is no cancellation point. */
+static void *raw_and_cancelled(void *arg) {
+  int p[2];
+  char c;
+  if (pipe(p) != 0 || write(p[1], "x", 1) != 1) return arg;
+  pthread_cancel(pthread_self());
+  syscall(SYS_read, p[0], &c, 1);
+  syscall(SYS_close, p[0]);
+  syscall(SYS_openat, AT_FDCWD, "/none", O_RDONLY);
+  printf("not cancelled by raw calls\n");
+  read(p[1], &c, 0);
+  printf("not cancelled\n");
+  return arg;
+}
+
+/* A tree deeper than there may be descriptors. */
+static int visits;
+static int visit(const char *path, const struct stat *st, int type, struct FTW *at) {
+  (void)path, (void)st;
+  visits += type == FTW_D || type == FTW_DP ? at->level : 100000;
+  return 0;
+}
+static void deep_tree(void) {
+  enum { DEEP = 200 };
+  struct rlimit was, few = {100, 100};
+  getrlimit(RLIMIT_NOFILE, &was);
+  few.rlim_max = was.rlim_max;
+  for (int i = 0; i < DEEP; i++)
+    if (mkdir("deep", 0700) != 0 || chdir("deep") != 0) perror("deep");
+  for (int i = 0; i < DEEP; i++)
+    if (chdir("..") != 0) perror("..");
+  setrlimit(RLIMIT_NOFILE, &few);
+  for (int depth = 0; depth <= FTW_DEPTH; depth += FTW_DEPTH) {
+    T(nftw("deep", visit, 1, depth));
+    T(nftw("deep", visit, 20, depth | FTW_CHDIR));
+    T(nftw("./deep/deep", visit, 20, depth | FTW_CHDIR | FTW_PHYS));
+  }
+  setrlimit(RLIMIT_NOFILE, &was);
+  printf("%d visits\n", visits);
+}
+
+/* Stacks as small as programs make them, for signal handlers. */
+static void on_signal(int number) {
+  struct stat st;
+  (void)number;
+  int fd = open("/etc/passwd", O_RDONLY);
+  close(fd);
+  close(open("/etc/none", O_RDONLY));
+  stat("/none/none", &st);
+  unlink("/none/none");
+  mkdir("/etc", 0700);
+}
+static void small_stack(void) {
+  static char room[3][8192];
+  memset(room, 0x55, sizeof(room));
+  stack_t stack = {.ss_sp = room[1], .ss_size = sizeof(room[1])};
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+  sigaltstack(&stack, NULL);
+  sigaction(SIGUSR1, &action, NULL);
+  raise(SIGUSR1);
+  int spoilt = 0;
+  for (int i = 0; i < 8192; i++) spoilt += room[0][i] != 0x55;
+  printf("%s below the stack\n", spoilt > 0 ? "writes" : "nothing");
+}
+
+int main(int argc, char **argv) {
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  if (argc > 3 && open(argv[3], O_RDONLY) < 0) return 1;
+  if (chdir(argv[1]) != 0) return 1;
+  templates();
+  changes();
+  asks();
+  descriptors(argc > 3 ? argv[3] : "/etc/passwd");
+  raw_calls();
+  deep_tree();
+  struct utmp user = {0};
+  updwtmp("./none/../none/wtmp", &user);
+  printf("updwtmp: %s\n", strerror(errno));
+  pthread_t thread;
+  void *result = NULL;
+  pthread_create(&thread, NULL, raw_and_cancelled, NULL);
+  pthread_join(thread, &result);
+  T(result == PTHREAD_CANCELED);
+  small_stack();
+  if (chdir("/") != 0) return 1;
+  T(temp_file(argv[2]));
+  T(temp_directory(argv[2]));
+  return 0;
+}
