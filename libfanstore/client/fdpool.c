@@ -9,9 +9,13 @@
 #include "client/data_priv.h"
 #include "client/fdtab.h"
 
+/* A real file wants an idle placeholder's number: the placeholder goes up here, and comes down at the next open. */
+#define PARK_FIRST 1000
+
 struct pool {
   _Atomic uint64_t idle[FS_POOL_WORDS];
-  _Atomic uint32_t known; /* 0 in a process that has not been here yet */
+  _Atomic uint64_t parked[FS_POOL_PARKED]; /* descriptor + 1, its slot from bit 32 on; 0: none */
+  _Atomic uint32_t known;                  /* 0 in a process that has not been here yet */
 };
 static struct pool *_Atomic pool_memory;
 static struct pool pool_fallback; /* where the kernel cannot zero it: then only our fork wrapper empties it */
@@ -83,6 +87,64 @@ fs_fd fs_pool_take(uint32_t *slot) {
   return -ENOENT;
 }
 
+/* Another number for a placeholder, at least min; the old one stays. A scan of holders must not miss both. */
+static fs_fd renumber(int fd, uint32_t slot, int min) {
+  struct fs_state *st = atomic_load(&fs_state);
+  fs_fd to = (fs_fd)fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, min);
+  if (to >= (fs_fd)FS_FD_MAX) {
+    fs_sys_close(to);
+    return -EMFILE;
+  }
+  if (to >= 0) fs_slot_moved(st, &st->slot[slot]);
+  return to;
+}
+
+static void forget_idle(int fd) {
+  atomic_store(&fs_fdtab[fd], 0);
+  fs_sys_close(fd);
+}
+
+/* False: no room, or no number up there. */
+static bool park(int fd, uint32_t slot) {
+  struct pool *p = the_pool();
+  uint32_t i = 0;
+  while (i < FS_POOL_PARKED && atomic_load(&p->parked[i]) != 0) i++;
+  fs_fd up = i < FS_POOL_PARKED ? renumber(fd, slot, PARK_FIRST) : -ENOENT;
+  if (up < 0) return false;
+  uint64_t none = 0;
+  fs_fd_note_idle(up);
+  if (atomic_compare_exchange_strong(&p->parked[i], &none, (uint64_t)slot << 32 | (uint32_t)(up + 1))) return true;
+  forget_idle(up);
+  return false;
+}
+
+fs_fd fs_pool_unpark(uint32_t *slot) {
+  struct pool *p = the_pool();
+  for (uint32_t i = 0; i < FS_POOL_PARKED; i++) {
+    uint64_t e = atomic_load_explicit(&p->parked[i], memory_order_relaxed);
+    if (e == 0 || !atomic_compare_exchange_strong(&p->parked[i], &e, 0)) continue;
+    int up = (int)(uint32_t)e - 1;
+    *slot = (uint32_t)(e >> 32);
+    fs_fd fd = renumber(up, *slot, 0);
+    forget_idle(up);
+    if (fd >= 0) return fd;
+    fs_slot_free(atomic_load(&fs_state), *slot);
+  }
+  return -ENOENT;
+}
+
+static bool remove_parked(int fd) {
+  struct pool *p = the_pool();
+  for (uint32_t i = 0; i < FS_POOL_PARKED; i++) {
+    uint64_t e = atomic_load(&p->parked[i]);
+    if ((uint32_t)e != (uint32_t)fd + 1 || !atomic_compare_exchange_strong(&p->parked[i], &e, 0)) continue;
+    atomic_store(&fs_fdtab[fd], 0);
+    fs_slot_free(atomic_load(&fs_state), (uint32_t)(e >> 32));
+    return true;
+  }
+  return false;
+}
+
 static bool has_room(uint64_t mask) {
   for (int i = 0; i < FS_POOL_PER_WORD - 1 && mask != 0; i++) mask &= mask - 1;
   return mask == 0;
@@ -103,9 +165,10 @@ bool fs_pool_put(int fd, uint32_t slot) {
 }
 
 bool fs_pool_remove(int fd) {
-  if (fd < 3 || fd >= FS_POOL_WORDS * 64) return false;
+  if (fd < 3) return false;
   uint64_t bit = 1ull << fd % 64;
-  if ((atomic_fetch_and(&the_pool()->idle[fd / 64], ~bit) & bit) == 0) return false;
+  bool here = fd < FS_POOL_WORDS * 64 && (atomic_fetch_and(&the_pool()->idle[fd / 64], ~bit) & bit) != 0;
+  if (!here) return fd >= PARK_FIRST && remove_parked(fd);
   atomic_store(&fs_fdtab[fd], 0);
   fs_slot_free(atomic_load(&fs_state), atomic_load(&idle_slot[fd]));
   return true;
@@ -127,9 +190,8 @@ void fs_fd_make_lowest(int n) {
     if (fd < 0 && !any_idle()) return;
     atomic_store(&fs_pool_maybe, true);
     if (fd < 0) return;
-    atomic_store(&fs_fdtab[fd], 0);
-    fs_slot_free(atomic_load(&fs_state), slot);
-    fs_sys_close(fd);
+    if (!park(fd, slot)) fs_slot_free(atomic_load(&fs_state), slot);
+    forget_idle(fd);
   }
 }
 
@@ -138,11 +200,17 @@ static bool close_idle(const struct fs_fd_idle *taken, bool free_slots) {
   for (uint32_t w = 0; w < FS_POOL_WORDS; w++) {
     for (uint64_t mask = taken->mask[w]; mask != 0; mask &= mask - 1) {
       uint32_t fd = w * 64 + (uint32_t)__builtin_ctzll(mask);
-      atomic_store(&fs_fdtab[fd], 0);
       if (free_slots) fs_slot_free(atomic_load(&fs_state), atomic_load(&idle_slot[fd]));
-      fs_sys_close((int)fd);
+      forget_idle((int)fd);
       any = true;
     }
+  }
+  for (uint32_t i = 0; i < FS_POOL_PARKED; i++) {
+    uint64_t e = taken->parked[i];
+    if (e == 0) continue;
+    if (free_slots) fs_slot_free(atomic_load(&fs_state), (uint32_t)(e >> 32));
+    forget_idle((int)(uint32_t)e - 1);
+    any = true;
   }
   return any;
 }
@@ -151,6 +219,7 @@ static void take_all(struct fs_fd_idle *taken) {
   struct pool *p = the_pool();
   for (uint32_t w = 0; w < FS_POOL_WORDS; w++)
     taken->mask[w] = atomic_load(&p->idle[w]) == 0 ? 0 : atomic_exchange(&p->idle[w], 0);
+  for (uint32_t i = 0; i < FS_POOL_PARKED; i++) taken->parked[i] = atomic_exchange(&p->parked[i], 0);
 }
 
 bool fs_fd_pool_drop(void) {
@@ -161,14 +230,26 @@ bool fs_fd_pool_drop(void) {
 }
 
 void fs_fd_prepare_fork(struct fs_fd_idle *taken) {
-  *taken = (struct fs_fd_idle){{0}};
+  *taken = (struct fs_fd_idle){.mask = {0}};
   if (fs_vfork_depth == 0) take_all(taken);
   fs_fd_share();
+}
+
+static void give_back_parked(const struct fs_fd_idle *taken) {
+  for (uint32_t i = 0; i < FS_POOL_PARKED; i++) {
+    uint64_t none = 0, e = taken->parked[i];
+    int fd = (int)(uint32_t)e - 1;
+    if (e == 0 || !(fs_fd_entry(fd) & FS_FDE_IDLE)) continue;
+    if (atomic_compare_exchange_strong(&the_pool()->parked[i], &none, e)) continue;
+    fs_slot_free(atomic_load(&fs_state), (uint32_t)(e >> 32)); /* another thread parked one there meanwhile */
+    forget_idle(fd);
+  }
 }
 
 /* Another thread may have put a file of its own at the number meanwhile, by dup2 or close_range: that one is not ours.
    The slot that it leaves is found by a scan. */
 void fs_fd_parent(const struct fs_fd_idle *taken) {
+  give_back_parked(taken);
   for (uint32_t w = 0; w < FS_POOL_WORDS; w++) {
     uint64_t back = 0;
     for (uint64_t mask = taken->mask[w]; mask != 0; mask &= mask - 1)

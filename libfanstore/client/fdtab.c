@@ -31,6 +31,10 @@ static void set_entry(int fd, uint64_t e) {
   atomic_store_explicit(&fs_fdtab[fd], e, memory_order_release);
 }
 
+void fs_fd_note_idle(int fd) {
+  set_entry(fd, FS_FDE_IDLE);
+}
+
 static struct fs_slot *find_inode(struct fs_state *st, uint64_t ino, uint32_t *index) {
   int64_t i = fs_slot_by_ino(st, ino);
   if (i < 0) return NULL;
@@ -123,7 +127,11 @@ fs_fd fs_fd_new(struct fs_slot **slot) {
   if (FS_UNLIKELY(fs_vfork_depth > 0)) return -EAGAIN;
   uint32_t index;
   fs_fd fd = fs_pool_take(&index);
-  if (FS_UNLIKELY(fd < 0)) return new_slot(slot);
+  if (FS_UNLIKELY(fd < 0)) {
+    fd = fs_pool_unpark(&index);
+    if (fd < 0) return new_slot(slot);
+    fs_fd_taken(fd);
+  }
   *slot = slot_at(index);
   return fd;
 }

@@ -111,8 +111,10 @@ void fs_fd_make_lowest(int n);
  * child fs_fd_child, gives it back or closes it.
  */
 #define FS_POOL_WORDS 16
+#define FS_POOL_PARKED 4
 struct fs_fd_idle {
   uint64_t mask[FS_POOL_WORDS];
+  uint64_t parked[FS_POOL_PARKED];
 };
 void fs_fd_prepare_fork(struct fs_fd_idle *idle);
 void fs_fd_parent(const struct fs_fd_idle *idle);

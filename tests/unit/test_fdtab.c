@@ -67,6 +67,56 @@ static void test_pool(void **state) {
   fix_run(state, pool);
 }
 
+static uint32_t slots_used(void) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < FS_SLOTS / 64; i++) n += (uint32_t)__builtin_popcountll(fs_state->used[i]);
+  return n;
+}
+
+/* The number of an idle placeholder that the table knows above all that programs usually have. */
+static int parked(void) {
+  for (int fd = 1000; fd < (int)fs_fdtab_high; fd++)
+    if (fs_fd_entry(fd) & FS_FDE_IDLE) return fd;
+  return -1;
+}
+
+/* A real file takes the number of an idle placeholder, which is kept elsewhere. */
+static void parks(const struct fix *f) {
+  struct fs_fd_idle idle;
+  struct stat before, after;
+  int status, a = open_small(O_RDONLY);
+  (void)f;
+  CHECK(fs_sys_fstat(a, &before) == 0 && fs_fd_close(a) == 0);
+  fs_fd_make_lowest(1);
+  CHECK(!kernel_has(a) && parked() >= 1000 && slots_used() == 1);
+  int real = dup(0), up = parked();
+  CHECK(real == a && open_small(O_RDONLY) == a + 1); /* the same placeholder again */
+  CHECK(fs_sys_fstat(a + 1, &after) == 0 && after.st_ino == before.st_ino && !kernel_has(up) && parked() < 0);
+  CHECK(fs_fd_close(a + 1) == 0 && slots_used() == 1);
+  fs_fd_make_lowest(1);
+  up = parked();
+  fs_fd_prepare_fork(&idle);
+  pid_t pid = fork();
+  if (pid == 0) {
+    fs_fd_child(&idle);
+    CHECK(!kernel_has(up) && parked() < 0 && open_small(O_RDONLY) == a + 1 && slots_used() == 2);
+    _exit(0);
+  }
+  fs_fd_parent(&idle);
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0 && parked() == up);
+  fs_fd_evict(up); /* the program wants that number */
+  CHECK(!kernel_has(up) && parked() < 0);
+  int many[20];
+  for (int i = 0; i < 20; i++) CHECK((many[i] = open_small(O_RDONLY)) > 0);
+  CHECK(many[0] == a + 1);
+  for (int i = 0; i < 20; i++) CHECK(fs_fd_close(many[i]) == 0);
+  fs_fd_make_lowest(8); /* more than can be parked */
+  CHECK(parked() >= 1000 && fs_fd_pool_drop() && parked() < 0);
+}
+static void test_parks(void **state) {
+  fix_run(state, parks);
+}
+
 static void copies(const struct fix *f) {
   (void)f;
   int a = open_small(O_RDONLY);
@@ -233,9 +283,10 @@ static void test_threads(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_numbers), cmocka_unit_test(test_pool),  cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_limit),   cmocka_unit_test(test_forks), cmocka_unit_test(test_adopt),
-      cmocka_unit_test(test_vforks),  cmocka_unit_test(test_low),   cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_numbers), cmocka_unit_test(test_pool),   cmocka_unit_test(test_parks),
+      cmocka_unit_test(test_copies),  cmocka_unit_test(test_limit),  cmocka_unit_test(test_forks),
+      cmocka_unit_test(test_adopt),   cmocka_unit_test(test_vforks), cmocka_unit_test(test_low),
+      cmocka_unit_test(test_threads),
   };
   unsetenv("FANSTORE_STATE");
   return cmocka_run_group_tests(tests, tree_setup, fix_teardown);
