@@ -105,13 +105,49 @@ int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t 
   return r;
 }
 
+/*
+ * The copies that stay open: what is loaded again is to be the same file to the dynamic linker, which then gives the
+ * same handle, and takes no other descriptor. More than there is room for are not found again.
+ */
+#define FS_COPIES 512
+static struct {
+  _Atomic uint64_t entry; /* mount and entry, and 1; 0: free */
+  _Atomic int fd;         /* and 1 */
+} copies[FS_COPIES];
+
+static int copy_find(uint64_t entry) {
+  uint64_t seen;
+  for (int i = 0; i < FS_COPIES && (seen = atomic_load(&copies[i].entry)) != 0; i++) {
+    int fd = seen == entry ? atomic_load(&copies[i].fd) - 1 : -1;
+    if (fd >= 0 && fs_data_owns_fd(fd)) return fd;
+  }
+  return -1;
+}
+
+static void copy_note(uint64_t entry, int fd) {
+  for (int i = 0; i < FS_COPIES; i++) {
+    uint64_t none = 0;
+    if (!atomic_compare_exchange_strong(&copies[i].entry, &none, entry)) continue;
+    atomic_store(&copies[i].fd, fd + 1);
+    return;
+  }
+}
+
 const char *fs_real_copy(const char *path, char real[FS_REAL_COPY]) {
   struct fs_found f;
   if (path == NULL || fs_path_route(AT_FDCWD, path, 0, &f) != FS_IN) return path;
-  fs_fd fd = fs_file_materialize(f.mount, f.entry);
-  if (fd < 0) return path;
-  fs_fd high = fs_data_adopt_fd(fd);
-  snprintf(real, FS_REAL_COPY, "/proc/self/fd/%d", high >= 0 ? high : fd);
+  uint64_t entry = ((uint64_t)f.mount << 32 | f.entry) + 1;
+  int have = copy_find(entry);
+  if (have < 0) {
+    fs_fd fd = fs_file_materialize(f.mount, f.entry);
+    if (fd < 0) return path;
+    have = fs_data_adopt_fd(fd);
+    if (have >= 0)
+      copy_note(entry, have);
+    else
+      have = fd;
+  }
+  snprintf(real, FS_REAL_COPY, "/proc/self/fd/%d", have);
   return real;
 }
 

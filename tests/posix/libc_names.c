@@ -159,6 +159,22 @@ static void programs(void) {
   free(old);
 }
 
+static int open_descriptors(void) {
+  int n = 0;
+  DIR *d = opendir("/proc/self/fd");
+  while (d != NULL && readdir(d) != NULL) n++;
+  closedir(d);
+  return n;
+}
+
+/* A library that is there already is the same one, and costs nothing more. */
+static void same_library(void *handle) {
+  int before = open_descriptors(), others = 0;
+  for (int i = 0; i < 20; i++) others += dlopen(P("lib/libtest.so"), RTLD_NOW) != handle;
+  SHOW(others);
+  SHOW(open_descriptors() - before);
+}
+
 static void libraries(void) {
   void *plain = dlopen(P("lib/libtest.so"), RTLD_NOW), *apart = dlmopen(LM_ID_NEWLM, P("lib/libtest.so"), RTLD_NOW);
   int (*value)(void) = plain == NULL ? NULL : (int (*)(void))dlsym(plain, "value");
@@ -166,6 +182,7 @@ static void libraries(void) {
   SHOW(value != NULL ? value() : -2);
   value = apart == NULL ? NULL : (int (*)(void))dlsym(apart, "value");
   SHOW(value != NULL ? value() : -2);
+  same_library(plain);
   SHOW(dlmopen(LM_ID_NEWLM, P("lib/none.so"), RTLD_NOW) == NULL);
   SHOW(dlopen("libnone.so", RTLD_NOW) == NULL);
   void *outer = dlopen(P("lib/libouter.so"), RTLD_NOW), *named = dlopen("libnamed.so", RTLD_NOW);
