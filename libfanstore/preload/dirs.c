@@ -21,6 +21,7 @@ struct fs_dirstream {
   DIR *inner;  /* libc's stream of a real directory, or NULL */
   const char *path; /* of that directory, and its length */
   size_t path_len;
+  struct dirent64 *shown; /* the current record: the one below, or libc's, which may be longer */
   struct dirent64 record;
 };
 #define FS_AT_MISSING (1l << 62) /* what telldir says among the missing names, plus their number */
@@ -114,6 +115,7 @@ static void set_record(struct fs_dirstream *d, const struct fs_dirent_view *v, u
   d->record.d_reclen = (unsigned short)fs_round_up(offsetof(struct dirent64, d_name) + v->name_len + 1, 8);
   memcpy(d->record.d_name, v->name, v->name_len);
   d->record.d_name[v->name_len] = '\0';
+  d->shown = &d->record;
 }
 
 /* The names that mounts put into a real directory and that are not there. */
@@ -130,14 +132,14 @@ static int next_missing(struct fs_dirstream *d) {
 static int next_real(struct fs_dirstream *d) {
   int saved = errno;
   errno = 0;
-  const struct dirent *e = d->at > 0 ? NULL : FS_REAL(readdir)(d->inner);
-  if (e != NULL) memcpy(&d->record, e, e->d_reclen);
+  struct dirent *e = d->at > 0 ? NULL : FS_REAL(readdir)(d->inner);
+  d->shown = (struct dirent64 *)(void *)e;
   int err = errno;
   errno = saved;
   return e != NULL ? 1 : err != 0 ? -err : next_missing(d);
 }
 
-/* 1: a record is in d->record; 0: the end; or a negative errno. */
+/* 1: a record is at d->shown; 0: the end; or a negative errno. */
 static int next_record(struct fs_dirstream *d) {
   struct fs_dirent_view v;
   if (d->inner != NULL) return next_real(d);
@@ -155,7 +157,7 @@ FS_EXPORT struct dirent *readdir(DIR *dir) {
   if (d == NULL) return FS_REAL(readdir)(dir);
   int r = next_record(d);
   if (r < 0) fs_ret(r);
-  return r > 0 ? (struct dirent *)(void *)&d->record : NULL;
+  return r > 0 ? (struct dirent *)(void *)d->shown : NULL;
 }
 FS_ALIAS(readdir64, readdir);
 
@@ -164,7 +166,8 @@ FS_EXPORT int readdir_r(DIR *dir, struct dirent *entry, struct dirent **result) 
   struct fs_dirstream *d = ours(dir);
   if (d == NULL) return FS_REAL(readdir_r)(dir, entry, result);
   int r = next_record(d);
-  if (r > 0) memcpy(entry, &d->record, d->record.d_reclen);
+  if (r > 0 && d->shown->d_reclen > sizeof(*entry)) r = -ENAMETOOLONG;
+  if (r > 0) memcpy(entry, d->shown, d->shown->d_reclen);
   *result = r > 0 ? entry : NULL;
   return r < 0 ? -r : 0;
 }

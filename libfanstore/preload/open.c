@@ -6,6 +6,7 @@
 
 #include "client/cwd.h"
 #include "preload/preload.h"
+#include "util/util.h"
 
 static inline int plain_openat(int dirfd, const char *path, int flags, mode_t mode) {
   return FS_FRESH(FS_REAL(openat)(dirfd, path, flags, mode));
@@ -189,8 +190,18 @@ FS_EXPORT int close_range(unsigned first, unsigned last, int flags) {
   return r;
 }
 
+/* What kernels before 5.9 need. */
+static void close_number(void *ctx, int dirfd, const char *name) {
+  uint64_t fd;
+  if (fs_parse_u64(name, *(const unsigned *)ctx, INT_MAX, &fd) == 0 && (int)fd != dirfd) fs_close((int)fd);
+}
+
 FS_EXPORT void closefrom(int low) {
+  unsigned first = low < 0 ? 0 : (unsigned)low;
   int saved = errno;
-  close_range(low < 0 ? 0 : (unsigned)low, ~0u, 0);
+  if (close_range(first, ~0u, 0) != 0 && errno == ENOSYS) {
+    FS_AUTO_CLOSE int dir = fs_sys_openat(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (dir >= 0) fs_each_number(dir, close_number, &first);
+  }
   errno = saved;
 }

@@ -8,14 +8,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utmp.h>
 
@@ -107,6 +111,27 @@ static void descriptors(const char *file) {
   T(fcntl(0, F_DUPFD, 1 << 30));
 }
 
+/* closefrom where the kernel lacks close_range. */
+static void old_kernel(const char *file) {
+  struct sock_filter f[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog p = {4, f};
+  int status;
+  pid_t pid = fork();
+  if (pid == 0) {
+    for (int i = 0; i < 4; i++) open("/dev/null", O_RDONLY);
+    open(file, O_RDONLY);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, 2, &p) != 0) perror("seccomp");
+    closefrom(5);
+    for (int i = 3; i < 12; i++) printf("%d ", fcntl(i, F_GETFD));
+    printf("\n");
+    exit(0);
+  }
+  T(waitpid(pid, &status, 0) == pid);
+}
+
 static void raw_calls(void) {
   char b[4096];
   T(syscall(SYS_getcwd, NULL, 100));
@@ -190,6 +215,7 @@ int main(int argc, char **argv) {
   changes();
   asks();
   descriptors(argc > 3 ? argv[3] : "/etc/passwd");
+  old_kernel(argc > 3 ? argv[3] : "/etc/passwd");
   raw_calls();
   deep_tree();
   struct utmp user = {0};
