@@ -174,5 +174,6 @@ int64_t fs_on_rename(struct fs_call *c, const struct fs_trap *t) {
                           : fs_file_refuse_rename(AT_FDCWD, from, AT_FDCWD, to, flags);
   if (err != FS_OUT) return err;
   if (a + b == 0) return FS_PASS;
+  if (!fs_call_trusted(c)) return -EACCES;
   return FS_SYS5(is_link(c) ? SYS_linkat : SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
 }

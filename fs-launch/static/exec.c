@@ -9,6 +9,7 @@
  */
 #include <elf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -43,6 +44,9 @@ static void set_argument(fs_regs *r, int i, uint64_t v) {
   unsigned long long *at[] = {(void *)&r->rdi, (void *)&r->rsi, (void *)&r->rdx};
   *at[i] = v;
 }
+static bool in_call(const fs_regs *r, const struct fs_call *c) {
+  return r->orig_rax == (unsigned long long)c->nr && r->rdi == c->arg[0] && r->rsi == c->arg[1] && r->rdx == c->arg[2];
+}
 static void call_again(fs_regs *r, int nr) {
   r->rax = (uint64_t)nr;
   r->orig_rax = (uint64_t)-1; /* no call is going on that could be started again */
@@ -54,6 +58,9 @@ static uint64_t stack_of(const fs_regs *r) {
 }
 static void set_argument(fs_regs *r, int i, uint64_t v) {
   r->regs[i] = v;
+}
+static bool in_call(const fs_regs *r, const struct fs_call *c) {
+  return r->regs[8] == (unsigned long long)c->nr && r->regs[1] == c->arg[1] && r->regs[2] == c->arg[2];
 }
 static void call_again(fs_regs *r, int nr) {
   r->regs[8] = (uint64_t)nr;
@@ -77,6 +84,7 @@ static fs_err redirect(const struct fs_call *c, struct wish *w) {
   fs_regs regs;
   struct iovec v = {&regs, sizeof(regs)};
   if (ptrace(PTRACE_GETREGSET, c->tid, NT_PRSTATUS, &v) != 0) return -errno;
+  if (!in_call(&regs, c)) return -ESRCH; /* a signal's handler runs, or the number is another process's by now */
   size_t n = lay_out(w, 0, block);
   uint64_t addr = (stack_of(&regs) - FS_RED_ZONE - n) & ~15ull;
   lay_out(w, addr, block);
@@ -89,19 +97,37 @@ static fs_err redirect(const struct fs_call *c, struct wish *w) {
   return ptrace(PTRACE_SETREGSET, c->tid, NT_PRSTATUS, &v) == 0 ? 0 : -errno;
 }
 
+/* It was killed. Its status is for whoever waits for it, who is told only when we have taken note: but for our own
+   children, which the main thread takes. */
+static void let_die(const struct fs_call *c) {
+  char path[48], text[512];
+  int tgid = 0, parent = 0, status;
+  snprintf(path, sizeof(path), "/proc/%d/status", (int)c->tid);
+  FS_AUTO_CLOSE int fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, sizeof(text) - 1);
+  text[FS_MAX(n, 0)] = '\0';
+  const char *line = strstr(text, "\nTgid:"), *next = strstr(text, "\nPPid:");
+  if (line == NULL || next == NULL) return;
+  tgid = atoi(line + 6);
+  parent = atoi(next + 6);
+  if (tgid != c->tid || parent != (int)fs_sys_getpid()) waitpid(c->tid, &status, __WALL | __WNOTHREAD);
+}
+
 /* The answer to the call is -EACCES, seen by the program only if it cannot be redirected. */
 static int64_t call_with(const struct fs_call *c, struct wish *w) {
   siginfo_t info = {0};
   if (ptrace(PTRACE_SEIZE, c->tid, NULL, NULL) != 0) {
-    fs_tell_once(&told_traced, "fanstore-static: cannot execute %s: the process is traced, or may not be", c->full);
+    if (fs_call_valid(c))
+      fs_tell_once(&told_traced, "fanstore-static: cannot execute %s: the process is traced, or may not be", c->full);
     return -EACCES;
   }
   ptrace(PTRACE_INTERRUPT, c->tid, NULL, NULL);
   fs_answer(c, -EACCES);
-  /* Looked at only: if it was killed meanwhile, its status is for whoever waits for it. */
   int r = waitid(P_PID, (id_t)c->tid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL);
   if (r == 0 && info.si_code == CLD_TRAPPED) redirect(c, w);
-  ptrace(PTRACE_DETACH, c->tid, NULL, NULL);
+  /* It may be killed while it is stopped, too. */
+  bool gone = ptrace(PTRACE_DETACH, c->tid, NULL, NULL) != 0;
+  if (gone && waitid(P_PID, (id_t)c->tid, &info, WEXITED | WNOWAIT | __WALL) == 0) let_die(c);
   return FS_ANSWERED;
 }
 

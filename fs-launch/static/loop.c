@@ -84,6 +84,40 @@ static struct seccomp_notif *notification_new(size_t *size) {
   return calloc(1, *size);
 }
 
+static _Atomic int threads, idle;
+
+static void *serve(void *arg);
+
+static int add_thread(int listener) {
+  pthread_attr_t attr;
+  pthread_t thread;
+  if (atomic_fetch_add(&threads, 1) >= FS_STATIC_THREADS_MAX) {
+    atomic_fetch_sub(&threads, 1);
+    return EAGAIN;
+  }
+  atomic_fetch_add(&idle, 1);
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attr, 1u << 20);
+  int err = pthread_create(&thread, &attr, serve, (void *)(intptr_t)listener);
+  pthread_attr_destroy(&attr);
+  if (err == 0) return 0;
+  atomic_fetch_sub(&threads, 1);
+  atomic_fetch_sub(&idle, 1);
+  return err;
+}
+
+/* The last that waits for calls sees to it that another does, before it is busy for nobody knows how long. False: there
+   are enough, this one ends. */
+static bool work(struct fs_call *c, const struct seccomp_notif *n) {
+  if (atomic_fetch_sub(&idle, 1) == 1) add_thread(c->listener);
+  handle(c, n);
+  if (atomic_fetch_add(&idle, 1) < FS_STATIC_THREADS) return true;
+  atomic_fetch_sub(&idle, 1);
+  atomic_fetch_sub(&threads, 1);
+  return false;
+}
+
 static void *serve(void *arg) {
   size_t size;
   struct seccomp_notif *n = notification_new(&size);
@@ -93,27 +127,21 @@ static void *serve(void *arg) {
   for (;;) {
     memset(n, 0, size); /* the kernel insists */
     long r = request(c->listener, SECCOMP_IOCTL_NOTIF_RECV, n);
-    if (r == 0)
-      handle(c, n);
-    else if (r != -EINTR)
+    if (r == 0 && !work(c, n)) break;
+    if (r != 0 && r != -EINTR)
       /* Another thread got it (a call wakes all that wait, so a short sleep also saves wake-ups), the caller died, or
          all are gone, which the main thread sees. */
       usleep(1000);
   }
+  free(n);
+  free(c);
   return NULL;
 }
 
 fs_err fs_loop_start(int listener) {
-  pthread_attr_t attr;
-  pthread_t thread;
   int err = 0;
   /* Caller and supervisor take turns: staying on one processor saves the wake-up of another (Linux 6.6). */
   FS_SYS3(SYS_ioctl, listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-  pthread_attr_init(&attr);
-  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attr, 1u << 20);
-  for (int i = 0; i < FS_STATIC_THREADS && err == 0; i++)
-    err = pthread_create(&thread, &attr, serve, (void *)(intptr_t)listener);
-  pthread_attr_destroy(&attr);
+  for (int i = 0; i < FS_STATIC_THREADS && err == 0; i++) err = add_thread(listener);
   return -err;
 }

@@ -62,6 +62,12 @@ static void drop_preload(int argc, char **argv) {
   free(copy);
 }
 
+/* A standard descriptor that is closed must not become one of ours; COMMAND has it closed again. */
+static void hold_standard(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
 /* Ends everything that the dead supervisor leaves: its calls would fail with ENOSYS from now on. */
 static void end_children(void) {
   char path[64], text[4096];
@@ -131,6 +137,7 @@ static int run(struct fs_static *s) {
   sigemptyset(&set);
   for (size_t i = 0; i < FS_ARRAY_LEN(passed); i++) sigaddset(&set, passed[i]);
   sigprocmask(SIG_BLOCK, &set, &s->old_mask);
+  s->old_child = signal(SIGCHLD, SIG_DFL); /* whoever ignores it cannot wait */
   int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     perror("fanstore-static");
@@ -145,14 +152,18 @@ static int run(struct fs_static *s) {
     _exit(fs_supervise(s));
   }
   close(pair[1]);
-  if (supervisor > 0) return front(pair[0], signals, supervisor);
-  perror("fanstore-static: fork");
-  return FS_STATIC_FAILED;
+  if (supervisor < 0) {
+    perror("fanstore-static: fork");
+    return FS_STATIC_FAILED;
+  }
+  fs_static_let_go();
+  return front(pair[0], signals, supervisor);
 }
 
 int main(int argc, char **argv) {
   static struct fs_static s;
   drop_preload(argc, argv);
+  hold_standard();
   int next = fs_opt_parse("fanstore-static", options, FS_ARRAY_LEN(options), argc, argv, 1, true, on_option, &s);
   if (next < 0) return 2;
   if (next >= argc) {

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "client/cwd.h"
@@ -139,11 +140,22 @@ static struct real *find(uint32_t mount, uint32_t entry) {
   return NULL;
 }
 
-/* There are fewer threads than slots, so one is free or not in use. */
+/* How many files stay in the table: few where few descriptors are to be had, but more than there are threads. */
+static size_t slots(void) {
+  static size_t n;
+  struct rlimit limit = {.rlim_cur = 0};
+  if (n > 0) return n;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  n = limit.rlim_cur < 4 * FS_REAL_SLOTS ? FS_MAX((size_t)limit.rlim_cur / 8, FS_STATIC_THREADS + 1u) : FS_REAL_SLOTS;
+  return n;
+}
+
+/* NULL: threads use them all. */
 static struct real *take(uint32_t mount, uint32_t entry) {
-  struct real *r = table;
-  while (r < table + FS_REAL_SLOTS && r->state != FREE) r++;
-  if (r == table + FS_REAL_SLOTS) drop(r = least_used(NULL));
+  struct real *r = table, *end = table + slots();
+  while (r < end && r->state != FREE) r++;
+  if (r == end && (r = least_used(NULL)) == NULL) return NULL;
+  if (r->state != FREE) drop(r);
   *r = (struct real){.state = MAKING, .mount = mount, .entry = entry, .fd = -1};
   return r;
 }
@@ -166,9 +178,10 @@ static void fill_slot(struct real *r, bool dir) {
 }
 
 static struct real *get(uint32_t mount, uint32_t entry, bool dir) {
-  struct real *r = find(mount, entry);
+  struct real *r, *empty = NULL;
+  while ((r = find(mount, entry)) == NULL && (empty = take(mount, entry)) == NULL) pthread_cond_wait(&made, &lock);
   if (r == NULL) {
-    r = take(mount, entry);
+    r = empty;
     r->users = 1;
     fill_slot(r, dir);
   } else {
@@ -188,7 +201,7 @@ fs_fd fs_real_open(uint32_t mount, uint32_t entry, bool dir, int flags) {
   fs_fd fd = r->err;
   if (fd == 0) fd = fs_sys_openat(AT_FDCWD, proc_fd(r->fd, proc), (flags & O_NONBLOCK) | O_RDONLY | O_CLOEXEC, 0);
   pthread_mutex_lock(&lock);
-  r->users--;
+  if (--r->users == 0) pthread_cond_broadcast(&made);
   if (r->err != 0 && r->users == 0) r->state = FREE; /* the next one tries again */
   pthread_mutex_unlock(&lock);
   return fd;

@@ -18,8 +18,9 @@
 
 #include "client/files.h"
 
-#define FS_STATIC_THREADS 8
-#define FS_STATIC_FAILED 125 /* exit statuses, as env(1) has them */
+#define FS_STATIC_THREADS 8       /* that wait for calls */
+#define FS_STATIC_THREADS_MAX 128 /* more are made while all wait for data */
+#define FS_STATIC_FAILED 125      /* exit statuses, as env(1) has them */
 #define FS_STATIC_NOT_EXECUTABLE 126
 #define FS_STATIC_NOT_FOUND 127
 
@@ -80,6 +81,9 @@ mode_t fs_tracee_umask(const struct fs_call *c);
 /* The path in argument number `path`, relative to the descriptor in argument number `dirfd` (-1: the current
    directory). As fs_path_route, and FS_REDIRECT also where only we know the directory that the path is relative to. */
 int fs_call_find(struct fs_call *c, int dirfd, int path, unsigned flags, struct fs_found *f);
+/* May what the caller asks for be done by us, with our rights? Not for one that has changed its user, group or root
+   directory, or given up capabilities. */
+bool fs_call_trusted(const struct fs_call *c);
 /* Only puts the absolute path together, in c->full. 1: only we know what it is relative to; 0; or negative. */
 int fs_call_full(struct fs_call *c, int dirfd, int path);
 /* Are there flags beyond the known ones? The kernel refuses that before it looks at the path. */

@@ -5,6 +5,7 @@
  * process under the filter is gone, also after COMMAND's end. It has left the terminal's process group: an interrupt is
  * COMMAND's. If it dies, COMMAND is killed.
  */
+#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -56,6 +57,7 @@ static fs_fd receive_listener(int from) {
 /* Becomes COMMAND, in a child. */
 static void become(const struct fs_static *s, int to) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  signal(SIGCHLD, s->old_child);
   sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
   fs_fd fd = fs_filter_install();
   send_listener(to, fd);
@@ -77,16 +79,26 @@ static void tell_unavailable(fs_err err) {
 
 /* ---- the supervisor ---- */
 
-/* Nobody waits for the end of a pipe that we hold, and the terminal's signals are COMMAND's. */
+/* Our own descriptors are all closed on exec; those that came through one are not. */
+void fs_static_let_go(void) {
+  FS_AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  DIR *dir = opendir("/proc/self/fd");
+  for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
+    int fd = atoi(d->d_name);
+    if (fd > STDERR_FILENO && fcntl(fd, F_GETFD) == 0) close(fd);
+  }
+  if (dir != NULL) closedir(dir);
+  if (null < 0) return;
+  dup2(null, STDIN_FILENO);
+  dup2(null, STDOUT_FILENO);
+}
+
+/* The terminal's signals are COMMAND's. */
 static void leave_terminal(void) {
   struct rlimit limit;
-  FS_AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  fs_static_let_go();
   setsid();
   umask(0);
-  if (null >= 0) {
-    dup2(null, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-  }
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);

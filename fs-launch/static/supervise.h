@@ -11,7 +11,8 @@ struct fs_static {
   char **command;
   const char *preload; /* for COMMAND's LD_PRELOAD, or NULL */
   sigset_t old_mask;
-  int front; /* the socket to the process in front */
+  void (*old_child)(int); /* what SIGCHLD did */
+  int front;              /* the socket to the process in front */
   bool ended;
 };
 
@@ -24,6 +25,8 @@ struct fs_static_message {
   int32_t what, value;
 };
 
+/* Gives up what was inherited for COMMAND, but stderr: somebody may wait for the end of a pipe. */
+void fs_static_let_go(void);
 /* The supervisor's life: its exit status. */
 int fs_supervise(struct fs_static *s);
 

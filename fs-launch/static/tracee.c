@@ -6,6 +6,7 @@
  * checked.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -103,10 +104,25 @@ bool fs_call_ref(const struct fs_call *c, int fd, uint32_t *mount, uint32_t *ent
 }
 
 bool fs_call_proc_ref(const struct fs_call *c, uint32_t *mount, uint32_t *entry) {
-  uint64_t fd;
-  const char *number = strrchr(c->path, '/');
-  if (strncmp(c->path, "/proc/", 6) != 0 && strncmp(c->path, "/dev/fd/", 8) != 0) return false;
-  return fs_parse_u64(number + 1, 0, INT_MAX, &fd) == 0 && fs_call_ref(c, (int)fd, mount, entry);
+  static const char *const own[] = {"/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"};
+  char link[PATH_MAX];
+  uint64_t fd, pid;
+  for (size_t i = 0; i < FS_ARRAY_LEN(own); i++) {
+    size_t n = strlen(own[i]);
+    if (strncmp(c->path, own[i], n) == 0)
+      return fs_parse_u64(c->path + n, 0, INT_MAX, &fd) == 0 && fs_call_ref(c, (int)fd, mount, entry);
+  }
+  /* /proc/<pid>/fd/<number>, of any process */
+  if (strncmp(c->path, "/proc/", 6) != 0) return false;
+  const char *slash = strchr(c->path + 6, '/');
+  if (slash == NULL || strncmp(slash, "/fd/", 4) != 0 || fs_parse_u64(slash + 4, 0, INT_MAX, &fd) != 0) return false;
+  *link = '\0';
+  strncat(link, c->path + 6, (size_t)(slash - c->path - 6));
+  if (fs_parse_u64(link, 0, INT_MAX, &pid) != 0) return false;
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, c->path, link, sizeof(link) - 1);
+  if (n <= 0 || link[0] != '/') return false;
+  link[n] = '\0';
+  return fs_real_parse(link, mount, entry) || directory_of(link, mount, entry);
 }
 
 /* The directory that a path is relative to, as text. 1: only we know it; 0: the kernel does. */
@@ -146,6 +162,38 @@ static int look_again(struct fs_call *c, unsigned flags, struct fs_found *f) {
   return err == -ENOENT ? fs_path_retry(AT_FDCWD, c->full, flags, err, f) : FS_OUT;
 }
 
+/* ---- rights ---- */
+
+static bool read_status(const char *pid, char *text, size_t size) {
+  char path[48];
+  snprintf(path, sizeof(path), "/proc/%s/status", pid);
+  FS_AUTO_CLOSE int fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, size - 1);
+  text[FS_MAX(FS_MAX(n, 0), 0)] = '\0';
+  return n > 0 && (size_t)n < size - 1;
+}
+
+static bool same_line(const char *a, const char *b, const char *key) {
+  const char *p = strstr(a, key), *q = strstr(b, key);
+  if (p == NULL || q == NULL) return false;
+  size_t n = strcspn(p + 1, "\n");
+  return n == strcspn(q + 1, "\n") && memcmp(p + 1, q + 1, n) == 0;
+}
+
+static unsigned long long capabilities(const char *status) {
+  const char *line = strstr(status, "\nCapEff:");
+  return line == NULL ? 0 : strtoull(line + 8, NULL, 16);
+}
+
+bool fs_call_trusted(const struct fs_call *c) {
+  char pid[16], ours[8192], theirs[8192], root[PATH_MAX];
+  snprintf(pid, sizeof(pid), "%d", (int)c->tid);
+  if (!read_status("self", ours, sizeof(ours)) || !read_status(pid, theirs, sizeof(theirs))) return false;
+  if (!same_line(ours, theirs, "\nUid:") || !same_line(ours, theirs, "\nGid:")) return false;
+  if (!same_line(ours, theirs, "\nGroups:") || (capabilities(ours) & ~capabilities(theirs)) != 0) return false;
+  return fs_tracee_link(c, "root", root) == 0 && strcmp(root, "/") == 0 && fs_call_valid(c);
+}
+
 int fs_call_full(struct fs_call *c, int dirfd, int path) {
   fs_err err = fs_tracee_string(c, c->arg[path], c->path);
   if (err != 0 || c->path[0] == '\0') return err != 0 ? err : -ENOENT;
@@ -157,7 +205,9 @@ int fs_call_find(struct fs_call *c, int dirfd, int path, unsigned flags, struct 
   if (ours < 0) return FS_OUT;
   int route = fs_path_route(AT_FDCWD, c->full, flags, f);
   if (route == FS_OUT && !(flags & FS_PARENT)) route = look_again(c, flags, f);
+  if (route == FS_REDIRECT && !fs_call_trusted(c)) return -EACCES;
   if (route != FS_OUT || ours == 0) return route;
+  if (!fs_call_trusted(c)) return -EACCES;
   if (strlen(c->full) >= sizeof(f->real)) return -ENAMETOOLONG;
   strcpy(f->real, c->full);
   return FS_REDIRECT;
