@@ -22,6 +22,25 @@ static _Atomic uint32_t cached_epoch;
 /* Bumped at each change; and the one in which the directory was found to be far from all mounts. */
 _Atomic uint32_t fs_cwd_epoch = 1, fs_cwd_far_epoch;
 
+/* Of a real directory above a mount: the epoch, the mount's number and the length of the directory's path. One in the
+   real directory that a mount covers is none, though it may lie above another mount; nor is one of a stub. */
+static _Atomic uint64_t above_word;
+
+static void note_above(const struct fs_cwd *c, uint32_t at_epoch) {
+  uint32_t mount, entry;
+  size_t rest;
+  if (!c->near || c->below || fs_mount_above(c->path, c->len, &rest) >= 0) return;
+  if (!fs_vdir_find(c->path, c->len == 1 ? 0 : c->len, &mount, &entry)) return;
+  atomic_store(&above_word, (uint64_t)at_epoch << 32 | mount << 16 | (c->len == 1 ? 0 : c->len));
+}
+
+bool fs_cwd_is_above(uint32_t *mount, uint32_t *len) {
+  uint64_t word = atomic_load_explicit(&above_word, memory_order_relaxed);
+  *mount = (uint32_t)word >> 16;
+  *len = (uint32_t)word & 0xffff;
+  return word >> 32 == atomic_load_explicit(&fs_cwd_epoch, memory_order_relaxed) && fs_vfork_depth == 0;
+}
+
 void fs_cwd_changed(void) {
   if (fs_vfork_depth == 0) atomic_fetch_add(&fs_cwd_epoch, 1);
 }
@@ -73,6 +92,14 @@ static void classify(struct fs_cwd *c) {
   c->entry = (uint32_t)e;
 }
 
+static __attribute__((noinline)) fs_err compute_stub(struct fs_cwd *c) {
+  char link[PATH_MAX];
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, "/proc/self/cwd", link, sizeof(link) - 1);
+  if (n <= 0) return -ENOENT;
+  link[n] = '\0';
+  return parse_stub(link, c) ? 0 : -ENOENT;
+}
+
 static fs_err compute(struct fs_cwd *c) {
   c->below = c->near = false;
   c->len = 0;
@@ -82,11 +109,7 @@ static fs_err compute(struct fs_cwd *c) {
     classify(c);
     return 0;
   }
-  char link[PATH_MAX];
-  n = FS_SYS4(SYS_readlinkat, AT_FDCWD, "/proc/self/cwd", link, sizeof(link) - 1);
-  if (n <= 0) return -ENOENT;
-  link[n] = '\0';
-  return parse_stub(link, c) ? 0 : -ENOENT;
+  return compute_stub(c);
 }
 
 static void publish(const struct fs_cwd *c, uint32_t at_epoch) {
@@ -97,6 +120,7 @@ static void publish(const struct fs_cwd *c, uint32_t at_epoch) {
   atomic_store(&cached_epoch, at_epoch);
   atomic_store_explicit(&cached_seq, seq + 2, memory_order_release);
   if (!c->near) atomic_store(&fs_cwd_far_epoch, at_epoch);
+  note_above(c, at_epoch);
 }
 
 static bool load_cached(struct fs_cwd *out, bool head_only) {

@@ -36,6 +36,8 @@ static inline bool fs_cwd_surely_far(void) {
              atomic_load_explicit(&fs_cwd_epoch, memory_order_relaxed) &&
          fs_vfork_depth == 0;
 }
+/* Is it known to be above a mount, and below none? Its path is then the first `len` bytes of that mount's. */
+bool fs_cwd_is_above(uint32_t *mount, uint32_t *len);
 /* A real directory (O_PATH, CLOEXEC) that stands for a directory of a dataset: chdir to it means that. */
 fs_fd fs_cwd_open(uint32_t mount, uint32_t entry);
 /* chdir to a directory of a dataset. */

@@ -98,25 +98,56 @@ static bool climbs_only(const char *path) {
   return *path == '\0';
 }
 
+/* From a directory above mounts, the first `len` bytes of a mount's path: as for the absolute path. */
+static enum fs_side side_from(const char *path, uint32_t mount, uint32_t len) {
+  enum fs_side side = FS_SIDE_OUT;
+  const char *base = fs_mount_list[mount].path;
+  for (; path[0] == '.' && path[1] == '/'; path += 2 + strspn(path + 2, "/")) {
+  }
+  if (path[0] == '\0' || (path[0] == '.' && path[1] == '\0') || climbs(path, path)) return FS_SIDE_UNSURE;
+  for (uint32_t i = 0; i < fs_mount_count(); i++) {
+    const struct fs_mount_prefix *m = &fs_mount_list[i];
+    if (m->len <= len || memcmp(m->path, base, len) != 0 || m->path[len] != '/') continue;
+    const char *rest = m->path + len + 1;
+    size_t at = 0;
+    while (path[at] == rest[at] && rest[at] != '\0') at++;
+    if (rest[at] == '\0' && (path[at] == '\0' || path[at] == '/')) return FS_SIDE_UNSURE;
+    if (at > 0 && odd(path, at)) return FS_SIDE_UNSURE;
+    if (path[at] == '\0') side = FS_SIDE_ABOVE;
+  }
+  return side;
+}
+
+/* From the current directory. */
+static enum fs_side side_from_cwd(const char *path) {
+  uint32_t mount, len;
+  if (path[0] == '\0' || fs_mount_count() == 0) return FS_SIDE_OUT;
+  if (FS_LIKELY(fs_cwd_surely_far())) return climbs(path, path) ? FS_SIDE_UNSURE : FS_SIDE_OUT;
+  if (!fs_cwd_is_above(&mount, &len)) {
+    if (fs_cwd_far()) return climbs(path, path) ? FS_SIDE_UNSURE : FS_SIDE_OUT;
+    if (!fs_cwd_is_above(&mount, &len)) return FS_SIDE_UNSURE; /* below one, or not known */
+  }
+  return side_from(path, mount, len);
+}
+
 bool fs_path_relative_out(int dirfd, const char *path) {
-  if (dirfd != AT_FDCWD)
-    return fs_fd_entry(dirfd) == 0 && (fs_mount_count() == 0 || !climbs(path, path) || climbs_only(path));
-  if (path[0] == '\0' || fs_mount_count() == 0) return true;
-  return (fs_cwd_surely_far() || fs_cwd_far()) && !climbs(path, path);
+  if (dirfd == AT_FDCWD) return side_from_cwd(path) != FS_SIDE_UNSURE;
+  return fs_fd_entry(dirfd) == 0 && (fs_mount_count() == 0 || !climbs(path, path) || climbs_only(path));
 }
 
 enum fs_side fs_path_side(int dirfd, const char *path) {
   if (FS_UNLIKELY(fs_bad_address(path))) return FS_SIDE_OUT;
   if (FS_LIKELY(path[0] == '/')) return absolute_side(path);
-  return fs_path_relative_out(dirfd, path) ? FS_SIDE_OUT : FS_SIDE_UNSURE; /* not far from the mounts: unsure */
+  if (dirfd == AT_FDCWD) return side_from_cwd(path);
+  return fs_path_relative_out(dirfd, path) ? FS_SIDE_OUT : FS_SIDE_UNSURE;
 }
 
 bool fs_path_maybe_above(int dirfd, const char *path) {
   const struct fs_mount_filter *f = &fs_mount_filter;
   if (fs_mount_count() == 0 || fs_bad_address(path)) return false;
   if (path[0] != '/') {
-    if (dirfd == AT_FDCWD) return !fs_cwd_surely_far() && !fs_cwd_far();
-    return (fs_fd_entry(dirfd) & FS_FDE_ANCESTOR) != 0;
+    if (dirfd != AT_FDCWD) return (fs_fd_entry(dirfd) & FS_FDE_ANCESTOR) != 0;
+    return !fs_cwd_surely_far() && side_from_cwd(path) != FS_SIDE_OUT;
   }
   size_t at = common_bytes(path, f->path, f->common);
   if (at == f->common && f->next[(uint8_t)path[at]] != 0) return true;

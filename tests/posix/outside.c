@@ -207,6 +207,27 @@ static void small_stack(void) {
   printf("%s below the stack\n", spoilt > 0 ? "writes" : "nothing");
 }
 
+static void *on_small_stack(void *arg) {
+  struct stat st;
+  (void)arg;
+  close(open("a", O_RDWR | O_CREAT, 0600));
+  close(open("./a", O_RDONLY));
+  close(open("b", O_RDONLY));
+  stat("out/none", &st);
+  mkdir("out", 0700);
+  unlink("a");
+  printf("end of a small stack\n");
+  return NULL;
+}
+static void small_thread(void) {
+  pthread_t thread;
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, 16384);
+  if (chdir(".") == 0) T(pthread_create(&thread, &attr, on_small_stack, NULL));
+  pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (argc > 3 && open(argv[3], O_RDONLY) < 0) return 1;
@@ -227,6 +248,7 @@ int main(int argc, char **argv) {
   pthread_join(thread, &result);
   T(result == PTHREAD_CANCELED);
   small_stack();
+  small_thread();
   if (chdir("/") != 0) return 1;
   T(temp_file(argv[2]));
   T(temp_directory(argv[2]));
