@@ -18,7 +18,9 @@ if [ -z "${FS_TEST_ID:-}" ]; then
   TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/fst.XXXXXX")
   chmod 711 "$TMPDIR"
   export TMPDIR
-  trap 'rm -rf "$TMPDIR"' EXIT
+  # What was made here, also when the test sets another TMPDIR, which is not its own to remove.
+  own_directory=$TMPDIR
+  trap 'rm -rf "$own_directory"' EXIT
 fi
 work=$TMPDIR/work
 mkdir -p "$work"

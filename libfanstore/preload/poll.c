@@ -18,10 +18,16 @@ static bool is_open(const struct fs_slot *s) {
   return atomic_load(&s->kind) < FS_SLOT_PATH;
 }
 
-static bool any_ours(const struct pollfd *p, nfds_t n) {
+/* Where nothing of ours is open, the sets are not looked at: a wrong address is the kernel's to find. */
+__attribute__((always_inline)) static inline bool any_ours(const struct pollfd *p, nfds_t n) {
+  if (atomic_load_explicit(&fs_state, memory_order_relaxed) == NULL) return false;
   for (nfds_t i = 0; i < n; i++)
     if (is_ours(p[i].fd)) return true;
   return false;
+}
+
+bool fs_poll_meets_ours(const struct pollfd *p, nfds_t n) {
+  return any_ours(p, n);
 }
 
 /* A hidden descriptor: negative, so that the kernel skips it, and not one that a program would write (-fd, ~fd). */
@@ -91,6 +97,15 @@ static int take(int n, fd_set *set, fd_set *ours) {
 static void give_back(int n, fd_set *set, const fd_set *ours) {
   for (int fd = 0; set != NULL && fd < FS_MIN(n, FD_SETSIZE); fd++)
     if (FD_ISSET(fd, ours)) FD_SET(fd, set);
+}
+
+bool fs_select_meets_ours(int n, const fd_set *r, const fd_set *w, const fd_set *e) {
+  const fd_set *const sets[] = {r, w, e};
+  if (fs_state_fd() < 0) return false;
+  for (size_t i = 0; i < FS_ARRAY_LEN(sets); i++)
+    for (int fd = 0; sets[i] != NULL && fd < FS_MIN(n, FD_SETSIZE); fd++)
+      if (FD_ISSET(fd, sets[i]) && is_ours(fd)) return true;
+  return false;
 }
 
 FS_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *timeout, const sigset_t *mask) {

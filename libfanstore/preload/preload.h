@@ -168,6 +168,9 @@ static inline bool fs_shielded(int fd) {
 
 /* May a walk of the tree at `path` come below a mount? Symlinks aside. */
 bool fs_walk_meets_mount(const char *path);
+/* Is one of the descriptors ours? */
+bool fs_poll_meets_ours(const struct pollfd *p, nfds_t n);
+bool fs_select_meets_ours(int n, const fd_set *r, const fd_set *w, const fd_set *e);
 /* close(2), but no cancellation point. */
 int fs_close(int fd);
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode);

@@ -61,6 +61,7 @@ static long sys_fadvise(int fd, off_t off, off_t n, int advice) {
 
 /* libc's refuses a path of NULL. */
 static long sys_utimensat(int dirfd, const char *path, const struct timespec *t, int flags) {
+  if (path == NULL && fs_fd_slot(dirfd) == NULL) return fs_ret(FS_SYS4(SYS_utimensat, dirfd, path, t, flags));
   if (path == NULL) return flags == 0 ? futimens(dirfd, t) : fs_ret(-EINVAL);
   return utimensat(dirfd, path, t, flags);
 }
@@ -71,8 +72,15 @@ struct sized_mask {
   size_t size;
 };
 
+/* The kernel's two tell how much time was left, libc's do not. */
 static long sys_pselect6(int n, fd_set *r, fd_set *w, fd_set *e, struct timespec *t, const struct sized_mask *m) {
+  if (!fs_select_meets_ours(n, r, w, e)) return fs_ret(FS_SYS6(SYS_pselect6, n, r, w, e, t, m));
   return pselect(n, r, w, e, t, m == NULL ? NULL : m->mask);
+}
+
+static long sys_ppoll(struct pollfd *p, nfds_t n, struct timespec *t, const sigset_t *mask, size_t size) {
+  if (!fs_poll_meets_ours(p, n)) return fs_ret(FS_SYS5(SYS_ppoll, p, n, t, mask, size));
+  return ppoll(p, n, t, mask);
 }
 
 static long sys_fchmodat2(int dirfd, const char *path, mode_t mode, int flags) {
@@ -132,7 +140,7 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_readahead, readahead((int)a, (off64_t)b, (size_t)c))                                                           \
   X(SYS_ftruncate, ftruncate((int)a, (off_t)b))                                                                        \
   X(SYS_fstatfs, fstatfs((int)a, (struct statfs *)b))                                                                  \
-  X(SYS_ppoll, ppoll((struct pollfd *)a, (nfds_t)b, (const struct timespec *)c, (const sigset_t *)d))                  \
+  X(SYS_ppoll, sys_ppoll((struct pollfd *)a, (nfds_t)b, (struct timespec *)c, (const sigset_t *)d, (size_t)e))         \
   X(SYS_pselect6,                                                                                                      \
     sys_pselect6((int)a, (fd_set *)b, (fd_set *)c, (fd_set *)d, (struct timespec *)e, (const struct sized_mask *)f))   \
   X(SYS_epoll_ctl, epoll_ctl((int)a, (int)b, (int)c, (struct epoll_event *)d))                                         \

@@ -36,17 +36,25 @@ FS_ALIAS(glob64, glob);
 typedef int ftw_fn(const char *, const struct stat *, int);
 typedef int nftw_fn(const char *, const struct stat *, int, struct FTW *);
 
+/* A directory that is being walked: an open stream, or, once it was closed for want of descriptors, the names that
+   were still to be read, one behind the other, an empty one last. */
+struct level {
+  DIR *stream;
+  char *names;
+};
+
 struct tree {
   ftw_fn *old; /* ftw */
   nftw_fn *fn; /* nftw */
   int flags;
   dev_t dev;
-  void *seen;  /* the directories, where symlinks are followed: a tree of struct directory */
-  bool stay;   /* the directory above the root cannot be entered: it is there only as part of a mount's path */
-  int streams; /* no more directories than this are kept open */
+  void *seen; /* the directories, where symlinks are followed: a tree of struct directory */
+  bool stay;  /* the directory above the root cannot be entered: it is there only as part of a mount's path */
   struct FTW at;
-  size_t len;
-  char path[PATH_MAX];
+  struct level **open; /* the streams, at most as many as the program allows: a ring */
+  size_t most, next;
+  size_t len, size;
+  char *path; /* grows */
 };
 
 struct directory {
@@ -79,137 +87,168 @@ static int visit(struct tree *t, const struct stat *st, int type) {
   return t->old != NULL ? t->old(t->path, st, plain[type]) : t->fn(t->path, st, type, &t->at);
 }
 
-/* What calls are to be made with: with FTW_CHDIR, in the directory that holds the name. */
-static const char *name_of(const struct tree *t) {
-  bool by_name = (t->flags & FTW_CHDIR) && !(t->stay && t->at.level == 0);
-  return by_name ? t->path + t->at.base : t->path;
+/* What calls are to be made with, and relative to what: the open directory that holds the name; else, with FTW_CHDIR,
+   the current one. Paths may become longer than the kernel takes. */
+static const char *name_of(const struct tree *t, const struct level *above, int *dirfd_) {
+  bool open_above = above != NULL && above->stream != NULL;
+  bool by_name = open_above || ((t->flags & FTW_CHDIR) && !(t->stay && t->at.level == 0));
+  *dirfd_ = open_above ? dirfd(above->stream) : AT_FDCWD;
+  const char *name = by_name ? t->path + t->at.base : t->path;
+  return name[0] != '\0' ? name : "."; /* "/" */
 }
 
 /* An FTW_ value, or -1 for an error that ends the walk. */
-static int kind_of(const struct tree *t, struct stat *st) {
-  const char *name = name_of(t);
-  if (((t->flags & FTW_PHYS) ? lstat(name, st) : stat(name, st)) == 0)
+static int kind_of(const struct tree *t, const struct level *above, struct stat *st) {
+  int dir;
+  const char *name = name_of(t, above, &dir);
+  if (fstatat(dir, name, st, t->flags & FTW_PHYS ? AT_SYMLINK_NOFOLLOW : 0) == 0)
     return S_ISDIR(st->st_mode) ? FTW_D : S_ISLNK(st->st_mode) ? FTW_SL : FTW_F;
   if (errno != ENOENT && errno != EACCES) return -1;
   if (t->flags & FTW_PHYS) return FTW_NS;
-  return lstat(name, st) == 0 && S_ISLNK(st->st_mode) ? FTW_SLN : FTW_NS;
+  return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st->st_mode) ? FTW_SLN : FTW_NS;
 }
 
-static int walk_directory(struct tree *t, const struct stat *st, DIR *above);
+static void close_stream(struct level *level) {
+  int saved = errno;
+  closedir(level->stream);
+  level->stream = NULL;
+  errno = saved;
+}
 
-/* One name in the directory that t->path names, t->at.base after it. */
-static int walk_child(struct tree *t, DIR *dir, const char *name) {
-  struct stat st = {0};
+static bool is_dot(const char *name) {
+  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* Reads the rest of a directory, and closes its stream. */
+static int keep_names(struct level *level) {
+  size_t len = 0, size = 0;
+  const struct dirent *e;
+  while ((e = readdir(level->stream)) != NULL) {
+    size_t n = strlen(e->d_name) + 1;
+    if (is_dot(e->d_name)) continue;
+    if (len + n + 1 > size) {
+      char *more = realloc(level->names, size = 2 * (len + n) + 1024);
+      if (more == NULL) return -1;
+      level->names = more;
+    }
+    memcpy(level->names + len, e->d_name, n);
+    len += n;
+  }
+  if (level->names == NULL && (level->names = malloc(1)) == NULL) return -1;
+  level->names[len] = '\0';
+  close_stream(level);
+  return 0;
+}
+
+/* Opens the directory of t->path, after another stream was closed where there are enough. */
+static int open_level(struct tree *t, struct level *level, const struct level *above) {
+  struct level *oldest = t->open[t->next];
+  if (oldest != NULL && keep_names(oldest) != 0) return -1;
+  t->open[t->next] = NULL;
+  int dir;
+  const char *name = name_of(t, above, &dir);
+  int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return -1;
+  level->stream = fdopendir(fd);
+  if (level->stream == NULL) {
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return -1;
+  }
+  t->open[t->next] = level;
+  t->next = (t->next + 1) % t->most;
+  return 0;
+}
+
+/* Closes the innermost directory. */
+static void close_level(struct tree *t, struct level *level) {
+  if (level->stream != NULL) {
+    close_stream(level);
+    t->next = (t->next + t->most - 1) % t->most;
+    t->open[t->next] = NULL;
+  }
+  free(level->names);
+}
+
+static int walk_directory(struct tree *t, const struct stat *st, struct level *above);
+
+/* Puts a name at the end of the path. */
+static int append(struct tree *t, const char *name) {
   size_t n = strlen(name), base = (size_t)t->at.base;
-  if (base + n >= sizeof(t->path)) return fs_ret_int(-ENAMETOOLONG);
+  if (base + n + 2 > t->size) {
+    char *more = realloc(t->path, 2 * (base + n + 2));
+    if (more == NULL) return -1;
+    t->path = more;
+    t->size = 2 * (base + n + 2);
+  }
   memcpy(t->path + base, name, n + 1);
   t->len = base + n;
-  int type = kind_of(t, &st), r = 0;
+  return 0;
+}
+
+static int walk_child(struct tree *t, struct level *level, const char *name) {
+  struct stat st = {0};
+  if (append(t, name) != 0) return -1;
+  int type = kind_of(t, level, &st), r = 0;
   if (type < 0) return -1;
   if (type != FTW_NS && (t->flags & FTW_MOUNT) && st.st_dev != t->dev) return 0;
   if (type != FTW_D) {
     r = visit(t, &st, type);
   } else {
     int fresh = note_directory(t, &st);
-    r = fresh <= 0 ? fresh : walk_directory(t, &st, dir);
+    r = fresh <= 0 ? fresh : walk_directory(t, &st, level);
   }
   return (t->flags & FTW_ACTIONRETVAL) && r == FTW_SKIP_SUBTREE ? 0 : r;
 }
 
-/* The names of a directory: one by one, or all at once, where one more may not be kept open. */
-struct names {
-  DIR *dir;
-  char *all; /* each ends in a zero, the last one in two */
-  const char *next;
-};
-
-static bool is_dot(const char *name) {
-  return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
-}
-
-static const char *next_name(struct names *n) {
+static int walk_names(struct tree *t, struct level *level) {
   const struct dirent *e;
-  const char *name = n->next;
-  if (n->all != NULL) return n->next += strlen(name) + 1, name[0] == '\0' ? NULL : name;
-  while ((e = readdir(n->dir)) != NULL && is_dot(e->d_name)) {
-  }
-  return e == NULL ? NULL : e->d_name;
+  int r = 0;
+  while (r == 0 && level->stream != NULL && (e = readdir(level->stream)) != NULL)
+    if (!is_dot(e->d_name)) r = walk_child(t, level, e->d_name);
+  for (const char *name = level->names; r == 0 && name != NULL && *name != '\0'; name += strlen(name) + 1)
+    r = walk_child(t, level, name);
+  return r;
 }
 
-static bool read_all(struct names *n) {
-  size_t used = 0, room = 0;
-  const char *name;
-  char *all = NULL;
-  do {
-    name = next_name(n);
-    size_t len = name == NULL ? 0 : strlen(name);
-    if (room - used < len + 2) {
-      char *more = realloc(all, room = 2 * room + len + 1024);
-      if (more == NULL) return free(all), false;
-      all = more;
-    }
-    if (name != NULL) memcpy(all + used, name, len);
-    all[used + len] = '\0';
-    used += len + 1;
-  } while (name != NULL);
-  n->next = n->all = all;
-  return true;
-}
-
-static int walk_children(struct tree *t, struct names *names) {
+static int walk_children(struct tree *t, struct level *level) {
   struct FTW at = t->at;
   size_t len = t->len;
-  const char *name;
-  int r = 0;
-  if (t->path[len - 1] != '/') t->path[t->len++] = '/';
+  if (t->path[len - 1] != '/') t->path[t->len++] = '/'; /* there is room for it */
   t->at = (struct FTW){.base = (int)t->len, .level = at.level + 1};
-  while (r == 0 && (name = next_name(names)) != NULL) r = walk_child(t, names->dir, name);
+  int r = walk_names(t, level);
   t->path[t->len = len] = '\0';
   t->at = at;
   return (t->flags & FTW_ACTIONRETVAL) && r == FTW_SKIP_SIBLINGS ? 0 : r;
 }
 
 /* Back to the directory above, where the walk goes on there. */
-static int leave(const struct tree *t, DIR *above, int r) {
+static int leave(const struct tree *t, const struct level *above, int r) {
   bool on = r == 0 || ((t->flags & FTW_ACTIONRETVAL) && r != -1 && r != FTW_STOP);
-  if (t->at.level == 0 || !(t->flags & FTW_CHDIR) || !on) return r;
-  return (above != NULL ? fchdir(dirfd(above)) : chdir("..")) == 0 ? r : -1;
+  if (above == NULL || !(t->flags & FTW_CHDIR) || !on) return r;
+  if (above->stream != NULL && fchdir(dirfd(above->stream)) == 0) return r;
+  return chdir(t->at.base == 1 ? "/" : "..") == 0 ? r : -1;
 }
 
-/* The children of an open directory, which is closed. */
-static int walk_open(struct tree *t, DIR *dir) {
-  struct names names = {.dir = dir};
-  int r = 0;
-  if (t->at.level >= t->streams) {
-    if (!read_all(&names)) r = -1;
-    closedir(dir);
-    names.dir = NULL;
-  }
-  if (r == 0) r = walk_children(t, &names);
-  int saved = errno;
-  if (names.dir != NULL) closedir(names.dir);
-  free(names.all);
-  errno = saved;
-  return r;
-}
-
-static int walk_directory(struct tree *t, const struct stat *st, DIR *above) {
-  DIR *dir = opendir(name_of(t));
-  if (dir == NULL) return errno == EACCES ? visit(t, st, FTW_DNR) : -1;
+static int walk_directory(struct tree *t, const struct stat *st, struct level *above) {
+  struct level level = {0};
+  if (open_level(t, &level, above) != 0) return errno == EACCES ? visit(t, st, FTW_DNR) : -1;
   int r = t->flags & FTW_DEPTH ? 0 : visit(t, st, FTW_D);
-  if (r == 0 && (t->flags & FTW_CHDIR)) r = fchdir(dirfd(dir));
-  if (r != 0 || t->len + 1 >= sizeof(t->path)) {
-    closedir(dir);
+  if (r == 0 && (t->flags & FTW_CHDIR)) r = fchdir(dirfd(level.stream));
+  if (r != 0) {
+    close_level(t, &level);
     return r;
   }
-  r = walk_open(t, dir);
+  r = walk_children(t, &level);
+  close_level(t, &level);
   if (r == 0 && (t->flags & FTW_DEPTH)) r = visit(t, st, FTW_DP);
   return leave(t, above, r);
 }
 
 static int walk_root(struct tree *t) {
   struct stat st = {0};
-  int type = kind_of(t, &st);
+  int type = kind_of(t, NULL, &st);
   if (type < 0 || type == FTW_NS) return -1;
   if (type != FTW_D) return visit(t, &st, type);
   t->dev = st.st_dev;
@@ -234,17 +273,24 @@ static int walk_with_chdir(struct tree *t) {
   return r;
 }
 
-static int walk_from(const char *path, ftw_fn *old, nftw_fn *fn, int flags, int streams) {
-  struct tree t = {.old = old, .fn = fn, .flags = flags, .streams = FS_MAX(streams, 1)};
-  t.len = strlen(path);
-  if (t.len == 0 || t.len >= sizeof(t.path)) return fs_ret_int(t.len == 0 ? -ENOENT : -ENAMETOOLONG);
-  memcpy(t.path, path, t.len + 1);
-  while (t.len > 1 && t.path[t.len - 1] == '/') t.path[--t.len] = '\0';
-  const char *slash = strrchr(t.path, '/');
-  t.at.base = slash == NULL ? 0 : (int)(slash - t.path) + 1;
-  int r = flags & FTW_CHDIR ? walk_with_chdir(&t) : walk_root(&t);
+static int walk_from(const char *path, ftw_fn *old, nftw_fn *fn, int fds, int flags) {
+  struct tree t = {.old = old, .fn = fn, .flags = flags, .len = strlen(path), .most = (size_t)FS_MAX(fds, 1)};
+  if (t.len == 0) return fs_ret_int(-ENOENT);
+  t.size = FS_MAX(2 * t.len, (size_t)PATH_MAX) + 2;
+  t.path = malloc(t.size);
+  t.open = calloc(t.most, sizeof(struct level *));
+  int r = -1;
+  if (t.path != NULL && t.open != NULL) {
+    memcpy(t.path, path, t.len + 1);
+    while (t.len > 1 && t.path[t.len - 1] == '/') t.path[--t.len] = '\0';
+    const char *slash = strrchr(t.path, '/');
+    t.at.base = slash == NULL ? 0 : (int)(slash - t.path) + 1;
+    r = flags & FTW_CHDIR ? walk_with_chdir(&t) : walk_root(&t);
+  }
   int saved = errno;
   tdestroy(t.seen, free);
+  free(t.open);
+  free(t.path);
   errno = saved;
   return (flags & FTW_ACTIONRETVAL) && (r == FTW_SKIP_SUBTREE || r == FTW_SKIP_SIBLINGS) ? 0 : r;
 }
@@ -256,7 +302,7 @@ static bool is_ours(const char *path, int flags) {
 
 FS_EXPORT int ftw(const char *path, ftw_fn *fn, int fds) {
   FS_MAY_BE_NULL(path);
-  return is_ours(path, 0) ? walk_from(path, fn, NULL, 0, fds) : FS_REAL(ftw)(path, fn, fds);
+  return is_ours(path, 0) ? walk_from(path, fn, NULL, fds, 0) : FS_REAL(ftw)(path, fn, fds);
 }
 FS_ALIAS(ftw64, ftw);
 
@@ -264,6 +310,6 @@ FS_EXPORT int nftw(const char *path, nftw_fn *fn, int fds, int flags) {
   const int known = FTW_PHYS | FTW_MOUNT | FTW_CHDIR | FTW_DEPTH | FTW_ACTIONRETVAL;
   FS_MAY_BE_NULL(path);
   bool ours = (flags & ~known) == 0 && is_ours(path, flags);
-  return ours ? walk_from(path, NULL, fn, flags, fds) : FS_REAL(nftw)(path, fn, fds, flags);
+  return ours ? walk_from(path, NULL, fn, fds, flags) : FS_REAL(nftw)(path, fn, fds, flags);
 }
 FS_ALIAS(nftw64, nftw);

@@ -52,6 +52,19 @@ static const char *skip_quoted(const char *p) {
   }
 }
 
+/* libc takes these as they are behind a wildcard in the same word, and refuses them elsewhere. */
+static bool is_odd(const char *text) {
+  bool behind = false;
+  for (const char *p = text; *p != '\0';) {
+    if (strchr(" \t\n", *p) != NULL) behind = false;
+    if (behind && strchr("|&;<>(){}`", *p) != NULL) return true;
+    bool wildcard = strchr(wild, *p) != NULL;
+    behind = behind || wildcard;
+    p = wildcard ? p + 1 : skip_quoted(p);
+  }
+  return false;
+}
+
 /* A copy of the text with its wildcards hidden. */
 static char *hide_wildcards(const char *text) {
   char *copy = strdup(text);
@@ -144,7 +157,7 @@ static int expand(const char *text, wordexp_t *out, int flags) {
 }
 
 FS_EXPORT int wordexp(const char *restrict text, wordexp_t *restrict out, int flags) {
-  if (fs_mount_count() == 0 || strpbrk(text, wild) == NULL || strpbrk(text, hidden) != NULL)
+  if (fs_mount_count() == 0 || strpbrk(text, wild) == NULL || strpbrk(text, hidden) != NULL || is_odd(text))
     return FS_REAL(wordexp)(text, out, flags);
   char *copy = hide_wildcards(text);
   if (copy == NULL) return WRDE_NOSPACE;
