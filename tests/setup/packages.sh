@@ -54,6 +54,14 @@ clients perl               cmd:perl
 clients cpio               cmd:cpio
 clients zip                cmd:zip
 clients unzip              cmd:unzip
+clients lua5.4             cmd:lua5.4
+clients xmlstarlet         cmd:xmlstarlet
+clients ed                 cmd:ed
+clients bc                 cmd:bc
+clients tree               cmd:tree
+clients lighttpd           cmd:lighttpd
+clients curl               cmd:curl
+clients libarchive-tools   cmd:bsdtar
 clients zsh                cmd:zsh
 clients fakeroot           cmd:fakeroot
 clients libjemalloc2       cmd:jemalloc
