@@ -144,8 +144,10 @@ static bool meets_no_link(int dirfd, const char *path, unsigned flags) {
 }
 
 /* May meets_no_link be the whole answer? Not where a descriptor is one of a directory above a mount, maybe unknown to
-   the table, nor where directories above a mount come in that the kernel does not have. */
+   the table, nor where directories above a mount come in that the kernel does not have, which ".." and odd spellings
+   may lead to. */
 static bool link_is_needed(int dirfd, const char *path) {
+  if (strstr(path, "..") != NULL || strstr(path, "//") != NULL || strstr(path, "/./") != NULL) return false;
   if (path[0] == '/') return !fs_vdir_on_way(path);
   return dirfd == AT_FDCWD && strchr(path, '/') != NULL && fs_cwd_far();
 }

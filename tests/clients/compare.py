@@ -20,7 +20,7 @@ def read(path):
 
 
 class Known:
-    """Lines of KNOWN: GROUP/CASE MODE REASON; CASE may be a pattern, MODE is alone, two, both or valgrind."""
+    """Lines of KNOWN: GROUP/CASE MODE REASON; CASE may be a pattern, MODE is alone, two, both (asan as well), valgrind or asan."""
 
     def __init__(self, path, group):
         self.lines = []

@@ -20,6 +20,9 @@ struct expected {
 
 static void real_functions_are_the_default_versions(void **state) {
   (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  skip(); /* a sanitizer's own functions come between */
+#endif
   void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   int wrong = 0, known = 0;
   fs_real_resolve();
