@@ -141,11 +141,12 @@ compare() {
   export D=$mnt C=$clients PYTHON=$python TZ=UTC
   umask 022
   data "$work/source"
+  # rsync leaves the time of a directory that it made in the second in which the original was made.
+  find "$work/source" -type d -newermt '-1 hour' -exec touch -d '2011-12-13 14:15:16.171819202' {} +
   pack "$work/source" "$work/ds" "${pack_options[@]}" --mount "$mnt"
   # A read-only file system changes no access times; the mount shows the modification times there.
   "$python" "$clients/access_times.py" "$work/source"
   find_namespace
-  sleep 0.1 # so that the tree is older than the run, by any clock
   run_native
   for mode in $modes; do run_"$mode"; done
   no_leftovers
