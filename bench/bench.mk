@@ -8,11 +8,11 @@ BENCH_ARGS ?=
 $(BENCH_BIN): $(B)/%: $(O)/%.o
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -ldl
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LZ4) -ldl -pthread
 
 .PHONY: bench bench-bin bench-overhead
 bench-bin: $(BENCH_BIN)
-bench: ## stat, open+read+close and readdir next to the file system below, interleaved (BENCH_ARGS=--quick)
+bench: ## FanStore next to other file systems, in turns: a table, JSON and plots (BENCH_ARGS=--quick; --list)
 	@tests/setup/packages.sh build bench
 	@$(SUB) all bench-bin
 	@/usr/bin/python3 bench/run.py $(BENCH_ARGS)

@@ -37,6 +37,9 @@ demo  gnuplot-nox     cmd:gnuplot
 bench python3         cmd:python3
 bench valgrind        cmd:valgrind
 bench strace          cmd:strace
+bench gnuplot-nox     cmd:gnuplot
+bench squashfs-tools  cmd:mksquashfs
+bench squashfuse      cmd:squashfuse_ll
 clients python3-torch      py:torch
 clients python3-torchvision py:torchvision
 clients python3-h5py       py:h5py
