@@ -124,8 +124,8 @@ static void scan_syscalls(const struct fs_elf_code *c, struct fs_code *out) {
 
 /* The entries of the procedure linkage table that lead to one import, and calls to them. */
 struct imported {
-  uint64_t slot[2], stub[4];
-  unsigned slots, stubs;
+  uint64_t slot[2], plt[4];
+  unsigned slots, plts;
 };
 
 static void import_find(const struct fs_elf *e, const char *name, struct imported *im) {
@@ -136,20 +136,20 @@ static void import_find(const struct fs_elf *e, const char *name, struct importe
     const uint8_t *p = c.p, *end = c.p + c.n - FS_MIN(c.n, 6u);
     while (p < end && (p = memchr(p, 0xff, (uint64_t)(end - p))) != NULL) {
       uint64_t to = c.address + (uint64_t)(p - c.p) + 6 + (uint64_t)(int64_t)(int32_t)word_at(p + 2);
-      for (unsigned i = 0; p[1] == 0x25 && i < im->slots && im->stubs < FS_ARRAY_LEN(im->stub); i++)
-        if (to == im->slot[i]) im->stub[im->stubs++] = c.address + (uint64_t)(p - c.p);
+      for (unsigned i = 0; p[1] == 0x25 && i < im->slots && im->plts < FS_ARRAY_LEN(im->plt); i++)
+        if (to == im->slot[i]) im->plt[im->plts++] = c.address + (uint64_t)(p - c.p);
       p++;
     }
   }
 }
 
-/* Is this an instruction that calls (or jumps to) the import? Stubs begin on 16 bytes, before the jump itself. */
+/* Is this an instruction that calls (or jumps to) the import? Entries begin on 16 bytes, before the jump itself. */
 static bool import_called(const struct imported *im, const struct fs_elf_code *c, const uint8_t *p, uint64_t n) {
   uint64_t here = c->address + (uint64_t)(p - c->p);
   if (n >= 5 && (p[0] == 0xe8 || p[0] == 0xe9)) {
     uint64_t to = here + 5 + (uint64_t)(int64_t)(int32_t)word_at(p + 1);
-    for (unsigned i = 0; i < im->stubs; i++)
-      if (to == im->stub[i] || to == (im->stub[i] & ~15ull)) return true;
+    for (unsigned i = 0; i < im->plts; i++)
+      if (to == im->plt[i] || to == (im->plt[i] & ~15ull)) return true;
   }
   if (n >= 6 && p[0] == 0xff && p[1] == 0x15) {
     uint64_t to = here + 6 + (uint64_t)(int64_t)(int32_t)word_at(p + 2);

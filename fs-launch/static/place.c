@@ -6,7 +6,7 @@
  * RLIMIT_RTTIME, which is unlimited else. Our values are so large (142 years) that they limit nothing. A directory
  * outside the mounts that was reached from one inside by ".." has a number in a table here, under a mutex.
  *
- * A preloaded program's current directory is a stub instead (client/cwd.h); both are understood.
+ * A preloaded program's current directory is a stand-in instead (client/cwd.h); both are understood.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -130,7 +130,7 @@ int64_t fs_on_fchdir(struct fs_call *c, const struct fs_trap *t) {
   return FS_PASS;
 }
 
-/* A directory of a dataset as a limit, or as the stub that a descriptor or the preloaded library led to. */
+/* A directory of a dataset as a limit, or as the stand-in that a descriptor or the preloaded library led to. */
 int64_t fs_on_getcwd(struct fs_call *c, const struct fs_trap *t) {
   char path[PATH_MAX];
   uint32_t mount, entry;

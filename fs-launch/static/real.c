@@ -6,7 +6,7 @@
  *
  *   files up to 1 MiB   a sealed memfd          /memfd:.fanstore-file.<mount key>.<entry>. (deleted)
  *   larger ones         fs_data_materialize     <spill of the job>/<dataset>-<entry>.m, shared by the node, or without
- * a daemon DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted) directories         a stub (client/cwd.h)
+ * a daemon DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted) directories         a stand-in (client/cwd.h)
  * DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted)
  *   for O_PATH          an empty memfd          as for files; not in the table
  *
@@ -47,7 +47,7 @@ static uint64_t key_of(uint32_t mount) {
 }
 
 bool fs_real_parse(const char *link, uint32_t *mount, uint32_t *entry) {
-  return fs_stub_parse(link, FS_FILE_NAME, mount, entry) || fs_stub_parse(link, FS_STUB_NAME, mount, entry) ||
+  return fs_standin_parse(link, FS_FILE_NAME, mount, entry) || fs_standin_parse(link, FS_STANDIN_NAME, mount, entry) ||
          fs_data_materialized(link, mount, entry);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The current directory and the stubs that stand for directories of a dataset (cwd.h). Called by the path code and by
- * the wrappers of chdir and getcwd. A sequence lock guards the cached copy; a reader that meets a writer computes
+ * The current directory and the stand-ins that stand for directories of a dataset (cwd.h). Called by the path code and
+ * by the wrappers of chdir and getcwd. A sequence lock guards the cached copy; a reader that meets a writer computes
  * the answer itself.
  */
 #include "client/cwd.h"
@@ -14,7 +14,7 @@
 #include "client/vdir.h"
 #include "util/util.h"
 
-#define FS_STUB_DELETED " (deleted)"
+#define FS_STANDIN_DELETED " (deleted)"
 
 static struct fs_cwd cached;
 static _Atomic uint32_t cached_seq; /* odd: being written */
@@ -23,7 +23,7 @@ static _Atomic uint32_t cached_epoch;
 _Atomic uint32_t fs_cwd_epoch = 1, fs_cwd_far_epoch;
 
 /* Of a real directory above a mount: the epoch, the mount's number and the length of the directory's path. One in the
-   real directory that a mount covers is none, though it may lie above another mount; nor is one of a stub. */
+   real directory that a mount covers is none, though it may lie above another mount; nor is one of a stand-in. */
 static _Atomic uint64_t above_word;
 
 static void note_above(const struct fs_cwd *c, uint32_t at_epoch) {
@@ -51,22 +51,22 @@ void fs_cwd_forked(void) {
   fs_cwd_changed();
 }
 
-bool fs_stub_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry) {
+bool fs_standin_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry) {
   const char *last = strrchr(link, '/');
   unsigned long long key;
   size_t len = strlen(link), n = strlen(name);
   if (last == NULL) return false;
   if (strncmp(last, "/memfd:", 7) == 0) last += 6;
   if (strncmp(last + 1, name, n) != 0) return false;
-  if (len < sizeof(FS_STUB_DELETED) || strcmp(link + len - 10, FS_STUB_DELETED) != 0) return false;
+  if (len < sizeof(FS_STANDIN_DELETED) || strcmp(link + len - 10, FS_STANDIN_DELETED) != 0) return false;
   if (sscanf(last + 1 + n, "%16llx.%x.", &key, entry) != 2) return false;
   for (*mount = 0; *mount < fs_mount_count(); ++*mount)
     if (fs_mount_list[*mount].key == key) return true;
   return false;
 }
 
-static bool parse_stub(const char *link, struct fs_cwd *c) {
-  if (!fs_stub_parse(link, FS_STUB_NAME, &c->mount, &c->entry)) return false;
+static bool parse_standin(const char *link, struct fs_cwd *c) {
+  if (!fs_standin_parse(link, FS_STANDIN_NAME, &c->mount, &c->entry)) return false;
   fs_ssize n = fs_path_of(c->mount, c->entry, c->path, sizeof(c->path));
   if (n < 0) return false;
   c->below = c->near = true;
@@ -92,12 +92,12 @@ static void classify(struct fs_cwd *c) {
   c->entry = (uint32_t)e;
 }
 
-static __attribute__((noinline)) fs_err compute_stub(struct fs_cwd *c) {
+static __attribute__((noinline)) fs_err compute_standin(struct fs_cwd *c) {
   char link[PATH_MAX];
   long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, "/proc/self/cwd", link, sizeof(link) - 1);
   if (n <= 0) return -ENOENT;
   link[n] = '\0';
-  return parse_stub(link, c) ? 0 : -ENOENT;
+  return parse_standin(link, c) ? 0 : -ENOENT;
 }
 
 static fs_err compute(struct fs_cwd *c) {
@@ -109,7 +109,7 @@ static fs_err compute(struct fs_cwd *c) {
     classify(c);
     return 0;
   }
-  return compute_stub(c);
+  return compute_standin(c);
 }
 
 static void publish(const struct fs_cwd *c, uint32_t at_epoch) {
@@ -159,12 +159,12 @@ static fs_fd open_same(const char *path) {
   return strcmp(seen, path) == 0 ? FS_MOVE_FD(fd) : -ENOENT;
 }
 
-static fs_fd open_stub(const char *base, uint32_t mount, uint32_t entry) {
+static fs_fd open_standin(const char *base, uint32_t mount, uint32_t entry) {
   char path[PATH_MAX];
   static _Atomic uint32_t unique;
   for (int tries = 0; tries < 16; tries++) {
     uint64_t salt = fs_now_ns() ^ atomic_fetch_add(&unique, 1);
-    int n = snprintf(path, sizeof(path), "%s/" FS_STUB_NAME "%016llx.%x.%x-%06x", base,
+    int n = snprintf(path, sizeof(path), "%s/" FS_STANDIN_NAME "%016llx.%x.%x-%06x", base,
                      (unsigned long long)fs_mount_list[mount].key, entry, (unsigned)fs_sys_getpid(),
                      (unsigned)(salt & 0xffffff));
     if (n < 0 || n >= (int)sizeof(path)) return -ENAMETOOLONG;
@@ -184,10 +184,10 @@ fs_fd fs_cwd_open(uint32_t mount, uint32_t entry) {
   if (n < 0) return (fs_fd)n;
   fs_fd fd = open_same(path);
   if (fd >= 0) return fd;
-  fd = open_stub("/dev/shm", mount, entry); /* on a disk, making and leaving one takes milliseconds */
+  fd = open_standin("/dev/shm", mount, entry); /* on a disk, making and leaving one takes milliseconds */
   if (fd >= 0) return fd;
   const char *tmp = getenv("TMPDIR");
-  return open_stub(tmp != NULL && tmp[0] == '/' ? tmp : "/tmp", mount, entry);
+  return open_standin(tmp != NULL && tmp[0] == '/' ? tmp : "/tmp", mount, entry);
 }
 
 fs_err fs_cwd_enter(uint32_t mount, uint32_t entry) {

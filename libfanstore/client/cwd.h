@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The current directory, which may be below a mount. The kernel's own current directory then is either the real
- * directory of the same path, or a stub: a directory that was removed as soon as we were in it, whose name, seen
+ * directory of the same path, or a stand-in: a directory that was removed as soon as we were in it, whose name, seen
  * through /proc/self/cwd, says which mount and entry it stands for. So the kernel carries it over fork and exec.
  *
  * The answer is cached per process, and computed anew after chdir and in every vfork child (whose current directory is
@@ -15,7 +15,7 @@
 #include "client/fdtab.h"
 #include "util/base.h"
 
-#define FS_STUB_NAME ".fanstore-cwd."
+#define FS_STANDIN_NAME ".fanstore-cwd."
 
 struct fs_cwd {
   bool below; /* mount and entry are set */
@@ -44,8 +44,8 @@ fs_fd fs_cwd_open(uint32_t mount, uint32_t entry);
 fs_err fs_cwd_enter(uint32_t mount, uint32_t entry);
 /* The kernel's current directory has changed. */
 void fs_cwd_changed(void);
-/* "DIR/<name><mount key>.<entry>.<anything> (deleted)", as /proc shows the name of a stub: what does it stand for? */
-bool fs_stub_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry);
+/* "DIR/<name><mount key>.<entry>.<anything> (deleted)", as /proc shows a stand-in's name: what does it stand for? */
+bool fs_standin_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry);
 /* In a forked child. */
 void fs_cwd_forked(void);
 

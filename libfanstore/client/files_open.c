@@ -37,13 +37,13 @@ static fs_err check_open(mode_t mode, int flags) {
   return S_ISDIR(mode) && (flags & O_DIRECT) ? -EINVAL : 0;
 }
 
-static fs_fd real_directory_stub(void) {
+static fs_fd real_directory_standin(void) {
   return fs_sys_openat(AT_FDCWD, "/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 }
 
 /* Where the number or the process cannot hold a virtual descriptor. */
 static fs_fd open_real(const struct fs_found *f, mode_t mode, int flags) {
-  fs_fd fd = S_ISREG(mode) ? fs_data_materialize(f->mount, f->entry) : real_directory_stub();
+  fs_fd fd = S_ISREG(mode) ? fs_data_materialize(f->mount, f->entry) : real_directory_standin();
   if (fd >= 0 && !(flags & O_CLOEXEC)) fs_sys_fcntl(fd, F_SETFD, 0);
   return fd;
 }

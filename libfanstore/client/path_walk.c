@@ -24,7 +24,7 @@ struct walk {
   const struct fs_index *ix; /* NULL in a virtual directory */
   size_t real_len;           /* "" stands for "/" */
   char *real;
-  char *todo;             /* what is still to be walked, inside `buf` */
+  char *ahead;            /* what is still to be walked, inside `buf` */
   char buf[2 * PATH_MAX]; /* a current directory and a path, or a target and a rest */
 };
 
@@ -82,14 +82,14 @@ static fs_err leave_mount(struct walk *w) {
 
 /* Puts a symlink's target in front of what is left. */
 static fs_err expand(struct walk *w, const char *target, size_t len) {
-  size_t rest = strlen(w->todo);
+  size_t rest = strlen(w->ahead);
   if (++w->links > FS_MAX_LINKS) return -ELOOP;
   if (len == 0) return -ENOENT;
   if (len + 1 + rest + 1 > sizeof(w->buf)) return -ENAMETOOLONG;
-  memmove(w->buf + len + 1, w->todo, rest + 1);
+  memmove(w->buf + len + 1, w->ahead, rest + 1);
   w->buf[len] = rest > 0 ? '/' : '\0';
   memcpy(w->buf, target, len);
-  w->todo = w->buf;
+  w->ahead = w->buf;
   if (target[0] == '/') {
     w->below = false;
     w->real_len = 0;
@@ -99,8 +99,8 @@ static fs_err expand(struct walk *w, const char *target, size_t len) {
 }
 
 static bool follow(const struct walk *w) {
-  if ((w->flags & (FS_AS_IS | FS_PARENT)) && at_end(w->todo)) return false;
-  return !(w->flags & FS_NOFOLLOW) || w->todo[0] != '\0';
+  if ((w->flags & (FS_AS_IS | FS_PARENT)) && at_end(w->ahead)) return false;
+  return !(w->flags & FS_NOFOLLOW) || w->ahead[0] != '\0';
 }
 
 /* Are the real file system's symlinks looked at? Always once a mount was entered: what comes back is the kernel's. */
@@ -200,7 +200,7 @@ static int step_child(struct walk *w, const char *name, size_t len) {
 static int step_below(struct walk *w, const char *name, size_t len) {
   fs_err err = check_search(w);
   if (err != 0) return err;
-  bool last = (w->flags & FS_PARENT) && at_end(w->todo);
+  bool last = (w->flags & FS_PARENT) && at_end(w->ahead);
   if (last && is_dots(name, len)) return 1;
   if (fs_is_vdir(w->entry)) return step_vdir(w, name, len);
   if (is_dots(name, len)) {
@@ -238,7 +238,7 @@ static int finish(struct walk *w, bool slash, struct fs_found *f) {
 }
 
 static int missing(const struct walk *w, struct fs_found *f) {
-  if (!at_end(w->todo)) return -ENOENT;
+  if (!at_end(w->ahead)) return -ENOENT;
   f->mount = w->mount;
   f->entry = w->entry;
   return FS_NEW;
@@ -254,17 +254,17 @@ static int run(struct walk *w, struct fs_found *f) {
   fs_err err = w->below ? 0 : enter_if_mount(w);
   f->last = FS_LAST_SLASH;
   while (err == 0) {
-    size_t skip = strspn(w->todo, "/");
+    size_t skip = strspn(w->ahead, "/");
     slash = slash || skip > 0;
-    char *name = w->todo + skip;
+    char *name = w->ahead + skip;
     size_t len = strcspn(name, "/");
     if (len == 0) return finish(w, slash, f);
-    w->todo = name + len;
-    f->last = kind_of_last(name, len, w->todo);
+    w->ahead = name + len;
+    f->last = kind_of_last(name, len, w->ahead);
     slash = f->last == FS_LAST_DOT; /* "x/." is a directory or an error, as "x/" is */
     if (slash) {
       err = w->below ? check_search(w) : 0;
-      if (err == 0 && w->below && (w->flags & FS_PARENT) && at_end(w->todo)) return missing(w, f);
+      if (err == 0 && w->below && (w->flags & FS_PARENT) && at_end(w->ahead)) return missing(w, f);
     } else if (!w->below) {
       err = step_real(w, name, len);
     } else {
@@ -283,11 +283,11 @@ static void start(struct walk *w, unsigned flags, struct fs_found *f) {
   w->real = f->real;
   w->real_len = 0;
   w->real[0] = '\0';
-  w->todo = w->buf;
+  w->ahead = w->buf;
 }
 
 /* base + "/" + path into the work buffer. */
-static fs_err set_todo(struct walk *w, const char *base, const char *path) {
+static fs_err set_ahead(struct walk *w, const char *base, const char *path) {
   size_t base_len = base == NULL ? 0 : strlen(base), len = strlen(path);
   if (len >= PATH_MAX || base_len + 1 + len >= sizeof(w->buf)) return -ENAMETOOLONG;
   if (base_len > 0) memcpy(w->buf, base, base_len), w->buf[base_len++] = '/';
@@ -299,7 +299,7 @@ int fs_walk_text(const char *base, const char *path, unsigned flags, struct fs_f
   struct walk w;
   for (;;) {
     start(&w, flags, f);
-    fs_err err = set_todo(&w, base, path);
+    fs_err err = set_ahead(&w, base, path);
     int route = err != 0 ? err : run(&w, f);
     if (route == FS_OUT || !w.climbed) return route;
     flags |= FS_REAL_LINKS;
@@ -309,7 +309,7 @@ int fs_walk_text(const char *base, const char *path, unsigned flags, struct fs_f
 int fs_walk_below(uint32_t mount, uint32_t entry, const char *path, unsigned flags, struct fs_found *f) {
   struct walk w;
   start(&w, flags, f);
-  fs_err err = set_todo(&w, NULL, path);
+  fs_err err = set_ahead(&w, NULL, path);
   if (err == 0) err = enter_mount(&w, mount, entry);
   return err != 0 ? err : run(&w, f);
 }
