@@ -17,16 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rows.h"
+
 extern const char *base;    /* the read-only tree */
 extern const char *outside; /* a directory that may be written */
 
 /* A call and its result as a number. */
-#define R(x)                                                                                                           \
-  do {                                                                                                                 \
-    errno = 0;                                                                                                         \
-    long r_ = (long)(x);                                                                                               \
-    printf("%s = %ld %s\n", #x, r_, r_ == -1 ? strerrorname_np(errno) : "");                                           \
-  } while (0)
+#define R SHOW
 /* A call that opens something: which number it gets does not matter. */
 #define F(x)                                                                                                           \
   do {                                                                                                                 \

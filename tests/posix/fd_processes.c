@@ -172,26 +172,9 @@ static void closed(char **argv) {
   }
 }
 
-static void send_fd(int to, int fd) {
-  char byte = 'x', room[CMSG_SPACE(sizeof(int))] = {0};
-  struct iovec iov = {&byte, 1};
-  struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
-  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-  c->cmsg_level = SOL_SOCKET;
-  c->cmsg_type = SCM_RIGHTS;
-  c->cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(c), &fd, sizeof(int));
-  if (sendmsg(to, &m, 0) != 1)
-    dprintf(1, "sendmsg: %s\n", strerrorname_np(errno)); /* the receiver prints at the same time */
-}
-
-static int receive_fd(int from) {
-  char byte, room[CMSG_SPACE(sizeof(int))];
-  struct iovec iov = {&byte, 1};
-  struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
-  int fd = -1;
-  if (recvmsg(from, &m, 0) == 1 && CMSG_FIRSTHDR(&m) != NULL) memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int));
-  return fd;
+/* The receiver prints at the same time. */
+static void hand_over(int to, int fd) {
+  if (send_fd(to, fd) != 1) dprintf(1, "sendmsg: %s\n", strerrorname_np(errno));
 }
 
 /* To a process that was there before, to one without the library (it is told by its number), and to oneself. */
@@ -208,18 +191,18 @@ static void messages(char **argv) {
   }
   int a = in("a.txt");
   line("sender", a);
-  send_fd(pair[0], a);
+  hand_over(pair[0], a);
   waitpid(pid, &status, 0);
   line("sender", a);
   int copy = dup(a);
-  send_fd(pair[0], a);
+  hand_over(pair[0], a);
   SHOW(close(a));
   int b = in("b.txt");
   int got = receive_fd(pair[1]);
   line("got", got);
   line("copy", copy);
   line("b", b);
-  send_fd(pair[0], got);
+  hand_over(pair[0], got);
   pid = fork();
   if (pid == 0) {
     snprintf(fd, sizeof(fd), "%d", pair[1]);

@@ -21,23 +21,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *base;
+#include "calls.h"
 
-/* Prints "what: value" and the error, if there was one. */
+/* Prints "what: value" and the error, if there was one, at once: children print, too. */
 #define SHOW(call)                                                                                                     \
   do {                                                                                                                 \
     errno = 0;                                                                                                         \
     long v_ = (long)(call);                                                                                            \
     dprintf(1, "%s: %ld%s%s\n", #call, v_, v_ < 0 ? " " : "", v_ < 0 ? strerrorname_np(errno) : "");                   \
   } while (0)
-
-static const char *P(const char *name) {
-  static char path[4][PATH_MAX];
-  static int next;
-  char *p = path[next++ % 4];
-  snprintf(p, sizeof(path[0]), "%s/%s", base, name);
-  return p;
-}
 
 static int in(const char *name) {
   return open(P(name), O_RDONLY);

@@ -29,29 +29,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-static const char *base;
-static int failures;
-
-#define OK(x)                                                                                                          \
-  do {                                                                                                                 \
-    errno = 0;                                                                                                         \
-    if (!(x)) failures++, printf("%s:%d: %s (errno %s)\n", __FILE__, __LINE__, #x, strerrorname_np(errno));            \
-  } while (0)
-#define ERR(e, x)                                                                                                      \
-  do {                                                                                                                 \
-    errno = 0;                                                                                                         \
-    if ((long)(x) != -1 || errno != (e))                                                                               \
-      failures++, printf("%s:%d: %s: %s, expected %s\n", __FILE__, __LINE__, #x, strerrorname_np(errno), #e);          \
-  } while (0)
-
-/* A path below the directory; a few are valid at a time. */
-static const char *P(const char *name) {
-  static char path[8][PATH_MAX * 2];
-  static int next;
-  char *p = path[next++ % 8];
-  snprintf(p, sizeof(path[0]), "%s/%s", base, name);
-  return p;
-}
+#include "calls.h"
 
 static int at_offset(int fd) {
   return (int)lseek(fd, 0, SEEK_CUR);

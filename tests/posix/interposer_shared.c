@@ -19,23 +19,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-static const char *base;
-static int failures;
-
-#define OK(x)                                                                                                          \
-  do {                                                                                                                 \
-    errno = 0;                                                                                                         \
-    if (!(x)) failures++, printf("%s:%d: %s (errno %s)\n", __FILE__, __LINE__, #x, strerrorname_np(errno));            \
-  } while (0)
-
-/* A path below the directory; a few are valid at a time. */
-static const char *P(const char *name) {
-  static char path[4][PATH_MAX * 2];
-  static int next;
-  char *p = path[next++ % 4];
-  snprintf(p, sizeof(path[0]), "%s/%s", base, name);
-  return p;
-}
+#include "calls.h"
 
 static int starts(int fd, const char *text) {
   char buf[64];
@@ -61,27 +45,6 @@ static void polls(void) {
   close(b);
 }
 
-static void send_fd(int to, int fd) {
-  char byte = 'x', room[CMSG_SPACE(sizeof(int))] = {0};
-  struct iovec iov = {&byte, 1};
-  struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
-  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-  c->cmsg_level = SOL_SOCKET;
-  c->cmsg_type = SCM_RIGHTS;
-  c->cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(c), &fd, sizeof(int));
-  OK(sendmsg(to, &m, 0) == 1);
-}
-
-static int receive_fd(int from) {
-  char byte, room[CMSG_SPACE(sizeof(int))];
-  struct iovec iov = {&byte, 1};
-  struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
-  int fd = -1;
-  if (recvmsg(from, &m, 0) == 1 && CMSG_FIRSTHDR(&m) != NULL) memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int));
-  return fd;
-}
-
 /* The sender closes its descriptor and opens another file before the receiver looks. */
 static void messages(void) {
   int pair[2], status = -1;
@@ -95,7 +58,7 @@ static void messages(void) {
     _exit(starts(got, "line 0") ? 0 : 1);
   }
   int fd = open(P("a.txt"), O_RDONLY);
-  send_fd(pair[0], fd);
+  OK(send_fd(pair[0], fd) == 1);
   close(fd);
   fd = open(P("b.txt"), O_RDONLY);
   OK(write(pair[0], &byte, 1) == 1 && waitpid(pid, &status, 0) == pid && status == 0);

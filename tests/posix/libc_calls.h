@@ -42,7 +42,8 @@
 #include <wchar.h>
 #include <wordexp.h>
 
-static const char *base;
+#include "calls.h"
+#include "rows.h"
 
 /* Without the directory's own name. */
 static const char *cut(const char *path) {
@@ -50,22 +51,7 @@ static const char *cut(const char *path) {
   return strncmp(path, base, strlen(base)) == 0 ? path + strlen(base) : path;
 }
 
-static const char *P(const char *name) {
-  static char path[8][PATH_MAX * 2];
-  static int next;
-  char *p = path[next++ % 8];
-  snprintf(p, sizeof(path[0]), "%s/%s", base, name);
-  return p;
-}
-
-/* What a call gives and, where it fails, why. */
-#define SHOW(call)                                                                                                     \
-  do {                                                                                                                 \
-    errno = 0;                                                                                                         \
-    long r_ = (long)(call);                                                                                            \
-    printf("%s: %ld %s\n", #call, r_, r_ == -1 ? strerrorname_np(errno) : "");                                         \
-  } while (0)
-/* The same for calls whose results are their own: only whether they succeed. */
+/* As SHOW, for calls whose results are their own: only whether they succeed. */
 #define DOES(call)                                                                                                     \
   do {                                                                                                                 \
     errno = 0;                                                                                                         \

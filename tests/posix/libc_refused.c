@@ -21,23 +21,7 @@
 
 int pivot_root(const char *, const char *);
 
-static const char *base;
-static int failures;
-
-#define ERR(e, x)                                                                                                      \
-  do {                                                                                                                 \
-    errno = 0;                                                                                                         \
-    if ((long)(x) != -1 || errno != (e))                                                                               \
-      failures++, printf("%s:%d: %s: %s, expected %s\n", __FILE__, __LINE__, #x, strerrorname_np(errno), #e);          \
-  } while (0)
-
-static const char *P(const char *name) {
-  static char path[8][PATH_MAX];
-  static int next;
-  char *p = path[next++ % 8];
-  snprintf(p, sizeof(path[0]), "%s/%s", base, name);
-  return p;
-}
+#include "calls.h"
 
 static void by_path(void) {
   ERR(EROFS, acct(P("a.txt")));

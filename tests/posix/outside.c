@@ -23,12 +23,7 @@
 #include <unistd.h>
 #include <utmp.h>
 
-#define T(x)                                                                                                           \
-  do {                                                                                                                 \
-    errno = 0;                                                                                                         \
-    long r_ = (long)(x);                                                                                               \
-    printf("%s = %ld %s\n", #x, r_, r_ == -1 ? strerror(errno) : "");                                                  \
-  } while (0)
+#include "rows.h"
 
 /* Each makes something of a template and removes it: 1, or -1; 2 where the template was not filled in. */
 static int made(const char *name, const char *template, int fd) {
@@ -52,63 +47,63 @@ static int temp_directory(const char *template) {
 }
 
 static void templates(void) {
-  T(temp_file("tXXXXXX"));
-  T(temp_file("./tXXXXXX"));
-  T(temp_file("out/tXXXXXX"));
-  T(temp_file("out/../out/tXXXXXX"));
-  T(temp_file("none/tXXXXXX"));
-  T(temp_file("tXXXX"));
-  T(temp_directory("tXXXXXX"));
-  T(temp_directory("./tXXXXXX"));
-  T(temp_directory("../tXXXXXX"));
-  T(temp_directory("none/tXXXXXX"));
+  SHOW(temp_file("tXXXXXX"));
+  SHOW(temp_file("./tXXXXXX"));
+  SHOW(temp_file("out/tXXXXXX"));
+  SHOW(temp_file("out/../out/tXXXXXX"));
+  SHOW(temp_file("none/tXXXXXX"));
+  SHOW(temp_file("tXXXX"));
+  SHOW(temp_directory("tXXXXXX"));
+  SHOW(temp_directory("./tXXXXXX"));
+  SHOW(temp_directory("../tXXXXXX"));
+  SHOW(temp_directory("none/tXXXXXX"));
 }
 
 static void changes(void) {
-  T(mkdir("n", 0700));
-  T(mkdir("n/", 0700));
-  T(rename("n", "./m"));
-  T(rename("m", "n2"));
-  T(rmdir("n2"));
-  T(rmdir("n2"));
-  T(symlink("a", "s"));
-  T(link("s", "s2"));
-  T(link("s", "s2"));
-  T(unlink("s"));
-  T(unlink("./s2"));
-  T(close(open("../f", O_CREAT | O_RDWR, 0600)));
-  T(truncate("../f", 10));
-  T(unlink("../f"));
+  SHOW(mkdir("n", 0700));
+  SHOW(mkdir("n/", 0700));
+  SHOW(rename("n", "./m"));
+  SHOW(rename("m", "n2"));
+  SHOW(rmdir("n2"));
+  SHOW(rmdir("n2"));
+  SHOW(symlink("a", "s"));
+  SHOW(link("s", "s2"));
+  SHOW(link("s", "s2"));
+  SHOW(unlink("s"));
+  SHOW(unlink("./s2"));
+  SHOW(close(open("../f", O_CREAT | O_RDWR, 0600)));
+  SHOW(truncate("../f", 10));
+  SHOW(unlink("../f"));
 }
 
 static void asks(void) {
   struct stat st;
   struct statx sx;
-  T(fstatat(AT_FDCWD, "", &st, AT_EMPTY_PATH));
-  T(fstatat(0, "", &st, AT_EMPTY_PATH | 0x40000));
-  T(fstatat(AT_FDCWD, "", &st, AT_EMPTY_PATH | 0x40000));
-  T(fstatat(AT_FDCWD, "", &st, 0));
-  T(fstatat(-1, "", &st, AT_EMPTY_PATH));
-  T(statx(AT_FDCWD, "", AT_EMPTY_PATH, 0xfff, &sx));
-  T(statx(0, "", AT_EMPTY_PATH | 0x40000, 0xfff, &sx));
-  T(access("none/x", F_OK));
-  T(open("", O_RDONLY));
-  T(chdir("none"));
-  T(closedir(NULL));
+  SHOW(fstatat(AT_FDCWD, "", &st, AT_EMPTY_PATH));
+  SHOW(fstatat(0, "", &st, AT_EMPTY_PATH | 0x40000));
+  SHOW(fstatat(AT_FDCWD, "", &st, AT_EMPTY_PATH | 0x40000));
+  SHOW(fstatat(AT_FDCWD, "", &st, 0));
+  SHOW(fstatat(-1, "", &st, AT_EMPTY_PATH));
+  SHOW(statx(AT_FDCWD, "", AT_EMPTY_PATH, 0xfff, &sx));
+  SHOW(statx(0, "", AT_EMPTY_PATH | 0x40000, 0xfff, &sx));
+  SHOW(access("none/x", F_OK));
+  SHOW(open("", O_RDONLY));
+  SHOW(chdir("none"));
+  SHOW(closedir(NULL));
 }
 
 static void descriptors(const char *file) {
   char c;
   int fd = open(file, O_RDONLY);
-  T(close_range((unsigned)fd, ~0u, 0x80));
-  T(close_range(9, 8, 0));
-  T(read(fd, &c, 1));
-  T(close(fd));
-  T(close(-1));
-  T(dup2(5, 1000));
-  T(dup2(0, -1));
-  T(dup3(0, 0, 0));
-  T(fcntl(0, F_DUPFD, 1 << 30));
+  SHOW(close_range((unsigned)fd, ~0u, 0x80));
+  SHOW(close_range(9, 8, 0));
+  SHOW(read(fd, &c, 1));
+  SHOW(close(fd));
+  SHOW(close(-1));
+  SHOW(dup2(5, 1000));
+  SHOW(dup2(0, -1));
+  SHOW(dup3(0, 0, 0));
+  SHOW(fcntl(0, F_DUPFD, 1 << 30));
 }
 
 /* closefrom where the kernel lacks close_range. */
@@ -129,17 +124,17 @@ static void old_kernel(const char *file) {
     printf("\n");
     exit(0);
   }
-  T(waitpid(pid, &status, 0) == pid);
+  SHOW(waitpid(pid, &status, 0) == pid);
 }
 
 static void raw_calls(void) {
   char b[4096];
-  T(syscall(SYS_getcwd, NULL, 100));
-  T(syscall(SYS_getcwd, b, 0));
-  T(syscall(SYS_getcwd, b, 1));
-  T(syscall(SYS_getcwd, b, sizeof(b)) > 0);
-  T(syscall(SYS_openat, AT_FDCWD, "/none", O_RDONLY));
-  T(syscall(SYS_faccessat, AT_FDCWD, "/etc", R_OK, 0x100));
+  SHOW(syscall(SYS_getcwd, NULL, 100));
+  SHOW(syscall(SYS_getcwd, b, 0));
+  SHOW(syscall(SYS_getcwd, b, 1));
+  SHOW(syscall(SYS_getcwd, b, sizeof(b)) > 0);
+  SHOW(syscall(SYS_openat, AT_FDCWD, "/none", O_RDONLY));
+  SHOW(syscall(SYS_faccessat, AT_FDCWD, "/etc", R_OK, 0x100));
 }
 
 /* syscall(2) is no cancellation point. */
@@ -175,9 +170,9 @@ static void deep_tree(void) {
     if (chdir("..") != 0) perror("..");
   setrlimit(RLIMIT_NOFILE, &few);
   for (int depth = 0; depth <= FTW_DEPTH; depth += FTW_DEPTH) {
-    T(nftw("deep", visit, 1, depth));
-    T(nftw("deep", visit, 20, depth | FTW_CHDIR));
-    T(nftw("./deep/deep", visit, 20, depth | FTW_CHDIR | FTW_PHYS));
+    SHOW(nftw("deep", visit, 1, depth));
+    SHOW(nftw("deep", visit, 20, depth | FTW_CHDIR));
+    SHOW(nftw("./deep/deep", visit, 20, depth | FTW_CHDIR | FTW_PHYS));
   }
   setrlimit(RLIMIT_NOFILE, &was);
   printf("%d visits\n", visits);
@@ -224,7 +219,7 @@ static void small_thread(void) {
   pthread_attr_t attr;
   pthread_attr_init(&attr);
   pthread_attr_setstacksize(&attr, 16384);
-  if (chdir(".") == 0) T(pthread_create(&thread, &attr, on_small_stack, NULL));
+  if (chdir(".") == 0) SHOW(pthread_create(&thread, &attr, on_small_stack, NULL));
   pthread_join(thread, NULL);
 }
 
@@ -246,11 +241,11 @@ int main(int argc, char **argv) {
   void *result = NULL;
   pthread_create(&thread, NULL, raw_and_cancelled, NULL);
   pthread_join(thread, &result);
-  T(result == PTHREAD_CANCELED);
+  SHOW(result == PTHREAD_CANCELED);
   small_stack();
   small_thread();
   if (chdir("/") != 0) return 1;
-  T(temp_file(argv[2]));
-  T(temp_directory(argv[2]));
+  SHOW(temp_file(argv[2]));
+  SHOW(temp_directory(argv[2]));
   return 0;
 }

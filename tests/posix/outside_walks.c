@@ -25,6 +25,8 @@
 #include <utmp.h>
 #include <wordexp.h>
 
+#include "rows.h"
+
 static int steps, deepest;
 static unsigned long sum;
 
@@ -82,13 +84,6 @@ static void walks(void) {
   int r = ftw("deep", old_step, 5);
   printf("ftw: %d, %d steps, %lx\n", r, steps, sum);
 }
-
-#define SHOW(call)                                                                                                     \
-  do {                                                                                                                 \
-    errno = 0;                                                                                                         \
-    long shown = (call);                                                                                               \
-    printf("%s: %ld %s\n", #call, shown, shown < 0 ? strerror(errno) : "");                                            \
-  } while (0)
 
 static void numbers(void) {
   char buf[4096];
