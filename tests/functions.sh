@@ -119,6 +119,14 @@ r = json.load(open(sys.argv[1]))
 print(eval(sys.argv[2]))' "$1" "$2"
 }
 
+# number_lines COUNT: "line 0" and so on
+number_lines() { seq -f 'line %.0f' 0 $(($1 - 1)); }
+# text_tree DIRECTORY: two texts and an empty directory d, for programs that read by line
+text_tree() {
+  mkdir -p "$1/d"
+  number_lines 800 >"$1/a.txt"
+  printf 'hello\nworld\n' >"$1/b.txt"
+}
 # A small tree with what file systems get wrong: all sizes around pages and blocks, odd names, deep paths, links,
 # modes, times with nanoseconds, both compressible and random bytes. Deterministic.
 make_tree() { # DIRECTORY

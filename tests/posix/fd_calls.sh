@@ -8,9 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 need_command cc
 
 plain_dir=$work/source
-mkdir -p "$plain_dir/d"
-for i in $(seq 0 799); do echo "line $i"; done >"$plain_dir/a.txt"
-printf 'hello\nworld\n' >"$plain_dir/b.txt"
+text_tree "$plain_dir"
 printf 'one\ntwo\n' >"$plain_dir/d/e.txt"
 seq -f %07.0f 0 4999 >"$plain_dir/numbers"
 pack "$plain_dir" "$work/ds" --partitions 2

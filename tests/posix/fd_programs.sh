@@ -8,9 +8,7 @@
 need_command cc
 
 plain_dir=$work/source
-mkdir -p "$plain_dir/d"
-for i in $(seq 0 799); do echo "line $i"; done >"$plain_dir/a.txt"
-printf 'hello\nworld\n' >"$plain_dir/b.txt"
+text_tree "$plain_dir"
 head -c 100000 /dev/urandom >"$plain_dir/d/random"
 printf '#!%s\nhead of a script\n' "$work/lines" >"$work/script"
 chmod 755 "$work/script"

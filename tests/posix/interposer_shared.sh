@@ -7,9 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 need_command cc
 
 plain_dir=$work/source
-mkdir -p "$plain_dir/d"
-for i in $(seq 0 799); do echo "line $i"; done >"$plain_dir/a.txt"
-printf 'hello\nworld\n' >"$plain_dir/b.txt"
+text_tree "$plain_dir"
 printf 'äöü\n日本語\n' >"$plain_dir/wide.txt"
 for i in $(seq 0 9); do head -c $((i * i * 2000)) /dev/urandom >"$plain_dir/d/f$i"; done
 cc -std=gnu11 -D_GNU_SOURCE -O1 -w -o "$work/shared" "$here/interposer_shared.c"

@@ -9,7 +9,7 @@ here=$(dirname "$0")
 
 source=$work/source
 mkdir -p "$source/d" "$source/bin/sub" "$source/lib"
-for i in $(seq 0 799); do echo "line $i"; done >"$source/a.txt"
+number_lines 800 >"$source/a.txt"
 for i in 1 2 10 20; do echo "$i" >"$source/d/f$i"; done
 echo hello >"$source/d/t.txt"
 echo b >"$source/b.txt"

@@ -10,7 +10,7 @@ export TMPDIR
 
 source=$work/mnt/nowhere # the same last component as the mount's: it is printed
 mkdir -p "$source/d/sub/deep" "$source/empty" "$source/loops"
-for i in $(seq 0 99); do echo "line $i"; done >"$source/a.txt"
+number_lines 100 >"$source/a.txt"
 for i in 0 1 2; do head -c $((i * 1000)) /dev/urandom >"$source/d/f$i"; done
 echo hello >"$source/d/sub/t.txt"
 echo x >"$source/d/sub/deep/y"
