@@ -40,6 +40,10 @@ bench strace          cmd:strace
 bench gnuplot-nox     cmd:gnuplot
 bench squashfs-tools  cmd:mksquashfs
 bench squashfuse      cmd:squashfuse_ll
+bench python3-pil     py:PIL
+bench python3-numpy   py:numpy
+bench python3-torch   py:torch
+bench python3-torchvision py:torchvision
 clients python3-torch      py:torch
 clients python3-torchvision py:torchvision
 clients python3-h5py       py:h5py
