@@ -9,27 +9,28 @@
 
 #include "static.h"
 
+/* The older calls, which newer kinds of processor lack: no call has these numbers there. */
+#ifndef SYS_mkdir
+enum { SYS_mkdir = -9, SYS_mknod, SYS_symlink, SYS_link, SYS_unlink, SYS_rmdir, SYS_chmod, SYS_chown, SYS_lchown };
+#endif
+
 /* The call with the path replaced, by us. The umask of this process is 0. */
 static int64_t change_outside(struct fs_call *c, const struct fs_trap *t, const char *real) {
   uint64_t a[6];
   memcpy(a, c->arg, sizeof(a));
   a[t->path] = (uint64_t)(uintptr_t)real;
   switch (c->nr) {
-#ifdef SYS_mkdir
   case SYS_mkdir:
   case SYS_mknod:
-#endif
   case SYS_mkdirat:
   case SYS_mknodat:
     a[t->path + 1] &= ~(uint64_t)fs_tracee_umask(c);
     break;
-#ifdef SYS_unlink
   case SYS_unlink:
   case SYS_rmdir:
   case SYS_chmod:
   case SYS_chown:
   case SYS_lchown:
-#endif
   case SYS_unlinkat:
   case SYS_truncate:
   case SYS_fchmodat:
@@ -102,43 +103,24 @@ int64_t fs_on_times(struct fs_call *c, const struct fs_trap *t) {
 static bool bad_before(const struct fs_call *c, const struct fs_trap *t) {
   char target[PATH_MAX];
   mode_t type = (mode_t)c->arg[t->path + 1] & S_IFMT;
-  switch (c->nr) {
-#ifdef SYS_mknod
-  case SYS_mknod:
-#endif
-  case SYS_mknodat:
+  if (c->nr == SYS_mknod || c->nr == SYS_mknodat)
     return type != 0 && type != S_IFREG && type != S_IFCHR && type != S_IFBLK && type != S_IFIFO && type != S_IFSOCK;
-#ifdef SYS_symlink
-  case SYS_symlink:
-#endif
-  case SYS_symlinkat:
-    return fs_tracee_string(c, c->arg[0], target) != 0 || target[0] == '\0';
-  default:
-    return false;
-  }
-}
-
-static bool makes_directory(const struct fs_call *c) {
-#ifdef SYS_mkdir
-  if (c->nr == SYS_mkdir) return true;
-#endif
-  return c->nr == SYS_mkdirat;
+  if (c->nr != SYS_symlink && c->nr != SYS_symlinkat) return false;
+  return fs_tracee_string(c, c->arg[0], target) != 0 || target[0] == '\0';
 }
 
 int64_t fs_on_make(struct fs_call *c, const struct fs_trap *t) {
   struct fs_found f;
+  bool directory = c->nr == SYS_mkdir || c->nr == SYS_mkdirat;
   if (bad_before(c, t)) return FS_PASS;
   int route = fs_call_find(c, t->dirfd, t->path, FS_NOFOLLOW | FS_AS_IS, &f);
   if (route == FS_OUT) return FS_PASS;
-  return route == FS_REDIRECT ? change_outside(c, t, f.real) : fs_file_refuse_new(route, &f, makes_directory(c));
+  return route == FS_REDIRECT ? change_outside(c, t, f.real) : fs_file_refuse_new(route, &f, directory);
 }
 
 int64_t fs_on_remove(struct fs_call *c, const struct fs_trap *t) {
   struct fs_found f;
-  bool directory = c->nr == SYS_unlinkat && (c->arg[2] & AT_REMOVEDIR);
-#ifdef SYS_rmdir
-  directory = directory || c->nr == SYS_rmdir;
-#endif
+  bool directory = c->nr == SYS_rmdir || (c->nr == SYS_unlinkat && (c->arg[2] & AT_REMOVEDIR));
   if (c->nr == SYS_unlinkat && (c->arg[2] & ~(uint64_t)AT_REMOVEDIR)) return FS_PASS;
   int route = fs_call_find(c, t->dirfd, t->path, FS_PARENT, &f);
   if (route == FS_OUT) return FS_PASS;
@@ -154,26 +136,19 @@ static int full_name(struct fs_call *c, int dirfd, int path, char *out) {
   return ours;
 }
 
-static bool is_link(const struct fs_call *c) {
-#ifdef SYS_link
-  if (c->nr == SYS_link) return true;
-#endif
-  return c->nr == SYS_linkat;
-}
-
 /* rename and link. With "" and AT_EMPTY_PATH the descriptor is meant, which the kernel knows best. */
 int64_t fs_on_rename(struct fs_call *c, const struct fs_trap *t) {
   char from[PATH_MAX], to[PATH_MAX];
-  bool at = t->dirfd >= 0;
+  bool at = t->dirfd >= 0, links = c->nr == SYS_link || c->nr == SYS_linkat;
   unsigned flags = c->nr == SYS_renameat2 || c->nr == SYS_linkat ? (unsigned)c->arg[4] : 0;
   int a = full_name(c, at ? 0 : -1, at ? 1 : 0, from);
   int b = a < 0 ? a : full_name(c, at ? 2 : -1, at ? 3 : 1, to);
   if (a < 0) return FS_PASS;
   if (b < 0) return fs_path_out(AT_FDCWD, from) ? FS_PASS : b;
-  fs_err err = is_link(c) ? fs_file_refuse_link(AT_FDCWD, from, AT_FDCWD, to, (int)flags)
-                          : fs_file_refuse_rename(AT_FDCWD, from, AT_FDCWD, to, flags);
+  fs_err err = links ? fs_file_refuse_link(AT_FDCWD, from, AT_FDCWD, to, (int)flags)
+                     : fs_file_refuse_rename(AT_FDCWD, from, AT_FDCWD, to, flags);
   if (err != FS_OUT) return err;
   if (a + b == 0) return FS_PASS;
   if (!fs_call_trusted(c)) return -EACCES;
-  return FS_SYS5(is_link(c) ? SYS_linkat : SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
+  return FS_SYS5(links ? SYS_linkat : SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
 }

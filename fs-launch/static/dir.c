@@ -5,7 +5,6 @@
  * kernel keeps it, dup and fork share it, and lseek (rewinddir, seekdir) needs no answer from us. Nothing is locked.
  */
 #include <dirent.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -24,14 +23,10 @@ struct old_dirent {
 
 /* Of the thread (Linux 6.9), else of its process. */
 static fs_fd open_pidfd(const struct fs_call *c) {
-  char path[32], text[512];
+  char text[FS_STATUS_HEAD];
   fs_fd fd = (fs_fd)FS_SYS2(SYS_pidfd_open, c->tid, PIDFD_THREAD);
   if (fd >= 0) return fd;
-  snprintf(path, sizeof(path), "/proc/%d/status", (int)c->tid);
-  FS_AUTO_CLOSE int status = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-  fs_ssize n = status < 0 ? status : fs_sys_read(status, text, sizeof(text) - 1);
-  if (n <= 0) return -ESRCH;
-  text[n] = '\0';
+  fs_tracee_status(c, text, sizeof(text));
   const char *line = strstr(text, "\nTgid:");
   return line == NULL ? -ESRCH : (fs_fd)FS_SYS2(SYS_pidfd_open, atoi(line + 6), 0);
 }

@@ -100,16 +100,12 @@ static fs_err redirect(const struct fs_call *c, struct wish *w) {
 /* It was killed. Its status is for whoever waits for it, who is told only when we have taken note: but for our own
    children, which the main thread takes. */
 static void let_die(const struct fs_call *c) {
-  char path[48], text[512];
-  int tgid = 0, parent = 0, status;
-  snprintf(path, sizeof(path), "/proc/%d/status", (int)c->tid);
-  FS_AUTO_CLOSE int fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, sizeof(text) - 1);
-  text[FS_MAX(n, 0)] = '\0';
+  char text[FS_STATUS_HEAD];
+  int status;
+  fs_tracee_status(c, text, sizeof(text));
   const char *line = strstr(text, "\nTgid:"), *next = strstr(text, "\nPPid:");
   if (line == NULL || next == NULL) return;
-  tgid = atoi(line + 6);
-  parent = atoi(next + 6);
+  int tgid = atoi(line + 6), parent = atoi(next + 6);
   if (tgid != c->tid || parent != (int)fs_sys_getpid()) waitpid(c->tid, &status, __WALL | __WNOTHREAD);
 }
 

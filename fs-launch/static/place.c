@@ -70,7 +70,7 @@ static bool outside_get(uint32_t number, char *path) {
 static fs_err outside_put(const char *path, uint32_t *number) {
   uint32_t i = 0;
   pthread_mutex_lock(&outside_lock);
-  while (i < outside_count && outside[i] != NULL && strcmp(outside[i], path) != 0) i++;
+  while (i < outside_count && strcmp(outside[i], path) != 0) i++;
   if (i == outside_count && i < FS_OUTSIDE_MAX && (outside[i] = strdup(path)) != NULL) outside_count++;
   bool known = i < outside_count;
   pthread_mutex_unlock(&outside_lock);

@@ -4,11 +4,11 @@
  * stays in the table, by one thread, for which the others that want it wait; every open gets a description of its own.
  * Its name, which /proc shows for as long as anybody has it open, tells mount and entry, so nothing need be remembered:
  *
- *   files up to 1 MiB   a sealed memfd          /memfd:.fanstore-file.<mount key>.<entry>. (deleted)
- *   larger ones         fs_data_materialize     <spill of the job>/<dataset>-<entry>.m, shared by the node, or without
- * a daemon DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted) directories         a stand-in (client/cwd.h)
- * DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted)
- *   for O_PATH          an empty memfd          as for files; not in the table
+ * - files up to 1 MiB: a sealed memfd, /memfd:.fanstore-file.<mount key>.<entry>. (deleted)
+ * - larger ones: fs_data_materialize's, <spill of the job>/<dataset>-<entry>.m, which the node shares; without a daemon
+ *   DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted)
+ * - directories: a stand-in (client/cwd.h), DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted)
+ * - for O_PATH: an empty memfd, named as for files; not in the table
  *
  * The table is under a mutex, which is not held while something is made. Its size is bounded in files and in bytes.
  */
@@ -127,10 +127,8 @@ static void drop(struct real *r) {
 
 static struct real *least_used(const struct real *but) {
   struct real *old = NULL;
-  for (struct real *r = table; r < table + FS_REAL_SLOTS; r++) {
-    if (r->state == FREE) continue;
+  for (struct real *r = table; r < table + FS_REAL_SLOTS; r++)
     if (r->state == READY && r->users == 0 && r != but && (old == NULL || r->used < old->used)) old = r;
-  }
   return old;
 }
 

@@ -21,14 +21,10 @@ static int64_t stat_route(int route, const struct fs_found *f, bool nofollow, st
   return fs_file_stat(f->mount, f->entry, st);
 }
 
-static bool never_followed(const struct fs_call *c, const struct fs_trap *t) {
-  return t->nofollow || (t->flags >= 0 && (c->arg[t->flags] & AT_SYMLINK_NOFOLLOW));
-}
-
 static int64_t stat_path(struct fs_call *c, const struct fs_trap *t, struct stat *st) {
   struct fs_found f;
   int route = fs_trap_find(c, t, &f);
-  return stat_route(route, &f, never_followed(c, t), st);
+  return stat_route(route, &f, fs_call_nofollow(c, t), st);
 }
 
 /* "" means the current directory, or the descriptor. */

@@ -77,6 +77,10 @@ fs_err fs_tracee_write(const struct fs_call *c, uint64_t addr, const void *buf, 
 fs_err fs_tracee_string(const struct fs_call *c, uint64_t addr, char *out);
 /* Where /proc/TID/<what> leads. */
 fs_err fs_tracee_link(const struct fs_call *c, const char *what, char *out);
+/* The text of /proc/TID/status, cut to size; "" with a negative errno. Ids and umask are in the first FS_STATUS_HEAD.
+ */
+#define FS_STATUS_HEAD 512
+fs_ssize fs_tracee_status(const struct fs_call *c, char *text, size_t size);
 mode_t fs_tracee_umask(const struct fs_call *c);
 /* The path in argument number `path`, relative to the descriptor in argument number `dirfd` (-1: the current
    directory). As fs_path_route, and FS_REDIRECT also where only we know the directory that the path is relative to. */
@@ -88,6 +92,8 @@ bool fs_call_trusted(const struct fs_call *c);
 int fs_call_full(struct fs_call *c, int dirfd, int path);
 /* Are there flags beyond the known ones? The kernel refuses that before it looks at the path. */
 bool fs_call_bad_flags(const struct fs_call *c, const struct fs_trap *t, int known);
+/* Does the call take a symlink at the end for itself? */
+bool fs_call_nofollow(const struct fs_call *c, const struct fs_trap *t);
 /* fs_call_find for a trap with its own flags. */
 int fs_trap_find(struct fs_call *c, const struct fs_trap *t, struct fs_found *f);
 /* Does the call mean the descriptor itself: "" or NULL with AT_EMPTY_PATH? */

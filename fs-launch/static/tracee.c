@@ -71,14 +71,25 @@ static fs_err fd_link(const struct fs_call *c, int fd, char *out) {
   return fd < 0 ? -EBADF : fs_tracee_link(c, what, out);
 }
 
-mode_t fs_tracee_umask(const struct fs_call *c) {
-  char path[32], text[512];
-  unsigned mask = 022;
-  snprintf(path, sizeof(path), "/proc/%d/status", (int)c->tid);
+static fs_ssize read_status(const char *pid, char *text, size_t size) {
+  char path[48];
+  snprintf(path, sizeof(path), "/proc/%s/status", pid);
   FS_AUTO_CLOSE int fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, sizeof(text) - 1);
-  if (n <= 0) return mask;
-  text[n] = '\0';
+  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, size - 1);
+  text[FS_MAX(n, 0)] = '\0';
+  return n;
+}
+
+fs_ssize fs_tracee_status(const struct fs_call *c, char *text, size_t size) {
+  char pid[16];
+  snprintf(pid, sizeof(pid), "%d", (int)c->tid);
+  return read_status(pid, text, size);
+}
+
+mode_t fs_tracee_umask(const struct fs_call *c) {
+  char text[FS_STATUS_HEAD];
+  unsigned mask = 022;
+  fs_tracee_status(c, text, sizeof(text));
   const char *line = strstr(text, "\nUmask:");
   if (line != NULL) sscanf(line, "\nUmask: %o", &mask);
   return mask & 0777;
@@ -164,15 +175,6 @@ static int look_again(struct fs_call *c, unsigned flags, struct fs_found *f) {
 
 /* ---- rights ---- */
 
-static bool read_status(const char *pid, char *text, size_t size) {
-  char path[48];
-  snprintf(path, sizeof(path), "/proc/%s/status", pid);
-  FS_AUTO_CLOSE int fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, size - 1);
-  text[FS_MAX(FS_MAX(n, 0), 0)] = '\0';
-  return n > 0 && (size_t)n < size - 1;
-}
-
 static bool same_line(const char *a, const char *b, const char *key) {
   const char *p = strstr(a, key), *q = strstr(b, key);
   if (p == NULL || q == NULL) return false;
@@ -186,9 +188,9 @@ static unsigned long long capabilities(const char *status) {
 }
 
 bool fs_call_trusted(const struct fs_call *c) {
-  char pid[16], ours[8192], theirs[8192], root[PATH_MAX];
-  snprintf(pid, sizeof(pid), "%d", (int)c->tid);
-  if (!read_status("self", ours, sizeof(ours)) || !read_status(pid, theirs, sizeof(theirs))) return false;
+  char ours[8192], theirs[8192], root[PATH_MAX];
+  fs_ssize a = read_status("self", ours, sizeof(ours)), b = fs_tracee_status(c, theirs, sizeof(theirs));
+  if (a <= 0 || b <= 0 || (size_t)FS_MAX(a, b) >= sizeof(ours) - 1) return false; /* not all of it */
   if (!same_line(ours, theirs, "\nUid:") || !same_line(ours, theirs, "\nGid:")) return false;
   if (!same_line(ours, theirs, "\nGroups:") || (capabilities(ours) & ~capabilities(theirs)) != 0) return false;
   return fs_tracee_link(c, "root", root) == 0 && strcmp(root, "/") == 0 && fs_call_valid(c);
@@ -217,9 +219,12 @@ bool fs_call_bad_flags(const struct fs_call *c, const struct fs_trap *t, int kno
   return t->flags >= 0 && ((int)c->arg[t->flags] & ~known) != 0;
 }
 
+bool fs_call_nofollow(const struct fs_call *c, const struct fs_trap *t) {
+  return t->nofollow || (t->flags >= 0 && (c->arg[t->flags] & AT_SYMLINK_NOFOLLOW));
+}
+
 int fs_trap_find(struct fs_call *c, const struct fs_trap *t, struct fs_found *f) {
-  bool nofollow = t->nofollow || (t->flags >= 0 && (c->arg[t->flags] & AT_SYMLINK_NOFOLLOW));
-  return fs_call_find(c, t->dirfd, t->path, nofollow ? FS_NOFOLLOW : 0, f);
+  return fs_call_find(c, t->dirfd, t->path, fs_call_nofollow(c, t) ? FS_NOFOLLOW : 0, f);
 }
 
 bool fs_call_empty(const struct fs_call *c, const struct fs_trap *t) {

@@ -3,6 +3,7 @@
  * The system calls that are handed over, and the filter made from them. One table, so that what is trapped is what is
  * answered. Calls of another ABI (32-bit, x32) are let through: such a program sees the real file system.
  */
+#include <assert.h>
 #include <linux/audit.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -95,6 +96,8 @@ static const struct fs_trap traps[] = {
     {SYS_fsetxattr, fs_on_change_fd, 0, -1, -1, false},
     {SYS_fremovexattr, fs_on_change_fd, 0, -1, -1, false},
 };
+
+static_assert(FS_ARRAY_LEN(traps) + 1 <= UINT8_MAX, "the filter's jumps are of a byte");
 
 const struct fs_trap *fs_trap_of(int nr) {
   static const struct fs_trap *_Atomic by_number[FS_TRAP_MAX];
