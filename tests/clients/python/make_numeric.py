@@ -3,7 +3,6 @@
 import os
 import random
 import shutil
-import sys
 import zipfile
 
 import cv2
@@ -13,14 +12,9 @@ import pandas as pd
 import zarr
 from PIL import Image
 
-top = sys.argv[1]
+from made import path, top
+
 rng = np.random.default_rng(5)
-
-
-def path(*parts):
-    name = os.path.join(top, *parts)
-    os.makedirs(os.path.dirname(name), exist_ok=True)
-    return name
 
 
 def picture(width=97, height=61, shift=0):

@@ -19,17 +19,17 @@ import sysconfig
 import tarfile
 import zipfile
 
-top = sys.argv[1]
+from made import path, top
+
 rng = random.Random(3)
 
 
 def write(name, data, mode=0o644):
-    path = os.path.join(top, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as f:
+    target = path(name)
+    with open(target, "wb") as f:
         f.write(data if isinstance(data, bytes) else data.encode())
-    os.chmod(path, mode)
-    return path
+    os.chmod(target, mode)
+    return target
 
 
 def make_text():

@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Makes what torch_cases.py reads: make_torch.py DIRECTORY. Images in classes, tensors, checkpoints."""
-import os
 import pickle
 import shutil
-import sys
 
 import numpy as np
 import torch
 import torch.package
 from PIL import Image
 
-top = sys.argv[1]
+from made import path, top
+
 rng = np.random.default_rng(9)
-
-
-def path(*parts):
-    name = os.path.join(top, *parts)
-    os.makedirs(os.path.dirname(name), exist_ok=True)
-    return name
 
 
 def make_images():
