@@ -4,13 +4,7 @@
 
 #include <sys/wait.h>
 
-#include "client/files.h"
 #include "tree_fixture.h"
-
-static int open_small(void) {
-  struct fs_found found = {.mount = 0, .entry = fix_entry(FIX_SMALL)};
-  return fs_file_open(FS_IN, &found, O_RDONLY);
-}
 
 static int64_t at(int fd) {
   return lseek(fd, 0, SEEK_CUR);
@@ -32,7 +26,7 @@ static int stored(const struct fs_state *st, uint32_t slot, uint32_t token) {
 
 static void store(const struct fix *f) {
   (void)f;
-  int fd = open_small();
+  int fd = open_small(O_RDONLY);
   struct fs_state *st = fs_state_attach(true);
   uint32_t slot = (uint32_t)(fs_fd_slot(fd) - st->slot);
   int file = open("/proc/self/exe", O_RDONLY);
@@ -67,7 +61,7 @@ static void full(const struct fix *f) {
   int file = open("/proc/self/exe", O_RDONLY);
   struct fs_state *st = NULL;
   for (uint32_t i = 0; i < 40; i++) {
-    s[i] = fs_fd_slot(open_small());
+    s[i] = fs_fd_slot(open_small(O_RDONLY));
     st = fs_state_attach(false);
     fs_store_put(st, (uint32_t)(s[i] - st->slot), i, file);
   }
@@ -81,7 +75,7 @@ static void test_full(void **state) {
 static void moves(const struct fix *f) {
   char buf[16];
   (void)f;
-  int fd = open_small();
+  int fd = open_small(O_RDONLY);
   struct fs_slot *s = fs_fd_slot(fd);
   CHECK(fs_file_lseek(s, 5, SEEK_SET) == 5);
   int own = fs_real_get(s); /* nobody else holds it: the slot stays as it was */
@@ -104,7 +98,7 @@ static void processes(const struct fix *f) {
   struct fs_fd_idle idle;
   int status;
   (void)f;
-  int fd = open_small(), copy = fs_fd_dup(fd, 0, true);
+  int fd = open_small(O_RDONLY), copy = fs_fd_dup(fd, 0, true);
   struct fs_slot *s = fs_fd_slot(fd);
   fs_fd_prepare_fork(&idle);
   pid_t pid = fork();
@@ -126,7 +120,7 @@ static void test_processes(void **state) {
 /* Killed before what the offset moved to was at its place: who follows puts it there. */
 static void late(const struct fix *f) {
   (void)f;
-  int fd = open_small();
+  int fd = open_small(O_RDONLY);
   struct fs_slot *s = fs_fd_slot(fd);
   struct fs_state *st = fs_state_attach(false);
   uint32_t slot = (uint32_t)(s - st->slot);
@@ -149,7 +143,7 @@ static void test_late(void **state) {
 /* What the offset moved to is lost, and somebody was killed with the hint. */
 static void killed(const struct fix *f) {
   (void)f;
-  int fd = open_small();
+  int fd = open_small(O_RDONLY);
   struct fs_slot *s = fs_fd_slot(fd);
   struct fs_state *st = fs_state_attach(false);
   fs_fd_share();
@@ -166,12 +160,12 @@ static void test_killed(void **state) {
 /* The kernel's numbers for one that the program wants are moved away, and go on working. */
 static void own_numbers(const struct fix *f) {
   (void)f;
-  open_small();
+  open_small(O_RDONLY);
   int state = fs_state_fd(), where = fs_state_store();
   CHECK(fs_own_move(state) && fs_own_move(where) && !fs_own_move(5));
   CHECK(fs_state_fd() != state && fs_state_store() != where && fs_data_owns_fd(fs_state_fd()));
   CHECK(!fs_data_owns_fd(state) && fcntl(fs_state_fd(), F_GETFD) == 0 && dup2(1, where) == where);
-  struct fs_slot *s = fs_fd_slot(open_small());
+  struct fs_slot *s = fs_fd_slot(open_small(O_RDONLY));
   fs_fd_share();
   int a = fs_real_get(s), b = fs_real_get(s);
   CHECK(a >= 0 && b >= 0 && same_file(a, b));

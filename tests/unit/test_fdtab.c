@@ -3,13 +3,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
-#include "client/files.h"
 #include "tree_fixture.h"
-
-static int open_small(int flags) {
-  struct fs_found found = {.mount = 0, .entry = fix_entry(FIX_SMALL)};
-  return fs_file_open(FS_IN, &found, flags);
-}
 
 static bool kernel_has(int fd) {
   return fcntl(fd, F_GETFD) >= 0;

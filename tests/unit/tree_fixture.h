@@ -4,6 +4,7 @@
 #ifndef FS_TEST_TREE_FIXTURE_H
 #define FS_TEST_TREE_FIXTURE_H
 
+#include "client/files.h"
 #include "data_fixture.h"
 
 static const struct fs_build_file tree_more[] = {
@@ -32,6 +33,11 @@ static inline int tree_setup(void **state) {
     assert_int_equal(fs_builder_add(b, &file), 0);
   }
   return fix_end(f, b, state);
+}
+
+static inline int open_small(int flags) {
+  struct fs_found found = {.mount = 0, .entry = fix_entry(FIX_SMALL)};
+  return fs_file_open(FS_IN, &found, flags);
 }
 
 #endif
