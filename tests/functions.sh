@@ -119,6 +119,19 @@ r = json.load(open(sys.argv[1]))
 print(eval(sys.argv[2]))' "$1" "$2"
 }
 
+# random_files DIRECTORY COUNT DIRECTORIES SIZE...: dNN/fNNNNN, each of one of the sizes; the same bytes each time
+random_files() {
+  "$python" - "$@" <<'END'
+import os, random, sys
+top, (count, directories, *sizes) = sys.argv[1], map(int, sys.argv[2:])
+random.seed(count)
+for i in range(directories):
+    os.makedirs(os.path.join(top, "d%02d" % i))
+for i in range(count):
+    with open(os.path.join(top, "d%02d" % (i % directories), "f%05d" % i), "wb") as f:
+        f.write(random.randbytes(random.choice(sizes)))
+END
+}
 # number_lines COUNT: "line 0" and so on
 number_lines() { seq -f 'line %.0f' 0 $(($1 - 1)); }
 # text_tree DIRECTORY: two texts and an empty directory d, for programs that read by line

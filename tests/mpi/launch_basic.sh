@@ -4,15 +4,7 @@
 # up, a second job that finds the partitions staged, --replicas, --np, --purge, clean, exit statuses, standard input.
 . "$(dirname "$0")/../functions.sh"
 
-"$python" - "$work/source" <<'END'
-import os, random, sys
-random.seed(7)
-for i in range(300):
-    path = os.path.join(sys.argv[1], "dir%d" % (i % 7), "file%d" % i)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as f:
-        f.write(random.randbytes(random.choice((1, 100, 5000, 40000, 300000))))
-END
+random_files "$work/source" 300 7 1 100 5000 40000 300000
 pack "$work/source" "$work/ds" --partitions 5 --mount "$mnt"
 files=$(find "$work/source" -type f | wc -l)
 bytes=$(find "$work/source" -type f -printf '%s\n' | awk '{ s += $1 } END { printf "%d", s }')

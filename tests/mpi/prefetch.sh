@@ -5,17 +5,8 @@
 # node's cache with no message, by the daemons' counters; 10,000 hints do not hold up a read, nor end in the shared copy.
 . "$(dirname "$0")/../functions.sh"
 
-"$python" - "$work/source" <<'END'
-import os, random, sys
-random.seed(3)
-for i in range(10400):
-    path = os.path.join(sys.argv[1], "d%02d" % (i % 50), "f%05d" % i)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as f:
-        f.write(random.randbytes(2000))
-with open(os.path.join(sys.argv[1], "large"), "wb") as f:
-    f.write(random.randbytes(4 << 20))
-END
+random_files "$work/source" 10400 50 2000
+head -c 4194304 /dev/urandom >"$work/source/large"
 pack "$work/source" "$work/ds" --partitions 8 --mount "$mnt"
 mv "$work/source" "$work/source.away"
 
