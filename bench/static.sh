@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 unset LD_PRELOAD "${!FANSTORE_@}"
 
 for program in trapcost fsbench; do
-  "${CC:-cc}" -O2 -static -std=gnu11 -D_GNU_SOURCE -o "$work/$program" "$root/bench/$program.c"
+  "${CC:-cc}" -O2 -static -std=gnu11 -D_GNU_SOURCE -o "$work/$program" "$root/bench/$program.c" -l:liblz4.a
 done
 mkdir -p "$work/source/d"
 for i in $(seq 0 499); do head -c 4096 /dev/urandom >"$work/source/d/file$i"; done

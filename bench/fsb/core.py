@@ -5,7 +5,7 @@ import random
 import statistics
 import sys
 
-from .peers import Failed, Peers
+from .peers import Failed, Peers, Side, call
 
 
 class Context(Peers):
@@ -16,6 +16,21 @@ class Context(Peers):
 
     def say(self, text):
         print("  %s" % text, file=sys.stderr, flush=True)
+
+    def files(self, name, count, size, ratio=1, per_directory=500):
+        """A directory of files that every run makes alike; lz4 makes their bytes about `ratio` times smaller."""
+        path = os.path.join(self.work, name)
+        call([self.tool("makefiles"), "-r", str(ratio), "-d", str(per_directory), path, str(count), str(size)])
+        return path
+
+    def limit(self, name, directory):
+        """What is no file system, but the same program doing only one step on the files of a directory."""
+        return Side(name, directory)
+
+    def fsbench(self, side, number, operations, *options):
+        """build/bench/fsbench on a side, as a function for interleave(); times in us."""
+        got = side.run([self.tool("fsbench"), "-o", operations, "-s", number + 1, *options, side.directory])
+        return {k: v / 1000 if k in operations.split(",") else v for k, v in got.items()}
 
     def interleave(self, sides, fn, rounds=None):
         """fn(side, round) -> dict, all sides in each round in random order: for each side the medians of what is a number.

@@ -126,14 +126,14 @@ class Peers:
         call(["cp", "-a", source, copy])
         return Side("tmpfs", copy)
 
-    def image(self, source, codec="lz4"):
-        """A SquashFS image of the source, made once."""
+    def image(self, source):
+        """A SquashFS image of the source, by lz4 at its usual level, made once."""
         need("mksquashfs")
-        if (source, codec) not in self._images:
+        if source not in self._images:
             path = os.path.join(self.dir("images"), "%d.sqfs" % len(self._images))
-            call(["mksquashfs", source, path, "-comp", codec, "-b", "128K", "-noappend", "-no-progress", "-quiet"])
-            self._images[source, codec] = path
-        return self._images[source, codec]
+            call(["mksquashfs", source, path, "-comp", "lz4", "-b", "128K", "-noappend", "-no-progress", "-quiet"])
+            self._images[source] = path
+        return self._images[source]
 
     def squashfs(self, source):
         image, where = self.image(source), tempfile.mkdtemp(prefix="squashfs.", dir=self.work)
@@ -183,3 +183,9 @@ class Peers:
         for undo in reversed(self._undo):
             undo()
         self._undo, self._images = [], {}
+
+    def clear(self):
+        """Takes all sides away and removes all files: between the cases of a suite."""
+        self.take_away()
+        for name in os.listdir(self.work):
+            shutil.rmtree(os.path.join(self.work, name), ignore_errors=True)

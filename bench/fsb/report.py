@@ -32,7 +32,7 @@ def number(value):
 
 def verdict(row):
     if row["ratio"] is None:
-        return ""
+        return "" if row["met"] is None else "met" if row["met"] else "MISSED"
     text = "%sx %s" % (number(row["ratio"]), row["to"])
     if row["target"] is not None:
         text += ", %s (>= %s)" % ("met" if row["met"] else "MISSED", number(row["target"]))
@@ -40,16 +40,20 @@ def verdict(row):
 
 
 def table(rows):
-    """Each suite with its own columns: the sides in the order in which they appear."""
+    """Each suite with its own columns: the sides in the order in which they appear. Rows that only compare the same figures
+    with another side are one line."""
     for suite in dict.fromkeys(row["suite"] for row in rows):
         mine = [row for row in rows if row["suite"] == suite]
         names = list(dict.fromkeys(name for row in mine for name in row["values"]))
-        width = max(len(row["what"] + row["unit"]) for row in mine) + 2
+        width = max(len(row["what"] + row["unit"]) for row in mine) + 3
         print("\n%-*s" % (width, suite) + "".join("%12s" % name for name in names))
+        lines = {}
         for row in mine:
-            print("%-*s" % (width, "%s, %s" % (row["what"], row["unit"])) +
-                  "".join("%12s" % (number(row["values"][n]) if n in row["values"] else "") for n in names) +
-                  "  " + verdict(row) + (" (%s)" % row["note"] if row["note"] else ""))
+            text = "%-*s" % (width, "%s, %s" % (row["what"], row["unit"]))
+            text += "".join("%12s" % (number(row["values"][n]) if n in row["values"] else "") for n in names)
+            lines.setdefault(text, []).append(verdict(row) + (" (%s)" % row["note"] if row["note"] else ""))
+        for text, verdicts in lines.items():
+            print(text + "  " + "; ".join(filter(None, verdicts)))
 
 
 def quoted(text):
@@ -97,7 +101,7 @@ def ratios(rows):
     for row in rows:
         if row["ratio"] is not None and row["target"] is not None:
             label = "%s: %s" % (row["suite"], row["what"])
-            series["reached"][label], series["target"][label] = row["ratio"], row["target"]
+            series["reached"][label], series["target"][label] = row["ratio"] / row["target"], 1
     return series
 
 

@@ -1,22 +1,55 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Warm local files next to the file system below: stat, whole files, readdir."""
-from fsb.core import make_files
+"""Whole files, warm and local, next to other file systems and to a plain memcpy of the same bytes; the first pass of a
+worker that was just forked; pread at random in a large file."""
 
-SETS = {"4 KiB": (4096, 10000, 3, None), "128 KiB": (131072, 1500, 1.35, None)}
+# label: bytes, files, at least so many times as fast as ext4
+SETS = {"4 KiB": (4096, 10000, 3), "128 KiB": (131072, 1500, 1.35), "1 MiB": (1 << 20, 200, 1), "8 MiB": (8 << 20, 25, 1)}
+WHOLE = "open+fstat+read+close, "
+
+
+def one_set(ctx, label, size, count, target):
+    source = ctx.files("source-%d" % size, max(count // 10, 4) if ctx.quick else count, size)
+    dataset = ctx.pack(source, "d%d" % size)
+    makers = [lambda: ctx.plain(source), lambda: ctx.library(dataset), lambda: ctx.nodes(dataset, 1)]
+    if size <= 131072:
+        makers += [lambda: ctx.nodes(dataset, 2), lambda: ctx.tmpfs(source), lambda: ctx.squashfs(source),
+                   lambda: ctx.squashfuse(source)]
+    sides = ctx.peers(*makers) + [ctx.limit("memcpy", source)]
+
+    def timed(side, number):
+        if side.name == "memcpy":
+            got = ctx.fsbench(side, number, "memcpy,memcpy_aligned", "-c")
+            four = ctx.fsbench(side, number, "memcpy", "-j", 4)
+            return {**got, "read": got["memcpy"], "aligned": got["memcpy_aligned"], "four": four["memcpy"]}
+        got = ctx.fsbench(side, number, "read,aligned,child", "-c")
+        return {**got, "four": ctx.fsbench(side, number, "read", "-j", 4)["read"]}
+
+    got = ctx.interleave(sides, timed)
+    for key, what in (("read", label), ("aligned", label + ", page-aligned"), ("four", label + ", 4 at once")):
+        values = {name: v[key] for name, v in got.items()}
+        ctx.row(WHOLE + what, "us", values, target=target)
+        if size >= 131072:
+            ctx.row(WHOLE + what, "us", values, to="memcpy", target=0.9)
+    ctx.row(WHOLE + label + ", forked worker", "us", {n: v["child"] for n, v in got.items() if "child" in v},
+            target=1.5 if size == 4096 else None)
+    return {name: v["read"] for name, v in got.items()}
+
+
+def large(ctx):
+    size = (64 << 20) if ctx.quick else (4 << 30)
+    source = ctx.files("large", 1, size)
+    dataset = ctx.pack(source, "large", partitions=1)
+    sides = ctx.peers(lambda: ctx.plain(source), lambda: ctx.library(dataset), lambda: ctx.nodes(dataset, 1))
+    got = ctx.interleave(sides, lambda side, number: ctx.fsbench(side, number, "pread", "-c"), min(ctx.rounds, 3))
+    ctx.row("pread 4 KiB of %d MiB" % (size >> 20), "us", {n: v["pread"] for n, v in got.items()}, target=1.8)
 
 
 def run(ctx):
-    for label, (size, count, target, _) in SETS.items():
-        source = ctx.dir("source-%d" % size)
-        make_files(source, size, count // 10 if ctx.quick else count)
-        dataset = ctx.pack(source, "d%d" % size)
-        sides = ctx.peers(lambda: ctx.plain(source), lambda: ctx.library(dataset), lambda: ctx.nodes(dataset, 1),
-                          lambda: ctx.nodes(dataset, 2))
-
-        def one(side, number):
-            return side.run([ctx.tool("fsbench"), "-c", "-p", 1 if ctx.quick else 3, "-s", number + 1, side.directory])
-
-        got = ctx.interleave(sides, one)
-        for op, title in (("stat", "stat"), ("read", "open+fstat+read+close"), ("readdir", "readdir, a name")):
-            ctx.row("%s, %s" % (title, label), "us", {n: v[op] / 1000 for n, v in got.items()},
-                    to=sides[0].name, target=target if op == "read" else None)
+    plot = {}
+    for label, (size, count, target) in SETS.items():
+        for name, us in one_set(ctx, label, size, count, target).items():
+            plot.setdefault(name, []).append((size, us))
+        ctx.clear()
+    large(ctx)
+    ctx.plot("local", "lines", "Whole files, warm: open+fstat+read+close", plot, xlabel="bytes a file", ylabel="us", logx=True,
+             logy=True)

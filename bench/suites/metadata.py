@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names and attributes, warm: stat in random order of trees of three sizes, one process and four; listings of one large
+directory; bytes of the index."""
+import os
+
+COUNTS = {10000: 4, 100000: 4, 1000000: 3}  # files: how many times as fast as ext4
+
+
+def stat(ctx, count, target, plot):
+    source = ctx.files("tree-%d" % count, count, 0, per_directory=500 if count <= 100000 else 2000)
+    dataset = ctx.pack(source, "t%d" % count)
+    makers = [lambda: ctx.plain(source), lambda: ctx.library(dataset), lambda: ctx.nodes(dataset, 1),
+              lambda: ctx.tmpfs(source), lambda: ctx.squashfs(source)]
+    sides = ctx.peers(*makers, *([lambda: ctx.squashfuse(source)] if count <= 100000 else []))
+    passes = 3 if count <= 100000 else 1
+
+    def timed(side, number):
+        return {"one": ctx.fsbench(side, number, "stat", "-c", "-p", passes)["stat"],
+                "four": ctx.fsbench(side, number, "stat", "-j", 4, "-p", passes)["stat"]}
+
+    got = ctx.interleave(sides, timed, ctx.rounds if count <= 100000 else min(ctx.rounds, 2))
+    for key, what in (("one", "stat, %d files"), ("four", "stat, %d files, 4 at once")):
+        ctx.row(what % count, "us", {n: v[key] for n, v in got.items()}, target=target)
+    for name, v in got.items():
+        plot.setdefault(name, []).append((count, v["one"]))
+    size = os.path.getsize(os.path.join(dataset, "index"))
+    ctx.bound("index of %d files, a file less its name" % count, "bytes", size / count - len("file0000000"), 96)
+
+
+def listings(ctx):
+    count = 5000 if ctx.quick else 100000
+    source = ctx.files("flat", count, 0, per_directory=0)
+    dataset = ctx.pack(source, "flat")
+    sides = ctx.peers(lambda: ctx.plain(source), lambda: ctx.library(dataset), lambda: ctx.nodes(dataset, 1),
+                      lambda: ctx.tmpfs(source), lambda: ctx.squashfs(source), lambda: ctx.squashfuse(source))
+    commands = {"ls -l": ["ls", "-l"], "ls": ["ls"], "find -type f": ["find"]}
+
+    def timed(side, number):
+        got = {"readdir": ctx.fsbench(side, number, "readdir", "-c")["readdir"]}
+        for name, command in commands.items():
+            after = ["-type", "f"] if name.startswith("find") else []
+            done = side.run(["env", "LC_ALL=C", ctx.tool("repeat"), "-n", 3, *command, side.directory, *after])
+            got[name] = done["us"] / 1000
+        return got
+
+    got = ctx.interleave(sides, timed, min(ctx.rounds, 3))
+    what = " of a directory of %d" % count
+    ctx.row("readdir" + what + ", a name", "us", {n: v["readdir"] for n, v in got.items()}, target=3)
+    for name in commands:
+        ctx.row(name + what, "ms", {n: v[name] for n, v in got.items()}, target=3 if name == "ls -l" else None)
+
+
+def run(ctx):
+    plot = {}
+    listings(ctx)
+    ctx.clear()
+    for count, target in COUNTS.items():
+        stat(ctx, count // 20 if ctx.quick else count, target, plot)
+        ctx.clear()
+    ctx.plot("stat", "lines", "stat, warm, random order", plot, xlabel="files", ylabel="us", logx=True, logy=True)
