@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "median.h"
+
 #define FUNCTIONS(X)                                                                                                   \
   X(ssize_t, read, (int, void *, size_t))                                                                              \
   X(ssize_t, pread, (int, void *, size_t, off_t))                                                                      \
@@ -161,16 +163,6 @@ static double timed(const struct call *c, const struct side *s, unsigned n) {
   double start = now();
   c->run(s, n);
   return (now() - start) / n;
-}
-
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median(double *v, unsigned n) {
-  qsort(v, n, sizeof(*v), by_value);
-  return v[n / 2];
 }
 
 static void compare(const struct call *c, unsigned rounds, unsigned n) {

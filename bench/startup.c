@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "median.h"
+
 #define VARIANTS 16
 #define VARIABLES 32
 
@@ -31,16 +33,6 @@ static double run(const char *program, char *const env[]) {
     exit(1);
   }
   return now() - start;
-}
-
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median(double *v, unsigned n) {
-  qsort(v, n, sizeof(*v), by_value);
-  return v[n / 2];
 }
 
 int main(int argc, char **argv) {
