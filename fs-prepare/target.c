@@ -87,7 +87,7 @@ static fs_err look(const char *path, struct contents *c) {
   if (dir == NULL) return errno == ENOENT ? 0 : -errno;
   c->exists = true;
   for (struct dirent *d; (d = readdir(dir)) != NULL;) {
-    if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0) continue;
+    if (fs_is_dot(d->d_name)) continue;
     c->names++;
     c->manifest |= strcmp(d->d_name, "manifest") == 0;
     if (!is_dataset_name(d->d_name)) snprintf(c->foreign, sizeof c->foreign, "%s", d->d_name);

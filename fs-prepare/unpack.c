@@ -207,8 +207,7 @@ static fs_err open_target(struct unpack *u) {
     return -EINVAL;
   }
   bool empty = true;
-  for (struct dirent *d; (d = readdir(dir)) != NULL;)
-    empty &= strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0;
+  for (struct dirent *d; (d = readdir(dir)) != NULL;) empty &= fs_is_dot(d->d_name);
   closedir(dir);
   if (empty) return 0;
   fs_prep_say("%s: is not empty; name a new directory", shown);

@@ -172,7 +172,7 @@ static fs_err read_dir(struct walker *w, DIR *dir, const struct pending *in) {
     struct dirent *d = readdir(dir);
     if (d == NULL) return -errno;
     size_t len = strlen(d->d_name);
-    if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0) continue;
+    if (fs_is_dot(d->d_name)) continue;
     if (fs_prep_signal != 0) return -EINTR;
     if (len > FS_NAME_MAX) return -ENAMETOOLONG; /* some file systems have longer ones */
     memcpy(path + base, d->d_name, len + 1);

@@ -171,26 +171,8 @@ static int leave(FTS *walk, FTSENT *e) {
   return e->fts_flags & FTS_DONTCHDIR ? 0 : fs_fts_enter(walk, e->fts_parent, -1, "..");
 }
 
-/* The entry after `last` in its directory; after the last one the directory itself, once more. */
-static FTSENT *next(FTS *walk, FTSENT *last) {
-  FTSENT *e = last;
-  do {
-    FTSENT *done = e;
-    e = done->fts_link;
-    if (e == NULL) {
-      e = done->fts_parent;
-      free(done);
-      goto up;
-    }
-    free(done);
-    if (e->fts_level == FTS_ROOTLEVEL) return load(walk, e);
-  } while (e->fts_instr == FTS_SKIP);
-  if (e->fts_instr == FTS_FOLLOW) {
-    follow(walk, e);
-    e->fts_instr = FTS_NOINSTR;
-  }
-  return show_child(walk, e);
-up:
+/* A directory once more, after all that is in it; NULL after the arguments. */
+static FTSENT *show_again(FTS *walk, FTSENT *e) {
   walk->fts_cur = e;
   if (e->fts_level == FTS_ROOTPARENTLEVEL) {
     free(e);
@@ -204,6 +186,22 @@ up:
   }
   e->fts_info = e->fts_errno != 0 ? FTS_ERR : FTS_DP;
   return e;
+}
+
+/* The entry after `e` in its directory; after the last one the directory itself. */
+static FTSENT *next(FTS *walk, FTSENT *e) {
+  do {
+    FTSENT *done = e, *parent = done->fts_parent;
+    e = done->fts_link;
+    free(done);
+    if (e == NULL) return show_again(walk, parent);
+    if (e->fts_level == FTS_ROOTLEVEL) return load(walk, e);
+  } while (e->fts_instr == FTS_SKIP);
+  if (e->fts_instr == FTS_FOLLOW) {
+    follow(walk, e);
+    e->fts_instr = FTS_NOINSTR;
+  }
+  return show_child(walk, e);
 }
 
 /* Into a directory that was shown: its first child, or itself again when there is none. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "preload/preload.h"
+#include "util/util.h"
 
 FTSENT *fs_fts_entry(FTS *walk, const char *name, size_t len) {
   bool with_stat = !(walk->fts_options & FTS_NOSTAT);
@@ -26,13 +27,9 @@ size_t fs_fts_append_at(const FTSENT *dir) {
   return dir->fts_pathlen > 0 && dir->fts_path[dir->fts_pathlen - 1] == '/' ? dir->fts_pathlen - 1u : dir->fts_pathlen;
 }
 
-static bool is_dot(const char *name) {
-  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 /* A directory: seen above already? */
 static unsigned short kind_of_directory(FTSENT *e) {
-  if (is_dot(e->fts_name)) return FTS_DOT;
+  if (fs_is_dot(e->fts_name)) return FTS_DOT;
   for (FTSENT *above = e->fts_parent; above->fts_level >= FTS_ROOTLEVEL; above = above->fts_parent)
     if (above->fts_ino == e->fts_ino && above->fts_dev == e->fts_dev) {
       e->fts_cycle = above;
@@ -161,7 +158,7 @@ static FTSENT *read_all(struct build *b, DIR *stream, size_t *count, bool *faile
   FTSENT *list = NULL, **end = &list;
   const struct dirent *d;
   while ((d = readdir(stream)) != NULL) {
-    if (!(b->walk->fts_options & FTS_SEEDOT) && is_dot(d->d_name)) continue;
+    if (!(b->walk->fts_options & FTS_SEEDOT) && fs_is_dot(d->d_name)) continue;
     FTSENT *e = child(b, d);
     if (e == NULL) {
       *failed = true;
@@ -195,8 +192,9 @@ FTSENT *fs_fts_build(FTS *walk, enum fs_fts_want want) {
   struct build b = {.walk = walk, .dir = walk->fts_cur};
   DIR *stream = opendir(b.dir->fts_accpath);
   if (stream == NULL) {
-    if (want == FS_FTS_READ) b.dir->fts_info = FTS_DNR;
-    if (want == FS_FTS_READ) b.dir->fts_errno = errno;
+    if (want != FS_FTS_READ) return NULL;
+    b.dir->fts_info = FTS_DNR;
+    b.dir->fts_errno = errno;
     return NULL;
   }
   plan(&b, want);

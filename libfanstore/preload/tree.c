@@ -9,6 +9,7 @@
 
 #include "client/cwd.h"
 #include "preload/preload.h"
+#include "util/util.h"
 
 bool fs_walk_meets_mount(const char *path) {
   if (!fs_path_out(AT_FDCWD, path)) return true;
@@ -115,17 +116,13 @@ static void close_stream(struct level *level) {
   errno = saved;
 }
 
-static bool is_dot(const char *name) {
-  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 /* Reads the rest of a directory, and closes its stream. */
 static int keep_names(struct level *level) {
   size_t len = 0, size = 0;
   const struct dirent *e;
   while ((e = readdir(level->stream)) != NULL) {
     size_t n = strlen(e->d_name) + 1;
-    if (is_dot(e->d_name)) continue;
+    if (fs_is_dot(e->d_name)) continue;
     if (len + n + 1 > size) {
       char *more = realloc(level->names, size = 2 * (len + n) + 1024);
       if (more == NULL) return -1;
@@ -206,7 +203,7 @@ static int walk_names(struct tree *t, struct level *level) {
   const struct dirent *e;
   int r = 0;
   while (r == 0 && level->stream != NULL && (e = readdir(level->stream)) != NULL)
-    if (!is_dot(e->d_name)) r = walk_child(t, level, e->d_name);
+    if (!fs_is_dot(e->d_name)) r = walk_child(t, level, e->d_name);
   for (const char *name = level->names; r == 0 && name != NULL && *name != '\0'; name += strlen(name) + 1)
     r = walk_child(t, level, name);
   return r;

@@ -58,7 +58,7 @@ static fs_err fs_remove_children(int fd, unsigned depth) {
     errno = 0;
     const struct dirent *d = readdir(dir);
     if (!d) return first < 0 ? first : -errno;
-    if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0) continue;
+    if (fs_is_dot(d->d_name)) continue;
     fs_err err = fs_remove_at(fd, d->d_name, depth + 1);
     if (err < 0 && first == 0) first = err;
   }

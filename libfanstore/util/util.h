@@ -47,6 +47,10 @@ bool fs_glob_match(const char *pattern, const char *path);
 fs_err fs_mkdirs(const char *path, mode_t mode);
 /* rm -r below and including path, never following symlinks out of it. 0 or the first error. Used on our own files. */
 fs_err fs_remove_tree(const char *path);
+/* "." or ".." */
+static inline bool fs_is_dot(const char *name) {
+  return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
 
 /* "part-00042" */
 #define FS_PART_NAME_SIZE 16
