@@ -127,8 +127,10 @@ static void drop(struct real *r) {
 
 static struct real *least_used(const struct real *but) {
   struct real *old = NULL;
-  for (struct real *r = table; r < table + FS_REAL_SLOTS; r++)
-    if (r->state == READY && r->users == 0 && r != but && (old == NULL || r->used < old->used)) old = r;
+  for (struct real *r = table; r < table + FS_REAL_SLOTS; r++) {
+    if (r->state != READY || r->users > 0) continue;
+    if (r != but && (old == NULL || r->used < old->used)) old = r;
+  }
   return old;
 }
 
