@@ -5,10 +5,10 @@
  * block each where blocks are larger). A slot is taken by a try-lock: who finds it busy uses another or a temporary
  * mapping, so nobody waits, also not a signal handler for the thread that it interrupted. Empty in a forked child.
  */
-#include <string.h>
 
 #include "client/data_priv.h"
 #include "codec/codec.h"
+#include "util/util.h"
 
 #define FS_DECODED_BYTES (4u << 20)
 #define FS_DECODED_SLOTS 16u
@@ -64,7 +64,7 @@ bool fs_decoded_copy(struct fs_dataset *ds, const struct fs_piece *p) {
     struct fs_dslot *s = &c->slot[i];
     if (!fs_slot_read(s, p->b.key)) continue;
     found = p->off + p->n <= s->len;
-    if (found) memcpy(p->dst, fs_slot_bytes(ds, c, i) + p->off, p->n);
+    if (found) fs_copy(p->dst, fs_slot_bytes(ds, c, i) + p->off, p->n);
     atomic_store_explicit(&s->used, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&s->lock, 1, memory_order_release);
   }
@@ -125,7 +125,7 @@ fs_err fs_decode_piece(struct fs_dataset *ds, const void *stored, const struct f
   const struct fs_block *b = &p->b;
   struct fs_scratch s;
   if (fs_piece_raw(p)) {
-    memcpy(p->dst, (const uint8_t *)stored + p->off, p->n);
+    fs_copy(p->dst, (const uint8_t *)stored + p->off, p->n);
     return 0;
   }
   if (fs_piece_whole(p)) return fs_block_decode(b->codec, stored, b->stored_len, p->dst, b->plain_len);
@@ -133,7 +133,7 @@ fs_err fs_decode_piece(struct fs_dataset *ds, const void *stored, const struct f
   if (err < 0) return err;
   atomic_fetch_add_explicit(&fs_self()->decodes, 1, memory_order_relaxed);
   err = fs_block_decode(b->codec, stored, b->stored_len, s.buf, b->plain_len);
-  if (err == 0) memcpy(p->dst, (uint8_t *)s.buf + p->off, p->n);
+  if (err == 0) fs_copy(p->dst, (uint8_t *)s.buf + p->off, p->n);
   fs_scratch_put(&s, err == 0 ? b->key : FS_KEY_NONE, b->plain_len);
   return err;
 }

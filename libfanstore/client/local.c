@@ -5,7 +5,6 @@
  * mapped page costs more than a pread, and a cold one would be read page by page. A chunk's pages are taken in
  * one call once the chunk was read often enough and is in the page cache. No locks; the chunks' states are hints.
  */
-#include <string.h>
 #include <sys/mman.h>
 
 #include "client/data_priv.h"
@@ -144,7 +143,7 @@ fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uin
     size_t step = FS_MIN(n, (size_t)(FS_CHUNK - (off & (FS_CHUNK - 1))));
     if (fs_chunk_touch(ds, p, &chunk[c], c, step)) {
       if (FS_UNLIKELY(!map)) map = fs_local_map(ds, p);
-      memcpy(to, map + off, step);
+      fs_copy(to, map + off, step);
     } else {
       fs_err err = fs_local_pread(ds, p, to, step, off);
       if (err < 0) return err;

@@ -82,6 +82,9 @@ int fs_opt_parse(const char *prog, const struct fs_opt *opts, size_t nopts, int 
 /* The options' help, one aligned line each. */
 void fs_opt_help(FILE *out, const struct fs_opt *opts, size_t nopts);
 
+/* memcpy, faster where the bytes come from memory and not from a cache. */
+void fs_copy(void *dst, const void *src, size_t n);
+
 /* XXH3-64 of n bytes; 0 bytes give XXH3's constant for the empty input. */
 uint64_t fs_xxh3(const void *data, size_t n);
 /* The same in pieces, for data that is not in memory at once. */

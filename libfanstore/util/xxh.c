@@ -5,40 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/cpu.h"
 #include "util/util.h"
 #include "util/xxh_wide.h"
-
-#if FS_XXH_WIDE
-#include <cpuid.h>
-#endif
 
 struct fs_xxh3_stream {
   XXH3_state_t state;
 };
 
-#if FS_XXH_WIDE
-/* Asks the processor itself: libgcc's __builtin_cpu_supports runs some twenty CPUID instructions when a program starts,
-   which in a virtual machine cost more than all else that this library does then. */
-static __attribute__((noinline)) int fs_xxh_ask_wide(void) {
-  const unsigned need = bit_OSXSAVE | bit_AVX, ymm = 6; /* the system saves the lower and upper halves */
-  unsigned a = 0, b = 0, c = 0, d = 0, enabled, high;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need) != need) return 0;
-  __asm__("xgetbv" : "=a"(enabled), "=d"(high) : "c"(0));
-  return (enabled & ymm) == ymm && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) != 0;
-}
-
+#if FS_WIDE
 /* Is it worth it, and can the processor? */
 static bool fs_xxh_use_wide(size_t n) {
-  static _Atomic int known = -1;
-  if (n <= 240) return false; /* XXH3 takes shorter inputs without vectors */
-  int wide = atomic_load_explicit(&known, memory_order_relaxed);
-  if (FS_UNLIKELY(wide < 0)) atomic_store_explicit(&known, wide = fs_xxh_ask_wide(), memory_order_relaxed);
-  return wide != 0;
+  return n > 240 && fs_cpu_wide(); /* XXH3 takes shorter inputs without vectors */
 }
 #endif
 
 uint64_t fs_xxh3(const void *data, size_t n) {
-#if FS_XXH_WIDE
+#if FS_WIDE
   if (fs_xxh_use_wide(n)) return fs_xxh3_wide(data, n);
 #endif
   return XXH3_64bits(data, n);
@@ -52,7 +35,7 @@ struct fs_xxh3_stream *fs_xxh3_new(void) {
 
 void fs_xxh3_update(struct fs_xxh3_stream *s, const void *data, size_t n) {
   if (n == 0) return;
-#if FS_XXH_WIDE
+#if FS_WIDE
   if (fs_xxh_use_wide(n)) {
     fs_xxh3_wide_update(&s->state, data, n);
     return;

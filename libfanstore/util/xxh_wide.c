@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * XXH3 compiled for AVX2: three times as fast on large blocks as what every x86-64 can run. Called by util/xxh.c where
- * the processor has AVX2. gcc only: clang does not tell the header of a target that a pragma sets. No state.
+ * the processor has AVX2. No state.
  */
 #include "util/xxh_wide.h"
 
-#if FS_XXH_WIDE
+#include "util/cpu.h"
+
+#if FS_WIDE
 #pragma GCC target("avx2")
 
 #include "util/xxh.h"

@@ -6,12 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define FS_XXH_WIDE 1
 uint64_t fs_xxh3_wide(const void *data, size_t n);
 void fs_xxh3_wide_update(void *state, const void *data, size_t n);
-#else
-#define FS_XXH_WIDE 0
-#endif
 
 #endif

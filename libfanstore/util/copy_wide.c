@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memcpy for bytes that come from memory and not from a cache, as a data set's mostly do. libc's ends in `rep movsb`
+ * for such lengths, which on AMD's Zen takes twice as long where the destination lies 1 to 31 bytes further in its
+ * page than the source in its own; and that is where malloc puts a large buffer, read from a page's beginning.
+ *
+ * Between the bounds below, the bytes are copied as four quarters at once: the processor follows each as a stream of
+ * its own and fetches ahead in four pages instead of one. The quarters' distance is kept off multiples of a page, since
+ * lines that far apart compete for the same few places in the first cache. The bounds are measured (docs/read-path.md):
+ * shorter copies have ended before it pays, and longer ones, whose destination falls out of the second cache, are
+ * faster in sequence.
+ */
+#include "util/copy_wide.h"
+
+#include "util/cpu.h"
+
+#if FS_WIDE
+#pragma GCC target("avx2")
+#include <immintrin.h>
+
+#define FS_QUARTERS_MIN 8192u
+#define FS_QUARTERS_MAX (384u << 10)
+#define FS_APART 256u
+
+static inline __m256i load(const uint8_t *p) {
+  return _mm256_loadu_si256((const __m256i *)p);
+}
+static inline void store(uint8_t *p, __m256i v) {
+  _mm256_storeu_si256((__m256i *)p, v);
+}
+
+/* The last step overlaps the one before. */
+static inline void in_sequence(uint8_t *d, const uint8_t *s, size_t n) {
+  for (size_t i = 0;; i = n - i > 256 ? i + 128 : n - 128) {
+    __m256i a = load(s + i), b = load(s + i + 32), c = load(s + i + 64), e = load(s + i + 96);
+    store(d + i, a);
+    store(d + i + 32, b);
+    store(d + i + 64, c);
+    store(d + i + 96, e);
+    if (i == n - 128) return;
+  }
+}
+
+/* Four streams of n bytes, `apart` from each other. */
+static inline void in_quarters(uint8_t *d, const uint8_t *s, size_t apart, size_t n) {
+  for (size_t i = 0; i < n; i += 64) {
+    const uint8_t *from = s + i;
+    uint8_t *to = d + i;
+    __m256i a0 = load(from), a1 = load(from + 32), b0 = load(from + apart), b1 = load(from + apart + 32);
+    __m256i c0 = load(from + 2 * apart), c1 = load(from + 2 * apart + 32);
+    __m256i e0 = load(from + 3 * apart), e1 = load(from + 3 * apart + 32);
+    store(to, a0);
+    store(to + 32, a1);
+    store(to + apart, b0);
+    store(to + apart + 32, b1);
+    store(to + 2 * apart, c0);
+    store(to + 2 * apart + 32, c1);
+    store(to + 3 * apart, e0);
+    store(to + 3 * apart + 32, e1);
+  }
+}
+
+/* A quarter of n in whole lines, or a little less. */
+static inline size_t quarter(size_t n) {
+  size_t q = n / 4 & ~(size_t)63, in_page = q & 4095;
+  if (in_page < FS_APART) return q - in_page - FS_APART;
+  return in_page > 4096 - FS_APART ? q - (in_page - (4096 - FS_APART)) : q;
+}
+
+void fs_copy_wide(void *dst, const void *src, size_t n) {
+  uint8_t *d = dst;
+  const uint8_t *s = src;
+  size_t head = -(uintptr_t)d & 63; /* stores that cross a line cost more than loads that do */
+  __m256i a = load(s), b = load(s + 32);
+  store(d, a);
+  store(d + 32, b);
+  d += head;
+  s += head;
+  n -= head;
+  if (n >= FS_QUARTERS_MIN && n <= FS_QUARTERS_MAX) {
+    size_t q = quarter(n);
+    in_quarters(d, s, q, q);
+    d += 4 * q;
+    s += 4 * q;
+    n -= 4 * q;
+  }
+  if (n >= 128) {
+    in_sequence(d, s, n);
+  } else if (n > 0) { /* bytes before these were copied above */
+    for (size_t i = 0; i < 128; i += 32) store(d + n - 128 + i, load(s + n - 128 + i));
+  }
+}
+#endif

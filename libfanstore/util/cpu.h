@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the processor can do beyond what every x86-64 can. Thread safe; the answer is kept. */
+#ifndef FS_UTIL_CPU_H
+#define FS_UTIL_CPU_H
+
+#include "util/base.h"
+
+/* Are there functions for AVX2 in this library? With gcc only: clang does not tell a header of a target that a pragma
+   sets. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FS_WIDE 1
+extern FS_INTERNAL _Atomic int fs_cpu_known; /* -1: not asked yet */
+int fs_cpu_ask(void);
+/* Has the processor AVX2, and does the system save its registers? */
+static inline bool fs_cpu_wide(void) {
+  int known = atomic_load_explicit(&fs_cpu_known, memory_order_relaxed);
+  return (FS_LIKELY(known >= 0) ? known : fs_cpu_ask()) != 0;
+}
+#else
+#define FS_WIDE 0
+#endif
+
+#endif
