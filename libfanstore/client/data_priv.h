@@ -170,6 +170,28 @@ fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uin
 /* The same as a pointer into the mapping whose pages are present; NULL: use fs_local_copy. */
 const void *fs_local_ptr(struct fs_dataset *ds, uint32_t p, size_t n, uint64_t off);
 void fs_local_willneed(struct fs_dataset *ds, const struct fs_block *b);
+/* The mapping of a staged partition, made on first use; NULL: none to be had. */
+const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p);
+
+/* ---- chunk.c: which chunks of the mappings are in this process's page tables ---- */
+
+/* A chunk's word: its kind, and a count since the last look at it (of reads; while it is cold, weighted). */
+#define FS_CHUNK_KIND 0xc000u
+#define FS_CHUNK_COLD 0x0000u
+#define FS_CHUNK_PRESENT 0x4000u
+#define FS_CHUNK_NEVER 0x8000u
+#define FS_CHUNK_COUNT 0x3fffu
+#define FS_CHUNK_LOOK_AT 512u /* then see whether the kernel has taken pages back */
+
+/* After a read of n bytes from a chunk that is not present, cold: not all of it was in memory. Counts it, and when it
+   is time takes the chunk: true when it is present now. */
+bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n, bool cold);
+/* Takes the chunk into the page tables, from the device where there is room for all. Its kind from now on. */
+uint32_t fs_chunk_take(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c);
+/* Is a present chunk still in memory? */
+bool fs_chunk_look(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c);
+/* A partition was mapped. */
+void fs_local_mapped(const void *map, size_t n);
 
 /* ---- shared.c ---- */
 

@@ -11,21 +11,9 @@
 #include "client/fdtab.h"
 #include "util/util.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14 */
-#endif
+#define FS_LOCAL_BIG 65536u /* a read from which on a chunk is populated at once */
 
-/* State of a chunk: two bits of kind, and a count of reads (weighted by length) since the last look at it. */
-#define FS_CHUNK_KIND 0xc000u
-#define FS_CHUNK_COLD 0x0000u
-#define FS_CHUNK_PRESENT 0x4000u
-#define FS_CHUNK_NEVER 0x8000u
-#define FS_CHUNK_COUNT 0x3fffu
-#define FS_CHUNK_POPULATE_AT                                                                                           \
-  16u /* measured: populating 2 MiB costs as much as 4 preads save, or more with small folios */
-#define FS_CHUNK_LOOK_AT 4096u /* then see whether the kernel has taken pages back */
-
-static _Atomic uint32_t g_never; /* the kernel has no MADV_POPULATE_READ */
+static _Atomic uint32_t g_no_nowait; /* this kernel or file system cannot say what is in the page cache */
 
 /* ---- opening ---- */
 
@@ -56,7 +44,7 @@ fs_fd fs_local_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {
   return fs_own_publish(&ds->part[p].local_fd, low, temporary);
 }
 
-static const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p) {
+const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p) {
   void *map = atomic_load_explicit(&ds->part[p].map, memory_order_acquire);
   if (FS_LIKELY(map != NULL)) return map;
   bool temporary;
@@ -69,6 +57,7 @@ static const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p) {
     fs_mem_unmap(mine, size);
     return NULL;
   }
+  if (mine) fs_local_mapped(mine, size);
   if (mine && !fs_publish_ptr(&ds->part[p].map, mine, &map)) fs_mem_unmap(mine, size);
   return map;
 }
@@ -81,42 +70,6 @@ static _Atomic uint16_t *fs_local_chunks(struct fs_dataset *ds, uint32_t p) {
   void *mine = fs_mem_map_wiped(bytes);
   if (mine && !fs_publish_ptr(&ds->part[p].chunk, mine, &chunk)) fs_mem_unmap(mine, bytes);
   return mine ? chunk : NULL;
-}
-
-/* ---- chunks ---- */
-
-static bool fs_resident(const uint8_t *at, uint64_t len) {
-  uint8_t page[FS_CHUNK / 4096];
-  if (FS_SYS3(SYS_mincore, at, len, page) != 0) return false;
-  for (uint64_t i = 0; i < (len + 4095) / 4096; i++) {
-    if (!(page[i] & 1)) return false;
-  }
-  return true;
-}
-
-/* Looks at a chunk after enough reads of it, and says what it is from now on. */
-static uint16_t fs_chunk_look(struct fs_dataset *ds, uint32_t p, uint64_t c) {
-  const uint8_t *map = fs_local_map(ds, p);
-  uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin);
-  if (!map || atomic_load_explicit(&g_never, memory_order_relaxed)) return FS_CHUNK_NEVER;
-  if (!fs_resident(map + begin, len)) return FS_CHUNK_COLD;
-  long err = FS_SYS3(SYS_madvise, map + begin, len, MADV_POPULATE_READ);
-  if (err == 0) return FS_CHUNK_PRESENT;
-  if (err == -EINVAL) atomic_store_explicit(&g_never, 1, memory_order_relaxed);
-  return err == -EINTR || err == -EAGAIN ? FS_CHUNK_COLD : FS_CHUNK_NEVER;
-}
-
-/* Counts a read of n bytes in a chunk. True: its pages are in this process's page tables. */
-static bool fs_chunk_touch(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n) {
-  uint32_t w = atomic_load_explicit(word, memory_order_relaxed), kind = w & FS_CHUNK_KIND;
-  if (kind == FS_CHUNK_NEVER) return false;
-  uint32_t count = (w & FS_CHUNK_COUNT) + 1 + (kind == FS_CHUNK_COLD ? (uint32_t)(n >> 12) : 0);
-  if (FS_UNLIKELY(count >= (kind == FS_CHUNK_COLD ? FS_CHUNK_POPULATE_AT : FS_CHUNK_LOOK_AT))) {
-    kind = fs_chunk_look(ds, p, c);
-    count = 0;
-  }
-  atomic_store_explicit(word, (uint16_t)(kind | count), memory_order_relaxed);
-  return kind == FS_CHUNK_PRESENT;
 }
 
 /* ---- reading ---- */
@@ -132,6 +85,55 @@ static fs_err fs_local_pread(struct fs_dataset *ds, uint32_t p, void *dst, size_
   }
 }
 
+/* Reads what is in the page cache at the beginning of the range: bytes, 0 also where that cannot be told apart. */
+static size_t fs_local_pread_cached(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off) {
+  struct iovec v = {.iov_base = dst, .iov_len = n};
+  bool temporary;
+  if (atomic_load_explicit(&g_no_nowait, memory_order_relaxed)) return 0;
+  fs_fd fd = fs_local_fd(ds, p, &temporary);
+  if (fd < 0) return 0;
+  fs_ssize got = FS_SYS6(SYS_preadv2, fd, &v, 1, off, 0, RWF_NOWAIT);
+  if (temporary) fs_sys_close(fd);
+  if (got == -EOPNOTSUPP || got == -EINVAL || got == -ENOSYS)
+    atomic_store_explicit(&g_no_nowait, 1, memory_order_relaxed);
+  return got > 0 && fs_own_still(fd, temporary) ? FS_MIN((size_t)got, n) : 0;
+}
+
+/* Large pieces are asked for as a whole: the kernel's guesses about what comes next make small requests of them. */
+static fs_err fs_local_pread_cold(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off) {
+  if (n >= FS_LOCAL_BIG / 2)
+    fs_local_willneed(ds, &(struct fs_block){.partition = p, .offset = off, .stored_len = (uint32_t)n});
+  return fs_local_pread(ds, p, dst, n, off);
+}
+
+/* From a chunk that is not in the page tables, and perhaps is after this. n bytes at off, all of chunk c. */
+static __attribute__((noinline)) fs_err fs_local_copy_absent(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word,
+                                                             void *dst, size_t n, uint64_t off) {
+  uint64_t c = off >> FS_CHUNK_SHIFT;
+  const uint8_t *map = NULL;
+  size_t got = 0;
+  bool cold = false;
+  if (n >= FS_LOCAL_BIG && fs_chunk_read(ds, p, word, c, n, false)) map = fs_local_map(ds, p);
+  if (!map) {
+    got = fs_local_pread_cached(ds, p, dst, n, off);
+    cold = got < n && !atomic_load_explicit(&g_no_nowait, memory_order_relaxed);
+    if (fs_chunk_read(ds, p, word, c, n, cold)) map = fs_local_map(ds, p);
+  }
+  if (got == n) return 0;
+  if (!map) return fs_local_pread_cold(ds, p, (uint8_t *)dst + got, n - got, off + got);
+  fs_copy((uint8_t *)dst + got, map + off + got, n - got);
+  return 0;
+}
+
+/* Counts a use of a chunk. True: its pages are in this process's page tables. */
+static inline bool fs_chunk_use(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c) {
+  uint32_t w = atomic_load_explicit(word, memory_order_relaxed);
+  if (FS_UNLIKELY((w & FS_CHUNK_KIND) != FS_CHUNK_PRESENT)) return false;
+  if (FS_UNLIKELY((w & FS_CHUNK_COUNT) >= FS_CHUNK_LOOK_AT)) return fs_chunk_look(ds, p, word, c);
+  atomic_store_explicit(word, (uint16_t)(w + 1), memory_order_relaxed);
+  return true;
+}
+
 fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off) {
   _Atomic uint16_t *chunk = fs_local_chunks(ds, p);
   const uint8_t *map = atomic_load_explicit(&ds->part[p].map, memory_order_acquire);
@@ -141,12 +143,12 @@ fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uin
   while (n > 0) {
     uint64_t c = off >> FS_CHUNK_SHIFT;
     size_t step = FS_MIN(n, (size_t)(FS_CHUNK - (off & (FS_CHUNK - 1))));
-    if (fs_chunk_touch(ds, p, &chunk[c], c, step)) {
-      if (FS_UNLIKELY(!map)) map = fs_local_map(ds, p);
+    if (FS_LIKELY(map && fs_chunk_use(ds, p, &chunk[c], c))) {
       fs_copy(to, map + off, step);
     } else {
-      fs_err err = fs_local_pread(ds, p, to, step, off);
+      fs_err err = fs_local_copy_absent(ds, p, &chunk[c], to, step, off);
       if (err < 0) return err;
+      map = atomic_load_explicit(&ds->part[p].map, memory_order_acquire);
     }
     to += step;
     off += step;
@@ -162,14 +164,8 @@ const void *fs_local_ptr(struct fs_dataset *ds, uint32_t p, size_t n, uint64_t o
   if (!map || !chunk || n == 0) return NULL;
   bool present = true;
   for (uint64_t c = off >> FS_CHUNK_SHIFT; c <= (off + n - 1) >> FS_CHUNK_SHIFT; c++)
-    present &= fs_chunk_touch(ds, p, &chunk[c], c, n);
-  if (present) return map + off;
-  if (atomic_load_explicit(&g_never, memory_order_relaxed)) return NULL;
-  /* Just this block's pages: in one call, and with an error instead of SIGBUS where the medium fails. */
-  uint64_t begin = off & ~4095ull;
-  long err = FS_SYS3(SYS_madvise, map + begin, fs_round_up(off + n - begin, 4096), MADV_POPULATE_READ);
-  if (err == -EINVAL) atomic_store_explicit(&g_never, 1, memory_order_relaxed);
-  return err == 0 ? map + off : NULL;
+    present &= fs_chunk_use(ds, p, &chunk[c], c) || fs_chunk_read(ds, p, &chunk[c], c, n, false);
+  return present ? map + off : NULL;
 }
 
 void fs_local_willneed(struct fs_dataset *ds, const struct fs_block *b) {

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which chunks of the mapped local partitions are in this process's page tables, and when to put one there. Where
+ * the dataset fits in memory ("room"), a chunk is taken whole, in one call, by page cache folios as large as page table
+ * entries: warm ones after a few reads, ones that have to come from the device as soon as that is worth it. Where it
+ * does not fit, only what is read is read, and only chunks that are in memory anyway are mapped. Called by local.c
+ * alone. No locks: the chunks' states are hints, all else are words of which any value will do.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/data_priv.h"
+#include "util/util.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+
+#define FS_WARM_UNIT 8u           /* what 4 KiB read from the page cache count; see fs_chunk_read */
+#define FS_GAIN_SHIFT 9           /* ns that such a read from the mapping saves, about 2^9 */
+#define FS_AT_LEAST 2u            /* reads before a chunk is populated */
+#define FS_AT_MOST 64u            /* the same, where small folios make that dear */
+#define FS_FROM_DEVICE_NS 100000u /* populating takes longer: it was not only page tables */
+#define FS_ROOM_NS 1000000000ull  /* so long is an answer of fs_room_look good */
+#define FS_LOST_NS 30000000000ull /* so long no room after the kernel has taken back a chunk */
+
+static _Atomic uint32_t g_never;         /* the kernel has no MADV_POPULATE_READ */
+static _Atomic uint32_t g_cost = 2048;   /* ns that populating a chunk takes, moving average */
+static _Atomic uint32_t g_room;          /* the last answer */
+static _Atomic uint64_t g_until, g_lost; /* it is good until then; no room until then */
+static _Atomic uint64_t g_hand;          /* counts looks at what is in memory */
+
+/* ---- room ---- */
+
+static uint64_t fs_mem_available(void) {
+  static const char label[] = "MemAvailable:";
+  char text[512];
+  FS_AUTO_CLOSE fs_fd fd = fs_open_read("/proc/meminfo");
+  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, sizeof(text) - 1);
+  if (n <= 0) return 0;
+  text[n] = '\0';
+  const char *at = strstr(text, label);
+  uint64_t kib = 0;
+  if (!at) return 0;
+  for (at += sizeof(label) - 1; *at == ' '; at++) continue;
+  for (; *at >= '0' && *at <= '9'; at++) kib = kib * 10 + (uint64_t)(*at - '0');
+  return kib << 10;
+}
+
+/* The opened datasets, one after the other; NULL after the last. */
+static struct fs_dataset *fs_dataset_next(uint32_t *i) {
+  struct fs_config *config = fs_config();
+  struct fs_dataset *ds = NULL;
+  while (!ds && *i < config->mounts) ds = atomic_load_explicit(&config->mount[(*i)++].ds, memory_order_acquire);
+  return ds;
+}
+
+/* Page faults in a mapping read whole huge folios, or what the kernel thinks right. */
+static void fs_advise(int advice) {
+  uint32_t i = 0;
+  for (struct fs_dataset *ds; (ds = fs_dataset_next(&i));) {
+    for (uint32_t p = 0; p < ds->ix.nparts; p++) {
+      void *map = atomic_load_explicit(&ds->part[p].map, memory_order_acquire);
+      if (map) FS_SYS3(SYS_madvise, map, ds->ix.parts[p].size, advice);
+    }
+  }
+}
+
+/* Do all local partitions fit in memory, beside what others have there? MemAvailable counts the page cache, and so
+   also what of the partitions is in it. */
+static bool fs_room_look(uint64_t now) {
+  uint64_t bytes = 0;
+  uint32_t i = 0;
+  for (const struct fs_dataset *ds; (ds = fs_dataset_next(&i));) {
+    for (uint32_t p = 0; p < ds->ix.nparts; p++) bytes += fs_is_local(ds, p) ? ds->ix.parts[p].size : 0;
+  }
+  bool room = now >= atomic_load_explicit(&g_lost, memory_order_relaxed) && bytes <= fs_mem_available() / 4 * 3;
+  if (atomic_exchange_explicit(&g_room, room, memory_order_relaxed) != room)
+    fs_advise(room ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  atomic_store_explicit(&g_until, now + FS_ROOM_NS, memory_order_relaxed);
+  return room;
+}
+
+static bool fs_room(uint64_t now) {
+  if (now < atomic_load_explicit(&g_until, memory_order_relaxed))
+    return atomic_load_explicit(&g_room, memory_order_relaxed);
+  return fs_room_look(now);
+}
+
+void fs_local_mapped(const void *map, size_t n) {
+  if (atomic_load_explicit(&g_room, memory_order_relaxed)) FS_SYS3(SYS_madvise, map, n, MADV_HUGEPAGE);
+}
+
+/* ---- what the kernel has taken back ---- */
+
+static bool fs_resident(const uint8_t *at, uint64_t len) {
+  uint8_t page[FS_CHUNK / 4096];
+  if (FS_SYS3(SYS_mincore, at, len, page) != 0) return false;
+  for (uint64_t i = 0; i < (len + 4095) / 4096; i++) {
+    if (!(page[i] & 1)) return false;
+  }
+  return true;
+}
+
+/* One page of a chunk tells most of those that are not in memory; another one each time. */
+static bool fs_page_resident(struct fs_dataset *ds, uint32_t p, const uint8_t *map, uint64_t c) {
+  uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin);
+  uint64_t n = atomic_fetch_add_explicit(&g_hand, 1, memory_order_relaxed);
+  return fs_resident(map + begin + n * 37 % ((len + 4095) / 4096) * 4096, 1);
+}
+
+/* A populated chunk is no longer in memory: there is less room than it seemed (a limit of the cgroup, say). All chunks
+   start again, and for a while none is read but for what is wanted of it. */
+static void fs_room_lost(uint64_t now) {
+  uint32_t i = 0;
+  atomic_store_explicit(&g_lost, now + FS_LOST_NS, memory_order_relaxed);
+  for (struct fs_dataset *ds; (ds = fs_dataset_next(&i));) {
+    for (uint32_t p = 0; p < ds->ix.nparts; p++) {
+      _Atomic uint16_t *chunk = atomic_load_explicit(&ds->part[p].chunk, memory_order_acquire);
+      for (uint64_t c = 0; chunk && c <= ds->ix.parts[p].size >> FS_CHUNK_SHIFT; c++)
+        atomic_store_explicit(&chunk[c], FS_CHUNK_COLD, memory_order_relaxed);
+    }
+  }
+  fs_room_look(now);
+}
+
+/* Looks at one populated chunk of the partition, another one each time. */
+static void fs_chunk_sample(struct fs_dataset *ds, uint32_t p, const uint8_t *map, uint64_t now) {
+  _Atomic uint16_t *chunk = atomic_load_explicit(&ds->part[p].chunk, memory_order_acquire);
+  uint64_t chunks = ds->ix.parts[p].size >> FS_CHUNK_SHIFT; /* whole ones */
+  for (unsigned tries = 0; chunk && chunks > 0 && tries < 16; tries++) {
+    uint64_t c = atomic_fetch_add_explicit(&g_hand, 1, memory_order_relaxed) % chunks;
+    if ((atomic_load_explicit(&chunk[c], memory_order_relaxed) & FS_CHUNK_KIND) != FS_CHUNK_PRESENT) continue;
+    if (!fs_page_resident(ds, p, map, c)) fs_room_lost(now);
+    return;
+  }
+}
+
+/* ---- populating ---- */
+
+static void fs_cost_note(uint64_t ns) {
+  uint32_t cost = atomic_load_explicit(&g_cost, memory_order_relaxed);
+  if (ns < FS_FROM_DEVICE_NS) atomic_store_explicit(&g_cost, (3 * cost + (uint32_t)ns) / 4, memory_order_relaxed);
+}
+
+static uint32_t fs_populate_at(void) {
+  uint32_t reads = atomic_load_explicit(&g_cost, memory_order_relaxed) >> FS_GAIN_SHIFT;
+  return FS_MIN(FS_MAX(reads, FS_AT_LEAST), FS_AT_MOST);
+}
+
+static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const uint8_t *map) {
+  uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin), now = fs_now_ns();
+  bool room = fs_room(now);
+  if (!room && !(fs_page_resident(ds, p, map, c) && fs_resident(map + begin, len))) return FS_CHUNK_COLD;
+  long err = FS_SYS3(SYS_madvise, map + begin, len, MADV_POPULATE_READ);
+  if (err == -EINVAL) atomic_store_explicit(&g_never, 1, memory_order_relaxed);
+  if (err < 0) return err == -EINTR || err == -EAGAIN ? FS_CHUNK_COLD : FS_CHUNK_NEVER;
+  uint64_t ns = fs_now_ns() - now;
+  fs_cost_note(ns);
+  if (ns < FS_FROM_DEVICE_NS) return FS_CHUNK_PRESENT;
+  fs_chunk_sample(ds, p, map, now);
+  return now < atomic_load_explicit(&g_lost, memory_order_relaxed) ? FS_CHUNK_COLD : FS_CHUNK_PRESENT;
+}
+
+uint32_t fs_chunk_take(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c) {
+  const uint8_t *map = atomic_load_explicit(&g_never, memory_order_relaxed) ? NULL : fs_local_map(ds, p);
+  uint32_t kind = map ? fs_populate(ds, p, c, map) : FS_CHUNK_NEVER;
+  /* The looks at a partition's chunks are spread over time. */
+  uint32_t count = kind == FS_CHUNK_PRESENT ? (uint32_t)(c * 37) % FS_CHUNK_LOOK_AT : 0;
+  atomic_store_explicit(word, (uint16_t)(kind | count), memory_order_relaxed);
+  return kind;
+}
+
+bool fs_chunk_look(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c) {
+  const uint8_t *map = fs_local_map(ds, p);
+  bool present = map && fs_page_resident(ds, p, map, c);
+  atomic_store_explicit(word, present ? FS_CHUNK_PRESENT : FS_CHUNK_COLD, memory_order_relaxed);
+  if (!present) fs_room_lost(fs_now_ns());
+  return present;
+}
+
+bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n, bool cold) {
+  uint32_t w = atomic_load_explicit(word, memory_order_relaxed), at = fs_populate_at();
+  if ((w & FS_CHUNK_KIND) != FS_CHUNK_COLD) return false;
+  uint32_t count = (w & FS_CHUNK_COUNT) + (cold ? at : FS_WARM_UNIT) * (1 + (uint32_t)(n >> 12));
+  if (count >= FS_WARM_UNIT * at) return fs_chunk_take(ds, p, word, c) == FS_CHUNK_PRESENT;
+  atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | count), memory_order_relaxed);
+  return false;
+}
