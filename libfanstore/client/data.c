@@ -17,11 +17,6 @@ struct fs_reading {
   fs_err err;
 };
 
-static void fs_count_place(enum fs_place place, uint64_t blocks, uint64_t bytes) {
-  fs_count(FS_C_BLOCKS + place, blocks);
-  fs_count(FS_C_BYTES + place, bytes);
-}
-
 /* ---- the places ---- */
 
 static fs_err fs_read_local(struct fs_dataset *ds, struct fs_piece *p) {
@@ -224,9 +219,11 @@ static size_t fs_read_windows(struct fs_reading *r, uint8_t *dst, size_t n, uint
 /* A raw file that lies in one piece in a local partition: one copy, however many blocks. The hot path. */
 static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, fs_err *err) {
   struct fs_dataset *ds = r->ds;
-  struct fs_block b;
-  if (!ds->placement || fs_index_block(&ds->ix, r->entry, 0, &b) < 0 || !fs_is_local(ds, b.partition)) return false;
-  *err = fs_local_copy(ds, b.partition, dst, n, b.offset + off);
+  uint32_t partition;
+  uint64_t begin;
+  if (!ds->placement || !fs_index_place(&ds->ix, r->entry, &partition, &begin) || !fs_is_local(ds, partition))
+    return false;
+  *err = fs_local_copy(ds, partition, dst, n, begin + off);
   if (*err == 0)
     fs_count_place(FS_PLACE_IS_LOCAL, ((off + n - 1) >> ds->ix.block_shift) - (off >> ds->ix.block_shift) + 1, n);
   return *err == 0 || *err == -EFAULT;
@@ -244,9 +241,7 @@ fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint6
   if (off >= e->size || n == 0) return 0;
   if (FS_UNLIKELY(fs_bad_address(buf))) return -EFAULT;
   n = FS_MIN(n, (size_t)FS_MIN(e->size - off, FS_READ_MAX));
-  bool straight = (FS_NAME_FLAGS(e->name) & FS_ENTRY_CONTIG) ||
-                  (FS_NAME_CODEC(e->name) == FS_CODEC_RAW && !(FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS));
-  if (straight && fs_read_straight(&r, buf, n, off, &r.err)) return r.err < 0 ? r.err : (fs_ssize)n;
+  if (fs_read_straight(&r, buf, n, off, &r.err)) return r.err < 0 ? r.err : (fs_ssize)n;
   size_t done = fs_read_windows(&r, buf, n, off, place);
   return done > 0 ? (fs_ssize)done : r.err;
 }

@@ -53,6 +53,8 @@ bool fs_self_owner(void);
 /* The process that the memory belongs to, without a system call. A read that finds it changed at its end was
    interrupted by a signal handler that forked, and goes on in the child, where what it had decoded is wiped. */
 int32_t fs_self_process(void);
+/* Adds blocks and bytes that came from a place. */
+void fs_count_place(enum fs_place place, uint64_t blocks, uint64_t bytes);
 uint64_t fs_counter_get(unsigned counter); /* of this process: channel and private memory */
 
 /* ---- note.c: one line on stderr ---- */

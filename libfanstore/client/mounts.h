@@ -22,13 +22,17 @@ extern FS_INTERNAL _Atomic int32_t fs_mount_listed; /* -1: not filled */
 /*
  * What tells most paths apart from all mounts at once: the bytes that every mount's path begins with, and for each byte
  * that may follow them the mounts that go on so (one bit each). '/' and '.' stand for all of them: such a path may
- * only be spelled in another way.
+ * only be spelled in another way. And of the components of the mounts' paths, a bit for each by length and first byte.
  */
 struct fs_mount_filter {
   size_t common;
   const char *path; /* of one of the mounts */
   uint32_t next[256];
+  uint64_t component[4];
 };
+static inline uint32_t fs_mount_component_bit(const char *name, size_t len) {
+  return ((uint8_t)name[0] + 37 * (uint32_t)len) % 256;
+}
 extern FS_INTERNAL struct fs_mount_filter fs_mount_filter;
 /* From the first n of fs_mount_list. */
 void fs_mount_filter_fill(uint32_t n);

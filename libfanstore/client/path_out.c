@@ -27,6 +27,15 @@ static inline size_t common_bytes(const char *a, const char *b, size_t limit) {
   return at;
 }
 
+static void note_components(struct fs_mount_filter *f, const char *path) {
+  while (*path == '/') {
+    size_t len = strcspn(++path, "/");
+    uint32_t bit = fs_mount_component_bit(path, len);
+    f->component[bit / 64] |= 1ull << bit % 64;
+    path += len;
+  }
+}
+
 void fs_mount_filter_fill(uint32_t n) {
   struct fs_mount_filter f = {.common = fs_mount_list[0].len, .path = fs_mount_list[0].path};
   for (uint32_t i = 1; i < n; i++)
@@ -36,6 +45,7 @@ void fs_mount_filter_fill(uint32_t n) {
     f.next[(uint8_t)fs_mount_list[i].path[f.common]] |= bit;
     f.next['/'] |= bit;
     f.next['.'] |= bit;
+    note_components(&f, fs_mount_list[i].path);
   }
   fs_mount_filter = f; /* threads that race here write the same */
 }
@@ -58,11 +68,11 @@ static bool climbs(const char *path, const char *from) {
   return false;
 }
 
-/* The mounts of `mask` one by one. */
-static __attribute__((noinline)) bool out_of_each(const char *path, uint32_t mask) {
+/* The mounts of `mask` one by one; the first bytes are the same. */
+static __attribute__((noinline)) bool out_of_each(const char *path, uint32_t mask, size_t same) {
   for (; mask != 0; mask &= mask - 1) {
     const struct fs_mount_prefix *m = &fs_mount_list[__builtin_ctz(mask)];
-    size_t at = 0;
+    size_t at = same;
     while (path[at] == m->path[at] && m->path[at] != '\0') at++;
     if (m->path[at] == '\0' && (path[at] == '\0' || path[at] == '/')) return false;
     if (odd(path, at)) return false;
@@ -78,7 +88,7 @@ static inline enum fs_side absolute_side(const char *path) {
   if (at < f->common) {
     if (FS_UNLIKELY(odd(path, at))) return FS_SIDE_UNSURE;
   } else if (FS_UNLIKELY(f->next[(uint8_t)path[at]] != 0)) {
-    if (!out_of_each(path, f->next[(uint8_t)path[at]])) return FS_SIDE_UNSURE;
+    if (!out_of_each(path, f->next[(uint8_t)path[at]], at)) return FS_SIDE_UNSURE;
     above = true;
   }
   if (climbs(path, path + at - (at > 0))) return FS_SIDE_UNSURE; /* no mount's path has such a component */

@@ -83,12 +83,22 @@ void fs_data_forked(void) {
   fs_self_owner();
 }
 
-void fs_count(unsigned counter, uint64_t n) {
+static inline _Atomic uint64_t *fs_counters(void) {
   struct fs_self *self = fs_self();
   struct fs_link *link = atomic_load_explicit(&self->link, memory_order_acquire);
   if (FS_UNLIKELY(!link)) link = fs_link_get();
-  _Atomic uint64_t *word = link ? link->channel->counter : self->counter;
-  if (counter < FS_C_COUNT) atomic_fetch_add_explicit(&word[counter], n, memory_order_relaxed);
+  return link ? link->channel->counter : self->counter;
+}
+
+void fs_count(unsigned counter, uint64_t n) {
+  if (counter < FS_C_COUNT) atomic_fetch_add_explicit(&fs_counters()[counter], n, memory_order_relaxed);
+}
+
+void fs_count_place(enum fs_place place, uint64_t blocks, uint64_t bytes) {
+  _Atomic uint64_t *word = fs_counters();
+  if ((unsigned)place >= FS_PLACE_COUNT) return;
+  atomic_fetch_add_explicit(&word[FS_C_BLOCKS + place], blocks, memory_order_relaxed);
+  atomic_fetch_add_explicit(&word[FS_C_BYTES + place], bytes, memory_order_relaxed);
 }
 
 uint64_t fs_counter_get(unsigned counter) {

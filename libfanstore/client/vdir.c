@@ -68,6 +68,8 @@ int fs_vdir_mount_at(const char *path, size_t len, const char *name, size_t name
 }
 
 bool fs_vdir_component(const char *name, size_t len) {
+  uint32_t bit = fs_mount_component_bit(name, len);
+  if (fs_mount_count() == 0 || !(fs_mount_filter.component[bit / 64] >> bit % 64 & 1)) return false;
   for (uint32_t i = 0; i < fs_mount_count(); i++) {
     for (const char *at = fs_mount_list[i].path; *at == '/'; at += strcspn(at, "/")) {
       at++;
@@ -85,6 +87,7 @@ struct edge {
 };
 struct edges {
   uint32_t n;
+  size_t least; /* bytes of a path up to the first directory that is missing, of all of them */
   struct edge at[FS_MOUNT_NAMES];
 };
 
@@ -113,8 +116,13 @@ static const struct edges *the_edges(struct edges *mine) {
   static _Atomic uint32_t state; /* 0: none, 1: being written, 2: there */
   if (atomic_load_explicit(&state, memory_order_acquire) == 2) return &found;
   mine->n = 0;
-  for (uint32_t i = 0; i < fs_mount_count(); i++)
-    if (find_edge(i, &mine->at[mine->n])) mine->n++;
+  mine->least = SIZE_MAX;
+  for (uint32_t i = 0; i < fs_mount_count(); i++) {
+    const struct edge *e = &mine->at[mine->n];
+    if (!find_edge(i, &mine->at[mine->n])) continue;
+    mine->least = FS_MIN(mine->least, e->len + 1 + strcspn(fs_mount_list[i].path + e->len + 1, "/"));
+    mine->n++;
+  }
   uint32_t none = 0;
   if (!atomic_compare_exchange_strong(&state, &none, 1)) return mine;
   found = *mine;
@@ -139,6 +147,8 @@ bool fs_vdir_edge(int fd, const char **path, size_t *len) {
 bool fs_vdir_on_way(const char *path) {
   struct edges mine;
   const struct edges *all = the_edges(&mine);
+  const struct fs_mount_filter *f = &fs_mount_filter;
+  if (all->n == 0 || strncmp(path, f->path, FS_MIN(f->common, all->least)) != 0) return false;
   for (uint32_t i = 0; i < all->n; i++) {
     const char *mount = fs_mount_list[all->at[i].mount].path;
     size_t n = all->at[i].len + 1;

@@ -88,6 +88,32 @@ fs_err fs_index_block(const struct fs_index *ix, uint32_t entry, uint64_t i, str
   return 0;
 }
 
+/* What fs_index_block checks, for the entry that most files are: raw, of one block. */
+static inline bool fs_plain_ok(const struct fs_index *ix, const struct fs_entry *e) {
+  uint32_t flags = FS_NAME_FLAGS(e->name);
+  if (!S_ISREG(e->mode) || FS_NAME_CODEC(e->name) != FS_CODEC_RAW || (flags & FS_ENTRY_BLOCKS)) return false;
+  if (e->size == 0 || e->size > ix->block_size || e->stored_len != e->size) return false;
+  if (!(flags & FS_ENTRY_ALIGNED)) return fs_in_part(ix, e->partition, e->data, e->size);
+  return (flags & FS_ENTRY_CONTIG) && e->data % FS_ALIGN == 0 &&
+         fs_in_part(ix, e->partition, e->data, fs_round_up(e->size, FS_ALIGN));
+}
+
+bool fs_index_place(const struct fs_index *ix, uint32_t entry, uint32_t *partition, uint64_t *offset) {
+  const struct fs_entry *e = fs_index_entry(ix, entry);
+  struct fs_block b;
+  if (FS_LIKELY(e != NULL && fs_plain_ok(ix, e))) {
+    *partition = e->partition;
+    *offset = e->data;
+    return true;
+  }
+  if (e == NULL || FS_NAME_CODEC(e->name) != FS_CODEC_RAW) return false;
+  if ((FS_NAME_FLAGS(e->name) & (FS_ENTRY_BLOCKS | FS_ENTRY_CONTIG)) == FS_ENTRY_BLOCKS) return false;
+  if (fs_index_block(ix, entry, 0, &b) < 0) return false;
+  *partition = b.partition;
+  *offset = b.offset;
+  return true;
+}
+
 fs_err fs_index_block_by_key(const struct fs_index *ix, uint64_t key, struct fs_block *out) {
   if (key & ~FS_KEY_MASK) return -EINVAL;
   if (!(key & FS_KEY_BLOCK)) {

@@ -75,6 +75,8 @@ fs_err fs_index_target(const struct fs_index *ix, const struct fs_entry *e, cons
 uint64_t fs_index_block_count(const struct fs_index *ix, const struct fs_entry *e);
 /* Block i of a file. 0, -EINVAL (no such block) or -EUCLEAN. */
 fs_err fs_index_block(const struct fs_index *ix, uint32_t entry, uint64_t i, struct fs_block *out);
+/* Where a raw file begins, if it lies in one piece. */
+bool fs_index_place(const struct fs_index *ix, uint32_t entry, uint32_t *partition, uint64_t *offset);
 /* The block with this key (see fs_block.key): -EINVAL when there is none. plain_len and codec are not known from a
    FS_KEY_BLOCK key: they are 0. For daemons, which only move stored bytes. */
 fs_err fs_index_block_by_key(const struct fs_index *ix, uint64_t key, struct fs_block *out);

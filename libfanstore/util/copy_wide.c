@@ -29,16 +29,18 @@ static inline void store(uint8_t *p, __m256i v) {
   _mm256_storeu_si256((__m256i *)p, v);
 }
 
-/* The last step overlaps the one before. */
+static inline void line_pair(uint8_t *d, const uint8_t *s) {
+  __m256i a = load(s), b = load(s + 32), c = load(s + 64), e = load(s + 96);
+  store(d, a);
+  store(d + 32, b);
+  store(d + 64, c);
+  store(d + 96, e);
+}
+
+/* n >= 128; the last step overlaps the one before. */
 static inline void in_sequence(uint8_t *d, const uint8_t *s, size_t n) {
-  for (size_t i = 0;; i = n - i > 256 ? i + 128 : n - 128) {
-    __m256i a = load(s + i), b = load(s + i + 32), c = load(s + i + 64), e = load(s + i + 96);
-    store(d + i, a);
-    store(d + i + 32, b);
-    store(d + i + 64, c);
-    store(d + i + 96, e);
-    if (i == n - 128) return;
-  }
+  for (size_t i = 0; i < n - 128; i += 128) line_pair(d + i, s + i);
+  line_pair(d + n - 128, s + n - 128);
 }
 
 /* Four streams of n bytes, `apart` from each other. */
@@ -87,7 +89,7 @@ void fs_copy_wide(void *dst, const void *src, size_t n) {
   if (n >= 128) {
     in_sequence(d, s, n);
   } else if (n > 0) { /* bytes before these were copied above */
-    for (size_t i = 0; i < 128; i += 32) store(d + n - 128 + i, load(s + n - 128 + i));
+    line_pair(d + n - 128, s + n - 128);
   }
 }
 #endif

@@ -118,6 +118,26 @@ static void test_targets(void **state) {
   assert_int_equal(fs_index_target(&s->ix, fs_index_entry(&s->ix, FS_ROOT), &target, &len), -EINVAL);
 }
 
+/* The short way to a raw file in one piece says what the long way says, and no more. */
+static void test_place(void **state) {
+  const struct small *s = *state;
+  uint32_t partition, found = 0;
+  uint64_t offset;
+  struct fs_block block;
+  for (uint32_t n = 0; n < s->ix.nentries; n++) {
+    const struct fs_entry *e = fs_index_entry(&s->ix, n);
+    bool whole = S_ISREG(e->mode) && e->size > 0 && FS_NAME_CODEC(e->name) == FS_CODEC_RAW &&
+                 (!(FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS) || (FS_NAME_FLAGS(e->name) & FS_ENTRY_CONTIG));
+    assert_int_equal(fs_index_place(&s->ix, n, &partition, &offset), whole);
+    if (!whole) continue;
+    found++;
+    assert_int_equal(fs_index_block(&s->ix, n, 0, &block), 0);
+    assert_true(block.partition == partition && block.offset == offset);
+  }
+  assert_true(found > 1);
+  assert_false(fs_index_place(&s->ix, (uint32_t)s->ix.nentries, &partition, &offset));
+}
+
 static void test_blocks(void **state) {
   const struct small *s = *state;
   struct fs_block block, again;
@@ -412,6 +432,7 @@ int main(void) {
       cmocka_unit_test(test_stat),
       cmocka_unit_test(test_targets),
       cmocka_unit_test(test_blocks),
+      cmocka_unit_test(test_place),
       cmocka_unit_test(test_totals),
       cmocka_unit_test(test_order_does_not_matter),
       cmocka_unit_test(test_builder_refuses),

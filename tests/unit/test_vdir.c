@@ -60,6 +60,10 @@ static void test_children(void **state) {
   assert_int_equal(fs_vdir_mount_at(TOP "/a", strlen(TOP "/a"), "m", 1), 0);
   assert_int_equal(fs_vdir_mount_at(TOP "/a", strlen(TOP "/a"), "b", 1), -1);
   assert_true(fs_vdir_component("x", 1) && fs_vdir_component("fanstore-none", 13) && !fs_vdir_component("fanstore", 8));
+  assert_true(fs_vdir_component("a-b", 3) && !fs_vdir_component("a-c", 3) && !fs_vdir_component("", 0));
+  assert_true(fs_vdir_on_way(TOP) && fs_vdir_on_way(TOP "/a/b") && fs_vdir_on_way(TOP "/other/name"));
+  assert_false(fs_vdir_on_way("/fanstore-non") || fs_vdir_on_way("/fanstore-none2/a") || fs_vdir_on_way("/"));
+  assert_false(fs_vdir_on_way("/tmp/fanstore-none") || fs_vdir_on_way(""));
 }
 
 static void test_deepest_mount(void **state) {
