@@ -2,7 +2,8 @@
 # The benchmarks (bench/README.md).
 
 BENCH_SRC := $(wildcard bench/*.c)
-BENCH_BIN := $(BENCH_SRC:%.c=$(B)/%)
+BENCH_MPI := $(B)/bench/limit_mpi
+BENCH_BIN := $(filter-out $(BENCH_MPI),$(BENCH_SRC:%.c=$(B)/%))
 BENCH_ARGS ?=
 
 $(BENCH_BIN): $(B)/%: $(O)/%.o
@@ -10,8 +11,13 @@ $(BENCH_BIN): $(B)/%: $(O)/%.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LZ4) -ldl -pthread
 
+$(BENCH_MPI): $(B)/%: %.c
+	$(say) MPICC $@
+	@mkdir -p $(@D)
+	$(Q)$(MPICC) $(CFLAGS) $(BASE_CFLAGS) -o $@ $< $(LDFLAGS)
+
 .PHONY: bench bench-bin bench-overhead
-bench-bin: $(BENCH_BIN)
+bench-bin: $(BENCH_BIN) $(BENCH_MPI)
 bench: ## FanStore next to other file systems, in turns: a table, JSON and plots (BENCH_ARGS=--quick; --list)
 	@tests/setup/packages.sh build bench
 	@$(SUB) all bench-bin

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the device gives: limit_direct [-j N] SIZE COUNT SEED FILE... reads COUNT blocks of SIZE bytes with O_DIRECT,
+ * each once, in random order out of all FILEs, N at a time (threads, default 1). Prints a JSON object: nanoseconds a
+ * block.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct block {
+  int fd;
+  off_t offset;
+};
+
+static struct block *blocks;
+static size_t n, size, count;
+static atomic_size_t next;
+
+static void die(const char *what) {
+  fprintf(stderr, "limit_direct: %s: %s\n", what, strerror(errno));
+  exit(1);
+}
+
+static uint64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void add(const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+  struct stat st;
+  if (fd < 0 || fstat(fd, &st) != 0) die(path);
+  size_t more = (size_t)st.st_size / size;
+  blocks = realloc(blocks, (n + more + 1) * sizeof(*blocks));
+  if (!blocks) die("memory");
+  for (size_t i = 0; i < more; i++) blocks[n++] = (struct block){fd, (off_t)(i * size)};
+}
+
+static void shuffle(uint64_t x) {
+  for (size_t i = n; i > 1; i--) {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    struct block *a = &blocks[i - 1], *b = &blocks[x % i], t = *a;
+    *a = *b;
+    *b = t;
+  }
+}
+
+static void *reader(void *arg) {
+  (void)arg;
+  void *buffer;
+  if (posix_memalign(&buffer, 4096, size) != 0) die("memory");
+  memset(buffer, 1, size);
+  for (size_t i; (i = atomic_fetch_add(&next, 1)) < count;)
+    if (pread(blocks[i].fd, buffer, size, blocks[i].offset) != (ssize_t)size) die("read");
+  free(buffer);
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  unsigned threads = 1;
+  if (argc > 2 && strcmp(argv[1], "-j") == 0) {
+    threads = (unsigned)strtoul(argv[2], NULL, 10);
+    argv += 2;
+    argc -= 2;
+  }
+  size = argc < 5 ? 0 : strtoul(argv[1], NULL, 10);
+  if (size < 4096 || size % 4096 || !threads || threads > 64) {
+    fprintf(stderr, "usage: limit_direct [-j N] SIZE COUNT SEED FILE...\n");
+    return 2;
+  }
+  for (int i = 4; i < argc; i++) add(argv[i]);
+  shuffle(88172645463325252u ^ strtoull(argv[3], NULL, 10) << 1);
+  count = strtoul(argv[2], NULL, 10);
+  if (count > n) count = n;
+  if (!count) die("no blocks");
+  pthread_t thread[64];
+  uint64_t t = now();
+  for (unsigned i = 0; i < threads; i++)
+    if (pthread_create(&thread[i], NULL, reader, NULL) != 0) die("thread");
+  for (unsigned i = 0; i < threads; i++) pthread_join(thread[i], NULL);
+  printf("{\"blocks\": %zu, \"first\": %.1f}\n", count, (double)(now() - t) / (double)count);
+  return 0;
+}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every file once, in random order, with nothing in the page cache; next to reading the same partitions with O_DIRECT."""
+import os
+
+from fsb.jobs import files, halves, read, staged
+from fsb.peers import Failed, Side
+
+SETS = {"4 KiB": (4096, 20000), "128 KiB": (131072, 2500), "1 MiB": (1 << 20, 400)}
+READERS = {"": (), ", four": ("-j", 4, "-P")}
+
+
+def cold_list(ctx, name, paths):
+    path = os.path.join(ctx.work, "cold-" + name)
+    with open(path, "w") as f:
+        f.write("".join(p + "\n" for p in paths))
+    return path
+
+
+def below(source):
+    return [os.path.join(top, n) for top, _, names in os.walk(source) for n in names]
+
+
+def cold_read(ctx, side, number, listed, cold, readers, source):
+    """One pass, and the proof that it was cold. Compares all bytes in the first round."""
+    check = ["-v", source] if number == 0 and side.directory != source else []
+    got = read(ctx, side, listed, "-s", number + 1, "-d", cold[side.name], *readers, *check)
+    if got["resident"] > got["pages"] / 100:
+        raise Failed("%s: not cold: %d of %d pages" % (side.name, got["resident"], got["pages"]))
+    ctx.proof = max(ctx.proof, got["resident"] / got["pages"])
+    ctx.dropped = min(ctx.dropped, got["dropped"])
+    return got
+
+
+def compare(ctx, what, size, sides, one, **row):
+    got = ctx.interleave(sides, one)
+    rates = {name: size / values["first"] * 1000 for name, values in got.items()}
+    note = "at most %.2g %% resident before%s" % (100 * ctx.proof, "" if ctx.dropped else ", metadata warm")
+    ctx.row(what, "MB/s", rates, better="higher", note=note, **row)
+
+
+def stored_raw(ctx, label, size, count):
+    name = "raw%d" % size
+    source, listed = files(ctx, name, size, count)
+    dataset = ctx.pack(source, name)
+    plain, node = ctx.plain(source), ctx.nodes(dataset, 1)
+    parts = staged(ctx, dataset, node)
+    direct = Side("O_DIRECT", "")
+    cold = {plain.name: cold_list(ctx, name + "-plain", below(source)), node.name: cold_list(ctx, name, parts)}
+    for title, readers in READERS.items():
+        def one(side, number, how=readers):
+            if side is direct:
+                return side.run([ctx.tool("limit_direct"), *how[:2], size, count, number + 1, *parts])
+            return cold_read(ctx, side, number, listed, cold, how, source)
+
+        compare(ctx, "raw, %s%s" % (label, title), size, [plain, node, direct], one, to="O_DIRECT",
+                target=None if title else 0.9)
+
+
+def stored_lz4(ctx, label, size, count):
+    name = "lz4-%d" % size
+    source, listed = files(ctx, name, size, count, fill=halves)
+    dataset = ctx.pack(source, name, codec="lz4")
+    node = ctx.nodes(dataset, 1)
+    sides = ctx.peers(lambda: ctx.plain(source), lambda: node, lambda: ctx.squashfs(source))
+    cold = {sides[0].name: cold_list(ctx, name + "-plain", below(source)),
+            node.name: cold_list(ctx, name, staged(ctx, dataset, node))}
+    if len(sides) > 2:
+        cold["squashfs"] = cold_list(ctx, name + "-image", [ctx.image(source)])
+
+    def one(side, number):
+        return cold_read(ctx, side, number, listed, cold, (), source)
+
+    compare(ctx, "lz4 2x, %s" % label, size, sides, one, to="squashfs", target=3 if size == 131072 else None)
+
+
+def run(ctx):
+    for label, (size, count) in SETS.items():
+        for suite in (stored_raw, stored_lz4):
+            ctx.proof, ctx.dropped = 0, 1
+            suite(ctx, label, size, count // 10 if ctx.quick else count)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files of the other of two nodes, each read once with nothing in the node's cache, next to MPI alone between the same two
+nodes; then the same files again, out of the node's cache, next to this node's own."""
+from fsb.jobs import Hosts, files, mpi_here, read
+from fsb.peers import Missing
+
+SETS = {"4 KiB": (4096, 6000), "128 KiB": (131072, 2000), "2 MiB": (2 << 20, 200)}
+READERS = {"16 threads": ("-j", 16), "16 processes": ("-j", 16, "-P")}
+CACHE = ("--cache", "1G")
+
+
+def mpi(ctx, side, size, count, window):
+    return side.run([ctx.tool("limit_mpi"), size, count, window])
+
+
+def one_at_a_time(ctx, label, size, count, source, listed, node):
+    """One client that waits for each file, and MPI's round trip."""
+    limit = mpi_here()
+
+    def one(side, number):
+        if side is limit:
+            return mpi(ctx, side, size, count // 2, 1)
+        check = ["-v", source] if number == 0 else []
+        return read(ctx, side, listed, "-s", number + 1, "-x", "remote", *check)
+
+    got = ctx.interleave([node, limit], one)
+    ctx.row("remote, %s, one at a time" % label, "us (median)", {n: v["median"] / 1000 for n, v in got.items()},
+            of=node.name, to="MPI", target=0.5 if size == 4096 else None)
+
+
+def many(ctx, label, size, count, source, listed, node, limit, where, target):
+    """16 readers, and 16 answers of MPI on their way."""
+    for title, readers in READERS.items():
+        def one(side, number, how=readers):
+            if side is limit:
+                return mpi(ctx, side, size, count // 2, 16)
+            check = ["-v", source] if number == 0 else []
+            return read(ctx, side, listed, "-s", number + 1, "-x", "remote", *how, *check)
+
+        got = ctx.interleave([node, limit], one)
+        ctx.row("remote, %s, %s%s" % (label, title, where), "MB/s", {n: size / v["first"] * 1000 for n, v in got.items()},
+                of=node.name, to="MPI", better="higher", target=target)
+
+
+def cache_hits(ctx, label, listed, node):
+    """Blocks in the node's cache next to this node's own blocks: the later passes of the same program in one job each."""
+    sides = {"cache": "remote", "local": "local"}
+
+    def one(side, number):
+        return {name: read(ctx, side, listed, "-s", number + 1, "-c", "-p", 4, "-x", place)["again"]
+                for name, place in sides.items()}
+
+    got = ctx.interleave([node], one)[node.name]
+    ctx.row("node's cache, %s" % label, "us", {n: v / 1000 for n, v in got.items()}, of="cache", to="local", target=0.9)
+
+
+def run(ctx):
+    try:
+        hosts = Hosts(ctx, "10gbit")
+    except Missing as e:
+        hosts = None
+        ctx.skip("10 Gbit/s", str(e))
+    for label, (size, count) in SETS.items():
+        count = count // 10 if ctx.quick else count
+        source, listed = files(ctx, str(size), size, count)
+        dataset = ctx.pack(source, "d%d" % size)
+        node = ctx.nodes(dataset, 2, CACHE)
+        node.run(["true"])
+        one_at_a_time(ctx, label, size, count, source, listed, node)
+        cache_hits(ctx, label, listed, node)
+        many(ctx, label, size, count, source, listed, node, mpi_here(), "", None)
+        if hosts and size > 4096:
+            far = hosts.nodes(dataset, CACHE)
+            far.run(["true"])
+            many(ctx, label, size, count, source, listed, far, hosts.mpi(), ", 10 Gbit/s", 0.8)
+            hosts.remove()
