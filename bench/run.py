@@ -5,6 +5,7 @@ import argparse
 import importlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -27,7 +28,7 @@ def suites():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="these suites, separated by commas")
-    parser.add_argument("--rounds", type=int, help="turns that each side has (default: 5)")
+    parser.add_argument("--rounds", type=int, help="turns that each side has (default: 3)")
     parser.add_argument("--quick", action="store_true", help="few files and one round: does it work at all?")
     parser.add_argument("--dir", help="where the files are made (default: TMPDIR)")
     parser.add_argument("--out", default=os.path.join(BUILD, "bench"), help="where result.json and the plots go")
@@ -46,6 +47,7 @@ def main():
         print("no suite %s" % ", ".join(sorted(unknown)), file=sys.stderr)
         return 2
     failed = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was mounted is taken away
     work = tempfile.mkdtemp(prefix="fs-bench.", dir=options.dir)
     about = report.machine(work, file_system_of(work))
     ctx = Context(BUILD, work, options.quick, options.rounds)

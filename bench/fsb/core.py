@@ -11,7 +11,7 @@ from .peers import Failed, Peers, Side, call
 class Context(Peers):
     def __init__(self, build, work, quick=False, rounds=None, seed=1):
         self._start(work, build)
-        self.quick, self.rounds, self.random = quick, rounds or (1 if quick else 5), random.Random(seed)
+        self.quick, self.rounds, self.random = quick, rounds or (1 if quick else 3), random.Random(seed)
         self.suite, self.rows, self.skipped, self.plots = "", [], [], []
 
     def say(self, text):

@@ -78,30 +78,47 @@ def lines(plot):
     return text + "plot " + ", ".join(bits) + "\n"
 
 
+def across(plot):
+    """One bar a label, from 1 to the left or to the right."""
+    text = "set yrange [%d:-1]\nset style fill solid 0.8 noborder\nset grid xtics\nset ytics noenhanced (%s)\n" % (
+        sum(len(points) for points in plot["series"].values()),
+        ", ".join("%s %d" % (quoted(label), at) for points in plot["series"].values() for label, (at, _) in points.items()))
+    bits = []
+    for i, (name, points) in enumerate(plot["series"].items()):
+        if points:
+            text += "$d%d << E\n%s\nE\n" % (i, "\n".join("%s %s" % (at, value) for at, value in points.values()))
+            bits.append("$d%d using ($2<1?$2:1):1:($2<1?$2:1):($2<1?1:$2):($1-0.35):($1+0.35) with boxxyerror lc rgb %s title %s" %
+                        (i, quoted("#2a7fb8" if name == "met" else "#d62728"), quoted(name)))
+    return text + "plot " + ", ".join(bits) + "\n"
+
+
 def draw(plot, out):
     path = os.path.join(out, plot["name"] + ".svg")
-    script = "set terminal svg size 960,540 dynamic background rgb 'white' font 'sans,13'\nset output %s\n" % quoted(path)
-    script += "set title %s noenhanced\nset key outside right top noenhanced\nset grid ytics\n" % quoted(plot["title"])
+    height = 540 if plot["kind"] != "across" else 160 + 18 * sum(len(points) for points in plot["series"].values())
+    script = "set terminal svg size 1100,%d dynamic background rgb 'white' font 'sans,13'\n" % height
+    script += "set output %s\nset title %s noenhanced\n" % (quoted(path), quoted(plot["title"]))
+    script += "set key outside right top noenhanced\nset grid ytics\n"
     for key in ("xlabel", "ylabel"):
         if key in plot:
             script += "set %s %s noenhanced\n" % (key, quoted(plot[key]))
     for axis in "xy":
         if plot.get("log" + axis):
             script += "set logscale %s\n" % axis
-        elif axis == "y":
+        elif axis == "y" and plot["kind"] != "across":
             script += "set yrange [0:*]\n"
-    script += bars(plot) if plot["kind"] == "bars" else lines(plot)
+    script += {"bars": bars, "lines": lines, "across": across}[plot["kind"]](plot)
     done = subprocess.run(["gnuplot"], input=script, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return path if done.returncode == 0 else "%s: %s" % (path, done.stdout.strip())
 
 
 def ratios(rows):
-    """The plot of all rows that have a target, times the target."""
-    series = {"reached": {}, "target": {}}
+    """The plot of all rows that have a target, as parts of the target."""
+    series, at = {"met": {}, "missed": {}}, 0
     for row in rows:
-        if row["ratio"] is not None and row["target"] is not None:
-            label = "%s: %s" % (row["suite"], row["what"])
-            series["reached"][label], series["target"][label] = row["ratio"] / row["target"], 1
+        if row["ratio"] is not None and row["target"]:
+            label = "%s: %s / %s" % (row["suite"], row["what"], row["to"])
+            series["met" if row["met"] else "missed"][label] = (at, max(row["ratio"] / row["target"], 0.01))
+            at += 1
     return series
 
 
@@ -119,7 +136,7 @@ def finish(ctx, about, out):
     if not shutil.which("gnuplot"):
         print("no plots: gnuplot is not installed")
         return
-    if ratios(ctx.rows)["reached"]:
-        ctx.plot("targets", "bars", "How many times as good, and the target", ratios(ctx.rows), logy=True)
+    if any(ratios(ctx.rows).values()):
+        ctx.plot("targets", "across", "Ratio reached, as a part of its target", ratios(ctx.rows), logx=True)
     for plot in ctx.plots:
         print(draw(plot, out))
