@@ -58,6 +58,6 @@ def run(ctx):
     listings(ctx)
     ctx.clear()
     for count, target in COUNTS.items():
-        stat(ctx, count // 20 if ctx.quick else count, target, plot)
+        stat(ctx, count // 100 if ctx.quick else count, target, plot)
         ctx.clear()
     ctx.plot("stat", "lines", "stat, warm, random order", plot, xlabel="files", ylabel="us", logx=True, logy=True)
