@@ -229,6 +229,8 @@ struct fs_scratch {
   void *buf;
   size_t mapped;         /* bytes of a temporary mapping, or 0 */
   struct fs_dslot *slot; /* or a slot of the cache, ours alone until given back */
+  _Atomic uint8_t *hint; /* and where its number is left for who looks for the block, or NULL */
+  uint8_t number;
   int32_t process;
 };
 /* A buffer of n bytes: a slot of the decoded-block cache when one is free, else a mapping. */

@@ -15,15 +15,20 @@
 #define FS_DECODED_DATA 4096u /* offset of the slots' bytes */
 #define FS_SLOT_TAKEN UINT32_MAX
 
+#define FS_DECODED_HINTS 64u
+#define FS_PREFIX_OF 32768u /* of smaller blocks no part is decoded alone */
+
 struct fs_dslot {
   _Atomic uint32_t lock; /* readers, or FS_SLOT_TAKEN */
   _Atomic uint32_t used; /* read since the hand passed */
   _Atomic uint64_t key;  /* key + 1 of the block whose plain bytes it holds, or 0; changes under FS_SLOT_TAKEN only */
-  uint32_t len;
+  uint32_t len;          /* of them, from the block's beginning */
 };
 
 struct fs_dcache {
   _Atomic uint32_t hand;
+  _Atomic uint32_t spent; /* slot + 1 of a block that was read to its end, or 0: the next to be replaced */
+  _Atomic uint8_t hint[FS_DECODED_HINTS]; /* the slot in which a block with this hash of its key was left last */
   struct fs_dslot slot[FS_DECODED_SLOTS];
 };
 static_assert(sizeof(struct fs_dcache) <= FS_DECODED_DATA, "the slots' heads fit before their bytes");
@@ -57,18 +62,32 @@ static bool fs_slot_read(struct fs_dslot *s, uint64_t key) {
   return false;
 }
 
+static _Atomic uint8_t *fs_slot_hint(struct fs_dcache *c, uint64_t key) {
+  return &c->hint[(key * 0x9e3779b97f4a7c15ull) >> 58];
+}
+
+/* Copies the range if slot i holds it. A block of which the last byte is read goes first when room is needed: a file
+   that is read to its end then passes through one slot, which stays in the processor's cache. */
+static bool fs_slot_copy(struct fs_dataset *ds, struct fs_dcache *c, uint32_t i, const struct fs_piece *p) {
+  struct fs_dslot *s = &c->slot[i];
+  if (!fs_slot_read(s, p->b.key)) return false;
+  bool found = p->off + p->n <= s->len, end = p->off + p->n == p->b.plain_len;
+  if (found) fs_copy(p->dst, fs_slot_bytes(ds, c, i) + p->off, p->n);
+  if (FS_UNLIKELY(found && end)) atomic_store_explicit(&c->spent, i + 1, memory_order_relaxed);
+  if (!atomic_load_explicit(&s->used, memory_order_relaxed)) atomic_store_explicit(&s->used, 1, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&s->lock, 1, memory_order_release);
+  return found;
+}
+
 bool fs_decoded_copy(struct fs_dataset *ds, const struct fs_piece *p) {
   struct fs_dcache *c = atomic_load_explicit(&ds->blocks, memory_order_acquire);
-  bool found = false;
-  for (uint32_t i = 0, n = c ? fs_dcache_slots(ds) : 0; i < n && !found; i++) {
-    struct fs_dslot *s = &c->slot[i];
-    if (!fs_slot_read(s, p->b.key)) continue;
-    found = p->off + p->n <= s->len;
-    if (found) fs_copy(p->dst, fs_slot_bytes(ds, c, i) + p->off, p->n);
-    atomic_store_explicit(&s->used, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&s->lock, 1, memory_order_release);
+  if (!c) return false;
+  uint32_t n = fs_dcache_slots(ds), hint = atomic_load_explicit(fs_slot_hint(c, p->b.key), memory_order_relaxed);
+  if (FS_LIKELY(hint < n && fs_slot_copy(ds, c, hint, p))) return true;
+  for (uint32_t i = 0; i < n; i++) {
+    if (fs_slot_copy(ds, c, i, p)) return true;
   }
-  return found;
+  return false;
 }
 
 static bool fs_slot_take(struct fs_dslot *s) {
@@ -80,12 +99,22 @@ static bool fs_slot_take(struct fs_dslot *s) {
   return true;
 }
 
-/* An empty slot, else by second chance the next that nobody reads. */
+/* The slot that holds a part of the block, or -1. */
+static int32_t fs_slot_of(struct fs_dcache *c, uint32_t n, uint64_t key) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (atomic_load_explicit(&c->slot[i].key, memory_order_relaxed) == key + 1) return (int32_t)i;
+  }
+  return -1;
+}
+
+/* An empty slot, else one that was read to its end, else by second chance the next that nobody reads. */
 static int32_t fs_slot_find(struct fs_dcache *c, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     if (atomic_load_explicit(&c->slot[i].key, memory_order_relaxed) == 0 && fs_slot_take(&c->slot[i]))
       return (int32_t)i;
   }
+  uint32_t spent = atomic_exchange_explicit(&c->spent, 0, memory_order_relaxed);
+  if (spent > 0 && spent <= n && fs_slot_take(&c->slot[spent - 1])) return (int32_t)spent - 1;
   for (uint32_t tries = 0; tries < 2 * n; tries++) {
     uint32_t i = atomic_fetch_add_explicit(&c->hand, 1, memory_order_relaxed) % n;
     if (atomic_exchange_explicit(&c->slot[i].used, 0, memory_order_relaxed)) continue;
@@ -94,19 +123,30 @@ static int32_t fs_slot_find(struct fs_dcache *c, uint32_t n) {
   return -1;
 }
 
-fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s) {
+/* As fs_scratch_get; *again says that a part of the block was in the cache, whose slot is then taken where possible. */
+static fs_err fs_scratch_for(struct fs_dataset *ds, size_t n, uint64_t key, struct fs_scratch *s, bool *again) {
   struct fs_dcache *c = atomic_load_explicit(&ds->blocks, memory_order_acquire);
   *s = (struct fs_scratch){.process = fs_self_process()};
   if (!c) c = fs_dcache_make(ds);
-  int32_t i = c && n <= ds->ix.block_size ? fs_slot_find(c, fs_dcache_slots(ds)) : -1;
+  uint32_t slots = fs_dcache_slots(ds);
+  int32_t i = c && key != FS_KEY_NONE ? fs_slot_of(c, slots, key) : -1;
+  *again = i >= 0;
+  if (i < 0 || !fs_slot_take(&c->slot[i])) i = c && n <= ds->ix.block_size ? fs_slot_find(c, slots) : -1;
   if (i >= 0) {
     s->slot = &c->slot[i];
+    s->hint = key != FS_KEY_NONE ? fs_slot_hint(c, key) : NULL;
+    s->number = (uint8_t)i;
     s->buf = fs_slot_bytes(ds, c, (uint32_t)i);
     return 0;
   }
   s->buf = fs_mem_map(n);
   s->mapped = n;
   return s->buf ? 0 : -ENOMEM;
+}
+
+fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s) {
+  bool again;
+  return fs_scratch_for(ds, n, FS_KEY_NONE, s, &again);
 }
 
 void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len) {
@@ -117,23 +157,37 @@ void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len) {
   if (s->process != fs_self_process()) key = FS_KEY_NONE; /* wiped meanwhile */
   s->slot->len = len;
   atomic_store_explicit(&s->slot->used, key != FS_KEY_NONE, memory_order_relaxed);
+  if (key != FS_KEY_NONE && s->hint) atomic_store_explicit(s->hint, s->number, memory_order_relaxed);
   atomic_store_explicit(&s->slot->key, key == FS_KEY_NONE ? 0 : key + 1, memory_order_relaxed);
   atomic_store_explicit(&s->slot->lock, 0, memory_order_release);
+}
+
+/*
+ * How much of the block to decode for a first small read. Its beginning alone: a program looks at what the file is; it
+ * is at most a 16th of the block, so that going on from there costs little more. Somewhere in a large file: a read at
+ * random, which may well be the block's only one; from its middle on it is decoded whole, as it is at its second miss.
+ */
+static uint32_t fs_prefix_wanted(const struct fs_piece *p) {
+  uint32_t plain = p->b.plain_len, end = (uint32_t)fs_round_up(p->off + p->n, 4096);
+  uint32_t most = p->off == 0 ? plain / 16 : p->b.key & FS_KEY_BLOCK ? plain / 2 : 0;
+  return plain >= FS_PREFIX_OF && end <= most ? end : plain;
 }
 
 fs_err fs_decode_piece(struct fs_dataset *ds, const void *stored, const struct fs_piece *p) {
   const struct fs_block *b = &p->b;
   struct fs_scratch s;
+  bool again;
   if (fs_piece_raw(p)) {
     fs_copy(p->dst, (const uint8_t *)stored + p->off, p->n);
     return 0;
   }
   if (fs_piece_whole(p)) return fs_block_decode(b->codec, stored, b->stored_len, p->dst, b->plain_len);
-  fs_err err = fs_scratch_get(ds, b->plain_len, &s);
+  fs_err err = fs_scratch_for(ds, b->plain_len, b->key, &s, &again);
   if (err < 0) return err;
+  uint32_t len = again ? b->plain_len : fs_prefix_wanted(p);
   atomic_fetch_add_explicit(&fs_self()->decodes, 1, memory_order_relaxed);
-  err = fs_block_decode(b->codec, stored, b->stored_len, s.buf, b->plain_len);
+  err = fs_block_decode_prefix(b->codec, stored, b->stored_len, s.buf, b->plain_len, len);
   if (err == 0) fs_copy(p->dst, (uint8_t *)s.buf + p->off, p->n);
-  fs_scratch_put(&s, err == 0 ? b->key : FS_KEY_NONE, b->plain_len);
+  fs_scratch_put(&s, err == 0 ? b->key : FS_KEY_NONE, len);
   return err;
 }

@@ -28,6 +28,10 @@ static fs_err fs_raw_decode(const void *src, size_t src_len, void *dst, size_t n
   return 0;
 }
 
+static fs_err fs_raw_decode_prefix(const void *src, size_t src_len, void *dst, size_t n) {
+  return src_len < n ? -EBADMSG : fs_raw_decode(src, n, dst, n);
+}
+
 static size_t fs_lz4_bound(size_t n) {
   return n + n / 255 + 16;
 }
@@ -45,19 +49,29 @@ static fs_err fs_lz4_decode(const void *src, size_t src_len, void *dst, size_t n
   return LZ4_decompress_safe(src, dst, (int)src_len, (int)n) == (int)n ? 0 : -EBADMSG;
 }
 
+static fs_err fs_lz4_decode_prefix(const void *src, size_t src_len, void *dst, size_t n) {
+  if (src_len > INT_MAX || n > INT_MAX) return -EBADMSG;
+  return LZ4_decompress_safe_partial(src, dst, (int)src_len, (int)n, (int)n) == (int)n ? 0 : -EBADMSG;
+}
+
 static const struct fs_codec fs_codecs[] = {
-    [FS_CODEC_RAW] = {FS_CODEC_RAW, "raw", fs_raw_bound, fs_raw_encode, fs_raw_decode},
-    [FS_CODEC_LZ4] = {FS_CODEC_LZ4, "lz4", fs_lz4_bound, fs_lz4_encode, fs_lz4_decode},
+    [FS_CODEC_RAW] = {FS_CODEC_RAW, "raw", fs_raw_bound, fs_raw_encode, fs_raw_decode, fs_raw_decode_prefix},
+    [FS_CODEC_LZ4] = {FS_CODEC_LZ4, "lz4", fs_lz4_bound, fs_lz4_encode, fs_lz4_decode, fs_lz4_decode_prefix},
 };
 
 const struct fs_codec *fs_codec_by_id(uint32_t id) {
   return id < FS_ARRAY_LEN(fs_codecs) ? &fs_codecs[id] : NULL;
 }
 
-fs_err fs_block_decode(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len) {
+fs_err fs_block_decode_prefix(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len,
+                              size_t n) {
   const struct fs_codec *c = fs_codec_by_id(codec);
   if (!c) return -EPROTONOSUPPORT;
-  if (stored_len == plain_len) return fs_raw_decode(stored, stored_len, plain, plain_len);
-  if (stored_len > plain_len) return -EBADMSG;
-  return c->decode(stored, stored_len, plain, plain_len);
+  if (stored_len > plain_len || n > plain_len) return -EBADMSG;
+  if (stored_len == plain_len) c = &fs_codecs[FS_CODEC_RAW];
+  return n == plain_len ? c->decode(stored, stored_len, plain, n) : c->decode_prefix(stored, stored_len, plain, n);
+}
+
+fs_err fs_block_decode(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len) {
+  return fs_block_decode_prefix(codec, stored, stored_len, plain, plain_len, plain_len);
 }

@@ -18,11 +18,16 @@ struct fs_codec {
   fs_ssize (*encode)(const void *src, size_t n, void *dst, size_t dst_size, int level);
   /* Decodes src into exactly n plain bytes. 0, or -EBADMSG. Never writes beyond dst + n. */
   fs_err (*decode)(const void *src, size_t src_len, void *dst, size_t n);
+  /* The same for the first n plain bytes of a block that has more. */
+  fs_err (*decode_prefix)(const void *src, size_t src_len, void *dst, size_t n);
 };
 
 const struct fs_codec *fs_codec_by_id(uint32_t id); /* NULL when unknown */
 
 /* Decodes a stored block: raw when stored_len == plain_len, else by the codec. 0, -EBADMSG or -EPROTONOSUPPORT. */
 fs_err fs_block_decode(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len);
+/* Only its first n plain bytes: what comes after them is neither decoded nor checked. */
+fs_err fs_block_decode_prefix(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len,
+                              size_t n);
 
 #endif

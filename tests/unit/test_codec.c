@@ -31,6 +31,14 @@ static void round_trip(const struct fs_codec *c, size_t n, int level) {
   memcpy(exact, stored, (size_t)put);
   assert_int_equal(fs_block_decode(c->id, exact, (size_t)put, back, n), 0);
   assert_memory_equal(plain, back, n);
+  for (size_t part = 0; part <= n; part += part < 300 ? 1 : n / 16) {
+    uint8_t *first = malloc(part ? part : 1);
+    assert_int_equal(fs_block_decode_prefix(c->id, exact, (size_t)put, first, n, part), 0);
+    assert_memory_equal(plain, first, part);
+    free(first);
+  }
+  assert_int_equal(fs_block_decode_prefix(c->id, exact, (size_t)put, back, n, n + 1), -EBADMSG);
+  assert_int_equal(fs_block_decode_prefix(c->id, exact, (size_t)put / 2, back, n, n - 1), -EBADMSG);
   assert_int_equal(fs_block_decode(c->id, exact, (size_t)put - 1, back, n), -EBADMSG);
   assert_int_equal(fs_block_decode(c->id, exact, (size_t)put, back, n - 1), -EBADMSG);
   assert_int_equal(c->encode(plain, n, stored, (size_t)put - 1, level), -ENOSPC);

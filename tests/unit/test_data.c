@@ -26,16 +26,44 @@ static void test_all_ranges(void **state) {
   fix_run(state, all_ranges);
 }
 
+static uint64_t decodes(void) {
+  return atomic_exchange(&fs_self()->decodes, 0);
+}
+
 static void decode_once(const struct fix *f) {
-  uint64_t size = fix_table[FIX_BIG_LZ4].size;
+  uint64_t size = fix_table[FIX_BIG_LZ4].size, blocks = size / FIX_BS;
   for (uint64_t off = 0; off < size; off += 4096)
     fix_read(f, FIX_BIG_LZ4, off, 4096); /* the last, short block is read whole */
-  CHECK(atomic_load(&fs_self()->decodes) == size / FIX_BS);
-  fix_read(f, FIX_BIG_LZ4, 0, FIX_BS); /* a whole block goes straight to the caller */
-  CHECK(atomic_load(&fs_self()->decodes) == size / FIX_BS);
+  CHECK(decodes() == 2 * blocks);        /* the first 4096 bytes of each alone, then all of it */
+  fix_read(f, FIX_BIG_LZ4, 0, FIX_BS);   /* a whole block goes straight to the caller */
+  CHECK(decodes() == 0);
   for (int i = 0; i < 100; i++) fix_read(f, FIX_SMALL_LZ4, (uint64_t)i, 10);
-  CHECK(atomic_load(&fs_self()->decodes) == size / FIX_BS + 1);
+  CHECK(decodes() == 1);
 }
+
+/* A first read decodes a block up to where it ends, and the next one beyond that the whole of it. */
+static void decode_prefix(const struct fix *f) {
+  for (uint32_t block = 0; block < 20; block++) { /* more than there are slots */
+    uint64_t at = block * FIX_BS;
+    fix_read(f, FIX_BIG_LZ4, at + 10000, 100);
+    fix_read(f, FIX_BIG_LZ4, at + 10050, 200);
+    fix_read(f, FIX_BIG_LZ4, at, 10250);
+    CHECK(decodes() == 1);
+    fix_read(f, FIX_BIG_LZ4, at + 12000, 1000);
+    fix_read(f, FIX_BIG_LZ4, at + 60000, FIX_BS - 60000);
+    fix_read(f, FIX_BIG_LZ4, at + 1, 60000);
+    CHECK(decodes() == 1);
+  }
+  fix_read(f, FIX_BIG_LZ4, 60000, 10); /* is still there: those read to their end made room for each other */
+  CHECK(decodes() == 0);
+  fix_read(f, FIX_BIG_LZ4, 18 * FIX_BS + 60000, 10);
+  fix_read(f, FIX_BIG_LZ4, 18 * FIX_BS, 60000);
+  CHECK(decodes() == 1);
+}
+static void test_decode_prefix(void **state) {
+  fix_run(state, decode_prefix);
+}
+
 static void test_decode_once(void **state) {
   fix_run(state, decode_once);
 }
@@ -338,19 +366,13 @@ static void test_real_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_ranges),
-      cmocka_unit_test(test_decode_once),
-      cmocka_unit_test(test_places_and_errors),
-      cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_forks),
-      cmocka_unit_test(test_vforks),
-      cmocka_unit_test(test_own_fds),
-      cmocka_unit_test(test_few_fds),
-      cmocka_unit_test(test_flipped_byte),
-      cmocka_unit_test(test_flipped_block),
-      cmocka_unit_test(test_truncated),
-      cmocka_unit_test(test_shrinks),
-      cmocka_unit_test(test_configuration),
+      cmocka_unit_test(test_all_ranges),    cmocka_unit_test(test_decode_once),
+      cmocka_unit_test(test_decode_prefix), cmocka_unit_test(test_places_and_errors),
+      cmocka_unit_test(test_threads),       cmocka_unit_test(test_forks),
+      cmocka_unit_test(test_vforks),        cmocka_unit_test(test_own_fds),
+      cmocka_unit_test(test_few_fds),       cmocka_unit_test(test_flipped_byte),
+      cmocka_unit_test(test_flipped_block), cmocka_unit_test(test_truncated),
+      cmocka_unit_test(test_shrinks),       cmocka_unit_test(test_configuration),
       cmocka_unit_test(test_real_files),
   };
   return cmocka_run_group_tests(tests, fix_setup, fix_teardown);
