@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 from fsb import jpegs
+from fsb.peers import Failed
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RATES = (("bytes 2", "bytes, 2 workers"), ("bytes 0", "bytes, no worker"), ("first", "bytes, 2 workers, first read"),
-         ("cold", "bytes, 2 workers, cold"), ("decode 2", "decoded, 2 workers"), ("decode 0", "decoded, no worker"))
+         ("cold", "bytes, 2 workers, cold"), ("cold early", "bytes, 2 workers, cold, first 2,048"), ("decode 2", "decoded, 2 workers"), ("decode 0", "decoded, no worker"))
 STEPS = (("steps", "bytes, 50 ms a step"), ("steps first", "bytes, 50 ms a step, first read"),
          ("steps 8", "bytes, 6.25 ms a step"), ("steps decode", "decoded, 50 ms a step"))
 QUICK = ("--count", "256", "--decode", "256", "--compute", "0.01")
@@ -64,7 +65,7 @@ def rows(ctx, got):
         ctx.row(title + ": accelerator's use", "%", values(key + ": use", 100), better="higher")
         ctx.row(title + ": stalls", "of %d steps" % next(iter(got.values()))[key + ": steps"], values(key + ": stalls"))
         ctx.row(title + ": waited", "ms an epoch", values(key + ": wait", 1000))
-    for title, chosen in (("bytes", RATES[:4]), ("decoded", RATES[4:])):
+    for title, chosen in (("bytes", RATES[:5]), ("decoded", RATES[5:])):
         ctx.plot("loader-" + title, "bars", "ImageFolder and DataLoader, JPEG of 110 KB, " + title,
                  {label.split(", ", 1)[1]: values(key) for key, label in chosen if values(key)}, ylabel="images/s")
     ctx.plot("loader-steps", "bars", "Simulated training, batches of 64: use of the accelerator",
@@ -83,23 +84,24 @@ def run(ctx):
     jpegs.make(source, 1000 if ctx.quick else 20000)
     dataset = ctx.pack(source, "images")
     all_of_them, storage = sides(ctx, source, dataset)
-    options = list(QUICK if ctx.quick else ())
-    if os.geteuid() == 0 and not ctx.quick:
-        options.append("--cold")
-    elif not ctx.quick:
-        ctx.skip("cold", "only root can empty the kernel's caches")
 
-    warm = set()
+    def program(side, number, *options):
+        return side.run([sys.executable, os.path.join(HERE, "epoch.py"), "--seed", number + 1, "--storage",
+                         storage[side.name], *options, side.directory])
 
-    def one(side, number):
-        result = side.run([sys.executable, os.path.join(HERE, "epoch.py"), "--seed", number + 1, "--storage",
-                           storage[side.name], *options, side.directory])
-        if result.get("resident", 0) > 0.01:
-            ctx.skip("%s, cold" % side.name, "%.1f %% of it was still in memory" % (100 * result["resident"]))
-            warm.add(side.name)
+    def cold(side, number):
+        result = program(side, number, "--cold")
+        if result["resident"] > 0.01:
+            raise Failed("%s: %.1f %% was still in memory" % (side.name, 100 * result["resident"]))
         return flat(result, number)
 
-    got = ctx.interleave(all_of_them, one, None if ctx.quick else min(ctx.rounds, 3))
-    for name in warm:
-        del got[name]["cold"]
+    def warm(side, number):
+        return flat(program(side, number, *(QUICK if ctx.quick else ())), number)
+
+    got = ctx.interleave(all_of_them, warm, None if ctx.quick else min(ctx.rounds, 3))
+    if os.geteuid() == 0 and not ctx.quick:
+        for name, result in ctx.interleave(all_of_them, cold, min(ctx.rounds, 2)).items():
+            got[name].update({key: result[key] for key in ("cold", "cold early")})
+    elif not ctx.quick:
+        ctx.skip("cold", "only root can empty the kernel's caches")
     rows(ctx, got)
