@@ -42,7 +42,16 @@ struct fs_cache {
   fs_cache_pins_fn *pins;
   void *ctx;
   struct fs_cache_stats stats;
+  _Atomic uint64_t reached; /* end of what was given out so far; writer */
+  uint64_t warmed;          /* has pages up to here; fs_cache_warm's thread */
 };
+
+#define FS_WARM_STEP (2ull << 20)
+#define FS_WARM_LEAST (64ull << 20)
+#define FS_WARM_MOST (256ull << 20)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 /* A memfd of this size, mapped; sealed against resizing, and with `mine` against new writable mappings. */
 static fs_err fs_cache_segment(const char *name, uint64_t size, bool mine, int *fd_out, void **map) {
@@ -284,6 +293,9 @@ int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **bu
     return -ENOBUFS;
   }
   struct fs_own_line *o = &c->own[l];
+  uint64_t end = c->hdr->data_off + (c->slab.extent[o->extent].off + (uint64_t)granules) * FS_SLAB_GRANULE;
+  if (end > atomic_load_explicit(&c->reached, memory_order_relaxed))
+    atomic_store_explicit(&c->reached, end, memory_order_relaxed);
   o->key = key;
   o->way = (uint8_t)way;
   o->state = FS_LINE_FILLING;
@@ -294,6 +306,27 @@ int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **bu
   c->stats.lines_used++;
   *buf = (char *)c->hdr + c->line[l].off - FS_CACHE_HEADROOM;
   return l;
+}
+
+/* ---- pages ahead of their use ---- */
+
+uint64_t fs_cache_reached(const struct fs_cache *c) {
+  return atomic_load_explicit(&c->reached, memory_order_relaxed);
+}
+
+uint64_t fs_cache_warm(struct fs_cache *c) {
+  uint64_t reached = fs_cache_reached(c);
+  uint64_t want = FS_MIN(reached + FS_MIN(reached + FS_WARM_LEAST, FS_WARM_MOST), c->size);
+  if (reached == 0 || c->warmed >= want) return c->warmed;
+  uint64_t from = c->warmed, to = FS_MIN(fs_round_up(from + 1, FS_WARM_STEP), c->size);
+  /* Allocation in one call is what makes it cheap; without memory for it, pages come one by one at their first use. */
+  if (fallocate(c->slab_fd, 0, (off_t)from, (off_t)(to - from)) < 0) {
+    c->warmed = c->size;
+    return c->size;
+  }
+  if (to > reached) (void)madvise((char *)c->hdr + from, to - from, MADV_POPULATE_WRITE);
+  c->warmed = to;
+  return to;
 }
 
 void fs_cache_publish(struct fs_cache *c, uint32_t line) {

@@ -6,6 +6,7 @@
  *   guard        listen.c: clients' connections; sees to it that the process ends when it must.
  *   worker       worker.c: stages partitions in, then ends.
  *   I/O pool     iopool.c: disk reads that would block the MPI thread.
+ *   warmer       warm.c: the cache's pages, ahead of their use.
  *   reader       command.c, rank 0 only: the launcher's lines from stdin.
  *
  * They meet in the client table and in small queues with a mutex each; `wake` (an eventfd) ends the MPI thread's sleep.
@@ -76,6 +77,12 @@ struct fs_clients {
   uint64_t dead[FS_C_COUNT];                        /* counters of removed clients */
 };
 
+/* ---- warm.c ---- */
+struct fs_warm {
+  _Atomic uint32_t turn;
+  _Atomic uint64_t at; /* the cache's use from which on the thread has work */
+};
+
 /* ---- iopool.c ---- */
 struct fs_io {
   struct fs_io *next;
@@ -123,6 +130,7 @@ struct fs_daemon {
   struct fs_cache *cache;
   struct fs_clients clients;
   struct fs_iopool pool;
+  struct fs_warm warm;
   struct fs_fetcher *fetcher;
   struct fs_server *server;
   struct fs_commands *commands;
@@ -171,6 +179,10 @@ void fs_clients_sum(struct fs_daemon *d, uint64_t counter[FS_C_COUNT]);
 void fs_clients_release_all(struct fs_daemon *d); /* answers all, at the end */
 /* Answers a request: line of the cache, or an error. */
 void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit);
+
+/* ---- warm.c: the cache's pages, ahead of their use ---- */
+fs_err fs_warm_start(struct fs_daemon *d);
+void fs_warm_look(struct fs_daemon *d); /* MPI thread, now and then */
 
 /* ---- listen.c ---- */
 fs_err fs_guard_start(struct fs_daemon *d);

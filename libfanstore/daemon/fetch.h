@@ -12,12 +12,12 @@
 
 #include "daemon/daemon.h"
 
-#define FS_FETCHES 4096u      /* blocks that are waited for; further requests wait their turn */
-#define FS_FETCH_HASH 4096u   /* buckets, a power of two */
-#define FS_EXCHANGES 1024u    /* with those whose deadline has passed */
-#define FS_IN_FLIGHT 256u     /* without them */
-#define FS_PEER_IN_FLIGHT 64u /* to one peer */
-#define FS_PEER_BYTES (64u << 20)
+#define FS_FETCHES 4096u           /* blocks that are waited for; further requests wait their turn */
+#define FS_FETCH_HASH 4096u        /* buckets, a power of two */
+#define FS_EXCHANGES 1024u         /* with those whose deadline has passed */
+#define FS_IN_FLIGHT 256u          /* without them */
+#define FS_PEER_IN_FLIGHT 64u      /* to one peer */
+#define FS_PEER_BYTES (4u << 20)   /* more only pushes buffers out of the caches; the last may exceed it */
 #define FS_PEER_SHARE 8u           /* of the cache at most 1/8 for one peer: when it dies its lines are lost */
 #define FS_PEER_PINGS 4u           /* unanswered at once */
 #define FS_PINGS 512u              /* unanswered at once by all peers; from half of it on one a peer */

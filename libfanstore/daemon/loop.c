@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The life of a daemon, and the loop of its MPI thread: start (run directory, datasets, what is staged already),
- * placement, staging, serving, stop. MPI has no blocking wait that others could interrupt, so the loop polls: it spins
- * and yields while work is at hand, and sleeps for up to a millisecond when there is none; a client's post or a result
+ * placement, staging, serving, stop. MPI has no blocking wait that others could interrupt, so the loop polls: it
+ * yields while work is at hand, and sleeps for up to a millisecond when there is none; a client's post or a result
  * of another thread ends the sleep by an eventfd.
  */
 #include <poll.h>
@@ -18,7 +18,6 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_SPIN_NS 50000ull
 #define FS_YIELD_NS 250000ull       /* with nothing under way */
 #define FS_YIELD_BUSY_NS 2000000ull /* while an answer is awaited */
 #define FS_SLEEP_MIN_NS 50000ull
@@ -105,7 +104,7 @@ static void fs_loop_idle(struct fs_daemon *d, bool worked) {
   }
   uint64_t idle = d->now - since;
   if (serving && idle < (busy ? FS_YIELD_BUSY_NS : FS_YIELD_NS)) {
-    if (d->cfg->emulate > 1 || idle >= FS_SPIN_NS) sched_yield(); /* nodes on one host share its cores */
+    sched_yield(); /* the clients, and on one host the other nodes, share these cores */
     return;
   }
   uint64_t most = !serving            ? FS_SLEEP_START_NS
@@ -129,6 +128,7 @@ static bool fs_loop_round(struct fs_daemon *d) {
     fs_fetch_timers(d);
     fs_server_timers(d);
     fs_clients_bury(d);
+    fs_warm_look(d);
     fs_loop_heartbeat(d);
   }
   fs_loop_idle(d, n > 0);
@@ -213,6 +213,7 @@ static void fs_daemon_serve(struct fs_daemon *d) {
   if (err == 0) err = fs_iopool_start(&d->pool, d->cfg->io_threads, d->wake);
   if (err == 0) err = fs_fetcher_new(d);
   if (err == 0) err = fs_server_new(d);
+  if (err == 0) err = fs_warm_start(d);
   if (err == 0) err = fs_ctl_build(d);
   if (err == 0) err = fs_guard_listen(d);
   if (err < 0) {

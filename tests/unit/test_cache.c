@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -206,6 +207,50 @@ static void test_one_bucket_for_many(void **state) {
   fs_cache_free(f.c);
 }
 
+/* Pages that the slab has. */
+static uint64_t resident(const struct fixture *f) {
+  struct stat st;
+  uint64_t size;
+  assert_int_equal(fstat(fs_cache_slab_fd(f->c, &size), &st), 0);
+  return (uint64_t)st.st_blocks * 512;
+}
+
+static void warm_all(const struct fixture *f) {
+  uint64_t before, warmed = fs_cache_warm(f->c);
+  do {
+    before = warmed;
+    warmed = fs_cache_warm(f->c);
+    assert_true(warmed >= before && warmed <= f->size);
+  } while (warmed != before);
+}
+
+static void test_pages_ahead(void **state) {
+  const uint64_t mib = 1 << 20;
+  struct fixture f = make(160 * mib, 4 * mib);
+  (void)state;
+  uint64_t unused = resident(&f);
+  warm_all(&f);
+  assert_int_equal(resident(&f), unused); /* nothing before the first use */
+  assert_int_equal(fs_cache_reached(f.c), 0);
+  void *buf;
+  int64_t line = fs_cache_alloc(f.c, 1, 4 * mib, &buf);
+  assert_true(line >= 0);
+  memset((char *)buf + FS_CACHE_HEADROOM, 'x', 4 * mib);
+  fs_cache_publish(f.c, (uint32_t)line);
+  assert_true(fs_cache_reached(f.c) > 4 * mib);
+  warm_all(&f);
+  assert_in_range(resident(&f), 64 * mib, 96 * mib); /* ahead, but not by everything */
+  for (uint64_t i = 0; i < 4 * mib; i++) assert_int_equal(((char *)buf)[FS_CACHE_HEADROOM + i], 'x');
+  for (uint64_t key = 2; key < 30; key++) {
+    line = fs_cache_alloc(f.c, key, 4 * mib, &buf);
+    assert_true(line >= 0);
+    fs_cache_publish(f.c, (uint32_t)line);
+  }
+  warm_all(&f);
+  assert_int_equal(resident(&f), f.size); /* the end of the slab is the end */
+  fs_cache_free(f.c);
+}
+
 static void test_too_small(void **state) {
   (void)state;
   struct fs_cache *c;
@@ -293,15 +338,11 @@ static void test_readers_and_writer(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_find_and_read),
-      cmocka_unit_test(test_unpublished_is_invisible),
-      cmocka_unit_test(test_clients_cannot_write),
-      cmocka_unit_test(test_bounded_and_evicting),
-      cmocka_unit_test(test_pinned_stays),
-      cmocka_unit_test(test_warm_outlives_cold),
-      cmocka_unit_test(test_all_pinned),
-      cmocka_unit_test(test_one_bucket_for_many),
-      cmocka_unit_test(test_too_small),
+      cmocka_unit_test(test_find_and_read),        cmocka_unit_test(test_unpublished_is_invisible),
+      cmocka_unit_test(test_clients_cannot_write), cmocka_unit_test(test_bounded_and_evicting),
+      cmocka_unit_test(test_pinned_stays),         cmocka_unit_test(test_warm_outlives_cold),
+      cmocka_unit_test(test_all_pinned),           cmocka_unit_test(test_one_bucket_for_many),
+      cmocka_unit_test(test_pages_ahead),          cmocka_unit_test(test_too_small),
       cmocka_unit_test(test_readers_and_writer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A thread that gives the cache its pages before messages are received into them (cache/cache.h, fs_cache_warm). It
+ * sleeps until the MPI thread has come near to the end of them. Nothing depends on it: a page that it has not made is
+ * made by its first use.
+ */
+#include "daemon/daemon.h"
+#include "util/sys.h"
+
+#define FS_WARM_AGAIN (32ull << 20) /* goes on when so much of what it made is used */
+#define FS_WARM_SLEEP_NS 60000000000ull
+
+static void *fs_warm_main(void *arg) {
+  struct fs_daemon *d = arg;
+  for (;;) {
+    uint32_t turn = atomic_load(&d->warm.turn);
+    uint64_t warmed = fs_cache_warm(d->cache);
+    for (uint64_t before = 0; before != warmed; warmed = fs_cache_warm(d->cache)) before = warmed;
+    uint64_t at = fs_cache_reached(d->cache) + FS_WARM_AGAIN;
+    atomic_store(&d->warm.at, warmed > 0 ? at : 1);
+    (void)fs_futex_wait(&d->warm.turn, turn, FS_WARM_SLEEP_NS);
+  }
+  return NULL;
+}
+
+void fs_warm_look(struct fs_daemon *d) {
+  if (fs_cache_reached(d->cache) < atomic_load_explicit(&d->warm.at, memory_order_relaxed)) return;
+  atomic_store(&d->warm.at, UINT64_MAX);
+  atomic_fetch_add(&d->warm.turn, 1);
+  fs_futex_wake(&d->warm.turn, 1);
+}
+
+fs_err fs_warm_start(struct fs_daemon *d) {
+  atomic_store(&d->warm.at, UINT64_MAX);
+  return fs_thread_start(fs_warm_main, d);
+}
