@@ -20,8 +20,8 @@
 #define FS_DEADLINE_MIN_NS 10000000ull
 #define FS_DEADLINE_MAX_NS 120000000000ull
 
-enum fs_run { FS_RUN_UNKNOWN, FS_RUN_NONE, FS_RUN_SET };
-static _Atomic uint32_t g_run; /* enum fs_run */
+_Atomic uint32_t fs_no_run;
+static _Atomic uint32_t g_run; /* it named one */
 static void *_Atomic g_node;
 static void *_Atomic g_link; /* the newest link of this process or its parent: what a child has to close */
 
@@ -54,12 +54,11 @@ void fs_run_remember(void) {
 }
 
 static bool fs_run_set(void) {
-  uint32_t run = atomic_load_explicit(&g_run, memory_order_relaxed);
-  if (run == FS_RUN_UNKNOWN) {
-    run = fs_run_path() ? FS_RUN_SET : FS_RUN_NONE;
-    atomic_store_explicit(&g_run, run, memory_order_relaxed);
-  }
-  return run == FS_RUN_SET;
+  if (atomic_load_explicit(&g_run, memory_order_relaxed)) return true;
+  if (atomic_load_explicit(&fs_no_run, memory_order_relaxed)) return false;
+  bool set = fs_run_path() != NULL;
+  atomic_store_explicit(set ? &g_run : &fs_no_run, 1, memory_order_relaxed);
+  return set;
 }
 
 /* ---- the socket ---- */

@@ -216,16 +216,24 @@ static size_t fs_read_windows(struct fs_reading *r, uint8_t *dst, size_t n, uint
   return done;
 }
 
-/* A raw file that lies in one piece in a local partition: one copy, however many blocks. The hot path. */
-static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, fs_err *err) {
+/*
+ * A raw file that lies in one piece: one copy from a local partition, or one pread of the shared copy, however many
+ * blocks. The hot path. False: block by block.
+ */
+static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place,
+                             fs_err *err) {
   struct fs_dataset *ds = r->ds;
   uint32_t partition;
   uint64_t begin;
-  if (!ds->placement || !fs_index_place(&ds->ix, r->entry, &partition, &begin) || !fs_is_local(ds, partition))
-    return false;
-  *err = fs_local_copy(ds, partition, dst, n, begin + off);
-  if (*err == 0)
-    fs_count_place(FS_PLACE_IS_LOCAL, ((off + n - 1) >> ds->ix.block_shift) - (off >> ds->ix.block_shift) + 1, n);
+  if (!fs_index_place(&ds->ix, r->entry, &partition, &begin)) return false;
+  if (FS_LIKELY(fs_is_local(ds, partition))) {
+    *err = fs_local_copy(ds, partition, dst, n, begin + off);
+  } else {
+    if (fs_is_remote(ds, partition)) return false;
+    *err = fs_shared_straight(ds, r->entry, &(struct fs_straight){partition, begin, dst, n, off});
+    *place = FS_PLACE_IS_SHARED;
+  }
+  if (*err == 0) fs_count_place(*place, ((off + n - 1) >> ds->ix.block_shift) - (off >> ds->ix.block_shift) + 1, n);
   return *err == 0 || *err == -EFAULT;
 }
 
@@ -241,7 +249,7 @@ fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint6
   if (off >= e->size || n == 0) return 0;
   if (FS_UNLIKELY(fs_bad_address(buf))) return -EFAULT;
   n = FS_MIN(n, (size_t)FS_MIN(e->size - off, FS_READ_MAX));
-  if (fs_read_straight(&r, buf, n, off, &r.err)) return r.err < 0 ? r.err : (fs_ssize)n;
+  if (fs_read_straight(&r, buf, n, off, place, &r.err)) return r.err < 0 ? r.err : (fs_ssize)n;
   size_t done = fs_read_windows(&r, buf, n, off, place);
   return done > 0 ? (fs_ssize)done : r.err;
 }

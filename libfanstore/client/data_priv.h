@@ -151,8 +151,9 @@ struct fs_link { /* of one process */
   int32_t socket, doorbell;
   _Atomic uint32_t dead; /* the daemon has ended */
 };
-const struct fs_node *fs_node_attach(void); /* NULL: no daemon */
-struct fs_link *fs_link_get(void);          /* NULL: none (now) */
+const struct fs_node *fs_node_attach(void);    /* NULL: no daemon */
+struct fs_link *fs_link_get(void);             /* NULL: none (now) */
+extern FS_INTERNAL _Atomic uint32_t fs_no_run; /* the environment named no job: there is never a daemon */
 /* For one read of a vfork child whose parent has no link: one that is not published, in `mine`. NULL: none. */
 struct fs_link *fs_link_borrow(struct fs_link *mine);
 void fs_link_return(struct fs_link *mine);
@@ -202,6 +203,16 @@ bool fs_checked(struct fs_dataset *ds, uint64_t key);
 fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst);
 /* n raw bytes at off of a stored block that was checked before. */
 fs_err fs_shared_range(struct fs_dataset *ds, const struct fs_block *b, void *dst, size_t n, uint64_t off);
+/* A range of a raw file that begins at `begin` of a partition and lies in one piece, with one pread, if all its blocks
+   were checked before; -EAGAIN otherwise. */
+struct fs_straight {
+  uint32_t partition;
+  uint64_t begin;
+  uint8_t *dst;
+  size_t n;
+  uint64_t off;
+};
+fs_err fs_shared_straight(struct fs_dataset *ds, uint32_t entry, const struct fs_straight *s);
 void fs_shared_willneed(struct fs_dataset *ds, const struct fs_block *b);
 
 /* ---- decode.c ---- */

@@ -86,7 +86,7 @@ void fs_data_forked(void) {
 static inline _Atomic uint64_t *fs_counters(void) {
   struct fs_self *self = fs_self();
   struct fs_link *link = atomic_load_explicit(&self->link, memory_order_acquire);
-  if (FS_UNLIKELY(!link)) link = fs_link_get();
+  if (FS_UNLIKELY(!link) && !atomic_load_explicit(&fs_no_run, memory_order_relaxed)) link = fs_link_get();
   return link ? link->channel->counter : self->counter;
 }
 

@@ -91,6 +91,25 @@ fs_err fs_shared_range(struct fs_dataset *ds, const struct fs_block *b, void *ds
   return fs_shared_pread(ds, b->partition, dst, n, b->offset + off);
 }
 
+fs_err fs_shared_straight(struct fs_dataset *ds, uint32_t entry, const struct fs_straight *s) {
+  const struct fs_entry *e = &ds->ix.entries[entry];
+  uint32_t shift = ds->ix.block_shift;
+  uint64_t first = s->off >> shift, last = (s->off + s->n - 1) >> shift, start = first << shift;
+  uint64_t key = FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS ? FS_KEY_BLOCK | e->data : entry;
+  for (uint64_t i = first; i <= last; i++) {
+    if (!fs_checked(ds, key + i)) return -EAGAIN;
+  }
+  uint64_t plain = FS_MIN(e->size - start, (uint64_t)ds->ix.block_size);
+  if (first == last && s->n < plain) { /* perhaps its first use has left the block in memory */
+    const struct fs_piece p = {.b = {.key = key + first, .plain_len = (uint32_t)plain},
+                               .dst = s->dst,
+                               .off = (uint32_t)(s->off - start),
+                               .n = (uint32_t)s->n};
+    if (fs_decoded_copy(ds, &p)) return 0;
+  }
+  return fs_shared_pread(ds, s->partition, s->dst, s->n, s->begin + s->off);
+}
+
 void fs_shared_willneed(struct fs_dataset *ds, const struct fs_block *b) {
   bool temporary;
   fs_fd fd = fs_shared_fd(ds, b->partition, &temporary);

@@ -91,6 +91,27 @@ static void test_places_and_errors(void **state) {
   fix_run(state, places_and_errors);
 }
 
+/* Of a raw file in one piece: the first time block by block, then with one request; counted alike, and the first place
+   is told alike. */
+static void straight(const struct fix *f) {
+  uint64_t size = fix_table[FIX_BIG].size;
+  uint8_t *buf = malloc(size);
+  for (unsigned turn = 1; turn <= 3; turn++) {
+    enum fs_place place = FS_PLACE_COUNT;
+    memset(buf, 0, size);
+    CHECK(fs_data_read(0, fix_entry(FIX_BIG), buf, size, 0, &place) == (fs_ssize)size && place == FS_PLACE_IS_SHARED);
+    CHECK(memcmp(buf, f->plain[FIX_BIG], size) == 0);
+    CHECK(fs_counter_get(FS_C_BLOCKS + FS_PLACE_IS_SHARED) == 6 * turn);
+    CHECK(fs_counter_get(FS_C_BYTES + FS_PLACE_IS_SHARED) == size * turn);
+  }
+  fix_read(f, FIX_BIG, FIX_BS - 1, 2);
+  CHECK(fs_counter_get(FS_C_BLOCKS + FS_PLACE_IS_SHARED) == 20);
+  free(buf);
+}
+static void test_straight(void **state) {
+  fix_run(state, straight);
+}
+
 static void *reader(void *arg) {
   for (int i = 0; i < 2; i++) fix_read_all(arg);
   return NULL;
@@ -242,9 +263,12 @@ static void test_truncated(void **state) {
 static void shrinks(const struct fix *f) {
   char buf[100], path[512];
   fix_read(f, FIX_SMALL, 0, 3000);
+  fix_read(f, FIX_BIG, 0, fix_table[FIX_BIG].size);
   snprintf(path, sizeof(path), "%s/part-00000", f->dataset);
   CHECK(truncate(path, 100) == 0);
   CHECK(fs_data_read(0, fix_entry(FIX_SMALL), buf, 100, 0, NULL) == -EIO);
+  CHECK(fs_data_read(0, fix_entry(FIX_BIG), buf, 100, FIX_BS - 50, NULL) == -EIO);
+  CHECK(fs_counter_get(FS_C_ERRORS) == 2);
 }
 static void test_shrinks(void **state) {
   struct fix *f = *state;
@@ -368,12 +392,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_all_ranges),    cmocka_unit_test(test_decode_once),
       cmocka_unit_test(test_decode_prefix), cmocka_unit_test(test_places_and_errors),
-      cmocka_unit_test(test_threads),       cmocka_unit_test(test_forks),
-      cmocka_unit_test(test_vforks),        cmocka_unit_test(test_own_fds),
-      cmocka_unit_test(test_few_fds),       cmocka_unit_test(test_flipped_byte),
-      cmocka_unit_test(test_flipped_block), cmocka_unit_test(test_truncated),
-      cmocka_unit_test(test_shrinks),       cmocka_unit_test(test_configuration),
-      cmocka_unit_test(test_real_files),
+      cmocka_unit_test(test_straight),      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_forks),         cmocka_unit_test(test_vforks),
+      cmocka_unit_test(test_own_fds),       cmocka_unit_test(test_few_fds),
+      cmocka_unit_test(test_flipped_byte),  cmocka_unit_test(test_flipped_block),
+      cmocka_unit_test(test_truncated),     cmocka_unit_test(test_shrinks),
+      cmocka_unit_test(test_configuration), cmocka_unit_test(test_real_files),
   };
   return cmocka_run_group_tests(tests, fix_setup, fix_teardown);
 }

@@ -266,6 +266,48 @@ static void test_quick_answers(void **state) {
   unsetenv("FANSTORE_MOUNT");
 }
 
+/* A path that leaves a mount's after n bytes, at the end of the memory that can be read, or with the mount's own next
+   bytes after its end. */
+static void leaves_after(size_t n, const char *tail, size_t room, char *page_end) {
+  const char *mount = fs_mount_list[0].path;
+  size_t tail_len = strlen(tail), len = n + tail_len;
+  char *path = page_end - len - 1 - room;
+  memcpy(path, mount, n);
+  memcpy(path + n, tail, tail_len);
+  memset(path + len, 0, room + 1);
+  if (room > 1 && len + 1 < fs_mount_list[0].len)
+    memcpy(path + len + 1, mount + len + 1, FS_MIN(room, fs_mount_list[0].len - len - 1));
+  bool in = inside(path), plain = strstr(tail, "..") == NULL && strstr(tail, "//") == NULL && strchr(tail, '.') == NULL;
+  CHECK(!in || !fs_path_out(AT_FDCWD, path));
+  CHECK(in || !plain || fs_path_out(AT_FDCWD, path));
+  if (!in && plain && n + 1 < fs_mount_list[0].len && tail_len > 0 && tail[0] != '/' && tail[0] != mount[n])
+    CHECK(fs_path_side(AT_FDCWD, path) == FS_SIDE_OUT);
+  CHECK(!fs_path_is_ancestor(path) || fs_path_side(AT_FDCWD, path) != FS_SIDE_OUT);
+}
+
+static void long_prefixes(const struct fix *f) {
+  static const char *const tails[] = {"",      "x", "/",  "/x", "/some/other/name", "//", "/.", "/..",
+                                      "/../x", ".", "..", "./x"};
+  char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  (void)f;
+  CHECK(pages != MAP_FAILED && mprotect(pages + 4096, 4096, PROT_NONE) == 0);
+  for (size_t n = 1; n <= fs_mount_list[0].len; n++)
+    for (size_t room = 0; room < 16; room++)
+      for (unsigned t = 0; t < FS_ARRAY_LEN(tails); t++) leaves_after(n, tails[t], room, pages + 4096);
+  munmap(pages, 8192);
+}
+static void test_long_prefixes(void **state) {
+  static const char *const mounts[] = {"/scratch", "/scratch/someone/job-1234/a.b", "/lustre/x",
+                                       "/a/b/c/d/e/f/g/h/i/j"};
+  setenv("FANSTORE_DATASET", "/x", 1);
+  for (unsigned i = 0; i < FS_ARRAY_LEN(mounts); i++) {
+    setenv("FANSTORE_MOUNT", mounts[i], 1);
+    fix_run(state, long_prefixes);
+  }
+  unsetenv("FANSTORE_DATASET");
+  unsetenv("FANSTORE_MOUNT");
+}
+
 /* No mount is configured: everything is outside, whatever it is called. */
 static void no_mount(const struct fix *f) {
   struct fs_found found;
@@ -285,7 +327,7 @@ int main(void) {
       cmocka_unit_test(test_absolute),       cmocka_unit_test(test_long_names),
       cmocka_unit_test(test_from_directory), cmocka_unit_test(test_current_directory),
       cmocka_unit_test(test_after_enoent),   cmocka_unit_test(test_no_mount),
-      cmocka_unit_test(test_quick_answers),
+      cmocka_unit_test(test_quick_answers),  cmocka_unit_test(test_long_prefixes),
   };
   unsetenv("FANSTORE_STATE");
   return cmocka_run_group_tests(tests, tree_setup, fix_teardown);
