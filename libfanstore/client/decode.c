@@ -50,6 +50,16 @@ static uint8_t *fs_slot_bytes(const struct fs_dataset *ds, struct fs_dcache *c, 
   return (uint8_t *)c + FS_DECODED_DATA + (size_t)i * ds->ix.block_size;
 }
 
+/* A reader no longer. In a child that was forked in the middle of it, the slot was wiped and has no readers. */
+static void fs_slot_leave(struct fs_dslot *s) {
+  uint32_t readers = atomic_load_explicit(&s->lock, memory_order_relaxed);
+  while (readers != 0 && readers != FS_SLOT_TAKEN) {
+    if (atomic_compare_exchange_weak_explicit(&s->lock, &readers, readers - 1, memory_order_release,
+                                              memory_order_relaxed))
+      return;
+  }
+}
+
 /* Becomes a reader of the slot if it holds this block. */
 static bool fs_slot_read(struct fs_dslot *s, uint64_t key) {
   uint32_t readers = atomic_load_explicit(&s->lock, memory_order_relaxed);
@@ -58,7 +68,7 @@ static bool fs_slot_read(struct fs_dslot *s, uint64_t key) {
                                                memory_order_relaxed))
     return false;
   if (atomic_load_explicit(&s->key, memory_order_relaxed) == key + 1) return true;
-  atomic_fetch_sub_explicit(&s->lock, 1, memory_order_release);
+  fs_slot_leave(s);
   return false;
 }
 
@@ -75,7 +85,7 @@ static bool fs_slot_copy(struct fs_dataset *ds, struct fs_dcache *c, uint32_t i,
   if (found) fs_copy(p->dst, fs_slot_bytes(ds, c, i) + p->off, p->n);
   if (FS_UNLIKELY(found && end)) atomic_store_explicit(&c->spent, i + 1, memory_order_relaxed);
   if (!atomic_load_explicit(&s->used, memory_order_relaxed)) atomic_store_explicit(&s->used, 1, memory_order_relaxed);
-  atomic_fetch_sub_explicit(&s->lock, 1, memory_order_release);
+  fs_slot_leave(s);
   return found;
 }
 
@@ -130,8 +140,10 @@ static fs_err fs_scratch_for(struct fs_dataset *ds, size_t n, uint64_t key, stru
   if (!c) c = fs_dcache_make(ds);
   uint32_t slots = fs_dcache_slots(ds);
   int32_t i = c && key != FS_KEY_NONE ? fs_slot_of(c, slots, key) : -1;
+  /* Bytes that nobody looks for again do not take the only slot from the block that they are decoded to. */
+  bool find = c && n <= ds->ix.block_size && (slots > 1 || key != FS_KEY_NONE);
   *again = i >= 0;
-  if (i < 0 || !fs_slot_take(&c->slot[i])) i = c && n <= ds->ix.block_size ? fs_slot_find(c, slots) : -1;
+  if (i < 0 || !fs_slot_take(&c->slot[i])) i = find ? fs_slot_find(c, slots) : -1;
   if (i >= 0) {
     s->slot = &c->slot[i];
     s->hint = key != FS_KEY_NONE ? fs_slot_hint(c, key) : NULL;

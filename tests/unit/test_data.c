@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading without a daemon: every range of every kind of file, threads, forks, damaged data, real files. */
 #include <pthread.h>
+#include <signal.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 
@@ -66,6 +67,51 @@ static void test_decode_prefix(void **state) {
 
 static void test_decode_once(void **state) {
   fix_run(state, decode_once);
+}
+
+/* As if the dataset had blocks so large that one of them is all that the cache holds. */
+static void one_slot(void) {
+  fs_err err;
+  struct fs_dataset *ds = fs_dataset(0, &err);
+  CHECK(ds != NULL);
+  ds->ix.block_size = 4u << 20;
+}
+
+static void decode_one_slot(const struct fix *f) {
+  one_slot();
+  for (int i = 0; i < 100; i++) fix_read(f, FIX_SMALL_LZ4, (uint64_t)i, 10);
+  CHECK(decodes() == 1); /* the stored bytes are not put in the block's way */
+}
+static void test_decode_one_slot(void **state) {
+  fix_run(state, decode_one_slot);
+}
+
+static uint8_t *g_locked;
+static volatile pid_t g_child = -1;
+
+/* The first touch of the caller's buffer, in the middle of the copy: forks there. */
+static void fork_here(int sig) {
+  (void)sig;
+  g_child = fork();
+  CHECK(g_child >= 0 && mprotect(g_locked, 4096, PROT_READ | PROT_WRITE) == 0);
+}
+
+/* A child that was forked while a decoded block was copied goes on, and its cache of them too. */
+static void decode_forked(const struct fix *f) {
+  int status;
+  one_slot();
+  fix_read(f, FIX_SMALL_LZ4, 0, 100);
+  g_locked = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(g_locked != MAP_FAILED && signal(SIGSEGV, fork_here) != SIG_ERR);
+  CHECK(fs_data_read(0, fix_entry(FIX_SMALL_LZ4), g_locked, 1000, 7, NULL) == 1000);
+  CHECK(memcmp(g_locked, f->plain[FIX_SMALL_LZ4] + 7, 1000) == 0);
+  if (g_child > 0) CHECK(waitpid(g_child, &status, 0) == g_child && status == 0);
+  decodes();
+  for (int i = 0; i < 100; i++) fix_read(f, FIX_SMALL_LZ4, (uint64_t)i, 10);
+  CHECK(g_child >= 0 && decodes() == 0);
+}
+static void test_decode_forked(void **state) {
+  fix_run(state, decode_forked);
 }
 
 static void places_and_errors(const struct fix *f) {
@@ -390,14 +436,15 @@ static void test_real_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_ranges),    cmocka_unit_test(test_decode_once),
-      cmocka_unit_test(test_decode_prefix), cmocka_unit_test(test_places_and_errors),
-      cmocka_unit_test(test_straight),      cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_forks),         cmocka_unit_test(test_vforks),
-      cmocka_unit_test(test_own_fds),       cmocka_unit_test(test_few_fds),
-      cmocka_unit_test(test_flipped_byte),  cmocka_unit_test(test_flipped_block),
-      cmocka_unit_test(test_truncated),     cmocka_unit_test(test_shrinks),
-      cmocka_unit_test(test_configuration), cmocka_unit_test(test_real_files),
+      cmocka_unit_test(test_all_ranges),      cmocka_unit_test(test_decode_once),
+      cmocka_unit_test(test_decode_prefix),   cmocka_unit_test(test_places_and_errors),
+      cmocka_unit_test(test_decode_one_slot), cmocka_unit_test(test_decode_forked),
+      cmocka_unit_test(test_straight),        cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_forks),           cmocka_unit_test(test_vforks),
+      cmocka_unit_test(test_own_fds),         cmocka_unit_test(test_few_fds),
+      cmocka_unit_test(test_flipped_byte),    cmocka_unit_test(test_flipped_block),
+      cmocka_unit_test(test_truncated),       cmocka_unit_test(test_shrinks),
+      cmocka_unit_test(test_configuration),   cmocka_unit_test(test_real_files),
   };
   return cmocka_run_group_tests(tests, fix_setup, fix_teardown);
 }
