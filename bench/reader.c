@@ -7,6 +7,7 @@
  *   -p N      passes (default 1)
  *   -s SEED   order; 0: as listed
  *   -n MAX    at most so many files
+ *   -u N      of each hundred files N are read beforehand, untimed, and then no more
  *   -x PLACE  only files whose attribute user.fanstore.place is PLACE (where there is no such attribute: all)
  *   -w US     each reader computes for so long after each file
  *   -a N      hints: N files ahead of the one that is read, by posix_fadvise, or with -A by fanstore_prefetch
@@ -48,11 +49,11 @@ struct shared {
   atomic_size_t next, hinted;
 };
 
-static struct list files;
+static struct list files, early; /* early: -u */
 static struct shared *shared;
 static uint64_t *took; /* of each file, in the first pass */
 static size_t largest, total;
-static unsigned readers = 1, passes = 1, work_us, ahead;
+static unsigned readers = 1, passes = 1, work_us, ahead, untimed;
 static bool processes, by_api, pinned;
 static const char *top, *place, *compare_with;
 static size_t pages, resident;
@@ -175,6 +176,12 @@ static void shuffle(uint64_t x) {
   }
 }
 
+static void take_early(void) {
+  early = (struct list){.path = files.path, .n = files.n * untimed / 100};
+  files.path += early.n;
+  files.n -= early.n;
+}
+
 /* --- reading --- */
 
 static size_t read_whole(const char *path, char **buffer, size_t *room) {
@@ -233,6 +240,8 @@ static void *reader(void *arg) {
   size_t room = 8 << 20;
   char *buffer = need(malloc(room));
   memset(buffer, 1, room);
+  for (size_t i; (i = atomic_fetch_add(&shared->next, 1)) < early.n;) read_whole(early.path[i], &buffer, &room);
+  pthread_barrier_wait(&shared->gate);
   for (unsigned pass = 0; pass < passes; pass++) {
     pthread_barrier_wait(&shared->gate);
     for (size_t i; (i = atomic_fetch_add(&shared->next, 1)) < files.n;) {
@@ -280,6 +289,7 @@ static void start_readers(void) {
 }
 
 static void time_passes(double *first, double *again) {
+  pthread_barrier_wait(&shared->gate); /* the early files are read */
   for (unsigned pass = 0; pass < passes; pass++) {
     atomic_store(&shared->next, 0);
     uint64_t t = now();
@@ -335,13 +345,14 @@ static int by_value(const void *a, const void *b) {
 
 static const char *options(int argc, char **argv, uint64_t *seed, size_t *max) {
   const char *cold = NULL;
-  for (int c; (c = getopt(argc, argv, "j:Pp:s:n:x:w:a:Ad:v:c")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "j:Pp:s:n:u:x:w:a:Ad:v:c")) != -1;) {
     unsigned number = optarg ? (unsigned)strtoul(optarg, NULL, 10) : 0;
     if (c == 'j') readers = number;
     if (c == 'P') processes = true;
     if (c == 'p') passes = number;
     if (c == 's') *seed = number;
     if (c == 'n') *max = number;
+    if (c == 'u') untimed = number;
     if (c == 'x') place = optarg;
     if (c == 'w') work_us = number;
     if (c == 'a') ahead = number;
@@ -351,7 +362,7 @@ static const char *options(int argc, char **argv, uint64_t *seed, size_t *max) {
     if (c == 'c') pinned = true;
     if (c == '?') exit(2);
   }
-  if (optind + 2 != argc || !readers || !passes) {
+  if (optind + 2 != argc || !readers || !passes || untimed > 99) {
     fprintf(stderr, "usage: reader [options] DIRECTORY LIST (the options are in reader.c)\n");
     exit(2);
   }
@@ -367,6 +378,7 @@ int main(int argc, char **argv) {
   if (pinned && readers == 1) pin_to_last_cpu();
   choose(argv[optind + 1], max);
   if (seed) shuffle(88172645463325252u ^ seed << 1);
+  take_early();
   shared = map_shared(sizeof(*shared));
   took = map_shared(files.n * sizeof(*took));
   make_gate();
