@@ -87,6 +87,10 @@ static bool fs_room(uint64_t now) {
   return fs_room_look(now);
 }
 
+bool fs_chunk_room(void) {
+  return fs_room(fs_now_ns());
+}
+
 void fs_local_mapped(const void *map, size_t n) {
   if (atomic_load_explicit(&g_room, memory_order_relaxed)) FS_SYS3(SYS_madvise, map, n, MADV_HUGEPAGE);
 }
@@ -184,6 +188,17 @@ bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, ui
   if ((w & FS_CHUNK_KIND) != FS_CHUNK_COLD) return false;
   uint32_t count = (w & FS_CHUNK_COUNT) + (cold ? at : FS_WARM_UNIT) * (1 + (uint32_t)(n >> 12));
   if (count >= FS_WARM_UNIT * at) return fs_chunk_take(ds, p, word, c) == FS_CHUNK_PRESENT;
+  atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | count), memory_order_relaxed);
+  return false;
+}
+
+bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n) {
+  uint32_t w = atomic_load_explicit(word, memory_order_relaxed), full = FS_WARM_UNIT * fs_populate_at();
+  if ((w & FS_CHUNK_KIND) != FS_CHUNK_COLD) return false;
+  const uint8_t *map = fs_local_map(ds, p);
+  uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin);
+  uint32_t count = (w & FS_CHUNK_COUNT) + 1 + (uint32_t)(full * n / (2 * FS_CHUNK));
+  if (count >= full || (map && fs_resident(map + begin, len))) return fs_chunk_take(ds, p, word, c) == FS_CHUNK_PRESENT;
   atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | count), memory_order_relaxed);
   return false;
 }

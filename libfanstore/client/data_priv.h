@@ -186,9 +186,14 @@ const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p);
 #define FS_CHUNK_COUNT 0x3fffu
 #define FS_CHUNK_LOOK_AT 512u /* then see whether the kernel has taken pages back */
 
+/* Do all local partitions fit in memory? */
+bool fs_chunk_room(void);
 /* After a read of n bytes from a chunk that is not present, cold: not all of it was in memory. Counts it, and when it
    is time takes the chunk: true when it is present now. */
 bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n, bool cold);
+/* The same before a read that is large enough to be worth a request of its own: takes what is in memory at once, and
+   reads the rest of a chunk only when twice its size was read from it. */
+bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n);
 /* Takes the chunk into the page tables, from the device where there is room for all. Its kind from now on. */
 uint32_t fs_chunk_take(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c);
 /* Is a present chunk still in memory? */

@@ -11,7 +11,9 @@
 #include "client/fdtab.h"
 #include "util/util.h"
 
-#define FS_LOCAL_BIG 65536u /* a read from which on a chunk is populated at once */
+#define FS_LOCAL_BIG 65536u /* a read from which on a request of its own is as good as one for the whole chunk */
+#define FS_LOCAL_AROUND (512u << 10) /* with room they take along what lies around them, to its next multiples */
+#define FS_LOCAL_USUAL 131072u       /* what the kernel reads in one request unless told otherwise */
 
 static _Atomic uint32_t g_no_nowait; /* this kernel or file system cannot say what is in the page cache */
 
@@ -99,28 +101,36 @@ static size_t fs_local_pread_cached(struct fs_dataset *ds, uint32_t p, void *dst
   return got > 0 && fs_own_still(fd, temporary) ? FS_MIN((size_t)got, n) : 0;
 }
 
-/* Large pieces are asked for as a whole: the kernel's guesses about what comes next make small requests of them. */
-static fs_err fs_local_pread_cold(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off) {
-  if (n >= FS_LOCAL_BIG / 2)
-    fs_local_willneed(ds, &(struct fs_block){.partition = p, .offset = off, .stored_len = (uint32_t)n});
+/* Large pieces are asked for as a whole: left to itself the kernel makes several requests of them, one after the other.
+   Where there is room, what lies around a piece comes with it, as far as that hardly makes it wait. */
+static fs_err fs_local_pread_cold(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off, size_t all) {
+  uint64_t begin = off, end = off + all;
+  if (all >= FS_LOCAL_BIG && fs_chunk_room()) {
+    begin = off & ~(uint64_t)(FS_LOCAL_AROUND - 1);
+    end = FS_MIN(fs_round_up(end, FS_LOCAL_AROUND), ds->ix.parts[p].size);
+  }
+  if (end - begin > FS_LOCAL_USUAL)
+    fs_local_willneed(ds, &(struct fs_block){.partition = p, .offset = begin, .stored_len = (uint32_t)(end - begin)});
   return fs_local_pread(ds, p, dst, n, off);
 }
 
-/* From a chunk that is not in the page tables, and perhaps is after this. n bytes at off, all of chunk c. */
+/* From a chunk that is not in the page tables, and perhaps is after this. n bytes at off, all of chunk c, the first
+   of `all` that are wanted. */
 static __attribute__((noinline)) fs_err fs_local_copy_absent(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word,
-                                                             void *dst, size_t n, uint64_t off) {
+                                                             void *dst, size_t n, uint64_t off, size_t all) {
   uint64_t c = off >> FS_CHUNK_SHIFT;
   const uint8_t *map = NULL;
   size_t got = 0;
   bool cold = false;
-  if (n >= FS_LOCAL_BIG && fs_chunk_read(ds, p, word, c, n, false)) map = fs_local_map(ds, p);
-  if (!map) {
+  if (n >= FS_LOCAL_BIG) {
+    if (fs_chunk_read_big(ds, p, word, c, n)) map = fs_local_map(ds, p);
+  } else {
     got = fs_local_pread_cached(ds, p, dst, n, off);
     cold = got < n && !atomic_load_explicit(&g_no_nowait, memory_order_relaxed);
     if (fs_chunk_read(ds, p, word, c, n, cold)) map = fs_local_map(ds, p);
   }
   if (got == n) return 0;
-  if (!map) return fs_local_pread_cold(ds, p, (uint8_t *)dst + got, n - got, off + got);
+  if (!map) return fs_local_pread_cold(ds, p, (uint8_t *)dst + got, n - got, off + got, all - got);
   fs_copy((uint8_t *)dst + got, map + off + got, n - got);
   return 0;
 }
@@ -146,7 +156,7 @@ fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uin
     if (FS_LIKELY(map && fs_chunk_use(ds, p, &chunk[c], c))) {
       fs_copy(to, map + off, step);
     } else {
-      fs_err err = fs_local_copy_absent(ds, p, &chunk[c], to, step, off);
+      fs_err err = fs_local_copy_absent(ds, p, &chunk[c], to, step, off, n);
       if (err < 0) return err;
       map = atomic_load_explicit(&ds->part[p].map, memory_order_acquire);
     }
