@@ -69,7 +69,7 @@ struct operation {
 
 static struct list files, dirs;
 static char *buffer, *at_page; /* as malloc gives it, and page-aligned */
-static size_t buffer_size, held, names, block = 256u << 10;
+static size_t buffer_size, held, names, top_length, block = 256u << 10;
 static uint64_t sum, bytes, seed = 88172645463325252u;
 static int level;
 static unsigned workers = 1, passes = 3;
@@ -93,8 +93,7 @@ static void push(struct list *l, const char *dir, const char *name) {
     if (!l->file) die("realloc");
   }
   struct file *f = &l->file[l->n++];
-  f->held = NULL;
-  f->size = 0;
+  f->held = NULL, f->size = 0;
   if (asprintf(&f->path, name ? "%s/%s" : "%s", dir, name) < 0) die("asprintf");
 }
 
@@ -104,6 +103,7 @@ static int by_name(const void *a, const void *b) {
 
 /* All regular files below the first directory; symlinks are left alone. */
 static void walk(const char *top) {
+  top_length = strlen(top);
   push(&dirs, top, NULL);
   for (size_t i = 0; i < dirs.n; i++) {
     DIR *d = opendir(dirs.file[i].path);
@@ -328,6 +328,7 @@ static void warm_up(int needs) {
     if (stat(files.file[i].path, &st) != 0) die(files.file[i].path);
     files.file[i].size = (size_t)st.st_size;
     uint64_t h = (uint64_t)st.st_size * 31 + st.st_mode;
+    add_up(&h, files.file[i].path + top_length, strlen(files.file[i].path + top_length));
     if (needs & NEEDS_READ) read_in_steps(files.file[i].path, BUFFER_MAX, &h);
     sum += h; /* the order does not matter */
     bytes += (uint64_t)st.st_size;
@@ -437,9 +438,7 @@ static void start_workers(unsigned chosen, int needs) {
   }
   for (unsigned left = workers; left > 0; left--) {
     int status;
-    if (wait(&status) < 0 || status != 0) {
-      exit(1); /* and the others, which wait at the barrier, end with this process */
-    }
+    if (wait(&status) < 0 || status != 0) exit(1); /* and the others, which wait at the barrier, end with this process */
   }
 }
 

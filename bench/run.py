@@ -33,7 +33,16 @@ def arguments():
     parser.add_argument("--dir", help="where the files are made (default: TMPDIR)")
     parser.add_argument("--out", default=os.path.join(BUILD, "bench"), help="where result.json and the plots go")
     parser.add_argument("--list", action="store_true", help="name the suites and end")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.rounds is not None and options.rounds < 1:
+        parser.error("--rounds: at least 1")
+    return options
+
+
+def stop(number, _):
+    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)  # the next one would leave things behind
+    sys.exit(128 + number)
 
 
 def main():
@@ -47,8 +56,15 @@ def main():
         print("no suite %s" % ", ".join(sorted(unknown)), file=sys.stderr)
         return 2
     failed = []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was mounted is taken away
-    work = tempfile.mkdtemp(prefix="fs-bench.", dir=options.dir)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # so that what was mounted is taken away
+        signal.signal(number, stop)
+    try:
+        os.stat(os.path.join(BUILD, "bench/fsbench"))
+        os.makedirs(options.out, exist_ok=True)
+        work = tempfile.mkdtemp(prefix="fs-bench.", dir=options.dir)
+    except OSError as e:
+        print("run.py: %s: %s" % (e.filename, e.strerror), file=sys.stderr)
+        return 2
     about = report.machine(work, file_system_of(work))
     ctx = Context(BUILD, work, options.quick, options.rounds)
     try:

@@ -32,7 +32,9 @@ def number(value):
 
 def verdict(row):
     if row["ratio"] is None:
-        return "" if row["met"] is None else "met" if row["met"] else "MISSED"
+        if row["met"] is None:
+            return "" if row["target"] is None else "not compared with %s" % row["to"]
+        return "met" if row["met"] else "MISSED"
     text = "%sx %s" % (number(row["ratio"]), row["to"])
     if row["target"] is not None:
         text += ", %s (>= %s)" % ("met" if row["met"] else "MISSED", number(row["target"]))
@@ -126,6 +128,8 @@ def finish(ctx, about, out):
     about["load_after"] = os.getloadavg()[0]
     print("%(cpu)s, %(cpus)d CPUs, %(memory_gib)s GiB, Linux %(kernel)s, %(file_system)s, %(date)s, load "
           "%(load_before).1f to %(load_after).1f" % about)
+    if ctx.quick:
+        print("--quick: these figures mean nothing")
     table(ctx.rows)
     for left in ctx.skipped:
         print("left out: %s: %s: %s" % (left["suite"], left["what"], left["why"].strip()))

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 
-from fsb import jpegs
 from fsb.peers import Failed
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -18,7 +17,7 @@ QUICK = ("--count", "256", "--decode", "256", "--compute", "0.01")
 
 def missing():
     """Why the suite cannot be run here, or nothing."""
-    done = subprocess.run([sys.executable, "-c", "import torch, torchvision"], stderr=subprocess.PIPE, text=True,
+    done = subprocess.run([sys.executable, "-c", "import numpy, PIL, torch, torchvision"], stderr=subprocess.PIPE, text=True,
                           check=False)
     return done.stderr.strip().splitlines()[-1] if done.returncode else None
 
@@ -80,6 +79,7 @@ def run(ctx):
     if why:
         ctx.skip("all", why)
         return
+    from fsb import jpegs  # pylint: disable=import-outside-toplevel
     source = ctx.dir("images")
     jpegs.make(source, 1000 if ctx.quick else 20000)
     dataset = ctx.pack(source, "images")

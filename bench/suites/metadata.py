@@ -16,8 +16,8 @@ def stat(ctx, count, target, plot):
     passes = 3 if count <= 100000 else 1
 
     def timed(side, number):
-        return {"one": ctx.fsbench(side, number, "stat", "-c", "-p", passes)["stat"],
-                "four": ctx.fsbench(side, number, "stat", "-j", 4, "-p", passes)["stat"]}
+        one, four = (ctx.fsbench(side, number, "stat", *how, "-p", passes) for how in (["-c"], ["-j", 4]))
+        return {"one": one["stat"], "four": four["stat"], "sum": one["sum"], "sum of four": four["sum"]}
 
     got = ctx.interleave(sides, timed, ctx.rounds if count <= 100000 else min(ctx.rounds, 2))
     for key, what in (("one", "stat, %d files"), ("four", "stat, %d files, 4 at once")):
@@ -37,7 +37,7 @@ def listings(ctx):
     commands = {"ls -l": ["ls", "-l"], "ls": ["ls"], "find -type f": ["find"]}
 
     def timed(side, number):
-        got = {"readdir": ctx.fsbench(side, number, "readdir", "-c")["readdir"]}
+        got = ctx.fsbench(side, number, "readdir", "-c")
         for name, command in commands.items():
             if name == "ls -l" and side.name == "squashfuse" and not ctx.quick:
                 continue  # a round trip for each attribute: a quarter of a minute

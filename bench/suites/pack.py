@@ -72,8 +72,7 @@ class Source:
 
 def rows(ctx, label, source, got):
     speed = {name: source.bytes / values["s"] / 1e6 for name, values in got.items()}
-    limits = ("read", "lz4 alone")
-    for codec in ("lz4", "raw"):
+    for codec, limits in (("lz4", ("read", "lz4 alone")), ("raw", ("read",))):
         packed, memory = codec + " packed", codec + " in memory"
         more = got["lz4 alone"]["ratio"] if codec == "lz4" else 1
         values = {**{name: speed[name] for name in limits}, "slower": min(speed[name] for name in limits),
