@@ -438,7 +438,7 @@ static void start_workers(unsigned chosen, int needs) {
   }
   for (unsigned left = workers; left > 0; left--) {
     int status;
-    if (wait(&status) < 0 || status != 0) exit(1); /* and the others, which wait at the barrier, end with this process */
+    if (wait(&status) < 0 || status != 0) exit(1); /* the others end with this process */
   }
 }
 
