@@ -244,6 +244,12 @@ static inline void fix_read_all(const struct fix *f) {
   for (unsigned id = 0; id < FIX_COUNT; id++) fix_read_patterns(f, id);
 }
 
+/* It reports pointers that are meant to be bad: to the kernel, and to a handler of SIGSEGV. */
+static inline bool fix_on_valgrind(void) {
+  const char *preload = getenv("LD_PRELOAD");
+  return preload && strstr(preload, "vgpreload");
+}
+
 /* Runs fn in a child whose environment names the dataset; its exit status must be 0. stderr goes to text. */
 typedef void fix_fn(const struct fix *f);
 static inline void fix_run_text(struct fix *f, fix_fn *fn, char *text, size_t size) {
