@@ -43,9 +43,12 @@ fs_err fs_item_check(int fd, const struct fs_item *item) {
 
 fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item) {
   fs_fd fd = fs_prep_open_beneath(tree->root, item->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-  if (fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR || fd == -ENXIO) return -ESTALE;
-  if (fd < 0) return fd;
-  fs_err err = fs_item_check(fd, item);
+  return fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR || fd == -ENXIO ? -ESTALE : fd;
+}
+
+fs_fd fs_item_open_checked(const struct fs_tree *tree, const struct fs_item *item) {
+  fs_fd fd = fs_item_open(tree, item);
+  fs_err err = fd < 0 ? 0 : fs_item_check(fd, item);
   if (err == 0) return fd;
   close(fd);
   return err;
@@ -55,7 +58,7 @@ void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err 
   FS_AUTO_FREE char *source = fs_prep_name(plan->opts->source);
   FS_AUTO_FREE char *path = fs_prep_name(item->path);
   if (err == -EIO) { /* an early end, more often than a bad disk */
-    FS_AUTO_CLOSE int fd = fs_item_open(plan->tree, item);
+    FS_AUTO_CLOSE int fd = fs_item_open_checked(plan->tree, item);
     if (fd == -ESTALE) err = fd;
   }
   if (err == -ESTALE)
@@ -101,7 +104,7 @@ static void fail(struct search *s, const struct fs_item *item, fs_err err) {
 /* Beginning, middle and end of one file. */
 static fs_err sample(struct search *s, struct candidate *c) {
   const struct fs_item *item = &s->plan->tree->items[c->item];
-  FS_AUTO_CLOSE int fd = fs_item_open(s->plan->tree, item);
+  FS_AUTO_CLOSE int fd = fs_item_open_checked(s->plan->tree, item);
   FS_AUTO_FREE uint8_t *buf = malloc(3 * SAMPLE);
   if (fd < 0) return fd;
   if (buf == NULL) return -ENOMEM;
@@ -116,7 +119,7 @@ static fs_err sample(struct search *s, struct candidate *c) {
 /* The whole file takes the place of the sample. */
 static fs_err checksum(struct search *s, struct candidate *c) {
   const struct fs_item *item = &s->plan->tree->items[c->item];
-  FS_AUTO_CLOSE int fd = fs_item_open(s->plan->tree, item);
+  FS_AUTO_CLOSE int fd = fs_item_open_checked(s->plan->tree, item);
   FS_AUTO_FREE uint8_t *buf = malloc(COMPARE);
   if (fd < 0) return fd;
   struct fs_xxh3_stream *hash = buf != NULL ? fs_xxh3_new() : NULL;
@@ -162,8 +165,8 @@ static int compare(int a, int b, uint64_t size, uint8_t *buf) {
 }
 
 static int equal_items(const struct fs_tree *tree, const struct fs_item *a, const struct fs_item *b) {
-  FS_AUTO_CLOSE int fd = fs_item_open(tree, a);
-  FS_AUTO_CLOSE int other = fs_item_open(tree, b);
+  FS_AUTO_CLOSE int fd = fs_item_open_checked(tree, a);
+  FS_AUTO_CLOSE int other = fs_item_open_checked(tree, b);
   FS_AUTO_FREE uint8_t *buf = malloc(2 * COMPARE);
   if (fd < 0 || other < 0) return fd < 0 ? fd : other;
   if (buf == NULL) return -ENOMEM;

@@ -39,21 +39,23 @@ static void count_progress(struct pack *p, const struct fs_chunk *c) {
   if (c->offset + c->plain_len == item->size) p->progress.files++;
 }
 
-static fs_err take_chunk(struct pack *p, struct fs_chunk *c) {
-  fs_err err = c->err;
-  if (err < 0) {
-    fs_item_say(&p->plan, &p->tree.items[c->item], err);
-  } else {
-    err = fs_store_chunk(&p->store, c);
-    if (err < 0) fs_target_say(&p->target, "cannot write a partition", err);
+static fs_err take_batch(struct pack *p, const struct fs_batch *b) {
+  for (uint32_t i = 0; i < b->n; i++) {
+    const struct fs_chunk *c = &b->chunk[i];
+    if (b->err < 0 && i + 1 == b->n) {
+      fs_item_say(&p->plan, &p->tree.items[c->item], b->err);
+      return b->err;
+    }
+    fs_err err = fs_store_chunk(&p->store, c);
+    if (err < 0 && err != -EINTR) fs_target_say(&p->target, "cannot write a partition", err);
+    if (err < 0) return err;
+    count_progress(p, c);
   }
-  if (err == 0) count_progress(p, c);
-  fs_chunk_free(c);
-  return err;
+  return 0;
 }
 
 static fs_err pack_contents(struct pack *p) {
-  struct fs_chunk chunk;
+  const struct fs_batch *batch;
   struct fs_pipeline *pipeline = fs_pipeline_start(&p->plan);
   if (pipeline == NULL) {
     fs_prep_say("no thread can be started; lower --jobs or raise the limits (ulimit -u, -v)");
@@ -61,9 +63,12 @@ static fs_err pack_contents(struct pack *p) {
   }
   fs_err err = 0;
   while (err == 0) {
-    int got = fs_pipeline_next(pipeline, &chunk);
+    int got = fs_pipeline_next(pipeline, &batch);
     if (got == -ENODATA) break;
-    if (got > 0) err = take_chunk(p, &chunk);
+    if (got > 0) {
+      err = take_batch(p, batch);
+      fs_pipeline_done(pipeline);
+    }
     if (fs_prep_signal != 0) err = -EINTR;
     if (err == 0) fs_progress_show(&p->progress, &p->plan);
   }
@@ -140,7 +145,7 @@ static fs_err write_dataset(struct pack *p) {
   uint64_t size = 0;
   fs_err err = fs_parts_finish(&p->store.parts);
   if (err < 0) {
-    fs_target_say(&p->target, "cannot write a partition", err);
+    if (err != -EINTR) fs_target_say(&p->target, "cannot write a partition", err);
     return err;
   }
   struct fs_builder *b = fs_builder_new(p->o.block_size, p->o.align);

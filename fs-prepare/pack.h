@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The stages of `fs-prepare pack`, in order: walk (what is there) -> plan (order, links, partitions, segments) ->
- * pipeline (threads that read, checksum and compress) -> store (one thread that places and writes) -> target (the
- * directory that becomes the dataset).
+ * pipeline (threads that read, compress and checksum) -> store (one thread that places) -> parts (the partitions, each
+ * with a buffer) -> writer (threads that write full buffers) -> target (the directory that becomes the dataset).
  *
- * A chunk is the unit of work: a whole small file, or whole blocks of a large one. A segment is the unit of
- * placement: chunks that stay in one partition; a file that is not very large is one segment. Both depend on the data
- * and the options only, never on --jobs or on timing, so neither does the output.
+ * A chunk is a whole small file, or whole blocks of a large one. A segment is the unit of placement: chunks that stay
+ * in one partition; a file that is not very large is one segment. Both depend on the data and the options only, never
+ * on --jobs or on timing, so neither does the output. A batch is the unit of work: a large chunk, or many small ones.
  */
 #ifndef FS_PREPARE_PACK_H
 #define FS_PREPARE_PACK_H
@@ -86,9 +86,11 @@ fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struc
 /* Finds large files of equal content and makes the later ones aliases. Small ones are found by the store. */
 fs_err fs_plan_find_equal(struct fs_plan *plan);
 
-/* Opens an item and checks that it is what was walked. A descriptor, or a negative errno (-ESTALE: it changed). */
+/* Opens an item, to be checked after reading. A descriptor, or a negative errno (-ESTALE: it changed). */
 fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item);
-/* After reading: unchanged? 0 or -ESTALE. */
+/* The same, and checks that it is what was walked. */
+fs_fd fs_item_open_checked(const struct fs_tree *tree, const struct fs_item *item);
+/* Is it what was walked? 0 or -ESTALE. */
 fs_err fs_item_check(int fd, const struct fs_item *item);
 /* One line about an error of the two above or of reading. */
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err);
@@ -103,27 +105,66 @@ struct fs_chunk {
   uint64_t plain_len; /* > 0 */
   bool whole;         /* the whole file */
   uint8_t codec;
-  uint8_t hash[16]; /* whole: XXH3-128 of the plain bytes */
-  uint8_t *stored;
+  const uint8_t *stored;
   uint64_t stored_len;
-  struct fs_chunk_block *blocks;
+  const struct fs_chunk_block *blocks;
   uint32_t nblocks;
-  fs_err err;
 };
-/* Fills the chunk from its item: reads, chooses the codec, encodes. chunk->err on failure. Any thread. */
-void fs_encode_chunk(const struct fs_plan *plan, struct fs_chunk *chunk);
-void fs_chunk_free(struct fs_chunk *chunk);
+#define FS_BATCH_CHUNKS 128u
+#define FS_BATCH_BYTES (1u << 20) /* plain; a single chunk may have more */
+struct fs_batch {
+  uint32_t n;
+  fs_err err; /* of the last chunk; those before it are good */
+  struct fs_chunk chunk[FS_BATCH_CHUNKS];
+  uint8_t *stored; /* room for all chunks' stored bytes; kept from batch to batch, as the next is */
+  struct fs_chunk_block *blocks;
+};
+/* Makes room for the largest batch. 0 or -ENOMEM. */
+fs_err fs_batch_room(const struct fs_plan *plan, struct fs_batch *batch);
+void fs_batch_free(struct fs_batch *batch);
+/* Fills the chunks from their items: reads, chooses the codec, encodes. `plain` has room for plan->chunk. Any thread.
+ */
+void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain);
 
 struct fs_pipeline;
 struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan);
-/* The next chunk in order (release it): 1, 0 after a short while without one, -ENODATA after the last. */
-int fs_pipeline_next(struct fs_pipeline *p, struct fs_chunk *chunk);
+/* The next batch in order: 1, 0 after a short while without one, -ENODATA after the last. */
+int fs_pipeline_next(struct fs_pipeline *p, const struct fs_batch **batch);
+/* Gives the batch back that fs_pipeline_next gave out last. */
+void fs_pipeline_done(struct fs_pipeline *p);
 void fs_pipeline_stop(struct fs_pipeline *p);
+
+/* Threads that write buffers to files. The rest of fs-prepare is one thread to them. */
+struct fs_writer;
+struct fs_write {
+  uint8_t *data; /* at a page's beginning */
+  size_t used;
+  uint64_t at;       /* in the file */
+  uint32_t *pending; /* the file's writes that have not ended; the writer's */
+  int fd;
+  struct fs_write *next;
+};
+/* With buffers for so many files at once and some more on their way to the disk, about 32 MiB in all. */
+struct fs_writer *fs_writer_start(uint32_t files);
+size_t fs_writer_size(const struct fs_writer *w); /* of a buffer: a power of two, whole pages */
+/* An empty buffer, perhaps after waiting for one. 0, or why writing failed, or -EINTR. */
+fs_err fs_writer_get(struct fs_writer *w, struct fs_write **buf);
+/* Writes and frees it: whole pages, at whole pages. */
+void fs_writer_put(struct fs_writer *w, struct fs_write *buf);
+/* Waits until nothing of one file, or (NULL) of any, is pending. 0, why writing failed, or -EINTR. */
+fs_err fs_writer_wait(struct fs_writer *w, const uint32_t *pending);
+/* Drops what was not begun. */
+void fs_writer_stop(struct fs_writer *w);
+/* Past the page cache where the file system can, for page-aligned memory. */
+void fs_write_direct(int fd);
+fs_err fs_write_pages(int fd, const void *data, size_t n, uint64_t at);
 
 /* The partition files being written, by one thread. */
 struct fs_part_out {
   int fd;
-  uint64_t size;
+  uint64_t size; /* with what is in the buffer */
+  struct fs_write *buf;
+  uint32_t pending;
   uint32_t heap_at;
   struct fs_xxh3_stream *hash;
   struct fs_part_rec rec; /* when closed */
@@ -132,6 +173,7 @@ struct fs_parts {
   int dir;
   uint32_t align;
   struct fs_part_out *out;
+  struct fs_writer *writer;
   uint32_t n, nordinary;
   uint32_t *heap; /* two heaps of partition numbers, by size: [0, nordinary) and [nordinary, n) */
 };
@@ -141,7 +183,9 @@ uint32_t fs_parts_least(const struct fs_parts *p, bool replicate);
 fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint64_t n, uint64_t align,
                        uint64_t *offset);
 fs_err fs_parts_pad(struct fs_parts *p, uint32_t part, uint64_t align);
-/* Pads all and fills their records. */
+/* Are these the bytes that were appended at `offset`? 1, 0 or a negative errno. */
+int fs_parts_equal(struct fs_parts *p, uint32_t part, uint64_t offset, const uint8_t *data, uint64_t n);
+/* Pads all, writes what is in buffers, and fills their records. */
 fs_err fs_parts_finish(struct fs_parts *p);
 /* Writes the headers and syncs. */
 fs_err fs_parts_seal(struct fs_parts *p, const uint8_t dataset_id[16]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The partition files being written: append only, so that each one's checksum is made while it grows. Two heaps, of
- * the ordinary and of the replicated partitions, tell which one is smallest. One thread, but for the last syncs.
+ * The partition files being written: append only, into a buffer each, so that its checksum is made while it grows and
+ * what is written is large and page-aligned. Two heaps, of the ordinary and of the replicated partitions, tell which
+ * one is smallest. One thread, but for the writer's and the last syncs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,7 @@ static fs_err create_one(struct fs_parts *p, uint32_t i, int first_fd) {
   else
     o->fd = fs_sys_openat(p->dir, fs_part_name(i, name), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (o->fd < 0) return o->fd;
+  fs_write_direct(o->fd);
   o->size = FS_PART_HEADER_SIZE;
   o->hash = fs_xxh3_new();
   heap_put(p, i, i); /* all are equal: in order of the numbers this is a heap */
@@ -62,44 +64,95 @@ fs_err fs_parts_create(struct fs_parts *p, int dir, int first_fd, const struct f
   fs_prep_open_files(p->n + 64ull + plan->opts->jobs);
   fs_err err = 0;
   for (uint32_t i = 0; i < p->n && err == 0; i++) err = create_one(p, i, first_fd);
-  return err;
+  if (err == 0) p->writer = fs_writer_start(p->n);
+  return err < 0 ? err : p->writer != NULL ? 0 : -ENOMEM;
 }
 
-/* The gap is a hole in the file, zeros in the checksum. */
-fs_err fs_parts_pad(struct fs_parts *p, uint32_t part, uint64_t align) {
-  static const uint8_t zeros[65536];
+/* Where the buffer ends: at multiples of its size in the file, as stripes and erase blocks do. */
+static size_t room_in(const struct fs_parts *p, const struct fs_write *buf) {
+  const size_t size = fs_writer_size(p->writer);
+  return size - (size_t)(buf->at & (size - 1)) - buf->used;
+}
+
+static void flush(struct fs_parts *p, struct fs_part_out *o) {
+  fs_xxh3_update(o->hash, o->buf->data, o->buf->used);
+  fs_writer_put(p->writer, o->buf);
+  o->buf = NULL;
+}
+
+/* Appends bytes, or (NULL) zeros. */
+static fs_err put(struct fs_parts *p, uint32_t part, const uint8_t *data, uint64_t n) {
   struct fs_part_out *o = &p->out[part];
-  uint64_t gap = fs_round_up(o->size, align) - o->size;
-  if (gap == 0) return 0;
-  fs_xxh3_update(o->hash, zeros, (size_t)gap); /* align is 64 KiB at most */
-  o->size += gap;
+  while (n > 0) {
+    if (o->buf == NULL) {
+      fs_err err = fs_writer_get(p->writer, &o->buf);
+      if (err < 0) return err;
+      o->buf->fd = o->fd;
+      o->buf->at = o->size;
+      o->buf->pending = &o->pending;
+    }
+    size_t k = (size_t)FS_MIN(n, (uint64_t)room_in(p, o->buf));
+    if (data != NULL)
+      memcpy(o->buf->data + o->buf->used, data, k);
+    else
+      memset(o->buf->data + o->buf->used, 0, k);
+    o->buf->used += k;
+    o->size += k;
+    if (data != NULL) data += k;
+    n -= k;
+    if (room_in(p, o->buf) == 0) flush(p, o);
+  }
   heap_sift(p, part);
   return 0;
+}
+
+fs_err fs_parts_pad(struct fs_parts *p, uint32_t part, uint64_t align) {
+  uint64_t size = p->out[part].size;
+  return put(p, part, NULL, fs_round_up(size, align) - size);
 }
 
 fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint64_t n, uint64_t align,
                        uint64_t *offset) {
-  struct fs_part_out *o = &p->out[part];
   fs_err err = fs_parts_pad(p, part, align);
-  if (err == 0) err = fs_pwrite_full(o->fd, data, (size_t)n, o->size);
-  if (err < 0) return err;
-  fs_xxh3_update(o->hash, data, (size_t)n);
-  *offset = o->size;
-  o->size += n;
-  heap_sift(p, part);
-  return 0;
+  *offset = p->out[part].size;
+  return err < 0 ? err : put(p, part, data, n);
+}
+
+/* As fs_parts_equal, of bytes that are in the file. The partition's own descriptor reads whole pages only. */
+static int equal_in_file(struct fs_parts *p, uint32_t part, uint64_t offset, const uint8_t *data, uint64_t n) {
+  uint8_t bytes[16384];
+  char name[FS_PART_NAME_SIZE];
+  fs_err err = fs_writer_wait(p->writer, &p->out[part].pending);
+  FS_AUTO_CLOSE int fd =
+      err == 0 ? fs_sys_openat(p->dir, fs_part_name(part, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0) : err;
+  if (fd < 0) return fd;
+  for (uint64_t at = 0; at < n; at += sizeof bytes) {
+    size_t k = (size_t)FS_MIN(n - at, sizeof bytes);
+    err = fs_pread_full(fd, bytes, k, offset + at);
+    if (err < 0) return err;
+    if (memcmp(bytes, data + at, k) != 0) return 0;
+  }
+  return 1;
+}
+
+int fs_parts_equal(struct fs_parts *p, uint32_t part, uint64_t offset, const uint8_t *data, uint64_t n) {
+  const struct fs_write *buf = p->out[part].buf;
+  uint64_t in_file = n;
+  if (buf != NULL && offset + n > buf->at) in_file = offset < buf->at ? buf->at - offset : 0;
+  if (in_file < n && memcmp(buf->data + (offset + in_file - buf->at), data + in_file, n - in_file) != 0) return 0;
+  return in_file != 0 ? equal_in_file(p, part, offset, data, in_file) : 1;
 }
 
 fs_err fs_parts_finish(struct fs_parts *p) {
   for (uint32_t i = 0; i < p->n; i++) {
     struct fs_part_out *o = &p->out[i];
     fs_err err = fs_parts_pad(p, i, p->align);
-    if (err == 0 && ftruncate(o->fd, (off_t)o->size) < 0) err = -errno;
     if (err < 0) return err;
+    if (o->buf != NULL) flush(p, o);
     o->rec = (struct fs_part_rec){
         .size = o->size, .xxh3 = fs_xxh3_digest(o->hash), .flags = i < p->nordinary ? 0 : FS_PART_REPLICATE};
   }
-  return 0;
+  return fs_writer_wait(p->writer, NULL);
 }
 
 struct seal {
@@ -109,10 +162,10 @@ struct seal {
 };
 
 static fs_err seal_part(const struct fs_part_out *o, uint32_t number, const uint8_t dataset_id[16]) {
-  alignas(8) uint8_t page[FS_PART_HEADER_SIZE];
+  alignas(FS_PART_HEADER_SIZE) uint8_t page[FS_PART_HEADER_SIZE];
   if (fs_prep_signal != 0) return -EINTR;
   fs_part_header_make(page, number, &o->rec, dataset_id);
-  fs_err err = fs_pwrite_full(o->fd, page, sizeof page, 0);
+  fs_err err = fs_write_pages(o->fd, page, sizeof page, 0);
   return err == 0 && fsync(o->fd) < 0 ? -errno : err;
 }
 
@@ -131,6 +184,8 @@ fs_err fs_parts_seal(struct fs_parts *p, const uint8_t dataset_id[16]) {
 }
 
 void fs_parts_close(struct fs_parts *p) {
+  fs_writer_stop(p->writer); /* before another file gets a number that it writes to */
+  p->writer = NULL;
   for (uint32_t i = 0; p->out != NULL && i < p->n; i++) {
     if (p->out[i].fd >= 0) close(p->out[i].fd);
     p->out[i].fd = -1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The threads between the walk and the store. They claim chunks in order and finish them in any; the store takes them
- * in order again. One mutex guards the cursor and the ring. The bytes claimed and not yet taken are bounded, so that a
- * slow disk holds the readers back; the next chunk to be taken is always claimed already, so this cannot lock up.
+ * The threads between the walk and the store. They claim batches of chunks in order and finish them in any; the store
+ * takes them in order again. One mutex guards the cursor and the ring, whose slots keep their memory and bound it: a
+ * slow disk holds the readers back. The next batch to be taken is always claimed already, so this cannot lock up.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,68 +10,96 @@
 
 #include "pack.h"
 
-#define RING 4096u
-#define IN_FLIGHT (64ull << 20) /* and a chunk for each thread */
+#define AHEAD 8u /* slots, and two for each thread: one that it fills, one that waits for its turn */
 
 struct slot {
-  struct fs_chunk chunk;
+  struct fs_batch batch;
   bool done;
 };
 
 struct fs_pipeline {
   const struct fs_plan *plan;
   pthread_mutex_t lock;
-  pthread_cond_t room;   /* for the threads: a chunk was taken */
-  pthread_cond_t done;   /* for the store: the next chunk is done */
+  pthread_cond_t room;   /* for the threads: a batch was taken */
+  pthread_cond_t done;   /* for the store: the next batch is done */
   uint64_t item, offset; /* cursor: the next chunk to be claimed */
   uint64_t claimed, taken;
-  uint64_t in_flight, cap;
   bool stop;
   unsigned nthreads;
   pthread_t *threads;
-  struct slot ring[RING];
+  uint64_t nslots;
+  struct slot ring[];
 };
 
-/* Moves the cursor to where content is. False at the end. */
+/* Moves the cursor to where content is. False at the end. An item that was claimed is not looked at: it is the store's.
+ */
 static bool cursor_ready(struct fs_pipeline *p) {
   const struct fs_tree *tree = p->plan->tree;
-  for (; p->item < tree->n; p->item++, p->offset = 0) {
+  if (p->offset != 0) return true;
+  for (; p->item < tree->n; p->item++) {
     const struct fs_item *item = &tree->items[p->item];
-    if (S_ISREG(item->mode) && !item->alias && p->offset < item->size) return true;
+    if (S_ISREG(item->mode) && !item->alias && item->size != 0) return true;
   }
   return false;
 }
 
-static uint64_t cursor_len(const struct fs_pipeline *p) {
-  return FS_MIN(p->plan->tree->items[p->item].size - p->offset, p->plan->chunk);
+/* The chunk at the cursor, which moves on. */
+static struct fs_chunk next_chunk(struct fs_pipeline *p) {
+  const uint64_t size = p->plan->tree->items[p->item].size, len = FS_MIN(size - p->offset, p->plan->chunk);
+  struct fs_chunk c = {.item = p->item, .offset = p->offset, .plain_len = len, .whole = len == size};
+  p->offset += len;
+  if (p->offset == size) {
+    p->item++;
+    p->offset = 0;
+  }
+  return c;
 }
 
-/* Waits for room and claims the next chunk; NULL at the end or when stopped. Under the lock. */
+/* A large chunk, or as many small ones as make up a batch. */
+static void fill_batch(struct fs_pipeline *p, struct fs_batch *b) {
+  uint64_t bytes = 0;
+  b->n = 0;
+  b->err = 0;
+  while (b->n < FS_BATCH_CHUNKS && cursor_ready(p)) {
+    uint64_t len = FS_MIN(p->plan->tree->items[p->item].size - p->offset, p->plan->chunk);
+    if (b->n != 0 && bytes + len > FS_BATCH_BYTES) break;
+    b->chunk[b->n++] = next_chunk(p);
+    bytes += len;
+  }
+}
+
+/* Waits for room and claims the next batch; NULL at the end or when stopped. Under the lock. */
 static struct slot *claim(struct fs_pipeline *p) {
   for (;;) {
     if (p->stop || !cursor_ready(p)) return NULL;
-    bool room = p->in_flight == 0 || p->in_flight + cursor_len(p) <= p->cap;
-    if (room && p->claimed - p->taken < RING) break;
+    if (p->claimed - p->taken < p->nslots) break;
     pthread_cond_wait(&p->room, &p->lock);
   }
-  uint64_t size = p->plan->tree->items[p->item].size, len = cursor_len(p);
-  struct slot *s = &p->ring[p->claimed++ % RING];
+  struct slot *s = &p->ring[p->claimed++ % p->nslots];
   s->done = false;
-  s->chunk = (struct fs_chunk){.item = p->item, .offset = p->offset, .plain_len = len, .whole = len == size};
-  p->offset += len;
-  p->in_flight += len;
+  fill_batch(p, &s->batch);
   return s;
+}
+
+static void encode(const struct fs_plan *plan, struct fs_batch *b, uint8_t *plain) {
+  if (plain == NULL || fs_batch_room(plan, b) < 0) {
+    b->n = 1;
+    b->err = -ENOMEM;
+  } else {
+    fs_encode_batch(plan, b, plain);
+  }
 }
 
 static void *work(void *arg) {
   struct fs_pipeline *p = arg;
+  FS_AUTO_FREE uint8_t *plain = malloc(p->plan->chunk);
   pthread_mutex_lock(&p->lock);
   for (struct slot *s; (s = claim(p)) != NULL;) {
     pthread_mutex_unlock(&p->lock);
-    fs_encode_chunk(p->plan, &s->chunk);
+    encode(p->plan, &s->batch, plain);
     pthread_mutex_lock(&p->lock);
     s->done = true;
-    if (s == &p->ring[p->taken % RING]) pthread_cond_signal(&p->done);
+    if (s == &p->ring[p->taken % p->nslots]) pthread_cond_signal(&p->done);
   }
   pthread_cond_broadcast(&p->room);
   pthread_cond_signal(&p->done);
@@ -90,11 +118,12 @@ static unsigned start_threads(struct fs_pipeline *p, unsigned jobs) {
 }
 
 struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan) {
-  unsigned jobs = plan->opts->jobs;
-  struct fs_pipeline *p = calloc(1, sizeof *p);
+  const unsigned jobs = plan->opts->jobs;
+  const uint64_t nslots = AHEAD + 2ull * jobs;
+  struct fs_pipeline *p = calloc(1, sizeof *p + nslots * sizeof p->ring[0]);
   if (p == NULL) return NULL;
   p->plan = plan;
-  p->cap = IN_FLIGHT + jobs * plan->chunk;
+  p->nslots = nslots;
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->room, NULL);
   pthread_cond_init(&p->done, NULL);
@@ -105,22 +134,19 @@ struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan) {
   return NULL;
 }
 
-int fs_pipeline_next(struct fs_pipeline *p, struct fs_chunk *chunk) {
+int fs_pipeline_next(struct fs_pipeline *p, const struct fs_batch **batch) {
   uint64_t deadline = fs_now_ns() + 100000000ull;
   struct timespec until = {.tv_sec = (time_t)(deadline / 1000000000ull), .tv_nsec = (long)(deadline % 1000000000ull)};
   int found = 0, waited = 0;
   pthread_mutex_lock(&p->lock);
   for (;;) {
-    struct slot *s = &p->ring[p->taken % RING];
+    const struct slot *s = &p->ring[p->taken % p->nslots];
     if (p->taken == p->claimed && !cursor_ready(p)) {
       found = -ENODATA;
       break;
     }
     if (p->taken < p->claimed && s->done) {
-      *chunk = s->chunk;
-      p->taken++;
-      p->in_flight -= chunk->plain_len;
-      pthread_cond_signal(&p->room);
+      *batch = &s->batch;
       found = 1;
       break;
     }
@@ -131,13 +157,20 @@ int fs_pipeline_next(struct fs_pipeline *p, struct fs_chunk *chunk) {
   return found;
 }
 
+void fs_pipeline_done(struct fs_pipeline *p) {
+  pthread_mutex_lock(&p->lock);
+  p->taken++;
+  pthread_cond_signal(&p->room);
+  pthread_mutex_unlock(&p->lock);
+}
+
 void fs_pipeline_stop(struct fs_pipeline *p) {
   pthread_mutex_lock(&p->lock);
   p->stop = true;
   pthread_cond_broadcast(&p->room);
   pthread_mutex_unlock(&p->lock);
   for (unsigned i = 0; i < p->nthreads; i++) pthread_join(p->threads[i], NULL);
-  for (uint64_t i = p->taken; i < p->claimed; i++) fs_chunk_free(&p->ring[i % RING].chunk);
+  for (uint64_t i = 0; i < p->nslots; i++) fs_batch_free(&p->ring[i].batch);
   pthread_mutex_destroy(&p->lock);
   pthread_cond_destroy(&p->room);
   pthread_cond_destroy(&p->done);

@@ -11,9 +11,17 @@
 #define SMALL_ALIGN 8u /* of everything but large raw files */
 
 struct fs_seen {
-  uint8_t hash[16]; /* of the plain content */
-  uint64_t item1;   /* item + 1; 0: free */
+  uint64_t key;
+  uint64_t item1; /* item + 1; 0: free */
 };
+
+/* Of the content. Equal files are stored equally, so the blocks' checksums serve; the bytes are compared in any case.
+ */
+static uint64_t content_key(const struct fs_chunk *c) {
+  uint64_t key = c->blocks[0].xxh3;
+  for (uint32_t i = 1; i < c->nblocks; i++) key = key * 0x9e3779b97f4a7c15u + c->blocks[i].xxh3;
+  return key;
+}
 
 fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, int first_fd) {
   *s = (struct fs_store){.plan = plan, .seen_size = 1024};
@@ -28,19 +36,13 @@ void fs_store_free(struct fs_store *s) {
   fs_parts_free(&s->parts);
 }
 
-static uint64_t seen_start(const struct fs_store *s, const uint8_t hash[16]) {
-  uint64_t h;
-  memcpy(&h, hash, sizeof h);
-  return h & (s->seen_size - 1);
-}
-
 static void seen_put(struct fs_store *s, const struct fs_seen *e) {
-  uint64_t i = seen_start(s, e->hash);
+  uint64_t i = e->key & (s->seen_size - 1);
   while (s->seen[i].item1 != 0) i = (i + 1) & (s->seen_size - 1);
   s->seen[i] = *e;
 }
 
-static fs_err seen_add(struct fs_store *s, const uint8_t hash[16], uint64_t item) {
+static fs_err seen_add(struct fs_store *s, uint64_t key, uint64_t item) {
   if (s->seen_used * 4 >= s->seen_size * 3) {
     struct fs_seen *old = s->seen;
     uint64_t n = s->seen_size;
@@ -54,35 +56,26 @@ static fs_err seen_add(struct fs_store *s, const uint8_t hash[16], uint64_t item
       if (old[i].item1 != 0) seen_put(s, &old[i]);
     free(old);
   }
-  struct fs_seen e = {.item1 = item + 1};
-  memcpy(e.hash, hash, sizeof e.hash);
+  struct fs_seen e = {key, item + 1};
   seen_put(s, &e);
   s->seen_used++;
   return 0;
 }
 
 /* Are the chunk's stored bytes those of an item that was stored as one chunk? 1, 0 or a negative errno. */
-static int same_bytes(const struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
-  uint8_t buf[16384];
+static int same_bytes(struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
   if (item->nblocks != c->nblocks || item->codec != c->codec) return 0;
   for (uint32_t i = 0; i < c->nblocks; i++)
     if (item->blocks[i].stored_len != c->blocks[i].stored_len) return 0;
-  int fd = s->parts.out[item->blocks[0].partition].fd;
-  for (uint64_t at = 0; at < c->stored_len; at += sizeof buf) {
-    size_t n = (size_t)FS_MIN(c->stored_len - at, sizeof buf);
-    fs_err err = fs_pread_full(fd, buf, n, item->blocks[0].offset + at);
-    if (err < 0) return err;
-    if (memcmp(buf, c->stored + at, n) != 0) return 0;
-  }
-  return 1;
+  return fs_parts_equal(&s->parts, item->blocks[0].partition, item->blocks[0].offset, c->stored, c->stored_len);
 }
 
 /* Looks for a stored file of the same content: 1 and *found, 0, or a negative errno. */
-static int find_same(const struct fs_store *s, const struct fs_chunk *c, uint64_t *found) {
+static int find_same(struct fs_store *s, const struct fs_chunk *c, uint64_t key, uint64_t *found) {
   const struct fs_item *items = s->plan->tree->items, *item = &items[c->item];
-  for (uint64_t i = seen_start(s, c->hash); s->seen[i].item1 != 0; i = (i + 1) & (s->seen_size - 1)) {
+  for (uint64_t i = key & (s->seen_size - 1); s->seen[i].item1 != 0; i = (i + 1) & (s->seen_size - 1)) {
+    if (s->seen[i].key != key) continue;
     const struct fs_item *other = &items[s->seen[i].item1 - 1];
-    if (memcmp(s->seen[i].hash, c->hash, sizeof c->hash) != 0) continue;
     if (other->size != item->size || other->replicate != item->replicate) continue;
     int same = same_bytes(s, other, c);
     if (same == 0) continue;
@@ -137,9 +130,10 @@ static fs_err begin_item(const struct fs_store *s, struct fs_item *item, const s
 
 fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *c) {
   struct fs_item *item = &s->plan->tree->items[c->item];
+  const uint64_t key = c->whole ? content_key(c) : 0;
   if (c->whole) {
     uint64_t found;
-    int same = find_same(s, c, &found);
+    int same = find_same(s, c, key, &found);
     if (same < 0) return same;
     if (same > 0) {
       item->alias = true;
@@ -150,6 +144,6 @@ fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *c) {
   fs_err err = c->offset == 0 ? begin_item(s, item, c) : 0;
   if (err == 0) err = place(s, item, c);
   if (err == 0 && c->offset + c->plain_len == item->size) err = finish_item(s, item);
-  if (err == 0 && c->whole) err = seen_add(s, c->hash, c->item);
+  if (err == 0 && c->whole) err = seen_add(s, key, c->item);
   return err;
 }

@@ -26,6 +26,7 @@ struct problem {
 struct shared {
   const struct fs_pack_options *o;
   int root;
+  uid_t user;
   pthread_mutex_t lock;
   pthread_cond_t more;
   struct pending *stack;
@@ -148,7 +149,8 @@ static fs_err visit(struct walker *w, int dir, const char *name, const char *pat
     err = read_target(dir, name, &target);
     if (err < 0) return err == -ENOMEM ? err : add_problem(w, path, strerror(-err));
   } else if (S_ISREG(st.st_mode)) {
-    if (faccessat(dir, name, R_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0)
+    bool own = st.st_uid == sh->user && (st.st_mode & S_IRUSR) != 0; /* needs no question */
+    if (!own && faccessat(dir, name, R_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0)
       return add_problem(w, path, errno == EACCES ? "is not readable" : strerror(errno));
   } else if (S_ISDIR(st.st_mode)) {
     err = push(sh, path, depth, replicate);
@@ -290,7 +292,11 @@ static fs_err walk_all(struct shared *sh, struct walker *ws, unsigned jobs, cons
 }
 
 fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree) {
-  struct shared sh = {.o = o, .root = tree->root, .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+  struct shared sh = {.o = o,
+                      .root = tree->root,
+                      .user = geteuid(),
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .more = PTHREAD_COND_INITIALIZER};
   struct stat st;
   if (fstat(tree->root, &st) < 0) return -errno;
   struct walker *ws = calloc(o->jobs, sizeof *ws);
