@@ -14,6 +14,11 @@ static struct fs_slot *live(uint64_t e) {
   return atomic_load(&s->gen) == FS_FDE_GEN(e) ? s : NULL;
 }
 
+/* Another thread's fork or exec may have made a real file of it since the wrapper looked. */
+static fs_err not_live(uint64_t e) {
+  return e & (FS_FDE_VIRTUAL | FS_FDE_IDLE) ? -EBADF : FS_E_REAL;
+}
+
 static void insert_copy(int newfd, uint64_t e, struct fs_slot *s, bool cloexec) {
   uint32_t high = atomic_load(&fs_fdtab_high);
   while (high <= (uint32_t)newfd && !atomic_compare_exchange_weak(&fs_fdtab_high, &high, (uint32_t)newfd + 1)) {
@@ -42,52 +47,68 @@ static int64_t copy_placeholder(int fd, int min) {
 
 fs_fd fs_fd_dup(int fd, int min, bool cloexec) {
   if (fs_vfork_depth > 0) return (fs_fd)fs_sys_fcntl(fd, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, min);
-  uint64_t e = fs_fd_entry(fd);
-  struct fs_slot *s = live(e);
-  if (s == NULL) return -EBADF;
-  int64_t newfd = copy_placeholder(fd, min);
-  if (newfd < 0) return (fs_fd)newfd;
-  if ((uint64_t)newfd >= FS_FD_MAX) {
+  for (;;) {
+    uint64_t e = fs_fd_settled(fd);
+    struct fs_slot *s = live(e);
+    if (s == NULL) return not_live(e);
+    int64_t newfd = copy_placeholder(fd, min);
+    if (newfd < 0) return (fs_fd)newfd;
+    if ((uint64_t)newfd >= FS_FD_MAX) {
+      fs_sys_close((int)newfd);
+      return -EMFILE;
+    }
+    insert_copy((int)newfd, e, s, cloexec);
+    if (FS_LIKELY(fs_fd_same_file(fs_fd_settled(fd), e))) return (fs_fd)newfd;
+    /* In the middle of that it became a real file, and this may be a copy of either. */
+    fs_fd_forget((int)newfd);
     fs_sys_close((int)newfd);
-    return -EMFILE;
   }
-  insert_copy((int)newfd, e, s, cloexec);
-  return (fs_fd)newfd;
 }
 
 fs_fd fs_fd_dup_to(int fd, int newfd, bool cloexec) {
   if (fs_vfork_depth > 0) return (fs_fd)FS_SYS3(SYS_dup3, fd, newfd, cloexec ? O_CLOEXEC : 0);
-  uint64_t e = fs_fd_entry(fd);
+  uint64_t e = fs_fd_settled(fd);
   struct fs_slot *s = live(e);
-  if (s == NULL || (uint32_t)newfd >= FS_FD_MAX) return -EBADF;
-  fs_fd_evict(newfd);
+  if (s == NULL) return not_live(e);
+  if ((uint32_t)newfd >= FS_FD_MAX) return -EBADF;
+  struct fs_fd_claim c;
+  fs_fd_over_begin(newfd, &c);
   fs_fd r = (fs_fd)FS_SYS3(SYS_dup3, fd, newfd, O_CLOEXEC);
+  fs_fd_over_end(newfd, &c, r >= 0);
   if (r < 0) return r;
-  fs_fd_forget(newfd);
   insert_copy(newfd, e, s, cloexec);
-  return newfd;
+  if (FS_LIKELY(fs_fd_same_file(fs_fd_settled(fd), e))) return newfd;
+  fs_fd_forget(newfd); /* as in fs_fd_dup */
+  return FS_E_REAL;
 }
 
 fs_err fs_fd_get_cloexec(int fd) {
   uint64_t e = fs_fd_entry(fd);
   if (fs_vfork_depth > 0) return (fs_err)fs_sys_fcntl(fd, F_GETFD, 0);
-  return live(e) == NULL ? -EBADF : e & FS_FDE_CLOEXEC ? FD_CLOEXEC : 0;
+  return live(e) == NULL ? not_live(e) : e & FS_FDE_CLOEXEC ? FD_CLOEXEC : 0;
 }
 
+/* The flags before, or an error. */
+static int64_t set_flag(int fd, uint64_t flag, bool on) {
+  uint64_t e;
+  do {
+    e = fs_fd_settled(fd);
+    if (live(e) == NULL) return not_live(e);
+  } while (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, on ? e | flag : e & ~flag));
+  return (int64_t)(e & UINT32_MAX);
+}
+
+/* The table first: who carries out the wish in the kernel (let_inherit) looks there once it has the claim. */
 fs_err fs_fd_set_cloexec(int fd, bool on) {
   if (fs_vfork_depth > 0) return (fs_err)fs_sys_fcntl(fd, F_SETFD, on ? FD_CLOEXEC : 0);
-  uint64_t e = fs_fd_entry(fd);
-  if (live(e) == NULL) return -EBADF;
-  if (on && (e & FS_FDE_INHERIT)) fs_sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
-  if (on)
-    atomic_fetch_or(&fs_fdtab[fd], FS_FDE_CLOEXEC);
-  else
-    atomic_fetch_and(&fs_fdtab[fd], ~(uint64_t)FS_FDE_CLOEXEC);
+  int64_t was = set_flag(fd, FS_FDE_CLOEXEC, on);
+  if (was < 0) return (fs_err)was;
+  if (on && (was & FS_FDE_INHERIT)) fs_sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
   return 0;
 }
 
 void fs_fd_name(int fd) {
-  if (fs_vfork_depth == 0 && live(fs_fd_entry(fd)) != NULL) atomic_fetch_or(&fs_fdtab[fd], FS_FDE_NAMED);
+  if (fs_vfork_depth == 0) set_flag(fd, FS_FDE_NAMED, true);
 }
 
 void fs_fd_share(void) {
@@ -106,11 +127,12 @@ static bool still_there(int fd, const struct fs_slot *s) {
   return fs_sys_fstat(fd, &sb) == 0 && sb.st_ino == atomic_load(&s->ino);
 }
 
-/* So that close does not keep the placeholder in the pool. False: another thread has closed or replaced fd. */
-static bool note_inherited(int fd, uint64_t e) {
-  uint64_t now = e;
-  return (e & FS_FDE_INHERIT) || atomic_compare_exchange_strong(&fs_fdtab[fd], &now, e | FS_FDE_INHERIT) ||
-         now == (e | FS_FDE_INHERIT);
+/* Unless another thread has closed or replaced fd. INHERIT, so that close does not keep the placeholder in the pool. */
+static void let_inherit(int fd, uint64_t e) {
+  struct fs_fd_claim c;
+  if (!fs_fd_claim(fd, e, FS_FDE_INHERIT, &c)) return;
+  if (!(c.entry & FS_FDE_CLOEXEC)) fs_sys_fcntl(fd, F_SETFD, 0);
+  fs_fd_unclaim(fd, &c, false);
 }
 
 void fs_fd_prepare_exec(void) {
@@ -122,16 +144,36 @@ void fs_fd_prepare_exec(void) {
     if (s == NULL || (e & FS_FDE_CLOEXEC)) continue;
     /* The entry may say INHERIT where the kernel's flag is still set: another thread is about to clear it, or cleared
        it after we were forked off. So it is cleared each time. */
-    if (fs_vfork_depth > 0 ? still_there((int)fd, s) : note_inherited((int)fd, e)) fs_sys_fcntl((int)fd, F_SETFD, 0);
+    if (fs_vfork_depth == 0)
+      let_inherit((int)fd, e);
+    else if (still_there((int)fd, s))
+      fs_sys_fcntl((int)fd, F_SETFD, 0);
   }
 }
 
-void fs_fd_become_real(const struct fs_slot *s, int real) {
-  uint32_t high = atomic_load(&fs_fdtab_high), gen = atomic_load(&s->gen);
-  for (uint32_t fd = 0; fd < high && fs_vfork_depth == 0; fd++) {
+/* Where the placeholder is gone (closed behind our back, or made real before this process was forked off), the entry
+   was all that was left of it. */
+static bool replace(int fd, uint64_t e, const struct fs_slot *s, int real) {
+  struct fs_fd_claim c;
+  if (!fs_fd_claim(fd, e, 0, &c)) return false;
+  int flags = c.entry & FS_FDE_CLOEXEC ? O_CLOEXEC : 0;
+  bool gone = !still_there(fd, s) || FS_SYS3(SYS_dup3, real, fd, flags) >= 0;
+  fs_fd_unclaim(fd, &c, gone);
+  return gone;
+}
+
+/* Once the last one is done, the slot may be another file's; its generation tells. */
+static uint32_t replace_all(const struct fs_slot *s, uint32_t gen, int real) {
+  uint32_t high = atomic_load(&fs_fdtab_high), count = 0;
+  for (uint32_t fd = 0; fd < high; fd++) {
     uint64_t e = atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed);
-    /* Once the last one is done, the slot may be another file's. */
-    if (live(e) != s || FS_FDE_GEN(e) != gen) continue;
-    if (FS_SYS3(SYS_dup3, real, fd, e & FS_FDE_CLOEXEC ? O_CLOEXEC : 0) >= 0) fs_fd_forget((int)fd);
+    if (live(e) == s && FS_FDE_GEN(e) == gen) count += replace((int)fd, e, s, real);
+  }
+  return count;
+}
+
+/* Again until there is none: another thread may copy one that comes later to a number that has been passed. */
+void fs_fd_become_real(const struct fs_slot *s, uint32_t gen, int real) {
+  while (fs_vfork_depth == 0 && replace_all(s, gen, real) > 0) {
   }
 }

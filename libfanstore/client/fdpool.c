@@ -80,6 +80,8 @@ fs_fd fs_pool_take(uint32_t *slot) {
       if (!atomic_compare_exchange_weak_explicit(&p->idle[w], &mask, mask & (mask - 1), memory_order_acquire,
                                                  memory_order_relaxed))
         continue;
+      mask &= mask - 1;
+      if (FS_UNLIKELY(fs_fd_entry((int)fd) != FS_FDE_IDLE)) continue; /* evicted while a fork gave it back */
       *slot = atomic_load_explicit(&idle_slot[fd], memory_order_relaxed);
       return (fs_fd)fd;
     }
@@ -262,9 +264,13 @@ void fs_fd_parent(const struct fs_fd_idle *taken) {
 
 /* The slots stay: they are the parent's, who goes on using them. */
 void fs_fd_child(const struct fs_fd_idle *taken) {
-  /* Of a thread with descriptors of its own: the table was not about them. */
-  uint32_t high = fs_vfork_depth > 0 ? atomic_load(&fs_fdtab_high) : 0;
-  for (uint32_t fd = 0; fd < high; fd++) atomic_store(&fs_fdtab[fd], 0);
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  for (uint32_t fd = 0; fd < high; fd++) {
+    if (fs_vfork_depth > 0) /* of a thread with descriptors of its own: the table was not about them */
+      atomic_store(&fs_fdtab[fd], 0);
+    else if (fs_fd_entry((int)fd) & FS_FDE_CLAIMED) /* by a thread that is not here */
+      atomic_fetch_and(&fs_fdtab[fd], ~FS_FDE_CLAIMED);
+  }
   fs_vfork_depth = 0;
   close_idle(taken, false);
 }

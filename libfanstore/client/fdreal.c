@@ -73,11 +73,13 @@ fs_fd fs_real_get(struct fs_slot *s) {
     return move_offset(st, s, fd, token);
   }
   FS_SYS3(SYS_lseek, fd, atomic_load(&s->offset) & FS_OFFSET_MASK, SEEK_SET);
+  atomic_store(&s->shared, 1); /* another thread may be reading by it: not to be another file's at once */
   return fd;
 }
 
 /* In a vfork child only its own descriptor: the table is its parent's. */
 fs_err fs_fd_take_over(int fd, struct fs_slot *s) {
+  uint32_t gen = atomic_load(&s->gen);
   fs_fd real = fs_real_get(s);
   if (real < 0) return real;
   fs_err err = 0;
@@ -85,7 +87,7 @@ fs_err fs_fd_take_over(int fd, struct fs_slot *s) {
     int64_t flags = fs_sys_fcntl(fd, F_GETFD, 0);
     err = (fs_err)FS_SYS3(SYS_dup3, real, fd, flags > 0 ? O_CLOEXEC : 0);
   } else {
-    fs_fd_become_real(s, real);
+    fs_fd_become_real(s, gen, real);
   }
   fs_sys_close(real);
   return FS_MIN(err, 0);

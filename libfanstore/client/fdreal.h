@@ -12,9 +12,6 @@
 
 #include "client/fdtab.h"
 
-/* What a call answers whose offset has moved: fs_fd_take_over, then make the call on the descriptor, which is real. */
-#define FS_E_REAL (-5000)
-
 static inline bool fs_slot_is_real(const struct fs_slot *s) {
   return (atomic_load_explicit(&s->offset, memory_order_relaxed) & FS_OFFSET_REAL) != 0;
 }

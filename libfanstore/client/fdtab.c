@@ -150,11 +150,16 @@ static bool release(struct fs_slot *s, uint64_t e) {
   return atomic_load_explicit(&s->refs, memory_order_relaxed) == 1 || atomic_fetch_sub(&s->refs, 1) == 1;
 }
 
+void fs_fd_release(uint64_t e) {
+  if ((e & FS_FDE_VIRTUAL) && release(slot_at(FS_FDE_SLOT(e)), e)) fs_slot_free(atomic_load(&fs_state), FS_FDE_SLOT(e));
+}
+
 fs_err fs_fd_close(int fd) {
   if (FS_UNLIKELY(fs_vfork_depth > 0)) return fs_sys_close(fd);
   uint64_t e = fs_fd_entry(fd);
-  do { /* another thread's spawn may change the flags */
-    if (!(e & FS_FDE_VIRTUAL)) return -EBADF;
+  do { /* another thread's spawn may change the flags, its fork make a real file of it */
+    if (FS_UNLIKELY(e & FS_FDE_CLAIMED)) e = fs_fd_settled(fd);
+    if (FS_UNLIKELY(!(e & FS_FDE_VIRTUAL))) return e & FS_FDE_IDLE ? -EBADF : FS_E_REAL;
   } while (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, 0));
   struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
   bool last = release(s, e);
@@ -169,12 +174,16 @@ void fs_fd_forget(int fd) {
   fs_fd_taken(fd);
   if (fs_fd_entry(fd) == 0 || fs_vfork_depth > 0) return;
   fs_pool_remove(fd);
-  uint64_t e = atomic_exchange(&fs_fdtab[fd], 0);
-  if ((e & FS_FDE_VIRTUAL) && release(slot_at(FS_FDE_SLOT(e)), e)) fs_slot_free(atomic_load(&fs_state), FS_FDE_SLOT(e));
+  fs_fd_release(atomic_exchange(&fs_fdtab[fd], 0));
 }
 
 void fs_fd_evict(int fd) {
-  if ((fs_fd_entry(fd) & FS_FDE_IDLE) && fs_vfork_depth == 0 && fs_pool_remove(fd)) fs_sys_close(fd);
+  uint64_t idle = FS_FDE_IDLE;
+  if (fs_fd_entry(fd) != idle || fs_vfork_depth > 0) return;
+  if (fs_pool_remove(fd))
+    fs_sys_close(fd);
+  else
+    atomic_compare_exchange_strong(&fs_fdtab[fd], &idle, 0); /* another thread forks: it must not give it back */
 }
 
 void fs_fd_mark_ancestor(int fd) {

@@ -18,13 +18,18 @@
 
 /* An entry: bits 0-15 slot, 16-31 flags, 32-63 the slot's generation. 0: not ours. */
 #define FS_FDE_VIRTUAL 0x10000u
-#define FS_FDE_IDLE 0x20000u     /* a placeholder in the pool: closed, as far as the program can tell */
-#define FS_FDE_ANCESTOR 0x40000u /* a real directory above a mount */
-#define FS_FDE_CLOEXEC 0x80000u  /* what F_GETFD says; the kernel's own flag stays set */
-#define FS_FDE_INHERIT 0x100000u /* the kernel's close-on-exec flag was cleared: children may hold it */
-#define FS_FDE_NAMED 0x200000u   /* a file action of posix_spawn names it */
+#define FS_FDE_IDLE 0x20000u       /* a placeholder in the pool: closed, as far as the program can tell */
+#define FS_FDE_ANCESTOR 0x40000u   /* a real directory above a mount */
+#define FS_FDE_CLOEXEC 0x80000u    /* what F_GETFD says; the kernel's own flag stays set */
+#define FS_FDE_INHERIT 0x100000u   /* the kernel's close-on-exec flag was cleared: children may hold it */
+#define FS_FDE_NAMED 0x200000u     /* a file action of posix_spawn names it */
+#define FS_FDE_CLAIMED 0x400000ull /* a thread changes what the kernel has there: fdclaim.c */
 #define FS_FDE_SLOT(e) ((uint32_t)(e)&0xffffu)
 #define FS_FDE_GEN(e) ((uint32_t)((e) >> 32))
+
+/* What a call answers when fd is no virtual descriptor any more: the call is to be made on the descriptor, which is
+   real, after fs_fd_take_over where its offset has moved (fdreal.h). */
+#define FS_E_REAL (-5000)
 
 extern FS_INTERNAL _Atomic uint64_t fs_fdtab[FS_FD_MAX];
 /* No virtual descriptor has ever had this number or one above. */
@@ -60,24 +65,46 @@ fs_fd fs_fd_new(struct fs_slot **slot);
 /* Makes a filled slot visible as fd. */
 void fs_fd_publish(int fd, struct fs_slot *slot, bool cloexec);
 
-/* close(2) of a virtual or idle descriptor; -EBADF when it is neither. */
+/* close(2) of a virtual descriptor. -EBADF when it is idle; here and below, FS_E_REAL when it is neither. */
 fs_err fs_fd_close(int fd);
 /* The kernel has closed fd, or put another file there: forgets what the table knew. */
 void fs_fd_forget(int fd);
+/* An entry was taken out of the table: gives up its hold on the slot. */
+void fs_fd_release(uint64_t e);
 /* Before the kernel puts another file at fd: an idle placeholder there leaves the pool. */
 void fs_fd_evict(int fd);
 /* fcntl(F_DUPFD...) of a virtual descriptor. */
 fs_fd fs_fd_dup(int fd, int min, bool cloexec);
 /* dup3 of a virtual descriptor onto newfd >= 3. */
 fs_fd fs_fd_dup_to(int fd, int newfd, bool cloexec);
-/* Puts the file behind `real` at every descriptor of this process that is open on s, so that they go on sharing an
-   offset. */
-void fs_fd_become_real(const struct fs_slot *s, int real);
+/* Puts the file behind `real` at every descriptor of this process that is open on s with that generation, so that they
+   go on sharing an offset. */
+void fs_fd_become_real(const struct fs_slot *s, uint32_t gen, int real);
 fs_err fs_fd_get_cloexec(int fd);
 fs_err fs_fd_set_cloexec(int fd, bool on);
 void fs_fd_mark_ancestor(int fd);
 /* A file action of posix_spawn names fd. */
 void fs_fd_name(int fd);
+
+/* ---- fdclaim.c: one thread's descriptor, changed by another ---- */
+
+struct fs_fd_claim {
+  uint64_t entry; /* 0: there is no claim */
+  uint64_t signals;
+};
+static inline bool fs_fd_same_file(uint64_t a, uint64_t b) {
+  const uint64_t file = ~0xffffffffull | FS_FDE_VIRTUAL | FS_FDE_SLOT(~0u);
+  return ((a ^ b) & file) == 0;
+}
+/* The entry, once nobody claims it. */
+uint64_t fs_fd_settled(int fd);
+/* Claims fd, if it is still the file of the entry `like`, and sets flags of its entry. Until fs_fd_unclaim, which says
+   whether the number is another file's now, no other thread changes it, and this one gets no signal. */
+bool fs_fd_claim(int fd, uint64_t like, uint64_t flags, struct fs_fd_claim *c);
+void fs_fd_unclaim(int fd, const struct fs_fd_claim *c, bool gone);
+/* Around a call by which the kernel puts another file at fd, whatever was there. */
+void fs_fd_over_begin(int fd, struct fs_fd_claim *c);
+void fs_fd_over_end(int fd, const struct fs_fd_claim *c, bool replaced);
 
 /* Gives up the pool's idle placeholders, so that the kernel has free numbers. Were there any? */
 bool fs_fd_pool_drop(void);

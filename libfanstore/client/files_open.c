@@ -118,11 +118,14 @@ static fs_err move_to(int real, int newfd, bool cloexec) {
 }
 
 static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
+  uint32_t gen = atomic_load(&s->gen);
   fs_fd real = fs_real_get(s);
+  struct fs_fd_claim c;
   if (real < 0) return real;
+  fs_fd_over_begin(newfd, &c);
   fs_err err = move_to(real, newfd, cloexec);
-  if (err >= 0) fs_fd_become_real(s, real);
-  if (err >= 0) fs_fd_forget(newfd);
+  fs_fd_over_end(newfd, &c, err >= 0);
+  if (err >= 0) fs_fd_become_real(s, gen, real);
   if (real != newfd) fs_sys_close(real);
   return err < 0 ? err : newfd;
 }

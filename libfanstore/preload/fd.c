@@ -7,7 +7,8 @@
 
 FS_EXPORT int dup(int fd) {
   struct fs_slot *s = fs_fd_slot(fd);
-  return FS_UNLIKELY(s != NULL) ? fs_ret_int(fs_fd_dup(fd, 0, false)) : FS_FRESH(FS_REAL(dup)(fd));
+  fs_fd copy = FS_UNLIKELY(s != NULL) ? fs_fd_dup(fd, 0, false) : FS_E_REAL;
+  return copy == FS_E_REAL ? FS_FRESH(FS_REAL(dup)(fd)) : fs_ret_int(copy);
 }
 
 /* An inherited virtual descriptor that the table does not know yet must not become standard input as it is. */
@@ -25,18 +26,27 @@ static bool has_room(int fd, const struct fs_slot *s, int newfd) {
   return fd != newfd && (s != NULL || fs_sys_fcntl(fd, F_GETFD, 0) >= 0) && fs_own_move(newfd);
 }
 
+static int real_dup(int fd, int newfd, int flags, bool dup3_rules) {
+  return dup3_rules ? FS_REAL(dup3)(fd, newfd, flags) : FS_REAL(dup2)(fd, newfd);
+}
+
+static int dup_real_over(int fd, int newfd, int flags, bool dup3_rules) {
+  struct fs_fd_claim c;
+  if (fd == newfd) return real_dup(fd, newfd, flags, dup3_rules);
+  fs_fd_over_begin(newfd, &c);
+  int r = real_dup(fd, newfd, flags, dup3_rules);
+  fs_fd_over_end(newfd, &c, r >= 0);
+  return after_dup(fd, r);
+}
+
 static int dup_over(int fd, int newfd, int flags, bool dup3_rules) {
   struct fs_slot *s = fs_fd_slot(fd);
   if (!has_room(fd, s, newfd)) return fs_ret_int(-EBADF);
-  if (FS_LIKELY(s == NULL)) {
-    fs_fd_evict(newfd);
-    int r = dup3_rules ? FS_REAL(dup3)(fd, newfd, flags) : FS_REAL(dup2)(fd, newfd);
-    if (r >= 0 && fd != newfd) fs_fd_forget(newfd);
-    return fd == newfd ? r : after_dup(fd, r);
-  }
+  if (FS_LIKELY(s == NULL)) return dup_real_over(fd, newfd, flags, dup3_rules);
   if (s == &fs_slot_closed || newfd < 0) return fs_ret_int(-EBADF);
   if (dup3_rules && (fd == newfd || (flags & ~O_CLOEXEC) != 0)) return fs_ret_int(-EINVAL);
-  return fs_ret_int(fs_file_dup_to(fd, s, newfd, (flags & O_CLOEXEC) != 0));
+  fs_fd r = fs_file_dup_to(fd, s, newfd, (flags & O_CLOEXEC) != 0);
+  return r == FS_E_REAL ? dup_real_over(fd, newfd, flags, dup3_rules) : fs_ret_int(r);
 }
 
 FS_EXPORT int dup2(int fd, int newfd) {
@@ -78,16 +88,15 @@ FS_EXPORT int fcntl(int fd, int cmd, ...) {
   long arg = va_arg(ap, long);
   va_end(ap);
   struct fs_slot *s = fs_fd_slot(fd);
-  return FS_UNLIKELY(s != NULL) ? fs_ret_int(fcntl_slot(fd, s, cmd, arg)) : fcntl_real(fd, cmd, arg);
+  int64_t r = FS_UNLIKELY(s != NULL) ? fcntl_slot(fd, s, cmd, arg) : FS_E_REAL;
+  return r == FS_E_REAL ? fcntl_real(fd, cmd, arg) : fs_ret_int(r);
 }
 FS_ALIAS(fcntl64, fcntl);
 FS_ALIAS(__fcntl, fcntl);
 
-static int64_t ioctl_slot(int fd, struct fs_slot *s, unsigned long request, void *arg) {
-  const unsigned long cloexec = 0x5451, no_cloexec = 0x5450; /* FIOCLEX, FIONCLEX */
-  bool here = s != &fs_slot_closed && atomic_load(&s->kind) != FS_SLOT_PATH;
-  if (here && (request == cloexec || request == no_cloexec)) return fs_fd_set_cloexec(fd, request == cloexec);
-  return fs_file_ioctl(s, request, arg);
+static bool sets_cloexec(const struct fs_slot *s, unsigned long request) {
+  bool here = s != NULL && s != &fs_slot_closed && atomic_load(&s->kind) != FS_SLOT_PATH;
+  return here && (request == FIOCLEX || request == FIONCLEX);
 }
 
 FS_EXPORT int ioctl(int fd, unsigned long request, ...) {
@@ -95,7 +104,9 @@ FS_EXPORT int ioctl(int fd, unsigned long request, ...) {
   va_start(ap, request);
   void *arg = va_arg(ap, void *);
   va_end(ap);
-  FS_FD_CALL(fd, ioctl_slot(fd, s, request, arg), FS_REAL(ioctl)(fd, request, arg));
+  if (FS_UNLIKELY(sets_cloexec(fs_fd_slot(fd), request)))
+    return fcntl(fd, F_SETFD, request == FIOCLEX ? FD_CLOEXEC : 0);
+  FS_FD_CALL(fd, fs_file_ioctl(s, request, arg), FS_REAL(ioctl)(fd, request, arg));
 }
 
 static int64_t not_a_tty(const struct fs_slot *s) {

@@ -130,7 +130,11 @@ static inline int close_real(int fd) {
 }
 
 static __attribute__((noinline)) int close_odd(int fd, uint64_t e) {
-  if (e & (FS_FDE_VIRTUAL | FS_FDE_IDLE)) return fs_ret_int(fs_fd_close(fd));
+  if (e & (FS_FDE_VIRTUAL | FS_FDE_IDLE)) {
+    fs_err err = fs_fd_close(fd);
+    if (err != FS_E_REAL) return fs_ret_int(err);
+    e = 0; /* another thread has made a real file of it */
+  }
   if (fs_shielded(fd)) return fs_ret_int(-EBADF);
   if (e != 0) fs_fd_forget(fd);
   if ((unsigned)fd < 3) fs_fd_low_closed();

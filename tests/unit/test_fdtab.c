@@ -32,7 +32,7 @@ static void numbers(const struct fix *f) {
   CHECK(open_small(O_RDONLY) == a);
   CHECK(fs_fd_close(a) == 0 && fs_fd_close(b) == 0);
   CHECK(open_small(O_RDONLY) == a); /* the lowest of the pool */
-  CHECK(fs_fd_close(999) == -EBADF && fs_fd_close(-1) == -EBADF && fs_fd_close(0) == -EBADF);
+  CHECK(fs_fd_close(999) == FS_E_REAL && fs_fd_close(-1) == FS_E_REAL && fs_fd_close(0) == FS_E_REAL);
 }
 static void test_numbers(void **state) {
   fix_run(state, numbers);
@@ -109,6 +109,25 @@ static void parks(const struct fix *f) {
 }
 static void test_parks(void **state) {
   fix_run(state, parks);
+}
+
+/* While one thread forks, another puts a file of its own where a placeholder was idle. */
+static void evicted(const struct fix *f) {
+  struct fs_fd_idle idle;
+  struct fs_fd_claim c;
+  (void)f;
+  int a = open_small(O_RDONLY), b = open_small(O_RDONLY);
+  CHECK(fs_fd_close(a) == 0 && fs_fd_close(b) == 0);
+  fs_fd_prepare_fork(&idle);
+  CHECK(fs_fd_entry(a) == FS_FDE_IDLE && kernel_has(a));
+  fs_fd_over_begin(a, &c);
+  CHECK(fs_fd_entry(a) == 0 && dup2(0, a) == a);
+  fs_fd_over_end(a, &c, true);
+  fs_fd_parent(&idle);
+  CHECK(open_small(O_RDONLY) == b && open_small(O_RDONLY) > b && fs_fd_slot(a) == NULL);
+}
+static void test_evicted(void **state) {
+  fix_run(state, evicted);
 }
 
 static void copies(const struct fix *f) {
@@ -277,10 +296,10 @@ static void test_threads(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_numbers), cmocka_unit_test(test_pool),   cmocka_unit_test(test_parks),
-      cmocka_unit_test(test_copies),  cmocka_unit_test(test_limit),  cmocka_unit_test(test_forks),
-      cmocka_unit_test(test_adopt),   cmocka_unit_test(test_vforks), cmocka_unit_test(test_low),
-      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_numbers), cmocka_unit_test(test_pool),    cmocka_unit_test(test_parks),
+      cmocka_unit_test(test_copies),  cmocka_unit_test(test_limit),   cmocka_unit_test(test_forks),
+      cmocka_unit_test(test_adopt),   cmocka_unit_test(test_vforks),  cmocka_unit_test(test_low),
+      cmocka_unit_test(test_threads), cmocka_unit_test(test_evicted),
   };
   unsetenv("FANSTORE_STATE");
   return cmocka_run_group_tests(tests, tree_setup, fix_teardown);
