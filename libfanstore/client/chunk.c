@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "client/data_priv.h"
+#include "client/fdtab.h"
 #include "util/util.h"
 
 #ifndef MADV_POPULATE_READ
@@ -28,15 +29,31 @@ static _Atomic uint32_t g_never;         /* the kernel has no MADV_POPULATE_READ
 static _Atomic uint32_t g_cost = 2048;   /* ns that populating a chunk takes, moving average */
 static _Atomic uint32_t g_room;          /* the last answer */
 static _Atomic uint64_t g_until, g_lost; /* it is good until then; no room until then */
+static _Atomic int32_t g_meminfo;        /* descriptor + 1 */
 static _Atomic uint64_t g_hand;          /* counts looks at what is in memory */
 
 /* ---- room ---- */
 
+/* Opened once, so that it takes no low number of the program's each time. */
+static fs_ssize fs_meminfo_read(char *text, size_t n) {
+  for (;;) {
+    bool temporary = false;
+    fs_fd fd = fs_vfork_depth > 0 ? -1 : atomic_load_explicit(&g_meminfo, memory_order_acquire) - 1;
+    if (fd < 0) {
+      fs_fd low = fs_open_read("/proc/meminfo");
+      if (low < 0) return low;
+      fd = fs_own_publish(&g_meminfo, low, &temporary);
+    }
+    fs_ssize got = fs_sys_pread(fd, text, n, 0);
+    if (temporary) fs_sys_close(fd);
+    if (FS_LIKELY(fs_own_still(fd, temporary))) return got;
+  }
+}
+
 static uint64_t fs_mem_available(void) {
   static const char label[] = "MemAvailable:";
   char text[512];
-  FS_AUTO_CLOSE fs_fd fd = fs_open_read("/proc/meminfo");
-  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, sizeof(text) - 1);
+  fs_ssize n = fs_meminfo_read(text, sizeof(text) - 1);
   if (n <= 0) return 0;
   text[n] = '\0';
   const char *at = strstr(text, label);
@@ -152,10 +169,10 @@ static uint32_t fs_populate_at(void) {
   return FS_MIN(FS_MAX(reads, FS_AT_LEAST), FS_AT_MOST);
 }
 
-static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const uint8_t *map) {
+static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const uint8_t *map, bool resident) {
   uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin), now = fs_now_ns();
   bool room = fs_room(now);
-  if (!room && !(fs_page_resident(ds, p, map, c) && fs_resident(map + begin, len))) return FS_CHUNK_COLD;
+  if (!room && !resident && !(fs_page_resident(ds, p, map, c) && fs_resident(map + begin, len))) return FS_CHUNK_COLD;
   long err = FS_SYS3(SYS_madvise, map + begin, len, MADV_POPULATE_READ);
   if (err == -EINVAL) atomic_store_explicit(&g_never, 1, memory_order_relaxed);
   if (err < 0) return err == -EINTR || err == -EAGAIN ? FS_CHUNK_COLD : FS_CHUNK_NEVER;
@@ -166,13 +183,15 @@ static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const
   return now < atomic_load_explicit(&g_lost, memory_order_relaxed) ? FS_CHUNK_COLD : FS_CHUNK_PRESENT;
 }
 
-uint32_t fs_chunk_take(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c) {
+/* Takes the chunk into the page tables, from the device where there is room for all; `resident`: it is known to be in
+   memory. Is it present now? */
+static bool fs_chunk_take(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, bool resident) {
   const uint8_t *map = atomic_load_explicit(&g_never, memory_order_relaxed) ? NULL : fs_local_map(ds, p);
-  uint32_t kind = map ? fs_populate(ds, p, c, map) : FS_CHUNK_NEVER;
+  uint32_t kind = map ? fs_populate(ds, p, c, map, resident) : FS_CHUNK_NEVER;
   /* The looks at a partition's chunks are spread over time. */
   uint32_t count = kind == FS_CHUNK_PRESENT ? (uint32_t)(c * 37) % FS_CHUNK_LOOK_AT : 0;
   atomic_store_explicit(word, (uint16_t)(kind | count), memory_order_relaxed);
-  return kind;
+  return kind == FS_CHUNK_PRESENT;
 }
 
 bool fs_chunk_look(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c) {
@@ -187,7 +206,7 @@ bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, ui
   uint32_t w = atomic_load_explicit(word, memory_order_relaxed), at = fs_populate_at();
   if ((w & FS_CHUNK_KIND) != FS_CHUNK_COLD) return false;
   uint32_t count = (w & FS_CHUNK_COUNT) + (cold ? at : FS_WARM_UNIT) * (1 + (uint32_t)(n >> 12));
-  if (count >= FS_WARM_UNIT * at) return fs_chunk_take(ds, p, word, c) == FS_CHUNK_PRESENT;
+  if (count >= FS_WARM_UNIT * at) return fs_chunk_take(ds, p, word, c, false);
   atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | count), memory_order_relaxed);
   return false;
 }
@@ -198,7 +217,8 @@ bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word
   const uint8_t *map = fs_local_map(ds, p);
   uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin);
   uint32_t count = (w & FS_CHUNK_COUNT) + 1 + (uint32_t)(full * n / (2 * FS_CHUNK));
-  if (count >= full || (map && fs_resident(map + begin, len))) return fs_chunk_take(ds, p, word, c) == FS_CHUNK_PRESENT;
+  bool resident = map && count < full && fs_resident(map + begin, len);
+  if (count >= full || resident) return fs_chunk_take(ds, p, word, c, resident);
   atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | count), memory_order_relaxed);
   return false;
 }

@@ -194,8 +194,6 @@ bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, ui
 /* The same before a read that is large enough to be worth a request of its own: takes what is in memory at once, and
    reads the rest of a chunk only when twice its size was read from it. */
 bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n);
-/* Takes the chunk into the page tables, from the device where there is room for all. Its kind from now on. */
-uint32_t fs_chunk_take(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c);
 /* Is a present chunk still in memory? */
 bool fs_chunk_look(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c);
 /* A partition was mapped. */

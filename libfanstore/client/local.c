@@ -2,8 +2,8 @@
 /*
  * Partitions staged on this node: the hot path of all reads. Each is opened once and mapped whole. Bytes are copied
  * from the mapping where this process has its pages already, chunk by chunk, else with pread: the first touch of a
- * mapped page costs more than a pread, and a cold one would be read page by page. A chunk's pages are taken in
- * one call once the chunk was read often enough and is in the page cache. No locks; the chunks' states are hints.
+ * mapped page costs more than a pread, and a cold one would be read page by page. Which chunks it has, and when it
+ * takes one, is chunk.c's to say. No locks.
  */
 #include <sys/mman.h>
 
@@ -12,8 +12,9 @@
 #include "util/util.h"
 
 #define FS_LOCAL_BIG 65536u /* a read from which on a request of its own is as good as one for the whole chunk */
-#define FS_LOCAL_AROUND (512u << 10) /* with room they take along what lies around them, to its next multiples */
-#define FS_LOCAL_USUAL 131072u       /* what the kernel reads in one request unless told otherwise */
+#define FS_LOCAL_AROUND (512u << 10)  /* with room they take along what lies around them, to its next multiples */
+#define FS_LOCAL_USUAL 131072u        /* what the kernel reads in one request unless told otherwise */
+#define FS_LOCAL_AHEAD (2 * FS_CHUNK) /* so much of a larger read is asked for at a time: each chunk asks anew */
 
 static _Atomic uint32_t g_no_nowait; /* this kernel or file system cannot say what is in the page cache */
 
@@ -101,16 +102,28 @@ static size_t fs_local_pread_cached(struct fs_dataset *ds, uint32_t p, void *dst
   return got > 0 && fs_own_still(fd, temporary) ? FS_MIN((size_t)got, n) : 0;
 }
 
+/* Asks the kernel to begin to read. */
+static void fs_local_ask(struct fs_dataset *ds, uint32_t p, uint64_t off, uint64_t n) {
+  bool temporary;
+  fs_fd fd = fs_local_fd(ds, p, &temporary);
+  if (fd < 0) return;
+  FS_SYS4(SYS_fadvise64, fd, off, n, POSIX_FADV_WILLNEED);
+  if (temporary) fs_sys_close(fd);
+}
+
+void fs_local_willneed(struct fs_dataset *ds, const struct fs_block *b) {
+  fs_local_ask(ds, b->partition, b->offset, b->stored_len);
+}
+
 /* Large pieces are asked for as a whole: left to itself the kernel makes several requests of them, one after the other.
    Where there is room, what lies around a piece comes with it, as far as that hardly makes it wait. */
 static fs_err fs_local_pread_cold(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off, size_t all) {
-  uint64_t begin = off, end = off + all;
+  uint64_t begin = off, end = off + FS_MIN(all, FS_LOCAL_AHEAD);
   if (all >= FS_LOCAL_BIG && fs_chunk_room()) {
     begin = off & ~(uint64_t)(FS_LOCAL_AROUND - 1);
     end = FS_MIN(fs_round_up(end, FS_LOCAL_AROUND), ds->ix.parts[p].size);
   }
-  if (end - begin > FS_LOCAL_USUAL)
-    fs_local_willneed(ds, &(struct fs_block){.partition = p, .offset = begin, .stored_len = (uint32_t)(end - begin)});
+  if (end - begin > FS_LOCAL_USUAL) fs_local_ask(ds, p, begin, end - begin);
   return fs_local_pread(ds, p, dst, n, off);
 }
 
@@ -176,12 +189,4 @@ const void *fs_local_ptr(struct fs_dataset *ds, uint32_t p, size_t n, uint64_t o
   for (uint64_t c = off >> FS_CHUNK_SHIFT; c <= (off + n - 1) >> FS_CHUNK_SHIFT; c++)
     present &= fs_chunk_use(ds, p, &chunk[c], c) || fs_chunk_read(ds, p, &chunk[c], c, n, false);
   return present ? map + off : NULL;
-}
-
-void fs_local_willneed(struct fs_dataset *ds, const struct fs_block *b) {
-  bool temporary;
-  fs_fd fd = fs_local_fd(ds, b->partition, &temporary);
-  if (fd < 0) return;
-  FS_SYS4(SYS_fadvise64, fd, b->offset, b->stored_len, POSIX_FADV_WILLNEED);
-  if (temporary) fs_sys_close(fd);
 }
