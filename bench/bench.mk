@@ -11,7 +11,7 @@ $(BENCH_BIN): $(B)/%: $(O)/%.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LZ4) -ldl -pthread
 
-$(BENCH_MPI): $(B)/%: %.c
+$(BENCH_MPI): $(B)/%: %.c bench/common.h
 	$(say) MPICC $@
 	@mkdir -p $(@D)
 	$(Q)$(MPICC) $(CFLAGS) $(BASE_CFLAGS) -o $@ $< $(LDFLAGS)

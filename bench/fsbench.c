@@ -16,7 +16,6 @@
  * that was filled before; -b and -z are for unlz4.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <lz4.h>
@@ -33,8 +32,9 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common.h"
 
 #define BUFFER_MAX (16u << 20) /* larger files are read in pieces of so much */
 #define PIECE 4096u
@@ -75,17 +75,6 @@ static int level;
 static unsigned workers = 1, passes = 3;
 static struct board *board;
 
-static void die(const char *what) {
-  fprintf(stderr, "fsbench: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
-
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void push(struct list *l, const char *dir, const char *name) {
   if (l->n == l->room) {
     l->room = l->room ? 2 * l->room : 1024;
@@ -119,16 +108,9 @@ static void walk(const char *top) {
   if (files.n == 0) die("no files");
 }
 
-static uint64_t next(uint64_t *x) {
-  *x ^= *x << 13;
-  *x ^= *x >> 7;
-  *x ^= *x << 17;
-  return *x;
-}
-
 static void shuffle(struct list *l, uint64_t x) {
   for (size_t i = l->n; i > 1; i--) {
-    size_t j = next(&x) % i;
+    size_t j = next_random(&x) % i;
     struct file t = l->file[i - 1];
     l->file[i - 1] = l->file[j];
     l->file[j] = t;
@@ -260,7 +242,7 @@ static void op_pread(struct span *took) {
   uint64_t x = seed;
   took->start = now();
   for (unsigned i = 0; i < PREADS; i++)
-    if (pread(fd, buffer, PIECE, (off_t)(next(&x) % (files.file[0].size / PIECE) * PIECE)) != PIECE) die("pread");
+    if (pread(fd, buffer, PIECE, (off_t)(next_random(&x) % (files.file[0].size / PIECE) * PIECE)) != PIECE) die("pread");
   took->end = now();
   close(fd);
 }

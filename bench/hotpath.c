@@ -6,7 +6,6 @@
  * read before, and each file is read once in random order, at most COUNT. -n takes only files that NODE of FanStore
  * serves. Prints the nanoseconds of an operation, and the processor time of this process in it, as JSON.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdint.h>
@@ -16,8 +15,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common.h"
 
 enum { PIECE = 4096 };
 
@@ -26,16 +26,8 @@ static const char *node;
 static size_t n_files, largest;
 static uint64_t seed = 88172645463325252ULL;
 
-static void die(const char *what) {
-  fprintf(stderr, "hotpath: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
-
 static size_t any(size_t below) {
-  seed ^= seed << 13;
-  seed ^= seed >> 7;
-  seed ^= seed << 17;
-  return (size_t)(seed % below);
+  return (size_t)(next_random(&seed) % below);
 }
 
 static int note(const char *path, const struct stat *st, int kind, struct FTW *where) {
@@ -94,12 +86,6 @@ static void shuffle(void) {
   }
 }
 
-static int64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static int64_t cpu(void) {
   struct rusage r;
   getrusage(RUSAGE_SELF, &r);
@@ -114,7 +100,8 @@ static void run(const char *name, size_t (*op)(const char *), size_t count, int 
   shuffle();
   /* Three times: mappings are populated only where it is worth it. */
   for (size_t i = 0; !once && i < 3 * n_files; i++) (void)op_read(files[i % n_files]);
-  int64_t start = now(), used = cpu();
+  uint64_t start = now();
+  int64_t used = cpu();
   double done = (double)measured(op, count, once), ns = (double)(now() - start);
   printf("{\"operation\": \"%s\", \"count\": %.0f, \"ns\": %.1f, \"cpu_ns\": %.1f}\n", name, done, ns / done,
          (double)(cpu() - used) / done);

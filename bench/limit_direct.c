@@ -4,7 +4,6 @@
  * each once, in random order out of all FILEs, N at a time (threads, default 1). Prints a JSON object: nanoseconds a
  * block.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common.h"
 
 struct block {
   int fd;
@@ -24,17 +24,6 @@ struct block {
 static struct block *blocks;
 static size_t n, size, count;
 static atomic_size_t next;
-
-static void die(const char *what) {
-  fprintf(stderr, "limit_direct: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
-
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void add(const char *path) {
   int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
@@ -48,10 +37,7 @@ static void add(const char *path) {
 
 static void shuffle(uint64_t x) {
   for (size_t i = n; i > 1; i--) {
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    struct block *a = &blocks[i - 1], *b = &blocks[x % i], t = *a;
+    struct block *a = &blocks[i - 1], *b = &blocks[next_random(&x) % i], t = *a;
     *a = *b;
     *b = t;
   }

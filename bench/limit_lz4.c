@@ -4,7 +4,6 @@
  * compresses all of them, each in blocks of BLOCK bytes, by so many threads. Prints a JSON object: bytes, stored, and
  * first: nanoseconds of it all. Reading is not timed.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <lz4.h>
 #include <pthread.h>
@@ -14,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
+
+#include "common.h"
 
 struct file {
   char *data;
@@ -25,17 +25,6 @@ static struct file *files;
 static size_t n, total;
 static int block;
 static atomic_size_t next, stored;
-
-static void die(const char *what) {
-  fprintf(stderr, "limit_lz4: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
-
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void load(const char *path) {
   FILE *f = fopen(path, "re");

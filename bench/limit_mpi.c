@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "common.h"
 
 enum { ASK = 1, ANSWER = 100, MAX_WINDOW = 64, AREA = 64 << 20 };
 
@@ -17,13 +18,7 @@ static int size, count, window;
 static char *area;
 static uint64_t started[MAX_WINDOW], asked[MAX_WINDOW];
 
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) {
+static int by_time(const void *a, const void *b) {
   uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
   return (x > y) - (x < y);
 }
@@ -95,7 +90,7 @@ int main(int argc, char **argv) {
   } else {
     client(warm, took);
     double ns = (double)client(count, took);
-    qsort(took, (size_t)count, sizeof(*took), by_value);
+    qsort(took, (size_t)count, sizeof(*took), by_time);
     uint64_t median = took[count / 2];
     printf("{\"first\": %.1f, \"median\": %.1f}\n", ns / count, (double)median);
   }

@@ -4,7 +4,6 @@
  * DIRECTORY is made; the files are DIRECTORY/dirNNNN/fileNNNNNNN, with -d 0 DIRECTORY/fileNNNNNNN. Their bytes are
  * random; with -r 2 or more, literals and matches are mixed so that lz4 makes them about so many times smaller.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,15 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common.h"
+
 #define CHUNK (1u << 20)
 #define WINDOW 32768u
 
 static uint64_t state;
-
-static void die(const char *what) {
-  fprintf(stderr, "makefiles: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
 
 static uint64_t next(void) { /* splitmix64 */
   uint64_t z = state += 0x9e3779b97f4a7c15u;

@@ -20,10 +20,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "median.h"
+#include "common.h"
 
 #define FUNCTIONS(X)                                                                                                   \
   X(ssize_t, read, (int, void *, size_t))                                                                              \
@@ -106,20 +105,15 @@ static const struct call calls[] = {
 #undef X
 };
 
-static void die(const char *what) {
-  fprintf(stderr, "overhead: %s: %s\n", what, errno ? strerror(errno) : "not found");
-  exit(1);
-}
-
 static void *symbol(void *where, const char *name) {
   void *p = dlsym(where, name);
-  if (!p) die(name);
+  if (!p) errx(1, "%s: not found", name);
   return p;
 }
 
 static void find_functions(void) {
   void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
-  if (!libc) die("libc.so.6");
+  if (!libc) errx(1, "libc.so.6: not found");
 #define X(ret, name, params)                                                                                           \
   *(void **)&library.name = symbol(RTLD_DEFAULT, #name);                                                               \
   *(void **)&native.name = symbol(libc, #name);
@@ -153,16 +147,10 @@ static void prepare(const char *dir) {
   snprintf(buf + sizeof(buf) / 2, sizeof(buf) / 2, "%s", dir);
 }
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 static double timed(const struct call *c, const struct side *s, unsigned n) {
-  double start = now();
+  uint64_t start = now();
   c->run(s, n);
-  return (now() - start) / n;
+  return (double)(now() - start) / n;
 }
 
 static void compare(const struct call *c, unsigned rounds, unsigned n) {

@@ -35,8 +35,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common.h"
 
 struct list {
   char **path;
@@ -59,20 +60,9 @@ static const char *top, *place, *compare_with;
 static size_t pages, resident;
 static int dropped = -1;
 
-static _Noreturn void die(const char *what) {
-  fprintf(stderr, "reader: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
-
 static void *need(void *p) {
   if (!p) die("memory");
   return p;
-}
-
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static void push(struct list *l, char *path) {
@@ -166,10 +156,7 @@ static void choose(const char *list, size_t max) {
 
 static void shuffle(uint64_t x) {
   for (size_t i = files.n; i > 1; i--) {
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    size_t j = x % i;
+    size_t j = next_random(&x) % i;
     char *t = files.path[i - 1];
     files.path[i - 1] = files.path[j];
     files.path[j] = t;
@@ -338,7 +325,7 @@ static void pin_to_last_cpu(void) {
   if (last < 0 || sched_setaffinity(0, sizeof(set), &set) != 0) perror("reader: not pinned");
 }
 
-static int by_value(const void *a, const void *b) {
+static int by_time(const void *a, const void *b) {
   uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
   return (x > y) - (x < y);
 }
@@ -387,7 +374,7 @@ int main(int argc, char **argv) {
   time_passes(&first, &again);
   if (compare_with) compare_all();
   sizes();
-  qsort(took, files.n, sizeof(*took), by_value);
+  qsort(took, files.n, sizeof(*took), by_time);
   printf("{\"files\": %zu, \"bytes\": %zu, \"largest\": %zu, \"first\": %.1f, \"again\": %.1f, \"median\": %" PRIu64
          ", \"pages\": %zu, \"resident\": %zu, \"dropped\": %d}\n",
          files.n, total, largest, first, again, took[files.n / 2], pages, resident, dropped);

@@ -3,7 +3,6 @@
  * Times a command: repeat [-n TIMES] COMMAND [ARG...] runs it so many times, one after the other, with its output to
  * /dev/null, and prints the shortest time from its start to its end, in us, as JSON. It fails when the command does.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -11,27 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-extern char **environ;
+#include "common.h"
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
+extern char **environ;
 
 static double once(char **command, posix_spawn_file_actions_t *actions) {
   pid_t pid;
   int status;
-  double start = now();
+  uint64_t start = now();
   int rc = posix_spawnp(&pid, command[0], actions, NULL, command, environ);
   if (rc != 0 || waitpid(pid, &status, 0) != pid || status != 0) {
     fprintf(stderr, "repeat: %s: %s\n", command[0], rc ? strerror(rc) : "failed");
     exit(1);
   }
-  return now() - start;
+  return (double)(now() - start) / 1e3;
 }
 
 int main(int argc, char **argv) {

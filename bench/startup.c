@@ -9,30 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "median.h"
+#include "common.h"
 
 #define VARIANTS 16
 #define VARIABLES 32
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 static double run(const char *program, char *const env[]) {
   char *argv[] = {(char *)program, NULL};
   pid_t pid;
   int status;
-  double start = now();
+  uint64_t start = now();
   if (posix_spawn(&pid, program, NULL, NULL, argv, env) != 0 || waitpid(pid, &status, 0) != pid || status != 0) {
     fprintf(stderr, "startup: %s failed with %s\n", program, env[0] ? env[0] : "nothing");
     exit(1);
   }
-  return now() - start;
+  return (double)(now() - start) / 1e3;
 }
 
 int main(int argc, char **argv) {

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common.h"
 
 #define ROUNDS 9
 #define CALLS 2000
@@ -21,12 +22,6 @@
 static const char *file, *directory;
 static int fd, dir_fd;
 static char buffer[4096];
-
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static int call_getppid(void) {
   return syscall(SYS_getppid) < 0;
