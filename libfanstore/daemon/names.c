@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of names.h. Three hash tables with chains: directories by id, records by directory and id, records by
+ * directory and name. A directory keeps its records in an array in order of their seq, which only grows, so adding is
+ * at the end; a removed one leaves a hole, and when half are holes the array is closed up. Used by the MPI thread
+ * alone.
+ */
+#include "daemon/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FS_NAMES_FIRST 1024u /* chains of a new hash table */
+#define FS_PLACES_FIRST 8u
+
+struct fs_name {
+  struct fs_name *next_id, *next_name;
+  struct fs_names_dir *in;
+  uint64_t hash; /* of directory and name */
+  struct fs_record rec;
+  char text[]; /* name, target: what follows a record in a message, too */
+};
+
+struct fs_place_of {
+  uint64_t seq;
+  struct fs_name *name; /* NULL: a hole */
+};
+
+struct fs_names_dir {
+  struct fs_names_dir *next;
+  uint64_t id, seq, closed_until;
+  struct fs_place_of *place;
+  size_t used, room, live;
+};
+
+struct fs_names {
+  struct fs_names_dir **dir;
+  struct fs_name **by_id, **by_name;
+  uint64_t dir_mask, mask;
+  uint64_t dirs, count;
+};
+
+static uint64_t fs_names_mix(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+  return x ^ x >> 31;
+}
+
+static uint64_t fs_names_hash(uint64_t dir, const char *name, size_t len) {
+  uint64_t h = fs_names_mix(dir + len);
+  for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)name[i]) * 0x100000001b3ull;
+  return fs_names_mix(h);
+}
+
+fs_err fs_names_new(struct fs_names **out) {
+  struct fs_names *n = calloc(1, sizeof(*n));
+  if (!n) return -ENOMEM;
+  n->mask = n->dir_mask = FS_NAMES_FIRST - 1;
+  n->dir = calloc(FS_NAMES_FIRST, sizeof(*n->dir));
+  n->by_id = calloc(FS_NAMES_FIRST, sizeof(*n->by_id));
+  n->by_name = calloc(FS_NAMES_FIRST, sizeof(*n->by_name));
+  *out = n;
+  if (n->dir && n->by_id && n->by_name) return 0;
+  fs_names_free(n);
+  return -ENOMEM;
+}
+
+/* ---- finding ---- */
+
+static struct fs_names_dir *fs_names_dir_find(const struct fs_names *n, uint64_t id) {
+  struct fs_names_dir *d = n->dir[fs_names_mix(id) & n->dir_mask];
+  while (d && d->id != id) d = d->next;
+  return d;
+}
+
+static uint64_t fs_names_hash_id(uint64_t dir, uint64_t id) {
+  return fs_names_mix(id + dir * 0x9e3779b97f4a7c15ull);
+}
+
+static struct fs_name *fs_names_by_id(const struct fs_names *n, uint64_t dir, uint64_t id) {
+  struct fs_name *e = n->by_id[fs_names_hash_id(dir, id) & n->mask];
+  while (e && (e->rec.id != id || e->rec.dir != dir)) e = e->next_id;
+  return e;
+}
+
+static struct fs_name *fs_names_by_name(const struct fs_names *n, uint64_t dir, const char *name, size_t len) {
+  uint64_t hash = fs_names_hash(dir, name, len);
+  struct fs_name *e = n->by_name[hash & n->mask];
+  while (e && (e->hash != hash || e->rec.dir != dir || e->rec.name_len != len || memcmp(e->text, name, len) != 0))
+    e = e->next_name;
+  return e;
+}
+
+const struct fs_record *fs_names_find(const struct fs_names *n, uint64_t dir, const char *name, size_t len) {
+  struct fs_name *e = fs_names_by_name(n, dir, name, len);
+  return e ? &e->rec : NULL;
+}
+
+const struct fs_record *fs_names_find_id(const struct fs_names *n, uint64_t dir, uint64_t id) {
+  struct fs_name *e = fs_names_by_id(n, dir, id);
+  return e ? &e->rec : NULL;
+}
+
+/* The first place with a seq that is no less. */
+static size_t fs_dir_search(const struct fs_names_dir *d, uint64_t seq) {
+  size_t low = 0, high = d->used;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (d->place[middle].seq < seq)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+const struct fs_record *fs_names_after(const struct fs_names *n, uint64_t dir, uint64_t seq) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  if (!d || seq >= d->seq) return NULL;
+  size_t i = fs_dir_search(d, seq + 1);
+  while (i < d->used && !d->place[i].name) i++;
+  return i < d->used ? &d->place[i].name->rec : NULL;
+}
+
+uint64_t fs_names_count(const struct fs_names *n, uint64_t dir) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  return d ? d->live : 0;
+}
+
+uint64_t fs_names_last_seq(const struct fs_names *n, uint64_t dir) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  return d ? d->seq : 0;
+}
+
+void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t dir), void *ctx) {
+  for (uint64_t i = 0; i <= n->dir_mask; i++) {
+    for (const struct fs_names_dir *d = n->dir[i]; d; d = d->next) visit(ctx, d->id);
+  }
+}
+
+/* ---- growing ---- */
+
+/* Chains of twice the number; without memory they just get longer. */
+static void fs_names_grow(struct fs_names *n) {
+  uint64_t chains = 2 * (n->mask + 1);
+  struct fs_name **by_id = calloc(chains, sizeof(*by_id)), **by_name = calloc(chains, sizeof(*by_name));
+  if (!by_id || !by_name) {
+    free(by_id);
+    free(by_name);
+    return;
+  }
+  for (uint64_t i = 0; i <= n->mask; i++) {
+    for (struct fs_name *e = n->by_id[i], *next; e; e = next) {
+      struct fs_name **a = &by_id[fs_names_hash_id(e->rec.dir, e->rec.id) & (chains - 1)];
+      struct fs_name **b = &by_name[e->hash & (chains - 1)];
+      next = e->next_id;
+      e->next_id = *a, *a = e;
+      e->next_name = *b, *b = e;
+    }
+  }
+  free(n->by_id);
+  free(n->by_name);
+  n->by_id = by_id;
+  n->by_name = by_name;
+  n->mask = chains - 1;
+}
+
+static void fs_names_grow_dirs(struct fs_names *n) {
+  uint64_t chains = 2 * (n->dir_mask + 1);
+  struct fs_names_dir **to = calloc(chains, sizeof(*to));
+  if (!to) return;
+  for (uint64_t i = 0; i <= n->dir_mask; i++) {
+    for (struct fs_names_dir *d = n->dir[i], *next; d; d = next) {
+      struct fs_names_dir **chain = &to[fs_names_mix(d->id) & (chains - 1)];
+      next = d->next;
+      d->next = *chain, *chain = d;
+    }
+  }
+  free(n->dir);
+  n->dir = to;
+  n->dir_mask = chains - 1;
+}
+
+static struct fs_names_dir *fs_names_dir_make(struct fs_names *n, uint64_t id) {
+  struct fs_names_dir *d = fs_names_dir_find(n, id);
+  if (d) return d;
+  d = calloc(1, sizeof(*d));
+  if (!d) return NULL;
+  if (n->dirs > n->dir_mask) fs_names_grow_dirs(n);
+  struct fs_names_dir **chain = &n->dir[fs_names_mix(id) & n->dir_mask];
+  d->id = id;
+  d->next = *chain, *chain = d;
+  n->dirs++;
+  return d;
+}
+
+static void fs_dir_close_up(struct fs_names_dir *d) {
+  size_t kept = 0;
+  for (size_t i = 0; i < d->used; i++) {
+    if (d->place[i].name) d->place[kept++] = d->place[i];
+  }
+  d->used = kept;
+}
+
+/* Room for one place more. */
+static bool fs_dir_reserve(struct fs_names_dir *d) {
+  if (d->used < d->room) return true;
+  if (d->live < d->used - d->used / 4) { /* enough holes to be worth it */
+    fs_dir_close_up(d);
+    return true;
+  }
+  size_t room = d->room ? 2 * d->room : FS_PLACES_FIRST;
+  struct fs_place_of *place = realloc(d->place, room * sizeof(*place));
+  if (!place) return false;
+  d->place = place;
+  d->room = room;
+  return true;
+}
+
+/* ---- changing ---- */
+
+static void fs_dir_leave(struct fs_names_dir *d, uint64_t seq) {
+  size_t i = fs_dir_search(d, seq);
+  d->place[i].name = NULL;
+  d->live--;
+  if (i + 1 == d->used) d->used--;
+}
+
+/* At the end, but for a mirror, which may hear of an old one late. The room is there. */
+static void fs_dir_enter(struct fs_names_dir *d, struct fs_name *e) {
+  size_t i = d->used;
+  if (e->rec.seq <= d->seq) i = fs_dir_search(d, e->rec.seq);
+  if (i == d->used || d->place[i].seq != e->rec.seq) {
+    memmove(d->place + i + 1, d->place + i, (d->used - i) * sizeof(*d->place));
+    d->used++;
+  }
+  d->place[i] = (struct fs_place_of){.seq = e->rec.seq, .name = e};
+  d->seq = FS_MAX(d->seq, e->rec.seq);
+  d->live++;
+}
+
+static void fs_names_remove(struct fs_names *n, struct fs_name *e) {
+  struct fs_name **id = &n->by_id[fs_names_hash_id(e->rec.dir, e->rec.id) & n->mask];
+  struct fs_name **name = &n->by_name[e->hash & n->mask];
+  while (*id != e) id = &(*id)->next_id;
+  while (*name != e) name = &(*name)->next_name;
+  *id = e->next_id;
+  *name = e->next_name;
+  fs_dir_leave(e->in, e->rec.seq);
+  n->count--;
+  free(e);
+}
+
+bool fs_names_drop(struct fs_names *n, uint64_t dir, uint64_t id) {
+  struct fs_name *e = fs_names_by_id(n, dir, id);
+  if (e) fs_names_remove(n, e);
+  return e != NULL;
+}
+
+static struct fs_name *fs_name_make(const struct fs_record *r, const char *name, const char *target) {
+  struct fs_name *e = calloc(1, sizeof(*e) + fs_record_size(r) - sizeof(*r));
+  if (!e) return NULL;
+  e->rec = *r;
+  memcpy(e->text, name, r->name_len);
+  if (r->target_len > 0) memcpy(e->text + r->name_len, target, r->target_len);
+  e->hash = fs_names_hash(r->dir, name, r->name_len);
+  return e;
+}
+
+static void fs_names_insert(struct fs_names *n, struct fs_names_dir *d, struct fs_name *e) {
+  if (n->count > n->mask) fs_names_grow(n);
+  struct fs_name **id = &n->by_id[fs_names_hash_id(e->rec.dir, e->rec.id) & n->mask];
+  struct fs_name **name = &n->by_name[e->hash & n->mask];
+  e->in = d;
+  e->next_id = *id, *id = e;
+  e->next_name = *name, *name = e;
+  fs_dir_enter(d, e);
+  n->count++;
+}
+
+/* What stands in the way of a record: that of its id, of its name, and, from a confused owner, of its seq. */
+static void fs_names_clear(struct fs_names *n, const struct fs_names_dir *d, const struct fs_name *e) {
+  struct fs_name *old = fs_names_by_id(n, e->rec.dir, e->rec.id);
+  if (old) fs_names_remove(n, old);
+  old = fs_names_by_name(n, e->rec.dir, e->text, e->rec.name_len);
+  if (old) fs_names_remove(n, old);
+  size_t i = fs_dir_search(d, e->rec.seq);
+  if (i < d->used && d->place[i].seq == e->rec.seq && d->place[i].name) fs_names_remove(n, d->place[i].name);
+}
+
+fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *name, const char *target,
+                    const struct fs_record **now) {
+  struct fs_names_dir *d = fs_names_dir_make(n, r->dir);
+  if (!d || !fs_dir_reserve(d)) return -ENOMEM;
+  struct fs_name *e = fs_name_make(r, name, target);
+  if (!e) return -ENOMEM;
+  if (e->rec.seq == 0) e->rec.seq = d->seq + 1;
+  fs_names_clear(n, d, e);
+  fs_names_insert(n, d, e);
+  if (now) *now = &e->rec;
+  return 0;
+}
+
+/* ---- directories ---- */
+
+fs_err fs_names_close(struct fs_names *n, uint64_t dir, uint64_t until) {
+  struct fs_names_dir *d = until == 0 ? fs_names_dir_find(n, dir) : fs_names_dir_make(n, dir);
+  if (!d) return until == 0 ? 0 : -ENOMEM;
+  d->closed_until = until;
+  return 0;
+}
+
+bool fs_names_closed(const struct fs_names *n, uint64_t dir, uint64_t now) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  return d && now < d->closed_until;
+}
+
+void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
+  struct fs_names_dir **at = &n->dir[fs_names_mix(dir) & n->dir_mask];
+  while (*at && (*at)->id != dir) at = &(*at)->next;
+  struct fs_names_dir *d = *at;
+  if (!d) return;
+  while (d->used > 0) {
+    struct fs_name *e = d->place[d->used - 1].name;
+    if (e)
+      fs_names_remove(n, e);
+    else
+      d->used--;
+  }
+  *at = d->next;
+  n->dirs--;
+  free(d->place);
+  free(d);
+}
+
+void fs_names_free(struct fs_names *n) {
+  for (uint64_t i = 0; n->dir && i <= n->dir_mask; i++) {
+    while (n->dir[i]) fs_names_drop_dir(n, n->dir[i]->id);
+  }
+  free(n->dir);
+  free(n->by_id);
+  free(n->by_name);
+  free(n);
+}

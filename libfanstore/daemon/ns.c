@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The name service as its owner sees it (ns.h): clients' calls, other ranks' messages, time. */
+#include "daemon/ns.h"
+
+#include <stdlib.h>
+
+#include "daemon/ns_priv.h"
+
+fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
+                 const struct fs_ns_hooks *hooks, void *owner) {
+  struct fs_ns *ns = calloc(1, sizeof(*ns));
+  if (!ns) return -ENOMEM;
+  ns->rank = rank;
+  ns->hooks = hooks;
+  ns->owner = owner;
+  ns->deadline_ns = deadline_ns;
+  fs_members_all(&ns->members, nodes);
+  struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits, &ns->committing,
+                              &ns->holds, &ns->moves,    &ns->local};
+  for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) fs_chain_init(lists[i]);
+  for (size_t i = 0; i < FS_ASK_CHAINS; i++) fs_chain_init(&ns->ask_hash[i]);
+  ns->suspect = calloc(nodes, sizeof(*ns->suspect));
+  *out = ns;
+  if (ns->suspect && fs_names_new(&ns->names) == 0) {
+    for (uint32_t i = 0; i < nodes; i++) ns->suspect[i].ns = ns;
+    return 0;
+  }
+  free(ns->suspect);
+  free(ns);
+  return -ENOMEM;
+}
+
+void *fs_ns_owner(const struct fs_ns *ns) {
+  return ns->owner;
+}
+const struct fs_members *fs_ns_members(const struct fs_ns *ns) {
+  return &ns->members;
+}
+const struct fs_names *fs_ns_names(const struct fs_ns *ns) {
+  return ns->names;
+}
+uint64_t fs_ns_id(struct fs_ns *ns) {
+  return FS_OUT_ID_MAKE(ns->rank, ++ns->next_id);
+}
+bool fs_ns_busy(const struct fs_ns *ns) {
+  return ns->transfers > 0 || !fs_chain_empty(&ns->moves) || !fs_chain_empty(&ns->committing) ||
+         !fs_chain_empty(&ns->requests);
+}
+
+void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
+  ns->now = now;
+  fs_request_start(ns, c, n, done, ctx);
+  fs_ns_drain(ns);
+}
+
+/* Questions to the keeper of a directory: both sides must mean the same one. */
+static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c, size_t n) {
+  uint64_t dir = c->op == FS_NAMES_RENAME ? c->to : c->dir;
+  struct fs_keepers k = fs_members_keepers(&ns->members, dir);
+  bool mirror = c->op == FS_NAMES_MIRROR;
+  if (set > ns->members.number)
+    fs_ns_answer(ns, a, -EAGAIN, NULL, 0); /* the set is on its way */
+  else if (set < ns->members.number || (mirror ? k.mirror : k.owner) != ns->rank || (mirror && k.owner != a.from))
+    fs_answer_stale(ns, a);
+  else if (mirror)
+    fs_commit_mirror(ns, a, c, n);
+  else
+    fs_exec(ns, a, c, n);
+}
+
+static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c, size_t n) {
+  switch (c->op) {
+  case FS_NAMES_MARK:
+    if (c->seq < FS_MARK_BITS) ns->hooks->mark(ns, (uint32_t)c->seq);
+    break;
+  case FS_NAMES_TREE:
+    ns->hooks->tree(ns);
+    break;
+  case FS_NAMES_DROP:
+    ns->hooks->dropped(ns, c->id);
+    break;
+  case FS_NAMES_PING:
+    break;
+  case FS_NAMES_ACCUSE:
+    fs_accused(ns, a, c);
+    return;
+  case FS_NAMES_SET:
+    fs_set_received(ns, a, c, n);
+    return;
+  default:
+    fs_ns_keeper(ns, a, set, c, n);
+    return;
+  }
+  fs_ns_answer(ns, a, 0, NULL, 0);
+}
+
+void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct fs_ns_message *head, const void *body,
+                   size_t n) {
+  bool sane = from < ns->members.nodes && n <= FS_NAMES_BODY && (head->answer || fs_call_ok(body, n));
+  ns->now = now;
+  if (!sane)
+    ns->dropped_messages++;
+  else if (head->answer)
+    fs_ns_answered(ns, from, head, body, n);
+  else
+    fs_ns_asked(ns, (struct fs_asked){.from = from, .id = head->id}, head->set, body, n);
+  fs_ns_drain(ns);
+}
+
+void fs_ns_timers(struct fs_ns *ns, uint64_t now) {
+  ns->now = now;
+  fs_ns_ask_timers(ns);
+  fs_watch_timers(ns);
+  fs_hold_timers(ns);
+  fs_commit_timers(ns, false);
+  fs_request_timers(ns, false);
+  fs_ns_drain(ns);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The names of output files over all ranks: asking the rank that keeps a directory, keeping one, mirroring, and what
+ * happens when ranks go (docs/output-files.md, sections 4 and 8). Everything is started and calls back; nothing waits.
+ * It sends by `send` of its owner's, which delivers whole messages in order between two ranks that live, and loses
+ * those to and from the dead. One thread; time is `now`, which the owner sets before each call.
+ *
+ *   ns_ask.c      a question to a rank, its answer, its deadline; the same to itself
+ *   ns_request.c  a call about a directory: finding its keeper, again after a change of members
+ *   ns_exec.c     what a keeper does for a call that concerns one directory
+ *   ns_move.c     a rename between directories, the removal of one: by two keepers
+ *   ns_commit.c   the mirror: each change; whole directories after a change of members
+ *   ns_members.c  accusations, pings, the set of members
+ */
+#ifndef FS_DAEMON_NS_H
+#define FS_DAEMON_NS_H
+
+#include "daemon/chain.h"
+#include "daemon/members.h"
+#include "daemon/names.h"
+#include "ipc/names.h"
+
+/* The head of a message. A question's body is a struct fs_names_call, an answer's records or members. */
+struct fs_ns_message {
+  uint64_t id;  /* the asker's; the answer repeats it */
+  uint64_t set; /* number of the members that the sender knows */
+  int32_t err;  /* of an answer */
+  uint32_t answer;
+};
+
+struct fs_ns;
+struct fs_ns_hooks {
+  /* Sends head and body, copying them. Never fails: what cannot be sent is lost. */
+  void (*send)(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body, size_t n);
+  void (*mark)(struct fs_ns *ns, uint32_t bit); /* a directory of this bit may have outputs */
+  void (*tree)(struct fs_ns *ns);               /* a directory was renamed or removed */
+  void (*dropped)(struct fs_ns *ns, uint64_t id);
+  void (*members)(struct fs_ns *ns);
+};
+
+/* What came of a call: 0 or a negative errno, and the answer's body, valid during the call-back. */
+typedef void fs_ns_done(void *ctx, fs_err err, const void *body, size_t n);
+
+fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
+                 const struct fs_ns_hooks *hooks, void *owner);
+void *fs_ns_owner(const struct fs_ns *ns);
+const struct fs_members *fs_ns_members(const struct fs_ns *ns);
+const struct fs_names *fs_ns_names(const struct fs_ns *ns);
+/* A new id for a file of this rank's. */
+uint64_t fs_ns_id(struct fs_ns *ns);
+
+/* A client's call (FS_NAMES_LOOKUP ... LIST), checked by fs_call_ok. done is called once, at the latest after four
+ * deadlines. */
+void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
+/* A message from another rank, as it came. */
+void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct fs_ns_message *head, const void *body,
+                   size_t n);
+/* Deadlines; call at least every few milliseconds. */
+void fs_ns_timers(struct fs_ns *ns, uint64_t now);
+bool fs_ns_busy(const struct fs_ns *ns);
+
+#define FS_MARK_BITS 65536u
+static inline uint32_t fs_mark_bit(uint64_t dir) {
+  dir = (dir ^ dir >> 31) * 0x9e3779b97f4a7c15ull;
+  return (uint32_t)(dir >> 48);
+}
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Questions and answers of the name service: to other ranks by the owner's `send`, to this one by a queue, so that what
+ * a call-back starts never runs inside it. Called by the parts of ns.h.
+ */
+#include <stdlib.h>
+
+#include "daemon/ns_priv.h"
+
+static void fs_ns_local(struct fs_ns *ns, const struct fs_ns_message *head, const void *body, size_t n) {
+  struct fs_local *l = malloc(sizeof(*l) + n);
+  if (!l) return; /* as a message that was lost */
+  l->head = *head;
+  l->n = n;
+  if (n > 0) memcpy(l->body, body, n);
+  fs_chain_push(&ns->local, &l->chain);
+}
+
+static void fs_ns_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body, size_t n) {
+  if (rank == ns->rank)
+    fs_ns_local(ns, head, body, n);
+  else
+    ns->hooks->send(ns, rank, head, body, n);
+}
+
+static struct fs_ask *fs_ask_new(struct fs_ns *ns, uint32_t rank, fs_ns_done *done, void *ctx) {
+  struct fs_ask *a = malloc(sizeof(*a));
+  if (!a) return NULL;
+  *a = (struct fs_ask){
+      .id = ++ns->next_ask, .deadline = ns->now + ns->deadline_ns, .rank = rank, .done = done, .ctx = ctx};
+  fs_chain_push(&ns->asks, &a->chain);
+  fs_chain_push(&ns->ask_hash[a->id % FS_ASK_CHAINS], &a->hash);
+  return a;
+}
+
+static void fs_ask_end(struct fs_ask *a, fs_err err, const void *body, size_t n) {
+  fs_chain_drop(&a->chain);
+  fs_chain_drop(&a->hash);
+  if (a->done) a->done(a->ctx, err, body, n);
+  free(a);
+}
+
+void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const void *body, size_t n, fs_ns_done *done, void *ctx) {
+  struct fs_ask *a = fs_ask_new(ns, rank, done, ctx);
+  if (!a) {
+    if (done) done(ctx, -ENOMEM, NULL, 0);
+    return;
+  }
+  struct fs_ns_message head = {.id = a->id, .set = ns->members.number};
+  if (rank == FS_NO_RANK || !fs_member(&ns->members, rank)) a->deadline = 0; /* fails with the next timers */
+  if (a->deadline != 0) fs_ns_send(ns, rank, &head, body, n);
+}
+
+void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n) {
+  struct fs_ns_message head = {.id = a.id, .set = ns->members.number, .err = err, .answer = 1};
+  fs_ns_send(ns, a.from, &head, body, n);
+}
+
+void fs_ns_answered(struct fs_ns *ns, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n) {
+  struct fs_chain *chain = &ns->ask_hash[head->id % FS_ASK_CHAINS];
+  for (struct fs_chain *l = chain->next; l != chain; l = l->next) {
+    struct fs_ask *a = FS_ITEM(l, struct fs_ask, hash);
+    if (a->id != head->id || a->rank != from) continue;
+    if (head->err == -ESTALE) fs_set_take(ns, head->set, body, n);
+    fs_ask_end(a, head->err > 0 || head->err < -4095 ? -EPROTO : head->err, body, n);
+    return;
+  }
+  ns->dropped_messages++; /* late, or nobody's */
+}
+
+void fs_ns_drain(struct fs_ns *ns) {
+  struct fs_chain *l;
+  if (ns->draining) return;
+  ns->draining = true;
+  while ((l = fs_chain_pop(&ns->local)) != NULL) {
+    struct fs_local *m = FS_ITEM(l, struct fs_local, chain);
+    fs_ns_receive(ns, ns->now, ns->rank, &m->head, m->body, m->n);
+    free(m);
+  }
+  ns->draining = false;
+}
+
+/* In order of time, but for those that fail at once, which have no deadline and may lie anywhere. */
+void fs_ns_ask_timers(struct fs_ns *ns) {
+  struct fs_chain late;
+  fs_chain_init(&late);
+  for (struct fs_chain *l = ns->asks.next, *next; l != &ns->asks; l = next) {
+    struct fs_ask *a = FS_ITEM(l, struct fs_ask, chain);
+    next = l->next;
+    if (ns->now < a->deadline) continue;
+    fs_chain_drop(l);
+    fs_chain_push(&late, l);
+  }
+  for (struct fs_chain *l; (l = fs_chain_pop(&late)) != NULL;) {
+    struct fs_ask *a = FS_ITEM(l, struct fs_ask, chain);
+    fs_ask_end(a, a->deadline == 0 ? -EHOSTDOWN : -ETIMEDOUT, NULL, 0);
+  }
+}
+
+void fs_ns_ask_gone(struct fs_ns *ns) {
+  for (struct fs_chain *l = ns->asks.next; l != &ns->asks; l = l->next) {
+    struct fs_ask *a = FS_ITEM(l, struct fs_ask, chain);
+    if (!fs_member(&ns->members, a->rank)) a->deadline = 0;
+  }
+}
+
+/* ---- all members ---- */
+
+struct fs_ask_all {
+  struct fs_ns *ns;
+  uint32_t left;
+  fs_ns_done *done;
+  void *ctx;
+  size_t n;
+  void *body;
+  struct fs_one {
+    struct fs_ask_all *all;
+    uint32_t rank;
+  } one[];
+};
+
+static void fs_all_end(struct fs_ask_all *all) {
+  if (--all->left > 0) return;
+  all->done(all->ctx, 0, NULL, 0);
+  free(all->body);
+  free(all);
+}
+
+/* Who does not answer is accused and asked again, until it answers or is no member. */
+static void fs_all_answered(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_one *one = ctx;
+  struct fs_ask_all *all = one->all;
+  (void)body, (void)n;
+  if (err == -ETIMEDOUT) {
+    fs_accuse(all->ns, one->rank);
+    fs_ns_ask(all->ns, one->rank, all->body, all->n, fs_all_answered, one);
+    return;
+  }
+  fs_all_end(all);
+}
+
+void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
+  struct fs_ask_all *all = malloc(sizeof(*all) + ns->members.nodes * sizeof(all->one[0]));
+  void *copy = malloc(n);
+  if (!all || !copy) {
+    free(all);
+    free(copy);
+    done(ctx, -ENOMEM, NULL, 0);
+    return;
+  }
+  memcpy(copy, c, n);
+  *all = (struct fs_ask_all){.ns = ns, .left = 1, .done = done, .ctx = ctx, .body = copy, .n = n};
+  for (uint32_t i = 0; i < ns->members.nodes; i++) {
+    if (i == ns->rank || !fs_member(&ns->members, i)) continue;
+    all->one[i] = (struct fs_one){.all = all, .rank = i};
+    all->left++;
+    fs_ns_ask(ns, i, copy, n, fs_all_answered, &all->one[i]);
+  }
+  fs_all_end(all);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The mirror of a directory hears of each change before the caller does, and of the whole directory when it has become
+ * the mirror by another rank's end. A change says what is to be put and what to be dropped, so it may come twice.
+ */
+#include <stdlib.h>
+
+#include "daemon/ns_priv.h"
+
+/* ---- on the owner's side ---- */
+
+static void fs_commit_end(struct fs_commit *c, fs_err err) {
+  struct fs_ns *ns = c->ns;
+  fs_chain_drop(&c->chain);
+  fs_chain_drop(&c->all);
+  if (err == 0 && c->drop != 0) {
+    struct fs_names_call drop = {.op = FS_NAMES_DROP, .id = c->drop};
+    fs_ns_ask(ns, c->drop_home, &drop, sizeof(drop), NULL, NULL);
+  }
+  if (c->then)
+    c->then(c, err);
+  else
+    fs_ns_answer(ns, c->asked, err, c->answer, err == 0 ? c->answer_n : 0);
+  free(c->answer);
+  free(c);
+}
+
+static void fs_commit_later(struct fs_commit *c, uint64_t ns) {
+  c->again = c->ns->now + ns;
+  fs_chain_push(&c->ns->commits, &c->chain);
+}
+
+static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_commit *c = ctx;
+  (void)body, (void)n;
+  if (err == -ETIMEDOUT) fs_accuse(c->ns, c->rank);
+  if (err == 0)
+    fs_commit_end(c, 0);
+  else
+    fs_commit_later(c, err == -ETIMEDOUT ? c->ns->deadline_ns : FS_NS_RETRY_NS);
+}
+
+/*
+ * What the mirror is to be told, by what is true now: this may be sent again, after later changes of the same records
+ * have arrived there.
+ */
+static size_t fs_commit_change(const struct fs_commit *c) {
+  struct fs_ns *ns = c->ns;
+  struct fs_names_call *head = (void *)ns->body;
+  const struct fs_record *put = c->put ? fs_names_find_id(ns->names, c->dir, c->put) : NULL;
+  const struct fs_record *kept = c->gone ? fs_names_find_id(ns->names, c->dir, c->gone) : NULL;
+  const struct fs_hold *h = c->hold ? fs_hold_find(ns, c->dir, c->hold) : NULL;
+  size_t at = sizeof(*head);
+  *head = (struct fs_names_call){.op = FS_NAMES_MIRROR, .dir = c->dir, .id = c->gone, .to = c->to, .size = c->call};
+  if (c->hold) {
+    head->id = c->hold;
+    head->flags = h ? FS_NAMES_HOLD : FS_NAMES_KEEP;
+    head->to = h ? h->to : 0;
+    head->size = h ? h->call : 0;
+  }
+  if (kept) head->id = head->to = 0;
+  if (put) (void)fs_record_put(head, FS_NAMES_BODY, &at, put, fs_record_name(put), fs_record_target(put));
+  if (kept) (void)fs_record_put(head, FS_NAMES_BODY, &at, kept, fs_record_name(kept), fs_record_target(kept));
+  return at;
+}
+
+/* The owner that is none any more leaves the answer to the new one. */
+static void fs_commit_try(struct fs_commit *c) {
+  struct fs_keepers k = fs_members_keepers(&c->ns->members, c->dir);
+  if (k.owner != c->ns->rank) {
+    fs_commit_end(c, -ESTALE);
+  } else if (k.mirror == FS_NO_RANK) {
+    fs_commit_end(c, 0);
+  } else {
+    c->rank = k.mirror;
+    fs_ns_ask(c->ns, c->rank, c->ns->body, fs_commit_change(c), fs_commit_answered, c);
+  }
+}
+
+struct fs_commit *fs_commit_new(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_record *answer) {
+  struct fs_commit *c = calloc(1, sizeof(*c));
+  size_t size = answer ? fs_record_size(answer) : 0;
+  void *copy = malloc(size + 1);
+  if (!c || !copy) {
+    free(c);
+    free(copy);
+    return NULL;
+  }
+  c->ns = ns;
+  c->asked = a;
+  c->dir = dir;
+  c->answer = copy;
+  fs_chain_init(&c->chain);
+  fs_chain_init(&c->all);
+  if (answer)
+    (void)fs_record_put(c->answer, size, &c->answer_n, answer, fs_record_name(answer), fs_record_target(answer));
+  return c;
+}
+
+void fs_commit_start(struct fs_commit *c) {
+  fs_chain_push(&c->ns->committing, &c->all);
+  fs_commit_try(c);
+}
+
+bool fs_committing(const struct fs_ns *ns, uint64_t call) {
+  for (struct fs_chain *l = ns->committing.next; l != &ns->committing; l = l->next) {
+    const struct fs_commit *c = FS_ITEM(l, struct fs_commit, all);
+    if (c->call == call) return true;
+  }
+  return false;
+}
+
+void fs_commit_timers(struct fs_ns *ns, bool all) {
+  struct fs_chain due;
+  fs_chain_init(&due);
+  for (struct fs_chain *l = ns->commits.next, *next; l != &ns->commits; l = next) {
+    next = l->next;
+    if (!all && ns->now < FS_ITEM(l, struct fs_commit, chain)->again) continue;
+    fs_chain_drop(l);
+    fs_chain_push(&due, l);
+  }
+  for (struct fs_chain *l; (l = fs_chain_pop(&due)) != NULL;) fs_commit_try(FS_ITEM(l, struct fs_commit, chain));
+}
+
+/* ---- on the mirror's side ---- */
+
+void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+  size_t at = fs_call_size(c);
+  const struct fs_record *r;
+  fs_err err = 0;
+  if (c->id != 0) err = fs_hold_mirror(ns, c);
+  if (c->flags & (FS_NAMES_HOLD | FS_NAMES_KEEP)) {
+    fs_ns_answer(ns, a, err, NULL, 0);
+    return;
+  }
+  if (c->id != 0) (void)fs_names_drop(ns->names, c->dir, c->id);
+  if (c->id != 0 && c->to != 0) fs_moved_note(ns, c->dir, c->id, c->to);
+  while (err == 0 && at < n) {
+    r = fs_record_next(c, n, &at);
+    if (!r || r->dir != c->dir)
+      err = -EPROTO;
+    else
+      err = fs_names_put(ns->names, r, fs_record_name(r), fs_record_target(r), NULL);
+  }
+  if (err == 0 && c->size != 0) fs_done_note(ns, c->size);
+  fs_ns_answer(ns, a, err, NULL, 0);
+}
+
+/* ---- a whole directory ---- */
+
+struct fs_transfer {
+  struct fs_ns *ns;
+  uint64_t dir, from, seq; /* what is under way is after `from` */
+  uint32_t rank;
+};
+
+static void fs_transfer_step(struct fs_transfer *t);
+
+static void fs_transfer_end(struct fs_transfer *t) {
+  t->ns->transfers--;
+  free(t);
+}
+
+static void fs_transfer_answered(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_transfer *t = ctx;
+  bool again = err == -ETIMEDOUT || err == -ESTALE || err == -EAGAIN;
+  (void)body, (void)n;
+  if (err == -ETIMEDOUT) fs_accuse(t->ns, t->rank);
+  if (again) t->seq = t->from;
+  if (err == 0 || again)
+    fs_transfer_step(t);
+  else
+    fs_transfer_end(t); /* it is no member any more: the next mirror has a transfer of its own */
+}
+
+/* As many records as fit; those after them when these have arrived. */
+static void fs_transfer_step(struct fs_transfer *t) {
+  struct fs_ns *ns = t->ns;
+  struct fs_names_call *c = (void *)ns->body;
+  size_t at = sizeof(*c);
+  const struct fs_record *r;
+  struct fs_keepers k = fs_members_keepers(&ns->members, t->dir);
+  if (k.owner != ns->rank || k.mirror != t->rank) {
+    fs_transfer_end(t);
+    return;
+  }
+  *c = (struct fs_names_call){.op = FS_NAMES_MIRROR, .dir = t->dir};
+  t->from = t->seq;
+  while ((r = fs_names_after(ns->names, t->dir, t->seq)) != NULL &&
+         fs_record_put(c, FS_NAMES_BODY, &at, r, fs_record_name(r), fs_record_target(r))) {
+    t->seq = r->seq;
+  }
+  if (at == sizeof(*c))
+    fs_transfer_end(t);
+  else
+    fs_ns_ask(ns, t->rank, c, at, fs_transfer_answered, t);
+}
+
+struct fs_transfers {
+  struct fs_ns *ns;
+  const struct fs_members *before;
+};
+
+static void fs_transfer_dir(void *ctx, uint64_t dir) {
+  struct fs_transfers *all = ctx;
+  struct fs_ns *ns = all->ns;
+  struct fs_keepers was = fs_members_keepers(all->before, dir), is = fs_members_keepers(&ns->members, dir);
+  if (is.owner != ns->rank || is.mirror == FS_NO_RANK || is.mirror == was.mirror || is.mirror == was.owner) return;
+  struct fs_transfer *t = malloc(sizeof(*t));
+  if (!t) return;
+  ns->transfers++;
+  *t = (struct fs_transfer){.ns = ns, .dir = dir, .rank = is.mirror};
+  fs_transfer_step(t);
+}
+
+void fs_commit_transfer(struct fs_ns *ns, const struct fs_members *before) {
+  struct fs_transfers all = {.ns = ns, .before = before};
+  fs_names_each(ns->names, fs_transfer_dir, &all);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the keeper of a directory does for a call that concerns this directory alone. Memory is changed, the mirror told
+ * (ns_commit.c), the caller answered, in this order. Called for each such message of a rank with the same members.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/ns_priv.h"
+
+/* ---- calls are done once, however often they are made ---- */
+
+static uint32_t fs_done_chain(uint64_t id) {
+  return (uint32_t)(id * 0x9e3779b97f4a7c15ull >> 48) % FS_DONE_CALLS;
+}
+
+static bool fs_done_find(const struct fs_done_calls *d, uint64_t id) {
+  uint32_t i = d->chain[fs_done_chain(id)];
+  while (i != 0 && d->call[i - 1].id != id) i = d->call[i - 1].next;
+  return i != 0;
+}
+
+int fs_done_already(const struct fs_ns *ns, uint64_t id) {
+  if (id == 0 || !fs_done_find(&ns->done, id)) return 0;
+  return fs_committing(ns, id) ? -EAGAIN : 1;
+}
+
+void fs_done_note(struct fs_ns *ns, uint64_t id) {
+  struct fs_done_calls *d = &ns->done;
+  struct fs_done_call *c = &d->call[d->at];
+  uint32_t *link = &d->chain[fs_done_chain(c->id)];
+  if (id == 0 || fs_done_find(d, id)) return;
+  while (*link != 0 && *link != d->at + 1) link = &d->call[*link - 1].next;
+  if (*link != 0) *link = c->next; /* the oldest is forgotten */
+  link = &d->chain[fs_done_chain(id)];
+  *c = (struct fs_done_call){.id = id, .next = *link};
+  *link = d->at + 1;
+  d->at = (d->at + 1) % FS_DONE_CALLS;
+}
+
+bool fs_exec_visible(const struct fs_record *r, uint32_t from) {
+  return (r->flags & FS_RECORD_PUBLISHED) || r->home == from || !S_ISREG(r->mode);
+}
+
+const struct fs_record *fs_exec_find(const struct fs_ns *ns, const struct fs_names_call *c) {
+  return fs_names_find(ns->names, c->dir, fs_call_name(c), c->name_len);
+}
+
+void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r) {
+  size_t at = 0;
+  (void)fs_record_put(ns->body, sizeof(ns->body), &at, r, fs_record_name(r), fs_record_target(r));
+  fs_ns_answer(ns, a, err, ns->body, at);
+}
+
+void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commit) {
+  if (commit)
+    fs_commit_start(commit);
+  else
+    fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
+}
+
+/* The record has been put; NULL: it could not be. */
+static void fs_exec_put(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
+  struct fs_commit *commit = r ? fs_commit_new(ns, a, r->dir, r) : NULL;
+  if (commit) commit->put = r->id;
+  if (commit) commit->call = call;
+  fs_exec_commit(ns, a, commit);
+}
+
+static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *r = fs_exec_find(ns, c);
+  if (r && fs_exec_visible(r, a.from))
+    fs_answer_record(ns, a, 0, r);
+  else
+    fs_ns_answer(ns, a, -ENOENT, NULL, 0);
+}
+
+static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  size_t at = 0;
+  uint64_t seq = c->seq;
+  const struct fs_record *r;
+  while ((r = fs_names_after(ns->names, c->dir, seq)) != NULL) {
+    seq = r->seq;
+    if (!fs_exec_visible(r, a.from)) continue;
+    if (!fs_record_put(ns->body, sizeof(ns->body), &at, r, fs_record_name(r), fs_record_target(r))) break;
+  }
+  fs_ns_answer(ns, a, 0, ns->body, at);
+}
+
+/* ---- making ---- */
+
+struct fs_deferred { /* a call that waits for all members to know that the directory has outputs */
+  struct fs_ns *ns;
+  struct fs_asked a;
+  uint64_t dir;
+  size_t n;
+  struct fs_names_call call; /* followed by its names */
+};
+
+static void fs_exec_marked(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_deferred *w = ctx;
+  struct fs_ns *ns = w->ns;
+  (void)body, (void)n;
+  uint32_t bit = fs_mark_bit(w->dir);
+  if (err == 0) ns->marked[bit / 64] |= 1ull << bit % 64;
+  if (err == 0 && fs_members_keepers(&ns->members, w->dir).owner == ns->rank)
+    fs_exec(ns, w->a, &w->call, w->n);
+  else
+    fs_ns_answer(ns, w->a, err < 0 ? err : -EAGAIN, NULL, 0);
+  free(w);
+}
+
+bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c, size_t n) {
+  uint32_t bit = fs_mark_bit(dir);
+  if ((dir & FS_OUT_ID) || (ns->marked[bit / 64] >> bit % 64 & 1)) return false;
+  struct fs_deferred *w = malloc(sizeof(*w) - sizeof(w->call) + n);
+  if (!w) {
+    fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
+    return true;
+  }
+  w->ns = ns;
+  w->a = a;
+  w->dir = dir;
+  w->n = n;
+  memcpy(&w->call, c, n);
+  struct fs_names_call mark = {.op = FS_NAMES_MARK, .seq = bit};
+  ns->hooks->mark(ns, bit);
+  fs_ns_ask_all(ns, &mark, sizeof(mark), fs_exec_marked, w);
+  return true;
+}
+
+/* The record as it is when it has just been made. */
+static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t home) {
+  bool file = S_ISREG(c->mode);
+  return (struct fs_record){.id = c->id,
+                            .dir = c->dir,
+                            .size = file ? 0 : c->name2_len,
+                            .mtime = c->mtime,
+                            .ctime = c->mtime,
+                            .mtime_ns = c->mtime_ns,
+                            .ctime_ns = c->mtime_ns,
+                            .mode = c->mode,
+                            .home = home,
+                            .flags = file ? 0 : FS_RECORD_PUBLISHED,
+                            .name_len = c->name_len,
+                            .target_len = c->name2_len};
+}
+
+/* The same call again: it was made, whatever has become of it since. */
+static void fs_exec_created(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  struct fs_record made = fs_exec_made(c, a.from);
+  size_t at = 0;
+  (void)fs_record_put(ns->body, sizeof(ns->body), &at, &made, fs_call_name(c), fs_call_name2(c));
+  fs_ns_answer(ns, a, 0, ns->body, at);
+}
+
+static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+  const struct fs_record *old = fs_exec_find(ns, c), *r;
+  int done = fs_done_already(ns, c->id);
+  if (done < 0) {
+    fs_ns_answer(ns, a, done, NULL, 0);
+  } else if (done > 0) {
+    fs_exec_created(ns, a, c);
+  } else if (old) {
+    fs_answer_record(ns, a, -EEXIST, old);
+  } else if (fs_names_closed(ns->names, c->dir, ns->now)) {
+    fs_ns_answer(ns, a, -ENOENT, NULL, 0);
+  } else if (!fs_exec_mark(ns, a, c->dir, c, n)) {
+    struct fs_record made = fs_exec_made(c, a.from);
+    fs_err err = fs_names_put(ns->names, &made, fs_call_name(c), fs_call_name2(c), &r);
+    if (err == 0) fs_done_note(ns, c->id);
+    fs_exec_put(ns, a, err == 0 ? r : NULL, c->id);
+  }
+}
+
+/* ---- changing ---- */
+
+static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *old = fs_names_find_id(ns->names, c->dir, c->id), *r;
+  uint64_t to = fs_moved_to(ns, c->dir, c->id);
+  if (old && fs_held(ns, c->dir, c->id)) {
+    fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
+    return;
+  }
+  if (!old || !S_ISREG(old->mode)) {
+    fs_ns_answer(ns, a, !old && to != 0 ? -EREMCHG : -ENOENT, &to, sizeof(to));
+    return;
+  }
+  struct fs_record now = *old;
+  now.flags |= FS_RECORD_PUBLISHED;
+  now.version++;
+  now.size = c->size;
+  now.mtime = now.ctime = c->mtime;
+  now.mtime_ns = now.ctime_ns = c->mtime_ns;
+  now.mode = S_IFREG | (c->mode & 07777);
+  fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), NULL, &r);
+  fs_exec_put(ns, a, err == 0 ? r : NULL, 0);
+}
+
+/* Takes a record out, and tells its home when it was a file. NULL: no memory, nothing changed. */
+static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
+  struct fs_commit *commit = fs_commit_new(ns, a, r->dir, NULL);
+  if (!commit) return NULL;
+  commit->gone = r->id;
+  commit->call = call;
+  if (S_ISREG(r->mode)) {
+    commit->drop = r->id;
+    commit->drop_home = r->home;
+  }
+  fs_done_note(ns, call);
+  (void)fs_names_drop(ns->names, r->dir, r->id);
+  return commit;
+}
+
+static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *r = fs_exec_find(ns, c);
+  bool directory = S_ISDIR(c->mode);
+  int done = fs_done_already(ns, c->id);
+  fs_err err = done != 0                           ? done
+               : !r || !fs_exec_visible(r, a.from) ? -ENOENT
+               : fs_held(ns, r->dir, r->id)        ? -EAGAIN
+               : directory && !S_ISDIR(r->mode)    ? -ENOTDIR
+               : !directory && S_ISDIR(r->mode)    ? -EISDIR
+                                                   : 0;
+  if (err != 0)
+    fs_ns_answer(ns, a, FS_MIN(err, 0), NULL, 0);
+  else if (directory)
+    fs_rmdir_start(ns, a, c);
+  else
+    fs_exec_commit(ns, a, fs_exec_drop(ns, a, r, c->id));
+}
+
+static void fs_exec_close(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  fs_err err = fs_names_count(ns->names, c->dir) > 0
+                   ? -ENOTEMPTY
+                   : fs_names_close(ns->names, c->dir, c->op == FS_NAMES_OPEN ? 0 : ns->now + 4 * ns->deadline_ns);
+  fs_ns_answer(ns, a, c->op == FS_NAMES_OPEN ? 0 : err, NULL, 0);
+}
+
+/* ---- which is which ---- */
+
+static void fs_exec_arrived(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  bool here = fs_names_find_id(ns->names, c->dir, c->id) || fs_done_already(ns, c->size) == 1;
+  bool wait = fs_moving(ns, c->dir, c->id) || fs_done_already(ns, c->size) == -EAGAIN;
+  fs_ns_answer(ns, a, wait ? -EAGAIN : here ? 0 : -ENOENT, NULL, 0);
+}
+
+void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+  switch (c->op) {
+  case FS_NAMES_LOOKUP:
+    fs_exec_lookup(ns, a, c);
+    break;
+  case FS_NAMES_CREATE:
+    fs_exec_create(ns, a, c, n);
+    break;
+  case FS_NAMES_PUBLISH:
+    fs_exec_publish(ns, a, c);
+    break;
+  case FS_NAMES_REMOVE:
+    fs_exec_remove(ns, a, c);
+    break;
+  case FS_NAMES_RENAME:
+    fs_move_start(ns, a, c, n);
+    break;
+  case FS_NAMES_LIST:
+    fs_exec_list(ns, a, c);
+    break;
+  case FS_NAMES_TAKE:
+    fs_move_take(ns, a, c);
+    break;
+  case FS_NAMES_TAKEN:
+    fs_move_taken(ns, a, c);
+    break;
+  case FS_NAMES_ARRIVED:
+    fs_exec_arrived(ns, a, c);
+    break;
+  case FS_NAMES_CLOSE:
+  case FS_NAMES_OPEN:
+    fs_exec_close(ns, a, c);
+    break;
+  case FS_NAMES_FORGET:
+    fs_names_drop_dir(ns->names, c->dir);
+    fs_ns_answer(ns, a, 0, NULL, 0);
+    break;
+  default:
+    ns->dropped_messages++;
+  }
+}

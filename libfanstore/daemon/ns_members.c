@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who is a member: a rank that does not answer is accused to the arbiter, the lowest other member, which pings it and,
+ * if that is not answered either, tells all members of the set without it. Sets that differ are intersected, so that
+ * all come to the same one.
+ */
+#include "daemon/ns_priv.h"
+
+/* ---- the set ---- */
+
+static size_t fs_set_body(const struct fs_ns *ns, void *buf) {
+  size_t n = (ns->members.nodes + 63) / 64 * sizeof(uint64_t);
+  memcpy(buf, ns->members.bits, n);
+  return n;
+}
+
+void fs_answer_stale(struct fs_ns *ns, struct fs_asked a) {
+  uint64_t bits[FS_ARRAY_LEN(ns->members.bits)];
+  fs_ns_answer(ns, a, -ESTALE, bits, fs_set_body(ns, bits));
+}
+
+static void fs_set_tell(struct fs_ns *ns) {
+  struct {
+    struct fs_names_call c;
+    uint64_t bits[FS_ARRAY_LEN(ns->members.bits)];
+  } m = {.c = {.op = FS_NAMES_SET, .seq = ns->members.number}};
+  size_t n = sizeof(m.c) + fs_set_body(ns, m.bits);
+  for (uint32_t i = 0; i < ns->members.nodes; i++) {
+    if (i != ns->rank && fs_member(&ns->members, i)) fs_ns_ask(ns, i, &m, n, NULL, NULL);
+  }
+}
+
+static void fs_set_changed(struct fs_ns *ns, const struct fs_members *before) {
+  fs_ns_ask_gone(ns);
+  ns->hooks->members(ns);
+  fs_commit_transfer(ns, before);
+  fs_commit_timers(ns, true);
+  fs_request_timers(ns, true);
+}
+
+/* What both sets have. Where that is neither's own, it is a new set, and the others are told. */
+void fs_set_take(struct fs_ns *ns, uint64_t number, const void *bits, size_t n) {
+  struct fs_members before = ns->members, *m = &ns->members;
+  size_t words = (m->nodes + 63) / 64;
+  uint64_t theirs[FS_ARRAY_LEN(m->bits)];
+  bool mine = true, their = true;
+  uint32_t count = 0;
+  if (n != words * sizeof(uint64_t)) return;
+  memcpy(theirs, bits, n);
+  for (size_t i = 0; i < words; i++) {
+    uint64_t both = m->bits[i] & theirs[i];
+    mine = mine && both == m->bits[i];
+    their = their && both == theirs[i];
+    theirs[i] = both;
+    count += (uint32_t)__builtin_popcountll(both);
+  }
+  if (count == 0 || (mine && number <= m->number)) return;
+  memcpy(m->bits, theirs, n);
+  m->count = count;
+  bool news = !their || (number <= before.number && !mine);
+  m->number = news ? FS_MAX(number, before.number) + 1 : number;
+  if (news) fs_set_tell(ns);
+  fs_set_changed(ns, &before);
+}
+
+void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+  fs_ns_answer(ns, a, 0, NULL, 0);
+  if (n > sizeof(*c)) fs_set_take(ns, c->seq, c + 1, n - sizeof(*c));
+}
+
+static void fs_set_remove(struct fs_ns *ns, uint32_t rank) {
+  struct fs_members before = ns->members;
+  fs_members_without(&ns->members, rank);
+  if (ns->members.number == before.number) return;
+  fs_set_tell(ns);
+  fs_set_changed(ns, &before);
+}
+
+/* ---- accusations ---- */
+
+static void fs_pinged(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_suspect *s = ctx;
+  struct fs_ns *ns = s->ns;
+  (void)body, (void)n;
+  s->pinging = false;
+  if (err == -ETIMEDOUT) fs_set_remove(ns, (uint32_t)(s - ns->suspect));
+}
+
+static void fs_ping(struct fs_ns *ns, uint32_t rank) {
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  struct fs_suspect *s = &ns->suspect[rank];
+  if (s->pinging || rank == ns->rank) return;
+  s->pinging = true;
+  fs_ns_ask(ns, rank, &c, sizeof(c), fs_pinged, s);
+}
+
+static void fs_accusation_heard(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_suspect *s = ctx;
+  struct fs_ns *ns = s->ns;
+  (void)body, (void)n;
+  s->accusing = false;
+  if (err == -ETIMEDOUT) fs_accuse(ns, fs_members_lowest(&ns->members, (uint32_t)(s - ns->suspect)));
+}
+
+void fs_accuse(struct fs_ns *ns, uint32_t rank) {
+  if (rank == ns->rank || !fs_member(&ns->members, rank)) return;
+  uint32_t arbiter = fs_members_lowest(&ns->members, rank);
+  struct fs_suspect *s = &ns->suspect[rank];
+  struct fs_names_call c = {.op = FS_NAMES_ACCUSE, .id = rank};
+  if (arbiter == ns->rank) {
+    fs_ping(ns, rank);
+  } else if (!s->accusing) {
+    s->accusing = true;
+    fs_ns_ask(ns, arbiter, &c, sizeof(c), fs_accusation_heard, s);
+  }
+}
+
+/* ---- the watch ---- */
+
+/* The member after this rank, round the ring. */
+static uint32_t fs_successor(const struct fs_ns *ns) {
+  for (uint32_t i = 1; i < ns->members.nodes; i++) {
+    uint32_t rank = (ns->rank + i) % ns->members.nodes;
+    if (fs_member(&ns->members, rank)) return rank;
+  }
+  return FS_NO_RANK;
+}
+
+static void fs_watched(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_suspect *s = ctx;
+  (void)body, (void)n;
+  s->ns->watching = false;
+  if (err == -ETIMEDOUT) fs_accuse(s->ns, (uint32_t)(s - s->ns->suspect));
+}
+
+/* A rank that nobody asks would be missed only when it is needed; so each member looks after the next one. */
+void fs_watch_timers(struct fs_ns *ns) {
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  uint32_t rank = fs_successor(ns);
+  if (ns->watching || ns->now < ns->watch_at || rank == FS_NO_RANK || !fs_member(&ns->members, ns->rank)) return;
+  ns->watching = true;
+  ns->watch_at = ns->now + ns->deadline_ns;
+  fs_ns_ask(ns, rank, &c, sizeof(c), fs_watched, &ns->suspect[rank]);
+}
+
+void fs_accused(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  uint32_t rank = (uint32_t)c->id;
+  fs_ns_answer(ns, a, 0, NULL, 0);
+  if (c->id < ns->members.nodes && fs_member(&ns->members, rank) && fs_members_lowest(&ns->members, rank) == ns->rank)
+    fs_ping(ns, rank);
+}

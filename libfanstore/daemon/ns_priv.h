@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the parts of ns.h share. See there; docs/output-files.md has the order of things, and what dies when. */
+#ifndef FS_DAEMON_NS_PRIV_H
+#define FS_DAEMON_NS_PRIV_H
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/ns.h"
+
+#define FS_ASK_CHAINS 1024u
+#define FS_MOVED_CHAINS 1024u
+#define FS_DONE_CALLS 65536u
+#define FS_NS_RETRY_NS 1000000ull
+
+/* A question that this rank has asked. */
+struct fs_ask {
+  struct fs_chain chain; /* by time */
+  struct fs_chain hash;
+  uint64_t id, deadline;
+  uint32_t rank;
+  fs_ns_done *done;
+  void *ctx;
+};
+
+/* A question to this rank that is to be answered once. */
+struct fs_asked {
+  uint32_t from;
+  uint64_t id;
+};
+
+/* A call about a directory on its way: until its keeper, whoever that is by then, has answered. */
+struct fs_request {
+  struct fs_chain chain; /* of those that wait to be tried again */
+  struct fs_ns *ns;
+  uint64_t end, again;
+  fs_ns_done *done;
+  void *ctx;
+  uint32_t rank; /* that it is with */
+  size_t n;
+  struct fs_names_call call; /* followed by its names */
+};
+
+/* A change of this rank's memory on its way to the mirror; then the answer goes out. */
+struct fs_commit {
+  struct fs_chain chain; /* of those that wait to be tried again */
+  struct fs_chain all;
+  struct fs_ns *ns;
+  struct fs_asked asked;
+  uint64_t dir;
+  uint64_t put, gone, to; /* ids of a record that was put, or went; and where to, if that is known */
+  uint64_t hold;          /* or of one that is held, or no more */
+  uint64_t hold_call;     /* for this rename */
+  uint64_t call;          /* id of the call, or 0 */
+  uint64_t again;
+  uint32_t rank;                                 /* that it is with */
+  void (*then)(struct fs_commit *c, fs_err err); /* instead of the answer */
+  void *ctx;
+  uint64_t drop; /* a file whose last name went, and its home */
+  uint32_t drop_home;
+  size_t answer_n;
+  char *answer;
+};
+
+struct fs_local { /* a message to itself */
+  struct fs_chain chain;
+  struct fs_ns_message head;
+  size_t n;
+  alignas(8) char body[];
+};
+
+/* A record that another directory's owner is about to take. */
+struct fs_hold {
+  struct fs_chain chain;
+  uint64_t id, dir, to, until;
+  uint64_t call; /* id of the rename, or removal (to: 0), that it is for */
+  bool asking;
+};
+
+struct fs_moved {
+  struct fs_moved *next;
+  uint64_t dir, id, to;
+};
+
+/* The ids of the last changes of callers: a ring, and chains through it by hash (numbers in the ring + 1). */
+struct fs_done_calls {
+  uint32_t at;
+  uint32_t chain[FS_DONE_CALLS];
+  struct fs_done_call {
+    uint64_t id;
+    uint32_t next;
+  } call[FS_DONE_CALLS];
+};
+
+struct fs_suspect { /* one for each rank, in order */
+  struct fs_ns *ns;
+  bool pinging, accusing;
+};
+
+struct fs_ns {
+  uint32_t rank;
+  const struct fs_ns_hooks *hooks;
+  void *owner;
+  uint64_t now, deadline_ns;
+  struct fs_names *names;
+  struct fs_members members;
+  uint64_t next_ask, next_id;
+  struct fs_chain asks, ask_hash[FS_ASK_CHAINS];
+  struct fs_chain requests, commits, committing, holds, moves, local;
+  bool draining;
+  struct fs_moved *moved[FS_MOVED_CHAINS];
+  struct fs_done_calls done;
+  uint64_t marked[FS_MARK_BITS / 64];
+  struct fs_suspect *suspect;
+  uint64_t watch_at, transfers;
+  bool watching;
+  uint64_t dropped_messages;
+  alignas(8) char body[FS_NAMES_BODY]; /* to build answers in */
+};
+
+/* ---- ns_ask.c ---- */
+/* Asks a rank, which may be this one. done may be NULL. -ETIMEDOUT, -EHOSTDOWN (no member), -ENOMEM come by done, too.
+ */
+void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const void *body, size_t n, fs_ns_done *done, void *ctx);
+void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n);
+void fs_ns_answered(struct fs_ns *ns, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n);
+void fs_ns_drain(struct fs_ns *ns);
+void fs_ns_ask_timers(struct fs_ns *ns);
+/* Asks all other members the same; done when all have answered or are members no more. */
+void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
+/* Those to a rank that is no member any more fail. */
+void fs_ns_ask_gone(struct fs_ns *ns);
+
+/* ---- ns_request.c ---- */
+void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
+void fs_request_timers(struct fs_ns *ns, bool all);
+
+/* ---- ns_exec.c ---- */
+void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
+const struct fs_record *fs_exec_find(const struct fs_ns *ns, const struct fs_names_call *c);
+void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r);
+/* Starts it, or answers that there was no memory for it. */
+void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commit);
+/* Before a directory of a dataset gets its first output. True: the call goes on later. */
+bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c, size_t n);
+bool fs_exec_visible(const struct fs_record *r, uint32_t from);
+/* Was the change of the call with this id made already? 1: yes; 0: no; -EAGAIN: yes, but the mirror does not have it
+ * yet. */
+int fs_done_already(const struct fs_ns *ns, uint64_t id);
+void fs_done_note(struct fs_ns *ns, uint64_t id);
+
+/* ---- ns_move.c ---- */
+void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
+void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+/* Has the directory `dir` closed, drops its record, and answers. */
+void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+/* What a mirror hears of holds. */
+fs_err fs_hold_mirror(struct fs_ns *ns, const struct fs_names_call *c);
+struct fs_hold *fs_hold_find(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+bool fs_held(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+/* Is the record on its way into a directory of this rank, and not yet with the mirror? */
+bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+void fs_hold_timers(struct fs_ns *ns);
+/* Where a record of this directory went last, or 0. */
+void fs_moved_note(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to);
+uint64_t fs_moved_to(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+
+/* ---- ns_commit.c ---- */
+/*
+ * A change that is made here, in this directory; whoever makes it sets what it is: put, gone, to, call, hold. The
+ * answer is this record, if any, as it is now. NULL: no memory, and nothing is answered.
+ */
+struct fs_commit *fs_commit_new(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_record *answer);
+void fs_commit_start(struct fs_commit *c);
+/* Is the change that this call made still on its way to the mirror? */
+bool fs_committing(const struct fs_ns *ns, uint64_t call);
+void fs_commit_timers(struct fs_ns *ns, bool all);
+void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
+/* After a change of members: directories that lack a mirror get one. */
+void fs_commit_transfer(struct fs_ns *ns, const struct fs_members *before);
+
+/* ---- ns_members.c ---- */
+void fs_accuse(struct fs_ns *ns, uint32_t rank);
+void fs_watch_timers(struct fs_ns *ns);
+void fs_accused(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
+void fs_set_take(struct fs_ns *ns, uint64_t number, const void *bits, size_t n);
+void fs_answer_stale(struct fs_ns *ns, struct fs_asked a);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A call about a directory finds the rank that keeps it, also when that changes on the way: it is made again, with the
+ * same id, to whoever is the keeper then, for four deadlines at most. Called by ns.c for clients, by ns_move.c for
+ * keepers.
+ */
+#include <stdlib.h>
+
+#include "daemon/ns_priv.h"
+
+static void fs_request_end(struct fs_request *r, fs_err err, const void *body, size_t n) {
+  fs_chain_drop(&r->chain);
+  if (r->done) r->done(r->ctx, err, body, n);
+  free(r);
+}
+
+static void fs_request_later(struct fs_request *r, uint64_t ns) {
+  r->again = r->ns->now + ns;
+  fs_chain_push(&r->ns->requests, &r->chain);
+}
+
+static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_request *r = ctx;
+  struct fs_ns *ns = r->ns;
+  switch (err) {
+  case -ETIMEDOUT:
+    fs_accuse(ns, r->rank);
+    fs_request_later(r, ns->deadline_ns);
+    return;
+  case -EHOSTDOWN:
+  case -ESTALE: /* the members were not those that one of the two sides thought */
+  case -EAGAIN:
+    fs_request_later(r, FS_NS_RETRY_NS);
+    return;
+  default:
+    fs_request_end(r, err, body, n);
+  }
+}
+
+/* A rename is the affair of the directory that the name goes to. */
+static uint64_t fs_request_dir(const struct fs_names_call *c) {
+  return c->op == FS_NAMES_RENAME ? c->to : c->dir;
+}
+
+static void fs_request_try(struct fs_request *r) {
+  r->rank = fs_members_keepers(&r->ns->members, fs_request_dir(&r->call)).owner;
+  fs_ns_ask(r->ns, r->rank, &r->call, r->n, fs_request_answered, r);
+}
+
+void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
+  struct fs_request *r = malloc(sizeof(*r) - sizeof(r->call) + n);
+  if (!r) {
+    if (done) done(ctx, -ENOMEM, NULL, 0);
+    return;
+  }
+  r->ns = ns;
+  r->end = ns->now + 4 * ns->deadline_ns;
+  r->done = done;
+  r->ctx = ctx;
+  r->n = n;
+  memcpy(&r->call, c, n);
+  fs_chain_init(&r->chain);
+  fs_request_try(r);
+}
+
+void fs_request_timers(struct fs_ns *ns, bool all) {
+  struct fs_chain due;
+  fs_chain_init(&due);
+  for (struct fs_chain *l = ns->requests.next, *next; l != &ns->requests; l = next) {
+    struct fs_request *r = FS_ITEM(l, struct fs_request, chain);
+    next = l->next;
+    if (!all && ns->now < r->again) continue;
+    fs_chain_drop(l);
+    fs_chain_push(&due, l);
+  }
+  for (struct fs_chain *l; (l = fs_chain_pop(&due)) != NULL;) {
+    struct fs_request *r = FS_ITEM(l, struct fs_request, chain);
+    if (ns->now >= r->end)
+      fs_request_end(r, -ETIMEDOUT, NULL, 0);
+    else
+      fs_request_try(r);
+  }
+}

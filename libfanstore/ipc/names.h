@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names of output files, as clients and daemons tell each other: records and operations. A message is a header
+ * (struct fs_call in a box of a channel, or struct fs_wire_call between daemons), then a body of at most FS_NAMES_BODY
+ * bytes. Little-endian, no pointers. Whoever receives one checks it by the functions at the end before use.
+ * docs/output-files.md is the protocol.
+ */
+#ifndef FS_IPC_NAMES_H
+#define FS_IPC_NAMES_H
+
+#include <assert.h>
+#include <limits.h>
+
+#include "util/base.h"
+
+/* A call with two of the longest names, or as many records as fit. */
+#define FS_NAMES_BODY 16384u
+#define FS_RECORD_NAME_MAX 255u
+#define FS_RECORD_TARGET_MAX (PATH_MAX - 1)
+#define FS_RECORD_SEQ_MAX (1ull << 40) /* positions in a directory are offsets, of 47 bits */
+
+/* A directory's id: of a dataset's directory, or that of the record of an output directory. 0 is none. */
+#define FS_OUT_ID (1ull << 62)
+#define FS_OUT_ID_RANK(id) ((uint32_t)((id) >> 48) & 0x3fffu)
+#define FS_OUT_ID_MAKE(rank, count) (FS_OUT_ID | (uint64_t)(rank) << 48 | ((count) & ((1ull << 48) - 1)))
+#define FS_DATASET_DIR(dataset, entry) ((uint64_t)((dataset) + 1) << 32 | (entry))
+
+enum fs_record_flags {
+  FS_RECORD_PUBLISHED = 1, /* nodes other than home see it */
+  FS_RECORD_SHARED = 2,    /* more than one node has parts of its contents */
+};
+
+/* One name. Followed by its name and, of a symlink, its target; then zeros to a multiple of 8 bytes. */
+struct fs_record {
+  uint64_t id;
+  uint64_t dir;
+  uint64_t seq;     /* place in the directory's order; never 0 in a directory */
+  uint64_t version; /* of the contents */
+  uint64_t size;
+  int64_t mtime, ctime; /* seconds */
+  uint32_t mtime_ns, ctime_ns;
+  uint32_t mode; /* with the type: S_IFREG, S_IFDIR or S_IFLNK */
+  uint32_t home; /* rank */
+  uint32_t flags;
+  uint16_t name_len, target_len;
+};
+static_assert(sizeof(struct fs_record) == 80, "fs_record is 80 bytes");
+
+/* What is asked of the rank that keeps a directory (RENAME: the directory `to`). The id of CREATE is that of the new
+   record, those of REMOVE and RENAME are the caller's own: a call that is made again has the same id, and is done once.
+ */
+enum fs_names_op {
+  FS_NAMES_LOOKUP = 1, /* dir, name: its record */
+  FS_NAMES_CREATE,     /* dir, name, target, id, mode, mtime: the new record; EEXIST with that of the name */
+  FS_NAMES_PUBLISH,    /* dir, id, mode, size, mtime: what home's spill is now. ENOENT, EREMCHG when it is elsewhere */
+  FS_NAMES_REMOVE,     /* dir, name, id, mode's type (S_IFDIR: rmdir; else unlink) */
+  FS_NAMES_RENAME,     /* dir, name, to, name 2, id, flags: the record as it is then */
+  FS_NAMES_LIST,       /* dir, seq: records after it, as many as fit; none at the end */
+  FS_NAMES_CLIENT_OPS,
+  /* between the daemons only */
+  FS_NAMES_TAKE = 32, /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */
+  FS_NAMES_TAKEN, /* dir, id, size, flags: by the rename of this id the record moved away, or (FS_NAMES_KEEP) did not */
+  FS_NAMES_ARRIVED, /* dir, id, size: is it here, or was the rename of this id done? */
+  FS_NAMES_CLOSE,   /* dir: no names in it, and none are taken any more for a while; ENOTEMPTY */
+  FS_NAMES_OPEN,    /* dir: they are again */
+  FS_NAMES_FORGET,  /* dir: it was removed */
+  /* to a rank, not to a keeper */
+  FS_NAMES_MIRROR =
+      64,        /* dir, id: a record to drop (or 0), to: where it went (or 0), size: the caller's id; records to put */
+  FS_NAMES_MARK, /* seq: number of a bit of the directories that may have outputs */
+  FS_NAMES_TREE, /* the tree of directories has changed */
+  FS_NAMES_DROP, /* id: the file has no name any more */
+  FS_NAMES_PING,
+  FS_NAMES_ACCUSE, /* id: a rank that does not answer */
+  FS_NAMES_SET,    /* seq, bits: the members */
+};
+
+enum fs_names_flags {
+  FS_NAMES_NOREPLACE = 1, /* of RENAME */
+  FS_NAMES_KEEP = 2,      /* of TAKEN, MIRROR: the hold of record id ends, and it stays */
+  FS_NAMES_HOLD = 4,      /* of MIRROR: record id is held for directory `to` and the rename `size` */
+};
+
+/* Followed by name, name 2 (RENAME) or target (CREATE), and from the next multiple of 8 on records. */
+struct fs_names_call {
+  uint32_t op, flags;
+  uint64_t dir, to;
+  uint64_t id, seq, size;
+  int64_t mtime;
+  uint32_t mtime_ns, mode;
+  uint16_t name_len, name2_len;
+  uint32_t reserved;
+};
+static_assert(sizeof(struct fs_names_call) == 72, "fs_names_call is 72 bytes");
+
+static inline const char *fs_call_name(const struct fs_names_call *c) {
+  return (const char *)(c + 1);
+}
+static inline const char *fs_call_name2(const struct fs_names_call *c) {
+  return (const char *)(c + 1) + c->name_len;
+}
+static inline size_t fs_call_size(const struct fs_names_call *c) {
+  return fs_round_up(sizeof(*c) + c->name_len + c->name2_len, 8);
+}
+/* Is this a whole call, with all that its operation needs, in n bytes? Its records are checked as they are taken. */
+bool fs_call_ok(const void *body, size_t n);
+
+static inline const char *fs_record_name(const struct fs_record *r) {
+  return (const char *)(r + 1);
+}
+static inline const char *fs_record_target(const struct fs_record *r) {
+  return (const char *)(r + 1) + r->name_len;
+}
+static inline size_t fs_record_size(const struct fs_record *r) {
+  return fs_round_up(sizeof(*r) + r->name_len + r->target_len, 8);
+}
+
+/* Is this a name that a file can have: no slash, no zero byte, neither "." nor "..", 1 to 255 bytes? */
+bool fs_name_ok(const char *name, size_t len);
+/* The record at *at of a body of n bytes, whole and sane, and *at beyond it; else NULL. */
+const struct fs_record *fs_record_next(const void *body, size_t n, size_t *at);
+/* Writes a record with this name and target (of its lengths) at *at of a body of n bytes. False: no room. */
+bool fs_record_put(void *body, size_t n, size_t *at, const struct fs_record *r, const char *name, const char *target);
+
+#endif

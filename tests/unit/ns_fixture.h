@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ranks that keep names, in one process: the name service of each, a network that delivers in order between two ranks
+ * after random delays, time of the test's own, and ranks that die between two messages. For
+ * tests/unit/test_daemon_ns*.c.
+ */
+#ifndef FS_TEST_NS_FIXTURE_H
+#define FS_TEST_NS_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "daemon/ns_priv.h"
+
+#define RANKS 5u
+#define DEADLINE 100000000ull /* 100 ms */
+#define TICK 50000ull
+#define DELAY_MAX 400000u
+
+struct packet {
+  struct packet *next;
+  uint64_t due;
+  struct fs_ns_message head;
+  size_t n;
+  alignas(8) char body[];
+};
+
+static struct {
+  uint64_t now;
+  uint32_t ranks;
+  struct fs_ns *ns[RANKS];
+  bool dead[RANKS], cut[RANKS][RANKS];
+  struct packet *first[RANKS][RANKS], *last[RANKS][RANKS];
+  bool mark[RANKS][FS_MARK_BITS];
+  unsigned tree[RANKS], drops, changes;
+  uint64_t messages;
+} world;
+
+static uint64_t random_state;
+/* Each round is repeatable by its number. */
+static void random_seed(unsigned round) {
+  random_state = 88172645463325252ull + round * 0x9e3779b97f4a7c15ull;
+}
+static unsigned random_below(unsigned n) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return (unsigned)(random_state >> 33) % n;
+}
+
+static uint32_t rank_of(const struct fs_ns *ns) {
+  return (uint32_t)(uintptr_t)fs_ns_owner(ns);
+}
+
+static void sim_send(struct fs_ns *ns, uint32_t to, const struct fs_ns_message *head, const void *body, size_t n) {
+  uint32_t from = rank_of(ns);
+  if (world.dead[from] || world.dead[to] || world.cut[from][to]) return;
+  struct packet *p = calloc(1, sizeof(*p) + n), *last = world.last[from][to];
+  p->due = world.now + random_below(DELAY_MAX);
+  if (last && last->due > p->due) p->due = last->due;
+  p->head = *head;
+  p->n = n;
+  if (n > 0) memcpy(p->body, body, n);
+  if (last)
+    last->next = p;
+  else
+    world.first[from][to] = p;
+  world.last[from][to] = p;
+  world.messages++;
+}
+static void sim_mark(struct fs_ns *ns, uint32_t bit) {
+  world.mark[rank_of(ns)][bit] = true;
+}
+static void sim_tree(struct fs_ns *ns) {
+  world.tree[rank_of(ns)]++;
+}
+static void sim_dropped(struct fs_ns *ns, uint64_t id) {
+  (void)ns, (void)id;
+  world.drops++;
+}
+static void sim_members(struct fs_ns *ns) {
+  (void)ns;
+  world.changes++;
+}
+static const struct fs_ns_hooks sim_hooks = {
+    .send = sim_send, .mark = sim_mark, .tree = sim_tree, .dropped = sim_dropped, .members = sim_members};
+
+/* A daemon never ends its name service but by ending; that of worlds that are over stays, too. */
+static struct fs_ns *graveyard[200000];
+static unsigned graves;
+
+static void sim_start(uint32_t ranks) {
+  for (uint32_t i = 0; i < world.ranks; i++) {
+    for (uint32_t k = 0; k < world.ranks; k++) {
+      for (struct packet *p = world.first[i][k], *next; p; p = next) {
+        next = p->next;
+        free(p);
+      }
+    }
+    assert_true(graves < FS_ARRAY_LEN(graveyard));
+    graveyard[graves++] = world.ns[i];
+  }
+  memset(&world, 0, sizeof(world));
+  world.ranks = ranks;
+  world.now = 1;
+  for (uint32_t i = 0; i < ranks; i++)
+    assert_int_equal(fs_ns_new(&world.ns[i], i, ranks, DEADLINE, &sim_hooks, (void *)(uintptr_t)i), 0);
+}
+
+static void sim_kill(uint32_t rank) {
+  world.dead[rank] = true;
+  for (uint32_t i = 0; i < world.ranks; i++) {
+    for (int way = 0; way < 2; way++) {
+      uint32_t from = way ? rank : i, to = way ? i : rank;
+      for (struct packet *p = world.first[from][to], *next; p; p = next) {
+        next = p->next;
+        free(p);
+      }
+      world.first[from][to] = world.last[from][to] = NULL;
+    }
+  }
+}
+
+static void sim_deliver(uint32_t from, uint32_t to) {
+  struct packet *p;
+  while ((p = world.first[from][to]) != NULL && p->due <= world.now && !world.dead[to]) {
+    world.first[from][to] = p->next;
+    if (!p->next) world.last[from][to] = NULL;
+    fs_ns_receive(world.ns[to], world.now, from, &p->head, p->body, p->n);
+    free(p);
+  }
+}
+
+static void sim_step(void) {
+  world.now += TICK;
+  uint32_t turn = random_below(world.ranks);
+  for (uint32_t i = 0; i < world.ranks; i++) {
+    uint32_t to = (i + turn) % world.ranks;
+    if (world.dead[to]) continue;
+    for (uint32_t from = 0; from < world.ranks; from++) sim_deliver(from, to);
+    if (world.now / TICK % 20 == 0) fs_ns_timers(world.ns[to], world.now);
+  }
+}
+
+static bool sim_knows_the_dead(uint32_t rank) {
+  for (uint32_t i = 0; i < world.ranks; i++) {
+    if (world.dead[i] && fs_member(fs_ns_members(world.ns[rank]), i)) return false;
+  }
+  return true;
+}
+
+/* Until nothing is under way between the living, and all know of the dead. */
+static void sim_settle(void) {
+  for (unsigned steps = 0, quiet = 0; quiet < 100; steps++) {
+    bool busy = false;
+    sim_step();
+    assert_true(steps < 2000000);
+    for (uint32_t i = 0; i < world.ranks; i++)
+      busy = busy || (!world.dead[i] &&
+                      (fs_ns_busy(world.ns[i]) || !fs_chain_empty(&world.ns[i]->holds) || !sim_knows_the_dead(i)));
+    quiet = busy ? 0 : quiet + 1;
+  }
+}
+
+/* ---- calls ---- */
+
+struct call {
+  bool done;
+  fs_err err;
+  size_t n;
+  alignas(8) char body[FS_NAMES_BODY];
+};
+
+static void call_done(void *ctx, fs_err err, const void *body, size_t n) {
+  struct call *c = ctx;
+  assert_false(c->done);
+  c->done = true;
+  c->err = err;
+  c->n = n;
+  if (n > 0) memcpy(c->body, body, n);
+}
+
+static void call_start(struct call *c, uint32_t rank, struct fs_names_call head, const char *name, const char *name2) {
+  alignas(8) char buf[sizeof(head) + 600];
+  head.name_len = (uint16_t)strlen(name);
+  head.name2_len = (uint16_t)strlen(name2);
+  memcpy(buf, &head, sizeof(head));
+  memcpy(buf + sizeof(head), name, head.name_len);
+  memcpy(buf + sizeof(head) + head.name_len, name2, head.name2_len);
+  size_t n = fs_call_size(&head);
+  c->done = false;
+  c->n = 0;
+  assert_true(fs_call_ok(buf, n));
+  fs_ns_call(world.ns[rank], world.now, (const void *)buf, n, call_done, c);
+}
+
+static void call_wait(struct call *c) {
+  for (unsigned steps = 0; !c->done; steps++) {
+    assert_true(steps < 1000000);
+    sim_step();
+  }
+}
+
+static const struct fs_record *call_record(struct call *c) {
+  size_t at = 0;
+  return fs_record_next(c->body, c->n, &at);
+}
+
+/* What mirrors have is what owners have; who keeps nothing of a directory has nothing of it. */
+static void check_dir(void *ctx, uint64_t dir) {
+  const struct fs_ns *ns = ctx;
+  struct fs_keepers k = fs_members_keepers(&ns->members, dir);
+  if (k.owner != ns->rank || k.mirror == FS_NO_RANK || world.dead[k.mirror]) return;
+  const struct fs_names *mirror = world.ns[k.mirror]->names;
+  const struct fs_record *a;
+  uint64_t seq = 0, count = 0;
+  while ((a = fs_names_after(ns->names, dir, seq)) != NULL) {
+    const struct fs_record *b = fs_names_after(mirror, dir, seq);
+    assert_non_null(b);
+    assert_int_equal(fs_record_size(a), fs_record_size(b));
+    assert_memory_equal(a, b, sizeof(*a) + a->name_len + a->target_len);
+    seq = a->seq;
+    count++;
+  }
+  assert_int_equal(fs_names_count(mirror, dir), count);
+}
+static void sim_check_mirrors(void) {
+  for (uint32_t i = 0; i < world.ranks; i++) {
+    if (!world.dead[i]) fs_names_each(world.ns[i]->names, check_dir, world.ns[i]);
+  }
+}
+
+#endif

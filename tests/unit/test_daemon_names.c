@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of output files' names: against a plain array that does the same slowly, and its corners. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "daemon/names.h"
+
+#define DIRS 5u
+#define IDS 400u
+#define NAMES 120u
+
+static struct fs_record a_record(uint64_t dir, unsigned id, const char *name) {
+  return (struct fs_record){.id = FS_OUT_ID_MAKE(3, id + 1),
+                            .dir = dir,
+                            .mode = S_IFREG | 0644,
+                            .size = id,
+                            .name_len = (uint16_t)strlen(name)};
+}
+
+/* ---- the model: one row for each directory and id ---- */
+
+struct row {
+  bool there;
+  uint64_t seq;
+  char name[32];
+};
+struct model {
+  struct row row[DIRS + 1][IDS];
+  uint64_t seq[DIRS + 1];
+};
+
+static void model_put(struct model *m, unsigned id, uint64_t dir, const char *name) {
+  for (unsigned i = 0; i < IDS; i++) {
+    if (m->row[dir][i].there && strcmp(m->row[dir][i].name, name) == 0) m->row[dir][i].there = false;
+  }
+  struct row *r = &m->row[dir][id];
+  *r = (struct row){.there = true, .seq = ++m->seq[dir]};
+  snprintf(r->name, sizeof(r->name), "%s", name);
+}
+
+static void compare_dir(const struct fs_names *n, const struct model *m, uint64_t dir) {
+  uint64_t seq = 0, count = 0;
+  const struct fs_record *r;
+  while ((r = fs_names_after(n, dir, seq)) != NULL) {
+    const struct row *w = &m->row[dir][(r->id & 0xffffffff) - 1];
+    assert_true(r->seq > seq);
+    assert_true(w->there && w->seq == r->seq && r->size == (r->id & 0xffffffff) - 1);
+    assert_int_equal(r->name_len, strlen(w->name));
+    assert_memory_equal(fs_record_name(r), w->name, r->name_len);
+    assert_ptr_equal(fs_names_find(n, dir, w->name, strlen(w->name)), r);
+    assert_ptr_equal(fs_names_find_id(n, dir, r->id), r);
+    seq = r->seq;
+    count++;
+  }
+  uint64_t expected = 0;
+  for (unsigned i = 0; i < IDS; i++) expected += m->row[dir][i].there;
+  assert_int_equal(count, expected);
+  assert_int_equal(fs_names_count(n, dir), expected);
+  assert_int_equal(fs_names_last_seq(n, dir), m->seq[dir]);
+}
+
+static uint64_t random_state = 88172645463325252ull;
+static unsigned random_below(unsigned n) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return (unsigned)(random_state >> 33) % n;
+}
+
+static void test_model(void **state) {
+  (void)state;
+  static struct model m;
+  struct fs_names *n;
+  char name[32];
+  assert_int_equal(fs_names_new(&n), 0);
+  for (unsigned step = 0; step < 200000; step++) {
+    unsigned id = random_below(IDS), what = random_below(10);
+    uint64_t dir = 1 + random_below(DIRS);
+    snprintf(name, sizeof(name), "name-%u", random_below(NAMES));
+    if (what < 6) {
+      struct fs_record r = a_record(dir, id, name);
+      const struct fs_record *now;
+      assert_int_equal(fs_names_put(n, &r, name, NULL, &now), 0);
+      model_put(&m, id, dir, name);
+      assert_int_equal(now->seq, m.row[dir][id].seq);
+    } else if (what < 9) {
+      assert_int_equal(fs_names_drop(n, dir, FS_OUT_ID_MAKE(3, id + 1)), m.row[dir][id].there);
+      m.row[dir][id].there = false;
+    } else if (step % 100 == 0) {
+      for (dir = 1; dir <= DIRS; dir++) compare_dir(n, &m, dir);
+    } else {
+      const struct fs_record *r = fs_names_find_id(n, dir, FS_OUT_ID_MAKE(3, id + 1));
+      assert_int_equal(r != NULL, m.row[dir][id].there);
+    }
+  }
+  for (unsigned dir = 1; dir <= DIRS; dir++) compare_dir(n, &m, dir);
+  fs_names_free(n);
+}
+
+/* ---- many, and corners ---- */
+
+static void test_many(void **state) {
+  (void)state;
+  enum { N = 100000 };
+  struct fs_names *n;
+  char name[32];
+  assert_int_equal(fs_names_new(&n), 0);
+  for (unsigned i = 0; i < N; i++) {
+    snprintf(name, sizeof(name), "%u", i);
+    struct fs_record r = a_record(7 + i % 1000, i, name);
+    assert_int_equal(fs_names_put(n, &r, name, NULL, NULL), 0);
+  }
+  for (unsigned i = 0; i < N; i++) {
+    snprintf(name, sizeof(name), "%u", i);
+    const struct fs_record *r = fs_names_find(n, 7 + i % 1000, name, strlen(name));
+    assert_non_null(r);
+    assert_int_equal(r->size, i);
+    assert_null(fs_names_find(n, 8 + i % 1000, name, strlen(name)));
+  }
+  fs_names_free(n);
+}
+
+static void test_a_listing_goes_on_after_changes(void **state) {
+  (void)state;
+  struct fs_names *n;
+  char name[32];
+  bool seen[100] = {false};
+  uint64_t seq = 0;
+  const struct fs_record *r;
+  assert_int_equal(fs_names_new(&n), 0);
+  for (unsigned i = 0; i < 100; i++) {
+    snprintf(name, sizeof(name), "%u", i);
+    struct fs_record w = a_record(1, i, name);
+    assert_int_equal(fs_names_put(n, &w, name, NULL, NULL), 0);
+  }
+  for (unsigned step = 0; (r = fs_names_after(n, 1, seq)) != NULL; step++) {
+    assert_false(seen[r->size]);
+    seen[r->size] = true;
+    seq = r->seq;
+    /* behind it all go; before it every other one */
+    fs_names_drop(n, 1, FS_OUT_ID_MAKE(3, step + 1));
+    if (step % 2 == 0 && step + 51 < 100) fs_names_drop(n, 1, FS_OUT_ID_MAKE(3, step + 51));
+  }
+  for (unsigned i = 0; i < 50; i++) assert_true(seen[i]);
+  fs_names_free(n);
+}
+
+/* What a mirror hears: records with their seq, in whatever order. */
+static void test_given_seq(void **state) {
+  (void)state;
+  static const uint64_t seqs[] = {5, 3, 9, 4, 1, 9};
+  struct fs_names *n;
+  char name[32];
+  uint64_t seq = 0;
+  const struct fs_record *r;
+  assert_int_equal(fs_names_new(&n), 0);
+  for (unsigned i = 0; i < FS_ARRAY_LEN(seqs); i++) {
+    snprintf(name, sizeof(name), "%u", i);
+    struct fs_record w = a_record(1, i, name);
+    w.seq = seqs[i];
+    assert_int_equal(fs_names_put(n, &w, name, NULL, NULL), 0);
+  }
+  static const uint64_t order[] = {1, 3, 4, 5, 9};
+  for (unsigned i = 0; i < FS_ARRAY_LEN(order); i++, seq = r->seq) {
+    r = fs_names_after(n, 1, seq);
+    assert_non_null(r);
+    assert_int_equal(r->seq, order[i]);
+  }
+  assert_int_equal(r->size, 5); /* the later one with seq 9 */
+  assert_null(fs_names_after(n, 1, 9));
+  struct fs_record w = a_record(1, 50, "new");
+  assert_int_equal(fs_names_put(n, &w, "new", NULL, &r), 0);
+  assert_int_equal(r->seq, 10);
+  fs_names_free(n);
+}
+
+static void count_dir(void *ctx, uint64_t dir) {
+  ((unsigned *)ctx)[dir]++;
+}
+
+static void test_directories(void **state) {
+  (void)state;
+  struct fs_names *n;
+  unsigned seen[4] = {0};
+  assert_int_equal(fs_names_new(&n), 0);
+  struct fs_record a = a_record(1, 0, "a"), b = a_record(2, 1, "link");
+  b.mode = S_IFLNK | 0777;
+  b.target_len = 6;
+  assert_int_equal(fs_names_put(n, &a, "a", NULL, NULL), 0);
+  assert_int_equal(fs_names_put(n, &b, "link", "target", NULL), 0);
+  assert_memory_equal(fs_record_target(fs_names_find(n, 2, "link", 4)), "target", 6);
+  assert_false(fs_names_closed(n, 3, 100));
+  assert_int_equal(fs_names_close(n, 3, 200), 0);
+  assert_true(fs_names_closed(n, 3, 199));
+  assert_false(fs_names_closed(n, 3, 200));
+  assert_int_equal(fs_names_close(n, 3, 0), 0);
+  assert_false(fs_names_closed(n, 3, 100));
+  fs_names_each(n, count_dir, seen);
+  assert_int_equal(seen[1] + seen[2] + seen[3], 3);
+  fs_names_drop_dir(n, 2);
+  assert_null(fs_names_find(n, 2, "link", 4));
+  assert_null(fs_names_find_id(n, 2, b.id));
+  assert_non_null(fs_names_find(n, 1, "a", 1));
+  fs_names_free(n);
+}
+
+/* ---- records in messages ---- */
+
+static void test_messages(void **state) {
+  (void)state;
+  alignas(8) char body[512];
+  size_t at = 0;
+  struct fs_record r = a_record(9, 4, "name");
+  assert_true(fs_record_put(body, sizeof(body), &at, &r, "name", NULL));
+  size_t one = at;
+  while (fs_record_put(body, sizeof(body), &at, &r, "name", NULL)) continue;
+  assert_true(at <= sizeof(body) && at + one > sizeof(body));
+  size_t end = at, n = 0;
+  for (at = 0; fs_record_next(body, end, &at) != NULL;) n++;
+  assert_int_equal(n, end / one);
+  for (size_t cut = 0; cut < one; cut++) {
+    at = 0;
+    assert_null(fs_record_next(body, cut, &at));
+    assert_int_equal(at, 0);
+  }
+}
+
+static void test_insane_messages(void **state) {
+  (void)state;
+  static const char *const bad_names[] = {".", "..", "a/b", ""};
+  alignas(8) char body[512];
+  for (unsigned i = 0; i < FS_ARRAY_LEN(bad_names); i++) {
+    size_t at = 0;
+    struct fs_record r = a_record(9, 4, bad_names[i]);
+    assert_true(fs_record_put(body, sizeof(body), &at, &r, bad_names[i], NULL));
+    at = 0;
+    assert_null(fs_record_next(body, sizeof(body), &at));
+  }
+  struct fs_record good = a_record(9, 4, "n"), r[8];
+  for (unsigned i = 0; i < FS_ARRAY_LEN(r); i++) r[i] = good;
+  r[0].mode = S_IFIFO | 0600;
+  r[1].id = 5;
+  r[2].dir = 0;
+  r[3].mtime_ns = 1000000000;
+  r[4].size = UINT64_MAX;
+  r[5].seq = UINT64_MAX;
+  r[6].target_len = 1;
+  r[7].mode = S_IFLNK | 0777;
+  for (unsigned i = 0; i < FS_ARRAY_LEN(r); i++) {
+    size_t at = 0;
+    assert_true(fs_record_put(body, sizeof(body), &at, &r[i], "n", "t"));
+    at = 0;
+    assert_null(fs_record_next(body, sizeof(body), &at));
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_model),
+      cmocka_unit_test(test_many),
+      cmocka_unit_test(test_a_listing_goes_on_after_changes),
+      cmocka_unit_test(test_given_seq),
+      cmocka_unit_test(test_directories),
+      cmocka_unit_test(test_messages),
+      cmocka_unit_test(test_insane_messages),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

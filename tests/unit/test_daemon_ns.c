@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names of output files over several ranks, in a simulation (ns_fixture.h): calls one after another against a plain
+ * table, with ranks that die at any moment; calls at once, of which one may win; and that mirrors have what owners
+ * have.
+ */
+#include "ns_fixture.h"
+
+/* ---- a plain table ---- */
+
+#define ROWS 4000u
+struct row {
+  bool there, published;
+  uint64_t dir, id;
+  uint32_t home;
+  mode_t mode;
+  char name[16];
+};
+static struct row table[ROWS];
+
+static struct row *row_find(uint64_t dir, const char *name) {
+  for (unsigned i = 0; i < ROWS; i++) {
+    if (table[i].there && table[i].dir == dir && strcmp(table[i].name, name) == 0) return &table[i];
+  }
+  return NULL;
+}
+static struct row *row_new(void) {
+  for (unsigned i = 0; i < ROWS; i++) {
+    if (!table[i].there) return &table[i];
+  }
+  fail_msg("the table is full");
+  return NULL;
+}
+static unsigned row_count(uint64_t dir) {
+  unsigned n = 0;
+  for (unsigned i = 0; i < ROWS; i++) n += table[i].there && table[i].dir == dir;
+  return n;
+}
+static bool row_visible(const struct row *r, uint32_t from) {
+  return r && (r->published || r->home == from || !S_ISREG(r->mode));
+}
+
+/* A directory: of a dataset, or one that was made. */
+static uint64_t some_dir(void) {
+  uint64_t made[ROWS];
+  unsigned n = 0;
+  for (unsigned i = 0; i < ROWS; i++) {
+    if (table[i].there && S_ISDIR(table[i].mode)) made[n++] = table[i].id;
+  }
+  unsigned k = random_below(n + 4);
+  return k < n ? made[k] : FS_DATASET_DIR(0, random_below(6));
+}
+static const char *some_name(void) {
+  static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+  return names[random_below(FS_ARRAY_LEN(names))];
+}
+
+/* ---- one call after another ---- */
+
+static bool may_kill; /* somebody, in the middle of the next call */
+static uint32_t killed;
+
+static void run(struct call *c, uint32_t rank, struct fs_names_call head, const char *name, const char *name2) {
+  unsigned kill_at = may_kill ? random_below(40) : UINT32_MAX;
+  call_start(c, rank, head, name, name2);
+  for (unsigned steps = 0; !c->done || (may_kill && steps <= kill_at); steps++) {
+    assert_true(steps < 1000000);
+    if (steps == kill_at) sim_kill(killed);
+    sim_step();
+  }
+}
+
+static void do_create(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
+  static const mode_t modes[] = {S_IFREG | 0644, S_IFREG | 0600, S_IFDIR | 0755, S_IFLNK | 0777};
+  struct fs_names_call h = {.op = FS_NAMES_CREATE, .dir = dir, .id = fs_ns_id(world.ns[rank])};
+  struct row *r = row_find(dir, name);
+  h.mode = modes[random_below(4)];
+  run(c, rank, h, name, S_ISLNK(h.mode) ? "target" : "");
+  assert_int_equal(c->err, r ? -EEXIST : 0);
+  assert_non_null(call_record(c));
+  assert_true(call_record(c)->id == (r ? r->id : h.id));
+  if (r) return;
+  r = row_new();
+  *r = (struct row){.there = true, .dir = dir, .id = h.id, .home = rank, .mode = h.mode};
+  snprintf(r->name, sizeof(r->name), "%s", name);
+}
+
+static void do_lookup(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
+  struct row *r = row_find(dir, name);
+  run(c, rank, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .dir = dir}, name, "");
+  assert_int_equal(c->err, row_visible(r, rank) ? 0 : -ENOENT);
+  if (c->err == 0) assert_true(call_record(c)->id == r->id && call_record(c)->mode == r->mode);
+}
+
+static void do_publish(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
+  struct row *r = row_find(dir, name);
+  if (!r || !S_ISREG(r->mode)) return;
+  struct fs_names_call h = {.op = FS_NAMES_PUBLISH, .dir = dir, .id = r->id, .size = 77, .mode = r->mode};
+  run(c, rank, h, "", "");
+  assert_int_equal(c->err, 0);
+  r->published = true;
+  assert_int_equal(call_record(c)->size, 77);
+}
+
+static void do_remove(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
+  struct row *r = row_find(dir, name);
+  bool directory = random_below(2);
+  struct fs_names_call h = {.op = FS_NAMES_REMOVE, .dir = dir, .id = fs_ns_id(world.ns[rank])};
+  h.mode = directory ? S_IFDIR : S_IFREG;
+  run(c, rank, h, name, "");
+  fs_err err = !row_visible(r, rank)               ? -ENOENT
+               : directory && !S_ISDIR(r->mode)    ? -ENOTDIR
+               : !directory && S_ISDIR(r->mode)    ? -EISDIR
+               : directory && row_count(r->id) > 0 ? -ENOTEMPTY
+                                                   : 0;
+  assert_int_equal(c->err, err);
+  if (err == 0) r->there = false;
+}
+
+static void do_rename(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
+  uint64_t to = random_below(2) ? dir : some_dir();
+  const char *name2 = some_name();
+  struct row *r = row_find(dir, name), *t = row_find(to, name2);
+  struct fs_names_call h = {.op = FS_NAMES_RENAME, .dir = dir, .to = to, .id = fs_ns_id(world.ns[rank])};
+  if (random_below(4) == 0) h.flags = FS_NAMES_NOREPLACE;
+  run(c, rank, h, name, name2);
+  fs_err err = !row_visible(r, rank)                        ? -ENOENT
+               : to != dir && S_ISDIR(r->mode)              ? -EXDEV
+               : r == t                                     ? 0
+               : t && h.flags                               ? -EEXIST
+               : t && S_ISDIR(t->mode) && !S_ISDIR(r->mode) ? -EISDIR
+               : t && !S_ISDIR(t->mode) && S_ISDIR(r->mode) ? -ENOTDIR
+               : t && S_ISDIR(t->mode) && row_count(t->id)  ? -ENOTEMPTY
+                                                            : 0;
+  assert_int_equal(c->err, err);
+  if (err != 0 || r == t) return;
+  if (t) t->there = false;
+  r->dir = to;
+  snprintf(r->name, sizeof(r->name), "%s", name2);
+}
+
+static void do_list(struct call *c, uint32_t rank, uint64_t dir) {
+  unsigned expected = 0, found = 0;
+  for (unsigned i = 0; i < ROWS; i++) expected += table[i].there && table[i].dir == dir && row_visible(&table[i], rank);
+  uint64_t seq = 0;
+  do {
+    const struct fs_record *rec;
+    size_t at = 0;
+    run(c, rank, (struct fs_names_call){.op = FS_NAMES_LIST, .dir = dir, .seq = seq}, "", "");
+    may_kill = false;
+    assert_int_equal(c->err, 0);
+    while (at < c->n) {
+      char name[256] = "";
+      rec = fs_record_next(c->body, c->n, &at);
+      assert_non_null(rec);
+      assert_true(rec->seq > seq);
+      seq = rec->seq;
+      memcpy(name, fs_record_name(rec), rec->name_len);
+      struct row *r = row_find(dir, name);
+      assert_true(row_visible(r, rank) && r->id == rec->id);
+      found++;
+    }
+  } while (c->n > 0);
+  assert_int_equal(found, expected);
+}
+
+static uint32_t a_living_rank(void) {
+  uint32_t rank;
+  do rank = random_below(world.ranks);
+  while (world.dead[rank] || (may_kill && rank == killed));
+  return rank;
+}
+
+static void one_call(void) {
+  static struct call c;
+  uint32_t rank = a_living_rank();
+  uint64_t dir = some_dir();
+  const char *name = some_name();
+  switch (random_below(8)) {
+  case 0:
+  case 1:
+    do_create(&c, rank, dir, name);
+    break;
+  case 2:
+    do_publish(&c, rank, dir, name);
+    break;
+  case 3:
+    do_remove(&c, rank, dir, name);
+    break;
+  case 4:
+  case 5:
+    do_rename(&c, rank, dir, name);
+    break;
+  case 6:
+    do_list(&c, rank, dir);
+    break;
+  default:
+    do_lookup(&c, rank, dir, name);
+  }
+}
+
+static void check_all(void) {
+  static struct call c;
+  may_kill = false;
+  for (uint64_t e = 0; e < 6; e++) do_list(&c, a_living_rank(), FS_DATASET_DIR(0, e));
+  for (unsigned i = 0; i < ROWS; i++) {
+    if (table[i].there && S_ISDIR(table[i].mode)) do_list(&c, a_living_rank(), table[i].id);
+  }
+}
+
+/* The last one stays alive; between two deaths the copies are made. */
+static void sequence(uint32_t ranks, unsigned calls, bool deaths) {
+  memset(table, 0, sizeof(table));
+  sim_start(ranks);
+  uint32_t living = ranks;
+  for (unsigned i = 0; i < calls; i++) {
+    may_kill = deaths && living > 1 && random_below(calls / ranks) == 0;
+    if (may_kill) {
+      sim_settle();
+      do killed = random_below(ranks);
+      while (world.dead[killed]);
+      living--;
+    }
+    bool kills = may_kill;
+    one_call();
+    if (kills && !world.dead[killed]) living++; /* it had no part in a call that was not made */
+    may_kill = false;
+    if (random_below(200) != 0 && !kills) continue;
+    sim_settle();
+    sim_check_mirrors();
+    check_all();
+  }
+  sim_settle();
+  sim_check_mirrors();
+  check_all();
+}
+
+/* As many times as many rounds: the program's argument. */
+static unsigned times = 1;
+
+static void test_one_rank(void **state) {
+  (void)state;
+  random_seed(0);
+  sequence(1, 3000, false);
+}
+static void test_no_deaths(void **state) {
+  (void)state;
+  random_seed(0);
+  for (uint32_t ranks = 2; ranks <= RANKS; ranks++) sequence(ranks, 1500, false);
+  assert_int_equal(world.changes, 0);
+}
+static void test_deaths(void **state) {
+  (void)state;
+  unsigned changes = 0;
+  for (unsigned round = 0; round < 100 * times; round++, changes += world.changes) {
+    random_seed(round);
+    sequence(2 + round % (RANKS - 1), 300, true);
+  }
+  assert_true(changes > 100 * times);
+}
+
+/* ---- many at once ---- */
+
+#define AT_ONCE 64u
+
+/* Every name is made by many at once: one succeeds, and all others hear of that one. */
+static void test_one_wins(void **state) {
+  (void)state;
+  static struct call c[AT_ONCE];
+  uint64_t id[AT_ONCE];
+  random_seed(0);
+  sim_start(RANKS);
+  for (unsigned round = 0; round < 100; round++) {
+    char name[16];
+    snprintf(name, sizeof(name), "n%u", round);
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+      uint32_t rank = random_below(RANKS);
+      id[i] = fs_ns_id(world.ns[rank]);
+      struct fs_names_call h = {
+          .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, round % 7), .id = id[i], .mode = S_IFREG | 0600};
+      call_start(&c[i], rank, h, name, "");
+    }
+    uint64_t winner = 0;
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+      call_wait(&c[i]);
+      if (c[i].err != 0) continue;
+      assert_true(winner == 0);
+      winner = id[i];
+    }
+    assert_true(winner != 0);
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+      assert_true(c[i].err == 0 || c[i].err == -EEXIST);
+      assert_true(call_record(&c[i])->id == winner);
+    }
+  }
+  sim_settle();
+  sim_check_mirrors();
+}
+
+/* Whatever many do at once, in the end each record is in one place, and none has vanished that nobody removed. */
+static void storm(uint32_t ranks, bool death) {
+  static struct call c[AT_ONCE];
+  static uint64_t made[2000];
+  unsigned count = 0, removed = 0, seen = 0, calls = 0;
+  bool active[AT_ONCE] = {false}, removes[AT_ONCE] = {false}, creates[AT_ONCE] = {false};
+  uint64_t id[AT_ONCE] = {0};
+  sim_start(ranks);
+  for (unsigned step = 0; step < 40000 || calls > 0; step++) {
+    sim_step();
+    if (death && step == 10000) sim_kill(ranks - 1);
+    if (step % 4 != 0) continue;
+    unsigned i = random_below(AT_ONCE);
+    if (active[i] && !c[i].done) continue;
+    if (active[i]) {
+      calls--;
+      active[i] = false;
+      if (creates[i] && c[i].err == 0) made[count++] = id[i];
+      if (removes[i] && c[i].err == 0) removed++;
+      assert_true(c[i].err != -ETIMEDOUT);
+    }
+    if (step >= 40000 || count >= FS_ARRAY_LEN(made) - AT_ONCE) continue;
+    uint32_t rank = random_below(death ? ranks - 1 : ranks);
+    unsigned what = random_below(3);
+    struct fs_names_call h = {.dir = FS_DATASET_DIR(0, random_below(4)), .to = FS_DATASET_DIR(0, random_below(4))};
+    h.id = id[i] = fs_ns_id(world.ns[rank]);
+    h.op = what == 0 ? FS_NAMES_CREATE : what == 1 ? FS_NAMES_REMOVE : FS_NAMES_RENAME;
+    h.mode = what == 0 ? S_IFLNK | 0777 : S_IFREG;
+    h.flags = what == 2 ? FS_NAMES_NOREPLACE : 0; /* so that only removals remove */
+    creates[i] = what == 0;
+    removes[i] = what == 1;
+    active[i] = true;
+    calls++;
+    call_start(&c[i], rank, h, some_name(), what == 0 ? "t" : what == 2 ? some_name() : "");
+  }
+  sim_settle();
+  sim_check_mirrors();
+  for (uint64_t e = 0; e < 4; e++) {
+    uint64_t dir = FS_DATASET_DIR(0, e), seq = 0;
+    const struct fs_record *r;
+    const struct fs_names *n = world.ns[fs_members_keepers(&world.ns[0]->members, dir).owner]->names;
+    for (; (r = fs_names_after(n, dir, seq)) != NULL; seq = r->seq) {
+      unsigned k = 0;
+      while (k < count && made[k] != r->id) k++;
+      assert_true(k < count);
+      made[k] = 0; /* seen once only */
+      seen++;
+    }
+  }
+  assert_true(count > 100);
+  assert_int_equal(seen, count - removed);
+}
+
+static void test_storm(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 20 * times; round++) {
+    random_seed(round);
+    storm(2 + round % (RANKS - 1), false);
+  }
+}
+static void test_storm_with_a_death(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 60 * times; round++) {
+    random_seed(round);
+    storm(3 + round % (RANKS - 2), true);
+  }
+}
+
+/* ---- marks ---- */
+
+static void test_marked_everywhere_before_the_first(void **state) {
+  (void)state;
+  static struct call c;
+  random_seed(0);
+  sim_start(RANKS);
+  for (uint32_t e = 0; e < 50; e++) {
+    uint64_t dir = FS_DATASET_DIR(1, e);
+    struct fs_names_call h = {.op = FS_NAMES_CREATE, .dir = dir, .id = fs_ns_id(world.ns[0]), .mode = S_IFDIR | 0700};
+    call_start(&c, 0, h, "x", "");
+    while (!c.done) {
+      sim_step();
+      bool all = true;
+      for (uint32_t i = 0; i < RANKS; i++) all = all && world.mark[i][fs_mark_bit(dir)];
+      for (uint32_t i = 0; i < RANKS && !all; i++) assert_int_equal(fs_names_count(world.ns[i]->names, dir), 0);
+    }
+    assert_int_equal(c.err, 0);
+  }
+}
+
+/* A rank that was taken for dead and is not: it asks the others, and makes no change of its own. */
+static void test_cut_off(void **state) {
+  (void)state;
+  static struct call c;
+  random_seed(0);
+  sim_start(3);
+  for (uint32_t i = 0; i < 2; i++) world.cut[i][2] = world.cut[2][i] = true;
+  for (uint32_t e = 0; e < 20; e++) {
+    struct fs_names_call h = {
+        .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, e), .id = fs_ns_id(world.ns[0]), .mode = S_IFDIR | 0700};
+    call_start(&c, 0, h, "x", "");
+    call_wait(&c);
+    assert_int_equal(c.err, 0);
+  }
+  assert_int_equal(world.ns[0]->members.count, 2);
+  assert_int_equal(world.ns[2]->members.count, 3);
+  for (uint32_t i = 0; i < 2; i++) world.cut[i][2] = world.cut[2][i] = false;
+  for (uint32_t e = 0; e < 20; e++) {
+    struct fs_names_call h = {.op = FS_NAMES_LOOKUP, .dir = FS_DATASET_DIR(0, e)};
+    call_start(&c, 2, h, "x", "");
+    call_wait(&c);
+    if (c.err != 0) { /* it may answer itself until it has heard */
+      assert_int_equal(c.err, -ENOENT);
+      assert_int_equal(fs_members_keepers(&world.ns[2]->members, h.dir).owner, 2);
+    }
+    h = (struct fs_names_call){
+        .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, e), .id = fs_ns_id(world.ns[2]), .mode = S_IFDIR | 0700};
+    call_start(&c, 2, h, "y", "");
+    call_wait(&c);
+    assert_int_equal(c.err, 0);
+    h.id = fs_ns_id(world.ns[1]);
+    call_start(&c, 1, h, "y", "");
+    call_wait(&c);
+    assert_int_equal(c.err, -EEXIST);
+  }
+  assert_int_equal(world.ns[2]->members.count, 2);
+  sim_settle();
+  sim_check_mirrors();
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) times = (unsigned)strtoul(argv[1], NULL, 10);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_one_rank),
+      cmocka_unit_test(test_no_deaths),
+      cmocka_unit_test(test_deaths),
+      cmocka_unit_test(test_one_wins),
+      cmocka_unit_test(test_storm),
+      cmocka_unit_test(test_storm_with_a_death),
+      cmocka_unit_test(test_marked_everywhere_before_the_first),
+      cmocka_unit_test(test_cut_off),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
