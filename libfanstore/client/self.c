@@ -15,20 +15,20 @@ static struct fs_self g_self_static;
 
 #ifdef __SANITIZE_THREAD__
 /* It must see that an address is used again for another thing, and forgets whole pages only. */
-#define FS_MMAP(n, prot, flags, fd) mmap(NULL, fs_round_up(n, 4096), prot, flags, fd, 0)
+#define FS_MMAP(at, n, prot, flags, fd) mmap(at, fs_round_up(n, 4096), prot, flags, fd, 0)
 #define FS_MUNMAP(p, n) munmap(p, fs_round_up(n, 4096))
 #else
-#define FS_MMAP(n, prot, flags, fd) fs_sys_mmap(NULL, n, prot, flags, fd, 0)
+#define FS_MMAP(at, n, prot, flags, fd) fs_sys_mmap(at, n, prot, flags, fd, 0)
 #define FS_MUNMAP(p, n) fs_sys_munmap(p, n)
 #endif
 
 void *fs_mem_map(size_t n) {
-  void *p = FS_MMAP(n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  void *p = FS_MMAP(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
   return fs_sys_mmap_failed(p) ? NULL : p;
 }
 
 void *fs_mem_map_fd(int fd, size_t n, int prot) {
-  void *p = FS_MMAP(n, prot, MAP_SHARED, fd);
+  void *p = FS_MMAP(fs_map_hint(n), n, prot, MAP_SHARED, fd);
   return fs_sys_mmap_failed(p) ? NULL : p;
 }
 

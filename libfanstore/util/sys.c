@@ -6,6 +6,7 @@
 #include "util/sys.h"
 
 #include <linux/futex.h>
+#include <sys/mman.h>
 
 #define FS_NS_PER_SEC 1000000000ull
 
@@ -22,6 +23,15 @@ uint64_t fs_now_ns(void) {
   struct timespec ts;
   clock_gettime(CLOCK_MONOTONIC, &ts);
   return (uint64_t)ts.tv_sec * FS_NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+void *fs_map_hint(size_t n) {
+  if (n < FS_HUGE_PAGE || n > SIZE_MAX - FS_HUGE_PAGE) return NULL;
+  n += FS_HUGE_PAGE;
+  void *p = fs_sys_mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (fs_sys_mmap_failed(p)) return NULL;
+  fs_sys_munmap(p, n); /* another thread may take the place: then the mapping lies elsewhere */
+  return (void *)fs_round_up((uintptr_t)p, FS_HUGE_PAGE);
 }
 
 fs_err fs_pread_full(int fd, void *buf, size_t n, uint64_t off) {
