@@ -6,7 +6,6 @@
  * does not fit, only what is read is read, and only chunks that are in memory anyway are mapped. Called by local.c
  * alone. No locks: the chunks' states are hints, all else are words of which any value will do.
  */
-#include <string.h>
 #include <sys/mman.h>
 
 #include "client/data_priv.h"
@@ -40,7 +39,7 @@ static fs_ssize fs_meminfo_read(char *text, size_t n) {
     bool temporary = false;
     fs_fd fd = fs_vfork_depth > 0 ? -1 : atomic_load_explicit(&g_meminfo, memory_order_acquire) - 1;
     if (fd < 0) {
-      fs_fd low = fs_open_read("/proc/meminfo");
+      fs_fd low = fs_open_read(FS_MEMINFO);
       if (low < 0) return low;
       fd = fs_own_publish(&g_meminfo, low, &temporary);
     }
@@ -50,18 +49,11 @@ static fs_ssize fs_meminfo_read(char *text, size_t n) {
   }
 }
 
-static uint64_t fs_mem_available(void) {
-  static const char label[] = "MemAvailable:";
+static uint64_t fs_room_bytes(void) {
   char text[512];
   fs_ssize n = fs_meminfo_read(text, sizeof(text) - 1);
-  if (n <= 0) return 0;
-  text[n] = '\0';
-  const char *at = strstr(text, label);
-  uint64_t kib = 0;
-  if (!at) return 0;
-  for (at += sizeof(label) - 1; *at == ' '; at++) continue;
-  for (; *at >= '0' && *at <= '9'; at++) kib = kib * 10 + (uint64_t)(*at - '0');
-  return kib << 10;
+  text[FS_MAX(n, 0)] = '\0';
+  return fs_mem_available(text);
 }
 
 /* The opened datasets, one after the other; NULL after the last. */
@@ -91,7 +83,7 @@ static bool fs_room_look(uint64_t now) {
   for (const struct fs_dataset *ds; (ds = fs_dataset_next(&i));) {
     for (uint32_t p = 0; p < ds->ix.nparts; p++) bytes += fs_is_local(ds, p) ? ds->ix.parts[p].size : 0;
   }
-  bool room = now >= atomic_load_explicit(&g_lost, memory_order_relaxed) && bytes <= fs_mem_available() / 4 * 3;
+  bool room = now >= atomic_load_explicit(&g_lost, memory_order_relaxed) && bytes <= fs_room_bytes() / 4 * 3;
   if (atomic_exchange_explicit(&g_room, room, memory_order_relaxed) != room)
     fs_advise(room ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   atomic_store_explicit(&g_until, now + FS_ROOM_NS, memory_order_relaxed);

@@ -5,7 +5,7 @@
  *   MPI thread   the main thread: loop.c and all that it calls. Owns everything that is not named below.
  *   guard        listen.c: clients' connections; sees to it that the process ends when it must.
  *   worker       worker.c: stages partitions in, then ends.
- *   I/O pool     iopool.c: disk reads that would block the MPI thread.
+ *   I/O pool     iopool.c, parts.c: disk reads that would block the MPI thread.
  *   warmer       warm.c: the cache's pages, ahead of their use.
  *   reader       command.c, rank 0 only: the launcher's lines from stdin.
  *
@@ -19,6 +19,7 @@
 #include "cache/cache.h"
 #include "daemon/chain.h"
 #include "daemon/net.h"
+#include "daemon/parts.h"
 #include "daemon/stage.h"
 #include "ipc/control.h"
 #include "ipc/layout.h"
@@ -86,8 +87,9 @@ struct fs_warm {
 /* ---- iopool.c ---- */
 struct fs_io {
   struct fs_io *next;
-  int fd;          /* or -1: */
-  const char *dir; /* open part-<part> in it */
+  struct fs_span span; /* read into the page cache alone; or with a length of 0: */
+  int fd;              /* or -1: */
+  const char *dir;     /* open part-<part> in it */
   uint32_t part, len;
   uint64_t off;
   void *buf;
@@ -114,6 +116,7 @@ struct fs_daemon_counters {
 enum fs_worker_state { FS_WORKER_IDLE, FS_WORKER_RUNNING, FS_WORKER_DONE };
 
 struct fs_fetcher;
+struct fs_parts;
 struct fs_server;
 struct fs_commands;
 
@@ -131,6 +134,7 @@ struct fs_daemon {
   struct fs_clients clients;
   struct fs_iopool pool;
   struct fs_warm warm;
+  struct fs_parts *parts;
   struct fs_fetcher *fetcher;
   struct fs_server *server;
   struct fs_commands *commands;

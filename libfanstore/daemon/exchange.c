@@ -92,8 +92,14 @@ static void fs_exchange_settle(struct fs_exchange *x) {
   x->d->fetcher->spare++;
 }
 
+static bool fs_exchange_bare(const struct fs_exchange *x) {
+  return x->req.type == FS_WIRE_READ_BARE;
+}
+
+/* Bytes that came alone are only of the right number; the checksum tells the rest. */
 static bool fs_exchange_fits(const struct fs_exchange *x, uint64_t bytes) {
   const struct fs_wire_rep *r = x->rep;
+  if (fs_exchange_bare(x) && bytes == x->req.length) return true;
   return bytes >= sizeof(*r) && r->magic == FS_WIRE_MAGIC && r->version == FS_WIRE_VERSION && r->id == x->id &&
          r->type == x->req.type;
 }
@@ -103,9 +109,10 @@ static void fs_exchange_conclude(struct fs_exchange *x, uint64_t bytes, bool fit
   struct fs_daemon *d = x->d;
   struct fs_fetch *f = x->fetch;
   x->fetch = NULL;
-  bool whole = fits && x->rep->err == 0 && x->rep->length == f->block.stored_len &&
-               bytes == sizeof(*x->rep) + f->block.stored_len;
-  if (!whole || !fs_fetch_intact(d, f, x->rep + 1)) {
+  bool whole = fits && (fs_exchange_bare(x) ? bytes == f->block.stored_len
+                                            : x->rep->err == 0 && x->rep->length == f->block.stored_len &&
+                                                  bytes == sizeof(*x->rep) + f->block.stored_len);
+  if (!whole || !fs_fetch_intact(d, f, x->bytes)) {
     fs_exchange_give_line(x);
     fs_fetch_route(d, f);
     return;
@@ -160,7 +167,8 @@ static struct fs_exchange *fs_exchange_new(struct fs_daemon *d, uint32_t peer, u
 /* Receive first, then send. On an error of the send the receive stays posted and is waited for. */
 static fs_err fs_exchange_start(struct fs_exchange *x, uint32_t length) {
   struct fs_net *net = x->d->net;
-  fs_err err = fs_net_recv(net, x->peer, x->req.tag, x->rep, sizeof(*x->rep) + length, &x->recv);
+  size_t most = length + (fs_exchange_bare(x) ? 0 : sizeof(*x->rep));
+  fs_err err = fs_net_recv(net, x->peer, x->req.tag, x->rep, most, &x->recv);
   if (err < 0) return err;
   x->receiving = true;
   err = fs_net_send(net, x->peer, FS_TAG_REQUEST, &x->req, sizeof(x->req), &x->send);
@@ -179,10 +187,12 @@ static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fe
     fs_fetch_finish(d, f, (fs_err)line, 0);
     return true;
   }
-  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), FS_WIRE_READ);
+  bool bare = f->block.stored_len >= FS_WIRE_BARE_LEAST;
+  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), bare ? FS_WIRE_READ_BARE : FS_WIRE_READ);
   x->line = (uint32_t)line;
   x->has_line = true;
-  x->rep = buf;
+  x->bytes = (unsigned char *)buf + FS_CACHE_HEADROOM;
+  x->rep = bare ? (void *)x->bytes : buf;
   x->req.dataset = f->dataset;
   x->req.partition = f->block.partition;
   x->req.length = f->block.stored_len;

@@ -50,7 +50,8 @@ struct fs_exchange {
   uint32_t peer, line, number;
   bool sending, receiving, ping, has_line, in_flight;
   struct fs_wire_req req;
-  struct fs_wire_rep *rep; /* in front of the line's bytes, or: */
+  unsigned char *bytes;    /* of the line */
+  struct fs_wire_rep *rep; /* in front of them, or when they come alone in their place, or: */
   struct fs_wire_rep pong;
 };
 

@@ -27,6 +27,7 @@ struct fs_net {
   const struct fs_net_ops *ops;
   uint32_t rank, nodes;
   uint32_t tag_max;
+  bool copies; /* the processor copies what is sent: it may be any memory that can be read, a file's mapping say */
 };
 
 static inline fs_err fs_net_send(struct fs_net *n, uint32_t peer, uint32_t tag, const void *buf, size_t bytes,

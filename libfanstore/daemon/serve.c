@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Answers other nodes: stored bytes of the partitions that are staged here (ipc/wire.h). The MPI thread reads what
- * the page cache has and leaves the rest to the I/O pool. Jobs and reply buffers are bounded: when they are used up no
- * receive is posted, and requests wait in MPI at their senders' cost. Every field of a request is checked.
+ * the page cache has, or sends it from there (parts.h), and leaves the rest to the I/O pool. Jobs and reply buffers are
+ * bounded: when they are used up no receive is posted, and requests wait in MPI at their senders' cost. Every field of
+ * a request is checked.
  */
 #include <linux/magic.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct fs_job {
   struct fs_wire_req req;
   struct fs_wire_rep bare; /* the whole reply, when it is an error or a pong */
   struct fs_reply *reply;
+  const void *bytes; /* of a bare read that succeeded: what is sent, in the reply buffer or the partition itself */
   uint32_t peer;
   uint64_t due;
 };
@@ -65,6 +67,7 @@ static void fs_job_free(struct fs_job *j) {
   struct fs_server *s = j->d->server;
   if (j->reply) s->free_reply[s->nfree++] = j->reply;
   j->reply = NULL;
+  j->bytes = NULL;
   s->running--;
   fs_chain_push(&s->free_jobs, &j->chain);
 }
@@ -80,11 +83,13 @@ static void fs_job_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_
 static void fs_job_send(struct fs_job *j) {
   struct fs_daemon *d = j->d;
   const struct fs_wire_rep *rep = j->reply ? &j->reply->rep : &j->bare;
-  if (j->req.type == FS_WIRE_READ && rep->err == 0) {
+  const void *message = j->bytes ? j->bytes : rep;
+  size_t bytes = j->bytes ? j->req.length : sizeof(*rep) + rep->length;
+  if (j->bytes || rep->length > 0) {
     d->count.served++;
-    d->count.served_bytes += rep->length;
+    d->count.served_bytes += j->req.length;
   }
-  if (fs_net_send(d->net, j->peer, j->req.tag, rep, sizeof(*rep) + rep->length, &j->send) < 0) fs_job_free(j);
+  if (fs_net_send(d->net, j->peer, j->req.tag, message, bytes, &j->send) < 0) fs_job_free(j);
 }
 
 static void fs_job_reply(struct fs_job *j, fs_err err) {
@@ -93,6 +98,7 @@ static void fs_job_reply(struct fs_job *j, fs_err err) {
     s->free_reply[s->nfree++] = j->reply;
     j->reply = NULL;
   }
+  if (j->reply && j->req.type == FS_WIRE_READ_BARE) j->bytes = j->reply->data;
   struct fs_wire_rep *rep = j->reply ? &j->reply->rep : &j->bare;
   *rep = (struct fs_wire_rep){.magic = FS_WIRE_MAGIC,
                               .version = FS_WIRE_VERSION,
@@ -123,6 +129,7 @@ static bool fs_job_read_now(struct fs_job *j, int fd) {
   return preadv2(fd, &iov, 1, (off_t)j->req.offset, RWF_NOWAIT) == (ssize_t)iov.iov_len;
 }
 
+/* Into a reply buffer. */
 static void fs_job_read(struct fs_job *j) {
   struct fs_daemon *d = j->d;
   struct fs_dataset *ds = &d->data[j->req.dataset];
@@ -146,10 +153,39 @@ static void fs_job_read(struct fs_job *j) {
   fs_iopool_submit(&d->pool, &j->io);
 }
 
+/* ---- sending out of the partition itself ---- */
+
+static void fs_job_mapped_done(struct fs_io *io) {
+  struct fs_job *j = FS_ITEM(io, struct fs_job, io);
+  if (io->err < 0) {
+    fs_job_read(j);
+    return;
+  }
+  fs_part_read(j->d, j->req.dataset, j->req.partition, io->span);
+  j->bytes = fs_part_bytes(j->d, j->req.dataset, j->req.partition, j->req.offset);
+  fs_job_reply(j, 0);
+}
+
+static void fs_job_take(struct fs_job *j) {
+  struct fs_daemon *d = j->d;
+  const struct fs_wire_req *r = &j->req;
+  const void *bytes = r->type == FS_WIRE_READ_BARE ? fs_part_bytes(d, r->dataset, r->partition, r->offset) : NULL;
+  if (!bytes) {
+    fs_job_read(j);
+  } else if (fs_bytes_resident(bytes, r->length)) {
+    j->bytes = bytes;
+    fs_job_reply(j, 0);
+  } else {
+    j->io = (struct fs_io){.span = fs_part_missing(d, r->dataset, r->partition, r->offset, r->length),
+                           .done = fs_job_mapped_done};
+    fs_iopool_submit(&d->pool, &j->io);
+  }
+}
+
 /* ---- requests ---- */
 
 static fs_err fs_job_check(const struct fs_daemon *d, const struct fs_wire_req *r) {
-  if (r->type != FS_WIRE_READ) return -EINVAL;
+  if (r->type != FS_WIRE_READ && r->type != FS_WIRE_READ_BARE) return -EINVAL;
   if (r->dataset >= d->datasets) return -EINVAL;
   const struct fs_dataset *ds = &d->data[r->dataset];
   if (r->partition >= ds->partitions || !ds->have[r->partition]) return -ENOENT;
@@ -178,7 +214,7 @@ static void fs_job_received(struct fs_net_op *op, uint32_t peer, uint64_t bytes,
     if (bad < 0)
       fs_job_reply(j, bad);
     else
-      fs_job_read(j);
+      fs_job_take(j);
   }
   fs_job_post(d->server);
 }
@@ -217,6 +253,7 @@ bool fs_server_busy(const struct fs_daemon *d) {
 fs_err fs_server_new(struct fs_daemon *d) {
   struct fs_server *s = calloc(1, sizeof(*s));
   uint64_t delay_us;
+  if (fs_parts_new(d) < 0) return -ENOMEM;
   const char *delay = getenv(FS_DELAY_ENV);
   if (!s) return -ENOMEM;
   if (delay && fs_parse_u64(delay, 0, 60000000, &delay_us) == 0) s->delay_ns = delay_us * 1000;

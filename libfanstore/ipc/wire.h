@@ -2,7 +2,8 @@
 /*
  * What daemons send each other as MPI messages. Little-endian hosts only (checked at build). A request is one
  * struct fs_wire_req on tag FS_TAG_REQUEST; its reply is one message on the tag named in it: a struct fs_wire_rep,
- * then the stored bytes. The receiver checks length, magic, id and checksum, and drops what does not fit.
+ * then the stored bytes; or of a bare read that succeeds the stored bytes alone, so that they can be sent from where
+ * they are. The receiver checks length, magic, id and checksum, and drops what does not fit.
  * docs/messages.md is the protocol.
  */
 #ifndef FS_IPC_WIRE_H
@@ -16,7 +17,9 @@
 #define FS_WIRE_VERSION 1u
 
 enum fs_wire_tag { FS_TAG_REQUEST = 1, FS_TAG_CONTROL = 2, FS_TAG_REPLY_FIRST = 16 };
-enum fs_wire_type { FS_WIRE_READ = 1, FS_WIRE_PING = 2 };
+enum fs_wire_type { FS_WIRE_READ = 1, FS_WIRE_PING = 2, FS_WIRE_READ_BARE = 3 };
+
+#define FS_WIRE_BARE_LEAST 32768u /* stored bytes of a bare read at least: more than a struct fs_wire_rep */
 
 struct fs_wire_req {
   uint32_t magic;

@@ -6,6 +6,7 @@
 #include "util/sys.h"
 
 #include <linux/futex.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define FS_NS_PER_SEC 1000000000ull
@@ -23,6 +24,16 @@ uint64_t fs_now_ns(void) {
   struct timespec ts;
   clock_gettime(CLOCK_MONOTONIC, &ts);
   return (uint64_t)ts.tv_sec * FS_NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t fs_mem_available(const char *meminfo) {
+  static const char label[] = "MemAvailable:";
+  const char *at = strstr(meminfo, label);
+  uint64_t kib = 0;
+  if (!at) return 0;
+  for (at += sizeof(label) - 1; *at == ' '; at++) continue;
+  for (; *at >= '0' && *at <= '9'; at++) kib = kib * 10 + (uint64_t)(*at - '0');
+  return kib << 10;
 }
 
 void *fs_map_hint(size_t n) {

@@ -92,6 +92,9 @@ static inline fs_err fs_sys_munmap(void *addr, size_t n) {
 /* Where a mapping of n bytes can lie so that huge pages of its file fit into the page tables; NULL: anywhere. */
 void *fs_map_hint(size_t n);
 #define FS_HUGE_PAGE (2ull << 20)
+/* Bytes of memory that could be used, the page cache's among them, by the text of FS_MEMINFO. 0: unknown. */
+uint64_t fs_mem_available(const char *meminfo);
+#define FS_MEMINFO "/proc/meminfo"
 static inline pid_t fs_sys_getpid(void) {
   return (pid_t)FS_SYS1(SYS_getpid, 0);
 }

@@ -42,6 +42,46 @@ static void test_bad_replies_go_to_the_replica(void **state) {
   assert_int_equal(fs_cache_find(d->cache, key_of(100)), -ENOENT);
 }
 
+/* A large block comes without a header; what is wrong with it sends its fetch to the replica. */
+static void test_bare_replies(void **state) {
+  (void)state;
+  static unsigned char big[40000], flipped[sizeof(big)];
+  for (unsigned i = 0; i < sizeof(big); i++) big[i] = flipped[i] = (unsigned char)(i * 7 + i / 256);
+  flipped[39999] ^= 1;
+  d->data[0].max_stored = sizeof(big);
+  records[0].stored_len = sizeof(big);
+  records[0].xxh3 = fs_xxh3(big, sizeof(big));
+  for (unsigned i = 0; i < 3; i++) {
+    struct fs_wire_req req;
+    struct fs_req *r = post(0, key_of(0), 0);
+    turn(0);
+    take_request(1, &req);
+    assert_int_equal(req.type, FS_WIRE_READ_BARE);
+    if (i == 0) deliver(1, req.tag, flipped, sizeof(big));
+    if (i == 1) deliver(1, req.tag, big, sizeof(big) - 1);
+    if (i == 2) {
+      struct fs_wire_rep rep = {
+          .magic = FS_WIRE_MAGIC, .version = FS_WIRE_VERSION, .type = req.type, .id = req.id, .err = -EIO};
+      deliver(1, req.tag, &rep, sizeof(rep));
+    }
+    turn(0);
+    assert_int_equal(atomic_load(&r->state), FS_REQ_POSTED);
+    take_request(2, &req);
+    if (i < 2) {
+      deliver(2, req.tag, flipped, sizeof(big));
+      expect_error(r, -EREMOTEIO);
+    } else {
+      deliver(2, req.tag, big, sizeof(big));
+      assert_int_equal(r->err, 0);
+      assert_int_equal(atomic_load(&client->channel->pin[0]), r->line + 1);
+      assert_int_equal(fs_cache_find(d->cache, key_of(0)), r->line);
+    }
+    done_with(0);
+  }
+  assert_int_equal(d->count.checksum_errors, 3);
+  assert_int_equal(d->count.fetched_bytes, sizeof(big));
+}
+
 static void test_deadline_and_recovery(void **state) {
   (void)state;
   struct fs_wire_req late, ping;
@@ -239,6 +279,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_one_fetch_for_all),
       TEST(test_bad_replies_go_to_the_replica),
+      TEST(test_bare_replies),
       TEST(test_deadline_and_recovery),
       TEST(test_deadline_with_a_replica),
       TEST(test_slow_is_not_dead),

@@ -17,7 +17,7 @@
 #include "util/util.h"
 
 #define PART_SIZE 65536u
-#define MOST 16384u
+#define MOST 40000u
 
 static struct fs_daemon *d;
 static struct fs_daemon_config config;
@@ -111,6 +111,27 @@ static struct fs_wire_rep answer(uint32_t peer, unsigned char *data) {
   m.op->done(m.op, m.peer, m.bytes, 0);
   return rep;
 }
+/* A bare read: its reply is the bytes alone, or a header with an error. */
+static void ask_bare(uint32_t part, uint64_t offset, int err) {
+  struct fs_wire_req r = request(part, offset, MOST);
+  r.type = FS_WIRE_READ_BARE;
+  arrive(1, &r, sizeof(r));
+  for (int i = 0; i < 5000 && world.sends == 0; i++) {
+    usleep(1000);
+    fs_iopool_reap(&d->pool);
+    fs_server_timers(d);
+  }
+  assert_true(world.sends > 0);
+  struct message m = world.sent[--world.sends];
+  const struct fs_wire_rep *rep = m.buf;
+  assert_int_equal(m.tag, 100);
+  assert_int_equal(m.bytes, err == 0 ? MOST : sizeof(*rep));
+  if (err == 0)
+    assert_memory_equal(m.buf, content + offset, MOST);
+  else
+    assert_int_equal(rep->err, err);
+  m.op->done(m.op, m.peer, m.bytes, 0);
+}
 static void ask(const struct fs_wire_req *r, int err) {
   static unsigned char data[MOST];
   arrive(1, r, sizeof(*r));
@@ -137,6 +158,30 @@ static void test_reads(void **state) {
   arrive(2, &r, sizeof(r));
   struct fs_wire_rep rep = answer(2, NULL);
   assert_int_equal(rep.type, FS_WIRE_PING);
+  assert_false(fs_server_busy(d));
+}
+
+/* Out of the partition itself where the network can, out of a buffer where not; in the page cache and after it was
+   dropped. */
+static void test_bare(void **state) {
+  (void)state;
+  int fd = d->data[0].fd[0];
+  for (int copies = 0; copies < 2; copies++) {
+    world.net.copies = copies;
+    ask_bare(0, 0, 0);
+    ask_bare(0, 5000, 0);
+    ask_bare(0, PART_SIZE - MOST, 0);
+    assert_int_equal(fs_part_bytes(d, 0, 0, 0) != NULL, copies);
+    assert_int_equal(fdatasync(fd), 0);
+    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    ask_bare(0, 100, 0);
+    ask_bare(1, 0, -EIO); /* by name; it is cut short */
+    ask_bare(2, 0, -ENOENT);
+  }
+  assert_int_equal(d->count.served, 8);
+  assert_int_equal(d->count.served_bytes, 8 * MOST);
+  assert_int_equal(ftruncate(fd, 8192), 0); /* after it was mapped: an error, not the end of the daemon */
+  ask_bare(0, 0, -EIO);
   assert_false(fs_server_busy(d));
 }
 
@@ -223,7 +268,7 @@ static void test_no_memory(void **state) {
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(test_reads), TEST(test_refused), TEST(test_dropped), TEST(test_bounded),
-                                     TEST(test_no_memory)};
+  const struct CMUnitTest tests[] = {TEST(test_reads),   TEST(test_bare),    TEST(test_refused),
+                                     TEST(test_dropped), TEST(test_bounded), TEST(test_no_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

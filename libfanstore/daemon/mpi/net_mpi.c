@@ -6,6 +6,7 @@
  */
 #include <mpi.h>
 
+#include "daemon/mpi/copies.h"
 #include "daemon/net.h"
 
 #define FS_MPI_OPS 8192 /* operations at once; all users are bounded well below it */
@@ -121,6 +122,7 @@ struct fs_net *fs_net_mpi_open(int *argc, char ***argv, const char **why) {
   mpi.net = (struct fs_net){.ops = &fs_mpi_ops,
                             .rank = (uint32_t)rank,
                             .nodes = (uint32_t)nodes,
+                            .copies = fs_net_mpi_copies(),
                             .tag_max = found && ub && *ub > 32767 ? (uint32_t)*ub : 32767u};
   return &mpi.net;
 }

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * This node's partitions as memory that can be sent from (parts.h). Called by serve.c, in the MPI thread; only
+ * fs_bytes_read is called by the I/O pool's threads. A mapping lives as long as the daemon.
+ */
+#include "daemon/parts.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "daemon/daemon.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+
+#define FS_PAGE 4096ull
+#define FS_CHUNK FS_HUGE_PAGE
+#define FS_RESIDENT_MOST 1024u    /* pages that one look takes */
+#define FS_ROOM_NS 1000000000ull  /* so long is an answer good */
+#define FS_LOST_NS 30000000000ull /* so long no room after the kernel has taken a chunk back */
+
+struct fs_part_map {
+  const uint8_t *map;
+  bool tried;
+  uint8_t *taken; /* one bit for each chunk: it was read whole */
+};
+
+struct fs_parts {
+  struct fs_part_map *part[FS_MAX_DATASETS];
+  bool room;
+  uint64_t room_until, lost_until;
+};
+
+fs_err fs_parts_new(struct fs_daemon *d) {
+  struct fs_parts *s = calloc(1, sizeof(*s));
+  d->parts = s;
+  if (!s) return -ENOMEM;
+  for (uint32_t i = 0; i < d->datasets; i++) {
+    s->part[i] = calloc(d->data[i].partitions + 1, sizeof(*s->part[i]));
+    if (!s->part[i]) return -ENOMEM;
+  }
+  return 0;
+}
+
+/* ---- room ---- */
+
+/* Huge folios for what is read whole, the kernel's own choice else. */
+static void fs_parts_advise(const struct fs_daemon *d, int advice) {
+  for (uint32_t i = 0; i < d->datasets; i++) {
+    for (uint32_t p = 0; p < d->data[i].partitions; p++) {
+      const struct fs_part_map *m = &d->parts->part[i][p];
+      if (m->map) (void)madvise((void *)m->map, d->data[i].stage.index.parts[p].size, advice);
+    }
+  }
+}
+
+static uint64_t fs_parts_room_bytes(void) {
+  char text[512];
+  FS_AUTO_CLOSE int fd = open(FS_MEMINFO, O_RDONLY | O_CLOEXEC);
+  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, sizeof(text) - 1);
+  text[FS_MAX(n, 0)] = '\0';
+  return fs_mem_available(text);
+}
+
+/* Do all partitions of this node fit in memory, beside what others have there? As client/chunk.c has it. */
+static bool fs_parts_room(struct fs_daemon *d) {
+  struct fs_parts *s = d->parts;
+  uint64_t bytes = 0;
+  if (d->now < s->room_until) return s->room;
+  for (uint32_t i = 0; i < d->datasets; i++) {
+    for (uint32_t p = 0; p < d->data[i].partitions; p++)
+      bytes += d->data[i].have[p] ? d->data[i].stage.index.parts[p].size : 0;
+  }
+  bool room = d->now >= s->lost_until && bytes <= fs_parts_room_bytes() / 4 * 3;
+  if (room != s->room) fs_parts_advise(d, room ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  s->room = room;
+  s->room_until = d->now + FS_ROOM_NS;
+  return room;
+}
+
+/* ---- the mappings ---- */
+
+static void fs_part_map(struct fs_part_map *m, int fd, uint64_t size, bool room) {
+  struct stat st;
+  m->tried = true;
+  if (fd < 0 || size == 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size != size) return;
+  void *p = mmap(fs_map_hint(size), size, PROT_READ, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) return;
+  m->taken = calloc(size / FS_CHUNK / 8 + 1, 1);
+  if (!m->taken || madvise(p, 1, MADV_POPULATE_READ) < 0) {
+    free(m->taken);
+    munmap(p, size);
+    return;
+  }
+  if (room) (void)madvise(p, size, MADV_HUGEPAGE);
+  m->map = p;
+}
+
+const void *fs_part_bytes(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off) {
+  const struct fs_dataset *ds = &d->data[dataset];
+  struct fs_part_map *m = &d->parts->part[dataset][part];
+  if (!d->net->copies) return NULL;
+  if (!m->tried) fs_part_map(m, ds->fd[part], ds->stage.index.parts[part].size, fs_parts_room(d));
+  return m->map ? m->map + off : NULL;
+}
+
+bool fs_bytes_resident(const void *bytes, uint32_t len) {
+  unsigned char page[FS_RESIDENT_MOST];
+  uintptr_t at = (uintptr_t)bytes & ~(uintptr_t)(FS_PAGE - 1), end = (uintptr_t)bytes + len;
+  while (at < end) {
+    size_t n = FS_MIN(fs_round_up(end - at, FS_PAGE) / FS_PAGE, (uint64_t)FS_RESIDENT_MOST);
+    if (mincore((void *)at, n * FS_PAGE, page) < 0) return false;
+    for (size_t i = 0; i < n; i++) {
+      if (!(page[i] & 1)) return false;
+    }
+    at += n * FS_PAGE;
+  }
+  return true;
+}
+
+struct fs_span fs_part_missing(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off, uint32_t len) {
+  const struct fs_part_map *m = &d->parts->part[dataset][part];
+  uint64_t size = d->data[dataset].stage.index.parts[part].size;
+  uint64_t begin = off & ~(FS_PAGE - 1), end = off + len, c = off / FS_CHUNK;
+  if (m->taken[c / 8] >> (c % 8) & 1) { /* it was in memory: there is less room than it seemed */
+    d->parts->lost_until = d->now + FS_LOST_NS;
+    d->parts->room_until = 0;
+  }
+  if (fs_parts_room(d)) {
+    begin = off & ~(FS_CHUNK - 1);
+    end = FS_MIN(fs_round_up(end, FS_CHUNK), size);
+  }
+  return (struct fs_span){m->map + begin, end - begin};
+}
+
+void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct fs_span s) {
+  struct fs_part_map *m = &d->parts->part[dataset][part];
+  for (uint64_t c = (uint64_t)(s.at - m->map) / FS_CHUNK; s.len >= FS_CHUNK; c++, s.len -= FS_CHUNK)
+    m->taken[c / 8] |= (uint8_t)(1u << (c % 8));
+}
+
+fs_err fs_bytes_read(struct fs_span s) {
+  return madvise((void *)s.at, s.len, MADV_POPULATE_READ) < 0 ? -errno : 0;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * This node's partitions as memory, for sending from it without a copy of the daemon's own. What is not in the page
+ * cache is read by another thread first, so that sending does not wait for a disk: whole chunks of 2 MiB where all of
+ * the node's partitions fit in memory, since neighbours will be asked for too, else what is asked for alone.
+ */
+#ifndef FS_DAEMON_PARTS_H
+#define FS_DAEMON_PARTS_H
+
+#include "util/base.h"
+
+struct fs_daemon;
+
+struct fs_span {
+  const uint8_t *at;
+  uint64_t len;
+};
+
+fs_err fs_parts_new(struct fs_daemon *d);
+/* The bytes at off of a staged partition, which the caller has checked to be inside it; NULL: not mapped, or the
+   network cannot send from there. Not to be touched before one of the next two says that they are in memory. */
+const void *fs_part_bytes(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off);
+bool fs_bytes_resident(const void *bytes, uint32_t len);
+/* What to read of a mapped partition so that these bytes are in memory; */
+struct fs_span fs_part_missing(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off, uint32_t len);
+/* reads it, in any thread; */
+fs_err fs_bytes_read(struct fs_span s);
+/* and that it was read. */
+void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct fs_span s);
+
+#endif
