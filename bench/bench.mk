@@ -11,6 +11,8 @@ $(BENCH_BIN): $(B)/%: $(O)/%.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LZ4) -ldl -pthread
 
+$(B)/bench/limit_pack: $(COMMON_OBJ)
+
 $(BENCH_MPI): $(B)/%: %.c bench/common.h
 	$(say) MPICC $@
 	@mkdir -p $(@D)
