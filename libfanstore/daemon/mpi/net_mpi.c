@@ -85,6 +85,8 @@ static int fs_mpi_poll(struct fs_net *n) {
   struct fs_mpi_done done[FS_MPI_BATCH];
   int total = 0, count = 0;
   int code = MPI_Testsome(m->active, m->request, &count, m->index, m->status);
+  /* Open MPI looks at the requests first and then makes progress: a second look finds what the first brought in. */
+  if (code == MPI_SUCCESS && count == 0) code = MPI_Testsome(m->active, m->request, &count, m->index, m->status);
   if (count == MPI_UNDEFINED || count <= 0) return 0;
   bool failed = code != MPI_SUCCESS;
   /* Call-backs start new operations, so all that this array says is taken out of it first, a batch at a time. */
