@@ -6,12 +6,10 @@
  * daemon has died, hangs or stops.
  */
 #include <poll.h>
-#include <sched.h>
 
 #include "client/data_priv.h"
 
-#define FS_SPIN_MAX_NS 20000u
-#define FS_SPIN_MIN_NS 1000u
+#define FS_SPIN_MAX_NS 50000u
 #define FS_SLICE_NS 50000000ull
 #define FS_PREFETCH_SLOTS 32
 #define FS_AHEAD_BLOCKS 4u
@@ -61,57 +59,54 @@ static bool fs_link_dead(struct fs_link *link) {
 
 /* ---- waiting ---- */
 
-static bool fs_many_cpus(void) {
-  static _Atomic uint32_t known; /* number of processors + 1 */
-  uint32_t n = atomic_load_explicit(&known, memory_order_relaxed);
-  if (n == 0) {
-    uint64_t mask[128] = {0};
-    if (FS_SYS3(SYS_sched_getaffinity, 0, sizeof(mask), mask) > 0) {
-      for (unsigned i = 0; i < FS_ARRAY_LEN(mask); i++) n += (uint32_t)__builtin_popcountll(mask[i]);
-    }
-    atomic_store_explicit(&known, ++n, memory_order_relaxed);
-  }
-  return n > 2;
+static bool fs_req_pending(uint32_t state) {
+  return state == FS_REQ_POSTED || state == FS_REQ_ASLEEP;
 }
 
 static uint32_t fs_req_state(const struct fs_req *r) {
   return atomic_load_explicit(&r->state, memory_order_acquire);
 }
 
-/* Spins for as long as the last answers took, if that was short: a sleep and a wake-up cost more. */
+/* Looks again and again for as long as short answers take, if the last one was short: a sleep and a wake-up cost more.
+   In between it gives its processor away, which the daemon may need to answer. */
 static bool fs_req_spin(const struct fs_req *r, uint64_t start) {
-  struct fs_self *self = fs_self();
-  uint64_t spin = FS_MAX(atomic_load_explicit(&self->spin_ns, memory_order_relaxed), FS_SPIN_MIN_NS);
-  if (!fs_many_cpus()) return fs_req_state(r) != FS_REQ_POSTED;
-  do {
-    for (int i = 0; i < 16; i++) {
-      if (fs_req_state(r) != FS_REQ_POSTED) return true;
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    }
-  } while (fs_now_ns() - start < spin);
-  return false;
+  uint64_t spin = atomic_load_explicit(&fs_self()->spin_ns, memory_order_relaxed);
+  while (fs_req_pending(fs_req_state(r))) {
+    if (fs_now_ns() - start >= spin) return false;
+    FS_SYS0(SYS_sched_yield);
+  }
+  return true;
 }
 
 static void fs_req_learn(uint64_t took) {
   struct fs_self *self = fs_self();
   uint32_t spin = atomic_load_explicit(&self->spin_ns, memory_order_relaxed);
-  spin = took <= FS_SPIN_MAX_NS ? FS_SPIN_MAX_NS : FS_MAX(spin / 2, FS_SPIN_MIN_NS);
-  atomic_store_explicit(&self->spin_ns, spin, memory_order_relaxed);
+  uint32_t next = took <= FS_SPIN_MAX_NS ? FS_SPIN_MAX_NS : spin / 2;
+  if (next != spin) atomic_store_explicit(&self->spin_ns, next, memory_order_relaxed);
+}
+
+/* Says that it sleeps, so that the daemon makes the system call only then. */
+static fs_err fs_req_sleep(struct fs_req *r, uint64_t ns) {
+  uint32_t posted = FS_REQ_POSTED;
+  if (!atomic_compare_exchange_strong_explicit(&r->state, &posted, FS_REQ_ASLEEP, memory_order_acq_rel,
+                                               memory_order_acquire) &&
+      posted != FS_REQ_ASLEEP)
+    return 0;
+  return fs_futex_wait(&r->state, FS_REQ_ASLEEP, ns);
 }
 
 /* 0 when the request is done; -ETIMEDOUT, -EHOSTDOWN. */
-static fs_err fs_req_wait(const struct fs_node *node, struct fs_link *link, const struct fs_req *r) {
+static fs_err fs_req_wait(const struct fs_node *node, struct fs_link *link, struct fs_req *r) {
   uint64_t start = fs_now_ns(), end = start + node->deadline_ns;
-  if (fs_req_spin(r, start)) return 0;
-  while (fs_req_state(r) == FS_REQ_POSTED) {
-    uint64_t now = fs_now_ns();
-    if (now >= end) return -ETIMEDOUT;
-    if (fs_link_known_dead(link)) return -EHOSTDOWN;
-    fs_err err = fs_futex_wait(&r->state, FS_REQ_POSTED, FS_MIN(end - now, FS_SLICE_NS));
-    if (err == -ETIMEDOUT && fs_req_state(r) == FS_REQ_POSTED && (!fs_node_alive(node) || fs_link_dead(link)))
-      return -EHOSTDOWN;
+  if (!fs_req_spin(r, start)) {
+    while (fs_req_pending(fs_req_state(r))) {
+      uint64_t now = fs_now_ns();
+      if (now >= end) return -ETIMEDOUT;
+      if (fs_link_known_dead(link)) return -EHOSTDOWN;
+      fs_err err = fs_req_sleep(r, FS_MIN(end - now, FS_SLICE_NS));
+      if (err == -ETIMEDOUT && fs_req_pending(fs_req_state(r)) && (!fs_node_alive(node) || fs_link_dead(link)))
+        return -EHOSTDOWN;
+    }
   }
   fs_req_learn(fs_now_ns() - start);
   return 0;
@@ -158,10 +153,12 @@ void fs_remote_ring(struct fs_dataset *ds, struct fs_link *link) {
 /* Leaves a slot to the daemon, which frees it when it would answer; a dead one never will. False: it is done after
    all. */
 static bool fs_req_abandon(struct fs_link *link, int32_t i) {
-  uint32_t posted = FS_REQ_POSTED;
-  if (!atomic_compare_exchange_strong_explicit(&link->channel->req[i].state, &posted, FS_REQ_ABANDONED,
-                                               memory_order_acq_rel, memory_order_acquire))
-    return false;
+  struct fs_req *r = &link->channel->req[i];
+  uint32_t state = fs_req_state(r);
+  do {
+    if (!fs_req_pending(state)) return false;
+  } while (!atomic_compare_exchange_weak_explicit(&r->state, &state, FS_REQ_ABANDONED, memory_order_acq_rel,
+                                                  memory_order_acquire));
   if (fs_link_dead(link)) fs_slot_free(link->channel, i);
   return true;
 }

@@ -72,7 +72,7 @@ static void fs_slot_release(struct fs_channel *ch, uint32_t slot) {
 
 void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit) {
   struct fs_channel *ch = w->client->channel;
-  uint32_t slot = (uint32_t)(w - w->client->waiter), posted = FS_REQ_POSTED;
+  uint32_t slot = (uint32_t)(w - w->client->waiter);
   struct fs_req *r = &ch->req[slot];
   fs_chain_drop(&w->chain);
   w->busy = false;
@@ -84,12 +84,11 @@ void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit) 
   r->err = err;
   r->line = line;
   r->hit = hit;
-  if (atomic_compare_exchange_strong_explicit(&r->state, &posted, FS_REQ_DONE, memory_order_release,
-                                              memory_order_relaxed)) {
+  uint32_t before = atomic_exchange_explicit(&r->state, FS_REQ_DONE, memory_order_acq_rel);
+  if (before == FS_REQ_ASLEEP)
     fs_futex_wake(&r->state, 1);
-  } else {
+  else if (before != FS_REQ_POSTED)
     fs_slot_release(ch, slot); /* abandoned: the client left the clearing to us */
-  }
 }
 
 static void fs_clients_take(struct fs_daemon *d, struct fs_client *c, uint32_t slot) {
@@ -98,7 +97,7 @@ static void fs_clients_take(struct fs_daemon *d, struct fs_client *c, uint32_t s
   uint32_t state = atomic_load_explicit(&r->state, memory_order_acquire);
   if (w->busy) return; /* posted twice: the first still counts */
   if (state == FS_REQ_ABANDONED) fs_slot_release(c->channel, slot);
-  if (state != FS_REQ_POSTED) return;
+  if (state != FS_REQ_POSTED && state != FS_REQ_ASLEEP) return;
   w->key = *(volatile uint64_t *)&r->key;
   w->flags = *(volatile uint32_t *)&r->flags;
   w->busy = true;

@@ -20,7 +20,7 @@
 
 #include "util/base.h"
 
-#define FS_IPC_VERSION 2u
+#define FS_IPC_VERSION 3u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -103,12 +103,13 @@ struct fs_ctl {
  * Requests. A thread of the client claims a slot by its bit in `claimed` (compare and swap), fills it, sets state
  * to POSTED (release), sets the bit in `posted` (release), then, when ctl.asleep, writes 1 to the doorbell eventfd.
  * The MPI thread takes all of `posted` by exchange with 0, and answers by: pin[i] = line + 1; result, line;
- * state = DONE (release); futex wake on state. The client copies out of the line, sets pin[i] = 0, state = FREE,
- * and clears its claim. A client that gives up sets state POSTED -> ABANDONED by compare and swap (else it is DONE
- * after all), and leaves the claim: the daemon, when it would answer, sets FREE and clears the claim.
+ * state exchanged with DONE; futex wake on state if that was ASLEEP, which a client sets (POSTED -> ASLEEP by compare
+ * and swap) before it sleeps. The client copies out of the line, sets pin[i] = 0, state = FREE, and clears its claim.
+ * A client that gives up sets state POSTED or ASLEEP -> ABANDONED by compare and swap (else it is DONE after all), and
+ * leaves the claim: the daemon, when it would answer, sets FREE and clears the claim.
  */
 #define FS_CHANNEL_SLOTS 64u
-enum fs_req_state { FS_REQ_FREE = 0, FS_REQ_POSTED = 1, FS_REQ_DONE = 2, FS_REQ_ABANDONED = 3 };
+enum fs_req_state { FS_REQ_FREE = 0, FS_REQ_POSTED = 1, FS_REQ_DONE = 2, FS_REQ_ABANDONED = 3, FS_REQ_ASLEEP = 4 };
 enum fs_req_flags { FS_REQ_PREFETCH = 1 }; /* nobody waits: the daemon frees the slot itself */
 
 struct fs_req {

@@ -45,6 +45,7 @@ static inline long fs_syscall6(long n, long a, long b, long c, long d, long e, l
 #error "FanStore knows the system call convention of x86-64 and aarch64 only"
 #endif
 
+#define FS_SYS0(n) fs_syscall6(n, 0, 0, 0, 0, 0, 0)
 #define FS_SYS1(n, a) fs_syscall6(n, (long)(a), 0, 0, 0, 0, 0)
 #define FS_SYS2(n, a, b) fs_syscall6(n, (long)(a), (long)(b), 0, 0, 0, 0)
 #define FS_SYS3(n, a, b, c) fs_syscall6(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)

@@ -115,17 +115,24 @@ static void check_block(uint32_t slot) {
   c.hits += r->hit != 0;
 }
 
+static bool pending(uint32_t state) {
+  return state == FS_REQ_POSTED || state == FS_REQ_ASLEEP;
+}
+
 /* Waits for a slot's answer, checks it and frees the slot. */
 static void finish(uint32_t slot, uint64_t patience_ns) {
   struct fs_req *r = &c.ch->req[slot];
   uint64_t end = fs_now_ns() + patience_ns;
-  uint32_t state = FS_REQ_POSTED;
-  for (int spin = 0; (state = atomic_load_explicit(&r->state, memory_order_acquire)) == FS_REQ_POSTED; spin++) {
+  uint32_t state;
+  for (int spin = 0; pending(state = atomic_load_explicit(&r->state, memory_order_acquire)); spin++) {
     uint64_t now = fs_now_ns();
     if (now >= end) break;
-    if (spin > 200) fs_futex_wait(&r->state, FS_REQ_POSTED, end - now);
+    if (spin < 200) continue;
+    if (state == FS_REQ_ASLEEP || atomic_compare_exchange_strong(&r->state, &state, FS_REQ_ASLEEP))
+      fs_futex_wait(&r->state, FS_REQ_ASLEEP, end - now);
   }
-  if (state == FS_REQ_POSTED && atomic_compare_exchange_strong(&r->state, &state, FS_REQ_ABANDONED)) {
+  while (pending(state) && !atomic_compare_exchange_weak(&r->state, &state, FS_REQ_ABANDONED)) continue;
+  if (pending(state)) {
     c.abandoned++;
     return; /* the daemon will free it */
   }

@@ -151,7 +151,7 @@ static inline void fake_free(struct fs_channel *c, unsigned i) {
 
 static inline void fake_answer(struct fake *d, struct fs_channel *c, unsigned i) {
   struct fs_req *r = &c->req[i];
-  uint32_t mode = atomic_load(&d->word->mode), state = FS_REQ_POSTED;
+  uint32_t mode = atomic_load(&d->word->mode);
   bool hit = false;
   CHECK(atomic_load(&c->claimed) >> i & 1);
   int64_t line = mode == FAKE_FAIL ? -EHOSTUNREACH : fake_fetch(d, r->key, &hit);
@@ -166,10 +166,11 @@ static inline void fake_answer(struct fake *d, struct fs_channel *c, unsigned i)
   r->line = line < 0 ? 0 : mode == FAKE_BAD_LINE ? 0x7fffffff : (uint32_t)line;
   r->hit = hit;
   if (line >= 0) atomic_store(&c->pin[i], (uint32_t)line + 1);
-  if (atomic_compare_exchange_strong(&r->state, &state, FS_REQ_DONE)) {
+  uint32_t before = atomic_exchange(&r->state, FS_REQ_DONE);
+  if (before == FS_REQ_ASLEEP) {
     fs_futex_wake(&r->state, INT_MAX);
-  } else {
-    CHECK(state == FS_REQ_ABANDONED);
+  } else if (before != FS_REQ_POSTED) {
+    CHECK(before == FS_REQ_ABANDONED);
     atomic_fetch_add(&d->word->abandoned, 1);
     fake_free(c, i);
   }

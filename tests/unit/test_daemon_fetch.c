@@ -235,6 +235,42 @@ static void test_abandoned_and_prefetched(void **state) {
   assert_false(is_claimed(2));
 }
 
+static void *sleeper(void *arg) {
+  struct fs_req *r = arg;
+  uint64_t end = fs_now_ns() + 30 * SECOND;
+  fs_err err = 0;
+  while (atomic_load(&r->state) == FS_REQ_ASLEEP && err != -ETIMEDOUT && fs_now_ns() < end) {
+    err = fs_futex_wait(&r->state, FS_REQ_ASLEEP, 30 * SECOND);
+  }
+  return (void *)(intptr_t)err;
+}
+
+/* Whoever said so is woken; a request that was given up asleep is cleared like another. */
+static void test_sleepers(void **state) {
+  (void)state;
+  pthread_t thread;
+  void *err = NULL;
+  struct fs_req *r = post(0, key_of(1), 0), *late = post(1, key_of(1), 0);
+  turn(0);
+  atomic_store(&r->state, FS_REQ_ASLEEP);
+  atomic_store(&late->state, FS_REQ_ASLEEP); /* seen, asleep, and posted once more, which counts once */
+  atomic_fetch_or(&client->channel->posted, 2);
+  assert_int_equal(pthread_create(&thread, NULL, sleeper, r), 0);
+  usleep(10000);
+  turn(0);
+  atomic_store(&late->state, FS_REQ_ABANDONED);
+  answer_one(3, GOOD);
+  expect_block(r, 0, 1, false);
+  pthread_join(thread, &err);
+  assert_int_not_equal((intptr_t)err, -ETIMEDOUT);
+  assert_false(is_claimed(1));
+  struct fs_req *unseen = post(2, key_of(3), 0);
+  atomic_store(&unseen->state, FS_REQ_ASLEEP); /* before the daemon took it */
+  turn(0);
+  answer_one(NODES, GOOD);
+  expect_block(unseen, 2, 3, false);
+}
+
 static void test_a_client_dies(void **state) {
   (void)state;
   atomic_store(&client->channel->counter[FS_C_OPENS], 5);
@@ -287,6 +323,7 @@ int main(void) {
       TEST(test_tags_differ),
       TEST(test_junk),
       TEST(test_abandoned_and_prefetched),
+      TEST(test_sleepers),
       TEST(test_a_client_dies),
       TEST(test_network_refuses),
       TEST(test_cache_full_of_pins),
