@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common.h"
@@ -45,6 +47,7 @@
   X(FILE *, fopen, (const char *, const char *))                                                                       \
   X(DIR *, opendir, (const char *))                                                                                    \
   X(int, closedir, (DIR *))                                                                                            \
+  X(struct dirent *, readdir, (DIR *))                                                                                 \
   X(char *, getcwd, (char *, size_t))
 
 struct side {
@@ -58,6 +61,20 @@ static char file[PATH_MAX], near[PATH_MAX], missing[PATH_MAX], linked[PATH_MAX],
 static int fd, dirfd_, null;
 static struct stat st;
 static char buf[PATH_MAX];
+
+static int list(const struct side *s) {
+  DIR *d = s->opendir(buf + sizeof(buf) / 2);
+  while (s->readdir(d)) continue;
+  return s->closedir(d);
+}
+
+/* A name that is not there, without the library; in its place, the one system call that tells whether a symlink was on
+   the way. */
+static int looked_for(const struct side *s, const char *path) {
+  struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+  int r = native.stat(path, &st);
+  return s == &native ? r : (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
 
 /* In each: s, the side, and n, how often. The argument is made so that the kernel has as little to do as may be. */
 #define CALLS(X)                                                                                                       \
@@ -80,12 +97,15 @@ static char buf[PATH_MAX];
   X(poll, s->poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0))                                                 \
   X(fopen_fclose, fclose(s->fopen(file, "r")))                                                                         \
   X(opendir_closedir, s->closedir(s->opendir(buf + sizeof(buf) / 2)))                                                  \
+  X(opendir_list_closedir, list(s))                                                                                    \
   X(getcwd, s->getcwd(buf, sizeof(buf) / 2))                                                                           \
   X(stat_missing, s->stat(near, &st))                                                                                  \
   X(stat_missing_deep, s->stat(missing, &st))                                                                          \
   X(stat_missing_linked, s->stat(linked, &st))                                                                         \
   X(open_missing, s->open(near, O_RDONLY))                                                                             \
   X(access_missing_relative, s->access("missing", F_OK))                                                               \
+  X(limit_missing, looked_for(s, near))                                                                                \
+  X(limit_missing_deep, looked_for(s, missing))                                                                        \
   X(readlink_no_link, s->readlink(file, buf, sizeof(buf) / 2))
 
 #define X(name, call)                                                                                                  \

@@ -2,6 +2,7 @@
 /* Virtual directories above mounts (vdir.h). All answers are string comparisons with the mounts' paths. */
 #include "client/vdir.h"
 
+#include <dirent.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -82,14 +83,29 @@ bool fs_vdir_component(const char *name, size_t len) {
 struct edge {
   dev_t dev;
   ino_t ino;
+  uint64_t dot; /* the inode number in its listing, which another one's may have, too; 0: not known */
   uint32_t mount;
   uint32_t len;
 };
 struct edges {
   uint32_t n;
-  size_t least; /* bytes of a path up to the first directory that is missing, of all of them */
+  bool undotted; /* one's listing has no ".", or cannot be read */
+  size_t least;  /* bytes of a path up to the first directory that is missing, of all of them */
   struct edge at[FS_MOUNT_NAMES];
 };
+
+/* Of "." in a directory's listing; 0: not among the first names. */
+static uint64_t ino_of_dot(const char *path) {
+  alignas(8) char buf[2048];
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  long n = fd < 0 ? fd : FS_SYS3(SYS_getdents64, fd, buf, sizeof(buf));
+  for (long at = 0; at < n;) {
+    const struct dirent64 *d = (const void *)(buf + at); /* the kernel's is the same */
+    if (strcmp(d->d_name, ".") == 0) return d->d_ino;
+    at += d->d_reclen;
+  }
+  return 0;
+}
 
 /* The deepest directory above mount i that exists, if the mount itself does not. */
 static bool find_edge(uint32_t i, struct edge *e) {
@@ -107,6 +123,7 @@ static bool find_edge(uint32_t i, struct edge *e) {
     if (len == 0) return false;
   }
   *e = (struct edge){.dev = st.st_dev, .ino = st.st_ino, .mount = i, .len = (uint32_t)len};
+  e->dot = ino_of_dot(len == 0 ? "/" : text);
   return S_ISDIR(st.st_mode);
 }
 
@@ -116,10 +133,12 @@ static const struct edges *the_edges(struct edges *mine) {
   static _Atomic uint32_t state; /* 0: none, 1: being written, 2: there */
   if (atomic_load_explicit(&state, memory_order_acquire) == 2) return &found;
   mine->n = 0;
+  mine->undotted = false;
   mine->least = SIZE_MAX;
   for (uint32_t i = 0; i < fs_mount_count(); i++) {
     const struct edge *e = &mine->at[mine->n];
     if (!find_edge(i, &mine->at[mine->n])) continue;
+    mine->undotted = mine->undotted || e->dot == 0;
     mine->least = FS_MIN(mine->least, e->len + 1 + strcspn(fs_mount_list[i].path + e->len + 1, "/"));
     mine->n++;
   }
@@ -141,6 +160,15 @@ bool fs_vdir_edge(int fd, const char **path, size_t *len) {
     *len = all->at[i].len;
     return true;
   }
+  return false;
+}
+
+bool fs_vdir_edge_dot(uint64_t ino) {
+  struct edges mine;
+  const struct edges *all = the_edges(&mine);
+  if (all->undotted || ino == 0) return all->undotted;
+  for (uint32_t i = 0; i < all->n; i++)
+    if (all->at[i].dot == ino) return true;
   return false;
 }
 

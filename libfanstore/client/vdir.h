@@ -39,6 +39,9 @@ bool fs_vdir_component(const char *name, size_t len);
  * makes no system call.
  */
 bool fs_vdir_edge(int fd, const char **path, size_t *len);
+/* May it be one, by the inode number that its listing has for "."? By 0, before it was listed: only where listings do
+   not tell. By the same look-up, and else without a system call. */
+bool fs_vdir_edge_dot(uint64_t ino);
 /* Does a plain absolute path (no dots, no symlinks) lead to or through a directory above a mount that the real file
    system lacks? By the same look-up. */
 bool fs_vdir_on_way(const char *path);

@@ -5,7 +5,8 @@
  * buffer is: a forked child goes on by itself. It is also noted in the open file, where dup and lseek find it.
  *
  * A real directory in which a mount, or the way to one, is missing has such a stream too, around libc's: the names that
- * are missing come after those that are there.
+ * are missing come after those that are there. One that was not opened by its own name (but by a symlink, say) is
+ * noticed when its "." is read; the program has libc's stream by then, and a small table leads to ours.
  */
 #include <stdlib.h>
 
@@ -26,9 +27,43 @@ struct fs_dirstream {
 };
 #define FS_AT_MISSING (1l << 62) /* what telldir says among the missing names, plus their number */
 
+/* ---- streams of libc's that are found to need one of ours ---- */
+
+#define FS_LATE 64 /* of more at once, the missing names are not shown */
+static struct {
+  DIR *_Atomic dir;
+  struct fs_dirstream *stream;
+} late[FS_LATE];
+static _Atomic uint32_t late_count;
+
+static void late_add(DIR *dir, struct fs_dirstream *d) {
+  for (int i = 0; i < FS_LATE; i++) {
+    DIR *none = NULL, *taken = (DIR *)(void *)&late[i];
+    if (!atomic_compare_exchange_strong(&late[i].dir, &none, taken)) continue;
+    late[i].stream = d;
+    atomic_fetch_add(&late_count, 1);
+    atomic_store(&late[i].dir, dir);
+    return;
+  }
+  free(d);
+}
+
+static __attribute__((noinline)) struct fs_dirstream *late_find(DIR *dir, bool remove) {
+  for (int i = 0; i < FS_LATE; i++) {
+    if (atomic_load(&late[i].dir) != dir) continue;
+    struct fs_dirstream *d = late[i].stream;
+    if (remove) atomic_store(&late[i].dir, NULL);
+    if (remove) atomic_fetch_sub(&late_count, 1);
+    return d;
+  }
+  return NULL;
+}
+
 static struct fs_dirstream *ours(DIR *d) {
   FS_MAY_BE_NULL(d);
-  return d != NULL && *(int *)(void *)d == FS_DIR_MAGIC ? (struct fs_dirstream *)(void *)d : NULL;
+  if (d == NULL) return NULL;
+  if (*(int *)(void *)d == FS_DIR_MAGIC) return (struct fs_dirstream *)(void *)d;
+  return FS_UNLIKELY(atomic_load_explicit(&late_count, memory_order_relaxed) > 0) ? late_find(d, false) : NULL;
 }
 
 /* The descriptor of one of libc's, by its first word. */
@@ -45,16 +80,35 @@ static DIR *new_stream(int fd, const struct fs_slot *s) {
   return (DIR *)(void *)d;
 }
 
-/* A real directory's stream: as it is, or with the names that mounts put there. */
-static DIR *real_stream(DIR *inner) {
+/* One of ours around a real directory's, with the names that mounts put there; NULL: they put none. */
+static struct fs_dirstream *stream_around(DIR *inner) {
   const char *path;
   size_t len;
-  if (inner == NULL || fs_mount_count() == 0 || !fs_vdir_edge(libc_dirfd(inner), &path, &len)) return inner;
-  struct fs_dirstream *d = calloc(1, sizeof(*d));
-  if (d == NULL) return inner;
+  struct fs_dirstream *d = fs_vdir_edge(libc_dirfd(inner), &path, &len) ? calloc(1, sizeof(*d)) : NULL;
+  if (d == NULL) return NULL;
   *d = (struct fs_dirstream){
       .magic = FS_DIR_MAGIC, .fd = libc_dirfd(inner), .inner = inner, .path = path, .path_len = len};
-  return (DIR *)(void *)d;
+  return d;
+}
+
+/* A real directory's stream: as it is, or, where it is known to lie above a mount, with the missing names. */
+static DIR *real_stream(DIR *inner) {
+  if (inner == NULL || fs_mount_count() == 0) return inner;
+  bool above = (fs_fd_entry(libc_dirfd(inner)) & FS_FDE_ANCESTOR) != 0 || fs_vdir_edge_dot(0);
+  struct fs_dirstream *d = above ? stream_around(inner) : NULL;
+  return d != NULL ? (DIR *)(void *)d : inner;
+}
+
+/* After "." was read from one of libc's. */
+static __attribute__((noinline)) void look_at_dot(DIR *dir, uint64_t ino) {
+  int saved = errno;
+  struct fs_dirstream *d = fs_mount_count() > 0 && fs_vdir_edge_dot(ino) ? stream_around(dir) : NULL;
+  if (d != NULL) late_add(dir, d);
+  errno = saved;
+}
+
+static inline void look_at_record(DIR *dir, const struct dirent *e) {
+  if (FS_UNLIKELY(e->d_name[0] == '.' && e->d_name[1] == '\0')) look_at_dot(dir, e->d_ino);
 }
 
 /* opendir of an entry, for the path frame, which wants an integer: twice the descriptor and 1, which no address is. */
@@ -154,7 +208,11 @@ static int next_record(struct fs_dirstream *d) {
 
 FS_EXPORT struct dirent *readdir(DIR *dir) {
   struct fs_dirstream *d = ours(dir);
-  if (d == NULL) return FS_REAL(readdir)(dir);
+  if (d == NULL) {
+    struct dirent *e = FS_REAL(readdir)(dir);
+    if (e != NULL) look_at_record(dir, e);
+    return e;
+  }
   int r = next_record(d);
   if (r < 0) fs_ret(r);
   return r > 0 ? (struct dirent *)(void *)d->shown : NULL;
@@ -164,7 +222,11 @@ FS_ALIAS(readdir64, readdir);
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* readdir_r is, and is still called */
 FS_EXPORT int readdir_r(DIR *dir, struct dirent *entry, struct dirent **result) {
   struct fs_dirstream *d = ours(dir);
-  if (d == NULL) return FS_REAL(readdir_r)(dir, entry, result);
+  if (d == NULL) {
+    int err = FS_REAL(readdir_r)(dir, entry, result);
+    if (err == 0 && *result != NULL) look_at_record(dir, entry);
+    return err;
+  }
   int r = next_record(d);
   if (r > 0 && d->shown->d_reclen > sizeof(*entry)) r = -ENAMETOOLONG;
   if (r > 0) memcpy(entry, d->shown, d->shown->d_reclen);
@@ -184,6 +246,7 @@ FS_EXPORT int closedir(DIR *dir) {
   if (d == NULL) return close_real(dir);
   int fd = d->fd;
   DIR *inner = d->inner;
+  if (inner == dir) late_find(dir, true);
   d->magic = 0;
   free(d);
   return inner != NULL ? close_real(inner) : fs_close(fd);

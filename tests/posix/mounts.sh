@@ -17,6 +17,7 @@ echo 'file of inner' >"$work/inner/file"
 echo 'j of inner' >"$work/inner/sub/j"
 ln -s ../../.. "$work/inner/up3"
 ln -s real/deep "$top/link"
+ln -s real "$top/other"
 echo real >"$top/real/deep/file"
 cc -std=gnu11 -D_GNU_SOURCE -O1 -w -o "$work/paths" "$root/tests/posix/paths.c"
 pack "$work/outer" "$work/ds-outer"
@@ -39,7 +40,7 @@ native='top=$1 work=$2 outer=$1/m/outer && shift 2 &&
     m/outer/to-in1/j m/outer/to-in1/../file m/outer/to-in1/../../in1/file m/outer/c/to-y m/outer/c/to-y/in1/sub \
     m/outer/c/to-y/../in2/file m/outer/x/y/../../to-in1/j link link/ link/in4 link/in4/file link/in4/sub/.. link/in4/.. \
     link/in4/../file link/../in4 real/deep real/deep/in4 real/deep/in4/file real/deep/in4/sub real/deep/in4/../../deep/file \
-    real/deep/none link/none; do
+    real/deep/none link/none other/deep other/deep/. other/deep/in4 other/deep/in4/.. other/../other/deep/in4; do
     echo "$top/$p"
   done
   for d in m/outer/x m/outer/x/y m/outer/x/y/in1/sub m/outer/a link/in4/sub real/deep/in4 real/deep m/outer; do

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Directories that exist only above mounts, of several mounts below one another; no dataset is needed for them. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,6 +67,20 @@ static void test_children(void **state) {
   assert_false(fs_vdir_on_way("/tmp/fanstore-none") || fs_vdir_on_way(""));
 }
 
+/* "/" is where the ways to all mounts begin; told by the number that its listing has for ".". */
+static void test_edges(void **state) {
+  const char *path;
+  size_t len;
+  (void)state;
+  DIR *d = opendir("/"), *other = opendir("/proc");
+  const struct dirent *e;
+  while ((e = readdir(d)) != NULL && strcmp(e->d_name, ".") != 0) continue;
+  assert_true(e != NULL && fs_vdir_edge_dot(e->d_ino) && !fs_vdir_edge_dot(e->d_ino + 1) && !fs_vdir_edge_dot(0));
+  assert_true(fs_vdir_edge(dirfd(d), &path, &len) && len == 0 && !fs_vdir_edge(dirfd(other), &path, &len));
+  closedir(d);
+  closedir(other);
+}
+
 static void test_deepest_mount(void **state) {
   size_t rest;
   (void)state;
@@ -123,8 +138,8 @@ static void test_as_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_finding),     cmocka_unit_test(test_children), cmocka_unit_test(test_deepest_mount),
-      cmocka_unit_test(test_bad_numbers), cmocka_unit_test(test_as_files),
+      cmocka_unit_test(test_finding), cmocka_unit_test(test_children),    cmocka_unit_test(test_deepest_mount),
+      cmocka_unit_test(test_edges),   cmocka_unit_test(test_bad_numbers), cmocka_unit_test(test_as_files),
   };
   unsetenv("FANSTORE_STATE");
   setenv("FANSTORE_DATASET", "none:none:none:none:none", 1);
