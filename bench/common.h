@@ -9,7 +9,8 @@
 #include <time.h>
 
 static inline _Noreturn void die(const char *what) {
-  err(1, "%s", what);
+  warn("%s", what);
+  exit(1);
 }
 
 /* Nanoseconds. */

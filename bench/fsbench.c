@@ -242,7 +242,8 @@ static void op_pread(struct span *took) {
   uint64_t x = seed;
   took->start = now();
   for (unsigned i = 0; i < PREADS; i++)
-    if (pread(fd, buffer, PIECE, (off_t)(next_random(&x) % (files.file[0].size / PIECE) * PIECE)) != PIECE) die("pread");
+    if (pread(fd, buffer, PIECE, (off_t)(next_random(&x) % (files.file[0].size / PIECE) * PIECE)) != PIECE)
+      die("pread");
   took->end = now();
   close(fd);
 }

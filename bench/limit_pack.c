@@ -46,8 +46,9 @@ static void load_list(const char *list) {
   size_t room = 0;
   while (getline(&line, &room, f) > 0) {
     line[strcspn(line, "\n")] = 0;
-    paths = realloc(paths, (n + 1) * sizeof(*paths));
-    if (!paths || !(paths[n++] = strdup(line))) die("memory");
+    char **more = realloc(paths, (n + 1) * sizeof(*paths));
+    if (!more || !(more[n++] = strdup(line))) die("memory");
+    paths = more;
   }
   free(line);
   fclose(f);
