@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the device gives: limit_direct [-j N] SIZE COUNT SEED FILE... reads COUNT blocks of SIZE bytes with O_DIRECT,
- * each once, in random order out of all FILEs, N at a time (threads, default 1). Prints a JSON object: nanoseconds a
- * block.
+ * What the device gives: limit_direct [-b] [-j N] SIZE COUNT SEED FILE... reads COUNT blocks of SIZE bytes with
+ * O_DIRECT, each once, in random order out of all FILEs, N at a time (threads, default 1). With -b through the page
+ * cache, out of which the files are dropped before. Prints a JSON object: nanoseconds a block, and how many of how many
+ * pages were resident after that.
  */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,13 +25,27 @@ struct block {
 };
 
 static struct block *blocks;
-static size_t n, size, count;
+static size_t n, size, count, pages, resident;
+static bool buffered;
 static atomic_size_t next;
 
+static void drop(int fd, size_t len) {
+  size_t all = (len + 4095) / 4096;
+  unsigned char *in = malloc(all + 1);
+  if (!in || fdatasync(fd) != 0 || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0) die("drop");
+  void *map = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+  if (map == MAP_FAILED || mincore(map, len, in) != 0) die("mincore");
+  for (size_t i = 0; i < all; i++) resident += in[i] & 1;
+  pages += all;
+  munmap(map, len);
+  free(in);
+}
+
 static void add(const char *path) {
-  int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | (buffered ? 0 : O_DIRECT) | O_CLOEXEC);
   struct stat st;
   if (fd < 0 || fstat(fd, &st) != 0) die(path);
+  if (buffered && st.st_size > 0) drop(fd, (size_t)st.st_size);
   size_t more = (size_t)st.st_size / size;
   blocks = realloc(blocks, (n + more + 1) * sizeof(*blocks));
   if (!blocks) die("memory");
@@ -56,14 +73,17 @@ static void *reader(void *arg) {
 
 int main(int argc, char **argv) {
   unsigned threads = 1;
-  if (argc > 2 && strcmp(argv[1], "-j") == 0) {
-    threads = (unsigned)strtoul(argv[2], NULL, 10);
-    argv += 2;
-    argc -= 2;
+  for (int c; (c = getopt(argc, argv, "+bj:")) != -1;) {
+    if (c == 'b')
+      buffered = true;
+    else
+      threads = c == 'j' ? (unsigned)strtoul(optarg, NULL, 10) : 0;
   }
+  argv += optind - 1;
+  argc -= optind - 1;
   size = argc < 5 ? 0 : strtoul(argv[1], NULL, 10);
   if (size < 4096 || size % 4096 || !threads || threads > 64) {
-    fprintf(stderr, "usage: limit_direct [-j N] SIZE COUNT SEED FILE...\n");
+    fprintf(stderr, "usage: limit_direct [-b] [-j N] SIZE COUNT SEED FILE...\n");
     return 2;
   }
   for (int i = 4; i < argc; i++) add(argv[i]);
@@ -76,6 +96,8 @@ int main(int argc, char **argv) {
   for (unsigned i = 0; i < threads; i++)
     if (pthread_create(&thread[i], NULL, reader, NULL) != 0) die("thread");
   for (unsigned i = 0; i < threads; i++) pthread_join(thread[i], NULL);
-  printf("{\"blocks\": %zu, \"first\": %.1f}\n", count, (double)(now() - t) / (double)count);
+  t = now() - t;
+  printf("{\"blocks\": %zu, \"first\": %.1f, \"pages\": %zu, \"resident\": %zu}\n", count, (double)t / (double)count,
+         pages, resident);
   return 0;
 }
