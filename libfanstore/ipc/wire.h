@@ -16,7 +16,7 @@
 #define FS_WIRE_MAGIC 0x52495746u
 #define FS_WIRE_VERSION 1u
 
-enum fs_wire_tag { FS_TAG_REQUEST = 1, FS_TAG_CONTROL = 2, FS_TAG_REPLY_FIRST = 16 };
+enum fs_wire_tag { FS_TAG_REQUEST = 1, FS_TAG_CONTROL = 2, FS_TAG_NAMES = 3, FS_TAG_REPLY_FIRST = 16 };
 enum fs_wire_type { FS_WIRE_READ = 1, FS_WIRE_PING = 2, FS_WIRE_READ_BARE = 3 };
 
 #define FS_WIRE_BARE_LEAST 32768u /* stored bytes of a bare read at least: more than a struct fs_wire_rep */
@@ -45,6 +45,21 @@ struct fs_wire_rep {
   uint64_t reserved[5];
 };
 static_assert(sizeof(struct fs_wire_rep) == 64, "fs_wire_rep is 64 bytes");
+
+/* About names of output files (ipc/names.h), on tag FS_TAG_NAMES: a head, then the body. */
+#define FS_WIRE_NAMES_MAGIC 0x4e495746u
+struct fs_wire_names {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t answer; /* 0 a question, 1 an answer */
+  uint64_t id;
+  uint64_t set;   /* number of the members that the sender knows */
+  uint64_t order; /* of this message among those from this sender to this receiver; from 1 */
+  int32_t err;
+  uint32_t length; /* of the body */
+  uint64_t reserved[3];
+};
+static_assert(sizeof(struct fs_wire_names) == 64, "fs_wire_names is 64 bytes");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire and the disk are little-endian");
 
 #endif
