@@ -55,6 +55,7 @@ struct fs_dataset {
 /* ---- clients.c ---- */
 struct fs_fetch;
 struct fs_client;
+struct fs_box_call;
 struct fs_waiter { /* one request of a client, from its post to its answer */
   struct fs_chain chain;
   struct fs_client *client;
@@ -69,6 +70,7 @@ struct fs_client {
   _Atomic bool gone;
   uint32_t prefetch_tail; /* what its channel's word should say */
   struct fs_waiter waiter[FS_CHANNEL_SLOTS];
+  struct fs_box_call *box[FS_CHANNEL_BOXES]; /* calls under way */
 };
 struct fs_clients {
   _Atomic(struct fs_client *) slot[FS_MAX_CLIENTS]; /* set by the guard, cleared by the MPI thread */
@@ -116,6 +118,8 @@ struct fs_daemon_counters {
 enum fs_worker_state { FS_WORKER_IDLE, FS_WORKER_RUNNING, FS_WORKER_DONE };
 
 struct fs_fetcher;
+struct fs_ns;
+struct fs_ns_net;
 struct fs_parts;
 struct fs_server;
 struct fs_commands;
@@ -138,6 +142,8 @@ struct fs_daemon {
   struct fs_fetcher *fetcher;
   struct fs_server *server;
   struct fs_commands *commands;
+  struct fs_ns *ns;
+  struct fs_ns_net *ns_net;
   struct fs_daemon_counters count;
   uint64_t now; /* of this round of the loop */
   _Atomic int listener;
@@ -183,6 +189,15 @@ void fs_clients_sum(struct fs_daemon *d, uint64_t counter[FS_C_COUNT]);
 void fs_clients_release_all(struct fs_daemon *d); /* answers all, at the end */
 /* Answers a request: line of the cache, or an error. */
 void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit);
+
+/* ---- boxes.c: clients' calls about names of output files ---- */
+fs_err fs_boxes_start(struct fs_daemon *d);
+int fs_boxes_scan(struct fs_daemon *d); /* how many calls */
+bool fs_boxes_posted(const struct fs_client *c);
+bool fs_boxes_busy(const struct fs_daemon *d);
+void fs_boxes_timers(struct fs_daemon *d);
+void fs_boxes_forget(struct fs_client *c);      /* it is gone */
+void fs_boxes_release_all(struct fs_daemon *d); /* answers all, at the end */
 
 /* ---- warm.c: the cache's pages, ahead of their use ---- */
 fs_err fs_warm_start(struct fs_daemon *d);

@@ -74,7 +74,8 @@ static bool fs_loop_posted(struct fs_daemon *d) {
   uint32_t high = atomic_load(&d->clients.high);
   for (uint32_t i = 0; i < high; i++) {
     struct fs_client *c = atomic_load(&d->clients.slot[i]);
-    if (c && (atomic_load_explicit(&c->channel->posted, memory_order_seq_cst) != 0 || fs_prefetch_posted(c)))
+    if (c && (atomic_load_explicit(&c->channel->posted, memory_order_seq_cst) != 0 || fs_prefetch_posted(c) ||
+              fs_boxes_posted(c)))
       return true;
   }
   return atomic_load(&d->pool.nfinished) != 0;
@@ -96,7 +97,7 @@ static void fs_loop_sleep(struct fs_daemon *d, uint64_t ns) {
 static void fs_loop_idle(struct fs_daemon *d, bool worked) {
   static uint64_t since, nap;
   bool serving = d->ctl != NULL;
-  bool busy = serving && (fs_fetch_busy(d) || fs_server_busy(d));
+  bool busy = serving && (fs_fetch_busy(d) || fs_server_busy(d) || fs_boxes_busy(d));
   if (worked) {
     since = d->now;
     nap = FS_SLEEP_MIN_NS;
@@ -124,9 +125,11 @@ static bool fs_loop_round(struct fs_daemon *d) {
   if (d->ctl) {
     n += fs_iopool_reap(&d->pool);
     n += fs_clients_scan(d);
+    n += fs_boxes_scan(d);
     n += fs_prefetch_run(d);
     fs_fetch_timers(d);
     fs_server_timers(d);
+    fs_boxes_timers(d);
     fs_clients_bury(d);
     fs_warm_look(d);
     fs_loop_heartbeat(d);
@@ -215,6 +218,7 @@ static void fs_daemon_serve(struct fs_daemon *d) {
   if (err == 0) err = fs_server_new(d);
   if (err == 0) err = fs_warm_start(d);
   if (err == 0) err = fs_ctl_build(d);
+  if (err == 0) err = fs_boxes_start(d);
   if (err == 0) err = fs_guard_listen(d);
   if (err < 0) {
     char why[256];
@@ -248,6 +252,7 @@ static void fs_daemon_stop(struct fs_daemon *d) {
     (void)unlink(d->socket_path);
     (void)fs_clients_scan(d);
     fs_clients_release_all(d);
+    fs_boxes_release_all(d);
   }
   if (!atomic_load(&d->orphan)) fs_commands_stop(d);
 }

@@ -98,6 +98,7 @@ void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct f
                    size_t n) {
   bool sane = from < ns->members.nodes && n <= FS_NAMES_BODY && (head->answer || fs_call_ok(body, n));
   ns->now = now;
+  if (from < ns->members.nodes) ns->suspect[from].heard = true;
   if (!sane)
     ns->dropped_messages++;
   else if (head->answer)

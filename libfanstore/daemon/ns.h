@@ -59,10 +59,4 @@ void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct f
 void fs_ns_timers(struct fs_ns *ns, uint64_t now);
 bool fs_ns_busy(const struct fs_ns *ns);
 
-#define FS_MARK_BITS 65536u
-static inline uint32_t fs_mark_bit(uint64_t dir) {
-  dir = (dir ^ dir >> 31) * 0x9e3779b97f4a7c15ull;
-  return (uint32_t)(dir >> 48);
-}
-
 #endif

@@ -237,6 +237,16 @@ static void fs_exec_close(struct fs_ns *ns, struct fs_asked a, const struct fs_n
   fs_ns_answer(ns, a, c->op == FS_NAMES_OPEN ? 0 : err, NULL, 0);
 }
 
+/* It was removed. Who still has its id, from before, is not to make names in it that nobody will ever see. */
+static void fs_exec_forget(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  uint64_t *oldest = &ns->removed[ns->removed_at];
+  if (*oldest != 0) fs_names_drop_dir(ns->names, *oldest);
+  *oldest = c->dir;
+  ns->removed_at = (ns->removed_at + 1) % FS_REMOVED_DIRS;
+  fs_names_drop_dir(ns->names, c->dir);
+  fs_ns_answer(ns, a, fs_names_close(ns->names, c->dir, UINT64_MAX), NULL, 0);
+}
+
 /* ---- which is which ---- */
 
 static void fs_exec_arrived(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
@@ -279,8 +289,7 @@ void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c,
     fs_exec_close(ns, a, c);
     break;
   case FS_NAMES_FORGET:
-    fs_names_drop_dir(ns->names, c->dir);
-    fs_ns_answer(ns, a, 0, NULL, 0);
+    fs_exec_forget(ns, a, c);
     break;
   default:
     ns->dropped_messages++;

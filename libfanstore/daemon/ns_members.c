@@ -130,7 +130,7 @@ static void fs_watched(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_suspect *s = ctx;
   (void)body, (void)n;
   s->ns->watching = false;
-  if (err == -ETIMEDOUT) fs_accuse(s->ns, (uint32_t)(s - s->ns->suspect));
+  if (err == -ETIMEDOUT && s->heard) fs_accuse(s->ns, (uint32_t)(s - s->ns->suspect));
 }
 
 /* A rank that nobody asks would be missed only when it is needed; so each member looks after the next one. */

@@ -11,6 +11,7 @@
 #define FS_ASK_CHAINS 1024u
 #define FS_MOVED_CHAINS 1024u
 #define FS_DONE_CALLS 65536u
+#define FS_REMOVED_DIRS 65536u
 #define FS_NS_RETRY_NS 1000000ull
 
 /* A question that this rank has asked. */
@@ -95,6 +96,7 @@ struct fs_done_calls {
 struct fs_suspect { /* one for each rank, in order */
   struct fs_ns *ns;
   bool pinging, accusing;
+  bool heard; /* it has begun to serve: others take longer to stage their partitions */
 };
 
 struct fs_ns {
@@ -110,6 +112,8 @@ struct fs_ns {
   bool draining;
   struct fs_moved *moved[FS_MOVED_CHAINS];
   struct fs_done_calls done;
+  uint64_t removed[FS_REMOVED_DIRS]; /* the last directories that were removed: they stay closed */
+  uint32_t removed_at;
   uint64_t marked[FS_MARK_BITS / 64];
   struct fs_suspect *suspect;
   uint64_t watch_at, transfers;

@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <limits.h>
 
+#include "ipc/names.h"
 #include "util/base.h"
 
 #define FS_IPC_VERSION 3u
@@ -93,6 +94,10 @@ struct fs_ctl {
   /* For whoever is curious, renewed every 100 ms: sums over this node's clients, and the daemon's own. */
   alignas(64) _Atomic uint64_t counter[FS_C_COUNT];
   _Atomic uint64_t node_counter[FS_N_COUNT];
+  /* Output files (docs/output-files.md): bumped when a directory was renamed or removed; which directories may have
+   * some. */
+  alignas(64) _Atomic uint64_t tree;
+  alignas(64) _Atomic uint64_t outputs[FS_MARK_BITS / 64]; /* bit fs_mark_bit(directory's id) */
 };
 #define FS_CTL_READ_ONLY 0x1u
 
@@ -131,6 +136,21 @@ static_assert(sizeof(struct fs_req) == 64, "a request is a cache line");
  */
 #define FS_PREFETCH_RING 1024u
 
+/*
+ * Calls about names of output files: a box holds the call (struct fs_names_call), then its answer (records). The words
+ * are claimed, posted, answered and given up as those of a request are, with the bits of `boxes_claimed` and
+ * `boxes_posted`.
+ */
+#define FS_CHANNEL_BOXES 8u
+
+struct fs_box {
+  _Atomic uint32_t state; /* enum fs_req_state */
+  uint32_t length;        /* of the body, by whoever wrote it last */
+  int32_t err;            /* of the answer: 0, or a negative errno */
+  uint32_t reserved[13];
+  alignas(64) char body[FS_NAMES_BODY];
+};
+
 struct fs_channel {
   uint64_t magic;
   uint32_t version;
@@ -144,6 +164,9 @@ struct fs_channel {
   alignas(64) _Atomic uint32_t prefetch_head;
   alignas(64) _Atomic uint32_t prefetch_tail;
   alignas(64) _Atomic uint64_t prefetch[FS_PREFETCH_RING];
+  alignas(64) _Atomic uint32_t boxes_posted;
+  alignas(64) _Atomic uint32_t boxes_claimed;
+  struct fs_box box[FS_CHANNEL_BOXES];
 };
 
 #endif

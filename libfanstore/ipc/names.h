@@ -25,6 +25,13 @@
 #define FS_OUT_ID_MAKE(rank, count) (FS_OUT_ID | (uint64_t)(rank) << 48 | ((count) & ((1ull << 48) - 1)))
 #define FS_DATASET_DIR(dataset, entry) ((uint64_t)((dataset) + 1) << 32 | (entry))
 
+/* The bit of a directory among those that say which may have outputs. */
+#define FS_MARK_BITS 65536u
+static inline uint32_t fs_mark_bit(uint64_t dir) {
+  dir = (dir ^ dir >> 31) * 0x9e3779b97f4a7c15ull;
+  return (uint32_t)(dir >> 48);
+}
+
 enum fs_record_flags {
   FS_RECORD_PUBLISHED = 1, /* nodes other than home see it */
   FS_RECORD_SHARED = 2,    /* more than one node has parts of its contents */

@@ -109,8 +109,10 @@ static void sim_start(uint32_t ranks) {
   memset(&world, 0, sizeof(world));
   world.ranks = ranks;
   world.now = 1;
-  for (uint32_t i = 0; i < ranks; i++)
+  for (uint32_t i = 0; i < ranks; i++) {
     assert_int_equal(fs_ns_new(&world.ns[i], i, ranks, DEADLINE, &sim_hooks, (void *)(uintptr_t)i), 0);
+    for (uint32_t k = 0; k < ranks; k++) world.ns[i]->suspect[k].heard = true;
+  }
 }
 
 static void sim_kill(uint32_t rank) {

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Clients' calls about names of output files: from the boxes of their channels to the name service (ns.h), and the
+ * answers back; and what the service has to say to this node's clients. All of it is the MPI thread's. A call is copied
+ * out of the channel once, and checked; a client that is gone has no answer, but its call is made all the same.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/daemon.h"
+#include "daemon/ns_net.h"
+#include "util/sys.h"
+
+#define FS_BOXES_TIMERS_NS 1000000ull
+
+struct fs_box_call {
+  struct fs_client *client; /* NULL: gone */
+  uint32_t number;
+};
+
+/* ---- answers ---- */
+
+static void fs_box_free(struct fs_channel *ch, uint32_t i) {
+  atomic_store_explicit(&ch->box[i].state, FS_REQ_FREE, memory_order_release);
+  atomic_fetch_and_explicit(&ch->boxes_claimed, ~(1u << i), memory_order_release);
+}
+
+static void fs_box_answer(struct fs_channel *ch, uint32_t i, fs_err err, const void *body, size_t n) {
+  struct fs_box *b = &ch->box[i];
+  uint32_t posted = FS_REQ_POSTED;
+  if (n > 0) memcpy(b->body, body, n);
+  b->length = (uint32_t)n;
+  b->err = err;
+  if (atomic_compare_exchange_strong_explicit(&b->state, &posted, FS_REQ_DONE, memory_order_release,
+                                              memory_order_relaxed))
+    fs_futex_wake(&b->state, 1);
+  else
+    fs_box_free(ch, i); /* abandoned */
+}
+
+static void fs_box_done(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_box_call *call = ctx;
+  if (call->client) {
+    call->client->box[call->number] = NULL;
+    fs_box_answer(call->client->channel, call->number, err, body, n);
+  }
+  free(call);
+}
+
+void fs_boxes_forget(struct fs_client *c) {
+  for (uint32_t i = 0; i < FS_CHANNEL_BOXES; i++) {
+    if (c->box[i]) c->box[i]->client = NULL;
+    c->box[i] = NULL;
+  }
+}
+
+/* ---- calls ---- */
+
+static bool fs_box_changes(const struct fs_names_call *c) {
+  return c->op != FS_NAMES_LOOKUP && c->op != FS_NAMES_LIST;
+}
+
+/* Is this the id of a directory that there can be; and is the name, in a dataset's directory, not the dataset's? */
+static fs_err fs_box_check_dir(const struct fs_daemon *d, uint64_t dir, const char *name, size_t len) {
+  uint64_t dataset = (dir >> 32) - 1, entry = dir & UINT32_MAX;
+  if (dir & FS_OUT_ID) return 0;
+  if (dir >> 32 == 0 || dataset >= d->datasets) return -EINVAL;
+  const struct fs_index *ix = &d->data[dataset].stage.index;
+  const struct fs_entry *e = fs_index_entry(ix, entry);
+  if (!e) return -EINVAL;
+  if (!S_ISDIR(e->mode)) return -ENOTDIR;
+  return len > 0 && fs_index_child(ix, (uint32_t)entry, name, len) >= 0 ? -EROFS : 0;
+}
+
+static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call *c, size_t n) {
+  if (!fs_call_ok(c, n) || c->op >= FS_NAMES_CLIENT_OPS) return -EINVAL;
+  if (d->cfg->read_only && fs_box_changes(c)) return -EROFS;
+  fs_err err = fs_box_check_dir(d, c->dir, fs_call_name(c), c->name_len);
+  if (err == 0 && c->op == FS_NAMES_RENAME) err = fs_box_check_dir(d, c->to, fs_call_name2(c), c->name2_len);
+  return err;
+}
+
+static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t i) {
+  alignas(8) char body[FS_NAMES_BODY];
+  struct fs_channel *ch = client->channel;
+  struct fs_names_call *c = (void *)body;
+  uint32_t state = atomic_load_explicit(&ch->box[i].state, memory_order_acquire);
+  if (client->box[i]) return; /* posted twice: the first still counts */
+  if (state == FS_REQ_ABANDONED) fs_box_free(ch, i);
+  if (state != FS_REQ_POSTED) return;
+  size_t n = FS_MIN(*(volatile uint32_t *)&ch->box[i].length, FS_NAMES_BODY);
+  memcpy(body, ch->box[i].body, n);
+  fs_err err = fs_box_check(d, c, n);
+  struct fs_box_call *call = err == 0 ? malloc(sizeof(*call)) : NULL;
+  if (!call) {
+    fs_box_answer(ch, i, err < 0 ? err : -ENOMEM, NULL, 0);
+    return;
+  }
+  *call = (struct fs_box_call){.client = client, .number = i};
+  client->box[i] = call;
+  if (c->op != FS_NAMES_PUBLISH) c->id = fs_ns_id(d->ns);
+  fs_ns_call(d->ns, d->now, c, n, fs_box_done, call);
+}
+
+bool fs_boxes_posted(const struct fs_client *c) {
+  return atomic_load_explicit(&c->channel->boxes_posted, memory_order_seq_cst) != 0;
+}
+
+int fs_boxes_scan(struct fs_daemon *d) {
+  uint32_t high = atomic_load_explicit(&d->clients.high, memory_order_acquire);
+  int n = 0;
+  for (uint32_t k = 0; k < high; k++) {
+    struct fs_client *c = atomic_load_explicit(&d->clients.slot[k], memory_order_acquire);
+    if (!c || atomic_load_explicit(&c->channel->boxes_posted, memory_order_relaxed) == 0) continue;
+    uint32_t posted = atomic_exchange_explicit(&c->channel->boxes_posted, 0, memory_order_acq_rel);
+    for (posted &= (1u << FS_CHANNEL_BOXES) - 1; posted != 0; posted &= posted - 1, n++)
+      fs_box_take(d, c, (uint32_t)__builtin_ctz(posted));
+  }
+  return n;
+}
+
+bool fs_boxes_busy(const struct fs_daemon *d) {
+  return fs_ns_busy(d->ns);
+}
+
+void fs_boxes_timers(struct fs_daemon *d) {
+  static uint64_t last;
+  if (d->now - last < FS_BOXES_TIMERS_NS) return;
+  last = d->now;
+  fs_ns_net_timers(d->ns_net, d->now);
+  fs_ns_timers(d->ns, d->now);
+}
+
+void fs_boxes_release_all(struct fs_daemon *d) {
+  uint32_t high = atomic_load(&d->clients.high);
+  (void)fs_boxes_scan(d);
+  for (uint32_t k = 0; k < high; k++) {
+    struct fs_client *c = atomic_load(&d->clients.slot[k]);
+    for (uint32_t i = 0; c && i < FS_CHANNEL_BOXES; i++) {
+      if (!c->box[i]) continue;
+      c->box[i]->client = NULL;
+      c->box[i] = NULL;
+      fs_box_answer(c->channel, i, -ESHUTDOWN, NULL, 0);
+    }
+  }
+}
+
+/* ---- the name service's words ---- */
+
+static void fs_boxes_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body,
+                          size_t n) {
+  const struct fs_daemon *d = fs_ns_owner(ns);
+  fs_ns_net_send(d->ns_net, rank, head, body, n);
+}
+
+static void fs_boxes_receive(void *ctx, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n) {
+  struct fs_daemon *d = ctx;
+  fs_ns_receive(d->ns, d->now, from, head, body, n);
+}
+
+static void fs_boxes_mark(struct fs_ns *ns, uint32_t bit) {
+  struct fs_daemon *d = fs_ns_owner(ns);
+  atomic_fetch_or(&d->ctl->outputs[bit / 64], 1ull << bit % 64);
+}
+
+static void fs_boxes_tree(struct fs_ns *ns) {
+  struct fs_daemon *d = fs_ns_owner(ns);
+  atomic_fetch_add(&d->ctl->tree, 1);
+}
+
+static void fs_boxes_dropped(struct fs_ns *ns, uint64_t id) {
+  (void)ns, (void)id; /* there are no spill files yet */
+}
+
+static void fs_boxes_members(struct fs_ns *ns) {
+  const struct fs_daemon *d = fs_ns_owner(ns);
+  if (d->cfg->verbose) fs_say_text(d, "warn", "names: %u members", fs_ns_members(ns)->count);
+}
+
+static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
+                                                  .mark = fs_boxes_mark,
+                                                  .tree = fs_boxes_tree,
+                                                  .dropped = fs_boxes_dropped,
+                                                  .members = fs_boxes_members};
+
+/* A client waits for four deadlines of the name service at most: those of one look-up of a block. */
+fs_err fs_boxes_start(struct fs_daemon *d) {
+  uint64_t deadline = d->cfg->deadline_ns / 4;
+  fs_err err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_boxes_hooks, d);
+  return err < 0 ? err : fs_ns_net_new(&d->ns_net, d->net, deadline, fs_boxes_receive, d);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A client of fanstored's names of output files, for tests: makes the calls of ipc/names.h by the boxes of its own
+ * channel, one for each line of its input, and prints what came of it.
+ *
+ *   nameclient SOCKET
+ *
+ *   create DIR NAME [TARGET]   a file; "create DIR NAME/": a directory; with a target: a symlink
+ *   lookup DIR NAME | remove DIR NAME | rmdir DIR NAME | list DIR
+ *   publish DIR ID SIZE
+ *   rename DIR NAME TO NAME
+ *   many DIR PREFIX N WINDOW   N files are made and published, WINDOW at once
+ *
+ * A DIR is a number: 1 is the dataset's root, others are ids. Prints "ok" or the errno's name, then records: "ID NAME
+ * SIZE".
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ipc/handover.h"
+#include "ipc/layout.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+static struct {
+  struct fs_handover h;
+  const struct fs_ctl *ctl;
+  struct fs_channel *ch;
+} c;
+
+static void die(const char *what, int err) {
+  fprintf(stderr, "nameclient: %s: %s\n", what, strerror(-err));
+  exit(3);
+}
+
+static void *map(enum fs_handover_fd which, int prot) {
+  void *p = mmap(NULL, c.h.size[which], prot, MAP_SHARED, c.h.fd[which], 0);
+  if (p == MAP_FAILED) die("mmap", -errno);
+  return p;
+}
+
+/* ---- a box ---- */
+
+static void post(uint32_t i, struct fs_names_call call, const char *name, const char *name2) {
+  struct fs_box *b = &c.ch->box[i];
+  uint64_t one = 1;
+  call.name_len = (uint16_t)strlen(name);
+  call.name2_len = (uint16_t)strlen(name2);
+  memcpy(b->body, &call, sizeof(call));
+  memcpy(b->body + sizeof(call), name, call.name_len);
+  memcpy(b->body + sizeof(call) + call.name_len, name2, call.name2_len);
+  b->length = (uint32_t)fs_call_size(&call);
+  atomic_fetch_or(&c.ch->boxes_claimed, 1u << i);
+  atomic_store(&b->state, FS_REQ_POSTED);
+  atomic_fetch_or(&c.ch->boxes_posted, 1u << i);
+  if (atomic_load(&c.ctl->asleep)) (void)fs_sys_write(c.h.fd[FS_HO_DOORBELL], &one, sizeof(one));
+}
+
+static void finish(uint32_t i) {
+  struct fs_box *b = &c.ch->box[i];
+  uint64_t end = fs_now_ns() + 30000000000ull;
+  while (atomic_load(&b->state) == FS_REQ_POSTED) {
+    if (fs_now_ns() > end) die("no answer", -ETIMEDOUT);
+    fs_futex_wait(&b->state, FS_REQ_POSTED, 50000000);
+  }
+  atomic_store(&b->state, FS_REQ_FREE);
+  atomic_fetch_and(&c.ch->boxes_claimed, ~(1u << i));
+}
+
+/* ---- the commands ---- */
+
+static void print_answer(void) {
+  const struct fs_box *b = &c.ch->box[0];
+  size_t at = 0;
+  const struct fs_record *r;
+  printf("%s", b->err == 0 ? "ok" : strerrorname_np(-b->err));
+  while (at < b->length && (r = fs_record_next(b->body, b->length, &at)) != NULL)
+    printf(" %llu %.*s %llu", (unsigned long long)r->id, (int)r->name_len, fs_record_name(r),
+           (unsigned long long)r->size);
+  printf("\n");
+  fflush(stdout);
+}
+
+/* All of a directory, a line a page. */
+static void list(uint64_t dir) {
+  struct fs_names_call call = {.op = FS_NAMES_LIST, .dir = dir};
+  const struct fs_box *b = &c.ch->box[0];
+  do {
+    size_t at = 0;
+    const struct fs_record *r;
+    post(0, call, "", "");
+    finish(0);
+    if (b->err == 0 && b->length == 0) break;
+    print_answer();
+    while ((r = fs_record_next(b->body, b->length, &at)) != NULL) call.seq = r->seq;
+  } while (b->err == 0);
+  printf("end\n");
+  fflush(stdout);
+}
+
+static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window) {
+  char name[256];
+  unsigned errors = 0;
+  uint64_t start = fs_now_ns();
+  struct fs_names_call create = {.op = FS_NAMES_CREATE, .dir = dir, .id = FS_OUT_ID, .mode = S_IFREG | 0644};
+  struct fs_names_call publish = {.op = FS_NAMES_PUBLISH, .dir = dir, .size = 1, .mode = S_IFREG | 0644};
+  for (unsigned i = 0; i < n; i += window) {
+    uint32_t now = FS_MIN(window, n - i);
+    for (uint32_t k = 0; k < now; k++) {
+      snprintf(name, sizeof(name), "%s%u", prefix, i + k);
+      post(k, create, name, "");
+    }
+    for (uint32_t k = 0; k < now; k++) {
+      size_t at = 0;
+      finish(k);
+      const struct fs_record *r = fs_record_next(c.ch->box[k].body, c.ch->box[k].length, &at);
+      errors += c.ch->box[k].err != 0;
+      publish.id = r ? r->id : FS_OUT_ID;
+      post(k, publish, "", "");
+    }
+    for (uint32_t k = 0; k < now; k++) {
+      finish(k);
+      errors += c.ch->box[k].err != 0;
+    }
+  }
+  printf("made=%u errors=%u rate=%.0f\n", n, errors, n / ((double)(fs_now_ns() - start) / 1e9));
+  fflush(stdout);
+}
+
+static void one(struct fs_names_call call, const char *name, const char *name2) {
+  post(0, call, name, name2);
+  finish(0);
+  print_answer();
+}
+
+static void command(char *line) {
+  char *word[6] = {NULL}, *save = NULL;
+  int n = 0;
+  for (char *w = strtok_r(line, " \n", &save); w && n < 6; w = strtok_r(NULL, " \n", &save)) word[n++] = w;
+  uint64_t number = 0, dir = 0;
+  if (n < 2 || fs_parse_u64(word[1], 0, UINT64_MAX, &dir) != 0) die(line, -EINVAL);
+  if (dir == 1) dir = FS_DATASET_DIR(0, 0);
+  struct fs_names_call call = {.dir = dir, .id = FS_OUT_ID};
+  if (strcmp(word[0], "create") == 0 && n >= 3) {
+    size_t len = strlen(word[2]);
+    bool directory = word[2][len - 1] == '/';
+    if (directory) word[2][len - 1] = '\0';
+    call.op = FS_NAMES_CREATE;
+    call.mode = n > 3 ? S_IFLNK | 0777 : directory ? S_IFDIR | 0755 : S_IFREG | 0644;
+    one(call, word[2], n > 3 ? word[3] : "");
+  } else if (strcmp(word[0], "lookup") == 0 && n == 3) {
+    call.op = FS_NAMES_LOOKUP;
+    one(call, word[2], "");
+  } else if ((strcmp(word[0], "remove") == 0 || strcmp(word[0], "rmdir") == 0) && n == 3) {
+    call.op = FS_NAMES_REMOVE;
+    call.mode = word[0][1] == 'm' ? S_IFDIR : S_IFREG;
+    one(call, word[2], "");
+  } else if (strcmp(word[0], "publish") == 0 && n == 4) {
+    call.op = FS_NAMES_PUBLISH;
+    call.mode = S_IFREG | 0644;
+    if (fs_parse_u64(word[2], 0, UINT64_MAX, &call.id) != 0 || fs_parse_u64(word[3], 0, INT64_MAX, &call.size) != 0)
+      die("publish", -EINVAL);
+    one(call, "", "");
+  } else if (strcmp(word[0], "rename") == 0 && n == 5 && fs_parse_u64(word[3], 0, UINT64_MAX, &number) == 0) {
+    call.op = FS_NAMES_RENAME;
+    call.to = number == 1 ? FS_DATASET_DIR(0, 0) : number;
+    one(call, word[2], word[4]);
+  } else if (strcmp(word[0], "list") == 0) {
+    list(dir);
+  } else if (strcmp(word[0], "many") == 0 && n == 5) {
+    uint64_t count, window;
+    if (fs_parse_u64(word[3], 1, 10000000, &count) != 0 || fs_parse_u64(word[4], 1, FS_CHANNEL_BOXES, &window) != 0)
+      die("many", -EINVAL);
+    many(dir, word[2], (unsigned)count, (uint32_t)window);
+  } else {
+    die(line, -EINVAL);
+  }
+}
+
+int main(int argc, char **argv) {
+  char line[2048];
+  if (argc != 2) return 2;
+  fs_err err = fs_handover_connect(argv[1], 5000000000ull, &c.h);
+  if (err < 0) die("connect", err);
+  c.ctl = map(FS_HO_CTL, PROT_READ);
+  c.ch = map(FS_HO_CHANNEL, PROT_READ | PROT_WRITE);
+  while (fgets(line, sizeof(line), stdin)) command(line);
+  return 0;
+}
