@@ -35,7 +35,7 @@ equal "removed" ok "$(ask 1 "remove $dir x")"
 equal "the directory, too" ok "$(ask 2 'rmdir 1 out')"
 equal "gone" ENOENT "$(ask 0 'lookup 1 out')"
 equal "nothing can be made in it" ENOENT "$(ask 0 "create $dir y" | cut -d' ' -f1)"
-equal "a name of the dataset" EROFS "$(ask 0 "create 1 $(ls "$work/source" | head -n 1)")"
+equal "a name of the dataset" EROFS "$(ask 0 "create 1 $(find "$work/source" -mindepth 1 -maxdepth 1 -printf '%f\n' -quit)")"
 equal "no such directory" EINVAL "$(ask 0 'create 12345 x')"
 
 say "many at once, from all nodes"
