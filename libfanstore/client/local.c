@@ -12,9 +12,8 @@
 #include "util/util.h"
 
 #define FS_LOCAL_BIG 65536u /* a read from which on a request of its own is as good as one for the whole chunk */
-#define FS_LOCAL_AROUND (512u << 10)  /* with room they take along what lies around them, to its next multiples */
-#define FS_LOCAL_USUAL 131072u        /* what the kernel reads in one request unless told otherwise */
-#define FS_LOCAL_AHEAD (2 * FS_CHUNK) /* so much of a larger read is asked for at a time: each chunk asks anew */
+#define FS_LOCAL_AROUND (512u << 10) /* with room they take along what lies around them, to its next multiples */
+#define FS_LOCAL_USUAL 131072u       /* what the kernel reads in one request unless told otherwise */
 
 static _Atomic uint32_t g_no_nowait; /* this kernel or file system cannot say what is in the page cache */
 
@@ -116,9 +115,10 @@ void fs_local_willneed(struct fs_dataset *ds, const struct fs_block *b) {
 }
 
 /* Large pieces are asked for as a whole: left to itself the kernel makes several requests of them, one after the other.
-   Where there is room, what lies around a piece comes with it, as far as that hardly makes it wait. */
+   Where there is room, what lies around a piece comes with it, as far as that hardly makes it wait. Each chunk of a
+   large read asks for all the rest: the kernel begins with no more than its readahead at a time, and so keeps ahead. */
 static fs_err fs_local_pread_cold(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off, size_t all) {
-  uint64_t begin = off, end = off + FS_MIN(all, FS_LOCAL_AHEAD);
+  uint64_t begin = off, end = off + all;
   if (all >= FS_LOCAL_BIG && fs_chunk_room()) {
     begin = off & ~(uint64_t)(FS_LOCAL_AROUND - 1);
     end = FS_MIN(fs_round_up(end, FS_LOCAL_AROUND), ds->ix.parts[p].size);
