@@ -2,7 +2,7 @@
 # The benchmarks (bench/README.md).
 
 BENCH_SRC := $(wildcard bench/*.c)
-BENCH_MPI := $(B)/bench/limit_mpi $(B)/bench/limit_relay
+BENCH_MPI := $(B)/bench/limit_mpi $(B)/bench/limit_relay $(B)/bench/limit_ahead
 BENCH_BIN := $(filter-out $(BENCH_MPI),$(BENCH_SRC:%.c=$(B)/%))
 BENCH_ARGS ?=
 
