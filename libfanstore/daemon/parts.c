@@ -92,8 +92,9 @@ static void fs_part_map(struct fs_part_map *m, int fd, uint64_t size, bool room)
   void *p = mmap(fs_map_hint(size), size, PROT_READ, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED) return;
   m->taken = calloc(size / FS_CHUNK / 8 + 1, 1);
-  if (!m->taken || madvise(p, 1, MADV_POPULATE_READ) < 0) {
+  if (!m->taken || madvise(p, 0, MADV_POPULATE_READ) < 0) { /* no bytes: only whether the kernel knows it */
     free(m->taken);
+    m->taken = NULL;
     munmap(p, size);
     return;
   }
