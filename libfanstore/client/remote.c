@@ -10,6 +10,8 @@
 #include "client/data_priv.h"
 
 #define FS_SPIN_MAX_NS 50000u
+#define FS_CROWDED_NS 500000u /* a yield took so long: others compute here */
+#define FS_CROWDED_WAITS 200u /* so often it sleeps at once then; spin_ns counts them down to FS_SPIN_MAX_NS */
 #define FS_SLICE_NS 50000000ull
 #define FS_PREFETCH_SLOTS 32
 #define FS_AHEAD_BLOCKS 4u
@@ -68,21 +70,25 @@ static uint32_t fs_req_state(const struct fs_req *r) {
 }
 
 /* Looks again and again for as long as short answers take, if the last one was short: a sleep and a wake-up cost more.
-   In between it gives its processor away, which the daemon may need to answer. */
+   In between it gives its processor away, which the daemon may need to answer. Who computes does not give it back for
+   milliseconds, where a wake-up would: then the next waits are sleeps. */
 static bool fs_req_spin(const struct fs_req *r, uint64_t start) {
-  uint64_t spin = atomic_load_explicit(&fs_self()->spin_ns, memory_order_relaxed);
-  while (fs_req_pending(fs_req_state(r))) {
-    if (fs_now_ns() - start >= spin) return false;
+  _Atomic uint32_t *word = &fs_self()->spin_ns;
+  uint32_t spin = atomic_load_explicit(word, memory_order_relaxed);
+  uint64_t took = 0;
+  while (fs_req_pending(fs_req_state(r)) && spin <= FS_SPIN_MAX_NS && took < spin) {
     FS_SYS0(SYS_sched_yield);
+    took = fs_now_ns() - start;
   }
-  return true;
+  if (took >= FS_CROWDED_NS) atomic_store_explicit(word, FS_SPIN_MAX_NS + FS_CROWDED_WAITS, memory_order_relaxed);
+  return !fs_req_pending(fs_req_state(r));
 }
 
 static void fs_req_learn(uint64_t took) {
-  struct fs_self *self = fs_self();
-  uint32_t spin = atomic_load_explicit(&self->spin_ns, memory_order_relaxed);
-  uint32_t next = took <= FS_SPIN_MAX_NS ? FS_SPIN_MAX_NS : spin / 2;
-  if (next != spin) atomic_store_explicit(&self->spin_ns, next, memory_order_relaxed);
+  _Atomic uint32_t *word = &fs_self()->spin_ns;
+  uint32_t spin = atomic_load_explicit(word, memory_order_relaxed), next = spin - 1;
+  if (spin <= FS_SPIN_MAX_NS) next = took <= FS_SPIN_MAX_NS ? FS_SPIN_MAX_NS : spin / 2;
+  if (next != spin) atomic_store_explicit(word, next, memory_order_relaxed);
 }
 
 /* Says that it sleeps, so that the daemon makes the system call only then. */

@@ -2,8 +2,8 @@
 /*
  * The life of a daemon, and the loop of its MPI thread: start (run directory, datasets, what is staged already),
  * placement, staging, serving, stop. MPI has no blocking wait that others could interrupt, so the loop polls: it
- * yields while work is at hand, and sleeps for up to a millisecond when there is none; a client's post or a result
- * of another thread ends the sleep by an eventfd.
+ * yields while work is at hand, and sleeps for up to two milliseconds when there is none; a client's post or a result
+ * of another thread ends the sleep by an eventfd, a message where MPI uses sockets.
  */
 #include <poll.h>
 #include <sched.h>
@@ -25,6 +25,12 @@
 #define FS_SLEEP_MAX_NS 1000000ull
 #define FS_SLEEP_DEEP_NS 2000000ull /* after a second without work */
 #define FS_DEEP_NS 1000000000ull
+#define FS_SLEEP_TRUSTED_NS 5000000ull /* messages end it */
+#define FS_CROWDED_NS 500000ull        /* yielding took so long: others compute */
+#define FS_CROWDED_FOR_NS 100000000ull
+#define FS_FIND_NS 100000000ull /* connections are looked for at most so often; and less often where there are none */
+#define FS_FIND_MAX_NS 60000000000ull
+#define FS_IN_VAIN 1000u
 #define FS_SLEEP_START_NS 10000000ull /* before it serves */
 #define FS_HEARTBEAT_NS 1000000ull
 #define FS_COUNTERS_NS 100000000ull
@@ -81,46 +87,86 @@ static bool fs_loop_posted(struct fs_daemon *d) {
   return atomic_load(&d->pool.nfinished) != 0;
 }
 
-/* Sleeps until something is posted, or for so long. Clients read `asleep` after they have posted: one side sees. */
+/* How the loop waits. `arrivals` (net.h) is only a hint, so it is checked against what the network then has. */
+static struct fs_idle {
+  uint64_t since, nap;
+  uint64_t crowded_until; /* somebody else needs this processor for long: no yielding */
+  uint64_t find_at, find_every;
+  uint32_t in_vain;  /* arrivals in a row that were none */
+  bool trusted;      /* the last message after a sleep had ended it */
+  bool told, napped; /* the last sleep ended by an arrival, or by its end */
+} idle;
+
+/* Sleeps until something is posted or arrives, or for so long. Clients read `asleep` after they have posted: one side
+   sees. */
 static void fs_loop_sleep(struct fs_daemon *d, uint64_t ns) {
-  struct pollfd p[2] = {{.fd = d->wake, .events = POLLIN}, {.fd = d->doorbell, .events = POLLIN}};
+  struct pollfd p[3] = {{.fd = d->wake, .events = POLLIN},
+                        {.fd = d->doorbell, .events = POLLIN},
+                        {.fd = d->ctl ? d->net->arrivals : -1, .events = POLLIN}};
   struct timespec ts = {.tv_nsec = (long)ns};
   uint64_t sink;
+  idle.told = idle.napped = false;
   if (d->ctl) atomic_store(&d->ctl->asleep, 1);
-  if ((!d->ctl || !fs_loop_posted(d)) && ppoll(p, 2, &ts, NULL) > 0) {
-    if (p[0].revents) (void)fs_sys_read(d->wake, &sink, sizeof(sink));
-    if (p[1].revents) (void)fs_sys_read(d->doorbell, &sink, sizeof(sink));
+  if (!d->ctl || !fs_loop_posted(d)) {
+    int n = ppoll(p, 3, &ts, NULL);
+    idle.napped = n == 0;
+    if (n > 0 && p[0].revents) (void)fs_sys_read(d->wake, &sink, sizeof(sink));
+    if (n > 0 && p[1].revents) (void)fs_sys_read(d->doorbell, &sink, sizeof(sink));
+    idle.told = n > 0 && p[2].revents;
   }
   if (d->ctl) atomic_store(&d->ctl->asleep, 0);
 }
 
+/* After a sleep: messages that came without a hint are of connections to be found; hints without messages are of dead
+   ones, or of others that are not read here. */
+static void fs_loop_arrivals(struct fs_daemon *d, int messages) {
+  if (idle.told && messages == 0 && ++idle.in_vain >= FS_IN_VAIN) d->net->ops->drop(d->net);
+  if (!idle.told || messages > 0 || idle.in_vain >= FS_IN_VAIN) idle.in_vain = 0;
+  if (messages > 0 && (idle.told || idle.napped)) idle.trusted = idle.told;
+  if (idle.napped && messages > 0 && d->now >= idle.find_at) {
+    idle.find_every = d->net->ops->find(d->net) > 0 ? FS_FIND_NS : FS_MIN(2 * idle.find_every, FS_FIND_MAX_NS);
+    idle.find_every = FS_MAX(idle.find_every, FS_FIND_NS);
+    idle.find_at = d->now + idle.find_every;
+  }
+  idle.told = idle.napped = false;
+}
+
+/* Gives the processor away: the clients, and on one host the other nodes, share it. Who computes keeps it for
+   milliseconds; then sleeping is better, since a wake-up takes it away again. */
+static void fs_loop_yield(struct fs_daemon *d) {
+  sched_yield();
+  uint64_t now = fs_now_ns();
+  if (now - d->now > FS_CROWDED_NS) idle.crowded_until = now + FS_CROWDED_FOR_NS;
+}
+
 static void fs_loop_idle(struct fs_daemon *d, bool worked) {
-  static uint64_t since, nap;
   bool serving = d->ctl != NULL;
   bool busy = serving && (fs_fetch_busy(d) || fs_server_busy(d) || fs_boxes_busy(d));
   if (worked) {
-    since = d->now;
-    nap = FS_SLEEP_MIN_NS;
+    idle.since = d->now;
+    idle.nap = FS_SLEEP_MIN_NS;
     return;
   }
-  uint64_t idle = d->now - since;
-  if (serving && idle < (busy ? FS_YIELD_BUSY_NS : FS_YIELD_NS)) {
-    sched_yield(); /* the clients, and on one host the other nodes, share these cores */
+  uint64_t quiet = d->now - idle.since;
+  if (serving && d->now >= idle.crowded_until && quiet < (busy ? FS_YIELD_BUSY_NS : FS_YIELD_NS)) {
+    fs_loop_yield(d);
     return;
   }
-  uint64_t most = !serving            ? FS_SLEEP_START_NS
-                  : busy              ? FS_SLEEP_BUSY_NS
-                  : idle < FS_DEEP_NS ? FS_SLEEP_MAX_NS
-                                      : FS_SLEEP_DEEP_NS;
-  nap = FS_MIN(FS_MAX(nap, FS_SLEEP_MIN_NS), most);
-  fs_loop_sleep(d, nap);
-  nap *= 2;
+  uint64_t most = !serving             ? FS_SLEEP_START_NS
+                  : busy               ? FS_SLEEP_BUSY_NS
+                  : idle.trusted       ? FS_SLEEP_TRUSTED_NS
+                  : quiet < FS_DEEP_NS ? FS_SLEEP_MAX_NS
+                                       : FS_SLEEP_DEEP_NS;
+  idle.nap = FS_MIN(FS_MAX(idle.nap, FS_SLEEP_MIN_NS), most);
+  fs_loop_sleep(d, idle.nap);
+  idle.nap *= 2;
 }
 
 /* One round; does the daemon go on? */
 static bool fs_loop_round(struct fs_daemon *d) {
   d->now = fs_now_ns();
   int n = fs_net_poll(d->net);
+  if (d->ctl) fs_loop_arrivals(d, n);
   n += fs_commands_run(d);
   if (d->ctl) {
     n += fs_iopool_reap(&d->pool);

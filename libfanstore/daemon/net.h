@@ -21,13 +21,18 @@ struct fs_net_ops {
   fs_err (*recv)(struct fs_net *n, uint32_t peer, uint32_t tag, void *buf, size_t bytes, struct fs_net_op *op);
   /* Makes progress and calls back what is complete. How many operations were. */
   int (*poll)(struct fs_net *n);
+  /* What `arrivals` looks at has changed, perhaps. How much was added to it. */
+  int (*find)(struct fs_net *n);
+  /* It says that something has arrived, and nothing has: what says so is not looked at until it is found again. */
+  void (*drop)(struct fs_net *n);
 };
 
 struct fs_net {
   const struct fs_net_ops *ops;
   uint32_t rank, nodes;
   uint32_t tag_max;
-  bool copies; /* the processor copies what is sent: it may be any memory that can be read, a file's mapping say */
+  int arrivals; /* a descriptor that is readable when something may have arrived, as a hint; -1: none */
+  bool copies;  /* the processor copies what is sent: it may be any memory that can be read, a file's mapping say */
 };
 
 static inline fs_err fs_net_send(struct fs_net *n, uint32_t peer, uint32_t tag, const void *buf, size_t bytes,

@@ -5,8 +5,10 @@
  * lie densely in one array, for MPI_Testsome. Errors are returned, never fatal: a dead rank must not end the others.
  */
 #include <mpi.h>
+#include <sys/epoll.h>
 
 #include "daemon/mpi/copies.h"
+#include "daemon/mpi/sockets.h"
 #include "daemon/net.h"
 
 #define FS_MPI_OPS 8192 /* operations at once; all users are bounded well below it */
@@ -106,7 +108,16 @@ static int fs_mpi_poll(struct fs_net *n) {
   return count;
 }
 
-static const struct fs_net_ops fs_mpi_ops = {.send = fs_mpi_send, .recv = fs_mpi_recv, .poll = fs_mpi_poll};
+static int fs_mpi_find(struct fs_net *n) {
+  return n->arrivals < 0 ? 0 : fs_sockets_find(n->arrivals);
+}
+
+static void fs_mpi_drop(struct fs_net *n) {
+  if (n->arrivals >= 0) fs_sockets_drop(n->arrivals);
+}
+
+static const struct fs_net_ops fs_mpi_ops = {
+    .send = fs_mpi_send, .recv = fs_mpi_recv, .poll = fs_mpi_poll, .find = fs_mpi_find, .drop = fs_mpi_drop};
 
 struct fs_net *fs_net_mpi_open(int *argc, char ***argv, const char **why) {
   static struct fs_net_mpi mpi;
@@ -124,6 +135,7 @@ struct fs_net *fs_net_mpi_open(int *argc, char ***argv, const char **why) {
   mpi.net = (struct fs_net){.ops = &fs_mpi_ops,
                             .rank = (uint32_t)rank,
                             .nodes = (uint32_t)nodes,
+                            .arrivals = epoll_create1(EPOLL_CLOEXEC),
                             .copies = fs_net_mpi_copies(),
                             .tag_max = found && ub && *ub > 32767 ? (uint32_t)*ub : 32767u};
   return &mpi.net;
