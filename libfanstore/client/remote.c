@@ -11,7 +11,7 @@
 
 #define FS_SPIN_MAX_NS 50000u
 #define FS_CROWDED_NS 500000u /* a yield took so long: others compute here */
-#define FS_CROWDED_WAITS 200u /* so often it sleeps at once then; spin_ns counts them down to FS_SPIN_MAX_NS */
+#define FS_CROWDED_WAITS 50u  /* so often it sleeps at once then; spin_ns counts them down to FS_SPIN_MAX_NS */
 #define FS_SLICE_NS 50000000ull
 #define FS_PREFETCH_SLOTS 32
 #define FS_AHEAD_BLOCKS 4u

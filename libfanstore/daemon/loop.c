@@ -27,7 +27,9 @@
 #define FS_DEEP_NS 1000000000ull
 #define FS_SLEEP_TRUSTED_NS 5000000ull /* messages end it */
 #define FS_CROWDED_NS 500000ull        /* yielding took so long: others compute */
-#define FS_CROWDED_FOR_NS 100000000ull
+#define FS_CROWDED_MIN_NS 4000000ull
+#define FS_CROWDED_MAX_NS 256000000ull
+#define FS_CROWDED_AGAIN_NS 50000000ull
 #define FS_FIND_NS 100000000ull /* connections are looked for at most so often; and less often where there are none */
 #define FS_FIND_MAX_NS 60000000000ull
 #define FS_IN_VAIN 1000u
@@ -90,7 +92,7 @@ static bool fs_loop_posted(struct fs_daemon *d) {
 /* How the loop waits. `arrivals` (net.h) is only a hint, so it is checked against what the network then has. */
 static struct fs_idle {
   uint64_t since, nap;
-  uint64_t crowded_until; /* somebody else needs this processor for long: no yielding */
+  uint64_t crowded_for, crowded_until; /* somebody else needs this processor for long: no yielding */
   uint64_t find_at, find_every;
   uint32_t in_vain;  /* arrivals in a row that were none */
   bool trusted;      /* the last message after a sleep had ended it */
@@ -136,7 +138,10 @@ static void fs_loop_arrivals(struct fs_daemon *d, int messages) {
 static void fs_loop_yield(struct fs_daemon *d) {
   sched_yield();
   uint64_t now = fs_now_ns();
-  if (now - d->now > FS_CROWDED_NS) idle.crowded_until = now + FS_CROWDED_FOR_NS;
+  if (now - d->now < FS_CROWDED_NS) return;
+  bool again = idle.crowded_for > 0 && now < idle.crowded_until + FS_CROWDED_AGAIN_NS;
+  idle.crowded_for = again ? FS_MIN(2 * idle.crowded_for, FS_CROWDED_MAX_NS) : FS_CROWDED_MIN_NS;
+  idle.crowded_until = now + idle.crowded_for;
 }
 
 static void fs_loop_idle(struct fs_daemon *d, bool worked) {
