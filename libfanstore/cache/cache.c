@@ -48,7 +48,7 @@ struct fs_cache {
 };
 
 #define FS_WARM_STEP FS_HUGE_PAGE
-#define FS_WARM_LEAST (64ull << 20)
+#define FS_WARM_LEAST (8ull << 20)
 #define FS_WARM_MOST (256ull << 20)
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */

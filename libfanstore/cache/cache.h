@@ -88,7 +88,7 @@ int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **bu
 void fs_cache_publish(struct fs_cache *c, uint32_t line);
 void fs_cache_abort(struct fs_cache *c, uint32_t line); /* gives an unpublished line back */
 /* For one other thread: gives the slab pages ahead of their use, since a first touch in the middle of a receive costs
-   several times as much. A step a call, until it is ahead by as much again as was used so far, 64 to 256 MiB; nothing
+   several times as much. A step a call, until it is ahead by as much again as was used so far, 8 to 256 MiB; nothing
    before the first use. Returns how far the slab has pages: the same as before when there is nothing to do. */
 uint64_t fs_cache_warm(struct fs_cache *c);
 uint64_t fs_cache_reached(const struct fs_cache *c); /* the end of what was used so far; 0: nothing */

@@ -69,6 +69,21 @@ static uint32_t fs_req_state(const struct fs_req *r) {
   return atomic_load_explicit(&r->state, memory_order_acquire);
 }
 
+/* Has this process more than two processors? With fewer, one that looks takes what a daemon needs to answer; the kernel
+   then leaves the two daemons of a request on the other one, since neither is idle for long enough to be moved. */
+static bool fs_many_cpus(void) {
+  static _Atomic uint32_t known; /* number of processors + 1 */
+  uint32_t n = atomic_load_explicit(&known, memory_order_relaxed);
+  if (n == 0) {
+    uint64_t mask[128] = {0};
+    if (FS_SYS3(SYS_sched_getaffinity, 0, sizeof(mask), mask) > 0) {
+      for (unsigned i = 0; i < FS_ARRAY_LEN(mask); i++) n += (uint32_t)__builtin_popcountll(mask[i]);
+    }
+    atomic_store_explicit(&known, ++n, memory_order_relaxed);
+  }
+  return n > 3;
+}
+
 /* Looks again and again for as long as short answers take, if the last one was short: a sleep and a wake-up cost more.
    In between it gives its processor away, which the daemon may need to answer. Who computes does not give it back for
    milliseconds, where a wake-up would: then the next waits are sleeps. */
@@ -76,6 +91,7 @@ static bool fs_req_spin(const struct fs_req *r, uint64_t start) {
   _Atomic uint32_t *word = &fs_self()->spin_ns;
   uint32_t spin = atomic_load_explicit(word, memory_order_relaxed);
   uint64_t took = 0;
+  if (!fs_many_cpus()) return false;
   while (fs_req_pending(fs_req_state(r)) && spin <= FS_SPIN_MAX_NS && took < spin) {
     FS_SYS0(SYS_sched_yield);
     took = fs_now_ns() - start;

@@ -7,7 +7,6 @@
 #include "daemon/daemon.h"
 #include "util/sys.h"
 
-#define FS_WARM_AGAIN (32ull << 20) /* goes on when so much of what it made is used */
 #define FS_WARM_SLEEP_NS 60000000000ull
 
 static void *fs_warm_main(void *arg) {
@@ -16,8 +15,8 @@ static void *fs_warm_main(void *arg) {
     uint32_t turn = atomic_load(&d->warm.turn);
     uint64_t warmed = fs_cache_warm(d->cache);
     for (uint64_t before = 0; before != warmed; warmed = fs_cache_warm(d->cache)) before = warmed;
-    uint64_t at = fs_cache_reached(d->cache) + FS_WARM_AGAIN;
-    atomic_store(&d->warm.at, warmed > 0 ? at : 1);
+    uint64_t reached = fs_cache_reached(d->cache);
+    atomic_store(&d->warm.at, warmed > 0 ? reached + (FS_MAX(warmed, reached) - reached) / 2 + 1 : 1);
     (void)fs_futex_wait(&d->warm.turn, turn, FS_WARM_SLEEP_NS);
   }
   return NULL;
