@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include "client/data_priv.h"
+#include "util/util.h"
 
 #define FS_SPIN_MAX_NS 50000u
 #define FS_CROWDED_NS 500000u /* a yield took so long: others compute here */
@@ -141,6 +142,18 @@ static fs_err fs_remote_take(struct fs_dataset *ds, const void *bytes, uint32_t 
   if (!bytes || len != p->b.stored_len) return -EBADMSG;
   p->place = hit ? FS_PLACE_IS_CACHE : FS_PLACE_IS_REMOTE;
   return fs_decode_piece(ds, bytes, p);
+}
+
+bool fs_remote_hit(struct fs_dataset *ds, struct fs_link *link, const struct fs_piece *p) {
+  struct fs_channel *c = link->channel;
+  uint32_t len;
+  int32_t i = fs_slot_claim(c);
+  if (FS_UNLIKELY(i < 0)) return false;
+  const uint8_t *bytes = fs_cache_pin(&ds->node->view, FS_CACHE_KEY(ds->number, p->b.key), &c->pin[i], &len);
+  bool hit = bytes && len == p->b.stored_len;
+  if (hit) fs_copy(p->dst, bytes + p->off, p->n);
+  fs_slot_free(c, i);
+  return hit;
 }
 
 fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p) {
