@@ -155,7 +155,9 @@ void fs_writer_put(struct fs_writer *w, struct fs_write *buf);
 fs_err fs_writer_wait(struct fs_writer *w, const uint32_t *pending);
 /* Drops what was not begun. */
 void fs_writer_stop(struct fs_writer *w);
-/* Past the page cache where the file system can, for page-aligned memory. */
+/* Past the page cache where the file system can, for page-aligned memory. Each write is then one of the disk's, so not
+   with smaller buffers than these, which very many partitions leave. */
+#define FS_DIRECT_LEAST (256u << 10)
 void fs_write_direct(int fd);
 fs_err fs_write_pages(int fd, const void *data, size_t n, uint64_t at);
 

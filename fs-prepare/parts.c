@@ -47,7 +47,7 @@ static fs_err create_one(struct fs_parts *p, uint32_t i, int first_fd) {
   else
     o->fd = fs_sys_openat(p->dir, fs_part_name(i, name), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (o->fd < 0) return o->fd;
-  fs_write_direct(o->fd);
+  if (fs_writer_size(p->writer) >= FS_DIRECT_LEAST) fs_write_direct(o->fd);
   o->size = FS_PART_HEADER_SIZE;
   o->hash = fs_xxh3_new();
   heap_put(p, i, i); /* all are equal: in order of the numbers this is a heap */

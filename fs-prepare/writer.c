@@ -36,11 +36,13 @@ void fs_write_direct(int fd) {
   if (flags >= 0) fs_sys_fcntl(fd, F_SETFL, (long)flags | O_DIRECT);
 }
 
-/* Some file systems take the flag and refuse the write; so does one of which a limit leaves half a page. */
+/* Some file systems take the flag and refuse the write; so does one of which a limit leaves half a page. Of two threads
+   that are refused only one finds the flag still set. */
 fs_err fs_write_pages(int fd, const void *data, size_t n, uint64_t at) {
   fs_err err = fs_pwrite_full(fd, data, n, at);
-  int64_t flags = err == -EINVAL ? fs_sys_fcntl(fd, F_GETFL, 0) : 0;
-  if (flags <= 0 || !(flags & O_DIRECT) || fs_sys_fcntl(fd, F_SETFL, (long)flags & ~O_DIRECT) < 0) return err;
+  if (err != -EINVAL && err != -EOPNOTSUPP) return err;
+  int64_t flags = fs_sys_fcntl(fd, F_GETFL, 0);
+  if (flags < 0 || ((flags & O_DIRECT) && fs_sys_fcntl(fd, F_SETFL, (long)flags & ~O_DIRECT) < 0)) return err;
   return fs_pwrite_full(fd, data, n, at);
 }
 

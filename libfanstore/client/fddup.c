@@ -25,7 +25,7 @@ static void insert_copy(int newfd, uint64_t e, struct fs_slot *s, bool cloexec) 
   }
   atomic_fetch_add(&s->refs, 1);
   fs_slot_moved(atomic_load(&fs_state), s);
-  e &= ~(uint64_t)(FS_FDE_CLOEXEC | FS_FDE_INHERIT | FS_FDE_NAMED);
+  e &= ~(uint64_t)(FS_FDE_CLOEXEC | FS_FDE_INHERIT | FS_FDE_NAMED | FS_FDE_CLAIMED);
   atomic_store(&fs_fdtab[newfd], e | (cloexec ? FS_FDE_CLOEXEC : 0));
 }
 
@@ -60,8 +60,7 @@ fs_fd fs_fd_dup(int fd, int min, bool cloexec) {
     insert_copy((int)newfd, e, s, cloexec);
     if (FS_LIKELY(fs_fd_same_file(fs_fd_settled(fd), e))) return (fs_fd)newfd;
     /* In the middle of that it became a real file, and this may be a copy of either. */
-    fs_fd_forget((int)newfd);
-    fs_sys_close((int)newfd);
+    if (fs_fd_close((int)newfd) == FS_E_REAL) fs_sys_close((int)newfd);
   }
 }
 
@@ -78,6 +77,7 @@ fs_fd fs_fd_dup_to(int fd, int newfd, bool cloexec) {
   if (r < 0) return r;
   insert_copy(newfd, e, s, cloexec);
   if (FS_LIKELY(fs_fd_same_file(fs_fd_settled(fd), e))) return newfd;
+  fs_fd_settled(newfd);
   fs_fd_forget(newfd); /* as in fs_fd_dup */
   return FS_E_REAL;
 }

@@ -101,9 +101,14 @@ static fs_fd renumber(int fd, uint32_t slot, int min) {
   return to;
 }
 
+/* Unless another thread has put a file of its own at the number meanwhile, by dup2. */
 static void forget_idle(int fd) {
-  atomic_store(&fs_fdtab[fd], 0);
-  fs_sys_close(fd);
+  uint64_t e = atomic_load(&fs_fdtab[fd]);
+  while (e & FS_FDE_IDLE) {
+    if (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, 0)) continue;
+    fs_sys_close(fd);
+    return;
+  }
 }
 
 /* False: no room, or no number up there. */

@@ -24,10 +24,14 @@ static uint32_t slot_index(const struct fs_slot *s) {
   return (uint32_t)(s - atomic_load_explicit(&fs_state, memory_order_acquire)->slot);
 }
 
-static void set_entry(int fd, uint64_t e) {
+static void note_high(int fd) {
   uint32_t high = atomic_load_explicit(&fs_fdtab_high, memory_order_relaxed);
   while (high <= (uint32_t)fd && !atomic_compare_exchange_weak(&fs_fdtab_high, &high, (uint32_t)fd + 1)) {
   }
+}
+
+static void set_entry(int fd, uint64_t e) {
+  note_high(fd);
   atomic_store_explicit(&fs_fdtab[fd], e, memory_order_release);
 }
 
@@ -70,15 +74,23 @@ struct fs_slot *fs_fd_slot_slow(int fd, uint64_t e) {
   return FS_LIKELY(atomic_load_explicit(&s->gen, memory_order_relaxed) == FS_FDE_GEN(e)) ? s : &fs_slot_closed;
 }
 
+/* What another thread does with the number meanwhile counts: an entry that is known stays, and one that is made is
+   looked at again, since the number may have been closed and be a real file's by now. */
 struct fs_slot *fs_fd_adopt(int fd) {
-  uint32_t index;
+  uint32_t index, again;
+  uint64_t was = fs_fd_entry(fd);
   struct fs_slot *s = (uint32_t)fd < FS_FD_MAX ? find_by_inode(fd, &index) : NULL;
   if (s == NULL || s == &fs_slot_closed || fs_vfork_depth > 0) return s;
+  if ((was & FS_FDE_VIRTUAL) && FS_FDE_SLOT(was) == index && FS_FDE_GEN(was) == atomic_load(&s->gen)) return s;
   atomic_store(&s->shared, 1); /* it came from another process */
   int64_t kernel = fs_sys_fcntl(fd, F_GETFD, 0);
   uint64_t flags = kernel > 0 ? FS_FDE_CLOEXEC : FS_FDE_INHERIT;
-  set_entry(fd, (uint64_t)atomic_load(&s->gen) << 32 | FS_FDE_VIRTUAL | flags | index);
-  return s;
+  uint64_t e = (uint64_t)atomic_load(&s->gen) << 32 | FS_FDE_VIRTUAL | flags | index;
+  note_high(fd);
+  if (!atomic_compare_exchange_strong(&fs_fdtab[fd], &was, e)) return fs_fd_slot(fd);
+  if (FS_LIKELY(find_by_inode(fd, &again) == s)) return s;
+  atomic_compare_exchange_strong(&fs_fdtab[fd], &e, 0);
+  return fs_fd_slot(fd);
 }
 
 /* An O_PATH descriptor of a fresh anonymous inode, at the lowest free number. */

@@ -28,15 +28,12 @@ static void fs_box_free(struct fs_channel *ch, uint32_t i) {
 
 static void fs_box_answer(struct fs_channel *ch, uint32_t i, fs_err err, const void *body, size_t n) {
   struct fs_box *b = &ch->box[i];
-  uint32_t posted = FS_REQ_POSTED;
   if (n > 0) memcpy(b->body, body, n);
   b->length = (uint32_t)n;
   b->err = err;
-  if (atomic_compare_exchange_strong_explicit(&b->state, &posted, FS_REQ_DONE, memory_order_release,
-                                              memory_order_relaxed))
-    fs_futex_wake(&b->state, 1);
-  else
-    fs_box_free(ch, i); /* abandoned */
+  uint32_t was = atomic_exchange_explicit(&b->state, FS_REQ_DONE, memory_order_acq_rel);
+  if (was == FS_REQ_ASLEEP) fs_futex_wake(&b->state, 1);
+  if (was == FS_REQ_ABANDONED) fs_box_free(ch, i);
 }
 
 static void fs_box_done(void *ctx, fs_err err, const void *body, size_t n) {
@@ -88,7 +85,7 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   uint32_t state = atomic_load_explicit(&ch->box[i].state, memory_order_acquire);
   if (client->box[i]) return; /* posted twice: the first still counts */
   if (state == FS_REQ_ABANDONED) fs_box_free(ch, i);
-  if (state != FS_REQ_POSTED) return;
+  if (state != FS_REQ_POSTED && state != FS_REQ_ASLEEP) return;
   size_t n = FS_MIN(*(volatile uint32_t *)&ch->box[i].length, FS_NAMES_BODY);
   memcpy(body, ch->box[i].body, n);
   fs_err err = fs_box_check(d, c, n);

@@ -122,7 +122,10 @@ static void fs_loop_sleep(struct fs_daemon *d, uint64_t ns) {
 /* After a sleep: messages that came without a hint are of connections to be found; hints without messages are of dead
    ones, or of others that are not read here. */
 static void fs_loop_arrivals(struct fs_daemon *d, int messages) {
-  if (idle.told && messages == 0 && ++idle.in_vain >= FS_IN_VAIN) d->net->ops->drop(d->net);
+  if (idle.told && messages == 0 && ++idle.in_vain >= FS_IN_VAIN) {
+    d->net->ops->drop(d->net);
+    idle.find_at = d->now + (idle.find_every = FS_FIND_NS); /* should a live one be among them */
+  }
   if (!idle.told || messages > 0 || idle.in_vain >= FS_IN_VAIN) idle.in_vain = 0;
   if (messages > 0 && (idle.told || idle.napped)) idle.trusted = idle.told;
   if (idle.napped && messages > 0 && d->now >= idle.find_at) {
@@ -135,10 +138,11 @@ static void fs_loop_arrivals(struct fs_daemon *d, int messages) {
 
 /* Gives the processor away: the clients, and on one host the other nodes, share it. Who computes keeps it for
    milliseconds; then sleeping is better, since a wake-up takes it away again. */
-static void fs_loop_yield(struct fs_daemon *d) {
+static void fs_loop_yield(void) {
+  uint64_t begin = fs_now_ns();
   sched_yield();
   uint64_t now = fs_now_ns();
-  if (now - d->now < FS_CROWDED_NS) return;
+  if (now - begin < FS_CROWDED_NS) return;
   bool again = idle.crowded_for > 0 && now < idle.crowded_until + FS_CROWDED_AGAIN_NS;
   idle.crowded_for = again ? FS_MIN(2 * idle.crowded_for, FS_CROWDED_MAX_NS) : FS_CROWDED_MIN_NS;
   idle.crowded_until = now + idle.crowded_for;
@@ -154,7 +158,7 @@ static void fs_loop_idle(struct fs_daemon *d, bool worked) {
   }
   uint64_t quiet = d->now - idle.since;
   if (serving && d->now >= idle.crowded_until && quiet < (busy ? FS_YIELD_BUSY_NS : FS_YIELD_NS)) {
-    fs_loop_yield(d);
+    fs_loop_yield();
     return;
   }
   uint64_t most = !serving             ? FS_SLEEP_START_NS

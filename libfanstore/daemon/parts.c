@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -22,6 +23,7 @@
 #define FS_CHUNK FS_HUGE_PAGE
 #define FS_RESIDENT_MOST 1024u    /* pages that one look takes */
 #define FS_ROOM_NS 1000000000ull  /* so long is an answer good */
+#define FS_READING_MOST 8u        /* chunks at once; beyond, only what was asked for: others wait for the disk, too */
 #define FS_LOST_NS 30000000000ull /* so long no room after the kernel has taken a chunk back */
 
 struct fs_part_map {
@@ -33,6 +35,7 @@ struct fs_part_map {
 struct fs_parts {
   struct fs_part_map *part[FS_MAX_DATASETS];
   bool room;
+  uint32_t reading; /* spans with the I/O pool */
   uint64_t room_until, lost_until;
 };
 
@@ -124,24 +127,36 @@ bool fs_bytes_resident(const void *bytes, uint32_t len) {
   return true;
 }
 
+/* The kernel took back what was read: there is less room than it seemed. */
+static void fs_parts_lost(struct fs_daemon *d) {
+  struct fs_parts *s = d->parts;
+  s->lost_until = d->now + FS_LOST_NS;
+  s->room_until = 0;
+  for (uint32_t i = 0; i < d->datasets; i++) {
+    for (uint32_t p = 0; p < d->data[i].partitions; p++) {
+      if (s->part[i][p].map) memset(s->part[i][p].taken, 0, d->data[i].stage.index.parts[p].size / FS_CHUNK / 8 + 1);
+    }
+  }
+}
+
 struct fs_span fs_part_missing(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off, uint32_t len) {
   const struct fs_part_map *m = &d->parts->part[dataset][part];
   uint64_t size = d->data[dataset].stage.index.parts[part].size;
-  uint64_t begin = off & ~(FS_PAGE - 1), end = off + len, c = off / FS_CHUNK;
-  if (m->taken[c / 8] >> (c % 8) & 1) { /* it was in memory: there is less room than it seemed */
-    d->parts->lost_until = d->now + FS_LOST_NS;
-    d->parts->room_until = 0;
-  }
-  if (fs_parts_room(d)) {
-    begin = off & ~(FS_CHUNK - 1);
-    end = FS_MIN(fs_round_up(end, FS_CHUNK), size);
-  }
-  return (struct fs_span){m->map + begin, end - begin};
+  uint64_t end = off + len, c = off / FS_CHUNK, border = (c + 1) * FS_CHUNK;
+  if ((m->taken[c / 8] >> (c % 8) & 1) && !fs_bytes_resident(m->map + off, (uint32_t)(FS_MIN(end, border) - off)))
+    fs_parts_lost(d);
+  if (!fs_parts_room(d)) return (struct fs_span){0};
+  uint64_t step = d->parts->reading < FS_READING_MOST ? FS_CHUNK : FS_PAGE;
+  uint64_t begin = off & ~(step - 1);
+  d->parts->reading++;
+  return (struct fs_span){m->map + begin, FS_MIN(fs_round_up(end, step), size) - begin};
 }
 
 void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct fs_span s) {
   struct fs_part_map *m = &d->parts->part[dataset][part];
-  for (uint64_t c = (uint64_t)(s.at - m->map) / FS_CHUNK; s.len >= FS_CHUNK; c++, s.len -= FS_CHUNK)
+  uint64_t begin = (uint64_t)(s.at - m->map), end = begin + s.len;
+  d->parts->reading--;
+  for (uint64_t c = fs_round_up(begin, FS_CHUNK) / FS_CHUNK; (c + 1) * FS_CHUNK <= end; c++)
     m->taken[c / 8] |= (uint8_t)(1u << (c % 8));
 }
 

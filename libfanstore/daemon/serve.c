@@ -157,11 +157,12 @@ static void fs_job_read(struct fs_job *j) {
 
 static void fs_job_mapped_done(struct fs_io *io) {
   struct fs_job *j = FS_ITEM(io, struct fs_job, io);
+  if (io->err < 0) io->span.len = 0;
+  fs_part_read(j->d, j->req.dataset, j->req.partition, io->span);
   if (io->err < 0) {
     fs_job_read(j);
     return;
   }
-  fs_part_read(j->d, j->req.dataset, j->req.partition, io->span);
   j->bytes = fs_part_bytes(j->d, j->req.dataset, j->req.partition, j->req.offset);
   fs_job_reply(j, 0);
 }
@@ -178,7 +179,10 @@ static void fs_job_take(struct fs_job *j) {
   } else {
     j->io = (struct fs_io){.span = fs_part_missing(d, r->dataset, r->partition, r->offset, r->length),
                            .done = fs_job_mapped_done};
-    fs_iopool_submit(&d->pool, &j->io);
+    if (j->io.span.len > 0)
+      fs_iopool_submit(&d->pool, &j->io);
+    else
+      fs_job_read(j); /* no room: what is read now may be gone again by the time that it is sent */
   }
 }
 

@@ -31,7 +31,7 @@ data() {
   printf 'proc f {} { return 42 }\n' >"$1/lang/mod.tcl"
   printf 'let f () = 42\n' >"$1/lang/mod.ml"
   printf 'graph G { a -- b; b -- c }\n' >"$1/lang/g.dot"
-  if have convert; then
+  if have identify; then # what is called convert alone may be anything
     convert -size 64x48 gradient:red-blue "$1/lang/p.png"
     convert "$1/lang/p.png" "$1/lang/p.gif"
     convert "$1/lang/p.png" "$1/lang/p.tiff"
@@ -83,7 +83,7 @@ find({wanted => sub { push @a, \$File::Find::name }, no_chdir => 0}, \".\"); pri
 have xmlstarlet && try xmlstarlet 'xmlstarlet sel -t -v "count(//b)" -n -m //b -v @id -n "$D/lang/doc.xml"; xmlstarlet val -e "$D/lang/doc.xml"; xmlstarlet fo "$D/lang/doc.xml"; cd "$D/lang" && xmlstarlet el -v doc.xml; xmlstarlet ls . | sed "s/ 20.*Z / /" | sort'
 have xmllint && try xmllint 'xmllint --noent "$D/lang/doc.xml"; cd "$D" && xmllint --xpath "//b[2]" --noent lang/doc.xml'
 try jq 'echo "{\"a\": [1, 2, {\"b\": null}]}" >x.json; jq -R . "$D/lang/g.dot"; jq -Rs length "$D/lang/doc.xml" "$D/lang/entity.txt"; jq -n --rawfile t "$D/lang/g.dot" "\$t|length"; jq -n --slurpfile s x.json --rawfile t "$D/lang/entity.txt" "[\$s, \$t]"'
-have convert && try imagemagick 'for f in png gif tiff; do identify -format "%m %w %h %[colorspace] %#\n" "$D/lang/p.$f"; convert "$D/lang/p.$f" -resize 50% -strip "out.ppm"; md5sum out.ppm; done; convert "$D/lang/p.png" "$D/lang/p.gif" +append ppm:- | md5sum; convert - gray:- <"$D/lang/p.png" | md5sum; mogrify -path . -format bmp "$D/lang/*.png" && md5sum p.bmp; compare -metric AE "$D/lang/p.png" "$D/lang/p.tiff" null: 2>&1'
+have identify && try imagemagick 'for f in png gif tiff; do identify -format "%m %w %h %[colorspace] %#\n" "$D/lang/p.$f"; convert "$D/lang/p.$f" -resize 50% -strip "out.ppm"; md5sum out.ppm; done; convert "$D/lang/p.png" "$D/lang/p.gif" +append ppm:- | md5sum; convert - gray:- <"$D/lang/p.png" | md5sum; mogrify -path . -format bmp "$D/lang/*.png" && md5sum p.bmp; compare -metric AE "$D/lang/p.png" "$D/lang/p.tiff" null: 2>&1'
 have sox && try sox 'soxi "$D/lang/s.wav"; sox "$D/lang/s.wav" -n stat 2>&1; sox "$D/lang/s.wav" -t raw - reverse | md5sum; sox - -t raw - <"$D/lang/s.wav" | md5sum; cd "$D/lang"; sox s.wav s.wav -t raw - | md5sum; play -n -q 2>&1 | head -0'
 have lynx && try lynx 'lynx -dump "$D/web/index.html"; cd "$D/web" && lynx -dump -listonly ./index.html; lynx -source "file://$D/web/sub/index.html"; lynx -dump "file://$D/lang" | sed "s/[0-9]* [A-Z][a-z][a-z] .*//" | head -30'
 have 7z && try 7z 'for f in a.7z a.zip a.tar a.iso a.squashfs; do 7z l -ba "$D/archives/$f"; 7z t "$D/archives/$f" | grep -v Mem | tail -8; 7z x -so "$D/archives/$f" | md5sum; done; 7z a -bd new.7z "$D/lang" >/dev/null; 7z l -ba new.7z | sort; rm new.7z; 7z h "$D/web/big.bin" | tail -12; cd "$D" && 7z x -bd -o"$W/x" archives/a.zip >/dev/null'

@@ -63,9 +63,11 @@ static void post(uint32_t i, struct fs_names_call call, const char *name, const 
 static void finish(uint32_t i) {
   struct fs_box *b = &c.ch->box[i];
   uint64_t end = fs_now_ns() + 30000000000ull;
-  while (atomic_load(&b->state) == FS_REQ_POSTED) {
+  while (atomic_load(&b->state) == FS_REQ_POSTED || atomic_load(&b->state) == FS_REQ_ASLEEP) {
     if (fs_now_ns() > end) die("no answer", -ETIMEDOUT);
-    fs_futex_wait(&b->state, FS_REQ_POSTED, 50000000);
+    uint32_t posted = FS_REQ_POSTED;
+    if (atomic_compare_exchange_strong(&b->state, &posted, FS_REQ_ASLEEP) || posted == FS_REQ_ASLEEP)
+      fs_futex_wait(&b->state, FS_REQ_ASLEEP, 50000000);
   }
   atomic_store(&b->state, FS_REQ_FREE);
   atomic_fetch_and(&c.ch->boxes_claimed, ~(1u << i));
