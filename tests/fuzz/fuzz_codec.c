@@ -3,6 +3,7 @@
  * Fuzzes the codecs: the input as a stored block of several plain lengths, and as plain bytes that must survive a round
  * trip. Buffers are of just the size allowed, for the address sanitizer.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +19,23 @@ static void decode(uint32_t codec, const uint8_t *data, size_t size, size_t plai
   free(exact);
 }
 
+/* lz4 takes a match at offset 0, which no encoder writes, and leaves there what the buffer had. */
+static bool says_all(uint32_t codec, const uint8_t *data, size_t size, uint8_t *out, size_t plain_len) {
+  uint8_t *other = malloc(plain_len + 1);
+  memset(out, 0, plain_len);
+  memset(other, 0xff, plain_len);
+  bool same = fs_block_decode(codec, data, size, out, plain_len) == 0 &&
+              fs_block_decode(codec, data, size, other, plain_len) == 0 && memcmp(out, other, plain_len) == 0;
+  free(other);
+  return same;
+}
+
 /* Part of what decodes whole is the same; part of anything is within its buffer. */
 static void decode_part(uint32_t codec, const uint8_t *data, size_t size, size_t plain_len, size_t part) {
   uint8_t *whole = malloc(plain_len + 1), *some = malloc(part ? part : 1);
-  fs_err err = fs_block_decode(codec, data, size, whole, plain_len);
+  bool sound = says_all(codec, data, size, whole, plain_len);
   fs_err partly = fs_block_decode_prefix(codec, data, size, some, plain_len, part);
-  if (err == 0 && part <= plain_len && (partly != 0 || memcmp(whole, some, part) != 0)) abort();
+  if (sound && part <= plain_len && (partly != 0 || memcmp(whole, some, part) != 0)) abort();
   if (partly != 0 && partly != -EBADMSG && partly != -EPROTONOSUPPORT) abort();
   free(some);
   free(whole);
