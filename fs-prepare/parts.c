@@ -47,7 +47,6 @@ static fs_err create_one(struct fs_parts *p, uint32_t i, int first_fd) {
   else
     o->fd = fs_sys_openat(p->dir, fs_part_name(i, name), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (o->fd < 0) return o->fd;
-  if (fs_writer_size(p->writer) >= FS_DIRECT_LEAST) fs_write_direct(o->fd);
   o->size = FS_PART_HEADER_SIZE;
   o->hash = fs_xxh3_new();
   heap_put(p, i, i); /* all are equal: in order of the numbers this is a heap */
@@ -65,6 +64,8 @@ fs_err fs_parts_create(struct fs_parts *p, int dir, int first_fd, const struct f
   fs_err err = 0;
   for (uint32_t i = 0; i < p->n && err == 0; i++) err = create_one(p, i, first_fd);
   if (err == 0) p->writer = fs_writer_start(p->n);
+  for (uint32_t i = 0; i < p->n && p->writer != NULL && fs_writer_size(p->writer) >= FS_DIRECT_LEAST; i++)
+    fs_write_direct(p->out[i].fd);
   return err < 0 ? err : p->writer != NULL ? 0 : -ENOMEM;
 }
 
