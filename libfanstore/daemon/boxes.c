@@ -173,6 +173,10 @@ static void fs_boxes_dropped(struct fs_ns *ns, uint64_t id) {
 static void fs_boxes_members(struct fs_ns *ns) {
   const struct fs_daemon *d = fs_ns_owner(ns);
   if (d->cfg->verbose) fs_say_text(d, "warn", "names: %u members", fs_ns_members(ns)->count);
+  if (fs_member(fs_ns_members(ns), d->net->rank)) return;
+  /* Nobody tells this rank any more of marks and trees. */
+  for (size_t i = 0; i < FS_ARRAY_LEN(d->ctl->outputs); i++) atomic_store(&d->ctl->outputs[i], UINT64_MAX);
+  atomic_fetch_or(&d->ctl->tree, FS_TREE_UNKNOWN);
 }
 
 static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
@@ -181,7 +185,7 @@ static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
                                                   .dropped = fs_boxes_dropped,
                                                   .members = fs_boxes_members};
 
-/* A client waits for four deadlines of the name service at most: those of one look-up of a block. */
+/* A call takes six deadlines of the name service at most, and one more: not quite two of the job's. */
 fs_err fs_boxes_start(struct fs_daemon *d) {
   uint64_t deadline = d->cfg->deadline_ns / 4;
   fs_err err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_boxes_hooks, d);

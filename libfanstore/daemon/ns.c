@@ -16,7 +16,7 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
   ns->deadline_ns = deadline_ns;
   fs_members_all(&ns->members, nodes);
   struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits, &ns->committing,
-                              &ns->holds, &ns->moves,    &ns->local};
+                              &ns->holds, &ns->moves,    &ns->local,   &ns->transfers_to_do};
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) fs_chain_init(lists[i]);
   for (size_t i = 0; i < FS_ASK_CHAINS; i++) fs_chain_init(&ns->ask_hash[i]);
   ns->suspect = calloc(nodes, sizeof(*ns->suspect));
@@ -43,8 +43,8 @@ uint64_t fs_ns_id(struct fs_ns *ns) {
   return FS_OUT_ID_MAKE(ns->rank, ++ns->next_id);
 }
 bool fs_ns_busy(const struct fs_ns *ns) {
-  return ns->transfers > 0 || !fs_chain_empty(&ns->moves) || !fs_chain_empty(&ns->committing) ||
-         !fs_chain_empty(&ns->requests);
+  return ns->transfers > 0 || !fs_chain_empty(&ns->transfers_to_do) || !fs_chain_empty(&ns->moves) ||
+         !fs_chain_empty(&ns->committing) || !fs_chain_empty(&ns->requests);
 }
 
 void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
@@ -69,6 +69,14 @@ static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, uint64_t set, cons
 }
 
 static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c, size_t n) {
+  /* A ping, or an accusation, from who has not heard of the newer set; or from who has. */
+  bool old = set < ns->members.number && (c->op == FS_NAMES_PING || c->op == FS_NAMES_ACCUSE);
+  struct fs_names_call ping = {.op = FS_NAMES_PING};
+  if (set > ns->members.number && c->op == FS_NAMES_PING) fs_ns_ask(ns, a.from, &ping, sizeof(ping), NULL, NULL);
+  if (old) {
+    fs_answer_stale(ns, a);
+    return;
+  }
   switch (c->op) {
   case FS_NAMES_MARK:
     if (c->seq < FS_MARK_BITS) ns->hooks->mark(ns, (uint32_t)c->seq);
@@ -98,7 +106,7 @@ void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct f
                    size_t n) {
   bool sane = from < ns->members.nodes && n <= FS_NAMES_BODY && (head->answer || fs_call_ok(body, n));
   ns->now = now;
-  if (from < ns->members.nodes) ns->suspect[from].heard = true;
+  if (from < ns->members.nodes) ns->suspect[from].heard = true, ns->suspect[from].silent = false;
   if (!sane)
     ns->dropped_messages++;
   else if (head->answer)
@@ -108,8 +116,25 @@ void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct f
   fs_ns_drain(ns);
 }
 
+/* This rank itself stood still: the others had no time to be late in. */
+static void fs_ns_gap(struct fs_ns *ns, uint64_t gap) {
+  for (struct fs_chain *l = ns->asks.next; l != &ns->asks; l = l->next) {
+    struct fs_ask *a = FS_ITEM(l, struct fs_ask, chain);
+    if (a->deadline != 0) a->deadline += gap;
+  }
+  for (struct fs_chain *l = ns->holds.next; l != &ns->holds; l = l->next) {
+    struct fs_hold *h = FS_ITEM(l, struct fs_hold, chain);
+    if (h->until != UINT64_MAX) h->until += gap;
+  }
+  for (struct fs_chain *l = ns->requests.next; l != &ns->requests; l = l->next)
+    FS_ITEM(l, struct fs_request, chain)->end += gap;
+  ns->watch_at += gap;
+}
+
 void fs_ns_timers(struct fs_ns *ns, uint64_t now) {
-  ns->now = now;
+  uint64_t gap = ns->timers_at != 0 && now > ns->timers_at ? now - ns->timers_at : 0;
+  ns->now = ns->timers_at = now;
+  if (gap > ns->deadline_ns / 4) fs_ns_gap(ns, gap);
   fs_ns_ask_timers(ns);
   fs_watch_timers(ns);
   fs_hold_timers(ns);

@@ -49,7 +49,7 @@ const struct fs_names *fs_ns_names(const struct fs_ns *ns);
 /* A new id for a file of this rank's. */
 uint64_t fs_ns_id(struct fs_ns *ns);
 
-/* A client's call (FS_NAMES_LOOKUP ... LIST), checked by fs_call_ok. done is called once, at the latest after four
+/* A client's call (FS_NAMES_LOOKUP ... LIST), checked by fs_call_ok. done is called once, at the latest after seven
  * deadlines. */
 void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
 /* A message from another rank, as it came. */

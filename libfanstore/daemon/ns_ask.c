@@ -93,6 +93,7 @@ void fs_ns_ask_timers(struct fs_ns *ns) {
   }
   for (struct fs_chain *l; (l = fs_chain_pop(&late)) != NULL;) {
     struct fs_ask *a = FS_ITEM(l, struct fs_ask, chain);
+    if (a->deadline != 0) ns->suspect[a->rank].silent = true;
     fs_ask_end(a, a->deadline == 0 ? -EHOSTDOWN : -ETIMEDOUT, NULL, 0);
   }
 }

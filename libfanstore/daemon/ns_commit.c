@@ -141,6 +141,7 @@ void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names
       err = -EPROTO;
     else
       err = fs_names_put(ns->names, r, fs_record_name(r), fs_record_target(r), NULL);
+    if (err == 0) fs_moved_forget(ns, r->dir, r->id);
   }
   if (err == 0 && c->size != 0) fs_done_note(ns, c->size);
   fs_ns_answer(ns, a, err, NULL, 0);
@@ -148,7 +149,10 @@ void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names
 
 /* ---- a whole directory ---- */
 
+#define FS_TRANSFERS 32u /* directories at once */
+
 struct fs_transfer {
+  struct fs_chain chain;
   struct fs_ns *ns;
   uint64_t dir, from, seq; /* what is under way is after `from` */
   uint32_t rank;
@@ -156,9 +160,22 @@ struct fs_transfer {
 
 static void fs_transfer_step(struct fs_transfer *t);
 
+static void fs_transfer_next(struct fs_ns *ns) {
+  struct fs_chain *l;
+  if (ns->transferring) return; /* one that had nothing to send has ended in the middle of this */
+  ns->transferring = true;
+  while (ns->transfers < FS_TRANSFERS && (l = fs_chain_pop(&ns->transfers_to_do)) != NULL) {
+    ns->transfers++;
+    fs_transfer_step(FS_ITEM(l, struct fs_transfer, chain));
+  }
+  ns->transferring = false;
+}
+
 static void fs_transfer_end(struct fs_transfer *t) {
-  t->ns->transfers--;
+  struct fs_ns *ns = t->ns;
+  ns->transfers--;
   free(t);
+  fs_transfer_next(ns);
 }
 
 static void fs_transfer_answered(void *ctx, fs_err err, const void *body, size_t n) {
@@ -208,12 +225,12 @@ static void fs_transfer_dir(void *ctx, uint64_t dir) {
   if (is.owner != ns->rank || is.mirror == FS_NO_RANK || is.mirror == was.mirror || is.mirror == was.owner) return;
   struct fs_transfer *t = malloc(sizeof(*t));
   if (!t) return;
-  ns->transfers++;
   *t = (struct fs_transfer){.ns = ns, .dir = dir, .rank = is.mirror};
-  fs_transfer_step(t);
+  fs_chain_push(&ns->transfers_to_do, &t->chain);
 }
 
 void fs_commit_transfer(struct fs_ns *ns, const struct fs_members *before) {
   struct fs_transfers all = {.ns = ns, .before = before};
   fs_names_each(ns->names, fs_transfer_dir, &all);
+  fs_transfer_next(ns);
 }

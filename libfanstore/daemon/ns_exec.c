@@ -159,7 +159,7 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
   int done = fs_done_already(ns, c->id);
   if (done < 0) {
     fs_ns_answer(ns, a, done, NULL, 0);
-  } else if (done > 0) {
+  } else if (done > 0 || (old && old->id == c->id)) {
     fs_exec_created(ns, a, c);
   } else if (old) {
     fs_answer_record(ns, a, -EEXIST, old);
@@ -177,7 +177,7 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
 
 static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *old = fs_names_find_id(ns->names, c->dir, c->id), *r;
-  uint64_t to = fs_moved_to(ns, c->dir, c->id);
+  uint64_t to = old ? 0 : fs_moved_to(ns, c->dir, c->id);
   if (old && fs_held(ns, c->dir, c->id)) {
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
     return;
@@ -212,16 +212,21 @@ static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const
   return commit;
 }
 
+/* One that was never published, of a home that is gone, nobody would see again. */
+static bool fs_exec_removable(const struct fs_ns *ns, const struct fs_record *r, uint32_t from) {
+  return fs_exec_visible(r, from) || !fs_member(&ns->members, r->home);
+}
+
 static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r = fs_exec_find(ns, c);
   bool directory = S_ISDIR(c->mode);
   int done = fs_done_already(ns, c->id);
-  fs_err err = done != 0                           ? done
-               : !r || !fs_exec_visible(r, a.from) ? -ENOENT
-               : fs_held(ns, r->dir, r->id)        ? -EAGAIN
-               : directory && !S_ISDIR(r->mode)    ? -ENOTDIR
-               : !directory && S_ISDIR(r->mode)    ? -EISDIR
-                                                   : 0;
+  fs_err err = done != 0                                 ? done
+               : !r || !fs_exec_removable(ns, r, a.from) ? -ENOENT
+               : fs_held(ns, r->dir, r->id)              ? -EAGAIN
+               : directory && !S_ISDIR(r->mode)          ? -ENOTDIR
+               : !directory && S_ISDIR(r->mode)          ? -EISDIR
+                                                         : 0;
   if (err != 0)
     fs_ns_answer(ns, a, FS_MIN(err, 0), NULL, 0);
   else if (directory)
@@ -233,7 +238,8 @@ static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_
 static void fs_exec_close(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   fs_err err = fs_names_count(ns->names, c->dir) > 0
                    ? -ENOTEMPTY
-                   : fs_names_close(ns->names, c->dir, c->op == FS_NAMES_OPEN ? 0 : ns->now + 4 * ns->deadline_ns);
+                   : fs_names_close(ns->names, c->dir,
+                                    c->op == FS_NAMES_OPEN ? 0 : ns->now + 2 * FS_REQUEST_DEADLINES * ns->deadline_ns);
   fs_ns_answer(ns, a, c->op == FS_NAMES_OPEN ? 0 : err, NULL, 0);
 }
 

@@ -33,9 +33,10 @@ static void fs_set_tell(struct fs_ns *ns) {
 static void fs_set_changed(struct fs_ns *ns, const struct fs_members *before) {
   fs_ns_ask_gone(ns);
   ns->hooks->members(ns);
-  fs_commit_transfer(ns, before);
+  ns->hooks->tree(ns); /* whoever went may have left one untold */
   fs_commit_timers(ns, true);
   fs_request_timers(ns, true);
+  fs_commit_transfer(ns, before);
 }
 
 /* What both sets have. Where that is neither's own, it is a new set, and the others are told. */
@@ -94,23 +95,32 @@ static void fs_ping(struct fs_ns *ns, uint32_t rank) {
   fs_ns_ask(ns, rank, &c, sizeof(c), fs_pinged, s);
 }
 
+/* The lowest member that can be expected to answer: perhaps this rank. */
+static uint32_t fs_arbiter(const struct fs_ns *ns, uint32_t accused) {
+  for (uint32_t i = 0; i < ns->members.nodes; i++) {
+    if (i != accused && fs_member(&ns->members, i) && !ns->suspect[i].silent) return i;
+  }
+  return ns->rank;
+}
+
 static void fs_accusation_heard(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_suspect *s = ctx;
   struct fs_ns *ns = s->ns;
   (void)body, (void)n;
   s->accusing = false;
-  if (err == -ETIMEDOUT) fs_accuse(ns, fs_members_lowest(&ns->members, (uint32_t)(s - ns->suspect)));
+  if (err == -ETIMEDOUT) fs_accuse(ns, s->arbiter);
 }
 
 void fs_accuse(struct fs_ns *ns, uint32_t rank) {
   if (rank == ns->rank || !fs_member(&ns->members, rank)) return;
-  uint32_t arbiter = fs_members_lowest(&ns->members, rank);
+  uint32_t arbiter = fs_arbiter(ns, rank);
   struct fs_suspect *s = &ns->suspect[rank];
   struct fs_names_call c = {.op = FS_NAMES_ACCUSE, .id = rank};
   if (arbiter == ns->rank) {
     fs_ping(ns, rank);
   } else if (!s->accusing) {
     s->accusing = true;
+    s->arbiter = arbiter;
     fs_ns_ask(ns, arbiter, &c, sizeof(c), fs_accusation_heard, s);
   }
 }
@@ -146,6 +156,5 @@ void fs_watch_timers(struct fs_ns *ns) {
 void fs_accused(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   uint32_t rank = (uint32_t)c->id;
   fs_ns_answer(ns, a, 0, NULL, 0);
-  if (c->id < ns->members.nodes && fs_member(&ns->members, rank) && fs_members_lowest(&ns->members, rank) == ns->rank)
-    fs_ping(ns, rank);
+  if (c->id < ns->members.nodes && fs_member(&ns->members, rank)) fs_ping(ns, rank);
 }

@@ -25,10 +25,26 @@ uint64_t fs_moved_to(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
   return m ? m->to : 0;
 }
 
+void fs_moved_forget(struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  struct fs_moved **at = fs_moved_chain(ns, dir, id), *m = fs_moved_find(ns, dir, id);
+  if (!m) return;
+  while (*at != m) at = &(*at)->next;
+  *at = m->next;
+  free(m);
+}
+
+/* The newest are first, and the oldest goes when there are many. */
 void fs_moved_note(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to) {
-  struct fs_moved **chain = fs_moved_chain(ns, dir, id), *m = fs_moved_find(ns, dir, id);
-  if (!m && (m = calloc(1, sizeof(*m))) != NULL) m->next = *chain, *chain = m;
+  struct fs_moved **chain = fs_moved_chain(ns, dir, id), **at = chain, *m;
+  fs_moved_forget(ns, dir, id);
+  m = calloc(1, sizeof(*m));
   if (!m) return; /* a publication on its way will find nothing */
+  m->next = *chain, *chain = m;
+  for (unsigned i = 0; *at && i < FS_MOVED_MOST; i++) at = &(*at)->next;
+  if (*at) {
+    free(*at); /* the last one: there is never more than one too many */
+    *at = NULL;
+  }
   m->dir = dir;
   m->id = id;
   m->to = to;
@@ -251,7 +267,9 @@ static void fs_move_committed(struct fs_commit *commit, fs_err err) {
   const struct fs_record *r = fs_names_find_id(ns->names, m->call.to, m->id);
   struct fs_names_call c = {
       .op = FS_NAMES_TAKEN, .dir = m->call.dir, .id = m->id, .to = m->call.to, .size = m->call.id};
+  struct fs_names_call forget = {.op = FS_NAMES_FORGET, .dir = m->closed};
   m->mirrored = true;
+  if (err == 0 && m->closed != 0) fs_request_start(ns, &forget, sizeof(forget), NULL, NULL);
   if (err < 0) {
     m->closed = 0;
     fs_move_fail(m, err);
@@ -291,6 +309,7 @@ static void fs_move_put(struct fs_move *m, const struct fs_record *r, const stru
     commit->drop_home = old.home;
   }
   fs_done_note(ns, m->call.id);
+  fs_moved_forget(ns, now.dir, now.id);
   m->id = now.id;
   commit->then = fs_move_committed;
   commit->ctx = m;

@@ -13,11 +13,13 @@
 
 #define FS_NS_POSTED 16u
 #define FS_NS_SENDING (8u << 20) /* bytes under way */
+#define FS_NS_SENDS 2048u        /* messages under way */
 #define FS_NS_EARLY 1024u        /* messages that wait, of one rank */
 
 struct fs_ns_packet {
   struct fs_net_op op;
   struct fs_ns_net *net;
+  struct fs_ns_packet *next;
   struct fs_chain chain;
   size_t bytes;
   struct fs_wire_names head;
@@ -37,6 +39,8 @@ struct fs_ns_net {
   void *ctx;
   uint64_t patience_ns, now;
   uint64_t sending, dropped;
+  uint32_t sends;                /* under way */
+  struct fs_ns_packet *unposted; /* receives that the network had no room for, by `next` */
   struct fs_ns_peer peer[];
 };
 
@@ -46,12 +50,13 @@ static void fs_ns_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_e
   struct fs_ns_packet *p = FS_ITEM(op, struct fs_ns_packet, op);
   (void)peer, (void)bytes, (void)err;
   p->net->sending -= p->bytes;
+  p->net->sends--;
   free(p);
 }
 
 void fs_ns_net_send(struct fs_ns_net *n, uint32_t to, const struct fs_ns_message *head, const void *body,
                     size_t bytes) {
-  struct fs_ns_packet *p = n->sending < FS_NS_SENDING ? malloc(sizeof(*p) + bytes) : NULL;
+  struct fs_ns_packet *p = n->sending < FS_NS_SENDING && n->sends < FS_NS_SENDS ? malloc(sizeof(*p) + bytes) : NULL;
   if (!p) {
     n->dropped++;
     return;
@@ -69,8 +74,12 @@ void fs_ns_net_send(struct fs_ns_net *n, uint32_t to, const struct fs_ns_message
                                    .length = (uint32_t)bytes};
   if (bytes > 0) memcpy(p->body, body, bytes);
   n->sending += bytes;
-  if (fs_net_send(n->net, to, FS_TAG_NAMES, &p->head, sizeof(p->head) + bytes, &p->op) < 0)
+  n->sends++;
+  if (fs_net_send(n->net, to, FS_TAG_NAMES, &p->head, sizeof(p->head) + bytes, &p->op) < 0) {
+    n->peer[to].sent--; /* as if it had never been */
+    n->dropped++;
     fs_ns_sent(&p->op, to, 0, -ECOMM);
+  }
 }
 
 /* ---- receiving ---- */
@@ -132,11 +141,14 @@ static void fs_ns_received(struct fs_net_op *op, uint32_t from, uint64_t bytes, 
   } else {
     fs_ns_wait(n, from, p);
   }
-  if (fs_ns_post(p) < 0) free(p);
+  if (fs_ns_post(p) == 0) return;
+  p->next = n->unposted;
+  n->unposted = p;
 }
 
 void fs_ns_net_timers(struct fs_ns_net *n, uint64_t now) {
   n->now = now;
+  while (n->unposted && fs_ns_post(n->unposted) == 0) n->unposted = n->unposted->next;
   for (uint32_t i = 0; i < n->net->nodes; i++) {
     struct fs_ns_peer *peer = &n->peer[i];
     if (peer->waiting == 0 || now - peer->since < n->patience_ns) continue;

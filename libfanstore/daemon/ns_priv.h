@@ -10,9 +10,12 @@
 
 #define FS_ASK_CHAINS 1024u
 #define FS_MOVED_CHAINS 1024u
+#define FS_MOVED_MOST 64u /* in a chain */
 #define FS_DONE_CALLS 65536u
 #define FS_REMOVED_DIRS 65536u
 #define FS_NS_RETRY_NS 1000000ull
+/* To find out that a rank is gone takes two; a name that it was about to move is held for two more. */
+#define FS_REQUEST_DEADLINES 6u
 
 /* A question that this rank has asked. */
 struct fs_ask {
@@ -96,7 +99,9 @@ struct fs_done_calls {
 struct fs_suspect { /* one for each rank, in order */
   struct fs_ns *ns;
   bool pinging, accusing;
-  bool heard; /* it has begun to serve: others take longer to stage their partitions */
+  uint32_t arbiter; /* whom this rank has told */
+  bool silent;      /* since it was heard last, a question to it was not answered in time */
+  bool heard;       /* it has begun to serve: others take longer to stage their partitions */
 };
 
 struct fs_ns {
@@ -116,7 +121,10 @@ struct fs_ns {
   uint32_t removed_at;
   uint64_t marked[FS_MARK_BITS / 64];
   struct fs_suspect *suspect;
-  uint64_t watch_at, transfers;
+  uint64_t watch_at, timers_at;
+  bool transferring;
+  uint32_t transfers;              /* under way */
+  struct fs_chain transfers_to_do; /* and not */
   bool watching;
   uint64_t dropped_messages;
   alignas(8) char body[FS_NAMES_BODY]; /* to build answers in */
@@ -167,6 +175,7 @@ bool fs_held(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 void fs_hold_timers(struct fs_ns *ns);
 /* Where a record of this directory went last, or 0. */
+void fs_moved_forget(struct fs_ns *ns, uint64_t dir, uint64_t id); /* it is here */
 void fs_moved_note(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to);
 uint64_t fs_moved_to(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 

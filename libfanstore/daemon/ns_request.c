@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A call about a directory finds the rank that keeps it, also when that changes on the way: it is made again, with the
- * same id, to whoever is the keeper then, for four deadlines at most. Called by ns.c for clients, by ns_move.c for
+ * same id, to whoever is the keeper then, for six deadlines at most. Called by ns.c for clients, by ns_move.c for
  * keepers.
  */
 #include <stdlib.h>
@@ -54,7 +54,7 @@ void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n,
     return;
   }
   r->ns = ns;
-  r->end = ns->now + 4 * ns->deadline_ns;
+  r->end = ns->now + FS_REQUEST_DEADLINES * ns->deadline_ns;
   r->done = done;
   r->ctx = ctx;
   r->n = n;

@@ -96,9 +96,10 @@ struct fs_ctl {
   _Atomic uint64_t node_counter[FS_N_COUNT];
   /* Output files (docs/output-files.md): bumped when a directory was renamed or removed; which directories may have
    * some. */
-  alignas(64) _Atomic uint64_t tree;
+  alignas(64) _Atomic uint64_t tree; /* FS_TREE_UNKNOWN: nothing is to be kept of output directories */
   alignas(64) _Atomic uint64_t outputs[FS_MARK_BITS / 64]; /* bit fs_mark_bit(directory's id) */
 };
+#define FS_TREE_UNKNOWN (1ull << 63)
 #define FS_CTL_READ_ONLY 0x1u
 
 /* A heartbeat older than this means that the daemon hangs: go round it. */

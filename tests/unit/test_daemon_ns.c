@@ -107,6 +107,8 @@ static void do_remove(struct call *c, uint32_t rank, uint64_t dir, const char *n
   bool directory = random_below(2);
   struct fs_names_call h = {.op = FS_NAMES_REMOVE, .dir = dir, .id = fs_ns_id(world.ns[rank])};
   h.mode = directory ? S_IFDIR : S_IFREG;
+  /* Of a home that is gone it can be removed, as soon as that is known. */
+  if (r && !row_visible(r, rank) && (world.dead[r->home] || (may_kill && r->home == killed))) return;
   run(c, rank, h, name, "");
   fs_err err = !row_visible(r, rank)               ? -ENOENT
                : directory && !S_ISDIR(r->mode)    ? -ENOTDIR
