@@ -106,20 +106,11 @@ void fs_local_mapped(const void *map, size_t n) {
 
 /* ---- what the kernel has taken back ---- */
 
-static bool fs_resident(const uint8_t *at, uint64_t len) {
-  uint8_t page[FS_CHUNK / 4096];
-  if (FS_SYS3(SYS_mincore, at, len, page) != 0) return false;
-  for (uint64_t i = 0; i < (len + 4095) / 4096; i++) {
-    if (!(page[i] & 1)) return false;
-  }
-  return true;
-}
-
 /* One page of a chunk tells most of those that are not in memory; another one each time. */
 static bool fs_page_resident(struct fs_dataset *ds, uint32_t p, const uint8_t *map, uint64_t c) {
   uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin);
   uint64_t n = atomic_fetch_add_explicit(&g_hand, 1, memory_order_relaxed);
-  return fs_resident(map + begin + n * 37 % ((len + 4095) / 4096) * 4096, 1);
+  return fs_pages_resident(map + begin + n * 37 % ((len + 4095) / 4096) * 4096, 1);
 }
 
 /* A populated chunk is no longer in memory: there is less room than it seemed (a limit of the cgroup, say). All chunks
@@ -164,7 +155,8 @@ static uint32_t fs_populate_at(void) {
 static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const uint8_t *map, bool resident) {
   uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin), now = fs_now_ns();
   bool room = fs_room(now);
-  if (!room && !resident && !(fs_page_resident(ds, p, map, c) && fs_resident(map + begin, len))) return FS_CHUNK_COLD;
+  if (!room && !resident && !(fs_page_resident(ds, p, map, c) && fs_pages_resident(map + begin, len)))
+    return FS_CHUNK_COLD;
   long err = FS_SYS3(SYS_madvise, map + begin, len, MADV_POPULATE_READ);
   if (err == -EINVAL) atomic_store_explicit(&g_never, 1, memory_order_relaxed);
   if (err < 0) return err == -EINTR || err == -EAGAIN ? FS_CHUNK_COLD : FS_CHUNK_NEVER;
@@ -209,7 +201,7 @@ bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word
   const uint8_t *map = fs_local_map(ds, p);
   uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin);
   uint32_t count = (w & FS_CHUNK_COUNT) + 1 + (uint32_t)(full * n / (2 * FS_CHUNK));
-  bool resident = map && count < full && fs_resident(map + begin, len);
+  bool resident = map && count < full && fs_pages_resident(map + begin, len);
   if (count >= full || resident) return fs_chunk_take(ds, p, word, c, resident);
   atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | count), memory_order_relaxed);
   return false;

@@ -20,9 +20,7 @@ static fs_err not_live(uint64_t e) {
 }
 
 static void insert_copy(int newfd, uint64_t e, struct fs_slot *s, bool cloexec) {
-  uint32_t high = atomic_load(&fs_fdtab_high);
-  while (high <= (uint32_t)newfd && !atomic_compare_exchange_weak(&fs_fdtab_high, &high, (uint32_t)newfd + 1)) {
-  }
+  fs_fd_note_high(newfd);
   atomic_fetch_add(&s->refs, 1);
   fs_slot_moved(atomic_load(&fs_state), s);
   e &= ~(uint64_t)(FS_FDE_CLOEXEC | FS_FDE_INHERIT | FS_FDE_NAMED | FS_FDE_CLAIMED);

@@ -24,14 +24,14 @@ static uint32_t slot_index(const struct fs_slot *s) {
   return (uint32_t)(s - atomic_load_explicit(&fs_state, memory_order_acquire)->slot);
 }
 
-static void note_high(int fd) {
+void fs_fd_note_high(int fd) {
   uint32_t high = atomic_load_explicit(&fs_fdtab_high, memory_order_relaxed);
   while (high <= (uint32_t)fd && !atomic_compare_exchange_weak(&fs_fdtab_high, &high, (uint32_t)fd + 1)) {
   }
 }
 
 static void set_entry(int fd, uint64_t e) {
-  note_high(fd);
+  fs_fd_note_high(fd);
   atomic_store_explicit(&fs_fdtab[fd], e, memory_order_release);
 }
 
@@ -86,7 +86,7 @@ struct fs_slot *fs_fd_adopt(int fd) {
   int64_t kernel = fs_sys_fcntl(fd, F_GETFD, 0);
   uint64_t flags = kernel > 0 ? FS_FDE_CLOEXEC : FS_FDE_INHERIT;
   uint64_t e = (uint64_t)atomic_load(&s->gen) << 32 | FS_FDE_VIRTUAL | flags | index;
-  note_high(fd);
+  fs_fd_note_high(fd);
   if (!atomic_compare_exchange_strong(&fs_fdtab[fd], &was, e)) return fs_fd_slot(fd);
   if (FS_LIKELY(find_by_inode(fd, &again) == s)) return s;
   atomic_compare_exchange_strong(&fs_fdtab[fd], &e, 0);

@@ -34,6 +34,8 @@
 extern FS_INTERNAL _Atomic uint64_t fs_fdtab[FS_FD_MAX];
 /* No virtual descriptor has ever had this number or one above. */
 extern FS_INTERNAL _Atomic uint32_t fs_fdtab_high;
+/* Before the number gets an entry. */
+void fs_fd_note_high(int fd);
 /* > 0 in a vfork child: its memory is the parent's, its descriptors are not. */
 extern FS_INTERNAL FS_TLS int fs_vfork_depth;
 

@@ -104,16 +104,11 @@ bool fs_boxes_posted(const struct fs_client *c) {
   return atomic_load_explicit(&c->channel->boxes_posted, memory_order_seq_cst) != 0;
 }
 
-int fs_boxes_scan(struct fs_daemon *d) {
-  uint32_t high = atomic_load_explicit(&d->clients.high, memory_order_acquire);
+int fs_boxes_take(struct fs_daemon *d, struct fs_client *c) {
+  uint32_t posted = atomic_exchange_explicit(&c->channel->boxes_posted, 0, memory_order_acq_rel);
   int n = 0;
-  for (uint32_t k = 0; k < high; k++) {
-    struct fs_client *c = atomic_load_explicit(&d->clients.slot[k], memory_order_acquire);
-    if (!c || atomic_load_explicit(&c->channel->boxes_posted, memory_order_relaxed) == 0) continue;
-    uint32_t posted = atomic_exchange_explicit(&c->channel->boxes_posted, 0, memory_order_acq_rel);
-    for (posted &= (1u << FS_CHANNEL_BOXES) - 1; posted != 0; posted &= posted - 1, n++)
-      fs_box_take(d, c, (uint32_t)__builtin_ctz(posted));
-  }
+  for (posted &= (1u << FS_CHANNEL_BOXES) - 1; posted != 0; posted &= posted - 1, n++)
+    fs_box_take(d, c, (uint32_t)__builtin_ctz(posted));
   return n;
 }
 
@@ -129,17 +124,12 @@ void fs_boxes_timers(struct fs_daemon *d) {
   fs_ns_timers(d->ns, d->now);
 }
 
-void fs_boxes_release_all(struct fs_daemon *d) {
-  uint32_t high = atomic_load(&d->clients.high);
-  (void)fs_boxes_scan(d);
-  for (uint32_t k = 0; k < high; k++) {
-    struct fs_client *c = atomic_load(&d->clients.slot[k]);
-    for (uint32_t i = 0; c && i < FS_CHANNEL_BOXES; i++) {
-      if (!c->box[i]) continue;
-      c->box[i]->client = NULL;
-      c->box[i] = NULL;
-      fs_box_answer(c->channel, i, -ESHUTDOWN, NULL, 0);
-    }
+void fs_boxes_release(struct fs_client *c) {
+  for (uint32_t i = 0; i < FS_CHANNEL_BOXES; i++) {
+    if (!c->box[i]) continue;
+    c->box[i]->client = NULL;
+    c->box[i] = NULL;
+    fs_box_answer(c->channel, i, -ESHUTDOWN, NULL, 0);
   }
 }
 

@@ -192,12 +192,12 @@ void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit);
 
 /* ---- boxes.c: clients' calls about names of output files ---- */
 fs_err fs_boxes_start(struct fs_daemon *d);
-int fs_boxes_scan(struct fs_daemon *d); /* how many calls */
+int fs_boxes_take(struct fs_daemon *d, struct fs_client *c); /* what is posted; how many */
 bool fs_boxes_posted(const struct fs_client *c);
 bool fs_boxes_busy(const struct fs_daemon *d);
 void fs_boxes_timers(struct fs_daemon *d);
-void fs_boxes_forget(struct fs_client *c);      /* it is gone */
-void fs_boxes_release_all(struct fs_daemon *d); /* answers all, at the end */
+void fs_boxes_forget(struct fs_client *c);  /* it is gone */
+void fs_boxes_release(struct fs_client *c); /* answers all, at the end */
 
 /* ---- warm.c: the cache's pages, ahead of their use ---- */
 fs_err fs_warm_start(struct fs_daemon *d);

@@ -180,7 +180,6 @@ static bool fs_loop_round(struct fs_daemon *d) {
   if (d->ctl) {
     n += fs_iopool_reap(&d->pool);
     n += fs_clients_scan(d);
-    n += fs_boxes_scan(d);
     n += fs_prefetch_run(d);
     fs_fetch_timers(d);
     fs_server_timers(d);
@@ -307,7 +306,6 @@ static void fs_daemon_stop(struct fs_daemon *d) {
     (void)unlink(d->socket_path);
     (void)fs_clients_scan(d);
     fs_clients_release_all(d);
-    fs_boxes_release_all(d);
   }
   if (!atomic_load(&d->orphan)) fs_commands_stop(d);
 }

@@ -15,18 +15,8 @@ void fs_members_without(struct fs_members *m, uint32_t rank) {
   m->number++;
 }
 
-uint32_t fs_members_lowest(const struct fs_members *m, uint32_t except) {
-  for (uint32_t i = 0; i < m->nodes; i++) {
-    if (i != except && fs_member(m, i)) return i;
-  }
-  return FS_NO_RANK;
-}
-
 static uint64_t fs_member_weight(uint64_t dir, uint32_t rank) {
-  uint64_t x = dir * 0x9e3779b97f4a7c15ull + (rank + 1) * 0xd1b54a32d192ed03ull;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-  return x ^ x >> 31;
+  return fs_mix64(dir * 0x9e3779b97f4a7c15ull + (rank + 1) * 0xd1b54a32d192ed03ull);
 }
 
 struct fs_keepers fs_members_keepers(const struct fs_members *m, uint64_t dir) {

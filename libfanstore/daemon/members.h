@@ -23,8 +23,6 @@ static inline bool fs_member(const struct fs_members *m, uint32_t rank) {
 void fs_members_all(struct fs_members *m, uint32_t nodes);
 /* Without this rank, number + 1. */
 void fs_members_without(struct fs_members *m, uint32_t rank);
-/* The lowest member that is not this rank, or FS_NO_RANK. */
-uint32_t fs_members_lowest(const struct fs_members *m, uint32_t except);
 
 /* The two members that keep a directory: FS_NO_RANK where there is none. */
 struct fs_keepers {

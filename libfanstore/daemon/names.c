@@ -40,16 +40,10 @@ struct fs_names {
   uint64_t dirs, count;
 };
 
-static uint64_t fs_names_mix(uint64_t x) {
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-  return x ^ x >> 31;
-}
-
 static uint64_t fs_names_hash(uint64_t dir, const char *name, size_t len) {
-  uint64_t h = fs_names_mix(dir + len);
+  uint64_t h = fs_mix64(dir + len);
   for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)name[i]) * 0x100000001b3ull;
-  return fs_names_mix(h);
+  return fs_mix64(h);
 }
 
 fs_err fs_names_new(struct fs_names **out) {
@@ -68,13 +62,13 @@ fs_err fs_names_new(struct fs_names **out) {
 /* ---- finding ---- */
 
 static struct fs_names_dir *fs_names_dir_find(const struct fs_names *n, uint64_t id) {
-  struct fs_names_dir *d = n->dir[fs_names_mix(id) & n->dir_mask];
+  struct fs_names_dir *d = n->dir[fs_mix64(id) & n->dir_mask];
   while (d && d->id != id) d = d->next;
   return d;
 }
 
 static uint64_t fs_names_hash_id(uint64_t dir, uint64_t id) {
-  return fs_names_mix(id + dir * 0x9e3779b97f4a7c15ull);
+  return fs_mix64(id + dir * 0x9e3779b97f4a7c15ull);
 }
 
 static struct fs_name *fs_names_by_id(const struct fs_names *n, uint64_t dir, uint64_t id) {
@@ -171,7 +165,7 @@ static void fs_names_grow_dirs(struct fs_names *n) {
   if (!to) return;
   for (uint64_t i = 0; i <= n->dir_mask; i++) {
     for (struct fs_names_dir *d = n->dir[i], *next; d; d = next) {
-      struct fs_names_dir **chain = &to[fs_names_mix(d->id) & (chains - 1)];
+      struct fs_names_dir **chain = &to[fs_mix64(d->id) & (chains - 1)];
       next = d->next;
       d->next = *chain, *chain = d;
     }
@@ -187,7 +181,7 @@ static struct fs_names_dir *fs_names_dir_make(struct fs_names *n, uint64_t id) {
   d = calloc(1, sizeof(*d));
   if (!d) return NULL;
   if (n->dirs > n->dir_mask) fs_names_grow_dirs(n);
-  struct fs_names_dir **chain = &n->dir[fs_names_mix(id) & n->dir_mask];
+  struct fs_names_dir **chain = &n->dir[fs_mix64(id) & n->dir_mask];
   d->id = id;
   d->next = *chain, *chain = d;
   n->dirs++;
@@ -316,7 +310,7 @@ bool fs_names_closed(const struct fs_names *n, uint64_t dir, uint64_t now) {
 }
 
 void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
-  struct fs_names_dir **at = &n->dir[fs_names_mix(dir) & n->dir_mask];
+  struct fs_names_dir **at = &n->dir[fs_mix64(dir) & n->dir_mask];
   while (*at && (*at)->id != dir) at = &(*at)->next;
   struct fs_names_dir *d = *at;
   if (!d) return;

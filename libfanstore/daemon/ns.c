@@ -36,9 +36,6 @@ void *fs_ns_owner(const struct fs_ns *ns) {
 const struct fs_members *fs_ns_members(const struct fs_ns *ns) {
   return &ns->members;
 }
-const struct fs_names *fs_ns_names(const struct fs_ns *ns) {
-  return ns->names;
-}
 uint64_t fs_ns_id(struct fs_ns *ns) {
   return FS_OUT_ID_MAKE(ns->rank, ++ns->next_id);
 }

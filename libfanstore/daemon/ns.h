@@ -45,7 +45,6 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
                  const struct fs_ns_hooks *hooks, void *owner);
 void *fs_ns_owner(const struct fs_ns *ns);
 const struct fs_members *fs_ns_members(const struct fs_ns *ns);
-const struct fs_names *fs_ns_names(const struct fs_ns *ns);
 /* A new id for a file of this rank's. */
 uint64_t fs_ns_id(struct fs_ns *ns);
 

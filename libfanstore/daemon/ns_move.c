@@ -207,8 +207,7 @@ struct fs_move {
   struct fs_asked a;
   uint64_t id; /* of the record, once it is in its new place; then it is held there until all is done */
   bool mirrored;
-  uint64_t closed; /* of an empty directory that it may replace */
-  size_t n;
+  uint64_t closed;           /* of an empty directory that it may replace */
   struct fs_names_call call; /* followed by its names */
 };
 
@@ -250,15 +249,12 @@ static fs_err fs_move_check(const struct fs_move *m, const struct fs_record *r, 
   return fs_names_closed(m->ns->names, m->call.to, m->ns->now) ? -ENOENT : 0;
 }
 
-static void fs_move_tree(void *ctx, fs_err err, const void *body, size_t n) {
+/* All is done; should the answer of another keeper be lost, that one asks by itself. */
+static void fs_move_end(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_move *m = ctx;
   (void)err, (void)body, (void)n;
   fs_ns_answer(m->ns, m->a, 0, NULL, 0);
   fs_move_free(m);
-}
-
-static void fs_move_taken_there(void *ctx, fs_err err, const void *body, size_t n) {
-  fs_move_tree(ctx, err, body, n); /* should the answer be lost, that keeper asks by itself */
 }
 
 static void fs_move_committed(struct fs_commit *commit, fs_err err) {
@@ -274,13 +270,13 @@ static void fs_move_committed(struct fs_commit *commit, fs_err err) {
     m->closed = 0;
     fs_move_fail(m, err);
   } else if (m->call.dir != m->call.to) {
-    fs_request_start(ns, &c, sizeof(c), fs_move_taken_there, m);
+    fs_request_start(ns, &c, sizeof(c), fs_move_end, m);
   } else if (r && S_ISDIR(r->mode)) {
     c = (struct fs_names_call){.op = FS_NAMES_TREE};
     ns->hooks->tree(ns);
-    fs_ns_ask_all(ns, &c, sizeof(c), fs_move_tree, m);
+    fs_ns_ask_all(ns, &c, sizeof(c), fs_move_end, m);
   } else {
-    fs_move_tree(m, 0, NULL, 0);
+    fs_move_end(m, 0, NULL, 0);
   }
 }
 
@@ -338,7 +334,7 @@ static void fs_move_within(struct fs_move *m) {
   if (err != 0) {
     fs_move_fail(m, err);
   } else if (r == t) {
-    fs_move_tree(m, 0, NULL, 0);
+    fs_move_end(m, 0, NULL, 0);
   } else if (t && S_ISDIR(t->mode) && m->closed != t->id) {
     struct fs_names_call close = {.op = FS_NAMES_CLOSE, .dir = m->closed = t->id};
     fs_request_start(ns, &close, sizeof(close), fs_move_target_closed, m);
@@ -393,7 +389,7 @@ void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
     fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
     return;
   }
-  *m = (struct fs_move){.ns = ns, .a = a, .n = n};
+  *m = (struct fs_move){.ns = ns, .a = a};
   memcpy(&m->call, c, n);
   fs_chain_push(&ns->moves, &m->chain);
   if (c->to == c->dir) {

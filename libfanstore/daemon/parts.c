@@ -21,7 +21,6 @@
 
 #define FS_PAGE 4096ull
 #define FS_CHUNK FS_HUGE_PAGE
-#define FS_RESIDENT_MOST 1024u    /* pages that one look takes */
 #define FS_ROOM_NS 1000000000ull  /* so long is an answer good */
 #define FS_READING_MOST 8u        /* chunks at once; beyond, only what was asked for: others wait for the disk, too */
 #define FS_LOST_NS 30000000000ull /* so long no room after the kernel has taken a chunk back */
@@ -113,20 +112,6 @@ const void *fs_part_bytes(struct fs_daemon *d, uint32_t dataset, uint32_t part, 
   return m->map ? m->map + off : NULL;
 }
 
-bool fs_bytes_resident(const void *bytes, uint32_t len) {
-  unsigned char page[FS_RESIDENT_MOST];
-  uintptr_t at = (uintptr_t)bytes & ~(uintptr_t)(FS_PAGE - 1), end = (uintptr_t)bytes + len;
-  while (at < end) {
-    size_t n = FS_MIN(fs_round_up(end - at, FS_PAGE) / FS_PAGE, (uint64_t)FS_RESIDENT_MOST);
-    if (mincore((void *)at, n * FS_PAGE, page) < 0) return false;
-    for (size_t i = 0; i < n; i++) {
-      if (!(page[i] & 1)) return false;
-    }
-    at += n * FS_PAGE;
-  }
-  return true;
-}
-
 /* The kernel took back what was read: there is less room than it seemed. */
 static void fs_parts_lost(struct fs_daemon *d) {
   struct fs_parts *s = d->parts;
@@ -143,7 +128,7 @@ struct fs_span fs_part_missing(struct fs_daemon *d, uint32_t dataset, uint32_t p
   const struct fs_part_map *m = &d->parts->part[dataset][part];
   uint64_t size = d->data[dataset].stage.index.parts[part].size;
   uint64_t end = off + len, c = off / FS_CHUNK, border = (c + 1) * FS_CHUNK;
-  if ((m->taken[c / 8] >> (c % 8) & 1) && !fs_bytes_resident(m->map + off, (uint32_t)(FS_MIN(end, border) - off)))
+  if ((m->taken[c / 8] >> (c % 8) & 1) && !fs_pages_resident(m->map + off, (uint32_t)(FS_MIN(end, border) - off)))
     fs_parts_lost(d);
   if (!fs_parts_room(d)) return (struct fs_span){0};
   uint64_t step = d->parts->reading < FS_READING_MOST ? FS_CHUNK : FS_PAGE;

@@ -18,9 +18,9 @@ struct fs_span {
 
 fs_err fs_parts_new(struct fs_daemon *d);
 /* The bytes at off of a staged partition, which the caller has checked to be inside it; NULL: not mapped, or the
-   network cannot send from there. Not to be touched before one of the next two says that they are in memory. */
+   network cannot send from there. Not to be touched before fs_pages_resident, or what follows, says that they are in
+   memory. */
 const void *fs_part_bytes(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off);
-bool fs_bytes_resident(const void *bytes, uint32_t len);
 /* What to read of a mapped partition so that these bytes are in memory, or nothing where there is no room to keep them;
  */
 struct fs_span fs_part_missing(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off, uint32_t len);

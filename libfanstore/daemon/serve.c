@@ -173,7 +173,7 @@ static void fs_job_take(struct fs_job *j) {
   const void *bytes = r->type == FS_WIRE_READ_BARE ? fs_part_bytes(d, r->dataset, r->partition, r->offset) : NULL;
   if (!bytes) {
     fs_job_read(j);
-  } else if (fs_bytes_resident(bytes, r->length)) {
+  } else if (fs_pages_resident(bytes, r->length)) {
     j->bytes = bytes;
     fs_job_reply(j, 0);
   } else {

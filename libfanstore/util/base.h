@@ -45,6 +45,12 @@ static inline bool fs_bad_memory(const void *p, size_t n) {
 static inline uint64_t fs_round_up(uint64_t n, uint64_t pow2) {
   return (n + pow2 - 1) & ~(pow2 - 1);
 }
+/* A number of which each bit depends on all of x's: the end of splitmix64. */
+static inline uint64_t fs_mix64(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+  return x ^ x >> 31;
+}
 static inline bool fs_is_pow2(uint64_t n) {
   return n != 0 && (n & (n - 1)) == 0;
 }

@@ -36,6 +36,21 @@ uint64_t fs_mem_available(const char *meminfo) {
   return kib << 10;
 }
 
+bool fs_pages_resident(const void *bytes, size_t n) {
+  enum { PAGE = 4096, MOST = 1024 };
+  unsigned char page[MOST];
+  uintptr_t at = (uintptr_t)bytes & ~(uintptr_t)(PAGE - 1), end = (uintptr_t)bytes + n;
+  while (at < end) {
+    size_t pages = FS_MIN((end - at + PAGE - 1) / PAGE, (size_t)MOST);
+    if (FS_SYS3(SYS_mincore, at, pages * PAGE, page) != 0) return false;
+    for (size_t i = 0; i < pages; i++) {
+      if (!(page[i] & 1)) return false;
+    }
+    at += pages * PAGE;
+  }
+  return true;
+}
+
 void *fs_map_hint(size_t n) {
   if (n < FS_HUGE_PAGE || n > SIZE_MAX - FS_HUGE_PAGE) return NULL;
   n += FS_HUGE_PAGE;

@@ -90,6 +90,8 @@ static inline bool fs_sys_mmap_failed(const void *p) {
 static inline fs_err fs_sys_munmap(void *addr, size_t n) {
   return (fs_err)FS_SYS2(SYS_munmap, addr, n);
 }
+/* Are all pages of a mapping that these bytes lie in, in memory, as far as the kernel tells? */
+bool fs_pages_resident(const void *bytes, size_t n);
 /* Where a mapping of n bytes can lie so that huge pages of its file fit into the page tables; NULL: anywhere. */
 void *fs_map_hint(size_t n);
 #define FS_HUGE_PAGE (2ull << 20)
