@@ -96,7 +96,8 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   }
   *call = (struct fs_box_call){.client = client, .number = i};
   client->box[i] = call;
-  if (c->op != FS_NAMES_PUBLISH) c->id = fs_ns_id(d->ns);
+  bool own_id = c->op == FS_NAMES_CREATE && client->first_id != 0 && c->id - client->first_id < FS_OUT_ID_FILES;
+  if (c->op != FS_NAMES_PUBLISH && !own_id) c->id = fs_ns_id(d->ns);
   fs_ns_call(d->ns, d->now, c, n, fs_box_done, call);
 }
 

@@ -47,6 +47,8 @@ struct fs_client *fs_clients_add(struct fs_daemon *d, uint32_t pid, int *channel
     free(c);
     return NULL;
   }
+  if (d->clients.serial < FS_OUT_ID_CLIENTS)
+    c->channel->first_id = c->first_id = FS_OUT_ID_FIRST(d->net->rank, d->clients.serial++);
   for (uint32_t i = 0; i < FS_CHANNEL_SLOTS; i++) {
     fs_chain_init(&c->waiter[i].chain);
     c->waiter[i].client = c;

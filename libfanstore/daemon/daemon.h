@@ -67,6 +67,7 @@ struct fs_client {
   int socket; /* the guard's */
   uint32_t pid, number;
   struct fs_channel *channel;
+  uint64_t first_id; /* of its output files */
   _Atomic bool gone;
   uint32_t prefetch_tail; /* what its channel's word should say */
   struct fs_waiter waiter[FS_CHANNEL_SLOTS];
@@ -77,7 +78,8 @@ struct fs_clients {
   _Atomic uint32_t high;                            /* slots ever used */
   _Atomic uint32_t gone;                            /* clients to be removed */
   _Atomic uint32_t attached;                        /* in all */
-  uint64_t dead[FS_C_COUNT];                        /* counters of removed clients */
+  uint32_t serial;           /* of the next client, in the ids of its output files: the guard's */
+  uint64_t dead[FS_C_COUNT]; /* counters of removed clients */
 };
 
 /* ---- warm.c ---- */

@@ -176,6 +176,7 @@ fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
     d->spill_fd = fs_rundir_make_locked(d->spill, FS_BASE_LEAVE_NS);
     err = d->spill_fd < 0 ? d->spill_fd : 0;
   }
+  if (err == 0 && mkdirat(d->spill_fd, FS_OUT_DIR, 0700) < 0 && errno != EEXIST) err = -errno;
   if (err < 0) snprintf(why, why_size, "%s: %s", d->spill, strerror(-err));
   return err;
 }

@@ -23,6 +23,14 @@
 #define FS_OUT_ID (1ull << 62)
 #define FS_OUT_ID_RANK(id) ((uint32_t)((id) >> 48) & 0x3fffu)
 #define FS_OUT_ID_MAKE(rank, count) (FS_OUT_ID | (uint64_t)(rank) << 48 | ((count) & ((1ull << 48) - 1)))
+/* A client makes the ids of its files itself: bit 47, a number of its channel of 19 bits, and a count of its own. The
+   daemon tells it the first of them. Without bit 47: the daemon's own. */
+#define FS_OUT_ID_CLIENTS (1u << 19)
+#define FS_OUT_ID_FILES (1u << 28)
+#define FS_OUT_ID_FIRST(rank, client) FS_OUT_ID_MAKE(rank, 1ull << 47 | (uint64_t)(client) << 28)
+/* Where a file's bytes are, below fs_ctl.spill. */
+#define FS_OUT_DIR "out"
+#define FS_OUT_FILE FS_OUT_DIR "/%016llx"
 #define FS_DATASET_DIR(dataset, entry) ((uint64_t)((dataset) + 1) << 32 | (entry))
 
 /* The bit of a directory among those that say which may have outputs. */
