@@ -162,6 +162,17 @@ bool fs_node_alive(const struct fs_node *node);
 struct fs_link *fs_link_newest(void);
 void fs_link_forked(struct fs_link *inherited);
 
+/* ---- wait.c ---- */
+
+bool fs_link_known_dead(const struct fs_link *link);
+bool fs_link_dead(struct fs_link *link); /* by a system call */
+/* Wakes the daemon, if it sleeps, after something was posted. */
+void fs_link_ring(const struct fs_node *node, const struct fs_link *link);
+/* Until the daemon has answered in this word (enum fs_req_state): 0; -ETIMEDOUT, -EHOSTDOWN. */
+fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns);
+/* Gives up waiting: the daemon frees what the word belongs to. False: it is done after all. */
+bool fs_wait_abandon(_Atomic uint32_t *state);
+
 /* ---- local.c ---- */
 
 #define FS_CHUNK_SHIFT 21u

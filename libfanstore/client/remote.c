@@ -5,15 +5,9 @@
  * both, since its pin protects the bytes in the cache. Waits are bounded by the deadline and end early when the
  * daemon has died, hangs or stops.
  */
-#include <poll.h>
-
 #include "client/data_priv.h"
 #include "util/util.h"
 
-#define FS_SPIN_MAX_NS 50000u
-#define FS_CROWDED_NS 500000u /* a yield took so long: others compute here */
-#define FS_CROWDED_WAITS 50u  /* so often it sleeps at once then; spin_ns counts them down to FS_SPIN_MAX_NS */
-#define FS_SLICE_NS 50000000ull
 #define FS_PREFETCH_SLOTS 32
 #define FS_AHEAD_BLOCKS 4u
 
@@ -44,95 +38,6 @@ static void fs_slot_post(struct fs_channel *c, int32_t i, uint64_t key, uint32_t
   r->line = r->hit = 0;
   atomic_store_explicit(&r->state, FS_REQ_POSTED, memory_order_release);
   atomic_fetch_or_explicit(&c->posted, 1ull << i, memory_order_seq_cst);
-}
-
-static bool fs_link_known_dead(const struct fs_link *link) {
-  return atomic_load_explicit(&link->dead, memory_order_relaxed);
-}
-
-/* Has the daemon ended? Its end of the connection is then closed, and its memory, the channel too, was before that. */
-static bool fs_link_dead(struct fs_link *link) {
-  struct pollfd p = {.fd = link->socket, .events = POLLRDHUP};
-  struct timespec now = {0};
-  if (fs_link_known_dead(link)) return true;
-  bool dead = FS_SYS5(SYS_ppoll, &p, 1, &now, NULL, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR));
-  if (dead) atomic_store_explicit(&link->dead, true, memory_order_relaxed);
-  return dead;
-}
-
-/* ---- waiting ---- */
-
-static bool fs_req_pending(uint32_t state) {
-  return state == FS_REQ_POSTED || state == FS_REQ_ASLEEP;
-}
-
-static uint32_t fs_req_state(const struct fs_req *r) {
-  return atomic_load_explicit(&r->state, memory_order_acquire);
-}
-
-/* Has this process more than two processors? With fewer, one that looks takes what a daemon needs to answer; the kernel
-   then leaves the two daemons of a request on the other one, since neither is idle for long enough to be moved. */
-static bool fs_many_cpus(void) {
-  static _Atomic uint32_t known; /* number of processors + 1 */
-  uint32_t n = atomic_load_explicit(&known, memory_order_relaxed);
-  if (n == 0) {
-    uint64_t mask[128] = {0};
-    if (FS_SYS3(SYS_sched_getaffinity, 0, sizeof(mask), mask) > 0) {
-      for (unsigned i = 0; i < FS_ARRAY_LEN(mask); i++) n += (uint32_t)__builtin_popcountll(mask[i]);
-    }
-    atomic_store_explicit(&known, ++n, memory_order_relaxed);
-  }
-  return n > 3;
-}
-
-/* Looks again and again for as long as short answers take, if the last one was short: a sleep and a wake-up cost more.
-   In between it gives its processor away, which the daemon may need to answer. Who computes does not give it back for
-   milliseconds, where a wake-up would: then the next waits are sleeps. */
-static bool fs_req_spin(const struct fs_req *r, uint64_t start) {
-  _Atomic uint32_t *word = &fs_self()->spin_ns;
-  uint32_t spin = atomic_load_explicit(word, memory_order_relaxed);
-  uint64_t took = 0;
-  if (!fs_many_cpus()) return false;
-  while (fs_req_pending(fs_req_state(r)) && spin <= FS_SPIN_MAX_NS && took < spin) {
-    FS_SYS0(SYS_sched_yield);
-    took = fs_now_ns() - start;
-  }
-  if (took >= FS_CROWDED_NS) atomic_store_explicit(word, FS_SPIN_MAX_NS + FS_CROWDED_WAITS, memory_order_relaxed);
-  return !fs_req_pending(fs_req_state(r));
-}
-
-static void fs_req_learn(uint64_t took) {
-  _Atomic uint32_t *word = &fs_self()->spin_ns;
-  uint32_t spin = atomic_load_explicit(word, memory_order_relaxed), next = spin - 1;
-  if (spin <= FS_SPIN_MAX_NS) next = took <= FS_SPIN_MAX_NS ? FS_SPIN_MAX_NS : spin / 2;
-  if (next != spin) atomic_store_explicit(word, next, memory_order_relaxed);
-}
-
-/* Says that it sleeps, so that the daemon makes the system call only then. */
-static fs_err fs_req_sleep(struct fs_req *r, uint64_t ns) {
-  uint32_t posted = FS_REQ_POSTED;
-  if (!atomic_compare_exchange_strong_explicit(&r->state, &posted, FS_REQ_ASLEEP, memory_order_acq_rel,
-                                               memory_order_acquire) &&
-      posted != FS_REQ_ASLEEP)
-    return 0;
-  return fs_futex_wait(&r->state, FS_REQ_ASLEEP, ns);
-}
-
-/* 0 when the request is done; -ETIMEDOUT, -EHOSTDOWN. */
-static fs_err fs_req_wait(const struct fs_node *node, struct fs_link *link, struct fs_req *r) {
-  uint64_t start = fs_now_ns(), end = start + node->deadline_ns;
-  if (!fs_req_spin(r, start)) {
-    while (fs_req_pending(fs_req_state(r))) {
-      uint64_t now = fs_now_ns();
-      if (now >= end) return -ETIMEDOUT;
-      if (fs_link_known_dead(link)) return -EHOSTDOWN;
-      fs_err err = fs_req_sleep(r, FS_MIN(end - now, FS_SLICE_NS));
-      if (err == -ETIMEDOUT && fs_req_pending(fs_req_state(r)) && (!fs_node_alive(node) || fs_link_dead(link)))
-        return -EHOSTDOWN;
-    }
-  }
-  fs_req_learn(fs_now_ns() - start);
-  return 0;
 }
 
 /* ---- one block ---- */
@@ -179,21 +84,13 @@ fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_p
 }
 
 void fs_remote_ring(struct fs_dataset *ds, struct fs_link *link) {
-  uint64_t one = 1;
-  /* posted first, then asleep; the daemon the other way round, both sequentially consistent: one sees the other */
-  if (atomic_load_explicit(&ds->node->ctl->asleep, memory_order_seq_cst))
-    fs_sys_write(link->doorbell, &one, sizeof(one));
+  fs_link_ring(ds->node, link);
 }
 
 /* Leaves a slot to the daemon, which frees it when it would answer; a dead one never will. False: it is done after
    all. */
 static bool fs_req_abandon(struct fs_link *link, int32_t i) {
-  struct fs_req *r = &link->channel->req[i];
-  uint32_t state = fs_req_state(r);
-  do {
-    if (!fs_req_pending(state)) return false;
-  } while (!atomic_compare_exchange_weak_explicit(&r->state, &state, FS_REQ_ABANDONED, memory_order_acq_rel,
-                                                  memory_order_acquire));
+  if (!fs_wait_abandon(&link->channel->req[i].state)) return false;
   if (fs_link_dead(link)) fs_slot_free(link->channel, i);
   return true;
 }
@@ -204,7 +101,7 @@ fs_err fs_remote_collect(struct fs_dataset *ds, struct fs_link *link, struct fs_
   struct fs_req *r = &c->req[i];
   uint32_t len = 0;
   p->slot = -1;
-  fs_err err = fs_req_wait(ds->node, link, r);
+  fs_err err = fs_wait_done(ds->node, link, &r->state, ds->node->deadline_ns);
   if (err < 0 && fs_req_abandon(link, i)) return err;
   err = r->err;
   if (err == 0) {
