@@ -2,7 +2,7 @@
 # The benchmarks (bench/README.md).
 
 BENCH_SRC := $(wildcard bench/*.c)
-BENCH_MPI := $(B)/bench/limit_mpi $(B)/bench/limit_relay $(B)/bench/limit_ahead
+BENCH_MPI := $(addprefix $(B)/bench/,limit_mpi limit_relay limit_ahead mdphases ioblocks)
 BENCH_BIN := $(filter-out $(BENCH_MPI),$(BENCH_SRC:%.c=$(B)/%))
 BENCH_ARGS ?=
 
@@ -13,7 +13,7 @@ $(BENCH_BIN): $(B)/%: $(O)/%.o
 
 $(B)/bench/limit_pack: $(COMMON_OBJ)
 
-$(BENCH_MPI): $(B)/%: %.c bench/common.h
+$(BENCH_MPI): $(B)/%: %.c bench/common.h bench/mpicommon.h
 	$(say) MPICC $@
 	@mkdir -p $(@D)
 	$(Q)$(MPICC) $(CFLAGS) $(BASE_CFLAGS) -o $@ $< $(LDFLAGS)

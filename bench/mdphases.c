@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The phases of mdtest, for machines that lack it (bench/mdtest.sh): create, stat, rename and remove directories;
+ * create (and write), stat, read and remove files, below a directory that is made and removed. An MPI program; its
+ * options are mdtest's: -n COUNT  items of each rank and kind        -F, -D  files only, directories only -u        a
+ * tree for each rank               -b, -z  branches of each directory of the tree, its depth -L        items in the
+ * tree's leaves only    -w, -e  bytes written to, read from each file -N SHIFT  each phase goes to the items of the
+ * rank SHIFT further on than the phase before -d DIRECTORY What is read is compared with what was written. Prints
+ * operations a second, as mdtest does.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mpicommon.h"
+
+static struct {
+  unsigned long items, branch, depth, shift;
+  size_t write, read;
+  int files, dirs, unique, leaf;
+  const char *top;
+} o = {.branch = 1, .files = 1, .dirs = 1, .top = "out"};
+
+static int rank, ranks;
+static char (*tree)[PATH_MAX];           /* the tree's directories, below its root, parents first */
+static unsigned long trees, first, each; /* directories; the first that has items; a rank's items in each of those */
+static char *data, *got;
+
+static int owner;        /* of the items that this phase goes to */
+static const char *kind; /* "dir" or "file" */
+static void (*operation)(const char *path, uint64_t item);
+
+__attribute__((format(printf, 2, 3))) static void print_path(char *path, const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  int n = vsnprintf(path, PATH_MAX, format, ap);
+  va_end(ap);
+  if (n < 0 || n >= PATH_MAX) fail("a path is too long");
+}
+
+static void root_of(char *path, int of) {
+  if (o.unique)
+    print_path(path, "%s/rank.%d", o.top, of);
+  else
+    print_path(path, "%s/shared", o.top);
+}
+
+static void each_item(void) {
+  static char root[PATH_MAX], path[PATH_MAX];
+  root_of(root, owner);
+  for (unsigned long t = first; t < trees; t++)
+    for (unsigned long i = 0; i < each; i++) {
+      print_path(path, "%s%s/%s.%d.%lu", root, tree[t], kind, owner, i);
+      operation(path, t * each + i);
+    }
+}
+
+static void make_directory(const char *path, uint64_t item) {
+  (void)item;
+  if (mkdir(path, 0755) != 0) fail("mkdir %s: %s", path, strerror(errno));
+}
+
+static void stat_directory(const char *path, uint64_t item) {
+  struct stat st;
+  (void)item;
+  if (stat(path, &st) != 0) fail("stat %s: %s", path, strerror(errno));
+  if (!S_ISDIR(st.st_mode)) fail("%s is no directory", path);
+}
+
+/* There and back. */
+static void rename_directory(const char *path, uint64_t item) {
+  static char other[PATH_MAX];
+  print_path(other, "%s-%d", path, (int)(item & 1));
+  if (rename(path, other) != 0) fail("rename %s: %s", path, strerror(errno));
+  if (rename(other, path) != 0) fail("rename %s: %s", other, strerror(errno));
+}
+
+static void remove_directory(const char *path, uint64_t item) {
+  (void)item;
+  if (rmdir(path) != 0) fail("rmdir %s: %s", path, strerror(errno));
+}
+
+static void create_file(const char *path, uint64_t item) {
+  int fd = open(path, O_WRONLY | O_CREAT, 0644);
+  if (fd < 0) fail("create %s: %s", path, strerror(errno));
+  if (o.write > 0) {
+    uint64_t mark = pattern((uint64_t)owner, item);
+    memcpy(data, &mark, o.write < 8 ? o.write : 8); /* so that each file is another */
+    if (write(fd, data, o.write) != (ssize_t)o.write) fail("write %s: %s", path, strerror(errno));
+  }
+  if (close(fd) != 0) fail("close %s: %s", path, strerror(errno));
+}
+
+static void stat_file(const char *path, uint64_t item) {
+  struct stat st;
+  (void)item;
+  if (stat(path, &st) != 0) fail("stat %s: %s", path, strerror(errno));
+  if (!S_ISREG(st.st_mode) || (size_t)st.st_size != o.write)
+    fail("%s: mode %o, %lld bytes", path, (unsigned)st.st_mode, (long long)st.st_size);
+}
+
+static void read_file(const char *path, uint64_t item) {
+  int fd = open(path, O_RDONLY);
+  if (fd < 0) fail("open %s: %s", path, strerror(errno));
+  if (o.read > 0) {
+    uint64_t mark = pattern((uint64_t)owner, item);
+    if (read(fd, got, o.read) != (ssize_t)o.read) fail("read %s: %s", path, strerror(errno));
+    memcpy(data, &mark, o.read < 8 ? o.read : 8);
+    if (memcmp(got, data, o.read) != 0) fail("%s has other bytes than were written", path);
+  }
+  if (close(fd) != 0) fail("close %s: %s", path, strerror(errno));
+}
+
+static void remove_file(const char *path, uint64_t item) {
+  (void)item;
+  if (unlink(path) != 0) fail("unlink %s: %s", path, strerror(errno));
+}
+
+/* The step-th phase of a kind, each operation counted `times`. */
+static void run(const char *what, void (*of_item)(const char *, uint64_t), unsigned step, unsigned times) {
+  owner = (int)(((unsigned long)rank + step * o.shift) % (unsigned long)ranks);
+  operation = of_item;
+  double seconds = phase(each_item), count = (double)(each * (trees - first)) * ranks * times;
+  if (rank == 0) printf("   %-20s %14.3f\n", what, count / seconds);
+}
+
+static void make_trees(void) {
+  char root[PATH_MAX], path[PATH_MAX];
+  if (!o.unique && rank > 0) return;
+  root_of(root, rank);
+  for (unsigned long t = 0; t < trees; t++) {
+    print_path(path, "%s%s", root, tree[t]);
+    make_directory(path, t);
+  }
+}
+
+/* Fails if something is left in them. */
+static void remove_trees(void) {
+  char root[PATH_MAX], path[PATH_MAX];
+  if (!o.unique && rank > 0) return;
+  root_of(root, rank);
+  for (unsigned long t = trees; t-- > 0;) {
+    print_path(path, "%s%s", root, tree[t]);
+    remove_directory(path, t);
+  }
+}
+
+static void plan(void) {
+  unsigned long level = 1;
+  trees = 1;
+  for (unsigned long z = 0; z < o.depth; z++) {
+    first += level;
+    level *= o.branch;
+    trees += level;
+    if (level > 100000) fail("the tree is too large");
+  }
+  if (!o.leaf) first = 0;
+  each = o.items / (trees - first);
+  if (each == 0) fail("-n %lu is less than the tree's %lu directories", o.items, trees - first);
+  tree = calloc(trees, sizeof(*tree));
+  data = malloc(o.write + o.read + 8);
+  got = malloc(o.read + 8);
+  if (!tree || !data || !got) fail("memory");
+  fill(data, o.write + o.read, 0, 0);
+  for (unsigned long t = 1; t < trees; t++) print_path(tree[t], "%s/tree.%lu", tree[(t - 1) / o.branch], t);
+}
+
+static void options(int argc, char **argv) {
+  for (int c; (c = getopt(argc, argv, "n:FDub:z:Lw:e:N:d:")) != -1;) switch (c) {
+    case 'n':
+      o.items = parse_size(optarg);
+      break;
+    case 'b':
+      o.branch = parse_size(optarg);
+      break;
+    case 'z':
+      o.depth = parse_size(optarg);
+      break;
+    case 'N':
+      o.shift = parse_size(optarg);
+      break;
+    case 'w':
+      o.write = parse_size(optarg);
+      break;
+    case 'e':
+      o.read = parse_size(optarg);
+      break;
+    case 'd':
+      o.top = optarg;
+      break;
+    case 'F':
+      o.dirs = 0;
+      break;
+    case 'D':
+      o.files = 0;
+      break;
+    case 'u':
+      o.unique = 1;
+      break;
+    case 'L':
+      o.leaf = 1;
+      break;
+    default:
+      fail("see the head of mdphases.c");
+    }
+  if (optind != argc || o.items == 0 || o.branch == 0 || !(o.files || o.dirs)) fail("see the head of mdphases.c");
+  if (o.read > o.write) fail("-e is more than -w");
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  options(argc, argv);
+  plan();
+  if (rank == 0) make_directory(o.top, 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  make_trees();
+  kind = "dir";
+  if (o.dirs) {
+    run("Directory creation", make_directory, 0, 1);
+    run("Directory stat", stat_directory, 1, 1);
+    run("Directory rename", rename_directory, 1, 2);
+    run("Directory removal", remove_directory, 3, 1);
+  }
+  kind = "file";
+  if (o.files) {
+    run("File creation", create_file, 0, 1);
+    run("File stat", stat_file, 1, 1);
+    run("File read", read_file, 2, 1);
+    run("File removal", remove_file, 3, 1);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  remove_trees();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) remove_directory(o.top, 0);
+  MPI_Finalize();
+  return 0;
+}
