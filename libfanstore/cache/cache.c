@@ -312,6 +312,21 @@ int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **bu
   return l;
 }
 
+void fs_cache_purge(struct fs_cache *c, bool (*pick)(void *ctx, uint64_t key), void (*stayed)(void *ctx, uint64_t key),
+                    void *ctx) {
+  uint32_t batch[FS_CACHE_BATCH];
+  for (uint32_t l = 0; l < c->made;) {
+    uint32_t n = 0;
+    for (; l < c->made && n < FS_CACHE_BATCH; l++) {
+      if (c->own[l].state == FS_LINE_VALID && pick(ctx, c->own[l].key)) batch[n++] = l;
+    }
+    if (n > 0) fs_cache_evict(c, batch, n);
+    for (uint32_t i = 0; i < n; i++) {
+      if (c->own[batch[i]].state == FS_LINE_VALID) stayed(ctx, c->own[batch[i]].key);
+    }
+  }
+}
+
 /* ---- pages ahead of their use ---- */
 
 uint64_t fs_cache_reached(const struct fs_cache *c) {
@@ -343,6 +358,10 @@ uint64_t fs_cache_warm(struct fs_cache *c) {
   else if (to > reached)
     (void)madvise((char *)c->hdr + from, to - from, MADV_POPULATE_WRITE);
   return c->warmed;
+}
+
+void fs_cache_shorten(struct fs_cache *c, uint32_t line, uint32_t len) {
+  c->line[line].len = len;
 }
 
 void fs_cache_publish(struct fs_cache *c, uint32_t line) {

@@ -21,6 +21,10 @@
 /* dataset < FS_MAX_DATASETS, block key < 2^41 (index/index.h) */
 #define FS_CACHE_KEY(dataset, key) ((uint64_t)(dataset) << 41 | (key))
 #define FS_CACHE_KEY_DATASET(k) ((uint32_t)((k) >> 41) & 0xffu)
+/* A block of an output file (ipc/names.h): with a dataset's number that no dataset has. */
+#define FS_OUT_KEY(handle, block) FS_CACHE_KEY(FS_MAX_DATASETS, (uint64_t)(handle) << 21 | (block))
+#define FS_OUT_KEY_HANDLE(k) ((uint32_t)(FS_CACHE_KEY_BLOCK(k) >> 21))
+#define FS_OUT_KEY_BLOCK(k) ((uint32_t)(k) & (FS_OUT_BLOCKS - 1))
 #define FS_CACHE_KEY_BLOCK(k) ((k) & ((1ull << 41) - 1))
 
 /* The bucket of a key (mask it by buckets - 1): the one hash that both sides use. */
@@ -87,6 +91,11 @@ int64_t fs_cache_find(struct fs_cache *c, uint64_t key);
 int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **buf);
 void fs_cache_publish(struct fs_cache *c, uint32_t line);
 void fs_cache_abort(struct fs_cache *c, uint32_t line); /* gives an unpublished line back */
+/* Before its publication: fewer bytes came than there is room for. */
+void fs_cache_shorten(struct fs_cache *c, uint32_t line, uint32_t len);
+/* Evicts all lines whose keys `pick` says yes to, but for those that are pinned: `stayed` is told of them. */
+void fs_cache_purge(struct fs_cache *c, bool (*pick)(void *ctx, uint64_t key), void (*stayed)(void *ctx, uint64_t key),
+                    void *ctx);
 /* For one other thread: gives the slab pages ahead of their use, since a first touch in the middle of a receive costs
    several times as much. A step a call, until it is ahead by as much again as was used so far, 8 to 256 MiB; nothing
    before the first use. Returns how far the slab has pages: the same as before when there is nothing to do. */

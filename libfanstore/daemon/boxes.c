@@ -8,15 +8,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/daemon.h"
+#include "daemon/hold.h"
 #include "daemon/ns_net.h"
+#include "daemon/spill.h"
 #include "util/sys.h"
 
 #define FS_BOXES_TIMERS_NS 1000000ull
 
 struct fs_box_call {
+  struct fs_daemon *d;
   struct fs_client *client; /* NULL: gone */
   uint32_t number;
+  uint32_t op;
+  uint64_t id;
+  bool made; /* a CREATE of a file of this node's */
 };
 
 /* ---- answers ---- */
@@ -45,6 +50,22 @@ static void fs_box_done(void *ctx, fs_err err, const void *body, size_t n) {
   free(call);
 }
 
+/* What this node's own tables are to know of it. */
+static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
+  const struct fs_box_call *call = ctx;
+  if (err < 0 && call->made) fs_spill_not_created(call->d, call->id);
+  if (err < 0 && call->op == FS_NAMES_PUBLISH) fs_spill_not_published(call->d, call->id);
+  fs_box_done(ctx, err, body, n);
+}
+
+static void fs_box_held(void *ctx, fs_err err, const void *body, size_t n) {
+  const struct fs_box_call *call = ctx;
+  struct fs_held held = {0};
+  if (err == 0 && n == sizeof(held)) memcpy(&held, body, n);
+  err = fs_holds_answered(call->d, call->client, call->id, err, &held);
+  fs_box_done(ctx, err, &held, err == 0 ? sizeof(held) : 0);
+}
+
 void fs_boxes_forget(struct fs_client *c) {
   for (uint32_t i = 0; i < FS_CHANNEL_BOXES; i++) {
     if (c->box[i]) c->box[i]->client = NULL;
@@ -55,7 +76,7 @@ void fs_boxes_forget(struct fs_client *c) {
 /* ---- calls ---- */
 
 static bool fs_box_changes(const struct fs_names_call *c) {
-  return c->op != FS_NAMES_LOOKUP && c->op != FS_NAMES_LIST;
+  return c->op != FS_NAMES_LOOKUP && c->op != FS_NAMES_LIST && c->op < FS_NAMES_HOLD;
 }
 
 /* Is this the id of a directory that there can be; and is the name, in a dataset's directory, not the dataset's? */
@@ -72,10 +93,30 @@ static fs_err fs_box_check_dir(const struct fs_daemon *d, uint64_t dir, const ch
 
 static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call *c, size_t n) {
   if (!fs_call_ok(c, n) || c->op >= FS_NAMES_CLIENT_OPS) return -EINVAL;
+  if (c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE) return 0;
   if (d->cfg->read_only && fs_box_changes(c)) return -EROFS;
+  if (c->op == FS_NAMES_PUBLISH && !fs_spill_mine(d, c->id)) return -EINVAL;
   fs_err err = fs_box_check_dir(d, c->dir, fs_call_name(c), c->name_len);
   if (err == 0 && c->op == FS_NAMES_RENAME) err = fs_box_check_dir(d, c->to, fs_call_name2(c), c->name2_len);
   return err;
+}
+
+/* The call's own id, by which it is done once, where id does not say which record it is about; and what this node knows
+ * better. */
+static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, struct fs_names_call *c) {
+  bool own_id = c->op == FS_NAMES_CREATE && client->first_id != 0 && c->id - client->first_id < FS_OUT_ID_FILES;
+  switch (c->op) {
+  case FS_NAMES_PUBLISH:
+    (void)fs_spill_publishing(d, c);
+    break;
+  case FS_NAMES_HOLD:
+    break;
+  case FS_NAMES_SETATTR:
+    c->to = fs_ns_id(d->ns);
+    break;
+  default:
+    if (!own_id && (c->op != FS_NAMES_LOOKUP || c->name_len > 0)) c->id = fs_ns_id(d->ns);
+  }
 }
 
 static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t i) {
@@ -89,16 +130,25 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   size_t n = FS_MIN(*(volatile uint32_t *)&ch->box[i].length, FS_NAMES_BODY);
   memcpy(body, ch->box[i].body, n);
   fs_err err = fs_box_check(d, c, n);
-  struct fs_box_call *call = err == 0 ? malloc(sizeof(*call)) : NULL;
-  if (!call) {
-    fs_box_answer(ch, i, err < 0 ? err : -ENOMEM, NULL, 0);
+  bool release = err == 0 && c->op == FS_NAMES_RELEASE;
+  struct fs_box_call *call = err == 0 && !release ? malloc(sizeof(*call)) : NULL;
+  if (release)
+    err = fs_holds_release(d, client, c->id, c->seq);
+  else if (err == 0 && !call)
+    err = -ENOMEM;
+  else if (err == 0 && c->op == FS_NAMES_HOLD)
+    err = fs_holds_ask(d, client, c->id);
+  if (!call || err < 0) {
+    free(call);
+    fs_box_answer(ch, i, err, NULL, 0);
     return;
   }
-  *call = (struct fs_box_call){.client = client, .number = i};
+  fs_box_prepare(d, client, c);
+  *call = (struct fs_box_call){.d = d, .client = client, .number = i, .op = c->op, .id = c->id};
+  call->made = c->op == FS_NAMES_CREATE && S_ISREG(c->mode) && !fs_spill_find(d, c->id);
+  if (call->made) fs_spill_created(d, c->id, c->dir);
   client->box[i] = call;
-  bool own_id = c->op == FS_NAMES_CREATE && client->first_id != 0 && c->id - client->first_id < FS_OUT_ID_FILES;
-  if (c->op != FS_NAMES_PUBLISH && !own_id) c->id = fs_ns_id(d->ns);
-  fs_ns_call(d->ns, d->now, c, n, fs_box_done, call);
+  fs_ns_call(d->ns, d->now, c, n, c->op == FS_NAMES_HOLD ? fs_box_held : fs_box_called, call);
 }
 
 bool fs_boxes_posted(const struct fs_client *c) {
@@ -123,6 +173,7 @@ void fs_boxes_timers(struct fs_daemon *d) {
   last = d->now;
   fs_ns_net_timers(d->ns_net, d->now);
   fs_ns_timers(d->ns, d->now);
+  fs_spill_timers(d);
 }
 
 void fs_boxes_release(struct fs_client *c) {
@@ -158,11 +209,16 @@ static void fs_boxes_tree(struct fs_ns *ns) {
 }
 
 static void fs_boxes_dropped(struct fs_ns *ns, uint64_t id) {
-  (void)ns, (void)id; /* there are no spill files yet */
+  fs_spill_dropped(fs_ns_owner(ns), id);
+}
+
+static void fs_boxes_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  fs_spill_home(fs_ns_owner(ns), a, c);
 }
 
 static void fs_boxes_members(struct fs_ns *ns) {
-  const struct fs_daemon *d = fs_ns_owner(ns);
+  struct fs_daemon *d = fs_ns_owner(ns);
+  fs_spill_members(d);
   if (d->cfg->verbose) fs_say_text(d, "warn", "names: %u members", fs_ns_members(ns)->count);
   if (fs_member(fs_ns_members(ns), d->net->rank)) return;
   /* Nobody tells this rank any more of marks and trees. */
@@ -174,11 +230,14 @@ static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
                                                   .mark = fs_boxes_mark,
                                                   .tree = fs_boxes_tree,
                                                   .dropped = fs_boxes_dropped,
+                                                  .home = fs_boxes_home,
                                                   .members = fs_boxes_members};
 
 /* A call takes six deadlines of the name service at most, and one more: not quite two of the job's. */
 fs_err fs_boxes_start(struct fs_daemon *d) {
   uint64_t deadline = d->cfg->deadline_ns / 4;
-  fs_err err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_boxes_hooks, d);
+  fs_err err = fs_spill_new(d);
+  if (err == 0) err = fs_holds_new(d);
+  if (err == 0) err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_boxes_hooks, d);
   return err < 0 ? err : fs_ns_net_new(&d->ns_net, d->net, deadline, fs_boxes_receive, d);
 }

@@ -63,6 +63,7 @@ struct fs_waiter { /* one request of a client, from its post to its answer */
   uint32_t flags;
   bool busy;
 };
+struct fs_client_holds;
 struct fs_client {
   int socket; /* the guard's */
   uint32_t pid, number;
@@ -72,6 +73,7 @@ struct fs_client {
   uint32_t prefetch_tail; /* what its channel's word should say */
   struct fs_waiter waiter[FS_CHANNEL_SLOTS];
   struct fs_box_call *box[FS_CHANNEL_BOXES]; /* calls under way */
+  struct fs_client_holds *holds;             /* of other nodes' output files */
 };
 struct fs_clients {
   _Atomic(struct fs_client *) slot[FS_MAX_CLIENTS]; /* set by the guard, cleared by the MPI thread */
@@ -97,6 +99,7 @@ struct fs_io {
   uint32_t part, len;
   uint64_t off;
   void *buf;
+  fs_err (*work)(struct fs_io *io); /* instead of all that, in a thread of the pool */
   fs_err err;
   void (*done)(struct fs_io *io); /* in the MPI thread */
 };
@@ -120,6 +123,8 @@ struct fs_daemon_counters {
 enum fs_worker_state { FS_WORKER_IDLE, FS_WORKER_RUNNING, FS_WORKER_DONE };
 
 struct fs_fetcher;
+struct fs_holds;
+struct fs_spill;
 struct fs_ns;
 struct fs_ns_net;
 struct fs_parts;
@@ -146,6 +151,8 @@ struct fs_daemon {
   struct fs_commands *commands;
   struct fs_ns *ns;
   struct fs_ns_net *ns_net;
+  struct fs_holds *holds;       /* output files of other nodes */
+  struct fs_spill *spill_files; /* and of this one */
   struct fs_daemon_counters count;
   uint64_t now; /* of this round of the loop */
   _Atomic int listener;

@@ -104,22 +104,30 @@ static bool fs_exchange_fits(const struct fs_exchange *x, uint64_t bytes) {
          r->type == x->req.type;
 }
 
+/* Are these the bytes that were asked for? Of an output file they may be fewer, and the reply says what they are. */
+static bool fs_exchange_good(const struct fs_exchange *x, const struct fs_fetch *f, uint64_t bytes) {
+  uint32_t len = f->block.stored_len;
+  const struct fs_wire_rep *r = x->rep;
+  if (fs_exchange_bare(x)) return bytes == len && fs_fetch_intact(x->d, x->bytes, len, f->block.xxh3);
+  if (r->err != 0 || bytes != sizeof(*r) + (uint64_t)r->length) return false;
+  if (f->file != 0) return r->length <= len && fs_fetch_intact(x->d, x->bytes, r->length, r->xxh3);
+  return r->length == len && fs_fetch_intact(x->d, x->bytes, len, f->block.xxh3);
+}
+
 /* The fetch has its answer from this peer: a good block, or it goes on looking. */
 static void fs_exchange_conclude(struct fs_exchange *x, uint64_t bytes, bool fits) {
   struct fs_daemon *d = x->d;
   struct fs_fetch *f = x->fetch;
   x->fetch = NULL;
-  bool whole = fits && (fs_exchange_bare(x) ? bytes == f->block.stored_len
-                                            : x->rep->err == 0 && x->rep->length == f->block.stored_len &&
-                                                  bytes == sizeof(*x->rep) + f->block.stored_len);
-  if (!whole || !fs_fetch_intact(d, f, x->bytes)) {
+  if (!fits || !fs_exchange_good(x, f, bytes)) {
     fs_exchange_give_line(x);
     fs_fetch_route(d, f);
     return;
   }
   x->has_line = false; /* the cache's now */
   d->count.fetched++;
-  d->count.fetched_bytes += f->block.stored_len;
+  if (f->file != 0) fs_cache_shorten(d->cache, x->line, x->rep->length);
+  d->count.fetched_bytes += f->file != 0 ? x->rep->length : f->block.stored_len;
   fs_cache_publish(d->cache, x->line);
   fs_fetch_finish(d, f, 0, x->line);
 }
@@ -187,13 +195,15 @@ static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fe
     fs_fetch_finish(d, f, (fs_err)line, 0);
     return true;
   }
-  bool bare = f->block.stored_len >= FS_WIRE_BARE_LEAST;
-  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), bare ? FS_WIRE_READ_BARE : FS_WIRE_READ);
+  bool bare = f->file == 0 && f->block.stored_len >= FS_WIRE_BARE_LEAST;
+  uint16_t type = f->file != 0 ? FS_WIRE_READ_OUTPUT : bare ? FS_WIRE_READ_BARE : FS_WIRE_READ;
+  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), type);
   x->line = (uint32_t)line;
   x->has_line = true;
   x->bytes = (unsigned char *)buf + FS_CACHE_HEADROOM;
   x->rep = bare ? (void *)x->bytes : buf;
-  x->req.dataset = f->dataset;
+  x->req.dataset = f->file == 0 ? f->dataset : 0;
+  x->req.file = f->file;
   x->req.partition = f->block.partition;
   x->req.length = f->block.stored_len;
   x->req.offset = f->block.offset;

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "daemon/hold.h"
 #include "util/util.h"
 
 #define FS_TRIED_LOCAL (1u << 31)
@@ -27,13 +28,14 @@ static const struct fs_placement *fs_fetch_place(struct fs_daemon *d, const stru
   return &d->data[f->dataset].place[f->block.partition];
 }
 
-bool fs_fetch_intact(struct fs_daemon *d, const struct fs_fetch *f, const void *stored) {
-  if (fs_xxh3(stored, f->block.stored_len) == f->block.xxh3) return true;
+bool fs_fetch_intact(struct fs_daemon *d, const void *bytes, uint32_t len, uint64_t xxh3) {
+  if (fs_xxh3(bytes, len) == xxh3) return true;
   d->count.checksum_errors++;
   return false;
 }
 
 uint32_t fs_fetch_chances(struct fs_daemon *d, const struct fs_fetch *f) {
+  if (f->file != 0) return 1;
   const struct fs_placement *p = fs_fetch_place(d, f);
   uint32_t n = 1;
   for (uint32_t i = 0; i < p->owners; i++) {
@@ -48,7 +50,7 @@ static void fs_fetch_local_done(struct fs_io *io) {
   struct fs_fetch *f = FS_ITEM(io, struct fs_fetch, io);
   struct fs_daemon *d = f->d;
   d->fetcher->reading--;
-  if (io->err == 0 && fs_fetch_intact(d, f, io->buf)) {
+  if (io->err == 0 && fs_fetch_intact(d, io->buf, f->block.stored_len, f->block.xxh3)) {
     fs_cache_publish(d->cache, f->line);
     fs_fetch_finish(d, f, 0, f->line);
   } else {
@@ -80,7 +82,22 @@ static void fs_fetch_local(struct fs_daemon *d, struct fs_fetch *f) {
 
 /* ---- the life of a fetch ---- */
 
+/* An output file's block has one place: its home. */
+static void fs_fetch_route_home(struct fs_daemon *d, struct fs_fetch *f) {
+  uint32_t home = FS_OUT_ID_RANK(f->file);
+  if (f->tried != 0 || !fs_peer_usable(d, home)) {
+    fs_fetch_finish(d, f, -EREMOTEIO, 0);
+    return;
+  }
+  f->tried = 1;
+  fs_peer_enqueue(d, home, f);
+}
+
 void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f) {
+  if (f->file != 0) {
+    fs_fetch_route_home(d, f);
+    return;
+  }
   const struct fs_placement *p = fs_fetch_place(d, f);
   if (!(f->tried & FS_TRIED_LOCAL)) {
     f->tried |= FS_TRIED_LOCAL;
@@ -107,6 +124,11 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
   f->key = key;
   f->dataset = FS_CACHE_KEY_DATASET(key);
   f->block = *b;
+  f->file = 0;
+  if (f->dataset == FS_MAX_DATASETS) {
+    f->file = fs_holds_find(d, FS_OUT_KEY_HANDLE(key))->id;
+    fs_holds_fetch(d, FS_OUT_KEY_HANDLE(key), true);
+  }
   f->tried = 0;
   f->ahead = false;
   f->started = d->now;
@@ -118,9 +140,19 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
   return f;
 }
 
+/* Of an output file's: as it was when the client's handle was given. */
+static fs_err fs_fetch_resolve_output(const struct fs_daemon *d, uint64_t key, struct fs_block *b) {
+  const struct fs_handle *h = fs_holds_find(d, FS_OUT_KEY_HANDLE(key));
+  uint64_t offset = (uint64_t)FS_OUT_KEY_BLOCK(key) * FS_OUT_BLOCK;
+  if (!h || offset >= h->size) return -EINVAL;
+  *b = (struct fs_block){.offset = offset, .stored_len = (uint32_t)FS_MIN(h->size - offset, FS_OUT_BLOCK)};
+  return 0;
+}
+
 /* The block of a client's key, or -EINVAL. */
 static fs_err fs_fetch_resolve(struct fs_daemon *d, uint64_t key, struct fs_block *b) {
   uint32_t dataset = FS_CACHE_KEY_DATASET(key);
+  if (key == FS_CACHE_KEY(FS_MAX_DATASETS, FS_CACHE_KEY_BLOCK(key))) return fs_fetch_resolve_output(d, key, b);
   if (dataset >= d->datasets || FS_CACHE_KEY(dataset, FS_CACHE_KEY_BLOCK(key)) != key) return -EINVAL;
   const struct fs_dataset *ds = &d->data[dataset];
   fs_err err = fs_index_block_by_key(&ds->stage.index, FS_CACHE_KEY_BLOCK(key), b);
@@ -174,6 +206,7 @@ static void fs_fetch_free(struct fs_fetcher *t, struct fs_fetch *f) {
   struct fs_fetch **at = fs_fetch_bucket(t, f->key);
   while (*at != f) at = &(*at)->hash_next;
   *at = f->hash_next;
+  if (f->file != 0) fs_holds_fetch(f->d, FS_OUT_KEY_HANDLE(f->key), false);
   t->live--;
   if (f->ahead) {
     t->ahead--;

@@ -33,6 +33,7 @@ struct fs_fetch {
   struct fs_fetch *hash_next;
   uint64_t key, started;
   uint32_t dataset;
+  uint64_t file;  /* of an output file's block; 0: a dataset's */
   bool ahead;     /* for a prefetch */
   uint32_t tried; /* one bit for each owner in the placement's order */
   struct fs_block block;
@@ -97,8 +98,8 @@ void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f);
 void fs_fetch_finish(struct fs_daemon *d, struct fs_fetch *f, fs_err err, uint32_t line);
 /* Begins to fetch a block for nobody in particular. False: it is there, on its way, or cannot be had. */
 bool fs_fetch_ahead(struct fs_daemon *d, uint64_t key);
-/* Do these stored bytes match the index? */
-bool fs_fetch_intact(struct fs_daemon *d, const struct fs_fetch *f, const void *stored);
+/* Are these bytes those of this checksum? */
+bool fs_fetch_intact(struct fs_daemon *d, const void *bytes, uint32_t len, uint64_t xxh3);
 /* How many more owners could be asked, this one included. */
 uint32_t fs_fetch_chances(struct fs_daemon *d, const struct fs_fetch *f);
 

@@ -13,6 +13,7 @@
 #include "util/util.h"
 
 static fs_err fs_io_read(struct fs_io *io) {
+  if (io->work) return io->work(io);
   if (io->span.len > 0) return fs_bytes_read(io->span);
   if (io->fd >= 0) return fs_pread_full(io->fd, io->buf, io->len, io->off);
   char path[PATH_MAX], name[FS_PART_NAME_SIZE];

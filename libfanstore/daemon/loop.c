@@ -255,7 +255,7 @@ static fs_err fs_daemon_cache(struct fs_daemon *d) {
   uint32_t most = 0;
   char text[32];
   for (uint32_t i = 0; i < d->datasets; i++) most = FS_MAX(most, d->data[i].max_stored);
-  uint64_t least = 8 * (uint64_t)most + (1u << 20), bytes = d->cfg->cache_bytes;
+  uint64_t least = FS_MAX(8 * (uint64_t)most, 4 * (uint64_t)FS_OUT_BLOCK) + (1u << 20), bytes = d->cfg->cache_bytes;
   if (bytes < least) {
     bytes = least;
     fs_say_text(d, "warn", "the cache is raised to %s: it must hold a few blocks",

@@ -39,6 +39,12 @@ const struct fs_members *fs_ns_members(const struct fs_ns *ns) {
 uint64_t fs_ns_id(struct fs_ns *ns) {
   return FS_OUT_ID_MAKE(ns->rank, ++ns->next_id);
 }
+bool fs_ns_done_before(const struct fs_ns *ns, uint64_t call) {
+  return fs_done_already(ns, call) == 1;
+}
+void fs_ns_done_now(struct fs_ns *ns, uint64_t call) {
+  fs_done_note(ns, call);
+}
 bool fs_ns_busy(const struct fs_ns *ns) {
   return ns->transfers > 0 || !fs_chain_empty(&ns->transfers_to_do) || !fs_chain_empty(&ns->moves) ||
          !fs_chain_empty(&ns->committing) || !fs_chain_empty(&ns->requests);
@@ -72,6 +78,10 @@ static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const
   if (set > ns->members.number && c->op == FS_NAMES_PING) fs_ns_ask(ns, a.from, &ping, sizeof(ping), NULL, NULL);
   if (old) {
     fs_answer_stale(ns, a);
+    return;
+  }
+  if (fs_call_for_home(c)) {
+    ns->hooks->home(ns, a, c);
     return;
   }
   switch (c->op) {

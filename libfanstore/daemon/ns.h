@@ -28,6 +28,12 @@ struct fs_ns_message {
   uint32_t answer;
 };
 
+/* A question to this rank that is to be answered once. */
+struct fs_asked {
+  uint32_t from;
+  uint64_t id;
+};
+
 struct fs_ns;
 struct fs_ns_hooks {
   /* Sends head and body, copying them. Never fails: what cannot be sent is lost. */
@@ -35,6 +41,9 @@ struct fs_ns_hooks {
   void (*mark)(struct fs_ns *ns, uint32_t bit); /* a directory of this bit may have outputs */
   void (*tree)(struct fs_ns *ns);               /* a directory was renamed or removed */
   void (*dropped)(struct fs_ns *ns, uint64_t id);
+  /* A question about a file whose home this rank should be (SETATTR, HOLD, RELEASE): fs_ns_answer, then or later. The
+     same one may come again while it is at work. */
+  void (*home)(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
   void (*members)(struct fs_ns *ns);
 };
 
@@ -48,9 +57,14 @@ const struct fs_members *fs_ns_members(const struct fs_ns *ns);
 /* A new id for a file of this rank's. */
 uint64_t fs_ns_id(struct fs_ns *ns);
 
-/* A client's call (FS_NAMES_LOOKUP ... LIST), checked by fs_call_ok. done is called once, at the latest after seven
+/* A client's call (FS_NAMES_LOOKUP ... RELEASE), checked by fs_call_ok. done is called once, at the latest after seven
  * deadlines. */
 void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
+/* Outside the service's own calls it goes out with the next timers. */
+void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n);
+/* Was a call with this id done here, and noted? */
+bool fs_ns_done_before(const struct fs_ns *ns, uint64_t call);
+void fs_ns_done_now(struct fs_ns *ns, uint64_t call);
 /* A message from another rank, as it came. */
 void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct fs_ns_message *head, const void *body,
                    size_t n);

@@ -54,7 +54,7 @@ static size_t fs_commit_change(const struct fs_commit *c) {
   *head = (struct fs_names_call){.op = FS_NAMES_MIRROR, .dir = c->dir, .id = c->gone, .to = c->to, .size = c->call};
   if (c->hold) {
     head->id = c->hold;
-    head->flags = h ? FS_NAMES_HOLD : FS_NAMES_KEEP;
+    head->flags = h ? FS_NAMES_HELD : FS_NAMES_KEEP;
     head->to = h ? h->to : 0;
     head->size = h ? h->call : 0;
   }
@@ -129,7 +129,7 @@ void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names
   const struct fs_record *r;
   fs_err err = 0;
   if (c->id != 0) err = fs_hold_mirror(ns, c);
-  if (c->flags & (FS_NAMES_HOLD | FS_NAMES_KEEP)) {
+  if (c->flags & (FS_NAMES_HELD | FS_NAMES_KEEP)) {
     fs_ns_answer(ns, a, err, NULL, 0);
     return;
   }

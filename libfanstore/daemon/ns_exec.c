@@ -67,12 +67,20 @@ static void fs_exec_put(struct fs_ns *ns, struct fs_asked a, const struct fs_rec
   fs_exec_commit(ns, a, commit);
 }
 
+/* There is no record of this id in this directory: it may be known where it went. */
+static void fs_exec_absent(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  uint64_t to = fs_moved_to(ns, c->dir, c->id);
+  fs_ns_answer(ns, a, to != 0 ? -EREMCHG : -ENOENT, &to, sizeof(to));
+}
+
 static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *r = fs_exec_find(ns, c);
+  const struct fs_record *r = c->name_len > 0 ? fs_exec_find(ns, c) : fs_names_find_id(ns->names, c->dir, c->id);
   if (r && fs_exec_visible(r, a.from))
     fs_answer_record(ns, a, 0, r);
-  else
+  else if (r || c->name_len > 0)
     fs_ns_answer(ns, a, -ENOENT, NULL, 0);
+  else
+    fs_exec_absent(ns, a, c);
 }
 
 static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
@@ -177,24 +185,58 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
 
 static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *old = fs_names_find_id(ns->names, c->dir, c->id), *r;
-  uint64_t to = old ? 0 : fs_moved_to(ns, c->dir, c->id);
-  if (old && fs_held(ns, c->dir, c->id)) {
-    fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
+  if (!old) {
+    fs_exec_absent(ns, a, c);
     return;
   }
-  if (!old || !S_ISREG(old->mode)) {
-    fs_ns_answer(ns, a, !old && to != 0 ? -EREMCHG : -ENOENT, &to, sizeof(to));
+  if (fs_held(ns, c->dir, c->id) || !S_ISREG(old->mode)) {
+    fs_ns_answer(ns, a, S_ISREG(old->mode) ? -EAGAIN : -ENOENT, NULL, 0);
     return;
   }
   struct fs_record now = *old;
+  if (c->seq != 0 && c->seq <= old->version) { /* home has said something newer; the mirror is to have it, too */
+    fs_exec_put(ns, a, old, 0);
+    return;
+  }
   now.flags |= FS_RECORD_PUBLISHED;
-  now.version++;
+  now.version = c->seq != 0 ? c->seq : old->version + 1;
   now.size = c->size;
   now.mtime = now.ctime = c->mtime;
   now.mtime_ns = now.ctime_ns = c->mtime_ns;
   now.mode = S_IFREG | (c->mode & 07777);
   fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), NULL, &r);
   fs_exec_put(ns, a, err == 0 ? r : NULL, 0);
+}
+
+static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs_names_call *c) {
+  struct fs_record now = *old;
+  struct timespec ts;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  now.ctime = ts.tv_sec;
+  now.ctime_ns = (uint32_t)ts.tv_nsec;
+  if (c->flags & FS_SET_MODE) now.mode = (old->mode & S_IFMT) | (c->mode & 07777);
+  if (c->flags & FS_SET_TIMES) now.mtime = c->mtime, now.mtime_ns = c->mtime_ns;
+  return now;
+}
+
+/* Of a directory or a symlink; `to` is the call's own id, the same when it is made again. */
+static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *old = fs_names_find_id(ns->names, c->dir, c->id), *r;
+  int done = fs_done_already(ns, c->to);
+  if (!old) {
+    fs_exec_absent(ns, a, c);
+  } else if ((old->mode & S_IFMT) != (c->mode & S_IFMT)) {
+    fs_ns_answer(ns, a, -EINVAL, NULL, 0);
+  } else if (done < 0 || fs_held(ns, c->dir, c->id)) {
+    fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
+  } else if (done > 0) {
+    fs_answer_record(ns, a, 0, old);
+  } else {
+    struct fs_record now = fs_exec_set(old, c);
+    fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), fs_record_target(old), &r);
+    if (err == 0) fs_done_note(ns, c->to);
+    fs_exec_put(ns, a, err == 0 ? r : NULL, c->to);
+  }
 }
 
 /* Takes a record out, and tells its home when it was a file. NULL: no memory, nothing changed. */
@@ -280,6 +322,9 @@ void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c,
     break;
   case FS_NAMES_LIST:
     fs_exec_list(ns, a, c);
+    break;
+  case FS_NAMES_SETATTR:
+    fs_exec_setattr(ns, a, c);
     break;
   case FS_NAMES_TAKE:
     fs_move_take(ns, a, c);

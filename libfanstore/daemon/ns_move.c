@@ -126,7 +126,7 @@ void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_cal
 
 fs_err fs_hold_mirror(struct fs_ns *ns, const struct fs_names_call *c) {
   fs_hold_end(fs_hold_find(ns, c->dir, c->id));
-  if (!(c->flags & FS_NAMES_HOLD)) return 0;
+  if (!(c->flags & FS_NAMES_HELD)) return 0;
   return fs_hold_new(ns, c->dir, c->id, c->to, c->size) ? 0 : -ENOMEM;
 }
 

@@ -27,12 +27,6 @@ struct fs_ask {
   void *ctx;
 };
 
-/* A question to this rank that is to be answered once. */
-struct fs_asked {
-  uint32_t from;
-  uint64_t id;
-};
-
 /* A call about a directory on its way: until its keeper, whoever that is by then, has answered. */
 struct fs_request {
   struct fs_chain chain; /* of those that wait to be tried again */
@@ -134,7 +128,6 @@ struct fs_ns {
 /* Asks a rank, which may be this one. done may be NULL. -ETIMEDOUT, -EHOSTDOWN (no member), -ENOMEM come by done, too.
  */
 void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const void *body, size_t n, fs_ns_done *done, void *ctx);
-void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n);
 void fs_ns_answered(struct fs_ns *ns, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n);
 void fs_ns_drain(struct fs_ns *ns);
 void fs_ns_ask_timers(struct fs_ns *ns);
@@ -144,6 +137,10 @@ void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs
 void fs_ns_ask_gone(struct fs_ns *ns);
 
 /* ---- ns_request.c ---- */
+/* Is this the affair of the file's home, and not of a directory's keeper? */
+static inline bool fs_call_for_home(const struct fs_names_call *c) {
+  return c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE || (c->op == FS_NAMES_SETATTR && S_ISREG(c->mode));
+}
 void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
 void fs_request_timers(struct fs_ns *ns, bool all);
 

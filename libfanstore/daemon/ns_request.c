@@ -25,9 +25,19 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
   switch (err) {
   case -ETIMEDOUT:
     fs_accuse(ns, r->rank);
+    if (r->call.op == FS_NAMES_RELEASE) { /* made again it could undo a HOLD that was made since */
+      fs_request_end(r, err, NULL, 0);
+      return;
+    }
     fs_request_later(r, ns->deadline_ns);
     return;
   case -EHOSTDOWN:
+    if (fs_call_for_home(&r->call)) {
+      fs_request_end(r, err, NULL, 0);
+      return;
+    }
+    fs_request_later(r, FS_NS_RETRY_NS);
+    return;
   case -ESTALE: /* the members were not those that one of the two sides thought */
   case -EAGAIN:
     fs_request_later(r, FS_NS_RETRY_NS);
@@ -43,7 +53,10 @@ static uint64_t fs_request_dir(const struct fs_names_call *c) {
 }
 
 static void fs_request_try(struct fs_request *r) {
-  r->rank = fs_members_keepers(&r->ns->members, fs_request_dir(&r->call)).owner;
+  if (fs_call_for_home(&r->call))
+    r->rank = FS_OUT_ID_RANK(r->call.id);
+  else
+    r->rank = fs_members_keepers(&r->ns->members, fs_request_dir(&r->call)).owner;
   fs_ns_ask(r->ns, r->rank, &r->call, r->n, fs_request_answered, r);
 }
 

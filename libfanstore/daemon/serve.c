@@ -5,6 +5,7 @@
  * bounded: when they are used up no receive is posted, and requests wait in MPI at their senders' cost. Every field of
  * a request is checked.
  */
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "daemon/daemon.h"
+#include "daemon/spill.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -30,6 +31,7 @@ struct fs_job {
   struct fs_wire_req req;
   struct fs_wire_rep bare; /* the whole reply, when it is an error or a pong */
   struct fs_reply *reply;
+  uint64_t xxh3;     /* of what was read of an output file */
   const void *bytes; /* of a bare read that succeeded: what is sent, in the reply buffer or the partition itself */
   uint32_t peer;
   uint64_t due;
@@ -68,6 +70,7 @@ static void fs_job_free(struct fs_job *j) {
   if (j->reply) s->free_reply[s->nfree++] = j->reply;
   j->reply = NULL;
   j->bytes = NULL;
+  j->xxh3 = 0;
   s->running--;
   fs_chain_push(&s->free_jobs, &j->chain);
 }
@@ -105,7 +108,8 @@ static void fs_job_reply(struct fs_job *j, fs_err err) {
                               .type = j->req.type,
                               .id = j->req.id,
                               .err = err,
-                              .length = j->reply ? j->req.length : 0};
+                              .length = j->reply ? j->req.length : 0,
+                              .xxh3 = j->xxh3};
   if (s->delay_ns == 0) {
     fs_job_send(j);
     return;
@@ -120,6 +124,34 @@ static void fs_job_read_done(struct fs_io *io) {
   fs_job_reply(FS_ITEM(io, struct fs_job, io), io->err);
 }
 
+/* In a thread of the pool: as many bytes as there are, and their checksum. */
+static fs_err fs_job_output_work(struct fs_io *io) {
+  struct fs_job *j = FS_ITEM(io, struct fs_job, io);
+  char name[FS_SPILL_NAME_SIZE];
+  FS_AUTO_CLOSE int fd =
+      openat(j->d->spill_fd, fs_spill_name(j->req.file, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  uint32_t got = 0;
+  fs_ssize n = 1;
+  if (fd < 0) return -errno;
+  while (n > 0 && got < j->req.length) {
+    n = fs_sys_pread(fd, j->reply->data + got, j->req.length - got, j->req.offset + got);
+    if (n == -EINTR)
+      n = 1;
+    else if (n < 0)
+      return (fs_err)n;
+    else
+      got += (uint32_t)n;
+  }
+  j->req.length = got;
+  j->xxh3 = fs_xxh3(j->reply->data, got);
+  return 0;
+}
+
+static void fs_job_output(struct fs_job *j) {
+  j->io = (struct fs_io){.work = fs_job_output_work, .done = fs_job_read_done};
+  fs_iopool_submit(&j->d->pool, &j->io);
+}
+
 /* What can be read without blocking, or false. */
 static bool fs_job_read_now(struct fs_job *j, int fd) {
   struct fs_server *s = j->d->server;
@@ -132,13 +164,17 @@ static bool fs_job_read_now(struct fs_job *j, int fd) {
 /* Into a reply buffer. */
 static void fs_job_read(struct fs_job *j) {
   struct fs_daemon *d = j->d;
-  struct fs_dataset *ds = &d->data[j->req.dataset];
-  int fd = ds->fd[j->req.partition];
   j->reply = fs_reply_take(d->server);
   if (!j->reply) {
     fs_chain_push(&d->server->hungry, &j->chain);
     return;
   }
+  if (j->req.type == FS_WIRE_READ_OUTPUT) {
+    fs_job_output(j);
+    return;
+  }
+  struct fs_dataset *ds = &d->data[j->req.dataset];
+  int fd = ds->fd[j->req.partition];
   if (fs_job_read_now(j, fd)) {
     fs_job_reply(j, 0);
     return;
@@ -189,6 +225,10 @@ static void fs_job_take(struct fs_job *j) {
 /* ---- requests ---- */
 
 static fs_err fs_job_check(const struct fs_daemon *d, const struct fs_wire_req *r) {
+  if (r->type == FS_WIRE_READ_OUTPUT) {
+    bool sane = r->length > 0 && r->length <= FS_OUT_BLOCK && r->offset <= (uint64_t)INT64_MAX - r->length;
+    return sane && fs_spill_mine(d, r->file) ? 0 : -EINVAL;
+  }
   if (r->type != FS_WIRE_READ && r->type != FS_WIRE_READ_BARE) return -EINVAL;
   if (r->dataset >= d->datasets) return -EINVAL;
   const struct fs_dataset *ds = &d->data[r->dataset];
@@ -261,7 +301,7 @@ fs_err fs_server_new(struct fs_daemon *d) {
   const char *delay = getenv(FS_DELAY_ENV);
   if (!s) return -ENOMEM;
   if (delay && fs_parse_u64(delay, 0, 60000000, &delay_us) == 0) s->delay_ns = delay_us * 1000;
-  uint32_t most = 0;
+  uint32_t most = FS_OUT_BLOCK;
   for (uint32_t i = 0; i < d->datasets; i++) {
     struct statfs fs;
     most = FS_MAX(most, d->data[i].max_stored);

@@ -13,13 +13,20 @@ bool fs_name_ok(const char *name, size_t len) {
   return memchr(name, '/', len) == NULL && memchr(name, '\0', len) == NULL;
 }
 
+static bool id_ok(uint64_t id) {
+  return (id & FS_OUT_ID) && id >> 63 == 0;
+}
+
+static bool type_ok(uint32_t mode) {
+  uint32_t type = mode & S_IFMT;
+  return type == S_IFREG || type == S_IFDIR || type == S_IFLNK;
+}
+
 static bool record_sane(const struct fs_record *r) {
-  uint32_t type = r->mode & S_IFMT;
-  if (type != S_IFREG && type != S_IFDIR && type != S_IFLNK) return false;
-  if ((r->mode & ~(uint32_t)(S_IFMT | 07777)) || !(r->id & FS_OUT_ID) || r->id >> 63 || r->dir == 0) return false;
+  if (!type_ok(r->mode) || (r->mode & ~(uint32_t)(S_IFMT | 07777)) || !id_ok(r->id) || r->dir == 0) return false;
   if (r->mtime_ns >= FS_NSEC || r->ctime_ns >= FS_NSEC || r->size > INT64_MAX) return false;
   if (r->seq > FS_RECORD_SEQ_MAX) return false;
-  if (r->target_len > FS_RECORD_TARGET_MAX || (type == S_IFLNK) != (r->target_len > 0)) return false;
+  if (r->target_len > FS_RECORD_TARGET_MAX || S_ISLNK(r->mode) != (r->target_len > 0)) return false;
   return fs_name_ok(fs_record_name(r), r->name_len) && memchr(fs_record_target(r), '\0', r->target_len) == NULL;
 }
 
@@ -49,6 +56,8 @@ static bool names_ok(const struct fs_names_call *c) {
   bool target = c->op == FS_NAMES_CREATE && (c->mode & S_IFMT) == S_IFLNK;
   switch (c->op) {
   case FS_NAMES_LOOKUP:
+    if (c->name_len == 0) return id_ok(c->id) && c->name2_len == 0;
+    return fs_name_ok(fs_call_name(c), c->name_len) && c->name2_len == 0;
   case FS_NAMES_REMOVE:
   case FS_NAMES_TAKE:
     return fs_name_ok(fs_call_name(c), c->name_len) && c->name2_len == 0;
@@ -64,15 +73,33 @@ static bool names_ok(const struct fs_names_call *c) {
 
 /* Calls about a directory name one. */
 static bool dir_ok(const struct fs_names_call *c) {
-  if (c->op > FS_NAMES_MIRROR) return true;
+  if (c->op > FS_NAMES_MIRROR || c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE) return true;
   if ((c->op == FS_NAMES_RENAME || c->op == FS_NAMES_TAKE) && (c->to == 0 || c->to >> 63)) return false;
   return c->dir != 0 && c->dir >> 63 == 0;
 }
 
 static bool mode_ok(const struct fs_names_call *c) {
-  uint32_t type = c->mode & S_IFMT;
   if (c->mode & ~(uint32_t)(S_IFMT | 07777)) return false;
-  return c->op != FS_NAMES_CREATE || type == S_IFREG || type == S_IFDIR || type == S_IFLNK;
+  return (c->op != FS_NAMES_CREATE && c->op != FS_NAMES_SETATTR) || type_ok(c->mode);
+}
+
+static bool set_ok(const struct fs_names_call *c) {
+  if (c->op != FS_NAMES_SETATTR) return true;
+  if (c->flags == 0 || (c->flags & ~(uint32_t)FS_SET_ALL)) return false;
+  return !(c->flags & FS_SET_SIZE) || S_ISREG(c->mode);
+}
+
+/* Those whose id is the caller's word, and names a record. */
+static bool call_id_ok(const struct fs_names_call *c) {
+  switch (c->op) {
+  case FS_NAMES_CREATE:
+  case FS_NAMES_SETATTR:
+  case FS_NAMES_HOLD:
+  case FS_NAMES_RELEASE:
+    return id_ok(c->id);
+  default:
+    return true;
+  }
 }
 
 bool fs_call_ok(const void *body, size_t n) {
@@ -82,6 +109,5 @@ bool fs_call_ok(const void *body, size_t n) {
                (c->op >= FS_NAMES_TAKE && c->op <= FS_NAMES_FORGET) ||
                (c->op >= FS_NAMES_MIRROR && c->op <= FS_NAMES_SET);
   if (!known || c->mtime_ns >= FS_NSEC || c->size > INT64_MAX || c->seq > FS_RECORD_SEQ_MAX) return false;
-  if (c->op == FS_NAMES_CREATE && (!(c->id & FS_OUT_ID) || c->id >> 63)) return false;
-  return names_ok(c) && dir_ok(c) && mode_ok(c);
+  return call_id_ok(c) && names_ok(c) && dir_ok(c) && mode_ok(c) && set_ok(c);
 }

@@ -65,12 +65,17 @@ static_assert(sizeof(struct fs_record) == 80, "fs_record is 80 bytes");
    record, those of REMOVE and RENAME are the caller's own: a call that is made again has the same id, and is done once.
  */
 enum fs_names_op {
-  FS_NAMES_LOOKUP = 1, /* dir, name: its record */
+  FS_NAMES_LOOKUP = 1, /* dir, name: its record; or with no name id: ENOENT, EREMCHG as for PUBLISH */
   FS_NAMES_CREATE,     /* dir, name, target, id, mode, mtime: the new record; EEXIST with that of the name */
   FS_NAMES_PUBLISH,    /* dir, id, mode, size, mtime: what home's spill is now. ENOENT, EREMCHG when it is elsewhere */
   FS_NAMES_REMOVE,     /* dir, name, id, mode's type (S_IFDIR: rmdir; else unlink) */
   FS_NAMES_RENAME,     /* dir, name, to, name 2, id, flags: the record as it is then */
   FS_NAMES_LIST,       /* dir, seq: records after it, as many as fit; none at the end */
+  FS_NAMES_SETATTR,    /* dir, id, mode's type, flags (enum fs_set) and what they name: the record as it is then. Of a
+                          file its home does it, of others the directory's keeper. ENOENT, EREMCHG as for PUBLISH */
+  FS_NAMES_HOLD,       /* id, a file of another node's: struct fs_held; home keeps its bytes until RELEASE. ENOENT,
+                          EHOSTDOWN, EFBIG, EINVAL: this node's own */
+  FS_NAMES_RELEASE,    /* id, seq: a handle: one HOLD that gave it is over (0: whichever). Of a node: all are */
   FS_NAMES_CLIENT_OPS,
   /* between the daemons only */
   FS_NAMES_TAKE = 32, /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */
@@ -93,8 +98,11 @@ enum fs_names_op {
 enum fs_names_flags {
   FS_NAMES_NOREPLACE = 1, /* of RENAME */
   FS_NAMES_KEEP = 2,      /* of TAKEN, MIRROR: the hold of record id ends, and it stays */
-  FS_NAMES_HOLD = 4,      /* of MIRROR: record id is held for directory `to` and the rename `size` */
+  FS_NAMES_HELD = 4,      /* of MIRROR: record id is held for directory `to` and the rename `size` */
 };
+
+/* What SETATTR sets: mode's permissions; mtime, mtime_ns; size (of a file). */
+enum fs_set { FS_SET_MODE = 1, FS_SET_TIMES = 2, FS_SET_SIZE = 4, FS_SET_ALL = 7 };
 
 /* Followed by name, name 2 (RENAME) or target (CREATE), and from the next multiple of 8 on records. */
 struct fs_names_call {
@@ -107,6 +115,23 @@ struct fs_names_call {
   uint32_t reserved;
 };
 static_assert(sizeof(struct fs_names_call) == 72, "fs_names_call is 72 bytes");
+
+/*
+ * A file of another node as it is now, the answer to HOLD. Its bytes come by requests for FS_OUT_KEY(handle, block): of
+ * `size` bytes each block but the last has FS_OUT_BLOCK, fewer when the file has become shorter since. The handle is
+ * this node's number for these contents (0 is none), good for all its processes until the last RELEASE here.
+ */
+#define FS_OUT_BLOCK (256u << 10)
+#define FS_OUT_HANDLES (1u << 20)
+#define FS_OUT_BLOCKS (1u << 21) /* of a file; a longer one is EFBIG */
+struct fs_held {
+  uint64_t id, version, size;
+  int64_t mtime, ctime;
+  uint32_t mtime_ns, ctime_ns;
+  uint32_t mode;
+  uint32_t handle;
+};
+static_assert(sizeof(struct fs_held) == 56, "fs_held is 56 bytes");
 
 static inline const char *fs_call_name(const struct fs_names_call *c) {
   return (const char *)(c + 1);

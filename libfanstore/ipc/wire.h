@@ -17,7 +17,12 @@
 #define FS_WIRE_VERSION 1u
 
 enum fs_wire_tag { FS_TAG_REQUEST = 1, FS_TAG_CONTROL = 2, FS_TAG_NAMES = 3, FS_TAG_REPLY_FIRST = 16 };
-enum fs_wire_type { FS_WIRE_READ = 1, FS_WIRE_PING = 2, FS_WIRE_READ_BARE = 3 };
+enum fs_wire_type {
+  FS_WIRE_READ = 1,
+  FS_WIRE_PING = 2,
+  FS_WIRE_READ_BARE = 3,
+  FS_WIRE_READ_OUTPUT = 4, /* of an output file: its home's bytes as they are now, perhaps fewer than asked for */
+};
 
 #define FS_WIRE_BARE_LEAST 32768u /* stored bytes of a bare read at least: more than a struct fs_wire_rep */
 
@@ -31,7 +36,8 @@ struct fs_wire_req {
   uint32_t partition;
   uint32_t length;
   uint64_t offset;
-  uint64_t reserved[3];
+  uint64_t file; /* of READ_OUTPUT; dataset and partition are 0 */
+  uint64_t reserved[2];
 };
 static_assert(sizeof(struct fs_wire_req) == 64, "fs_wire_req is 64 bytes");
 
@@ -42,7 +48,8 @@ struct fs_wire_rep {
   uint64_t id;
   int32_t err; /* 0, or a negative errno and length 0 */
   uint32_t length;
-  uint64_t reserved[5];
+  uint64_t xxh3; /* of READ_OUTPUT: of the bytes that follow */
+  uint64_t reserved[4];
 };
 static_assert(sizeof(struct fs_wire_rep) == 64, "fs_wire_rep is 64 bytes");
 

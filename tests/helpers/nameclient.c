@@ -10,6 +10,13 @@
  *   publish DIR ID SIZE
  *   rename DIR NAME TO NAME
  *   many DIR PREFIX N WINDOW   N files are made and published, WINDOW at once
+ *   find DIR ID                the record of this id
+ *   setattr DIR ID TYPE [mode=OCTAL] [mtime=SECONDS] [size=BYTES]     TYPE: f, d or l
+ *   hold ID                    prints "ok HANDLE SIZE VERSION"
+ *   release ID HANDLE
+ *   fetch HANDLE SIZE FILE     what HANDLE has, by the blocks of the node's cache, into a file
+ *   rude SECONDS               random keys and handles, holds and releases, none of them waited for long
+ *   spill 0                    where this node's outputs are
  *
  * A DIR is a number: 1 is the dataset's root, others are ids. Prints "ok" or the errno's name, then records: "ID NAME
  * SIZE".
@@ -21,6 +28,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cache/cache.h"
 #include "ipc/handover.h"
 #include "ipc/layout.h"
 #include "util/sys.h"
@@ -30,6 +38,7 @@ static struct {
   struct fs_handover h;
   const struct fs_ctl *ctl;
   struct fs_channel *ch;
+  struct fs_cache_view view;
 } c;
 
 static void die(const char *what, int err) {
@@ -133,6 +142,131 @@ static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window) 
   fflush(stdout);
 }
 
+/* ---- files of other nodes ---- */
+
+static void hold(uint64_t id) {
+  const struct fs_box *b = &c.ch->box[0];
+  struct fs_held held;
+  post(0, (struct fs_names_call){.op = FS_NAMES_HOLD, .id = id}, "", "");
+  finish(0);
+  if (b->err == 0 && b->length != sizeof(held)) die("hold", -EPROTO);
+  memcpy(&held, b->body, sizeof(held));
+  if (b->err == 0)
+    printf("ok %u %llu %llu\n", held.handle, (unsigned long long)held.size, (unsigned long long)held.version);
+  else
+    printf("%s\n", strerrorname_np(-b->err));
+  fflush(stdout);
+}
+
+static void request(uint32_t slot, uint64_t key, uint32_t flags) {
+  struct fs_req *r = &c.ch->req[slot];
+  uint64_t word = 1;
+  atomic_fetch_or(&c.ch->claimed, 1ull << slot);
+  r->key = key;
+  r->flags = flags;
+  atomic_store(&r->state, FS_REQ_POSTED);
+  atomic_fetch_or(&c.ch->posted, 1ull << slot);
+  if (atomic_load(&c.ctl->asleep)) (void)fs_sys_write(c.h.fd[FS_HO_DOORBELL], &word, sizeof(word));
+}
+
+static bool waiting(uint32_t slot) {
+  uint32_t state = atomic_load(&c.ch->req[slot].state);
+  return state == FS_REQ_POSTED || state == FS_REQ_ASLEEP;
+}
+
+static void free_slot(uint32_t slot) {
+  atomic_store(&c.ch->pin[slot], 0);
+  atomic_store(&c.ch->req[slot].state, FS_REQ_FREE);
+  atomic_fetch_and(&c.ch->claimed, ~(1ull << slot));
+}
+
+/* The bytes of a block, or the error. */
+static fs_ssize block(uint32_t handle, uint32_t number, char *to) {
+  struct fs_req *r = &c.ch->req[0];
+  uint64_t key = FS_OUT_KEY(handle, number), end = fs_now_ns() + 30000000000ull;
+  uint32_t len = 0;
+  request(0, key, 0);
+  while (waiting(0)) {
+    if (fs_now_ns() > end) die("no block", -ETIMEDOUT);
+    usleep(20);
+  }
+  fs_ssize n = r->err;
+  if (n == 0) {
+    const void *bytes = fs_cache_pinned(&c.view, key, r->line, &len);
+    if (!bytes || len > FS_OUT_BLOCK) die("line", -EPROTO);
+    memcpy(to, bytes, len);
+    n = len;
+  }
+  free_slot(0);
+  return n;
+}
+
+static void fetch(uint32_t handle, uint64_t size, const char *path) {
+  static char bytes[FS_OUT_BLOCK];
+  FILE *f = fopen(path, "w");
+  fs_ssize n = FS_OUT_BLOCK;
+  if (!f) die(path, -errno);
+  for (uint32_t i = 0; n == FS_OUT_BLOCK && (uint64_t)i * FS_OUT_BLOCK < size; i++) {
+    n = block(handle, i, bytes);
+    if (n > 0 && fwrite(bytes, 1, (size_t)n, f) != (size_t)n) die(path, -errno);
+  }
+  fclose(f);
+  printf("%s\n", n < 0 ? strerrorname_np((int)-n) : "ok");
+  fflush(stdout);
+}
+
+/* Whatever a client can write there, the daemon lives. */
+static void rude(uint64_t seconds) {
+  uint64_t end = fs_now_ns() + seconds * 1000000000ull, x = 88172645463325252ull, asked = 0;
+  while (fs_now_ns() < end) {
+    uint32_t slot = (uint32_t)(x >> 8) % FS_CHANNEL_SLOTS, i = 1 + (uint32_t)(x >> 20) % (FS_CHANNEL_BOXES - 1);
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    uint64_t key = x % 3 == 0 ? x : FS_OUT_KEY((x >> 16) % 8, (x >> 40) % 16);
+    if (!waiting(slot)) request(slot, key, (uint32_t)(x >> 60) & 1);
+    struct fs_names_call call = {.op = (uint32_t)(x >> 33) % 12, .flags = (uint32_t)(x >> 4) & 7};
+    call.id = x % 5 == 0 ? x >> 1 : FS_OUT_ID_FIRST((x >> 24) % 3, (x >> 28) % 4) + (x >> 50) % 8;
+    call.dir = x % 2 ? FS_DATASET_DIR(0, 0) : call.id;
+    call.seq = (x >> 44) % 8;
+    call.mode = x % 7 ? S_IFREG | 0600 : (uint32_t)x;
+    uint32_t state = atomic_load(&c.ch->box[i].state);
+    if (state != FS_REQ_POSTED && state != FS_REQ_ASLEEP) post(i, call, x % 4 ? "" : "rude", "");
+    asked++;
+  }
+  printf("asked=%llu\n", (unsigned long long)asked);
+  fflush(stdout);
+}
+
+static void set(struct fs_names_call call, char **word, int n) {
+  uint64_t value;
+  call.op = FS_NAMES_SETATTR;
+  call.mode = word[3][0] == 'd' ? S_IFDIR : word[3][0] == 'l' ? S_IFLNK : S_IFREG;
+  for (int i = 4; i < n; i++) {
+    const char *v = strchr(word[i], '=');
+    if (!v) die(word[i], -EINVAL);
+    if (word[i][1] == 'o') {
+      call.flags |= FS_SET_MODE;
+      call.mode |= (uint32_t)strtoul(v + 1, NULL, 8);
+    } else if (fs_parse_u64(v + 1, 0, INT64_MAX, &value) != 0) {
+      die(word[i], -EINVAL);
+    } else if (word[i][0] == 'm') {
+      call.flags |= FS_SET_TIMES;
+      call.mtime = (int64_t)value;
+    } else {
+      call.flags |= FS_SET_SIZE;
+      call.size = value;
+    }
+  }
+  post(0, call, "", "");
+  finish(0);
+  const struct fs_box *b = &c.ch->box[0];
+  size_t at = 0;
+  const struct fs_record *r = b->err == 0 ? fs_record_next(b->body, b->length, &at) : NULL;
+  printf("%s", b->err == 0 ? "ok" : strerrorname_np(-b->err));
+  if (r) printf(" %o %lld %llu", r->mode, (long long)r->mtime, (unsigned long long)r->size);
+  printf("\n");
+  fflush(stdout);
+}
+
 static void one(struct fs_names_call call, const char *name, const char *name2) {
   post(0, call, name, name2);
   finish(0);
@@ -140,12 +274,12 @@ static void one(struct fs_names_call call, const char *name, const char *name2) 
 }
 
 static void command(char *line) {
-  char *word[6] = {NULL}, *save = NULL;
+  char *word[8] = {NULL}, *save = NULL;
   int n = 0;
-  for (char *w = strtok_r(line, " \n", &save); w && n < 6; w = strtok_r(NULL, " \n", &save)) word[n++] = w;
+  for (char *w = strtok_r(line, " \n", &save); w && n < 8; w = strtok_r(NULL, " \n", &save)) word[n++] = w;
   uint64_t number = 0, dir = 0;
   if (n < 2 || fs_parse_u64(word[1], 0, UINT64_MAX, &dir) != 0) die(line, -EINVAL);
-  if (dir == 1) dir = FS_DATASET_DIR(0, 0);
+  if (dir == 1 && strcmp(word[0], "fetch") != 0 && strcmp(word[0], "rude") != 0) dir = FS_DATASET_DIR(0, 0);
   struct fs_names_call call = {.dir = dir, .id = FS_OUT_ID};
   if (strcmp(word[0], "create") == 0 && n >= 3) {
     size_t len = strlen(word[2]);
@@ -171,6 +305,23 @@ static void command(char *line) {
     call.op = FS_NAMES_RENAME;
     call.to = number == 1 ? FS_DATASET_DIR(0, 0) : number;
     one(call, word[2], word[4]);
+  } else if (strcmp(word[0], "find") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT64_MAX, &call.id) == 0) {
+    call.op = FS_NAMES_LOOKUP;
+    one(call, "", "");
+  } else if (strcmp(word[0], "setattr") == 0 && n >= 5 && fs_parse_u64(word[2], 0, UINT64_MAX, &call.id) == 0) {
+    set(call, word, n);
+  } else if (strcmp(word[0], "hold") == 0) {
+    hold(dir);
+  } else if (strcmp(word[0], "release") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT32_MAX, &call.seq) == 0) {
+    call = (struct fs_names_call){.op = FS_NAMES_RELEASE, .id = dir, .seq = call.seq};
+    one(call, "", "");
+  } else if (strcmp(word[0], "fetch") == 0 && n == 4 && fs_parse_u64(word[2], 0, INT64_MAX, &number) == 0) {
+    fetch((uint32_t)dir, number, word[3]);
+  } else if (strcmp(word[0], "rude") == 0) {
+    rude(dir);
+  } else if (strcmp(word[0], "spill") == 0) {
+    printf("%s\n", c.ctl->spill);
+    fflush(stdout);
   } else if (strcmp(word[0], "list") == 0) {
     list(dir);
   } else if (strcmp(word[0], "many") == 0 && n == 5) {
@@ -190,6 +341,8 @@ int main(int argc, char **argv) {
   if (err < 0) die("connect", err);
   c.ctl = map(FS_HO_CTL, PROT_READ);
   c.ch = map(FS_HO_CHANNEL, PROT_READ | PROT_WRITE);
+  err = fs_cache_view_init(&c.view, map(FS_HO_SLAB, PROT_READ), c.h.size[FS_HO_SLAB], NULL, 0);
+  if (err < 0) die("slab", err);
   while (fgets(line, sizeof(line), stdin)) command(line);
   return 0;
 }

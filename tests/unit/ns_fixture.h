@@ -84,12 +84,20 @@ static void sim_dropped(struct fs_ns *ns, uint64_t id) {
   (void)ns, (void)id;
   world.drops++;
 }
+/* A home that answers at once, with what it was asked. */
+static void sim_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  fs_ns_answer(ns, a, FS_OUT_ID_RANK(c->id) == rank_of(ns) ? 0 : -EINVAL, c, sizeof(*c));
+}
 static void sim_members(struct fs_ns *ns) {
   (void)ns;
   world.changes++;
 }
-static const struct fs_ns_hooks sim_hooks = {
-    .send = sim_send, .mark = sim_mark, .tree = sim_tree, .dropped = sim_dropped, .members = sim_members};
+static const struct fs_ns_hooks sim_hooks = {.send = sim_send,
+                                             .mark = sim_mark,
+                                             .tree = sim_tree,
+                                             .dropped = sim_dropped,
+                                             .home = sim_home,
+                                             .members = sim_members};
 
 /* A daemon never ends its name service but by ending; that of worlds that are over stays, too. */
 static struct fs_ns *volatile graveyard[200000]; /* volatile: else the compiler sees that nobody looks there */

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See spill.h. A file's version names its contents: it is bumped when the spill is not what other nodes were told last,
+ * or could be otherwise without a sign of it.
+ */
+#include "daemon/spill.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/util.h"
+
+#define FS_SPILL_FIRST 1024u        /* chains of a new table */
+#define FS_CLOCK_TICK_NS 20000000ll /* the kernel's times of files are no finer than this */
+
+const char *fs_spill_name(uint64_t id, char name[FS_SPILL_NAME_SIZE]) {
+  snprintf(name, FS_SPILL_NAME_SIZE, FS_OUT_FILE, (unsigned long long)id);
+  return name;
+}
+
+bool fs_spill_mine(const struct fs_daemon *d, uint64_t id) {
+  return (id & FS_OUT_ID) && id >> 63 == 0 && FS_OUT_ID_RANK(id) == d->net->rank;
+}
+
+/* ---- the table ---- */
+
+static struct fs_spill_file **fs_spill_chain(struct fs_spill_file **chain, uint64_t mask, uint64_t id) {
+  return &chain[fs_mix64(id) & mask];
+}
+
+struct fs_spill_file *fs_spill_find(const struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = *fs_spill_chain(d->spill_files->chain, d->spill_files->mask, id);
+  while (f && f->id != id) f = f->next;
+  return f;
+}
+
+/* Twice as many chains; without memory they just get longer. */
+static void fs_spill_grow(struct fs_spill *s) {
+  uint64_t mask = 2 * s->mask + 1;
+  struct fs_spill_file **to = calloc(mask + 1, sizeof(struct fs_spill_file *));
+  if (!to) return;
+  for (uint64_t i = 0; i <= s->mask; i++) {
+    for (struct fs_spill_file *f = s->chain[i], *next; f; f = next) {
+      struct fs_spill_file **chain = fs_spill_chain(to, mask, f->id);
+      next = f->next;
+      f->next = *chain, *chain = f;
+    }
+  }
+  free(s->chain);
+  s->chain = to;
+  s->mask = mask;
+  if (s->scan_left > 0) s->scan_left = mask + 1;
+}
+
+static struct fs_spill_file *fs_spill_make(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill *s = d->spill_files;
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  if (f) return f;
+  f = calloc(1, sizeof(*f));
+  if (!f) return NULL;
+  if (s->count > s->mask) fs_spill_grow(s);
+  struct fs_spill_file **chain = fs_spill_chain(s->chain, s->mask, id);
+  f->id = id;
+  f->next = *chain, *chain = f;
+  s->count++;
+  return f;
+}
+
+static void fs_spill_free(struct fs_daemon *d, struct fs_spill_file *f) {
+  struct fs_spill *s = d->spill_files;
+  struct fs_spill_file **at = fs_spill_chain(s->chain, s->mask, f->id);
+  while (*at != f) at = &(*at)->next;
+  *at = f->next;
+  s->count--;
+  free(f->told);
+  free(f);
+}
+
+void fs_spill_created(struct fs_daemon *d, uint64_t id, uint64_t dir) {
+  struct fs_spill_file *f = fs_spill_mine(d, id) ? fs_spill_make(d, id) : NULL;
+  if (f) f->dir = dir;
+}
+
+void fs_spill_not_created(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  if (f && !f->told) fs_spill_free(d, f);
+}
+
+void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool there) {
+  struct fs_spill_file *f = there ? fs_spill_make(d, c->id) : fs_spill_find(d, c->id);
+  if (!f) return;
+  f->dir = c->dir;
+  f->size = c->size;
+  f->mtime = c->mtime;
+  f->mtime_ns = c->mtime_ns;
+  f->mode = S_IFREG | (c->mode & 07777);
+  if (f->told) f->told->loose = true; /* written through a mapping, say */
+}
+
+/* ---- removal ---- */
+
+struct fs_spill_unlink {
+  struct fs_io io;
+  int dir;
+  char name[FS_SPILL_NAME_SIZE];
+};
+
+static fs_err fs_spill_unlink_work(struct fs_io *io) {
+  const struct fs_spill_unlink *u = FS_ITEM(io, struct fs_spill_unlink, io);
+  return unlinkat(u->dir, u->name, 0) < 0 ? -errno : 0;
+}
+
+static void fs_spill_unlinked(struct fs_io *io) {
+  free(FS_ITEM(io, struct fs_spill_unlink, io));
+}
+
+/* By the pool: the file system may take long to give back what a large file has. */
+static void fs_spill_remove(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  struct fs_spill_unlink *u = malloc(sizeof(*u));
+  if (f) fs_spill_free(d, f);
+  if (!u) return; /* it stays to the end of the job */
+  *u = (struct fs_spill_unlink){.io = {.work = fs_spill_unlink_work, .done = fs_spill_unlinked}, .dir = d->spill_fd};
+  fs_spill_name(id, u->name);
+  fs_iopool_submit(&d->pool, &u->io);
+}
+
+void fs_spill_dropped(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  if (!fs_spill_mine(d, id)) return;
+  if (f && f->told && f->told->holding > 0)
+    f->removed = true;
+  else
+    fs_spill_remove(d, id);
+}
+
+/* ---- who holds it ---- */
+
+/* True: nothing of it is left here. */
+static bool fs_spill_release(struct fs_daemon *d, struct fs_spill_file *f, uint32_t rank) {
+  struct fs_spill_told *t = f->told;
+  uint64_t bit = 1ull << rank % 64;
+  if (!t || !(t->holder[rank / 64] & bit)) return false;
+  t->holder[rank / 64] &= ~bit;
+  if (--t->holding > 0 || !f->removed) return false;
+  fs_spill_remove(d, f->id);
+  return true;
+}
+
+void fs_spill_members(struct fs_daemon *d) {
+  struct fs_spill *s = d->spill_files;
+  const struct fs_members *m = fs_ns_members(d->ns);
+  for (uint64_t i = 0; i <= s->mask; i++) {
+    for (struct fs_spill_file *f = s->chain[i], *next; f; f = next) {
+      next = f->next;
+      for (uint32_t rank = 0; f->told && f->told->holding > 0 && rank < d->net->nodes; rank++) {
+        if (!fs_member(m, rank) && fs_spill_release(d, f, rank)) break;
+      }
+    }
+  }
+}
+
+/* ---- what it is ---- */
+
+static bool fs_same_time(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Was it changed so short a while ago that the next change may leave the times as they are? */
+static bool fs_spill_young(const struct stat *st) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  int64_t age = (now.tv_sec - st->st_ctim.tv_sec) * 1000000000ll + now.tv_nsec - st->st_ctim.tv_nsec;
+  return age < FS_CLOCK_TICK_NS;
+}
+
+static void fs_spill_version(struct fs_daemon *d, struct fs_spill_told *t, const struct stat *st) {
+  bool same = t->version != 0 && !t->loose && t->size == (uint64_t)st->st_size && fs_same_time(t->mtime, st->st_mtim) &&
+              fs_same_time(t->ctime, st->st_ctim);
+  if (same) return;
+  t->version = ++d->spill_files->version;
+  t->size = (uint64_t)st->st_size;
+  t->mtime = st->st_mtim;
+  t->ctime = st->st_ctim;
+  t->loose = fs_spill_young(st);
+}
+
+static struct fs_spill_told *fs_spill_told(const struct fs_daemon *d, struct fs_spill_file *f) {
+  size_t words = (d->net->nodes + 63) / 64;
+  if (!f->told) f->told = calloc(1, sizeof(*f->told) + words * sizeof(f->told->holder[0]));
+  return f->told;
+}
+
+static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, struct fs_held *held) {
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  if (fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  if (!S_ISREG(st.st_mode)) return -ENOENT;
+  if (st.st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  struct fs_spill_told *t = f ? fs_spill_told(d, f) : NULL;
+  if (!t) return -ENOMEM;
+  fs_spill_version(d, t, &st);
+  *held = (struct fs_held){.id = id,
+                           .version = t->version,
+                           .size = t->size,
+                           .mtime = st.st_mtim.tv_sec,
+                           .ctime = st.st_ctim.tv_sec,
+                           .mtime_ns = (uint32_t)st.st_mtim.tv_nsec,
+                           .ctime_ns = (uint32_t)st.st_ctim.tv_nsec,
+                           .mode = st.st_mode};
+  if (t->holder[from / 64] >> from % 64 & 1) return 0;
+  t->holder[from / 64] |= 1ull << from % 64;
+  t->holding++;
+  return 0;
+}
+
+void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+  struct fs_held held;
+  fs_err err = fs_spill_mine(d, c->id) ? 0 : -EINVAL;
+  struct fs_spill_file *f = err == 0 ? fs_spill_find(d, c->id) : NULL;
+  if (err == 0 && c->op == FS_NAMES_SETATTR) {
+    fs_spill_set(d, a, c);
+    return;
+  }
+  if (err == 0 && c->op == FS_NAMES_RELEASE && f) (void)fs_spill_release(d, f, a.from);
+  if (err < 0 || c->op != FS_NAMES_HOLD) {
+    fs_ns_answer(d->ns, a, err, NULL, 0);
+    return;
+  }
+  (void)fs_spill_drain(d);
+  err = fs_spill_hold(d, a.from, c->id, &held);
+  fs_ns_answer(d->ns, a, err, &held, err == 0 ? sizeof(held) : 0);
+}
+
+fs_err fs_spill_new(struct fs_daemon *d) {
+  struct fs_spill *s = calloc(1, sizeof(*s));
+  if (!s) return -ENOMEM;
+  d->spill_files = s;
+  s->mask = FS_SPILL_FIRST - 1;
+  s->watch = -1;
+  fs_chain_init(&s->setting);
+  s->chain = calloc(FS_SPILL_FIRST, sizeof(struct fs_spill_file *));
+  if (!s->chain) return -ENOMEM;
+  fs_spill_watch(d);
+  return 0;
+}

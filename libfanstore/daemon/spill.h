@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The output files whose home is this node: their bytes are in the spill directory, written by this node's programs
+ * through the kernel. Who has them open on other nodes, what of them was published last, what is changed by name, and
+ * what nobody told of (docs/output-files.md, sections 3 to 6). The MPI thread's; what may take long goes to the I/O
+ * pool.
+ *
+ *   spill.c        the table; HOLD and RELEASE of other nodes; removal
+ *   spill_set.c    SETATTR: the spill is changed, then published
+ *   spill_watch.c  what was closed: published, if its writer has not done so
+ */
+#ifndef FS_DAEMON_SPILL_H
+#define FS_DAEMON_SPILL_H
+
+#include <sys/stat.h>
+
+#include "daemon/daemon.h"
+#include "daemon/ns.h"
+
+/* What other nodes were told of a file's contents. */
+struct fs_spill_told {
+  uint64_t version, size;
+  struct timespec mtime, ctime;
+  bool loose;        /* they may have changed since without a trace in the times */
+  uint32_t holding;  /* nodes that hold it */
+  uint64_t holder[]; /* a bit for each */
+};
+
+struct fs_spill_file {
+  struct fs_spill_file *next;
+  uint64_t id, dir; /* dir: of its record, as last heard; 0: unknown */
+  uint64_t size;    /* as published, with what follows; before the first time mode is 0 */
+  int64_t mtime;
+  uint32_t mtime_ns, mode;
+  bool removed;    /* it has no name; its bytes stay while nodes hold it */
+  bool closed;     /* it was closed, and is to be published */
+  bool publishing; /* by this daemon */
+  struct fs_spill_told *told;
+};
+
+struct fs_spill {
+  struct fs_spill_file **chain;
+  uint64_t mask, count;
+  uint64_t version, published; /* the last ones given */
+  struct fs_chain setting;
+  int watch; /* inotify; -1: none */
+  uint64_t look_at;
+  uint32_t publishing; /* by this daemon itself */
+  uint64_t scan_left;  /* chains that are still to be looked at: for what is closed, or, after a loss, at all files */
+  bool scan_all, scan_again;
+};
+
+/* ---- spill.c ---- */
+fs_err fs_spill_new(struct fs_daemon *d);
+struct fs_spill_file *fs_spill_find(const struct fs_daemon *d, uint64_t id);
+/* A client is about to make a file of this id, in this directory; or could not. */
+void fs_spill_created(struct fs_daemon *d, uint64_t id, uint64_t dir);
+void fs_spill_not_created(struct fs_daemon *d, uint64_t id);
+/* What is now published of it. */
+void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool there);
+/* The name service's words (ns.h). */
+void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
+void fs_spill_dropped(struct fs_daemon *d, uint64_t id);
+void fs_spill_members(struct fs_daemon *d);
+/* "out/<id>", below d->spill_fd. */
+#define FS_SPILL_NAME_SIZE 32u
+const char *fs_spill_name(uint64_t id, char name[FS_SPILL_NAME_SIZE]);
+/* Is this one of this node's files? */
+bool fs_spill_mine(const struct fs_daemon *d, uint64_t id);
+
+/* ---- spill_set.c ---- */
+void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
+
+/* ---- spill_watch.c ---- */
+void fs_spill_watch(struct fs_daemon *d);
+/* A client's PUBLISH of a file of this node's: what its spill is now, and its number. False: there is no spill, and the
+   client's word stands. */
+bool fs_spill_publishing(struct fs_daemon *d, struct fs_names_call *c);
+void fs_spill_not_published(struct fs_daemon *d, uint64_t id);
+int fs_spill_drain(struct fs_daemon *d); /* how many were closed */
+void fs_spill_timers(struct fs_daemon *d);
+/* Makes the record what the spill is now, wherever it has gone meanwhile; done with the record, or why not. */
+void fs_spill_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
+
+#endif

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 180
+# Bytes of output files over real daemons: written on one node, published by a client or by their close, held and read on another
+# through its cache, removed while held, changed by name; with clients that die or lie, and a home that is killed.
+. "$(dirname "$0")/../functions.sh"
+. "$(dirname "$0")/daemons.bash"
+
+names=$build/tests/helpers/nameclient
+small_dataset
+ask() { # NODE LINE...
+  local node=$1
+  shift
+  printf '%s\n' "$@" | "$names" "$run/node-$node.sock"
+}
+start_daemons 3 --cache 2M --deadline 2000
+spill=$(ask 0 'spill 0')
+[ -d "$spill/out" ] || fail "no spill directory: $spill"
+spill_of() { printf '%s/out/%016x' "$spill" "$1"; }
+# A client of node 1 that stays.
+mkfifo "$work/to" "$work/from"
+"$names" "$run/node-1.sock" <"$work/to" >"$work/from" &
+client=$!
+exec 8>"$work/to" 9<"$work/from"
+reader() { # LINE: its answer
+  echo "$1" >&8
+  read -r -t 30 answer <&9 || fail "no answer to $1"
+}
+hold() { # ID SIZE: sets handle and version
+  reader "hold $1"
+  read -r ok handle size version <<<"$answer"
+  equal "hold" "ok $2" "$ok $size"
+}
+same() { # ID: all that the last hold has is what its spill has
+  reader "fetch $handle $size $work/copy"
+  equal "fetch" ok "$answer"
+  cmp "$work/copy" "$(spill_of "$1")" || fail "node 1 has other bytes than node 0"
+}
+sees() { [ "$(ask 1 "$1")" = "$2" ]; }
+gone() { [ ! -e "$(spill_of "$1")" ]; }
+
+id=$(ask 0 'create 1 checkpoint' | cut -d' ' -f2)
+equal "not there for others" ENOENT "$(ask 1 'lookup 1 checkpoint')"
+head -c 3000000 /dev/urandom >"$(spill_of "$id")"
+say "published by its close alone"
+wait_until 5 sees 'lookup 1 checkpoint' "ok $id checkpoint 3000000"
+hold "$id" 3000000
+same "$id"
+first=$handle
+sleep 0.1 # in which the kernel's clock ticks
+hold "$id" 3000000
+same "$id"
+before=$version
+hold "$id" 3000000
+equal "the same contents have the same handle" "$handle $before" "$handle $version"
+[ "$before" != 0 ] || fail "no version"
+
+say "changed, published and not published"
+head -c 5 /dev/urandom | dd of="$(spill_of "$id")" bs=1 seek=1000000 conv=notrunc status=none
+hold "$id" 3000000
+[ "$version" != "$before" ] || fail "other contents of the same version"
+[ "$handle" != "$first" ] || fail "other contents of the same handle"
+same "$id"
+head -c 700000 /dev/urandom >>"$(spill_of "$id")"
+equal "what a client says is what the spill is" "ok $id checkpoint 3700000" "$(ask 0 "publish 1 $id 5")"
+equal "of another node's file no client can say anything" EINVAL "$(ask 1 "publish 1 $id 5")"
+hold "$id" 3700000
+same "$id"
+equal "by id" "ok $id checkpoint 3700000" "$(ask 2 "find 1 $id")"
+equal "by id, where it is not" ENOENT "$(ask 2 "find 1 $((id + 5))" | cut -d' ' -f1)"
+head -c 1 /dev/urandom >>"$(spill_of "$id")"
+hold "$id" 3700001
+truncate -s 1000 "$(spill_of "$id")"
+reader "fetch $handle $size $work/copy"
+equal "shorter than it was" "ok 1000" "$answer $(stat -c %s "$work/copy")"
+
+say "changed by name, from another node"
+equal "a file" "ok 100600 1234567 600" "$(ask 1 "setattr 1 $id f mode=600 mtime=1234567 size=600")"
+equal "its spill" "600 1234567 600" "$(stat -c '%a %Y %s' "$(spill_of "$id")")"
+equal "all see it" "ok $id checkpoint 600" "$(ask 2 'lookup 1 checkpoint')"
+equal "no such file" ENOENT "$(ask 1 "setattr 1 $((id + 1)) f mode=600" | cut -d' ' -f1)"
+dir=$(ask 2 'create 1 runs/' | cut -d' ' -f2)
+equal "a directory" "ok 40700 99 0" "$(ask 1 "setattr 1 $dir d mode=700 mtime=99")"
+equal "not as a file" ENOENT "$(ask 1 "setattr 1 $dir f mode=700" | cut -d' ' -f1)"
+equal "not as a symlink" EINVAL "$(ask 1 "setattr 1 $dir l mode=700")"
+
+say "removed while it is held"
+id2=$(ask 0 'create 1 log' | cut -d' ' -f2)
+head -c 3000000 /dev/urandom >"$(spill_of "$id2")"
+wait_until 5 sees 'lookup 1 log' "ok $id2 log 3000000"
+hold "$id2" 3000000
+equal "removed" ok "$(ask 2 'remove 1 log')"
+same "$id2"
+reader "release $id2 $handle"
+equal "released" ok "$answer"
+wait_until 5 gone "$id2"
+reader "release $id2 $handle"
+equal "released twice" ENOENT "$answer"
+reader "hold $id2"
+equal "held after that" ENOENT "$answer"
+id3=$(ask 0 'create 1 log2' | cut -d' ' -f2)
+echo x >"$(spill_of "$id3")"
+wait_until 5 sees 'lookup 1 log2' "ok $id3 log2 2"
+equal "removed, and never held" ok "$(ask 1 'remove 1 log2')"
+wait_until 5 gone "$id3"
+
+say "a client that lies, and one that dies"
+ask 1 'rude 2' >"$work/rude" &
+rude=$!
+ask 0 'rude 2' >/dev/null
+wait "$rude"
+grep -q 'asked=[0-9]\{4\}' "$work/rude" || fail "it asked for little: $(cat "$work/rude")"
+for n in 0 1 2; do daemon_alive $n || fail "daemon $n is dead"; done
+hold "$id" 600
+same "$id"
+equal "removed" ok "$(ask 2 'remove 1 checkpoint')"
+sleep 0.3
+gone "$id" && fail "its bytes are gone, and it is held"
+kill -KILL $client
+wait_until 5 gone "$id"
+
+say "home is killed"
+exec 8>&- 9<&-
+"$names" "$run/node-1.sock" <"$work/to" >"$work/from" &
+exec 8>"$work/to" 9<"$work/from"
+id4=$(ask 0 'create 1 last' | cut -d' ' -f2)
+head -c 3000000 /dev/urandom >"$(spill_of "$id4")"
+wait_until 5 sees 'lookup 1 last' "ok $id4 last 3000000"
+hold "$id4" 3000000
+kill -KILL "$(pid_of 0)"
+reader "fetch $handle $size $work/copy"
+equal "no bytes" EREMOTEIO "$answer"
+reader "hold $id4"
+equal "nobody to ask" EHOSTDOWN "$answer"
+equal "its name is there" "ok $id4 last 3000000" "$(ask 2 'lookup 1 last')"
+equal "another one works" ok "$(ask 2 'create 1 another' | cut -d' ' -f1)"
+exec 8>&-
+stop_daemons
