@@ -23,6 +23,11 @@ case $target in
     clang -Os -s -shared -nostdlib -o "$corpus/seed-library" "$work/a.c"
     clang -Os -s -static -nostdlib -Wl,-e,main -o "$corpus/seed-static" "$work/a.c"
     ;;
+  *names*) # a call and a record that are good
+    "$python" -c 'import struct, sys
+open(sys.argv[1] + "/seed-call", "wb").write(struct.pack("<IIQQQQQqIIHHI8s", 2, 0, 1 << 32, 0, 1 << 62, 0, 0, 0, 0, 0o100644, 1, 0, 0, b"f"))
+open(sys.argv[1] + "/seed-record", "wb").write(struct.pack("<QQQQQqqIIIIIHH8s", 1 << 62, 1 << 32, 1, 1, 5, 0, 0, 0, 0, 0o120777, 0, 1, 1, 2, b"fto"))' "$corpus"
+    ;;
   *control*) printf '@fs hello rank=0 host=a%%20b pid=1 job=j free=4096\n' >"$corpus/seed-hello" ;;
 esac
 

@@ -9,7 +9,7 @@
  *   lookup DIR NAME | remove DIR NAME | rmdir DIR NAME | list DIR
  *   publish DIR ID SIZE
  *   rename DIR NAME TO NAME
- *   many DIR PREFIX N WINDOW   N files are made and published, WINDOW at once
+ *   many DIR PREFIX N WINDOW [spill]   N files are made and published, WINDOW at once; with a byte in each
  *   find DIR ID                the record of this id
  *   setattr DIR ID TYPE [mode=OCTAL] [mtime=SECONDS] [size=BYTES]     TYPE: f, d or l
  *   hold ID                    prints "ok HANDLE SIZE VERSION"
@@ -21,6 +21,8 @@
  * A DIR is a number: 1 is the dataset's root, others are ids. Prints "ok" or the errno's name, then records: "ID NAME
  * SIZE".
  */
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,9 +115,20 @@ static void list(uint64_t dir) {
   fflush(stdout);
 }
 
-static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window) {
+/* A file's bytes, before it has a name: open, for its writer. */
+static int spill_make(uint64_t id) {
+  char path[PATH_MAX + 64];
+  snprintf(path, sizeof(path), "%s/" FS_OUT_FILE, c.ctl->spill, (unsigned long long)id);
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0 || write(fd, "x", 1) != 1) die(path, -errno);
+  return fd;
+}
+
+static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window, bool spill) {
   char name[256];
   unsigned errors = 0;
+  static uint64_t made;
+  int fd[FS_CHANNEL_BOXES];
   uint64_t start = fs_now_ns();
   struct fs_names_call create = {.op = FS_NAMES_CREATE, .dir = dir, .id = FS_OUT_ID, .mode = S_IFREG | 0644};
   struct fs_names_call publish = {.op = FS_NAMES_PUBLISH, .dir = dir, .size = 1, .mode = S_IFREG | 0644};
@@ -123,6 +136,8 @@ static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window) 
     uint32_t now = FS_MIN(window, n - i);
     for (uint32_t k = 0; k < now; k++) {
       snprintf(name, sizeof(name), "%s%u", prefix, i + k);
+      if (spill) create.id = c.ch->first_id + made++;
+      if (spill) fd[k] = spill_make(create.id);
       post(k, create, name, "");
     }
     for (uint32_t k = 0; k < now; k++) {
@@ -136,6 +151,7 @@ static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window) 
     for (uint32_t k = 0; k < now; k++) {
       finish(k);
       errors += c.ch->box[k].err != 0;
+      if (spill) close(fd[k]);
     }
   }
   printf("made=%u errors=%u rate=%.0f\n", n, errors, n / ((double)(fs_now_ns() - start) / 1e9));
@@ -324,11 +340,11 @@ static void command(char *line) {
     fflush(stdout);
   } else if (strcmp(word[0], "list") == 0) {
     list(dir);
-  } else if (strcmp(word[0], "many") == 0 && n == 5) {
+  } else if (strcmp(word[0], "many") == 0 && n >= 5) {
     uint64_t count, window;
     if (fs_parse_u64(word[3], 1, 10000000, &count) != 0 || fs_parse_u64(word[4], 1, FS_CHANNEL_BOXES, &window) != 0)
       die("many", -EINVAL);
-    many(dir, word[2], (unsigned)count, (uint32_t)window);
+    many(dir, word[2], (unsigned)count, (uint32_t)window, n > 5);
   } else {
     die(line, -EINVAL);
   }

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/daemon.h"
+#include "daemon/spill.h"
 #include "net_fixture.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -185,6 +185,52 @@ static void test_bare(void **state) {
   assert_false(fs_server_busy(d));
 }
 
+/* An output file of this node: as many bytes as there are, with their checksum. */
+static void test_outputs(void **state) {
+  (void)state;
+  static unsigned char data[FS_OUT_BLOCK];
+  uint64_t mine = FS_OUT_ID_MAKE(0, 5);
+  struct {
+    uint64_t file, offset;
+    uint32_t length, got;
+    int err;
+  } cases[] = {{mine, 0, 5000, 5000, 0},
+               {mine, PART_SIZE - 10, 100, 10, 0},
+               {mine, PART_SIZE, FS_OUT_BLOCK, 0, 0},
+               {mine, 0, FS_OUT_BLOCK, PART_SIZE, 0},
+               {mine, INT64_MAX - 10, 10, 0, 0},
+               {mine, INT64_MAX - 10, 11, 0, -EINVAL},
+               {mine, UINT64_MAX, 1, 0, -EINVAL},
+               {mine, 0, FS_OUT_BLOCK + 1, 0, -EINVAL},
+               {mine, 0, 0, 0, -EINVAL},
+               {mine + 1, 0, 1, 0, -ENOENT},
+               {mine + 2, 0, 1, 0, -ELOOP}, /* a symlink that somebody put there */
+               {FS_OUT_ID_MAKE(1, 5), 0, 1, 0, -EINVAL},
+               {5, 0, 1, 0, -EINVAL},
+               {mine | 1ull << 63, 0, 1, 0, -EINVAL}};
+  char path[FS_SPILL_NAME_SIZE];
+  d->spill_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  assert_int_equal(mkdirat(d->spill_fd, FS_OUT_DIR, 0700), 0);
+  int fd = openat(d->spill_fd, fs_spill_name(mine, path), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  assert_int_equal(fs_write_full(fd, content, PART_SIZE), 0);
+  close(fd);
+  assert_int_equal(symlinkat("/etc/passwd", d->spill_fd, fs_spill_name(mine + 2, path)), 0);
+  for (unsigned i = 0; i < FS_ARRAY_LEN(cases); i++) {
+    struct fs_wire_req r = request(0, cases[i].offset, cases[i].length);
+    r.type = FS_WIRE_READ_OUTPUT;
+    r.file = cases[i].file;
+    arrive(1, &r, sizeof(r));
+    struct fs_wire_rep rep = answer(1, data);
+    assert_int_equal(rep.err, cases[i].err);
+    assert_int_equal(rep.length, cases[i].got);
+    if (rep.err == 0) assert_true(rep.xxh3 == fs_xxh3(data, rep.length));
+    if (rep.length > 0) assert_memory_equal(data, content + r.offset, rep.length);
+  }
+  assert_int_equal(d->count.served_bytes, 5000 + 10 + PART_SIZE);
+  assert_false(fs_server_busy(d));
+  close(d->spill_fd);
+}
+
 static void test_refused(void **state) {
   (void)state;
   struct fs_wire_req r = request(0, 0, MOST + 1);
@@ -268,7 +314,7 @@ static void test_no_memory(void **state) {
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(test_reads),   TEST(test_bare),    TEST(test_refused),
+  const struct CMUnitTest tests[] = {TEST(test_reads),   TEST(test_bare),    TEST(test_outputs),  TEST(test_refused),
                                      TEST(test_dropped), TEST(test_bounded), TEST(test_no_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fuzzes what daemons believe of calls about output files and of records: a message that passes the check has its names
+ * and records inside its bytes, and a record that was read is read alike when it is written again.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ipc/names.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_records(const char *body, size_t n, size_t at) {
+  const struct fs_record *r;
+  while ((r = fs_record_next(body, n, &at)) != NULL) {
+    alignas(8) char again[FS_NAMES_BODY];
+    size_t end = 0, back = 0;
+    if (at > n || !fs_name_ok(fs_record_name(r), r->name_len)) abort();
+    if (!fs_record_put(again, sizeof(again), &end, r, fs_record_name(r), fs_record_target(r))) abort();
+    const struct fs_record *same = fs_record_next(again, end, &back);
+    if (!same || back != end || memcmp(same, r, sizeof(*r) + r->name_len + r->target_len) != 0) abort();
+  }
+}
+
+static void check_call(const struct fs_names_call *c, size_t n) {
+  if (fs_call_size(c) > n || c->op == FS_NAMES_CLIENT_OPS) abort();
+  if (c->name_len > 0 && memchr(fs_call_name(c), '/', c->name_len)) abort();
+  bool of_file = c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE || c->op == FS_NAMES_SETATTR;
+  if (of_file && (!(c->id & FS_OUT_ID) || c->id >> 63)) abort();
+  if (c->op == FS_NAMES_SETATTR && (c->flags & FS_SET_SIZE) && !S_ISREG(c->mode)) abort();
+  if (c->op == FS_NAMES_LOOKUP && c->name_len == 0 && !(c->id & FS_OUT_ID)) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size > FS_NAMES_BODY) size = FS_NAMES_BODY;
+  char *body = malloc(size + (size == 0)); /* just so large that what is read beyond it is seen */
+  if (!body) abort();
+  if (size > 0) memcpy(body, data, size);
+  if (fs_call_ok(body, size)) {
+    const struct fs_names_call *c = (const void *)body;
+    check_call(c, size);
+    check_records(body, size, fs_call_size(c));
+  }
+  check_records(body, size, 0);
+  free(body);
+  return 0;
+}

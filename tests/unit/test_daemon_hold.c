@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Output files of other nodes: who holds what, when their home hears of it, and their blocks, over a network of the
+ * tests' own (fetch_fixture.h): good replies, short ones, wrong ones, and keys that are none.
+ */
+#include "fetch_fixture.h"
+
+#include "daemon/hold.h"
+#include "daemon/ns.h"
+
+#define FILE_ID FS_OUT_ID_MAKE(2, 77) /* its home is node 2 */
+
+/* ---- the name service: only who is sent what ---- */
+
+static unsigned releases;
+static uint64_t question; /* id of the last one */
+
+static void keep_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body, size_t n) {
+  const struct fs_names_call *c = body;
+  (void)ns;
+  assert_false(head->answer);
+  assert_true(n >= sizeof(*c));
+  if (c->op != FS_NAMES_RELEASE) return;
+  assert_int_equal(rank, FS_OUT_ID_RANK(c->id));
+  releases++;
+  question = head->id;
+}
+static const struct fs_ns_hooks hooks = {.send = keep_send};
+static void answer_release(fs_err err) {
+  struct fs_ns_message head = {.id = question, .set = 1, .err = err, .answer = 1};
+  fs_ns_receive(d->ns, d->now, 2, &head, NULL, 0);
+}
+
+static void *volatile kept[64]; /* a daemon ends with its process; what the tests leave must not look lost */
+static int setup_holds(void **state) {
+  static unsigned n;
+  if (setup(state) != 0) return -1;
+  releases = 0;
+  assert_int_equal(fs_ns_new(&d->ns, 0, NODES, SECOND, &hooks, d), 0);
+  assert_int_equal(fs_holds_new(d), 0);
+  assert_true(n < FS_ARRAY_LEN(kept) - 1);
+  kept[n++] = d->ns;
+  kept[n++] = d->holds;
+  return 0;
+}
+#define HOLD_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup_holds, teardown)
+
+/* A HOLD of the client and home's answer; the handle. */
+static uint32_t hold(uint64_t version, uint64_t size) {
+  struct fs_held held = {.id = FILE_ID, .version = version, .size = size, .mode = S_IFREG | 0644};
+  assert_int_equal(fs_holds_ask(d, client, FILE_ID), 0);
+  assert_int_equal(fs_holds_answered(d, client, FILE_ID, 0, &held), 0);
+  assert_true(held.handle != 0);
+  return held.handle;
+}
+
+/* ---- blocks ---- */
+
+static void reply_output(const struct fs_wire_req *req, uint32_t length, bool flip, uint32_t said) {
+  static struct {
+    struct fs_wire_rep rep;
+    unsigned char data[8192];
+  } r;
+  for (uint32_t i = 0; i < length; i++) r.data[i] = (unsigned char)(i * 3);
+  r.rep = (struct fs_wire_rep){.magic = FS_WIRE_MAGIC, .version = FS_WIRE_VERSION, .type = req->type, .id = req->id};
+  r.rep.length = said;
+  r.rep.xxh3 = fs_xxh3(r.data, length);
+  if (flip) r.data[0] ^= 1;
+  deliver(2, req->tag, &r, sizeof(r.rep) + length);
+}
+
+static struct fs_wire_req asked_of_home(uint32_t length, uint64_t offset) {
+  struct fs_wire_req req;
+  turn(0);
+  take_request(2, &req);
+  assert_int_equal(req.type, FS_WIRE_READ_OUTPUT);
+  assert_true(req.file == FILE_ID);
+  assert_int_equal(req.length, length);
+  assert_int_equal(req.offset, offset);
+  return req;
+}
+
+static void test_a_block(void **state) {
+  (void)state;
+  uint32_t h = hold(1, FS_OUT_BLOCK + 1000);
+  struct fs_req *r = post(0, FS_OUT_KEY(h, 1), 0), *again;
+  struct fs_wire_req req = asked_of_home(1000, FS_OUT_BLOCK);
+  reply_output(&req, 1000, false, 1000);
+  turn(0);
+  assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
+  again = post(1, FS_OUT_KEY(h, 1), 0);
+  turn(0);
+  assert_int_equal(world.sends, 0);
+  assert_true(again->err == 0 && again->hit == 1 && again->line == r->line);
+  assert_int_equal(d->count.fetched_bytes, 1000);
+}
+
+static void test_shorter_than_it_was(void **state) {
+  (void)state;
+  uint32_t h = hold(1, 3000);
+  struct fs_req *r = post(0, FS_OUT_KEY(h, 0), 0);
+  struct fs_wire_req req = asked_of_home(3000, 0);
+  reply_output(&req, 10, false, 10);
+  turn(0);
+  assert_int_equal(r->err, 0);
+  assert_int_equal(d->count.fetched_bytes, 10);
+  h = hold(2, 3000);
+  r = post(1, FS_OUT_KEY(h, 0), 0);
+  req = asked_of_home(3000, 0);
+  reply_output(&req, 0, false, 0);
+  turn(0);
+  assert_int_equal(r->err, 0);
+}
+
+static void test_bad_replies(void **state) {
+  (void)state;
+  struct {
+    uint32_t length, said;
+    bool flip;
+  } bad[] = {{1000, 1000, true}, {1000, 999, false}, {999, 1000, false}, {1000, UINT32_MAX, false}};
+  uint32_t h = hold(1, 1000);
+  for (unsigned i = 0; i < FS_ARRAY_LEN(bad); i++) {
+    struct fs_req *r = post(0, FS_OUT_KEY(h, 0), 0);
+    struct fs_wire_req req = asked_of_home(1000, 0);
+    reply_output(&req, bad[i].length, bad[i].flip, bad[i].said);
+    turn(0);
+    expect_error(r, -EREMOTEIO);
+    assert_false(asked(1) || asked(3)); /* nobody else has it */
+    assert_int_equal(fs_cache_find(d->cache, FS_OUT_KEY(h, 0)), -ENOENT);
+    done_with(0);
+  }
+  assert_int_equal(d->count.checksum_errors, 1);
+}
+
+static void test_home_is_silent(void **state) {
+  (void)state;
+  uint32_t h = hold(1, 1000);
+  struct fs_req *r = post(0, FS_OUT_KEY(h, 0), 0);
+  turn(0);
+  turn(5 * SECOND);
+  expect_error(r, -EREMOTEIO);
+  done_with(0);
+  r = post(0, FS_OUT_KEY(h, 0), 0); /* and at once, now that it is suspect */
+  turn(0);
+  expect_error(r, -EREMOTEIO);
+}
+
+static void test_keys_that_are_none(void **state) {
+  (void)state;
+  uint32_t h = hold(1, 2 * FS_OUT_BLOCK), empty = hold(2, 0);
+  const uint64_t bad[] = {FS_OUT_KEY(0, 0),
+                          FS_OUT_KEY(h + 5, 0),
+                          FS_OUT_KEY(h, 2),
+                          FS_OUT_KEY(h, FS_OUT_BLOCKS - 1),
+                          FS_OUT_KEY(FS_OUT_HANDLES - 1, 0),
+                          FS_OUT_KEY(empty, 0),
+                          FS_OUT_KEY(h, 0) | 1ull << 63,
+                          FS_OUT_KEY(h, 0) | 1ull << 50};
+  for (unsigned i = 0; i < FS_ARRAY_LEN(bad); i++) {
+    struct fs_req *r = post(0, bad[i], 0);
+    want(bad[i]);
+    turn(0);
+    expect_error(r, -EINVAL);
+    assert_int_equal(world.sends, 0);
+    done_with(0);
+  }
+}
+
+/* ---- holds ---- */
+
+static void test_home_hears_of_the_last_release(void **state) {
+  (void)state;
+  uint32_t a = hold(1, 1000), b = hold(1, 1000), c = hold(2, 2000);
+  assert_int_equal(a, b);
+  assert_int_equal(fs_holds_release(d, client, FILE_ID, c + 1), -ENOENT);
+  assert_int_equal(fs_holds_release(d, client, FILE_ID + 1, c), -ENOENT);
+  assert_int_equal(fs_holds_release(d, client, FILE_ID, a), 0);
+  assert_int_equal(fs_holds_release(d, client, FILE_ID, c), 0);
+  assert_int_equal(fs_holds_release(d, client, FILE_ID, c), -ENOENT);
+  assert_int_equal(releases, 0);
+  assert_int_equal(fs_holds_release(d, client, FILE_ID, a), 0);
+  assert_int_equal(releases, 1);
+  answer_release(0);
+  hold(3, 5);
+  assert_int_equal(releases, 1);
+}
+
+/* While a HOLD is under way nothing is said that would undo it. */
+static void test_no_release_past_a_hold(void **state) {
+  (void)state;
+  struct fs_held held = {0};
+  uint32_t a = hold(1, 1000);
+  assert_int_equal(fs_holds_ask(d, client, FILE_ID), 0);
+  assert_int_equal(fs_holds_release(d, client, FILE_ID, a), 0);
+  assert_int_equal(releases, 0);
+  assert_int_equal(fs_holds_answered(d, client, FILE_ID, -ETIMEDOUT, &held), -EHOSTDOWN);
+  assert_int_equal(releases, 1);
+  /* One that was lost is sent again, unless it is held by then. */
+  answer_release(-ETIMEDOUT);
+  assert_int_equal(releases, 2);
+  hold(1, 1000);
+  answer_release(-ETIMEDOUT);
+  assert_int_equal(releases, 2);
+}
+
+static void test_a_client_that_is_gone(void **state) {
+  (void)state;
+  struct fs_held held = {.id = FILE_ID, .version = 9, .size = 1, .mode = S_IFREG};
+  hold(1, 1000);
+  hold(2, 1000);
+  assert_int_equal(fs_holds_ask(d, client, FILE_ID), 0);
+  fs_clients_forget(d, client);
+  client = NULL;
+  fs_clients_bury(d);
+  assert_int_equal(releases, 0);
+  assert_int_equal(fs_holds_answered(d, NULL, FILE_ID, 0, &held), 0);
+  assert_int_equal(releases, 1);
+}
+
+static void test_releases_that_do_not_say_what(void **state) {
+  (void)state;
+  hold(1, 1000);
+  assert_int_equal(fs_holds_release(d, client, FILE_ID, 0), 0);
+  assert_int_equal(fs_holds_release(d, client, FILE_ID, 0), -ENOENT);
+  assert_int_equal(releases, 1);
+  answer_release(0);
+  hold(1, 1000);
+  hold(2, 1000);
+  hold(2, 1000);
+  for (unsigned i = 0; i < 3; i++) {
+    assert_int_equal(releases, 1);
+    assert_int_equal(fs_holds_release(d, client, FILE_ID, 0), 0);
+  }
+  assert_int_equal(releases, 2);
+}
+
+static void test_answers_that_are_none(void **state) {
+  (void)state;
+  const struct fs_held bad[] = {{.id = FILE_ID + 1, .mode = S_IFREG},
+                                {.id = FILE_ID, .mode = S_IFDIR},
+                                {.id = FILE_ID, .mode = S_IFREG, .size = (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS + 1},
+                                {.id = FILE_ID, .mode = S_IFREG, .mtime_ns = 1000000000}};
+  for (unsigned i = 0; i < FS_ARRAY_LEN(bad); i++) {
+    struct fs_held held = bad[i];
+    assert_int_equal(fs_holds_ask(d, client, FILE_ID), 0);
+    assert_int_equal(fs_holds_answered(d, client, FILE_ID, 0, &held), -EPROTO);
+    answer_release(0);
+  }
+  assert_int_equal(fs_holds_ask(d, client, FS_OUT_ID_MAKE(0, 1)), -EINVAL); /* this node's own */
+  assert_int_equal(fs_holds_ask(d, client, FS_OUT_ID_MAKE(NODES, 1)), -EINVAL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      HOLD_TEST(test_a_block),
+      HOLD_TEST(test_shorter_than_it_was),
+      HOLD_TEST(test_bad_replies),
+      HOLD_TEST(test_home_is_silent),
+      HOLD_TEST(test_keys_that_are_none),
+      HOLD_TEST(test_home_hears_of_the_last_release),
+      HOLD_TEST(test_no_release_past_a_hold),
+      HOLD_TEST(test_a_client_that_is_gone),
+      HOLD_TEST(test_releases_that_do_not_say_what),
+      HOLD_TEST(test_answers_that_are_none),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls about one record over several ranks, in the simulation of ns_fixture.h: its attributes, its publications, and
+ * what is for its home and not for a keeper. */
+#include "ns_fixture.h"
+
+static void test_attributes(void **state) {
+  (void)state;
+  static struct call c;
+  random_seed(0);
+  sim_start(3);
+  struct fs_names_call h = {
+      .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, 1), .id = fs_ns_id(world.ns[0]), .mode = S_IFDIR | 0755};
+  uint64_t id = h.id;
+  call_start(&c, 0, h, "d", "");
+  call_wait(&c);
+  h = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .dir = h.dir, .id = id};
+  call_start(&c, 1, h, "", "");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  assert_true(call_record(&c)->id == id);
+  h = (struct fs_names_call){.op = FS_NAMES_SETATTR,
+                             .dir = h.dir,
+                             .id = id,
+                             .to = fs_ns_id(world.ns[1]),
+                             .flags = FS_SET_MODE | FS_SET_TIMES,
+                             .mode = S_IFDIR | 0711,
+                             .mtime = 5,
+                             .mtime_ns = 6};
+  call_start(&c, 1, h, "", "");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  h.to = fs_ns_id(world.ns[2]);
+  h.flags = FS_SET_TIMES;
+  h.mtime = 7;
+  call_start(&c, 2, h, "", "");
+  call_wait(&c);
+  assert_true(call_record(&c)->mode == (S_IFDIR | 0711) && call_record(&c)->mtime == 7);
+  h.mtime = 8; /* the same call: it was made */
+  call_start(&c, 2, h, "", "");
+  call_wait(&c);
+  assert_int_equal(call_record(&c)->mtime, 7);
+  h.to = fs_ns_id(world.ns[2]);
+  h.mode = S_IFLNK;
+  call_start(&c, 2, h, "", "");
+  call_wait(&c);
+  assert_int_equal(c.err, -EINVAL);
+  h.mode = S_IFDIR;
+  h.id++;
+  call_start(&c, 2, h, "", "");
+  call_wait(&c);
+  assert_int_equal(c.err, -ENOENT);
+  sim_settle();
+  sim_check_mirrors();
+}
+
+/* Of two publications under way at once that one stays that home made later; and a file is followed by its id. */
+static void test_publications_in_order(void **state) {
+  (void)state;
+  static struct call c, late;
+  random_seed(0);
+  sim_start(3);
+  uint64_t to = FS_DATASET_DIR(0, 2);
+  struct fs_names_call h = {
+      .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, 1), .id = fs_ns_id(world.ns[0]), .mode = S_IFREG | 0644};
+  struct fs_names_call p = {.op = FS_NAMES_PUBLISH, .dir = h.dir, .id = h.id, .mode = h.mode};
+  call_start(&c, 0, h, "f", "");
+  call_wait(&c);
+  for (uint64_t i = 1; i < 100; i++) {
+    p.seq = 2 * i, p.size = 2 * i;
+    call_start(&c, 0, p, "", "");
+    p.seq--, p.size = 1;
+    call_start(&late, 0, p, "", "");
+    call_wait(&c);
+    call_wait(&late);
+    assert_int_equal(call_record(&c)->size, 2 * i);
+    assert_int_equal(late.err, 0);
+    assert_int_equal(call_record(&late)->size, 2 * i);
+    assert_int_equal(call_record(&late)->version, 2 * i);
+  }
+  h = (struct fs_names_call){.op = FS_NAMES_RENAME, .dir = p.dir, .to = to, .id = fs_ns_id(world.ns[0])};
+  call_start(&c, 0, h, "f", "g");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  h = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .dir = p.dir, .id = p.id};
+  call_start(&c, 1, h, "", "");
+  call_wait(&c);
+  assert_int_equal(c.err, -EREMCHG);
+  assert_true(c.n == sizeof(to) && memcmp(c.body, &to, sizeof(to)) == 0);
+  h.dir = to;
+  call_start(&c, 1, h, "", "");
+  call_wait(&c);
+  assert_int_equal(call_record(&c)->size, 198);
+  sim_settle();
+  sim_check_mirrors();
+}
+
+/* What is for a file's home goes there, and fails when it is gone. */
+static void test_questions_to_a_home(void **state) {
+  (void)state;
+  static struct call c;
+  random_seed(0);
+  sim_start(3);
+  struct fs_names_call h = {.op = FS_NAMES_HOLD, .id = FS_OUT_ID_MAKE(2, 9)};
+  call_start(&c, 0, h, "", "");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  assert_true(((const struct fs_names_call *)(void *)c.body)->id == h.id);
+  h.id = FS_OUT_ID_MAKE(4000, 9);
+  call_start(&c, 0, h, "", "");
+  call_wait(&c);
+  assert_int_equal(c.err, -EHOSTDOWN);
+  sim_kill(2);
+  for (unsigned i = 0; i < 2; i++) {
+    h = (struct fs_names_call){.op = i ? FS_NAMES_SETATTR : FS_NAMES_HOLD, .dir = 5, .id = FS_OUT_ID_MAKE(2, 9)};
+    h.flags = i ? FS_SET_SIZE : 0;
+    h.mode = S_IFREG;
+    call_start(&c, 0, h, "", "");
+    call_wait(&c);
+    assert_int_equal(c.err, -EHOSTDOWN);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_attributes),
+      cmocka_unit_test(test_publications_in_order),
+      cmocka_unit_test(test_questions_to_a_home),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
