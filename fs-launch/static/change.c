@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that would change names or attributes: refused below a mount as a read-only file system refuses them
- * (client/files_refuse.c). What the kernel finds wrong before it looks at a path is left to it. Where a path leads out
- * of a mount, and so cannot be left to the kernel, the call is made here if it has no other pointers. Nothing is
- * locked.
+ * Calls that change names or attributes: refused below a mount as a read-only file system refuses them
+ * (client/files_refuse.c), but for removing and renaming outputs. What the kernel finds wrong before it looks at a path
+ * is left to it. Where a path leads out of a mount, and so cannot be left to the kernel, the call is made here if it
+ * has no other pointers. Nothing is locked.
  */
 #include <utime.h>
 
@@ -124,7 +124,7 @@ int64_t fs_on_remove(struct fs_call *c, const struct fs_trap *t) {
   if (c->nr == SYS_unlinkat && (c->arg[2] & ~(uint64_t)AT_REMOVEDIR)) return FS_PASS;
   int route = fs_call_find(c, t->dirfd, t->path, FS_PARENT, &f);
   if (route == FS_OUT) return FS_PASS;
-  return route == FS_REDIRECT ? change_outside(c, t, f.real) : fs_file_refuse_remove(route, &f, directory);
+  return route == FS_REDIRECT ? change_outside(c, t, f.real) : fs_file_remove(route, &f, directory);
 }
 
 /* The absolute path of one of two names. 1: only we know it, 0: the kernel finds it, too; negative: leave it all. */
@@ -146,8 +146,8 @@ int64_t fs_on_rename(struct fs_call *c, const struct fs_trap *t) {
   if (a < 0) return FS_PASS;
   if (b < 0) return fs_path_out(AT_FDCWD, from) ? FS_PASS : b;
   fs_err err = links ? fs_file_refuse_link(AT_FDCWD, from, AT_FDCWD, to, (int)flags)
-                     : fs_file_refuse_rename(AT_FDCWD, from, AT_FDCWD, to, flags);
-  if (err != FS_OUT) return err;
+                     : fs_file_rename(AT_FDCWD, from, AT_FDCWD, to, flags);
+  if (err != FS_OUT) return err > 0 ? 0 : err;
   if (a + b == 0) return FS_PASS;
   if (!fs_call_trusted(c)) return -EACCES;
   return FS_SYS5(links ? SYS_linkat : SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);

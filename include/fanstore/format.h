@@ -33,7 +33,7 @@
 #define FS_BLOCK_SIZE_MAX (16u << 20)
 #define FS_BLOCK_SIZE_DEFAULT (256u << 10)
 #define FS_MAX_PARTITIONS 65536u
-#define FS_MAX_ENTRIES 0xffff0000u
+#define FS_MAX_ENTRIES 0xfff00000u
 #define FS_ROOT 0u /* entry number of the dataset's root directory */
 
 /* Codec ids. One codec a file; inside an lz4 file, a block whose stored length equals its plain length is raw. */

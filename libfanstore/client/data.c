@@ -5,6 +5,7 @@
  * by materialize.c. No locks, no allocation on the way but for blocks too large for the decoded-block cache.
  */
 #include "client/data_priv.h"
+#include "client/out.h"
 #include "util/util.h"
 
 #define FS_READ_MAX 0x7ffff000u /* as read(2) */
@@ -263,7 +264,7 @@ fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint6
   *place = FS_PLACE_IS_LOCAL;
   r.ds = fs_dataset(mount, &r.err);
   const struct fs_entry *e = r.ds ? fs_index_entry(&r.ds->ix, entry) : NULL;
-  if (!e) return r.ds ? -EUCLEAN : r.err;
+  if (!e) return fs_is_out(entry) ? fs_out_read(entry, buf, n, off) : r.ds ? -EUCLEAN : r.err;
   if (!S_ISREG(e->mode)) return -EUCLEAN;
   if (off >= e->size || n == 0) return 0;
   if (FS_UNLIKELY(fs_bad_address(buf))) return -EFAULT;

@@ -149,7 +149,8 @@ struct fs_link { /* of one process */
   struct fs_channel *channel;
   uint64_t channel_size;
   int32_t socket, doorbell;
-  _Atomic uint32_t dead; /* the daemon has ended */
+  _Atomic uint32_t dead;  /* the daemon has ended */
+  _Atomic uint64_t files; /* ids of output files given out */
 };
 const struct fs_node *fs_node_attach(void);    /* NULL: no daemon */
 struct fs_link *fs_link_get(void);             /* NULL: none (now) */

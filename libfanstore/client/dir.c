@@ -6,6 +6,7 @@
 #include <dirent.h>
 
 #include "client/files.h"
+#include "client/out.h"
 #include "client/vdir.h"
 
 /* Name i of those that mounts put into a directory whose path is known; the dataset's own names are left out. */
@@ -47,11 +48,29 @@ static fs_err nested_record(const struct fs_index *ix, uint32_t mount, uint32_t 
   return n < 0 ? -ENOENT : mount_record(path, (size_t)n, ix, dir, i, out);
 }
 
+/* Of an output directory. */
+static fs_err out_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out) {
+  struct stat up;
+  const struct fs_out_node *n = fs_out_node(dir), *above;
+  if (n == NULL || i >= 2) return n == NULL ? -EUCLEAN : -ENOENT;
+  uint32_t parent = atomic_load_explicit(&n->parent, memory_order_relaxed);
+  if (fs_is_out(parent)) {
+    above = fs_out_node(parent);
+    up.st_ino = above == NULL ? 0 : atomic_load_explicit(&above->id, memory_order_relaxed);
+  } else {
+    fs_err err = fs_file_stat(mount, parent, &up);
+    if (err != 0) return err;
+  }
+  *out = dots(i, atomic_load_explicit(&n->id, memory_order_relaxed), up.st_ino);
+  return 0;
+}
+
 fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out) {
   uint32_t first;
   uint64_t count;
   fs_err err;
   if (fs_is_vdir(dir)) return vdir_record(mount, dir, i, out);
+  if (fs_is_out(dir)) return out_record(mount, dir, i, out);
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err < 0 ? err : -EIO;
   const struct fs_entry *d = fs_index_entry(ix, dir);
@@ -78,13 +97,13 @@ fs_ssize fs_file_getdents(struct fs_slot *s, void *buf, size_t n) {
   uint64_t at = atomic_load(&s->offset);
   size_t used = 0;
   for (;; at++) {
-    fs_err err = fs_dir_record(s->mount, s->entry, at, &v);
+    fs_err err = at >= FS_OUT_AT ? -ENOENT : fs_dir_record(s->mount, s->entry, at, &v);
     if (err == -ENOENT) break;
     if (err != 0) return used > 0 ? (fs_ssize)used : err;
     size_t len = fs_round_up(offsetof(struct dirent64, d_name) + v.name_len + 1, 8);
     if (used + len > n) {
-      if (used == 0) return -EINVAL;
-      break;
+      atomic_store(&s->offset, at);
+      return used == 0 ? -EINVAL : (fs_ssize)used;
     }
     struct dirent64 *d = (struct dirent64 *)((char *)buf + used);
     d->d_ino = v.ino;
@@ -95,6 +114,7 @@ fs_ssize fs_file_getdents(struct fs_slot *s, void *buf, size_t n) {
     d->d_name[v.name_len] = '\0';
     used += len;
   }
+  fs_ssize more = fs_out_list(s->mount, s->entry, &at, (char *)buf + used, n - used);
   atomic_store(&s->offset, at);
-  return (fs_ssize)used;
+  return more > 0 ? (fs_ssize)used + more : used > 0 ? (fs_ssize)used : more;
 }

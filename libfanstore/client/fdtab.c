@@ -10,6 +10,7 @@
 
 #include "client/fdpool.h"
 #include "client/mounts.h"
+#include "client/out.h"
 #include "util/sys.h"
 
 _Atomic uint64_t fs_fdtab[FS_FD_MAX];
@@ -158,6 +159,8 @@ void fs_fd_publish(int fd, struct fs_slot *slot, bool cloexec) {
 static bool release(struct fs_slot *s, uint64_t e) {
   fs_pool_check();
   if (atomic_load_explicit(&s->gen, memory_order_relaxed) != FS_FDE_GEN(e)) return false;
+  if (fs_is_out(s->entry) && atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE)
+    fs_out_release(s->entry);
   if (atomic_load_explicit(&s->shared, memory_order_relaxed)) return false;
   return atomic_load_explicit(&s->refs, memory_order_relaxed) == 1 || atomic_fetch_sub(&s->refs, 1) == 1;
 }

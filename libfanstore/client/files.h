@@ -24,6 +24,10 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags);
 /* What it is refused with, or 0. */
 fs_err fs_file_open_check(int route, const struct fs_found *f, int flags);
 fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st);
+/* Of what a walk with FS_LOOK found, too. */
+fs_err fs_found_stat(const struct fs_found *f, struct stat *st);
+fs_err fs_found_access(const struct fs_found *f, int mode);
+fs_ssize fs_found_readlink(const struct fs_found *f, char *buf, size_t n);
 void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out);
 fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode);
 fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n);
@@ -33,15 +37,19 @@ fs_fd fs_file_materialize(uint32_t mount, uint32_t entry);
 /* What a call that would change the file system gets: EROFS, or what comes first. `route` is of a walk with FS_AS_IS
    and FS_NOFOLLOW for new names, FS_PARENT for those to be removed. */
 fs_err fs_file_refuse_new(int route, const struct fs_found *f, bool directory);
-fs_err fs_file_refuse_remove(int route, const struct fs_found *f, bool directory);
+/* Can an output be made of this name? */
+bool fs_file_may_make(int route, const struct fs_found *f, bool directory);
+/* Removes an output, or says why not. */
+fs_err fs_file_remove(int route, const struct fs_found *f, bool directory);
 fs_err fs_file_refuse_change(int route); /* chmod, chown: the name must exist */
 fs_err fs_file_refuse_truncate(int route, const struct fs_found *f, int64_t n);
 fs_err fs_file_refuse_times(int route, const struct timespec t[2]);
-/* rename and link of two names of which one may be below a mount. FS_OUT (0): neither is; else a negative errno. */
-fs_err fs_file_refuse_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
+/* rename and link of two names of which one may be below a mount. FS_OUT (0): neither is; 1: an output was renamed;
+   else a negative errno. */
+fs_err fs_file_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
 fs_err fs_file_refuse_link(int from_dir, const char *from, int to_dir, const char *to, int flags);
 /* mkstemp and its like, of a template whose path may lead below a mount, with FS_OUT or FS_REDIRECT as for other calls;
-   else why it is refused. */
+   FS_NEW where it can be made below a mount; else why it is refused. */
 int fs_file_refuse_template(const char *template, int suffix, struct fs_found *f);
 /* Is the name to be made that of a directory which exists only above a mount? */
 bool fs_file_is_vdir(int dirfd, const char *path);
@@ -78,6 +86,9 @@ void fs_files_start(void);
 void fs_ids(uint32_t *uid, uint32_t *gid);
 /* setuid or one of its like was called. */
 void fs_ids_changed(void);
+/* The process's umask, and: umask was called. */
+mode_t fs_umask(void);
+void fs_umask_changed(mode_t mask);
 
 /* Number of the directory's record after which nothing comes; records: ".", "..", the children. */
 struct fs_dirent_view {

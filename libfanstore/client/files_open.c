@@ -7,6 +7,7 @@
 
 #include "client/fdreal.h"
 #include "client/files.h"
+#include "client/out.h"
 #include "client/vdir.h"
 
 /* Flags that belong to the call, not to the open file. */
@@ -23,16 +24,17 @@ fs_err fs_file_check_flags(int flags) {
 }
 
 /* The checks of open(2) on a read-only file system, in the kernel's order. */
-static fs_err check_open(mode_t mode, int flags) {
+static fs_err check_open(mode_t mode, int flags, bool output) {
   bool writes = (flags & O_ACCMODE) != O_RDONLY;
   if (flags & O_PATH) return (flags & O_DIRECTORY) && !S_ISDIR(mode) ? -ENOTDIR : 0;
   if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) return -EEXIST;
-  if ((flags & O_TMPFILE) == O_TMPFILE) return S_ISDIR(mode) ? -EROFS : -ENOTDIR;
+  if ((flags & O_TMPFILE) == O_TMPFILE)
+    return !S_ISDIR(mode) ? -ENOTDIR : fs_names_node() == NULL ? -EROFS : -EOPNOTSUPP;
   if ((flags & O_CREAT) && S_ISDIR(mode)) return -EISDIR;
   if ((flags & O_DIRECTORY) && !S_ISDIR(mode)) return -ENOTDIR;
   if (S_ISLNK(mode)) return -ELOOP;
   if (S_ISDIR(mode) && (writes || (flags & O_TRUNC))) return -EISDIR;
-  if (writes || (flags & O_TRUNC)) return -EROFS;
+  if (writes || (flags & O_TRUNC)) return output ? -EOPNOTSUPP : -EROFS; /* another node's: not yet */
   if (!(mode & S_IRUSR) && !fs_caller_is_root()) return -EACCES;
   return S_ISDIR(mode) && (flags & O_DIRECT) ? -EINVAL : 0;
 }
@@ -66,6 +68,11 @@ static fs_err mode_of(const struct fs_found *f, mode_t *mode) {
   fs_err err = 0;
   *mode = S_IFDIR | 0755;
   if (FS_UNLIKELY(fs_is_vdir(f->entry))) return 0;
+  if (fs_is_out(f->entry)) {
+    const struct fs_out_node *n = fs_out_node(f->entry);
+    if (n != NULL) *mode = atomic_load_explicit(&n->mode, memory_order_relaxed);
+    return n == NULL ? -EUCLEAN : 0;
+  }
   const struct fs_index *ix = fs_mount_ix(f->mount, &err);
   const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
   if (FS_UNLIKELY(e == NULL)) return ix == NULL ? err : -EUCLEAN;
@@ -78,7 +85,7 @@ static inline fs_err check_route(int route, const struct fs_found *f, int flags,
   if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
   if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
   fs_err err = mode_of(f, mode);
-  return FS_LIKELY(err == 0) ? check_open(*mode, flags) : err;
+  return FS_LIKELY(err == 0) ? check_open(*mode, flags, fs_is_out(f->entry)) : err;
 }
 
 fs_err fs_file_open_check(int route, const struct fs_found *f, int flags) {
@@ -90,6 +97,7 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   mode_t mode;
   if (flags & O_PATH) flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   fs_err err = check_route(route, f, flags, &mode);
+  if (err == 0 && fs_is_out(f->entry) && S_ISREG(mode) && !(flags & O_PATH)) err = fs_out_hold(f->entry);
   if (err != 0) return err;
   struct fs_slot *s;
   fs_fd fd = fs_fd_new(&s);

@@ -8,6 +8,7 @@
 
 #include "client/fdreal.h"
 #include "client/files.h"
+#include "client/out.h"
 
 #define FS_IO_MAX 0x7ffff000ull /* the kernel's limit for one call */
 
@@ -17,11 +18,12 @@ fs_err fs_file_readable(const struct fs_slot *s) {
   return kind == FS_SLOT_DIR ? -EISDIR : -EBADF;
 }
 
-static fs_err file_size(const struct fs_slot *s, uint64_t *size) {
+/* An output file may have grown, which is asked where less than `need` is known. */
+static fs_err file_size(const struct fs_slot *s, uint64_t need, uint64_t *size) {
   fs_err err;
   const struct fs_index *ix = fs_mount_ix(s->mount, &err);
   const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, s->entry);
-  if (FS_UNLIKELY(e == NULL)) return -EIO;
+  if (FS_UNLIKELY(e == NULL)) return fs_is_out(s->entry) ? fs_out_size(s->entry, need, size) : -EIO;
   *size = S_ISREG(e->mode) ? e->size : 0;
   return 0;
 }
@@ -42,7 +44,7 @@ fs_ssize fs_file_pread(struct fs_slot *s, void *buf, size_t n, int64_t off) {
   if (FS_UNLIKELY(off < 0)) return -EINVAL;
   if (FS_UNLIKELY(fs_bad_memory(buf, n)) && err != -EBADF) return -EFAULT;
   if (FS_UNLIKELY(n > (uint64_t)(INT64_MAX - off)) && err != -EBADF) return -EINVAL;
-  if (err == 0) err = file_size(s, &size);
+  if (err == 0) err = file_size(s, (uint64_t)off + n, &size);
   if (err != 0) return err;
   if ((uint64_t)off >= size || n == 0) return 0;
   return read_at(s, buf, FS_MIN(n, FS_IO_MAX), (uint64_t)off);
@@ -69,7 +71,7 @@ fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n) {
   uint64_t size, off;
   fs_err err = fs_file_readable(s);
   if (FS_UNLIKELY(fs_bad_memory(buf, n)) && err != -EBADF) return -EFAULT;
-  if (FS_LIKELY(err == 0)) err = file_size(s, &size);
+  if (FS_LIKELY(err == 0)) err = file_size(s, (atomic_load(&s->offset) & FS_OFFSET_MASK) + n, &size);
   if (FS_UNLIKELY(err != 0)) return err;
   uint64_t take = claim(s, size, FS_MIN(n, FS_IO_MAX), &off);
   if (take == 0) return fs_slot_is_real(s) ? FS_E_REAL : 0;
@@ -154,7 +156,7 @@ int64_t fs_file_lseek(struct fs_slot *s, int64_t off, int whence) {
   uint8_t kind = atomic_load_explicit(&s->kind, memory_order_relaxed);
   if (kind == FS_SLOT_DIR) return directory_seek(s, off, whence);
   if (kind != FS_SLOT_FILE) return -EBADF;
-  fs_err err = file_size(s, &size);
+  fs_err err = file_size(s, whence == SEEK_END ? UINT64_MAX : 0, &size);
   if (err != 0) return err;
   if (FS_UNLIKELY(atomic_load_explicit(&s->shared, memory_order_relaxed)))
     return seek_shared(s, off, whence, (int64_t)size);

@@ -9,6 +9,7 @@
 
 #include "client/cwd.h"
 #include "client/files.h"
+#include "client/out.h"
 #include "client/vdir.h"
 
 fs_err fs_file_refuse_new(int route, const struct fs_found *f, bool directory) {
@@ -17,12 +18,22 @@ fs_err fs_file_refuse_new(int route, const struct fs_found *f, bool directory) {
   return f->last == FS_LAST_SLASH && !directory ? -ENOENT : -EROFS;
 }
 
-fs_err fs_file_refuse_remove(int route, const struct fs_found *f, bool directory) {
+bool fs_file_may_make(int route, const struct fs_found *f, bool directory) {
+  return route == FS_NEW && (directory || f->last != FS_LAST_SLASH) && fs_names_node() != NULL && !fs_is_vdir(f->entry);
+}
+
+static fs_err refuse_remove(int route, const struct fs_found *f, bool directory) {
   if (route < 0) return route;
   if (route == FS_IN) return directory ? -EBUSY : -EISDIR; /* a mount itself, or what is above one */
   if (f->last == FS_LAST_DOT) return directory ? -EINVAL : -EISDIR;
   if (f->last == FS_LAST_DOTDOT) return directory ? -ENOTEMPTY : -EISDIR;
   return -EROFS;
+}
+
+fs_err fs_file_remove(int route, const struct fs_found *f, bool directory) {
+  fs_err err = refuse_remove(route, f, directory);
+  if (err != -EROFS || fs_names_node() == NULL || fs_is_vdir(f->entry)) return err;
+  return f->last == FS_LAST_SLASH && !directory ? -ENOTDIR : fs_out_remove(f, directory);
 }
 
 fs_err fs_file_refuse_change(int route) {
@@ -51,8 +62,8 @@ int fs_file_refuse_template(const char *template, int suffix, struct fs_found *f
   size_t len = strlen(template);
   if (suffix < 0 || len < 6 + (size_t)suffix || memcmp(template + len - (size_t)suffix - 6, "XXXXXX", 6) != 0)
     return -EINVAL;
-  int route = fs_path_route_slow(AT_FDCWD, template, FS_NOFOLLOW | FS_AS_IS, f);
-  return route == FS_IN || route == FS_NEW ? -EROFS : route;
+  int route = fs_path_route_slow(AT_FDCWD, template, FS_NOFOLLOW | FS_AS_IS | FS_MAKE, f);
+  return fs_file_may_make(route, f, false) ? FS_NEW : route == FS_IN || route == FS_NEW ? -EROFS : route;
 }
 
 static __attribute__((noinline)) bool is_vdir(int dirfd, const char *path) {
@@ -129,8 +140,8 @@ static fs_err rename_over(int dirfd, const char *path) {
   return err != 0 ? err : S_ISDIR(st.st_mode) ? -EBUSY : -EISDIR;
 }
 
-static __attribute__((noinline)) fs_err refuse_rename(int from_dir, const char *from, int to_dir, const char *to,
-                                                      unsigned flags) {
+static __attribute__((noinline)) fs_err rename_below(int from_dir, const char *from, int to_dir, const char *to,
+                                                     unsigned flags) {
   struct side a, b;
   look(from_dir, from, FS_PARENT, &a);
   look(to_dir, to, FS_PARENT, &b);
@@ -143,12 +154,14 @@ static __attribute__((noinline)) fs_err refuse_rename(int from_dir, const char *
   if (out_a || out_b || !one_place(&a, &b)) return -EXDEV;
   if (is_dot(&a)) return -EBUSY;
   if (is_dot(&b)) return flags & RENAME_NOREPLACE ? -EEXIST : -EBUSY;
-  return -EROFS;
+  if (fs_names_node() == NULL || fs_is_vdir(a.f.entry)) return -EROFS;
+  err = fs_out_rename(&a.f, &b.f, flags);
+  return err == 0 ? 1 : err;
 }
 
-fs_err fs_file_refuse_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {
+fs_err fs_file_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {
   if (fs_path_out(from_dir, from) && fs_path_out(to_dir, to)) return FS_OUT;
-  return refuse_rename(from_dir, from, to_dir, to, flags);
+  return rename_below(from_dir, from, to_dir, to, flags);
 }
 
 static fs_err check_link_source(int dirfd, const char *path, int flags, struct side *a) {
@@ -157,6 +170,7 @@ static fs_err check_link_source(int dirfd, const char *path, int flags, struct s
   look(dirfd, path, flags & AT_SYMLINK_FOLLOW ? 0 : FS_NOFOLLOW, a);
   if (a->route < 0) return a->route;
   if (a->route == FS_NEW) return -ENOENT;
+  if (a->route == FS_REDIRECT && a->f.out.id != 0) a->route = FS_IN;
   if (a->route == FS_IN) return 0;
   return fs_sys_fstatat(dirfd, a->route == FS_REDIRECT ? a->f.real : path, &st,
                         flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW);
@@ -173,7 +187,7 @@ static __attribute__((noinline)) fs_err refuse_link(int from_dir, const char *fr
   bool out = is_outside(&b);
   if (out && a.route != FS_IN && err == 0) return FS_OUT;
   if (err != 0) return err;
-  if (!out) return fs_file_refuse_new(b.route, &b.f, false);
+  if (!out) return fs_file_may_make(b.route, &b.f, false) ? -EPERM : fs_file_refuse_new(b.route, &b.f, false);
   const char *path = b.route == FS_REDIRECT ? b.f.real : to;
   err = check_parent(to_dir, path);
   if (err != 0) return err;

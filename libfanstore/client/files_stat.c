@@ -9,17 +9,26 @@
 #include <unistd.h>
 
 #include "client/files.h"
+#include "client/out.h"
 #include "client/vdir.h"
 
 fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   fs_err err;
   if (FS_UNLIKELY(fs_is_vdir(entry))) return fs_vdir_stat(mount, entry, st);
+  if (fs_is_out(entry)) return fs_out_stat(mount, entry, st);
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (FS_UNLIKELY(ix == NULL)) return err;
   if (FS_UNLIKELY(entry >= ix->nentries)) return -EUCLEAN;
   fs_index_stat(ix, entry, st);
   st->st_dev = fs_mount_dev(mount);
   fs_ids(&st->st_uid, &st->st_gid); /* the caller's own, by default: git and ssh refuse files of others */
+  fs_count(FS_C_STATS, 1);
+  return 0;
+}
+
+fs_err fs_found_stat(const struct fs_found *f, struct stat *st) {
+  if (FS_LIKELY(f->out.id == 0)) return fs_file_stat(f->mount, f->entry, st);
+  fs_out_record_stat(f->mount, &f->out, st);
   fs_count(FS_C_STATS, 1);
   return 0;
 }
@@ -53,19 +62,34 @@ void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out) {
   };
 }
 
+/* May one with this mode be used so? */
+static fs_err access_mode(uint32_t has, int mode) {
+  bool root = fs_caller_is_root();
+  if ((mode & R_OK) && !root && !(has & S_IRUSR)) return -EACCES;
+  if ((mode & W_OK) && !root && !(has & S_IWUSR)) return -EACCES;
+  bool may_execute = has & (root ? S_IXUSR | S_IXGRP | S_IXOTH : S_IXUSR);
+  return (mode & X_OK) && !may_execute && !(root && S_ISDIR(has)) ? -EACCES : 0;
+}
+
+fs_err fs_found_access(const struct fs_found *f, int mode) {
+  if (f->out.id == 0) return fs_file_access(f->mount, f->entry, mode);
+  return mode & ~(R_OK | W_OK | X_OK) ? -EINVAL : access_mode(f->out.mode, mode);
+}
+
 fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode) {
   fs_err err;
   if (mode & ~(R_OK | W_OK | X_OK)) return -EINVAL;
   if (fs_is_vdir(entry)) return mode & W_OK ? -EROFS : 0;
+  if (fs_is_out(entry)) {
+    const struct fs_out_node *n = fs_out_node(entry);
+    return n == NULL ? -EUCLEAN : access_mode(atomic_load_explicit(&n->mode, memory_order_relaxed), mode);
+  }
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   const struct fs_entry *e = fs_index_entry(ix, entry);
   if (e == NULL) return -EUCLEAN;
-  bool root = fs_caller_is_root();
-  if (mode & W_OK) return -EROFS;
-  if ((mode & R_OK) && !root && !(e->mode & S_IRUSR)) return -EACCES;
-  bool may_execute = e->mode & (root ? S_IXUSR | S_IXGRP | S_IXOTH : S_IXUSR);
-  return (mode & X_OK) && !may_execute && !(root && S_ISDIR(e->mode)) ? -EACCES : 0;
+  if ((mode & W_OK) && (!S_ISDIR(e->mode) || fs_names_node() == NULL)) return -EROFS;
+  return access_mode(e->mode, mode);
 }
 
 fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n) {
@@ -73,6 +97,10 @@ fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n) {
   const char *target;
   uint64_t len;
   if (fs_is_vdir(entry)) return -EINVAL;
+  if (fs_is_out(entry)) {
+    if (n == 0 || n > INT_MAX) return -EINVAL;
+    return fs_bad_address(buf) ? -EFAULT : fs_out_readlink(entry, buf, n);
+  }
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   const struct fs_entry *e = fs_index_entry(ix, entry);
@@ -83,6 +111,15 @@ fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n) {
   if (fs_bad_address(buf)) return -EFAULT;
   memcpy(buf, target, FS_MIN(len, n));
   return (fs_ssize)FS_MIN(len, n);
+}
+
+fs_ssize fs_found_readlink(const struct fs_found *f, char *buf, size_t n) {
+  if (f->out.id == 0) return fs_file_readlink(f->mount, f->entry, buf, n);
+  if (!S_ISLNK(f->out.mode) || n == 0 || n > INT_MAX) return -EINVAL;
+  if (fs_bad_address(buf)) return -EFAULT;
+  n = FS_MIN(n, f->out.target_len);
+  memcpy(buf, f->real, n);
+  return (fs_ssize)n;
 }
 
 fs_err fs_file_statfs(uint32_t mount, struct statfs *out) {

@@ -41,7 +41,7 @@ int fs_info_mount_of(const char *path, const char **mount, const char **dataset)
   if (!path) return -EFAULT;
   int route = find_above(path, &f);
   if (route < 0) return route;
-  if ((route != FS_IN && route != FS_NEW) || fs_is_vdir(f.entry)) return 0;
+  if ((route != FS_IN && route != FS_NEW) || fs_is_vdir(f.entry) || fs_is_out(f.entry)) return 0;
   struct fs_dataset *ds = fs_dataset(f.mount, &err);
   if (mount) *mount = fs_mount_path(f.mount, &len);
   if (dataset) *dataset = ds ? ds->shared : fs_config()->mount[f.mount].dataset;
@@ -116,7 +116,7 @@ fs_err fs_info_path(const char *path, struct fanstore_info *out) {
   if (fs_mounts() == 0) return -ENXIO;
   int route = fs_path_find(path, &f);
   if (route < 0) return route;
-  if (route == FS_OUT || route == FS_REDIRECT || fs_is_vdir(f.entry)) return -ENXIO;
+  if (route == FS_OUT || route == FS_REDIRECT || fs_is_vdir(f.entry) || fs_is_out(f.entry)) return -ENXIO;
   if (route == FS_NEW) return -ENOENT;
   fs_err err = fs_info_entry(f.mount, f.entry, &full);
   return err < 0 ? err : hand_out(out, &full, sizeof(full));

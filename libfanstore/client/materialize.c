@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "client/data_priv.h"
+#include "client/out.h"
 #include "ipc/node.h"
 
 #define FS_FILL_BYTES (2u << 20) /* eight blocks of the default size: as many as are fetched at once */
@@ -163,6 +164,7 @@ static fs_err fs_making_set(struct fs_making *m, uint32_t mount, uint32_t entry)
 
 fs_fd fs_data_materialize(uint32_t mount, uint32_t entry) {
   struct fs_making m;
+  if (fs_is_out(entry)) return fs_out_materialize(entry);
   fs_err err = fs_making_set(&m, mount, entry);
   return err < 0 ? err : fs_materialize(&m);
 }
@@ -198,6 +200,12 @@ fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, i
                    bool *temporary) {
   struct fs_making m;
   struct fs_block b;
+  if (fs_is_out(entry)) {
+    *temporary = true;
+    *fd_off = off;
+    *fd = fs_out_materialize(entry);
+    return *fd < 0 ? *fd : 0;
+  }
   fs_err err = fs_making_set(&m, mount, entry);
   if (err < 0) return err;
   if (fs_map_direct(&m, off, len, &b)) {

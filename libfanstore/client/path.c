@@ -42,6 +42,7 @@ static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *r
   f->mount = (uint32_t)i;
   f->entry = (uint32_t)e;
   f->last = FS_LAST_NAME;
+  f->out.id = 0;
   *result = FS_IN;
   return true;
 }
@@ -50,7 +51,7 @@ static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *r
 static bool look_up_child(uint32_t mount, uint32_t dir, const char *name, unsigned flags, struct fs_found *f) {
   size_t len = strcspn(name, "/");
   fs_err err;
-  if (name[len] == '/' || len == 0 || name[0] == '.') return false;
+  if (name[len] == '/' || len == 0 || name[0] == '.' || fs_is_out(dir)) return false;
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   int64_t e = ix == NULL || fs_mount_list[mount].outer ? -1 : fs_index_child(ix, dir, name, len);
   if (e < 0) return false;
@@ -60,6 +61,7 @@ static bool look_up_child(uint32_t mount, uint32_t dir, const char *name, unsign
   f->mount = mount;
   f->entry = (uint32_t)e;
   f->last = FS_LAST_NAME;
+  f->out.id = 0;
   return true;
 }
 
@@ -192,6 +194,7 @@ static int route_fd_name(const char *path, unsigned flags, struct fs_found *f) {
   f->mount = s->mount;
   f->entry = s->entry;
   f->last = FS_LAST_NAME;
+  f->out.id = 0;
   return FS_IN;
 }
 

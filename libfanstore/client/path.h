@@ -11,6 +11,7 @@
 
 #include "client/fdtab.h"
 #include "client/mounts.h"
+#include "ipc/names.h"
 #include "util/sys.h"
 
 enum fs_route {
@@ -27,12 +28,20 @@ struct fs_found {
   uint32_t mount;
   uint32_t entry;    /* FS_NEW: of the parent directory */
   enum fs_last last; /* not set for FS_OUT and FS_REDIRECT */
+  uint32_t name_len;
+  char name[FS_NAME_MAX]; /* FS_NEW, and where out.id is set: the last component */
+  /* Not 0: an output file was found. FS_IN: `entry` is a directory's number, or FS_OUT_RECORD (a symlink, whose target
+     is in `real`, or a file of another node); FS_REDIRECT: a file of this node, `entry` its directory. */
+  struct fs_record out;
   char real[PATH_MAX];
 };
+#define FS_OUT_RECORD UINT32_MAX
 
 #define FS_NOFOLLOW 1u   /* the last component is not followed when it is a symlink */
 #define FS_REAL_LINKS 2u /* resolve the real file system's symlinks too (after the kernel said ENOENT) */
 #define FS_AS_IS 4u      /* nor where slashes come after it: it is to be made */
+#define FS_MAKE 16u      /* nor looked for among the outputs: it is to be made, and that finds it */
+#define FS_LOOK 32u      /* only its attributes are wanted */
 #define FS_PARENT 8u     /* the last component is not looked at: FS_NEW; FS_IN when it is a mount or above one */
 
 /* An enum fs_route, or -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG, -EBADF, or why the dataset cannot be read. */

@@ -3,12 +3,13 @@
  * The walk of a path, component by component, as the kernel walks it: through datasets, virtual directories and the
  * real file system. Before it has entered a mount, the walk takes the real file system by name, without a system call;
  * when that leads into a mount by way of a "..", it is walked again with every component looked at, since "link/.." is
- * not where its name says. No allocation, no locks.
+ * not where its name says. No allocation, no locks; a name that a dataset lacks is asked for only where outputs may be.
  */
 #include "client/path_walk.h"
 
 #include <unistd.h>
 
+#include "client/out.h"
 #include "client/vdir.h"
 #include "util/util.h"
 
@@ -17,10 +18,12 @@
 struct walk {
   unsigned flags;
   unsigned links;
-  bool below;   /* at mount:entry, else at the real path `real` */
-  bool entered; /* was below a mount at some point */
-  bool climbed; /* took a ".." of the real file system by name */
-  uint32_t mount, entry;
+  bool below;            /* at mount:entry, else at the real path `real` */
+  bool entered;          /* was below a mount at some point */
+  bool climbed;          /* took a ".." of the real file system by name */
+  uint32_t mount, entry; /* FS_OUT_RECORD: at the output file of found->out, in the directory `parent` */
+  uint32_t parent;
+  struct fs_found *found;
   const struct fs_index *ix; /* NULL in a virtual directory */
   size_t real_len;           /* "" stands for "/" */
   char *real;
@@ -173,18 +176,67 @@ static int step_vdir(struct walk *w, const char *name, size_t len) {
 /* May names be looked up here? */
 static fs_err check_search(const struct walk *w) {
   if (fs_is_vdir(w->entry)) return 0;
-  const struct fs_entry *e = fs_index_entry(w->ix, w->entry);
-  if (e == NULL) return -EUCLEAN;
-  if (!S_ISDIR(e->mode)) return -ENOTDIR;
-  return (e->mode & S_IXUSR) || fs_caller_is_root() ? 0 : -EACCES;
+  uint32_t mode;
+  if (fs_is_out(w->entry)) {
+    const struct fs_out_node *n = w->entry == FS_OUT_RECORD ? NULL : fs_out_node(w->entry);
+    if (n == NULL) return w->entry == FS_OUT_RECORD ? -ENOTDIR : -EUCLEAN;
+    mode = atomic_load_explicit(&n->mode, memory_order_relaxed);
+  } else {
+    const struct fs_entry *e = w->ix == NULL ? NULL : fs_index_entry(w->ix, w->entry);
+    if (e == NULL) return -EUCLEAN;
+    mode = e->mode;
+  }
+  if (!S_ISDIR(mode)) return -ENOTDIR;
+  return (mode & S_IXUSR) || fs_caller_is_root() ? 0 : -EACCES;
+}
+
+/* A record that was found: on to it. */
+static int step_record(struct walk *w, const struct fs_record *r) {
+  if (S_ISLNK(r->mode) && follow(w)) return expand(w, fs_record_target(r), r->target_len);
+  w->found->out = *r;
+  w->parent = w->entry;
+  w->entry = FS_OUT_RECORD;
+  if (S_ISLNK(r->mode)) {
+    memcpy(w->real, fs_record_target(r), r->target_len); /* of no use any more for the way */
+    w->real[r->target_len] = '\0';
+  }
+  if (!S_ISDIR(r->mode)) return 0;
+  int64_t number = fs_out_number(r, w->parent);
+  w->entry = number < 0 ? w->parent : (uint32_t)number;
+  return number < 0 ? (int)number : 0;
+}
+
+/* A name that the dataset lacks. 1: it is missing. */
+static int step_output(struct walk *w, const char *name, size_t len) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  const struct fs_node *node = fs_names_node();
+  uint64_t dir = node == NULL ? 0 : fs_out_dir_id(w->mount, w->entry);
+  bool last = at_end(w->ahead);
+  if (dir == 0 || !fs_out_maybe(node, dir) || (last && (w->flags & FS_MAKE))) return 1;
+  uint32_t known = last ? 0 : fs_out_known_dir(node, dir, name, len);
+  if (known != 0) {
+    w->entry = known;
+    return 0;
+  }
+  uint64_t tree = fs_out_tree(node);
+  fs_err err = fs_out_look_up(dir, name, len, &a, &r);
+  if (err != 0) return err == -ENOENT ? 1 : err;
+  err = step_record(w, r);
+  if (err == 0 && S_ISDIR(r->mode)) fs_out_note_dir(node, dir, name, len, w->entry, tree);
+  return err;
 }
 
 static int step_child(struct walk *w, const char *name, size_t len) {
   if (len > FS_NAME_MAX) return -ENAMETOOLONG;
+  if (fs_is_out(w->entry)) return step_output(w, name, len);
   int64_t child = fs_index_child(w->ix, w->entry, name, len);
-  if (child == -ENOENT) return fs_mount_list[w->mount].outer ? step_to_mount(w, name, len, true) : 1;
+  if (child == -ENOENT) {
+    int r = fs_mount_list[w->mount].outer ? step_to_mount(w, name, len, true) : 1;
+    return r == 1 ? step_output(w, name, len) : r;
+  }
   if (child < 0) return (int)child;
-  const struct fs_entry *e = fs_index_entry(w->ix, (uint64_t)child);
+  const struct fs_entry *e = w->ix == NULL ? NULL : fs_index_entry(w->ix, (uint64_t)child);
   if (e == NULL) return -EUCLEAN;
   if (S_ISLNK(e->mode) && follow(w)) {
     const char *target;
@@ -204,11 +256,12 @@ static int step_below(struct walk *w, const char *name, size_t len) {
   if (last && is_dots(name, len)) return 1;
   if (fs_is_vdir(w->entry)) return step_vdir(w, name, len);
   if (is_dots(name, len)) {
+    if (fs_is_out(w->entry)) return enter_mount(w, w->mount, atomic_load(&fs_out_node(w->entry)->parent));
     if (w->entry == FS_ROOT) return leave_mount(w);
     w->entry = fs_index_entry(w->ix, w->entry)->parent;
     return 0;
   }
-  if (fs_mount_list[w->mount].outer) {
+  if (fs_mount_list[w->mount].outer && !fs_is_out(w->entry)) {
     int r = step_to_mount(w, name, len, false);
     if (r <= 0) return r;
   }
@@ -225,13 +278,31 @@ static int finish_real(struct walk *w, bool slash) {
   return FS_REDIRECT;
 }
 
+/* At a record that is no directory: a file of this node is the kernel's. */
+static int finish_record(struct walk *w, bool slash, struct fs_found *f) {
+  const struct fs_node *node = fs_names_node();
+  if (slash && !(w->flags & FS_AS_IS)) return -ENOTDIR;
+  f->mount = w->mount;
+  f->entry = w->parent;
+  if (node == NULL) return -ENOENT;
+  if (S_ISREG(f->out.mode) && f->out.home == fs_names_rank(node)) {
+    fs_err err = fs_out_path(node, f->out.id, f->real);
+    return err != 0 ? err : FS_REDIRECT;
+  }
+  int64_t number = w->flags & FS_LOOK ? FS_OUT_RECORD : fs_out_number(&f->out, w->parent);
+  f->entry = (uint32_t)number;
+  return number < 0 ? (int)number : FS_IN;
+}
+
 static int finish(struct walk *w, bool slash, struct fs_found *f) {
   if (!w->below) return finish_real(w, slash);
-  if (!fs_is_vdir(w->entry)) {
-    const struct fs_entry *e = fs_index_entry(w->ix, w->entry);
+  if (w->entry == FS_OUT_RECORD) return finish_record(w, slash, f);
+  if (!fs_is_vdir(w->entry) && !fs_is_out(w->entry)) {
+    const struct fs_entry *e = w->ix == NULL ? NULL : fs_index_entry(w->ix, w->entry);
     if (e == NULL) return -EUCLEAN;
     if (slash && !S_ISDIR(e->mode) && !(w->flags & FS_AS_IS)) return -ENOTDIR;
   }
+  if (!fs_is_out(w->entry)) f->out.id = 0;
   f->mount = w->mount;
   f->entry = w->entry;
   return FS_IN;
@@ -260,6 +331,9 @@ static int run(struct walk *w, struct fs_found *f) {
     size_t len = strcspn(name, "/");
     if (len == 0) return finish(w, slash, f);
     w->ahead = name + len;
+    f->out.id = 0;
+    f->name_len = (uint32_t)FS_MIN(len, FS_NAME_MAX); /* longer ones are refused */
+    memcpy(f->name, name, f->name_len);
     f->last = kind_of_last(name, len, w->ahead);
     slash = f->last == FS_LAST_DOT; /* "x/." is a directory or an error, as "x/" is */
     if (slash) {
@@ -278,6 +352,8 @@ static int run(struct walk *w, struct fs_found *f) {
 
 static void start(struct walk *w, unsigned flags, struct fs_found *f) {
   w->flags = flags;
+  w->found = f;
+  f->out.id = 0;
   w->links = 0;
   w->below = w->entered = w->climbed = false;
   w->real = f->real;

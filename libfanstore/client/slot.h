@@ -15,7 +15,7 @@
 #include "util/base.h"
 
 #define FS_STATE_MAGIC 0x4554415453460001ull
-#define FS_STATE_VERSION 2u
+#define FS_STATE_VERSION 3u
 #define FS_SLOTS 65536u
 /* In a slot's offset: bit 63, it has moved to a real descriptor; bits 47-62, to which one in the store; the rest, where
    it was at that moment. See fdreal.h. */
@@ -47,6 +47,23 @@ struct fs_slot {
 };
 static_assert(sizeof(struct fs_slot) == 64, "a slot is a cache line");
 
+/*
+ * Output directories, and output files of other nodes, that processes have come to: each has an entry number that no
+ * dataset has, FS_OUT_FIRST + its place in this hash table, for as long as the table lives. Written by client/out.c.
+ */
+#define FS_OUT_FIRST 0xfff10000u
+#define FS_OUT_NODES (1u << 18)
+struct fs_out_node {
+  _Atomic uint64_t id;     /* of the record; 0: free */
+  _Atomic uint64_t dir;    /* that it was last seen in */
+  _Atomic uint32_t parent; /* entry number of that */
+  _Atomic uint32_t mode;   /* as last seen; 0: being filled */
+};
+static_assert(sizeof(struct fs_out_node) == 24, "a node is 24 bytes");
+static inline bool fs_is_out(uint32_t entry) {
+  return FS_UNLIKELY(entry >= FS_OUT_FIRST);
+}
+
 struct fs_state {
   uint64_t magic;
   uint32_t version;
@@ -60,6 +77,7 @@ struct fs_state {
   uint32_t reserved[4];
   _Atomic uint64_t used[FS_SLOTS / 64];
   struct fs_slot slot[FS_SLOTS];
+  struct fs_out_node out[FS_OUT_NODES];
 };
 
 /* NULL before the first use in this process. */

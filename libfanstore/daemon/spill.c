@@ -104,26 +104,30 @@ void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool
 
 struct fs_spill_unlink {
   struct fs_io io;
-  int dir;
+  struct fs_daemon *d;
+  uint64_t id;
   char name[FS_SPILL_NAME_SIZE];
 };
 
 static fs_err fs_spill_unlink_work(struct fs_io *io) {
   const struct fs_spill_unlink *u = FS_ITEM(io, struct fs_spill_unlink, io);
-  return unlinkat(u->dir, u->name, 0) < 0 ? -errno : 0;
+  return unlinkat(u->d->spill_fd, u->name, 0) < 0 ? -errno : 0;
 }
 
 static void fs_spill_unlinked(struct fs_io *io) {
-  free(FS_ITEM(io, struct fs_spill_unlink, io));
+  struct fs_spill_unlink *u = FS_ITEM(io, struct fs_spill_unlink, io);
+  struct fs_spill_file *f = fs_spill_find(u->d, u->id);
+  if (f) fs_spill_free(u->d, f);
+  free(u);
 }
 
-/* By the pool: the file system may take long to give back what a large file has. */
+/* By the pool: the file system may take long to give back what a large file has. Nobody can hold it from now on. */
 static void fs_spill_remove(struct fs_daemon *d, uint64_t id) {
-  struct fs_spill_file *f = fs_spill_find(d, id);
-  struct fs_spill_unlink *u = malloc(sizeof(*u));
-  if (f) fs_spill_free(d, f);
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  struct fs_spill_unlink *u = f ? malloc(sizeof(*u)) : NULL;
+  if (f) f->removed = f->gone = true;
   if (!u) return; /* it stays to the end of the job */
-  *u = (struct fs_spill_unlink){.io = {.work = fs_spill_unlink_work, .done = fs_spill_unlinked}, .dir = d->spill_fd};
+  *u = (struct fs_spill_unlink){.io = {.work = fs_spill_unlink_work, .done = fs_spill_unlinked}, .d = d, .id = id};
   fs_spill_name(id, u->name);
   fs_iopool_submit(&d->pool, &u->io);
 }
@@ -133,7 +137,7 @@ void fs_spill_dropped(struct fs_daemon *d, uint64_t id) {
   if (!fs_spill_mine(d, id)) return;
   if (f && f->told && f->told->holding > 0)
     f->removed = true;
-  else
+  else if (!f || !f->gone)
     fs_spill_remove(d, id);
 }
 
@@ -203,6 +207,7 @@ static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, str
   struct fs_spill_file *f = fs_spill_make(d, id);
   struct fs_spill_told *t = f ? fs_spill_told(d, f) : NULL;
   if (!t) return -ENOMEM;
+  if (f->gone) return -ENOENT;
   fs_spill_version(d, t, &st);
   *held = (struct fs_held){.id = id,
                            .version = t->version,

@@ -33,6 +33,7 @@ struct fs_spill_file {
   int64_t mtime;
   uint32_t mtime_ns, mode;
   bool removed;    /* it has no name; its bytes stay while nodes hold it */
+  bool gone;       /* nor can it be held any more: its bytes are being removed */
   bool closed;     /* it was closed, and is to be published */
   bool publishing; /* by this daemon */
   struct fs_spill_told *told;

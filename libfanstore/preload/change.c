@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of the calls that would change names or attributes. A dataset is read-only: they are refused as a read-only
- * file system refuses them (client/files_refuse.c). Each says which argument is the path, and which refusal applies.
+ * Wrappers of the calls that change names or attributes. A dataset is read-only: they are refused as a read-only file
+ * system refuses them (client/files_refuse.c); output files are changed (client/out_change.c, or, of this node's own,
+ * by the kernel). Each says which argument is the path, and which of these applies.
  */
 #include "client/cwd.h"
 #include "preload/preload.h"
 
+/* Is it an output that the kernel does not have? */
+static bool is_output(int route, const struct fs_found *f) {
+  return route == FS_IN && fs_is_out(f->entry);
+}
+
 /* The last component is the one to change. */
-#define FS_CHANGE(name, params, args, dirfd, path, walk)                                                               \
+#define FS_CHANGE(name, params, args, dirfd, path, walk, output)                                                       \
   FS_EXPORT int name params {                                                                                          \
-    FS_PATH_CALL(dirfd, path, walk, fs_file_refuse_change(route), FS_REAL(name) args);                                 \
+    FS_PATH_SET(dirfd, path, walk, is_output(route, f) ? output : fs_file_refuse_change(route), FS_REAL(name) args);   \
   }
 /* The name is to be made; a directory that exists only above a mount exists for the kernel's calls, too. */
-#define FS_MAKE(name, params, args, dirfd, path, early, directory)                                                     \
+#define FS_NEW_NAME(name, params, args, dirfd, path, early, directory, output)                                         \
   FS_EXPORT int name params {                                                                                          \
     if (FS_UNLIKELY(fs_file_is_vdir(dirfd, path))) return fs_ret_int(early != 0 ? early : -EEXIST);                    \
-    FS_PATH_CALL(dirfd, path, FS_NOFOLLOW | FS_AS_IS, early != 0 ? early : fs_file_refuse_new(route, f, directory),    \
+    FS_PATH_CALL(dirfd, path, FS_NOFOLLOW | FS_AS_IS | FS_MAKE,                                                        \
+                 early != 0                              ? early                                                       \
+                 : fs_file_may_make(route, f, directory) ? output                                                      \
+                                                         : fs_file_refuse_new(route, f, directory),                    \
                  FS_REAL(name) args);                                                                                  \
   }
 /* The name is to be removed: refused before it is looked at. */
@@ -43,9 +52,9 @@ static bool is_empty_path(const char *path, int flags) {
   return (flags & AT_EMPTY_PATH) && path != NULL && path[0] == '\0';
 }
 
-FS_CHANGE(chmod, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0)
-FS_CHANGE(chown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, 0)
-FS_CHANGE(lchown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, FS_NOFOLLOW)
+FS_CHANGE(chmod, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, fs_out_chmod(f, m))
+FS_CHANGE(chown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, 0, fs_out_chown(u, g))
+FS_CHANGE(lchown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, FS_NOFOLLOW, fs_out_chown(u, g))
 
 /* libc makes this one of an O_PATH descriptor and chmod, which a symlink has not. */
 static int64_t refuse_lchmod(int route, const struct fs_found *f, int flags) {
@@ -57,8 +66,12 @@ static int64_t refuse_lchmod(int route, const struct fs_found *f, int flags) {
   return fs_file_refuse_change(route);
 }
 
+static int64_t chmod_entry(int route, const struct fs_found *f, mode_t m, int flags) {
+  return is_output(route, f) && flags == 0 ? fs_out_chmod(f, m) : refuse_lchmod(route, f, flags);
+}
+
 FS_EXPORT int fchmodat(int d, const char *p, mode_t m, int flags) {
-  FS_PATH_CALL(d, p, FS_AT_WALK(flags), refuse_lchmod(route, f, flags), FS_REAL(fchmodat)(d, p, m, flags));
+  FS_PATH_SET(d, p, FS_AT_WALK(flags), chmod_entry(route, f, m, flags), FS_REAL(fchmodat)(d, p, m, flags));
 }
 
 FS_EXPORT int lchmod(const char *p, mode_t m) {
@@ -77,84 +90,108 @@ static int chown_fd(int fd, const char *p, uid_t u, gid_t g, int flags) {
 FS_EXPORT int fchownat(int d, const char *p, uid_t u, gid_t g, int flags) {
   if (is_empty_path(p, flags) && d != AT_FDCWD) return chown_fd(d, p, u, g, flags);
   if (is_empty_path(p, flags) && !fs_cwd_far()) p = ".";
-  FS_PATH_CALL(d, p, FS_AT_WALK(flags),
-               check_at_flags(flags) != 0 ? check_at_flags(flags) : fs_file_refuse_change(route),
-               FS_REAL(fchownat)(d, p, u, g, flags));
+  FS_PATH_SET(d, p, FS_AT_WALK(flags),
+              check_at_flags(flags) != 0 ? check_at_flags(flags)
+              : is_output(route, f)      ? fs_out_chown(u, g)
+                                         : fs_file_refuse_change(route),
+              FS_REAL(fchownat)(d, p, u, g, flags));
+}
+
+static int64_t set_times(int route, const struct fs_found *f, const struct timespec t[2]) {
+  fs_err err = fs_file_refuse_times(route, t); /* what is wrong with the call comes first */
+  return is_output(route, f) && err == -EROFS ? fs_out_times(f, t) : err;
 }
 
 /* Microseconds that are none give nanoseconds that are none. */
-static int64_t refuse_timevals(int route, const struct timeval t[2]) {
+static int64_t set_timevals(int route, const struct fs_found *f, const struct timeval t[2]) {
   struct timespec ts[2];
   for (int i = 0; t != NULL && i < 2; i++) {
     bool valid = t[i].tv_usec >= 0 && t[i].tv_usec < 1000000;
     ts[i] = (struct timespec){.tv_sec = t[i].tv_sec, .tv_nsec = valid ? t[i].tv_usec * 1000 : -1};
   }
-  return fs_file_refuse_times(route, t == NULL ? NULL : ts);
+  return set_times(route, f, t == NULL ? NULL : ts);
 }
 
-FS_CHANGE(utime, (const char *p, const struct utimbuf *t), (p, t), AT_FDCWD, p, 0)
+static int64_t set_utime(const struct fs_found *f, const struct utimbuf *t) {
+  struct timespec ts[2] = {{0}};
+  if (t != NULL) ts[0].tv_sec = t->actime, ts[1].tv_sec = t->modtime;
+  return fs_out_times(f, t == NULL ? NULL : ts);
+}
+
+FS_CHANGE(utime, (const char *p, const struct utimbuf *t), (p, t), AT_FDCWD, p, 0, set_utime(f, t))
 
 FS_EXPORT int utimes(const char *p, const struct timeval t[2]) {
-  FS_PATH_CALL(AT_FDCWD, p, 0, refuse_timevals(route, t), FS_REAL(utimes)(p, t));
+  FS_PATH_SET(AT_FDCWD, p, 0, set_timevals(route, f, t), FS_REAL(utimes)(p, t));
 }
 
 FS_EXPORT int lutimes(const char *p, const struct timeval t[2]) {
-  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW, refuse_timevals(route, t), FS_REAL(lutimes)(p, t));
+  FS_PATH_SET(AT_FDCWD, p, FS_NOFOLLOW, set_timevals(route, f, t), FS_REAL(lutimes)(p, t));
 }
 
 FS_EXPORT int truncate(const char *p, off_t n) {
-  FS_PATH_CALL(AT_FDCWD, p, 0, fs_file_refuse_truncate(route, f, n), FS_REAL(truncate)(p, n));
+  FS_PATH_SET(AT_FDCWD, p, 0, is_output(route, f) ? fs_out_truncate(f, n) : fs_file_refuse_truncate(route, f, n),
+              FS_REAL(truncate)(p, n));
 }
 FS_ALIAS(truncate64, truncate);
 
-FS_CHANGE_FD(fchmod, (int fd, mode_t m), (fd, m))
-FS_CHANGE_FD(fchown, (int fd, uid_t u, gid_t g), (fd, u, g))
+static bool is_output_fd(const struct fs_slot *s) {
+  return atomic_load(&s->kind) < FS_SLOT_PATH && fs_is_out(s->entry);
+}
+
+FS_EXPORT int fchmod(int fd, mode_t m) {
+  FS_FD_CALL(fd, is_output_fd(s) ? fs_out_chmod(&(struct fs_found){.entry = s->entry}, m) : fd_refusal(s),
+             FS_REAL(fchmod)(fd, m));
+}
+FS_EXPORT int fchown(int fd, uid_t u, gid_t g) {
+  FS_FD_CALL(fd, is_output_fd(s) ? fs_out_chown(u, g) : fd_refusal(s), FS_REAL(fchown)(fd, u, g));
+}
 
 static int64_t fd_times(const struct fs_slot *s, int64_t r) {
   return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : r;
 }
 
 FS_EXPORT int futimes(int fd, const struct timeval t[2]) {
-  FS_FD_CALL(fd, fd_times(s, refuse_timevals(FS_IN, t)), FS_REAL(futimes)(fd, t));
+  FS_FD_CALL(fd, fd_times(s, set_timevals(FS_IN, &(struct fs_found){.entry = s->entry}, t)), FS_REAL(futimes)(fd, t));
 }
 
 FS_EXPORT int futimens(int fd, const struct timespec t[2]) {
-  FS_FD_CALL(fd, fd_times(s, fs_file_refuse_times(FS_IN, t)), FS_REAL(futimens)(fd, t));
+  FS_FD_CALL(fd, fd_times(s, set_times(FS_IN, &(struct fs_found){.entry = s->entry}, t)), FS_REAL(futimens)(fd, t));
 }
 
-static int64_t refuse_at_times(int route, const struct timespec t[2], int flags) {
-  return check_at_flags(flags) != 0 ? check_at_flags(flags) : fs_file_refuse_times(route, t);
+static int64_t set_at_times(int route, const struct fs_found *f, const struct timespec t[2], int flags) {
+  return check_at_flags(flags) != 0 ? check_at_flags(flags) : set_times(route, f, t);
 }
 
 static int utimens_fd(int fd, const char *p, const struct timespec t[2], int flags) {
-  FS_FD_CALL(fd, s == &fs_slot_closed ? -EBADF : refuse_at_times(FS_IN, t, flags), FS_REAL(utimensat)(fd, p, t, flags));
+  FS_FD_CALL(fd, s == &fs_slot_closed ? -EBADF : set_at_times(FS_IN, &(struct fs_found){.entry = s->entry}, t, flags),
+             FS_REAL(utimensat)(fd, p, t, flags));
 }
 
 FS_EXPORT int utimensat(int d, const char *p, const struct timespec t[2], int flags) {
   if (is_empty_path(p, flags) && d != AT_FDCWD) return utimens_fd(d, p, t, flags);
   if (is_empty_path(p, flags) && !fs_cwd_far()) p = ".";
-  FS_PATH_CALL(d, p, FS_AT_WALK(flags), refuse_at_times(route, t, flags), FS_REAL(utimensat)(d, p, t, flags));
+  FS_PATH_SET(d, p, FS_AT_WALK(flags), set_at_times(route, f, t, flags), FS_REAL(utimensat)(d, p, t, flags));
 }
 
 FS_EXPORT int futimesat(int d, const char *p, const struct timeval t[2]) {
   FS_MAY_BE_NULL(p);
   if (p == NULL) return futimes(d, t);
-  FS_PATH_CALL(d, p, 0, refuse_timevals(route, t), FS_REAL(futimesat)(d, p, t));
+  FS_PATH_SET(d, p, 0, set_timevals(route, f, t), FS_REAL(futimesat)(d, p, t));
 }
 
 static int64_t refuse_unlinkat(int route, const struct fs_found *f, int flags) {
-  return flags & ~AT_REMOVEDIR ? -EINVAL : fs_file_refuse_remove(route, f, flags & AT_REMOVEDIR);
+  return flags & ~AT_REMOVEDIR ? -EINVAL : fs_file_remove(route, f, flags & AT_REMOVEDIR);
 }
 
 /* As libc does it: what unlink calls a directory goes to rmdir. */
 static int64_t refuse_either(int route, const struct fs_found *f) {
-  fs_err err = fs_file_refuse_remove(route, f, false);
-  return err == -EISDIR ? fs_file_refuse_remove(route, f, true) : err;
+  fs_err err = fs_file_remove(route, f, false);
+  return err == -EISDIR ? fs_file_remove(route, f, true) : err;
 }
 
-FS_REMOVE(unlink, (const char *p), (p), AT_FDCWD, p, fs_file_refuse_remove(route, f, false))
+FS_REMOVE(unlink, (const char *p), (p), AT_FDCWD, p, fs_file_remove(route, f, false))
 FS_REMOVE(unlinkat, (int d, const char *p, int flags), (d, p, flags), d, p, refuse_unlinkat(route, f, flags))
-FS_REMOVE(rmdir, (const char *p), (p), AT_FDCWD, p, fs_file_refuse_remove(route, f, true))
+FS_REMOVE(rmdir, (const char *p), (p), AT_FDCWD, p, fs_file_remove(route, f, true))
 FS_REMOVE(remove, (const char *p), (p), AT_FDCWD, p, refuse_either(route, f))
 
 /* What is wrong with a call before its path is looked at. */
@@ -171,28 +208,33 @@ static int64_t bad_target(const char *t) {
   return n == 0 ? -ENOENT : n == PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-FS_MAKE(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, true)
-FS_MAKE(mkdirat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, true)
-FS_MAKE(mkfifo, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, false)
-FS_MAKE(mkfifoat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, false)
-FS_MAKE(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, bad_type(m), false)
-FS_MAKE(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, bad_type(m), false)
-FS_MAKE(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, bad_target(t), false)
-FS_MAKE(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, bad_target(t), false)
+FS_NEW_NAME(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, true, fs_out_mkdir(f, m))
+FS_NEW_NAME(mkdirat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, true, fs_out_mkdir(f, m))
+FS_NEW_NAME(mkfifo, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, false, -EPERM)
+FS_NEW_NAME(mkfifoat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, false, -EPERM)
+FS_NEW_NAME(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, bad_type(m), false, -EPERM)
+FS_NEW_NAME(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, bad_type(m), false, -EPERM)
+FS_NEW_NAME(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, bad_target(t), false, fs_out_symlink(f, t))
+FS_NEW_NAME(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, bad_target(t), false,
+            fs_out_symlink(f, t))
+
+static int rename_result(fs_err err) {
+  return err > 0 ? 0 : fs_ret_int(err);
+}
 
 FS_EXPORT int renameat2(int d, const char *a, int e, const char *b, unsigned flags) {
-  fs_err err = fs_file_refuse_rename(d, a, e, b, flags);
-  return err == FS_OUT ? FS_REAL(renameat2)(d, a, e, b, flags) : fs_ret_int(err);
+  fs_err err = fs_file_rename(d, a, e, b, flags);
+  return err == FS_OUT ? FS_REAL(renameat2)(d, a, e, b, flags) : rename_result(err);
 }
 
 FS_EXPORT int renameat(int d, const char *a, int e, const char *b) {
-  fs_err err = fs_file_refuse_rename(d, a, e, b, 0);
-  return err == FS_OUT ? FS_REAL(renameat)(d, a, e, b) : fs_ret_int(err);
+  fs_err err = fs_file_rename(d, a, e, b, 0);
+  return err == FS_OUT ? FS_REAL(renameat)(d, a, e, b) : rename_result(err);
 }
 
 FS_EXPORT int rename(const char *a, const char *b) {
-  fs_err err = fs_file_refuse_rename(AT_FDCWD, a, AT_FDCWD, b, 0);
-  return err == FS_OUT ? FS_REAL(rename)(a, b) : fs_ret_int(err);
+  fs_err err = fs_file_rename(AT_FDCWD, a, AT_FDCWD, b, 0);
+  return err == FS_OUT ? FS_REAL(rename)(a, b) : rename_result(err);
 }
 
 FS_EXPORT int link(const char *a, const char *b) {
@@ -214,10 +256,11 @@ int removexattr(const char *, const char *);
 int lremovexattr(const char *, const char *);
 int fremovexattr(int, const char *);
 
-FS_CHANGE(setxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p, 0)
+FS_CHANGE(setxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p, 0,
+          -EOPNOTSUPP)
 FS_CHANGE(lsetxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p,
-          FS_NOFOLLOW)
+          FS_NOFOLLOW, -EOPNOTSUPP)
 FS_CHANGE_FD(fsetxattr, (int fd, const char *a, const void *v, size_t n, int f), (fd, a, v, n, f))
-FS_CHANGE(removexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, 0)
-FS_CHANGE(lremovexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, FS_NOFOLLOW)
+FS_CHANGE(removexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, 0, -EOPNOTSUPP)
+FS_CHANGE(lremovexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, FS_NOFOLLOW, -EOPNOTSUPP)
 FS_CHANGE_FD(fremovexattr, (int fd, const char *a), (fd, a))

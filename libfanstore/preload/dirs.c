@@ -10,6 +10,7 @@
  */
 #include <stdlib.h>
 
+#include "client/out.h"
 #include "client/vdir.h"
 #include "preload/preload.h"
 
@@ -24,6 +25,9 @@ struct fs_dirstream {
   size_t path_len;
   struct dirent64 *shown; /* the current record: the one below, or libc's, which may be longer */
   struct dirent64 record;
+  uint64_t page_at; /* position after the page */
+  uint32_t page_used, page_size;
+  alignas(8) char page[2048]; /* records of output files, some at a time */
 };
 #define FS_AT_MISSING (1l << 62) /* what telldir says among the missing names, plus their number */
 
@@ -193,14 +197,30 @@ static int next_real(struct fs_dirstream *d) {
   return e != NULL ? 1 : err != 0 ? -err : next_missing(d);
 }
 
+static int next_output(struct fs_dirstream *d, struct fs_slot *s) {
+  if (d->page_used == d->page_size) {
+    d->page_at = d->at;
+    fs_ssize n = fs_out_list(s->mount, s->entry, &d->page_at, d->page, sizeof(d->page));
+    d->page_used = d->page_size = 0;
+    if (n <= 0) return (int)n;
+    d->page_size = (uint32_t)n;
+  }
+  d->shown = (struct dirent64 *)(void *)(d->page + d->page_used);
+  d->page_used += d->shown->d_reclen;
+  d->at = (uint64_t)d->shown->d_off;
+  atomic_store(&s->offset, d->at);
+  return 1;
+}
+
 /* 1: a record is at d->shown; 0: the end; or a negative errno. */
 static int next_record(struct fs_dirstream *d) {
   struct fs_dirent_view v;
   if (d->inner != NULL) return next_real(d);
   struct fs_slot *s = fs_fd_slot(d->fd);
   if (s == NULL || atomic_load(&s->kind) != FS_SLOT_DIR) return -EBADF;
-  fs_err err = fs_dir_record(s->mount, s->entry, d->at, &v);
-  if (err != 0) return err == -ENOENT ? 0 : err;
+  fs_err err = d->at >= FS_OUT_AT ? -ENOENT : fs_dir_record(s->mount, s->entry, d->at, &v);
+  if (err == -ENOENT) return next_output(d, s);
+  if (err != 0) return err;
   atomic_store(&s->offset, ++d->at);
   set_record(d, &v, d->at);
   return 1;
@@ -259,7 +279,7 @@ FS_EXPORT int dirfd(DIR *dir) {
 
 FS_EXPORT void rewinddir(DIR *dir) {
   struct fs_dirstream *d = ours(dir);
-  if (d != NULL) d->at = 0;
+  if (d != NULL) d->at = d->page_used = d->page_size = 0;
   if (d == NULL || d->inner != NULL)
     FS_REAL(rewinddir)(d == NULL ? dir : d->inner);
   else
@@ -279,7 +299,7 @@ FS_EXPORT void seekdir(DIR *dir, long at) {
   else if (d->inner != NULL)
     seek_real(d, at);
   else
-    lseek(d->fd, (off_t)(d->at = (uint64_t)at), SEEK_SET);
+    d->page_used = d->page_size = 0, lseek(d->fd, (off_t)(d->at = (uint64_t)at), SEEK_SET);
 }
 
 FS_EXPORT long telldir(DIR *dir) {

@@ -5,10 +5,16 @@
 
 #include "preload/preload.h"
 
+/* A real descriptor was copied: the copy of one of an output file is one, too. */
+static inline int copied(int fd, int copy) {
+  if (FS_UNLIKELY(copy >= 0 && fs_out_noted(fs_fd_entry(fd)))) fs_out_copied(fd, copy);
+  return copy;
+}
+
 FS_EXPORT int dup(int fd) {
   struct fs_slot *s = fs_fd_slot(fd);
   fs_fd copy = FS_UNLIKELY(s != NULL) ? fs_fd_dup(fd, 0, false) : FS_E_REAL;
-  return copy == FS_E_REAL ? FS_FRESH(FS_REAL(dup)(fd)) : fs_ret_int(copy);
+  return copy == FS_E_REAL ? copied(fd, FS_FRESH(FS_REAL(dup)(fd))) : fs_ret_int(copy);
 }
 
 /* An inherited virtual descriptor that the table does not know yet must not become standard input as it is. */
@@ -33,10 +39,11 @@ static int real_dup(int fd, int newfd, int flags, bool dup3_rules) {
 static int dup_real_over(int fd, int newfd, int flags, bool dup3_rules) {
   struct fs_fd_claim c;
   if (fd == newfd) return real_dup(fd, newfd, flags, dup3_rules);
+  if (FS_UNLIKELY(fs_out_noted(fs_fd_entry(newfd)))) (void)fs_out_publish(newfd);
   fs_fd_over_begin(newfd, &c);
   int r = real_dup(fd, newfd, flags, dup3_rules);
   fs_fd_over_end(newfd, &c, r >= 0);
-  return after_dup(fd, r);
+  return after_dup(fd, copied(fd, r));
 }
 
 static int dup_over(int fd, int newfd, int flags, bool dup3_rules) {
@@ -74,7 +81,7 @@ static int64_t fcntl_slot(int fd, struct fs_slot *s, int cmd, long arg) {
 }
 
 static int fcntl_real(int fd, int cmd, long arg) {
-  if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) return FS_FRESH(FS_REAL(fcntl)(fd, cmd, arg));
+  if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) return copied(fd, FS_FRESH(FS_REAL(fcntl)(fd, cmd, arg)));
   int r = FS_REAL(fcntl)(fd, cmd, arg);
   bool placeholder = (r < 0 && errno == EBADF) || (cmd == F_GETFL && r >= 0 && (r & O_PATH));
   if (FS_LIKELY(!placeholder)) return r;
@@ -126,11 +133,17 @@ static int64_t is_open(const struct fs_slot *s) {
   return kind == FS_SLOT_CLOSED || kind == FS_SLOT_PATH ? -EBADF : 0;
 }
 
+/* The kernel has synced it: other nodes shall see it, too. */
+static inline int synced(int fd, int r) {
+  if (FS_LIKELY(r != 0 || !fs_out_noted(fs_fd_entry(fd)))) return r;
+  return fs_ret_int(fs_out_publish(fd));
+}
+
 FS_EXPORT int fsync(int fd) {
-  FS_FD_CALL(fd, is_open(s), FS_REAL(fsync)(fd));
+  FS_FD_CALL(fd, is_open(s), synced(fd, FS_REAL(fsync)(fd)));
 }
 FS_EXPORT int fdatasync(int fd) {
-  FS_FD_CALL(fd, is_open(s), FS_REAL(fdatasync)(fd));
+  FS_FD_CALL(fd, is_open(s), synced(fd, FS_REAL(fdatasync)(fd)));
 }
 FS_EXPORT int syncfs(int fd) {
   FS_FD_CALL(fd, is_open(s), FS_REAL(syncfs)(fd));

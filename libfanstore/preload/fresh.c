@@ -10,6 +10,7 @@
 #include <sys/inotify.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 
 #include "preload/preload.h"
@@ -29,11 +30,26 @@ static char *template_end(char *t, int suffix) {
   return t + strlen(t) - suffix - 6;
 }
 
-#define FS_TEMP(name, params, args, suffix)                                                                            \
+/* An output file (flags) or directory (-1) of a name that nobody has. */
+static int temporary(char *t, int suffix, int flags) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  char *at = template_end(t, suffix);
+  for (int tries = 0; tries < 1000; tries++) {
+    uint8_t random[6];
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) return -1;
+    for (int i = 0; i < 6; i++) at[i] = letters[random[i] % (sizeof(letters) - 1)];
+    int r = flags < 0 ? mkdir(t, 0700) : fs_open_common(AT_FDCWD, t, flags | O_CREAT | O_EXCL, 0600);
+    if (r >= 0 || errno != EEXIST) return r;
+  }
+  return -1;
+}
+
+#define FS_TEMP(name, params, args, suffix, more)                                                                      \
   FS_EXPORT int name params {                                                                                          \
     struct fs_found to;                                                                                                \
     int route = fs_path_out(AT_FDCWD, t) ? FS_OUT : fs_file_refuse_template(t, suffix, &to);                           \
     if (route == FS_OUT) return FS_FRESH(FS_REAL(name) args);                                                          \
+    if (route == FS_NEW) return temporary(t, suffix, O_RDWR | (more));                                                 \
     if (route != FS_REDIRECT) return fs_ret_int(route);                                                                \
     char *given = template_end(t, suffix);                                                                             \
     t = to.real;                                                                                                       \
@@ -41,10 +57,10 @@ static char *template_end(char *t, int suffix) {
     if (fd >= 0) memcpy(given, template_end(t, suffix), 6);                                                            \
     return fd;                                                                                                         \
   }
-FS_TEMP(mkstemp, (char *t), (t), 0)
-FS_TEMP(mkostemp, (char *t, int f), (t, f), 0)
-FS_TEMP(mkstemps, (char *t, int n), (t, n), n)
-FS_TEMP(mkostemps, (char *t, int n, int f), (t, n, f), n)
+FS_TEMP(mkstemp, (char *t), (t), 0, 0)
+FS_TEMP(mkostemp, (char *t, int f), (t, f), 0, f)
+FS_TEMP(mkstemps, (char *t, int n), (t, n), n, 0)
+FS_TEMP(mkostemps, (char *t, int n, int f), (t, n, f), n, f)
 FS_ALIAS(mkstemp64, mkstemp);
 FS_ALIAS(mkostemp64, mkostemp);
 FS_ALIAS(mkstemps64, mkstemps);
@@ -54,6 +70,7 @@ FS_EXPORT char *mkdtemp(char *t) {
   struct fs_found to;
   int route = fs_path_out(AT_FDCWD, t) ? FS_OUT : fs_file_refuse_template(t, 0, &to);
   if (route == FS_OUT) return FS_REAL(mkdtemp)(t);
+  if (route == FS_NEW) return temporary(t, 0, -1) == 0 ? t : NULL;
   if (route != FS_REDIRECT) return fs_ret(route), NULL;
   if (FS_REAL(mkdtemp)(to.real) == NULL) return NULL;
   memcpy(template_end(t, 0), template_end(to.real, 0), 6);

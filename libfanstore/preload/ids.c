@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrappers of setuid and its like: only to forget who the caller was. Made from the table in symbols.h. */
+/* Wrappers of setuid and its like: only to forget who the caller was, and of umask. Made from the table in symbols.h.
+ */
 #include "preload/preload.h"
 
 #define X(ret, name, params, args)                                                                                     \
@@ -10,3 +11,9 @@
   }
 FS_SYMBOLS_IDS(X)
 #undef X
+
+FS_EXPORT mode_t umask(mode_t mask) {
+  mode_t before = FS_REAL(umask)(mask);
+  fs_umask_changed(mask);
+  return before;
+}

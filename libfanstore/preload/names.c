@@ -112,9 +112,19 @@ FS_EXPORT int __xmknodat(int ver, int dirfd, const char *path, mode_t mode, dev_
   return ver == 0 ? mknodat(dirfd, path, mode, *dev) : fs_ret_int(-EINVAL);
 }
 
-/* libc closes the descriptor: the next open must get the lowest number. */
+/* libc closes the descriptor without us. */
+static int close_output(FILE *f) {
+  int flushed = fflush(f);
+  fs_err err = fs_out_publish(f->_fileno);
+  fs_fd_forget(f->_fileno);
+  int r = FS_REAL(fclose)(f);
+  return flushed != 0 || err == 0 ? r : fs_ret_int(err);
+}
+
+/* And the next open must get the lowest number. */
 FS_EXPORT int fclose(FILE *f) {
   if (FS_UNLIKELY((unsigned)f->_fileno < 3)) fs_fd_low_closed();
+  if (FS_UNLIKELY(f->_fileno >= 0 && fs_out_noted(fs_fd_entry(f->_fileno)))) return close_output(f);
   return FS_REAL(fclose)(f);
 }
 FS_ALIAS(_IO_fclose, fclose);

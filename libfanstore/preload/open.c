@@ -40,7 +40,7 @@ static unsigned open_walk(const char *path, int flags) {
   unsigned walk = flags & O_NOFOLLOW ? FS_NOFOLLOW : 0;
   if ((flags & (O_CREAT | O_PATH)) != O_CREAT) return walk;
   size_t len = strlen(path);
-  return (flags & O_EXCL) || (len > 0 && path[len - 1] == '/') ? FS_NOFOLLOW | FS_AS_IS : walk;
+  return FS_MAKE | ((flags & O_EXCL) || (len > 0 && path[len - 1] == '/') ? FS_NOFOLLOW | FS_AS_IS : walk);
 }
 
 static int64_t open_entry(int route, const struct fs_found *f, int flags) {
@@ -49,9 +49,36 @@ static int64_t open_entry(int route, const struct fs_found *f, int flags) {
   return err != 0 ? err : fs_file_open(route, f, flags);
 }
 
-static int open_routed(int route, const struct fs_found *f, int dirfd, int flags, mode_t mode) {
-  if (route == FS_REDIRECT) return real_openat(dirfd, f->real, flags, mode);
-  return fs_ret_int(FS_CANCELLABLE(open_entry(route, f, flags)));
+/* A name that may have to be made: who makes it finds out whether it is there. */
+static int64_t create(int *route, struct fs_found *f, int dirfd, const char *path, int flags, mode_t mode) {
+  fs_err err = fs_file_check_flags(flags);
+  fs_fd fd = err != 0 ? err : fs_out_create(f, flags, mode);
+  if (fd != -EEXIST || (flags & O_EXCL)) return fd;
+  *route = fs_path_route_slow(dirfd, path, open_walk(path, flags) & ~FS_MAKE, f);
+  return -EEXIST;
+}
+
+/* One of this node. */
+static int open_output(const struct fs_found *f, int flags) {
+  int fd = plain_openat(AT_FDCWD, f->real, flags & ~(O_CREAT | O_EXCL), 0);
+  if (fd >= 0) fs_out_opened(fd, flags, &f->out);
+  return fd;
+}
+
+static int open_routed(int route, struct fs_found *f, int dirfd, const char *path, int flags, mode_t mode) {
+  const int making = O_CREAT | O_PATH;
+  for (int tries = 0; (flags & making) == O_CREAT && fs_file_may_make(route, f, false); tries++) {
+    int64_t fd = FS_CANCELLABLE(create(&route, f, dirfd, path, flags, mode));
+    /* It was there, and is gone again: somebody else makes and removes it all the time. */
+    if (fd != -EEXIST || (flags & O_EXCL) || (route == FS_NEW && tries == 100)) return fs_ret_int(fd);
+  }
+  if (route == FS_REDIRECT && f->out.id == 0) return real_openat(dirfd, f->real, flags, mode);
+  for (unsigned tries = 0;;) {
+    int fd = route == FS_REDIRECT ? open_output(f, flags) : fs_ret_int(FS_CANCELLABLE(open_entry(route, f, flags)));
+    if (fd >= 0 || !fs_output_gone(f, errno, &tries)) return fd;
+    route = fs_path_route_slow(dirfd, path, open_walk(path, flags) & ~FS_MAKE, f);
+    if (route == FS_NEW && (flags & making) == O_CREAT) return fs_open_common(dirfd, path, flags, mode); /* anew */
+  }
 }
 
 /* The kernel has refused it. */
@@ -59,7 +86,7 @@ static __attribute__((noinline)) int open_refused(int dirfd, const char *path, i
   struct fs_found f;
   int err = errno;
   int route = fs_path_retry_walk(dirfd, path, open_walk(path, flags), -err, &f);
-  if (route != FS_OUT) return open_routed(route, &f, dirfd, flags, mode);
+  if (route != FS_OUT) return open_routed(route, &f, dirfd, path, flags, mode);
   errno = err;
   return -1;
 }
@@ -73,7 +100,7 @@ static inline int open_result(int fd, int dirfd, const char *path, int flags, mo
 static __attribute__((noinline)) int open_slow(int dirfd, const char *path, int flags, mode_t mode, enum fs_side side) {
   struct fs_found f;
   int route = side == FS_SIDE_ABOVE ? FS_OUT : fs_path_route_slow(dirfd, path, open_walk(path, flags), &f);
-  if (route != FS_OUT) return open_routed(route, &f, dirfd, flags, mode);
+  if (route != FS_OUT) return open_routed(route, &f, dirfd, path, flags, mode);
   return open_result(real_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
 }
 
@@ -136,9 +163,11 @@ static __attribute__((noinline)) int close_odd(int fd, uint64_t e) {
     e = 0; /* another thread has made a real file of it */
   }
   if (fs_shielded(fd)) return fs_ret_int(-EBADF);
+  fs_err err = fs_out_noted(e) ? fs_out_publish(fd) : 0;
   if (e != 0) fs_fd_forget(fd);
   if ((unsigned)fd < 3) fs_fd_low_closed();
-  return close_real(fd);
+  int r = close_real(fd);
+  return r == 0 && err != 0 ? fs_ret_int(err) : r;
 }
 
 static inline bool is_odd(int fd, uint64_t e) {
@@ -168,7 +197,8 @@ static void close_ours(unsigned first, unsigned last, bool cloexec) {
     else if (e & FS_FDE_VIRTUAL)
       fs_fd_close((int)fd);
     if (!cloexec) fs_fd_evict((int)fd);
-    if ((e & FS_FDE_ANCESTOR) && !cloexec) fs_fd_forget((int)fd);
+    if (fs_out_noted(e) && !cloexec) (void)fs_out_publish((int)fd);
+    if ((e & (FS_FDE_ANCESTOR | FS_FDE_OUTPUT)) && !cloexec) fs_fd_forget((int)fd);
   }
 }
 

@@ -45,6 +45,7 @@
 
 #include "client/fdreal.h"
 #include "client/files.h"
+#include "client/out.h"
 #include "preload/symbols.h"
 
 struct fs_real {
@@ -82,6 +83,11 @@ static inline int fs_ret_int(int64_t r) {
   return (int)fs_ret(r);
 }
 
+/* Was an output file replaced or removed after it was found? Then the name is to be looked up once more. */
+static inline bool fs_output_gone(const struct fs_found *f, int err, unsigned *tries) {
+  return err == ENOENT && f->out.id != 0 && (*tries)++ < 100;
+}
+
 /*
  * The frame of a wrapper that takes a path: `ours` is what client/ answers, with `route` >= FS_IN or an error, and
  * `f`; `native` the real call, with `path` replaced where a symlink leads out of the mount (dirfd is then ignored).
@@ -105,12 +111,25 @@ static inline int fs_ret_int(int64_t r) {
       route = fs_path_retry_walk(dirfd, path, flags, -fs_errno, f);                                                    \
       if (route == FS_OUT) return fs_r;                                                                                \
     }                                                                                                                  \
-    if (route == FS_REDIRECT) {                                                                                        \
-      path = f->real;                                                                                                  \
-      return native;                                                                                                   \
+    __typeof__(path) fs_asked = path;                                                                                  \
+    for (unsigned fs_tries = 0; route == FS_REDIRECT;) {                                                               \
+      path = (__typeof__(path))f->real;                                                                                \
+      __typeof__(native) fs_r = native;                                                                                \
+      if (FS_LIKELY(fs_r != (__typeof__(native))(-1)) || !fs_output_gone(f, errno, &fs_tries)) return fs_r;            \
+      path = fs_asked;                                                                                                 \
+      route = fs_path_route_slow(dirfd, path, flags, f);                                                               \
     }                                                                                                                  \
     return (__typeof__(native))fs_ret(ours);                                                                           \
   } while (0)
+
+/* The same for what changes a file: one of this node's outputs is published afterwards. */
+#define FS_PATH_SET(dirfd, path, flags, ours, native)                                                                  \
+  FS_PATH_CALL(dirfd, path, flags, ours, fs_out_set_done(f, path, native))
+static inline int fs_out_set_done(const struct fs_found *f, const char *path, int r) {
+  if (FS_LIKELY(f == NULL || path != f->real) || r != 0 || f->out.id == 0) return r;
+  fs_err err = fs_out_publish_path(&f->out, path);
+  return err == 0 ? 0 : fs_ret_int(err);
+}
 
 /* For what does nothing but that, and is called by one wrapper. */
 #define FS_PATH_INLINE static inline __attribute__((always_inline))

@@ -106,5 +106,6 @@ __attribute__((constructor)) static void start(void) {
 
 /* Other destructors may still open files after this: they get new placeholders. */
 __attribute__((destructor)) static void end(void) {
+  fs_out_publish_all(); /* what stdio still has to write, the daemon publishes */
   if (fs_state_fd() >= 0) fs_fd_pool_drop();
 }

@@ -9,7 +9,7 @@
 static int64_t stat_entry(int route, const struct fs_found *f, struct stat *st) {
   fs_err err = fs_must_exist(route);
   if (err == 0 && fs_bad_address(st)) err = -EFAULT;
-  return err != 0 ? err : fs_file_stat(f->mount, f->entry, st);
+  return err != 0 ? err : fs_found_stat(f, st);
 }
 
 static int64_t fstat_slot(struct fs_slot *s, struct stat *st) {
@@ -17,7 +17,7 @@ static int64_t fstat_slot(struct fs_slot *s, struct stat *st) {
 }
 
 FS_PATH_INLINE int stat_path(const char *path, struct stat *st) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, stat_entry(route, f, st), FS_REAL(stat)(path, st));
+  FS_PATH_CALL(AT_FDCWD, path, FS_LOOK, stat_entry(route, f, st), FS_REAL(stat)(path, st));
 }
 
 /* "/dev/fd/5" and its like: the kernel describes a placeholder as a socket. */
@@ -33,7 +33,7 @@ FS_EXPORT int stat(const char *path, struct stat *st) {
 FS_ALIAS(stat64, stat);
 
 FS_EXPORT int lstat(const char *path, struct stat *st) {
-  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW, stat_entry(route, f, st), FS_REAL(lstat)(path, st));
+  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW | FS_LOOK, stat_entry(route, f, st), FS_REAL(lstat)(path, st));
 }
 FS_ALIAS(lstat64, lstat);
 
@@ -52,7 +52,7 @@ FS_ALIAS(fstat64, fstat);
 #define FS_SYNC_FLAGS (AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC)
 
 FS_PATH_INLINE int at_path(int dirfd, const char *path, struct stat *st, int flags) {
-  unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
+  unsigned walk = FS_LOOK | (flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0);
   FS_PATH_CALL(dirfd, path, walk, flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS) ? -EINVAL : stat_entry(route, f, st),
                FS_REAL(fstatat)(dirfd, path, st, flags));
 }
@@ -122,7 +122,7 @@ static int statx_fd(int fd, const char *path, int flags, unsigned mask, struct s
 }
 
 FS_PATH_INLINE int statx_path(int dirfd, const char *path, int flags, unsigned mask, struct statx *out) {
-  unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
+  unsigned walk = FS_LOOK | (flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0);
   FS_PATH_CALL(dirfd, path, walk, statx_entry(route, f, flags, mask, out),
                FS_REAL(statx)(dirfd, path, flags, mask, out));
 }
@@ -168,15 +168,15 @@ FS_ALIAS(__fxstatat64, __fxstatat);
 static int64_t access_entry(int route, const struct fs_found *f, int mode, int flags) {
   if ((mode & ~(R_OK | W_OK | X_OK)) || (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EACCESS | AT_EMPTY_PATH))) return -EINVAL;
   fs_err err = fs_must_exist(route);
-  return err != 0 ? err : fs_file_access(f->mount, f->entry, mode);
+  return err != 0 ? err : fs_found_access(f, mode);
 }
 
 FS_EXPORT int access(const char *path, int mode) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, f, mode, 0), FS_REAL(access)(path, mode));
+  FS_PATH_CALL(AT_FDCWD, path, FS_LOOK, access_entry(route, f, mode, 0), FS_REAL(access)(path, mode));
 }
 
 FS_EXPORT int eaccess(const char *path, int mode) {
-  FS_PATH_CALL(AT_FDCWD, path, 0, access_entry(route, f, mode, 0), FS_REAL(eaccess)(path, mode));
+  FS_PATH_CALL(AT_FDCWD, path, FS_LOOK, access_entry(route, f, mode, 0), FS_REAL(eaccess)(path, mode));
 }
 FS_ALIAS(euidaccess, eaccess);
 
@@ -186,7 +186,7 @@ static int faccess_fd(int fd, const char *path, int mode, int flags) {
 }
 
 FS_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags) {
-  unsigned walk = flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0;
+  unsigned walk = FS_LOOK | (flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0);
   if (is_empty_path(path, flags) && dirfd != AT_FDCWD) return faccess_fd(dirfd, path, mode, flags);
   FS_PATH_CALL(dirfd, path, walk, access_entry(route, f, mode, flags), FS_REAL(faccessat)(dirfd, path, mode, flags));
 }
@@ -194,11 +194,12 @@ FS_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags) {
 static int64_t readlink_entry(int route, const struct fs_found *f, char *buf, size_t n) {
   if (n == 0 || n > INT_MAX) return -EINVAL;
   fs_err err = fs_must_exist(route);
-  return err != 0 ? err : fs_file_readlink(f->mount, f->entry, buf, n);
+  return err != 0 ? err : fs_found_readlink(f, buf, n);
 }
 
 FS_PATH_INLINE ssize_t readlink_path(const char *path, char *buf, size_t n) {
-  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW, readlink_entry(route, f, buf, n), FS_REAL(readlink)(path, buf, n));
+  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW | FS_LOOK, readlink_entry(route, f, buf, n),
+               FS_REAL(readlink)(path, buf, n));
 }
 
 /* "/dev/fd/5" and its like: what the kernel calls socket:[1234] is the path of the file that is open there. */
@@ -240,7 +241,8 @@ static ssize_t readlink_fd(int fd, const char *path, char *buf, size_t n) {
 }
 
 FS_PATH_INLINE ssize_t readlinkat_path(int dirfd, const char *path, char *buf, size_t n) {
-  FS_PATH_CALL(dirfd, path, FS_NOFOLLOW, readlink_entry(route, f, buf, n), FS_REAL(readlinkat)(dirfd, path, buf, n));
+  FS_PATH_CALL(dirfd, path, FS_NOFOLLOW | FS_LOOK, readlink_entry(route, f, buf, n),
+               FS_REAL(readlinkat)(dirfd, path, buf, n));
 }
 
 FS_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buf, size_t n) {

@@ -68,6 +68,7 @@ static bool lend_wide_data(FILE *f) {
 static FILE *reopen(const char *path, const char *mode, FILE *old) {
   int fd = old->_fileno;
   if (fd >= 0 && fs_fd_slot(fd) != NULL && !lend_wide_data(old)) return fclose(old), NULL;
+  if (fd >= 0 && fs_out_noted(fs_fd_entry(fd))) fflush(old), (void)fs_out_publish(fd);
   FILE *file = FS_REAL(freopen)(path, mode, old);
   if (fd >= 0) fs_fd_forget(fd);
   return file;
@@ -103,6 +104,17 @@ static FILE *real_fopen(const char *path, const char *mode) {
   return file;
 }
 
+/* One that was found, or is to be made. */
+static FILE *open_output(const char *path, const char *mode) {
+  int flags = mode_flags(mode);
+  if (flags < 0) return fs_ret(flags), NULL;
+  int fd = fs_open_common(AT_FDCWD, path, flags, 0666);
+  if (fd < 0) return NULL;
+  FILE *file = fs_fd_slot(fd) != NULL ? fs_stdio_wrap(fd) : FS_REAL(fdopen)(fd, mode);
+  if (file == NULL) close(fd);
+  return file;
+}
+
 static bool fopen_again(const char *path) {
   return (errno == ENOENT || errno == ENXIO) && !fs_path_surely_missing(AT_FDCWD, path, 0, -errno);
 }
@@ -117,7 +129,9 @@ static __attribute__((noinline)) FILE *fopen_slow(const char *path, const char *
     route = fs_path_retry_walk(AT_FDCWD, path, 0, -errno, &f);
     if (route == FS_OUT) return NULL;
   }
-  return route == FS_REDIRECT ? real_fopen(f.real, mode) : open_entry(route, &f, mode);
+  if (route == FS_REDIRECT && f.out.id == 0) return real_fopen(f.real, mode);
+  bool output = route == FS_REDIRECT || ((mode_flags(mode) & O_CREAT) && fs_file_may_make(route, &f, false));
+  return output ? open_output(path, mode) : open_entry(route, &f, mode);
 }
 
 FS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode) {
@@ -167,7 +181,16 @@ static int reopen_route(const char *path, const FILE *old, struct fs_found *f) {
 FS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode, FILE *restrict old) {
   struct fs_found f;
   int route = reopen_route(path, old, &f);
-  if (route == FS_OUT || route == FS_REDIRECT) return reopen(route == FS_OUT ? path : f.real, mode, old);
+  if ((mode_flags(mode) & O_CREAT) && fs_file_may_make(route, &f, false)) {
+    int fd = fs_open_common(AT_FDCWD, path, mode_flags(mode), 0666); /* so that it is there */
+    route = fd < 0 ? fd : fs_path_route_slow(AT_FDCWD, path, 0, &f);
+    if (fd >= 0) close(fd);
+  }
+  if (route == FS_OUT || route == FS_REDIRECT) {
+    FILE *file = reopen(route == FS_OUT ? path : f.real, mode, old);
+    if (file != NULL && route == FS_REDIRECT && f.out.id != 0) fs_out_opened(file->_fileno, mode_flags(mode), &f.out);
+    return file;
+  }
   int flags = mode_flags(mode);
   fs_err err = route < 0 ? route : flags < 0 ? flags : 0;
   if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = -EROFS;

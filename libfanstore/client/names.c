@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See names.h. A box is claimed, posted, answered and given up as a request slot is (ipc/layout.h). */
+#include "client/names.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "client/data_priv.h"
+#include "util/util.h"
+
+const struct fs_node *fs_names_node(void) {
+  const struct fs_node *node = fs_mounts_read_only() ? NULL : fs_node_attach();
+  return node && !(node->ctl->flags & FS_CTL_READ_ONLY) ? node : NULL;
+}
+
+uint32_t fs_names_rank(const struct fs_node *node) {
+  return node->ctl->node;
+}
+
+static int32_t fs_box_try(struct fs_channel *ch) {
+  uint32_t claimed = atomic_load_explicit(&ch->boxes_claimed, memory_order_relaxed);
+  uint32_t unused;
+  while ((unused = ~claimed & ((1u << FS_CHANNEL_BOXES) - 1)) != 0) {
+    int i = __builtin_ctz(unused);
+    if (atomic_compare_exchange_weak_explicit(&ch->boxes_claimed, &claimed, claimed | 1u << i, memory_order_acquire,
+                                              memory_order_relaxed))
+      return i;
+  }
+  return -1;
+}
+
+/* Other threads may have all of them: they are answered in microseconds, mostly. */
+static int32_t fs_box_claim(struct fs_channel *ch, uint64_t ns) {
+  const struct timespec nap = {.tv_nsec = 50000};
+  int32_t i = fs_box_try(ch);
+  uint64_t end = i < 0 ? fs_now_ns() + ns : 0;
+  for (unsigned tries = 0; i < 0 && fs_now_ns() < end; tries++) {
+    if (tries < 16)
+      FS_SYS0(SYS_sched_yield);
+    else
+      FS_SYS2(SYS_nanosleep, &nap, NULL);
+    i = fs_box_try(ch);
+  }
+  return i;
+}
+
+static void fs_box_free(struct fs_channel *ch, int32_t i) {
+  atomic_store_explicit(&ch->box[i].state, FS_REQ_FREE, memory_order_relaxed);
+  atomic_fetch_and_explicit(&ch->boxes_claimed, ~(1u << i), memory_order_release);
+}
+
+static void fs_box_post(struct fs_channel *ch, int32_t i, const struct fs_names_call *c, const char *name,
+                        const char *name2) {
+  struct fs_box *b = &ch->box[i];
+  size_t n = sizeof(*c) + c->name_len + c->name2_len;
+  memcpy(b->body, c, sizeof(*c));
+  memcpy(b->body + sizeof(*c), name, c->name_len);
+  if (c->name2_len > 0) memcpy(b->body + sizeof(*c) + c->name_len, name2, c->name2_len);
+  memset(b->body + n, 0, fs_call_size(c) - n);
+  b->length = (uint32_t)fs_call_size(c);
+  atomic_store_explicit(&b->state, FS_REQ_POSTED, memory_order_release);
+  atomic_fetch_or_explicit(&ch->boxes_posted, 1u << i, memory_order_seq_cst);
+}
+
+/* What the daemon has put there; it is as untrusted as any shared memory. */
+static fs_err fs_box_take(const struct fs_box *b, void *body, size_t size, size_t *n) {
+  int32_t err = *(volatile const int32_t *)&b->err;
+  *n = FS_MIN(FS_MIN(*(volatile const uint32_t *)&b->length, FS_NAMES_BODY), size);
+  if (*n > 0) memcpy(body, b->body, *n);
+  return err > 0 || err < -4095 ? -EIO : err;
+}
+
+static bool fs_no_answer(fs_err err) {
+  return err == -ETIMEDOUT || err == -EHOSTDOWN || err == -ESHUTDOWN;
+}
+
+static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const struct fs_names_call *c,
+                         const char *name, const char *name2, void *body, size_t size, size_t *n) {
+  /* A call is made again for a while by the daemons themselves, when a node dies: two of the job's deadlines. */
+  uint64_t patience = 2 * node->deadline_ns;
+  struct fs_channel *ch = link->channel;
+  if (fs_link_known_dead(link) || !fs_node_alive(node)) return -EHOSTDOWN;
+  int32_t i = fs_box_claim(ch, patience);
+  if (i < 0) return -ETIMEDOUT;
+  fs_box_post(ch, i, c, name, name2);
+  fs_link_ring(node, link);
+  fs_err err = fs_wait_done(node, link, &ch->box[i].state, patience);
+  if (err < 0 && fs_wait_abandon(&ch->box[i].state)) {
+    if (fs_link_dead(link)) fs_box_free(ch, i);
+    return err;
+  }
+  err = fs_box_take(&ch->box[i], body, size, n);
+  fs_box_free(ch, i);
+  return err;
+}
+
+fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
+                     size_t *n) {
+  const struct fs_node *node = fs_names_node();
+  struct fs_link borrowed, *link = node ? fs_link_get() : NULL, *mine = NULL;
+  *n = 0;
+  if (!node) return -EROFS;
+  if (!link) link = mine = fs_link_borrow(&borrowed);
+  fs_err err = link ? fs_call_by(node, link, c, name, name2, body, size, n) : -EHOSTDOWN;
+  if (mine) fs_link_return(mine);
+  if (!fs_no_answer(err)) return err;
+  FS_NOTE("no answer about the names of output files (", fs_err_text(err),
+          "); files cannot be made or found below the mounts");
+  return -EIO;
+}
+
+fs_err fs_names_ask(const struct fs_names_call *c, const char *name, const char *name2, struct fs_answer *a,
+                    const struct fs_record **record) {
+  size_t at = 0;
+  fs_err err = fs_names_call(c, name, name2, a->body, sizeof(a->body), &a->n);
+  *record = a->n > 0 ? fs_record_next(a->body, a->n, &at) : NULL;
+  return err == 0 && a->n > 0 && !*record ? -EIO : err;
+}
+
+uint64_t fs_names_id(void) {
+  struct fs_link *link = fs_link_get();
+  uint64_t first = link ? *(volatile const uint64_t *)&link->channel->first_id : 0;
+  uint64_t count = link ? atomic_fetch_add_explicit(&link->files, 1, memory_order_relaxed) : 0;
+  return first != 0 && count < FS_OUT_ID_FILES ? first + count : 0;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Output directories and the numbers of output files (out.h). The table of numbers lies in the memory that open file
+ * descriptions lie in (slot.h), so that descriptors and current directories which are inherited mean the same.
+ */
+#include "client/out.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/data_priv.h"
+#include "client/files.h"
+#include "client/vdir.h"
+#include "util/util.h"
+
+/* ---- directories ---- */
+
+uint64_t fs_out_dir_id(uint32_t mount, uint32_t entry) {
+  fs_err err;
+  if (fs_is_vdir(entry)) return 0;
+  if (fs_is_out(entry)) {
+    const struct fs_out_node *n = fs_out_node(entry);
+    return n ? atomic_load_explicit(&n->id, memory_order_relaxed) : 0;
+  }
+  const struct fs_dataset *ds = fs_dataset(mount, &err);
+  return ds && ds->node ? FS_DATASET_DIR(ds->number, entry) : 0;
+}
+
+bool fs_out_maybe(const struct fs_node *node, uint64_t dir) {
+  uint32_t bit = fs_mark_bit(dir);
+  if (dir & FS_OUT_ID) return true;
+  return atomic_load_explicit(&node->ctl->outputs[bit / 64], memory_order_acquire) >> bit % 64 & 1;
+}
+
+fs_err fs_out_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r) {
+  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .dir = dir, .name_len = (uint16_t)len};
+  if (len > FS_RECORD_NAME_MAX) return -ENAMETOOLONG;
+  fs_err err = fs_names_ask(&c, name, "", a, r);
+  return err == 0 && !*r ? -EIO : err;
+}
+
+uint64_t fs_out_tree(const struct fs_node *node) {
+  return atomic_load_explicit(&node->ctl->tree, memory_order_acquire);
+}
+
+/*
+ * Directories that were come through: two words for each, found by a hash of directory, tree number and name. Both hold
+ * parts of the hash, 108 bits in all, so that words of two writers, or of another tree, do not fit together.
+ */
+#define FS_KNOWN_DIRS 512u
+#define FS_KNOWN_SHIFT 20
+static struct {
+  _Atomic uint64_t hash, rest; /* rest: 44 bits of a second hash, then the number's place */
+} known[FS_KNOWN_DIRS];
+
+static void known_hash(uint64_t dir, uint64_t tree, const char *name, size_t len, uint64_t h[2]) {
+  struct {
+    uint64_t dir, tree;
+    char name[FS_NAME_MAX + 1];
+  } key = {.dir = dir, .tree = tree};
+  memcpy(key.name, name, len);
+  size_t n = offsetof(__typeof__(key), name) + len;
+  h[0] = fs_xxh3(&key, n);
+  key.tree = ~tree;
+  h[1] = fs_xxh3(&key, n) >> FS_KNOWN_SHIFT << FS_KNOWN_SHIFT;
+}
+
+uint32_t fs_out_known_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len) {
+  uint64_t h[2], tree = fs_out_tree(node);
+  if (len > FS_NAME_MAX || (tree & FS_TREE_UNKNOWN)) return 0;
+  known_hash(dir, tree, name, len, h);
+  uint64_t rest = atomic_load_explicit(&known[h[0] % FS_KNOWN_DIRS].rest, memory_order_relaxed);
+  if (atomic_load_explicit(&known[h[0] % FS_KNOWN_DIRS].hash, memory_order_relaxed) != h[0]) return 0;
+  const uint64_t place = (1ull << FS_KNOWN_SHIFT) - 1;
+  return (rest & ~place) == h[1] ? FS_OUT_FIRST + (uint32_t)(rest & place) : 0;
+}
+
+void fs_out_note_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len, uint32_t entry,
+                     uint64_t tree) {
+  uint64_t h[2];
+  if (len > FS_NAME_MAX || (tree & FS_TREE_UNKNOWN) || tree != fs_out_tree(node)) return;
+  known_hash(dir, tree, name, len, h);
+  atomic_store_explicit(&known[h[0] % FS_KNOWN_DIRS].rest, h[1] | (entry - FS_OUT_FIRST), memory_order_relaxed);
+  atomic_store_explicit(&known[h[0] % FS_KNOWN_DIRS].hash, h[0], memory_order_relaxed);
+}
+
+/* ---- numbers ---- */
+
+struct fs_out_node *fs_out_node(uint32_t entry) {
+  struct fs_state *st = fs_state_attach(false);
+  uint32_t place = entry - FS_OUT_FIRST;
+  struct fs_out_node *n = st && entry >= FS_OUT_FIRST && place < FS_OUT_NODES ? &st->out[place] : NULL;
+  return n && atomic_load_explicit(&n->mode, memory_order_acquire) != 0 ? n : NULL;
+}
+
+int64_t fs_out_number(const struct fs_record *r, uint32_t parent) {
+  struct fs_state *st = fs_state_attach(true);
+  uint32_t at = (uint32_t)((r->id * 0x9e3779b97f4a7c15ull) >> 32) % FS_OUT_NODES;
+  for (uint32_t tries = 0; st && tries < FS_OUT_NODES / 2; tries++, at = (at + 1) % FS_OUT_NODES) {
+    struct fs_out_node *n = &st->out[at];
+    uint64_t id = atomic_load_explicit(&n->id, memory_order_acquire);
+    if (id == 0 && atomic_compare_exchange_strong(&n->id, &id, r->id)) id = r->id;
+    if (id != r->id) continue;
+    atomic_store_explicit(&n->dir, r->dir, memory_order_relaxed);
+    atomic_store_explicit(&n->parent, parent, memory_order_relaxed);
+    atomic_store_explicit(&n->mode, r->mode, memory_order_release);
+    return FS_OUT_FIRST + (int64_t)at;
+  }
+  return -ENFILE;
+}
+
+/* ---- paths ---- */
+
+fs_err fs_out_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]) {
+  static const char digits[] = "0123456789abcdef";
+  size_t len = strlen(node->ctl->spill);
+  const char dir[] = "/" FS_OUT_DIR "/";
+  if (len + sizeof(dir) + 16 >= PATH_MAX) return -ENAMETOOLONG;
+  memcpy(out, node->ctl->spill, len);
+  memcpy(out + len, dir, sizeof(dir) - 1);
+  char *to = out + len + sizeof(dir) - 1;
+  for (int i = 15; i >= 0; i--, id >>= 4) to[i] = digits[id & 15];
+  to[16] = '\0';
+  return 0;
+}
+
+#define FS_OUT_MOVES 8u /* renames that a call follows */
+
+fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r) {
+  struct fs_out_node *n = fs_out_node(entry);
+  fs_err err = -EREMCHG;
+  if (!n) return -EUCLEAN;
+  c->dir = atomic_load_explicit(&n->dir, memory_order_relaxed);
+  c->id = atomic_load_explicit(&n->id, memory_order_relaxed);
+  c->mode |= atomic_load_explicit(&n->mode, memory_order_relaxed) & S_IFMT;
+  for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUT_MOVES; tries++) {
+    err = fs_names_ask(c, "", "", a, r);
+    if (err == -EREMCHG && a->n >= sizeof(c->dir)) memcpy(&c->dir, a->body, sizeof(c->dir));
+  }
+  if (err == 0) atomic_store_explicit(&n->dir, c->dir, memory_order_relaxed);
+  return (err == 0 && !*r) || err == -EREMCHG ? -EIO : err;
+}
+
+/* The record of a number, by its id. */
+static fs_err by_number(uint32_t entry, struct fs_answer *a, const struct fs_record **r) {
+  struct fs_names_call c = {.op = FS_NAMES_LOOKUP};
+  return fs_out_ask_number(entry, &c, a, r);
+}
+
+/* From its end to its beginning, name by name. */
+fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  size_t at = size;
+  for (unsigned depth = 0; fs_is_out(entry); depth++) {
+    const struct fs_out_node *n = fs_out_node(entry);
+    fs_err err = n ? by_number(entry, &a, &r) : -EUCLEAN;
+    if (err != 0) return err;
+    if (depth > PATH_MAX / 2 || (size_t)r->name_len + 1 >= at) return -ENAMETOOLONG;
+    at -= r->name_len;
+    memcpy(buf + at, fs_record_name(r), r->name_len);
+    buf[--at] = '/';
+    entry = atomic_load_explicit(&n->parent, memory_order_relaxed);
+  }
+  char above[PATH_MAX];
+  fs_ssize len = fs_path_of(mount, entry, above, sizeof(above));
+  if (len < 0) return len;
+  if ((size_t)len + (size - at) + 1 > size) return -ENAMETOOLONG;
+  memmove(buf + len, buf + at, size - at);
+  memcpy(buf, above, (size_t)len);
+  len += (fs_ssize)(size - at);
+  buf[len] = '\0';
+  return len;
+}
+
+/* ---- stat ---- */
+
+void fs_out_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st) {
+  *st = (struct stat){.st_dev = fs_mount_dev(mount),
+                      .st_ino = r->id,
+                      .st_mode = r->mode,
+                      .st_nlink = S_ISDIR(r->mode) ? 2 : 1,
+                      .st_size = S_ISLNK(r->mode)   ? r->target_len
+                                 : S_ISDIR(r->mode) ? 4096
+                                                    : (off_t)r->size,
+                      .st_blksize = S_ISREG(r->mode) ? (blksize_t)(256u << 10) : 4096,
+                      .st_blocks = (blkcnt_t)((S_ISREG(r->mode) ? r->size : 4096) + 511) / 512,
+                      .st_mtim = {.tv_sec = r->mtime, .tv_nsec = r->mtime_ns},
+                      .st_ctim = {.tv_sec = r->ctime, .tv_nsec = r->ctime_ns}};
+  st->st_atim = st->st_mtim;
+  fs_ids(&st->st_uid, &st->st_gid);
+}
+
+/* A directory that was removed while somebody is in it. */
+static void removed_stat(uint32_t mount, const struct fs_out_node *n, struct stat *st) {
+  struct fs_record r = {.id = atomic_load_explicit(&n->id, memory_order_relaxed),
+                        .mode = atomic_load_explicit(&n->mode, memory_order_relaxed)};
+  fs_out_record_stat(mount, &r, st);
+  st->st_nlink = 0;
+}
+
+fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  const struct fs_out_node *n = fs_out_node(entry);
+  if (!n) return -EUCLEAN;
+  if (S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return fs_out_fstat(mount, entry, st);
+  fs_err err = by_number(entry, &a, &r);
+  if (err != 0 && err != -ENOENT) return err;
+  if (err == 0)
+    fs_out_record_stat(mount, r, st);
+  else
+    removed_stat(mount, n, st);
+  return 0;
+}
+
+fs_ssize fs_out_readlink(uint32_t entry, char *buf, size_t n) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  fs_err err = by_number(entry, &a, &r);
+  if (err != 0) return err;
+  if (!S_ISLNK(r->mode)) return -EINVAL;
+  n = FS_MIN(n, r->target_len);
+  memcpy(buf, fs_record_target(r), n);
+  return (fs_ssize)n;
+}

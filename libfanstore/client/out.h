@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Output files: what programs write below a mount (docs/output-files.md). A file whose bytes are on this node is a file
+ * of the kernel's: paths lead to it by FS_REDIRECT, and its descriptors are noted so that closing publishes it. Output
+ * directories, and files of other nodes, have entry numbers as those of datasets have (slot.h), and virtual
+ * descriptors. Without a daemon there are none. Lock-free, no allocation; a call to the daemon where names are asked
+ * for.
+ */
+#ifndef FS_CLIENT_OUT_H
+#define FS_CLIENT_OUT_H
+
+#include "client/names.h"
+#include "client/path.h"
+
+/* ---- out.c: directories and numbers ---- */
+
+/* The id of a directory, as the daemons know it. 0: nothing can be made there. */
+uint64_t fs_out_dir_id(uint32_t mount, uint32_t entry);
+/* May the directory have outputs? Reads shared memory only. */
+bool fs_out_maybe(const struct fs_node *node, uint64_t dir);
+/* The record of a name; -ENOENT. */
+fs_err fs_out_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r);
+/* A directory that was come through lately: its number, or 0. */
+uint32_t fs_out_known_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len);
+void fs_out_note_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len, uint32_t entry,
+                     uint64_t tree);
+/* What the directory tree's number was before a question. */
+uint64_t fs_out_tree(const struct fs_node *node);
+/* The number of a directory or of another node's file in directory `parent`; -ENFILE. */
+int64_t fs_out_number(const struct fs_record *r, uint32_t parent);
+/* NULL: no such number. */
+struct fs_out_node *fs_out_node(uint32_t entry);
+/* The bytes of a file of this node: FS_REDIRECT's path. */
+fs_err fs_out_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]);
+/* Path of an output directory: fs_path_of. */
+fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size);
+/* Of a symlink, by number. */
+fs_ssize fs_out_readlink(uint32_t entry, char *buf, size_t n);
+void fs_out_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st);
+/* A call about a number's record, in whatever directory it is now; the record that is answered. */
+fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);
+/* By number. */
+fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st);
+
+/* ---- out_file.c: files of this node ---- */
+
+/* The id of the directory in which f's name is to be made; -EROFS, -EACCES. */
+fs_err fs_out_may_make(const struct fs_found *f, uint64_t *dir);
+/* open(2) with O_CREAT of a name that was not looked for (FS_MAKE): a descriptor of the kernel's; -EEXIST. */
+fs_fd fs_out_create(const struct fs_found *f, int flags, mode_t mode);
+/* The kernel has opened the file of f->out as fd: it is noted, when it can be written. */
+void fs_out_opened(int fd, int flags, const struct fs_record *r);
+/* Is the descriptor one of an output file that can be written? */
+static inline bool fs_out_noted(uint64_t e) {
+  return (e & FS_FDE_OUTPUT) != 0;
+}
+/* Other nodes shall see what was written through fd (after fsync, before close). 0, or a negative errno: EIO. */
+fs_err fs_out_publish(int fd);
+/* The same for a file that was changed by its name. */
+fs_err fs_out_publish_path(const struct fs_record *r, const char *path);
+/* copy was made of fd, by dup and its like. */
+void fs_out_copied(int fd, int copy);
+/* Publishes all: the process ends, or becomes another program. */
+void fs_out_publish_all(void);
+
+/* ---- out_change.c: names ---- */
+
+fs_err fs_out_mkdir(const struct fs_found *f, mode_t mode);
+fs_err fs_out_symlink(const struct fs_found *f, const char *target);
+/* Directories with `directory`, else all but those. */
+fs_err fs_out_remove(const struct fs_found *f, bool directory);
+fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags);
+/* chmod, utimens and truncate of what fs_path_route found with FS_IN. */
+fs_err fs_out_chmod(const struct fs_found *f, mode_t mode);
+/* To whom it belongs already; -EPERM. */
+fs_err fs_out_chown(uid_t uid, gid_t gid);
+fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]);
+fs_err fs_out_truncate(const struct fs_found *f, int64_t size);
+
+/* ---- out_read.c: files of other nodes ---- */
+
+/* At open: asks home, which keeps the bytes as long as they are held. */
+fs_err fs_out_hold(uint32_t entry);
+void fs_out_release(uint32_t entry);
+/* Size; asks home again where less than `need` is known. */
+/* fstat: as home has it now. */
+fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st);
+fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size);
+fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off);
+/* A file of the kernel's with the same bytes, read-only. */
+fs_fd fs_out_materialize(uint32_t entry);
+
+/* ---- out_list.c ---- */
+
+/* In a directory's positions: the outputs' places begin here, after all that the dataset has. */
+#define FS_OUT_AT (1ull << 41)
+static_assert(FS_RECORD_SEQ_MAX < FS_OUT_AT, "a position is an offset of 47 bits");
+/* getdents64 records of the outputs of a directory, from position *at on, which moves. Bytes; 0 at the end; -EINVAL
+   when not even one fits. */
+fs_ssize fs_out_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names and attributes of output files (out.h): each is one call to the daemon, which has a dataset's names refused. */
+#include <errno.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/data_priv.h"
+#include "client/files.h"
+#include "client/out.h"
+#include "util/util.h"
+
+static void stamp_now(int64_t *sec, uint32_t *ns) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  *sec = t.tv_sec;
+  *ns = (uint32_t)t.tv_nsec;
+}
+
+/* ---- making names ---- */
+
+static fs_err make(const struct fs_found *f, uint32_t mode, const char *target) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  struct fs_names_call c = {.op = FS_NAMES_CREATE,
+                            .mode = mode,
+                            .id = FS_OUT_ID, /* the daemon chooses one */
+                            .name_len = (uint16_t)f->name_len,
+                            .name2_len = (uint16_t)strlen(target)};
+  fs_err err = fs_out_may_make(f, &c.dir);
+  if (err != 0) return err;
+  stamp_now(&c.mtime, &c.mtime_ns);
+  return fs_names_ask(&c, f->name, target, &a, &r);
+}
+
+fs_err fs_out_mkdir(const struct fs_found *f, mode_t mode) {
+  return make(f, S_IFDIR | (mode & 07777 & ~fs_umask()), "");
+}
+
+fs_err fs_out_symlink(const struct fs_found *f, const char *target) {
+  return make(f, S_IFLNK | 0777, target);
+}
+
+/* ---- removing and renaming ---- */
+
+fs_err fs_out_remove(const struct fs_found *f, bool directory) {
+  struct fs_answer a;
+  struct fs_names_call c = {
+      .op = FS_NAMES_REMOVE, .mode = directory ? S_IFDIR : S_IFREG, .name_len = (uint16_t)f->name_len};
+  fs_err err = fs_out_may_make(f, &c.dir);
+  if (err == 0) err = fs_names_call(&c, f->name, "", a.body, sizeof(a.body), &a.n);
+  return err;
+}
+
+/* "x/" is a directory or an error. */
+static fs_err check_slash(const struct fs_found *f, uint64_t dir) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  if (f->last != FS_LAST_SLASH) return 0;
+  fs_err err = fs_out_look_up(dir, f->name, f->name_len, &a, &r);
+  return err != 0 ? err : S_ISDIR(r->mode) ? 0 : -ENOTDIR;
+}
+
+fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags) {
+  struct fs_answer a;
+  struct fs_names_call c = {.op = FS_NAMES_RENAME,
+                            .flags = flags & RENAME_NOREPLACE ? FS_NAMES_NOREPLACE : 0,
+                            .name_len = (uint16_t)from->name_len,
+                            .name2_len = (uint16_t)to->name_len};
+  if (flags & ~(unsigned)RENAME_NOREPLACE) return -EINVAL;
+  fs_err err = fs_out_may_make(from, &c.dir);
+  if (err == 0) err = fs_out_may_make(to, &c.to);
+  if (err == 0) err = check_slash(from, c.dir);
+  if (err == 0 && to->last == FS_LAST_SLASH && from->last != FS_LAST_SLASH) {
+    struct fs_found slash = *from;
+    slash.last = FS_LAST_SLASH;
+    err = check_slash(&slash, c.dir);
+  }
+  if (err == 0) err = fs_names_call(&c, from->name, to->name, a.body, sizeof(a.body), &a.n);
+  return err;
+}
+
+/* ---- attributes, of what is not a file of this node ---- */
+
+static fs_err set(const struct fs_found *f, struct fs_names_call *c) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  c->op = FS_NAMES_SETATTR;
+  fs_err err = fs_out_ask_number(f->entry, c, &a, &r);
+  struct fs_out_node *n = err == 0 ? fs_out_node(f->entry) : NULL;
+  if (n != NULL) atomic_store_explicit(&n->mode, r->mode, memory_order_relaxed);
+  return err;
+}
+
+fs_err fs_out_chmod(const struct fs_found *f, mode_t mode) {
+  struct fs_names_call c = {.flags = FS_SET_MODE, .mode = mode & 07777};
+  return set(f, &c);
+}
+
+fs_err fs_out_chown(uid_t uid, gid_t gid) {
+  uint32_t own_uid, own_gid;
+  fs_ids(&own_uid, &own_gid);
+  return (uid == (uid_t)-1 || uid == own_uid) && (gid == (gid_t)-1 || gid == own_gid) ? 0 : -EPERM;
+}
+
+fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]) {
+  struct fs_names_call c = {.flags = FS_SET_TIMES};
+  if (t != NULL && t[1].tv_nsec == UTIME_OMIT) return 0; /* atime is not kept */
+  if (t == NULL || t[1].tv_nsec == UTIME_NOW)
+    stamp_now(&c.mtime, &c.mtime_ns);
+  else
+    c.mtime = t[1].tv_sec, c.mtime_ns = (uint32_t)t[1].tv_nsec;
+  return set(f, &c);
+}
+
+fs_err fs_out_truncate(const struct fs_found *f, int64_t size) {
+  struct fs_names_call c = {.flags = FS_SET_SIZE, .size = (uint64_t)size};
+  const struct fs_out_node *n = fs_out_node(f->entry);
+  if (size < 0) return -EINVAL;
+  if (n == NULL) return -EUCLEAN;
+  if (!S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return -EISDIR;
+  return set(f, &c);
+}

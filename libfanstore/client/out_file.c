@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Output files of this node: made, noted while they are open for writing, and published (out.h). The bytes come first,
+ * then the name, so that no name is ever without them; who dies in between leaves a file without a name, which the
+ * end of the job removes.
+ *
+ * Noted means: FS_FDE_OUTPUT in the descriptor's entry of the table, and the file's directory and id here. A note that
+ * is missing (after exec; in a child that was made by vfork) is harmless: the node's daemon sees the kernel's close.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/data_priv.h"
+#include "client/fdpool.h"
+#include "client/files.h"
+#include "client/out.h"
+
+#define FS_OUT_TRIES 8u /* renames that a publication follows */
+
+/* By descriptor. Untouched pages cost nothing. */
+static struct { _Atomic uint64_t dir, id; } noted[FS_FD_MAX];
+
+/* ---- notes ---- */
+
+static void note(int fd, uint64_t dir, uint64_t id) {
+  if (fd < 0 || (uint32_t)fd >= FS_FD_MAX || fs_vfork_depth > 0) return;
+  atomic_store_explicit(&noted[fd].dir, dir, memory_order_relaxed);
+  atomic_store_explicit(&noted[fd].id, id, memory_order_relaxed);
+  fs_fd_note_high(fd);
+  atomic_store_explicit(&fs_fdtab[fd], FS_FDE_OUTPUT, memory_order_release);
+}
+
+void fs_out_opened(int fd, int flags, const struct fs_record *r) {
+  if ((flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH)) note(fd, r->dir, r->id);
+}
+
+void fs_out_copied(int fd, int copy) {
+  if (!fs_out_noted(fs_fd_entry(fd)) || fd == copy) return;
+  note(copy, atomic_load_explicit(&noted[fd].dir, memory_order_relaxed),
+       atomic_load_explicit(&noted[fd].id, memory_order_relaxed));
+}
+
+/* ---- publishing ---- */
+
+/* Follows the name where it went meanwhile. *dir: where it is. 0 also when it has no name any more. */
+static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st) {
+  struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
+                            .id = id,
+                            .size = (uint64_t)st->st_size,
+                            .mode = st->st_mode,
+                            .mtime = st->st_mtim.tv_sec,
+                            .mtime_ns = (uint32_t)st->st_mtim.tv_nsec};
+  fs_err err = -EREMCHG;
+  for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUT_TRIES; tries++) {
+    struct fs_answer a;
+    c.dir = *dir;
+    err = fs_names_call(&c, "", "", a.body, sizeof(a.body), &a.n);
+    if (err == -EREMCHG && a.n >= sizeof(*dir)) memcpy(dir, a.body, sizeof(*dir));
+  }
+  return err == -ENOENT ? 0 : err == -EREMCHG ? -EIO : err;
+}
+
+fs_err fs_out_publish(int fd) {
+  struct stat st;
+  if (!fs_out_noted(fs_fd_entry(fd)) || fs_sys_fstat(fd, &st) != 0) return 0;
+  uint64_t dir = atomic_load_explicit(&noted[fd].dir, memory_order_relaxed), was = dir;
+  uint64_t id = atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
+  fs_err err = publish(&dir, id, &st);
+  if (dir != was) atomic_compare_exchange_strong(&noted[fd].dir, &was, dir);
+  return err;
+}
+
+fs_err fs_out_publish_path(const struct fs_record *r, const char *path) {
+  struct stat st;
+  uint64_t dir = r->dir;
+  if (!(r->flags & FS_RECORD_PUBLISHED) || fs_sys_fstatat(AT_FDCWD, path, &st, 0) != 0) return 0;
+  return publish(&dir, r->id, &st);
+}
+
+void fs_out_publish_all(void) {
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  if (fs_vfork_depth > 0) return;
+  for (uint32_t fd = 0; fd < high; fd++) {
+    if (fs_out_noted(fs_fd_entry((int)fd))) (void)fs_out_publish((int)fd);
+  }
+}
+
+/* ---- making one ---- */
+
+/* As a wrapper opens: the lowest number is the program's. */
+static fs_fd open_lowest(const char *path, int flags, mode_t mode) {
+  if (atomic_load_explicit(&fs_pool_maybe, memory_order_relaxed)) fs_fd_make_lowest(1);
+  fs_fd fd = fs_sys_openat(AT_FDCWD, path, flags, mode);
+  if (fd == -EMFILE && fs_fd_pool_drop()) fd = fs_sys_openat(AT_FDCWD, path, flags, mode);
+  if (fd >= 0) fs_fd_is_real(fd);
+  return fd;
+}
+
+fs_err fs_out_may_make(const struct fs_found *f, uint64_t *dir) {
+  const struct fs_node *node = fs_names_node();
+  struct stat st;
+  *dir = node == NULL ? 0 : fs_out_dir_id(f->mount, f->entry);
+  if (*dir == 0) return -EROFS;
+  if (fs_caller_is_root() || fs_is_out(f->entry)) return 0; /* an output directory is the caller's own */
+  fs_err err = fs_file_stat(f->mount, f->entry, &st);
+  return err != 0 ? err : st.st_mode & S_IWUSR ? 0 : -EACCES;
+}
+
+fs_fd fs_out_create(const struct fs_found *f, int flags, mode_t mode) {
+  char path[PATH_MAX];
+  struct stat st;
+  struct fs_answer a;
+  const struct fs_record *r;
+  struct fs_names_call c = {.op = FS_NAMES_CREATE, .name_len = (uint16_t)f->name_len};
+  if (f->last != FS_LAST_NAME) return -EISDIR;
+  fs_err err = fs_out_may_make(f, &c.dir);
+  if (err == 0 && (c.id = fs_names_id()) == 0) err = -EIO;
+  if (err == 0) err = fs_out_path(fs_names_node(), c.id, path);
+  if (err != 0) return err;
+  fs_fd fd = open_lowest(path, (flags & ~O_NOFOLLOW) | O_CREAT | O_EXCL, mode & 07777);
+  err = fd < 0 ? fd : fs_sys_fstat(fd, &st);
+  if (err != 0) return err;
+  c.mode = st.st_mode;
+  c.mtime = st.st_mtim.tv_sec;
+  c.mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
+  err = fs_names_ask(&c, f->name, "", &a, &r);
+  if (err == 0) {
+    note(fd, c.dir, c.id); /* also of one that is only read: it has to become visible */
+    return fd;
+  }
+  fs_sys_close(fd);
+  fs_fd_freed(fd);
+  if (err != -EIO) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0); /* after no answer it may be made all the same */
+  return err;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading output files of other nodes (out.h): raw blocks through the node's cache, as a dataset's remote blocks. A
+ * process asks home for a handle of its own (HOLD), which stands for the contents until the process gives it back; so
+ * what it reads by a handle that was its own all the time is of that file. A forked child, and a program that inherits
+ * the descriptor, ask anew.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/data_priv.h"
+#include "client/files.h"
+#include "client/out.h"
+#include "util/util.h"
+
+#define FS_OUT_WINDOW 8u /* blocks in flight for one call */
+#define FS_OUT_TRIES 4u  /* handles that a read outlives */
+
+/* ---- what home says ---- */
+
+struct out_held {          /* beside a number; zeros in a forked child */
+  _Atomic uint32_t handle; /* 0: none */
+  _Atomic uint32_t opens;  /* of this process, not closed yet: as far as it knows */
+  _Atomic uint64_t size;   /* stored before the handle that it belongs to */
+};
+
+static struct out_held *held_of(uint32_t entry) {
+  static void *_Atomic table;
+  void *held = atomic_load_explicit(&table, memory_order_acquire);
+  if (FS_UNLIKELY(held == NULL)) {
+    void *mine = fs_mem_map_wiped(FS_OUT_NODES * sizeof(struct out_held));
+    if (mine == NULL) return NULL;
+    if (!fs_publish_ptr(&table, mine, &held)) fs_mem_unmap(mine, FS_OUT_NODES * sizeof(struct out_held));
+  }
+  return fs_out_node(entry) == NULL ? NULL : (struct out_held *)held + (entry - FS_OUT_FIRST);
+}
+
+static uint64_t id_of(uint32_t entry) {
+  return atomic_load_explicit(&fs_out_node(entry)->id, memory_order_relaxed);
+}
+
+static fs_err hold(uint32_t entry, struct fs_held *h) {
+  size_t got;
+  struct fs_names_call c = {.op = FS_NAMES_HOLD, .id = id_of(entry)};
+  fs_err err = fs_names_call(&c, "", "", h, sizeof(*h), &got);
+  if (err != 0) return err;
+  return got != sizeof(*h) || h->size > INT64_MAX || h->handle == 0 || h->handle >= FS_OUT_HANDLES ? -EIO : 0;
+}
+
+/* One HOLD that gave this handle is over. */
+static void give_back(uint32_t entry, uint32_t handle) {
+  char body[8];
+  size_t got;
+  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .id = id_of(entry), .seq = handle};
+  if (handle != 0) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
+}
+
+/* Asks for what the file is now: this process's handle from here on. */
+static fs_err refresh(uint32_t entry, struct fs_held *h) {
+  struct out_held *held = held_of(entry);
+  if (held == NULL) return -EUCLEAN;
+  fs_err err = hold(entry, h);
+  if (err != 0) return err;
+  atomic_store_explicit(&held->size, h->size, memory_order_release);
+  give_back(entry, atomic_exchange(&held->handle, h->handle));
+  return 0;
+}
+
+fs_err fs_out_hold(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  struct fs_held h;
+  if (held == NULL) return -EUCLEAN;
+  fs_err err = refresh(entry, &h);
+  if (err == 0) atomic_fetch_add(&held->opens, 1);
+  return err;
+}
+
+void fs_out_release(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  if (held == NULL) return;
+  uint32_t opens = atomic_load(&held->opens);
+  while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens - 1)) {
+  }
+  if (opens <= 1) give_back(entry, atomic_exchange(&held->handle, 0));
+}
+
+fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size) {
+  const struct out_held *held = held_of(entry);
+  struct fs_held h;
+  if (held == NULL) return -EUCLEAN;
+  *size = atomic_load_explicit(&held->size, memory_order_relaxed);
+  if (need <= *size && atomic_load_explicit(&held->handle, memory_order_relaxed) != 0) return 0;
+  fs_err err = refresh(entry, &h);
+  if (err == 0) *size = h.size;
+  return err;
+}
+
+fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
+  struct fs_held h;
+  fs_err err = refresh(entry, &h);
+  if (err != 0) return err;
+  struct fs_record r = {.id = id_of(entry),
+                        .mode = S_IFREG | (h.mode & 07777),
+                        .size = h.size,
+                        .mtime = h.mtime,
+                        .mtime_ns = h.mtime_ns,
+                        .ctime = h.ctime,
+                        .ctime_ns = h.ctime_ns};
+  fs_out_record_stat(mount, &r, st);
+  return 0;
+}
+
+/* ---- blocks ---- */
+
+struct out_reading {
+  struct fs_dataset ds; /* what remote.c wants to know of one */
+  struct fs_link *link;
+  uint32_t handle;
+  uint64_t size;
+};
+
+/* What was read by it is of the file only if so: another thread may have given it back. */
+static bool still_held(uint32_t entry, uint32_t handle) {
+  const struct out_held *held = held_of(entry);
+  return held != NULL && atomic_load_explicit(&held->handle, memory_order_seq_cst) == handle;
+}
+
+/* A handle and the size that belongs to it. */
+static fs_err snapshot(uint32_t entry, struct out_reading *r) {
+  const struct out_held *held = held_of(entry);
+  if (held == NULL) return -EUCLEAN;
+  for (unsigned tries = 0; tries < 1000; tries++) {
+    struct fs_held h;
+    r->handle = atomic_load_explicit(&held->handle, memory_order_acquire);
+    r->size = atomic_load_explicit(&held->size, memory_order_acquire);
+    if (r->handle != 0 && still_held(entry, r->handle)) return 0;
+    fs_err err = r->handle == 0 ? refresh(entry, &h) : 0;
+    if (err != 0) return err;
+  }
+  return -EIO;
+}
+
+static void piece_set(const struct out_reading *r, struct fs_piece *p, uint8_t *dst, size_t n, uint64_t off) {
+  uint64_t block = off / FS_OUT_BLOCK, begin = block * FS_OUT_BLOCK;
+  uint32_t len = (uint32_t)FS_MIN(r->size - begin, FS_OUT_BLOCK);
+  *p = (struct fs_piece){.b = {.codec = FS_CODEC_RAW, .stored_len = len, .plain_len = len},
+                         .dst = dst,
+                         .off = (uint32_t)(off - begin),
+                         .slot = -1};
+  p->b.key = FS_CACHE_KEY_BLOCK(FS_OUT_KEY(r->handle, block));
+  p->n = (uint32_t)FS_MIN(n, (size_t)(len - p->off));
+}
+
+/* Other threads of this process may have all slots. */
+static fs_err submit(struct out_reading *r, struct fs_piece *p, bool wait) {
+  const struct timespec nap = {.tv_nsec = 50000};
+  uint64_t end = fs_now_ns() + r->ds.node->deadline_ns;
+  fs_err err = fs_remote_submit(&r->ds, r->link, p);
+  while (err == -EAGAIN && wait && fs_now_ns() < end) {
+    FS_SYS2(SYS_nanosleep, &nap, NULL);
+    err = fs_remote_submit(&r->ds, r->link, p);
+  }
+  return err;
+}
+
+/* Up to FS_OUT_WINDOW blocks at once. Bytes of those that came before the first that did not; *err is its. */
+static size_t read_window(struct out_reading *r, uint8_t *dst, size_t n, uint64_t off, fs_err *err) {
+  struct fs_piece p[FS_OUT_WINDOW];
+  fs_err started[FS_OUT_WINDOW];
+  unsigned count = 0, posted = 0;
+  size_t done = 0;
+  for (; count < FS_OUT_WINDOW && n > 0; count++) {
+    piece_set(r, &p[count], dst, n, off);
+    started[count] = submit(r, &p[count], posted == 0);
+    if (started[count] == -EAGAIN) break;
+    posted += p[count].slot >= 0;
+    dst += p[count].n;
+    off += p[count].n;
+    n -= p[count].n;
+  }
+  if (posted > 0) fs_remote_ring(&r->ds, r->link);
+  *err = count == 0 ? -EAGAIN : 0;
+  for (unsigned k = 0; k < count; k++) {
+    if (*err < 0) {
+      fs_remote_cancel(r->link, &p[k]);
+      continue;
+    }
+    *err = started[k] == 1 ? 0 : p[k].slot >= 0 ? fs_remote_collect(&r->ds, r->link, &p[k]) : started[k];
+    if (*err < 0) continue;
+    fs_count_place(p[k].place, 1, p[k].n);
+    done += p[k].n;
+  }
+  return done;
+}
+
+static fs_err read_all(struct out_reading *r, uint8_t *dst, size_t n, uint64_t off, size_t *done) {
+  fs_err err = 0;
+  n = FS_MIN(n, (size_t)(r->size - off));
+  while (err == 0 && *done < n) *done += read_window(r, dst + *done, n - *done, off + *done, &err);
+  return err;
+}
+
+static void told(uint32_t entry, fs_err err) {
+  char id[FS_U64_TEXT], home[FS_U64_TEXT];
+  uint64_t number = id_of(entry);
+  FS_NOTE("output file ", fs_u64_text(number, id), " cannot be read from node ",
+          fs_u64_text(FS_OUT_ID_RANK(number), home), ", which has it (", fs_err_text(err), ")");
+}
+
+/* A child that a signal handler forked in the middle of it begins again: the pins were its parent's. */
+static fs_err read_once(uint32_t entry, struct out_reading *r, void *buf, size_t n, uint64_t off, size_t *done) {
+  struct fs_link borrowed;
+  int32_t process;
+  fs_err err = snapshot(entry, r);
+  if (err != 0 || off >= r->size) return err;
+  do {
+    process = fs_self_process();
+    *done = 0;
+    r->link = fs_link_get();
+    if (!r->link) r->link = fs_link_borrow(&borrowed);
+    err = r->link ? read_all(r, buf, n, off, done) : -EHOSTDOWN;
+    if (r->link == &borrowed) fs_link_return(&borrowed);
+  } while (FS_UNLIKELY(fs_self_process() != process));
+  return still_held(entry, r->handle) ? err : -ESTALE;
+}
+
+fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
+  struct out_reading r = {.ds.number = FS_MAX_DATASETS, .ds.node = fs_names_node()};
+  uint64_t size;
+  size_t done = 0;
+  if (FS_UNLIKELY(fs_bad_memory(buf, n))) return -EFAULT;
+  if (r.ds.node == NULL) return -EIO;
+  fs_err err = fs_out_size(entry, off + n, &size);
+  if (err == 0 && (off >= size || n == 0)) return 0;
+  for (unsigned tries = 0; err == 0 && tries < FS_OUT_TRIES; tries++) {
+    struct fs_held h;
+    err = read_once(entry, &r, buf, n, off, &done);
+    if (err == 0 || err == -EFAULT || (done > 0 && err != -ESTALE)) break;
+    done = 0;
+    /* The file has become another meanwhile, or the handle is not known any more. */
+    if (tries + 1 < FS_OUT_TRIES &&
+        (err == -EREMOTEIO || err == -EBADMSG || err == -EINVAL || err == -ESTALE || err == -ENOENT))
+      err = refresh(entry, &h);
+  }
+  if (done > 0 || err == 0) return (fs_ssize)done;
+  if (err == -EFAULT) return err;
+  fs_count(FS_C_ERRORS, 1);
+  told(entry, err);
+  return -EIO;
+}
+
+/* ---- as a file of the kernel's ---- */
+
+fs_fd fs_out_materialize(uint32_t entry) {
+  static const size_t step = 1u << 20;
+  char proc[32], number[FS_U64_TEXT];
+  uint64_t off = 0;
+  const struct fs_node *node = fs_names_node();
+  FS_AUTO_CLOSE fs_fd fd = -EIO;
+  if (node != NULL) fd = fs_sys_openat(AT_FDCWD, node->ctl->spill, O_TMPFILE | O_RDWR | O_CLOEXEC, 0500);
+  if (fd < 0) fd = (fs_fd)FS_SYS2(SYS_memfd_create, "fanstore", MFD_CLOEXEC);
+  if (fd < 0) return fd;
+  char *buf = fs_mem_map(step);
+  fs_ssize got = buf ? 1 : -ENOMEM;
+  while (got > 0) {
+    got = fs_out_read(entry, buf, step, off);
+    if (got > 0) got = fs_sys_pwrite(fd, buf, (size_t)got, off);
+    if (got > 0) off += (uint64_t)got;
+  }
+  fs_mem_unmap(buf, step);
+  if (got < 0) return (fs_fd)got;
+  fs_count(FS_C_MATERIALIZED, 1);
+  strcpy(proc, "/proc/self/fd/");
+  strcat(proc, fs_u64_text((uint64_t)fd, number));
+  return fs_sys_openat(AT_FDCWD, proc, O_RDONLY | O_CLOEXEC, 0);
+}

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 300
+# Output files: what programs make of them below a mount is what they make of them in a plain directory; and what one node
+# writes, the others see.
+. "$(dirname "$0")/../functions.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+python=/usr/bin/python3
+
+random_files "$work/source" 20 3 1 100 5000
+pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
+first=$(cd "$work/source" && find . -type f | sed 's|^\./||' | sort | head -1)
+
+mkdir "$work/plain"
+"$python" "$here/outputs_ops.py" "$work/plain" >"$work/plain.txt"
+[ "$(wc -l <"$work/plain.txt")" -gt 100 ] || fail "too few lines"
+for n in 1 2; do
+  # shellcheck disable=SC2016
+  launch --dataset "$work/ds" --emulate $n -- bash -c 'for node in $(seq 0 $(($4 - 1))); do
+      export FANSTORE_NODE=$node
+      mkdir "$1/on$node" && "$2" "$3/outputs_ops.py" "$1/on$node" >"$5/fanstore-$4-$node.txt" || exit
+    done' - "$mnt" "$python" "$here" $n "$work" 2>"$work/err" || fail "$n nodes: $(cat "$work/err")"
+  for node in $(seq 0 $((n - 1))); do
+    diff "$work/plain.txt" "$work/fanstore-$n-$node.txt" || fail "node $node of $n is different"
+  done
+done
+echo "ok - as in a plain directory"
+no_leftovers
+
+# What the dataset has stays as it is.
+launch --dataset "$work/ds" --emulate 2 -- bash -c '
+  { echo x >"$1/$2"; } 2>/dev/null && exit 1
+  rm -f "$1/$2" 2>/dev/null && exit 2
+  mv "$1/$2" "$1/other" 2>/dev/null && exit 3
+  touch "$1/mine" && { mv "$1/mine" "$1/$2" 2>/dev/null && exit 4; }
+  { mkdir "$1/$2" 2>/dev/null && exit 5; }
+  { chmod 600 "$1/$2" 2>/dev/null && exit 6; }
+  rm "$1/mine" && diff -r "$3" "$1"' - "$mnt" "$first" "$work/source" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
+echo "ok - a dataset's names cannot be taken"
+
+launch --dataset "$work/ds" --emulate 2 --read-only -- bash -c '
+  { echo x >"$1/new"; } 2>/dev/null && exit 1; mkdir "$1/new" 2>/dev/null && exit 2; ls "$1" | grep new && exit 3; exit 0' \
+  - "$mnt" 2>"$work/err" || fail "--read-only: status $?"
+echo "ok - --read-only"
+
+for n in 2 4; do
+  launch --dataset "$work/ds" --emulate $n --cache 16M -- "$python" "$here/outputs_nodes.py" "$mnt" $n 2>"$work/err" >"$work/out" ||
+    fail "$n nodes: $(tail -1 "$work/out") $(cat "$work/err")"
+  sed "s/^ok - /ok - $n nodes: /" "$work/out"
+  no_leftovers
+done

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Output files between nodes: outputs_nodes.py MOUNT NODES. Each step runs programs on two of the nodes, or all."""
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+mount, nodes = sys.argv[1], int(sys.argv[2])
+work = os.path.join(mount, "between")
+PRELUDE = "import os, sys, time, mmap, signal\nwork = sys.argv[1]\n"
+
+
+def start(node, code, *args, **kwargs):
+    env = {**os.environ, "FANSTORE_NODE": str(node)}
+    command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code), work, *map(str, args)]
+    return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kwargs)
+
+
+def finish(process):
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, f"status {process.returncode}"
+    return out.strip()
+
+
+def on(node, code, *args):
+    return finish(start(node, code, *args))
+
+
+def equal(what, expected, seen):
+    assert expected == seen, f"{what}: {seen!r} instead of {expected!r}"
+
+
+def step(text):
+    print("ok -", text)
+
+
+on(0, "os.mkdir(work)")
+last = nodes - 1
+
+# A file of 20 MB, written here, read there in three ways.
+on(0, """
+    import random
+    data = random.Random(5).randbytes(20_000_001)
+    with open(work + '/big', 'wb') as f:
+        f.write(data)
+""")
+READ = """
+    import random
+    data = random.Random(5).randbytes(20_000_001)
+    path = work + '/big'
+    assert os.stat(path).st_size == len(data)
+    assert open(path, 'rb').read() == data
+    with open(path, 'rb') as f:
+        assert mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)[12_345_678:12_345_778] == data[12_345_678:12_345_778]
+        for off in range(0, len(data), 1_234_567):
+            assert os.pread(f.fileno(), 5000, off) == data[off:off + 5000]
+        assert os.lseek(f.fileno(), 0, os.SEEK_END) == len(data)
+        with open('/dev/null', 'wb') as n:
+            assert os.sendfile(n.fileno(), f.fileno(), 100, 1 << 20) == 1 << 20
+    try:
+        os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        assert False
+    except FileExistsError:
+        pass
+"""
+for node in range(nodes):
+    on(node, READ)
+step("20 MB by read, pread, mmap and sendfile, from each node")
+
+# Not seen before close or fsync; then as it is; and followed.
+writer = start(0, """
+    f = open(work + '/log', 'w')
+    print('ready', flush=True)
+    for line in sys.stdin:
+        if line.startswith('sync'):
+            os.fsync(f.fileno())
+        else:
+            f.write(line), f.flush()
+        print('done', flush=True)
+""")
+
+
+def tell(line):
+    writer.stdin.write(line + "\n"), writer.stdin.flush()
+    assert writer.stdout.readline() == "done\n"
+
+
+assert writer.stdout.readline() == "ready\n"
+tell("one")
+equal("on its own node", "one", on(0, "print(open(work + '/log').read())"))
+equal("elsewhere, not published", "False False", on(last, "print(os.path.exists(work + '/log'), 'log' in os.listdir(work))"))
+tell("sync")
+equal("after fsync", "one", on(last, "print(open(work + '/log').read())"))
+follower = start(last, """
+    f = open(work + '/log')
+    for line in sys.stdin:
+        print(f.read().replace('\\n', ' '), os.fstat(f.fileno()).st_size, flush=True)
+""")
+
+
+def followed():
+    follower.stdin.write("look\n"), follower.stdin.flush()
+    return follower.stdout.readline().strip()
+
+
+equal("followed", "one  4", followed())
+tell("two")
+tell("three")
+tell("sync")
+equal("followed on", "two three  14", followed())
+finish(writer)
+equal("closed", "14", on(last, "print(os.stat(work + '/log').st_size)"))
+finish(follower)
+step("seen after fsync, followed while it grows")
+
+# A name is made once, whoever comes first.
+RACE = """
+    won = 0
+    for i in range(200):
+        try:
+            os.close(os.open(f'{work}/race.{i}', os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            won += 1
+        except FileExistsError:
+            pass
+        try:
+            os.mkdir(f'{work}/raced.{i}')
+            won += 1
+        except FileExistsError:
+            pass
+    print(won)
+"""
+racers = [start(n % nodes, RACE) for n in range(max(4, nodes))]
+equal("names made", 400, sum(int(finish(r)) for r in racers))
+for node in range(nodes):
+    equal("names seen", "400", on(node, "print(sum(n.startswith('race') for n in os.listdir(work)))"))
+step("O_EXCL and mkdir are atomic over all nodes")
+
+# Replaced in one step: who has it open keeps the old one, who opens it gets one or the other, whole.
+on(0, "open(work + '/ckpt', 'w').write('A' * 1000000)")
+reader = start(last, """
+    f = open(work + '/ckpt')
+    first = f.read(10)
+    print('open', flush=True)
+    sys.stdin.readline()
+    rest = f.read()
+    assert set(first + rest) == {'A'} and len(rest) == 999990, (len(rest), set(rest))
+    print(open(work + '/ckpt').read(1))
+""")
+assert reader.stdout.readline() == "open\n"
+on(nodes // 2, """
+    with open(work + '/tmp', 'w') as f:
+        f.write('B' * 500000)
+    os.replace(work + '/tmp', work + '/ckpt')
+""")
+reader.stdin.write("go\n")
+equal("the new one", "B", finish(reader))
+on(0, "open(work + '/n', 'w').write('A' * 100000); os.replace(work + '/n', work + '/ckpt')")
+watcher = start(last, """
+    end, seen = time.monotonic() + 3, set()
+    while time.monotonic() < end:
+        s = open(work + '/ckpt').read()
+        assert len(set(s)) == 1 and len(s) == 100000 * (ord(s[0]) - 64), (len(s), set(s))
+        seen.add(s[0])
+    print(len(seen) > 1)
+""")
+changer = start(0, """
+    end, n = time.monotonic() + 3, 0
+    while time.monotonic() < end:
+        n += 1
+        with open(work + '/n', 'w') as f:
+            f.write(chr(65 + n % 26) * (100000 * (1 + n % 26)))
+            os.fsync(f.fileno())
+        os.replace(work + '/n', work + '/ckpt')
+""")
+finish(changer)
+equal("several seen", "True", finish(watcher))
+step("rename replaces whole files, seen from another node")
+
+# Removed while another node has it open.
+on(0, "open(work + '/short-lived', 'w').write('x' * 3000000)")
+reader = start(last, """
+    f = open(work + '/short-lived')
+    print(len(f.read(1)), flush=True)
+    sys.stdin.readline()
+    print(len(f.read()), os.path.exists(work + '/short-lived'))
+""")
+assert reader.stdout.readline() == "1\n"
+on(0, "os.unlink(work + '/short-lived')")
+reader.stdin.write("go\n")
+equal("of the removed file", "2999999 False", finish(reader))
+step("removed while it is open elsewhere")
+
+# Attributes by another node.
+on(0, "open(work + '/attr', 'w').write('0123456789')")
+on(last, "os.chmod(work + '/attr', 0o600); os.utime(work + '/attr', ns=(1, 10**18 + 7)); os.truncate(work + '/attr', 4)")
+for node in range(nodes):
+    equal("attributes", "0o100600 4 0123", on(node, """
+        s = os.stat(work + '/attr')
+        print(oct(s.st_mode), s.st_size, open(work + '/attr').read())
+    """))
+on(last, "os.utime(work + '/attr', ns=(1, 10**18 + 7))")
+equal("its time", "1000000000000000007", on(0, "print(os.stat(work + '/attr').st_mtime_ns)"))
+step("chmod, utimens and truncate by another node")
+
+# A writer that is killed: what it wrote is there, a prefix.
+for i in range(5):
+    writer = start(0, """
+        f = open(work + '/killed', 'wb', buffering=0)
+        print('ready', flush=True)
+        for i in range(100000):
+            f.write(i.to_bytes(4, 'little') * 1024)
+    """)
+    assert writer.stdout.readline() == "ready\n"
+    time.sleep(0.02 * i)
+    writer.kill()
+    writer.wait()
+    CHECK = """
+        for tries in range(200):
+            if os.path.exists(work + '/killed'):
+                break
+            time.sleep(0.05)
+        data = open(work + '/killed', 'rb').read()
+        whole = b''.join(i.to_bytes(4, 'little') * 1024 for i in range(len(data) // 4096 + 1))
+        assert data == whole[:len(data)]
+        print(len(data))
+    """
+    equal("seen alike", on(0, CHECK), on(last, CHECK))
+    on(last, "os.unlink(work + '/killed')")
+step("a killed writer leaves a prefix, seen alike")
