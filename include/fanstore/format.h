@@ -22,8 +22,9 @@
 #define FS_INDEX_MAGIC 0x5845444e49534600ull /* "\0FSINDEX" read as a little-endian u64 */
 #define FS_PART_MAGIC 0x5452415053465300ull  /* "\0SFSPART" */
 
-/* Features that a reader may ignore (compat) or must know (incompat, else it refuses the file). None yet. */
-#define FS_FEATURE_COMPAT_KNOWN 0ull
+/* Features that a reader may ignore (compat) or must know (incompat, else it refuses the file). */
+#define FS_FEATURE_SAMPLES 0x1ull /* compat: strings holds samples of the names' offsets; see fs_index_header */
+#define FS_FEATURE_COMPAT_KNOWN FS_FEATURE_SAMPLES
 #define FS_FEATURE_INCOMPAT_KNOWN 0ull
 
 #define FS_NAME_MAX 255u              /* bytes in one name */
@@ -122,6 +123,9 @@ enum fs_section_id {
  * next (wrapping), and ends at a 0 bucket or after max_probe buckets. A bucket is (h >> 32) << 32 | (entry + 1).
  * The reader compares the names of the entry and its ancestors with the path, so equal hashes do no harm.
  */
+#define FS_SAMPLE_SHIFT 6u /* a sample for each 64 entries */
+#define FS_SAMPLE_COUNT(entries) ((((uint64_t)(entries)-1) >> FS_SAMPLE_SHIFT) + 2)
+
 struct fs_index_header {
   uint64_t magic;
   uint32_t version;
@@ -138,7 +142,9 @@ struct fs_index_header {
   uint64_t files, dirs, symlinks;
   struct fs_section section[FS_SEC_COUNT];
   uint8_t dataset_id[16]; /* XXH3-128 (canonical, big-endian form) of all section checksums above, in order */
-  uint8_t reserved[120];
+  uint64_t samples;       /* offset in strings of u64[FS_SAMPLE_COUNT(entries)], a multiple of 8: where the names of
+                             entries 0, 64, 128... begin, then where the last name ends. With FS_FEATURE_SAMPLES */
+  uint8_t reserved[112];
   uint64_t header_xxh3; /* of all header bytes before this field */
 };
 static_assert(sizeof(struct fs_index_header) == 384, "fs_index_header is 384 bytes");

@@ -23,6 +23,7 @@ struct fs_index {
   const struct fs_link_rec *links;
   const struct fs_part_rec *parts;
   const char *strings;
+  const uint64_t *samples; /* of the names' offsets, or NULL: see fs_name_prefetch */
   uint64_t nentries, bucket_mask, nblocks, nlinks, nparts, strings_size;
   uint32_t block_size, block_shift;
   void *map; /* from fs_index_open; NULL when attached to memory of the caller's */

@@ -19,8 +19,10 @@ static void fs_place_sections(struct fs_layout *l) {
   struct fs_index_header *h = &l->hdr;
   uint64_t at = sizeof(*h), buckets = 2;
   while (buckets * 3 < l->n * 4) buckets *= 2; /* at most three in four are used */
-  const uint64_t counts[FS_SEC_COUNT] = {l->n,      buckets,      l->nblocks,
-                                         l->nlinks, l->b->nparts, l->names_size + l->targets_size};
+  h->feature_compat = FS_FEATURE_SAMPLES;
+  h->samples = fs_round_up(l->names_size + l->targets_size, sizeof(uint64_t));
+  uint64_t strings = h->samples + FS_SAMPLE_COUNT(l->n) * sizeof(uint64_t);
+  const uint64_t counts[FS_SEC_COUNT] = {l->n, buckets, l->nblocks, l->nlinks, l->b->nparts, strings};
   for (int i = 0; i < FS_SEC_COUNT; i++) {
     h->section[i] = (struct fs_section){.offset = at, .count = counts[i]};
     at = fs_round_up(at + fs_section_bytes(h, i), 64);
@@ -82,6 +84,13 @@ static void fs_emit_entries(const struct fs_layout *l, char *out) {
     }
     used += node->name_len;
   }
+}
+
+static void fs_emit_samples(const struct fs_layout *l, char *out) {
+  const struct fs_entry *entries = fs_section_at(l, out, FS_SEC_ENTRIES);
+  uint64_t *sample = (uint64_t *)(void *)((char *)fs_section_at(l, out, FS_SEC_STRINGS) + l->hdr.samples);
+  for (uint64_t i = 0; i < l->n; i += 1ull << FS_SAMPLE_SHIFT) *sample++ = FS_NAME_OFF(entries[i].name);
+  *sample = l->names_size;
 }
 
 static void fs_emit_buckets(struct fs_layout *l, char *out) {
@@ -147,6 +156,7 @@ fs_err fs_builder_finish(struct fs_builder *b, void **out, uint64_t *size, char 
   char *map = fs_sys_mmap(NULL, l.hdr.file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fs_sys_mmap_failed(map)) return -ENOMEM;
   fs_emit_entries(&l, map);
+  fs_emit_samples(&l, map);
   fs_emit_buckets(&l, map);
   fs_emit_blocks(&l, map);
   if (b->nparts > 0) memcpy(fs_section_at(&l, map, FS_SEC_PARTS), b->parts, b->nparts * sizeof(*b->parts));

@@ -59,6 +59,12 @@ static fs_err fs_check_sections(const struct fs_index_header *h, char *why, size
   return 0;
 }
 
+static bool fs_samples_inside(const struct fs_index_header *h) {
+  uint64_t bytes = FS_SAMPLE_COUNT(h->section[FS_SEC_ENTRIES].count) * sizeof(uint64_t);
+  uint64_t room = h->section[FS_SEC_STRINGS].count;
+  return h->samples % sizeof(uint64_t) == 0 && h->samples <= room && bytes <= room - h->samples;
+}
+
 static fs_err fs_check_counts(const struct fs_index_header *h, char *why, size_t why_size) {
   const struct fs_section *s = h->section;
   uint64_t entries = s[FS_SEC_ENTRIES].count, buckets = s[FS_SEC_BUCKETS].count;
@@ -77,6 +83,8 @@ static fs_err fs_check_counts(const struct fs_index_header *h, char *why, size_t
     bad = "block size";
   else if (!fs_is_pow2(h->align) || h->align < FS_ALIGN || h->align > FS_BLOCK_SIZE_MAX)
     bad = "alignment";
+  else if ((h->feature_compat & FS_FEATURE_SAMPLES) && !fs_samples_inside(h))
+    bad = "place for samples of names";
   if (!bad) return 0;
   FS_WHY("index header has an impossible %s", bad);
   return -EBADMSG;
@@ -114,6 +122,7 @@ fs_err fs_index_attach(const void *base, uint64_t size, struct fs_index *ix, cha
                           .strings_size = s[FS_SEC_STRINGS].count,
                           .block_size = h->block_size,
                           .block_shift = (uint32_t)__builtin_ctz(h->block_size)};
+  if (h->feature_compat & FS_FEATURE_SAMPLES) ix->samples = (const void *)(ix->strings + h->samples);
   if (!S_ISDIR(ix->entries[FS_ROOT].mode)) {
     FS_WHY("index is damaged: its root is not a directory");
     return -EBADMSG;

@@ -58,6 +58,18 @@ static fs_err fs_verify_sections(const struct fs_verify *v) {
   return 0;
 }
 
+static fs_err fs_verify_samples(const struct fs_verify *v) {
+  const struct fs_index *ix = v->ix;
+  uint64_t last = FS_SAMPLE_COUNT(ix->nentries) - 1, end;
+  if (!ix->samples) return 0;
+  const struct fs_entry *e = &ix->entries[ix->nentries - 1];
+  end = FS_NAME_OFF(e->name) + FS_NAME_LEN(e->name);
+  for (uint64_t i = 0; i <= last; i++)
+    if (ix->samples[i] != (i < last ? FS_NAME_OFF(ix->entries[i << FS_SAMPLE_SHIFT].name) : end))
+      return fs_fault(v, "index is damaged: a sample of the names' offsets is wrong");
+  return 0;
+}
+
 static fs_err fs_verify_parts(const struct fs_verify *v) {
   for (uint64_t i = 0; i < v->ix->nparts; i++) {
     const struct fs_part_rec *p = &v->ix->parts[i];
@@ -203,6 +215,7 @@ fs_err fs_index_verify(const struct fs_index *ix, char *why, size_t why_size) {
   if (why && why_size > 0) *why = '\0';
   fs_err err = fs_verify_sections(&v);
   if (err == 0) err = fs_verify_parts(&v);
+  if (err == 0) err = fs_verify_samples(&v);
   for (uint64_t n = 0; err == 0 && n < ix->nentries; n++) err = fs_verify_entry(&v, (uint32_t)n);
   return err < 0 ? err : fs_verify_totals(&v);
 }

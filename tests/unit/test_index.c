@@ -389,6 +389,36 @@ static void test_contradictions(void **state) {
   free(bytes);
 }
 
+/* The samples are where they say, a wrong one is found by verify and harms no look-up, and an index may have none. */
+static void test_samples(void **state) {
+  const struct small *s = *state;
+  char why[256] = "";
+  struct fs_index ix;
+  uint8_t *bytes = memcpy(malloc(s->size), s->bytes, s->size);
+  struct fs_index_header *h = (struct fs_index_header *)bytes;
+  assert_int_equal(fs_index_attach(bytes, s->size, &ix, why, sizeof(why)), 0);
+  assert_non_null(ix.samples);
+  assert_int_equal(FS_SAMPLE_COUNT(ix.nentries), 2);
+  const struct fs_entry *last = &ix.entries[ix.nentries - 1];
+  assert_int_equal(ix.samples[0], FS_NAME_OFF(ix.entries[0].name));
+  assert_int_equal(ix.samples[1], FS_NAME_OFF(last->name) + FS_NAME_LEN(last->name));
+  ((uint64_t *)(bytes + ((const uint8_t *)ix.samples - bytes)))[1] = UINT64_MAX / 2;
+  fix_checksums(bytes, s->size, true);
+  assert_int_equal(fs_index_verify(&ix, why, sizeof(why)), -EUCLEAN);
+  assert_non_null(strstr(why, "sample"));
+  fix_use(&ix);
+  h->samples = ix.strings_size - 8;
+  fix_checksums(bytes, s->size, true);
+  assert_int_equal(fs_index_attach(bytes, s->size, &ix, why, sizeof(why)), -EBADMSG);
+  h->feature_compat = 0;
+  fix_checksums(bytes, s->size, true);
+  assert_int_equal(fs_index_attach(bytes, s->size, &ix, why, sizeof(why)), 0);
+  assert_null(ix.samples);
+  assert_int_equal(fs_index_verify(&ix, why, sizeof(why)), 0);
+  fix_use(&ix);
+  free(bytes);
+}
+
 /* ---- files ---- */
 
 static void test_open(void **state) {
@@ -441,6 +471,7 @@ int main(void) {
       cmocka_unit_test(test_every_byte_flipped),
       cmocka_unit_test(test_contradictions),
       cmocka_unit_test(test_many),
+      cmocka_unit_test(test_samples),
       cmocka_unit_test(test_open),
       cmocka_unit_test(test_seed),
   };
