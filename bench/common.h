@@ -4,6 +4,7 @@
 #define FS_BENCH_COMMON_H
 
 #include <err.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
@@ -11,6 +12,16 @@
 static inline _Noreturn void die(const char *what) {
   warn("%s", what);
   exit(1);
+}
+
+static inline void pin_to_last_cpu(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return;
+  int last = CPU_SETSIZE - 1;
+  while (last > 0 && !CPU_ISSET(last, &set)) last--;
+  CPU_ZERO(&set);
+  CPU_SET(last, &set);
+  if (sched_setaffinity(0, sizeof(set), &set) != 0) warn("not pinned");
 }
 
 /* Nanoseconds. */

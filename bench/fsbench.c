@@ -21,7 +21,6 @@
 #include <lz4.h>
 #include <lz4hc.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -358,16 +357,6 @@ static long kib_of(const char *path, const char *what) {
     if (!strncmp(line, what, strlen(what))) all += strtol(line + strlen(what), NULL, 10);
   fclose(f);
   return all;
-}
-
-static void pin_to_last_cpu(void) {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return;
-  int last = CPU_SETSIZE - 1;
-  while (last > 0 && !CPU_ISSET(last, &set)) last--;
-  CPU_ZERO(&set);
-  CPU_SET(last, &set);
-  if (sched_setaffinity(0, sizeof(set), &set) != 0) perror("fsbench: not pinned");
 }
 
 static void agree(unsigned me) {

@@ -24,7 +24,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -312,17 +311,6 @@ static void sizes(void) {
     total += (size_t)st.st_size;
     if ((size_t)st.st_size > largest) largest = (size_t)st.st_size;
   }
-}
-
-static void pin_to_last_cpu(void) {
-  cpu_set_t set;
-  int last = -1;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return;
-  for (int i = 0; i < CPU_SETSIZE; i++)
-    if (CPU_ISSET(i, &set)) last = i;
-  CPU_ZERO(&set);
-  CPU_SET(last, &set);
-  if (last < 0 || sched_setaffinity(0, sizeof(set), &set) != 0) perror("reader: not pinned");
 }
 
 static int by_time(const void *a, const void *b) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The copy of a block's bytes to the caller: memcpy, but for what copy_wide.c does faster. Thread safe; no state. */
+/* The copy of a block's bytes to the caller: memcpy, but for what copy_wide.c and copy_512.c do faster. Thread safe; no
+ * state. */
 #include <string.h>
 
 #include "util/copy_wide.h"
@@ -9,7 +10,7 @@
 void fs_copy(void *dst, const void *src, size_t n) {
 #if FS_WIDE
   if (FS_LIKELY(n >= FS_COPY_WIDE_MIN && fs_cpu_wide())) {
-    fs_copy_wide(dst, src, n);
+    fs_cpu_512() ? fs_copy_512(dst, src, n) : fs_copy_wide(dst, src, n);
     return;
   }
 #endif

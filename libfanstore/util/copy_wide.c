@@ -5,10 +5,8 @@
  * page than the source in its own; and that is where malloc puts a large buffer, read from a page's beginning.
  *
  * Between the bounds below, the bytes are copied as four quarters at once: the processor follows each as a stream of
- * its own and fetches ahead in four pages instead of one. The quarters' distance is kept off multiples of a page, since
- * lines that far apart compete for the same few places in the first cache. The bounds are measured (docs/read-path.md):
- * shorter copies have ended before it pays, and longer ones, whose destination falls out of the second cache, are
- * faster in sequence.
+ * its own and fetches ahead in four pages instead of one. The bounds are measured (docs/read-path.md): shorter copies
+ * have ended before it pays, and longer ones, whose destination falls out of the second cache, are faster in sequence.
  */
 #include "util/copy_wide.h"
 
@@ -20,7 +18,6 @@
 
 #define FS_QUARTERS_MIN 8192u
 #define FS_QUARTERS_MAX (384u << 10)
-#define FS_APART 256u
 
 static inline __m256i load(const uint8_t *p) {
   return _mm256_loadu_si256((const __m256i *)p);
@@ -62,13 +59,6 @@ static inline void in_quarters(uint8_t *d, const uint8_t *s, size_t apart, size_
   }
 }
 
-/* A quarter of n in whole lines, or a little less. */
-static inline size_t quarter(size_t n) {
-  size_t q = n / 4 & ~(size_t)63, in_page = q & 4095;
-  if (in_page < FS_APART) return q - in_page - FS_APART;
-  return in_page > 4096 - FS_APART ? q - (in_page - (4096 - FS_APART)) : q;
-}
-
 void fs_copy_wide(void *dst, const void *src, size_t n) {
   uint8_t *d = dst;
   const uint8_t *s = src;
@@ -80,7 +70,7 @@ void fs_copy_wide(void *dst, const void *src, size_t n) {
   s += head;
   n -= head;
   if (n >= FS_QUARTERS_MIN && n <= FS_QUARTERS_MAX) {
-    size_t q = quarter(n);
+    size_t q = fs_copy_quarter(n);
     in_quarters(d, s, q, q);
     d += 4 * q;
     s += 4 * q;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fs_copy gives memcpy's bytes for all lengths and alignments, and touches nothing outside of them. */
+/* fs_copy gives memcpy's bytes for all lengths and alignments, and touches nothing outside of them: as the processor
+   has it, and by each way that it could. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "util/copy_wide.h"
+#include "util/cpu.h"
 #include "util/util.h"
 
 #define ROOM (1u << 20)
@@ -32,11 +35,15 @@ static void fill(uint8_t *p, size_t n, uint64_t x) {
   }
 }
 
+static void (*copy)(void *dst, const void *src, size_t n) = fs_copy;
+static size_t shortest; /* that it can do */
+
 /* One copy; the 64 bytes around the destination stay what they were, where there are any. */
 static void copy_one(uint8_t *to, uint8_t *d, const uint8_t *s, size_t n) {
+  if (n < shortest) return;
   size_t before = FS_MIN((size_t)(d - to), (size_t)64), after = FS_MIN((size_t)(to + ROOM - d) - n, (size_t)64);
   memset(d - before, 0xa5, before + n + after);
-  fs_copy(d, s, n);
+  copy(d, s, n);
   assert_memory_equal(d, s, n);
   for (size_t i = 0; i < before; i++) assert_int_equal(d[-1 - (ptrdiff_t)i], 0xa5);
   for (size_t i = 0; i < after; i++) assert_int_equal(d[n + i], 0xa5);
@@ -75,10 +82,27 @@ static void test_alignments(void **state) {
   release(from);
 }
 
+#if FS_WIDE
+static void test_ways(void **state) {
+  if (fs_cpu_level() < FS_CPU_WIDE) skip();
+  shortest = FS_COPY_WIDE_MIN;
+  for (int way = FS_CPU_WIDE; way <= fs_cpu_level(); way++) {
+    copy = way == FS_CPU_WIDE ? fs_copy_wide : fs_copy_512;
+    test_lengths(state);
+    test_alignments(state);
+  }
+  copy = fs_copy;
+  shortest = 0;
+}
+#endif
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lengths),
-      cmocka_unit_test(test_alignments),
+    cmocka_unit_test(test_lengths),
+    cmocka_unit_test(test_alignments),
+#if FS_WIDE
+    cmocka_unit_test(test_ways),
+#endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
