@@ -279,7 +279,6 @@ void fs_remote_cancel(struct fs_link *link, struct fs_piece *p);
 /* Leaves the block's key in the channel's queue of wanted ones. 0, also when it is in the cache; -EAGAIN: the queue is
    full; -EHOSTDOWN. */
 fs_err fs_remote_want(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b);
-void fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b);
 /* Notes that block i of the file was read remotely; asks for the next ones when reads go in sequence. */
 void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint64_t i);
 

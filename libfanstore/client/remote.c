@@ -121,18 +121,20 @@ void fs_remote_cancel(struct fs_link *link, struct fs_piece *p) {
 
 /* ---- ahead of the reader ---- */
 
-void fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b) {
+/* True: asked for; the doorbell is to be rung. */
+static bool fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b) {
   struct fs_channel *c = link->channel;
   uint64_t key = FS_CACHE_KEY(ds->number, b->key);
-  uint32_t len;
-  if (__builtin_popcountll(atomic_load_explicit(&c->claimed, memory_order_relaxed)) >= FS_PREFETCH_SLOTS) return;
+  if (fs_cache_has(&ds->node->view, key)) return false;
+  if (__builtin_popcountll(atomic_load_explicit(&c->claimed, memory_order_relaxed)) >= FS_PREFETCH_SLOTS) return false;
   int32_t i = fs_slot_claim(c);
-  if (i < 0) return;
-  if (fs_cache_pin(&ds->node->view, key, &c->pin[i], &len) || !fs_node_alive(ds->node) || fs_link_known_dead(link)) {
+  if (i < 0) return false;
+  if (!fs_node_alive(ds->node) || fs_link_known_dead(link)) {
     fs_slot_free(c, i);
-    return;
+    return false;
   }
   fs_slot_post(c, i, key, FS_REQ_PREFETCH);
+  return true;
 }
 
 fs_err fs_remote_want(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b) {
@@ -163,10 +165,11 @@ void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry
   uint64_t end = FS_MIN(i + 1 + FS_AHEAD_BLOCKS, count);
   if (from >= end) return;
   atomic_store_explicit(&self->ahead_end[h], (uint32_t)end, memory_order_relaxed);
+  bool asked = false;
   for (; from < end; from++) {
     struct fs_block b;
-    if (fs_index_block(&ds->ix, entry, from, &b) < 0) return;
-    if (!fs_is_local(ds, b.partition) && fs_is_remote(ds, b.partition)) fs_remote_prefetch(ds, link, &b);
+    if (fs_index_block(&ds->ix, entry, from, &b) < 0) break;
+    if (!fs_is_local(ds, b.partition) && fs_is_remote(ds, b.partition)) asked |= fs_remote_prefetch(ds, link, &b);
   }
-  fs_remote_ring(ds, link);
+  if (asked) fs_remote_ring(ds, link); /* a daemon that sleeps is not woken for what is cached */
 }
