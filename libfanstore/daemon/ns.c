@@ -15,8 +15,8 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
   ns->owner = owner;
   ns->deadline_ns = deadline_ns;
   fs_members_all(&ns->members, nodes);
-  struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits, &ns->committing,
-                              &ns->holds, &ns->moves,    &ns->local,   &ns->transfers_to_do};
+  struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits,         &ns->committing, &ns->holds,
+                              &ns->moves, &ns->local,    &ns->transfers_to_do, &ns->markings};
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) fs_chain_init(lists[i]);
   for (size_t i = 0; i < FS_ASK_CHAINS; i++) fs_chain_init(&ns->ask_hash[i]);
   ns->suspect = calloc(nodes, sizeof(*ns->suspect));

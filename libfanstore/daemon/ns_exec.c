@@ -97,46 +97,6 @@ static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_na
 
 /* ---- making ---- */
 
-struct fs_deferred { /* a call that waits for all members to know that the directory has outputs */
-  struct fs_ns *ns;
-  struct fs_asked a;
-  uint64_t dir;
-  size_t n;
-  struct fs_names_call call; /* followed by its names */
-};
-
-static void fs_exec_marked(void *ctx, fs_err err, const void *body, size_t n) {
-  struct fs_deferred *w = ctx;
-  struct fs_ns *ns = w->ns;
-  (void)body, (void)n;
-  uint32_t bit = fs_mark_bit(w->dir);
-  if (err == 0) ns->marked[bit / 64] |= 1ull << bit % 64;
-  if (err == 0 && fs_members_keepers(&ns->members, w->dir).owner == ns->rank)
-    fs_exec(ns, w->a, &w->call, w->n);
-  else
-    fs_ns_answer(ns, w->a, err < 0 ? err : -EAGAIN, NULL, 0);
-  free(w);
-}
-
-bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c, size_t n) {
-  uint32_t bit = fs_mark_bit(dir);
-  if ((dir & FS_OUT_ID) || (ns->marked[bit / 64] >> bit % 64 & 1)) return false;
-  struct fs_deferred *w = malloc(sizeof(*w) - sizeof(w->call) + n);
-  if (!w) {
-    fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
-    return true;
-  }
-  w->ns = ns;
-  w->a = a;
-  w->dir = dir;
-  w->n = n;
-  memcpy(&w->call, c, n);
-  struct fs_names_call mark = {.op = FS_NAMES_MARK, .seq = bit};
-  ns->hooks->mark(ns, bit);
-  fs_ns_ask_all(ns, &mark, sizeof(mark), fs_exec_marked, w);
-  return true;
-}
-
 /* The record as it is when it has just been made. */
 static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t home) {
   bool file = S_ISREG(c->mode);

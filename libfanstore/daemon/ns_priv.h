@@ -107,7 +107,7 @@ struct fs_ns {
   struct fs_members members;
   uint64_t next_ask, next_id;
   struct fs_chain asks, ask_hash[FS_ASK_CHAINS];
-  struct fs_chain requests, commits, committing, holds, moves, local;
+  struct fs_chain requests, commits, committing, holds, moves, local, markings;
   bool draining;
   struct fs_moved *moved[FS_MOVED_CHAINS];
   struct fs_done_calls done;
@@ -150,13 +150,15 @@ const struct fs_record *fs_exec_find(const struct fs_ns *ns, const struct fs_nam
 void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r);
 /* Starts it, or answers that there was no memory for it. */
 void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commit);
-/* Before a directory of a dataset gets its first output. True: the call goes on later. */
-bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c, size_t n);
 bool fs_exec_visible(const struct fs_record *r, uint32_t from);
 /* Was the change of the call with this id made already? 1: yes; 0: no; -EAGAIN: yes, but the mirror does not have it
  * yet. */
 int fs_done_already(const struct fs_ns *ns, uint64_t id);
 void fs_done_note(struct fs_ns *ns, uint64_t id);
+
+/* ---- ns_mark.c ---- */
+/* Before a directory of a dataset gets its first output. True: the call goes on later. */
+bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c, size_t n);
 
 /* ---- ns_move.c ---- */
 void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);

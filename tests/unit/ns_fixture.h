@@ -38,7 +38,7 @@ static struct {
   bool dead[RANKS], cut[RANKS][RANKS];
   struct packet *first[RANKS][RANKS], *last[RANKS][RANKS];
   bool mark[RANKS][FS_MARK_BITS];
-  unsigned tree[RANKS], drops, changes;
+  unsigned tree[RANKS], marks, drops, changes;
   uint64_t messages;
 } world;
 
@@ -76,6 +76,7 @@ static void sim_send(struct fs_ns *ns, uint32_t to, const struct fs_ns_message *
 }
 static void sim_mark(struct fs_ns *ns, uint32_t bit) {
   world.mark[rank_of(ns)][bit] = true;
+  world.marks++;
 }
 static void sim_tree(struct fs_ns *ns) {
   world.tree[rank_of(ns)]++;

@@ -120,11 +120,35 @@ static void test_questions_to_a_home(void **state) {
   }
 }
 
+/* However many first outputs of a directory are made at once, the members are told of it once. */
+static void test_marked_once(void **state) {
+  (void)state;
+  static struct call c[200];
+  random_seed(0);
+  sim_start(5);
+  struct fs_names_call h = {.op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, 1), .mode = S_IFREG | 0644};
+  uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[0]), h.dir).owner;
+  for (unsigned i = 0; i < FS_ARRAY_LEN(c); i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%u", i);
+    h.id = fs_ns_id(world.ns[owner]);
+    call_start(&c[i], owner, h, name, "");
+  }
+  for (unsigned i = 0; i < FS_ARRAY_LEN(c); i++) {
+    call_wait(&c[i]);
+    assert_int_equal(c[i].err, 0);
+  }
+  sim_settle();
+  assert_int_equal(world.marks, 5);
+  sim_check_mirrors();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_attributes),
       cmocka_unit_test(test_publications_in_order),
       cmocka_unit_test(test_questions_to_a_home),
+      cmocka_unit_test(test_marked_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
