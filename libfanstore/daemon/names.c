@@ -2,8 +2,9 @@
 /*
  * The table of names.h. Three hash tables with chains: directories by id, records by directory and id, records by
  * directory and name. A directory keeps its records in an array in order of their seq, which only grows, so adding is
- * at the end; a removed one leaves a hole, and when half are holes the array is closed up. Used by the MPI thread
- * alone.
+ * at the end; a removed one leaves a hole, and when half are holes the array is closed up. Only a new mirror hears of
+ * old ones after newer ones: they come in order among themselves, and go into a second array, which is merged into the
+ * first when the order is asked for. Used by the MPI thread alone.
  */
 #include "daemon/names.h"
 
@@ -26,11 +27,15 @@ struct fs_place_of {
   struct fs_name *name; /* NULL: a hole */
 };
 
+struct fs_places { /* in order of seq */
+  struct fs_place_of *place;
+  size_t used, room, live;
+};
+
 struct fs_names_dir {
   struct fs_names_dir *next;
   uint64_t id, seq, closed_until;
-  struct fs_place_of *place;
-  size_t used, room, live;
+  struct fs_places all, late; /* `all` has room for what is late, too */
 };
 
 struct fs_names {
@@ -96,11 +101,11 @@ const struct fs_record *fs_names_find_id(const struct fs_names *n, uint64_t dir,
 }
 
 /* The first place with a seq that is no less. */
-static size_t fs_dir_search(const struct fs_names_dir *d, uint64_t seq) {
-  size_t low = 0, high = d->used;
+static size_t fs_places_search(const struct fs_places *p, uint64_t seq) {
+  size_t low = 0, high = p->used;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (d->place[middle].seq < seq)
+    if (p->place[middle].seq < seq)
       low = middle + 1;
     else
       high = middle;
@@ -108,17 +113,38 @@ static size_t fs_dir_search(const struct fs_names_dir *d, uint64_t seq) {
   return low;
 }
 
+static struct fs_name *fs_places_find(const struct fs_places *p, uint64_t seq) {
+  size_t i = fs_places_search(p, seq);
+  return i < p->used && p->place[i].seq == seq ? p->place[i].name : NULL;
+}
+
+/* What came late takes its places among the others, from the end on. No place is in both. */
+static void fs_dir_merge(struct fs_names_dir *d) {
+  struct fs_places *a = &d->all, *b = &d->late;
+  size_t i = a->used, k = b->used, to = i + k;
+  if (k == 0) return;
+  a->used = to;
+  a->live += b->live;
+  while (k > 0) {
+    bool older = i > 0 && a->place[i - 1].seq > b->place[k - 1].seq;
+    a->place[--to] = older ? a->place[--i] : b->place[--k];
+  }
+  b->used = b->live = 0;
+}
+
 const struct fs_record *fs_names_after(const struct fs_names *n, uint64_t dir, uint64_t seq) {
-  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  struct fs_names_dir *d = fs_names_dir_find(n, dir);
   if (!d || seq >= d->seq) return NULL;
-  size_t i = fs_dir_search(d, seq + 1);
-  while (i < d->used && !d->place[i].name) i++;
-  return i < d->used ? &d->place[i].name->rec : NULL;
+  fs_dir_merge(d);
+  const struct fs_places *p = &d->all;
+  size_t i = fs_places_search(p, seq + 1);
+  while (i < p->used && !p->place[i].name) i++;
+  return i < p->used ? &p->place[i].name->rec : NULL;
 }
 
 uint64_t fs_names_count(const struct fs_names *n, uint64_t dir) {
   const struct fs_names_dir *d = fs_names_dir_find(n, dir);
-  return d ? d->live : 0;
+  return d ? d->all.live + d->late.live : 0;
 }
 
 uint64_t fs_names_last_seq(const struct fs_names *n, uint64_t dir) {
@@ -188,49 +214,58 @@ static struct fs_names_dir *fs_names_dir_make(struct fs_names *n, uint64_t id) {
   return d;
 }
 
-static void fs_dir_close_up(struct fs_names_dir *d) {
+static void fs_places_close_up(struct fs_places *p) {
   size_t kept = 0;
-  for (size_t i = 0; i < d->used; i++) {
-    if (d->place[i].name) d->place[kept++] = d->place[i];
+  for (size_t i = 0; i < p->used; i++) {
+    if (p->place[i].name) p->place[kept++] = p->place[i];
   }
-  d->used = kept;
+  p->used = kept;
 }
 
-/* Room for one place more. */
-static bool fs_dir_reserve(struct fs_names_dir *d) {
-  if (d->used < d->room) return true;
-  if (d->live < d->used - d->used / 4) { /* enough holes to be worth it */
-    fs_dir_close_up(d);
-    return true;
-  }
-  size_t room = d->room ? 2 * d->room : FS_PLACES_FIRST;
-  struct fs_place_of *place = realloc(d->place, room * sizeof(*place));
+/* Room for so many places more. */
+static bool fs_places_reserve(struct fs_places *p, size_t more) {
+  if (p->used + more <= p->room) return true;
+  if (p->live < p->used - p->used / 4) fs_places_close_up(p); /* enough holes to be worth it */
+  if (p->used + more <= p->room) return true;
+  size_t room = FS_MAX(p->room ? 2 * p->room : FS_PLACES_FIRST, p->used + more);
+  struct fs_place_of *place = realloc(p->place, room * sizeof(*place));
   if (!place) return false;
-  d->place = place;
-  d->room = room;
+  p->place = place;
+  p->room = room;
   return true;
+}
+
+/* For one record more, early or late. */
+static bool fs_dir_reserve(struct fs_names_dir *d, uint64_t seq) {
+  if (!fs_places_reserve(&d->all, d->late.used + 1)) return false;
+  return seq == 0 || seq > d->seq || fs_places_reserve(&d->late, 1);
 }
 
 /* ---- changing ---- */
 
-static void fs_dir_leave(struct fs_names_dir *d, uint64_t seq) {
-  size_t i = fs_dir_search(d, seq);
-  d->place[i].name = NULL;
-  d->live--;
-  if (i + 1 == d->used) d->used--;
+static void fs_dir_leave(struct fs_names_dir *d, const struct fs_name *e) {
+  struct fs_places *p = fs_places_find(&d->all, e->rec.seq) == e ? &d->all : &d->late;
+  size_t i = fs_places_search(p, e->rec.seq);
+  p->place[i].name = NULL;
+  p->live--;
+  if (i + 1 == p->used) p->used--;
 }
 
-/* At the end, but for a mirror, which may hear of an old one late. The room is there. */
+/* At the end; one that is late in a hole of its own, or at the end of those, mostly. The room is there. */
 static void fs_dir_enter(struct fs_names_dir *d, struct fs_name *e) {
-  size_t i = d->used;
-  if (e->rec.seq <= d->seq) i = fs_dir_search(d, e->rec.seq);
-  if (i == d->used || d->place[i].seq != e->rec.seq) {
-    memmove(d->place + i + 1, d->place + i, (d->used - i) * sizeof(*d->place));
-    d->used++;
+  struct fs_places *p = &d->all;
+  size_t i = e->rec.seq > d->seq ? p->used : fs_places_search(p, e->rec.seq);
+  if (e->rec.seq <= d->seq && (i < p->used ? p->place[i].seq != e->rec.seq : d->late.used > 0)) {
+    p = &d->late;
+    i = fs_places_search(p, e->rec.seq);
   }
-  d->place[i] = (struct fs_place_of){.seq = e->rec.seq, .name = e};
+  if (i == p->used || p->place[i].seq != e->rec.seq) {
+    memmove(p->place + i + 1, p->place + i, (p->used - i) * sizeof(*p->place));
+    p->used++;
+  }
+  p->place[i] = (struct fs_place_of){.seq = e->rec.seq, .name = e};
   d->seq = FS_MAX(d->seq, e->rec.seq);
-  d->live++;
+  p->live++;
 }
 
 static void fs_names_remove(struct fs_names *n, struct fs_name *e) {
@@ -240,7 +275,7 @@ static void fs_names_remove(struct fs_names *n, struct fs_name *e) {
   while (*name != e) name = &(*name)->next_name;
   *id = e->next_id;
   *name = e->next_name;
-  fs_dir_leave(e->in, e->rec.seq);
+  fs_dir_leave(e->in, e);
   n->count--;
   free(e);
 }
@@ -278,14 +313,15 @@ static void fs_names_clear(struct fs_names *n, const struct fs_names_dir *d, con
   if (old) fs_names_remove(n, old);
   old = fs_names_by_name(n, e->rec.dir, e->text, e->rec.name_len);
   if (old) fs_names_remove(n, old);
-  size_t i = fs_dir_search(d, e->rec.seq);
-  if (i < d->used && d->place[i].seq == e->rec.seq && d->place[i].name) fs_names_remove(n, d->place[i].name);
+  old = fs_places_find(&d->all, e->rec.seq);
+  if (!old) old = fs_places_find(&d->late, e->rec.seq);
+  if (old) fs_names_remove(n, old);
 }
 
 fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *name, const char *target,
                     const struct fs_record **now) {
   struct fs_names_dir *d = fs_names_dir_make(n, r->dir);
-  if (!d || !fs_dir_reserve(d)) return -ENOMEM;
+  if (!d || !fs_dir_reserve(d, r->seq)) return -ENOMEM;
   struct fs_name *e = fs_name_make(r, name, target);
   if (!e) return -ENOMEM;
   if (e->rec.seq == 0) e->rec.seq = d->seq + 1;
@@ -314,16 +350,18 @@ void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
   while (*at && (*at)->id != dir) at = &(*at)->next;
   struct fs_names_dir *d = *at;
   if (!d) return;
-  while (d->used > 0) {
-    struct fs_name *e = d->place[d->used - 1].name;
+  fs_dir_merge(d);
+  while (d->all.used > 0) {
+    struct fs_name *e = d->all.place[d->all.used - 1].name;
     if (e)
       fs_names_remove(n, e);
     else
-      d->used--;
+      d->all.used--;
   }
   *at = d->next;
   n->dirs--;
-  free(d->place);
+  free(d->all.place);
+  free(d->late.place);
   free(d);
 }
 

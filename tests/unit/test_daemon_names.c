@@ -184,6 +184,45 @@ static void count_dir(void *ctx, uint64_t dir) {
   ((unsigned *)ctx)[dir]++;
 }
 
+/* A mirror hears of old ones after newer ones, of some twice, and of removals in between. */
+static void test_late_ones(void **state) {
+  (void)state;
+  enum { SEQS = 300 };
+  struct fs_names *n;
+  char name[32];
+  unsigned id_of[SEQS + 1] = {0}; /* + 1 */
+  assert_int_equal(fs_names_new(&n), 0);
+  for (unsigned step = 0; step < 100000; step++) {
+    /* mostly in order, in two places at once, as a new mirror hears of them */
+    unsigned seq = 1 + (step % 4 == 0 ? random_below(SEQS) : (step / 2 + (step % 2) * SEQS / 2) % SEQS);
+    unsigned id = 500 + seq + SEQS * random_below(2);
+    snprintf(name, sizeof(name), "%u", id);
+    struct fs_record r = a_record(1, id, name);
+    r.seq = seq;
+    if (random_below(5) > 0) {
+      assert_int_equal(fs_names_put(n, &r, name, NULL, NULL), 0);
+      id_of[seq] = id + 1;
+    } else {
+      assert_int_equal(fs_names_drop(n, 1, r.id), id_of[seq] == id + 1);
+      if (id_of[seq] == id + 1) id_of[seq] = 0;
+    }
+    if (random_below(50) > 0) continue;
+    uint64_t at = 0, count = 0;
+    for (unsigned s = 1; s <= SEQS; s++) {
+      if (id_of[s] == 0) continue;
+      const struct fs_record *found = fs_names_after(n, 1, at);
+      assert_non_null(found);
+      assert_int_equal(found->seq, s);
+      assert_int_equal(found->size, id_of[s] - 1);
+      at = s;
+      count++;
+    }
+    assert_null(fs_names_after(n, 1, at));
+    assert_int_equal(fs_names_count(n, 1), count);
+  }
+  fs_names_free(n);
+}
+
 static void test_directories(void **state) {
   (void)state;
   struct fs_names *n;
@@ -266,6 +305,7 @@ int main(void) {
       cmocka_unit_test(test_many),
       cmocka_unit_test(test_a_listing_goes_on_after_changes),
       cmocka_unit_test(test_given_seq),
+      cmocka_unit_test(test_late_ones),
       cmocka_unit_test(test_directories),
       cmocka_unit_test(test_messages),
       cmocka_unit_test(test_insane_messages),
