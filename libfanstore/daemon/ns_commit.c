@@ -37,7 +37,7 @@ static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n
   if (err == 0)
     fs_commit_end(c, 0);
   else
-    fs_commit_later(c, err == -ETIMEDOUT ? c->ns->deadline_ns : FS_NS_RETRY_NS);
+    fs_commit_later(c, FS_NS_RETRY_NS);
 }
 
 /*

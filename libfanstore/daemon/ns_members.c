@@ -84,7 +84,25 @@ static void fs_pinged(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_ns *ns = s->ns;
   (void)body, (void)n;
   s->pinging = false;
-  if (err == -ETIMEDOUT) fs_set_remove(ns, (uint32_t)(s - ns->suspect));
+  ns->pinging--;
+  if (err == -ETIMEDOUT && !s->answered) fs_set_remove(ns, (uint32_t)(s - ns->suspect));
+}
+
+static void fs_pinged_again(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_suspect *s = ctx;
+  (void)body, (void)n;
+  if (err != -ETIMEDOUT) s->answered = true;
+}
+
+/* Twice, as one message may be lost; any answer in time will do. */
+static void fs_ping_timers(struct fs_ns *ns) {
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  for (uint32_t i = 0; ns->pinging > 0 && i < ns->members.nodes; i++) {
+    struct fs_suspect *s = &ns->suspect[i];
+    if (!s->pinging || s->ping_again == 0 || ns->now < s->ping_again) continue;
+    s->ping_again = 0;
+    fs_ns_ask(ns, i, &c, sizeof(c), fs_pinged_again, s);
+  }
 }
 
 static void fs_ping(struct fs_ns *ns, uint32_t rank) {
@@ -92,6 +110,9 @@ static void fs_ping(struct fs_ns *ns, uint32_t rank) {
   struct fs_suspect *s = &ns->suspect[rank];
   if (s->pinging || rank == ns->rank) return;
   s->pinging = true;
+  s->answered = false;
+  s->ping_again = ns->now + ns->deadline_ns / 2;
+  ns->pinging++;
   fs_ns_ask(ns, rank, &c, sizeof(c), fs_pinged, s);
 }
 
@@ -147,6 +168,7 @@ static void fs_watched(void *ctx, fs_err err, const void *body, size_t n) {
 void fs_watch_timers(struct fs_ns *ns) {
   struct fs_names_call c = {.op = FS_NAMES_PING};
   uint32_t rank = fs_successor(ns);
+  fs_ping_timers(ns);
   if (ns->watching || ns->now < ns->watch_at || rank == FS_NO_RANK || !fs_member(&ns->members, ns->rank)) return;
   ns->watching = true;
   ns->watch_at = ns->now + ns->deadline_ns;

@@ -93,9 +93,11 @@ struct fs_done_calls {
 struct fs_suspect { /* one for each rank, in order */
   struct fs_ns *ns;
   bool pinging, accusing;
-  uint32_t arbiter; /* whom this rank has told */
-  bool silent;      /* since it was heard last, a question to it was not answered in time */
-  bool heard;       /* it has begun to serve: others take longer to stage their partitions */
+  uint64_t ping_again; /* when the ping that is under way is sent once more; 0: it was */
+  bool answered;       /* that one was */
+  uint32_t arbiter;    /* whom this rank has told */
+  bool silent;         /* since it was heard last, a question to it was not answered in time */
+  bool heard;          /* it has begun to serve: others take longer to stage their partitions */
 };
 
 struct fs_ns {
@@ -120,6 +122,7 @@ struct fs_ns {
   uint32_t transfers;              /* under way */
   struct fs_chain transfers_to_do; /* and not */
   bool watching;
+  uint32_t pinging; /* ranks */
   uint64_t dropped_messages;
   alignas(8) char body[FS_NAMES_BODY]; /* to build answers in */
 };

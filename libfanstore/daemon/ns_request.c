@@ -29,7 +29,7 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
       fs_request_end(r, err, NULL, 0);
       return;
     }
-    fs_request_later(r, ns->deadline_ns);
+    fs_request_later(r, FS_NS_RETRY_NS);
     return;
   case -EHOSTDOWN:
     if (fs_call_for_home(&r->call)) {

@@ -39,7 +39,8 @@ static struct {
   struct packet *first[RANKS][RANKS], *last[RANKS][RANKS];
   bool mark[RANKS][FS_MARK_BITS];
   unsigned tree[RANKS], marks, drops, changes;
-  uint64_t messages;
+  uint64_t messages, lost;
+  unsigned loss; /* one message in so many is lost; 0: none */
 } world;
 
 static uint64_t random_state;
@@ -61,6 +62,10 @@ static uint32_t rank_of(const struct fs_ns *ns) {
 static void sim_send(struct fs_ns *ns, uint32_t to, const struct fs_ns_message *head, const void *body, size_t n) {
   uint32_t from = rank_of(ns);
   if (world.dead[from] || world.dead[to] || world.cut[from][to]) return;
+  if (world.loss > 0 && random_below(world.loss) == 0) {
+    world.lost++;
+    return;
+  }
   struct packet *p = calloc(1, sizeof(*p) + n), *last = world.last[from][to];
   p->due = world.now + random_below(DELAY_MAX);
   if (last && last->due > p->due) p->due = last->due;
