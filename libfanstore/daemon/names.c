@@ -340,9 +340,13 @@ fs_err fs_names_close(struct fs_names *n, uint64_t dir, uint64_t until) {
   return 0;
 }
 
-bool fs_names_closed(const struct fs_names *n, uint64_t dir, uint64_t now) {
+uint64_t fs_names_closed_until(const struct fs_names *n, uint64_t dir) {
   const struct fs_names_dir *d = fs_names_dir_find(n, dir);
-  return d && now < d->closed_until;
+  return d ? d->closed_until : 0;
+}
+
+bool fs_names_closed(const struct fs_names *n, uint64_t dir, uint64_t now) {
+  return now < fs_names_closed_until(n, dir);
 }
 
 void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {

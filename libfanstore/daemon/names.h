@@ -39,6 +39,7 @@ void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t d
 
 /* A directory that is about to be removed takes no new names until this time (0: it does again). -ENOMEM. */
 fs_err fs_names_close(struct fs_names *n, uint64_t dir, uint64_t until);
+uint64_t fs_names_closed_until(const struct fs_names *n, uint64_t dir);
 bool fs_names_closed(const struct fs_names *n, uint64_t dir, uint64_t now);
 
 #endif

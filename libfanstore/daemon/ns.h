@@ -8,6 +8,7 @@
  *   ns_ask.c      a question to a rank, its answer, its deadline; the same to itself
  *   ns_request.c  a call about a directory: finding its keeper, again after a change of members
  *   ns_exec.c     what a keeper does for a call that concerns one directory
+ *   ns_gone.c     what follows from a removal on other ranks
  *   ns_mark.c     which directories may have outputs: told to all before the first
  *   ns_move.c     a rename between directories, the removal of one: by two keepers
  *   ns_commit.c   the mirror: each change; whole directories after a change of members

@@ -13,10 +13,7 @@ static void fs_commit_end(struct fs_commit *c, fs_err err) {
   struct fs_ns *ns = c->ns;
   fs_chain_drop(&c->chain);
   fs_chain_drop(&c->all);
-  if (err == 0 && c->drop != 0) {
-    struct fs_names_call drop = {.op = FS_NAMES_DROP, .id = c->drop};
-    fs_ns_ask(ns, c->drop_home, &drop, sizeof(drop), NULL, NULL);
-  }
+  if (err == 0 && c->drop != 0) fs_gone_drop(ns, c->drop);
   if (c->then)
     c->then(c, err);
   else
@@ -40,6 +37,12 @@ static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n
     fs_commit_later(c, FS_NS_RETRY_NS);
 }
 
+/* Does the directory take names? */
+static uint32_t fs_commit_shut(const struct fs_ns *ns, uint64_t dir) {
+  uint64_t until = fs_names_closed_until(ns->names, dir);
+  return until == UINT64_MAX ? FS_NAMES_REMOVED : until > ns->now ? FS_NAMES_SHUT : FS_NAMES_OPENED;
+}
+
 /*
  * What the mirror is to be told, by what is true now: this may be sent again, after later changes of the same records
  * have arrived there.
@@ -58,6 +61,7 @@ static size_t fs_commit_change(const struct fs_commit *c) {
     head->to = h ? h->to : 0;
     head->size = h ? h->call : 0;
   }
+  if (c->shut) head->flags = fs_commit_shut(ns, c->dir);
   if (kept) head->id = head->to = 0;
   if (put) (void)fs_record_put(head, FS_NAMES_BODY, &at, put, fs_record_name(put), fs_record_target(put));
   if (kept) (void)fs_record_put(head, FS_NAMES_BODY, &at, kept, fs_record_name(kept), fs_record_target(kept));
@@ -124,6 +128,13 @@ void fs_commit_timers(struct fs_ns *ns, bool all) {
 
 /* ---- on the mirror's side ---- */
 
+static fs_err fs_commit_shut_here(struct fs_ns *ns, const struct fs_names_call *c) {
+  if (c->flags & FS_NAMES_REMOVED) return fs_gone_dir(ns, c->dir);
+  if (fs_names_closed_until(ns->names, c->dir) == UINT64_MAX) return 0;
+  uint64_t until = c->flags & FS_NAMES_SHUT ? ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns : 0;
+  return fs_names_close(ns->names, c->dir, until);
+}
+
 void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
   size_t at = fs_call_size(c);
   const struct fs_record *r;
@@ -133,6 +144,9 @@ void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names
     fs_ns_answer(ns, a, err, NULL, 0);
     return;
   }
+  if (c->flags & (FS_NAMES_SHUT | FS_NAMES_OPENED | FS_NAMES_REMOVED)) err = fs_commit_shut_here(ns, c);
+  const struct fs_record *gone = c->id != 0 ? fs_names_find_id(ns->names, c->dir, c->id) : NULL;
+  if (gone && c->to == 0) fs_gone_note(ns, gone);
   if (c->id != 0) (void)fs_names_drop(ns->names, c->dir, c->id);
   if (c->id != 0 && c->to != 0) fs_moved_note(ns, c->dir, c->id, c->to);
   while (err == 0 && at < n) {
@@ -156,6 +170,7 @@ struct fs_transfer {
   struct fs_ns *ns;
   uint64_t dir, from, seq; /* what is under way is after `from` */
   uint32_t rank;
+  bool told; /* whether it takes names, with the first */
 };
 
 static void fs_transfer_step(struct fs_transfer *t);
@@ -184,6 +199,7 @@ static void fs_transfer_answered(void *ctx, fs_err err, const void *body, size_t
   (void)body, (void)n;
   if (err == -ETIMEDOUT) fs_accuse(t->ns, t->rank);
   if (again) t->seq = t->from;
+  t->told = t->told || err == 0;
   if (err == 0 || again)
     fs_transfer_step(t);
   else
@@ -202,12 +218,13 @@ static void fs_transfer_step(struct fs_transfer *t) {
     return;
   }
   *c = (struct fs_names_call){.op = FS_NAMES_MIRROR, .dir = t->dir};
+  if (!t->told && fs_names_closed(ns->names, t->dir, ns->now)) c->flags = fs_commit_shut(ns, t->dir);
   t->from = t->seq;
   while ((r = fs_names_after(ns->names, t->dir, t->seq)) != NULL &&
          fs_record_put(c, FS_NAMES_BODY, &at, r, fs_record_name(r), fs_record_target(r))) {
     t->seq = r->seq;
   }
-  if (at == sizeof(*c))
+  if (at == sizeof(*c) && c->flags == 0)
     fs_transfer_end(t);
   else
     fs_ns_ask(ns, t->rank, c, at, fs_transfer_answered, t);

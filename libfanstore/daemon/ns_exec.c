@@ -207,7 +207,6 @@ static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const
   commit->call = call;
   if (S_ISREG(r->mode)) {
     commit->drop = r->id;
-    commit->drop_home = r->home;
   }
   fs_done_note(ns, call);
   (void)fs_names_drop(ns->names, r->dir, r->id);
@@ -237,22 +236,23 @@ static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_
     fs_exec_commit(ns, a, fs_exec_drop(ns, a, r, c->id));
 }
 
-static void fs_exec_close(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  fs_err err = fs_names_count(ns->names, c->dir) > 0
-                   ? -ENOTEMPTY
-                   : fs_names_close(ns->names, c->dir,
-                                    c->op == FS_NAMES_OPEN ? 0 : ns->now + 2 * FS_REQUEST_DEADLINES * ns->deadline_ns);
-  fs_ns_answer(ns, a, c->op == FS_NAMES_OPEN ? 0 : err, NULL, 0);
+/* The mirror is to know, too. */
+static void fs_exec_shut(struct fs_ns *ns, struct fs_asked a, uint64_t dir, fs_err err) {
+  struct fs_commit *commit = err == 0 ? fs_commit_new(ns, a, dir, NULL) : NULL;
+  if (commit) commit->shut = true;
+  if (err < 0)
+    fs_ns_answer(ns, a, err, NULL, 0);
+  else
+    fs_exec_commit(ns, a, commit);
 }
 
-/* It was removed. Who still has its id, from before, is not to make names in it that nobody will ever see. */
-static void fs_exec_forget(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  uint64_t *oldest = &ns->removed[ns->removed_at];
-  if (*oldest != 0) fs_names_drop_dir(ns->names, *oldest);
-  *oldest = c->dir;
-  ns->removed_at = (ns->removed_at + 1) % FS_REMOVED_DIRS;
-  fs_names_drop_dir(ns->names, c->dir);
-  fs_ns_answer(ns, a, fs_names_close(ns->names, c->dir, UINT64_MAX), NULL, 0);
+static void fs_exec_close(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  bool open = c->op == FS_NAMES_OPEN, removed = fs_names_closed_until(ns->names, c->dir) == UINT64_MAX;
+  fs_err err = removed ? 0
+               : !open && fs_names_count(ns->names, c->dir) > 0
+                   ? -ENOTEMPTY
+                   : fs_names_close(ns->names, c->dir, open ? 0 : ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns);
+  fs_exec_shut(ns, a, c->dir, err);
 }
 
 /* ---- which is which ---- */
@@ -300,7 +300,7 @@ void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c,
     fs_exec_close(ns, a, c);
     break;
   case FS_NAMES_FORGET:
-    fs_exec_forget(ns, a, c);
+    fs_exec_shut(ns, a, c->dir, fs_gone_dir(ns, c->dir));
     break;
   default:
     ns->dropped_messages++;

@@ -36,6 +36,7 @@ static void fs_set_changed(struct fs_ns *ns, const struct fs_members *before) {
   ns->hooks->tree(ns); /* whoever went may have left one untold */
   fs_commit_timers(ns, true);
   fs_request_timers(ns, true);
+  fs_gone_redo(ns, before);
   fs_commit_transfer(ns, before);
 }
 

@@ -263,9 +263,8 @@ static void fs_move_committed(struct fs_commit *commit, fs_err err) {
   const struct fs_record *r = fs_names_find_id(ns->names, m->call.to, m->id);
   struct fs_names_call c = {
       .op = FS_NAMES_TAKEN, .dir = m->call.dir, .id = m->id, .to = m->call.to, .size = m->call.id};
-  struct fs_names_call forget = {.op = FS_NAMES_FORGET, .dir = m->closed};
   m->mirrored = true;
-  if (err == 0 && m->closed != 0) fs_request_start(ns, &forget, sizeof(forget), NULL, NULL);
+  if (err == 0 && m->closed != 0) fs_gone_forget(ns, m->closed);
   if (err < 0) {
     m->closed = 0;
     fs_move_fail(m, err);
@@ -302,7 +301,6 @@ static void fs_move_put(struct fs_move *m, const struct fs_record *r, const stru
   commit->call = m->call.id;
   if (old.id != 0 && S_ISREG(old.mode)) {
     commit->drop = old.id;
-    commit->drop_home = old.home;
   }
   fs_done_note(ns, m->call.id);
   fs_moved_forget(ns, now.dir, now.id);
@@ -426,13 +424,12 @@ static void fs_rmdir_told(void *ctx, fs_err err, const void *body, size_t n) {
 static void fs_rmdir_committed(struct fs_commit *commit, fs_err err) {
   struct fs_rmdir *w = commit->ctx;
   struct fs_ns *ns = w->ns;
-  struct fs_names_call c = {.op = FS_NAMES_FORGET, .dir = w->id};
+  struct fs_names_call c = {.op = FS_NAMES_TREE};
   if (err < 0) {
     fs_rmdir_end(w, err);
     return;
   }
-  fs_request_start(ns, &c, sizeof(c), NULL, NULL);
-  c.op = FS_NAMES_TREE;
+  fs_gone_forget(ns, w->id);
   ns->hooks->tree(ns);
   fs_ns_ask_all(ns, &c, sizeof(c), fs_rmdir_told, w);
 }

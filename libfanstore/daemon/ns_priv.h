@@ -13,6 +13,8 @@
 #define FS_MOVED_MOST 64u /* in a chain */
 #define FS_DONE_CALLS 65536u
 #define FS_REMOVED_DIRS 65536u
+#define FS_GONE 1024u /* removals that a mirror remembers: those whose owner may not live to tell of them */
+#define FS_CLOSED_DEADLINES (2 * FS_REQUEST_DEADLINES)
 #define FS_NS_RETRY_NS 1000000ull
 /* To find out that a rank is gone takes two; a name that it was about to move is held for two more. */
 #define FS_REQUEST_DEADLINES 6u
@@ -49,13 +51,13 @@ struct fs_commit {
   uint64_t put, gone, to; /* ids of a record that was put, or went; and where to, if that is known */
   uint64_t hold;          /* or of one that is held, or no more */
   uint64_t hold_call;     /* for this rename */
+  bool shut;              /* or whether the directory takes names */
   uint64_t call;          /* id of the call, or 0 */
   uint64_t again;
   uint32_t rank;                                 /* that it is with */
   void (*then)(struct fs_commit *c, fs_err err); /* instead of the answer */
   void *ctx;
-  uint64_t drop; /* a file whose last name went, and its home */
-  uint32_t drop_home;
+  uint64_t drop; /* a file whose last name went */
   size_t answer_n;
   char *answer;
 };
@@ -115,6 +117,11 @@ struct fs_ns {
   struct fs_done_calls done;
   uint64_t removed[FS_REMOVED_DIRS]; /* the last directories that were removed: they stay closed */
   uint32_t removed_at;
+  struct fs_gone {
+    uint64_t dir, id;
+    bool directory;
+  } gone[FS_GONE];
+  uint32_t gone_at;
   uint64_t marked[FS_MARK_BITS / 64];
   struct fs_suspect *suspect;
   uint64_t watch_at, timers_at;
@@ -158,6 +165,17 @@ bool fs_exec_visible(const struct fs_record *r, uint32_t from);
  * yet. */
 int fs_done_already(const struct fs_ns *ns, uint64_t id);
 void fs_done_note(struct fs_ns *ns, uint64_t id);
+
+/* ---- ns_gone.c ---- */
+/* Its home is told that a file has no name any more; */
+void fs_gone_drop(struct fs_ns *ns, uint64_t id);
+/* the keepers of a directory's names, that it was removed; */
+void fs_gone_forget(struct fs_ns *ns, uint64_t dir);
+/* which then takes no names here. */
+fs_err fs_gone_dir(struct fs_ns *ns, uint64_t dir);
+/* A mirror hears of a removal; and does what the owner would have, when that is gone. */
+void fs_gone_note(struct fs_ns *ns, const struct fs_record *r);
+void fs_gone_redo(struct fs_ns *ns, const struct fs_members *before);
 
 /* ---- ns_mark.c ---- */
 /* Before a directory of a dataset gets its first output. True: the call goes on later. */

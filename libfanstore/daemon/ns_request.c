@@ -32,7 +32,7 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
     fs_request_later(r, FS_NS_RETRY_NS);
     return;
   case -EHOSTDOWN:
-    if (fs_call_for_home(&r->call)) {
+    if (fs_call_for_home(&r->call) || r->call.op == FS_NAMES_DROP) {
       fs_request_end(r, err, NULL, 0);
       return;
     }
@@ -53,7 +53,7 @@ static uint64_t fs_request_dir(const struct fs_names_call *c) {
 }
 
 static void fs_request_try(struct fs_request *r) {
-  if (fs_call_for_home(&r->call))
+  if (fs_call_for_home(&r->call) || r->call.op == FS_NAMES_DROP)
     r->rank = FS_OUT_ID_RANK(r->call.id);
   else
     r->rank = fs_members_keepers(&r->ns->members, fs_request_dir(&r->call)).owner;

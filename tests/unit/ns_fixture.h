@@ -38,7 +38,8 @@ static struct {
   bool dead[RANKS], cut[RANKS][RANKS];
   struct packet *first[RANKS][RANKS], *last[RANKS][RANKS];
   bool mark[RANKS][FS_MARK_BITS];
-  unsigned tree[RANKS], marks, drops, changes;
+  bool dropped[RANKS][65536]; /* files of this rank's, by their count */
+  unsigned tree[RANKS], marks, changes;
   uint64_t messages, lost;
   unsigned loss; /* one message in so many is lost; 0: none */
 } world;
@@ -87,8 +88,8 @@ static void sim_tree(struct fs_ns *ns) {
   world.tree[rank_of(ns)]++;
 }
 static void sim_dropped(struct fs_ns *ns, uint64_t id) {
-  (void)ns, (void)id;
-  world.drops++;
+  assert_int_equal(FS_OUT_ID_RANK(id), rank_of(ns));
+  world.dropped[rank_of(ns)][id & 0xffff] = true;
 }
 /* A home that answers at once, with what it was asked. */
 static void sim_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
@@ -228,14 +229,23 @@ static const struct fs_record *call_record(struct call *c) {
   return fs_record_next(c->body, c->n, &at);
 }
 
+/* All members know that a directory has outputs, whoever told them, and will no more. */
+static void check_mark(const struct fs_ns *ns, uint64_t dir) {
+  for (uint32_t i = 0; i < world.ranks && !(dir & FS_OUT_ID) && fs_names_count(ns->names, dir) > 0; i++) {
+    if (!world.dead[i] && fs_member(&ns->members, i)) assert_true(world.mark[i][fs_mark_bit(dir)]);
+  }
+}
+
 /* What mirrors have is what owners have; who keeps nothing of a directory has nothing of it. */
 static void check_dir(void *ctx, uint64_t dir) {
   const struct fs_ns *ns = ctx;
   struct fs_keepers k = fs_members_keepers(&ns->members, dir);
+  check_mark(ns, dir);
   if (k.owner != ns->rank || k.mirror == FS_NO_RANK || world.dead[k.mirror]) return;
   const struct fs_names *mirror = world.ns[k.mirror]->names;
   const struct fs_record *a;
   uint64_t seq = 0, count = 0;
+  assert_true(fs_names_closed(ns->names, dir, UINT64_MAX - 1) == fs_names_closed(mirror, dir, UINT64_MAX - 1));
   while ((a = fs_names_after(ns->names, dir, seq)) != NULL) {
     const struct fs_record *b = fs_names_after(mirror, dir, seq);
     assert_non_null(b);

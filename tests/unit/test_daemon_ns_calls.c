@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls about one record over several ranks, in the simulation of ns_fixture.h: its attributes, its publications, and
- * what is for its home and not for a keeper. */
+/*
+ * Single calls over several ranks, in the simulation of ns_fixture.h: a record's attributes, its publications, what is
+ * for its home and not for a keeper, marks, and a rank that is cut off.
+ */
 #include "ns_fixture.h"
 
 static void test_attributes(void **state) {
@@ -120,6 +122,106 @@ static void test_questions_to_a_home(void **state) {
   }
 }
 
+static void test_marked_everywhere_before_the_first(void **state) {
+  (void)state;
+  static struct call c;
+  random_seed(0);
+  sim_start(RANKS);
+  for (uint32_t e = 0; e < 50; e++) {
+    uint64_t dir = FS_DATASET_DIR(1, e);
+    struct fs_names_call h = {.op = FS_NAMES_CREATE, .dir = dir, .id = fs_ns_id(world.ns[0]), .mode = S_IFDIR | 0700};
+    call_start(&c, 0, h, "x", "");
+    while (!c.done) {
+      sim_step();
+      bool all = true;
+      for (uint32_t i = 0; i < RANKS; i++) all = all && world.mark[i][fs_mark_bit(dir)];
+      for (uint32_t i = 0; i < RANKS && !all; i++) assert_int_equal(fs_names_count(world.ns[i]->names, dir), 0);
+    }
+    assert_int_equal(c.err, 0);
+  }
+}
+
+/* A rank that was taken for dead and is not: it asks the others, and makes no change of its own. */
+static void test_cut_off(void **state) {
+  (void)state;
+  static struct call c;
+  random_seed(0);
+  sim_start(3);
+  for (uint32_t i = 0; i < 2; i++) world.cut[i][2] = world.cut[2][i] = true;
+  for (uint32_t e = 0; e < 20; e++) {
+    struct fs_names_call h = {
+        .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, e), .id = fs_ns_id(world.ns[0]), .mode = S_IFDIR | 0700};
+    call_start(&c, 0, h, "x", "");
+    call_wait(&c);
+    assert_int_equal(c.err, 0);
+  }
+  assert_int_equal(world.ns[0]->members.count, 2);
+  assert_int_equal(world.ns[2]->members.count, 3);
+  for (uint32_t i = 0; i < 2; i++) world.cut[i][2] = world.cut[2][i] = false;
+  for (uint32_t e = 0; e < 20; e++) {
+    struct fs_names_call h = {.op = FS_NAMES_LOOKUP, .dir = FS_DATASET_DIR(0, e)};
+    call_start(&c, 2, h, "x", "");
+    call_wait(&c);
+    if (c.err != 0) { /* it may answer itself until it has heard */
+      assert_int_equal(c.err, -ENOENT);
+      assert_int_equal(fs_members_keepers(&world.ns[2]->members, h.dir).owner, 2);
+    }
+    h = (struct fs_names_call){
+        .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, e), .id = fs_ns_id(world.ns[2]), .mode = S_IFDIR | 0700};
+    call_start(&c, 2, h, "y", "");
+    call_wait(&c);
+    assert_int_equal(c.err, 0);
+    h.id = fs_ns_id(world.ns[1]);
+    call_start(&c, 1, h, "y", "");
+    call_wait(&c);
+    assert_int_equal(c.err, -EEXIST);
+  }
+  assert_int_equal(world.ns[2]->members.count, 2);
+  sim_settle();
+  sim_check_mirrors();
+}
+
+/* The owner of a name dies at some moment of its removal: what follows from it is done all the same. */
+static bool removal_dies(unsigned round, mode_t mode) {
+  static struct call c;
+  random_seed(round);
+  sim_start(4);
+  struct fs_names_call h = {.op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, round), .mode = mode | 0755};
+  uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[0]), h.dir).owner, home = (owner + 1) % 4;
+  uint64_t id = h.id = fs_ns_id(world.ns[home]);
+  call_start(&c, home, h, "x", "");
+  call_wait(&c);
+  sim_settle();
+  h = (struct fs_names_call){.op = FS_NAMES_REMOVE, .dir = h.dir, .id = fs_ns_id(world.ns[home]), .mode = mode};
+  call_start(&c, home, h, "x", "");
+  for (unsigned step = 0; step < round % 60; step++) sim_step();
+  bool lost = false; /* the word about it was on its way */
+  for (uint32_t to = 0; to < 4; to++) {
+    for (const struct packet *p = world.first[owner][to]; p; p = p->next) {
+      const struct fs_names_call *q = (const void *)p->body;
+      lost = lost || (!p->head.answer && (q->op == FS_NAMES_DROP || q->op == FS_NAMES_FORGET));
+    }
+  }
+  sim_kill(owner);
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  sim_settle();
+  sim_check_mirrors();
+  if (S_ISREG(mode)) assert_true(world.dropped[home][id & 0xffff]);
+  for (uint32_t i = 0; S_ISDIR(mode) && i < 4; i++) {
+    struct fs_keepers k = fs_members_keepers(fs_ns_members(world.ns[i]), id);
+    if (!world.dead[i] && (k.owner == i || k.mirror == i))
+      assert_true(fs_names_closed(world.ns[i]->names, id, UINT64_MAX - 1));
+  }
+  return lost;
+}
+static void test_removals_of_an_owner_that_dies(void **state) {
+  (void)state;
+  unsigned lost[2] = {0};
+  for (unsigned round = 0; round < 600; round++) lost[round % 2] += removal_dies(round, round % 2 ? S_IFREG : S_IFDIR);
+  assert_true(lost[0] > 10 && lost[1] > 10);
+}
+
 /* However many first outputs of a directory are made at once, the members are told of it once. */
 static void test_marked_once(void **state) {
   (void)state;
@@ -148,6 +250,9 @@ int main(void) {
       cmocka_unit_test(test_attributes),
       cmocka_unit_test(test_publications_in_order),
       cmocka_unit_test(test_questions_to_a_home),
+      cmocka_unit_test(test_removals_of_an_owner_that_dies),
+      cmocka_unit_test(test_marked_everywhere_before_the_first),
+      cmocka_unit_test(test_cut_off),
       cmocka_unit_test(test_marked_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
