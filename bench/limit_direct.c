@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the device gives: limit_direct [-b] [-j N] SIZE COUNT SEED FILE... reads COUNT blocks of SIZE bytes with
+ * What the device gives: limit_direct [-b] [-c] [-j N] SIZE COUNT SEED FILE... reads COUNT blocks of SIZE bytes with
  * O_DIRECT, each once, in random order out of all FILEs, N at a time (threads, default 1). With -b through the page
- * cache, out of which the files are dropped before. Prints a JSON object: nanoseconds a block, and how many of how many
+ * cache, out of which the files are dropped before. With -c each block is copied once after it was read, as whoever
+ * gives it to a program and keeps it has to. Prints a JSON object: nanoseconds a block, and how many of how many
  * pages were resident after that.
  */
 #include <fcntl.h>
@@ -26,7 +27,7 @@ struct block {
 
 static struct block *blocks;
 static size_t n, size, count, pages, resident;
-static bool buffered;
+static bool buffered, copied;
 static atomic_size_t next;
 
 static void drop(int fd, size_t len) {
@@ -62,20 +63,28 @@ static void shuffle(uint64_t x) {
 
 static void *reader(void *arg) {
   (void)arg;
-  void *buffer;
-  if (posix_memalign(&buffer, 4096, size) != 0) die("memory");
+  void *buffer, *copy;
+  if (posix_memalign(&buffer, 4096, size) != 0 || posix_memalign(&copy, 4096, size) != 0) die("memory");
   memset(buffer, 1, size);
-  for (size_t i; (i = atomic_fetch_add(&next, 1)) < count;)
+  memset(copy, 1, size);
+  for (size_t i; (i = atomic_fetch_add(&next, 1)) < count;) {
     if (pread(blocks[i].fd, buffer, size, blocks[i].offset) != (ssize_t)size) die("read");
+    if (!copied) continue;
+    memcpy(copy, buffer, size);
+    __asm__ volatile("" : : "r"(copy) : "memory"); /* it is done, though nobody looks */
+  }
   free(buffer);
+  free(copy);
   return NULL;
 }
 
 int main(int argc, char **argv) {
   unsigned threads = 1;
-  for (int c; (c = getopt(argc, argv, "+bj:")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "+bcj:")) != -1;) {
     if (c == 'b')
       buffered = true;
+    else if (c == 'c')
+      copied = true;
     else
       threads = c == 'j' ? (unsigned)strtoul(optarg, NULL, 10) : 0;
   }
@@ -83,7 +92,7 @@ int main(int argc, char **argv) {
   argc -= optind - 1;
   size = argc < 5 ? 0 : strtoul(argv[1], NULL, 10);
   if (size < 4096 || size % 4096 || !threads || threads > 64) {
-    fprintf(stderr, "usage: limit_direct [-b] [-j N] SIZE COUNT SEED FILE...\n");
+    fprintf(stderr, "usage: limit_direct [-b] [-c] [-j N] SIZE COUNT SEED FILE...\n");
     return 2;
   }
   for (int i = 4; i < argc; i++) add(argv[i]);

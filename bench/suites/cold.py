@@ -40,8 +40,8 @@ def compare(ctx, what, size, sides, one, also=None, **row):
     rates = {name: size / values["first"] * 1000 for name, values in got.items()}
     note = "at most %.2g %% resident before%s" % (100 * ctx.proof, "" if ctx.dropped else ", metadata warm")
     ctx.row(what, "MB/s", rates, better="higher", note=note, **row)
-    if also:
-        ctx.row(what + ", and buffered", "MB/s", rates, better="higher", to=also)
+    for title, name in also.items() if also else ():
+        ctx.row("%s, and %s" % (what, title), "MB/s", rates, better="higher", to=name)
 
 
 def stored_raw(ctx, label, size, count):
@@ -50,18 +50,19 @@ def stored_raw(ctx, label, size, count):
     dataset = ctx.pack(source, name)
     plain, node = ctx.plain(source), ctx.nodes(dataset, 1)
     parts = staged(ctx, dataset, node)
-    direct, buffered = Side("O_DIRECT", ""), Side("pread", "")
+    direct, copied, buffered = Side("O_DIRECT", ""), Side("copied", ""), Side("pread", "")
     cold = {plain.name: cold_list(ctx, name + "-plain", below(source)), node.name: cold_list(ctx, name, parts)}
     for title, readers in READERS.items():
         def one(side, number, how=readers):
-            if side is direct:
-                return side.run([ctx.tool("limit_direct"), *how[:2], size, count, number + 1, *parts])
+            if side in (direct, copied):
+                copy = ["-c"] if side is copied else []
+                return side.run([ctx.tool("limit_direct"), *copy, *how[:2], size, count, number + 1, *parts])
             if side is buffered:
                 return proved(ctx, side.run([ctx.tool("limit_direct"), "-b", *how[:2], size, count, number + 1, *parts]))
             return cold_read(ctx, side, number, listed, cold, how, source)
 
-        compare(ctx, "raw, %s%s" % (label, title), size, [plain, node, direct, buffered], one, to="O_DIRECT",
-                target=None if title else 0.9, also="pread")
+        compare(ctx, "raw, %s%s" % (label, title), size, [plain, node, direct, copied, buffered], one, to="O_DIRECT",
+                target=None if title else 0.9, also={"copied": "copied", "buffered": "pread"})
 
 
 def stored_lz4(ctx, label, size, count):

@@ -18,8 +18,10 @@
 
 #define FS_WARM_UNIT 8u           /* what 4 KiB read from the page cache count; see fs_chunk_read */
 #define FS_GAIN_SHIFT 9           /* ns that such a read from the mapping saves, about 2^9 */
+#define FS_GAIN_BIG 120u          /* ns that 4 KiB of a large read save */
 #define FS_AT_LEAST 2u            /* reads before a chunk is populated */
 #define FS_AT_MOST 64u            /* the same, where small folios make that dear */
+#define FS_COST_MOST 400000ull    /* more was an interruption */
 #define FS_FROM_DEVICE_NS 100000u /* populating takes longer: it was not only page tables */
 #define FS_ROOM_NS 1000000000ull  /* so long is an answer of fs_room_look good */
 #define FS_LOST_NS 30000000000ull /* so long no room after the kernel has taken back a chunk */
@@ -64,13 +66,12 @@ static struct fs_dataset *fs_dataset_next(uint32_t *i) {
   return ds;
 }
 
-/* Page faults in a mapping read whole huge folios, or what the kernel thinks right. */
-static void fs_advise(int advice) {
+static void fs_advise(bool whole) {
   uint32_t i = 0;
   for (struct fs_dataset *ds; (ds = fs_dataset_next(&i));) {
     for (uint32_t p = 0; p < ds->ix.nparts; p++) {
       void *map = atomic_load_explicit(&ds->part[p].map, memory_order_acquire);
-      if (map) FS_SYS3(SYS_madvise, map, ds->ix.parts[p].size, advice);
+      if (map) fs_map_advise(map, ds->ix.parts[p].size, whole);
     }
   }
 }
@@ -84,8 +85,7 @@ static bool fs_room_look(uint64_t now) {
     for (uint32_t p = 0; p < ds->ix.nparts; p++) bytes += fs_is_local(ds, p) ? ds->ix.parts[p].size : 0;
   }
   bool room = now >= atomic_load_explicit(&g_lost, memory_order_relaxed) && bytes <= fs_room_bytes() / 4 * 3;
-  if (atomic_exchange_explicit(&g_room, room, memory_order_relaxed) != room)
-    fs_advise(room ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  if (atomic_exchange_explicit(&g_room, room, memory_order_relaxed) != room) fs_advise(room);
   atomic_store_explicit(&g_until, now + FS_ROOM_NS, memory_order_relaxed);
   return room;
 }
@@ -101,7 +101,7 @@ bool fs_chunk_room(void) {
 }
 
 void fs_local_mapped(const void *map, size_t n) {
-  if (atomic_load_explicit(&g_room, memory_order_relaxed)) FS_SYS3(SYS_madvise, map, n, MADV_HUGEPAGE);
+  if (atomic_load_explicit(&g_room, memory_order_relaxed)) fs_map_advise(map, n, true);
 }
 
 /* ---- what the kernel has taken back ---- */
@@ -144,7 +144,7 @@ static void fs_chunk_sample(struct fs_dataset *ds, uint32_t p, const uint8_t *ma
 
 static void fs_cost_note(uint64_t ns) {
   uint32_t cost = atomic_load_explicit(&g_cost, memory_order_relaxed);
-  if (ns < FS_FROM_DEVICE_NS) atomic_store_explicit(&g_cost, (3 * cost + (uint32_t)ns) / 4, memory_order_relaxed);
+  atomic_store_explicit(&g_cost, (3 * cost + (uint32_t)ns) / 4, memory_order_relaxed);
 }
 
 static uint32_t fs_populate_at(void) {
@@ -161,8 +161,11 @@ static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const
   if (err == -EINVAL) atomic_store_explicit(&g_never, 1, memory_order_relaxed);
   if (err < 0) return err == -EINTR || err == -EAGAIN ? FS_CHUNK_COLD : FS_CHUNK_NEVER;
   uint64_t ns = fs_now_ns() - now;
-  fs_cost_note(ns);
-  if (ns < FS_FROM_DEVICE_NS) return FS_CHUNK_PRESENT;
+  if (resident || ns < FS_FROM_DEVICE_NS) {
+    fs_cost_note(FS_MIN(ns, FS_COST_MOST));
+    return FS_CHUNK_PRESENT;
+  }
+  if (room) fs_cold_follow(ds, p, c);
   fs_chunk_sample(ds, p, map, now);
   return now < atomic_load_explicit(&g_lost, memory_order_relaxed) ? FS_CHUNK_COLD : FS_CHUNK_PRESENT;
 }
@@ -195,14 +198,15 @@ bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, ui
   return false;
 }
 
-bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n) {
-  uint32_t w = atomic_load_explicit(word, memory_order_relaxed), full = FS_WARM_UNIT * fs_populate_at();
-  if ((w & FS_CHUNK_KIND) != FS_CHUNK_COLD) return false;
-  const uint8_t *map = fs_local_map(ds, p);
-  uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin);
-  uint32_t count = (w & FS_CHUNK_COUNT) + 1 + (uint32_t)(full * n / (2 * FS_CHUNK));
-  bool resident = map && count < full && fs_pages_resident(map + begin, len);
-  if (count >= full || resident) return fs_chunk_take(ds, p, word, c, resident);
-  atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | count), memory_order_relaxed);
-  return false;
+void fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n) {
+  uint32_t w = atomic_load_explicit(word, memory_order_relaxed);
+  if ((w & FS_CHUNK_KIND) != FS_CHUNK_COLD) return;
+  uint32_t count = FS_MIN((w & FS_CHUNK_COUNT) + (uint32_t)(n >> 12), FS_CHUNK_COUNT);
+  bool time = count * FS_GAIN_BIG >= atomic_load_explicit(&g_cost, memory_order_relaxed);
+  const uint8_t *map = time ? fs_local_map(ds, p) : NULL;
+  uint64_t begin = c << FS_CHUNK_SHIFT;
+  if (map && fs_pages_resident(map + begin, FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin)))
+    fs_chunk_take(ds, p, word, c, true);
+  else
+    atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | (map ? 0 : count)), memory_order_relaxed);
 }

@@ -90,8 +90,11 @@ fs_err fs_join(char *out, const char *dir, const char *name);
 struct fs_part {
   _Atomic int32_t local_fd; /* number + 1, 0: not opened, -1: cannot be used */
   _Atomic int32_t shared_fd;
-  void *_Atomic map;   /* the local file, whole */
-  void *_Atomic chunk; /* _Atomic uint16_t[] in wiped memory: state of each FS_CHUNK of the mapping */
+  void *_Atomic map;         /* the local file, whole */
+  void *_Atomic chunk;       /* _Atomic uint16_t[] in wiped memory: state of each FS_CHUNK of the mapping */
+  _Atomic uint64_t read_to;  /* the end of the last large read that was not in the page tables, */
+  _Atomic uint64_t taken_to; /* and of the last chunk that came from the device; */
+  _Atomic uint64_t asked_to; /* behind such chunks the kernel was asked until here */
 };
 
 struct fs_node;
@@ -203,13 +206,32 @@ bool fs_chunk_room(void);
 /* After a read of n bytes from a chunk that is not present, cold: not all of it was in memory. Counts it, and when it
    is time takes the chunk: true when it is present now. */
 bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n, bool cold);
-/* The same before a read that is large enough to be worth a request of its own: takes what is in memory at once, and
-   reads the rest of a chunk only when twice its size was read from it. */
-bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n);
+/* The same after a large read, n bytes of which were in memory: takes the chunk only if all of it is. */
+void fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n);
 /* Is a present chunk still in memory? */
 bool fs_chunk_look(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c);
 /* A partition was mapped. */
 void fs_local_mapped(const void *map, size_t n);
+
+/* ---- cold.c: large reads that are not in memory, where there is room ---- */
+
+struct fs_cold {    /* of a chunk */
+  bool likely;      /* its rest is likely to be read */
+  const void *last; /* a page of it that is missing, after most others */
+};
+struct fs_cold_read {
+  size_t n;            /* bytes, all in one chunk, */
+  uint64_t off;        /* at this place of the partition, */
+  uint64_t begin, end; /* of a call that reads this of it */
+};
+/* Samples what is in memory of chunk c. */
+void fs_cold_look(const uint8_t *map, uint64_t size, uint64_t c, struct fs_cold *cold);
+/* Asks for what is read next. */
+void fs_cold_before(struct fs_dataset *ds, uint32_t p, const struct fs_cold_read *r);
+/* After the read: asks for the rest of its chunk, if that is likely to be read. */
+void fs_cold_rest(struct fs_dataset *ds, uint32_t p, const struct fs_cold_read *r, const struct fs_cold *cold);
+/* Chunk c came from the device, for small reads: asks for what is behind it, if the one before it came so too. */
+void fs_cold_follow(struct fs_dataset *ds, uint32_t p, uint64_t c);
 
 /* ---- shared.c ---- */
 

@@ -11,9 +11,8 @@
 #include "client/fdtab.h"
 #include "util/util.h"
 
-#define FS_LOCAL_BIG 65536u /* a read from which on a request of its own is as good as one for the whole chunk */
-#define FS_LOCAL_AROUND (512u << 10) /* with room they take along what lies around them, to its next multiples */
-#define FS_LOCAL_USUAL 131072u       /* what the kernel reads in one request unless told otherwise */
+#define FS_LOCAL_BIG 65536u    /* a read from which on a request of its own is as good as one for the whole chunk */
+#define FS_LOCAL_USUAL 131072u /* what the kernel reads in one request unless told otherwise */
 
 static _Atomic uint32_t g_no_nowait; /* this kernel or file system cannot say what is in the page cache */
 
@@ -114,37 +113,39 @@ void fs_local_willneed(struct fs_dataset *ds, const struct fs_block *b) {
   fs_local_ask(ds, b->partition, b->offset, b->stored_len);
 }
 
-/* Large pieces are asked for as a whole: left to itself the kernel makes several requests of them, one after the other.
-   Where there is room, what lies around a piece comes with it, as far as that hardly makes it wait. Each chunk of a
-   large read asks for all the rest: the kernel begins with no more than its readahead at a time, and so keeps ahead. */
-static fs_err fs_local_pread_cold(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off, size_t all) {
-  uint64_t begin = off, end = off + all;
-  if (all >= FS_LOCAL_BIG && fs_chunk_room()) {
-    begin = off & ~(uint64_t)(FS_LOCAL_AROUND - 1);
-    end = FS_MIN(fs_round_up(end, FS_LOCAL_AROUND), ds->ix.parts[p].size);
+/* A large read of a chunk that is not in the page tables. */
+static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, void *dst,
+                                  const struct fs_cold_read *r) {
+  const uint8_t *map = fs_local_map(ds, p);
+  uint64_t c = r->off >> FS_CHUNK_SHIFT, end = r->off + r->n;
+  uint64_t before = atomic_exchange_explicit(&ds->part[p].read_to, end, memory_order_relaxed);
+  struct fs_cold cold = {0};
+  if (map && fs_pages_resident(map + r->off, r->n)) { /* not by RWF_NOWAIT, which begins to read what is missing */
+    fs_chunk_read_big(ds, p, word, c, r->n);
+  } else if (!map || !fs_chunk_room()) {
+    /* Left to itself the kernel makes several requests of it, one after the other. Each chunk of a large read asks for
+       all the rest: the kernel begins with no more than its readahead at a time, and so keeps ahead. */
+    if (r->end - r->off > FS_LOCAL_USUAL) fs_local_ask(ds, p, r->off, r->end - r->off);
+  } else if (before != r->off) { /* else it goes on where the last one ended: the kernel knows how to read ahead */
+    fs_cold_look(map, ds->ix.parts[p].size, c, &cold);
+    fs_cold_before(ds, p, r);
   }
-  if (end - begin > FS_LOCAL_USUAL) fs_local_ask(ds, p, begin, end - begin);
-  return fs_local_pread(ds, p, dst, n, off);
+  fs_err err = fs_local_pread(ds, p, dst, r->n, r->off);
+  if (cold.likely && end == r->end) fs_cold_rest(ds, p, r, &cold);
+  return err;
 }
 
-/* From a chunk that is not in the page tables, and perhaps is after this. n bytes at off, all of chunk c, the first
-   of `all` that are wanted. */
+/* From a chunk that is not in the page tables, and perhaps is after this. */
 static __attribute__((noinline)) fs_err fs_local_copy_absent(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word,
-                                                             void *dst, size_t n, uint64_t off, size_t all) {
-  uint64_t c = off >> FS_CHUNK_SHIFT;
+                                                             void *dst, const struct fs_cold_read *r) {
   const uint8_t *map = NULL;
-  size_t got = 0;
-  bool cold = false;
-  if (n >= FS_LOCAL_BIG) {
-    if (fs_chunk_read_big(ds, p, word, c, n)) map = fs_local_map(ds, p);
-  } else {
-    got = fs_local_pread_cached(ds, p, dst, n, off);
-    cold = got < n && !atomic_load_explicit(&g_no_nowait, memory_order_relaxed);
-    if (fs_chunk_read(ds, p, word, c, n, cold)) map = fs_local_map(ds, p);
-  }
-  if (got == n) return 0;
-  if (!map) return fs_local_pread_cold(ds, p, (uint8_t *)dst + got, n - got, off + got, all - got);
-  fs_copy((uint8_t *)dst + got, map + off + got, n - got);
+  if (r->end - r->begin >= FS_LOCAL_BIG) return fs_local_copy_large(ds, p, word, dst, r);
+  size_t got = fs_local_pread_cached(ds, p, dst, r->n, r->off);
+  bool cold = got < r->n && !atomic_load_explicit(&g_no_nowait, memory_order_relaxed);
+  if (fs_chunk_read(ds, p, word, r->off >> FS_CHUNK_SHIFT, r->n, cold)) map = fs_local_map(ds, p);
+  if (got == r->n) return 0;
+  if (!map) return fs_local_pread(ds, p, (uint8_t *)dst + got, r->n - got, r->off + got);
+  fs_copy((uint8_t *)dst + got, map + r->off + got, r->n - got);
   return 0;
 }
 
@@ -161,6 +162,7 @@ fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uin
   _Atomic uint16_t *chunk = fs_local_chunks(ds, p);
   const uint8_t *map = atomic_load_explicit(&ds->part[p].map, memory_order_acquire);
   uint8_t *to = dst;
+  uint64_t begin = off;
   if (off > ds->ix.parts[p].size || n > ds->ix.parts[p].size - off) return -EUCLEAN;
   if (!chunk) return fs_local_pread(ds, p, dst, n, off);
   while (n > 0) {
@@ -169,7 +171,7 @@ fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uin
     if (FS_LIKELY(map && fs_chunk_use(ds, p, &chunk[c], c))) {
       fs_copy(to, map + off, step);
     } else {
-      fs_err err = fs_local_copy_absent(ds, p, &chunk[c], to, step, off, n);
+      fs_err err = fs_local_copy_absent(ds, p, &chunk[c], to, &(struct fs_cold_read){step, off, begin, off + n});
       if (err < 0) return err;
       map = atomic_load_explicit(&ds->part[p].map, memory_order_acquire);
     }

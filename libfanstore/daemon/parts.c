@@ -52,11 +52,11 @@ fs_err fs_parts_new(struct fs_daemon *d) {
 /* ---- room ---- */
 
 /* Huge folios for what is read whole, the kernel's own choice else. */
-static void fs_parts_advise(const struct fs_daemon *d, int advice) {
+static void fs_parts_advise(const struct fs_daemon *d, bool whole) {
   for (uint32_t i = 0; i < d->datasets; i++) {
     for (uint32_t p = 0; p < d->data[i].partitions; p++) {
       const struct fs_part_map *m = &d->parts->part[i][p];
-      if (m->map) (void)madvise((void *)m->map, d->data[i].stage.index.parts[p].size, advice);
+      if (m->map) fs_map_advise(m->map, d->data[i].stage.index.parts[p].size, whole);
     }
   }
 }
@@ -79,7 +79,7 @@ static bool fs_parts_room(struct fs_daemon *d) {
       bytes += d->data[i].have[p] ? d->data[i].stage.index.parts[p].size : 0;
   }
   bool room = d->now >= s->lost_until && bytes <= fs_parts_room_bytes() / 4 * 3;
-  if (room != s->room) fs_parts_advise(d, room ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  if (room != s->room) fs_parts_advise(d, room);
   s->room = room;
   s->room_until = d->now + FS_ROOM_NS;
   return room;
@@ -100,7 +100,7 @@ static void fs_part_map(struct fs_part_map *m, int fd, uint64_t size, bool room)
     munmap(p, size);
     return;
   }
-  if (room) (void)madvise(p, size, MADV_HUGEPAGE);
+  if (room) fs_map_advise(p, size, true);
   m->map = p;
 }
 

@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 
 #define FS_NS_PER_SEC 1000000000ull
 
@@ -58,6 +59,23 @@ void *fs_map_hint(size_t n) {
   if (fs_sys_mmap_failed(p)) return NULL;
   fs_sys_munmap(p, n); /* another thread may take the place: then the mapping lies elsewhere */
   return (void *)fs_round_up((uintptr_t)p, FS_HUGE_PAGE);
+}
+
+/* Before Linux 5.18 a fault in a mapping for random access reads one page, and no huge one. */
+static bool fs_random_is_huge(void) {
+  struct utsname u;
+  unsigned version[2] = {0};
+  if (FS_SYS1(SYS_uname, &u) != 0) return false;
+  const char *at = u.release;
+  for (unsigned i = 0; i < 2; i++, at += *at == '.')
+    for (; *at >= '0' && *at <= '9'; at++) version[i] = version[i] * 10 + (unsigned)(*at - '0');
+  return version[0] > 5 || (version[0] == 5 && version[1] >= 18);
+}
+
+void fs_map_advise(const void *map, size_t n, bool whole) {
+  bool huge = FS_SYS3(SYS_madvise, map, n, whole ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0;
+  /* Else it reads two, in one request, and who wants the first waits for both. */
+  FS_SYS3(SYS_madvise, map, n, whole && huge && fs_random_is_huge() ? MADV_RANDOM : MADV_NORMAL);
 }
 
 fs_err fs_pread_full(int fd, void *buf, size_t n, uint64_t off) {

@@ -95,6 +95,8 @@ bool fs_pages_resident(const void *bytes, size_t n);
 /* Where a mapping of n bytes can lie so that huge pages of its file fit into the page tables; NULL: anywhere. */
 void *fs_map_hint(size_t n);
 #define FS_HUGE_PAGE (2ull << 20)
+/* What a page fault in the mapping of a file reads: a whole huge page, or what the kernel thinks right. */
+void fs_map_advise(const void *map, size_t n, bool whole);
 /* Bytes of memory that could be used, the page cache's among them, by the text of FS_MEMINFO. 0: unknown. */
 uint64_t fs_mem_available(const char *meminfo);
 #define FS_MEMINFO "/proc/meminfo"

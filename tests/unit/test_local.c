@@ -74,11 +74,12 @@ static void test_forked(void **state) {
   run(state, forked);
 }
 
-static bool resident(const void *map, uint64_t size) {
-  uint8_t page[FIX_PART_ROOM / 4096], any = 0;
+static unsigned resident(const void *map, uint64_t size) {
+  uint8_t page[FIX_PART_ROOM / 4096];
+  unsigned n = 0;
   CHECK(mincore((void *)map, size, page) == 0);
-  for (uint64_t i = 0; i < (size + 4095) / 4096; i++) any |= page[i] & 1;
-  return any;
+  for (uint64_t i = 0; i < (size + 4095) / 4096; i++) n += page[i] & 1;
+  return n;
 }
 
 /* Takes partition 0 out of memory. False: this kernel does not let go of it. */
@@ -89,13 +90,13 @@ static bool take_back(const struct fix *f) {
   CHECK(fd >= 0);
   fsync(fd);
   const uint8_t *map = fs_local_map(dataset(), 0);
-  for (int i = 0; i < 10 && resident(map, f->part_size[0]); i++) {
+  for (int i = 0; i < 10 && resident(map, f->part_size[0]) > 0; i++) {
     FS_SYS3(SYS_madvise, map, f->part_size[0], 21); /* MADV_PAGEOUT */
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     usleep(1000);
   }
   close(fd);
-  return !resident(map, f->part_size[0]);
+  return resident(map, f->part_size[0]) == 0;
 }
 
 static void taken_back(const struct fix *f) {
@@ -137,6 +138,29 @@ static void test_cold(void **state) {
   run(state, cold);
 }
 
+static unsigned pages_in_memory(const struct fix *f) {
+  return resident(fs_local_map(dataset(), 0), f->part_size[0]);
+}
+
+static void large(const struct fix *f) {
+  unsigned all = (unsigned)((f->part_size[0] + 4095) / 4096), own = FIX_BS / 4096;
+  fs_local_map(dataset(), 0);
+  if (!can_populate() || !take_back(f)) return;
+  fix_read(f, FIX_BIG, 2 * FIX_BS, FIX_BS);
+  unsigned first = pages_in_memory(f);
+  CHECK(first >= own && first <= 2 * own && kind() == FS_CHUNK_COLD);
+  for (unsigned i = 0; i < 5; i++) fix_read(f, FIX_BIG, 4 * FIX_BS - i * FIX_BS, FIX_BS);
+  for (unsigned i = 0; i < 5000 && pages_in_memory(f) < all; i++) usleep(1000);
+  CHECK(pages_in_memory(f) == all); /* more than was read */
+  CHECK(all > 6 * own);
+  fix_read_patterns(f, FIX_BIG);
+  CHECK(kind() == FS_CHUNK_PRESENT);
+}
+/* A large read waits for its own bytes only; with the last of many comes the rest of the chunk. */
+static void test_large(void **state) {
+  run(state, large);
+}
+
 static void bounds(const struct fix *f) {
   uint8_t byte[2];
   uint64_t size = f->part_size[0];
@@ -158,6 +182,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_forked, fake_setup, fix_teardown),
       cmocka_unit_test_setup_teardown(test_taken_back, fake_setup, fix_teardown),
       cmocka_unit_test_setup_teardown(test_cold, fake_setup, fix_teardown),
+      cmocka_unit_test_setup_teardown(test_large, fake_setup, fix_teardown),
       cmocka_unit_test_setup_teardown(test_bounds, fake_setup, fix_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
