@@ -65,6 +65,8 @@ struct fs_cache_view {
 /* Checks the header against the mapping's size. 0 or -EPROTO. */
 fs_err fs_cache_view_init(struct fs_cache_view *v, const void *slab, uint64_t slab_size, void *heat,
                           uint64_t heat_size);
+/* The key will be looked for soon: has the processor fetch its bucket. */
+void fs_cache_soon(const struct fs_cache_view *v, uint64_t key);
 /* Is this key's line there now? It may be evicted the next moment. */
 bool fs_cache_has(const struct fs_cache_view *v, uint64_t key);
 /* Pins the line of this key: its bytes stay valid until fs_cache_unpin. NULL on a miss (the pin is then 0). */

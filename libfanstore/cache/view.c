@@ -56,6 +56,10 @@ static void fs_line_heat(const struct fs_cache_view *v, uint32_t line) {
     atomic_store_explicit(&v->heat[line], 1, memory_order_relaxed);
 }
 
+void fs_cache_soon(const struct fs_cache_view *v, uint64_t key) {
+  __builtin_prefetch((const void *)(v->bucket + (uint64_t)FS_CACHE_WAYS * (fs_cache_bucket(key) & v->bucket_mask)));
+}
+
 bool fs_cache_has(const struct fs_cache_view *v, uint64_t key) {
   const _Atomic uint32_t *bucket = v->bucket + (uint64_t)FS_CACHE_WAYS * (fs_cache_bucket(key) & v->bucket_mask);
   for (unsigned way = 0; way < FS_CACHE_WAYS; way++) {

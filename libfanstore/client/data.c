@@ -10,6 +10,7 @@
 
 #define FS_READ_MAX 0x7ffff000u /* as read(2) */
 #define FS_WINDOW 8u            /* blocks in flight for one call */
+#define FS_OPENED_BYTES 512u    /* from there on the processor fetches ahead by itself */
 
 struct fs_reading {
   struct fs_dataset *ds;
@@ -255,6 +256,21 @@ static bool fs_read_cached(struct fs_reading *r, uint8_t *dst, size_t n, uint64_
   fs_count_place(FS_PLACE_IS_CACHE, 1, n);
   if (p.b.key & FS_KEY_BLOCK) fs_remote_ahead(ds, link, r->entry, off >> ds->ix.block_shift);
   return true;
+}
+
+void fs_data_opened(uint32_t mount, uint32_t entry) {
+  fs_err err;
+  struct fs_dataset *ds = fs_dataset(mount, &err);
+  uint32_t partition;
+  uint64_t begin;
+  if (!ds || !fs_index_place(&ds->ix, entry, &partition, &begin)) return;
+  if (fs_is_local(ds, partition)) {
+    const uint8_t *map = atomic_load_explicit(&ds->part[partition].map, memory_order_acquire);
+    uint64_t n = map ? FS_MIN(fs_index_entry(&ds->ix, entry)->size, FS_OPENED_BYTES) : 0;
+    for (uint64_t at = 0; at < n; at += 64) __builtin_prefetch(map + begin + at);
+  } else if (fs_is_remote(ds, partition)) {
+    fs_cache_soon(&ds->node->view, FS_CACHE_KEY(ds->number, entry));
+  }
 }
 
 fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint64_t off, enum fs_place *place) {

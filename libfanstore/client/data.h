@@ -48,6 +48,10 @@ void fs_mounts_export(void (*set)(const char *name, const char *value));
  */
 fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint64_t off, enum fs_place *place);
 
+/* A file was opened, and will probably be read from its beginning: has the processor fetch what a read waits for first.
+   No system call, no fault, nothing is counted. */
+void fs_data_opened(uint32_t mount, uint32_t entry);
+
 /*
  * A file descriptor (owned by the library, CLOEXEC, do not close) and an offset in it where [off, off + len) of
  * the file can be mapped with page granularity: a page-aligned raw file in a local partition, else the materialised

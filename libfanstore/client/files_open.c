@@ -103,7 +103,10 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   fs_fd fd = fs_fd_new(&s);
   if (fd == -EAGAIN || fd == -ENOENT) return open_real(f, mode, flags); /* a vfork child; a root without /proc */
   if (fd < 0) return fd;
-  if (S_ISREG(mode)) fs_count(FS_C_OPENS, 1);
+  if (S_ISREG(mode)) {
+    fs_data_opened(f->mount, f->entry);
+    fs_count(FS_C_OPENS, 1);
+  }
   fill(s, f, mode, flags);
   fs_fd_publish(fd, s, (flags & O_CLOEXEC) != 0);
   if (FS_LIKELY(fd > 2) || !fs_fd_low_was_closed()) return fd;

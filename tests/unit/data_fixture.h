@@ -212,6 +212,7 @@ static inline void fix_read(const struct fix *f, unsigned id, uint64_t off, size
   uint64_t size = fix_table[id].size, want = off >= size ? 0 : FS_MIN(n, size - off);
   uint8_t *buf = malloc(n + 16);
   memset(buf, 0xa5, n + 16);
+  fs_data_opened(0, fix_entry(id));
   fs_ssize got = fs_data_read(0, fix_entry(id), buf + 8, n, off, NULL);
   if (got != (fs_ssize)want)
     fprintf(stderr, "%s: %ld of %ld at %ld\n", fix_table[id].path, (long)got, (long)want, (long)off);

@@ -27,6 +27,21 @@ static void test_all_ranges(void **state) {
   fix_run(state, all_ranges);
 }
 
+/* What open asks for in advance counts nothing and is harmless for whatever has no bytes to be asked for. */
+static void opened(const struct fix *f) {
+  fs_err err;
+  const struct fs_index *ix = fs_mount_index(0, &err);
+  CHECK(ix != NULL);
+  for (uint32_t entry = 0; entry < ix->nentries + 2; entry++) fs_data_opened(0, entry);
+  fs_data_opened(0, UINT32_MAX);
+  fs_data_opened(7, 0); /* no such mount */
+  for (unsigned i = 0; i < FS_C_COUNT; i++) CHECK(fs_counter_get(i) == 0);
+  fix_read_all(f);
+}
+static void test_opened(void **state) {
+  fix_run(state, opened);
+}
+
 static uint64_t decodes(void) {
   return atomic_exchange(&fs_self()->decodes, 0);
 }
@@ -437,15 +452,25 @@ static void test_real_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_ranges),      cmocka_unit_test(test_decode_once),
-      cmocka_unit_test(test_decode_prefix),   cmocka_unit_test(test_places_and_errors),
-      cmocka_unit_test(test_decode_one_slot), cmocka_unit_test(test_decode_forked),
-      cmocka_unit_test(test_straight),        cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_forks),           cmocka_unit_test(test_vforks),
-      cmocka_unit_test(test_own_fds),         cmocka_unit_test(test_few_fds),
-      cmocka_unit_test(test_flipped_byte),    cmocka_unit_test(test_flipped_block),
-      cmocka_unit_test(test_truncated),       cmocka_unit_test(test_shrinks),
-      cmocka_unit_test(test_configuration),   cmocka_unit_test(test_real_files),
+      cmocka_unit_test(test_all_ranges),
+      cmocka_unit_test(test_opened),
+      cmocka_unit_test(test_decode_once),
+      cmocka_unit_test(test_decode_prefix),
+      cmocka_unit_test(test_places_and_errors),
+      cmocka_unit_test(test_decode_one_slot),
+      cmocka_unit_test(test_decode_forked),
+      cmocka_unit_test(test_straight),
+      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_forks),
+      cmocka_unit_test(test_vforks),
+      cmocka_unit_test(test_own_fds),
+      cmocka_unit_test(test_few_fds),
+      cmocka_unit_test(test_flipped_byte),
+      cmocka_unit_test(test_flipped_block),
+      cmocka_unit_test(test_truncated),
+      cmocka_unit_test(test_shrinks),
+      cmocka_unit_test(test_configuration),
+      cmocka_unit_test(test_real_files),
   };
   return cmocka_run_group_tests(tests, fix_setup, fix_teardown);
 }
