@@ -159,8 +159,7 @@ void fs_fd_publish(int fd, struct fs_slot *slot, bool cloexec) {
 static bool release(struct fs_slot *s, uint64_t e) {
   fs_pool_check();
   if (atomic_load_explicit(&s->gen, memory_order_relaxed) != FS_FDE_GEN(e)) return false;
-  if (fs_is_out(s->entry) && atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE)
-    fs_out_release(s->entry);
+  if (fs_is_out(s->entry) && atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE) fs_out_closed(s);
   if (atomic_load_explicit(&s->shared, memory_order_relaxed)) return false;
   return atomic_load_explicit(&s->refs, memory_order_relaxed) == 1 || atomic_fetch_sub(&s->refs, 1) == 1;
 }

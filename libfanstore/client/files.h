@@ -60,6 +60,11 @@ fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n);
 fs_ssize fs_file_pread(struct fs_slot *s, void *buf, size_t n, int64_t off);
 /* off -1: at the file's offset, and moves it. */
 fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, int64_t off);
+/* Of an output that is open for writing and not one of the kernel's files; -EBADF: of others. */
+fs_err fs_file_writable(const struct fs_slot *s);
+fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n);
+fs_ssize fs_file_pwrite(struct fs_slot *s, const void *buf, size_t n, int64_t off);
+fs_ssize fs_file_writev(struct fs_slot *s, const struct iovec *iov, int count, int64_t off);
 int64_t fs_file_lseek(struct fs_slot *s, int64_t off, int whence);
 fs_err fs_file_fstat(struct fs_slot *s, struct stat *st);
 /* getdents64(2) records. */

@@ -34,8 +34,9 @@ static fs_err check_open(mode_t mode, int flags, bool output) {
   if ((flags & O_DIRECTORY) && !S_ISDIR(mode)) return -ENOTDIR;
   if (S_ISLNK(mode)) return -ELOOP;
   if (S_ISDIR(mode) && (writes || (flags & O_TRUNC))) return -EISDIR;
-  if (writes || (flags & O_TRUNC)) return output ? -EOPNOTSUPP : -EROFS; /* another node's: not yet */
-  if (!(mode & S_IRUSR) && !fs_caller_is_root()) return -EACCES;
+  if ((writes || (flags & O_TRUNC)) && !output) return -EROFS;
+  if (writes && !(mode & S_IWUSR) && !fs_caller_is_root()) return -EACCES;
+  if (!(mode & S_IRUSR) && (flags & O_ACCMODE) != O_WRONLY && !fs_caller_is_root()) return -EACCES;
   return S_ISDIR(mode) && (flags & O_DIRECT) ? -EINVAL : 0;
 }
 
@@ -93,11 +94,17 @@ fs_err fs_file_open_check(int route, const struct fs_found *f, int flags) {
   return check_route(route, f, flags, &mode);
 }
 
+/* Of another node, or of several writers. */
+static fs_err open_output(const struct fs_found *f, int flags) {
+  fs_err err = flags & O_TRUNC ? fs_out_truncate(f, 0) : 0;
+  return err == 0 ? fs_out_hold(f->entry) : err;
+}
+
 fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   mode_t mode;
   if (flags & O_PATH) flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   fs_err err = check_route(route, f, flags, &mode);
-  if (err == 0 && fs_is_out(f->entry) && S_ISREG(mode) && !(flags & O_PATH)) err = fs_out_hold(f->entry);
+  if (err == 0 && fs_is_out(f->entry) && S_ISREG(mode) && !(flags & O_PATH)) err = open_output(f, flags);
   if (err != 0) return err;
   struct fs_slot *s;
   fs_fd fd = fs_fd_new(&s);
@@ -143,6 +150,7 @@ static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
 
 /* In a vfork child the placeholder itself goes to 0-2, which may be moved on; exec then makes a real file of it. */
 fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec) {
+  if (newfd <= 2 && fs_file_writable(s) == 0) return -EOPNOTSUPP; /* stdio would write past us */
   if (newfd > 2 || fs_vfork_depth > 0 || atomic_load(&s->kind) != FS_SLOT_FILE)
     return fd == newfd ? fd : fs_fd_dup_to(fd, newfd, cloexec);
   return real_dup_to(s, newfd, cloexec);

@@ -28,7 +28,12 @@ static fs_err file_size(const struct fs_slot *s, uint64_t need, uint64_t *size) 
   return 0;
 }
 
+static int access_of(const struct fs_slot *s) {
+  return (int)(atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE);
+}
+
 static fs_ssize read_at(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
+  if (fs_is_out(s->entry) && access_of(s) == O_WRONLY) return -EBADF;
   if (atomic_load_explicit(&s->counted, memory_order_relaxed))
     return fs_data_read(s->mount, s->entry, buf, n, off, NULL);
   enum fs_place place = FS_PLACE_COUNT;
@@ -108,6 +113,55 @@ fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, in
     if (got < 0) return total > 0 ? total : got;
     total += got;
     if ((size_t)got < iov[i].iov_len) break;
+  }
+  return total;
+}
+
+/* ---- writing, to outputs that are not one of the kernel's files ---- */
+
+fs_err fs_file_writable(const struct fs_slot *s) {
+  bool file = atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE && fs_is_out(s->entry);
+  return file && access_of(s) != O_RDONLY ? 0 : -EBADF;
+}
+
+fs_ssize fs_file_pwrite(struct fs_slot *s, const void *buf, size_t n, int64_t off) {
+  fs_err err = fs_file_writable(s);
+  if (off < 0 && err == 0) err = -EINVAL;
+  if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
+  return err != 0 ? err : fs_out_write(s->entry, buf, FS_MIN(n, FS_IO_MAX), (uint64_t)off);
+}
+
+fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
+  uint64_t off;
+  fs_err err = fs_file_writable(s);
+  n = FS_MIN(n, FS_IO_MAX);
+  if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
+  if (err != 0 || n == 0) return err;
+  bool append = atomic_load_explicit(&s->flags, memory_order_relaxed) & O_APPEND;
+  if (append) n = FS_MIN(n, FS_APPEND_MAX);
+  if (append)
+    err = fs_out_append(s->entry, n, &off);
+  else
+    off = atomic_fetch_add(&s->offset, n) & FS_OFFSET_MASK;
+  if (err != 0) return err;
+  fs_ssize put = fs_out_write(s->entry, buf, n, off);
+  if (append && put > 0) atomic_store(&s->offset, off + (uint64_t)put);
+  if (!append && put < (fs_ssize)n) unclaim(s, off + n, off + (uint64_t)FS_MAX(put, 0));
+  return put;
+}
+
+fs_ssize fs_file_writev(struct fs_slot *s, const struct iovec *iov, int count, int64_t off) {
+  fs_ssize total = 0;
+  fs_err err = fs_file_writable(s);
+  if (err != 0) return err;
+  fs_ssize n = off < -1 ? -EINVAL : check_vectors(iov, count);
+  if (n <= 0) return n;
+  for (int i = 0; i < count; i++) {
+    fs_ssize put = off < 0 ? fs_file_write(s, iov[i].iov_base, iov[i].iov_len)
+                           : fs_file_pwrite(s, iov[i].iov_base, iov[i].iov_len, off + total);
+    if (put < 0) return total > 0 ? total : put;
+    total += put;
+    if ((size_t)put < iov[i].iov_len) break;
   }
   return total;
 }

@@ -174,6 +174,18 @@ fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) 
   return len;
 }
 
+int fs_out_found(struct fs_found *f, bool look) {
+  const struct fs_node *node = fs_names_node();
+  if (node == NULL) return -ENOENT;
+  if (S_ISREG(f->out.mode) && f->out.home == fs_names_rank(node) && !(f->out.flags & FS_RECORD_SHARED)) {
+    fs_err err = fs_out_path(node, f->out.id, f->real);
+    return err != 0 ? err : FS_REDIRECT;
+  }
+  int64_t number = look ? FS_OUT_RECORD : fs_out_number(&f->out, f->entry);
+  f->entry = (uint32_t)number;
+  return number < 0 ? (int)number : FS_IN;
+}
+
 /* ---- stat ---- */
 
 void fs_out_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st) {

@@ -30,6 +30,9 @@ uint64_t fs_out_tree(const struct fs_node *node);
 int64_t fs_out_number(const struct fs_record *r, uint32_t parent);
 /* NULL: no such number. */
 struct fs_out_node *fs_out_node(uint32_t entry);
+/* f->out was found in the directory f->entry: the route to it. A file of this node, which nobody else has written, is
+   the kernel's; others, and symlinks, get a number, unless they are only looked at. */
+int fs_out_found(struct fs_found *f, bool look);
 /* The bytes of a file of this node: FS_REDIRECT's path. */
 fs_err fs_out_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]);
 /* Path of an output directory: fs_path_of. */
@@ -46,8 +49,9 @@ fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st);
 
 /* The id of the directory in which f's name is to be made; -EROFS, -EACCES. */
 fs_err fs_out_may_make(const struct fs_found *f, uint64_t *dir);
-/* open(2) with O_CREAT of a name that was not looked for (FS_MAKE): a descriptor of the kernel's; -EEXIST. */
-fs_fd fs_out_create(const struct fs_found *f, int flags, mode_t mode);
+/* open(2) with O_CREAT of a name that was not looked for (FS_MAKE): a descriptor of the kernel's; -EEXIST, and f->out
+   is what was there: also a file that is not published yet, as a look-up would not find it. */
+fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode);
 /* The kernel has opened the file of f->out as fd: it is noted, when it can be written. */
 void fs_out_opened(int fd, int flags, const struct fs_record *r);
 /* Is the descriptor one of an output file that can be written? */
@@ -77,15 +81,21 @@ fs_err fs_out_chown(uid_t uid, gid_t gid);
 fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]);
 fs_err fs_out_truncate(const struct fs_found *f, int64_t size);
 
-/* ---- out_read.c: files of other nodes ---- */
+/* ---- out_read.c, out_write.c: files of other nodes, and of several writers ---- */
 
 /* At open: asks home, which keeps the bytes as long as they are held. */
 fs_err fs_out_hold(uint32_t entry);
-void fs_out_release(uint32_t entry);
+/* A descriptor of it was closed: what it wrote is published, and it is given back. */
+void fs_out_closed(const struct fs_slot *s);
 /* Size; asks home again where less than `need` is known. */
 /* fstat: as home has it now. */
 fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st);
 fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size);
+/* O_APPEND: where n bytes go. */
+fs_err fs_out_append(uint32_t entry, size_t n, uint64_t *off);
+fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off);
+/* Tells home what this process has written. */
+fs_err fs_out_flush(uint32_t entry, bool sync);
 fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off);
 /* A file of the kernel's with the same bytes, read-only. */
 fs_fd fs_out_materialize(uint32_t entry);

@@ -9,7 +9,7 @@
 
 #include "client/data_priv.h"
 #include "client/files.h"
-#include "client/out.h"
+#include "client/out_part.h"
 #include "util/util.h"
 
 static void stamp_now(int64_t *sec, uint32_t *ns) {
@@ -121,5 +121,6 @@ fs_err fs_out_truncate(const struct fs_found *f, int64_t size) {
   if (size < 0) return -EINVAL;
   if (n == NULL) return -EUCLEAN;
   if (!S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return -EISDIR;
-  return set(f, &c);
+  fs_err err = fs_out_cut(f->entry, (uint64_t)size);
+  return err == 0 ? set(f, &c) : err;
 }

@@ -83,7 +83,10 @@ void fs_out_publish_all(void) {
   uint32_t high = atomic_load(&fs_fdtab_high);
   if (fs_vfork_depth > 0) return;
   for (uint32_t fd = 0; fd < high; fd++) {
-    if (fs_out_noted(fs_fd_entry((int)fd))) (void)fs_out_publish((int)fd);
+    uint64_t e = fs_fd_entry((int)fd);
+    const struct fs_slot *s = e & FS_FDE_VIRTUAL ? fs_fd_slot((int)fd) : NULL;
+    if (fs_out_noted(e)) (void)fs_out_publish((int)fd);
+    if (s != NULL && fs_file_writable(s) == 0) (void)fs_out_flush(s->entry, false);
   }
 }
 
@@ -108,7 +111,7 @@ fs_err fs_out_may_make(const struct fs_found *f, uint64_t *dir) {
   return err != 0 ? err : st.st_mode & S_IWUSR ? 0 : -EACCES;
 }
 
-fs_fd fs_out_create(const struct fs_found *f, int flags, mode_t mode) {
+fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
   char path[PATH_MAX];
   struct stat st;
   struct fs_answer a;
@@ -132,6 +135,7 @@ fs_fd fs_out_create(const struct fs_found *f, int flags, mode_t mode) {
   }
   fs_sys_close(fd);
   fs_fd_freed(fd);
+  if (err == -EEXIST && r != NULL) f->out = *r;
   if (err != -EIO) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0); /* after no answer it may be made all the same */
   return err;
 }

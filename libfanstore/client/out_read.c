@@ -14,7 +14,7 @@
 
 #include "client/data_priv.h"
 #include "client/files.h"
-#include "client/out.h"
+#include "client/out_part.h"
 #include "util/util.h"
 
 #define FS_OUT_WINDOW 8u /* blocks in flight for one call */
@@ -25,8 +25,12 @@
 struct out_held {          /* beside a number; zeros in a forked child */
   _Atomic uint32_t handle; /* 0: none */
   _Atomic uint32_t opens;  /* of this process, not closed yet: as far as it knows */
-  _Atomic uint64_t size;   /* stored before the handle that it belongs to */
+  _Atomic uint64_t own;    /* bytes of home's spill; stored before the handle that it belongs to */
+  _Atomic uint64_t size;   /* of the whole */
+  _Atomic uint32_t parts;  /* not 0: bytes are elsewhere */
+  void *_Atomic writer;    /* struct fs_out_writer */
 };
+#define FS_HANDLE_HERE UINT32_MAX /* home is this node: nothing is held */
 
 static struct out_held *held_of(uint32_t entry) {
   static void *_Atomic table;
@@ -39,24 +43,62 @@ static struct out_held *held_of(uint32_t entry) {
   return fs_out_node(entry) == NULL ? NULL : (struct out_held *)held + (entry - FS_OUT_FIRST);
 }
 
-static uint64_t id_of(uint32_t entry) {
+uint64_t fs_out_id(uint32_t entry) {
   return atomic_load_explicit(&fs_out_node(entry)->id, memory_order_relaxed);
+}
+
+void *_Atomic *fs_out_writer_word(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  return held == NULL ? NULL : &held->writer;
+}
+
+static bool is_here(uint32_t entry) {
+  const struct fs_node *node = fs_names_node();
+  return node != NULL && FS_OUT_ID_RANK(fs_out_id(entry)) == fs_names_rank(node);
+}
+
+/* A file of this node, which others have written too. */
+static fs_err look_here(uint32_t entry, struct fs_held *h) {
+  char path[PATH_MAX];
+  struct stat st;
+  struct fs_answer a;
+  const struct fs_record *r;
+  struct fs_names_call c = {.op = FS_NAMES_LOOKUP};
+  fs_err err = fs_out_path(fs_names_node(), fs_out_id(entry), path);
+  if (err == 0) err = fs_sys_fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW);
+  if (err != 0) return err;
+  err = fs_out_ask_number(entry, &c, &a, &r);
+  if (err != 0 && err != -ENOENT) return err;
+  *h = (struct fs_held){.id = fs_out_id(entry),
+                        .own = (uint64_t)st.st_size,
+                        .size = FS_MAX((uint64_t)st.st_size, err == 0 ? r->size : 0),
+                        .mtime = st.st_mtim.tv_sec,
+                        .ctime = st.st_ctim.tv_sec,
+                        .mtime_ns = (uint32_t)st.st_mtim.tv_nsec,
+                        .ctime_ns = (uint32_t)st.st_ctim.tv_nsec,
+                        .mode = st.st_mode,
+                        .parts = 1,
+                        .handle = FS_HANDLE_HERE};
+  return 0;
 }
 
 static fs_err hold(uint32_t entry, struct fs_held *h) {
   size_t got;
-  struct fs_names_call c = {.op = FS_NAMES_HOLD, .id = id_of(entry)};
+  struct fs_names_call c = {.op = FS_NAMES_HOLD, .id = fs_out_id(entry)};
+  if (is_here(entry)) return look_here(entry, h);
   fs_err err = fs_names_call(&c, "", "", h, sizeof(*h), &got);
   if (err != 0) return err;
-  return got != sizeof(*h) || h->size > INT64_MAX || h->handle == 0 || h->handle >= FS_OUT_HANDLES ? -EIO : 0;
+  return got != sizeof(*h) || h->size > INT64_MAX || h->own > h->size || h->handle == 0 || h->handle >= FS_OUT_HANDLES
+             ? -EIO
+             : 0;
 }
 
 /* One HOLD that gave this handle is over. */
 static void give_back(uint32_t entry, uint32_t handle) {
   char body[8];
   size_t got;
-  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .id = id_of(entry), .seq = handle};
-  if (handle != 0) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
+  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .id = fs_out_id(entry), .seq = handle};
+  if (handle != 0 && handle != FS_HANDLE_HERE) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
 }
 
 /* Asks for what the file is now: this process's handle from here on. */
@@ -66,6 +108,8 @@ static fs_err refresh(uint32_t entry, struct fs_held *h) {
   fs_err err = hold(entry, h);
   if (err != 0) return err;
   atomic_store_explicit(&held->size, h->size, memory_order_release);
+  atomic_store_explicit(&held->parts, h->parts, memory_order_release);
+  atomic_store_explicit(&held->own, h->own, memory_order_release);
   give_back(entry, atomic_exchange(&held->handle, h->handle));
   return 0;
 }
@@ -79,23 +123,37 @@ fs_err fs_out_hold(uint32_t entry) {
   return err;
 }
 
-void fs_out_release(uint32_t entry) {
+void fs_out_closed(const struct fs_slot *s) {
+  uint32_t entry = s->entry;
   struct out_held *held = held_of(entry);
   if (held == NULL) return;
+  if ((atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE) != O_RDONLY) (void)fs_out_flush(entry, false);
   uint32_t opens = atomic_load(&held->opens);
   while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens - 1)) {
   }
   if (opens <= 1) give_back(entry, atomic_exchange(&held->handle, 0));
 }
 
-fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size) {
+fs_err fs_out_whole(uint32_t entry, struct fs_out_whole *w) {
   const struct out_held *held = held_of(entry);
   struct fs_held h;
   if (held == NULL) return -EUCLEAN;
-  *size = atomic_load_explicit(&held->size, memory_order_relaxed);
-  if (need <= *size && atomic_load_explicit(&held->handle, memory_order_relaxed) != 0) return 0;
-  fs_err err = refresh(entry, &h);
-  if (err == 0) *size = h.size;
+  fs_err err = atomic_load_explicit(&held->handle, memory_order_acquire) == 0 ? refresh(entry, &h) : 0;
+  w->size = atomic_load_explicit(&held->size, memory_order_relaxed);
+  w->own = atomic_load_explicit(&held->own, memory_order_relaxed);
+  w->parts = atomic_load_explicit(&held->parts, memory_order_relaxed) != 0;
+  return err;
+}
+
+fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size) {
+  struct fs_out_whole w;
+  struct fs_held h;
+  fs_err err = fs_out_whole(entry, &w);
+  if (err == 0 && need > w.size) {
+    err = refresh(entry, &h);
+    w.size = h.size;
+  }
+  if (err == 0) *size = FS_MAX(w.size, fs_out_written_end(entry));
   return err;
 }
 
@@ -103,9 +161,9 @@ fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
   struct fs_held h;
   fs_err err = refresh(entry, &h);
   if (err != 0) return err;
-  struct fs_record r = {.id = id_of(entry),
+  struct fs_record r = {.id = fs_out_id(entry),
                         .mode = S_IFREG | (h.mode & 07777),
-                        .size = h.size,
+                        .size = FS_MAX(h.size, fs_out_written_end(entry)),
                         .mtime = h.mtime,
                         .mtime_ns = h.mtime_ns,
                         .ctime = h.ctime,
@@ -136,7 +194,7 @@ static fs_err snapshot(uint32_t entry, struct out_reading *r) {
   for (unsigned tries = 0; tries < 1000; tries++) {
     struct fs_held h;
     r->handle = atomic_load_explicit(&held->handle, memory_order_acquire);
-    r->size = atomic_load_explicit(&held->size, memory_order_acquire);
+    r->size = atomic_load_explicit(&held->own, memory_order_acquire);
     if (r->handle != 0 && still_held(entry, r->handle)) return 0;
     fs_err err = r->handle == 0 ? refresh(entry, &h) : 0;
     if (err != 0) return err;
@@ -206,7 +264,7 @@ static fs_err read_all(struct out_reading *r, uint8_t *dst, size_t n, uint64_t o
 
 static void told(uint32_t entry, fs_err err) {
   char id[FS_U64_TEXT], home[FS_U64_TEXT];
-  uint64_t number = id_of(entry);
+  uint64_t number = fs_out_id(entry);
   FS_NOTE("output file ", fs_u64_text(number, id), " cannot be read from node ",
           fs_u64_text(FS_OUT_ID_RANK(number), home), ", which has it (", fs_err_text(err), ")");
 }
@@ -228,29 +286,43 @@ static fs_err read_once(uint32_t entry, struct out_reading *r, void *buf, size_t
   return still_held(entry, r->handle) ? err : -ESTALE;
 }
 
-fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
+/* The file has become another meanwhile, or the handle is not known any more. */
+static bool worth_asking(fs_err err) {
+  return err == -EREMOTEIO || err == -EBADMSG || err == -EINVAL || err == -ESTALE || err == -ENOENT;
+}
+
+fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off) {
   struct out_reading r = {.ds.number = FS_MAX_DATASETS, .ds.node = fs_names_node()};
-  uint64_t size;
   size_t done = 0;
-  if (FS_UNLIKELY(fs_bad_memory(buf, n))) return -EFAULT;
-  if (r.ds.node == NULL) return -EIO;
-  fs_err err = fs_out_size(entry, off + n, &size);
-  if (err == 0 && (off >= size || n == 0)) return 0;
+  fs_err err = r.ds.node == NULL ? -EIO : 0;
   for (unsigned tries = 0; err == 0 && tries < FS_OUT_TRIES; tries++) {
     struct fs_held h;
-    err = read_once(entry, &r, buf, n, off, &done);
-    if (err == 0 || err == -EFAULT || (done > 0 && err != -ESTALE)) break;
     done = 0;
-    /* The file has become another meanwhile, or the handle is not known any more. */
-    if (tries + 1 < FS_OUT_TRIES &&
-        (err == -EREMOTEIO || err == -EBADMSG || err == -EINVAL || err == -ESTALE || err == -ENOENT))
-      err = refresh(entry, &h);
+    err = read_once(entry, &r, buf, n, off, &done);
+    if (err == 0 && done == 0 && tries == 0) err = -ESTALE; /* it may have grown */
+    if (err == 0 || err == -EFAULT || (done > 0 && err != -ESTALE)) break;
+    if (tries + 1 < FS_OUT_TRIES && worth_asking(err)) err = refresh(entry, &h);
   }
+  if (err == -ESTALE) done = 0;
   if (done > 0 || err == 0) return (fs_ssize)done;
   if (err == -EFAULT) return err;
   fs_count(FS_C_ERRORS, 1);
   told(entry, err);
   return -EIO;
+}
+
+fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
+  struct fs_out_whole w;
+  uint64_t size;
+  if (FS_UNLIKELY(fs_bad_memory(buf, n))) return -EFAULT;
+  fs_err err = fs_out_size(entry, off + n, &size);
+  if (err != 0) return err == -ENOENT || err == -EHOSTDOWN ? (told(entry, err), -EIO) : err;
+  if (off >= size || n == 0) return 0;
+  n = FS_MIN(n, (size_t)(size - off));
+  err = fs_out_whole(entry, &w);
+  if (err != 0) return err;
+  bool parts = w.parts || size > w.own || fs_out_written_end(entry) > 0;
+  return parts ? fs_out_read_parts(entry, &w, buf, n, off) : fs_out_read_spill(entry, buf, n, off);
 }
 
 /* ---- as a file of the kernel's ---- */

@@ -278,20 +278,12 @@ static int finish_real(struct walk *w, bool slash) {
   return FS_REDIRECT;
 }
 
-/* At a record that is no directory: a file of this node is the kernel's. */
+/* At a record that is no directory. */
 static int finish_record(struct walk *w, bool slash, struct fs_found *f) {
-  const struct fs_node *node = fs_names_node();
   if (slash && !(w->flags & FS_AS_IS)) return -ENOTDIR;
   f->mount = w->mount;
   f->entry = w->parent;
-  if (node == NULL) return -ENOENT;
-  if (S_ISREG(f->out.mode) && f->out.home == fs_names_rank(node)) {
-    fs_err err = fs_out_path(node, f->out.id, f->real);
-    return err != 0 ? err : FS_REDIRECT;
-  }
-  int64_t number = w->flags & FS_LOOK ? FS_OUT_RECORD : fs_out_number(&f->out, w->parent);
-  f->entry = (uint32_t)number;
-  return number < 0 ? (int)number : FS_IN;
+  return fs_out_found(f, (w->flags & FS_LOOK) != 0);
 }
 
 static int finish(struct walk *w, bool slash, struct fs_found *f) {

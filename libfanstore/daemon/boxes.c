@@ -95,6 +95,7 @@ static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call
   if (!fs_call_ok(c, n) || c->op >= FS_NAMES_CLIENT_OPS) return -EINVAL;
   if (c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE) return 0;
   if (d->cfg->read_only && fs_box_changes(c)) return -EROFS;
+  if (fs_call_of_file(c)) return FS_OUT_ID_RANK(c->id) < d->net->nodes ? 0 : -EINVAL;
   if (c->op == FS_NAMES_PUBLISH && !fs_spill_mine(d, c->id)) return -EINVAL;
   fs_err err = fs_box_check_dir(d, c->dir, fs_call_name(c), c->name_len);
   if (err == 0 && c->op == FS_NAMES_RENAME) err = fs_box_check_dir(d, c->to, fs_call_name2(c), c->name2_len);
@@ -110,6 +111,9 @@ static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, 
     (void)fs_spill_publishing(d, c);
     break;
   case FS_NAMES_HOLD:
+  case FS_NAMES_EXTEND:
+  case FS_NAMES_EXTENTS:
+  case FS_NAMES_APPEND:
     break;
   case FS_NAMES_SETATTR:
     c->to = fs_ns_id(d->ns);

@@ -157,15 +157,15 @@ static fs_err fs_client_add(struct fs_daemon *d, struct fs_client *c, const stru
 }
 
 static bool fs_held_sane(const struct fs_held *held, uint64_t id) {
-  return held->id == id && held->size <= (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS && S_ISREG(held->mode) &&
-         held->mtime_ns < 1000000000 && held->ctime_ns < 1000000000;
+  return held->id == id && held->size <= INT64_MAX && held->own <= (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS &&
+         S_ISREG(held->mode) && held->mtime_ns < 1000000000 && held->ctime_ns < 1000000000;
 }
 
 fs_err fs_holds_answered(struct fs_daemon *d, struct fs_client *c, uint64_t id, fs_err err, struct fs_held *held) {
   struct fs_held_file *f = fs_held_find(d->holds, id);
   if (err == 0 && !fs_held_sane(held, id)) err = -EPROTO;
   if (err == 0 && c) {
-    int64_t handle = fs_handles_hold(d->holds->handles, id, held->version, held->size);
+    int64_t handle = fs_handles_hold(d->holds->handles, id, held->version, held->own);
     held->handle = (uint32_t)handle;
     err = handle < 0 ? (fs_err)handle : fs_client_add(d, c, held);
     if (err < 0 && handle > 0) fs_handles_release(d->holds->handles, (uint32_t)handle);

@@ -158,7 +158,7 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
     fs_exec_put(ns, a, old, 0);
     return;
   }
-  now.flags |= FS_RECORD_PUBLISHED;
+  now.flags |= FS_RECORD_PUBLISHED | (c->flags & FS_NAMES_PARTS ? FS_RECORD_SHARED : 0);
   now.version = c->seq != 0 ? c->seq : old->version + 1;
   now.size = c->size;
   now.mtime = now.ctime = c->mtime;

@@ -149,7 +149,7 @@ void fs_ns_ask_gone(struct fs_ns *ns);
 /* ---- ns_request.c ---- */
 /* Is this the affair of the file's home, and not of a directory's keeper? */
 static inline bool fs_call_for_home(const struct fs_names_call *c) {
-  return c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE || (c->op == FS_NAMES_SETATTR && S_ISREG(c->mode));
+  return fs_call_of_file(c) || (c->op == FS_NAMES_SETATTR && S_ISREG(c->mode));
 }
 void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
 void fs_request_timers(struct fs_ns *ns, bool all);

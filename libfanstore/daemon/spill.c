@@ -76,6 +76,7 @@ static void fs_spill_free(struct fs_daemon *d, struct fs_spill_file *f) {
   *at = f->next;
   s->count--;
   free(f->told);
+  fs_extents_free(f);
   free(f);
 }
 
@@ -125,7 +126,10 @@ static void fs_spill_unlinked(struct fs_io *io) {
 static void fs_spill_remove(struct fs_daemon *d, uint64_t id) {
   struct fs_spill_file *f = fs_spill_make(d, id);
   struct fs_spill_unlink *u = f ? malloc(sizeof(*u)) : NULL;
-  if (f) f->removed = f->gone = true;
+  if (f) {
+    f->removed = f->gone = true;
+    fs_extents_drop(d, f);
+  }
   if (!u) return; /* it stays to the end of the job */
   *u = (struct fs_spill_unlink){.io = {.work = fs_spill_unlink_work, .done = fs_spill_unlinked}, .d = d, .id = id};
   fs_spill_name(id, u->name);
@@ -211,7 +215,9 @@ static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, str
   fs_spill_version(d, t, &st);
   *held = (struct fs_held){.id = id,
                            .version = t->version,
-                           .size = t->size,
+                           .size = FS_MAX(t->size, fs_extents_end(f)),
+                           .own = t->size,
+                           .parts = fs_extents_any(f),
                            .mtime = st.st_mtim.tv_sec,
                            .ctime = st.st_ctim.tv_sec,
                            .mtime_ns = (uint32_t)st.st_mtim.tv_nsec,
@@ -229,6 +235,10 @@ void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names
   struct fs_spill_file *f = err == 0 ? fs_spill_find(d, c->id) : NULL;
   if (err == 0 && c->op == FS_NAMES_SETATTR) {
     fs_spill_set(d, a, c);
+    return;
+  }
+  if (err == 0 && c->op >= FS_NAMES_EXTEND && c->op <= FS_NAMES_APPEND) {
+    fs_extents_call(d, a, c);
     return;
   }
   if (err == 0 && c->op == FS_NAMES_RELEASE && f) (void)fs_spill_release(d, f, a.from);

@@ -6,6 +6,7 @@
  * pool.
  *
  *   spill.c        the table; HOLD and RELEASE of other nodes; removal
+ *   spill_extents.c  files of several writers: which bytes are on which node
  *   spill_set.c    SETATTR: the spill is changed, then published
  *   spill_watch.c  what was closed: published, if its writer has not done so
  */
@@ -37,6 +38,7 @@ struct fs_spill_file {
   bool closed;     /* it was closed, and is to be published */
   bool publishing; /* by this daemon */
   struct fs_spill_told *told;
+  struct fs_extents *extents; /* bytes that are elsewhere; or NULL */
 };
 
 struct fs_spill {
@@ -68,6 +70,17 @@ void fs_spill_members(struct fs_daemon *d);
 const char *fs_spill_name(uint64_t id, char name[FS_SPILL_NAME_SIZE]);
 /* Is this one of this node's files? */
 bool fs_spill_mine(const struct fs_daemon *d, uint64_t id);
+
+/* ---- spill_extents.c ---- */
+void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
+/* These bytes are in that part now. */
+fs_err fs_extents_put(struct fs_spill_file *f, struct fs_out_extent e);
+const struct fs_out_extent *fs_extents_all(const struct fs_spill_file *f, uint32_t *count);
+bool fs_extents_any(const struct fs_spill_file *f);
+uint64_t fs_extents_end(const struct fs_spill_file *f);
+void fs_extents_truncate(struct fs_spill_file *f, uint64_t size);
+void fs_extents_drop(struct fs_daemon *d, struct fs_spill_file *f); /* the parts go, too */
+void fs_extents_free(struct fs_spill_file *f);
 
 /* ---- spill_set.c ---- */
 void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);

@@ -41,6 +41,10 @@ static bool fs_spill_fill(const struct fs_daemon *d, struct fs_names_call *c) {
   c->mtime = st.st_mtim.tv_sec;
   c->mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
   c->mode = S_IFREG | (st.st_mode & 07777);
+  const struct fs_spill_file *f = fs_spill_find(d, c->id);
+  if (!f || !fs_extents_any(f)) return true;
+  c->size = FS_MAX(c->size, fs_extents_end(f));
+  c->flags = FS_NAMES_PARTS;
   return true;
 }
 

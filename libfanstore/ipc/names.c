@@ -52,6 +52,15 @@ bool fs_record_put(void *body, size_t n, size_t *at, const struct fs_record *r, 
 
 /* ---- calls ---- */
 
+static bool ranges_ok(const char *ranges, size_t n) {
+  struct fs_range r;
+  for (size_t at = 0; at + sizeof(r) <= n; at += sizeof(r)) {
+    memcpy(&r, ranges + at, sizeof(r));
+    if (r.len == 0 || r.len > INT64_MAX || r.off > INT64_MAX - r.len) return false;
+  }
+  return n > 0 && n % sizeof(r) == 0;
+}
+
 static bool names_ok(const struct fs_names_call *c) {
   bool target = c->op == FS_NAMES_CREATE && (c->mode & S_IFMT) == S_IFLNK;
   switch (c->op) {
@@ -66,6 +75,8 @@ static bool names_ok(const struct fs_names_call *c) {
   case FS_NAMES_CREATE:
     if (!fs_name_ok(fs_call_name(c), c->name_len) || target != (c->name2_len > 0)) return false;
     return c->name2_len <= FS_RECORD_TARGET_MAX && memchr(fs_call_name2(c), '\0', c->name2_len) == NULL;
+  case FS_NAMES_EXTEND:
+    return c->name2_len == 0 && ranges_ok(fs_call_name(c), c->name_len);
   default:
     return c->name_len == 0 && c->name2_len == 0;
   }
@@ -73,7 +84,7 @@ static bool names_ok(const struct fs_names_call *c) {
 
 /* Calls about a directory name one. */
 static bool dir_ok(const struct fs_names_call *c) {
-  if (c->op > FS_NAMES_MIRROR || c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE) return true;
+  if (c->op > FS_NAMES_MIRROR || fs_call_of_file(c)) return true;
   if ((c->op == FS_NAMES_RENAME || c->op == FS_NAMES_TAKE) && (c->to == 0 || c->to >> 63)) return false;
   return c->dir != 0 && c->dir >> 63 == 0;
 }
@@ -96,7 +107,11 @@ static bool call_id_ok(const struct fs_names_call *c) {
   case FS_NAMES_SETATTR:
   case FS_NAMES_HOLD:
   case FS_NAMES_RELEASE:
+  case FS_NAMES_EXTENTS:
+  case FS_NAMES_APPEND:
     return id_ok(c->id);
+  case FS_NAMES_EXTEND:
+    return id_ok(c->id) && id_ok(c->to);
   default:
     return true;
   }

@@ -76,6 +76,12 @@ enum fs_names_op {
   FS_NAMES_HOLD,       /* id, a file of another node's: struct fs_held; home keeps its bytes until RELEASE. ENOENT,
                           EHOSTDOWN, EFBIG, EINVAL: this node's own */
   FS_NAMES_RELEASE,    /* id, seq: a handle: one HOLD that gave it is over (0: whichever). Of a node: all are */
+  /* of a file that several processes write (section 7); home answers */
+  FS_NAMES_EXTEND,  /* id, to: a part, instead of a name struct fs_range[]: bytes that are in the part. Publishes the
+                       file */
+  FS_NAMES_EXTENTS, /* id, size: an offset: struct fs_out_extent[] from there on, as many as fit */
+  FS_NAMES_APPEND,  /* id, size: so many bytes (FS_APPEND_MAX) at the end are the caller's to write: their offset, 64
+                       bits */
   FS_NAMES_CLIENT_OPS,
   /* between the daemons only */
   FS_NAMES_TAKE = 32, /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */
@@ -98,6 +104,7 @@ enum fs_names_op {
 enum fs_names_flags {
   FS_NAMES_NOREPLACE = 1, /* of RENAME */
   FS_NAMES_KEEP = 2,      /* of TAKEN, MIRROR: the hold of record id ends, and it stays */
+  FS_NAMES_PARTS = 8,     /* of PUBLISH: not all bytes are in home's spill */
   FS_NAMES_HELD = 4,      /* of MIRROR: record id is held for directory `to` and the rename `size` */
   FS_NAMES_SHUT = 8,      /* of MIRROR: the directory takes no names for a while; */
   FS_NAMES_OPENED = 16,   /* it does; */
@@ -133,8 +140,20 @@ struct fs_held {
   uint32_t mtime_ns, ctime_ns;
   uint32_t mode;
   uint32_t handle;
+  uint64_t own;   /* bytes of home's spill, by which blocks are counted; `size` is that of the whole */
+  uint32_t parts; /* not 0: some are elsewhere */
+  uint32_t reserved;
 };
-static_assert(sizeof(struct fs_held) == 56, "fs_held is 56 bytes");
+static_assert(sizeof(struct fs_held) == 72, "fs_held is 72 bytes");
+
+#define FS_APPEND_MAX (1u << 20) /* bytes of one APPEND */
+struct fs_range {
+  uint64_t off, len; /* len > 0 */
+};
+struct fs_out_extent {
+  uint64_t off, len;
+  uint64_t part; /* id of the spill that has them, at the same offset */
+};
 
 static inline const char *fs_call_name(const struct fs_names_call *c) {
   return (const char *)(c + 1);
@@ -144,6 +163,10 @@ static inline const char *fs_call_name2(const struct fs_names_call *c) {
 }
 static inline size_t fs_call_size(const struct fs_names_call *c) {
   return fs_round_up(sizeof(*c) + c->name_len + c->name2_len, 8);
+}
+/* Is it about a file's bytes, by its id alone? */
+static inline bool fs_call_of_file(const struct fs_names_call *c) {
+  return c->op >= FS_NAMES_HOLD && c->op <= FS_NAMES_APPEND;
 }
 /* Is this a whole call, with all that its operation needs, in n bytes? Its records are checked as they are taken. */
 bool fs_call_ok(const void *body, size_t n);

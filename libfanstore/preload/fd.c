@@ -139,11 +139,15 @@ static inline int synced(int fd, int r) {
   return fs_ret_int(fs_out_publish(fd));
 }
 
+static int64_t sync_slot(struct fs_slot *s) {
+  return fs_file_writable(s) == 0 ? fs_out_flush(s->entry, true) : is_open(s);
+}
+
 FS_EXPORT int fsync(int fd) {
-  FS_FD_CALL(fd, is_open(s), synced(fd, FS_REAL(fsync)(fd)));
+  FS_FD_CALL(fd, sync_slot(s), synced(fd, FS_REAL(fsync)(fd)));
 }
 FS_EXPORT int fdatasync(int fd) {
-  FS_FD_CALL(fd, is_open(s), synced(fd, FS_REAL(fdatasync)(fd)));
+  FS_FD_CALL(fd, sync_slot(s), synced(fd, FS_REAL(fdatasync)(fd)));
 }
 FS_EXPORT int syncfs(int fd) {
   FS_FD_CALL(fd, is_open(s), FS_REAL(syncfs)(fd));
@@ -168,19 +172,35 @@ FS_EXPORT int lockf(int fd, int cmd, off_t n) {
 }
 FS_ALIAS(lockf64, lockf);
 
+static int64_t truncate_slot(const struct fs_slot *s, off_t n) {
+  if (fs_file_writable(s) == 0) return fs_out_truncate(&(struct fs_found){.entry = s->entry}, n);
+  return n >= 0 && is_open(s) != 0 ? is_open(s) : -EINVAL;
+}
+
+/* Without blocks of its own a file that is made longer has zeros there, as one with them. */
+static int64_t allocate_slot(struct fs_slot *s, int mode, off_t off, off_t n) {
+  struct stat st;
+  if (fs_file_writable(s) != 0) return -EBADF;
+  if (off < 0 || n <= 0) return -EINVAL;
+  if (mode != 0 || off > INT64_MAX - n) return mode != 0 ? -EOPNOTSUPP : -EFBIG;
+  fs_err err = fs_file_fstat(s, &st);
+  return err != 0 || off + n <= st.st_size ? err : truncate_slot(s, off + n);
+}
+
 FS_EXPORT int ftruncate(int fd, off_t n) {
-  FS_FD_CALL(fd, n >= 0 && is_open(s) != 0 ? is_open(s) : -EINVAL, FS_REAL(ftruncate)(fd, n));
+  FS_FD_CALL(fd, truncate_slot(s, n), FS_REAL(ftruncate)(fd, n));
 }
 FS_ALIAS(ftruncate64, ftruncate);
 
 FS_EXPORT int fallocate(int fd, int mode, off_t off, off_t n) {
-  FS_FD_CALL(fd, -EBADF, FS_REAL(fallocate)(fd, mode, off, n));
+  FS_FD_CALL(fd, allocate_slot(s, mode, off, n), FS_REAL(fallocate)(fd, mode, off, n));
 }
 FS_ALIAS(fallocate64, fallocate);
 
 /* These return the error instead of setting errno. */
 FS_EXPORT int posix_fallocate(int fd, off_t off, off_t n) {
-  return fs_fd_slot(fd) != NULL ? EBADF : FS_REAL(posix_fallocate)(fd, off, n);
+  struct fs_slot *s = fs_fd_slot(fd);
+  return s != NULL ? (int)-allocate_slot(s, 0, off, n) : FS_REAL(posix_fallocate)(fd, off, n);
 }
 FS_ALIAS(posix_fallocate64, posix_fallocate);
 

@@ -54,6 +54,10 @@ static int64_t create(int *route, struct fs_found *f, int dirfd, const char *pat
   fs_err err = fs_file_check_flags(flags);
   fs_fd fd = err != 0 ? err : fs_out_create(f, flags, mode);
   if (fd != -EEXIST || (flags & O_EXCL)) return fd;
+  if (f->out.id != 0 && !S_ISLNK(f->out.mode)) {
+    *route = fs_out_found(f, false);
+    return -EEXIST;
+  }
   *route = fs_path_route_slow(dirfd, path, open_walk(path, flags) & ~FS_MAKE, f);
   return -EEXIST;
 }
@@ -158,8 +162,10 @@ static inline int close_real(int fd) {
 
 static __attribute__((noinline)) int close_odd(int fd, uint64_t e) {
   if (e & (FS_FDE_VIRTUAL | FS_FDE_IDLE)) {
+    const struct fs_slot *s = fs_fd_slot(fd);
+    fs_err flushed = s != NULL && fs_file_writable(s) == 0 ? fs_out_flush(s->entry, false) : 0;
     fs_err err = fs_fd_close(fd);
-    if (err != FS_E_REAL) return fs_ret_int(err);
+    if (err != FS_E_REAL) return fs_ret_int(err != 0 ? err : flushed);
     e = 0; /* another thread has made a real file of it */
   }
   if (fs_shielded(fd)) return fs_ret_int(-EBADF);

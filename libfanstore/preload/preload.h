@@ -196,7 +196,7 @@ int fs_open_common(int dirfd, const char *path, int flags, mode_t mode);
 /* After a real open of a directory: notes it when a mount lies below. */
 void fs_note_directory(int fd, int dirfd, const char *path);
 /* A FILE on a virtual descriptor; takes the descriptor over. */
-FILE *fs_stdio_wrap(int fd);
+FILE *fs_stdio_wrap(int fd, const char *mode);
 /* A FILE of a dataset that nothing was read from yet? */
 bool fs_stdio_unread(const FILE *f);
 /* Before wide characters are read from f: makes such a stream one of a real file. */

@@ -10,6 +10,11 @@ static ssize_t stream_read(void *cookie, char *buf, size_t n) {
   return read((int)(intptr_t)cookie, buf, n);
 }
 
+static ssize_t stream_write(void *cookie, const char *buf, size_t n) {
+  ssize_t put = write((int)(intptr_t)cookie, buf, n);
+  return put < 0 ? 0 : put; /* what libc takes for an error */
+}
+
 static int stream_seek(void *cookie, off64_t *off, int whence) {
   off_t to = lseek((int)(intptr_t)cookie, *off, whence);
   if (to < 0) return -1;
@@ -21,9 +26,10 @@ static int stream_close(void *cookie) {
   return close((int)(intptr_t)cookie);
 }
 
-FILE *fs_stdio_wrap(int fd) {
-  const cookie_io_functions_t io = {.read = stream_read, .seek = stream_seek, .close = stream_close};
-  FILE *f = fopencookie((void *)(intptr_t)fd, "r", io);
+FILE *fs_stdio_wrap(int fd, const char *mode) {
+  const cookie_io_functions_t io = {
+      .read = stream_read, .write = stream_write, .seek = stream_seek, .close = stream_close};
+  FILE *f = fopencookie((void *)(intptr_t)fd, mode, io);
   if (f != NULL) f->_fileno = fd;
   return f;
 }
@@ -91,7 +97,7 @@ static FILE *open_entry(int route, const struct fs_found *f, const char *mode) {
     return open_real_file(f, mode, NULL);
   fs_fd fd = fs_file_open(route, f, flags);
   if (fd < 0) return fs_ret(fd), NULL;
-  FILE *file = fs_fd_slot(fd) != NULL ? fs_stdio_wrap(fd) : FS_REAL(fdopen)(fd, mode);
+  FILE *file = fs_fd_slot(fd) != NULL ? fs_stdio_wrap(fd, "r") : FS_REAL(fdopen)(fd, mode);
   if (file == NULL) close(fd);
   return file;
 }
@@ -110,7 +116,7 @@ static FILE *open_output(const char *path, const char *mode) {
   if (flags < 0) return fs_ret(flags), NULL;
   int fd = fs_open_common(AT_FDCWD, path, flags, 0666);
   if (fd < 0) return NULL;
-  FILE *file = fs_fd_slot(fd) != NULL ? fs_stdio_wrap(fd) : FS_REAL(fdopen)(fd, mode);
+  FILE *file = fs_fd_slot(fd) != NULL ? fs_stdio_wrap(fd, mode) : FS_REAL(fdopen)(fd, mode);
   if (file == NULL) close(fd);
   return file;
 }
@@ -130,7 +136,8 @@ static __attribute__((noinline)) FILE *fopen_slow(const char *path, const char *
     if (route == FS_OUT) return NULL;
   }
   if (route == FS_REDIRECT && f.out.id == 0) return real_fopen(f.real, mode);
-  bool output = route == FS_REDIRECT || ((mode_flags(mode) & O_CREAT) && fs_file_may_make(route, &f, false));
+  bool output = route == FS_REDIRECT || (route == FS_IN && fs_is_out(f.entry)) ||
+                ((mode_flags(mode) & O_CREAT) && fs_file_may_make(route, &f, false));
   return output ? open_output(path, mode) : open_entry(route, &f, mode);
 }
 
@@ -209,7 +216,8 @@ FS_EXPORT FILE *fdopen(int fd, const char *mode) {
   }
   int flags = mode_flags(mode);
   if (s == &fs_slot_closed) return fs_ret(-EBADF), NULL;
-  if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY) return fs_ret(-EINVAL), NULL;
-  return fs_stdio_wrap(fd);
+  bool writes = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+  if (flags < 0 || (writes && fs_file_writable(s) != 0)) return fs_ret(-EINVAL), NULL;
+  return fs_stdio_wrap(fd, writes ? mode : "r");
 }
 FS_ALIAS(_IO_fdopen, fdopen);

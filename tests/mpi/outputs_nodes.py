@@ -228,3 +228,63 @@ for i in range(5):
     equal("seen alike", on(0, CHECK), on(last, CHECK))
     on(last, "os.unlink(work + '/killed')")
 step("a killed writer leaves a prefix, seen alike")
+
+# Several writers of one file, by segments and strided; each reads its own before it is published, and all of it afterwards.
+SHARED_WRITE = """
+    rank, n, block, segments = map(int, sys.argv[2:])
+    fd = os.open(work + '/shared', os.O_CREAT | os.O_RDWR)
+    for s in range(segments):
+        off = (s * n + rank) * block
+        data = bytes([(rank * 7 + s) % 251]) * block
+        assert os.pwrite(fd, data, off) == block
+        assert os.pread(fd, block, off) == data
+    os.fsync(fd)
+    os.close(fd)
+"""
+SHARED_READ = """
+    rank, n, block, segments = map(int, sys.argv[2:])
+    path = work + '/shared'
+    whole = b''.join(bytes([(r * 7 + s) % 251]) * block for s in range(segments) for r in range(n))
+    assert os.stat(path).st_size == len(whole), os.stat(path).st_size
+    with open(path, 'rb') as f:
+        assert os.fstat(f.fileno()).st_size == len(whole)
+        assert f.read() == whole
+        for off in range(0, len(whole), len(whole) // 7 + 1):
+            assert os.pread(f.fileno(), 1000, off) == whole[off:off + 1000]
+        assert mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)[:] == whole
+"""
+writers = max(4, nodes)
+for block, segments in ((100_000, 10), (4096, 100), (1 << 20, 2), (777, 700)):
+    for code in (SHARED_WRITE, SHARED_READ):
+        for r in [start(k % nodes, code, k, writers, block, segments) for k in range(writers)]:
+            finish(r)
+    on(last, "os.unlink(work + '/shared')")
+step("one file with a writer on each node, by segments and strided")
+
+# One that another node made: overwritten in the middle, appended, cut, made longer, replaced.
+on(0, "open(work + '/other', 'w').write('0123456789')")
+on(last, """
+    with open(work + '/other', 'r+') as f:
+        f.seek(3), f.write('ABC'), f.seek(0)
+        assert f.read() == '012ABC6789'
+""")
+on(0, "assert open(work + '/other').read() == '012ABC6789'")
+on(last, "f = open(work + '/other', 'a'); f.write('end'); f.close()")
+on(0, "f = open(work + '/other', 'a'); f.write('!'); f.close()")
+for node in range(nodes):
+    equal("appended", "012ABC6789end! 14", on(node, "print(open(work + '/other').read(), os.stat(work + '/other').st_size)"))
+on(last, "f = open(work + '/other', 'r+'); f.truncate(5); f.seek(8); f.write('x'); f.close()")
+for node in range(nodes):
+    equal("cut, and longer", repr('012AB' + '\0' * 3 + 'x'), on(node, "print(repr(open(work + '/other').read()))"))
+on(last, "open(work + '/other', 'w').write('new')")
+for node in range(nodes):
+    equal("begun anew", "new 3", on(node, "print(open(work + '/other').read(), os.stat(work + '/other').st_size)"))
+appenders = [start(k % nodes, """
+    with open(work + '/lines', 'a') as f:
+        for i in range(50):
+            f.write(f'{sys.argv[2]} line {i}\\n'), f.flush()
+""", k) for k in range(writers)]
+for a in appenders:
+    finish(a)
+equal("lines", str(50 * writers), on(last, "print(len(set(open(work + '/lines').read().splitlines())))"))
+step("a file of another node is written, appended, cut")

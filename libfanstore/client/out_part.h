@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files of several writers (out.h): what out_read.c, out_write.c and out_parts.c share. All of it is this process's
+ * own; a forked child begins with nothing.
+ */
+#ifndef FS_CLIENT_OUT_PART_H
+#define FS_CLIENT_OUT_PART_H
+
+#include "client/out.h"
+
+#define FS_OUT_RANGES 240u
+
+/* What this process has written of one file. */
+struct fs_out_writer {
+  _Atomic uint32_t lock;
+  _Atomic int32_t fd;     /* of the part; + 1 */
+  uint64_t part;          /* its id */
+  uint64_t end;           /* of all that was written */
+  uint32_t count, sealed; /* ranges not published yet; the first `sealed` of them are on their way */
+  struct fs_range range[FS_OUT_RANGES];
+};
+
+/* Where the writer of a number is kept; NULL: no such number. */
+void *_Atomic *fs_out_writer_word(uint32_t entry);
+uint64_t fs_out_id(uint32_t entry);
+/* Is the byte at off in this process's part, not published yet? *fd: the part's; *len is cut to how far that answer
+   goes. */
+bool fs_out_unpublished(uint32_t entry, uint64_t off, uint64_t *len, int *fd);
+/* The end of what is not published yet; 0: there is nothing. */
+uint64_t fs_out_written_end(uint32_t entry);
+/* Before home cuts the file to this size. */
+fs_err fs_out_cut(uint32_t entry, uint64_t size);
+
+/* ---- out_read.c ---- */
+
+/* What home said last: sizes of the whole and of home's spill, whether bytes are elsewhere. Asks when nothing is known.
+ */
+struct fs_out_whole {
+  uint64_t size, own;
+  bool parts;
+};
+fs_err fs_out_whole(uint32_t entry, struct fs_out_whole *w);
+/* Bytes of one spill of another node: home's own, or a part. */
+fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off);
+
+/* ---- out_parts.c ---- */
+
+/* n bytes at off, all of them before the end of the file, from wherever they are. */
+fs_ssize fs_out_read_parts(uint32_t entry, const struct fs_out_whole *w, void *buf, size_t n, uint64_t off);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading files of several writers (out.h): what this process has not published yet comes first, then what home says is
+ * in parts, then home's own spill; what is in none of them is zeros. Spills of this node are read through the kernel.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/data_priv.h"
+#include "client/out_part.h"
+#include "util/util.h"
+
+#define FS_WINDOW_EXTENTS 128u
+
+/* What home says of the bytes from some offset on. */
+struct window {
+  uint32_t count;
+  uint64_t from, end; /* it tells of these */
+  struct fs_out_extent at[FS_WINDOW_EXTENTS];
+};
+
+static fs_err ask_window(uint32_t entry, uint64_t off, struct window *w) {
+  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .id = fs_out_id(entry), .size = off};
+  size_t got;
+  fs_err err = fs_names_call(&c, "", "", w->at, sizeof(w->at), &got);
+  w->count = (uint32_t)(got / sizeof(w->at[0]));
+  w->from = off;
+  w->end = UINT64_MAX;
+  for (uint32_t i = 0; err == 0 && i < w->count; i++) {
+    const struct fs_out_extent *e = &w->at[i];
+    bool sane = e->len > 0 && e->len <= INT64_MAX && e->off <= INT64_MAX && (e->part & FS_OUT_ID) && e->part >> 63 == 0;
+    if (!sane || (i > 0 && e->off < w->at[i - 1].off + w->at[i - 1].len)) return -EIO;
+  }
+  if (w->count == FS_WINDOW_EXTENTS) w->end = w->at[w->count - 1].off + w->at[w->count - 1].len;
+  return err;
+}
+
+/* The part of the byte at off, or 0; *len is cut to how far that answer goes. */
+static uint64_t part_at(const struct window *w, uint64_t off, uint64_t *len) {
+  for (uint32_t i = 0; i < w->count; i++) {
+    const struct fs_out_extent *e = &w->at[i];
+    if (e->off > off) {
+      *len = FS_MIN(*len, e->off - off);
+      return 0;
+    }
+    if (off - e->off >= e->len) continue;
+    *len = FS_MIN(*len, e->off + e->len - off);
+    return e->part;
+  }
+  *len = FS_MIN(*len, w->end - off);
+  return 0;
+}
+
+/* From one of this node's spills; zeros beyond its end. */
+static fs_ssize read_here(const struct fs_node *node, uint64_t id, void *buf, size_t n, uint64_t off) {
+  char path[PATH_MAX];
+  fs_err err = fs_out_path(node, id, path);
+  if (err != 0) return err;
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+  fs_ssize got = fd < 0 ? fd : fs_sys_pread(fd, buf, n, off);
+  if (got != 0) return got;
+  memset(buf, 0, n);
+  return (fs_ssize)n;
+}
+
+static fs_ssize read_part(const struct fs_node *node, uint64_t part, void *buf, size_t n, uint64_t off) {
+  struct fs_record r = {.id = part, .dir = part, .mode = S_IFREG | 0600};
+  if (FS_OUT_ID_RANK(part) == fs_names_rank(node)) return read_here(node, part, buf, n, off);
+  int64_t number = fs_out_number(&r, FS_ROOT);
+  return number < 0 ? number : fs_out_read_spill((uint32_t)number, buf, n, off);
+}
+
+static fs_ssize read_own(const struct fs_node *node, uint32_t entry, const struct fs_out_whole *w, void *buf, size_t n,
+                         uint64_t off) {
+  uint64_t id = fs_out_id(entry);
+  if (FS_OUT_ID_RANK(id) == fs_names_rank(node)) return read_here(node, id, buf, n, off);
+  if (off < w->own) return fs_out_read_spill(entry, buf, FS_MIN(n, (size_t)(w->own - off)), off);
+  memset(buf, 0, n);
+  return (fs_ssize)n;
+}
+
+fs_ssize fs_out_read_parts(uint32_t entry, const struct fs_out_whole *w, void *buf, size_t n, uint64_t off) {
+  struct window win = {.from = UINT64_MAX};
+  const struct fs_node *node = fs_names_node();
+  size_t done = 0;
+  if (node == NULL) return -EIO;
+  while (done < n) {
+    uint64_t at = off + done, len = n - done;
+    uint8_t *to = (uint8_t *)buf + done;
+    int fd;
+    fs_ssize got;
+    if (fs_out_unpublished(entry, at, &len, &fd)) {
+      got = fs_sys_pread(fd, to, (size_t)len, at);
+    } else {
+      if (at < win.from || at >= win.end) {
+        fs_err err = ask_window(entry, at, &win);
+        if (err != 0) return done > 0 ? (fs_ssize)done : err;
+      }
+      uint64_t part = part_at(&win, at, &len);
+      got = part != 0 ? read_part(node, part, to, (size_t)len, at) : read_own(node, entry, w, to, (size_t)len, at);
+    }
+    if (got < 0) return done > 0 ? (fs_ssize)done : got;
+    if (got == 0) return done > 0 ? (fs_ssize)done : -EIO; /* a part is shorter than home was told */
+    done += (size_t)got;
+  }
+  return (fs_ssize)done;
+}

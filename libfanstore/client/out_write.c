@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writing files that have another node for a home, or that several processes write (out.h; docs/output-files.md,
+ * section 7): the bytes go to a part, a spill of this process's own on this node, at the offset that they have in the
+ * file; which ones is kept here until fsync or close tells home. Reading back comes in out_parts.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/data_priv.h"
+#include "client/files.h"
+#include "client/out.h"
+#include "client/out_part.h"
+#include "util/util.h"
+
+#define FS_LOCK_TRIES 100000u
+
+/* ---- the part ---- */
+
+static bool lock(struct fs_out_writer *w) {
+  for (unsigned i = 0; i < FS_LOCK_TRIES; i++) {
+    if (atomic_exchange_explicit(&w->lock, 1, memory_order_acquire) == 0) return true;
+    FS_SYS0(SYS_sched_yield);
+  }
+  return false; /* a signal handler of the thread that has it */
+}
+
+static void unlock(struct fs_out_writer *w) {
+  atomic_store_explicit(&w->lock, 0, memory_order_release);
+}
+
+static fs_err make_part(struct fs_out_writer *w) {
+  char path[PATH_MAX];
+  const struct fs_node *node = fs_names_node();
+  bool temporary;
+  w->part = fs_names_id();
+  if (node == NULL || w->part == 0) return -EIO;
+  fs_err err = fs_out_path(node, w->part, path);
+  if (err != 0) return err;
+  fs_fd low = fs_sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  fs_fd fd = low < 0 ? low : fs_own_publish(&w->fd, low, &temporary);
+  if (fd >= 0 && temporary) {
+    fs_sys_close(fd);
+    fd = -EMFILE; /* a vfork child, or no number to spare */
+  }
+  return fd < 0 ? fd : 0;
+}
+
+/* This process's writer of a file, made at its first write. */
+static fs_err writer_of(uint32_t entry, struct fs_out_writer **out) {
+  void *_Atomic *word = fs_out_writer_word(entry);
+  void *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+  if (word == NULL || fs_vfork_depth > 0) return -EBADF;
+  if (FS_UNLIKELY(w == NULL)) {
+    struct fs_out_writer *mine = fs_mem_map(sizeof(*mine));
+    if (mine == NULL) return -ENOMEM;
+    fs_err err = make_part(mine);
+    if (err != 0 || !fs_publish_ptr(word, mine, &w)) {
+      int32_t fd = atomic_exchange(&mine->fd, 0);
+      if (fd > 0) fs_own_close(fd - 1); /* the part is left to the job's end */
+      fs_mem_unmap(mine, sizeof(*mine));
+    }
+    if (err != 0) return err;
+  }
+  *out = w;
+  return 0;
+}
+
+/* ---- what was written ---- */
+
+static fs_err extend(uint32_t entry, uint64_t part, const struct fs_range *ranges, uint32_t n) {
+  size_t got;
+  char body[8];
+  struct fs_names_call c = {
+      .op = FS_NAMES_EXTEND, .id = fs_out_id(entry), .to = part, .name_len = (uint16_t)(n * sizeof(*ranges))};
+  fs_err err = fs_names_call(&c, (const char *)ranges, "", body, sizeof(body), &got);
+  return err == -ENOENT ? 0 : err; /* it was removed meanwhile */
+}
+
+fs_err fs_out_flush(uint32_t entry, bool sync) {
+  struct fs_range ranges[FS_OUT_RANGES];
+  void *_Atomic *word = fs_out_writer_word(entry);
+  struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+  fs_err err = 0;
+  if (w == NULL || fs_vfork_depth > 0) return 0;
+  if (sync) err = (fs_err)FS_SYS1(SYS_fdatasync, atomic_load(&w->fd) - 1);
+  while (err == 0) {
+    if (!lock(w)) return -EDEADLK;
+    uint32_t n = w->count;
+    if (w->sealed > 0) { /* another thread is at it */
+      unlock(w);
+      FS_SYS0(SYS_sched_yield);
+      continue;
+    }
+    memcpy(ranges, w->range, n * sizeof(ranges[0]));
+    w->sealed = n;
+    unlock(w);
+    if (n == 0) return 0;
+    err = extend(entry, w->part, ranges, n);
+    while (!lock(w)) {
+    }
+    if (err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
+    if (err == 0) w->count -= n;
+    w->sealed = 0;
+    unlock(w);
+  }
+  return err;
+}
+
+/* Is there room? Joins what follows the last range. */
+static bool note(struct fs_out_writer *w, uint64_t off, uint64_t n) {
+  struct fs_range *last = w->count > w->sealed ? &w->range[w->count - 1] : NULL;
+  w->end = FS_MAX(w->end, off + n);
+  if (last != NULL && off >= last->off && off <= last->off + last->len) {
+    last->len = FS_MAX(last->len, off + n - last->off);
+    return true;
+  }
+  if (w->count == FS_OUT_RANGES) return false;
+  w->range[w->count++] = (struct fs_range){.off = off, .len = n};
+  return true;
+}
+
+static fs_err wrote(uint32_t entry, struct fs_out_writer *w, uint64_t off, uint64_t n) {
+  const struct fs_range one = {.off = off, .len = n};
+  for (;;) {
+    if (!lock(w)) return extend(entry, w->part, &one, 1);
+    bool noted = note(w, off, n);
+    unlock(w);
+    if (noted) return 0;
+    fs_err err = fs_out_flush(entry, false);
+    if (err != 0) return err;
+  }
+}
+
+bool fs_out_unpublished(uint32_t entry, uint64_t off, uint64_t *len, int *fd) {
+  void *_Atomic *word = fs_out_writer_word(entry);
+  struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+  bool found = false;
+  if (w == NULL || fs_vfork_depth > 0 || !lock(w)) return false;
+  for (uint32_t i = w->count; i-- > 0;) { /* overlapping ones have the same bytes: they are of one file */
+    const struct fs_range *r = &w->range[i];
+    if (off >= r->off && off - r->off < r->len) {
+      *len = FS_MIN(*len, r->off + r->len - off);
+      found = true;
+    } else if (r->off > off) {
+      *len = FS_MIN(*len, r->off - off);
+    }
+  }
+  unlock(w);
+  *fd = atomic_load(&w->fd) - 1;
+  return found;
+}
+
+uint64_t fs_out_written_end(uint32_t entry) {
+  void *_Atomic *word = fs_out_writer_word(entry);
+  const struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+  return w == NULL || w->count == 0 ? 0 : w->end;
+}
+
+/* ---- writing ---- */
+
+fs_err fs_out_append(uint32_t entry, size_t n, uint64_t *off) {
+  struct fs_names_call c = {.op = FS_NAMES_APPEND, .id = fs_out_id(entry), .size = n};
+  size_t got;
+  fs_err err = fs_names_call(&c, "", "", off, sizeof(*off), &got);
+  return err == 0 && got != sizeof(*off) ? -EIO : err;
+}
+
+fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
+  struct fs_out_writer *w;
+  if (n == 0) return 0;
+  if (off > (uint64_t)INT64_MAX - n) return -EFBIG;
+  fs_err err = writer_of(entry, &w);
+  if (err != 0) return err;
+  fs_ssize put = fs_sys_pwrite(atomic_load_explicit(&w->fd, memory_order_relaxed) - 1, buf, n, off);
+  if (put <= 0) return put;
+  err = wrote(entry, w, off, (uint64_t)put);
+  return err != 0 ? err : put;
+}
+
+fs_err fs_out_cut(uint32_t entry, uint64_t size) {
+  void *_Atomic *word = fs_out_writer_word(entry);
+  struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+  if (w == NULL) return 0;
+  fs_err err = fs_out_flush(entry, false); /* home cuts what it knows */
+  if (err == 0) w->end = FS_MIN(w->end, size);
+  return err;
+}
