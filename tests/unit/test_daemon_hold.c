@@ -47,7 +47,7 @@ static int setup_holds(void **state) {
 
 /* A HOLD of the client and home's answer; the handle. */
 static uint32_t hold(uint64_t version, uint64_t size) {
-  struct fs_held held = {.id = FILE_ID, .version = version, .size = size, .mode = S_IFREG | 0644};
+  struct fs_held held = {.id = FILE_ID, .version = version, .size = size, .own = size, .mode = S_IFREG | 0644};
   assert_int_equal(fs_holds_ask(d, client, FILE_ID), 0);
   assert_int_equal(fs_holds_answered(d, client, FILE_ID, 0, &held), 0);
   assert_true(held.handle != 0);
@@ -205,7 +205,7 @@ static void test_no_release_past_a_hold(void **state) {
 
 static void test_a_client_that_is_gone(void **state) {
   (void)state;
-  struct fs_held held = {.id = FILE_ID, .version = 9, .size = 1, .mode = S_IFREG};
+  struct fs_held held = {.id = FILE_ID, .version = 9, .size = 1, .own = 1, .mode = S_IFREG};
   hold(1, 1000);
   hold(2, 1000);
   assert_int_equal(fs_holds_ask(d, client, FILE_ID), 0);
@@ -238,7 +238,7 @@ static void test_answers_that_are_none(void **state) {
   (void)state;
   const struct fs_held bad[] = {{.id = FILE_ID + 1, .mode = S_IFREG},
                                 {.id = FILE_ID, .mode = S_IFDIR},
-                                {.id = FILE_ID, .mode = S_IFREG, .size = (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS + 1},
+                                {.id = FILE_ID, .mode = S_IFREG, .own = (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS + 1},
                                 {.id = FILE_ID, .mode = S_IFREG, .mtime_ns = 1000000000}};
   for (unsigned i = 0; i < FS_ARRAY_LEN(bad); i++) {
     struct fs_held held = bad[i];
