@@ -6,7 +6,8 @@
 set -euo pipefail
 : "${program:?}" "${stand_in:?}" "${more_usage:?}"
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-bin=$root/build/bin
+build=${FS_BUILD:-$root/build}
+bin=$build/bin
 export LC_ALL=C.UTF-8
 unset LD_PRELOAD "${!FANSTORE_@}"
 
@@ -55,7 +56,7 @@ done
 binary=$(command -v "$program" || :)
 tool=$program
 if [ -n "$own" ] || [ -z "$binary" ]; then
-  binary=$root/build/bench/$stand_in
+  binary=$build/bench/$stand_in
   tool=$stand_in
 fi
 for needed in "$binary" "$bin/fs-launch"; do
