@@ -149,6 +149,7 @@ measure() {
     ! failed_before "$side" "$what" || continue
     directory=$(directory_on "$side")
     [ "$directory" = "$mount" ] || mkdir "$directory"
+    sync -f "$work" # what the side before has left is not written out at this one's cost
     twice=()
     [ ${#again[@]} -eq 0 ] || twice=("$binary" "${again[@]//@/$directory}")
     status=0
