@@ -18,7 +18,6 @@
 
 #define FS_WARM_UNIT 8u           /* what 4 KiB read from the page cache count; see fs_chunk_read */
 #define FS_GAIN_SHIFT 9           /* ns that such a read from the mapping saves, about 2^9 */
-#define FS_GAIN_BIG 120u          /* ns that 4 KiB of a large read save */
 #define FS_AT_LEAST 2u            /* reads before a chunk is populated */
 #define FS_AT_MOST 64u            /* the same, where small folios make that dear */
 #define FS_COST_MOST 400000ull    /* more was an interruption */
@@ -198,15 +197,10 @@ bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, ui
   return false;
 }
 
-void fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n) {
-  uint32_t w = atomic_load_explicit(word, memory_order_relaxed);
-  if ((w & FS_CHUNK_KIND) != FS_CHUNK_COLD) return;
-  uint32_t count = FS_MIN((w & FS_CHUNK_COUNT) + (uint32_t)(n >> 12), FS_CHUNK_COUNT);
-  bool time = count * FS_GAIN_BIG >= atomic_load_explicit(&g_cost, memory_order_relaxed);
-  const uint8_t *map = time ? fs_local_map(ds, p) : NULL;
+bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c) {
+  if ((atomic_load_explicit(word, memory_order_relaxed) & FS_CHUNK_KIND) != FS_CHUNK_COLD) return false;
+  const uint8_t *map = fs_local_map(ds, p);
   uint64_t begin = c << FS_CHUNK_SHIFT;
-  if (map && fs_pages_resident(map + begin, FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin)))
-    fs_chunk_take(ds, p, word, c, true);
-  else
-    atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | (map ? 0 : count)), memory_order_relaxed);
+  return map && fs_pages_resident(map + begin, FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin)) &&
+         fs_chunk_take(ds, p, word, c, true);
 }
