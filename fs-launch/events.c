@@ -72,8 +72,9 @@ static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) 
   } else if (l->command_running && !l->command_ended) {
     kill(l->command, ignored ? SIGTERM : sig);
     if (!l->signal && (sig == SIGTERM || sig == SIGHUP || ignored)) l->signal = sig;
-  } else if (!l->signal && !l->stopping) {
-    l->signal = sig;
+  } else if (!l->stopping) {
+    if (l->command_ended) l->signals_late++;
+    if (!l->signal) l->signal = sig;
   }
 }
 

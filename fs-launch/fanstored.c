@@ -23,6 +23,7 @@ enum {
   OPT_DATASET,
   OPT_MOUNT,
   OPT_READ_ONLY,
+  OPT_KEEP,
   OPT_IO_THREADS,
   OPT_VERBOSE,
   OPT_HELP,
@@ -39,6 +40,7 @@ static const struct fs_opt options[] = {
     {"deadline", 0, "MS", "how long a client waits for a block (default 3000)", OPT_DEADLINE},
     {"io-threads", 0, "N", "threads that read from the local disk (default 4)", OPT_IO_THREADS},
     {"read-only", 0, NULL, "refuse all writing below the mounts", OPT_READ_ONLY},
+    {"keep", 0, NULL, "keep output files when the launcher is gone", OPT_KEEP},
     {"verbose", 0, NULL, "tell when nodes stop or start to answer", OPT_VERBOSE},
     {"help", 'h', NULL, "show this help", OPT_HELP},
     {"version", 0, NULL, "show the version", OPT_VERSION},
@@ -102,6 +104,9 @@ static fs_err on_option(void *ctx, int id, const char *value) {
     return on_dataset(c, id, value);
   case OPT_READ_ONLY:
     c->read_only = true;
+    return 0;
+  case OPT_KEEP:
+    c->keep = true;
     return 0;
   case OPT_VERBOSE:
     c->verbose = true;

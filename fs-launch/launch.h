@@ -35,7 +35,7 @@ struct fs_launch_options {
   unsigned datasets;
   const char *local_dir, *hosts, *hostfile, *report;
   uint64_t emulate, np, replicas, cache, start_timeout, deadline_ms; /* 0: not given */
-  bool read_only, verbose, purge, staged, doctor, supervised;
+  bool read_only, verbose, purge, keep, staged, doctor, supervised;
   char **command; /* NULL-terminated */
 };
 
@@ -54,6 +54,8 @@ struct fs_launch_node {
   uint64_t free, have;                /* have: bit d is set when dataset d was reported */
   bool hello, ready, bye, dead, told; /* told: the user knows that it died */
   uint64_t stage_done, stage_total, staged, reused;
+  bool finished; /* it has told of its outputs: */
+  uint64_t outputs, output_bytes, outputs_failed;
   struct {
     char key[32];
     uint64_t value;
@@ -67,6 +69,18 @@ struct fs_launch_lines {
   size_t len;
   char text[2 * FS_CONTROL_LINE];
   bool skip; /* in a line that is too long */
+};
+
+/* What COMMAND wrote below the mounts. */
+struct fs_launch_outputs {
+  uint64_t files, bytes, failed;
+  char kept[PATH_MAX], why[256]; /* where; why some could not be */
+  struct fs_launch_output {
+    uint32_t rank;
+    uint64_t size;
+    char *name;
+  } * output; /* those that were named */
+  size_t named, room;
 };
 
 struct fs_launch {
@@ -95,8 +109,10 @@ struct fs_launch {
   int to_daemons; /* mpirun's standard input */
   struct fs_launch_lines out, err;
   bool daemons_ended, command_ended, command_running, stopping;
-  int command_status; /* of waitpid */
-  int signal;         /* first SIGINT, SIGTERM ... that asks us to stop; 0 none */
+  int command_status;    /* of waitpid */
+  int signal;            /* first SIGINT, SIGTERM ... that asks us to stop; 0 none */
+  unsigned signals_late; /* those that came after COMMAND */
+  struct fs_launch_outputs outputs;
   uint64_t progress_ns, started_ns, command_ns, bar_ns;
   char fail[800];      /* the first daemon's own reason */
   char noise[24][256]; /* the last lines of mpirun's stderr */
@@ -190,6 +206,11 @@ struct fs_launch_env {
 };
 /* Sets what the preloaded library looks at. 0 or the exit status. */
 int fs_command_environment(const struct fs_launch_env *e);
+
+/* outputs.c */
+void fs_outputs_finish(struct fs_launch *l); /* after COMMAND: what it wrote is counted, and kept with --keep */
+void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_control *c);
+void fs_outputs_tell(const struct fs_launch *l, FILE *out);
 
 /* remote.c: cleans up on other hosts after daemons that died. */
 void fs_remote_end(struct fs_launch *l);

@@ -36,6 +36,7 @@ static int launch(struct fs_launch *l) {
   if (status == 0) status = fs_events_open(l);
   if (status == 0) status = fs_guard_start(l);
   if (status == 0) status = run(l);
+  if (l->command > 0) fs_outputs_finish(l);
   fs_daemons_stop(l);
   if (l->command > 0) {
     fs_summary(l, stderr);

@@ -143,6 +143,7 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "%llu", (unsigned long long)l->opt.deadline_ms);
   }
   if (l->opt.read_only) fs_words_add(w, "--read-only");
+  if (l->opt.keep) fs_words_add(w, "--keep");
   if (l->opt.verbose) fs_words_add(w, "--verbose");
 }
 

@@ -20,6 +20,7 @@ enum {
   O_STATIC,
   O_REPORT,
   O_PURGE,
+  O_KEEP,
   O_START_TIMEOUT,
   O_DEADLINE,
   O_STAGED,
@@ -49,6 +50,8 @@ static const struct fs_opt launch_opts[] = {
     {"static", 0, NULL, "serve static and Go programs too, by a seccomp supervisor", O_STATIC},
     {"report", 0, "FILE", "write all counters: .json as JSON, else text; - for stdout", O_REPORT},
     {"purge", 0, NULL, "remove the staged partitions at the end", O_PURGE},
+    {"keep", 0, NULL, "keep what COMMAND wrote below the mounts in fanstore-outputs in each node's local directory",
+     O_KEEP},
     {"start-timeout", 0, "SECONDS", "give up after so long without progress at the start (default: 60)",
      O_START_TIMEOUT},
     {"deadline", 0, "MS", "a read goes to another copy after so long (default: the daemon's)", O_DEADLINE},
@@ -174,6 +177,7 @@ static bool set_flag(struct fs_launch_options *o, int id) {
   bool *flag = id == O_READ_ONLY ? &o->read_only
                : id == O_STATIC  ? &o->supervised
                : id == O_PURGE   ? &o->purge
+               : id == O_KEEP    ? &o->keep
                : id == O_STAGED  ? &o->staged
                : id == O_VERBOSE ? &o->verbose
                : id == O_DOCTOR  ? &o->doctor

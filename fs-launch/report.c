@@ -65,6 +65,24 @@ static void json_nodes(const struct fs_launch *l, FILE *out) {
   fputs("\n  ],\n", out);
 }
 
+static void json_outputs(const struct fs_launch *l, FILE *out) {
+  const struct fs_launch_outputs *o = &l->outputs;
+  fprintf(out, "  \"outputs\": {\"files\": %llu, \"bytes\": %llu, \"failed\": %llu, \"kept\": ",
+          (unsigned long long)o->files, (unsigned long long)o->bytes, (unsigned long long)o->failed);
+  if (o->kept[0])
+    json_string(out, o->kept);
+  else
+    fputs("null", out);
+  fputs(", \"names\": [", out);
+  for (size_t i = 0; i < o->named; i++) {
+    fprintf(out, "%s\n    {\"node\": %u, \"size\": %llu, \"name\": ", i > 0 ? "," : "", o->output[i].rank,
+            (unsigned long long)o->output[i].size);
+    json_string(out, o->output[i].name);
+    fputc('}', out);
+  }
+  fputs("]},\n", out);
+}
+
 /* The keys of all nodes, each once: the first node that has one names it. */
 static bool first_with(const struct fs_launch *l, uint32_t node, const char *key) {
   for (uint32_t i = 0; i < node; i++)
@@ -90,6 +108,7 @@ static void report_json(const struct fs_launch *l, int status, FILE *out) {
   fprintf(out, ",\n  \"status\": %d,\n  \"seconds\": %.3f,\n", status, (double)l->command_ns / 1e9);
   json_datasets(l, out);
   json_nodes(l, out);
+  json_outputs(l, out);
   fputs("  \"total\": {", out);
   each_total(l, out, "", "json");
   fputs("},\n  \"warnings\": [", out);
@@ -116,6 +135,10 @@ static void report_text(const struct fs_launch *l, int status, FILE *out) {
       fprintf(out, "node.%u.%s %llu\n", i, n->stat[k].key, (unsigned long long)n->stat[k].value);
   }
   each_total(l, out, "", "text");
+  fprintf(out, "outputs.files %llu\noutputs.bytes %llu\n", (unsigned long long)l->outputs.files,
+          (unsigned long long)l->outputs.bytes);
+  for (size_t i = 0; i < l->outputs.named; i++)
+    fprintf(out, "output %s\n", fs_shown(l->outputs.output[i].name, shown, sizeof(shown)));
   for (unsigned i = 0; i < l->warnings; i++) fprintf(out, "warning %s\n", l->warning[i]);
 }
 

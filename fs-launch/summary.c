@@ -78,6 +78,7 @@ void fs_summary(const struct fs_launch *l, FILE *out) {
     fprintf(out, "fs-launch: %llu blocks came from shared storage after a node did not give them\n",
             (unsigned long long)fallbacks);
   if (errors > 0) fprintf(out, "fs-launch: %llu reads failed\n", (unsigned long long)errors);
+  fs_outputs_tell(l, out);
   for (unsigned i = 0; i < l->warnings; i++) fprintf(out, "fs-launch: warning: %s\n", l->warning[i]);
   fflush(out);
 }

@@ -10,6 +10,8 @@
 
 #include "daemon/hold.h"
 #include "daemon/ns_net.h"
+#include "daemon/outpath.h"
+#include "daemon/outputs.h"
 #include "daemon/spill.h"
 #include "util/sys.h"
 
@@ -20,8 +22,9 @@ struct fs_box_call {
   struct fs_client *client; /* NULL: gone */
   uint32_t number;
   uint32_t op;
-  uint64_t id;
+  uint64_t id, dir;
   bool made; /* a CREATE of a file of this node's */
+  bool made_dir;
 };
 
 /* ---- answers ---- */
@@ -54,6 +57,7 @@ static void fs_box_done(void *ctx, fs_err err, const void *body, size_t n) {
 static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_box_call *call = ctx;
   if (err < 0 && call->made) fs_spill_not_created(call->d, call->id);
+  if (err == 0 && call->made_dir) fs_path_parent(call->d, call->id, call->dir);
   if (err < 0 && call->op == FS_NAMES_PUBLISH) fs_spill_not_published(call->d, call->id);
   fs_box_done(ctx, err, body, n);
 }
@@ -148,7 +152,8 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
     return;
   }
   fs_box_prepare(d, client, c);
-  *call = (struct fs_box_call){.d = d, .client = client, .number = i, .op = c->op, .id = c->id};
+  *call = (struct fs_box_call){.d = d, .client = client, .number = i, .op = c->op, .id = c->id, .dir = c->dir};
+  call->made_dir = c->op == FS_NAMES_CREATE && S_ISDIR(c->mode);
   call->made = c->op == FS_NAMES_CREATE && S_ISREG(c->mode) && !fs_spill_find(d, c->id);
   if (call->made) fs_spill_created(d, c->id, c->dir);
   client->box[i] = call;
@@ -178,6 +183,7 @@ void fs_boxes_timers(struct fs_daemon *d) {
   fs_ns_net_timers(d->ns_net, d->now);
   fs_ns_timers(d->ns, d->now);
   fs_spill_timers(d);
+  fs_outputs_timers(d);
 }
 
 void fs_boxes_release(struct fs_client *c) {

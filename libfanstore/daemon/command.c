@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/daemon.h"
+#include "daemon/outputs.h"
 #include "util/sys.h"
 
 #define FS_LINES_QUEUED 256u
@@ -18,6 +18,9 @@
 #define FS_STOP_NS 1000000000ull
 #define FS_STOP_LINE "@fs stop"
 #define FS_ACK_LINE "@fs ack"
+#define FS_FINISH_LINE "@fs finish keep=1"
+#define FS_FINISHED_LINE "@fs finished"
+#define FS_FINISH_NS 4000000000ull /* the launcher is gone, and its guard is patient for six seconds */
 
 struct fs_text_line {
   struct fs_text_line *next;
@@ -44,9 +47,12 @@ struct fs_commands {
   struct fs_text_line *head, **tail;
   _Atomic uint32_t queued;
   uint32_t under_way, acks;
-  bool go, stopped, receiving, ack_sent;
+  bool go, stopped, receiving, ack_sent, telling;
+  _Atomic bool abandoned; /* by the launcher, with outputs that are to be kept: until `finish_by` */
+  uint32_t finished;      /* ranks */
+  uint64_t finish_by;
   uint64_t heard;
-  struct fs_net_op recv, ack;
+  struct fs_net_op recv, ack, tell;
   char buffer[FS_CONTROL_LINE];
 };
 
@@ -90,7 +96,12 @@ static void *fs_commands_reader(void *arg) {
     memmove(buf, start, n);
     if (n == sizeof(buf)) n = 0; /* no line of ours is so long */
   }
-  fs_commands_queue(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
+  if (c->d->cfg->keep) {
+    fs_commands_queue(c, FS_FINISH_LINE, strlen(FS_FINISH_LINE));
+    atomic_store(&c->abandoned, true);
+  } else {
+    fs_commands_queue(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
+  }
   return NULL;
 }
 
@@ -108,6 +119,10 @@ static void fs_commands_obey(struct fs_commands *c, const char *text, size_t len
     atomic_store(&d->stop, true);
   } else if (strcmp(line.verb, "ack") == 0) {
     c->acks++;
+  } else if (strcmp(line.verb, "finished") == 0) {
+    c->finished++;
+  } else if (strcmp(line.verb, "finish") == 0) {
+    fs_outputs_finish(d, &line);
   } else if (c->go) {
     return; /* the placement is complete */
   } else if (strcmp(line.verb, "go") == 0) {
@@ -173,6 +188,31 @@ static struct fs_text_line *fs_commands_next(struct fs_commands *c) {
   return l;
 }
 
+static void fs_commands_told(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
+  (void)peer, (void)bytes, (void)err;
+  FS_ITEM(op, struct fs_commands, tell)->telling = false;
+}
+
+void fs_commands_finished(struct fs_daemon *d) {
+  struct fs_commands *c = d->commands;
+  c->tell.done = fs_commands_told;
+  if (d->net->rank == 0)
+    c->finished++;
+  else if (!c->telling)
+    c->telling = fs_net_send(d->net, 0, FS_TAG_CONTROL, FS_FINISHED_LINE, strlen(FS_FINISHED_LINE), &c->tell) == 0;
+}
+
+/* Nobody will say stop any more. Ranks that go answer no questions about names, so all go at once. */
+static void fs_commands_abandoned(struct fs_commands *c) {
+  const struct fs_daemon *d = c->d;
+  if (!atomic_load_explicit(&c->abandoned, memory_order_acquire)) return;
+  if (c->finish_by == 0) c->finish_by = d->now + FS_FINISH_NS;
+  if (d->ctl && c->finished < d->net->nodes && d->now < c->finish_by) return;
+  atomic_store(&c->abandoned, false);
+  fs_commands_pass(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
+  fs_commands_obey(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
+}
+
 int fs_commands_run(struct fs_daemon *d) {
   struct fs_commands *c = d->commands;
   uint32_t most = FS_MIN(FS_MAX(FS_LINE_MESSAGES / d->net->nodes, 1u), FS_LINES_SENT);
@@ -184,6 +224,7 @@ int fs_commands_run(struct fs_daemon *d) {
     fs_commands_obey(c, l->text, l->len);
     n++;
   }
+  fs_commands_abandoned(c);
   return n;
 }
 

@@ -36,6 +36,7 @@ struct fs_daemon_config {
   uint64_t deadline_ns;
   uint32_t io_threads;
   bool read_only, verbose;
+  bool keep; /* outputs, when the job ends */
   uint32_t datasets;
   const char *dataset[FS_MAX_DATASETS];
   const char *mount[FS_MAX_DATASETS]; /* NULL: the dataset's own */
@@ -130,6 +131,7 @@ struct fs_ns_net;
 struct fs_parts;
 struct fs_server;
 struct fs_commands;
+struct fs_outputs;
 
 struct fs_daemon {
   const struct fs_daemon_config *cfg;
@@ -153,6 +155,7 @@ struct fs_daemon {
   struct fs_ns_net *ns_net;
   struct fs_holds *holds;       /* output files of other nodes */
   struct fs_spill *spill_files; /* and of this one */
+  struct fs_outputs *outputs;   /* what is done with them at the end */
   struct fs_daemon_counters count;
   uint64_t now; /* of this round of the loop */
   _Atomic int listener;
@@ -237,6 +240,7 @@ fs_err fs_commands_start(struct fs_daemon *d);
 int fs_commands_run(struct fs_daemon *d);
 bool fs_commands_go(const struct fs_daemon *d);
 uint64_t fs_commands_heard(const struct fs_daemon *d); /* when the last line came */
+void fs_commands_finished(struct fs_daemon *d);        /* this rank is done with `finish` */
 void fs_commands_stop(struct fs_daemon *d);            /* passes the stop on, and waits a little for all to know */
 
 /* ---- loop.c ---- */

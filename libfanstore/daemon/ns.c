@@ -99,6 +99,9 @@ static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const
   case FS_NAMES_ACCUSE:
     fs_accused(ns, a, c);
     return;
+  case FS_NAMES_WHERE:
+    fs_where_asked(ns, a, c);
+    return;
   case FS_NAMES_SET:
     fs_set_received(ns, a, c, n);
     return;

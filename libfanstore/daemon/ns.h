@@ -12,6 +12,7 @@
  *   ns_mark.c     which directories may have outputs: told to all before the first
  *   ns_move.c     a rename between directories, the removal of one: by two keepers
  *   ns_commit.c   the mirror: each change; whole directories after a change of members
+ *   ns_where.c    which directory a record is in; what is no file
  *   ns_members.c  accusations, pings, the set of members
  */
 #ifndef FS_DAEMON_NS_H
@@ -67,6 +68,11 @@ void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *b
 /* Was a call with this id done here, and noted? */
 bool fs_ns_done_before(const struct fs_ns *ns, uint64_t call);
 void fs_ns_done_now(struct fs_ns *ns, uint64_t call);
+/* The directory (8 bytes) that the record of this id is in: for who has lost sight of it. Asks one rank after another,
+   first the one that made it; done with -ENOENT when none has it. */
+void fs_ns_where(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx);
+/* The directories and symlinks in the directories that this rank owns. visit may not change anything. */
+void fs_ns_others(const struct fs_ns *ns, void (*visit)(void *ctx, const struct fs_record *r), void *ctx);
 /* A message from another rank, as it came. */
 void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct fs_ns_message *head, const void *body,
                    size_t n);

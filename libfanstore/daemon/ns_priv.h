@@ -181,6 +181,9 @@ void fs_gone_redo(struct fs_ns *ns, const struct fs_members *before);
 /* Before a directory of a dataset gets its first output. True: the call goes on later. */
 bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c, size_t n);
 
+/* ---- ns_where.c ---- */
+void fs_where_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+
 /* ---- ns_move.c ---- */
 void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
 void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);

@@ -16,16 +16,19 @@
  *     files_cache files_remote files_shared bytes_{the same four} blocks_{the same four} fallbacks errors materialized
  *     (sums over this node's clients), served served_bytes fetched fetched_bytes prefetched checksum_errors timeouts
  *     refused evictions staged_bytes reused_bytes clients (the daemon's own; see docs/messages.md)
+ *   output rank=K size=BYTES name=PATH                  after finish: a file that the job wrote below a mount
+ *   outputs rank=K files=N bytes=BYTES [kept=DIR] [failed=N why=...] [end=1]   after finish: how far; with end=1 done
  *   bye rank=K
  * launcher -> rank 0 (stdin), which passes each on to all ranks
  *   place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.', '-' none, '*' all
  *   go                                                  placement complete: stage, then serve
+ *   finish [names=N] [keep=1]                           COMMAND is over: count its outputs, name N, keep them; serve on
  *   stop [purge=1]                                      drain, report, clean up, exit (end of file means the same)
  *
  * The command line that fs-launch gives to every rank of fanstored (paths absolute; options in any order; each value
  * a word of its own):
  *   fanstored --job JOB --local-dir DIR {--dataset DIR --mount PATH}... [--emulate N] [--cache BYTES] [--read-only]
- *     [--deadline MS] [--verbose]
+ *     [--deadline MS] [--keep] [--verbose]
  * JOB is [A-Za-z0-9._-]+ and chosen by fs-launch: the run directory on every host is fs_run_dir(JOB). dataset=D in the
  * lines counts the --dataset options from 0. --emulate N: N ranks on one host, rank k being node k of it.
  */

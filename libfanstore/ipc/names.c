@@ -109,6 +109,7 @@ static bool call_id_ok(const struct fs_names_call *c) {
   case FS_NAMES_RELEASE:
   case FS_NAMES_EXTENTS:
   case FS_NAMES_APPEND:
+  case FS_NAMES_WHERE:
     return id_ok(c->id);
   case FS_NAMES_EXTEND:
     return id_ok(c->id) && id_ok(c->to);
@@ -122,7 +123,7 @@ bool fs_call_ok(const void *body, size_t n) {
   if (n < sizeof(*c) || n > FS_NAMES_BODY || n < fs_call_size(c)) return false;
   bool known = (c->op >= FS_NAMES_LOOKUP && c->op < FS_NAMES_CLIENT_OPS) ||
                (c->op >= FS_NAMES_TAKE && c->op <= FS_NAMES_FORGET) ||
-               (c->op >= FS_NAMES_MIRROR && c->op <= FS_NAMES_SET);
+               (c->op >= FS_NAMES_MIRROR && c->op <= FS_NAMES_WHERE);
   if (!known || c->mtime_ns >= FS_NSEC || c->size > INT64_MAX || c->seq > FS_RECORD_SEQ_MAX) return false;
   return call_id_ok(c) && names_ok(c) && dir_ok(c) && mode_ok(c) && set_ok(c);
 }

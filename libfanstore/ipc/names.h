@@ -99,6 +99,7 @@ enum fs_names_op {
   FS_NAMES_PING,
   FS_NAMES_ACCUSE, /* id: a rank that does not answer */
   FS_NAMES_SET,    /* seq, bits: the members */
+  FS_NAMES_WHERE,  /* id: the directory that its record is in, if this rank keeps it as owner or mirror; ENOENT */
 };
 
 enum fs_names_flags {

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See outputs.h. A list of what this rank has is made once, then worked off a few at a time, between the other work of
+ * the MPI thread.
+ */
+#include "daemon/outputs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/outpath.h"
+#include "daemon/spill.h"
+
+#define FS_OUTPUTS_FLIGHT 64u   /* paths being asked for, files being moved */
+#define FS_OUTPUTS_COUNTED 512u /* in a row, when only their sizes are wanted */
+#define FS_OUTPUTS_SAY_NS 500000000ull
+
+struct fs_outputs {
+  struct fs_output *item;
+  size_t n, room, next;
+  uint32_t flight;
+  bool keep, finished;
+  uint64_t names; /* that are still to be told */
+  uint64_t files, bytes, failed, say_at;
+  fs_err why; /* the first that failed */
+};
+
+struct fs_output_step { /* one output on its way */
+  struct fs_daemon *d;
+  struct fs_output *item;
+  uint64_t size;
+};
+
+/* ---- the list ---- */
+
+static void fs_outputs_add(struct fs_outputs *o, const struct fs_output *item) {
+  if (o->n == o->room) {
+    size_t room = o->room ? 2 * o->room : 256;
+    struct fs_output *grown = realloc(o->item, room * sizeof(*grown));
+    if (!grown) {
+      o->failed++;
+      o->why = -ENOMEM;
+      return;
+    }
+    o->item = grown;
+    o->room = room;
+  }
+  o->item[o->n++] = *item;
+}
+
+static void fs_outputs_other(void *ctx, const struct fs_record *r) {
+  struct fs_output item = {.id = r->id, .dir = r->dir, .mode = r->mode};
+  if (S_ISLNK(r->mode)) item.target = strndup(fs_record_target(r), r->target_len);
+  if (!S_ISLNK(r->mode) || item.target) fs_outputs_add(ctx, &item);
+}
+
+static void fs_outputs_list(struct fs_daemon *d) {
+  const struct fs_spill *s = d->spill_files;
+  while (fs_spill_drain(d) > 0) continue;
+  for (uint64_t i = 0; i <= s->mask; i++) {
+    for (const struct fs_spill_file *f = s->chain[i]; f; f = f->next) {
+      struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
+      if (!f->removed && f->dir != 0) fs_outputs_add(d->outputs, &item);
+    }
+  }
+  if (d->outputs->keep) fs_ns_others(d->ns, fs_outputs_other, d->outputs);
+}
+
+/* ---- one after another ---- */
+
+static void fs_outputs_failed(struct fs_outputs *o, fs_err err) {
+  o->failed++;
+  if (o->why == 0) o->why = err;
+}
+
+static void fs_outputs_step_end(void *ctx, fs_err err) {
+  struct fs_output_step *s = ctx;
+  if (err < 0) fs_outputs_failed(s->d->outputs, err);
+  s->d->outputs->flight--;
+  free(s);
+}
+
+static void fs_outputs_say(const struct fs_output_step *s, const char *path) {
+  struct fs_control_line l;
+  if (fs_say_begin(s->d, &l, "output") == 0 && fs_control_add_u64(&l, "size", s->size) == 0 &&
+      fs_control_add(&l, "name", path) == 0)
+    fs_say_line(&l);
+}
+
+/* Are some of its bytes on other nodes, or in parts of this one's? Its spill alone would be a wrong copy. */
+static bool fs_outputs_scattered(const struct fs_daemon *d, const struct fs_output *item) {
+  const struct fs_spill_file *f = fs_spill_find(d, item->id);
+  return f && fs_extents_any(f);
+}
+
+static void fs_outputs_found(void *ctx, fs_err err, const char *path) {
+  struct fs_output_step *s = ctx;
+  struct fs_outputs *o = s->d->outputs;
+  bool file = S_ISREG(s->item->mode);
+  if (err == 0 && file && o->names > 0) {
+    o->names--;
+    fs_outputs_say(s, path);
+  }
+  if (err == 0 && file) o->files++, o->bytes += s->size;
+  if (err == 0 && o->keep && file && fs_outputs_scattered(s->d, s->item))
+    fs_outputs_step_end(s, -EXDEV);
+  else if (err == 0 && o->keep)
+    fs_keep(s->d, s->item, path, fs_outputs_step_end, s);
+  else
+    fs_outputs_step_end(s, err == -ENOENT ? 0 : err); /* it was removed, or never got its name */
+}
+
+/* Of files only the size is asked of the kernel; who wrote last may not have been published. */
+static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *item, uint64_t *size) {
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  *size = 0;
+  if (!S_ISREG(item->mode)) return true;
+  if (fstatat(d->spill_fd, fs_spill_name(item->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return false;
+  *size = (uint64_t)st.st_size;
+  return S_ISREG(st.st_mode);
+}
+
+static void fs_outputs_next(struct fs_daemon *d) {
+  struct fs_outputs *o = d->outputs;
+  struct fs_output *item = &o->item[o->next++];
+  uint64_t size;
+  if (!fs_outputs_size(d, item, &size)) return;
+  if (!o->keep && o->flight >= o->names) { /* those under way may be named */
+    o->files++;
+    o->bytes += size;
+    return;
+  }
+  struct fs_output_step *s = malloc(sizeof(*s));
+  if (!s) {
+    fs_outputs_failed(o, -ENOMEM);
+    return;
+  }
+  *s = (struct fs_output_step){.d = d, .item = item, .size = size};
+  o->flight++;
+  fs_path_find(d, item->dir, item->id, fs_outputs_found, s);
+}
+
+/* ---- the lines ---- */
+
+static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
+  const struct fs_outputs *o = d->outputs;
+  struct fs_control_line l;
+  char dir[PATH_MAX];
+  if (fs_say_begin(d, &l, "outputs") < 0) return;
+  (void)fs_control_add_u64(&l, "files", o->files);
+  (void)fs_control_add_u64(&l, "bytes", o->bytes);
+  if (o->keep && o->files > 0 && fs_keep_dir(d, dir, sizeof(dir)) == 0) (void)fs_control_add(&l, "kept", dir);
+  if (o->failed > 0) (void)fs_control_add_u64(&l, "failed", o->failed);
+  if (o->failed > 0) (void)fs_control_add(&l, "why", o->why == -EXDEV ? "written by several nodes" : strerror(-o->why));
+  if (end) (void)fs_control_add_u64(&l, "end", 1);
+  fs_say_line(&l);
+}
+
+static void fs_outputs_end(struct fs_daemon *d) {
+  struct fs_outputs *o = d->outputs;
+  for (size_t i = 0; i < o->n; i++) free(o->item[i].target);
+  free(o->item);
+  o->item = NULL;
+  o->finished = true;
+  fs_outputs_tell(d, true);
+  fs_commands_finished(d);
+}
+
+void fs_outputs_timers(struct fs_daemon *d) {
+  struct fs_outputs *o = d->outputs;
+  if (!o || o->finished) return;
+  uint32_t most = o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
+  for (uint32_t i = 0; i < most && o->next < o->n && o->flight < FS_OUTPUTS_FLIGHT; i++) fs_outputs_next(d);
+  if (o->next == o->n && o->flight == 0) {
+    fs_outputs_end(d);
+  } else if (d->now >= o->say_at) {
+    o->say_at = d->now + FS_OUTPUTS_SAY_NS;
+    fs_outputs_tell(d, false);
+  }
+}
+
+void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
+  uint64_t keep = 0;
+  if (d->outputs) {
+    if (d->outputs->finished) fs_commands_finished(d);
+    return;
+  }
+  d->outputs = calloc(1, sizeof(*d->outputs));
+  if (!d->outputs) return;
+  struct fs_outputs *o = d->outputs;
+  (void)fs_control_get_u64(c, "names", &o->names);
+  o->keep = fs_control_get_u64(c, "keep", &keep) == 0 && keep != 0;
+  o->say_at = d->now + FS_OUTPUTS_SAY_NS;
+  if (d->ctl)
+    fs_outputs_list(d);
+  else
+    fs_outputs_end(d); /* it does not serve yet */
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 300
+# What becomes of output files when the job ends: they are named, all of them in the report; --keep leaves each byte on
+# its node under its name, also when COMMAND failed or fs-launch was killed.
+. "$(dirname "$0")/../functions.sh"
+
+random_files "$work/source" 20 3 1 100 5000
+find "$work/source" -exec touch -d 2020-01-01 {} +
+pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
+
+# Each node writes into directories of all kinds, renames, removes and links; sums of the outputs go to $work/sums.
+cat >"$work/node.sh" <<'END'
+node=$1 nodes=$2
+mkdir "o$node" "d00/deep$node" "d00/deep$node/er" "empty$node"
+for i in 1 2 3; do
+  head -c $((i * 300000)) /dev/urandom >"o$node/f$i"
+  echo "$i$node" >"d00/deep$node/er/g$i"
+done
+ln -s f1 "o$node/latest"
+echo "tmp $node" >"t$node" && mv "t$node" "o$node/final"
+mv "d00/deep$node/er" "d00/deep$node/renamed"
+echo old >"o$node/replaced" && echo "new $node" >"o$node/new" && mv "o$node/new" "o$node/replaced"
+rm "o$node/f2"
+[ "$node" = 0 ] || mv "o$((node - 1))/f3" "o$node/from"
+END
+cat >"$work/job.sh" <<'END'
+nodes=$1 top=$2 status=$3
+cd "$4" || exit
+for node in $(seq 0 $((nodes - 1))); do FANSTORE_NODE=$node bash "$top/node.sh" "$node" "$nodes" || exit 99; done
+find . -type f -newer "$top/start" -exec md5sum {} + | sort >"$top/sums"
+find . -newer "$top/start" ! -type f -printf '%P %y %l\n' | grep -v '^\(d00\)\? d' | sort >"$top/others"
+[ "$status" != wait ] || { touch "$top/written"; sleep 100; }
+exit "$status"
+END
+touch -d 2021-01-01 "$work/start"
+job() { # NODES STATUS [OPTION...]
+  local nodes=$1 status=$2
+  shift 2
+  launch --dataset "$work/ds" --emulate "$nodes" "$@" -- bash "$work/job.sh" "$nodes" "$work" "$status" "$mnt"
+}
+kept() { # compares what was kept with what was written; removes it
+  (cd "$1" && find . -type f -exec md5sum {} + | sort) | diff "$work/sums" - || fail "$2: other bytes"
+  (cd "$1" && find . -mindepth 1 ! -type f -printf '%P %y %l\n' | grep -v '^d00 d ' | sort) | diff "$work/others" - ||
+    fail "$2: other directories or symlinks"
+  rm -rf "$work/local/fanstore-outputs"
+}
+
+for n in 1 2 4; do
+  expect_status 0 job $n 0 --report "$work/r.json"
+  [ -s "$work/sums" ] || fail "nothing was written"
+  equal "files" "$(wc -l <"$work/sums")" "$(json "$work/r.json" 'r["outputs"]["files"]')"
+  equal "names" "$(sed 's|.*  \./||' "$work/sums" | sort | paste -sd,)" \
+    "$(json "$work/r.json" '",".join(sorted(x["name"] for x in r["outputs"]["names"]))' | LC_ALL=C tr , '\n' | sort | paste -sd,)"
+  equal "bytes" "$(json "$work/r.json" 'r["outputs"]["bytes"]')" \
+    "$(json "$work/r.json" 'sum(x["size"] for x in r["outputs"]["names"])')"
+  grep -q "^fs-launch: $(wc -l <"$work/sums") outputs (.*) are lost.*: .*, .*" "$work/err" || fail "$(cat "$work/err")"
+  [ ! -e "$work/local/fanstore-outputs" ] || fail "kept without being asked to"
+  no_leftovers
+  for status in 0 3; do
+    expect_status $status job $n $status --keep
+    grep -q "outputs (.*) kept in $work/local/fanstore-outputs/job-" "$work/err" || fail "$(cat "$work/err")"
+    kept "$work"/local/fanstore-outputs/job-* "$n nodes, status $status"
+    no_leftovers
+  done
+  echo "ok - $n nodes: outputs are named, and kept by --keep"
+done
+
+expect_status 0 launch --dataset "$work/ds" --emulate 2 --keep -- true
+! grep -q output "$work/err" || fail "there are none: $(cat "$work/err")"
+[ ! -e "$work/local/fanstore-outputs" ] || fail "an empty directory is kept"
+echo "ok - without outputs nothing is said or made"
+
+rm -f "$work/written"
+"$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --keep -- \
+  bash "$work/job.sh" 2 "$work" wait "$mnt" >"$work/out" 2>&1 &
+wait_until 60 test -e "$work/written"
+kill -9 $!
+wait $! 2>/dev/null || true
+gone() { ! ls -d "$TMPDIR"/fanstore-*/job-* "$work"/local/fanstore*/spill-* >/dev/null 2>&1; }
+wait_until 20 gone
+kept "$work"/local/fanstore-outputs/job-* "fs-launch was killed"
+echo "ok - kept also when fs-launch is killed"
+
+# A directory that cannot be made: said, and the exit status is COMMAND's.
+touch "$work/local/fanstore-outputs"
+expect_status 0 job 2 0 --keep
+grep -q 'could not be kept and are lost: ' "$work/err" || fail "not said: $(cat "$work/err")"
+rm "$work/local/fanstore-outputs"
+echo "ok - what cannot be kept is told"
+
+# Home's spill of a file that another node wrote into lacks those bytes.
+expect_status 0 launch --dataset "$work/ds" --emulate 2 --keep -- bash -c 'cd "$1" || exit
+  FANSTORE_NODE=0 dd if=/dev/zero of=shared bs=1000 count=9 status=none
+  FANSTORE_NODE=1 /usr/bin/python3 -c "import os; os.pwrite(os.open(\"shared\", os.O_WRONLY), b\"other\" * 400, 3000)"' - "$mnt"
+grep -q '1 of them could not be kept and is lost: written by several nodes' "$work/err" || fail "$(cat "$work/err")"
+[ -z "$(find "$work/local/fanstore-outputs" -type f 2>/dev/null)" ] || fail "a file without some of its bytes is kept"
+echo "ok - half a file is not kept"
