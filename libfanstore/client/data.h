@@ -97,6 +97,9 @@ int fs_data_next_owned(int fd);
    allows), CLOEXEC, and marks it owned.
    The new number; the old is closed. */
 fs_fd fs_data_adopt_fd(int fd);
+/* For a constructor: the kernel's table of descriptors becomes as large as the
+   library's own will need it. Later, with threads, that takes the kernel 10 ms. */
+void fs_own_make_room(void);
 /* The program wants this number: moves the library's descriptor away. The old number stays open, to be replaced by
  * dup2. */
 bool fs_own_move(int fd);

@@ -112,6 +112,16 @@ static int64_t dup_high(int fd) {
   return high >= 0 ? high : fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
+void fs_own_make_room(void) {
+  for (int fd = 0; fd < 3; fd++) {
+    int64_t high = fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, FS_OWN_FIRST + 23);
+    if (high >= 0) {
+      fs_sys_close((int)high);
+      return;
+    }
+  }
+}
+
 fs_fd fs_data_adopt_fd(int fd) {
   int64_t high = dup_high(fd);
   if (high < 0 || high >= FS_OWN_MAX) {

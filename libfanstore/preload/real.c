@@ -100,6 +100,7 @@ __attribute__((constructor)) static void start(void) {
     fs_mounts_export(fs_env_set);
     fs_run_remember();
     if (getenv(FS_ENV_STATE) != NULL) fs_files_start();
+    fs_own_make_room();
   }
   errno = saved;
 }
