@@ -151,7 +151,7 @@ fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size) {
   fs_err err = fs_out_whole(entry, &w);
   if (err == 0 && need > w.size) {
     err = refresh(entry, &h);
-    w.size = h.size;
+    if (err == 0) w.size = h.size;
   }
   if (err == 0) *size = FS_MAX(w.size, fs_out_written_end(entry));
   return err;
