@@ -15,9 +15,9 @@ static int64_t get_lock(struct flock *lock) {
   return 0;
 }
 
-static int64_t set_lock(const struct flock *lock) {
+static int64_t set_lock(const struct fs_slot *s, const struct flock *lock) {
   if (fs_bad_address(lock)) return -EFAULT;
-  if (lock->l_type == F_WRLCK) return -EBADF;
+  if (lock->l_type == F_WRLCK) return fs_file_writable(s) == 0 ? -ENOLCK : -EBADF; /* there are none between nodes */
   return lock->l_type == F_RDLCK || lock->l_type == F_UNLCK ? 0 : -EINVAL;
 }
 
@@ -54,7 +54,7 @@ int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg) {
   case F_SETLKW:
   case F_OFD_SETLK:
   case F_OFD_SETLKW:
-    return set_lock((const struct flock *)arg);
+    return set_lock(s, (const struct flock *)arg);
   case F_SETLEASE:
     return set_lease(s, kind, arg);
   case F_GETLEASE:
@@ -154,7 +154,8 @@ static fs_err check_mmap(const struct fs_slot *s, size_t len, int prot, int flag
   if (off < 0 || fs_round_up(len, page_size()) > (uint64_t)(INT64_MAX - off)) return -EOVERFLOW;
   if (type != MAP_SHARED && type != MAP_PRIVATE && type != MAP_SHARED_VALIDATE) return -EINVAL;
   if (kind == FS_SLOT_DIR) return -ENODEV;
-  return type != MAP_PRIVATE && (prot & PROT_WRITE) ? -EACCES : 0;
+  if (type == MAP_PRIVATE || !(prot & PROT_WRITE)) return 0;
+  return fs_file_writable(s) == 0 ? -ENODEV : -EACCES;
 }
 
 void *fs_file_mmap(struct fs_slot *s, void *addr, size_t len, int prot, int flags, int64_t off) {

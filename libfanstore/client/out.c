@@ -33,8 +33,9 @@ bool fs_out_maybe(const struct fs_node *node, uint64_t dir) {
   return atomic_load_explicit(&node->ctl->outputs[bit / 64], memory_order_acquire) >> bit % 64 & 1;
 }
 
-fs_err fs_out_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r) {
-  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .dir = dir, .name_len = (uint16_t)len};
+fs_err fs_out_look_up(uint64_t dir, const char *name, size_t len, uint32_t flags, struct fs_answer *a,
+                      const struct fs_record **r) {
+  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .flags = flags, .dir = dir, .name_len = (uint16_t)len};
   if (len > FS_RECORD_NAME_MAX) return -ENAMETOOLONG;
   fs_err err = fs_names_ask(&c, name, "", a, r);
   return err == 0 && !*r ? -EIO : err;
@@ -139,13 +140,14 @@ fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answ
     if (err == -EREMCHG && a->n >= sizeof(c->dir)) memcpy(&c->dir, a->body, sizeof(c->dir));
   }
   if (err == 0) atomic_store_explicit(&n->dir, c->dir, memory_order_relaxed);
-  return (err == 0 && !*r) || err == -EREMCHG ? -EIO : err;
+  return err == -EREMCHG ? -EIO : err;
 }
 
 /* The record of a number, by its id. */
 static fs_err by_number(uint32_t entry, struct fs_answer *a, const struct fs_record **r) {
   struct fs_names_call c = {.op = FS_NAMES_LOOKUP};
-  return fs_out_ask_number(entry, &c, a, r);
+  fs_err err = fs_out_ask_number(entry, &c, a, r);
+  return err == 0 && !*r ? -EIO : err;
 }
 
 /* From its end to its beginning, name by name. */

@@ -19,7 +19,9 @@ uint64_t fs_out_dir_id(uint32_t mount, uint32_t entry);
 /* May the directory have outputs? Reads shared memory only. */
 bool fs_out_maybe(const struct fs_node *node, uint64_t dir);
 /* The record of a name; -ENOENT. */
-fs_err fs_out_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r);
+/* With FS_NAMES_TAKEN_TOO, or 0. */
+fs_err fs_out_look_up(uint64_t dir, const char *name, size_t len, uint32_t flags, struct fs_answer *a,
+                      const struct fs_record **r);
 /* A directory that was come through lately: its number, or 0. */
 uint32_t fs_out_known_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len);
 void fs_out_note_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len, uint32_t entry,
@@ -40,7 +42,7 @@ fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size);
 /* Of a symlink, by number. */
 fs_ssize fs_out_readlink(uint32_t entry, char *buf, size_t n);
 void fs_out_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st);
-/* A call about a number's record, in whatever directory it is now; the record that is answered. */
+/* A call about a number's record, in whatever directory it is now; the record that is answered, or NULL. */
 fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);
 /* By number. */
 fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st);

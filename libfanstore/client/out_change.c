@@ -59,7 +59,7 @@ static fs_err check_slash(const struct fs_found *f, uint64_t dir) {
   struct fs_answer a;
   const struct fs_record *r;
   if (f->last != FS_LAST_SLASH) return 0;
-  fs_err err = fs_out_look_up(dir, f->name, f->name_len, &a, &r);
+  fs_err err = fs_out_look_up(dir, f->name, f->name_len, 0, &a, &r);
   return err != 0 ? err : S_ISDIR(r->mode) ? 0 : -ENOTDIR;
 }
 
@@ -89,7 +89,7 @@ static fs_err set(const struct fs_found *f, struct fs_names_call *c) {
   const struct fs_record *r;
   c->op = FS_NAMES_SETATTR;
   fs_err err = fs_out_ask_number(f->entry, c, &a, &r);
-  struct fs_out_node *n = err == 0 ? fs_out_node(f->entry) : NULL;
+  struct fs_out_node *n = err == 0 && r != NULL ? fs_out_node(f->entry) : NULL;
   if (n != NULL) atomic_store_explicit(&n->mode, r->mode, memory_order_relaxed);
   return err;
 }

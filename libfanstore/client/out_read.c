@@ -71,7 +71,7 @@ static fs_err look_here(uint32_t entry, struct fs_held *h) {
   if (err != 0 && err != -ENOENT) return err;
   *h = (struct fs_held){.id = fs_out_id(entry),
                         .own = (uint64_t)st.st_size,
-                        .size = FS_MAX((uint64_t)st.st_size, err == 0 ? r->size : 0),
+                        .size = FS_MAX((uint64_t)st.st_size, err == 0 && r != NULL ? r->size : 0),
                         .mtime = st.st_mtim.tv_sec,
                         .ctime = st.st_ctim.tv_sec,
                         .mtime_ns = (uint32_t)st.st_mtim.tv_nsec,

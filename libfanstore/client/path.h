@@ -41,6 +41,7 @@ struct fs_found {
 #define FS_REAL_LINKS 2u /* resolve the real file system's symlinks too (after the kernel said ENOENT) */
 #define FS_AS_IS 4u      /* nor where slashes come after it: it is to be made */
 #define FS_MAKE 16u      /* nor looked for among the outputs: it is to be made, and that finds it */
+#define FS_WRITES 64u    /* it is to be opened for writing: outputs that are not published yet are found, too */
 #define FS_LOOK 32u      /* only its attributes are wanted */
 #define FS_PARENT 8u     /* the last component is not looked at: FS_NEW; FS_IN when it is a mount or above one */
 

@@ -75,7 +75,7 @@ static void fs_exec_absent(struct fs_ns *ns, struct fs_asked a, const struct fs_
 
 static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r = c->name_len > 0 ? fs_exec_find(ns, c) : fs_names_find_id(ns->names, c->dir, c->id);
-  if (r && fs_exec_visible(r, a.from))
+  if (r && (fs_exec_visible(r, a.from) || (c->flags & FS_NAMES_TAKEN_TOO)))
     fs_answer_record(ns, a, 0, r);
   else if (r || c->name_len > 0)
     fs_ns_answer(ns, a, -ENOENT, NULL, 0);

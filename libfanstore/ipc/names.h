@@ -103,13 +103,14 @@ enum fs_names_op {
 };
 
 enum fs_names_flags {
-  FS_NAMES_NOREPLACE = 1, /* of RENAME */
-  FS_NAMES_KEEP = 2,      /* of TAKEN, MIRROR: the hold of record id ends, and it stays */
-  FS_NAMES_PARTS = 8,     /* of PUBLISH: not all bytes are in home's spill */
-  FS_NAMES_HELD = 4,      /* of MIRROR: record id is held for directory `to` and the rename `size` */
-  FS_NAMES_SHUT = 8,      /* of MIRROR: the directory takes no names for a while; */
-  FS_NAMES_OPENED = 16,   /* it does; */
-  FS_NAMES_REMOVED = 32,  /* it never will */
+  FS_NAMES_NOREPLACE = 1,  /* of RENAME */
+  FS_NAMES_KEEP = 2,       /* of TAKEN, MIRROR: the hold of record id ends, and it stays */
+  FS_NAMES_TAKEN_TOO = 16, /* of LOOKUP: also what is not published yet: it is to be written */
+  FS_NAMES_PARTS = 8,      /* of PUBLISH: not all bytes are in home's spill */
+  FS_NAMES_HELD = 4,       /* of MIRROR: record id is held for directory `to` and the rename `size` */
+  FS_NAMES_SHUT = 8,       /* of MIRROR: the directory takes no names for a while; */
+  FS_NAMES_OPENED = 16,    /* it does; */
+  FS_NAMES_REMOVED = 32,   /* it never will */
 };
 
 /* What SETATTR sets: mode's permissions; mtime, mtime_ns; size (of a file). */

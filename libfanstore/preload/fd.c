@@ -160,6 +160,7 @@ static int64_t flock_slot(const struct fs_slot *s, int op) {
   const int mandatory = 32; /* LOCK_MAND: nothing happens any more */
   int type = op & ~LOCK_NB;
   if (op & mandatory) return 0;
+  if (type == LOCK_EX && fs_file_writable(s) == 0) return -ENOLCK; /* there are none between nodes */
   return type == LOCK_SH || type == LOCK_EX || type == LOCK_UN ? is_open(s) : -EINVAL;
 }
 FS_EXPORT int flock(int fd, int op) {
@@ -168,7 +169,11 @@ FS_EXPORT int flock(int fd, int op) {
 
 /* F_LOCK and F_TLOCK want a file that is open for writing. */
 FS_EXPORT int lockf(int fd, int cmd, off_t n) {
-  FS_FD_CALL(fd, is_open(s) == 0 && (cmd == F_TEST || cmd == F_ULOCK) ? 0 : -EBADF, FS_REAL(lockf)(fd, cmd, n));
+  FS_FD_CALL(fd,
+             is_open(s) == 0 && (cmd == F_TEST || cmd == F_ULOCK) ? 0
+             : fs_file_writable(s) == 0                           ? -ENOLCK
+                                                                  : -EBADF,
+             FS_REAL(lockf)(fd, cmd, n));
 }
 FS_ALIAS(lockf64, lockf);
 

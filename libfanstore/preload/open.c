@@ -38,6 +38,7 @@ __attribute__((noinline)) void fs_note_directory(int fd, int dirfd, const char *
 /* A name that may be made is not followed when it must be new, nor looked at when it ends in a slash. */
 static unsigned open_walk(const char *path, int flags) {
   unsigned walk = flags & O_NOFOLLOW ? FS_NOFOLLOW : 0;
+  if ((flags & O_ACCMODE) != O_RDONLY) walk |= FS_WRITES;
   if ((flags & (O_CREAT | O_PATH)) != O_CREAT) return walk;
   size_t len = strlen(path);
   return FS_MAKE | ((flags & O_EXCL) || (len > 0 && path[len - 1] == '/') ? FS_NOFOLLOW | FS_AS_IS : walk);

@@ -288,3 +288,30 @@ for a in appenders:
     finish(a)
 equal("lines", str(50 * writers), on(last, "print(len(set(open(work + '/lines').read().splitlines())))"))
 step("a file of another node is written, appended, cut")
+
+# Who writes finds a file that is not published yet; there are no locks between nodes.
+keeper = start(0, """
+    fd = os.open(work + '/kept', os.O_CREAT | os.O_RDWR)
+    print('ready', flush=True)
+    sys.stdin.readline()
+""")
+assert keeper.stdout.readline() == "ready\n"
+on(last, """
+    import errno, fcntl
+    assert not os.path.exists(work + '/kept')
+    os.close(os.open(work + '/kept', os.O_RDWR))
+    fd = os.open(work + '/kept', os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.write(fd, b'xyz')
+    for lock in (fcntl.lockf, fcntl.flock):
+        try:
+            lock(fd, fcntl.LOCK_EX)
+            assert False
+        except OSError as e:
+            assert e.errno == errno.ENOLCK
+    os.close(fd)
+""")
+keeper.stdin.write("go\n")
+finish(keeper)
+for node in range(nodes):
+    equal("kept", "xyz", on(node, "print(open(work + '/kept').read())"))
+step("opened for writing before it is published")
