@@ -24,6 +24,7 @@ enum {
   OPT_MOUNT,
   OPT_READ_ONLY,
   OPT_KEEP,
+  OPT_STAGE_OUT,
   OPT_IO_THREADS,
   OPT_VERBOSE,
   OPT_HELP,
@@ -41,6 +42,7 @@ static const struct fs_opt options[] = {
     {"io-threads", 0, "N", "threads that read from the local disk (default 4)", OPT_IO_THREADS},
     {"read-only", 0, NULL, "refuse all writing below the mounts", OPT_READ_ONLY},
     {"keep", 0, NULL, "keep output files when the launcher is gone", OPT_KEEP},
+    {"stage-out", 0, "DIR", "copy output files there, by name", OPT_STAGE_OUT},
     {"verbose", 0, NULL, "tell when nodes stop or start to answer", OPT_VERBOSE},
     {"help", 'h', NULL, "show this help", OPT_HELP},
     {"version", 0, NULL, "show the version", OPT_VERSION},
@@ -108,6 +110,9 @@ static fs_err on_option(void *ctx, int id, const char *value) {
   case OPT_KEEP:
     c->keep = true;
     return 0;
+  case OPT_STAGE_OUT:
+    c->stage_out = value;
+    return value[0] == '/' ? 0 : bad("--stage-out must be an absolute path, not", value);
   case OPT_VERBOSE:
     c->verbose = true;
     return 0;

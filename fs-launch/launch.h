@@ -33,7 +33,7 @@ struct fs_launch_options {
     const char *path, *mount;
   } dataset[FS_MAX_DATASETS];
   unsigned datasets;
-  const char *local_dir, *hosts, *hostfile, *report;
+  const char *local_dir, *hosts, *hostfile, *report, *stage_out;
   uint64_t emulate, np, replicas, cache, start_timeout, deadline_ms; /* 0: not given */
   bool read_only, verbose, purge, keep, staged, doctor, supervised;
   char **command; /* NULL-terminated */
@@ -55,7 +55,8 @@ struct fs_launch_node {
   bool hello, ready, bye, dead, told; /* told: the user knows that it died */
   uint64_t stage_done, stage_total, staged, reused;
   bool finished; /* it has told of its outputs: */
-  uint64_t outputs, output_bytes, outputs_failed;
+  uint64_t outputs, output_bytes, outputs_failed, outputs_lost, outputs_staged;
+  uint64_t out_done, out_total; /* bytes, of --stage-out */
   struct {
     char key[32];
     uint64_t value;
@@ -73,7 +74,7 @@ struct fs_launch_lines {
 
 /* What COMMAND wrote below the mounts. */
 struct fs_launch_outputs {
-  uint64_t files, bytes, failed;
+  uint64_t files, bytes, failed, lost, staged;
   char kept[PATH_MAX], why[256]; /* where; why some could not be */
   struct fs_launch_output {
     uint32_t rank;
@@ -96,7 +97,7 @@ struct fs_launch {
   enum { FS_WHERE_HERE, FS_WHERE_HOSTS, FS_WHERE_SLURM } where;
   char first_host[256];
   bool first_here; /* the first node is this host: COMMAND is our child */
-  char local_dir[PATH_MAX];
+  char local_dir[PATH_MAX], stage_out[PATH_MAX];
   char self[PATH_MAX], mpirun[PATH_MAX], fanstored[PATH_MAX], library[PATH_MAX];
   char supervisor[PATH_MAX]; /* fanstore-static; empty without --static */
   bool ucx;
@@ -138,6 +139,7 @@ int fs_options_parse_doctor(int argc, char **argv);
 int fs_check_datasets(struct fs_launch *l);
 int fs_check_report(const struct fs_launch *l);
 int fs_check_local_dir(struct fs_launch *l);
+int fs_check_stage_out(struct fs_launch *l);
 int fs_find_programs(struct fs_launch *l);
 /* COMMAND as execvp finds it. 0, -ENOENT, -EACCES ... */
 fs_err fs_find_command(const char *name, char *out, size_t size);
@@ -208,7 +210,8 @@ struct fs_launch_env {
 int fs_command_environment(const struct fs_launch_env *e);
 
 /* outputs.c */
-void fs_outputs_finish(struct fs_launch *l); /* after COMMAND: what it wrote is counted, and kept with --keep */
+/* After COMMAND: what it wrote is counted; with --stage-out copied, with --keep kept. Returns the exit status. */
+int fs_outputs_finish(struct fs_launch *l, int status);
 void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_control *c);
 void fs_outputs_tell(const struct fs_launch *l, FILE *out);
 

@@ -16,6 +16,7 @@ static int check(struct fs_launch *l) {
   if (status == 0) status = fs_check_command(l);
   if (status == 0) status = fs_check_datasets(l);
   if (status == 0) status = fs_check_local_dir(l);
+  if (status == 0) status = fs_check_stage_out(l);
   if (status == 0) status = fs_check_report(l);
   if (status == 0) status = fs_find_programs(l);
   if (status == 0 && l->supervisor[0] == '\0') fs_doctor_warn(l);
@@ -36,7 +37,7 @@ static int launch(struct fs_launch *l) {
   if (status == 0) status = fs_events_open(l);
   if (status == 0) status = fs_guard_start(l);
   if (status == 0) status = run(l);
-  if (l->command > 0) fs_outputs_finish(l);
+  if (l->command > 0) status = fs_outputs_finish(l, status);
   fs_daemons_stop(l);
   if (l->command > 0) {
     fs_summary(l, stderr);

@@ -144,6 +144,10 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   }
   if (l->opt.read_only) fs_words_add(w, "--read-only");
   if (l->opt.keep) fs_words_add(w, "--keep");
+  if (l->stage_out[0] != '\0') {
+    fs_words_add(w, "--stage-out");
+    fs_words_add(w, "%s", l->stage_out);
+  }
   if (l->opt.verbose) fs_words_add(w, "--verbose");
 }
 

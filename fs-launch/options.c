@@ -21,6 +21,7 @@ enum {
   O_REPORT,
   O_PURGE,
   O_KEEP,
+  O_STAGE_OUT,
   O_START_TIMEOUT,
   O_DEADLINE,
   O_STAGED,
@@ -52,6 +53,7 @@ static const struct fs_opt launch_opts[] = {
     {"purge", 0, NULL, "remove the staged partitions at the end", O_PURGE},
     {"keep", 0, NULL, "keep what COMMAND wrote below the mounts in fanstore-outputs in each node's local directory",
      O_KEEP},
+    {"stage-out", 0, "DIR", "copy what COMMAND writes below the mounts to DIR, while it runs", O_STAGE_OUT},
     {"start-timeout", 0, "SECONDS", "give up after so long without progress at the start (default: 60)",
      O_START_TIMEOUT},
     {"deadline", 0, "MS", "a read goes to another copy after so long (default: the daemon's)", O_DEADLINE},
@@ -162,6 +164,8 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
   case O_CACHE:
     if (fs_parse_size(value, &o->cache) < 0 || o->cache == 0) return bad_value("cache", value, "a size as 512M or 4G");
     return 0;
+  case O_STAGE_OUT:
+    return set_text("stage-out", value, &o->stage_out);
   case O_REPORT:
     return set_text("report", value, &o->report);
   case O_START_TIMEOUT:

@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "launch.h"
 
 #define FS_FINISH_NS (5 * FS_NS_PER_S) /* without a word from any daemon */
-#define FS_NAMED 10u                   /* outputs that are named to the user */
+#define FS_BAR_NS (FS_NS_PER_S / 5)
+#define FS_LINE_NS (5 * FS_NS_PER_S)
+#define FS_NAMED 10u /* outputs that are named to the user */
 
 static void on_output(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
   struct fs_launch_outputs *o = &l->outputs;
@@ -36,6 +39,10 @@ static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_contr
   fs_control_get_u64(c, "files", &node->outputs);
   fs_control_get_u64(c, "bytes", &node->output_bytes);
   fs_control_get_u64(c, "failed", &node->outputs_failed);
+  fs_control_get_u64(c, "lost", &node->outputs_lost);
+  fs_control_get_u64(c, "staged", &node->outputs_staged);
+  fs_control_get_u64(c, "done", &node->out_done);
+  fs_control_get_u64(c, "total", &node->out_total);
   fs_control_get_u64(c, "end", &end);
   if (kept) snprintf(l->outputs.kept, sizeof(l->outputs.kept), "%s", kept);
   if (why) fs_shown(why, l->outputs.why, sizeof(l->outputs.why));
@@ -58,6 +65,7 @@ static fs_err ask_to_finish(struct fs_launch *l) {
   fs_err err = fs_control_begin(&line, "finish");
   if (err == 0) err = fs_control_add_u64(&line, "names", l->opt.report ? UINT32_MAX : FS_NAMED);
   if (err == 0 && l->opt.keep) err = fs_control_add_u64(&line, "keep", 1);
+  if (err == 0 && l->opt.stage_out) err = fs_control_add_u64(&line, "stage", 1);
   if (err == 0) err = fs_control_end(&line);
   return err == 0 ? fs_control_send(l, &line) : err;
 }
@@ -67,27 +75,78 @@ static void add_up(struct fs_launch *l) {
     l->outputs.files += l->node[i].outputs;
     l->outputs.bytes += l->node[i].output_bytes;
     l->outputs.failed += l->node[i].outputs_failed;
+    l->outputs.lost += l->node[i].outputs_lost;
+    l->outputs.staged += l->node[i].outputs_staged;
   }
 }
 
-/* A signal that comes meanwhile ends the wait. */
-void fs_outputs_finish(struct fs_launch *l) {
-  if (l->opt.read_only || l->daemons_ended || l->out.fd < 0 || ask_to_finish(l) < 0) return;
-  l->progress_ns = fs_now_ns();
-  while (!all_finished(l) && !l->daemons_ended && l->out.fd >= 0 && l->signals_late == 0) {
-    uint64_t now = fs_now_ns();
-    if (now - l->progress_ns > FS_FINISH_NS) break;
-    fs_events_step(l, now + FS_NS_PER_S / 20);
-    fs_daemons_look(l);
+/* How far copying is: a bar on a terminal, else a line every few seconds. */
+static void show_copying(struct fs_launch *l) {
+  uint64_t done = 0, total = 0, now = fs_now_ns();
+  char a[32], b[32], text[160];
+  if (!l->opt.stage_out || now - l->bar_ns < (fs_bar_shown() ? FS_BAR_NS : FS_LINE_NS)) return;
+  l->bar_ns = now;
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    done += l->node[i].out_done;
+    total += l->node[i].out_total;
+  }
+  if (total == 0) return;
+  snprintf(text, sizeof(text), "staging out: %3.0f%%  %s of %s", 100.0 * (double)done / (double)total,
+           fs_format_size(done, a, sizeof(a)), fs_format_size(total, b, sizeof(b)));
+  if (fs_bar_shown())
+    fs_bar(text);
+  else
+    fs_say("%s", text);
+}
+
+static void cancel(struct fs_launch *l) {
+  struct fs_control_line line;
+  fs_say("staging out is broken off: what is left is kept on the nodes");
+  if (fs_control_begin(&line, "cancel") == 0 && fs_control_end(&line) == 0) fs_control_send(l, &line);
+}
+
+/*
+ * Should the wait end? The first signal does not end copying, unless one has ended COMMAND; that which does has the
+ * rest kept, and one more ends the wait.
+ */
+static bool interrupted(struct fs_launch *l, bool by_signal, unsigned *heard) {
+  unsigned patience = by_signal ? 0 : 1, now = l->signals_late;
+  if (!l->opt.stage_out) return now > 0;
+  for (; *heard < now; ++*heard) {
+    if (*heard == patience) cancel(l);
+    if (*heard < patience) fs_say("outputs are still being staged out; a second interrupt breaks it off");
+  }
+  return now > patience + 1;
+}
+
+int fs_outputs_finish(struct fs_launch *l, int status) {
+  bool by_signal = l->signal != 0 || WIFSIGNALED(l->command_status);
+  unsigned heard = 0;
+  if (l->opt.read_only) return status;
+  if (!l->daemons_ended && l->out.fd >= 0 && ask_to_finish(l) == 0) {
+    l->progress_ns = l->bar_ns = fs_now_ns();
+    while (!all_finished(l) && !l->daemons_ended && l->out.fd >= 0 && !interrupted(l, by_signal, &heard)) {
+      uint64_t now = fs_now_ns();
+      if (now - l->progress_ns > FS_FINISH_NS) break;
+      fs_events_step(l, now + FS_NS_PER_S / 20);
+      fs_daemons_look(l);
+      show_copying(l);
+    }
+    fs_bar(NULL);
   }
   add_up(l);
-  for (uint32_t i = 0; i < l->nodes; i++)
-    if (l->node[i].ready && !l->node[i].finished)
-      fs_warn(l, "node %u (%s) does not tell of its outputs: they are lost", i, l->node[i].host);
+  unsigned silent = 0;
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    if (!l->node[i].ready || l->node[i].finished) continue;
+    fs_warn(l, "node %u (%s) does not tell of its outputs: they are lost", i, l->node[i].host);
+    silent++;
+  }
+  bool missing = l->opt.stage_out && (silent > 0 || l->outputs.failed > 0);
+  return status == 0 && missing ? FS_EXIT_FAILED : status;
 }
 
 /* The first names, as "a, b, c and 4 more". */
-static void names_text(const struct fs_launch_outputs *o, char *text, size_t size) {
+static void names_text(const struct fs_launch_outputs *o, uint64_t of, char *text, size_t size) {
   char shown[512];
   size_t n = 0, named = 0;
   text[0] = '\0';
@@ -98,22 +157,42 @@ static void names_text(const struct fs_launch_outputs *o, char *text, size_t siz
     n += (size_t)put;
   }
   text[n] = '\0';
-  if (named > 0 && o->files > named)
-    snprintf(text + n, size - n, " and %llu more", (unsigned long long)(o->files - named));
+  if (named > 0 && of > named) snprintf(text + n, size - n, " and %llu more", (unsigned long long)(of - named));
+}
+
+static const char *are(uint64_t n) {
+  return n == 1 ? "is" : "are";
+}
+
+/* Those that should have been copied or kept, and were not. */
+static void tell_failed(const struct fs_launch *l, const char *names, FILE *out) {
+  const struct fs_launch_outputs *o = &l->outputs;
+  char shown[512];
+  if (l->opt.stage_out) {
+    fprintf(out, "fs-launch: %llu could not be staged out (%s)", (unsigned long long)o->failed, o->why);
+    if (o->failed > o->lost)
+      fprintf(out, " and %s kept in %s on each node", are(o->failed - o->lost),
+              fs_shown(o->kept, shown, sizeof(shown)));
+    fprintf(out, ": %s\n", names);
+  }
+  if (o->lost == 0) return;
+  fprintf(out, "fs-launch: %llu of them could not be kept and %s lost: %s\n", (unsigned long long)o->lost, are(o->lost),
+          o->why);
 }
 
 void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   char size[32], names[8192], shown[512];
   if (o->files == 0) return;
-  names_text(o, names, sizeof(names));
+  names_text(o, l->opt.stage_out ? o->failed : o->files, names, sizeof(names));
   fprintf(out, "fs-launch: %llu output%s (%s) ", (unsigned long long)o->files, o->files == 1 ? "" : "s",
           fs_format_size(o->bytes, size, sizeof(size)));
-  if (!l->opt.keep)
-    fprintf(out, "%s lost (keep with --keep): %s\n", o->files == 1 ? "is" : "are", names);
+  if (l->opt.stage_out)
+    fprintf(out, "written, %llu staged out to %s\n", (unsigned long long)o->staged,
+            fs_shown(l->stage_out, shown, sizeof(shown)));
+  else if (!l->opt.keep)
+    fprintf(out, "%s lost (keep with --keep): %s\n", are(o->files), names);
   else
     fprintf(out, "kept in %s on each node: %s\n", fs_shown(o->kept, shown, sizeof(shown)), names);
-  if (o->failed > 0)
-    fprintf(out, "fs-launch: %llu of them could not be kept and %s lost: %s\n", (unsigned long long)o->failed,
-            o->failed == 1 ? "is" : "are", o->why);
+  if (o->failed > 0) tell_failed(l, names, out);
 }

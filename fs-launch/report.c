@@ -67,8 +67,11 @@ static void json_nodes(const struct fs_launch *l, FILE *out) {
 
 static void json_outputs(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
-  fprintf(out, "  \"outputs\": {\"files\": %llu, \"bytes\": %llu, \"failed\": %llu, \"kept\": ",
-          (unsigned long long)o->files, (unsigned long long)o->bytes, (unsigned long long)o->failed);
+  fprintf(out,
+          "  \"outputs\": {\"files\": %llu, \"bytes\": %llu, \"staged\": %llu, \"failed\": %llu, \"lost\": %llu, "
+          "\"kept\": ",
+          (unsigned long long)o->files, (unsigned long long)o->bytes, (unsigned long long)o->staged,
+          (unsigned long long)o->failed, (unsigned long long)o->lost);
   if (o->kept[0])
     json_string(out, o->kept);
   else

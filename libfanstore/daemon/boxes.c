@@ -13,6 +13,7 @@
 #include "daemon/outpath.h"
 #include "daemon/outputs.h"
 #include "daemon/spill.h"
+#include "daemon/stageout.h"
 #include "util/sys.h"
 
 #define FS_BOXES_TIMERS_NS 1000000ull
@@ -183,6 +184,7 @@ void fs_boxes_timers(struct fs_daemon *d) {
   fs_ns_net_timers(d->ns_net, d->now);
   fs_ns_timers(d->ns, d->now);
   fs_spill_timers(d);
+  fs_stageout_timers(d);
   fs_outputs_timers(d);
 }
 
@@ -248,6 +250,7 @@ fs_err fs_boxes_start(struct fs_daemon *d) {
   uint64_t deadline = d->cfg->deadline_ns / 4;
   fs_err err = fs_spill_new(d);
   if (err == 0) err = fs_holds_new(d);
+  if (err == 0) err = fs_stageout_start(d);
   if (err == 0) err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_boxes_hooks, d);
   return err < 0 ? err : fs_ns_net_new(&d->ns_net, d->net, deadline, fs_boxes_receive, d);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/outputs.h"
+#include "daemon/stageout.h"
 #include "util/sys.h"
 
 #define FS_LINES_QUEUED 256u
@@ -96,7 +96,7 @@ static void *fs_commands_reader(void *arg) {
     memmove(buf, start, n);
     if (n == sizeof(buf)) n = 0; /* no line of ours is so long */
   }
-  if (c->d->cfg->keep) {
+  if (c->d->cfg->keep || c->d->cfg->stage_out) {
     fs_commands_queue(c, FS_FINISH_LINE, strlen(FS_FINISH_LINE));
     atomic_store(&c->abandoned, true);
   } else {
@@ -123,6 +123,8 @@ static void fs_commands_obey(struct fs_commands *c, const char *text, size_t len
     c->finished++;
   } else if (strcmp(line.verb, "finish") == 0) {
     fs_outputs_finish(d, &line);
+  } else if (strcmp(line.verb, "cancel") == 0) {
+    fs_stageout_cancel(d);
   } else if (c->go) {
     return; /* the placement is complete */
   } else if (strcmp(line.verb, "go") == 0) {

@@ -36,7 +36,8 @@ struct fs_daemon_config {
   uint64_t deadline_ns;
   uint32_t io_threads;
   bool read_only, verbose;
-  bool keep; /* outputs, when the job ends */
+  bool keep;             /* outputs, when the job ends */
+  const char *stage_out; /* a directory that outlives the job, or NULL */
   uint32_t datasets;
   const char *dataset[FS_MAX_DATASETS];
   const char *mount[FS_MAX_DATASETS]; /* NULL: the dataset's own */
@@ -132,6 +133,7 @@ struct fs_parts;
 struct fs_server;
 struct fs_commands;
 struct fs_outputs;
+struct fs_stageout;
 
 struct fs_daemon {
   const struct fs_daemon_config *cfg;
@@ -155,6 +157,7 @@ struct fs_daemon {
   struct fs_ns_net *ns_net;
   struct fs_holds *holds;       /* output files of other nodes */
   struct fs_spill *spill_files; /* and of this one */
+  struct fs_stageout *stageout; /* copies of them */
   struct fs_outputs *outputs;   /* what is done with them at the end */
   struct fs_daemon_counters count;
   uint64_t now; /* of this round of the loop */

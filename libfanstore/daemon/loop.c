@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "daemon/daemon.h"
+#include "daemon/stageout.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -243,6 +243,7 @@ static void fs_daemon_start(struct fs_daemon *d) {
     if (err == 0) d->datasets++;
   }
   if (err == 0) err = fs_rundir_spill(d, why, sizeof(why));
+  if (err == 0) err = fs_stageout_open(d, why, sizeof(why));
   if (err < 0) fs_daemon_fail(d, why[0] ? why : strerror(-err));
   if (fs_commands_start(d) < 0) fs_daemon_fail(d, "no thread can be started");
   fs_daemon_hello(d);

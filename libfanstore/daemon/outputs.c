@@ -12,26 +12,41 @@
 
 #include "daemon/outpath.h"
 #include "daemon/spill.h"
+#include "daemon/stageout.h"
 
 #define FS_OUTPUTS_FLIGHT 64u   /* paths being asked for, files being moved */
 #define FS_OUTPUTS_COUNTED 512u /* in a row, when only their sizes are wanted */
-#define FS_OUTPUTS_SAY_NS 500000000ull
+#define FS_OUTPUTS_SAY_NS 200000000ull
 
 struct fs_outputs {
   struct fs_output *item;
   size_t n, room, next;
   uint32_t flight;
-  bool keep, finished;
+  bool keep, stage, kept, finished;
   uint64_t names; /* that are still to be told */
   uint64_t files, bytes, failed, say_at;
-  fs_err why; /* the first that failed */
+  uint64_t lost;          /* neither copied nor kept */
+  uint64_t total, staged; /* bytes of all; files copied to --stage-out */
+  fs_err why;             /* the first that failed */
 };
 
 struct fs_output_step { /* one output on its way */
   struct fs_daemon *d;
   struct fs_output *item;
   uint64_t size;
+  fs_err err; /* of staging it */
 };
+
+/* Of files only the size is asked of the kernel; who wrote last may not have been published. */
+static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *item, uint64_t *size) {
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  *size = 0;
+  if (!S_ISREG(item->mode)) return true;
+  if (fstatat(d->spill_fd, fs_spill_name(item->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return false;
+  *size = (uint64_t)st.st_size;
+  return S_ISREG(st.st_mode);
+}
 
 /* ---- the list ---- */
 
@@ -62,10 +77,13 @@ static void fs_outputs_list(struct fs_daemon *d) {
   for (uint64_t i = 0; i <= s->mask; i++) {
     for (const struct fs_spill_file *f = s->chain[i]; f; f = f->next) {
       struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
-      if (!f->removed && f->dir != 0) fs_outputs_add(d->outputs, &item);
+      uint64_t size;
+      if (f->removed || f->dir == 0) continue;
+      fs_outputs_add(d->outputs, &item);
+      if (d->outputs->stage && fs_outputs_size(d, &item, &size)) d->outputs->total += size;
     }
   }
-  if (d->outputs->keep) fs_ns_others(d->ns, fs_outputs_other, d->outputs);
+  if (d->outputs->keep || d->outputs->stage) fs_ns_others(d->ns, fs_outputs_other, d->outputs);
 }
 
 /* ---- one after another ---- */
@@ -95,32 +113,65 @@ static bool fs_outputs_scattered(const struct fs_daemon *d, const struct fs_outp
   return f && fs_extents_any(f);
 }
 
-static void fs_outputs_found(void *ctx, fs_err err, const char *path) {
+static void fs_outputs_name(const struct fs_output_step *s, const char *path) {
+  struct fs_outputs *o = s->d->outputs;
+  if (!S_ISREG(s->item->mode) || o->names == 0) return;
+  o->names--;
+  fs_outputs_say(s, path);
+}
+
+static void fs_outputs_kept(void *ctx, fs_err err) {
+  struct fs_output_step *s = ctx;
+  if (err < 0) s->d->outputs->lost++;
+  fs_outputs_step_end(s, s->err < 0 ? s->err : err);
+}
+
+static void fs_outputs_keep(struct fs_output_step *s, const char *path) {
+  if (S_ISREG(s->item->mode) && fs_outputs_scattered(s->d, s->item)) {
+    fs_outputs_kept(s, -EXDEV);
+    return;
+  }
+  s->d->outputs->kept = true;
+  fs_keep(s->d, s->item, path, fs_outputs_kept, s);
+}
+
+/* What could not be staged out is named, and kept here. */
+static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
+  struct fs_output_step *s = ctx;
+  if (err < 0) {
+    fs_outputs_kept(s, err);
+    return;
+  }
+  fs_outputs_name(s, path);
+  fs_outputs_keep(s, path);
+}
+
+static void fs_outputs_staged(void *ctx, fs_err err) {
   struct fs_output_step *s = ctx;
   struct fs_outputs *o = s->d->outputs;
   bool file = S_ISREG(s->item->mode);
-  if (err == 0 && file && o->names > 0) {
-    o->names--;
-    fs_outputs_say(s, path);
+  if (file) o->files++, o->bytes += s->size;
+  if (err == 0) {
+    o->staged += file;
+    fs_outputs_step_end(s, 0);
+    return;
   }
-  if (err == 0 && file) o->files++, o->bytes += s->size;
-  if (err == 0 && o->keep && file && fs_outputs_scattered(s->d, s->item))
-    fs_outputs_step_end(s, -EXDEV);
-  else if (err == 0 && o->keep)
-    fs_keep(s->d, s->item, path, fs_outputs_step_end, s);
-  else
-    fs_outputs_step_end(s, err == -ENOENT ? 0 : err); /* it was removed, or never got its name */
+  s->err = err;
+  fs_path_find(s->d, s->item->dir, s->item->id, fs_outputs_left, s);
 }
 
-/* Of files only the size is asked of the kernel; who wrote last may not have been published. */
-static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *item, uint64_t *size) {
-  char name[FS_SPILL_NAME_SIZE];
-  struct stat st;
-  *size = 0;
-  if (!S_ISREG(item->mode)) return true;
-  if (fstatat(d->spill_fd, fs_spill_name(item->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return false;
-  *size = (uint64_t)st.st_size;
-  return S_ISREG(st.st_mode);
+static void fs_outputs_found(void *ctx, fs_err err, const char *path) {
+  struct fs_output_step *s = ctx;
+  struct fs_outputs *o = s->d->outputs;
+  if (err == 0 && S_ISREG(s->item->mode)) {
+    fs_outputs_name(s, path);
+    o->files++;
+    o->bytes += s->size;
+  }
+  if (err == 0 && o->keep && !fs_stageout_done(s->d, s->item->id))
+    fs_outputs_keep(s, path);
+  else
+    fs_outputs_step_end(s, err == -ENOENT ? 0 : err); /* it was removed, or never got its name */
 }
 
 static void fs_outputs_next(struct fs_daemon *d) {
@@ -128,7 +179,7 @@ static void fs_outputs_next(struct fs_daemon *d) {
   struct fs_output *item = &o->item[o->next++];
   uint64_t size;
   if (!fs_outputs_size(d, item, &size)) return;
-  if (!o->keep && o->flight >= o->names) { /* those under way may be named */
+  if (!o->keep && !o->stage && o->flight >= o->names) { /* those under way may be named */
     o->files++;
     o->bytes += size;
     return;
@@ -140,7 +191,10 @@ static void fs_outputs_next(struct fs_daemon *d) {
   }
   *s = (struct fs_output_step){.d = d, .item = item, .size = size};
   o->flight++;
-  fs_path_find(d, item->dir, item->id, fs_outputs_found, s);
+  if (o->stage)
+    fs_stageout_last(d, item, fs_outputs_staged, s);
+  else
+    fs_path_find(d, item->dir, item->id, fs_outputs_found, s);
 }
 
 /* ---- the lines ---- */
@@ -152,8 +206,14 @@ static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
   if (fs_say_begin(d, &l, "outputs") < 0) return;
   (void)fs_control_add_u64(&l, "files", o->files);
   (void)fs_control_add_u64(&l, "bytes", o->bytes);
-  if (o->keep && o->files > 0 && fs_keep_dir(d, dir, sizeof(dir)) == 0) (void)fs_control_add(&l, "kept", dir);
+  if (o->kept && fs_keep_dir(d, dir, sizeof(dir)) == 0) (void)fs_control_add(&l, "kept", dir);
+  if (o->stage) {
+    (void)fs_control_add_u64(&l, "done", FS_MIN(o->bytes + fs_stageout_under_way(d), o->total));
+    (void)fs_control_add_u64(&l, "total", o->total);
+    (void)fs_control_add_u64(&l, "staged", o->staged);
+  }
   if (o->failed > 0) (void)fs_control_add_u64(&l, "failed", o->failed);
+  if (o->lost > 0) (void)fs_control_add_u64(&l, "lost", o->lost);
   if (o->failed > 0) (void)fs_control_add(&l, "why", o->why == -EXDEV ? "written by several nodes" : strerror(-o->why));
   if (end) (void)fs_control_add_u64(&l, "end", 1);
   fs_say_line(&l);
@@ -169,12 +229,22 @@ static void fs_outputs_end(struct fs_daemon *d) {
   fs_commands_finished(d);
 }
 
+/* The copies' names are on the disk, or nothing was copied. */
+static bool fs_outputs_synced(struct fs_daemon *d) {
+  struct fs_outputs *o = d->outputs;
+  fs_err err = 0;
+  if (!o->stage || o->staged == 0) return true;
+  if (!fs_stageout_sync(d, &err)) return false;
+  if (err < 0) fs_outputs_failed(o, err);
+  return true;
+}
+
 void fs_outputs_timers(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   if (!o || o->finished) return;
-  uint32_t most = o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
+  uint32_t most = o->keep || o->stage || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
   for (uint32_t i = 0; i < most && o->next < o->n && o->flight < FS_OUTPUTS_FLIGHT; i++) fs_outputs_next(d);
-  if (o->next == o->n && o->flight == 0) {
+  if (o->next == o->n && o->flight == 0 && fs_outputs_synced(d)) {
     fs_outputs_end(d);
   } else if (d->now >= o->say_at) {
     o->say_at = d->now + FS_OUTPUTS_SAY_NS;
@@ -183,8 +253,9 @@ void fs_outputs_timers(struct fs_daemon *d) {
 }
 
 void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
-  uint64_t keep = 0;
+  uint64_t keep = 0, stage = 0;
   if (d->outputs) {
+    fs_stageout_cancel(d); /* asked for twice: the launcher has gone meanwhile */
     if (d->outputs->finished) fs_commands_finished(d);
     return;
   }
@@ -193,6 +264,8 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   struct fs_outputs *o = d->outputs;
   (void)fs_control_get_u64(c, "names", &o->names);
   o->keep = fs_control_get_u64(c, "keep", &keep) == 0 && keep != 0;
+  o->stage = d->stageout && fs_control_get_u64(c, "stage", &stage) == 0 && stage != 0;
+  if (!o->stage) fs_stageout_cancel(d);
   o->say_at = d->now + FS_OUTPUTS_SAY_NS;
   if (d->ctl)
     fs_outputs_list(d);

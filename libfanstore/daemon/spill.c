@@ -5,6 +5,8 @@
  */
 #include "daemon/spill.h"
 
+#include "daemon/stageout.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +101,7 @@ void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool
   f->mtime_ns = c->mtime_ns;
   f->mode = S_IFREG | (c->mode & 07777);
   if (f->told) f->told->loose = true; /* written through a mapping, say */
+  fs_stageout_touch(d, c->id);
 }
 
 /* ---- removal ---- */
@@ -139,6 +142,7 @@ static void fs_spill_remove(struct fs_daemon *d, uint64_t id) {
 void fs_spill_dropped(struct fs_daemon *d, uint64_t id) {
   struct fs_spill_file *f = fs_spill_find(d, id);
   if (!fs_spill_mine(d, id)) return;
+  fs_stageout_removed(d, id);
   if (f && f->told && f->told->holding > 0)
     f->removed = true;
   else if (!f || !f->gone)

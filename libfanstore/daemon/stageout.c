@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See stageout.h. A file that was published is copied when it has been quiet for a second; by then it has been renamed
+ * to what it is to be called, as a rule. Its path is asked for before the copy, and again after it.
+ */
+#include "daemon/stageout.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/outpath.h"
+#include "daemon/spill.h"
+
+#define FS_STAGEOUT_FIRST 1024u /* chains of a new table */
+#define FS_STAGEOUT_QUIET_NS 1000000000ull
+#define FS_STAGEOUT_RETRY_NS 5000000000ull
+#define FS_STAGEOUT_LAST_NS 1000000000ull /* between the tries at the end, */
+#define FS_STAGEOUT_TRIES 3u              /* so many */
+
+struct fs_stageout_file {
+  struct fs_stageout_file *next;
+  struct fs_chain chain;
+  struct fs_output output; /* target: the caller's of fs_stageout_last */
+  uint64_t due;
+  uint32_t tries;
+  bool busy, again, removed;
+  struct fs_staged staged;
+  void (*done)(void *ctx, fs_err err);
+  void *ctx;
+};
+
+/* ---- the table ---- */
+
+static struct fs_stageout_file *fs_stageout_find(const struct fs_stageout *o, uint64_t id) {
+  struct fs_stageout_file *f = o->chain[fs_mix64(id) & o->mask];
+  while (f && f->output.id != id) f = f->next;
+  return f;
+}
+
+static void fs_stageout_grow(struct fs_stageout *o) {
+  uint64_t mask = 2 * o->mask + 1;
+  struct fs_stageout_file **to = calloc(mask + 1, sizeof(struct fs_stageout_file *));
+  if (!to) return;
+  for (uint64_t i = 0; i <= o->mask; i++) {
+    for (struct fs_stageout_file *f = o->chain[i], *next; f; f = next) {
+      struct fs_stageout_file **chain = &to[fs_mix64(f->output.id) & mask];
+      next = f->next;
+      f->next = *chain, *chain = f;
+    }
+  }
+  free(o->chain);
+  o->chain = to;
+  o->mask = mask;
+}
+
+static struct fs_stageout_file *fs_stageout_make(struct fs_stageout *o, uint64_t id) {
+  struct fs_stageout_file *f = fs_stageout_find(o, id);
+  if (f || (f = calloc(1, sizeof(*f))) == NULL) return f;
+  if (o->count++ > o->mask) fs_stageout_grow(o);
+  struct fs_stageout_file **chain = &o->chain[fs_mix64(id) & o->mask];
+  f->output = (struct fs_output){.id = id, .mode = S_IFREG};
+  fs_chain_init(&f->chain);
+  f->next = *chain, *chain = f;
+  return f;
+}
+
+static void fs_stageout_free(struct fs_stageout *o, struct fs_stageout_file *f) {
+  struct fs_stageout_file **at = &o->chain[fs_mix64(f->output.id) & o->mask];
+  while (*at != f) at = &(*at)->next;
+  *at = f->next;
+  o->count--;
+  fs_chain_drop(&f->chain);
+  free(f->staged.path);
+  free(f);
+}
+
+/* ---- one file ---- */
+
+static void fs_stageout_next(struct fs_stageout *o);
+
+static void fs_stageout_queue(struct fs_stageout_file *f, struct fs_chain *list, uint64_t due) {
+  f->due = due;
+  fs_chain_drop(&f->chain);
+  fs_chain_push(list, &f->chain);
+}
+
+static void fs_stageout_answer(struct fs_stageout_file *f, fs_err err) {
+  void (*done)(void *ctx, fs_err err) = f->done;
+  f->done = NULL;
+  f->output.target = NULL;
+  if (done) done(f->ctx, err);
+}
+
+static void fs_stageout_failed(struct fs_stageout *o, struct fs_stageout_file *f, fs_err err) {
+  struct fs_daemon *d = o->d;
+  bool changed = err == -EAGAIN, over = err == -ECANCELED || err == -EXDEV;
+  if (!changed && !over) f->tries++;
+  if (!changed && !over && !o->warned) {
+    o->warned = true;
+    fs_say_text(d, "warn", "--stage-out: %s: %s; it is tried again", o->job.path, strerror(-err));
+  }
+  if (over || (f->done && f->tries >= FS_STAGEOUT_TRIES))
+    fs_stageout_answer(f, err);
+  else
+    fs_stageout_queue(f, changed ? &o->due : &o->retry,
+                      d->now + (changed   ? FS_STAGEOUT_QUIET_NS
+                                : f->done ? FS_STAGEOUT_LAST_NS
+                                          : FS_STAGEOUT_RETRY_NS));
+}
+
+static void fs_stageout_end(struct fs_stageout *o, fs_err err) {
+  struct fs_stageout_file *f = o->at;
+  bool removed = o->job.task == FS_STAGE_REMOVE;
+  o->at = NULL;
+  f->busy = false;
+  if (removed) {
+    fs_stageout_answer(f, 0);
+    fs_stageout_free(o, f);
+  } else if (f->removed) {
+    fs_stageout_queue(f, &o->now, 0);
+  } else if (err < 0) {
+    fs_stageout_failed(o, f, err);
+  } else if (f->again) {
+    fs_stageout_queue(f, &o->due, o->d->now + FS_STAGEOUT_QUIET_NS);
+  } else {
+    f->tries = 0;
+    fs_stageout_answer(f, 0);
+  }
+}
+
+static void fs_stageout_submit(struct fs_stageout *o, enum fs_stage_task task) {
+  o->job.task = task;
+  fs_iopool_submit(&o->pool, &o->job.io);
+}
+
+/* A file that has no name any more: the copy goes, too. */
+static void fs_stageout_found(void *ctx, fs_err err, const char *path) {
+  struct fs_stageout *o = ctx;
+  bool named = o->job.task == FS_STAGE_NAME;
+  if (err == 0) snprintf(o->job.path, sizeof(o->job.path), "%s", path);
+  if (err < 0 && err != -ENOENT && named) { /* the next try writes over the copy */
+    free(o->job.copy.path);
+    o->job.copy.path = NULL;
+  }
+  if (err == -ENOENT)
+    fs_stageout_submit(o, FS_STAGE_REMOVE);
+  else if (err < 0)
+    fs_stageout_end(o, err);
+  else
+    fs_stageout_submit(o, o->job.task);
+}
+
+static void fs_stageout_path(struct fs_stageout *o, enum fs_stage_task task) {
+  const struct fs_output *file = &o->at->output;
+  const struct fs_spill_file *s = fs_spill_find(o->d, file->id);
+  o->job.task = task;
+  if (task == FS_STAGE_COPY && s && fs_extents_any(s)) { /* its spill is not all of it */
+    fs_stageout_end(o, -EXDEV);
+    return;
+  }
+  fs_path_find(o->d, S_ISREG(file->mode) ? (s ? s->dir : 0) : file->dir, file->id, fs_stageout_found, o);
+}
+
+static void fs_stageout_worked(struct fs_io *io) {
+  struct fs_stageout *o = FS_ITEM(io, struct fs_stageout_job, io)->out;
+  bool copied = io->err == 0 && o->job.task == FS_STAGE_COPY && S_ISREG(o->at->output.mode);
+  if (copied && o->at->removed)
+    fs_stageout_submit(o, FS_STAGE_REMOVE);
+  else if (copied)
+    fs_stageout_path(o, FS_STAGE_NAME);
+  else
+    fs_stageout_end(o, io->err);
+}
+
+static void fs_stageout_begin(struct fs_stageout *o, struct fs_stageout_file *f) {
+  fs_chain_drop(&f->chain);
+  o->at = f;
+  f->busy = true;
+  f->again = false;
+  o->job = (struct fs_stageout_job){.out = o, .output = f->output, .staged = &f->staged};
+  o->job.io = (struct fs_io){.work = fs_stageout_work, .done = fs_stageout_worked};
+  o->copied_before = atomic_load(&o->copied);
+  if (f->removed)
+    fs_stageout_submit(o, FS_STAGE_REMOVE);
+  else
+    fs_stageout_path(o, FS_STAGE_COPY);
+}
+
+static bool fs_stageout_take(struct fs_stageout *o, const struct fs_chain *list) {
+  struct fs_stageout_file *f = FS_ITEM(list->next, struct fs_stageout_file, chain);
+  if (list->next == list || f->due > o->d->now) return false;
+  fs_stageout_begin(o, f);
+  return true;
+}
+
+static void fs_stageout_next(struct fs_stageout *o) {
+  if (o->at || fs_stageout_take(o, &o->now) || fs_stageout_take(o, &o->due)) return;
+  (void)fs_stageout_take(o, &o->retry);
+}
+
+/* ---- what others call ---- */
+
+void fs_stageout_touch(struct fs_daemon *d, uint64_t id) {
+  struct fs_stageout *o = d->stageout;
+  struct fs_stageout_file *f = o && fs_spill_mine(d, id) ? fs_stageout_make(o, id) : NULL;
+  if (!f || f->done) return; /* without memory it is copied at the end */
+  if (f->busy)
+    f->again = true;
+  else
+    fs_stageout_queue(f, &o->due, d->now + FS_STAGEOUT_QUIET_NS);
+}
+
+void fs_stageout_removed(struct fs_daemon *d, uint64_t id) {
+  struct fs_stageout *o = d->stageout;
+  struct fs_stageout_file *f = o ? fs_stageout_find(o, id) : NULL;
+  if (!f) return;
+  f->removed = true;
+  if (!f->busy) fs_stageout_queue(f, &o->now, 0);
+}
+
+void fs_stageout_timers(struct fs_daemon *d) {
+  struct fs_stageout *o = d->stageout;
+  if (!o) return;
+  (void)fs_iopool_reap(&o->pool);
+  fs_stageout_next(o);
+}
+
+void fs_stageout_last(struct fs_daemon *d, const struct fs_output *output, void (*done)(void *ctx, fs_err err),
+                      void *ctx) {
+  struct fs_stageout *o = d->stageout;
+  bool cancelled = atomic_load(&o->cancelled);
+  struct fs_stageout_file *f = cancelled ? NULL : fs_stageout_make(o, output->id);
+  if (!f || f->removed) {
+    done(ctx, cancelled ? -ECANCELED : f ? 0 : -ENOMEM);
+    return;
+  }
+  f->output = *output;
+  f->done = done;
+  f->ctx = ctx;
+  f->tries = 0;
+  if (f->busy)
+    f->again = true;
+  else
+    fs_stageout_queue(f, &o->now, 0);
+}
+
+static void fs_stageout_synced(struct fs_io *io) {
+  FS_ITEM(io, struct fs_stageout, sync)->synced = true;
+}
+
+bool fs_stageout_sync(struct fs_daemon *d, fs_err *err) {
+  struct fs_stageout *o = d->stageout;
+  bool cancelled = atomic_load(&o->cancelled);
+  if (!o->syncing && !cancelled) {
+    o->syncing = true;
+    o->sync = (struct fs_io){.work = fs_stageout_sync_work, .done = fs_stageout_synced};
+    fs_iopool_submit(&o->pool, &o->sync);
+  }
+  *err = o->synced ? o->sync.err : 0;
+  return o->synced || cancelled;
+}
+
+void fs_stageout_cancel(struct fs_daemon *d) {
+  struct fs_stageout *o = d->stageout;
+  if (!o || atomic_exchange(&o->cancelled, true)) return;
+  /* Nor is waited for one that hangs. */
+  if (o->at && S_ISREG(o->at->output.mode)) fs_stageout_answer(o->at, -ECANCELED);
+  struct fs_chain *lists[] = {&o->now, &o->due, &o->retry};
+  for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++)
+    for (struct fs_chain *l; (l = fs_chain_pop(lists[i])) != NULL;)
+      fs_stageout_answer(FS_ITEM(l, struct fs_stageout_file, chain), -ECANCELED);
+}
+
+bool fs_stageout_done(const struct fs_daemon *d, uint64_t id) {
+  const struct fs_stageout_file *f = d->stageout ? fs_stageout_find(d->stageout, id) : NULL;
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  if (!f || f->busy || !f->staged.path || f->again || f->removed) return false;
+  return fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+         (uint64_t)st.st_size == f->staged.size && st.st_mtim.tv_sec == f->staged.mtime.tv_sec &&
+         st.st_mtim.tv_nsec == f->staged.mtime.tv_nsec;
+}
+
+uint64_t fs_stageout_under_way(const struct fs_daemon *d) {
+  const struct fs_stageout *o = d->stageout;
+  return o && o->at && o->at->done ? atomic_load(&o->copied) - o->copied_before : 0;
+}
+
+/* ---- start ---- */
+
+fs_err fs_stageout_open(struct fs_daemon *d, char *why, size_t why_size) {
+  char name[FS_JOB_NAME_MAX + 16];
+  if (!d->cfg->stage_out) return 0;
+  struct fs_stageout *o = calloc(1, sizeof(*o));
+  if (!o || (o->chain = calloc(FS_STAGEOUT_FIRST, sizeof(struct fs_stageout_file *))) == NULL) {
+    free(o);
+    return -ENOMEM;
+  }
+  o->d = d;
+  o->dir = d->cfg->stage_out;
+  o->mask = FS_STAGEOUT_FIRST - 1;
+  fs_chain_init(&o->now);
+  fs_chain_init(&o->due);
+  fs_chain_init(&o->retry);
+  o->fd = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  fs_err err = o->fd < 0 ? -errno : 0;
+  snprintf(name, sizeof(name), "%s-%u", d->cfg->job, d->net->rank);
+  if (err == 0) err = fs_stageout_log_open(&o->log, o->fd, name);
+  if (err < 0) snprintf(why, why_size, "--stage-out %s: %s", o->dir, strerror(-err));
+  d->stageout = o;
+  return err;
+}
+
+fs_err fs_stageout_start(struct fs_daemon *d) {
+  return d->stageout ? fs_iopool_start(&d->stageout->pool, 1, d->wake) : 0;
+}

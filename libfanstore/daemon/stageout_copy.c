@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The thread that copies outputs into the directory that outlives the job. A copy has a temporary name beside its own
+ * until all of it is on the disk, and gets its own by rename, so that whoever looks there finds whole files only. What
+ * was there under that name before is replaced; what this job did not make is never removed.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/spill.h"
+#include "daemon/stageout.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_COPY_BYTES (1u << 20)
+#define FS_COPY_WINDOW (8u << 20) /* bytes that the kernel has still to write */
+#define FS_IOPRIO_IDLE (3 << 13)
+#define FS_COPY_NICE 10
+
+/* Once: the job's own reads, writes and computing come first. */
+static void fs_copy_give_way(void) {
+  static _Thread_local bool done;
+  if (done) return;
+  done = true;
+  (void)syscall(SYS_ioprio_set, 1, 0, FS_IOPRIO_IDLE);
+  (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), FS_COPY_NICE);
+}
+
+/* ---- directories ---- */
+
+/* mkdir -p of what is before the last slash. */
+static fs_err fs_copy_parents(int dir, char *path) {
+  for (char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
+    *p = '\0';
+    int made = mkdirat(dir, path, 0777);
+    fs_err err = made < 0 && errno != EEXIST ? -errno : 0;
+    *p = '/';
+    if (err < 0) return err;
+  }
+  return 0;
+}
+
+/* After its last file has gone: directories are made again at the end, where the job still has them. */
+static void fs_copy_prune(int dir, const char *path) {
+  char parent[PATH_MAX];
+  snprintf(parent, sizeof(parent), "%s", path);
+  for (char *slash; (slash = strrchr(parent, '/')) != NULL;) {
+    *slash = '\0';
+    if (unlinkat(dir, parent, AT_REMOVEDIR) < 0) return;
+  }
+}
+
+/* ---- what is there ---- */
+
+static bool fs_copy_same_time(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool fs_copy_current(const struct fs_staged *s, const struct stat *st) {
+  return s->path && s->size == (uint64_t)st->st_size && fs_copy_same_time(s->mtime, st->st_mtim) &&
+         s->mode == (st->st_mode & 07777);
+}
+
+/* Is what has this name there still the copy that was made? */
+static bool fs_copy_there(int dir, const struct fs_staged *s) {
+  struct stat st;
+  return s->path && fstatat(dir, s->path, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == s->ino &&
+         (uint64_t)st.st_size == s->size;
+}
+
+static void fs_copy_unlink(const struct fs_stageout *o, struct fs_staged *s) {
+  if (fs_copy_there(o->fd, s) && unlinkat(o->fd, s->path, 0) == 0) fs_copy_prune(o->fd, s->path);
+  free(s->path);
+  s->path = NULL;
+}
+
+/* ---- copying ---- */
+
+static fs_err fs_copy_sum(struct fs_stageout *o, int from, uint64_t *sum) {
+  struct fs_xxh3_stream *x = fs_xxh3_new();
+  FS_AUTO_FREE char *buf = malloc(FS_COPY_BYTES);
+  fs_err err = x && buf ? 0 : -ENOMEM;
+  for (uint64_t at = 0; err == 0;) {
+    ssize_t n = pread(from, buf, FS_COPY_BYTES, (off_t)at);
+    if (n < 0) err = -errno;
+    if (n <= 0) break;
+    if (atomic_load_explicit(&o->cancelled, memory_order_relaxed)) err = -ECANCELED;
+    fs_xxh3_update(x, buf, (size_t)n);
+    at += (uint64_t)n;
+  }
+  if (err == 0) *sum = fs_xxh3_digest(x);
+  free(x);
+  return err;
+}
+
+/* So that few of its pages wait to be written, and none stays: both would be at the job's cost. */
+static void fs_copy_window(int to, uint64_t at) {
+  if (at % FS_COPY_WINDOW != 0) return;
+  (void)sync_file_range(to, (off_t)(at - FS_COPY_WINDOW), FS_COPY_WINDOW, SYNC_FILE_RANGE_WRITE);
+  if (at < 2 * FS_COPY_WINDOW) return;
+  off_t before = (off_t)(at - 2 * FS_COPY_WINDOW);
+  (void)sync_file_range(to, before, FS_COPY_WINDOW,
+                        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  (void)posix_fadvise(to, before, FS_COPY_WINDOW, POSIX_FADV_DONTNEED);
+}
+
+static fs_err fs_copy_bytes(struct fs_stageout *o, int from, int to, uint64_t *sum) {
+  struct fs_xxh3_stream *x = fs_xxh3_new();
+  FS_AUTO_FREE char *buf = malloc(FS_COPY_BYTES);
+  fs_err err = x && buf ? 0 : -ENOMEM;
+  for (uint64_t at = 0; err == 0;) {
+    ssize_t n = pread(from, buf, FS_COPY_BYTES, (off_t)at);
+    if (n < 0) err = -errno;
+    if (n <= 0) break;
+    if (atomic_load_explicit(&o->cancelled, memory_order_relaxed)) err = -ECANCELED;
+    fs_xxh3_update(x, buf, (size_t)n);
+    if (err == 0) err = fs_write_full(to, buf, (size_t)n);
+    at += (uint64_t)n;
+    atomic_fetch_add_explicit(&o->copied, (uint64_t)n, memory_order_relaxed);
+    fs_copy_window(to, at);
+  }
+  if (err == 0) *sum = fs_xxh3_digest(x);
+  free(x);
+  return err;
+}
+
+/* Attributes, all on the disk, and was it the same file all the time? */
+static fs_err fs_copy_settle(int from, int to, const struct stat *st) {
+  struct timespec times[2] = {st->st_mtim, st->st_mtim};
+  struct stat now;
+  if (fchmod(to, st->st_mode & 07777) < 0 || futimens(to, times) < 0 || fsync(to) < 0) return -errno;
+  if (fstat(from, &now) < 0) return -errno;
+  bool same = now.st_size == st->st_size && fs_copy_same_time(now.st_mtim, st->st_mtim) &&
+              fs_copy_same_time(now.st_ctim, st->st_ctim);
+  return same ? 0 : -EAGAIN;
+}
+
+static void fs_copy_describe(struct fs_staged *s, const struct stat *st, uint64_t ino) {
+  s->ino = ino;
+  s->size = (uint64_t)st->st_size;
+  s->mtime = st->st_mtim;
+  s->mode = st->st_mode & 07777;
+}
+
+/* "d/.fanstore-<id>" for "d/name" */
+static char *fs_copy_temporary(const struct fs_stageout_job *j) {
+  const char *slash = strrchr(j->path, '/');
+  int dir = slash ? (int)(slash - j->path) + 1 : 0;
+  char *name = NULL;
+  return asprintf(&name, "%.*s.fanstore-%016llx", dir, j->path, (unsigned long long)j->output.id) < 0 ? NULL : name;
+}
+
+static fs_err fs_copy_new(struct fs_stageout_job *j, int from, const struct stat *st) {
+  struct fs_stageout *o = j->out;
+  struct stat made = {0};
+  char *name = fs_copy_temporary(j);
+  fs_err err = name ? fs_copy_parents(o->fd, j->path) : -ENOMEM;
+  int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
+  FS_AUTO_CLOSE int to = err == 0 ? openat(o->fd, name, flags, 0600) : -1;
+  if (err == 0 && to < 0) err = -errno;
+  if (err == 0) err = fs_copy_bytes(o, from, to, &j->copy.sum);
+  if (err == 0) err = fs_copy_settle(from, to, st);
+  if (err == 0 && fstat(to, &made) < 0) err = -errno;
+  if (err < 0) {
+    if (to >= 0) (void)unlinkat(o->fd, name, 0);
+    free(name);
+    return err;
+  }
+  j->copy.path = name;
+  fs_copy_describe(&j->copy, st, made.st_ino);
+  return 0;
+}
+
+/* An earlier job copied it: with these times, size and checksum. */
+static bool fs_copy_earlier(struct fs_stageout_job *j, int from, const struct stat *st) {
+  struct fs_stageout *o = j->out;
+  struct stat there;
+  uint64_t want, sum = 0;
+  if (!fs_stageout_log_find(o->log, j->path, st, &want) || fstatat(o->fd, j->path, &there, AT_SYMLINK_NOFOLLOW) < 0)
+    return false;
+  if (!S_ISREG(there.st_mode) || there.st_size != st->st_size || !fs_copy_same_time(there.st_mtim, st->st_mtim) ||
+      (there.st_mode & 07777) != (st->st_mode & 07777) || fs_copy_sum(o, from, &sum) < 0 || sum != want)
+    return false;
+  char *path = strdup(j->path);
+  if (!path) return false;
+  free(j->staged->path);
+  j->staged->path = path;
+  j->staged->sum = sum;
+  fs_copy_describe(j->staged, st, there.st_ino);
+  atomic_fetch_add(&o->reused, j->staged->size);
+  return true;
+}
+
+static fs_err fs_copy_file(struct fs_stageout_job *j) {
+  const struct fs_stageout *o = j->out;
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  FS_AUTO_CLOSE int from =
+      openat(o->d->spill_fd, fs_spill_name(j->output.id, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (from < 0 || fstat(from, &st) < 0) return -errno;
+  if (!S_ISREG(st.st_mode)) return -ENOENT;
+  if (fs_copy_current(j->staged, &st) && fs_copy_there(o->fd, j->staged)) return 0;
+  if (!j->staged->path && fs_copy_earlier(j, from, &st)) return 0;
+  return fs_copy_new(j, from, &st);
+}
+
+static fs_err fs_copy_other(struct fs_stageout_job *j) {
+  const struct fs_stageout *o = j->out;
+  fs_err err = fs_copy_parents(o->fd, j->path);
+  if (err < 0) return err;
+  if (S_ISDIR(j->output.mode)) {
+    if (mkdirat(o->fd, j->path, 0777) < 0 && errno != EEXIST) return -errno;
+    return fchmodat(o->fd, j->path, (j->output.mode & 07777) | 0700, 0) < 0 ? -errno : 0;
+  }
+  FS_AUTO_FREE char *name = fs_copy_temporary(j);
+  if (!name) return -ENOMEM;
+  (void)unlinkat(o->fd, name, 0);
+  if (symlinkat(j->output.target, o->fd, name) < 0) return -errno;
+  if (renameat(o->fd, name, o->fd, j->path) == 0) return 0;
+  err = -errno;
+  (void)unlinkat(o->fd, name, 0);
+  return err;
+}
+
+/* ---- names ---- */
+
+static fs_err fs_copy_move(const struct fs_stageout *o, const char *from, char *to) {
+  fs_err err = fs_copy_parents(o->fd, to);
+  if (err == 0 && renameat(o->fd, from, o->fd, to) < 0) err = -errno;
+  return err;
+}
+
+/* A new copy gets its name, and the old one goes unless it had the same; one that was there follows its file. */
+static fs_err fs_copy_name(struct fs_stageout_job *j) {
+  struct fs_stageout *o = j->out;
+  struct fs_staged *s = j->staged;
+  struct fs_staged *now = j->copy.path ? &j->copy : s;
+  bool same = s->path && strcmp(s->path, j->path) == 0;
+  if (now == s && same) return 0;
+  char *path = strdup(j->path);
+  fs_err err = path ? fs_copy_move(o, now->path, j->path) : -ENOMEM;
+  if (err < 0) {
+    free(path);
+    return err;
+  }
+  if (now == s) fs_copy_prune(o->fd, s->path);
+  if (now == &j->copy && !same) fs_copy_unlink(o, s);
+  fs_stageout_log_add(o->log, j->path, now);
+  free(s->path);
+  if (now == &j->copy) free(j->copy.path);
+  *s = *now;
+  s->path = path;
+  j->copy.path = NULL;
+  return 0;
+}
+
+static fs_err fs_copy_named(struct fs_stageout_job *j) {
+  fs_err err = fs_copy_name(j);
+  if (err < 0 && j->copy.path) (void)unlinkat(j->out->fd, j->copy.path, 0);
+  if (err < 0) free(j->copy.path);
+  if (err < 0) j->copy.path = NULL;
+  return err;
+}
+
+static void fs_copy_remove(struct fs_stageout_job *j) {
+  if (j->copy.path) (void)unlinkat(j->out->fd, j->copy.path, 0);
+  free(j->copy.path);
+  j->copy.path = NULL;
+  fs_copy_unlink(j->out, j->staged);
+}
+
+fs_err fs_stageout_work(struct fs_io *io) {
+  struct fs_stageout_job *j = FS_ITEM(io, struct fs_stageout_job, io);
+  fs_copy_give_way();
+  switch (j->task) {
+  case FS_STAGE_COPY:
+    return S_ISREG(j->output.mode) ? fs_copy_file(j) : fs_copy_other(j);
+  case FS_STAGE_NAME:
+    return fs_copy_named(j);
+  default:
+    fs_copy_remove(j);
+    return 0;
+  }
+}
+
+fs_err fs_stageout_sync_work(struct fs_io *io) {
+  const struct fs_stageout *o = FS_ITEM(io, struct fs_stageout, sync);
+  return syncfs(o->fd) < 0 ? -errno : 0;
+}

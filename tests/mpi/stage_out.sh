@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 600
+# --stage-out: every byte and name that a job writes is in the directory afterwards, whether it was copied while the job ran
+# or at its end, however COMMAND ended; nothing else is. A directory that hangs or is full costs the job no time and no
+# file; what an earlier job copied is not copied again.
+. "$(dirname "$0")/../functions.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+
+random_files "$work/source" 20 3 1 100 5000
+find "$work/source" -exec touch -d 2020-01-01 {} +
+pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
+touch -d 2021-01-01 "$work/start"
+out=$work/durable
+
+cat >"$work/node.sh" <<'END'
+node=$1
+mkdir "o$node" "d00/deep$node" "d00/deep$node/er" "empty$node"
+for i in 1 2 3; do
+  head -c $((i * 700000)) /dev/urandom >"o$node/f$i"
+  echo "$i$node" >"d00/deep$node/er/g$i"
+done
+ln -s f1 "o$node/latest"
+chmod 640 "o$node/f1"
+touch -d "2022-02-02 02:02:02.123456789" "o$node/f3"
+echo "tmp $node" >"checkpoint.tmp$node" && mv "checkpoint.tmp$node" "o$node/checkpoint"
+echo "late $node" >"u$node"
+END
+# What changes after the first copies were made.
+cat >"$work/later.sh" <<'END'
+node=$1
+mv "d00/deep$node/er" "d00/deep$node/renamed"
+mv "u$node" "o$node/renamed"
+rm "o$node/f2"
+echo "new" >"o$node/new" && mv "o$node/new" "o$node/f1"
+echo more >>"o$node/checkpoint"
+[ "$node" = 0 ] || mv "o$((node - 1))/f3" "o$node/from"
+END
+cat >"$work/job.sh" <<'END'
+nodes=$1 top=$2 status=$3 copied=$4
+cd "$5" || exit
+for node in $(seq 0 $((nodes - 1))); do FANSTORE_NODE=$node bash "$top/node.sh" "$node" || exit 99; done
+if [ "$copied" = 1 ]; then
+  for i in $(seq 600); do
+    [ "$(find "$top/durable" -name 'g?' | wc -l)" = $((3 * nodes)) ] && [ "$(find "$top/durable" -name 'f3' | wc -l)" = "$nodes" ] && break
+    sleep 0.1
+  done
+  [ "$i" -lt 600 ] || exit 98
+fi
+for node in $(seq 0 $((nodes - 1))); do FANSTORE_NODE=$node bash "$top/later.sh" "$node" || exit 99; done
+find . -type f -newer "$top/start" -printf '%P %m %s %T@ ' -exec md5sum {} \; | sort >"$top/sums"
+find . -newer "$top/start" ! -type f -printf '%P %y %l\n' | grep -v -e '^ d' -e '^d00 d' | sort >"$top/others"
+if [ "$status" = wait ]; then touch "$top/written"; sleep 100; fi
+[ "$status" != kill ] || kill -9 $$
+exit "$status"
+END
+compare() { # WHAT
+  (cd "$out" && find . -path ./.fanstore-staged -prune -o -type f -printf '%P %m %s %T@ ' -exec md5sum {} \; | sort) |
+    diff "$work/sums" - || fail "$1: other files"
+  (cd "$out" && find . -mindepth 1 -path ./.fanstore-staged -prune -o ! -type f -printf '%P %y %l\n' | grep -v '^d00 d' | sort) |
+    diff "$work/others" - || fail "$1: other directories or symlinks"
+  [ ! -e "$work/local/fanstore-outputs" ] || fail "$1: some were kept"
+}
+fresh() { rm -rf "$out" "$work/sums" "$work/written" && mkdir "$out"; }
+
+for n in 2 4; do
+  for copied in 1 0; do
+    for status in 0 3 kill; do
+      [ "$copied$status" != 1kill ] || continue
+      fresh
+      expect_status "${status/kill/137}" launch --dataset "$work/ds" --emulate $n --stage-out "$out" -- \
+        bash "$work/job.sh" $n "$work" $status $copied "$mnt"
+      compare "$n nodes, status $status"
+      grep -q "outputs (.*) written, $(wc -l <"$work/sums") staged out to $out" "$work/err" || fail "$(cat "$work/err")"
+      no_leftovers
+    done
+  done
+  echo "ok - $n nodes: all is there at the end, and nothing else"
+done
+
+for signal in INT TERM; do
+  fresh
+  "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
+    bash "$work/job.sh" 2 "$work" wait 0 "$mnt" >"$work/log" 2>&1 &
+  wait_until 60 test -e "$work/written"
+  kill -$signal $!
+  wait $! && fail "SIG$signal: status 0"
+  compare "SIG$signal"
+done
+echo "ok - also after SIGINT and SIGTERM"
+
+# The directory hangs: the job writes, closes and reads on all the same.
+cc -shared -fPIC -o "$work/stuck.so" "$here/stuck_fsync.c" -ldl
+stuck() { # TAG [OPTION...] -- COMMAND...
+  local tag=$1
+  shift
+  rm -f "$work/$tag".*
+  STUCK_FSYNC=$work/$tag FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x STUCK_FSYNC=$work/$tag" launch "$@"
+}
+fresh
+expect_status 0 stuck hang --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash -c '
+  cd "$1" && echo first >first || exit
+  for i in $(seq 300); do [ -e "$2.in" ] && break; sleep 0.1; done
+  [ -e "$2.in" ] || exit 9
+  for i in 1 2 3; do FANSTORE_NODE=$((i % 2)) bash -c "head -c 20000000 /dev/urandom >c$i && sync -d c$i" || exit 8; done
+  FANSTORE_NODE=1 md5sum first c1 c2 c3 >"$3/sums"
+  ls "$4" >"$3/seen"
+  touch "$2.go"' - "$mnt" "$work/hang" "$work" "$out"
+[ ! -s "$work/seen" ] || fail "the directory did not hang: $(cat "$work/seen")"
+(cd "$out" && md5sum -c --quiet "$work/sums") || fail "other bytes"
+echo "ok - a directory that hangs stops no checkpoint"
+
+# It hangs for good: the second interrupt ends it, and what is left is kept.
+fresh
+rm -f "$work"/gone.*
+STUCK_FSYNC=$work/gone FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x STUCK_FSYNC=$work/gone" \
+  "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
+  bash -c 'cd "$1" && echo one >one && echo two >two' - "$mnt" >"$work/log" 2>&1 &
+wait_until 60 test -e "$work/gone.in"
+sleep 1
+kill -TERM $!
+wait_until 20 grep -q 'a second interrupt' "$work/log"
+kill -TERM $!
+status=0
+wait $! || status=$?
+equal "the status" 125 $status
+grep -qE '2 could not be staged out .* are kept in .*: (one, two|two, one)$' "$work/log" || fail "$(cat "$work/log")"
+equal "kept" "one two" "$(cd "$work"/local/fanstore-outputs/job-* && cat one two | paste -sd' ')"
+rm -rf "$work/local/fanstore-outputs"
+touch "$work/gone.go"
+echo "ok - the second interrupt ends it, and keeps what is left"
+
+# fs-launch is killed: whole files only are there, the rest is kept; the same job again copies the rest alone.
+fresh
+cat >"$work/again.sh" <<'END'
+cd "$1" || exit
+for i in 1 2 3 4; do
+  FANSTORE_NODE=$((i % 2)) bash -c "yes checkpoint $i | head -c 3000000 >c$i; touch -d 2022-01-0$i c$i"
+  if [ "$i" = 2 ] && [ -n "$3" ]; then
+    for k in $(seq 300); do [ -e "$2/durable/c1" ] && [ -e "$2/durable/c2" ] && break; sleep 0.1; done
+  fi
+done
+[ -z "$3" ] || { touch "$2/written"; sleep 100; }
+END
+"$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
+  bash "$work/again.sh" "$mnt" "$work" wait >"$work/log" 2>&1 &
+wait_until 60 test -e "$work/written"
+kill -9 $!
+wait $! 2>/dev/null || true
+gone() { ! ls -d "$TMPDIR"/fanstore-*/job-* "$work"/local/fanstore*/spill-* >/dev/null 2>&1; }
+wait_until 20 gone
+for i in 1 2 3 4; do
+  file=$out/c$i
+  [ -e "$file" ] || file=$(find "$work/local/fanstore-outputs" -name c$i)
+  cmp "$file" <(yes "checkpoint $i" | head -c 3000000) || fail "c$i: other bytes, or nowhere"
+done
+before=$(stat -c %i "$out/c1" "$out/c2" | paste -sd' ')
+expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash "$work/again.sh" "$mnt" "$work" ""
+equal "files of the first job" "$before" "$(stat -c %i "$out/c1" "$out/c2" | paste -sd' ')"
+for i in 1 2 3 4; do cmp "$out/c$i" <(yes "checkpoint $i" | head -c 3000000) || fail "c$i: other bytes"; done
+# One whose bytes changed without a sign of it is copied.
+printf x | dd of="$out/c1" conv=notrunc status=none && touch -d 2022-01-01 "$out/c1"
+sed -i 's/xxh3=[0-9]* \(.*name=c2\)$/xxh3=1 \1/' "$out"/.fanstore-staged/*
+expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash "$work/again.sh" "$mnt" "$work" ""
+[ "$(stat -c %i "$out/c2")" != "${before#* }" ] || fail "c2 was not copied again, with another checksum"
+rm -rf "$work/local/fanstore-outputs"
+echo "ok - it goes on where a killed job ended"
+
+for bad in "$work/nowhere" "$work/start"; do
+  expect_status 125 launch --dataset "$work/ds" --emulate 2 --stage-out "$bad" -- touch "$work/ran"
+  one_line "$work/err" "^fs-launch: --stage-out $bad: (No such file|Not a directory)"
+done
+[ ! -e "$work/ran" ] || fail "COMMAND ran"
+echo "ok - a directory that is none"
+
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+  fresh
+  # shellcheck disable=SC2016
+  expect_status 125 unshare -m bash -c 'mount -t tmpfs -o size=4m none "$1" && shift && exec "$@"' - "$out" \
+    "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash -c '
+    cd "$1" && head -c 1000000 /dev/urandom >fits && sleep 2 && head -c 9000000 /dev/urandom >large && md5sum large >"$2/sums"' \
+    - "$mnt" "$work"
+  grep -q '1 could not be staged out (No space left on device) and is kept in .*: large$' "$work/err" || fail "$(cat "$work/err")"
+  (cd "$work"/local/fanstore-outputs/job-* && md5sum -c --quiet "$work/sums") || fail "large was not kept"
+  equal "kept" 1 "$(find "$work/local/fanstore-outputs" -type f | wc -l)"
+  rm -rf "$work/local/fanstore-outputs"
+  echo "ok - a full directory: told, kept, not 0"
+else
+  say "no mount namespaces here: a full directory is not tried"
+fi
