@@ -166,6 +166,28 @@ expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" -- ba
 rm -rf "$work/local/fanstore-outputs"
 echo "ok - it goes on where a killed job ended"
 
+# A daemon dies: what the others have is found, also below directories that it made.
+fresh
+cat >"$work/dead.sh" <<'END'
+cd "$1" || exit
+FANSTORE_NODE=2 bash -c 'mkdir -p a/b/c && echo 2 >a/b/c/lost'
+FANSTORE_NODE=1 bash -c 'for i in 1 2 3; do echo "x $i" >"a/b/c/f$i"; done'
+for p in /proc/[0-9]*; do
+  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
+  tr '\0' '\n' <"$p/cmdline" | grep -qxF "$2/local" || continue
+  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=2 && kill -9 "${p#/proc/}" && touch "$2/killed"
+done
+FANSTORE_NODE=3 bash -c 'mv a/b a/moved && echo late >a/moved/c/late'
+END
+expect_status 125 launch --dataset "$work/ds" --emulate 4 --deadline 1000 --stage-out "$out" -- \
+  bash "$work/dead.sh" "$mnt" "$work"
+[ -e "$work/killed" ] || fail "no daemon was killed"
+grep -q 'node 2 .* does not tell of its outputs: they are lost' "$work/err" || fail "$(cat "$work/err")"
+equal "copied" "c/f1 x 1,c/f2 x 2,c/f3 x 3,c/late late" \
+  "$(cd "$out/a/moved" && grep -r . . | sed 's|^./||; s|:| |' | sort | paste -sd,)"
+[ ! -e "$out/a/b" ] || fail "both names are there"
+echo "ok - a daemon that dies takes its own files along, no names"
+
 for bad in "$work/nowhere" "$work/start"; do
   expect_status 125 launch --dataset "$work/ds" --emulate 2 --stage-out "$bad" -- touch "$work/ran"
   one_line "$work/err" "^fs-launch: --stage-out $bad: (No such file|Not a directory)"
