@@ -6,6 +6,7 @@
  */
 #include "client/fdpool.h"
 #include "client/fdtab.h"
+#include "client/out.h"
 #include "util/sys.h"
 
 static struct fs_slot *live(uint64_t e) {
@@ -23,6 +24,7 @@ static void insert_copy(int newfd, uint64_t e, struct fs_slot *s, bool cloexec) 
   fs_fd_note_high(newfd);
   atomic_fetch_add(&s->refs, 1);
   fs_slot_moved(atomic_load(&fs_state), s);
+  if (fs_is_out(s->entry)) fs_out_copied_slot(s);
   e &= ~(uint64_t)(FS_FDE_CLOEXEC | FS_FDE_INHERIT | FS_FDE_NAMED | FS_FDE_CLAIMED);
   atomic_store(&fs_fdtab[newfd], e | (cloexec ? FS_FDE_CLOEXEC : 0));
 }

@@ -138,15 +138,14 @@ fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
   if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
   if (err != 0 || n == 0) return err;
   bool append = atomic_load_explicit(&s->flags, memory_order_relaxed) & O_APPEND;
-  if (append) n = FS_MIN(n, FS_APPEND_MAX);
-  if (append)
-    err = fs_out_append(s->entry, n, &off);
-  else
-    off = atomic_fetch_add(&s->offset, n) & FS_OFFSET_MASK;
-  if (err != 0) return err;
+  if (append) {
+    fs_ssize put = fs_out_append(s->entry, buf, n, &off);
+    if (put > 0 && off != FS_APPEND_UNKNOWN) atomic_store(&s->offset, off + (uint64_t)put);
+    return put;
+  }
+  off = atomic_fetch_add(&s->offset, n) & FS_OFFSET_MASK;
   fs_ssize put = fs_out_write(s->entry, buf, n, off);
-  if (append && put > 0) atomic_store(&s->offset, off + (uint64_t)put);
-  if (!append && put < (fs_ssize)n) unclaim(s, off + n, off + (uint64_t)FS_MAX(put, 0));
+  if (put < (fs_ssize)n) unclaim(s, off + n, off + (uint64_t)FS_MAX(put, 0));
   return put;
 }
 

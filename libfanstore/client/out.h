@@ -93,8 +93,12 @@ void fs_out_closed(const struct fs_slot *s);
 /* fstat: as home has it now. */
 fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st);
 fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size);
-/* O_APPEND: where n bytes go. */
-fs_err fs_out_append(uint32_t entry, size_t n, uint64_t *off);
+/* O_APPEND: as much as went there; *off: where, or FS_APPEND_UNKNOWN. */
+fs_ssize fs_out_append(uint32_t entry, const void *buf, size_t n, uint64_t *off);
+/* The process ends: what is written from now on is published at once. */
+void fs_out_at_end(void);
+/* A descriptor of it was copied. */
+void fs_out_copied_slot(const struct fs_slot *s);
 fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off);
 /* Tells home what this process has written. */
 fs_err fs_out_flush(uint32_t entry, bool sync);

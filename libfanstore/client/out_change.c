@@ -122,5 +122,7 @@ fs_err fs_out_truncate(const struct fs_found *f, int64_t size) {
   if (n == NULL) return -EUCLEAN;
   if (!S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return -EISDIR;
   fs_err err = fs_out_cut(f->entry, (uint64_t)size);
-  return err == 0 ? set(f, &c) : err;
+  if (err == 0) err = set(f, &c);
+  fs_out_changed(f->entry);
+  return err;
 }

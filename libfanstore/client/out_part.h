@@ -13,10 +13,11 @@
 /* What this process has written of one file. */
 struct fs_out_writer {
   _Atomic uint32_t lock;
-  _Atomic int32_t fd;     /* of the part; + 1 */
-  uint64_t part;          /* its id */
-  uint64_t end;           /* of all that was written */
-  uint32_t count, sealed; /* ranges not published yet; the first `sealed` of them are on their way */
+  _Atomic uint32_t appended; /* home has written something that is not published yet */
+  _Atomic int32_t fd;        /* of the part; + 1 */
+  uint64_t part;             /* its id */
+  uint64_t end;              /* of all that was written */
+  uint32_t count, sealed;    /* ranges not published yet; the first `sealed` of them are on their way */
   struct fs_range range[FS_OUT_RANGES];
 };
 
@@ -28,6 +29,12 @@ uint64_t fs_out_id(uint32_t entry);
 bool fs_out_unpublished(uint32_t entry, uint64_t off, uint64_t *len, int *fd);
 /* The end of what is not published yet; 0: there is nothing. */
 uint64_t fs_out_written_end(uint32_t entry);
+/* The last descriptor of this process is closed, and all is published. */
+void fs_out_writer_end(uint32_t entry);
+/* Home need not keep it for this process. */
+void fs_out_forget(uint32_t entry);
+/* What home said last is not so any more: it is asked again before the next use. */
+void fs_out_changed(uint32_t entry);
 /* Before home cuts the file to this size. */
 fs_err fs_out_cut(uint32_t entry, uint64_t size);
 

@@ -65,11 +65,23 @@ static fs_ssize read_here(const struct fs_node *node, uint64_t id, void *buf, si
   return (fs_ssize)n;
 }
 
+/* Handles of parts are kept for the last few: a part has no descriptor that would give it back. */
+static void remember(uint32_t number) {
+  static _Atomic uint32_t last[32], next;
+  for (unsigned i = 0; i < FS_ARRAY_LEN(last); i++)
+    if (atomic_load_explicit(&last[i], memory_order_relaxed) == number) return;
+  uint32_t i = atomic_fetch_add(&next, 1) % FS_ARRAY_LEN(last);
+  uint32_t old = atomic_exchange(&last[i], number);
+  if (old != 0 && old != number) fs_out_forget(old);
+}
+
 static fs_ssize read_part(const struct fs_node *node, uint64_t part, void *buf, size_t n, uint64_t off) {
   struct fs_record r = {.id = part, .dir = part, .mode = S_IFREG | 0600};
   if (FS_OUT_ID_RANK(part) == fs_names_rank(node)) return read_here(node, part, buf, n, off);
   int64_t number = fs_out_number(&r, FS_ROOT);
-  return number < 0 ? number : fs_out_read_spill((uint32_t)number, buf, n, off);
+  if (number < 0) return number;
+  remember((uint32_t)number);
+  return fs_out_read_spill((uint32_t)number, buf, n, off);
 }
 
 static fs_ssize read_own(const struct fs_node *node, uint32_t entry, const struct fs_out_whole *w, void *buf, size_t n,

@@ -28,6 +28,7 @@ struct out_held {          /* beside a number; zeros in a forked child */
   _Atomic uint64_t own;    /* bytes of home's spill; stored before the handle that it belongs to */
   _Atomic uint64_t size;   /* of the whole */
   _Atomic uint32_t parts;  /* not 0: bytes are elsewhere */
+  _Atomic uint32_t stale;  /* this process has changed the file since */
   void *_Atomic writer;    /* struct fs_out_writer */
 };
 #define FS_HANDLE_HERE UINT32_MAX /* home is this node: nothing is held */
@@ -131,14 +132,33 @@ void fs_out_closed(const struct fs_slot *s) {
   uint32_t opens = atomic_load(&held->opens);
   while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens - 1)) {
   }
-  if (opens <= 1) give_back(entry, atomic_exchange(&held->handle, 0));
+  if (opens != 1) return; /* 0: of a file that was inherited, nobody knows the last one */
+  fs_out_forget(entry);
+  fs_out_writer_end(entry);
+}
+
+void fs_out_forget(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  if (held != NULL) give_back(entry, atomic_exchange(&held->handle, 0));
+}
+
+void fs_out_changed(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  if (held != NULL) atomic_store(&held->stale, 1);
+}
+
+void fs_out_copied_slot(const struct fs_slot *s) {
+  struct out_held *held = held_of(s->entry);
+  if (held != NULL && atomic_load(&held->opens) > 0) atomic_fetch_add(&held->opens, 1);
 }
 
 fs_err fs_out_whole(uint32_t entry, struct fs_out_whole *w) {
-  const struct out_held *held = held_of(entry);
+  struct out_held *held = held_of(entry);
   struct fs_held h;
   if (held == NULL) return -EUCLEAN;
-  fs_err err = atomic_load_explicit(&held->handle, memory_order_acquire) == 0 ? refresh(entry, &h) : 0;
+  bool stale = atomic_load_explicit(&held->stale, memory_order_relaxed) && atomic_exchange(&held->stale, 0);
+  bool known = atomic_load_explicit(&held->handle, memory_order_acquire) != 0;
+  fs_err err = stale || !known ? refresh(entry, &h) : 0;
   w->size = atomic_load_explicit(&held->size, memory_order_relaxed);
   w->own = atomic_load_explicit(&held->own, memory_order_relaxed);
   w->parts = atomic_load_explicit(&held->parts, memory_order_relaxed) != 0;
@@ -295,13 +315,17 @@ fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off) {
   struct out_reading r = {.ds.number = FS_MAX_DATASETS, .ds.node = fs_names_node()};
   size_t done = 0;
   fs_err err = r.ds.node == NULL ? -EIO : 0;
-  for (unsigned tries = 0; err == 0 && tries < FS_OUT_TRIES; tries++) {
+  uint64_t end = err == 0 ? fs_now_ns() + r.ds.node->deadline_ns : 0;
+  for (unsigned tries = 0; err == 0;) {
     struct fs_held h;
     done = 0;
     err = read_once(entry, &r, buf, n, off, &done);
     if (err == 0 && done == 0 && tries == 0) err = -ESTALE; /* it may have grown */
-    if (err == 0 || err == -EFAULT || (done > 0 && err != -ESTALE)) break;
-    if (tries + 1 < FS_OUT_TRIES && worth_asking(err)) err = refresh(entry, &h);
+    if (err == 0 || (done > 0 && err != -ESTALE) || !worth_asking(err) || fs_now_ns() > end) break;
+    /* Another thread may have asked meanwhile: then it is read by that answer. */
+    bool ask = still_held(entry, r.handle);
+    if (ask && ++tries == FS_OUT_TRIES) break;
+    err = ask ? refresh(entry, &h) : 0;
   }
   if (err == -ESTALE) done = 0;
   if (done > 0 || err == 0) return (fs_ssize)done;

@@ -16,6 +16,7 @@
 #include "util/util.h"
 
 #define FS_LOCK_TRIES 100000u
+#define FS_SEALED_TRIES 20000u
 
 /* ---- the part ---- */
 
@@ -48,20 +49,44 @@ static fs_err make_part(struct fs_out_writer *w) {
   return fd < 0 ? fd : 0;
 }
 
+/* Of files that were closed: used again, and never unmapped, for whoever still writes through a number just closed. */
+static void *_Atomic spare[64];
+
+static struct fs_out_writer *writer_new(void) {
+  for (unsigned i = 0; i < FS_ARRAY_LEN(spare); i++) {
+    struct fs_out_writer *w = atomic_exchange(&spare[i], NULL);
+    if (w != NULL) return w;
+  }
+  return fs_mem_map(sizeof(struct fs_out_writer));
+}
+
+static void writer_drop(struct fs_out_writer *w) {
+  int32_t fd = atomic_exchange(&w->fd, 0);
+  void *none = NULL;
+  if (fd > 0) fs_own_close(fd - 1);
+  w->part = w->end = 0;
+  w->count = w->sealed = 0;
+  atomic_store(&w->appended, 0);
+  for (unsigned i = 0; i < FS_ARRAY_LEN(spare); i++, none = NULL)
+    if (atomic_compare_exchange_strong(&spare[i], &none, w)) return;
+}
+
+void fs_out_writer_end(uint32_t entry) {
+  void *_Atomic *word = fs_out_writer_word(entry);
+  struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+  if (w != NULL && w->count == 0 && atomic_load(&w->appended) == 0) writer_drop(atomic_exchange(word, NULL));
+}
+
 /* This process's writer of a file, made at its first write. */
 static fs_err writer_of(uint32_t entry, struct fs_out_writer **out) {
   void *_Atomic *word = fs_out_writer_word(entry);
   void *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
   if (word == NULL || fs_vfork_depth > 0) return -EBADF;
   if (FS_UNLIKELY(w == NULL)) {
-    struct fs_out_writer *mine = fs_mem_map(sizeof(*mine));
+    struct fs_out_writer *mine = writer_new();
     if (mine == NULL) return -ENOMEM;
     fs_err err = make_part(mine);
-    if (err != 0 || !fs_publish_ptr(word, mine, &w)) {
-      int32_t fd = atomic_exchange(&mine->fd, 0);
-      if (fd > 0) fs_own_close(fd - 1); /* the part is left to the job's end */
-      fs_mem_unmap(mine, sizeof(*mine));
-    }
+    if (err != 0 || !fs_publish_ptr(word, mine, &w)) writer_drop(mine); /* the part is left to the job's end */
     if (err != 0) return err;
   }
   *out = w;
@@ -79,28 +104,39 @@ static fs_err extend(uint32_t entry, uint64_t part, const struct fs_range *range
   return err == -ENOENT ? 0 : err; /* it was removed meanwhile */
 }
 
+/* The ranges that are to be published. Where another thread is at it, who has waited for a while (it may be the thread
+   that this signal handler interrupted) publishes the same once more, which does no harm. */
+static bool take(struct fs_out_writer *w, struct fs_range *ranges, uint32_t *n, bool *mine) {
+  for (unsigned tries = 0;; tries++) {
+    if (!lock(w)) return false;
+    *n = w->count;
+    *mine = w->sealed == 0;
+    if (*mine || tries > FS_SEALED_TRIES) {
+      memcpy(ranges, w->range, *n * sizeof(ranges[0]));
+      if (*mine) w->sealed = *n;
+      unlock(w);
+      return true;
+    }
+    unlock(w);
+    FS_SYS0(SYS_sched_yield);
+  }
+}
+
 fs_err fs_out_flush(uint32_t entry, bool sync) {
   struct fs_range ranges[FS_OUT_RANGES];
   void *_Atomic *word = fs_out_writer_word(entry);
   struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
   fs_err err = 0;
+  uint32_t n = 1;
+  bool mine = true;
   if (w == NULL || fs_vfork_depth > 0) return 0;
   if (sync) err = (fs_err)FS_SYS1(SYS_fdatasync, atomic_load(&w->fd) - 1);
-  while (err == 0) {
-    if (!lock(w)) return -EDEADLK;
-    uint32_t n = w->count;
-    if (w->sealed > 0) { /* another thread is at it */
-      unlock(w);
-      FS_SYS0(SYS_sched_yield);
-      continue;
-    }
-    memcpy(ranges, w->range, n * sizeof(ranges[0]));
-    w->sealed = n;
-    unlock(w);
-    if (n == 0) return 0;
+  while (err == 0 && mine) {
+    if (!take(w, ranges, &n, &mine)) return -EDEADLK;
+    if (n == 0 && atomic_exchange(&w->appended, 0) == 0) return 0;
     err = extend(entry, w->part, ranges, n);
-    while (!lock(w)) {
-    }
+    if (err == 0) fs_out_changed(entry);
+    if (!mine || !lock(w)) break;
     if (err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
     if (err == 0) w->count -= n;
     w->sealed = 0;
@@ -161,11 +197,16 @@ uint64_t fs_out_written_end(uint32_t entry) {
 
 /* ---- writing ---- */
 
-fs_err fs_out_append(uint32_t entry, size_t n, uint64_t *off) {
-  struct fs_names_call c = {.op = FS_NAMES_APPEND, .id = fs_out_id(entry), .size = n};
-  size_t got;
-  fs_err err = fs_names_call(&c, "", "", off, sizeof(*off), &got);
-  return err == 0 && got != sizeof(*off) ? -EIO : err;
+static _Atomic bool at_end;
+
+void fs_out_at_end(void) {
+  atomic_store(&at_end, true);
+}
+
+/* Nobody will come by later to publish it. */
+static fs_ssize ending(uint32_t entry, fs_ssize put) {
+  fs_err err = FS_UNLIKELY(atomic_load_explicit(&at_end, memory_order_relaxed)) ? fs_out_flush(entry, false) : 0;
+  return err != 0 ? err : put;
 }
 
 fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
@@ -177,7 +218,30 @@ fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
   fs_ssize put = fs_sys_pwrite(atomic_load_explicit(&w->fd, memory_order_relaxed) - 1, buf, n, off);
   if (put <= 0) return put;
   err = wrote(entry, w, off, (uint64_t)put);
-  return err != 0 ? err : put;
+  return err != 0 ? err : ending(entry, put);
+}
+
+static fs_err append(uint32_t entry, const void *buf, size_t n, bool data, uint64_t *off) {
+  struct fs_names_call c = {
+      .op = FS_NAMES_APPEND, .id = fs_out_id(entry), .size = n, .name_len = (uint16_t)(data ? n : 0)};
+  size_t got;
+  fs_err err = fs_names_call(&c, buf, "", off, sizeof(*off), &got);
+  return err == 0 && got != sizeof(*off) ? -EIO : err;
+}
+
+/* A line of a log is home's to write at once; of more, home says where it goes. */
+fs_ssize fs_out_append(uint32_t entry, const void *buf, size_t n, uint64_t *off) {
+  struct fs_out_writer *w;
+  bool data = n <= FS_APPEND_DATA;
+  n = FS_MIN(n, FS_APPEND_MAX);
+  fs_err err = writer_of(entry, &w);
+  if (err == 0) err = append(entry, buf, n, data, off);
+  if (err == 0 && !data && *off == FS_APPEND_UNKNOWN) err = append(entry, buf, n, data, off);
+  if (err != 0) return err;
+  if (!data) return *off == FS_APPEND_UNKNOWN ? -EIO : fs_out_write(entry, buf, n, *off);
+  atomic_store(&w->appended, 1);
+  fs_out_changed(entry);
+  return ending(entry, (fs_ssize)n);
 }
 
 fs_err fs_out_cut(uint32_t entry, uint64_t size) {

@@ -118,8 +118,8 @@ static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, 
   case FS_NAMES_HOLD:
   case FS_NAMES_EXTEND:
   case FS_NAMES_EXTENTS:
-  case FS_NAMES_APPEND:
     break;
+  case FS_NAMES_APPEND:
   case FS_NAMES_SETATTR:
     c->to = fs_ns_id(d->ns);
     break;

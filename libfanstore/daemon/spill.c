@@ -262,6 +262,7 @@ fs_err fs_spill_new(struct fs_daemon *d) {
   s->mask = FS_SPILL_FIRST - 1;
   s->watch = -1;
   fs_chain_init(&s->setting);
+  fs_chain_init(&s->appending);
   s->chain = calloc(FS_SPILL_FIRST, sizeof(struct fs_spill_file *));
   if (!s->chain) return -ENOMEM;
   fs_spill_watch(d);

@@ -45,7 +45,7 @@ struct fs_spill {
   struct fs_spill_file **chain;
   uint64_t mask, count;
   uint64_t version, published; /* the last ones given */
-  struct fs_chain setting;
+  struct fs_chain setting, appending;
   int watch; /* inotify; -1: none */
   uint64_t look_at;
   uint32_t publishing; /* by this daemon itself */

@@ -156,19 +156,34 @@ static void fs_extended(void *ctx, fs_err err, const void *body, size_t n) {
   free(e);
 }
 
+/* Home's spill is as long as the whole, so that what is appended to it comes after all. It is made longer only: its own
+   programs may append at this moment. */
+static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_spill_file *f) {
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  off_t end = (off_t)fs_extents_end(f);
+  if (fstatat(d->spill_fd, fs_spill_name(f->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  if (st.st_size >= end) return 0;
+  FS_AUTO_CLOSE int fd = openat(d->spill_fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return -errno;
+  if (fallocate(fd, 0, end - 1, 1) == 0) return 0;
+  return errno == EOPNOTSUPP && ftruncate(fd, end) == 0 ? 0 : -errno; /* a file system that cannot do it so */
+}
+
 /* The ranges of a part, then the record's size for all to see. */
 static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f,
                               const struct fs_names_call *c) {
   const char *ranges = fs_call_name(c);
   struct fs_extending *e = malloc(sizeof(*e));
   fs_err err = e ? 0 : -ENOMEM;
-  if (err == 0 && FS_OUT_ID_RANK(c->to) != a.from) err = -EINVAL;
+  if (err == 0 && c->name_len > 0 && FS_OUT_ID_RANK(c->to) != a.from) err = -EINVAL;
   for (uint32_t i = 0; err == 0 && i < c->name_len / sizeof(struct fs_range); i++) {
     struct fs_range r;
     memcpy(&r, ranges + i * sizeof(r), sizeof(r));
     err = fs_extents_put(f, (struct fs_out_extent){.off = r.off, .len = r.len, .part = c->to});
   }
   if (f->told) f->told->loose = true;
+  if (err == 0) err = fs_extents_reach(d, f);
   if (err < 0) {
     free(e);
     fs_ns_answer(d->ns, a, err, NULL, 0);
@@ -189,20 +204,23 @@ static void fs_extents_list(struct fs_daemon *d, struct fs_asked a, const struct
 /* ---- appending ---- */
 
 struct fs_appending {
+  struct fs_chain chain;
   struct fs_io io;
   struct fs_daemon *d;
   struct fs_asked asked;
-  uint64_t id, n, off;
+  uint64_t id, call, n, off;
+  bool data;
+  char bytes[];
 };
 
-/* Zeros at the end of home's spill, by the kernel: so they are nobody else's, also not those of home's own programs. */
+/* At the end of home's spill, by the kernel: so they are nobody else's, also not those of home's own programs. */
 static fs_err fs_append_work(struct fs_io *io) {
   static const char zeros[65536];
   struct fs_appending *p = FS_ITEM(io, struct fs_appending, io);
   char name[FS_SPILL_NAME_SIZE];
-  struct iovec iov[FS_APPEND_MAX / sizeof(zeros)];
-  int count = 0;
-  for (uint64_t left = p->n; left > 0; left -= iov[count++].iov_len)
+  struct iovec iov[FS_APPEND_MAX / sizeof(zeros)] = {{.iov_base = p->bytes, .iov_len = p->n}};
+  int count = p->data;
+  for (uint64_t left = p->data ? 0 : p->n; left > 0; left -= iov[count++].iov_len)
     iov[count] = (struct iovec){.iov_base = (void *)(uintptr_t)zeros, .iov_len = FS_MIN(left, sizeof(zeros))};
   FS_AUTO_CLOSE int fd =
       openat(p->d->spill_fd, fs_spill_name(p->id, name), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
@@ -216,26 +234,44 @@ static fs_err fs_append_work(struct fs_io *io) {
 
 static void fs_append_done(struct fs_io *io) {
   struct fs_appending *p = FS_ITEM(io, struct fs_appending, io);
+  fs_chain_drop(&p->chain);
+  if (io->err == 0) fs_ns_done_now(p->d->ns, p->call);
   fs_ns_answer(p->d->ns, p->asked, io->err, &p->off, io->err == 0 ? sizeof(p->off) : 0);
   free(p);
 }
 
-/* Where the next bytes of an appending writer go. */
+/* The same call again, while it is at work: later. */
+static bool fs_append_running(const struct fs_spill *t, uint64_t call) {
+  for (struct fs_chain *l = t->appending.next; l != &t->appending; l = l->next)
+    if (FS_ITEM(l, struct fs_appending, chain)->call == call) return true;
+  return false;
+}
+
 static void fs_extents_append(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
-  struct fs_appending *p = c->size > 0 && c->size <= FS_APPEND_MAX ? malloc(sizeof(*p)) : NULL;
-  if (!p) {
-    fs_ns_answer(d->ns, a, -EINVAL, NULL, 0);
+  const uint64_t unknown = FS_APPEND_UNKNOWN;
+  bool done = fs_ns_done_before(d->ns, c->to), sane = c->size > 0 && c->size <= FS_APPEND_MAX;
+  if (done || !sane || fs_append_running(d->spill_files, c->to)) {
+    fs_ns_answer(d->ns, a, done ? 0 : sane ? -EAGAIN : -EINVAL, &unknown, done ? sizeof(unknown) : 0);
     return;
   }
-  *p = (struct fs_appending){.d = d, .asked = a, .id = c->id, .n = c->size};
+  struct fs_appending *p = malloc(sizeof(*p) + c->name_len);
+  if (!p) {
+    fs_ns_answer(d->ns, a, -ENOMEM, NULL, 0);
+    return;
+  }
+  *p = (struct fs_appending){.d = d, .asked = a, .id = c->id, .call = c->to, .n = c->size, .data = c->name_len > 0};
   p->io = (struct fs_io){.work = fs_append_work, .done = fs_append_done};
+  memcpy(p->bytes, fs_call_name(c), c->name_len);
+  fs_chain_push(&d->spill_files->appending, &p->chain);
   fs_iopool_submit(&d->pool, &p->io);
 }
 
 void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_spill_file *f = fs_spill_find(d, c->id);
+  char name[FS_SPILL_NAME_SIZE];
+  bool lost = !f && faccessat(d->spill_fd, fs_spill_name(c->id, name), F_OK, 0) == 0; /* its making was not answered */
   if (!f || f->gone)
-    fs_ns_answer(d->ns, a, -ENOENT, NULL, 0);
+    fs_ns_answer(d->ns, a, lost ? -EIO : -ENOENT, NULL, 0);
   else if (c->op == FS_NAMES_EXTEND)
     fs_extents_extend(d, a, f, c);
   else if (c->op == FS_NAMES_APPEND)

@@ -58,7 +58,7 @@ static bool ranges_ok(const char *ranges, size_t n) {
     memcpy(&r, ranges + at, sizeof(r));
     if (r.len == 0 || r.len > INT64_MAX || r.off > INT64_MAX - r.len) return false;
   }
-  return n > 0 && n % sizeof(r) == 0;
+  return n % sizeof(r) == 0;
 }
 
 static bool names_ok(const struct fs_names_call *c) {
@@ -77,6 +77,8 @@ static bool names_ok(const struct fs_names_call *c) {
     return c->name2_len <= FS_RECORD_TARGET_MAX && memchr(fs_call_name2(c), '\0', c->name2_len) == NULL;
   case FS_NAMES_EXTEND:
     return c->name2_len == 0 && ranges_ok(fs_call_name(c), c->name_len);
+  case FS_NAMES_APPEND:
+    return c->name2_len == 0 && (c->name_len == 0 || c->name_len == c->size);
   default:
     return c->name_len == 0 && c->name2_len == 0;
   }

@@ -78,10 +78,10 @@ enum fs_names_op {
   FS_NAMES_RELEASE,    /* id, seq: a handle: one HOLD that gave it is over (0: whichever). Of a node: all are */
   /* of a file that several processes write (section 7); home answers */
   FS_NAMES_EXTEND,  /* id, to: a part, instead of a name struct fs_range[]: bytes that are in the part. Publishes the
-                       file */
+                       file, also without any */
   FS_NAMES_EXTENTS, /* id, size: an offset: struct fs_out_extent[] from there on, as many as fit */
-  FS_NAMES_APPEND,  /* id, size: so many bytes (FS_APPEND_MAX) at the end are the caller's to write: their offset, 64
-                       bits */
+  FS_NAMES_APPEND,  /* id, size: bytes for the end of home's spill, instead of a name: FS_APPEND_DATA at most; without
+                       them so many zeros (FS_APPEND_MAX) that are the caller's to write. Their offset, 64 bits */
   FS_NAMES_CLIENT_OPS,
   /* between the daemons only */
   FS_NAMES_TAKE = 32, /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */
@@ -148,7 +148,9 @@ struct fs_held {
 };
 static_assert(sizeof(struct fs_held) == 72, "fs_held is 72 bytes");
 
-#define FS_APPEND_MAX (1u << 20) /* bytes of one APPEND */
+#define FS_APPEND_MAX (1u << 20)
+#define FS_APPEND_DATA 16000u
+#define FS_APPEND_UNKNOWN UINT64_MAX /* the offset of a call that was made before */
 struct fs_range {
   uint64_t off, len; /* len > 0 */
 };

@@ -103,7 +103,10 @@ static size_t count_strings(char *const list[]) {
 
 /* What the program (path, at dirfd) is to inherit of our open files; `spawn`: it is started by libc's posix_spawn. */
 static void hand_on(int dirfd, const char *path, char *const envp[], bool spawn) {
-  if (spawn) fs_real_follow();
+  if (spawn)
+    fs_real_follow();
+  else
+    fs_out_publish_all(); /* nothing of this program is left to do it */
   fs_fd_prepare_exec();
   if (!fs_program_loads_us(dirfd, path, envp)) fs_real_inherited(spawn);
 }

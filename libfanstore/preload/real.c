@@ -107,6 +107,7 @@ __attribute__((constructor)) static void start(void) {
 
 /* Other destructors may still open files after this: they get new placeholders. */
 __attribute__((destructor)) static void end(void) {
-  fs_out_publish_all(); /* what stdio still has to write, the daemon publishes */
+  fs_out_at_end(); /* stdio has yet to write what it holds */
+  fs_out_publish_all();
   if (fs_state_fd() >= 0) fs_fd_pool_drop();
 }
