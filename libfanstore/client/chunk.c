@@ -197,10 +197,15 @@ bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, ui
   return false;
 }
 
-bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c) {
-  if ((atomic_load_explicit(word, memory_order_relaxed) & FS_CHUNK_KIND) != FS_CHUNK_COLD) return false;
+bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n) {
+  uint32_t w = atomic_load_explicit(word, memory_order_relaxed);
+  if ((w & FS_CHUNK_KIND) != FS_CHUNK_COLD) return false;
   const uint8_t *map = fs_local_map(ds, p);
   uint64_t begin = c << FS_CHUNK_SHIFT;
-  return map && fs_pages_resident(map + begin, FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin)) &&
-         fs_chunk_take(ds, p, word, c, true);
+  uint32_t count = (w & FS_CHUNK_COUNT) + (uint32_t)(n >> 12);
+  bool resident = map && fs_page_resident(ds, p, map, c) &&
+                  fs_pages_resident(map + begin, FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin));
+  if (map && (resident || (count > FS_CHUNK >> 12 && fs_chunk_room()))) return fs_chunk_take(ds, p, word, c, resident);
+  atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | FS_MIN(count, FS_CHUNK_COUNT)), memory_order_relaxed);
+  return false;
 }

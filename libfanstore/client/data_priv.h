@@ -206,8 +206,9 @@ bool fs_chunk_room(void);
 /* After a read of n bytes from a chunk that is not present, cold: not all of it was in memory. Counts it, and when it
    is time takes the chunk: true when it is present now. */
 bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n, bool cold);
-/* The same before a large read of bytes that are in memory: takes the chunk if all of it is. */
-bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c);
+/* The same before a large read of bytes that are in memory: takes the chunk if all of it is, or once as much as it has
+   was read from it. */
+bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n);
 /* Is a present chunk still in memory? */
 bool fs_chunk_look(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c);
 /* A partition was mapped. */

@@ -121,7 +121,7 @@ static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uin
   uint64_t before = atomic_exchange_explicit(&ds->part[p].read_to, end, memory_order_relaxed);
   struct fs_cold cold = {0};
   if (map && fs_pages_resident(map + r->off, r->n)) { /* not by RWF_NOWAIT, which begins to read what is missing */
-    if (fs_chunk_read_big(ds, p, word, c)) {
+    if (fs_chunk_read_big(ds, p, word, c, r->n)) {
       fs_copy(dst, map + r->off, r->n);
       return 0;
     }
