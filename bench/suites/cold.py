@@ -71,15 +71,20 @@ def stored_lz4(ctx, label, size, count):
     dataset = ctx.pack(source, name, codec="lz4")
     node = ctx.nodes(dataset, 1)
     sides = ctx.peers(lambda: ctx.plain(source), lambda: node, lambda: ctx.squashfs(source))
+    parts, steps = staged(ctx, dataset, node), Side("steps", "")
     cold = {sides[0].name: cold_list(ctx, name + "-plain", below(source)),
-            node.name: cold_list(ctx, name, staged(ctx, dataset, node))}
-    if len(sides) > 2:
+            node.name: cold_list(ctx, name, parts)}
+    if any(side.name == "squashfs" for side in sides):
         cold["squashfs"] = cold_list(ctx, name + "-image", [ctx.image(source)])
 
     def one(side, number):
+        if side is steps:
+            sample = os.path.join(source, sorted(os.listdir(source))[0])
+            return side.run([ctx.tool("limit_direct"), "-z", sample, size, count, number + 1, *parts])
         return cold_read(ctx, side, number, listed, cold, (), source)
 
-    compare(ctx, "lz4 2x, %s" % label, size, sides, one, to="squashfs", target=3 if size == 131072 else None)
+    compare(ctx, "lz4 2x, %s" % label, size, [*sides, steps], one, to="squashfs", target=3 if size == 131072 else None,
+            also={"reading, then decoding": "steps"})
 
 
 def run(ctx):
