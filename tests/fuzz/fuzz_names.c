@@ -25,8 +25,15 @@ static void check_records(const char *body, size_t n, size_t at) {
 
 static void check_call(const struct fs_names_call *c, size_t n) {
   if (fs_call_size(c) > n || c->op == FS_NAMES_CLIENT_OPS) abort();
-  if (c->name_len > 0 && memchr(fs_call_name(c), '/', c->name_len)) abort();
-  bool of_file = c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE || c->op == FS_NAMES_SETATTR;
+  bool bytes = c->op == FS_NAMES_EXTEND || c->op == FS_NAMES_APPEND; /* in a name's place */
+  if (!bytes && c->name_len > 0 && memchr(fs_call_name(c), '/', c->name_len)) abort();
+  struct fs_range r;
+  for (size_t at = 0; c->op == FS_NAMES_EXTEND && at < c->name_len; at += sizeof(r)) {
+    memcpy(&r, fs_call_name(c) + at, sizeof(r));
+    if (c->name_len - at < sizeof(r) || r.len == 0 || r.off + r.len < r.off || r.off + r.len > INT64_MAX) abort();
+  }
+  if (c->op == FS_NAMES_APPEND && c->name_len > 0 && c->name_len != c->size) abort();
+  bool of_file = fs_call_of_file(c) || c->op == FS_NAMES_SETATTR;
   if (of_file && (!(c->id & FS_OUT_ID) || c->id >> 63)) abort();
   if (c->op == FS_NAMES_SETATTR && (c->flags & FS_SET_SIZE) && !S_ISREG(c->mode)) abort();
   if (c->op == FS_NAMES_LOOKUP && c->name_len == 0 && !(c->id & FS_OUT_ID)) abort();
