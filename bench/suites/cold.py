@@ -79,7 +79,7 @@ def stored_lz4(ctx, label, size, count):
 
     def one(side, number):
         if side is steps:
-            sample = os.path.join(source, sorted(os.listdir(source))[0])
+            sample = min(below(source))
             return side.run([ctx.tool("limit_direct"), "-z", sample, size, count, number + 1, *parts])
         return cold_read(ctx, side, number, listed, cold, (), source)
 
