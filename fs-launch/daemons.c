@@ -162,12 +162,12 @@ static void show_staging(struct fs_launch *l) {
 static int wait_start(struct fs_launch *l, bool ready) {
   char why[900];
   for (;;) {
+    if (l->signal) return 128 + l->signal; /* first: it may have come in the same step as the last daemon's line */
     if (ready ? all_are(l, offsetof(struct fs_launch_node, ready)) : all_said_hello(l)) return 0;
     fs_daemons_look(l);
     bool late = fs_now_ns() - l->progress_ns > l->opt.start_timeout * FS_NS_PER_S;
     bool dead = false;
     for (uint32_t i = 0; i < l->nodes; i++) dead = dead || l->node[i].dead;
-    if (l->signal) return 128 + l->signal;
     if (l->fail[0] || l->out.fd < 0 || late || dead) break;
     fs_events_step(l, fs_now_ns() + FS_NS_PER_S / 5);
     if (ready) show_staging(l);

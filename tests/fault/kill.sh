@@ -127,6 +127,23 @@ for delay in 0.02 0.1 0.3; do
 done
 echo "ok - SIGTERM during the start"
 
+# The signal and the daemons' last word before COMMAND come at once: fs-launch is stopped while they stage.
+for _ in 1 2 3; do
+  rm -rf "$work/fresh"
+  mkdir "$work/fresh"
+  "$bin/fs-launch" --local-dir "$work/fresh" --dataset "$work/ds" --emulate 2 -- sleep 250 >"$work/out" 2>"$work/err" &
+  job=$!
+  staging() { compgen -G "$work/fresh/*/*/part*" >"$work/names"; }
+  until staging || ! kill -0 "$job"; do :; done
+  kill -STOP "$job"
+  sleep 1
+  kill -TERM "$job"
+  kill -CONT "$job"
+  end 143
+done
+is_clean
+echo "ok - SIGTERM in one step with a daemon's word"
+
 begin bash "$work/wait.sh"
 # shellcheck disable=SC2046
 kill -9 $(job_processes)
