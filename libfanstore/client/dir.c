@@ -90,6 +90,19 @@ fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_
 }
 
 /* The kernel's record is glibc's struct dirent64 on 64-bit machines. */
+size_t fs_dirent_put(char *to, size_t room, const struct fs_dirent_view *v, uint64_t next) {
+  size_t len = fs_round_up(offsetof(struct dirent64, d_name) + v->name_len + 1, 8);
+  struct dirent64 *d = (struct dirent64 *)(void *)to;
+  if (len > room) return 0;
+  d->d_ino = v->ino;
+  d->d_off = (off64_t)next;
+  d->d_reclen = (unsigned short)len;
+  d->d_type = v->type;
+  memcpy(d->d_name, v->name, v->name_len);
+  d->d_name[v->name_len] = '\0';
+  return len;
+}
+
 fs_ssize fs_file_getdents(struct fs_slot *s, void *buf, size_t n) {
   struct fs_dirent_view v;
   uint8_t kind = atomic_load(&s->kind);
@@ -100,18 +113,11 @@ fs_ssize fs_file_getdents(struct fs_slot *s, void *buf, size_t n) {
     fs_err err = at >= FS_OUT_AT ? -ENOENT : fs_dir_record(s->mount, s->entry, at, &v);
     if (err == -ENOENT) break;
     if (err != 0) return used > 0 ? (fs_ssize)used : err;
-    size_t len = fs_round_up(offsetof(struct dirent64, d_name) + v.name_len + 1, 8);
-    if (used + len > n) {
+    size_t len = fs_dirent_put((char *)buf + used, n - used, &v, at + 1);
+    if (len == 0) {
       atomic_store(&s->offset, at);
       return used == 0 ? -EINVAL : (fs_ssize)used;
     }
-    struct dirent64 *d = (struct dirent64 *)((char *)buf + used);
-    d->d_ino = v.ino;
-    d->d_off = (off64_t)at + 1;
-    d->d_reclen = (unsigned short)len;
-    d->d_type = v.type;
-    memcpy(d->d_name, v.name, v.name_len);
-    d->d_name[v.name_len] = '\0';
     used += len;
   }
   fs_ssize more = fs_out_list(s->mount, s->entry, &at, (char *)buf + used, n - used);

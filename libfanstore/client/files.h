@@ -104,5 +104,7 @@ struct fs_dirent_view {
 };
 /* Record i of a directory. 0, -ENOENT past the end, -EUCLEAN. */
 fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out);
+/* Writes one record of getdents64; its length, 0: no room. `next`: the position after it. */
+size_t fs_dirent_put(char *to, size_t room, const struct fs_dirent_view *v, uint64_t next);
 
 #endif

@@ -99,22 +99,32 @@ static fs_ssize check_vectors(const struct iovec *iov, int count) {
   return (fs_ssize)total;
 }
 
-fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, int64_t off) {
+static fs_ssize one_vector(struct fs_slot *s, const struct iovec *v, int64_t off, bool write) {
+  if (write)
+    return off < 0 ? fs_file_write(s, v->iov_base, v->iov_len) : fs_file_pwrite(s, v->iov_base, v->iov_len, off);
+  return off < 0 ? fs_file_read(s, v->iov_base, v->iov_len) : fs_file_pread(s, v->iov_base, v->iov_len, off);
+}
+
+/* One after the other, until one is not done whole. */
+static fs_ssize each_vector(struct fs_slot *s, const struct iovec *iov, int count, int64_t off, bool write) {
   fs_ssize total = 0;
+  for (int i = 0; i < count; i++) {
+    fs_ssize done = one_vector(s, &iov[i], off < 0 ? off : off + total, write);
+    if (done < 0) return total > 0 ? total : done;
+    total += done;
+    if ((size_t)done < iov[i].iov_len) break;
+  }
+  return total;
+}
+
+fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, int64_t off) {
   fs_err err = fs_file_readable(s);
   if (err == -EBADF) return err;
   fs_ssize n = off < -1 ? -EINVAL : check_vectors(iov, count);
   if (n <= 0) return n;
   if (off > INT64_MAX - n) return -EINVAL;
   if (err != 0) return err;
-  for (int i = 0; i < count; i++) {
-    fs_ssize got = off < 0 ? fs_file_read(s, iov[i].iov_base, iov[i].iov_len)
-                           : fs_file_pread(s, iov[i].iov_base, iov[i].iov_len, off + total);
-    if (got < 0) return total > 0 ? total : got;
-    total += got;
-    if ((size_t)got < iov[i].iov_len) break;
-  }
-  return total;
+  return each_vector(s, iov, count, off, false);
 }
 
 /* ---- writing, to outputs that are not one of the kernel's files ---- */
@@ -150,19 +160,11 @@ fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
 }
 
 fs_ssize fs_file_writev(struct fs_slot *s, const struct iovec *iov, int count, int64_t off) {
-  fs_ssize total = 0;
   fs_err err = fs_file_writable(s);
   if (err != 0) return err;
   fs_ssize n = off < -1 ? -EINVAL : check_vectors(iov, count);
   if (n <= 0) return n;
-  for (int i = 0; i < count; i++) {
-    fs_ssize put = off < 0 ? fs_file_write(s, iov[i].iov_base, iov[i].iov_len)
-                           : fs_file_pwrite(s, iov[i].iov_base, iov[i].iov_len, off + total);
-    if (put < 0) return total > 0 ? total : put;
-    total += put;
-    if ((size_t)put < iov[i].iov_len) break;
-  }
-  return total;
+  return each_vector(s, iov, count, off, true);
 }
 
 static int64_t directory_seek(struct fs_slot *s, int64_t off, int whence) {

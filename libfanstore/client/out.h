@@ -18,8 +18,7 @@
 uint64_t fs_out_dir_id(uint32_t mount, uint32_t entry);
 /* May the directory have outputs? Reads shared memory only. */
 bool fs_out_maybe(const struct fs_node *node, uint64_t dir);
-/* The record of a name; -ENOENT. */
-/* With FS_NAMES_TAKEN_TOO, or 0. */
+/* The record of a name; -ENOENT. `flags`: FS_NAMES_TAKEN_TOO, or 0. */
 fs_err fs_out_look_up(uint64_t dir, const char *name, size_t len, uint32_t flags, struct fs_answer *a,
                       const struct fs_record **r);
 /* A directory that was come through lately: its number, or 0. */
@@ -89,9 +88,9 @@ fs_err fs_out_truncate(const struct fs_found *f, int64_t size);
 fs_err fs_out_hold(uint32_t entry);
 /* A descriptor of it was closed: what it wrote is published, and it is given back. */
 void fs_out_closed(const struct fs_slot *s);
-/* Size; asks home again where less than `need` is known. */
 /* fstat: as home has it now. */
 fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st);
+/* Size; asks home again where less than `need` is known. */
 fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size);
 /* O_APPEND: as much as went there; *off: where, or FS_APPEND_UNKNOWN. */
 fs_ssize fs_out_append(uint32_t entry, const void *buf, size_t n, uint64_t *off);

@@ -54,11 +54,10 @@ fs_err fs_out_remove(const struct fs_found *f, bool directory) {
   return err;
 }
 
-/* "x/" is a directory or an error. */
-static fs_err check_slash(const struct fs_found *f, uint64_t dir) {
+/* With "x/", as either name, it is a directory or an error. */
+static fs_err check_directory(const struct fs_found *f, uint64_t dir) {
   struct fs_answer a;
   const struct fs_record *r;
-  if (f->last != FS_LAST_SLASH) return 0;
   fs_err err = fs_out_look_up(dir, f->name, f->name_len, 0, &a, &r);
   return err != 0 ? err : S_ISDIR(r->mode) ? 0 : -ENOTDIR;
 }
@@ -72,12 +71,7 @@ fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, uns
   if (flags & ~(unsigned)RENAME_NOREPLACE) return -EINVAL;
   fs_err err = fs_out_may_make(from, &c.dir);
   if (err == 0) err = fs_out_may_make(to, &c.to);
-  if (err == 0) err = check_slash(from, c.dir);
-  if (err == 0 && to->last == FS_LAST_SLASH && from->last != FS_LAST_SLASH) {
-    struct fs_found slash = *from;
-    slash.last = FS_LAST_SLASH;
-    err = check_slash(&slash, c.dir);
-  }
+  if (err == 0 && (from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH)) err = check_directory(from, c.dir);
   if (err == 0) err = fs_names_call(&c, from->name, to->name, a.body, sizeof(a.body), &a.n);
   return err;
 }

@@ -5,22 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/files.h"
 #include "client/out.h"
 #include "util/util.h"
-
-/* Writes one record of getdents64; its length, 0: no room. */
-static size_t put(char *to, size_t room, const struct fs_record *r, uint64_t off) {
-  size_t len = fs_round_up(offsetof(struct dirent64, d_name) + r->name_len + 1u, 8);
-  struct dirent64 *d = (struct dirent64 *)(void *)to;
-  if (len > room) return 0;
-  d->d_ino = r->id;
-  d->d_off = (off64_t)off;
-  d->d_reclen = (unsigned short)len;
-  d->d_type = (unsigned char)IFTODT(r->mode);
-  memcpy(d->d_name, fs_record_name(r), r->name_len);
-  d->d_name[r->name_len] = '\0';
-  return len;
-}
 
 fs_ssize fs_out_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n) {
   alignas(8) char page[4096];
@@ -36,7 +23,9 @@ fs_ssize fs_out_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size
     if (err == -ENOENT) err = 0, got = 0; /* a directory that was removed is empty */
     if (err != 0) return used > 0 ? (fs_ssize)used : err;
     for (done = 0; (r = fs_record_next(page, got, &from)) != NULL; done++) {
-      len = put((char *)buf + used, n - used, r, FS_OUT_AT + r->seq);
+      struct fs_dirent_view v = {
+          .ino = r->id, .name = fs_record_name(r), .name_len = r->name_len, .type = (uint8_t)IFTODT(r->mode)};
+      len = fs_dirent_put((char *)buf + used, n - used, &v, FS_OUT_AT + r->seq);
       if (len == 0) return used > 0 ? (fs_ssize)used : -EINVAL;
       used += len;
       *at = FS_OUT_AT + r->seq;

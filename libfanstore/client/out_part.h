@@ -46,7 +46,6 @@ struct fs_out_whole {
   uint64_t size, own;
   bool parts;
 };
-fs_err fs_out_whole(uint32_t entry, struct fs_out_whole *w);
 /* Bytes of one spill of another node: home's own, or a part. */
 fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off);
 

@@ -152,7 +152,7 @@ void fs_out_copied_slot(const struct fs_slot *s) {
   if (held != NULL && atomic_load(&held->opens) > 0) atomic_fetch_add(&held->opens, 1);
 }
 
-fs_err fs_out_whole(uint32_t entry, struct fs_out_whole *w) {
+static fs_err known_whole(uint32_t entry, struct fs_out_whole *w) {
   struct out_held *held = held_of(entry);
   struct fs_held h;
   if (held == NULL) return -EUCLEAN;
@@ -165,15 +165,24 @@ fs_err fs_out_whole(uint32_t entry, struct fs_out_whole *w) {
   return err;
 }
 
-fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size) {
-  struct fs_out_whole w;
+/* The same, asked again where less than `need` is known; with what this process has not published yet. */
+static fs_err whole_for(uint32_t entry, uint64_t need, struct fs_out_whole *w) {
   struct fs_held h;
-  fs_err err = fs_out_whole(entry, &w);
-  if (err == 0 && need > w.size) {
+  fs_err err = known_whole(entry, w);
+  if (err == 0 && need > w->size) {
     err = refresh(entry, &h);
-    if (err == 0) w.size = h.size;
+    if (err == 0) err = known_whole(entry, w);
   }
-  if (err == 0) *size = FS_MAX(w.size, fs_out_written_end(entry));
+  uint64_t end = err == 0 ? fs_out_written_end(entry) : 0;
+  w->parts = w->parts || end > 0;
+  w->size = FS_MAX(w->size, end);
+  return err;
+}
+
+fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size) {
+  struct fs_out_whole w = {0};
+  fs_err err = whole_for(entry, need, &w);
+  if (err == 0) *size = w.size;
   return err;
 }
 
@@ -336,16 +345,13 @@ fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off) {
 }
 
 fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
-  struct fs_out_whole w;
-  uint64_t size;
+  struct fs_out_whole w = {0};
   if (FS_UNLIKELY(fs_bad_memory(buf, n))) return -EFAULT;
-  fs_err err = fs_out_size(entry, off + n, &size);
+  fs_err err = whole_for(entry, off + n, &w);
   if (err != 0) return err == -ENOENT || err == -EHOSTDOWN ? (told(entry, err), -EIO) : err;
-  if (off >= size || n == 0) return 0;
-  n = FS_MIN(n, (size_t)(size - off));
-  err = fs_out_whole(entry, &w);
-  if (err != 0) return err;
-  bool parts = w.parts || size > w.own || fs_out_written_end(entry) > 0;
+  if (off >= w.size || n == 0) return 0;
+  n = FS_MIN(n, (size_t)(w.size - off));
+  bool parts = w.parts || w.size > w.own;
   return parts ? fs_out_read_parts(entry, &w, buf, n, off) : fs_out_read_spill(entry, buf, n, off);
 }
 

@@ -71,10 +71,15 @@ static void writer_drop(struct fs_out_writer *w) {
     if (atomic_compare_exchange_strong(&spare[i], &none, w)) return;
 }
 
-void fs_out_writer_end(uint32_t entry) {
+static struct fs_out_writer *writer_if_any(uint32_t entry) {
   void *_Atomic *word = fs_out_writer_word(entry);
-  struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
-  if (w != NULL && w->count == 0 && atomic_load(&w->appended) == 0) writer_drop(atomic_exchange(word, NULL));
+  return word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+}
+
+void fs_out_writer_end(uint32_t entry) {
+  struct fs_out_writer *w = writer_if_any(entry);
+  if (w != NULL && w->count == 0 && atomic_load(&w->appended) == 0)
+    writer_drop(atomic_exchange(fs_out_writer_word(entry), NULL));
 }
 
 /* This process's writer of a file, made at its first write. */
@@ -124,8 +129,7 @@ static bool take(struct fs_out_writer *w, struct fs_range *ranges, uint32_t *n, 
 
 fs_err fs_out_flush(uint32_t entry, bool sync) {
   struct fs_range ranges[FS_OUT_RANGES];
-  void *_Atomic *word = fs_out_writer_word(entry);
-  struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+  struct fs_out_writer *w = writer_if_any(entry);
   fs_err err = 0;
   uint32_t n = 1;
   bool mine = true;
@@ -171,8 +175,7 @@ static fs_err wrote(uint32_t entry, struct fs_out_writer *w, uint64_t off, uint6
 }
 
 bool fs_out_unpublished(uint32_t entry, uint64_t off, uint64_t *len, int *fd) {
-  void *_Atomic *word = fs_out_writer_word(entry);
-  struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+  struct fs_out_writer *w = writer_if_any(entry);
   bool found = false;
   if (w == NULL || fs_vfork_depth > 0 || !lock(w)) return false;
   for (uint32_t i = w->count; i-- > 0;) { /* overlapping ones have the same bytes: they are of one file */
@@ -190,8 +193,7 @@ bool fs_out_unpublished(uint32_t entry, uint64_t off, uint64_t *len, int *fd) {
 }
 
 uint64_t fs_out_written_end(uint32_t entry) {
-  void *_Atomic *word = fs_out_writer_word(entry);
-  const struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+  const struct fs_out_writer *w = writer_if_any(entry);
   return w == NULL || w->count == 0 ? 0 : w->end;
 }
 
@@ -245,8 +247,7 @@ fs_ssize fs_out_append(uint32_t entry, const void *buf, size_t n, uint64_t *off)
 }
 
 fs_err fs_out_cut(uint32_t entry, uint64_t size) {
-  void *_Atomic *word = fs_out_writer_word(entry);
-  struct fs_out_writer *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+  struct fs_out_writer *w = writer_if_any(entry);
   if (w == NULL) return 0;
   fs_err err = fs_out_flush(entry, false); /* home cuts what it knows */
   if (err == 0) w->end = FS_MIN(w->end, size);

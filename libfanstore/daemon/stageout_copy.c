@@ -81,23 +81,6 @@ static void fs_copy_unlink(const struct fs_stageout *o, struct fs_staged *s) {
 
 /* ---- copying ---- */
 
-static fs_err fs_copy_sum(struct fs_stageout *o, int from, uint64_t *sum) {
-  struct fs_xxh3_stream *x = fs_xxh3_new();
-  FS_AUTO_FREE char *buf = malloc(FS_COPY_BYTES);
-  fs_err err = x && buf ? 0 : -ENOMEM;
-  for (uint64_t at = 0; err == 0;) {
-    ssize_t n = pread(from, buf, FS_COPY_BYTES, (off_t)at);
-    if (n < 0) err = -errno;
-    if (n <= 0) break;
-    if (atomic_load_explicit(&o->cancelled, memory_order_relaxed)) err = -ECANCELED;
-    fs_xxh3_update(x, buf, (size_t)n);
-    at += (uint64_t)n;
-  }
-  if (err == 0) *sum = fs_xxh3_digest(x);
-  free(x);
-  return err;
-}
-
 /* So that few of its pages wait to be written, and none stays: both would be at the job's cost. */
 static void fs_copy_window(int to, uint64_t at) {
   if (at % FS_COPY_WINDOW != 0) return;
@@ -109,6 +92,7 @@ static void fs_copy_window(int to, uint64_t at) {
   (void)posix_fadvise(to, before, FS_COPY_WINDOW, POSIX_FADV_DONTNEED);
 }
 
+/* The checksum of a file, which is copied on the way; to -1: only that. */
 static fs_err fs_copy_bytes(struct fs_stageout *o, int from, int to, uint64_t *sum) {
   struct fs_xxh3_stream *x = fs_xxh3_new();
   FS_AUTO_FREE char *buf = malloc(FS_COPY_BYTES);
@@ -119,8 +103,9 @@ static fs_err fs_copy_bytes(struct fs_stageout *o, int from, int to, uint64_t *s
     if (n <= 0) break;
     if (atomic_load_explicit(&o->cancelled, memory_order_relaxed)) err = -ECANCELED;
     fs_xxh3_update(x, buf, (size_t)n);
-    if (err == 0) err = fs_write_full(to, buf, (size_t)n);
     at += (uint64_t)n;
+    if (to < 0) continue;
+    if (err == 0) err = fs_write_full(to, buf, (size_t)n);
     atomic_fetch_add_explicit(&o->copied, (uint64_t)n, memory_order_relaxed);
     fs_copy_window(to, at);
   }
@@ -184,7 +169,7 @@ static bool fs_copy_earlier(struct fs_stageout_job *j, int from, const struct st
   if (!fs_stageout_log_find(o->log, j->path, st, &want) || fstatat(o->fd, j->path, &there, AT_SYMLINK_NOFOLLOW) < 0)
     return false;
   if (!S_ISREG(there.st_mode) || there.st_size != st->st_size || !fs_copy_same_time(there.st_mtim, st->st_mtim) ||
-      (there.st_mode & 07777) != (st->st_mode & 07777) || fs_copy_sum(o, from, &sum) < 0 || sum != want)
+      (there.st_mode & 07777) != (st->st_mode & 07777) || fs_copy_bytes(o, from, -1, &sum) < 0 || sum != want)
     return false;
   char *path = strdup(j->path);
   if (!path) return false;

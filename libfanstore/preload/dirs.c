@@ -167,12 +167,7 @@ FS_EXPORT DIR *fdopendir(int fd) {
 }
 
 static void set_record(struct fs_dirstream *d, const struct fs_dirent_view *v, uint64_t next) {
-  d->record.d_ino = v->ino;
-  d->record.d_off = (off64_t)next;
-  d->record.d_type = v->type;
-  d->record.d_reclen = (unsigned short)fs_round_up(offsetof(struct dirent64, d_name) + v->name_len + 1, 8);
-  memcpy(d->record.d_name, v->name, v->name_len);
-  d->record.d_name[v->name_len] = '\0';
+  (void)fs_dirent_put((char *)&d->record, sizeof(d->record), v, next);
   d->shown = &d->record;
 }
 

@@ -6,13 +6,7 @@
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/daemons.bash"
 
-names=$build/tests/helpers/nameclient
 small_dataset
-ask() { # NODE LINE...
-  local node=$1
-  shift
-  printf '%s\n' "$@" | "$names" "$run/node-$node.sock"
-}
 ids_of() { ask "$1" "list $2" | tr ' ' '\n' | grep -c '^f[0-9]'; }
 
 start_daemons 3 --deadline 2000

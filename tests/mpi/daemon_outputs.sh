@@ -6,13 +6,7 @@
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/daemons.bash"
 
-names=$build/tests/helpers/nameclient
 small_dataset
-ask() { # NODE LINE...
-  local node=$1
-  shift
-  printf '%s\n' "$@" | "$names" "$run/node-$node.sock"
-}
 start_daemons 3 --cache 2M --deadline 2000
 spill=$(ask 0 'spill 0')
 [ -d "$spill/out" ] || fail "no spill directory: $spill"

@@ -7,6 +7,7 @@ job=test
 log=$work/daemons.log
 run=$TMPDIR/fanstore-$(id -u)/$job
 ringclient=$build/tests/helpers/ringclient
+names=$build/tests/helpers/nameclient
 mpi_flags=(--oversubscribe --bind-to none --enable-recovery --mca oob_tcp_if_include lo --mca plm isolated --mca ras ^slurm)
 case ${PML:-ucx} in
   ucx) mpi_flags+=(--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any -x UCX_TLS=tcp,self -x UCX_NET_DEVICES=lo) ;;
@@ -20,6 +21,13 @@ small_dataset() {
   make_tree "$work/source"
   partitions=4
   pack "$work/source" "$work/ds" --partitions $partitions --mount "$mnt"
+}
+
+# A client of names (nameclient.c) for these calls.
+ask() { # NODE LINE...
+  local node=$1
+  shift
+  printf '%s\n' "$@" | "$names" "$run/node-$node.sock"
 }
 
 lines_in_log() { grep -c "^@fs $1" "$log" || :; }
