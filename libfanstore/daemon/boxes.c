@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "daemon/hold.h"
+#include "daemon/inside.h"
 #include "daemon/ns_net.h"
 #include "daemon/outpath.h"
 #include "daemon/outputs.h"
@@ -251,6 +252,7 @@ fs_err fs_boxes_start(struct fs_daemon *d) {
   fs_err err = fs_spill_new(d);
   if (err == 0) err = fs_holds_new(d);
   if (err == 0) err = fs_stageout_start(d);
+  if (err == 0 && (d->cfg->keep || d->cfg->stage_out)) err = fs_inside_new(d, &d->inside);
   if (err == 0) err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_boxes_hooks, d);
   return err < 0 ? err : fs_ns_net_new(&d->ns_net, d->net, deadline, fs_boxes_receive, d);
 }

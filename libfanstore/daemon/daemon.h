@@ -6,6 +6,7 @@
  *   guard        listen.c: clients' connections; sees to it that the process ends when it must.
  *   worker       worker.c: stages partitions in, then ends.
  *   I/O pool     iopool.c, parts.c: disk reads that would block the MPI thread.
+ *   stage-out    stageout_copy.c: copies of outputs; and one for keep.c. They ask as clients do (inside.h).
  *   warmer       warm.c: the cache's pages, ahead of their use.
  *   reader       command.c, rank 0 only: the launcher's lines from stdin.
  *
@@ -134,6 +135,7 @@ struct fs_server;
 struct fs_commands;
 struct fs_outputs;
 struct fs_stageout;
+struct fs_inside;
 
 struct fs_daemon {
   const struct fs_daemon_config *cfg;
@@ -159,6 +161,7 @@ struct fs_daemon {
   struct fs_spill *spill_files; /* and of this one */
   struct fs_stageout *stageout; /* copies of them */
   struct fs_outputs *outputs;   /* what is done with them at the end */
+  struct fs_inside *inside;     /* for keeping those of several writers */
   struct fs_daemon_counters count;
   uint64_t now; /* of this round of the loop */
   _Atomic int listener;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Keeping outputs of a job on the node: each spill gets its own name below <local-dir>/fanstore-outputs/<job>, by
- * rename(2), so that no byte is copied. Called by outputs.c when no program of the job has a file open any more; the
- * I/O pool does it.
+ * rename(2), so that no byte is copied. Of a file of several writers what others have is put into the spill before
+ * that. Called by outputs.c when no program of the job has a file open any more; the I/O pool does it, but for what
+ * waits for other nodes, whose own reads it must not hold up: that is a thread's of its own.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,17 +12,25 @@
 #include <unistd.h>
 
 #include "daemon/outputs.h"
+#include "daemon/source.h"
 #include "daemon/spill.h"
+#include "util/sys.h"
 #include "util/util.h"
+
+#define FS_KEEP_TRIES 4u
+#define FS_KEEP_PAUSE_US 50000u
 
 struct fs_keeping {
   struct fs_io io;
   const struct fs_daemon *d;
   struct fs_output output;
+  struct fs_scattered scattered;
   void (*done)(void *ctx, fs_err err);
   void *ctx;
   char path[2 * PATH_MAX];
 };
+
+static struct fs_iopool gathering; /* one daemon a process */
 
 fs_err fs_keep_dir(const struct fs_daemon *d, char *path, size_t size) {
   int n = snprintf(path, size, "%s/%s/%s", d->cfg->local_dir, FS_OUTPUTS_KEPT, d->cfg->job);
@@ -36,12 +45,52 @@ static fs_err fs_keep_parents(char *path) {
   return err;
 }
 
+/* ---- a file of several writers ---- */
+
+static fs_err fs_keep_extent(struct fs_source *s, const struct fs_out_extent *e, char *buf) {
+  for (uint64_t at = e->off, end = e->off + e->len; at < end;) {
+    bool hole;
+    fs_ssize n = fs_source_read(s, buf, (size_t)FS_MIN(end - at, FS_SOURCE_BYTES), at, &hole);
+    if (n <= 0) return n < 0 ? (fs_err)n : -EIO;
+    fs_err err = fs_pwrite_full(s->fd, buf, (size_t)n, at);
+    if (err < 0) return err;
+    at += (uint64_t)n;
+  }
+  return 0;
+}
+
+/* Into the spill itself, which nobody reads any more; it keeps its times and mode. */
+static fs_err fs_keep_gather(const struct fs_keeping *k) {
+  struct fs_source s;
+  FS_AUTO_FREE char *buf = malloc(FS_SOURCE_BYTES);
+  fs_err err = buf ? fs_source_open(&s, k->d, k->d->inside, k->output.id, O_RDWR, &k->scattered) : -ENOMEM;
+  if (err < 0) return err;
+  struct timespec times[2] = {s.st.st_mtim, s.st.st_mtim};
+  for (uint32_t i = 0; err == 0 && i < k->scattered.count; i++) err = fs_keep_extent(&s, &k->scattered.extent[i], buf);
+  if (err == 0) err = fs_source_same_parts(&s);
+  if (err == 0 && (fchmod(s.fd, s.st.st_mode & 07777) < 0 || futimens(s.fd, times) < 0)) err = -errno;
+  fs_source_close(&s);
+  return err;
+}
+
+static fs_err fs_keep_whole(const struct fs_keeping *k) {
+  fs_err err = fs_keep_gather(k);
+  for (unsigned i = 1; err == -EAGAIN && i < FS_KEEP_TRIES; i++) {
+    usleep(FS_KEEP_PAUSE_US); /* a part that was written a moment ago may yet look another by its times alone */
+    err = fs_keep_gather(k);
+  }
+  return err;
+}
+
+/* ---- any of them ---- */
+
 static fs_err fs_keep_work(struct fs_io *io) {
   struct fs_keeping *k = FS_ITEM(io, struct fs_keeping, io);
   char name[FS_SPILL_NAME_SIZE];
   uint32_t mode = k->output.mode;
   if (S_ISDIR(mode)) return fs_mkdirs(k->path, (mode & 07777) | 0700);
-  fs_err err = fs_keep_parents(k->path);
+  fs_err err = k->scattered.count > 0 ? fs_keep_whole(k) : 0;
+  if (err == 0) err = fs_keep_parents(k->path);
   if (err < 0) return err;
   if (S_ISLNK(mode)) return symlink(k->output.target, k->path) < 0 && errno != EEXIST ? -errno : 0;
   fs_spill_name(k->output.id, name);
@@ -52,16 +101,33 @@ static void fs_keep_end(struct fs_io *io) {
   struct fs_keeping *k = FS_ITEM(io, struct fs_keeping, io);
   k->done(k->ctx, io->err);
   free(k->output.target);
+  free(k->scattered.extent);
   free(k);
+}
+
+static fs_err fs_keep_pool(struct fs_daemon *d, const struct fs_keeping *k, struct fs_iopool **pool) {
+  fs_err err = 0;
+  *pool = k->scattered.count > 0 ? &gathering : &d->pool;
+  if (k->scattered.count > 0 && gathering.wake == 0) err = fs_iopool_start(&gathering, 1, d->wake);
+  return err;
+}
+
+int fs_keep_reap(void) {
+  return gathering.wake != 0 ? fs_iopool_reap(&gathering) : 0;
 }
 
 void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, void (*done)(void *ctx, fs_err err),
              void *ctx) {
   struct fs_keeping *k = calloc(1, sizeof(*k));
+  const struct fs_spill_file *f = fs_spill_find(d, o->id);
+  struct fs_iopool *pool = NULL;
   fs_err err = k ? fs_keep_dir(d, k->path, sizeof(k->path)) : -ENOMEM;
   size_t n = err == 0 ? strlen(k->path) : 0;
   if (err == 0 && snprintf(k->path + n, sizeof(k->path) - n, "/%s", path) >= PATH_MAX - (int)n) err = -ENAMETOOLONG;
+  if (err == 0 && f) err = fs_extents_copy(f, &k->scattered);
+  if (err == 0) err = fs_keep_pool(d, k, &pool);
   if (err < 0) {
+    if (k) free(k->scattered.extent);
     free(k);
     done(ctx, err);
     return;
@@ -72,5 +138,5 @@ void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, v
   k->output.target = o->target ? strdup(o->target) : NULL;
   k->done = done;
   k->ctx = ctx;
-  fs_iopool_submit(&d->pool, &k->io);
+  fs_iopool_submit(pool, &k->io);
 }

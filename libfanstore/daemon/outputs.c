@@ -107,12 +107,6 @@ static void fs_outputs_say(const struct fs_output_step *s, const char *path) {
     fs_say_line(&l);
 }
 
-/* Are some of its bytes on other nodes, or in parts of this one's? Its spill alone would be a wrong copy. */
-static bool fs_outputs_scattered(const struct fs_daemon *d, const struct fs_output *item) {
-  const struct fs_spill_file *f = fs_spill_find(d, item->id);
-  return f && fs_extents_any(f);
-}
-
 static void fs_outputs_name(const struct fs_output_step *s, const char *path) {
   struct fs_outputs *o = s->d->outputs;
   if (!S_ISREG(s->item->mode) || o->names == 0) return;
@@ -127,10 +121,6 @@ static void fs_outputs_kept(void *ctx, fs_err err) {
 }
 
 static void fs_outputs_keep(struct fs_output_step *s, const char *path) {
-  if (S_ISREG(s->item->mode) && fs_outputs_scattered(s->d, s->item)) {
-    fs_outputs_kept(s, -EXDEV);
-    return;
-  }
   s->d->outputs->kept = true;
   fs_keep(s->d, s->item, path, fs_outputs_kept, s);
 }
@@ -199,6 +189,10 @@ static void fs_outputs_next(struct fs_daemon *d) {
 
 /* ---- the lines ---- */
 
+static const char *fs_outputs_why(fs_err err) {
+  return err == -EHOSTDOWN ? "a node that has some of the bytes does not answer" : strerror(-err);
+}
+
 static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
   const struct fs_outputs *o = d->outputs;
   struct fs_control_line l;
@@ -214,7 +208,7 @@ static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
   }
   if (o->failed > 0) (void)fs_control_add_u64(&l, "failed", o->failed);
   if (o->lost > 0) (void)fs_control_add_u64(&l, "lost", o->lost);
-  if (o->failed > 0) (void)fs_control_add(&l, "why", o->why == -EXDEV ? "written by several nodes" : strerror(-o->why));
+  if (o->failed > 0) (void)fs_control_add(&l, "why", fs_outputs_why(o->why));
   if (end) (void)fs_control_add_u64(&l, "end", 1);
   fs_say_line(&l);
 }
@@ -242,6 +236,7 @@ static bool fs_outputs_synced(struct fs_daemon *d) {
 void fs_outputs_timers(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   if (!o || o->finished) return;
+  (void)fs_keep_reap();
   uint32_t most = o->keep || o->stage || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
   for (uint32_t i = 0; i < most && o->next < o->n && o->flight < FS_OUTPUTS_FLIGHT; i++) fs_outputs_next(d);
   if (o->next == o->n && o->flight == 0 && fs_outputs_synced(d)) {

@@ -29,5 +29,6 @@ fs_err fs_keep_dir(const struct fs_daemon *d, char *path, size_t size);
 /* Gives an output its name below that directory. */
 void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, void (*done)(void *ctx, fs_err err),
              void *ctx);
+int fs_keep_reap(void); /* calls back what is done */
 
 #endif

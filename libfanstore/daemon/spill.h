@@ -39,6 +39,7 @@ struct fs_spill_file {
   bool publishing; /* by this daemon */
   struct fs_spill_told *told;
   struct fs_extents *extents; /* bytes that are elsewhere; or NULL */
+  uint64_t changes;           /* of that list */
 };
 
 struct fs_spill {
@@ -77,6 +78,9 @@ void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
 fs_err fs_extents_put(struct fs_spill_file *f, struct fs_out_extent e);
 const struct fs_out_extent *fs_extents_all(const struct fs_spill_file *f, uint32_t *count);
 bool fs_extents_any(const struct fs_spill_file *f);
+struct fs_scattered;
+/* All of it, copied for another thread (source.h). */
+fs_err fs_extents_copy(const struct fs_spill_file *f, struct fs_scattered *to);
 uint64_t fs_extents_end(const struct fs_spill_file *f);
 void fs_extents_truncate(struct fs_spill_file *f, uint64_t size);
 void fs_extents_drop(struct fs_daemon *d, struct fs_spill_file *f); /* the parts go, too */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/ns_priv.h"
+#include "daemon/source.h"
 #include "daemon/spill.h"
 
 #define FS_EXTENTS_MAX (1u << 20) /* of one file; then EFBIG */
@@ -32,6 +33,18 @@ bool fs_extents_any(const struct fs_spill_file *f) {
 const struct fs_out_extent *fs_extents_all(const struct fs_spill_file *f, uint32_t *count) {
   *count = f->extents ? f->extents->count : 0;
   return f->extents ? f->extents->at : NULL;
+}
+
+fs_err fs_extents_copy(const struct fs_spill_file *f, struct fs_scattered *to) {
+  uint32_t count;
+  const struct fs_out_extent *e = fs_extents_all(f, &count);
+  *to = (struct fs_scattered){.changes = f->changes};
+  if (count == 0) return 0;
+  to->extent = malloc(count * sizeof(*e));
+  if (!to->extent) return -ENOMEM;
+  memcpy(to->extent, e, count * sizeof(*e));
+  to->count = count;
+  return 0;
 }
 
 void fs_extents_free(struct fs_spill_file *f) {
@@ -89,6 +102,7 @@ fs_err fs_extents_put(struct fs_spill_file *f, struct fs_out_extent e) {
   uint32_t n = 0;
   fs_err err = fs_extents_grow(f, 2);
   if (err < 0) return err;
+  f->changes++;
   struct fs_extents *x = f->extents;
   uint64_t end = e.off + e.len;
   uint32_t from = fs_extents_first(x, e.off), to = from;
@@ -115,6 +129,7 @@ void fs_extents_truncate(struct fs_spill_file *f, uint64_t size) {
   struct fs_extents *x = f->extents;
   uint32_t i = fs_extents_first(x, size);
   if (!x) return;
+  f->changes++;
   if (i < x->count && x->at[i].off < size) x->at[i].len = size - x->at[i].off, i++;
   x->count = FS_MIN(x->count, i);
 }

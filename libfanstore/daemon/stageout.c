@@ -96,7 +96,7 @@ static void fs_stageout_answer(struct fs_stageout_file *f, fs_err err) {
 
 static void fs_stageout_failed(struct fs_stageout *o, struct fs_stageout_file *f, fs_err err) {
   struct fs_daemon *d = o->d;
-  bool changed = err == -EAGAIN, over = err == -ECANCELED || err == -EXDEV;
+  bool changed = err == -EAGAIN, over = err == -ECANCELED;
   if (!changed && !over) f->tries++;
   if (!changed && !over && !o->warned) {
     o->warned = true;
@@ -131,7 +131,18 @@ static void fs_stageout_end(struct fs_stageout *o, fs_err err) {
   }
 }
 
+/* Which of its bytes are elsewhere, as it is now. */
+static fs_err fs_stageout_scattered(struct fs_stageout *o) {
+  const struct fs_spill_file *s = fs_spill_find(o->d, o->at->output.id);
+  return s ? fs_extents_copy(s, &o->job.scattered) : 0;
+}
+
 static void fs_stageout_submit(struct fs_stageout *o, enum fs_stage_task task) {
+  fs_err err = task == FS_STAGE_COPY ? fs_stageout_scattered(o) : 0;
+  if (err < 0) {
+    fs_stageout_end(o, err);
+    return;
+  }
   o->job.task = task;
   fs_iopool_submit(&o->pool, &o->job.io);
 }
@@ -157,18 +168,20 @@ static void fs_stageout_path(struct fs_stageout *o, enum fs_stage_task task) {
   const struct fs_output *file = &o->at->output;
   const struct fs_spill_file *s = fs_spill_find(o->d, file->id);
   o->job.task = task;
-  if (task == FS_STAGE_COPY && s && fs_extents_any(s)) { /* its spill is not all of it */
-    fs_stageout_end(o, -EXDEV);
-    return;
-  }
   fs_path_find(o->d, S_ISREG(file->mode) ? (s ? s->dir : 0) : file->dir, file->id, fs_stageout_found, o);
 }
 
 static void fs_stageout_worked(struct fs_io *io) {
   struct fs_stageout *o = FS_ITEM(io, struct fs_stageout_job, io)->out;
   bool copied = io->err == 0 && o->job.task == FS_STAGE_COPY && S_ISREG(o->at->output.mode);
+  const struct fs_spill_file *s = copied ? fs_spill_find(o->d, o->at->output.id) : NULL;
+  free(o->job.scattered.extent);
+  o->job.scattered.extent = NULL;
+  o->job.changed = s && s->changes != o->job.scattered.changes;
   if (copied && o->at->removed)
     fs_stageout_submit(o, FS_STAGE_REMOVE);
+  else if (copied && o->job.changed)
+    fs_stageout_submit(o, FS_STAGE_NAME);
   else if (copied)
     fs_stageout_path(o, FS_STAGE_NAME);
   else
@@ -276,9 +289,11 @@ void fs_stageout_cancel(struct fs_daemon *d) {
 
 bool fs_stageout_done(const struct fs_daemon *d, uint64_t id) {
   const struct fs_stageout_file *f = d->stageout ? fs_stageout_find(d->stageout, id) : NULL;
+  const struct fs_spill_file *s = fs_spill_find(d, id);
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
   if (!f || f->busy || !f->staged.path || f->again || f->removed) return false;
+  if (s && s->changes != f->staged.changes) return false;
   return fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
          (uint64_t)st.st_size == f->staged.size && st.st_mtim.tv_sec == f->staged.mtime.tv_sec &&
          st.st_mtim.tv_nsec == f->staged.mtime.tv_nsec;
@@ -315,5 +330,7 @@ fs_err fs_stageout_open(struct fs_daemon *d, char *why, size_t why_size) {
 }
 
 fs_err fs_stageout_start(struct fs_daemon *d) {
-  return d->stageout ? fs_iopool_start(&d->stageout->pool, 1, d->wake) : 0;
+  if (!d->stageout) return 0;
+  fs_err err = fs_inside_new(d, &d->stageout->inside);
+  return err < 0 ? err : fs_iopool_start(&d->stageout->pool, 1, d->wake);
 }

@@ -13,11 +13,13 @@
 #include <sys/stat.h>
 
 #include "daemon/outputs.h"
+#include "daemon/source.h"
 
 /* What was copied, and where to. Changed by the thread while it is at work on it, else by the MPI thread. */
 struct fs_staged {
   char *path; /* below the directory; NULL: nowhere */
   uint64_t ino, size, sum;
+  uint64_t changes; /* of the list of its parts */
   struct timespec mtime;
   uint32_t mode;
 };
@@ -31,7 +33,9 @@ struct fs_stageout_job {
   struct fs_output output;
   struct fs_staged *staged; /* of this file */
   struct fs_staged copy;    /* COPY: its path is the copy's, without a name yet; NULL: it is there already */
-  char path[PATH_MAX];      /* what it is called */
+  struct fs_scattered scattered;
+  bool changed;        /* since it was copied */
+  char path[PATH_MAX]; /* what it is called */
 };
 
 struct fs_stageout_log;
@@ -40,6 +44,7 @@ struct fs_stageout {
   const char *dir;
   int fd; /* of dir */
   struct fs_iopool pool;
+  struct fs_inside *inside; /* the thread's */
   struct fs_stageout_log *log;
   struct fs_stageout_file **chain;
   uint64_t mask, count;

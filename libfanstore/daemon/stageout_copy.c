@@ -17,7 +17,6 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_COPY_BYTES (1u << 20)
 #define FS_COPY_WINDOW (8u << 20) /* bytes that the kernel has still to write */
 #define FS_IOPRIO_IDLE (3 << 13)
 #define FS_COPY_NICE 10
@@ -61,9 +60,10 @@ static bool fs_copy_same_time(struct timespec a, struct timespec b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-static bool fs_copy_current(const struct fs_staged *s, const struct stat *st) {
-  return s->path && s->size == (uint64_t)st->st_size && fs_copy_same_time(s->mtime, st->st_mtim) &&
-         s->mode == (st->st_mode & 07777);
+static bool fs_copy_current(const struct fs_staged *s, const struct fs_source *from) {
+  const struct stat *st = &from->st;
+  return s->path && s->size == from->size && s->changes == from->scattered->changes &&
+         fs_copy_same_time(s->mtime, st->st_mtim) && s->mode == (st->st_mode & 07777);
 }
 
 /* Is what has this name there still the copy that was made? */
@@ -81,55 +81,57 @@ static void fs_copy_unlink(const struct fs_stageout *o, struct fs_staged *s) {
 
 /* ---- copying ---- */
 
-/* So that few of its pages wait to be written, and none stays: both would be at the job's cost. */
-static void fs_copy_window(int to, uint64_t at) {
-  if (at % FS_COPY_WINDOW != 0) return;
-  (void)sync_file_range(to, (off_t)(at - FS_COPY_WINDOW), FS_COPY_WINDOW, SYNC_FILE_RANGE_WRITE);
-  if (at < 2 * FS_COPY_WINDOW) return;
-  off_t before = (off_t)(at - 2 * FS_COPY_WINDOW);
-  (void)sync_file_range(to, before, FS_COPY_WINDOW,
+/* So that few of its pages wait to be written, and none stays: both would be at the job's cost. What was written went
+   from `from` to `to`. */
+static void fs_copy_window(int fd, uint64_t from, uint64_t to) {
+  if (from / FS_COPY_WINDOW == to / FS_COPY_WINDOW) return;
+  off_t last = (off_t)(to / FS_COPY_WINDOW * FS_COPY_WINDOW - FS_COPY_WINDOW);
+  (void)sync_file_range(fd, last, FS_COPY_WINDOW, SYNC_FILE_RANGE_WRITE);
+  if (last == 0) return;
+  off_t before = last - FS_COPY_WINDOW;
+  (void)sync_file_range(fd, before, FS_COPY_WINDOW,
                         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-  (void)posix_fadvise(to, before, FS_COPY_WINDOW, POSIX_FADV_DONTNEED);
+  (void)posix_fadvise(fd, before, FS_COPY_WINDOW, POSIX_FADV_DONTNEED);
 }
 
-/* The checksum of a file, which is copied on the way; to -1: only that. */
-static fs_err fs_copy_bytes(struct fs_stageout *o, int from, int to, uint64_t *sum) {
+/* The checksum of a file, which is copied on the way; to -1: only that. Holes stay holes. */
+static fs_err fs_copy_bytes(struct fs_stageout *o, struct fs_source *from, int to, uint64_t *sum) {
   struct fs_xxh3_stream *x = fs_xxh3_new();
-  FS_AUTO_FREE char *buf = malloc(FS_COPY_BYTES);
+  FS_AUTO_FREE char *buf = malloc(FS_SOURCE_BYTES);
   fs_err err = x && buf ? 0 : -ENOMEM;
-  for (uint64_t at = 0; err == 0;) {
-    ssize_t n = pread(from, buf, FS_COPY_BYTES, (off_t)at);
-    if (n < 0) err = -errno;
-    if (n <= 0) break;
+  for (uint64_t at = 0; err == 0 && at < from->size;) {
+    bool hole;
+    fs_ssize n = fs_source_read(from, buf, FS_SOURCE_BYTES, at, &hole);
+    if (n <= 0) err = n < 0 ? (fs_err)n : -EIO;
     if (atomic_load_explicit(&o->cancelled, memory_order_relaxed)) err = -ECANCELED;
+    if (err < 0) break;
+    if (hole) memset(buf, 0, (size_t)n);
     fs_xxh3_update(x, buf, (size_t)n);
     at += (uint64_t)n;
     if (to < 0) continue;
-    if (err == 0) err = fs_write_full(to, buf, (size_t)n);
+    if (!hole) err = fs_pwrite_full(to, buf, (size_t)n, at - (uint64_t)n);
     atomic_fetch_add_explicit(&o->copied, (uint64_t)n, memory_order_relaxed);
-    fs_copy_window(to, at);
+    fs_copy_window(to, at - (uint64_t)n, at);
   }
+  if (err == 0 && to >= 0 && ftruncate(to, (off_t)from->size) < 0) err = -errno;
   if (err == 0) *sum = fs_xxh3_digest(x);
   free(x);
   return err;
 }
 
 /* Attributes, all on the disk, and was it the same file all the time? */
-static fs_err fs_copy_settle(int from, int to, const struct stat *st) {
-  struct timespec times[2] = {st->st_mtim, st->st_mtim};
-  struct stat now;
-  if (fchmod(to, st->st_mode & 07777) < 0 || futimens(to, times) < 0 || fsync(to) < 0) return -errno;
-  if (fstat(from, &now) < 0) return -errno;
-  bool same = now.st_size == st->st_size && fs_copy_same_time(now.st_mtim, st->st_mtim) &&
-              fs_copy_same_time(now.st_ctim, st->st_ctim);
-  return same ? 0 : -EAGAIN;
+static fs_err fs_copy_settle(struct fs_source *from, int to) {
+  struct timespec times[2] = {from->st.st_mtim, from->st.st_mtim};
+  if (fchmod(to, from->st.st_mode & 07777) < 0 || futimens(to, times) < 0 || fsync(to) < 0) return -errno;
+  return fs_source_same(from);
 }
 
-static void fs_copy_describe(struct fs_staged *s, const struct stat *st, uint64_t ino) {
+static void fs_copy_describe(struct fs_staged *s, const struct fs_source *from, uint64_t ino) {
   s->ino = ino;
-  s->size = (uint64_t)st->st_size;
-  s->mtime = st->st_mtim;
-  s->mode = st->st_mode & 07777;
+  s->size = from->size;
+  s->changes = from->scattered->changes;
+  s->mtime = from->st.st_mtim;
+  s->mode = from->st.st_mode & 07777;
 }
 
 /* "d/.fanstore-<id>" for "d/name" */
@@ -140,7 +142,7 @@ static char *fs_copy_temporary(const struct fs_stageout_job *j) {
   return asprintf(&name, "%.*s.fanstore-%016llx", dir, j->path, (unsigned long long)j->output.id) < 0 ? NULL : name;
 }
 
-static fs_err fs_copy_new(struct fs_stageout_job *j, int from, const struct stat *st) {
+static fs_err fs_copy_new(struct fs_stageout_job *j, struct fs_source *from) {
   struct fs_stageout *o = j->out;
   struct stat made = {0};
   char *name = fs_copy_temporary(j);
@@ -149,7 +151,7 @@ static fs_err fs_copy_new(struct fs_stageout_job *j, int from, const struct stat
   FS_AUTO_CLOSE int to = err == 0 ? openat(o->fd, name, flags, 0600) : -1;
   if (err == 0 && to < 0) err = -errno;
   if (err == 0) err = fs_copy_bytes(o, from, to, &j->copy.sum);
-  if (err == 0) err = fs_copy_settle(from, to, st);
+  if (err == 0) err = fs_copy_settle(from, to);
   if (err == 0 && fstat(to, &made) < 0) err = -errno;
   if (err < 0) {
     if (to >= 0) (void)unlinkat(o->fd, name, 0);
@@ -157,41 +159,41 @@ static fs_err fs_copy_new(struct fs_stageout_job *j, int from, const struct stat
     return err;
   }
   j->copy.path = name;
-  fs_copy_describe(&j->copy, st, made.st_ino);
+  fs_copy_describe(&j->copy, from, made.st_ino);
   return 0;
 }
 
 /* An earlier job copied it: with these times, size and checksum. */
-static bool fs_copy_earlier(struct fs_stageout_job *j, int from, const struct stat *st) {
+static bool fs_copy_earlier(struct fs_stageout_job *j, struct fs_source *from) {
   struct fs_stageout *o = j->out;
-  struct stat there;
+  struct stat there, st = from->st;
   uint64_t want, sum = 0;
-  if (!fs_stageout_log_find(o->log, j->path, st, &want) || fstatat(o->fd, j->path, &there, AT_SYMLINK_NOFOLLOW) < 0)
+  st.st_size = (off_t)from->size;
+  if (!fs_stageout_log_find(o->log, j->path, &st, &want) || fstatat(o->fd, j->path, &there, AT_SYMLINK_NOFOLLOW) < 0)
     return false;
-  if (!S_ISREG(there.st_mode) || there.st_size != st->st_size || !fs_copy_same_time(there.st_mtim, st->st_mtim) ||
-      (there.st_mode & 07777) != (st->st_mode & 07777) || fs_copy_bytes(o, from, -1, &sum) < 0 || sum != want)
+  if (!S_ISREG(there.st_mode) || there.st_size != st.st_size || !fs_copy_same_time(there.st_mtim, st.st_mtim) ||
+      (there.st_mode & 07777) != (st.st_mode & 07777) || fs_copy_bytes(o, from, -1, &sum) < 0 || sum != want ||
+      fs_source_same(from) < 0)
     return false;
   char *path = strdup(j->path);
   if (!path) return false;
   free(j->staged->path);
   j->staged->path = path;
   j->staged->sum = sum;
-  fs_copy_describe(j->staged, st, there.st_ino);
+  fs_copy_describe(j->staged, from, there.st_ino);
   atomic_fetch_add(&o->reused, j->staged->size);
   return true;
 }
 
 static fs_err fs_copy_file(struct fs_stageout_job *j) {
   const struct fs_stageout *o = j->out;
-  char name[FS_SPILL_NAME_SIZE];
-  struct stat st;
-  FS_AUTO_CLOSE int from =
-      openat(o->d->spill_fd, fs_spill_name(j->output.id, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (from < 0 || fstat(from, &st) < 0) return -errno;
-  if (!S_ISREG(st.st_mode)) return -ENOENT;
-  if (fs_copy_current(j->staged, &st) && fs_copy_there(o->fd, j->staged)) return 0;
-  if (!j->staged->path && fs_copy_earlier(j, from, &st)) return 0;
-  return fs_copy_new(j, from, &st);
+  struct fs_source from;
+  fs_err err = fs_source_open(&from, o->d, o->inside, j->output.id, O_RDONLY, &j->scattered);
+  if (err < 0) return err;
+  bool there = fs_copy_current(j->staged, &from) && fs_copy_there(o->fd, j->staged);
+  if (!there && (j->staged->path || !fs_copy_earlier(j, &from))) err = fs_copy_new(j, &from);
+  fs_source_close(&from);
+  return err;
 }
 
 static fs_err fs_copy_other(struct fs_stageout_job *j) {
@@ -245,7 +247,7 @@ static fs_err fs_copy_name(struct fs_stageout_job *j) {
 }
 
 static fs_err fs_copy_named(struct fs_stageout_job *j) {
-  fs_err err = fs_copy_name(j);
+  fs_err err = j->changed ? -EAGAIN : fs_copy_name(j);
   if (err < 0 && j->copy.path) (void)unlinkat(j->out->fd, j->copy.path, 0);
   if (err < 0) free(j->copy.path);
   if (err < 0) j->copy.path = NULL;

@@ -166,6 +166,54 @@ expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" -- ba
 rm -rf "$work/local/fanstore-outputs"
 echo "ok - it goes on where a killed job ended"
 
+# Files that several nodes have written: put together, holes stay holes; also when they change after a first copy.
+for n in 2 4; do
+  fresh
+  rm -rf "$work/plain" && mkdir "$work/plain"
+  expect_status 0 launch --dataset "$work/ds" --emulate $n --stage-out "$out" -- bash -c '
+    "$1" "$2/outputs_shared.py" "$3" "$4/plain" "$5" || exit
+    copies() { find "$4/durable" -path "*/.fanstore*" -prune -o -type f -print | wc -l; }
+    for i in $(seq 300); do [ "$(copies "$@")" = 6 ] && break; sleep 0.1; done
+    [ "$i" -lt 300 ] || exit 9
+    "$1" "$2/outputs_shared.py" "$3" "$4/plain" "$5" later' - "$python" "$here" "$mnt" "$work" $n
+  diff -r -x .fanstore-staged "$work/plain" "$out" || fail "$n nodes: other bytes"
+  [ "$(stat -c %b "$out/sparse")" -lt 30000 ] || fail "$n nodes: the hole is filled"
+done
+echo "ok - files of several nodes"
+
+# A daemon dies that has a part of one: that file is told, and is nowhere; another is whole.
+fresh
+cat >"$work/part.sh" <<'END'
+cd "$1" || exit
+python=$3
+part() { # NODE NAME OFFSET
+  FANSTORE_NODE=$1 "$python" -c 'import os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.pwrite(fd, os.urandom(900000), int(sys.argv[2]))' "$2" "$3" || exit
+}
+part 0 half 0
+part 2 half 300000
+part 0 whole 0
+part 1 whole 900000
+FANSTORE_NODE=3 md5sum half whole >"$2/sums"
+for p in /proc/[0-9]*; do
+  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
+  tr '\0' '\n' <"$p/cmdline" | grep -qxF "$2/local" || continue
+  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=2 && kill -9 "${p#/proc/}" && touch "$2/killed"
+done
+END
+rm -f "$work/killed"
+expect_status 125 launch --dataset "$work/ds" --emulate 4 --deadline 1000 --stage-out "$out" -- \
+  bash "$work/part.sh" "$mnt" "$work" "$python"
+[ -e "$work/killed" ] || fail "no daemon was killed"
+grep -q '1 could not be staged out (a node that has some of the bytes does not answer): half$' "$work/err" || fail "$(cat "$work/err")"
+grep -q '1 of them could not be kept and is lost: ' "$work/err" || fail "$(cat "$work/err")"
+(cd "$out" && grep whole "$work/sums" | md5sum -c --quiet -) || fail "the other one"
+equal "there" "whole" "$(cd "$out" && find . -path ./.fanstore-staged -prune -o -type f -printf '%P\n')"
+[ -z "$(find "$work/local/fanstore-outputs" -type f 2>/dev/null)" ] || fail "a file without some of its bytes is kept"
+rm -rf "$work/local/fanstore-outputs" "$work/killed"
+echo "ok - a file of which a part is gone is told, and not there"
+
 # A daemon dies: what the others have is found, also below directories that it made.
 fresh
 cat >"$work/dead.sh" <<'END'
