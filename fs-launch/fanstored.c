@@ -25,6 +25,7 @@ enum {
   OPT_READ_ONLY,
   OPT_KEEP,
   OPT_STAGE_OUT,
+  OPT_OUTPUT_LIMIT,
   OPT_IO_THREADS,
   OPT_VERBOSE,
   OPT_HELP,
@@ -43,6 +44,7 @@ static const struct fs_opt options[] = {
     {"read-only", 0, NULL, "refuse all writing below the mounts", OPT_READ_ONLY},
     {"keep", 0, NULL, "keep output files when the launcher is gone", OPT_KEEP},
     {"stage-out", 0, "DIR", "copy output files there, by name", OPT_STAGE_OUT},
+    {"output-limit", 0, "SIZE", "room for output files on this node (default: all there is)", OPT_OUTPUT_LIMIT},
     {"verbose", 0, NULL, "tell when nodes stop or start to answer", OPT_VERBOSE},
     {"help", 'h', NULL, "show this help", OPT_HELP},
     {"version", 0, NULL, "show the version", OPT_VERSION},
@@ -75,6 +77,8 @@ static fs_err on_number(struct fs_daemon_config *c, int id, const char *value) {
     if (fs_parse_u64(value, 1, 64, &n) < 0) return bad("--io-threads: 1 to 64, not", value);
     c->io_threads = (uint32_t)n;
     return 0;
+  case OPT_OUTPUT_LIMIT:
+    return fs_parse_size(value, &c->output_limit) < 0 ? bad("--output-limit", value) : 0;
   default:
     if (fs_parse_size(value, &c->cache_bytes) < 0) return bad("--cache", value);
     return 0;

@@ -34,7 +34,7 @@ struct fs_launch_options {
   } dataset[FS_MAX_DATASETS];
   unsigned datasets;
   const char *local_dir, *hosts, *hostfile, *report, *stage_out;
-  uint64_t emulate, np, replicas, cache, start_timeout, deadline_ms; /* 0: not given */
+  uint64_t emulate, np, replicas, cache, output_limit, start_timeout, deadline_ms; /* 0: not given */
   bool read_only, verbose, purge, keep, staged, doctor, supervised;
   char **command; /* NULL-terminated */
 };

@@ -22,6 +22,7 @@ enum {
   O_PURGE,
   O_KEEP,
   O_STAGE_OUT,
+  O_OUTPUT_LIMIT,
   O_START_TIMEOUT,
   O_DEADLINE,
   O_STAGED,
@@ -54,6 +55,8 @@ static const struct fs_opt launch_opts[] = {
     {"keep", 0, NULL, "keep what COMMAND wrote below the mounts in fanstore-outputs in each node's local directory",
      O_KEEP},
     {"stage-out", 0, "DIR", "copy what COMMAND writes below the mounts to DIR, while it runs", O_STAGE_OUT},
+    {"output-limit", 0, "SIZE", "room for what COMMAND writes on each node, as 512M or 4G (default: all there is)",
+     O_OUTPUT_LIMIT},
     {"start-timeout", 0, "SECONDS", "give up after so long without progress at the start (default: 60)",
      O_START_TIMEOUT},
     {"deadline", 0, "MS", "a read goes to another copy after so long (default: the daemon's)", O_DEADLINE},
@@ -163,6 +166,10 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     return number("replicas", value, FS_MAX_NODES, &o->replicas);
   case O_CACHE:
     if (fs_parse_size(value, &o->cache) < 0 || o->cache == 0) return bad_value("cache", value, "a size as 512M or 4G");
+    return 0;
+  case O_OUTPUT_LIMIT:
+    if (fs_parse_size(value, &o->output_limit) < 0 || o->output_limit == 0)
+      return bad_value("output-limit", value, "a size as 512M or 4G");
     return 0;
   case O_STAGE_OUT:
     return set_text("stage-out", value, &o->stage_out);

@@ -11,6 +11,7 @@
 
 #include "client/data_priv.h"
 #include "client/fdtab.h"
+#include "client/out.h"
 #include "ipc/handover.h"
 #include "ipc/node.h"
 #include "util/util.h"
@@ -174,6 +175,7 @@ static const struct fs_node *fs_node_take(const struct fs_handover *h) {
       return NULL;
     }
     if (!fs_publish_ptr(&g_node, mine, &node)) fs_node_drop(mine, h);
+    atomic_store(&fs_out_full_word, &((const struct fs_node *)node)->ctl->output_full);
   }
   const struct fs_node *n = node;
   return fs_sys_fstat(h->fd[FS_HO_CTL], &st) == 0 && st.st_ino == n->ctl_ino ? n : NULL;

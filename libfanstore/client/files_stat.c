@@ -129,7 +129,7 @@ fs_err fs_file_statfs(uint32_t mount, struct statfs *out) {
   if (fs_bad_address(out)) return -EFAULT;
   dev_t dev = fs_mount_dev(mount);
   *out = (struct statfs){
-      .f_type = SQUASHFS_MAGIC, /* a read-only image is what it is; find and du trust such a type's link counts */
+      .f_type = SQUASHFS_MAGIC, /* the dataset is a read-only image; find and du trust such a type's link counts */
       .f_bsize = ix->block_size,
       .f_frsize = ix->block_size,
       .f_blocks = (ix->hdr->stored_bytes + ix->block_size - 1) >> ix->block_shift,
@@ -138,5 +138,7 @@ fs_err fs_file_statfs(uint32_t mount, struct statfs *out) {
       .f_namelen = FS_NAME_MAX,
       .f_flags = 0x21, /* ST_RDONLY, ST_VALID */
   };
+  const struct fs_node *node = fs_names_node();
+  if (node != NULL) fs_out_add_room(node, out);
   return 0;
 }

@@ -9,6 +9,8 @@
 #ifndef FS_CLIENT_OUT_H
 #define FS_CLIENT_OUT_H
 
+#include <sys/statfs.h>
+
 #include "client/names.h"
 #include "client/path.h"
 
@@ -45,6 +47,21 @@ void fs_out_record_stat(uint32_t mount, const struct fs_record *r, struct stat *
 fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);
 /* By number. */
 fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st);
+
+/* ---- out_space.c: what there is room for ---- */
+
+/* The word of this node's daemon that says whether its outputs take more than they may. */
+extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_out_full_word;
+static inline bool fs_out_full(void) {
+  return atomic_load_explicit(atomic_load_explicit(&fs_out_full_word, memory_order_relaxed), memory_order_relaxed) != 0;
+}
+/* 0, or -EDQUOT: a real descriptor of an output must not become longer, or, with `size` UINT64_MAX, not be written. */
+fs_err fs_out_room(int fd, uint64_t size);
+
+/* To what statfs says of a dataset: the room that there is for outputs. */
+void fs_out_add_room(const struct fs_node *node, struct statfs *st);
+/* What is left of the limit, for what the kernel says of the file system that the outputs are on; UINT64_MAX. */
+uint64_t fs_out_left(void);
 
 /* ---- out_file.c: files of this node ---- */
 

@@ -119,6 +119,7 @@ fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
   struct fs_names_call c = {.op = FS_NAMES_CREATE, .name_len = (uint16_t)f->name_len};
   if (f->last != FS_LAST_NAME) return -EISDIR;
   fs_err err = fs_out_may_make(f, &c.dir);
+  if (err == 0 && fs_out_full()) err = -EDQUOT;
   if (err == 0 && (c.id = fs_names_id()) == 0) err = -EIO;
   if (err == 0) err = fs_out_path(fs_names_node(), c.id, path);
   if (err != 0) return err;

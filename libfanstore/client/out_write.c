@@ -215,7 +215,7 @@ fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
   struct fs_out_writer *w;
   if (n == 0) return 0;
   if (off > (uint64_t)INT64_MAX - n) return -EFBIG;
-  fs_err err = writer_of(entry, &w);
+  fs_err err = FS_UNLIKELY(fs_out_full()) ? -EDQUOT : writer_of(entry, &w);
   if (err != 0) return err;
   fs_ssize put = fs_sys_pwrite(atomic_load_explicit(&w->fd, memory_order_relaxed) - 1, buf, n, off);
   if (put <= 0) return put;

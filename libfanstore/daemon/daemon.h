@@ -8,6 +8,7 @@
  *   I/O pool     iopool.c, parts.c: disk reads that would block the MPI thread.
  *   stage-out    stageout_copy.c: copies of outputs; and one for keep.c. They ask as clients do (inside.h).
  *   warmer       warm.c: the cache's pages, ahead of their use.
+ *   space        space.c: with --output-limit, adds up what outputs take.
  *   reader       command.c, rank 0 only: the launcher's lines from stdin.
  *
  * They meet in the client table and in small queues with a mutex each; `wake` (an eventfd) ends the MPI thread's sleep.
@@ -34,6 +35,7 @@ struct fs_daemon_config {
   const char *local_dir; /* node-local storage */
   uint32_t emulate;      /* 0: this host is one node */
   uint64_t cache_bytes;
+  uint64_t output_limit; /* bytes of outputs on this node; 0: as many as there is room for */
   uint64_t deadline_ns;
   uint32_t io_threads;
   bool read_only, verbose;
@@ -93,6 +95,14 @@ struct fs_warm {
   _Atomic uint64_t at; /* the cache's use from which on the thread has work */
 };
 
+/* ---- space.c: what this node's outputs take, and whether that is too much ---- */
+struct fs_space {
+  _Atomic uint32_t turn;
+};
+fs_err fs_space_start(struct fs_daemon *d);
+void fs_space_freed(struct fs_daemon *d); /* some of it was given back */
+bool fs_space_full(const struct fs_daemon *d);
+
 /* ---- iopool.c ---- */
 struct fs_io {
   struct fs_io *next;
@@ -151,6 +161,7 @@ struct fs_daemon {
   struct fs_clients clients;
   struct fs_iopool pool;
   struct fs_warm warm;
+  struct fs_space space;
   struct fs_parts *parts;
   struct fs_fetcher *fetcher;
   struct fs_server *server;

@@ -274,6 +274,7 @@ static void fs_daemon_serve(struct fs_daemon *d) {
   if (err == 0) err = fs_warm_start(d);
   if (err == 0) err = fs_ctl_build(d);
   if (err == 0) err = fs_boxes_start(d);
+  if (err == 0) err = fs_space_start(d);
   if (err == 0) err = fs_guard_listen(d);
   if (err < 0) {
     char why[256];

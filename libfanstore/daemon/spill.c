@@ -122,6 +122,7 @@ static void fs_spill_unlinked(struct fs_io *io) {
   struct fs_spill_unlink *u = FS_ITEM(io, struct fs_spill_unlink, io);
   struct fs_spill_file *f = fs_spill_find(u->d, u->id);
   if (f) fs_spill_free(u->d, f);
+  fs_space_freed(u->d);
   free(u);
 }
 

@@ -265,6 +265,10 @@ static bool fs_append_running(const struct fs_spill *t, uint64_t call) {
 static void fs_extents_append(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   const uint64_t unknown = FS_APPEND_UNKNOWN;
   bool done = fs_ns_done_before(d->ns, c->to), sane = c->size > 0 && c->size <= FS_APPEND_MAX;
+  if (!done && sane && fs_space_full(d)) {
+    fs_ns_answer(d->ns, a, -EDQUOT, NULL, 0);
+    return;
+  }
   if (done || !sane || fs_append_running(d->spill_files, c->to)) {
     fs_ns_answer(d->ns, a, done ? 0 : sane ? -EAGAIN : -EINVAL, &unknown, done ? sizeof(unknown) : 0);
     return;

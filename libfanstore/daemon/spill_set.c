@@ -18,9 +18,11 @@ struct fs_spill_setting {
   struct fs_names_call call;
 };
 
-static fs_err fs_setting_size(int dir, const char *name, uint64_t size) {
-  FS_AUTO_CLOSE int fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+static fs_err fs_setting_size(const struct fs_daemon *d, const char *name, uint64_t size) {
+  struct stat st;
+  FS_AUTO_CLOSE int fd = openat(d->spill_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return -errno;
+  if (fs_space_full(d) && fstat(fd, &st) == 0 && size > (uint64_t)st.st_size) return -EDQUOT;
   return ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
 }
 
@@ -32,7 +34,7 @@ static fs_err fs_setting_work(struct fs_io *io) {
   struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = c->mtime, .tv_nsec = c->mtime_ns}};
   int dir = s->d->spill_fd;
   fs_spill_name(c->id, name);
-  fs_err err = c->flags & FS_SET_SIZE ? fs_setting_size(dir, name, c->size) : 0;
+  fs_err err = c->flags & FS_SET_SIZE ? fs_setting_size(s->d, name, c->size) : 0;
   if (err == 0 && (c->flags & FS_SET_MODE) && fchmodat(dir, name, c->mode & 07777, 0) < 0) err = -errno;
   if (err == 0 && (c->flags & FS_SET_TIMES) && utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0) err = -errno;
   return err;

@@ -69,7 +69,7 @@ static int finish(struct aiocb *cb, int64_t r) {
 }
 
 static int64_t transfer(struct fs_slot *s, const struct aiocb *cb, int op) {
-  if (op == LIO_WRITE) return -EBADF;
+  if (op == LIO_WRITE) return fs_file_pwrite(s, (const void *)cb->aio_buf, cb->aio_nbytes, cb->aio_offset);
   return cb->aio_offset < 0 ? -EINVAL : fs_file_pread(s, (void *)cb->aio_buf, cb->aio_nbytes, cb->aio_offset);
 }
 
@@ -91,10 +91,11 @@ FS_EXPORT int aio_write(struct aiocb *cb) {
 }
 FS_ALIAS(aio_write64, aio_write);
 
-/* Nothing is written, so nothing is to be synchronised. */
 FS_EXPORT int aio_fsync(int op, struct aiocb *cb) {
-  if (slot_of(cb) == NULL) return FS_REAL(aio_fsync)(op, cb);
-  return op != O_SYNC && op != O_DSYNC ? fs_ret_int(-EINVAL) : finish(cb, 0);
+  struct fs_slot *s = slot_of(cb);
+  if (s == NULL) return FS_REAL(aio_fsync)(op, cb);
+  if (op != O_SYNC && op != O_DSYNC) return fs_ret_int(-EINVAL);
+  return finish(cb, fs_file_writable(s) == 0 ? fs_out_flush(s->entry, true) : 0);
 }
 FS_ALIAS(aio_fsync64, aio_fsync);
 

@@ -192,20 +192,33 @@ static int64_t allocate_slot(struct fs_slot *s, int mode, off_t off, off_t n) {
   return err != 0 || off + n <= st.st_size ? err : truncate_slot(s, off + n);
 }
 
+static int truncate_real(int fd, off_t n) {
+  fs_err err = fs_fd_entry(fd) != 0 && n > 0 ? fs_out_room(fd, (uint64_t)n) : 0;
+  return err != 0 ? fs_ret_int(err) : FS_REAL(ftruncate)(fd, n);
+}
+
 FS_EXPORT int ftruncate(int fd, off_t n) {
-  FS_FD_CALL(fd, truncate_slot(s, n), FS_REAL(ftruncate)(fd, n));
+  FS_FD_CALL(fd, truncate_slot(s, n), truncate_real(fd, n));
 }
 FS_ALIAS(ftruncate64, ftruncate);
 
+/* Holes may be made all the same. */
+static int allocate_real(int fd, int mode, off_t off, off_t n) {
+  return mode & FALLOC_FL_PUNCH_HOLE ? FS_REAL(fallocate)(fd, mode, off, n)
+                                     : FS_WITH_ROOM(fd, FS_REAL(fallocate)(fd, mode, off, n));
+}
+
 FS_EXPORT int fallocate(int fd, int mode, off_t off, off_t n) {
-  FS_FD_CALL(fd, allocate_slot(s, mode, off, n), FS_REAL(fallocate)(fd, mode, off, n));
+  FS_FD_CALL(fd, allocate_slot(s, mode, off, n), allocate_real(fd, mode, off, n));
 }
 FS_ALIAS(fallocate64, fallocate);
 
 /* These return the error instead of setting errno. */
 FS_EXPORT int posix_fallocate(int fd, off_t off, off_t n) {
   struct fs_slot *s = fs_fd_slot(fd);
-  return s != NULL ? (int)-allocate_slot(s, 0, off, n) : FS_REAL(posix_fallocate)(fd, off, n);
+  if (s != NULL) return (int)-allocate_slot(s, 0, off, n);
+  fs_err err = fs_fd_entry(fd) != 0 ? fs_out_room(fd, UINT64_MAX) : 0;
+  return err != 0 ? -err : FS_REAL(posix_fallocate)(fd, off, n);
 }
 FS_ALIAS(posix_fallocate64, posix_fallocate);
 

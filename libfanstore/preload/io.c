@@ -62,29 +62,30 @@ FS_ALIAS(__lseek, lseek);
 FS_ALIAS(llseek, lseek);
 
 FS_EXPORT ssize_t write(int fd, const void *buf, size_t n) {
-  FS_FD_CALL(fd, FS_CANCELLABLE(fs_file_write(s, buf, n)), FS_REAL(write)(fd, buf, n));
+  FS_FD_CALL(fd, FS_CANCELLABLE(fs_file_write(s, buf, n)), FS_WITH_ROOM(fd, FS_REAL(write)(fd, buf, n)));
 }
 FS_ALIAS(__write, write);
 
 FS_EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t off) {
-  FS_FD_CALL(fd, off < 0 ? -EINVAL : FS_CANCELLABLE(fs_file_pwrite(s, buf, n, off)), FS_REAL(pwrite)(fd, buf, n, off));
+  FS_FD_CALL(fd, off < 0 ? -EINVAL : FS_CANCELLABLE(fs_file_pwrite(s, buf, n, off)),
+             FS_WITH_ROOM(fd, FS_REAL(pwrite)(fd, buf, n, off)));
 }
 FS_ALIAS(pwrite64, pwrite);
 FS_ALIAS(__pwrite64, pwrite);
 
 FS_EXPORT ssize_t writev(int fd, const struct iovec *iov, int count) {
-  FS_FD_CALL(fd, FS_CANCELLABLE(fs_file_writev(s, iov, count, -1)), FS_REAL(writev)(fd, iov, count));
+  FS_FD_CALL(fd, FS_CANCELLABLE(fs_file_writev(s, iov, count, -1)), FS_WITH_ROOM(fd, FS_REAL(writev)(fd, iov, count)));
 }
 
 FS_EXPORT ssize_t pwritev(int fd, const struct iovec *iov, int count, off_t off) {
   FS_FD_CALL(fd, off < 0 ? -EINVAL : FS_CANCELLABLE(fs_file_writev(s, iov, count, off)),
-             FS_REAL(pwritev)(fd, iov, count, off));
+             FS_WITH_ROOM(fd, FS_REAL(pwritev)(fd, iov, count, off)));
 }
 FS_ALIAS(pwritev64, pwritev);
 
 FS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count, off_t off, int flags) {
   FS_FD_CALL(fd, flags != 0 && fs_file_writable(s) == 0 ? -EOPNOTSUPP : fs_file_writev(s, iov, count, off),
-             FS_REAL(pwritev2)(fd, iov, count, off, flags));
+             FS_WITH_ROOM(fd, FS_REAL(pwritev2)(fd, iov, count, off, flags)));
 }
 FS_ALIAS(pwritev64v2, pwritev2);
 
@@ -95,7 +96,8 @@ static int64_t not_into(const struct fs_slot *s, fs_err err) {
 
 FS_EXPORT ssize_t sendfile(int out, int in, off_t *off, size_t n) {
   if (fs_fd_slot(out) != NULL) return fs_ret(not_into(fs_fd_slot(out), -EINVAL));
-  FS_FD_CALL(in, fs_file_send(s, out, off, n), FS_REAL(sendfile)(out, in, off, n));
+  FS_FD_CALL(in, fs_out_room(out, UINT64_MAX) != 0 ? -EDQUOT : fs_file_send(s, out, off, n),
+             FS_WITH_ROOM(out, FS_REAL(sendfile)(out, in, off, n)));
 }
 FS_ALIAS(sendfile64, sendfile);
 
@@ -103,12 +105,13 @@ FS_ALIAS(sendfile64, sendfile);
 FS_EXPORT ssize_t copy_file_range(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags) {
   if (fs_fd_slot(out) != NULL) return fs_ret(not_into(fs_fd_slot(out), -EXDEV));
   FS_FD_CALL(in, fs_file_readable(s) != 0 ? fs_file_readable(s) : -EXDEV,
-             FS_REAL(copy_file_range)(in, in_off, out, out_off, n, flags));
+             FS_WITH_ROOM(out, FS_REAL(copy_file_range)(in, in_off, out, out_off, n, flags)));
 }
 
 FS_EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags) {
   if (fs_fd_slot(out) != NULL) return fs_ret(not_into(fs_fd_slot(out), -EINVAL));
-  FS_FD_CALL(in, fs_file_readable(s) == -EBADF ? -EBADF : -EINVAL, FS_REAL(splice)(in, in_off, out, out_off, n, flags));
+  FS_FD_CALL(in, fs_file_readable(s) == -EBADF ? -EBADF : -EINVAL,
+             FS_WITH_ROOM(out, FS_REAL(splice)(in, in_off, out, out_off, n, flags)));
 }
 
 FS_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off) {

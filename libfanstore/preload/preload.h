@@ -158,6 +158,11 @@ static inline bool fs_worth_retry(int err) {
     return (__typeof__(native))fs_ret(fs_v);                                                                           \
   } while (0)
 
+/* A call that writes to a real descriptor: not to one of an output while the node's take more than they may. */
+#define FS_WITH_ROOM(fd, native)                                                                                       \
+  (FS_UNLIKELY(fs_fd_entry(fd) != 0 && fs_out_room(fd, UINT64_MAX) != 0) ? (__typeof__(native))fs_ret(-EDQUOT)         \
+                                                                         : (native))
+
 /* Before the kernel gives n new descriptors: see fs_fd_make_lowest. */
 static inline void fs_lowest(int n) {
   if (n > 1) atomic_store_explicit(&fs_fd_hint, UINT32_MAX, memory_order_relaxed); /* it speaks of one number */

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Room for outputs: outputs_space.py STEP MOUNT NODES ARGUMENT. Steps: limit (ARGUMENT: it), room (ARGUMENT: a directory on
+the nodes' storage), none, full0 and full1 (that node's storage has some MB)."""
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+step, mount, nodes, argument = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+MIB = 1 << 20
+
+
+def on(node, code, *args):
+    """A program on that node; what it prints."""
+    prelude = """
+import errno, os, sys, time
+def error(call, *args):
+    try:
+        call(*args)
+    except OSError as e:
+        return errno.errorcode[e.errno]
+    return 'ok'
+def put(fd, n, size=1 << 16):
+    while n > 0:
+        n -= os.write(fd, os.urandom(min(n, size)))
+mount = sys.argv[1]
+os.chdir(mount)
+"""
+    env = {**os.environ, "FANSTORE_NODE": str(node)}
+    command = [sys.executable, "-c", prelude + code, mount, *map(str, args)]
+    return subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout.strip()
+
+
+def equal(what, expected, seen):
+    assert expected == seen, f"{what}: {seen!r} instead of {expected!r}"
+
+
+def wait_for(what, condition):
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def free(path):
+    s = os.statvfs(path)
+    return s.f_bavail * s.f_frsize
+
+
+# Writes until it is refused; the error comes from this call, and nothing more is written by any other.
+FILL = """
+fd = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
+done, end = 0, time.monotonic() + 30
+while True:
+    e = error(os.write, fd, os.urandom(1 << 14))
+    if e != 'ok' or time.monotonic() > end:
+        break
+    done += 1 << 14
+    time.sleep(0.001)
+import fcntl
+others = [error(os.pwrite, fd, b'x', 5), error(os.writev, fd, [b'x', b'y']), error(os.ftruncate, fd, 1 << 30),
+          error(os.posix_fallocate, fd, 0, 1 << 24), error(os.open, 'another', os.O_WRONLY | os.O_CREAT),
+          error(os.open, 'refused', os.O_WRONLY | os.O_CREAT | os.O_APPEND)]
+for name in sys.argv[3], sys.executable:
+    with open(name, 'rb') as f:
+        others += [error(os.sendfile, fd, f.fileno(), 0, 100), error(os.copy_file_range, f.fileno(), fd, 100)]
+read = os.open(sys.argv[2], os.O_RDONLY)
+os.fsync(fd), os.ftruncate(fd, done - 5), os.ftruncate(fd, done - 10)
+print(e, ' '.join(others), done, os.fstat(fd).st_size == done - 10, len(os.pread(read, 100, 0)))
+os.close(fd)
+"""
+
+
+def limit():
+    size = int(argument)
+    source = next(os.path.join(d, f[0]) for d, _, f in os.walk(mount) if f)
+    for node in range(2):
+        out = on(node, FILL, f"fill{node}", source).split()
+        equal("refused", ["EDQUOT"] * 8 + ["EXDEV"] + ["EDQUOT"] * 2, out[:11])
+        assert size // 2 <= int(out[11]) <= 2 * size, f"{out[11]} bytes were written"
+        equal("shrunk, read", ["True", "100"], out[12:])
+        assert not os.path.exists(os.path.join(mount, "another"))
+        equal("free", "0", on(node, "s = os.statvfs(mount); print(s.f_bavail + s.f_bfree)"))
+    print("ok - writes beyond the limit fail with EDQUOT, on each node")
+    # Into another node's file: its own bytes are here, what is appended is there.
+    on(nodes - 1 if nodes > 2 else 1, "os.unlink('fill1') if os.path.exists('fill1') else None")
+    wait_for("room on node 1", lambda: on(1, "print(error(os.close, os.open('one', os.O_WRONLY | os.O_CREAT)))") == "ok")
+    equal("appended there", "EDQUOT", on(1, "print(error(os.write, os.open('fill0', os.O_WRONLY | os.O_APPEND), b'line'))"))
+    equal("written here", "ok", on(1, "fd = os.open('fill0', os.O_RDWR); print(error(os.pwrite, fd, b'line', 0)); os.close(fd)"))
+    equal("made longer there", "EDQUOT", on(1, "print(error(os.truncate, 'fill0', 1 << 30))"))
+    equal("written there", "EDQUOT", on(0, "print(error(os.pwrite, os.open('one', os.O_WRONLY), b'line', 0))"))
+    print("ok - the limit of each node counts, also for the other's files")
+    # Until something was removed.
+    on(1, "os.unlink('fill0')")
+    wait_for("room again", lambda: on(0, "print(error(os.close, os.open('two', os.O_WRONLY | os.O_CREAT)))") == "ok")
+    on(0, "fd = os.open('two', os.O_WRONLY); put(fd, 1 << 20); os.close(fd)")
+    wait_for("what is left", lambda: size - 3 * MIB < free(mount) < size - MIB // 2)
+    s = os.statvfs(mount)
+    assert not s.f_flag & os.ST_RDONLY and s.f_bfree == s.f_bavail, s
+    print("ok - room again after a removal")
+
+
+def room():
+    node = os.statvfs(argument)
+    there, here = node.f_bavail * node.f_frsize, shutil.disk_usage(mount)
+    assert abs(here.free - there) < max(64 * MIB, there // 50), (here, there)
+    s = os.statvfs(mount)
+    assert not s.f_flag & os.ST_RDONLY and s.f_favail > 0 and s.f_blocks >= s.f_bfree >= s.f_bavail, s
+    with open(os.path.join(mount, "file"), "wb") as f:
+        f.write(b"x")
+    for path in (mount, os.path.join(mount, "file")):
+        shown = int(subprocess.run(["df", "--output=avail", "-B1", path], check=True, stdout=subprocess.PIPE,
+                                   text=True).stdout.split()[1])
+        assert abs(shown - there) < max(64 * MIB, there // 50), (path, shown, there)
+    fd = os.open(mount, os.O_RDONLY)
+    assert os.fstatvfs(fd).f_bavail == os.statvfs(mount).f_bavail or abs(free(mount) - there) < 64 * MIB
+    print("ok - statfs, df and disk_usage show the room of the node's storage")
+
+
+def none():
+    s = os.statvfs(mount)
+    assert s.f_flag & os.ST_RDONLY and s.f_bfree == s.f_bavail == s.f_ffree == 0, s
+
+
+# Node 0 has made the file. Which of the two has no room?
+def full(node):
+    on(0, "open('log', 'w').write('begin')")
+    fill = """
+fd = os.open('log', os.O_WRONLY)
+data, done, e = os.urandom(1 << 16), 5, 'ok'
+while e == 'ok' and done < 1 << 26:
+    e = error(os.pwrite, fd, data, done)
+    done += 1 << 16
+print(e, error(os.fsync, fd), error(os.close, fd))
+"""
+    if node == 1:  # the writer's part
+        equal("a part", "ENOSPC ok ok", on(1, fill))
+        seen = on(0, "d = open('log', 'rb').read(); print(d[:5].decode(), len(d) > 1 << 20)")
+        equal("what was written", "begin True", seen)
+        print("ok - a full disk: ENOSPC at write, and what was written before is there")
+        return
+    on(0, "fd = os.open('own', os.O_WRONLY | os.O_CREAT); print(error(put, fd, 1 << 26))")
+    equal("its own", "ENOSPC", on(0, "fd = os.open('own', os.O_WRONLY | os.O_APPEND); print(error(put, fd, 1 << 22))"))
+    equal("appended", "ENOSPC", on(1, "print(error(os.write, os.open('log', os.O_WRONLY | os.O_APPEND), bytes(10000)))"))
+    # The part has room; home has none for the last byte that it has to have.
+    equal("published", "ok ENOSPC ENOSPC", on(1, """
+fd = os.open('log', os.O_WRONLY)
+print(error(os.pwrite, fd, b'x' * 100000, 1 << 20), error(os.fsync, fd), error(os.close, fd))
+"""))
+    print("ok - a full disk at home: ENOSPC from write, fsync and close")
+
+
+{"limit": limit, "room": room, "none": none, "full0": lambda: full(0), "full1": lambda: full(1)}[step]()

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 200
+# Room for outputs: --output-limit, a disk that is full, and what statfs says of both.
+. "$(dirname "$0")/../functions.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+python=/usr/bin/python3
+
+random_files "$work/source" 20 3 1 100 5000
+pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
+
+for n in 2 4; do
+  launch --dataset "$work/ds" --emulate $n --output-limit 8M -- "$python" "$here/outputs_space.py" limit "$mnt" $n $((8 << 20)) \
+    2>"$work/err" >"$work/out" || fail "$n nodes: $(tail -1 "$work/out") $(cat "$work/err")"
+  grep -q 'outputs take .*, and 8.0 MiB is the limit' "$work/err" || fail "not told: $(cat "$work/err")"
+  sed "s/^ok - /ok - $n nodes: /" "$work/out"
+  no_leftovers
+done
+
+launch --dataset "$work/ds" --emulate 2 -- "$python" "$here/outputs_space.py" room "$mnt" 2 "$work" >"$work/out" 2>"$work/err" ||
+  fail "$(tail -1 "$work/out") $(cat "$work/err")"
+cat "$work/out"
+launch --dataset "$work/ds" --emulate 2 --read-only -- "$python" "$here/outputs_space.py" none "$mnt" 2 0 2>"$work/err" ||
+  fail "$(cat "$work/err")"
+echo "ok - no room where nothing can be written"
+
+# The nodes' storage is too small for what is written there.
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+  for full in 0 1; do
+    mkdir -p "$work/local" # node 1's is another file system than node 0's; one of them is small
+    # shellcheck disable=SC2016
+    unshare -m bash -c 'mkdir -p "$1/fanstore-node$2" && mount -t tmpfs -o size=6m none "$1/fanstore-node$2" && shift 2 && exec "$@"' - \
+      "$work/local" $full "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 -- \
+      "$python" "$here/outputs_space.py" full$full "$mnt" 2 0 2>"$work/err" >"$work/out" ||
+      fail "full node $full: $(tail -1 "$work/out") $(cat "$work/err")"
+    cat "$work/out"
+  done
+else
+  say "no mounts here: a full disk is not tried"
+fi
