@@ -56,6 +56,8 @@ const char *fs_err_text(fs_err err) {
     return "no answer in time";
   case -EHOSTDOWN:
     return "the daemon does not answer";
+  case -EDQUOT:
+    return "the limit of outputs is reached";
   case -ENOSPC:
     return "no space left";
   default:

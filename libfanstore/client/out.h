@@ -84,6 +84,9 @@ fs_err fs_out_publish_path(const struct fs_record *r, const char *path);
 void fs_out_copied(int fd, int copy);
 /* Publishes all: the process ends, or becomes another program. */
 void fs_out_publish_all(void);
+/* The same for what the process has opened itself: it ends at once, maybe in a signal handler, and is a forked child,
+ * often. */
+void fs_out_leave(void);
 
 /* ---- out_change.c: names ---- */
 
@@ -107,6 +110,8 @@ fs_err fs_out_hold(uint32_t entry);
 void fs_out_closed(const struct fs_slot *s);
 /* fstat: as home has it now. */
 fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st);
+/* In a forked child, for what it has inherited. */
+void fs_out_forked(void);
 /* Size; asks home again where less than `need` is known. */
 fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size);
 /* O_APPEND: as much as went there; *off: where, or FS_APPEND_UNKNOWN. */

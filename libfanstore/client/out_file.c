@@ -15,12 +15,15 @@
 #include "client/data_priv.h"
 #include "client/fdpool.h"
 #include "client/files.h"
-#include "client/out.h"
+#include "client/out_part.h"
 
 #define FS_OUT_TRIES 8u /* renames that a publication follows */
 
 /* By descriptor. Untouched pages cost nothing. */
-static struct { _Atomic uint64_t dir, id; } noted[FS_FD_MAX];
+static struct {
+  _Atomic uint64_t dir, id;
+  _Atomic int32_t process; /* that opened it: a child has a copy */
+} noted[FS_FD_MAX];
 
 /* ---- notes ---- */
 
@@ -28,6 +31,7 @@ static void note(int fd, uint64_t dir, uint64_t id) {
   if (fd < 0 || (uint32_t)fd >= FS_FD_MAX || fs_vfork_depth > 0) return;
   atomic_store_explicit(&noted[fd].dir, dir, memory_order_relaxed);
   atomic_store_explicit(&noted[fd].id, id, memory_order_relaxed);
+  atomic_store_explicit(&noted[fd].process, fs_self_process(), memory_order_relaxed);
   fs_fd_note_high(fd);
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_OUTPUT, memory_order_release);
 }
@@ -79,15 +83,33 @@ fs_err fs_out_publish_path(const struct fs_record *r, const char *path) {
   return publish(&dir, r->id, &st);
 }
 
-void fs_out_publish_all(void) {
+/* Nobody is there any more who could be given the error. */
+static void flush_or_tell(uint32_t entry) {
+  char id[FS_U64_TEXT];
+  fs_err err = fs_out_flush(entry, false);
+  if (err != 0)
+    FS_NOTE("output file ", fs_u64_text(fs_out_id(entry), id), ": what this process wrote is lost (", fs_err_text(err),
+            ")");
+}
+
+static void publish_each(bool own, uint64_t end) {
   uint32_t high = atomic_load(&fs_fdtab_high);
-  if (fs_vfork_depth > 0) return;
-  for (uint32_t fd = 0; fd < high; fd++) {
+  for (uint32_t fd = 0; fd < high && fs_now_ns() < end; fd++) {
     uint64_t e = fs_fd_entry((int)fd);
     const struct fs_slot *s = e & FS_FDE_VIRTUAL ? fs_fd_slot((int)fd) : NULL;
-    if (fs_out_noted(e)) (void)fs_out_publish((int)fd);
-    if (s != NULL && fs_file_writable(s) == 0) (void)fs_out_flush(s->entry, false);
+    bool mine = !own || atomic_load_explicit(&noted[fd].process, memory_order_relaxed) == fs_self_process();
+    if (fs_out_noted(e) && mine) (void)fs_out_publish((int)fd);
+    if (s != NULL && fs_file_writable(s) == 0) flush_or_tell(s->entry);
   }
+}
+
+void fs_out_publish_all(void) {
+  if (fs_vfork_depth == 0) publish_each(false, UINT64_MAX);
+}
+
+void fs_out_leave(void) {
+  const struct fs_node *node = atomic_load(&fs_fdtab_high) > 0 ? fs_names_node() : NULL;
+  if (node != NULL) publish_each(true, fs_now_ns() + 2 * node->deadline_ns);
 }
 
 /* ---- making one ---- */

@@ -31,6 +31,10 @@ bool fs_out_unpublished(uint32_t entry, uint64_t off, uint64_t *len, int *fd);
 uint64_t fs_out_written_end(uint32_t entry);
 /* The last descriptor of this process is closed, and all is published. */
 void fs_out_writer_end(uint32_t entry);
+/* Descriptors of this process, as far as it knows. */
+uint32_t fs_out_opens(uint32_t entry);
+/* The last one was closed, and other processes may have some. */
+void fs_out_keep(const struct fs_slot *s);
 /* Home need not keep it for this process. */
 void fs_out_forget(uint32_t entry);
 /* What home said last is not so any more: it is asked again before the next use. */

@@ -133,8 +133,16 @@ void fs_out_closed(const struct fs_slot *s) {
   while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens - 1)) {
   }
   if (opens != 1) return; /* 0: of a file that was inherited, nobody knows the last one */
-  fs_out_forget(entry);
+  if (atomic_load(&s->shared))
+    fs_out_keep(s);
+  else
+    fs_out_forget(entry);
   fs_out_writer_end(entry);
+}
+
+uint32_t fs_out_opens(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  return held == NULL ? 0 : atomic_load(&held->opens);
 }
 
 void fs_out_forget(uint32_t entry) {

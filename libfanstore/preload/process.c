@@ -37,6 +37,7 @@ static pid_t forked(pid_t pid, const struct fs_fd_idle *idle) {
   fs_fd_child(idle);
   fs_cwd_forked();
   fs_data_forked();
+  fs_out_forked();
   return 0;
 }
 

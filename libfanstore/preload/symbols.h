@@ -38,6 +38,10 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, recvmmsg, (int fd, struct mmsghdr *m, unsigned n, int f, struct timespec *t), (fd, m, n, f, t))               \
   X(ssize_t, splice, (int i, off64_t *pi, int o, off64_t *po, size_t n, unsigned f), (i, pi, o, po, n, f))
 
+#define FS_SYMBOLS_EXIT(X)                                                                                             \
+  X(void, _exit, (int s), (s))                                                                                         \
+  X(void, quick_exit, (int s), (s))
+
 #define FS_SYMBOLS_FD(X)                                                                                               \
   X(int, dup, (int fd), (fd))                                                                                          \
   X(int, dup2, (int a, int b), (a, b))                                                                                 \
@@ -366,6 +370,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   FS_SYMBOLS_MEMORY(X)                                                                                                 \
   FS_SYMBOLS_OPEN(X)                                                                                                   \
   FS_SYMBOLS_READ(X)                                                                                                   \
+  FS_SYMBOLS_EXIT(X)                                                                                                   \
   FS_SYMBOLS_FD(X)                                                                                                     \
   FS_SYMBOLS_FRESH(X)                                                                                                  \
   FS_SYMBOLS_TEMP(X)                                                                                                   \

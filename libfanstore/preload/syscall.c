@@ -122,6 +122,7 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_getcwd, sys_getcwd((char *)a, (size_t)b))                                                                      \
   X(SYS_copy_file_range, copy_file_range((int)a, (off64_t *)b, (int)c, (off64_t *)d, (size_t)e, (unsigned)f))          \
   X(SYS_sendfile, sendfile((int)a, (int)b, (off_t *)c, (size_t)d))                                                     \
+  X(SYS_exit_group, (_exit((int)a), 0))                                                                                \
   X(SYS_execve, execve((const char *)a, (char *const *)b, (char *const *)c))                                           \
   X(SYS_execveat, execveat((int)a, (const char *)b, (char *const *)c, (char *const *)d, (int)e))
 

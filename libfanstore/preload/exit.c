@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Wrappers of the ends of a process that run no destructor: what it has written to outputs is published before. exit
+ * and a return from main come by end() in real.c. May run in a signal handler: no wait is without an end.
+ */
+#include <stdlib.h>
+
+#include "preload/preload.h"
+
+/* A vfork child has nothing of its own. */
+static void leave(void) {
+  if (fs_mount_count() > 0 && fs_vfork_depth == 0) fs_out_leave();
+}
+
+FS_EXPORT void _exit(int status) {
+  leave();
+  FS_REAL(_exit)(status);
+  __builtin_unreachable();
+}
+FS_ALIAS(_Exit, _exit);
+
+/* Its handlers may write, and come first. */
+FS_EXPORT void quick_exit(int status) {
+  if (fs_mount_count() > 0) fs_out_at_end();
+  leave();
+  FS_REAL(quick_exit)(status);
+  __builtin_unreachable();
+}
