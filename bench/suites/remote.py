@@ -64,7 +64,7 @@ def cache_hits(ctx, label, listed, node):
     sides = {"cache": "remote", "local": "local"}
 
     def one(side, number):
-        return {name: read(ctx, side, listed, "-s", number + 1, "-c", "-p", 4, "-x", place)["again"]
+        return {name: read(ctx, side, listed, "-s", number + 1, "-c", "-p", 20, "-x", place)["again"]
                 for name, place in sides.items()}
 
     got = ctx.interleave([node], one)[node.name]

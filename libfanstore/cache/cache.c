@@ -303,12 +303,15 @@ int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **bu
   o->key = key;
   o->way = (uint8_t)way;
   o->state = FS_LINE_FILLING;
-  c->line[l].off = c->hdr->data_off + (uint64_t)c->slab.extent[o->extent].off * FS_SLAB_GRANULE + FS_CACHE_HEADROOM;
-  c->line[l].len = len;
+  uint64_t off = c->hdr->data_off + (uint64_t)c->slab.extent[o->extent].off * FS_SLAB_GRANULE + FS_CACHE_HEADROOM;
+  atomic_fetch_add_explicit(&c->line[l].uses, 1, memory_order_relaxed);
+  atomic_thread_fence(memory_order_seq_cst); /* readers without a pin: tags that went and uses before any new byte */
+  atomic_store_explicit(&c->line[l].off, off, memory_order_relaxed);
+  atomic_store_explicit(&c->line[l].len, len, memory_order_relaxed);
   /* The way is taken now; a reader that finds the line in it sees no valid tag yet. */
   atomic_store_explicit(&fs_cache_ways(c, key)[way], l + 1, memory_order_release);
   c->stats.lines_used++;
-  *buf = (char *)c->hdr + c->line[l].off - FS_CACHE_HEADROOM;
+  *buf = (char *)c->hdr + off - FS_CACHE_HEADROOM;
   return l;
 }
 
@@ -361,7 +364,7 @@ uint64_t fs_cache_warm(struct fs_cache *c) {
 }
 
 void fs_cache_shorten(struct fs_cache *c, uint32_t line, uint32_t len) {
-  c->line[line].len = len;
+  atomic_store_explicit(&c->line[line].len, len, memory_order_relaxed);
 }
 
 void fs_cache_publish(struct fs_cache *c, uint32_t line) {

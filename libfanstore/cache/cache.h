@@ -7,7 +7,9 @@
  *
  * Publish (daemon):  fill data; line.off, line.len; line.tag = key | VALID (release); bucket word = line + 1 (release)
  * Pin (client):      read the bucket, line.tag == key | VALID; pin = line + 1; seq_cst fence; tag unchanged? else unpin
- * Evict (daemon):    line.tag = 0; seq_cst fence; any pin == line + 1? then restore the tag; else reuse the line
+ * Copy (client):     without a pin: line.uses, tag (acquire); off, len; copy; fence; tag and uses unchanged? else a
+ * miss Evict (daemon):    line.tag = 0; seq_cst fence; any pin == line + 1? then restore the tag; else uses + 1, reuse
+ * the line
  */
 #ifndef FS_CACHE_CACHE_H
 #define FS_CACHE_CACHE_H
@@ -35,9 +37,9 @@ static inline uint32_t fs_cache_bucket(uint64_t key) {
 
 struct fs_line {
   _Atomic uint64_t tag; /* key | FS_CACHE_VALID, or 0 */
-  uint64_t off;         /* of the stored bytes in the slab */
-  uint32_t len;
-  uint32_t reserved;
+  _Atomic uint64_t off; /* of the stored bytes in the slab */
+  _Atomic uint32_t len;
+  _Atomic uint32_t uses; /* one more whenever the line is taken for a block: tells a reader without a pin of a change */
 };
 static_assert(sizeof(struct fs_line) == 24, "fs_line is 24 bytes");
 
@@ -60,13 +62,20 @@ struct fs_cache_view {
   const _Atomic uint32_t *bucket;
   const struct fs_line *line;
   uint32_t bucket_mask, lines;
-  _Atomic uint8_t *heat; /* `lines` bytes, or NULL */
+  _Atomic uint8_t *heat;  /* `lines` bytes, or NULL */
+  _Atomic uint64_t *hint; /* FS_CACHE_HINTS words of the process's own: where keys were last found; or NULL */
 };
+#define FS_CACHE_HINTS (1u << 17)
 /* Checks the header against the mapping's size. 0 or -EPROTO. */
 fs_err fs_cache_view_init(struct fs_cache_view *v, const void *slab, uint64_t slab_size, void *heat,
                           uint64_t heat_size);
-/* The key will be looked for soon: has the processor fetch its bucket. */
-void fs_cache_soon(const struct fs_cache_view *v, uint64_t key);
+/* The key will be looked for soon: has the processor fetch the first n bytes and what leads to them, without waiting.
+ */
+void fs_cache_soon(const struct fs_cache_view *v, uint64_t key, uint64_t n);
+/* Copies n bytes from `from` on of a block that has stored_len, without a pin: the cheapest way to bytes that need no
+   decoding. False when they are not there or went meanwhile; dst then has anything. */
+bool fs_cache_copy(const struct fs_cache_view *v, uint64_t key, uint32_t stored_len, void *dst, uint32_t from,
+                   uint32_t n);
 /* Is this key's line there now? It may be evicted the next moment. */
 bool fs_cache_has(const struct fs_cache_view *v, uint64_t key);
 /* Pins the line of this key: its bytes stay valid until fs_cache_unpin. NULL on a miss (the pin is then 0). */

@@ -6,12 +6,20 @@
  * The pin is a hazard pointer: it is stored before the tag is looked at again, and the daemon clears the tag before it
  * looks at the pins, all four sequentially consistent. So at least one of the two sees the other: either the reader
  * finds the tag gone, or the daemon finds the pin and leaves the line.
+ *
+ * A copy without a pin may be of bytes that are being replaced; it is believed only when tag and uses say afterwards
+ * that they were not. The daemon counts uses up, and passes a full fence, before the first byte of another block can
+ * come.
  */
 #include "cache/cache.h"
 
 #include <string.h>
 
 #include "util/util.h"
+
+#define FS_AFTER_PAGE                                                                                                  \
+  256u /* where the processor's own fetching ahead has to begin anew: bytes here lie across pages                      \
+        */
 
 static bool fs_inside(uint64_t off, uint64_t count, uint64_t each, uint64_t size) {
   uint64_t bytes;
@@ -39,8 +47,8 @@ fs_err fs_cache_view_init(struct fs_cache_view *v, const void *slab, uint64_t sl
 /* The bytes of a line whose tag was seen to be this key while it was pinned. */
 static const void *fs_line_bytes(const struct fs_cache_view *v, uint32_t line, uint32_t *len) {
   const struct fs_line *l = &v->line[line];
-  uint64_t off = l->off;
-  uint32_t n = l->len;
+  uint64_t off = atomic_load_explicit(&l->off, memory_order_relaxed);
+  uint32_t n = atomic_load_explicit(&l->len, memory_order_relaxed);
   if (off > v->size || n > v->size - off) return NULL;
   *len = n;
   return v->base + off;
@@ -56,41 +64,99 @@ static void fs_line_heat(const struct fs_cache_view *v, uint32_t line) {
     atomic_store_explicit(&v->heat[line], 1, memory_order_relaxed);
 }
 
-void fs_cache_soon(const struct fs_cache_view *v, uint64_t key) {
-  __builtin_prefetch((const void *)(v->bucket + (uint64_t)FS_CACHE_WAYS * (fs_cache_bucket(key) & v->bucket_mask)));
+static const _Atomic uint32_t *fs_ways(const struct fs_cache_view *v, uint64_t key) {
+  return v->bucket + (uint64_t)FS_CACHE_WAYS * (fs_cache_bucket(key) & v->bucket_mask);
+}
+
+/* The line that has the key at this moment, or v->lines. */
+static uint32_t fs_line_find(const struct fs_cache_view *v, uint64_t key) {
+  const _Atomic uint32_t *ways = fs_ways(v, key);
+  for (unsigned way = 0; way < FS_CACHE_WAYS; way++) {
+    uint32_t word = atomic_load_explicit(&ways[way], memory_order_acquire);
+    if (word != 0 && word <= v->lines && fs_line_is(v, word - 1, key)) return word - 1;
+  }
+  return v->lines;
+}
+
+/*
+ * A hint is where this process last found a key: line << 32 | its bytes' offset in cache lines. With it line and bytes
+ * are waited for together, and the bucket not at all. It may be of another key, or of before an eviction: only the
+ * line's tag is believed.
+ */
+static _Atomic uint64_t *fs_hint(const struct fs_cache_view *v, uint64_t key) {
+  return v->hint ? &v->hint[(key ^ key >> 24) % FS_CACHE_HINTS] : NULL;
+}
+
+static void fs_prefetch(const struct fs_cache_view *v, uint64_t off, uint64_t n) {
+  for (uint64_t at = off; at < off + n && at < v->size; at += 64) __builtin_prefetch(v->base + at);
+}
+
+void fs_cache_soon(const struct fs_cache_view *v, uint64_t key, uint64_t n) {
+  _Atomic uint64_t *hint = fs_hint(v, key);
+  uint64_t word = hint ? atomic_load_explicit(hint, memory_order_relaxed) : 0;
+  if (word == 0 || word >> 32 >= v->lines) {
+    __builtin_prefetch((const void *)fs_ways(v, key));
+    return;
+  }
+  uint64_t off = (word & UINT32_MAX) * 64;
+  __builtin_prefetch(&v->line[word >> 32]);
+  fs_prefetch(v, off, n);
+  fs_prefetch(v, fs_round_up(off, 4096), FS_AFTER_PAGE);
+}
+
+static void fs_hint_set(const struct fs_cache_view *v, uint64_t key, uint32_t line) {
+  _Atomic uint64_t *hint = fs_hint(v, key);
+  uint64_t off = atomic_load_explicit(&v->line[line].off, memory_order_relaxed);
+  if (hint) atomic_store_explicit(hint, (uint64_t)line << 32 | (uint32_t)(off / 64), memory_order_relaxed);
+}
+
+static uint32_t fs_line_hinted(const struct fs_cache_view *v, uint64_t key) {
+  _Atomic uint64_t *hint = fs_hint(v, key);
+  uint64_t line = hint ? atomic_load_explicit(hint, memory_order_relaxed) >> 32 : v->lines;
+  if (FS_LIKELY(line < v->lines && fs_line_is(v, (uint32_t)line, key))) return (uint32_t)line;
+  uint32_t found = fs_line_find(v, key);
+  if (found < v->lines) fs_hint_set(v, key, found);
+  return found;
 }
 
 bool fs_cache_has(const struct fs_cache_view *v, uint64_t key) {
-  const _Atomic uint32_t *bucket = v->bucket + (uint64_t)FS_CACHE_WAYS * (fs_cache_bucket(key) & v->bucket_mask);
-  for (unsigned way = 0; way < FS_CACHE_WAYS; way++) {
-    uint32_t word = atomic_load_explicit(&bucket[way], memory_order_acquire);
-    if (word != 0 && word <= v->lines && fs_line_is(v, word - 1, key)) return true;
-  }
-  return false;
+  return fs_line_find(v, key) < v->lines;
+}
+
+bool fs_cache_copy(const struct fs_cache_view *v, uint64_t key, uint32_t stored_len, void *dst, uint32_t from,
+                   uint32_t n) {
+  uint32_t len, line = fs_line_hinted(v, key);
+  if (line == v->lines) return false;
+  const struct fs_line *l = &v->line[line];
+  uint32_t uses = atomic_load_explicit(&l->uses, memory_order_acquire);
+  if (!fs_line_is(v, line, key)) return false; /* off and len are of this use, or of a later one */
+  const uint8_t *bytes = fs_line_bytes(v, line, &len);
+  if (!bytes || len != stored_len || from > len || n > len - from) return false;
+  fs_line_heat(v, line); /* before the copy: the daemon passes it over */
+  fs_copy(dst, bytes + from, n);
+  atomic_thread_fence(memory_order_acquire);
+  /* In this order: a tag that came back is of a use that is counted before it. */
+  return fs_line_is(v, line, key) && atomic_load_explicit(&l->uses, memory_order_relaxed) == uses;
 }
 
 const void *fs_cache_pin(const struct fs_cache_view *v, uint64_t key, _Atomic uint32_t *pin, uint32_t *len) {
-  const _Atomic uint32_t *bucket = v->bucket + (uint64_t)FS_CACHE_WAYS * (fs_cache_bucket(key) & v->bucket_mask);
-  for (unsigned way = 0; way < FS_CACHE_WAYS; way++) {
-    uint32_t word = atomic_load_explicit(&bucket[way], memory_order_acquire);
-    if (word == 0 || word > v->lines || !fs_line_is(v, word - 1, key)) continue;
-    atomic_store_explicit(pin, word, memory_order_seq_cst);
-    uint64_t tag = atomic_load_explicit(&v->line[word - 1].tag, memory_order_seq_cst);
-    const void *bytes = tag == (key | FS_CACHE_VALID) ? fs_line_bytes(v, word - 1, len) : NULL;
-    if (!bytes) {
-      fs_cache_unpin(pin);
-      return NULL;
-    }
-    fs_line_heat(v, word - 1);
-    return bytes;
-  }
-  return NULL;
+  uint32_t line = fs_line_find(v, key);
+  if (line == v->lines) return NULL;
+  atomic_store_explicit(pin, line + 1, memory_order_seq_cst);
+  uint64_t tag = atomic_load_explicit(&v->line[line].tag, memory_order_seq_cst);
+  const void *bytes = tag == (key | FS_CACHE_VALID) ? fs_line_bytes(v, line, len) : NULL;
+  if (!bytes)
+    fs_cache_unpin(pin);
+  else
+    fs_line_heat(v, line);
+  return bytes;
 }
 
 const void *fs_cache_pinned(const struct fs_cache_view *v, uint64_t key, uint32_t line, uint32_t *len) {
   /* The pin keeps the line; its tag is 0 for the moment in which the daemon tries to evict it and finds the pin. */
   uint64_t tag = line < v->lines ? atomic_load_explicit(&v->line[line].tag, memory_order_acquire) : 1;
   if (tag != 0 && tag != (key | FS_CACHE_VALID)) return NULL;
+  fs_hint_set(v, key, line);
   /* Not heated: a block that was fetched for this read is cold until it is read again; the daemon heats hits. */
   return fs_line_bytes(v, line, len);
 }

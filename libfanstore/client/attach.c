@@ -149,6 +149,8 @@ static void fs_node_drop(struct fs_node *node, const struct fs_handover *h) {
   fs_mem_unmap(node, sizeof(*node));
 }
 
+static _Atomic uint64_t g_hints[FS_CACHE_HINTS]; /* memory that only those who read out of the cache touch */
+
 static fs_err fs_node_fill(struct fs_node *node, const struct fs_handover *h) {
   const struct fs_ctl *ctl = fs_map_fd(h->fd[FS_HO_CTL], h->size[FS_HO_CTL], PROT_READ, &node->ctl_ino);
   node->ctl = ctl;
@@ -158,7 +160,10 @@ static fs_err fs_node_fill(struct fs_node *node, const struct fs_handover *h) {
   void *heat = fs_map_fd(h->fd[FS_HO_HEAT], h->size[FS_HO_HEAT], PROT_READ | PROT_WRITE, NULL);
   const void *slab = fs_map_fd(h->fd[FS_HO_SLAB], h->size[FS_HO_SLAB], PROT_READ, NULL);
   fs_err err = slab ? fs_cache_view_init(&node->view, slab, h->size[FS_HO_SLAB], heat, h->size[FS_HO_HEAT]) : -EPROTO;
-  node->view.base = slab; /* also after an error: what is to be unmapped */
+  node->view.hint = g_hints;
+  if (err == 0 && heat && !node->view.heat) err = -EPROTO;
+  if (err == 0) return 0;
+  node->view.base = slab; /* what is to be unmapped */
   node->view.heat = heat;
   return err;
 }

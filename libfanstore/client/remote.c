@@ -49,16 +49,8 @@ static fs_err fs_remote_take(struct fs_dataset *ds, const void *bytes, uint32_t 
   return fs_decode_piece(ds, bytes, p);
 }
 
-bool fs_remote_hit(struct fs_dataset *ds, struct fs_link *link, const struct fs_piece *p) {
-  struct fs_channel *c = link->channel;
-  uint32_t len;
-  int32_t i = fs_slot_claim(c);
-  if (FS_UNLIKELY(i < 0)) return false;
-  const uint8_t *bytes = fs_cache_pin(&ds->node->view, FS_CACHE_KEY(ds->number, p->b.key), &c->pin[i], &len);
-  bool hit = bytes && len == p->b.stored_len;
-  if (hit) fs_copy(p->dst, bytes + p->off, p->n);
-  fs_slot_free(c, i);
-  return hit;
+bool fs_remote_hit(struct fs_dataset *ds, const struct fs_piece *p) {
+  return fs_cache_copy(&ds->node->view, FS_CACHE_KEY(ds->number, p->b.key), p->b.stored_len, p->dst, p->off, p->n);
 }
 
 fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -336,14 +337,89 @@ static void test_readers_and_writer(void **state) {
   fs_cache_free(shared.c);
 }
 
+/* A client that copies without pins: other processes, as clients are, so that ThreadSanitizer does not see the copies
+   of bytes that are being replaced; they are never believed. */
+static int copy_all(const struct fs_cache_view *v, unsigned me, uint64_t end) {
+  static unsigned char bytes[65536];
+  static _Atomic uint64_t hints[FS_CACHE_HINTS];
+  struct fs_cache_view mine = *v;
+  unsigned seed = me;
+  uint64_t copies = 0;
+  if (me > 0) mine.hint = hints;
+  while (fs_now_ns() < end) {
+    uint64_t key = (uint64_t)rand_r(&seed) % 200;
+    fs_cache_soon(&mine, key, 512);
+    uint32_t len = length_of(key), from = (uint32_t)rand_r(&seed) % len, n = len - from;
+    if (!fs_cache_copy(&mine, key, len, bytes + from, from, n)) continue;
+    for (uint32_t i = from; i < len; i++) {
+      if (bytes[i] != (unsigned char)(key * 31 + i * 7)) return 1;
+    }
+    if (fs_cache_copy(&mine, key, len + 1, bytes, 0, 1)) return 2;
+    copies++;
+  }
+  return copies > 100 ? 0 : 3;
+}
+
+static bool pick_all(void *ctx, uint64_t key) {
+  (void)ctx;
+  (void)key;
+  return true;
+}
+
+/* The same key in the same line again is another use of it: who copied during both must see that. */
+static void test_uses(void **state) {
+  (void)state;
+  struct fixture f = make(1 << 20, 65536);
+  int64_t line = put(f.c, 7);
+  assert_true(line >= 0);
+  uint32_t uses = f.v.line[line].uses;
+  fs_cache_purge(f.c, pick_all, NULL, NULL);
+  assert_int_equal(put(f.c, 7), line);
+  assert_int_not_equal(f.v.line[line].uses, uses);
+  fs_cache_free(f.c);
+}
+
+static void test_copies_and_writer(void **state) {
+  (void)state;
+  pid_t child[READERS];
+  unsigned seed = 42;
+  struct fs_cache_stats st;
+  struct fixture f = make(1 << 18, 65536);
+  uint64_t end = fs_now_ns() + 1000000000ull;
+  for (unsigned i = 0; i < READERS; i++) {
+    child[i] = fork();
+    if (child[i] == 0) _exit(copy_all(&f.v, i, end));
+    assert_true(child[i] > 0);
+  }
+  while (fs_now_ns() < end) {
+    uint64_t key = (uint64_t)rand_r(&seed) % 200;
+    if (fs_cache_find(f.c, key) < 0) put(f.c, key);
+  }
+  for (unsigned i = 0; i < READERS; i++) {
+    int status;
+    assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+    assert_int_equal(status, 0);
+  }
+  fs_cache_stats(f.c, &st);
+  assert_true(st.evictions > 1000);
+  fs_cache_free(f.c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_find_and_read),        cmocka_unit_test(test_unpublished_is_invisible),
-      cmocka_unit_test(test_clients_cannot_write), cmocka_unit_test(test_bounded_and_evicting),
-      cmocka_unit_test(test_pinned_stays),         cmocka_unit_test(test_warm_outlives_cold),
-      cmocka_unit_test(test_all_pinned),           cmocka_unit_test(test_one_bucket_for_many),
-      cmocka_unit_test(test_pages_ahead),          cmocka_unit_test(test_too_small),
+      cmocka_unit_test(test_find_and_read),
+      cmocka_unit_test(test_unpublished_is_invisible),
+      cmocka_unit_test(test_clients_cannot_write),
+      cmocka_unit_test(test_bounded_and_evicting),
+      cmocka_unit_test(test_pinned_stays),
+      cmocka_unit_test(test_warm_outlives_cold),
+      cmocka_unit_test(test_all_pinned),
+      cmocka_unit_test(test_one_bucket_for_many),
+      cmocka_unit_test(test_pages_ahead),
+      cmocka_unit_test(test_too_small),
+      cmocka_unit_test(test_uses),
       cmocka_unit_test(test_readers_and_writer),
+      cmocka_unit_test(test_copies_and_writer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

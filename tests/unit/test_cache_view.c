@@ -78,6 +78,44 @@ static void test_pin(void **state) {
   assert_non_null(fs_cache_pinned(&v, 77, 3, &len));
 }
 
+static void test_copy(void **state) {
+  static struct slab s;
+  static _Atomic uint64_t hints[FS_CACHE_HINTS];
+  struct fs_cache_view v;
+  char out[100] = "";
+  (void)state;
+  fill(&s);
+  put(&s, 77, 3, 7, DATA_OFF + 64, 100);
+  memset(s.bytes + DATA_OFF + 64, 'a', 100);
+  assert_int_equal(fs_cache_view_init(&v, s.bytes, SLAB_SIZE, s.heat, LINES), 0);
+  for (unsigned round = 0; round < 2; round++) {
+    v.hint = round ? hints : NULL;
+    assert_false(fs_cache_copy(&v, 78, 100, out, 0, 100));
+    assert_false(fs_cache_copy(&v, 77, 101, out, 0, 100)); /* not as long as the index says */
+    assert_false(fs_cache_copy(&v, 77, 100, out, 1, 100));
+    assert_false(fs_cache_copy(&v, 77, 100, out, UINT32_MAX, 2));
+    assert_true(fs_cache_copy(&v, 77, 100, out, 90, 10));
+    assert_memory_equal(out, "aaaaaaaaaa", 11);
+  }
+  assert_int_equal(s.heat[3], 1);
+  assert_int_equal(hints[77] >> 32, 3);
+  /* Evicted: the hint is not believed. Elsewhere: it is found, and the hint mended. */
+  atomic_store(&line(&s, 3)->tag, 0);
+  assert_false(fs_cache_copy(&v, 77, 100, out, 0, 100));
+  put(&s, 77, 5, 7, DATA_OFF + 128, 100);
+  assert_true(fs_cache_copy(&v, 77, 100, out, 0, 100));
+  assert_int_equal(hints[77] >> 32, 5);
+  /* Any word is safe to have, also where the bytes are no longer. */
+  const uint64_t words[] = {UINT64_MAX, (uint64_t)LINES << 32, (uint64_t)3 << 32 | UINT32_MAX, 5ull << 32};
+  for (unsigned i = 0; i < 4; i++) {
+    hints[77] = words[i];
+    fs_cache_soon(&v, 77, 512);
+    assert_true(fs_cache_copy(&v, 77, 100, out, 0, 100));
+  }
+  put(&s, 77, 5, 7, SLAB_SIZE - 99, 100);
+  assert_false(fs_cache_copy(&v, 77, 100, out, 0, 100));
+}
+
 static void test_hostile_words(void **state) {
   static struct slab s;
   struct fs_cache_view v;
@@ -141,7 +179,7 @@ static void test_hostile_headers(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pin), cmocka_unit_test(test_hostile_words),
-                                     cmocka_unit_test(test_hostile_headers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pin), cmocka_unit_test(test_copy),
+                                     cmocka_unit_test(test_hostile_words), cmocka_unit_test(test_hostile_headers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
