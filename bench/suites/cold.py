@@ -6,6 +6,7 @@ from fsb.jobs import files, halves, read, staged
 from fsb.peers import Failed, Side
 
 SETS = {"4 KiB": (4096, 20000), "128 KiB": (131072, 2500), "1 MiB": (1 << 20, 400)}
+CHUNK = 2 << 20  # what FanStore reads at once around a small file (docs/read-path.md)
 READERS = {"": (), ", four": ("-j", 4, "-P")}
 
 
@@ -50,19 +51,24 @@ def stored_raw(ctx, label, size, count):
     dataset = ctx.pack(source, name)
     plain, node = ctx.plain(source), ctx.nodes(dataset, 1)
     parts = staged(ctx, dataset, node)
-    direct, copied, buffered = Side("O_DIRECT", ""), Side("copied", ""), Side("pread", "")
+    direct, copied, buffered, chunks = [Side(n, "") for n in ("O_DIRECT", "copied", "pread", "O_DIRECT by chunks")]
+    small, chunk = size * 16 <= CHUNK, CHUNK // 8 if ctx.quick else CHUNK  # a quick dataset's partitions are smaller
     cold = {plain.name: cold_list(ctx, name + "-plain", below(source)), node.name: cold_list(ctx, name, parts)}
     for title, readers in READERS.items():
         def one(side, number, how=readers):
             if side in (direct, copied):
                 copy = ["-c"] if side is copied else []
                 return side.run([ctx.tool("limit_direct"), *copy, *how[:2], size, count, number + 1, *parts])
+            if side is chunks:
+                got = side.run([ctx.tool("limit_direct"), *how[:2], chunk, size * count // chunk, number + 1, *parts])
+                return {**got, "first": got["first"] * size / chunk}
             if side is buffered:
                 return proved(ctx, side.run([ctx.tool("limit_direct"), "-b", *how[:2], size, count, number + 1, *parts]))
             return cold_read(ctx, side, number, listed, cold, how, source)
 
-        compare(ctx, "raw, %s%s" % (label, title), size, [plain, node, direct, copied, buffered], one, to="O_DIRECT",
-                target=None if title else 0.9, also={"copied": "copied", "buffered": "pread"})
+        also = {"copied": "copied", "buffered": "pread", **({"by chunks": chunks.name} if small else {})}
+        compare(ctx, "raw, %s%s" % (label, title), size, [plain, node, direct, copied, buffered, *([chunks] if small else [])],
+                one, to="O_DIRECT", target=None if title else 0.9, also=also)
 
 
 def stored_lz4(ctx, label, size, count):
