@@ -13,14 +13,10 @@ shm() { [ -z "${KILL_SH_OWN_SHM:-}" ] || ls -A /dev/shm; }
 
 # Processes of the job that this script runs now: those that name its dataset, or have its mount in their environment.
 job_processes() {
-  local p
-  for p in /proc/[0-9]*; do
-    [ "${p#/proc/}" != $$ ] || continue
-    if tr '\0' '\n' <"$p/cmdline" | grep -qxF "$work/ds" ||
-      tr '\0' '\n' <"$p/environ" | grep -qxF "FANSTORE_DATASET=$work/ds"; then
-      echo "${p#/proc/}"
-    fi
-  done 2>/dev/null
+  {
+    grep -lzxsF -e "$work/ds" /proc/[0-9]*/cmdline
+    grep -lzxsF -e "FANSTORE_DATASET=$work/ds" /proc/[0-9]*/environ
+  } | sed 's|/proc/\([0-9]*\)/.*|\1|' | sort -u | grep -vx $$ || :
 }
 pid_of() { # NAME: the job's processes of that program
   local p
