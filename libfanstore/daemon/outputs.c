@@ -14,7 +14,8 @@
 #include "daemon/spill.h"
 #include "daemon/stageout.h"
 
-#define FS_OUTPUTS_FLIGHT 64u   /* paths being asked for, files being moved */
+#define FS_OUTPUTS_FLIGHT 64u   /* paths being asked for, files being moved; */
+#define FS_OUTPUTS_STAGED 1024u /* being copied to --stage-out: some batches */
 #define FS_OUTPUTS_COUNTED 512u /* in a row, when only their sizes are wanted */
 #define FS_OUTPUTS_SAY_NS 200000000ull
 
@@ -237,8 +238,9 @@ void fs_outputs_timers(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   if (!o || o->finished) return;
   (void)fs_keep_reap();
-  uint32_t most = o->keep || o->stage || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
-  for (uint32_t i = 0; i < most && o->next < o->n && o->flight < FS_OUTPUTS_FLIGHT; i++) fs_outputs_next(d);
+  uint32_t most = o->stage ? FS_OUTPUTS_STAGED : o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
+  uint32_t flight = o->stage ? FS_OUTPUTS_STAGED : FS_OUTPUTS_FLIGHT;
+  for (uint32_t i = 0; i < most && o->next < o->n && o->flight < flight; i++) fs_outputs_next(d);
   if (o->next == o->n && o->flight == 0 && fs_outputs_synced(d)) {
     fs_outputs_end(d);
   } else if (d->now >= o->say_at) {

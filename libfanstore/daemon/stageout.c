@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/outpath.h"
 #include "daemon/spill.h"
 
 #define FS_STAGEOUT_FIRST 1024u /* chains of a new table */
@@ -19,18 +18,6 @@
 #define FS_STAGEOUT_RETRY_NS 5000000000ull
 #define FS_STAGEOUT_LAST_NS 1000000000ull /* between the tries at the end, */
 #define FS_STAGEOUT_TRIES 3u              /* so many */
-
-struct fs_stageout_file {
-  struct fs_stageout_file *next;
-  struct fs_chain chain;
-  struct fs_output output; /* target: the caller's of fs_stageout_last */
-  uint64_t due;
-  uint32_t tries;
-  bool busy, again, removed;
-  struct fs_staged staged;
-  void (*done)(void *ctx, fs_err err);
-  void *ctx;
-};
 
 /* ---- the table ---- */
 
@@ -79,8 +66,6 @@ static void fs_stageout_free(struct fs_stageout *o, struct fs_stageout_file *f) 
 
 /* ---- one file ---- */
 
-static void fs_stageout_next(struct fs_stageout *o);
-
 static void fs_stageout_queue(struct fs_stageout_file *f, struct fs_chain *list, uint64_t due) {
   f->due = due;
   fs_chain_drop(&f->chain);
@@ -94,16 +79,17 @@ static void fs_stageout_answer(struct fs_stageout_file *f, fs_err err) {
   if (done) done(f->ctx, err);
 }
 
-static void fs_stageout_failed(struct fs_stageout *o, struct fs_stageout_file *f, fs_err err) {
+static void fs_stageout_failed(struct fs_stageout *o, const struct fs_stageout_item *i) {
   struct fs_daemon *d = o->d;
-  bool changed = err == -EAGAIN, over = err == -ECANCELED;
+  struct fs_stageout_file *f = i->file;
+  bool changed = i->err == -EAGAIN, over = i->err == -ECANCELED;
   if (!changed && !over) f->tries++;
   if (!changed && !over && !o->warned) {
     o->warned = true;
-    fs_say_text(d, "warn", "--stage-out: %s: %s; it is tried again", o->job.path, strerror(-err));
+    fs_say_text(d, "warn", "--stage-out: %s: %s; it is tried again", i->path ? i->path : o->dir, strerror(-i->err));
   }
   if (over || (f->done && f->tries >= FS_STAGEOUT_TRIES))
-    fs_stageout_answer(f, err);
+    fs_stageout_answer(f, i->err);
   else
     fs_stageout_queue(f, changed ? &o->due : &o->retry,
                       d->now + (changed   ? FS_STAGEOUT_QUIET_NS
@@ -111,18 +97,16 @@ static void fs_stageout_failed(struct fs_stageout *o, struct fs_stageout_file *f
                                           : FS_STAGEOUT_RETRY_NS));
 }
 
-static void fs_stageout_end(struct fs_stageout *o, fs_err err) {
-  struct fs_stageout_file *f = o->at;
-  bool removed = o->job.task == FS_STAGE_REMOVE;
-  o->at = NULL;
+void fs_stageout_end(struct fs_stageout *o, struct fs_stageout_item *i) {
+  struct fs_stageout_file *f = i->file;
   f->busy = false;
-  if (removed) {
+  if (!i->later && (i->task == FS_STAGE_REMOVE || i->task == FS_STAGE_REMOVED)) {
     fs_stageout_answer(f, 0);
     fs_stageout_free(o, f);
-  } else if (f->removed) {
+  } else if (i->later || f->removed) {
     fs_stageout_queue(f, &o->now, 0);
-  } else if (err < 0) {
-    fs_stageout_failed(o, f, err);
+  } else if (i->err < 0) {
+    fs_stageout_failed(o, i);
   } else if (f->again) {
     fs_stageout_queue(f, &o->due, o->d->now + FS_STAGEOUT_QUIET_NS);
   } else {
@@ -131,87 +115,38 @@ static void fs_stageout_end(struct fs_stageout *o, fs_err err) {
   }
 }
 
-/* Which of its bytes are elsewhere, as it is now. */
-static fs_err fs_stageout_scattered(struct fs_stageout *o) {
-  const struct fs_spill_file *s = fs_spill_find(o->d, o->at->output.id);
-  return s ? fs_extents_copy(s, &o->job.scattered) : 0;
+static uint64_t fs_stageout_size(const struct fs_stageout *o, const struct fs_stageout_file *f) {
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  if (f->removed || !S_ISREG(f->output.mode) ||
+      fstatat(o->d->spill_fd, fs_spill_name(f->output.id, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
+    return 0;
+  return (uint64_t)st.st_size;
 }
 
-static void fs_stageout_submit(struct fs_stageout *o, enum fs_stage_task task) {
-  fs_err err = task == FS_STAGE_COPY ? fs_stageout_scattered(o) : 0;
-  if (err < 0) {
-    fs_stageout_end(o, err);
-    return;
+/* From a list into the batch, as many as go together. */
+static void fs_stageout_take(struct fs_stageout *o, const struct fs_chain *list, uint64_t *bytes) {
+  while (list->next != list && o->batch.count < FS_BATCH_FILES && *bytes < FS_BATCH_BYTES) {
+    struct fs_stageout_file *f = FS_ITEM(list->next, struct fs_stageout_file, chain);
+    uint64_t size = f->due > o->d->now ? UINT64_MAX : fs_stageout_size(o, f);
+    if (f->due > o->d->now || (o->batch.count > 0 && size > FS_BATCH_SMALL)) return;
+    *bytes += size > FS_BATCH_SMALL ? FS_BATCH_BYTES : size;
+    fs_chain_drop(&f->chain);
+    f->busy = true;
+    f->again = false;
+    fs_batch_add(o, f);
   }
-  o->job.task = task;
-  fs_iopool_submit(&o->pool, &o->job.io);
-}
-
-/* A file that has no name any more: the copy goes, too. */
-static void fs_stageout_found(void *ctx, fs_err err, const char *path) {
-  struct fs_stageout *o = ctx;
-  bool named = o->job.task == FS_STAGE_NAME;
-  if (err == 0) snprintf(o->job.path, sizeof(o->job.path), "%s", path);
-  if (err < 0 && err != -ENOENT && named) { /* the next try writes over the copy */
-    free(o->job.copy.path);
-    o->job.copy.path = NULL;
-  }
-  if (err == -ENOENT)
-    fs_stageout_submit(o, FS_STAGE_REMOVE);
-  else if (err < 0)
-    fs_stageout_end(o, err);
-  else
-    fs_stageout_submit(o, o->job.task);
-}
-
-static void fs_stageout_path(struct fs_stageout *o, enum fs_stage_task task) {
-  const struct fs_output *file = &o->at->output;
-  const struct fs_spill_file *s = fs_spill_find(o->d, file->id);
-  o->job.task = task;
-  fs_path_find(o->d, S_ISREG(file->mode) ? (s ? s->dir : 0) : file->dir, file->id, fs_stageout_found, o);
-}
-
-static void fs_stageout_worked(struct fs_io *io) {
-  struct fs_stageout *o = FS_ITEM(io, struct fs_stageout_job, io)->out;
-  bool copied = io->err == 0 && o->job.task == FS_STAGE_COPY && S_ISREG(o->at->output.mode);
-  const struct fs_spill_file *s = copied ? fs_spill_find(o->d, o->at->output.id) : NULL;
-  free(o->job.scattered.extent);
-  o->job.scattered.extent = NULL;
-  o->job.changed = s && s->changes != o->job.scattered.changes;
-  if (copied && o->at->removed)
-    fs_stageout_submit(o, FS_STAGE_REMOVE);
-  else if (copied && o->job.changed)
-    fs_stageout_submit(o, FS_STAGE_NAME);
-  else if (copied)
-    fs_stageout_path(o, FS_STAGE_NAME);
-  else
-    fs_stageout_end(o, io->err);
-}
-
-static void fs_stageout_begin(struct fs_stageout *o, struct fs_stageout_file *f) {
-  fs_chain_drop(&f->chain);
-  o->at = f;
-  f->busy = true;
-  f->again = false;
-  o->job = (struct fs_stageout_job){.out = o, .output = f->output, .staged = &f->staged};
-  o->job.io = (struct fs_io){.work = fs_stageout_work, .done = fs_stageout_worked};
-  o->copied_before = atomic_load(&o->copied);
-  if (f->removed)
-    fs_stageout_submit(o, FS_STAGE_REMOVE);
-  else
-    fs_stageout_path(o, FS_STAGE_COPY);
-}
-
-static bool fs_stageout_take(struct fs_stageout *o, const struct fs_chain *list) {
-  struct fs_stageout_file *f = FS_ITEM(list->next, struct fs_stageout_file, chain);
-  if (list->next == list || f->due > o->d->now) return false;
-  fs_stageout_begin(o, f);
-  return true;
 }
 
 static void fs_stageout_next(struct fs_stageout *o) {
-  if (o->at || fs_stageout_take(o, &o->now) || fs_stageout_take(o, &o->due)) return;
-  (void)fs_stageout_take(o, &o->retry);
+  uint64_t bytes = 0;
+  if (o->batch.count > 0) return;
+  fs_stageout_take(o, &o->now, &bytes);
+  fs_stageout_take(o, &o->due, &bytes);
+  fs_stageout_take(o, &o->retry, &bytes);
+  if (o->batch.count == 0) return;
+  o->copied_before = atomic_load(&o->copied);
+  fs_batch_begin(o);
 }
 
 /* ---- what others call ---- */
@@ -279,8 +214,8 @@ bool fs_stageout_sync(struct fs_daemon *d, fs_err *err) {
 void fs_stageout_cancel(struct fs_daemon *d) {
   struct fs_stageout *o = d->stageout;
   if (!o || atomic_exchange(&o->cancelled, true)) return;
-  /* Nor is waited for one that hangs. */
-  if (o->at && S_ISREG(o->at->output.mode)) fs_stageout_answer(o->at, -ECANCELED);
+  /* Nor is waited for those that hang. */
+  for (uint32_t i = 0; i < o->batch.count; i++) fs_stageout_answer(o->batch.item[i].file, -ECANCELED);
   struct fs_chain *lists[] = {&o->now, &o->due, &o->retry};
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++)
     for (struct fs_chain *l; (l = fs_chain_pop(lists[i])) != NULL;)
@@ -301,7 +236,8 @@ bool fs_stageout_done(const struct fs_daemon *d, uint64_t id) {
 
 uint64_t fs_stageout_under_way(const struct fs_daemon *d) {
   const struct fs_stageout *o = d->stageout;
-  return o && o->at && o->at->done ? atomic_load(&o->copied) - o->copied_before : 0;
+  bool last = o && o->batch.count > 0 && o->batch.item[0].file->done;
+  return last ? atomic_load(&o->copied) - o->copied_before : 0;
 }
 
 /* ---- start ---- */
@@ -331,6 +267,8 @@ fs_err fs_stageout_open(struct fs_daemon *d, char *why, size_t why_size) {
 
 fs_err fs_stageout_start(struct fs_daemon *d) {
   if (!d->stageout) return 0;
+  d->stageout->buf = malloc(FS_SOURCE_BYTES);
+  if (!d->stageout->buf) return -ENOMEM;
   fs_err err = fs_inside_new(d, &d->stageout->inside);
   return err < 0 ? err : fs_iopool_start(&d->stageout->pool, 1, d->wake);
 }

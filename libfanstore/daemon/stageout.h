@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Staging out: copies of this node's output files in a directory that outlives the job, made while the job runs
- * (docs/output-files.md, section 11). One file at a time, by a thread of its own, whose work gives way to the job's.
+ * (docs/output-files.md, section 11). By a thread of its own, whose work gives way to the job's: one large file at a
+ * time, or a batch of small ones, which wait for the disk together.
  *
  *   stageout.c       what is to be copied, moved or removed there, and when: the MPI thread's
+ *   stageout_batch.c from the table to the thread and back: what files are called, before and after: the MPI thread's
  *   stageout_copy.c  doing it: the thread's
  *   stageout_log.c   what earlier jobs have copied there, and what this one has
  */
@@ -24,18 +26,45 @@ struct fs_staged {
   uint32_t mode;
 };
 
-enum fs_stage_task { FS_STAGE_COPY, FS_STAGE_NAME, FS_STAGE_REMOVE };
+enum fs_stage_task { FS_STAGE_COPY, FS_STAGE_NAME, FS_STAGE_REMOVE, FS_STAGE_REMOVED };
 
-struct fs_stageout_job {
-  struct fs_io io;
+struct fs_stageout_file {
+  struct fs_stageout_file *next;
+  struct fs_chain chain;
+  struct fs_output output; /* target: the caller's of fs_stageout_last */
+  uint64_t due;
+  uint32_t tries;
+  bool busy, again, removed;
+  struct fs_staged staged;
+  void (*done)(void *ctx, fs_err err);
+  void *ctx;
+};
+
+/* One file on its way. */
+struct fs_stageout_item {
   struct fs_stageout *out;
+  struct fs_stageout_file *file;
   enum fs_stage_task task;
+  fs_err err;
+  bool later; /* its turn did not come */
   struct fs_output output;
   struct fs_staged *staged; /* of this file */
   struct fs_staged copy;    /* COPY: its path is the copy's, without a name yet; NULL: it is there already */
+  int fd;                   /* of the copy, until it is on the disk */
   struct fs_scattered scattered;
-  bool changed;        /* since it was copied */
-  char path[PATH_MAX]; /* what it is called */
+  bool changed; /* since it was copied */
+  char *path;   /* what it is called */
+};
+
+#define FS_BATCH_FILES 256u
+#define FS_BATCH_BYTES (16u << 20)
+#define FS_BATCH_SMALL (1u << 20) /* a larger file is a batch of its own */
+
+struct fs_stageout_batch {
+  struct fs_io io;
+  uint32_t count;
+  uint32_t asking; /* paths that are asked for */
+  struct fs_stageout_item item[FS_BATCH_FILES];
 };
 
 struct fs_stageout_log;
@@ -45,19 +74,19 @@ struct fs_stageout {
   int fd; /* of dir */
   struct fs_iopool pool;
   struct fs_inside *inside; /* the thread's */
+  char *buf;                /* the thread's, FS_SOURCE_BYTES */
   struct fs_stageout_log *log;
   struct fs_stageout_file **chain;
   uint64_t mask, count;
   struct fs_chain now, due, retry; /* the last two in order of time */
-  struct fs_stageout_file *at;     /* being worked on */
-  struct fs_stageout_job job;
+  struct fs_stageout_batch batch;  /* being worked on, if there is any in it */
   struct fs_io sync;
   bool syncing, synced;
   bool warned;
   _Atomic bool cancelled;
   _Atomic uint64_t copied; /* bytes */
   _Atomic uint64_t reused; /* bytes that were there from an earlier job */
-  uint64_t copied_before;  /* this file */
+  uint64_t copied_before;  /* this batch */
 };
 
 /* ---- stageout.c ---- */
@@ -79,14 +108,25 @@ uint64_t fs_stageout_under_way(const struct fs_daemon *d);
 /* Nothing more is copied. */
 void fs_stageout_cancel(struct fs_daemon *d);
 
+/* ---- stageout_batch.c ---- */
+/* Into the batch, which has not begun. */
+void fs_batch_add(struct fs_stageout *o, struct fs_stageout_file *f);
+void fs_batch_begin(struct fs_stageout *o);
+/* stageout.c again: one of a batch is done, or could not be. */
+void fs_stageout_end(struct fs_stageout *o, struct fs_stageout_item *i);
+
 /* ---- stageout_copy.c ---- */
-fs_err fs_stageout_work(struct fs_io *io);
+/* What each item's task says; those with an error are passed over. */
+fs_err fs_stageout_copy_work(struct fs_io *io);
+fs_err fs_stageout_name_work(struct fs_io *io);
 fs_err fs_stageout_sync_work(struct fs_io *io);
 
 /* ---- stageout_log.c ---- */
 fs_err fs_stageout_log_open(struct fs_stageout_log **log, int dir, const char *name);
 /* Was this copied by an earlier job, and what was its checksum? */
 bool fs_stageout_log_find(const struct fs_stageout_log *log, const char *path, const struct stat *st, uint64_t *sum);
+/* Written and on the disk by the next flush. */
 void fs_stageout_log_add(struct fs_stageout_log *log, const char *path, const struct fs_staged *s);
+void fs_stageout_log_flush(struct fs_stageout_log *log);
 
 #endif

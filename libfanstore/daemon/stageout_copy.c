@@ -20,6 +20,7 @@
 #define FS_COPY_WINDOW (8u << 20) /* bytes that the kernel has still to write */
 #define FS_IOPRIO_IDLE (3 << 13)
 #define FS_COPY_NICE 10
+#define FS_COPY_NS 1000000000ull /* so long a batch grows */
 
 /* Once: the job's own reads, writes and computing come first. */
 static void fs_copy_give_way(void) {
@@ -74,7 +75,7 @@ static bool fs_copy_there(int dir, const struct fs_staged *s) {
 }
 
 static void fs_copy_unlink(const struct fs_stageout *o, struct fs_staged *s) {
-  if (fs_copy_there(o->fd, s) && unlinkat(o->fd, s->path, 0) == 0) fs_copy_prune(o->fd, s->path);
+  if (s->path && fs_copy_there(o->fd, s) && unlinkat(o->fd, s->path, 0) == 0) fs_copy_prune(o->fd, s->path);
   free(s->path);
   s->path = NULL;
 }
@@ -97,8 +98,8 @@ static void fs_copy_window(int fd, uint64_t from, uint64_t to) {
 /* The checksum of a file, which is copied on the way; to -1: only that. Holes stay holes. */
 static fs_err fs_copy_bytes(struct fs_stageout *o, struct fs_source *from, int to, uint64_t *sum) {
   struct fs_xxh3_stream *x = fs_xxh3_new();
-  FS_AUTO_FREE char *buf = malloc(FS_SOURCE_BYTES);
-  fs_err err = x && buf ? 0 : -ENOMEM;
+  char *buf = o->buf;
+  fs_err err = x ? 0 : -ENOMEM;
   for (uint64_t at = 0; err == 0 && at < from->size;) {
     bool hole;
     fs_ssize n = fs_source_read(from, buf, FS_SOURCE_BYTES, at, &hole);
@@ -119,10 +120,10 @@ static fs_err fs_copy_bytes(struct fs_stageout *o, struct fs_source *from, int t
   return err;
 }
 
-/* Attributes, all on the disk, and was it the same file all the time? */
+/* Attributes; and was it the same file all the time? */
 static fs_err fs_copy_settle(struct fs_source *from, int to) {
   struct timespec times[2] = {from->st.st_mtim, from->st.st_mtim};
-  if (fchmod(to, from->st.st_mode & 07777) < 0 || futimens(to, times) < 0 || fsync(to) < 0) return -errno;
+  if (fchmod(to, from->st.st_mode & 07777) < 0 || futimens(to, times) < 0) return -errno;
   return fs_source_same(from);
 }
 
@@ -135,21 +136,27 @@ static void fs_copy_describe(struct fs_staged *s, const struct fs_source *from, 
 }
 
 /* "d/.fanstore-<id>" for "d/name" */
-static char *fs_copy_temporary(const struct fs_stageout_job *j) {
+static char *fs_copy_temporary(const struct fs_stageout_item *j) {
   const char *slash = strrchr(j->path, '/');
   int dir = slash ? (int)(slash - j->path) + 1 : 0;
   char *name = NULL;
   return asprintf(&name, "%.*s.fanstore-%016llx", dir, j->path, (unsigned long long)j->output.id) < 0 ? NULL : name;
 }
 
-static fs_err fs_copy_new(struct fs_stageout_job *j, struct fs_source *from) {
+static fs_fd fs_copy_create(int dir, const char *name) {
+  int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  return fd < 0 ? -errno : fd;
+}
+
+/* It is on the disk only after fs_copy_sync. */
+static fs_err fs_copy_new(struct fs_stageout_item *j, struct fs_source *from) {
   struct fs_stageout *o = j->out;
   struct stat made = {0};
   char *name = fs_copy_temporary(j);
-  fs_err err = name ? fs_copy_parents(o->fd, j->path) : -ENOMEM;
-  int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
-  FS_AUTO_CLOSE int to = err == 0 ? openat(o->fd, name, flags, 0600) : -1;
-  if (err == 0 && to < 0) err = -errno;
+  fs_err err = name ? 0 : -ENOMEM;
+  FS_AUTO_CLOSE fs_fd to = err == 0 ? fs_copy_create(o->fd, name) : err;
+  if (to == -ENOENT && (err = fs_copy_parents(o->fd, j->path)) == 0) to = fs_copy_create(o->fd, name);
+  if (err == 0 && to < 0) err = to;
   if (err == 0) err = fs_copy_bytes(o, from, to, &j->copy.sum);
   if (err == 0) err = fs_copy_settle(from, to);
   if (err == 0 && fstat(to, &made) < 0) err = -errno;
@@ -159,12 +166,13 @@ static fs_err fs_copy_new(struct fs_stageout_job *j, struct fs_source *from) {
     return err;
   }
   j->copy.path = name;
+  j->fd = FS_MOVE_FD(to);
   fs_copy_describe(&j->copy, from, made.st_ino);
   return 0;
 }
 
 /* An earlier job copied it: with these times, size and checksum. */
-static bool fs_copy_earlier(struct fs_stageout_job *j, struct fs_source *from) {
+static bool fs_copy_earlier(struct fs_stageout_item *j, struct fs_source *from) {
   struct fs_stageout *o = j->out;
   struct stat there, st = from->st;
   uint64_t want, sum = 0;
@@ -185,7 +193,7 @@ static bool fs_copy_earlier(struct fs_stageout_job *j, struct fs_source *from) {
   return true;
 }
 
-static fs_err fs_copy_file(struct fs_stageout_job *j) {
+static fs_err fs_copy_file(struct fs_stageout_item *j) {
   const struct fs_stageout *o = j->out;
   struct fs_source from;
   fs_err err = fs_source_open(&from, o->d, o->inside, j->output.id, O_RDONLY, &j->scattered);
@@ -196,7 +204,7 @@ static fs_err fs_copy_file(struct fs_stageout_job *j) {
   return err;
 }
 
-static fs_err fs_copy_other(struct fs_stageout_job *j) {
+static fs_err fs_copy_other(struct fs_stageout_item *j) {
   const struct fs_stageout *o = j->out;
   fs_err err = fs_copy_parents(o->fd, j->path);
   if (err < 0) return err;
@@ -217,18 +225,20 @@ static fs_err fs_copy_other(struct fs_stageout_job *j) {
 /* ---- names ---- */
 
 static fs_err fs_copy_move(const struct fs_stageout *o, const char *from, char *to) {
-  fs_err err = fs_copy_parents(o->fd, to);
+  if (renameat(o->fd, from, o->fd, to) == 0) return 0;
+  fs_err err = errno == ENOENT ? fs_copy_parents(o->fd, to) : -errno;
   if (err == 0 && renameat(o->fd, from, o->fd, to) < 0) err = -errno;
   return err;
 }
 
 /* A new copy gets its name, and the old one goes unless it had the same; one that was there follows its file. */
-static fs_err fs_copy_name(struct fs_stageout_job *j) {
+static fs_err fs_copy_name(struct fs_stageout_item *j) {
   struct fs_stageout *o = j->out;
   struct fs_staged *s = j->staged;
   struct fs_staged *now = j->copy.path ? &j->copy : s;
   bool same = s->path && strcmp(s->path, j->path) == 0;
   if (now == s && same) return 0;
+  if (now == s && !fs_copy_there(o->fd, s)) return -EAGAIN; /* another of the batch has taken its name */
   char *path = strdup(j->path);
   fs_err err = path ? fs_copy_move(o, now->path, j->path) : -ENOMEM;
   if (err < 0) {
@@ -246,7 +256,7 @@ static fs_err fs_copy_name(struct fs_stageout_job *j) {
   return 0;
 }
 
-static fs_err fs_copy_named(struct fs_stageout_job *j) {
+static fs_err fs_copy_named(struct fs_stageout_item *j) {
   fs_err err = j->changed ? -EAGAIN : fs_copy_name(j);
   if (err < 0 && j->copy.path) (void)unlinkat(j->out->fd, j->copy.path, 0);
   if (err < 0) free(j->copy.path);
@@ -254,25 +264,71 @@ static fs_err fs_copy_named(struct fs_stageout_job *j) {
   return err;
 }
 
-static void fs_copy_remove(struct fs_stageout_job *j) {
+static void fs_copy_remove(struct fs_stageout_item *j) {
   if (j->copy.path) (void)unlinkat(j->out->fd, j->copy.path, 0);
   free(j->copy.path);
   j->copy.path = NULL;
   fs_copy_unlink(j->out, j->staged);
 }
 
-fs_err fs_stageout_work(struct fs_io *io) {
-  struct fs_stageout_job *j = FS_ITEM(io, struct fs_stageout_job, io);
-  fs_copy_give_way();
-  switch (j->task) {
-  case FS_STAGE_COPY:
-    return S_ISREG(j->output.mode) ? fs_copy_file(j) : fs_copy_other(j);
-  case FS_STAGE_NAME:
-    return fs_copy_named(j);
-  default:
-    fs_copy_remove(j);
-    return 0;
+/* ---- a batch ---- */
+
+static void fs_copy_unsynced(struct fs_stageout_item *j) {
+  if (j->fd >= 0) close(j->fd);
+  j->fd = -1;
+}
+
+/* All are on their way to the disk before the first is waited for: so they get there together. */
+static void fs_copy_sync(struct fs_stageout_batch *b) {
+  for (uint32_t i = 0; b->count > 1 && i < b->count; i++)
+    if (b->item[i].fd >= 0) (void)sync_file_range(b->item[i].fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+  for (uint32_t i = 0; i < b->count; i++) {
+    struct fs_stageout_item *j = &b->item[i];
+    if (j->fd < 0) continue;
+    if (fsync(j->fd) < 0) j->err = -errno;
+    fs_copy_unsynced(j);
   }
+}
+
+fs_err fs_stageout_copy_work(struct fs_io *io) {
+  struct fs_stageout_batch *b = FS_ITEM(io, struct fs_stageout_batch, io);
+  uint64_t end = fs_now_ns() + FS_COPY_NS;
+  fs_copy_give_way();
+  for (uint32_t i = 0; i < b->count; i++) {
+    struct fs_stageout_item *j = &b->item[i];
+    j->later = i > 0 && fs_now_ns() > end;
+    if (j->later || j->err < 0) continue;
+    if (j->task == FS_STAGE_REMOVE)
+      fs_copy_remove(j);
+    else if (S_ISREG(j->output.mode))
+      j->err = fs_copy_file(j);
+  }
+  fs_copy_sync(b);
+  return 0;
+}
+
+static void fs_copy_second(struct fs_stageout_item *j) {
+  if (j->task == FS_STAGE_REMOVE)
+    fs_copy_remove(j);
+  else if (j->err == 0 && j->task == FS_STAGE_NAME)
+    j->err = fs_copy_named(j);
+  else if (j->err < 0 && j->copy.path)
+    (void)unlinkat(j->out->fd, j->copy.path, 0);
+}
+
+/* Directories last: a file that goes takes empty ones along. */
+fs_err fs_stageout_name_work(struct fs_io *io) {
+  struct fs_stageout_batch *b = FS_ITEM(io, struct fs_stageout_batch, io);
+  for (uint32_t i = 0; i < b->count; i++) {
+    struct fs_stageout_item *j = &b->item[i];
+    if (S_ISREG(j->output.mode) && !j->later) fs_copy_second(j);
+  }
+  fs_stageout_log_flush(b->item[0].out->log);
+  for (uint32_t i = 0; i < b->count; i++) {
+    struct fs_stageout_item *j = &b->item[i];
+    if (!S_ISREG(j->output.mode) && !j->later && j->err == 0 && j->task == FS_STAGE_NAME) j->err = fs_copy_other(j);
+  }
+  return 0;
 }
 
 fs_err fs_stageout_sync_work(struct fs_io *io) {

@@ -27,6 +27,8 @@ struct fs_logged {
 
 struct fs_stageout_log {
   int fd;
+  char *text; /* lines that are still to be written */
+  size_t len, room;
   uint32_t count;
   struct fs_logged *chain[FS_LOG_CHAINS];
 };
@@ -100,11 +102,30 @@ bool fs_stageout_log_find(const struct fs_stageout_log *log, const char *path, c
   return false;
 }
 
+void fs_stageout_log_flush(struct fs_stageout_log *log) {
+  if (log->len == 0) return;
+  (void)fs_write_full(log->fd, log->text, log->len);
+  (void)fdatasync(log->fd);
+  log->len = 0;
+}
+
+static bool fs_log_room(struct fs_stageout_log *log, size_t more) {
+  if (log->len + more <= log->room) return true;
+  size_t room = 2 * log->room + FS_CONTROL_LINE;
+  char *grown = realloc(log->text, room);
+  if (!grown) return false;
+  log->text = grown;
+  log->room = room;
+  return true;
+}
+
 void fs_stageout_log_add(struct fs_stageout_log *log, const char *path, const struct fs_staged *s) {
   struct fs_control_line l;
-  if (fs_control_begin(&l, "staged") == 0 && fs_control_add_u64(&l, "xxh3", s->sum) == 0 &&
-      fs_control_add_u64(&l, "size", s->size) == 0 && fs_control_add_u64(&l, "mtime", (uint64_t)s->mtime.tv_sec) == 0 &&
-      fs_control_add_u64(&l, "ns", (uint64_t)s->mtime.tv_nsec) == 0 && fs_control_add(&l, "name", path) == 0 &&
-      fs_control_end(&l) == 0)
-    (void)fs_write_full(log->fd, l.text, l.len);
+  if (fs_control_begin(&l, "staged") < 0 || fs_control_add_u64(&l, "xxh3", s->sum) < 0 ||
+      fs_control_add_u64(&l, "size", s->size) < 0 || fs_control_add_u64(&l, "mtime", (uint64_t)s->mtime.tv_sec) < 0 ||
+      fs_control_add_u64(&l, "ns", (uint64_t)s->mtime.tv_nsec) < 0 || fs_control_add(&l, "name", path) < 0 ||
+      fs_control_end(&l) < 0 || !fs_log_room(log, l.len))
+    return;
+  memcpy(log->text + log->len, l.text, l.len);
+  log->len += l.len;
 }

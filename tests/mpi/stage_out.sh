@@ -25,12 +25,14 @@ chmod 640 "o$node/f1"
 touch -d "2022-02-02 02:02:02.123456789" "o$node/f3"
 echo "tmp $node" >"checkpoint.tmp$node" && mv "checkpoint.tmp$node" "o$node/checkpoint"
 echo "late $node" >"u$node"
+echo "one $node" >"o$node/s1" && echo "another $node" >"o$node/s2"
 END
 # What changes after the first copies were made.
 cat >"$work/later.sh" <<'END'
 node=$1
 mv "d00/deep$node/er" "d00/deep$node/renamed"
 mv "u$node" "o$node/renamed"
+mv "o$node/s1" "o$node/s3" && mv "o$node/s2" "o$node/s1" && mv "o$node/s3" "o$node/s2"
 rm "o$node/f2"
 echo "new" >"o$node/new" && mv "o$node/new" "o$node/f1"
 echo more >>"o$node/checkpoint"
@@ -165,6 +167,35 @@ expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" -- ba
 [ "$(stat -c %i "$out/c2")" != "${before#* }" ] || fail "c2 was not copied again, with another checksum"
 rm -rf "$work/local/fanstore-outputs"
 echo "ok - it goes on where a killed job ended"
+
+# Many at once: they wait for the disk together, and each is there under its last name.
+fresh
+cat >"$work/many.sh" <<'END'
+cd "$1" || exit
+many() {
+  FANSTORE_NODE=$1 "$2" -c 'import os, sys
+node, later = sys.argv[1:]
+if not later: os.mkdir("m" + node)
+for i in range(700):
+    name = "m%s/%d" % (node, i)
+    if not later: open(name, "w").write(name * (i % 50 + 1 if i % 300 else 100000))
+    elif i % 5 == 0: os.remove(name)
+    elif i % 5 == 1: os.rename(name, name + "-moved")
+    elif i % 5 == 2: os.replace(name, "m%s/%d" % (node, i + 1))
+' "$1" "$3" || exit
+}
+many 0 "$3" "" && many 1 "$3" ""
+copies() { find "$1/durable" -name .fanstore-staged -prune -o -type f ! -name ".fan*" -print | wc -l; }
+for i in $(seq 300); do [ "$(copies "$2")" -gt 900 ] && break; sleep 0.1; done
+[ "$i" -lt 300 ] || exit 9
+many 0 "$3" later && many 1 "$3" later
+find . -type f -newer "$2/start" -printf '%P %m %s %T@ ' -exec md5sum {} \; | sort >"$2/sums"
+find . -newer "$2/start" ! -type f -printf '%P %y %l\n' | grep -v -e '^ d' -e '^d00 d' | sort >"$2/others"
+END
+expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash "$work/many.sh" "$mnt" "$work" "$python"
+equal "files" 840 "$(wc -l <"$work/sums")"
+compare "many"
+echo "ok - many small files"
 
 # Files that several nodes have written: put together, holes stay holes; also when they change after a first copy.
 for n in 2 4; do
