@@ -53,7 +53,7 @@ static fs_err out_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dir
   struct stat up;
   const struct fs_out_node *n = fs_out_node(dir), *above;
   if (n == NULL || i >= 2) return n == NULL ? -EUCLEAN : -ENOENT;
-  uint32_t parent = atomic_load_explicit(&n->parent, memory_order_relaxed);
+  uint32_t parent = fs_out_up(mount, dir);
   if (fs_is_out(parent)) {
     above = fs_out_node(parent);
     up.st_ino = above == NULL ? 0 : atomic_load_explicit(&above->id, memory_order_relaxed);

@@ -104,7 +104,7 @@ int64_t fs_out_number(const struct fs_record *r, uint32_t parent) {
     if (id == 0 && atomic_compare_exchange_strong(&n->id, &id, r->id)) id = r->id;
     if (id != r->id) continue;
     atomic_store_explicit(&n->dir, r->dir, memory_order_relaxed);
-    atomic_store_explicit(&n->parent, parent, memory_order_relaxed);
+    if (parent != FS_OUT_PARENT_AS_IS) atomic_store_explicit(&n->parent, parent, memory_order_relaxed);
     atomic_store_explicit(&n->mode, r->mode, memory_order_release);
     return FS_OUT_FIRST + (int64_t)at;
   }
@@ -150,20 +150,56 @@ static fs_err by_number(uint32_t entry, struct fs_answer *a, const struct fs_rec
   return err == 0 && !*r ? -EIO : err;
 }
 
+/*
+ * The number of the directory `dir` that n's record is in. Mostly it is the one that n was come to by; when it has been
+ * renamed since, to a directory that no process here has been in, it gets a number now: where that one is, is asked for
+ * when somebody climbs further.
+ */
+static fs_err parent_number(uint32_t mount, struct fs_out_node *n, uint64_t dir, uint32_t *parent) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  fs_err err = 0;
+  *parent = atomic_load_explicit(&n->parent, memory_order_relaxed);
+  if (fs_out_dir_id(mount, *parent) == dir) return 0;
+  if (dir & FS_OUT_ID) {
+    struct fs_names_call c = {.op = FS_NAMES_FIND, .id = dir};
+    err = fs_names_ask(&c, "", "", &a, &r);
+    int64_t number = err != 0 ? err : !r ? -EIO : fs_out_number(r, FS_OUT_PARENT_AS_IS);
+    if (number < 0) return (fs_err)number;
+    *parent = (uint32_t)number;
+  } else {
+    if (fs_out_dir_id(mount, (uint32_t)dir) != dir) return err < 0 ? err : -EUCLEAN;
+    *parent = (uint32_t)dir;
+  }
+  atomic_store_explicit(&n->parent, *parent, memory_order_relaxed);
+  return 0;
+}
+
+/* Of one that was removed, or when nobody answers: where it was. */
+uint32_t fs_out_up(uint32_t mount, uint32_t entry) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  struct fs_out_node *n = fs_out_node(entry);
+  uint32_t parent = n ? atomic_load_explicit(&n->parent, memory_order_relaxed) : FS_ROOT;
+  if (n && by_number(entry, &a, &r) == 0) (void)parent_number(mount, n, r->dir, &parent);
+  return parent;
+}
+
 /* From its end to its beginning, name by name. */
 fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) {
   struct fs_answer a;
   const struct fs_record *r;
   size_t at = size;
   for (unsigned depth = 0; fs_is_out(entry); depth++) {
-    const struct fs_out_node *n = fs_out_node(entry);
+    struct fs_out_node *n = fs_out_node(entry);
     fs_err err = n ? by_number(entry, &a, &r) : -EUCLEAN;
     if (err != 0) return err;
     if (depth > PATH_MAX / 2 || (size_t)r->name_len + 1 >= at) return -ENAMETOOLONG;
     at -= r->name_len;
     memcpy(buf + at, fs_record_name(r), r->name_len);
     buf[--at] = '/';
-    entry = atomic_load_explicit(&n->parent, memory_order_relaxed);
+    err = parent_number(mount, n, r->dir, &entry);
+    if (err != 0) return err;
   }
   char above[PATH_MAX];
   fs_ssize len = fs_path_of(mount, entry, above, sizeof(above));

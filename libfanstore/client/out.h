@@ -29,7 +29,9 @@ void fs_out_note_dir(const struct fs_node *node, uint64_t dir, const char *name,
                      uint64_t tree);
 /* What the directory tree's number was before a question. */
 uint64_t fs_out_tree(const struct fs_node *node);
-/* The number of a directory or of another node's file in directory `parent`; -ENFILE. */
+/* The number of a directory or of another node's file in directory `parent`; -ENFILE. AS_IS: what it was, or the
+   mount's own directory, until somebody climbs. */
+#define FS_OUT_PARENT_AS_IS UINT32_MAX
 int64_t fs_out_number(const struct fs_record *r, uint32_t parent);
 /* NULL: no such number. */
 struct fs_out_node *fs_out_node(uint32_t entry);
@@ -38,6 +40,8 @@ struct fs_out_node *fs_out_node(uint32_t entry);
 int fs_out_found(struct fs_found *f, bool look);
 /* The bytes of a file of this node: FS_REDIRECT's path. */
 fs_err fs_out_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]);
+/* The directory that an output directory is in: it may have been renamed. */
+uint32_t fs_out_up(uint32_t mount, uint32_t entry);
 /* Path of an output directory: fs_path_of. */
 fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size);
 /* Of a symlink, by number. */

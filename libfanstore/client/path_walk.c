@@ -256,7 +256,7 @@ static int step_below(struct walk *w, const char *name, size_t len) {
   if (last && is_dots(name, len)) return 1;
   if (fs_is_vdir(w->entry)) return step_vdir(w, name, len);
   if (is_dots(name, len)) {
-    if (fs_is_out(w->entry)) return enter_mount(w, w->mount, atomic_load(&fs_out_node(w->entry)->parent));
+    if (fs_is_out(w->entry)) return enter_mount(w, w->mount, fs_out_up(w->mount, w->entry));
     if (w->entry == FS_ROOT) return leave_mount(w);
     w->entry = fs_index_entry(w->ix, w->entry)->parent;
     return 0;

@@ -99,7 +99,7 @@ static fs_err fs_box_check_dir(const struct fs_daemon *d, uint64_t dir, const ch
 
 static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call *c, size_t n) {
   if (!fs_call_ok(c, n) || c->op >= FS_NAMES_CLIENT_OPS) return -EINVAL;
-  if (c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE) return 0;
+  if (c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE || c->op == FS_NAMES_FIND) return 0;
   if (d->cfg->read_only && fs_box_changes(c)) return -EROFS;
   if (fs_call_of_file(c)) return FS_OUT_ID_RANK(c->id) < d->net->nodes ? 0 : -EINVAL;
   if (c->op == FS_NAMES_PUBLISH && !fs_spill_mine(d, c->id)) return -EINVAL;
@@ -117,6 +117,7 @@ static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, 
     (void)fs_spill_publishing(d, c);
     break;
   case FS_NAMES_HOLD:
+  case FS_NAMES_FIND:
   case FS_NAMES_EXTEND:
   case FS_NAMES_EXTENTS:
     break;
@@ -159,7 +160,10 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   call->made = c->op == FS_NAMES_CREATE && S_ISREG(c->mode) && !fs_spill_find(d, c->id);
   if (call->made) fs_spill_created(d, c->id, c->dir);
   client->box[i] = call;
-  fs_ns_call(d->ns, d->now, c, n, c->op == FS_NAMES_HOLD ? fs_box_held : fs_box_called, call);
+  if (c->op == FS_NAMES_FIND)
+    fs_ns_find(d->ns, d->now, c->id, fs_box_called, call);
+  else
+    fs_ns_call(d->ns, d->now, c, n, c->op == FS_NAMES_HOLD ? fs_box_held : fs_box_called, call);
 }
 
 bool fs_boxes_posted(const struct fs_client *c) {

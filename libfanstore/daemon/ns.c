@@ -15,8 +15,8 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
   ns->owner = owner;
   ns->deadline_ns = deadline_ns;
   fs_members_all(&ns->members, nodes);
-  struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits,         &ns->committing, &ns->holds,
-                              &ns->moves, &ns->local,    &ns->transfers_to_do, &ns->markings};
+  struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits, &ns->committing,      &ns->holds,
+                              &ns->moves, &ns->climbs,   &ns->local,   &ns->transfers_to_do, &ns->markings};
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) fs_chain_init(lists[i]);
   for (size_t i = 0; i < FS_ASK_CHAINS; i++) fs_chain_init(&ns->ask_hash[i]);
   ns->suspect = calloc(nodes, sizeof(*ns->suspect));
@@ -148,6 +148,7 @@ void fs_ns_timers(struct fs_ns *ns, uint64_t now) {
   fs_ns_ask_timers(ns);
   fs_watch_timers(ns);
   fs_hold_timers(ns);
+  fs_climb_timers(ns);
   fs_commit_timers(ns, false);
   fs_request_timers(ns, false);
   fs_ns_drain(ns);

@@ -11,6 +11,8 @@
  *   ns_gone.c     what follows from a removal on other ranks
  *   ns_mark.c     which directories may have outputs: told to all before the first
  *   ns_move.c     a rename between directories, the removal of one: by two keepers
+ *   ns_hold.c     the side of the one that has the record
+ *   ns_above.c    which directories are above one: a directory is not renamed into itself
  *   ns_commit.c   the mirror: each change; whole directories after a change of members
  *   ns_where.c    which directory a record is in; what is no file
  *   ns_members.c  accusations, pings, the set of members
@@ -71,6 +73,8 @@ void fs_ns_done_now(struct fs_ns *ns, uint64_t call);
 /* The directory (8 bytes) that the record of this id is in: for who has lost sight of it. Asks one rank after another,
    first the one that made it; done with -ENOENT when none has it. */
 void fs_ns_where(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx);
+/* The record of the directory of this id, wherever it is. */
+void fs_ns_find(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx);
 /* The directories and symlinks in the directories that this rank owns. visit may not change anything. */
 void fs_ns_others(const struct fs_ns *ns, void (*visit)(void *ctx, const struct fs_record *r), void *ctx);
 /* A message from another rank, as it came. */

@@ -83,6 +83,18 @@ static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_
     fs_exec_absent(ns, a, c);
 }
 
+/* For a rename into it: where it is, unless that is about to change. */
+static void fs_exec_above(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *r = fs_names_find_id(ns->names, c->dir, c->id);
+  uint64_t call = fs_held_by(ns, c->dir, c->id);
+  if (!r)
+    fs_exec_absent(ns, a, c);
+  else if (fs_held(ns, c->dir, c->id))
+    fs_ns_answer(ns, a, -EBUSY, &call, sizeof(call));
+  else
+    fs_answer_record(ns, a, 0, r);
+}
+
 static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   size_t at = 0;
   uint64_t seq = c->seq;
@@ -137,6 +149,7 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
     struct fs_record made = fs_exec_made(c, a.from);
     fs_err err = fs_names_put(ns->names, &made, fs_call_name(c), fs_call_name2(c), &r);
     if (err == 0) fs_done_note(ns, c->id);
+    if (S_ISDIR(c->mode)) fs_above_note(ns, c->id, c->dir);
     fs_exec_put(ns, a, err == 0 ? r : NULL, c->id);
   }
 }
@@ -259,7 +272,7 @@ static void fs_exec_close(struct fs_ns *ns, struct fs_asked a, const struct fs_n
 
 static void fs_exec_arrived(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   bool here = fs_names_find_id(ns->names, c->dir, c->id) || fs_done_already(ns, c->size) == 1;
-  bool wait = fs_moving(ns, c->dir, c->id) || fs_done_already(ns, c->size) == -EAGAIN;
+  bool wait = fs_moving(ns, c->dir, c->id) || fs_move_begun(ns, c->size) || fs_done_already(ns, c->size) == -EAGAIN;
   fs_ns_answer(ns, a, wait ? -EAGAIN : here ? 0 : -ENOENT, NULL, 0);
 }
 
@@ -294,6 +307,9 @@ void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c,
     break;
   case FS_NAMES_ARRIVED:
     fs_exec_arrived(ns, a, c);
+    break;
+  case FS_NAMES_ABOVE:
+    fs_exec_above(ns, a, c);
     break;
   case FS_NAMES_CLOSE:
   case FS_NAMES_OPEN:

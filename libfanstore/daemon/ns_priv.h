@@ -13,6 +13,7 @@
 #define FS_MOVED_MOST 64u /* in a chain */
 #define FS_DONE_CALLS 65536u
 #define FS_REMOVED_DIRS 65536u
+#define FS_ABOVE_SEEN 8192u
 #define FS_GONE 1024u /* removals that a mirror remembers: those whose owner may not live to tell of them */
 #define FS_CLOSED_DEADLINES (2 * FS_REQUEST_DEADLINES)
 #define FS_NS_RETRY_NS 1000000ull
@@ -77,6 +78,11 @@ struct fs_hold {
   bool asking;
 };
 
+/* Where a directory's record was seen last. */
+struct fs_above_seen {
+  uint64_t id, dir;
+};
+
 struct fs_moved {
   struct fs_moved *next;
   uint64_t dir, id, to;
@@ -111,9 +117,10 @@ struct fs_ns {
   struct fs_members members;
   uint64_t next_ask, next_id;
   struct fs_chain asks, ask_hash[FS_ASK_CHAINS];
-  struct fs_chain requests, commits, committing, holds, moves, local, markings;
+  struct fs_chain requests, commits, committing, holds, moves, climbs, local, markings;
   bool draining;
   struct fs_moved *moved[FS_MOVED_CHAINS];
+  struct fs_above_seen above[FS_ABOVE_SEEN];
   struct fs_done_calls done;
   uint64_t removed[FS_REMOVED_DIRS]; /* the last directories that were removed: they stay closed */
   uint32_t removed_at;
@@ -183,19 +190,40 @@ bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struc
 
 /* ---- ns_where.c ---- */
 void fs_where_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+/* As fs_ns_where; with `seen` also where a rank saw it last that may not know better. */
+void fs_where_start(struct fs_ns *ns, uint64_t id, bool seen, fs_ns_done *done, void *ctx);
+
+/* ---- ns_above.c ---- */
+void fs_above_note(struct fs_ns *ns, uint64_t id, uint64_t dir);
+/* Where a directory was seen last, or 0. */
+uint64_t fs_above_seen(struct fs_ns *ns, uint64_t id);
+/* For the rename `call` of directory `id`, which is held, into `from`: 0; -EINVAL when that is it, or below it; -EAGAIN
+   when it could not be told until then; -ENOENT, -ENOMEM. */
+void fs_climb_start(struct fs_ns *ns, uint64_t from, uint64_t id, uint64_t call, uint64_t until, fs_ns_done *done,
+                    void *ctx);
+void fs_climb_timers(struct fs_ns *ns);
 
 /* ---- ns_move.c ---- */
 void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
-void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* Has the directory `dir` closed, drops its record, and answers. */
 void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+/* Is a rename or removal of this record under way? And of which call, or 0. */
+bool fs_held(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+uint64_t fs_held_by(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+/* Is the record on its way into a directory of this rank, and not yet with the mirror? */
+bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+/* Is this rename at work here, and has not put the record yet? */
+bool fs_move_begun(const struct fs_ns *ns, uint64_t call);
+
+/* ---- ns_hold.c ---- */
+void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* What a mirror hears of holds. */
 fs_err fs_hold_mirror(struct fs_ns *ns, const struct fs_names_call *c);
 struct fs_hold *fs_hold_find(const struct fs_ns *ns, uint64_t dir, uint64_t id);
-bool fs_held(const struct fs_ns *ns, uint64_t dir, uint64_t id);
-/* Is the record on its way into a directory of this rank, and not yet with the mirror? */
-bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+/* For two deadlines, or until something else is said. NULL: no memory. */
+struct fs_hold *fs_hold_new(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to, uint64_t call);
+void fs_hold_end(struct fs_hold *h);
 void fs_hold_timers(struct fs_ns *ns);
 /* Where a record of this directory went last, or 0. */
 void fs_moved_forget(struct fs_ns *ns, uint64_t dir, uint64_t id); /* it is here */

@@ -43,6 +43,7 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
     fs_request_later(r, FS_NS_RETRY_NS);
     return;
   default:
+    if (err == 0 && r->call.op == FS_NAMES_CREATE && S_ISDIR(r->call.mode)) fs_above_note(ns, r->call.id, r->call.dir);
     fs_request_end(r, err, body, n);
   }
 }

@@ -12,6 +12,7 @@ struct fs_where {
   struct fs_ns *ns;
   uint64_t id;
   uint32_t tried;
+  bool seen;
   fs_ns_done *done;
   void *ctx;
 };
@@ -30,7 +31,7 @@ static void fs_where_answered(void *ctx, fs_err err, const void *body, size_t n)
 
 static void fs_where_next(struct fs_where *w) {
   struct fs_ns *ns = w->ns;
-  struct fs_names_call c = {.op = FS_NAMES_WHERE, .id = w->id};
+  struct fs_names_call c = {.op = FS_NAMES_WHERE, .flags = w->seen ? FS_NAMES_SEEN : 0, .id = w->id};
   while (w->tried < ns->members.nodes) {
     uint32_t rank = (FS_OUT_ID_RANK(w->id) + w->tried++) % ns->members.nodes;
     if (!fs_member(&ns->members, rank)) continue;
@@ -41,15 +42,19 @@ static void fs_where_next(struct fs_where *w) {
   free(w);
 }
 
-void fs_ns_where(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx) {
+void fs_where_start(struct fs_ns *ns, uint64_t id, bool seen, fs_ns_done *done, void *ctx) {
   struct fs_where *w = malloc(sizeof(*w));
-  ns->now = now;
   if (!w) {
     done(ctx, -ENOMEM, NULL, 0);
     return;
   }
-  *w = (struct fs_where){.ns = ns, .id = id, .done = done, .ctx = ctx};
+  *w = (struct fs_where){.ns = ns, .id = id, .seen = seen, .done = done, .ctx = ctx};
   fs_where_next(w);
+}
+
+void fs_ns_where(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx) {
+  ns->now = now;
+  fs_where_start(ns, id, false, done, ctx);
   fs_ns_drain(ns);
 }
 
@@ -63,10 +68,13 @@ static void fs_where_look(void *ctx, uint64_t dir) {
   if (f->dir == 0 && fs_names_find_id(f->names, dir, f->id)) f->dir = dir;
 }
 
-/* By one look into each directory: it is asked for directories that no program of the asker's made. */
+/* By one look into each directory, when it is not where it was seen last. */
 void fs_where_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_where_find f = {.names = ns->names, .id = c->id};
-  fs_names_each(ns->names, fs_where_look, &f);
+  uint64_t seen = fs_above_seen(ns, c->id);
+  if (seen != 0) fs_where_look(&f, seen);
+  if (f.dir == 0 && (c->flags & FS_NAMES_SEEN)) f.dir = seen;
+  if (f.dir == 0) fs_names_each(ns->names, fs_where_look, &f);
   fs_ns_answer(ns, a, f.dir != 0 ? 0 : -ENOENT, &f.dir, f.dir != 0 ? sizeof(f.dir) : 0);
 }
 

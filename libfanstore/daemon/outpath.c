@@ -135,6 +135,7 @@ static void fs_path_up(struct fs_path_walk *w) {
 static void fs_path_named(struct fs_path_walk *w, const struct fs_record *r) {
   struct fs_path_dir *p = w->above ? fs_path_dir_make(w->id, w->dir) : NULL;
   if (p) {
+    p->parent = w->dir;
     free(p->name);
     p->name = strndup(fs_record_name(r), r->name_len);
     p->tree = w->tree;

@@ -86,7 +86,7 @@ static bool names_ok(const struct fs_names_call *c) {
 
 /* Calls about a directory name one. */
 static bool dir_ok(const struct fs_names_call *c) {
-  if (c->op > FS_NAMES_MIRROR || fs_call_of_file(c)) return true;
+  if (c->op > FS_NAMES_MIRROR || fs_call_of_file(c) || c->op == FS_NAMES_FIND) return true;
   if ((c->op == FS_NAMES_RENAME || c->op == FS_NAMES_TAKE) && (c->to == 0 || c->to >> 63)) return false;
   return c->dir != 0 && c->dir >> 63 == 0;
 }
@@ -111,6 +111,8 @@ static bool call_id_ok(const struct fs_names_call *c) {
   case FS_NAMES_RELEASE:
   case FS_NAMES_EXTENTS:
   case FS_NAMES_APPEND:
+  case FS_NAMES_FIND:
+  case FS_NAMES_ABOVE:
   case FS_NAMES_WHERE:
     return id_ok(c->id);
   case FS_NAMES_EXTEND:
@@ -124,7 +126,7 @@ bool fs_call_ok(const void *body, size_t n) {
   const struct fs_names_call *c = body;
   if (n < sizeof(*c) || n > FS_NAMES_BODY || n < fs_call_size(c)) return false;
   bool known = (c->op >= FS_NAMES_LOOKUP && c->op < FS_NAMES_CLIENT_OPS) ||
-               (c->op >= FS_NAMES_TAKE && c->op <= FS_NAMES_FORGET) ||
+               (c->op >= FS_NAMES_TAKE && c->op <= FS_NAMES_ABOVE) ||
                (c->op >= FS_NAMES_MIRROR && c->op <= FS_NAMES_WHERE);
   if (!known || c->mtime_ns >= FS_NSEC || c->size > INT64_MAX || c->seq > FS_RECORD_SEQ_MAX) return false;
   return call_id_ok(c) && names_ok(c) && dir_ok(c) && mode_ok(c) && set_ok(c);

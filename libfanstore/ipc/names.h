@@ -82,6 +82,7 @@ enum fs_names_op {
   FS_NAMES_EXTENTS, /* id, size: an offset: struct fs_out_extent[] from there on, as many as fit */
   FS_NAMES_APPEND,  /* id, size: bytes for the end of home's spill, instead of a name: FS_APPEND_DATA at most; without
                        them so many zeros (FS_APPEND_MAX) that are the caller's to write. Their offset, 64 bits */
+  FS_NAMES_FIND,    /* id, of a directory: its record, whichever directory it is in. ENOENT */
   FS_NAMES_CLIENT_OPS,
   /* between the daemons only */
   FS_NAMES_TAKE = 32, /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */
@@ -90,6 +91,8 @@ enum fs_names_op {
   FS_NAMES_CLOSE,   /* dir: no names in it, and none are taken any more for a while; ENOTEMPTY */
   FS_NAMES_OPEN,    /* dir: they are again */
   FS_NAMES_FORGET,  /* dir: it was removed */
+  FS_NAMES_ABOVE,   /* dir, id, of a directory: its record. EBUSY with the id of the call that is about to rename or
+                       remove it; ENOENT, EREMCHG as for PUBLISH */
   /* to a rank, not to a keeper */
   FS_NAMES_MIRROR =
       64,        /* dir, id: a record to drop (or 0), to: where it went (or 0), size: the caller's id; records to put */
@@ -99,7 +102,8 @@ enum fs_names_op {
   FS_NAMES_PING,
   FS_NAMES_ACCUSE, /* id: a rank that does not answer */
   FS_NAMES_SET,    /* seq, bits: the members */
-  FS_NAMES_WHERE,  /* id: the directory that its record is in, if this rank keeps it as owner or mirror; ENOENT */
+  FS_NAMES_WHERE,  /* id: the directory that its record is in, if this rank keeps it as owner or mirror; with
+                       FS_NAMES_SEEN else where it was seen last; ENOENT */
 };
 
 enum fs_names_flags {
@@ -111,6 +115,7 @@ enum fs_names_flags {
   FS_NAMES_SHUT = 8,       /* of MIRROR: the directory takes no names for a while; */
   FS_NAMES_OPENED = 16,    /* it does; */
   FS_NAMES_REMOVED = 32,   /* it never will */
+  FS_NAMES_SEEN = 1,       /* of WHERE */
 };
 
 /* What SETATTR sets: mode's permissions; mtime, mtime_ns; size (of a file). */

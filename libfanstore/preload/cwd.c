@@ -51,10 +51,19 @@ static char *give(const char *text, size_t len, char *buf, size_t size) {
   return memcpy(buf, text, len + 1);
 }
 
+/* An output directory, or one above it, may have been renamed since it was entered. */
+static fs_err look_again(struct fs_cwd *cwd) {
+  if (!fs_is_out(cwd->entry)) return 0;
+  fs_ssize n = fs_path_of(cwd->mount, cwd->entry, cwd->path, sizeof(cwd->path));
+  if (n >= 0) cwd->len = (uint32_t)n;
+  return n < 0 ? (fs_err)n : 0;
+}
+
 static __attribute__((noinline)) char *getcwd_near(char *buf, size_t size) {
   struct fs_cwd cwd;
   if (!virtual_cwd(&cwd)) return FS_REAL(getcwd)(buf, size);
-  fs_err err = buf != NULL && size == 0 ? -EINVAL : size != 0 && size <= cwd.len ? -ERANGE : 0;
+  fs_err err = look_again(&cwd);
+  if (err == 0 && (buf != NULL || size != 0)) err = size == 0 ? -EINVAL : size <= cwd.len ? -ERANGE : 0;
   if (err != 0) {
     fs_ret(err);
     return NULL;

@@ -122,6 +122,35 @@ def copying():
     show("times", os.stat(path("to3")).st_mtime_ns == os.stat(path("from")).st_mtime_ns)
 
 
+def rename_directories():
+    """To another parent, with somebody in it."""
+    for name in ("m", "m/in", "m/in/deep", "m/empty", "m/full", "m/full/x"):
+        os.mkdir(path(name))
+    make("m/in/deep/f", b"deep")
+    deep, inside = os.open(path("m/in/deep"), os.O_DIRECTORY), os.open(path("m/in"), os.O_DIRECTORY)
+    os.chdir(path("m/in/deep"))
+    attempt("rename directory elsewhere", os.rename, path("m/in"), path("d3/in"))
+    show("  was", sorted(os.listdir(path("m"))))
+    show("  has", contents("d3/in/deep/f"))
+    show("  is", os.path.relpath(os.getcwd(), path("")))
+    show("  above", sorted(os.listdir("../..")))
+    show("  above its descriptor", os.listdir(os.open("..", os.O_DIRECTORY, dir_fd=deep)))
+    show("  alike", os.path.samestat(os.stat("..", dir_fd=inside), os.stat(path("d3"))))
+    show("  named", [os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), path("")) for fd in (deep, inside)])
+    os.close(deep), os.close(inside)
+    os.chdir("/")
+    attempt("rename into itself", os.rename, path("d3"), path("d3/d3"))
+    attempt("rename below itself", os.rename, path("d3"), path("d3/in/deep/d3"))
+    attempt("rename over the one above", os.rename, path("d3/in/deep"), path("d3"))
+    attempt("rename over empty directory elsewhere", os.rename, path("d3/in"), path("m/empty"))
+    attempt("rename over full directory elsewhere", os.rename, path("m/empty"), path("m/full"))
+    attempt("rename directory over file elsewhere", os.rename, path("m/full"), path("d3/old"))
+    attempt("rename file over directory elsewhere", os.rename, path("d3/old"), path("m/full"))
+    attempt("rename directory to no directory", os.rename, path("m/full"), path("no/full"))
+    show("  left", [sorted(os.listdir(path(name))) for name in ("d3", "m", "m/empty")])
+    shutil.rmtree(path("m"))
+
+
 def names():
     attempt("mkdir", os.mkdir, path("d"))
     attempt("mkdir again", os.mkdir, path("d"))
@@ -147,6 +176,7 @@ def names():
     attempt("rename over empty directory", os.rename, path("e"), path("d2"))
     attempt("rename with slash", os.rename, path("d2/"), path("d3/"))
     attempt("rename file with slash", os.rename, path("d3/old/"), path("d3/o"))
+    rename_directories()
     attempt("symlink", os.symlink, "old", path("d3/s"))
     attempt("symlink again", os.symlink, "x", path("d3/s"))
     attempt("readlink", os.readlink, path("d3/s"))

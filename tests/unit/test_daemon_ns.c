@@ -21,6 +21,7 @@ struct row {
 static struct row table[ROWS];
 static struct row gone[ROWS]; /* what was removed or replaced */
 static unsigned removals;
+static unsigned climbs, loops; /* renames of directories to other ones, and those that would be below themselves */
 
 static struct row *row_find(uint64_t dir, const char *name) {
   for (unsigned i = 0; i < ROWS; i++) {
@@ -46,6 +47,18 @@ static void row_remove(struct row *r) {
 }
 static bool row_visible(const struct row *r, uint32_t from) {
   return r && (r->published || r->home == from || !S_ISREG(r->mode));
+}
+
+/* Is the directory `dir` that of id, or below it? */
+static bool is_below(uint64_t dir, uint64_t id) {
+  for (unsigned depth = 0; dir != id && (dir & FS_OUT_ID); depth++) {
+    unsigned i = 0;
+    while (i < ROWS && !(table[i].there && table[i].id == dir)) i++;
+    if (i == ROWS) return false; /* it was removed */
+    assert_true(depth < ROWS);
+    dir = table[i].dir;
+  }
+  return dir == id;
 }
 
 /* A directory: of a dataset, or one that was made. */
@@ -135,14 +148,15 @@ static void do_rename(struct call *c, uint32_t rank, uint64_t dir, const char *n
   if (random_below(4) == 0) h.flags = FS_NAMES_NOREPLACE;
   run(c, rank, h, name, name2);
   fs_err err = !row_visible(r, rank)                        ? -ENOENT
-               : to != dir && S_ISDIR(r->mode)              ? -EXDEV
                : r == t                                     ? 0
                : t && h.flags                               ? -EEXIST
+               : S_ISDIR(r->mode) && is_below(to, r->id)    ? -EINVAL
                : t && S_ISDIR(t->mode) && !S_ISDIR(r->mode) ? -EISDIR
                : t && !S_ISDIR(t->mode) && S_ISDIR(r->mode) ? -ENOTDIR
                : t && S_ISDIR(t->mode) && row_count(t->id)  ? -ENOTEMPTY
                                                             : 0;
   assert_int_equal(c->err, err);
+  if (S_ISDIR(r ? r->mode : 0) && to != dir) err == 0 ? climbs++ : err == -EINVAL ? loops++ : 0;
   if (err != 0 || r == t) return;
   if (t) row_remove(t);
   r->dir = to;
@@ -283,6 +297,7 @@ static void test_no_deaths(void **state) {
   random_seed(0);
   for (uint32_t ranks = 2; ranks <= RANKS; ranks++) sequence(ranks, 1500, false);
   assert_int_equal(world.changes, 0);
+  assert_true(climbs > 30 && loops > 2);
 }
 /* Messages that are lost (too many were under way, say) are sent again, and what they ask for is done once. */
 static void test_lost_messages(void **state) {

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs on several nodes of a job, for the tests of output files: pieces of Python, each in a process on a node."""
+import os
+import subprocess
+import sys
+import textwrap
+
+PRELUDE = "import errno, os, random, sys, time\nwork = sys.argv[1]\n"
+
+
+class Nodes:
+    def __init__(self, work):
+        self.work = work
+
+    def start(self, node, code, *args, **kwargs):
+        env = {**os.environ, "FANSTORE_NODE": str(node)}
+        command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code), self.work, *map(str, args)]
+        return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kwargs)
+
+    def on(self, node, code, *args):
+        return finish(self.start(node, code, *args))
+
+
+def finish(process, timeout=120):
+    out, _ = process.communicate(timeout=timeout)
+    assert process.returncode == 0, f"status {process.returncode}"
+    return out.strip()
+
+
+def equal(what, expected, seen):
+    assert expected == seen, f"{what}: {seen!r} instead of {expected!r}"
+
+
+def step(text):
+    print("ok -", text, flush=True)

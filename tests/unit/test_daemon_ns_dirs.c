@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Directories of outputs that are renamed to other parents, many at once, in the simulation of ns_fixture.h: none ends
+ * up below itself, none is lost, and each is in one place, whoever dies meanwhile.
+ */
+#include "ns_fixture.h"
+
+#define DIRS 12u
+#define AT_ONCE 6u
+
+static uint64_t dir_id[DIRS + 2];
+static unsigned dirs;
+
+static struct fs_names_call make_call(uint64_t dir, uint64_t id) {
+  return (struct fs_names_call){.op = FS_NAMES_CREATE, .dir = dir, .id = id, .mode = S_IFDIR | 0755};
+}
+
+static uint64_t make_dir(uint64_t dir, const char *name) {
+  static struct call c;
+  uint32_t rank = random_below(world.ranks);
+  uint64_t id = dir_id[dirs++] = fs_ns_id(world.ns[rank]);
+  call_start(&c, rank, make_call(dir, id), name, "");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  return id;
+}
+
+static void make_dirs(void) {
+  dirs = 0;
+  for (unsigned i = 0; i < DIRS; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "d%u", i);
+    make_dir(FS_DATASET_DIR(0, i % 3), name);
+  }
+}
+
+/* Where a directory is, asked of a living rank. */
+static uint64_t parent_of(uint32_t rank, uint64_t id) {
+  static struct call c;
+  c.done = false;
+  c.n = 0;
+  fs_ns_find(world.ns[rank], world.now, id, call_done, &c);
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  assert_true(call_record(&c)->id == id);
+  return call_record(&c)->dir;
+}
+
+static void check_dirs(uint32_t rank) {
+  unsigned places = 0;
+  sim_settle();
+  sim_check_mirrors();
+  for (unsigned i = 0; i < dirs; i++) {
+    unsigned depth = 0;
+    for (uint64_t at = dir_id[i]; at & FS_OUT_ID; at = parent_of(rank, at)) assert_true(depth++ < dirs);
+  }
+  for (unsigned k = 0; k < dirs + 3; k++) {
+    uint64_t dir = k < dirs ? dir_id[k] : FS_DATASET_DIR(0, k - dirs);
+    uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[rank]), dir).owner;
+    for (unsigned i = 0; i < dirs; i++) places += fs_names_find_id(world.ns[owner]->names, dir, dir_id[i]) != NULL;
+  }
+  assert_int_equal(places, dirs);
+}
+
+static unsigned done, refused, changes;
+
+/* Each name stays its directory's, so that none stands in another's way. */
+static void storm(unsigned round, bool death, unsigned loss) {
+  static struct call c[AT_ONCE];
+  bool active[AT_ONCE] = {false};
+  uint64_t at[DIRS];
+  random_seed(round);
+  sim_start(2 + round % (RANKS - 1));
+  make_dirs();
+  for (unsigned i = 0; i < DIRS; i++) at[i] = FS_DATASET_DIR(0, i % 3);
+  unsigned busy[AT_ONCE], calls = 0;
+  uint64_t to[AT_ONCE];
+  uint32_t victim = random_below(world.ranks);
+  world.loss = loss;
+  for (unsigned step = 0; step < 6000 || calls > 0; step++) {
+    sim_step();
+    assert_true(step < 1000000);
+    if (death && step == 2000 + random_below(100)) sim_kill(victim);
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+      if (active[i] && c[i].done) {
+        active[i] = false;
+        calls--;
+        if (c[i].err == 0) at[busy[i]] = to[i], done++;
+        if (c[i].err == -EINVAL) refused++;
+        assert_true(c[i].err == 0 || c[i].err == -EINVAL || c[i].err == -ETIMEDOUT);
+        if (loss == 0 && !death) assert_true(c[i].err != -ETIMEDOUT);
+      }
+      if (active[i] || step >= 6000 || random_below(20) != 0) continue;
+      unsigned d = random_below(DIRS), k = random_below(DIRS + 1);
+      bool used = false;
+      for (unsigned j = 0; j < AT_ONCE; j++) used = used || (active[j] && busy[j] == d);
+      to[i] = k < DIRS ? dir_id[k] : FS_DATASET_DIR(0, random_below(3));
+      if (used || to[i] == at[d] || (c[i].done && c[i].err == -ETIMEDOUT)) continue;
+      uint32_t rank;
+      do rank = random_below(world.ranks);
+      while (world.dead[rank] || (death && rank == victim));
+      char name[16];
+      snprintf(name, sizeof(name), "d%u", d);
+      struct fs_names_call h = {.op = FS_NAMES_RENAME, .dir = at[d], .to = to[i], .id = fs_ns_id(world.ns[rank])};
+      busy[i] = d;
+      active[i] = true;
+      calls++;
+      call_start(&c[i], rank, h, name, name);
+    }
+  }
+  changes += world.changes;
+  world.loss = 0;
+  uint32_t rank = 0;
+  while (world.dead[rank]) rank++;
+  check_dirs(rank);
+}
+
+static unsigned times = 1;
+
+static void test_storm(void **state) {
+  (void)state;
+  done = refused = 0;
+  for (unsigned round = 0; round < 40 * times; round++) storm(round, false, 0);
+  assert_true(done > 2000 && refused > 500);
+}
+static void test_storm_with_a_death(void **state) {
+  (void)state;
+  changes = 0;
+  for (unsigned round = 0; round < 60 * times; round++) storm(round, true, 0);
+  assert_true(changes > 50);
+}
+static void test_storm_with_losses(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 20 * times; round++) storm(round, false, 400);
+}
+
+/* Two nodes put each of two directories below the other: one succeeds, and the other hears why not. */
+static void test_two_into_each_other(void **state) {
+  (void)state;
+  static struct call c[2];
+  unsigned first = 0;
+  for (unsigned round = 0; round < 300 * times; round++) {
+    random_seed(round);
+    sim_start(2 + round % (RANKS - 1));
+    make_dirs();
+    uint64_t inner[2] = {make_dir(dir_id[0], "x"), make_dir(dir_id[1], "x")};
+    unsigned wait = random_below(200);
+    for (unsigned i = 0; i < 2; i++) {
+      struct fs_names_call h = {
+          .op = FS_NAMES_RENAME, .dir = FS_DATASET_DIR(0, i), .to = inner[1 - i], .id = fs_ns_id(world.ns[1 - i])};
+      call_start(&c[i], 1 - i, h, i ? "d1" : "d0", "y");
+      for (unsigned step = 0; step < wait; step++) sim_step();
+    }
+    call_wait(&c[0]);
+    call_wait(&c[1]);
+    assert_int_equal(c[0].err + c[1].err, -EINVAL);
+    first += c[0].err == 0;
+    check_dirs(0);
+  }
+  assert_true(first > 10 * times && first < 290 * times);
+}
+
+/* An empty directory in the place is replaced, one that is not stays; nothing goes below itself. */
+static void test_what_is_in_the_way(void **state) {
+  (void)state;
+  static struct call c;
+  random_seed(0);
+  sim_start(3);
+  make_dirs();
+  uint64_t a = FS_DATASET_DIR(0, 0), t = make_dir(dir_id[1], "t");
+  make_dir(t, "in");
+  struct fs_names_call h = {.op = FS_NAMES_RENAME, .dir = a, .to = dir_id[1], .id = fs_ns_id(world.ns[2])};
+  call_start(&c, 2, h, "d0", "t");
+  call_wait(&c);
+  assert_int_equal(c.err, -ENOTEMPTY);
+  struct fs_names_call rm = {.op = FS_NAMES_REMOVE, .dir = t, .id = fs_ns_id(world.ns[0]), .mode = S_IFDIR};
+  call_start(&c, 0, rm, "in", "");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  h.id = fs_ns_id(world.ns[2]);
+  h.flags = FS_NAMES_NOREPLACE;
+  call_start(&c, 2, h, "d0", "t");
+  call_wait(&c);
+  assert_int_equal(c.err, -EEXIST);
+  h.id = fs_ns_id(world.ns[2]);
+  h.flags = 0;
+  unsigned trees = world.tree[0];
+  call_start(&c, 2, h, "d0", "t");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  dirs -= 2;                                                                     /* t and what was in it are gone */
+  for (uint32_t i = 0; i < 3; i++) assert_true(world.tree[i] > (i ? 0 : trees)); /* before the caller hears */
+  assert_true(parent_of(0, dir_id[0]) == dir_id[1]);
+  h = (struct fs_names_call){
+      .op = FS_NAMES_RENAME, .dir = FS_DATASET_DIR(0, 1), .to = dir_id[0], .id = fs_ns_id(world.ns[2])};
+  call_start(&c, 2, h, "d1", "u"); /* d1 into d1/t */
+  call_wait(&c);
+  assert_int_equal(c.err, -EINVAL);
+  h.to = dir_id[1];
+  h.id = fs_ns_id(world.ns[2]);
+  call_start(&c, 2, h, "d1", "u"); /* into itself */
+  call_wait(&c);
+  assert_int_equal(c.err, -EINVAL);
+  check_dirs(0);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) times = (unsigned)strtoul(argv[1], NULL, 10);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_what_is_in_the_way),
+      cmocka_unit_test(test_two_into_each_other),
+      cmocka_unit_test(test_storm),
+      cmocka_unit_test(test_storm_with_a_death),
+      cmocka_unit_test(test_storm_with_losses),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
