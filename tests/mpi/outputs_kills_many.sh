@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 600
+# slow
+# Writers killed at random moments (outputs_kills.sh), in hundreds of rounds.
+ROUNDS=${ROUNDS:-400} exec bash "$(dirname "$0")/outputs_kills.sh"
