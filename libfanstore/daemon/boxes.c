@@ -59,6 +59,7 @@ static void fs_box_done(void *ctx, fs_err err, const void *body, size_t n) {
 static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_box_call *call = ctx;
   if (err < 0 && call->made) fs_spill_not_created(call->d, call->id);
+  if (err == 0 && call->made) fs_spill_created(call->d, call->id);
   if (err == 0 && call->made_dir) fs_path_parent(call->d, call->id, call->dir);
   if (err < 0 && call->op == FS_NAMES_PUBLISH) fs_spill_not_published(call->d, call->id);
   fs_box_done(ctx, err, body, n);
@@ -158,7 +159,7 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   *call = (struct fs_box_call){.d = d, .client = client, .number = i, .op = c->op, .id = c->id, .dir = c->dir};
   call->made_dir = c->op == FS_NAMES_CREATE && S_ISDIR(c->mode);
   call->made = c->op == FS_NAMES_CREATE && S_ISREG(c->mode) && !fs_spill_find(d, c->id);
-  if (call->made) fs_spill_created(d, c->id, c->dir);
+  if (call->made) fs_spill_creating(d, c->id, c->dir);
   client->box[i] = call;
   if (c->op == FS_NAMES_FIND)
     fs_ns_find(d->ns, d->now, c->id, fs_box_called, call);

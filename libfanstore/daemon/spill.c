@@ -82,9 +82,19 @@ static void fs_spill_free(struct fs_daemon *d, struct fs_spill_file *f) {
   free(f);
 }
 
-void fs_spill_created(struct fs_daemon *d, uint64_t id, uint64_t dir) {
+void fs_spill_creating(struct fs_daemon *d, uint64_t id, uint64_t dir) {
   struct fs_spill_file *f = fs_spill_mine(d, id) ? fs_spill_make(d, id) : NULL;
-  if (f) f->dir = dir;
+  if (!f) return;
+  f->dir = dir;
+  f->creating = true;
+  f->closed = fs_spill_closed_early(d, id);
+}
+
+void fs_spill_created(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  if (!f) return;
+  f->creating = false;
+  fs_spill_named(d, f);
 }
 
 void fs_spill_not_created(struct fs_daemon *d, uint64_t id) {

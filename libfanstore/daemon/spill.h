@@ -37,11 +37,13 @@ struct fs_spill_file {
   bool gone;       /* nor can it be held any more: its bytes are being removed */
   bool closed;     /* it was closed, and is to be published */
   bool publishing; /* by this daemon */
+  bool creating;   /* its name is on its way to the directory's owner */
   struct fs_spill_told *told;
   struct fs_extents *extents; /* bytes that are elsewhere; or NULL */
   uint64_t changes;           /* of that list */
 };
 
+#define FS_SPILL_EARLY 256u
 struct fs_spill {
   struct fs_spill_file **chain;
   uint64_t mask, count;
@@ -52,13 +54,16 @@ struct fs_spill {
   uint32_t publishing; /* by this daemon itself */
   uint64_t scan_left;  /* chains that are still to be looked at: for what is closed, or, after a loss, at all files */
   bool scan_all, scan_again;
+  uint64_t early[FS_SPILL_EARLY]; /* the last ids that were closed and not known */
+  uint32_t early_at;
 };
 
 /* ---- spill.c ---- */
 fs_err fs_spill_new(struct fs_daemon *d);
 struct fs_spill_file *fs_spill_find(const struct fs_daemon *d, uint64_t id);
-/* A client is about to make a file of this id, in this directory; or could not. */
-void fs_spill_created(struct fs_daemon *d, uint64_t id, uint64_t dir);
+/* A client is about to make a file of this id, in this directory; has; or could not. */
+void fs_spill_creating(struct fs_daemon *d, uint64_t id, uint64_t dir);
+void fs_spill_created(struct fs_daemon *d, uint64_t id);
 void fs_spill_not_created(struct fs_daemon *d, uint64_t id);
 /* What is now published of it. */
 void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool there);
@@ -95,6 +100,10 @@ void fs_spill_watch(struct fs_daemon *d);
    client's word stands. */
 bool fs_spill_publishing(struct fs_daemon *d, struct fs_names_call *c);
 void fs_spill_not_published(struct fs_daemon *d, uint64_t id);
+/* Its name is there: it is published, if it has been closed since it was made. */
+void fs_spill_named(struct fs_daemon *d, struct fs_spill_file *f);
+/* Was it closed before anybody told of it? */
+bool fs_spill_closed_early(const struct fs_daemon *d, uint64_t id);
 int fs_spill_drain(struct fs_daemon *d); /* how many were closed */
 void fs_spill_timers(struct fs_daemon *d);
 /* Makes the record what the spill is now, wherever it has gone meanwhile; done with the record, or why not. */

@@ -124,8 +124,8 @@ static void fs_watch_look(struct fs_daemon *d, struct fs_spill_file *f) {
   struct fs_spill *s = d->spill_files;
   struct fs_names_call c = {.id = f->id};
   struct fs_watched *w;
-  f->closed = false;
-  if (f->removed || f->dir == 0 || !fs_spill_fill(d, &c)) return;
+  f->closed = f->creating; /* when its name is there */
+  if (f->creating || f->removed || f->dir == 0 || !fs_spill_fill(d, &c)) return;
   if (f->mode == c.mode && f->size == c.size && f->mtime == c.mtime && f->mtime_ns == c.mtime_ns) return;
   f->closed = true;
   if (f->publishing) return; /* again after that one */
@@ -140,6 +140,18 @@ static void fs_watch_look(struct fs_daemon *d, struct fs_spill_file *f) {
   fs_spill_publish(d, f->id, fs_watch_published, w);
 }
 
+void fs_spill_named(struct fs_daemon *d, struct fs_spill_file *f) {
+  if (f->closed) fs_watch_look(d, f);
+}
+
+/* Of one whose writer was killed while its word about it lay here, the kernel's may be read first. */
+bool fs_spill_closed_early(const struct fs_daemon *d, uint64_t id) {
+  for (uint32_t i = 0; i < FS_SPILL_EARLY; i++) {
+    if (d->spill_files->early[i] == id) return true;
+  }
+  return false;
+}
+
 static void fs_watch_lost(struct fs_spill *s) {
   s->scan_all = true;
   s->scan_left = s->mask + 1;
@@ -149,8 +161,12 @@ static void fs_watch_event(struct fs_daemon *d, const struct inotify_event *e) {
   uint64_t id;
   if (e->mask & IN_Q_OVERFLOW) fs_watch_lost(d->spill_files);
   if (e->len == 0 || fs_unhex(e->name, (uint8_t *)&id, sizeof(id)) < 0) return;
+  struct fs_spill *s = d->spill_files;
   struct fs_spill_file *f = fs_spill_find(d, __builtin_bswap64(id));
-  if (f) fs_watch_look(d, f);
+  if (f)
+    fs_watch_look(d, f);
+  else
+    s->early[s->early_at++ % FS_SPILL_EARLY] = __builtin_bswap64(id);
 }
 
 int fs_spill_drain(struct fs_daemon *d) {

@@ -171,7 +171,10 @@ class Rounds:
 
     def run(self, node, **r):
         self.tell(node, **r)
-        return self.hear_end(node)
+        done = self.hear_end(node)
+        # The daemon may have passed the killed one's last call when it came; with the next question after this it has not.
+        self.ask(node, do="show", name=r["name"])
+        return done
 
     def alike(self, name, good):
         """All nodes see the same of a file, and something that is right: soon, as the daemons hear of it."""
