@@ -134,24 +134,28 @@ int fs_check_report(const struct fs_launch *l) {
 }
 
 /* It is each node's to see; this host need not be one. */
-int fs_check_stage_out(struct fs_launch *l) {
+static int check_stage_dir(const struct fs_launch *l, const char *option, const char *given, int access_mode,
+                           char *out) {
   char path[2 * PATH_MAX], cwd[PATH_MAX], shown[512];
-  const char *given = l->opt.stage_out;
   struct stat st;
   if (!given) return 0;
   if (given[0] == '/')
     snprintf(path, sizeof(path), "%s", given);
   else
     snprintf(path, sizeof(path), "%s/%s", getcwd(cwd, sizeof(cwd)) ? cwd : "", given);
-  fs_err err = fs_path_normalize(path, l->stage_out, sizeof(l->stage_out)) < 0 ? -ENAMETOOLONG : 0;
+  fs_err err = fs_path_normalize(path, out, PATH_MAX) < 0 ? -ENAMETOOLONG : 0;
   if (err == 0 && l->where == FS_WHERE_HERE) {
-    bool there =
-        stat(l->stage_out, &st) == 0 && (!S_ISDIR(st.st_mode) || access(l->stage_out, R_OK | W_OK | X_OK) == 0);
+    bool there = stat(out, &st) == 0 && (!S_ISDIR(st.st_mode) || access(out, access_mode) == 0);
     err = !there ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
   }
   if (err == 0) return 0;
-  fs_say("--stage-out %s: %s", fs_shown(given, shown, sizeof(shown)), strerror(-err));
+  fs_say("--%s %s: %s", option, fs_shown(given, shown, sizeof(shown)), strerror(-err));
   return FS_EXIT_FAILED;
+}
+
+int fs_check_stage_dirs(struct fs_launch *l) {
+  int status = check_stage_dir(l, "stage-out", l->opt.stage_out, R_OK | W_OK | X_OK, l->stage_out);
+  return status != 0 ? status : check_stage_dir(l, "stage-in", l->opt.stage_in, R_OK | X_OK, l->stage_in);
 }
 
 static int absolute_local_dir(struct fs_launch *l) {

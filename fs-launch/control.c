@@ -110,6 +110,7 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   if (strcmp(c.verb, "lost") == 0) on_lost(l, rank, &c);
   if (strcmp(c.verb, "stats") == 0) on_stats(node, &c);
   fs_outputs_line_in(l, rank, &c);
+  fs_stage_in_line(l, rank, &c);
   if (strcmp(c.verb, "bye") == 0) node->bye = true;
   if (strcmp(c.verb, "warn") == 0 || strcmp(c.verb, "fail") == 0) on_text(l, rank, &c, c.verb[0] == 'f');
   if (strcmp(c.verb, "stage") == 0) {

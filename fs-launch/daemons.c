@@ -75,13 +75,21 @@ static const char *telling_noise(const struct fs_launch *l) {
   return n > 0 ? l->noise[first % room] : NULL;
 }
 
+static bool all_are(const struct fs_launch *l, size_t offset) {
+  for (uint32_t i = 0; i < l->nodes; i++)
+    if (!*((const bool *)((const char *)&l->node[i] + offset))) return false;
+  return true;
+}
+
 /* The hosts that have not answered, as "a, b and 3 more". */
 static void silent_nodes(const struct fs_launch *l, char *out, size_t size) {
   uint32_t silent = 0;
   size_t n = 0;
+  bool serving = all_are(l, offsetof(struct fs_launch_node, ready));
   out[0] = '\0';
   for (uint32_t i = 0; i < l->nodes; i++) {
-    if (l->node[i].ready || (l->node[i].hello && l->place[0].owners == 0 && !l->node[i].stage_total)) continue;
+    if (serving ? l->node[i].staged_in : l->node[i].ready) continue;
+    if (!serving && (l->node[i].hello && l->place[0].owners == 0 && !l->node[i].stage_total)) continue;
     if (++silent > 3 || n + 64 > size) continue;
     n += (size_t)snprintf(out + n, size - n, "%snode %u%s%.40s%s", n > 0 ? ", " : "", i, l->node[i].host[0] ? " (" : "",
                           l->node[i].host, l->node[i].host[0] ? ")" : "");
@@ -125,12 +133,6 @@ void fs_daemons_look(struct fs_launch *l) {
   }
 }
 
-static bool all_are(const struct fs_launch *l, size_t offset) {
-  for (uint32_t i = 0; i < l->nodes; i++)
-    if (!*((const bool *)((const char *)&l->node[i] + offset))) return false;
-  return true;
-}
-
 static bool all_said_hello(const struct fs_launch *l) {
   uint64_t all = l->opt.datasets >= 64 ? ~0ull : (1ull << l->opt.datasets) - 1;
   for (uint32_t i = 0; i < l->nodes; i++)
@@ -158,25 +160,31 @@ static void show_staging(struct fs_launch *l) {
     fs_say("%s", text);
 }
 
-/* Waits until the condition holds. 0, or the exit status with the reason told. */
-static int wait_start(struct fs_launch *l, bool ready) {
+/* Waits until all have said hello, or that flag of theirs is set. 0, or the exit status with the reason told. */
+static int wait_start(struct fs_launch *l, size_t flag, void (*show)(struct fs_launch *l)) {
   char why[900];
   for (;;) {
     if (l->signal) return 128 + l->signal; /* first: it may have come in the same step as the last daemon's line */
-    if (ready ? all_are(l, offsetof(struct fs_launch_node, ready)) : all_said_hello(l)) return 0;
+    if (flag ? all_are(l, flag) : all_said_hello(l)) return 0;
     fs_daemons_look(l);
     bool late = fs_now_ns() - l->progress_ns > l->opt.start_timeout * FS_NS_PER_S;
     bool dead = false;
     for (uint32_t i = 0; i < l->nodes; i++) dead = dead || l->node[i].dead;
     if (l->fail[0] || l->out.fd < 0 || late || dead) break;
     fs_events_step(l, fs_now_ns() + FS_NS_PER_S / 5);
-    if (ready) show_staging(l);
+    if (show) show(l);
   }
   uint64_t until = fs_now_ns() + FS_NS_PER_S / 2; /* the reason may still be on its way */
   while (fs_now_ns() < until && !l->fail[0] && l->err.fd >= 0) fs_events_step(l, until);
   fs_daemons_reason(l, why, sizeof(why));
   fs_say("%s", why);
   return FS_EXIT_FAILED;
+}
+
+int fs_daemons_wait(struct fs_launch *l, size_t flag, void (*show)(struct fs_launch *l)) {
+  int status = wait_start(l, flag, show);
+  fs_bar(NULL);
+  return status;
 }
 
 /* Nodes on one host share its file system. A little room is left for the cache's spill and for others. */
@@ -224,7 +232,7 @@ static int compute_placement(struct fs_launch *l) {
 }
 
 int fs_daemons_place(struct fs_launch *l) {
-  int status = wait_start(l, false);
+  int status = wait_start(l, 0, NULL);
   if (status == 0) status = compute_placement(l);
   if (status != 0) return status;
   if (fs_control_send_placement(l) < 0) {
@@ -233,9 +241,7 @@ int fs_daemons_place(struct fs_launch *l) {
     fs_say("%s", why);
     return FS_EXIT_FAILED;
   }
-  status = wait_start(l, true);
-  fs_bar(NULL);
-  return status;
+  return fs_daemons_wait(l, offsetof(struct fs_launch_node, ready), show_staging);
 }
 
 /* Does every daemon that can still speak have said its last word? */

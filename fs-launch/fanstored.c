@@ -26,6 +26,7 @@ enum {
   OPT_KEEP,
   OPT_STAGE_OUT,
   OPT_OUTPUT_LIMIT,
+  OPT_STAGE_IN,
   OPT_IO_THREADS,
   OPT_VERBOSE,
   OPT_HELP,
@@ -45,6 +46,7 @@ static const struct fs_opt options[] = {
     {"keep", 0, NULL, "keep output files when the launcher is gone", OPT_KEEP},
     {"stage-out", 0, "DIR", "copy output files there, by name", OPT_STAGE_OUT},
     {"output-limit", 0, "SIZE", "room for output files on this node (default: all there is)", OPT_OUTPUT_LIMIT},
+    {"stage-in", 0, "DIR", "what is there are output files from the start", OPT_STAGE_IN},
     {"verbose", 0, NULL, "tell when nodes stop or start to answer", OPT_VERBOSE},
     {"help", 'h', NULL, "show this help", OPT_HELP},
     {"version", 0, NULL, "show the version", OPT_VERSION},
@@ -117,6 +119,9 @@ static fs_err on_option(void *ctx, int id, const char *value) {
   case OPT_STAGE_OUT:
     c->stage_out = value;
     return value[0] == '/' ? 0 : bad("--stage-out must be an absolute path, not", value);
+  case OPT_STAGE_IN:
+    c->stage_in = value;
+    return value[0] == '/' ? 0 : bad("--stage-in must be an absolute path, not", value);
   case OPT_VERBOSE:
     c->verbose = true;
     return 0;

@@ -33,7 +33,7 @@ struct fs_launch_options {
     const char *path, *mount;
   } dataset[FS_MAX_DATASETS];
   unsigned datasets;
-  const char *local_dir, *hosts, *hostfile, *report, *stage_out;
+  const char *local_dir, *hosts, *hostfile, *report, *stage_out, *stage_in;
   uint64_t emulate, np, replicas, cache, output_limit, start_timeout, deadline_ms; /* 0: not given */
   bool read_only, verbose, purge, keep, staged, doctor, supervised;
   char **command; /* NULL-terminated */
@@ -57,6 +57,8 @@ struct fs_launch_node {
   bool finished; /* it has told of its outputs: */
   uint64_t outputs, output_bytes, outputs_failed, outputs_lost, outputs_staged;
   uint64_t out_done, out_total; /* bytes, of --stage-out */
+  bool staged_in;               /* it has told of --stage-in: */
+  uint64_t in_files, in_bytes, in_dataset, in_odd;
   struct {
     char key[32];
     uint64_t value;
@@ -97,7 +99,7 @@ struct fs_launch {
   enum { FS_WHERE_HERE, FS_WHERE_HOSTS, FS_WHERE_SLURM } where;
   char first_host[256];
   bool first_here; /* the first node is this host: COMMAND is our child */
-  char local_dir[PATH_MAX], stage_out[PATH_MAX];
+  char local_dir[PATH_MAX], stage_out[PATH_MAX], stage_in[PATH_MAX];
   char self[PATH_MAX], mpirun[PATH_MAX], fanstored[PATH_MAX], library[PATH_MAX];
   char supervisor[PATH_MAX]; /* fanstore-static; empty without --static */
   bool ucx;
@@ -114,6 +116,7 @@ struct fs_launch {
   int signal;            /* first SIGINT, SIGTERM ... that asks us to stop; 0 none */
   unsigned signals_late; /* those that came after COMMAND */
   struct fs_launch_outputs outputs;
+  char in_dataset[256], in_odd[256], in_why[128]; /* --stage-in: examples of what was left out */
   uint64_t progress_ns, started_ns, command_ns, bar_ns;
   char fail[800];      /* the first daemon's own reason */
   char noise[24][256]; /* the last lines of mpirun's stderr */
@@ -139,7 +142,7 @@ int fs_options_parse_doctor(int argc, char **argv);
 int fs_check_datasets(struct fs_launch *l);
 int fs_check_report(const struct fs_launch *l);
 int fs_check_local_dir(struct fs_launch *l);
-int fs_check_stage_out(struct fs_launch *l);
+int fs_check_stage_dirs(struct fs_launch *l);
 int fs_find_programs(struct fs_launch *l);
 /* COMMAND as execvp finds it. 0, -ENOENT, -EACCES ... */
 fs_err fs_find_command(const char *name, char *out, size_t size);
@@ -190,6 +193,8 @@ void fs_events_step(struct fs_launch *l, uint64_t until_ns);
 int fs_daemons_start(struct fs_launch *l);
 /* Waits until all say ready: 0, or the exit status. */
 int fs_daemons_place(struct fs_launch *l);
+/* Until this flag of struct fs_launch_node is set in all: 0, or the exit status with the reason told. */
+int fs_daemons_wait(struct fs_launch *l, size_t flag, void (*show)(struct fs_launch *l));
 void fs_daemons_look(struct fs_launch *l); /* notes those of this host that died */
 void fs_daemons_stop(struct fs_launch *l);
 void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size);
@@ -208,6 +213,11 @@ struct fs_launch_env {
 };
 /* Sets what the preloaded library looks at. 0 or the exit status. */
 int fs_command_environment(const struct fs_launch_env *e);
+
+/* stagein.c */
+/* Before COMMAND: 0, or the exit status. */
+int fs_stage_in(struct fs_launch *l);
+void fs_stage_in_line(struct fs_launch *l, uint64_t rank, const struct fs_control *c);
 
 /* outputs.c */
 /* After COMMAND: what it wrote is counted; with --stage-out copied, with --keep kept. Returns the exit status. */

@@ -16,7 +16,7 @@ static int check(struct fs_launch *l) {
   if (status == 0) status = fs_check_command(l);
   if (status == 0) status = fs_check_datasets(l);
   if (status == 0) status = fs_check_local_dir(l);
-  if (status == 0) status = fs_check_stage_out(l);
+  if (status == 0) status = fs_check_stage_dirs(l);
   if (status == 0) status = fs_check_report(l);
   if (status == 0) status = fs_find_programs(l);
   if (status == 0 && l->supervisor[0] == '\0') fs_doctor_warn(l);
@@ -26,6 +26,7 @@ static int check(struct fs_launch *l) {
 static int run(struct fs_launch *l) {
   int status = fs_daemons_start(l);
   if (status == 0) status = fs_daemons_place(l);
+  if (status == 0) status = fs_stage_in(l);
   if (status != 0) return status;
   if (l->opt.verbose) fs_say("%u nodes are ready; running %s", l->nodes, l->opt.command[0]);
   return fs_command_run(l);

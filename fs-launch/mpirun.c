@@ -152,6 +152,10 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "--output-limit");
     fs_words_add(w, "%llu", (unsigned long long)l->opt.output_limit);
   }
+  if (l->stage_in[0] != '\0') {
+    fs_words_add(w, "--stage-in");
+    fs_words_add(w, "%s", l->stage_in);
+  }
   if (l->opt.verbose) fs_words_add(w, "--verbose");
 }
 

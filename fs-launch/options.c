@@ -23,6 +23,7 @@ enum {
   O_KEEP,
   O_STAGE_OUT,
   O_OUTPUT_LIMIT,
+  O_STAGE_IN,
   O_START_TIMEOUT,
   O_DEADLINE,
   O_STAGED,
@@ -57,6 +58,7 @@ static const struct fs_opt launch_opts[] = {
     {"stage-out", 0, "DIR", "copy what COMMAND writes below the mounts to DIR, while it runs", O_STAGE_OUT},
     {"output-limit", 0, "SIZE", "room for what COMMAND writes on each node, as 512M or 4G (default: all there is)",
      O_OUTPUT_LIMIT},
+    {"stage-in", 0, "DIR", "what is in DIR, an earlier job's outputs, is below the mounts from the start", O_STAGE_IN},
     {"start-timeout", 0, "SECONDS", "give up after so long without progress at the start (default: 60)",
      O_START_TIMEOUT},
     {"deadline", 0, "MS", "a read goes to another copy after so long (default: the daemon's)", O_DEADLINE},
@@ -173,6 +175,8 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     return 0;
   case O_STAGE_OUT:
     return set_text("stage-out", value, &o->stage_out);
+  case O_STAGE_IN:
+    return set_text("stage-in", value, &o->stage_in);
   case O_REPORT:
     return set_text("report", value, &o->report);
   case O_START_TIMEOUT:
@@ -240,6 +244,10 @@ int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
     return FS_EXIT_USAGE;
   }
   o->command = argv + next;
+  if (o->stage_in && o->read_only) {
+    fs_say("--stage-in and --read-only: give one of them");
+    return FS_EXIT_USAGE;
+  }
   if (o->replicas == 0) o->replicas = 1;
   if (o->start_timeout == 0) o->start_timeout = 60;
   return check_nodes(o);

@@ -46,7 +46,7 @@ int64_t fs_on_change(struct fs_call *c, const struct fs_trap *t) {
   struct fs_found f;
   if (fs_call_bad_flags(c, t, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return FS_PASS;
   if (fs_call_empty(c, t)) return fs_on_change_fd(c, t);
-  int route = fs_trap_find(c, t, &f);
+  int route = fs_call_find(c, t->dirfd, t->path, FS_CHANGES | (fs_call_nofollow(c, t) ? FS_NOFOLLOW : 0), &f);
   if (route == FS_OUT && fs_call_proc_ref(c, &f.mount, &f.entry)) route = FS_IN;
   if (route == FS_OUT) return FS_PASS;
   if (route == FS_REDIRECT) return change_outside(c, t, f.real);

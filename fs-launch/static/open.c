@@ -29,6 +29,7 @@ static int64_t open_below(struct fs_call *c, int route, const struct fs_found *f
 /* A name that may be made is not followed when it must be new, nor looked at when it ends in a slash. */
 static unsigned open_walk(const struct fs_call *c, int flags) {
   unsigned walk = flags & O_NOFOLLOW ? FS_NOFOLLOW : 0;
+  if ((flags & (O_ACCMODE | O_TRUNC)) != O_RDONLY && !(flags & O_PATH)) walk |= FS_CHANGES;
   if ((flags & (O_CREAT | O_PATH)) != O_CREAT) return walk;
   size_t len = strlen(c->path);
   return (flags & O_EXCL) || (len > 0 && c->path[len - 1] == '/') ? FS_NOFOLLOW | FS_AS_IS : walk;

@@ -24,6 +24,7 @@
 #define FS_FDE_INHERIT 0x100000u   /* the kernel's close-on-exec flag was cleared: children may hold it */
 #define FS_FDE_NAMED 0x200000u     /* a file action of posix_spawn names it */
 #define FS_FDE_OUTPUT 0x800000u    /* a real file of the outputs, open for writing: closing publishes it (out.h) */
+#define FS_FDE_STAGED 0x1000000u   /* a real file of --stage-in's directory, open for reading (out.h) */
 #define FS_FDE_CLAIMED 0x400000ull /* a thread changes what the kernel has there: fdclaim.c */
 #define FS_FDE_SLOT(e) ((uint32_t)(e)&0xffffu)
 #define FS_FDE_GEN(e) ((uint32_t)((e) >> 32))

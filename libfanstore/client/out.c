@@ -212,14 +212,32 @@ fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) 
   return len;
 }
 
-int fs_out_found(struct fs_found *f, bool look) {
+/* Where the spill is a link to, if it is one: what the kernel is told not to follow, it would not find there. */
+static void staged_path(struct fs_found *f) {
+  char target[PATH_MAX];
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, f->real, target, sizeof(target) - 1);
+  if (n <= 0 || target[0] != '/') {
+    f->out.flags &= ~(uint32_t)FS_RECORD_STAGED; /* it has been copied since */
+    return;
+  }
+  memcpy(f->real, target, (size_t)n);
+  f->real[n] = '\0';
+}
+
+int fs_out_found(struct fs_found *f, unsigned flags) {
   const struct fs_node *node = fs_names_node();
   if (node == NULL) return -ENOENT;
+  if (S_ISREG(f->out.mode) && (f->out.flags & FS_RECORD_STAGED) && (flags & FS_CHANGES)) {
+    fs_err err = fs_out_own(f->out.id, (flags & FS_EMPTIES) != 0);
+    if (err != 0) return err;
+    f->out.flags &= ~(uint32_t)FS_RECORD_STAGED;
+  }
   if (S_ISREG(f->out.mode) && f->out.home == fs_names_rank(node) && !(f->out.flags & FS_RECORD_SHARED)) {
     fs_err err = fs_out_path(node, f->out.id, f->real);
+    if (err == 0 && (f->out.flags & FS_RECORD_STAGED)) staged_path(f);
     return err != 0 ? err : FS_REDIRECT;
   }
-  int64_t number = look ? FS_OUT_RECORD : fs_out_number(&f->out, f->entry);
+  int64_t number = flags & FS_LOOK ? FS_OUT_RECORD : fs_out_number(&f->out, f->entry);
   f->entry = (uint32_t)number;
   return number < 0 ? (int)number : FS_IN;
 }

@@ -36,8 +36,8 @@ int64_t fs_out_number(const struct fs_record *r, uint32_t parent);
 /* NULL: no such number. */
 struct fs_out_node *fs_out_node(uint32_t entry);
 /* f->out was found in the directory f->entry: the route to it. A file of this node, which nobody else has written, is
-   the kernel's; others, and symlinks, get a number, unless they are only looked at. */
-int fs_out_found(struct fs_found *f, bool look);
+   the kernel's; others, and symlinks, get a number, unless they are only looked at. `flags`: of the walk. */
+int fs_out_found(struct fs_found *f, unsigned flags);
 /* The bytes of a file of this node: FS_REDIRECT's path. */
 fs_err fs_out_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]);
 /* The directory that an output directory is in: it may have been renamed. */
@@ -74,8 +74,12 @@ fs_err fs_out_may_make(const struct fs_found *f, uint64_t *dir);
 /* open(2) with O_CREAT of a name that was not looked for (FS_MAKE): a descriptor of the kernel's; -EEXIST, and f->out
    is what was there: also a file that is not published yet, as a look-up would not find it. */
 fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode);
-/* The kernel has opened the file of f->out as fd: it is noted, when it can be written. */
+/* The kernel has opened the file of f->out as fd: it is noted, when it can be written; or when it is --stage-in's. */
 void fs_out_opened(int fd, int flags, const struct fs_record *r);
+/* Is it open for reading on a file of --stage-in's directory, whose attributes are not to be changed? */
+static inline bool fs_out_staged(uint64_t e) {
+  return (e & FS_FDE_STAGED) != 0;
+}
 /* Is the descriptor one of an output file that can be written? */
 static inline bool fs_out_noted(uint64_t e) {
   return (e & FS_FDE_OUTPUT) != 0;
@@ -105,6 +109,9 @@ fs_err fs_out_chmod(const struct fs_found *f, mode_t mode);
 fs_err fs_out_chown(uid_t uid, gid_t gid);
 fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]);
 fs_err fs_out_truncate(const struct fs_found *f, int64_t size);
+/* Before a file of --stage-in's is changed: waits until its home has a copy of it (an empty one). -EINTR after a second
+   of that, when a signal came. */
+fs_err fs_out_own(uint64_t id, bool empty);
 
 /* ---- out_read.c, out_write.c: files of other nodes, and of several writers ---- */
 

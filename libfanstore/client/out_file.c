@@ -36,12 +36,25 @@ static void note(int fd, uint64_t dir, uint64_t id) {
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_OUTPUT, memory_order_release);
 }
 
+static void note_staged(int fd) {
+  if (fd < 0 || (uint32_t)fd >= FS_FD_MAX || fs_vfork_depth > 0) return;
+  fs_fd_note_high(fd);
+  atomic_store_explicit(&fs_fdtab[fd], FS_FDE_STAGED, memory_order_release);
+}
+
 void fs_out_opened(int fd, int flags, const struct fs_record *r) {
-  if ((flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH)) note(fd, r->dir, r->id);
+  if (flags & O_PATH) return;
+  if ((flags & O_ACCMODE) != O_RDONLY)
+    note(fd, r->dir, r->id);
+  else if (r->flags & FS_RECORD_STAGED)
+    note_staged(fd);
 }
 
 void fs_out_copied(int fd, int copy) {
-  if (!fs_out_noted(fs_fd_entry(fd)) || fd == copy) return;
+  uint64_t e = fs_fd_entry(fd);
+  if (fd == copy) return;
+  if (fs_out_staged(e)) note_staged(copy);
+  if (!fs_out_noted(e)) return;
   note(copy, atomic_load_explicit(&noted[fd].dir, memory_order_relaxed),
        atomic_load_explicit(&noted[fd].id, memory_order_relaxed));
 }

@@ -283,7 +283,7 @@ static int finish_record(struct walk *w, bool slash, struct fs_found *f) {
   if (slash && !(w->flags & FS_AS_IS)) return -ENOTDIR;
   f->mount = w->mount;
   f->entry = w->parent;
-  return fs_out_found(f, (w->flags & FS_LOOK) != 0);
+  return fs_out_found(f, w->flags);
 }
 
 static int finish(struct walk *w, bool slash, struct fs_found *f) {

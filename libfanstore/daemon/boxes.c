@@ -14,6 +14,7 @@
 #include "daemon/outpath.h"
 #include "daemon/outputs.h"
 #include "daemon/spill.h"
+#include "daemon/stagein.h"
 #include "daemon/stageout.h"
 #include "util/sys.h"
 
@@ -100,6 +101,7 @@ static fs_err fs_box_check_dir(const struct fs_daemon *d, uint64_t dir, const ch
 
 static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call *c, size_t n) {
   if (!fs_call_ok(c, n) || c->op >= FS_NAMES_CLIENT_OPS) return -EINVAL;
+  if (c->op == FS_NAMES_CREATE && (c->flags & FS_NAMES_STAGED)) return -EINVAL;
   if (c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE || c->op == FS_NAMES_FIND) return 0;
   if (d->cfg->read_only && fs_box_changes(c)) return -EROFS;
   if (fs_call_of_file(c)) return FS_OUT_ID_RANK(c->id) < d->net->nodes ? 0 : -EINVAL;
@@ -121,6 +123,7 @@ static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, 
   case FS_NAMES_FIND:
   case FS_NAMES_EXTEND:
   case FS_NAMES_EXTENTS:
+  case FS_NAMES_OWN:
     break;
   case FS_NAMES_APPEND:
   case FS_NAMES_SETATTR:
@@ -190,6 +193,7 @@ void fs_boxes_timers(struct fs_daemon *d) {
   fs_ns_net_timers(d->ns_net, d->now);
   fs_ns_timers(d->ns, d->now);
   fs_spill_timers(d);
+  fs_stagein_timers(d);
   fs_stageout_timers(d);
   fs_outputs_timers(d);
 }
@@ -258,6 +262,7 @@ fs_err fs_boxes_start(struct fs_daemon *d) {
   if (err == 0) err = fs_holds_new(d);
   if (err == 0) err = fs_stageout_start(d);
   if (err == 0 && (d->cfg->keep || d->cfg->stage_out)) err = fs_inside_new(d, &d->inside);
+  if (err == 0) err = fs_stagein_start(d);
   if (err == 0) err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_boxes_hooks, d);
   return err < 0 ? err : fs_ns_net_new(&d->ns_net, d->net, deadline, fs_boxes_receive, d);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/stagein.h"
 #include "daemon/stageout.h"
 #include "util/sys.h"
 
@@ -123,6 +124,8 @@ static void fs_commands_obey(struct fs_commands *c, const char *text, size_t len
     c->finished++;
   } else if (strcmp(line.verb, "finish") == 0) {
     fs_outputs_finish(d, &line);
+  } else if (strcmp(line.verb, "stagein") == 0) {
+    fs_stagein_begin(d);
   } else if (strcmp(line.verb, "cancel") == 0) {
     fs_stageout_cancel(d);
   } else if (c->go) {

@@ -41,6 +41,7 @@ struct fs_daemon_config {
   bool read_only, verbose;
   bool keep;             /* outputs, when the job ends */
   const char *stage_out; /* a directory that outlives the job, or NULL */
+  const char *stage_in;  /* one that outlived another */
   uint32_t datasets;
   const char *dataset[FS_MAX_DATASETS];
   const char *mount[FS_MAX_DATASETS]; /* NULL: the dataset's own */
@@ -146,6 +147,7 @@ struct fs_commands;
 struct fs_outputs;
 struct fs_stageout;
 struct fs_inside;
+struct fs_stagein;
 
 struct fs_daemon {
   const struct fs_daemon_config *cfg;
@@ -171,6 +173,7 @@ struct fs_daemon {
   struct fs_holds *holds;       /* output files of other nodes */
   struct fs_spill *spill_files; /* and of this one */
   struct fs_stageout *stageout; /* copies of them */
+  struct fs_stagein *stagein;   /* where some of them come from */
   struct fs_outputs *outputs;   /* what is done with them at the end */
   struct fs_inside *inside;     /* for keeping those of several writers */
   struct fs_daemon_counters count;

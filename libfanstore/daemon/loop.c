@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/stagein.h"
 #include "daemon/stageout.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -179,6 +180,7 @@ static bool fs_loop_round(struct fs_daemon *d) {
   n += fs_commands_run(d);
   if (d->ctl) {
     n += fs_iopool_reap(&d->pool);
+    n += fs_stagein_reap(d);
     n += fs_clients_scan(d);
     n += fs_prefetch_run(d);
     fs_fetch_timers(d);
@@ -244,6 +246,7 @@ static void fs_daemon_start(struct fs_daemon *d) {
   }
   if (err == 0) err = fs_rundir_spill(d, why, sizeof(why));
   if (err == 0) err = fs_stageout_open(d, why, sizeof(why));
+  if (err == 0) err = fs_stagein_open(d, why, sizeof(why));
   if (err < 0) fs_daemon_fail(d, why[0] ? why : strerror(-err));
   if (fs_commands_start(d) < 0) fs_daemon_fail(d, "no thread can be started");
   fs_daemon_hello(d);

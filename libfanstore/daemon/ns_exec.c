@@ -111,17 +111,21 @@ static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_na
 
 /* The record as it is when it has just been made. */
 static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t home) {
-  bool file = S_ISREG(c->mode);
+  bool file = S_ISREG(c->mode), staged = c->flags & FS_NAMES_STAGED;
   return (struct fs_record){.id = c->id,
                             .dir = c->dir,
-                            .size = file ? 0 : c->name2_len,
+                            .size = !file    ? c->name2_len
+                                    : staged ? c->size
+                                             : 0,
                             .mtime = c->mtime,
                             .ctime = c->mtime,
                             .mtime_ns = c->mtime_ns,
                             .ctime_ns = c->mtime_ns,
                             .mode = c->mode,
                             .home = home,
-                            .flags = file ? 0 : FS_RECORD_PUBLISHED,
+                            .flags = staged ? FS_RECORD_PUBLISHED | FS_RECORD_STAGED
+                                     : file ? 0
+                                            : FS_RECORD_PUBLISHED,
                             .name_len = c->name_len,
                             .target_len = c->name2_len};
 }
@@ -172,6 +176,7 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
     return;
   }
   now.flags |= FS_RECORD_PUBLISHED | (c->flags & FS_NAMES_PARTS ? FS_RECORD_SHARED : 0);
+  if (!(c->flags & FS_NAMES_STAGED)) now.flags &= ~(uint32_t)FS_RECORD_STAGED;
   now.version = c->seq != 0 ? c->seq : old->version + 1;
   now.size = c->size;
   now.mtime = now.ctime = c->mtime;

@@ -42,8 +42,9 @@ struct fs_output_step { /* one output on its way */
 static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *item, uint64_t *size) {
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
-  *size = 0;
-  if (!S_ISREG(item->mode)) return true;
+  const struct fs_spill_file *f = fs_spill_find(d, item->id);
+  *size = f && f->in ? f->size : 0;
+  if (!S_ISREG(item->mode) || (f && f->in)) return true;
   if (fstatat(d->spill_fd, fs_spill_name(item->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return false;
   *size = (uint64_t)st.st_size;
   return S_ISREG(st.st_mode);
@@ -66,7 +67,13 @@ static void fs_outputs_add(struct fs_outputs *o, const struct fs_output *item) {
   o->item[o->n++] = *item;
 }
 
+/* What --stage-in brought, and nobody changed, is where it came from. */
+static bool fs_outputs_elsewhere(const struct fs_outputs *o, bool staged) {
+  return staged && !o->stage;
+}
+
 static void fs_outputs_other(void *ctx, const struct fs_record *r) {
+  if (fs_outputs_elsewhere(ctx, r->flags & FS_RECORD_STAGED)) return;
   struct fs_output item = {.id = r->id, .dir = r->dir, .mode = r->mode};
   if (S_ISLNK(r->mode)) item.target = strndup(fs_record_target(r), r->target_len);
   if (!S_ISLNK(r->mode) || item.target) fs_outputs_add(ctx, &item);
@@ -79,7 +86,7 @@ static void fs_outputs_list(struct fs_daemon *d) {
     for (const struct fs_spill_file *f = s->chain[i]; f; f = f->next) {
       struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
       uint64_t size;
-      if (f->removed || f->dir == 0) continue;
+      if (f->removed || f->dir == 0 || fs_outputs_elsewhere(d->outputs, f->in)) continue;
       fs_outputs_add(d->outputs, &item);
       if (d->outputs->stage && fs_outputs_size(d, &item, &size)) d->outputs->total += size;
     }
@@ -133,8 +140,12 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
     fs_outputs_kept(s, err);
     return;
   }
+  const struct fs_spill_file *f = fs_spill_find(s->d, s->item->id);
   fs_outputs_name(s, path);
-  fs_outputs_keep(s, path);
+  if (f && f->in)
+    fs_outputs_step_end(s, s->err); /* it stays where --stage-in found it */
+  else
+    fs_outputs_keep(s, path);
 }
 
 static void fs_outputs_staged(void *ctx, fs_err err) {

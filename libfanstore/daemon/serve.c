@@ -14,7 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "daemon/spill.h"
+#include "daemon/stagein.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -35,6 +35,7 @@ struct fs_job {
   const void *bytes; /* of a bare read that succeeded: what is sent, in the reply buffer or the partition itself */
   uint32_t peer;
   uint64_t due;
+  bool staged; /* of --stage-in's: the spill is a link */
 };
 
 struct fs_reply { /* a reply buffer; free ones are linked through it */
@@ -128,8 +129,8 @@ static void fs_job_read_done(struct fs_io *io) {
 static fs_err fs_job_output_work(struct fs_io *io) {
   struct fs_job *j = FS_ITEM(io, struct fs_job, io);
   char name[FS_SPILL_NAME_SIZE];
-  FS_AUTO_CLOSE int fd =
-      openat(j->d->spill_fd, fs_spill_name(j->req.file, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (j->staged ? 0 : O_NOFOLLOW);
+  FS_AUTO_CLOSE int fd = openat(j->d->spill_fd, fs_spill_name(j->req.file, name), flags);
   uint32_t got = 0;
   fs_ssize n = 1;
   if (fd < 0) return -errno;
@@ -147,9 +148,19 @@ static fs_err fs_job_output_work(struct fs_io *io) {
   return 0;
 }
 
+static void fs_job_staged_done(struct fs_io *io) {
+  fs_stagein_has_read(FS_ITEM(io, struct fs_job, io)->d);
+  fs_job_read_done(io);
+}
+
 static void fs_job_output(struct fs_job *j) {
-  j->io = (struct fs_io){.work = fs_job_output_work, .done = fs_job_read_done};
-  fs_iopool_submit(&j->d->pool, &j->io);
+  const struct fs_spill_file *f = fs_spill_find(j->d, j->req.file);
+  j->staged = f && f->in;
+  j->io = (struct fs_io){.work = fs_job_output_work, .done = j->staged ? fs_job_staged_done : fs_job_read_done};
+  if (!j->staged)
+    fs_iopool_submit(&j->d->pool, &j->io);
+  else if (!fs_stagein_read(j->d, &j->io))
+    fs_job_reply(j, -EIO);
 }
 
 /* What can be read without blocking, or false. */

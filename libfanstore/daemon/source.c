@@ -40,7 +40,8 @@ fs_err fs_source_open(struct fs_source *s, const struct fs_daemon *d, struct fs_
                       const struct fs_scattered *scattered) {
   char name[FS_SPILL_NAME_SIZE];
   *s = (struct fs_source){.d = d, .in = in, .scattered = scattered};
-  s->fd = openat(d->spill_fd, fs_spill_name(id, name), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  flags |= O_NONBLOCK | O_CLOEXEC | (scattered->linked ? 0 : O_NOFOLLOW);
+  s->fd = openat(d->spill_fd, fs_spill_name(id, name), flags);
   if (s->fd < 0) return -errno;
   fs_err err = fstat(s->fd, &s->st) < 0 ? -errno : S_ISREG(s->st.st_mode) ? 0 : -ENOENT;
   if (err == 0) err = fs_source_list(s);

@@ -18,6 +18,7 @@ struct fs_scattered {
   struct fs_out_extent *extent; /* allocated */
   uint32_t count;
   uint64_t changes; /* of the list, when it was copied */
+  bool linked;      /* home's spill is a link to --stage-in's file */
 };
 
 struct fs_source_part;

@@ -5,6 +5,7 @@
  */
 #include "daemon/spill.h"
 
+#include "daemon/stagein.h"
 #include "daemon/stageout.h"
 
 #include <fcntl.h>
@@ -78,6 +79,7 @@ static void fs_spill_free(struct fs_daemon *d, struct fs_spill_file *f) {
   *at = f->next;
   s->count--;
   free(f->told);
+  free(f->in);
   fs_extents_free(f);
   free(f);
 }
@@ -95,6 +97,18 @@ void fs_spill_created(struct fs_daemon *d, uint64_t id) {
   if (!f) return;
   f->creating = false;
   fs_spill_named(d, f);
+}
+
+bool fs_spill_staged(struct fs_daemon *d, uint64_t id, uint64_t dir, const struct stat *st) {
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  if (!f || (f->in = calloc(1, sizeof(*f->in))) == NULL) return false;
+  f->dir = dir;
+  f->size = (uint64_t)st->st_size;
+  f->mtime = st->st_mtim.tv_sec;
+  f->mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
+  f->mode = st->st_mode & (S_IFMT | 07777);
+  fs_stageout_touch(d, id);
+  return true;
 }
 
 void fs_spill_not_created(struct fs_daemon *d, uint64_t id) {
@@ -217,37 +231,49 @@ static struct fs_spill_told *fs_spill_told(const struct fs_daemon *d, struct fs_
   return f->told;
 }
 
-static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, struct fs_held *held) {
-  char name[FS_SPILL_NAME_SIZE];
-  struct stat st;
-  if (fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
-  if (!S_ISREG(st.st_mode)) return -ENOENT;
-  if (st.st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;
-  struct fs_spill_file *f = fs_spill_make(d, id);
-  struct fs_spill_told *t = f ? fs_spill_told(d, f) : NULL;
-  if (!t) return -ENOMEM;
-  if (f->gone) return -ENOENT;
-  fs_spill_version(d, t, &st);
+fs_err fs_spill_held(struct fs_daemon *d, uint64_t id, const struct stat *st, struct fs_held *held) {
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  struct fs_spill_told *t = f && !f->gone ? fs_spill_told(d, f) : NULL;
+  if (!t) return f && !f->gone ? -ENOMEM : -ENOENT;
+  if (st->st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;
+  fs_spill_version(d, t, st);
   *held = (struct fs_held){.id = id,
                            .version = t->version,
                            .size = FS_MAX(t->size, fs_extents_end(f)),
                            .own = t->size,
                            .parts = fs_extents_any(f),
-                           .mtime = st.st_mtim.tv_sec,
-                           .ctime = st.st_ctim.tv_sec,
-                           .mtime_ns = (uint32_t)st.st_mtim.tv_nsec,
-                           .ctime_ns = (uint32_t)st.st_ctim.tv_nsec,
-                           .mode = st.st_mode};
-  if (t->holder[from / 64] >> from % 64 & 1) return 0;
-  t->holder[from / 64] |= 1ull << from % 64;
+                           .mtime = st->st_mtim.tv_sec,
+                           .ctime = st->st_ctim.tv_sec,
+                           .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
+                           .ctime_ns = (uint32_t)st->st_ctim.tv_nsec,
+                           .mode = st->st_mode};
+  return 0;
+}
+
+fs_err fs_spill_holder(struct fs_daemon *d, struct fs_spill_file *f, uint32_t rank) {
+  struct fs_spill_told *t = fs_spill_told(d, f);
+  if (!t) return -ENOMEM;
+  if (t->holder[rank / 64] >> rank % 64 & 1) return 0;
+  t->holder[rank / 64] |= 1ull << rank % 64;
   t->holding++;
   return 0;
+}
+
+static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, struct fs_held *held) {
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  if (fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  if (!S_ISREG(st.st_mode)) return -ENOENT;
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  fs_err err = f ? fs_spill_held(d, id, &st, held) : -ENOMEM;
+  return err == 0 ? fs_spill_holder(d, f, from) : err;
 }
 
 void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_held held;
   fs_err err = fs_spill_mine(d, c->id) ? 0 : -EINVAL;
   struct fs_spill_file *f = err == 0 ? fs_spill_find(d, c->id) : NULL;
+  if (err == 0 && fs_stagein_home(d, a, c)) return;
   if (err == 0 && c->op == FS_NAMES_SETATTR) {
     fs_spill_set(d, a, c);
     return;

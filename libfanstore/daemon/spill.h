@@ -27,6 +27,13 @@ struct fs_spill_told {
   uint64_t holder[]; /* a bit for each */
 };
 
+/* The spill is a link to a file of --stage-in's. */
+struct fs_spill_in {
+  bool copying; /* to become a file of its own, */
+  fs_err err;   /* which failed then: */
+  uint64_t err_at;
+};
+
 struct fs_spill_file {
   struct fs_spill_file *next;
   uint64_t id, dir; /* dir: of its record, as last heard; 0: unknown */
@@ -41,6 +48,7 @@ struct fs_spill_file {
   struct fs_spill_told *told;
   struct fs_extents *extents; /* bytes that are elsewhere; or NULL */
   uint64_t changes;           /* of that list */
+  struct fs_spill_in *in;     /* NULL: its bytes are this job's */
 };
 
 #define FS_SPILL_EARLY 256u
@@ -65,6 +73,8 @@ struct fs_spill_file *fs_spill_find(const struct fs_daemon *d, uint64_t id);
 void fs_spill_creating(struct fs_daemon *d, uint64_t id, uint64_t dir);
 void fs_spill_created(struct fs_daemon *d, uint64_t id);
 void fs_spill_not_created(struct fs_daemon *d, uint64_t id);
+/* A link to a file of --stage-in's is its spill, and published as that is. False: no memory. */
+bool fs_spill_staged(struct fs_daemon *d, uint64_t id, uint64_t dir, const struct stat *st);
 /* What is now published of it. */
 void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool there);
 /* The name service's words (ns.h). */
@@ -74,6 +84,9 @@ void fs_spill_members(struct fs_daemon *d);
 /* "out/<id>", below d->spill_fd. */
 #define FS_SPILL_NAME_SIZE 32u
 const char *fs_spill_name(uint64_t id, char name[FS_SPILL_NAME_SIZE]);
+/* The two halves of HOLD: what it is, of a spill that is so now; and that this rank holds it. */
+fs_err fs_spill_held(struct fs_daemon *d, uint64_t id, const struct stat *st, struct fs_held *held);
+fs_err fs_spill_holder(struct fs_daemon *d, struct fs_spill_file *f, uint32_t rank);
 /* Is this one of this node's files? */
 bool fs_spill_mine(const struct fs_daemon *d, uint64_t id);
 

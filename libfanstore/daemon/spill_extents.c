@@ -38,7 +38,7 @@ const struct fs_out_extent *fs_extents_all(const struct fs_spill_file *f, uint32
 fs_err fs_extents_copy(const struct fs_spill_file *f, struct fs_scattered *to) {
   uint32_t count;
   const struct fs_out_extent *e = fs_extents_all(f, &count);
-  *to = (struct fs_scattered){.changes = f->changes};
+  *to = (struct fs_scattered){.changes = f->changes, .linked = f->in != NULL};
   if (count == 0) return 0;
   to->extent = malloc(count * sizeof(*e));
   if (!to->extent) return -ENOMEM;

@@ -35,13 +35,21 @@ struct fs_publication {
 static bool fs_spill_fill(const struct fs_daemon *d, struct fs_names_call *c) {
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
+  const struct fs_spill_file *f = fs_spill_find(d, c->id);
+  if (f && f->in) { /* as it was when it was found */
+    c->size = f->size;
+    c->mtime = f->mtime;
+    c->mtime_ns = f->mtime_ns;
+    c->mode = f->mode;
+    c->flags = FS_NAMES_STAGED;
+    return true;
+  }
   if (fstatat(d->spill_fd, fs_spill_name(c->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
     return false;
   c->size = (uint64_t)st.st_size;
   c->mtime = st.st_mtim.tv_sec;
   c->mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
   c->mode = S_IFREG | (st.st_mode & 07777);
-  const struct fs_spill_file *f = fs_spill_find(d, c->id);
   if (!f || !fs_extents_any(f)) return true;
   c->size = FS_MAX(c->size, fs_extents_end(f));
   c->flags = FS_NAMES_PARTS;

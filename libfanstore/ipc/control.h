@@ -16,6 +16,9 @@
  *     files_cache files_remote files_shared bytes_{the same four} blocks_{the same four} fallbacks errors materialized
  *     (sums over this node's clients), served served_bytes fetched fetched_bytes prefetched checksum_errors timeouts
  *     refused evictions staged_bytes reused_bytes clients (the daemon's own; see docs/messages.md)
+ *   stagein rank=K files=N bytes=BYTES [end=1]          after stagein: names made so far; at the end also what was left
+ *     [dataset=N dataset_name=PATH]                     out: because the dataset has the name, or for another reason;
+ *     [odd=N odd_name=PATH odd_why=TEXT]                with an example
  *   output rank=K size=BYTES name=PATH                  after finish: a file that the job wrote below a mount
  *   outputs rank=K files=N bytes=BYTES [kept=DIR]       after finish: how far; with end=1 done. done, total: bytes
  *     [staged=N done=BYTES total=BYTES]                 of --stage-out; lost: files neither copied nor kept
@@ -24,6 +27,7 @@
  * launcher -> rank 0 (stdin), which passes each on to all ranks
  *   place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.', '-' none, '*' all
  *   go                                                  placement complete: stage, then serve
+ *   stagein                                             all are ready: make the names of --stage-in's files
  *   finish [names=N] [keep=1] [stage=1]                 COMMAND is over: count its outputs, name N, keep them, or copy
  *                                                       them out and keep those that cannot be; serve on
  *   cancel                                              no more copies: what is left counts as failed
@@ -32,7 +36,8 @@
  * The command line that fs-launch gives to every rank of fanstored (paths absolute; options in any order; each value
  * a word of its own):
  *   fanstored --job JOB --local-dir DIR {--dataset DIR --mount PATH}... [--emulate N] [--cache BYTES] [--read-only]
- *     [--deadline MS] [--keep] [--stage-out DIR] [--output-limit BYTES] [--verbose]
+ *     [--deadline MS] [--keep] [--stage-out DIR] [--stage-in DIR] [--output-limit BYTES]
+ *     [--verbose]
  * JOB is [A-Za-z0-9._-]+ and chosen by fs-launch: the run directory on every host is fs_run_dir(JOB). dataset=D in the
  * lines counts the --dataset options from 0. --emulate N: N ranks on one host, rank k being node k of it.
  */

@@ -43,6 +43,7 @@ static inline uint32_t fs_mark_bit(uint64_t dir) {
 enum fs_record_flags {
   FS_RECORD_PUBLISHED = 1, /* nodes other than home see it */
   FS_RECORD_SHARED = 2,    /* more than one node has parts of its contents */
+  FS_RECORD_STAGED = 4,    /* of --stage-in's directory, unchanged: of a file home's spill is a link to that one */
 };
 
 /* One name. Followed by its name and, of a symlink, its target; then zeros to a multiple of 8 bytes. */
@@ -82,6 +83,8 @@ enum fs_names_op {
   FS_NAMES_EXTENTS, /* id, size: an offset: struct fs_out_extent[] from there on, as many as fit */
   FS_NAMES_APPEND,  /* id, size: bytes for the end of home's spill, instead of a name: FS_APPEND_DATA at most; without
                        them so many zeros (FS_APPEND_MAX) that are the caller's to write. Their offset, 64 bits */
+  FS_NAMES_OWN,     /* id, size: the spill is to be a file of its own, empty when size is 0, before it is changed.
+                       EINPROGRESS, with bytes copied so far, 64 bits: to be asked again */
   FS_NAMES_FIND,    /* id, of a directory: its record, whichever directory it is in. ENOENT */
   FS_NAMES_CLIENT_OPS,
   /* between the daemons only */
@@ -111,6 +114,7 @@ enum fs_names_flags {
   FS_NAMES_KEEP = 2,       /* of TAKEN, MIRROR: the hold of record id ends, and it stays */
   FS_NAMES_TAKEN_TOO = 16, /* of LOOKUP: also what is not published yet: it is to be written */
   FS_NAMES_PARTS = 8,      /* of PUBLISH: not all bytes are in home's spill */
+  FS_NAMES_STAGED = 32,    /* of CREATE and PUBLISH, by daemons: FS_RECORD_STAGED, with its size and published */
   FS_NAMES_HELD = 4,       /* of MIRROR: record id is held for directory `to` and the rename `size` */
   FS_NAMES_SHUT = 8,       /* of MIRROR: the directory takes no names for a while; */
   FS_NAMES_OPENED = 16,    /* it does; */
@@ -175,7 +179,7 @@ static inline size_t fs_call_size(const struct fs_names_call *c) {
 }
 /* Is it about a file's bytes, by its id alone? */
 static inline bool fs_call_of_file(const struct fs_names_call *c) {
-  return c->op >= FS_NAMES_HOLD && c->op <= FS_NAMES_APPEND;
+  return c->op >= FS_NAMES_HOLD && c->op <= FS_NAMES_OWN;
 }
 /* Is this a whole call, with all that its operation needs, in n bytes? Its records are checked as they are taken. */
 bool fs_call_ok(const void *body, size_t n);

@@ -32,8 +32,12 @@ static bool is_output(int route, const struct fs_found *f) {
   FS_EXPORT int name params {                                                                                          \
     FS_PATH_CALL(dirfd, path, FS_PARENT, ours, FS_REAL(name) args);                                                    \
   }
+/* The file that --stage-in's descriptor was opened on is not this job's. */
+#define FS_NOT_STAGED(fd)                                                                                              \
+  if (FS_UNLIKELY(fs_out_staged(fs_fd_entry(fd)))) return fs_ret_int(-EROFS)
 #define FS_CHANGE_FD(name, params, args)                                                                               \
   FS_EXPORT int name params {                                                                                          \
+    FS_NOT_STAGED(fd);                                                                                                 \
     FS_FD_CALL(fd, fd_refusal(s), FS_REAL(name) args);                                                                 \
   }
 #define FS_AT_WALK(f) ((f)&AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0)
@@ -75,7 +79,8 @@ FS_EXPORT int fchmodat(int d, const char *p, mode_t m, int flags) {
 }
 
 FS_EXPORT int lchmod(const char *p, mode_t m) {
-  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW, refuse_lchmod(route, f, AT_SYMLINK_NOFOLLOW), FS_REAL(lchmod)(p, m));
+  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW | FS_CHANGES, refuse_lchmod(route, f, AT_SYMLINK_NOFOLLOW),
+               FS_REAL(lchmod)(p, m));
 }
 
 static int64_t check_at_flags(int flags) {
@@ -83,6 +88,7 @@ static int64_t check_at_flags(int flags) {
 }
 
 static int chown_fd(int fd, const char *p, uid_t u, gid_t g, int flags) {
+  FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, check_at_flags(flags) != 0 ? check_at_flags(flags) : at_refusal(s),
              FS_REAL(fchownat)(fd, p, u, g, flags));
 }
@@ -139,10 +145,12 @@ static bool is_output_fd(const struct fs_slot *s) {
 }
 
 FS_EXPORT int fchmod(int fd, mode_t m) {
+  FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, is_output_fd(s) ? fs_out_chmod(&(struct fs_found){.entry = s->entry}, m) : fd_refusal(s),
              FS_REAL(fchmod)(fd, m));
 }
 FS_EXPORT int fchown(int fd, uid_t u, gid_t g) {
+  FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, is_output_fd(s) ? fs_out_chown(u, g) : fd_refusal(s), FS_REAL(fchown)(fd, u, g));
 }
 
@@ -151,10 +159,12 @@ static int64_t fd_times(const struct fs_slot *s, int64_t r) {
 }
 
 FS_EXPORT int futimes(int fd, const struct timeval t[2]) {
+  FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, fd_times(s, set_timevals(FS_IN, &(struct fs_found){.entry = s->entry}, t)), FS_REAL(futimes)(fd, t));
 }
 
 FS_EXPORT int futimens(int fd, const struct timespec t[2]) {
+  FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, fd_times(s, set_times(FS_IN, &(struct fs_found){.entry = s->entry}, t)), FS_REAL(futimens)(fd, t));
 }
 
@@ -163,6 +173,7 @@ static int64_t set_at_times(int route, const struct fs_found *f, const struct ti
 }
 
 static int utimens_fd(int fd, const char *p, const struct timespec t[2], int flags) {
+  FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, s == &fs_slot_closed ? -EBADF : set_at_times(FS_IN, &(struct fs_found){.entry = s->entry}, t, flags),
              FS_REAL(utimensat)(fd, p, t, flags));
 }

@@ -7,7 +7,8 @@
 
 /* A real descriptor was copied: the copy of one of an output file is one, too. */
 static inline int copied(int fd, int copy) {
-  if (FS_UNLIKELY(copy >= 0 && fs_out_noted(fs_fd_entry(fd)))) fs_out_copied(fd, copy);
+  const uint64_t output = FS_FDE_OUTPUT | FS_FDE_STAGED;
+  if (FS_UNLIKELY(copy >= 0 && (fs_fd_entry(fd) & output) != 0)) fs_out_copied(fd, copy);
   return copy;
 }
 

@@ -38,7 +38,8 @@ __attribute__((noinline)) void fs_note_directory(int fd, int dirfd, const char *
 /* A name that may be made is not followed when it must be new, nor looked at when it ends in a slash. */
 static unsigned open_walk(const char *path, int flags) {
   unsigned walk = flags & O_NOFOLLOW ? FS_NOFOLLOW : 0;
-  if ((flags & O_ACCMODE) != O_RDONLY) walk |= FS_WRITES;
+  if ((flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH)) walk |= FS_WRITES | FS_CHANGES;
+  if ((flags & O_TRUNC) && !(flags & O_PATH)) walk |= FS_CHANGES | FS_EMPTIES;
   if ((flags & (O_CREAT | O_PATH)) != O_CREAT) return walk;
   size_t len = strlen(path);
   return FS_MAKE | ((flags & O_EXCL) || (len > 0 && path[len - 1] == '/') ? FS_NOFOLLOW | FS_AS_IS : walk);
@@ -56,7 +57,7 @@ static int64_t create(int *route, struct fs_found *f, int dirfd, const char *pat
   fs_fd fd = err != 0 ? err : fs_out_create(f, flags, mode);
   if (fd != -EEXIST || (flags & O_EXCL)) return fd;
   if (f->out.id != 0 && !S_ISLNK(f->out.mode)) {
-    *route = fs_out_found(f, false);
+    *route = fs_out_found(f, open_walk(path, flags));
     return -EEXIST;
   }
   *route = fs_path_route_slow(dirfd, path, open_walk(path, flags) & ~FS_MAKE, f);
@@ -205,7 +206,7 @@ static void close_ours(unsigned first, unsigned last, bool cloexec) {
       fs_fd_close((int)fd);
     if (!cloexec) fs_fd_evict((int)fd);
     if (fs_out_noted(e) && !cloexec) (void)fs_out_publish((int)fd);
-    if ((e & (FS_FDE_ANCESTOR | FS_FDE_OUTPUT)) && !cloexec) fs_fd_forget((int)fd);
+    if ((e & (FS_FDE_ANCESTOR | FS_FDE_OUTPUT | FS_FDE_STAGED)) && !cloexec) fs_fd_forget((int)fd);
   }
 }
 

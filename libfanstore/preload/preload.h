@@ -124,7 +124,7 @@ static inline bool fs_output_gone(const struct fs_found *f, int err, unsigned *t
 
 /* The same for what changes a file: one of this node's outputs is published afterwards. */
 #define FS_PATH_SET(dirfd, path, flags, ours, native)                                                                  \
-  FS_PATH_CALL(dirfd, path, flags, ours, fs_out_set_done(f, path, native))
+  FS_PATH_CALL(dirfd, path, (flags) | FS_CHANGES, ours, fs_out_set_done(f, path, native))
 static inline int fs_out_set_done(const struct fs_found *f, const char *path, int r) {
   if (FS_LIKELY(f == NULL || path != f->real) || r != 0 || f->out.id == 0) return r;
   fs_err err = fs_out_publish_path(&f->out, path);

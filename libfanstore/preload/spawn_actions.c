@@ -40,7 +40,7 @@ static const char *fails_so(fs_err err) {
 FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restrict fa, int fd,
                                                const char *restrict path, int flags, mode_t mode) {
   struct fs_found f;
-  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  int route = fs_path_route(AT_FDCWD, path, (flags & (O_ACCMODE | O_TRUNC)) != O_RDONLY ? FS_CHANGES : 0, &f);
   if (route == FS_OUT || route == FS_REDIRECT)
     return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, route == FS_OUT ? path : f.real, flags, mode);
   fs_err err = fs_must_exist(route);

@@ -175,10 +175,12 @@ void fs_stdio_widen(FILE *f) {
 }
 
 /* Where freopen's path leads; without one, to the file that is open. */
-static int reopen_route(const char *path, const FILE *old, struct fs_found *f) {
+static int reopen_route(const char *path, int flags, const FILE *old, struct fs_found *f) {
   FS_MAY_BE_NULL(path);
   const struct fs_slot *s = path == NULL && old->_fileno >= 0 ? fs_fd_slot(old->_fileno) : NULL;
-  if (s == NULL || s == &fs_slot_closed) return fs_path_route(AT_FDCWD, path, 0, f);
+  bool writes = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY, empties = writes && (flags & O_TRUNC);
+  if (s == NULL || s == &fs_slot_closed)
+    return fs_path_route(AT_FDCWD, path, (writes ? FS_CHANGES : 0) | (empties ? FS_EMPTIES : 0), f);
   f->mount = s->mount;
   f->entry = s->entry;
   return FS_IN;
@@ -187,7 +189,7 @@ static int reopen_route(const char *path, const FILE *old, struct fs_found *f) {
 /* The stream becomes one of a real file: its descriptor may be 0-2, and its address must stay. */
 FS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode, FILE *restrict old) {
   struct fs_found f;
-  int route = reopen_route(path, old, &f);
+  int route = reopen_route(path, mode_flags(mode), old, &f);
   if ((mode_flags(mode) & O_CREAT) && fs_file_may_make(route, &f, false)) {
     int fd = fs_open_common(AT_FDCWD, path, mode_flags(mode), 0666); /* so that it is there */
     route = fd < 0 ? fd : fs_path_route_slow(AT_FDCWD, path, 0, &f);

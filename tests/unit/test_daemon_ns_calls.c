@@ -96,6 +96,44 @@ static void test_publications_in_order(void **state) {
   sim_check_mirrors();
 }
 
+/* A file of --stage-in's is there at once, and is none of them any more when its home says so. */
+static void test_staged(void **state) {
+  (void)state;
+  static struct call c;
+  random_seed(0);
+  sim_start(3);
+  struct fs_names_call h = {.op = FS_NAMES_CREATE,
+                            .flags = FS_NAMES_STAGED,
+                            .dir = FS_DATASET_DIR(0, 1),
+                            .id = fs_ns_id(world.ns[0]),
+                            .mode = S_IFREG | 0640,
+                            .size = 12345,
+                            .mtime = 7};
+  struct fs_names_call p = {.op = FS_NAMES_PUBLISH, .dir = h.dir, .id = h.id, .mode = h.mode, .size = 12345};
+  for (unsigned again = 0; again < 2; again++) {
+    call_start(&c, 0, h, "f", "");
+    call_wait(&c);
+    assert_int_equal(c.err, 0);
+    assert_int_equal(call_record(&c)->flags, FS_RECORD_PUBLISHED | FS_RECORD_STAGED);
+  }
+  struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .dir = h.dir};
+  call_start(&c, 1, look, "f", "");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  assert_int_equal(call_record(&c)->size, 12345);
+  assert_int_equal(call_record(&c)->home, 0);
+  assert_int_equal(call_record(&c)->mtime, 7);
+  for (unsigned own = 0; own < 2; own++) {
+    p.seq++;
+    p.flags = own ? 0 : FS_NAMES_STAGED;
+    call_start(&c, 0, p, "", "");
+    call_wait(&c);
+    assert_int_equal(call_record(&c)->flags, FS_RECORD_PUBLISHED | (own ? 0 : FS_RECORD_STAGED));
+  }
+  sim_settle();
+  sim_check_mirrors();
+}
+
 /* What is for a file's home goes there, and fails when it is gone. */
 static void test_questions_to_a_home(void **state) {
   (void)state;
@@ -249,6 +287,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_attributes),
       cmocka_unit_test(test_publications_in_order),
+      cmocka_unit_test(test_staged),
       cmocka_unit_test(test_questions_to_a_home),
       cmocka_unit_test(test_removals_of_an_owner_that_dies),
       cmocka_unit_test(test_marked_everywhere_before_the_first),

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/spill.h"
+#include "daemon/stagein.h"
 #include "net_fixture.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -96,6 +96,7 @@ static struct fs_wire_rep answer(uint32_t peer, unsigned char *data) {
   for (int i = 0; i < 5000 && world.sends == 0; i++) {
     usleep(1000);
     fs_iopool_reap(&d->pool);
+    fs_stagein_reap(d);
     fs_server_timers(d);
   }
   assert_true(world.sends > 0);
@@ -119,6 +120,7 @@ static void ask_bare(uint32_t part, uint64_t offset, int err) {
   for (int i = 0; i < 5000 && world.sends == 0; i++) {
     usleep(1000);
     fs_iopool_reap(&d->pool);
+    fs_stagein_reap(d);
     fs_server_timers(d);
   }
   assert_true(world.sends > 0);
@@ -204,17 +206,30 @@ static void test_outputs(void **state) {
                {mine, 0, FS_OUT_BLOCK + 1, 0, -EINVAL},
                {mine, 0, 0, 0, -EINVAL},
                {mine + 1, 0, 1, 0, -ENOENT},
-               {mine + 2, 0, 1, 0, -ELOOP}, /* a symlink that somebody put there */
+               {mine + 2, 0, 1, 0, -ELOOP},  /* a symlink that somebody put there */
+               {mine + 3, 100, 200, 200, 0}, /* --stage-in's */
+               {mine + 4, 0, 1, 0, -ENOENT}, /* which has gone */
                {FS_OUT_ID_MAKE(1, 5), 0, 1, 0, -EINVAL},
                {5, 0, 1, 0, -EINVAL},
                {mine | 1ull << 63, 0, 1, 0, -EINVAL}};
-  char path[FS_SPILL_NAME_SIZE];
+  char path[FS_SPILL_NAME_SIZE], target[1100];
+  struct stat st = {.st_mode = S_IFREG | 0600, .st_size = PART_SIZE};
+  d->stagein = calloc(1, sizeof(*d->stagein));
+  d->stagein->d = d;
+  config.read_only = true; /* nobody watches */
+  config.deadline_ns = 1000000000;
+  assert_int_equal(fs_stagein_start(d), 0);
+  assert_int_equal(fs_spill_new(d), 0);
   d->spill_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_int_equal(mkdirat(d->spill_fd, FS_OUT_DIR, 0700), 0);
   int fd = openat(d->spill_fd, fs_spill_name(mine, path), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   assert_int_equal(fs_write_full(fd, content, PART_SIZE), 0);
   close(fd);
   assert_int_equal(symlinkat("/etc/passwd", d->spill_fd, fs_spill_name(mine + 2, path)), 0);
+  snprintf(target, sizeof(target), "%s/part-00000", dir);
+  assert_int_equal(symlinkat(target, d->spill_fd, fs_spill_name(mine + 3, path)), 0);
+  assert_int_equal(symlinkat("/nowhere/at/all", d->spill_fd, fs_spill_name(mine + 4, path)), 0);
+  assert_true(fs_spill_staged(d, mine + 3, 5, &st) && fs_spill_staged(d, mine + 4, 5, &st));
   for (unsigned i = 0; i < FS_ARRAY_LEN(cases); i++) {
     struct fs_wire_req r = request(0, cases[i].offset, cases[i].length);
     r.type = FS_WIRE_READ_OUTPUT;
@@ -226,7 +241,8 @@ static void test_outputs(void **state) {
     if (rep.err == 0) assert_true(rep.xxh3 == fs_xxh3(data, rep.length));
     if (rep.length > 0) assert_memory_equal(data, content + r.offset, rep.length);
   }
-  assert_int_equal(d->count.served_bytes, 5000 + 10 + PART_SIZE);
+  assert_int_equal(d->count.served_bytes, 5000 + 10 + PART_SIZE + 200);
+  assert_int_equal(d->stagein->reading, 0);
   assert_false(fs_server_busy(d));
   close(d->spill_fd);
 }
