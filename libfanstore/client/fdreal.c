@@ -8,6 +8,7 @@
 
 #include "client/data_priv.h"
 #include "client/files.h"
+#include "client/out.h"
 #include "util/util.h"
 
 #define FS_FD_LIST_MAX 65536u
@@ -59,12 +60,13 @@ static fs_fd move_offset(struct fs_state *st, struct fs_slot *s, fs_fd mine, uin
 fs_fd fs_real_get(struct fs_slot *s) {
   struct fs_state *st = fs_state_attach(false);
   fs_err err = st == NULL ? -EBADF : fs_file_readable(s);
-  if (err == 0 && fs_file_writable(s) == 0) err = -EOPNOTSUPP; /* what is written to a copy would be lost */
+  bool output = fs_file_writable(s) == 0;
   if (err != 0) return err;
   uint64_t off = atomic_load(&s->offset);
   fs_fd fd = off & FS_OFFSET_REAL ? stored(st, s, off) : -ENOENT;
   if (fd >= 0) return fd;
-  fd = fs_data_materialize(s->mount, s->entry);
+  fd = output ? fs_out_relay(s->entry, atomic_load(&s->flags), off & FS_OFFSET_MASK)
+              : fs_data_materialize(s->mount, s->entry);
   if (fd < 0) return fd;
   if (atomic_load(&s->shared)) {
     uint32_t token = atomic_fetch_add(&st->tokens, 1) & 0xffff;
@@ -81,6 +83,7 @@ fs_fd fs_real_get(struct fs_slot *s) {
 /* In a vfork child only its own descriptor: the table is its parent's. */
 fs_err fs_fd_take_over(int fd, struct fs_slot *s) {
   uint32_t gen = atomic_load(&s->gen);
+  bool output = fs_file_writable(s) == 0;
   fs_fd real = fs_real_get(s);
   if (real < 0) return real;
   fs_err err = 0;
@@ -89,6 +92,7 @@ fs_err fs_fd_take_over(int fd, struct fs_slot *s) {
     err = (fs_err)FS_SYS3(SYS_dup3, real, fd, flags > 0 ? O_CLOEXEC : 0);
   } else {
     fs_fd_become_real(s, gen, real);
+    if (output) fs_out_note_real(fd);
   }
   fs_sys_close(real);
   return FS_MIN(err, 0);

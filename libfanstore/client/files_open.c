@@ -46,7 +46,10 @@ static fs_fd real_directory_standin(void) {
 
 /* Where the number or the process cannot hold a virtual descriptor. */
 static fs_fd open_real(const struct fs_found *f, mode_t mode, int flags) {
-  fs_fd fd = S_ISREG(mode) ? fs_data_materialize(f->mount, f->entry) : real_directory_standin();
+  bool output = fs_is_out(f->entry) && (flags & O_ACCMODE) != O_RDONLY;
+  fs_fd fd = !S_ISREG(mode) ? real_directory_standin()
+             : output       ? fs_out_relay(f->entry, (uint32_t)flags, 0)
+                            : fs_data_materialize(f->mount, f->entry);
   if (fd >= 0 && !(flags & O_CLOEXEC)) fs_sys_fcntl(fd, F_SETFD, 0);
   return fd;
 }
@@ -137,6 +140,7 @@ static fs_err move_to(int real, int newfd, bool cloexec) {
 
 static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
   uint32_t gen = atomic_load(&s->gen);
+  bool output = fs_file_writable(s) == 0;
   fs_fd real = fs_real_get(s);
   struct fs_fd_claim c;
   if (real < 0) return real;
@@ -144,13 +148,13 @@ static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
   fs_err err = move_to(real, newfd, cloexec);
   fs_fd_over_end(newfd, &c, err >= 0);
   if (err >= 0) fs_fd_become_real(s, gen, real);
+  if (err >= 0 && output) fs_out_note_real(newfd);
   if (real != newfd) fs_sys_close(real);
   return err < 0 ? err : newfd;
 }
 
 /* In a vfork child the placeholder itself goes to 0-2, which may be moved on; exec then makes a real file of it. */
 fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec) {
-  if (newfd <= 2 && fs_file_writable(s) == 0) return -EOPNOTSUPP; /* stdio would write past us */
   if (newfd > 2 || fs_vfork_depth > 0 || atomic_load(&s->kind) != FS_SLOT_FILE)
     return fd == newfd ? fd : fs_fd_dup_to(fd, newfd, cloexec);
   return real_dup_to(s, newfd, cloexec);
@@ -159,6 +163,7 @@ fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec) {
 void fs_files_start(void) {
   for (int fd = 0; fd < 3; fd++) {
     struct fs_slot *s = fs_fd_adopt(fd);
+    if (s == NULL && fd > 0) fs_out_note_real(fd);
     if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) real_dup_to(s, fd, false);
   }
 }

@@ -147,13 +147,18 @@ fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
   n = FS_MIN(n, FS_IO_MAX);
   if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
   if (err != 0 || n == 0) return err;
+  if (FS_UNLIKELY(fs_slot_is_real(s))) return FS_E_REAL;
   bool append = atomic_load_explicit(&s->flags, memory_order_relaxed) & O_APPEND;
   if (append) {
     fs_ssize put = fs_out_append(s->entry, buf, n, &off);
     if (put > 0 && off != FS_APPEND_UNKNOWN) atomic_store(&s->offset, off + (uint64_t)put);
     return put;
   }
-  off = atomic_fetch_add(&s->offset, n) & FS_OFFSET_MASK;
+  off = atomic_fetch_add(&s->offset, n);
+  if (FS_UNLIKELY(off & FS_OFFSET_REAL)) {
+    atomic_fetch_sub(&s->offset, n);
+    return FS_E_REAL;
+  }
   fs_ssize put = fs_out_write(s->entry, buf, n, off);
   if (put < (fs_ssize)n) unclaim(s, off + n, off + (uint64_t)FS_MAX(put, 0));
   return put;

@@ -118,7 +118,12 @@ fs_err fs_names_ask(const struct fs_names_call *c, const char *name, const char 
 }
 
 uint64_t fs_names_id(void) {
-  struct fs_link *link = fs_link_get();
+  struct fs_link borrowed, *link = fs_link_get();
+  if (!link && fs_link_borrow(&borrowed)) { /* the daemon gives each link numbers of its own */
+    uint64_t id = *(volatile const uint64_t *)&borrowed.channel->first_id;
+    fs_link_return(&borrowed);
+    return id;
+  }
   uint64_t first = link ? *(volatile const uint64_t *)&link->channel->first_id : 0;
   uint64_t count = link ? atomic_fetch_add_explicit(&link->files, 1, memory_order_relaxed) : 0;
   return first != 0 && count < FS_OUT_ID_FILES ? first + count : 0;

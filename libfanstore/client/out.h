@@ -135,6 +135,12 @@ fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off);
 /* Tells home what this process has written. */
 fs_err fs_out_flush(uint32_t entry, bool sync);
 fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off);
+/* A file of the kernel's whose bytes become that file's, write-only, by the flags of its open; off: where it stands. */
+fs_fd fs_out_relay(uint32_t entry, uint32_t flags, uint64_t off);
+/* What was written to a spill of this node is published. */
+fs_err fs_out_sync(uint64_t id);
+/* Is a real descriptor, which came from elsewhere, one of an output that can be written? It is noted then. */
+void fs_out_note_real(int fd);
 /* A file of the kernel's with the same bytes, read-only. */
 fs_fd fs_out_materialize(uint32_t entry);
 

@@ -21,8 +21,8 @@
 
 /* By descriptor. Untouched pages cost nothing. */
 static struct {
-  _Atomic uint64_t dir, id;
-  _Atomic int32_t process; /* that opened it: a child has a copy */
+  _Atomic uint64_t dir, id; /* dir 0: not known */
+  _Atomic int32_t process;  /* that opened it: a child has a copy */
 } noted[FS_FD_MAX];
 
 /* ---- notes ---- */
@@ -84,7 +84,7 @@ fs_err fs_out_publish(int fd) {
   if (!fs_out_noted(fs_fd_entry(fd)) || fs_sys_fstat(fd, &st) != 0) return 0;
   uint64_t dir = atomic_load_explicit(&noted[fd].dir, memory_order_relaxed), was = dir;
   uint64_t id = atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
-  fs_err err = publish(&dir, id, &st);
+  fs_err err = dir == 0 ? fs_out_sync(id) : publish(&dir, id, &st);
   if (dir != was) atomic_compare_exchange_strong(&noted[fd].dir, &was, dir);
   return err;
 }

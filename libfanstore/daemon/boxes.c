@@ -13,6 +13,7 @@
 #include "daemon/ns_net.h"
 #include "daemon/outpath.h"
 #include "daemon/outputs.h"
+#include "daemon/relay.h"
 #include "daemon/spill.h"
 #include "daemon/stagein.h"
 #include "daemon/stageout.h"
@@ -104,6 +105,8 @@ static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call
   if (c->op == FS_NAMES_CREATE && (c->flags & FS_NAMES_STAGED)) return -EINVAL;
   if (c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE || c->op == FS_NAMES_FIND) return 0;
   if (d->cfg->read_only && fs_box_changes(c)) return -EROFS;
+  bool own = c->op == FS_NAMES_RELAY || c->op == FS_NAMES_SYNC;
+  if (own && !fs_spill_mine(d, c->id)) return -EINVAL;
   if (fs_call_of_file(c)) return FS_OUT_ID_RANK(c->id) < d->net->nodes ? 0 : -EINVAL;
   if (c->op == FS_NAMES_PUBLISH && !fs_spill_mine(d, c->id)) return -EINVAL;
   fs_err err = fs_box_check_dir(d, c->dir, fs_call_name(c), c->name_len);
@@ -124,6 +127,7 @@ static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, 
   case FS_NAMES_EXTEND:
   case FS_NAMES_EXTENTS:
   case FS_NAMES_OWN:
+  case FS_NAMES_SYNC:
     break;
   case FS_NAMES_APPEND:
   case FS_NAMES_SETATTR:
@@ -145,10 +149,12 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   size_t n = FS_MIN(*(volatile uint32_t *)&ch->box[i].length, FS_NAMES_BODY);
   memcpy(body, ch->box[i].body, n);
   fs_err err = fs_box_check(d, c, n);
-  bool release = err == 0 && c->op == FS_NAMES_RELEASE;
-  struct fs_box_call *call = err == 0 && !release ? malloc(sizeof(*call)) : NULL;
+  bool release = err == 0 && c->op == FS_NAMES_RELEASE, relay = err == 0 && c->op == FS_NAMES_RELAY;
+  struct fs_box_call *call = err == 0 && !release && !relay ? malloc(sizeof(*call)) : NULL;
   if (release)
     err = fs_holds_release(d, client, c->id, c->seq);
+  else if (relay)
+    err = fs_relay_begin(d, c);
   else if (err == 0 && !call)
     err = -ENOMEM;
   else if (err == 0 && c->op == FS_NAMES_HOLD)
@@ -166,6 +172,8 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   client->box[i] = call;
   if (c->op == FS_NAMES_FIND)
     fs_ns_find(d->ns, d->now, c->id, fs_box_called, call);
+  else if (c->op == FS_NAMES_SYNC)
+    fs_relay_sync(d, c->id, fs_box_called, call);
   else
     fs_ns_call(d->ns, d->now, c, n, c->op == FS_NAMES_HOLD ? fs_box_held : fs_box_called, call);
 }
@@ -194,6 +202,7 @@ void fs_boxes_timers(struct fs_daemon *d) {
   fs_ns_timers(d->ns, d->now);
   fs_spill_timers(d);
   fs_stagein_timers(d);
+  fs_relay_timers(d);
   fs_stageout_timers(d);
   fs_outputs_timers(d);
 }
@@ -259,6 +268,7 @@ static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
 fs_err fs_boxes_start(struct fs_daemon *d) {
   uint64_t deadline = d->cfg->deadline_ns / 4;
   fs_err err = fs_spill_new(d);
+  if (err == 0) err = fs_relays_new(d);
   if (err == 0) err = fs_holds_new(d);
   if (err == 0) err = fs_stageout_start(d);
   if (err == 0 && (d->cfg->keep || d->cfg->stage_out)) err = fs_inside_new(d, &d->inside);

@@ -172,6 +172,7 @@ struct fs_daemon {
   struct fs_ns_net *ns_net;
   struct fs_holds *holds;       /* output files of other nodes */
   struct fs_spill *spill_files; /* and of this one */
+  struct fs_chain *relays;      /* spills that stand for other nodes' files */
   struct fs_stageout *stageout; /* copies of them */
   struct fs_stagein *stagein;   /* where some of them come from */
   struct fs_outputs *outputs;   /* what is done with them at the end */

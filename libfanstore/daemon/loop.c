@@ -60,6 +60,7 @@ static void fs_daemon_signals(void) {
   sigaction(SIGINT, &sa, NULL);
   sigaction(SIGHUP, &sa, NULL);
   sigaction(SIGPIPE, &ignore, NULL);
+  sigaction(SIGIO, &ignore, NULL); /* of leases: relay.c */
 }
 
 static _Noreturn void fs_daemon_fail(struct fs_daemon *d, const char *why) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "daemon/outpath.h"
+#include "daemon/relay.h"
 #include "daemon/spill.h"
 #include "daemon/stageout.h"
 
@@ -23,9 +24,9 @@ struct fs_outputs {
   struct fs_output *item;
   size_t n, room, next;
   uint32_t flight;
-  bool keep, stage, kept, finished;
+  bool keep, stage, kept, listed, finished;
   uint64_t names; /* that are still to be told */
-  uint64_t files, bytes, failed, say_at;
+  uint64_t files, bytes, failed, say_at, list_by;
   uint64_t lost;          /* neither copied nor kept */
   uint64_t total, staged; /* bytes of all; files copied to --stage-out */
   fs_err why;             /* the first that failed */
@@ -81,6 +82,7 @@ static void fs_outputs_other(void *ctx, const struct fs_record *r) {
 
 static void fs_outputs_list(struct fs_daemon *d) {
   const struct fs_spill *s = d->spill_files;
+  d->outputs->listed = true;
   while (fs_spill_drain(d) > 0) continue;
   for (uint64_t i = 0; i <= s->mask; i++) {
     for (const struct fs_spill_file *f = s->chain[i]; f; f = f->next) {
@@ -248,6 +250,8 @@ static bool fs_outputs_synced(struct fs_daemon *d) {
 void fs_outputs_timers(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   if (!o || o->finished) return;
+  if (!o->listed && fs_relays_pending(d) && d->now < o->list_by) return;
+  if (!o->listed) fs_outputs_list(d);
   (void)fs_keep_reap();
   uint32_t most = o->stage ? FS_OUTPUTS_STAGED : o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
   uint32_t flight = o->stage ? FS_OUTPUTS_STAGED : FS_OUTPUTS_FLIGHT;
@@ -275,8 +279,9 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   o->stage = d->stageout && fs_control_get_u64(c, "stage", &stage) == 0 && stage != 0;
   if (!o->stage) fs_stageout_cancel(d);
   o->say_at = d->now + FS_OUTPUTS_SAY_NS;
+  o->list_by = d->now + d->cfg->deadline_ns;
   if (d->ctl)
-    fs_outputs_list(d);
+    while (fs_spill_drain(d) > 0) continue;
   else
     fs_outputs_end(d); /* it does not serve yet */
 }

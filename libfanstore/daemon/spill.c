@@ -271,7 +271,7 @@ static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, str
 
 void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_held held;
-  fs_err err = fs_spill_mine(d, c->id) ? 0 : -EINVAL;
+  fs_err err = fs_spill_mine(d, c->id) && c->op < FS_NAMES_RELAY ? 0 : -EINVAL;
   struct fs_spill_file *f = err == 0 ? fs_spill_find(d, c->id) : NULL;
   if (err == 0 && fs_stagein_home(d, a, c)) return;
   if (err == 0 && c->op == FS_NAMES_SETATTR) {

@@ -11,6 +11,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "daemon/relay.h"
 #include "daemon/spill.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -169,12 +170,14 @@ static void fs_watch_event(struct fs_daemon *d, const struct inotify_event *e) {
   uint64_t id;
   if (e->mask & IN_Q_OVERFLOW) fs_watch_lost(d->spill_files);
   if (e->len == 0 || fs_unhex(e->name, (uint8_t *)&id, sizeof(id)) < 0) return;
+  id = __builtin_bswap64(id);
   struct fs_spill *s = d->spill_files;
-  struct fs_spill_file *f = fs_spill_find(d, __builtin_bswap64(id));
+  struct fs_spill_file *f = fs_spill_find(d, id);
   if (f)
     fs_watch_look(d, f);
   else
-    s->early[s->early_at++ % FS_SPILL_EARLY] = __builtin_bswap64(id);
+    s->early[s->early_at++ % FS_SPILL_EARLY] = id;
+  if (!f || f->dir == 0) fs_relay_closed(d, id);
 }
 
 int fs_spill_drain(struct fs_daemon *d) {

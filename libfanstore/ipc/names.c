@@ -114,8 +114,10 @@ static bool call_id_ok(const struct fs_names_call *c) {
   case FS_NAMES_FIND:
   case FS_NAMES_ABOVE:
   case FS_NAMES_OWN:
+  case FS_NAMES_SYNC:
   case FS_NAMES_WHERE:
     return id_ok(c->id);
+  case FS_NAMES_RELAY:
   case FS_NAMES_EXTEND:
     return id_ok(c->id) && id_ok(c->to);
   default:

@@ -85,7 +85,11 @@ enum fs_names_op {
                        them so many zeros (FS_APPEND_MAX) that are the caller's to write. Their offset, 64 bits */
   FS_NAMES_OWN,     /* id, size: the spill is to be a file of its own, empty when size is 0, before it is changed.
                        EINPROGRESS, with bytes copied so far, 64 bits: to be asked again */
-  FS_NAMES_FIND,    /* id, of a directory: its record, whichever directory it is in. ENOENT */
+  /* of a client to its own daemon alone, of a spill of that node (section 7) */
+  FS_NAMES_RELAY, /* id: has no name, to: a file; flags: FS_RELAY_APPEND, or size: from where on. What is written there
+                     is that file's */
+  FS_NAMES_SYNC,  /* id: what was written there is published. EAGAIN: it is not yet */
+  FS_NAMES_FIND,  /* id, of a directory: its record, whichever directory it is in. ENOENT */
   FS_NAMES_CLIENT_OPS,
   /* between the daemons only */
   FS_NAMES_TAKE = 32, /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */
@@ -157,6 +161,7 @@ struct fs_held {
 };
 static_assert(sizeof(struct fs_held) == 72, "fs_held is 72 bytes");
 
+#define FS_RELAY_APPEND 1u
 #define FS_APPEND_MAX (1u << 20)
 #define FS_APPEND_DATA 16000u
 #define FS_APPEND_UNKNOWN UINT64_MAX /* the offset of a call that was made before */
@@ -179,7 +184,7 @@ static inline size_t fs_call_size(const struct fs_names_call *c) {
 }
 /* Is it about a file's bytes, by its id alone? */
 static inline bool fs_call_of_file(const struct fs_names_call *c) {
-  return c->op >= FS_NAMES_HOLD && c->op <= FS_NAMES_OWN;
+  return c->op >= FS_NAMES_HOLD && c->op <= FS_NAMES_SYNC;
 }
 /* Is this a whole call, with all that its operation needs, in n bytes? Its records are checked as they are taken. */
 bool fs_call_ok(const void *body, size_t n);

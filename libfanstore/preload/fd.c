@@ -141,7 +141,9 @@ static inline int synced(int fd, int r) {
 }
 
 static int64_t sync_slot(struct fs_slot *s) {
-  return fs_file_writable(s) == 0 ? fs_out_flush(s->entry, true) : is_open(s);
+  if (fs_file_writable(s) != 0) return is_open(s);
+  fs_err err = fs_out_flush(s->entry, true);
+  return err == 0 && fs_slot_is_real(s) ? FS_E_REAL : err;
 }
 
 FS_EXPORT int fsync(int fd) {

@@ -99,7 +99,7 @@ __attribute__((constructor)) static void start(void) {
     export_node();
     fs_mounts_export(fs_env_set);
     fs_run_remember();
-    if (getenv(FS_ENV_STATE) != NULL) fs_files_start();
+    if (getenv(FS_ENV_STATE) != NULL || getenv(FS_ENV_RUN) != NULL) fs_files_start();
     fs_own_make_room();
   }
   errno = saved;
@@ -107,6 +107,10 @@ __attribute__((constructor)) static void start(void) {
 
 /* Other destructors may still open files after this: they get new placeholders. */
 __attribute__((destructor)) static void end(void) {
+  if (fs_out_noted(fs_fd_entry(1)) && ftrylockfile(stdout) == 0) { /* libc writes it out when we are gone */
+    fflush(stdout);
+    funlockfile(stdout);
+  }
   fs_out_at_end(); /* stdio has yet to write what it holds */
   fs_out_publish_all();
   if (fs_state_fd() >= 0) fs_fd_pool_drop();

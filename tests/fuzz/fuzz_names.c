@@ -37,6 +37,8 @@ static void check_call(const struct fs_names_call *c, size_t n) {
   of_file = of_file || c->op == FS_NAMES_ABOVE || c->op == FS_NAMES_WHERE;
   if (of_file && (!(c->id & FS_OUT_ID) || c->id >> 63)) abort();
   if (c->op == FS_NAMES_OWN && (!fs_call_of_file(c) || c->name_len + c->name2_len > 0)) abort();
+  bool two = c->op == FS_NAMES_EXTEND || c->op == FS_NAMES_RELAY;
+  if (two && (!(c->to & FS_OUT_ID) || c->to >> 63)) abort();
   if (c->op == FS_NAMES_SETATTR && (c->flags & FS_SET_SIZE) && !S_ISREG(c->mode)) abort();
   if (c->op == FS_NAMES_LOOKUP && c->name_len == 0 && !(c->id & FS_OUT_ID)) abort();
 }

@@ -20,7 +20,7 @@ while read -r name; do
 done < <(readelf -d "$lib" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 
 while read -r name; do complain "calls $name"; done < <(nm -D --undefined-only "$lib" |
-  awk '{ sub(/@.*/, "", $2); print $2 }' | grep -xE 'exit|_exit|_Exit|quick_exit|abort|__assert_fail|printf|__printf_chk|puts|putchar|stdout')
+  awk '{ sub(/@.*/, "", $2); print $2 }' | grep -xE 'exit|_exit|_Exit|quick_exit|abort|__assert_fail|printf|__printf_chk|__fprintf_chk|vprintf|fprintf|puts|fputs|putc|fputc|putchar|fwrite|perror')
 readelf -d "$lib" | grep -q 'BIND_NOW' || complain "is not bound at load time"
 readelf -lW "$lib" | grep -q 'GNU_STACK.*RWE' && complain "has an executable stack"
 

@@ -114,3 +114,69 @@ for how in ("fork", "_Fork", "exec"):
     reader.stdin.write("go\n")
     finish(reader)
 step("a child reads a removed file that its parent has closed")
+
+# Standard output into another node's file: by builtins of shells, by programs, by programs of programs.
+for program in ("bash", "dash"):
+    on(0, "open('log', 'w').write('begin\\n')")
+    expected = "begin\n"
+    for i, script in enumerate((
+            "echo {} >> log", "/bin/echo {} >> log", "/bin/echo {} 2>&1 >> log", "exec >> log; echo {}", "echo {} | cat >> log",
+            "exec 3>> log; /bin/echo {} >&3", "(echo {}) >> log", "sh -c '/bin/echo {}' >> log", "echo {} | tee -a log > tee",
+            "sed s/x/{}/ >> log << end\nx\nend\n", "printf '%s\\n' {} > new && mv new new2 && cat new2 >> log")):
+        shell(last, script.format(f"line-{i}"), program=program)
+        expected += f"line-{i}\n"
+        for node in (0, last):
+            equal(f"{program}: {script}", repr(expected), seen(node, "log"))
+    shell(last, "{ echo a; /bin/echo b; cat; } > log << end\nc\nend\necho d >> log", program=program)
+    equal(f"{program}: cut and written", repr("a\nb\nc\nd\n"), seen(0, "log"))
+    shell(last, "exec 4> log; echo a >&4; /bin/echo b >&4; sh -c 'echo c >&4'; echo d >&4", program=program)
+    equal(f"{program}: by one descriptor", repr("a\nb\nc\nd\n"), seen(0, "log"))
+step("shells' redirections into another node's file")
+
+on(last, """
+    import subprocess
+    with open('log', 'a') as f:
+        f.write('own\\n'), f.flush()
+        subprocess.run(['/bin/echo', 'run'], stdout=f, check=True)
+        f.write('own again\\n')
+    with open('log', 'a') as f:
+        subprocess.run('echo shell; ls nothing', stdout=f, stderr=subprocess.STDOUT, shell=True)
+    with open('errors', 'w') as f:
+        subprocess.run([sys.executable, '-c', 'print("out"); raise SystemExit(3)'], stdout=f, stderr=f)
+""")
+equal("subprocess", ["a", "b", "c", "d", "own", "run", "own again", "shell"], on(0, "print(open('log').read())").split("\n")[:-1])
+equal("errors", repr("out\n"), seen(0, "errors"))
+step("subprocess with another node's file as its standard output")
+
+# Many at once: no line is lost, torn or there twice.
+on(0, "open('many', 'w').close()")
+LINES = 'for i in $(seq 60); do echo "$1 builtin $i" >> many; done; for i in $(seq 15); do /bin/echo "$1 echo $i" >> many; done'
+LINES += '; [ "$FANSTORE_NODE" = 0 ] || seq -f "$1 seq %.0f" 20000 >> many'  # at home the kernel appends parts of lines
+writers = [start(k % nodes, ["bash", "-c", LINES, "-", str(k)], cwd=work) for k in range(4)]
+for w in writers:
+    finish(w)
+lines = on(0, "print(open('many').read())").split("\n")
+equal("lines", sorted(f"{k} {how} {i}" for k in range(4) for how, n in (("builtin", 60), ("echo", 15), ("seq", 20000))
+                      for i in range(1, n + 1) if how != "seq" or k % nodes > 0), sorted(lines))
+step("redirections of several nodes into one file lose and tear no line")
+
+# Seen while it runs; and all of it is there when the program is killed.
+on(0, "open('live', 'w').close()")
+writer = start(last, ["bash", "-c", "exec >> live; echo $$; while sleep 0.01; do echo x; done"], cwd=work)
+end = time.monotonic() + 20
+while on(0, "print(open('live').read().count('x'))") == "0":
+    assert time.monotonic() < end, "nothing is seen"
+    time.sleep(0.1)
+writer.kill()
+writer.wait()
+SIZE = "print(os.stat('live').st_size)"
+size = on(0, SIZE)
+while True:
+    time.sleep(1.2)
+    now = on(0, SIZE)
+    if now == size:
+        break
+    assert time.monotonic() < end, "it grows on"
+    size = now
+equal("in the end", size, on(last, SIZE))
+step("seen while the program runs, and after it was killed")

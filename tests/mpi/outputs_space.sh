@@ -34,6 +34,8 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
       "$python" "$here/outputs_space.py" full$full "$mnt" 2 0 2>"$work/err" >"$work/out" ||
       fail "full node $full: $(tail -1 "$work/out") $(cat "$work/err")"
     cat "$work/out"
+    [ $full = 1 ] || grep -q 'warning: node 1 .*: what was written to output file .* is lost: No space left' "$work/err" ||
+      fail "not told: $(cat "$work/err")"
   done
 else
   say "no mounts here: a full disk is not tried"

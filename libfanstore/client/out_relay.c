@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Output files of other nodes as files of the kernel's that can be written (out.h): as standard output, and for
+ * programs without the library. Such a file is a spill of its own, of which the daemon is told whose bytes it has; what
+ * is written there goes on to that file, while it is open and when it is closed (docs/output-files.md, section 7).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "client/data_priv.h"
+#include "client/files.h"
+#include "client/out_part.h"
+
+static fs_err ask(uint32_t op, uint64_t id, uint64_t to, uint32_t flags, uint64_t off) {
+  struct fs_names_call c = {.op = op, .id = id, .to = to, .flags = flags, .size = off};
+  char body[8];
+  size_t n;
+  return fs_names_call(&c, "", "", body, sizeof(body), &n);
+}
+
+/* The daemon says EAGAIN while it gets on with it. */
+fs_err fs_out_sync(uint64_t id) {
+  fs_err err;
+  while ((err = ask(FS_NAMES_SYNC, id, 0, 0, 0)) == -EAGAIN) {
+  }
+  return err;
+}
+
+/* Of a file of this node what is appended goes to its spill, as other programs' bytes do. -ELOOP: that is none of its
+   own yet. */
+static fs_fd open_own(const struct fs_node *node, uint64_t id) {
+  char path[PATH_MAX];
+  fs_err err = fs_out_path(node, id, path);
+  return err != 0 ? err : fs_sys_openat(AT_FDCWD, path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0);
+}
+
+static fs_fd open_new(const struct fs_node *node, uint64_t to, bool append, uint64_t off) {
+  char path[PATH_MAX];
+  uint64_t id = fs_names_id();
+  fs_err err = id == 0 ? -EIO : fs_out_path(node, id, path);
+  if (err != 0) return err;
+  fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | (append ? O_APPEND : 0), 0600);
+  if (fd < 0) return fd;
+  err = ask(FS_NAMES_RELAY, id, to, append ? FS_RELAY_APPEND : 0, append ? 0 : off);
+  if (err == 0 && off > 0 && !append) FS_SYS3(SYS_lseek, fd, off, SEEK_SET);
+  if (err == 0) return fd;
+  fs_sys_close(fd);
+  FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
+  return err;
+}
+
+fs_fd fs_out_relay(uint32_t entry, uint32_t flags, uint64_t off) {
+  const struct fs_node *node = fs_names_node();
+  uint64_t to = fs_out_id(entry);
+  bool append = flags & O_APPEND;
+  if ((flags & O_ACCMODE) != O_WRONLY) return -EOPNOTSUPP; /* what others have written could not be read there */
+  fs_err err = node == NULL ? -EIO : fs_out_flush(entry, false);
+  if (err != 0) return err;
+  bool here = append && FS_OUT_ID_RANK(to) == fs_names_rank(node);
+  fs_fd fd = here ? open_own(node, to) : -ELOOP;
+  return fd == -ELOOP ? open_new(node, to, append, off) : fd;
+}
+
+/* "<spill>/out/<id>", by its end; *dir: the length of "<spill>". */
+static uint64_t id_of(const char *path, size_t n, size_t *dir) {
+  const size_t tail = sizeof("/" FS_OUT_DIR "/") - 1 + 16;
+  uint64_t id = 0;
+  if (n <= tail || memcmp(path + n - tail, "/" FS_OUT_DIR "/", tail - 16) != 0) return 0;
+  for (const char *p = path + n - 16; p < path + n; p++) {
+    if ((*p < '0' || *p > '9') && (*p < 'a' || *p > 'f')) return 0;
+    id = id << 4 | (uint64_t)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
+  }
+  *dir = n - tail;
+  return id;
+}
+
+void fs_out_note_real(int fd) {
+  char link[PATH_MAX], name[40] = "/proc/self/fd/", number[FS_U64_TEXT];
+  size_t dir;
+  memcpy(name + 14, fs_u64_text((uint64_t)fd, number), strlen(fs_u64_text((uint64_t)fd, number)) + 1);
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, sizeof(link));
+  uint64_t id = n > 0 && n < PATH_MAX ? id_of(link, (size_t)n, &dir) : 0;
+  int64_t status = id != 0 ? fs_sys_fcntl(fd, F_GETFL, 0) : 0;
+  if (id == 0 || status < 0 || (status & O_ACCMODE) == O_RDONLY || (status & O_PATH)) return;
+  const struct fs_node *node = fs_names_node();
+  if (node == NULL || strlen(node->ctl->spill) != dir || memcmp(node->ctl->spill, link, dir) != 0) return;
+  fs_out_opened(fd, O_WRONLY, &(struct fs_record){.id = id});
+}

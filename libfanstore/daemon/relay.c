@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Spills of this node that stand for another node's file (client/out_relay.c): programs write them as files of the
+ * kernel's, and this daemon passes on what they wrote: each second, when it is asked to, and when the last of them has
+ * closed it. With O_APPEND the bytes are appended by home, whole lines while there are some; else the spill becomes a
+ * part of the file. The MPI thread's; bytes are read by the I/O pool.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/relay.h"
+#include "daemon/spill.h"
+
+#define FS_RELAY_LOOK_NS 1000000000ull
+
+struct fs_relay_wait {
+  struct fs_chain chain;
+  uint64_t until;
+  fs_ns_done *done;
+  void *ctx;
+};
+
+struct fs_relay {
+  struct fs_chain chain, waiting;
+  struct fs_daemon *d;
+  uint64_t id, to;
+  uint64_t sent; /* append: bytes that were passed on; else where this one's begin */
+  uint64_t look_at;
+  struct stat st; /* as it was when all was passed on */
+  bool append, closed, busy;
+  bool dirty; /* some of it is not published yet */
+  fs_err err; /* nobody was told yet */
+  struct fs_io io;
+  struct fs_names_call call;
+  char bytes[FS_APPEND_DATA];
+};
+
+static void fs_relay_run(struct fs_relay *r);
+
+static struct fs_relay *fs_relay_find(const struct fs_daemon *d, uint64_t id) {
+  for (struct fs_chain *l = d->relays->next; l != d->relays; l = l->next) {
+    struct fs_relay *r = FS_ITEM(l, struct fs_relay, chain);
+    if (r->id == id) return r;
+  }
+  return NULL;
+}
+
+static void fs_relay_answer(struct fs_relay_wait *w, fs_err err) {
+  fs_chain_drop(&w->chain);
+  w->done(w->ctx, err, NULL, 0);
+  free(w);
+}
+
+static bool fs_relay_hurry(const struct fs_relay *r) {
+  return r->closed || r->waiting.next != &r->waiting;
+}
+
+/* What cannot be passed on is lost, which is told to whoever closes it, and to the launcher. */
+static void fs_relay_failed(struct fs_relay *r, fs_err err) {
+  struct stat st;
+  char name[FS_SPILL_NAME_SIZE];
+  if (fstatat(r->d->spill_fd, fs_spill_name(r->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) st.st_size = 0;
+  if (r->append) r->sent = (uint64_t)st.st_size;
+  r->st = st;
+  r->dirty = false;
+  if (err == -ENOENT) return; /* the file was removed */
+  r->err = err;
+  fs_say_text(r->d, "warn", "what was written to output file %llu from here is lost: %s", (unsigned long long)r->to,
+              strerror(-err));
+}
+
+/* Can anybody still write there? The kernel gives no lease then. */
+static bool fs_relay_written(const struct fs_relay *r) {
+  char name[FS_SPILL_NAME_SIZE];
+  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, fs_spill_name(r->id, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return false;
+  return fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN;
+}
+
+/* All was passed on. */
+static void fs_relay_settled(struct fs_relay *r, bool gone) {
+  char name[FS_SPILL_NAME_SIZE];
+  struct fs_chain *l;
+  while ((l = r->waiting.next) != &r->waiting) {
+    fs_relay_answer(FS_ITEM(l, struct fs_relay_wait, chain), r->err);
+    if (r->waiting.next == &r->waiting) r->err = 0;
+  }
+  if (!gone && (!r->closed || fs_relay_written(r))) {
+    r->closed = false;
+    return;
+  }
+  if (r->append) (void)unlinkat(r->d->spill_fd, fs_spill_name(r->id, name), 0);
+  fs_chain_drop(&r->chain);
+  free(r);
+}
+
+/* ---- passing on ---- */
+
+static void fs_relay_called(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_relay *r = ctx;
+  (void)body, (void)n;
+  r->busy = false;
+  if (err < 0)
+    fs_relay_failed(r, err);
+  else if (r->call.op == FS_NAMES_APPEND)
+    r->sent += r->call.size, r->dirty = true;
+  else
+    r->dirty = false;
+  fs_relay_run(r);
+}
+
+static void fs_relay_call(struct fs_relay *r, uint32_t op, size_t n) {
+  static_assert(offsetof(struct fs_relay, bytes) == offsetof(struct fs_relay, call) + sizeof(struct fs_names_call),
+                "the bytes follow the call");
+  r->busy = true;
+  r->call = (struct fs_names_call){.op = op, .id = r->to, .to = r->id, .name_len = (uint16_t)n};
+  if (op == FS_NAMES_APPEND) {
+    r->call.to = fs_ns_id(r->d->ns);
+    r->call.size = n;
+  }
+  fs_ns_call(r->d->ns, r->d->now, &r->call, fs_call_size(&r->call), fs_relay_called, r);
+}
+
+/* Lines stay whole, as long as they are not very long. */
+static size_t fs_relay_lines(const struct fs_relay *r, size_t n) {
+  const char *last = memrchr(r->bytes, '\n', n);
+  if (n < FS_APPEND_DATA && fs_relay_hurry(r)) return n;
+  return last ? (size_t)(last - r->bytes) + 1 : n == FS_APPEND_DATA ? n : 0;
+}
+
+static fs_err fs_relay_read(struct fs_io *io) {
+  struct fs_relay *r = FS_ITEM(io, struct fs_relay, io);
+  char name[FS_SPILL_NAME_SIZE];
+  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, fs_spill_name(r->id, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  ssize_t n = fd < 0 ? -1 : pread(fd, r->bytes, sizeof(r->bytes), (off_t)r->sent);
+  if (n < 0) return -errno;
+  io->len = (uint32_t)n;
+  return 0;
+}
+
+static void fs_relay_have(struct fs_io *io) {
+  struct fs_relay *r = FS_ITEM(io, struct fs_relay, io);
+  size_t n = io->err == 0 ? fs_relay_lines(r, io->len) : 0;
+  r->busy = false;
+  if (io->err < 0) fs_relay_failed(r, io->err);
+  if (n > 0)
+    fs_relay_call(r, FS_NAMES_APPEND, n);
+  else if (r->dirty)
+    fs_relay_call(r, FS_NAMES_EXTEND, 0);
+  else if (fs_relay_hurry(r))
+    fs_relay_run(r);
+}
+
+static void fs_relay_append(struct fs_relay *r) {
+  r->busy = true;
+  r->io = (struct fs_io){.work = fs_relay_read, .done = fs_relay_have};
+  fs_iopool_submit(&r->d->pool, &r->io);
+}
+
+static void fs_relay_extend(struct fs_relay *r, uint64_t size) {
+  struct fs_range range = {.off = r->sent, .len = size - r->sent};
+  memcpy(r->bytes, &range, sizeof(range));
+  fs_relay_call(r, FS_NAMES_EXTEND, sizeof(range));
+}
+
+static bool fs_relay_same(const struct stat *a, const struct stat *b) {
+  return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static void fs_relay_run(struct fs_relay *r) {
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  if (r->busy) return;
+  if (fstatat(r->d->spill_fd, fs_spill_name(r->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    fs_relay_settled(r, true);
+    return;
+  }
+  uint64_t size = (uint64_t)st.st_size;
+  if (r->append && size < r->sent) r->sent = size; /* it was cut: by "> /dev/stdout", say */
+  bool more = r->append ? size > r->sent : size > r->sent && !fs_relay_same(&st, &r->st);
+  if (!r->append) r->st = st;
+  if (more && r->append)
+    fs_relay_append(r);
+  else if (more)
+    fs_relay_extend(r, size);
+  else if (r->dirty)
+    fs_relay_call(r, FS_NAMES_EXTEND, 0);
+  else
+    fs_relay_settled(r, false);
+}
+
+/* ---- calls, closes, time ---- */
+
+fs_err fs_relay_begin(struct fs_daemon *d, const struct fs_names_call *c) {
+  struct fs_relay *r = FS_OUT_ID_RANK(c->to) < d->net->nodes && !fs_relay_find(d, c->id) ? malloc(sizeof(*r)) : NULL;
+  if (!r) return FS_OUT_ID_RANK(c->to) < d->net->nodes ? -ENOMEM : -EINVAL;
+  *r = (struct fs_relay){.d = d, .id = c->id, .to = c->to, .append = c->flags & FS_RELAY_APPEND, .sent = c->size};
+  if (r->append) r->sent = 0;
+  r->look_at = d->now + FS_RELAY_LOOK_NS;
+  fs_chain_init(&r->waiting);
+  fs_chain_push(d->relays, &r->chain);
+  return 0;
+}
+
+static void fs_relay_published(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_relay_wait *w = ctx;
+  (void)body, (void)n;
+  fs_relay_answer(w, err == -ENOENT ? 0 : err);
+}
+
+void fs_relay_sync(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  struct fs_relay *r = fs_relay_find(d, id);
+  struct fs_relay_wait *w = malloc(sizeof(*w));
+  if (!w) {
+    done(ctx, -ENOMEM, NULL, 0);
+    return;
+  }
+  *w = (struct fs_relay_wait){.until = d->now + d->cfg->deadline_ns, .done = done, .ctx = ctx};
+  fs_chain_init(&w->chain);
+  if (!r) {
+    fs_spill_publish(d, id, fs_relay_published, w);
+    return;
+  }
+  fs_chain_push(&r->waiting, &w->chain);
+  fs_relay_run(r);
+}
+
+void fs_relay_closed(struct fs_daemon *d, uint64_t id) {
+  struct fs_relay *r = fs_relay_find(d, id);
+  if (!r) return;
+  r->closed = true;
+  fs_relay_run(r);
+}
+
+bool fs_relays_pending(struct fs_daemon *d) {
+  bool any = false;
+  for (struct fs_chain *l = d->relays->next, *next; l != d->relays; l = next) {
+    struct fs_relay *r = FS_ITEM(l, struct fs_relay, chain);
+    next = l->next;
+    any = any || r->busy || r->closed;
+  }
+  return any;
+}
+
+void fs_relay_timers(struct fs_daemon *d) {
+  for (struct fs_chain *l = d->relays->next, *next; l != d->relays; l = next) {
+    struct fs_relay *r = FS_ITEM(l, struct fs_relay, chain);
+    next = l->next;
+    for (struct fs_chain *k = r->waiting.next, *after; k != &r->waiting; k = after) {
+      struct fs_relay_wait *w = FS_ITEM(k, struct fs_relay_wait, chain);
+      after = k->next;
+      if (d->now >= w->until) fs_relay_answer(w, -EAGAIN);
+    }
+    if (d->now < r->look_at) continue;
+    r->look_at = d->now + FS_RELAY_LOOK_NS;
+    r->closed = r->closed || !fs_relay_written(r);
+    fs_relay_run(r);
+  }
+}
+
+fs_err fs_relays_new(struct fs_daemon *d) {
+  d->relays = malloc(sizeof(*d->relays));
+  if (!d->relays) return -ENOMEM;
+  fs_chain_init(d->relays);
+  return 0;
+}
