@@ -68,10 +68,12 @@ static void stat_directory(const char *path, uint64_t item) {
   if (!S_ISDIR(st.st_mode)) fail("%s is no directory", path);
 }
 
-/* There and back. */
+/* Into the tree's next directory, where there is one, and back. */
 static void rename_directory(const char *path, uint64_t item) {
-  static char other[PATH_MAX];
-  print_path(other, "%s-%d", path, (int)(item & 1));
+  static char root[PATH_MAX], other[PATH_MAX];
+  unsigned long next = first + (item / each - first + 1) % (trees - first);
+  root_of(root, owner);
+  print_path(other, "%s%s/moved.%d.%lu", root, tree[next], owner, (unsigned long)item);
   if (rename(path, other) != 0) fail("rename %s: %s", path, strerror(errno));
   if (rename(other, path) != 0) fail("rename %s: %s", other, strerror(errno));
 }

@@ -7,11 +7,8 @@ more_usage='  --size N       items of each process and kind (2000; with --quick 
 . "$(dirname "$0")/phases.bash"
 items=${size:-$([ -n "$quick" ] && echo 100 || echo 2000)}
 shift_by=$(((np + 3) / 4)) # over a quarter of the ranks: with 4 processes on 2 nodes what is read is always the other's
-compared=() in_place=()
-if [ "$tool" = mdtest ]; then
-  compared=(-X)           # our own program always does
-  in_place=(-C -T -E -r)  # all but renaming, which moves directories to other parents: FanStore refuses that (EXDEV)
-fi
+compared=()
+[ "$tool" != mdtest ] || compared=(-X) # our own program always does
 
 figures_of() { # of a run's output: NAME TAB 1000 a second
   sed -nE 's/^ *(Directory|File) (creation|stat|rename|read|removal) +:? *([0-9.]+).*/\1 \2\t\3/p' |
@@ -25,7 +22,7 @@ cases() {
   with "one directory" -n "$items"
   with "own directories (-u), 3901 bytes" -F -u -n "$items" -w 3901 -e 3901 "${compared[@]}"
   with "others' (-N), 4 KiB" -F -n "$items" -N "$shift_by" -w 4096 -e 4096 "${compared[@]}"
-  with "tree (-z 2 -b 4), others'" "${in_place[@]}" -z 2 -b 4 -n "$items" -N "$shift_by"
+  with "tree (-z 2 -b 4), others'" -z 2 -b 4 -n "$items" -N "$shift_by"
   with "leaves (-L -z 2 -b 4 -u)" -F -L -u -z 2 -b 4 -n "$items"
 }
 compare "1000 operations a second"

@@ -9,12 +9,12 @@ PRELUDE = "import errno, os, random, sys, time\nwork = sys.argv[1]\n"
 
 
 class Nodes:
-    def __init__(self, work):
-        self.work = work
+    def __init__(self, work, prelude=""):
+        self.work, self.prelude = work, PRELUDE + prelude
 
     def start(self, node, code, *args, **kwargs):
         env = {**os.environ, "FANSTORE_NODE": str(node)}
-        command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code), self.work, *map(str, args)]
+        command = [sys.executable, "-c", self.prelude + textwrap.dedent(code), self.work, *map(str, args)]
         return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kwargs)
 
     def on(self, node, code, *args):
