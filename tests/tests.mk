@@ -59,7 +59,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-unit check-lint check-posix check-mpi check-fault check-slow check-clients check-clients-valgrind \
+.PHONY: check check-unit check-lint check-posix check-mpi check-fault check-slow model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 check-bin: $(UNIT_BIN) $(HELPER_BIN)
@@ -157,6 +157,10 @@ fuzz: ## every fuzz target for FUZZ_SECONDS each
 	@$(SUB) CC=clang SAN=$(FUZZ_SAN) fuzz-bin
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FS_BUILD=$(CURDIR)/build $(RUN) -t $$(($(FUZZ_SECONDS) + 120)) \
 	  $(foreach f,$(notdir $(FUZZ_SRC:.c=)),'fuzz/$(f)=tests/fuzz/run.sh $(f)')
+
+model: ## model checking of the protocols in shared memory, and of the same with faults in them
+	@tests/setup/packages.sh ci
+	@$(RUN) -t 600 $(foreach m,$(notdir $(basename $(filter-out %/memory.pml,$(wildcard tests/model/*.pml)))),'model/$(m)=tests/model/run.sh tests/model/$(m).pml')
 
 ALL_C = $(COMMON_SRC) $(CLIENT_SRC) $(filter %.c,$(PRELOAD_SRC)) $(DAEMON_SRC) $(MPI_SRC) $(PREPARE_SRC) \
   $(LAUNCH_SRC) $(FANSTORED_SRC) $(STATIC_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(HELPER_SRC) $(wildcard bench/*.c)

@@ -304,8 +304,9 @@ int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **bu
   o->way = (uint8_t)way;
   o->state = FS_LINE_FILLING;
   uint64_t off = c->hdr->data_off + (uint64_t)c->slab.extent[o->extent].off * FS_SLAB_GRANULE + FS_CACHE_HEADROOM;
-  atomic_fetch_add_explicit(&c->line[l].uses, 1, memory_order_relaxed);
-  atomic_thread_fence(memory_order_seq_cst); /* readers without a pin: tags that went and uses before any new byte */
+  /* For readers without a pin: the tag that went is seen before uses, and both before any new byte. */
+  atomic_fetch_add_explicit(&c->line[l].uses, 1, memory_order_release);
+  atomic_thread_fence(memory_order_seq_cst);
   atomic_store_explicit(&c->line[l].off, off, memory_order_relaxed);
   atomic_store_explicit(&c->line[l].len, len, memory_order_relaxed);
   /* The way is taken now; a reader that finds the line in it sees no valid tag yet. */

@@ -82,6 +82,7 @@ ci    libclang-rt     cmd:clang
 ci    cppcheck        cmd:cppcheck
 ci    shellcheck      cmd:shellcheck
 ci    valgrind        cmd:valgrind
+ci    spin            cmd:spin
 ci    man-db          cmd:man'
 
 installed() { # PACKAGE
