@@ -126,6 +126,7 @@ void fs_daemons_look(struct fs_launch *l) {
     if (n->dead || n->bye || !n->hello || n->pid <= 1 || strcmp(n->host, here) != 0) continue;
     if (fs_process_alive(n->pid)) continue;
     n->dead = true;
+    n->dead_ns = fs_now_ns();
     if (l->stopping) continue; /* its last words may still be on their way */
     n->told = true;
     fs_warn(l, "the daemon of node %u (%s) died %.1f s after the start", i, n->host,

@@ -27,6 +27,7 @@ enum {
   OPT_STAGE_OUT,
   OPT_OUTPUT_LIMIT,
   OPT_STAGE_IN,
+  OPT_OUTPUT_REPLICAS,
   OPT_IO_THREADS,
   OPT_VERBOSE,
   OPT_HELP,
@@ -41,6 +42,8 @@ static const struct fs_opt options[] = {
     {"emulate", 0, "N", "all N ranks run on this host, each with a directory of its own", OPT_EMULATE},
     {"cache", 0, "SIZE", "memory for blocks of other nodes (default 1G)", OPT_CACHE},
     {"deadline", 0, "MS", "how long a client waits for a block (default 3000)", OPT_DEADLINE},
+    {"output-replicas", 0, "N", "1: output files are on one more node when close and fsync return",
+     OPT_OUTPUT_REPLICAS},
     {"io-threads", 0, "N", "threads that read from the local disk (default 4)", OPT_IO_THREADS},
     {"read-only", 0, NULL, "refuse all writing below the mounts", OPT_READ_ONLY},
     {"keep", 0, NULL, "keep output files when the launcher is gone", OPT_KEEP},
@@ -81,6 +84,10 @@ static fs_err on_number(struct fs_daemon_config *c, int id, const char *value) {
     return 0;
   case OPT_OUTPUT_LIMIT:
     return fs_parse_size(value, &c->output_limit) < 0 ? bad("--output-limit", value) : 0;
+  case OPT_OUTPUT_REPLICAS:
+    if (fs_parse_u64(value, 0, 1, &n) < 0) return bad("--output-replicas: 0 or 1, not", value);
+    c->replicas = n > 0;
+    return 0;
   default:
     if (fs_parse_size(value, &c->cache_bytes) < 0) return bad("--cache", value);
     return 0;

@@ -24,6 +24,8 @@ static int check(struct fs_launch *l) {
 }
 
 static int run(struct fs_launch *l) {
+  if (l->opt.output_replicas > 0 && l->nodes < 2)
+    fs_warn(l, "--output-replicas: there is one node, and no other to have a copy of its outputs");
   int status = fs_daemons_start(l);
   if (status == 0) status = fs_daemons_place(l);
   if (status == 0) status = fs_stage_in(l);

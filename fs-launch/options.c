@@ -24,6 +24,7 @@ enum {
   O_STAGE_OUT,
   O_OUTPUT_LIMIT,
   O_STAGE_IN,
+  O_OUTPUT_REPLICAS,
   O_START_TIMEOUT,
   O_DEADLINE,
   O_STAGED,
@@ -59,6 +60,8 @@ static const struct fs_opt launch_opts[] = {
     {"output-limit", 0, "SIZE", "room for what COMMAND writes on each node, as 512M or 4G (default: all there is)",
      O_OUTPUT_LIMIT},
     {"stage-in", 0, "DIR", "what is in DIR, an earlier job's outputs, is below the mounts from the start", O_STAGE_IN},
+    {"output-replicas", 0, "N", "1: what COMMAND writes is on one more node when close and fsync return (default: 0)",
+     O_OUTPUT_REPLICAS},
     {"start-timeout", 0, "SECONDS", "give up after so long without progress at the start (default: 60)",
      O_START_TIMEOUT},
     {"deadline", 0, "MS", "a read goes to another copy after so long (default: the daemon's)", O_DEADLINE},
@@ -179,6 +182,9 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     return set_text("stage-in", value, &o->stage_in);
   case O_REPORT:
     return set_text("report", value, &o->report);
+  case O_OUTPUT_REPLICAS:
+    if (fs_parse_u64(value, 0, 1, &o->output_replicas) == 0) return 0;
+    return bad_value("output-replicas", value, "0 or 1");
   case O_START_TIMEOUT:
     return number("start-timeout", value, 86400, &o->start_timeout);
   case O_DEADLINE:

@@ -11,6 +11,7 @@
 #include "launch.h"
 
 #define FS_FINISH_NS (5 * FS_NS_PER_S) /* without a word from any daemon */
+#define FS_HEIR_NS (6 * FS_NS_PER_S)   /* in which a daemon's end is found out by the others */
 #define FS_BAR_NS (FS_NS_PER_S / 5)
 #define FS_LINE_NS (5 * FS_NS_PER_S)
 #define FS_NAMED 10u /* outputs that are named to the user */
@@ -41,6 +42,7 @@ static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_contr
   fs_control_get_u64(c, "failed", &node->outputs_failed);
   fs_control_get_u64(c, "lost", &node->outputs_lost);
   fs_control_get_u64(c, "staged", &node->outputs_staged);
+  fs_control_get_u64(c, "alone", &node->outputs_alone);
   fs_control_get_u64(c, "done", &node->out_done);
   fs_control_get_u64(c, "total", &node->out_total);
   fs_control_get_u64(c, "end", &end);
@@ -49,14 +51,31 @@ static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_contr
   node->finished = end != 0;
 }
 
+/* A node has what another one's programs wrote; it may have been done with its own. */
+static void on_heir(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
+  uint64_t of = l->nodes, pending = 0;
+  fs_control_get_u64(c, "of", &of);
+  fs_control_get_u64(c, "pending", &pending);
+  if (of < l->nodes) l->node[of].inherited = true;
+  if (pending != 0) l->node[rank].finished = false;
+}
+
 void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
   if (strcmp(c->verb, "output") == 0) on_output(l, rank, c);
   if (strcmp(c->verb, "outputs") == 0) on_outputs(l, rank, c);
+  if (strcmp(c->verb, "heir") == 0) on_heir(l, rank, c);
+}
+
+/* One that has just died: the node that has its outputs' replicas is about to find out. */
+static bool has_heir(const struct fs_launch *l, const struct fs_launch_node *n) {
+  return l->opt.output_replicas > 0 && l->nodes > 1 && !n->inherited && fs_now_ns() - n->dead_ns < FS_HEIR_NS;
 }
 
 static bool all_finished(const struct fs_launch *l) {
-  for (uint32_t i = 0; i < l->nodes; i++)
-    if (!l->node[i].finished && !l->node[i].dead && !l->node[i].bye) return false;
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    const struct fs_launch_node *n = &l->node[i];
+    if (!n->finished && !n->bye && (!n->dead || has_heir(l, n))) return false;
+  }
   return true;
 }
 
@@ -77,6 +96,7 @@ static void add_up(struct fs_launch *l) {
     l->outputs.failed += l->node[i].outputs_failed;
     l->outputs.lost += l->node[i].outputs_lost;
     l->outputs.staged += l->node[i].outputs_staged;
+    l->outputs.alone += l->node[i].outputs_alone;
   }
 }
 
@@ -135,13 +155,17 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
     fs_bar(NULL);
   }
   add_up(l);
-  unsigned silent = 0;
+  unsigned lost = 0, left = 0;
   for (uint32_t i = 0; i < l->nodes; i++) {
     if (!l->node[i].ready || l->node[i].finished) continue;
-    fs_warn(l, "node %u (%s) does not tell of its outputs: they are lost", i, l->node[i].host);
-    silent++;
+    fs_warn(l, "node %u (%s) does not tell of its outputs: %s", i, l->node[i].host,
+            l->node[i].inherited ? "what was closed or synced is the next node's, but for files of several writers"
+                                 : "they are lost");
+    lost += !l->node[i].inherited || left > 0;
+    left++;
   }
-  bool missing = l->opt.stage_out && (silent > 0 || l->outputs.failed > 0);
+  /* Whether of two the second had replicated the first's cannot be told from here. */
+  bool missing = l->opt.stage_out && (lost > 0 || l->outputs.failed > 0);
   return status == 0 && missing ? FS_EXIT_FAILED : status;
 }
 
@@ -195,4 +219,7 @@ void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
   else
     fprintf(out, "kept in %s on each node: %s\n", fs_shown(o->kept, shown, sizeof(shown)), names);
   if (o->failed > 0) tell_failed(l, names, out);
+  if (o->alone > 0)
+    fprintf(out, "fs-launch: %llu of them had no replica: several nodes have written them\n",
+            (unsigned long long)o->alone);
 }

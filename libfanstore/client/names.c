@@ -8,6 +8,9 @@
 #include "client/data_priv.h"
 #include "util/util.h"
 
+#define FS_REPLICA_NS 60000000000ull
+#define FS_REPLICA_BYTE_NS 100u /* 10 MB/s */
+
 const struct fs_node *fs_names_node(void) {
   const struct fs_node *node = fs_mounts_read_only() ? NULL : fs_node_attach();
   return node && !(node->ctl->flags & FS_CTL_READ_ONLY) ? node : NULL;
@@ -74,10 +77,17 @@ static bool fs_no_answer(fs_err err) {
   return err == -ETIMEDOUT || err == -EHOSTDOWN || err == -ESHUTDOWN;
 }
 
+/* A call is made again for a while by the daemons themselves, when a node dies: two of the job's deadlines. Where a
+   replica is made first, all bytes have to go to another node's disk, which is as slow as it is. */
+static uint64_t fs_box_patience(const struct fs_node *node, const struct fs_names_call *c) {
+  bool replica = (node->ctl->flags & FS_CTL_REPLICAS) && (c->op == FS_NAMES_PUBLISH || c->op == FS_NAMES_SETATTR);
+  uint64_t more = replica ? FS_REPLICA_NS + c->size * FS_REPLICA_BYTE_NS : 0;
+  return 2 * node->deadline_ns + more;
+}
+
 static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const struct fs_names_call *c,
                          const char *name, const char *name2, void *body, size_t size, size_t *n) {
-  /* A call is made again for a while by the daemons themselves, when a node dies: two of the job's deadlines. */
-  uint64_t patience = 2 * node->deadline_ns;
+  uint64_t patience = fs_box_patience(node, c);
   struct fs_channel *ch = link->channel;
   if (fs_link_known_dead(link) || !fs_node_alive(node)) return -EHOSTDOWN;
   int32_t i = fs_box_claim(ch, patience);

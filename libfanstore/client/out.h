@@ -84,8 +84,9 @@ static inline bool fs_out_staged(uint64_t e) {
 static inline bool fs_out_noted(uint64_t e) {
   return (e & FS_FDE_OUTPUT) != 0;
 }
-/* Other nodes shall see what was written through fd (after fsync, before close). 0, or a negative errno: EIO. */
+/* Other nodes shall see what was written through fd, before close; after fsync. 0, or a negative errno: EIO. */
 fs_err fs_out_publish(int fd);
+fs_err fs_out_publish_synced(int fd);
 /* The same for a file that was changed by its name. */
 fs_err fs_out_publish_path(const struct fs_record *r, const char *path);
 /* copy was made of fd, by dup and its like. */

@@ -62,8 +62,9 @@ void fs_out_copied(int fd, int copy) {
 /* ---- publishing ---- */
 
 /* Follows the name where it went meanwhile. *dir: where it is. 0 also when it has no name any more. */
-static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st) {
+static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool synced) {
   struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
+                            .flags = synced ? FS_NAMES_DURABLE : 0,
                             .id = id,
                             .size = (uint64_t)st->st_size,
                             .mode = st->st_mode,
@@ -79,21 +80,29 @@ static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st) {
   return err == -ENOENT ? 0 : err == -EREMCHG ? -EIO : err;
 }
 
-fs_err fs_out_publish(int fd) {
+static fs_err publish_fd(int fd, bool synced) {
   struct stat st;
   if (!fs_out_noted(fs_fd_entry(fd)) || fs_sys_fstat(fd, &st) != 0) return 0;
   uint64_t dir = atomic_load_explicit(&noted[fd].dir, memory_order_relaxed), was = dir;
   uint64_t id = atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
-  fs_err err = dir == 0 ? fs_out_sync(id) : publish(&dir, id, &st);
+  fs_err err = dir == 0 ? fs_out_sync(id) : publish(&dir, id, &st, synced);
   if (dir != was) atomic_compare_exchange_strong(&noted[fd].dir, &was, dir);
   return err;
+}
+
+fs_err fs_out_publish(int fd) {
+  return publish_fd(fd, false);
+}
+
+fs_err fs_out_publish_synced(int fd) {
+  return publish_fd(fd, true);
 }
 
 fs_err fs_out_publish_path(const struct fs_record *r, const char *path) {
   struct stat st;
   uint64_t dir = r->dir;
   if (!(r->flags & FS_RECORD_PUBLISHED) || fs_sys_fstatat(AT_FDCWD, path, &st, 0) != 0) return 0;
-  return publish(&dir, r->id, &st);
+  return publish(&dir, r->id, &st, false);
 }
 
 /* Nobody is there any more who could be given the error. */

@@ -8,6 +8,13 @@
 
 #include "client/out.h"
 
+/* Is this node the home of a file that its programs made? Not when it was taken for dead, and another has what was
+   replicated of it. */
+static inline bool fs_out_home_here(const struct fs_node *node, uint64_t id) {
+  bool out = (node->ctl->flags & FS_CTL_REPLICAS) && (fs_out_tree(node) & FS_TREE_UNKNOWN);
+  return FS_OUT_ID_RANK(id) == fs_names_rank(node) && !out;
+}
+
 #define FS_OUT_RANGES 240u
 
 /* What this process has written of one file. */

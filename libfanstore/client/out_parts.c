@@ -87,7 +87,7 @@ static fs_ssize read_part(const struct fs_node *node, uint64_t part, void *buf, 
 static fs_ssize read_own(const struct fs_node *node, uint32_t entry, const struct fs_out_whole *w, void *buf, size_t n,
                          uint64_t off) {
   uint64_t id = fs_out_id(entry);
-  if (FS_OUT_ID_RANK(id) == fs_names_rank(node)) return read_here(node, id, buf, n, off);
+  if (fs_out_home_here(node, id)) return read_here(node, id, buf, n, off);
   if (off < w->own) return fs_out_read_spill(entry, buf, FS_MIN(n, (size_t)(w->own - off)), off);
   memset(buf, 0, n);
   return (fs_ssize)n;

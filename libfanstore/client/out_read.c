@@ -55,7 +55,7 @@ void *_Atomic *fs_out_writer_word(uint32_t entry) {
 
 static bool is_here(uint32_t entry) {
   const struct fs_node *node = fs_names_node();
-  return node != NULL && FS_OUT_ID_RANK(fs_out_id(entry)) == fs_names_rank(node);
+  return node != NULL && fs_out_home_here(node, fs_out_id(entry));
 }
 
 /* A file of this node, which others have written too. */
@@ -338,7 +338,7 @@ fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off) {
     done = 0;
     err = read_once(entry, &r, buf, n, off, &done);
     if (err == 0 && done == 0 && tries == 0) err = -ESTALE; /* it may have grown */
-    if (err == 0 || (done > 0 && err != -ESTALE) || !worth_asking(err) || fs_now_ns() > end) break;
+    if (err == 0 || !worth_asking(err) || fs_now_ns() > end) break;
     /* Another thread may have asked meanwhile: then it is read by that answer. */
     bool ask = still_held(entry, r.handle);
     if (ask && ++tries == FS_OUT_TRIES) break;

@@ -14,7 +14,7 @@
 #include "daemon/outpath.h"
 #include "daemon/outputs.h"
 #include "daemon/relay.h"
-#include "daemon/spill.h"
+#include "daemon/replica.h"
 #include "daemon/stagein.h"
 #include "daemon/stageout.h"
 #include "util/sys.h"
@@ -29,6 +29,8 @@ struct fs_box_call {
   uint64_t id, dir;
   bool made; /* a CREATE of a file of this node's */
   bool made_dir;
+  fs_err why;                /* a PUBLISH has no replica */
+  struct fs_names_call call; /* a PUBLISH */
 };
 
 /* ---- answers ---- */
@@ -64,6 +66,7 @@ static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
   if (err == 0 && call->made) fs_spill_created(call->d, call->id);
   if (err == 0 && call->made_dir) fs_path_parent(call->d, call->id, call->dir);
   if (err < 0 && call->op == FS_NAMES_PUBLISH) fs_spill_not_published(call->d, call->id);
+  if (err == 0) err = call->why;
   fs_box_done(ctx, err, body, n);
 }
 
@@ -108,6 +111,9 @@ static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call
   bool own = c->op == FS_NAMES_RELAY || c->op == FS_NAMES_SYNC;
   if (own && !fs_spill_mine(d, c->id)) return -EINVAL;
   if (fs_call_of_file(c)) return FS_OUT_ID_RANK(c->id) < d->net->nodes ? 0 : -EINVAL;
+  /* A node that was taken for dead is the home of nothing any more. */
+  bool gone = d->replicas && !fs_member(fs_ns_members(d->ns), d->net->rank);
+  if (gone && (c->op == FS_NAMES_PUBLISH || (c->op == FS_NAMES_CREATE && S_ISREG(c->mode)))) return -EIO;
   if (c->op == FS_NAMES_PUBLISH && !fs_spill_mine(d, c->id)) return -EINVAL;
   fs_err err = fs_box_check_dir(d, c->dir, fs_call_name(c), c->name_len);
   if (err == 0 && c->op == FS_NAMES_RENAME) err = fs_box_check_dir(d, c->to, fs_call_name2(c), c->name2_len);
@@ -120,8 +126,6 @@ static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, 
   bool own_id = c->op == FS_NAMES_CREATE && client->first_id != 0 && c->id - client->first_id < FS_OUT_ID_FILES;
   switch (c->op) {
   case FS_NAMES_PUBLISH:
-    (void)fs_spill_publishing(d, c);
-    break;
   case FS_NAMES_HOLD:
   case FS_NAMES_FIND:
   case FS_NAMES_EXTEND:
@@ -136,6 +140,21 @@ static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, 
   default:
     if (!own_id && (c->op != FS_NAMES_LOOKUP || c->name_len > 0)) c->id = fs_ns_id(d->ns);
   }
+}
+
+static void fs_box_replicated(void *ctx, fs_err err) {
+  struct fs_box_call *call = ctx;
+  struct fs_daemon *d = call->d;
+  call->why = err;
+  (void)fs_spill_publishing(d, &call->call);
+  fs_ns_call(d->ns, d->now, &call->call, sizeof(call->call), fs_box_called, call);
+}
+
+static void fs_box_publish(struct fs_box_call *call, const struct fs_names_call *c) {
+  bool sync = c->flags & FS_NAMES_DURABLE;
+  call->call = *c;
+  call->call.flags &= ~(uint32_t)FS_NAMES_DURABLE;
+  fs_replicate(call->d, c->id, sync, false, fs_box_replicated, call);
 }
 
 static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t i) {
@@ -174,6 +193,8 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
     fs_ns_find(d->ns, d->now, c->id, fs_box_called, call);
   else if (c->op == FS_NAMES_SYNC)
     fs_relay_sync(d, c->id, fs_box_called, call);
+  else if (c->op == FS_NAMES_PUBLISH)
+    fs_box_publish(call, c);
   else
     fs_ns_call(d->ns, d->now, c, n, c->op == FS_NAMES_HOLD ? fs_box_held : fs_box_called, call);
 }
@@ -191,7 +212,7 @@ int fs_boxes_take(struct fs_daemon *d, struct fs_client *c) {
 }
 
 bool fs_boxes_busy(const struct fs_daemon *d) {
-  return fs_ns_busy(d->ns);
+  return fs_ns_busy(d->ns) || fs_replicas_busy(d);
 }
 
 void fs_boxes_timers(struct fs_daemon *d) {
@@ -203,6 +224,7 @@ void fs_boxes_timers(struct fs_daemon *d) {
   fs_spill_timers(d);
   fs_stagein_timers(d);
   fs_relay_timers(d);
+  fs_replicas_timers(d);
   fs_stageout_timers(d);
   fs_outputs_timers(d);
 }
@@ -250,6 +272,7 @@ static void fs_boxes_home(struct fs_ns *ns, struct fs_asked a, const struct fs_n
 static void fs_boxes_members(struct fs_ns *ns) {
   struct fs_daemon *d = fs_ns_owner(ns);
   fs_spill_members(d);
+  fs_replicas_members(d);
   if (d->cfg->verbose) fs_say_text(d, "warn", "names: %u members", fs_ns_members(ns)->count);
   if (fs_member(fs_ns_members(ns), d->net->rank)) return;
   /* Nobody tells this rank any more of marks and trees. */
@@ -274,5 +297,6 @@ fs_err fs_boxes_start(struct fs_daemon *d) {
   if (err == 0 && (d->cfg->keep || d->cfg->stage_out)) err = fs_inside_new(d, &d->inside);
   if (err == 0) err = fs_stagein_start(d);
   if (err == 0) err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_boxes_hooks, d);
-  return err < 0 ? err : fs_ns_net_new(&d->ns_net, d->net, deadline, fs_boxes_receive, d);
+  if (err == 0) err = fs_ns_net_new(&d->ns_net, d->net, deadline, fs_boxes_receive, d);
+  return err < 0 ? err : fs_replicas_start(d);
 }

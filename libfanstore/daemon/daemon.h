@@ -40,6 +40,7 @@ struct fs_daemon_config {
   uint32_t io_threads;
   bool read_only, verbose;
   bool keep;             /* outputs, when the job ends */
+  bool replicas;         /* of outputs, each on one more node */
   const char *stage_out; /* a directory that outlives the job, or NULL */
   const char *stage_in;  /* one that outlived another */
   uint32_t datasets;
@@ -131,6 +132,7 @@ int fs_iopool_reap(struct fs_iopool *p); /* calls back what is finished; how man
 
 struct fs_daemon_counters {
   uint64_t served, served_bytes, fetched, fetched_bytes, prefetched, checksum_errors, timeouts;
+  uint64_t replicated, replicated_bytes; /* to the partner: files, bytes sent */
   _Atomic uint64_t staged_bytes, reused_bytes, refused;
 };
 
@@ -148,6 +150,7 @@ struct fs_outputs;
 struct fs_stageout;
 struct fs_inside;
 struct fs_stagein;
+struct fs_replicas;
 
 struct fs_daemon {
   const struct fs_daemon_config *cfg;
@@ -177,6 +180,7 @@ struct fs_daemon {
   struct fs_stagein *stagein;   /* where some of them come from */
   struct fs_outputs *outputs;   /* what is done with them at the end */
   struct fs_inside *inside;     /* for keeping those of several writers */
+  struct fs_replicas *replicas; /* NULL: there are none */
   struct fs_daemon_counters count;
   uint64_t now; /* of this round of the loop */
   _Atomic int listener;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "daemon/hold.h"
+#include "daemon/replica.h"
 #include "util/util.h"
 
 #define FS_TRIED_LOCAL (1u << 31)
@@ -84,7 +85,7 @@ static void fs_fetch_local(struct fs_daemon *d, struct fs_fetch *f) {
 
 /* An output file's block has one place: its home. */
 static void fs_fetch_route_home(struct fs_daemon *d, struct fs_fetch *f) {
-  uint32_t home = FS_OUT_ID_RANK(f->file);
+  uint32_t home = fs_home_of(d, f->file);
   if (f->tried != 0 || !fs_peer_usable(d, home)) {
     fs_fetch_finish(d, f, -EREMOTEIO, 0);
     return;

@@ -102,7 +102,8 @@ static void fs_held_settle(struct fs_held_file *f) {
 
 fs_err fs_holds_ask(struct fs_daemon *d, const struct fs_client *c, uint64_t id) {
   struct fs_held_file *f = fs_held_find(d->holds, id), **chain = fs_held_chain(d->holds, id);
-  if (FS_OUT_ID_RANK(id) == d->net->rank || FS_OUT_ID_RANK(id) >= d->net->nodes) return -EINVAL;
+  bool own = FS_OUT_ID_RANK(id) == d->net->rank && !d->replicas; /* else another node may be its home now */
+  if (own || FS_OUT_ID_RANK(id) >= d->net->nodes) return -EINVAL;
   if (c->holds && c->holds->count >= FS_CLIENT_HOLDS) return -EMFILE;
   if (!f) {
     f = malloc(sizeof(*f));

@@ -60,6 +60,8 @@ static void fs_leave_stats(struct fs_daemon *d) {
              {"evictions", cache.evictions},
              {"staged_bytes", d->count.staged_bytes},
              {"reused_bytes", d->count.reused_bytes},
+             {"replicated", d->count.replicated},
+             {"replicated_bytes", d->count.replicated_bytes},
              {"clients", d->clients.attached}};
   for (size_t i = 0; i < FS_ARRAY_LEN(own); i++) (void)fs_control_add_u64(&l, own[i].name, own[i].value);
   fs_say_line(&l);

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/replica.h"
 #include "daemon/stagein.h"
 #include "daemon/stageout.h"
 #include "util/sys.h"
@@ -182,6 +183,7 @@ static bool fs_loop_round(struct fs_daemon *d) {
   if (d->ctl) {
     n += fs_iopool_reap(&d->pool);
     n += fs_stagein_reap(d);
+    n += fs_replicas_reap(d);
     n += fs_clients_scan(d);
     n += fs_prefetch_run(d);
     fs_fetch_timers(d);

@@ -37,3 +37,11 @@ struct fs_keepers fs_members_keepers(const struct fs_members *m, uint64_t dir) {
   }
   return k;
 }
+
+uint32_t fs_members_after(const struct fs_members *m, uint32_t rank) {
+  for (uint32_t i = 1; i < m->nodes; i++) {
+    uint32_t next = (rank + i) % m->nodes;
+    if (fs_member(m, next)) return next;
+  }
+  return FS_NO_RANK;
+}

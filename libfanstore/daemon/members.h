@@ -29,5 +29,7 @@ struct fs_keepers {
   uint32_t owner, mirror;
 };
 struct fs_keepers fs_members_keepers(const struct fs_members *m, uint64_t dir);
+/* The member after this rank, round the ring; FS_NO_RANK when there is no other. */
+uint32_t fs_members_after(const struct fs_members *m, uint32_t rank);
 
 #endif

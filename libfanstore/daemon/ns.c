@@ -36,6 +36,13 @@ void *fs_ns_owner(const struct fs_ns *ns) {
 const struct fs_members *fs_ns_members(const struct fs_ns *ns) {
   return &ns->members;
 }
+void fs_ns_replicate(struct fs_ns *ns) {
+  ns->replicated = true;
+}
+uint32_t fs_ns_home(const struct fs_ns *ns, uint64_t id) {
+  uint32_t rank = FS_OUT_ID_RANK(id);
+  return !ns->replicated || fs_member(&ns->members, rank) ? rank : fs_members_after(&ns->members, rank);
+}
 uint64_t fs_ns_id(struct fs_ns *ns) {
   return FS_OUT_ID_MAKE(ns->rank, ++ns->next_id);
 }
@@ -71,6 +78,17 @@ static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, uint64_t set, cons
     fs_exec(ns, a, c, n);
 }
 
+/* From a file's home to its partner: both sides must mean the same ones. */
+static void fs_ns_replica(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c) {
+  if (set > ns->members.number)
+    fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
+  else if (set < ns->members.number || fs_ns_home(ns, c->id) != a.from ||
+           fs_members_after(&ns->members, a.from) != ns->rank)
+    fs_answer_stale(ns, a);
+  else
+    ns->hooks->home(ns, a, c);
+}
+
 static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c, size_t n) {
   /* A ping, or an accusation, from who has not heard of the newer set; or from who has. */
   bool old = set < ns->members.number && (c->op == FS_NAMES_PING || c->op == FS_NAMES_ACCUSE);
@@ -94,6 +112,9 @@ static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const
   case FS_NAMES_DROP:
     ns->hooks->dropped(ns, c->id);
     break;
+  case FS_NAMES_REPLICA:
+    fs_ns_replica(ns, a, set, c);
+    return;
   case FS_NAMES_PING:
     break;
   case FS_NAMES_ACCUSE:

@@ -46,8 +46,8 @@ struct fs_ns_hooks {
   void (*mark)(struct fs_ns *ns, uint32_t bit); /* a directory of this bit may have outputs */
   void (*tree)(struct fs_ns *ns);               /* a directory was renamed or removed */
   void (*dropped)(struct fs_ns *ns, uint64_t id);
-  /* A question about a file whose home this rank should be (SETATTR, HOLD, RELEASE): fs_ns_answer, then or later. The
-     same one may come again while it is at work. */
+  /* A question about a file whose home this rank should be (SETATTR, HOLD, RELEASE), or its replica here (REPLICA):
+     fs_ns_answer, then or later. The same one may come again while it is at work. */
   void (*home)(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
   void (*members)(struct fs_ns *ns);
 };
@@ -59,6 +59,10 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
                  const struct fs_ns_hooks *hooks, void *owner);
 void *fs_ns_owner(const struct fs_ns *ns);
 const struct fs_members *fs_ns_members(const struct fs_ns *ns);
+/* Files have replicas: that of a rank which is no member any more is the member's after it. */
+void fs_ns_replicate(struct fs_ns *ns);
+/* The rank that has a file's bytes, as far as is known here. */
+uint32_t fs_ns_home(const struct fs_ns *ns, uint64_t id);
 /* A new id for a file of this rank's. */
 uint64_t fs_ns_id(struct fs_ns *ns);
 

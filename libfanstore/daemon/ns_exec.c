@@ -46,9 +46,16 @@ const struct fs_record *fs_exec_find(const struct fs_ns *ns, const struct fs_nam
   return fs_names_find(ns->names, c->dir, fs_call_name(c), c->name_len);
 }
 
+/* The home of a file whose home has gone is its replica's rank. */
+bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r) {
+  struct fs_record now = *r;
+  if (S_ISREG(r->mode) && !fs_member(&ns->members, r->home)) now.home = fs_ns_home(ns, r->id);
+  return fs_record_put(ns->body, sizeof(ns->body), at, &now, fs_record_name(r), fs_record_target(r));
+}
+
 void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r) {
   size_t at = 0;
-  (void)fs_record_put(ns->body, sizeof(ns->body), &at, r, fs_record_name(r), fs_record_target(r));
+  (void)fs_answer_put(ns, &at, r);
   fs_ns_answer(ns, a, err, ns->body, at);
 }
 
@@ -102,7 +109,7 @@ static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_na
   while ((r = fs_names_after(ns->names, c->dir, seq)) != NULL) {
     seq = r->seq;
     if (!fs_exec_visible(r, a.from)) continue;
-    if (!fs_record_put(ns->body, sizeof(ns->body), &at, r, fs_record_name(r), fs_record_target(r))) break;
+    if (!fs_answer_put(ns, &at, r)) break;
   }
   fs_ns_answer(ns, a, 0, ns->body, at);
 }
@@ -164,6 +171,10 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
   const struct fs_record *old = fs_names_find_id(ns->names, c->dir, c->id), *r;
   if (!old) {
     fs_exec_absent(ns, a, c);
+    return;
+  }
+  if (ns->replicated && fs_ns_home(ns, c->id) != a.from) { /* it was stopped, and its files have another home now */
+    fs_ns_answer(ns, a, -EIO, NULL, 0);
     return;
   }
   if (fs_held(ns, c->dir, c->id) || !S_ISREG(old->mode)) {

@@ -149,15 +149,6 @@ void fs_accuse(struct fs_ns *ns, uint32_t rank) {
 
 /* ---- the watch ---- */
 
-/* The member after this rank, round the ring. */
-static uint32_t fs_successor(const struct fs_ns *ns) {
-  for (uint32_t i = 1; i < ns->members.nodes; i++) {
-    uint32_t rank = (ns->rank + i) % ns->members.nodes;
-    if (fs_member(&ns->members, rank)) return rank;
-  }
-  return FS_NO_RANK;
-}
-
 static void fs_watched(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_suspect *s = ctx;
   (void)body, (void)n;
@@ -168,7 +159,7 @@ static void fs_watched(void *ctx, fs_err err, const void *body, size_t n) {
 /* A rank that nobody asks would be missed only when it is needed; so each member looks after the next one. */
 void fs_watch_timers(struct fs_ns *ns) {
   struct fs_names_call c = {.op = FS_NAMES_PING};
-  uint32_t rank = fs_successor(ns);
+  uint32_t rank = fs_members_after(&ns->members, ns->rank);
   fs_ping_timers(ns);
   if (ns->watching || ns->now < ns->watch_at || rank == FS_NO_RANK || !fs_member(&ns->members, ns->rank)) return;
   ns->watching = true;

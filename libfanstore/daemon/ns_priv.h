@@ -110,6 +110,7 @@ struct fs_suspect { /* one for each rank, in order */
 
 struct fs_ns {
   uint32_t rank;
+  bool replicated;
   const struct fs_ns_hooks *hooks;
   void *owner;
   uint64_t now, deadline_ns;
@@ -163,6 +164,8 @@ void fs_request_timers(struct fs_ns *ns, bool all);
 
 /* ---- ns_exec.c ---- */
 void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
+/* Adds a record as others are to see it. False: no room. */
+bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r);
 const struct fs_record *fs_exec_find(const struct fs_ns *ns, const struct fs_names_call *c);
 void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r);
 /* Starts it, or answers that there was no memory for it. */

@@ -19,6 +19,10 @@ static void fs_request_later(struct fs_request *r, uint64_t ns) {
   fs_chain_push(&r->ns->requests, &r->chain);
 }
 
+static bool fs_request_for_home(const struct fs_request *r) {
+  return fs_call_for_home(&r->call) || r->call.op == FS_NAMES_DROP;
+}
+
 static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_request *r = ctx;
   struct fs_ns *ns = r->ns;
@@ -32,7 +36,7 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
     fs_request_later(r, FS_NS_RETRY_NS);
     return;
   case -EHOSTDOWN:
-    if (fs_call_for_home(&r->call) || r->call.op == FS_NAMES_DROP) {
+    if (fs_request_for_home(r) && fs_ns_home(ns, r->call.id) == r->rank) {
       fs_request_end(r, err, NULL, 0);
       return;
     }
@@ -54,8 +58,8 @@ static uint64_t fs_request_dir(const struct fs_names_call *c) {
 }
 
 static void fs_request_try(struct fs_request *r) {
-  if (fs_call_for_home(&r->call) || r->call.op == FS_NAMES_DROP)
-    r->rank = FS_OUT_ID_RANK(r->call.id);
+  if (fs_request_for_home(r))
+    r->rank = fs_ns_home(r->ns, r->call.id);
   else
     r->rank = fs_members_keepers(&r->ns->members, fs_request_dir(&r->call)).owner;
   fs_ns_ask(r->ns, r->rank, &r->call, r->n, fs_request_answered, r);

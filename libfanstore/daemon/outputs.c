@@ -27,6 +27,7 @@ struct fs_outputs {
   bool keep, stage, kept, listed, finished;
   uint64_t names; /* that are still to be told */
   uint64_t files, bytes, failed, say_at, list_by;
+  uint64_t alone;         /* that should have a replica, and have none */
   uint64_t lost;          /* neither copied nor kept */
   uint64_t total, staged; /* bytes of all; files copied to --stage-out */
   fs_err why;             /* the first that failed */
@@ -88,12 +89,29 @@ static void fs_outputs_list(struct fs_daemon *d) {
     for (const struct fs_spill_file *f = s->chain[i]; f; f = f->next) {
       struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
       uint64_t size;
-      if (f->removed || f->dir == 0 || fs_outputs_elsewhere(d->outputs, f->in)) continue;
+      if (f->removed || f->dir == 0 || !fs_spill_mine(d, f->id) || fs_outputs_elsewhere(d->outputs, f->in)) continue;
       fs_outputs_add(d->outputs, &item);
+      d->outputs->alone += d->replicas && fs_extents_any(f);
       if (d->outputs->stage && fs_outputs_size(d, &item, &size)) d->outputs->total += size;
     }
   }
   if (d->outputs->keep || d->outputs->stage) fs_ns_others(d->ns, fs_outputs_other, d->outputs);
+}
+
+bool fs_outputs_pending(const struct fs_daemon *d) {
+  return d->outputs && !d->outputs->finished;
+}
+
+void fs_outputs_adopted(struct fs_daemon *d, const struct fs_spill_file *f) {
+  struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
+  struct fs_outputs *o = d->outputs;
+  uint64_t size;
+  if (!o || !o->listed) return;
+  if (o->finished) o->n = o->next = o->room = 0;
+  if (o->finished && o->stage) d->stageout->syncing = d->stageout->synced = false;
+  o->finished = false;
+  fs_outputs_add(o, &item);
+  if (o->stage && fs_outputs_size(d, &item, &size)) o->total += size;
 }
 
 /* ---- one after another ---- */
@@ -222,6 +240,7 @@ static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
   }
   if (o->failed > 0) (void)fs_control_add_u64(&l, "failed", o->failed);
   if (o->lost > 0) (void)fs_control_add_u64(&l, "lost", o->lost);
+  if (o->alone > 0) (void)fs_control_add_u64(&l, "alone", o->alone);
   if (o->failed > 0) (void)fs_control_add(&l, "why", fs_outputs_why(o->why));
   if (end) (void)fs_control_add_u64(&l, "end", 1);
   fs_say_line(&l);

@@ -14,6 +14,7 @@
 
 #define FS_OUTPUTS_KEPT "fanstore-outputs"
 
+struct fs_spill_file;
 struct fs_output {
   uint64_t id, dir;
   uint32_t mode; /* with the type */
@@ -23,6 +24,10 @@ struct fs_output {
 /* Once; later ones are passed over. */
 void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c);
 void fs_outputs_timers(struct fs_daemon *d);
+/* Is what was asked for at the end still to be done? */
+bool fs_outputs_pending(const struct fs_daemon *d);
+/* One more is this node's, perhaps after the list was made. */
+void fs_outputs_adopted(struct fs_daemon *d, const struct fs_spill_file *f);
 
 /* ---- keep.c ---- */
 fs_err fs_keep_dir(const struct fs_daemon *d, char *path, size_t size);

@@ -5,6 +5,7 @@
  */
 #include "daemon/spill.h"
 
+#include "daemon/replica.h"
 #include "daemon/stagein.h"
 #include "daemon/stageout.h"
 
@@ -25,7 +26,7 @@ const char *fs_spill_name(uint64_t id, char name[FS_SPILL_NAME_SIZE]) {
 }
 
 bool fs_spill_mine(const struct fs_daemon *d, uint64_t id) {
-  return (id & FS_OUT_ID) && id >> 63 == 0 && FS_OUT_ID_RANK(id) == d->net->rank;
+  return (id & FS_OUT_ID) && id >> 63 == 0 && fs_home_of(d, id) == d->net->rank;
 }
 
 /* ---- the table ---- */
@@ -80,6 +81,7 @@ static void fs_spill_free(struct fs_daemon *d, struct fs_spill_file *f) {
   s->count--;
   free(f->told);
   free(f->in);
+  fs_copy_forget(d, f);
   fs_extents_free(f);
   free(f);
 }
@@ -128,9 +130,28 @@ void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool
   fs_stageout_touch(d, c->id);
 }
 
+void fs_spill_again(struct fs_daemon *d, struct fs_spill_file *f) {
+  fs_spill_not_published(d, f->id);
+  f->closed = true;
+  d->spill_files->scan_again = true;
+}
+
+/* What was published between the replica's last word and the end of who said it has a number below these. */
+#define FS_SPILL_ADOPTED (1u << 20)
+
+void fs_spill_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t published, uint32_t mode) {
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  if (!f) return;
+  f->dir = dir;
+  f->mode = mode;
+  d->spill_files->published = FS_MAX(d->spill_files->published, published + FS_SPILL_ADOPTED);
+  fs_outputs_adopted(d, f);
+  fs_spill_again(d, f);
+}
+
 /* ---- removal ---- */
 
-struct fs_spill_unlink {
+struct fs_spill_unlinking {
   struct fs_io io;
   struct fs_daemon *d;
   uint64_t id;
@@ -138,35 +159,42 @@ struct fs_spill_unlink {
 };
 
 static fs_err fs_spill_unlink_work(struct fs_io *io) {
-  const struct fs_spill_unlink *u = FS_ITEM(io, struct fs_spill_unlink, io);
+  const struct fs_spill_unlinking *u = FS_ITEM(io, struct fs_spill_unlinking, io);
   return unlinkat(u->d->spill_fd, u->name, 0) < 0 ? -errno : 0;
 }
 
 static void fs_spill_unlinked(struct fs_io *io) {
-  struct fs_spill_unlink *u = FS_ITEM(io, struct fs_spill_unlink, io);
+  struct fs_spill_unlinking *u = FS_ITEM(io, struct fs_spill_unlinking, io);
   struct fs_spill_file *f = fs_spill_find(u->d, u->id);
   if (f) fs_spill_free(u->d, f);
   fs_space_freed(u->d);
   free(u);
 }
 
-/* By the pool: the file system may take long to give back what a large file has. Nobody can hold it from now on. */
-static void fs_spill_remove(struct fs_daemon *d, uint64_t id) {
-  struct fs_spill_file *f = fs_spill_make(d, id);
-  struct fs_spill_unlink *u = f ? malloc(sizeof(*u)) : NULL;
-  if (f) {
-    f->removed = f->gone = true;
-    fs_extents_drop(d, f);
-  }
+/* By the pool: the file system may take long to give back what a large file has. */
+void fs_spill_unlink(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_unlinking *u = malloc(sizeof(*u));
   if (!u) return; /* it stays to the end of the job */
-  *u = (struct fs_spill_unlink){.io = {.work = fs_spill_unlink_work, .done = fs_spill_unlinked}, .d = d, .id = id};
+  *u = (struct fs_spill_unlinking){.io = {.work = fs_spill_unlink_work, .done = fs_spill_unlinked}, .d = d, .id = id};
   fs_spill_name(id, u->name);
   fs_iopool_submit(&d->pool, &u->io);
 }
 
+/* Nobody can hold it from now on. */
+static void fs_spill_remove(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  if (!f) return;
+  f->removed = f->gone = true;
+  fs_extents_drop(d, f);
+  fs_spill_unlink(d, id);
+}
+
 void fs_spill_dropped(struct fs_daemon *d, uint64_t id) {
   struct fs_spill_file *f = fs_spill_find(d, id);
-  if (!fs_spill_mine(d, id)) return;
+  if (!fs_spill_mine(d, id)) {
+    fs_replica_drop(d, id);
+    return;
+  }
   fs_stageout_removed(d, id);
   if (f && f->told && f->told->holding > 0)
     f->removed = true;
@@ -206,8 +234,7 @@ static bool fs_same_time(struct timespec a, struct timespec b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/* Was it changed so short a while ago that the next change may leave the times as they are? */
-static bool fs_spill_young(const struct stat *st) {
+bool fs_spill_young(const struct stat *st) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   int64_t age = (now.tv_sec - st->st_ctim.tv_sec) * 1000000000ll + now.tv_nsec - st->st_ctim.tv_nsec;
@@ -271,6 +298,10 @@ static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, str
 
 void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_held held;
+  if (c->op == FS_NAMES_REPLICA) {
+    fs_replica_call(d, a, c);
+    return;
+  }
   fs_err err = fs_spill_mine(d, c->id) && c->op < FS_NAMES_RELAY ? 0 : -EINVAL;
   struct fs_spill_file *f = err == 0 ? fs_spill_find(d, c->id) : NULL;
   if (err == 0 && fs_stagein_home(d, a, c)) return;

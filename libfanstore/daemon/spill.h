@@ -49,6 +49,7 @@ struct fs_spill_file {
   struct fs_extents *extents; /* bytes that are elsewhere; or NULL */
   uint64_t changes;           /* of that list */
   struct fs_spill_in *in;     /* NULL: its bytes are this job's */
+  struct fs_copy *copy;       /* what its replica has (replica.h); or NULL */
 };
 
 #define FS_SPILL_EARLY 256u
@@ -75,6 +76,14 @@ void fs_spill_created(struct fs_daemon *d, uint64_t id);
 void fs_spill_not_created(struct fs_daemon *d, uint64_t id);
 /* A link to a file of --stage-in's is its spill, and published as that is. False: no memory. */
 bool fs_spill_staged(struct fs_daemon *d, uint64_t id, uint64_t dir, const struct stat *st);
+/* What was another node's file is this one's, and to be published: its mode, and the publications that it had. */
+void fs_spill_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t published, uint32_t mode);
+/* It is to be published again, when there is time. */
+void fs_spill_again(struct fs_daemon *d, struct fs_spill_file *f);
+/* Its bytes go, by the I/O pool. */
+void fs_spill_unlink(struct fs_daemon *d, uint64_t id);
+/* Was it changed so short a while ago that the next change may leave the times as they are? */
+bool fs_spill_young(const struct stat *st);
 /* What is now published of it. */
 void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool there);
 /* The name service's words (ns.h). */

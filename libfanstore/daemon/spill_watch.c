@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/relay.h"
-#include "daemon/spill.h"
+#include "daemon/replica.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -29,6 +29,7 @@ struct fs_publication {
   struct fs_daemon *d;
   struct fs_names_call call;
   uint32_t moves;
+  fs_err why; /* there is no replica */
   fs_ns_done *done;
   void *ctx;
 };
@@ -71,6 +72,7 @@ void fs_spill_not_published(struct fs_daemon *d, uint64_t id) {
 
 static void fs_publication_end(struct fs_publication *p, fs_err err, const void *body, size_t n) {
   if (err < 0) fs_spill_not_published(p->d, p->call.id);
+  if (err == 0) err = p->why;
   p->done(p->ctx, err, body, n);
   free(p);
 }
@@ -96,6 +98,12 @@ static void fs_publication_start(struct fs_publication *p) {
   fs_ns_call(d->ns, d->now, &p->call, sizeof(p->call), fs_publication_answered, p);
 }
 
+static void fs_publication_replicated(void *ctx, fs_err err) {
+  struct fs_publication *p = ctx;
+  p->why = err;
+  fs_publication_start(p);
+}
+
 void fs_spill_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
   const struct fs_spill_file *f = fs_spill_find(d, id);
   struct fs_publication *p = malloc(sizeof(*p));
@@ -105,7 +113,7 @@ void fs_spill_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *
   }
   *p = (struct fs_publication){.d = d, .done = done, .ctx = ctx};
   p->call = (struct fs_names_call){.op = FS_NAMES_PUBLISH, .id = id, .dir = f ? f->dir : 0};
-  fs_publication_start(p);
+  fs_replicate(d, id, false, f && f->publishing, fs_publication_replicated, p);
 }
 
 /* ---- what was closed ---- */

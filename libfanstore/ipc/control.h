@@ -15,14 +15,17 @@
  *   stats rank=K key=value ...                          counters; last before bye. Keys: opens stats files_local
  *     files_cache files_remote files_shared bytes_{the same four} blocks_{the same four} fallbacks errors materialized
  *     (sums over this node's clients), served served_bytes fetched fetched_bytes prefetched checksum_errors timeouts
- *     refused evictions staged_bytes reused_bytes clients (the daemon's own; see docs/messages.md)
+ *     refused evictions staged_bytes reused_bytes clients replicated replicated_bytes (the daemon's own; see
+ *     docs/messages.md)
  *   stagein rank=K files=N bytes=BYTES [end=1]          after stagein: names made so far; at the end also what was left
  *     [dataset=N dataset_name=PATH]                     out: because the dataset has the name, or for another reason;
  *     [odd=N odd_name=PATH odd_why=TEXT]                with an example
  *   output rank=K size=BYTES name=PATH                  after finish: a file that the job wrote below a mount
  *   outputs rank=K files=N bytes=BYTES [kept=DIR]       after finish: how far; with end=1 done. done, total: bytes
  *     [staged=N done=BYTES total=BYTES]                 of --stage-out; lost: files neither copied nor kept
- *     [failed=N why=...] [lost=N] [end=1]
+ *     [failed=N why=...] [lost=N] [alone=N] [end=1]       alone: --output-replicas, and they have none
+ *   heir rank=K of=N [pending=1]                        --output-replicas: rank N has gone, and what it had of outputs
+ *                                                       is K's; it has (pending) not finished with them
  *   bye rank=K
  * launcher -> rank 0 (stdin), which passes each on to all ranks
  *   place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.', '-' none, '*' all
@@ -37,7 +40,7 @@
  * a word of its own):
  *   fanstored --job JOB --local-dir DIR {--dataset DIR --mount PATH}... [--emulate N] [--cache BYTES] [--read-only]
  *     [--deadline MS] [--keep] [--stage-out DIR] [--stage-in DIR] [--output-limit BYTES]
- *     [--verbose]
+ *     [--output-replicas 1] [--verbose]
  * JOB is [A-Za-z0-9._-]+ and chosen by fs-launch: the run directory on every host is fs_run_dir(JOB). dataset=D in the
  * lines counts the --dataset options from 0. --emulate N: N ranks on one host, rank k being node k of it.
  */

@@ -104,6 +104,7 @@ struct fs_ctl {
 };
 #define FS_TREE_UNKNOWN (1ull << 63)
 #define FS_CTL_READ_ONLY 0x1u
+#define FS_CTL_REPLICAS 0x2u /* publishing waits for another node */
 
 /* A heartbeat older than this means that the daemon hangs: go round it. */
 #define FS_HEARTBEAT_STALE_NS 2000000000ull

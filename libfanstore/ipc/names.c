@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ipc/wire.h"
+
 #define FS_NSEC 1000000000u
 
 bool fs_name_ok(const char *name, size_t len) {
@@ -79,6 +81,8 @@ static bool names_ok(const struct fs_names_call *c) {
     return c->name2_len == 0 && ranges_ok(fs_call_name(c), c->name_len);
   case FS_NAMES_APPEND:
     return c->name2_len == 0 && (c->name_len == 0 || c->name_len == c->size);
+  case FS_NAMES_REPLICA:
+    return c->name2_len == 0 && (c->name_len == 0 || c->name_len >= sizeof(struct fs_wire_replica));
   default:
     return c->name_len == 0 && c->name2_len == 0;
   }
@@ -93,6 +97,7 @@ static bool dir_ok(const struct fs_names_call *c) {
 
 static bool mode_ok(const struct fs_names_call *c) {
   if (c->mode & ~(uint32_t)(S_IFMT | 07777)) return false;
+  if (c->op == FS_NAMES_REPLICA) return S_ISREG(c->mode);
   return (c->op != FS_NAMES_CREATE && c->op != FS_NAMES_SETATTR) || type_ok(c->mode);
 }
 
@@ -116,6 +121,7 @@ static bool call_id_ok(const struct fs_names_call *c) {
   case FS_NAMES_OWN:
   case FS_NAMES_SYNC:
   case FS_NAMES_WHERE:
+  case FS_NAMES_REPLICA:
     return id_ok(c->id);
   case FS_NAMES_RELAY:
   case FS_NAMES_EXTEND:
@@ -130,7 +136,7 @@ bool fs_call_ok(const void *body, size_t n) {
   if (n < sizeof(*c) || n > FS_NAMES_BODY || n < fs_call_size(c)) return false;
   bool known = (c->op >= FS_NAMES_LOOKUP && c->op < FS_NAMES_CLIENT_OPS) ||
                (c->op >= FS_NAMES_TAKE && c->op <= FS_NAMES_ABOVE) ||
-               (c->op >= FS_NAMES_MIRROR && c->op <= FS_NAMES_WHERE);
+               (c->op >= FS_NAMES_MIRROR && c->op <= FS_NAMES_REPLICA);
   if (!known || c->mtime_ns >= FS_NSEC || c->size > INT64_MAX || c->seq > FS_RECORD_SEQ_MAX) return false;
   return call_id_ok(c) && names_ok(c) && dir_ok(c) && mode_ok(c) && set_ok(c);
 }

@@ -107,10 +107,12 @@ enum fs_names_op {
   FS_NAMES_TREE, /* the tree of directories has changed */
   FS_NAMES_DROP, /* id: the file has no name any more */
   FS_NAMES_PING,
-  FS_NAMES_ACCUSE, /* id: a rank that does not answer */
-  FS_NAMES_SET,    /* seq, bits: the members */
-  FS_NAMES_WHERE,  /* id: the directory that its record is in, if this rank keeps it as owner or mirror; with
-                       FS_NAMES_SEEN else where it was seen last; ENOENT */
+  FS_NAMES_ACCUSE,  /* id: a rank that does not answer */
+  FS_NAMES_SET,     /* seq, bits: the members */
+  FS_NAMES_WHERE,   /* id: the directory that its record is in, if this rank keeps it as owner or mirror; with
+                        FS_NAMES_SEEN else where it was seen last; ENOENT */
+  FS_NAMES_REPLICA, /* id, dir, size, mode, mtime, seq as in PUBLISH, to: generation << 32 and number of the blocks that
+                       were sent of it (ipc/wire.h), or instead of a name one more: all is here now. EILSEQ: not all */
 };
 
 enum fs_names_flags {
@@ -119,6 +121,7 @@ enum fs_names_flags {
   FS_NAMES_TAKEN_TOO = 16, /* of LOOKUP: also what is not published yet: it is to be written */
   FS_NAMES_PARTS = 8,      /* of PUBLISH: not all bytes are in home's spill */
   FS_NAMES_STAGED = 32,    /* of CREATE and PUBLISH, by daemons: FS_RECORD_STAGED, with its size and published */
+  FS_NAMES_DURABLE = 64,   /* of PUBLISH, REPLICA: the program has waited for its disk */
   FS_NAMES_HELD = 4,       /* of MIRROR: record id is held for directory `to` and the rename `size` */
   FS_NAMES_SHUT = 8,       /* of MIRROR: the directory takes no names for a while; */
   FS_NAMES_OPENED = 16,    /* it does; */

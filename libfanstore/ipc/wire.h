@@ -16,7 +16,13 @@
 #define FS_WIRE_MAGIC 0x52495746u
 #define FS_WIRE_VERSION 1u
 
-enum fs_wire_tag { FS_TAG_REQUEST = 1, FS_TAG_CONTROL = 2, FS_TAG_NAMES = 3, FS_TAG_REPLY_FIRST = 16 };
+enum fs_wire_tag {
+  FS_TAG_REQUEST = 1,
+  FS_TAG_CONTROL = 2,
+  FS_TAG_NAMES = 3,
+  FS_TAG_REPLICA = 4,
+  FS_TAG_REPLY_FIRST = 16
+};
 enum fs_wire_type {
   FS_WIRE_READ = 1,
   FS_WIRE_PING = 2,
@@ -67,6 +73,21 @@ struct fs_wire_names {
   uint64_t reserved[3];
 };
 static_assert(sizeof(struct fs_wire_names) == 64, "fs_wire_names is 64 bytes");
+/* Bytes of an output file for the rank that has its replica, on tag FS_TAG_REPLICA: a head, then at most FS_OUT_BLOCK
+   bytes. Nobody answers it; FS_NAMES_REPLICA says how many there were. */
+#define FS_WIRE_REPLICA_MAGIC 0x50495746u
+struct fs_wire_replica {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t reserved;
+  uint64_t file;
+  uint64_t offset;
+  uint32_t generation; /* of this file, from this sender: a higher one is newer */
+  uint32_t length;
+  uint64_t xxh3; /* of the bytes that follow */
+  uint64_t unused[3];
+};
+static_assert(sizeof(struct fs_wire_replica) == 64, "fs_wire_replica is 64 bytes");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire and the disk are little-endian");
 
 #endif

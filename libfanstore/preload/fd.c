@@ -137,7 +137,7 @@ static int64_t is_open(const struct fs_slot *s) {
 /* The kernel has synced it: other nodes shall see it, too. */
 static inline int synced(int fd, int r) {
   if (FS_LIKELY(r != 0 || !fs_out_noted(fs_fd_entry(fd)))) return r;
-  return fs_ret_int(fs_out_publish(fd));
+  return fs_ret_int(fs_out_publish_synced(fd));
 }
 
 static int64_t sync_slot(struct fs_slot *s) {

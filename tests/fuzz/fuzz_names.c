@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "ipc/names.h"
+#include "ipc/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,7 +26,8 @@ static void check_records(const char *body, size_t n, size_t at) {
 
 static void check_call(const struct fs_names_call *c, size_t n) {
   if (fs_call_size(c) > n || c->op == FS_NAMES_CLIENT_OPS) abort();
-  bool bytes = c->op == FS_NAMES_EXTEND || c->op == FS_NAMES_APPEND; /* in a name's place */
+  bool replica = c->op == FS_NAMES_REPLICA;
+  bool bytes = c->op == FS_NAMES_EXTEND || c->op == FS_NAMES_APPEND || replica; /* in a name's place */
   if (!bytes && c->name_len > 0 && memchr(fs_call_name(c), '/', c->name_len)) abort();
   struct fs_range r;
   for (size_t at = 0; c->op == FS_NAMES_EXTEND && at < c->name_len; at += sizeof(r)) {
@@ -34,7 +36,8 @@ static void check_call(const struct fs_names_call *c, size_t n) {
   }
   if (c->op == FS_NAMES_APPEND && c->name_len > 0 && c->name_len != c->size) abort();
   bool of_file = fs_call_of_file(c) || c->op == FS_NAMES_SETATTR || c->op == FS_NAMES_FIND;
-  of_file = of_file || c->op == FS_NAMES_ABOVE || c->op == FS_NAMES_WHERE;
+  of_file = of_file || c->op == FS_NAMES_ABOVE || c->op == FS_NAMES_WHERE || replica;
+  if (replica && (!S_ISREG(c->mode) || (c->name_len > 0 && c->name_len < sizeof(struct fs_wire_replica)))) abort();
   if (of_file && (!(c->id & FS_OUT_ID) || c->id >> 63)) abort();
   if (c->op == FS_NAMES_OWN && (!fs_call_of_file(c) || c->name_len + c->name2_len > 0)) abort();
   bool two = c->op == FS_NAMES_EXTEND || c->op == FS_NAMES_RELAY;

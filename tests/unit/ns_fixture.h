@@ -88,12 +88,12 @@ static void sim_tree(struct fs_ns *ns) {
   world.tree[rank_of(ns)]++;
 }
 static void sim_dropped(struct fs_ns *ns, uint64_t id) {
-  assert_int_equal(FS_OUT_ID_RANK(id), rank_of(ns));
+  assert_int_equal(fs_ns_home(ns, id), rank_of(ns));
   world.dropped[rank_of(ns)][id & 0xffff] = true;
 }
 /* A home that answers at once, with what it was asked. */
 static void sim_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  fs_ns_answer(ns, a, FS_OUT_ID_RANK(c->id) == rank_of(ns) ? 0 : -EINVAL, c, sizeof(*c));
+  fs_ns_answer(ns, a, c->op == FS_NAMES_REPLICA || fs_ns_home(ns, c->id) == rank_of(ns) ? 0 : -EINVAL, c, sizeof(*c));
 }
 static void sim_members(struct fs_ns *ns) {
   (void)ns;

@@ -283,6 +283,53 @@ static void test_marked_once(void **state) {
   sim_check_mirrors();
 }
 
+static void ask(struct call *c, uint32_t from, uint32_t to, struct fs_names_call h) {
+  c->done = false;
+  fs_ns_ask(world.ns[from], to, &h, sizeof(h), call_done, c);
+  call_wait(c);
+}
+
+/* With replicas: who has a file after one rank after another has gone, and who may say what it is. */
+static void test_homes_that_go(void **state) {
+  (void)state;
+  static struct call c;
+  random_seed(0);
+  sim_start(4);
+  for (uint32_t i = 0; i < 4; i++) fs_ns_replicate(world.ns[i]);
+  struct fs_names_call made = {
+      .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, 1), .id = fs_ns_id(world.ns[1]), .mode = S_IFREG | 0644};
+  uint64_t id = made.id;
+  call_start(&c, 1, made, "f", "");
+  call_wait(&c);
+  struct fs_names_call publish = {.op = FS_NAMES_PUBLISH, .dir = made.dir, .id = id, .seq = 5, .mode = S_IFREG | 0644};
+  call_start(&c, 1, publish, "", "");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  for (uint32_t home = 1; home < 4; home++) {
+    struct fs_names_call replica = {.op = FS_NAMES_REPLICA, .id = id, .mode = S_IFREG | 0644};
+    for (uint32_t i = home; i <= 4; i++) {
+      struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .dir = made.dir};
+      struct fs_names_call hold = {.op = FS_NAMES_HOLD, .id = id};
+      call_start(&c, i % 4, look, "f", "");
+      call_wait(&c);
+      assert_int_equal(call_record(&c)->home, home);
+      call_start(&c, i % 4, hold, "", "");
+      call_wait(&c);
+      assert_int_equal(c.err, 0);
+      publish.seq++;
+      call_start(&c, i % 4, publish, "", "");
+      call_wait(&c);
+      assert_int_equal(c.err, i == home ? 0 : -EIO);
+      if (i % 4 == (home + 1) % 4) continue;
+      ask(&c, i % 4, (home + 1) % 4, replica);
+      assert_int_equal(c.err, i == home ? 0 : -ESTALE);
+    }
+    sim_kill(home);
+    sim_settle();
+  }
+  assert_int_equal(fs_ns_home(world.ns[0], id), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_attributes),
@@ -293,6 +340,7 @@ int main(void) {
       cmocka_unit_test(test_marked_everywhere_before_the_first),
       cmocka_unit_test(test_cut_off),
       cmocka_unit_test(test_marked_once),
+      cmocka_unit_test(test_homes_that_go),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Onto this node's disk what a file's home has sent of it, by a thread of the pool, for one file one at a time and in
+ * the order in which it came. The file lies where a spill of this node's lies: ids differ between ranks. It has the
+ * mode that it is to have only once this node is its home, so that it can be written meanwhile.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "daemon/replica.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+static fs_err fs_replica_put(int fd, const struct fs_replica_block *b) {
+  if (fs_xxh3(b->bytes, b->head.length) != b->head.xxh3) return -EILSEQ;
+  return fs_pwrite_full(fd, b->bytes, b->head.length, b->head.offset);
+}
+
+/* All bytes are here: how many there are, the times, and if a program waits for its disk, for this one. */
+static fs_err fs_replica_settle(int fd, const struct fs_names_call *c) {
+  struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = c->mtime, .tv_nsec = c->mtime_ns}};
+  if (ftruncate(fd, (off_t)c->size) < 0 || futimens(fd, times) < 0) return -errno;
+  return (c->flags & FS_NAMES_DURABLE) && fsync(fd) < 0 ? -errno : 0;
+}
+
+fs_err fs_replica_write(struct fs_io *io) {
+  struct fs_replica *r = FS_ITEM(io, struct fs_replica, io);
+  char name[FS_SPILL_NAME_SIZE];
+  FS_AUTO_CLOSE int fd =
+      openat(r->d->spill_fd, fs_spill_name(r->id, name), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  fs_err err = fd < 0 ? -errno : 0;
+  for (struct fs_chain *l = r->writing.next; err == 0 && l != &r->writing; l = l->next)
+    err = fs_replica_put(fd, FS_ITEM(l, struct fs_replica_block, chain));
+  if (err == 0 && r->settling && r->last) err = fs_replica_put(fd, r->last);
+  if (err == 0 && r->settling) err = fs_replica_settle(fd, &r->call);
+  return err;
+}

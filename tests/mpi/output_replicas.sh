@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 400
+# --output-replicas 1: what a node's programs closed or synced is read on the others after its daemon's death, also after that
+# of its partner or of the node that had it then; random kills; what is staged out and kept at the end.
+. "$(dirname "$0")/../functions.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+random_files "$work/source" 20 3 1 100 5000
+pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
+
+job() { # NODES STATUS OPTION... -- CASE...
+  local nodes=$1 status=$2 options=()
+  shift 2
+  while [ "$1" != -- ]; do options+=("$1") && shift; done
+  shift
+  rm -rf "$work/plain" && mkdir "$work/plain"
+  expect_status "$status" launch --dataset "$work/ds" --emulate "$nodes" --output-replicas 1 "${options[@]}" -- \
+    env FANSTORE_NODE=0 "$python" "$here/output_replicas.py" "$mnt" "$nodes" "$work/plain" "$@"
+  sed "s/^ok - /ok - $nodes nodes: /" "$work/out"
+}
+# A killed daemon's directory stays until the next job, as after any kill.
+clean() { rm -rf "$work"/local/*/spill-* "$TMPDIR"/fanstore-*; }
+
+for n in 2 4; do
+  job $n 0 --report "$work/r.json" -- case_stays
+  sent=$(json "$work/r.json" 'sum(x["replicated_bytes"] for x in r["nodes"])')
+  # 8 MB of checkpoints, 200 KB of blocks that were changed, a log of 300 lines by its new bytes alone
+  if [ "$sent" -le 8000000 ] || [ "$sent" -ge 13000000 ]; then fail "$sent bytes were sent"; fi
+  echo "ok - $n nodes: without a death; a log costs what was appended"
+  no_leftovers
+  job $n 0 -- case_kinds
+  clean
+  for seconds in 0.2 0.5 0.9; do
+    job $n 0 -- case_random $seconds
+    clean
+  done
+done
+job 4 0 -- case_partner
+clean
+job 3 0 --report "$work/r.json" -- case_stopped
+equal "its files are told once" 1 "$(json "$work/r.json" 'r["outputs"]["files"]')"
+clean
+
+for n in 2 4; do
+  mkdir "$work/durable"
+  job $n 0 --stage-out "$work/durable" -- case_end
+  (cd "$work/durable" && find . -path ./.fanstore-staged -prune -o -type f -name '[a-z]*' -exec md5sum {} + | sort) |
+    diff "$work/plain/sums" - || fail "other files are staged out: $(cat "$work/err")"
+  rm -rf "$work/durable"
+  clean
+  job $n 0 --keep -- case_end
+  (cd "$work"/local/fanstore-outputs/job-* && find . -type f -exec md5sum {} + | sort) | diff "$work/plain/sums" - ||
+    fail "others are kept: $(cat "$work/err")"
+  rm -rf "$work/local/fanstore-outputs"
+  clean
+  echo "ok - $n nodes: staged out, and kept, after home's death"
+done
+
+# What is in parts of several nodes has none: the partner must not take home's spill for the whole.
+expect_status 0 launch --dataset "$work/ds" --emulate 3 --output-replicas 1 -- bash -c 'cd "$1" && head -c 9000 /dev/zero >shared &&
+  [ "$(find "$2" -size 9000c -path "*/out/*" | wc -l)" = 2 ] &&
+  FANSTORE_NODE=1 /usr/bin/python3 -c "import os; os.pwrite(os.open(\"shared\", os.O_WRONLY), b\"other\" * 400, 3000)" &&
+  find "$2" -size 9000c -path "*/out/*"' - "$mnt" "$work/local"
+equal "home's spill alone is left" 1 "$(wc -l <"$work/out")"
+grep -q '^fs-launch: 1 of them had no replica: several nodes' "$work/err" || fail "not said: $(cat "$work/err")"
+echo "ok - a file of several writers has no replica"
+
+expect_status 0 launch --dataset "$work/ds" --emulate 1 --output-replicas 1 -- sh -c 'echo x >"$1/x" && cat "$1/x"' - "$mnt"
+equal "alone" x "$(cat "$work/out")"
+grep -q 'warning: --output-replicas: there is one node' "$work/err" || fail "not said: $(cat "$work/err")"
+echo "ok - one node"
