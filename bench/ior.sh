@@ -20,7 +20,6 @@ figures_of() { # of a run's output: NAME TAB MiB a second
   awk '($1 == "write" || $1 == "read") && $2 + 0 > 0 && !($1 in seen) { seen[$1]; print $1 "\t" $2 }'
 }
 with() { # CASE ARGUMENT...
-  echo "$1" >>"$work/order"
   measure "$1" "${@:2}" -o @/data
 }
 mpi_io() { # COMPONENT

@@ -15,7 +15,6 @@ figures_of() { # of a run's output: NAME TAB 1000 a second
     awk -F '\t' '$2 > 0 { printf "%s\t%.4f\n", tolower($1), $2 / 1000 }'
 }
 with() { # CASE ARGUMENT...
-  echo "$1" >>"$work/order"
   measure "$1" "${@:2}" -d @/out
 }
 cases() {
@@ -24,5 +23,7 @@ cases() {
   with "others' (-N), 4 KiB" -F -n "$items" -N "$shift_by" -w 4096 -e 4096 "${compared[@]}"
   with "tree (-z 2 -b 4), others'" -z 2 -b 4 -n "$items" -N "$shift_by"
   with "leaves (-L -z 2 -b 4 -u)" -F -L -u -z 2 -b 4 -n "$items"
+  local np=2
+  with "two processes, own directories (-F -u)" -F -u -n "$items"
 }
 compare "1000 operations a second"

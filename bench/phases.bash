@@ -18,6 +18,7 @@ $(basename "$0") [OPTION...]: $program, or bench's own program with the same pha
   --rounds N     rounds, in which the sides take turns (3)
   --np P         MPI processes on every side (4)
   --sides A,B    of plain, tmpfs and numbers of emulated nodes (plain,tmpfs,1,2,4)
+  --only TEXT    only the cases with TEXT in their names
   --dir DIR      where the plain directory and the nodes' storage are (TMPDIR, else /tmp)
   --own          bench's own program, also where $program is installed
   --partial      exit with 0 also when a case failed on some side
@@ -30,7 +31,7 @@ wrong() {
   exit 2
 }
 
-quick='' rounds='' np=4 sides=(plain tmpfs 1 2 4) dir=${TMPDIR:-/tmp} own='' partial='' size=''
+quick='' rounds='' np=4 sides=(plain tmpfs 1 2 4) dir=${TMPDIR:-/tmp} own='' partial='' size='' only=''
 while [ $# -gt 0 ]; do
   case $1 in
     --quick | --own | --partial) declare "${1#--}=1" ;;
@@ -38,7 +39,7 @@ while [ $# -gt 0 ]; do
       usage
       exit
       ;;
-    --rounds | --np | --sides | --dir | --size)
+    --rounds | --np | --sides | --dir | --size | --only)
       [ $# -ge 2 ] || wrong "$1 needs a value"
       case $1 in --sides) IFS=, read -ra sides <<<"$2" ;; *) declare "${1#--}=$2" ;; esac
       shift
@@ -144,6 +145,8 @@ limit=$([ -n "$quick" ] && echo 60 || echo 180)
 environment=() again=() twice=()
 measure() {
   local what=$1 side directory status
+  [[ $what == *"$only"* ]] || return 0
+  echo "$what" >>"$work/order"
   shift
   for side in $(shuf -e "${sides[@]}"); do
     ! failed_before "$side" "$what" || continue
