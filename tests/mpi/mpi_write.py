@@ -20,6 +20,12 @@ def opened(name, mode):
     return MPI.File.Open(comm, os.path.join(top, name), mode)
 
 
+def closed(f):
+    """By all: a rank may leave Close before another one's descriptor is closed, which is when it is seen elsewhere."""
+    f.Close()
+    comm.Barrier()
+
+
 def check(text, good):
     bad = comm.allreduce(0 if good else 1)
     if rank == 0:
@@ -29,7 +35,7 @@ def check(text, good):
 def case(name, write, read):
     f = opened(name, MPI.MODE_CREATE | MPI.MODE_WRONLY)
     write(f)
-    f.Close()
+    closed(f)
     size_now = os.stat(os.path.join(top, name)).st_size
     got, other = numpy.empty(N, "u1"), (rank + 1) % size
     f = opened(name, MPI.MODE_RDONLY)
@@ -62,10 +68,10 @@ case("collective-strided", write_strided, read_strided)
 # A file that is cut, made longer and removed through MPI.
 f = opened("sizes", MPI.MODE_CREATE | MPI.MODE_WRONLY)
 f.Write_at(rank * N, data(rank, 1))
-f.Close()
+closed(f)
 f = opened("sizes", MPI.MODE_WRONLY)
 f.Set_size(N)
-f.Close()
+closed(f)
 check("set size", os.stat(os.path.join(top, "sizes")).st_size == N)
 f = opened("sizes", MPI.MODE_RDONLY | MPI.MODE_DELETE_ON_CLOSE)
 f.Close()
