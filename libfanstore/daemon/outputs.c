@@ -260,8 +260,8 @@ static void fs_outputs_end(struct fs_daemon *d) {
 static bool fs_outputs_synced(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   fs_err err = 0;
-  if (!o->stage || o->staged == 0) return true;
-  if (!fs_stageout_sync(d, &err)) return false;
+  if (!o->stage) return true;
+  if (!fs_stageout_sync(d, o->staged > 0, &err)) return false;
   if (err < 0) fs_outputs_failed(o, err);
   return true;
 }

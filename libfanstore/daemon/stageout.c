@@ -199,11 +199,12 @@ static void fs_stageout_synced(struct fs_io *io) {
   FS_ITEM(io, struct fs_stageout, sync)->synced = true;
 }
 
-bool fs_stageout_sync(struct fs_daemon *d, fs_err *err) {
+bool fs_stageout_sync(struct fs_daemon *d, bool named, fs_err *err) {
   struct fs_stageout *o = d->stageout;
   bool cancelled = atomic_load(&o->cancelled);
   if (!o->syncing && !cancelled) {
     o->syncing = true;
+    o->named = named;
     o->sync = (struct fs_io){.work = fs_stageout_sync_work, .done = fs_stageout_synced};
     fs_iopool_submit(&o->pool, &o->sync);
   }
@@ -265,10 +266,18 @@ fs_err fs_stageout_open(struct fs_daemon *d, char *why, size_t why_size) {
   return err;
 }
 
+static void fs_stageout_cleaned(struct fs_io *io) {
+  (void)io;
+}
+
 fs_err fs_stageout_start(struct fs_daemon *d) {
   if (!d->stageout) return 0;
   d->stageout->buf = malloc(FS_SOURCE_BYTES);
   if (!d->stageout->buf) return -ENOMEM;
   fs_err err = fs_inside_new(d, &d->stageout->inside);
-  return err < 0 ? err : fs_iopool_start(&d->stageout->pool, 1, d->wake);
+  if (err == 0) err = fs_iopool_start(&d->stageout->pool, 1, d->wake);
+  if (err < 0) return err;
+  d->stageout->clean = (struct fs_io){.work = fs_stageout_clean_work, .done = fs_stageout_cleaned};
+  fs_iopool_submit(&d->stageout->pool, &d->stageout->clean);
+  return 0;
 }

@@ -8,6 +8,7 @@
  *   stageout_batch.c from the table to the thread and back: what files are called, before and after: the MPI thread's
  *   stageout_copy.c  doing it: the thread's
  *   stageout_log.c   what earlier jobs have copied there, and what this one has
+ *   stageout_old.c   what dead daemons have left there
  */
 #ifndef FS_DAEMON_STAGEOUT_H
 #define FS_DAEMON_STAGEOUT_H
@@ -81,7 +82,9 @@ struct fs_stageout {
   struct fs_chain now, due, retry; /* the last two in order of time */
   struct fs_stageout_batch batch;  /* being worked on, if there is any in it */
   struct fs_io sync;
+  struct fs_io clean;
   bool syncing, synced;
+  bool named; /* there are new names, which are to be on the disk at the end */
   bool warned;
   _Atomic bool cancelled;
   _Atomic uint64_t copied; /* bytes */
@@ -99,8 +102,9 @@ void fs_stageout_removed(struct fs_daemon *d, uint64_t id);
 void fs_stageout_timers(struct fs_daemon *d);
 /* At the end: now, a few times if it must be. */
 void fs_stageout_last(struct fs_daemon *d, const struct fs_output *o, void (*done)(void *ctx, fs_err err), void *ctx);
-/* At the very end: the new names, all at once, on the disk. True when they are, or cannot be: *err. */
-bool fs_stageout_sync(struct fs_daemon *d, fs_err *err);
+/* At the very end: the new names, if there are any, all at once on the disk; and the logs put in order. True when that
+   is done, or cannot be: *err. */
+bool fs_stageout_sync(struct fs_daemon *d, bool named, fs_err *err);
 /* Is what the file is now there, as far as is known? */
 bool fs_stageout_done(const struct fs_daemon *d, uint64_t id);
 /* Bytes of the file that is being copied. */
@@ -119,14 +123,26 @@ void fs_stageout_end(struct fs_stageout *o, struct fs_stageout_item *i);
 /* What each item's task says; those with an error are passed over. */
 fs_err fs_stageout_copy_work(struct fs_io *io);
 fs_err fs_stageout_name_work(struct fs_io *io);
+fs_err fs_stageout_clean_work(struct fs_io *io);
 fs_err fs_stageout_sync_work(struct fs_io *io);
 
 /* ---- stageout_log.c ---- */
+/* A copy that has no name yet, in the directory of its name: the log's name, then 16 digits. */
+#define FS_STAGEOUT_COPY ".fanstore-%s-"
 fs_err fs_stageout_log_open(struct fs_stageout_log **log, int dir, const char *name);
 /* Was this copied by an earlier job, and what was its checksum? */
 bool fs_stageout_log_find(const struct fs_stageout_log *log, const char *path, const struct stat *st, uint64_t *sum);
 /* Written and on the disk by the next flush. */
 void fs_stageout_log_add(struct fs_stageout_log *log, const char *path, const struct fs_staged *s);
 void fs_stageout_log_flush(struct fs_stageout_log *log);
+const char *fs_stageout_log_name(const struct fs_stageout_log *log);
+/* A copy is about to be made beside this path: so that it is found should this daemon die. */
+void fs_stageout_log_dir(struct fs_stageout_log *log, const char *path);
+
+/* ---- stageout_old.c ---- */
+/* Removes what dead daemons have left half done. */
+void fs_stageout_log_clean(struct fs_stageout_log *log);
+/* Theirs and this one's become one log, with what is still there. No line is written any more. */
+void fs_stageout_log_compact(struct fs_stageout_log *log);
 
 #endif

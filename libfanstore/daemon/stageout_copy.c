@@ -135,12 +135,16 @@ static void fs_copy_describe(struct fs_staged *s, const struct fs_source *from, 
   s->mode = from->st.st_mode & 07777;
 }
 
-/* "d/.fanstore-<id>" for "d/name" */
+/* "d/.fanstore-<job>-<rank>-<id>" for "d/name". From here on there may be such a file. */
 static char *fs_copy_temporary(const struct fs_stageout_item *j) {
+  const struct fs_stageout *o = j->out;
   const char *slash = strrchr(j->path, '/');
   int dir = slash ? (int)(slash - j->path) + 1 : 0;
   char *name = NULL;
-  return asprintf(&name, "%.*s.fanstore-%016llx", dir, j->path, (unsigned long long)j->output.id) < 0 ? NULL : name;
+  fs_stageout_log_dir(o->log, j->path);
+  int n = asprintf(&name, "%.*s" FS_STAGEOUT_COPY "%016llx", dir, j->path, fs_stageout_log_name(o->log),
+                   (unsigned long long)j->output.id);
+  return n < 0 ? NULL : name;
 }
 
 static fs_fd fs_copy_create(int dir, const char *name) {
@@ -331,7 +335,14 @@ fs_err fs_stageout_name_work(struct fs_io *io) {
   return 0;
 }
 
+fs_err fs_stageout_clean_work(struct fs_io *io) {
+  fs_copy_give_way();
+  fs_stageout_log_clean(FS_ITEM(io, struct fs_stageout, clean)->log);
+  return 0;
+}
+
 fs_err fs_stageout_sync_work(struct fs_io *io) {
   const struct fs_stageout *o = FS_ITEM(io, struct fs_stageout, sync);
-  return syncfs(o->fd) < 0 ? -errno : 0;
+  fs_stageout_log_compact(o->log);
+  return o->named && syncfs(o->fd) < 0 ? -errno : 0;
 }

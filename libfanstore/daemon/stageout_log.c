@@ -1,98 +1,92 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DIR/.fanstore-staged: a file for each job and rank, a line for each copy that is complete, written after it has its
- * name. Those of earlier jobs are read at the start, so that what is there is not copied again. A line that is lost or
- * damaged costs a copy. Used by the thread that copies, after the start.
+ * See stageout_log.h. A line for a copy is written after it has its name. Those of earlier jobs are read at the start,
+ * so that what is there is not copied again. A line that is lost or damaged costs a copy.
  */
+#include "daemon/stageout_log.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-#include "daemon/stageout.h"
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_LOG_DIR ".fanstore-staged"
-#define FS_LOG_CHAINS 16384u
-#define FS_LOG_MOST (1u << 20) /* lines that are remembered */
+#define FS_LOG_TRIES 100u
+#define FS_LOG_PAUSE_US 5000u
 
-struct fs_logged {
-  struct fs_logged *next;
-  uint64_t size, mtime, mtime_ns, sum;
-  char name[];
-};
+/* ---- lines ---- */
 
-struct fs_stageout_log {
-  int fd;
-  char *text; /* lines that are still to be written */
-  size_t len, room;
-  uint32_t count;
-  struct fs_logged *chain[FS_LOG_CHAINS];
-};
-
-static struct fs_logged **fs_log_chain(struct fs_stageout_log *log, const char *name) {
-  return &log->chain[fs_xxh3(name, strlen(name)) % FS_LOG_CHAINS];
-}
-
-static void fs_log_line(struct fs_stageout_log *log, const char *text, size_t n) {
-  struct fs_control c;
-  if (fs_control_parse(text, n, &c) < 0 || strcmp(c.verb, "staged") != 0 || log->count >= FS_LOG_MOST) return;
-  const char *name = fs_control_get(&c, "name");
-  struct fs_logged *e = name ? malloc(sizeof(*e) + strlen(name) + 1) : NULL;
-  if (!e) return;
-  if (fs_control_get_u64(&c, "size", &e->size) < 0 || fs_control_get_u64(&c, "mtime", &e->mtime) < 0 ||
-      fs_control_get_u64(&c, "ns", &e->mtime_ns) < 0 || fs_control_get_u64(&c, "xxh3", &e->sum) < 0) {
-    free(e);
-    return;
-  }
-  strcpy(e->name, name);
-  struct fs_logged **chain = fs_log_chain(log, name);
-  e->next = *chain;
-  *chain = e;
-  log->count++;
-}
-
-static void fs_log_read(struct fs_stageout_log *log, int dir, const char *name) {
-  int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
-  FS_AUTO_FREE char *line = NULL;
+void fs_log_lines(int fd, fs_log_line_fn *line, void *ctx) {
+  int dup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  FILE *in = dup_fd < 0 ? NULL : fdopen(dup_fd, "r");
+  FS_AUTO_FREE char *text = NULL;
   size_t room = 0;
+  struct fs_control c;
   if (!in) {
-    if (fd >= 0) close(fd);
+    if (dup_fd >= 0) close(dup_fd);
     return;
   }
-  for (ssize_t n; (n = getline(&line, &room, in)) > 0;)
-    if ((size_t)n < FS_CONTROL_LINE) fs_log_line(log, line, (size_t)n);
+  rewind(in);
+  for (ssize_t n; (n = getline(&text, &room, in)) > 0;)
+    if ((size_t)n < FS_CONTROL_LINE && fs_control_parse(text, (size_t)n, &c) == 0) line(ctx, &c);
   fclose(in);
 }
 
-fs_err fs_stageout_log_open(struct fs_stageout_log **out, int dir, const char *name) {
-  if (mkdirat(dir, FS_LOG_DIR, 0777) < 0 && errno != EEXIST) return -errno;
-  int fd = openat(dir, FS_LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return -errno;
-  DIR *d = fdopendir(fd);
-  struct fs_stageout_log *log = d ? calloc(1, sizeof(*log)) : NULL;
-  if (!log) {
-    if (d)
-      closedir(d);
-    else
-      close(fd);
-    return -ENOMEM;
-  }
-  for (const struct dirent *e; (e = readdir(d)) != NULL;)
-    if (!fs_is_dot(e->d_name)) fs_log_read(log, fd, e->d_name);
-  log->fd = openat(fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-  fs_err err = log->fd < 0 ? -errno : 0;
-  closedir(d);
-  *out = log;
-  return err;
+static fs_err fs_log_parse(const struct fs_control *c, struct fs_logged *e, const char **name) {
+  *name = fs_control_get(c, "name");
+  bool whole = strcmp(c->verb, "staged") == 0 && *name && fs_control_get_u64(c, "size", &e->size) == 0 &&
+               fs_control_get_u64(c, "mtime", &e->mtime) == 0 && fs_control_get_u64(c, "ns", &e->mtime_ns) == 0 &&
+               fs_control_get_u64(c, "xxh3", &e->sum) == 0;
+  return whole ? 0 : -EINVAL;
+}
+
+fs_err fs_log_line(struct fs_control_line *l, const char *path, const struct fs_logged *e) {
+  fs_err err = fs_control_begin(l, "staged");
+  if (err == 0) err = fs_control_add_u64(l, "xxh3", e->sum);
+  if (err == 0) err = fs_control_add_u64(l, "size", e->size);
+  if (err == 0) err = fs_control_add_u64(l, "mtime", e->mtime);
+  if (err == 0) err = fs_control_add_u64(l, "ns", e->mtime_ns);
+  if (err == 0) err = fs_control_add(l, "name", path);
+  return err == 0 ? fs_control_end(l) : err;
+}
+
+/* ---- what is remembered ---- */
+
+static struct fs_logged **fs_log_chain(const struct fs_log_table *t, const char *name) {
+  return (struct fs_logged **)(uintptr_t)&t->chain[fs_xxh3(name, strlen(name)) % FS_LOG_CHAINS];
+}
+
+static bool fs_log_same(const struct fs_logged *a, const struct fs_logged *b) {
+  return a->size == b->size && a->mtime == b->mtime && a->mtime_ns == b->mtime_ns && a->sum == b->sum;
+}
+
+/* Several for one name may be true: it is not known yet which is of the file that is there. */
+void fs_log_remember(struct fs_log_table *t, const struct fs_control *c) {
+  struct fs_logged line;
+  const char *name;
+  if (fs_log_parse(c, &line, &name) < 0) return;
+  struct fs_logged **chain = fs_log_chain(t, name), *e = *chain;
+  while (e && (strcmp(e->name, name) != 0 || !fs_log_same(e, &line))) e = e->next;
+  if (e || t->count >= FS_LOG_MOST || (e = malloc(sizeof(*e) + strlen(name) + 1)) == NULL) return;
+  *e = line;
+  strcpy(e->name, name);
+  e->next = *chain;
+  *chain = e;
+  t->count++;
+}
+
+static void fs_log_read(void *ctx, const struct fs_control *c) {
+  struct fs_stageout_log *log = ctx;
+  fs_log_remember(&log->table, c);
 }
 
 bool fs_stageout_log_find(const struct fs_stageout_log *log, const char *path, const struct stat *st, uint64_t *sum) {
-  for (const struct fs_logged *e = *fs_log_chain((struct fs_stageout_log *)log, path); e; e = e->next) {
+  for (const struct fs_logged *e = *fs_log_chain(&log->table, path); e; e = e->next) {
     if (strcmp(e->name, path) != 0 || e->size != (uint64_t)st->st_size || e->mtime != (uint64_t)st->st_mtim.tv_sec ||
         e->mtime_ns != (uint64_t)st->st_mtim.tv_nsec)
       continue;
@@ -101,6 +95,70 @@ bool fs_stageout_log_find(const struct fs_stageout_log *log, const char *path, c
   }
   return false;
 }
+
+/* ---- opening ---- */
+
+static void fs_log_boot(char boot[FS_LOG_BOOT_SIZE]) {
+  FS_AUTO_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  fs_ssize n = fd < 0 ? 0 : fs_sys_read(fd, boot, FS_LOG_BOOT_SIZE - 1);
+  boot[FS_MAX(n, 0)] = '\0';
+  boot[strcspn(boot, "\n")] = '\0';
+}
+
+/* The line that says which kernel comes when the lock is held: without it nobody takes a free lock for a death. */
+static fs_err fs_log_create(struct fs_stageout_log *log) {
+  struct fs_control_line l;
+  struct stat st;
+  log->fd = openat(log->dir, log->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (log->fd < 0) return -errno;
+  bool locked = false; /* others that have just seen it try whether its lock is free */
+  for (unsigned i = 0; !locked && i < FS_LOG_TRIES; i++) {
+    locked = flock(log->fd, LOCK_EX | LOCK_NB) == 0;
+    if (!locked && errno != EWOULDBLOCK) break;
+    if (!locked) usleep(FS_LOG_PAUSE_US);
+  }
+  fs_log_boot(log->boot);
+  if (locked && log->boot[0] && fs_control_begin(&l, "boot") == 0 && fs_control_add(&l, "id", log->boot) == 0 &&
+      fs_control_end(&l) == 0)
+    (void)fs_write_full(log->fd, l.text, l.len);
+  if (futimens(log->fd, NULL) < 0 || fstat(log->fd, &st) < 0) return -errno;
+  log->now = st.st_mtim.tv_sec;
+  return 0;
+}
+
+static void fs_log_read_all(struct fs_stageout_log *log, DIR *d) {
+  for (const struct dirent *e; (e = readdir(d)) != NULL;) {
+    if (e->d_name[0] == '.' || strcmp(e->d_name, log->name) == 0) continue;
+    FS_AUTO_CLOSE int fd = openat(log->dir, e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) continue;
+    fs_log_lines(fd, fs_log_read, log);
+    fs_log_adopt(log, e->d_name);
+  }
+}
+
+fs_err fs_stageout_log_open(struct fs_stageout_log **out, int dir, const char *name) {
+  struct fs_stageout_log *log = calloc(1, sizeof(*log));
+  if (!log || (log->name = strdup(name)) == NULL) {
+    free(log);
+    return -ENOMEM;
+  }
+  *out = log; /* for the life of the process, also with an error */
+  log->out = dir;
+  if (mkdirat(dir, FS_LOG_DIR, 0777) < 0 && errno != EEXIST) return -errno;
+  log->dir = openat(dir, FS_LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (log->dir < 0) return -errno;
+  fs_err err = fs_log_create(log);
+  int fd = err == 0 ? fcntl(log->dir, F_DUPFD_CLOEXEC, 0) : -1;
+  DIR *d = fd < 0 ? NULL : fdopendir(fd);
+  if (d)
+    fs_log_read_all(log, d);
+  else if (fd >= 0)
+    close(fd);
+  if (d) closedir(d);
+  return err;
+}
+
+/* ---- writing ---- */
 
 void fs_stageout_log_flush(struct fs_stageout_log *log) {
   if (log->len == 0) return;
@@ -121,11 +179,46 @@ static bool fs_log_room(struct fs_stageout_log *log, size_t more) {
 
 void fs_stageout_log_add(struct fs_stageout_log *log, const char *path, const struct fs_staged *s) {
   struct fs_control_line l;
-  if (fs_control_begin(&l, "staged") < 0 || fs_control_add_u64(&l, "xxh3", s->sum) < 0 ||
-      fs_control_add_u64(&l, "size", s->size) < 0 || fs_control_add_u64(&l, "mtime", (uint64_t)s->mtime.tv_sec) < 0 ||
-      fs_control_add_u64(&l, "ns", (uint64_t)s->mtime.tv_nsec) < 0 || fs_control_add(&l, "name", path) < 0 ||
-      fs_control_end(&l) < 0 || !fs_log_room(log, l.len))
-    return;
+  struct fs_logged e = {
+      .size = s->size, .mtime = (uint64_t)s->mtime.tv_sec, .mtime_ns = (uint64_t)s->mtime.tv_nsec, .sum = s->sum};
+  if (fs_log_line(&l, path, &e) < 0 || !fs_log_room(log, l.len)) return;
   memcpy(log->text + log->len, l.text, l.len);
   log->len += l.len;
+}
+
+/* Is it new? 0 marks a free place. */
+static bool fs_log_new_dir(struct fs_stageout_log *log, uint64_t hash) {
+  if (2 * log->dirs >= log->dirs_mask) {
+    uint32_t mask = 2 * log->dirs_mask + 63;
+    uint64_t *grown = calloc(mask + 1, sizeof(*grown));
+    if (!grown) return true;
+    for (uint32_t i = 0; log->made_in && i <= log->dirs_mask; i++) {
+      uint64_t at = log->made_in[i] & mask;
+      while (log->made_in[i] != 0 && grown[at] != 0) at = (at + 1) & mask;
+      if (log->made_in[i] != 0) grown[at] = log->made_in[i];
+    }
+    free(log->made_in);
+    log->made_in = grown;
+    log->dirs_mask = mask;
+  }
+  uint64_t at = hash & log->dirs_mask;
+  for (; log->made_in[at] != 0; at = (at + 1) & log->dirs_mask)
+    if (log->made_in[at] == hash) return false;
+  log->made_in[at] = hash;
+  log->dirs++;
+  return true;
+}
+
+const char *fs_stageout_log_name(const struct fs_stageout_log *log) {
+  return log->name;
+}
+
+void fs_stageout_log_dir(struct fs_stageout_log *log, const char *path) {
+  struct fs_control_line l;
+  char dir[PATH_MAX];
+  const char *slash = strrchr(path, '/');
+  snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+  if (fs_log_new_dir(log, fs_xxh3(dir, strlen(dir)) | 1) && fs_control_begin(&l, "dir") == 0 &&
+      fs_control_add(&l, "name", dir) == 0 && fs_control_end(&l) == 0)
+    (void)fs_write_full(log->fd, l.text, l.len);
 }

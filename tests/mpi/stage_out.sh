@@ -197,6 +197,92 @@ equal "files" 840 "$(wc -l <"$work/sums")"
 compare "many"
 echo "ok - many small files"
 
+# Daemons are killed with copies under way: the next job removes those, not what another job or nobody has made, and
+# makes of all logs one for each daemon, with a line for each file that is there.
+fresh
+mkdir "$out/d"
+unnamed() { find "$out" -name '.fanstore-job-*' | sort; }
+cat >"$work/half.sh" <<'END'
+cd "$1" || exit
+mkdir -p d
+for node in 0 1; do FANSTORE_NODE=$node bash -c "for i in 1 2 3; do yes $node | head -c 300000 >d/n$node-\$i; echo \$i >top$node-\$i; done" || exit; done
+touch "$2.written"
+for i in $(seq 600); do [ -e "$2.in" ] && [ -e "$2.over" ] && exit; sleep 0.1; done
+END
+hang() { # TAG: a job whose copies do not end before TAG.go is there
+  rm -f "$work/$1".*
+  STUCK_FSYNC=$work/$1 FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x STUCK_FSYNC=$work/$1" \
+    "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
+    bash "$work/half.sh" "$mnt" "$work/$1" >"$work/$1.log" 2>&1 &
+}
+kill_daemons() { # those of the job with this local directory
+  local p
+  for p in /proc/[0-9]*; do
+    [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
+    if tr '\0' '\n' <"$p/cmdline" | grep -qxF "$1"; then kill -9 "${p#/proc/}"; fi
+  done
+}
+hang dead
+dead=$!
+wait_until 60 test -e "$work/dead.in"
+copying() { [ "$(unnamed | wc -l)" -ge "$1" ]; }
+wait_until 60 copying 1
+kill_daemons "$work/local"
+touch "$work/dead.over"
+wait $dead && fail "the daemons were killed, and all is well"
+touch "$out/.fanstore-job-0123456789abcdef" "$out/.fanstore-x-0-0123456789abcdef" "$work/dead.go"
+before=$(unnamed)
+# A job that lives, and one after the other that ends meanwhile.
+hang alive
+alive=$!
+wait_until 60 test -e "$work/alive.in"
+live() { unnamed | grep -qvxF "$before"; }
+wait_until 60 live
+[ "$(unnamed | grep -cxF "$before")" = 1 ] || fail "left: $(unnamed)"
+expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash -c 'echo 1 >"$1/e"' - "$mnt"
+live || fail "copies of a job that lives were removed: $(unnamed)"
+touch "$work/alive.over" "$work/alive.go"
+wait $alive || fail "$(cat "$work/alive.log")"
+equal "left" "$out/.fanstore-job-0123456789abcdef" "$(unnamed)"
+[ -e "$out/.fanstore-x-0-0123456789abcdef" ] || fail "what is not a job's was removed"
+rm "$out"/.fanstore-*-0123456789abcdef "$out/top0-1"
+logged() { cat "$out"/.fanstore-staged/* | grep -c '^@fs staged'; }
+for text in 1 2 ""; do # what one daemon has copied another may not have seen yet; so the last job copies nothing
+  expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
+    bash -c '[ -z "$2" ] || echo "$2" >"$1/e"' - "$mnt" "$text"
+  [ "$(find "$out/.fanstore-staged" -type f | wc -l)" -le 2 ] || fail "logs: $(ls -A "$out/.fanstore-staged")"
+done
+equal "lines" "$(find "$out" -type f ! -path '*/.fanstore-staged/*' | wc -l)" "$(logged)"
+# Those of another kernel only when they are old.
+for age in now yesterday; do
+  log=$out/.fanstore-staged/job-there-1-0
+  printf '@fs boot id=another\n@fs dir name=d\n' >"$log"
+  touch -d "$age" "$log" "$out/d/.fanstore-job-there-1-0-0123456789abcdef"
+  expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash -c 'echo 3 >"$1/e"' - "$mnt"
+  if [ ! -e "$log" ] || [ ! -e "$out/d/.fanstore-job-there-1-0-0123456789abcdef" ]; then fail "$age: removed"; fi
+done
+# Killed in the middle of many: what has a name is whole.
+fresh
+"$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash -c '
+  for node in 0 1; do
+    FANSTORE_NODE=$node "$2" -c "
+import os, sys
+for i in range(1500): open(sys.argv[1] + \"/k$node-%d\" % i, \"w\").write(\"$node-%d\\n\" % i * 1000)" "$1"
+  done; touch "$3/written"; sleep 100' - "$mnt" "$python" "$work" >"$work/log" 2>&1 &
+named() { [ "$(find "$out" -name 'k*' | wc -l)" -ge 200 ]; }
+wait_until 60 named
+kill_daemons "$work/local"
+"$python" - "$out" <<'END'
+import os, sys
+names = [n for n in os.listdir(sys.argv[1]) if n[0] == "k"]
+for n in names:
+    assert open(os.path.join(sys.argv[1], n)).read() == (n[1:] + "\n") * 1000, n
+print("--", len(names), "of 3000 were there")
+END
+kill $!
+wait $! || true
+echo "ok - what killed daemons leave is removed, and logs are kept short"
+
 # Files that several nodes have written: put together, holes stay holes; also when they change after a first copy.
 for n in 2 4; do
   fresh
