@@ -25,6 +25,7 @@ struct fs_outputs {
   size_t n, room, next;
   uint32_t flight;
   bool keep, stage, kept, listed, finished;
+  bool others;    /* all files are done */
   uint64_t names; /* that are still to be told */
   uint64_t files, bytes, failed, say_at, list_by;
   uint64_t alone;         /* that should have a replica, and have none */
@@ -266,6 +267,13 @@ static bool fs_outputs_synced(struct fs_daemon *d) {
   return true;
 }
 
+/* Directories come after all files, which take empty ones along when they go. */
+static bool fs_outputs_waits(struct fs_outputs *o) {
+  bool wait = !S_ISREG(o->item[o->next].mode) && o->flight > 0 && !o->others;
+  if (!wait && !S_ISREG(o->item[o->next].mode)) o->others = true;
+  return wait;
+}
+
 void fs_outputs_timers(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   if (!o || o->finished) return;
@@ -274,7 +282,8 @@ void fs_outputs_timers(struct fs_daemon *d) {
   (void)fs_keep_reap();
   uint32_t most = o->stage ? FS_OUTPUTS_STAGED : o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
   uint32_t flight = o->stage ? FS_OUTPUTS_STAGED : FS_OUTPUTS_FLIGHT;
-  for (uint32_t i = 0; i < most && o->next < o->n && o->flight < flight; i++) fs_outputs_next(d);
+  for (uint32_t i = 0; i < most && o->next < o->n && o->flight < flight && !fs_outputs_waits(o); i++)
+    fs_outputs_next(d);
   if (o->next == o->n && o->flight == 0 && fs_outputs_synced(d)) {
     fs_outputs_end(d);
   } else if (d->now >= o->say_at) {

@@ -235,6 +235,19 @@ static fs_err fs_copy_move(const struct fs_stageout *o, const char *from, char *
   return err;
 }
 
+/* With the directory, if it was made for it. */
+static void fs_copy_discard(struct fs_stageout_item *j) {
+  if (j->copy.path && unlinkat(j->out->fd, j->copy.path, 0) == 0) fs_copy_prune(j->out->fd, j->copy.path);
+  free(j->copy.path);
+  j->copy.path = NULL;
+}
+
+static bool fs_copy_together(const char *a, const char *b) {
+  const char *end = strrchr(a, '/');
+  size_t n = end ? (size_t)(end - a) + 1 : 0;
+  return strncmp(a, b, n) == 0 && !strchr(b + n, '/');
+}
+
 /* A new copy gets its name, and the old one goes unless it had the same; one that was there follows its file. */
 static fs_err fs_copy_name(struct fs_stageout_item *j) {
   struct fs_stageout *o = j->out;
@@ -249,7 +262,7 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
     free(path);
     return err;
   }
-  if (now == s) fs_copy_prune(o->fd, s->path);
+  if (now == s || !fs_copy_together(now->path, j->path)) fs_copy_prune(o->fd, now->path);
   if (now == &j->copy && !same) fs_copy_unlink(o, s);
   fs_stageout_log_add(o->log, j->path, now);
   free(s->path);
@@ -262,16 +275,12 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
 
 static fs_err fs_copy_named(struct fs_stageout_item *j) {
   fs_err err = j->changed ? -EAGAIN : fs_copy_name(j);
-  if (err < 0 && j->copy.path) (void)unlinkat(j->out->fd, j->copy.path, 0);
-  if (err < 0) free(j->copy.path);
-  if (err < 0) j->copy.path = NULL;
+  if (err < 0) fs_copy_discard(j);
   return err;
 }
 
 static void fs_copy_remove(struct fs_stageout_item *j) {
-  if (j->copy.path) (void)unlinkat(j->out->fd, j->copy.path, 0);
-  free(j->copy.path);
-  j->copy.path = NULL;
+  fs_copy_discard(j);
   fs_copy_unlink(j->out, j->staged);
 }
 
@@ -316,8 +325,8 @@ static void fs_copy_second(struct fs_stageout_item *j) {
     fs_copy_remove(j);
   else if (j->err == 0 && j->task == FS_STAGE_NAME)
     j->err = fs_copy_named(j);
-  else if (j->err < 0 && j->copy.path)
-    (void)unlinkat(j->out->fd, j->copy.path, 0);
+  else if (j->err < 0)
+    fs_copy_discard(j);
 }
 
 /* Directories last: a file that goes takes empty ones along. */

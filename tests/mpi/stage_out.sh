@@ -350,7 +350,8 @@ expect_status 125 launch --dataset "$work/ds" --emulate 4 --deadline 1000 --stag
 grep -q 'node 2 .* does not tell of its outputs: they are lost' "$work/err" || fail "$(cat "$work/err")"
 equal "copied" "c/f1 x 1,c/f2 x 2,c/f3 x 3,c/late late" \
   "$(cd "$out/a/moved" && grep -r . . | sed 's|^./||; s|:| |' | sort | paste -sd,)"
-[ ! -e "$out/a/b" ] || fail "both names are there"
+# The dead daemon may have left something there: its file, or half of it.
+[ -z "$(find "$out/a/b" -name 'f?' 2>/dev/null)" ] || fail "both names are there"
 echo "ok - a daemon that dies takes its own files along, no names"
 
 for bad in "$work/nowhere" "$work/start"; do
