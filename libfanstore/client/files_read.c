@@ -134,26 +134,38 @@ fs_err fs_file_writable(const struct fs_slot *s) {
   return file && access_of(s) != O_RDONLY ? 0 : -EBADF;
 }
 
+static bool appends(const struct fs_slot *s) {
+  return atomic_load_explicit(&s->flags, memory_order_relaxed) & O_APPEND;
+}
+
+/* Also of pwrite, as Linux has it. */
+static fs_ssize append_all(struct fs_slot *s, const struct iovec *iov, int count, size_t n, bool move) {
+  uint64_t off;
+  if (FS_UNLIKELY(fs_slot_is_real(s))) return FS_E_REAL;
+  fs_ssize put = fs_out_append(s->entry, iov, count, n, &off);
+  if (move && put > 0 && off != FS_APPEND_UNKNOWN) atomic_store(&s->offset, off + (uint64_t)put);
+  return put;
+}
+
 fs_ssize fs_file_pwrite(struct fs_slot *s, const void *buf, size_t n, int64_t off) {
   fs_err err = fs_file_writable(s);
+  const struct iovec one = {.iov_base = (void *)(uintptr_t)buf, .iov_len = n};
   if (off < 0 && err == 0) err = -EINVAL;
   if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
-  return err != 0 ? err : fs_out_write(s->entry, buf, FS_MIN(n, FS_IO_MAX), (uint64_t)off);
+  if (err != 0 || n == 0) return err;
+  n = FS_MIN(n, FS_IO_MAX);
+  return appends(s) ? append_all(s, &one, 1, n, false) : fs_out_write(s->entry, buf, n, (uint64_t)off);
 }
 
 fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
   uint64_t off;
   fs_err err = fs_file_writable(s);
+  const struct iovec one = {.iov_base = (void *)(uintptr_t)buf, .iov_len = n};
   n = FS_MIN(n, FS_IO_MAX);
   if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
   if (err != 0 || n == 0) return err;
+  if (appends(s)) return append_all(s, &one, 1, n, true);
   if (FS_UNLIKELY(fs_slot_is_real(s))) return FS_E_REAL;
-  bool append = atomic_load_explicit(&s->flags, memory_order_relaxed) & O_APPEND;
-  if (append) {
-    fs_ssize put = fs_out_append(s->entry, buf, n, &off);
-    if (put > 0 && off != FS_APPEND_UNKNOWN) atomic_store(&s->offset, off + (uint64_t)put);
-    return put;
-  }
   off = atomic_fetch_add(&s->offset, n);
   if (FS_UNLIKELY(off & FS_OFFSET_REAL)) {
     atomic_fetch_sub(&s->offset, n);
@@ -169,7 +181,7 @@ fs_ssize fs_file_writev(struct fs_slot *s, const struct iovec *iov, int count, i
   if (err != 0) return err;
   fs_ssize n = off < -1 ? -EINVAL : check_vectors(iov, count);
   if (n <= 0) return n;
-  return each_vector(s, iov, count, off, true);
+  return appends(s) ? append_all(s, iov, count, (size_t)n, off < 0) : each_vector(s, iov, count, off, true);
 }
 
 static int64_t directory_seek(struct fs_slot *s, int64_t off, int whence) {

@@ -89,6 +89,8 @@ fs_err fs_out_publish(int fd);
 fs_err fs_out_publish_synced(int fd);
 /* The same for a file that was changed by its name. */
 fs_err fs_out_publish_path(const struct fs_record *r, const char *path);
+/* Its id, or 0. */
+uint64_t fs_out_noted_id(int fd);
 /* copy was made of fd, by dup and its like. */
 void fs_out_copied(int fd, int copy);
 /* Publishes all: the process ends, or becomes another program. */
@@ -96,6 +98,13 @@ void fs_out_publish_all(void);
 /* The same for what the process has opened itself: it ends at once, maybe in a signal handler, and is a forked child,
  * often. */
 void fs_out_leave(void);
+
+/* ---- out_map.c: this node's files, mapped to be written ---- */
+
+extern FS_INTERNAL _Atomic uint32_t fs_out_maps; /* how many there are */
+void fs_out_mapped(int fd, const void *addr, size_t n);
+/* Publishes those that lie there, and forgets them where they are there no more. */
+fs_err fs_out_map_sync(const void *addr, size_t n, bool unmapped);
 
 /* ---- out_change.c: names ---- */
 
@@ -126,8 +135,8 @@ fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st);
 void fs_out_forked(void);
 /* Size; asks home again where less than `need` is known. */
 fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size);
-/* O_APPEND: as much as went there; *off: where, or FS_APPEND_UNKNOWN. */
-fs_ssize fs_out_append(uint32_t entry, const void *buf, size_t n, uint64_t *off);
+/* O_APPEND, of n bytes: as much as went there, in one piece; *off: where, or FS_APPEND_UNKNOWN. */
+fs_ssize fs_out_append(uint32_t entry, const struct iovec *iov, int count, size_t n, uint64_t *off);
 /* The process ends: what is written from now on is published at once. */
 void fs_out_at_end(void);
 /* A descriptor of it was copied. */

@@ -50,6 +50,10 @@ void fs_out_opened(int fd, int flags, const struct fs_record *r) {
     note_staged(fd);
 }
 
+uint64_t fs_out_noted_id(int fd) {
+  return fs_out_noted(fs_fd_entry(fd)) ? atomic_load_explicit(&noted[fd].id, memory_order_relaxed) : 0;
+}
+
 void fs_out_copied(int fd, int copy) {
   uint64_t e = fs_fd_entry(fd);
   if (fd == copy) return;
@@ -126,12 +130,16 @@ static void publish_each(bool own, uint64_t end) {
 }
 
 void fs_out_publish_all(void) {
-  if (fs_vfork_depth == 0) publish_each(false, UINT64_MAX);
+  if (fs_vfork_depth > 0) return;
+  publish_each(false, UINT64_MAX);
+  if (atomic_load(&fs_out_maps) > 0) (void)fs_out_map_sync(NULL, UINTPTR_MAX, true);
 }
 
 void fs_out_leave(void) {
   const struct fs_node *node = atomic_load(&fs_fdtab_high) > 0 ? fs_names_node() : NULL;
-  if (node != NULL) publish_each(true, fs_now_ns() + 2 * node->deadline_ns);
+  if (node == NULL) return;
+  publish_each(true, fs_now_ns() + 2 * node->deadline_ns);
+  if (atomic_load(&fs_out_maps) > 0) (void)fs_out_map_sync(NULL, UINTPTR_MAX, true);
 }
 
 /* ---- making one ---- */

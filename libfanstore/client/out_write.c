@@ -231,16 +231,43 @@ static fs_err append(uint32_t entry, const void *buf, size_t n, bool data, uint6
   return err == 0 && got != sizeof(*off) ? -EIO : err;
 }
 
+static void gather(char *to, size_t n, const struct iovec *iov, int count) {
+  for (int i = 0; i < count && n > 0; i++) {
+    size_t len = FS_MIN(iov[i].iov_len, n);
+    memcpy(to, iov[i].iov_base, len);
+    to += len;
+    n -= len;
+  }
+}
+
+static fs_ssize scatter(uint32_t entry, size_t n, const struct iovec *iov, int count, uint64_t off) {
+  size_t done = 0;
+  for (int i = 0; i < count && done < n; i++) {
+    size_t len = FS_MIN(iov[i].iov_len, n - done);
+    fs_ssize put = fs_out_write(entry, iov[i].iov_base, len, off + done);
+    if (put < 0) return done > 0 ? (fs_ssize)done : put;
+    done += (size_t)put;
+    if ((size_t)put < len) break;
+  }
+  return (fs_ssize)done;
+}
+
+static fs_err append_bytes(uint32_t entry, size_t n, const struct iovec *iov, int count, uint64_t *off) {
+  char buf[FS_APPEND_DATA];
+  gather(buf, n, iov, count);
+  return append(entry, buf, n, true, off);
+}
+
 /* A line of a log is home's to write at once; of more, home says where it goes. */
-fs_ssize fs_out_append(uint32_t entry, const void *buf, size_t n, uint64_t *off) {
+fs_ssize fs_out_append(uint32_t entry, const struct iovec *iov, int count, size_t n, uint64_t *off) {
   struct fs_out_writer *w;
   bool data = n <= FS_APPEND_DATA;
   n = FS_MIN(n, FS_APPEND_MAX);
   fs_err err = writer_of(entry, &w);
-  if (err == 0) err = append(entry, buf, n, data, off);
-  if (err == 0 && !data && *off == FS_APPEND_UNKNOWN) err = append(entry, buf, n, data, off);
+  if (err == 0) err = data ? append_bytes(entry, n, iov, count, off) : append(entry, NULL, n, false, off);
+  if (err == 0 && !data && *off == FS_APPEND_UNKNOWN) err = append(entry, NULL, n, false, off);
   if (err != 0) return err;
-  if (!data) return *off == FS_APPEND_UNKNOWN ? -EIO : fs_out_write(entry, buf, n, *off);
+  if (!data) return *off == FS_APPEND_UNKNOWN ? -EIO : scatter(entry, n, iov, count, *off);
   atomic_store(&w->appended, 1);
   fs_out_changed(entry);
   return ending(entry, (fs_ssize)n);

@@ -114,11 +114,19 @@ FS_EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, siz
              FS_WITH_ROOM(out, FS_REAL(splice)(in, in_off, out, out_off, n, flags)));
 }
 
+/* A mapping of an output by which it is written is noted. */
+static inline void *written(int fd, void *p, size_t len, int prot, int flags) {
+  bool shared = (flags & MAP_TYPE) != MAP_PRIVATE && !(flags & MAP_ANONYMOUS);
+  if (FS_UNLIKELY(shared && (prot & PROT_WRITE) && fs_out_noted(fs_fd_entry(fd)))) fs_out_mapped(fd, p, len);
+  return p;
+}
+
 FS_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off) {
   struct fs_slot *s = flags & MAP_ANONYMOUS ? NULL : fs_fd_slot(fd);
   if (FS_LIKELY(s == NULL)) {
     void *p = FS_REAL(mmap)(addr, len, prot, flags, fd, off);
-    if (FS_LIKELY(p != MAP_FAILED) || errno != EBADF || (flags & MAP_ANONYMOUS)) return p;
+    if (FS_LIKELY(p != MAP_FAILED)) return written(fd, p, len, prot, flags);
+    if (errno != EBADF || (flags & MAP_ANONYMOUS)) return p;
     s = fs_fd_adopt(fd);
     if (s == NULL) return p;
   }
@@ -126,3 +134,19 @@ FS_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
   return fs_sys_mmap_failed(p) ? (fs_ret((intptr_t)p), MAP_FAILED) : p;
 }
 FS_ALIAS(mmap64, mmap);
+
+static int map_synced(int r, const void *addr, size_t len, bool unmapped) {
+  if (FS_LIKELY(atomic_load_explicit(&fs_out_maps, memory_order_relaxed) == 0) || r != 0) return r;
+  int saved = errno;
+  fs_err err = fs_vfork_depth == 0 ? fs_out_map_sync(addr, len, unmapped) : 0;
+  errno = saved;
+  return unmapped || err == 0 ? r : fs_ret_int(err);
+}
+
+FS_EXPORT int msync(void *addr, size_t len, int flags) {
+  return map_synced(FS_REAL(msync)(addr, len, flags), addr, len, false);
+}
+
+FS_EXPORT int munmap(void *addr, size_t len) {
+  return map_synced(FS_REAL(munmap)(addr, len), addr, len, true);
+}

@@ -40,6 +40,9 @@ static void *raw_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t o
   errno = (int)-(intptr_t)p;
   return MAP_FAILED;
 }
+static int raw_munmap(void *addr, size_t n) {
+  return fs_ret_int(FS_SYS2(SYS_munmap, addr, n));
+}
 static int raw_fstat(int fd, struct stat *st) {
   return fs_ret_int(fs_sys_fstat(fd, st));
 }
@@ -50,6 +53,7 @@ static ssize_t raw_readlink(const char *path, char *buf, size_t n) {
 /* What dlsym may need before it has answered. */
 static void set_bootstrap(void) {
   if (fs_real.mmap == NULL) fs_real.mmap = raw_mmap;
+  if (fs_real.munmap == NULL) fs_real.munmap = raw_munmap;
   if (fs_real.read == NULL) fs_real.read = raw_read;
   if (fs_real.close == NULL) fs_real.close = raw_close;
   if (fs_real.openat == NULL) fs_real.openat = raw_openat;

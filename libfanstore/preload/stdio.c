@@ -90,6 +90,18 @@ static FILE *open_real_file(const struct fs_found *f, const char *mode, FILE *ol
   return file;
 }
 
+/* The stream becomes one of the real file that stands for another node's output. */
+static FILE *reopen_output(struct fs_slot *s, const char *mode, FILE *old) {
+  char path[32];
+  fs_fd fd = fs_real_get(s);
+  if (fd < 0) return fs_ret(fd), NULL;
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  FILE *file = reopen(path, mode, old);
+  if (file != NULL) fs_out_note_real(file->_fileno);
+  fs_sys_close(fd);
+  return file;
+}
+
 static FILE *open_entry(int route, const struct fs_found *f, const char *mode) {
   int flags = mode_flags(mode);
   if (flags < 0 || route < 0) return fs_ret(route < 0 ? route : flags), NULL;
@@ -162,12 +174,19 @@ bool fs_stdio_unread(const FILE *f) {
 /* Where bytes were read before, libc finds that the stream is not for wide characters; it looks at their room first. */
 void fs_stdio_widen(FILE *f) {
   if (FS_LIKELY(!is_cookie(f))) return;
-  if (f->_IO_read_base != NULL) {
+  if (f->_IO_read_base != NULL || f->_IO_write_base != NULL) {
     bool none = f->_wide_data == NULL || (intptr_t)f->_wide_data == -1; /* -1: libc's, for streams of bytes */
     if (none) lend_wide_data(f);
     return;
   }
-  const struct fs_slot *s = fs_fd_slot(f->_fileno);
+  struct fs_slot *s = fs_fd_slot(f->_fileno);
+  if (fs_file_writable(s) == 0) {
+    if ((atomic_load(&s->flags) & O_ACCMODE) == O_WRONLY)
+      reopen_output(s, atomic_load(&s->flags) & O_APPEND ? "a" : "r+", f);
+    else
+      lend_wide_data(f); /* bytes alone */
+    return;
+  }
   struct fs_found found = {.mount = s->mount, .entry = s->entry};
   off_t off = lseek(f->_fileno, 0, SEEK_CUR); /* which may make the descriptor real: s is done with */
   if (open_real_file(&found, fs_fd_get_cloexec(f->_fileno) > 0 ? "re" : "r", f) != NULL)
@@ -186,6 +205,17 @@ static int reopen_route(const char *path, int flags, const FILE *old, struct fs_
   return FS_IN;
 }
 
+/* Where it cannot be, the stream is closed, as freopen does. */
+static FILE *reopen_writing(const char *path, const char *mode, int flags, FILE *old) {
+  int fd = path == NULL ? fs_ret_int(-EOPNOTSUPP) : fs_open_common(AT_FDCWD, path, flags, 0666);
+  struct fs_slot *s = fd >= 0 ? fs_fd_slot(fd) : NULL;
+  fs_err err = fd < 0 ? -errno : s == NULL ? -EAGAIN : (flags & O_ACCMODE) != O_WRONLY ? -EOPNOTSUPP : 0;
+  FILE *file = err == 0 ? reopen_output(s, mode, old) : NULL;
+  if (err != 0) fclose(old);
+  if (fd >= 0) close(fd);
+  return err == 0 ? file : (fs_ret(err), NULL);
+}
+
 /* The stream becomes one of a real file: its descriptor may be 0-2, and its address must stay. */
 FS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode, FILE *restrict old) {
   struct fs_found f;
@@ -201,6 +231,8 @@ FS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode, FI
     return file;
   }
   int flags = mode_flags(mode);
+  if (route == FS_IN && fs_is_out(f.entry) && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY)
+    return reopen_writing(path, mode, flags, old);
   fs_err err = route < 0 ? route : flags < 0 ? flags : 0;
   if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = -EROFS;
   if (err == 0 && route != FS_IN) err = -ENOENT;

@@ -12,6 +12,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
 #define FS_SYMBOLS_MEMORY(X)                                                                                           \
   X(void *, mmap, (void *a, size_t n, int p, int f, int fd, off_t o), (a, n, p, f, fd, o))                             \
   X(int, open, (const char *p, int f, ...), (p, f))                                                                    \
+  X(int, munmap, (void *a, size_t n), (a, n))                                                                          \
   X(ssize_t, read, (int fd, void *b, size_t n), (fd, b, n))                                                            \
   X(int, close, (int fd), (fd))
 
@@ -50,6 +51,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, ioctl, (int fd, unsigned long r, ...), (fd, r))                                                               \
   X(int, isatty, (int fd), (fd))                                                                                       \
   X(int, close_range, (unsigned a, unsigned b, int f), (a, b, f))                                                      \
+  X(int, msync, (void *a, size_t n, int f), (a, n, f))                                                                 \
   X(int, fsync, (int fd), (fd))                                                                                        \
   X(int, fdatasync, (int fd), (fd))                                                                                    \
   X(int, syncfs, (int fd), (fd))                                                                                       \

@@ -180,3 +180,63 @@ while True:
     size = now
 equal("in the end", size, on(last, SIZE))
 step("seen while the program runs, and after it was killed")
+
+# O_APPEND by all calls, each in one piece; stdio with wide characters and freopen.
+on(0, "open('pieces', 'w').write('begin\\n')")
+on(last, """
+    fd = os.open('pieces', os.O_WRONLY | os.O_APPEND)
+    assert os.pwrite(fd, b'pwrite\\n', 0) == 7
+    assert os.writev(fd, [b'wri', b'', b'tev\\n']) == 7 and os.pwritev(fd, [b'pwri', b'tev\\n'], 2) == 8
+    os.close(fd)
+""")
+equal("pieces", repr("begin\npwrite\nwritev\npwritev\n"), seen(0, "pieces"))
+PIECES = """
+    fd = os.open('pieces', os.O_WRONLY | os.O_APPEND | os.O_TRUNC)
+    for i in range(20):
+        n = sys.argv[2] * (10 if i % 4 else 30000)
+        assert os.writev(fd, [b'<', n.encode(), b'>\\n']) == len(n) + 3
+"""
+on(0, "open('pieces', 'w').close()")
+for w in [start(k % nodes, [sys.executable, "-c", PRELUDE + textwrap.dedent(PIECES.replace(" | os.O_TRUNC", "")), work, str(k)])
+          for k in range(4)]:
+    finish(w)
+equal("whole pieces", sorted([f"<{str(k) * 10}>" for k in range(4)] * 15 + [f"<{str(k) * 30000}>" for k in range(4)] * 5),
+      sorted(on(0, "print(open('pieces').read())").split("\n")))
+on(last, """
+    libc = ctypes.CDLL(None)
+    libc.fopen.restype = libc.freopen.restype = ctypes.c_void_p
+    libc.setlocale(6, b'C.UTF-8')
+    def file(call, *args):
+        f = ctypes.c_void_p(call(*args))
+        assert f.value, ctypes.get_errno()
+        return f
+    for i, mode in enumerate((b'w', b'a')):
+        f = file(libc.fopen, b'pieces', mode)
+        assert libc.fputws(ctypes.c_wchar_p('w\u00f6rld %d\\n' % i), f) >= 0 and libc.fclose(f) == 0
+    f = file(libc.freopen, b'pieces', b'a', file(libc.fopen, b'/dev/null', b'w'))
+    assert libc.fputs(b'again\\n', f) >= 0 and libc.fclose(f) == 0
+""")
+equal("stdio", repr("w\u00f6rld 0\nw\u00f6rld 1\nagain\n"), seen(0, "pieces"))
+step("appending by pwrite and writev, wide characters, freopen")
+
+# A file of this node that is written by a mapping: msync, munmap and the end of the process publish it.
+mapper = start(0, [sys.executable, "-c", PRELUDE + textwrap.dedent("""
+    import mmap
+    fd = os.open('mapped', os.O_RDWR | os.O_CREAT)
+    os.ftruncate(fd, 8192)
+    m = mmap.mmap(fd, 8192)
+    for line in sys.stdin:
+        m[:5] = m[5000:5005] = line[:5].encode()
+        m.flush() if line[5] == 'f' else m.close() if line[5] == 'c' else os._exit(0)
+        print('done', flush=True)
+        if line[5] == 'c':
+            m = mmap.mmap(os.open('mapped', os.O_RDWR), 8192)
+"""), work])
+for text, how in (("first", "f"), ("other", "f"), ("third", "c"), ("again", "e")):
+    mapper.stdin.write(text + how + "\n"), mapper.stdin.flush()
+    if how == "e":
+        finish(mapper)
+    else:
+        assert mapper.stdout.readline() == "done\n"
+    equal(f"mapped: {text}", f"{text} {text}", on(last, "d = open('mapped', 'rb').read(); print(d[:5].decode(), d[5000:5005].decode())"))
+step("stores by a mapping are published by msync, munmap and the end")
