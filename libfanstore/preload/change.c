@@ -38,7 +38,7 @@ static bool is_output(int route, const struct fs_found *f) {
 #define FS_CHANGE_FD(name, params, args)                                                                               \
   FS_EXPORT int name params {                                                                                          \
     FS_NOT_STAGED(fd);                                                                                                 \
-    FS_FD_CALL(fd, fd_refusal(s), FS_REAL(name) args);                                                                 \
+    FS_FD_CALL(fd, is_output_fd(s) ? -EOPNOTSUPP : fd_refusal(s), FS_REAL(name) args);                                 \
   }
 #define FS_AT_WALK(f) ((f)&AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0)
 
