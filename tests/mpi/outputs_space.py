@@ -86,7 +86,7 @@ def limit():
     print("ok - writes beyond the limit fail with EDQUOT, on each node")
     # Into another node's file: its own bytes are here, what is appended is there.
     on(nodes - 1 if nodes > 2 else 1, "os.unlink('fill1') if os.path.exists('fill1') else None")
-    wait_for("room on node 1", lambda: on(1, "print(error(os.close, os.open('one', os.O_WRONLY | os.O_CREAT)))") == "ok")
+    wait_for("room on node 1", lambda: on(1, "print(error(os.open, 'one', os.O_WRONLY | os.O_CREAT))") == "ok")
     equal("appended there", "EDQUOT", on(1, "print(error(os.write, os.open('fill0', os.O_WRONLY | os.O_APPEND), b'line'))"))
     equal("written here", "ok", on(1, "fd = os.open('fill0', os.O_RDWR); print(error(os.pwrite, fd, b'line', 0)); os.close(fd)"))
     equal("made longer there", "EDQUOT", on(1, "print(error(os.truncate, 'fill0', 1 << 30))"))
@@ -94,7 +94,7 @@ def limit():
     print("ok - the limit of each node counts, also for the other's files")
     # Until something was removed.
     on(1, "os.unlink('fill0')")
-    wait_for("room again", lambda: on(0, "print(error(os.close, os.open('two', os.O_WRONLY | os.O_CREAT)))") == "ok")
+    wait_for("room again", lambda: on(0, "print(error(os.open, 'two', os.O_WRONLY | os.O_CREAT))") == "ok")
     on(0, "fd = os.open('two', os.O_WRONLY); put(fd, 1 << 20); os.close(fd)")
     wait_for("what is left", lambda: size - 3 * MIB < free(mount) < size - MIB // 2)
     s = os.statvfs(mount)
