@@ -147,8 +147,10 @@ static char *fs_copy_temporary(const struct fs_stageout_item *j) {
   return n < 0 ? NULL : name;
 }
 
+/* Whatever has the name is no file of this copy. */
 static fs_fd fs_copy_create(int dir, const char *name) {
-  int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  (void)unlinkat(dir, name, 0);
+  int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   return fd < 0 ? -errno : fd;
 }
 

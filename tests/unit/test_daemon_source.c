@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -162,6 +163,31 @@ static void test_what_is_gone(void **state) {
   assert_int_equal(fs_source_read(&s, buf, 100, 0, &hole), -EHOSTDOWN); /* another node's, and nobody to ask */
   fs_source_close(&s);
   assert_int_equal(fs_source_open(&s, &d, NULL, id_of(9), O_RDONLY, &far), -ENOENT);
+}
+
+static void test_written(void **state) {
+  struct fs_scattered none = {0}, linked = {.linked = true};
+  struct fs_source s;
+  int fd = make(20);
+  (void)state;
+  put(fd, 1, 0, UNIT);
+  assert_int_equal(fs_source_open(&s, &d, NULL, id_of(20), O_RDONLY, &none), 0);
+  assert_true(s.open && fs_source_written(&s));
+  void *p = mmap(NULL, UNIT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  assert_ptr_not_equal(p, MAP_FAILED);
+  close(fd);
+  assert_true(fs_source_written(&s)); /* by the mapping */
+  munmap(p, UNIT);
+  assert_false(fs_source_written(&s));
+  assert_true(s.open); /* when it was opened */
+  fs_source_close(&s);
+  assert_int_equal(fs_source_open(&s, &d, NULL, id_of(20), O_RDONLY, &none), 0);
+  assert_false(s.open);
+  fd = make(20); /* it has been given back: nobody waits */
+  s.scattered = &linked;
+  assert_false(fs_source_written(&s)); /* no lease on what is not this job's */
+  close(fd);
+  fs_source_close(&s);
 }
 
 int main(void) {

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 300
+# --stage-out, where what is in the directory could be taken for what it is not: two jobs that copy to one directory at
+# the same time; files that change without a trace in their times.
+. "$(dirname "$0")/../functions.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+
+random_files "$work/source" 5 1 1000
+pack "$work/source" "$work/ds" --partitions 1 --mount "$mnt"
+out=$work/durable
+mkdir "$out"
+
+# Both have all bytes of their copies in files without a name yet when the first gets its own.
+cc -shared -fPIC -o "$work/stuck.so" "$here/stuck_fsync.c" -ldl
+job() { # NAME
+  STUCK_FSYNC=$work/$1 FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x STUCK_FSYNC=$work/$1" "$bin/fs-launch" \
+    --local-dir "$work/local$1" --dataset "$work/ds" --emulate 1 --stage-out "$out" -- \
+    bash -c 'head -c 300000 /dev/urandom >"$1/file$2" && md5sum <"$1/file$2" >"$3/sum$2"' - "$mnt" "$1" "$work" \
+    >"$work/log$1" 2>&1 &
+  wait_until 60 test -e "$work/$1.in"
+}
+for i in 1 2; do # staging has fsyncs of its own
+  expect_status 0 "$bin/fs-launch" --local-dir "$work/local$i" --dataset "$work/ds" --emulate 1 -- true
+done
+job 1 && first=$!
+job 2 && second=$!
+touch "$work/1.go"
+wait "$first" || fail "the first job: $(cat "$work/log1")"
+touch "$work/2.go"
+wait "$second" || fail "the second job: $(cat "$work/log2")"
+for i in 1 2; do equal "file$i" "$(cat "$work/sum$i")" "$(md5sum <"$out/file$i")"; done
+equal "left" "" "$(find "$out" -maxdepth 1 -name '.fanstore-*-*')"
+echo "ok - two jobs at once"
+
+# Written through a mapping, on a file system that takes no note of that; and with its times set back.
+cat >"$work/untold.py" <<'END'
+import mmap, os, sys, time
+below, out = sys.argv[1:]
+with open(below + "/mapped", "xb+") as f:
+    f.truncate(8192)
+    m = mmap.mmap(f.fileno(), 0)
+m[:6] = b"before"
+with open(below + "/back", "x") as f:
+    f.write("before")
+times = os.stat(below + "/back").st_mtime_ns
+for i in range(300):
+    if all(os.path.exists(out + "/" + n) for n in ("mapped", "back")):
+        break
+    time.sleep(0.1)
+assert open(out + "/mapped", "rb").read(6) == b"before"
+m[:6] = b"later "
+with open(below + "/back", "w") as f:
+    f.write("later ")
+os.utime(below + "/back", ns=(times, times))
+END
+untold() {
+  rm -rf "$out" && mkdir "$out"
+  expect_status 0 "$@" "$bin/fs-launch" --local-dir "$work/untold" --dataset "$work/ds" --emulate 1 --stage-out "$out" -- \
+    "$python" "$work/untold.py" "$mnt" "$out"
+  for file in mapped back; do equal "$file" "later " "$(head -c 6 "$out/$file")"; done
+}
+mkdir "$work/untold"
+untold
+if unshare -m true 2>/dev/null; then
+  untold unshare -m sh -c 'mount -t tmpfs -o size=16m none "$0" && exec "$@"' "$work/untold"
+else
+  say "no mount namespaces here: not tried with tmpfs"
+fi
+echo "ok - changes that no time tells of"
