@@ -4,6 +4,7 @@
 #include "daemon/source.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,15 @@ static fs_err fs_source_list(struct fs_source *s) {
   return 0;
 }
 
+/* The kernel gives a lease for reading only where nobody writes. Who opens the file meanwhile waits until it is given
+   back, and the signal that tells of it is one that is ignored. */
+bool fs_source_written(const struct fs_source *s) {
+  if (s->scattered->linked) return false;
+  if (fcntl(s->fd, F_SETSIG, SIGURG) < 0 || fcntl(s->fd, F_SETLEASE, F_RDLCK) < 0) return true;
+  (void)fcntl(s->fd, F_SETLEASE, F_UNLCK);
+  return false;
+}
+
 fs_err fs_source_open(struct fs_source *s, const struct fs_daemon *d, struct fs_inside *in, uint64_t id, int flags,
                       const struct fs_scattered *scattered) {
   char name[FS_SPILL_NAME_SIZE];
@@ -45,6 +55,7 @@ fs_err fs_source_open(struct fs_source *s, const struct fs_daemon *d, struct fs_
   if (s->fd < 0) return -errno;
   fs_err err = fstat(s->fd, &s->st) < 0 ? -errno : S_ISREG(s->st.st_mode) ? 0 : -ENOENT;
   if (err == 0) err = fs_source_list(s);
+  s->open = err == 0 && fs_source_written(s);
   s->size = (uint64_t)s->st.st_size;
   for (uint32_t i = 0; err == 0 && i < scattered->count; i++)
     s->size = FS_MAX(s->size, scattered->extent[i].off + scattered->extent[i].len);

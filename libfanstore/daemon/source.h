@@ -28,6 +28,7 @@ struct fs_source {
   const struct fs_scattered *scattered;
   int fd; /* home's spill */
   struct stat st;
+  bool open; /* for writing, by somebody, when it was opened here */
   uint64_t size;
   uint32_t next; /* extent */
   struct fs_source_part *part;
@@ -43,6 +44,9 @@ fs_ssize fs_source_read(struct fs_source *s, void *buf, size_t n, uint64_t at, b
 /* 0, or -EAGAIN: home's spill, or one of the parts that were read, is not what it was at its opening. */
 fs_err fs_source_same(struct fs_source *s);
 fs_err fs_source_same_parts(struct fs_source *s);
+/* Has somebody home's spill open for writing, or mapped? One that is written through a mapping may stay as it was by
+   its times. */
+bool fs_source_written(const struct fs_source *s);
 void fs_source_close(struct fs_source *s);
 
 #endif

@@ -228,7 +228,7 @@ bool fs_stageout_done(const struct fs_daemon *d, uint64_t id) {
   const struct fs_spill_file *s = fs_spill_find(d, id);
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
-  if (!f || f->busy || !f->staged.path || f->again || f->removed) return false;
+  if (!f || f->busy || !f->staged.path || f->staged.open || f->again || f->removed) return false;
   if (s && s->changes != f->staged.changes) return false;
   return fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
          (uint64_t)st.st_size == f->staged.size && st.st_mtim.tv_sec == f->staged.mtime.tv_sec &&

@@ -23,8 +23,9 @@ struct fs_staged {
   char *path; /* below the directory; NULL: nowhere */
   uint64_t ino, size, sum;
   uint64_t changes; /* of the list of its parts */
-  struct timespec mtime;
+  struct timespec mtime, ctime;
   uint32_t mode;
+  bool open; /* for writing: it may have changed since without a trace in the times */
 };
 
 enum fs_stage_task { FS_STAGE_COPY, FS_STAGE_NAME, FS_STAGE_REMOVE, FS_STAGE_REMOVED };

@@ -64,7 +64,8 @@ static bool fs_copy_same_time(struct timespec a, struct timespec b) {
 static bool fs_copy_current(const struct fs_staged *s, const struct fs_source *from) {
   const struct stat *st = &from->st;
   return s->path && s->size == from->size && s->changes == from->scattered->changes &&
-         fs_copy_same_time(s->mtime, st->st_mtim) && s->mode == (st->st_mode & 07777);
+         fs_copy_same_time(s->mtime, st->st_mtim) && fs_copy_same_time(s->ctime, st->st_ctim) &&
+         s->mode == (st->st_mode & 07777);
 }
 
 /* Is what has this name there still the copy that was made? */
@@ -132,7 +133,9 @@ static void fs_copy_describe(struct fs_staged *s, const struct fs_source *from, 
   s->size = from->size;
   s->changes = from->scattered->changes;
   s->mtime = from->st.st_mtim;
+  s->ctime = from->st.st_ctim;
   s->mode = from->st.st_mode & 07777;
+  s->open = from->open || fs_source_written(from);
 }
 
 /* "d/.fanstore-<job>-<rank>-<id>" for "d/name". From here on there may be such a file. */
@@ -199,13 +202,25 @@ static bool fs_copy_earlier(struct fs_stageout_item *j, struct fs_source *from) 
   return true;
 }
 
+/* Whoever had the file open when it was copied may have changed it through a mapping, and its times do not tell. */
+static fs_err fs_copy_again(struct fs_stageout_item *j, struct fs_source *from, bool *same) {
+  struct fs_staged *s = j->staged;
+  uint64_t sum = 0;
+  fs_err err = fs_copy_bytes(j->out, from, -1, &sum);
+  if (err == 0) err = fs_source_same(from);
+  *same = err == 0 && sum == s->sum;
+  if (*same) s->open = from->open || fs_source_written(from);
+  return err;
+}
+
 static fs_err fs_copy_file(struct fs_stageout_item *j) {
-  const struct fs_stageout *o = j->out;
+  struct fs_stageout *o = j->out;
   struct fs_source from;
   fs_err err = fs_source_open(&from, o->d, o->inside, j->output.id, O_RDONLY, &j->scattered);
   if (err < 0) return err;
   bool there = fs_copy_current(j->staged, &from) && fs_copy_there(o->fd, j->staged);
-  if (!there && (j->staged->path || !fs_copy_earlier(j, &from))) err = fs_copy_new(j, &from);
+  if (there && j->staged->open) err = fs_copy_again(j, &from, &there);
+  if (err == 0 && !there && (j->staged->path || !fs_copy_earlier(j, &from))) err = fs_copy_new(j, &from);
   fs_source_close(&from);
   return err;
 }

@@ -195,6 +195,7 @@ int main(void) {
       cmocka_unit_test(test_pieces),
       cmocka_unit_test(test_changes),
       cmocka_unit_test(test_what_is_gone),
+      cmocka_unit_test(test_written),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
