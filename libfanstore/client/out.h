@@ -87,6 +87,9 @@ static inline bool fs_out_noted(uint64_t e) {
 /* Other nodes shall see what was written through fd, before close; after fsync. 0, or a negative errno: EIO. */
 fs_err fs_out_publish(int fd);
 fs_err fs_out_publish_synced(int fd);
+/* Before a noted descriptor that is real is cut (then 1: not to be cut by the kernel), or moved. */
+fs_err fs_out_real_cut(int fd, int64_t size);
+fs_err fs_out_real_seek(int fd, int64_t off, int whence);
 /* The same for a file that was changed by its name. */
 fs_err fs_out_publish_path(const struct fs_record *r, const char *path);
 /* Its id, or 0. */
@@ -147,8 +150,11 @@ fs_err fs_out_flush(uint32_t entry, bool sync);
 fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off);
 /* A file of the kernel's whose bytes become that file's, write-only, by the flags of its open; off: where it stands. */
 fs_fd fs_out_relay(uint32_t entry, uint32_t flags, uint64_t off);
-/* What was written to a spill of this node is published. */
-fs_err fs_out_sync(uint64_t id);
+/* The first `size` bytes that were written to a spill of this node are published; -EAGAIN: not until `end`. */
+fs_err fs_out_sync(uint64_t id, uint64_t size, uint64_t end);
+/* Before the kernel cuts or moves fd, a relay of this id or a spill: for the file. Of cut 1: not to be cut then. */
+fs_err fs_out_relay_cut(int fd, uint64_t id, uint64_t size);
+fs_err fs_out_relay_seek(int fd, uint64_t id, int64_t off, int whence);
 /* Is a real descriptor, which came from elsewhere, one of an output that can be written? It is noted then. */
 void fs_out_note_real(int fd);
 /* A file of the kernel's with the same bytes, read-only. */

@@ -84,22 +84,39 @@ static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool sy
   return err == -ENOENT ? 0 : err == -EREMCHG ? -EIO : err;
 }
 
-static fs_err publish_fd(int fd, bool synced) {
+static fs_err publish_until(int fd, bool synced, uint64_t end) {
   struct stat st;
   if (!fs_out_noted(fs_fd_entry(fd)) || fs_sys_fstat(fd, &st) != 0) return 0;
   uint64_t dir = atomic_load_explicit(&noted[fd].dir, memory_order_relaxed), was = dir;
   uint64_t id = atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
-  fs_err err = dir == 0 ? fs_out_sync(id) : publish(&dir, id, &st, synced);
+  fs_err err = dir == 0 ? fs_out_sync(id, (uint64_t)st.st_size, end) : publish(&dir, id, &st, synced);
   if (dir != was) atomic_compare_exchange_strong(&noted[fd].dir, &was, dir);
   return err;
 }
 
 fs_err fs_out_publish(int fd) {
-  return publish_fd(fd, false);
+  return publish_until(fd, false, UINT64_MAX);
 }
 
 fs_err fs_out_publish_synced(int fd) {
-  return publish_fd(fd, true);
+  return publish_until(fd, true, UINT64_MAX);
+}
+
+/* Of a descriptor that came from elsewhere: it may be a relay. 0: it is not. */
+static uint64_t relay_maybe(int fd) {
+  if (FS_LIKELY(!fs_out_noted(fs_fd_entry(fd))) || fs_vfork_depth > 0) return 0;
+  if (atomic_load_explicit(&noted[fd].dir, memory_order_relaxed) != 0) return 0;
+  return atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
+}
+
+fs_err fs_out_real_cut(int fd, int64_t size) {
+  uint64_t id = size >= 0 ? relay_maybe(fd) : 0;
+  return id == 0 ? 0 : fs_out_relay_cut(fd, id, (uint64_t)size);
+}
+
+fs_err fs_out_real_seek(int fd, int64_t off, int whence) {
+  uint64_t id = relay_maybe(fd);
+  return id == 0 ? 0 : fs_out_relay_seek(fd, id, off, whence);
 }
 
 fs_err fs_out_publish_path(const struct fs_record *r, const char *path) {
@@ -124,7 +141,7 @@ static void publish_each(bool own, uint64_t end) {
     uint64_t e = fs_fd_entry((int)fd);
     const struct fs_slot *s = e & FS_FDE_VIRTUAL ? fs_fd_slot((int)fd) : NULL;
     bool mine = !own || atomic_load_explicit(&noted[fd].process, memory_order_relaxed) == fs_self_process();
-    if (fs_out_noted(e) && mine) (void)fs_out_publish((int)fd);
+    if (fs_out_noted(e) && mine) (void)publish_until((int)fd, false, end);
     if (s != NULL && fs_file_writable(s) == 0) flush_or_tell(s->entry);
   }
 }

@@ -39,7 +39,7 @@ fs_err fs_out_map_sync(const void *addr, size_t n, bool unmapped) {
     bool gone = unmapped && from <= begin && end <= to;
     if (gone && !atomic_compare_exchange_strong(&maps[i].begin, &begin, 0)) continue;
     if (gone) atomic_fetch_sub(&fs_out_maps, 1);
-    fs_err err = fs_out_sync(id);
+    fs_err err = fs_out_sync(id, 0, UINT64_MAX); /* no relay */
     if (first == 0) first = err;
   }
   return first;

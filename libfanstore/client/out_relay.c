@@ -12,19 +12,56 @@
 #include "client/files.h"
 #include "client/out_part.h"
 
-static fs_err ask(uint32_t op, uint64_t id, uint64_t to, uint32_t flags, uint64_t off) {
-  struct fs_names_call c = {.op = op, .id = id, .to = to, .flags = flags, .size = off};
+/* The daemon says EAGAIN while it gets on with it. */
+static fs_err sync_until(const struct fs_names_call *c, uint64_t end, bool *relay) {
   char body[8];
-  size_t n;
-  return fs_names_call(&c, "", "", body, sizeof(body), &n);
+  size_t n = 0;
+  fs_err err;
+  do {
+    err = fs_names_call(c, "", "", body, sizeof(body), &n);
+  } while (err == -EAGAIN && fs_now_ns() < end);
+  *relay = err == 0 && n > 0;
+  return err;
 }
 
-/* The daemon says EAGAIN while it gets on with it. */
-fs_err fs_out_sync(uint64_t id) {
-  fs_err err;
-  while ((err = ask(FS_NAMES_SYNC, id, 0, 0, 0)) == -EAGAIN) {
-  }
-  return err;
+static struct fs_names_call sync_call(uint64_t id, uint64_t size) {
+  return (struct fs_names_call){.op = FS_NAMES_SYNC, .id = id, .seq = FS_MIN(size, FS_RECORD_SEQ_MAX)};
+}
+
+fs_err fs_out_sync(uint64_t id, uint64_t size, uint64_t end) {
+  const struct fs_names_call c = sync_call(id, size);
+  bool relay;
+  return sync_until(&c, end, &relay);
+}
+
+/* The file is cut, or made longer, whose relay fd is; the relay itself by who calls, unless what is there now would be
+   appended. */
+fs_err fs_out_relay_cut(int fd, uint64_t id, uint64_t size) {
+  struct stat st;
+  bool relay;
+  if (fs_sys_fstat(fd, &st) != 0) return 0; /* the kernel says it */
+  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
+  c.flags = FS_SYNC_CUT;
+  c.size = size;
+  fs_err err = sync_until(&c, UINT64_MAX, &relay);
+  if (err != 0) return err;
+  return relay && size > 0 && (fs_sys_fcntl(fd, F_GETFL, 0) & O_APPEND) ? 1 : 0;
+}
+
+/* Before a descriptor is moved. What it passes over is not written: the daemon is told, since a gap has no bounds but
+   those of blocks. */
+fs_err fs_out_relay_seek(int fd, uint64_t id, int64_t off, int whence) {
+  struct stat st;
+  bool relay;
+  int64_t now = (int64_t)FS_SYS3(SYS_lseek, fd, 0, SEEK_CUR);
+  if (now < 0 || fs_sys_fstat(fd, &st) != 0 || (fs_sys_fcntl(fd, F_GETFL, 0) & O_APPEND)) return 0;
+  if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) return 0;
+  int64_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? now : st.st_size, to;
+  if (__builtin_add_overflow(from, off, &to) || to < 0 || to == now) return 0;
+  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
+  c.flags = FS_SYNC_SEEK;
+  c.size = (uint64_t)to;
+  return sync_until(&c, UINT64_MAX, &relay);
 }
 
 /* Of a file of this node what is appended goes to its spill, as other programs' bytes do. -ELOOP: that is none of its
@@ -42,7 +79,11 @@ static fs_fd open_new(const struct fs_node *node, uint64_t to, bool append, uint
   if (err != 0) return err;
   fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | (append ? O_APPEND : 0), 0600);
   if (fd < 0) return fd;
-  err = ask(FS_NAMES_RELAY, id, to, append ? FS_RELAY_APPEND : 0, append ? 0 : off);
+  const struct fs_names_call c = {
+      .op = FS_NAMES_RELAY, .id = id, .to = to, .flags = append ? FS_RELAY_APPEND : 0, .size = append ? 0 : off};
+  char body[8];
+  size_t n;
+  err = fs_names_call(&c, "", "", body, sizeof(body), &n);
   if (err == 0 && off > 0 && !append) FS_SYS3(SYS_lseek, fd, off, SEEK_SET);
   if (err == 0) return fd;
   fs_sys_close(fd);

@@ -192,7 +192,7 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   if (c->op == FS_NAMES_FIND)
     fs_ns_find(d->ns, d->now, c->id, fs_box_called, call);
   else if (c->op == FS_NAMES_SYNC)
-    fs_relay_sync(d, c->id, fs_box_called, call);
+    fs_relay_sync(d, c, fs_box_called, call);
   else if (c->op == FS_NAMES_PUBLISH)
     fs_box_publish(call, c);
   else

@@ -14,10 +14,14 @@
 #include "daemon/spill.h"
 
 #define FS_RELAY_LOOK_NS 1000000000ull
+#define FS_RELAY_RANGES 240u
 
+/* Waits for what was there when it asked, and not for what others go on writing. */
 struct fs_relay_wait {
   struct fs_chain chain;
-  uint64_t until;
+  uint64_t until, upto; /* append: bytes; else the number of a pass */
+  uint32_t flags;
+  uint64_t size; /* of FS_SYNC_CUT and FS_SYNC_SEEK */
   fs_ns_done *done;
   void *ctx;
 };
@@ -26,9 +30,10 @@ struct fs_relay {
   struct fs_chain chain, waiting;
   struct fs_daemon *d;
   uint64_t id, to;
-  uint64_t sent; /* append: bytes that were passed on; else where this one's begin */
+  uint64_t sent;         /* append: bytes that were passed on; else where this one's begin */
+  uint64_t passes, scan; /* else: how often all of it was passed on, the one under way included, and how far that is */
   uint64_t look_at;
-  struct stat st; /* as it was when all was passed on */
+  struct stat st; /* as it was when that began */
   bool append, closed, busy;
   bool dirty; /* some of it is not published yet */
   fs_err err; /* nobody was told yet */
@@ -47,10 +52,34 @@ static struct fs_relay *fs_relay_find(const struct fs_daemon *d, uint64_t id) {
   return NULL;
 }
 
-static void fs_relay_answer(struct fs_relay_wait *w, fs_err err) {
-  fs_chain_drop(&w->chain);
-  w->done(w->ctx, err, NULL, 0);
+static void fs_relay_end(struct fs_relay_wait *w, fs_err err) {
+  const uint64_t relay = 1;
+  w->done(w->ctx, err, &relay, w->upto != 0 ? sizeof(relay) : 0);
   free(w);
+}
+
+static void fs_relay_cut(void *ctx, fs_err err, const void *body, size_t n) {
+  (void)body, (void)n;
+  fs_relay_end(ctx, err == -ENOENT ? 0 : err);
+}
+
+/* What it waited for is published. A descriptor that is moved on leaves a gap, which is not this one's. */
+static void fs_relay_answer(struct fs_relay *r, struct fs_relay_wait *w, fs_err err) {
+  struct fs_names_call cut = {
+      .op = FS_NAMES_SETATTR, .flags = FS_SET_SIZE, .dir = r->to, .id = r->to, .mode = S_IFREG, .size = w->size};
+  fs_chain_drop(&w->chain);
+  if (err == 0 && (w->flags & FS_SYNC_SEEK) && !r->append) {
+    if (w->size < r->sent) err = -ESPIPE;
+    if (w->size >= (uint64_t)r->st.st_size) r->sent = r->scan = FS_MAX(w->size, r->sent);
+  }
+  if (err != 0 || !(w->flags & FS_SYNC_CUT)) {
+    fs_relay_end(w, err);
+    return;
+  }
+  cut.to = fs_ns_id(r->d->ns);
+  r->busy = true; /* a close that is heard of in there comes later */
+  fs_ns_call(r->d->ns, r->d->now, &cut, sizeof(cut), fs_relay_cut, w);
+  r->busy = false;
 }
 
 static bool fs_relay_hurry(const struct fs_relay *r) {
@@ -59,11 +88,12 @@ static bool fs_relay_hurry(const struct fs_relay *r) {
 
 /* What cannot be passed on is lost, which is told to whoever closes it, and to the launcher. */
 static void fs_relay_failed(struct fs_relay *r, fs_err err) {
-  struct stat st;
+  struct stat st = {0};
   char name[FS_SPILL_NAME_SIZE];
   if (fstatat(r->d->spill_fd, fs_spill_name(r->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) st.st_size = 0;
   if (r->append) r->sent = (uint64_t)st.st_size;
   r->st = st;
+  r->scan = (uint64_t)st.st_size;
   r->dirty = false;
   if (err == -ENOENT) return; /* the file was removed */
   r->err = err;
@@ -75,18 +105,33 @@ static void fs_relay_failed(struct fs_relay *r, fs_err err) {
 static bool fs_relay_written(const struct fs_relay *r) {
   char name[FS_SPILL_NAME_SIZE];
   FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, fs_spill_name(r->id, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return false;
-  return fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN;
+  if (fd < 0) return errno != ENOENT;
+  return fcntl(fd, F_SETLEASE, F_RDLCK) < 0; /* also where there are none: what is written must not be lost */
+}
+
+/* So much was passed on. Of some that wait all is then published: they are answered, or that comes next. */
+static void fs_relay_reached(struct fs_relay *r, uint64_t upto) {
+  bool any = false;
+  for (struct fs_chain *l = r->waiting.next, *next; l != &r->waiting; l = next) {
+    struct fs_relay_wait *w = FS_ITEM(l, struct fs_relay_wait, chain);
+    next = l->next;
+    if (w->upto > upto) continue;
+    fs_relay_answer(r, w, r->err);
+    any = true;
+  }
+  if (any) r->err = 0;
+}
+
+static bool fs_relay_awaited(const struct fs_relay *r, uint64_t upto) {
+  for (struct fs_chain *l = r->waiting.next; l != &r->waiting; l = l->next)
+    if (FS_ITEM(l, struct fs_relay_wait, chain)->upto <= upto) return true;
+  return false;
 }
 
 /* All was passed on. */
 static void fs_relay_settled(struct fs_relay *r, bool gone) {
   char name[FS_SPILL_NAME_SIZE];
-  struct fs_chain *l;
-  while ((l = r->waiting.next) != &r->waiting) {
-    fs_relay_answer(FS_ITEM(l, struct fs_relay_wait, chain), r->err);
-    if (r->waiting.next == &r->waiting) r->err = 0;
-  }
+  fs_relay_reached(r, UINT64_MAX);
   if (!gone && (!r->closed || fs_relay_written(r))) {
     r->closed = false;
     return;
@@ -159,14 +204,75 @@ static void fs_relay_append(struct fs_relay *r) {
   fs_iopool_submit(&r->d->pool, &r->io);
 }
 
-static void fs_relay_extend(struct fs_relay *r, uint64_t size) {
-  struct fs_range range = {.off = r->sent, .len = size - r->sent};
-  memcpy(r->bytes, &range, sizeof(range));
-  fs_relay_call(r, FS_NAMES_EXTEND, sizeof(range));
+/* What is in the file, and was written so: what is no more than a gap is another's. */
+static fs_err fs_relay_find_ranges(struct fs_io *io) {
+  struct fs_relay *r = FS_ITEM(io, struct fs_relay, io);
+  char name[FS_SPILL_NAME_SIZE];
+  struct fs_range range;
+  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, fs_spill_name(r->id, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  uint64_t end = (uint64_t)r->st.st_size;
+  if (fd < 0) return -errno;
+  io->len = 0;
+  while (r->scan < end && io->len < FS_RELAY_RANGES * sizeof(range)) {
+    off_t data = lseek(fd, (off_t)r->scan, SEEK_DATA);
+    off_t hole = data < 0 ? data : lseek(fd, data, SEEK_HOLE);
+    if (data < 0 && errno != ENXIO) return -errno;
+    if (data < 0 || (uint64_t)data >= end) break;
+    range.off = (uint64_t)data;
+    range.len = FS_MIN(hole > data ? (uint64_t)hole : end, end) - range.off;
+    memcpy(r->bytes + io->len, &range, sizeof(range));
+    io->len += (uint32_t)sizeof(range);
+    r->scan = range.off + range.len;
+  }
+  if (io->len < FS_RELAY_RANGES * sizeof(range)) r->scan = end;
+  return 0;
+}
+
+static void fs_relay_ranges(struct fs_io *io) {
+  struct fs_relay *r = FS_ITEM(io, struct fs_relay, io);
+  r->busy = false;
+  if (io->err < 0) fs_relay_failed(r, io->err);
+  if (io->err == 0 && io->len > 0)
+    fs_relay_call(r, FS_NAMES_EXTEND, io->len);
+  else
+    fs_relay_run(r);
+}
+
+static void fs_relay_extend(struct fs_relay *r) {
+  r->busy = true;
+  r->io = (struct fs_io){.work = fs_relay_find_ranges, .done = fs_relay_ranges};
+  fs_iopool_submit(&r->d->pool, &r->io);
 }
 
 static bool fs_relay_same(const struct stat *a, const struct stat *b) {
   return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static void fs_relay_run_append(struct fs_relay *r, uint64_t size) {
+  if (size < r->sent) r->sent = size; /* it was cut: by "> /dev/stdout", say */
+  if (!r->dirty) fs_relay_reached(r, r->sent);
+  if (r->dirty && (size == r->sent || fs_relay_awaited(r, r->sent)))
+    fs_relay_call(r, FS_NAMES_EXTEND, 0);
+  else if (size > r->sent)
+    fs_relay_append(r);
+  else
+    fs_relay_settled(r, false);
+}
+
+static void fs_relay_run_part(struct fs_relay *r, const struct stat *st) {
+  r->st.st_size = FS_MIN(r->st.st_size, st->st_size);
+  bool pass = r->scan < (uint64_t)r->st.st_size;
+  if (!pass) fs_relay_reached(r, r->passes);
+  if (!pass && (uint64_t)st->st_size > r->sent && !fs_relay_same(st, &r->st)) {
+    r->passes++;
+    r->scan = r->sent;
+    pass = true;
+    r->st = *st;
+  }
+  if (pass)
+    fs_relay_extend(r);
+  else
+    fs_relay_settled(r, false);
 }
 
 static void fs_relay_run(struct fs_relay *r) {
@@ -177,18 +283,10 @@ static void fs_relay_run(struct fs_relay *r) {
     fs_relay_settled(r, true);
     return;
   }
-  uint64_t size = (uint64_t)st.st_size;
-  if (r->append && size < r->sent) r->sent = size; /* it was cut: by "> /dev/stdout", say */
-  bool more = r->append ? size > r->sent : size > r->sent && !fs_relay_same(&st, &r->st);
-  if (!r->append) r->st = st;
-  if (more && r->append)
-    fs_relay_append(r);
-  else if (more)
-    fs_relay_extend(r, size);
-  else if (r->dirty)
-    fs_relay_call(r, FS_NAMES_EXTEND, 0);
+  if (r->append)
+    fs_relay_run_append(r, (uint64_t)st.st_size);
   else
-    fs_relay_settled(r, false);
+    fs_relay_run_part(r, &st);
 }
 
 /* ---- calls, closes, time ---- */
@@ -198,6 +296,7 @@ fs_err fs_relay_begin(struct fs_daemon *d, const struct fs_names_call *c) {
   if (!r) return FS_OUT_ID_RANK(c->to) < d->net->nodes ? -ENOMEM : -EINVAL;
   *r = (struct fs_relay){.d = d, .id = c->id, .to = c->to, .append = c->flags & FS_RELAY_APPEND, .sent = c->size};
   if (r->append) r->sent = 0;
+  r->scan = r->sent;
   r->look_at = d->now + FS_RELAY_LOOK_NS;
   fs_chain_init(&r->waiting);
   fs_chain_push(d->relays, &r->chain);
@@ -207,10 +306,16 @@ fs_err fs_relay_begin(struct fs_daemon *d, const struct fs_names_call *c) {
 static void fs_relay_published(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_relay_wait *w = ctx;
   (void)body, (void)n;
-  fs_relay_answer(w, err == -ENOENT ? 0 : err);
+  fs_relay_end(w, err == -ENOENT ? 0 : err);
 }
 
-void fs_relay_sync(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+/* The caller says how much there was when it asked first. */
+static uint64_t fs_relay_upto(const struct fs_relay *r, uint64_t size) {
+  return r->append ? FS_MAX(size, 1u) : r->passes + 1;
+}
+
+void fs_relay_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
+  uint64_t id = c->id;
   struct fs_relay *r = fs_relay_find(d, id);
   struct fs_relay_wait *w = malloc(sizeof(*w));
   if (!w) {
@@ -218,11 +323,14 @@ void fs_relay_sync(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx
     return;
   }
   *w = (struct fs_relay_wait){.until = d->now + d->cfg->deadline_ns, .done = done, .ctx = ctx};
+  w->flags = c->flags;
+  w->size = c->size;
   fs_chain_init(&w->chain);
   if (!r) {
     fs_spill_publish(d, id, fs_relay_published, w);
     return;
   }
+  w->upto = fs_relay_upto(r, c->seq);
   fs_chain_push(&r->waiting, &w->chain);
   fs_relay_run(r);
 }
@@ -244,16 +352,25 @@ bool fs_relays_pending(struct fs_daemon *d) {
   return any;
 }
 
-void fs_relay_timers(struct fs_daemon *d) {
-  for (struct fs_chain *l = d->relays->next, *next; l != d->relays; l = next) {
+static struct fs_relay *fs_relay_due(const struct fs_daemon *d) {
+  for (struct fs_chain *l = d->relays->next; l != d->relays; l = l->next) {
     struct fs_relay *r = FS_ITEM(l, struct fs_relay, chain);
-    next = l->next;
+    if (d->now >= r->look_at) return r;
+  }
+  return NULL;
+}
+
+void fs_relay_timers(struct fs_daemon *d) {
+  struct fs_relay *r;
+  for (struct fs_chain *l = d->relays->next; l != d->relays; l = l->next) {
+    r = FS_ITEM(l, struct fs_relay, chain);
     for (struct fs_chain *k = r->waiting.next, *after; k != &r->waiting; k = after) {
       struct fs_relay_wait *w = FS_ITEM(k, struct fs_relay_wait, chain);
       after = k->next;
-      if (d->now >= w->until) fs_relay_answer(w, -EAGAIN);
+      if (d->now >= w->until) fs_relay_answer(r, w, -EAGAIN);
     }
-    if (d->now < r->look_at) continue;
+  }
+  while ((r = fs_relay_due(d)) != NULL) { /* any of them may end meanwhile */
     r->look_at = d->now + FS_RELAY_LOOK_NS;
     r->closed = r->closed || !fs_relay_written(r);
     fs_relay_run(r);

@@ -88,7 +88,9 @@ enum fs_names_op {
   /* of a client to its own daemon alone, of a spill of that node (section 7) */
   FS_NAMES_RELAY, /* id: has no name, to: a file; flags: FS_RELAY_APPEND, or size: from where on. What is written there
                      is that file's */
-  FS_NAMES_SYNC,  /* id: what was written there is published. EAGAIN: it is not yet */
+  FS_NAMES_SYNC,  /* id: what was written there is published, seq: the first so many bytes. EAGAIN: it is not yet.
+                     flags: then the file is made `size` long (FS_SYNC_CUT); or that is where it is written from now on
+                     (FS_SYNC_SEEK; ESPIPE). 64 bits: it is a relay */
   FS_NAMES_FIND,  /* id, of a directory: its record, whichever directory it is in. ENOENT */
   FS_NAMES_CLIENT_OPS,
   /* between the daemons only */
@@ -165,6 +167,8 @@ struct fs_held {
 static_assert(sizeof(struct fs_held) == 72, "fs_held is 72 bytes");
 
 #define FS_RELAY_APPEND 1u
+#define FS_SYNC_CUT 1u
+#define FS_SYNC_SEEK 2u
 #define FS_APPEND_MAX (1u << 20)
 #define FS_APPEND_DATA 16000u
 #define FS_APPEND_UNKNOWN UINT64_MAX /* the offset of a call that was made before */

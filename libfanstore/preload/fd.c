@@ -197,7 +197,8 @@ static int64_t allocate_slot(struct fs_slot *s, int mode, off_t off, off_t n) {
 
 static int truncate_real(int fd, off_t n) {
   fs_err err = fs_fd_entry(fd) != 0 && n > 0 ? fs_out_room(fd, (uint64_t)n) : 0;
-  return err != 0 ? fs_ret_int(err) : FS_REAL(ftruncate)(fd, n);
+  if (err == 0 && fs_fd_entry(fd) != 0) err = fs_out_real_cut(fd, n);
+  return err < 0 ? fs_ret_int(err) : err > 0 ? 0 : FS_REAL(ftruncate)(fd, n);
 }
 
 FS_EXPORT int ftruncate(int fd, off_t n) {

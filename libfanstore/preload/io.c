@@ -54,8 +54,13 @@ FS_EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t siz
 }
 FS_ALIAS(__pread64_chk, __pread_chk);
 
+static off_t seek_real(int fd, off_t off, int whence) {
+  fs_err err = FS_UNLIKELY(fs_fd_entry(fd) != 0) ? fs_out_real_seek(fd, off, whence) : 0;
+  return err != 0 ? (off_t)fs_ret(err) : FS_REAL(lseek)(fd, off, whence);
+}
+
 FS_EXPORT off_t lseek(int fd, off_t off, int whence) {
-  FS_FD_CALL(fd, fs_file_lseek(s, off, whence), FS_REAL(lseek)(fd, off, whence));
+  FS_FD_CALL(fd, fs_file_lseek(s, off, whence), seek_real(fd, off, whence));
 }
 FS_ALIAS(lseek64, lseek);
 FS_ALIAS(__lseek, lseek);

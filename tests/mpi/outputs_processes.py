@@ -148,6 +148,32 @@ equal("subprocess", ["a", "b", "c", "d", "own", "run", "own again", "shell"], on
 equal("errors", repr("out\n"), seen(0, "errors"))
 step("subprocess with another node's file as its standard output")
 
+# What others write by the same descriptor meanwhile is not waited for.
+on(0, "open('busy', 'w').write('begin\\n')")
+shell(last, "(while :; do echo x; done & sleep 0.2; timeout 30 /bin/echo end || kill -9 0; kill $!) >> busy")
+busy = on(0, "print(open('busy').read())")
+assert "\nend\n" in busy, f"end is not there: {busy[:40]!r}...{busy[-40:]!r}, {sorted(set(busy.split()))}"
+step("a program ends while others go on writing to its standard output")
+
+# Programs that move and cut their standard output: nothing but what they write is theirs.
+DD = (("conv=notrunc bs=4096 seek=2", "B" * 4096, "A" * 8192 + "B" * 4096 + "A" * 8192),
+      ("bs=4096 seek=2", "B" * 4096, "A" * 8192 + "B" * 4096),
+      ("conv=notrunc bs=1 seek=5", "BC", "A" * 5 + "BC" + "A" * (20480 - 7)),
+      ("conv=notrunc bs=1000 seek=21", "B", "A" * 20480 + "\0" * 520 + "B"),
+      ("bs=3 seek=1", "BCDE", "AAABCDE"), ("bs=5", "BCDEFG", "BCDEFG"))
+for options, data, expected in DD:
+    on(0, "open('moved', 'w').write('A' * 20480)")
+    shell(last, f"printf %s {data} | dd of=moved status=none {options}")
+    for node in (0, last):
+        equal(f"dd {options}", repr(expected), seen(node, "moved"))
+on(0, "open('moved', 'w').write('0' * 10000)")
+movers = [start(k % nodes, ["bash", "-c", f"printf %s {str(k) * 1000} | dd of=moved status=none conv=notrunc bs=1000 seek={k}"], cwd=work)
+          for k in range(1, 9)]
+for m in movers:
+    finish(m)
+equal("many dd", repr("".join(str(k) * 1000 for k in range(9)) + "0" * 1000), seen(0, "moved"))
+step("standard output that is moved and cut: dd seek=")
+
 # Many at once: no line is lost, torn or there twice.
 on(0, "open('many', 'w').close()")
 LINES = 'for i in $(seq 60); do echo "$1 builtin $i" >> many; done; for i in $(seq 15); do /bin/echo "$1 echo $i" >> many; done'
