@@ -228,7 +228,8 @@ int fs_out_found(struct fs_found *f, unsigned flags) {
   const struct fs_node *node = fs_names_node();
   if (node == NULL) return -ENOENT;
   if (S_ISREG(f->out.mode) && (f->out.flags & FS_RECORD_STAGED) && (flags & FS_CHANGES)) {
-    fs_err err = fs_out_own(f->out.id, (flags & FS_EMPTIES) != 0);
+    /* Where opening it is refused afterwards, by its mode, the bytes must still be there. */
+    fs_err err = fs_out_own(f->out.id, (flags & FS_EMPTIES) && (f->out.mode & S_IWUSR));
     if (err != 0) return err;
     f->out.flags &= ~(uint32_t)FS_RECORD_STAGED;
   }

@@ -39,7 +39,7 @@ __attribute__((noinline)) void fs_note_directory(int fd, int dirfd, const char *
 static unsigned open_walk(const char *path, int flags) {
   unsigned walk = flags & O_NOFOLLOW ? FS_NOFOLLOW : 0;
   if ((flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH)) walk |= FS_WRITES | FS_CHANGES;
-  if ((flags & O_TRUNC) && !(flags & O_PATH)) walk |= FS_CHANGES | FS_EMPTIES;
+  if ((flags & O_TRUNC) && !(flags & O_PATH)) walk |= FS_CHANGES | (flags & O_DIRECTORY ? 0 : FS_EMPTIES);
   if ((flags & (O_CREAT | O_PATH)) != O_CREAT) return walk;
   size_t len = strlen(path);
   return FS_MAKE | ((flags & O_EXCL) || (len > 0 && path[len - 1] == '/') ? FS_NOFOLLOW | FS_AS_IS : walk);

@@ -138,6 +138,36 @@ equal "seen" "first second first second a" "$(paste -sd' ' "$work/out")"
 grep -q 'warning: --stage-in: 1 could not be taken in: nowhere (not below a mount)' "$work/err" || fail "$(cat "$work/err")"
 echo "ok - several datasets"
 
+# An open that is refused takes no bytes; for the superuser no mode refuses any.
+earlier
+chmod 440 "$dir/run/now-over"
+expect_status 0 launch --dataset "$work/ds" --emulate 1 --stage-in "$dir" -- "$python" - "$mnt/run" "$dir/run" <<'END'
+import os, sys
+mnt, run = sys.argv[1:]
+def refused(name, *errors, flags=0):
+    try:
+        os.open(mnt + "/" + name, os.O_WRONLY | os.O_TRUNC | flags)
+    except errors:
+        pass
+    else:
+        raise SystemExit(name + ": opened")
+    assert open(mnt + "/" + name, "rb").read() == want[name], name
+want = {n: open(run + "/" + n, "rb").read() for n in ("now-over", "now-log", "now-cut")}
+refused("now-cut", NotADirectoryError, flags=os.O_DIRECTORY)
+refused("now-log", FileExistsError, flags=os.O_CREAT | os.O_EXCL)
+if os.geteuid() == 0:
+    os.setresuid(65534, 65534, 0)
+    try:
+        os.open(mnt + "/now-over", os.O_WRONLY | os.O_TRUNC)
+    except PermissionError:
+        pass
+    os.setresuid(0, 0, 0)
+    assert open(mnt + "/now-over", "rb").read() == want["now-over"], "now-over"
+else:
+    refused("now-over", PermissionError)
+END
+echo "ok - an open that is refused"
+
 # The directory changes behind the job's back.
 earlier
 expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-in "$dir" -- bash -c '
