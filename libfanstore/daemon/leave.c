@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/daemon.h"
+#include "daemon/stagein.h"
 #include "util/util.h"
 
 /* The names of enum fs_counter; place counters are these three times four. */
@@ -79,6 +79,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
     fs_stage_close(&d->data[i].stage);
   }
   fs_rundir_leave(d);
+  fs_stagein_leave(d);
   if (fs_say_begin(d, &l, "bye") == 0) fs_say_line(&l);
   _exit(status);
 }

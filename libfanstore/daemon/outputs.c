@@ -70,6 +70,12 @@ static void fs_outputs_add(struct fs_outputs *o, const struct fs_output *item) {
   o->item[o->n++] = *item;
 }
 
+/* Is it in --stage-out's directory already, by --stage-in? It is looked after, and not counted. */
+static bool fs_outputs_there(const struct fs_daemon *d, uint64_t id) {
+  const struct fs_spill_file *f = fs_spill_find(d, id);
+  return f && f->in && d->stageout && d->stageout->held;
+}
+
 /* What --stage-in brought, and nobody changed, is where it came from. */
 static bool fs_outputs_elsewhere(const struct fs_outputs *o, bool staged) {
   return staged && !o->stage;
@@ -93,7 +99,8 @@ static void fs_outputs_list(struct fs_daemon *d) {
       if (f->removed || f->dir == 0 || !fs_spill_mine(d, f->id) || fs_outputs_elsewhere(d->outputs, f->in)) continue;
       fs_outputs_add(d->outputs, &item);
       d->outputs->alone += d->replicas && fs_extents_any(f);
-      if (d->outputs->stage && fs_outputs_size(d, &item, &size)) d->outputs->total += size;
+      if (d->outputs->stage && !fs_outputs_there(d, f->id) && fs_outputs_size(d, &item, &size))
+        d->outputs->total += size;
     }
   }
   if (d->outputs->keep || d->outputs->stage) fs_ns_others(d->ns, fs_outputs_other, d->outputs);
@@ -172,7 +179,7 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
 static void fs_outputs_staged(void *ctx, fs_err err) {
   struct fs_output_step *s = ctx;
   struct fs_outputs *o = s->d->outputs;
-  bool file = S_ISREG(s->item->mode);
+  bool file = S_ISREG(s->item->mode) && (err < 0 || !fs_outputs_there(s->d, s->item->id));
   if (file) o->files++, o->bytes += s->size;
   if (err == 0) {
     o->staged += file;

@@ -109,7 +109,7 @@ bool fs_spill_staged(struct fs_daemon *d, uint64_t id, uint64_t dir, const struc
   f->mtime = st->st_mtim.tv_sec;
   f->mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
   f->mode = st->st_mode & (S_IFMT | 07777);
-  fs_stageout_touch(d, id);
+  if (d->stageout && !d->stageout->held) fs_stageout_touch(d, id);
   return true;
 }
 

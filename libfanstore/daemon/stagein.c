@@ -49,6 +49,8 @@ static void fs_in_dir_answered(struct fs_in_dir *dir, fs_err err, const struct f
   bool there = (err == 0 || err == -EEXIST) && r && S_ISDIR(r->mode);
   if (!there) fs_in_failed(in, err == 0 ? -EPROTO : err);
   if (there) fs_path_parent(in->d, r->id, dir->self.dir->id);
+  dir->id = there ? r->id : 0;
+  if (there && dir->mine) fs_stagein_named(in, &dir->self);
   fs_in_dir_made(dir, there ? r->id : 0);
 }
 
@@ -74,6 +76,7 @@ static void fs_in_answered(void *ctx, fs_err err, const void *body, size_t n) {
     if (err < 0) fs_in_failed(in, err);
     if (err < 0 && S_ISREG(item->st.st_mode)) fs_in_file_failed(item);
     if (err == 0) in->made++;
+    if (err == 0 && S_ISLNK(item->st.st_mode)) fs_stagein_named(in, item);
     if (err == 0 && S_ISREG(item->st.st_mode)) in->files++, in->bytes += (uint64_t)item->st.st_size;
     fs_in_free(item);
   }
@@ -86,10 +89,17 @@ static fs_err fs_in_link(struct fs_in_item *item) {
   struct fs_daemon *d = in->d;
   char name[FS_SPILL_NAME_SIZE], target[2 * PATH_MAX];
   const char *dir = item->dir->path;
-  snprintf(target, sizeof(target), "%s/%s%s%s", in->dir, dir, dir[0] != '\0' ? "/" : "", item->name);
+  if (in->held_fd >= 0)
+    snprintf(target, sizeof(target), "%s/%s/%llu", in->dir, in->held, (unsigned long long)item->link);
+  else
+    snprintf(target, sizeof(target), "%s/%s%s%s", in->dir, dir, dir[0] != '\0' ? "/" : "", item->name);
   fs_spill_name(item->id, name);
   if (symlinkat(target, d->spill_fd, name) < 0) return -errno;
-  if (fs_spill_staged(d, item->id, item->dir->id, &item->st)) return 0;
+  if (fs_spill_staged(d, item->id, item->dir->id, &item->st)) {
+    snprintf(target, sizeof(target), "%s%s%s", dir, dir[0] != '\0' ? "/" : "", item->name);
+    if (in->held_fd >= 0) fs_stageout_there(d, item->id, target, &item->st);
+    return 0;
+  }
   (void)unlinkat(d->spill_fd, name, 0);
   return -ENOMEM;
 }
@@ -170,9 +180,14 @@ static void fs_in_left_add(struct fs_control_line *l, const struct fs_in_left *l
   if (why) (void)fs_control_add(l, why, left->why == -EXDEV ? "not below a mount" : strerror(-left->why));
 }
 
+/* Not the same when something was done. */
+static uint64_t fs_in_moved(const struct fs_stagein *in) {
+  return in->made + atomic_load_explicit(&in->copied, memory_order_relaxed);
+}
+
 static void fs_in_say(struct fs_stagein *in) {
   struct fs_control_line l;
-  in->told = in->made;
+  in->told = fs_in_moved(in);
   in->say_at = in->d->now + FS_IN_SAY_NS;
   if (fs_say_begin(in->d, &l, "stagein") < 0) return;
   (void)fs_control_add_u64(&l, "files", in->files);
@@ -215,7 +230,7 @@ void fs_stagein_timers(struct fs_daemon *d) {
   struct fs_stagein *in = d->stagein;
   if (!in || !in->begun || in->ended) return;
   fs_in_pump(in);
-  if (!in->ended && in->told != in->made && d->now >= in->say_at) fs_in_say(in);
+  if (!in->ended && in->told != fs_in_moved(in) && d->now >= in->say_at) fs_in_say(in);
 }
 
 int fs_stagein_reap(struct fs_daemon *d) {
@@ -236,26 +251,23 @@ void fs_stagein_begin(struct fs_daemon *d) {
 }
 
 fs_err fs_stagein_open(struct fs_daemon *d, char *why, size_t why_size) {
-  struct stat in_st = {0}, out_st = {0};
   if (!d->cfg->stage_in) return 0;
   struct fs_stagein *in = calloc(1, sizeof(*in));
   if (!in) return -ENOMEM;
   d->stagein = in;
   in->d = d;
+  in->held_fd = -1;
   in->dir = d->cfg->stage_in;
   pthread_mutex_init(&in->lock, NULL);
   pthread_cond_init(&in->room, NULL);
   fs_chain_init(&in->found);
   in->fd = open(in->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  fs_err err = in->fd < 0 || fstat(in->fd, &in_st) < 0 ? -errno : 0;
+  fs_err err = in->fd < 0 ? -errno : 0;
   if (err < 0) {
     snprintf(why, why_size, "--stage-in %s: %s", in->dir, strerror(-err));
     return err;
   }
-  if (!d->stageout || fstat(d->stageout->fd, &out_st) < 0) return 0;
-  if (in_st.st_ino != out_st.st_ino || in_st.st_dev != out_st.st_dev) return 0;
-  snprintf(why, why_size, "--stage-in %s: the same as --stage-out: not in this version", in->dir);
-  return -EOPNOTSUPP;
+  return fs_stagein_held_open(d, why, why_size);
 }
 
 fs_err fs_stagein_start(struct fs_daemon *d) {

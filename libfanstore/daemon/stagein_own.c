@@ -92,7 +92,7 @@ struct fs_owning {
   bool empty;
 };
 
-static fs_err fs_own_bytes(struct fs_stagein *in, int from, int to) {
+fs_err fs_stagein_bytes(struct fs_stagein *in, int from, int to) {
   FS_AUTO_FREE char *buf = malloc(FS_OWN_BYTES);
   if (!buf) return -ENOMEM;
   for (uint64_t at = 0;;) {
@@ -120,7 +120,7 @@ static fs_err fs_own_copy(const struct fs_owning *o, int to) {
   if (from < 0 || fstat(from, &st) < 0) return errno == EAGAIN ? -EIO : -errno;
   if (!S_ISREG(st.st_mode)) return -EIO;
   if (lseek(to, 0, SEEK_SET) < 0 || ftruncate(to, 0) < 0) return -errno;
-  fs_err err = fs_own_bytes(o->d->stagein, from, to);
+  fs_err err = fs_stagein_bytes(o->d->stagein, from, to);
   if (err < 0) return err;
   struct timespec times[2] = {st.st_mtim, st.st_mtim};
   if (fstat(from, &now) < 0 || fchmod(to, st.st_mode & 07777) < 0 || futimens(to, times) < 0) return -errno;

@@ -137,6 +137,7 @@ static fs_err fs_in_take(struct fs_in_walk *w, struct fs_in_dir *dir, int fd, co
   if (fstatat(fd, name, &item.st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
   fs_err err = fs_in_readable(fd, name, &item.st);
   if (err == 0 && S_ISLNK(item.st.st_mode)) item.target = fs_in_link(fd, name, &err);
+  if (err == 0 && S_ISREG(item.st.st_mode)) err = fs_stagein_link(w->in, &item, fd, name);
   if (err < 0) return err;
   size_t n = strlen(name) + 1;
   made = malloc(sizeof(*made) + n);
@@ -195,7 +196,8 @@ static fs_err fs_in_read(struct fs_in_walk *w, struct fs_in_dir *dir) {
     if (fs_in_mine(in, dir->path)) fs_in_leave(in, &in->odd, dir->path, err);
     return 0;
   }
-  if (dir->id == 0 && !dir->above && fs_in_mine(in, dir->path)) fs_in_push(in, &dir->self);
+  dir->mine = dir->id == 0 && !dir->above && fs_in_mine(in, dir->path);
+  if (dir->mine) fs_in_push(in, &dir->self);
   for (const struct dirent *e; err == 0 && (errno = 0, e = readdir(stream)) != NULL;) err = fs_in_name(w, dir, fd, e);
   if (err == 0 && errno != 0) err = -errno;
   closedir(stream);

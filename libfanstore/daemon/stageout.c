@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/spill.h"
+#include "daemon/ns.h"
+#include "daemon/stagein.h"
 
 #define FS_STAGEOUT_FIRST 1024u /* chains of a new table */
 #define FS_STAGEOUT_QUIET_NS 1000000000ull
@@ -48,6 +49,7 @@ static struct fs_stageout_file *fs_stageout_make(struct fs_stageout *o, uint64_t
   if (f || (f = calloc(1, sizeof(*f))) == NULL) return f;
   if (o->count++ > o->mask) fs_stageout_grow(o);
   struct fs_stageout_file **chain = &o->chain[fs_mix64(id) & o->mask];
+  f->out = o;
   f->output = (struct fs_output){.id = id, .mode = S_IFREG};
   fs_chain_init(&f->chain);
   f->next = *chain, *chain = f;
@@ -59,6 +61,7 @@ static void fs_stageout_free(struct fs_stageout *o, struct fs_stageout_file *f) 
   while (*at != f) at = &(*at)->next;
   *at = f->next;
   o->count--;
+  o->removing -= f->removed;
   fs_chain_drop(&f->chain);
   free(f->staged.path);
   free(f);
@@ -97,13 +100,24 @@ static void fs_stageout_failed(struct fs_stageout *o, const struct fs_stageout_i
                                           : FS_STAGEOUT_RETRY_NS));
 }
 
+/* What takes its name, if anything, is published by then. Nobody waits for that. */
+static void fs_stageout_queue_removed(struct fs_stageout *o, struct fs_stageout_file *f) {
+  fs_stageout_answer(f, 0);
+  if (f->staged.path && !o->ending)
+    fs_stageout_queue(f, &o->due, o->d->now + FS_STAGEOUT_QUIET_NS);
+  else
+    fs_stageout_queue(f, &o->now, 0);
+}
+
 void fs_stageout_end(struct fs_stageout *o, struct fs_stageout_item *i) {
   struct fs_stageout_file *f = i->file;
   f->busy = false;
   if (!i->later && (i->task == FS_STAGE_REMOVE || i->task == FS_STAGE_REMOVED)) {
     fs_stageout_answer(f, 0);
     fs_stageout_free(o, f);
-  } else if (i->later || f->removed) {
+  } else if (f->removed) {
+    fs_stageout_queue_removed(o, f);
+  } else if (i->later) {
     fs_stageout_queue(f, &o->now, 0);
   } else if (i->err < 0) {
     fs_stageout_failed(o, i);
@@ -115,9 +129,49 @@ void fs_stageout_end(struct fs_stageout *o, struct fs_stageout_item *i) {
   }
 }
 
+bool fs_stageout_nameless(struct fs_stageout *o, struct fs_stageout_file *f) {
+  const struct fs_spill_file *s = fs_spill_find(o->d, f->output.id);
+  if (!f->removed) {
+    f->removed = true;
+    f->output.dir = s ? s->dir : 0;
+    o->removing++;
+  }
+  return f->gone || o->ending || !f->staged.path;
+}
+
+/* Its copy goes when nobody else has its name: who has will replace it, and until then it is all that there is. */
+static void fs_stageout_asked(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_stageout_file *f = ctx;
+  struct fs_stageout *o = f->out;
+  (void)body, (void)n;
+  f->asking = false;
+  f->gone = err != 0 || o->ending;
+  if (f->gone)
+    fs_stageout_queue(f, &o->now, 0);
+  else
+    fs_stageout_queue(f, &o->retry, o->d->now + FS_STAGEOUT_RETRY_NS);
+}
+
+/* Is it still to be asked for? Then it is. */
+static bool fs_stageout_ask(struct fs_stageout *o, struct fs_stageout_file *f) {
+  alignas(8) char body[sizeof(struct fs_names_call) + FS_RECORD_NAME_MAX + 8] = {0};
+  struct fs_names_call *c = (void *)body;
+  const char *slash = f->staged.path ? strrchr(f->staged.path, '/') : NULL, *name = slash ? slash + 1 : f->staged.path;
+  if (!f->removed || !name || f->gone || o->ending || f->output.dir == 0) return false;
+  *c = (struct fs_names_call){
+      .op = FS_NAMES_LOOKUP, .flags = FS_NAMES_TAKEN_TOO, .dir = f->output.dir, .name_len = (uint16_t)strlen(name)};
+  memcpy(c + 1, name, strlen(name));
+  fs_chain_drop(&f->chain);
+  f->asking = true;
+  fs_ns_call(o->d->ns, o->d->now, c, fs_call_size(c), fs_stageout_asked, f);
+  return true;
+}
+
 static uint64_t fs_stageout_size(const struct fs_stageout *o, const struct fs_stageout_file *f) {
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
+  const struct fs_spill_file *s = fs_spill_find(o->d, f->output.id);
+  if (s && s->in && !f->removed) return o->held ? 0 : s->size;
   if (f->removed || !S_ISREG(f->output.mode) ||
       fstatat(o->d->spill_fd, fs_spill_name(f->output.id, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
     return 0;
@@ -130,6 +184,7 @@ static void fs_stageout_take(struct fs_stageout *o, const struct fs_chain *list,
     struct fs_stageout_file *f = FS_ITEM(list->next, struct fs_stageout_file, chain);
     uint64_t size = f->due > o->d->now ? UINT64_MAX : fs_stageout_size(o, f);
     if (f->due > o->d->now || (o->batch.count > 0 && size > FS_BATCH_SMALL)) return;
+    if (fs_stageout_ask(o, f)) continue;
     *bytes += size > FS_BATCH_SMALL ? FS_BATCH_BYTES : size;
     fs_chain_drop(&f->chain);
     f->busy = true;
@@ -154,7 +209,7 @@ static void fs_stageout_next(struct fs_stageout *o) {
 void fs_stageout_touch(struct fs_daemon *d, uint64_t id) {
   struct fs_stageout *o = d->stageout;
   struct fs_stageout_file *f = o && fs_spill_mine(d, id) ? fs_stageout_make(o, id) : NULL;
-  if (!f || f->done) return; /* without memory it is copied at the end */
+  if (!f || f->done || f->removed) return; /* without memory it is copied at the end */
   if (f->busy)
     f->again = true;
   else
@@ -164,9 +219,21 @@ void fs_stageout_touch(struct fs_daemon *d, uint64_t id) {
 void fs_stageout_removed(struct fs_daemon *d, uint64_t id) {
   struct fs_stageout *o = d->stageout;
   struct fs_stageout_file *f = o ? fs_stageout_find(o, id) : NULL;
+  if (!f || f->removed) return;
+  fs_stageout_nameless(o, f);
+  if (!f->busy) fs_stageout_queue_removed(o, f);
+}
+
+void fs_stageout_there(struct fs_daemon *d, uint64_t id, const char *path, const struct stat *st) {
+  struct fs_stageout *o = d->stageout;
+  struct fs_stageout_file *f = o ? fs_stageout_make(o, id) : NULL;
   if (!f) return;
-  f->removed = true;
-  if (!f->busy) fs_stageout_queue(f, &o->now, 0);
+  f->staged = (struct fs_staged){.path = strdup(path),
+                                 .ino = st->st_ino,
+                                 .size = (uint64_t)st->st_size,
+                                 .mtime = st->st_mtim,
+                                 .mode = st->st_mode & 07777,
+                                 .unsummed = true};
 }
 
 void fs_stageout_timers(struct fs_daemon *d) {
@@ -199,9 +266,25 @@ static void fs_stageout_synced(struct fs_io *io) {
   FS_ITEM(io, struct fs_stageout, sync)->synced = true;
 }
 
+/* All that has a name has its copy: what was removed goes, without a question. */
+static bool fs_stageout_removed_all(struct fs_stageout *o) {
+  struct fs_chain *lists[] = {&o->due, &o->retry};
+  o->ending = true;
+  for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) {
+    for (struct fs_chain *l = lists[i]->next, *next; l != lists[i]; l = next) {
+      struct fs_stageout_file *f = FS_ITEM(l, struct fs_stageout_file, chain);
+      next = l->next;
+      if (f->removed) fs_stageout_queue(f, &o->now, 0);
+    }
+  }
+  return o->removing == 0;
+}
+
 bool fs_stageout_sync(struct fs_daemon *d, bool named, fs_err *err) {
   struct fs_stageout *o = d->stageout;
   bool cancelled = atomic_load(&o->cancelled);
+  *err = 0;
+  if (!cancelled && (!fs_stageout_removed_all(o) || !fs_stagein_settled(d))) return false;
   if (!o->syncing && !cancelled) {
     o->syncing = true;
     o->named = named;

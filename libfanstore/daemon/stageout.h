@@ -25,18 +25,22 @@ struct fs_staged {
   uint64_t changes; /* of the list of its parts */
   struct timespec mtime, ctime;
   uint32_t mode;
-  bool open; /* for writing: it may have changed since without a trace in the times */
+  bool open;     /* for writing: it may have changed since without a trace in the times */
+  bool unsummed; /* nobody knows its checksum */
 };
 
 enum fs_stage_task { FS_STAGE_COPY, FS_STAGE_NAME, FS_STAGE_REMOVE, FS_STAGE_REMOVED };
 
+struct fs_stageout;
 struct fs_stageout_file {
   struct fs_stageout_file *next;
+  struct fs_stageout *out;
   struct fs_chain chain;
   struct fs_output output; /* target: the caller's of fs_stageout_last */
   uint64_t due;
   uint32_t tries;
   bool busy, again, removed;
+  bool asking, gone; /* once removed: has its name been given to another? It has not */
   struct fs_staged staged;
   void (*done)(void *ctx, fs_err err);
   void *ctx;
@@ -85,7 +89,10 @@ struct fs_stageout {
   struct fs_io sync;
   struct fs_io clean;
   bool syncing, synced;
-  bool named; /* there are new names, which are to be on the disk at the end */
+  bool named;        /* there are new names, which are to be on the disk at the end */
+  bool ending;       /* no name is taken any more */
+  uint32_t removing; /* files that were removed, and are still in the table */
+  bool held;         /* --stage-in's files are hard links to what is in this directory */
   bool warned;
   _Atomic bool cancelled;
   _Atomic uint64_t copied; /* bytes */
@@ -100,6 +107,8 @@ fs_err fs_stageout_start(struct fs_daemon *d);
 /* A file has been published, or has lost its name. */
 void fs_stageout_touch(struct fs_daemon *d, uint64_t id);
 void fs_stageout_removed(struct fs_daemon *d, uint64_t id);
+/* A file of --stage-in's has this name there already. */
+void fs_stageout_there(struct fs_daemon *d, uint64_t id, const char *path, const struct stat *st);
 void fs_stageout_timers(struct fs_daemon *d);
 /* At the end: now, a few times if it must be. */
 void fs_stageout_last(struct fs_daemon *d, const struct fs_output *o, void (*done)(void *ctx, fs_err err), void *ctx);
@@ -119,6 +128,8 @@ void fs_batch_add(struct fs_stageout *o, struct fs_stageout_file *f);
 void fs_batch_begin(struct fs_stageout *o);
 /* stageout.c again: one of a batch is done, or could not be. */
 void fs_stageout_end(struct fs_stageout *o, struct fs_stageout_item *i);
+/* A file that has no name any more. Can its copy be removed without a question? */
+bool fs_stageout_nameless(struct fs_stageout *o, struct fs_stageout_file *f);
 
 /* ---- stageout_copy.c ---- */
 /* What each item's task says; those with an error are passed over. */

@@ -60,7 +60,15 @@ static void fs_batch_asked(struct fs_stageout *o, bool copying) {
   fs_iopool_submit(&o->pool, &b->io);
 }
 
-/* A file that has no name any more: the copy goes, too. */
+/* A file that has no name any more: the copy goes, too, if nothing else has that name. */
+static void fs_batch_nameless(struct fs_stageout_item *i) {
+  if (!S_ISREG(i->output.mode) || fs_stageout_nameless(i->out, i->file))
+    i->task = FS_STAGE_REMOVE;
+  else
+    i->err = -EAGAIN;
+}
+
+/* Now it is known what it is called. */
 static void fs_batch_found(void *ctx, fs_err err, const char *path) {
   struct fs_stageout_item *i = ctx;
   bool copying = i->task == FS_STAGE_COPY;
@@ -70,7 +78,7 @@ static void fs_batch_found(void *ctx, fs_err err, const char *path) {
     if (!i->path) err = -ENOMEM;
   }
   if (err == -ENOENT)
-    i->task = FS_STAGE_REMOVE;
+    fs_batch_nameless(i);
   else
     i->err = err; /* of a copy that has been made the next try makes another */
   fs_batch_asked(i->out, copying);
@@ -101,8 +109,11 @@ static void fs_batch_name(struct fs_stageout_item *i) {
     return;
   }
   i->changed = file && s && s->changes != i->scattered.changes;
-  i->task = i->file->removed ? FS_STAGE_REMOVE : FS_STAGE_NAME;
-  if (file && i->task == FS_STAGE_NAME && !i->changed) fs_batch_ask(i);
+  i->task = FS_STAGE_NAME;
+  if (i->file->removed)
+    fs_batch_nameless(i);
+  else if (file && !i->changed)
+    fs_batch_ask(i);
 }
 
 static void fs_batch_copied(struct fs_io *io) {

@@ -75,8 +75,22 @@ static bool fs_copy_there(int dir, const struct fs_staged *s) {
          (uint64_t)st.st_size == s->size;
 }
 
+/* Another node may put a newer file there at this moment: it is taken away first, then looked at, and put back. */
+static void fs_copy_take_away(int dir, const struct fs_staged *s) {
+  const char *slash = strrchr(s->path, '/');
+  FS_AUTO_FREE char *away = NULL;
+  struct stat st;
+  int n = asprintf(&away, "%.*s.fanstore-gone-%llx", slash ? (int)(slash - s->path) + 1 : 0, s->path,
+                   (unsigned long long)s->ino);
+  if (n < 0 || renameat(dir, s->path, dir, away) < 0) return;
+  if (fstatat(dir, away, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino != s->ino)
+    (void)linkat(dir, away, dir, s->path, 0);
+  (void)unlinkat(dir, away, 0);
+  fs_copy_prune(dir, s->path);
+}
+
 static void fs_copy_unlink(const struct fs_stageout *o, struct fs_staged *s) {
-  if (s->path && fs_copy_there(o->fd, s) && unlinkat(o->fd, s->path, 0) == 0) fs_copy_prune(o->fd, s->path);
+  if (s->path && fs_copy_there(o->fd, s)) fs_copy_take_away(o->fd, s);
   free(s->path);
   s->path = NULL;
 }
@@ -213,9 +227,37 @@ static fs_err fs_copy_again(struct fs_stageout_item *j, struct fs_source *from, 
   return err;
 }
 
+/* --stage-in's file, which is in this directory, and not changed: it gets its new name as a hard link. False: it
+   cannot, and is copied. */
+static bool fs_copy_link(struct fs_stageout_item *j) {
+  const struct fs_stageout *o = j->out;
+  const struct fs_staged *s = j->staged;
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  if (!o->held || !j->scattered.linked || fstatat(o->d->spill_fd, fs_spill_name(j->output.id, name), &st, 0) < 0)
+    return false;
+  if (s->path && strcmp(s->path, j->path) == 0 && fs_copy_there(o->fd, s)) return true;
+  char *link = fs_copy_temporary(j);
+  if (link && fs_copy_parents(o->fd, j->path) == 0) {
+    (void)unlinkat(o->fd, link, 0);
+    if (linkat(o->d->spill_fd, name, o->fd, link, AT_SYMLINK_FOLLOW) == 0) {
+      j->copy = (struct fs_staged){.path = link,
+                                   .ino = st.st_ino,
+                                   .size = (uint64_t)st.st_size,
+                                   .mtime = st.st_mtim,
+                                   .mode = st.st_mode & 07777};
+      j->copy.unsummed = !s->path || !fs_stageout_log_find(o->log, s->path, &st, &j->copy.sum);
+      return true;
+    }
+  }
+  free(link);
+  return false;
+}
+
 static fs_err fs_copy_file(struct fs_stageout_item *j) {
   struct fs_stageout *o = j->out;
   struct fs_source from;
+  if (fs_copy_link(j)) return 0;
   fs_err err = fs_source_open(&from, o->d, o->inside, j->output.id, O_RDONLY, &j->scattered);
   if (err < 0) return err;
   bool there = fs_copy_current(j->staged, &from) && fs_copy_there(o->fd, j->staged);
@@ -233,6 +275,9 @@ static fs_err fs_copy_other(struct fs_stageout_item *j) {
     if (mkdirat(o->fd, j->path, 0777) < 0 && errno != EEXIST) return -errno;
     return fchmodat(o->fd, j->path, (j->output.mode & 07777) | 0700, 0) < 0 ? -errno : 0;
   }
+  char target[PATH_MAX];
+  ssize_t n = readlinkat(o->fd, j->path, target, sizeof(target));
+  if (n >= 0 && (size_t)n == strlen(j->output.target) && memcmp(target, j->output.target, (size_t)n) == 0) return 0;
   FS_AUTO_FREE char *name = fs_copy_temporary(j);
   if (!name) return -ENOMEM;
   (void)unlinkat(o->fd, name, 0);
@@ -279,9 +324,10 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
     free(path);
     return err;
   }
+  if (j->copy.path) (void)unlinkat(o->fd, j->copy.path, 0); /* rename leaves it where both are the same file */
   if (now == s || !fs_copy_together(now->path, j->path)) fs_copy_prune(o->fd, now->path);
   if (now == &j->copy && !same) fs_copy_unlink(o, s);
-  fs_stageout_log_add(o->log, j->path, now);
+  if (!now->unsummed) fs_stageout_log_add(o->log, j->path, now);
   free(s->path);
   if (now == &j->copy) free(j->copy.path);
   *s = *now;

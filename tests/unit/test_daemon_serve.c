@@ -216,6 +216,7 @@ static void test_outputs(void **state) {
   struct stat st = {.st_mode = S_IFREG | 0600, .st_size = PART_SIZE};
   d->stagein = calloc(1, sizeof(*d->stagein));
   d->stagein->d = d;
+  d->stagein->held_fd = -1;
   config.read_only = true; /* nobody watches */
   config.deadline_ns = 1000000000;
   assert_int_equal(fs_stagein_start(d), 0);
