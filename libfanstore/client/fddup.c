@@ -163,17 +163,19 @@ static bool replace(int fd, uint64_t e, const struct fs_slot *s, int real) {
 }
 
 /* Once the last one is done, the slot may be another file's; its generation tells. */
-static uint32_t replace_all(const struct fs_slot *s, uint32_t gen, int real) {
+static uint32_t replace_all(const struct fs_slot *s, uint32_t gen, int real, bool output) {
   uint32_t high = atomic_load(&fs_fdtab_high), count = 0;
   for (uint32_t fd = 0; fd < high; fd++) {
     uint64_t e = atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed);
-    if (live(e) == s && FS_FDE_GEN(e) == gen) count += replace((int)fd, e, s, real);
+    if (live(e) != s || FS_FDE_GEN(e) != gen || !replace((int)fd, e, s, real)) continue;
+    count++;
+    if (output) fs_out_note_real((int)fd);
   }
   return count;
 }
 
 /* Again until there is none: another thread may copy one that comes later to a number that has been passed. */
-void fs_fd_become_real(const struct fs_slot *s, uint32_t gen, int real) {
-  while (fs_vfork_depth == 0 && replace_all(s, gen, real) > 0) {
+void fs_fd_become_real(const struct fs_slot *s, uint32_t gen, int real, bool output) {
+  while (fs_vfork_depth == 0 && replace_all(s, gen, real, output) > 0) {
   }
 }

@@ -91,8 +91,7 @@ fs_err fs_fd_take_over(int fd, struct fs_slot *s) {
     int64_t flags = fs_sys_fcntl(fd, F_GETFD, 0);
     err = (fs_err)FS_SYS3(SYS_dup3, real, fd, flags > 0 ? O_CLOEXEC : 0);
   } else {
-    fs_fd_become_real(s, gen, real);
-    if (output) fs_out_note_real(fd);
+    fs_fd_become_real(s, gen, real, output);
   }
   fs_sys_close(real);
   return FS_MIN(err, 0);

@@ -82,8 +82,8 @@ fs_fd fs_fd_dup(int fd, int min, bool cloexec);
 /* dup3 of a virtual descriptor onto newfd >= 3. */
 fs_fd fs_fd_dup_to(int fd, int newfd, bool cloexec);
 /* Puts the file behind `real` at every descriptor of this process that is open on s with that generation, so that they
-   go on sharing an offset. */
-void fs_fd_become_real(const struct fs_slot *s, uint32_t gen, int real);
+   go on sharing an offset; those of an output are noted. */
+void fs_fd_become_real(const struct fs_slot *s, uint32_t gen, int real, bool output);
 fs_err fs_fd_get_cloexec(int fd);
 fs_err fs_fd_set_cloexec(int fd, bool on);
 void fs_fd_mark_ancestor(int fd);

@@ -147,7 +147,7 @@ static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
   fs_fd_over_begin(newfd, &c);
   fs_err err = move_to(real, newfd, cloexec);
   fs_fd_over_end(newfd, &c, err >= 0);
-  if (err >= 0) fs_fd_become_real(s, gen, real);
+  if (err >= 0) fs_fd_become_real(s, gen, real, output);
   if (err >= 0 && output) fs_out_note_real(newfd);
   if (real != newfd) fs_sys_close(real);
   return err < 0 ? err : newfd;

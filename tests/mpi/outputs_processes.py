@@ -148,6 +148,14 @@ equal("subprocess", ["a", "b", "c", "d", "own", "run", "own again", "shell"], on
 equal("errors", repr("out\n"), seen(0, "errors"))
 step("subprocess with another node's file as its standard output")
 
+on(0, "open('first', 'w').close()")
+on(last, """
+    fd = os.open('first', os.O_WRONLY)
+    os.dup2(fd, 1), os.write(fd, b'abc'), os.fsync(fd)
+    sys.exit(open('first').read() != 'abc')
+""")
+step("fsync of the descriptor whose copy is standard output")
+
 # What others write by the same descriptor meanwhile is not waited for.
 on(0, "open('busy', 'w').write('begin\\n')")
 shell(last, "(while :; do echo x; done & sleep 0.2; timeout 30 /bin/echo end || kill -9 0; kill $!) >> busy")
