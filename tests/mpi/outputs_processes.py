@@ -159,8 +159,8 @@ step("fsync of the descriptor whose copy is standard output")
 # What others write by the same descriptor meanwhile is not waited for.
 on(0, "open('busy', 'w').write('begin\\n')")
 shell(last, "(while :; do echo x; done & sleep 0.2; timeout 30 /bin/echo end || kill -9 0; kill $!) >> busy")
-busy = on(0, "print(open('busy').read())")
-assert "\nend\n" in busy, f"end is not there: {busy[:40]!r}...{busy[-40:]!r}, {sorted(set(busy.split()))}"
+busy = on(0, "print(open('busy').read())").split("\n")
+assert "end" in busy, f"end is not there: {busy[:9]}...{busy[-9:]}"
 step("a program ends while others go on writing to its standard output")
 
 # Programs that move and cut their standard output: nothing but what they write is theirs.
