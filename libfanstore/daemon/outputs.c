@@ -230,7 +230,8 @@ static void fs_outputs_next(struct fs_daemon *d) {
 /* ---- the lines ---- */
 
 static const char *fs_outputs_why(fs_err err) {
-  return err == -EHOSTDOWN ? "a node that has some of the bytes does not answer" : strerror(-err);
+  if (err == -EHOSTDOWN) return "a node that has some of the bytes does not answer";
+  return err == -ENOLINK ? "the nodes that had the name do not answer" : strerror(-err);
 }
 
 static void fs_outputs_tell(const struct fs_daemon *d, bool end) {

@@ -60,6 +60,12 @@ static void fs_batch_asked(struct fs_stageout *o, bool copying) {
   fs_iopool_submit(&o->pool, &b->io);
 }
 
+/* Names go with nodes that die together, or are out of reach; that is no reason to remove what was copied. */
+static bool fs_batch_severed(const struct fs_stageout_item *i) {
+  const struct fs_daemon *d = i->out->d;
+  return !i->file->removed && i->staged->path && fs_ns_members(d->ns)->count < d->net->nodes;
+}
+
 /* A file that has no name any more: the copy goes, too, if nothing else has that name. */
 static void fs_batch_nameless(struct fs_stageout_item *i) {
   if (!S_ISREG(i->output.mode) || fs_stageout_nameless(i->out, i->file))
@@ -77,6 +83,7 @@ static void fs_batch_found(void *ctx, fs_err err, const char *path) {
     i->path = strdup(path);
     if (!i->path) err = -ENOMEM;
   }
+  if (err == -ENOENT && fs_batch_severed(i)) err = -ENOLINK;
   if (err == -ENOENT)
     fs_batch_nameless(i);
   else

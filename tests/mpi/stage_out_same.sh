@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 300
 # --stage-out, where what is in the directory could be taken for what it is not: two jobs that copy to one directory at
-# the same time; files that change without a trace in their times.
+# the same time; files that change without a trace in their times; names that are gone with their nodes.
 . "$(dirname "$0")/../functions.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -68,3 +68,26 @@ else
   say "no mount namespaces here: not tried with tmpfs"
 fi
 echo "ok - changes that no time tells of"
+
+# Three of four daemons die at once, and half of the names with them: no copy goes.
+rm -rf "$out" && mkdir "$out"
+cat >"$work/names.sh" <<'END'
+cd "$1" || exit
+for i in $(seq 0 11); do mkdir "o$i" && echo "file $i" >"o$i/f" || exit; done
+for i in $(seq 300); do [ "$(cat "$2"/o*/f | wc -l)" = 12 ] && break; sleep 0.1; done
+[ "$i" -lt 300 ] || exit 9
+for p in /proc/[0-9]*; do
+  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
+  tr '\0' '\n' <"$p/cmdline" | grep -qxF "$3" || continue
+  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=0 || echo "${p#/proc/}"
+done >"$3.pids"
+kill -9 $(cat "$3.pids")
+sleep 6
+END
+status=0
+"$bin/fs-launch" --local-dir "$work/names" --dataset "$work/ds" --emulate 4 --deadline 1000 --stage-out "$out" -- \
+  bash "$work/names.sh" "$mnt" "$out" "$work/names" >"$work/out" 2>"$work/err" || status=$?
+equal "killed" 3 "$(wc -l <"$work/names.pids")"
+for i in $(seq 0 11); do equal "o$i/f" "file $i" "$(cat "$out/o$i/f" 2>&1)"; done
+say "status $status: $(grep -c 'could not be staged out' "$work/err")"
+echo "ok - names that died"
