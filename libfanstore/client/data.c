@@ -218,21 +218,9 @@ static size_t fs_read_windows(struct fs_reading *r, uint8_t *dst, size_t n, uint
   return done;
 }
 
-/* A raw file of one block, which is in the node's cache: its key is the entry. */
-static bool fs_read_cached_file(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off,
-                                enum fs_place *place) {
-  struct fs_dataset *ds = r->ds;
-  const struct fs_entry *e = fs_index_entry(&ds->ix, r->entry);
-  if (e->size > ds->ix.block_size || (FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS)) return false;
-  uint64_t key = FS_CACHE_KEY(ds->number, r->entry);
-  if (!fs_cache_copy(&ds->node->view, key, (uint32_t)e->size, dst, (uint32_t)off, (uint32_t)n)) return false;
-  *place = FS_PLACE_IS_CACHE;
-  return true;
-}
-
 /*
- * A raw file that lies in one piece: one copy from a local partition or the node's cache, or one pread of the shared
- * copy, however many blocks. The hot path. False: block by block.
+ * A raw file that lies in one piece: one copy from a local partition, or one pread of the shared copy, however many
+ * blocks. The hot path. False: block by block.
  */
 static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place,
                              fs_err *err) {
@@ -243,31 +231,39 @@ static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n,
   if (FS_LIKELY(fs_is_local(ds, partition))) {
     *err = fs_local_copy(ds, partition, dst, n, begin + off);
   } else {
-    bool remote = fs_is_remote(ds, partition);
-    if (remote && !fs_read_cached_file(r, dst, n, off, place)) return false;
-    if (!remote) {
-      *err = fs_shared_straight(ds, r->entry, &(struct fs_straight){partition, begin, dst, n, off});
-      *place = FS_PLACE_IS_SHARED;
-    }
+    if (fs_is_remote(ds, partition)) return false;
+    *err = fs_shared_straight(ds, r->entry, &(struct fs_straight){partition, begin, dst, n, off});
+    *place = FS_PLACE_IS_SHARED;
   }
   if (*err == 0) fs_count_place(*place, ((off + n - 1) >> ds->ix.block_shift) - (off >> ds->ix.block_shift) + 1, n);
   return *err == 0 || *err == -EFAULT;
 }
 
 /*
- * A range inside one raw block that is in the node's cache: the same without the bookkeeping of several blocks. False:
- * the long way.
+ * A range inside one raw block that is in the node's cache: the same without the bookkeeping of several blocks. A file
+ * of one block, as most are, has its entry for a key. False: the long way.
  */
-static bool fs_read_cached(struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place) {
+static bool fs_read_cached(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place) {
   struct fs_dataset *ds = r->ds;
-  struct fs_link *link = ds->node ? fs_link_get() : NULL;
-  struct fs_piece p;
-  if (!link || (off ^ (off + n - 1)) >> ds->ix.block_shift != 0) return false;
-  if (fs_piece_set(r, &p, dst, n, off) < 0 || p.n != n || !fs_piece_raw(&p)) return false;
-  if (fs_is_local(ds, p.b.partition) || !fs_remote_hit(ds, &p)) return false;
+  const struct fs_entry *e = fs_index_entry(&ds->ix, r->entry);
+  uint64_t key = r->entry;
+  uint32_t stored = (uint32_t)e->size, from = (uint32_t)off;
+  if (!ds->node) return false;
+  if (e->size > ds->ix.block_size || (FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS) ||
+      FS_NAME_CODEC(e->name) != FS_CODEC_RAW) {
+    struct fs_piece p;
+    if ((off ^ (off + n - 1)) >> ds->ix.block_shift != 0) return false;
+    if (fs_piece_set(r, &p, dst, n, off) < 0 || p.n != n || !fs_piece_raw(&p)) return false;
+    if (fs_is_local(ds, p.b.partition)) return false;
+    key = p.b.key;
+    stored = p.b.stored_len;
+    from = p.off;
+  }
+  if (!fs_cache_copy(&ds->node->view, FS_CACHE_KEY(ds->number, key), stored, dst, from, (uint32_t)n)) return false;
   *place = FS_PLACE_IS_CACHE;
   fs_count_place(FS_PLACE_IS_CACHE, 1, n);
-  if (p.b.key & FS_KEY_BLOCK) fs_remote_ahead(ds, link, r->entry, off >> ds->ix.block_shift);
+  struct fs_link *link = key & FS_KEY_BLOCK ? fs_link_get() : NULL;
+  if (link) fs_remote_ahead(ds, link, r->entry, off >> ds->ix.block_shift);
   return true;
 }
 

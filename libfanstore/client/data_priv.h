@@ -290,8 +290,6 @@ void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len);
 
 /* ---- remote.c ---- */
 
-/* Serves a raw piece from the node's cache, if it is there. */
-bool fs_remote_hit(struct fs_dataset *ds, const struct fs_piece *p);
 /* Serves the piece from the node's cache at once, or posts a request for it (p->slot >= 0; ring the doorbell after
    a batch). 1: done; 0: posted; negative: not to be had this way. */
 fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p);

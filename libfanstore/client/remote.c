@@ -49,10 +49,6 @@ static fs_err fs_remote_take(struct fs_dataset *ds, const void *bytes, uint32_t 
   return fs_decode_piece(ds, bytes, p);
 }
 
-bool fs_remote_hit(struct fs_dataset *ds, const struct fs_piece *p) {
-  return fs_cache_copy(&ds->node->view, FS_CACHE_KEY(ds->number, p->b.key), p->b.stored_len, p->dst, p->off, p->n);
-}
-
 fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p) {
   struct fs_channel *c = link->channel;
   uint64_t key = FS_CACHE_KEY(ds->number, p->b.key);
