@@ -3,7 +3,6 @@
  * The run directory of a job on this host: made here, removed here, and those of dead jobs swept. It is alive as long
  * as any of its lock files is held: launch.lock by fs-launch, node-<rank>.lock by each daemon.
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "launch.h"
+#include "util/dir.h"
 
 #define FS_RUN_TRIES 20
 #define FS_RUN_YOUNG_S 10 /* a directory may be without its locks for a moment: leave it alone */
@@ -110,8 +110,7 @@ struct run_state {
 };
 
 static void run_look(int dir, struct run_state *s) {
-  int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *d = copy < 0 ? NULL : fdopendir(copy);
+  DIR *d = fs_opendirat(dir, ".");
   struct stat st;
   *s = (struct run_state){0};
   if (fstat(dir, &st) == 0) s->newest = st.st_mtime;
@@ -128,10 +127,7 @@ static void run_look(int dir, struct run_state *s) {
       s->node_held = s->node_held || held;
     }
   }
-  if (d)
-    closedir(d);
-  else if (copy >= 0)
-    close(copy);
+  if (d) closedir(d);
 }
 
 /* Removes one run directory if its job is dead; ends daemons whose launcher is gone. */
@@ -163,14 +159,10 @@ unsigned fs_run_sweep(bool tell) {
   if (fs_run_dir(NULL, base, sizeof(base)) < 0) return 0;
   FS_AUTO_CLOSE int fd = open(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid()) return 0;
-  int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  DIR *d = copy < 0 ? NULL : fdopendir(copy);
+  DIR *d = fs_opendirat(fd, ".");
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
     if (e->d_name[0] != '.' && run_sweep_one(fd, base, e->d_name, tell)) n++;
-  if (d)
-    closedir(d);
-  else if (copy >= 0)
-    close(copy);
+  if (d) closedir(d);
   if (n > 0) rmdir(base);
   return n;
 }

@@ -5,7 +5,6 @@
  * lives, and is removed by the next daemon. A lock on the base directory keeps starting, leaving and cleaning apart.
  * Called by the MPI thread at start, by whoever ends the process at the end. Every wait for a lock is bounded.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "daemon/daemon.h"
 #include "ipc/node.h"
+#include "util/dir.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -73,12 +73,8 @@ static bool fs_rundir_suffix(const char *name, const char *suffix) {
 /* Is a process of this run directory alive: does anybody hold one of its locks? */
 static bool fs_rundir_alive(int dirfd) {
   struct stat st;
-  int dup_fd = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
-  DIR *dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
-  if (!dir) {
-    if (dup_fd >= 0) close(dup_fd);
-    return true;
-  }
+  DIR *dir = fs_opendirat(dirfd, ".");
+  if (!dir) return true;
   bool alive = false, locks = false;
   for (struct dirent *e; !alive && (e = readdir(dir)) != NULL;) {
     if (!fs_rundir_suffix(e->d_name, ".lock")) continue;
@@ -93,12 +89,8 @@ static bool fs_rundir_alive(int dirfd) {
 
 /* Removes the run directories of dead jobs. The base is locked: no daemon is between making and locking its own. */
 static void fs_rundir_clean(int base_fd, const char *base, const char *own) {
-  int dup_fd = fcntl(base_fd, F_DUPFD_CLOEXEC, 0);
-  DIR *dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
-  if (!dir) {
-    if (dup_fd >= 0) close(dup_fd);
-    return;
-  }
+  DIR *dir = fs_opendirat(base_fd, ".");
+  if (!dir) return;
   for (struct dirent *e; (e = readdir(dir)) != NULL;) {
     char path[PATH_MAX];
     if (e->d_name[0] == '.' || strcmp(e->d_name, own) == 0) continue;

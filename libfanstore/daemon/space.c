@@ -4,12 +4,12 @@
  * tells of a program's writes; and the word by which writers learn that it is too much. The nearer the limit, the more
  * often, but never for more than a small part of a core's time: it is late by as much as is written in between.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/daemon.h"
+#include "util/dir.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -21,15 +21,11 @@
 
 static uint64_t fs_space_used(const struct fs_daemon *d) {
   uint64_t used = 0;
-  int fd = openat(d->spill_fd, FS_OUT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-  if (!dir) {
-    if (fd >= 0) close(fd);
-    return 0;
-  }
+  DIR *dir = fs_opendirat(d->spill_fd, FS_OUT_DIR);
+  if (!dir) return 0;
   for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
     struct stat st;
-    if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+    if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
       used += (uint64_t)st.st_blocks * FS_SPACE_BLOCK;
   }
   closedir(dir);

@@ -4,13 +4,13 @@
  * it. Locks are flock()s, so the kernel drops them with their holder, however it dies. A lock is only good on the
  * file that is still in the directory: a purge removes both, so whoever waited looks again.
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "daemon/stage_dir.h"
+#include "util/dir.h"
 #include "util/sys.h"
 
 #define FS_STAGE_POLL_NS 20000000l                /* between two tries to get .staging */
@@ -91,12 +91,8 @@ fs_fd fs_stage_lock_use(int dir) {
 /* Something that changes as long as the holder of .staging copies: the sizes and times of the temporary files. */
 static uint64_t stage_activity(int dir) {
   uint64_t sum = 0;
-  int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *d = copy < 0 ? NULL : fdopendir(copy);
-  if (!d) {
-    if (copy >= 0) close(copy);
-    return 0;
-  }
+  DIR *d = fs_opendirat(dir, ".");
+  if (!d) return 0;
   for (const struct dirent *e; (e = readdir(d)) != NULL;) {
     struct stat st;
     if (strncmp(e->d_name, FS_STAGE_NEW, sizeof(FS_STAGE_NEW) - 1) != 0) continue;
@@ -130,12 +126,8 @@ fs_fd fs_stage_lock_staging(int dir, fs_stage_progress_fn *progress, void *ctx) 
 }
 
 void fs_stage_sweep(int dir) {
-  int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *d = copy < 0 ? NULL : fdopendir(copy);
-  if (!d) {
-    if (copy >= 0) close(copy);
-    return;
-  }
+  DIR *d = fs_opendirat(dir, ".");
+  if (!d) return;
   for (const struct dirent *e; (e = readdir(d)) != NULL;)
     if (strncmp(e->d_name, FS_STAGE_NEW, sizeof(FS_STAGE_NEW) - 1) == 0) unlinkat(dir, e->d_name, 0);
   closedir(d);

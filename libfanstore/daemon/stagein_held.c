@@ -5,7 +5,6 @@
  * long as it runs; the spills are symlinks to these. What a dead daemon has left a later job removes: its lock is free,
  * and it is a week old, as some file systems keep locks to a node.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "daemon/outpath.h"
 #include "daemon/stagein.h"
 #include "daemon/stageout.h"
+#include "util/dir.h"
 #include "util/util.h"
 
 #define FS_HELD ".fanstore-held-"
@@ -38,9 +38,7 @@ static void fs_held_remove(const struct fs_stagein *in, const char *name) {
 }
 
 static void fs_held_clean(const struct fs_stagein *in) {
-  int dup_fd = openat(in->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
-  if (!dir && dup_fd >= 0) close(dup_fd);
+  DIR *dir = fs_opendirat(in->fd, ".");
   for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
     struct stat st;
     if (strncmp(e->d_name, FS_HELD, strlen(FS_HELD)) != 0) continue;

@@ -5,7 +5,6 @@
  */
 #include "daemon/stageout_log.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "util/dir.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -148,12 +148,8 @@ fs_err fs_stageout_log_open(struct fs_stageout_log **out, int dir, const char *n
   log->dir = openat(dir, FS_LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (log->dir < 0) return -errno;
   fs_err err = fs_log_create(log);
-  int fd = err == 0 ? fcntl(log->dir, F_DUPFD_CLOEXEC, 0) : -1;
-  DIR *d = fd < 0 ? NULL : fdopendir(fd);
-  if (d)
-    fs_log_read_all(log, d);
-  else if (fd >= 0)
-    close(fd);
+  DIR *d = err == 0 ? fs_opendirat(log->dir, ".") : NULL;
+  if (d) fs_log_read_all(log, d);
   if (d) closedir(d);
   return err;
 }

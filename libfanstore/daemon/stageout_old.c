@@ -7,7 +7,6 @@
  * kernels (another node's; or this one's before it was started again) are dead when nothing was written to them for a
  * day, and their copies when nothing has changed them for an hour. Being wrong costs another daemon a second copy.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "daemon/stageout_log.h"
+#include "util/dir.h"
 #include "util/sys.h"
 
 #define FS_OLD_MOST 256u             /* locks that are held; more are for later jobs */
@@ -75,16 +75,13 @@ static void fs_old_clean_dir(void *ctx, const struct fs_control *c) {
   const struct fs_old_cleaning *w = ctx;
   const char *name = strcmp(c->verb, "dir") == 0 ? fs_control_get(c, "name") : NULL;
   struct stat st;
-  int fd = name && fs_old_below(name) ? openat(w->log->out, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-  DIR *d = fd < 0 ? NULL : fdopendir(fd);
-  if (!d) {
-    if (fd >= 0) close(fd);
-    return;
-  }
+  DIR *d = name && fs_old_below(name) ? fs_opendirat(w->log->out, name) : NULL;
+  if (!d) return;
   for (const struct dirent *e; (e = readdir(d)) != NULL;) {
-    if (!fs_old_is_copy(e->d_name, w->old->name) || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) continue;
+    if (!fs_old_is_copy(e->d_name, w->old->name) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+      continue;
     bool dead = w->old->same_kernel || w->log->now - st.st_ctim.tv_sec > FS_OLD_COPY_S;
-    if (!dead || unlinkat(fd, e->d_name, 0) < 0) w->old->stays = true;
+    if (!dead || unlinkat(dirfd(d), e->d_name, 0) < 0) w->old->stays = true;
   }
   closedir(d);
 }

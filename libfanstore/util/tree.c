@@ -3,13 +3,13 @@
  * Making and removing directories of our own. Used by the tools and the launcher only, never by the preloaded library.
  * Removal works on directory descriptors with O_NOFOLLOW, so a symlink put in its way is removed, not followed.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/dir.h"
 #include "util/util.h"
 
 #define FS_TREE_DEPTH 2000 /* deeper trees are refused: one descriptor a level, and PATH_MAX has no room for more */
@@ -38,6 +38,13 @@ fs_err fs_mkdirs(const char *path, mode_t mode) {
     *p = '/';
   }
   return fs_mkdir_one(part, mode);
+}
+
+DIR *fs_opendirat(int at, const char *path) {
+  int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+  if (!dir && fd >= 0) close(fd);
+  return dir;
 }
 
 static void fs_cleanup_dir(DIR **dir) {
