@@ -4,11 +4,9 @@
 # Output files: what programs make of them below a mount is what they make of them in a plain directory; and what one node
 # writes, the others see.
 . "$(dirname "$0")/../functions.sh"
-here=$(cd "$(dirname "$0")" && pwd)
-python=/usr/bin/python3
+. "$(dirname "$0")/outputs.bash"
 
-random_files "$work/source" 20 3 1 100 5000
-pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
+small_outputs_dataset
 first=$(cd "$work/source" && find . -type f | sed 's|^\./||' | sort | head -1)
 
 mkdir "$work/plain"
@@ -43,9 +41,4 @@ launch --dataset "$work/ds" --emulate 2 --read-only -- bash -c '
   - "$mnt" 2>"$work/err" || fail "--read-only: status $?"
 echo "ok - --read-only"
 
-for n in 2 4; do
-  launch --dataset "$work/ds" --emulate $n --cache 16M -- "$python" "$here/outputs_nodes.py" "$mnt" $n 2>"$work/err" >"$work/out" ||
-    fail "$n nodes: $(tail -1 "$work/out") $(cat "$work/err")"
-  sed "s/^ok - /ok - $n nodes: /" "$work/out"
-  no_leftovers
-done
+for n in 2 4; do seen_on $n --cache 16M -- "$python" "$here/outputs_nodes.py" "$mnt" $n; done

@@ -4,13 +4,7 @@
 # kill -9 of a writer at random moments leaves what a local file system would, seen alike from every node: new files,
 # replaced and appended ones, files of several writers. ROUNDS of it on 2 nodes, as many on 4.
 . "$(dirname "$0")/../functions.sh"
-here=$(cd "$(dirname "$0")" && pwd)
+. "$(dirname "$0")/outputs.bash"
 
-random_files "$work/source" 5 2 1 100 1000
-pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
-for n in 2 4; do
-  launch --dataset "$work/ds" --emulate $n -- /usr/bin/python3 "$here/outputs_kills.py" "$mnt" $n "${ROUNDS:-60}" \
-    2>"$work/err" >"$work/out" || fail "$n nodes: $(cat "$work/out" "$work/err")"
-  sed "s/^ok - /ok - $n nodes: /" "$work/out"
-  no_leftovers
-done
+small_outputs_dataset
+for n in 2 4; do seen_on $n -- "$python" "$here/outputs_kills.py" "$mnt" $n "${ROUNDS:-60}"; done

@@ -3,18 +3,13 @@
 # timeout: 200
 # Room for outputs: --output-limit, a disk that is full, and what statfs says of both.
 . "$(dirname "$0")/../functions.sh"
-here=$(cd "$(dirname "$0")" && pwd)
-python=/usr/bin/python3
+. "$(dirname "$0")/outputs.bash"
 
-random_files "$work/source" 20 3 1 100 5000
-pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
+small_outputs_dataset
 
 for n in 2 4; do
-  launch --dataset "$work/ds" --emulate $n --output-limit 8M -- "$python" "$here/outputs_space.py" limit "$mnt" $n $((8 << 20)) \
-    2>"$work/err" >"$work/out" || fail "$n nodes: $(tail -1 "$work/out") $(cat "$work/err")"
+  seen_on $n --output-limit 8M -- "$python" "$here/outputs_space.py" limit "$mnt" $n $((8 << 20))
   grep -q 'outputs take .*, and 8.0 MiB is the limit' "$work/err" || fail "not told: $(cat "$work/err")"
-  sed "s/^ok - /ok - $n nodes: /" "$work/out"
-  no_leftovers
 done
 
 launch --dataset "$work/ds" --emulate 2 -- "$python" "$here/outputs_space.py" room "$mnt" 2 "$work" >"$work/out" 2>"$work/err" ||

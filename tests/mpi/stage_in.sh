@@ -4,6 +4,7 @@
 # --stage-in: what an earlier job left in a directory is read, changed, renamed and removed below the mount from every node,
 # as in the directory itself, which does not change.
 . "$(dirname "$0")/../functions.sh"
+. "$(dirname "$0")/stuck.bash"
 here=$(cd "$(dirname "$0")" && pwd)
 program=$here/stage_in.py
 dir=$work/earlier
@@ -169,10 +170,9 @@ done
 echo "ok - in and out of one directory"
 
 # What is replaced stays there until the new file is.
-cc -shared -fPIC -o "$work/fsync.so" "$here/stuck_fsync.c" -ldl
 earlier
-STUCK_FSYNC=$work/late FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/fsync.so -x STUCK_FSYNC=$work/late" \
-  expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-in "$dir" --stage-out "$dir" -- bash -c '
+stuck STUCK_FSYNC late
+expect_status 0 "${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-in "$dir" --stage-out "$dir" -- bash -c '
   cd "$1/run" || exit
   for i in $(seq 0 11); do echo "newer $i" >tmp && mv tmp small$i || exit; done
   for i in $(seq 300); do [ -e "$2.in" ] && break; sleep 0.1; done
@@ -249,16 +249,10 @@ expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-in "$dir" -- bas
 echo "ok - files that vanish or change meanwhile"
 
 # Copying takes long, is interrupted, and goes on; or its daemon is killed.
-cc -shared -fPIC -o "$work/stuck.so" "$here/stuck_read.c" -ldl
-stuck() { # TAG [OPTION...] -- COMMAND...
-  local tag=$1
-  shift
-  rm -f "$work/$tag".*
-  FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x STUCK_READ=$work/$tag" launch "$@"
-}
 earlier
 state >"$work/before"
-expect_status 0 stuck slow --dataset "$work/ds" --emulate 2 --stage-in "$dir" -- bash -c '
+stuck STUCK_READ slow
+expect_status 0 "${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-in "$dir" -- bash -c '
   "$1" "$2" interrupted "$3/run/now-log" "$4.in" || exit
   md5sum <"$3/run/now-log" >"$4.md5"
   touch "$4.go"
@@ -283,7 +277,8 @@ for node in 0 1; do
 done >"$5/still" 2>"$5/errors"
 exit 0
 END
-expect_status 0 stuck kill --dataset "$work/ds" --emulate 2 --deadline 1000 --stage-in "$dir" -- \
+stuck STUCK_READ kill
+expect_status 0 "${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --deadline 1000 --stage-in "$dir" -- \
   bash "$work/killed.sh" "$python" "$program" "$mnt" "$work/kill" "$work"
 [ -e "$work/kill.killed" ] || fail "no daemon was copying"
 grep -q node "$work/still" || fail "nothing could be read any more: $(cat "$work/errors" "$work/err")"

@@ -5,6 +5,7 @@
 # or at its end, however COMMAND ended; nothing else is. A directory that hangs or is full costs the job no time and no
 # file; what an earlier job copied is not copied again.
 . "$(dirname "$0")/../functions.sh"
+. "$(dirname "$0")/stuck.bash"
 here=$(cd "$(dirname "$0")" && pwd)
 
 random_files "$work/source" 20 3 1 100 5000
@@ -92,15 +93,9 @@ done
 echo "ok - also after SIGINT and SIGTERM"
 
 # The directory hangs: the job writes, closes and reads on all the same.
-cc -shared -fPIC -o "$work/stuck.so" "$here/stuck_fsync.c" -ldl
-stuck() { # TAG [OPTION...] -- COMMAND...
-  local tag=$1
-  shift
-  rm -f "$work/$tag".*
-  STUCK_FSYNC=$work/$tag FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x STUCK_FSYNC=$work/$tag" launch "$@"
-}
 fresh
-expect_status 0 stuck hang --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash -c '
+stuck STUCK_FSYNC hang
+expect_status 0 "${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash -c '
   cd "$1" && echo first >first || exit
   for i in $(seq 300); do [ -e "$2.in" ] && break; sleep 0.1; done
   [ -e "$2.in" ] || exit 9
@@ -114,9 +109,8 @@ echo "ok - a directory that hangs stops no checkpoint"
 
 # It hangs for good: the second interrupt ends it, and what is left is kept.
 fresh
-rm -f "$work"/gone.*
-STUCK_FSYNC=$work/gone FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x STUCK_FSYNC=$work/gone" \
-  "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
+stuck STUCK_FSYNC gone
+"${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
   bash -c 'cd "$1" && echo one >one && echo two >two' - "$mnt" >"$work/log" 2>&1 &
 wait_until 60 test -e "$work/gone.in"
 sleep 1
@@ -210,9 +204,8 @@ touch "$2.written"
 for i in $(seq 600); do [ -e "$2.in" ] && [ -e "$2.over" ] && exit; sleep 0.1; done
 END
 hang() { # TAG: a job whose copies do not end before TAG.go is there
-  rm -f "$work/$1".*
-  STUCK_FSYNC=$work/$1 FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x STUCK_FSYNC=$work/$1" \
-    "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
+  stuck STUCK_FSYNC "$1"
+  "${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
     bash "$work/half.sh" "$mnt" "$work/$1" >"$work/$1.log" 2>&1 &
 }
 kill_daemons() { # those of the job with this local directory

@@ -4,7 +4,7 @@
 # --stage-out, where what is in the directory could be taken for what it is not: two jobs that copy to one directory at
 # the same time; files that change without a trace in their times; names that are gone with their nodes.
 . "$(dirname "$0")/../functions.sh"
-here=$(cd "$(dirname "$0")" && pwd)
+. "$(dirname "$0")/stuck.bash"
 
 random_files "$work/source" 5 1 1000
 pack "$work/source" "$work/ds" --partitions 1 --mount "$mnt"
@@ -12,10 +12,9 @@ out=$work/durable
 mkdir "$out"
 
 # Both have all bytes of their copies in files without a name yet when the first gets its own.
-cc -shared -fPIC -o "$work/stuck.so" "$here/stuck_fsync.c" -ldl
 job() { # NAME
-  STUCK_FSYNC=$work/$1 FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x STUCK_FSYNC=$work/$1" "$bin/fs-launch" \
-    --local-dir "$work/local$1" --dataset "$work/ds" --emulate 1 --stage-out "$out" -- \
+  stuck STUCK_FSYNC "$1"
+  "${launch_stuck[@]}" --local-dir "$work/local$1" --dataset "$work/ds" --emulate 1 --stage-out "$out" -- \
     bash -c 'head -c 300000 /dev/urandom >"$1/file$2" && md5sum <"$1/file$2" >"$3/sum$2"' - "$mnt" "$1" "$work" \
     >"$work/log$1" 2>&1 &
   wait_until 60 test -e "$work/$1.in"
