@@ -13,12 +13,15 @@ class Nodes:
         self.work, self.prelude = work, PRELUDE + prelude
 
     def start(self, node, code, *args, **kwargs):
-        env = {**os.environ, "FANSTORE_NODE": str(node)}
-        command = [sys.executable, "-c", self.prelude + textwrap.dedent(code), self.work, *map(str, args)]
-        return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kwargs)
+        return start(node, sys.executable, "-c", self.prelude + textwrap.dedent(code), self.work, *map(str, args), **kwargs)
 
     def on(self, node, code, *args):
         return finish(self.start(node, code, *args))
+
+
+def start(node, *command, **kwargs):
+    env = {**os.environ, "FANSTORE_NODE": str(node)}
+    return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kwargs)
 
 
 def finish(process, timeout=120):

@@ -1,39 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Output files between nodes: outputs_nodes.py MOUNT NODES. Each step runs programs on two of the nodes, or all."""
 import os
-import subprocess
 import sys
-import textwrap
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from nodes import Nodes, equal, finish, step  # noqa: E402
 
 mount, nodes = sys.argv[1], int(sys.argv[2])
 work = os.path.join(mount, "between")
-PRELUDE = "import os, sys, time, mmap, signal\nwork = sys.argv[1]\n"
-
-
-def start(node, code, *args, **kwargs):
-    env = {**os.environ, "FANSTORE_NODE": str(node)}
-    command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code), work, *map(str, args)]
-    return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kwargs)
-
-
-def finish(process):
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, f"status {process.returncode}"
-    return out.strip()
-
-
-def on(node, code, *args):
-    return finish(start(node, code, *args))
-
-
-def equal(what, expected, seen):
-    assert expected == seen, f"{what}: {seen!r} instead of {expected!r}"
-
-
-def step(text):
-    print("ok -", text)
-
+programs = Nodes(work, "import mmap, signal\n")
+start, on = programs.start, programs.on
 
 on(0, "os.mkdir(work)")
 last = nodes - 1

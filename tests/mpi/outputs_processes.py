@@ -1,46 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Output files and processes: outputs_processes.py MOUNT NODES. Each step runs programs on two of the nodes."""
 import os
-import subprocess
 import sys
-import textwrap
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from nodes import Nodes, equal, finish, start, step  # noqa: E402
 
 mount, nodes = sys.argv[1], int(sys.argv[2])
 work = os.path.join(mount, "processes")
 last = nodes - 1
-PRELUDE = "import ctypes, multiprocessing, os, signal, sys, time\nwork = sys.argv[1]\nos.chdir(work)\n"
-
-
-def start(node, command, **kwargs):
-    env = {**os.environ, "FANSTORE_NODE": str(node)}
-    return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kwargs)
-
-
-def finish(process):
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, f"status {process.returncode}"
-    return out.strip()
-
-
-def on(node, code, *args):
-    return finish(start(node, [sys.executable, "-c", PRELUDE + textwrap.dedent(code), work, *map(str, args)]))
+programs = Nodes(work, "import ctypes, multiprocessing, signal\nos.chdir(work)\n")
+on = programs.on
 
 
 def shell(node, script, *args, program="bash"):
-    return finish(start(node, [program, "-c", script, "-", *map(str, args)], cwd=work))
+    return finish(start(node, program, "-c", script, "-", *map(str, args), cwd=work))
 
 
 def seen(node, name):
     return on(node, "sys.stdout.write(repr(open(sys.argv[2]).read()))", name)
-
-
-def equal(what, expected, got):
-    assert expected == got, f"{what}: {got!r} instead of {expected!r}"
-
-
-def step(text):
-    print("ok -", text)
 
 
 os.mkdir(work)
@@ -84,7 +63,7 @@ step("workers of multiprocessing that do not close their files")
 # A child reads what it has inherited, whatever became of the name and of its parent's descriptor.
 for how in ("fork", "_Fork", "exec"):
     on(0, "open('inherited', 'wb').write(os.urandom(1 << 20)); open('copy', 'wb').write(open('inherited', 'rb').read())")
-    reader = start(last, [sys.executable, "-c", PRELUDE + textwrap.dedent("""
+    reader = programs.start(last, """
         import subprocess
         how, check = sys.argv[2], '''if True:
             import os, sys
@@ -108,7 +87,7 @@ for how in ("fork", "_Fork", "exec"):
         os.close(fd), os.close(copy)
         print('closed', flush=True)
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    """), work, how])
+    """, how)
     assert reader.stdout.readline() == "closed\n"
     on(0, "os.unlink('inherited'), os.unlink('copy')")
     reader.stdin.write("go\n")
@@ -175,7 +154,7 @@ for options, data, expected in DD:
     for node in (0, last):
         equal(f"dd {options}", repr(expected), seen(node, "moved"))
 on(0, "open('moved', 'w').write('0' * 10000)")
-movers = [start(k % nodes, ["bash", "-c", f"printf %s {str(k) * 1000} | dd of=moved status=none conv=notrunc bs=1000 seek={k}"], cwd=work)
+movers = [start(k % nodes, "bash", "-c", f"printf %s {str(k) * 1000} | dd of=moved status=none conv=notrunc bs=1000 seek={k}", cwd=work)
           for k in range(1, 9)]
 for m in movers:
     finish(m)
@@ -186,7 +165,7 @@ step("standard output that is moved and cut: dd seek=")
 on(0, "open('many', 'w').close()")
 LINES = 'for i in $(seq 60); do echo "$1 builtin $i" >> many; done; for i in $(seq 15); do /bin/echo "$1 echo $i" >> many; done'
 LINES += '; [ "$FANSTORE_NODE" = 0 ] || seq -f "$1 seq %.0f" 20000 >> many'  # at home the kernel appends parts of lines
-writers = [start(k % nodes, ["bash", "-c", LINES, "-", str(k)], cwd=work) for k in range(4)]
+writers = [start(k % nodes, "bash", "-c", LINES, "-", str(k), cwd=work) for k in range(4)]
 for w in writers:
     finish(w)
 lines = on(0, "print(open('many').read())").split("\n")
@@ -196,7 +175,7 @@ step("redirections of several nodes into one file lose and tear no line")
 
 # Seen while it runs; and all of it is there when the program is killed.
 on(0, "open('live', 'w').close()")
-writer = start(last, ["bash", "-c", "exec >> live; echo $$; while sleep 0.01; do echo x; done"], cwd=work)
+writer = start(last, "bash", "-c", "exec >> live; echo $$; while sleep 0.01; do echo x; done", cwd=work)
 end = time.monotonic() + 20
 while on(0, "print(open('live').read().count('x'))") == "0":
     assert time.monotonic() < end, "nothing is seen"
@@ -231,7 +210,7 @@ PIECES = """
         assert os.writev(fd, [b'<', n.encode(), b'>\\n']) == len(n) + 3
 """
 on(0, "open('pieces', 'w').close()")
-for w in [start(k % nodes, [sys.executable, "-c", PRELUDE + textwrap.dedent(PIECES.replace(" | os.O_TRUNC", "")), work, str(k)])
+for w in [programs.start(k % nodes, PIECES.replace(" | os.O_TRUNC", ""), k)
           for k in range(4)]:
     finish(w)
 equal("whole pieces", sorted([f"<{str(k) * 10}>" for k in range(4)] * 15 + [f"<{str(k) * 30000}>" for k in range(4)] * 5),
@@ -254,7 +233,7 @@ equal("stdio", repr("w\u00f6rld 0\nw\u00f6rld 1\nagain\n"), seen(0, "pieces"))
 step("appending by pwrite and writev, wide characters, freopen")
 
 # A file of this node that is written by a mapping: msync, munmap and the end of the process publish it.
-mapper = start(0, [sys.executable, "-c", PRELUDE + textwrap.dedent("""
+mapper = programs.start(0, """
     import mmap
     fd = os.open('mapped', os.O_RDWR | os.O_CREAT)
     os.ftruncate(fd, 8192)
@@ -265,7 +244,7 @@ mapper = start(0, [sys.executable, "-c", PRELUDE + textwrap.dedent("""
         print('done', flush=True)
         if line[5] == 'c':
             m = mmap.mmap(os.open('mapped', os.O_RDWR), 8192)
-"""), work])
+""")
 for text, how in (("first", "f"), ("other", "f"), ("third", "c"), ("again", "e")):
     mapper.stdin.write(text + how + "\n"), mapper.stdin.flush()
     if how == "e":

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Room for outputs: outputs_space.py STEP MOUNT NODES ARGUMENT. Steps: limit (ARGUMENT: it), room (ARGUMENT: a directory on
 the nodes' storage), none, full0 and full1 (that node's storage has some MB)."""
-import errno
 import os
 import shutil
 import subprocess
 import sys
 import time
 
-step, mount, nodes, argument = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from nodes import Nodes, equal, step  # noqa: E402
+
+part, mount, nodes, argument = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 MIB = 1 << 20
-
-
-def on(node, code, *args):
-    """A program on that node; what it prints."""
-    prelude = """
-import errno, os, sys, time
+on = Nodes(mount, """
 def error(call, *args):
     try:
         call(*args)
@@ -25,16 +22,8 @@ def error(call, *args):
 def put(fd, n, size=1 << 16):
     while n > 0:
         n -= os.write(fd, os.urandom(min(n, size)))
-mount = sys.argv[1]
-os.chdir(mount)
-"""
-    env = {**os.environ, "FANSTORE_NODE": str(node)}
-    command = [sys.executable, "-c", prelude + code, mount, *map(str, args)]
-    return subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout.strip()
-
-
-def equal(what, expected, seen):
-    assert expected == seen, f"{what}: {seen!r} instead of {expected!r}"
+os.chdir(work)
+""").on
 
 
 def wait_for(what, condition):
@@ -82,8 +71,8 @@ def limit():
         assert size // 2 <= int(out[11]) <= 2 * size, f"{out[11]} bytes were written"
         equal("shrunk, read", ["True", "100"], out[12:])
         assert not os.path.exists(os.path.join(mount, "another"))
-        equal("free", "0", on(node, "s = os.statvfs(mount); print(s.f_bavail + s.f_bfree)"))
-    print("ok - writes beyond the limit fail with EDQUOT, on each node")
+        equal("free", "0", on(node, "s = os.statvfs(work); print(s.f_bavail + s.f_bfree)"))
+    step("writes beyond the limit fail with EDQUOT, on each node")
     # Into another node's file: its own bytes are here, what is appended is there.
     on(nodes - 1 if nodes > 2 else 1, "os.unlink('fill1') if os.path.exists('fill1') else None")
     wait_for("room on node 1", lambda: on(1, "print(error(os.open, 'one', os.O_WRONLY | os.O_CREAT))") == "ok")
@@ -91,7 +80,7 @@ def limit():
     equal("written here", "ok", on(1, "fd = os.open('fill0', os.O_RDWR); print(error(os.pwrite, fd, b'line', 0)); os.close(fd)"))
     equal("made longer there", "EDQUOT", on(1, "print(error(os.truncate, 'fill0', 1 << 30))"))
     equal("written there", "EDQUOT", on(0, "print(error(os.pwrite, os.open('one', os.O_WRONLY), b'line', 0))"))
-    print("ok - the limit of each node counts, also for the other's files")
+    step("the limit of each node counts, also for the other's files")
     # Until something was removed.
     on(1, "os.unlink('fill0')")
     wait_for("room again", lambda: on(0, "print(error(os.open, 'two', os.O_WRONLY | os.O_CREAT))") == "ok")
@@ -99,7 +88,7 @@ def limit():
     wait_for("what is left", lambda: size - 3 * MIB < free(mount) < size - MIB // 2)
     s = os.statvfs(mount)
     assert not s.f_flag & os.ST_RDONLY and s.f_bfree == s.f_bavail, s
-    print("ok - room again after a removal")
+    step("room again after a removal")
 
 
 def room():
@@ -116,7 +105,7 @@ def room():
         assert abs(shown - there) < max(64 * MIB, there // 50), (path, shown, there)
     fd = os.open(mount, os.O_RDONLY)
     assert os.fstatvfs(fd).f_bavail == os.statvfs(mount).f_bavail or abs(free(mount) - there) < 64 * MIB
-    print("ok - statfs, df and disk_usage show the room of the node's storage")
+    step("statfs, df and disk_usage show the room of the node's storage")
 
 
 def none():
@@ -139,7 +128,7 @@ print(e, error(os.fsync, fd), error(os.close, fd))
         equal("a part", "ENOSPC ok ok", on(1, fill))
         seen = on(0, "d = open('log', 'rb').read(); print(d[:5].decode(), len(d) > 1 << 20)")
         equal("what was written", "begin True", seen)
-        print("ok - a full disk: ENOSPC at write, and what was written before is there")
+        step("a full disk: ENOSPC at write, and what was written before is there")
         return
     on(0, "fd = os.open('own', os.O_WRONLY | os.O_CREAT); print(error(put, fd, 1 << 26))")
     equal("its own", "ENOSPC", on(0, "fd = os.open('own', os.O_WRONLY | os.O_APPEND); print(error(put, fd, 1 << 22))"))
@@ -150,7 +139,7 @@ print(e, error(os.fsync, fd), error(os.close, fd))
 fd = os.open('log', os.O_WRONLY)
 print(error(os.pwrite, fd, b'x' * 100000, 1 << 20), error(os.fsync, fd), error(os.close, fd))
 """))
-    print("ok - a full disk at home: ENOSPC from write, fsync and close")
+    step("a full disk at home: ENOSPC from write, fsync and close")
 
 
-{"limit": limit, "room": room, "none": none, "full0": lambda: full(0), "full1": lambda: full(1)}[step]()
+{"limit": limit, "room": room, "none": none, "full0": lambda: full(0), "full1": lambda: full(1)}[part]()
