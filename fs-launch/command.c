@@ -76,6 +76,7 @@ int fs_command_environment(const struct fs_launch_env *e) {
   int err = setenv(FS_ENV_DATASET, e->datasets, 1) | setenv(FS_ENV_MOUNT, e->mounts, 1) | setenv(FS_ENV_RUN, run, 1);
   err |= emulated ? setenv(FS_ENV_EMULATE, e->emulate, 1) : unsetenv(FS_ENV_EMULATE);
   err |= e->read_only[0] == '1' ? setenv(FS_ENV_READ_ONLY, "1", 1) : unsetenv(FS_ENV_READ_ONLY);
+  err |= setenv(FS_ENV_VERIFY, e->verify, 1);
   err |= preload(e->library);
   if (err != 0) {
     fs_say("environment: %s", strerror(errno));
@@ -117,7 +118,7 @@ static int become(const struct fs_launch_env *e, char **command) {
 }
 
 int fs_exec_node(int argc, char **argv) {
-  if (argc < 11 || strcmp(argv[9], "--") != 0) {
+  if (argc < 12 || strcmp(argv[10], "--") != 0) {
     fs_say("--exec-node is for fs-launch's own use");
     return FS_EXIT_USAGE;
   }
@@ -127,9 +128,10 @@ int fs_exec_node(int argc, char **argv) {
                             .library = argv[5],
                             .emulate = argv[6],
                             .read_only = argv[7],
-                            .supervisor = argv[8]};
+                            .verify = argv[8],
+                            .supervisor = argv[9]};
   int status = fs_command_environment(&e);
-  return status != 0 ? status : become(&e, argv + 10);
+  return status != 0 ? status : become(&e, argv + 11);
 }
 
 static bool by_mpirun(const struct fs_launch *l) {
@@ -142,8 +144,8 @@ static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struc
     fs_words_add(w, "--host"); /* of the hosts only the first */
     fs_words_add(w, "%s", l->first_host);
   }
-  const char *const words[] = {l->self,    "--exec-node", e->job,       e->datasets,   e->mounts,
-                               e->library, e->emulate,    e->read_only, e->supervisor, "--"};
+  const char *const words[] = {l->self,    "--exec-node", e->job,    e->datasets,   e->mounts, e->library,
+                               e->emulate, e->read_only,  e->verify, e->supervisor, "--"};
   for (size_t i = 0; i < FS_ARRAY_LEN(words); i++) fs_words_add(w, "%s", words[i]);
   for (char **c = l->opt.command; *c; c++) fs_words_add(w, "%s", *c);
 }
@@ -191,6 +193,7 @@ static int start_command(struct fs_launch *l) {
                             .library = l->library,
                             .emulate = emulate,
                             .read_only = l->opt.read_only ? "1" : "0",
+                            .verify = l->opt.verify,
                             .supervisor = l->supervisor};
   pid_t self = getpid();
   fflush(NULL);

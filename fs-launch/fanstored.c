@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/daemon.h"
+#include "ipc/node.h"
 #include "util/util.h"
 
 #define FS_CACHE_DEFAULT (1ull << 30)
@@ -20,6 +21,7 @@ enum {
   OPT_EMULATE,
   OPT_CACHE,
   OPT_DEADLINE,
+  OPT_VERIFY,
   OPT_DATASET,
   OPT_MOUNT,
   OPT_READ_ONLY,
@@ -42,6 +44,8 @@ static const struct fs_opt options[] = {
     {"emulate", 0, "N", "all N ranks run on this host, each with a directory of its own", OPT_EMULATE},
     {"cache", 0, "SIZE", "memory for blocks of other nodes (default 1G)", OPT_CACHE},
     {"deadline", 0, "MS", "how long a client waits for a block (default 3000)", OPT_DEADLINE},
+    {"verify", 0, "WHICH", "compare what other nodes send with its checksums: remote (default), always; or never",
+     OPT_VERIFY},
     {"output-replicas", 0, "N", "1: output files are on one more node when close and fsync return",
      OPT_OUTPUT_REPLICAS},
     {"io-threads", 0, "N", "threads that read from the local disk (default 4)", OPT_IO_THREADS},
@@ -129,6 +133,10 @@ static fs_err on_option(void *ctx, int id, const char *value) {
   case OPT_STAGE_IN:
     c->stage_in = value;
     return value[0] == '/' ? 0 : bad("--stage-in must be an absolute path, not", value);
+  case OPT_VERIFY:
+    if (fs_verify_parse(value) < 0) return bad("--verify: always, remote or never, not", value);
+    c->unverified = fs_verify_parse(value) == FS_VERIFY_NEVER;
+    return 0;
   case OPT_VERBOSE:
     c->verbose = true;
     return 0;

@@ -33,7 +33,7 @@ struct fs_launch_options {
     const char *path, *mount;
   } dataset[FS_MAX_DATASETS];
   unsigned datasets;
-  const char *local_dir, *hosts, *hostfile, *report, *stage_out, *stage_in;
+  const char *local_dir, *hosts, *hostfile, *report, *stage_out, *stage_in, *verify;
   uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
   bool read_only, verbose, purge, keep, staged, doctor, supervised;
   char **command; /* NULL-terminated */
@@ -210,7 +210,7 @@ void fs_noise_line(struct fs_launch *l, const char *line, size_t n);
 int fs_command_run(struct fs_launch *l); /* COMMAND's exit status, or the reason's */
 int fs_exec_node(int argc, char **argv); /* hidden: sets the node's environment and becomes COMMAND */
 struct fs_launch_env {
-  const char *job, *datasets, *mounts, *library, *emulate, *read_only;
+  const char *job, *datasets, *mounts, *library, *emulate, *read_only, *verify;
   const char *supervisor; /* what COMMAND is run by; empty: nothing */
 };
 /* Sets what the preloaded library looks at. 0 or the exit status. */

@@ -142,6 +142,10 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "--deadline");
     fs_words_add(w, "%llu", (unsigned long long)l->opt.deadline_ms);
   }
+  if (l->opt.verify) {
+    fs_words_add(w, "--verify");
+    fs_words_add(w, "%s", l->opt.verify);
+  }
   if (l->opt.read_only) fs_words_add(w, "--read-only");
   if (l->opt.keep) fs_words_add(w, "--keep");
   if (l->stage_out[0] != '\0') {

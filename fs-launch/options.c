@@ -27,6 +27,7 @@ enum {
   O_OUTPUT_REPLICAS,
   O_START_TIMEOUT,
   O_DEADLINE,
+  O_VERIFY,
   O_STAGED,
   O_DOCTOR,
   O_VERBOSE,
@@ -65,6 +66,10 @@ static const struct fs_opt launch_opts[] = {
     {"start-timeout", 0, "SECONDS", "give up after so long without progress at the start (default: 60)",
      O_START_TIMEOUT},
     {"deadline", 0, "MS", "a read goes to another copy after so long (default: the daemon's)", O_DEADLINE},
+    {"verify", 0, "WHICH",
+     "compare what is read with its checksums: always, never, or what is remote (default:\n"
+     "FANSTORE_VERIFY, else remote)",
+     O_VERIFY},
     {"doctor", 0, NULL, "do not run COMMAND: tell what in it and its libraries would bypass the mounts", O_DOCTOR},
     {"verbose", 'v', NULL, "tell what happens; show what the daemons and mpirun print", O_VERBOSE},
     HELP_COMMON,
@@ -151,6 +156,12 @@ static fs_err set_text(const char *option, const char *value, const char **out) 
   return 0;
 }
 
+static fs_err set_verify(const char *value, const char **out) {
+  if (fs_verify_parse(value) < 0) return bad_value("verify", value, "always, remote or never");
+  *out = value;
+  return 0;
+}
+
 static fs_err set_value(struct fs_launch_options *o, int id, const char *value) {
   switch (id) {
   case O_DATASET:
@@ -185,6 +196,8 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
   case O_OUTPUT_REPLICAS:
     if (fs_parse_u64(value, 0, 1, &o->output_replicas) == 0) return 0;
     return bad_value("output-replicas", value, "0 or 1");
+  case O_VERIFY:
+    return set_verify(value, &o->verify);
   case O_START_TIMEOUT:
     return number("start-timeout", value, 86400, &o->start_timeout);
   case O_DEADLINE:
@@ -254,6 +267,8 @@ int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
     fs_say("--stage-in and --read-only: give one of them");
     return FS_EXIT_USAGE;
   }
+  if (!o->verify && getenv(FS_ENV_VERIFY) && set_verify(getenv(FS_ENV_VERIFY), &o->verify) < 0) return FS_EXIT_USAGE;
+  if (!o->verify) o->verify = "remote";
   if (o->replicas == 0) o->replicas = 1;
   if (o->start_timeout == 0) o->start_timeout = 60;
   return check_nodes(o);

@@ -87,12 +87,12 @@ struct fanstore_stats {
   uint64_t errors;       /* reads that ended in EIO */
   uint64_t materialized; /* files written out whole, for mmap or exec */
   /* Of the node only: */
-  uint64_t served, served_bytes;   /* blocks given to other nodes */
-  uint64_t fetched, fetched_bytes; /* blocks got from other nodes */
-  uint64_t prefetched;             /* of them: asked for by a prefetch and not yet by a read */
-  uint64_t prefetch_waiting;       /* blocks in the queue now */
-  uint64_t evictions;              /* from the cache */
-  uint64_t timeouts, checksum_errors;
+  uint64_t served, served_bytes;      /* blocks given to other nodes */
+  uint64_t fetched, fetched_bytes;    /* blocks got from other nodes */
+  uint64_t prefetched;                /* of them: asked for by a prefetch and not yet by a read */
+  uint64_t prefetch_waiting;          /* blocks in the queue now */
+  uint64_t evictions;                 /* from the cache */
+  uint64_t timeouts, checksum_errors; /* the latter of a process too: copies that it read itself */
 };
 enum fanstore_whose { FANSTORE_PROCESS = 0, FANSTORE_NODE = 1 };
 /*

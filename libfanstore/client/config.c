@@ -201,6 +201,13 @@ static void fs_config_names(struct fs_config *c) {
   }
 }
 
+static enum fs_verify fs_config_verify(const char *word) {
+  int verify = word ? fs_verify_parse(word) : FS_VERIFY_DEFAULT;
+  if (verify >= 0) return (enum fs_verify)verify;
+  FS_NOTE(FS_ENV_VERIFY "=", word, ": it is 'always', 'remote' or 'never'; 'always' is taken");
+  return FS_VERIFY_ALWAYS;
+}
+
 static struct fs_config *fs_config_read(void) {
   const char *datasets = getenv(FS_ENV_DATASET), *mounts = getenv(FS_ENV_MOUNT), *ro = getenv(FS_ENV_READ_ONLY);
   void *winner = &g_none;
@@ -209,6 +216,7 @@ static struct fs_config *fs_config_read(void) {
   char *work = c ? fs_mem_map(2 * PATH_MAX) : NULL;
   if (c) {
     c->read_only = ro && strcmp(ro, "1") == 0;
+    c->verify = fs_config_verify(getenv(FS_ENV_VERIFY));
     if (work) fs_config_fill(c, datasets, mounts ? mounts : "", work);
     fs_mem_unmap(work, 2 * PATH_MAX);
     fs_config_names(c);

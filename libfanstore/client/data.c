@@ -23,16 +23,18 @@ struct fs_reading {
 
 static fs_err fs_read_local(struct fs_dataset *ds, struct fs_piece *p) {
   const struct fs_block *b = &p->b;
-  struct fs_scratch s;
+  struct fs_stored s;
   p->place = FS_PLACE_IS_LOCAL;
-  if (fs_piece_raw(p)) return fs_local_copy(ds, b->partition, p->dst, p->n, b->offset + p->off);
-  const void *stored = fs_local_ptr(ds, b->partition, b->stored_len, b->offset);
-  if (stored) return fs_decode_piece(ds, stored, p);
-  fs_err err = fs_scratch_get(ds, b->stored_len, &s);
+  if (fs_piece_raw(p) && fs_checked(ds, FS_CHECK_LOCAL, b->key))
+    return fs_local_copy(ds, b->partition, p->dst, p->n, b->offset + p->off);
+  if (fs_piece_raw(p) && fs_piece_whole(p)) { /* what is checked is what the caller gets */
+    fs_err err = fs_local_copy(ds, b->partition, p->dst, p->n, b->offset);
+    return err < 0 ? err : fs_local_check(ds, b, p->dst);
+  }
+  fs_err err = fs_local_stored(ds, b, &s);
   if (err < 0) return err;
-  err = fs_local_copy(ds, b->partition, s.buf, b->stored_len, b->offset);
-  if (err == 0) err = fs_decode_piece(ds, s.buf, p);
-  fs_scratch_put(&s, FS_KEY_NONE, 0);
+  err = fs_decode_piece(ds, s.bytes, p);
+  fs_local_stored_end(&s);
   return err;
 }
 
@@ -42,7 +44,7 @@ static fs_err fs_read_shared(struct fs_dataset *ds, struct fs_piece *p) {
   bool raw = fs_piece_raw(p);
   p->place = FS_PLACE_IS_SHARED;
   if (raw && fs_piece_whole(p)) return fs_shared_block(ds, b, p->dst);
-  if (raw && fs_checked(ds, b->key)) return fs_shared_range(ds, b, p->dst, p->n, p->off);
+  if (raw && fs_checked(ds, FS_CHECK_SHARED, b->key)) return fs_shared_range(ds, b, p->dst, p->n, p->off);
   fs_err err = fs_scratch_get(ds, b->stored_len, &s);
   if (err < 0) return err;
   err = fs_shared_block(ds, b, s.buf);
@@ -229,6 +231,8 @@ static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n,
   uint64_t begin;
   if (!fs_index_place(&ds->ix, r->entry, &partition, &begin)) return false;
   if (FS_LIKELY(fs_is_local(ds, partition))) {
+    if (FS_UNLIKELY(ds->verify == FS_VERIFY_ALWAYS) && !fs_checked_range(ds, FS_CHECK_LOCAL, r->entry, off, n))
+      return false;
     *err = fs_local_copy(ds, partition, dst, n, begin + off);
   } else {
     if (fs_is_remote(ds, partition)) return false;

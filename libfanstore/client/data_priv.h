@@ -13,6 +13,7 @@
 
 #include "cache/cache.h"
 #include "client/data.h"
+#include "ipc/node.h"
 #include "util/sys.h"
 
 /* ---- self.c: memory, this process ---- */
@@ -21,6 +22,8 @@
 void *fs_mem_map(size_t n);
 /* The same, zeroed again in a forked child. NULL also where the kernel cannot do that. */
 void *fs_mem_map_wiped(size_t n);
+/* The same, the same also for children that are forked from now on. */
+void *fs_mem_map_shared(size_t n);
 /* Shared memory or a file, from its beginning. NULL when it cannot be mapped. */
 void *fs_mem_map_fd(int fd, size_t n, int prot);
 void fs_mem_unmap(void *p, size_t n);
@@ -95,6 +98,7 @@ struct fs_part {
   _Atomic uint64_t read_to;  /* the end of the last large read that was not in the page tables, */
   _Atomic uint64_t taken_to; /* and of the last chunk that came from the device; */
   _Atomic uint64_t asked_to; /* behind such chunks the kernel was asked until here */
+  _Atomic uint32_t told;     /* the user knows that the local file is damaged */
 };
 
 struct fs_node;
@@ -106,8 +110,9 @@ struct fs_dataset {
   const struct fs_placement *placement; /* of its partitions; NULL: all on the shared copy */
   const char *local;                    /* this node's directory; NULL without a daemon */
   const char *shared;                   /* the dataset's directory */
-  void *_Atomic checked;                /* _Atomic uint8_t[]: a bit for each entry, then each block record */
-  void *_Atomic blocks;                 /* struct fs_dcache */
+  enum fs_verify verify;
+  void *_Atomic checked[2]; /* of enum fs_check: _Atomic uint8_t[], a bit for each entry, then each block record */
+  void *_Atomic blocks;     /* struct fs_dcache */
   struct fs_part part[];
 };
 
@@ -130,6 +135,7 @@ struct fs_config {
   uint32_t names; /* the mounts, then their other names: see fs_mount_names */
   bool read_only;
   bool relative; /* a dataset was named by a relative path */
+  enum fs_verify verify;
   struct fs_mount mount[];
 };
 struct fs_config *fs_config(void); /* never NULL; as good as constant but for the words of each mount */
@@ -188,6 +194,12 @@ fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uin
 /* The same as a pointer into the mapping whose pages are present; NULL: use fs_local_copy. */
 const void *fs_local_ptr(struct fs_dataset *ds, uint32_t p, size_t n, uint64_t off);
 void fs_local_willneed(struct fs_dataset *ds, const struct fs_block *b);
+/* All stored bytes of a block, checked (FANSTORE_VERIFY): in the mapping, else copied. To be ended when it gave 0. */
+struct fs_stored;
+fs_err fs_local_stored(struct fs_dataset *ds, const struct fs_block *b, struct fs_stored *out);
+void fs_local_stored_end(struct fs_stored *s);
+/* As fs_check_block; damage is told once for each partition. */
+fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored);
 /* The mapping of a staged partition, made on first use; NULL: none to be had. */
 const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p);
 
@@ -234,9 +246,23 @@ void fs_cold_rest(struct fs_dataset *ds, uint32_t p, const struct fs_cold_read *
 /* Chunk c came from the device, for small reads: asks for what is behind it, if the one before it came so too. */
 void fs_cold_follow(struct fs_dataset *ds, uint32_t p, uint64_t c);
 
+/* ---- verify.c ---- */
+
+enum fs_check { FS_CHECK_SHARED, FS_CHECK_LOCAL, FS_CHECK_KINDS };
+static inline bool fs_is_verified(const struct fs_dataset *ds, enum fs_check which) {
+  return ds->verify >= (which == FS_CHECK_LOCAL ? FS_VERIFY_ALWAYS : FS_VERIFY_REMOTE);
+}
+/* A dataset was opened: children that are forked from now on share what is known of its staged blocks. */
+void fs_checked_start(struct fs_dataset *ds);
+/* Was this copy of the block compared with its checksum, or need it not be? The same of all blocks of a raw file's
+   range, n > 0. */
+bool fs_checked(struct fs_dataset *ds, enum fs_check which, uint64_t key);
+bool fs_checked_range(struct fs_dataset *ds, enum fs_check which, uint32_t entry, uint64_t off, size_t n);
+/* The block's stored bytes as they are in this copy: 0, or -EBADMSG when they are not what was stored. */
+fs_err fs_check_block(struct fs_dataset *ds, enum fs_check which, const struct fs_block *b, const void *stored);
+
 /* ---- shared.c ---- */
 
-bool fs_checked(struct fs_dataset *ds, uint64_t key);
 /* The whole stored block, checked. -EBADMSG: the checksum does not fit. */
 fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst);
 /* n raw bytes at off of a stored block that was checked before. */
@@ -287,6 +313,10 @@ fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s);
 /* Gives it back; with a key, its first len bytes stay known as that block's plain bytes. */
 void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len);
 #define FS_KEY_NONE UINT64_MAX
+struct fs_stored {
+  const void *bytes;
+  struct fs_scratch scratch; /* with a buffer if they are there */
+};
 
 /* ---- remote.c ---- */
 

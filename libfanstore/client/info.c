@@ -128,6 +128,7 @@ static void client_counters(struct fanstore_stats *s, uint64_t (*get)(unsigned))
   s->fallbacks = get(FS_C_FALLBACKS);
   s->errors = get(FS_C_ERRORS);
   s->materialized = get(FS_C_MATERIALIZED);
+  s->checksum_errors = get(FS_C_DAMAGED);
   for (unsigned p = 0; p < FS_PLACE_COUNT; p++) {
     s->files[p] = get(FS_C_FILES + p);
     s->bytes[p] = get(FS_C_BYTES + p);

@@ -195,3 +195,34 @@ const void *fs_local_ptr(struct fs_dataset *ds, uint32_t p, size_t n, uint64_t o
     present &= fs_chunk_use(ds, p, &chunk[c], c) || fs_chunk_read(ds, p, &chunk[c], c, n, false);
   return present ? map + off : NULL;
 }
+
+/* ---- whole blocks ---- */
+
+fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored) {
+  char name[FS_PART_NAME_SIZE];
+  fs_err err = fs_check_block(ds, FS_CHECK_LOCAL, b, stored);
+  if (err < 0) {
+    if (atomic_exchange(&ds->part[b->partition].told, 1) == 0)
+      FS_NOTE(ds->local, "/", fs_part_name(b->partition, name),
+              ": the staged partition is damaged (a checksum differs); what is damaged is read from elsewhere");
+  }
+  return err;
+}
+
+fs_err fs_local_stored(struct fs_dataset *ds, const struct fs_block *b, struct fs_stored *out) {
+  *out = (struct fs_stored){.bytes = fs_local_ptr(ds, b->partition, b->stored_len, b->offset)};
+  fs_err err = 0;
+  if (!out->bytes) {
+    err = fs_scratch_get(ds, b->stored_len, &out->scratch);
+    if (err < 0) return err;
+    out->bytes = out->scratch.buf;
+    err = fs_local_copy(ds, b->partition, out->scratch.buf, b->stored_len, b->offset);
+  }
+  if (err == 0) err = fs_local_check(ds, b, out->bytes);
+  if (err < 0) fs_local_stored_end(out);
+  return err;
+}
+
+void fs_local_stored_end(struct fs_stored *s) {
+  if (s->scratch.buf) fs_scratch_put(&s->scratch, FS_KEY_NONE, 0);
+}

@@ -196,6 +196,21 @@ static bool fs_map_direct(const struct fs_making *m, uint64_t off, uint64_t len,
   return fs_index_block(ix, m->entry, 0, b) == 0 && fs_is_local(m->ds, b->partition);
 }
 
+/* Is what would be mapped what was stored? */
+static bool fs_map_checked(const struct fs_making *m, uint64_t off, uint64_t len) {
+  uint64_t end = FS_MIN(m->size, off + len), bs = m->ds->ix.block_size;
+  struct fs_stored s;
+  struct fs_block b;
+  if (!fs_is_verified(m->ds, FS_CHECK_LOCAL)) return true;
+  for (uint64_t at = off / bs * bs; at < end; at += bs) {
+    if (fs_index_block(&m->ds->ix, m->entry, at / bs, &b) < 0) return false;
+    if (fs_checked(m->ds, FS_CHECK_LOCAL, b.key)) continue;
+    if (fs_local_stored(m->ds, &b, &s) < 0) return false;
+    fs_local_stored_end(&s);
+  }
+  return true;
+}
+
 fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, int *fd, uint64_t *fd_off,
                    bool *temporary) {
   struct fs_making m;
@@ -208,7 +223,7 @@ fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, i
   }
   fs_err err = fs_making_set(&m, mount, entry);
   if (err < 0) return err;
-  if (fs_map_direct(&m, off, len, &b)) {
+  if (fs_map_direct(&m, off, len, &b) && fs_map_checked(&m, off, len)) {
     *fd = fs_local_fd(m.ds, b.partition, temporary);
     *fd_off = b.offset + off;
     if (*fd >= 0) {

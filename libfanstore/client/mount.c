@@ -75,6 +75,8 @@ static struct fs_dataset *fs_dataset_make(uint32_t i, struct fs_mount *m, fs_err
   ds->ix = ix;
   ds->mount = i;
   ds->shared = m->dataset;
+  ds->verify = fs_config()->verify;
+  fs_checked_start(ds);
   if (d) {
     ds->node = node;
     ds->number = (uint32_t)(d - node->ctl->dataset);

@@ -27,6 +27,11 @@ void *fs_mem_map(size_t n) {
   return fs_sys_mmap_failed(p) ? NULL : p;
 }
 
+void *fs_mem_map_shared(size_t n) {
+  void *p = FS_MMAP(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  return fs_sys_mmap_failed(p) ? NULL : p;
+}
+
 void *fs_mem_map_fd(int fd, size_t n, int prot) {
   void *p = FS_MMAP(fs_map_hint(n), n, prot, MAP_SHARED, fd);
   return fs_sys_mmap_failed(p) ? NULL : p;

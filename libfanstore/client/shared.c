@@ -2,7 +2,7 @@
 /*
  * The dataset's own directory on shared storage: the only source without a daemon, the last one with it. Read by pread
  * only, since such a file may shrink or vanish under a mapping. Every block is checked against its checksum at
- * its first use in a process. No locks; descriptors and the bitmap of checked blocks are published once.
+ * its first use in a process (verify.c). No locks; descriptors are published once.
  */
 #include "client/data_priv.h"
 #include "client/fdtab.h"
@@ -50,41 +50,11 @@ static fs_err fs_shared_pread(struct fs_dataset *ds, uint32_t p, void *dst, size
   return err;
 }
 
-/* ---- which blocks were checked ---- */
-
-static _Atomic uint8_t *fs_checked_bits(struct fs_dataset *ds) {
-  void *bits = atomic_load_explicit(&ds->checked, memory_order_acquire);
-  if (FS_LIKELY(bits != NULL)) return bits;
-  size_t bytes = (size_t)((ds->ix.nentries + ds->ix.nblocks) / 8 + 1);
-  void *mine = fs_mem_map(bytes);
-  if (mine && !fs_publish_ptr(&ds->checked, mine, &bits)) fs_mem_unmap(mine, bytes);
-  return mine ? bits : NULL;
-}
-
-static uint64_t fs_checked_bit(const struct fs_dataset *ds, uint64_t key) {
-  return key & FS_KEY_BLOCK ? ds->ix.nentries + (key & ~FS_KEY_BLOCK) : key;
-}
-
-bool fs_checked(struct fs_dataset *ds, uint64_t key) {
-  _Atomic uint8_t *bits = fs_checked_bits(ds);
-  uint64_t i = fs_checked_bit(ds, key);
-  return bits && (atomic_load_explicit(&bits[i / 8], memory_order_relaxed) >> (i % 8) & 1);
-}
-
-static void fs_checked_set(struct fs_dataset *ds, uint64_t key) {
-  _Atomic uint8_t *bits = fs_checked_bits(ds);
-  uint64_t i = fs_checked_bit(ds, key);
-  if (bits) atomic_fetch_or_explicit(&bits[i / 8], (uint8_t)(1u << (i % 8)), memory_order_relaxed);
-}
-
 /* ---- reading ---- */
 
 fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst) {
   fs_err err = fs_shared_pread(ds, b->partition, dst, b->stored_len, b->offset);
-  if (err < 0 || fs_checked(ds, b->key)) return err;
-  if (fs_xxh3(dst, b->stored_len) != b->xxh3) return -EBADMSG;
-  fs_checked_set(ds, b->key);
-  return 0;
+  return err < 0 ? err : fs_check_block(ds, FS_CHECK_SHARED, b, dst);
 }
 
 fs_err fs_shared_range(struct fs_dataset *ds, const struct fs_block *b, void *dst, size_t n, uint64_t off) {
@@ -96,9 +66,7 @@ fs_err fs_shared_straight(struct fs_dataset *ds, uint32_t entry, const struct fs
   uint32_t shift = ds->ix.block_shift;
   uint64_t first = s->off >> shift, last = (s->off + s->n - 1) >> shift, start = first << shift;
   uint64_t key = FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS ? FS_KEY_BLOCK | e->data : entry;
-  for (uint64_t i = first; i <= last; i++) {
-    if (!fs_checked(ds, key + i)) return -EAGAIN;
-  }
+  if (!fs_checked_range(ds, FS_CHECK_SHARED, entry, s->off, s->n)) return -EAGAIN;
   uint64_t plain = FS_MIN(e->size - start, (uint64_t)ds->ix.block_size);
   if (first == last && s->n < plain) { /* perhaps its first use has left the block in memory */
     const struct fs_piece p = {.b = {.key = key + first, .plain_len = (uint32_t)plain},

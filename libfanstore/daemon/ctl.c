@@ -47,7 +47,7 @@ void fs_ctl_counters(struct fs_daemon *d) {
       [FS_N_PREFETCH_WAITING] = fs_prefetch_waiting(d),
       [FS_N_EVICTIONS] = cache.evictions,
       [FS_N_TIMEOUTS] = d->count.timeouts,
-      [FS_N_CHECKSUM_ERRORS] = d->count.checksum_errors,
+      [FS_N_CHECKSUM_ERRORS] = d->count.checksum_errors + counter[FS_C_DAMAGED],
   };
   for (unsigned i = 0; i < FS_C_COUNT; i++) atomic_store_explicit(&c->counter[i], counter[i], memory_order_relaxed);
   for (unsigned i = 0; i < FS_N_COUNT; i++) atomic_store_explicit(&c->node_counter[i], own[i], memory_order_relaxed);

@@ -39,6 +39,7 @@ struct fs_daemon_config {
   uint64_t deadline_ns;
   uint32_t io_threads;
   bool read_only, verbose;
+  bool unverified;       /* blocks of other nodes are taken as they come: --verify never */
   bool keep;             /* outputs, when the job ends */
   bool replicas;         /* of outputs, each on one more node */
   const char *stage_out; /* a directory that outlives the job, or NULL */

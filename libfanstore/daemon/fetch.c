@@ -30,6 +30,7 @@ static const struct fs_placement *fs_fetch_place(struct fs_daemon *d, const stru
 }
 
 bool fs_fetch_intact(struct fs_daemon *d, const void *bytes, uint32_t len, uint64_t xxh3) {
+  if (d->cfg->unverified) return true;
   if (fs_xxh3(bytes, len) == xxh3) return true;
   d->count.checksum_errors++;
   return false;

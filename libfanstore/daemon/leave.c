@@ -54,7 +54,7 @@ static void fs_leave_stats(struct fs_daemon *d) {
              {"fetched", d->count.fetched},
              {"fetched_bytes", d->count.fetched_bytes},
              {"prefetched", d->count.prefetched},
-             {"checksum_errors", d->count.checksum_errors},
+             {"checksum_errors", d->count.checksum_errors + counter[FS_C_DAMAGED]},
              {"timeouts", d->count.timeouts},
              {"refused", d->count.refused},
              {"evictions", cache.evictions},

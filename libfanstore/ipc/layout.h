@@ -21,7 +21,7 @@
 #include "ipc/names.h"
 #include "util/base.h"
 
-#define FS_IPC_VERSION 5u
+#define FS_IPC_VERSION 6u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -58,6 +58,7 @@ enum fs_counter {
   FS_C_FALLBACKS = FS_C_BLOCKS + FS_PLACE_COUNT, /* blocks taken from the shared copy after an owner failed */
   FS_C_ERRORS,                                   /* reads that ended in EIO */
   FS_C_MATERIALIZED,                             /* files written out whole for mmap or exec */
+  FS_C_DAMAGED,                                  /* copies of blocks whose bytes were not those of the index */
   FS_C_COUNT
 };
 enum fs_node_counter {

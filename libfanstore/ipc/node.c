@@ -46,6 +46,14 @@ fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size) {
   return fits ? (fs_ssize)n : -ENAMETOOLONG;
 }
 
+int fs_verify_parse(const char *word) {
+  static const char *const words[] = {
+      [FS_VERIFY_NEVER] = "never", [FS_VERIFY_REMOTE] = "remote", [FS_VERIFY_ALWAYS] = "always"};
+  for (size_t i = 0; i < FS_ARRAY_LEN(words); i++)
+    if (strcmp(word, words[i]) == 0) return (int)i;
+  return -EINVAL;
+}
+
 static const char *const fs_rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                             "SLURM_PROCID",         "RANK",      "LOCAL_RANK"};
 

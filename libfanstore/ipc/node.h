@@ -11,6 +11,7 @@
  *   FANSTORE_SPILL                     without a daemon: directory for materialised files (else TMPDIR, else /tmp)
  *   FANSTORE_STATE                     number of the inherited descriptor of the shared open-file table
  *   FANSTORE_READ_ONLY                 "1": every write below a mount is EROFS
+ *   FANSTORE_VERIFY                    which blocks are compared with their checksums: always, remote (else), never
  *
  * Run directory: <base>/fanstore-<uid>/<job>/ (both 0700) with base = TMPDIR, else /tmp, on each host. It holds
  *   node-<rank>.lock    flock'ed by the daemon for its life
@@ -29,11 +30,18 @@
 #define FS_ENV_SPILL "FANSTORE_SPILL"
 #define FS_ENV_STATE "FANSTORE_STATE"
 #define FS_ENV_READ_ONLY "FANSTORE_READ_ONLY"
+#define FS_ENV_VERIFY "FANSTORE_VERIFY"
 
 /* <base>/fanstore-<uid>, or with job <base>/fanstore-<uid>/<job>. Length or -ENAMETOOLONG. */
 fs_ssize fs_run_dir(const char *job, char *out, size_t size);
 /* <run>/node-<rank>.sock */
 fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size);
+
+/* Of the blocks that are read: none; those of other nodes and of shared storage; those of the node's own disk too. */
+enum fs_verify { FS_VERIFY_NEVER, FS_VERIFY_REMOTE, FS_VERIFY_ALWAYS };
+#define FS_VERIFY_DEFAULT FS_VERIFY_REMOTE
+/* From a word, or -EINVAL. */
+int fs_verify_parse(const char *word);
 
 enum fs_node_source { FS_NODE_NAMED, FS_NODE_BY_RANK, FS_NODE_DEFAULT };
 /*
