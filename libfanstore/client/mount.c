@@ -29,8 +29,8 @@ static fs_err fs_open_index(const char *dir, const uint8_t *id, struct fs_index 
   return -EPROTO;
 }
 
-/* The same from shared storage, where nobody has checked its contents: a flipped bit must not become another size. */
-static fs_err fs_open_index_shared(const char *dir, const uint8_t *id, struct fs_index *ix) {
+/* The same where nobody has checked its contents: a flipped bit must not become another size. */
+static fs_err fs_open_index_checked(const char *dir, const uint8_t *id, struct fs_index *ix) {
   fs_err err = fs_open_index(dir, id, ix);
   if (err < 0 || fs_index_check(ix, NULL, 0) == 0) return err;
   fs_index_close(ix);
@@ -39,8 +39,10 @@ static fs_err fs_open_index_shared(const char *dir, const uint8_t *id, struct fs
 
 /* With a daemon: the node's own copy of the index, checked when it was staged; else the one on shared storage. */
 static fs_err fs_open_index_node(const struct fs_ctl_dataset *d, struct fs_index *ix) {
-  fs_err err = fs_open_index(d->local, d->id, ix);
-  if (err < 0) err = fs_open_index_shared(d->source, d->id, ix);
+  bool always = fs_config()->verify == FS_VERIFY_ALWAYS;
+  fs_err err = (always ? fs_open_index_checked : fs_open_index)(d->local, d->id, ix);
+  if (err == -EBADMSG) FS_NOTE(d->local, "/index: the staged index is damaged; that on shared storage is used");
+  if (err < 0) err = fs_open_index_checked(d->source, d->id, ix);
   if (err < 0 || ix->nparts == d->partitions) return err;
   fs_index_close(ix);
   return -EPROTO;
@@ -51,7 +53,7 @@ static fs_err fs_open_index_plain(const char *dataset, struct fs_index *ix) {
   struct fs_manifest *m = fs_mem_map(sizeof(*m));
   if (!m) return -ENOMEM;
   fs_err err = fs_manifest_read(dataset, m);
-  if (err == 0) err = fs_open_index_shared(dataset, m->dataset_id, ix);
+  if (err == 0) err = fs_open_index_checked(dataset, m->dataset_id, ix);
   fs_mem_unmap(m, sizeof(*m));
   return err;
 }

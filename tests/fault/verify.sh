@@ -63,6 +63,11 @@ job 0 "$both" --emulate 2 --replicas 2 --verify always
 equal "from the shared copy" 0 "$(node0 "['blocks_shared']")"
 [ "$(node0 "['checksum_errors']")" -gt 60 ] || fail "no damage was found"
 
+say "two nodes, the other one's disk"
+job 0 "$work/local/fanstore-node1" --emulate 2 --verify remote
+[ "$(node0 "['checksum_errors']")" -gt 30 ] || fail "no damage was found"
+equal "errors" 0 "$(node0 "['errors']")"
+
 say "nothing left: errors, no wrong bytes"
 AWAY=1 job 2 "$one" --verify always
 grep -q 'Input/output error' "$work/diff.err" || fail "no error: $(cat "$work/diff.err")"
