@@ -5,6 +5,7 @@
  * threads), hard links and symlinks, then the directories' modes and times, deepest first.
  */
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@ struct unpack {
   const char *dir;
   unsigned jobs;
   int root;
+  bool setuid; /* of files, too */
+  _Atomic uint64_t cleared;
   _Atomic bool failed;
 };
 
@@ -60,7 +63,7 @@ static fs_err write_block(struct unpack *u, uint32_t entry, uint64_t i, int fd, 
   if (err < 0) return err;
   if (fs_xxh3(stored, b.stored_len) != b.xxh3) return -EBADMSG;
   err = fs_block_decode(b.codec, stored, b.stored_len, plain, b.plain_len);
-  if (err < 0) return -EBADMSG;
+  if (err < 0 || !fs_block_sound(b.codec, stored, b.stored_len, b.plain_len)) return -EBADMSG;
   if (all_zero(plain, b.plain_len)) return 0;
   return fs_pwrite_full(fd, plain, b.plain_len, i * u->ds.ix.block_size);
 }
@@ -82,10 +85,19 @@ static fs_err write_contents(struct unpack *u, uint32_t entry, int fd) {
   return err;
 }
 
-static fs_err set_attributes(int fd, const struct fs_entry *e) {
+/* Whoever owned the file, it is the caller's now: rights of the owner's or the group's that all who run it would have
+   are not given on, as cp does it where it cannot keep the owner. */
+static mode_t mode_of(struct unpack *u, const struct fs_entry *e) {
+  mode_t mode = e->mode & 07777;
+  if (u->setuid || !S_ISREG(e->mode) || !(mode & (S_ISUID | S_ISGID))) return mode;
+  atomic_fetch_add(&u->cleared, 1);
+  return mode & ~(mode_t)(S_ISUID | S_ISGID);
+}
+
+static fs_err set_attributes(struct unpack *u, int fd, const struct fs_entry *e) {
   const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
                                     {.tv_sec = (time_t)e->mtime_sec, .tv_nsec = (long)e->mtime_nsec}};
-  if (fchmod(fd, e->mode & 07777) < 0 || futimens(fd, times) < 0) return -errno;
+  if (fchmod(fd, mode_of(u, e)) < 0 || futimens(fd, times) < 0) return -errno;
   return 0;
 }
 
@@ -109,7 +121,7 @@ static void make_file(void *ctx, uint64_t i) {
     return;
   }
   fs_err err = write_contents(u, entry, fd);
-  if (err == 0) err = set_attributes(fd, e);
+  if (err == 0) err = set_attributes(u, fd, e);
   if (err < 0 && err != -ECANCELED) fail(u, entry, "cannot be written", err);
 }
 
@@ -164,7 +176,7 @@ static fs_err finish_dir(struct unpack *u, uint32_t entry) {
   FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, false);
   if (path == NULL) return -ENOMEM;
   FS_AUTO_CLOSE int fd = fs_prep_open_beneath(u->root, entry == FS_ROOT ? "." : path, O_RDONLY | O_DIRECTORY, 0);
-  return fd < 0 ? fd : set_attributes(fd, fs_index_entry(&u->ds.ix, entry));
+  return fd < 0 ? fd : set_attributes(u, fd, fs_index_entry(&u->ds.ix, entry));
 }
 
 static bool done(struct unpack *u, uint32_t entry, const char *what, fs_err err) {
@@ -222,18 +234,24 @@ static int unpack(struct unpack *u) {
     fs_prep_say("%s/index: %s", shown, why[0] != '\0' ? why : strerror(-err));
     return FS_EXIT_FAILED;
   }
-  if (open_target(u) < 0) return FS_EXIT_FAILED;
-  return restore(u) ? FS_EXIT_OK : FS_EXIT_FAILED;
+  if (open_target(u) < 0 || !restore(u)) return FS_EXIT_FAILED;
+  if (u->cleared > 0)
+    fs_prep_say("set-user-ID and set-group-ID bits of %" PRIu64 " file%s were left out (--setuid restores them)",
+                (uint64_t)u->cleared, u->cleared == 1 ? "" : "s");
+  return FS_EXIT_OK;
 }
 
-enum { OPT_JOBS = FS_OPT_OWN };
+enum { OPT_JOBS = FS_OPT_OWN, OPT_SETUID };
 static const struct fs_opt options[] = {
     {"jobs", 'j', "N", "number of threads (default: one a CPU)", OPT_JOBS},
+    {"setuid", 0, NULL, "restore set-user-ID and set-group-ID bits of files", OPT_SETUID},
     FS_OPT_COMMON,
 };
 
 static fs_err set(void *ctx, int id, const char *value) {
   struct unpack *u = ctx;
+  u->setuid |= id == OPT_SETUID;
+  if (id == OPT_SETUID) return 0;
   return id == OPT_JOBS ? fs_prep_jobs(value, &u->jobs) : -EINVAL;
 }
 

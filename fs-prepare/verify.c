@@ -106,6 +106,7 @@ static bool scan_block(struct scan *s, const struct vblock *b) {
   if (err == 0 && s->at == b->offset) fs_xxh3_update(s->hash, s->stored, b->stored_len);
   s->at = FS_MAX(s->at, b->offset + b->stored_len);
   return err == 0 && fs_xxh3(s->stored, b->stored_len) == b->xxh3 &&
+         fs_block_sound(b->codec, s->stored, b->stored_len, b->plain_len) &&
          fs_block_decode(b->codec, s->stored, b->stored_len, s->plain, b->plain_len) == 0;
 }
 

@@ -27,6 +27,7 @@
 #define FS_FEATURE_COMPAT_KNOWN FS_FEATURE_SAMPLES
 #define FS_FEATURE_INCOMPAT_KNOWN 0ull
 
+#define FS_PROBE_MAX 4096u            /* largest max_probe: bounds what a made-up hash table costs a reader */
 #define FS_NAME_MAX 255u              /* bytes in one name */
 #define FS_ALIGN 4096u                /* alignment of large raw files in a partition, unless packed otherwise */
 #define FS_RAW_ALIGN_MIN 16384u       /* raw files of this size and more start on FS_ALIGN and are zero-padded */

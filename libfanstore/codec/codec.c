@@ -54,6 +54,28 @@ static fs_err fs_lz4_decode_prefix(const void *src, size_t src_len, void *dst, s
   return LZ4_decompress_safe_partial(src, dst, (int)src_len, (int)n, (int)n) == (int)n ? 0 : -EBADMSG;
 }
 
+/* A length of 15 goes on in the bytes that follow, to the first that is not 255. */
+static size_t fs_lz4_length(const uint8_t *p, size_t n, size_t *at, unsigned nibble) {
+  size_t len = nibble;
+  uint8_t more = nibble == 15 ? 255 : 0;
+  for (; more == 255 && *at < n; len += more) more = p[(*at)++];
+  return len;
+}
+
+/* Has it no match at offset 0, that is, of bytes that were not written yet? Of a block that decodes. */
+static bool fs_lz4_sound(const uint8_t *p, size_t n) {
+  for (size_t at = 0; at < n;) {
+    unsigned token = p[at++];
+    size_t literals = fs_lz4_length(p, n, &at, token >> 4);
+    if (literals >= n - at || n - at - literals < 2) return true; /* the last sequence ends with its literals */
+    at += literals;
+    if (p[at] == 0 && p[at + 1] == 0) return false;
+    at += 2;
+    (void)fs_lz4_length(p, n, &at, token & 15);
+  }
+  return true;
+}
+
 static const struct fs_codec fs_codecs[] = {
     [FS_CODEC_RAW] = {FS_CODEC_RAW, "raw", fs_raw_bound, fs_raw_encode, fs_raw_decode, fs_raw_decode_prefix},
     [FS_CODEC_LZ4] = {FS_CODEC_LZ4, "lz4", fs_lz4_bound, fs_lz4_encode, fs_lz4_decode, fs_lz4_decode_prefix},
@@ -74,4 +96,8 @@ fs_err fs_block_decode_prefix(uint32_t codec, const void *stored, size_t stored_
 
 fs_err fs_block_decode(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len) {
   return fs_block_decode_prefix(codec, stored, stored_len, plain, plain_len, plain_len);
+}
+
+bool fs_block_sound(uint32_t codec, const void *stored, size_t stored_len, size_t plain_len) {
+  return codec != FS_CODEC_LZ4 || stored_len == plain_len || fs_lz4_sound(stored, stored_len);
 }

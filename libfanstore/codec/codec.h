@@ -26,6 +26,9 @@ const struct fs_codec *fs_codec_by_id(uint32_t id); /* NULL when unknown */
 
 /* Decodes a stored block: raw when stored_len == plain_len, else by the codec. 0, -EBADMSG or -EPROTONOSUPPORT. */
 fs_err fs_block_decode(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len);
+/* Does what it decodes to depend on nothing but the stored bytes? LZ4's decoder takes a match at offset 0, which no
+   encoder writes, for whatever the buffer had. Of a block that decodes; takes time: for verify and unpack. */
+bool fs_block_sound(uint32_t codec, const void *stored, size_t stored_len, size_t plain_len);
 /* Only its first n plain bytes: what comes after them is neither decoded nor checked. */
 fs_err fs_block_decode_prefix(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len,
                               size_t n);

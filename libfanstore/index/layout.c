@@ -158,6 +158,11 @@ fs_err fs_builder_finish(struct fs_builder *b, void **out, uint64_t *size, char 
   fs_emit_entries(&l, map);
   fs_emit_samples(&l, map);
   fs_emit_buckets(&l, map);
+  if (l.hdr.max_probe > FS_PROBE_MAX) { /* with names that were chosen for it; chance takes more than there are atoms */
+    fs_sys_munmap(map, l.hdr.file_size);
+    if (why) snprintf(why, why_size, "too many names have the same hash");
+    return -EINVAL;
+  }
   fs_emit_blocks(&l, map);
   if (b->nparts > 0) memcpy(fs_section_at(&l, map, FS_SEC_PARTS), b->parts, b->nparts * sizeof(*b->parts));
   fs_emit_header(&l, map);

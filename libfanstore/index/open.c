@@ -71,7 +71,7 @@ static fs_err fs_check_counts(const struct fs_index_header *h, char *why, size_t
   const char *bad = NULL;
   if (entries == 0 || entries > FS_MAX_ENTRIES)
     bad = "number of entries";
-  else if (!fs_is_pow2(buckets) || h->max_probe > buckets)
+  else if (!fs_is_pow2(buckets) || h->max_probe > FS_MIN(buckets, FS_PROBE_MAX))
     bad = "hash table";
   else if (s[FS_SEC_BLOCKS].count >= FS_KEY_BLOCK)
     bad = "number of blocks";

@@ -49,7 +49,7 @@ round_trip() { # OPTION...
   diff -r "$work/ds-1" "$work/ds-4" || fail "the output depends on --jobs: $*"
   expect_status 0 "$bin/fs-prepare" verify "$work/ds-1"
   grep -q good "$work/out" || fail "verify does not say good"
-  expect_status 0 "$bin/fs-prepare" unpack "$work/ds-1" "$work/restored"
+  expect_status 0 "$bin/fs-prepare" unpack --setuid "$work/ds-1" "$work/restored"
   listing "$work/restored" >"$work/list.restored"
   diff "$work/list.source" "$work/list.restored" | head -n 20
   cmp "$work/list.source" "$work/list.restored" || fail "names or attributes differ: $*"
@@ -58,6 +58,14 @@ round_trip() { # OPTION...
   ok "round trip, same output for 1, 2 and 4 jobs: ${*:-defaults}"
 }
 round_trip
+
+# Whoever made the dataset: what is unpacked has the rights of the caller, who did not ask for them.
+rm -rf "$work/restored"
+expect_status 0 "$bin/fs-prepare" unpack "$work/ds-1" "$work/restored"
+one_line "$work/err" "^fs-prepare: set-user-ID and set-group-ID bits of 1 file were left out \(--setuid restores them\)$"
+equal "mode of a set-user-ID file" 755 "$(stat -c %a "$work/restored/special/old")"
+equal "of a sticky directory" 1777 "$(stat -c %a "$work/restored/special/sticky")"
+ok "unpack leaves out set-user-ID bits"
 info() { "$bin/fs-prepare" info --json "$work/ds-1" >"$work/info.json" && json "$work/info.json" "$1"; }
 equal "twins of 3 MiB are stored once" True "$(info '3 * 2**20 < r["stored_bytes"] < r["plain_bytes"] - 3 * 2**20')"
 equal "files" "$(find "$work/source" -type f -printf x | wc -c)" "$(info 'r["files"]')"

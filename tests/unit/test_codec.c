@@ -114,8 +114,26 @@ static void test_damaged(void **state) {
   free(plain);
 }
 
+/* A match at offset 0 decodes, to what the buffer had. */
+static void test_sound(void **state) {
+  (void)state;
+  static const uint8_t bad[18] = {0x1f, 'a', 0, 0, 0, 0xc0, 'b'};
+  uint8_t out[32], plain[4000], stored[4000];
+  assert_int_equal(fs_block_decode(FS_CODEC_LZ4, bad, sizeof(bad), out, sizeof(out)), 0);
+  assert_false(fs_block_sound(FS_CODEC_LZ4, bad, sizeof(bad), sizeof(out)));
+  assert_true(fs_block_sound(FS_CODEC_LZ4, bad, sizeof(bad), sizeof(bad))); /* raw */
+  assert_true(fs_block_sound(FS_CODEC_RAW, bad, sizeof(bad), sizeof(bad)));
+  for (unsigned seed = 1; seed < 200; seed++) {
+    size_t n = seed * 20;
+    fill(plain, n, seed);
+    fs_ssize put = fs_codec_by_id(FS_CODEC_LZ4)->encode(plain, n, stored, sizeof(stored), seed % 13);
+    if (put > 0) assert_true(fs_block_sound(FS_CODEC_LZ4, stored, (size_t)put, n));
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_lz4), cmocka_unit_test(test_incompressible),
-                                     cmocka_unit_test(test_raw_and_unknown), cmocka_unit_test(test_damaged)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_lz4), cmocka_unit_test(test_sound),
+                                     cmocka_unit_test(test_incompressible), cmocka_unit_test(test_raw_and_unknown),
+                                     cmocka_unit_test(test_damaged)};
   return cmocka_run_group_tests_name("codec", tests, NULL, NULL);
 }
