@@ -93,6 +93,7 @@ struct fanstore_stats {
   uint64_t prefetch_waiting;          /* blocks in the queue now */
   uint64_t evictions;                 /* from the cache */
   uint64_t timeouts, checksum_errors; /* the latter of a process too: copies that it read itself */
+  uint64_t dropped;                   /* messages of other nodes: not understood, or late */
 };
 enum fanstore_whose { FANSTORE_PROCESS = 0, FANSTORE_NODE = 1 };
 /*

@@ -158,6 +158,7 @@ static fs_err node_counters(struct fanstore_stats *s) {
   s->evictions = of_daemon(node, FS_N_EVICTIONS);
   s->timeouts = of_daemon(node, FS_N_TIMEOUTS);
   s->checksum_errors = of_daemon(node, FS_N_CHECKSUM_ERRORS);
+  s->dropped = of_daemon(node, FS_N_DROPPED);
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/daemon.h"
+#include "daemon/ns_net.h"
 #include "util/sys.h"
 
 static fs_err fs_ctl_map(struct fs_daemon *d, uint64_t size) {
@@ -31,6 +32,10 @@ static void fs_ctl_dataset(struct fs_ctl_dataset *c, const struct fs_dataset *ds
   c->placement = first;
 }
 
+uint64_t fs_ctl_dropped(const struct fs_daemon *d) {
+  return d->count.dropped + (d->ns ? fs_ns_dropped(d->ns) : 0) + (d->ns_net ? fs_ns_net_dropped(d->ns_net) : 0);
+}
+
 void fs_ctl_counters(struct fs_daemon *d) {
   uint64_t counter[FS_C_COUNT];
   struct fs_cache_stats cache;
@@ -48,6 +53,7 @@ void fs_ctl_counters(struct fs_daemon *d) {
       [FS_N_EVICTIONS] = cache.evictions,
       [FS_N_TIMEOUTS] = d->count.timeouts,
       [FS_N_CHECKSUM_ERRORS] = d->count.checksum_errors + counter[FS_C_DAMAGED],
+      [FS_N_DROPPED] = fs_ctl_dropped(d),
   };
   for (unsigned i = 0; i < FS_C_COUNT; i++) atomic_store_explicit(&c->counter[i], counter[i], memory_order_relaxed);
   for (unsigned i = 0; i < FS_N_COUNT; i++) atomic_store_explicit(&c->node_counter[i], own[i], memory_order_relaxed);

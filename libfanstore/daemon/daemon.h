@@ -133,6 +133,7 @@ int fs_iopool_reap(struct fs_iopool *p); /* calls back what is finished; how man
 
 struct fs_daemon_counters {
   uint64_t served, served_bytes, fetched, fetched_bytes, prefetched, checksum_errors, timeouts;
+  uint64_t dropped;                      /* messages; those about names are counted apart: fs_ctl_dropped */
   uint64_t replicated, replicated_bytes; /* to the partner: files, bytes sent */
   _Atomic uint64_t staged_bytes, reused_bytes, refused;
 };
@@ -210,6 +211,8 @@ void fs_place_lose(struct fs_dataset *ds, uint32_t rank, uint32_t part);
 /* ---- ctl.c ---- */
 fs_err fs_ctl_build(struct fs_daemon *d);
 void fs_ctl_counters(struct fs_daemon *d);
+/* Messages of other nodes that were thrown away: not understood, late, of an earlier generation, or without room. */
+uint64_t fs_ctl_dropped(const struct fs_daemon *d);
 
 /* ---- thread.c ---- */
 fs_err fs_thread_start(void *(*main)(void *), void *arg);

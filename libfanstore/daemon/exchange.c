@@ -108,10 +108,13 @@ static bool fs_exchange_fits(const struct fs_exchange *x, uint64_t bytes) {
 static bool fs_exchange_good(const struct fs_exchange *x, const struct fs_fetch *f, uint64_t bytes) {
   uint32_t len = f->block.stored_len;
   const struct fs_wire_rep *r = x->rep;
-  if (fs_exchange_bare(x)) return bytes == len && fs_fetch_intact(x->d, x->bytes, len, f->block.xxh3);
-  if (r->err != 0 || bytes != sizeof(*r) + (uint64_t)r->length) return false;
-  if (f->file != 0) return r->length <= len && fs_fetch_intact(x->d, x->bytes, r->length, r->xxh3);
-  return r->length == len && fs_fetch_intact(x->d, x->bytes, len, f->block.xxh3);
+  bool bare = fs_exchange_bare(x);
+  if (bare && bytes == len) return fs_fetch_intact(x->d, x->bytes, len, f->block.xxh3);
+  if (r->err != 0) return false;
+  bool whole =
+      !bare && bytes == sizeof(*r) + (uint64_t)r->length && (f->file != 0 ? r->length <= len : r->length == len);
+  if (!whole) x->d->count.dropped++;
+  return whole && fs_fetch_intact(x->d, x->bytes, r->length, f->file != 0 ? r->xxh3 : f->block.xxh3);
 }
 
 /* The fetch has its answer from this peer: a good block, or it goes on looking. */
@@ -138,6 +141,7 @@ static void fs_exchange_received(struct fs_net_op *op, uint32_t peer, uint64_t b
   x->receiving = false;
   bool fits = err == 0 && fs_exchange_fits(x, bytes);
   if (fits) fs_peer_heard(x->d, &x->d->fetcher->peer[x->peer]);
+  if (!fits || (!x->fetch && !x->ping)) x->d->count.dropped++; /* no reply to it, or a late one */
   fs_exchange_land(x);
   if (x->fetch) fs_exchange_conclude(x, bytes, fits);
   fs_exchange_settle(x);

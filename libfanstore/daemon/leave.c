@@ -56,6 +56,7 @@ static void fs_leave_stats(struct fs_daemon *d) {
              {"prefetched", d->count.prefetched},
              {"checksum_errors", d->count.checksum_errors + counter[FS_C_DAMAGED]},
              {"timeouts", d->count.timeouts},
+             {"dropped", fs_ctl_dropped(d)},
              {"refused", d->count.refused},
              {"evictions", cache.evictions},
              {"staged_bytes", d->count.staged_bytes},

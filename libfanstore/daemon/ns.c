@@ -33,6 +33,9 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
 void *fs_ns_owner(const struct fs_ns *ns) {
   return ns->owner;
 }
+uint64_t fs_ns_dropped(const struct fs_ns *ns) {
+  return ns->dropped_messages;
+}
 const struct fs_members *fs_ns_members(const struct fs_ns *ns) {
   return &ns->members;
 }

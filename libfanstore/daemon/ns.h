@@ -58,6 +58,7 @@ typedef void fs_ns_done(void *ctx, fs_err err, const void *body, size_t n);
 fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
                  const struct fs_ns_hooks *hooks, void *owner);
 void *fs_ns_owner(const struct fs_ns *ns);
+uint64_t fs_ns_dropped(const struct fs_ns *ns); /* messages: not understood, late, or nobody's */
 const struct fs_members *fs_ns_members(const struct fs_ns *ns);
 /* Files have replicas: that of a rank which is no member any more is the member's after it. */
 void fs_ns_replicate(struct fs_ns *ns);

@@ -157,6 +157,10 @@ void fs_ns_net_timers(struct fs_ns_net *n, uint64_t now) {
   }
 }
 
+uint64_t fs_ns_net_dropped(const struct fs_ns_net *n) {
+  return n->dropped;
+}
+
 fs_err fs_ns_net_new(struct fs_ns_net **out, struct fs_net *net, uint64_t deadline_ns, fs_ns_net_receive *receive,
                      void *ctx) {
   struct fs_ns_net *n = calloc(1, sizeof(*n) + net->nodes * sizeof(n->peer[0]));

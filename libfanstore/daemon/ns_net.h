@@ -20,5 +20,7 @@ fs_err fs_ns_net_new(struct fs_ns_net **out, struct fs_net *net, uint64_t deadli
 void fs_ns_net_send(struct fs_ns_net *n, uint32_t to, const struct fs_ns_message *head, const void *body, size_t bytes);
 /* Gives up waiting for what is missing. Call now and then. */
 void fs_ns_net_timers(struct fs_ns_net *n, uint64_t now);
+/* Messages that were thrown away, on either side. */
+uint64_t fs_ns_net_dropped(const struct fs_ns_net *n);
 
 #endif

@@ -164,6 +164,7 @@ static void fs_replica_received(struct fs_net_op *op, uint32_t from, uint64_t by
   struct fs_replica *r = err == 0 && fs_replica_sane(t->d, h, from, bytes) ? fs_replica_make(t, h->file) : NULL;
   if (r && fs_replica_newer(r, from, h->generation)) fs_replica_renew(r, from, h->generation);
   if (!r || h->generation != r->generation || r->done) {
+    t->d->count.dropped++;
     (void)fs_replica_post(t, b);
     return;
   }

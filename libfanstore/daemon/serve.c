@@ -261,6 +261,7 @@ static void fs_job_received(struct fs_net_op *op, uint32_t peer, uint64_t bytes,
   d->server->running++;
   j->peer = peer;
   if (err < 0 || peer >= d->net->nodes || !fs_job_understood(d, &j->req, bytes)) {
+    d->count.dropped++;
     fs_job_free(j); /* there is no address for a reply */
   } else if (j->req.type == FS_WIRE_PING) {
     fs_job_reply(j, 0);

@@ -15,7 +15,7 @@
  *   stats rank=K key=value ...                          counters; last before bye. Keys: opens stats files_local
  *     files_cache files_remote files_shared bytes_{the same four} blocks_{the same four} fallbacks errors materialized
  *     (sums over this node's clients), served served_bytes fetched fetched_bytes prefetched checksum_errors timeouts
- *     refused evictions staged_bytes reused_bytes clients replicated replicated_bytes (the daemon's own; see
+ *     dropped refused evictions staged_bytes reused_bytes clients replicated replicated_bytes (the daemon's own; see
  *     docs/messages.md)
  *   stagein rank=K files=N bytes=BYTES [end=1]          after stagein: names made so far; at the end also what was left
  *     [dataset=N dataset_name=PATH]                     out: because the dataset has the name, or for another reason;

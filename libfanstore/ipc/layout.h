@@ -72,6 +72,7 @@ enum fs_node_counter {
   FS_N_EVICTIONS,
   FS_N_TIMEOUTS,
   FS_N_CHECKSUM_ERRORS,
+  FS_N_DROPPED,
   FS_N_COUNT
 };
 

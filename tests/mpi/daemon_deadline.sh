@@ -28,6 +28,7 @@ recovered() {
 wait_until 10 recovered
 stop_daemons
 [ "$(stats 0 timeouts)" -gt 0 ] || fail "no deadline passed"
+[ "$(stats 0 dropped)" -gt 0 ] || fail "the replies that came late are not counted"
 no_leftovers
 
 say "with a replica"

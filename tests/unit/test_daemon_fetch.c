@@ -33,6 +33,7 @@ static void test_bad_replies_go_to_the_replica(void **state) {
     done_with(0);
   }
   assert_int_equal(d->count.checksum_errors, 1);
+  assert_int_equal(d->count.dropped, 4); /* all but a wrong byte and an error */
   struct fs_req *r = post(0, key_of(100), 0);
   turn(0);
   answer_one(1, FLIPPED);
@@ -79,6 +80,7 @@ static void test_bare_replies(void **state) {
     done_with(0);
   }
   assert_int_equal(d->count.checksum_errors, 3);
+  assert_int_equal(d->count.dropped, 1);
   assert_int_equal(d->count.fetched_bytes, sizeof(big));
 }
 
@@ -102,6 +104,7 @@ static void test_deadline_and_recovery(void **state) {
   take_request(3, &ping);
   assert_int_equal(ping.type, FS_WIRE_PING);
   reply(3, &late, GOOD); /* too late for its block, but a sign of life */
+  assert_int_equal(d->count.dropped, 1);
   assert_int_equal(fs_cache_find(d->cache, key_of(1)), -ENOENT);
   r = post(0, key_of(3), 0);
   turn(0);
@@ -109,6 +112,7 @@ static void test_deadline_and_recovery(void **state) {
   expect_block(r, 0, 3, false);
   reply(3, &ping, GOOD);
   assert_int_equal(d->count.timeouts, 1);
+  assert_int_equal(d->count.dropped, 1); /* the answer to a ping is none of them */
   assert_int_equal(d->fetcher->spare, FS_EXCHANGES);
 }
 

@@ -156,6 +156,7 @@ static void test_twice_is_once(void **state) {
     for (uint32_t i = 0; i < sends; i++) arrive(2, sent[9 - i].buf, sent[9 - i].bytes);
   }
   assert_int_equal(received, 10);
+  assert_int_equal(fs_ns_net_dropped(n), 10);
 }
 
 static void test_no_messages(void **state) {
@@ -177,6 +178,7 @@ static void test_no_messages(void **state) {
   arrive(2, &bad, sizeof(bad));
   arrive(77, &good, sizeof(good));
   assert_int_equal(received, 0);
+  assert_int_equal(fs_ns_net_dropped(n), 9);
   arrive(2, &good, sizeof(good));
   assert_int_equal(received, 1);
 }

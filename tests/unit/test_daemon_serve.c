@@ -289,6 +289,7 @@ static void test_dropped(void **state) {
   r.tag = world.net.tag_max + 1;
   arrive(1, &r, sizeof(r));
   arrive(3, &good, sizeof(good)); /* no such rank */
+  assert_int_equal(d->count.dropped, 6);
   assert_int_equal(world.sends, 0);
   assert_int_equal(world.recvs, posted);
   assert_false(fs_server_busy(d));
