@@ -57,7 +57,7 @@ static fs_err hosts_from_file(const char *path, struct host_list *list) {
   while (err == 0 && fgets(line, sizeof(line), f)) {
     char *p = line + strspn(line, " \t");
     size_t n = strcspn(p, " \t\r\n#:");
-    const char *at = memchr(p, '@', n); /* user@host */
+    const char *at = memrchr(p, '@', n); /* user@host */
     if (at) {
       n -= (size_t)(at + 1 - p);
       p = (char *)at + 1;
@@ -68,11 +68,21 @@ static fs_err hosts_from_file(const char *path, struct host_list *list) {
   return err < 0 ? err : list->n > 0 ? 0 : -ENODATA;
 }
 
-/* The first name of "f[3-5,9],g7": "f3". */
+/* The first name of "r[3-5,9]n[1-2],g7": "r3n1". */
 static void slurm_first(const char *list, char *out, size_t size) {
-  size_t n = strcspn(list, "[,");
-  size_t digits = list[n] == '[' ? strcspn(list + n + 1, "-,]") : 0;
-  snprintf(out, size, "%.*s%.*s", (int)n, list, (int)digits, list[n] == '[' ? list + n + 1 : "");
+  size_t at = 0;
+  while (*list != '\0' && *list != ',' && at + 1 < size) {
+    if (*list != '[') {
+      out[at++] = *list++;
+      continue;
+    }
+    size_t first = strcspn(list + 1, "-,]"), all = strcspn(list, "]");
+    first = FS_MIN(first, size - 1 - at);
+    memcpy(out + at, list + 1, first);
+    at += first;
+    list += all + (list[all] == ']');
+  }
+  out[at] = '\0';
 }
 
 static bool address_is_here(const struct sockaddr *a, const struct ifaddrs *mine) {

@@ -38,9 +38,9 @@ lib_daemon := daemon common
 lib_launch := launch common
 lib_prepare := prepare common
 lib_preload := preload client common
-# test_daemon_* links the daemon's parts, test_launch_*, test_placement and fuzz_elf fs-launch's, test_prepare_* fs-prepare's,
-# test_preload_* the wrappers; all others the client and what is below it.
-test_kind = $(or $(findstring daemon_,$(1)),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(findstring preload_,$(1)),$(if \
+# test_daemon_* and fuzz_daemon link the daemon's parts, *_launch_*, test_placement and fuzz_elf fs-launch's,
+# test_prepare_* fs-prepare's, test_preload_* the wrappers; all others the client and what is below it.
+test_kind = $(or $(findstring daemon_,$(patsubst %fuzz_daemon,daemon_,$(1))),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(findstring preload_,$(1)),$(if \
   $(or $(findstring placement,$(1)),$(filter fuzz_elf%,$(1))),launch_),client_)
 test_links = $(foreach l,$(lib_$(patsubst %_,%,$(call test_kind,$(1)))),$(call test_lib,$(l)))
 
@@ -54,12 +54,12 @@ $(FUZZ_BIN): $(B)/tests/%: $(O)/tests/%.o $$(call test_links,$$(notdir $$*))
 	$(say) LINK $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
-	  -fsanitize=fuzzer $(LZ4) -ldl -pthread
+	  -fsanitize=fuzzer $(LZ4) -lcmocka -ldl -pthread
 $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-unit check-lint check-posix check-mpi check-fault check-slow model check-clients check-clients-valgrind \
+.PHONY: check check-unit check-lint check-posix check-mpi check-fault check-slow fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 check-bin: $(UNIT_BIN) $(HELPER_BIN)
@@ -157,6 +157,12 @@ fuzz: ## every fuzz target for FUZZ_SECONDS each
 	@$(SUB) CC=clang SAN=$(FUZZ_SAN) fuzz-bin
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FS_BUILD=$(CURDIR)/build $(RUN) -t $$(($(FUZZ_SECONDS) + 120)) \
 	  $(foreach f,$(notdir $(FUZZ_SRC:.c=)),'fuzz/$(f)=tests/fuzz/run.sh $(f)')
+
+fuzz-coverage: ## how much of what they are about the corpora of `make fuzz` reach
+	@tests/setup/packages.sh build check ci
+	@$(SUB) CC=clang SAN=fuzzer-no-link B=build/coverage fuzz-bin \
+	  CFLAGS='-O1 -g -fprofile-instr-generate -fcoverage-mapping'
+	@tests/fuzz/coverage.sh build/coverage/tests/fuzz
 
 model: ## model checking of the protocols in shared memory, and of the same with faults in them
 	@tests/setup/packages.sh ci

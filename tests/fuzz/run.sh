@@ -8,6 +8,14 @@ program=$(find "$root/build" -path "*/san-*fuzzer*/tests/fuzz/$target" | head -n
 [ -x "$program" ] || fail "no $target; make fuzz builds it"
 corpus=$root/build/fuzz-corpus/$target
 mkdir -p "$corpus"
+options=() leaks=1
+case $target in
+  fuzz_daemon) options=(-max_len=2048 -len_control=0) leaks=0 ;; # a daemon never ends
+  fuzz_path) options=(-max_len=64) ;;
+  fuzz_launch_options | fuzz_prepare_unpack) options=(-max_len=4096 -close_fd_mask=3) ;; # they tell what is wrong
+  fuzz_handover | fuzz_settings) options=(-max_len=4096) ;;
+  *) options=(-max_len=65536) ;;
+esac
 
 make_tree "$work/source"
 rm -rf "$work/source/train" "$work/source/sizes"
@@ -28,13 +36,15 @@ case $target in
 open(sys.argv[1] + "/seed-call", "wb").write(struct.pack("<IIQQQQQqIIHHI8s", 2, 0, 1 << 32, 0, 1 << 62, 0, 0, 0, 0, 0o100644, 1, 0, 0, b"f"))
 open(sys.argv[1] + "/seed-record", "wb").write(struct.pack("<QQQQQqqIIIIIHH8s", 1 << 62, 1 << 32, 1, 1, 5, 0, 0, 0, 0, 0o120777, 0, 1, 1, 2, b"fto"))' "$corpus"
     ;;
+  *launch_options*) printf '%s\n' --dataset /a --emulate 2 --verify always -- true >"$corpus/seed-words" ;;
+  *settings*) printf '%s\n' /a:/b\\:c /m:/n 1 always 3 4 5 6 /tmp >"$corpus/seed-environment" ;;
   *control*) printf '@fs hello rank=0 host=a%%20b pid=1 job=j free=4096\n' >"$corpus/seed-hello" ;;
 esac
 
-export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 cd "$work" # a crash leaves its input here
-"$program" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=3000 -max_len=65536 -print_final_stats=1 \
-  -verbosity=0 "$corpus" || {
+"$program" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=3000 -print_final_stats=1 \
+  -verbosity=0 "${options[@]}" "$corpus" || {
   mkdir -p "$root/build/fuzz-crashes"
   cp crash-* leak-* oom-* timeout-* "$root/build/fuzz-crashes/" 2>/dev/null || true
   fail "$target; its input is in build/fuzz-crashes"

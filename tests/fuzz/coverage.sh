@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What the corpora of the fuzz targets reach: for each, the lines of the files that it is about, and how many of them
+# were run. coverage.sh PROGRAMS, a directory of targets that were built with -fprofile-instr-generate
+# -fcoverage-mapping; the corpora are those of build/fuzz-corpus. Called by `make fuzz-coverage`.
+set -euo pipefail
+command -v llvm-cov >/dev/null || {
+  echo "no llvm-cov here (package llvm)"
+  exit 77
+}
+root=$(cd "$(dirname "$0")/../.." && pwd)
+programs=$(cd "$1" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/fuzz-coverage.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$root"
+declare -A about=(
+  [codec]='libfanstore/codec/*.c'
+  [control]=libfanstore/ipc/control.c
+  [daemon]="libfanstore/daemon/clients.c libfanstore/daemon/boxes.c libfanstore/daemon/fetch.c libfanstore/daemon/exchange.c
+    libfanstore/daemon/serve.c libfanstore/daemon/prefetch.c libfanstore/daemon/ns*.c libfanstore/daemon/names.c
+    libfanstore/daemon/hold.c libfanstore/daemon/handles.c libfanstore/daemon/replica_receive.c libfanstore/daemon/spill*.c"
+  [elf]='fs-launch/elfread.c fs-launch/code.c'
+  [handover]='libfanstore/ipc/handover*.c libfanstore/client/attach.c libfanstore/cache/view.c'
+  [index]='libfanstore/index/open.c libfanstore/index/lookup.c libfanstore/index/entry.c libfanstore/index/verify.c'
+  [launch_options]='fs-launch/options.c fs-launch/hosts.c libfanstore/util/opt.c'
+  [list]='libfanstore/util/text.c libfanstore/util/parse.c libfanstore/util/path.c'
+  [manifest]=libfanstore/format/manifest.c
+  [names]=libfanstore/ipc/names.c
+  [part]=libfanstore/format/part.c
+  [prepare_unpack]='fs-prepare/unpack.c fs-prepare/verify.c fs-prepare/dataset.c libfanstore/index/verify.c'
+  [path]='libfanstore/client/path.c libfanstore/client/path_walk.c libfanstore/client/path_list.c libfanstore/client/vdir.c'
+  [settings]='libfanstore/client/config.c libfanstore/ipc/node.c'
+)
+printf '%-16s %8s %8s %8s %6s\n' target inputs lines run '%'
+for program in "$programs"/fuzz_*; do
+  name=${program##*/fuzz_}
+  corpus=$root/build/fuzz-corpus/fuzz_$name
+  [ -d "$corpus" ] || continue
+  read -ra files < <(compgen -G '*' >/dev/null && for f in ${about[$name]:-}; do [ ! -e "$f" ] || printf '%s ' "$f"; done)
+  (cd "$work" && TMPDIR=$work LLVM_PROFILE_FILE=$work/$name.raw "$program" -runs=0 -timeout=60 -close_fd_mask=3 "$corpus" >/dev/null 2>&1) ||
+    echo "fuzz_$name failed on its corpus"
+  llvm-profdata merge -o "$work/$name.prof" "$work/$name.raw"
+  llvm-cov export -summary-only -instr-profile "$work/$name.prof" "$program" "${files[@]}" >"$work/$name.json"
+  /usr/bin/python3 - "$name" "$(find "$corpus" -type f | wc -l)" "$work/$name.json" <<'END'
+import json, sys
+lines = json.load(open(sys.argv[3]))["data"][0]["totals"]["lines"]
+print("%-16s %8s %8d %8d %6.1f" % (sys.argv[1], sys.argv[2], lines["count"], lines["covered"], lines["percent"]))
+END
+done

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A whole daemon but for MPI, and all that it hears: the input is a story of messages from two other nodes (requests,
+ * replies, names of output files, replicas), of what a client writes into its channel (requests, pins, the ring of
+ * wanted blocks, calls about names) and of time. Messages are mostly what such messages look like, else they get no
+ * further than the door. It must live on, and no client must be given a block of a dataset that is not what the index
+ * says.
+ *
+ * The daemon is the same for 5,000 inputs, so a fault need not come again with the input that it is told with.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../unit/net_fixture.h"
+#include "daemon/fetch.h"
+#include "daemon/ns_priv.h"
+#include "daemon/replica.h"
+#include "index/builder.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define RANKS 3u
+#define BLOCKS 40u
+#define CLIENTS 3u
+#define PART_SIZE (1u << 20)
+#define LIVES 5000u
+#define QUESTIONS 16u
+
+static struct fs_daemon *d;
+static struct fs_daemon_config config;
+static struct fs_client *client[CLIENTS];
+static struct fs_cache_view view;
+static char dir[256];
+static unsigned char part[PART_SIZE];
+static uint64_t order[RANKS]; /* of names' messages to us */
+static struct {
+  uint64_t id;
+  uint32_t rank;
+} question[QUESTIONS]; /* that the daemon asked, the last ones */
+static uint32_t questions;
+
+/* ---- the input ---- */
+
+static struct input {
+  const uint8_t *at;
+  size_t left;
+} in;
+
+static void take(void *to, size_t n) {
+  size_t have = FS_MIN(n, in.left);
+  if (have > 0) memcpy(to, in.at, have);
+  memset((char *)to + have, 0, n - have);
+  in.at += have;
+  in.left -= have;
+}
+static uint8_t byte(void) {
+  uint8_t b;
+  take(&b, 1);
+  return b;
+}
+static uint32_t word(void) {
+  uint32_t w;
+  take(&w, sizeof(w));
+  return w;
+}
+
+/* ---- the daemon ---- */
+
+static void make_index(struct fs_index *ix) {
+  static struct fs_built_block blocks[BLOCKS];
+  struct fs_built_block one = {4096, fs_xxh3(part + 4096, 500), 500, 0};
+  struct fs_builder *b = fs_builder_new(FS_BLOCK_SIZE_MIN, FS_ALIGN);
+  const struct fs_part_rec rec = {.size = PART_SIZE};
+  char why[256];
+  void *out;
+  uint64_t size;
+  for (uint32_t i = 0; i < BLOCKS; i++) {
+    uint32_t len = i % 4 == 0 ? FS_BLOCK_SIZE_MIN : 700 + i;
+    blocks[i] = (struct fs_built_block){8192 + i * FS_BLOCK_SIZE_MIN, 0, len, i % 2};
+    blocks[i].xxh3 = fs_xxh3(part + blocks[i].offset, len);
+  }
+  const struct fs_build_file files[] = {
+      {.path = "", .mode = S_IFDIR | 0755},
+      {.path = "d", .mode = S_IFDIR | 0755},
+      {.path = "d/one", .mode = S_IFREG | 0644, .size = 500, .blocks = &one, .nblocks = 1},
+      {.path = "d/many",
+       .mode = S_IFREG | 0644,
+       .size = BLOCKS * FS_BLOCK_SIZE_MIN,
+       .codec = FS_CODEC_LZ4,
+       .blocks = blocks,
+       .nblocks = BLOCKS}};
+  for (size_t i = 0; i < FS_ARRAY_LEN(files); i++)
+    if (fs_builder_add(b, &files[i]) < 0) abort();
+  if (fs_builder_part(b, &rec) < 0 || fs_builder_part(b, &rec) < 0) abort();
+  if (fs_builder_finish(b, &out, &size, why, sizeof(why)) < 0 || fs_index_attach(out, size, ix, NULL, 0) < 0) abort();
+  fs_builder_free(b);
+}
+
+static void make_part(int number) {
+  char path[300];
+  snprintf(path, sizeof(path), "%s/part-%05d", dir, number);
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0 || fs_write_full(fd, part, PART_SIZE) < 0) abort();
+  d->data[0].fd[number] = fd;
+}
+
+static void add_client(unsigned k) {
+  fs_err err;
+  int fd;
+  client[k] = fs_clients_add(d, 100 + k, &fd, &err);
+  if (!client[k]) abort();
+  close(fd);
+}
+
+/* Partition 0 is here and on node 1, partition 1 on nodes 1 and 2. */
+static void start(void) {
+  static unsigned lives;
+  struct fs_dataset *ds;
+  uint64_t slab;
+  memset((void *)&world, 0, sizeof(world));
+  memset(order, 0, sizeof(order));
+  questions = 0;
+  world.net = (struct fs_net){.ops = &fake_ops, .rank = 0, .nodes = RANKS, .tag_max = 32767, .arrivals = -1};
+  config = (struct fs_daemon_config){.deadline_ns = 1000000000, .cache_bytes = 4 << 20, .replicas = true};
+  config.job = "fuzz";
+  uint64_t now = d ? d->now : 1000000000000;
+  d = calloc(1, sizeof(*d));
+  d->cfg = &config;
+  d->net = &world.net;
+  d->now = now;
+  d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const char *tmp = getenv("TMPDIR");
+  snprintf(dir, sizeof(dir), "%.200s/fuzz-%d-%u", tmp ? tmp : "/tmp", (int)getpid(), lives++);
+  snprintf(d->spill, sizeof(d->spill), "%s/spill", dir);
+  if (mkdir(dir, 0700) < 0 || mkdir(d->spill, 0700) < 0) abort();
+  d->spill_fd = open(d->spill, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (mkdirat(d->spill_fd, FS_OUT_DIR, 0700) < 0) abort();
+  for (uint32_t i = 0; i < PART_SIZE; i++) part[i] = (unsigned char)(i * 7 + i / 256 * 13);
+  d->datasets = 1;
+  ds = &d->data[0];
+  make_index(&ds->stage.index);
+  strcpy(ds->stage.local, dir);
+  ds->partitions = 2;
+  ds->max_stored = FS_BLOCK_SIZE_MIN;
+  ds->have = calloc(2, sizeof(*ds->have));
+  ds->fd = malloc(2 * sizeof(*ds->fd));
+  ds->place = calloc(2, sizeof(*ds->place));
+  ds->fd[1] = -1;
+  ds->have[0] = true;
+  make_part(0);
+  ds->place[0] = (struct fs_placement){.owner = {0, 1}, .owners = 2, .flags = FS_PLACE_LOCAL};
+  ds->place[1] = (struct fs_placement){.owner = {1, 2}, .owners = 2};
+  fs_err err = fs_cache_new(&d->cache, config.cache_bytes, FS_OUT_BLOCK, fs_clients_pins, d);
+  if (err == 0) err = fs_iopool_start(&d->pool, 1, d->wake);
+  if (err == 0) err = fs_fetcher_new(d);
+  if (err == 0) err = fs_server_new(d);
+  if (err == 0) err = fs_ctl_build(d);
+  if (err == 0) err = fs_boxes_start(d);
+  if (err < 0) abort();
+  int fd = fs_cache_slab_fd(d->cache, &slab);
+  void *map = mmap(NULL, slab, PROT_READ, MAP_SHARED, fd, 0);
+  if (map == MAP_FAILED || fs_cache_view_init(&view, map, slab, NULL, 0) < 0) abort();
+  for (unsigned k = 0; k < CLIENTS; k++) add_client(k);
+}
+
+/* ---- messages ---- */
+
+/* To the receive that is posted for it, if there is one. */
+static void deliver(uint32_t from, uint32_t at, const void *bytes, size_t n) {
+  struct message m = world.recv[at];
+  if (n > m.bytes) return;
+  memmove(&world.recv[at], &world.recv[at + 1], (--world.recvs - at) * sizeof(m));
+  if (n > 0) memcpy(m.buf, bytes, n);
+  m.op->done(m.op, from, n, byte() == 255 ? -EMSGSIZE : 0);
+}
+
+static void arrive(uint32_t from, uint32_t tag, const void *bytes, size_t n) {
+  for (uint32_t i = 0; i < world.recvs; i++) {
+    if (world.recv[i].tag != tag) continue;
+    deliver(from, i, bytes, n);
+    return;
+  }
+}
+
+static void names_message(uint32_t from, struct fs_wire_names h, const void *body, size_t n) {
+  static alignas(8) unsigned char m[sizeof(h) + FS_NAMES_BODY];
+  h.magic = FS_WIRE_NAMES_MAGIC;
+  h.version = FS_WIRE_VERSION;
+  h.length = (uint32_t)n;
+  if (h.order == 0) h.order = ++order[from];
+  memcpy(m, &h, sizeof(h));
+  if (n > 0) memcpy(m + sizeof(h), body, n);
+  arrive(from, FS_TAG_NAMES, m, sizeof(h) + n);
+}
+
+/* What the daemon has sent is done with. Pings are answered, else there were soon no other members. */
+static void complete_sends(void) {
+  while (world.sends > 0) {
+    struct message m = world.sent[0];
+    struct fs_wire_names h = {0};
+    struct fs_names_call c = {0};
+    if (m.tag == FS_TAG_NAMES) {
+      memcpy(&h, m.buf, sizeof(h));
+      if (h.length >= sizeof(c)) memcpy(&c, (char *)m.buf + sizeof(h), sizeof(c));
+    }
+    memmove(&world.sent[0], &world.sent[1], --world.sends * sizeof(m));
+    m.op->done(m.op, m.peer, m.bytes, 0);
+    if (h.magic == 0 || h.answer) continue;
+    if (c.op == FS_NAMES_PING) {
+      names_message(m.peer, (struct fs_wire_names){.answer = 1, .id = h.id, .set = h.set}, NULL, 0);
+    } else {
+      question[questions % QUESTIONS].id = h.id;
+      question[questions++ % QUESTIONS].rank = m.peer;
+    }
+  }
+}
+
+static void a_request(uint32_t from) {
+  struct fs_wire_req r;
+  take(&r, sizeof(r));
+  r.magic = FS_WIRE_MAGIC;
+  r.version = FS_WIRE_VERSION;
+  r.type = byte() % 5;
+  r.tag = FS_TAG_REPLY_FIRST + r.tag % 2048;
+  if (byte() & 3) { /* of something that there is */
+    r.dataset = 0;
+    r.partition %= 2;
+    r.offset %= PART_SIZE;
+    r.length %= FS_BLOCK_SIZE_MIN + 2;
+    r.file = FS_OUT_ID_MAKE(r.file % RANKS, r.file >> 8 & 7);
+  }
+  arrive(from, FS_TAG_REQUEST, &r, sizeof(r) - (byte() == 1));
+}
+
+static void a_reply(void) {
+  static unsigned char m[sizeof(struct fs_wire_rep) + FS_OUT_BLOCK];
+  uint32_t at[MESSAGES], n = 0;
+  for (uint32_t i = 0; i < world.recvs; i++)
+    if (world.recv[i].tag >= FS_TAG_REPLY_FIRST) at[n++] = i;
+  if (n == 0) return;
+  uint32_t i = at[byte() % n];
+  struct fs_exchange *x = FS_ITEM(world.recv[i].op, struct fs_exchange, recv);
+  struct fs_wire_rep rep = {.magic = FS_WIRE_MAGIC, .version = FS_WIRE_VERSION, .type = x->req.type, .id = x->req.id};
+  uint8_t how = byte();
+  size_t bytes = x->req.length, head = x->req.type == FS_WIRE_READ_BARE ? 0 : sizeof(rep);
+  rep.length = (uint32_t)bytes;
+  if (bytes > FS_OUT_BLOCK) abort();
+  if (x->req.file == 0 && x->req.offset + bytes <= PART_SIZE)
+    memcpy(m + head, part + x->req.offset, bytes);
+  else
+    memset(m + head, 7, bytes);
+  rep.xxh3 = fs_xxh3(m + head, bytes);
+  if (how & 1) take(m + head + word() % (bytes + 1), FS_MIN(bytes / 2, 16u)); /* bytes that need not be right */
+  if (how & 2) take((char *)&rep + byte() % (sizeof(rep) - 8), 8);
+  if (how & 4) bytes = word() % (bytes + 1);
+  memcpy(m, &rep, head);
+  deliver(how & 8 ? word() : x->peer, i, m, head + bytes);
+}
+
+/* The body of a call or of records: a head with an operation that there is, ids of what there may be, names. */
+static size_t a_call(char *body) {
+  struct fs_names_call c;
+  static const char *const names[] = {"", "f", "g", "d", "one", "..", "a/b", "longer-name"};
+  take(&c, sizeof(c));
+  uint8_t how = byte();
+  if (how & 1) {
+    c.op = c.op % 96;
+    c.flags &= 127;
+    c.dir = c.dir & 1 ? FS_DATASET_DIR(0, c.dir >> 8 & 3) : FS_OUT_ID_MAKE(c.dir % RANKS, c.dir >> 8 & 7);
+    c.to = c.to & 1 ? FS_DATASET_DIR(0, c.to >> 8 & 3) : FS_OUT_ID_MAKE(c.to % RANKS, c.to >> 8 & 7);
+    c.id = c.id & 64 ? client[0]->first_id + (c.id & 3) : FS_OUT_ID_MAKE(c.id % RANKS, c.id >> 8 & 7);
+    c.mode = (c.mode & 1 ? S_IFDIR : c.mode & 2 ? S_IFLNK : S_IFREG) | (c.mode >> 8 & 0777);
+    c.mtime_ns %= 1000000000;
+    c.size &= 0xffffff;
+  }
+  const char *name = names[how >> 1 & 7], *second = how & 16 ? names[how >> 5 & 7] : "";
+  char *p = body + sizeof(c);
+  if (how & 128) { /* bytes in a name's place */
+    c.name_len = (uint16_t)(byte() * 4);
+    c.name2_len = 0;
+    take(p, c.name_len);
+  } else {
+    c.name_len = (uint16_t)strlen(name);
+    c.name2_len = (uint16_t)strlen(second);
+    memcpy(p, name, c.name_len);
+    memcpy(p + c.name_len, second, c.name2_len);
+  }
+  memcpy(body, &c, sizeof(c));
+  size_t n = fs_call_size(&c);
+  memset(p + c.name_len + c.name2_len, 0, n - sizeof(c) - c.name_len - c.name2_len);
+  if (how & 8) { /* and a record */
+    struct fs_record r;
+    take(&r, sizeof(r));
+    r.name_len = (uint16_t)(r.name_len % 9);
+    r.target_len = (uint16_t)(r.target_len % 9);
+    (void)fs_record_put(body, FS_NAMES_BODY, &n, &r, "recorded.", "target...");
+  }
+  return n;
+}
+
+static void a_names_message(uint32_t from) {
+  static alignas(8) char body[FS_NAMES_BODY];
+  struct fs_wire_names h = {0};
+  uint8_t how = byte();
+  h.id = word();
+  h.set = how & 1 ? d->ns->members.number : word() % 8;
+  if (how & 2 && questions > 0) {
+    uint32_t q = byte() % FS_MIN(questions, QUESTIONS);
+    h.answer = 1;
+    h.id = question[q].id;
+    from = question[q].rank % RANKS;
+    h.err = how & 4 ? -(int32_t)(byte()) : 0;
+  }
+  if (how & 8) h.order = order[from] + byte();
+  names_message(from, h, body, how & 16 ? 0 : a_call(body));
+}
+
+static void a_replica(uint32_t from) {
+  static struct {
+    struct fs_wire_replica h;
+    unsigned char bytes[256];
+  } m;
+  take(&m, sizeof(m));
+  m.h.magic = FS_WIRE_REPLICA_MAGIC;
+  m.h.version = FS_WIRE_VERSION;
+  m.h.length = m.h.length % 256;
+  m.h.generation %= 8;
+  if (byte() & 1) {
+    m.h.file = FS_OUT_ID_MAKE(from, m.h.file & 7);
+    m.h.offset &= 0xfffff;
+  }
+  m.h.xxh3 = fs_xxh3(m.bytes, m.h.length);
+  arrive(from, FS_TAG_REPLICA, &m, sizeof(m.h) + m.h.length + (byte() == 1));
+}
+
+/* ---- clients ---- */
+
+static void check_answers(struct fs_client *c) {
+  for (uint32_t i = 0; i < FS_CHANNEL_SLOTS; i++) {
+    struct fs_req *r = &c->channel->req[i];
+    struct fs_block b;
+    uint32_t len;
+    if (c->waiter[i].busy || atomic_load(&r->state) != FS_REQ_DONE || r->err != 0) continue;
+    uint64_t key = c->waiter[i].key; /* the channel's own may be another by now */
+    const void *bytes = fs_cache_pinned(&view, key, r->line, &len);
+    if (!bytes || key >> 41 != 0 || fs_index_block_by_key(&d->data[0].stage.index, key, &b) < 0) continue;
+    if (len != b.stored_len || fs_xxh3(bytes, len) != b.xxh3) abort();
+  }
+}
+
+static void a_post(struct fs_client *c) {
+  uint32_t slot = byte() % FS_CHANNEL_SLOTS;
+  struct fs_req *r = &c->channel->req[slot];
+  uint8_t how = byte();
+  if (c->waiter[slot].busy && !(how & 16)) return;
+  if (!c->waiter[slot].busy) atomic_store(&c->channel->pin[slot], 0);
+  atomic_fetch_or(&c->channel->claimed, 1ull << slot);
+  r->key = how & 1 ? (uint64_t)word() << 32 | word() : FS_CACHE_KEY(0, FS_KEY_BLOCK | byte() % (BLOCKS + 1));
+  if (how & 2) r->key = FS_CACHE_KEY(0, byte() % 5);
+  if (how & 4) r->key = FS_OUT_KEY(byte() % 4, byte() % 4);
+  r->flags = how & 8 ? FS_REQ_PREFETCH : 0;
+  atomic_store(&r->state, how & 32 ? byte() % 6 : FS_REQ_POSTED);
+  atomic_fetch_or(&c->channel->posted, 1ull << slot);
+}
+
+static void a_want(struct fs_client *c) {
+  uint32_t at = atomic_fetch_add(&c->channel->prefetch_head, 1);
+  uint8_t how = byte();
+  uint64_t key = how & 1 ? (uint64_t)word() << 32 | word() : FS_CACHE_KEY(0, FS_KEY_BLOCK | byte() % BLOCKS);
+  atomic_store(&c->channel->prefetch[at % FS_PREFETCH_RING], key + 1);
+}
+
+static void a_box(struct fs_client *c) {
+  uint32_t i = byte() % FS_CHANNEL_BOXES;
+  struct fs_box *b = &c->channel->box[i];
+  b->length = (uint32_t)a_call(b->body);
+  uint8_t how = byte();
+  if (how & 1) b->length = word();
+  atomic_fetch_or(&c->channel->boxes_claimed, 1u << i);
+  atomic_store(&b->state, how & 2 ? byte() % 6 : FS_REQ_POSTED);
+  atomic_fetch_or(&c->channel->boxes_posted, how & 4 ? UINT32_MAX : 1u << i);
+}
+
+/* Writes anything anywhere but over the counters: those are sums, of which nothing follows. */
+static void a_scribble(struct fs_client *c) {
+  size_t n = byte() % 32, at = word() % (sizeof(struct fs_channel) - 32);
+  take((char *)c->channel + at, n);
+}
+
+static void a_death(unsigned k) {
+  fs_clients_forget(d, client[k]);
+  fs_clients_bury(d);
+  add_client(k);
+}
+
+static void turn(void) {
+  (void)fs_iopool_reap(&d->pool);
+  (void)fs_replicas_reap(d);
+  (void)fs_clients_scan(d);
+  (void)fs_prefetch_run(d);
+  fs_fetch_timers(d);
+  fs_server_timers(d);
+  fs_boxes_timers(d);
+  complete_sends();
+  for (unsigned k = 0; k < CLIENTS; k++) check_answers(client[k]);
+}
+
+static void an_event(void) {
+  uint8_t what = byte();
+  uint32_t from = 1 + (what >> 4) % (RANKS - 1);
+  struct fs_client *c = client[(what >> 4) % CLIENTS];
+  switch (what & 15) {
+  case 0:
+    a_request(from);
+    break;
+  case 1:
+  case 2:
+    a_reply();
+    break;
+  case 3:
+  case 4:
+    a_names_message(from);
+    break;
+  case 5:
+    a_replica(from);
+    break;
+  case 6:
+  case 7:
+    a_post(c);
+    break;
+  case 8:
+    a_want(c);
+    break;
+  case 9:
+  case 10:
+    a_box(c);
+    break;
+  case 11:
+    a_scribble(c);
+    break;
+  case 12:
+    a_death((what >> 4) % CLIENTS);
+    break;
+  case 13:
+    d->now += (uint64_t)word() % 2000000000;
+    break;
+  case 14:
+    world.refuse = byte() & 1 ? -EAGAIN : 0;
+    break;
+  default:
+    d->now += 1000000;
+  }
+  turn();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static unsigned age;
+  if (age++ % LIVES == 0) start();
+  in = (struct input){data, size};
+  world.refuse = 0;
+  while (in.left > 0) an_event();
+  world.refuse = 0;
+  turn();
+  return 0;
+}

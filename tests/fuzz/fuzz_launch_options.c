@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fs-launch's command line, and the lists of hosts that users and Slurm give: refused, or with values that can be. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../fs-launch/hosts.c" /* for what reads the lists */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *const words[] = {"--dataset",
+                                    "--mount",
+                                    "--local-dir",
+                                    "--emulate",
+                                    "--hosts",
+                                    "--np",
+                                    "--replicas",
+                                    "--cache",
+                                    "--report",
+                                    "--stage-out",
+                                    "--verify",
+                                    "--keep",
+                                    "--output-limit",
+                                    "--stage-in",
+                                    "--output-replicas",
+                                    "--static",
+                                    "--deadline",
+                                    "--start-timeout",
+                                    "--read-only",
+                                    "-v",
+                                    "-d",
+                                    "-m",
+                                    "-n",
+                                    "always",
+                                    "1",
+                                    "4G",
+                                    "/a",
+                                    "--purge",
+                                    "--emulate=3",
+                                    "--"};
+
+static bool ends_it(const char *word) { /* help and version leave by exit */
+  return strstr(word, "help") || strstr(word, "version") || strncmp(word, "-h", 2) == 0;
+}
+
+static void check_options(char **argv, int argc) {
+  struct fs_launch_options o = {0};
+  int status = fs_options_parse(&o, argc, argv);
+  if (status != -1 && status != FS_EXIT_USAGE) abort();
+  if (status != -1) return;
+  if (o.emulate > 64 || o.replicas == 0 || o.replicas > FS_MAX_NODES || o.datasets > FS_MAX_DATASETS) abort();
+  if (!o.command[0] || !o.verify || fs_verify_parse(o.verify) < 0 || o.output_replicas > 1) abort();
+  if (o.command < argv || o.command >= argv + argc) abort();
+}
+
+static void check_hosts(const char *text) {
+  struct host_list list = {0};
+  char name[256], path[64];
+  fs_err err = hosts_from_option(text, &list);
+  for (uint32_t i = 0; i < list.n; i++)
+    if (list.name[i][0] == '\0' || strlen(list.name[i]) > 255 || strpbrk(list.name[i], ",:")) abort();
+  if (err == 0 && list.n == 0) abort();
+  list_free(&list);
+  slurm_first(text, name, sizeof(name));
+  if (strchr(name, ',') || strlen(name) >= sizeof(name)) abort();
+  int fd = memfd_create("hosts", MFD_CLOEXEC);
+  if (fd < 0 || write(fd, text, strlen(text)) < 0) abort();
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  list = (struct host_list){0};
+  err = hosts_from_file(path, &list);
+  for (uint32_t i = 0; i < list.n; i++)
+    if (list.name[i][0] == '\0' || strpbrk(list.name[i], " \t\r\n#:@")) abort();
+  if (err == 0 && list.n == 0) abort();
+  list_free(&list);
+  close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *text = malloc(size + 1), *argv[64] = {(char *)(uintptr_t) "fs-launch"};
+  int argc = 1;
+  memcpy(text, data, size);
+  text[size] = '\0';
+  check_hosts(text);
+  for (char *rest = text, *word; argc < 60 && (word = strsep(&rest, "\n")) != NULL;) {
+    if ((unsigned char)word[0] >= 0x80) word = (char *)(uintptr_t)words[(unsigned char)word[0] % FS_ARRAY_LEN(words)];
+    if (!ends_it(word)) argv[argc++] = word;
+  }
+  check_options(argv, argc);
+  free(text);
+  return 0;
+}
