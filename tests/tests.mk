@@ -59,7 +59,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-unit check-lint check-posix check-mpi check-fault check-slow fuzz-coverage model check-clients check-clients-valgrind \
+.PHONY: check check-load check-unit check-lint check-posix check-mpi check-fault check-slow fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 check-bin: $(UNIT_BIN) $(HELPER_BIN)
@@ -80,6 +80,10 @@ check-posix check-mpi check-fault: check-%: setup-check
 check-posix: ## the mount as programs see it
 check-mpi: ## several nodes
 check-fault: ## what dies, breaks or is filled up
+check-load: setup-check ## twenty minutes of many processes; millions of files and opens, 100 GB
+	@$(SUB) all check-bin
+	@FS_BUILD=$(CURDIR)/$(B) LOAD_SECONDS=1200 LARGE=1 $(RUN) tests/mpi/load.sh tests/mpi/large.sh
+
 check-slow: setup-check ## the tests that take minutes or gigabytes
 	@$(SUB) all check-bin
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(SLOW)

@@ -19,7 +19,7 @@ struct pool {
 };
 static struct pool *_Atomic pool_memory;
 static struct pool pool_fallback; /* where the kernel cannot zero it: then only our fork wrapper empties it */
-static _Atomic uint16_t idle_slot[FS_POOL_WORDS * 64];
+static _Atomic uint32_t idle_slot[FS_POOL_WORDS * 64];
 /* A program that closed 0, 1 or 2 counts on the next open to return it. */
 static _Atomic bool low_closed;
 _Atomic uint32_t fs_fd_hint = UINT32_MAX;
@@ -164,7 +164,7 @@ bool fs_pool_put(int fd, uint32_t slot) {
   struct fs_slot *s = &atomic_load_explicit(&fs_state, memory_order_relaxed)->slot[slot];
   atomic_store_explicit(&s->kind, FS_SLOT_IDLE, memory_order_relaxed);
   atomic_store_explicit(&s->gen, atomic_load_explicit(&s->gen, memory_order_relaxed) + 1, memory_order_relaxed);
-  atomic_store_explicit(&idle_slot[fd], (uint16_t)slot, memory_order_relaxed);
+  atomic_store_explicit(&idle_slot[fd], slot, memory_order_relaxed);
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_IDLE, memory_order_relaxed);
   atomic_fetch_or(word, 1ull << fd % 64);
   if (!atomic_load(&fs_pool_maybe)) atomic_store(&fs_pool_maybe, true);

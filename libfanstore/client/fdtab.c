@@ -160,12 +160,20 @@ static bool release(struct fs_slot *s, uint64_t e) {
   fs_pool_check();
   if (atomic_load_explicit(&s->gen, memory_order_relaxed) != FS_FDE_GEN(e)) return false;
   if (fs_is_out(s->entry) && atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE) fs_out_closed(s);
-  if (atomic_load_explicit(&s->shared, memory_order_relaxed)) return false;
+  if (atomic_load_explicit(&s->shared, memory_order_relaxed)) {
+    atomic_fetch_add_explicit(&atomic_load_explicit(&fs_state, memory_order_relaxed)->left, 1, memory_order_relaxed);
+    return false;
+  }
   return atomic_load_explicit(&s->refs, memory_order_relaxed) == 1 || atomic_fetch_sub(&s->refs, 1) == 1;
 }
 
+/* The placeholder may be closed by now, and a scan of holders have freed it. */
+static void free_slot(uint64_t e) {
+  fs_slot_free_if(atomic_load(&fs_state), FS_FDE_SLOT(e), FS_FDE_GEN(e));
+}
+
 void fs_fd_release(uint64_t e) {
-  if ((e & FS_FDE_VIRTUAL) && release(slot_at(FS_FDE_SLOT(e)), e)) fs_slot_free(atomic_load(&fs_state), FS_FDE_SLOT(e));
+  if ((e & FS_FDE_VIRTUAL) && release(slot_at(FS_FDE_SLOT(e)), e)) free_slot(e);
 }
 
 fs_err fs_fd_close(int fd) {
@@ -178,7 +186,7 @@ fs_err fs_fd_close(int fd) {
   struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
   bool last = release(s, e);
   if (last && !(e & FS_FDE_INHERIT) && fs_pool_put(fd, FS_FDE_SLOT(e))) return 0;
-  if (last) fs_slot_free(atomic_load(&fs_state), FS_FDE_SLOT(e));
+  if (last) free_slot(e);
   fs_err err = fs_sys_close(fd);
   fs_fd_freed(fd);
   return err;

@@ -16,17 +16,17 @@
 
 #define FS_FD_MAX (1u << 20)
 
-/* An entry: bits 0-15 slot, 16-31 flags, 32-63 the slot's generation. 0: not ours. */
-#define FS_FDE_VIRTUAL 0x10000u
-#define FS_FDE_IDLE 0x20000u       /* a placeholder in the pool: closed, as far as the program can tell */
-#define FS_FDE_ANCESTOR 0x40000u   /* a real directory above a mount */
-#define FS_FDE_CLOEXEC 0x80000u    /* what F_GETFD says; the kernel's own flag stays set */
-#define FS_FDE_INHERIT 0x100000u   /* the kernel's close-on-exec flag was cleared: children may hold it */
-#define FS_FDE_NAMED 0x200000u     /* a file action of posix_spawn names it */
-#define FS_FDE_OUTPUT 0x800000u    /* a real file of the outputs, open for writing: closing publishes it (out.h) */
-#define FS_FDE_STAGED 0x1000000u   /* a real file of --stage-in's directory, open for reading (out.h) */
-#define FS_FDE_CLAIMED 0x400000ull /* a thread changes what the kernel has there: fdclaim.c */
-#define FS_FDE_SLOT(e) ((uint32_t)(e)&0xffffu)
+/* An entry: bits 0-19 slot, 20-31 flags, 32-63 the slot's generation. 0: not ours. */
+#define FS_FDE_VIRTUAL 0x100000u
+#define FS_FDE_IDLE 0x200000u       /* a placeholder in the pool: closed, as far as the program can tell */
+#define FS_FDE_ANCESTOR 0x400000u   /* a real directory above a mount */
+#define FS_FDE_CLOEXEC 0x800000u    /* what F_GETFD says; the kernel's own flag stays set */
+#define FS_FDE_INHERIT 0x1000000u   /* the kernel's close-on-exec flag was cleared: children may hold it */
+#define FS_FDE_NAMED 0x2000000u     /* a file action of posix_spawn names it */
+#define FS_FDE_OUTPUT 0x8000000u    /* a real file of the outputs, open for writing: closing publishes it (out.h) */
+#define FS_FDE_STAGED 0x10000000u   /* a real file of --stage-in's directory, open for reading (out.h) */
+#define FS_FDE_CLAIMED 0x4000000ull /* a thread changes what the kernel has there: fdclaim.c */
+#define FS_FDE_SLOT(e) ((uint32_t)(e) & (FS_SLOTS - 1))
 #define FS_FDE_GEN(e) ((uint32_t)((e) >> 32))
 
 /* What a call answers when fd is no virtual descriptor any more: the call is to be made on the descriptor, which is

@@ -10,14 +10,17 @@
 
 #define FS_KEPT 16u
 
-/* What this process holds for others: number's place, slot, and the low bits of the slot's generation. */
+/* What this process holds for others: 18 bits of the number's place, 20 of the slot, and the low 26 of its generation.
+ */
 static _Atomic uint64_t kept[FS_KEPT];
-#define FS_KEPT_WORD(place, slot, gen) ((uint64_t)(place) << 46 | (uint64_t)(slot) << 30 | ((gen)&0x3fffffffu))
+#define FS_KEPT_GEN 0x3ffffffu
+#define FS_KEPT_WORD(place, slot, gen) ((uint64_t)(place) << 46 | (uint64_t)(slot) << 26 | ((gen)&FS_KEPT_GEN))
 #define FS_KEPT_ENTRY(word) (FS_OUT_FIRST + (uint32_t)((word) >> 46))
+static_assert(FS_SLOTS <= 1u << 20 && FS_OUT_NODES <= 1u << 18, "a word has room for them");
 
 static bool still_shared(const struct fs_state *st, uint64_t word) {
-  const struct fs_slot *s = &st->slot[word >> 30 & 0xffff];
-  return ((atomic_load(&s->gen) ^ word) & 0x3fffffffu) == 0;
+  const struct fs_slot *s = &st->slot[word >> 26 & (FS_SLOTS - 1)];
+  return ((atomic_load(&s->gen) ^ word) & FS_KEPT_GEN) == 0;
 }
 
 static void give_up(uint64_t word) {

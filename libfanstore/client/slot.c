@@ -107,6 +107,7 @@ static struct fs_state *fill_state(int fd, int store) {
   st->sock_dev = sb.st_dev;
   st->version = FS_STATE_VERSION;
   st->slots = FS_SLOTS;
+  st->limit = FS_SLOTS_FIRST;
   st->magic = FS_STATE_MAGIC;
   return st;
 }
@@ -134,23 +135,51 @@ struct fs_state *fs_state_attach(bool create) {
   return st == NULL && create ? create_state() : st;
 }
 
-static int64_t try_alloc(struct fs_state *st) {
-  for (uint32_t w = 0; w < FS_SLOTS / 64; w++) {
+static int64_t take_between(struct fs_state *st, uint32_t from, uint32_t to) {
+  for (uint32_t w = from; w < to; w++) {
     uint64_t used = atomic_load_explicit(&st->used[w], memory_order_relaxed);
     while (~used != 0) {
       uint32_t bit = (uint32_t)__builtin_ctzll(~used);
-      if (atomic_compare_exchange_weak(&st->used[w], &used, used | 1ull << bit)) return (int64_t)w * 64 + bit;
+      if (!atomic_compare_exchange_weak(&st->used[w], &used, used | 1ull << bit)) continue;
+      atomic_store_explicit(&st->hint, w, memory_order_relaxed);
+      return (int64_t)w * 64 + bit;
     }
   }
   return -ENFILE;
 }
 
-int64_t fs_slot_alloc(struct fs_state *st) {
-  int64_t i = try_alloc(st);
-  for (int tries = 0; i < 0 && tries < 3; tries++) { /* another's scan may have freed what ours would have */
-    fs_slot_reclaim(st);
+/* The lowest, nearly: the hint may be late. */
+static int64_t try_alloc(struct fs_state *st) {
+  uint32_t end = FS_MIN(atomic_load_explicit(&st->limit, memory_order_relaxed), FS_SLOTS) / 64;
+  uint32_t hint = FS_MIN(atomic_load_explicit(&st->hint, memory_order_relaxed), end);
+  int64_t i = take_between(st, hint, end);
+  return i < 0 ? take_between(st, 0, hint) : i;
+}
+
+/*
+ * All up to the limit are in use, or nobody has given them back. As long as few can be of the latter, the limit is
+ * doubled: a scan takes some tenths of a second of a processor. Before a scan, too, so that the others who come here go
+ * on meanwhile; where it finds that half of them were free the limit goes back.
+ */
+static int64_t alloc_short(struct fs_state *st) {
+  int64_t i = -ENFILE;
+  for (int tries = 0; i < 0 && tries < 3;) { /* another's scan may have freed what ours would have */
+    uint32_t was = atomic_load(&st->limit), more = was * 2;
+    bool scan = was >= FS_SLOTS || atomic_load(&st->left) >= was / 2;
+    bool raised = was < FS_SLOTS && atomic_compare_exchange_strong(&st->limit, &was, more);
+    if (scan && (raised || was >= FS_SLOTS)) {
+      uint32_t freed = fs_slot_reclaim(st);
+      if (raised && freed >= was / 2) atomic_compare_exchange_strong(&st->limit, &more, was);
+      tries++;
+    }
     i = try_alloc(st);
   }
+  return i;
+}
+
+int64_t fs_slot_alloc(struct fs_state *st) {
+  int64_t i = try_alloc(st);
+  if (FS_UNLIKELY(i < 0)) i = alloc_short(st);
   if (i < 0) return i;
   struct fs_slot *s = &st->slot[i];
   atomic_store_explicit(&s->ino, 0, memory_order_relaxed);
@@ -162,12 +191,19 @@ int64_t fs_slot_alloc(struct fs_state *st) {
   return i;
 }
 
-void fs_slot_free(struct fs_state *st, uint32_t index) {
+bool fs_slot_free_if(struct fs_state *st, uint32_t index, uint32_t gen) {
   struct fs_slot *s = &st->slot[index];
-  atomic_fetch_add_explicit(&s->gen, 1, memory_order_relaxed);
+  if (!atomic_compare_exchange_strong(&s->gen, &gen, gen + 1)) return false;
   atomic_store_explicit(&s->ino, 0, memory_order_relaxed);
   atomic_store_explicit(&s->kind, FS_SLOT_FREE, memory_order_release);
   atomic_fetch_and_explicit(&st->used[index / 64], ~(1ull << index % 64), memory_order_release);
+  if (atomic_load_explicit(&st->hint, memory_order_relaxed) > index / 64)
+    atomic_store_explicit(&st->hint, index / 64, memory_order_relaxed);
+  return true;
+}
+
+void fs_slot_free(struct fs_state *st, uint32_t index) {
+  fs_slot_free_if(st, index, atomic_load(&st->slot[index].gen));
 }
 
 int64_t fs_slot_by_ino(const struct fs_state *st, uint64_t ino) {

@@ -15,8 +15,9 @@
 #include "util/base.h"
 
 #define FS_STATE_MAGIC 0x4554415453460001ull
-#define FS_STATE_VERSION 3u
-#define FS_SLOTS 65536u
+#define FS_STATE_VERSION 4u
+#define FS_SLOTS (1u << 20)
+#define FS_SLOTS_FIRST (1u << 16) /* so many are used before the holders are looked for the first time */
 /* In a slot's offset: bit 63, it has moved to a real descriptor; bits 47-62, to which one in the store; the rest, where
    it was at that moment. See fdreal.h. */
 #define FS_OFFSET_REAL (1ull << 63)
@@ -74,7 +75,10 @@ struct fs_state {
   uint64_t sock_dev;            /* st_dev of sockets, and so of placeholders */
   _Atomic uint32_t store_owner; /* thread that works on the store; a hint, see fdstore.c */
   _Atomic uint32_t tokens;      /* given to messages in the store so far */
-  uint32_t reserved[4];
+  _Atomic uint32_t limit;       /* slots above this are not looked at yet; a power of two */
+  _Atomic uint32_t hint;        /* place in `used` below which none was free a moment ago */
+  _Atomic uint32_t left;        /* shared slots that were closed since the last scan: it may find so many */
+  uint32_t reserved;
   _Atomic uint64_t used[FS_SLOTS / 64];
   struct fs_slot slot[FS_SLOTS];
   struct fs_out_node out[FS_OUT_NODES];
@@ -96,9 +100,12 @@ int fs_state_store(void);
 #define FS_STATE_TEXT 32
 void fs_state_text(char out[FS_STATE_TEXT]);
 
-/* A free slot, kind IDLE, or -ENFILE after a scan of holders found none. */
+/* A free slot, kind IDLE, or -ENFILE when all are held. */
 int64_t fs_slot_alloc(struct fs_state *st);
+/* By who holds its placeholder, so that no scan frees it at the same time. */
 void fs_slot_free(struct fs_state *st, uint32_t index);
+/* Unless its generation is another one: then somebody else has freed it, and it may be in use anew. */
+bool fs_slot_free_if(struct fs_state *st, uint32_t index, uint32_t gen);
 /* The slot whose placeholder has this inode number, or -ENOENT. */
 int64_t fs_slot_by_ino(const struct fs_state *st, uint64_t ino);
 /* A descriptor of it was copied, or is about to be inherited: a scan now running may miss both the old and the new. */

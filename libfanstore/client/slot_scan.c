@@ -33,10 +33,18 @@ void fs_each_number(int dirfd, fs_visit_number *visit, void *ctx) {
 }
 
 struct scan {
-  const struct fs_state *st;
-  uint64_t *held;   /* one bit a slot */
-  uint64_t *filter; /* a set of hashed inode numbers, so that most sockets cost no search */
+  uint32_t slots; /* that were ever used, when it began */
+  uint32_t mask;  /* of `by_ino` */
+  bool blind;     /* a process could not be looked at */
+  uint64_t *held; /* one bit a slot */
+  uint64_t *ino;  /* of each slot, when it began, and its generation before that */
+  uint32_t *gen;
+  uint32_t *by_ino; /* slot + 1, a hash table with linear probing; 0: free */
 };
+
+static uint32_t place_of(const struct scan *scan, uint64_t ino) {
+  return (uint32_t)((ino * 0x9e3779b97f4a7c15ull) >> 32) & scan->mask;
+}
 
 static void visit_fd(void *ctx, int dirfd, const char *name) {
   struct scan *scan = ctx;
@@ -46,53 +54,70 @@ static void visit_fd(void *ctx, int dirfd, const char *name) {
   if (n < 10 || memcmp(link, "socket:[", 8) != 0) return;
   link[n - 1] = '\0';
   if (fs_parse_u64(link + 8, 1, UINT64_MAX, &ino) != 0) return;
-  if ((scan->filter[ino / 64 % (FS_SLOTS / 64)] >> ino % 64 & 1) == 0) return;
-  int64_t slot = fs_slot_by_ino(scan->st, ino);
-  if (slot >= 0) scan->held[slot / 64] |= 1ull << slot % 64;
+  for (uint32_t at = place_of(scan, ino), slot; (slot = scan->by_ino[at]) != 0; at = (at + 1) & scan->mask) {
+    if (scan->ino[slot - 1] == ino) scan->held[(slot - 1) / 64] |= 1ull << (slot - 1) % 64;
+  }
 }
 
 static void visit_pid(void *ctx, int dirfd, const char *name) {
+  struct scan *scan = ctx;
   char path[32];
   size_t len = strlen(name);
   if (len > 20) return;
   memcpy(path, name, len);
   memcpy(path + len, "/fd", 4);
   FS_AUTO_CLOSE int fd = fs_sys_openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  if (fd >= 0) fs_each_number(fd, visit_fd, ctx);
+  if (fd >= 0)
+    fs_each_number(fd, visit_fd, scan);
+  else if (fd != -ENOENT && fd != -ESRCH && fd != -EACCES && fd != -EPERM)
+    scan->blind = true; /* no free number, or no memory: what it holds is not known */
 }
 
 /* A slot whose generation moved while we scanned was in use after all; one whose descriptor moved may have been missed.
  */
-static uint32_t free_unheld(struct fs_state *st, const struct scan *scan, const uint32_t *gen, uint32_t number) {
+static uint32_t free_unheld(struct fs_state *st, const struct scan *scan, uint32_t number) {
   uint32_t freed = 0;
-  for (uint32_t i = 0; i < FS_SLOTS; i++) {
+  for (uint32_t i = 0; i < scan->slots; i++) {
     struct fs_slot *s = &st->slot[i];
     if (scan->held[i / 64] >> i % 64 & 1) continue;
-    if (atomic_load(&s->ino) == 0 || atomic_load(&s->gen) != gen[i]) continue;
+    if (atomic_load(&s->ino) == 0) continue;
     if ((int32_t)(atomic_load(&s->moved) - number) >= 0) continue;
-    fs_slot_free(st, i);
-    freed++;
+    if (fs_slot_free_if(st, i, scan->gen[i])) freed++;
   }
   return freed;
 }
 
+static void note_slots(struct scan *scan, const struct fs_state *st) {
+  for (uint32_t i = 0; i < scan->slots; i++) {
+    scan->gen[i] = atomic_load(&st->slot[i].gen); /* first: with a newer inode it is an older one, and so not freed */
+    uint64_t ino = scan->ino[i] = atomic_load(&st->slot[i].ino);
+    if (ino == 0) { /* about to get its placeholder, maybe: not ours to free */
+      scan->held[i / 64] |= 1ull << i % 64;
+      continue;
+    }
+    uint32_t at = place_of(scan, ino);
+    while (scan->by_ino[at] != 0) at = (at + 1) & scan->mask;
+    scan->by_ino[at] = i + 1;
+  }
+}
+
 uint32_t fs_slot_reclaim(struct fs_state *st) {
-  size_t bitmap = FS_SLOTS / 8, size = 2 * bitmap + FS_SLOTS * sizeof(uint32_t);
   FS_AUTO_CLOSE int proc = fs_sys_openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  if (proc < 0) return 0;
+  uint32_t slots = FS_MIN(atomic_load_explicit(&st->high, memory_order_acquire), FS_SLOTS), places = 64;
+  if (proc < 0 || slots == 0) return 0;
+  while (places < slots * 2) places *= 2;
+  size_t words = (slots + 63) / 64, size = words * 8 + slots * (8 + 4ull) + places * 4ull;
   char *mem = fs_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fs_sys_mmap_failed(mem)) return 0;
-  struct scan scan = {.st = st, .held = (void *)mem, .filter = (void *)(mem + bitmap)};
-  uint32_t *gen = (void *)(mem + 2 * bitmap);
+  struct scan scan = {.slots = slots, .mask = places - 1, .held = (void *)mem};
+  scan.ino = scan.held + words;
+  scan.gen = (void *)(scan.ino + slots);
+  scan.by_ino = scan.gen + slots;
   uint32_t number = atomic_fetch_add(&st->scans, 1) + 1;
-  for (uint32_t i = 0; i < FS_SLOTS; i++) {
-    gen[i] = atomic_load(&st->slot[i].gen); /* first: with a newer inode it is an older one, and so no match later */
-    uint64_t ino = atomic_load(&st->slot[i].ino);
-    if (ino == 0) scan.held[i / 64] |= 1ull << i % 64; /* about to get its placeholder, maybe: not ours to free */
-    scan.filter[ino / 64 % (FS_SLOTS / 64)] |= 1ull << ino % 64;
-  }
+  atomic_store(&st->left, 0);
+  note_slots(&scan, st);
   fs_each_number(proc, visit_pid, &scan);
-  uint32_t freed = free_unheld(st, &scan, gen, number);
+  uint32_t freed = scan.blind ? 0 : free_unheld(st, &scan, number);
   fs_sys_munmap(mem, size);
   return freed;
 }

@@ -75,11 +75,17 @@ static void reclaim(const struct fix *f) {
   CHECK(st->slot[1].kind == FS_SLOT_IDLE);
   CHECK(fs_slot_reclaim(st) == 1 && st->slot[1].kind == FS_SLOT_FREE);
   CHECK(mine->kind == FS_SLOT_IDLE && fs_slot_by_ino(st, mine->ino) == mine - st->slot);
-  for (uint32_t i = 1; i < FS_SLOTS; i++) {
+  for (uint32_t i = 1; i < FS_SLOTS_FIRST; i++) {
     CHECK(fs_slot_alloc(st) == i);
     st->slot[i].ino = 1ull << 40 | i; /* no such socket */
   }
-  CHECK(fs_slot_alloc(st) == 1);
+  st->left = FS_SLOTS_FIRST / 2; /* worth a scan */
+  CHECK(fs_slot_alloc(st) == 1 && st->limit == FS_SLOTS_FIRST && st->left == 0);
+  for (uint32_t i = 2; i < FS_SLOTS; i++) CHECK(fs_slot_alloc(st) == i); /* without an inode yet: none is freed */
+  CHECK(st->limit == FS_SLOTS && fs_slot_alloc(st) == -ENFILE);
+  fs_slot_free(st, 77777);
+  fs_slot_free(st, 777);
+  CHECK(fs_slot_alloc(st) == 777 && fs_slot_alloc(st) == 77777 && fs_slot_alloc(st) == -ENFILE);
 }
 static void test_reclaim(void **state) {
   fix_run(state, reclaim);

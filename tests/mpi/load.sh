@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# slow
+# timeout: 2400
+# Load: 64 processes with 8 threads each on one node keep 1,000 files open each and read from two nodes' storage, with a
+# cache of a tenth of the files. Every byte is checked, memory stays flat, and no call takes much longer than on tmpfs.
+# LOAD_SECONDS (20; `make check-load`: 20 minutes) is for the mount, a quarter of it, but 15 at least, for tmpfs.
+. "$(dirname "$0")/../functions.sh"
+reader=$build/tests/helpers/loadreader
+seconds=${LOAD_SECONDS:-20} processes=64 threads=8 open=1000
+files=2000 bytes=100000
+
+# The library's own descriptors are not the program's.
+[ "$(ulimit -n)" = unlimited ] || [ "$(ulimit -n)" -ge $((open + 200)) ] || ulimit -n $((open + 200)) ||
+  skip "fewer than $((open + 200)) descriptors a process"
+
+mkdir "$work/source"
+"$reader" make "$work/source" $files $bytes
+pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
+number() { sed -n "s/.*\b$2=\([0-9]*\).*/\1/p" <<<"$1"; }
+
+# kB of private memory of the readers, and of the daemons' (their caches are shared memory).
+memory() {
+  local p readers=0 daemons=0 kind
+  for p in /proc/[0-9]*; do
+    kind=$(tr '\0' ' ' <"$p/cmdline" 2>/dev/null) || continue
+    case $kind in
+      *"loadreader run $mnt "*) readers=$((readers + $(awk '/^RssAnon/ { print $2 }' "$p/status" 2>/dev/null || echo 0))) ;;
+      *fanstored*"$work/local"*) daemons=$((daemons + $(awk '/^Rss(Anon|Shmem)/ { s += $2 } END { print s + 0 }' "$p/status" 2>/dev/null || echo 0))) ;;
+    esac
+  done 2>/dev/null
+  echo "$readers $daemons"
+}
+watch_memory() { # every twentieth of the time, once all have begun
+  while [ ! -s "$work/log" ]; do sleep 0.2; done
+  while :; do
+    memory >>"$work/memory"
+    sleep $((seconds / 20 > 0 ? seconds / 20 : 1))
+  done
+}
+# Of the samples' second quarter and of the last one, the average of a column.
+quarter() { # COLUMN first|last
+  awk -v column="$1" -v which="$2" '{ v[NR] = $column } END {
+    n = int(NR / 4); from = which == "first" ? n : NR - n
+    for (i = from + 1; i <= from + n; i++) s += v[i]
+    print (n > 0 ? int(s / n) : -1) }' "$work/memory"
+}
+
+run=("$reader" run "$mnt" "$files" "$bytes" --processes "$processes" --threads "$threads" --open "$open"
+  --seconds "$seconds" --log "$work/log")
+watch_memory &
+watcher=$!
+status=0
+launch --dataset "$work/ds" --emulate 2 --cache $((files * bytes / 10)) -- "${run[@]}" >"$work/out" 2>"$work/err" || status=$?
+kill $watcher 2>/dev/null || :
+mount=$(grep '^load: ' "$work/out") || fail "status $status: $(cat "$work/out" "$work/err")"
+say "mount: $mount"
+[ $status = 0 ] || fail "status $status: $(tail -n 5 "$work/err")"
+grep 'all 2 nodes' "$work/err"
+grep -q ' 0.0% remote' "$work/err" && fail "nothing came from the other node"
+no_leftovers
+echo "ok - every byte of $(number "$mount" bytes) was right"
+
+tmpfs=/dev/shm/fanstore-load.$$
+if mkdir "$tmpfs" 2>/dev/null; then
+  trap 'rm -rf "$tmpfs" ${own_directory:+"$own_directory"}' EXIT
+  cp -r "$work/source/." "$tmpfs"
+  run[2]=$tmpfs
+  peer=$("${run[@]}" --seconds $((seconds / 4 > 15 ? seconds / 4 : 15))) || fail "on tmpfs: $peer"
+  say "tmpfs: $peer"
+  [ "$(number "$mount" stall_ms)" -le $((2 * $(number "$peer" stall_ms) + 1000)) ] ||
+    fail "a call took $(number "$mount" stall_ms) ms, on tmpfs $(number "$peer" stall_ms) ms at most"
+  echo "ok - the longest call took $(number "$mount" stall_ms) ms; on tmpfs $(number "$peer" stall_ms) ms"
+fi
+
+say "memory in kB, readers and daemons: $(paste -sd, "$work/memory")"
+for column in 1 2; do
+  first=$(quarter $column first) last=$(quarter $column last)
+  [ "$first" -gt 0 ] || fail "memory was not seen: $(cat "$work/memory")"
+  [ "$last" -le $((first * 21 / 20 + 8192)) ] || fail "memory grew from $first to $last kB"
+done
+echo "ok - memory is flat"
