@@ -16,7 +16,7 @@ static _Atomic uint64_t kept[FS_KEPT];
 #define FS_KEPT_GEN 0x3ffffffu
 #define FS_KEPT_WORD(place, slot, gen) ((uint64_t)(place) << 46 | (uint64_t)(slot) << 26 | ((gen)&FS_KEPT_GEN))
 #define FS_KEPT_ENTRY(word) (FS_OUT_FIRST + (uint32_t)((word) >> 46))
-static_assert(FS_SLOTS <= 1u << 20 && FS_OUT_NODES <= 1u << 18, "a word has room for them");
+static_assert((FS_SLOTS - 1) >> 20 == 0 && (FS_OUT_NODES - 1) >> 18 == 0, "a word has room for them");
 
 static bool still_shared(const struct fs_state *st, uint64_t word) {
   const struct fs_slot *s = &st->slot[word >> 26 & (FS_SLOTS - 1)];
