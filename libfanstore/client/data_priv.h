@@ -336,7 +336,8 @@ void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry
 /* ---- data.c ---- */
 
 static inline bool fs_is_local(const struct fs_dataset *ds, uint32_t partition) {
-  return ds->placement && (ds->placement[partition].flags & FS_PLACE_LOCAL);
+  return ds->placement &&
+         (atomic_load_explicit(&ds->placement[partition].flags, memory_order_relaxed) & FS_PLACE_LOCAL);
 }
 static inline bool fs_is_remote(const struct fs_dataset *ds, uint32_t partition) {
   return ds->placement && ds->placement[partition].owners != 0;

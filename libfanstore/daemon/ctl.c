@@ -59,6 +59,11 @@ void fs_ctl_counters(struct fs_daemon *d) {
   for (unsigned i = 0; i < FS_N_COUNT; i++) atomic_store_explicit(&c->node_counter[i], own[i], memory_order_relaxed);
 }
 
+void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part) {
+  struct fs_placement *place = (struct fs_placement *)((char *)d->ctl + d->ctl->placements);
+  atomic_store_explicit(&place[d->ctl->dataset[dataset].placement + part].flags, 0, memory_order_relaxed);
+}
+
 fs_err fs_ctl_build(struct fs_daemon *d) {
   uint64_t nplace = 0, at = fs_round_up(sizeof(struct fs_ctl), 64);
   for (uint32_t i = 0; i < d->datasets; i++) nplace += d->data[i].partitions;

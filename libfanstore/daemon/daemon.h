@@ -145,6 +145,7 @@ struct fs_holds;
 struct fs_spill;
 struct fs_ns;
 struct fs_ns_net;
+struct fs_leases;
 struct fs_parts;
 struct fs_server;
 struct fs_commands;
@@ -170,6 +171,7 @@ struct fs_daemon {
   struct fs_warm warm;
   struct fs_space space;
   struct fs_parts *parts;
+  struct fs_leases *leases;
   struct fs_fetcher *fetcher;
   struct fs_server *server;
   struct fs_commands *commands;
@@ -213,6 +215,11 @@ fs_err fs_ctl_build(struct fs_daemon *d);
 void fs_ctl_counters(struct fs_daemon *d);
 /* Messages of other nodes that were thrown away: not understood, late, of an earlier generation, or without room. */
 uint64_t fs_ctl_dropped(const struct fs_daemon *d);
+void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part); /* it is not local any more */
+
+/* ---- lease.c: partitions that somebody is about to write to ---- */
+fs_err fs_leases_start(struct fs_daemon *d);
+void fs_leases_look(struct fs_daemon *d);
 
 /* ---- thread.c ---- */
 fs_err fs_thread_start(void *(*main)(void *), void *arg);

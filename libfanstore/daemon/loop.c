@@ -61,7 +61,7 @@ static void fs_daemon_signals(void) {
   sigaction(SIGINT, &sa, NULL);
   sigaction(SIGHUP, &sa, NULL);
   sigaction(SIGPIPE, &ignore, NULL);
-  sigaction(SIGIO, &ignore, NULL); /* of leases: relay.c */
+  sigaction(SIGIO, &ignore, NULL); /* of leases, until lease.c takes it */
 }
 
 static _Noreturn void fs_daemon_fail(struct fs_daemon *d, const char *why) {
@@ -191,6 +191,7 @@ static bool fs_loop_round(struct fs_daemon *d) {
     fs_boxes_timers(d);
     fs_clients_bury(d);
     fs_warm_look(d);
+    fs_leases_look(d);
     fs_loop_heartbeat(d);
   }
   fs_loop_idle(d, n > 0);
@@ -278,6 +279,7 @@ static void fs_daemon_serve(struct fs_daemon *d) {
   if (err == 0) err = fs_fetcher_new(d);
   if (err == 0) err = fs_server_new(d);
   if (err == 0) err = fs_warm_start(d);
+  if (err == 0) err = fs_leases_start(d);
   if (err == 0) err = fs_ctl_build(d);
   if (err == 0) err = fs_boxes_start(d);
   if (err == 0) err = fs_space_start(d);

@@ -145,6 +145,13 @@ void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct f
     m->taken[c / 8] |= (uint8_t)(1u << (c % 8));
 }
 
+void fs_part_forget(struct fs_daemon *d, uint32_t dataset, uint32_t part) {
+  struct fs_part_map *m = &d->parts->part[dataset][part];
+  if (!m->map) return;
+  (void)mmap((void *)m->map, d->data[dataset].stage.index.parts[part].size, PROT_READ,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 fs_err fs_bytes_read(struct fs_span s) {
   return madvise((void *)s.at, s.len, MADV_POPULATE_READ) < 0 ? -errno : 0;
 }

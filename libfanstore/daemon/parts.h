@@ -29,4 +29,7 @@ fs_err fs_bytes_read(struct fs_span s);
 /* and, once for each that was to be read, what was (len 0: nothing). */
 void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct fs_span s);
 
+/* Its file may change or shrink from now on: what is under way reads zeros, which the receiver's checksum tells. */
+void fs_part_forget(struct fs_daemon *d, uint32_t dataset, uint32_t part);
+
 #endif

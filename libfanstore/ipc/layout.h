@@ -32,11 +32,11 @@
 struct fs_placement {
   uint16_t owner[FS_MAX_OWNERS]; /* ranks that have it staged, the preferred first; this node first when LOCAL */
   uint8_t owners;                /* 0: only on shared storage */
-  uint8_t flags;
+  _Atomic uint8_t flags;
   uint16_t reserved;
 };
 static_assert(sizeof(struct fs_placement) == 16, "fs_placement is 16 bytes");
-#define FS_PLACE_LOCAL 0x1u /* staged on this node: the file is fs_ctl_dataset.local/part-NNNNN */
+#define FS_PLACE_LOCAL 0x1u /* staged on this node: the file is fs_ctl_dataset.local/part-NNNNN; may be cleared */
 
 struct fs_ctl_dataset {
   char mount[PATH_MAX];  /* normalised */
