@@ -59,7 +59,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-load check-unit check-lint check-posix check-mpi check-fault check-slow fuzz-coverage model check-clients check-clients-valgrind \
+.PHONY: check check-load check-unit check-lint check-posix check-mpi check-fault check-faults check-slow fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 check-bin: $(UNIT_BIN) $(HELPER_BIN)
@@ -84,6 +84,9 @@ check-load: setup-check ## twenty minutes of many processes; millions of files a
 	@$(SUB) all check-bin
 	@FS_BUILD=$(CURDIR)/$(B) LOAD_SECONDS=1200 LARGE=1 $(RUN) tests/mpi/load.sh tests/mpi/large.sh
 
+check-faults: setup-check ## daemons, hosts, links, disks and clients that die, with every byte checked: one table
+	@$(SUB) all check-bin
+	@FS_BUILD=$(CURDIR)/$(B) tests/faults/run.sh $(FAULTS_ARGS)
 check-slow: setup-check ## the tests that take minutes or gigabytes
 	@$(SUB) all check-bin
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(SLOW)

@@ -7,6 +7,8 @@
  *   ringclient SOCKET DATASET random SECONDS WINDOW [MIN MAX]  random ones (of stored lengths in a range), WINDOW at
  * once ringclient SOCKET DATASET rude SECONDS                random ones, some abandoned, doubled, junk or prefetched
  *
+ *   ringclient SOCKET DATASET die TIMES                   TIMES clients killed in turn at each step of a request
+ *
  * Prints one line: "blocks=N bytes=N hits=N errors=N abandoned=N rate=N mbs=N p50us=N p99us=N last=ERRNO".
  * Exit status 1 when a block's bytes were wrong.
  */
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cache/cache.h"
@@ -210,6 +213,60 @@ static void rude(uint64_t seconds) {
   }
 }
 
+/* A client that is killed while it has claimed, posted, asked, given up, is answered and holds the pin, has begun to
+   put something into its ring, or has called about a name. */
+static void die_at(unsigned step, const char *socket_path, const char *dataset) {
+  attach(socket_path, dataset);
+  collect(0, UINT32_MAX);
+  uint64_t key = FS_CACHE_KEY(0, c.key[(uint32_t)getpid() % c.keys]);
+  uint32_t posted = FS_REQ_POSTED;
+  switch (step) {
+  case 0:
+    atomic_fetch_or(&c.ch->claimed, UINT64_MAX);
+    break;
+  case 1:
+    atomic_store(&c.ch->req[5].state, FS_REQ_POSTED);
+    atomic_fetch_or(&c.ch->posted, 1ull << 5);
+    break;
+  case 2:
+    for (uint32_t i = 0; i < FS_CHANNEL_SLOTS; i++) post(i, c.key[(uint32_t)(getpid() + (int)i * 7) % c.keys], 0);
+    break;
+  case 3:
+    post(0, c.key[(uint32_t)getpid() % c.keys], 0);
+    (void)atomic_compare_exchange_strong(&c.ch->req[0].state, &posted, FS_REQ_ABANDONED);
+    break;
+  case 4:
+    post(0, c.key[(uint32_t)getpid() % c.keys], 0);
+    while (atomic_load(&c.ch->req[0].state) == FS_REQ_POSTED) usleep(100);
+    break;
+  case 5:
+    for (uint32_t i = 0; i < 100; i++) {
+      atomic_store(&c.ch->prefetch[i], i % 50 == 49 ? 0 : key + 1);
+      atomic_fetch_add(&c.ch->prefetch_head, 1);
+    }
+    break;
+  default:
+    atomic_fetch_or(&c.ch->boxes_claimed, 3u);
+    c.ch->box[0].length = sizeof(struct fs_names_call);
+    atomic_store(&c.ch->box[0].state, FS_REQ_POSTED);
+    atomic_fetch_or(&c.ch->boxes_posted, 1u);
+  }
+  raise(SIGKILL);
+}
+
+#define DIE_STEPS 7u
+static int die_often(unsigned times, const char *socket_path, const char *dataset) {
+  unsigned killed = 0;
+  int status;
+  for (unsigned i = 0; i < times; i++) {
+    if (fork() == 0) die_at(i % DIE_STEPS, socket_path, dataset);
+    if (i >= 3 && wait(&status) > 0) killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  }
+  while (wait(&status) > 0) killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  printf("killed=%u\n", killed);
+  return killed == times ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
   if (argc < 4) return 2;
   uint64_t seconds = 0, window = 1, min = 1, max = UINT32_MAX;
@@ -220,6 +277,7 @@ int main(int argc, char **argv) {
     (void)fs_parse_u64(argv[7], 1, UINT32_MAX, &max);
   }
   srandom((unsigned)getpid());
+  if (strcmp(argv[3], "die") == 0) return die_often((unsigned)seconds, argv[1], argv[2]);
   attach(argv[1], argv[2]);
   collect((uint32_t)min, (uint32_t)max);
   uint64_t start = fs_now_ns(), patience = c.ctl->deadline_ns;

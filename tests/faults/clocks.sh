@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The time of day jumps by days for all processes of a job; and a daemon's process id is another program's after its death, which
+# must neither be taken for the daemon nor be ended with the job.
+. "$(dirname "$0")/harness.bash"
+need_command cc
+make_dataset 2000 40 16
+cc -shared -fPIC -O1 -o "$work/jumping.so" "$root/tests/faults/jumping_clock.c"
+
+# The daemons too: mpirun hands them the variable, which fs-launch itself takes away.
+jumps() {
+  local before=(env "LD_PRELOAD=$lib:$work/jumping.so")
+  export FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/jumping.so"
+  LD_PRELOAD=$work/jumping.so begin both --emulate 4
+  grep -q jumping.so "/proc/$(daemon 0)/maps" || why='the daemons do not have that clock'
+  kill -STOP "$(daemon 1)" # so that deadlines pass
+  sleep 3
+  kill -CONT "$(daemon 1)"
+  unset FANSTORE_MPIRUN_ARGS
+  finish
+}
+
+is_sleep() { [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = sleep ]; }
+# In a process id namespace the next id can be chosen. The innocent one tells at the end whether it was left alone.
+reused() {
+  begin both --emulate 4
+  pid=$(daemon $((try % 4)))
+  kill -9 "$pid"
+  while [ -e "/proc/$pid" ]; do sleep 0.02; done
+  for ((i = 0; i < 100 && $! != pid; i++)); do
+    echo $((pid - 1)) >/proc/sys/kernel/ns_last_pid
+    env -i sleep 60 >/dev/null 2>&1 &
+    [ $! = "$pid" ] || kill $!
+  done
+  wait_until 2 is_sleep
+  finish
+  is_sleep || why="${why:-process $pid was ended with the job}"
+  kill "$pid" 2>/dev/null || :
+}
+
+if [ -z "${FAULTS_OWN_PIDS:-}" ]; then
+  fault 'the time of day jumps by a day' 1 jumps
+  if [ "$(id -u)" = 0 ] && unshare -p -f --mount-proc true 2>/dev/null; then
+    FAULTS_OWN_PIDS=1 FAULTS_TABLE=$table unshare -p -f --mount-proc "$0" || failures=$((failures + 1))
+  else
+    say "no process id namespaces here: reused ids are not tried"
+  fi
+else
+  fault 'kill -9 of a daemon, its process id is used again' 1 reused
+fi
+verdict

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Disks: full while a node stages and while outputs and copies of mapped files are written; local partitions truncated,
+# removed and overwritten while they are read; the local directory gone.
+. "$(dirname "$0")/harness.bash"
+make_dataset 2000 40 16
+mkdir -p "$work/local"
+if [ "$(id -u)" = 0 ] && [ -n "${FAULTS_OWN_SHM:-}" ]; then mounts=1; fi
+
+small_disk() { # MEBIBYTES, for all nodes
+  umount "$work/local" 2>/dev/null || :
+  mount -t tmpfs -o size="$1m" none "$work/local"
+}
+# There is room when the job starts, and none when the partitions come.
+full_staging() {
+  small_disk 80
+  (
+    until compgen -G "$work/local/*/*/.new-part*" >/dev/null; do sleep 0.002; done
+    dd if=/dev/zero of="$work/local/filler" bs=64k 2>/dev/null
+  ) &
+  begin both --emulate 4
+  finish
+  wait $! || :
+  grep -q 'could not be staged' "$work/err" || why='the disk was not full'
+  umount "$work/local"
+}
+full_spill() {
+  small_disk 70
+  begin both --emulate 4
+  # shellcheck disable=SC2016
+  FANSTORE_RUN=$(dirname "$(find "$TMPDIR" -name node-1.sock)") FANSTORE_NODE=1 FANSTORE_DATASET=$work/ds FANSTORE_MOUNT=$mnt \
+    LD_PRELOAD=$lib dd if=/dev/zero of="$mnt/output" bs=64k 2>"$work/dd" && why='no error for the writer'
+  grep -q 'No space left' "$work/dd" || why="the writer: $(cat "$work/dd")"
+  sleep 1
+  finish
+  umount "$work/local"
+}
+# All partitions of node $try mod 4. The next job stages them again.
+partitions() { find "$work/local/fanstore-node$((try % 4))" -name 'part-?????'; }
+damaged() { # COMMAND...
+  begin both --emulate 4
+  partitions >"$work/parts"
+  [ -s "$work/parts" ] || why='no partitions'
+  while read -r p; do "$@" "$p" & done <"$work/parts"
+  finish
+  [ "$1" = rm ] || grep -q 'warning: .*somebody writes to this local copy' "$work/err" || why='not noticed'
+}
+# truncate(1) does not wait for what the kernel holds up: it is told to come again.
+shorten() { until truncate -s 4096 "$1" 2>/dev/null; do sleep 0.1; done; }
+overwrite() { dd if=/dev/zero of="$1" bs=4k seek=1 count=$(($(stat -c %s "$1") / 4096 - 1)) conv=notrunc 2>/dev/null; }
+no_directory() {
+  begin both --emulate 4
+  rm -rf "$work/local/fanstore-node$((try % 4))"
+  finish
+}
+
+if [ -n "${mounts:-}" ]; then
+  fault 'the disk is full while staging' 1 full_staging
+  fault 'the disk is full while outputs are written' 1 full_spill
+else
+  say "no mounts here: full disks are not tried"
+fi
+fault 'local partitions removed' 1 damaged rm
+fault 'local partitions truncated' 1 damaged shorten
+fault 'local partitions overwritten' 1 damaged overwrite
+fault 'the local directory removed' 1 no_directory
+verdict

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Three hosts made of network namespaces: a link that is cut for some seconds and heals, or for good; an orted that is killed, as
+# mpirun's part on a host; a host whose processes all die at once. Readers on all hosts where mpirun can still end them,
+# else on the first one.
+. "$(dirname "$0")/harness.bash"
+. "$root/tests/netns.sh"
+netns_up 3
+make_dataset 2000 40 16
+cd "$work"
+launcher=(netns_on h1 "$bin/fs-launch" --hostfile "$net_hostfile" --local-dir "$net_local")
+readers=(--workers 2 --seconds 3)
+
+list_left() {
+  local i
+  for i in 1 2 3; do ip netns pids "$net_id$i"; done
+  find "$net_root"/h?/tmp -mindepth 1 -maxdepth 1 -not -name "${not_ours:-}"
+}
+on_host() { # HOST PROGRAM: its processes there
+  local pid
+  for pid in $(ip netns pids "$net_id${1#h}"); do
+    case $(readlink "/proc/$pid/exe") in */"$2") echo "$pid" ;; esac
+  done
+}
+healed() { # SECONDS
+  local processes=3
+  begin both --np 3 --verbose
+  netns_cut h2
+  sleep "$1"
+  netns_heal h2
+  sleep 5
+  finish
+  grep -q 'node [0-2] answers again' "$work/err" || why='it does not serve again'
+}
+cut_for_good() {
+  begin both
+  netns_cut h2
+  sleep 3
+  finish
+  left=0 # h2 ends by itself when it can: below
+  netns_heal h2
+  count_left
+}
+orted() {
+  local not_ours='ompi.h3*' # mpirun's own, which it cannot remove then
+  begin both
+  kill -9 "$(on_host h3 orted)"
+  sleep 2
+  finish
+  rm -rf "$net_root"/h3/tmp/ompi.h3*
+}
+host_dies() {
+  local pid not_ours='*' # what a host that lost its power has is removed by `fs-launch clean` there
+  begin both
+  for pid in $(ip netns pids "${net_id}3"); do kill -9 "$pid"; done
+  netns_cut h3
+  sleep 2
+  finish
+  netns_heal h3
+  find "$net_root/h3/tmp" -exec touch -h -d '1 minute ago' {} +
+  netns_on h3 "$bin/fs-launch" clean >"$work/clean.out" 2>&1 || why="clean: $(cat "$work/clean.out")"
+  rm -rf "$net_root"/h3/tmp/ompi.h3*
+  not_ours=''
+  count_left
+}
+
+fault 'a link is cut for 4 s' 1 healed 4
+fault 'a link is cut for 30 s' 0 healed 30
+fault 'a link is cut for good' 1 cut_for_good
+fault 'kill -9 of an orted' 1 orted
+fault 'a host dies' 1 host_dies
+verdict
