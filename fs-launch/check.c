@@ -158,7 +158,7 @@ int fs_check_stage_dirs(struct fs_launch *l) {
   return status != 0 ? status : check_stage_dir(l, "stage-in", l->opt.stage_in, R_OK | X_OK, l->stage_in);
 }
 
-static int absolute_local_dir(struct fs_launch *l) {
+int fs_local_dir(struct fs_launch *l) {
   char path[2 * PATH_MAX], cwd[PATH_MAX];
   const char *base = getenv("TMPDIR"), *given = l->opt.local_dir;
   if (!base || base[0] != '/') base = "/tmp";
@@ -175,7 +175,7 @@ static int absolute_local_dir(struct fs_launch *l) {
 
 int fs_check_local_dir(struct fs_launch *l) {
   char shown[512];
-  int status = absolute_local_dir(l);
+  int status = fs_local_dir(l);
   if (status != 0 || l->where != FS_WHERE_HERE) return status; /* the other hosts' daemons tell about theirs */
   fs_shown(l->local_dir, shown, sizeof(shown));
   fs_err err = fs_mkdirs(l->local_dir, 0700);

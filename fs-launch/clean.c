@@ -108,7 +108,7 @@ int fs_clean(int argc, char **argv) {
   if (status >= 0) return status;
   l.opt.emulate = l.opt.hosts || l.opt.hostfile ? 0 : 1; /* here means here, also inside a Slurm allocation */
   status = fs_hosts_find(&l);
-  if (status == 0) status = fs_check_local_dir(&l);
+  if (status == 0) status = fs_local_dir(&l);
   if (status != 0) return status;
   if (l.where != FS_WHERE_HERE) return clean_hosts(&l);
   fs_run_sweep(true);

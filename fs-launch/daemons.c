@@ -262,6 +262,15 @@ static void ask_to_stop(struct fs_launch *l) {
   l->to_daemons = -1;
 }
 
+/* Rank 0 is dead, who would pass it on: those of this host by a signal, with time for their reports. */
+static void signal_to_stop(const struct fs_launch *l) {
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    const struct fs_launch_node *n = &l->node[i];
+    if (n->dead || n->pid <= 1 || !fs_host_is_here(n->host) || !fs_process_of_job(n->pid, l->job)) continue;
+    kill(n->pid, SIGTERM);
+  }
+}
+
 static void wait_end(struct fs_launch *l, uint64_t ns) {
   for (uint64_t until = fs_now_ns() + ns; (!l->daemons_ended || l->out.fd >= 0) && fs_now_ns() < until;)
     fs_events_step(l, FS_MIN(until, fs_now_ns() + FS_NS_PER_S / 20));
@@ -272,11 +281,12 @@ void fs_daemons_stop(struct fs_launch *l) {
   l->stopping = true;
   fs_daemons_look(l); /* who died before is not waited for */
   ask_to_stop(l);
-  uint64_t start = fs_now_ns();
+  uint64_t start = fs_now_ns(), patience = l->command > 0 && !l->node[0].dead ? FS_STOP_NS : FS_FAILED_NS;
   l->progress_ns = start;
+  if (l->node[0].dead) signal_to_stop(l);
   while (!l->daemons_ended && !all_over(l)) {
     uint64_t now = fs_now_ns();
-    if (now - l->progress_ns > (l->command > 0 ? FS_STOP_NS : FS_FAILED_NS) || now - start > FS_STOP_MAX_NS) break;
+    if (now - l->progress_ns > patience || now - start > FS_STOP_MAX_NS) break;
     fs_events_step(l, now + FS_NS_PER_S / 20);
     fs_daemons_look(l);
   }

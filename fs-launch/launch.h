@@ -143,7 +143,8 @@ int fs_options_parse_doctor(int argc, char **argv);
 /* check.c, programs.c, hosts.c: 0 or the exit status. */
 int fs_check_datasets(struct fs_launch *l);
 int fs_check_report(const struct fs_launch *l);
-int fs_check_local_dir(struct fs_launch *l);
+int fs_local_dir(struct fs_launch *l);       /* which one it is */
+int fs_check_local_dir(struct fs_launch *l); /* and it is made */
 int fs_check_stage_dirs(struct fs_launch *l);
 int fs_find_programs(struct fs_launch *l);
 /* COMMAND as execvp finds it. 0, -ENOENT, -EACCES ... */
@@ -164,6 +165,7 @@ unsigned fs_run_sweep(bool tell);
 unsigned fs_job_signal(const char *job, const char *run, bool daemons, int sig);
 bool fs_process_alive(pid_t pid); /* a zombie is not */
 /* TERM, a second of grace, KILL. */
+bool fs_process_of_job(pid_t pid, const char *job); /* mpirun or a daemon of it */
 unsigned fs_job_end(const char *job, const char *run, bool daemons);
 
 /* guard.c: a child that outlives kill -9 of this process, ends the job's processes and removes the run directory. */
@@ -229,6 +231,12 @@ void fs_outputs_tell(const struct fs_launch *l, FILE *out);
 
 /* remote.c: cleans up on other hosts after daemons that died. */
 void fs_remote_end(struct fs_launch *l);
+
+/* ---- rsh.c: remote shells that end late ---- */
+void fs_rsh_ready(const struct fs_launch *l); /* the daemons serve: from now on */
+/* The parameter by which mpirun uses AGENT so; false: it cannot be said. */
+bool fs_rsh_agent(const struct fs_launch *l, const char *agent, struct fs_words *w);
+int fs_rsh(int argc, char **argv);
 int fs_end_job(int argc, char **argv); /* hidden: does it there */
 
 /* summary.c, report.c */

@@ -28,6 +28,7 @@ static int run(struct fs_launch *l) {
     fs_warn(l, "--output-replicas: there is one node, and no other to have a copy of its outputs");
   int status = fs_daemons_start(l);
   if (status == 0) status = fs_daemons_place(l);
+  if (status == 0) fs_rsh_ready(l);
   if (status == 0) status = fs_stage_in(l);
   if (status != 0) return status;
   if (l->opt.verbose) fs_say("%u nodes are ready; running %s", l->nodes, l->opt.command[0]);
@@ -61,6 +62,7 @@ int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "doctor") == 0) return fs_doctor_files(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "--exec-node") == 0) return fs_exec_node(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--end-job") == 0) return fs_end_job(argc, argv);
+  if (argc > 1 && strcmp(argv[1], "--rsh") == 0) return fs_rsh(argc, argv);
   int status = fs_options_parse(&l.opt, argc, argv);
   if (status >= 0) return status;
   if (l.opt.doctor) return fs_doctor_run(l.opt.command);

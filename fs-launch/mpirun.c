@@ -52,13 +52,17 @@ static void add_user(struct fs_words *w) {
   if (mine) add_all(w, mine);
 }
 
-/* ssh is told not to ask and not to wait for ever, unless the user chose another agent or other arguments. */
-static void add_ssh(struct fs_words *w) {
-  const char *mine = getenv("FANSTORE_MPIRUN_ARGS");
-  if (getenv("OMPI_MCA_plm_rsh_agent") || getenv("OMPI_MCA_plm_rsh_args") || getenv("OMPI_MCA_orte_rsh_agent")) return;
+/* ssh is told not to ask and not to wait for ever, unless the user chose another agent or other arguments. The daemons'
+   shells may fail once all serve, whichever agent it is (rsh.c). */
+static void add_shell(const struct fs_launch *l, struct fs_words *w, bool daemons) {
+  const char *mine = getenv("FANSTORE_MPIRUN_ARGS"), *agent = getenv("OMPI_MCA_plm_rsh_agent");
   if (mine && strstr(mine, "rsh_a")) return;
-  add_all(w, "--mca plm_rsh_agent ssh --mca plm_rsh_args");
-  fs_words_add(w, "-o BatchMode=yes -o ConnectTimeout=15");
+  if (!agent) agent = getenv("OMPI_MCA_orte_rsh_agent");
+  bool ours = !agent && !getenv("OMPI_MCA_plm_rsh_args");
+  if (!(daemons && fs_rsh_agent(l, agent ? agent : "ssh", w)) && ours) add_all(w, "--mca plm_rsh_agent ssh");
+  if (!ours) return;
+  add_all(w, "--mca plm_rsh_args");
+  fs_words_add(w, "-x -o BatchMode=yes -o ConnectTimeout=15");
 }
 
 /* mpirun's own files go with the run directory. On other hosts they stay where they belong: one place serves all. */
@@ -69,15 +73,15 @@ static void add_session(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "%s", l->run);
 }
 
-static void add_basics(const struct fs_launch *l, struct fs_words *w) {
+static void add_basics(const struct fs_launch *l, struct fs_words *w, bool daemons) {
   if (geteuid() == 0) fs_words_add(w, "--allow-run-as-root");
   add_session(l, w);
   if (l->where == FS_WHERE_HERE) add_all(w, "--mca oob_tcp_if_include lo --mca plm isolated --mca ras ^slurm");
-  if (l->where == FS_WHERE_HOSTS) add_ssh(w);
+  if (l->where == FS_WHERE_HOSTS) add_shell(l, w, daemons);
 }
 
-static void add_where(const struct fs_launch *l, struct fs_words *w) {
-  add_basics(l, w);
+static void add_where(const struct fs_launch *l, struct fs_words *w, bool daemons) {
+  add_basics(l, w, daemons);
   if (l->where != FS_WHERE_HOSTS) return;
   fs_words_add(w, l->opt.hosts ? "--host" : "--hostfile");
   fs_words_add(w, "%s", l->opt.hosts ? l->opt.hosts : l->opt.hostfile);
@@ -121,7 +125,7 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   add_all(w, "--bind-to none --map-by node --oversubscribe --enable-recovery");
   add_all(w, "--mca odls_base_sigkill_timeout 0 -np"); /* else two seconds pass after the last daemon's end */
   fs_words_add(w, "%u", l->nodes);
-  add_where(l, w);
+  add_where(l, w, true);
   add_transport(l, w);
   add_user(w);
   fs_words_add(w, "%s", l->fanstored);
@@ -168,7 +172,7 @@ void fs_mpirun_command(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "%s", l->mpirun);
   add_all(w, "--bind-to none --map-by node --oversubscribe -np");
   fs_words_add(w, "%llu", (unsigned long long)(l->opt.np > 0 ? l->opt.np : 1));
-  add_where(l, w);
+  add_where(l, w, false);
   add_user(w);
 }
 
@@ -176,7 +180,7 @@ void fs_mpirun_plain(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "%s", l->mpirun);
   add_all(w, "--bind-to none --map-by node --oversubscribe -np");
   fs_words_add(w, "%u", l->nodes);
-  add_where(l, w);
+  add_where(l, w, false);
   add_user(w);
 }
 
@@ -184,7 +188,7 @@ void fs_mpirun_on(const struct fs_launch *l, const char *hosts, uint32_t n, stru
   fs_words_add(w, "%s", l->mpirun);
   add_all(w, "--bind-to none --map-by node --oversubscribe -np");
   fs_words_add(w, "%u", n);
-  add_basics(l, w);
+  add_basics(l, w, false);
   fs_words_add(w, "--host");
   fs_words_add(w, "%s", hosts);
   add_user(w);

@@ -145,7 +145,8 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   if (l->opt.read_only) return status;
   if (!l->daemons_ended && l->out.fd >= 0 && ask_to_finish(l) == 0) {
     l->progress_ns = l->bar_ns = fs_now_ns();
-    while (!all_finished(l) && !l->daemons_ended && l->out.fd >= 0 && !interrupted(l, by_signal, &heard)) {
+    while (!all_finished(l) && !l->node[0].dead && !l->daemons_ended && l->out.fd >= 0 &&
+           !interrupted(l, by_signal, &heard)) {
       uint64_t now = fs_now_ns();
       if (now - l->progress_ns > FS_FINISH_NS) break;
       fs_events_step(l, now + FS_NS_PER_S / 20);

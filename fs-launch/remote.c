@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cleaning up on other hosts after daemons that died there: what they could not remove themselves is removed by
- * `fs-launch --end-job JOB`, run there by one more mpirun. Best effort, within a time limit: the host may be gone.
+ * `fs-launch --end-job JOB`, run there by one more mpirun for each host, since one whose host is gone starts nothing.
+ * Best effort, within a time limit.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,21 +12,8 @@
 
 #include "launch.h"
 
-#define FS_REMOTE_NS (15 * FS_NS_PER_S)
-
-/* "h2,h5": the hosts of the nodes that did not say goodbye. Their number. */
-static uint32_t lost_hosts(const struct fs_launch *l, char *out, size_t size) {
-  uint32_t lost = 0;
-  size_t n = 0;
-  for (uint32_t i = 0; i < l->nodes; i++) {
-    const struct fs_launch_node *node = &l->node[i];
-    if (!node->hello || node->bye || fs_host_is_here(node->host)) continue;
-    if (n + strlen(node->host) + 2 > size) break;
-    n += (size_t)snprintf(out + n, size - n, "%s%s", n > 0 ? "," : "", node->host);
-    lost++;
-  }
-  return lost;
-}
+#define FS_REMOTE_NS (15 * FS_NS_PER_S) /* in all */
+#define FS_REMOTE_AT_ONCE 16u
 
 static void exec_end(const struct fs_launch *l, const struct fs_words *w) {
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -38,25 +26,45 @@ static void exec_end(const struct fs_launch *l, const struct fs_words *w) {
   _exit(127);
 }
 
-void fs_remote_end(struct fs_launch *l) {
-  char hosts[8192];
+static pid_t start_end(const struct fs_launch *l, const char *host) {
   struct fs_words w = {0};
-  uint32_t lost = l->where == FS_WHERE_HERE ? 0 : lost_hosts(l, hosts, sizeof(hosts));
-  if (lost == 0) return;
-  fs_mpirun_on(l, hosts, lost, &w);
+  fs_mpirun_on(l, host, 1, &w);
   fs_words_add(&w, "%s", l->self);
   fs_words_add(&w, "--end-job");
   fs_words_add(&w, "%s", l->job);
   pid_t pid = fork();
   if (pid == 0) exec_end(l, &w);
   fs_words_free(&w);
-  for (uint64_t until = fs_now_ns() + FS_REMOTE_NS; pid > 0 && waitpid(pid, NULL, WNOHANG) == 0;) {
-    if (fs_now_ns() > until) {
-      kill(-pid, SIGKILL);
-      until = UINT64_MAX;
+  return pid;
+}
+
+/* Waits for those that run, until there are no more than so many; after that time they are ended. */
+static void wait_ends(pid_t *pid, uint32_t *running, uint32_t most, uint64_t until) {
+  while (*running > most) {
+    bool late = fs_now_ns() > until;
+    for (uint32_t i = 0; i < *running;) {
+      if (late) kill(-pid[i], SIGKILL);
+      if (waitpid(pid[i], NULL, late ? 0 : WNOHANG) == 0)
+        i++;
+      else
+        pid[i] = pid[--*running];
     }
-    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    if (*running > most) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
   }
+}
+
+void fs_remote_end(struct fs_launch *l) {
+  pid_t pid[FS_REMOTE_AT_ONCE];
+  uint32_t running = 0;
+  uint64_t until = fs_now_ns() + FS_REMOTE_NS;
+  for (uint32_t i = 0; l->where != FS_WHERE_HERE && i < l->nodes && fs_now_ns() < until; i++) {
+    const struct fs_launch_node *node = &l->node[i];
+    if (!node->hello || node->bye || fs_host_is_here(node->host)) continue;
+    pid_t started = start_end(l, node->host);
+    if (started > 0) pid[running++] = started;
+    wait_ends(pid, &running, FS_REMOTE_AT_ONCE - 1, until);
+  }
+  wait_ends(pid, &running, 0, until);
 }
 
 int fs_end_job(int argc, char **argv) {
