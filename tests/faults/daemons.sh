@@ -28,7 +28,7 @@ paused() { # SIZES
   kill -STOP "$pid"
   sleep 3
   kill -CONT "$pid"
-  sleep 1
+  sleep 4 # asked again at the latest: pings come after 1, 3 and 7 s
   finish
   grep -q "node $((try % 4)) answers again" "$work/err" || why='it does not serve again'
 }

@@ -28,9 +28,13 @@ healed() { # SECONDS
   netns_cut h2
   sleep "$1"
   netns_heal h2
-  sleep 5
-  finish
+  for ((i = 0; i < 600; i++)); do
+    ! grep -q 'node [0-2] answers again' "$work/err" || break
+    sleep 0.1
+  done
   grep -q 'node [0-2] answers again' "$work/err" || why='it does not serve again'
+  say "serves again $((i / 10)).$((i % 10)) s after the link"
+  finish
 }
 cut_for_good() {
   begin both
