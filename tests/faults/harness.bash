@@ -16,6 +16,8 @@ if [ -z "${faults_in_place:-}" ] && [ "$(id -u)" = 0 ] && [ -z "${FAULTS_OWN_SHM
   exec env FAULTS_OWN_SHM=1 unshare -m sh -c 'mount -t tmpfs none /dev/shm && exec "$0" "$@"' "$0" "$@"
 fi
 . "$(dirname "${BASH_SOURCE[0]}")/../functions.sh"
+# A job that goes on is ended with the script, whatever ends that.
+trap '[ -z "${job:-}" ] || kill -TERM "$job" 2>/dev/null && wait "$job" 2>/dev/null; [ -n "${FS_TEST_ID:-}" ] || rm -rf "$TMPDIR"' EXIT
 faultreader=$build/tests/helpers/faultreader
 deadline_ms=2000
 table=${FAULTS_TABLE:-$work/table}
@@ -103,6 +105,7 @@ finish() {
   touch "$work/go"
   end=0
   wait "$job" 2>/dev/null || end=$?
+  job=''
   count_left
   if [ "$(of_readers reads)" = -1 ]; then
     errors=1 stall=0 bytes=0

@@ -10,7 +10,7 @@
  *       --workers W   readers forked by each (2)
  *       --seconds S   how long (5)
  *       --begun FILE  FILE.PID is made when every reader has read 20 files
- *       --until FILE  goes on until this file exists as well
+ *       --until FILE  goes on until this file exists as well, for five minutes at most
  *
  * Files are opened, read whole (one large one in eight is mapped) and closed in random order. Prints one line:
  *   reader: reads=N bytes=N errors=N wrong=N died=N errno=N stall_ms=N last_ms=N
@@ -34,6 +34,7 @@
 #define SMALL_BYTES 4096u
 #define LARGE_BYTES (2u << 20)
 #define BEGUN 20u
+#define PATIENCE 300u /* seconds, whoever is to end it */
 #define MAX_READERS 256u
 #define SECOND_NS 1000000000ull
 
@@ -247,7 +248,8 @@ static void watch(uint64_t readers) {
   const struct timespec tick = {.tv_nsec = 10000000};
   uint64_t end = fs_now_ns() + opt.seconds * SECOND_NS;
   bool told = false;
-  while (fs_now_ns() < end || (opt.until && access(opt.until, F_OK) < 0)) {
+  uint64_t latest = fs_now_ns() + PATIENCE * SECOND_NS;
+  while (fs_now_ns() < latest && (fs_now_ns() < end || (opt.until && access(opt.until, F_OK) < 0))) {
     if (!told && begun(readers)) {
       told = true;
       make_begun();
