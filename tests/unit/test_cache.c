@@ -2,6 +2,7 @@
 /* The node cache: its bounds, eviction, pins, and readers against the writer, checking every byte. */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #define PINS 64u
 #define READERS 3u
 
-static _Atomic uint32_t pins[PINS];
+static _Atomic uint32_t *pins; /* PINS of them, shared with forked clients */
 static unsigned scans;
 
 static void all_pins(void *ctx, void (*visit)(void *arg, uint32_t line), void *arg) {
@@ -40,7 +41,9 @@ struct fixture {
 static struct fixture make(uint64_t bytes, uint32_t max) {
   struct fixture f;
   uint64_t heat;
-  memset((void *)pins, 0, sizeof(pins));
+  if (!pins) pins = mmap(NULL, PINS * sizeof(*pins), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(pins, MAP_FAILED);
+  for (unsigned i = 0; i < PINS; i++) atomic_store(&pins[i], 0);
   assert_int_equal(fs_cache_new(&f.c, bytes, max, all_pins, NULL), 0);
   int fd = fs_cache_slab_fd(f.c, &f.size);
   int heat_fd = fs_cache_heat_fd(f.c, &heat);
@@ -300,6 +303,31 @@ static void share_mapping(void) {
   assert_int_equal(fs_cache_view_init(&shared.v, base, size, (void *)shared.v.heat, shared.v.lines), 0);
 }
 
+/* A client that is killed while it pins, copies and unpins; what it had pinned is given back by who sees its end. */
+#define VICTIM (2 * READERS)
+static pid_t start_victim(void) {
+  pid_t pid = fork();
+  if (pid != 0) return pid;
+  unsigned seed = (unsigned)getpid();
+  for (;;) {
+    uint64_t key = (uint64_t)rand_r(&seed) % KEYS;
+    uint32_t len;
+    unsigned i = VICTIM + (unsigned)rand_r(&seed) % 4;
+    fs_cache_unpin(&pins[i]);
+    const void *bytes = fs_cache_pin(&shared.v, key, &pins[i], &len);
+    if (bytes && !intact(bytes, key, len)) _exit(1);
+  }
+}
+
+static void kill_victim(pid_t pid) {
+  int status;
+  assert_true(pid > 0);
+  kill(pid, SIGKILL);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFSIGNALED(status)); /* it saw no wrong byte */
+  for (unsigned i = 0; i < 4; i++) fs_cache_unpin(&pins[VICTIM + i]);
+}
+
 static void test_readers_and_writer(void **state) {
   (void)state;
   pthread_t t[READERS];
@@ -311,9 +339,15 @@ static void test_readers_and_writer(void **state) {
     id[i] = i;
     assert_int_equal(pthread_create(&t[i], NULL, reader, &id[i]), 0);
   }
-  uint64_t end = fs_now_ns() + 1000000000ull;
-  while (fs_now_ns() < end) {
+  uint64_t now, end = fs_now_ns() + 1000000000ull, next = 0;
+  pid_t victim = start_victim();
+  while ((now = fs_now_ns()) < end) {
     uint64_t key = (uint64_t)rand_r(&seed) % KEYS;
+    if (now > next) {
+      kill_victim(victim);
+      victim = start_victim();
+      next = now + (uint64_t)rand_r(&seed) % 10000000;
+    }
     if (fs_cache_find(shared.c, key) >= 0) continue;
     void *buf;
     int64_t line = fs_cache_alloc(shared.c, key, length_of(key), &buf);
@@ -324,6 +358,7 @@ static void test_readers_and_writer(void **state) {
     else
       fs_cache_publish(shared.c, (uint32_t)line);
   }
+  kill_victim(victim);
   atomic_store(&done, true);
   for (unsigned i = 0; i < READERS; i++) {
     void *wrong;
