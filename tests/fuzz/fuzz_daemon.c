@@ -24,22 +24,21 @@
 #include "daemon/fetch.h"
 #include "daemon/ns_priv.h"
 #include "daemon/replica.h"
+#include "daemon/spill.h"
+#include "fuzz_calls.h"
 #include "index/builder.h"
 #include "util/sys.h"
 #include "util/util.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define RANKS 3u
 #define BLOCKS 40u
-#define CLIENTS 3u
 #define PART_SIZE (1u << 20)
 #define LIVES 5000u
 #define QUESTIONS 16u
 
 static struct fs_daemon *d;
 static struct fs_daemon_config config;
-static struct fs_client *client[CLIENTS];
 static struct fs_cache_view view;
 static char dir[256];
 static unsigned char part[PART_SIZE];
@@ -49,31 +48,6 @@ static struct {
   uint32_t rank;
 } question[QUESTIONS]; /* that the daemon asked, the last ones */
 static uint32_t questions;
-
-/* ---- the input ---- */
-
-static struct input {
-  const uint8_t *at;
-  size_t left;
-} in;
-
-static void take(void *to, size_t n) {
-  size_t have = FS_MIN(n, in.left);
-  if (have > 0) memcpy(to, in.at, have);
-  memset((char *)to + have, 0, n - have);
-  in.at += have;
-  in.left -= have;
-}
-static uint8_t byte(void) {
-  uint8_t b;
-  take(&b, 1);
-  return b;
-}
-static uint32_t word(void) {
-  uint32_t w;
-  take(&w, sizeof(w));
-  return w;
-}
 
 /* ---- the daemon ---- */
 
@@ -268,45 +242,12 @@ static void a_reply(void) {
   deliver(how & 8 ? word() : x->peer, i, m, head + bytes);
 }
 
-/* The body of a call or of records: a head with an operation that there is, ids of what there may be, names. */
-static size_t a_call(char *body) {
-  struct fs_names_call c;
-  static const char *const names[] = {"", "f", "g", "d", "one", "..", "a/b", "longer-name"};
-  take(&c, sizeof(c));
-  uint8_t how = byte();
-  if (how & 1) {
-    c.op = c.op % 96;
-    c.flags &= 127;
-    c.dir = c.dir & 1 ? FS_DATASET_DIR(0, c.dir >> 8 & 3) : FS_OUT_ID_MAKE(c.dir % RANKS, c.dir >> 8 & 7);
-    c.to = c.to & 1 ? FS_DATASET_DIR(0, c.to >> 8 & 3) : FS_OUT_ID_MAKE(c.to % RANKS, c.to >> 8 & 7);
-    c.id = c.id & 64 ? client[0]->first_id + (c.id & 3) : FS_OUT_ID_MAKE(c.id % RANKS, c.id >> 8 & 7);
-    c.mode = (c.mode & 1 ? S_IFDIR : c.mode & 2 ? S_IFLNK : S_IFREG) | (c.mode >> 8 & 0777);
-    c.mtime_ns %= 1000000000;
-    c.size &= 0xffffff;
-  }
-  const char *name = names[how >> 1 & 7], *second = how & 16 ? names[how >> 5 & 7] : "";
-  char *p = body + sizeof(c);
-  if (how & 128) { /* bytes in a name's place */
-    c.name_len = (uint16_t)(byte() * 4);
-    c.name2_len = 0;
-    take(p, c.name_len);
-  } else {
-    c.name_len = (uint16_t)strlen(name);
-    c.name2_len = (uint16_t)strlen(second);
-    memcpy(p, name, c.name_len);
-    memcpy(p + c.name_len, second, c.name2_len);
-  }
-  memcpy(body, &c, sizeof(c));
-  size_t n = fs_call_size(&c);
-  memset(p + c.name_len + c.name2_len, 0, n - sizeof(c) - c.name_len - c.name2_len);
-  if (how & 8) { /* and a record */
-    struct fs_record r;
-    take(&r, sizeof(r));
-    r.name_len = (uint16_t)(r.name_len % 9);
-    r.target_len = (uint16_t)(r.target_len % 9);
-    (void)fs_record_put(body, FS_NAMES_BODY, &n, &r, "recorded.", "target...");
-  }
-  return n;
+/* What a client does before it tells of its file. */
+static void a_spill(const struct fs_names_call *c) {
+  char name[FS_SPILL_NAME_SIZE];
+  int fd = openat(d->spill_fd, fs_spill_name(c->id, name), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd >= 0 && ftruncate(fd, (off_t)(c->size & 0xffff)) < 0) abort();
+  if (fd >= 0) close(fd);
 }
 
 static void a_names_message(uint32_t from) {
@@ -314,16 +255,17 @@ static void a_names_message(uint32_t from) {
   struct fs_wire_names h = {0};
   uint8_t how = byte();
   h.id = word();
-  h.set = how & 1 ? d->ns->members.number : word() % 8;
+  h.set = how & 1 ? byte() % 4 : d->ns->members.number;
   if (how & 2 && questions > 0) {
     uint32_t q = byte() % FS_MIN(questions, QUESTIONS);
     h.answer = 1;
     h.id = question[q].id;
     from = question[q].rank % RANKS;
-    h.err = how & 4 ? -(int32_t)(byte()) : 0;
+    h.err = (how & 68) == 4 ? -(int32_t)(byte()) : 0;
   }
   if (how & 8) h.order = order[from] + byte();
-  names_message(from, h, body, how & 16 ? 0 : a_call(body));
+  size_t n = how & 16 ? 0 : how & 32 && h.answer ? a_record(body, 0) : a_call(body);
+  names_message(from, h, body, n);
 }
 
 static void a_replica(uint32_t from) {
@@ -386,6 +328,8 @@ static void a_box(struct fs_client *c) {
   struct fs_box *b = &c->channel->box[i];
   b->length = (uint32_t)a_call(b->body);
   uint8_t how = byte();
+  const struct fs_names_call *call = (const void *)b->body;
+  if (how & 8 && call->id & FS_OUT_ID && call->id >> 63 == 0) a_spill(call);
   if (how & 1) b->length = word();
   atomic_fetch_or(&c->channel->boxes_claimed, 1u << i);
   atomic_store(&b->state, how & 2 ? byte() % 6 : FS_REQ_POSTED);
