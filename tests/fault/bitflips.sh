@@ -32,9 +32,10 @@ FANSTORE_VERIFY=always plain "$work/ds" "$mnt" ./bitflips source "$mnt" "$second
 
 say "what a node has staged"
 staged=$work/local/fanstore
+launch --dataset "$work/ds" --mount "$mnt" -- true
+unleased "$staged"/*/{index,part-00000,part-00001}
 cat >flip.sh <<END
 cd "$work"
-chmod u+w "$staged"/*/*
 exec ./bitflips -s source "$mnt" "$seconds" "$staged"/*/{index,part-00000,part-00001}
 END
 launch --dataset "$work/ds" --mount "$mnt" --verify always --report r.json -- bash flip.sh
