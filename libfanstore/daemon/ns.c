@@ -46,6 +46,9 @@ uint32_t fs_ns_home(const struct fs_ns *ns, uint64_t id) {
   uint32_t rank = FS_OUT_ID_RANK(id);
   return !ns->replicated || fs_member(&ns->members, rank) ? rank : fs_members_after(&ns->members, rank);
 }
+bool fs_ns_sure(const struct fs_ns *ns) {
+  return !ns->unsure;
+}
 uint64_t fs_ns_id(struct fs_ns *ns) {
   return FS_OUT_ID_MAKE(ns->rank, ++ns->next_id);
 }
@@ -163,6 +166,8 @@ static void fs_ns_gap(struct fs_ns *ns, uint64_t gap) {
   for (struct fs_chain *l = ns->requests.next; l != &ns->requests; l = l->next)
     FS_ITEM(l, struct fs_request, chain)->end += gap;
   ns->watch_at += gap;
+  ns->unsure = true;
+  ns->stood++;
 }
 
 void fs_ns_timers(struct fs_ns *ns, uint64_t now) {

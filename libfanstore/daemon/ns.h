@@ -64,6 +64,8 @@ const struct fs_members *fs_ns_members(const struct fs_ns *ns);
 void fs_ns_replicate(struct fs_ns *ns);
 /* The rank that has a file's bytes, as far as is known here. */
 uint32_t fs_ns_home(const struct fs_ns *ns, uint64_t id);
+/* False: this rank stood still, and may have been taken for dead; it does not know yet. */
+bool fs_ns_sure(const struct fs_ns *ns);
 /* A new id for a file of this rank's. */
 uint64_t fs_ns_id(struct fs_ns *ns);
 

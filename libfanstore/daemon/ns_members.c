@@ -156,11 +156,29 @@ static void fs_watched(void *ctx, fs_err err, const void *body, size_t n) {
   if (err == -ETIMEDOUT && s->heard) fs_accuse(s->ns, (uint32_t)(s - s->ns->suspect));
 }
 
+/* What was asked before this rank stood still may be answered from before, too. */
+static void fs_confirmed(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_ns *ns = ctx;
+  (void)body, (void)n;
+  ns->confirming = false;
+  if ((err == 0 || err == -ESTALE) && ns->before == ns->stood) ns->unsure = false;
+}
+
+static void fs_confirm(struct fs_ns *ns, uint32_t rank) {
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  if (rank == FS_NO_RANK || !fs_member(&ns->members, ns->rank)) ns->unsure = false;
+  if (!ns->unsure || ns->confirming) return;
+  ns->confirming = true;
+  ns->before = ns->stood;
+  fs_ns_ask(ns, rank, &c, sizeof(c), fs_confirmed, ns);
+}
+
 /* A rank that nobody asks would be missed only when it is needed; so each member looks after the next one. */
 void fs_watch_timers(struct fs_ns *ns) {
   struct fs_names_call c = {.op = FS_NAMES_PING};
   uint32_t rank = fs_members_after(&ns->members, ns->rank);
   fs_ping_timers(ns);
+  fs_confirm(ns, rank);
   if (ns->watching || ns->now < ns->watch_at || rank == FS_NO_RANK || !fs_member(&ns->members, ns->rank)) return;
   ns->watching = true;
   ns->watch_at = ns->now + ns->deadline_ns;

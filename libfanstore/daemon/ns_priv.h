@@ -137,7 +137,10 @@ struct fs_ns {
   uint32_t transfers;              /* under way */
   struct fs_chain transfers_to_do; /* and not */
   bool watching;
-  uint32_t pinging; /* ranks */
+  bool unsure;            /* this rank stood still, and no other has answered since: */
+  bool confirming;        /* one is asked, */
+  uint64_t stood, before; /* so often it has; and had when that one was asked */
+  uint32_t pinging;       /* ranks */
   uint64_t dropped_messages;
   alignas(8) char body[FS_NAMES_BODY]; /* to build answers in */
 };

@@ -179,6 +179,10 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
 static void fs_outputs_staged(void *ctx, fs_err err) {
   struct fs_output_step *s = ctx;
   struct fs_outputs *o = s->d->outputs;
+  if (err == -ESTALE) { /* another node's now, which copies it, and counts it */
+    fs_outputs_step_end(s, 0);
+    return;
+  }
   bool file = S_ISREG(s->item->mode) && (err < 0 || !fs_outputs_there(s->d, s->item->id));
   if (file) o->files++, o->bytes += s->size;
   if (err == 0) {
@@ -230,6 +234,7 @@ static void fs_outputs_next(struct fs_daemon *d) {
 /* ---- the lines ---- */
 
 static const char *fs_outputs_why(fs_err err) {
+  if (err == -EAGAIN) return "somebody goes on writing it";
   if (err == -EHOSTDOWN) return "a node that has some of the bytes does not answer";
   return err == -ENOLINK ? "the nodes that had the name do not answer" : strerror(-err);
 }

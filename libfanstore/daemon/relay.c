@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "daemon/relay.h"
+
+#include "daemon/replica.h"
 #include "daemon/spill.h"
 
 #define FS_RELAY_LOOK_NS 1000000000ull
@@ -326,7 +328,8 @@ void fs_relay_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_don
   w->flags = c->flags;
   w->size = c->size;
   fs_chain_init(&w->chain);
-  if (!r) {
+  if (!r) { /* what was stored through a mapping: pages that were dirty before have left no trace in the times */
+    fs_copy_loosen(d, id);
     fs_spill_publish(d, id, fs_relay_published, w);
     return;
   }

@@ -54,7 +54,8 @@ struct fs_copy {
   struct fs_chain chain;            /* of those that wait for their turn, or to be asked again */
   struct fs_chain waiting, waiters; /* for the next time; for this one */
   bool queued, active, behind, sync, sync_next;
-  bool removed; /* the file has gone */
+  bool removed; /* the file has gone: */
+  bool leaving; /* the partner is to hear of it */
   bool restart; /* from the beginning, at `again` */
   struct fs_chain busy;
   uint32_t to, generation, tries, restarts;
@@ -69,6 +70,7 @@ struct fs_copy {
   /* and after it: */
   uint32_t flight, refs, sent;
   uint64_t bytes;
+  uint32_t upto;                 /* blocks that this node had sent of all its files then */
   struct fs_replica_block *last; /* goes with the last word */
 };
 
@@ -77,7 +79,7 @@ struct fs_replica {
   struct fs_replica *next;
   struct fs_chain chain; /* of those that somebody waits for */
   struct fs_daemon *d;
-  uint64_t id, dir, seq;
+  uint64_t id, dir, seq, size; /* as of when it was complete last */
   uint32_t from, generation, got;
   bool whole, done;       /* it was complete once; this generation is */
   bool promoted, dropped; /* when the pool has done with it */
@@ -99,6 +101,7 @@ struct fs_replicas {
   uint32_t partner; /* FS_NO_RANK: none */
   struct fs_iopool pool;
   uint32_t generation;
+  uint32_t sent; /* blocks, to this partner */
   uint32_t active, behind;
   bool starting;
   struct fs_chain first, later, again; /* copies that wait for their turn, or for time; */
@@ -106,6 +109,8 @@ struct fs_replicas {
   struct fs_replica *chain[FS_REPLICA_CHAINS];
   struct fs_chain asked;
   struct fs_chain unposted; /* receives that the network had no room for */
+  uint32_t *heard;          /* blocks from each rank */
+  uint64_t moved;           /* when the last one came from any, or was written */
 };
 
 /* ---- replicas.c ---- */
@@ -123,6 +128,8 @@ static inline uint32_t fs_home_of(const struct fs_daemon *d, uint64_t id) {
 /* What the file is now is with the partner when done is called: 0, also where there is none or the file has gone. */
 void fs_replicate(struct fs_daemon *d, uint64_t id, bool sync, bool behind, fs_replicated *done, void *ctx);
 void fs_copy_forget(struct fs_daemon *d, struct fs_spill_file *f); /* its file goes */
+/* It may have been changed without a trace in its times. */
+void fs_copy_loosen(const struct fs_daemon *d, uint64_t id);
 void fs_copy_timers(struct fs_replicas *t);
 void fs_copy_members(struct fs_replicas *t);
 

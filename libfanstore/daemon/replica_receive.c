@@ -12,6 +12,8 @@
 
 #include "daemon/replica.h"
 
+#define FS_REPLICA_PATIENCE 2u /* of the job's deadlines, without any block */
+
 /* ---- the table ---- */
 
 static struct fs_replica **fs_replica_chain(struct fs_replicas *t, uint64_t id) {
@@ -66,12 +68,20 @@ static void fs_replica_free(struct fs_replica *r) {
   free(r);
 }
 
+/* What was on its way beyond its end came in any order: with some of it missing it is no part of the file. */
+static void fs_replica_cut(const struct fs_replica *r, const char *name) {
+  struct stat st;
+  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size > r->size) (void)ftruncate(fd, (off_t)r->size);
+}
+
 /* This node is its home now; of one that was never complete nobody has been told. */
 static void fs_replica_adopt(struct fs_replica *r) {
   struct fs_daemon *d = r->d;
   char name[FS_SPILL_NAME_SIZE];
   fs_spill_name(r->id, name);
   if (r->whole) {
+    if (!r->done) fs_replica_cut(r, name);
     (void)fchmodat(d->spill_fd, name, r->mode & 07777, 0);
     fs_spill_adopt(d, r->id, r->dir, r->seq, r->mode);
   } else {
@@ -115,6 +125,7 @@ static void fs_replica_settled(struct fs_replica *r) {
   r->done = r->whole = true;
   r->dir = r->call.dir;
   r->seq = FS_MAX(r->seq, r->call.seq);
+  r->size = r->call.size;
   r->mode = r->call.mode;
   fs_replica_answer(r, 0);
 }
@@ -123,6 +134,7 @@ static void fs_replica_written(struct fs_io *io) {
   struct fs_replica *r = FS_ITEM(io, struct fs_replica, io);
   bool settled = r->settling;
   r->busy = r->settling = false;
+  r->d->replicas->moved = r->d->now;
   fs_replica_give_back(r->d->replicas, &r->writing);
   if (io->err < 0 && !r->done) r->err = io->err;
   if (settled) fs_replica_settled(r);
@@ -161,6 +173,8 @@ static void fs_replica_received(struct fs_net_op *op, uint32_t from, uint64_t by
   struct fs_replica_block *b = FS_ITEM(op, struct fs_replica_block, op);
   struct fs_replicas *t = b->replicas;
   const struct fs_wire_replica *h = &b->head;
+  t->moved = t->d->now;
+  if (err == 0 && from < t->d->net->nodes) t->heard[from]++;
   struct fs_replica *r = err == 0 && fs_replica_sane(t->d, h, from, bytes) ? fs_replica_make(t, h->file) : NULL;
   if (r && fs_replica_newer(r, from, h->generation)) fs_replica_renew(r, from, h->generation);
   if (!r || h->generation != r->generation || r->done) {
@@ -197,6 +211,10 @@ void fs_replica_call(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
   struct fs_replica *r = t ? fs_replica_make(t, c->id) : NULL;
   if (r && fs_replica_newer(r, a.from, generation)) fs_replica_renew(r, a.from, generation);
   bool current = r && generation == r->generation;
+  if (current && r->busy && r->settling && generation != (uint32_t)(r->call.to >> 32)) {
+    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0); /* the word before is still being done */
+    return;
+  }
   if (!current || r->done || r->dropped) {
     fs_ns_answer(d->ns, a, !r ? -ENOMEM : current && r->done ? 0 : -EILSEQ, NULL, 0);
     return;
@@ -222,7 +240,14 @@ void fs_replica_drop(struct fs_daemon *d, uint64_t id) {
   if (!r->busy) fs_replica_leave(r);
 }
 
-/* Who waits for a disk is told that it is at work; who waits for blocks that are lost, to begin anew. */
+/* May there still be blocks on their way to it, behind those of others? */
+static bool fs_replica_expects(const struct fs_replicas *t, const struct fs_replica *r) {
+  if ((int32_t)(t->heard[r->from] - r->call.blocks) >= 0) return false;
+  return t->d->now - t->moved < FS_REPLICA_PATIENCE * t->d->cfg->deadline_ns;
+}
+
+/* Who waits for a disk, or for its turn, is told that it is at work; who waits for blocks that are lost, to begin
+ * anew. */
 void fs_replica_timers(struct fs_replicas *t) {
   uint64_t patience = t->d->cfg->deadline_ns / 8;
   for (struct fs_chain *l = t->asked.next, *next; l != &t->asked; l = next) {
@@ -230,7 +255,7 @@ void fs_replica_timers(struct fs_replicas *t) {
     next = l->next;
     if (t->d->now - r->since < patience) continue;
     r->since = t->d->now;
-    fs_replica_answer(r, r->busy ? -EAGAIN : -EILSEQ);
+    fs_replica_answer(r, r->busy || fs_replica_expects(t, r) ? -EAGAIN : -EILSEQ);
   }
   for (struct fs_chain *l; (l = fs_chain_pop(&t->unposted)) != NULL;) {
     if (fs_replica_post(t, FS_ITEM(l, struct fs_replica_block, chain)) < 0) break;

@@ -31,9 +31,42 @@ static void fs_copy_free(struct fs_copy *c) {
   free(c);
 }
 
-static void fs_copy_tell_gone(const struct fs_copy *c, uint32_t rank, fs_ns_done *done, void *ctx) {
+static void fs_copy_tell_gone(struct fs_copy *c, fs_ns_done *done) {
   struct fs_names_call drop = {.op = FS_NAMES_DROP, .id = c->id};
-  fs_ns_ask(c->d->ns, rank, &drop, sizeof(drop), done, ctx);
+  fs_ns_ask(c->d->ns, c->to, &drop, sizeof(drop), done, c);
+}
+
+static void fs_copy_soon(struct fs_copy *c, bool restart) {
+  struct fs_replicas *t = c->d->replicas;
+  c->restart = restart;
+  c->again = c->d->now + FS_COPY_SOON_NS;
+  fs_chain_drop(&c->chain);
+  fs_chain_push(&t->again, &c->chain);
+}
+
+/* Is this the answer of one that could still hear it? */
+static bool fs_copy_unheard(const struct fs_copy *c, fs_err err) {
+  return (err == -ETIMEDOUT || err == -ENOMEM) && c->to != FS_NO_RANK && fs_member(fs_ns_members(c->d->ns), c->to);
+}
+
+static void fs_copy_left(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_copy *c = ctx;
+  (void)body, (void)n;
+  c->refs--;
+  if (fs_copy_unheard(c, err))
+    fs_copy_soon(c, false);
+  else if (c->refs == 0)
+    fs_copy_free(c);
+  else
+    c->leaving = false;
+}
+
+/* Its file has gone: the partner's goes, too, which has all the time there is. */
+static void fs_copy_leave(struct fs_copy *c, uint32_t rank) {
+  c->to = rank;
+  c->leaving = true;
+  c->refs++;
+  fs_copy_tell_gone(c, fs_copy_left);
 }
 
 static void fs_copy_answer(struct fs_chain *waiters, fs_err err) {
@@ -70,8 +103,7 @@ static void fs_copy_finish(struct fs_copy *c, fs_err err) {
   t->behind -= c->behind;
   if (err < 0) c->rank = FS_NO_RANK;
   if (c->removed) {
-    fs_copy_tell_gone(c, c->to, NULL, NULL);
-    if (c->refs == 0) fs_copy_free(c);
+    fs_copy_leave(c, c->to);
   } else if (!fs_chain_empty(&c->waiting)) {
     c->behind = false;
     fs_copy_queue(t, c);
@@ -81,14 +113,6 @@ static void fs_copy_finish(struct fs_copy *c, fs_err err) {
 }
 
 /* ---- the last word ---- */
-
-static void fs_copy_soon(struct fs_copy *c, bool restart) {
-  struct fs_replicas *t = c->d->replicas;
-  c->restart = restart;
-  c->again = c->d->now + FS_COPY_SOON_NS;
-  fs_chain_drop(&c->chain);
-  fs_chain_push(&t->again, &c->chain);
-}
 
 static void fs_copy_restart(struct fs_copy *c) {
   c->rank = FS_NO_RANK;
@@ -113,12 +137,19 @@ static void fs_copy_done(struct fs_copy *c) {
 static void fs_copy_told(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_copy *c = ctx;
   (void)body, (void)n;
-  switch (c->removed ? -ENOENT : err) {
-  case 0:
-    fs_copy_done(c);
-    return;
-  case -ENOENT: /* of this node's file */
+  if (c->removed) {
     fs_copy_finish(c, 0);
+    return;
+  }
+  switch (err) {
+  case 0: /* of who may have gone meanwhile */
+    if (fs_member(fs_ns_members(c->d->ns), c->to))
+      fs_copy_done(c);
+    else
+      fs_copy_restart(c);
+    return;
+  case -ENOENT: /* its directory: to the program that would mean that the file has no name */
+    fs_copy_finish(c, -EIO);
     return;
   case -ETIMEDOUT:
     fs_accuse(c->d->ns, c->to);
@@ -156,7 +187,8 @@ static void fs_copy_word(struct fs_copy *c) {
                                   .size = (uint64_t)c->now.st_size,
                                   .mtime = c->now.st_mtim.tv_sec,
                                   .mtime_ns = (uint32_t)c->now.st_mtim.tv_nsec,
-                                  .mode = S_IFREG | (c->now.st_mode & 07777)};
+                                  .mode = S_IFREG | (c->now.st_mode & 07777),
+                                  .blocks = c->upto};
   if (c->last) {
     m.call.name_len = (uint16_t)(sizeof(m.head) + c->last->head.length);
     m.head = c->last->head;
@@ -182,7 +214,7 @@ static void fs_copy_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs
   c->flight -= current;
   if (current && !c->reading && !c->restart && !c->end && c->flight + FS_REPLICA_STEP <= FS_REPLICA_FLIGHT)
     fs_copy_read_on(c);
-  else if (c->removed && !c->active && c->refs == 0)
+  else if (c->removed && !c->active && !c->leaving && c->refs == 0)
     fs_copy_free(c);
 }
 
@@ -195,6 +227,7 @@ static void fs_copy_send(struct fs_copy *c, struct fs_replica_block *b) {
     free(b);
     return;
   }
+  c->d->replicas->sent++;
   c->flight++;
   c->refs++;
 }
@@ -217,6 +250,7 @@ static void fs_copy_was_read(struct fs_io *io) {
   }
   for (uint32_t i = 0; i < c->n; i++) fs_copy_send(c, c->block[i]);
   c->n = 0;
+  c->upto = c->d->replicas->sent;
   if (c->end)
     fs_copy_word(c);
   else if (c->flight + FS_REPLICA_STEP <= FS_REPLICA_FLIGHT)
@@ -227,7 +261,11 @@ static void fs_copy_was_read(struct fs_io *io) {
 
 static void fs_copy_withdrawn(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_copy *c = ctx;
-  (void)err, (void)body, (void)n;
+  (void)body, (void)n;
+  if (fs_copy_unheard(c, err)) {
+    fs_copy_soon(c, true);
+    return;
+  }
   c->rank = FS_NO_RANK;
   fs_copy_finish(c, 0);
 }
@@ -241,7 +279,7 @@ static void fs_copy_begin(struct fs_copy *c) {
   c->restart = false;
   if (scattered && c->rank != FS_NO_RANK) { /* what is there would be taken for all of it */
     c->to = c->rank;
-    fs_copy_tell_gone(c, c->to, fs_copy_withdrawn, c);
+    fs_copy_tell_gone(c, fs_copy_withdrawn);
     return;
   }
   c->to = t->partner;
@@ -335,6 +373,11 @@ void fs_replicate(struct fs_daemon *d, uint64_t id, bool sync, bool behind, fs_r
   fs_copy_next(t);
 }
 
+void fs_copy_loosen(const struct fs_daemon *d, uint64_t id) {
+  const struct fs_spill_file *f = fs_spill_find(d, id);
+  if (f && f->copy) f->copy->loose = true;
+}
+
 void fs_copy_forget(struct fs_daemon *d, struct fs_spill_file *f) {
   struct fs_copy *c = f->copy;
   struct fs_chain waiting;
@@ -345,8 +388,10 @@ void fs_copy_forget(struct fs_daemon *d, struct fs_spill_file *f) {
   c->removed = true;
   if (!c->active) {
     fs_chain_drop(&c->chain);
-    if (c->rank != FS_NO_RANK && c->rank != d->net->rank) fs_copy_tell_gone(c, c->rank, NULL, NULL);
-    if (c->refs == 0) fs_copy_free(c);
+    if (c->rank != FS_NO_RANK && c->rank != d->net->rank)
+      fs_copy_leave(c, c->rank);
+    else if (c->refs == 0)
+      fs_copy_free(c);
   }
   fs_copy_answer(&waiting, 0);
 }
@@ -356,7 +401,9 @@ void fs_copy_timers(struct fs_replicas *t) {
     struct fs_copy *c = FS_ITEM(l, struct fs_copy, chain);
     if (c->d->now < c->again) break; /* in order of time */
     fs_chain_drop(l);
-    if (c->removed)
+    if (c->leaving)
+      fs_copy_leave(c, c->to);
+    else if (c->removed)
       fs_copy_finish(c, 0);
     else if (c->restart)
       fs_copy_begin(c);

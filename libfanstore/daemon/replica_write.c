@@ -11,8 +11,11 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-static fs_err fs_replica_put(int fd, const struct fs_replica_block *b) {
+/* What makes the file longer is refused at the limit, as a program's write is. */
+static fs_err fs_replica_put(const struct fs_daemon *d, int fd, const struct fs_replica_block *b) {
+  struct stat st;
   if (fs_xxh3(b->bytes, b->head.length) != b->head.xxh3) return -EILSEQ;
+  if (fs_space_full(d) && fstat(fd, &st) == 0 && b->head.offset + b->head.length > (uint64_t)st.st_size) return -EDQUOT;
   return fs_pwrite_full(fd, b->bytes, b->head.length, b->head.offset);
 }
 
@@ -30,8 +33,8 @@ fs_err fs_replica_write(struct fs_io *io) {
       openat(r->d->spill_fd, fs_spill_name(r->id, name), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   fs_err err = fd < 0 ? -errno : 0;
   for (struct fs_chain *l = r->writing.next; err == 0 && l != &r->writing; l = l->next)
-    err = fs_replica_put(fd, FS_ITEM(l, struct fs_replica_block, chain));
-  if (err == 0 && r->settling && r->last) err = fs_replica_put(fd, r->last);
+    err = fs_replica_put(r->d, fd, FS_ITEM(l, struct fs_replica_block, chain));
+  if (err == 0 && r->settling && r->last) err = fs_replica_put(r->d, fd, r->last);
   if (err == 0 && r->settling) err = fs_replica_settle(fd, &r->call);
   return err;
 }

@@ -35,6 +35,7 @@ void fs_replicas_members(struct fs_daemon *d) {
   if (t->partner == was) return;
   if (t->partner == FS_NO_RANK)
     fs_say_text(d, "warn", "outputs have no replicas any more: there is no other node left");
+  t->sent = 0;
   fs_copy_members(t);
 }
 
@@ -50,7 +51,10 @@ bool fs_replicas_busy(const struct fs_daemon *d) {
 fs_err fs_replicas_start(struct fs_daemon *d) {
   if (!d->cfg->replicas || d->net->nodes < 2) return 0;
   struct fs_replicas *t = calloc(1, sizeof(*t));
-  if (!t) return -ENOMEM;
+  if (!t || (t->heard = calloc(d->net->nodes, sizeof(*t->heard))) == NULL) {
+    free(t);
+    return -ENOMEM;
+  }
   t->d = d;
   t->partner = fs_members_after(fs_ns_members(d->ns), d->net->rank);
   struct fs_chain *lists[] = {&t->first, &t->later, &t->again, &t->busy, &t->asked, &t->unposted};

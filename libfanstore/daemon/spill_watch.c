@@ -181,6 +181,7 @@ static void fs_watch_event(struct fs_daemon *d, const struct inotify_event *e) {
   id = __builtin_bswap64(id);
   struct fs_spill *s = d->spill_files;
   struct fs_spill_file *f = fs_spill_find(d, id);
+  if (!f && FS_OUT_ID_RANK(id) != d->net->rank) return; /* a replica, that this daemon itself has written */
   if (f)
     fs_watch_look(d, f);
   else

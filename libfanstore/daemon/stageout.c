@@ -15,10 +15,10 @@
 #include "daemon/stagein.h"
 
 #define FS_STAGEOUT_FIRST 1024u /* chains of a new table */
-#define FS_STAGEOUT_QUIET_NS 1000000000ull
 #define FS_STAGEOUT_RETRY_NS 5000000000ull
 #define FS_STAGEOUT_LAST_NS 1000000000ull /* between the tries at the end, */
-#define FS_STAGEOUT_TRIES 3u              /* so many */
+#define FS_STAGEOUT_TRIES 3u              /* so many; */
+#define FS_STAGEOUT_CHANGES 10u           /* of what somebody still writes */
 
 /* ---- the table ---- */
 
@@ -85,13 +85,13 @@ static void fs_stageout_answer(struct fs_stageout_file *f, fs_err err) {
 static void fs_stageout_failed(struct fs_stageout *o, const struct fs_stageout_item *i) {
   struct fs_daemon *d = o->d;
   struct fs_stageout_file *f = i->file;
-  bool changed = i->err == -EAGAIN, over = i->err == -ECANCELED;
-  if (!changed && !over) f->tries++;
+  bool changed = i->err == -EAGAIN, over = i->err == -ECANCELED || i->err == -ESTALE;
+  if (!over && (!changed || f->done)) f->tries++;
   if (!changed && !over && !o->warned) {
     o->warned = true;
     fs_say_text(d, "warn", "--stage-out: %s: %s; it is tried again", i->path ? i->path : o->dir, strerror(-i->err));
   }
-  if (over || (f->done && f->tries >= FS_STAGEOUT_TRIES))
+  if (over || (f->done && f->tries >= (changed ? FS_STAGEOUT_CHANGES : FS_STAGEOUT_TRIES)))
     fs_stageout_answer(f, i->err);
   else
     fs_stageout_queue(f, changed ? &o->due : &o->retry,

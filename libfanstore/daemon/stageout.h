@@ -58,9 +58,15 @@ struct fs_stageout_item {
   struct fs_staged copy;    /* COPY: its path is the copy's, without a name yet; NULL: it is there already */
   int fd;                   /* of the copy, until it is on the disk */
   struct fs_scattered scattered;
-  bool changed; /* since it was copied */
-  char *path;   /* what it is called */
+  bool changed;       /* since it was copied */
+  bool late, through; /* the second time with the thread: its path is to be asked for again; it is done */
+  uint64_t asked_ns;  /* when its path was asked for last */
+  char *path;         /* what it is called */
 };
+
+/* Between a publication and the copy. So what another node has published under a name since that was asked for cannot
+   have been copied before this time is over. */
+#define FS_STAGEOUT_QUIET_NS 1000000000ull
 
 #define FS_BATCH_FILES 256u
 #define FS_BATCH_BYTES (16u << 20)

@@ -10,6 +10,7 @@
 #include "daemon/outpath.h"
 #include "daemon/spill.h"
 #include "daemon/stageout.h"
+#include "util/sys.h"
 
 void fs_batch_add(struct fs_stageout *o, struct fs_stageout_file *f) {
   struct fs_stageout_item *i = &o->batch.item[o->batch.count++];
@@ -83,6 +84,10 @@ static void fs_batch_found(void *ctx, fs_err err, const char *path) {
     i->path = strdup(path);
     if (!i->path) err = -ENOMEM;
   }
+  if (S_ISREG(i->output.mode) && !fs_spill_mine(i->out->d, i->output.id))
+    err = -ESTALE;
+  else if (!fs_ns_sure(i->out->d->ns))
+    err = -EAGAIN;
   if (err == -ENOENT && fs_batch_severed(i)) err = -ENOLINK;
   if (err == -ENOENT)
     fs_batch_nameless(i);
@@ -94,6 +99,7 @@ static void fs_batch_found(void *ctx, fs_err err, const char *path) {
 static void fs_batch_ask(struct fs_stageout_item *i) {
   const struct fs_spill_file *s = fs_spill_find(i->out->d, i->output.id);
   i->out->batch.asking++;
+  i->asked_ns = fs_now_ns();
   fs_path_find(i->out->d, S_ISREG(i->output.mode) ? (s ? s->dir : 0) : i->output.dir, i->output.id, fs_batch_found, i);
 }
 
@@ -131,5 +137,18 @@ static void fs_batch_copied(struct fs_io *io) {
 }
 
 static void fs_batch_named(struct fs_io *io) {
-  fs_batch_finish(FS_ITEM(io, struct fs_stageout_batch, io)->item[0].out);
+  struct fs_stageout_batch *b = FS_ITEM(io, struct fs_stageout_batch, io);
+  struct fs_stageout *o = b->item[0].out;
+  bool late = false;
+  b->asking = 1;
+  for (uint32_t i = 0; i < b->count; i++) {
+    if (!b->item[i].late) continue;
+    b->item[i].late = false;
+    late = true;
+    fs_batch_ask(&b->item[i]);
+  }
+  if (late)
+    fs_batch_asked(o, false);
+  else
+    fs_batch_finish(o);
 }

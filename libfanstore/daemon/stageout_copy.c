@@ -383,7 +383,15 @@ fs_err fs_stageout_copy_work(struct fs_io *io) {
   return 0;
 }
 
+/* The daemon may have stood still, and the file be another node's now, which has copied it. */
+static bool fs_copy_late(const struct fs_stageout_item *j) {
+  return !j->changed && fs_now_ns() - j->asked_ns > FS_STAGEOUT_QUIET_NS;
+}
+
 static void fs_copy_second(struct fs_stageout_item *j) {
+  j->late = j->err == 0 && j->task == FS_STAGE_NAME && fs_copy_late(j);
+  j->through = !j->late;
+  if (j->late) return;
   if (j->task == FS_STAGE_REMOVE)
     fs_copy_remove(j);
   else if (j->err == 0 && j->task == FS_STAGE_NAME)
@@ -397,12 +405,14 @@ fs_err fs_stageout_name_work(struct fs_io *io) {
   struct fs_stageout_batch *b = FS_ITEM(io, struct fs_stageout_batch, io);
   for (uint32_t i = 0; i < b->count; i++) {
     struct fs_stageout_item *j = &b->item[i];
-    if (S_ISREG(j->output.mode) && !j->later) fs_copy_second(j);
+    if (S_ISREG(j->output.mode) && !j->later && !j->through) fs_copy_second(j);
   }
   fs_stageout_log_flush(b->item[0].out->log);
   for (uint32_t i = 0; i < b->count; i++) {
     struct fs_stageout_item *j = &b->item[i];
-    if (!S_ISREG(j->output.mode) && !j->later && j->err == 0 && j->task == FS_STAGE_NAME) j->err = fs_copy_other(j);
+    if (S_ISREG(j->output.mode) || j->later || j->through || j->err < 0 || j->task != FS_STAGE_NAME) continue;
+    j->err = fs_copy_other(j);
+    j->through = true;
   }
   return 0;
 }

@@ -114,7 +114,8 @@ enum fs_names_op {
   FS_NAMES_WHERE,   /* id: the directory that its record is in, if this rank keeps it as owner or mirror; with
                         FS_NAMES_SEEN else where it was seen last; ENOENT */
   FS_NAMES_REPLICA, /* id, dir, size, mode, mtime, seq as in PUBLISH, to: generation << 32 and number of the blocks that
-                       were sent of it (ipc/wire.h), or instead of a name one more: all is here now. EILSEQ: not all */
+                       were sent of it (ipc/wire.h), or instead of a name one more: all is here now. EILSEQ: not all;
+                       blocks: sent by this home so far, of all its files */
 };
 
 enum fs_names_flags {
@@ -142,7 +143,7 @@ struct fs_names_call {
   int64_t mtime;
   uint32_t mtime_ns, mode;
   uint16_t name_len, name2_len;
-  uint32_t reserved;
+  uint32_t blocks;
 };
 static_assert(sizeof(struct fs_names_call) == 72, "fs_names_call is 72 bytes");
 

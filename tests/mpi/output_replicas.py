@@ -4,6 +4,7 @@ process of its own on the node that it is about; what was closed or synced is no
 usage: output_replicas.py MOUNT NODES PLAIN CASE
 """
 import hashlib
+import mmap
 import os
 import random
 import signal
@@ -99,6 +100,18 @@ def step_write(name, seed, n):
 
 def step_check(name, seed, n):
     check(name, data(seed, int(n)))
+
+
+def step_mapped(name):
+    """Stores into a page that is dirty since its file was closed: its times do not tell of them."""
+    fd = os.open(f"{mnt}/{name}", os.O_RDWR | os.O_CREAT, 0o600)
+    os.ftruncate(fd, 8192)
+    m = mmap.mmap(fd, 8192)
+    m[:6] = b"before"
+    time.sleep(0.2)
+    os.close(fd)
+    m[:6] = b"later "
+    m.close()
 
 
 def step_gone(name):
@@ -257,6 +270,15 @@ def case_kinds():
     print("ok - and after that of the node that had them then")
 
 
+def case_mapped():
+    node(1, "mapped", "m")
+    kill(1)
+    with open(f"{mnt}/m", "rb") as f:
+        if f.read(6) != b"later ":
+            sys.exit("what was stored before munmap is lost")
+    print("ok - stores through a mapping")
+
+
 def case_partner():
     """First the partner dies, then home."""
     node(1, "write", "f", "f", 4_000_000)
@@ -291,6 +313,30 @@ def case_stopped():
     node(1, "check", "f", "new", 800_000)
     node(1, "refused", "g")
     print("ok - a daemon that stood still for too long")
+
+
+def case_back(durable):
+    """The same with --stage-out: its copy from before must not take the place of the newer one."""
+    node(1, "write", "f", "old", 700_000)
+    pid = daemon(1)
+    os.kill(pid, signal.SIGSTOP)  # before it has copied
+    node(0, "check", "f", "old", 700_000)
+    node(2, "write", "f", "new", 800_000)
+    staged = None
+    for _ in range(1500):
+        if os.path.exists(f"{durable}/f"):
+            staged = open(f"{durable}/f", "rb").read()
+        if staged == data("new", 800_000):
+            break
+        time.sleep(0.01)
+    else:
+        sys.exit("the new one is not staged out")
+    os.kill(pid, signal.SIGCONT)
+    for _ in range(300):
+        if not os.path.exists(f"{durable}/f") or os.path.getsize(f"{durable}/f") != 800_000:
+            sys.exit("its copy has come back")
+        time.sleep(0.01)
+    print("ok - a daemon that stood still stages nothing out that is another's now")
 
 
 def case_random(seconds):

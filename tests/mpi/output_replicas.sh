@@ -30,6 +30,8 @@ for n in 2 4; do
   no_leftovers
   job $n 0 -- case_kinds
   clean
+  job $n 0 -- case_mapped
+  clean
   for seconds in 0.2 0.5 0.9; do
     job $n 0 -- case_random $seconds
     clean
@@ -39,6 +41,11 @@ job 4 0 -- case_partner
 clean
 job 3 0 --report "$work/r.json" -- case_stopped
 equal "its files are told once" 1 "$(json "$work/r.json" 'r["outputs"]["files"]')"
+clean
+
+mkdir "$work/durable"
+job 3 0 --stage-out "$work/durable" -- case_back "$work/durable"
+rm -rf "$work/durable"
 clean
 
 for n in 2 4; do
