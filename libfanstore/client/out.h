@@ -80,6 +80,12 @@ void fs_out_opened(int fd, int flags, const struct fs_record *r);
 static inline bool fs_out_staged(uint64_t e) {
   return (e & FS_FDE_STAGED) != 0;
 }
+/* Does the path name such a descriptor ("/proc/self/fd/5")? By it the kernel would open the file anew, for writing. */
+extern _Atomic bool fs_out_staged_any;
+bool fs_out_staged_path(const char *path);
+static inline bool fs_out_staged_name(const char *path) {
+  return atomic_load_explicit(&fs_out_staged_any, memory_order_relaxed) && fs_out_staged_path(path);
+}
 /* Is the descriptor one of an output file that can be written? */
 static inline bool fs_out_noted(uint64_t e) {
   return (e & FS_FDE_OUTPUT) != 0;

@@ -36,8 +36,11 @@ static void note(int fd, uint64_t dir, uint64_t id) {
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_OUTPUT, memory_order_release);
 }
 
+_Atomic bool fs_out_staged_any;
+
 static void note_staged(int fd) {
   if (fd < 0 || (uint32_t)fd >= FS_FD_MAX || fs_vfork_depth > 0) return;
+  atomic_store_explicit(&fs_out_staged_any, true, memory_order_relaxed);
   fs_fd_note_high(fd);
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_STAGED, memory_order_release);
 }
@@ -48,6 +51,13 @@ void fs_out_opened(int fd, int flags, const struct fs_record *r) {
     note(fd, r->dir, r->id);
   else if (r->flags & FS_RECORD_STAGED)
     note_staged(fd);
+}
+
+bool fs_out_staged_path(const char *path) {
+  const char *rest = "";
+  if (fs_bad_address(path)) return false;
+  int fd = fs_fd_of_name(path, &rest);
+  return fd >= 0 && rest[0] == '\0' && fs_out_staged(fs_fd_entry(fd));
 }
 
 uint64_t fs_out_noted_id(int fd) {

@@ -114,6 +114,8 @@ static __attribute__((noinline)) int open_slow(int dirfd, const char *path, int 
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode) {
   enum fs_side side = fs_path_side(dirfd, path);
   if (FS_UNLIKELY(side != FS_SIDE_OUT)) return open_slow(dirfd, path, flags, mode, side);
+  if ((flags & (O_ACCMODE | O_TRUNC)) && FS_UNLIKELY(fs_out_staged_name(path)) && !(flags & O_PATH))
+    return fs_ret_int(-EROFS);
   return open_result(plain_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
 }
 

@@ -124,6 +124,7 @@ static inline bool fs_output_gone(const struct fs_found *f, int err, unsigned *t
 
 /* The same for what changes a file: one of this node's outputs is published afterwards. */
 #define FS_PATH_SET(dirfd, path, flags, ours, native)                                                                  \
+  if (!((flags)&FS_NOFOLLOW) && FS_UNLIKELY(fs_out_staged_name(path))) return fs_ret_int(-EROFS);                      \
   FS_PATH_CALL(dirfd, path, (flags) | FS_CHANGES, ours, fs_out_set_done(f, path, native))
 static inline int fs_out_set_done(const struct fs_found *f, const char *path, int r) {
   if (FS_LIKELY(f == NULL || path != f->real) || r != 0 || f->out.id == 0) return r;

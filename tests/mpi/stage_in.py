@@ -113,6 +113,13 @@ def corners(top):
                 refused([errno.EROFS], os.fchmod, one, 0o600)
                 refused([errno.EROFS], os.utime, one)
                 refused([errno.EROFS], os.fchown, one, os.getuid(), os.getgid())
+                for again in (f"/proc/self/fd/{one}", f"/dev/fd/{one}", f"/proc/{os.getpid()}/fd/{one}"):
+                    refused([errno.EROFS], os.open, again, os.O_RDWR)
+                    refused([errno.EROFS], os.open, again, os.O_RDONLY | os.O_TRUNC)
+                    refused([errno.EROFS], os.truncate, again, 1)
+                    refused([errno.EROFS], os.chmod, again, 0o600)
+                    refused([errno.EROFS], os.utime, again)
+                    os.close(os.open(again, os.O_RDONLY))
             os.close(copy)
         os.close(fd)
     assert mine, "none is this node's"
