@@ -87,6 +87,7 @@ struct fs_stageout {
   struct fs_iopool pool;
   struct fs_inside *inside; /* the thread's */
   char *buf;                /* the thread's, FS_SOURCE_BYTES */
+  char way[PATH_MAX];       /* the thread's: a directory that no symlink leads to */
   struct fs_stageout_log *log;
   struct fs_stageout_file **chain;
   uint64_t mask, count;

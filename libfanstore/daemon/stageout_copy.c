@@ -45,6 +45,28 @@ static fs_err fs_copy_parents(int dir, char *path) {
   return 0;
 }
 
+/*
+ * No symlink leads the copy elsewhere: where the job has a directory and there is a symlink, it goes, as with rsync.
+ * What is not there yet is made when it is needed. Directories are looked at once for all of a batch.
+ */
+static fs_err fs_copy_way(struct fs_stageout *o, char *path) {
+  const char *slash = strrchr(path, '/');
+  size_t n = slash ? (size_t)(slash - path) : 0;
+  if (n == 0 || (strncmp(o->way, path, n) == 0 && o->way[n] == '\0')) return 0;
+  o->way[0] = '\0';
+  for (char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
+    struct stat st;
+    *p = '\0';
+    int found = fstatat(o->fd, path, &st, AT_SYMLINK_NOFOLLOW);
+    fs_err err = found < 0 ? -errno : S_ISLNK(st.st_mode) && unlinkat(o->fd, path, 0) < 0 ? -errno : 0;
+    *p = '/';
+    if (err < 0 || S_ISLNK(st.st_mode)) return err == -ENOENT ? 0 : err;
+  }
+  if (n < sizeof(o->way)) memcpy(o->way, path, n);
+  o->way[n < sizeof(o->way) ? n : 0] = '\0';
+  return 0;
+}
+
 /* After its last file has gone: directories are made again at the end, where the job still has them. */
 static void fs_copy_prune(int dir, const char *path) {
   char parent[PATH_MAX];
@@ -257,8 +279,9 @@ static bool fs_copy_link(struct fs_stageout_item *j) {
 static fs_err fs_copy_file(struct fs_stageout_item *j) {
   struct fs_stageout *o = j->out;
   struct fs_source from;
-  if (fs_copy_link(j)) return 0;
-  fs_err err = fs_source_open(&from, o->d, o->inside, j->output.id, O_RDONLY, &j->scattered);
+  fs_err err = fs_copy_way(o, j->path);
+  if (err < 0 || fs_copy_link(j)) return err;
+  err = fs_source_open(&from, o->d, o->inside, j->output.id, O_RDONLY, &j->scattered);
   if (err < 0) return err;
   bool there = fs_copy_current(j->staged, &from) && fs_copy_there(o->fd, j->staged);
   if (there && j->staged->open) err = fs_copy_again(j, &from, &there);
@@ -267,11 +290,25 @@ static fs_err fs_copy_file(struct fs_stageout_item *j) {
   return err;
 }
 
+/* An empty directory may have had the name. */
+static fs_err fs_copy_rename(int dir, const char *from, const char *to) {
+  if (renameat(dir, from, dir, to) == 0) return 0;
+  if (errno != EISDIR || unlinkat(dir, to, AT_REMOVEDIR) < 0) return -errno;
+  return renameat(dir, from, dir, to) < 0 ? -errno : 0;
+}
+
+static bool fs_copy_is_link(int dir, const char *path) {
+  struct stat st;
+  return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+}
+
 static fs_err fs_copy_other(struct fs_stageout_item *j) {
-  const struct fs_stageout *o = j->out;
-  fs_err err = fs_copy_parents(o->fd, j->path);
+  struct fs_stageout *o = j->out;
+  fs_err err = fs_copy_way(o, j->path);
+  if (err == 0) err = fs_copy_parents(o->fd, j->path);
   if (err < 0) return err;
   if (S_ISDIR(j->output.mode)) {
+    if (fs_copy_is_link(o->fd, j->path) && unlinkat(o->fd, j->path, 0) < 0) return -errno;
     if (mkdirat(o->fd, j->path, 0777) < 0 && errno != EEXIST) return -errno;
     return fchmodat(o->fd, j->path, (j->output.mode & 07777) | 0700, 0) < 0 ? -errno : 0;
   }
@@ -282,19 +319,19 @@ static fs_err fs_copy_other(struct fs_stageout_item *j) {
   if (!name) return -ENOMEM;
   (void)unlinkat(o->fd, name, 0);
   if (symlinkat(j->output.target, o->fd, name) < 0) return -errno;
-  if (renameat(o->fd, name, o->fd, j->path) == 0) return 0;
-  err = -errno;
-  (void)unlinkat(o->fd, name, 0);
+  err = fs_copy_rename(o->fd, name, j->path);
+  if (err < 0) (void)unlinkat(o->fd, name, 0);
   return err;
 }
 
 /* ---- names ---- */
 
-static fs_err fs_copy_move(const struct fs_stageout *o, const char *from, char *to) {
-  if (renameat(o->fd, from, o->fd, to) == 0) return 0;
-  fs_err err = errno == ENOENT ? fs_copy_parents(o->fd, to) : -errno;
-  if (err == 0 && renameat(o->fd, from, o->fd, to) < 0) err = -errno;
-  return err;
+static fs_err fs_copy_move(struct fs_stageout *o, const char *from, char *to) {
+  fs_err err = fs_copy_way(o, to);
+  if (err == 0) err = fs_copy_rename(o->fd, from, to);
+  if (err != -ENOENT) return err;
+  err = fs_copy_parents(o->fd, to);
+  return err == 0 ? fs_copy_rename(o->fd, from, to) : err;
 }
 
 /* With the directory, if it was made for it. */
@@ -370,6 +407,7 @@ fs_err fs_stageout_copy_work(struct fs_io *io) {
   struct fs_stageout_batch *b = FS_ITEM(io, struct fs_stageout_batch, io);
   uint64_t end = fs_now_ns() + FS_COPY_NS;
   fs_copy_give_way();
+  b->item[0].out->way[0] = '\0';
   for (uint32_t i = 0; i < b->count; i++) {
     struct fs_stageout_item *j = &b->item[i];
     j->later = i > 0 && fs_now_ns() > end;
@@ -403,6 +441,7 @@ static void fs_copy_second(struct fs_stageout_item *j) {
 /* Directories last: a file that goes takes empty ones along. */
 fs_err fs_stageout_name_work(struct fs_io *io) {
   struct fs_stageout_batch *b = FS_ITEM(io, struct fs_stageout_batch, io);
+  b->item[0].out->way[0] = '\0';
   for (uint32_t i = 0; i < b->count; i++) {
     struct fs_stageout_item *j = &b->item[i];
     if (S_ISREG(j->output.mode) && !j->later && !j->through) fs_copy_second(j);

@@ -68,6 +68,26 @@ else
 fi
 echo "ok - changes that no time tells of"
 
+# A symlink where the job has a directory: of an earlier job's, with its files behind it; and of the user's.
+rm -rf "$out" && mkdir "$out" "$work/elsewhere"
+again() { expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" "$@"; }
+again -- sh -c 'cd "$1" && mkdir ckpt-5 empty && echo old >ckpt-5/model && ln -s ckpt-5 latest' - "$mnt"
+again --stage-in "$out" -- sh -c 'cd "$1" && [ "$(cat latest/model)" = old ] && rm latest && mkdir latest &&
+  echo new >latest/model && rmdir empty && echo file >empty && for i in $(seq 100); do
+  [ "$(cat "$2/latest/model")" = new ] && [ "$(cat "$2/ckpt-5/model")" = old ] && exit 0
+  sleep 0.1; done; exit 1' - "$mnt" "$out"
+equal "the old one" old "$(cat "$out/ckpt-5/model")"
+equal "the new one" new "$(cat "$out/latest/model")"
+equal "a file for a directory" file "$(cat "$out/empty")"
+ln -s "$work/elsewhere" "$out/there"
+ln -s "$work/elsewhere" "$out/bare"
+echo mine >"$work/elsewhere/x"
+again -- sh -c 'cd "$1" && mkdir there bare && echo job >there/x' - "$mnt"
+equal "elsewhere" mine "$(cat "$work"/elsewhere/*)"
+equal "in the directory" job "$(cat "$out/there/x")"
+[ -d "$out/bare" ] && [ ! -L "$out/bare" ] || fail "bare is no directory"
+echo "ok - symlinks lead nowhere else"
+
 # Three of four daemons die at once, and half of the names with them: no copy goes.
 rm -rf "$out" && mkdir "$out"
 cat >"$work/names.sh" <<'END'
