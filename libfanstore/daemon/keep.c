@@ -68,7 +68,8 @@ static fs_err fs_keep_gather(const struct fs_keeping *k) {
   struct timespec times[2] = {s.st.st_mtim, s.st.st_mtim};
   for (uint32_t i = 0; err == 0 && i < k->scattered.count; i++) err = fs_keep_extent(&s, &k->scattered.extent[i], buf);
   if (err == 0) err = fs_source_same_parts(&s);
-  if (err == 0 && (fchmod(s.fd, s.st.st_mode & 07777) < 0 || futimens(s.fd, times) < 0)) err = -errno;
+  bool set = fchmod(s.fd, s.st.st_mode & 07777) == 0 && futimens(s.fd, times) == 0; /* also for the next try */
+  if (err == 0 && !set) err = -errno;
   fs_source_close(&s);
   return err;
 }

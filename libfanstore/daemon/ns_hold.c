@@ -132,7 +132,7 @@ fs_err fs_hold_mirror(struct fs_ns *ns, const struct fs_names_call *c) {
 void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r = fs_names_find_id(ns->names, c->dir, c->id);
   struct fs_hold *h = fs_hold_find(ns, c->dir, c->id);
-  if ((c->flags & FS_NAMES_KEEP) && h && h->call != c->size) { /* another's: that one's has ended long ago */
+  if (h && h->call != c->size) { /* another's: that one's has ended long ago, whichever way, and the record is here */
     fs_ns_answer(ns, a, 0, NULL, 0);
     return;
   }

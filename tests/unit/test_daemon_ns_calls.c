@@ -330,6 +330,36 @@ static void test_homes_that_go(void **state) {
   assert_int_equal(fs_ns_home(world.ns[0], id), 0);
 }
 
+/* Word of a rename that is long over must not take away what another one holds now. */
+static void test_taken_late(void **state) {
+  (void)state;
+  static struct call c;
+  random_seed(0);
+  sim_start(3);
+  uint64_t to = FS_DATASET_DIR(0, 2);
+  struct fs_names_call made = {
+      .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, 1), .id = fs_ns_id(world.ns[0]), .mode = S_IFREG | 0644};
+  struct fs_names_call take = {.op = FS_NAMES_TAKE, .dir = made.dir, .to = to, .id = fs_ns_id(world.ns[1])};
+  struct fs_names_call taken = {
+      .op = FS_NAMES_TAKEN, .flags = FS_NAMES_KEEP, .dir = made.dir, .to = to, .id = made.id, .size = take.id};
+  struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .flags = FS_NAMES_TAKEN_TOO, .dir = made.dir};
+  struct fs_names_call calls[] = {take, taken, take, taken};
+  calls[2].id = fs_ns_id(world.ns[2]); /* another rename, after the first was given up, */
+  calls[3].flags = 0;                  /* of which something is heard still */
+  call_start(&c, 0, made, "f", "");
+  call_wait(&c);
+  for (unsigned i = 0; i < FS_ARRAY_LEN(calls); i++) {
+    call_start(&c, 1, calls[i], calls[i].op == FS_NAMES_TAKE ? "f" : "", "");
+    call_wait(&c);
+    assert_int_equal(c.err, 0);
+  }
+  call_start(&c, 1, look, "f", "");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  sim_settle();
+  sim_check_mirrors();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_attributes),
@@ -341,6 +371,7 @@ int main(void) {
       cmocka_unit_test(test_cut_off),
       cmocka_unit_test(test_marked_once),
       cmocka_unit_test(test_homes_that_go),
+      cmocka_unit_test(test_taken_late),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
