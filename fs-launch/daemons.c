@@ -13,6 +13,7 @@
 #include "launch.h"
 
 #define FS_STOP_NS (5 * FS_NS_PER_S)      /* without a word from a daemon that is to stop */
+#define FS_DEAF_NS (2 * FS_NS_PER_S)      /* then they are told by a signal */
 #define FS_FAILED_NS (1 * FS_NS_PER_S)    /* the same when the start failed: some may not hear us at all */
 #define FS_STOP_MAX_NS (60 * FS_NS_PER_S) /* in all: purging a large dataset takes its time */
 #define FS_EXIT_NS (2 * FS_NS_PER_S)      /* for mpirun, after the last daemon */
@@ -245,6 +246,15 @@ int fs_daemons_place(struct fs_launch *l) {
   return fs_daemons_wait(l, offsetof(struct fs_launch_node, ready), show_staging);
 }
 
+/* Rank 0 passes on what the daemons are told. Where it is gone, or nobody has said a word for a while, they are told
+ * by a signal, once. */
+void fs_daemons_signal(const struct fs_launch *l, int sig, bool *told) {
+  bool deaf = l->node[0].dead || fs_now_ns() - l->progress_ns > FS_DEAF_NS;
+  if (*told || !deaf || l->nodes == 1 || l->daemons <= 0 || l->daemons_ended) return;
+  *told = true;
+  kill(l->daemons, sig);
+}
+
 /* Does every daemon that can still speak have said its last word? */
 static bool all_over(const struct fs_launch *l) {
   for (uint32_t i = 0; i < l->nodes; i++)
@@ -262,15 +272,6 @@ static void ask_to_stop(struct fs_launch *l) {
   l->to_daemons = -1;
 }
 
-/* Rank 0 is dead, who would pass it on: those of this host by a signal, with time for their reports. */
-static void signal_to_stop(const struct fs_launch *l) {
-  for (uint32_t i = 0; i < l->nodes; i++) {
-    const struct fs_launch_node *n = &l->node[i];
-    if (n->dead || n->pid <= 1 || !fs_host_is_here(n->host) || !fs_process_of_job(n->pid, l->job)) continue;
-    kill(n->pid, SIGTERM);
-  }
-}
-
 static void wait_end(struct fs_launch *l, uint64_t ns) {
   for (uint64_t until = fs_now_ns() + ns; (!l->daemons_ended || l->out.fd >= 0) && fs_now_ns() < until;)
     fs_events_step(l, FS_MIN(until, fs_now_ns() + FS_NS_PER_S / 20));
@@ -281,12 +282,13 @@ void fs_daemons_stop(struct fs_launch *l) {
   l->stopping = true;
   fs_daemons_look(l); /* who died before is not waited for */
   ask_to_stop(l);
-  uint64_t start = fs_now_ns(), patience = l->command > 0 && !l->node[0].dead ? FS_STOP_NS : FS_FAILED_NS;
+  uint64_t start = fs_now_ns(), patience = l->command == 0 ? FS_FAILED_NS : l->node[0].dead ? FS_DEAF_NS : FS_STOP_NS;
+  bool told = false;
   l->progress_ns = start;
-  if (l->node[0].dead) signal_to_stop(l);
   while (!l->daemons_ended && !all_over(l)) {
     uint64_t now = fs_now_ns();
     if (now - l->progress_ns > patience || now - start > FS_STOP_MAX_NS) break;
+    if (l->command > 0) fs_daemons_signal(l, SIGUSR2, &told);
     fs_events_step(l, now + FS_NS_PER_S / 20);
     fs_daemons_look(l);
   }

@@ -165,7 +165,6 @@ unsigned fs_run_sweep(bool tell);
 unsigned fs_job_signal(const char *job, const char *run, bool daemons, int sig);
 bool fs_process_alive(pid_t pid); /* a zombie is not */
 /* TERM, a second of grace, KILL. */
-bool fs_process_of_job(pid_t pid, const char *job); /* mpirun or a daemon of it */
 unsigned fs_job_end(const char *job, const char *run, bool daemons);
 
 /* guard.c: a child that outlives kill -9 of this process, ends the job's processes and removes the run directory. */
@@ -199,7 +198,8 @@ int fs_daemons_start(struct fs_launch *l);
 int fs_daemons_place(struct fs_launch *l);
 /* Until this flag of struct fs_launch_node is set in all: 0, or the exit status with the reason told. */
 int fs_daemons_wait(struct fs_launch *l, size_t flag, void (*show)(struct fs_launch *l));
-void fs_daemons_look(struct fs_launch *l); /* notes those of this host that died */
+void fs_daemons_look(struct fs_launch *l);
+void fs_daemons_signal(const struct fs_launch *l, int sig, bool *told); /* notes those of this host that died */
 void fs_daemons_stop(struct fs_launch *l);
 void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size);
 /* control.c: one line of a daemon's. */

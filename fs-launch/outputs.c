@@ -142,13 +142,14 @@ static bool interrupted(struct fs_launch *l, bool by_signal, unsigned *heard) {
 int fs_outputs_finish(struct fs_launch *l, int status) {
   bool by_signal = l->signal != 0 || WIFSIGNALED(l->command_status);
   unsigned heard = 0;
+  bool told = false;
   if (l->opt.read_only) return status;
   if (!l->daemons_ended && l->out.fd >= 0 && ask_to_finish(l) == 0) {
     l->progress_ns = l->bar_ns = fs_now_ns();
-    while (!all_finished(l) && !l->node[0].dead && !l->daemons_ended && l->out.fd >= 0 &&
-           !interrupted(l, by_signal, &heard)) {
+    while (!all_finished(l) && !l->daemons_ended && l->out.fd >= 0 && !interrupted(l, by_signal, &heard)) {
       uint64_t now = fs_now_ns();
       if (now - l->progress_ns > FS_FINISH_NS) break;
+      fs_daemons_signal(l, SIGUSR1, &told);
       fs_events_step(l, now + FS_NS_PER_S / 20);
       fs_daemons_look(l);
       show_copying(l);

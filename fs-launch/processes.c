@@ -66,13 +66,6 @@ static bool proc_is_ours(const char *pid, const struct proc_wanted *w, char *buf
   return proc_has(buf, n, NULL, w->run_item) || (w->daemons && proc_has(buf, n, NULL, w->job_item));
 }
 
-bool fs_process_of_job(pid_t pid, const char *job) {
-  char text[16];
-  FS_AUTO_FREE char *buf = malloc(FS_PROC_TEXT);
-  snprintf(text, sizeof(text), "%d", (int)pid);
-  return buf && proc_has(buf, proc_read(text, "cmdline", buf), "--job", job);
-}
-
 unsigned fs_job_signal(const char *job, const char *run, bool daemons, int sig) {
   FS_AUTO_FREE char *buf = malloc(FS_PROC_TEXT);
   struct proc_wanted w = {.job = job, .daemons = daemons};

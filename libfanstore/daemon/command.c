@@ -5,6 +5,7 @@
  * are bounded; the end of stdin means that the launcher is gone, which is a stop.
  */
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #define FS_STOP_LINE "@fs stop"
 #define FS_ACK_LINE "@fs ack"
 #define FS_FINISH_LINE "@fs finish keep=1"
+#define FS_NAMED 10u /* outputs */
 #define FS_FINISHED_LINE "@fs finished"
 #define FS_FINISH_NS 4000000000ull /* the launcher is gone, and its guard is patient for six seconds */
 
@@ -193,14 +195,14 @@ static struct fs_text_line *fs_commands_next(struct fs_commands *c) {
   return l;
 }
 
-static void fs_commands_told(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
+static void fs_commands_has_told(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
   (void)peer, (void)bytes, (void)err;
   FS_ITEM(op, struct fs_commands, tell)->telling = false;
 }
 
 void fs_commands_finished(struct fs_daemon *d) {
   struct fs_commands *c = d->commands;
-  c->tell.done = fs_commands_told;
+  c->tell.done = fs_commands_has_told;
   if (d->net->rank == 0)
     c->finished++;
   else if (!c->telling)
@@ -218,6 +220,18 @@ static void fs_commands_abandoned(struct fs_commands *c) {
   fs_commands_obey(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
 }
 
+/* The launcher's word by a signal, through mpirun: all but what rank 0 could say of it. */
+static void fs_commands_told(struct fs_commands *c) {
+  struct fs_daemon *d = c->d;
+  char text[64];
+  if (atomic_exchange(&d->finish_told, false)) {
+    int n = snprintf(text, sizeof(text), "@fs finish names=%u keep=%d stage=%d", FS_NAMED, d->cfg->keep,
+                     d->cfg->stage_out != NULL);
+    fs_commands_obey(c, text, (size_t)n);
+  }
+  if (atomic_exchange(&d->stop_told, false)) fs_commands_obey(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
+}
+
 int fs_commands_run(struct fs_daemon *d) {
   struct fs_commands *c = d->commands;
   uint32_t most = FS_MIN(FS_MAX(FS_LINE_MESSAGES / d->net->nodes, 1u), FS_LINES_SENT);
@@ -229,6 +243,7 @@ int fs_commands_run(struct fs_daemon *d) {
     fs_commands_obey(c, l->text, l->len);
     n++;
   }
+  fs_commands_told(c);
   fs_commands_abandoned(c);
   return n;
 }

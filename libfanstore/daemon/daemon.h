@@ -192,7 +192,8 @@ struct fs_daemon {
   _Atomic bool stop;   /* leave, by whatever cause */
   _Atomic bool orphan; /* the process above is gone: no time for good-byes */
   _Atomic bool purge;
-  _Atomic bool left; /* somebody is cleaning up */
+  _Atomic bool finish_told, stop_told; /* by a signal, where rank 0 passes on no lines */
+  _Atomic bool left;                   /* somebody is cleaning up */
 };
 
 /* ---- say.c: lines for the launcher, one write each; any thread ---- */

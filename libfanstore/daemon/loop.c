@@ -54,12 +54,20 @@ static void fs_daemon_signal(int sig) {
   fs_daemon_wake(&daemon_state);
 }
 
+static void fs_daemon_told(int sig) {
+  atomic_store(sig == SIGUSR1 ? &daemon_state.finish_told : &daemon_state.stop_told, true);
+  fs_daemon_wake(&daemon_state);
+}
+
 static void fs_daemon_signals(void) {
   struct sigaction sa = {.sa_handler = fs_daemon_signal, .sa_flags = SA_RESTART};
+  struct sigaction told = {.sa_handler = fs_daemon_told, .sa_flags = SA_RESTART};
   struct sigaction ignore = {.sa_handler = SIG_IGN};
   sigaction(SIGTERM, &sa, NULL);
   sigaction(SIGINT, &sa, NULL);
   sigaction(SIGHUP, &sa, NULL);
+  sigaction(SIGUSR1, &told, NULL);
+  sigaction(SIGUSR2, &told, NULL);
   sigaction(SIGPIPE, &ignore, NULL);
   sigaction(SIGIO, &ignore, NULL); /* of leases, until lease.c takes it */
 }

@@ -308,7 +308,8 @@ void fs_outputs_timers(struct fs_daemon *d) {
 void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   uint64_t keep = 0, stage = 0;
   if (d->outputs) {
-    fs_stageout_cancel(d); /* asked for twice: the launcher has gone meanwhile */
+    uint64_t names; /* asked for twice: the launcher has gone meanwhile, or has said it in two ways */
+    if (fs_control_get_u64(c, "names", &names) < 0) fs_stageout_cancel(d);
     if (d->outputs->finished) fs_commands_finished(d);
     return;
   }

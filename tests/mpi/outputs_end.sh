@@ -100,3 +100,32 @@ for n in 2 4; do
   rm -rf "$work/plain" "$work/kept" "$work/local/fanstore-outputs"
 done
 echo "ok - files of several nodes are kept whole"
+
+# Rank 0 passes on what fs-launch says. When its daemon is dead, or stands still, the others are told all the same.
+cat >"$work/first.sh" <<'EOF'
+cd "$1" || exit
+for i in 1 2; do FANSTORE_NODE=$i sh -c 'echo "of node $1" >"of-$1"' - "$i" || exit; done
+for p in /proc/[0-9]*; do
+  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
+  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=0 && grep -qzxF "$1" "$p/cmdline" && kill "$2" "${p#/proc/}" && exit
+done
+exit 1
+EOF
+first() { # SIGNAL OPTION...
+  local signal=$1
+  shift
+  expect_status 0 launch --dataset "$work/ds" --emulate 3 "$@" -- \
+    env FANSTORE_NODE=0 bash "$work/first.sh" "$mnt" "$signal"
+  if grep 'node [12] .*\(does not tell\|did not report\|no report\)' "$work/err"; then fail "$*: $(cat "$work/err")"; fi
+  rm -rf "$work"/local/*/spill-* "$TMPDIR"/fanstore-*
+}
+first -KILL --deadline 3000
+grep -qE '2 outputs .* are lost .*: (of-1, of-2|of-2, of-1)$' "$work/err" || fail "not named: $(cat "$work/err")"
+for signal in -KILL -STOP; do
+  first $signal --keep
+  equal "$signal: kept" "of node 1 of node 2" "$(cat "$work"/local/fanstore-outputs/job-*/of-* | xargs)"
+  rm -rf "$work/local/fanstore-outputs"
+done
+first -KILL --output-replicas 1 --keep
+equal "with replicas" "of node 1 of node 2" "$(cat "$work"/local/fanstore-outputs/job-*/of-* | xargs)"
+echo "ok - outputs are told and kept also when node 0's daemon is gone"
