@@ -18,6 +18,7 @@
 #define FS_HELLO_NS 5000000000ull
 #define FS_HANG_NS 4000000000ull   /* after a stop, for the MPI thread to begin to leave */
 #define FS_ORPHAN_NS 400000000ull  /* the same after a signal, when a SIGKILL may follow soon */
+#define FS_LEAVING_NS 1000000000ull
 #define FS_LEAVE_NS 60000000000ull /* and to be gone (a purge may take its time) */
 
 struct fs_conn {
@@ -111,6 +112,14 @@ static void fs_guard_expire(uint64_t now) {
   }
 }
 
+/* What was made may take long to remove; who waits for the last word is to know that somebody is at it. */
+static void fs_guard_say(uint64_t now, uint64_t *said) {
+  struct fs_control_line l;
+  if (!atomic_load(&guard.d->left) || now - *said < FS_LEAVING_NS) return;
+  *said = now;
+  if (fs_say_begin(guard.d, &l, "leaving") == 0) fs_say_line(&l);
+}
+
 /* Ends the process where the MPI thread does not: it may never return from MPI once a peer has died. */
 static void fs_guard_watch(uint64_t now, pid_t parent, uint64_t *stopped) {
   struct fs_daemon *d = guard.d;
@@ -127,7 +136,7 @@ static void fs_guard_watch(uint64_t now, pid_t parent, uint64_t *stopped) {
 
 static void *fs_guard_main(void *arg) {
   struct epoll_event ev[32];
-  uint64_t stopped = 0;
+  uint64_t stopped = 0, said = fs_now_ns();
   pid_t parent = *(pid_t *)arg;
   for (;;) {
     int n = epoll_wait(guard.epoll, ev, FS_ARRAY_LEN(ev), FS_GUARD_TICK_MS);
@@ -136,6 +145,7 @@ static void *fs_guard_main(void *arg) {
     uint64_t now = fs_now_ns();
     fs_guard_expire(now);
     fs_guard_watch(now, parent, &stopped);
+    fs_guard_say(now, &said);
   }
   return NULL;
 }

@@ -26,6 +26,7 @@
  *     [failed=N why=...] [lost=N] [alone=N] [end=1]       alone: --output-replicas, and they have none
  *   heir rank=K of=N [pending=1]                        --output-replicas: rank N has gone, and what it had of outputs
  *                                                       is K's; it has (pending) not finished with them
+ *   leaving rank=K                                      after stats, once a second: what was made is being removed
  *   bye rank=K
  * launcher -> rank 0 (stdin), which passes each on to all ranks
  *   place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.', '-' none, '*' all

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
+# timeout: 350
 # What becomes of output files when the job ends: they are named, all of them in the report; --keep leaves each byte on
 # its node under its name, also when COMMAND failed or fs-launch was killed.
 . "$(dirname "$0")/../functions.sh"
@@ -129,3 +129,11 @@ done
 first -KILL --output-replicas 1 --keep
 equal "with replicas" "of node 1 of node 2" "$(cat "$work"/local/fanstore-outputs/job-*/of-* | xargs)"
 echo "ok - outputs are told and kept also when node 0's daemon is gone"
+
+# To remove many outputs may take longer than a daemon's silence is taken for its end.
+cc -shared -fPIC -o "$work/slow.so" "$(dirname "$0")/slow_remove.c" -ldl
+FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so" expect_status 0 launch --dataset "$work/ds" --emulate 2 -- \
+  sh -c 'cd "$1" && for i in $(seq 10); do : >"f$i"; done' - "$mnt"
+if grep 'did not report\|no report' "$work/err"; then fail "$(cat "$work/err")"; fi
+[ -z "$(ls -d "$work"/local/*/spill-* 2>/dev/null)" ] || fail "left: $(ls -d "$work"/local/*/spill-*)"
+echo "ok - outputs that take long to remove"
