@@ -16,8 +16,8 @@
 
 #define FS_GUARD_TICK_MS 200
 #define FS_HELLO_NS 5000000000ull
-#define FS_HANG_NS 4000000000ull   /* after a stop, for the MPI thread to begin to leave */
-#define FS_ORPHAN_NS 400000000ull  /* the same after a signal, when a SIGKILL may follow soon */
+#define FS_HANG_NS 4000000000ull  /* after a stop, for the MPI thread to begin to leave */
+#define FS_ORPHAN_NS 400000000ull /* the same after a signal, when a SIGKILL may follow soon */
 #define FS_LEAVING_NS 1000000000ull
 #define FS_LEAVE_NS 60000000000ull /* and to be gone (a purge may take its time) */
 

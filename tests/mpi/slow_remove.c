@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A file system that is slow in removing, by LD_PRELOAD: each of the first ten files whose names are 16 digits takes 0.8 s. */
+/* A file system that is slow in removing, by LD_PRELOAD: each of the first ten files whose names are 16 digits takes
+ * 0.8 s. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>

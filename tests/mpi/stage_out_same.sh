@@ -85,7 +85,7 @@ echo mine >"$work/elsewhere/x"
 again -- sh -c 'cd "$1" && mkdir there bare && echo job >there/x' - "$mnt"
 equal "elsewhere" mine "$(cat "$work"/elsewhere/*)"
 equal "in the directory" job "$(cat "$out/there/x")"
-[ -d "$out/bare" ] && [ ! -L "$out/bare" ] || fail "bare is no directory"
+if [ -L "$out/bare" ] || [ ! -d "$out/bare" ]; then fail "bare is no directory"; fi
 echo "ok - symlinks lead nowhere else"
 
 # Three of four daemons die at once, and half of the names with them: no copy goes.
