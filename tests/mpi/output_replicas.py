@@ -242,6 +242,40 @@ def step_noted(at, seed):
     print(len(last))
 
 
+def stream_bytes(at, n):
+    """Bytes that depend on where they are."""
+    first = at // 8
+    words = b"".join(i.to_bytes(8, "little") for i in range(first + 1, (at + n) // 8 + 3))
+    return words[at % 8:at % 8 + n]
+
+
+def step_append(name):
+    """Until it can append no more: the length of what was synced is noted."""
+    rnd = random.Random(name)
+    fd = os.open(f"{mnt}/{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    at = 0
+    with open(f"{plain}/length-{name}", "a") as note:
+        try:
+            while True:
+                n = rnd.choice((10, 3000, 400_000, 1_500_000))
+                os.write(fd, stream_bytes(at, n))
+                at += n
+                os.fsync(fd)
+                note.write(f"{at}\n")
+                note.flush()
+        except OSError:
+            return
+
+
+def step_prefix(name):
+    with open(f"{plain}/length-{name}") as f:
+        synced = max([0, *map(int, f.read().split())])
+    with open(f"{mnt}/{name}", "rb") as f:
+        got = f.read()
+    if len(got) < synced or got != stream_bytes(0, len(got)):
+        sys.exit(f"{name}: {len(got)} bytes, {synced} were synced, no prefix")
+
+
 # ---- cases, on node 0 ----
 
 def case_kinds():
@@ -349,6 +383,16 @@ def case_random(seconds):
         if n != 1:
             out = node(n, "noted", "x", "seed")
     print(f"ok - {out.strip()} files, all that were closed")
+
+
+def case_appended(seconds):
+    """The same with a file that is appended to: what is left is a prefix, and has all that was synced."""
+    p = node(1, "append", "log", wait=False)
+    time.sleep(float(seconds))
+    kill(1)
+    p.wait(60)
+    on_all([1], "prefix", "log")
+    print("ok - a prefix")
 
 
 def case_stays():

@@ -35,6 +35,8 @@ for n in 2 4; do
   for seconds in 0.2 0.5 0.9; do
     job $n 0 -- case_random $seconds
     clean
+    job $n 0 -- case_appended $seconds
+    clean
   done
 done
 job 4 0 -- case_partner
