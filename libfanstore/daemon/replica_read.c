@@ -13,6 +13,8 @@
 #include "util/sys.h"
 #include "util/util.h"
 
+#define FS_STAT_BLOCK 512u /* what st_blocks counts */
+
 static fs_err fs_copy_sum(struct fs_copy *c, uint64_t i, uint64_t sum) {
   if (i >= c->room) {
     uint32_t room = FS_MAX(2 * c->room, (uint32_t)i + 8);
@@ -43,10 +45,42 @@ static size_t fs_copy_known(const struct fs_copy *c, uint64_t begin) {
   return begin / FS_OUT_BLOCK < c->blocks ? FS_MIN((uint64_t)c->st.st_size - begin, FS_OUT_BLOCK) : 0;
 }
 
+/* The end of the hole that begins with this block, at a block's or the file's end; `begin`: there is none. */
+static uint64_t fs_copy_hole(const struct fs_copy *c, int fd, uint64_t begin) {
+  uint64_t size = (uint64_t)c->now.st_size;
+  if ((uint64_t)c->now.st_blocks * FS_STAT_BLOCK >= size) return begin;
+  off_t data = lseek(fd, (off_t)begin, SEEK_DATA);
+  if (data < 0) return errno == ENXIO ? size : begin;
+  return (uint64_t)data >= size ? size : FS_MAX((uint64_t)data / FS_OUT_BLOCK * FS_OUT_BLOCK, begin);
+}
+
+/* From c->at to `end` there are only zeros, which take no room here, and shall take none there. */
+static fs_err fs_copy_zeros(struct fs_copy *c, struct fs_replica_block *b, uint64_t end, bool *send) {
+  uint64_t begin = c->at, whole, sum;
+  memset(b->bytes, 0, FS_OUT_BLOCK);
+  whole = fs_xxh3(b->bytes, FS_OUT_BLOCK);
+  for (uint64_t at = begin; at < end; at += FS_OUT_BLOCK) {
+    size_t len = FS_MIN(end - at, FS_OUT_BLOCK);
+    sum = len == FS_OUT_BLOCK ? whole : fs_xxh3(b->bytes, len);
+    *send = *send || fs_copy_known(c, at) != len || c->sum[at / FS_OUT_BLOCK] != sum;
+    fs_err err = fs_copy_sum(c, at / FS_OUT_BLOCK, sum);
+    if (err < 0) return err;
+    c->at = at;
+  }
+  b->head.offset = begin;
+  b->head.length = 0;
+  b->head.hole = end - begin;
+  b->head.xxh3 = 0;
+  return 0;
+}
+
 /* The block at c->at, in b; *send: some of it has to go. */
 static fs_err fs_copy_block(struct fs_copy *c, int fd, struct fs_replica_block *b, bool *send) {
   uint64_t begin = c->at, i = begin / FS_OUT_BLOCK;
   size_t len = FS_MIN((uint64_t)c->now.st_size - begin, FS_OUT_BLOCK), known = fs_copy_known(c, begin), from = 0;
+  uint64_t hole = fs_copy_hole(c, fd, begin);
+  if (hole > begin) return fs_copy_zeros(c, b, hole, send);
+  b->head.hole = 0;
   fs_ssize got = fs_copy_bytes(fd, b->bytes, len, begin);
   if (got < 0) return (fs_err)got;
   if ((size_t)got < len) { /* it has become shorter, and will be published again */

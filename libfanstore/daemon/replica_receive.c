@@ -158,11 +158,17 @@ static void fs_replica_renew(struct fs_replica *r, uint32_t from, uint32_t gener
   r->since = r->d->now;
 }
 
+/* Bytes, or a hole, where a file can have them. */
+static bool fs_replica_placed(const struct fs_wire_replica *h) {
+  const uint64_t most = (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS;
+  return h->length <= FS_OUT_BLOCK && (h->length == 0 || h->hole == 0) && h->hole <= most &&
+         h->offset <= most - FS_MAX(h->hole, h->length);
+}
+
 static bool fs_replica_sane(const struct fs_daemon *d, const struct fs_wire_replica *h, uint32_t from, uint64_t bytes) {
   return bytes >= sizeof(*h) && h->magic == FS_WIRE_REPLICA_MAGIC && h->version == FS_WIRE_VERSION &&
-         h->length <= FS_OUT_BLOCK && bytes == sizeof(*h) + h->length &&
-         h->offset <= (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS - h->length && (h->file & FS_OUT_ID) &&
-         h->file >> 63 == 0 && from < d->net->nodes && from != d->net->rank && fs_home_of(d, h->file) == from;
+         fs_replica_placed(h) && bytes == sizeof(*h) + h->length && (h->file & FS_OUT_ID) && h->file >> 63 == 0 &&
+         from < d->net->nodes && from != d->net->rank && fs_home_of(d, h->file) == from;
 }
 
 static bool fs_replica_newer(const struct fs_replica *r, uint32_t from, uint32_t generation) {
@@ -196,7 +202,7 @@ static bool fs_replica_inline(struct fs_replica *r, const struct fs_names_call *
   memcpy(&b->head, fs_call_name(c), sizeof(b->head));
   n -= sizeof(b->head);
   memcpy(b->bytes, fs_call_name(c) + sizeof(b->head), n);
-  if (b->head.length != n || b->head.offset > (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) {
+  if (b->head.length != n || !fs_replica_placed(&b->head)) {
     free(b);
     return false;
   }

@@ -11,9 +11,25 @@
 #include "util/sys.h"
 #include "util/util.h"
 
+/* No data from before stays there. */
+static fs_err fs_replica_hole(int fd, uint64_t begin, uint64_t n) {
+  static const char zeros[65536];
+  struct stat st;
+  if (fstat(fd, &st) < 0) return -errno;
+  uint64_t end = FS_MIN(begin + n, (uint64_t)st.st_size);
+  if (begin >= end) return 0;
+  if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin, (off_t)(end - begin)) == 0) return 0;
+  if (errno != EOPNOTSUPP) return -errno;
+  fs_err err = 0;
+  for (uint64_t at = begin; err == 0 && at < end; at += sizeof(zeros))
+    err = fs_pwrite_full(fd, zeros, FS_MIN(end - at, sizeof(zeros)), at);
+  return err;
+}
+
 /* What makes the file longer is refused at the limit, as a program's write is. */
 static fs_err fs_replica_put(const struct fs_daemon *d, int fd, const struct fs_replica_block *b) {
   struct stat st;
+  if (b->head.hole > 0) return fs_replica_hole(fd, b->head.offset, b->head.hole);
   if (fs_xxh3(b->bytes, b->head.length) != b->head.xxh3) return -EILSEQ;
   if (fs_space_full(d) && fstat(fd, &st) == 0 && b->head.offset + b->head.length > (uint64_t)st.st_size) return -EDQUOT;
   return fs_pwrite_full(fd, b->bytes, b->head.length, b->head.offset);

@@ -85,7 +85,8 @@ struct fs_wire_replica {
   uint32_t generation; /* of this file, from this sender: a higher one is newer */
   uint32_t length;
   uint64_t xxh3; /* of the bytes that follow */
-  uint64_t unused[3];
+  uint64_t hole; /* with a length of 0: so many zeros that take no room */
+  uint64_t unused[2];
 };
 static_assert(sizeof(struct fs_wire_replica) == 64, "fs_wire_replica is 64 bytes");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire and the disk are little-endian");

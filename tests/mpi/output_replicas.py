@@ -385,9 +385,50 @@ def case_random(seconds):
     print(f"ok - {out.strip()} files, all that were closed")
 
 
+def step_sparse(name):
+    with open(f"{mnt}/{name}", "wb+") as f:
+        f.write(b"b" * 700_000)
+        f.truncate(200 << 30)
+        f.seek(100 << 30)
+        f.write(b"middle")
+    with open(f"{mnt}/{name}", "r+b") as f:  # what was there is a hole then, and one is a byte shorter
+        f.truncate(0)
+        f.truncate(400_000)
+        f.seek(300_000)
+        f.write(b"again")
+        f.truncate((200 << 30) - 1)
+        f.seek(100 << 30)
+        f.write(b"middle")
+
+
+def step_small(name):
+    """On the node that has the file's bytes."""
+    if os.stat(f"{mnt}/{name}").st_blocks * 512 > 10_000_000:
+        sys.exit("holes take room")
+
+
+def case_sparse():
+    """200 GiB that take no room: nor do they at the partner."""
+    node(1, "sparse", "s")
+    kill(1)
+    with open(f"{mnt}/s", "rb") as f:
+        got = f.read(1_000_000)
+        f.seek((100 << 30) - 10)
+        far = f.read(26)
+    if got != bytes(300_000) + b"again" + bytes(1_000_000 - 300_005) or far != bytes(10) + b"middle" + bytes(10):
+        sys.exit("other bytes")
+    st = os.stat(f"{mnt}/s")
+    if st.st_size != (200 << 30) - 1:
+        sys.exit(f"{st.st_size} bytes")
+    node(2 % nodes, "small", "s")
+    print("ok - holes")
+
+
 def case_appended(seconds):
     """The same with a file that is appended to: what is left is a prefix, and has all that was synced."""
     p = node(1, "append", "log", wait=False)
+    while not os.path.exists(f"{plain}/length-log") or os.path.getsize(f"{plain}/length-log") == 0:
+        time.sleep(0.01)
     time.sleep(float(seconds))
     kill(1)
     p.wait(60)

@@ -32,6 +32,8 @@ for n in 2 4; do
   clean
   job $n 0 -- case_mapped
   clean
+  job $n 0 -- case_sparse
+  clean
   for seconds in 0.2 0.5 0.9; do
     job $n 0 -- case_random $seconds
     clean

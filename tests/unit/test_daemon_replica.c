@@ -257,6 +257,41 @@ static void test_newer_word(void **state) {
   assert_int_equal(size_of(THEIRS), 400);
 }
 
+/* Where home has a hole, nothing is left of what was there; and what is no range of a file is not believed. */
+static void hole(uint32_t generation, uint64_t offset, uint64_t n) {
+  assert_true(world.recvs > 0);
+  struct message m = world.recv[--world.recvs];
+  struct fs_wire_replica *h = m.buf;
+  *h = (struct fs_wire_replica){.magic = FS_WIRE_REPLICA_MAGIC,
+                                .version = FS_WIRE_VERSION,
+                                .file = THEIRS,
+                                .generation = generation,
+                                .offset = offset,
+                                .hole = n};
+  m.op->done(m.op, 0, sizeof(*h), 0);
+}
+static void test_holes(void **state) {
+  char name[FS_SPILL_NAME_SIZE], bytes[3000];
+  const uint64_t size = 100ull << 30;
+  (void)state;
+  block(1, 0, 'a', 3000);
+  word(1, 1, 3000, 1);
+  run();
+  answered(0);
+  hole(2, 0, UINT64_MAX);
+  hole(2, UINT64_MAX, 1);
+  hole(2, (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS, 1);
+  hole(2, 1000, size - 1000);
+  word(2, 1, size, 5);
+  run();
+  answered(0);
+  assert_int_equal(size_of(THEIRS), size);
+  int fd = openat(d->spill_fd, fs_spill_name(THEIRS, name), O_RDONLY | O_CLOEXEC);
+  assert_int_equal(read(fd, bytes, sizeof(bytes)), sizeof(bytes));
+  close(fd);
+  assert_true(bytes[999] == 'a' && bytes[1000] == 0 && bytes[2999] == 0);
+}
+
 static void test_limit(void **state) {
   (void)state;
   block(1, 0, 'a', 1000);
@@ -351,7 +386,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       REPLICA_TEST(test_whole),       REPLICA_TEST(test_no_hole),    REPLICA_TEST(test_never_whole),
       REPLICA_TEST(test_late_blocks), REPLICA_TEST(test_newer_word), REPLICA_TEST(test_limit),
-      REPLICA_TEST(test_refused),     REPLICA_TEST(test_gone),       REPLICA_TEST(test_removal),
+      REPLICA_TEST(test_holes),       REPLICA_TEST(test_refused),    REPLICA_TEST(test_gone),
+      REPLICA_TEST(test_removal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
