@@ -2,8 +2,8 @@
 /*
  * Answers other nodes: stored bytes of the partitions that are staged here (ipc/wire.h). The MPI thread reads what
  * the page cache has, or sends it from there (parts.h), and leaves the rest to the I/O pool. Jobs and reply buffers are
- * bounded: when they are used up no receive is posted, and requests wait in MPI at their senders' cost. Every field of
- * a request is checked.
+ * bounded: when they are used up no receive is posted, and requests wait in MPI at their senders' cost. Replies that
+ * nobody takes, since a peer has died or hangs, are put aside and do not count. Every field of a request is checked.
  */
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -19,13 +19,15 @@
 #include "util/util.h"
 
 #define FS_JOBS 256u
-#define FS_POSTED 32u /* receives waiting for requests */
+#define FS_POSTED 32u             /* receives waiting for requests */
+#define FS_ASIDE 2048u            /* jobs that are put aside: a peer has 64 requests under way at most */
+#define FS_ASIDE_NS 1000000000ull /* after so long, or two deadlines */
 #define FS_REPLY_BYTES (64u << 20)
 #define FS_DELAY_ENV "FANSTORE_TEST_DELAY_US" /* for tests: holds each reply back for so long */
 
 struct fs_job {
   struct fs_net_op recv, send;
-  struct fs_chain chain; /* free, waiting for a buffer, or held back */
+  struct fs_chain chain; /* free, waiting for a buffer, held back, or being sent */
   struct fs_daemon *d;
   struct fs_io io;
   struct fs_wire_req req;
@@ -34,7 +36,9 @@ struct fs_job {
   uint64_t xxh3;     /* of what was read of an output file */
   const void *bytes; /* of a bare read that succeeded: what is sent, in the reply buffer or the partition itself */
   uint32_t peer;
-  uint64_t due;
+  uint64_t due;  /* of one that is held back */
+  uint64_t sent; /* when that was begun */
+  bool aside;
   bool staged; /* of --stage-in's: the spill is a link */
 };
 
@@ -45,8 +49,9 @@ struct fs_reply { /* a reply buffer; free ones are linked through it */
 
 struct fs_server {
   struct fs_job job[FS_JOBS];
-  struct fs_chain free_jobs, hungry, delayed;
-  uint32_t posted, running;
+  struct fs_chain free_jobs, hungry, delayed, sending;
+  struct fs_chain spare_jobs; /* made for those put aside, and not needed now */
+  uint32_t posted, running, aside;
   size_t reply_size;
   uint32_t replies, replies_most; /* made so far, at most */
   uint32_t nfree;
@@ -59,21 +64,39 @@ static void fs_job_post(struct fs_server *s);
 
 static struct fs_reply *fs_reply_take(struct fs_server *s) {
   if (s->nfree > 0) return s->free_reply[--s->nfree];
-  if (s->replies == s->replies_most) return NULL;
+  if (s->replies >= s->replies_most) return NULL;
   void *p = mmap(NULL, s->reply_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return NULL;
   s->replies++;
   return p;
 }
 
+/* It was taken after all: another has its place by now. */
+static void fs_job_back(struct fs_job *j) {
+  struct fs_server *s = j->d->server;
+  if (j->reply) {
+    munmap(j->reply, s->reply_size);
+    s->replies--;
+    s->replies_most--;
+  }
+  j->reply = NULL;
+  j->aside = false;
+  s->aside--;
+  s->running++;
+  fs_chain_push(&s->spare_jobs, &j->chain);
+}
+
 static void fs_job_free(struct fs_job *j) {
   struct fs_server *s = j->d->server;
+  bool aside = j->aside;
+  fs_chain_drop(&j->chain);
+  if (aside) fs_job_back(j);
   if (j->reply) s->free_reply[s->nfree++] = j->reply;
   j->reply = NULL;
   j->bytes = NULL;
   j->xxh3 = 0;
   s->running--;
-  fs_chain_push(&s->free_jobs, &j->chain);
+  if (!aside) fs_chain_push(&s->free_jobs, &j->chain);
 }
 
 /* ---- replying ---- */
@@ -93,7 +116,11 @@ static void fs_job_send(struct fs_job *j) {
     d->count.served++;
     d->count.served_bytes += j->req.length;
   }
-  if (fs_net_send(d->net, j->peer, j->req.tag, message, bytes, &j->send) < 0) fs_job_free(j);
+  j->sent = d->now;
+  if (fs_net_send(d->net, j->peer, j->req.tag, message, bytes, &j->send) < 0)
+    fs_job_free(j);
+  else
+    fs_chain_push(&d->server->sending, &j->chain);
 }
 
 static void fs_job_reply(struct fs_job *j, fs_err err) {
@@ -286,8 +313,41 @@ static void fs_job_post(struct fs_server *s) {
   }
 }
 
+static void fs_job_init(struct fs_daemon *d, struct fs_job *j) {
+  j->d = d;
+  j->recv.done = fs_job_received;
+  j->send.done = fs_job_sent;
+  fs_chain_init(&j->chain);
+}
+
+/* Nobody has taken this reply for long: another job takes its place, and another buffer. */
+static bool fs_job_put_aside(struct fs_job *j) {
+  struct fs_server *s = j->d->server;
+  struct fs_chain *link = fs_chain_pop(&s->spare_jobs);
+  struct fs_job *spare = link ? FS_ITEM(link, struct fs_job, chain) : calloc(1, sizeof(*spare));
+  if (!spare) return false;
+  if (!link) fs_job_init(j->d, spare);
+  fs_chain_push(&s->free_jobs, &spare->chain);
+  fs_chain_drop(&j->chain);
+  if (j->reply) s->replies_most++;
+  j->aside = true;
+  s->aside++;
+  s->running--;
+  return true;
+}
+
+static void fs_server_stuck(struct fs_daemon *d) {
+  struct fs_server *s = d->server;
+  uint64_t patience = FS_MAX(2 * d->cfg->deadline_ns, FS_ASIDE_NS);
+  while (s->aside < FS_ASIDE && !fs_chain_empty(&s->sending)) {
+    struct fs_job *j = FS_ITEM(s->sending.next, struct fs_job, chain);
+    if (d->now - j->sent < patience || !fs_job_put_aside(j)) break;
+  }
+}
+
 void fs_server_timers(struct fs_daemon *d) {
   struct fs_server *s = d->server;
+  fs_server_stuck(d);
   while (!fs_chain_empty(&s->delayed)) {
     struct fs_job *j = FS_ITEM(s->delayed.next, struct fs_job, chain);
     if (d->now < j->due) break;
@@ -321,15 +381,15 @@ fs_err fs_server_new(struct fs_daemon *d) {
   }
   s->reply_size = fs_round_up(sizeof(struct fs_reply) + most, 4096);
   s->replies_most = (uint32_t)FS_MIN(FS_MAX(FS_REPLY_BYTES / s->reply_size, 8u), FS_JOBS);
-  s->free_reply = calloc(s->replies_most, sizeof(*s->free_reply));
+  s->free_reply = calloc(s->replies_most + FS_ASIDE, sizeof(*s->free_reply));
   if (!s->free_reply) return -ENOMEM;
   fs_chain_init(&s->free_jobs);
   fs_chain_init(&s->hungry);
   fs_chain_init(&s->delayed);
+  fs_chain_init(&s->sending);
+  fs_chain_init(&s->spare_jobs);
   for (uint32_t i = 0; i < FS_JOBS; i++) {
-    s->job[i].d = d;
-    s->job[i].recv.done = fs_job_received;
-    s->job[i].send.done = fs_job_sent;
+    fs_job_init(d, &s->job[i]);
     fs_chain_push(&s->free_jobs, &s->job[i].chain);
   }
   d->server = s;

@@ -47,6 +47,7 @@ at_random() {
   rm -f "$TMPDIR"/faultreader.*
 }
 
+[ -z "${FAULTS_TIMES:-}" ] || FAULTS_TIMES=1 # which is a thousand
 fault "$deaths clients killed at steps of a request" 1 during in_steps
 fault "$deaths readers killed at random" 1 during at_random
 verdict

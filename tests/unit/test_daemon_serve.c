@@ -310,6 +310,44 @@ static void test_bounded(void **state) {
   assert_true(world.recvs > 0);
 }
 
+static void taken(const struct message *m) {
+  m->op->done(m->op, m->peer, m->bytes, 0);
+}
+
+/* Replies that a dead peer never takes: others are answered nevertheless, and the daemon does not count as busy. */
+static void test_dead_peer(void **state) {
+  (void)state;
+  struct fs_wire_req r = request(0, 0, 1000);
+  uint32_t stuck = 0, n = 0;
+  config.deadline_ns = 1000000000;
+  d->now = fs_now_ns();
+  for (uint32_t round = 0; round < 3; round++) {
+    for (; world.recvs > 0; stuck++) arrive(1, &r, sizeof(r));
+    assert_true(fs_server_busy(d));
+    for (uint32_t i = 0; i < 2; i++) { /* some waited for a buffer first */
+      d->now += 3 * config.deadline_ns;
+      fs_server_timers(d);
+    }
+    assert_false(fs_server_busy(d));
+    assert_true(world.recvs > 0);
+  }
+  assert_true(stuck > 600);
+  assert_int_equal(world.sends, stuck);
+  arrive(2, &r, sizeof(r));
+  assert_int_equal(world.sends, stuck + 1);
+  assert_int_equal(world.sent[stuck].peer, 2);
+  taken(&world.sent[--world.sends]);
+
+  while (world.sends > 0) taken(&world.sent[--world.sends]); /* it was not dead after all */
+  assert_false(fs_server_busy(d));
+  for (; world.recvs > 0 && n < 400; n++) arrive(1, &r, sizeof(r));
+  assert_true(n < 400); /* as many at once as before */
+  for (n = 0; n < 2; n++, fs_server_timers(d)) {
+    while (world.sends > 0) taken(&world.sent[--world.sends]);
+  }
+  assert_false(fs_server_busy(d));
+}
+
 /* No memory for a reply: the request waits, the daemon does not. */
 static void test_no_memory(void **state) {
   (void)state;
@@ -332,7 +370,8 @@ static void test_no_memory(void **state) {
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(test_reads),   TEST(test_bare),    TEST(test_outputs),  TEST(test_refused),
-                                     TEST(test_dropped), TEST(test_bounded), TEST(test_no_memory)};
+  const struct CMUnitTest tests[] = {TEST(test_reads),     TEST(test_bare),     TEST(test_outputs),
+                                     TEST(test_refused),   TEST(test_dropped),  TEST(test_bounded),
+                                     TEST(test_dead_peer), TEST(test_no_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
