@@ -140,11 +140,13 @@ static fs_err fs_piece_set(const struct fs_reading *r, struct fs_piece *p, uint8
   return 0;
 }
 
-/* Other threads of this process have all slots: waits for one, as long as for an answer at most. */
+/* Other threads of this process have all slots: waits for one, as long as for an answer at most. Slots that a jump out
+   of a signal handler left behind never come back: only the first read waits then. */
 static fs_err fs_piece_await(const struct fs_reading *r, struct fs_piece *p) {
   const struct timespec nap = {.tv_nsec = 50000};
   uint64_t end = fs_now_ns() + r->ds->node->deadline_ns;
   fs_err err = -EAGAIN;
+  if (atomic_load_explicit(&r->link->full, memory_order_relaxed)) return err;
   for (unsigned tries = 0; err == -EAGAIN && fs_now_ns() < end; tries++) {
     if (tries < 16)
       FS_SYS1(SYS_sched_yield, 0);
@@ -152,6 +154,7 @@ static fs_err fs_piece_await(const struct fs_reading *r, struct fs_piece *p) {
       FS_SYS2(SYS_nanosleep, &nap, NULL);
     err = fs_piece_start(r, p);
   }
+  if (err == -EAGAIN) atomic_store_explicit(&r->link->full, 1, memory_order_relaxed);
   return err;
 }
 

@@ -159,6 +159,7 @@ struct fs_link { /* of one process */
   uint64_t channel_size;
   int32_t socket, doorbell;
   _Atomic uint32_t dead;  /* the daemon has ended */
+  _Atomic uint32_t full;  /* somebody waited for a slot in vain: until one is free nobody waits again */
   _Atomic uint64_t files; /* ids of output files given out */
 };
 const struct fs_node *fs_node_attach(void);    /* NULL: no daemon */

@@ -56,6 +56,7 @@ fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_p
   int32_t i = fs_slot_claim(c);
   /* Slots that were left to a daemon that hangs come back when it goes on, or never: do not wait for one. */
   if (i < 0) return fs_node_alive(ds->node) && !fs_link_dead(link) ? -EAGAIN : -EHOSTDOWN;
+  if (FS_UNLIKELY(atomic_load_explicit(&link->full, memory_order_relaxed))) atomic_store(&link->full, 0);
   const void *bytes = fs_cache_pin(&ds->node->view, key, &c->pin[i], &len);
   if (bytes) {
     fs_err err = fs_remote_take(ds, bytes, len, p, true);

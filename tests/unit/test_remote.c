@@ -325,6 +325,26 @@ static void test_stopped_in_a_crowd(void **state) {
   run_with(state, "node-0.sock", FAKE_SERVE, BIG_CACHE, stopped_in_a_crowd, NULL, 0);
 }
 
+/* All slots were left behind by jumps out of reads: one read waits for a deadline, the others go elsewhere at once. */
+static void no_slots(const struct fix *f) {
+  atomic_store(&g_word->mode, FAKE_SERVE);
+  fix_read(f, FIX_MID, 0, 100);
+  struct fs_channel *c = fs_link_get()->channel;
+  atomic_store(&c->claimed, UINT64_MAX);
+  uint64_t took = timed_read(f, FIX_SCATTER);
+  CHECK(took >= 250000000 && took < 1000000000);
+  CHECK(timed_read(f, FIX_BIG_LZ4) < 200000000);
+  CHECK(count(FS_C_BLOCKS + FS_PLACE_IS_SHARED) > 1 && count(FS_C_ERRORS) == 0);
+  atomic_store(&c->claimed, UINT64_MAX >> 1); /* one that is free again is enough */
+  uint64_t shared = count(FS_C_BLOCKS + FS_PLACE_IS_SHARED);
+  fix_read(f, FIX_SCATTER, 0, fix_table[FIX_SCATTER].size);
+  CHECK(count(FS_C_BLOCKS + FS_PLACE_IS_SHARED) == shared && count(FS_C_BLOCKS + FS_PLACE_IS_REMOTE) > 1);
+  CHECK(atomic_load(&c->claimed) == UINT64_MAX >> 1);
+}
+static void test_no_slots(void **state) {
+  run_with(state, "node-0.sock", FAKE_SILENT, BIG_CACHE, no_slots, NULL, 0);
+}
+
 static void nothing_left(const struct fix *f) {
   char buf[100];
   (void)f;
@@ -380,6 +400,7 @@ int main(void) {
       cmocka_unit_test(test_failing_peer),
       cmocka_unit_test(test_bad_line),
       cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_no_slots),
       cmocka_unit_test(test_nothing_left),
       cmocka_unit_test(test_no_daemon),
       cmocka_unit_test(test_short_local),
