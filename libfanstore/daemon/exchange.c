@@ -151,11 +151,13 @@ static void fs_exchange_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes
   struct fs_exchange *x = FS_ITEM(op, struct fs_exchange, send);
   (void)peer, (void)bytes;
   x->sending = false;
-  if (err < 0 && x->fetch) { /* no reply will come; the receive stays, as for one that is overdue */
+  if (err <
+      0) { /* no reply will come; the receive stays, as for one that is overdue, with its line: let there be few */
     struct fs_fetch *f = x->fetch;
     x->fetch = NULL;
     fs_exchange_land(x);
-    fs_fetch_route(x->d, f);
+    fs_peer_suspect(x->d, &x->d->fetcher->peer[x->peer]);
+    if (f) fs_fetch_route(x->d, f);
   }
   fs_exchange_settle(x);
 }
@@ -194,7 +196,8 @@ static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fe
   struct fs_fetcher *t = d->fetcher;
   void *buf;
   int64_t line = fs_cache_alloc(d->cache, f->key, f->block.stored_len, &buf);
-  if (line < 0 && (t->flying > 0 || d->now - f->started < FS_FULL_NS)) return false;
+  if (line < 0 && f->full_since == 0) f->full_since = d->now; /* it may have waited for another owner before that */
+  if (line < 0 && (t->flying > 0 || d->now - f->full_since < FS_FULL_NS)) return false;
   if (line < 0) {
     fs_fetch_finish(d, f, (fs_err)line, 0);
     return true;
@@ -219,9 +222,11 @@ static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fe
   p->in_flight++;
   p->bytes += x->req.length;
   if (fs_exchange_start(x, f->block.stored_len) < 0) {
+    bool refused = x->receiving; /* the send was, not the receive */
     x->fetch = NULL;
     fs_exchange_land(x);
     fs_exchange_settle(x);
+    if (refused) fs_peer_suspect(d, p);
     fs_fetch_route(d, f);
   }
   return true;

@@ -134,6 +134,7 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
   f->tried = 0;
   f->ahead = false;
   f->started = d->now;
+  f->full_since = 0;
   f->d = d;
   fs_chain_init(&f->waiters);
   struct fs_fetch **bucket = fs_fetch_bucket(t, f->key);

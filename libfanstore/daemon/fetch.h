@@ -32,6 +32,7 @@ struct fs_fetch {
   struct fs_chain waiters;
   struct fs_fetch *hash_next;
   uint64_t key, started;
+  uint64_t full_since; /* the cache has no room for it; 0: not that is known */
   uint32_t dataset;
   uint64_t file;  /* of an output file's block; 0: a dataset's */
   bool ahead;     /* for a prefetch */

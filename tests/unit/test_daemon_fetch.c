@@ -303,6 +303,58 @@ static void test_network_refuses(void **state) {
   expect_error(r, -EREMOTEIO);
 }
 
+static void fail_send(uint32_t peer) {
+  uint32_t i = 0;
+  while (i < world.sends && world.sent[i].peer != peer) i++;
+  assert_true(i < world.sends);
+  struct message m = world.sent[i];
+  memmove(&world.sent[i], &world.sent[i + 1], (--world.sends - i) * sizeof(m));
+  m.op->done(m.op, peer, 0, -ECOMM);
+}
+
+/* The network says later that a send has failed: no reply will come. Its receive keeps a line of the cache for ever, so
+   the peer is asked nothing more. */
+static void test_sends_fail(void **state) {
+  (void)state;
+  struct fs_req *r = post(0, key_of(1), 0), *s = post(1, key_of(4), 0);
+  turn(0);
+  fail_send(3);
+  fail_send(1);
+  turn(0);
+  expect_error(r, -EREMOTEIO);
+  answer_one(2, GOOD);
+  turn(0);
+  expect_block(s, 1, 4, false);
+  done_with(0);
+  r = post(0, key_of(3), 0);
+  turn(0);
+  expect_error(r, -EREMOTEIO); /* at once */
+  assert_int_equal(world.sends, 0);
+  turn(2 * SECOND);
+  assert_true(asked(3)); /* a ping */
+}
+
+/* A cache that is full when another owner is to be asked may have room a moment later. */
+static void test_full_for_the_replica(void **state) {
+  (void)state;
+  struct fs_req *r = post(0, key_of(2), 0);
+  struct fs_wire_req req;
+  int64_t line, last = -1;
+  void *buf;
+  turn(0);
+  take_request(1, &req);
+  for (uint32_t n = 0; (line = fs_cache_alloc(d->cache, 1000000 + n, BLOCK, &buf)) >= 0; n++) last = line;
+  turn(SECOND + SECOND / 2); /* node 1 does not answer */
+  assert_int_equal(atomic_load(&r->state), FS_REQ_POSTED);
+  fs_cache_abort(d->cache, (uint32_t)last);
+  turn(SECOND / 100);
+  assert_true(asked(2));
+  answer_one(2, GOOD);
+  turn(0);
+  assert_int_equal(atomic_load(&r->state), FS_REQ_DONE);
+  assert_int_equal(r->err, 0);
+}
+
 static void test_cache_full_of_pins(void **state) {
   (void)state;
   uint32_t lines = 0;
@@ -330,6 +382,8 @@ int main(void) {
       TEST(test_sleepers),
       TEST(test_a_client_dies),
       TEST(test_network_refuses),
+      TEST(test_sends_fail),
+      TEST(test_full_for_the_replica),
       TEST(test_cache_full_of_pins),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
