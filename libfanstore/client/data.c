@@ -78,8 +78,9 @@ static void fs_read_told(const struct fs_reading *r, const struct fs_piece *p, f
   bool nodes = fs_is_remote(ds, p->b.partition);
   if (nodes) fs_owner_list(ds, p->b.partition, owners, sizeof(owners));
   FS_NOTE(fs_mount_path(ds->mount, &len), "/", file, ": block ", fs_u64_text(i, block), " cannot be read",
-          nodes ? ", not from node " : "", owners, nodes ? " and not" : "", " from ", ds->shared, "/",
-          fs_part_name(p->b.partition, part), " (", fs_err_text(err), "); run 'fs-prepare verify' on the dataset");
+          nodes ? ", not from node " : "", owners, nodes ? " (" : "", nodes ? fs_err_text(p->missed) : "",
+          nodes ? ") and not" : "", " from ", ds->shared, "/", fs_part_name(p->b.partition, part), " (",
+          fs_err_text(err), "); run 'fs-prepare verify' on the dataset");
 }
 
 static fs_err fs_read_failed(const struct fs_reading *r, const struct fs_piece *p, fs_err err) {
@@ -125,6 +126,7 @@ static fs_err fs_piece_finish(const struct fs_reading *r, struct fs_piece *p, fs
   }
   if (err == 0 || err == -EFAULT) return err;
   if (local || remote) fs_count(FS_C_FALLBACKS, 1);
+  p->missed = err;
   return fs_read_shared(ds, p);
 }
 

@@ -288,6 +288,7 @@ struct fs_piece {
   uint8_t *dst;
   uint32_t off, n; /* in the block's plain bytes; n > 0, inside */
   int32_t slot;    /* of a posted request, or -1 */
+  fs_err missed;   /* why neither the local copy nor another node gave it */
   enum fs_place place;
 };
 static inline bool fs_piece_raw(const struct fs_piece *p) {

@@ -56,6 +56,16 @@ const char *fs_err_text(fs_err err) {
     return "no answer in time";
   case -EHOSTDOWN:
     return "the daemon does not answer";
+  case -ENODEV:
+    return "there is no daemon";
+  case -EREMOTEIO:
+    return "none of them answers";
+  case -ENOBUFS:
+    return "the cache is full";
+  case -EAGAIN:
+    return "too many requests";
+  case -ESHUTDOWN:
+    return "the job ends";
   case -EDQUOT:
     return "the limit of outputs is reached";
   case -ENOSPC:

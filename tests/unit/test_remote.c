@@ -356,7 +356,8 @@ static void test_nothing_left(void **state) {
   move_shared(*state, true);
   run_with(state, "node-0.sock", FAKE_FAIL, BIG_CACHE, nothing_left, text, sizeof(text));
   move_shared(*state, false);
-  assert_non_null(strstr(text, FIX_MOUNT "/d/mid: block 0 cannot be read, not from node 1 and not from "));
+  assert_non_null(
+      strstr(text, FIX_MOUNT "/d/mid: block 0 cannot be read, not from node 1 (input/output error) and not from "));
 }
 
 static void plain(const struct fix *f) {
