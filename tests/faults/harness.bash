@@ -17,7 +17,14 @@ if [ -z "${faults_in_place:-}" ] && [ "$(id -u)" = 0 ] && [ -z "${FAULTS_OWN_SHM
 fi
 . "$(dirname "${BASH_SOURCE[0]}")/../functions.sh"
 # A job that goes on is ended with the script, whatever ends that.
-trap '[ -z "${job:-}" ] || kill -TERM "$job" 2>/dev/null && wait "$job" 2>/dev/null; [ -n "${FS_TEST_ID:-}" ] || rm -rf "$TMPDIR"' EXIT
+ended() {
+  if [ -n "${job:-}" ]; then
+    kill -TERM "$job" 2>/dev/null || :
+    wait "$job" 2>/dev/null || :
+  fi
+  [ -n "${FS_TEST_ID:-}" ] || rm -rf "$TMPDIR"
+}
+trap ended EXIT
 faultreader=$build/tests/helpers/faultreader
 deadline_ms=2000
 table=${FAULTS_TABLE:-$work/table}
