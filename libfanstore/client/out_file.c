@@ -46,8 +46,7 @@ static void note_staged(int fd) {
 }
 
 void fs_out_opened(int fd, int flags, const struct fs_record *r) {
-  if (flags & O_PATH) return;
-  if ((flags & O_ACCMODE) != O_RDONLY)
+  if ((flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH))
     note(fd, r->dir, r->id);
   else if (r->flags & FS_RECORD_STAGED)
     note_staged(fd);

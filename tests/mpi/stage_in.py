@@ -108,7 +108,9 @@ def corners(top):
             assert m[:] == os.read(fd, 100) == b"small %d\n" % i
         if "/earlier/" in os.readlink("/proc/self/fd/%d" % fd):  # the kernel's own
             mine = path
-            copy = os.dup(fd)
+            copy, path_only = os.dup(fd), os.open(path, os.O_PATH)
+            refused([errno.EROFS], os.open, f"/proc/self/fd/{path_only}", os.O_WRONLY)
+            os.close(path_only)
             for one in (fd, copy):
                 refused([errno.EROFS], os.fchmod, one, 0o600)
                 refused([errno.EROFS], os.utime, one)
