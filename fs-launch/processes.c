@@ -13,6 +13,7 @@
 
 #include "launch.h"
 
+#define FS_PF_KTHREAD 0x200000u   /* in the flags of /proc/PID/stat: linux/sched.h */
 #define FS_PROC_TEXT (256u << 10) /* of a command line or an environment; more is not looked at */
 
 /* A file of /proc, whole, NUL-terminated. Its length, 0 on any error. */
@@ -53,12 +54,29 @@ struct proc_wanted {
   char run_item[PATH_MAX + 32], job_item[192]; /* of the environment */
 };
 
+/* In the middle of exec a process has no command line yet, nor an environment. */
+static bool proc_is_between(const char *pid, char *buf) {
+  char state;
+  unsigned flags;
+  const char *at = proc_read(pid, "stat", buf) > 0 ? strrchr(buf, ')') : NULL;
+  if (!at || sscanf(at, ") %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2) return false;
+  return state != 'Z' && state != 'X' && !(flags & FS_PF_KTHREAD);
+}
+
+static size_t proc_command(const char *pid, char *buf) {
+  for (int i = 0;; i++) {
+    size_t n = proc_read(pid, "cmdline", buf);
+    if (n > 0 || i == 50 || !proc_is_between(pid, buf)) return n;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+}
+
 static bool proc_is_ours(const char *pid, const struct proc_wanted *w, char *buf) {
   char path[300];
   struct stat st;
   snprintf(path, sizeof(path), "/proc/%s", pid);
   if (stat(path, &st) < 0 || st.st_uid != geteuid()) return false;
-  size_t n = proc_read(pid, "cmdline", buf);
+  size_t n = proc_command(pid, buf);
   if (n == 0) return false; /* a kernel thread or a zombie */
   if (proc_has(buf, n, "--exec-node", w->job)) return true;
   if (proc_has(buf, n, "--job", w->job)) return w->daemons;
