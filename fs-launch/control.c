@@ -91,6 +91,9 @@ static void on_text(struct fs_launch *l, uint64_t rank, const struct fs_control 
 static void on_ready(struct fs_launch_node *node, const struct fs_control *c) {
   fs_control_get_u64(c, "staged", &node->staged);
   fs_control_get_u64(c, "reused", &node->reused);
+  fs_control_get_u64(c, "local", &node->local);
+  fs_control_get_u64(c, "memory", &node->memory);
+  fs_control_get_u64(c, "cached", &node->cached);
   node->ready = true;
 }
 

@@ -30,6 +30,7 @@ enum {
   OPT_OUTPUT_LIMIT,
   OPT_STAGE_IN,
   OPT_OUTPUT_REPLICAS,
+  OPT_LOCAL_IO,
   OPT_IO_THREADS,
   OPT_VERBOSE,
   OPT_HELP,
@@ -48,6 +49,7 @@ static const struct fs_opt options[] = {
      OPT_VERIFY},
     {"output-replicas", 0, "N", "1: output files are on one more node when close and fsync return",
      OPT_OUTPUT_REPLICAS},
+    {"local-io", 0, "HOW", "cached, direct, or auto: directly what memory has no room for (default)", OPT_LOCAL_IO},
     {"io-threads", 0, "N", "threads that read from the local disk (default 4)", OPT_IO_THREADS},
     {"read-only", 0, NULL, "refuse all writing below the mounts", OPT_READ_ONLY},
     {"keep", 0, NULL, "keep output files when the launcher is gone", OPT_KEEP},
@@ -98,6 +100,11 @@ static fs_err on_number(struct fs_daemon_config *c, int id, const char *value) {
   }
 }
 
+static fs_err on_local_io(struct fs_daemon_config *c, const char *value) {
+  c->local_io = strcmp(value, "cached") == 0 ? FS_CTL_IO_CACHED : strcmp(value, "direct") == 0 ? FS_CTL_IO_DIRECT : 0;
+  return c->local_io > 0 || strcmp(value, "auto") == 0 ? 0 : bad("--local-io: cached, direct or auto, not", value);
+}
+
 static fs_err on_dataset(struct fs_daemon_config *c, int id, const char *value) {
   if (id == OPT_DATASET) {
     if (c->datasets == FS_MAX_DATASETS) return bad("too many datasets:", value);
@@ -137,6 +144,8 @@ static fs_err on_option(void *ctx, int id, const char *value) {
     if (fs_verify_parse(value) < 0) return bad("--verify: always, remote or never, not", value);
     c->unverified = fs_verify_parse(value) == FS_VERIFY_NEVER;
     return 0;
+  case OPT_LOCAL_IO:
+    return on_local_io(c, value);
   case OPT_VERBOSE:
     c->verbose = true;
     return 0;

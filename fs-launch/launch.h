@@ -33,7 +33,7 @@ struct fs_launch_options {
     const char *path, *mount;
   } dataset[FS_MAX_DATASETS];
   unsigned datasets;
-  const char *local_dir, *hosts, *hostfile, *report, *stage_out, *stage_in, *verify;
+  const char *local_dir, *hosts, *hostfile, *report, *stage_out, *stage_in, *verify, *local_io;
   uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
   bool read_only, verbose, purge, keep, staged, doctor, supervised;
   char **command; /* NULL-terminated */
@@ -54,9 +54,10 @@ struct fs_launch_node {
   uint64_t free, have;                /* have: bit d is set when dataset d was reported */
   bool hello, ready, bye, dead, told; /* told: the user knows that it died */
   uint64_t stage_done, stage_total, staged, reused;
-  uint64_t dead_ns; /* when that was seen */
-  bool inherited;   /* its outputs are another node's */
-  bool finished;    /* it has told of its outputs: */
+  uint64_t local, memory, cached; /* bytes of partitions, of memory; percent of them read through the page cache */
+  uint64_t dead_ns;               /* when that was seen */
+  bool inherited;                 /* its outputs are another node's */
+  bool finished;                  /* it has told of its outputs: */
   uint64_t outputs, output_bytes, outputs_failed, outputs_lost, outputs_staged, outputs_alone;
   uint64_t out_done, out_total; /* bytes, of --stage-out */
   bool staged_in;               /* it has told of --stage-in: */

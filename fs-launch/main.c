@@ -23,6 +23,17 @@ static int check(struct fs_launch *l) {
   return status;
 }
 
+static void tell_ready(const struct fs_launch *l) {
+  char local[32], memory[32];
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    const struct fs_launch_node *n = &l->node[i];
+    fs_say("node %u (%s): %s of partitions, %s of memory: %llu%% read through the page cache%s", i, n->host,
+           fs_format_size(n->local, local, sizeof(local)), fs_format_size(n->memory, memory, sizeof(memory)),
+           (unsigned long long)n->cached, n->cached < 100 ? ", the rest past it" : "");
+  }
+  fs_say("%u nodes are ready; running %s", l->nodes, l->opt.command[0]);
+}
+
 static int run(struct fs_launch *l) {
   if (l->opt.output_replicas > 0 && l->nodes < 2)
     fs_warn(l, "--output-replicas: there is one node, and no other to have a copy of its outputs");
@@ -31,7 +42,7 @@ static int run(struct fs_launch *l) {
   if (status == 0) fs_rsh_ready(l);
   if (status == 0) status = fs_stage_in(l);
   if (status != 0) return status;
-  if (l->opt.verbose) fs_say("%u nodes are ready; running %s", l->nodes, l->opt.command[0]);
+  if (l->opt.verbose) tell_ready(l);
   return fs_command_run(l);
 }
 

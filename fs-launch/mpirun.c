@@ -164,6 +164,10 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "--stage-in");
     fs_words_add(w, "%s", l->stage_in);
   }
+  if (l->opt.local_io) {
+    fs_words_add(w, "--local-io");
+    fs_words_add(w, "%s", l->opt.local_io);
+  }
   if (l->opt.output_replicas > 0) add_all(w, "--output-replicas 1");
   if (l->opt.verbose) fs_words_add(w, "--verbose");
 }

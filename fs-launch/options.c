@@ -25,6 +25,7 @@ enum {
   O_OUTPUT_LIMIT,
   O_STAGE_IN,
   O_OUTPUT_REPLICAS,
+  O_LOCAL_IO,
   O_START_TIMEOUT,
   O_DEADLINE,
   O_VERIFY,
@@ -51,6 +52,8 @@ static const struct fs_opt launch_opts[] = {
     {"np", 'n', "P", "run COMMAND as P MPI processes over the nodes (default: once, on the first node)", O_NP},
     {"replicas", 'r', "R", "copies of each partition, on distinct nodes (default: 1)", O_REPLICAS},
     {"cache", 0, "SIZE", "memory for remote data on each node, as 512M or 4G", O_CACHE},
+    {"local-io", 0, "HOW", "cached: read local partitions by the page cache; direct: past it; auto (default)",
+     O_LOCAL_IO},
     {"read-only", 0, NULL, "refuse every write below a mount", O_READ_ONLY},
     {"static", 0, NULL, "serve static and Go programs too, by a seccomp supervisor", O_STATIC},
     {"report", 0, "FILE", "write all counters: .json as JSON, else text; - for stdout", O_REPORT},
@@ -162,6 +165,12 @@ static fs_err set_verify(const char *value, const char **out) {
   return 0;
 }
 
+static fs_err set_local_io(const char *value, const char **out) {
+  *out = value;
+  if (strcmp(value, "cached") == 0 || strcmp(value, "direct") == 0 || strcmp(value, "auto") == 0) return 0;
+  return bad_value("local-io", value, "cached, direct or auto");
+}
+
 static fs_err set_value(struct fs_launch_options *o, int id, const char *value) {
   switch (id) {
   case O_DATASET:
@@ -191,6 +200,8 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     return set_text("stage-out", value, &o->stage_out);
   case O_STAGE_IN:
     return set_text("stage-in", value, &o->stage_in);
+  case O_LOCAL_IO:
+    return set_local_io(value, &o->local_io);
   case O_REPORT:
     return set_text("report", value, &o->report);
   case O_OUTPUT_REPLICAS:

@@ -10,6 +10,7 @@
 
 #include "client/data_priv.h"
 #include "client/fdtab.h"
+#include "ipc/room.h"
 #include "util/util.h"
 
 #ifndef MADV_POPULATE_READ
@@ -23,11 +24,13 @@
 #define FS_COST_MOST 400000ull    /* more was an interruption */
 #define FS_FROM_DEVICE_NS 100000u /* populating takes longer: it was not only page tables */
 #define FS_ROOM_NS 1000000000ull  /* so long is an answer of fs_room_look good */
+#define FS_LOSSES_MOST 6u
 #define FS_LOST_NS 30000000000ull /* so long no room after the kernel has taken back a chunk */
 
 static _Atomic uint32_t g_never;         /* the kernel has no MADV_POPULATE_READ */
 static _Atomic uint32_t g_cost = 2048;   /* ns that populating a chunk takes, moving average */
-static _Atomic uint32_t g_room;          /* the last answer */
+static _Atomic uint32_t g_room;          /* the last answer: for how many of FS_ROOM_ALL chunks */
+static _Atomic uint32_t g_losses;        /* how often the kernel took chunks back, FS_LOSSES_MOST at most */
 static _Atomic uint64_t g_until, g_lost; /* it is good until then; no room until then */
 static _Atomic int32_t g_meminfo;        /* descriptor + 1 */
 static _Atomic uint64_t g_hand;          /* counts looks at what is in memory */
@@ -50,11 +53,15 @@ static fs_ssize fs_meminfo_read(char *text, size_t n) {
   }
 }
 
-static uint64_t fs_room_bytes(void) {
+/* Memory for the partitions. Where a part of them can be kept, it is half of that each time that it proved too much. */
+static uint64_t fs_room_bytes(const struct fs_ctl *ctl) {
   char text[512];
   fs_ssize n = fs_meminfo_read(text, sizeof(text) - 1);
   text[FS_MAX(n, 0)] = '\0';
-  return fs_mem_available(text);
+  uint64_t bytes = fs_mem_available(text);
+  if (!ctl) return bytes;
+  if (ctl->memory_limit > 0) bytes = FS_MIN(bytes, ctl->memory_limit);
+  return ctl->flags & FS_CTL_IO_CACHED ? bytes : bytes >> atomic_load_explicit(&g_losses, memory_order_relaxed);
 }
 
 /* The opened datasets, one after the other; NULL after the last. */
@@ -75,28 +82,45 @@ static void fs_advise(bool whole) {
   }
 }
 
-/* Do all local partitions fit in memory, beside what others have there? MemAvailable counts the page cache, and so
-   also what of the partitions is in it. */
-static bool fs_room_look(uint64_t now) {
+/* For how many chunks of the local partitions is there room in memory, beside what others have there? MemAvailable
+   counts the page cache, and so also what of the partitions is in it. */
+static uint32_t fs_room_look(uint64_t now) {
+  const struct fs_ctl *ctl = NULL;
   uint64_t bytes = 0;
   uint32_t i = 0;
   for (const struct fs_dataset *ds; (ds = fs_dataset_next(&i));) {
     for (uint32_t p = 0; p < ds->ix.nparts; p++) bytes += fs_is_local(ds, p) ? ds->ix.parts[p].size : 0;
+    ctl = ds->node ? ds->node->ctl : ctl;
   }
-  bool room = now >= atomic_load_explicit(&g_lost, memory_order_relaxed) && bytes <= fs_room_bytes() / 4 * 3;
-  if (atomic_exchange_explicit(&g_room, room, memory_order_relaxed) != room) fs_advise(room);
+  bool lost = now < atomic_load_explicit(&g_lost, memory_order_relaxed);
+  uint32_t room = lost ? 0 : fs_room_share(ctl ? ctl->flags : FS_CTL_IO_CACHED, bytes, fs_room_bytes(ctl));
+  uint32_t before = atomic_exchange_explicit(&g_room, room, memory_order_relaxed);
+  if ((before > 0) != (room > 0)) fs_advise(room > 0);
   atomic_store_explicit(&g_until, now + FS_ROOM_NS, memory_order_relaxed);
   return room;
 }
 
-static bool fs_room(uint64_t now) {
+static uint32_t fs_room(uint64_t now) {
   if (now < atomic_load_explicit(&g_until, memory_order_relaxed))
     return atomic_load_explicit(&g_room, memory_order_relaxed);
   return fs_room_look(now);
 }
 
-bool fs_chunk_room(void) {
-  return fs_room(fs_now_ns());
+/* Always the same chunks are those that there is room for, spread over all partitions, in all processes of the node. */
+static bool fs_room_for(uint64_t now, uint32_t p, uint64_t c) {
+  uint32_t room = fs_room(now);
+  if (room == 0 || room == FS_ROOM_ALL) return room > 0;
+  return ((c << 16 | p) * 0x9e3779b97f4a7c15ull) >> (64 - FS_ROOM_SHIFT) < room;
+}
+
+bool fs_chunk_room(uint32_t p, uint64_t c) {
+  return fs_room_for(fs_now_ns(), p, c);
+}
+
+bool fs_chunk_direct(struct fs_dataset *ds, uint32_t p, uint64_t c) {
+  uint32_t flags = ds->node ? ds->node->ctl->flags : FS_CTL_IO_CACHED;
+  if (flags & (FS_CTL_IO_CACHED | FS_CTL_IO_DIRECT)) return flags & FS_CTL_IO_DIRECT;
+  return !fs_chunk_room(p, c);
 }
 
 void fs_local_mapped(const void *map, size_t n) {
@@ -116,7 +140,9 @@ static bool fs_page_resident(struct fs_dataset *ds, uint32_t p, const uint8_t *m
    start again, and for a while none is read but for what is wanted of it. */
 static void fs_room_lost(uint64_t now) {
   uint32_t i = 0;
-  atomic_store_explicit(&g_lost, now + FS_LOST_NS, memory_order_relaxed);
+  uint32_t losses = atomic_load_explicit(&g_losses, memory_order_relaxed);
+  uint64_t before = atomic_exchange_explicit(&g_lost, now + FS_LOST_NS, memory_order_relaxed);
+  if (before <= now) atomic_store_explicit(&g_losses, FS_MIN(losses + 1, FS_LOSSES_MOST), memory_order_relaxed);
   for (struct fs_dataset *ds; (ds = fs_dataset_next(&i));) {
     for (uint32_t p = 0; p < ds->ix.nparts; p++) {
       _Atomic uint16_t *chunk = atomic_load_explicit(&ds->part[p].chunk, memory_order_acquire);
@@ -153,7 +179,7 @@ static uint32_t fs_populate_at(void) {
 
 static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const uint8_t *map, bool resident) {
   uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin), now = fs_now_ns();
-  bool room = fs_room(now);
+  bool room = fs_room_for(now, p, c);
   if (!room && !resident && !(fs_page_resident(ds, p, map, c) && fs_pages_resident(map + begin, len)))
     return FS_CHUNK_COLD;
   long err = FS_SYS3(SYS_madvise, map + begin, len, MADV_POPULATE_READ);
@@ -164,7 +190,7 @@ static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const
     fs_cost_note(FS_MIN(ns, FS_COST_MOST));
     return FS_CHUNK_PRESENT;
   }
-  if (room) fs_cold_follow(ds, p, c);
+  if (room && fs_room(now) == FS_ROOM_ALL) fs_cold_follow(ds, p, c);
   fs_chunk_sample(ds, p, map, now);
   return now < atomic_load_explicit(&g_lost, memory_order_relaxed) ? FS_CHUNK_COLD : FS_CHUNK_PRESENT;
 }
@@ -205,7 +231,8 @@ bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word
   uint32_t count = (w & FS_CHUNK_COUNT) + (uint32_t)(n >> 12);
   bool resident = map && fs_page_resident(ds, p, map, c) &&
                   fs_pages_resident(map + begin, FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin));
-  if (map && (resident || (count > FS_CHUNK >> 12 && fs_chunk_room()))) return fs_chunk_take(ds, p, word, c, resident);
+  if (map && (resident || (count > FS_CHUNK >> 12 && fs_chunk_room(p, c))))
+    return fs_chunk_take(ds, p, word, c, resident);
   atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | FS_MIN(count, FS_CHUNK_COUNT)), memory_order_relaxed);
   return false;
 }

@@ -23,12 +23,13 @@ struct fs_reading {
 
 static fs_err fs_read_local(struct fs_dataset *ds, struct fs_piece *p) {
   const struct fs_block *b = &p->b;
+  uint64_t end = b->offset + b->stored_len;
   struct fs_stored s;
   p->place = FS_PLACE_IS_LOCAL;
   if (fs_piece_raw(p) && fs_checked(ds, FS_CHECK_LOCAL, b->key))
-    return fs_local_copy(ds, b->partition, p->dst, p->n, b->offset + p->off);
+    return fs_local_copy(ds, b->partition, p->dst, p->n, b->offset + p->off, b->offset, end);
   if (fs_piece_raw(p) && fs_piece_whole(p)) { /* what is checked is what the caller gets */
-    fs_err err = fs_local_copy(ds, b->partition, p->dst, p->n, b->offset);
+    fs_err err = fs_local_copy(ds, b->partition, p->dst, p->n, b->offset, b->offset, end);
     return err < 0 ? err : fs_local_check(ds, b, p->dst);
   }
   fs_err err = fs_local_stored(ds, b, &s);
@@ -238,7 +239,7 @@ static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n,
   if (FS_LIKELY(fs_is_local(ds, partition))) {
     if (FS_UNLIKELY(ds->verify == FS_VERIFY_ALWAYS) && !fs_checked_range(ds, FS_CHECK_LOCAL, r->entry, off, n))
       return false;
-    *err = fs_local_copy(ds, partition, dst, n, begin + off);
+    *err = fs_local_copy(ds, partition, dst, n, begin + off, begin, begin + fs_index_entry(&ds->ix, r->entry)->size);
   } else {
     if (fs_is_remote(ds, partition)) return false;
     *err = fs_shared_straight(ds, r->entry, &(struct fs_straight){partition, begin, dst, n, off});

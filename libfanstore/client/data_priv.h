@@ -85,6 +85,7 @@ bool fs_own_publish_begin(void);
 void fs_own_publish_end(void);
 /* Opens read-only, CLOEXEC, a low number: pass it on to fs_data_adopt_fd or close it. */
 fs_fd fs_open_read(const char *path);
+fs_fd fs_open_read_as(const char *path, int more); /* more flags */
 /* Joins "dir/name" into out (PATH_MAX). */
 fs_err fs_join(char *out, const char *dir, const char *name);
 
@@ -93,12 +94,15 @@ fs_err fs_join(char *out, const char *dir, const char *name);
 struct fs_part {
   _Atomic int32_t local_fd; /* number + 1, 0: not opened, -1: cannot be used */
   _Atomic int32_t shared_fd;
-  void *_Atomic map;         /* the local file, whole */
-  void *_Atomic chunk;       /* _Atomic uint16_t[] in wiped memory: state of each FS_CHUNK of the mapping */
-  _Atomic uint64_t read_to;  /* the end of the last large read that was not in the page tables, */
-  _Atomic uint64_t taken_to; /* and of the last chunk that came from the device; */
-  _Atomic uint64_t asked_to; /* behind such chunks the kernel was asked until here */
-  _Atomic uint32_t told;     /* the user knows that the local file is damaged */
+  _Atomic int32_t direct_fd;     /* as local_fd, of the same file, by O_DIRECT */
+  _Atomic uint32_t direct_unit;  /* what its offsets, lengths and addresses are multiples of */
+  void *_Atomic map;             /* the local file, whole */
+  void *_Atomic chunk;           /* _Atomic uint16_t[] in wiped memory: state of each FS_CHUNK of the mapping */
+  _Atomic uint64_t read_to;      /* the end of the last large read that was not in the page tables, */
+  _Atomic uint64_t taken_to;     /* and of the last chunk that came from the device; */
+  _Atomic uint64_t asked_to;     /* behind such chunks the kernel was asked until here */
+  _Atomic uint64_t run, run_end; /* bytes that direct.c was asked for in order, and their end */
+  _Atomic uint32_t told;         /* the user knows that the local file is damaged */
 };
 
 struct fs_node;
@@ -190,8 +194,12 @@ bool fs_wait_abandon(_Atomic uint32_t *state);
 #define FS_CHUNK (1ull << FS_CHUNK_SHIFT)
 /* Descriptor and mapping of a staged partition. *temporary: close it after use. */
 fs_fd fs_local_fd(struct fs_dataset *ds, uint32_t p, bool *temporary);
-/* Copies n bytes at off of a staged partition. 0, -EFAULT, or the reason why it cannot be used. */
-fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off);
+/* The same file opened anew, with more flags: a low number. */
+fs_fd fs_local_open(struct fs_dataset *ds, uint32_t p, int more);
+/* Copies n bytes at off of a staged partition, where file to file_end is the file (or block) that they are of.
+   0, -EFAULT, or the reason why it cannot be used. */
+fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off, uint64_t file,
+                     uint64_t file_end);
 /* The same as a pointer into the mapping whose pages are present; NULL: use fs_local_copy. */
 const void *fs_local_ptr(struct fs_dataset *ds, uint32_t p, size_t n, uint64_t off);
 void fs_local_willneed(struct fs_dataset *ds, const struct fs_block *b);
@@ -214,8 +222,10 @@ const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p);
 #define FS_CHUNK_COUNT 0x3fffu
 #define FS_CHUNK_LOOK_AT 512u /* then see whether the kernel has taken pages back */
 
-/* Do all local partitions fit in memory? */
-bool fs_chunk_room(void);
+/* Is there room in memory for chunk c of the partition, beside the others that are to be there? */
+bool fs_chunk_room(uint32_t p, uint64_t c);
+/* Is it to be read past the page cache, where it is not there? */
+bool fs_chunk_direct(struct fs_dataset *ds, uint32_t p, uint64_t c);
 /* After a read of n bytes from a chunk that is not present, cold: not all of it was in memory. Counts it, and when it
    is time takes the chunk: true when it is present now. */
 bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n, bool cold);
@@ -236,7 +246,8 @@ struct fs_cold {    /* of a chunk */
 struct fs_cold_read {
   size_t n;            /* bytes, all in one chunk, */
   uint64_t off;        /* at this place of the partition, */
-  uint64_t begin, end; /* of a call that reads this of it */
+  uint64_t begin, end; /* of a call that reads this of it, */
+  uint64_t file, file_end;
 };
 /* Samples what is in memory of chunk c. */
 void fs_cold_look(const uint8_t *map, uint64_t size, uint64_t c, struct fs_cold *cold);
@@ -246,6 +257,11 @@ void fs_cold_before(struct fs_dataset *ds, uint32_t p, const struct fs_cold_read
 void fs_cold_rest(struct fs_dataset *ds, uint32_t p, const struct fs_cold_read *r, const struct fs_cold *cold);
 /* Chunk c came from the device, for small reads: asks for what is behind it, if the one before it came so too. */
 void fs_cold_follow(struct fs_dataset *ds, uint32_t p, uint64_t c);
+
+/* ---- direct.c: past the page cache ---- */
+
+/* 0, an error, or -EAGAIN: read it through the page cache, where it is already, or where this way is not to be had. */
+fs_err fs_direct_read(struct fs_dataset *ds, uint32_t p, void *dst, const struct fs_cold_read *r);
 
 /* ---- verify.c ---- */
 

@@ -18,12 +18,12 @@ static _Atomic uint32_t g_no_nowait; /* this kernel or file system cannot say wh
 
 /* ---- opening ---- */
 
-static fs_fd fs_local_open(struct fs_dataset *ds, uint32_t p) {
+fs_fd fs_local_open(struct fs_dataset *ds, uint32_t p, int more) {
   char path[PATH_MAX], name[FS_PART_NAME_SIZE];
   struct stat st;
   fs_err err = fs_join(path, ds->local, fs_part_name(p, name));
   if (err < 0) return err;
-  FS_AUTO_CLOSE fs_fd fd = fs_open_read(path);
+  FS_AUTO_CLOSE fs_fd fd = fs_open_read_as(path, more);
   if (fd < 0) return fd;
   err = fs_sys_fstat(fd, &st);
   if (err < 0) return err;
@@ -39,7 +39,7 @@ fs_fd fs_local_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {
   *temporary = false;
   if (FS_LIKELY(fd > 0 && fs_vfork_depth == 0)) return fd - 1;
   if (fd < 0) return -ENOENT;
-  fs_fd low = fs_local_open(ds, p);
+  fs_fd low = fs_local_open(ds, p, 0);
   if (low == -ENOENT || low == -EUCLEAN) atomic_compare_exchange_strong(&ds->part[p].local_fd, &none, -1);
   if (low < 0) return low;
   return fs_own_publish(&ds->part[p].local_fd, low, temporary);
@@ -125,7 +125,7 @@ static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uin
       fs_copy(dst, map + r->off, r->n);
       return 0;
     }
-  } else if (!map || !fs_chunk_room()) {
+  } else if (!map || !fs_chunk_room(p, c)) {
     /* Left to itself the kernel makes several requests of it, one after the other. Each chunk of a large read asks for
        all the rest: the kernel begins with no more than its readahead at a time, and so keeps ahead. */
     if (r->end - r->off > FS_LOCAL_USUAL) fs_local_ask(ds, p, r->off, r->end - r->off);
@@ -142,6 +142,10 @@ static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uin
 static __attribute__((noinline)) fs_err fs_local_copy_absent(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word,
                                                              void *dst, const struct fs_cold_read *r) {
   const uint8_t *map = NULL;
+  if (fs_chunk_direct(ds, p, r->off >> FS_CHUNK_SHIFT)) {
+    fs_err err = fs_direct_read(ds, p, dst, r);
+    if (err != -EAGAIN) return err;
+  }
   if (r->end - r->begin >= FS_LOCAL_BIG) return fs_local_copy_large(ds, p, word, dst, r);
   size_t got = fs_local_pread_cached(ds, p, dst, r->n, r->off);
   bool cold = got < r->n && !atomic_load_explicit(&g_no_nowait, memory_order_relaxed);
@@ -161,7 +165,8 @@ static inline bool fs_chunk_use(struct fs_dataset *ds, uint32_t p, _Atomic uint1
   return true;
 }
 
-fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off) {
+fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off, uint64_t file,
+                     uint64_t file_end) {
   _Atomic uint16_t *chunk = fs_local_chunks(ds, p);
   const uint8_t *map = atomic_load_explicit(&ds->part[p].map, memory_order_acquire);
   uint8_t *to = dst;
@@ -174,7 +179,8 @@ fs_err fs_local_copy(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uin
     if (FS_LIKELY(map && fs_chunk_use(ds, p, &chunk[c], c))) {
       fs_copy(to, map + off, step);
     } else {
-      fs_err err = fs_local_copy_absent(ds, p, &chunk[c], to, &(struct fs_cold_read){step, off, begin, off + n});
+      const struct fs_cold_read r = {step, off, begin, off + n, file, file_end};
+      fs_err err = fs_local_copy_absent(ds, p, &chunk[c], to, &r);
       if (err < 0) return err;
       map = atomic_load_explicit(&ds->part[p].map, memory_order_acquire);
     }
@@ -216,7 +222,8 @@ fs_err fs_local_stored(struct fs_dataset *ds, const struct fs_block *b, struct f
     err = fs_scratch_get(ds, b->stored_len, &out->scratch);
     if (err < 0) return err;
     out->bytes = out->scratch.buf;
-    err = fs_local_copy(ds, b->partition, out->scratch.buf, b->stored_len, b->offset);
+    err = fs_local_copy(ds, b->partition, out->scratch.buf, b->stored_len, b->offset, b->offset,
+                        b->offset + b->stored_len);
   }
   if (err == 0) err = fs_local_check(ds, b, out->bytes);
   if (err < 0) fs_local_stored_end(out);

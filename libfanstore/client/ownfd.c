@@ -216,7 +216,11 @@ bool fs_own_move(int fd) {
 }
 
 fs_fd fs_open_read(const char *path) {
-  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  return fs_open_read_as(path, 0);
+}
+
+fs_fd fs_open_read_as(const char *path, int more) {
+  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | more;
   for (;;) {
     fs_fd fd = fs_sys_openat(AT_FDCWD, path, flags, 0);
     if (FS_UNLIKELY(fd == -EMFILE)) fd = fs_own_open_above(path, flags);

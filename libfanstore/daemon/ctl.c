@@ -81,7 +81,8 @@ fs_err fs_ctl_build(struct fs_daemon *d) {
   c->placements = at;
   c->nplacements = nplace;
   c->output_limit = d->cfg->output_limit;
-  c->flags = (d->cfg->read_only ? FS_CTL_READ_ONLY : 0) | (d->cfg->replicas ? FS_CTL_REPLICAS : 0);
+  c->memory_limit = fs_memory_limit();
+  c->flags = (d->cfg->read_only ? FS_CTL_READ_ONLY : 0) | (d->cfg->replicas ? FS_CTL_REPLICAS : 0) | d->cfg->local_io;
   memcpy(c->spill, d->spill, sizeof(c->spill));
   for (uint32_t i = 0, first = 0; i < d->datasets; i++) {
     const struct fs_dataset *ds = &d->data[i];

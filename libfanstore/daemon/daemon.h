@@ -42,6 +42,7 @@ struct fs_daemon_config {
   bool unverified;       /* blocks of other nodes are taken as they come: --verify never */
   bool keep;             /* outputs, when the job ends */
   bool replicas;         /* of outputs, each on one more node */
+  uint32_t local_io;     /* FS_CTL_IO_* */
   const char *stage_out; /* a directory that outlives the job, or NULL */
   const char *stage_in;  /* one that outlived another */
   uint32_t datasets;
@@ -59,6 +60,14 @@ struct fs_dataset {
   bool *have; /* staged on this node */
   int *fd;    /* of staged partitions; -1: open by name */
 };
+
+/* ---- memory.c: bytes ---- */
+#define FS_MEMORY_UNLIMITED (1ull << 60) /* so much in a group's file says that there is no limit */
+uint64_t fs_memory_available(void);      /* of the machine's, the page cache's among them */
+uint64_t fs_memory_limit(void);          /* by this process's control groups; 0: none */
+uint64_t fs_memory_limit_of(const char *top, const char *groups); /* the same by the text of a process's "cgroup" */
+/* Adds to "ready" how the local partitions are going to be read. */
+fs_err fs_memory_tell(const struct fs_daemon *d, struct fs_control_line *l);
 
 /* ---- clients.c ---- */
 struct fs_fetch;

@@ -298,7 +298,7 @@ static void fs_daemon_serve(struct fs_daemon *d) {
     fs_daemon_fail(d, why);
   }
   if (fs_say_begin(d, &l, "ready") == 0 && fs_control_add_u64(&l, "staged", d->count.staged_bytes) == 0 &&
-      fs_control_add_u64(&l, "reused", d->count.reused_bytes) == 0) {
+      fs_control_add_u64(&l, "reused", d->count.reused_bytes) == 0 && fs_memory_tell(d, &l) == 0) {
     fs_say_line(&l);
   }
   while (fs_loop_round(d)) continue;

@@ -61,14 +61,6 @@ static void fs_parts_advise(const struct fs_daemon *d, bool whole) {
   }
 }
 
-static uint64_t fs_parts_room_bytes(void) {
-  char text[512];
-  FS_AUTO_CLOSE int fd = open(FS_MEMINFO, O_RDONLY | O_CLOEXEC);
-  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, sizeof(text) - 1);
-  text[FS_MAX(n, 0)] = '\0';
-  return fs_mem_available(text);
-}
-
 /* Do all partitions of this node fit in memory, beside what others have there? As client/chunk.c has it. */
 static bool fs_parts_room(struct fs_daemon *d) {
   struct fs_parts *s = d->parts;
@@ -78,7 +70,7 @@ static bool fs_parts_room(struct fs_daemon *d) {
     for (uint32_t p = 0; p < d->data[i].partitions; p++)
       bytes += d->data[i].have[p] ? d->data[i].stage.index.parts[p].size : 0;
   }
-  bool room = d->now >= s->lost_until && bytes <= fs_parts_room_bytes() / 4 * 3;
+  bool room = d->now >= s->lost_until && bytes <= fs_memory_available() / 4 * 3;
   if (room != s->room) fs_parts_advise(d, room);
   s->room = room;
   s->room_until = d->now + FS_ROOM_NS;

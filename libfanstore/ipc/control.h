@@ -9,14 +9,15 @@
  *   have rank=K dataset=D parts=0,4-7,12                what is already staged and stamped there (one per dataset;
  *                                                       with more=1 the next line goes on with the list)
  *   stage rank=K done=BYTES total=BYTES                 progress, at most a few times a second
- *   ready rank=K staged=BYTES reused=BYTES              serving
+ *   ready rank=K staged=BYTES reused=BYTES              serving; bytes of partitions here, and of memory, and how much
+ *     local=BYTES memory=BYTES cached=PERCENT             of them is read through the page cache
  *   lost rank=K dataset=D part=P                        could not be staged there after all: do not count on it
  *   warn rank=K text=...   fail rank=K text=...         fail: this daemon cannot start; the job is over
  *   stats rank=K key=value ...                          counters; last before bye. Keys: opens stats files_local
  *     files_cache files_remote files_shared bytes_{the same four} blocks_{the same four} fallbacks errors materialized
- *     (sums over this node's clients), served served_bytes fetched fetched_bytes prefetched checksum_errors timeouts
- *     dropped refused evictions staged_bytes reused_bytes clients replicated replicated_bytes (the daemon's own; see
- *     docs/messages.md)
+ *     bytes_direct (sums over this node's clients), served served_bytes fetched fetched_bytes prefetched
+ *     checksum_errors timeouts dropped refused evictions staged_bytes reused_bytes clients replicated
+ *     replicated_bytes (the daemon's own; see docs/messages.md)
  *   stagein rank=K files=N bytes=BYTES [end=1]          after stagein: names made so far; at the end also what was left
  *     [dataset=N dataset_name=PATH]                     out: because the dataset has the name, or for another reason;
  *     [odd=N odd_name=PATH odd_why=TEXT]                with an example
@@ -43,7 +44,7 @@
  * a word of its own):
  *   fanstored --job JOB --local-dir DIR {--dataset DIR --mount PATH}... [--emulate N] [--cache BYTES] [--read-only]
  *     [--deadline MS] [--keep] [--stage-out DIR] [--stage-in DIR] [--output-limit BYTES]
- *     [--output-replicas 1] [--verbose]
+ *     [--output-replicas 1] [--local-io cached|direct|auto] [--verbose]
  * JOB is [A-Za-z0-9._-]+ and chosen by fs-launch: the run directory on every host is fs_run_dir(JOB). dataset=D in the
  * lines counts the --dataset options from 0. --emulate N: N ranks on one host, rank k being node k of it.
  */

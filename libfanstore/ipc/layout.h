@@ -59,6 +59,7 @@ enum fs_counter {
   FS_C_ERRORS,                                   /* reads that ended in EIO */
   FS_C_MATERIALIZED,                             /* files written out whole for mmap or exec */
   FS_C_DAMAGED,                                  /* copies of blocks whose bytes were not those of the index */
+  FS_C_DIRECT,                                   /* of the local bytes: read past the page cache */
   FS_C_COUNT
 };
 enum fs_node_counter {
@@ -86,7 +87,8 @@ struct fs_ctl {
   uint64_t deadline_ns; /* a client gives up a request after this and goes to the shared copy */
   uint64_t placements;  /* offset of struct fs_placement[] in the segment */
   uint64_t nplacements;
-  uint32_t flags; /* FS_CTL_* */
+  uint64_t memory_limit; /* bytes that the job may use on this node, its page cache among them; 0: all there is */
+  uint32_t flags;        /* FS_CTL_* */
   uint32_t reserved;
   char spill[PATH_MAX];                      /* directory for materialised files, on this node's local storage */
   alignas(64) _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC, by the MPI thread at least every 100 ms */
@@ -107,6 +109,9 @@ struct fs_ctl {
 #define FS_TREE_UNKNOWN (1ull << 63)
 #define FS_CTL_READ_ONLY 0x1u
 #define FS_CTL_REPLICAS 0x2u /* publishing waits for another node */
+/* How local partitions that are not in memory are read. Neither: directly what there is no room for (ipc/room.h). */
+#define FS_CTL_IO_CACHED 0x4u /* through the page cache */
+#define FS_CTL_IO_DIRECT 0x8u /* past it */
 
 /* A heartbeat older than this means that the daemon hangs: go round it. */
 #define FS_HEARTBEAT_STALE_NS 2000000000ull

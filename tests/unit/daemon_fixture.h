@@ -33,6 +33,8 @@ struct fake_word { /* shared with the test */
   _Atomic uint32_t connections, open_now, requests, prefetches, hits, abandoned, rung;
 };
 
+static uint32_t fake_flags; /* FS_CTL_*, of those that are started */
+
 #define FAKE_CLIENTS 32
 struct fake {
   struct fake_word *word;
@@ -78,6 +80,7 @@ static inline void fake_ctl(struct fake *d) {
                        .size = size,
                        .deadline_ns = atomic_load(&d->word->mode) == FAKE_SILENT ? 300000000 : 20000000000,
                        .placements = at,
+                       .flags = fake_flags,
                        .nplacements = FIX_PARTS};
   p[0] = (struct fs_placement){.owner = {0}, .owners = 1, .flags = FS_PLACE_LOCAL};
   p[1] = (struct fs_placement){.owner = {1}, .owners = 1};

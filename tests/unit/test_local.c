@@ -164,12 +164,13 @@ static void test_large(void **state) {
 static void bounds(const struct fix *f) {
   uint8_t byte[2];
   uint64_t size = f->part_size[0];
-  CHECK(fs_local_copy(dataset(), 0, byte, 1, size - 1) == 0);
-  CHECK(fs_local_copy(dataset(), 0, byte, 2, size - 1) == -EUCLEAN);
-  CHECK(fs_local_copy(dataset(), 0, byte, 1, size + 1) == -EUCLEAN);
+  CHECK(fs_local_copy(dataset(), 0, byte, 1, size - 1, 0, size) == 0);
+  CHECK(fs_local_copy(dataset(), 0, byte, 2, size - 1, 0, size) == -EUCLEAN);
+  CHECK(fs_local_copy(dataset(), 0, byte, 1, size + 1, 0, size) == -EUCLEAN);
   CHECK(fs_local_ptr(dataset(), 0, 2, size - 1) == NULL);
   if (fix_on_valgrind()) return;
-  CHECK(fs_local_copy(dataset(), 0, (void *)8, 4096, 0) == -EFAULT); /* a chunk that is not present: by the kernel */
+  /* a chunk that is not present: by the kernel */
+  CHECK(fs_local_copy(dataset(), 0, (void *)8, 4096, 0, 0, size) == -EFAULT);
 }
 static void test_bounds(void **state) {
   run(state, bounds);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How much memory there is for what this node reads: of the machine, and by the limits of the control groups that the
+ * job is in. The programs of a job are taken to have the daemon's limits. No state; any thread.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "ipc/room.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_CGROUPS "/sys/fs/cgroup"
+
+static fs_ssize fs_memory_text(const char *path, char *text, size_t size) {
+  FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+  fs_ssize n = fd < 0 ? fd : fs_sys_read(fd, text, size - 1);
+  text[FS_MAX(n, 0)] = '\0';
+  return n;
+}
+
+uint64_t fs_memory_available(void) {
+  char text[512];
+  fs_memory_text(FS_MEMINFO, text, sizeof(text));
+  return fs_mem_available(text);
+}
+
+/* The lowest limit of a group and those above it, which are the directories above its own; 0: none. */
+static uint64_t fs_memory_lowest(const char *top, const char *group, const char *file) {
+  char path[PATH_MAX], text[64];
+  uint64_t lowest = 0, limit;
+  size_t len = strcspn(group, "\n");
+  for (;;) {
+    int n = snprintf(path, sizeof(path), "%s%.*s/%s", top, (int)len, group, file);
+    bool read = n > 0 && (size_t)n < sizeof(path) && fs_memory_text(path, text, sizeof(text)) > 0;
+    text[read ? strcspn(text, "\n") : 0] = '\0';
+    if (read && fs_parse_u64(text, 0, INT64_MAX, &limit) == 0 && limit < FS_MEMORY_UNLIMITED)
+      lowest = lowest == 0 ? limit : FS_MIN(lowest, limit);
+    if (len == 0) return lowest;
+    while (len > 0 && group[--len] != '/') continue;
+  }
+}
+
+uint64_t fs_memory_limit_of(const char *top, const char *groups) {
+  uint64_t lowest = 0;
+  for (const char *line = groups; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+    char path[PATH_MAX];
+    const char *what = strchr(line, ':'), *group = what ? strchr(what + 1, ':') : NULL;
+    if (!group) break;
+    bool unified = group == what + 1, memory = strncmp(what, ":memory:", 8) == 0;
+    if (!unified && !memory) continue;
+    snprintf(path, sizeof(path), "%s%s", top, memory ? "/memory" : "");
+    uint64_t limit = fs_memory_lowest(path, group + 1, memory ? "memory.limit_in_bytes" : "memory.max");
+    if (limit > 0) lowest = lowest == 0 ? limit : FS_MIN(lowest, limit);
+  }
+  return lowest;
+}
+
+uint64_t fs_memory_limit(void) {
+  char text[8192];
+  fs_memory_text("/proc/self/cgroup", text, sizeof(text));
+  return fs_memory_limit_of(FS_CGROUPS, text);
+}
+
+fs_err fs_memory_tell(const struct fs_daemon *d, struct fs_control_line *l) {
+  uint64_t bytes = 0, memory = fs_memory_available(), limit = d->ctl->memory_limit;
+  for (uint32_t i = 0; i < d->datasets; i++) {
+    for (uint32_t p = 0; p < d->data[i].partitions; p++)
+      bytes += d->data[i].have[p] ? d->data[i].stage.index.parts[p].size : 0;
+  }
+  if (limit > 0) memory = FS_MIN(memory, limit);
+  fs_err err = fs_control_add_u64(l, "local", bytes);
+  if (err == 0) err = fs_control_add_u64(l, "memory", memory);
+  uint32_t share = d->cfg->local_io & FS_CTL_IO_CACHED ? FS_ROOM_ALL : fs_room_share(d->cfg->local_io, bytes, memory);
+  return err < 0 ? err : fs_control_add_u64(l, "cached", share * 100 / FS_ROOM_ALL);
+}
