@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the device gives: limit_direct [-b] [-c] [-z SAMPLE] [-j N] SIZE COUNT SEED FILE... reads COUNT blocks of SIZE
- * bytes with O_DIRECT, each once, in random order out of all FILEs, N at a time (threads, default 1). With -b through
- * the page cache, out of which the files are dropped before. With -c each block is copied once after it was read, as
- * whoever gives it to a program and keeps it has to. With -z the blocks are as large as lz4 makes the first SIZE bytes
- * of SAMPLE, and after each of them those bytes are decoded once, out of memory. Prints a JSON object: nanoseconds a
- * block, and how many of how many pages were resident after that.
+ * What the device gives: limit_direct [-b] [-c] [-H] [-z SAMPLE] [-j N] SIZE COUNT SEED FILE... reads COUNT blocks of
+ * SIZE bytes with O_DIRECT, each once, in random order out of all FILEs, N at a time (threads, default 1). With -H into
+ * huge pages, where the kernel gives them: a block is one run of memory then, and not one for each 4 KiB. With -b
+ * through the page cache, out of which the files are dropped before. With -c each block is copied once after it was
+ * read, as whoever gives it to a program and keeps it has to. With -z the blocks are as large as lz4 makes the first
+ * SIZE bytes of SAMPLE, and after each of them those bytes are decoded once, out of memory. Prints a JSON object:
+ * nanoseconds a block, and how many of how many pages were resident after that.
  */
 #include <fcntl.h>
 #include <lz4.h>
@@ -29,7 +30,7 @@ struct block {
 
 static struct block *blocks;
 static size_t n, size, count, pages, resident;
-static bool buffered, copied;
+static bool buffered, copied, huge;
 static struct packed {
   char *data;
   int stored, plain;
@@ -37,6 +38,7 @@ static struct packed {
 static size_t npacked;
 
 #define PLAIN (256u << 10) /* fs-prepare's blocks */
+#define HUGE (2u << 20)
 static atomic_size_t next;
 
 static void drop(int fd, size_t len) {
@@ -100,7 +102,9 @@ static void *reader(void *arg) {
   void *buffer, *copy;
   size_t most = npacked > 0 ? npacked * PLAIN : size;
   (void)arg;
-  if (posix_memalign(&buffer, 4096, size) != 0 || posix_memalign(&copy, 4096, most) != 0) die("memory");
+  size_t page = huge ? HUGE : 4096, room = (size + page - 1) / page * page;
+  if (posix_memalign(&buffer, page, room) != 0 || posix_memalign(&copy, 4096, most) != 0) die("memory");
+  if (huge) madvise(buffer, room, MADV_HUGEPAGE);
   memset(buffer, 1, size);
   memset(copy, 1, most);
   for (size_t i; (i = atomic_fetch_add(&next, 1)) < count;) {
@@ -118,11 +122,13 @@ static void *reader(void *arg) {
 int main(int argc, char **argv) {
   unsigned threads = 1;
   const char *from = NULL;
-  for (int c; (c = getopt(argc, argv, "+bcj:z:")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "+bcHj:z:")) != -1;) {
     if (c == 'b')
       buffered = true;
     else if (c == 'c')
       copied = true;
+    else if (c == 'H')
+      huge = true;
     else if (c == 'z')
       from = optarg;
     else
@@ -132,7 +138,7 @@ int main(int argc, char **argv) {
   argc -= optind - 1;
   size = argc < 5 ? 0 : strtoul(argv[1], NULL, 10);
   if (size < 4096 || size % 4096 || !threads || threads > 64) {
-    fprintf(stderr, "usage: limit_direct [-b] [-c] [-z SAMPLE] [-j N] SIZE COUNT SEED FILE...\n");
+    fprintf(stderr, "usage: limit_direct [-b] [-c] [-H] [-z SAMPLE] [-j N] SIZE COUNT SEED FILE...\n");
     return 2;
   }
   if (from) sample(from);

@@ -6,6 +6,7 @@
  *   -j N      N readers, which share the list (threads; with -P processes)
  *   -p N      passes (default 1)
  *   -s SEED   order; 0: as listed
+ *   -r        another order in each pass (not with -A)
  *   -n MAX    at most so many files
  *   -u N      of each hundred files N are read beforehand, untimed, and then no more
  *   -x PLACE  only files whose attribute user.fanstore.place is PLACE (where there is no such attribute: all)
@@ -51,10 +52,11 @@ struct shared {
 
 static struct list files, early; /* early: -u */
 static struct shared *shared;
-static uint64_t *took; /* of each file, in the first pass */
+static uint64_t *took;  /* of each file, in the first pass */
+static uint32_t *order; /* of files, in this pass: seen by all readers */
 static size_t largest, total;
 static unsigned readers = 1, passes = 1, work_us, ahead, untimed;
-static bool processes, by_api, pinned;
+static bool processes, by_api, pinned, reordered;
 static const char *top, *place, *compare_with;
 static size_t pages, resident;
 static int dropped = -1;
@@ -192,7 +194,7 @@ static size_t read_whole(const char *path, char **buffer, size_t *room) {
 static void hint_api(size_t from, size_t to) {
   static int64_t (*prefetch)(const char *const *, size_t, size_t *);
   if (!prefetch) *(void **)&prefetch = dlsym(RTLD_DEFAULT, "fanstore_prefetch");
-  if (prefetch) prefetch((const char *const *)files.path + from, to - from, NULL);
+  if (prefetch && !reordered) prefetch((const char *const *)files.path + from, to - from, NULL);
 }
 
 static void hint_file(const char *path) {
@@ -212,7 +214,7 @@ static void hint(size_t i) {
   if (by_api)
     hint_api(from, to);
   else
-    for (size_t k = from; k < to; k++) hint_file(files.path[k]);
+    for (size_t k = from; k < to; k++) hint_file(files.path[order[k]]);
 }
 
 static void compute(void) {
@@ -233,7 +235,7 @@ static void *reader(void *arg) {
     for (size_t i; (i = atomic_fetch_add(&shared->next, 1)) < files.n;) {
       if (ahead) hint(i);
       uint64_t t = pass ? 0 : now();
-      read_whole(files.path[i], &buffer, &room);
+      read_whole(files.path[order[i]], &buffer, &room);
       if (!pass) took[i] = now() - t;
       if (work_us) compute();
     }
@@ -274,10 +276,16 @@ static void start_readers(void) {
   }
 }
 
-static void time_passes(double *first, double *again) {
+static void time_passes(double *first, double *again, uint64_t x) {
   pthread_barrier_wait(&shared->gate); /* the early files are read */
   for (unsigned pass = 0; pass < passes; pass++) {
     atomic_store(&shared->next, 0);
+    for (size_t i = files.n; reordered && pass > 0 && i > 1; i--) {
+      size_t j = next_random(&x) % i;
+      uint32_t o = order[i - 1];
+      order[i - 1] = order[j];
+      order[j] = o;
+    }
     uint64_t t = now();
     pthread_barrier_wait(&shared->gate);
     pthread_barrier_wait(&shared->gate);
@@ -320,12 +328,13 @@ static int by_time(const void *a, const void *b) {
 
 static const char *options(int argc, char **argv, uint64_t *seed, size_t *max) {
   const char *cold = NULL;
-  for (int c; (c = getopt(argc, argv, "j:Pp:s:n:u:x:w:a:Ad:v:c")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "j:Pp:s:rn:u:x:w:a:Ad:v:c")) != -1;) {
     unsigned number = optarg ? (unsigned)strtoul(optarg, NULL, 10) : 0;
     if (c == 'j') readers = number;
     if (c == 'P') processes = true;
     if (c == 'p') passes = number;
     if (c == 's') *seed = number;
+    if (c == 'r') reordered = true;
     if (c == 'n') *max = number;
     if (c == 'u') untimed = number;
     if (c == 'x') place = optarg;
@@ -356,10 +365,12 @@ int main(int argc, char **argv) {
   take_early();
   shared = map_shared(sizeof(*shared));
   took = map_shared(files.n * sizeof(*took));
+  order = map_shared(files.n * sizeof(*order));
+  for (uint32_t i = 0; i < files.n; i++) order[i] = i;
   make_gate();
   start_readers();
   double first = 0, again = 0;
-  time_passes(&first, &again);
+  time_passes(&first, &again, 88172645463325252u ^ seed << 9);
   if (compare_with) compare_all();
   sizes();
   qsort(took, files.n, sizeof(*took), by_time);

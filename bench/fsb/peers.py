@@ -179,6 +179,10 @@ class Peers:
                 self.skip(str(e).split(":")[0], str(e))
         return sides
 
+    def undo(self, fn):
+        """To be called when the sides are taken away."""
+        self._undo.append(fn)
+
     def take_away(self):
         for undo in reversed(self._undo):
             undo()

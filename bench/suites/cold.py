@@ -3,7 +3,7 @@
 import os
 
 from fsb.jobs import files, halves, read, staged
-from fsb.peers import Failed, Side
+from fsb.peers import Failed, Missing, Side
 
 SETS = {"4 KiB": (4096, 20000), "128 KiB": (131072, 2500), "1 MiB": (1 << 20, 400)}
 CHUNK = 2 << 20  # what FanStore reads at once around a small file (docs/read-path.md)
@@ -43,22 +43,31 @@ def compare(ctx, what, size, sides, one, also=None, **row):
     ctx.row(what, "MB/s", rates, better="higher", note=note, **row)
     for title, name in also.items() if also else ():
         ctx.row("%s, and %s" % (what, title), "MB/s", rates, better="higher", to=name)
+    return rates
+
+
+def past_page_cache(ctx, dataset):
+    side = ctx.nodes(dataset, 1, ["--local-io", "direct"])
+    side.name = "direct"
+    return side
 
 
 def stored_raw(ctx, label, size, count):
     name = "raw%d" % size
     source, listed = files(ctx, name, size, count)
     dataset = ctx.pack(source, name)
-    plain, node = ctx.plain(source), ctx.nodes(dataset, 1)
+    plain, node, past = ctx.plain(source), ctx.nodes(dataset, 1), past_page_cache(ctx, dataset)
     parts = staged(ctx, dataset, node)
     direct, copied, buffered, chunks = [Side(n, "") for n in ("O_DIRECT", "copied", "pread", "O_DIRECT by chunks")]
+    huge = Side("huge pages", "")
     small, chunk = size * 16 <= CHUNK, CHUNK // 8 if ctx.quick else CHUNK  # a quick dataset's partitions are smaller
     cold = {plain.name: cold_list(ctx, name + "-plain", below(source)), node.name: cold_list(ctx, name, parts)}
+    cold[past.name] = cold[node.name]
     for title, readers in READERS.items():
         def one(side, number, how=readers):
-            if side in (direct, copied):
-                copy = ["-c"] if side is copied else []
-                return side.run([ctx.tool("limit_direct"), *copy, *how[:2], size, count, number + 1, *parts])
+            if side in (direct, copied, huge):
+                also = ["-c"] if side is copied else ["-H"] if side is huge else []
+                return side.run([ctx.tool("limit_direct"), *also, *how[:2], size, count, number + 1, *parts])
             if side is chunks:
                 got = side.run([ctx.tool("limit_direct"), *how[:2], chunk, size * count // chunk, number + 1, *parts])
                 return {**got, "first": got["first"] * size / chunk}
@@ -67,8 +76,12 @@ def stored_raw(ctx, label, size, count):
             return cold_read(ctx, side, number, listed, cold, how, source)
 
         also = {"copied": "copied", "buffered": "pread", **({"by chunks": chunks.name} if small else {})}
-        compare(ctx, "raw, %s%s" % (label, title), size, [plain, node, direct, copied, buffered, *([chunks] if small else [])],
-                one, to="O_DIRECT", target=None if title else 0.9, also=also)
+        what = "raw, %s%s" % (label, title)
+        sides = [plain, node, past, direct, huge, copied, buffered, *([chunks] if small else [])]
+        rates = compare(ctx, what, size, sides, one, to="O_DIRECT", target=None if title else 0.9, also=also)
+        for to, title_of in (("O_DIRECT", "O_DIRECT"), (huge.name, "O_DIRECT into huge pages"), (node.name, "cached")):
+            ctx.row("%s, direct, and %s" % (what, title_of), "MB/s", rates, better="higher", of=past.name, to=to,
+                    target=0.9 if to == "O_DIRECT" and not title and not small else None)
 
 
 def stored_lz4(ctx, label, size, count):
@@ -93,8 +106,56 @@ def stored_lz4(ctx, label, size, count):
             also={"reading, then decoding": "steps"})
 
 
+def limited(ctx, bytes_):
+    """A control group of so much memory: the prefix of a command that runs in it."""
+    for top in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup"):
+        group = os.path.join(top, "fs-bench.%d" % os.getpid())
+        try:
+            os.mkdir(group)
+        except OSError:
+            continue
+        ctx.undo(lambda group=group: os.rmdir(group))
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            try:
+                with open(os.path.join(group, name), "r+") as f:
+                    f.write(str(bytes_))
+                return ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', group]
+            except OSError:
+                pass
+    raise Missing("less memory than partitions: no control group can be made")
+
+
+def short_of_memory(ctx, label, size, count):
+    """Epochs after the first where memory has room for two thirds of the bytes."""
+    name = "short%d" % size
+    source, listed = files(ctx, name, size, count)
+    dataset = ctx.pack(source, name)
+    sides = {"ext4": ctx.plain(source)}
+    for how in ("cached", "auto", "direct"):
+        sides[how] = ctx.nodes(dataset, 1, ["--local-io", how])
+        sides[how].name = how
+    parts = staged(ctx, dataset, sides["auto"])
+    paths = {side.name: cold_list(ctx, name, parts) for side in sides.values()}
+    paths[sides["ext4"].name] = cold_list(ctx, name + "-plain", below(source))
+    prefix = limited(ctx, max(size * count * 2 // 3, 300 << 20))  # the programs themselves are in it, too
+    for side in sides.values():
+        side.prefix = prefix + side.prefix
+    for title, readers in READERS.items():
+        def one(side, number, how=readers):
+            return read(ctx, side, listed, "-s", number + 1, "-r", "-p", 3, "-d", paths[side.name], *how)
+
+        rates = {name: size / values["again"] * 1000 for name, values in ctx.interleave(list(sides.values()), one).items()}
+        for how in ("ext4", "cached"):
+            ctx.row("raw, %s%s, memory for 2/3, later epochs, auto and %s" % (label, title, how), "MB/s", rates, better="higher",
+                    of=sides["auto"].name, to=sides[how].name)
+
+
 def run(ctx):
     for label, (size, count) in SETS.items():
         for suite in (stored_raw, stored_lz4):
             ctx.proof, ctx.dropped = 0, 1
             suite(ctx, label, size, count // 10 if ctx.quick else count)
+    try:
+        short_of_memory(ctx, "128 KiB", 131072, 400 if ctx.quick else 4000)
+    except Missing as e:
+        ctx.skip("short of memory", str(e))
