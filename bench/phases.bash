@@ -76,6 +76,12 @@ mount=$work/mnt/nowhere
 : >"$work/figures"
 : >"$work/failed"
 plain_name=$(df --output=fstype "$work" | tail -n 1)
+# ext4 passes over the inodes of files that were removed in the last minutes when it has no journal, each time it makes one.
+disk=$(readlink -f "$(df --output=source "$work" | tail -n 1)")
+plain_note=''
+if [ "$plain_name" = ext4 ] && [ -d "/proc/fs/ext4/${disk##*/}" ] && ! compgen -G "/proc/fs/jbd2/${disk##*/}-*" >/dev/null; then
+  plain_note=' without a journal, slow at making files where some were removed minutes ago'
+fi
 
 # The same mpirun as fs-launch's for --np. Neighbouring ranks are on one emulated node, on all sides by the same words.
 mpirun=(mpirun --bind-to none --map-by node --oversubscribe --mca oob_tcp_if_include lo --mca plm isolated --mca ras ^slurm)
@@ -230,6 +236,7 @@ compare() {
   done
   echo "$tool: $np processes, $rounds round(s), medians; $(nproc) CPUs, Linux $(uname -r), page cache warm (what was just written)"
   [ -z "$quick" ] || echo "--quick: these figures mean nothing"
+  echo "plain directory and FanStore's nodes: $plain_name$plain_note ($dir)"
   [ "$tool" != "$stand_in" ] || [ -n "$own" ] ||
     echo "$program is not installed (no Debian package has it): git clone https://github.com/hpc/ior; ./bootstrap; ./configure; make install"
   table "$1"
