@@ -20,6 +20,9 @@
 #include "util/sys.h"
 
 #define FS_BOXES_TIMERS_NS 1000000ull
+#define FS_BOXES_EARLY 256u /* publications that the mirror has yet to hear of, and the client does not wait for */
+
+static uint32_t fs_boxes_early; /* so many there are */
 
 struct fs_box_call {
   struct fs_daemon *d;
@@ -29,6 +32,7 @@ struct fs_box_call {
   uint64_t id, dir;
   bool made; /* a CREATE of a file of this node's */
   bool made_dir;
+  bool early;                /* the client has its answer already */
   fs_err why;                /* a PUBLISH has no replica */
   struct fs_names_call call; /* a PUBLISH */
 };
@@ -59,9 +63,17 @@ static void fs_box_done(void *ctx, fs_err err, const void *body, size_t n) {
   free(call);
 }
 
+/* It was done, but should the mirror not hear of it (this rank is taken for dead, say), it is said again. */
+static void fs_box_early_called(const struct fs_box_call *call, fs_err err) {
+  struct fs_spill_file *f = err < 0 ? fs_spill_find(call->d, call->id) : NULL;
+  fs_boxes_early--;
+  if (f) fs_spill_again(call->d, f);
+}
+
 /* What this node's own tables are to know of it. */
 static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_box_call *call = ctx;
+  if (call->early) fs_box_early_called(call, err);
   if (err < 0 && call->made) fs_spill_not_created(call->d, call->id);
   if (err == 0 && call->made) fs_spill_created(call->d, call->id);
   if (err == 0 && call->made_dir) fs_path_parent(call->d, call->id, call->dir);
@@ -142,18 +154,35 @@ static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, 
   }
 }
 
+/* A publication that is done here is known to all who ask; the mirror may hear of it when the client has gone on. */
 static void fs_box_replicated(void *ctx, fs_err err) {
   struct fs_box_call *call = ctx;
   struct fs_daemon *d = call->d;
+  struct fs_client *client = call->client;
+  uint32_t number = call->number;
+  bool early = client && err == 0 && !d->replicas && fs_boxes_early < FS_BOXES_EARLY;
   call->why = err;
   (void)fs_spill_publishing(d, &call->call);
+  if (early) call->call.flags |= FS_NAMES_LATER;
+  struct fs_names_call c = call->call;
   fs_ns_call(d->ns, d->now, &call->call, sizeof(call->call), fs_box_called, call);
+  bool waits = client && client->box[number] == call; /* else it may be no more */
+  const struct fs_record *r = waits && early ? fs_ns_published(d->ns, &c) : NULL;
+  if (!r) return;
+  alignas(8) char body[sizeof(*r) + FS_RECORD_NAME_MAX + 1];
+  size_t n = 0;
+  if (!fs_record_put(body, sizeof(body), &n, r, fs_record_name(r), fs_record_target(r))) return;
+  fs_boxes_early++;
+  call->early = true;
+  call->client = NULL;
+  client->box[number] = NULL;
+  fs_box_answer(client->channel, number, 0, body, n);
 }
 
 static void fs_box_publish(struct fs_box_call *call, const struct fs_names_call *c) {
   bool sync = c->flags & FS_NAMES_DURABLE;
   call->call = *c;
-  call->call.flags &= ~(uint32_t)FS_NAMES_DURABLE;
+  call->call.flags &= ~(uint32_t)(FS_NAMES_DURABLE | FS_NAMES_LATER);
   fs_replicate(call->d, c->id, sync, false, fs_box_replicated, call);
 }
 
@@ -209,6 +238,10 @@ int fs_boxes_take(struct fs_daemon *d, struct fs_client *c) {
   for (posted &= (1u << FS_CHANNEL_BOXES) - 1; posted != 0; posted &= posted - 1, n++)
     fs_box_take(d, c, (uint32_t)__builtin_ctz(posted));
   return n;
+}
+
+void fs_boxes_flush(const struct fs_daemon *d, bool all) {
+  if (d->ns_net) fs_ns_net_flush(d->ns_net, d->now, all);
 }
 
 bool fs_boxes_busy(const struct fs_daemon *d) {

@@ -254,6 +254,8 @@ int fs_boxes_take(struct fs_daemon *d, struct fs_client *c); /* what is posted; 
 bool fs_boxes_posted(const struct fs_client *c);
 bool fs_boxes_busy(const struct fs_daemon *d);
 void fs_boxes_timers(struct fs_daemon *d);
+/* Sends what was kept to be sent with something else; `all`: before the thread sleeps. */
+void fs_boxes_flush(const struct fs_daemon *d, bool all);
 void fs_boxes_forget(struct fs_client *c);  /* it is gone */
 void fs_boxes_release(struct fs_client *c); /* answers all, at the end */
 

@@ -119,6 +119,7 @@ static void fs_loop_sleep(struct fs_daemon *d, uint64_t ns) {
   struct timespec ts = {.tv_nsec = (long)ns};
   uint64_t sink;
   idle.told = idle.napped = false;
+  fs_boxes_flush(d, true);
   if (d->ctl) atomic_store(&d->ctl->asleep, 1);
   if (!d->ctl || !fs_loop_posted(d)) {
     int n = ppoll(p, 3, &ts, NULL);
@@ -197,6 +198,7 @@ static bool fs_loop_round(struct fs_daemon *d) {
     fs_fetch_timers(d);
     fs_server_timers(d);
     fs_boxes_timers(d);
+    fs_boxes_flush(d, false);
     fs_clients_bury(d);
     fs_warm_look(d);
     fs_leases_look(d);

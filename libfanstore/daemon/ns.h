@@ -31,6 +31,7 @@ struct fs_ns_message {
   uint64_t set; /* number of the members that the sender knows */
   int32_t err;  /* of an answer */
   uint32_t answer;
+  bool later; /* nobody waits for it (never of one that was received) */
 };
 
 /* A question to this rank that is to be answered once. */
@@ -72,6 +73,11 @@ uint64_t fs_ns_id(struct fs_ns *ns);
 /* A client's call (FS_NAMES_LOOKUP ... RELEASE), checked by fs_call_ok. done is called once, at the latest after seven
  * deadlines. */
 void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
+/*
+ * The record, if this rank owns the directory and has done this publication of its own. All that others could lose of
+ * it with this rank alone is lost with the file, so who published it need not wait for the mirror. Else NULL.
+ */
+const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_names_call *c);
 /* Outside the service's own calls it goes out with the next timers. */
 void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n);
 /* Was a call with this id done here, and noted? */

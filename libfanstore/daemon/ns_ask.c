@@ -23,11 +23,15 @@ static void fs_ns_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns_messa
     ns->hooks->send(ns, rank, head, body, n);
 }
 
-static struct fs_ask *fs_ask_new(struct fs_ns *ns, uint32_t rank, fs_ns_done *done, void *ctx) {
+static struct fs_ask *fs_ask_new(struct fs_ns *ns, struct fs_keepers k, fs_ns_done *done, void *ctx) {
   struct fs_ask *a = malloc(sizeof(*a));
   if (!a) return NULL;
-  *a = (struct fs_ask){
-      .id = ++ns->next_ask, .deadline = ns->now + ns->deadline_ns, .rank = rank, .done = done, .ctx = ctx};
+  *a = (struct fs_ask){.id = ++ns->next_ask,
+                       .deadline = ns->now + ns->deadline_ns,
+                       .rank = k.owner,
+                       .deputy = k.mirror,
+                       .done = done,
+                       .ctx = ctx};
   fs_chain_push(&ns->asks, &a->chain);
   fs_chain_push(&ns->ask_hash[a->id % FS_ASK_CHAINS], &a->hash);
   return a;
@@ -40,15 +44,23 @@ static void fs_ask_end(struct fs_ask *a, fs_err err, const void *body, size_t n)
   free(a);
 }
 
-void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const void *body, size_t n, fs_ns_done *done, void *ctx) {
-  struct fs_ask *a = fs_ask_new(ns, rank, done, ctx);
+static bool fs_call_later(const struct fs_names_call *c) {
+  return c->op == FS_NAMES_MIRROR && (c->flags & FS_NAMES_LATER);
+}
+
+void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const void *body, size_t n, fs_ns_done *done, void *ctx) {
+  struct fs_ask *a = fs_ask_new(ns, k, done, ctx);
   if (!a) {
     if (done) done(ctx, -ENOMEM, NULL, 0);
     return;
   }
-  struct fs_ns_message head = {.id = a->id, .set = ns->members.number};
-  if (rank == FS_NO_RANK || !fs_member(&ns->members, rank)) a->deadline = 0; /* fails with the next timers */
-  if (a->deadline != 0) fs_ns_send(ns, rank, &head, body, n);
+  struct fs_ns_message head = {.id = a->id, .set = ns->members.number, .later = fs_call_later(body)};
+  if (k.owner == FS_NO_RANK || !fs_member(&ns->members, k.owner)) a->deadline = 0; /* fails with the next timers */
+  if (a->deadline != 0) fs_ns_send(ns, k.owner, &head, body, n);
+}
+
+void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const void *body, size_t n, fs_ns_done *done, void *ctx) {
+  fs_ns_ask_keepers(ns, (struct fs_keepers){.owner = rank, .mirror = FS_NO_RANK}, body, n, done, ctx);
 }
 
 void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n) {
@@ -56,11 +68,16 @@ void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *b
   fs_ns_send(ns, a.from, &head, body, n);
 }
 
+void fs_ns_answer_later(struct fs_ns *ns, struct fs_asked a) {
+  struct fs_ns_message head = {.id = a.id, .set = ns->members.number, .answer = 1, .later = true};
+  fs_ns_send(ns, a.from, &head, NULL, 0);
+}
+
 void fs_ns_answered(struct fs_ns *ns, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n) {
   struct fs_chain *chain = &ns->ask_hash[head->id % FS_ASK_CHAINS];
   for (struct fs_chain *l = chain->next; l != chain; l = l->next) {
     struct fs_ask *a = FS_ITEM(l, struct fs_ask, hash);
-    if (a->id != head->id || a->rank != from) continue;
+    if (a->id != head->id || (a->rank != from && a->deputy != from)) continue;
     if (head->err == -ESTALE) fs_set_take(ns, head->set, body, n);
     fs_ask_end(a, head->err > 0 || head->err < -4095 ? -EPROTO : head->err, body, n);
     return;

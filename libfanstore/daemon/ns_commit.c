@@ -16,7 +16,7 @@ static void fs_commit_end(struct fs_commit *c, fs_err err) {
   if (err == 0 && c->drop != 0) fs_gone_drop(ns, c->drop);
   if (c->then)
     c->then(c, err);
-  else
+  else if (err < 0 || !c->answered)
     fs_ns_answer(ns, c->asked, err, c->answer, err == 0 ? c->answer_n : 0);
   free(c->answer);
   free(c);
@@ -30,6 +30,7 @@ static void fs_commit_later(struct fs_commit *c, uint64_t ns) {
 static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_commit *c = ctx;
   (void)body, (void)n;
+  if (err != 0) c->relayed = c->answered = false; /* what it is told next may be something later */
   if (err == -ETIMEDOUT) fs_accuse(c->ns, c->rank);
   if (err == 0)
     fs_commit_end(c, 0);
@@ -63,6 +64,8 @@ static size_t fs_commit_change(const struct fs_commit *c) {
   }
   if (c->shut) head->flags = fs_commit_shut(ns, c->dir);
   if (kept) head->id = head->to = 0;
+  if (c->later) head->flags |= FS_NAMES_LATER;
+  if (c->answered) head->seq = c->asked.id, head->mode = c->asked.from;
   if (put) (void)fs_record_put(head, FS_NAMES_BODY, &at, put, fs_record_name(put), fs_record_target(put));
   if (kept) (void)fs_record_put(head, FS_NAMES_BODY, &at, kept, fs_record_name(kept), fs_record_target(kept));
   return at;
@@ -77,6 +80,7 @@ static void fs_commit_try(struct fs_commit *c) {
     fs_commit_end(c, 0);
   } else {
     c->rank = k.mirror;
+    c->answered = c->relayed && c->asked.from != c->ns->rank;
     fs_ns_ask(c->ns, c->rank, c->ns->body, fs_commit_change(c), fs_commit_answered, c);
   }
 }
@@ -135,6 +139,14 @@ static fs_err fs_commit_shut_here(struct fs_ns *ns, const struct fs_names_call *
   return fs_names_close(ns->names, c->dir, until);
 }
 
+/* For the owner, which saves the caller the way back over it: with the first record, if there are any. */
+static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, size_t n) {
+  struct fs_asked caller = {.from = c->mode, .id = c->seq};
+  size_t begin = fs_call_size(c), end = begin;
+  if (begin < n) (void)fs_record_next(c, n, &end);
+  if (caller.from < ns->members.nodes) fs_ns_answer(ns, caller, 0, (const char *)c + begin, end - begin);
+}
+
 void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
   size_t at = fs_call_size(c);
   const struct fs_record *r;
@@ -158,7 +170,11 @@ void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names
     if (err == 0) fs_moved_forget(ns, r->dir, r->id);
   }
   if (err == 0 && c->size != 0) fs_done_note(ns, c->size);
-  fs_ns_answer(ns, a, err, NULL, 0);
+  if (err == 0 && c->seq != 0) fs_commit_answer(ns, c, n);
+  if (err == 0 && (c->seq != 0 || (c->flags & FS_NAMES_LATER)))
+    fs_ns_answer_later(ns, a);
+  else
+    fs_ns_answer(ns, a, err, NULL, 0);
 }
 
 /* ---- a whole directory ---- */

@@ -67,11 +67,18 @@ void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commi
 }
 
 /* The record has been put; NULL: it could not be. */
-static void fs_exec_put(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
+static struct fs_commit *fs_exec_put_commit(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r,
+                                            uint64_t call) {
   struct fs_commit *commit = r ? fs_commit_new(ns, a, r->dir, r) : NULL;
-  if (commit) commit->put = r->id;
-  if (commit) commit->call = call;
-  fs_exec_commit(ns, a, commit);
+  if (!commit) return NULL;
+  commit->put = r->id;
+  commit->call = call;
+  commit->relayed = true;
+  return commit;
+}
+
+static void fs_exec_put(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
+  fs_exec_commit(ns, a, fs_exec_put_commit(ns, a, r, call));
 }
 
 /* There is no record of this id in this directory: it may be known where it went. */
@@ -194,7 +201,16 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
   now.mtime_ns = now.ctime_ns = c->mtime_ns;
   now.mode = S_IFREG | (c->mode & 07777);
   fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), NULL, &r);
-  fs_exec_put(ns, a, err == 0 ? r : NULL, 0);
+  struct fs_commit *commit = fs_exec_put_commit(ns, a, err == 0 ? r : NULL, 0);
+  if (commit) commit->later = (c->flags & FS_NAMES_LATER) && a.from == ns->rank;
+  fs_exec_commit(ns, a, commit);
+}
+
+const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_names_call *c) {
+  if (ns->replicated || fs_members_keepers(&ns->members, c->dir).owner != ns->rank) return NULL;
+  const struct fs_record *r = fs_names_find_id(ns->names, c->dir, c->id);
+  bool done = r && (r->flags & FS_RECORD_PUBLISHED) && r->home == ns->rank && r->version >= c->seq;
+  return done ? r : NULL;
 }
 
 static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs_names_call *c) {
@@ -234,6 +250,7 @@ static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const
   if (!commit) return NULL;
   commit->gone = r->id;
   commit->call = call;
+  commit->relayed = true;
   if (S_ISREG(r->mode)) {
     commit->drop = r->id;
   }

@@ -17,7 +17,10 @@ typedef void fs_ns_net_receive(void *ctx, uint32_t from, const struct fs_ns_mess
 /* Posts receives on tag FS_TAG_NAMES. deadline_ns: what did not come by a half of it is taken for lost. */
 fs_err fs_ns_net_new(struct fs_ns_net **out, struct fs_net *net, uint64_t deadline_ns, fs_ns_net_receive *receive,
                      void *ctx);
+/* With head->later: with the next message to this rank, or by the next flush. */
 void fs_ns_net_send(struct fs_ns_net *n, uint32_t to, const struct fs_ns_message *head, const void *body, size_t bytes);
+/* Sends what was kept for a while; or all of it, before the thread sleeps. */
+void fs_ns_net_flush(struct fs_ns_net *n, uint64_t now, bool all);
 /* Gives up waiting for what is missing. Call now and then. */
 void fs_ns_net_timers(struct fs_ns_net *n, uint64_t now);
 /* Messages that were thrown away, on either side. */

@@ -26,6 +26,7 @@ struct fs_ask {
   struct fs_chain hash;
   uint64_t id, deadline;
   uint32_t rank;
+  uint32_t deputy; /* may answer as well */
   fs_ns_done *done;
   void *ctx;
 };
@@ -54,6 +55,9 @@ struct fs_commit {
   uint64_t hold_call;     /* for this rename */
   bool shut;              /* or whether the directory takes names */
   uint64_t call;          /* id of the call, or 0 */
+  bool relayed;           /* the mirror may answer the caller, if it is told now; */
+  bool answered;          /* it was told to */
+  bool later;             /* the caller does not wait for it (fs_ns_published) */
   uint64_t again;
   uint32_t rank;                                 /* that it is with */
   void (*then)(struct fs_commit *c, fs_err err); /* instead of the answer */
@@ -149,6 +153,10 @@ struct fs_ns {
 /* Asks a rank, which may be this one. done may be NULL. -ETIMEDOUT, -EHOSTDOWN (no member), -ENOMEM come by done, too.
  */
 void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const void *body, size_t n, fs_ns_done *done, void *ctx);
+/* Asks a directory's owner; its mirror may answer. */
+void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const void *body, size_t n, fs_ns_done *done, void *ctx);
+/* That it was done, which nobody waits for. */
+void fs_ns_answer_later(struct fs_ns *ns, struct fs_asked a);
 void fs_ns_answered(struct fs_ns *ns, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n);
 void fs_ns_drain(struct fs_ns *ns);
 void fs_ns_ask_timers(struct fs_ns *ns);

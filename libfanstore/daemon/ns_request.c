@@ -58,11 +58,13 @@ static uint64_t fs_request_dir(const struct fs_names_call *c) {
 }
 
 static void fs_request_try(struct fs_request *r) {
+  struct fs_keepers k = {.owner = FS_NO_RANK, .mirror = FS_NO_RANK};
   if (fs_request_for_home(r))
-    r->rank = fs_ns_home(r->ns, r->call.id);
+    k.owner = fs_ns_home(r->ns, r->call.id);
   else
-    r->rank = fs_members_keepers(&r->ns->members, fs_request_dir(&r->call)).owner;
-  fs_ns_ask(r->ns, r->rank, &r->call, r->n, fs_request_answered, r);
+    k = fs_members_keepers(&r->ns->members, fs_request_dir(&r->call));
+  r->rank = k.owner;
+  fs_ns_ask_keepers(r->ns, k, &r->call, r->n, fs_request_answered, r);
 }
 
 void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {

@@ -104,7 +104,8 @@ enum fs_names_op {
                        remove it; ENOENT, EREMCHG as for PUBLISH */
   /* to a rank, not to a keeper */
   FS_NAMES_MIRROR =
-      64,        /* dir, id: a record to drop (or 0), to: where it went (or 0), size: the caller's id; records to put */
+      64, /* dir, id: a record to drop (or 0), to: where it went (or 0), size: the caller's id; records to put. seq,
+             mode: a question of the rank `mode`, which is then answered, by the first of these records */
   FS_NAMES_MARK, /* seq: number of a bit of the directories that may have outputs */
   FS_NAMES_TREE, /* the tree of directories has changed */
   FS_NAMES_DROP, /* id: the file has no name any more */
@@ -129,6 +130,7 @@ enum fs_names_flags {
   FS_NAMES_SHUT = 8,       /* of MIRROR: the directory takes no names for a while; */
   FS_NAMES_OPENED = 16,    /* it does; */
   FS_NAMES_REMOVED = 32,   /* it never will */
+  FS_NAMES_LATER = 128,    /* of MIRROR, and PUBLISH by the owner itself: nobody waits for the answer */
   FS_NAMES_SEEN = 1,       /* of WHERE */
 };
 

@@ -360,9 +360,94 @@ static void test_taken_late(void **state) {
   sim_check_mirrors();
 }
 
+/* A directory of the dataset's with this owner and mirror, which all know to have outputs. */
+static uint64_t dir_of(uint32_t owner, uint32_t mirror) {
+  static struct call c;
+  uint32_t entry = 1;
+  struct fs_keepers k;
+  do k = fs_members_keepers(fs_ns_members(world.ns[0]), FS_DATASET_DIR(0, ++entry));
+  while (k.owner != owner || k.mirror != mirror);
+  struct fs_names_call h = {
+      .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, entry), .id = fs_ns_id(world.ns[0]), .mode = S_IFREG | 0644};
+  call_start(&c, 0, h, "first", "");
+  call_wait(&c);
+  sim_settle();
+  return h.dir;
+}
+
+/* The mirror tells the caller of a change, whoever that is, at once; the owner need not, and does when the mirror has
+ * not. */
+static void test_the_mirror_answers(void **state) {
+  (void)state;
+  static struct call c;
+  for (uint32_t caller = 0; caller < 3; caller++) {
+    random_seed(caller);
+    sim_start(3);
+    uint64_t dir = dir_of(1, 2), begin = world.now, messages = world.messages;
+    struct fs_names_call h = {
+        .op = FS_NAMES_CREATE, .dir = dir, .id = fs_ns_id(world.ns[caller]), .mode = S_IFREG | 0600};
+    struct fs_names_call p = {.op = FS_NAMES_PUBLISH, .dir = dir, .id = h.id, .mode = h.mode, .size = 77};
+    struct fs_names_call u = {.op = FS_NAMES_REMOVE, .dir = dir, .id = fs_ns_id(world.ns[caller]), .mode = S_IFREG};
+    world.cut[1][0] = true; /* nothing comes from the owner to rank 0 */
+    call_start(&c, caller, h, "f", "");
+    call_wait(&c);
+    assert_true(c.err == 0 && call_record(&c)->id == h.id && call_record(&c)->home == caller);
+    assert_int_equal(world.messages - messages, caller == 0 ? 4 : caller == 1 ? 2 : 3);
+    call_start(&c, caller, p, "", "");
+    call_wait(&c);
+    assert_true(c.err == 0 && call_record(&c)->size == 77);
+    call_start(&c, caller, u, "f", "");
+    call_wait(&c);
+    assert_true(c.err == 0 && c.n == 0);
+    assert_true(world.now - begin < DEADLINE);
+    world.cut[1][0] = false;
+    sim_settle();
+    sim_check_mirrors();
+  }
+}
+
+/* A home that owns the directory as well has published before its mirror knows; nobody else has, nor where replicas are
+ * made of it. */
+static void test_published_by_the_owner(void **state) {
+  (void)state;
+  static struct call c, look;
+  for (uint32_t caller = 0; caller < 3; caller++) {
+    random_seed(caller);
+    sim_start(3);
+    uint64_t dir = dir_of(1, 2);
+    struct fs_names_call h = {
+        .op = FS_NAMES_CREATE, .dir = dir, .id = fs_ns_id(world.ns[caller]), .mode = S_IFREG | 0600};
+    struct fs_names_call p = {.op = FS_NAMES_PUBLISH, .dir = dir, .id = h.id, .mode = h.mode, .size = 77, .seq = 5};
+    call_start(&c, caller, h, "f", "");
+    call_wait(&c);
+    assert_null(fs_ns_published(world.ns[caller], &p));
+    world.cut[1][2] = true;
+    call_start(&c, caller, p, "", "");
+    assert_int_equal(fs_ns_published(world.ns[caller], &p) != NULL, caller == 1);
+    for (uint32_t i = 0; i < 100; i++) sim_step();
+    assert_false(c.done);
+    assert_int_equal(fs_ns_published(world.ns[1], &p) != NULL, caller == 1);
+    call_start(&look, 0, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .dir = dir}, "f", "");
+    call_wait(&look);
+    assert_true(look.err == 0 && call_record(&look)->size == 77);
+    p.seq++;
+    assert_null(fs_ns_published(world.ns[1], &p));
+    p.seq--;
+    fs_ns_replicate(world.ns[1]);
+    assert_null(fs_ns_published(world.ns[1], &p));
+    world.cut[1][2] = false;
+    call_wait(&c);
+    assert_int_equal(c.err, 0);
+    sim_settle();
+    sim_check_mirrors();
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_attributes),
+      cmocka_unit_test(test_the_mirror_answers),
+      cmocka_unit_test(test_published_by_the_owner),
       cmocka_unit_test(test_publications_in_order),
       cmocka_unit_test(test_staged),
       cmocka_unit_test(test_questions_to_a_home),
