@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
+# timeout: 600
 # slow
-# Each fault of `make check-faults` once (tests/faults/run.sh).
+# Most faults of `make check-faults` once (tests/faults/run.sh).
 exec bash "$(dirname "$0")/../faults/run.sh" --short

@@ -90,13 +90,13 @@ at_end() {
 fault 'kill -9 of a daemon, reads of 4 KiB' 1 one KILL small
 fault 'kill -9 of a daemon, reads of 2 MiB' 1 one KILL large
 fault 'a daemon stops for good, 4 KiB' 1 one STOP small
-fault 'a daemon stops for good, 2 MiB' 1 one STOP large
+fault 'a daemon stops for good, 2 MiB' 0 one STOP large
 fault 'a daemon stops for 3 s' 1 paused both
 fault 'kill -9 of all daemons but one' 1 all_but KILL both
-fault 'all daemons but one stop' 1 all_but STOP both
+fault 'all daemons but one stop' 0 all_but STOP both
 fault 'kill -9 of mpirun' 1 no_mpirun
 fault 'kill -9 of a daemon, no shared copy, --replicas 2' 1 without_shared KILL both --replicas 2
-fault 'a daemon stops, no shared copy, --replicas 2' 1 without_shared STOP both --replicas 2
+fault 'a daemon stops, no shared copy, --replicas 2' 0 without_shared STOP both --replicas 2
 fault 'kill -9 of a daemon, nothing else has its data' 1 nowhere_else
 fault 'kill -9 of a daemon while the job starts' 1 at_start
 fault 'kill -9 of a daemon while the job ends' 1 at_end

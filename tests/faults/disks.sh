@@ -63,5 +63,5 @@ fi
 fault 'local partitions removed' 1 damaged rm
 fault 'local partitions truncated' 1 damaged shorten
 fault 'local partitions overwritten' 1 damaged overwrite
-fault 'the local directory removed' 1 no_directory
+fault 'the local directory removed' 0 no_directory
 verdict

@@ -22,6 +22,7 @@ while [ $# -gt 0 ]; do
 done
 [ ${#groups[@]} -gt 0 ] || groups=(daemons links clients disks clocks)
 FAULTS_TABLE=$(mktemp)
+unset FS_TEST_ID # each group has a TMPDIR of its own, and looks itself for what is left
 trap 'rm -f "$FAULTS_TABLE"' EXIT
 for group in "${groups[@]}"; do
   printf '%s\n' "-- $group"
