@@ -133,6 +133,7 @@ static void test_untouched(void **state) {
 
 static int teardown(void **state) {
   (void)state;
+  keep_daemon(d);
   for (uint32_t p = 0; p < 2; p++) close(d->data[0].fd[p]);
   return fs_remove_tree(dir);
 }

@@ -79,15 +79,13 @@ static void take_tree(struct fs_ns *ns) {
 static const struct fs_ns_hooks hooks = {
     .send = keep_send, .dropped = take_dropped, .home = take_home, .members = take_members, .tree = take_tree};
 
-static void *volatile kept[64]; /* a daemon ends with its process; what the tests leave must not look lost */
 static int setup(void **state) {
-  static unsigned n;
   (void)state;
   memset(&world, 0, sizeof(world));
   memset(&said, 0, sizeof(said));
   pings = 0;
   world.net = (struct fs_net){.ops = &fake_ops, .rank = 1, .nodes = 3, .tag_max = 32767};
-  kept[n++] = d = calloc(1, sizeof(*d));
+  d = calloc(1, sizeof(*d));
   config = (struct fs_daemon_config){.deadline_ns = 4 * SECOND, .replicas = 1, .read_only = true, .job = "test"};
   d->cfg = &config;
   d->net = &world.net;
@@ -102,12 +100,11 @@ static int setup(void **state) {
   assert_int_equal(fs_spill_new(d), 0);
   assert_int_equal(fs_ns_new(&d->ns, 1, 3, SECOND, &hooks, d), 0);
   assert_int_equal(fs_replicas_start(d), 0);
-  kept[n++] = d->replicas;
-  kept[n++] = d->ns;
   return 0;
 }
 static int teardown(void **state) {
   (void)state;
+  keep_daemon(d);
   close(d->spill_fd);
   return fs_remove_tree(dir);
 }

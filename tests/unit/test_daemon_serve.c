@@ -67,6 +67,7 @@ static int setup(void **state) {
 /* The pool's thread lives on with the daemon's memory, as in the daemon itself. */
 static int teardown(void **state) {
   (void)state;
+  keep_daemon(d);
   close(d->data[0].fd[0]);
   return fs_remove_tree(dir);
 }
