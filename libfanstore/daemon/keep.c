@@ -45,6 +45,12 @@ static fs_err fs_keep_parents(char *path) {
   return err;
 }
 
+/* It may be there already: what is in it came first. */
+static fs_err fs_keep_directory(const char *path, uint32_t mode) {
+  if (mkdir(path, 0700) < 0 && errno != EEXIST) return -errno;
+  return chmod(path, (mode & 07777) | 0700) < 0 ? -errno : 0;
+}
+
 /* ---- a file of several writers ---- */
 
 static fs_err fs_keep_extent(struct fs_source *s, const struct fs_out_extent *e, char *buf) {
@@ -89,10 +95,10 @@ static fs_err fs_keep_work(struct fs_io *io) {
   struct fs_keeping *k = FS_ITEM(io, struct fs_keeping, io);
   char name[FS_SPILL_NAME_SIZE];
   uint32_t mode = k->output.mode;
-  if (S_ISDIR(mode)) return fs_mkdirs(k->path, (mode & 07777) | 0700);
   fs_err err = k->scattered.count > 0 ? fs_keep_whole(k) : 0;
   if (err == 0) err = fs_keep_parents(k->path);
   if (err < 0) return err;
+  if (S_ISDIR(mode)) return fs_keep_directory(k->path, mode);
   if (S_ISLNK(mode)) return symlink(k->output.target, k->path) < 0 && errno != EEXIST ? -errno : 0;
   fs_spill_name(k->output.id, name);
   return renameat(k->d->spill_fd, name, AT_FDCWD, k->path) < 0 ? -errno : 0;

@@ -71,7 +71,8 @@ static int64_t refuse_lchmod(int route, const struct fs_found *f, int flags) {
 }
 
 static int64_t chmod_entry(int route, const struct fs_found *f, mode_t m, int flags) {
-  return is_output(route, f) && flags == 0 ? fs_out_chmod(f, m) : refuse_lchmod(route, f, flags);
+  int64_t err = refuse_lchmod(route, f, flags);
+  return is_output(route, f) && err == -EROFS ? fs_out_chmod(f, m) : err;
 }
 
 FS_EXPORT int fchmodat(int d, const char *p, mode_t m, int flags) {
@@ -79,8 +80,7 @@ FS_EXPORT int fchmodat(int d, const char *p, mode_t m, int flags) {
 }
 
 FS_EXPORT int lchmod(const char *p, mode_t m) {
-  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW | FS_CHANGES, refuse_lchmod(route, f, AT_SYMLINK_NOFOLLOW),
-               FS_REAL(lchmod)(p, m));
+  FS_PATH_SET(AT_FDCWD, p, FS_NOFOLLOW, chmod_entry(route, f, m, AT_SYMLINK_NOFOLLOW), FS_REAL(lchmod)(p, m));
 }
 
 static int64_t check_at_flags(int flags) {

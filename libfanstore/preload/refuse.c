@@ -85,6 +85,8 @@ static int64_t watch_nothing(int fd, int route, const struct fs_found *f, uint32
   fs_err err = fs_must_exist(route);
   if (err == 0) err = fs_file_stat(f->mount, f->entry, &st);
   if (err == 0 && (mask & IN_ONLYDIR) && !S_ISDIR(st.st_mode)) err = -ENOTDIR;
+  if (err == 0 && fs_is_out(f->entry) && S_ISREG(st.st_mode))
+    err = -ENOSPC; /* it changes: tail and the like poll then */
   if (err != 0) return err;
   fs_fd inode = (fs_fd)FS_SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (inode < 0) return inode;

@@ -8,12 +8,15 @@
  *       --processes P (4), --threads T (2), --open N (100)    files that each process keeps open
  *       --seconds S (10)
  *       --nodes N    process i is of node i % N (FANSTORE_NODE); 0, the default: all of this one
- *       --log FILE   a line each second: reads, bytes, and the longest call that ended in it, in ms
+ *       --log FILE   a line each second: reads, bytes, the longest call that ended in it, in ms, and kB of memory that
+ * is no file's, of these processes and of the daemons with
+ *       --daemons TEXT   as one of their arguments
  *   loadreader open DIRECTORY FILES BYTES COUNT [hold]        COUNT opens, a read and closes; hold: all open at once
  *
  * Prints one line. `wrong` are pieces with a wrong byte or of a wrong length, `stall_ms` is the longest single call,
  * `over` the calls of more than a second. Exit status 1 with an error or a wrong byte.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -38,8 +41,10 @@ struct counts {
   _Atomic bool stop;
 };
 static struct counts *counts;
+#define MOST_PROCESSES 1024u
+static pid_t children[MOST_PROCESSES];
 static struct options {
-  const char *dir, *log;
+  const char *dir, *log, *daemons;
   uint64_t files, bytes, processes, threads, open, seconds, nodes;
 } opt = {.processes = 4, .threads = 2, .open = 100, .seconds = 10};
 
@@ -212,11 +217,62 @@ static void open_many(uint64_t count, bool hold) {
 
 /* ---- many processes ---- */
 
+/* kB of anonymous, and perhaps of shared memory, from /proc/PID/status. */
+static uint64_t memory_of(const char *pid, bool shared) {
+  char path[300], text[4096];
+  uint64_t sum = 0;
+  snprintf(path, sizeof(path), "/proc/%s/status", pid);
+  FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+  if (n <= 0) return 0;
+  text[n] = '\0';
+  static const char *const keys[] = {"RssAnon:", "RssShmem:"};
+  for (uint32_t i = 0; i < 1u + shared; i++) {
+    const char *at = strstr(text, keys[i]);
+    if (at) sum += strtoull(at + strlen(keys[i]), NULL, 10);
+  }
+  return sum;
+}
+
+static bool is_daemon(const char *pid) {
+  char path[300], text[65536];
+  snprintf(path, sizeof(path), "/proc/%s/cmdline", pid);
+  FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+  if (n <= 0) return false;
+  text[n] = '\0';
+  size_t len = strlen(text);
+  bool named = len >= 9 && strcmp(text + len - 9, "fanstored") == 0, found = false;
+  for (const char *p = text; p < text + n; p += strlen(p) + 1) found = found || strcmp(p, opt.daemons) == 0;
+  return named && found;
+}
+
+static uint64_t memory_of_daemons(void) {
+  uint64_t sum = 0;
+  DIR *proc = opt.daemons ? opendir("/proc") : NULL;
+  for (const struct dirent *d; proc && (d = readdir(proc)) != NULL;) {
+    if (d->d_name[0] > '0' && d->d_name[0] <= '9' && is_daemon(d->d_name)) sum += memory_of(d->d_name, true);
+  }
+  if (proc) closedir(proc);
+  return sum;
+}
+
+static uint64_t memory_of_readers(void) {
+  char pid[24];
+  uint64_t sum = 0;
+  for (uint64_t p = 0; p < opt.processes; p++) {
+    snprintf(pid, sizeof(pid), "%d", (int)children[p]);
+    sum += memory_of(pid, false); /* shared memory is the daemon's */
+  }
+  return sum;
+}
+
 static void start_processes(char **argv) {
   char number[24], text[24];
   for (uint64_t p = 0; p < opt.processes; p++) {
     pid_t pid = fork();
     if (pid < 0) die("fork");
+    children[p] = pid;
     if (pid > 0) continue;
     if (opt.nodes > 0) {
       snprintf(number, sizeof(number), "%llu", (unsigned long long)(p % opt.nodes));
@@ -249,8 +305,9 @@ static void watch(void) {
     uint64_t now = counts->reads;
     uint64_t recent = atomic_exchange(&counts->recent_ns, 0);
     if (log) {
-      fprintf(log, "%llu %llu %llu\n", (unsigned long long)(now - reads), (unsigned long long)counts->bytes,
-              (unsigned long long)(recent / 1000000));
+      fprintf(log, "%llu %llu %llu %llu %llu\n", (unsigned long long)(now - reads), (unsigned long long)counts->bytes,
+              (unsigned long long)(recent / 1000000), (unsigned long long)memory_of_readers(),
+              (unsigned long long)memory_of_daemons());
       fflush(log);
     }
     reads = now;
@@ -290,6 +347,10 @@ static void parse(int argc, char **argv) {
     uint64_t *const values[] = {&opt.processes, &opt.threads, &opt.open, &opt.seconds, &opt.nodes};
     bool known = strcmp(argv[i], "--log") == 0;
     if (known) opt.log = argv[i + 1];
+    if (strcmp(argv[i], "--daemons") == 0) {
+      opt.daemons = argv[i + 1];
+      known = true;
+    }
     for (uint32_t k = 0; k < sizeof(names) / sizeof(*names); k++) {
       if (strcmp(argv[i], names[k]) != 0) continue;
       *values[k] = strtoull(argv[i + 1], NULL, 10);
@@ -297,7 +358,7 @@ static void parse(int argc, char **argv) {
     }
     if (!known) die(argv[i]);
   }
-  if (opt.threads < 1 || opt.threads > 256) die("--threads");
+  if (opt.threads < 1 || opt.threads > 256 || opt.processes > MOST_PROCESSES) die("--threads, --processes");
 }
 
 int main(int argc, char **argv) {

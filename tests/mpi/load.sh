@@ -19,40 +19,19 @@ mkdir "$work/source"
 pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
 number() { sed -n "s/.*\b$2=\([0-9]*\).*/\1/p" <<<"$1"; }
 
-# kB of private memory of the readers, and of the daemons' (their caches are shared memory).
-memory() {
-  local p readers=0 daemons=0 kind
-  for p in /proc/[0-9]*; do
-    kind=$(tr '\0' ' ' <"$p/cmdline" 2>/dev/null) || continue
-    case $kind in
-      *"loadreader run $mnt "*) readers=$((readers + $(awk '/^RssAnon/ { print $2 }' "$p/status" 2>/dev/null || echo 0))) ;;
-      *fanstored*"$work/local"*) daemons=$((daemons + $(awk '/^Rss(Anon|Shmem)/ { s += $2 } END { print s + 0 }' "$p/status" 2>/dev/null || echo 0))) ;;
-    esac
-  done 2>/dev/null
-  echo "$readers $daemons"
-}
-watch_memory() { # every twentieth of the time, once all have begun
-  while [ ! -s "$work/log" ]; do sleep 0.2; done
-  while :; do
-    memory >>"$work/memory"
-    sleep $((seconds / 20 > 0 ? seconds / 20 : 1))
-  done
-}
 # Of the samples' second quarter and of the last one, the average of a column.
 quarter() { # COLUMN first|last
   awk -v column="$1" -v which="$2" '{ v[NR] = $column } END {
     n = int(NR / 4); from = which == "first" ? n : NR - n
     for (i = from + 1; i <= from + n; i++) s += v[i]
-    print (n > 0 ? int(s / n) : -1) }' "$work/memory"
+    print (n > 0 ? int(s / n) : -1) }' "$work/log"
 }
 
 run=("$reader" run "$mnt" "$files" "$bytes" --processes "$processes" --threads "$threads" --open "$open"
-  --seconds "$seconds" --log "$work/log")
-watch_memory &
-watcher=$!
+  --seconds "$seconds")
 status=0
-launch --dataset "$work/ds" --emulate 2 --cache $((files * bytes / 10)) -- "${run[@]}" >"$work/out" 2>"$work/err" || status=$?
-kill $watcher 2>/dev/null || :
+launch --dataset "$work/ds" --emulate 2 --cache $((files * bytes / 10)) -- "${run[@]}" --log "$work/log" --daemons "$work/local" \
+  >"$work/out" 2>"$work/err" || status=$?
 mount=$(grep '^load: ' "$work/out") || fail "status $status: $(cat "$work/out" "$work/err")"
 say "mount: $mount"
 [ $status = 0 ] || fail "status $status: $(tail -n 5 "$work/err")"
@@ -73,10 +52,10 @@ if mkdir "$tmpfs" 2>/dev/null; then
   echo "ok - the longest call took $(number "$mount" stall_ms) ms; on tmpfs $(number "$peer" stall_ms) ms"
 fi
 
-say "memory in kB, readers and daemons: $(paste -sd, "$work/memory")"
-for column in 1 2; do
+say "memory in kB, readers and daemons: $(awk '{ print $4, $5 }' "$work/log" | paste -sd,)"
+for column in 4 5; do
   first=$(quarter $column first) last=$(quarter $column last)
-  [ "$first" -gt 0 ] || fail "memory was not seen: $(cat "$work/memory")"
+  [ "$first" -gt 0 ] || fail "memory was not seen: $(cat "$work/log")"
   [ "$last" -le $((first * 21 / 20 + 8192)) ] || fail "memory grew from $first to $last kB"
 done
 echo "ok - memory is flat"

@@ -13,6 +13,7 @@ pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
 cat >"$work/node.sh" <<'END'
 node=$1 nodes=$2
 mkdir "o$node" "d00/deep$node" "d00/deep$node/er" "empty$node"
+chmod 1751 "o$node" "empty$node"
 for i in 1 2 3; do
   head -c $((i * 300000)) /dev/urandom >"o$node/f$i"
   echo "$i$node" >"d00/deep$node/er/g$i"
@@ -29,7 +30,7 @@ nodes=$1 top=$2 status=$3
 cd "$4" || exit
 for node in $(seq 0 $((nodes - 1))); do FANSTORE_NODE=$node bash "$top/node.sh" "$node" "$nodes" || exit 99; done
 find . -type f -newer "$top/start" -exec md5sum {} + | sort >"$top/sums"
-find . -newer "$top/start" ! -type f -printf '%P %y %l\n' | grep -v '^\(d00\)\? d' | sort >"$top/others"
+find . -newer "$top/start" ! -type f -printf '%P %y %m %l\n' | grep -v '^\(d00\)\? d' | sort >"$top/others"
 [ "$status" != wait ] || { touch "$top/written"; sleep 100; }
 exit "$status"
 END
@@ -41,7 +42,7 @@ job() { # NODES STATUS [OPTION...]
 }
 kept() { # compares what was kept with what was written; removes it
   (cd "$1" && find . -type f -exec md5sum {} + | sort) | diff "$work/sums" - || fail "$2: other bytes"
-  (cd "$1" && find . -mindepth 1 ! -type f -printf '%P %y %l\n' | grep -v '^d00 d ' | sort) | diff "$work/others" - ||
+  (cd "$1" && find . -mindepth 1 ! -type f -printf '%P %y %m %l\n' | grep -v '^d00 d ' | sort) | diff "$work/others" - ||
     fail "$2: other directories or symlinks"
   rm -rf "$work/local/fanstore-outputs"
 }

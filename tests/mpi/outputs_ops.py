@@ -235,6 +235,13 @@ def attributes_set():
     attempt("chmod directory", os.chmod, path("md"), 0o711)
     attempt("utime directory", os.utime, path("md"), ns=(10**18, 10**18 + 5))
     show("directory", [attributes("md"), os.stat(path("md")).st_mtime_ns])
+    os.symlink("md", path("ml"))
+    for name in ("m", "md", "ml"):  # as tar does
+        try:
+            attempt(f"fchmodat {name}, not followed", os.chmod, path(name), 0o750, follow_symlinks=False)
+        except NotImplementedError:
+            show("not this one")  # EOPNOTSUPP
+        show("mode", attributes(name))
     fd = os.open(path("m"), os.O_WRONLY)
     attempt("fchmod", os.fchmod, fd, 0o600)
     attempt("futimens", os.utime, fd, ns=(1, 2))

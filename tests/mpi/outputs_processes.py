@@ -232,6 +232,17 @@ on(last, """
 equal("stdio", repr("w\u00f6rld 0\nw\u00f6rld 1\nagain\n"), seen(0, "pieces"))
 step("appending by pwrite and writev, wide characters, freopen")
 
+# tail follows another node's log.
+on(0, "open('followed', 'w').write('one\\n')")
+for how in ("-f", "-F"):
+    tail = start(last, "tail", how, "-s", "0.2", "followed", cwd=work)
+    assert tail.stdout.readline() == "one\n"
+    shell(0, f"echo more {how} >>followed")
+    while (line := tail.stdout.readline()) != f"more {how}\n":
+        assert line.startswith("more"), line
+    tail.kill(), tail.wait()
+step("tail -f and -F of another node's file")
+
 # A file of this node that is written by a mapping: msync, munmap and the end of the process publish it.
 mapper = programs.start(0, """
     import mmap
