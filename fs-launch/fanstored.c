@@ -100,11 +100,6 @@ static fs_err on_number(struct fs_daemon_config *c, int id, const char *value) {
   }
 }
 
-static fs_err on_local_io(struct fs_daemon_config *c, const char *value) {
-  c->local_io = strcmp(value, "cached") == 0 ? FS_CTL_IO_CACHED : strcmp(value, "direct") == 0 ? FS_CTL_IO_DIRECT : 0;
-  return c->local_io > 0 || strcmp(value, "auto") == 0 ? 0 : bad("--local-io: cached, direct or auto, not", value);
-}
-
 static fs_err on_dataset(struct fs_daemon_config *c, int id, const char *value) {
   if (id == OPT_DATASET) {
     if (c->datasets == FS_MAX_DATASETS) return bad("too many datasets:", value);
@@ -145,7 +140,9 @@ static fs_err on_option(void *ctx, int id, const char *value) {
     c->unverified = fs_verify_parse(value) == FS_VERIFY_NEVER;
     return 0;
   case OPT_LOCAL_IO:
-    return on_local_io(c, value);
+    if (fs_local_io_parse(value) < 0) return bad("--local-io: cached, direct or auto, not", value);
+    c->local_io = (uint32_t)fs_local_io_parse(value);
+    return 0;
   case OPT_VERBOSE:
     c->verbose = true;
     return 0;

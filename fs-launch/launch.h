@@ -199,8 +199,9 @@ int fs_daemons_start(struct fs_launch *l);
 int fs_daemons_place(struct fs_launch *l);
 /* Until this flag of struct fs_launch_node is set in all: 0, or the exit status with the reason told. */
 int fs_daemons_wait(struct fs_launch *l, size_t flag, void (*show)(struct fs_launch *l));
-void fs_daemons_look(struct fs_launch *l);
-void fs_daemons_signal(const struct fs_launch *l, int sig, bool *told); /* notes those of this host that died */
+void fs_daemons_look(struct fs_launch *l); /* notes those of this host that died */
+/* What rank 0 would pass on, by a signal to all: where it is gone or silent, and once. */
+void fs_daemons_signal(const struct fs_launch *l, int sig, bool *told);
 void fs_daemons_stop(struct fs_launch *l);
 void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size);
 /* control.c: one line of a daemon's. */

@@ -166,9 +166,9 @@ static fs_err set_verify(const char *value, const char **out) {
 }
 
 static fs_err set_local_io(const char *value, const char **out) {
+  if (fs_local_io_parse(value) < 0) return bad_value("local-io", value, "cached, direct or auto");
   *out = value;
-  if (strcmp(value, "cached") == 0 || strcmp(value, "direct") == 0 || strcmp(value, "auto") == 0) return 0;
-  return bad_value("local-io", value, "cached, direct or auto");
+  return 0;
 }
 
 static fs_err set_value(struct fs_launch_options *o, int id, const char *value) {

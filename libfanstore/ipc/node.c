@@ -54,6 +54,13 @@ int fs_verify_parse(const char *word) {
   return -EINVAL;
 }
 
+int fs_local_io_parse(const char *word) {
+  if (strcmp(word, "auto") == 0) return 0;
+  return strcmp(word, "cached") == 0   ? (int)FS_CTL_IO_CACHED
+         : strcmp(word, "direct") == 0 ? (int)FS_CTL_IO_DIRECT
+                                       : -EINVAL;
+}
+
 static const char *const fs_rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                             "SLURM_PROCID",         "RANK",      "LOCAL_RANK"};
 

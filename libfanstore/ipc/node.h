@@ -43,6 +43,9 @@ enum fs_verify { FS_VERIFY_NEVER, FS_VERIFY_REMOTE, FS_VERIFY_ALWAYS };
 /* From a word, or -EINVAL. */
 int fs_verify_parse(const char *word);
 
+/* cached, direct or auto: FS_CTL_IO_* (ipc/layout.h), 0 for auto, or -EINVAL. */
+int fs_local_io_parse(const char *word);
+
 enum fs_node_source { FS_NODE_NAMED, FS_NODE_BY_RANK, FS_NODE_DEFAULT };
 /*
  * The node of this process: FANSTORE_NODE; else, with FANSTORE_EMULATE = N, the first set of

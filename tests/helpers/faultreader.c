@@ -55,10 +55,7 @@ static struct options {
 } opt = {.skip = UINT64_MAX, .workers = 2, .seconds = 5};
 
 static uint64_t mix(uint64_t x) { /* splitmix64 */
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
+  return fs_mix64(x + 0x9e3779b97f4a7c15ull);
 }
 
 /* What file number i has: every other one can be compressed. */

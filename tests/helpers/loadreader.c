@@ -49,10 +49,7 @@ static struct options {
 } opt = {.processes = 4, .threads = 2, .open = 100, .seconds = 10};
 
 static uint64_t mix(uint64_t x) { /* splitmix64 */
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
+  return fs_mix64(x + 0x9e3779b97f4a7c15ull);
 }
 static uint64_t word(uint64_t file, uint64_t k) {
   return mix(file << 32 ^ k);

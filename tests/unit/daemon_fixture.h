@@ -285,6 +285,21 @@ static inline void fake_stop(struct fake_handle *h, struct fix *f) {
   mkdir(path, 0700);
 }
 
+/* A scenario with a daemon that serves. */
+static inline void fake_run(void **state, fix_fn *fn) {
+  struct fake_handle h = fake_start(*state, "node-0.sock", FAKE_SERVE, 1 << 20);
+  fix_run(state, fn);
+  fake_stop(&h, *state);
+}
+
+/* In the scenario. */
+static inline struct fs_dataset *fake_dataset(void) {
+  fs_err err;
+  struct fs_dataset *ds = fs_dataset(0, &err);
+  CHECK(ds != NULL);
+  return ds;
+}
+
 static inline int fake_setup(void **state) {
   char path[512], from[512], *name[] = {"run", "local", "spill"};
   if (fix_setup(state) != 0) return -1;

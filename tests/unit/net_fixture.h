@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "daemon/daemon.h"
 #include "util/util.h"
@@ -57,5 +59,21 @@ static int fake_poll(struct fs_net *n) {
   return 0;
 }
 static const struct fs_net_ops fake_ops = {.send = fake_send, .recv = fake_recv, .poll = fake_poll};
+
+/* A daemon on such a network, with a directory of its own, whose path is put into dir. */
+static inline struct fs_daemon *new_daemon(const struct fs_daemon_config *cfg, uint32_t rank, uint32_t nodes, char *dir,
+                                           size_t size) {
+  const char *tmp = getenv("TMPDIR");
+  struct fs_daemon *d = calloc(1, sizeof(*d));
+  memset((void *)&world, 0, sizeof(world));
+  world.net = (struct fs_net){.ops = &fake_ops, .rank = rank, .nodes = nodes, .tag_max = 32767};
+  snprintf(dir, size, "%s/fs-daemon.XXXXXX", tmp ? tmp : "/tmp");
+  assert_non_null(mkdtemp(dir));
+  assert_non_null(d);
+  d->cfg = cfg;
+  d->net = &world.net;
+  d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  return d;
+}
 
 #endif

@@ -42,15 +42,8 @@ static void make_part(struct fs_dataset *ds, uint32_t p) {
 
 static int setup(void **state) {
   (void)state;
-  memset((void *)&world, 0, sizeof(world));
-  world.net = (struct fs_net){.ops = &fake_ops, .rank = 0, .nodes = 2, .tag_max = 32767, .copies = true};
-  const char *tmp = getenv("TMPDIR");
-  snprintf(dir, sizeof(dir), "%s/fs-lease.XXXXXX", tmp ? tmp : "/tmp");
-  assert_non_null(mkdtemp(dir));
-  d = calloc(1, sizeof(*d));
-  d->cfg = &config;
-  d->net = &world.net;
-  d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  d = new_daemon(&config, 0, 2, dir, sizeof(dir));
+  world.net.copies = true;
   d->datasets = 1;
   d->now = fs_now_ns();
   struct fs_dataset *ds = &d->data[0];

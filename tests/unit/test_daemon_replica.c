@@ -25,7 +25,7 @@
 
 static struct fs_daemon *d;
 static struct fs_daemon_config config;
-static char dir[64];
+static char dir[1024];
 static uint64_t question;
 
 /* What the daemon last said to another about names. */
@@ -81,19 +81,12 @@ static const struct fs_ns_hooks hooks = {
 
 static int setup(void **state) {
   (void)state;
-  memset(&world, 0, sizeof(world));
   memset(&said, 0, sizeof(said));
   pings = 0;
-  world.net = (struct fs_net){.ops = &fake_ops, .rank = 1, .nodes = 3, .tag_max = 32767};
-  d = calloc(1, sizeof(*d));
+  d = new_daemon(&config, 1, 3, dir, sizeof(dir));
   config = (struct fs_daemon_config){.deadline_ns = 4 * SECOND, .replicas = 1, .read_only = true, .job = "test"};
-  d->cfg = &config;
-  d->net = &world.net;
-  d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   d->ctl = calloc(1, sizeof(*d->ctl));
   d->now = 1000 * SECOND;
-  snprintf(dir, sizeof(dir), "/tmp/fst-replica.XXXXXX");
-  assert_non_null(mkdtemp(dir));
   d->spill_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_int_equal(mkdirat(d->spill_fd, FS_OUT_DIR, 0700), 0);
   assert_int_equal(fs_iopool_start(&d->pool, 1, d->wake), 0);

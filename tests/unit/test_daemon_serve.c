@@ -29,16 +29,8 @@ static char dir[1024];
 static int setup(void **state) {
   (void)state;
   char path[1100];
-  memset((void *)&world, 0, sizeof(world));
-  world.net = (struct fs_net){.ops = &fake_ops, .rank = 0, .nodes = 3, .tag_max = 32767};
   for (unsigned i = 0; i < PART_SIZE; i++) content[i] = (unsigned char)(i * 7 + i / 256);
-  const char *tmp = getenv("TMPDIR");
-  snprintf(dir, sizeof(dir), "%s/fs-serve.XXXXXX", tmp ? tmp : "/tmp");
-  assert_non_null(mkdtemp(dir));
-  d = calloc(1, sizeof(*d));
-  d->cfg = &config;
-  d->net = &world.net;
-  d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  d = new_daemon(&config, 0, 3, dir, sizeof(dir));
   d->datasets = 1;
   struct fs_dataset *ds = &d->data[0];
   strcpy(ds->stage.local, dir);

@@ -10,25 +10,15 @@
 static bool skipped;
 
 static void run(void **state, fix_fn *fn) {
-  struct fix *f = *state;
   if (skipped) skip();
   fake_flags = FS_CTL_IO_DIRECT;
-  struct fake_handle h = fake_start(f, "node-0.sock", FAKE_SERVE, 1 << 20);
-  fix_run(state, fn);
-  fake_stop(&h, f);
-}
-
-static struct fs_dataset *dataset(void) {
-  fs_err err;
-  struct fs_dataset *ds = fs_dataset(0, &err);
-  CHECK(ds != NULL);
-  return ds;
+  fake_run(state, fn);
 }
 
 static unsigned resident(const struct fix *f) {
   uint8_t page[FIX_PART_ROOM / 4096];
   unsigned n = 0;
-  CHECK(mincore((void *)fs_local_map(dataset(), 0), f->part_size[0], page) == 0);
+  CHECK(mincore((void *)fs_local_map(fake_dataset(), 0), f->part_size[0], page) == 0);
   for (uint64_t i = 0; i < (f->part_size[0] + 4095) / 4096; i++) n += page[i] & 1;
   return n;
 }
@@ -63,7 +53,7 @@ static void test_all(void **state) {
 
 static void in_memory(const struct fix *f) {
   drop_pages(f);
-  fs_local_willneed(dataset(), &(struct fs_block){.offset = 0, .stored_len = (uint32_t)f->part_size[0]});
+  fs_local_willneed(fake_dataset(), &(struct fs_block){.offset = 0, .stored_len = (uint32_t)f->part_size[0]});
   for (unsigned i = 0; i < 5000 && resident(f) < f->part_size[0] / 4096; i++) usleep(1000);
   fix_read_all(f);
   CHECK(read_directly() == 0);
@@ -99,13 +89,13 @@ static void in_order(const struct fix *f) {
   static uint8_t buf[65536];
   const uint64_t n = sizeof(buf), size = f->part_size[0];
   drop_pages(f);
-  CHECK(fs_local_copy(dataset(), 0, buf, n, n, 0, size) == 0);
+  CHECK(fs_local_copy(fake_dataset(), 0, buf, n, n, 0, size) == 0);
   CHECK(resident(f) == 0);
-  atomic_store(&dataset()->part[0].run, 16u << 20); /* as if it had begun long before */
-  CHECK(fs_local_copy(dataset(), 0, buf, n, 2 * n, 0, size) == 0);
+  atomic_store(&fake_dataset()->part[0].run, 16u << 20); /* as if it had begun long before */
+  CHECK(fs_local_copy(fake_dataset(), 0, buf, n, 2 * n, 0, size) == 0);
   CHECK(memcmp(buf, f->part[0] + 2 * n, n) == 0 && resident(f) >= n / 4096);
   drop_pages(f);
-  CHECK(fs_local_copy(dataset(), 0, buf, 1000, 6 * n, 0, size) == 0); /* elsewhere */
+  CHECK(fs_local_copy(fake_dataset(), 0, buf, 1000, 6 * n, 0, size) == 0); /* elsewhere */
   CHECK(memcmp(buf, f->part[0] + 6 * n, 1000) == 0 && resident(f) == 0);
 }
 /* A long way in order is left to the kernel's readahead. */
@@ -193,7 +183,7 @@ static void test_interrupted(void **state) {
 
 static void refused(const struct fix *f) {
   drop_pages(f);
-  atomic_store(&dataset()->part[0].direct_fd, -1);
+  atomic_store(&fake_dataset()->part[0].direct_fd, -1);
   fix_read_all(f);
   CHECK(read_directly() == 0 && resident(f) > 0);
 }

@@ -2,23 +2,9 @@
 /* Local partitions: when a chunk of the mapping is taken, what a forked child finds, and what the kernel takes back. */
 #include "daemon_fixture.h"
 
-static void run(void **state, fix_fn *fn) {
-  struct fix *f = *state;
-  struct fake_handle h = fake_start(f, "node-0.sock", FAKE_SERVE, 1 << 20);
-  fix_run(state, fn);
-  fake_stop(&h, f);
-}
-
-static struct fs_dataset *dataset(void) {
-  fs_err err;
-  struct fs_dataset *ds = fs_dataset(0, &err);
-  CHECK(ds != NULL);
-  return ds;
-}
-
 /* The kind of partition 0's first chunk, which is all of it. */
 static uint32_t kind(void) {
-  _Atomic uint16_t *chunk = dataset()->part[0].chunk;
+  _Atomic uint16_t *chunk = fake_dataset()->part[0].chunk;
   return chunk ? chunk[0] & FS_CHUNK_KIND : FS_CHUNK_COLD;
 }
 
@@ -42,7 +28,7 @@ static void after_reads(const struct fix *f) {
   CHECK(kind() != FS_CHUNK_COLD); /* looked at many times meanwhile */
 }
 static void test_after_reads(void **state) {
-  run(state, after_reads);
+  fake_run(state, after_reads);
 }
 
 static void at_once(const struct fix *f) {
@@ -52,7 +38,7 @@ static void at_once(const struct fix *f) {
 }
 /* A large read is. */
 static void test_at_once(void **state) {
-  run(state, at_once);
+  fake_run(state, at_once);
 }
 
 static void forked(const struct fix *f) {
@@ -71,7 +57,7 @@ static void forked(const struct fix *f) {
 }
 /* Page tables are not inherited. */
 static void test_forked(void **state) {
-  run(state, forked);
+  fake_run(state, forked);
 }
 
 static unsigned resident(const void *map, uint64_t size) {
@@ -89,7 +75,7 @@ static bool take_back(const struct fix *f) {
   int fd = open(path, O_RDWR | O_CLOEXEC);
   CHECK(fd >= 0);
   fsync(fd);
-  const uint8_t *map = fs_local_map(dataset(), 0);
+  const uint8_t *map = fs_local_map(fake_dataset(), 0);
   for (int i = 0; i < 10 && resident(map, f->part_size[0]) > 0; i++) {
     FS_SYS3(SYS_madvise, map, f->part_size[0], 21); /* MADV_PAGEOUT */
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -107,8 +93,8 @@ static void taken_back(const struct fix *f) {
     fprintf(stderr, "test_local: the pages stay in memory here; not tested what happens when they do not\n");
     return;
   }
-  _Atomic uint16_t *word = (_Atomic uint16_t *)dataset()->part[0].chunk;
-  CHECK(!fs_chunk_look(dataset(), 0, word, 0));
+  _Atomic uint16_t *word = (_Atomic uint16_t *)fake_dataset()->part[0].chunk;
+  CHECK(!fs_chunk_look(fake_dataset(), 0, word, 0));
   CHECK(kind() == FS_CHUNK_COLD);
   /* From now on it is not read as a whole, not for many small reads either, but is right. */
   for (unsigned i = 0; i < 40; i++) fix_read(f, FIX_SMALL, i, 50);
@@ -117,11 +103,11 @@ static void taken_back(const struct fix *f) {
   fix_read_patterns(f, FIX_SMALL_LZ4);
 }
 static void test_taken_back(void **state) {
-  run(state, taken_back);
+  fake_run(state, taken_back);
 }
 
 static void cold(const struct fix *f) {
-  fs_local_map(dataset(), 0);
+  fs_local_map(fake_dataset(), 0);
   if (!can_populate() || !take_back(f)) return;
   fix_read(f, FIX_SMALL, 0, 50);
   CHECK(kind() == FS_CHUNK_COLD);
@@ -135,16 +121,16 @@ static void cold(const struct fix *f) {
 }
 /* What has to come from the device is taken whole after a few reads, where there is room for it. */
 static void test_cold(void **state) {
-  run(state, cold);
+  fake_run(state, cold);
 }
 
 static unsigned pages_in_memory(const struct fix *f) {
-  return resident(fs_local_map(dataset(), 0), f->part_size[0]);
+  return resident(fs_local_map(fake_dataset(), 0), f->part_size[0]);
 }
 
 static void large(const struct fix *f) {
   unsigned all = (unsigned)((f->part_size[0] + 4095) / 4096), own = FIX_BS / 4096;
-  fs_local_map(dataset(), 0);
+  fs_local_map(fake_dataset(), 0);
   if (!can_populate() || !take_back(f)) return;
   fix_read(f, FIX_BIG, 2 * FIX_BS, FIX_BS);
   unsigned first = pages_in_memory(f);
@@ -158,22 +144,22 @@ static void large(const struct fix *f) {
 }
 /* A large read waits for its own bytes only; with the last of many comes the rest of the chunk. */
 static void test_large(void **state) {
-  run(state, large);
+  fake_run(state, large);
 }
 
 static void bounds(const struct fix *f) {
   uint8_t byte[2];
   uint64_t size = f->part_size[0];
-  CHECK(fs_local_copy(dataset(), 0, byte, 1, size - 1, 0, size) == 0);
-  CHECK(fs_local_copy(dataset(), 0, byte, 2, size - 1, 0, size) == -EUCLEAN);
-  CHECK(fs_local_copy(dataset(), 0, byte, 1, size + 1, 0, size) == -EUCLEAN);
-  CHECK(fs_local_ptr(dataset(), 0, 2, size - 1) == NULL);
+  CHECK(fs_local_copy(fake_dataset(), 0, byte, 1, size - 1, 0, size) == 0);
+  CHECK(fs_local_copy(fake_dataset(), 0, byte, 2, size - 1, 0, size) == -EUCLEAN);
+  CHECK(fs_local_copy(fake_dataset(), 0, byte, 1, size + 1, 0, size) == -EUCLEAN);
+  CHECK(fs_local_ptr(fake_dataset(), 0, 2, size - 1) == NULL);
   if (fix_on_valgrind()) return;
   /* a chunk that is not present: by the kernel */
-  CHECK(fs_local_copy(dataset(), 0, (void *)8, 4096, 0, 0, size) == -EFAULT);
+  CHECK(fs_local_copy(fake_dataset(), 0, (void *)8, 4096, 0, 0, size) == -EFAULT);
 }
 static void test_bounds(void **state) {
-  run(state, bounds);
+  fake_run(state, bounds);
 }
 
 int main(void) {
