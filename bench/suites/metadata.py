@@ -13,18 +13,22 @@ def stat(ctx, count, target, plot):
     if count <= 100000:  # copies of a million files take minutes
         makers += [lambda: ctx.tmpfs(source), lambda: ctx.squashfs(source), lambda: ctx.squashfuse(source)]
     sides = ctx.peers(*makers)
-    passes = 3 if count <= 100000 else 1
+    index, limit = os.path.join(dataset, "index"), ctx.limit("index", source)
 
     def timed(side, number):
-        one, four = (ctx.fsbench(side, number, "stat", *how, "-p", passes) for how in (["-c"], ["-j", 4]))
+        if side is limit:
+            return side.run([ctx.tool("limit_index"), "-c", index, number + 1])
+        one, four = (ctx.fsbench(side, number, "stat", *how, "-p", 3) for how in (["-c"], ["-j", 4]))
         return {"one": one["stat"], "four": four["stat"], "sum": one["sum"], "sum of four": four["sum"]}
 
-    got = ctx.interleave(sides, timed, ctx.rounds if count <= 100000 else min(ctx.rounds, 2))
+    got = ctx.interleave([*sides, limit], timed, ctx.rounds if count <= 100000 else min(ctx.rounds, 2))
+    alone = {name: ns / 1000 for name, ns in got.pop("index").items()}
     for key, what in (("one", "stat, %d files"), ("four", "stat, %d files, 4 at once")):
         ctx.row(what % count, "us", {n: v[key] for n, v in got.items()}, target=target)
+    ctx.row("stat, %d files, and what it touches" % count, "us", {**{n: v["one"] for n, v in got.items()}, **alone}, to="touches")
     for name, v in got.items():
         plot.setdefault(name, []).append((count, v["one"]))
-    size = os.path.getsize(os.path.join(dataset, "index"))
+    size = os.path.getsize(index)
     ctx.bound("index of %d files, a file less its name" % count, "bytes", size / count - len("file0000000"), 96)
 
 
