@@ -59,6 +59,7 @@ static double pass(uint64_t (*each)(const char *, size_t)) {
   uint64_t none = 0, start = now();
   for (size_t i = 0; i < n; i++) {
     const char *path = paths[i + none];
+    if (!path) die("paths");
     uint64_t got = each(path, strlen(path));
     __asm__ volatile("" : "+r"(none) : "r"(got)); /* 0, but the compiler does not know */
     none = (none ^ got) & none;
