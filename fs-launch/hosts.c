@@ -13,14 +13,22 @@
 
 #include "launch.h"
 
-/* Adds a name unless it is there already (names may repeat with slots). -E2BIG, -ENOMEM. */
 struct host_list {
   char **name;
   uint32_t n;
 };
 
+/* A remote shell would take a leading dash for an option of its own. */
+static bool is_name(const char *name, size_t len) {
+  if (len == 0 || len >= 256 || name[0] == '-') return false;
+  for (size_t i = 0; i < len; i++)
+    if ((unsigned char)name[i] <= ' ' || name[i] == 127) return false;
+  return true;
+}
+
+/* Adds a name unless it is there already (names may repeat with slots). -EINVAL, -E2BIG, -ENOMEM. */
 static fs_err list_add(struct host_list *list, const char *name, size_t len) {
-  if (len == 0 || len >= 256) return -EINVAL;
+  if (!is_name(name, len)) return -EINVAL;
   for (uint32_t i = 0; i < list->n; i++)
     if (strlen(list->name[i]) == len && memcmp(list->name[i], name, len) == 0) return 0;
   if (list->n == FS_MAX_NODES) return -E2BIG;
@@ -133,7 +141,7 @@ static int hosts_listed(struct fs_launch *l) {
                             : strerror(-err));
   }
   list_free(&list);
-  return err < 0 ? FS_EXIT_FAILED : 0;
+  return err == 0 ? 0 : err == -EINVAL && l->opt.hosts ? FS_EXIT_USAGE : FS_EXIT_FAILED;
 }
 
 static bool hosts_slurm(struct fs_launch *l) {
@@ -165,8 +173,8 @@ int fs_hosts_find(struct fs_launch *l) {
     fs_say("out of memory");
     return FS_EXIT_FAILED;
   }
-  if (l->opt.replicas > FS_MAX_OWNERS && l->opt.replicas < l->nodes) {
-    fs_say("--replicas %llu: at most %u, or %u for a copy on every node", (unsigned long long)l->opt.replicas,
+  if (l->opt.replicas > FS_MAX_OWNERS && l->opt.replicas != l->nodes) {
+    fs_say("--replicas %llu: at most %u, or %u, the number of nodes", (unsigned long long)l->opt.replicas,
            FS_MAX_OWNERS, l->nodes);
     return FS_EXIT_USAGE;
   }

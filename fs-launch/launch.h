@@ -36,6 +36,7 @@ struct fs_launch_options {
   const char *local_dir, *hosts, *hostfile, *report, *stage_out, *stage_in, *verify, *local_io;
   uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
   bool read_only, verbose, purge, keep, staged, doctor, supervised;
+  uint32_t given; /* options that take one value, by their bits */
   char **command; /* NULL-terminated */
 };
 

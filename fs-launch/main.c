@@ -34,9 +34,17 @@ static void tell_ready(const struct fs_launch *l) {
   fs_say("%u nodes are ready; running %s", l->nodes, l->opt.command[0]);
 }
 
-static int run(struct fs_launch *l) {
+/* What was asked for of replicas, and cannot be had. */
+static void warn_of_replicas(struct fs_launch *l) {
+  if (l->opt.replicas > l->nodes)
+    fs_warn(l, "--replicas %llu: with %u node%s there can be %u cop%s only", (unsigned long long)l->opt.replicas,
+            l->nodes, l->nodes == 1 ? "" : "s", l->nodes, l->nodes == 1 ? "y" : "ies");
   if (l->opt.output_replicas > 0 && l->nodes < 2)
     fs_warn(l, "--output-replicas: there is one node, and no other to have a copy of its outputs");
+}
+
+static int run(struct fs_launch *l) {
+  warn_of_replicas(l);
   int status = fs_daemons_start(l);
   if (status == 0) status = fs_daemons_place(l);
   if (status == 0) fs_rsh_ready(l);

@@ -119,7 +119,7 @@ static void help_doctor(void) {
 
 static fs_err bad_value(const char *option, const char *value, const char *want) {
   char shown[256];
-  fs_say("--%s %s: give %s", option, fs_shown(value, shown, sizeof(shown)), want);
+  fs_say("--%s %s: give %s", option, value[0] == '\0' ? "''" : fs_shown(value, shown, sizeof(shown)), want);
   return -EINVAL;
 }
 
@@ -141,20 +141,22 @@ static fs_err set_dataset(struct fs_launch_options *o, const char *path) {
 }
 
 static fs_err set_mount(struct fs_launch_options *o, const char *path) {
+  char shown[256];
+  if (path[0] != '/') return bad_value("mount", path, "an absolute path");
   if (o->datasets == 0) {
-    fs_say("--mount %s: put it after the --dataset that it belongs to", path);
+    fs_say("--mount %s: put it after the --dataset that it belongs to", fs_shown(path, shown, sizeof(shown)));
     return -EINVAL;
   }
   if (o->dataset[o->datasets - 1].mount) {
-    fs_say("--mount %s: the --dataset before it has a mount already", path);
+    fs_say("--mount %s: the --dataset before it has a mount already", fs_shown(path, shown, sizeof(shown)));
     return -EINVAL;
   }
   o->dataset[o->datasets - 1].mount = path;
   return 0;
 }
 
-static fs_err set_text(const char *option, const char *value, const char **out) {
-  if (value[0] == '\0') return bad_value(option, value, "something");
+static fs_err set_text(const char *option, const char *value, const char *want, const char **out) {
+  if (value[0] == '\0') return bad_value(option, value, want);
   *out = value;
   return 0;
 }
@@ -178,13 +180,13 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
   case O_MOUNT:
     return set_mount(o, value);
   case O_LOCAL_DIR:
-    return set_text("local-dir", value, &o->local_dir);
+    return set_text("local-dir", value, "a directory", &o->local_dir);
   case O_EMULATE:
     return number("emulate", value, 64, &o->emulate);
   case O_HOSTS:
-    return set_text("hosts", value, &o->hosts);
+    return set_text("hosts", value, "hosts as A,B,...", &o->hosts);
   case O_HOSTFILE:
-    return set_text("hostfile", value, &o->hostfile);
+    return set_text("hostfile", value, "a file", &o->hostfile);
   case O_NP:
     return number("np", value, 1u << 20, &o->np);
   case O_REPLICAS:
@@ -197,13 +199,13 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
       return bad_value("output-limit", value, "a size as 512M or 4G");
     return 0;
   case O_STAGE_OUT:
-    return set_text("stage-out", value, &o->stage_out);
+    return set_text("stage-out", value, "a directory", &o->stage_out);
   case O_STAGE_IN:
-    return set_text("stage-in", value, &o->stage_in);
+    return set_text("stage-in", value, "a directory", &o->stage_in);
   case O_LOCAL_IO:
     return set_local_io(value, &o->local_io);
   case O_REPORT:
-    return set_text("report", value, &o->report);
+    return set_text("report", value, "a file, or -", &o->report);
   case O_OUTPUT_REPLICAS:
     if (fs_parse_u64(value, 0, 1, &o->output_replicas) == 0) return 0;
     return bad_value("output-replicas", value, "0 or 1");
@@ -241,9 +243,23 @@ static void answer(int id, void (*help)(void)) {
   exit(fflush(stdout) == 0 ? 0 : FS_EXIT_FAILED);
 }
 
+/* Of two values one would be passed over in silence. */
+static fs_err once(struct fs_launch_options *o, const struct fs_opt *opts, size_t n, int id) {
+  uint32_t bit = 1u << id;
+  for (size_t i = 0; (o->given & bit) && i < n; i++) {
+    if (opts[i].id != id) continue;
+    fs_say("--%s: give it once", opts[i].name);
+    return -EINVAL;
+  }
+  if (id != O_DATASET && id != O_MOUNT) o->given |= bit;
+  return 0;
+}
+
 static fs_err on_launch_option(void *ctx, int id, const char *value) {
   answer(id, help_launch);
-  return set_flag(ctx, id) ? 0 : set_value(ctx, id, value);
+  if (set_flag(ctx, id)) return 0;
+  fs_err err = once(ctx, launch_opts, FS_ARRAY_LEN(launch_opts), id);
+  return err < 0 ? err : set_value(ctx, id, value);
 }
 
 static fs_err on_clean_option(void *ctx, int id, const char *value) {
@@ -252,12 +268,34 @@ static fs_err on_clean_option(void *ctx, int id, const char *value) {
     fs_say("clean takes no argument '%s' (see fs-launch clean --help)", value);
     return -EINVAL;
   }
-  return set_flag(ctx, id) ? 0 : set_value(ctx, id, value);
+  if (set_flag(ctx, id)) return 0;
+  fs_err err = once(ctx, clean_opts, FS_ARRAY_LEN(clean_opts), id);
+  return err < 0 ? err : set_value(ctx, id, value);
 }
 
 static int check_nodes(const struct fs_launch_options *o) {
   if ((o->emulate > 0) + (o->hosts != NULL) + (o->hostfile != NULL) <= 1) return -1;
   fs_say("--emulate, --hosts and --hostfile: give one of them");
+  return FS_EXIT_USAGE;
+}
+
+/* What of the options for outputs contradicts the others. */
+static int check_outputs(const struct fs_launch_options *o) {
+  const struct {
+    const char *name;
+    bool given;
+  } of_outputs[] = {{"keep", o->keep},
+                    {"stage-out", o->stage_out != NULL},
+                    {"stage-in", o->stage_in != NULL},
+                    {"output-limit", o->output_limit > 0},
+                    {"output-replicas", o->output_replicas > 0}};
+  for (size_t i = 0; o->read_only && i < FS_ARRAY_LEN(of_outputs); i++) {
+    if (!of_outputs[i].given) continue;
+    fs_say("--%s and --read-only: give one of them", of_outputs[i].name);
+    return FS_EXIT_USAGE;
+  }
+  if (!o->keep || !o->stage_out) return 0;
+  fs_say("--keep and --stage-out: give one of them (what cannot be staged out is kept)");
   return FS_EXIT_USAGE;
 }
 
@@ -274,10 +312,7 @@ int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
     return FS_EXIT_USAGE;
   }
   o->command = argv + next;
-  if (o->stage_in && o->read_only) {
-    fs_say("--stage-in and --read-only: give one of them");
-    return FS_EXIT_USAGE;
-  }
+  if (check_outputs(o) != 0) return FS_EXIT_USAGE;
   if (!o->verify && getenv(FS_ENV_VERIFY) && set_verify(getenv(FS_ENV_VERIFY), &o->verify) < 0) return FS_EXIT_USAGE;
   if (!o->verify) o->verify = "remote";
   if (o->replicas == 0) o->replicas = 1;

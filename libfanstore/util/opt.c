@@ -38,6 +38,12 @@ static const struct fs_opt *fs_opt_by_letter(const struct fs_opt_state *s, char 
   return NULL;
 }
 
+/* An option of this table, or "--", where a value should be: that was forgotten. As "--name=--value" it may be one. */
+static bool fs_opt_forgotten(const struct fs_opt_state *s, const char *word) {
+  if (word[0] != '-' || word[1] != '-') return false;
+  return word[2] == '\0' || fs_opt_by_name(s, word + 2, strcspn(word + 2, "=")) != NULL;
+}
+
 /* Handles the option at argv[i]: an attached value, else the next word, when it takes one. Returns the next index. */
 static int fs_opt_one(const struct fs_opt_state *s, int i) {
   const char *word = s->argv[i], *value = NULL;
@@ -58,7 +64,8 @@ static int fs_opt_one(const struct fs_opt_state *s, int i) {
   if (!o) return fs_opt_error(s, "unknown option", word, shown, "");
   if (!o->arg && value) return fs_opt_error(s, "option", word, shown, " takes no argument");
   if (o->arg && !value) {
-    if (++i >= s->argc) return fs_opt_error(s, "option", word, shown, " needs an argument");
+    if (++i >= s->argc || fs_opt_forgotten(s, s->argv[i]))
+      return fs_opt_error(s, "option", word, shown, " needs an argument");
     value = s->argv[i];
   }
   fs_err err = s->fn(s->ctx, o->id, value);

@@ -51,6 +51,8 @@ static void check_options(char **argv, int argc) {
   if (status != -1) return;
   if (o.emulate > 64 || o.replicas == 0 || o.replicas > FS_MAX_NODES || o.datasets > FS_MAX_DATASETS) abort();
   if (!o.command[0] || !o.verify || fs_verify_parse(o.verify) < 0 || o.output_replicas > 1) abort();
+  bool outputs = o.keep || o.stage_out || o.stage_in || o.output_limit > 0 || o.output_replicas > 0;
+  if ((o.read_only && outputs) || (o.keep && o.stage_out)) abort();
   if (o.command < argv || o.command >= argv + argc) abort();
 }
 
@@ -59,7 +61,7 @@ static void check_hosts(const char *text) {
   char name[256], path[64];
   fs_err err = hosts_from_option(text, &list);
   for (uint32_t i = 0; i < list.n; i++)
-    if (list.name[i][0] == '\0' || strlen(list.name[i]) > 255 || strpbrk(list.name[i], ",:")) abort();
+    if (strchr("-", list.name[i][0]) || strlen(list.name[i]) > 255 || strpbrk(list.name[i], ",: ")) abort();
   if (err == 0 && list.n == 0) abort();
   list_free(&list);
   slurm_first(text, name, sizeof(name));
@@ -70,7 +72,7 @@ static void check_hosts(const char *text) {
   list = (struct host_list){0};
   err = hosts_from_file(path, &list);
   for (uint32_t i = 0; i < list.n; i++)
-    if (list.name[i][0] == '\0' || strpbrk(list.name[i], " \t\r\n#:@")) abort();
+    if (strchr("-", list.name[i][0]) || strpbrk(list.name[i], " \t\r\n#:@")) abort();
   if (err == 0 && list.n == 0) abort();
   list_free(&list);
   close(fd);

@@ -38,7 +38,9 @@ rm -rf "$local"
 launch --dataset "$work/ds" --emulate 3 --replicas 2 --report "$work/r.json" -- true 2>/dev/null
 equal "two owners" 5 "$(json "$work/r.json" "sum(len(set(p)) == 2 for p in r['datasets'][0]['placement'])")"
 equal "copies on disk" 10 "$(staged_files)"
-echo "ok - --replicas 2"
+launch --dataset "$work/ds" --emulate 2 --replicas 3 -- true 2>"$work/err"
+grep -q '^fs-launch: warning: --replicas 3: with 2 nodes there can be 2 copies only$' "$work/err" || fail "$(cat "$work/err")"
+echo "ok - --replicas 2, and more than there are nodes"
 
 launch --dataset "$work/ds" --emulate 3 --purge --report "$work/r.txt" -- true 2>/dev/null
 equal "after --purge" 0 "$(find "$local" -type f | wc -l)"

@@ -27,14 +27,40 @@ bad 2 "unknown option '--bogus'" --bogus
 bad 2 "option '--dataset' needs an argument" --dataset
 bad 2 "COMMAND is missing" --dataset "$ds"
 bad 2 "--dataset is missing" -- true
+bad 2 "option '--dataset' needs an argument" --dataset -- true
+bad 2 "option '--stage-out' needs an argument" --dataset "$ds" --stage-out --np 2 -- true
+bad 2 "--mount here: give an absolute path" --dataset "$ds" --mount here -- true
+bad 2 "--mount '': give an absolute path" --dataset "$ds" --mount '' -- true
 bad 2 "--mount /x: put it after the --dataset" --mount /x --dataset "$ds" -- true
 bad 2 "--emulate 0: give a number" --dataset "$ds" --emulate 0 -- true
 bad 2 "--np two: give a number" --dataset "$ds" --np two -- true
 bad 2 "--cache lots: give a size" --dataset "$ds" --cache lots -- true
 bad 2 "--emulate, --hosts and --hostfile: give one" --dataset "$ds" --emulate 2 --hosts a,b -- true
+# Each value that an option cannot have: too little, too much, none, of another kind.
+for option in emulate np replicas start-timeout deadline cache output-limit output-replicas verify local-io; do
+  for value in '' -1 99999999999999999999999 1.5 x; do
+    bad 2 "--$option ($value|''): give " --dataset "$ds" --$option "$value" -- true
+  done
+done
+for option in local-dir hosts hostfile stage-out stage-in report; do
+  bad 2 "--$option '': give " --dataset "$ds" "--$option=" -- true
+done
+bad 2 "--hosts .*: not a list of hosts" --dataset "$ds" --hosts a,,b -- true
+bad 2 "--hosts .*: not a list of hosts" --dataset "$ds" --hosts=-oProxyCommand=id -- true
+bad 2 "--hosts .*: not a list of hosts" --dataset "$ds" --hosts 'a b' -- true
+bad 2 "--replicas 7: at most 6, or 2, the number of nodes" --dataset "$ds" --emulate 2 --replicas 7 -- true
+# Of an option with one value, two; of options that contradict each other, both.
+for option in "local-dir /x" "emulate 2" "hosts a" "np 2" "replicas 2" "cache 1G" "local-io auto" "report r" "stage-out d" \
+  "output-limit 1G" "stage-in d" "output-replicas 0" "start-timeout 9" "deadline 9" "verify always"; do
+  bad 2 "--${option% *}: give it once" --dataset "$ds" "--${option% *}" "${option#* }" "--${option% *}=${option#* }" -- true
+done
+bad 2 "--local-dir: give it once" clean --local-dir a -l b
+for option in --keep --stage-out=d --stage-in=d --output-limit=1G --output-replicas=1; do
+  bad 2 "${option%=*} and --read-only: give one" --dataset "$ds" $option --read-only -- true
+done
+bad 2 "--keep and --stage-out: give one" --dataset "$ds" --keep --stage-out d -- true
 bad 125 ".*nowhere: no such dataset" "${l[@]}" --dataset nowhere -- true
 bad 125 ".*no such dataset" "${l[@]}" --dataset source -- true
-bad 125 "--mount here: the path must be absolute" "${l[@]}" --dataset "$ds" --mount here -- true
 bad 125 "two datasets at one mount" "${l[@]}" --dataset "$ds" --dataset "$ds" -- true
 bad 127 "nosuchcommand: command not found" "${l[@]}" --dataset "$ds" -- nosuchcommand
 bad 127 "./nosuch: command not found" "${l[@]}" --dataset "$ds" -- ./nosuch

@@ -267,6 +267,8 @@ static void test_options(void **state) {
   char log[256];
   assert_int_equal(parse(log, false, "--dataset x -d y --dataset=z -dw -v word -l 3 - -l4 --dataset="), 15 - 1);
   assert_string_equal(log, "1=x;1=y;1=z;1=w;2=-;0=word;4=3;0=-;4=4;1=;");
+  assert_int_equal(parse(log, false, "-d -1 -d -v -d --x --dataset=--force -d--"), 9);
+  assert_string_equal(log, "1=-1;1=-v;1=--x;1=--force;1=--;");
   assert_int_equal(parse(log, false, "a -- --dataset -v"), 5);
   assert_string_equal(log, "0=a;0=--dataset;0=-v;");
   assert_int_equal(parse(log, true, "-v cmd -d x"), 2);
@@ -288,6 +290,9 @@ static void test_option_errors(void **state) {
       {"--data x", "prog: unknown option '--data' (see prog --help)\n"},
       {"--verbose=1", "prog: option '--verbose' takes no argument (see prog --help)\n"},
       {"--dataset", "prog: option '--dataset' needs an argument (see prog --help)\n"},
+      {"--dataset --verbose", "prog: option '--dataset' needs an argument (see prog --help)\n"},
+      {"-d --dataset=x", "prog: option '-d' needs an argument (see prog --help)\n"},
+      {"-l -- x", "prog: option '-l' needs an argument (see prog --help)\n"},
       {"-l", "prog: option '-l' needs an argument (see prog --help)\n"},
   };
   char log[256], text[512];
