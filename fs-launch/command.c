@@ -216,6 +216,18 @@ static void end_rest(struct fs_launch *l) {
             n == 1 ? "was" : "were");
 }
 
+bool fs_command_interrupted(const struct fs_launch *l) {
+  bool well = WIFEXITED(l->command_status) && WEXITSTATUS(l->command_status) == 0;
+  return l->signal != 0 || WIFSIGNALED(l->command_status) || (l->interrupt != 0 && !well);
+}
+
+/* mpirun's own status says only 1 when a signal ended it. */
+static int exit_status(const struct fs_launch *l) {
+  if (by_mpirun(l) && fs_command_interrupted(l) && (l->signal || l->interrupt))
+    return 128 + (l->signal ? l->signal : l->interrupt);
+  return WIFSIGNALED(l->command_status) ? 128 + WTERMSIG(l->command_status) : WEXITSTATUS(l->command_status);
+}
+
 int fs_command_run(struct fs_launch *l) {
   uint64_t signalled = 0;
   int status = start_command(l);
@@ -231,6 +243,5 @@ int fs_command_run(struct fs_launch *l) {
   l->command_running = false;
   l->command_ns = fs_now_ns() - l->command_ns;
   end_rest(l);
-  if (by_mpirun(l) && l->signal) return 128 + l->signal; /* mpirun's own status says only 1 */
-  return WIFSIGNALED(l->command_status) ? 128 + WTERMSIG(l->command_status) : WEXITSTATUS(l->command_status);
+  return exit_status(l);
 }

@@ -68,10 +68,11 @@ static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) 
   if (sig == SIGCHLD) {
     reap(l);
   } else if (from_terminal && (ignored || l->command_running)) {
-    return;
+    if (!ignored && !l->command_ended) l->interrupt = sig;
   } else if (l->command_running && !l->command_ended) {
     kill(l->command, ignored ? SIGTERM : sig);
     if (!l->signal && (sig == SIGTERM || sig == SIGHUP || ignored)) l->signal = sig;
+    if (sig == SIGINT || sig == SIGQUIT) l->interrupt = sig;
   } else if (!l->stopping) {
     if (l->command_ended) l->signals_late++;
     if (!l->signal) l->signal = sig;

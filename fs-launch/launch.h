@@ -81,13 +81,19 @@ struct fs_launch_lines {
 /* What COMMAND wrote below the mounts. */
 struct fs_launch_outputs {
   uint64_t files, bytes, failed, lost, staged, alone;
-  char kept[PATH_MAX], why[256]; /* where; why some could not be */
+  char kept[PATH_MAX]; /* where */
   struct fs_launch_output {
     uint32_t rank;
     uint64_t size;
-    char *name;
-  } * output; /* those that were named */
+    char *name, *why; /* why it was not copied, or NULL */
+  } * output;         /* those that were named */
   size_t named, room;
+  struct fs_launch_failure { /* of ipc/control.h's `failed` */
+    uint32_t rank;
+    uint64_t failed, unkept, lost;
+    char why[128];
+  } * failure;
+  size_t failures;
 };
 
 struct fs_launch {
@@ -118,6 +124,7 @@ struct fs_launch {
   bool daemons_ended, command_ended, command_running, stopping;
   int command_status;    /* of waitpid */
   int signal;            /* first SIGINT, SIGTERM ... that asks us to stop; 0 none */
+  int interrupt;         /* SIGINT or SIGQUIT that COMMAND has had, which decides what it means */
   unsigned signals_late; /* those that came after COMMAND */
   struct fs_launch_outputs outputs;
   char in_dataset[256], in_odd[256], in_why[128]; /* --stage-in: examples of what was left out */
@@ -212,8 +219,9 @@ int fs_control_send_placement(struct fs_launch *l);
 void fs_noise_line(struct fs_launch *l, const char *line, size_t n);
 
 /* command.c */
-int fs_command_run(struct fs_launch *l); /* COMMAND's exit status, or the reason's */
-int fs_exec_node(int argc, char **argv); /* hidden: sets the node's environment and becomes COMMAND */
+int fs_command_run(struct fs_launch *l);                /* COMMAND's exit status, or the reason's */
+bool fs_command_interrupted(const struct fs_launch *l); /* did it end by a signal, or by what it did about one? */
+int fs_exec_node(int argc, char **argv);                /* hidden: sets the node's environment and becomes COMMAND */
 struct fs_launch_env {
   const char *job, *datasets, *mounts, *library, *emulate, *read_only, *verify;
   const char *supervisor; /* what COMMAND is run by; empty: nothing */
@@ -231,6 +239,8 @@ void fs_stage_in_line(struct fs_launch *l, uint64_t rank, const struct fs_contro
 int fs_outputs_finish(struct fs_launch *l, int status);
 void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_control *c);
 void fs_outputs_tell(const struct fs_launch *l, FILE *out);
+/* All nodes' failures for the reason of number `at`, unless an earlier one has the same. */
+bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_launch_failure *sum);
 
 /* remote.c: cleans up on other hosts after daemons that died. */
 void fs_remote_end(struct fs_launch *l);

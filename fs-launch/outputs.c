@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "launch.h"
 
@@ -14,7 +13,8 @@
 #define FS_HEIR_NS (6 * FS_NS_PER_S)   /* in which a daemon's end is found out by the others */
 #define FS_BAR_NS (FS_NS_PER_S / 5)
 #define FS_LINE_NS (5 * FS_NS_PER_S)
-#define FS_NAMED 10u /* outputs that are named to the user */
+#define FS_NAMED 10u   /* outputs that are named to the user */
+#define FS_REASONS 16u /* of one node, why outputs could not be copied */
 
 static void on_output(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
   struct fs_launch_outputs *o = &l->outputs;
@@ -28,14 +28,44 @@ static void on_output(struct fs_launch *l, uint64_t rank, const struct fs_contro
     o->room = room;
   }
   struct fs_launch_output *out = &o->output[o->named];
-  *out = (struct fs_launch_output){.rank = (uint32_t)rank, .name = strdup(name)};
+  const char *why = fs_control_get(c, "why");
+  char shown[sizeof(o->failure->why)];
+  *out = (struct fs_launch_output){
+      .rank = (uint32_t)rank, .name = strdup(name), .why = why ? strdup(fs_shown(why, shown, sizeof(shown))) : NULL};
   fs_control_get_u64(c, "size", &out->size);
   if (out->name) o->named++;
 }
 
+/* So often as the node tells, the last time counts. */
+static struct fs_launch_failure *failure_of(struct fs_launch *l, uint32_t rank, const char *why) {
+  struct fs_launch_outputs *o = &l->outputs;
+  size_t of_rank = 0;
+  for (size_t i = 0; i < o->failures; i++) {
+    if (o->failure[i].rank != rank) continue;
+    if (strcmp(o->failure[i].why, why) == 0) return &o->failure[i];
+    of_rank++;
+  }
+  struct fs_launch_failure *grown = realloc(o->failure, (o->failures + 1) * sizeof(*grown));
+  if (grown) o->failure = grown;
+  if (!grown || of_rank == FS_REASONS) return NULL;
+  grown[o->failures] = (struct fs_launch_failure){.rank = rank};
+  snprintf(grown[o->failures].why, sizeof(grown->why), "%s", why);
+  return &grown[o->failures++];
+}
+
+static void on_failed(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
+  const char *why = fs_control_get(c, "why");
+  char shown[sizeof(l->outputs.failure->why)];
+  struct fs_launch_failure *f = why ? failure_of(l, (uint32_t)rank, fs_shown(why, shown, sizeof(shown))) : NULL;
+  if (!f) return;
+  fs_control_get_u64(c, "failed", &f->failed);
+  fs_control_get_u64(c, "unkept", &f->unkept);
+  fs_control_get_u64(c, "lost", &f->lost);
+}
+
 static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
   struct fs_launch_node *node = &l->node[rank];
-  const char *kept = fs_control_get(c, "kept"), *why = fs_control_get(c, "why");
+  const char *kept = fs_control_get(c, "kept");
   uint64_t end = 0;
   fs_control_get_u64(c, "files", &node->outputs);
   fs_control_get_u64(c, "bytes", &node->output_bytes);
@@ -47,7 +77,6 @@ static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_contr
   fs_control_get_u64(c, "total", &node->out_total);
   fs_control_get_u64(c, "end", &end);
   if (kept) snprintf(l->outputs.kept, sizeof(l->outputs.kept), "%s", kept);
-  if (why) fs_shown(why, l->outputs.why, sizeof(l->outputs.why));
   node->finished = end != 0;
 }
 
@@ -62,6 +91,7 @@ static void on_heir(struct fs_launch *l, uint64_t rank, const struct fs_control 
 
 void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
   if (strcmp(c->verb, "output") == 0) on_output(l, rank, c);
+  if (strcmp(c->verb, "failed") == 0) on_failed(l, rank, c);
   if (strcmp(c->verb, "outputs") == 0) on_outputs(l, rank, c);
   if (strcmp(c->verb, "heir") == 0) on_heir(l, rank, c);
 }
@@ -140,7 +170,7 @@ static bool interrupted(struct fs_launch *l, bool by_signal, unsigned *heard) {
 }
 
 int fs_outputs_finish(struct fs_launch *l, int status) {
-  bool by_signal = l->signal != 0 || WIFSIGNALED(l->command_status);
+  bool by_signal = fs_command_interrupted(l);
   unsigned heard = 0;
   bool told = false;
   if (l->opt.read_only) return status;
@@ -171,16 +201,18 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   return status == 0 && missing ? FS_EXIT_FAILED : status;
 }
 
-/* The first names, as "a, b, c and 4 more". */
-static void names_text(const struct fs_launch_outputs *o, uint64_t of, char *text, size_t size) {
+/* The first names, as "a, b, c and 4 more": of all, or of those with this reason. */
+static void names_text(const struct fs_launch_outputs *o, const char *why, uint64_t of, char *text, size_t size) {
   char shown[512];
   size_t n = 0, named = 0;
   text[0] = '\0';
-  for (; named < o->named && named < FS_NAMED; named++) {
-    int put = snprintf(text + n, size - n, "%s%s", named > 0 ? ", " : "",
-                       fs_shown(o->output[named].name, shown, sizeof(shown)));
+  for (size_t i = 0; i < o->named && named < FS_NAMED; i++) {
+    const struct fs_launch_output *out = &o->output[i];
+    if (why && (!out->why || strcmp(out->why, why) != 0)) continue;
+    int put = snprintf(text + n, size - n, "%s%s", named > 0 ? ", " : "", fs_shown(out->name, shown, sizeof(shown)));
     if (put < 0 || (size_t)put >= size - n) break;
     n += (size_t)put;
+    named++;
   }
   text[n] = '\0';
   if (named > 0 && of > named) snprintf(text + n, size - n, " and %llu more", (unsigned long long)(of - named));
@@ -190,27 +222,48 @@ static const char *are(uint64_t n) {
   return n == 1 ? "is" : "are";
 }
 
-/* Those that should have been copied or kept, and were not. */
-static void tell_failed(const struct fs_launch *l, const char *names, FILE *out) {
-  const struct fs_launch_outputs *o = &l->outputs;
-  char shown[512];
-  if (l->opt.stage_out) {
-    fprintf(out, "fs-launch: %llu could not be staged out (%s)", (unsigned long long)o->failed, o->why);
-    if (o->failed > o->lost)
-      fprintf(out, " and %s kept in %s on each node", are(o->failed - o->lost),
-              fs_shown(o->kept, shown, sizeof(shown)));
-    fprintf(out, ": %s\n", names);
+bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_launch_failure *sum) {
+  const char *why = o->failure[at].why;
+  for (size_t i = 0; i < at; i++)
+    if (strcmp(o->failure[i].why, why) == 0) return false;
+  *sum = o->failure[at];
+  for (size_t i = at + 1; i < o->failures; i++) {
+    if (strcmp(o->failure[i].why, why) != 0) continue;
+    sum->failed += o->failure[i].failed;
+    sum->unkept += o->failure[i].unkept;
+    sum->lost += o->failure[i].lost;
   }
-  if (o->lost == 0) return;
-  fprintf(out, "fs-launch: %llu of them could not be kept and %s lost: %s\n", (unsigned long long)o->lost, are(o->lost),
-          o->why);
+  return true;
+}
+
+static void tell_not_staged(const struct fs_launch *l, const struct fs_launch_failure *f, FILE *out) {
+  const struct fs_launch_outputs *o = &l->outputs;
+  char names[8192], shown[512];
+  names_text(o, f->why, f->failed, names, sizeof(names));
+  fprintf(out, "fs-launch: %llu could not be staged out (%s)", (unsigned long long)f->failed, f->why);
+  if (f->failed > f->unkept)
+    fprintf(out, " and %s kept in %s on each node", are(f->failed - f->unkept),
+            fs_shown(o->kept, shown, sizeof(shown)));
+  fprintf(out, "%s%s\n", names[0] ? ": " : "", names);
+}
+
+/* Those that should have been copied or kept, and were not: a line for each reason. */
+static void tell_failed(const struct fs_launch *l, FILE *out) {
+  const struct fs_launch_outputs *o = &l->outputs;
+  struct fs_launch_failure f;
+  for (size_t i = 0; l->opt.stage_out && i < o->failures; i++)
+    if (fs_outputs_reason(o, i, &f) && f.failed > 0) tell_not_staged(l, &f, out);
+  for (size_t i = 0; i < o->failures; i++)
+    if (fs_outputs_reason(o, i, &f) && f.lost > 0)
+      fprintf(out, "fs-launch: %llu of them could not be kept and %s lost: %s\n", (unsigned long long)f.lost,
+              are(f.lost), f.why);
 }
 
 void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   char size[32], names[8192], shown[512];
   if (o->files == 0) return;
-  names_text(o, l->opt.stage_out ? o->failed : o->files, names, sizeof(names));
+  names_text(o, NULL, o->files, names, sizeof(names));
   fprintf(out, "fs-launch: %llu output%s (%s) ", (unsigned long long)o->files, o->files == 1 ? "" : "s",
           fs_format_size(o->bytes, size, sizeof(size)));
   if (l->opt.stage_out)
@@ -220,7 +273,7 @@ void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
     fprintf(out, "%s lost (keep with --keep): %s\n", are(o->files), names);
   else
     fprintf(out, "kept in %s on each node: %s\n", fs_shown(o->kept, shown, sizeof(shown)), names);
-  if (o->failed > 0) tell_failed(l, names, out);
+  tell_failed(l, out);
   if (o->alone > 0)
     fprintf(out, "fs-launch: %llu of them had no replica: several nodes have written them\n",
             (unsigned long long)o->alone);

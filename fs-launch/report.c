@@ -65,6 +65,21 @@ static void json_nodes(const struct fs_launch *l, FILE *out) {
   fputs("\n  ],\n", out);
 }
 
+static void json_failures(const struct fs_launch_outputs *o, FILE *out) {
+  const char *before = "";
+  struct fs_launch_failure f;
+  fputs(", \"failures\": [", out);
+  for (size_t i = 0; i < o->failures; i++) {
+    if (!fs_outputs_reason(o, i, &f)) continue;
+    fprintf(out, "%s\n    {\"failed\": %llu, \"lost\": %llu, \"why\": ", before, (unsigned long long)f.failed,
+            (unsigned long long)f.lost);
+    json_string(out, f.why);
+    fputc('}', out);
+    before = ",";
+  }
+  fputc(']', out);
+}
+
 static void json_outputs(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   fprintf(out,
@@ -76,6 +91,7 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
     json_string(out, o->kept);
   else
     fputs("null", out);
+  json_failures(o, out);
   fputs(", \"names\": [", out);
   for (size_t i = 0; i < o->named; i++) {
     fprintf(out, "%s\n    {\"node\": %u, \"size\": %llu, \"name\": ", i > 0 ? "," : "", o->output[i].rank,

@@ -19,6 +19,14 @@
 #define FS_OUTPUTS_STAGED 1024u /* being copied to --stage-out: some batches */
 #define FS_OUTPUTS_COUNTED 512u /* in a row, when only their sizes are wanted */
 #define FS_OUTPUTS_SAY_NS 200000000ull
+#define FS_OUTPUTS_REASONS 16u
+
+/* Of the outputs that were not copied or not kept: `failed` for this reason, `unkept` of them are nowhere; `lost`
+   because of it, whatever came before. */
+struct fs_outputs_reason {
+  fs_err err;
+  uint64_t failed, unkept, lost;
+};
 
 struct fs_outputs {
   struct fs_output *item;
@@ -28,10 +36,10 @@ struct fs_outputs {
   bool others;    /* all files are done */
   uint64_t names; /* that are still to be told */
   uint64_t files, bytes, failed, say_at, list_by;
-  uint64_t alone;         /* that should have a replica, and have none */
-  uint64_t lost;          /* neither copied nor kept */
-  uint64_t total, staged; /* bytes of all; files copied to --stage-out */
-  fs_err why;             /* the first that failed */
+  uint64_t alone;                                      /* that should have a replica, and have none */
+  uint64_t lost;                                       /* neither copied nor kept */
+  uint64_t total, staged;                              /* bytes of all; files copied to --stage-out */
+  struct fs_outputs_reason reason[FS_OUTPUTS_REASONS]; /* those with an error */
 };
 
 struct fs_output_step { /* one output on its way */
@@ -53,6 +61,29 @@ static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *i
   return S_ISREG(st.st_mode);
 }
 
+/* ---- what fails ---- */
+
+/* Its place among the reasons. There are fewer kinds of errors than places, as a rule; if not, the last has all others.
+ */
+static struct fs_outputs_reason *fs_outputs_reason(struct fs_outputs *o, fs_err err) {
+  struct fs_outputs_reason *r = o->reason;
+  while (r->err != 0 && r->err != err && r < &o->reason[FS_OUTPUTS_REASONS - 1]) r++;
+  if (r->err == 0) r->err = err;
+  return r;
+}
+
+static void fs_outputs_failed(struct fs_outputs *o, fs_err err) {
+  o->failed++;
+  fs_outputs_reason(o, err)->failed++;
+}
+
+/* What was not copied because of `first` (0: it did not have to be) could not be kept because of `err`. */
+static void fs_outputs_lost(struct fs_outputs *o, fs_err first, fs_err err) {
+  o->lost++;
+  fs_outputs_reason(o, first < 0 ? first : err)->unkept++;
+  fs_outputs_reason(o, err)->lost++;
+}
+
 /* ---- the list ---- */
 
 static void fs_outputs_add(struct fs_outputs *o, const struct fs_output *item) {
@@ -60,8 +91,7 @@ static void fs_outputs_add(struct fs_outputs *o, const struct fs_output *item) {
     size_t room = o->room ? 2 * o->room : 256;
     struct fs_output *grown = realloc(o->item, room * sizeof(*grown));
     if (!grown) {
-      o->failed++;
-      o->why = -ENOMEM;
+      fs_outputs_failed(o, -ENOMEM);
       return;
     }
     o->item = grown;
@@ -124,11 +154,6 @@ void fs_outputs_adopted(struct fs_daemon *d, const struct fs_spill_file *f) {
 
 /* ---- one after another ---- */
 
-static void fs_outputs_failed(struct fs_outputs *o, fs_err err) {
-  o->failed++;
-  if (o->why == 0) o->why = err;
-}
-
 static void fs_outputs_step_end(void *ctx, fs_err err) {
   struct fs_output_step *s = ctx;
   if (err < 0) fs_outputs_failed(s->d->outputs, err);
@@ -136,11 +161,19 @@ static void fs_outputs_step_end(void *ctx, fs_err err) {
   free(s);
 }
 
+static const char *fs_outputs_why(fs_err err) {
+  if (err == -EAGAIN) return "somebody goes on writing it";
+  if (err == -EHOSTDOWN) return "a node that has some of the bytes does not answer";
+  if (err == -ECANCELED) return "broken off";
+  if (err == -EINPROGRESS) return "broken off while it was copied: it may be there all the same";
+  return err == -ENOLINK ? "the nodes that had the name do not answer" : strerror(-err);
+}
+
 static void fs_outputs_say(const struct fs_output_step *s, const char *path) {
   struct fs_control_line l;
-  if (fs_say_begin(s->d, &l, "output") == 0 && fs_control_add_u64(&l, "size", s->size) == 0 &&
-      fs_control_add(&l, "name", path) == 0)
-    fs_say_line(&l);
+  if (fs_say_begin(s->d, &l, "output") < 0 || fs_control_add_u64(&l, "size", s->size) < 0) return;
+  if (s->err < 0 && fs_control_add(&l, "why", fs_outputs_why(s->err)) < 0) return;
+  if (fs_control_add(&l, "name", path) == 0) fs_say_line(&l);
 }
 
 static void fs_outputs_name(const struct fs_output_step *s, const char *path) {
@@ -152,7 +185,7 @@ static void fs_outputs_name(const struct fs_output_step *s, const char *path) {
 
 static void fs_outputs_kept(void *ctx, fs_err err) {
   struct fs_output_step *s = ctx;
-  if (err < 0) s->d->outputs->lost++;
+  if (err < 0) fs_outputs_lost(s->d->outputs, s->err, err);
   fs_outputs_step_end(s, s->err < 0 ? s->err : err);
 }
 
@@ -233,16 +266,21 @@ static void fs_outputs_next(struct fs_daemon *d) {
 
 /* ---- the lines ---- */
 
-static const char *fs_outputs_why(fs_err err) {
-  if (err == -EAGAIN) return "somebody goes on writing it";
-  if (err == -EHOSTDOWN) return "a node that has some of the bytes does not answer";
-  return err == -ENOLINK ? "the nodes that had the name do not answer" : strerror(-err);
+static void fs_outputs_tell_reason(const struct fs_daemon *d, const struct fs_outputs_reason *r) {
+  struct fs_control_line l;
+  if (fs_say_begin(d, &l, "failed") < 0) return;
+  (void)fs_control_add_u64(&l, "failed", r->failed);
+  (void)fs_control_add_u64(&l, "unkept", r->unkept);
+  (void)fs_control_add_u64(&l, "lost", r->lost);
+  (void)fs_control_add(&l, "why", fs_outputs_why(r->err));
+  fs_say_line(&l);
 }
 
 static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
   const struct fs_outputs *o = d->outputs;
   struct fs_control_line l;
   char dir[PATH_MAX];
+  for (uint32_t i = 0; i < FS_OUTPUTS_REASONS && o->reason[i].err != 0; i++) fs_outputs_tell_reason(d, &o->reason[i]);
   if (fs_say_begin(d, &l, "outputs") < 0) return;
   (void)fs_control_add_u64(&l, "files", o->files);
   (void)fs_control_add_u64(&l, "bytes", o->bytes);
@@ -255,7 +293,6 @@ static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
   if (o->failed > 0) (void)fs_control_add_u64(&l, "failed", o->failed);
   if (o->lost > 0) (void)fs_control_add_u64(&l, "lost", o->lost);
   if (o->alone > 0) (void)fs_control_add_u64(&l, "alone", o->alone);
-  if (o->failed > 0) (void)fs_control_add(&l, "why", fs_outputs_why(o->why));
   if (end) (void)fs_control_add_u64(&l, "end", 1);
   fs_say_line(&l);
 }

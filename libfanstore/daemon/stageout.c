@@ -19,6 +19,7 @@
 #define FS_STAGEOUT_LAST_NS 1000000000ull /* between the tries at the end, */
 #define FS_STAGEOUT_TRIES 3u              /* so many; */
 #define FS_STAGEOUT_CHANGES 10u           /* of what somebody still writes */
+#define FS_STAGEOUT_CANCEL_NS 1000000000ull
 
 /* ---- the table ---- */
 
@@ -117,6 +118,8 @@ void fs_stageout_end(struct fs_stageout *o, struct fs_stageout_item *i) {
     fs_stageout_free(o, f);
   } else if (f->removed) {
     fs_stageout_queue_removed(o, f);
+  } else if (atomic_load(&o->cancelled) && (i->later || i->err < 0 || f->again)) {
+    fs_stageout_answer(f, i->err < 0 ? i->err : -ECANCELED);
   } else if (i->later) {
     fs_stageout_queue(f, &o->now, 0);
   } else if (i->err < 0) {
@@ -236,10 +239,17 @@ void fs_stageout_there(struct fs_daemon *d, uint64_t id, const char *path, const
                                  .unsummed = true};
 }
 
+/* Those that hang are not waited for. */
+static void fs_stageout_give_up(struct fs_stageout *o) {
+  atomic_store(&o->given_up, true);
+  for (uint32_t i = 0; i < o->batch.count; i++) fs_stageout_answer(o->batch.item[i].file, -EINPROGRESS);
+}
+
 void fs_stageout_timers(struct fs_daemon *d) {
   struct fs_stageout *o = d->stageout;
   if (!o) return;
   (void)fs_iopool_reap(&o->pool);
+  if (o->cancel_by != 0 && d->now >= o->cancel_by && !o->given_up) fs_stageout_give_up(o);
   fs_stageout_next(o);
 }
 
@@ -298,8 +308,7 @@ bool fs_stageout_sync(struct fs_daemon *d, bool named, fs_err *err) {
 void fs_stageout_cancel(struct fs_daemon *d) {
   struct fs_stageout *o = d->stageout;
   if (!o || atomic_exchange(&o->cancelled, true)) return;
-  /* Nor is waited for those that hang. */
-  for (uint32_t i = 0; i < o->batch.count; i++) fs_stageout_answer(o->batch.item[i].file, -ECANCELED);
+  o->cancel_by = d->now + FS_STAGEOUT_CANCEL_NS; /* for what is with the thread, which may be about to get its name */
   struct fs_chain *lists[] = {&o->now, &o->due, &o->retry};
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++)
     for (struct fs_chain *l; (l = fs_chain_pop(lists[i])) != NULL;)

@@ -102,6 +102,8 @@ struct fs_stageout {
   bool held;         /* --stage-in's files are hard links to what is in this directory */
   bool warned;
   _Atomic bool cancelled;
+  _Atomic bool given_up;   /* what is still with the thread: its end is not waited for any more, and it gets no name */
+  uint64_t cancel_by;      /* when that will be */
   _Atomic uint64_t copied; /* bytes */
   _Atomic uint64_t reused; /* bytes that were there from an earlier job */
   uint64_t copied_before;  /* this batch */

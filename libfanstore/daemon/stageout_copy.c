@@ -374,7 +374,8 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
 }
 
 static fs_err fs_copy_named(struct fs_stageout_item *j) {
-  fs_err err = j->changed ? -EAGAIN : fs_copy_name(j);
+  bool over = atomic_load_explicit(&j->out->given_up, memory_order_relaxed);
+  fs_err err = over ? -ECANCELED : j->changed ? -EAGAIN : fs_copy_name(j);
   if (err < 0) fs_copy_discard(j);
   return err;
 }

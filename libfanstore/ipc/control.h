@@ -21,10 +21,13 @@
  *   stagein rank=K files=N bytes=BYTES [end=1]          after stagein: names made so far; at the end also what was left
  *     [dataset=N dataset_name=PATH]                     out: because the dataset has the name, or for another reason;
  *     [odd=N odd_name=PATH odd_why=TEXT]                with an example
- *   output rank=K size=BYTES name=PATH                  after finish: a file that the job wrote below a mount
- *   outputs rank=K files=N bytes=BYTES [kept=DIR]       after finish: how far; with end=1 done. done, total: bytes
- *     [staged=N done=BYTES total=BYTES]                 of --stage-out; lost: files neither copied nor kept
- *     [failed=N why=...] [lost=N] [alone=N] [end=1]       alone: --output-replicas, and they have none
+ *   output rank=K size=BYTES [why=TEXT] name=PATH       after finish: a file that the job wrote below a mount; why it
+ *                                                       was not copied
+ *   failed rank=K failed=N unkept=N lost=N why=TEXT     after finish, before `outputs`, for each reason: so many were
+ * not copied or kept for it, unkept of these are nowhere; lost were not kept in the end for it, whatever the first
+ * reason was outputs rank=K files=N bytes=BYTES [kept=DIR]       after finish: how far; with end=1 done. done, total:
+ * bytes [staged=N done=BYTES total=BYTES]                 of --stage-out; lost: files neither copied nor kept
+ *     [failed=N] [lost=N] [alone=N] [end=1]               alone: --output-replicas, and they have none
  *   heir rank=K of=N [pending=1]                        --output-replicas: rank N has gone, and what it had of outputs
  *                                                       is K's; it has (pending) not finished with them
  *   leaving rank=K                                      after stats, once a second: what was made is being removed

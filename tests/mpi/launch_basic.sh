@@ -3,6 +3,7 @@
 # What fs-launch does when all goes well: 1, 2 and 4 emulated nodes, the whole tree from each of them, counts that add
 # up, a second job that finds the partitions staged, --replicas, --np, --purge, clean, exit statuses, standard input.
 . "$(dirname "$0")/../functions.sh"
+here=$(cd "$(dirname "$0")" && pwd)
 
 random_files "$work/source" 300 7 1 100 5000 40000 300000
 pack "$work/source" "$work/ds" --partitions 5 --mount "$mnt"
@@ -76,6 +77,21 @@ status 0 true
 equal "standard input" "$(seq 100000 | md5sum)" "$(seq 100000 | launch --dataset "$work/ds" -- md5sum 2>/dev/null)"
 equal "standard output" "out" "$(launch --dataset "$work/ds" -- sh -c 'echo out; echo err >&2' 2>/dev/null)"
 echo "ok - exit statuses, standard input and output"
+
+# ^C and ^\ at the terminal, and signals to fs-launch alone, whether COMMAND is its child or mpirun's.
+signalled() { # EXPECTED KEY fs-launch's words...
+  local want=$1 key=$2 got=0
+  shift 2
+  "$python" "$here/terminal.py" READY "$key" "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 "$@" \
+    >"$work/out" 2>&1 || got=$?
+  [ $got = "$want" ] || fail "$key, $*: $got, not $want: $(cat "$work/out")"
+}
+signalled 130 03 --np 2 -- sh -c 'echo READY; exec sleep 30'
+signalled 130 SIGINT --np 1 -- sh -c 'echo READY; exec sleep 30'
+signalled 143 SIGTERM --np 2 -- sh -c 'echo READY; exec sleep 30'
+signalled 130 03 -- sh -c 'echo READY; sleep 30'
+signalled 5 03 -- sh -c 'trap "exit 5" INT; echo READY; sleep 30 & wait; exit 6' # COMMAND says what it means
+echo "ok - interrupts"
 
 expect_status 0 launch --dataset "$work/ds" -- sh -c 'setsid sleep 300 >/dev/null 2>&1 & exit 0'
 grep -q 'still ran at its end' "$work/err" || fail "what COMMAND left is not told"

@@ -126,6 +126,31 @@ rm -rf "$work/local/fanstore-outputs"
 touch "$work/gone.go"
 echo "ok - the second interrupt ends it, and keeps what is left"
 
+# It comes while a file is being copied: that is either there or told, or the directory hung and nobody can know.
+fresh
+stuck STUCK_FSYNC last
+"${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
+  bash -c 'cd "$1" && echo one >one' - "$mnt" >"$work/log" 2>&1 &
+wait_until 60 test -e "$work/last.in"
+sleep 1
+kill -TERM $!
+wait_until 20 grep -q 'a second interrupt' "$work/log"
+kill -TERM $!
+wait_until 20 grep -q 'is broken off' "$work/log"
+touch "$work/last.go"
+status=0
+wait $! || status=$?
+told=$(sed -n 's/^fs-launch: 1 could not be staged out (\(broken off[^)]*\)) and is kept in .*: one$/\1/p' "$work/log")
+case $status,$told in
+  0,) cmp "$out/one" <(echo one) || fail "it is not there: $(cat "$work/log")" ;;
+  "125,broken off") [ ! -e "$out/one" ] || fail "it is there: $(cat "$work/log")" ;;
+  125,*"may be there all the same") ;;
+  *) fail "status $status: $(cat "$work/log")" ;;
+esac
+[ $status = 0 ] || equal "kept" one "$(cat "$work"/local/fanstore-outputs/job-*/one)"
+rm -rf "$work/local/fanstore-outputs"
+echo "ok - a file that is being copied when it is broken off: ${told:-it was copied}"
+
 # fs-launch is killed: whole files only are there, the rest is kept; the same job again copies the rest alone.
 fresh
 cat >"$work/again.sh" <<'END'
@@ -301,11 +326,11 @@ part() { # NODE NAME OFFSET
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
 os.pwrite(fd, os.urandom(900000), int(sys.argv[2]))' "$2" "$3" || exit
 }
-part 0 half 0
-part 2 half 300000
 part 0 whole 0
 part 1 whole 900000
-FANSTORE_NODE=3 md5sum half whole >"$2/sums"
+FANSTORE_NODE=3 md5sum whole >"$2/sums"
+part 0 half 0
+part 2 half 300000 # and before it is copied
 for p in /proc/[0-9]*; do
   [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
   tr '\0' '\n' <"$p/cmdline" | grep -qxF "$2/local" || continue
@@ -318,7 +343,7 @@ expect_status 125 launch --dataset "$work/ds" --emulate 4 --deadline 1000 --stag
 [ -e "$work/killed" ] || fail "no daemon was killed"
 grep -q '1 could not be staged out (a node that has some of the bytes does not answer): half$' "$work/err" || fail "$(cat "$work/err")"
 grep -q '1 of them could not be kept and is lost: ' "$work/err" || fail "$(cat "$work/err")"
-(cd "$out" && grep whole "$work/sums" | md5sum -c --quiet -) || fail "the other one"
+(cd "$out" && md5sum -c --quiet "$work/sums") || fail "the other one"
 equal "there" "whole" "$(cd "$out" && find . -path ./.fanstore-staged -prune -o -type f -printf '%P\n')"
 [ -z "$(find "$work/local/fanstore-outputs" -type f 2>/dev/null)" ] || fail "a file without some of its bytes is kept"
 rm -rf "$work/local/fanstore-outputs" "$work/killed"
@@ -366,6 +391,21 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
   equal "kept" 1 "$(find "$work/local/fanstore-outputs" -type f | wc -l)"
   rm -rf "$work/local/fanstore-outputs"
   echo "ok - a full directory: told, kept, not 0"
+  # And a node dies: each file has its own reason.
+  fresh
+  # shellcheck disable=SC2016
+  expect_status 125 unshare -m bash -c 'mount -t tmpfs -o size=4m none "$1" && shift && exec "$@"' - "$out" \
+    "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 4 --deadline 1000 --report "$work/r.json" \
+    --stage-out "$out" -- bash -c 'bash "$2/part.sh" "$@" && head -c 9000000 /dev/urandom >"$1/large" &&
+      FANSTORE_NODE=1 cp "$1/large" "$1/two"' - "$mnt" "$work" "$python"
+  [ -e "$work/killed" ] || fail "no daemon was killed"
+  grep -qE '2 could not be staged out \(No space left on device\) and are kept in .*: (large, two|two, large)$' "$work/err" || fail "$(cat "$work/err")"
+  grep -q '1 could not be staged out (a node that has some of the bytes does not answer): half$' "$work/err" || fail "$(cat "$work/err")"
+  grep -q '1 of them could not be kept and is lost: a node that has some of the bytes does not answer$' "$work/err" || fail "$(cat "$work/err")"
+  equal "reasons in the report" "[(1, 1), (2, 0)]" \
+    "$(json "$work/r.json" 'sorted((f["failed"], f["lost"]) for f in r["outputs"]["failures"])')"
+  rm -rf "$work/local/fanstore-outputs" "$work/killed"
+  echo "ok - each has its own reason"
 else
   say "no mount namespaces here: a full directory is not tried"
 fi
