@@ -35,7 +35,7 @@ static fs_err check_open(mode_t mode, int flags, bool output) {
   if (S_ISLNK(mode)) return -ELOOP;
   if (S_ISDIR(mode) && (writes || (flags & O_TRUNC))) return -EISDIR;
   if ((writes || (flags & O_TRUNC)) && !output) return -EROFS;
-  if (writes && !(mode & S_IWUSR) && !fs_caller_is_root()) return -EACCES;
+  if ((writes || (flags & O_TRUNC)) && !(mode & S_IWUSR) && !fs_caller_is_root()) return -EACCES;
   if (!(mode & S_IRUSR) && (flags & O_ACCMODE) != O_WRONLY && !fs_caller_is_root()) return -EACCES;
   return S_ISDIR(mode) && (flags & O_DIRECT) ? -EINVAL : 0;
 }
@@ -72,11 +72,7 @@ static fs_err mode_of(const struct fs_found *f, mode_t *mode) {
   fs_err err = 0;
   *mode = S_IFDIR | 0755;
   if (FS_UNLIKELY(fs_is_vdir(f->entry))) return 0;
-  if (fs_is_out(f->entry)) {
-    const struct fs_out_node *n = fs_out_node(f->entry);
-    if (n != NULL) *mode = atomic_load_explicit(&n->mode, memory_order_relaxed);
-    return n == NULL ? -EUCLEAN : 0;
-  }
+  if (fs_is_out(f->entry)) return fs_out_mode(f->entry, mode);
   const struct fs_index *ix = fs_mount_ix(f->mount, &err);
   const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
   if (FS_UNLIKELY(e == NULL)) return ix == NULL ? err : -EUCLEAN;

@@ -81,8 +81,9 @@ fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode) {
   if (mode & ~(R_OK | W_OK | X_OK)) return -EINVAL;
   if (fs_is_vdir(entry)) return mode & W_OK ? -EROFS : 0;
   if (fs_is_out(entry)) {
-    const struct fs_out_node *n = fs_out_node(entry);
-    return n == NULL ? -EUCLEAN : access_mode(atomic_load_explicit(&n->mode, memory_order_relaxed), mode);
+    uint32_t has;
+    err = fs_out_mode(entry, &has);
+    return err != 0 ? err : access_mode(has, mode);
   }
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;

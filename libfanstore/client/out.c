@@ -150,6 +150,32 @@ static fs_err by_number(uint32_t entry, struct fs_answer *a, const struct fs_rec
   return err == 0 && !*r ? -EIO : err;
 }
 
+void fs_out_permits(uint32_t entry, uint32_t mode, uint64_t tree) {
+  struct fs_out_node *n = fs_out_node(entry);
+  if (n) atomic_store_explicit(&n->permits, tree << 16 | (mode & 0xffff), memory_order_relaxed);
+}
+
+/* Whoever takes a directory's permissions away from its owner, or gives them, changes the tree's number. */
+fs_err fs_out_mode(uint32_t entry, uint32_t *mode) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  const struct fs_node *node;
+  struct fs_out_node *n = fs_out_node(entry);
+  if (!n) return -EUCLEAN;
+  *mode = atomic_load_explicit(&n->mode, memory_order_relaxed);
+  if (!S_ISDIR(*mode) || fs_caller_is_root() || (node = fs_names_node()) == NULL) return 0;
+  uint64_t tree = fs_out_tree(node), permits = atomic_load_explicit(&n->permits, memory_order_relaxed);
+  if (permits != 0 && permits >> 16 == tree << 16 >> 16 && !(tree & FS_TREE_UNKNOWN)) {
+    *mode = permits & 0xffff;
+    return 0;
+  }
+  fs_err err = by_number(entry, &a, &r);
+  if (err != 0) return err == -ENOENT ? 0 : err; /* it was removed */
+  *mode = r->mode;
+  fs_out_permits(entry, r->mode, tree);
+  return 0;
+}
+
 /*
  * The number of the directory `dir` that n's record is in. Mostly it is the one that n was come to by; when it has been
  * renamed since, to a directory that no process here has been in, it gets a number now: where that one is, is asked for

@@ -35,6 +35,10 @@ uint64_t fs_out_tree(const struct fs_node *node);
 int64_t fs_out_number(const struct fs_record *r, uint32_t parent);
 /* NULL: no such number. */
 struct fs_out_node *fs_out_node(uint32_t entry);
+/* Type and permissions of a number. What root sees of a directory's, who needs none, may have been changed since. */
+fs_err fs_out_mode(uint32_t entry, uint32_t *mode);
+/* The directory had this mode at or after the time when that was the tree's number. */
+void fs_out_permits(uint32_t entry, uint32_t mode, uint64_t tree);
 /* f->out was found in the directory f->entry: the route to it. A file of this node, which nobody else has written, is
    the kernel's; others, and symlinks, get a number, unless they are only looked at. `flags`: of the walk. */
 int fs_out_found(struct fs_found *f, unsigned flags);
@@ -69,8 +73,10 @@ uint64_t fs_out_left(void);
 
 /* ---- out_file.c: files of this node ---- */
 
-/* The id of the directory in which f's name is to be made; -EROFS, -EACCES. */
+/* The id of the directory in which f's name is to be made or removed; -EROFS, -EACCES. */
 fs_err fs_out_may_make(const struct fs_found *f, uint64_t *dir);
+/* -EACCES; but -EEXIST where the name that was to be made is there, -ENOENT where the one that was to go is not. */
+fs_err fs_out_refused(const struct fs_found *f, uint64_t dir, bool made);
 /* open(2) with O_CREAT of a name that was not looked for (FS_MAKE): a descriptor of the kernel's; -EEXIST, and f->out
    is what was there: also a file that is not published yet, as a look-up would not find it. */
 fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode);
@@ -128,6 +134,8 @@ fs_err fs_out_chmod(const struct fs_found *f, mode_t mode);
 fs_err fs_out_chown(uid_t uid, gid_t gid);
 fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]);
 fs_err fs_out_truncate(const struct fs_found *f, int64_t size);
+/* The same for who has not opened it for writing. */
+fs_err fs_out_truncate_path(const struct fs_found *f, int64_t size);
 /* Before a file of --stage-in's is changed: waits until its home has a copy of it (an empty one). -EINTR after a second
    of that, when a signal came. */
 fs_err fs_out_own(uint64_t id, bool empty);

@@ -31,7 +31,7 @@ static fs_err make(const struct fs_found *f, uint32_t mode, const char *target) 
                             .name_len = (uint16_t)f->name_len,
                             .name2_len = (uint16_t)strlen(target)};
   fs_err err = fs_out_may_make(f, &c.dir);
-  if (err != 0) return err;
+  if (err != 0) return err == -EACCES ? fs_out_refused(f, c.dir, true) : err;
   stamp_now(&c.mtime, &c.mtime_ns);
   return fs_names_ask(&c, f->name, target, &a, &r);
 }
@@ -51,6 +51,7 @@ fs_err fs_out_remove(const struct fs_found *f, bool directory) {
   struct fs_names_call c = {
       .op = FS_NAMES_REMOVE, .mode = directory ? S_IFDIR : S_IFREG, .name_len = (uint16_t)f->name_len};
   fs_err err = fs_out_may_make(f, &c.dir);
+  if (err == -EACCES) return fs_out_refused(f, c.dir, false);
   if (err == 0) err = fs_names_call(&c, f->name, "", a.body, sizeof(a.body), &a.n);
   return err;
 }
@@ -63,6 +64,15 @@ static fs_err check_directory(const struct fs_found *f, uint64_t dir) {
   return err != 0 ? err : S_ISDIR(r->mode) ? 0 : -ENOTDIR;
 }
 
+/* What has two parents needs to be written, too: its ".." changes. */
+static fs_err check_moved(const struct fs_found *f, uint64_t dir) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  fs_err err = fs_caller_is_root() ? -ENOENT : fs_out_look_up(dir, f->name, f->name_len, 0, &a, &r);
+  if (err != 0) return 0; /* the rename finds that out */
+  return S_ISDIR(r->mode) && !(r->mode & S_IWUSR) ? -EACCES : 0;
+}
+
 fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags) {
   struct fs_answer a;
   struct fs_names_call c = {.op = FS_NAMES_RENAME,
@@ -71,7 +81,13 @@ fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, uns
                             .name2_len = (uint16_t)to->name_len};
   if (flags & ~(unsigned)RENAME_NOREPLACE) return -EINVAL;
   fs_err err = fs_out_may_make(from, &c.dir);
-  if (err == 0) err = fs_out_may_make(to, &c.to);
+  if (err == 0 || err == -EACCES) {
+    fs_err other = fs_out_may_make(to, &c.to);
+    if (err == 0 || other != -EACCES) err = other != 0 ? other : err;
+  }
+  if (err == -EACCES) err = fs_out_refused(from, c.dir, false);
+  if (err == -EACCES && c.flags != 0 && fs_out_refused(to, c.to, true) == -EEXIST) err = -EEXIST;
+  if (err == 0 && c.dir != c.to) err = check_moved(from, c.dir);
   if (err == 0 && (from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH)) err = check_directory(from, c.dir);
   if (err == 0) err = fs_names_call(&c, from->name, to->name, a.body, sizeof(a.body), &a.n);
   return err;
@@ -137,6 +153,13 @@ fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]) {
   else
     c.mtime = t[1].tv_sec, c.mtime_ns = (uint32_t)t[1].tv_nsec;
   return set(f, &c);
+}
+
+fs_err fs_out_truncate_path(const struct fs_found *f, int64_t size) {
+  uint32_t mode;
+  fs_err err = size < 0 ? -EINVAL : fs_out_mode(f->entry, &mode);
+  if (err == 0 && !S_ISDIR(mode) && !(mode & S_IWUSR) && !fs_caller_is_root()) err = -EACCES;
+  return err != 0 ? err : fs_out_truncate(f, size);
 }
 
 fs_err fs_out_truncate(const struct fs_found *f, int64_t size) {

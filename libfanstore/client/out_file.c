@@ -184,9 +184,17 @@ fs_err fs_out_may_make(const struct fs_found *f, uint64_t *dir) {
   struct stat st;
   *dir = node == NULL ? 0 : fs_out_dir_id(f->mount, f->entry);
   if (*dir == 0) return -EROFS;
-  if (fs_caller_is_root() || fs_is_out(f->entry)) return 0; /* an output directory is the caller's own */
-  fs_err err = fs_file_stat(f->mount, f->entry, &st);
+  if (fs_caller_is_root()) return 0;
+  fs_err err = fs_is_out(f->entry) ? fs_out_mode(f->entry, &st.st_mode) : fs_file_stat(f->mount, f->entry, &st);
   return err != 0 ? err : st.st_mode & S_IWUSR ? 0 : -EACCES;
+}
+
+fs_err fs_out_refused(const struct fs_found *f, uint64_t dir, bool made) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  fs_err err = fs_out_look_up(dir, f->name, f->name_len, made ? FS_NAMES_TAKEN_TOO : 0, &a, &r);
+  if (made) return err == 0 ? -EEXIST : err == -ENOENT ? -EACCES : err;
+  return err == 0 ? -EACCES : err;
 }
 
 fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
@@ -197,6 +205,7 @@ fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
   struct fs_names_call c = {.op = FS_NAMES_CREATE, .name_len = (uint16_t)f->name_len};
   if (f->last != FS_LAST_NAME) return -EISDIR;
   fs_err err = fs_out_may_make(f, &c.dir);
+  if (err == -EACCES) return fs_out_refused(f, c.dir, true);
   if (err == 0 && fs_out_full()) err = -EDQUOT;
   if (err == 0 && (c.id = fs_names_id()) == 0) err = -EIO;
   if (err == 0) err = fs_out_path(fs_names_node(), c.id, path);

@@ -198,6 +198,13 @@ static int route_fd_name(const char *path, unsigned flags, struct fs_found *f) {
   return FS_IN;
 }
 
+int fs_path_route_fd(const char *path, struct fs_found *f) {
+  const char *rest;
+  int fd = fs_fd_of_name(path, &rest);
+  if (fd < 0 || rest[0] != '\0') return FS_OUT;
+  return route_fd_name(path, 0, f);
+}
+
 /* Does a path that the kernel refused so go through a descriptor that may be ours? */
 static bool names_descriptor(int dirfd, const char *path, fs_err err) {
   const char *rest;

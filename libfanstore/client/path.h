@@ -54,6 +54,13 @@ int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struc
 /* Its two steps. The first takes little room on the stack; `true` is FS_OUT. */
 bool fs_path_surely_missing(int dirfd, const char *path, unsigned flags, fs_err err);
 int fs_path_retry_walk(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f);
+/* "/dev/fd/5" and its like, of a descriptor that stands for something of ours: FS_IN, else FS_OUT. The kernel would
+   change what stands for it. */
+int fs_path_route_fd(const char *path, struct fs_found *f);
+static inline bool fs_path_may_name_fd(const char *path) {
+  __asm__("" : "+r"(path)); /* see fs_path_out */
+  return (intptr_t)path >= 4096 && (strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/", 5) == 0);
+}
 /* Surely no mount's: an absolute path; a relative one, by the current directory or dirfd. Wrong in one direction only.
  */
 bool fs_path_absolute_out(const char *path);

@@ -178,9 +178,8 @@ static fs_err check_search(const struct walk *w) {
   if (fs_is_vdir(w->entry)) return 0;
   uint32_t mode;
   if (fs_is_out(w->entry)) {
-    const struct fs_out_node *n = w->entry == FS_OUT_RECORD ? NULL : fs_out_node(w->entry);
-    if (n == NULL) return w->entry == FS_OUT_RECORD ? -ENOTDIR : -EUCLEAN;
-    mode = atomic_load_explicit(&n->mode, memory_order_relaxed);
+    fs_err err = w->entry == FS_OUT_RECORD ? -ENOTDIR : fs_out_mode(w->entry, &mode);
+    if (err != 0) return err;
   } else {
     const struct fs_entry *e = w->ix == NULL ? NULL : fs_index_entry(w->ix, w->entry);
     if (e == NULL) return -EUCLEAN;
@@ -223,8 +222,10 @@ static int step_output(struct walk *w, const char *name, size_t len) {
   fs_err err = fs_out_look_up(dir, name, len, last && (w->flags & FS_WRITES) ? FS_NAMES_TAKEN_TOO : 0, &a, &r);
   if (err != 0) return err == -ENOENT ? 1 : err;
   err = step_record(w, r);
-  if (err == 0 && S_ISDIR(r->mode)) fs_out_note_dir(node, dir, name, len, w->entry, tree);
-  return err;
+  if (err != 0 || !S_ISDIR(r->mode)) return err;
+  fs_out_permits(w->entry, r->mode, tree);
+  fs_out_note_dir(node, dir, name, len, w->entry, tree);
+  return 0;
 }
 
 static int step_child(struct walk *w, const char *name, size_t len) {

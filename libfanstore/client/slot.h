@@ -15,7 +15,7 @@
 #include "util/base.h"
 
 #define FS_STATE_MAGIC 0x4554415453460001ull
-#define FS_STATE_VERSION 4u
+#define FS_STATE_VERSION 5u
 #define FS_SLOTS (1u << 20)
 #define FS_SLOTS_FIRST (1u << 16) /* so many are used before the holders are looked for the first time */
 /* In a slot's offset: bit 63, it has moved to a real descriptor; bits 47-62, to which one in the store; the rest, where
@@ -55,12 +55,13 @@ static_assert(sizeof(struct fs_slot) == 64, "a slot is a cache line");
 #define FS_OUT_FIRST 0xfff10000u
 #define FS_OUT_NODES (1u << 18)
 struct fs_out_node {
-  _Atomic uint64_t id;     /* of the record; 0: free */
-  _Atomic uint64_t dir;    /* that it was last seen in */
-  _Atomic uint32_t parent; /* entry number of that */
-  _Atomic uint32_t mode;   /* as last seen; 0: being filled */
+  _Atomic uint64_t id;      /* of the record; 0: free */
+  _Atomic uint64_t dir;     /* that it was last seen in */
+  _Atomic uint32_t parent;  /* entry number of that */
+  _Atomic uint32_t mode;    /* as last seen; 0: being filled */
+  _Atomic uint64_t permits; /* of a directory: mode, 16 bits, and the tree's number before it was asked for */
 };
-static_assert(sizeof(struct fs_out_node) == 24, "a node is 24 bytes");
+static_assert(sizeof(struct fs_out_node) == 32, "a node is 32 bytes");
 static inline bool fs_is_out(uint32_t entry) {
   return FS_UNLIKELY(entry >= FS_OUT_FIRST);
 }

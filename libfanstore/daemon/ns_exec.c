@@ -224,6 +224,51 @@ static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs
   return now;
 }
 
+/* Clients keep what they know of directories: that their owner may not write or search one, say, all members hear of
+   before the caller is answered. */
+struct fs_exec_modes {
+  struct fs_ns *ns;
+  struct fs_asked a;
+  uint64_t dir, id;
+};
+
+static void fs_exec_modes_told(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_exec_modes *m = ctx;
+  const struct fs_record *r = fs_names_find_id(m->ns->names, m->dir, m->id);
+  (void)err, (void)body, (void)n;
+  if (r)
+    fs_answer_record(m->ns, m->a, 0, r);
+  else
+    fs_ns_answer(m->ns, m->a, 0, NULL, 0); /* it was changed, and removed since */
+  free(m);
+}
+
+static void fs_exec_modes_committed(struct fs_commit *commit, fs_err err) {
+  struct fs_exec_modes *m = commit->ctx;
+  struct fs_names_call c = {.op = FS_NAMES_TREE};
+  if (err < 0) {
+    fs_ns_answer(m->ns, m->a, err, NULL, 0);
+    free(m);
+    return;
+  }
+  m->ns->hooks->tree(m->ns);
+  fs_ns_ask_all(m->ns, &c, sizeof(c), fs_exec_modes_told, m);
+}
+
+static void fs_exec_set_modes(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
+  struct fs_exec_modes *m = malloc(sizeof(*m));
+  struct fs_commit *commit = m ? fs_exec_put_commit(ns, a, r, call) : NULL;
+  if (commit) {
+    *m = (struct fs_exec_modes){.ns = ns, .a = a, .dir = r->dir, .id = r->id};
+    commit->relayed = false;
+    commit->then = fs_exec_modes_committed;
+    commit->ctx = m;
+  } else {
+    free(m);
+  }
+  fs_exec_commit(ns, a, commit);
+}
+
 /* Of a directory or a symlink; `to` is the call's own id, the same when it is made again. */
 static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *old = fs_names_find_id(ns->names, c->dir, c->id), *r;
@@ -238,9 +283,13 @@ static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs
     fs_answer_record(ns, a, 0, old);
   } else {
     struct fs_record now = fs_exec_set(old, c);
+    bool permits = S_ISDIR(old->mode) && ((old->mode ^ now.mode) & S_IRWXU);
     fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), fs_record_target(old), &r);
     if (err == 0) fs_done_note(ns, c->to);
-    fs_exec_put(ns, a, err == 0 ? r : NULL, c->to);
+    if (err == 0 && permits)
+      fs_exec_set_modes(ns, a, r, c->to);
+    else
+      fs_exec_put(ns, a, err == 0 ? r : NULL, c->to);
   }
 }
 

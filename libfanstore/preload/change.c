@@ -75,6 +75,16 @@ static int64_t chmod_entry(int route, const struct fs_found *f, mode_t m, int fl
   return is_output(route, f) && err == -EROFS ? fs_out_chmod(f, m) : err;
 }
 
+/* fchmodat2(2) of a descriptor itself. */
+int fs_chmod_empty(int fd, mode_t m, int flags) {
+  if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return fs_ret_int(-EINVAL);
+  FS_NOT_STAGED(fd);
+  FS_FD_CALL(fd,
+             s != &fs_slot_closed && fs_is_out(s->entry) ? fs_out_chmod(&(struct fs_found){.entry = s->entry}, m)
+                                                         : at_refusal(s),
+             fs_ret_int(FS_SYS4(FS_SYS_FCHMODAT2, fd, "", m, flags)));
+}
+
 FS_EXPORT int fchmodat(int d, const char *p, mode_t m, int flags) {
   FS_PATH_SET(d, p, FS_AT_WALK(flags), chmod_entry(route, f, m, flags), FS_REAL(fchmodat)(d, p, m, flags));
 }
@@ -89,7 +99,10 @@ static int64_t check_at_flags(int flags) {
 
 static int chown_fd(int fd, const char *p, uid_t u, gid_t g, int flags) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, check_at_flags(flags) != 0 ? check_at_flags(flags) : at_refusal(s),
+  FS_FD_CALL(fd,
+             check_at_flags(flags) != 0                    ? check_at_flags(flags)
+             : s != &fs_slot_closed && fs_is_out(s->entry) ? fs_out_chown(u, g)
+                                                           : at_refusal(s),
              FS_REAL(fchownat)(fd, p, u, g, flags));
 }
 
@@ -135,7 +148,7 @@ FS_EXPORT int lutimes(const char *p, const struct timeval t[2]) {
 }
 
 FS_EXPORT int truncate(const char *p, off_t n) {
-  FS_PATH_SET(AT_FDCWD, p, 0, is_output(route, f) ? fs_out_truncate(f, n) : fs_file_refuse_truncate(route, f, n),
+  FS_PATH_SET(AT_FDCWD, p, 0, is_output(route, f) ? fs_out_truncate_path(f, n) : fs_file_refuse_truncate(route, f, n),
               FS_REAL(truncate)(p, n));
 }
 FS_ALIAS(truncate64, truncate);
@@ -154,18 +167,20 @@ FS_EXPORT int fchown(int fd, uid_t u, gid_t g) {
   FS_FD_CALL(fd, is_output_fd(s) ? fs_out_chown(u, g) : fd_refusal(s), FS_REAL(fchown)(fd, u, g));
 }
 
-static int64_t fd_times(const struct fs_slot *s, int64_t r) {
-  return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : r;
+static bool is_path_fd(const struct fs_slot *s) {
+  return atomic_load(&s->kind) >= FS_SLOT_PATH;
 }
 
 FS_EXPORT int futimes(int fd, const struct timeval t[2]) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, fd_times(s, set_timevals(FS_IN, &(struct fs_found){.entry = s->entry}, t)), FS_REAL(futimes)(fd, t));
+  FS_FD_CALL(fd, is_path_fd(s) ? -EBADF : set_timevals(FS_IN, &(struct fs_found){.entry = s->entry}, t),
+             FS_REAL(futimes)(fd, t));
 }
 
 FS_EXPORT int futimens(int fd, const struct timespec t[2]) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, fd_times(s, set_times(FS_IN, &(struct fs_found){.entry = s->entry}, t)), FS_REAL(futimens)(fd, t));
+  FS_FD_CALL(fd, is_path_fd(s) ? -EBADF : set_times(FS_IN, &(struct fs_found){.entry = s->entry}, t),
+             FS_REAL(futimens)(fd, t));
 }
 
 static int64_t set_at_times(int route, const struct fs_found *f, const struct timespec t[2], int flags) {

@@ -125,7 +125,19 @@ static inline bool fs_output_gone(const struct fs_found *f, int err, unsigned *t
 /* The same for what changes a file: one of this node's outputs is published afterwards. */
 #define FS_PATH_SET(dirfd, path, flags, ours, native)                                                                  \
   if (!((flags)&FS_NOFOLLOW) && FS_UNLIKELY(fs_out_staged_name(path))) return fs_ret_int(-EROFS);                      \
+  if (!((flags)&FS_NOFOLLOW) && FS_UNLIKELY(fs_path_may_name_fd(path))) {                                              \
+    struct fs_found *f = alloca(sizeof(*f));                                                                           \
+    int route = fs_path_route_fd(path, f);                                                                             \
+    if (route != FS_OUT) return fs_ret_int(ours);                                                                      \
+    return fs_out_set_named(path, native);                                                                             \
+  }                                                                                                                    \
   FS_PATH_CALL(dirfd, path, (flags) | FS_CHANGES, ours, fs_out_set_done(f, path, native))
+/* By the name of a descriptor that is real: of an output of this node, maybe. */
+static inline int fs_out_set_named(const char *path, int r) {
+  const char *rest = "";
+  int fd = r == 0 ? fs_fd_of_name(path, &rest) : -1;
+  return fd >= 0 && rest[0] == '\0' && fs_out_noted(fs_fd_entry(fd)) ? fs_ret_int(fs_out_publish(fd)) : r;
+}
 static inline int fs_out_set_done(const struct fs_found *f, const char *path, int r) {
   if (FS_LIKELY(f == NULL || path != f->real) || r != 0 || f->out.id == 0) return r;
   fs_err err = fs_out_publish_path(&f->out, path);
@@ -198,6 +210,9 @@ bool fs_poll_meets_ours(const struct pollfd *p, nfds_t n);
 bool fs_select_meets_ours(int n, const fd_set *r, const fd_set *w, const fd_set *e);
 /* close(2), but no cancellation point. */
 int fs_close(int fd);
+/* fchmodat2(2) with AT_EMPTY_PATH, which this libc may lack. */
+#define FS_SYS_FCHMODAT2 452
+int fs_chmod_empty(int fd, mode_t m, int flags);
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode);
 /* After a real open of a directory: notes it when a mount lies below. */
 void fs_note_directory(int fd, int dirfd, const char *path);

@@ -45,7 +45,6 @@ static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
 }
 
 /* Numbers that are the same on all machines, and that this libc's headers may lack. */
-#define FS_SYS_FCHMODAT2 452
 #define FS_SYS_SETXATTRAT 463
 #define FS_SYS_GETXATTRAT 464
 #define FS_SYS_LISTXATTRAT 465
@@ -84,6 +83,8 @@ static long sys_ppoll(struct pollfd *p, nfds_t n, struct timespec *t, const sigs
 }
 
 static long sys_fchmodat2(int dirfd, const char *path, mode_t mode, int flags) {
+  if ((flags & AT_EMPTY_PATH) && path != NULL && path[0] == '\0' && dirfd != AT_FDCWD)
+    return fs_chmod_empty(dirfd, mode, flags);
   if (fs_path_out(dirfd, path)) return fs_ret(FS_SYS4(FS_SYS_FCHMODAT2, dirfd, path, mode, flags));
   return fchmodat(dirfd, path, mode, flags & AT_SYMLINK_NOFOLLOW);
 }

@@ -204,14 +204,35 @@ static void test_what_is_in_the_way(void **state) {
   check_dirs(0);
 }
 
+/* What its owner may do with a directory all members hear of before the caller does; other bits concern nobody. */
+static void test_permissions(void **state) {
+  (void)state;
+  static struct call c;
+  static const uint32_t modes[] = {0555, 0500, 0577, 0755};
+  random_seed(0);
+  sim_start(3);
+  make_dirs();
+  for (unsigned i = 0; i < FS_ARRAY_LEN(modes); i++) {
+    unsigned before[3] = {world.tree[0], world.tree[1], world.tree[2]};
+    struct fs_names_call h = {.op = FS_NAMES_SETATTR, .flags = FS_SET_MODE, .mode = S_IFDIR | modes[i]};
+    h.dir = FS_DATASET_DIR(0, 0);
+    h.id = dir_id[0];
+    h.to = fs_ns_id(world.ns[1]);
+    call_start(&c, 1, h, "", "");
+    call_wait(&c);
+    assert_int_equal(c.err, 0);
+    bool changed = i == 0 || i == 3;
+    for (uint32_t k = 0; k < 3; k++) assert_int_equal(world.tree[k] > before[k], changed);
+  }
+  check_dirs(0);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) times = (unsigned)strtoul(argv[1], NULL, 10);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_what_is_in_the_way),
-      cmocka_unit_test(test_two_into_each_other),
-      cmocka_unit_test(test_storm),
-      cmocka_unit_test(test_storm_with_a_death),
-      cmocka_unit_test(test_storm_with_losses),
+      cmocka_unit_test(test_what_is_in_the_way),  cmocka_unit_test(test_permissions),
+      cmocka_unit_test(test_two_into_each_other), cmocka_unit_test(test_storm),
+      cmocka_unit_test(test_storm_with_a_death),  cmocka_unit_test(test_storm_with_losses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

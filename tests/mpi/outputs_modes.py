@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the modes of directories and files permit, and what changes them by a descriptor or by its name: a line each, the
+same on any file system.
+
+outputs_modes.py DIRECTORY COMMAND: the directory exists and is empty. COMMAND PYTHON ARGUMENTS makes changes, maybe on
+another node, between what this process does (outputs_modes.sh).
+"""
+import ctypes
+import errno
+import os
+import shlex
+import stat
+import subprocess
+import sys
+
+root, other = sys.argv[1], shlex.split(sys.argv[2])
+libc = ctypes.CDLL(None, use_errno=True)
+os.umask(0o022)
+os.chdir(root)
+
+
+def attempt(text, call, *args, **kwargs):
+    try:
+        value = call(*args, **kwargs)
+    except OSError as e:
+        value = errno.errorcode[e.errno]
+    print(text, value if isinstance(value, (str, list, bytes)) else "ok")
+
+
+def elsewhere(code, *args):
+    command = [*other, sys.executable, "-c", "import os, sys\nos.chdir(sys.argv[1])\n" + code, root, *args]
+    subprocess.run(command, check=True)
+
+
+def make(name, data="data"):
+    with open(name, "w") as f:
+        f.write(data)
+
+
+def opened(name, flags, *mode):
+    os.close(os.open(name, flags, *mode))
+
+
+def read(name):
+    with open(name) as f:
+        return f.read()
+
+
+def mode(name):
+    return oct(stat.S_IMODE(os.stat(name).st_mode))
+
+
+def call(function, *args):
+    if function(*args) != 0:
+        raise OSError(ctypes.get_errno(), "")
+
+
+def changes(d):
+    """What an unwritable directory refuses, and what it does not."""
+    new, old, sub = f"{d}/new", f"{d}/old", f"{d}/sub"
+    attempt("create", opened, new, os.O_WRONLY | os.O_CREAT, 0o644)
+    attempt("create O_EXCL", opened, new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    attempt("open old O_CREAT", opened, old, os.O_WRONLY | os.O_CREAT, 0o644)
+    attempt("open old O_CREAT O_TRUNC", opened, old, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    attempt("open old O_EXCL", opened, old, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    attempt("mkdir", os.mkdir, new)
+    attempt("mkdir old", os.mkdir, old)
+    attempt("mkdir sub", os.mkdir, sub)
+    attempt("symlink", os.symlink, "x", new)
+    attempt("symlink old", os.symlink, "x", old)
+    attempt("unlink", os.unlink, old)
+    attempt("unlink missing", os.unlink, new)
+    attempt("unlink directory", os.unlink, sub)
+    attempt("rmdir", os.rmdir, sub)
+    attempt("rmdir file", os.rmdir, old)
+    attempt("rmdir missing", os.rmdir, new)
+    attempt("rename in it", os.rename, old, new)
+    attempt("rename missing", os.rename, new, old)
+    attempt("rename out of it", os.rename, old, "free/moved")
+    attempt("rename into it", os.rename, "free/file", new)
+    attempt("rename over", os.rename, "free/file", old)
+    attempt("rename directory out of it", os.rename, sub, "free/sub")
+    attempt("write", make, old)
+    attempt("read", read, old)
+    attempt("list", lambda: sorted(os.listdir(d)))
+    attempt("access", lambda: [str(os.access(d, m)) for m in (os.R_OK, os.W_OK, os.X_OK)])
+    attempt("chmod of a file in it", os.chmod, old, 0o644)
+    attempt("utime of a file in it", os.utime, old, (1, 1))
+
+
+def directories():
+    os.mkdir("free")
+    make("free/file")
+    for bits in (0o555, 0o333, 0o666, 0o444, 0o000, 0o100, 0o311, 0o755):
+        d = f"d{bits:03o}"
+        os.mkdir(d)
+        make(f"{d}/old")
+        os.mkdir(f"{d}/sub")
+        os.chmod(d, bits)
+        print("--", d, mode(d))
+        changes(d)
+        attempt("chdir", os.chdir, d)
+        os.chdir(root)
+        attempt("stat below", lambda: oct(os.stat(f"{d}/sub").st_mode))
+        attempt("missing below", lambda: oct(os.stat(f"{d}/sub/x/y").st_mode))
+        os.chmod(d, 0o755)
+        attempt("again", changes, d)
+
+
+def between_nodes():
+    """A mode that changes under somebody who has been there, by path, by descriptor and as current directory."""
+    os.makedirs("seen/deep")
+    make("seen/old")
+    here, cwd = os.open("seen", os.O_RDONLY | os.O_DIRECTORY), os.getcwd()
+    os.chdir("seen")
+    for bits in ("0o555", "0o755", "0o666", "0o700"):
+        elsewhere("os.chmod('seen', int(sys.argv[2], 0))", bits)
+        print("--", bits)
+        attempt("by path", opened, f"{cwd}/seen/x", os.O_WRONLY | os.O_CREAT, 0o644)
+        attempt("by descriptor", lambda: os.close(os.open("x1", os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=here)))
+        attempt("in it", opened, "x2", os.O_WRONLY | os.O_CREAT, 0o644)
+        attempt("below it", lambda: oct(os.stat("deep").st_mode))
+        attempt("access", lambda: [str(os.access(p, os.W_OK)) for p in (f"{cwd}/seen", ".")])
+        attempt("list", lambda: sorted(os.listdir(".")))
+        attempt("list the descriptor's", lambda: sorted(os.listdir(here)))
+        attempt("fstat", lambda: oct(os.fstat(here).st_mode))
+    os.chdir(cwd)
+    os.close(here)
+
+
+def files():
+    for bits in (0o000, 0o200, 0o400, 0o444, 0o644):
+        for node, maker in (("own", lambda name: make(name)), ("other", lambda name: elsewhere(
+                "open(sys.argv[2], 'w').write('data')", name))):
+            name = f"{node}{bits:03o}"
+            maker(name)
+            os.chmod(name, bits)
+            print("--", name, mode(name))
+            attempt("read", read, name)
+            attempt("O_WRONLY", opened, name, os.O_WRONLY)
+            attempt("O_RDWR", opened, name, os.O_RDWR)
+            attempt("O_CREAT", opened, name, os.O_WRONLY | os.O_CREAT, 0o644)
+            attempt("O_APPEND", opened, name, os.O_WRONLY | os.O_APPEND)
+            attempt("O_RDONLY O_TRUNC", opened, name, os.O_RDONLY | os.O_TRUNC)
+            attempt("truncate", os.truncate, name, 2)
+            attempt("access", lambda: [str(os.access(name, m)) for m in (os.R_OK, os.W_OK, os.X_OK)])
+            attempt("faccessat", lambda: [str(os.access(name, m, effective_ids=True)) for m in (os.R_OK, os.W_OK)])
+            attempt("size", lambda: str(os.stat(name).st_size))
+            os.unlink(name)
+
+
+def by_descriptor():
+    """Attributes by a descriptor, by its name and by "" below it: of a directory, a file, and one of another node."""
+    os.mkdir("dir")
+    make("file")
+    elsewhere("open('remote', 'w').write('data')")
+    for name, flags in (("dir", os.O_RDONLY), ("file", os.O_RDONLY), ("file", os.O_RDWR), ("remote", os.O_RDONLY),
+                        ("remote", os.O_RDWR), ("dir", os.O_PATH), ("remote", os.O_PATH)):
+        fd = os.open(name, flags)
+        print("--", name, flags)
+
+        def set_mode(text, change):
+            os.chmod(name, 0o777)
+            attempt(text, change)
+            print(mode(name), oct(stat.S_IMODE(os.fstat(fd).st_mode)))
+
+        def set_time(text, change):
+            os.utime(name, (5, 5))
+            attempt(text, change)
+            print(int(os.stat(name).st_mtime), int(os.fstat(fd).st_mtime))
+
+        set_mode("fchmod", lambda: os.chmod(fd, 0o750))
+        set_time("futimens", lambda: os.utime(fd, (9, 9)))
+        attempt("fchown", lambda: os.chown(fd, os.getuid(), -1))
+        attempt("fchown to another", lambda: os.chown(fd, 0 if os.getuid() else -1, -1))
+        attempt("fchownat", lambda: call(libc.fchownat, fd, b"", os.getuid(), -1, 0x1000))
+        set_mode("fchmodat2", lambda: call(libc.syscall, 452, fd, b"", 0o700, 0x1000))
+        times = (ctypes.c_long * 4)(7, 0, 7, 0)
+        set_time("utimensat", lambda: call(libc.syscall, 280, fd, None, times, 0))
+        set_time("utimensat empty", lambda: call(libc.utimensat, fd, b"", times, 0x1000))
+        for path in (f"/proc/self/fd/{fd}", f"/dev/fd/{fd}"):
+            short = os.path.dirname(path)
+            set_mode(f"chmod {short}", lambda: os.chmod(path, 0o740))
+            set_mode(f"fchmodat {short}", lambda: call(libc.fchmodat, -100, path.encode(), 0o640, 0))
+            set_time(f"utime {short}", lambda: os.utime(path, (6, 6)))
+            attempt(f"chown {short}", os.chown, path, os.getuid(), -1)
+            attempt(f"access {short}", lambda: [str(os.access(path, m)) for m in (os.R_OK, os.W_OK)])
+        os.close(fd)
+
+
+for part in (directories, between_nodes, files, by_descriptor):
+    print("==", part.__name__)
+    part()
