@@ -58,11 +58,20 @@ fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st);
 
 /* ---- out_space.c: what there is room for ---- */
 
-/* The word of this node's daemon that says whether its outputs take more than they may. */
+/* The word of this node's daemon that says whether its outputs take more than they may (FS_OUTPUT_FULL), and whether
+   what is passed on to other nodes may be refused there (FS_OUTPUT_AWAIT). */
 extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_out_full_word;
-static inline bool fs_out_full(void) {
-  return atomic_load_explicit(atomic_load_explicit(&fs_out_full_word, memory_order_relaxed), memory_order_relaxed) != 0;
+static inline uint32_t fs_out_room_word(void) {
+  return atomic_load_explicit(atomic_load_explicit(&fs_out_full_word, memory_order_relaxed), memory_order_relaxed);
 }
+static inline bool fs_out_full(void) {
+  return (fs_out_room_word() & FS_OUTPUT_FULL) != 0;
+}
+static inline bool fs_out_awaits(void) {
+  return FS_UNLIKELY((fs_out_room_word() & FS_OUTPUT_AWAIT) != 0);
+}
+/* After a write to a real descriptor, where that is so: of a relay, whether home has taken it. */
+fs_err fs_out_await(int fd);
 /* 0, or -EDQUOT: a real descriptor of an output must not become longer, or, with `size` UINT64_MAX, not be written. */
 fs_err fs_out_room(int fd, uint64_t size);
 
@@ -169,6 +178,7 @@ fs_err fs_out_sync(uint64_t id, uint64_t size, uint64_t end);
 /* Before the kernel cuts or moves fd, a relay of this id or a spill: for the file. Of cut 1: not to be cut then. */
 fs_err fs_out_relay_cut(int fd, uint64_t id, uint64_t size);
 fs_err fs_out_relay_seek(int fd, uint64_t id, int64_t off, int whence);
+fs_err fs_out_relay_await(int fd, uint64_t id);
 /* Is a real descriptor, which came from elsewhere, one of an output that can be written? It is noted then. */
 void fs_out_note_real(int fd);
 /* A file of the kernel's with the same bytes, read-only. */

@@ -123,6 +123,11 @@ fs_err fs_out_real_cut(int fd, int64_t size) {
   return id == 0 ? 0 : fs_out_relay_cut(fd, id, (uint64_t)size);
 }
 
+fs_err fs_out_await(int fd) {
+  uint64_t id = relay_maybe(fd);
+  return id == 0 ? 0 : fs_out_relay_await(fd, id);
+}
+
 fs_err fs_out_real_seek(int fd, int64_t off, int whence) {
   uint64_t id = relay_maybe(fd);
   return id == 0 ? 0 : fs_out_relay_seek(fd, id, off, whence);
@@ -206,7 +211,7 @@ fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
   if (f->last != FS_LAST_NAME) return -EISDIR;
   fs_err err = fs_out_may_make(f, &c.dir);
   if (err == -EACCES) return fs_out_refused(f, c.dir, true);
-  if (err == 0 && fs_out_full()) err = -EDQUOT;
+  if (err == 0 && fs_out_full()) return fs_out_refused(f, c.dir, true) == -EEXIST ? -EEXIST : -EDQUOT;
   if (err == 0 && (c.id = fs_names_id()) == 0) err = -EIO;
   if (err == 0) err = fs_out_path(fs_names_node(), c.id, path);
   if (err != 0) return err;

@@ -48,6 +48,15 @@ fs_err fs_out_relay_cut(int fd, uint64_t id, uint64_t size) {
   return relay && size > 0 && (fs_sys_fcntl(fd, F_GETFL, 0) & O_APPEND) ? 1 : 0;
 }
 
+fs_err fs_out_relay_await(int fd, uint64_t id) {
+  struct stat st;
+  bool relay;
+  if (fs_sys_fstat(fd, &st) != 0) return 0;
+  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
+  c.flags = FS_SYNC_WRITE;
+  return sync_until(&c, UINT64_MAX, &relay);
+}
+
 /* Before a descriptor is moved. What it passes over is not written: the daemon is told, since a gap has no bounds but
    those of blocks. */
 fs_err fs_out_relay_seek(int fd, uint64_t id, int64_t off, int whence) {
@@ -72,15 +81,19 @@ static fs_fd open_own(const struct fs_node *node, uint64_t id) {
   return err != 0 ? err : fs_sys_openat(AT_FDCWD, path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0);
 }
 
-static fs_fd open_new(const struct fs_node *node, uint64_t to, bool append, uint64_t off) {
+static fs_fd open_new(const struct fs_node *node, uint64_t to, uint64_t dir, bool append, uint64_t off) {
   char path[PATH_MAX];
   uint64_t id = fs_names_id();
   fs_err err = id == 0 ? -EIO : fs_out_path(node, id, path);
   if (err != 0) return err;
   fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | (append ? O_APPEND : 0), 0600);
   if (fd < 0) return fd;
-  const struct fs_names_call c = {
-      .op = FS_NAMES_RELAY, .id = id, .to = to, .flags = append ? FS_RELAY_APPEND : 0, .size = append ? 0 : off};
+  const struct fs_names_call c = {.op = FS_NAMES_RELAY,
+                                  .id = id,
+                                  .to = to,
+                                  .dir = dir,
+                                  .flags = append ? FS_RELAY_APPEND : 0,
+                                  .size = append ? 0 : off};
   char body[8];
   size_t n;
   err = fs_names_call(&c, "", "", body, sizeof(body), &n);
@@ -93,14 +106,14 @@ static fs_fd open_new(const struct fs_node *node, uint64_t to, bool append, uint
 
 fs_fd fs_out_relay(uint32_t entry, uint32_t flags, uint64_t off) {
   const struct fs_node *node = fs_names_node();
-  uint64_t to = fs_out_id(entry);
+  uint64_t to = fs_out_id(entry), dir = atomic_load_explicit(&fs_out_node(entry)->dir, memory_order_relaxed);
   bool append = flags & O_APPEND;
   if ((flags & O_ACCMODE) != O_WRONLY) return -EOPNOTSUPP; /* what others have written could not be read there */
   fs_err err = node == NULL ? -EIO : fs_out_flush(entry, false);
   if (err != 0) return err;
   bool here = append && FS_OUT_ID_RANK(to) == fs_names_rank(node);
   fs_fd fd = here ? open_own(node, to) : -ELOOP;
-  return fd == -ELOOP ? open_new(node, to, append, off) : fd;
+  return fd == -ELOOP ? open_new(node, to, dir, append, off) : fd;
 }
 
 /* "<spill>/out/<id>", by its end; *dir: the length of "<spill>". */

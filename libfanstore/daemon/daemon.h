@@ -110,10 +110,20 @@ struct fs_warm {
 /* ---- space.c: what this node's outputs take, and whether that is too much ---- */
 struct fs_space {
   _Atomic uint32_t turn;
+  bool tight; /* as it was at: */
+  uint64_t tight_at;
+  uint64_t elsewhere[FS_MAX_NODES / 64]; /* nodes that said so when they were last heard */
 };
 fs_err fs_space_start(struct fs_daemon *d);
 void fs_space_freed(struct fs_daemon *d); /* some of it was given back */
 bool fs_space_full(const struct fs_daemon *d);
+/* Is so little left that what is accepted now may find none? The MPI thread's; */
+bool fs_space_tight(struct fs_daemon *d);
+/* as of another node's, as it has said; */
+bool fs_space_tight_at(const struct fs_daemon *d, uint32_t rank);
+void fs_space_told(struct fs_daemon *d, uint32_t rank, bool tight);
+/* and whether that concerns who writes on this node. */
+void fs_space_await(struct fs_daemon *d, bool await);
 
 /* ---- iopool.c ---- */
 struct fs_io {
@@ -189,6 +199,7 @@ struct fs_daemon {
   struct fs_holds *holds;       /* output files of other nodes */
   struct fs_spill *spill_files; /* and of this one */
   struct fs_chain *relays;      /* spills that stand for other nodes' files */
+  uint32_t relays_telling;      /* lines of what they have lost on their way */
   struct fs_stageout *stageout; /* copies of them */
   struct fs_stagein *stagein;   /* where some of them come from */
   struct fs_outputs *outputs;   /* what is done with them at the end */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "daemon/ns.h"
+#include "daemon/replica.h"
 
 #define FS_HOLD_CHAINS 4096u
 #define FS_CLIENT_CHAINS 256u
@@ -165,6 +166,7 @@ static bool fs_held_sane(const struct fs_held *held, uint64_t id) {
 fs_err fs_holds_answered(struct fs_daemon *d, struct fs_client *c, uint64_t id, fs_err err, struct fs_held *held) {
   struct fs_held_file *f = fs_held_find(d->holds, id);
   if (err == 0 && !fs_held_sane(held, id)) err = -EPROTO;
+  if (err == 0) fs_space_told(d, fs_home_of(d, id), held->tight != 0);
   if (err == 0 && c) {
     int64_t handle = fs_handles_hold(d->holds->handles, id, held->version, held->own);
     held->handle = (uint32_t)handle;

@@ -6,12 +6,14 @@
  * part of the file. The MPI thread's; bytes are read by the I/O pool.
  */
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/relay.h"
 
+#include "daemon/outpath.h"
 #include "daemon/replica.h"
 #include "daemon/spill.h"
 
@@ -31,7 +33,7 @@ struct fs_relay_wait {
 struct fs_relay {
   struct fs_chain chain, waiting;
   struct fs_daemon *d;
-  uint64_t id, to;
+  uint64_t id, to, dir;
   uint64_t sent;         /* append: bytes that were passed on; else where this one's begin */
   uint64_t passes, scan; /* else: how often all of it was passed on, the one under way included, and how far that is */
   uint64_t look_at;
@@ -39,6 +41,9 @@ struct fs_relay {
   bool append, closed, busy;
   bool dirty; /* some of it is not published yet */
   fs_err err; /* nobody was told yet */
+  /* What was lost last, for whoever asks after others were told: append: these bytes; else by the last pass. */
+  uint64_t lost_from, lost_end;
+  fs_err lost;
   struct fs_io io;
   struct fs_names_call call;
   char bytes[FS_APPEND_DATA];
@@ -88,19 +93,74 @@ static bool fs_relay_hurry(const struct fs_relay *r) {
   return r->closed || r->waiting.next != &r->waiting;
 }
 
-/* What cannot be passed on is lost, which is told to whoever closes it, and to the launcher. */
+/* ---- what is lost ---- */
+
+struct fs_relay_loss {
+  struct fs_daemon *d;
+  uint64_t id, bytes;
+  fs_err err;
+};
+
+static void fs_relay_named(void *ctx, fs_err err, const char *path) {
+  struct fs_relay_loss *l = ctx;
+  char number[32];
+  snprintf(number, sizeof(number), "%llu", (unsigned long long)l->id);
+  if (err != -ENOENT) /* else it was removed */
+    fs_say_text(l->d, "warn",
+                "output file %.700s: %llu bytes that were written here are lost, node %u did not take them: %s",
+                err == 0 ? path : number, (unsigned long long)l->bytes, fs_home_of(l->d, l->id), strerror(-l->err));
+  l->d->relays_telling--;
+  free(l);
+}
+
+static void fs_relay_tell(const struct fs_relay *r, fs_err err, uint64_t bytes) {
+  struct fs_relay_loss *l = malloc(sizeof(*l));
+  if (!l) return;
+  *l = (struct fs_relay_loss){.d = r->d, .id = r->to, .bytes = bytes, .err = err};
+  r->d->relays_telling++;
+  fs_path_find(r->d, r->dir, r->to, fs_relay_named, l);
+}
+
+/* Do the programs hear of it whose bytes these are, as an error of their writing? */
+static bool fs_relay_heard(const struct fs_relay *r, uint64_t end) {
+  for (struct fs_chain *l = r->waiting.next; l != &r->waiting; l = l->next) {
+    const struct fs_relay_wait *w = FS_ITEM(l, struct fs_relay_wait, chain);
+    if ((w->flags & FS_SYNC_WRITE) && (!r->append || w->upto >= end)) return true;
+  }
+  return false;
+}
+
+/* Of a part what was to be passed on, and what comes after it. */
+static uint64_t fs_relay_lost_from(const struct fs_relay *r) {
+  struct fs_range first;
+  if (r->append) return r->sent;
+  if (r->call.op != FS_NAMES_EXTEND || r->call.name_len < sizeof(first)) return r->scan;
+  memcpy(&first, r->bytes, sizeof(first));
+  return first.off;
+}
+
+/* What cannot be passed on is lost, which is told to whoever writes or closes it, or to the launcher. */
 static void fs_relay_failed(struct fs_relay *r, fs_err err) {
   struct stat st = {0};
   char name[FS_SPILL_NAME_SIZE];
+  uint64_t from = fs_relay_lost_from(r);
   if (fstatat(r->d->spill_fd, fs_spill_name(r->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) st.st_size = 0;
-  if (r->append) r->sent = (uint64_t)st.st_size;
+  uint64_t end = (uint64_t)st.st_size;
+  if (r->append) r->sent = end;
   r->st = st;
-  r->scan = (uint64_t)st.st_size;
-  r->dirty = false;
-  if (err == -ENOENT) return; /* the file was removed */
-  r->err = err;
-  fs_say_text(r->d, "warn", "what was written to output file %llu from here is lost: %s", (unsigned long long)r->to,
-              strerror(-err));
+  r->scan = end;
+  r->dirty = r->dirty && r->append && r->call.op == FS_NAMES_APPEND; /* what was appended before is there */
+  if (err == -ENOENT) return;                                        /* the file was removed */
+  if (r->lost_end != from) r->lost_from = from;
+  r->lost_end = end;
+  r->err = r->lost = err;
+  if (!fs_relay_heard(r, end)) fs_relay_tell(r, err, FS_MAX(end, from) - from);
+}
+
+/* Of what `w` waited for. */
+static fs_err fs_relay_result(const struct fs_relay *r, const struct fs_relay_wait *w) {
+  if (r->err != 0 || !(w->flags & FS_SYNC_WRITE)) return r->err;
+  return !r->append || (w->upto > r->lost_from && w->upto <= r->lost_end) ? r->lost : 0;
 }
 
 /* Can anybody still write there? The kernel gives no lease then. */
@@ -118,7 +178,7 @@ static void fs_relay_reached(struct fs_relay *r, uint64_t upto) {
     struct fs_relay_wait *w = FS_ITEM(l, struct fs_relay_wait, chain);
     next = l->next;
     if (w->upto > upto) continue;
-    fs_relay_answer(r, w, r->err);
+    fs_relay_answer(r, w, fs_relay_result(r, w));
     any = true;
   }
   if (any) r->err = 0;
@@ -139,16 +199,23 @@ static void fs_relay_settled(struct fs_relay *r, bool gone) {
     return;
   }
   if (r->append) (void)unlinkat(r->d->spill_fd, fs_spill_name(r->id, name), 0);
+  struct fs_daemon *d = r->d;
   fs_chain_drop(&r->chain);
   free(r);
+  fs_relays_room(d);
 }
 
 /* ---- passing on ---- */
 
 static void fs_relay_called(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_relay *r = ctx;
-  (void)body, (void)n;
+  struct fs_appended at;
   r->busy = false;
+  if (err == 0 && n == sizeof(at)) {
+    memcpy(&at, body, n);
+    fs_space_told(r->d, fs_home_of(r->d, r->to), at.tight != 0);
+  }
+  if (err == 0 && !r->append) r->lost = 0;
   if (err < 0)
     fs_relay_failed(r, err);
   else if (r->call.op == FS_NAMES_APPEND)
@@ -296,12 +363,18 @@ static void fs_relay_run(struct fs_relay *r) {
 fs_err fs_relay_begin(struct fs_daemon *d, const struct fs_names_call *c) {
   struct fs_relay *r = FS_OUT_ID_RANK(c->to) < d->net->nodes && !fs_relay_find(d, c->id) ? malloc(sizeof(*r)) : NULL;
   if (!r) return FS_OUT_ID_RANK(c->to) < d->net->nodes ? -ENOMEM : -EINVAL;
-  *r = (struct fs_relay){.d = d, .id = c->id, .to = c->to, .append = c->flags & FS_RELAY_APPEND, .sent = c->size};
+  *r = (struct fs_relay){.d = d,
+                         .id = c->id,
+                         .to = c->to,
+                         .dir = c->dir >> 63 ? 0 : c->dir,
+                         .append = c->flags & FS_RELAY_APPEND,
+                         .sent = c->size};
   if (r->append) r->sent = 0;
   r->scan = r->sent;
   r->look_at = d->now + FS_RELAY_LOOK_NS;
   fs_chain_init(&r->waiting);
   fs_chain_push(d->relays, &r->chain);
+  fs_relays_room(d);
   return 0;
 }
 
@@ -328,6 +401,10 @@ void fs_relay_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_don
   w->flags = c->flags;
   w->size = c->size;
   fs_chain_init(&w->chain);
+  if (!r && (c->flags & FS_SYNC_WRITE)) {
+    fs_relay_end(w, 0);
+    return;
+  }
   if (!r) { /* what was stored through a mapping: pages that were dirty before have left no trace in the times */
     fs_copy_loosen(d, id);
     fs_spill_publish(d, id, fs_relay_published, w);
@@ -352,7 +429,7 @@ bool fs_relays_pending(struct fs_daemon *d) {
     next = l->next;
     any = any || r->busy || r->closed;
   }
-  return any;
+  return any || d->relays_telling > 0;
 }
 
 static struct fs_relay *fs_relay_due(const struct fs_daemon *d) {
@@ -378,6 +455,13 @@ void fs_relay_timers(struct fs_daemon *d) {
     r->closed = r->closed || !fs_relay_written(r);
     fs_relay_run(r);
   }
+}
+
+void fs_relays_room(struct fs_daemon *d) {
+  bool await = false;
+  for (struct fs_chain *l = d->relays->next; l != d->relays; l = l->next)
+    await = await || fs_space_tight_at(d, fs_home_of(d, FS_ITEM(l, struct fs_relay, chain)->to));
+  fs_space_await(d, await);
 }
 
 fs_err fs_relays_new(struct fs_daemon *d) {

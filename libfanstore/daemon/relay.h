@@ -16,5 +16,7 @@ void fs_relay_closed(struct fs_daemon *d, uint64_t id);
 /* Is something of what programs have closed still on its way? */
 bool fs_relays_pending(struct fs_daemon *d);
 void fs_relay_timers(struct fs_daemon *d);
+/* Another node has said how much room it has: do programs wait for what they write here? */
+void fs_relays_room(struct fs_daemon *d);
 
 #endif

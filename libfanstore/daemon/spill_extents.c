@@ -166,8 +166,10 @@ struct fs_extending {
 
 static void fs_extended(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_extending *e = ctx;
+  const struct fs_appended at = {.tight = fs_space_tight(e->d)};
   (void)body, (void)n;
-  fs_ns_answer(e->d->ns, e->asked, err == -ENOENT ? 0 : err, NULL, 0);
+  if (err == -ENOENT) err = 0;
+  fs_ns_answer(e->d->ns, e->asked, err, &at, err == 0 ? sizeof(at) : 0);
   free(e);
 }
 
@@ -251,7 +253,8 @@ static void fs_append_done(struct fs_io *io) {
   struct fs_appending *p = FS_ITEM(io, struct fs_appending, io);
   fs_chain_drop(&p->chain);
   if (io->err == 0) fs_ns_done_now(p->d->ns, p->call);
-  fs_ns_answer(p->d->ns, p->asked, io->err, &p->off, io->err == 0 ? sizeof(p->off) : 0);
+  const struct fs_appended at = {.off = p->off, .tight = fs_space_tight(p->d)};
+  fs_ns_answer(p->d->ns, p->asked, io->err, &at, io->err == 0 ? sizeof(at) : 0);
   free(p);
 }
 
@@ -263,7 +266,7 @@ static bool fs_append_running(const struct fs_spill *t, uint64_t call) {
 }
 
 static void fs_extents_append(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
-  const uint64_t unknown = FS_APPEND_UNKNOWN;
+  const struct fs_appended unknown = {.off = FS_APPEND_UNKNOWN, .tight = fs_space_tight(d)};
   bool done = fs_ns_done_before(d->ns, c->to), sane = c->size > 0 && c->size <= FS_APPEND_MAX;
   if (!done && sane && fs_space_full(d)) {
     fs_ns_answer(d->ns, a, -EDQUOT, NULL, 0);

@@ -79,15 +79,15 @@ enum fs_names_op {
   FS_NAMES_RELEASE,    /* id, seq: a handle: one HOLD that gave it is over (0: whichever). Of a node: all are */
   /* of a file that several processes write (section 7); home answers */
   FS_NAMES_EXTEND,  /* id, to: a part, instead of a name struct fs_range[]: bytes that are in the part. Publishes the
-                       file, also without any */
+                       file, also without any. struct fs_appended, off 0 */
   FS_NAMES_EXTENTS, /* id, size: an offset: struct fs_out_extent[] from there on, as many as fit */
   FS_NAMES_APPEND,  /* id, size: bytes for the end of home's spill, instead of a name: FS_APPEND_DATA at most; without
-                       them so many zeros (FS_APPEND_MAX) that are the caller's to write. Their offset, 64 bits */
+                       them so many zeros (FS_APPEND_MAX) that are the caller's to write. struct fs_appended */
   FS_NAMES_OWN,     /* id, size: the spill is to be a file of its own, empty when size is 0, before it is changed.
                        EINPROGRESS, with bytes copied so far, 64 bits: to be asked again */
   /* of a client to its own daemon alone, of a spill of that node (section 7) */
-  FS_NAMES_RELAY, /* id: has no name, to: a file; flags: FS_RELAY_APPEND, or size: from where on. What is written there
-                     is that file's */
+  FS_NAMES_RELAY, /* id: has no name, to: a file, dir: that it was seen in last, or 0; flags: FS_RELAY_APPEND, or size:
+                     from where on. What is written there is that file's */
   FS_NAMES_SYNC,  /* id: what was written there is published, seq: the first so many bytes. EAGAIN: it is not yet.
                      flags: then the file is made `size` long (FS_SYNC_CUT); or that is where it is written from now on
                      (FS_SYNC_SEEK; ESPIPE). 64 bits: it is a relay */
@@ -165,16 +165,21 @@ struct fs_held {
   uint32_t handle;
   uint64_t own;   /* bytes of home's spill, by which blocks are counted; `size` is that of the whole */
   uint32_t parts; /* not 0: some are elsewhere */
-  uint32_t reserved;
+  uint32_t tight; /* not 0: home has little room left */
 };
 static_assert(sizeof(struct fs_held) == 72, "fs_held is 72 bytes");
 
 #define FS_RELAY_APPEND 1u
 #define FS_SYNC_CUT 1u
 #define FS_SYNC_SEEK 2u
+#define FS_SYNC_WRITE 4u /* the program is told, and goes on: nobody else needs to be; of no relay nothing is done */
 #define FS_APPEND_MAX (1u << 20)
 #define FS_APPEND_DATA 16000u
 #define FS_APPEND_UNKNOWN UINT64_MAX /* the offset of a call that was made before */
+struct fs_appended {
+  uint64_t off;
+  uint64_t tight; /* as in fs_held */
+};
 struct fs_range {
   uint64_t off, len; /* len > 0 */
 };

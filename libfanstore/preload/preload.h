@@ -171,10 +171,18 @@ static inline bool fs_worth_retry(int err) {
     return (__typeof__(native))fs_ret(fs_v);                                                                           \
   } while (0)
 
+/* It was written to a real descriptor. */
+static inline int64_t fs_written(int fd, int64_t r) {
+  if (r <= 0 || !fs_out_awaits()) return r;
+  fs_err err = fs_out_await(fd);
+  return err == 0 ? r : fs_ret(err);
+}
+
 /* A call that writes to a real descriptor: not to one of an output while the node's take more than they may. */
 #define FS_WITH_ROOM(fd, native)                                                                                       \
-  (FS_UNLIKELY(fs_fd_entry(fd) != 0 && fs_out_room(fd, UINT64_MAX) != 0) ? (__typeof__(native))fs_ret(-EDQUOT)         \
-                                                                         : (native))
+  (FS_LIKELY(fs_fd_entry(fd) == 0)    ? (native)                                                                       \
+   : fs_out_room(fd, UINT64_MAX) != 0 ? (__typeof__(native))fs_ret(-EDQUOT)                                            \
+                                      : (__typeof__(native))fs_written(fd, native))
 
 /* Before the kernel gives n new descriptors: see fs_fd_make_lowest. */
 static inline void fs_lowest(int n) {

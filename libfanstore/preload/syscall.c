@@ -83,7 +83,7 @@ static long sys_ppoll(struct pollfd *p, nfds_t n, struct timespec *t, const sigs
 }
 
 static long sys_fchmodat2(int dirfd, const char *path, mode_t mode, int flags) {
-  if ((flags & AT_EMPTY_PATH) && path != NULL && path[0] == '\0' && dirfd != AT_FDCWD)
+  if ((flags & AT_EMPTY_PATH) && !fs_bad_address(path) && path[0] == '\0' && dirfd != AT_FDCWD)
     return fs_chmod_empty(dirfd, mode, flags);
   if (fs_path_out(dirfd, path)) return fs_ret(FS_SYS4(FS_SYS_FCHMODAT2, dirfd, path, mode, flags));
   return fchmodat(dirfd, path, mode, flags & AT_SYMLINK_NOFOLLOW);

@@ -8,7 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from nodes import Nodes, equal, step  # noqa: E402
+from nodes import Nodes, equal, finish, start, step  # noqa: E402
 
 part, mount, nodes, argument = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 MIB = 1 << 20
@@ -62,6 +62,35 @@ os.close(fd)
 """
 
 
+# Appends on node 1 to a file of node 0's, which has no room: shells, their builtins and programs are told by the write.
+APPEND = """
+cd "$1" && errors=$(mktemp) || exit
+for i in 1 2 3 4; do (for k in 1 2 3; do echo "$i.$k" >>"$2" && echo silent; done) 2>>"$errors" & done
+wait
+{
+  printf 'x\n' >>"$2" && echo silent printf
+  /bin/echo x >>"$2" && echo silent echo
+  dash -c 'echo x >>"$1"' - "$2" && echo silent dash
+  "$3" -c 'import os; os.write(1, b"x")' >>"$2" && echo silent write
+  exec 5>>"$2" && echo x >&5 && echo silent exec
+  /bin/echo x >&5 && echo silent inherited
+  exec 5>&-
+} 2>>"$errors"
+echo "$(grep -c "$4" "$errors") $(grep -c 'I/O error' "$errors")"
+rm "$errors"
+"""
+
+
+def appended(name, told):
+    was = on(0, f"print(os.path.getsize('{name}'))")
+    equal("appended by shells", "17 1", shell(1, APPEND, name, sys.executable, told))
+    equal("nothing of it is there", was, on(0, f"print(os.path.getsize('{name}'))"))
+
+
+def shell(node, script, *args):
+    return finish(start(node, "bash", "-c", script, "-", mount, *args))
+
+
 def limit():
     size = int(argument)
     source = next(os.path.join(d, f[0]) for d, _, f in os.walk(mount) if f)
@@ -81,9 +110,13 @@ def limit():
     equal("made longer there", "EDQUOT", on(1, "print(error(os.truncate, 'fill0', 1 << 30))"))
     equal("written there", "EDQUOT", on(0, "print(error(os.pwrite, os.open('one', os.O_WRONLY), b'line', 0))"))
     step("the limit of each node counts, also for the other's files")
+    appended("fill0", "Disk quota exceeded")
+    step("what shells append there is refused as they write it")
     # Until something was removed.
     on(1, "os.unlink('fill0')")
     wait_for("room again", lambda: on(0, "print(error(os.open, 'two', os.O_WRONLY | os.O_CREAT))") == "ok")
+    equal("a shell", "ok", shell(1, 'cd "$1" && echo one >>two && { echo two && /bin/echo three; } >>two && echo ok'))
+    equal("in it", "one two three", on(0, "print(*open('two').read().split())"))
     on(0, "fd = os.open('two', os.O_WRONLY); put(fd, 1 << 20); os.close(fd)")
     wait_for("what is left", lambda: size - 3 * MIB < free(mount) < size - MIB // 2)
     s = os.statvfs(mount)
@@ -133,7 +166,8 @@ print(e, error(os.fsync, fd), error(os.close, fd))
     on(0, "fd = os.open('own', os.O_WRONLY | os.O_CREAT); print(error(put, fd, 1 << 26))")
     equal("its own", "ENOSPC", on(0, "fd = os.open('own', os.O_WRONLY | os.O_APPEND); print(error(put, fd, 1 << 22))"))
     equal("appended", "ENOSPC", on(1, "print(error(os.write, os.open('log', os.O_WRONLY | os.O_APPEND), bytes(10000)))"))
-    on(1, "import subprocess; subprocess.run(['bash', '-c', 'echo line >> log'], check=True)")  # told by a warning
+    appended("log", "No space left on device")
+    shell(1, 'cd "$1" && env -u LD_PRELOAD /bin/echo -n lost! >>log; true')  # told by a warning
     # The part has room; home has none for the last byte that it has to have.
     equal("published", "ok ENOSPC ENOSPC", on(1, """
 fd = os.open('log', os.O_WRONLY)
