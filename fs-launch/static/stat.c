@@ -18,7 +18,7 @@ static int64_t stat_route(int route, const struct fs_found *f, bool nofollow, st
   if (route == FS_OUT) return FS_PASS;
   if (route == FS_NEW) return -ENOENT;
   if (route == FS_REDIRECT) return fs_sys_fstatat(AT_FDCWD, f->real, st, nofollow ? AT_SYMLINK_NOFOLLOW : 0);
-  return fs_file_stat(f->mount, f->entry, st);
+  return fs_file_stat_now(f->mount, f->entry, st);
 }
 
 static int64_t stat_path(struct fs_call *c, const struct fs_trap *t, struct stat *st) {
@@ -36,7 +36,7 @@ static int64_t stat_fd(const struct fs_call *c, int fd, struct stat *st) {
     int route = fs_path_route(AT_FDCWD, path, 0, &f);
     return route == FS_OUT ? fs_sys_fstatat(AT_FDCWD, path, st, 0) : stat_route(route, &f, false, st);
   }
-  return fs_call_ref(c, fd, &f.mount, &f.entry) ? fs_file_stat(f.mount, f.entry, st) : FS_PASS;
+  return fs_call_ref(c, fd, &f.mount, &f.entry) ? fs_file_stat_now(f.mount, f.entry, st) : FS_PASS;
 }
 
 static int64_t give_stat(const struct fs_call *c, int64_t r, const struct stat *st, uint64_t addr) {

@@ -24,6 +24,8 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags);
 /* What it is refused with, or 0. */
 fs_err fs_file_open_check(int route, const struct fs_found *f, int flags);
 fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st);
+/* With the times of a dataset's directory that outputs in it have moved. */
+fs_err fs_file_stat_now(uint32_t mount, uint32_t entry, struct stat *st);
 /* Of what a walk with FS_LOOK found, too. */
 fs_err fs_found_stat(const struct fs_found *f, struct stat *st);
 fs_err fs_found_access(const struct fs_found *f, int mode);

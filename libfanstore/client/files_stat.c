@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What stat and its like say of a dataset's files, and what calls that would change them get. Answers come from the
- * index alone. Lock-free.
+ * index alone, but for the times of directories that may have outputs. Lock-free.
  */
 #include <linux/magic.h>
 #include <linux/stat.h>
@@ -26,16 +26,25 @@ fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   return 0;
 }
 
+fs_err fs_file_stat_now(uint32_t mount, uint32_t entry, struct stat *st) {
+  fs_err err = fs_file_stat(mount, entry, st);
+  if (FS_UNLIKELY(err == 0 && S_ISDIR(st->st_mode) && entry < FS_OUT_FIRST)) fs_out_dataset_times(mount, entry, st);
+  return err;
+}
+
 fs_err fs_found_stat(const struct fs_found *f, struct stat *st) {
-  if (FS_LIKELY(f->out.id == 0)) return fs_file_stat(f->mount, f->entry, st);
-  fs_out_record_stat(f->mount, &f->out, st);
+  if (FS_LIKELY(f->out.id == 0)) return fs_file_stat_now(f->mount, f->entry, st);
+  struct fs_record now = f->out;
+  fs_out_record_times(&now);
+  fs_out_record_stat(f->mount, &now, st);
   fs_count(FS_C_STATS, 1);
   return 0;
 }
 
 fs_err fs_file_fstat(struct fs_slot *s, struct stat *st) {
-  return atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_CLOSED ? -EBADF
-                                                                                : fs_file_stat(s->mount, s->entry, st);
+  return atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_CLOSED
+             ? -EBADF
+             : fs_file_stat_now(s->mount, s->entry, st);
 }
 
 static struct statx_timestamp stamp(struct timespec t) {

@@ -302,11 +302,11 @@ fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   if (!n) return -EUCLEAN;
   if (S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return fs_out_fstat(mount, entry, st);
   fs_err err = by_number(entry, &a, &r);
-  if (err != 0 && err != -ENOENT) return err;
-  if (err == 0)
-    fs_out_record_stat(mount, r, st);
-  else
-    removed_stat(mount, n, st);
+  if (err == -ENOENT) removed_stat(mount, n, st);
+  if (err != 0) return err == -ENOENT ? 0 : err;
+  struct fs_record now = *r;
+  fs_out_record_times(&now);
+  fs_out_record_stat(mount, &now, st);
   return 0;
 }
 

@@ -56,6 +56,15 @@ fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answ
 /* By number. */
 fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st);
 
+/* ---- out_times.c: directories that have outputs ---- */
+
+/* When names in it were changed last, in ns since 1970; 0: never. Asks. */
+fs_err fs_out_changed_at(uint64_t dir, uint64_t *changed);
+/* Of an output directory's record, unless that is answered with it. */
+void fs_out_record_times(struct fs_record *r);
+/* Of a dataset's directory, beside what the index says. */
+void fs_out_dataset_times(uint32_t mount, uint32_t entry, struct stat *st);
+
 /* ---- out_space.c: what there is room for ---- */
 
 /* The word of this node's daemon that says whether its outputs take more than they may (FS_OUTPUT_FULL), and whether

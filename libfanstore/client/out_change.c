@@ -13,11 +13,14 @@
 #include "client/out_part.h"
 #include "util/util.h"
 
-static void stamp_now(int64_t *sec, uint32_t *ns) {
+/* Later than the last change in a directory, if any. */
+static void stamp_now(uint64_t changed, int64_t *sec, uint32_t *ns) {
   struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  *sec = t.tv_sec;
-  *ns = (uint32_t)t.tv_nsec;
+  clock_gettime(FS_CHANGED_CLOCK, &t);
+  uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+  if (changed != 0) now = FS_MAX(now, changed + FS_CHANGED_STEP / 2);
+  *sec = (int64_t)(now / 1000000000u);
+  *ns = (uint32_t)(now % 1000000000u);
 }
 
 /* ---- making names ---- */
@@ -32,7 +35,7 @@ static fs_err make(const struct fs_found *f, uint32_t mode, const char *target) 
                             .name2_len = (uint16_t)strlen(target)};
   fs_err err = fs_out_may_make(f, &c.dir);
   if (err != 0) return err == -EACCES ? fs_out_refused(f, c.dir, true) : err;
-  stamp_now(&c.mtime, &c.mtime_ns);
+  stamp_now(0, &c.mtime, &c.mtime_ns);
   return fs_names_ask(&c, f->name, target, &a, &r);
 }
 
@@ -147,9 +150,14 @@ fs_err fs_out_chown(uid_t uid, gid_t gid) {
 
 fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]) {
   struct fs_names_call c = {.flags = FS_SET_TIMES};
+  const struct fs_out_node *n = fs_out_node(f->entry);
   if (t != NULL && t[1].tv_nsec == UTIME_OMIT) return 0; /* atime is not kept */
+  if (n != NULL && S_ISDIR(atomic_load_explicit(&n->mode, memory_order_relaxed))) {
+    fs_err err = fs_out_changed_at(atomic_load_explicit(&n->id, memory_order_relaxed), &c.size);
+    if (err != 0) return err;
+  }
   if (t == NULL || t[1].tv_nsec == UTIME_NOW)
-    stamp_now(&c.mtime, &c.mtime_ns);
+    stamp_now(c.size, &c.mtime, &c.mtime_ns);
   else
     c.mtime = t[1].tv_sec, c.mtime_ns = (uint32_t)t[1].tv_nsec;
   return set(f, &c);

@@ -140,6 +140,7 @@ static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, 
   case FS_NAMES_PUBLISH:
   case FS_NAMES_HOLD:
   case FS_NAMES_FIND:
+  case FS_NAMES_TIMES:
   case FS_NAMES_EXTEND:
   case FS_NAMES_EXTENTS:
   case FS_NAMES_OWN:

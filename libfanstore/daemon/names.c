@@ -34,7 +34,7 @@ struct fs_places { /* in order of seq */
 
 struct fs_names_dir {
   struct fs_names_dir *next;
-  uint64_t id, seq, closed_until;
+  uint64_t id, seq, closed_until, changed;
   struct fs_places all, late; /* `all` has room for what is late, too */
 };
 
@@ -332,6 +332,23 @@ fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *n
 }
 
 /* ---- directories ---- */
+
+uint64_t fs_names_changed(const struct fs_names *n, uint64_t dir) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  return d ? d->changed : 0;
+}
+
+void fs_names_change(struct fs_names *n, uint64_t dir, uint64_t now) {
+  struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  if (d) d->changed = FS_MAX(d->changed, now) + FS_CHANGED_STEP;
+}
+
+fs_err fs_names_changed_at(struct fs_names *n, uint64_t dir, uint64_t at) {
+  struct fs_names_dir *d = at == 0 ? fs_names_dir_find(n, dir) : fs_names_dir_make(n, dir);
+  if (!d) return at == 0 ? 0 : -ENOMEM;
+  d->changed = FS_MAX(d->changed, at);
+  return 0;
+}
 
 fs_err fs_names_close(struct fs_names *n, uint64_t dir, uint64_t until) {
   struct fs_names_dir *d = until == 0 ? fs_names_dir_find(n, dir) : fs_names_dir_make(n, dir);

@@ -37,6 +37,13 @@ const struct fs_record *fs_names_after(const struct fs_names *n, uint64_t dir, u
 /* Calls visit for each directory that has records or is closed, in no order; it may not change the table. */
 void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t dir), void *ctx);
 
+/* When names in a directory were changed last, in ns; 0: never. A change here: later than all before,
+   and than what was stamped up to now. */
+uint64_t fs_names_changed(const struct fs_names *n, uint64_t dir);
+void fs_names_change(struct fs_names *n, uint64_t dir, uint64_t now);
+/* The owner's word. -ENOMEM. */
+fs_err fs_names_changed_at(struct fs_names *n, uint64_t dir, uint64_t at);
+
 /* A directory that is about to be removed takes no new names until this time (0: it does again). -ENOMEM. */
 fs_err fs_names_close(struct fs_names *n, uint64_t dir, uint64_t until);
 uint64_t fs_names_closed_until(const struct fs_names *n, uint64_t dir);

@@ -55,7 +55,12 @@ static size_t fs_commit_change(const struct fs_commit *c) {
   const struct fs_record *kept = c->gone ? fs_names_find_id(ns->names, c->dir, c->gone) : NULL;
   const struct fs_hold *h = c->hold ? fs_hold_find(ns, c->dir, c->hold) : NULL;
   size_t at = sizeof(*head);
-  *head = (struct fs_names_call){.op = FS_NAMES_MIRROR, .dir = c->dir, .id = c->gone, .to = c->to, .size = c->call};
+  *head = (struct fs_names_call){.op = FS_NAMES_MIRROR,
+                                 .dir = c->dir,
+                                 .id = c->gone,
+                                 .to = c->to,
+                                 .size = c->call,
+                                 .mtime = (int64_t)fs_names_changed(ns->names, c->dir)};
   if (c->hold) {
     head->id = c->hold;
     head->flags = h ? FS_NAMES_HELD : FS_NAMES_KEEP;
@@ -150,8 +155,8 @@ static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, si
 void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
   size_t at = fs_call_size(c);
   const struct fs_record *r;
-  fs_err err = 0;
-  if (c->id != 0) err = fs_hold_mirror(ns, c);
+  fs_err err = fs_names_changed_at(ns->names, c->dir, (uint64_t)c->mtime);
+  if (err == 0 && c->id != 0) err = fs_hold_mirror(ns, c);
   if (c->flags & (FS_NAMES_HELD | FS_NAMES_KEEP)) {
     fs_ns_answer(ns, a, err, NULL, 0);
     return;
@@ -233,14 +238,15 @@ static void fs_transfer_step(struct fs_transfer *t) {
     fs_transfer_end(t);
     return;
   }
-  *c = (struct fs_names_call){.op = FS_NAMES_MIRROR, .dir = t->dir};
+  uint64_t changed = fs_names_changed(ns->names, t->dir);
+  *c = (struct fs_names_call){.op = FS_NAMES_MIRROR, .dir = t->dir, .mtime = (int64_t)changed};
   if (!t->told && fs_names_closed(ns->names, t->dir, ns->now)) c->flags = fs_commit_shut(ns, t->dir);
   t->from = t->seq;
   while ((r = fs_names_after(ns->names, t->dir, t->seq)) != NULL &&
          fs_record_put(c, FS_NAMES_BODY, &at, r, fs_record_name(r), fs_record_target(r))) {
     t->seq = r->seq;
   }
-  if (at == sizeof(*c) && c->flags == 0)
+  if (at == sizeof(*c) && c->flags == 0 && (t->told || changed == 0))
     fs_transfer_end(t);
   else
     fs_ns_ask(ns, t->rank, c, at, fs_transfer_answered, t);

@@ -87,10 +87,39 @@ static void fs_exec_absent(struct fs_ns *ns, struct fs_asked a, const struct fs_
   fs_ns_answer(ns, a, to != 0 ? -EREMCHG : -ENOENT, &to, sizeof(to));
 }
 
+static uint64_t fs_exec_clock(void) {
+  struct timespec ts;
+  clock_gettime(FS_CHANGED_CLOCK, &ts);
+  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void fs_changed_now(struct fs_ns *ns, uint64_t dir) {
+  fs_names_change(ns->names, dir, fs_exec_clock());
+}
+
+static void fs_exec_times(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  uint64_t changed = fs_names_changed(ns->names, c->dir);
+  fs_ns_answer(ns, a, 0, &changed, sizeof(changed));
+}
+
+/* Of a directory whose names are kept here, too, all is known. */
+static void fs_exec_found(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r) {
+  struct fs_record now = *r;
+  size_t at = 0;
+  if (!S_ISDIR(r->mode) || fs_members_keepers(&ns->members, r->id).owner != ns->rank) {
+    fs_answer_record(ns, a, 0, r);
+    return;
+  }
+  fs_record_changed(&now, fs_names_changed(ns->names, r->id));
+  now.flags |= FS_RECORD_TIMED;
+  (void)fs_record_put(ns->body, sizeof(ns->body), &at, &now, fs_record_name(r), fs_record_target(r));
+  fs_ns_answer(ns, a, 0, ns->body, at);
+}
+
 static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r = c->name_len > 0 ? fs_exec_find(ns, c) : fs_names_find_id(ns->names, c->dir, c->id);
   if (r && (fs_exec_visible(r, a.from) || (c->flags & FS_NAMES_TAKEN_TOO)))
-    fs_answer_record(ns, a, 0, r);
+    fs_exec_found(ns, a, r);
   else if (r || c->name_len > 0)
     fs_ns_answer(ns, a, -ENOENT, NULL, 0);
   else
@@ -167,6 +196,7 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
     struct fs_record made = fs_exec_made(c, a.from);
     fs_err err = fs_names_put(ns->names, &made, fs_call_name(c), fs_call_name2(c), &r);
     if (err == 0) fs_done_note(ns, c->id);
+    if (err == 0 && !(c->flags & FS_NAMES_STAGED)) fs_changed_now(ns, c->dir); /* else it is as DIR's was */
     if (S_ISDIR(c->mode)) fs_above_note(ns, c->id, c->dir);
     fs_exec_put(ns, a, err == 0 ? r : NULL, c->id);
   }
@@ -200,7 +230,9 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
   now.mtime = now.ctime = c->mtime;
   now.mtime_ns = now.ctime_ns = c->mtime_ns;
   now.mode = S_IFREG | (c->mode & 07777);
+  bool appears = !(old->flags & FS_RECORD_PUBLISHED);
   fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), NULL, &r);
+  if (err == 0 && appears) fs_changed_now(ns, c->dir); /* other nodes see it from now on */
   struct fs_commit *commit = fs_exec_put_commit(ns, a, err == 0 ? r : NULL, 0);
   if (commit) commit->later = (c->flags & FS_NAMES_LATER) && a.from == ns->rank;
   fs_exec_commit(ns, a, commit);
@@ -215,12 +247,13 @@ const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_
 
 static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs_names_call *c) {
   struct fs_record now = *old;
-  struct timespec ts;
-  clock_gettime(CLOCK_REALTIME, &ts);
-  now.ctime = ts.tv_sec;
-  now.ctime_ns = (uint32_t)ts.tv_nsec;
+  bool dir_times = (c->flags & FS_SET_TIMES) && S_ISDIR(old->mode);
+  uint64_t ctime = FS_MAX(fs_exec_clock(), dir_times ? c->size + FS_CHANGED_STEP / 2 : 0);
+  now.ctime = (int64_t)(ctime / 1000000000u);
+  now.ctime_ns = (uint32_t)(ctime % 1000000000u);
   if (c->flags & FS_SET_MODE) now.mode = (old->mode & S_IFMT) | (c->mode & 07777);
   if (c->flags & FS_SET_TIMES) now.mtime = c->mtime, now.mtime_ns = c->mtime_ns;
+  if (dir_times) now.version = c->size;
   return now;
 }
 
@@ -304,6 +337,7 @@ static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const
     commit->drop = r->id;
   }
   fs_done_note(ns, call);
+  fs_changed_now(ns, r->dir);
   (void)fs_names_drop(ns->names, r->dir, r->id);
   return commit;
 }
@@ -380,6 +414,9 @@ void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c,
     break;
   case FS_NAMES_SETATTR:
     fs_exec_setattr(ns, a, c);
+    break;
+  case FS_NAMES_TIMES:
+    fs_exec_times(ns, a, c);
     break;
   case FS_NAMES_TAKE:
     fs_move_take(ns, a, c);

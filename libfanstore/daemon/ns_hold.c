@@ -81,6 +81,7 @@ static struct fs_commit *fs_moved_away(struct fs_ns *ns, struct fs_asked a, cons
   commit->gone = r->id;
   commit->to = to;
   fs_moved_note(ns, r->dir, r->id, to);
+  fs_changed_now(ns, r->dir);
   (void)fs_names_drop(ns->names, r->dir, r->id);
   return commit;
 }

@@ -135,6 +135,7 @@ static void fs_move_put(struct fs_move *m, const struct fs_record *r, const stru
     return;
   }
   m->id = now.id;
+  fs_changed_now(ns, now.dir);
   struct fs_commit *commit = fs_commit_new(ns, m->a, now.dir, made);
   if (!commit) {
     fs_move_fail(m, -ENOMEM);
@@ -321,6 +322,7 @@ static void fs_rmdir_closed(void *ctx, fs_err err, const void *body, size_t n) {
   commit->gone = w->id;
   commit->call = w->call;
   fs_done_note(ns, w->call);
+  fs_changed_now(ns, w->dir);
   (void)fs_names_drop(ns->names, w->dir, w->id);
   commit->then = fs_rmdir_committed;
   commit->ctx = w;

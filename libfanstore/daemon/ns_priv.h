@@ -174,6 +174,8 @@ void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n,
 void fs_request_timers(struct fs_ns *ns, bool all);
 
 /* ---- ns_exec.c ---- */
+/* A name in this directory, of this rank's, was made, removed or moved. */
+void fs_changed_now(struct fs_ns *ns, uint64_t dir);
 void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
 /* Adds a record as others are to see it. False: no room. */
 bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r);

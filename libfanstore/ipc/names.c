@@ -137,6 +137,7 @@ bool fs_call_ok(const void *body, size_t n) {
   bool known = (c->op >= FS_NAMES_LOOKUP && c->op < FS_NAMES_CLIENT_OPS) ||
                (c->op >= FS_NAMES_TAKE && c->op <= FS_NAMES_ABOVE) ||
                (c->op >= FS_NAMES_MIRROR && c->op <= FS_NAMES_REPLICA);
+  if (c->op == FS_NAMES_MIRROR && (c->mtime < 0 || c->mtime > INT64_MAX / 2)) return false;
   if (!known || c->mtime_ns >= FS_NSEC || c->size > INT64_MAX || c->seq > FS_RECORD_SEQ_MAX) return false;
   return call_id_ok(c) && names_ok(c) && dir_ok(c) && mode_ok(c) && set_ok(c);
 }

@@ -44,6 +44,7 @@ enum fs_record_flags {
   FS_RECORD_PUBLISHED = 1, /* nodes other than home see it */
   FS_RECORD_SHARED = 2,    /* more than one node has parts of its contents */
   FS_RECORD_STAGED = 4,    /* of --stage-in's directory, unchanged: of a file home's spill is a link to that one */
+  FS_RECORD_TIMED = 8, /* of a directory, in an answer: its times are also those of changes in it (fs_record_changed) */
 };
 
 /* One name. Followed by its name and, of a symlink, its target; then zeros to a multiple of 8 bytes. */
@@ -51,7 +52,7 @@ struct fs_record {
   uint64_t id;
   uint64_t dir;
   uint64_t seq;     /* place in the directory's order; never 0 in a directory */
-  uint64_t version; /* of the contents */
+  uint64_t version; /* of the contents; of a directory: the change in it (TIMES) after which its times were set */
   uint64_t size;
   int64_t mtime, ctime; /* seconds */
   uint32_t mtime_ns, ctime_ns;
@@ -73,7 +74,8 @@ enum fs_names_op {
   FS_NAMES_RENAME,     /* dir, name, to, name 2, id, flags: the record as it is then */
   FS_NAMES_LIST,       /* dir, seq: records after it, as many as fit; none at the end */
   FS_NAMES_SETATTR,    /* dir, id, mode's type, flags (enum fs_set) and what they name: the record as it is then. Of a
-                          file its home does it, of others the directory's keeper. ENOENT, EREMCHG as for PUBLISH */
+                          file its home does it, of others the directory's keeper; size, when times of a directory are
+                          set: its last change (TIMES). ENOENT, EREMCHG as for PUBLISH */
   FS_NAMES_HOLD,       /* id, a file of another node's: struct fs_held; home keeps its bytes until RELEASE. ENOENT,
                           EHOSTDOWN, EFBIG, EINVAL: this node's own */
   FS_NAMES_RELEASE,    /* id, seq: a handle: one HOLD that gave it is over (0: whichever). Of a node: all are */
@@ -92,6 +94,7 @@ enum fs_names_op {
                      flags: then the file is made `size` long (FS_SYNC_CUT); or that is where it is written from now on
                      (FS_SYNC_SEEK; ESPIPE). 64 bits: it is a relay */
   FS_NAMES_FIND,  /* id, of a directory: its record, whichever directory it is in. ENOENT */
+  FS_NAMES_TIMES, /* dir: when names in it were changed last, 64 bits: ns since 1970; 0: never */
   FS_NAMES_CLIENT_OPS,
   /* between the daemons only */
   FS_NAMES_TAKE = 32, /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */
@@ -103,12 +106,12 @@ enum fs_names_op {
   FS_NAMES_ABOVE,   /* dir, id, of a directory: its record. EBUSY with the id of the call that is about to rename or
                        remove it; ENOENT, EREMCHG as for PUBLISH */
   /* to a rank, not to a keeper */
-  FS_NAMES_MIRROR =
-      64, /* dir, id: a record to drop (or 0), to: where it went (or 0), size: the caller's id; records to put. seq,
-             mode: a question of the rank `mode`, which is then answered, by the first of these records */
-  FS_NAMES_MARK, /* seq: number of a bit of the directories that may have outputs */
-  FS_NAMES_TREE, /* the tree of directories has changed */
-  FS_NAMES_DROP, /* id: the file has no name any more */
+  FS_NAMES_MIRROR = 64, /* dir, id: a record to drop (or 0), to: where it went (or 0), size: the caller's id; records to
+                           put. seq, mode: a question of the rank `mode`, which is then answered, by the first of these
+                           records. mtime: when names in it were changed last, in ns */
+  FS_NAMES_MARK,        /* seq: number of a bit of the directories that may have outputs */
+  FS_NAMES_TREE,        /* the tree of directories has changed */
+  FS_NAMES_DROP,        /* id: the file has no name any more */
   FS_NAMES_PING,
   FS_NAMES_ACCUSE,  /* id: a rank that does not answer */
   FS_NAMES_SET,     /* seq, bits: the members */
@@ -196,6 +199,22 @@ static inline const char *fs_call_name2(const struct fs_names_call *c) {
 }
 static inline size_t fs_call_size(const struct fs_names_call *c) {
   return fs_round_up(sizeof(*c) + c->name_len + c->name2_len, 8);
+}
+/* Two changes in a directory are so far apart, or more; half of it is still seen in a double. What they are compared
+   with (when it was made, or its times set) is stamped by the same clock, the one that the kernel stamps files with. */
+#define FS_CHANGED_STEP 1000u
+#define FS_CHANGED_CLOCK CLOCK_REALTIME_COARSE
+/* A directory's record, when names in it were changed last at `changed`: what its times were set to holds until the
+   next change. */
+static inline void fs_record_changed(struct fs_record *r, uint64_t changed) {
+  int64_t sec = (int64_t)(changed / 1000000000u);
+  uint32_t ns = (uint32_t)(changed % 1000000000u);
+  if (changed <= r->version) return;
+  r->mtime = sec;
+  r->mtime_ns = ns;
+  if (r->ctime > sec || (r->ctime == sec && r->ctime_ns > ns)) return;
+  r->ctime = sec;
+  r->ctime_ns = ns;
 }
 /* Is it about a file's bytes, by its id alone? */
 static inline bool fs_call_of_file(const struct fs_names_call *c) {

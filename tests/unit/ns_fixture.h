@@ -255,6 +255,7 @@ static void check_dir(void *ctx, uint64_t dir) {
     count++;
   }
   assert_int_equal(fs_names_count(mirror, dir), count);
+  assert_true(fs_names_changed(ns->names, dir) == fs_names_changed(mirror, dir));
 }
 static void sim_check_mirrors(void) {
   for (uint32_t i = 0; i < world.ranks; i++) {
