@@ -60,6 +60,7 @@ struct fs_launch_node {
   bool inherited;                 /* its outputs are another node's */
   bool finished;                  /* it has told of its outputs: */
   uint64_t outputs, output_bytes, outputs_failed, outputs_lost, outputs_staged, outputs_alone;
+  uint64_t output_dirs, output_links;
   uint64_t out_done, out_total; /* bytes, of --stage-out */
   bool staged_in;               /* it has told of --stage-in: */
   uint64_t in_files, in_bytes, in_dataset, in_odd;
@@ -80,7 +81,7 @@ struct fs_launch_lines {
 
 /* What COMMAND wrote below the mounts. */
 struct fs_launch_outputs {
-  uint64_t files, bytes, failed, lost, staged, alone;
+  uint64_t files, bytes, failed, lost, staged, alone, dirs, links;
   char kept[PATH_MAX]; /* where */
   struct fs_launch_output {
     uint32_t rank;

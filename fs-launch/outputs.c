@@ -75,6 +75,8 @@ static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_contr
   fs_control_get_u64(c, "alone", &node->outputs_alone);
   fs_control_get_u64(c, "done", &node->out_done);
   fs_control_get_u64(c, "total", &node->out_total);
+  fs_control_get_u64(c, "dirs", &node->output_dirs);
+  fs_control_get_u64(c, "links", &node->output_links);
   fs_control_get_u64(c, "end", &end);
   if (kept) snprintf(l->outputs.kept, sizeof(l->outputs.kept), "%s", kept);
   node->finished = end != 0;
@@ -127,6 +129,8 @@ static void add_up(struct fs_launch *l) {
     l->outputs.lost += l->node[i].outputs_lost;
     l->outputs.staged += l->node[i].outputs_staged;
     l->outputs.alone += l->node[i].outputs_alone;
+    l->outputs.dirs += l->node[i].output_dirs;
+    l->outputs.links += l->node[i].output_links;
   }
 }
 
@@ -259,20 +263,42 @@ static void tell_failed(const struct fs_launch *l, FILE *out) {
               are(f.lost), f.why);
 }
 
+/* "3 outputs (12 KiB)"; of a job that made none what else it made: "2 directories and 1 symlink". */
+static void made_text(const struct fs_launch_outputs *o, char *text, size_t size) {
+  char bytes[32];
+  if (o->files > 0) {
+    snprintf(text, size, "%llu output%s (%s)", (unsigned long long)o->files, o->files == 1 ? "" : "s",
+             fs_format_size(o->bytes, bytes, sizeof(bytes)));
+    return;
+  }
+  int n = 0;
+  text[0] = '\0';
+  if (o->dirs > 0)
+    n = snprintf(text, size, "%llu director%s%s", (unsigned long long)o->dirs, o->dirs == 1 ? "y" : "ies",
+                 o->links > 0 ? " and " : "");
+  if (o->links > 0)
+    snprintf(text + n, size - (size_t)n, "%llu symlink%s", (unsigned long long)o->links, o->links == 1 ? "" : "s");
+}
+
 void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
-  char size[32], names[8192], shown[512];
-  if (o->files == 0) return;
+  char made[128], names[8192], shown[512];
+  if (o->files + o->dirs + o->links == 0) return;
+  bool one = (o->files > 0 ? o->files : o->dirs + o->links) == 1;
   names_text(o, NULL, o->files, names, sizeof(names));
-  fprintf(out, "fs-launch: %llu output%s (%s) ", (unsigned long long)o->files, o->files == 1 ? "" : "s",
-          fs_format_size(o->bytes, size, sizeof(size)));
-  if (l->opt.stage_out)
+  made_text(o, made, sizeof(made));
+  fprintf(out, "fs-launch: %s ", made);
+  if (l->opt.stage_out && o->files > 0)
     fprintf(out, "written, %llu staged out to %s\n", (unsigned long long)o->staged,
             fs_shown(l->stage_out, shown, sizeof(shown)));
+  else if (l->opt.stage_out)
+    fprintf(out, "made, %sstaged out to %s\n", o->failed > 0 ? "not all " : "",
+            fs_shown(l->stage_out, shown, sizeof(shown)));
   else if (!l->opt.keep)
-    fprintf(out, "%s lost (keep with --keep): %s\n", are(o->files), names);
+    fprintf(out, "%s lost (keep with --keep)%s%s\n", one ? "is" : "are", o->files > 0 ? ": " : "", names);
   else
-    fprintf(out, "kept in %s on each node: %s\n", fs_shown(o->kept, shown, sizeof(shown)), names);
+    fprintf(out, "kept in %s on each node%s%s\n", fs_shown(o->kept, shown, sizeof(shown)), o->files > 0 ? ": " : "",
+            names);
   tell_failed(l, out);
   if (o->alone > 0)
     fprintf(out, "fs-launch: %llu of them had no replica: several nodes have written them\n",

@@ -84,9 +84,10 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   fprintf(out,
           "  \"outputs\": {\"files\": %llu, \"bytes\": %llu, \"staged\": %llu, \"failed\": %llu, \"lost\": %llu, "
-          "\"kept\": ",
+          "\"directories\": %llu, \"symlinks\": %llu, \"kept\": ",
           (unsigned long long)o->files, (unsigned long long)o->bytes, (unsigned long long)o->staged,
-          (unsigned long long)o->failed, (unsigned long long)o->lost);
+          (unsigned long long)o->failed, (unsigned long long)o->lost, (unsigned long long)o->dirs,
+          (unsigned long long)o->links);
   if (o->kept[0])
     json_string(out, o->kept);
   else

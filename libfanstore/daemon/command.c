@@ -125,7 +125,7 @@ static void fs_commands_obey(struct fs_commands *c, const char *text, size_t len
   } else if (strcmp(line.verb, "finished") == 0) {
     c->finished++;
   } else if (strcmp(line.verb, "finish") == 0) {
-    fs_outputs_finish(d, &line);
+    if (!c->stopped) fs_outputs_finish(d, &line); /* else the launcher has gone because all is done */
   } else if (strcmp(line.verb, "stagein") == 0) {
     fs_stagein_begin(d);
   } else if (strcmp(line.verb, "cancel") == 0) {

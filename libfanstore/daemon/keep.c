@@ -27,6 +27,7 @@ struct fs_keeping {
   struct fs_scattered scattered;
   void (*done)(void *ctx, fs_err err);
   void *ctx;
+  size_t base; /* of path: that of what is kept, with a slash */
   char path[2 * PATH_MAX];
 };
 
@@ -49,6 +50,12 @@ static fs_err fs_keep_parents(char *path) {
 static fs_err fs_keep_directory(const char *path, uint32_t mode) {
   if (mkdir(path, 0700) < 0 && errno != EEXIST) return -errno;
   return chmod(path, (mode & 07777) | 0700) < 0 ? -errno : 0;
+}
+
+static fs_err fs_keep_symlink(const struct fs_output *o, const char *path) {
+  struct timespec times[2] = {fs_output_time(o), fs_output_time(o)};
+  if (symlink(o->target, path) < 0) return errno != EEXIST ? -errno : 0;
+  return utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
 /* ---- a file of several writers ---- */
@@ -99,13 +106,14 @@ static fs_err fs_keep_work(struct fs_io *io) {
   if (err == 0) err = fs_keep_parents(k->path);
   if (err < 0) return err;
   if (S_ISDIR(mode)) return fs_keep_directory(k->path, mode);
-  if (S_ISLNK(mode)) return symlink(k->output.target, k->path) < 0 && errno != EEXIST ? -errno : 0;
+  if (S_ISLNK(mode)) return fs_keep_symlink(&k->output, k->path);
   fs_spill_name(k->output.id, name);
   return renameat(k->d->spill_fd, name, AT_FDCWD, k->path) < 0 ? -errno : 0;
 }
 
 static void fs_keep_end(struct fs_io *io) {
   struct fs_keeping *k = FS_ITEM(io, struct fs_keeping, io);
+  if (io->err == 0 && S_ISDIR(k->output.mode)) fs_settle_add(&k->output, true, k->path + k->base);
   k->done(k->ctx, io->err);
   free(k->output.target);
   free(k->scattered.extent);
@@ -141,6 +149,7 @@ void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, v
   }
   k->io = (struct fs_io){.work = fs_keep_work, .done = fs_keep_end};
   k->d = d;
+  k->base = n + 1;
   k->output = *o;
   k->output.target = o->target ? strdup(o->target) : NULL;
   k->done = done;

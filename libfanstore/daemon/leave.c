@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/outputs.h"
 #include "daemon/stagein.h"
 #include "util/util.h"
 
@@ -82,6 +83,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
   }
   fs_rundir_leave(d);
   fs_stagein_leave(d);
+  if (status == 0) fs_settle(d);
   if (fs_say_begin(d, &l, "bye") == 0) fs_say_line(&l);
   _exit(status);
 }

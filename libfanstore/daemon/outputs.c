@@ -39,6 +39,7 @@ struct fs_outputs {
   uint64_t alone;                                      /* that should have a replica, and have none */
   uint64_t lost;                                       /* neither copied nor kept */
   uint64_t total, staged;                              /* bytes of all; files copied to --stage-out */
+  uint64_t dirs, links;                                /* that the job has made, and this rank has the names of */
   struct fs_outputs_reason reason[FS_OUTPUTS_REASONS]; /* those with an error */
 };
 
@@ -112,8 +113,13 @@ static bool fs_outputs_elsewhere(const struct fs_outputs *o, bool staged) {
 }
 
 static void fs_outputs_other(void *ctx, const struct fs_record *r) {
-  if (fs_outputs_elsewhere(ctx, r->flags & FS_RECORD_STAGED)) return;
-  struct fs_output item = {.id = r->id, .dir = r->dir, .mode = r->mode};
+  struct fs_outputs *o = ctx;
+  bool staged = r->flags & FS_RECORD_STAGED;
+  if (!staged && S_ISDIR(r->mode)) o->dirs++;
+  if (!staged && S_ISLNK(r->mode)) o->links++;
+  if ((!o->keep && !o->stage) || fs_outputs_elsewhere(o, staged)) return;
+  struct fs_output item = {
+      .id = r->id, .dir = r->dir, .mode = r->mode, .mtime = r->mtime, .mtime_ns = r->mtime_ns, .version = r->version};
   if (S_ISLNK(r->mode)) item.target = strndup(fs_record_target(r), r->target_len);
   if (!S_ISLNK(r->mode) || item.target) fs_outputs_add(ctx, &item);
 }
@@ -133,7 +139,7 @@ static void fs_outputs_list(struct fs_daemon *d) {
         d->outputs->total += size;
     }
   }
-  if (d->outputs->keep || d->outputs->stage) fs_ns_others(d->ns, fs_outputs_other, d->outputs);
+  fs_ns_others(d->ns, fs_outputs_other, d->outputs);
 }
 
 bool fs_outputs_pending(const struct fs_daemon *d) {
@@ -241,6 +247,28 @@ static void fs_outputs_found(void *ctx, fs_err err, const char *path) {
     fs_outputs_step_end(s, err == -ENOENT ? 0 : err); /* it was removed, or never got its name */
 }
 
+static void fs_outputs_begin(struct fs_output_step *s) {
+  if (s->d->outputs->stage)
+    fs_stageout_last(s->d, s->item, fs_outputs_staged, s);
+  else
+    fs_path_find(s->d, s->item->dir, s->item->id, fs_outputs_found, s);
+}
+
+/* A directory's times are also those of the last change in it; without an answer those of its record. */
+static void fs_outputs_timed(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_output_step *s = ctx;
+  struct fs_output *item = s->item;
+  struct fs_record r = {.version = item->version, .mtime = item->mtime, .mtime_ns = item->mtime_ns};
+  uint64_t changed;
+  if (err == 0 && n == sizeof(changed)) {
+    memcpy(&changed, body, n);
+    fs_record_changed(&r, changed);
+    item->mtime = r.mtime;
+    item->mtime_ns = r.mtime_ns;
+  }
+  fs_outputs_begin(s);
+}
+
 static void fs_outputs_next(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   struct fs_output *item = &o->item[o->next++];
@@ -258,10 +286,11 @@ static void fs_outputs_next(struct fs_daemon *d) {
   }
   *s = (struct fs_output_step){.d = d, .item = item, .size = size};
   o->flight++;
-  if (o->stage)
-    fs_stageout_last(d, item, fs_outputs_staged, s);
+  struct fs_names_call times = {.op = FS_NAMES_TIMES, .dir = item->id};
+  if (S_ISDIR(item->mode))
+    fs_ns_call(d->ns, d->now, &times, sizeof(times), fs_outputs_timed, s);
   else
-    fs_path_find(d, item->dir, item->id, fs_outputs_found, s);
+    fs_outputs_begin(s);
 }
 
 /* ---- the lines ---- */
@@ -290,6 +319,8 @@ static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
     (void)fs_control_add_u64(&l, "total", o->total);
     (void)fs_control_add_u64(&l, "staged", o->staged);
   }
+  if (o->dirs > 0) (void)fs_control_add_u64(&l, "dirs", o->dirs);
+  if (o->links > 0) (void)fs_control_add_u64(&l, "links", o->links);
   if (o->failed > 0) (void)fs_control_add_u64(&l, "failed", o->failed);
   if (o->lost > 0) (void)fs_control_add_u64(&l, "lost", o->lost);
   if (o->alone > 0) (void)fs_control_add_u64(&l, "alone", o->alone);

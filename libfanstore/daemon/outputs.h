@@ -6,9 +6,12 @@
  *
  *   outputs.c   one after another, and the lines
  *   keep.c      one of them into <local-dir>/fanstore-outputs/<job>
+ *   settle.c    times of directories there, and in --stage-out's, when nobody puts anything into them any more
  */
 #ifndef FS_DAEMON_OUTPUTS_H
 #define FS_DAEMON_OUTPUTS_H
+
+#include <time.h>
 
 #include "daemon/daemon.h"
 
@@ -18,8 +21,14 @@ struct fs_spill_file;
 struct fs_output {
   uint64_t id, dir;
   uint32_t mode; /* with the type */
-  char *target;  /* of a symlink */
+  uint32_t mtime_ns;
+  int64_t mtime;    /* of a directory or symlink */
+  uint64_t version; /* of a directory: of these times */
+  char *target;     /* of a symlink */
 };
+static inline struct timespec fs_output_time(const struct fs_output *o) {
+  return (struct timespec){.tv_sec = o->mtime, .tv_nsec = o->mtime_ns};
+}
 
 /* Once; later ones are passed over. */
 void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c);
@@ -35,5 +44,11 @@ fs_err fs_keep_dir(const struct fs_daemon *d, char *path, size_t size);
 void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, void (*done)(void *ctx, fs_err err),
              void *ctx);
 int fs_keep_reap(void); /* calls back what is done */
+
+/* ---- settle.c ---- */
+/* A directory has been made: `path` below that of --stage-out, or of what is kept. */
+void fs_settle_add(const struct fs_output *o, bool kept, const char *path);
+/* When all ranks are done: by the thread that leaves. */
+void fs_settle(const struct fs_daemon *d);
 
 #endif

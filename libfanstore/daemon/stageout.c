@@ -112,6 +112,7 @@ static void fs_stageout_queue_removed(struct fs_stageout *o, struct fs_stageout_
 
 void fs_stageout_end(struct fs_stageout *o, struct fs_stageout_item *i) {
   struct fs_stageout_file *f = i->file;
+  if (i->through && i->err == 0 && S_ISDIR(i->output.mode)) fs_settle_add(&i->output, false, i->path);
   f->busy = false;
   if (!i->later && (i->task == FS_STAGE_REMOVE || i->task == FS_STAGE_REMOVED)) {
     fs_stageout_answer(f, 0);

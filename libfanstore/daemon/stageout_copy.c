@@ -313,13 +313,15 @@ static fs_err fs_copy_other(struct fs_stageout_item *j) {
     return fchmodat(o->fd, j->path, (j->output.mode & 07777) | 0700, 0) < 0 ? -errno : 0;
   }
   char target[PATH_MAX];
+  struct timespec times[2] = {fs_output_time(&j->output), fs_output_time(&j->output)};
   ssize_t n = readlinkat(o->fd, j->path, target, sizeof(target));
-  if (n >= 0 && (size_t)n == strlen(j->output.target) && memcmp(target, j->output.target, (size_t)n) == 0) return 0;
+  if (n >= 0 && (size_t)n == strlen(j->output.target) && memcmp(target, j->output.target, (size_t)n) == 0)
+    return utimensat(o->fd, j->path, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
   FS_AUTO_FREE char *name = fs_copy_temporary(j);
   if (!name) return -ENOMEM;
   (void)unlinkat(o->fd, name, 0);
   if (symlinkat(j->output.target, o->fd, name) < 0) return -errno;
-  err = fs_copy_rename(o->fd, name, j->path);
+  err = utimensat(o->fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : fs_copy_rename(o->fd, name, j->path);
   if (err < 0) (void)unlinkat(o->fd, name, 0);
   return err;
 }

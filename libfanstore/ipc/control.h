@@ -24,10 +24,12 @@
  *   output rank=K size=BYTES [why=TEXT] name=PATH       after finish: a file that the job wrote below a mount; why it
  *                                                       was not copied
  *   failed rank=K failed=N unkept=N lost=N why=TEXT     after finish, before `outputs`, for each reason: so many were
- * not copied or kept for it, unkept of these are nowhere; lost were not kept in the end for it, whatever the first
- * reason was outputs rank=K files=N bytes=BYTES [kept=DIR]       after finish: how far; with end=1 done. done, total:
- * bytes [staged=N done=BYTES total=BYTES]                 of --stage-out; lost: files neither copied nor kept
- *     [failed=N] [lost=N] [alone=N] [end=1]               alone: --output-replicas, and they have none
+ *                                                       not copied or kept for it, unkept of these are nowhere; lost
+ *                                                       were not kept in the end for it, whatever the first reason was
+ *   outputs rank=K files=N bytes=BYTES [kept=DIR]       after finish: how far; with end=1 done. done, total: bytes
+ *     [staged=N done=BYTES total=BYTES]                 of --stage-out; lost: files neither copied nor kept
+ *     [failed=N] [lost=N] [alone=N] [end=1]             alone: --output-replicas, and they have none. dirs, links:
+ *     [dirs=N] [links=N]                                directories and symlinks that the job has made
  *   heir rank=K of=N [pending=1]                        --output-replicas: rank N has gone, and what it had of outputs
  *                                                       is K's; it has (pending) not finished with them
  *   leaving rank=K                                      after stats, once a second: what was made is being removed

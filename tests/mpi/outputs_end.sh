@@ -30,7 +30,7 @@ nodes=$1 top=$2 status=$3
 cd "$4" || exit
 for node in $(seq 0 $((nodes - 1))); do FANSTORE_NODE=$node bash "$top/node.sh" "$node" "$nodes" || exit 99; done
 find . -type f -newer "$top/start" -exec md5sum {} + | sort >"$top/sums"
-find . -newer "$top/start" ! -type f -printf '%P %y %m %l\n' | grep -v '^\(d00\)\? d' | sort >"$top/others"
+find . -newer "$top/start" ! -type f -printf '%P %y %m %T@ %l\n' | grep -v '^\(d00\)\? d' | sort >"$top/others"
 [ "$status" != wait ] || { touch "$top/written"; sleep 100; }
 exit "$status"
 END
@@ -42,7 +42,7 @@ job() { # NODES STATUS [OPTION...]
 }
 kept() { # compares what was kept with what was written; removes it
   (cd "$1" && find . -type f -exec md5sum {} + | sort) | diff "$work/sums" - || fail "$2: other bytes"
-  (cd "$1" && find . -mindepth 1 ! -type f -printf '%P %y %m %l\n' | grep -v '^d00 d ' | sort) | diff "$work/others" - ||
+  (cd "$1" && find . -mindepth 1 ! -type f -printf '%P %y %m %T@ %l\n' | grep -v '^d00 d ' | sort) | diff "$work/others" - ||
     fail "$2: other directories or symlinks"
   rm -rf "$work/local/fanstore-outputs"
 }
@@ -71,6 +71,23 @@ expect_status 0 launch --dataset "$work/ds" --emulate 2 --keep -- true
 ! grep -q output "$work/err" || fail "there are none: $(cat "$work/err")"
 [ ! -e "$work/local/fanstore-outputs" ] || fail "an empty directory is kept"
 echo "ok - without outputs nothing is said or made"
+
+# Nor are directories and symlinks, where there is nothing else, lost without a word.
+mkdir "$work/durable"
+made() { # WHAT-IS-MADE WHAT-IS-SAID [OPTION...]
+  local how=$1 said=$2
+  shift 2
+  expect_status 0 launch --dataset "$work/ds" --emulate 4 --report "$work/r.json" "$@" -- bash -c "cd \"\$1\" && $how" - "$mnt"
+  grep -q "^fs-launch: $said" "$work/err" || fail "$how: $(cat "$work/err")"
+}
+made 'mkdir a b a/c && ln -s a d && ln -s b a/l && rmdir b' '2 directories and 2 symlinks are lost (keep with --keep)$'
+equal "counted" "0 2 2" "$(json "$work/r.json" 'str(r["outputs"]["files"]) + " %(directories)d %(symlinks)d" % r["outputs"]')"
+made 'mkdir a' '1 directory is lost (keep with --keep)$'
+made 'ln -s a b' "1 symlink kept in $work/local/fanstore-outputs/job-.* on each node$" --keep
+made 'mkdir a b' "2 directories made, staged out to $work/durable$" --stage-out "$work/durable"
+made 'mkdir -p a/b && touch a/b/c' '1 output (0 B) is lost (keep with --keep): a/b/c$'
+rm -rf "$work/local/fanstore-outputs"
+echo "ok - directories and symlinks without files are told"
 
 rm -f "$work/written"
 "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --keep -- \

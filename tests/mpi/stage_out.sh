@@ -21,7 +21,8 @@ for i in 1 2 3; do
   head -c $((i * 700000)) /dev/urandom >"o$node/f$i"
   echo "$i$node" >"d00/deep$node/er/g$i"
 done
-ln -s f1 "o$node/latest"
+ln -s f1 "o$node/latest" && touch -h -d "2023-03-03 03:03:03.333333333" "o$node/latest"
+mkdir "set$node" && chmod 1751 "set$node" && echo s >"set$node/s" && touch -d "2023-03-03 03:03:03.4" "set$node"
 chmod 640 "o$node/f1"
 touch -d "2022-02-02 02:02:02.123456789" "o$node/f3"
 echo "tmp $node" >"checkpoint.tmp$node" && mv "checkpoint.tmp$node" "o$node/checkpoint"
@@ -52,7 +53,7 @@ if [ "$copied" = 1 ]; then
 fi
 for node in $(seq 0 $((nodes - 1))); do FANSTORE_NODE=$node bash "$top/later.sh" "$node" || exit 99; done
 find . -type f -newer "$top/start" -printf '%P %m %s %T@ ' -exec md5sum {} \; | sort >"$top/sums"
-find . -newer "$top/start" ! -type f -printf '%P %y %l\n' | grep -v -e '^ d' -e '^d00 d' | sort >"$top/others"
+find . -newer "$top/start" ! -type f -printf '%P %y %m %T@ %l\n' | grep -v -e '^ d' -e '^d00 d' | sort >"$top/others"
 if [ "$status" = wait ]; then touch "$top/written"; sleep 100; fi
 [ "$status" != kill ] || kill -9 $$
 exit "$status"
@@ -60,7 +61,7 @@ END
 compare() { # WHAT
   (cd "$out" && find . -path ./.fanstore-staged -prune -o -type f -printf '%P %m %s %T@ ' -exec md5sum {} \; | sort) |
     diff "$work/sums" - || fail "$1: other files"
-  (cd "$out" && find . -mindepth 1 -path ./.fanstore-staged -prune -o ! -type f -printf '%P %y %l\n' | grep -v '^d00 d' | sort) |
+  (cd "$out" && find . -mindepth 1 -path ./.fanstore-staged -prune -o ! -type f -printf '%P %y %m %T@ %l\n' | grep -v '^d00 d' | sort) |
     diff "$work/others" - || fail "$1: other directories or symlinks"
   [ ! -e "$work/local/fanstore-outputs" ] || fail "$1: some were kept"
 }
@@ -209,7 +210,7 @@ for i in $(seq 300); do [ "$(copies "$2")" -gt 900 ] && break; sleep 0.1; done
 [ "$i" -lt 300 ] || exit 9
 many 0 "$3" later && many 1 "$3" later
 find . -type f -newer "$2/start" -printf '%P %m %s %T@ ' -exec md5sum {} \; | sort >"$2/sums"
-find . -newer "$2/start" ! -type f -printf '%P %y %l\n' | grep -v -e '^ d' -e '^d00 d' | sort >"$2/others"
+find . -newer "$2/start" ! -type f -printf '%P %y %m %T@ %l\n' | grep -v -e '^ d' -e '^d00 d' | sort >"$2/others"
 END
 expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash "$work/many.sh" "$mnt" "$work" "$python"
 equal "files" 840 "$(wc -l <"$work/sums")"
