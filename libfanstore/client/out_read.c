@@ -79,6 +79,7 @@ static fs_err look_here(uint32_t entry, struct fs_held *h) {
                         .ctime_ns = (uint32_t)st.st_ctim.tv_nsec,
                         .mode = st.st_mode,
                         .parts = 1,
+                        .nameless = err == -ENOENT,
                         .handle = FS_HANDLE_HERE};
   return 0;
 }
@@ -206,6 +207,7 @@ fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
                         .ctime = h.ctime,
                         .ctime_ns = h.ctime_ns};
   fs_out_record_stat(mount, &r, st);
+  if (h.nameless != 0) st->st_nlink = 0;
   return 0;
 }
 

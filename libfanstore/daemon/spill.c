@@ -270,6 +270,7 @@ fs_err fs_spill_held(struct fs_daemon *d, uint64_t id, const struct stat *st, st
                            .own = t->size,
                            .parts = fs_extents_any(f),
                            .tight = fs_space_tight(d),
+                           .nameless = f->removed,
                            .mtime = st->st_mtim.tv_sec,
                            .ctime = st->st_ctim.tv_sec,
                            .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,

@@ -166,9 +166,10 @@ struct fs_held {
   uint32_t mtime_ns, ctime_ns;
   uint32_t mode;
   uint32_t handle;
-  uint64_t own;   /* bytes of home's spill, by which blocks are counted; `size` is that of the whole */
-  uint32_t parts; /* not 0: some are elsewhere */
-  uint32_t tight; /* not 0: home has little room left */
+  uint64_t own;      /* bytes of home's spill, by which blocks are counted; `size` is that of the whole */
+  uint32_t parts;    /* not 0: some are elsewhere */
+  uint16_t tight;    /* not 0: home has little room left */
+  uint16_t nameless; /* not 0: it was removed, or replaced */
 };
 static_assert(sizeof(struct fs_held) == 72, "fs_held is 72 bytes");
 

@@ -158,11 +158,14 @@ step("rename replaces whole files, seen from another node")
 on(0, "open(work + '/short-lived', 'w').write('x' * 3000000)")
 reader = start(last, """
     f = open(work + '/short-lived')
-    print(len(f.read(1)), flush=True)
+    print(len(f.read(1)), os.fstat(f.fileno()).st_nlink, flush=True)
     sys.stdin.readline()
     print(len(f.read()), os.path.exists(work + '/short-lived'))
+    end = time.monotonic() + 20 # its home hears of it
+    while os.fstat(f.fileno()).st_nlink != 0:
+        assert time.monotonic() < end, os.fstat(f.fileno())
 """)
-assert reader.stdout.readline() == "1\n"
+assert reader.stdout.readline() == "1 1\n"
 on(0, "os.unlink(work + '/short-lived')")
 reader.stdin.write("go\n")
 equal("of the removed file", "2999999 False", finish(reader))
