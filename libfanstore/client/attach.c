@@ -17,14 +17,14 @@
 #include "util/util.h"
 
 #define FS_ATTACH_TIMEOUT_NS 2000000000ull
+#define FS_ATTACH_SILENT_NS 200000000ull /* of a daemon that others have waited for in vain */
 #define FS_ATTACH_RETRY_NS 5000000000ull
-#define FS_DEADLINE_MIN_NS 10000000ull
-#define FS_DEADLINE_MAX_NS 120000000000ull
 
 _Atomic uint32_t fs_no_run;
 static _Atomic uint32_t g_run; /* it named one */
 static void *_Atomic g_node;
-static void *_Atomic g_link; /* the newest link of this process or its parent: what a child has to close */
+static _Atomic int32_t g_failed; /* of the last attempt to meet the daemon */
+static void *_Atomic g_link;     /* the newest link of this process or its parent: what a child has to close */
 
 struct fs_run_place { /* what the environment said of the job when the program started */
   uint32_t node;
@@ -98,20 +98,44 @@ static int64_t fs_any_node(const char *run) {
   }
 }
 
+/* The socket that this process's daemon has or had, and whose it is. */
+static fs_err fs_meeting_place(const char *run, uint32_t *node, char path[PATH_MAX], struct stat *st) {
+  *node = fs_run_node();
+  fs_ssize n = fs_run_socket(run, *node, path, PATH_MAX);
+  if (n < 0) return (fs_err)n;
+  fs_err err = fs_sys_fstatat(AT_FDCWD, path, st, 0);
+  if (err != -ENOENT) return err;
+  int64_t other = fs_any_node(run);
+  if (other < 0) return -ENOENT;
+  *node = (uint32_t)other;
+  n = fs_run_socket(run, *node, path, PATH_MAX);
+  return n < 0 ? (fs_err)n : fs_sys_fstatat(AT_FDCWD, path, st, 0);
+}
+
+/* Tells those who come later, by the time of the socket, whether the daemon answers. */
+static void fs_note_silence(const char *path, bool silent) {
+  const struct timespec t[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = silent ? UTIME_NOW : 0}};
+  FS_SYS4(SYS_utimensat, AT_FDCWD, path, t, 0);
+}
+
 static fs_err fs_meet(struct fs_handover *h) {
   char path[PATH_MAX];
   struct stat st;
+  uint32_t rank;
   const char *run = fs_run_path();
-  if (!run) return -ENOENT;
-  fs_ssize n = fs_run_socket(run, fs_run_node(), path, sizeof(path));
-  if (n < 0) return (fs_err)n;
-  if (fs_sys_fstatat(AT_FDCWD, path, &st, 0) == -ENOENT) {
-    int64_t node = fs_any_node(run);
-    if (node < 0) return -ENOENT;
-    n = fs_run_socket(run, (uint32_t)node, path, sizeof(path));
-    if (n < 0) return (fs_err)n;
+  fs_err err = run ? fs_meeting_place(run, &rank, path, &st) : -ENOENT;
+  if (err == 0) {
+    const struct fs_node *node = atomic_load_explicit(&g_node, memory_order_acquire);
+    bool noted = st.st_mtim.tv_sec != 0, silent = noted || (node && !fs_node_alive(node));
+    err = fs_handover_connect(path, silent ? FS_ATTACH_SILENT_NS : FS_ATTACH_TIMEOUT_NS, h);
+    if (noted ? err == 0 : err == -ETIMEDOUT) fs_note_silence(path, !noted);
   }
-  return fs_handover_connect(path, FS_ATTACH_TIMEOUT_NS, h);
+  atomic_store_explicit(&g_failed, err, memory_order_relaxed);
+  return err;
+}
+
+fs_err fs_attach_failed(void) {
+  return atomic_load_explicit(&g_failed, memory_order_relaxed);
 }
 
 /* ---- checks ---- */
@@ -127,7 +151,7 @@ static bool fs_text_ends(const char *text) {
   return memchr(text, '\0', PATH_MAX) != NULL;
 }
 
-static bool fs_ctl_valid(const struct fs_ctl *c, uint64_t size) {
+bool fs_ctl_valid(const struct fs_ctl *c, uint64_t size) {
   if (size < sizeof(*c) || c->magic != FS_CTL_MAGIC || c->version != FS_IPC_VERSION) return false;
   if (c->size > size || c->datasets > FS_MAX_DATASETS || !fs_text_ends(c->spill)) return false;
   if (c->placements % alignof(struct fs_placement) != 0 || c->placements > c->size) return false;
@@ -179,7 +203,10 @@ static const struct fs_node *fs_node_take(const struct fs_handover *h) {
       fs_node_drop(mine, h);
       return NULL;
     }
-    if (!fs_publish_ptr(&g_node, mine, &node)) fs_node_drop(mine, h);
+    if (!fs_publish_ptr(&g_node, mine, &node))
+      fs_node_drop(mine, h);
+    else if (fs_node_was_offline())
+      fs_datasets_online(mine);
     atomic_store(&fs_out_full_word, &((const struct fs_node *)node)->ctl->output_full);
   }
   const struct fs_node *n = node;
@@ -251,7 +278,7 @@ static void fs_handover_drop(const struct fs_handover *h) {
 
 static bool fs_attach(void) {
   struct fs_handover h;
-  if (fs_meet(&h) < 0) return false;
+  if (fs_meet(&h) != 0) return false;
   bool publish = fs_own_publish_begin();
   bool attached = fs_node_take(&h) && (fs_link_take(&h) || !fs_self_owner());
   if (publish) fs_own_publish_end();
@@ -264,7 +291,7 @@ struct fs_link *fs_link_borrow(struct fs_link *mine) {
   struct fs_self *self = fs_self();
   struct fs_handover h;
   if (fs_vfork_depth == 0 || !fs_run_set() || fs_now_ns() < atomic_load(&self->link_retry_ns)) return NULL;
-  if (fs_meet(&h) < 0) {
+  if (fs_meet(&h) != 0) {
     atomic_store(&self->link_retry_ns, fs_now_ns() + FS_ATTACH_RETRY_NS);
     return NULL;
   }
@@ -299,13 +326,24 @@ const struct fs_node *fs_node_attach(void) {
   void *node = atomic_load_explicit(&g_node, memory_order_acquire);
   if (node || !fs_run_set()) return node;
   fs_link_get();
-  return atomic_load_explicit(&g_node, memory_order_acquire);
+  node = atomic_load_explicit(&g_node, memory_order_acquire);
+  if (node) return node;
+  const struct fs_node *offline = fs_node_was_offline();
+  if (offline) return offline;
+  char path[PATH_MAX];
+  struct stat st;
+  uint32_t rank;
+  (void)fs_meeting_place(fs_run_path(), &rank, path, &st);
+  return fs_node_offline(fs_run_path(), rank);
 }
 
 bool fs_node_alive(const struct fs_node *node) {
-  if (atomic_load_explicit(&node->ctl->stopping, memory_order_relaxed)) return false;
+  return !atomic_load_explicit(&node->ctl->stopping, memory_order_relaxed) && !fs_node_silent(node);
+}
+
+bool fs_node_silent(const struct fs_node *node) {
   uint64_t beat = atomic_load_explicit(&node->ctl->heartbeat_ns, memory_order_relaxed), now = fs_now_ns();
-  return now < beat || now - beat <= FS_HEARTBEAT_STALE_NS;
+  return now > beat && now - beat > FS_HEARTBEAT_STALE_NS;
 }
 
 struct fs_link *fs_link_newest(void) {

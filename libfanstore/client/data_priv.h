@@ -108,12 +108,12 @@ struct fs_part {
 struct fs_node;
 struct fs_dataset {
   struct fs_index ix;
-  uint32_t mount;                       /* number of its mount */
-  uint32_t number;                      /* in the job; meaningless when node is NULL */
-  const struct fs_node *node;           /* NULL: no daemon */
-  const struct fs_placement *placement; /* of its partitions; NULL: all on the shared copy */
-  const char *local;                    /* this node's directory; NULL without a daemon */
-  const char *shared;                   /* the dataset's directory */
+  uint32_t mount;                               /* number of its mount */
+  uint32_t number;                              /* in the job; meaningless when node is NULL */
+  const struct fs_node *_Atomic node;           /* NULL: no daemon; changes once, from one that is offline */
+  const struct fs_placement *_Atomic placement; /* of its partitions; NULL: all on the shared copy */
+  const char *local;                            /* this node's directory; NULL without a placement */
+  const char *shared;                           /* the dataset's directory */
   enum fs_verify verify;
   void *_Atomic checked[2]; /* of enum fs_check: _Atomic uint8_t[], a bit for each entry, then each block record */
   void *_Atomic blocks;     /* struct fs_dcache */
@@ -148,15 +148,20 @@ struct fs_manifest;
 fs_err fs_manifest_read(const char *dir, struct fs_manifest *m);
 /* The opened dataset of mount i, opening it on first use; NULL with *err. */
 struct fs_dataset *fs_dataset(uint32_t i, fs_err *err);
+/* The daemon has been met after all: for what was opened before that. */
+void fs_datasets_online(const struct fs_node *node);
 
 /* ---- attach.c: the daemon ---- */
 
+#define FS_DEADLINE_MIN_NS 10000000ull
+#define FS_DEADLINE_MAX_NS 120000000000ull
 struct fs_node { /* the same for a process and its forked children */
   const struct fs_ctl *ctl;
   const struct fs_placement *placement;
   struct fs_cache_view view;
   uint64_t ctl_ino; /* tells the job's daemon from a later one at the same address */
   uint64_t deadline_ns;
+  bool offline; /* made without the daemon, by what it has left (offline.c) */
 };
 struct fs_link { /* of one process */
   struct fs_channel *channel;
@@ -166,21 +171,37 @@ struct fs_link { /* of one process */
   _Atomic uint32_t full;  /* somebody waited for a slot in vain: until one is free nobody waits again */
   _Atomic uint64_t files; /* ids of output files given out */
 };
-const struct fs_node *fs_node_attach(void);    /* NULL: no daemon */
+/* NULL: there is no job. Offline: its daemon has not been met. */
+const struct fs_node *fs_node_attach(void);
 struct fs_link *fs_link_get(void);             /* NULL: none (now) */
 extern FS_INTERNAL _Atomic uint32_t fs_no_run; /* the environment named no job: there is never a daemon */
 /* For one read of a vfork child whose parent has no link: one that is not published, in `mine`. NULL: none. */
 struct fs_link *fs_link_borrow(struct fs_link *mine);
 void fs_link_return(struct fs_link *mine);
 bool fs_node_alive(const struct fs_node *node);
+/* Has the daemon ended or stopped, and not with the job? */
+bool fs_node_silent(const struct fs_node *node);
+/* Is this a ctl of which all that is read lies inside? */
+bool fs_ctl_valid(const struct fs_ctl *c, uint64_t size);
+/* Why the daemon could not be met last; 0. */
+fs_err fs_attach_failed(void);
 /* What a child inherited of its parent's link, before it has its own; and closing that, by one thread. */
 struct fs_link *fs_link_newest(void);
 void fs_link_forked(struct fs_link *inherited);
+
+/* ---- offline.c ---- */
+
+/* The node of `run` as its daemon left it, or one of which nothing is known; for good. NULL: no memory. */
+const struct fs_node *fs_node_offline(const char *run, uint32_t node);
+/* The same, if it was made already. */
+const struct fs_node *fs_node_was_offline(void);
 
 /* ---- wait.c ---- */
 
 bool fs_link_known_dead(const struct fs_link *link);
 bool fs_link_dead(struct fs_link *link); /* by a system call */
+/* Can a call be answered? Waits a moment, once, for a daemon that seems to have stopped. */
+bool fs_wait_alive(const struct fs_node *node, struct fs_link *link);
 /* Wakes the daemon, if it sleeps, after something was posted. */
 void fs_link_ring(const struct fs_node *node, const struct fs_link *link);
 /* Until the daemon has answered in this word (enum fs_req_state): 0; -ETIMEDOUT, -EHOSTDOWN. */

@@ -51,7 +51,7 @@ int fs_info_mount_of(const char *path, const char **mount, const char **dataset)
 int fs_info_node(uint32_t *nodes) {
   if (fs_mounts() == 0) return -ENXIO;
   const struct fs_node *node = fs_node_attach();
-  if (!node) return -ENOTCONN;
+  if (!node || node->offline) return -ENOTCONN;
   if (nodes) *nodes = node->ctl->nodes;
   return (int)node->ctl->node;
 }
@@ -81,8 +81,8 @@ fs_err fs_info_entry(uint32_t mount, uint32_t entry, struct fanstore_info *out) 
   if (!e) return ds ? -EUCLEAN : err;
   *out = (struct fanstore_info){.size = sizeof(*out),
                                 .mode = e->mode,
-                                .place = ds->node ? FANSTORE_LOCAL : FANSTORE_SHARED,
-                                .node = ds->node ? (int32_t)ds->node->ctl->node : -1,
+                                .place = ds->placement ? FANSTORE_LOCAL : FANSTORE_SHARED,
+                                .node = ds->placement ? (int32_t)ds->node->ctl->node : -1,
                                 .partition = -1,
                                 .block_size = ds->ix.block_size,
                                 .mount = fs_mount_path(mount, &len),
@@ -146,7 +146,7 @@ static uint64_t of_daemon(const struct fs_node *node, enum fs_node_counter count
 
 static fs_err node_counters(struct fanstore_stats *s) {
   const struct fs_node *node = fs_node_attach();
-  if (!node) return -ENOTCONN;
+  if (!node || node->offline) return -ENOTCONN;
   client_counters(s, of_clients);
   s->clients = (uint32_t)of_daemon(node, FS_N_CLIENTS);
   s->served = of_daemon(node, FS_N_SERVED);

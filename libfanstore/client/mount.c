@@ -37,9 +37,15 @@ static fs_err fs_open_index_checked(const char *dir, const uint8_t *id, struct f
   return -EBADMSG;
 }
 
+/* Without its daemon nobody looks after the node's copies: all that is read of them is checked, but for 'never'. */
+static enum fs_verify fs_verify_of(const struct fs_node *node) {
+  enum fs_verify verify = fs_config()->verify;
+  return node && node->offline && verify == FS_VERIFY_REMOTE ? FS_VERIFY_ALWAYS : verify;
+}
+
 /* With a daemon: the node's own copy of the index, checked when it was staged; else the one on shared storage. */
-static fs_err fs_open_index_node(const struct fs_ctl_dataset *d, struct fs_index *ix) {
-  bool always = fs_config()->verify == FS_VERIFY_ALWAYS;
+static fs_err fs_open_index_node(const struct fs_node *node, const struct fs_ctl_dataset *d, struct fs_index *ix) {
+  bool always = fs_verify_of(node) == FS_VERIFY_ALWAYS;
   fs_err err = (always ? fs_open_index_checked : fs_open_index)(d->local, d->id, ix);
   if (err == -EBADMSG) FS_NOTE(d->local, "/index: the staged index is damaged; that on shared storage is used");
   if (err < 0) err = fs_open_index_checked(d->source, d->id, ix);
@@ -66,7 +72,7 @@ static struct fs_dataset *fs_dataset_make(uint32_t i, struct fs_mount *m, fs_err
   const struct fs_node *node = fs_node_attach();
   const struct fs_ctl_dataset *d = fs_ctl_find(node, m->path);
   struct fs_index ix = {0};
-  *err = d ? fs_open_index_node(d, &ix) : fs_open_index_plain(m->dataset, &ix);
+  *err = d ? fs_open_index_node(node, d, &ix) : fs_open_index_plain(m->dataset, &ix);
   if (*err < 0) return NULL;
   struct fs_dataset *ds = fs_mem_map(fs_dataset_size(ix.nparts));
   if (!ds) {
@@ -77,16 +83,37 @@ static struct fs_dataset *fs_dataset_make(uint32_t i, struct fs_mount *m, fs_err
   ds->ix = ix;
   ds->mount = i;
   ds->shared = m->dataset;
-  ds->verify = fs_config()->verify;
+  ds->verify = fs_verify_of(node);
   fs_checked_start(ds);
+  ds->number = i;
   if (d) {
-    ds->node = node;
     ds->number = (uint32_t)(d - node->ctl->dataset);
     ds->placement = node->placement + d->placement;
     ds->local = d->local;
     ds->shared = d->source;
   }
+  if (d || (node && node->offline)) ds->node = node;
   return ds;
+}
+
+/* Numbers and directories are those of before, unless the daemon had left nothing: then it is left alone if they are
+   not what it was taken to have. */
+static void fs_dataset_online(struct fs_dataset *ds, const struct fs_mount *m, const struct fs_node *node) {
+  const struct fs_ctl_dataset *d = fs_ctl_find(node, m->path);
+  const struct fs_node *was = ds->node;
+  if (!was || !was->offline || !d || (uint32_t)(d - node->ctl->dataset) != ds->number) return;
+  if (ds->ix.nparts != d->partitions || memcmp(ds->ix.hdr->dataset_id, d->id, sizeof(d->id)) != 0) return;
+  if (!ds->placement) ds->local = d->local;
+  ds->placement = node->placement + d->placement;
+  ds->node = node;
+}
+
+void fs_datasets_online(const struct fs_node *node) {
+  struct fs_config *c = fs_config();
+  for (uint32_t i = 0; i < c->mounts; i++) {
+    struct fs_dataset *ds = atomic_load_explicit(&c->mount[i].ds, memory_order_acquire);
+    if (ds) fs_dataset_online(ds, &c->mount[i], node);
+  }
 }
 
 /* What a call below the mount fails with, and one line for the user. */
@@ -124,11 +151,13 @@ static struct fs_dataset *fs_dataset_open(uint32_t i, fs_err *err) {
     return NULL;
   }
   void *ds;
+  const struct fs_node *node = mine->node;
   if (!fs_publish_ptr(&m->ds, mine, &ds)) {
     uint64_t nparts = mine->ix.nparts;
     fs_index_close(&mine->ix);
     fs_mem_unmap(mine, fs_dataset_size(nparts));
   }
+  if (node && node->offline && !fs_node_attach()->offline) fs_datasets_online(fs_node_attach()); /* met meanwhile */
   return ds;
 }
 

@@ -85,11 +85,12 @@ static uint64_t fs_box_patience(const struct fs_node *node, const struct fs_name
   return 2 * node->deadline_ns + more;
 }
 
+/* *answered: the error is the daemon's word, about others. */
 static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const struct fs_names_call *c,
-                         const char *name, const char *name2, void *body, size_t size, size_t *n) {
+                         const char *name, const char *name2, void *body, size_t size, size_t *n, bool *answered) {
   uint64_t patience = fs_box_patience(node, c);
   struct fs_channel *ch = link->channel;
-  if (fs_link_known_dead(link) || !fs_node_alive(node)) return -EHOSTDOWN;
+  if (!fs_wait_alive(node, link)) return -EHOSTDOWN;
   int32_t i = fs_box_claim(ch, patience);
   if (i < 0) return -ETIMEDOUT;
   fs_box_post(ch, i, c, name, name2);
@@ -101,22 +102,68 @@ static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const
   }
   err = fs_box_take(&ch->box[i], body, size, n);
   fs_box_free(ch, i);
+  *answered = true;
   return err;
+}
+
+/* One line for each node that does not answer, of a process and its children. */
+static bool fs_names_told(uint32_t rank) {
+  static _Atomic uint64_t told[FS_MAX_NODES / 64 + 1];
+  rank = FS_MIN(rank, FS_MAX_NODES);
+  return atomic_fetch_or(&told[rank / 64], 1ull << rank % 64) >> rank % 64 & 1;
+}
+
+/* Why this process's own daemon does not answer. */
+static const char *fs_own_why(const struct fs_node *node, const struct fs_link *link) {
+  fs_err err = fs_attach_failed();
+  if (link ? atomic_load_explicit(&node->ctl->stopping, memory_order_relaxed) != 0 : err == -ESHUTDOWN)
+    return "ends with the job";
+  if (link ? fs_link_known_dead(link) : err == -ECONNREFUSED || err == -ENOENT) return "has ended";
+  if (link || err == -ETIMEDOUT) return "does not answer";
+  return err == -EUSERS ? "has too many clients" : "cannot be asked";
+}
+
+fs_err fs_names_lost(const struct fs_node *node, struct fs_link *link) {
+  char own[FS_U64_TEXT];
+  if (link) (void)fs_link_dead(link);
+  if (!fs_names_told(node->ctl->node))
+    FS_NOTE("the daemon of node ", fs_u64_text(node->ctl->node, own), ", this program's own, ", fs_own_why(node, link),
+            "; output files cannot be found, made or changed by this program (EIO), the dataset can be read");
+  return -EIO;
+}
+
+/* The node's daemon has answered that another one does not. */
+static fs_err fs_names_lost_by(const struct fs_node *node, fs_err err, const void *body, size_t n) {
+  char other[FS_U64_TEXT], own[FS_U64_TEXT];
+  uint32_t rank = FS_MAX_NODES;
+  if (n == sizeof(rank)) memcpy(&rank, body, n);
+  if (fs_names_told(rank)) return -EIO;
+  if (rank < FS_MAX_NODES)
+    FS_NOTE("node ", fs_u64_text(rank, other), " does not answer node ", fs_u64_text(node->ctl->node, own),
+            "; what it has or knows of output files cannot be read, found or changed (EIO)");
+  else
+    FS_NOTE("the daemon of node ", fs_u64_text(node->ctl->node, own), " has no answer about output files (",
+            err == -EHOSTDOWN ? "another one does not answer" : fs_err_text(err),
+            "); they cannot be found, made or changed (EIO)");
+  return -EIO;
 }
 
 fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
                      size_t *n) {
   const struct fs_node *node = fs_names_node();
   struct fs_link borrowed, *link = node ? fs_link_get() : NULL, *mine = NULL;
+  bool answered = false;
   *n = 0;
   if (!node) return -EROFS;
   if (!link) link = mine = fs_link_borrow(&borrowed);
-  fs_err err = link ? fs_call_by(node, link, c, name, name2, body, size, n) : -EHOSTDOWN;
+  if (node->offline && link) node = fs_node_attach(); /* met a moment ago */
+  fs_err err = link ? fs_call_by(node, link, c, name, name2, body, size, n, &answered) : -EHOSTDOWN;
+  if (fs_no_answer(err)) {
+    err = answered ? fs_names_lost_by(node, err, body, *n) : fs_names_lost(node, link);
+    *n = 0;
+  }
   if (mine) fs_link_return(mine);
-  if (!fs_no_answer(err)) return err;
-  FS_NOTE("no answer about the names of output files (", fs_err_text(err),
-          "); files cannot be made or found below the mounts");
-  return -EIO;
+  return err;
 }
 
 fs_err fs_names_ask(const struct fs_names_call *c, const char *name, const char *name2, struct fs_answer *a,
@@ -134,6 +181,8 @@ uint64_t fs_names_id(void) {
     fs_link_return(&borrowed);
     return id;
   }
+  const struct fs_node *node = link ? NULL : fs_names_node();
+  if (node) (void)fs_names_lost(node, NULL);
   uint64_t first = link ? *(volatile const uint64_t *)&link->channel->first_id : 0;
   uint64_t count = link ? atomic_fetch_add_explicit(&link->files, 1, memory_order_relaxed) : 0;
   return first != 0 && count < FS_OUT_ID_FILES ? first + count : 0;

@@ -26,7 +26,10 @@ struct fs_answer {
  */
 fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
                      size_t *n);
-/* The same for an answer of one record, which is checked: in `a`, or NULL when there is none. */
+/* Says once that this node's daemon does not answer: -EIO. link: by which it was asked, or NULL. */
+struct fs_link;
+fs_err fs_names_lost(const struct fs_node *node, struct fs_link *link);
+/* fs_names_call for an answer of one record, which is checked: in `a`, or NULL when there is none. */
 fs_err fs_names_ask(const struct fs_names_call *c, const char *name, const char *name2, struct fs_answer *a,
                     const struct fs_record **record);
 /* A new id for a file of this process's; 0: there are no more. */

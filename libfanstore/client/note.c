@@ -55,7 +55,7 @@ const char *fs_err_text(fs_err err) {
   case -ETIMEDOUT:
     return "no answer in time";
   case -EHOSTDOWN:
-    return "the daemon does not answer";
+    return "this node's daemon does not answer";
   case -ENODEV:
     return "there is no daemon";
   case -EREMOTEIO:

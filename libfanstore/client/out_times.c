@@ -6,6 +6,7 @@
  */
 #include <sys/stat.h>
 
+#include "client/data_priv.h"
 #include "client/out.h"
 
 fs_err fs_out_changed_at(uint64_t dir, uint64_t *changed) {
@@ -30,7 +31,7 @@ static bool earlier(struct timespec a, struct timespec b) {
 void fs_out_dataset_times(uint32_t mount, uint32_t entry, struct stat *st) {
   const struct fs_node *node = fs_names_node();
   uint64_t dir = node == NULL ? 0 : fs_out_dir_id(mount, entry), changed;
-  if (dir == 0 || !fs_out_maybe(node, dir) || fs_out_changed_at(dir, &changed) != 0) return;
+  if (dir == 0 || node->offline || !fs_out_maybe(node, dir) || fs_out_changed_at(dir, &changed) != 0) return;
   struct timespec t = {.tv_sec = (time_t)(changed / 1000000000u), .tv_nsec = (long)(changed % 1000000000u)};
   if (earlier(st->st_mtim, t)) st->st_mtim = t;
   if (earlier(st->st_ctim, t)) st->st_ctim = t;

@@ -12,6 +12,7 @@
 #define FS_CROWDED_NS 500000u /* a yield took so long: others compute here */
 #define FS_CROWDED_WAITS 50u  /* so often it sleeps at once then; spin_ns counts them down to FS_SPIN_MAX_NS */
 #define FS_SLICE_NS 50000000ull
+#define FS_REVIVE_NS 500000000ull
 
 bool fs_link_known_dead(const struct fs_link *link) {
   return atomic_load_explicit(&link->dead, memory_order_relaxed);
@@ -102,6 +103,23 @@ bool fs_wait_abandon(_Atomic uint32_t *word) {
   } while (!atomic_compare_exchange_weak_explicit(word, &state, FS_REQ_ABANDONED, memory_order_acq_rel,
                                                   memory_order_acquire));
   return true;
+}
+
+/* The processes of a job may all have stood still (a batch system that suspends it): a client that goes on first finds
+   a daemon that seems to have stopped. It waits a moment for it, once. */
+bool fs_wait_alive(const struct fs_node *node, struct fs_link *link) {
+  static _Atomic uint64_t doubted; /* the heartbeat that none came after */
+  const struct timespec nap = {.tv_nsec = FS_REVIVE_NS / 100};
+  uint64_t beat = atomic_load_explicit(&node->ctl->heartbeat_ns, memory_order_relaxed);
+  if (FS_LIKELY(fs_node_alive(node))) return !fs_link_known_dead(link);
+  bool again = fs_node_silent(node) && atomic_load(&doubted) != beat && !fs_link_dead(link);
+  for (uint64_t end = again ? fs_now_ns() + FS_REVIVE_NS : 0; again && fs_now_ns() < end;) {
+    FS_SYS2(SYS_nanosleep, &nap, NULL);
+    if (fs_node_alive(node)) return true;
+    again = !fs_link_dead(link);
+  }
+  atomic_store(&doubted, beat);
+  return false;
 }
 
 void fs_link_ring(const struct fs_node *node, const struct fs_link *link) {

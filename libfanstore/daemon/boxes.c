@@ -85,9 +85,13 @@ static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
 static void fs_box_held(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_box_call *call = ctx;
   struct fs_held held = {0};
+  bool silent = err == -EHOSTDOWN || err == -ETIMEDOUT; /* the body says whose home */
   if (err == 0 && n == sizeof(held)) memcpy(&held, body, n);
   err = fs_holds_answered(call->d, call->client, call->id, err, &held);
-  fs_box_done(ctx, err, &held, err == 0 ? sizeof(held) : 0);
+  if (silent)
+    fs_box_done(ctx, err, body, n);
+  else
+    fs_box_done(ctx, err, &held, err == 0 ? sizeof(held) : 0);
 }
 
 void fs_boxes_forget(struct fs_client *c) {

@@ -3,12 +3,15 @@
  * Builds the segment that tells clients about this node (struct fs_ctl): datasets, placement, deadlines. Once, by the
  * MPI thread, before the first client; afterwards only its atomic words change. Sealed: clients can only read it.
  */
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "daemon/daemon.h"
 #include "daemon/ns_net.h"
+#include "ipc/node.h"
 #include "util/sys.h"
 
 static fs_err fs_ctl_map(struct fs_daemon *d, uint64_t size) {
@@ -59,9 +62,27 @@ void fs_ctl_counters(struct fs_daemon *d) {
   for (unsigned i = 0; i < FS_N_COUNT; i++) atomic_store_explicit(&c->node_counter[i], own[i], memory_order_relaxed);
 }
 
+/* For clients that start when this daemon does not answer (client/offline.c): under another name until it is whole. */
+fs_err fs_ctl_leave(const struct fs_daemon *d) {
+  char path[PATH_MAX], whole[PATH_MAX];
+  fs_ssize n = fs_run_ctl(d->run, d->net->rank, whole, sizeof(whole));
+  if (n < 0 || snprintf(path, sizeof(path), "%s.new", whole) >= (int)sizeof(path)) return -ENAMETOOLONG;
+  FS_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return -errno;
+  fs_err err = fs_write_full(fd, d->ctl, d->ctl->size);
+  if (err == 0 && rename(path, whole) < 0) err = -errno;
+  if (err < 0) (void)unlink(path);
+  return err;
+}
+
 void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part) {
+  char path[PATH_MAX];
   struct fs_placement *place = (struct fs_placement *)((char *)d->ctl + d->ctl->placements);
-  atomic_store_explicit(&place[d->ctl->dataset[dataset].placement + part].flags, 0, memory_order_relaxed);
+  place += d->ctl->dataset[dataset].placement + part;
+  atomic_store_explicit(&place->flags, 0, memory_order_relaxed);
+  if (fs_run_ctl(d->run, d->net->rank, path, sizeof(path)) < 0) return;
+  FS_AUTO_CLOSE int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd >= 0) (void)fs_pwrite_full(fd, place, sizeof(*place), (uint64_t)((char *)place - (char *)d->ctl));
 }
 
 fs_err fs_ctl_build(struct fs_daemon *d) {

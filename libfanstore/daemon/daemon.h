@@ -236,6 +236,7 @@ fs_err fs_ctl_build(struct fs_daemon *d);
 void fs_ctl_counters(struct fs_daemon *d);
 /* Messages of other nodes that were thrown away: not understood, late, of an earlier generation, or without room. */
 uint64_t fs_ctl_dropped(const struct fs_daemon *d);
+fs_err fs_ctl_leave(const struct fs_daemon *d);                             /* in the run directory (ipc/node.h) */
 void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part); /* it is not local any more */
 
 /* ---- lease.c: partitions that somebody is about to write to ---- */

@@ -293,6 +293,11 @@ static void fs_daemon_serve(struct fs_daemon *d) {
   if (err == 0) err = fs_ctl_build(d);
   if (err == 0) err = fs_boxes_start(d);
   if (err == 0) err = fs_space_start(d);
+  if (err == 0 && fs_ctl_leave(d) < 0)
+    fs_say_text(d, "warn",
+                "%s: cannot be written: programs that start after this daemon's death would read from shared "
+                "storage only",
+                d->run);
   if (err == 0) err = fs_guard_listen(d);
   if (err < 0) {
     char why[256];

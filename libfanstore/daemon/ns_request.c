@@ -14,6 +14,12 @@ static void fs_request_end(struct fs_request *r, fs_err err, const void *body, s
   free(r);
 }
 
+/* The answer says who has not answered. */
+static void fs_request_silent(struct fs_request *r, fs_err err) {
+  uint32_t rank = r->rank;
+  fs_request_end(r, err, &rank, rank == FS_NO_RANK ? 0 : sizeof(rank));
+}
+
 static void fs_request_later(struct fs_request *r, uint64_t ns) {
   r->again = r->ns->now + ns;
   fs_chain_push(&r->ns->requests, &r->chain);
@@ -30,14 +36,14 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
   case -ETIMEDOUT:
     fs_accuse(ns, r->rank);
     if (r->call.op == FS_NAMES_RELEASE) { /* made again it could undo a HOLD that was made since */
-      fs_request_end(r, err, NULL, 0);
+      fs_request_silent(r, err);
       return;
     }
     fs_request_later(r, FS_NS_RETRY_NS);
     return;
   case -EHOSTDOWN:
     if (fs_request_for_home(r) && fs_ns_home(ns, r->call.id) == r->rank) {
-      fs_request_end(r, err, NULL, 0);
+      fs_request_silent(r, err);
       return;
     }
     fs_request_later(r, FS_NS_RETRY_NS);
@@ -96,7 +102,7 @@ void fs_request_timers(struct fs_ns *ns, bool all) {
   for (struct fs_chain *l; (l = fs_chain_pop(&due)) != NULL;) {
     struct fs_request *r = FS_ITEM(l, struct fs_request, chain);
     if (ns->now >= r->end)
-      fs_request_end(r, -ETIMEDOUT, NULL, 0);
+      fs_request_silent(r, -ETIMEDOUT);
     else
       fs_request_try(r);
   }

@@ -43,6 +43,8 @@ fs_fd fs_handover_listen(const char *socket_path) {
   fs_err err = fs_handover_bind(fd, socket_path);
   if (err < 0) return err;
   if (chmod(socket_path, 0600) < 0) return -errno;
+  const struct timespec never[2] = {{.tv_nsec = UTIME_OMIT}, {0}}; /* ipc/node.h */
+  (void)utimensat(AT_FDCWD, socket_path, never, 0);
   if (listen(fd, FS_LISTEN_BACKLOG) < 0) return -errno;
   return FS_MOVE_FD(fd);
 }

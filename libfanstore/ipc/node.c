@@ -39,11 +39,19 @@ fs_ssize fs_run_dir(const char *job, char *out, size_t size) {
   return fits ? (fs_ssize)n : -ENAMETOOLONG;
 }
 
-fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size) {
+static fs_ssize fs_run_file(const char *run, uint32_t node, const char *suffix, char *out, size_t size) {
   size_t n = 0;
   bool fits = fs_put(out, size, &n, run) && fs_put(out, size, &n, "/node-") && fs_put_u64(out, size, &n, node) &&
-              fs_put(out, size, &n, ".sock");
+              fs_put(out, size, &n, suffix);
   return fits ? (fs_ssize)n : -ENAMETOOLONG;
+}
+
+fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size) {
+  return fs_run_file(run, node, ".sock", out, size);
+}
+
+fs_ssize fs_run_ctl(const char *run, uint32_t node, char *out, size_t size) {
+  return fs_run_file(run, node, ".ctl", out, size);
 }
 
 int fs_verify_parse(const char *word) {

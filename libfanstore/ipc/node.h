@@ -15,7 +15,10 @@
  *
  * Run directory: <base>/fanstore-<uid>/<job>/ (both 0700) with base = TMPDIR, else /tmp, on each host. It holds
  *   node-<rank>.lock    flock'ed by the daemon for its life
- *   node-<rank>.sock    the daemon's socket, there when the node is ready
+ *   node-<rank>.sock    the daemon's socket, there when the node is ready. Its mtime is 0, or when a client last waited
+ *                       for an answer in vain
+ *   node-<rank>.ctl     what clients are handed over as `ctl` (ipc/layout.h), as it was then, for those that start when
+ *                       the daemon does not answer
  */
 #ifndef FS_IPC_NODE_H
 #define FS_IPC_NODE_H
@@ -36,6 +39,8 @@
 fs_ssize fs_run_dir(const char *job, char *out, size_t size);
 /* <run>/node-<rank>.sock */
 fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size);
+/* <run>/node-<rank>.ctl */
+fs_ssize fs_run_ctl(const char *run, uint32_t node, char *out, size_t size);
 
 /* Of the blocks that are read: none; those of other nodes and of shared storage; those of the node's own disk too. */
 enum fs_verify { FS_VERIFY_NEVER, FS_VERIFY_REMOTE, FS_VERIFY_ALWAYS };

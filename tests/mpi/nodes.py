@@ -30,6 +30,19 @@ def finish(process, timeout=120):
     return out.strip()
 
 
+def daemon(rank, local):
+    """The process of a daemon of the job that has this --local-dir."""
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{p}/comm") as comm, open(f"/proc/{p}/cmdline") as line, open(f"/proc/{p}/environ") as env:
+                if (comm.read().strip() == "fanstored" and local in line.read().split("\0") and
+                        f"OMPI_COMM_WORLD_RANK={rank}" in env.read().split("\0")):
+                    return int(p)
+        except OSError:
+            pass
+    raise AssertionError(f"there is no daemon {rank}")
+
+
 def equal(what, expected, seen):
     assert expected == seen, f"{what}: {seen!r} instead of {expected!r}"
 

@@ -6,7 +6,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from nodes import Nodes, equal, finish, step  # noqa: E402
+from nodes import Nodes, daemon, equal, finish, step  # noqa: E402
 
 mount, count, victim, local = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 EACH = 8  # files and directories of a kind that each node makes
@@ -101,18 +101,6 @@ GO_ON = """
 """
 
 
-def daemon(rank):
-    for p in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{p}/comm") as comm, open(f"/proc/{p}/cmdline") as line, open(f"/proc/{p}/environ") as env:
-                if (comm.read().strip() == "fanstored" and local in line.read().split("\0") and
-                        f"OMPI_COMM_WORLD_RANK={rank}" in env.read().split("\0")):
-                    return int(p)
-        except OSError:
-            pass
-    raise AssertionError(f"there is no daemon {rank}")
-
-
 on(victim, "os.mkdir(work); [os.mkdir(f'{work}/other{i}') for i in range(7)]")
 for maker in [nodes.start(node, MAKE, node, count) for node in range(count)]:
     finish(maker)
@@ -124,7 +112,7 @@ workers = [nodes.start(node, GO_ON, node) for node in living]
 for w in workers:
     assert w.stdout.readline() == "ready\n"
 time.sleep(0.2)
-os.kill(daemon(victim), signal.SIGKILL)
+os.kill(daemon(victim, local), signal.SIGKILL)
 time.sleep(1)
 for w in workers:
     w.stdin.write("end\n"), w.stdin.flush()

@@ -34,6 +34,7 @@ struct fake_word { /* shared with the test */
 };
 
 static uint32_t fake_flags; /* FS_CTL_*, of those that are started */
+static bool fake_leaves;    /* they leave their ctl in the run directory, as daemons do */
 
 #define FAKE_CLIENTS 32
 struct fake {
@@ -95,6 +96,14 @@ static inline void fake_ctl(struct fake *d) {
   d->ctl = c;
 }
 
+static inline void fake_hang_up(struct fake *d, struct fake_client *c) {
+  close(c->socket);
+  close(c->doorbell);
+  munmap(c->channel, sizeof(*c->channel));
+  c->channel = NULL;
+  atomic_fetch_sub(&d->word->open_now, 1);
+}
+
 static inline void fake_accept(struct fake *d) {
   struct fs_handover h = {0};
   unsigned k = 0;
@@ -125,9 +134,10 @@ static inline void fake_accept(struct fake *d) {
   h.size[FS_HO_CTL] = d->ctl->size;
   h.fd[FS_HO_SLAB] = fs_cache_slab_fd(d->cache, &h.size[FS_HO_SLAB]);
   h.fd[FS_HO_HEAT] = fs_cache_heat_fd(d->cache, &h.size[FS_HO_HEAT]);
-  CHECK(fs_handover_welcome(s, 0, &h) == 0);
+  bool gone = fs_handover_welcome(s, 0, &h) < 0; /* it has waited for long enough */
   close(h.fd[FS_HO_CHANNEL]);
   atomic_fetch_add(&d->word->open_now, 1);
+  if (gone) fake_hang_up(d, c);
 }
 
 static inline int64_t fake_fetch(struct fake *d, uint64_t key, bool *hit) {
@@ -206,14 +216,6 @@ static inline void fake_serve(struct fake *d, struct fake_client *c) {
   }
 }
 
-static inline void fake_hang_up(struct fake *d, struct fake_client *c) {
-  close(c->socket);
-  close(c->doorbell);
-  munmap(c->channel, sizeof(*c->channel));
-  c->channel = NULL;
-  atomic_fetch_sub(&d->word->open_now, 1);
-}
-
 static inline void fake_loop(struct fake *d) {
   for (;;) {
     struct pollfd p[1 + 2 * FAKE_CLIENTS];
@@ -265,6 +267,8 @@ static inline struct fake_handle fake_start(struct fix *f, const char *socket_na
     CHECK(fs_index_open(path, &d->ix, NULL, 0) == 0);
     CHECK(fs_cache_new(&d->cache, cache_bytes, FIX_BS, fake_pins, d) == 0);
     fake_ctl(d);
+    snprintf(path, sizeof(path), "%s/run", f->dir);
+    if (fake_leaves) fix_write(path, "node-0.ctl", d->ctl, d->ctl->size);
     snprintf(path, sizeof(path), "%s/run/%s", f->dir, socket_name);
     d->listener = fs_handover_listen(path);
     CHECK(d->listener >= 0);

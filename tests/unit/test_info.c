@@ -69,7 +69,11 @@ static void without_daemon(const struct fix *f) {
   CHECK(strcmp(attr(FIX_MID, "user.fanstore.node"), "shared") == 0);
 }
 static void test_without_daemon(void **state) {
+  char run[512];
+  snprintf(run, sizeof(run), "%s", getenv("FANSTORE_RUN"));
+  unsetenv("FANSTORE_RUN");
   fix_run(state, without_daemon);
+  setenv("FANSTORE_RUN", run, 1);
 }
 
 static void no_mount(const struct fix *f) {

@@ -28,6 +28,8 @@ static void test_names(void **state) {
   assert_int_equal(fs_run_dir("job", out, 10), -ENAMETOOLONG);
   assert_int_equal(fs_run_socket("/r", 4095, out, sizeof(out)), 17);
   assert_string_equal(out, "/r/node-4095.sock");
+  assert_int_equal(fs_run_ctl("/r", 17, out, sizeof(out)), 14);
+  assert_string_equal(out, "/r/node-17.ctl");
   assert_int_equal(fs_run_socket("/r", 4095, small, 17), -ENAMETOOLONG);
   assert_int_equal(fs_run_socket("/r", 4095, small, 18), 17);
 }

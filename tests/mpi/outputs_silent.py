@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that start when their node's daemon is stopped, or dead: outputs_silent.py MOUNT NODES LOCAL_DIR DATASET read-only|outputs."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from nodes import Nodes, daemon, equal, finish, step  # noqa: E402
+
+mount, count, local, dataset, outputs = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5] == "outputs"
+victim = count - 1
+PRELUDE = """
+import hashlib
+def ends(call, *args):
+    try:
+        r = call(*args)
+        return 'None' if r is None else 'ok'
+    except OSError as e:
+        return errno.errorcode[e.errno]
+def write(name):
+    with open(f'{work}/{name}', 'w') as f:
+        f.write(name)
+def read(name):
+    with open(f'{work}/{name}', 'rb') as f:
+        return f.read()
+def sums(names):
+    return hashlib.sha256(b''.join(read(n) for n in names)).hexdigest()
+"""
+nodes = Nodes(mount, PRELUDE)
+on = nodes.on
+
+# All that could be an output, and what is none: in two lines.
+LOOK = """
+    print(*[f'{what}={ends(*call)}' for what, call in {
+        'own': (read, 'own'), 'other': (read, 'other'), 'below': (os.stat, f'{work}/run/c'), 'none': (read, 'none'),
+        'in-dataset': (os.stat, f'{work}/d00/none'), 'list': (os.listdir, work), 'list-dataset': (os.listdir, f'{work}/d00'),
+        'list-output': (os.listdir, f'{work}/run'), 'write': (write, 'new'), 'mkdir': (os.mkdir, f'{work}/newdir'),
+        'unlink': (os.unlink, f'{work}/own'), 'rename': (os.rename, f'{work}/own', f'{work}/moved'),
+        'symlink': (os.symlink, 'x', f'{work}/link'), 'truncate': (os.truncate, f'{work}/own', 0)}.items()])
+    print(sums(sys.argv[2:]))
+"""
+CALLS = ("own other below none in-dataset list list-dataset list-output write mkdir unlink rename symlink truncate").split()
+
+
+def told(node, code, *args):
+    """A program's lines on stdout, and on stderr."""
+    p = nodes.start(node, code, *args, stderr=subprocess.PIPE)
+    out, err = p.communicate(timeout=120)
+    assert p.returncode == 0, err
+    return out.splitlines(), err.splitlines()
+
+
+def until(what, wanted, call):
+    end = time.monotonic() + 60
+    seen = call()
+    while seen != wanted and time.monotonic() < end:
+        time.sleep(0.1)
+        seen = call()
+    equal(what, wanted, seen)
+
+
+def lost(why):
+    (ends, sums), err = told(victim, LOOK, *names)
+    equal(why, " ".join(f"{c}=EIO" for c in CALLS), ends)
+    equal(f"{why}: the dataset", want, sums)
+    equal(f"{why}: lines", 1, len(err))
+    assert f"the daemon of node {victim}, this program's own, {why};" in err[0], err
+
+
+names = [os.path.relpath(os.path.join(at, f), mount) for at, _, files in os.walk(mount) for f in files]
+assert len(names) > 10
+want = on(0, "print(sums(sys.argv[2:]))", *names)
+pid = daemon(victim, local)
+
+if not outputs:
+    os.kill(pid, signal.SIGKILL)
+    (seen, sums), err = told(victim, LOOK, *names)
+    assert not err, err
+    equal("read-only", "own=ENOENT other=ENOENT below=ENOENT none=ENOENT in-dataset=ENOENT list=ok list-dataset=ok "
+          "list-output=ENOENT write=EROFS mkdir=EROFS unlink=EROFS rename=EROFS symlink=EROFS truncate=ENOENT", seen)
+    equal("read-only: the dataset", want, sums)
+    step("read-only: a dead daemon is not missed")
+    sys.exit()
+
+on(0, "os.mkdir(f'{work}/run'); write('other')")
+on(victim, "write('own'); write('run/c')")
+
+# Programs that stay.
+SERVE = """
+    print('ready', flush=True)
+    for line in sys.stdin:
+        print(ends(*{'none': (os.stat, f'{work}/none'), 'own': (read, 'own'), 'write': (write, 'again')}[line.strip()]),
+              flush=True)
+"""
+
+
+def server():
+    s = nodes.start(victim, SERVE, stderr=subprocess.DEVNULL)
+    equal("a program", "ready\n", s.stdout.readline())
+    return s
+
+
+def ask(s, what):
+    s.stdin.write(what + "\n"), s.stdin.flush()
+    return s.stdout.readline().strip()
+
+
+before = server()
+equal("before", ["ENOENT", "ok"], [ask(before, "none"), ask(before, "own")])
+
+os.kill(pid, signal.SIGSTOP)
+lost("does not answer")
+during = server()
+equal("started while it is stopped", ["EIO", "EIO", "EIO"], [ask(during, "none"), ask(during, "own"), ask(during, "write")])
+until("started before that", "EIO", lambda: ask(before, "none"))
+step("a daemon is stopped: what could be an output is EIO, the dataset is there, and one line says why")
+
+(seen,), err = told(0, "print(ends(read, 'own'))")
+equal("another node's file", "EIO", seen)
+assert len(err) == 1 and f"node {victim} does not answer node 0;" in err[0], err
+step("another node's daemon is stopped: the line names it")
+
+os.kill(pid, signal.SIGCONT)
+for s in (before, during):
+    until("it goes on", "ok", lambda: ask(s, "own"))
+    until("it goes on", "ENOENT", lambda: ask(s, "none"))
+    until("it goes on", "None", lambda: ask(s, "write"))
+equal("it goes on", "ok", on(victim, "print(ends(read, 'own'))"))
+step("it goes on: so do programs that started before and meanwhile")
+
+os.kill(pid, signal.SIGKILL)
+lost("has ended")
+until("started before that", "EIO", lambda: ask(before, "none"))
+finish(before), finish(during)
+# All partitions are on each node.
+os.rename(dataset, dataset + ".away")
+lost("has ended")
+os.rename(dataset + ".away", dataset)
+step("a daemon is dead: the same, and the dataset comes from the node's own partitions")

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs that start when their daemon is dead, stopped, or gone with all that it has left. */
+#include "client/out.h"
+#include "client/path.h"
+#include "daemon_fixture.h"
+
+static struct fake_handle g_fake; /* the daemon of the scenario */
+
+static int route_of(const char *name) {
+  static struct fs_found f;
+  char path[256];
+  snprintf(path, sizeof(path), "%s/%s", FIX_MOUNT, name);
+  return fs_path_route(AT_FDCWD, path, 0, &f);
+}
+
+static fs_err make(const char *name) {
+  static struct fs_found f;
+  char path[256];
+  snprintf(path, sizeof(path), "%s/%s", FIX_MOUNT, name);
+  CHECK(fs_path_route(AT_FDCWD, path, FS_MAKE, &f) == FS_NEW);
+  return fs_out_create(&f, O_WRONLY, 0600);
+}
+
+static struct timespec socket_time(const struct fix *f) {
+  char path[512];
+  struct stat st;
+  snprintf(path, sizeof(path), "%s/run/node-0.sock", f->dir);
+  CHECK(stat(path, &st) == 0);
+  return st.st_mtim;
+}
+
+/* Whatever an output could be is an error, all that the dataset has is there. */
+static void lost(const struct fix *f) {
+  const struct fs_node *node = fs_names_node();
+  CHECK(node != NULL && node->offline && node->ctl->node == 0 && !fs_node_alive(node));
+  fix_read_all(f);
+  CHECK(route_of("d/mid") == FS_IN && route_of("nosuch") == -EIO && route_of("d/nosuch") == -EIO);
+  CHECK(route_of("nosuch/below") == -EIO && make("new") == -EIO && make("d/new") == -EIO);
+  uint64_t at = FS_OUT_AT;
+  char buf[512];
+  CHECK(fs_out_list(0, FS_ROOT, &at, buf, sizeof(buf)) == -EIO);
+  CHECK(fs_counter_get(FS_C_BLOCKS + FS_PLACE_IS_SHARED) > 0 && fs_counter_get(FS_C_ERRORS) == 0);
+}
+
+static void lost_known(const struct fix *f) {
+  lost(f);
+  CHECK(fs_counter_get(FS_C_BLOCKS + FS_PLACE_IS_LOCAL) > 0);
+}
+
+static void lost_unknown(const struct fix *f) {
+  lost(f);
+  CHECK(fs_counter_get(FS_C_BLOCKS + FS_PLACE_IS_LOCAL) == 0);
+}
+
+static void start(struct fix *f) {
+  fake_leaves = true;
+  g_fake = fake_start(f, "node-0.sock", FAKE_SERVE, 1 << 20);
+  fake_leaves = false;
+}
+
+/* Leaves what a daemon leaves that is killed. */
+static void start_and_kill(struct fix *f) {
+  start(f);
+  kill(g_fake.pid, SIGKILL);
+  assert_int_equal(waitpid(g_fake.pid, NULL, 0), g_fake.pid);
+}
+
+static void end(struct fix *f) {
+  fake_stop(&g_fake, f);
+}
+
+static void told_once(const char *text, const char *what) {
+  const char *first = strstr(text, "fanstore: the daemon of node 0, this program's own, ");
+  assert_non_null(first);
+  assert_null(strstr(first + 1, "fanstore: "));
+  assert_non_null(strstr(first, what));
+}
+
+static void test_dead(void **state) {
+  char text[4096];
+  start_and_kill(*state);
+  fix_run_text(*state, lost_known, text, sizeof(text));
+  told_once(text, " has ended; ");
+  end(*state);
+}
+
+/* ---- what was left is not what it was ---- */
+
+static void damaged(struct fix *f, const char *name, size_t size, uint64_t off, const char *bytes, size_t n) {
+  char path[512], text[4096];
+  start_and_kill(f);
+  snprintf(path, sizeof(path), "%s/run/node-0.ctl", f->dir);
+  int fd = open(path, O_RDWR);
+  assert_true(fd >= 0);
+  if (size < SIZE_MAX) assert_int_equal(ftruncate(fd, (off_t)size), 0);
+  assert_int_equal(pwrite(fd, bytes, n, (off_t)off), n);
+  close(fd);
+  if (strcmp(name, "gone") == 0) assert_int_equal(unlink(path), 0);
+  fix_run_text(f, lost_unknown, text, sizeof(text));
+  told_once(text, " has ended; ");
+  end(f);
+}
+
+static void test_damaged(void **state) {
+  static const char many[8] = {-1, -1, -1, -1, -1, -1, -1, 0x7f};
+  damaged(*state, "gone", SIZE_MAX, 0, "", 0);
+  damaged(*state, "empty", 0, 0, "", 0);
+  damaged(*state, "short", sizeof(struct fs_ctl), 0, "", 0);
+  damaged(*state, "shorter", sizeof(struct fs_ctl) - 1, 0, "", 0);
+  damaged(*state, "magic", SIZE_MAX, 0, "x", 1);
+  damaged(*state, "datasets", SIZE_MAX, offsetof(struct fs_ctl, datasets), many, 4);
+  damaged(*state, "placements", SIZE_MAX, offsetof(struct fs_ctl, nplacements), many, 8);
+}
+
+static void nothing_known(const struct fix *f) {
+  (void)f;
+  CHECK(fs_names_node()->offline && route_of("d/mid") == FS_IN && route_of("nosuch") == -EIO);
+}
+
+static void test_no_directory(void **state) {
+  struct fix *f = *state;
+  char path[512], text[4096];
+  snprintf(path, sizeof(path), "%s/run", f->dir);
+  assert_int_equal(rmdir(path), 0);
+  fix_run_text(f, nothing_known, text, sizeof(text));
+  assert_int_equal(mkdir(path, 0700), 0);
+  told_once(text, " has ended; ");
+}
+
+/* Nobody looks after the local copies any more: what differs there is read from elsewhere. */
+static void test_damaged_local(void **state) {
+  struct fix *f = *state;
+  char path[512], text[4096];
+  snprintf(path, sizeof(path), "%s/local", f->dir);
+  f->part[0][f->part_size[0] / 2] ^= 1;
+  fix_write(path, "part-00000", f->part[0], f->part_size[0]);
+  start_and_kill(f);
+  fix_run_text(f, lost_known, text, sizeof(text));
+  end(f);
+  f->part[0][f->part_size[0] / 2] ^= 1;
+  fix_write(path, "part-00000", f->part[0], f->part_size[0]);
+  assert_non_null(strstr(text, "part-00000: the staged partition is damaged"));
+}
+
+/* ---- nothing is written there anyway ---- */
+
+static void missing(const struct fix *f) {
+  fix_read_all(f);
+  CHECK(fs_names_node() == NULL && route_of("nosuch") == FS_NEW && route_of("nosuch/below") == -ENOENT);
+}
+
+static void test_read_only(void **state) {
+  char text[4096];
+  start_and_kill(*state);
+  setenv("FANSTORE_READ_ONLY", "1", 1);
+  fix_run_text(*state, missing, text, sizeof(text));
+  unsetenv("FANSTORE_READ_ONLY");
+  end(*state);
+  assert_string_equal(text, "");
+}
+
+/* ---- stopped, and going on ---- */
+
+static void stopped(const struct fix *f) {
+  enum fs_place place;
+  char buf[100];
+  CHECK(socket_time(f).tv_sec == 0);
+  kill(g_fake.pid, SIGSTOP);
+  lost(f);
+  CHECK(socket_time(f).tv_sec != 0); /* others do not wait for so long */
+  CHECK(fs_data_read(0, fix_entry(FIX_MID), buf, 100, 0, &place) == 100 && place == FS_PLACE_IS_SHARED);
+  kill(g_fake.pid, SIGCONT);
+  for (int i = 0; i < 1000 && fs_node_attach()->offline; i++) {
+    usleep(1000);
+    atomic_store(&fs_self()->link_retry_ns, 0);
+  }
+  CHECK(!fs_names_node()->offline && socket_time(f).tv_sec == 0);
+  CHECK(fake_dataset()->node == fs_names_node() && route_of("nosuch") == FS_NEW);
+  CHECK(fs_data_read(0, fix_entry(FIX_MID), buf, 100, 0, &place) == 100 && place == FS_PLACE_IS_REMOTE);
+  CHECK(fs_data_read(0, fix_entry(FIX_MID), buf, 100, 0, &place) == 100 && place == FS_PLACE_IS_CACHE);
+  fix_read_all(f);
+}
+
+static void test_stopped(void **state) {
+  struct fix *f = *state;
+  char path[512], text[4096];
+  for (int known = 0; known < 2; known++) {
+    start(f);
+    snprintf(path, sizeof(path), "%s/run/node-0.ctl", f->dir);
+    if (!known) assert_int_equal(unlink(path), 0);
+    fix_run_text(f, stopped, text, sizeof(text));
+    told_once(text, " does not answer; ");
+    end(f);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_dead),          cmocka_unit_test(test_damaged),   cmocka_unit_test(test_no_directory),
+      cmocka_unit_test(test_damaged_local), cmocka_unit_test(test_read_only), cmocka_unit_test(test_stopped),
+  };
+  return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
+}
