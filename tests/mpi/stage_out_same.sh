@@ -13,8 +13,8 @@ mkdir "$out"
 
 # Both have all bytes of their copies in files without a name yet when the first gets its own.
 job() { # NAME
-  stuck STUCK_FSYNC "$1"
-  "${launch_stuck[@]}" --local-dir "$work/local$1" --dataset "$work/ds" --emulate 1 --stage-out "$out" -- \
+  stuck STUCK_FSYNC "$1" "$1"
+  "${launch_stuck[@]}" --dataset "$work/ds" --emulate 1 --stage-out "$out" -- \
     bash -c 'head -c 300000 /dev/urandom >"$1/file$2" && md5sum <"$1/file$2" >"$3/sum$2"' - "$mnt" "$1" "$work" \
     >"$work/log$1" 2>&1 &
   wait_until 60 test -e "$work/$1.in"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # Jobs whose daemons wait for a file (stuck.c), to be sourced after functions.sh.
-#   stuck STUCK_FSYNC|STUCK_READ TAG; "${launch_stuck[@]}" [OPTION...] -- COMMAND...
+#   stuck STUCK_FSYNC|STUCK_READ TAG [SUFFIX-OF-THE-LOCAL-DIRECTORY]; "${launch_stuck[@]}" [OPTION...] -- COMMAND...
 # $work/TAG.in is there once a daemon waits for $work/TAG.go.
 cc -shared -fPIC -o "$work/stuck.so" "$(dirname "${BASH_SOURCE[0]}")/stuck.c" -ldl
 
 # shellcheck disable=SC2034 # for the scripts; an array, so that $! of what runs in the background is fs-launch itself
 stuck() {
   rm -f "$work/$2".*
-  launch_stuck=(env FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x $1=$work/$2" "$bin/fs-launch" --local-dir "$work/local")
+  launch_stuck=(env FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/stuck.so -x $1=$work/$2" "$bin/fs-launch" --local-dir "$work/local${3-}")
 }
