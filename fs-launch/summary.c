@@ -18,13 +18,15 @@ uint64_t fs_stat_sum(const struct fs_launch *l, const char *key) {
 }
 
 struct shares {
-  uint64_t opens, remote_served, bytes[4], total;
+  uint64_t opens, remote_served, bytes[4], total, output_opens, output_bytes;
 };
 
 static void add_shares(struct shares *s, const struct fs_launch_node *n) {
   static const char *const keys[] = {"bytes_local", "bytes_cache", "bytes_remote", "bytes_shared"};
   s->opens += fs_stat_of(n, "opens");
   s->remote_served += fs_stat_of(n, "served_bytes");
+  s->output_opens += fs_stat_of(n, "output_opens");
+  s->output_bytes += fs_stat_of(n, "output_bytes");
   for (unsigned i = 0; i < 4; i++) {
     s->bytes[i] += fs_stat_of(n, keys[i]);
     s->total += fs_stat_of(n, keys[i]);
@@ -32,13 +34,16 @@ static void add_shares(struct shares *s, const struct fs_launch_node *n) {
 }
 
 static void share_line(FILE *out, const char *label, const struct shares *s) {
-  char read[32], served[32];
+  char read[32], served[32], outputs[32];
   double all = s->total > 0 ? (double)s->total / 100 : 1;
-  fprintf(out, "fs-launch: %s: %llu files opened, %s read", label, (unsigned long long)s->opens,
+  fprintf(out, "fs-launch: %s: %llu dataset files opened, %s read", label, (unsigned long long)s->opens,
           fs_format_size(s->total, read, sizeof(read)));
   if (s->total > 0)
     fprintf(out, ": %.1f%% local, %.1f%% cache, %.1f%% remote, %.1f%% shared", (double)s->bytes[0] / all,
             (double)s->bytes[1] / all, (double)s->bytes[2] / all, (double)s->bytes[3] / all);
+  if (s->output_opens > 0)
+    fprintf(out, "; other nodes' outputs: %llu opened, %s read", (unsigned long long)s->output_opens,
+            fs_format_size(s->output_bytes, outputs, sizeof(outputs)));
   if (s->remote_served > 0) fprintf(out, "; served %s", fs_format_size(s->remote_served, served, sizeof(served)));
   fputc('\n', out);
 }

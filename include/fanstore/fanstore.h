@@ -78,7 +78,7 @@ int64_t fanstore_prefetch(const char *const *paths, size_t n, size_t *started);
 struct fanstore_stats {
   uint32_t size;                   /* set it to sizeof(struct fanstore_stats) */
   uint32_t clients;                /* of the node: processes that have met the daemon, ended ones too */
-  uint64_t opens;                  /* of regular files */
+  uint64_t opens;                  /* of the datasets' regular files */
   uint64_t stats;                  /* stat calls of any kind */
   uint64_t files[FANSTORE_PLACES]; /* opened files by where their first read was served */
   uint64_t bytes[FANSTORE_PLACES]; /* given to the program */

@@ -111,7 +111,7 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   if (fd < 0) return fd;
   if (S_ISREG(mode)) {
     fs_data_opened(f->mount, f->entry);
-    fs_count(FS_C_OPENS, 1);
+    fs_count(FS_UNLIKELY(fs_is_out(f->entry)) ? FS_C_OUT_OPENS : FS_C_OPENS, 1);
   }
   fill(s, f, mode, flags);
   fs_fd_publish(fd, s, (flags & O_CLOEXEC) != 0);

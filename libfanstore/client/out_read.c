@@ -288,7 +288,7 @@ static size_t read_window(struct out_reading *r, uint8_t *dst, size_t n, uint64_
     }
     *err = started[k] == 1 ? 0 : p[k].slot >= 0 ? fs_remote_collect(&r->ds, r->link, &p[k]) : started[k];
     if (*err < 0) continue;
-    fs_count_place(p[k].place, 1, p[k].n);
+    fs_count(FS_C_OUT_BYTES, p[k].n);
     done += p[k].n;
   }
   return done;

@@ -27,7 +27,9 @@ static void fs_leave_counters(struct fs_control_line *l, const uint64_t counter[
                 {"fallbacks", FS_C_FALLBACKS},
                 {"errors", FS_C_ERRORS},
                 {"materialized", FS_C_MATERIALIZED},
-                {"bytes_direct", FS_C_DIRECT}};
+                {"bytes_direct", FS_C_DIRECT},
+                {"output_opens", FS_C_OUT_OPENS},
+                {"output_bytes", FS_C_OUT_BYTES}};
   for (size_t i = 0; i < FS_ARRAY_LEN(single); i++) {
     (void)fs_control_add_u64(l, single[i].name, counter[single[i].counter]);
   }

@@ -15,7 +15,8 @@
  *   warn rank=K text=...   fail rank=K text=...         fail: this daemon cannot start; the job is over
  *   stats rank=K key=value ...                          counters; last before bye. Keys: opens stats files_local
  *     files_cache files_remote files_shared bytes_{the same four} blocks_{the same four} fallbacks errors materialized
- *     bytes_direct (sums over this node's clients), served served_bytes fetched fetched_bytes prefetched
+ *     bytes_direct output_opens output_bytes (sums over this node's clients; the last two of other nodes' outputs, the
+ *     rest of datasets), served served_bytes fetched fetched_bytes prefetched
  *     checksum_errors timeouts dropped refused evictions staged_bytes reused_bytes clients replicated
  *     replicated_bytes (the daemon's own; see docs/messages.md)
  *   stagein rank=K files=N bytes=BYTES [end=1]          after stagein: names made so far; at the end also what was left

@@ -50,7 +50,7 @@ struct fs_ctl_dataset {
 /* Where bytes came from, the counters that a client keeps in its channel, and those of the daemon itself. */
 enum fs_place { FS_PLACE_IS_LOCAL, FS_PLACE_IS_CACHE, FS_PLACE_IS_REMOTE, FS_PLACE_IS_SHARED, FS_PLACE_COUNT };
 enum fs_counter {
-  FS_C_OPENS,                                    /* opens of regular files */
+  FS_C_OPENS,                                    /* opens of the datasets' regular files */
   FS_C_STATS,                                    /* stat calls of any kind */
   FS_C_FILES,                                    /* + place: open files by where their first read was served */
   FS_C_BYTES = FS_C_FILES + FS_PLACE_COUNT,      /* + place: plain bytes given to the caller */
@@ -60,6 +60,8 @@ enum fs_counter {
   FS_C_MATERIALIZED,                             /* files written out whole for mmap or exec */
   FS_C_DAMAGED,                                  /* copies of blocks whose bytes were not those of the index */
   FS_C_DIRECT,                                   /* of the local bytes: read past the page cache */
+  FS_C_OUT_OPENS,                                /* opens of outputs of other nodes, or of several writers */
+  FS_C_OUT_BYTES,                                /* given to the caller of what other nodes have of outputs */
   FS_C_COUNT
 };
 enum fs_node_counter {

@@ -41,4 +41,22 @@ launch --dataset "$work/ds" --emulate 2 --read-only -- bash -c '
   - "$mnt" 2>"$work/err" || fail "--read-only: status $?"
 echo "ok - --read-only"
 
+# The report tells the dataset's files and other nodes' outputs apart.
+for n in 2 4; do
+  launch --dataset "$work/ds" --emulate $n --report "$work/r.json" -- bash -c '
+    head -c 1000000 /dev/urandom >"$1/big" || exit
+    for node in $(seq 0 $(($3 - 1))); do FANSTORE_NODE=$node md5sum "$1/$2" "$1/big" || exit; done' - "$mnt" "$first" $n \
+    >"$work/out" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
+  equal "different bytes" 2 "$(sort -u "$work/out" | wc -l)"
+  for node in $(seq 0 $((n - 1))); do
+    other=$((node > 0))
+    equal "node $node of $n" "1 $other $((other * 1000000))" \
+      "$(json "$work/r.json" '"{opens} {output_opens} {output_bytes}".format(**r["nodes"]['"$node"'])')"
+  done
+  grep -qE "^fs-launch: node 0 .*: 1 dataset files opened, [^;]*(; served|$)" "$work/err" || fail "$(cat "$work/err")"
+  grep -q "^fs-launch: node 1 .*: 1 dataset files opened, .*; other nodes' outputs: 1 opened, 976.6 KiB read" "$work/err" ||
+    fail "$(cat "$work/err")"
+done
+echo "ok - what is counted"
+
 for n in 2 4; do seen_on $n --cache 16M -- "$python" "$here/outputs_nodes.py" "$mnt" $n; done
