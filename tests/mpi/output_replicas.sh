@@ -6,7 +6,8 @@
 . "$(dirname "$0")/../functions.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 random_files "$work/source" 20 3 1 100 5000
-pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
+ds=$work/ds
+pack "$work/source" "$ds" --partitions 2 --mount "$mnt"
 
 job() { # NODES STATUS OPTION... -- CASE...
   local nodes=$1 status=$2 options=()
@@ -14,33 +15,64 @@ job() { # NODES STATUS OPTION... -- CASE...
   while [ "$1" != -- ]; do options+=("$1") && shift; done
   shift
   rm -rf "$work/plain" && mkdir "$work/plain"
-  expect_status "$status" launch --dataset "$work/ds" --emulate "$nodes" --output-replicas 1 "${options[@]}" -- \
+  expect_status "$status" launch --dataset "$ds" --mount "$mnt" --emulate "$nodes" --output-replicas 1 "${options[@]}" -- \
     env FANSTORE_NODE=0 "$python" "$here/output_replicas.py" "$mnt" "$nodes" "$work/plain" "$@"
   sed "s/^ok - /ok - $nodes nodes: /" "$work/out"
 }
 # A killed daemon's directory stays until the next job, as after any kill.
 clean() { rm -rf "$work"/local/*/spill-* "$TMPDIR"/fanstore-*; }
 
-for n in 2 4; do
-  job $n 0 --report "$work/r.json" -- case_stays
+deaths() { # NODES
+  local n=$1 sent seconds
+  job "$n" 0 --report "$work/r.json" -- case_stays
   sent=$(json "$work/r.json" 'sum(x["replicated_bytes"] for x in r["nodes"])')
   # 8 MB of checkpoints, 200 KB of blocks that were changed, a log of 300 lines by its new bytes alone
   if [ "$sent" -le 8000000 ] || [ "$sent" -ge 13000000 ]; then fail "$sent bytes were sent"; fi
   echo "ok - $n nodes: without a death; a log costs what was appended"
   no_leftovers
-  job $n 0 -- case_kinds
+  job "$n" 0 -- case_kinds
   clean
-  job $n 0 -- case_mapped
+  job "$n" 0 -- case_mapped
   clean
-  job $n 0 -- case_sparse
+  job "$n" 0 -- case_sparse
   clean
   for seconds in 0.2 0.5 0.9; do
-    job $n 0 -- case_random $seconds
+    job "$n" 0 -- case_random $seconds
     clean
-    job $n 0 -- case_appended $seconds
+    job "$n" 0 -- case_appended $seconds
     clean
   done
+  mkdir "$work/durable"
+  job "$n" 0 --stage-out "$work/durable" -- case_end
+  (cd "$work/durable" && find . -path ./.fanstore-staged -prune -o -type f -name '[a-z]*' -exec md5sum {} + | sort) |
+    diff "$work/plain/sums" - || fail "other files are staged out: $(cat "$work/err")"
+  rm -rf "$work/durable"
+  clean
+  job "$n" 0 --keep -- case_end
+  (cd "$work"/local/fanstore-outputs/job-* && find . -type f -exec md5sum {} + | sort) | diff "$work/plain/sums" - ||
+    fail "others are kept: $(cat "$work/err")"
+  rm -rf "$work/local/fanstore-outputs"
+  clean
+  echo "ok - $n nodes: staged out, and kept, after home's death"
+}
+# Most of the time a death is waited for: two numbers of nodes beside each other, each with a directory and a mount of its own.
+apart() { # NODES: in a process of its own
+  export TMPDIR=$TMPDIR/$1
+  work=$TMPDIR/work mnt=$TMPDIR/work/mnt/nowhere
+  mkdir -p "$work"
+  deaths "$1"
+}
+for n in 2 4; do
+  apart $n >"$work/log-$n" 2>&1 &
+  lane[n]=$!
 done
+for n in 2 4; do
+  status=0
+  wait "${lane[n]}" || status=$?
+  cat "$work/log-$n"
+  [ $status = 0 ] || failed=1
+done
+[ -z "${failed:-}" ] || fail "see above"
 job 4 0 -- case_partner
 clean
 job 3 0 --report "$work/r.json" -- case_stopped
@@ -51,21 +83,6 @@ mkdir "$work/durable"
 job 3 0 --stage-out "$work/durable" -- case_back "$work/durable"
 rm -rf "$work/durable"
 clean
-
-for n in 2 4; do
-  mkdir "$work/durable"
-  job $n 0 --stage-out "$work/durable" -- case_end
-  (cd "$work/durable" && find . -path ./.fanstore-staged -prune -o -type f -name '[a-z]*' -exec md5sum {} + | sort) |
-    diff "$work/plain/sums" - || fail "other files are staged out: $(cat "$work/err")"
-  rm -rf "$work/durable"
-  clean
-  job $n 0 --keep -- case_end
-  (cd "$work"/local/fanstore-outputs/job-* && find . -type f -exec md5sum {} + | sort) | diff "$work/plain/sums" - ||
-    fail "others are kept: $(cat "$work/err")"
-  rm -rf "$work/local/fanstore-outputs"
-  clean
-  echo "ok - $n nodes: staged out, and kept, after home's death"
-done
 
 # What is in parts of several nodes has none: the partner must not take home's spill for the whole.
 expect_status 0 launch --dataset "$work/ds" --emulate 3 --output-replicas 1 -- bash -c 'cd "$1" && head -c 9000 /dev/zero >shared &&
