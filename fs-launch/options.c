@@ -123,10 +123,10 @@ static fs_err bad_value(const char *option, const char *value, const char *want)
   return -EINVAL;
 }
 
-static fs_err number(const char *option, const char *value, uint64_t max, uint64_t *out) {
+static fs_err number(const char *option, const char *value, uint64_t min, uint64_t max, uint64_t *out) {
   char want[64];
-  if (fs_parse_u64(value, 1, max, out) == 0) return 0;
-  snprintf(want, sizeof(want), "a number from 1 to %llu", (unsigned long long)max);
+  if (fs_parse_u64(value, min, max, out) == 0) return 0;
+  snprintf(want, sizeof(want), "a number from %llu to %llu", (unsigned long long)min, (unsigned long long)max);
   return bad_value(option, value, want);
 }
 
@@ -182,15 +182,15 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
   case O_LOCAL_DIR:
     return set_text("local-dir", value, "a directory", &o->local_dir);
   case O_EMULATE:
-    return number("emulate", value, 64, &o->emulate);
+    return number("emulate", value, 1, 64, &o->emulate);
   case O_HOSTS:
     return set_text("hosts", value, "hosts as A,B,...", &o->hosts);
   case O_HOSTFILE:
     return set_text("hostfile", value, "a file", &o->hostfile);
   case O_NP:
-    return number("np", value, 1u << 20, &o->np);
+    return number("np", value, 1, 1u << 20, &o->np);
   case O_REPLICAS:
-    return number("replicas", value, FS_MAX_NODES, &o->replicas);
+    return number("replicas", value, 1, FS_MAX_NODES, &o->replicas);
   case O_CACHE:
     if (fs_parse_size(value, &o->cache) < 0 || o->cache == 0) return bad_value("cache", value, "a size as 512M or 4G");
     return 0;
@@ -212,9 +212,9 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
   case O_VERIFY:
     return set_verify(value, &o->verify);
   case O_START_TIMEOUT:
-    return number("start-timeout", value, 86400, &o->start_timeout);
+    return number("start-timeout", value, 1, 86400, &o->start_timeout);
   case O_DEADLINE:
-    return number("deadline", value, 3600000, &o->deadline_ms);
+    return number("deadline", value, 10, 3600000, &o->deadline_ms);
   default:
     return -EINVAL;
   }

@@ -45,13 +45,14 @@ done
 for option in local-dir hosts hostfile stage-out stage-in report; do
   bad 2 "--$option '': give " --dataset "$ds" "--$option=" -- true
 done
+bad 2 "--deadline 9: give a number from 10 to 3600000" --dataset "$ds" --deadline 9 -- true
 bad 2 "--hosts .*: not a list of hosts" --dataset "$ds" --hosts a,,b -- true
 bad 2 "--hosts .*: not a list of hosts" --dataset "$ds" --hosts=-oProxyCommand=id -- true
 bad 2 "--hosts .*: not a list of hosts" --dataset "$ds" --hosts 'a b' -- true
 bad 2 "--replicas 7: at most 6, or 2, the number of nodes" --dataset "$ds" --emulate 2 --replicas 7 -- true
 # Of an option with one value, two; of options that contradict each other, both.
 for option in "local-dir /x" "emulate 2" "hosts a" "np 2" "replicas 2" "cache 1G" "local-io auto" "report r" "stage-out d" \
-  "output-limit 1G" "stage-in d" "output-replicas 0" "start-timeout 9" "deadline 9" "verify always"; do
+  "output-limit 1G" "stage-in d" "output-replicas 0" "start-timeout 9" "deadline 90" "verify always"; do
   bad 2 "--${option% *}: give it once" --dataset "$ds" "--${option% *}" "${option#* }" "--${option% *}=${option#* }" -- true
 done
 bad 2 "--local-dir: give it once" clean --local-dir a -l b
