@@ -313,7 +313,8 @@ int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
   }
   o->command = argv + next;
   if (check_outputs(o) != 0) return FS_EXIT_USAGE;
-  if (!o->verify && getenv(FS_ENV_VERIFY) && set_verify(getenv(FS_ENV_VERIFY), &o->verify) < 0) return FS_EXIT_USAGE;
+  const char *verify = getenv(FS_ENV_VERIFY);
+  if (!o->verify && verify && set_verify(verify, &o->verify) < 0) return FS_EXIT_USAGE;
   if (!o->verify) o->verify = "remote";
   if (o->replicas == 0) o->replicas = 1;
   if (o->start_timeout == 0) o->start_timeout = 60;
