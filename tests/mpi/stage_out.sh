@@ -337,6 +337,7 @@ for p in /proc/[0-9]*; do
   tr '\0' '\n' <"$p/cmdline" | grep -qxF "$2/local" || continue
   tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=2 && kill -9 "${p#/proc/}" && touch "$2/killed"
 done
+exit 0
 END
 rm -f "$work/killed"
 expect_status 125 launch --dataset "$work/ds" --emulate 4 --deadline 1000 --stage-out "$out" -- \
