@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node whose daemon cannot be met when a program starts: it is dead, stopped, or refuses. What it said of the node at
- * its start lies in the run directory (ipc/node.h): which partitions are here, how they are read, that there may be
+ * A node whose daemon cannot be met when a program starts: it is dead, stopped, or refuses. What it said of the node
+ * lies in the run directory (ipc/node.h): which partitions are here, how they are read, which directories may have
  * outputs. The program then goes on as one that knew the daemon: it reads local partitions and shared storage, and is
- * told EIO where outputs may be. Where nothing lies there, all that is known is that. Called by attach.c; published by
+ * told EIO where outputs may be. Where nothing lies there, that is everywhere. Called by attach.c; published by
  * compare and swap, never freed.
  */
 #include <string.h>
@@ -39,6 +39,8 @@ static struct fs_ctl *unknown_ctl(uint32_t rank) {
   c->nodes = rank + 1;
   c->size = c->placements = sizeof(*c);
   c->deadline_ns = FS_OFFLINE_DEADLINE_NS;
+  for (size_t i = 0; i < FS_ARRAY_LEN(c->outputs); i++)
+    atomic_store_explicit(&c->outputs[i], ~0ull, memory_order_relaxed);
   return c;
 }
 
@@ -47,8 +49,6 @@ static void take_offline(struct fs_ctl *c) {
   atomic_store(&c->heartbeat_ns, 0);
   atomic_store(&c->stopping, 1);
   atomic_store(&c->tree, FS_TREE_UNKNOWN);
-  for (size_t i = 0; i < FS_ARRAY_LEN(c->outputs); i++)
-    atomic_store_explicit(&c->outputs[i], ~0ull, memory_order_relaxed);
   atomic_store(&c->output_full, 0);
 }
 

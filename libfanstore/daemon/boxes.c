@@ -290,8 +290,7 @@ static void fs_boxes_receive(void *ctx, uint32_t from, const struct fs_ns_messag
 }
 
 static void fs_boxes_mark(struct fs_ns *ns, uint32_t bit) {
-  struct fs_daemon *d = fs_ns_owner(ns);
-  atomic_fetch_or(&d->ctl->outputs[bit / 64], 1ull << bit % 64);
+  fs_ctl_mark(fs_ns_owner(ns), bit);
 }
 
 static void fs_boxes_tree(struct fs_ns *ns) {
@@ -314,7 +313,7 @@ static void fs_boxes_members(struct fs_ns *ns) {
   if (d->cfg->verbose) fs_say_text(d, "warn", "names: %u members", fs_ns_members(ns)->count);
   if (fs_member(fs_ns_members(ns), d->net->rank)) return;
   /* Nobody tells this rank any more of marks and trees. */
-  for (size_t i = 0; i < FS_ARRAY_LEN(d->ctl->outputs); i++) atomic_store(&d->ctl->outputs[i], UINT64_MAX);
+  fs_ctl_mark_all(d);
   atomic_fetch_or(&d->ctl->tree, FS_TREE_UNKNOWN);
 }
 

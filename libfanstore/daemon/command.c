@@ -19,6 +19,7 @@
 #define FS_LINE_MESSAGES 4096u /* of all lines under way, but for one line to more ranks than that */
 #define FS_STOP_NS 1000000000ull
 #define FS_STOP_LINE "@fs stop"
+#define FS_GONE_LINE "@fs stop gone=1"
 #define FS_ACK_LINE "@fs ack"
 #define FS_FINISH_LINE "@fs finish keep=1"
 #define FS_NAMED 10u /* outputs */
@@ -103,7 +104,7 @@ static void *fs_commands_reader(void *arg) {
     fs_commands_queue(c, FS_FINISH_LINE, strlen(FS_FINISH_LINE));
     atomic_store(&c->abandoned, true);
   } else {
-    fs_commands_queue(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
+    fs_commands_queue(c, FS_GONE_LINE, strlen(FS_GONE_LINE));
   }
   return NULL;
 }
@@ -113,11 +114,12 @@ static void *fs_commands_reader(void *arg) {
 static void fs_commands_obey(struct fs_commands *c, const char *text, size_t len) {
   struct fs_control line;
   struct fs_daemon *d = c->d;
-  uint64_t purge = 0;
+  uint64_t purge = 0, gone = 0;
   c->heard = d->now;
   if (fs_control_parse(text, len, &line) < 0) return; /* noise */
   if (strcmp(line.verb, "stop") == 0) {
     if (fs_control_get_u64(&line, "purge", &purge) == 0 && purge) atomic_store(&d->purge, true);
+    if (fs_control_get_u64(&line, "gone", &gone) == 0 && gone && !c->stopped) atomic_store(&d->early, true);
     c->stopped = true;
     atomic_store(&d->stop, true);
   } else if (strcmp(line.verb, "ack") == 0) {

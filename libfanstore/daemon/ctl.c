@@ -75,14 +75,31 @@ fs_err fs_ctl_leave(const struct fs_daemon *d) {
   return err;
 }
 
-void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part) {
+/* What has changed since of what such clients believe. Without it they would believe what is not so: then there is
+ * none. */
+static void fs_ctl_left(const struct fs_daemon *d, const void *at, size_t n) {
   char path[PATH_MAX];
+  if (fs_run_ctl(d->run, d->net->rank, path, sizeof(path)) < 0) return;
+  FS_AUTO_CLOSE int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd >= 0 && fs_pwrite_full(fd, at, n, (uint64_t)((const char *)at - (const char *)d->ctl)) < 0) (void)unlink(path);
+}
+
+void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part) {
   struct fs_placement *place = (struct fs_placement *)((char *)d->ctl + d->ctl->placements);
   place += d->ctl->dataset[dataset].placement + part;
   atomic_store_explicit(&place->flags, 0, memory_order_relaxed);
-  if (fs_run_ctl(d->run, d->net->rank, path, sizeof(path)) < 0) return;
-  FS_AUTO_CLOSE int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd >= 0) (void)fs_pwrite_full(fd, place, sizeof(*place), (uint64_t)((char *)place - (char *)d->ctl));
+  fs_ctl_left(d, place, sizeof(*place));
+}
+
+void fs_ctl_mark(struct fs_daemon *d, uint32_t bit) {
+  _Atomic uint64_t *word = &d->ctl->outputs[bit / 64];
+  uint64_t mask = 1ull << bit % 64;
+  if (!(atomic_fetch_or(word, mask) & mask)) fs_ctl_left(d, word, sizeof(*word));
+}
+
+void fs_ctl_mark_all(struct fs_daemon *d) {
+  for (size_t i = 0; i < FS_ARRAY_LEN(d->ctl->outputs); i++) atomic_store(&d->ctl->outputs[i], UINT64_MAX);
+  fs_ctl_left(d, d->ctl->outputs, sizeof(d->ctl->outputs));
 }
 
 fs_err fs_ctl_build(struct fs_daemon *d) {

@@ -211,6 +211,7 @@ struct fs_daemon {
   _Atomic int worker;  /* enum fs_worker_state */
   _Atomic bool stop;   /* leave, by whatever cause */
   _Atomic bool orphan; /* the process above is gone: no time for good-byes */
+  _Atomic bool early;  /* the launcher is, or cannot be heard: the job may go on without daemons */
   _Atomic bool purge;
   _Atomic bool finish_told, stop_told; /* by a signal, where rank 0 passes on no lines */
   _Atomic bool left;                   /* somebody is cleaning up */
@@ -236,7 +237,9 @@ fs_err fs_ctl_build(struct fs_daemon *d);
 void fs_ctl_counters(struct fs_daemon *d);
 /* Messages of other nodes that were thrown away: not understood, late, of an earlier generation, or without room. */
 uint64_t fs_ctl_dropped(const struct fs_daemon *d);
-fs_err fs_ctl_leave(const struct fs_daemon *d);                             /* in the run directory (ipc/node.h) */
+fs_err fs_ctl_leave(const struct fs_daemon *d);      /* in the run directory (ipc/node.h) */
+void fs_ctl_mark(struct fs_daemon *d, uint32_t bit); /* there may be outputs (ctl->outputs) */
+void fs_ctl_mark_all(struct fs_daemon *d);
 void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part); /* it is not local any more */
 
 /* ---- lease.c: partitions that somebody is about to write to ---- */

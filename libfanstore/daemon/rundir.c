@@ -210,7 +210,9 @@ void fs_rundir_leave(struct fs_daemon *d) {
   FS_AUTO_CLOSE int base_fd = fs_rundir_open(AT_FDCWD, base);
   if (base_fd >= 0) (void)fs_rundir_flock(base_fd, FS_BASE_LEAVE_NS);
   (void)unlink(d->socket_path);
-  if (fs_run_ctl(d->run, d->net->rank, lock, sizeof(lock)) > 0) (void)unlink(lock);
+  /* When MPI ends before the job, programs that start are still to know what is here; who ends the job removes it. */
+  bool early = atomic_load(&d->orphan) || atomic_load(&d->early);
+  if (!early && fs_run_ctl(d->run, d->net->rank, lock, sizeof(lock)) > 0) (void)unlink(lock);
   if (snprintf(lock, sizeof(lock), "%s/node-%u.lock", d->run, d->net->rank) < (int)sizeof(lock)) (void)unlink(lock);
   (void)rmdir(d->run); /* the last one out */
   (void)rmdir(base);

@@ -17,8 +17,8 @@
  *   node-<rank>.lock    flock'ed by the daemon for its life
  *   node-<rank>.sock    the daemon's socket, there when the node is ready. Its mtime is 0, or when a client last waited
  *                       for an answer in vain
- *   node-<rank>.ctl     what clients are handed over as `ctl` (ipc/layout.h), as it was then, for those that start when
- *                       the daemon does not answer
+ *   node-<rank>.ctl     what clients are handed over as `ctl` (ipc/layout.h), for those that start when the daemon does
+ *                       not answer: as it was at first, but for LOCAL flags and `outputs`, which the daemon keeps true
  */
 #ifndef FS_IPC_NODE_H
 #define FS_IPC_NODE_H

@@ -64,8 +64,6 @@ end 137
 is_clean
 echo "ok - kill -9 of COMMAND"
 
-# A program that starts without its daemon can list directories only where no outputs can be in them.
-options=(--read-only)
 begin bash "$work/go.sh"
 kill -9 "$(pid_of fanstored | sort -n | tail -n 1)"
 touch "$work/go"
@@ -89,20 +87,6 @@ touch "$work/go"
 end 0
 is_clean
 echo "ok - kill -9 of mpirun: COMMAND reads on"
-options=()
-
-cat >"$work/by_name.sh" <<END
-touch "$work/runs"
-while [ ! -e "$work/go" ]; do sleep 0.05; done
-cd "$work/source" && find . -type f -print0 | xargs -0 sh -c 'for f do cmp -- "\$f" "$mnt/\$f" || exit 255; done' sh
-END
-rm "$work/go"
-begin bash "$work/by_name.sh"
-kill -9 "$(pid_of orterun)"
-touch "$work/go"
-end 0
-is_clean
-echo "ok - kill -9 of mpirun, and there may be outputs: files are read on by their names"
 
 begin bash "$work/wait.sh"
 kill -9 "$job"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 120
 # However the daemons come to their end, by mpirun's death, a signal, or the launcher's silence in the middle of staging,
-# they go at once and leave nothing but staged partitions; and what a killed one leaves, the next one removes.
+# they go at once and leave nothing but staged partitions, and for programs that go on what they need to know (node-N.ctl, which
+# fs-launch removes); and what a killed one leaves, the next one removes.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/daemons.bash"
 
@@ -33,6 +34,8 @@ kill -TERM "$(pid_of 0)" "$(pid_of 1)"
 wait_until 5 gone
 end
 no_spill
+equal "left" "node-0.ctl node-1.ctl" "$(cd "$run" && echo *)"
+rm -r "${run%/*}"
 no_leftovers
 
 say "kill -9 of a daemon, and the next job"

@@ -36,12 +36,16 @@ LOOK = """
     print(*[f'{what}={ends(*call)}' for what, call in {
         'own': (read, 'own'), 'other': (read, 'other'), 'below': (os.stat, f'{work}/run/c'), 'none': (read, 'none'),
         'in-dataset': (os.stat, f'{work}/d00/none'), 'list': (os.listdir, work), 'list-dataset': (os.listdir, f'{work}/d00'),
+        'elsewhere': (os.stat, f'{work}/d01/none'), 'list-elsewhere': (os.listdir, f'{work}/d01'), 'write-elsewhere': (write, 'd01/new'),
         'list-output': (os.listdir, f'{work}/run'), 'write': (write, 'new'), 'mkdir': (os.mkdir, f'{work}/newdir'),
         'unlink': (os.unlink, f'{work}/own'), 'rename': (os.rename, f'{work}/own', f'{work}/moved'),
         'symlink': (os.symlink, 'x', f'{work}/link'), 'truncate': (os.truncate, f'{work}/own', 0)}.items()])
     print(sums(sys.argv[2:]))
 """
-CALLS = ("own other below none in-dataset list list-dataset list-output write mkdir unlink rename symlink truncate").split()
+CALLS = ("own other below none in-dataset list list-dataset elsewhere list-elsewhere write-elsewhere list-output write mkdir unlink rename symlink "
+         "truncate").split()
+# Where no output has been made so far.
+ELSEWHERE = {"elsewhere": "ENOENT", "list-elsewhere": "ok"}
 
 
 def told(node, code, *args):
@@ -63,7 +67,7 @@ def until(what, wanted, call):
 
 def lost(why):
     (ends, sums), err = told(victim, LOOK, *names)
-    equal(why, " ".join(f"{c}=EIO" for c in CALLS), ends)
+    equal(why, " ".join(f"{c}={ELSEWHERE.get(c, 'EIO')}" for c in CALLS), ends)
     equal(f"{why}: the dataset", want, sums)
     equal(f"{why}: lines", 1, len(err))
     assert f"the daemon of node {victim}, this program's own, {why};" in err[0], err
@@ -79,13 +83,13 @@ if not outputs:
     (seen, sums), err = told(victim, LOOK, *names)
     assert not err, err
     equal("read-only", "own=ENOENT other=ENOENT below=ENOENT none=ENOENT in-dataset=ENOENT list=ok list-dataset=ok "
-          "list-output=ENOENT write=EROFS mkdir=EROFS unlink=EROFS rename=EROFS symlink=EROFS truncate=ENOENT", seen)
+          "elsewhere=ENOENT list-elsewhere=ok write-elsewhere=EROFS list-output=ENOENT write=EROFS mkdir=EROFS unlink=EROFS rename=EROFS symlink=EROFS truncate=ENOENT", seen)
     equal("read-only: the dataset", want, sums)
     step("read-only: a dead daemon is not missed")
     sys.exit()
 
 on(0, "os.mkdir(f'{work}/run'); write('other')")
-on(victim, "write('own'); write('run/c')")
+on(victim, "write('own'); write('run/c'); write('d00/c')")
 
 # Programs that stay.
 SERVE = """
@@ -131,6 +135,7 @@ equal("it goes on", "ok", on(victim, "print(ends(read, 'own'))"))
 step("it goes on: so do programs that started before and meanwhile")
 
 os.kill(pid, signal.SIGKILL)
+ELSEWHERE = {}  # while it was stopped it was left out: from then on it does not know where others make outputs
 lost("has ended")
 until("started before that", "EIO", lambda: ask(before, "none"))
 finish(before), finish(during)

@@ -35,6 +35,7 @@ struct fake_word { /* shared with the test */
 
 static uint32_t fake_flags; /* FS_CTL_*, of those that are started */
 static bool fake_leaves;    /* they leave their ctl in the run directory, as daemons do */
+static int fake_marks;      /* the bytes of `outputs` there */
 
 #define FAKE_CLIENTS 32
 struct fake {
@@ -268,7 +269,11 @@ static inline struct fake_handle fake_start(struct fix *f, const char *socket_na
     CHECK(fs_cache_new(&d->cache, cache_bytes, FIX_BS, fake_pins, d) == 0);
     fake_ctl(d);
     snprintf(path, sizeof(path), "%s/run", f->dir);
-    if (fake_leaves) fix_write(path, "node-0.ctl", d->ctl, d->ctl->size);
+    if (fake_leaves) {
+      memset((void *)d->ctl->outputs, fake_marks, sizeof(d->ctl->outputs));
+      fix_write(path, "node-0.ctl", d->ctl, d->ctl->size);
+      memset((void *)d->ctl->outputs, 0, sizeof(d->ctl->outputs));
+    }
     snprintf(path, sizeof(path), "%s/run/%s", f->dir, socket_name);
     d->listener = fs_handover_listen(path);
     CHECK(d->listener >= 0);

@@ -54,6 +54,7 @@ static void lost_unknown(const struct fix *f) {
 
 static void start(struct fix *f) {
   fake_leaves = true;
+  fake_marks = -1;
   g_fake = fake_start(f, "node-0.sock", FAKE_SERVE, 1 << 20);
   fake_leaves = false;
 }
@@ -82,6 +83,30 @@ static void test_dead(void **state) {
   fix_run_text(*state, lost_known, text, sizeof(text));
   told_once(text, " has ended; ");
   end(*state);
+}
+
+/* Where no outputs were made, as far as the daemon knew, nothing is missed but its making. */
+static void unmarked(const struct fix *f) {
+  CHECK(fs_names_node()->offline);
+  fix_read_all(f);
+  uint64_t at = FS_OUT_AT;
+  char buf[512];
+  CHECK(route_of("nosuch") == FS_NEW && route_of("d/nosuch") == FS_NEW && route_of("nosuch/below") == -ENOENT);
+  CHECK(fs_out_list(0, FS_ROOT, &at, buf, sizeof(buf)) == 0);
+  CHECK(make("new") == -EIO);
+}
+
+static void test_unmarked(void **state) {
+  struct fix *f = *state;
+  char text[4096];
+  fake_leaves = true;
+  fake_marks = 0;
+  g_fake = fake_start(f, "node-0.sock", FAKE_SERVE, 1 << 20);
+  kill(g_fake.pid, SIGKILL);
+  assert_int_equal(waitpid(g_fake.pid, NULL, 0), g_fake.pid);
+  fix_run_text(f, unmarked, text, sizeof(text));
+  told_once(text, " has ended; ");
+  end(f);
 }
 
 /* ---- what was left is not what it was ---- */
@@ -196,8 +221,9 @@ static void test_stopped(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dead),          cmocka_unit_test(test_damaged),   cmocka_unit_test(test_no_directory),
-      cmocka_unit_test(test_damaged_local), cmocka_unit_test(test_read_only), cmocka_unit_test(test_stopped),
+      cmocka_unit_test(test_dead),         cmocka_unit_test(test_unmarked),      cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_no_directory), cmocka_unit_test(test_damaged_local), cmocka_unit_test(test_read_only),
+      cmocka_unit_test(test_stopped),
   };
   return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
 }
