@@ -59,6 +59,8 @@ struct fs_launch_node {
   uint64_t dead_ns;               /* when that was seen */
   bool inherited;                 /* its outputs are another node's */
   bool finished;                  /* it has told of its outputs: */
+  bool gone_known;                /* and of all those of nodes that are gone */
+  uint64_t outputs_gone;
   uint64_t outputs, output_bytes, outputs_failed, outputs_lost, outputs_staged, outputs_alone;
   uint64_t output_dirs, output_links;
   uint64_t out_done, out_total; /* bytes, of --stage-out */
@@ -82,6 +84,7 @@ struct fs_launch_lines {
 /* What COMMAND wrote below the mounts. */
 struct fs_launch_outputs {
   uint64_t files, bytes, failed, lost, staged, alone, dirs, links;
+  uint64_t gone;       /* with their nodes */
   char kept[PATH_MAX]; /* where */
   struct fs_launch_output {
     uint32_t rank;
@@ -89,6 +92,8 @@ struct fs_launch_outputs {
     char *name, *why; /* why it was not copied, or NULL */
   } * output;         /* those that were named */
   size_t named, room;
+  struct fs_launch_output *gone_output; /* those of the gone that were named */
+  size_t gone_named, gone_room;
   struct fs_launch_failure { /* of ipc/control.h's `failed` */
     uint32_t rank;
     uint64_t failed, unkept, lost;

@@ -16,24 +16,31 @@
 #define FS_NAMED 10u   /* outputs that are named to the user */
 #define FS_REASONS 16u /* of one node, why outputs could not be copied */
 
+static struct fs_launch_output *room_for(struct fs_launch_output **list, size_t named, size_t *room) {
+  if (named == *room) {
+    size_t more = *room ? 2 * *room : 64;
+    struct fs_launch_output *grown = realloc(*list, more * sizeof(*grown));
+    if (!grown) return NULL;
+    *list = grown;
+    *room = more;
+  }
+  return &(*list)[named];
+}
+
 static void on_output(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
   struct fs_launch_outputs *o = &l->outputs;
   const char *name = fs_control_get(c, "name");
-  if (!name) return;
-  if (o->named == o->room) {
-    size_t room = o->room ? 2 * o->room : 64;
-    struct fs_launch_output *grown = realloc(o->output, room * sizeof(*grown));
-    if (!grown) return;
-    o->output = grown;
-    o->room = room;
-  }
-  struct fs_launch_output *out = &o->output[o->named];
+  bool gone = fs_control_get(c, "gone") != NULL;
+  size_t *named = gone ? &o->gone_named : &o->named;
+  struct fs_launch_output *out =
+      name ? room_for(gone ? &o->gone_output : &o->output, *named, gone ? &o->gone_room : &o->room) : NULL;
+  if (!out) return;
   const char *why = fs_control_get(c, "why");
   char shown[sizeof(o->failure->why)];
   *out = (struct fs_launch_output){
       .rank = (uint32_t)rank, .name = strdup(name), .why = why ? strdup(fs_shown(why, shown, sizeof(shown))) : NULL};
   fs_control_get_u64(c, "size", &out->size);
-  if (out->name) o->named++;
+  if (out->name) ++*named;
 }
 
 /* So often as the node tells, the last time counts. */
@@ -73,6 +80,7 @@ static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_contr
   fs_control_get_u64(c, "lost", &node->outputs_lost);
   fs_control_get_u64(c, "staged", &node->outputs_staged);
   fs_control_get_u64(c, "alone", &node->outputs_alone);
+  if (fs_control_get_u64(c, "gone", &node->outputs_gone) == 0) node->gone_known = true;
   fs_control_get_u64(c, "done", &node->out_done);
   fs_control_get_u64(c, "total", &node->out_total);
   fs_control_get_u64(c, "dirs", &node->output_dirs);
@@ -131,6 +139,7 @@ static void add_up(struct fs_launch *l) {
     l->outputs.alone += l->node[i].outputs_alone;
     l->outputs.dirs += l->node[i].output_dirs;
     l->outputs.links += l->node[i].output_links;
+    l->outputs.gone += l->node[i].outputs_gone;
   }
 }
 
@@ -173,6 +182,14 @@ static bool interrupted(struct fs_launch *l, bool by_signal, unsigned *heard) {
   return now > patience + 1;
 }
 
+/* May there have been outputs on the nodes that do not tell of them? The others know, but of two that went together. */
+static bool maybe_gone(const struct fs_launch *l, unsigned left) {
+  bool known = l->outputs.gone == 0 && left == 1;
+  for (uint32_t i = 0; i < l->nodes; i++)
+    if (l->node[i].finished && !l->node[i].gone_known) known = false;
+  return !known;
+}
+
 int fs_outputs_finish(struct fs_launch *l, int status) {
   bool by_signal = fs_command_interrupted(l);
   unsigned heard = 0;
@@ -200,18 +217,21 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
     lost += !l->node[i].inherited || left > 0;
     left++;
   }
+  if (left == 0) l->outputs.gone = 0; /* one that was taken for dead has told of them */
   /* Whether of two the second had replicated the first's cannot be told from here. */
-  bool missing = l->opt.stage_out && (lost > 0 || l->outputs.failed > 0);
+  bool missing = l->outputs.failed > 0 || (lost > 0 && (l->opt.stage_out || maybe_gone(l, left)));
+  missing = missing && (l->opt.stage_out || l->opt.keep);
   return status == 0 && missing ? FS_EXIT_FAILED : status;
 }
 
 /* The first names, as "a, b, c and 4 more": of all, or of those with this reason. */
-static void names_text(const struct fs_launch_outputs *o, const char *why, uint64_t of, char *text, size_t size) {
+static void names_text(const struct fs_launch_output *list, size_t n_list, const char *why, uint64_t of, char *text,
+                       size_t size) {
   char shown[512];
   size_t n = 0, named = 0;
   text[0] = '\0';
-  for (size_t i = 0; i < o->named && named < FS_NAMED; i++) {
-    const struct fs_launch_output *out = &o->output[i];
+  for (size_t i = 0; i < n_list && named < FS_NAMED; i++) {
+    const struct fs_launch_output *out = &list[i];
     if (why && (!out->why || strcmp(out->why, why) != 0)) continue;
     int put = snprintf(text + n, size - n, "%s%s", named > 0 ? ", " : "", fs_shown(out->name, shown, sizeof(shown)));
     if (put < 0 || (size_t)put >= size - n) break;
@@ -243,7 +263,7 @@ bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_l
 static void tell_not_staged(const struct fs_launch *l, const struct fs_launch_failure *f, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   char names[8192], shown[512];
-  names_text(o, f->why, f->failed, names, sizeof(names));
+  names_text(o->output, o->named, f->why, f->failed, names, sizeof(names));
   fprintf(out, "fs-launch: %llu could not be staged out (%s)", (unsigned long long)f->failed, f->why);
   if (f->failed > f->unkept)
     fprintf(out, " and %s kept in %s on each node", are(f->failed - f->unkept),
@@ -280,12 +300,25 @@ static void made_text(const struct fs_launch_outputs *o, char *text, size_t size
     snprintf(text + n, size - (size_t)n, "%llu symlink%s", (unsigned long long)o->links, o->links == 1 ? "" : "s");
 }
 
+/* Those whose bytes went with their nodes. */
+static void tell_gone(const struct fs_launch *l, FILE *out) {
+  const struct fs_launch_outputs *o = &l->outputs;
+  char names[8192], shown[512];
+  if (o->gone == 0) return;
+  names_text(o->gone_output, o->gone_named, NULL, o->gone, names, sizeof(names));
+  fprintf(out, "fs-launch: %llu output%s %s lost with their nodes: %s\n", (unsigned long long)o->gone,
+          o->gone == 1 ? "" : "s", are(o->gone), names);
+  if (l->opt.stage_out)
+    fprintf(out, "fs-launch: what %s has of them was copied before\n", fs_shown(l->stage_out, shown, sizeof(shown)));
+}
+
 void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   char made[128], names[8192], shown[512];
+  tell_gone(l, out);
   if (o->files + o->dirs + o->links == 0) return;
   bool one = (o->files > 0 ? o->files : o->dirs + o->links) == 1;
-  names_text(o, NULL, o->files, names, sizeof(names));
+  names_text(o->output, o->named, NULL, o->files, names, sizeof(names));
   made_text(o, made, sizeof(made));
   fprintf(out, "fs-launch: %s ", made);
   if (l->opt.stage_out && o->files > 0)

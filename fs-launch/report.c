@@ -84,10 +84,10 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   fprintf(out,
           "  \"outputs\": {\"files\": %llu, \"bytes\": %llu, \"staged\": %llu, \"failed\": %llu, \"lost\": %llu, "
-          "\"directories\": %llu, \"symlinks\": %llu, \"kept\": ",
+          "\"directories\": %llu, \"symlinks\": %llu, \"gone\": %llu, \"kept\": ",
           (unsigned long long)o->files, (unsigned long long)o->bytes, (unsigned long long)o->staged,
           (unsigned long long)o->failed, (unsigned long long)o->lost, (unsigned long long)o->dirs,
-          (unsigned long long)o->links);
+          (unsigned long long)o->links, (unsigned long long)o->gone);
   if (o->kept[0])
     json_string(out, o->kept);
   else
@@ -99,6 +99,11 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
             (unsigned long long)o->output[i].size);
     json_string(out, o->output[i].name);
     fputc('}', out);
+  }
+  fputs("], \"gone_names\": [", out);
+  for (size_t i = 0; i < o->gone_named; i++) {
+    if (i > 0) fputs(", ", out);
+    json_string(out, o->gone_output[i].name);
   }
   fputs("]},\n", out);
 }

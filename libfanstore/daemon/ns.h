@@ -88,7 +88,11 @@ void fs_ns_done_now(struct fs_ns *ns, uint64_t call);
 void fs_ns_where(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx);
 /* The record of the directory of this id, wherever it is. */
 void fs_ns_find(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx);
-/* The directories and symlinks in the directories that this rank owns. visit may not change anything. */
+/* done when all other members have answered, or are none any more. */
+void fs_ns_all(struct fs_ns *ns, uint64_t now, fs_ns_done *done, void *ctx);
+/* The files in the directories that this rank owns; */
+void fs_ns_files(const struct fs_ns *ns, void (*visit)(void *ctx, const struct fs_record *r), void *ctx);
+/* the directories and symlinks in them. visit may not change anything. */
 void fs_ns_others(const struct fs_ns *ns, void (*visit)(void *ctx, const struct fs_record *r), void *ctx);
 /* A message from another rank, as it came. */
 void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct fs_ns_message *head, const void *body,

@@ -176,3 +176,10 @@ void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs
   }
   fs_all_end(all);
 }
+
+void fs_ns_all(struct fs_ns *ns, uint64_t now, fs_ns_done *done, void *ctx) {
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  ns->now = now;
+  fs_ns_ask_all(ns, &c, sizeof(c), done, ctx);
+  fs_ns_drain(ns);
+}

@@ -78,10 +78,11 @@ void fs_where_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_c
   fs_ns_answer(ns, a, f.dir != 0 ? 0 : -ENOENT, &f.dir, f.dir != 0 ? sizeof(f.dir) : 0);
 }
 
-/* ---- directories and symlinks ---- */
+/* ---- all that this rank owns ---- */
 
 struct fs_others {
   const struct fs_ns *ns;
+  bool files;
   void (*visit)(void *ctx, const struct fs_record *r);
   void *ctx;
 };
@@ -91,8 +92,13 @@ static void fs_others_dir(void *ctx, uint64_t dir) {
   const struct fs_record *r;
   if (fs_members_keepers(&o->ns->members, dir).owner != o->ns->rank) return;
   for (uint64_t seq = 0; (r = fs_names_after(o->ns->names, dir, seq)) != NULL; seq = r->seq) {
-    if (!S_ISREG(r->mode)) o->visit(o->ctx, r);
+    if (S_ISREG(r->mode) == o->files) o->visit(o->ctx, r);
   }
+}
+
+void fs_ns_files(const struct fs_ns *ns, void (*visit)(void *ctx, const struct fs_record *r), void *ctx) {
+  struct fs_others o = {.ns = ns, .files = true, .visit = visit, .ctx = ctx};
+  fs_names_each(ns->names, fs_others_dir, &o);
 }
 
 void fs_ns_others(const struct fs_ns *ns, void (*visit)(void *ctx, const struct fs_record *r), void *ctx) {

@@ -20,6 +20,7 @@
 #define FS_OUTPUTS_COUNTED 512u /* in a row, when only their sizes are wanted */
 #define FS_OUTPUTS_SAY_NS 200000000ull
 #define FS_OUTPUTS_REASONS 16u
+#define FS_OUTPUTS_GONE_DEADLINES 5u /* in which it is found out that a node has gone */
 
 /* Of the outputs that were not copied or not kept: `failed` for this reason, `unkept` of them are nowhere; `lost`
    because of it, whatever came before. */
@@ -41,6 +42,9 @@ struct fs_outputs {
   uint64_t total, staged;                              /* bytes of all; files copied to --stage-out */
   uint64_t dirs, links;                                /* that the job has made, and this rank has the names of */
   struct fs_outputs_reason reason[FS_OUTPUTS_REASONS]; /* those with an error */
+  uint64_t gone, gone_names; /* files whose home has gone; their names that are still to be told */
+  uint64_t gone_by;
+  bool gone_asked, gone_listed, gone_sure;
 };
 
 struct fs_output_step { /* one output on its way */
@@ -140,6 +144,35 @@ static void fs_outputs_list(struct fs_daemon *d) {
     }
   }
   fs_ns_others(d->ns, fs_outputs_other, d->outputs);
+}
+
+/* ---- what went with its home ---- */
+
+static void fs_outputs_homeless(void *ctx, const struct fs_record *r) {
+  const struct fs_daemon *d = ctx;
+  struct fs_output item = {.id = r->id, .dir = r->dir, .mode = r->mode, .gone = true, .size = r->size};
+  if (!fs_member(fs_ns_members(d->ns), r->home) && !(r->flags & FS_RECORD_STAGED)) fs_outputs_add(d->outputs, &item);
+}
+
+/* All other nodes have answered, or their names have heirs. */
+static void fs_outputs_all_known(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_outputs *o = ctx;
+  (void)body, (void)n;
+  o->gone_sure = err == 0;
+}
+
+/* Have all been looked for? */
+static bool fs_outputs_gone(struct fs_daemon *d) {
+  struct fs_outputs *o = d->outputs;
+  if (o->gone_listed) return true;
+  if (!o->gone_asked) {
+    o->gone_asked = true;
+    fs_ns_all(d->ns, d->now, fs_outputs_all_known, o);
+  }
+  if (!o->gone_sure && d->now < o->gone_by) return false;
+  o->gone_listed = true;
+  fs_ns_files(d->ns, fs_outputs_homeless, d);
+  return o->next == o->n;
 }
 
 bool fs_outputs_pending(const struct fs_daemon *d) {
@@ -269,10 +302,34 @@ static void fs_outputs_timed(void *ctx, fs_err err, const void *body, size_t n) 
   fs_outputs_begin(s);
 }
 
+static void fs_outputs_gone_named(void *ctx, fs_err err, const char *path) {
+  const struct fs_output_step *s = ctx;
+  struct fs_control_line l;
+  if (err == 0 && fs_say_begin(s->d, &l, "output") == 0 && fs_control_add_u64(&l, "size", s->size) == 0 &&
+      fs_control_add_u64(&l, "gone", FS_OUT_ID_RANK(s->item->id)) == 0 && fs_control_add(&l, "name", path) == 0)
+    fs_say_line(&l);
+  fs_outputs_step_end(ctx, 0);
+}
+
+static void fs_outputs_next_gone(struct fs_daemon *d, struct fs_output *item) {
+  struct fs_outputs *o = d->outputs;
+  struct fs_output_step *s = o->gone_names > 0 ? malloc(sizeof(*s)) : NULL;
+  o->gone++;
+  if (!s) return;
+  *s = (struct fs_output_step){.d = d, .item = item, .size = item->size};
+  o->gone_names--;
+  o->flight++;
+  fs_path_find(d, item->dir, item->id, fs_outputs_gone_named, s);
+}
+
 static void fs_outputs_next(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   struct fs_output *item = &o->item[o->next++];
   uint64_t size;
+  if (item->gone) {
+    fs_outputs_next_gone(d, item);
+    return;
+  }
   if (!fs_outputs_size(d, item, &size)) return;
   if (!o->keep && !o->stage && o->flight >= o->names) { /* those under way may be named */
     o->files++;
@@ -324,6 +381,7 @@ static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
   if (o->failed > 0) (void)fs_control_add_u64(&l, "failed", o->failed);
   if (o->lost > 0) (void)fs_control_add_u64(&l, "lost", o->lost);
   if (o->alone > 0) (void)fs_control_add_u64(&l, "alone", o->alone);
+  if (end && o->gone_sure) (void)fs_control_add_u64(&l, "gone", o->gone);
   if (end) (void)fs_control_add_u64(&l, "end", 1);
   fs_say_line(&l);
 }
@@ -365,7 +423,7 @@ void fs_outputs_timers(struct fs_daemon *d) {
   uint32_t flight = o->stage ? FS_OUTPUTS_STAGED : FS_OUTPUTS_FLIGHT;
   for (uint32_t i = 0; i < most && o->next < o->n && o->flight < flight && !fs_outputs_waits(o); i++)
     fs_outputs_next(d);
-  if (o->next == o->n && o->flight == 0 && fs_outputs_synced(d)) {
+  if (o->next == o->n && o->flight == 0 && fs_outputs_gone(d) && fs_outputs_synced(d)) {
     fs_outputs_end(d);
   } else if (d->now >= o->say_at) {
     o->say_at = d->now + FS_OUTPUTS_SAY_NS;
@@ -385,6 +443,9 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   if (!d->outputs) return;
   struct fs_outputs *o = d->outputs;
   (void)fs_control_get_u64(c, "names", &o->names);
+  o->gone_names = o->names;
+  o->gone_by = d->now + FS_OUTPUTS_GONE_DEADLINES * d->cfg->deadline_ns;
+  o->gone_listed = o->gone_sure = d->replicas || o->names == 0; /* they have another home; nobody is there to be told */
   o->keep = fs_control_get_u64(c, "keep", &keep) == 0 && keep != 0;
   o->stage = d->stageout && fs_control_get_u64(c, "stage", &stage) == 0 && stage != 0;
   if (!o->stage) fs_stageout_cancel(d);

@@ -25,6 +25,8 @@ struct fs_output {
   int64_t mtime;    /* of a directory or symlink */
   uint64_t version; /* of a directory: of these times */
   char *target;     /* of a symlink */
+  bool gone;        /* with its home: it is only named */
+  uint64_t size;    /* then: as it was published */
 };
 static inline struct timespec fs_output_time(const struct fs_output *o) {
   return (struct timespec){.tv_sec = o->mtime, .tv_nsec = o->mtime_ns};

@@ -31,6 +31,9 @@
  *     [staged=N done=BYTES total=BYTES]                 of --stage-out; lost: files neither copied nor kept
  *     [failed=N] [lost=N] [alone=N] [end=1]             alone: --output-replicas, and they have none. dirs, links:
  *     [dirs=N] [links=N]                                directories and symlinks that the job has made
+ *                                                       gone, with end=1: files in this rank's directories whose
+ *                                                       home has gone (if that is known); an `output` line of one
+ *                                                       of them has gone=K, the home
  *   heir rank=K of=N [pending=1]                        --output-replicas: rank N has gone, and what it had of outputs
  *                                                       is K's; it has (pending) not finished with them
  *   leaving rank=K                                      after stats, once a second: what was made is being removed

@@ -100,9 +100,9 @@ wait_until 20 gone
 kept "$work"/local/fanstore-outputs/job-* "fs-launch was killed"
 echo "ok - kept also when fs-launch is killed"
 
-# A directory that cannot be made: said, and the exit status is COMMAND's.
+# A directory that cannot be made: said, and an error of what was asked for.
 touch "$work/local/fanstore-outputs"
-expect_status 0 job 2 0 --keep
+expect_status 125 job 2 0 --keep
 grep -q 'could not be kept and are lost: ' "$work/err" || fail "not said: $(cat "$work/err")"
 rm "$work/local/fanstore-outputs"
 echo "ok - what cannot be kept is told"
@@ -147,6 +147,41 @@ done
 first -KILL --output-replicas 1 --keep
 equal "with replicas" "of node 1 of node 2" "$(cat "$work"/local/fanstore-outputs/job-*/of-* | xargs)"
 echo "ok - outputs are told and kept also when node 0's daemon is gone"
+
+# What was on a node that is gone is named by the others; --keep and --stage-out have not done what they were asked for then.
+cat >"$work/gone.sh" <<'EOF'
+cd "$1" && mkdir sub || exit
+FANSTORE_NODE=1 bash -c 'for i in $(seq "$1"); do echo "$i" >"sub/of-$i"; done; echo x >sub/removed; rm sub/removed' - "$2" || exit
+FANSTORE_NODE=0 sh -c 'echo mine >own' || exit
+for p in /proc/[0-9]*; do
+  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
+  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && grep -qzxF "$1" "$p/cmdline" && kill -9 "${p#/proc/}" && exit
+done
+exit 99
+EOF
+with_node() { # NODES FILES STATUS [OPTION...]
+  local nodes=$1 files=$2 status=$3
+  shift 3
+  expect_status "$status" launch --dataset "$work/ds" --emulate "$nodes" "$@" -- \
+    env FANSTORE_NODE=0 bash "$work/gone.sh" "$mnt" "$files"
+  grep 'lost with their nodes' "$work/err" >"$work/lost" || [ "$files" = 0 ] || fail "not told: $(cat "$work/err")"
+  rm -rf "$work"/local/*/spill-* "$work/local/fanstore-outputs" "$TMPDIR"/fanstore-*
+}
+for n in 2 4; do
+  with_node $n 3 0 --report "$work/r.json"
+  equal "$n nodes" "fs-launch: 3 outputs are lost with their nodes" "$(sed 's/:[^:]*$//' "$work/lost")"
+  equal "report" "3 sub/of-1,sub/of-2,sub/of-3" \
+    "$(json "$work/r.json" 'str(r["outputs"]["gone"]) + " " + ",".join(sorted(r["outputs"]["gone_names"]))')"
+  with_node $n 30 125 --keep
+  grep -q ': 30 outputs .* sub/of-[0-9]* and 20 more$' "$work/lost" || fail "$n nodes: $(cat "$work/err")"
+done
+with_node 2 0 0 --keep
+[ ! -s "$work/lost" ] || fail "nothing was there: $(cat "$work/lost")"
+mkdir "$work/staged"
+with_node 2 3 125 --stage-out "$work/staged"
+grep -q "what $work/staged has of them was copied before" "$work/err" || fail "not said: $(cat "$work/err")"
+rm -rf "$work/staged"
+echo "ok - what is lost with a node is named"
 
 # To remove many outputs may take longer than a daemon's silence is taken for its end.
 cc -shared -fPIC -o "$work/slow.so" "$(dirname "$0")/slow_remove.c" -ldl
