@@ -59,7 +59,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-load check-unit check-lint check-posix check-mpi check-fault check-faults check-slow fuzz-coverage model check-clients check-clients-valgrind \
+.PHONY: check check-load check-unit check-lint check-posix check-mpi check-fault check-faults check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 check-bin: $(UNIT_BIN) $(HELPER_BIN)
@@ -166,6 +166,13 @@ fuzz: ## every fuzz target for FUZZ_SECONDS each
 	@$(SUB) CC=clang SAN=$(FUZZ_SAN) fuzz-bin
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FS_BUILD=$(CURDIR)/build $(RUN) -t $$(($(FUZZ_SECONDS) + 120)) \
 	  $(foreach f,$(notdir $(FUZZ_SRC:.c=)),'fuzz/$(f)=tests/fuzz/run.sh $(f)')
+
+fuzz-afl: ## the same by AFL++, with the same inputs
+	@tests/setup/packages.sh build check ci afl
+	@$(SUB) all
+	@AFL_QUIET=1 $(SUB) CC=afl-clang-fast B=build/afl fuzz-bin
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FS_BUILD=$(CURDIR)/build $(RUN) -t $$(($(FUZZ_SECONDS) + 300)) \
+	  $(foreach f,$(notdir $(FUZZ_SRC:.c=)),'fuzz/afl_$(f:fuzz_%=%)=tests/fuzz/afl.sh $(f)')
 
 fuzz-coverage: ## how much of what they are about the corpora of `make fuzz` reach
 	@tests/setup/packages.sh build check ci

@@ -28,7 +28,7 @@ healed() { # SECONDS
   netns_cut h2
   sleep "$1"
   netns_heal h2
-  for ((i = 0; i < 600; i++)); do
+  for ((i = 0; i < 2400; i++)); do
     ! grep -q 'node [0-2] answers again' "$work/err" || break
     sleep 0.1
   done
@@ -70,6 +70,9 @@ host_dies() {
 
 fault 'a link is cut for 4 s' 1 healed 4
 fault 'a link is cut for 30 s' 0 healed 30
+readers+=(--pause 20 --patience 900)
+FAULTS_TIMES=${FAULTS_TIMES:+1} fault 'a link is cut for 5 min' 0 healed 300
+readers=("${readers[@]:0:4}")
 fault 'a link is cut for good' 1 cut_for_good
 fault 'kill -9 of an orted' 1 orted
 fault 'a host dies' 1 host_dies

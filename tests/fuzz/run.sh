@@ -1,45 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs one fuzz target for FUZZ_SECONDS: run.sh fuzz_NAME. The corpus stays in build/fuzz-corpus; it begins with pieces of
-# a freshly packed dataset. Called through tests/run.sh by `make fuzz`.
+# Runs one fuzz target for FUZZ_SECONDS: run.sh fuzz_NAME. The corpus stays in build/fuzz-corpus. Called through tests/run.sh
+# by `make fuzz`.
 . "$(dirname "$0")/../functions.sh"
 target=$1
 program=$(find "$root/build" -path "*/san-*fuzzer*/tests/fuzz/$target" | head -n 1)
 [ -x "$program" ] || fail "no $target; make fuzz builds it"
-corpus=$root/build/fuzz-corpus/$target
-mkdir -p "$corpus"
-options=() leaks=1
-case $target in
-  fuzz_daemon) options=(-max_len=2048 -len_control=0) leaks=0 ;; # a daemon never ends
-  fuzz_path) options=(-max_len=64) ;;
-  fuzz_launch_options | fuzz_prepare_unpack) options=(-max_len=4096 -close_fd_mask=3) ;; # they tell what is wrong
-  fuzz_handover | fuzz_settings) options=(-max_len=4096) ;;
-  *) options=(-max_len=65536) ;;
-esac
-
-make_tree "$work/source"
-rm -rf "$work/source/train" "$work/source/sizes"
-pack "$work/source" "$work/ds" --partitions 2 --mount /mnt
-case $target in
-  *index*) cp "$work/ds/index" "$corpus/seed-index" ;;
-  *manifest*) cp "$work/ds/manifest" "$corpus/seed-manifest" ;;
-  *codec*) head -c 4096 "$work/ds/part-00000" | tail -c 64 >"$corpus/seed-block" ;;
-  *part*) head -c 4096 "$work/ds/part-00000" >"$corpus/seed-part" ;;
-  *elf*)
-    printf 'int main(void) { return 0; }\n' >"$work/a.c"
-    clang -Os -s -nostartfiles -Wl,-e,main -o "$corpus/seed-program" "$work/a.c"
-    clang -Os -s -shared -nostdlib -o "$corpus/seed-library" "$work/a.c"
-    clang -Os -s -static -nostdlib -Wl,-e,main -o "$corpus/seed-static" "$work/a.c"
-    ;;
-  *names*) # a call and a record that are good
-    "$python" -c 'import struct, sys
-open(sys.argv[1] + "/seed-call", "wb").write(struct.pack("<IIQQQQQqIIHHI8s", 2, 0, 1 << 32, 0, 1 << 62, 0, 0, 0, 0, 0o100644, 1, 0, 0, b"f"))
-open(sys.argv[1] + "/seed-record", "wb").write(struct.pack("<QQQQQqqIIIIIHH8s", 1 << 62, 1 << 32, 1, 1, 5, 0, 0, 0, 0, 0o120777, 0, 1, 1, 2, b"fto"))' "$corpus"
-    ;;
-  *launch_options*) printf '%s\n' --dataset /a --emulate 2 --verify always -- true >"$corpus/seed-words" ;;
-  *settings*) printf '%s\n' /a:/b\\:c /m:/n 1 always 3 4 5 6 /tmp >"$corpus/seed-environment" ;;
-  *control*) printf '@fs hello rank=0 host=a%%20b pid=1 job=j free=4096\n' >"$corpus/seed-hello" ;;
-esac
+. "$root/tests/fuzz/corpus.bash"
 
 export ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 cd "$work" # a crash leaves its input here

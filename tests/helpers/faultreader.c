@@ -10,7 +10,9 @@
  *       --workers W   readers forked by each (2)
  *       --seconds S   how long (5)
  *       --begun FILE  FILE.PID is made when every reader has read 20 files
- *       --until FILE  goes on until this file exists as well, for five minutes at most
+ *       --until FILE  goes on until this file exists as well
+ *       --patience S  but no longer than this (300)
+ *       --pause MS    each sleeps so long after each file (0)
  *
  * Files are opened, read whole (one large one in eight is mapped) and closed in random order. Prints one line:
  *   reader: reads=N bytes=N errors=N wrong=N died=N errno=N stall_ms=N last_ms=N
@@ -34,7 +36,6 @@
 #define SMALL_BYTES 4096u
 #define LARGE_BYTES (2u << 20)
 #define BEGUN 20u
-#define PATIENCE 300u /* seconds, whoever is to end it */
 #define MAX_READERS 256u
 #define SECOND_NS 1000000000ull
 
@@ -51,8 +52,8 @@ static struct shared { /* a file that all processes map */
 
 static struct options {
   const char *dir, *sizes, *begun, *until, *stats;
-  uint64_t nodes, skip, workers, seconds;
-} opt = {.skip = UINT64_MAX, .workers = 2, .seconds = 5};
+  uint64_t nodes, skip, workers, seconds, patience, pause;
+} opt = {.skip = UINT64_MAX, .workers = 2, .seconds = 5, .patience = 300};
 
 static uint64_t mix(uint64_t x) { /* splitmix64 */
   return fs_mix64(x + 0x9e3779b97f4a7c15ull);
@@ -175,10 +176,12 @@ static void work(uint64_t seed) {
   uint32_t place = shared->readers++, small = count_files('s'), large = count_files('l');
   if (place >= MAX_READERS || small == 0 || large == 0) die("no files");
   struct reader *r = &shared->reader[place];
+  const struct timespec pause = {.tv_sec = (time_t)(opt.pause / 1000), .tv_nsec = (long)(opt.pause % 1000) * 1000000};
   for (uint64_t i = 0; !shared->stop; i++) {
     uint64_t random = mix(seed + i);
     bool is_small = opt.sizes[0] == 's' || (opt.sizes[0] == 'b' && random >> 32 & 1);
     read_random(r, is_small ? 's' : 'l', is_small ? small : large, random);
+    if (opt.pause > 0) nanosleep(&pause, NULL);
   }
 }
 
@@ -245,7 +248,7 @@ static void watch(uint64_t readers) {
   const struct timespec tick = {.tv_nsec = 10000000};
   uint64_t end = fs_now_ns() + opt.seconds * SECOND_NS;
   bool told = false;
-  uint64_t latest = fs_now_ns() + PATIENCE * SECOND_NS;
+  uint64_t latest = fs_now_ns() + opt.patience * SECOND_NS;
   while (fs_now_ns() < latest && (fs_now_ns() < end || (opt.until && access(opt.until, F_OK) < 0))) {
     if (!told && begun(readers)) {
       told = true;
@@ -278,11 +281,13 @@ static void report(uint64_t readers) {
 
 static void parse(int argc, char **argv) {
   for (int i = 4; i + 1 < argc; i += 2) {
-    uint64_t *number = strcmp(argv[i], "--nodes") == 0     ? &opt.nodes
-                       : strcmp(argv[i], "--skip") == 0    ? &opt.skip
-                       : strcmp(argv[i], "--workers") == 0 ? &opt.workers
-                       : strcmp(argv[i], "--seconds") == 0 ? &opt.seconds
-                                                           : NULL;
+    uint64_t *number = strcmp(argv[i], "--nodes") == 0      ? &opt.nodes
+                       : strcmp(argv[i], "--skip") == 0     ? &opt.skip
+                       : strcmp(argv[i], "--workers") == 0  ? &opt.workers
+                       : strcmp(argv[i], "--seconds") == 0  ? &opt.seconds
+                       : strcmp(argv[i], "--patience") == 0 ? &opt.patience
+                       : strcmp(argv[i], "--pause") == 0    ? &opt.pause
+                                                            : NULL;
     const char **text = strcmp(argv[i], "--begun") == 0   ? &opt.begun
                         : strcmp(argv[i], "--until") == 0 ? &opt.until
                                                           : NULL;

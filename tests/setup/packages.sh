@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|clients|ci}...
+# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|clients|ci|afl}...
 # Called by `make check`, `make demo`, `make bench` and .ci/run. Where there is apt-get, Debian's packages are
 # installed; elsewhere everything is looked for by what it provides, and what is missing is named. Says nothing when
 # all is there. FS_NO_INSTALL=1: only say what is missing.
@@ -83,7 +83,8 @@ ci    cppcheck        cmd:cppcheck
 ci    shellcheck      cmd:shellcheck
 ci    valgrind        cmd:valgrind
 ci    spin            cmd:spin
-ci    man-db          cmd:man'
+ci    man-db          cmd:man
+afl   afl++           cmd:afl-fuzz'
 
 installed() { # PACKAGE
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
@@ -123,9 +124,9 @@ missing() { # PURPOSE...
   done <<<"$table" | sort -u
 }
 
-[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|clients|ci ..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|clients|ci|afl ..." >&2; exit 2; }
 for purpose in "$@"; do
-  case $purpose in build | check | demo | bench | clients | ci) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
+  case $purpose in build | check | demo | bench | clients | ci | afl) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
 done
 
 need=$(missing "$@")
