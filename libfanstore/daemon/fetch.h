@@ -68,11 +68,18 @@ struct fs_peer {
   bool suspected;
 };
 
-/* Keys that are wanted ahead, in the order in which they came. */
+/* Keys that are wanted ahead: of each client in the order in which they came, of the clients in turn. */
 #define FS_PREFETCH_QUEUE 16384u
 struct fs_prefetch_queue {
-  uint32_t head, count;
+  uint32_t count;
+  uint32_t turn;  /* the place of the client that is next */
+  uint32_t fresh; /* items from here on were never used */
+  uint16_t free;  /* numbers of items begin with 1 here: a list of those that were */
+  uint16_t next[FS_PREFETCH_QUEUE];
   uint64_t key[FS_PREFETCH_QUEUE];
+  struct fs_wishes {
+    uint16_t first, last, count;
+  } of[FS_MAX_CLIENTS]; /* by place: one that takes the place of another goes on with its wishes */
 };
 
 struct fs_fetcher {

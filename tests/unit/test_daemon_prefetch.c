@@ -40,27 +40,65 @@ static void test_wanted_ahead(void **state) {
   for (unsigned i = 1; i < 200; i += 2) assert_true(fs_cache_find(d->cache, key_of(i)) >= 0);
 }
 
-/* A full queue leaves the ring full; a client that dies leaves nothing. */
-static void test_wanted_too_much(void **state) {
-  (void)state;
+static void fill_queue(unsigned blocks) {
   struct fs_channel *ch = client->channel;
   for (uint32_t k = 0, i = 0; k < 2 * FS_PREFETCH_QUEUE / FS_PREFETCH_RING; k++) {
     while (atomic_load(&ch->prefetch_head) - atomic_load(&ch->prefetch_tail) < FS_PREFETCH_RING)
-      want(key_of(i++ % BLOCKS));
+      want(key_of(i++ % blocks * 2 + 1));
     for (int turns = 0; turns < 8; turns++) (void)fs_prefetch_run(d);
   }
+}
+
+/* A queue that a client has filled leaves its ring full, and has room for half; a client that dies leaves nothing. */
+static void test_wanted_too_much(void **state) {
+  (void)state;
+  fill_queue(BLOCKS / 2);
   assert_true(fs_prefetch_posted(client));
-  assert_in_range(fs_prefetch_waiting(d), FS_PREFETCH_QUEUE - 256, FS_PREFETCH_QUEUE);
+  assert_in_range(fs_prefetch_waiting(d), FS_PREFETCH_QUEUE / 2 - 256, FS_PREFETCH_QUEUE / 2);
   fs_clients_forget(d, client);
   client = NULL;
   fs_clients_bury(d);
   (void)fs_prefetch_run(d);
 }
 
+static unsigned asked_from(unsigned block) {
+  unsigned n = 0;
+  for (uint32_t i = 0; i < world.sends; i++) {
+    struct fs_wire_req req;
+    memcpy(&req, world.sent[i].buf, sizeof(req));
+    n += req.offset >= 4096 + (uint64_t)block * BLOCK;
+  }
+  return n;
+}
+
+/* Another client's wishes are taken all the same, and come in turn with those of the one that has so many. */
+static void test_wanted_by_two(void **state) {
+  (void)state;
+  int fd = -1;
+  fs_err err;
+  fill_queue(100);
+  struct fs_client *many = client, *few = fs_clients_add(d, 2, &fd, &err);
+  assert_non_null(few);
+  close(fd);
+  client = few;
+  for (unsigned i = 0; i < 10; i++) want(key_of(301 + 2 * i));
+  turn(0);
+  assert_false(fs_prefetch_posted(few));
+  assert_true(fs_prefetch_posted(many));
+  for (unsigned i = 0; i < 25; i++) { /* of what was under way before */
+    answer_one(3, GOOD);
+    turn(0);
+  }
+  assert_int_equal(asked_from(301), 10);
+  fs_clients_forget(d, few);
+  client = many;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_wanted_ahead),
       TEST(test_wanted_too_much),
+      TEST(test_wanted_by_two),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
