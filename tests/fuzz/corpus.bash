@@ -4,7 +4,8 @@
 # tests/fuzz/corpus (made by minimize.sh) and pieces of a freshly packed dataset. options are libFuzzer's.
 corpus=$root/build/fuzz-corpus/$target
 mkdir -p "$corpus"
-cp -n "$root/tests/fuzz/corpus/${target#fuzz_}"/* "$corpus/" 2>/dev/null || :
+kept=$root/tests/fuzz/corpus/${target#fuzz_}.tar.gz
+[ ! -e "$kept" ] || tar -C "$corpus" --skip-old-files -xzf "$kept"
 options=() leaks=1
 case $target in
   fuzz_daemon) options=(-max_len=2048 -len_control=0) leaks=0 ;; # a daemon never ends
