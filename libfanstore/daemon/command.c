@@ -19,7 +19,7 @@
 #define FS_LINE_MESSAGES 4096u /* of all lines under way, but for one line to more ranks than that */
 #define FS_STOP_NS 1000000000ull
 #define FS_STOP_LINE "@fs stop"
-#define FS_GONE_LINE "@fs stop gone=1"
+#define FS_GONE_LINE "@fs stop gone=1" /* MPI ends, but not the job */
 #define FS_ACK_LINE "@fs ack"
 #define FS_FINISH_LINE "@fs finish keep=1"
 #define FS_NAMED 10u /* outputs */
@@ -77,8 +77,18 @@ static void fs_commands_queue(struct fs_commands *c, const char *text, size_t le
   fs_daemon_wake(c->d);
 }
 
+/* The input has ended: with the process above, so with MPI, or is it the launcher that has gone? */
+static bool fs_commands_orphaned(pid_t parent) {
+  for (unsigned waited = 0; getppid() == parent; waited += 10) { /* files are closed a moment before */
+    if (waited == 200) return false;
+    usleep(10000);
+  }
+  return true;
+}
+
 static void *fs_commands_reader(void *arg) {
   struct fs_commands *c = arg;
+  pid_t parent = getppid();
   char buf[2 * FS_CONTROL_LINE];
   size_t n = 0;
   for (;;) {
@@ -104,7 +114,8 @@ static void *fs_commands_reader(void *arg) {
     fs_commands_queue(c, FS_FINISH_LINE, strlen(FS_FINISH_LINE));
     atomic_store(&c->abandoned, true);
   } else {
-    fs_commands_queue(c, FS_GONE_LINE, strlen(FS_GONE_LINE));
+    const char *stop = fs_commands_orphaned(parent) ? FS_GONE_LINE : FS_STOP_LINE;
+    fs_commands_queue(c, stop, strlen(stop));
   }
   return NULL;
 }

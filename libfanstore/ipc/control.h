@@ -45,7 +45,7 @@
  *   finish [names=N] [keep=1] [stage=1]                 COMMAND is over: count its outputs, name N, keep them, or copy
  *                                                       them out and keep those that cannot be; serve on
  *   cancel                                              no more copies: what is left counts as failed
- *   stop [purge=1]                                      drain, report, clean up, exit (end of file means the same)
+ *   stop [purge=1] [gone=1]                             drain, report, clean up, exit (end of file means the same)
  * Where rank 0 is dead or says nothing, SIGUSR1 to mpirun, which passes it to all ranks, is `finish` with names=10 and
  * what the command line says of keeping and staging out; SIGUSR2 is `stop`.
  *
