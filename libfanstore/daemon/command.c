@@ -53,6 +53,7 @@ struct fs_commands {
   uint32_t under_way, acks;
   bool go, stopped, receiving, ack_sent, telling;
   _Atomic bool abandoned; /* by the launcher, with outputs that are to be kept: until `finish_by` */
+  const char *last;       /* the line that ends it then */
   uint32_t finished;      /* ranks */
   uint64_t finish_by;
   uint64_t heard;
@@ -110,12 +111,12 @@ static void *fs_commands_reader(void *arg) {
     memmove(buf, start, n);
     if (n == sizeof(buf)) n = 0; /* no line of ours is so long */
   }
+  c->last = fs_commands_orphaned(parent) ? FS_GONE_LINE : FS_STOP_LINE;
   if (c->d->cfg->keep || c->d->cfg->stage_out) {
     fs_commands_queue(c, FS_FINISH_LINE, strlen(FS_FINISH_LINE));
     atomic_store(&c->abandoned, true);
   } else {
-    const char *stop = fs_commands_orphaned(parent) ? FS_GONE_LINE : FS_STOP_LINE;
-    fs_commands_queue(c, stop, strlen(stop));
+    fs_commands_queue(c, c->last, strlen(c->last));
   }
   return NULL;
 }
@@ -130,7 +131,7 @@ static void fs_commands_obey(struct fs_commands *c, const char *text, size_t len
   if (fs_control_parse(text, len, &line) < 0) return; /* noise */
   if (strcmp(line.verb, "stop") == 0) {
     if (fs_control_get_u64(&line, "purge", &purge) == 0 && purge) atomic_store(&d->purge, true);
-    if (fs_control_get_u64(&line, "gone", &gone) == 0 && gone && !c->stopped) atomic_store(&d->early, true);
+    if (fs_control_get_u64(&line, "gone", &gone) != 0 || !gone) atomic_store(&d->over, true);
     c->stopped = true;
     atomic_store(&d->stop, true);
   } else if (strcmp(line.verb, "ack") == 0) {
@@ -229,8 +230,8 @@ static void fs_commands_abandoned(struct fs_commands *c) {
   if (c->finish_by == 0) c->finish_by = d->now + FS_FINISH_NS;
   if (d->ctl && c->finished < d->net->nodes && d->now < c->finish_by) return;
   atomic_store(&c->abandoned, false);
-  fs_commands_pass(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
-  fs_commands_obey(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
+  fs_commands_pass(c, c->last, strlen(c->last));
+  fs_commands_obey(c, c->last, strlen(c->last));
 }
 
 /* The launcher's word by a signal, through mpirun: all but what rank 0 could say of it. */

@@ -211,8 +211,7 @@ void fs_rundir_leave(struct fs_daemon *d) {
   if (base_fd >= 0) (void)fs_rundir_flock(base_fd, FS_BASE_LEAVE_NS);
   (void)unlink(d->socket_path);
   /* When MPI ends before the job, programs that start are still to know what is here; who ends the job removes it. */
-  bool early = atomic_load(&d->orphan) || atomic_load(&d->early);
-  if (!early && fs_run_ctl(d->run, d->net->rank, lock, sizeof(lock)) > 0) (void)unlink(lock);
+  if (atomic_load(&d->over) && fs_run_ctl(d->run, d->net->rank, lock, sizeof(lock)) > 0) (void)unlink(lock);
   if (snprintf(lock, sizeof(lock), "%s/node-%u.lock", d->run, d->net->rank) < (int)sizeof(lock)) (void)unlink(lock);
   (void)rmdir(d->run); /* the last one out */
   (void)rmdir(base);
