@@ -219,7 +219,8 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   }
   if (left == 0) l->outputs.gone = 0; /* one that was taken for dead has told of them */
   /* Whether of two the second had replicated the first's cannot be told from here. */
-  bool missing = l->outputs.failed > 0 || (lost > 0 && (l->opt.stage_out || maybe_gone(l, left)));
+  bool missing =
+      l->outputs.failed > 0 || l->outputs.gone > 0 || (lost > 0 && (l->opt.stage_out || maybe_gone(l, left)));
   missing = missing && (l->opt.stage_out || l->opt.keep);
   return status == 0 && missing ? FS_EXIT_FAILED : status;
 }
@@ -306,8 +307,8 @@ static void tell_gone(const struct fs_launch *l, FILE *out) {
   char names[8192], shown[512];
   if (o->gone == 0) return;
   names_text(o->gone_output, o->gone_named, NULL, o->gone, names, sizeof(names));
-  fprintf(out, "fs-launch: %llu output%s %s lost with their nodes: %s\n", (unsigned long long)o->gone,
-          o->gone == 1 ? "" : "s", are(o->gone), names);
+  fprintf(out, "fs-launch: %llu output%s %s lost with %s: %s\n", (unsigned long long)o->gone, o->gone == 1 ? "" : "s",
+          are(o->gone), o->gone == 1 ? "its node" : "their nodes", names);
   if (l->opt.stage_out)
     fprintf(out, "fs-launch: what %s has of them was copied before\n", fs_shown(l->stage_out, shown, sizeof(shown)));
 }

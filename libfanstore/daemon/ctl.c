@@ -81,7 +81,7 @@ static void fs_ctl_left(const struct fs_daemon *d, const void *at, size_t n) {
   char path[PATH_MAX];
   if (fs_run_ctl(d->run, d->net->rank, path, sizeof(path)) < 0) return;
   FS_AUTO_CLOSE int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd >= 0 && fs_pwrite_full(fd, at, n, (uint64_t)((const char *)at - (const char *)d->ctl)) < 0) (void)unlink(path);
+  if (fd < 0 || fs_pwrite_full(fd, at, n, (uint64_t)((const char *)at - (const char *)d->ctl)) < 0) (void)unlink(path);
 }
 
 void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part) {

@@ -47,9 +47,9 @@ struct fs_outputs {
   bool gone_asked, gone_listed, gone_sure;
 };
 
-struct fs_output_step { /* one output on its way */
+struct fs_output_step { /* one output on its way; the list may move meanwhile */
   struct fs_daemon *d;
-  struct fs_output *item;
+  struct fs_output item;
   uint64_t size;
   fs_err err; /* of staging it */
 };
@@ -148,8 +148,10 @@ static void fs_outputs_list(struct fs_daemon *d) {
 
 /* ---- what went with its home ---- */
 
+/* What has a replica has another home by now; what several nodes have written has none (output-files.md, section 6). */
 static void fs_outputs_homeless(void *ctx, const struct fs_record *r) {
   const struct fs_daemon *d = ctx;
+  if (d->replicas && !(r->flags & FS_RECORD_SHARED)) return;
   struct fs_output item = {.id = r->id, .dir = r->dir, .mode = r->mode, .gone = true, .size = r->size};
   if (!fs_member(fs_ns_members(d->ns), r->home) && !(r->flags & FS_RECORD_STAGED)) fs_outputs_add(d->outputs, &item);
 }
@@ -158,7 +160,7 @@ static void fs_outputs_homeless(void *ctx, const struct fs_record *r) {
 static void fs_outputs_all_known(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_outputs *o = ctx;
   (void)body, (void)n;
-  o->gone_sure = err == 0;
+  if (!o->gone_listed) o->gone_sure = err == 0; /* else the list was made without this */
 }
 
 /* Have all been looked for? */
@@ -217,7 +219,7 @@ static void fs_outputs_say(const struct fs_output_step *s, const char *path) {
 
 static void fs_outputs_name(const struct fs_output_step *s, const char *path) {
   struct fs_outputs *o = s->d->outputs;
-  if (!S_ISREG(s->item->mode) || o->names == 0) return;
+  if (!S_ISREG(s->item.mode) || o->names == 0) return;
   o->names--;
   fs_outputs_say(s, path);
 }
@@ -230,7 +232,7 @@ static void fs_outputs_kept(void *ctx, fs_err err) {
 
 static void fs_outputs_keep(struct fs_output_step *s, const char *path) {
   s->d->outputs->kept = true;
-  fs_keep(s->d, s->item, path, fs_outputs_kept, s);
+  fs_keep(s->d, &s->item, path, fs_outputs_kept, s);
 }
 
 /* What could not be staged out is named, and kept here. */
@@ -240,7 +242,7 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
     fs_outputs_kept(s, err);
     return;
   }
-  const struct fs_spill_file *f = fs_spill_find(s->d, s->item->id);
+  const struct fs_spill_file *f = fs_spill_find(s->d, s->item.id);
   fs_outputs_name(s, path);
   if (f && f->in)
     fs_outputs_step_end(s, s->err); /* it stays where --stage-in found it */
@@ -255,7 +257,7 @@ static void fs_outputs_staged(void *ctx, fs_err err) {
     fs_outputs_step_end(s, 0);
     return;
   }
-  bool file = S_ISREG(s->item->mode) && (err < 0 || !fs_outputs_there(s->d, s->item->id));
+  bool file = S_ISREG(s->item.mode) && (err < 0 || !fs_outputs_there(s->d, s->item.id));
   if (file) o->files++, o->bytes += s->size;
   if (err == 0) {
     o->staged += file;
@@ -263,18 +265,37 @@ static void fs_outputs_staged(void *ctx, fs_err err) {
     return;
   }
   s->err = err;
-  fs_path_find(s->d, s->item->dir, s->item->id, fs_outputs_left, s);
+  fs_path_find(s->d, s->item.dir, s->item.id, fs_outputs_left, s);
+}
+
+/* Names go with two nodes that die together; nobody knows then whether the file had one. */
+static bool fs_outputs_severed(const struct fs_daemon *d, const struct fs_output *item) {
+  const struct fs_spill_file *f = fs_spill_find(d, item->id);
+  return S_ISREG(item->mode) && f && f->mode != 0 && !f->removed && fs_ns_members(d->ns)->count + 2 <= d->net->nodes;
 }
 
 static void fs_outputs_found(void *ctx, fs_err err, const char *path) {
   struct fs_output_step *s = ctx;
   struct fs_outputs *o = s->d->outputs;
-  if (err == 0 && S_ISREG(s->item->mode)) {
+  if (err == -ENOENT && fs_outputs_severed(s->d, &s->item)) {
+    char number[64];
+    snprintf(number, sizeof(number), "lost+found/%llu", (unsigned long long)s->item.id);
+    s->err = -ENOLINK;
+    if (o->names > 0) o->names--, fs_outputs_say(s, number);
+    o->files++;
+    o->bytes += s->size;
+    if (o->keep)
+      fs_outputs_keep(s, number);
+    else
+      fs_outputs_step_end(s, -ENOLINK);
+    return;
+  }
+  if (err == 0 && S_ISREG(s->item.mode)) {
     fs_outputs_name(s, path);
     o->files++;
     o->bytes += s->size;
   }
-  if (err == 0 && o->keep && !fs_stageout_done(s->d, s->item->id))
+  if (err == 0 && o->keep && !fs_stageout_done(s->d, s->item.id))
     fs_outputs_keep(s, path);
   else
     fs_outputs_step_end(s, err == -ENOENT ? 0 : err); /* it was removed, or never got its name */
@@ -282,15 +303,15 @@ static void fs_outputs_found(void *ctx, fs_err err, const char *path) {
 
 static void fs_outputs_begin(struct fs_output_step *s) {
   if (s->d->outputs->stage)
-    fs_stageout_last(s->d, s->item, fs_outputs_staged, s);
+    fs_stageout_last(s->d, &s->item, fs_outputs_staged, s);
   else
-    fs_path_find(s->d, s->item->dir, s->item->id, fs_outputs_found, s);
+    fs_path_find(s->d, s->item.dir, s->item.id, fs_outputs_found, s);
 }
 
 /* A directory's times are also those of the last change in it; without an answer those of its record. */
 static void fs_outputs_timed(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_output_step *s = ctx;
-  struct fs_output *item = s->item;
+  struct fs_output *item = &s->item;
   struct fs_record r = {.version = item->version, .mtime = item->mtime, .mtime_ns = item->mtime_ns};
   uint64_t changed;
   if (err == 0 && n == sizeof(changed)) {
@@ -306,17 +327,17 @@ static void fs_outputs_gone_named(void *ctx, fs_err err, const char *path) {
   const struct fs_output_step *s = ctx;
   struct fs_control_line l;
   if (err == 0 && fs_say_begin(s->d, &l, "output") == 0 && fs_control_add_u64(&l, "size", s->size) == 0 &&
-      fs_control_add_u64(&l, "gone", FS_OUT_ID_RANK(s->item->id)) == 0 && fs_control_add(&l, "name", path) == 0)
+      fs_control_add_u64(&l, "gone", FS_OUT_ID_RANK(s->item.id)) == 0 && fs_control_add(&l, "name", path) == 0)
     fs_say_line(&l);
   fs_outputs_step_end(ctx, 0);
 }
 
-static void fs_outputs_next_gone(struct fs_daemon *d, struct fs_output *item) {
+static void fs_outputs_next_gone(struct fs_daemon *d, const struct fs_output *item) {
   struct fs_outputs *o = d->outputs;
   struct fs_output_step *s = o->gone_names > 0 ? malloc(sizeof(*s)) : NULL;
   o->gone++;
   if (!s) return;
-  *s = (struct fs_output_step){.d = d, .item = item, .size = item->size};
+  *s = (struct fs_output_step){.d = d, .item = *item, .size = item->size};
   o->gone_names--;
   o->flight++;
   fs_path_find(d, item->dir, item->id, fs_outputs_gone_named, s);
@@ -324,7 +345,7 @@ static void fs_outputs_next_gone(struct fs_daemon *d, struct fs_output *item) {
 
 static void fs_outputs_next(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
-  struct fs_output *item = &o->item[o->next++];
+  const struct fs_output *item = &o->item[o->next++];
   uint64_t size;
   if (item->gone) {
     fs_outputs_next_gone(d, item);
@@ -341,7 +362,7 @@ static void fs_outputs_next(struct fs_daemon *d) {
     fs_outputs_failed(o, -ENOMEM);
     return;
   }
-  *s = (struct fs_output_step){.d = d, .item = item, .size = size};
+  *s = (struct fs_output_step){.d = d, .item = *item, .size = size};
   o->flight++;
   struct fs_names_call times = {.op = FS_NAMES_TIMES, .dir = item->id};
   if (S_ISDIR(item->mode))
@@ -388,7 +409,8 @@ static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
 
 static void fs_outputs_end(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
-  for (size_t i = 0; i < o->n; i++) free(o->item[i].target);
+  bool given_up = d->stageout && atomic_load(&d->stageout->given_up); /* a thread may still read them */
+  for (size_t i = 0; i < o->n && !given_up; i++) free(o->item[i].target);
   free(o->item);
   o->item = NULL;
   o->finished = true;
@@ -445,7 +467,7 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   (void)fs_control_get_u64(c, "names", &o->names);
   o->gone_names = o->names;
   o->gone_by = d->now + FS_OUTPUTS_GONE_DEADLINES * d->cfg->deadline_ns;
-  o->gone_listed = o->gone_sure = d->replicas || o->names == 0; /* they have another home; nobody is there to be told */
+  o->gone_listed = o->gone_sure = o->names == 0; /* nobody is there to be told */
   o->keep = fs_control_get_u64(c, "keep", &keep) == 0 && keep != 0;
   o->stage = d->stageout && fs_control_get_u64(c, "stage", &stage) == 0 && stage != 0;
   if (!o->stage) fs_stageout_cancel(d);

@@ -113,12 +113,14 @@ static void fs_relay_named(void *ctx, fs_err err, const char *path) {
   free(l);
 }
 
-static void fs_relay_tell(const struct fs_relay *r, fs_err err, uint64_t bytes) {
+static void fs_relay_tell(struct fs_relay *r, fs_err err, uint64_t bytes) {
   struct fs_relay_loss *l = malloc(sizeof(*l));
   if (!l) return;
   *l = (struct fs_relay_loss){.d = r->d, .id = r->to, .bytes = bytes, .err = err};
   r->d->relays_telling++;
+  r->busy = true; /* a close that is heard of in there comes later */
   fs_path_find(r->d, r->dir, r->to, fs_relay_named, l);
+  r->busy = false;
 }
 
 /* Do the programs hear of it whose bytes these are, as an error of their writing? */

@@ -291,7 +291,10 @@ fs_err fs_spill_holder(struct fs_daemon *d, struct fs_spill_file *f, uint32_t ra
 static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, struct fs_held *held) {
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
-  if (fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  if (fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    bool heir = FS_OUT_ID_RANK(id) != d->net->rank; /* of a home that is gone; here is no copy of it, then */
+    return heir && errno == ENOENT && !fs_spill_find(d, id) ? -EIO : -errno;
+  }
   if (!S_ISREG(st.st_mode)) return -ENOENT;
   struct fs_spill_file *f = fs_spill_make(d, id);
   fs_err err = f ? fs_spill_held(d, id, &st, held) : -ENOMEM;

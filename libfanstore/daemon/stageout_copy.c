@@ -321,7 +321,9 @@ static fs_err fs_copy_other(struct fs_stageout_item *j) {
   if (!name) return -ENOMEM;
   (void)unlinkat(o->fd, name, 0);
   if (symlinkat(j->output.target, o->fd, name) < 0) return -errno;
-  err = utimensat(o->fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : fs_copy_rename(o->fd, name, j->path);
+  err = utimensat(o->fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+  if (err == 0 && atomic_load_explicit(&o->given_up, memory_order_relaxed)) err = -ECANCELED;
+  if (err == 0) err = fs_copy_rename(o->fd, name, j->path);
   if (err < 0) (void)unlinkat(o->fd, name, 0);
   return err;
 }

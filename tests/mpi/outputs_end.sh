@@ -181,6 +181,23 @@ mkdir "$work/staged"
 with_node 2 3 125 --stage-out "$work/staged"
 grep -q "what $work/staged has of them was copied before" "$work/err" || fail "not said: $(cat "$work/err")"
 rm -rf "$work/staged"
+cat >"$work/shared.sh" <<'EOF'
+for k in 1 2; do FANSTORE_NODE=$k sh -c 'echo "$1" | dd of="$2/shared" bs=1 seek=$(($1 * 100)) conv=notrunc status=none' - $k "$1"; done
+for p in /proc/[0-9]*; do
+  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
+  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && grep -qzxF "$1" "$p/cmdline" && kill -9 "${p#/proc/}"
+done
+for i in $(seq 100); do
+  error=$(FANSTORE_NODE=0 cat "$1/shared" 2>&1 >/dev/null) || { echo "$error"; exit 0; }
+  sleep 0.1
+done
+exit 99
+EOF
+expect_status 125 launch --dataset "$work/ds" --emulate 3 --output-replicas 1 --deadline 300 --keep -- \
+  env FANSTORE_NODE=0 bash "$work/shared.sh" "$mnt" >"$work/out"
+grep -q 'Input/output error' "$work/out" || fail "a file of several writers without its home: $(cat "$work/out" "$work/err")"
+grep -q '1 output is lost with its node: shared$' "$work/err" || fail "not told: $(cat "$work/err")"
+rm -rf "$work"/local/*/spill-* "$work/local/fanstore-outputs" "$TMPDIR"/fanstore-*
 echo "ok - what is lost with a node is named"
 
 # To remove many outputs may take longer than a daemon's silence is taken for its end.
