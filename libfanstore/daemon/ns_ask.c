@@ -48,6 +48,14 @@ static bool fs_call_later(const struct fs_names_call *c) {
   return c->op == FS_NAMES_MIRROR && (c->flags & FS_NAMES_LATER);
 }
 
+/* A rank that was left out while it stood still goes on serving its files, which have no other home without replicas.
+   It is asked as long as it is heard of. */
+static bool fs_ask_in_vain(const struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c) {
+  if (rank == FS_NO_RANK) return true;
+  if (fs_member(&ns->members, rank)) return false;
+  return ns->replicated || ns->suspect[rank].silent || !(fs_call_for_home(c) || c->op == FS_NAMES_DROP);
+}
+
 void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const void *body, size_t n, fs_ns_done *done, void *ctx) {
   struct fs_ask *a = fs_ask_new(ns, k, done, ctx);
   if (!a) {
@@ -55,7 +63,7 @@ void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const void *body, 
     return;
   }
   struct fs_ns_message head = {.id = a->id, .set = ns->members.number, .later = fs_call_later(body)};
-  if (k.owner == FS_NO_RANK || !fs_member(&ns->members, k.owner)) a->deadline = 0; /* fails with the next timers */
+  if (fs_ask_in_vain(ns, k.owner, body)) a->deadline = 0; /* fails with the next timers */
   if (a->deadline != 0) fs_ns_send(ns, k.owner, &head, body, n);
 }
 

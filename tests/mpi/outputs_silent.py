@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that start when their node's daemon is stopped, or dead: outputs_silent.py MOUNT NODES LOCAL_DIR DATASET read-only|outputs."""
+"""Programs that start when their node's daemon is stopped, or dead: outputs_silent.py MOUNT NODES LOCAL_DIR DATASET read-only|outputs|stalls."""
 import os
 import signal
 import subprocess
@@ -9,7 +9,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from nodes import Nodes, daemon, equal, finish, step  # noqa: E402
 
-mount, count, local, dataset, outputs = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5] == "outputs"
+mount, count, local, dataset, outputs = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5] != "read-only"
 victim = count - 1
 PRELUDE = """
 import hashlib
@@ -90,6 +90,20 @@ if not outputs:
 
 on(0, "os.mkdir(f'{work}/run'); write('other')")
 on(victim, "write('own'); write('run/c'); write('d00/c')")
+
+if sys.argv[5] == "stalls":
+    on(0, "write('zero')")
+    for rank in (0, 1, 1):  # the first is left out by the second, which then is the only member
+        stopped = daemon(rank, local)
+        os.kill(stopped, signal.SIGSTOP)
+        time.sleep(2)
+        told(1 - rank, "print(ends(read, 'own'), ends(read, 'zero'))")
+        os.kill(stopped, signal.SIGCONT)
+        for node in (0, 1):
+            until(f"node {node} after node {rank}'s stall", ["ok ok None"],
+                  lambda: told(node, f"print(ends(read, 'own'), ends(read, 'zero'), ends(write, 'after{rank}{node}'))")[0])
+    step("daemons that stood still for 2 s serve their outputs again")
+    sys.exit()
 
 # Programs that stay.
 SERVE = """

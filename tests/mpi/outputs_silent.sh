@@ -10,4 +10,5 @@ small_outputs_dataset
 for n in 2 4; do
   seen_on $n --replicas $n -- "$python" "$here/outputs_silent.py" "$mnt" $n "$work/local" "$work/ds" outputs
 done
+seen_on 2 -- "$python" "$here/outputs_silent.py" "$mnt" 2 "$work/local" "$work/ds" stalls
 seen_on 2 --read-only -- "$python" "$here/outputs_silent.py" "$mnt" 2 "$work/local" "$work/ds" read-only
