@@ -98,7 +98,8 @@ fs_err fs_out_refused(const struct fs_found *f, uint64_t dir, bool made);
 /* open(2) with O_CREAT of a name that was not looked for (FS_MAKE): a descriptor of the kernel's; -EEXIST, and f->out
    is what was there: also a file that is not published yet, as a look-up would not find it. */
 fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode);
-/* The kernel has opened the file of f->out as fd: it is noted, when it can be written; or when it is --stage-in's. */
+/* The kernel has opened the file of f->out as fd: it is noted, when it can be written, or when
+   it is --stage-in's; one that was emptied, and can only be read, is published besides. */
 void fs_out_opened(int fd, int flags, const struct fs_record *r);
 /* Is it open for reading on a file of --stage-in's directory, whose attributes are not to be changed? */
 static inline bool fs_out_staged(uint64_t e) {
@@ -110,7 +111,7 @@ bool fs_out_staged_path(const char *path);
 static inline bool fs_out_staged_name(const char *path) {
   return atomic_load_explicit(&fs_out_staged_any, memory_order_relaxed) && fs_out_staged_path(path);
 }
-/* Is the descriptor one of an output file that can be written? */
+/* Is the descriptor one of an output file that can be written, or was made or emptied by opening it? */
 static inline bool fs_out_noted(uint64_t e) {
   return (e & FS_FDE_OUTPUT) != 0;
 }

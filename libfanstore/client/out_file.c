@@ -45,13 +45,6 @@ static void note_staged(int fd) {
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_STAGED, memory_order_release);
 }
 
-void fs_out_opened(int fd, int flags, const struct fs_record *r) {
-  if ((flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH))
-    note(fd, r->dir, r->id);
-  else if (r->flags & FS_RECORD_STAGED)
-    note_staged(fd);
-}
-
 bool fs_out_staged_path(const char *path) {
   const char *rest = "";
   if (fs_bad_address(path)) return false;
@@ -133,11 +126,15 @@ fs_err fs_out_real_seek(int fd, int64_t off, int whence) {
   return id == 0 ? 0 : fs_out_relay_seek(fd, id, off, whence);
 }
 
-fs_err fs_out_publish_path(const struct fs_record *r, const char *path) {
+static fs_err publish_record(const struct fs_record *r, int at, const char *path) {
   struct stat st;
   uint64_t dir = r->dir;
-  if (!(r->flags & FS_RECORD_PUBLISHED) || fs_sys_fstatat(AT_FDCWD, path, &st, 0) != 0) return 0;
+  if (!(r->flags & FS_RECORD_PUBLISHED) || fs_sys_fstatat(at, path, &st, AT_EMPTY_PATH) != 0) return 0;
   return publish(&dir, r->id, &st, false);
+}
+
+fs_err fs_out_publish_path(const struct fs_record *r, const char *path) {
+  return publish_record(r, AT_FDCWD, path);
 }
 
 /* Nobody is there any more who could be given the error. */
@@ -171,6 +168,17 @@ void fs_out_leave(void) {
   if (node == NULL) return;
   publish_each(true, fs_now_ns() + 2 * node->deadline_ns);
   if (atomic_load(&fs_out_maps) > 0) (void)fs_out_map_sync(NULL, UINTPTR_MAX, true);
+}
+
+/* Emptied by who only reads it: the daemon sees no close of that, so it is told at once. An error is close's. */
+void fs_out_opened(int fd, int flags, const struct fs_record *r) {
+  bool path = (flags & O_PATH) != 0;
+  bool writes = (flags & O_ACCMODE) != O_RDONLY && !path, cut = (flags & O_TRUNC) && !path;
+  if (writes || cut)
+    note(fd, r->dir, r->id);
+  else if (r->flags & FS_RECORD_STAGED)
+    note_staged(fd);
+  if (cut && !writes) (void)publish_record(r, fd, "");
 }
 
 /* ---- making one ---- */

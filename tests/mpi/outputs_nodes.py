@@ -183,6 +183,30 @@ on(last, "os.utime(work + '/attr', ns=(1, 10**18 + 7))")
 equal("its time", "1000000000000000007", on(0, "print(os.stat(work + '/attr').st_mtime_ns)"))
 step("chmod, utimens and truncate by another node")
 
+# Emptied by who only reads it: seen at once, as it may be killed then.
+on(0, "open(work + '/cut', 'w').write('0123456789'); os.utime(work + '/cut', (1, 1))")
+cutter = start(0, """
+    fd = os.open(work + '/cut', os.O_RDONLY | os.O_TRUNC)
+    print(len(os.read(fd, 1)), flush=True)
+    sys.stdin.readline()
+""")
+assert cutter.stdout.readline() == "0\n"
+cutter.kill()
+cutter.wait()
+for node in range(nodes):
+    equal("emptied", "0 True ''", on(node, """
+        s = os.stat(work + '/cut')
+        print(s.st_size, s.st_mtime > 1, repr(open(work + '/cut').read()))
+    """))
+on(0, """
+    open(work + '/cut', 'w').write('0123456789')
+    fd = os.open(work + '/cut', os.O_RDONLY | os.O_TRUNC)
+    os.utime(fd, (5, 5))
+    os.close(fd)
+""")
+equal("emptied, with a time", "0 5.0", on(last, "s = os.stat(work + '/cut'); print(s.st_size, s.st_mtime)"))
+step("O_RDONLY and O_TRUNC")
+
 # A writer that is killed: what it wrote is there, a prefix.
 for i in range(5):
     writer = start(0, """
