@@ -76,6 +76,33 @@ static fs_err check_moved(const struct fs_found *f, uint64_t dir) {
   return S_ISDIR(r->mode) && !(r->mode & S_IWUSR) ? -EACCES : 0;
 }
 
+/* Is `from`, a name, a directory that `to` is below? */
+static bool is_above(const struct fs_found *from, uint64_t dir, const struct fs_found *to) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  uint32_t at = to->entry;
+  if (fs_out_look_up(dir, from->name, from->name_len, 0, &a, &r) != 0 || !S_ISDIR(r->mode)) return false;
+  for (unsigned depth = 0; fs_is_out(at) && depth < PATH_MAX; depth++) {
+    if (fs_out_dir_id(to->mount, at) == r->id) return true;
+    at = fs_out_up(to->mount, at);
+  }
+  return false;
+}
+
+/* What the kernel says before it looks whether the directories may be written: 0, an error, or else `err`. */
+static fs_err rename_refused(const struct fs_found *from, const struct fs_found *to, const struct fs_names_call *c,
+                             fs_err err) {
+  bool same = c->dir == c->to && from->name_len == to->name_len && memcmp(from->name, to->name, to->name_len) == 0;
+  bool directory = from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH;
+  fs_err there = fs_out_refused(from, c->dir, false);
+  if (there != -EACCES) return there;
+  if (c->flags != 0 && fs_out_refused(to, c->to, true) == -EEXIST) return -EEXIST;
+  there = directory ? check_directory(from, c->dir) : 0;
+  if (there != 0 || same) return there;
+  if (is_above(from, c->dir, to)) return -EINVAL;
+  return is_above(to, c->to, from) ? -ENOTEMPTY : err;
+}
+
 fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags) {
   struct fs_answer a;
   struct fs_names_call c = {.op = FS_NAMES_RENAME,
@@ -88,12 +115,11 @@ fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, uns
     fs_err other = fs_out_may_make(to, &c.to);
     if (err == 0 || other != -EACCES) err = other != 0 ? other : err;
   }
-  if (err == -EACCES) err = fs_out_refused(from, c.dir, false);
-  if (err == -EACCES && c.flags != 0 && fs_out_refused(to, c.to, true) == -EEXIST) err = -EEXIST;
   if (err == 0 && c.dir != c.to) err = check_moved(from, c.dir);
+  if (err == -EACCES) return rename_refused(from, to, &c, err);
   if (err == 0 && (from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH)) err = check_directory(from, c.dir);
   if (err == 0) err = fs_names_call(&c, from->name, to->name, a.body, sizeof(a.body), &a.n);
-  return err;
+  return err == -EISDIR ? rename_refused(from, to, &c, err) : err;
 }
 
 /* ---- files of --stage-in ---- */

@@ -55,6 +55,11 @@ def call(function, *args):
         raise OSError(ctypes.get_errno(), "")
 
 
+def exclusively(old, new):
+    """RENAME_NOREPLACE"""
+    call(libc.renameat2, -100, os.fsencode(old), -100, os.fsencode(new), 1)
+
+
 def changes(d):
     """What an unwritable directory refuses, and what it does not."""
     new, old, sub = f"{d}/new", f"{d}/old", f"{d}/sub"
@@ -80,6 +85,18 @@ def changes(d):
     attempt("rename into it", os.rename, "free/file", new)
     attempt("rename over", os.rename, "free/file", old)
     attempt("rename directory out of it", os.rename, sub, "free/sub")
+    attempt("rename to itself", os.rename, old, old)
+    attempt("rename directory to itself", os.rename, sub, f"{d}/./sub/")
+    attempt("rename missing to itself", os.rename, new, new)
+    attempt("rename to itself with a slash", os.rename, old, old + "/")
+    attempt("rename to itself RENAME_NOREPLACE", exclusively, old, old)
+    attempt("rename over the one above", os.rename, f"{sub}/file", sub)
+    attempt("rename over the one above RENAME_NOREPLACE", exclusively, f"{sub}/file", sub)
+    attempt("rename over the one above with a slash", os.rename, f"{sub}/file", sub + "/")
+    attempt("rename missing over the one above", os.rename, f"{sub}/none", sub)
+    attempt("rename over the one far above", os.rename, f"{sub}/deep/in", sub)
+    attempt("rename below itself", os.rename, sub, f"{sub}/deep/x")
+    attempt("rename below itself, missing", os.rename, sub, f"{sub}/none/x")
     attempt("write", make, old)
     attempt("read", read, old)
     attempt("list", lambda: sorted(os.listdir(d)))
@@ -95,7 +112,9 @@ def directories():
         d = f"d{bits:03o}"
         os.mkdir(d)
         make(f"{d}/old")
-        os.mkdir(f"{d}/sub")
+        os.makedirs(f"{d}/sub/deep/in")
+        make(f"{d}/sub/file")
+        os.chmod(f"{d}/sub", bits)
         os.chmod(d, bits)
         print("--", d, mode(d))
         changes(d)

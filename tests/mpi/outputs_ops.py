@@ -142,6 +142,8 @@ def rename_directories():
     attempt("rename into itself", os.rename, path("d3"), path("d3/d3"))
     attempt("rename below itself", os.rename, path("d3"), path("d3/in/deep/d3"))
     attempt("rename over the one above", os.rename, path("d3/in/deep"), path("d3"))
+    attempt("rename file over the one above", os.rename, path("d3/in/deep/f"), path("d3/in"))
+    attempt("rename file over the one right above", os.rename, path("d3/old"), path("d3"))
     attempt("rename over empty directory elsewhere", os.rename, path("d3/in"), path("m/empty"))
     attempt("rename over full directory elsewhere", os.rename, path("m/empty"), path("m/full"))
     attempt("rename directory over file elsewhere", os.rename, path("m/full"), path("d3/old"))
