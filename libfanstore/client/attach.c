@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "client/data_priv.h"
 #include "client/fdtab.h"
@@ -17,7 +18,8 @@
 #include "util/util.h"
 
 #define FS_ATTACH_TIMEOUT_NS 2000000000ull
-#define FS_ATTACH_SILENT_NS 200000000ull /* of a daemon that others have waited for in vain */
+#define FS_ATTACH_SILENT_NS 200000000ull /* of a daemon that has welcomed nobody for long */
+#define FS_ATTACH_SILENT_AFTER_NS 3000000000
 #define FS_ATTACH_RETRY_NS 5000000000ull
 
 _Atomic uint32_t fs_no_run;
@@ -112,10 +114,22 @@ static fs_err fs_meeting_place(const char *run, uint32_t *node, char path[PATH_M
   return n < 0 ? (fs_err)n : fs_sys_fstatat(AT_FDCWD, path, st, 0);
 }
 
-/* Tells those who come later, by the time of the socket, whether the daemon answers. */
+/* Tells those who come later, by the socket's mode, whether the daemon answers. What it was before the wait is not
+   asked: others may have told meanwhile; and a mode that is right is left, so that its ctime stays that of the first
+   word. */
 static void fs_note_silence(const char *path, bool silent) {
-  const struct timespec t[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = silent ? UTIME_NOW : 0}};
-  FS_SYS4(SYS_utimensat, AT_FDCWD, path, t, 0);
+  struct stat st;
+  mode_t mode = silent ? FS_SOCKET_SILENT : FS_SOCKET_MODE;
+  if (fs_sys_fstatat(AT_FDCWD, path, &st, 0) == 0 && (st.st_mode & 07777) != mode)
+    FS_SYS3(SYS_fchmodat, AT_FDCWD, path, mode);
+}
+
+/* One who waited in vain says little: where many start at once, others were welcomed at that time. */
+uint64_t fs_attach_patience(const struct stat *socket, const struct timespec *now) {
+  int64_t s = now->tv_sec - socket->st_ctim.tv_sec, ns = now->tv_nsec - socket->st_ctim.tv_nsec;
+  bool silent = (socket->st_mode & 07777) == FS_SOCKET_SILENT;
+  bool long_ago = s > 3600 || (s >= 0 && s * 1000000000 + ns >= FS_ATTACH_SILENT_AFTER_NS);
+  return silent && long_ago ? FS_ATTACH_SILENT_NS : FS_ATTACH_TIMEOUT_NS;
 }
 
 static fs_err fs_meet(struct fs_handover *h) {
@@ -126,9 +140,12 @@ static fs_err fs_meet(struct fs_handover *h) {
   fs_err err = run ? fs_meeting_place(run, &rank, path, &st) : -ENOENT;
   if (err == 0) {
     const struct fs_node *node = atomic_load_explicit(&g_node, memory_order_acquire);
-    bool noted = st.st_mtim.tv_sec != 0, silent = noted || (node && !fs_node_alive(node));
-    err = fs_handover_connect(path, silent ? FS_ATTACH_SILENT_NS : FS_ATTACH_TIMEOUT_NS, h);
-    if (noted ? err == 0 : err == -ETIMEDOUT) fs_note_silence(path, !noted);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    uint64_t patience = fs_attach_patience(&st, &now);
+    if (node && !fs_node_alive(node)) patience = FS_ATTACH_SILENT_NS;
+    err = fs_handover_connect(path, patience, h);
+    if (err == 0 || err == -ETIMEDOUT) fs_note_silence(path, err != 0);
   }
   atomic_store_explicit(&g_failed, err, memory_order_relaxed);
   return err;

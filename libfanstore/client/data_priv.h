@@ -183,6 +183,8 @@ bool fs_node_alive(const struct fs_node *node);
 bool fs_node_silent(const struct fs_node *node);
 /* Is this a ctl of which all that is read lies inside? */
 bool fs_ctl_valid(const struct fs_ctl *c, uint64_t size);
+/* How long the daemon is waited for whose socket this is. */
+uint64_t fs_attach_patience(const struct stat *socket, const struct timespec *now);
 /* Why the daemon could not be met last; 0. */
 fs_err fs_attach_failed(void);
 /* What a child inherited of its parent's link, before it has its own; and closing that, by one thread. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ipc/handover.h"
+#include "ipc/node.h"
 
 #define FS_LISTEN_BACKLOG 1024
 
@@ -39,12 +40,10 @@ fs_fd fs_handover_listen(const char *socket_path) {
   FS_AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -errno;
   if (unlink(socket_path) < 0 && errno != ENOENT) return -errno;
-  if (fchmod(fd, 0600) < 0) return -errno; /* before bind: the name appears with this mode */
+  if (fchmod(fd, FS_SOCKET_MODE) < 0) return -errno; /* before bind: the name appears with this mode */
   fs_err err = fs_handover_bind(fd, socket_path);
   if (err < 0) return err;
-  if (chmod(socket_path, 0600) < 0) return -errno;
-  const struct timespec never[2] = {{.tv_nsec = UTIME_OMIT}, {0}}; /* ipc/node.h */
-  (void)utimensat(AT_FDCWD, socket_path, never, 0);
+  if (chmod(socket_path, FS_SOCKET_MODE) < 0) return -errno;
   if (listen(fd, FS_LISTEN_BACKLOG) < 0) return -errno;
   return FS_MOVE_FD(fd);
 }

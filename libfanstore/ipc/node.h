@@ -15,8 +15,8 @@
  *
  * Run directory: <base>/fanstore-<uid>/<job>/ (both 0700) with base = TMPDIR, else /tmp, on each host. It holds
  *   node-<rank>.lock    flock'ed by the daemon for its life
- *   node-<rank>.sock    the daemon's socket, there when the node is ready. Its mtime is 0, or when a client last waited
- *                       for an answer in vain
+ *   node-<rank>.sock    the daemon's socket, there when the node is ready. Its mode is FS_SOCKET_MODE; and
+ *                       FS_SOCKET_SILENT from when a client has waited for a welcome in vain until one is welcomed
  *   node-<rank>.ctl     what clients are handed over as `ctl` (ipc/layout.h), for those that start when the daemon does
  *                       not answer: as it was at first, but for LOCAL flags and `outputs`, which the daemon keeps true
  */
@@ -34,6 +34,9 @@
 #define FS_ENV_STATE "FANSTORE_STATE"
 #define FS_ENV_READ_ONLY "FANSTORE_READ_ONLY"
 #define FS_ENV_VERIFY "FANSTORE_VERIFY"
+
+#define FS_SOCKET_MODE 0600
+#define FS_SOCKET_SILENT 0700
 
 /* <base>/fanstore-<uid>, or with job <base>/fanstore-<uid>/<job>. Length or -ENAMETOOLONG. */
 fs_ssize fs_run_dir(const char *job, char *out, size_t size);

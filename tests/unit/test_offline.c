@@ -21,12 +21,18 @@ static fs_err make(const char *name) {
   return fs_out_create(&f, O_WRONLY, 0600);
 }
 
-static struct timespec socket_time(const struct fix *f) {
+static struct stat socket_of(const struct fix *f) {
   char path[512];
   struct stat st;
   snprintf(path, sizeof(path), "%s/run/node-0.sock", f->dir);
   CHECK(stat(path, &st) == 0);
-  return st.st_mtim;
+  return st;
+}
+
+static bool socket_marked(const struct fix *f) {
+  mode_t mode = socket_of(f).st_mode & 07777;
+  CHECK(mode == FS_SOCKET_MODE || mode == FS_SOCKET_SILENT);
+  return mode == FS_SOCKET_SILENT;
 }
 
 /* Whatever an output could be is an error, all that the dataset has is there. */
@@ -189,17 +195,17 @@ static void test_read_only(void **state) {
 static void stopped(const struct fix *f) {
   enum fs_place place;
   char buf[100];
-  CHECK(socket_time(f).tv_sec == 0);
+  CHECK(!socket_marked(f) && labs((long)(time(NULL) - socket_of(f).st_mtim.tv_sec)) < 86400);
   kill(g_fake.pid, SIGSTOP);
   lost(f);
-  CHECK(socket_time(f).tv_sec != 0); /* others do not wait for so long */
+  CHECK(socket_marked(f)); /* others do not wait for so long */
   CHECK(fs_data_read(0, fix_entry(FIX_MID), buf, 100, 0, &place) == 100 && place == FS_PLACE_IS_SHARED);
   kill(g_fake.pid, SIGCONT);
   for (int i = 0; i < 1000 && fs_node_attach()->offline; i++) {
     usleep(1000);
     atomic_store(&fs_self()->link_retry_ns, 0);
   }
-  CHECK(!fs_names_node()->offline && socket_time(f).tv_sec == 0);
+  CHECK(!fs_names_node()->offline && !socket_marked(f));
   CHECK(fake_dataset()->node == fs_names_node() && route_of("nosuch") == FS_NEW);
   CHECK(fs_data_read(0, fix_entry(FIX_MID), buf, 100, 0, &place) == 100 && place == FS_PLACE_IS_REMOTE);
   CHECK(fs_data_read(0, fix_entry(FIX_MID), buf, 100, 0, &place) == 100 && place == FS_PLACE_IS_CACHE);
@@ -219,11 +225,45 @@ static void test_stopped(void **state) {
   }
 }
 
+/* ---- how long is waited ---- */
+
+static struct stat socket_since(mode_t mode, time_t s, long ns) {
+  return (struct stat){.st_mode = S_IFSOCK | mode, .st_ctim = {.tv_sec = s, .tv_nsec = ns}};
+}
+
+static void test_attach_patience(void **state) {
+  (void)state;
+  const struct timespec now = {.tv_sec = 1000000000, .tv_nsec = 5};
+  const uint64_t all = 2000000000, few = 200000000;
+  const struct {
+    mode_t mode;
+    time_t s;
+    long ns;
+    uint64_t patience;
+  } c[] = {
+      {0600, 0, 0, all},
+      {0600, 1000000000, 5, all},
+      {0700, 1000000000, 5, all},
+      {0700, 999999997, 6, all},
+      {0700, 999999997, 5, few},
+      {0700, 999999000, 0, few},
+      {0700, 0, 0, few},
+      {0700, 1000000001, 0, all},
+      {0700, 1000000000, 999999999, all},
+      {0700, INT64_MIN / 4, 0, few},
+      {0700, INT64_MAX / 4, 0, all},
+  };
+  for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+    struct stat st = socket_since(c[i].mode, c[i].s, c[i].ns);
+    assert_int_equal(fs_attach_patience(&st, &now), c[i].patience);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dead),         cmocka_unit_test(test_unmarked),      cmocka_unit_test(test_damaged),
-      cmocka_unit_test(test_no_directory), cmocka_unit_test(test_damaged_local), cmocka_unit_test(test_read_only),
-      cmocka_unit_test(test_stopped),
+      cmocka_unit_test(test_dead),         cmocka_unit_test(test_unmarked),        cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_no_directory), cmocka_unit_test(test_damaged_local),   cmocka_unit_test(test_read_only),
+      cmocka_unit_test(test_stopped),      cmocka_unit_test(test_attach_patience),
   };
   return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
 }
