@@ -9,7 +9,8 @@
 #include "util/util.h"
 
 #define FS_REPLICA_NS 60000000000ull
-#define FS_REPLICA_BYTE_NS 100u /* 10 MB/s */
+#define FS_REPLICA_BYTE_NS 100u           /* 10 MB/s */
+#define FS_REPLICA_BYTES_MAX (1ull << 40) /* counted of a file, which may be sparse: a day or so */
 
 const struct fs_node *fs_names_node(void) {
   const struct fs_node *node = fs_mounts_read_only() ? NULL : fs_node_attach();
@@ -79,16 +80,16 @@ static bool fs_no_answer(fs_err err) {
 
 /* A call is made again for a while by the daemons themselves, when a node dies: two of the job's deadlines. Where a
    replica is made first, all bytes have to go to another node's disk, which is as slow as it is. */
-static uint64_t fs_box_patience(const struct fs_node *node, const struct fs_names_call *c) {
-  bool replica = (node->ctl->flags & FS_CTL_REPLICAS) && (c->op == FS_NAMES_PUBLISH || c->op == FS_NAMES_SETATTR);
-  uint64_t more = replica ? FS_REPLICA_NS + c->size * FS_REPLICA_BYTE_NS : 0;
-  return 2 * node->deadline_ns + more;
+uint64_t fs_names_patience(const struct fs_node *node, const struct fs_names_call *c) {
+  bool bytes = (c->op == FS_NAMES_PUBLISH || c->op == FS_NAMES_SETATTR) && S_ISREG(c->mode);
+  uint64_t more = FS_REPLICA_NS + FS_MIN(c->size, FS_REPLICA_BYTES_MAX) * FS_REPLICA_BYTE_NS;
+  return 2 * node->deadline_ns + (bytes && (node->ctl->flags & FS_CTL_REPLICAS) ? more : 0);
 }
 
 /* *answered: the error is the daemon's word, about others. */
 static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const struct fs_names_call *c,
                          const char *name, const char *name2, void *body, size_t size, size_t *n, bool *answered) {
-  uint64_t patience = fs_box_patience(node, c);
+  uint64_t patience = fs_names_patience(node, c);
   struct fs_channel *ch = link->channel;
   if (!fs_wait_alive(node, link)) return -EHOSTDOWN;
   int32_t i = fs_box_claim(ch, patience);

@@ -26,6 +26,8 @@ struct fs_answer {
  */
 fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
                      size_t *n);
+/* How long the call may take. */
+uint64_t fs_names_patience(const struct fs_node *node, const struct fs_names_call *c);
 /* Says once that this node's daemon does not answer: -EIO. link: by which it was asked, or NULL. */
 struct fs_link;
 fs_err fs_names_lost(const struct fs_node *node, struct fs_link *link);

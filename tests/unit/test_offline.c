@@ -259,11 +259,36 @@ static void test_attach_patience(void **state) {
   }
 }
 
+/* A replica's bytes count, no directory's times (in `size` of SETATTR), and no sparse file's for ever. */
+static void test_call_patience(void **state) {
+  (void)state;
+  struct fs_ctl *ctl = calloc(1, sizeof(*ctl));
+  assert_non_null(ctl);
+  const struct fs_node node = {.ctl = ctl, .deadline_ns = 1000000000};
+  const uint64_t least = 2000000000, replica = least + 60000000000, day = 86400000000000;
+  struct fs_names_call c = {.op = FS_NAMES_PUBLISH, .mode = S_IFREG | 0600, .size = 1000000000};
+  assert_int_equal(fs_names_patience(&node, &c), least);
+  ctl->flags = FS_CTL_REPLICAS;
+  assert_int_equal(fs_names_patience(&node, &c), replica + 100000000000);
+  c.op = FS_NAMES_SETATTR;
+  assert_int_equal(fs_names_patience(&node, &c), replica + 100000000000);
+  for (unsigned bit = 40; bit < 64; bit++) {
+    c.size = 1ull << bit;
+    assert_in_range(fs_names_patience(&node, &c), day, 2 * day);
+  }
+  c.mode = S_IFDIR | 0700;
+  c.size = 1763819000000000000;
+  assert_int_equal(fs_names_patience(&node, &c), least);
+  c.op = FS_NAMES_RENAME;
+  assert_int_equal(fs_names_patience(&node, &c), least);
+  free(ctl);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dead),         cmocka_unit_test(test_unmarked),        cmocka_unit_test(test_damaged),
       cmocka_unit_test(test_no_directory), cmocka_unit_test(test_damaged_local),   cmocka_unit_test(test_read_only),
-      cmocka_unit_test(test_stopped),      cmocka_unit_test(test_attach_patience),
+      cmocka_unit_test(test_stopped),      cmocka_unit_test(test_attach_patience), cmocka_unit_test(test_call_patience),
   };
   return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
 }
