@@ -224,6 +224,7 @@ fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
   if (err == 0) err = fs_out_path(fs_names_node(), c.id, path);
   if (err != 0) return err;
   fs_fd fd = open_lowest(path, (flags & ~O_NOFOLLOW) | O_CREAT | O_EXCL, mode & 07777);
+  if (fd == -ENOENT) fd = -EIO; /* the directory is the daemon's, and goes with it */
   err = fd < 0 ? fd : fs_sys_fstat(fd, &st);
   if (err != 0) return err;
   c.mode = st.st_mode;
