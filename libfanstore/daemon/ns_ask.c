@@ -51,7 +51,7 @@ static bool fs_call_later(const struct fs_names_call *c) {
 /* A rank that was left out while it stood still goes on serving its files, which have no other home without replicas.
    It is asked as long as it is heard of. */
 static bool fs_ask_in_vain(const struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c) {
-  if (rank == FS_NO_RANK) return true;
+  if (rank >= ns->members.nodes) return true; /* none, or what a client made up */
   if (fs_member(&ns->members, rank)) return false;
   return ns->replicated || ns->suspect[rank].silent || !(fs_call_for_home(c) || c->op == FS_NAMES_DROP);
 }
