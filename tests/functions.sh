@@ -12,7 +12,7 @@ build=${FS_BUILD:-$root/build}
 bin=$build/bin
 lib=$build/lib/libfanstore.so
 python=/usr/bin/python3
-export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+export kill_daemon=$root/tests/mpi/kill_daemon.bash LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 unset LD_PRELOAD "${!FANSTORE_@}"
 if [ -z "${FS_TEST_ID:-}" ]; then
   TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/fst.XXXXXX")

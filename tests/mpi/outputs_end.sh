@@ -123,11 +123,7 @@ echo "ok - files of several nodes are kept whole"
 cat >"$work/first.sh" <<'EOF'
 cd "$1" || exit
 for i in 1 2; do FANSTORE_NODE=$i sh -c 'echo "of node $1" >"of-$1"' - "$i" || exit; done
-for p in /proc/[0-9]*; do
-  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
-  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=0 && grep -qzxF "$1" "$p/cmdline" && kill "$2" "${p#/proc/}" && exit
-done
-exit 1
+"$kill_daemon" 0 "$1" "$2"
 EOF
 first() { # SIGNAL OPTION...
   local signal=$1
@@ -153,11 +149,7 @@ cat >"$work/gone.sh" <<'EOF'
 cd "$1" && mkdir sub || exit
 FANSTORE_NODE=1 bash -c 'for i in $(seq "$1"); do echo "$i" >"sub/of-$i"; done; echo x >sub/removed; rm sub/removed' - "$2" || exit
 FANSTORE_NODE=0 sh -c 'echo mine >own' || exit
-for p in /proc/[0-9]*; do
-  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
-  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && grep -qzxF "$1" "$p/cmdline" && kill -9 "${p#/proc/}" && exit
-done
-exit 99
+"$kill_daemon" 1 "$1"
 EOF
 with_node() { # NODES FILES STATUS [OPTION...]
   local nodes=$1 files=$2 status=$3
@@ -183,10 +175,7 @@ grep -q "what $work/staged has of them was copied before" "$work/err" || fail "n
 rm -rf "$work/staged"
 cat >"$work/shared.sh" <<'EOF'
 for k in 1 2; do FANSTORE_NODE=$k sh -c 'echo "$1" | dd of="$2/shared" bs=1 seek=$(($1 * 100)) conv=notrunc status=none' - $k "$1"; done
-for p in /proc/[0-9]*; do
-  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
-  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && grep -qzxF "$1" "$p/cmdline" && kill -9 "${p#/proc/}"
-done
+"$kill_daemon" 1 "$1" || exit
 for i in $(seq 100); do
   error=$(FANSTORE_NODE=0 cat "$1/shared" 2>&1 >/dev/null) || { echo "$error"; exit 0; }
   sleep 0.1

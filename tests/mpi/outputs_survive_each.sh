@@ -18,11 +18,7 @@ for i in range(int(sys.argv[2])):
         f.write(str(i))' "$3/n$1" "$2"
 }
 make 1 2500 "$1" && make 2 15000 "$1" || exit
-for p in /proc/[0-9]*; do
-  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
-  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=1 && grep -qzxF "$1" "$p/cmdline" && kill -9 "${p#/proc/}" && exit
-done
-exit 99
+"$kill_daemon" 1 "$1"
 EOF
 mkdir "$work/staged"
 expect_status 0 launch --dataset "$work/ds" --emulate 3 --output-replicas 1 --deadline 300 --stage-out "$work/staged" -- bash "$work/many.sh" "$mnt"

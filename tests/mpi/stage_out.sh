@@ -109,15 +109,18 @@ expect_status 0 "${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-ou
 echo "ok - a directory that hangs stops no checkpoint"
 
 # It hangs for good: the second interrupt ends it, and what is left is kept.
-fresh
-stuck STUCK_FSYNC gone
-"${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
-  bash -c 'cd "$1" && echo one >one && echo two >two' - "$mnt" >"$work/log" 2>&1 &
-wait_until 60 test -e "$work/gone.in"
-sleep 1
-kill -TERM $!
-wait_until 20 grep -q 'a second interrupt' "$work/log"
-kill -TERM $!
+interrupted_twice() { # NAME COMMAND: when the copying is stuck
+  fresh
+  stuck STUCK_FSYNC "$1"
+  "${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
+    bash -c "cd '$mnt' && $2" >"$work/log" 2>&1 &
+  wait_until 60 test -e "$work/$1.in"
+  sleep 1
+  kill -TERM $!
+  wait_until 20 grep -q 'a second interrupt' "$work/log"
+  kill -TERM $!
+}
+interrupted_twice gone 'echo one >one && echo two >two'
 status=0
 wait $! || status=$?
 equal "the status" 125 $status
@@ -128,15 +131,7 @@ touch "$work/gone.go"
 echo "ok - the second interrupt ends it, and keeps what is left"
 
 # It comes while a file is being copied: that is either there or told, or the directory hung and nobody can know.
-fresh
-stuck STUCK_FSYNC last
-"${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- \
-  bash -c 'cd "$1" && echo one >one' - "$mnt" >"$work/log" 2>&1 &
-wait_until 60 test -e "$work/last.in"
-sleep 1
-kill -TERM $!
-wait_until 20 grep -q 'a second interrupt' "$work/log"
-kill -TERM $!
+interrupted_twice last 'echo one >one'
 wait_until 20 grep -q 'is broken off' "$work/log"
 touch "$work/last.go"
 status=0
@@ -332,11 +327,7 @@ part 1 whole 900000
 FANSTORE_NODE=3 md5sum whole >"$2/sums"
 part 0 half 0
 part 2 half 300000 # and before it is copied
-for p in /proc/[0-9]*; do
-  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
-  tr '\0' '\n' <"$p/cmdline" | grep -qxF "$2/local" || continue
-  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=2 && kill -9 "${p#/proc/}" && touch "$2/killed"
-done
+"$kill_daemon" 2 "$2/local" && touch "$2/killed"
 exit 0
 END
 rm -f "$work/killed"
@@ -357,11 +348,7 @@ cat >"$work/dead.sh" <<'END'
 cd "$1" || exit
 FANSTORE_NODE=2 bash -c 'mkdir -p a/b/c && echo 2 >a/b/c/lost'
 FANSTORE_NODE=1 bash -c 'for i in 1 2 3; do echo "x $i" >"a/b/c/f$i"; done'
-for p in /proc/[0-9]*; do
-  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
-  tr '\0' '\n' <"$p/cmdline" | grep -qxF "$2/local" || continue
-  tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=2 && kill -9 "${p#/proc/}" && touch "$2/killed"
-done
+"$kill_daemon" 2 "$2/local" && touch "$2/killed"
 FANSTORE_NODE=3 bash -c 'mv a/b a/moved && echo late >a/moved/c/late'
 END
 expect_status 125 launch --dataset "$work/ds" --emulate 4 --deadline 1000 --stage-out "$out" -- \
