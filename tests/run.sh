@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs tests one after another and counts them: run.sh [-t SECONDS] [-w WRAPPER] [-p PREFIX] TEST...
+# Runs tests and counts them: run.sh [-j JOBS] [-t SECONDS] [-w WRAPPER] [-p PREFIX] TEST...
 # A TEST is a program or script, or NAME=COMMAND for a shell command. Used by tests.mk and .ci/run.
 #
 # Each test has an empty TMPDIR that is removed afterwards, no input, a log in build/test-logs, and a time limit (its
 # own line "# timeout: SECONDS", else -t, 300). Exit status 0 is passed, 77 skipped (the last line says why), all
 # else failed. What a test started is known by FS_TEST_ID in its environment: processes that are still there a few
 # seconds after its end fail it, and are killed. -w goes in front of every command (valgrind), -p in front of the
-# names. The last line is the counts; with FS_COUNTS=FILE they are appended there too. Exit status 1 if any failed.
+# names. One at a time, or -j at once. The last line is the counts; with FS_COUNTS=FILE they are appended there too. Exit status 1 if any failed.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 2
 
-limit=300 wrapper='' prefix=''
-while getopts t:w:p: option; do
+limit=300 wrapper='' prefix='' jobs=1
+while getopts j:t:w:p: option; do
   case $option in
+    j) jobs=$OPTARG ;;
     t) limit=$OPTARG ;;
     w) wrapper=$OPTARG ;;
     p) prefix=$OPTARG ;;
@@ -26,7 +27,6 @@ shift $((OPTIND - 1))
 
 logs=build/test-logs
 mkdir -p "$logs"
-passed=0 failed=0 skipped=0
 id='' tmp=''
 
 strays() { grep -lzxsF "FS_TEST_ID=$id" /proc/[0-9]*/environ | sed 's|/proc/\([0-9]*\)/.*|\1|'; }
@@ -62,10 +62,8 @@ interrupted() {
   trap - INT TERM
   kill_strays
   remove_tmp
-  echo "interrupted"
   exit 130
 }
-trap interrupted INT TERM
 
 run_one() { # NAME COMMAND... -> status; output to the log
   local seconds=$limit own='' status
@@ -90,30 +88,53 @@ run_one() { # NAME COMMAND... -> status; output to the log
   return $status
 }
 
-for test in "$@"; do
-  case $test in
-    *=*) name=${test%%=*} command=(bash -c "${test#*=}") ;;
-    *) name=${test##*tests/} command=("$test") ;;
+test_one() { # NUMBER TEST: in a process of its own, which prints at its end, all at once
+  local name command log start status ms note='' word=FAIL counted='0 1 0'
+  trap interrupted INT TERM
+  case $2 in
+    *=*) name=${2%%=*} command=(bash -c "${2#*=}") ;;
+    *) name=${2##*tests/} command=("$2") ;;
   esac
   name=$prefix${name%.sh}
   log=$logs/${name//\//.}.log
-  id=$$.$RANDOM.$((passed + failed + skipped))
+  id=$$.$RANDOM.$1
   start=${EPOCHREALTIME/./}
   run_one "$log" "${command[@]}"
   status=$?
   ms=$(((${EPOCHREALTIME/./} - start) / 1000))
-  note='' word=FAIL
   case $status in
-    0) word=PASS passed=$((passed + 1)) ;;
-    77) word=SKIP skipped=$((skipped + 1)) note="  $(tail -n 1 "$log")" ;;
-    *) failed=$((failed + 1)) note="  status $status, $log" ;;
+    0) word=PASS counted='1 0 0' ;;
+    77) word=SKIP counted='0 0 1' note="  $(tail -n 1 "$log")" ;;
+    *) note="  status $status, $log"$'\n'$(tail -n 40 "$log" | sed 's/^/    | /') ;;
   esac
+  echo "$counted" >>"$counts"
   printf '%s  %-40s %4d.%d s%s\n' $word "$name" $((ms / 1000)) $((ms / 100 % 10)) "$note"
-  [ $word != FAIL ] || tail -n 40 "$log" | sed 's/^/    | /'
-done
+}
 
+stop_all() {
+  trap - INT TERM
+  # shellcheck disable=SC2046
+  kill $(jobs -p) 2>/dev/null
+  wait
+  rm -f "$counts"
+  echo "interrupted"
+  exit 130
+}
+counts=$(mktemp) || exit 2
+trap stop_all INT TERM
+number=0
+for test in "$@"; do
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  number=$((number + 1))
+  test_one $number "$test" &
+done
+wait
+
+# A test whose process was killed itself has counted nothing: it failed.
+read -r passed failed skipped < <(awk -v all=$# '{ p += $1; s += $3 } END { print p + 0, all - p - s, s + 0 }' "$counts")
+rm -f "$counts"
 [ -z "${FS_COUNTS:-}" ] || echo "$passed $failed $skipped" >>"$FS_COUNTS"
-counts="$passed passed, $failed failed"
-[ $skipped -eq 0 ] || counts="$counts, $skipped skipped"
-echo "$counts"
-[ $failed -eq 0 ]
+counted="$passed passed, $failed failed"
+[ "$skipped" -eq 0 ] || counted="$counted, $skipped skipped"
+echo "$counted"
+[ "$failed" -eq 0 ]

@@ -71,9 +71,9 @@ check: setup-check ## install what is missing, build, and run all tests but the 
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%) $(LINT_FAST) \
 	  $(call scripts,posix) $(call scripts,mpi) $(call scripts,fault)
 
-check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, valgrind)
+check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, valgrind; UNIT_JOBS= at once)
 	@$(SUB) check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -w '$(WRAPPER)' -p '$(PREFIX_NAME)' $(filter-out $(UNIT_SKIP),$(UNIT_BIN))
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(UNIT_JOBS:%=-j %) -w '$(WRAPPER)' -p '$(PREFIX_NAME)' $(filter-out $(UNIT_SKIP),$(UNIT_BIN))
 check-posix check-mpi check-fault: check-%: setup-check
 	@$(SUB) all check-bin
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(call scripts,$*)
@@ -114,7 +114,7 @@ check-clients-valgrind: ## some of them under valgrind: no errors of memory in t
 	@tests/setup/packages.sh build check clients ci
 	@$(SUB) all
 	@FS_BUILD=$(CURDIR)/$(B) FS_CLIENTS_MODES=valgrind FS_CLIENTS_ONLY='$(CLIENTS_VALGRIND)' \
-	  $(RUN) -t 1800 -p valgrind/ $(addprefix tests/clients/,$(addsuffix .sh,list text copy shell programs))
+	  $(RUN) -j 2 -t 1800 -p valgrind/ $(addprefix tests/clients/,$(addsuffix .sh,list text copy shell programs))
 # Not these: with the sanitizer's run-time alone, without the library, curl (languages asks its servers by it) and gdb
 # hang, and man's sandbox refuses. PyTorch takes too long.
 check-clients-asan: ## almost all of them with a library under AddressSanitizer
@@ -139,7 +139,7 @@ MIXED := build/asan-programs
 ASAN_SCRIPTS := $(filter-out %/prepare_large.sh,$(wildcard tests/posix/prepare_*.sh tests/posix/test_prepare.sh)) \
   tests/mpi/exact.sh $(wildcard tests/mpi/launch_*.sh tests/fault/kill.sh)
 asan: ## unit tests and programs with AddressSanitizer and UBSan
-	@$(MAKE) --no-print-directory check-unit SAN=address,undefined PREFIX_NAME=asan/ \
+	@$(MAKE) --no-print-directory check-unit UNIT_JOBS=2 SAN=address,undefined PREFIX_NAME=asan/ \
 	  WRAPPER='env ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1'
 	@$(SUB) all
 	@$(SUB) SAN=address,undefined $(ASAN_B)/bin/fs-prepare $(ASAN_B)/bin/fs-launch $(ASAN_B)/bin/fanstored
@@ -147,14 +147,14 @@ asan: ## unit tests and programs with AddressSanitizer and UBSan
 	@ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  FS_BUILD=$(CURDIR)/$(MIXED) $(RUN) -t 900 -p asan/ $(ASAN_SCRIPTS)
 tsan: ## unit tests with ThreadSanitizer
-	@$(MAKE) --no-print-directory check-unit SAN=thread PREFIX_NAME=tsan/ \
+	@$(MAKE) --no-print-directory check-unit UNIT_JOBS=2 SAN=thread PREFIX_NAME=tsan/ \
 	  WRAPPER='setarch -R env TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1'
 # Not under valgrind: tests of limits and numbers of descriptors (valgrind has its own up there), of bad pointers, of
 # deadlines, and those that run themselves again.
 NOT_VALGRIND := test_fdtab test_files test_slot test_remote
 valgrind: ## unit tests under valgrind
 	@tests/setup/packages.sh build check ci
-	@$(MAKE) --no-print-directory check-unit PREFIX_NAME=valgrind/ UNIT_SKIP='$(NOT_VALGRIND:%=$(B)/tests/unit/%)' \
+	@$(MAKE) --no-print-directory check-unit UNIT_JOBS=2 PREFIX_NAME=valgrind/ UNIT_SKIP='$(NOT_VALGRIND:%=$(B)/tests/unit/%)' \
 	  WRAPPER='valgrind -q --fair-sched=yes --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite'
 
 # The fuzzers run code that clang has instrumented: a build of its own.
@@ -164,7 +164,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS each
 	@tests/setup/packages.sh build check ci
 	@$(SUB) all
 	@$(SUB) CC=clang SAN=$(FUZZ_SAN) fuzz-bin
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) FS_BUILD=$(CURDIR)/build $(RUN) -t $$(($(FUZZ_SECONDS) + 120)) \
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FS_BUILD=$(CURDIR)/build $(RUN) -j 2 -t $$(($(FUZZ_SECONDS) + 120)) \
 	  $(foreach f,$(notdir $(FUZZ_SRC:.c=)),'fuzz/$(f)=tests/fuzz/run.sh $(f)')
 
 fuzz-afl: ## the same by AFL++, with the same inputs
