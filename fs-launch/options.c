@@ -255,11 +255,15 @@ static fs_err once(struct fs_launch_options *o, const struct fs_opt *opts, size_
   return 0;
 }
 
+static fs_err set_option(struct fs_launch_options *o, const struct fs_opt *opts, size_t n, int id, const char *value) {
+  if (set_flag(o, id)) return 0;
+  fs_err err = once(o, opts, n, id);
+  return err < 0 ? err : set_value(o, id, value);
+}
+
 static fs_err on_launch_option(void *ctx, int id, const char *value) {
   answer(id, help_launch);
-  if (set_flag(ctx, id)) return 0;
-  fs_err err = once(ctx, launch_opts, FS_ARRAY_LEN(launch_opts), id);
-  return err < 0 ? err : set_value(ctx, id, value);
+  return set_option(ctx, launch_opts, FS_ARRAY_LEN(launch_opts), id, value);
 }
 
 static fs_err on_clean_option(void *ctx, int id, const char *value) {
@@ -268,9 +272,7 @@ static fs_err on_clean_option(void *ctx, int id, const char *value) {
     fs_say("clean takes no argument '%s' (see fs-launch clean --help)", value);
     return -EINVAL;
   }
-  if (set_flag(ctx, id)) return 0;
-  fs_err err = once(ctx, clean_opts, FS_ARRAY_LEN(clean_opts), id);
-  return err < 0 ? err : set_value(ctx, id, value);
+  return set_option(ctx, clean_opts, FS_ARRAY_LEN(clean_opts), id, value);
 }
 
 static int check_nodes(const struct fs_launch_options *o) {

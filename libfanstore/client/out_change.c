@@ -15,12 +15,9 @@
 
 /* Later than the last change in a directory, if any. */
 static void stamp_now(uint64_t changed, int64_t *sec, uint32_t *ns) {
-  struct timespec t;
-  clock_gettime(FS_CHANGED_CLOCK, &t);
-  uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+  uint64_t now = fs_changed_clock();
   if (changed != 0) now = FS_MAX(now, changed + FS_CHANGED_STEP / 2);
-  *sec = (int64_t)(now / 1000000000u);
-  *ns = (uint32_t)(now % 1000000000u);
+  fs_stamp(now, sec, ns);
 }
 
 /* ---- making names ---- */

@@ -87,14 +87,8 @@ static void fs_exec_absent(struct fs_ns *ns, struct fs_asked a, const struct fs_
   fs_ns_answer(ns, a, to != 0 ? -EREMCHG : -ENOENT, &to, sizeof(to));
 }
 
-static uint64_t fs_exec_clock(void) {
-  struct timespec ts;
-  clock_gettime(FS_CHANGED_CLOCK, &ts);
-  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 void fs_changed_now(struct fs_ns *ns, uint64_t dir) {
-  fs_names_change(ns->names, dir, fs_exec_clock());
+  fs_names_change(ns->names, dir, fs_changed_clock());
 }
 
 static void fs_exec_times(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
@@ -248,9 +242,8 @@ const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_
 static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs_names_call *c) {
   struct fs_record now = *old;
   bool dir_times = (c->flags & FS_SET_TIMES) && S_ISDIR(old->mode);
-  uint64_t ctime = FS_MAX(fs_exec_clock(), dir_times ? c->size + FS_CHANGED_STEP / 2 : 0);
-  now.ctime = (int64_t)(ctime / 1000000000u);
-  now.ctime_ns = (uint32_t)(ctime % 1000000000u);
+  uint64_t ctime = FS_MAX(fs_changed_clock(), dir_times ? c->size + FS_CHANGED_STEP / 2 : 0);
+  fs_stamp(ctime, &now.ctime, &now.ctime_ns);
   if (c->flags & FS_SET_MODE) now.mode = (old->mode & S_IFMT) | (c->mode & 07777);
   if (c->flags & FS_SET_TIMES) now.mtime = c->mtime, now.mtime_ns = c->mtime_ns;
   if (dir_times) now.version = c->size;

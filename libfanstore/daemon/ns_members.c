@@ -72,7 +72,7 @@ void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_
 
 static void fs_set_remove(struct fs_ns *ns, uint32_t rank) {
   struct fs_members before = ns->members;
-  if (!fs_member(&before, ns->rank)) return; /* who was left out does not decide */
+  if (!fs_member(&ns->members, ns->rank)) return; /* who was left out does not decide */
   fs_members_without(&ns->members, rank);
   if (ns->members.number == before.number) return;
   fs_set_tell(ns);
@@ -177,7 +177,6 @@ static void fs_confirm(struct fs_ns *ns, uint32_t rank) {
 /* Who was left out is asked for its files as long as it is heard of. */
 static void fs_watch_outside(struct fs_ns *ns) {
   struct fs_names_call c = {.op = FS_NAMES_PING};
-  if (ns->now < ns->watch_at) return;
   ns->watch_at = ns->now + ns->deadline_ns;
   for (uint32_t i = 0; i < ns->members.nodes; i++) {
     if (fs_member(&ns->members, i)) fs_ns_ask(ns, i, &c, sizeof(c), NULL, NULL);
@@ -190,8 +189,12 @@ void fs_watch_timers(struct fs_ns *ns) {
   uint32_t rank = fs_members_after(&ns->members, ns->rank);
   fs_ping_timers(ns);
   fs_confirm(ns, rank);
-  if (!fs_member(&ns->members, ns->rank)) fs_watch_outside(ns);
-  if (ns->watching || ns->now < ns->watch_at || rank == FS_NO_RANK || !fs_member(&ns->members, ns->rank)) return;
+  if (ns->now < ns->watch_at) return;
+  if (!fs_member(&ns->members, ns->rank)) {
+    fs_watch_outside(ns);
+    return;
+  }
+  if (ns->watching || rank == FS_NO_RANK) return;
   ns->watching = true;
   ns->watch_at = ns->now + ns->deadline_ns;
   fs_ns_ask(ns, rank, &c, sizeof(c), fs_watched, &ns->suspect[rank]);

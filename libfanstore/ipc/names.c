@@ -4,10 +4,17 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "ipc/wire.h"
 
 #define FS_NSEC 1000000000u
+
+uint64_t fs_changed_clock(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME_COARSE, &t);
+  return (uint64_t)t.tv_sec * FS_NSEC + (uint64_t)t.tv_nsec;
+}
 
 bool fs_name_ok(const char *name, size_t len) {
   if (len == 0 || len > FS_RECORD_NAME_MAX) return false;

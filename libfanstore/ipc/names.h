@@ -201,16 +201,22 @@ static inline const char *fs_call_name2(const struct fs_names_call *c) {
 static inline size_t fs_call_size(const struct fs_names_call *c) {
   return fs_round_up(sizeof(*c) + c->name_len + c->name2_len, 8);
 }
-/* Two changes in a directory are so far apart, or more; half of it is still seen in a double. What they are compared
-   with (when it was made, or its times set) is stamped by the same clock, the one that the kernel stamps files with. */
+/* Two changes in a directory are so far apart, or more; half of it is still seen in a double. */
 #define FS_CHANGED_STEP 1000u
-#define FS_CHANGED_CLOCK CLOCK_REALTIME_COARSE
+/* Now, in ns since 1970. What changes are compared with (when a directory was made, or its times set) is stamped by
+   this clock, too, the one that the kernel stamps files with. */
+uint64_t fs_changed_clock(void);
+static inline void fs_stamp(uint64_t ns, int64_t *sec, uint32_t *rest) {
+  *sec = (int64_t)(ns / 1000000000u);
+  *rest = (uint32_t)(ns % 1000000000u);
+}
 /* A directory's record, when names in it were changed last at `changed`: what its times were set to holds until the
    next change. */
 static inline void fs_record_changed(struct fs_record *r, uint64_t changed) {
-  int64_t sec = (int64_t)(changed / 1000000000u);
-  uint32_t ns = (uint32_t)(changed % 1000000000u);
+  int64_t sec;
+  uint32_t ns;
   if (changed <= r->version) return;
+  fs_stamp(changed, &sec, &ns);
   r->mtime = sec;
   r->mtime_ns = ns;
   if (r->ctime > sec || (r->ctime == sec && r->ctime_ns > ns)) return;

@@ -75,13 +75,16 @@ static int64_t chmod_entry(int route, const struct fs_found *f, mode_t m, int fl
   return is_output(route, f) && err == -EROFS ? fs_out_chmod(f, m) : err;
 }
 
+/* Also by a descriptor that was opened with O_PATH. */
+static bool is_output_slot(const struct fs_slot *s) {
+  return s != &fs_slot_closed && fs_is_out(s->entry);
+}
+
 /* fchmodat2(2) of a descriptor itself. */
 int fs_chmod_empty(int fd, mode_t m, int flags) {
   if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return fs_ret_int(-EINVAL);
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd,
-             s != &fs_slot_closed && fs_is_out(s->entry) ? fs_out_chmod(&(struct fs_found){.entry = s->entry}, m)
-                                                         : at_refusal(s),
+  FS_FD_CALL(fd, is_output_slot(s) ? fs_out_chmod(&(struct fs_found){.entry = s->entry}, m) : at_refusal(s),
              fs_ret_int(FS_SYS4(FS_SYS_FCHMODAT2, fd, "", m, flags)));
 }
 
@@ -100,9 +103,9 @@ static int64_t check_at_flags(int flags) {
 static int chown_fd(int fd, const char *p, uid_t u, gid_t g, int flags) {
   FS_NOT_STAGED(fd);
   FS_FD_CALL(fd,
-             check_at_flags(flags) != 0                    ? check_at_flags(flags)
-             : s != &fs_slot_closed && fs_is_out(s->entry) ? fs_out_chown(u, g)
-                                                           : at_refusal(s),
+             check_at_flags(flags) != 0 ? check_at_flags(flags)
+             : is_output_slot(s)        ? fs_out_chown(u, g)
+                                        : at_refusal(s),
              FS_REAL(fchownat)(fd, p, u, g, flags));
 }
 
