@@ -105,6 +105,7 @@ static struct fs_state *fill_state(int fd, int store) {
   if (st == NULL) return NULL;
   if (store >= 0 && fs_sys_fstat(store, &sb) == 0) st->store_ino = sb.st_ino;
   st->sock_dev = sb.st_dev;
+  st->began = fs_process_began("self");
   st->version = FS_STATE_VERSION;
   st->slots = FS_SLOTS;
   st->limit = FS_SLOTS_FIRST;

@@ -15,7 +15,7 @@
 #include "util/base.h"
 
 #define FS_STATE_MAGIC 0x4554415453460001ull
-#define FS_STATE_VERSION 5u
+#define FS_STATE_VERSION 6u
 #define FS_SLOTS (1u << 20)
 #define FS_SLOTS_FIRST (1u << 16) /* so many are used before the holders are looked for the first time */
 /* In a slot's offset: bit 63, it has moved to a real descriptor; bits 47-62, to which one in the store; the rest, where
@@ -74,6 +74,7 @@ struct fs_state {
   _Atomic uint32_t scans;       /* scans of holders that have begun */
   uint64_t store_ino;           /* of the socket that real descriptors wait in; 0: there is none */
   uint64_t sock_dev;            /* st_dev of sockets, and so of placeholders */
+  uint64_t began;               /* when the process that made it was, in ticks since boot; 0: not known */
   _Atomic uint32_t store_owner; /* thread that works on the store; a hint, see fdstore.c */
   _Atomic uint32_t tokens;      /* given to messages in the store so far */
   _Atomic uint32_t limit;       /* slots above this are not looked at yet; a power of two */
@@ -114,8 +115,11 @@ static inline void fs_slot_moved(const struct fs_state *st, struct fs_slot *s) {
   uint32_t scans = atomic_load_explicit(&st->scans, memory_order_seq_cst);
   if (atomic_load_explicit(&s->moved, memory_order_relaxed) != scans) atomic_store(&s->moved, scans);
 }
-/* Frees the slots that no process holds any more. Returns how many. */
+/* Frees the slots that no process holds any more, unless one may hold some that cannot be looked at. Returns how many.
+ */
 uint32_t fs_slot_reclaim(struct fs_state *st);
+/* When a process was made, in ticks since boot (proc(5), stat), or 0. name: its directory in /proc. */
+uint64_t fs_process_began(const char *name);
 /* Calls visit for every name in a directory of /proc that begins with a digit. */
 typedef void fs_visit_number(void *ctx, int dirfd, const char *name);
 void fs_each_number(int dirfd, fs_visit_number *visit, void *ctx);

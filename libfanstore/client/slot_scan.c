@@ -4,8 +4,10 @@
  * process knows whether it is the last. Walks /proc/<pid>/fd of every process that may be read (those of the user) and
  * keeps what is named there as "socket:[ino]". Called only when slots run short, so once in tens of thousands of opens.
  */
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "client/slot.h"
 #include "util/sys.h"
@@ -32,7 +34,44 @@ void fs_each_number(int dirfd, fs_visit_number *visit, void *ctx) {
   }
 }
 
+/* A file of a process in /proc, from its beginning; "" when it cannot be read. */
+static void read_about(const char *name, const char *file, char *text, size_t size) {
+  char path[64];
+  snprintf(path, sizeof(path), "/proc/%.20s/%s", name, file);
+  FS_AUTO_CLOSE int fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  fs_ssize n = fd < 0 ? 0 : fs_sys_read(fd, text, size - 1);
+  text[n > 0 ? n : 0] = '\0';
+}
+
+uint64_t fs_process_began(const char *name) {
+  char text[1024];
+  unsigned long long ticks = 0;
+  read_about(name, "stat", text, sizeof(text));
+  const char *rest = strrchr(text, ')'); /* the 20th field after the name, which may be anything */
+  if (rest) (void)sscanf(rest + 1, "%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu", &ticks);
+  return ticks;
+}
+
+/*
+ * One whose descriptors are not shown (it is not dumpable, or of somebody else) holds slots only if it was made after
+ * the state was, whose first user is the ancestor of all others, and may be of the user. Root without its capabilities
+ * is not shown what has given up being root, either.
+ */
+static bool may_hold(const struct fs_state *st, const char *name) {
+  char text[1024];
+  unsigned user[4] = {0};
+  uint64_t began = fs_process_began(name);
+  if (began != 0 && began < st->began) return false;
+  read_about(name, "status", text, sizeof(text));
+  const char *ids = strstr(text, "\nUid:");
+  if (geteuid() == 0 || !ids || sscanf(ids + 5, "%u%u%u%u", &user[0], &user[1], &user[2], &user[3]) != 4) return true;
+  for (unsigned i = 0; i < 4; i++)
+    if (user[i] == getuid() || user[i] == geteuid()) return true;
+  return false;
+}
+
 struct scan {
+  const struct fs_state *st;
   uint32_t slots; /* that were ever used, when it began */
   uint32_t mask;  /* of `by_ino` */
   bool blind;     /* a process could not be looked at */
@@ -69,7 +108,9 @@ static void visit_pid(void *ctx, int dirfd, const char *name) {
   FS_AUTO_CLOSE int fd = fs_sys_openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (fd >= 0)
     fs_each_number(fd, visit_fd, scan);
-  else if (fd != -ENOENT && fd != -ESRCH && fd != -EACCES && fd != -EPERM)
+  else if (fd == -EACCES || fd == -EPERM)
+    scan->blind |= may_hold(scan->st, name);
+  else if (fd != -ENOENT && fd != -ESRCH)
     scan->blind = true; /* no free number, or no memory: what it holds is not known */
 }
 
@@ -109,7 +150,7 @@ uint32_t fs_slot_reclaim(struct fs_state *st) {
   size_t words = (slots + 63) / 64, size = words * 8 + slots * (8 + 4ull) + places * 4ull;
   char *mem = fs_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fs_sys_mmap_failed(mem)) return 0;
-  struct scan scan = {.slots = slots, .mask = places - 1, .held = (void *)mem};
+  struct scan scan = {.st = st, .slots = slots, .mask = places - 1, .held = (void *)mem};
   scan.ino = scan.held + words;
   scan.gen = (void *)(scan.ino + slots);
   scan.by_ino = scan.gen + slots;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shared table of open files: allocating from several processes at once, inheriting it, finding what nobody holds.
  */
+#include <sys/prctl.h>
+
 #include "client/fdtab.h"
 #include "tree_fixture.h"
 
@@ -91,6 +93,53 @@ static void test_reclaim(void **state) {
   fix_run(state, reclaim);
 }
 
+static pid_t fork_hidden(void) {
+  int ready[2];
+  char c;
+  CHECK(pipe(ready) == 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && prctl(PR_SET_DUMPABLE, 0) == 0 && write(ready[1], "x", 1) == 1);
+    _exit(pause());
+  }
+  CHECK(read(ready[0], &c, 1) == 1);
+  close(ready[0]);
+  close(ready[1]);
+  return pid;
+}
+
+static void killed(pid_t pid) {
+  int status;
+  kill(pid, SIGKILL);
+  CHECK(waitpid(pid, &status, 0) == pid);
+}
+
+/* What a process holds that hides its descriptors is not freed; one that is older than the table does not matter. */
+static void hidden(const struct fix *f) {
+  int status;
+  (void)f;
+  if (geteuid() == 0) CHECK(setgid(65534) == 0 && setuid(65534) == 0);
+  pid_t older = fork_hidden();
+  usleep(30000); /* some ticks */
+  pid_t pid = fork();
+  if (pid == 0) {
+    struct fs_slot *s;
+    struct fs_state *st = fs_state_attach(true);
+    CHECK(st->began != 0 && st->began == fs_process_began("self") && fs_fd_new(&s) > 2);
+    pid_t holder = fork_hidden();
+    s->ino = 1ull << 40; /* as if it were held by nobody else */
+    CHECK(fs_slot_reclaim(st) == 0 && s->kind == FS_SLOT_IDLE);
+    killed(holder);
+    CHECK(fs_slot_reclaim(st) == 1 && s->kind == FS_SLOT_FREE);
+    _exit(0);
+  }
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+  killed(older);
+}
+static void test_hidden(void **state) {
+  fix_run(state, hidden);
+}
+
 /* An executed program finds the table by the environment; garbage there is ignored. */
 static void inherit(const struct fix *f) {
   char text[16], args[3][16] = {"", "nonsense", "0"};
@@ -123,7 +172,8 @@ static int attached(char **argv) {
 int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "--attached") == 0) return attached(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocate), cmocka_unit_test(test_processes),
-                                     cmocka_unit_test(test_reclaim), cmocka_unit_test(test_inherit)};
+                                     cmocka_unit_test(test_reclaim), cmocka_unit_test(test_hidden),
+                                     cmocka_unit_test(test_inherit)};
   unsetenv("FANSTORE_STATE");
   return cmocka_run_group_tests(tests, tree_setup, fix_teardown);
 }
