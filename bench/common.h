@@ -41,6 +41,12 @@ static inline double median(double *v, unsigned n) {
   return v[n / 2];
 }
 
+static inline double least(const double *v, unsigned n) {
+  double best = v[0];
+  for (unsigned i = 1; i < n; i++) best = v[i] < best ? v[i] : best;
+  return best;
+}
+
 /* The next of a row of random numbers, the same for the same first x, which must not be 0. */
 static inline uint64_t next_random(uint64_t *x) {
   *x ^= *x << 13;

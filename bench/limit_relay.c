@@ -1,19 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What MPI gives to a process that is no rank itself, as the programs of a job are none: limit_relay SIZE COUNT under
- * mpirun -np 2. A client posts a number in memory that it shares with the first rank; that rank asks the second with 8
- * bytes, which answers with SIZE bytes out of a 64 MiB area; they are received into shared memory, and the client
- * copies them out. One at a time, nothing else is done; who waits gives its processor away. Prints a JSON object:
- * first, nanoseconds an answer (all of them by their number), and median, of the single ones.
+ * What MPI gives to a process that is no rank itself, as the programs of a job are none: limit_relay [-s] SIZE COUNT
+ * under mpirun -np 2. A client posts a number in memory that it shares with the first rank; that rank asks the second
+ * with 8 bytes, which answers with SIZE bytes out of a 64 MiB area; they are received into shared memory, and the
+ * client copies them out. One at a time, nothing else is done; who waits gives its processor away; with -s the client
+ * sleeps instead, and the rank wakes it. Prints a JSON object: first, nanoseconds an answer (all of them by their
+ * number), and median, of the single ones.
  */
+/*
+ * What MPI gives to a process that is no rank itself, as the programs of a job are none: limit_relay [-s] SIZE COUNT
+ * under mpirun -np 2. A client posts a number in memory that it shares with the first rank; that rank asks the second
+ * with 8 bytes, which answers with SIZE bytes out of a 64 MiB area; they are received into shared memory, and the
+ * client copies them out. One at a time, nothing else is done; who waits gives its processor away. Prints a JSON
+ * object: first, nanoseconds an answer (all of them by their number), and median, of the single ones.
+ */
+#include <linux/futex.h>
 #include <mpi.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,15 +40,25 @@ struct shared {
 };
 
 static int size, count;
+static bool sleeps;
 static struct shared *shared;
 
 static size_t place(uint64_t number) {
   return number % (AREA / (unsigned)size) * (size_t)size;
 }
 
+static void await_answer(unsigned number) {
+  for (unsigned done = atomic_load(&shared->done); done != number + 1; done = atomic_load(&shared->done)) {
+    if (sleeps)
+      syscall(SYS_futex, &shared->done, FUTEX_WAIT, done, NULL, NULL, 0);
+    else
+      sched_yield();
+  }
+}
+
 static void ask(unsigned number, char *into) {
   atomic_store(&shared->posted, number + 1);
-  while (atomic_load(&shared->done) != number + 1) sched_yield();
+  await_answer(number);
   memcpy(into, shared->bytes + place(number), (size_t)size);
 }
 
@@ -70,6 +91,7 @@ static void relay(uint64_t total) {
     MPI_Send(&i, sizeof(i), MPI_BYTE, 1, ASK, MPI_COMM_WORLD);
     await(&answer);
     atomic_store(&shared->done, (unsigned)i + 1);
+    if (sleeps) syscall(SYS_futex, &shared->done, FUTEX_WAKE, 1, NULL, NULL, 0);
   }
 }
 
@@ -95,9 +117,10 @@ static pid_t fork_client(void) {
 
 int main(int argc, char **argv) {
   int rank, ranks, status = 0;
-  if (argc == 3) size = atoi(argv[1]), count = atoi(argv[2]);
+  sleeps = argc > 1 && strcmp(argv[1], "-s") == 0;
+  if (argc - sleeps == 3) size = atoi(argv[1 + sleeps]), count = atoi(argv[2 + sleeps]);
   if (size < 1 || size > AREA || count < 1 || count > 1 << 24) {
-    fprintf(stderr, "usage: mpirun -np 2 limit_relay SIZE COUNT\n");
+    fprintf(stderr, "usage: mpirun -np 2 limit_relay [-s] SIZE COUNT\n");
     return 2;
   }
   shared = mmap(NULL, sizeof(*shared) + AREA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

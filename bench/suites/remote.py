@@ -15,23 +15,28 @@ def mpi(ctx, side, size, count, window):
 
 
 def one_at_a_time(ctx, label, size, count, source, listed, node):
-    """One client that waits for each file, and MPI's round trip: between two ranks, and for a process beside the first."""
-    limit, relay = mpi_here(), mpi_here()
-    relay.name = "relay"
+    """One client that waits for each file, and MPI's round trip: between two ranks, and for a process beside the first,
+    which polls (relay) or sleeps and is woken (waking relay)."""
+    limit = mpi_here()
+    relays = {"relay": [], "waking relay": ["-s"]}
+    sides = [mpi_here() for _ in relays]
+    for side, name in zip(sides, relays):
+        side.name = name
 
     def one(side, number):
         if side is limit:
             return mpi(ctx, side, size, count // 2, 1)
-        if side is relay:
-            return side.run([ctx.tool("limit_relay"), size, count // 2])
+        if side in sides:
+            return side.run([ctx.tool("limit_relay"), *relays[side.name], size, count // 2])
         check = ["-v", source] if number == 0 else []
         return read(ctx, side, listed, "-s", number + 1, "-x", "remote", *check)
 
-    got = ctx.interleave([node, limit, relay], one)
+    got = ctx.interleave([node, limit, *sides], one)
     took = {n: v["median"] / 1000 for n, v in got.items()}
     ctx.row("remote, %s, one at a time" % label, "us (median)", took, of=node.name, to="MPI",
             target=0.5 if size == 4096 else None)
-    ctx.row("remote, %s, one at a time, next to a relay" % label, "us (median)", took, of=node.name, to=relay.name)
+    for name in relays:
+        ctx.row("remote, %s, one at a time, next to a %s" % (label, name), "us (median)", took, of=node.name, to=name)
 
 
 def many(ctx, label, size, count, source, listed, nodes, limit, where, target):
