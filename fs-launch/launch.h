@@ -61,7 +61,7 @@ struct fs_launch_node {
   bool finished;                  /* it has told of its outputs: */
   bool gone_known;                /* and of all those of nodes that are gone */
   uint64_t outputs_gone;
-  uint64_t outputs, output_bytes, outputs_failed, outputs_lost, outputs_staged, outputs_alone;
+  uint64_t outputs, output_bytes, outputs_failed, outputs_lost, outputs_staged;
   uint64_t output_dirs, output_links;
   uint64_t out_done, out_total; /* bytes, of --stage-out */
   bool staged_in;               /* it has told of --stage-in: */
@@ -83,7 +83,7 @@ struct fs_launch_lines {
 
 /* What COMMAND wrote below the mounts. */
 struct fs_launch_outputs {
-  uint64_t files, bytes, failed, lost, staged, alone, dirs, links;
+  uint64_t files, bytes, failed, lost, staged, dirs, links;
   uint64_t gone;       /* with their nodes */
   char kept[PATH_MAX]; /* where */
   struct fs_launch_output {

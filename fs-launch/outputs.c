@@ -79,7 +79,6 @@ static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_contr
   fs_control_get_u64(c, "failed", &node->outputs_failed);
   fs_control_get_u64(c, "lost", &node->outputs_lost);
   fs_control_get_u64(c, "staged", &node->outputs_staged);
-  fs_control_get_u64(c, "alone", &node->outputs_alone);
   if (fs_control_get_u64(c, "gone", &node->outputs_gone) == 0) node->gone_known = true;
   fs_control_get_u64(c, "done", &node->out_done);
   fs_control_get_u64(c, "total", &node->out_total);
@@ -136,7 +135,6 @@ static void add_up(struct fs_launch *l) {
     l->outputs.failed += l->node[i].outputs_failed;
     l->outputs.lost += l->node[i].outputs_lost;
     l->outputs.staged += l->node[i].outputs_staged;
-    l->outputs.alone += l->node[i].outputs_alone;
     l->outputs.dirs += l->node[i].output_dirs;
     l->outputs.links += l->node[i].output_links;
     l->outputs.gone += l->node[i].outputs_gone;
@@ -212,8 +210,7 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   for (uint32_t i = 0; i < l->nodes; i++) {
     if (!l->node[i].ready || l->node[i].finished) continue;
     fs_warn(l, "node %u (%s) does not tell of its outputs: %s", i, l->node[i].host,
-            l->node[i].inherited ? "what was closed or synced is the next node's, but for files of several writers"
-                                 : "they are lost");
+            l->node[i].inherited ? "what was closed or synced is the next node's" : "they are lost");
     lost += !l->node[i].inherited || left > 0;
     left++;
   }
@@ -334,7 +331,4 @@ void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
     fprintf(out, "kept in %s on each node%s%s\n", fs_shown(o->kept, shown, sizeof(shown)), o->files > 0 ? ": " : "",
             names);
   tell_failed(l, out);
-  if (o->alone > 0)
-    fprintf(out, "fs-launch: %llu of them had no replica: several nodes have written them\n",
-            (unsigned long long)o->alone);
 }

@@ -81,7 +81,8 @@ static bool fs_no_answer(fs_err err) {
 /* A call is made again for a while by the daemons themselves, when a node dies: two of the job's deadlines. Where a
    replica is made first, all bytes have to go to another node's disk, which is as slow as it is. */
 uint64_t fs_names_patience(const struct fs_node *node, const struct fs_names_call *c) {
-  bool bytes = (c->op == FS_NAMES_PUBLISH || c->op == FS_NAMES_SETATTR) && S_ISREG(c->mode);
+  bool bytes =
+      ((c->op == FS_NAMES_PUBLISH || c->op == FS_NAMES_SETATTR) && S_ISREG(c->mode)) || c->op == FS_NAMES_EXTEND;
   uint64_t more = FS_REPLICA_NS + FS_MIN(c->size, FS_REPLICA_BYTES_MAX) * FS_REPLICA_BYTE_NS;
   return 2 * node->deadline_ns + (bytes && (node->ctl->flags & FS_CTL_REPLICAS) ? more : 0);
 }

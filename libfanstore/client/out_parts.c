@@ -77,7 +77,7 @@ static void remember(uint32_t number) {
 
 static fs_ssize read_part(const struct fs_node *node, uint64_t part, void *buf, size_t n, uint64_t off) {
   struct fs_record r = {.id = part, .dir = part, .mode = S_IFREG | 0600};
-  if (FS_OUT_ID_RANK(part) == fs_names_rank(node)) return read_here(node, part, buf, n, off);
+  if (fs_out_home_here(node, part)) return read_here(node, part, buf, n, off);
   int64_t number = fs_out_number(&r, FS_ROOT);
   if (number < 0) return number;
   remember((uint32_t)number);

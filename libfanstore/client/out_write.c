@@ -100,11 +100,15 @@ static fs_err writer_of(uint32_t entry, struct fs_out_writer **out) {
 
 /* ---- what was written ---- */
 
-static fs_err extend(uint32_t entry, uint64_t part, const struct fs_range *ranges, uint32_t n) {
+static fs_err extend(uint32_t entry, uint64_t part, const struct fs_range *ranges, uint32_t n, bool sync) {
   size_t got;
   char body[8];
-  struct fs_names_call c = {
-      .op = FS_NAMES_EXTEND, .id = fs_out_id(entry), .to = part, .name_len = (uint16_t)(n * sizeof(*ranges))};
+  struct fs_names_call c = {.op = FS_NAMES_EXTEND,
+                            .flags = sync ? FS_NAMES_DURABLE : 0,
+                            .id = fs_out_id(entry),
+                            .to = part,
+                            .name_len = (uint16_t)(n * sizeof(*ranges))};
+  for (uint32_t i = 0; i < n; i++) c.size += ranges[i].len;
   fs_err err = fs_names_call(&c, (const char *)ranges, "", body, sizeof(body), &got);
   return err == -ENOENT ? 0 : err; /* it was removed meanwhile */
 }
@@ -138,7 +142,7 @@ fs_err fs_out_flush(uint32_t entry, bool sync) {
   while (err == 0 && mine) {
     if (!take(w, ranges, &n, &mine)) return -EDEADLK;
     if (n == 0 && atomic_exchange(&w->appended, 0) == 0) return 0;
-    err = extend(entry, w->part, ranges, n);
+    err = extend(entry, w->part, ranges, n, sync);
     if (err == 0) fs_out_changed(entry);
     if (!mine || !lock(w)) break;
     if (err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
@@ -165,7 +169,7 @@ static bool note(struct fs_out_writer *w, uint64_t off, uint64_t n) {
 static fs_err wrote(uint32_t entry, struct fs_out_writer *w, uint64_t off, uint64_t n) {
   const struct fs_range one = {.off = off, .len = n};
   for (;;) {
-    if (!lock(w)) return extend(entry, w->part, &one, 1);
+    if (!lock(w)) return extend(entry, w->part, &one, 1, false);
     bool noted = note(w, off, n);
     unlock(w);
     if (noted) return 0;

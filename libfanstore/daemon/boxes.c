@@ -185,10 +185,10 @@ static void fs_box_replicated(void *ctx, fs_err err) {
 }
 
 static void fs_box_publish(struct fs_box_call *call, const struct fs_names_call *c) {
-  bool sync = c->flags & FS_NAMES_DURABLE;
   call->call = *c;
   call->call.flags &= ~(uint32_t)(FS_NAMES_DURABLE | FS_NAMES_LATER);
-  fs_replicate(call->d, c->id, sync, false, fs_box_replicated, call);
+  fs_replicate(call->d, c->id, (struct fs_replica_wish){.sync = c->flags & FS_NAMES_DURABLE, .end = UINT64_MAX},
+               fs_box_replicated, call);
 }
 
 static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t i) {
@@ -229,6 +229,8 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
     fs_relay_sync(d, c, fs_box_called, call);
   else if (c->op == FS_NAMES_PUBLISH)
     fs_box_publish(call, c);
+  else if (c->op == FS_NAMES_EXTEND)
+    fs_part_extend(d, c, fs_box_called, call);
   else
     fs_ns_call(d->ns, d->now, c, n, c->op == FS_NAMES_HOLD ? fs_box_held : fs_box_called, call);
 }

@@ -89,7 +89,8 @@ static fs_err fs_keep_gather(const struct fs_keeping *k) {
 
 static fs_err fs_keep_whole(const struct fs_keeping *k) {
   fs_err err = fs_keep_gather(k);
-  for (unsigned i = 1; err == -EAGAIN && i < FS_KEEP_TRIES; i++) {
+  /* A part's node may have died in the middle of it; then another has the part. */
+  for (unsigned i = 1; (err == -EAGAIN || (err == -EHOSTDOWN && k->d->replicas)) && i < FS_KEEP_TRIES; i++) {
     usleep(FS_KEEP_PAUSE_US); /* a part that was written a moment ago may yet look another by its times alone */
     err = fs_keep_gather(k);
   }
@@ -139,7 +140,7 @@ void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, v
   fs_err err = k ? fs_keep_dir(d, k->path, sizeof(k->path)) : -ENOMEM;
   size_t n = err == 0 ? strlen(k->path) : 0;
   if (err == 0 && snprintf(k->path + n, sizeof(k->path) - n, "/%s", path) >= PATH_MAX - (int)n) err = -ENAMETOOLONG;
-  if (err == 0 && f) err = fs_extents_copy(f, &k->scattered);
+  if (err == 0 && f) err = fs_spill_scattered(f, &k->scattered);
   if (err == 0) err = fs_keep_pool(d, k, &pool);
   if (err < 0) {
     if (k) free(k->scattered.extent);

@@ -37,7 +37,6 @@ struct fs_outputs {
   bool others;    /* all files are done */
   uint64_t names; /* that are still to be told */
   uint64_t files, bytes, failed, say_at, list_by;
-  uint64_t alone;                                      /* that should have a replica, and have none */
   uint64_t lost;                                       /* neither copied nor kept */
   uint64_t total, staged;                              /* bytes of all; files copied to --stage-out */
   uint64_t dirs, links;                                /* that the job has made, and this rank has the names of */
@@ -138,7 +137,6 @@ static void fs_outputs_list(struct fs_daemon *d) {
       uint64_t size;
       if (f->removed || f->dir == 0 || !fs_spill_mine(d, f->id) || fs_outputs_elsewhere(d->outputs, f->in)) continue;
       fs_outputs_add(d->outputs, &item);
-      d->outputs->alone += d->replicas && fs_extents_any(f);
       if (d->outputs->stage && !fs_outputs_there(d, f->id) && fs_outputs_size(d, &item, &size))
         d->outputs->total += size;
     }
@@ -148,10 +146,10 @@ static void fs_outputs_list(struct fs_daemon *d) {
 
 /* ---- what went with its home ---- */
 
-/* What has a replica has another home by now; what several nodes have written has none (output-files.md, section 6). */
+/* What has a replica has another home by now. */
 static void fs_outputs_homeless(void *ctx, const struct fs_record *r) {
   const struct fs_daemon *d = ctx;
-  if (d->replicas && !(r->flags & FS_RECORD_SHARED)) return;
+  if (d->replicas) return;
   struct fs_output item = {.id = r->id, .dir = r->dir, .mode = r->mode, .gone = true, .size = r->size};
   if (!fs_member(fs_ns_members(d->ns), r->home) && !(r->flags & FS_RECORD_STAGED)) fs_outputs_add(d->outputs, &item);
 }
@@ -401,7 +399,6 @@ static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
   if (o->links > 0) (void)fs_control_add_u64(&l, "links", o->links);
   if (o->failed > 0) (void)fs_control_add_u64(&l, "failed", o->failed);
   if (o->lost > 0) (void)fs_control_add_u64(&l, "lost", o->lost);
-  if (o->alone > 0) (void)fs_control_add_u64(&l, "alone", o->alone);
   if (end && o->gone_sure) (void)fs_control_add_u64(&l, "gone", o->gone);
   if (end) (void)fs_control_add_u64(&l, "end", 1);
   fs_say_line(&l);

@@ -236,7 +236,10 @@ static void fs_relay_call(struct fs_relay *r, uint32_t op, size_t n) {
     r->call.to = fs_ns_id(r->d->ns);
     r->call.size = n;
   }
-  fs_ns_call(r->d->ns, r->d->now, &r->call, fs_call_size(&r->call), fs_relay_called, r);
+  if (op == FS_NAMES_EXTEND)
+    fs_part_extend(r->d, &r->call, fs_relay_called, r);
+  else
+    fs_ns_call(r->d->ns, r->d->now, &r->call, fs_call_size(&r->call), fs_relay_called, r);
 }
 
 /* Lines stay whole, as long as they are not very long. */

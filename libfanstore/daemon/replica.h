@@ -7,6 +7,8 @@
  *
  *   replica_send.c     home: which files, when, to whom
  *   replica_read.c     home: what of a file the partner lacks, in a thread of the pool
+ *   replica_list.c     home and partner: which parts a file of several writers has
+ *   replica_part.c     a writer's node: its part, before home is told of it
  *   replica_receive.c  partner: blocks, and the word that all are here
  *   replica_write.c    partner: onto the disk, in a thread of the pool
  *   replicas.c         start, time, and what a change of members brings
@@ -14,8 +16,10 @@
 #ifndef FS_DAEMON_REPLICA_H
 #define FS_DAEMON_REPLICA_H
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
+#include "daemon/extents.h"
 #include "daemon/spill.h"
 
 #define FS_REPLICA_CHAINS 65536u
@@ -40,6 +44,18 @@ struct fs_replica_block {
 
 typedef void fs_replicated(void *ctx, fs_err err);
 
+/* What a program waits for. Looked at is what may be another in begin ... end, and what the partner lacks. */
+struct fs_replica_wish {
+  bool sync, behind; /* also on the partner's disk; for nobody who waits */
+  uint64_t begin, end;
+};
+
+/* Changes of a list of parts, in order; part 0: it ends at off. */
+struct fs_listing {
+  struct fs_out_extent *at;
+  uint32_t count, room;
+};
+
 /* What the partner has of a file of this node, and how it gets the rest. */
 struct fs_copy {
   struct fs_daemon *d;
@@ -48,21 +64,24 @@ struct fs_copy {
   struct stat st; /* of the spill as it was then */
   bool loose;     /* it may have changed since without a trace */
   bool synced;
-  uint64_t *sum; /* XXH3 of each block */
+  struct fs_listing listed; /* since the partner was told */
+  bool unlisted;            /* some of that is missing: it is to be told all */
+  uint64_t *sum;            /* XXH3 of each block */
   uint32_t blocks, room;
   /* while it is being brought up to date: */
   struct fs_chain chain;            /* of those that wait for their turn, or to be asked again */
   struct fs_chain waiting, waiters; /* for the next time; for this one */
   bool queued, active, behind, sync, sync_next;
-  bool removed; /* the file has gone: */
-  bool leaving; /* the partner is to hear of it */
-  bool restart; /* from the beginning, at `again` */
+  uint64_t begin, end, begin_next, end_next; /* what may have changed */
+  bool removed;                              /* the file has gone: */
+  bool leaving;                              /* the partner is to hear of it */
+  bool restart;                              /* from the beginning, at `again` */
   struct fs_chain busy;
   uint32_t to, generation, tries, restarts;
   uint64_t again; /* when the last word is said once more */
   /* the pool's: */
   struct fs_io io;
-  bool reading, begun, end;
+  bool reading, begun, ended;
   struct stat now;
   uint64_t at;
   uint32_t n;
@@ -72,6 +91,10 @@ struct fs_copy {
   uint64_t bytes;
   uint32_t upto;                 /* blocks that this node had sent of all its files then */
   struct fs_replica_block *last; /* goes with the last word */
+  struct fs_listing list;        /* to be told */
+  uint32_t told;                 /* so many of it were heard; */
+  uint32_t telling;              /* these are on their way, */
+  bool list_all, more;           /* of the whole list; and the last word comes after them */
 };
 
 /* A file of another node's that is kept here. */
@@ -86,6 +109,10 @@ struct fs_replica {
   bool asked;
   struct fs_asked question;
   struct fs_names_call call; /* the last word */
+  struct fs_extents *parts;  /* as of when it was complete last; */
+  struct fs_listing list;    /* what this generation has changed of them, */
+  bool list_all;             /* or all */
+  bool part;                 /* this is one itself */
   struct fs_replica_block *last;
   uint64_t since; /* of the last block or word */
   fs_err err;
@@ -126,7 +153,7 @@ static inline uint32_t fs_home_of(const struct fs_daemon *d, uint64_t id) {
 
 /* ---- replica_send.c ---- */
 /* What the file is now is with the partner when done is called: 0, also where there is none or the file has gone. */
-void fs_replicate(struct fs_daemon *d, uint64_t id, bool sync, bool behind, fs_replicated *done, void *ctx);
+void fs_replicate(struct fs_daemon *d, uint64_t id, struct fs_replica_wish wish, fs_replicated *done, void *ctx);
 void fs_copy_forget(struct fs_daemon *d, struct fs_spill_file *f); /* its file goes */
 /* It may have been changed without a trace in its times. */
 void fs_copy_loosen(const struct fs_daemon *d, uint64_t id);
@@ -136,10 +163,33 @@ void fs_copy_members(struct fs_replicas *t);
 /* ---- replica_read.c ---- */
 fs_err fs_copy_read(struct fs_io *io);
 
+/* ---- replica_list.c ---- */
+/* The list of this file's parts has changed. */
+void fs_copy_listed(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e);
+/* Home begins anew: what is to be told of the list. */
+fs_err fs_copy_list(struct fs_copy *c, struct fs_extents *parts);
+/* As much of it as there is room for goes behind the call's name; else c->more is set. */
+void fs_copy_list_put(struct fs_copy *c, struct fs_names_call *call, size_t room);
+static inline void fs_listing_free(struct fs_listing *l) {
+  free(l->at);
+  *l = (struct fs_listing){0};
+}
+/* Partner: what comes with a call; and all of it is to hold. */
+fs_err fs_replica_listed(struct fs_replica *r, const struct fs_names_call *c);
+fs_err fs_replica_list(struct fs_replica *r);
+
+/* ---- replica_part.c ---- */
+/* A client's or relay's EXTEND: its part is brought to the partner, then home is told. */
+void fs_part_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
+/* A part whose home this node has become, or that the next partner lacks. */
+void fs_part_again(struct fs_daemon *d, uint64_t id);
+
 /* ---- replica_receive.c ---- */
 fs_err fs_replica_start(struct fs_replicas *t);
 void fs_replica_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 void fs_replica_drop(struct fs_daemon *d, uint64_t id);
+/* This node is its home, and is still writing what the last one has sent. */
+bool fs_replica_waits(const struct fs_daemon *d, uint64_t id);
 void fs_replica_timers(struct fs_replicas *t);
 /* Files whose home this node has become. */
 void fs_replica_members(struct fs_replicas *t);

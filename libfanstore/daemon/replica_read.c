@@ -85,7 +85,7 @@ static fs_err fs_copy_block(struct fs_copy *c, int fd, struct fs_replica_block *
   if (got < 0) return (fs_err)got;
   if ((size_t)got < len) { /* it has become shorter, and will be published again */
     c->now.st_size = (off_t)(begin + (uint64_t)got);
-    c->end = true;
+    c->ended = true;
   }
   uint64_t sum = fs_xxh3(b->bytes, (size_t)got);
   *send = got > 0 && (known != (size_t)got || sum != c->sum[i]);
@@ -111,9 +111,19 @@ static fs_err fs_copy_begin(struct fs_copy *c, int fd) {
   if (fstat(fd, &c->now) < 0) return -errno;
   if (!S_ISREG(c->now.st_mode)) return -ENOENT;
   if (c->now.st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;
-  c->loose = fs_spill_young(&c->now);
+  if (c->now.st_size < c->st.st_size) c->begin = 0, c->end = UINT64_MAX;
+  /* What is passed over may be another all the same: then it is published later. */
+  bool passed = c->begin > 0 || c->end < (uint64_t)c->now.st_size;
+  c->loose = passed || fs_spill_young(&c->now);
   c->begun = true;
   return 0;
+}
+
+/* The next block that may be another than the partner's: the last one that it has may have become longer. */
+static uint64_t fs_copy_skip(const struct fs_copy *c) {
+  uint64_t last = c->blocks > 0 ? (c->blocks - 1ull) * FS_OUT_BLOCK : 0, at = c->at;
+  if (at < last && at + FS_OUT_BLOCK <= c->begin) at = FS_MIN(c->begin / FS_OUT_BLOCK * FS_OUT_BLOCK, last);
+  return at < last && at >= c->end ? last : at;
 }
 
 fs_err fs_copy_read(struct fs_io *io) {
@@ -126,8 +136,9 @@ fs_err fs_copy_read(struct fs_io *io) {
   fs_err err = c->begun ? 0 : fs_copy_begin(c, fd);
   for (uint32_t looked = 0; err == 0 && c->n < FS_REPLICA_STEP; looked++) {
     bool send = false;
-    if (c->at >= (uint64_t)c->now.st_size) c->end = true;
-    if (c->end || looked == FS_REPLICA_LOOKED) break;
+    c->at = fs_copy_skip(c);
+    if (c->at >= (uint64_t)c->now.st_size) c->ended = true;
+    if (c->ended || looked == FS_REPLICA_LOOKED) break;
     if (!spare && (spare = fs_copy_buffer(c)) == NULL) return -ENOMEM;
     err = fs_copy_block(c, fd, spare, &send);
     c->at += FS_OUT_BLOCK;

@@ -65,6 +65,8 @@ static void fs_replica_free(struct fs_replica *r) {
   fs_chain_drop(&r->chain);
   fs_replica_give_back(t, &r->blocks);
   free(r->last);
+  free(r->parts);
+  fs_listing_free(&r->list);
   free(r);
 }
 
@@ -83,11 +85,17 @@ static void fs_replica_adopt(struct fs_replica *r) {
   if (r->whole) {
     if (!r->done) fs_replica_cut(r, name);
     (void)fchmodat(d->spill_fd, name, r->mode & 07777, 0);
-    fs_spill_adopt(d, r->id, r->dir, r->seq, r->mode);
   } else {
     fs_spill_unlink(d, r->id);
   }
+  bool part = r->whole && r->part;
+  if (r->whole && !part) {
+    fs_spill_adopt(d, r->id, r->dir, r->seq, r->mode, r->parts);
+    r->parts = NULL;
+  }
+  uint64_t id = r->id;
   fs_replica_free(r);
+  if (part) fs_part_again(d, id);
 }
 
 static void fs_replica_leave(struct fs_replica *r) {
@@ -122,7 +130,13 @@ static void fs_replica_settled(struct fs_replica *r) {
   free(r->last);
   r->last = NULL;
   if (r->io.err < 0 || r->generation != (uint32_t)(r->call.to >> 32)) return;
+  r->io.err = fs_replica_list(r);
+  if (r->io.err < 0) {
+    r->err = r->io.err;
+    return;
+  }
   r->done = r->whole = true;
+  r->part = r->call.flags & FS_NAMES_PART;
   r->dir = r->call.dir;
   r->seq = FS_MAX(r->seq, r->call.seq);
   r->size = r->call.size;
@@ -150,6 +164,7 @@ static void fs_replica_written(struct fs_io *io) {
 
 static void fs_replica_renew(struct fs_replica *r, uint32_t from, uint32_t generation) {
   fs_replica_answer(r, -EILSEQ);
+  fs_listing_free(&r->list);
   r->from = from;
   r->generation = generation;
   r->got = 0;
@@ -225,6 +240,11 @@ void fs_replica_call(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
     fs_ns_answer(d->ns, a, !r ? -ENOMEM : current && r->done ? 0 : -EILSEQ, NULL, 0);
     return;
   }
+  fs_err listed = fs_replica_listed(r, c);
+  if (listed < 0 || (c->flags & FS_NAMES_MORE)) {
+    fs_ns_answer(d->ns, a, listed, NULL, 0);
+    return;
+  }
   if (!r->busy || !r->settling) { /* else it is this word that is being done */
     if (!fs_replica_inline(r, c)) {
       fs_ns_answer(d->ns, a, -ENOMEM, NULL, 0);
@@ -244,6 +264,11 @@ void fs_replica_drop(struct fs_daemon *d, uint64_t id) {
   fs_replica_answer(r, -EILSEQ);
   r->dropped = true;
   if (!r->busy) fs_replica_leave(r);
+}
+
+bool fs_replica_waits(const struct fs_daemon *d, uint64_t id) {
+  const struct fs_replica *r = d->replicas ? fs_replica_find(d->replicas, id) : NULL;
+  return r && r->promoted;
 }
 
 /* May there still be blocks on their way to it, behind those of others? */

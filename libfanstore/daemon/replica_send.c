@@ -22,11 +22,14 @@ struct fs_copy_wait {
 };
 
 static void fs_copy_next(struct fs_replicas *t);
+static void fs_copy_word(struct fs_copy *c);
 static void fs_copy_begin(struct fs_copy *c);
 
 /* ---- the end of one ---- */
 
 static void fs_copy_free(struct fs_copy *c) {
+  fs_listing_free(&c->listed);
+  fs_listing_free(&c->list);
   free(c->sum);
   free(c);
 }
@@ -84,10 +87,13 @@ static void fs_copy_queue(struct fs_replicas *t, struct fs_copy *c) {
 }
 
 static void fs_copy_discard(struct fs_copy *c) {
+  if (c->list.count > 0 || c->list_all) c->unlisted = true; /* the partner has not got it */
+  c->list_all = false;
   for (uint32_t i = 0; i < c->n; i++) free(c->block[i]);
   c->n = 0;
   free(c->last);
   c->last = NULL;
+  fs_listing_free(&c->list);
 }
 
 static void fs_copy_finish(struct fs_copy *c, fs_err err) {
@@ -125,6 +131,8 @@ static void fs_copy_restart(struct fs_copy *c) {
 }
 
 static void fs_copy_done(struct fs_copy *c) {
+  fs_listing_free(&c->list);
+  c->list_all = false;
   c->rank = c->to;
   c->st = c->now;
   c->synced = c->sync;
@@ -143,10 +151,13 @@ static void fs_copy_told(void *ctx, fs_err err, const void *body, size_t n) {
   }
   switch (err) {
   case 0: /* of who may have gone meanwhile */
-    if (fs_member(fs_ns_members(c->d->ns), c->to))
-      fs_copy_done(c);
-    else
+    c->told += c->telling;
+    if (!fs_member(fs_ns_members(c->d->ns), c->to))
       fs_copy_restart(c);
+    else if (c->more)
+      fs_copy_word(c);
+    else
+      fs_copy_done(c);
     return;
   case -ENOENT: /* its directory: to the program that would mean that the file has no name */
     fs_copy_finish(c, -EIO);
@@ -175,11 +186,11 @@ static void fs_copy_word(struct fs_copy *c) {
   struct {
     struct fs_names_call call;
     struct fs_wire_replica head;
-    unsigned char bytes[FS_REPLICA_INLINE];
+    unsigned char bytes[FS_NAMES_BODY - sizeof(struct fs_names_call) - sizeof(struct fs_wire_replica)];
   } m = {0};
   const struct fs_spill_file *f = fs_spill_find(c->d, c->id);
   m.call = (struct fs_names_call){.op = FS_NAMES_REPLICA,
-                                  .flags = c->sync ? FS_NAMES_DURABLE : 0,
+                                  .flags = (c->sync ? FS_NAMES_DURABLE : 0) | (f && f->part ? FS_NAMES_PART : 0),
                                   .id = c->id,
                                   .dir = f ? f->dir : 0,
                                   .to = (uint64_t)c->generation << 32 | c->sent,
@@ -189,7 +200,8 @@ static void fs_copy_word(struct fs_copy *c) {
                                   .mtime_ns = (uint32_t)c->now.st_mtim.tv_nsec,
                                   .mode = S_IFREG | (c->now.st_mode & 07777),
                                   .blocks = c->upto};
-  if (c->last) {
+  fs_copy_list_put(c, &m.call, sizeof(m) - sizeof(m.call) - (c->last ? FS_REPLICA_INLINE + sizeof(m.head) : 0));
+  if (c->last && !c->more) {
     m.call.name_len = (uint16_t)(sizeof(m.head) + c->last->head.length);
     m.head = c->last->head;
     memcpy(m.bytes, c->last->bytes, c->last->head.length);
@@ -212,7 +224,7 @@ static void fs_copy_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs
   free(b);
   c->refs--;
   c->flight -= current;
-  if (current && !c->reading && !c->restart && !c->end && c->flight + FS_REPLICA_STEP <= FS_REPLICA_FLIGHT)
+  if (current && !c->reading && !c->restart && !c->ended && c->flight + FS_REPLICA_STEP <= FS_REPLICA_FLIGHT)
     fs_copy_read_on(c);
   else if (c->removed && !c->active && !c->leaving && c->refs == 0)
     fs_copy_free(c);
@@ -243,7 +255,7 @@ static void fs_copy_was_read(struct fs_io *io) {
     fs_copy_restart(c);
     return;
   }
-  if (c->end && c->sent == 0 && c->n == 1 && c->block[0]->head.length <= FS_REPLICA_INLINE) {
+  if (c->ended && c->sent == 0 && c->n == 1 && c->block[0]->head.length <= FS_REPLICA_INLINE) {
     c->last = c->block[0];
     c->bytes = c->last->head.length;
     c->n = 0;
@@ -251,7 +263,7 @@ static void fs_copy_was_read(struct fs_io *io) {
   for (uint32_t i = 0; i < c->n; i++) fs_copy_send(c, c->block[i]);
   c->n = 0;
   c->upto = c->d->replicas->sent;
-  if (c->end)
+  if (c->ended)
     fs_copy_word(c);
   else if (c->flight + FS_REPLICA_STEP <= FS_REPLICA_FLIGHT)
     fs_copy_read_on(c);
@@ -259,37 +271,21 @@ static void fs_copy_was_read(struct fs_io *io) {
 
 /* ---- one file ---- */
 
-static void fs_copy_withdrawn(void *ctx, fs_err err, const void *body, size_t n) {
-  struct fs_copy *c = ctx;
-  (void)body, (void)n;
-  if (fs_copy_unheard(c, err)) {
-    fs_copy_soon(c, true);
-    return;
-  }
-  c->rank = FS_NO_RANK;
-  fs_copy_finish(c, 0);
-}
-
 /* Active already; from the beginning. */
 static void fs_copy_begin(struct fs_copy *c) {
   struct fs_replicas *t = c->d->replicas;
   const struct fs_spill_file *f = fs_spill_find(c->d, c->id);
-  bool scattered = f && fs_extents_any(f);
   fs_copy_discard(c);
   c->restart = false;
-  if (scattered && c->rank != FS_NO_RANK) { /* what is there would be taken for all of it */
-    c->to = c->rank;
-    fs_copy_tell_gone(c, fs_copy_withdrawn);
-    return;
-  }
   c->to = t->partner;
-  if (!f || scattered || c->removed || c->to == FS_NO_RANK) {
-    fs_copy_finish(c, 0);
+  fs_err err = f && !c->removed && c->to != FS_NO_RANK ? fs_copy_list(c, f->extents) : 0;
+  if (!f || c->removed || c->to == FS_NO_RANK || err < 0) {
+    fs_copy_finish(c, err);
     return;
   }
   if (c->rank != c->to) c->blocks = 0;
   c->generation = ++t->generation;
-  c->begun = c->end = false;
+  c->begun = c->ended = false;
   c->at = c->bytes = 0;
   c->sent = c->flight = c->tries = 0;
   fs_copy_read_on(c);
@@ -304,7 +300,11 @@ static void fs_copy_start(struct fs_replicas *t, struct fs_copy *c) {
   fs_chain_push(&t->busy, &c->busy);
   for (struct fs_chain *l; (l = fs_chain_pop(&c->waiting)) != NULL;) fs_chain_push(&c->waiters, l);
   c->sync = c->sync_next;
+  c->begin = c->begin_next;
+  c->end = c->end_next;
   c->sync_next = false;
+  c->begin_next = UINT64_MAX;
+  c->end_next = 0;
   fs_copy_begin(c);
 }
 
@@ -325,6 +325,7 @@ static struct fs_copy *fs_copy_of(struct fs_daemon *d, struct fs_spill_file *f) 
   c->d = d;
   c->id = f->id;
   c->rank = c->to = FS_NO_RANK;
+  c->begin_next = UINT64_MAX;
   c->io = (struct fs_io){.work = fs_copy_read, .done = fs_copy_was_read};
   fs_chain_init(&c->chain);
   fs_chain_init(&c->busy);
@@ -343,31 +344,34 @@ static bool fs_copy_current(const struct fs_daemon *d, const struct fs_copy *c, 
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
   if (c->active || c->queued || c->loose || c->rank != d->replicas->partner || (sync && !c->synced)) return false;
+  if (c->listed.count > 0 || c->unlisted) return false;
   return fstatat(d->spill_fd, fs_spill_name(c->id, name), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
          st.st_size == c->st.st_size && fs_copy_same(st.st_mtim, c->st.st_mtim) &&
          fs_copy_same(st.st_ctim, c->st.st_ctim);
 }
 
-void fs_replicate(struct fs_daemon *d, uint64_t id, bool sync, bool behind, fs_replicated *done, void *ctx) {
+void fs_replicate(struct fs_daemon *d, uint64_t id, struct fs_replica_wish wish, fs_replicated *done, void *ctx) {
   struct fs_replicas *t = d->replicas;
   struct fs_spill_file *f = t && t->partner != FS_NO_RANK ? fs_spill_find(d, id) : NULL;
-  if (!f || f->gone || (fs_extents_any(f) && !f->copy)) {
+  if (!f || f->gone) {
     done(ctx, 0);
     return;
   }
   struct fs_copy *c = fs_copy_of(d, f);
   struct fs_copy_wait *w = c ? malloc(sizeof(*w)) : NULL;
-  if (!w || fs_copy_current(d, c, sync)) {
+  if (!w || fs_copy_current(d, c, wish.sync)) {
     free(w);
     done(ctx, w ? 0 : -ENOMEM);
     return;
   }
   *w = (struct fs_copy_wait){.done = done, .ctx = ctx};
   fs_chain_push(&c->waiting, &w->chain);
-  c->sync_next = c->sync_next || sync;
+  c->sync_next = c->sync_next || wish.sync;
+  c->begin_next = FS_MIN(c->begin_next, wish.begin);
+  c->end_next = FS_MAX(c->end_next, wish.end);
   if (c->active) return; /* once more, after this time */
-  if (!c->queued || !behind) {
-    c->behind = behind;
+  if (!c->queued || !wish.behind) {
+    c->behind = wish.behind;
     fs_copy_queue(t, c);
   }
   fs_copy_next(t);
@@ -419,12 +423,16 @@ void fs_copy_members(struct fs_replicas *t) {
   for (struct fs_chain *l = t->busy.next, *next; l != &t->busy; l = next) {
     struct fs_copy *c = FS_ITEM(l, struct fs_copy, busy);
     next = l->next;
-    if (!c->reading && !c->end && !c->restart && c->to != t->partner) fs_copy_restart(c);
+    if (!c->reading && !c->ended && !c->restart && c->to != t->partner) fs_copy_restart(c);
   }
   for (uint64_t i = 0; i <= s->mask && t->partner != FS_NO_RANK; i++) {
     for (struct fs_spill_file *f = s->chain[i]; f; f = f->next) {
-      if (f->mode == 0 || f->removed || f->dir == 0 || (f->copy && f->copy->rank == t->partner)) continue;
-      fs_spill_again(t->d, f);
+      bool file = f->mode != 0 && f->dir != 0;
+      if ((!file && !f->part) || f->removed || (f->copy && f->copy->rank == t->partner)) continue;
+      if (f->part)
+        fs_part_again(t->d, f->id);
+      else
+        fs_spill_again(t->d, f);
     }
   }
 }

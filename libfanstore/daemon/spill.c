@@ -82,8 +82,14 @@ static void fs_spill_free(struct fs_daemon *d, struct fs_spill_file *f) {
   free(f->told);
   free(f->in);
   fs_copy_forget(d, f);
-  fs_extents_free(f);
+  free(f->extents);
   free(f);
+}
+
+struct fs_spill_file *fs_spill_part(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  if (f && f->dir == 0) f->part = true;
+  return f;
 }
 
 void fs_spill_creating(struct fs_daemon *d, uint64_t id, uint64_t dir) {
@@ -139,9 +145,16 @@ void fs_spill_again(struct fs_daemon *d, struct fs_spill_file *f) {
 /* What was published between the replica's last word and the end of who said it has a number below these. */
 #define FS_SPILL_ADOPTED (1u << 20)
 
-void fs_spill_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t published, uint32_t mode) {
+void fs_spill_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t published, uint32_t mode,
+                    struct fs_extents *parts) {
   struct fs_spill_file *f = fs_spill_make(d, id);
-  if (!f) return;
+  if (!f) {
+    free(parts);
+    return;
+  }
+  free(f->extents);
+  f->extents = parts;
+  f->changes++;
   f->dir = dir;
   f->mode = mode;
   d->spill_files->published = FS_MAX(d->spill_files->published, published + FS_SPILL_ADOPTED);
@@ -185,13 +198,13 @@ static void fs_spill_remove(struct fs_daemon *d, uint64_t id) {
   struct fs_spill_file *f = fs_spill_make(d, id);
   if (!f) return;
   f->removed = f->gone = true;
-  fs_extents_drop(d, f);
+  fs_spill_drop_parts(d, f);
   fs_spill_unlink(d, id);
 }
 
 void fs_spill_dropped(struct fs_daemon *d, uint64_t id) {
   struct fs_spill_file *f = fs_spill_find(d, id);
-  if (!fs_spill_mine(d, id)) {
+  if (!fs_spill_mine(d, id) || fs_replica_waits(d, id)) {
     fs_replica_drop(d, id);
     return;
   }
@@ -266,9 +279,9 @@ fs_err fs_spill_held(struct fs_daemon *d, uint64_t id, const struct stat *st, st
   fs_spill_version(d, t, st);
   *held = (struct fs_held){.id = id,
                            .version = t->version,
-                           .size = FS_MAX(t->size, fs_extents_end(f)),
+                           .size = FS_MAX(t->size, fs_extents_end(f->extents)),
                            .own = t->size,
-                           .parts = fs_extents_any(f),
+                           .parts = fs_extents_any(f->extents),
                            .tight = fs_space_tight(d),
                            .nameless = f->removed,
                            .mtime = st->st_mtim.tv_sec,
@@ -309,6 +322,10 @@ void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names
   }
   fs_err err = fs_spill_mine(d, c->id) && c->op < FS_NAMES_RELAY ? 0 : -EINVAL;
   struct fs_spill_file *f = err == 0 ? fs_spill_find(d, c->id) : NULL;
+  if (err == 0 && c->op != FS_NAMES_RELEASE && fs_replica_waits(d, c->id)) { /* its list of parts is not here yet */
+    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
+    return;
+  }
   if (err == 0 && fs_stagein_home(d, a, c)) return;
   if (err == 0 && c->op == FS_NAMES_SETATTR) {
     fs_spill_set(d, a, c);

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "daemon/daemon.h"
+#include "daemon/extents.h"
 #include "daemon/ns.h"
 
 /* What other nodes were told of a file's contents. */
@@ -45,6 +46,7 @@ struct fs_spill_file {
   bool closed;     /* it was closed, and is to be published */
   bool publishing; /* by this daemon */
   bool creating;   /* its name is on its way to the directory's owner */
+  bool part;       /* of another file; it never has a name */
   struct fs_spill_told *told;
   struct fs_extents *extents; /* bytes that are elsewhere; or NULL */
   uint64_t changes;           /* of that list */
@@ -76,8 +78,12 @@ void fs_spill_created(struct fs_daemon *d, uint64_t id);
 void fs_spill_not_created(struct fs_daemon *d, uint64_t id);
 /* A link to a file of --stage-in's is its spill, and published as that is. False: no memory. */
 bool fs_spill_staged(struct fs_daemon *d, uint64_t id, uint64_t dir, const struct stat *st);
-/* What was another node's file is this one's, and to be published: its mode, and the publications that it had. */
-void fs_spill_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t published, uint32_t mode);
+/* What was another node's file is this one's, and to be published: its mode, the publications that it had, and its
+   parts, a list that is the file's from here on. */
+void fs_spill_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t published, uint32_t mode,
+                    struct fs_extents *parts);
+/* This spill is a part, which has a replica as files have. NULL: no memory. */
+struct fs_spill_file *fs_spill_part(struct fs_daemon *d, uint64_t id);
 /* It is to be published again, when there is time. */
 void fs_spill_again(struct fs_daemon *d, struct fs_spill_file *f);
 /* Its bytes go, by the I/O pool. */
@@ -101,17 +107,13 @@ bool fs_spill_mine(const struct fs_daemon *d, uint64_t id);
 
 /* ---- spill_extents.c ---- */
 void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
-/* These bytes are in that part now. */
-fs_err fs_extents_put(struct fs_spill_file *f, struct fs_out_extent e);
-const struct fs_out_extent *fs_extents_all(const struct fs_spill_file *f, uint32_t *count);
-bool fs_extents_any(const struct fs_spill_file *f);
+/* These bytes are in that part now; and the file ends here. */
+fs_err fs_spill_put(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e);
+void fs_spill_cut(struct fs_daemon *d, struct fs_spill_file *f, uint64_t size);
 struct fs_scattered;
-/* All of it, copied for another thread (source.h). */
-fs_err fs_extents_copy(const struct fs_spill_file *f, struct fs_scattered *to);
-uint64_t fs_extents_end(const struct fs_spill_file *f);
-void fs_extents_truncate(struct fs_spill_file *f, uint64_t size);
-void fs_extents_drop(struct fs_daemon *d, struct fs_spill_file *f); /* the parts go, too */
-void fs_extents_free(struct fs_spill_file *f);
+/* The whole list, copied for another thread (source.h). */
+fs_err fs_spill_scattered(const struct fs_spill_file *f, struct fs_scattered *to);
+void fs_spill_drop_parts(struct fs_daemon *d, struct fs_spill_file *f);
 
 /* ---- spill_set.c ---- */
 void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
@@ -130,5 +132,7 @@ int fs_spill_drain(struct fs_daemon *d); /* how many were closed */
 void fs_spill_timers(struct fs_daemon *d);
 /* Makes the record what the spill is now, wherever it has gone meanwhile; done with the record, or why not. */
 void fs_spill_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
+/* The same, where only the list of its parts is another, and the file perhaps longer. */
+void fs_spill_publish_list(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 
 #endif

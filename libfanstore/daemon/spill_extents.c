@@ -11,33 +11,13 @@
 #include <unistd.h>
 
 #include "daemon/ns_priv.h"
+#include "daemon/replica.h"
 #include "daemon/source.h"
 #include "daemon/spill.h"
 
-#define FS_EXTENTS_MAX (1u << 20) /* of one file; then EFBIG */
-
-struct fs_extents {
-  uint32_t count, room;
-  struct fs_out_extent at[];
-};
-
-uint64_t fs_extents_end(const struct fs_spill_file *f) {
-  const struct fs_extents *x = f->extents;
-  return x && x->count > 0 ? x->at[x->count - 1].off + x->at[x->count - 1].len : 0;
-}
-
-bool fs_extents_any(const struct fs_spill_file *f) {
-  return f->extents && f->extents->count > 0;
-}
-
-const struct fs_out_extent *fs_extents_all(const struct fs_spill_file *f, uint32_t *count) {
-  *count = f->extents ? f->extents->count : 0;
-  return f->extents ? f->extents->at : NULL;
-}
-
-fs_err fs_extents_copy(const struct fs_spill_file *f, struct fs_scattered *to) {
+fs_err fs_spill_scattered(const struct fs_spill_file *f, struct fs_scattered *to) {
   uint32_t count;
-  const struct fs_out_extent *e = fs_extents_all(f, &count);
+  const struct fs_out_extent *e = fs_extents_all(f->extents, &count);
   *to = (struct fs_scattered){.changes = f->changes, .linked = f->in != NULL};
   if (count == 0) return 0;
   to->extent = malloc(count * sizeof(*e));
@@ -47,91 +27,18 @@ fs_err fs_extents_copy(const struct fs_spill_file *f, struct fs_scattered *to) {
   return 0;
 }
 
-void fs_extents_free(struct fs_spill_file *f) {
-  free(f->extents);
-  f->extents = NULL;
+fs_err fs_spill_put(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e) {
+  fs_err err = fs_extents_put(&f->extents, e);
+  f->changes += err == 0;
+  if (err == 0) fs_copy_listed(d, f, e);
+  return err;
 }
 
-/* The first extent that ends beyond off. */
-static uint32_t fs_extents_first(const struct fs_extents *x, uint64_t off) {
-  uint32_t low = 0, high = x ? x->count : 0;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (x->at[middle].off + x->at[middle].len <= off)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-/* Room for `more` extents. */
-static fs_err fs_extents_grow(struct fs_spill_file *f, uint32_t more) {
-  struct fs_extents *x = f->extents;
-  uint32_t count = x ? x->count : 0, room = x ? x->room : 0;
-  if (count + more <= room) return 0;
-  if (count + more > FS_EXTENTS_MAX) return -EFBIG;
-  room = FS_MAX(2 * room, FS_MAX(count + more, 16u));
-  struct fs_extents *grown = realloc(x, sizeof(*x) + room * sizeof(x->at[0]));
-  if (!grown) return -ENOMEM;
-  if (!x) *grown = (struct fs_extents){0};
-  grown->room = room;
-  f->extents = grown;
-  return 0;
-}
-
-/* Puts n extents in the place of those from..to. There is room. */
-static void fs_extents_splice(struct fs_extents *x, uint32_t from, uint32_t to, const struct fs_out_extent *put,
-                              uint32_t n) {
-  memmove(&x->at[from + n], &x->at[to], (x->count - to) * sizeof(x->at[0]));
-  memcpy(&x->at[from], put, n * sizeof(x->at[0]));
-  x->count += n - (to - from);
-}
-
-/* What an extent is without [off, end): up to two. */
-static uint32_t fs_extent_cut(const struct fs_out_extent *e, uint64_t off, uint64_t end, struct fs_out_extent out[2]) {
-  uint32_t n = 0;
-  if (e->off < off) out[n++] = (struct fs_out_extent){.off = e->off, .len = off - e->off, .part = e->part};
-  if (e->off + e->len > end)
-    out[n++] = (struct fs_out_extent){.off = end, .len = e->off + e->len - end, .part = e->part};
-  return n;
-}
-
-fs_err fs_extents_put(struct fs_spill_file *f, struct fs_out_extent e) {
-  struct fs_out_extent put[5];
-  uint32_t n = 0;
-  fs_err err = fs_extents_grow(f, 2);
-  if (err < 0) return err;
+void fs_spill_cut(struct fs_daemon *d, struct fs_spill_file *f, uint64_t size) {
+  if (!f->extents) return;
+  fs_extents_truncate(f->extents, size);
   f->changes++;
-  struct fs_extents *x = f->extents;
-  uint64_t end = e.off + e.len;
-  uint32_t from = fs_extents_first(x, e.off), to = from;
-  struct fs_out_extent before[2], after[2];
-  while (to < x->count && x->at[to].off < end) to++;
-  uint32_t nb = to > from ? fs_extent_cut(&x->at[from], e.off, end, before) : 0;
-  uint32_t na = to > from + 1 ? fs_extent_cut(&x->at[to - 1], e.off, end, after) : 0;
-  for (uint32_t i = 0; i < nb && before[i].off < e.off; i++) put[n++] = before[i];
-  /* One after the other in the same part is one: how a file is written, mostly. */
-  if (n == 0 && from > 0 && x->at[from - 1].part == e.part && x->at[from - 1].off + x->at[from - 1].len == e.off) {
-    e.off = x->at[--from].off;
-    e.len = end - e.off;
-  }
-  put[n++] = e;
-  for (uint32_t i = 0; i < nb; i++)
-    if (before[i].off >= end) put[n++] = before[i];
-  for (uint32_t i = 0; i < na; i++)
-    if (after[i].off >= end) put[n++] = after[i];
-  fs_extents_splice(x, from, to, put, n);
-  return 0;
-}
-
-void fs_extents_truncate(struct fs_spill_file *f, uint64_t size) {
-  struct fs_extents *x = f->extents;
-  uint32_t i = fs_extents_first(x, size);
-  if (!x) return;
-  f->changes++;
-  if (i < x->count && x->at[i].off < size) x->at[i].len = size - x->at[i].off, i++;
-  x->count = FS_MIN(x->count, i);
+  fs_copy_listed(d, f, (struct fs_out_extent){.off = size});
 }
 
 /* ---- parts that are of no use any more ---- */
@@ -141,18 +48,21 @@ static int fs_extent_by_part(const void *a, const void *b) {
   return x->part < y->part ? -1 : x->part > y->part;
 }
 
-void fs_extents_drop(struct fs_daemon *d, struct fs_spill_file *f) {
+void fs_spill_drop_parts(struct fs_daemon *d, struct fs_spill_file *f) {
   struct fs_extents *x = f->extents;
+  uint32_t count;
+  struct fs_out_extent *e = fs_extents_all(x, &count);
   f->extents = NULL;
   if (!x) return;
-  qsort(x->at, x->count, sizeof(x->at[0]), fs_extent_by_part);
-  for (uint32_t i = 0; i < x->count; i++) {
-    if (i > 0 && x->at[i].part == x->at[i - 1].part) continue;
-    struct fs_names_call c = {.op = FS_NAMES_DROP, .id = x->at[i].part};
-    if (FS_OUT_ID_RANK(c.id) == d->net->rank)
+  qsort(e, count, sizeof(*e), fs_extent_by_part);
+  for (uint32_t i = 0; i < count; i++) {
+    if (i > 0 && e[i].part == e[i - 1].part) continue;
+    struct fs_names_call c = {.op = FS_NAMES_DROP, .id = e[i].part};
+    uint32_t rank = FS_OUT_ID_RANK(c.id) < d->net->nodes ? fs_home_of(d, c.id) : FS_NO_RANK;
+    if (rank == d->net->rank)
       fs_spill_dropped(d, c.id);
-    else if (FS_OUT_ID_RANK(c.id) < d->net->nodes)
-      fs_ns_ask(d->ns, FS_OUT_ID_RANK(c.id), &c, sizeof(c), NULL, NULL);
+    else if (rank < d->net->nodes)
+      fs_ns_ask(d->ns, rank, &c, sizeof(c), NULL, NULL);
   }
   free(x);
 }
@@ -178,7 +88,7 @@ static void fs_extended(void *ctx, fs_err err, const void *body, size_t n) {
 static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_spill_file *f) {
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
-  off_t end = (off_t)fs_extents_end(f);
+  off_t end = (off_t)fs_extents_end(f->extents);
   if (fstatat(d->spill_fd, fs_spill_name(f->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
   if (st.st_size >= end) return 0;
   FS_AUTO_CLOSE int fd = openat(d->spill_fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -194,10 +104,12 @@ static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_
   struct fs_extending *e = malloc(sizeof(*e));
   fs_err err = e ? 0 : -ENOMEM;
   if (err == 0 && c->name_len > 0 && FS_OUT_ID_RANK(c->to) != a.from) err = -EINVAL;
+  /* It was stopped, and its parts are another's now. */
+  if (err == 0 && c->name_len > 0 && fs_home_of(d, c->to) != a.from) err = -EIO;
   for (uint32_t i = 0; err == 0 && i < c->name_len / sizeof(struct fs_range); i++) {
     struct fs_range r;
     memcpy(&r, ranges + i * sizeof(r), sizeof(r));
-    err = fs_extents_put(f, (struct fs_out_extent){.off = r.off, .len = r.len, .part = c->to});
+    err = fs_spill_put(d, f, (struct fs_out_extent){.off = r.off, .len = r.len, .part = c->to});
   }
   if (f->told) f->told->loose = true;
   if (err == 0) err = fs_extents_reach(d, f);
@@ -207,15 +119,18 @@ static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_
     return;
   }
   *e = (struct fs_extending){.d = d, .asked = a};
-  fs_spill_publish(d, c->id, fs_extended, e);
+  if (c->name_len > 0)
+    fs_spill_publish_list(d, c->id, fs_extended, e);
+  else
+    fs_spill_publish(d, c->id, fs_extended, e);
 }
 
 static void fs_extents_list(struct fs_daemon *d, struct fs_asked a, const struct fs_spill_file *f,
                             const struct fs_names_call *c) {
-  const struct fs_extents *x = f->extents;
-  uint32_t i = fs_extents_first(x, c->size), count = x ? x->count : 0;
-  uint32_t n = FS_MIN(count - i, (uint32_t)(FS_NAMES_BODY / sizeof(struct fs_out_extent)));
-  fs_ns_answer(d->ns, a, 0, x ? &x->at[i] : NULL, n * sizeof(struct fs_out_extent));
+  uint32_t count, i = fs_extents_first(f->extents, c->size);
+  const struct fs_out_extent *e = fs_extents_all(f->extents, &count);
+  uint32_t n = FS_MIN(count - i, (uint32_t)(FS_NAMES_BODY / sizeof(*e)));
+  fs_ns_answer(d->ns, a, 0, e ? &e[i] : NULL, n * sizeof(*e));
 }
 
 /* ---- appending ---- */

@@ -64,7 +64,7 @@ static void fs_setting_done(struct fs_io *io) {
     return;
   }
   struct fs_spill_file *f = fs_spill_find(s->d, s->call.id);
-  if (f && (s->call.flags & FS_SET_SIZE)) fs_extents_truncate(f, s->call.size);
+  if (f && (s->call.flags & FS_SET_SIZE)) fs_spill_cut(s->d, f, s->call.size);
   fs_ns_done_now(s->d->ns, s->call.to);
   fs_setting_publish(s);
 }

@@ -52,8 +52,8 @@ static bool fs_spill_fill(const struct fs_daemon *d, struct fs_names_call *c) {
   c->mtime = st.st_mtim.tv_sec;
   c->mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
   c->mode = S_IFREG | (st.st_mode & 07777);
-  if (!f || !fs_extents_any(f)) return true;
-  c->size = FS_MAX(c->size, fs_extents_end(f));
+  if (!f || !fs_extents_any(f->extents)) return true;
+  c->size = FS_MAX(c->size, fs_extents_end(f->extents));
   c->flags = FS_NAMES_PARTS;
   return true;
 }
@@ -104,7 +104,7 @@ static void fs_publication_replicated(void *ctx, fs_err err) {
   fs_publication_start(p);
 }
 
-void fs_spill_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+static void fs_publication_new(struct fs_daemon *d, uint64_t id, uint64_t begin, fs_ns_done *done, void *ctx) {
   const struct fs_spill_file *f = fs_spill_find(d, id);
   struct fs_publication *p = malloc(sizeof(*p));
   if (!p) {
@@ -113,7 +113,16 @@ void fs_spill_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *
   }
   *p = (struct fs_publication){.d = d, .done = done, .ctx = ctx};
   p->call = (struct fs_names_call){.op = FS_NAMES_PUBLISH, .id = id, .dir = f ? f->dir : 0};
-  fs_replicate(d, id, false, f && f->publishing, fs_publication_replicated, p);
+  struct fs_replica_wish wish = {.behind = f && f->publishing, .begin = begin, .end = UINT64_MAX};
+  fs_replicate(d, id, wish, fs_publication_replicated, p);
+}
+
+void fs_spill_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  fs_publication_new(d, id, 0, done, ctx);
+}
+
+void fs_spill_publish_list(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  fs_publication_new(d, id, UINT64_MAX, done, ctx);
 }
 
 /* ---- what was closed ---- */

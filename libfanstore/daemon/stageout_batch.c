@@ -47,7 +47,7 @@ static void fs_batch_named(struct fs_io *io);
 /* Which of its bytes are elsewhere, as it is now. */
 static fs_err fs_batch_scattered(struct fs_stageout_item *i) {
   const struct fs_spill_file *s = fs_spill_find(i->out->d, i->output.id);
-  return s && i->task == FS_STAGE_COPY ? fs_extents_copy(s, &i->scattered) : 0;
+  return s && i->task == FS_STAGE_COPY ? fs_spill_scattered(s, &i->scattered) : 0;
 }
 
 /* All paths are there. */

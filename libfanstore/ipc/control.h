@@ -29,8 +29,8 @@
  *                                                       were not kept in the end for it, whatever the first reason was
  *   outputs rank=K files=N bytes=BYTES [kept=DIR]       after finish: how far; with end=1 done. done, total: bytes
  *     [staged=N done=BYTES total=BYTES]                 of --stage-out; lost: files neither copied nor kept
- *     [failed=N] [lost=N] [alone=N] [end=1]             alone: --output-replicas, and they have none. dirs, links:
- *     [dirs=N] [links=N]                                directories and symlinks that the job has made
+ *     [failed=N] [lost=N] [end=1]                       dirs, links: directories and symlinks that the job has
+ *     [dirs=N] [links=N]                                made
  *                                                       gone, with end=1: files in this rank's directories whose
  *                                                       home has gone (if that is known); an `output` line of one
  *                                                       of them has gone=K, the home

@@ -70,6 +70,18 @@ static bool ranges_ok(const char *ranges, size_t n) {
   return n % sizeof(r) == 0;
 }
 
+static bool list_ok(const char *list, size_t n) {
+  struct fs_out_extent e;
+  if (n == 0) return true;
+  if (n < sizeof(struct fs_replica_list) || (n - sizeof(struct fs_replica_list)) % sizeof(e) != 0) return false;
+  for (size_t at = sizeof(struct fs_replica_list); at < n; at += sizeof(e)) {
+    memcpy(&e, list + at, sizeof(e));
+    if (e.part == 0 ? e.len != 0 : (!id_ok(e.part) || e.len == 0)) return false;
+    if (e.len > INT64_MAX || e.off > INT64_MAX - e.len) return false;
+  }
+  return true;
+}
+
 static bool names_ok(const struct fs_names_call *c) {
   bool target = c->op == FS_NAMES_CREATE && (c->mode & S_IFMT) == S_IFLNK;
   switch (c->op) {
@@ -89,7 +101,8 @@ static bool names_ok(const struct fs_names_call *c) {
   case FS_NAMES_APPEND:
     return c->name2_len == 0 && (c->name_len == 0 || c->name_len == c->size);
   case FS_NAMES_REPLICA:
-    return c->name2_len == 0 && (c->name_len == 0 || c->name_len >= sizeof(struct fs_wire_replica));
+    return (c->name_len == 0 || c->name_len >= sizeof(struct fs_wire_replica)) &&
+           list_ok(fs_call_name2(c), c->name2_len);
   default:
     return c->name_len == 0 && c->name2_len == 0;
   }

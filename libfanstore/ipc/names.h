@@ -80,8 +80,8 @@ enum fs_names_op {
                           EHOSTDOWN, EFBIG, EINVAL: this node's own */
   FS_NAMES_RELEASE,    /* id, seq: a handle: one HOLD that gave it is over (0: whichever). Of a node: all are */
   /* of a file that several processes write (section 7); home answers */
-  FS_NAMES_EXTEND,  /* id, to: a part, instead of a name struct fs_range[]: bytes that are in the part. Publishes the
-                       file, also without any. struct fs_appended, off 0 */
+  FS_NAMES_EXTEND,  /* id, to: a part, instead of a name struct fs_range[]: bytes that are in the part; size: how many.
+                       Publishes the file, also without any. struct fs_appended, off 0 */
   FS_NAMES_EXTENTS, /* id, size: an offset: struct fs_out_extent[] from there on, as many as fit */
   FS_NAMES_APPEND,  /* id, size: bytes for the end of home's spill, instead of a name: FS_APPEND_DATA at most; without
                        them so many zeros (FS_APPEND_MAX) that are the caller's to write. struct fs_appended */
@@ -119,7 +119,8 @@ enum fs_names_op {
                         FS_NAMES_SEEN else where it was seen last; ENOENT */
   FS_NAMES_REPLICA, /* id, dir, size, mode, mtime, seq as in PUBLISH, to: generation << 32 and number of the blocks that
                        were sent of it (ipc/wire.h), or instead of a name one more: all is here now. EILSEQ: not all;
-                       blocks: sent by this home so far, of all its files */
+                       blocks: sent by this home so far, of all its files. Instead of name 2 struct
+                       fs_replica_list: of a file of several writers */
 };
 
 enum fs_names_flags {
@@ -127,8 +128,10 @@ enum fs_names_flags {
   FS_NAMES_KEEP = 2,       /* of TAKEN, MIRROR: the hold of record id ends, and it stays */
   FS_NAMES_TAKEN_TOO = 16, /* of LOOKUP: also what is not published yet: it is to be written */
   FS_NAMES_PARTS = 8,      /* of PUBLISH: not all bytes are in home's spill */
+  FS_NAMES_PART = 8,       /* of REPLICA: this is a part of another file */
+  FS_NAMES_MORE = 1,       /* of REPLICA: more of the list follows, the last word has still to be said */
   FS_NAMES_STAGED = 32,    /* of CREATE and PUBLISH, by daemons: FS_RECORD_STAGED, with its size and published */
-  FS_NAMES_DURABLE = 64,   /* of PUBLISH, REPLICA: the program has waited for its disk */
+  FS_NAMES_DURABLE = 64,   /* of PUBLISH, EXTEND, REPLICA: the program has waited for its disk */
   FS_NAMES_HELD = 4,       /* of MIRROR: record id is held for directory `to` and the rename `size` */
   FS_NAMES_SHUT = 8,       /* of MIRROR: the directory takes no names for a while; */
   FS_NAMES_OPENED = 16,    /* it does; */
@@ -191,6 +194,15 @@ struct fs_out_extent {
   uint64_t off, len;
   uint64_t part; /* id of the spill that has them, at the same offset */
 };
+
+/* Changes of the list of extents, from number `at` of `total` on, followed by struct fs_out_extent[]: with part 0 and
+   no length the list ends at off. */
+struct fs_replica_list {
+  uint32_t at, total;
+  uint32_t all; /* not 0: they are the whole list */
+  uint32_t unused;
+};
+static_assert(sizeof(struct fs_replica_list) == 16, "fs_replica_list is 16 bytes");
 
 static inline const char *fs_call_name(const struct fs_names_call *c) {
   return (const char *)(c + 1);

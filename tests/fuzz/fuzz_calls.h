@@ -65,6 +65,20 @@ static size_t a_record(char *body, size_t n) {
   return n;
 }
 
+/* Of a file's parts: whole, in pieces, changes. */
+static size_t some_list(char *p) {
+  uint32_t n = byte() & 7;
+  struct fs_replica_list head = {.at = byte() & 7, .total = byte() & 15, .all = byte() & 1};
+  memcpy(p, &head, sizeof(head));
+  for (uint32_t i = 0; i < n; i++) {
+    uint8_t how = byte();
+    struct fs_out_extent e = {byte() * 16u, 1 + (how & 63), FS_OUT_ID_MAKE(how >> 6, 1ull << 47 | (how & 3))};
+    if (how % 8 == 0) e.len = e.part = 0;
+    memcpy(p + sizeof(head) + i * sizeof(e), &e, sizeof(e));
+  }
+  return sizeof(head) + n * sizeof(struct fs_out_extent);
+}
+
 /* What stands after the head, by operation. */
 static void call_tail(struct fs_names_call *c, char *p) {
   static const char *const names[] = {"f", "g", "d", "one", "new", "longer-name", "recorded.", "r"};
@@ -93,10 +107,12 @@ static void call_tail(struct fs_names_call *c, char *p) {
     take(p, c->name_len);
     return;
   case FS_NAMES_REPLICA:
-    if (byte() & 1) return;
-    memcpy(p, &replica, sizeof(replica));
-    memset(p + sizeof(replica), 5, replica.length);
-    c->name_len = (uint16_t)(sizeof(replica) + replica.length);
+    if (byte() & 1) {
+      memcpy(p, &replica, sizeof(replica));
+      memset(p + sizeof(replica), 5, replica.length);
+      c->name_len = (uint16_t)(sizeof(replica) + replica.length);
+    }
+    if (byte() & 1) c->name2_len = (uint16_t)some_list(p + c->name_len);
     return;
   default:
     return;

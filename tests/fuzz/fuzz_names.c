@@ -34,6 +34,14 @@ static void check_call(const struct fs_names_call *c, size_t n) {
     memcpy(&r, fs_call_name(c) + at, sizeof(r));
     if (c->name_len - at < sizeof(r) || r.len == 0 || r.off + r.len < r.off || r.off + r.len > INT64_MAX) abort();
   }
+  struct fs_out_extent e;
+  for (size_t at = sizeof(struct fs_replica_list); replica && at < c->name2_len; at += sizeof(e)) {
+    if (c->name2_len - at < sizeof(e)) abort();
+    memcpy(&e, fs_call_name2(c) + at, sizeof(e));
+    if (e.part == 0 ? e.len != 0 : e.len == 0 || !(e.part & FS_OUT_ID)) abort();
+    if (e.off + e.len < e.off || e.off + e.len > INT64_MAX) abort();
+  }
+  if (replica && c->name2_len > 0 && c->name2_len < sizeof(struct fs_replica_list)) abort();
   if (c->op == FS_NAMES_APPEND && c->name_len > 0 && c->name_len != c->size) abort();
   bool of_file = fs_call_of_file(c) || c->op == FS_NAMES_SETATTR || c->op == FS_NAMES_FIND;
   of_file = of_file || c->op == FS_NAMES_ABOVE || c->op == FS_NAMES_WHERE || replica;

@@ -84,15 +84,6 @@ job 3 0 --stage-out "$work/durable" -- case_back "$work/durable"
 rm -rf "$work/durable"
 clean
 
-# What is in parts of several nodes has none: the partner must not take home's spill for the whole.
-expect_status 0 launch --dataset "$work/ds" --emulate 3 --output-replicas 1 -- bash -c 'cd "$1" && head -c 9000 /dev/zero >shared &&
-  [ "$(find "$2" -size 9000c -path "*/out/*" | wc -l)" = 2 ] &&
-  FANSTORE_NODE=1 /usr/bin/python3 -c "import os; os.pwrite(os.open(\"shared\", os.O_WRONLY), b\"other\" * 400, 3000)" &&
-  find "$2" -size 9000c -path "*/out/*"' - "$mnt" "$work/local"
-equal "home's spill alone is left" 1 "$(wc -l <"$work/out")"
-grep -q '^fs-launch: 1 of them had no replica: several nodes' "$work/err" || fail "not said: $(cat "$work/err")"
-echo "ok - a file of several writers has no replica"
-
 expect_status 0 launch --dataset "$work/ds" --emulate 1 --output-replicas 1 -- sh -c 'echo x >"$1/x" && cat "$1/x"' - "$mnt"
 equal "alone" x "$(cat "$work/out")"
 grep -q 'warning: --output-replicas: there is one node' "$work/err" || fail "not said: $(cat "$work/err")"

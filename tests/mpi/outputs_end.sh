@@ -182,7 +182,7 @@ for i in $(seq 100); do
 done
 exit 99
 EOF
-expect_status 125 launch --dataset "$work/ds" --emulate 3 --output-replicas 1 --deadline 300 --keep -- \
+expect_status 125 launch --dataset "$work/ds" --emulate 3 --deadline 300 --keep -- \
   env FANSTORE_NODE=0 bash "$work/shared.sh" "$mnt" >"$work/out"
 grep -q 'Input/output error' "$work/out" || fail "a file of several writers without its home: $(cat "$work/out" "$work/err")"
 grep -q '1 output is lost with its node: shared$' "$work/err" || fail "not told: $(cat "$work/err")"

@@ -7,13 +7,13 @@
 
 #include <cmocka.h>
 
-#include "daemon/spill.h"
+#include "daemon/extents.h"
 
 #define SIZE 600u
 
 static uint64_t owner[SIZE];
 
-static void check(const struct fs_spill_file *f, unsigned round) {
+static void check(struct fs_extents *f, unsigned round) {
   uint32_t count;
   const struct fs_out_extent *x = fs_extents_all(f, &count);
   uint64_t seen[SIZE] = {0}, end = 0;
@@ -32,7 +32,7 @@ static void check(const struct fs_spill_file *f, unsigned round) {
 static void test_random(void **state) {
   unsigned parts = (unsigned)(uintptr_t)*state;
   for (unsigned seed = 1; seed <= 40; seed++) {
-    struct fs_spill_file f = {.id = FS_OUT_ID | 1};
+    struct fs_extents *f = NULL;
     uint64_t next = 0;
     srandom(seed);
     memset(owner, 0, sizeof(owner));
@@ -45,27 +45,27 @@ static void test_random(void **state) {
       assert_int_equal(fs_extents_put(&f, (struct fs_out_extent){.off = off, .len = len, .part = part}), 0);
       for (uint64_t at = off; at < off + len; at++) owner[at] = part;
       if (random() % 50 == 0) {
-        fs_extents_truncate(&f, off);
+        fs_extents_truncate(f, off);
         for (uint64_t at = off; at < SIZE; at++) owner[at] = 0;
       }
-      check(&f, round);
+      check(f, round);
     }
-    fs_extents_free(&f);
+    free(f);
   }
 }
 
 /* Sequential writes of one part are one extent. */
 static void test_sequential(void **state) {
-  struct fs_spill_file f = {.id = FS_OUT_ID | 1};
+  struct fs_extents *f = NULL;
   uint32_t count;
   (void)state;
   for (uint64_t off = 0; off < 1000000; off += 1000)
     assert_int_equal(fs_extents_put(&f, (struct fs_out_extent){.off = off, .len = 1000, .part = FS_OUT_ID | 2}), 0);
-  assert_int_equal(fs_extents_all(&f, &count)->len, 1000000);
+  assert_int_equal(fs_extents_all(f, &count)->len, 1000000);
   assert_int_equal(count, 1);
-  fs_extents_truncate(&f, 0);
-  assert_false(fs_extents_any(&f));
-  fs_extents_free(&f);
+  fs_extents_truncate(f, 0);
+  assert_false(fs_extents_any(f));
+  free(f);
 }
 
 int main(void) {

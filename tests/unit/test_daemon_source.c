@@ -89,10 +89,10 @@ static void test_pieces(void **state) {
       size_t n = 1 + (size_t)random() % UNIT;
       put(fd[part], byte, off, n);
       memset(want + off, (int)byte, n);
-      if (part > 0) assert_int_equal(fs_extents_put(&f, (struct fs_out_extent){off, n, id_of(part)}), 0);
+      if (part > 0) assert_int_equal(fs_extents_put(&f.extents, (struct fs_out_extent){off, n, id_of(part)}), 0);
       size = FS_MAX(size, off + n);
     }
-    assert_int_equal(fs_extents_copy(&f, &e), 0);
+    assert_int_equal(fs_spill_scattered(&f, &e), 0);
     assert_int_equal(fs_source_open(&s, &d, NULL, f.id, O_RDONLY, &e), 0);
     assert_int_equal(s.size, size);
     assert_true(read_all(&s, got, seed % 2 ? FS_SOURCE_BYTES : 10000) > size / 4);
@@ -102,7 +102,7 @@ static void test_pieces(void **state) {
     assert_int_equal(fs_source_same(&s), 0);
     fs_source_close(&s);
     free(e.extent);
-    fs_extents_free(&f);
+    free(f.extents);
     for (unsigned i = 0; i <= PARTS; i++) assert_int_equal(ftruncate(fd[i], 0) + close(fd[i]), 0);
   }
 }
@@ -112,9 +112,9 @@ static void open_two(struct fs_source *s, struct fs_scattered *e, int fd[2]) {
   struct fs_spill_file f = {.id = id_of(0)};
   static uint8_t buf[2 * UNIT];
   for (unsigned i = 0; i < 2; i++) put(fd[i] = make(i), 7 + i, i * UNIT, UNIT);
-  assert_int_equal(fs_extents_put(&f, (struct fs_out_extent){UNIT, UNIT, id_of(1)}), 0);
-  assert_int_equal(fs_extents_copy(&f, e), 0);
-  fs_extents_free(&f);
+  assert_int_equal(fs_extents_put(&f.extents, (struct fs_out_extent){UNIT, UNIT, id_of(1)}), 0);
+  assert_int_equal(fs_spill_scattered(&f, e), 0);
+  free(f.extents);
   assert_int_equal(fs_source_open(s, &d, NULL, f.id, O_RDONLY, e), 0);
   assert_int_equal(read_all(s, buf, sizeof(buf)), 0);
   assert_int_equal(fs_source_same(s), 0);

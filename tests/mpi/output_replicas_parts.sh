@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 300
+# --output-replicas 1, files of several writers: what any node has closed or synced of them is read after the death of their
+# home's daemon and of a writer's; who writes goes on; random kills (ROUNDS of them); what is staged out and kept then.
+. "$(dirname "$0")/../functions.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+random_files "$work/source" 4 3 1 100 5000
+ds=$work/ds
+pack "$work/source" "$ds" --partitions 2 --mount "$mnt"
+
+job() { # NODES OPTION... -- CASE...
+  local nodes=$1 options=()
+  shift
+  while [ "$1" != -- ]; do options+=("$1") && shift; done
+  shift
+  rm -rf "$work/plain" && mkdir "$work/plain"
+  expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$nodes" --output-replicas 1 "${options[@]}" -- \
+    env FANSTORE_NODE=0 "$python" "$here/output_replicas_parts.py" "$mnt" "$nodes" "$work/plain" "$@"
+  sed "s/^ok - /ok - $nodes nodes: /" "$work/out"
+}
+# A killed daemon's directory stays until the next job, as after any kill.
+clean() { rm -rf "$work"/local/*/spill-* "$TMPDIR"/fanstore-*; }
+
+same() { # DIRECTORY WHAT
+  (cd "$1" && find . -path ./.fanstore-staged -prune -o -type f -name '[a-z]*' -exec md5sum {} + | sort) |
+    diff "$work/plain/sums" - || fail "other files are $2: $(cat "$work/err")"
+}
+
+deaths() { # NODES
+  local n=$1 i
+  job "$n" -- case_homes
+  clean
+  job "$n" -- case_open
+  clean
+  job "$n" -- case_relays
+  clean
+  for ((i = 0; i < ${ROUNDS:-2}; i++)); do
+    job "$n" -- case_random $((i % 2)) "$((RANDOM % 2)).$((RANDOM % 10))"
+    clean
+  done
+  mkdir "$work/durable"
+  job "$n" --stage-out "$work/durable" -- case_end
+  same "$work/durable" "staged out"
+  rm -rf "$work/durable"
+  clean
+  job "$n" --keep -- case_end
+  same "$(echo "$work"/local/fanstore-outputs/job-*)" kept
+  rm -rf "$work/local/fanstore-outputs"
+  clean
+  echo "ok - $n nodes: staged out, and kept, after the death of a home and writer"
+}
+# Most of the time a death is waited for: two numbers of nodes beside each other, each with a directory and a mount of its own.
+apart() { # NODES: in a process of its own
+  export TMPDIR=$TMPDIR/$1
+  work=$TMPDIR/work mnt=$TMPDIR/work/mnt/nowhere
+  mkdir -p "$work"
+  deaths "$1"
+}
+for n in 2 4; do
+  apart $n >"$work/log-$n" 2>&1 &
+  lane[n]=$!
+done
+for n in 2 4; do
+  status=0
+  wait "${lane[n]}" || status=$?
+  cat "$work/log-$n"
+  [ $status = 0 ] || failed=1
+done
+[ -z "${failed:-}" ] || fail "see above"
+
+expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 3 --output-replicas 1 -- bash -c \
+  'env FANSTORE_NODE=0 "$@" && for i in {1..100}; do [ -n "$(find "'"$work/local"'" -path "*/out/*")" ] || exit 0; sleep 0.1; done
+   find "'"$work/local"'" -path "*/out/*" -ls; exit 1' - "$python" "$here/output_replicas_parts.py" "$mnt" 3 "$work" case_removed
+echo "ok - parts and their replicas go with the file"
