@@ -128,19 +128,24 @@ fs_err fs_out_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]) 
 
 #define FS_OUT_MOVES 8u /* renames that a call follows */
 
-fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r) {
-  struct fs_out_node *n = fs_out_node(entry);
+fs_err fs_out_ask_id(struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r) {
   fs_err err = -EREMCHG;
-  if (!n) return -EUCLEAN;
-  c->dir = atomic_load_explicit(&n->dir, memory_order_relaxed);
-  c->id = atomic_load_explicit(&n->id, memory_order_relaxed);
-  c->mode |= atomic_load_explicit(&n->mode, memory_order_relaxed) & S_IFMT;
   for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUT_MOVES; tries++) {
     err = fs_names_ask(c, "", "", a, r);
     if (err == -EREMCHG && a->n >= sizeof(c->dir)) memcpy(&c->dir, a->body, sizeof(c->dir));
   }
-  if (err == 0) atomic_store_explicit(&n->dir, c->dir, memory_order_relaxed);
   return err == -EREMCHG ? -EIO : err;
+}
+
+fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r) {
+  struct fs_out_node *n = fs_out_node(entry);
+  if (!n) return -EUCLEAN;
+  c->dir = atomic_load_explicit(&n->dir, memory_order_relaxed);
+  c->id = atomic_load_explicit(&n->id, memory_order_relaxed);
+  c->mode |= atomic_load_explicit(&n->mode, memory_order_relaxed) & S_IFMT;
+  fs_err err = fs_out_ask_id(c, a, r);
+  if (err == 0) atomic_store_explicit(&n->dir, c->dir, memory_order_relaxed);
+  return err;
 }
 
 /* The record of a number, by its id. */

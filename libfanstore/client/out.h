@@ -51,7 +51,9 @@ fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size);
 /* Of a symlink, by number. */
 fs_ssize fs_out_readlink(uint32_t entry, char *buf, size_t n);
 void fs_out_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st);
-/* A call about a number's record, in whatever directory it is now; the record that is answered, or NULL. */
+/* A call about the record of c->id, in whatever directory it is now, of a number's; the record that is answered, or
+   NULL. */
+fs_err fs_out_ask_id(struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);
 fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);
 /* By number. */
 fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st);
@@ -121,6 +123,10 @@ fs_err fs_out_publish_synced(int fd);
 /* Before a noted descriptor that is real is cut (then 1: not to be cut by the kernel), or moved. */
 fs_err fs_out_real_cut(int fd, int64_t size);
 fs_err fs_out_real_seek(int fd, int64_t off, int whence);
+/* Before attributes are set by a real descriptor, or by its name. 1: it is a relay, and f->entry the number of the file
+   that is to be changed. Else the kernel's does it, and after it the second is called. */
+fs_err fs_out_real_set(int fd, struct fs_found *f);
+fs_err fs_out_real_was_set(int fd, const struct fs_found *f);
 /* The same for a file that was changed by its name. */
 fs_err fs_out_publish_path(const struct fs_record *r, const char *path);
 /* Its id, or 0. */
@@ -189,6 +195,11 @@ fs_err fs_out_sync(uint64_t id, uint64_t size, uint64_t end);
 fs_err fs_out_relay_cut(int fd, uint64_t id, uint64_t size);
 fs_err fs_out_relay_seek(int fd, uint64_t id, int64_t off, int whence);
 fs_err fs_out_relay_await(int fd, uint64_t id);
+/* The id of the spill of this node that a real descriptor is open on; 0. By the kernel's word. */
+uint64_t fs_out_real_id(int fd);
+/* It is a relay: 1, all that was written to it is the file's, and *entry its number; 0: it is none, and what it is now
+   others see, if they see it at all. */
+fs_err fs_out_relayed(int fd, uint64_t id, uint32_t *entry);
 /* Is a real descriptor, which came from elsewhere, one of an output that can be written? It is noted then. */
 void fs_out_note_real(int fd);
 /* A file of the kernel's with the same bytes, read-only. */

@@ -179,6 +179,8 @@ fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]) {
     fs_err err = fs_out_changed_at(atomic_load_explicit(&n->id, memory_order_relaxed), &c.size);
     if (err != 0) return err;
   }
+  fs_err err = fs_out_flush(f->entry, false); /* what was written before does not change them afterwards */
+  if (err != 0) return err;
   if (t == NULL || t[1].tv_nsec == UTIME_NOW)
     stamp_now(c.size, &c.mtime, &c.mtime_ns);
   else

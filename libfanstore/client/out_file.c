@@ -126,6 +126,23 @@ fs_err fs_out_real_seek(int fd, int64_t off, int whence) {
   return id == 0 ? 0 : fs_out_relay_seek(fd, id, off, whence);
 }
 
+/* Of one that can be written other nodes see attributes as they see bytes: when it is closed. */
+fs_err fs_out_real_set(int fd, struct fs_found *f) {
+  f->out.id = 0;
+  if (fs_mount_count() == 0 || fs_vfork_depth > 0) return 0;
+  bool written = fs_out_noted(fs_fd_entry(fd));
+  uint64_t id = written ? relay_maybe(fd) : fs_out_real_id(fd);
+  fs_err err = id == 0 ? 0 : fs_out_relayed(fd, id, &f->entry);
+  if (err == 0 && !written) f->out.id = id;
+  if (err > 0 && !written) fs_out_note_real(fd); /* it came by exec */
+  return err;
+}
+
+fs_err fs_out_real_was_set(int fd, const struct fs_found *f) {
+  uint32_t unused;
+  return f->out.id == 0 ? 0 : fs_out_relayed(fd, f->out.id, &unused);
+}
+
 static fs_err publish_record(const struct fs_record *r, int at, const char *path) {
   struct stat st;
   uint64_t dir = r->dir;

@@ -13,14 +13,13 @@
 #include "client/out_part.h"
 
 /* The daemon says EAGAIN while it gets on with it. */
-static fs_err sync_until(const struct fs_names_call *c, uint64_t end, bool *relay) {
-  char body[8];
+static fs_err sync_until(const struct fs_names_call *c, uint64_t end, struct fs_relayed *of) {
   size_t n = 0;
   fs_err err;
   do {
-    err = fs_names_call(c, "", "", body, sizeof(body), &n);
+    err = fs_names_call(c, "", "", of, sizeof(*of), &n);
   } while (err == -EAGAIN && fs_now_ns() < end);
-  *relay = err == 0 && n > 0;
+  if (err != 0 || n < sizeof(*of)) of->file = 0; /* it is none */
   return err;
 }
 
@@ -30,38 +29,38 @@ static struct fs_names_call sync_call(uint64_t id, uint64_t size) {
 
 fs_err fs_out_sync(uint64_t id, uint64_t size, uint64_t end) {
   const struct fs_names_call c = sync_call(id, size);
-  bool relay;
-  return sync_until(&c, end, &relay);
+  struct fs_relayed of;
+  return sync_until(&c, end, &of);
 }
 
 /* The file is cut, or made longer, whose relay fd is; the relay itself by who calls, unless what is there now would be
    appended. */
 fs_err fs_out_relay_cut(int fd, uint64_t id, uint64_t size) {
   struct stat st;
-  bool relay;
+  struct fs_relayed of;
   if (fs_sys_fstat(fd, &st) != 0) return 0; /* the kernel says it */
   struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
   c.flags = FS_SYNC_CUT;
   c.size = size;
-  fs_err err = sync_until(&c, UINT64_MAX, &relay);
+  fs_err err = sync_until(&c, UINT64_MAX, &of);
   if (err != 0) return err;
-  return relay && size > 0 && (fs_sys_fcntl(fd, F_GETFL, 0) & O_APPEND) ? 1 : 0;
+  return of.file != 0 && size > 0 && of.append != 0 ? 1 : 0;
 }
 
 fs_err fs_out_relay_await(int fd, uint64_t id) {
   struct stat st;
-  bool relay;
+  struct fs_relayed of;
   if (fs_sys_fstat(fd, &st) != 0) return 0;
   struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
   c.flags = FS_SYNC_WRITE;
-  return sync_until(&c, UINT64_MAX, &relay);
+  return sync_until(&c, UINT64_MAX, &of);
 }
 
 /* Before a descriptor is moved. What it passes over is not written: the daemon is told, since a gap has no bounds but
    those of blocks. */
 fs_err fs_out_relay_seek(int fd, uint64_t id, int64_t off, int whence) {
   struct stat st;
-  bool relay;
+  struct fs_relayed of;
   int64_t now = (int64_t)FS_SYS3(SYS_lseek, fd, 0, SEEK_CUR);
   if (now < 0 || fs_sys_fstat(fd, &st) != 0 || (fs_sys_fcntl(fd, F_GETFL, 0) & O_APPEND)) return 0;
   if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) return 0;
@@ -70,7 +69,34 @@ fs_err fs_out_relay_seek(int fd, uint64_t id, int64_t off, int whence) {
   struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
   c.flags = FS_SYNC_SEEK;
   c.size = (uint64_t)to;
-  return sync_until(&c, UINT64_MAX, &relay);
+  return sync_until(&c, UINT64_MAX, &of);
+}
+
+/* The number of the file, with the mode that it has now: of one that was removed nobody knows that. */
+static int64_t number_of(const struct fs_relayed *of) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  struct fs_record known = {.id = of->file, .dir = of->dir, .mode = S_IFREG | 0600};
+  struct fs_names_call c = {
+      .op = FS_NAMES_LOOKUP, .flags = FS_NAMES_TAKEN_TOO, .id = of->file, .dir = of->dir != 0 ? of->dir : of->file};
+  fs_err err = fs_out_ask_id(&c, &a, &r);
+  if (err == 0 && r == NULL) err = -EIO;
+  if (err != 0 && err != -ENOENT) return err;
+  return fs_out_number(err == 0 ? r : &known, FS_OUT_PARENT_AS_IS);
+}
+
+fs_err fs_out_relayed(int fd, uint64_t id, uint32_t *entry) {
+  struct stat st;
+  struct fs_relayed of;
+  if (fs_sys_fstat(fd, &st) != 0) return 0;
+  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
+  c.flags = FS_SYNC_LOOK;
+  fs_err err = sync_until(&c, UINT64_MAX, &of);
+  if (err != 0 || of.file == 0) return err;
+  int64_t number = number_of(&of);
+  if (number < 0) return (fs_err)number;
+  *entry = (uint32_t)number;
+  return 1;
 }
 
 /* Of a file of this node what is appended goes to its spill, as other programs' bytes do. -ELOOP: that is none of its
@@ -108,7 +134,7 @@ fs_fd fs_out_relay(uint32_t entry, uint32_t flags, uint64_t off) {
   const struct fs_node *node = fs_names_node();
   uint64_t to = fs_out_id(entry), dir = atomic_load_explicit(&fs_out_node(entry)->dir, memory_order_relaxed);
   bool append = flags & O_APPEND;
-  if ((flags & O_ACCMODE) != O_WRONLY) return -EOPNOTSUPP; /* what others have written could not be read there */
+  if ((flags & O_ACCMODE) == O_RDONLY) return -EOPNOTSUPP;
   fs_err err = node == NULL ? -EIO : fs_out_flush(entry, false);
   if (err != 0) return err;
   bool here = append && FS_OUT_ID_RANK(to) == fs_names_rank(node);
@@ -129,15 +155,20 @@ static uint64_t id_of(const char *path, size_t n, size_t *dir) {
   return id;
 }
 
-void fs_out_note_real(int fd) {
+uint64_t fs_out_real_id(int fd) {
   char link[PATH_MAX], name[40] = "/proc/self/fd/", number[FS_U64_TEXT];
   size_t dir;
   memcpy(name + 14, fs_u64_text((uint64_t)fd, number), strlen(fs_u64_text((uint64_t)fd, number)) + 1);
   long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, sizeof(link));
   uint64_t id = n > 0 && n < PATH_MAX ? id_of(link, (size_t)n, &dir) : 0;
-  int64_t status = id != 0 ? fs_sys_fcntl(fd, F_GETFL, 0) : 0;
-  if (id == 0 || status < 0 || (status & O_ACCMODE) == O_RDONLY || (status & O_PATH)) return;
-  const struct fs_node *node = fs_names_node();
-  if (node == NULL || strlen(node->ctl->spill) != dir || memcmp(node->ctl->spill, link, dir) != 0) return;
-  fs_out_opened(fd, O_WRONLY, &(struct fs_record){.id = id});
+  const struct fs_node *node = id == 0 ? NULL : fs_names_node();
+  if (node == NULL || strlen(node->ctl->spill) != dir || memcmp(node->ctl->spill, link, dir) != 0) return 0;
+  return id;
+}
+
+void fs_out_note_real(int fd) {
+  int64_t status = fs_sys_fcntl(fd, F_GETFL, 0);
+  if (status < 0 || (status & O_ACCMODE) == O_RDONLY || (status & O_PATH)) return;
+  uint64_t id = fs_out_real_id(fd);
+  if (id != 0) fs_out_opened(fd, O_WRONLY, &(struct fs_record){.id = id});
 }

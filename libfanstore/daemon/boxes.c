@@ -142,6 +142,8 @@ static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, 
   bool own_id = c->op == FS_NAMES_CREATE && client->first_id != 0 && c->id - client->first_id < FS_OUT_ID_FILES;
   switch (c->op) {
   case FS_NAMES_PUBLISH:
+    c->to = 0; /* home's word, with what else its spill is */
+    break;
   case FS_NAMES_HOLD:
   case FS_NAMES_FIND:
   case FS_NAMES_TIMES:

@@ -221,8 +221,10 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
   if (!(c->flags & FS_NAMES_STAGED)) now.flags &= ~(uint32_t)FS_RECORD_STAGED;
   now.version = c->seq != 0 ? c->seq : old->version + 1;
   now.size = c->size;
-  now.mtime = now.ctime = c->mtime;
-  now.mtime_ns = now.ctime_ns = c->mtime_ns;
+  now.mtime = c->mtime;
+  now.mtime_ns = c->mtime_ns;
+  now.ctime = c->to != 0 ? (int64_t)(c->to / 1000000000u) : c->mtime;
+  now.ctime_ns = c->to != 0 ? (uint32_t)(c->to % 1000000000u) : c->mtime_ns;
   now.mode = S_IFREG | (c->mode & 07777);
   bool appears = !(old->flags & FS_RECORD_PUBLISHED);
   fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), NULL, &r);

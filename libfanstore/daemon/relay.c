@@ -25,7 +25,8 @@ struct fs_relay_wait {
   struct fs_chain chain;
   uint64_t until, upto; /* append: bytes; else the number of a pass */
   uint32_t flags;
-  uint64_t size; /* of FS_SYNC_CUT and FS_SYNC_SEEK */
+  uint64_t size;        /* of FS_SYNC_CUT and FS_SYNC_SEEK */
+  struct fs_relayed of; /* file 0: it is no relay */
   fs_ns_done *done;
   void *ctx;
 };
@@ -60,8 +61,7 @@ static struct fs_relay *fs_relay_find(const struct fs_daemon *d, uint64_t id) {
 }
 
 static void fs_relay_end(struct fs_relay_wait *w, fs_err err) {
-  const uint64_t relay = 1;
-  w->done(w->ctx, err, &relay, w->upto != 0 ? sizeof(relay) : 0);
+  w->done(w->ctx, err, &w->of, w->of.file != 0 ? sizeof(w->of) : 0);
   free(w);
 }
 
@@ -410,12 +410,17 @@ void fs_relay_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_don
     fs_relay_end(w, 0);
     return;
   }
+  if (!r && (c->flags & FS_SYNC_LOOK)) {
+    fs_spill_look(d, id, fs_relay_published, w);
+    return;
+  }
   if (!r) { /* what was stored through a mapping: pages that were dirty before have left no trace in the times */
     fs_copy_loosen(d, id);
     fs_spill_publish(d, id, fs_relay_published, w);
     return;
   }
   w->upto = fs_relay_upto(r, c->seq);
+  w->of = (struct fs_relayed){.file = r->to, .dir = r->dir, .append = r->append};
   fs_chain_push(&r->waiting, &w->chain);
   fs_relay_run(r);
 }

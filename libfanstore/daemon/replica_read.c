@@ -129,10 +129,8 @@ static uint64_t fs_copy_skip(const struct fs_copy *c) {
 fs_err fs_copy_read(struct fs_io *io) {
   struct fs_copy *c = FS_ITEM(io, struct fs_copy, io);
   struct fs_replica_block *spare = NULL;
-  char name[FS_SPILL_NAME_SIZE];
-  FS_AUTO_CLOSE int fd =
-      openat(c->d->spill_fd, fs_spill_name(c->id, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return errno == ELOOP ? -ENOENT : -errno; /* a link to a file of --stage-in's */
+  FS_AUTO_CLOSE fs_fd fd = fs_spill_open(c->d, c->id, O_RDONLY | O_NONBLOCK);
+  if (fd < 0) return fd == -ELOOP ? -ENOENT : fd; /* a link to a file of --stage-in's */
   fs_err err = c->begun ? 0 : fs_copy_begin(c, fd);
   for (uint32_t looked = 0; err == 0 && c->n < FS_REPLICA_STEP; looked++) {
     bool send = false;

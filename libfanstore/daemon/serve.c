@@ -156,11 +156,12 @@ static void fs_job_read_done(struct fs_io *io) {
 static fs_err fs_job_output_work(struct fs_io *io) {
   struct fs_job *j = FS_ITEM(io, struct fs_job, io);
   char name[FS_SPILL_NAME_SIZE];
-  int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (j->staged ? 0 : O_NOFOLLOW);
-  FS_AUTO_CLOSE int fd = openat(j->d->spill_fd, fs_spill_name(j->req.file, name), flags);
+  FS_AUTO_CLOSE fs_fd fd =
+      j->staged ? fs_sys_openat(j->d->spill_fd, fs_spill_name(j->req.file, name), O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0)
+                : fs_spill_open(j->d, j->req.file, O_RDONLY | O_NONBLOCK);
   uint32_t got = 0;
   fs_ssize n = 1;
-  if (fd < 0) return -errno;
+  if (fd < 0) return fd;
   while (n > 0 && got < j->req.length) {
     n = fs_sys_pread(fd, j->reply->data + got, j->req.length - got, j->req.offset + got);
     if (n == -EINTR)

@@ -50,9 +50,10 @@ fs_err fs_source_open(struct fs_source *s, const struct fs_daemon *d, struct fs_
                       const struct fs_scattered *scattered) {
   char name[FS_SPILL_NAME_SIZE];
   *s = (struct fs_source){.d = d, .in = in, .scattered = scattered};
-  flags |= O_NONBLOCK | O_CLOEXEC | (scattered->linked ? 0 : O_NOFOLLOW);
-  s->fd = openat(d->spill_fd, fs_spill_name(id, name), flags);
-  if (s->fd < 0) return -errno;
+  flags |= O_NONBLOCK | O_CLOEXEC;
+  s->fd =
+      scattered->linked ? fs_sys_openat(d->spill_fd, fs_spill_name(id, name), flags, 0) : fs_spill_open(d, id, flags);
+  if (s->fd < 0) return s->fd;
   fs_err err = fstat(s->fd, &s->st) < 0 ? -errno : S_ISREG(s->st.st_mode) ? 0 : -ENOENT;
   if (err == 0) err = fs_source_list(s);
   s->open = err == 0 && fs_source_written(s);

@@ -6,6 +6,7 @@
  * pool.
  *
  *   spill.c        the table; HOLD and RELEASE of other nodes; removal
+ *   spill_open.c   the bytes, whatever the mode
  *   spill_extents.c  files of several writers: which bytes are on which node
  *   spill_set.c    SETATTR: the spill is changed, then published
  *   spill_watch.c  what was closed: published, if its writer has not done so
@@ -105,6 +106,10 @@ fs_err fs_spill_holder(struct fs_daemon *d, struct fs_spill_file *f, uint32_t ra
 /* Is this one of this node's files? */
 bool fs_spill_mine(const struct fs_daemon *d, uint64_t id);
 
+/* ---- spill_open.c ---- */
+/* open(2) of the spill, no symlink, also where its mode does not permit it. */
+fs_fd fs_spill_open(const struct fs_daemon *d, uint64_t id, int flags);
+
 /* ---- spill_extents.c ---- */
 void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 /* These bytes are in that part now; and the file ends here. */
@@ -134,5 +139,7 @@ void fs_spill_timers(struct fs_daemon *d);
 void fs_spill_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 /* The same, where only the list of its parts is another, and the file perhaps longer. */
 void fs_spill_publish_list(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
+/* The same for one that others see already, where it has changed. */
+void fs_spill_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 
 #endif

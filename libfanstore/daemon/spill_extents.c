@@ -83,16 +83,19 @@ static void fs_extended(void *ctx, fs_err err, const void *body, size_t n) {
   free(e);
 }
 
-/* Home's spill is as long as the whole, so that what is appended to it comes after all. It is made longer only: its own
-   programs may append at this moment. */
-static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_spill_file *f) {
+/* Home's spill is as long as the whole, so that what is appended to it comes after all, and as new. It is made longer
+   only: its own programs may append at this moment. */
+static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_spill_file *f, bool written) {
+  static const struct timespec now[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
   off_t end = (off_t)fs_extents_end(f->extents);
-  if (fstatat(d->spill_fd, fs_spill_name(f->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  fs_spill_name(f->id, name);
+  if (written && utimensat(d->spill_fd, name, now, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  if (fstatat(d->spill_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
   if (st.st_size >= end) return 0;
-  FS_AUTO_CLOSE int fd = openat(d->spill_fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return -errno;
+  FS_AUTO_CLOSE fs_fd fd = fs_spill_open(d, f->id, O_WRONLY);
+  if (fd < 0) return fd;
   if (fallocate(fd, 0, end - 1, 1) == 0) return 0;
   return errno == EOPNOTSUPP && ftruncate(fd, end) == 0 ? 0 : -errno; /* a file system that cannot do it so */
 }
@@ -112,7 +115,7 @@ static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_
     err = fs_spill_put(d, f, (struct fs_out_extent){.off = r.off, .len = r.len, .part = c->to});
   }
   if (f->told) f->told->loose = true;
-  if (err == 0) err = fs_extents_reach(d, f);
+  if (err == 0) err = fs_extents_reach(d, f, c->name_len > 0);
   if (err < 0) {
     free(e);
     fs_ns_answer(d->ns, a, err, NULL, 0);
@@ -149,14 +152,12 @@ struct fs_appending {
 static fs_err fs_append_work(struct fs_io *io) {
   static const char zeros[65536];
   struct fs_appending *p = FS_ITEM(io, struct fs_appending, io);
-  char name[FS_SPILL_NAME_SIZE];
   struct iovec iov[FS_APPEND_MAX / sizeof(zeros)] = {{.iov_base = p->bytes, .iov_len = p->n}};
   int count = p->data;
   for (uint64_t left = p->data ? 0 : p->n; left > 0; left -= iov[count++].iov_len)
     iov[count] = (struct iovec){.iov_base = (void *)(uintptr_t)zeros, .iov_len = FS_MIN(left, sizeof(zeros))};
-  FS_AUTO_CLOSE int fd =
-      openat(p->d->spill_fd, fs_spill_name(p->id, name), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return -errno;
+  FS_AUTO_CLOSE fs_fd fd = fs_spill_open(p->d, p->id, O_WRONLY | O_APPEND);
+  if (fd < 0) return fd;
   ssize_t put = writev(fd, iov, count);
   if (put != (ssize_t)p->n) return put < 0 ? -errno : -ENOSPC;
   off_t end = lseek(fd, 0, SEEK_CUR);

@@ -18,10 +18,10 @@ struct fs_spill_setting {
   struct fs_names_call call;
 };
 
-static fs_err fs_setting_size(const struct fs_daemon *d, const char *name, uint64_t size) {
+static fs_err fs_setting_size(const struct fs_daemon *d, uint64_t id, uint64_t size) {
   struct stat st;
-  FS_AUTO_CLOSE int fd = openat(d->spill_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return -errno;
+  FS_AUTO_CLOSE fs_fd fd = fs_spill_open(d, id, O_WRONLY | O_NONBLOCK);
+  if (fd < 0) return fd;
   if (fs_space_full(d) && fstat(fd, &st) == 0 && size > (uint64_t)st.st_size) return -EDQUOT;
   return ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
 }
@@ -34,7 +34,7 @@ static fs_err fs_setting_work(struct fs_io *io) {
   struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = c->mtime, .tv_nsec = c->mtime_ns}};
   int dir = s->d->spill_fd;
   fs_spill_name(c->id, name);
-  fs_err err = c->flags & FS_SET_SIZE ? fs_setting_size(s->d, name, c->size) : 0;
+  fs_err err = c->flags & FS_SET_SIZE ? fs_setting_size(s->d, c->id, c->size) : 0;
   if (err == 0 && (c->flags & FS_SET_MODE) && fchmodat(dir, name, c->mode & 07777, 0) < 0) err = -errno;
   if (err == 0 && (c->flags & FS_SET_TIMES) && utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0) err = -errno;
   return err;
@@ -47,12 +47,17 @@ static void fs_setting_end(void *ctx, fs_err err, const void *body, size_t n) {
   free(s);
 }
 
+/* One that was removed has been changed all the same, for those that have it open. */
+static void fs_setting_published(void *ctx, fs_err err, const void *body, size_t n) {
+  fs_setting_end(ctx, err == -ENOENT ? 0 : err, body, err == 0 ? n : 0);
+}
+
 /* One that was not published before is not shown to others by this. */
 static void fs_setting_publish(struct fs_spill_setting *s) {
   struct fs_spill_file *f = fs_spill_find(s->d, s->call.id);
   if (f && f->told) f->told->loose = true;
-  if (f && f->mode != 0)
-    fs_spill_publish(s->d, s->call.id, fs_setting_end, s);
+  if (f && f->mode != 0 && !f->removed)
+    fs_spill_publish(s->d, s->call.id, fs_setting_published, s);
   else
     fs_setting_end(s, 0, NULL, 0);
 }

@@ -52,6 +52,7 @@ static bool fs_spill_fill(const struct fs_daemon *d, struct fs_names_call *c) {
   c->mtime = st.st_mtim.tv_sec;
   c->mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
   c->mode = S_IFREG | (st.st_mode & 07777);
+  c->to = (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec;
   if (!f || !fs_extents_any(f->extents)) return true;
   c->size = FS_MAX(c->size, fs_extents_end(f->extents));
   c->flags = FS_NAMES_PARTS;
@@ -145,6 +146,10 @@ static void fs_watch_published(void *ctx, fs_err err, const void *body, size_t n
   if (f->closed) fs_watch_look(w.d, f);
 }
 
+static bool fs_watch_same(const struct fs_spill_file *f, const struct fs_names_call *c) {
+  return f->mode == c->mode && f->size == c->size && f->mtime == c->mtime && f->mtime_ns == c->mtime_ns;
+}
+
 /* Is its record what the spill is? If not, it is published; later, when much is under way. */
 static void fs_watch_look(struct fs_daemon *d, struct fs_spill_file *f) {
   struct fs_spill *s = d->spill_files;
@@ -152,7 +157,7 @@ static void fs_watch_look(struct fs_daemon *d, struct fs_spill_file *f) {
   struct fs_watched *w;
   f->closed = f->creating; /* when its name is there */
   if (f->creating || f->removed || f->dir == 0 || !fs_spill_fill(d, &c)) return;
-  if (f->mode == c.mode && f->size == c.size && f->mtime == c.mtime && f->mtime_ns == c.mtime_ns) return;
+  if (fs_watch_same(f, &c)) return;
   f->closed = true;
   if (f->publishing) return; /* again after that one */
   if (s->publishing >= FS_WATCH_PUBLISHING || (w = malloc(sizeof(*w))) == NULL) {
@@ -164,6 +169,16 @@ static void fs_watch_look(struct fs_daemon *d, struct fs_spill_file *f) {
   f->publishing = true;
   s->publishing++;
   fs_spill_publish(d, f->id, fs_watch_published, w);
+}
+
+void fs_spill_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  const struct fs_spill_file *f = fs_spill_find(d, id);
+  struct fs_names_call c = {.id = id};
+  bool seen = f && f->mode != 0 && !f->removed && fs_spill_fill(d, &c);
+  if (seen && !fs_watch_same(f, &c))
+    fs_spill_publish(d, id, done, ctx);
+  else
+    done(ctx, 0, NULL, 0);
 }
 
 void fs_spill_named(struct fs_daemon *d, struct fs_spill_file *f) {

@@ -69,7 +69,8 @@ static_assert(sizeof(struct fs_record) == 80, "fs_record is 80 bytes");
 enum fs_names_op {
   FS_NAMES_LOOKUP = 1, /* dir, name: its record; or with no name id: ENOENT, EREMCHG as for PUBLISH */
   FS_NAMES_CREATE,     /* dir, name, target, id, mode, mtime: the new record; EEXIST with that of the name */
-  FS_NAMES_PUBLISH,    /* dir, id, mode, size, mtime: what home's spill is now. ENOENT, EREMCHG when it is elsewhere */
+  FS_NAMES_PUBLISH,    /* dir, id, mode, size, mtime: what home's spill is now; to: its ctime, in ns since 1970 (0: as
+                          mtime). ENOENT, EREMCHG when it is elsewhere */
   FS_NAMES_REMOVE,     /* dir, name, id, mode's type (S_IFDIR: rmdir; else unlink) */
   FS_NAMES_RENAME,     /* dir, name, to, name 2, id, flags: the record as it is then */
   FS_NAMES_LIST,       /* dir, seq: records after it, as many as fit; none at the end */
@@ -92,7 +93,7 @@ enum fs_names_op {
                      from where on. What is written there is that file's */
   FS_NAMES_SYNC,  /* id: what was written there is published, seq: the first so many bytes. EAGAIN: it is not yet.
                      flags: then the file is made `size` long (FS_SYNC_CUT); or that is where it is written from now on
-                     (FS_SYNC_SEEK; ESPIPE). 64 bits: it is a relay */
+                     (FS_SYNC_SEEK; ESPIPE). struct fs_relayed: it is a relay */
   FS_NAMES_FIND,  /* id, of a directory: its record, whichever directory it is in. ENOENT */
   FS_NAMES_TIMES, /* dir: when names in it were changed last, 64 bits: ns since 1970; 0: never */
   FS_NAMES_CLIENT_OPS,
@@ -180,6 +181,11 @@ static_assert(sizeof(struct fs_held) == 72, "fs_held is 72 bytes");
 #define FS_SYNC_CUT 1u
 #define FS_SYNC_SEEK 2u
 #define FS_SYNC_WRITE 4u /* the program is told, and goes on: nobody else needs to be; of no relay nothing is done */
+#define FS_SYNC_LOOK 8u  /* attributes are of concern: of no relay only what changed since it was published is */
+struct fs_relayed {
+  uint64_t file, dir; /* that it stands for; where that was seen last, or 0 */
+  uint64_t append;    /* not 0: what is written to it is appended there */
+};
 #define FS_APPEND_MAX (1u << 20)
 #define FS_APPEND_DATA 16000u
 #define FS_APPEND_UNKNOWN UINT64_MAX /* the offset of a call that was made before */

@@ -85,7 +85,7 @@ int fs_chmod_empty(int fd, mode_t m, int flags) {
   if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return fs_ret_int(-EINVAL);
   FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, is_output_slot(s) ? fs_out_chmod(&(struct fs_found){.entry = s->entry}, m) : at_refusal(s),
-             fs_ret_int(FS_SYS4(FS_SYS_FCHMODAT2, fd, "", m, flags)));
+             FS_REAL_SET(fd, fs_out_chmod(f, m), fs_ret_int(FS_SYS4(FS_SYS_FCHMODAT2, fd, "", m, flags))));
 }
 
 FS_EXPORT int fchmodat(int d, const char *p, mode_t m, int flags) {
@@ -106,7 +106,7 @@ static int chown_fd(int fd, const char *p, uid_t u, gid_t g, int flags) {
              check_at_flags(flags) != 0 ? check_at_flags(flags)
              : is_output_slot(s)        ? fs_out_chown(u, g)
                                         : at_refusal(s),
-             FS_REAL(fchownat)(fd, p, u, g, flags));
+             FS_REAL_SET(fd, fs_out_chown(u, g), FS_REAL(fchownat)(fd, p, u, g, flags)));
 }
 
 FS_EXPORT int fchownat(int d, const char *p, uid_t u, gid_t g, int flags) {
@@ -150,8 +150,20 @@ FS_EXPORT int lutimes(const char *p, const struct timeval t[2]) {
   FS_PATH_SET(AT_FDCWD, p, FS_NOFOLLOW, set_timevals(route, f, t), FS_REAL(lutimes)(p, t));
 }
 
+/* "/dev/stdout" and its like, of a relay: both are cut. */
+static int64_t truncate_relay(int fd, const struct fs_found *f, off_t n) {
+  fs_err err = n < 0 ? -EINVAL : fs_file_access(f->mount, f->entry, W_OK);
+  return err != 0 ? err : ftruncate(fd, n) == 0 ? 0 : -errno;
+}
+
+static int64_t truncate_output(const char *p, const struct fs_found *f, off_t n) {
+  const char *rest;
+  int fd = fs_path_may_name_fd(p) ? fs_fd_of_name(p, &rest) : -1;
+  return fd >= 0 && fs_out_noted(fs_fd_entry(fd)) ? truncate_relay(fd, f, n) : fs_out_truncate_path(f, n);
+}
+
 FS_EXPORT int truncate(const char *p, off_t n) {
-  FS_PATH_SET(AT_FDCWD, p, 0, is_output(route, f) ? fs_out_truncate_path(f, n) : fs_file_refuse_truncate(route, f, n),
+  FS_PATH_SET(AT_FDCWD, p, 0, is_output(route, f) ? truncate_output(p, f, n) : fs_file_refuse_truncate(route, f, n),
               FS_REAL(truncate)(p, n));
 }
 FS_ALIAS(truncate64, truncate);
@@ -163,11 +175,12 @@ static bool is_output_fd(const struct fs_slot *s) {
 FS_EXPORT int fchmod(int fd, mode_t m) {
   FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, is_output_fd(s) ? fs_out_chmod(&(struct fs_found){.entry = s->entry}, m) : fd_refusal(s),
-             FS_REAL(fchmod)(fd, m));
+             FS_REAL_SET(fd, fs_out_chmod(f, m), FS_REAL(fchmod)(fd, m)));
 }
 FS_EXPORT int fchown(int fd, uid_t u, gid_t g) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, is_output_fd(s) ? fs_out_chown(u, g) : fd_refusal(s), FS_REAL(fchown)(fd, u, g));
+  FS_FD_CALL(fd, is_output_fd(s) ? fs_out_chown(u, g) : fd_refusal(s),
+             FS_REAL_SET(fd, fs_out_chown(u, g), FS_REAL(fchown)(fd, u, g)));
 }
 
 static bool is_path_fd(const struct fs_slot *s) {
@@ -177,13 +190,13 @@ static bool is_path_fd(const struct fs_slot *s) {
 FS_EXPORT int futimes(int fd, const struct timeval t[2]) {
   FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, is_path_fd(s) ? -EBADF : set_timevals(FS_IN, &(struct fs_found){.entry = s->entry}, t),
-             FS_REAL(futimes)(fd, t));
+             FS_REAL_SET(fd, set_timevals(FS_IN, f, t), FS_REAL(futimes)(fd, t)));
 }
 
 FS_EXPORT int futimens(int fd, const struct timespec t[2]) {
   FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, is_path_fd(s) ? -EBADF : set_times(FS_IN, &(struct fs_found){.entry = s->entry}, t),
-             FS_REAL(futimens)(fd, t));
+             FS_REAL_SET(fd, set_times(FS_IN, f, t), FS_REAL(futimens)(fd, t)));
 }
 
 static int64_t set_at_times(int route, const struct fs_found *f, const struct timespec t[2], int flags) {
@@ -193,7 +206,7 @@ static int64_t set_at_times(int route, const struct fs_found *f, const struct ti
 static int utimens_fd(int fd, const char *p, const struct timespec t[2], int flags) {
   FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, s == &fs_slot_closed ? -EBADF : set_at_times(FS_IN, &(struct fs_found){.entry = s->entry}, t, flags),
-             FS_REAL(utimensat)(fd, p, t, flags));
+             FS_REAL_SET(fd, set_at_times(FS_IN, f, t, flags), FS_REAL(utimensat)(fd, p, t, flags)));
 }
 
 FS_EXPORT int utimensat(int d, const char *p, const struct timespec t[2], int flags) {

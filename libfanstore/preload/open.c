@@ -110,12 +110,25 @@ static __attribute__((noinline)) int open_slow(int dirfd, const char *path, int 
   return open_result(real_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
 }
 
+/* "/dev/stdout" and its like, to be written: one of an output of this node's is noted, a relay cut as its file. */
+static __attribute__((noinline)) int open_named(int dirfd, const char *path, int flags, mode_t mode) {
+  const char *rest = "";
+  if (FS_UNLIKELY(fs_out_staged_name(path)) && !(flags & O_PATH)) return fs_ret_int(-EROFS);
+  int fd = open_result(plain_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
+  if (fd < 0 || fs_fd_of_name(path, &rest) < 0 || rest[0] != '\0' || fs_fd_entry(fd) != 0) return fd;
+  fs_out_note_real(fd);
+  fs_err err = flags & O_TRUNC ? fs_out_real_cut(fd, 0) : 0;
+  if (err >= 0) return fd;
+  fs_close(fd);
+  return fs_ret_int(err);
+}
+
 /* As FS_PATH_CALL, with the room for a path only where it is needed: opening is what programs do most. */
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode) {
   enum fs_side side = fs_path_side(dirfd, path);
   if (FS_UNLIKELY(side != FS_SIDE_OUT)) return open_slow(dirfd, path, flags, mode, side);
-  if ((flags & (O_ACCMODE | O_TRUNC)) && FS_UNLIKELY(fs_out_staged_name(path)) && !(flags & O_PATH))
-    return fs_ret_int(-EROFS);
+  if ((flags & (O_ACCMODE | O_TRUNC)) && FS_UNLIKELY(fs_path_may_name_fd(path)))
+    return open_named(dirfd, path, flags, mode);
   return open_result(plain_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
 }
 

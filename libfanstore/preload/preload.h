@@ -127,16 +127,24 @@ static inline bool fs_output_gone(const struct fs_found *f, int err, unsigned *t
   if (!((flags)&FS_NOFOLLOW) && FS_UNLIKELY(fs_out_staged_name(path))) return fs_ret_int(-EROFS);                      \
   if (!((flags)&FS_NOFOLLOW) && FS_UNLIKELY(fs_path_may_name_fd(path))) {                                              \
     struct fs_found *f = alloca(sizeof(*f));                                                                           \
-    int route = fs_path_route_fd(path, f);                                                                             \
+    int route = fs_out_route_named(path, f);                                                                           \
     if (route != FS_OUT) return fs_ret_int(ours);                                                                      \
-    return fs_out_set_named(path, native);                                                                             \
+    return fs_out_set_named(path, f, native);                                                                          \
   }                                                                                                                    \
   FS_PATH_CALL(dirfd, path, (flags) | FS_CHANGES, ours, fs_out_set_done(f, path, native))
-/* By the name of a descriptor that is real: of an output of this node, maybe. */
-static inline int fs_out_set_named(const char *path, int r) {
+/* By the name of a descriptor: of one that is real, and a relay, the file that it stands for. */
+static inline int fs_out_route_named(const char *path, struct fs_found *f) {
+  const char *rest = "";
+  int route = fs_path_route_fd(path, f), fd = route == FS_OUT ? fs_fd_of_name(path, &rest) : -1;
+  fs_err err = fd >= 0 && rest[0] == '\0' ? fs_out_real_set(fd, f) : 0;
+  return err == 0 ? route : err < 0 ? err : FS_IN;
+}
+/* It may be one of an output of this node. */
+static inline int fs_out_set_named(const char *path, const struct fs_found *f, int r) {
   const char *rest = "";
   int fd = r == 0 ? fs_fd_of_name(path, &rest) : -1;
-  return fd >= 0 && rest[0] == '\0' && fs_out_noted(fs_fd_entry(fd)) ? fs_ret_int(fs_out_publish(fd)) : r;
+  if (fd < 0 || rest[0] != '\0') return r;
+  return fs_ret_int(fs_out_noted(fs_fd_entry(fd)) ? fs_out_publish(fd) : fs_out_real_was_set(fd, f));
 }
 static inline int fs_out_set_done(const struct fs_found *f, const char *path, int r) {
   if (FS_LIKELY(f == NULL || path != f->real) || r != 0 || f->out.id == 0) return r;
@@ -170,6 +178,18 @@ static inline bool fs_worth_retry(int err) {
     if (fs_v == FS_E_REAL && (fs_v = fs_fd_take_over(fd, s)) == 0) return native;                                      \
     return (__typeof__(native))fs_ret(fs_v);                                                                           \
   } while (0)
+
+/* What sets attributes by a descriptor that is real: `ours`, with f, where that stands for another node's file. */
+#define FS_REAL_SET(fd, ours, native)                                                                                  \
+  ({                                                                                                                   \
+    struct fs_found fs_named, *f = &fs_named;                                                                          \
+    fs_err fs_relay = fs_out_real_set(fd, f);                                                                          \
+    fs_relay != 0 ? fs_ret_int(fs_relay < 0 ? fs_relay : ours) : fs_real_was_set(fd, f, native);                       \
+  })
+static inline int fs_real_was_set(int fd, const struct fs_found *f, int r) {
+  fs_err err = r == 0 ? fs_out_real_was_set(fd, f) : 0;
+  return err == 0 ? r : fs_ret_int(err);
+}
 
 /* It was written to a real descriptor. */
 static inline int64_t fs_written(int fd, int64_t r) {

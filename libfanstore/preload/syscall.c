@@ -60,7 +60,8 @@ static long sys_fadvise(int fd, off_t off, off_t n, int advice) {
 
 /* libc's refuses a path of NULL. */
 static long sys_utimensat(int dirfd, const char *path, const struct timespec *t, int flags) {
-  if (path == NULL && fs_fd_slot(dirfd) == NULL) return fs_ret(FS_SYS4(SYS_utimensat, dirfd, path, t, flags));
+  if (path == NULL && fs_fd_slot(dirfd) == NULL && (flags != 0 || dirfd < 0))
+    return fs_ret(FS_SYS4(SYS_utimensat, dirfd, path, t, flags));
   if (path == NULL) return flags == 0 ? futimens(dirfd, t) : fs_ret(-EINVAL);
   return utimensat(dirfd, path, t, flags);
 }

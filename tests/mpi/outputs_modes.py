@@ -32,6 +32,32 @@ def elsewhere(code, *args):
     subprocess.run(command, check=True)
 
 
+class Elsewhere:
+    """What a program there says of names, and does to them."""
+
+    def __init__(self):
+        code = '''if True:
+            import os, sys, time
+            os.chdir(sys.argv[1])
+            for line in sys.stdin:
+                print(eval(line), flush=True)'''
+        self.program = subprocess.Popen([*other, sys.executable, "-c", code, root], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def says(self, expression):
+        self.program.stdin.write(expression + "\n")
+        self.program.stdin.flush()
+        return self.program.stdout.readline().strip()
+
+    def attributes(self, name):
+        stamps = [f"int(s.st_{t}) if time.time() - s.st_{t} > 1000 else 'now'" for t in ("mtime", "ctime")]
+        return self.says(f"(lambda s: [oct(s.st_mode), s.st_size, {', '.join(stamps)}])(os.stat({name!r}))")
+
+    def end(self):
+        self.program.stdin.close()
+        self.program.wait()
+
+
 def make(name, data="data"):
     with open(name, "w") as f:
         f.write(data)
@@ -207,6 +233,168 @@ def by_descriptor():
         os.close(fd)
 
 
-for part in (directories, between_nodes, files, by_descriptor):
+def made(node, name, data="data", times=1):
+    if node == "own":
+        make(name, data * times)
+    else:
+        elsewhere("open(sys.argv[2], 'w').write(sys.argv[3] * int(sys.argv[4]))", name, data, str(times))
+    os.utime(name, (5, 5))
+
+
+def seen_at_once():
+    """Attributes that are set by who cannot write: by descriptors and their names, seen from the other node."""
+    there = Elsewhere()
+    times = (ctypes.c_long * 4)(7, 0, 7, 0)
+    for node in ("own", "other"):
+        for how, flags in (("O_RDONLY", os.O_RDONLY), ("O_PATH", os.O_PATH)):
+            name = f"seen-{node}-{how}"
+            made(node, name)
+            fd = os.open(name, flags)
+            path = f"/proc/self/fd/{fd}"
+            print("--", name, there.attributes(name))
+            for text, change in (
+                    ("fchmod", lambda: os.chmod(fd, 0o751)),
+                    ("futimens", lambda: os.utime(fd, (9, 9))),
+                    ("fchmodat2", lambda: call(libc.syscall, 452, fd, b"", 0o701, 0x1000)),
+                    ("utimensat", lambda: call(libc.syscall, 280, fd, None, times, 0)),
+                    ("utimensat empty", lambda: call(libc.utimensat, fd, b"", times, 0x1000)),
+                    ("chmod its name", lambda: os.chmod(path, 0o740)),
+                    ("utime its name", lambda: os.utime(path, (6, 6))),
+                    ("truncate its name", lambda: os.truncate(path, 2)),
+                    ("utime", lambda: os.utime(name, (4, 4)))):
+                attempt(text, change)
+                print(there.attributes(name))
+            os.close(fd)
+    there.end()
+
+
+SETS = '''if True:
+    import ctypes, os, sys
+    def tell(text, call, *args):
+        try:
+            call(*args)
+            text += " ok"
+        except OSError as e:
+            text += " " + str(e.errno)
+        s = os.stat(sys.argv[1])
+        print(text, oct(s.st_mode), s.st_size, int(s.st_mtime) if s.st_mtime < 1000 else "now", file=sys.stderr)
+    libc = ctypes.CDLL(None)
+    fd = int(sys.argv[2])
+    os.write(fd, b"first")
+    tell("futimens", os.utime, fd, (9, 9))
+    tell("fchmod", os.chmod, fd, 0o751)
+    for path in ("/dev/stdout", f"/proc/self/fd/{fd}"):
+        tell("chmod", os.chmod, path, 0o740)
+        tell("utime", os.utime, path, (7, 7))
+        tell("chown", os.chown, path, os.getuid(), -1)
+    tell("fchmodat2", libc.syscall, 452, fd, b"", 0o701, 0x1000)
+    times = (ctypes.c_long * 4)(8, 0, 8, 0)
+    tell("utimensat", libc.syscall, 280, fd, None, times, 0)
+    times[2] = 6
+    tell("utimensat empty", libc.utimensat, fd, b"", times, 0x1000)
+    tell("truncate", os.truncate, "/dev/stdout", 3)
+    again = os.open("/dev/stdout", os.O_WRONLY)
+    tell("ftruncate", os.ftruncate, again, 20)
+    os.utime(fd, (6, 6))
+    os.close(again)
+    tell("close", os.fstat, fd)
+'''
+
+
+def standard_output():
+    """By descriptors that programs have as their standard output, or input, and by their names."""
+    there = Elsewhere()
+    for node in ("own", "other"):
+        for how, flags in (("write", os.O_WRONLY), ("append", os.O_WRONLY | os.O_APPEND)):
+            name = f"stdout-{node}-{how}"
+            made(node, name, "0123456789")
+            print("--", name)
+            fd = os.open(name, flags)
+            run = subprocess.run([sys.executable, "-c", SETS, name, "1"], stdout=fd, stderr=subprocess.PIPE, text=True)
+            os.close(fd)
+            print(run.returncode, run.stderr, there.attributes(name))
+        for script in ("touch $0", "touch -d @9 $0", "touch -c -d @8 $0", "exec 1<>$0 && truncate -s 5 /dev/stdout",
+                       "exec 1>>$0; truncate -s 5 /dev/stdout", "exec 1>>$0; echo one; echo two >/dev/stdout",
+                       "exec 1<>$0 && truncate -s 20 /dev/stdout", "exec 1>$0; echo one; chmod 710 /dev/stdout; echo two",
+                       "exec 0>>$0; touch -d @7 /dev/stdin", "exec 5>>$0; touch -d @6 /dev/fd/5"):
+            name = f"script-{node}"
+            made(node, name, "0123456789")
+            run = subprocess.run(["bash", "-c", script, name], stderr=subprocess.PIPE, text=True)
+            print(script, run.returncode, run.stderr, there.attributes(name), repr(read(name)))
+            os.unlink(name)
+    there.end()
+
+
+def times_before_close():
+    """What was set last holds: times, or those of a write."""
+    there = Elsewhere()
+    for node in ("own", "other"):
+        for how, flags in (("write", os.O_WRONLY), ("both", os.O_RDWR), ("append", os.O_WRONLY | os.O_APPEND)):
+            for text, last in (("by descriptor", lambda: os.utime(fd, (9, 9))),
+                               ("by name", lambda: os.utime(name, (9, 9))),
+                               ("then written", lambda: (os.utime(fd, (9, 9)), os.write(fd, b"BB"))),
+                               ("only written", lambda: None)):
+                name = f"times-{node}-{how}"
+                made(node, name)
+                fd = os.open(name, flags)
+                os.write(fd, b"AA")
+                last()
+                os.close(fd)
+                print(name, text, there.attributes(name), repr(read(name)))
+                os.unlink(name)
+    there.end()
+
+
+def whatever_the_mode():
+    """An open descriptor goes on working, and a removed file is still one."""
+    there = Elsewhere()
+    sixteen, times = "0123456789abcdef", 40000
+    data = sixteen * times
+    for node in ("own", "other"):
+        for bits in (0o000, 0o200, 0o400):
+            for by in ("here", "there"):
+                name = f"open-{node}-{bits:03o}-{by}"
+                made(node, name, sixteen, times)
+                print("--", name)
+                fds = [os.open(name, f) for f in (os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND)]
+                there.says(f"globals().__setitem__('fd', os.open({name!r}, os.O_RDWR))")
+                if by == "here":
+                    os.chmod(name, bits)
+                else:
+                    there.says(f"os.chmod({name!r}, {bits})")
+                attempt("read", lambda: str(os.pread(fds[0], len(data), 5) == data[5:].encode()))
+                attempt("write", os.pwrite, fds[1], b"new", 1)
+                attempt("append", os.write, fds[2], b"end")
+                for fd in fds[1:]:
+                    attempt("fsync", os.fsync, fd)
+                if node == "own": # home's own descriptors see what was in no part when they were opened
+                    print("read there", there.says(f"os.pread(fd, 5, 0), os.pread(fd, 9, {len(data)})"))
+                print("written there", there.says("os.pwrite(fd, b'NEW', 11), os.fsync(fd)"))
+                if node == "other":
+                    attempt("read again", lambda: os.pread(fds[0], 16, 0))
+                attempt("ftruncate", os.ftruncate, fds[1], 20)
+                attempt("fstat", lambda: [mode(name), str(os.fstat(fds[0]).st_size)])
+                for fd in fds:
+                    os.close(fd)
+                there.says("os.close(fd)")
+                print(there.attributes(name))
+                os.chmod(name, 0o600)
+                attempt("at last", read, name)
+                os.unlink(name)
+        name = f"removed-{node}"
+        made(node, name)
+        fd = os.open(name, os.O_RDWR)
+        there.says(f"os.unlink({name!r})")
+        attempt("fchmod removed", os.chmod, fd, 0o750)
+        attempt("futimens removed", os.utime, fd, (9, 9))
+        attempt("ftruncate removed", os.ftruncate, fd, 2)
+        os.utime(fd, (9, 9))
+        print(oct(os.fstat(fd).st_mode), os.fstat(fd).st_size, int(os.fstat(fd).st_mtime))
+        os.close(fd)
+    there.end()
+
+
+for part in (directories, between_nodes, files, by_descriptor, seen_at_once, standard_output, times_before_close,
+             whatever_the_mode):
     print("==", part.__name__)
     part()

@@ -68,13 +68,17 @@ static void test_publications_in_order(void **state) {
   call_start(&c, 0, h, "f", "");
   call_wait(&c);
   for (uint64_t i = 1; i < 100; i++) {
-    p.seq = 2 * i, p.size = 2 * i;
+    p.seq = 2 * i, p.size = 2 * i, p.mtime = 9;
+    p.to = i % 2 ? 5000000007u : 0; /* ctime */
     call_start(&c, 0, p, "", "");
     p.seq--, p.size = 1;
     call_start(&late, 0, p, "", "");
     call_wait(&c);
     call_wait(&late);
     assert_int_equal(call_record(&c)->size, 2 * i);
+    assert_int_equal(call_record(&c)->mtime, 9);
+    assert_int_equal(call_record(&c)->ctime, i % 2 ? 5 : 9);
+    assert_int_equal(call_record(&c)->ctime_ns, i % 2 ? 7 : 0);
     assert_int_equal(late.err, 0);
     assert_int_equal(call_record(&late)->size, 2 * i);
     assert_int_equal(call_record(&late)->version, 2 * i);
