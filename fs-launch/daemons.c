@@ -17,6 +17,7 @@
 #define FS_FAILED_NS (1 * FS_NS_PER_S)    /* the same when the start failed: some may not hear us at all */
 #define FS_STOP_MAX_NS (60 * FS_NS_PER_S) /* in all: purging a large dataset takes its time */
 #define FS_EXIT_NS (2 * FS_NS_PER_S)      /* for mpirun, after the last daemon */
+#define FS_ALONE_NS (45 * FS_NS_PER_S)    /* for daemons whose mpirun has died to end, with their outputs */
 #define FS_BAR_NS (FS_NS_PER_S / 10)
 #define FS_LINE_NS (10 * FS_NS_PER_S)
 
@@ -118,6 +119,17 @@ void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size) {
   }
 }
 
+/* Has mpirun died while daemons lived? They end, too, when they have kept or copied what there is. */
+static void look_at_mpirun(struct fs_launch *l) {
+  bool alive = false;
+  for (uint32_t i = 0; i < l->nodes; i++) alive = alive || (!l->node[i].dead && !l->node[i].bye);
+  if (!l->daemons_ended || !alive || l->alone_ns != 0 || l->stopping || l->command <= 0) return;
+  l->alone_ns = fs_now_ns();
+  fs_warn(l, "the daemons' mpirun died %.1f s after the start, and so have they",
+          (double)(l->alone_ns - l->started_ns) / 1e9);
+  for (uint32_t i = 0; i < l->nodes; i++) l->node[i].told = true;
+}
+
 /* A daemon of this host that is gone is known by its pid; of others by their silence at the end. */
 void fs_daemons_look(struct fs_launch *l) {
   char here[256] = "";
@@ -128,11 +140,34 @@ void fs_daemons_look(struct fs_launch *l) {
     if (fs_process_alive(n->pid)) continue;
     n->dead = true;
     n->dead_ns = fs_now_ns();
-    if (l->stopping) continue; /* its last words may still be on their way */
+    if (l->stopping || n->told) continue; /* its last words may still be on their way */
     n->told = true;
     fs_warn(l, "the daemon of node %u (%s) died %.1f s after the start", i, n->host,
             (double)(fs_now_ns() - l->started_ns) / 1e9);
   }
+  look_at_mpirun(l);
+}
+
+static bool lives_here(const struct fs_launch_node *n, const char *here) {
+  return !n->dead && n->hello && n->pid > 1 && strcmp(n->host, here) == 0;
+}
+
+void fs_daemons_last_words(struct fs_launch *l, bool deaf) {
+  char path[PATH_MAX], here[256] = "";
+  bool some = true;
+  gethostname(here, sizeof(here) - 1);
+  uint64_t until = fs_now_ns() + FS_NS_PER_S; /* its pipes close a moment before it has ended */
+  while ((deaf || l->out.fd < 0) && !l->daemons_ended && fs_now_ns() < until) fs_events_step(l, until);
+  fs_daemons_look(l);
+  if (l->alone_ns == 0) return;
+  while (some && fs_now_ns() - l->alone_ns < FS_ALONE_NS && l->signals_late == 0) {
+    some = false;
+    fs_daemons_look(l);
+    for (uint32_t i = 0; i < l->nodes; i++) some = some || lives_here(&l->node[i], here);
+    if (some) fs_events_step(l, fs_now_ns() + FS_NS_PER_S / 20);
+  }
+  for (uint32_t i = 0; i < l->nodes; i++)
+    if (fs_run_said(l->run, i, path, sizeof(path)) > 0) fs_events_file(l, path);
 }
 
 static bool all_said_hello(const struct fs_launch *l) {

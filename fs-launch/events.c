@@ -116,6 +116,15 @@ static void read_lines(struct fs_launch *l, struct fs_launch_lines *in, line_fn 
   in->fd = -1;
 }
 
+void fs_events_file(struct fs_launch *l, const char *path) {
+  static struct fs_launch_lines in;
+  struct stat st;
+  in = (struct fs_launch_lines){.fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
+  bool file = in.fd >= 0 && fstat(in.fd, &st) == 0 && S_ISREG(st.st_mode);
+  while (file && in.fd >= 0) read_lines(l, &in, fs_control_line_in);
+  if (in.fd >= 0) close(in.fd);
+}
+
 void fs_events_step(struct fs_launch *l, uint64_t until_ns) {
   struct pollfd p[3] = {
       {.fd = l->signal_fd, .events = POLLIN}, {.fd = l->out.fd, .events = POLLIN}, {.fd = l->err.fd, .events = POLLIN}};

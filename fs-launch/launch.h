@@ -128,6 +128,7 @@ struct fs_launch {
   int to_daemons; /* mpirun's standard input */
   struct fs_launch_lines out, err;
   bool daemons_ended, command_ended, command_running, stopping;
+  uint64_t alone_ns;     /* when the daemons' mpirun was seen to have died before them */
   int command_status;    /* of waitpid */
   int signal;            /* first SIGINT, SIGTERM ... that asks us to stop; 0 none */
   int interrupt;         /* SIGINT or SIGQUIT that COMMAND has had, which decides what it means */
@@ -203,7 +204,8 @@ void fs_mpirun_environment(const struct fs_launch *l, bool daemons);
 
 /* events.c */
 int fs_events_open(struct fs_launch *l);
-void fs_events_restore(const struct fs_launch *l); /* in a child: the signals as they were */
+void fs_events_restore(const struct fs_launch *l);          /* in a child: the signals as they were */
+void fs_events_file(struct fs_launch *l, const char *path); /* lines of the daemons' in a file */
 /* Handles what happens until something did or the time (fs_now_ns) is up. */
 void fs_events_step(struct fs_launch *l, uint64_t until_ns);
 
@@ -217,6 +219,8 @@ void fs_daemons_look(struct fs_launch *l); /* notes those of this host that died
 /* What rank 0 would pass on, by a signal to all: where it is gone or silent, and once. */
 void fs_daemons_signal(const struct fs_launch *l, int sig, bool *told);
 void fs_daemons_stop(struct fs_launch *l);
+/* When mpirun has died: waits until the daemons of this host have ended, and reads what they have left to be told. */
+void fs_daemons_last_words(struct fs_launch *l, bool deaf); /* it cannot be told any more */
 void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size);
 /* control.c: one line of a daemon's. */
 void fs_control_line_in(struct fs_launch *l, const char *line, size_t n);

@@ -180,12 +180,36 @@ static bool interrupted(struct fs_launch *l, bool by_signal, unsigned *heard) {
   return now > patience + 1;
 }
 
-/* May there have been outputs on the nodes that do not tell of them? The others know, but of two that went together. */
-static bool maybe_gone(const struct fs_launch *l, unsigned left) {
-  bool known = l->outputs.gone == 0 && left == 1;
+static bool is_silent(const struct fs_launch_node *n) {
+  return n->ready && !n->finished;
+}
+
+/* Do the others know which outputs the silent nodes had? Of two that went together they may not. */
+static bool all_known(const struct fs_launch *l, unsigned silent) {
+  bool known = silent < l->nodes;
   for (uint32_t i = 0; i < l->nodes; i++)
     if (l->node[i].finished && !l->node[i].gone_known) known = false;
-  return !known;
+  return known && silent == 1;
+}
+
+/* Names the nodes that do not tell of their outputs. May any have been lost that nobody names? */
+static bool tell_of_silent(struct fs_launch *l) {
+  unsigned silent = 0, lost = 0;
+  for (uint32_t i = 0; i < l->nodes; i++) silent += is_silent(&l->node[i]);
+  if (silent == 0) l->outputs.gone = 0; /* one that was taken for dead has told of them */
+  bool known = all_known(l, silent);
+  for (uint32_t i = 0, before = 0; i < l->nodes; i++) {
+    const struct fs_launch_node *n = &l->node[i];
+    if (!is_silent(n)) continue;
+    fs_warn(l, "node %u (%s) does not tell of its outputs: %s", i, n->host,
+            n->inherited          ? "what was closed or synced is the next node's"
+            : !known              ? l->opt.stage_out ? "what was not staged out is lost" : "they are lost"
+            : l->outputs.gone > 0 ? "those that are lost are named"
+            : l->opt.stage_out    ? "what was closed or synced had been staged out"
+                                  : "it had none");
+    lost += !n->inherited || before++ > 0; /* whether of two the second had replicated the first's is not known */
+  }
+  return lost > 0 && !known;
 }
 
 int fs_outputs_finish(struct fs_launch *l, int status) {
@@ -193,7 +217,8 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   unsigned heard = 0;
   bool told = false;
   if (l->opt.read_only) return status;
-  if (!l->daemons_ended && l->out.fd >= 0 && ask_to_finish(l) == 0) {
+  bool asked = !l->daemons_ended && l->out.fd >= 0 && ask_to_finish(l) == 0;
+  if (asked) {
     l->progress_ns = l->bar_ns = fs_now_ns();
     while (!all_finished(l) && !l->daemons_ended && l->out.fd >= 0 && !interrupted(l, by_signal, &heard)) {
       uint64_t now = fs_now_ns();
@@ -205,19 +230,10 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
     }
     fs_bar(NULL);
   }
+  fs_daemons_last_words(l, !asked);
   add_up(l);
-  unsigned lost = 0, left = 0;
-  for (uint32_t i = 0; i < l->nodes; i++) {
-    if (!l->node[i].ready || l->node[i].finished) continue;
-    fs_warn(l, "node %u (%s) does not tell of its outputs: %s", i, l->node[i].host,
-            l->node[i].inherited ? "what was closed or synced is the next node's" : "they are lost");
-    lost += !l->node[i].inherited || left > 0;
-    left++;
-  }
-  if (left == 0) l->outputs.gone = 0; /* one that was taken for dead has told of them */
-  /* Whether of two the second had replicated the first's cannot be told from here. */
-  bool missing =
-      l->outputs.failed > 0 || l->outputs.gone > 0 || (lost > 0 && (l->opt.stage_out || maybe_gone(l, left)));
+  bool unknown = tell_of_silent(l);
+  bool missing = l->outputs.failed > 0 || l->outputs.gone > 0 || unknown;
   missing = missing && (l->opt.stage_out || l->opt.keep);
   return status == 0 && missing ? FS_EXIT_FAILED : status;
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/ns.h"
+#include "daemon/outputs.h"
 #include "daemon/stagein.h"
 #include "daemon/stageout.h"
 #include "util/sys.h"
@@ -22,9 +24,12 @@
 #define FS_GONE_LINE "@fs stop gone=1" /* MPI ends, but not the job */
 #define FS_ACK_LINE "@fs ack"
 #define FS_FINISH_LINE "@fs finish keep=1"
-#define FS_NAMED 10u /* outputs */
+#define FS_NAMED 10u          /* outputs */
+#define FS_NAMED_ALONE 10000u /* the launcher may want them all, and cannot be asked */
 #define FS_FINISHED_LINE "@fs finished"
-#define FS_FINISH_NS 4000000000ull /* the launcher is gone, and its guard is patient for six seconds */
+#define FS_FINISH_NS 4000000000ull      /* the launcher is gone, and its guard is patient for six seconds */
+#define FS_ALONE_COPY_NS 15000000000ull /* mpirun is gone, but not the launcher: so long outputs are copied, */
+#define FS_ALONE_NS 30000000000ull      /* and this is all */
 
 struct fs_text_line {
   struct fs_text_line *next;
@@ -53,9 +58,10 @@ struct fs_commands {
   uint32_t under_way, acks;
   bool go, stopped, receiving, ack_sent, telling;
   _Atomic bool abandoned; /* by the launcher, with outputs that are to be kept: until `finish_by` */
-  const char *last;       /* the line that ends it then */
   uint32_t finished;      /* ranks */
+  bool has_finished[FS_MAX_NODES];
   uint64_t finish_by;
+  uint64_t alone_since; /* mpirun is gone */
   uint64_t heard;
   struct fs_net_op recv, ack, tell;
   char buffer[FS_CONTROL_LINE];
@@ -111,19 +117,26 @@ static void *fs_commands_reader(void *arg) {
     memmove(buf, start, n);
     if (n == sizeof(buf)) n = 0; /* no line of ours is so long */
   }
-  c->last = fs_commands_orphaned(parent) ? FS_GONE_LINE : FS_STOP_LINE;
-  if (c->d->cfg->keep || c->d->cfg->stage_out) {
+  bool outputs = c->d->cfg->keep || c->d->cfg->stage_out, orphaned = fs_commands_orphaned(parent);
+  if (outputs && orphaned) return NULL; /* the guard sees it, too: fs_commands_alone */
+  if (outputs) {
     fs_commands_queue(c, FS_FINISH_LINE, strlen(FS_FINISH_LINE));
     atomic_store(&c->abandoned, true);
   } else {
-    fs_commands_queue(c, c->last, strlen(c->last));
+    const char *last = orphaned ? FS_GONE_LINE : FS_STOP_LINE;
+    fs_commands_queue(c, last, strlen(last));
   }
   return NULL;
 }
 
 /* ---- the MPI thread ---- */
 
-static void fs_commands_obey(struct fs_commands *c, const char *text, size_t len) {
+static void fs_commands_over(struct fs_commands *c, uint32_t rank) {
+  c->finished += !c->has_finished[rank];
+  c->has_finished[rank] = true;
+}
+
+static void fs_commands_obey(struct fs_commands *c, uint32_t from, const char *text, size_t len) {
   struct fs_control line;
   struct fs_daemon *d = c->d;
   uint64_t purge = 0, gone = 0;
@@ -137,7 +150,7 @@ static void fs_commands_obey(struct fs_commands *c, const char *text, size_t len
   } else if (strcmp(line.verb, "ack") == 0) {
     c->acks++;
   } else if (strcmp(line.verb, "finished") == 0) {
-    c->finished++;
+    fs_commands_over(c, from);
   } else if (strcmp(line.verb, "finish") == 0) {
     if (!c->stopped) fs_outputs_finish(d, &line); /* else the launcher has gone because all is done */
   } else if (strcmp(line.verb, "stagein") == 0) {
@@ -158,9 +171,8 @@ static void fs_commands_receive(struct fs_commands *c);
 
 static void fs_commands_received(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
   struct fs_commands *c = FS_ITEM(op, struct fs_commands, recv);
-  (void)peer;
   c->receiving = false;
-  if (err == 0) fs_commands_obey(c, c->buffer, bytes);
+  if (err == 0 && peer < FS_MAX_NODES) fs_commands_obey(c, peer, c->buffer, bytes);
   fs_commands_receive(c);
 }
 
@@ -218,7 +230,7 @@ void fs_commands_finished(struct fs_daemon *d) {
   struct fs_commands *c = d->commands;
   c->tell.done = fs_commands_has_told;
   if (d->net->rank == 0)
-    c->finished++;
+    fs_commands_over(c, 0);
   else if (!c->telling)
     c->telling = fs_net_send(d->net, 0, FS_TAG_CONTROL, FS_FINISHED_LINE, strlen(FS_FINISHED_LINE), &c->tell) == 0;
 }
@@ -230,20 +242,51 @@ static void fs_commands_abandoned(struct fs_commands *c) {
   if (c->finish_by == 0) c->finish_by = d->now + FS_FINISH_NS;
   if (d->ctl && c->finished < d->net->nodes && d->now < c->finish_by) return;
   atomic_store(&c->abandoned, false);
-  fs_commands_pass(c, c->last, strlen(c->last));
-  fs_commands_obey(c, c->last, strlen(c->last));
+  fs_commands_pass(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
+  fs_commands_obey(c, d->net->rank, FS_STOP_LINE, strlen(FS_STOP_LINE));
+}
+
+/* What the command line asks for at the end. */
+static void fs_commands_finish(struct fs_commands *c, unsigned names, const char *more) {
+  struct fs_daemon *d = c->d;
+  char text[64];
+  int n = snprintf(text, sizeof(text), "@fs finish names=%u keep=%d stage=%d%s", names, d->cfg->keep,
+                   d->cfg->stage_out != NULL, more);
+  fs_commands_obey(c, d->net->rank, text, (size_t)n);
+}
+
+/*
+ * mpirun has gone, before the job's end: each rank sees that by itself. What programs have written is copied or kept,
+ * as at the end, and nothing is written any more; the launcher finds what there is to say in the run directory.
+ */
+static void fs_commands_alone(struct fs_commands *c) {
+  struct fs_daemon *d = c->d;
+  bool first = d->net->rank == 0;
+  if (!atomic_load_explicit(&d->alone, memory_order_acquire) || c->stopped) return;
+  if (c->alone_since == 0) {
+    c->alone_since = d->now;
+    atomic_store(&d->ctl->stopping, 1);
+    (void)unlink(d->socket_path);
+    fs_clients_release_all(d);
+    fs_say_aside(d);
+    fs_commands_finish(c, FS_NAMED_ALONE, " alone=1");
+  }
+  uint64_t past = d->now - c->alone_since;
+  if (past > FS_ALONE_COPY_NS) fs_stageout_cancel(d);
+  if (first ? c->finished < d->net->nodes : fs_member(fs_ns_members(d->ns), 0) || fs_outputs_pending(d)) {
+    if (past < FS_ALONE_NS) return;
+  } else if (!first && past < FS_FINISH_NS) {
+    return; /* others may ask for names */
+  }
+  fs_commands_pass(c, FS_GONE_LINE, strlen(FS_GONE_LINE));
+  fs_commands_obey(c, d->net->rank, FS_GONE_LINE, strlen(FS_GONE_LINE));
 }
 
 /* The launcher's word by a signal, through mpirun: all but what rank 0 could say of it. */
 static void fs_commands_told(struct fs_commands *c) {
   struct fs_daemon *d = c->d;
-  char text[64];
-  if (atomic_exchange(&d->finish_told, false)) {
-    int n = snprintf(text, sizeof(text), "@fs finish names=%u keep=%d stage=%d", FS_NAMED, d->cfg->keep,
-                     d->cfg->stage_out != NULL);
-    fs_commands_obey(c, text, (size_t)n);
-  }
-  if (atomic_exchange(&d->stop_told, false)) fs_commands_obey(c, FS_STOP_LINE, strlen(FS_STOP_LINE));
+  if (atomic_exchange(&d->finish_told, false)) fs_commands_finish(c, FS_NAMED, "");
+  if (atomic_exchange(&d->stop_told, false)) fs_commands_obey(c, d->net->rank, FS_STOP_LINE, strlen(FS_STOP_LINE));
 }
 
 int fs_commands_run(struct fs_daemon *d) {
@@ -254,11 +297,12 @@ int fs_commands_run(struct fs_daemon *d) {
     FS_AUTO_FREE struct fs_text_line *l = fs_commands_next(c);
     if (!l) break;
     fs_commands_pass(c, l->text, l->len);
-    fs_commands_obey(c, l->text, l->len);
+    fs_commands_obey(c, d->net->rank, l->text, l->len);
     n++;
   }
   fs_commands_told(c);
   fs_commands_abandoned(c);
+  fs_commands_alone(c);
   return n;
 }
 

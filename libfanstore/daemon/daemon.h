@@ -215,12 +215,14 @@ struct fs_daemon {
   _Atomic bool over;   /* the launcher has said stop, or has gone: so is the job; else MPI has ended before it */
   _Atomic bool purge;
   _Atomic bool finish_told, stop_told; /* by a signal, where rank 0 passes on no lines */
+  _Atomic bool alone;                  /* the process above is gone, and outputs are to be kept or copied first */
   _Atomic bool left;                   /* somebody is cleaning up */
 };
 
 /* ---- say.c: lines for the launcher, one write each; any thread ---- */
 void fs_say_text(const struct fs_daemon *d, const char *verb, const char *format, ...) FS_PRINTF(3, 4);
 void fs_say_line(struct fs_control_line *l);
+void fs_say_aside(const struct fs_daemon *d); /* from now on into the run directory: mpirun has gone */
 fs_err fs_say_begin(const struct fs_daemon *d, struct fs_control_line *l, const char *verb);
 void fs_say_have(const struct fs_daemon *d, uint32_t dataset);
 

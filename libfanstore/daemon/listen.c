@@ -16,8 +16,9 @@
 
 #define FS_GUARD_TICK_MS 200
 #define FS_HELLO_NS 5000000000ull
-#define FS_HANG_NS 4000000000ull  /* after a stop, for the MPI thread to begin to leave */
-#define FS_ORPHAN_NS 400000000ull /* the same after a signal, when a SIGKILL may follow soon */
+#define FS_HANG_NS 4000000000ull   /* after a stop, for the MPI thread to begin to leave */
+#define FS_ORPHAN_NS 400000000ull  /* the same after a signal, when a SIGKILL may follow soon */
+#define FS_ALONE_NS 40000000000ull /* command.c ends it before that */
 #define FS_LEAVING_NS 1000000000ull
 #define FS_LEAVE_NS 60000000000ull /* and to be gone (a purge may take its time) */
 
@@ -120,10 +121,20 @@ static void fs_guard_say(uint64_t now, uint64_t *said) {
   if (fs_say_begin(guard.d, &l, "leaving") == 0) fs_say_line(&l);
 }
 
+/* Has the process above gone, and nothing to be done before the end? Outputs are kept and copied first (command.c). */
+static bool fs_guard_orphaned(struct fs_daemon *d, uint64_t now, pid_t parent) {
+  static uint64_t since;
+  if (getppid() == parent) return false;
+  if (since == 0) since = now;
+  if (atomic_load(&d->listener) <= 0 || (!d->cfg->keep && !d->cfg->stage_out)) return true;
+  if (!atomic_exchange(&d->alone, true)) fs_daemon_wake(d);
+  return now - since > FS_ALONE_NS;
+}
+
 /* Ends the process where the MPI thread does not: it may never return from MPI once a peer has died. */
 static void fs_guard_watch(uint64_t now, pid_t parent, uint64_t *stopped) {
   struct fs_daemon *d = guard.d;
-  if (getppid() != parent && !atomic_exchange(&d->stop, true)) {
+  if (fs_guard_orphaned(d, now, parent) && !atomic_exchange(&d->stop, true)) {
     atomic_store(&d->orphan, true);
     fs_daemon_wake(d);
   }

@@ -150,7 +150,7 @@ static void fs_outputs_list(struct fs_daemon *d) {
 static void fs_outputs_homeless(void *ctx, const struct fs_record *r) {
   const struct fs_daemon *d = ctx;
   if (d->replicas) return;
-  struct fs_output item = {.id = r->id, .dir = r->dir, .mode = r->mode, .gone = true, .size = r->size};
+  struct fs_output item = fs_homeless_item(r);
   if (!fs_member(fs_ns_members(d->ns), r->home) && !(r->flags & FS_RECORD_STAGED)) fs_outputs_add(d->outputs, &item);
 }
 
@@ -200,18 +200,10 @@ static void fs_outputs_step_end(void *ctx, fs_err err) {
   free(s);
 }
 
-static const char *fs_outputs_why(fs_err err) {
-  if (err == -EAGAIN) return "somebody goes on writing it";
-  if (err == -EHOSTDOWN) return "a node that has some of the bytes does not answer";
-  if (err == -ECANCELED) return "broken off";
-  if (err == -EINPROGRESS) return "broken off while it was copied: it may be there all the same";
-  return err == -ENOLINK ? "the nodes that had the name do not answer" : strerror(-err);
-}
-
 static void fs_outputs_say(const struct fs_output_step *s, const char *path) {
   struct fs_control_line l;
   if (fs_say_begin(s->d, &l, "output") < 0 || fs_control_add_u64(&l, "size", s->size) < 0) return;
-  if (s->err < 0 && fs_control_add(&l, "why", fs_outputs_why(s->err)) < 0) return;
+  if (s->err < 0 && fs_control_add(&l, "why", fs_output_why(s->err)) < 0) return;
   if (fs_control_add(&l, "name", path) == 0) fs_say_line(&l);
 }
 
@@ -321,24 +313,48 @@ static void fs_outputs_timed(void *ctx, fs_err err, const void *body, size_t n) 
   fs_outputs_begin(s);
 }
 
-static void fs_outputs_gone_named(void *ctx, fs_err err, const char *path) {
-  const struct fs_output_step *s = ctx;
-  struct fs_control_line l;
-  if (err == 0 && fs_say_begin(s->d, &l, "output") == 0 && fs_control_add_u64(&l, "size", s->size) == 0 &&
-      fs_control_add_u64(&l, "gone", FS_OUT_ID_RANK(s->item.id)) == 0 && fs_control_add(&l, "name", path) == 0)
-    fs_say_line(&l);
-  fs_outputs_step_end(ctx, 0);
+static void fs_outputs_gone_named(struct fs_outputs *o, const struct fs_output_step *s, const char *path) {
+  if (o->gone_names == 0) return;
+  o->gone_names--;
+  fs_homeless_say(s->d, &s->item, path);
+}
+
+/* Is it in --stage-out's directory? */
+static void fs_outputs_gone_looked(void *ctx, bool whole, const char *path) {
+  struct fs_output_step *s = ctx;
+  struct fs_outputs *o = s->d->outputs;
+  if (whole) {
+    o->files++;
+    o->staged++;
+    o->bytes += s->size;
+  } else {
+    o->gone++;
+    fs_outputs_gone_named(o, s, path);
+  }
+  fs_outputs_step_end(s, 0);
+}
+
+static void fs_outputs_gone_found(void *ctx, fs_err err, const char *path) {
+  struct fs_output_step *s = ctx;
+  if (err == 0 && s->d->outputs->stage) {
+    fs_homeless_look(s->d, &s->item, path, fs_outputs_gone_looked, s);
+    return;
+  }
+  s->d->outputs->gone++;
+  if (err == 0) fs_outputs_gone_named(s->d->outputs, s, path);
+  fs_outputs_step_end(s, 0);
 }
 
 static void fs_outputs_next_gone(struct fs_daemon *d, const struct fs_output *item) {
   struct fs_outputs *o = d->outputs;
-  struct fs_output_step *s = o->gone_names > 0 ? malloc(sizeof(*s)) : NULL;
-  o->gone++;
-  if (!s) return;
+  struct fs_output_step *s = o->stage || o->gone_names > 0 ? malloc(sizeof(*s)) : NULL;
+  if (!s) {
+    o->gone++;
+    return;
+  }
   *s = (struct fs_output_step){.d = d, .item = *item, .size = item->size};
-  o->gone_names--;
   o->flight++;
-  fs_path_find(d, item->dir, item->id, fs_outputs_gone_named, s);
+  fs_path_find(d, item->dir, item->id, fs_outputs_gone_found, s);
 }
 
 static void fs_outputs_next(struct fs_daemon *d) {
@@ -377,7 +393,7 @@ static void fs_outputs_tell_reason(const struct fs_daemon *d, const struct fs_ou
   (void)fs_control_add_u64(&l, "failed", r->failed);
   (void)fs_control_add_u64(&l, "unkept", r->unkept);
   (void)fs_control_add_u64(&l, "lost", r->lost);
-  (void)fs_control_add(&l, "why", fs_outputs_why(r->err));
+  (void)fs_control_add(&l, "why", fs_output_why(r->err));
   fs_say_line(&l);
 }
 
@@ -438,6 +454,7 @@ void fs_outputs_timers(struct fs_daemon *d) {
   if (!o->listed && fs_relays_pending(d) && d->now < o->list_by) return;
   if (!o->listed) fs_outputs_list(d);
   (void)fs_keep_reap();
+  if (o->stage && atomic_load(&d->stageout->given_up)) fs_homeless_give_up();
   uint32_t most = o->stage ? FS_OUTPUTS_STAGED : o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
   uint32_t flight = o->stage ? FS_OUTPUTS_STAGED : FS_OUTPUTS_FLIGHT;
   for (uint32_t i = 0; i < most && o->next < o->n && o->flight < flight && !fs_outputs_waits(o); i++)
@@ -451,10 +468,12 @@ void fs_outputs_timers(struct fs_daemon *d) {
 }
 
 void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
-  uint64_t keep = 0, stage = 0;
+  uint64_t keep = 0, stage = 0, alone = 0;
+  (void)fs_control_get_u64(c, "alone", &alone);
   if (d->outputs) {
-    uint64_t names; /* asked for twice: the launcher has gone meanwhile, or has said it in two ways */
+    uint64_t names; /* asked for twice: the launcher has gone meanwhile, or mpirun, or it was said in two ways */
     if (fs_control_get_u64(c, "names", &names) < 0) fs_stageout_cancel(d);
+    if (d->outputs->finished && alone) fs_outputs_tell(d, true);
     if (d->outputs->finished) fs_commands_finished(d);
     return;
   }
@@ -464,7 +483,8 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   (void)fs_control_get_u64(c, "names", &o->names);
   o->gone_names = o->names;
   o->gone_by = d->now + FS_OUTPUTS_GONE_DEADLINES * d->cfg->deadline_ns;
-  o->gone_listed = o->gone_sure = o->names == 0; /* nobody is there to be told */
+  o->gone_sure = o->names == 0; /* nobody is there to be told */
+  o->gone_listed = o->gone_sure || alone;
   o->keep = fs_control_get_u64(c, "keep", &keep) == 0 && keep != 0;
   o->stage = d->stageout && fs_control_get_u64(c, "stage", &stage) == 0 && stage != 0;
   if (!o->stage) fs_stageout_cancel(d);

@@ -5,6 +5,7 @@
  * by asking each other. The MPI thread's; files are moved by the I/O pool.
  *
  *   outputs.c   one after another, and the lines
+ *   homeless.c  those that went with their homes: what --stage-out's directory has of them
  *   keep.c      one of them into <local-dir>/fanstore-outputs/<job>
  *   settle.c    times of directories there, and in --stage-out's, when nobody puts anything into them any more
  */
@@ -22,7 +23,7 @@ struct fs_output {
   uint64_t id, dir;
   uint32_t mode; /* with the type */
   uint32_t mtime_ns;
-  int64_t mtime;    /* of a directory or symlink */
+  int64_t mtime;    /* of a directory or symlink; of a file that is gone as it was published */
   uint64_t version; /* of a directory: of these times */
   char *target;     /* of a symlink */
   bool gone;        /* with its home: it is only named */
@@ -40,7 +41,17 @@ bool fs_outputs_pending(const struct fs_daemon *d);
 /* One more is this node's, perhaps after the list was made. */
 void fs_outputs_adopted(struct fs_daemon *d, const struct fs_spill_file *f);
 
+/* ---- homeless.c ---- */
+struct fs_output fs_homeless_item(const struct fs_record *r);
+void fs_homeless_say(const struct fs_daemon *d, const struct fs_output *output, const char *path);
+/* Is what was published of this file, whose path this is, in --stage-out's directory? */
+void fs_homeless_look(struct fs_daemon *d, const struct fs_output *output, const char *path,
+                      void (*done)(void *ctx, bool whole, const char *path), void *ctx);
+void fs_homeless_give_up(void); /* on what is not answered yet: it is not */
+
 /* ---- keep.c ---- */
+/* Why an output was not copied, or not kept. */
+const char *fs_output_why(fs_err err);
 fs_err fs_keep_dir(const struct fs_daemon *d, char *path, size_t size);
 /* Gives an output its name below that directory. */
 void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, void (*done)(void *ctx, fs_err err),

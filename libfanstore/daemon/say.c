@@ -1,18 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The daemon's lines to the launcher (ipc/control.h) on stdout: one write(2) a line, so that lines of several
- * threads and ranks do not mix and none waits in a buffer. Called by all threads of the daemon; no state.
+ * threads and ranks do not mix and none waits in a buffer. Called by all threads of the daemon. When mpirun, which
+ * carried them, has gone, they go into a file of the run directory, which the launcher reads at the end of the job.
  */
+#include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/daemon.h"
+#include "ipc/node.h"
 #include "util/sys.h"
 
+static _Atomic int aside = STDOUT_FILENO;
+
 void fs_say_line(struct fs_control_line *l) {
-  if (fs_control_end(l) == 0) (void)fs_write_full(STDOUT_FILENO, l->text, l->len);
+  if (fs_control_end(l) == 0) (void)fs_write_full(atomic_load(&aside), l->text, l->len);
+}
+
+void fs_say_aside(const struct fs_daemon *d) {
+  char path[PATH_MAX];
+  if (fs_run_said(d->run, d->net->rank, path, sizeof(path)) < 0) return;
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd >= 0) atomic_store(&aside, fd);
 }
 
 fs_err fs_say_begin(const struct fs_daemon *d, struct fs_control_line *l, const char *verb) {

@@ -42,8 +42,10 @@
  *   place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.', '-' none, '*' all
  *   go                                                  placement complete: stage, then serve
  *   stagein                                             all are ready: make the names of --stage-in's files
- *   finish [names=N] [keep=1] [stage=1]                 COMMAND is over: count its outputs, name N, keep them, or copy
- *                                                       them out and keep those that cannot be; serve on
+ *   finish [names=N] [keep=1] [stage=1] [alone=1]       COMMAND is over: count its outputs, name N, keep them, or copy
+ *                                                       them out and keep those that cannot be; serve on. alone: a
+ *                                                       daemon's own, when mpirun has died: what it says from then on
+ *                                                       is in the run directory (ipc/node.h)
  *   cancel                                              no more copies: what is left counts as failed
  *   stop [purge=1] [gone=1]                             drain, report, clean up, exit (end of file means the same)
  * Where rank 0 is dead or says nothing, SIGUSR1 to mpirun, which passes it to all ranks, is `finish` with names=10 and

@@ -54,6 +54,10 @@ fs_ssize fs_run_ctl(const char *run, uint32_t node, char *out, size_t size) {
   return fs_run_file(run, node, ".ctl", out, size);
 }
 
+fs_ssize fs_run_said(const char *run, uint32_t node, char *out, size_t size) {
+  return fs_run_file(run, node, ".said", out, size);
+}
+
 int fs_verify_parse(const char *word) {
   static const char *const words[] = {
       [FS_VERIFY_NEVER] = "never", [FS_VERIFY_REMOTE] = "remote", [FS_VERIFY_ALWAYS] = "always"};

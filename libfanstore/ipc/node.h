@@ -19,6 +19,7 @@
  *                       FS_SOCKET_SILENT from when a client has waited for a welcome in vain until one is welcomed
  *   node-<rank>.ctl     what clients are handed over as `ctl` (ipc/layout.h), for those that start when the daemon does
  *                       not answer: as it was at first, but for LOCAL flags and `outputs`, which the daemon keeps true
+ *   node-<rank>.said    the daemon's lines to the launcher (ipc/control.h) since mpirun, which carried them, has gone
  */
 #ifndef FS_IPC_NODE_H
 #define FS_IPC_NODE_H
@@ -44,6 +45,8 @@ fs_ssize fs_run_dir(const char *job, char *out, size_t size);
 fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size);
 /* <run>/node-<rank>.ctl */
 fs_ssize fs_run_ctl(const char *run, uint32_t node, char *out, size_t size);
+/* <run>/node-<rank>.said */
+fs_ssize fs_run_said(const char *run, uint32_t node, char *out, size_t size);
 
 /* Of the blocks that are read: none; those of other nodes and of shared storage; those of the node's own disk too. */
 enum fs_verify { FS_VERIFY_NEVER, FS_VERIFY_REMOTE, FS_VERIFY_ALWAYS };

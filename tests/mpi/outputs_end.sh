@@ -173,6 +173,17 @@ mkdir "$work/staged"
 with_node 2 3 125 --stage-out "$work/staged"
 grep -q "what $work/staged has of them was copied before" "$work/err" || fail "not said: $(cat "$work/err")"
 rm -rf "$work/staged"
+# But what was copied before is whole, and so is the job.
+sed -i 's,^for p in .*,[ -z "${3:-}" ] || until [ "$(find "$3/sub" -name "of-*" 2>/dev/null | wc -l)" = "$2" ]; do sleep 0.1; done\n&,' "$work/gone.sh"
+mkdir "$work/staged"
+for n in 2 4; do
+  expect_status 0 launch --dataset "$work/ds" --emulate $n --stage-out "$work/staged" -- \
+    env FANSTORE_NODE=0 timeout 60 bash "$work/gone.sh" "$mnt" 30 "$work/staged"
+  grep -q " written, 31 staged out to $work/staged\$" "$work/err" || fail "$n nodes: $(cat "$work/err")"
+  if grep lost "$work/err"; then fail "$n nodes: all was copied"; fi
+  rm -rf "$work"/local/*/spill-* "$TMPDIR"/fanstore-* "$work"/staged/*
+done
+rm -rf "$work/staged"
 cat >"$work/shared.sh" <<'EOF'
 for k in 1 2; do FANSTORE_NODE=$k sh -c 'echo "$1" | dd of="$2/shared" bs=1 seek=$(($1 * 100)) conv=notrunc status=none' - $k "$1"; done
 "$kill_daemon" 1 "$1" || exit
@@ -196,3 +207,33 @@ FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so" expect_status 0 launch --data
 if grep 'did not report\|no report' "$work/err"; then fail "$(cat "$work/err")"; fi
 [ -z "$(ls -d "$work"/local/*/spill-* 2>/dev/null)" ] || fail "left: $(ls -d "$work"/local/*/spill-*)"
 echo "ok - outputs that take long to remove"
+
+# When mpirun dies, what there is is kept and copied all the same, and told.
+cat >"$work/mpirun.sh" <<'EOF'
+cd "$1" && mkdir sub && ln -s of-0 link || exit
+for k in $(seq 0 $(($2 - 1))); do FANSTORE_NODE=$k sh -c 'echo "of node $1" >"of-$1" && echo "$1" >"sub/$1"' - "$k" || exit; done
+[ -z "$3" ] || for i in $(seq 300); do [ -e "$3/sub/$(($2 - 1))" ] && break; sleep 0.1; done
+for p in /proc/[0-9]*; do
+  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] && grep -qzxF "$1" "$p/cmdline" && kill -9 "$(sed -n 's/^PPid:[^0-9]*//p' "$p/status")" && break
+done || exit 99
+sleep "$4"
+EOF
+for n in 2 4; do
+  for after in 0 3; do
+    expect_status 0 launch --dataset "$work/ds" --emulate $n --keep --report "$work/r.json" -- bash "$work/mpirun.sh" "$mnt" $n '' $after
+    grep -q "$((2 * n)) outputs (.*) kept in $work/local/fanstore-outputs/job-.* on each node: .*of-1" "$work/err" || fail "$(cat "$work/err")"
+    if grep 'lost\|no report' "$work/err"; then fail "$n nodes: $(cat "$work/err")"; fi
+    equal "named" $((2 * n)) "$(json "$work/r.json" 'len(r["outputs"]["names"])')"
+    equal "kept" "$n of-0" "$(cat "$work"/local/fanstore-outputs/job-*/of-* | grep -c 'of node') $(readlink "$work"/local/fanstore-outputs/job-*/link)"
+    no_leftovers
+    rm -rf "$work/local/fanstore-outputs"
+    mkdir "$work/staged"
+    expect_status 0 launch --dataset "$work/ds" --emulate $n --stage-out "$work/staged" -- bash "$work/mpirun.sh" "$mnt" $n '' $after
+    grep -q "$((2 * n)) outputs (.*) written, $((2 * n)) staged out to $work/staged\$" "$work/err" || fail "$(cat "$work/err")"
+    equal "staged out" "$n of-0" "$(cat "$work"/staged/of-* | grep -c 'of node') $(readlink "$work/staged/link")"
+    [ ! -e "$work/local/fanstore-outputs" ] || fail "kept as well"
+    no_leftovers
+    rm -rf "$work/staged"
+  done
+done
+echo "ok - the death of mpirun loses no outputs that are kept or staged out"

@@ -7,6 +7,7 @@
 #include <mpi.h>
 #include <sys/epoll.h>
 
+#include "daemon/mpi/abort.h"
 #include "daemon/mpi/copies.h"
 #include "daemon/mpi/sockets.h"
 #include "daemon/net.h"
@@ -124,6 +125,7 @@ struct fs_net *fs_net_mpi_open(int *argc, char ***argv, const char **why) {
   int provided = 0, rank = 0, nodes = 0, found = 0, *ub = NULL;
   *why = "MPI cannot be initialised";
   if (MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return NULL;
+  fs_abort_guard();
   *why = "this MPI has no MPI_THREAD_FUNNELED";
   if (provided < MPI_THREAD_FUNNELED) return NULL;
   *why = "MPI_COMM_WORLD is unusable";
