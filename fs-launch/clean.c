@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-launch clean: removes the run directories of dead jobs, and with --staged the staged partitions that no job uses
- * (a job holds the .lock of each directory shared, docs/staging.md). With --hosts it runs itself on each by mpirun.
+ * fs-launch clean: removes the run directories of dead jobs and what killed daemons have left in the local directory,
+ * and with --staged the staged partitions that no job uses (a job holds the .lock of each directory shared,
+ * docs/staging.md). With --hosts it runs itself on each by mpirun.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -42,12 +43,6 @@ static void clean_dataset(int top, const char *top_path, const char *id, struct 
   }
 }
 
-/* "fanstore", "fanstore-node0", ... */
-static bool is_top(const char *name) {
-  return strcmp(name, "fanstore") == 0 ||
-         (strncmp(name, "fanstore-node", 13) == 0 && name[13] && strspn(name + 13, "0123456789") == strlen(name + 13));
-}
-
 static void clean_top(int local, const char *local_path, const char *name, struct clean_count *count) {
   char path[PATH_MAX];
   struct stat st;
@@ -75,7 +70,7 @@ static int clean_staged(const struct fs_launch *l) {
     return FS_EXIT_FAILED;
   }
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
-    if (is_top(e->d_name)) clean_top(fd, l->local_dir, e->d_name, &count);
+    if (fs_local_top(e->d_name)) clean_top(fd, l->local_dir, e->d_name, &count);
   if (d) closedir(d);
   if (!l->opt.local_dir && l->where == FS_WHERE_HERE) rmdir(l->local_dir); /* ours by name, when it is empty */
   if (l->opt.verbose) fs_say("%u staged datasets removed, %u kept", count.removed, count.kept);
@@ -112,5 +107,6 @@ int fs_clean(int argc, char **argv) {
   if (status != 0) return status;
   if (l.where != FS_WHERE_HERE) return clean_hosts(&l);
   fs_run_sweep(true);
+  fs_spills_remove(l.local_dir, NULL, true);
   return l.opt.staged ? clean_staged(&l) : 0;
 }

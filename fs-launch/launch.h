@@ -85,6 +85,7 @@ struct fs_launch_lines {
 struct fs_launch_outputs {
   uint64_t files, bytes, failed, lost, staged, dirs, links;
   uint64_t gone;       /* with their nodes */
+  bool missing;        /* some that should have been kept or copied were on a node that is gone, or may have been */
   char kept[PATH_MAX]; /* where */
   struct fs_launch_output {
     uint32_t rank;
@@ -172,6 +173,7 @@ bool fs_host_is_here(const char *name);
 /* rundir.c: the run directory of this job on this host. */
 int fs_run_create(struct fs_launch *l);
 void fs_run_remove(const char *run);
+bool fs_run_held(const char *run); /* is one of its locks? */
 /* What an mpirun of this host that was killed left in TMPDIR. */
 void fs_session_remove(pid_t mpirun);
 /* Removes the run directories of dead jobs on this host; their number. */
@@ -251,6 +253,10 @@ void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_cont
 void fs_outputs_tell(const struct fs_launch *l, FILE *out);
 /* All nodes' failures for the reason of number `at`, unless an earlier one has the same. */
 bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_launch_failure *sum);
+
+/* spills.c: of a job that has ended; NULL: of all that are over */
+void fs_spills_remove(const char *local, const char *job, bool tell);
+bool fs_local_top(const char *name); /* "fanstore", "fanstore-node0", ...: where datasets are staged */
 
 /* remote.c: cleans up on other hosts after daemons that died. */
 void fs_remote_end(struct fs_launch *l);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "launch.h"
 
@@ -233,9 +234,10 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   fs_daemons_last_words(l, !asked);
   add_up(l);
   bool unknown = tell_of_silent(l);
-  bool missing = l->outputs.failed > 0 || l->outputs.gone > 0 || unknown;
-  missing = missing && (l->opt.stage_out || l->opt.keep);
-  return status == 0 && missing ? FS_EXIT_FAILED : status;
+  bool wanted = l->opt.stage_out || l->opt.keep;
+  l->outputs.missing = wanted && (l->outputs.gone > 0 || unknown);
+  bool failed = l->outputs.missing || (wanted && l->outputs.failed > 0);
+  return status == 0 && failed ? FS_EXIT_FAILED : status;
 }
 
 /* The first names, as "a, b, c and 4 more": of all, or of those with this reason. */
@@ -326,10 +328,25 @@ static void tell_gone(const struct fs_launch *l, FILE *out) {
     fprintf(out, "fs-launch: what %s has of them was copied before\n", fs_shown(l->stage_out, shown, sizeof(shown)));
 }
 
+/* Where the bytes of nodes lie that are gone, their disks perhaps not. */
+static void tell_left(const struct fs_launch *l, FILE *out) {
+  char path[2 * PATH_MAX], node[32] = "", shown[512];
+  for (uint32_t i = 0; l->outputs.missing && i < l->nodes; i++) {
+    const struct fs_launch_node *n = &l->node[i];
+    if (!is_silent(n) || n->inherited) continue;
+    if (l->opt.emulate > 1) snprintf(node, sizeof(node), "-node%u", i);
+    snprintf(path, sizeof(path), "%s/fanstore%s/spill-%s-%u/out", l->local_dir, node, l->job, i);
+    if (fs_host_is_here(n->host) && access(path, F_OK) < 0) continue;
+    fprintf(out, "fs-launch: what is left of them on %s is in %s, under numbers, until the next job there\n", n->host,
+            fs_shown(path, shown, sizeof(shown)));
+  }
+}
+
 void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   char made[128], names[8192], shown[512];
   tell_gone(l, out);
+  tell_left(l, out);
   if (o->files + o->dirs + o->links == 0) return;
   bool one = (o->files > 0 ? o->files : o->dirs + o->links) == 1;
   names_text(o->output, o->named, NULL, o->files, names, sizeof(names));

@@ -130,6 +130,14 @@ static void run_look(int dir, struct run_state *s) {
   if (d) closedir(d);
 }
 
+bool fs_run_held(const char *run) {
+  struct run_state s;
+  FS_AUTO_CLOSE int dir = open(run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (dir < 0) return false;
+  run_look(dir, &s);
+  return s.launcher_held || s.node_held;
+}
+
 /* Removes one run directory if its job is dead; ends daemons whose launcher is gone. */
 static bool run_sweep_one(int base, const char *base_path, const char *job, bool tell) {
   char run[PATH_MAX], shown[512];

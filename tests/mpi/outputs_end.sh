@@ -208,6 +208,36 @@ if grep 'did not report\|no report' "$work/err"; then fail "$(cat "$work/err")";
 [ -z "$(ls -d "$work"/local/*/spill-* 2>/dev/null)" ] || fail "left: $(ls -d "$work"/local/*/spill-*)"
 echo "ok - outputs that take long to remove"
 
+# What a killed daemon leaves goes at the end of the job, or stays where it should have been kept, until fs-launch clean.
+spills() { find "$work/local" -maxdepth 2 -name 'spill-*' | sed 's/.*-//' | sort | xargs; }
+clean() { "$bin/fs-launch" clean --local-dir "$work/local" >"$work/clean" 2>&1 || fail "clean: $(cat "$work/clean")"; }
+sed -i 's,&& exit$,\&\& { [ -z "${4:-}" ] || { touch "$4"; sleep 3; }; exit; },' "$work/gone.sh"
+clean
+for n in 2 4; do
+  expect_status 0 launch --dataset "$work/ds" --emulate $n -- env FANSTORE_NODE=0 bash "$work/gone.sh" "$mnt" 3
+  equal "$n nodes: left" "" "$(spills)"
+  expect_status 125 launch --dataset "$work/ds" --emulate $n --keep -- env FANSTORE_NODE=0 bash "$work/gone.sh" "$mnt" 3
+  equal "$n nodes: left with --keep" "1" "$(spills)"
+  where=$(sed -n 's,.*what is left of them .* is in \(.*\)\, under numbers.*,\1,p' "$work/err")
+  equal "$n nodes: bytes" "1 2 3" "$(cat "$where"/* | sort | xargs)"
+  mkdir -p "$work/other/out" && touch "$work/other/out/mine" && ln -s "$work/other" "$work/local/fanstore-node0/spill-job-x-0"
+  clean
+  one_line "$work/clean" "removed ${where%/out}, left by a daemon that died"
+  [ -e "$work/other/out/mine" ] || fail "a symlink was followed"
+  rm "$work/local/fanstore-node0/spill-job-x-0"
+  equal "$n nodes: left after clean" "" "$(spills)"
+  rm -rf "$work/local/fanstore-outputs"
+done
+rm -f "$work/now"
+launch --dataset "$work/ds" --emulate 2 --keep -- env FANSTORE_NODE=0 bash "$work/gone.sh" "$mnt" 3 '' "$work/now" >"$work/out" 2>&1 &
+wait_until 30 test -e "$work/now"
+clean
+equal "of a job that runs" "0 1" "$(spills)"
+wait $! || true
+clean
+equal "when it is over" "" "$(spills)"
+echo "ok - what killed daemons leave in the local directory"
+
 # When mpirun dies, what there is is kept and copied all the same, and told.
 cat >"$work/mpirun.sh" <<'EOF'
 cd "$1" && mkdir sub && ln -s of-0 link || exit

@@ -354,7 +354,7 @@ END
 expect_status 125 launch --dataset "$work/ds" --emulate 4 --deadline 1000 --stage-out "$out" -- \
   bash "$work/dead.sh" "$mnt" "$work"
 [ -e "$work/killed" ] || fail "no daemon was killed"
-grep -q 'node 2 .* does not tell of its outputs: they are lost' "$work/err" || fail "$(cat "$work/err")"
+grep -q 'node 2 .* does not tell of its outputs: those that are lost are named' "$work/err" || fail "$(cat "$work/err")"
 equal "copied" "c/f1 x 1,c/f2 x 2,c/f3 x 3,c/late late" \
   "$(cd "$out/a/moved" && grep -r . . | sed 's|^./||; s|:| |' | sort | paste -sd,)"
 # The dead daemon may have left something there: its file, or half of it.
