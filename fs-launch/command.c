@@ -14,7 +14,6 @@
 
 #include "launch.h"
 
-#define FS_COMMAND_GRACE_NS (10 * FS_NS_PER_S) /* after a SIGTERM to fs-launch */
 #define FS_LISTS (FS_MAX_DATASETS * PATH_MAX)
 
 /* Our library comes first, whatever else is preloaded stays. */
@@ -117,6 +116,16 @@ static int become(const struct fs_launch_env *e, char **command) {
   return FS_EXIT_NOT_EXECUTABLE;
 }
 
+struct becoming {
+  struct fs_launch_env env;
+  char **command;
+};
+
+static int become_ctx(void *ctx) {
+  const struct becoming *b = ctx;
+  return become(&b->env, b->command);
+}
+
 int fs_exec_node(int argc, char **argv) {
   if (argc < 12 || strcmp(argv[10], "--") != 0) {
     fs_say("--exec-node is for fs-launch's own use");
@@ -131,7 +140,8 @@ int fs_exec_node(int argc, char **argv) {
                             .verify = argv[8],
                             .supervisor = argv[9]};
   int status = fs_command_environment(&e);
-  return status != 0 ? status : become(&e, argv + 11);
+  struct becoming b = {.env = e, .command = argv + 11};
+  return status != 0 ? status : fs_rank_run(become_ctx, &b);
 }
 
 static bool by_mpirun(const struct fs_launch *l) {
@@ -159,6 +169,7 @@ static void command_child(const struct fs_launch *l, const struct fs_launch_env 
     wrap(l, e, &w);
     fs_events_restore(l);
     fs_mpirun_environment(l, false);
+    fs_carriers_block();
     execv(w.word[0], w.word);
     fs_say("%s: %s", w.word[0], strerror(errno));
   } else {
@@ -216,6 +227,20 @@ static void end_rest(struct fs_launch *l) {
             n == 1 ? "was" : "were");
 }
 
+void fs_command_signal(struct fs_launch *l, int sig, bool terminal) {
+  int carrier = by_mpirun(l) ? fs_carrier(sig) : 0;
+  if (carrier == 0) {
+    if (!terminal) kill(l->command, sig); /* else it has had it */
+    return;
+  }
+  if (l->passed_on++ == 0) {
+    l->passed_on_ns = fs_now_ns();
+    fs_say("COMMAND's processes have %d s to end; a second interrupt ends them now",
+           (int)(FS_COMMAND_GRACE_NS / FS_NS_PER_S));
+  }
+  kill(l->command, l->passed_on > 1 ? fs_carrier(SIGKILL) : carrier);
+}
+
 bool fs_command_interrupted(const struct fs_launch *l) {
   bool well = WIFEXITED(l->command_status) && WEXITSTATUS(l->command_status) == 0;
   return l->signal != 0 || WIFSIGNALED(l->command_status) || (l->interrupt != 0 && !well);
@@ -228,15 +253,20 @@ static int exit_status(const struct fs_launch *l) {
   return WIFSIGNALED(l->command_status) ? 128 + WTERMSIG(l->command_status) : WEXITSTATUS(l->command_status);
 }
 
+/* Its time is over. mpirun goes last: by it the processes of other hosts are reached. */
+static void end_command(const struct fs_launch *l, bool first) {
+  kill(l->command, by_mpirun(l) && first ? fs_carrier(SIGKILL) : SIGKILL);
+}
+
 int fs_command_run(struct fs_launch *l) {
-  uint64_t signalled = 0;
+  uint64_t signalled = 0, killed = 0;
   int status = start_command(l);
   if (status != 0) return status;
   l->command_running = true;
   while (!l->command_ended) {
     uint64_t now = fs_now_ns();
-    if (l->signal && signalled == 0) signalled = now;
-    if (signalled != 0 && now - signalled > FS_COMMAND_GRACE_NS) kill(l->command, SIGKILL);
+    if (signalled == 0) signalled = l->passed_on_ns ? l->passed_on_ns : l->signal ? now : 0;
+    if (signalled != 0 && now - signalled > FS_COMMAND_GRACE_NS + killed * FS_NS_PER_S) end_command(l, killed++ == 0);
     fs_daemons_look(l);
     fs_events_step(l, now + FS_NS_PER_S);
   }

@@ -68,9 +68,11 @@ static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) 
   if (sig == SIGCHLD) {
     reap(l);
   } else if (from_terminal && (ignored || l->command_running)) {
-    if (!ignored && !l->command_ended) l->interrupt = sig;
+    if (ignored || l->command_ended) return;
+    l->interrupt = sig;
+    fs_command_signal(l, sig, true);
   } else if (l->command_running && !l->command_ended) {
-    kill(l->command, ignored ? SIGTERM : sig);
+    fs_command_signal(l, ignored ? SIGTERM : sig, false);
     if (!l->signal && (sig == SIGTERM || sig == SIGHUP || ignored)) l->signal = sig;
     if (sig == SIGINT || sig == SIGQUIT) l->interrupt = sig;
   } else if (!l->stopping) {

@@ -133,6 +133,8 @@ struct fs_launch {
   int command_status;    /* of waitpid */
   int signal;            /* first SIGINT, SIGTERM ... that asks us to stop; 0 none */
   int interrupt;         /* SIGINT or SIGQUIT that COMMAND has had, which decides what it means */
+  uint64_t passed_on_ns; /* with --np: when the first signal was passed on */
+  unsigned passed_on;
   unsigned signals_late; /* those that came after COMMAND */
   struct fs_launch_outputs outputs;
   char in_dataset[256], in_odd[256], in_why[128]; /* --stage-in: examples of what was left out */
@@ -233,13 +235,22 @@ void fs_noise_line(struct fs_launch *l, const char *line, size_t n);
 /* command.c */
 int fs_command_run(struct fs_launch *l);                /* COMMAND's exit status, or the reason's */
 bool fs_command_interrupted(const struct fs_launch *l); /* did it end by a signal, or by what it did about one? */
-int fs_exec_node(int argc, char **argv);                /* hidden: sets the node's environment and becomes COMMAND */
+/* Passes a signal on, which with --np a second one ends; `terminal`: our process group has it. */
+void fs_command_signal(struct fs_launch *l, int sig, bool terminal);
+int fs_exec_node(int argc, char **argv); /* hidden: sets the node's environment and becomes COMMAND */
 struct fs_launch_env {
   const char *job, *datasets, *mounts, *library, *emulate, *read_only, *verify;
   const char *supervisor; /* what COMMAND is run by; empty: nothing */
 };
 /* Sets what the preloaded library looks at. 0 or the exit status. */
 int fs_command_environment(const struct fs_launch_env *e);
+
+/* rank.c: with --np, signals for COMMAND, which mpirun has forwarded to all hosts. */
+#define FS_COMMAND_GRACE_NS (10 * FS_NS_PER_S)        /* after a signal that asks to stop; with --np after any */
+int fs_carrier(int sig);                              /* the signal that stands for this one; 0: none does */
+void fs_carriers_text(char *out, size_t size);        /* all of them, for mpirun */
+void fs_carriers_block(void);                         /* what they stand for, before mpirun is executed */
+int fs_rank_run(int (*become)(void *ctx), void *ctx); /* COMMAND's end as an exit status */
 
 /* stagein.c */
 /* Before COMMAND: 0, or the exit status. */

@@ -173,8 +173,12 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
 }
 
 void fs_mpirun_command(const struct fs_launch *l, struct fs_words *w) {
+  char carriers[64];
+  fs_carriers_text(carriers, sizeof(carriers));
   fs_words_add(w, "%s", l->mpirun);
-  add_all(w, "--bind-to none --map-by node --oversubscribe -np");
+  add_all(w, "--bind-to none --map-by node --oversubscribe --mca ess_base_forward_signals");
+  fs_words_add(w, "%s", carriers);
+  add_all(w, "-np");
   fs_words_add(w, "%llu", (unsigned long long)(l->opt.np > 0 ? l->opt.np : 1));
   add_where(l, w, false);
   add_user(w);

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 200
+# What a signal is for COMMAND's processes with --np: the one that came, and the time to save what they have; a second
+# one, or the end of that time, ends them; and the end of one that failed still ends the others.
+. "$(dirname "$0")/../functions.sh"
+
+random_files "$work/source" 10 2 1 100
+pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
+cat >"$work/save.py" <<'END'
+import os, signal, sys, time
+rank, top, seconds = int(os.environ["OMPI_COMM_WORLD_RANK"]), sys.argv[1], float(sys.argv[2])
+if len(sys.argv) > 3:
+    from mpi4py import MPI
+def save(sig, frame):
+    open(top + "/heard%d" % rank, "w").close()
+    if rank > 0:
+        sys.exit(3)
+    time.sleep(seconds)
+    with open("saved", "w") as f:
+        f.write(signal.Signals(sig).name)
+    sys.exit(0)
+for sig in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+    signal.signal(sig, save)
+open(top + "/up%d" % rank, "w").close()
+while True:
+    time.sleep(0.1)
+END
+start() { # OPTION... -- SECONDS [mpi]
+  local options=()
+  while [ "$1" != -- ]; do options+=("$1") && shift; done
+  shift
+  rm -rf "$work/seen" && mkdir "$work/seen"
+  # Not by `launch`, nor ignoring SIGINT as a shell's background jobs do: the signals are for fs-launch itself.
+  "$python" -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.execv(sys.argv[1], sys.argv[1:])' "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 "${options[@]}" -- \
+    sh -c 'cd "$1" && shift && exec "$@"' - "$mnt" "$python" "$work/save.py" "$work/seen" "$@" >"$work/out" 2>&1 &
+  pid=$!
+  wait_until 60 test -e "$work/seen/up0" -a -e "$work/seen/up1"
+}
+ends() { # STATUS WHAT
+  local got=0
+  wait "$pid" || got=$?
+  [ "$got" = "$1" ] || fail "$2: status $got, not $1: $(cat "$work/out")"
+}
+for mpi in '' mpi; do
+  [ -z "$mpi" ] || "$python" -c 'import mpi4py' 2>/dev/null || continue
+  for signal in INT:130 TERM:143 HUP:129; do
+    start --np 2 --keep -- 4 $mpi
+    kill "-${signal%:*}" "$pid"
+    ends "${signal#*:}" "$signal $mpi"
+    equal "$signal $mpi: saved" "SIG${signal%:*}" "$(cat "$work"/local/fanstore-outputs/job-*/saved)"
+    rm -rf "$work/local/fanstore-outputs"
+    no_leftovers
+  done
+done
+echo "ok - the signal that came, and time to save"
+
+start --np 2 --keep -- 1000
+kill -INT "$pid"
+wait_until 30 test -e "$work/seen/heard0" -a -e "$work/seen/heard1"
+kill -INT "$pid"
+ends 130 "the second interrupt"
+start --np 2 --keep -- 1000
+kill -TERM "$pid"
+ends 143 "who does not end"
+[ -e "$work/seen/heard0" ] || fail "it was told nothing"
+no_leftovers
+echo "ok - a second interrupt, or ten seconds, end it"
+
+expect_status 3 launch --dataset "$work/ds" --emulate 2 --np 2 -- sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exit 3; sleep 1000'
+expect_status 137 launch --dataset "$work/ds" --emulate 2 --np 2 -- sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || kill -9 $$; sleep 1000'
+equal "standard input" "$(seq 100000 | md5sum)" "$(seq 100000 | launch --dataset "$work/ds" --np 1 -- md5sum 2>/dev/null)"
+no_leftovers
+echo "ok - one that fails ends the others"
