@@ -97,7 +97,7 @@ struct fs_launch_outputs {
   size_t gone_named, gone_room;
   struct fs_launch_failure { /* of ipc/control.h's `failed` */
     uint32_t rank;
-    uint64_t failed, unkept, lost;
+    uint64_t failed, unkept, lost, others; /* of the failed: directories and symlinks */
     char why[128];
   } * failure;
   size_t failures;

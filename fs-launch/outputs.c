@@ -69,6 +69,8 @@ static void on_failed(struct fs_launch *l, uint64_t rank, const struct fs_contro
   fs_control_get_u64(c, "failed", &f->failed);
   fs_control_get_u64(c, "unkept", &f->unkept);
   fs_control_get_u64(c, "lost", &f->lost);
+  fs_control_get_u64(c, "others", &f->others);
+  f->others = FS_MIN(f->others, f->failed);
 }
 
 static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
@@ -272,6 +274,7 @@ bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_l
     sum->failed += o->failure[i].failed;
     sum->unkept += o->failure[i].unkept;
     sum->lost += o->failure[i].lost;
+    sum->others += o->failure[i].others;
   }
   return true;
 }
@@ -279,8 +282,10 @@ bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_l
 static void tell_not_staged(const struct fs_launch *l, const struct fs_launch_failure *f, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   char names[8192], shown[512];
-  names_text(o->output, o->named, f->why, f->failed, names, sizeof(names));
-  fprintf(out, "fs-launch: %llu could not be staged out (%s)", (unsigned long long)f->failed, f->why);
+  names_text(o->output, o->named, f->why, f->failed - f->others, names, sizeof(names));
+  fprintf(out, "fs-launch: %llu", (unsigned long long)f->failed);
+  if (f->others > 0) fprintf(out, ", of them %llu directories or symlinks,", (unsigned long long)f->others);
+  fprintf(out, " could not be staged out (%s)", f->why);
   if (f->failed > f->unkept)
     fprintf(out, " and %s kept in %s on each node", are(f->failed - f->unkept),
             fs_shown(o->kept, shown, sizeof(shown)));

@@ -26,7 +26,7 @@
    because of it, whatever came before. */
 struct fs_outputs_reason {
   fs_err err;
-  uint64_t failed, unkept, lost;
+  uint64_t failed, unkept, lost, others; /* of the failed: directories and symlinks */
 };
 
 struct fs_outputs {
@@ -67,8 +67,7 @@ static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *i
 
 /* ---- what fails ---- */
 
-/* Its place among the reasons. There are fewer kinds of errors than places, as a rule; if not, the last has all others.
- */
+/* Its place among the reasons. There are fewer kinds of errors than places; if not, the last has all others. */
 static struct fs_outputs_reason *fs_outputs_reason(struct fs_outputs *o, fs_err err) {
   struct fs_outputs_reason *r = o->reason;
   while (r->err != 0 && r->err != err && r < &o->reason[FS_OUTPUTS_REASONS - 1]) r++;
@@ -104,12 +103,6 @@ static void fs_outputs_add(struct fs_outputs *o, const struct fs_output *item) {
   o->item[o->n++] = *item;
 }
 
-/* Is it in --stage-out's directory already, by --stage-in? It is looked after, and not counted. */
-static bool fs_outputs_there(const struct fs_daemon *d, uint64_t id) {
-  const struct fs_spill_file *f = fs_spill_find(d, id);
-  return f && f->in && d->stageout && d->stageout->held;
-}
-
 /* What --stage-in brought, and nobody changed, is where it came from. */
 static bool fs_outputs_elsewhere(const struct fs_outputs *o, bool staged) {
   return staged && !o->stage;
@@ -137,7 +130,7 @@ static void fs_outputs_list(struct fs_daemon *d) {
       uint64_t size;
       if (f->removed || f->dir == 0 || !fs_spill_mine(d, f->id) || fs_outputs_elsewhere(d->outputs, f->in)) continue;
       fs_outputs_add(d->outputs, &item);
-      if (d->outputs->stage && !fs_outputs_there(d, f->id) && fs_outputs_size(d, &item, &size))
+      if (d->outputs->stage && !fs_stageout_held(d, f->id) && fs_outputs_size(d, &item, &size))
         d->outputs->total += size;
     }
   }
@@ -196,6 +189,7 @@ void fs_outputs_adopted(struct fs_daemon *d, const struct fs_spill_file *f) {
 static void fs_outputs_step_end(void *ctx, fs_err err) {
   struct fs_output_step *s = ctx;
   if (err < 0) fs_outputs_failed(s->d->outputs, err);
+  if (err < 0 && !S_ISREG(s->item.mode)) fs_outputs_reason(s->d->outputs, err)->others++;
   s->d->outputs->flight--;
   free(s);
 }
@@ -233,6 +227,11 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
     return;
   }
   const struct fs_spill_file *f = fs_spill_find(s->d, s->item.id);
+  if (s->err == -ECANCELED && S_ISREG(s->item.mode) && fs_stageout_at(s->d, s->item.id, path)) {
+    s->d->outputs->staged++; /* before it was broken off */
+    fs_outputs_step_end(s, 0);
+    return;
+  }
   fs_outputs_name(s, path);
   if (f && f->in)
     fs_outputs_step_end(s, s->err); /* it stays where --stage-in found it */
@@ -247,7 +246,7 @@ static void fs_outputs_staged(void *ctx, fs_err err) {
     fs_outputs_step_end(s, 0);
     return;
   }
-  bool file = S_ISREG(s->item.mode) && (err < 0 || !fs_outputs_there(s->d, s->item.id));
+  bool file = S_ISREG(s->item.mode) && (err < 0 || !fs_stageout_held(s->d, s->item.id));
   if (file) o->files++, o->bytes += s->size;
   if (err == 0) {
     o->staged += file;
@@ -393,6 +392,7 @@ static void fs_outputs_tell_reason(const struct fs_daemon *d, const struct fs_ou
   (void)fs_control_add_u64(&l, "failed", r->failed);
   (void)fs_control_add_u64(&l, "unkept", r->unkept);
   (void)fs_control_add_u64(&l, "lost", r->lost);
+  (void)fs_control_add_u64(&l, "others", r->others);
   (void)fs_control_add(&l, "why", fs_output_why(r->err));
   fs_say_line(&l);
 }

@@ -328,6 +328,16 @@ bool fs_stageout_done(const struct fs_daemon *d, uint64_t id) {
          st.st_mtim.tv_nsec == f->staged.mtime.tv_nsec;
 }
 
+bool fs_stageout_held(const struct fs_daemon *d, uint64_t id) {
+  const struct fs_spill_file *f = fs_spill_find(d, id);
+  return f && f->in && d->stageout && d->stageout->held;
+}
+
+bool fs_stageout_at(const struct fs_daemon *d, uint64_t id, const char *path) {
+  const struct fs_stageout_file *f = fs_stageout_find(d->stageout, id);
+  return fs_stageout_done(d, id) && strcmp(f->staged.path, path) == 0;
+}
+
 uint64_t fs_stageout_under_way(const struct fs_daemon *d) {
   const struct fs_stageout *o = d->stageout;
   bool last = o && o->batch.count > 0 && o->batch.item[0].file->done;

@@ -126,6 +126,10 @@ void fs_stageout_last(struct fs_daemon *d, const struct fs_output *o, void (*don
 bool fs_stageout_sync(struct fs_daemon *d, bool named, fs_err *err);
 /* Is what the file is now there, as far as is known? */
 bool fs_stageout_done(const struct fs_daemon *d, uint64_t id);
+/* Is it there already, by --stage-in? It is looked after, and not counted. */
+bool fs_stageout_held(const struct fs_daemon *d, uint64_t id);
+/* And is this its name there? */
+bool fs_stageout_at(const struct fs_daemon *d, uint64_t id, const char *path);
 /* Bytes of the file that is being copied. */
 uint64_t fs_stageout_under_way(const struct fs_daemon *d);
 /* Nothing more is copied. */

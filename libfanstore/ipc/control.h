@@ -24,9 +24,10 @@
  *     [odd=N odd_name=PATH odd_why=TEXT]                with an example
  *   output rank=K size=BYTES [why=TEXT] name=PATH       after finish: a file that the job wrote below a mount; why it
  *                                                       was not copied
- *   failed rank=K failed=N unkept=N lost=N why=TEXT     after finish, before `outputs`, for each reason: so many were
- *                                                       not copied or kept for it, unkept of these are nowhere; lost
- *                                                       were not kept in the end for it, whatever the first reason was
+ *   failed rank=K failed=N unkept=N lost=N others=N     after finish, before `outputs`, for each reason: so many were
+ *     why=TEXT                                            not copied or kept for it, unkept of these are nowhere; lost
+ *                                                       were not kept in the end for it, whatever the first reason was;
+ *                                                       others of the failed are directories and symlinks
  *   outputs rank=K files=N bytes=BYTES [kept=DIR]       after finish: how far; with end=1 done. done, total: bytes
  *     [staged=N done=BYTES total=BYTES]                 of --stage-out; lost: files neither copied nor kept
  *     [failed=N] [lost=N] [end=1]                       dirs, links: directories and symlinks that the job has

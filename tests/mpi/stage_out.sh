@@ -147,6 +147,32 @@ esac
 rm -rf "$work/local/fanstore-outputs"
 echo "ok - a file that is being copied when it is broken off: ${told:-it was copied}"
 
+# What was copied before it was broken off is told as that, and not kept as well.
+fresh
+stuck STUCK_FSYNC half
+touch "$work/half.go"
+"${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --stage-out "$out" -- bash -c 'cd "$1" && mkdir d && echo early >d/early || exit
+  for i in $(seq 300); do [ -e "$2/d/early" ] && break; sleep 0.1; done
+  sleep 1
+  rm "$3".* && echo late >late && for i in $(seq 300); do [ -e "$3.in" ] && break; sleep 0.1; done
+  touch "$3.now"' - "$mnt" "$out" "$work/half" >"$work/log" 2>&1 &
+wait_until 90 test -e "$work/half.now"
+sleep 1
+kill -TERM $!
+wait_until 20 grep -q 'a second interrupt' "$work/log"
+kill -TERM $!
+status=0
+wait $! || status=$?
+equal "the status" 125 $status
+grep -q '2 outputs (11 B) written, 1 staged out' "$work/log" || fail "$(cat "$work/log")"
+grep -q '1 could not be staged out (.*) and is kept in .*: late$' "$work/log" || fail "$(cat "$work/log")"
+grep -q '1, of them 1 directories or symlinks, could not be staged out (broken off)' "$work/log" || fail "$(cat "$work/log")"
+equal "there, and kept" "early late" "$(cat "$out/d/early" "$work"/local/fanstore-outputs/job-*/late | xargs)"
+[ -z "$(find "$work/local/fanstore-outputs" -name early)" ] || fail "it is kept as well"
+rm -rf "$work/local/fanstore-outputs"
+touch "$work/half.go"
+echo "ok - what was copied before it is broken off"
+
 # fs-launch is killed: whole files only are there, the rest is kept; the same job again copies the rest alone.
 fresh
 cat >"$work/again.sh" <<'END'
