@@ -149,7 +149,9 @@ cat >"$work/gone.sh" <<'EOF'
 cd "$1" && mkdir sub || exit
 FANSTORE_NODE=1 bash -c 'for i in $(seq "$1"); do echo "$i" >"sub/of-$i"; done; echo x >sub/removed; rm sub/removed' - "$2" || exit
 FANSTORE_NODE=0 sh -c 'echo mine >own' || exit
+[ -z "${3:-}" ] || until [ "$(find "$3/sub" -name "of-*" 2>/dev/null | wc -l)" = "$2" ]; do sleep 0.1; done
 "$kill_daemon" 1 "$1"
+[ -z "${4:-}" ] || { touch "$4"; sleep 3; }
 EOF
 with_node() { # NODES FILES STATUS [OPTION...]
   local nodes=$1 files=$2 status=$3
@@ -169,12 +171,11 @@ for n in 2 4; do
 done
 with_node 2 0 0 --keep
 [ ! -s "$work/lost" ] || fail "nothing was there: $(cat "$work/lost")"
-mkdir "$work/staged"
+mkdir "$work/staged" && touch "$work/staged/sub" # no directory: nothing can be copied
 with_node 2 3 125 --stage-out "$work/staged"
 grep -q "what $work/staged has of them was copied before" "$work/err" || fail "not said: $(cat "$work/err")"
 rm -rf "$work/staged"
 # But what was copied before is whole, and so is the job.
-sed -i 's,^for p in .*,[ -z "${3:-}" ] || until [ "$(find "$3/sub" -name "of-*" 2>/dev/null | wc -l)" = "$2" ]; do sleep 0.1; done\n&,' "$work/gone.sh"
 mkdir "$work/staged"
 for n in 2 4; do
   expect_status 0 launch --dataset "$work/ds" --emulate $n --stage-out "$work/staged" -- \
@@ -211,7 +212,6 @@ echo "ok - outputs that take long to remove"
 # What a killed daemon leaves goes at the end of the job, or stays where it should have been kept, until fs-launch clean.
 spills() { find "$work/local" -maxdepth 2 -name 'spill-*' | sed 's/.*-//' | sort | xargs; }
 clean() { "$bin/fs-launch" clean --local-dir "$work/local" >"$work/clean" 2>&1 || fail "clean: $(cat "$work/clean")"; }
-sed -i 's,&& exit$,\&\& { [ -z "${4:-}" ] || { touch "$4"; sleep 3; }; exit; },' "$work/gone.sh"
 clean
 for n in 2 4; do
   expect_status 0 launch --dataset "$work/ds" --emulate $n -- env FANSTORE_NODE=0 bash "$work/gone.sh" "$mnt" 3
