@@ -56,7 +56,7 @@ void fs_run_remember(void) {
   if (!fs_publish_ptr(&g_place, place, &winner)) fs_mem_unmap(place, sizeof(*place));
 }
 
-static bool fs_run_set(void) {
+bool fs_run_set(void) {
   if (atomic_load_explicit(&g_run, memory_order_relaxed)) return true;
   if (atomic_load_explicit(&fs_no_run, memory_order_relaxed)) return false;
   bool set = fs_run_path() != NULL;

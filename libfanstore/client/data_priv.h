@@ -173,6 +173,8 @@ struct fs_link { /* of one process */
 };
 /* NULL: there is no job. Offline: its daemon has not been met. */
 const struct fs_node *fs_node_attach(void);
+/* Is this process in a job, whether its daemon was met or not? */
+bool fs_run_set(void);
 struct fs_link *fs_link_get(void);             /* NULL: none (now) */
 extern FS_INTERNAL _Atomic uint32_t fs_no_run; /* the environment named no job: there is never a daemon */
 /* For one read of a vfork child whose parent has no link: one that is not published, in `mine`. NULL: none. */

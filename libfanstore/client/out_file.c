@@ -129,7 +129,7 @@ fs_err fs_out_real_seek(int fd, int64_t off, int whence) {
 /* Of one that can be written other nodes see attributes as they see bytes: when it is closed. */
 fs_err fs_out_real_set(int fd, struct fs_found *f) {
   f->out.id = 0;
-  if (fs_mount_count() == 0 || fs_vfork_depth > 0) return 0;
+  if (fs_mount_count() == 0 || fs_mounts_read_only() || !fs_run_set() || fs_vfork_depth > 0) return 0;
   bool written = fs_out_noted(fs_fd_entry(fd));
   uint64_t id = written ? relay_maybe(fd) : fs_out_real_id(fd);
   fs_err err = id == 0 ? 0 : fs_out_relayed(fd, id, &f->entry);
