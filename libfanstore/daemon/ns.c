@@ -104,6 +104,11 @@ static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const
     fs_answer_stale(ns, a);
     return;
   }
+  /* This rank may be its new home: the set is on its way. A RELEASE that came later could undo a HOLD. */
+  if (fs_call_for_home(c) && ns->replicated && set > ns->members.number && c->op != FS_NAMES_RELEASE) {
+    fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
+    return;
+  }
   if (fs_call_for_home(c)) {
     ns->hooks->home(ns, a, c);
     return;

@@ -121,6 +121,21 @@ static void test_heir(void **state) {
   answered(0);
 }
 
+/* Who has heard of home's death sooner than this node asks again until that is known here, too. */
+static void test_heard_later(void **state) {
+  struct fs_names_call hold = {.op = FS_NAMES_HOLD, .id = THEIRS};
+  struct fs_ns_message head = {.id = 78, .set = 2};
+  (void)state;
+  begins();
+  fs_ns_receive(d->ns, d->now, 2, &head, &hold, sizeof(hold));
+  answered(-EAGAIN);
+  goes(0);
+  run();
+  said.answers = 0;
+  fs_ns_receive(d->ns, d->now, 2, &head, &hold, sizeof(hold));
+  answered(0);
+}
+
 /* ---- home and writer ---- */
 
 static void told(uint32_t all, const struct fs_out_extent *want, uint32_t n) {
@@ -261,7 +276,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       REPLICA_TEST(test_list),           REPLICA_TEST(test_unfinished), REPLICA_TEST(test_pieces),
       REPLICA_TEST(test_none_left),      REPLICA_TEST(test_heir),       REPLICA_TEST(test_told),
-      REPLICA_TEST(test_told_in_pieces), REPLICA_TEST(test_part_first),
+      REPLICA_TEST(test_told_in_pieces), REPLICA_TEST(test_part_first), REPLICA_TEST(test_heard_later),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
