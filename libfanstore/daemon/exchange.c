@@ -185,6 +185,7 @@ static fs_err fs_exchange_start(struct fs_exchange *x, uint32_t length) {
   fs_err err = fs_net_recv(net, x->peer, x->req.tag, x->rep, most, &x->recv);
   if (err < 0) return err;
   x->receiving = true;
+  x->req.sum = fs_wire_sum(&x->req, 0);
   err = fs_net_send(net, x->peer, FS_TAG_REQUEST, &x->req, sizeof(x->req), &x->send);
   x->sending = err == 0;
   return err;

@@ -101,6 +101,8 @@ static void fs_ns_add(struct fs_ns_packet *p, uint64_t order, const struct fs_ns
   memset(to + p->bytes, 0, at - p->bytes);
   memcpy(to + at, &h, sizeof(h));
   if (bytes > 0) memcpy(to + at + sizeof(h), body, bytes);
+  h.sum = fs_wire_sum(to + at, bytes);
+  memcpy(to + at + offsetof(struct fs_wire_names, sum), &h.sum, sizeof(h.sum));
   p->bytes += grown;
   p->net->sending += grown;
   p->messages++;
@@ -171,7 +173,8 @@ static void fs_ns_wait(struct fs_ns_net *n, uint32_t from, const struct fs_wire_
 /* In so many bytes. */
 static bool fs_ns_sane(const struct fs_wire_names *h, size_t bytes) {
   return bytes >= sizeof(*h) && h->magic == FS_WIRE_NAMES_MAGIC && h->version == FS_WIRE_VERSION &&
-         h->length <= FS_NAMES_BODY && h->length <= bytes - sizeof(*h) && h->answer <= 1;
+         h->length <= FS_NAMES_BODY && h->length <= bytes - sizeof(*h) && h->answer <= 1 &&
+         h->sum == fs_wire_sum(h, h->length);
 }
 
 static void fs_ns_take(struct fs_ns_net *n, uint32_t from, const struct fs_wire_names *h) {

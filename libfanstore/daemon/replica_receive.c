@@ -182,8 +182,9 @@ static bool fs_replica_placed(const struct fs_wire_replica *h) {
 
 static bool fs_replica_sane(const struct fs_daemon *d, const struct fs_wire_replica *h, uint32_t from, uint64_t bytes) {
   return bytes >= sizeof(*h) && h->magic == FS_WIRE_REPLICA_MAGIC && h->version == FS_WIRE_VERSION &&
-         fs_replica_placed(h) && bytes == sizeof(*h) + h->length && (h->file & FS_OUT_ID) && h->file >> 63 == 0 &&
-         from < d->net->nodes && from != d->net->rank && fs_home_of(d, h->file) == from;
+         h->sum == fs_wire_sum(h, 0) && fs_replica_placed(h) && bytes == sizeof(*h) + h->length &&
+         (h->file & FS_OUT_ID) && h->file >> 63 == 0 && from < d->net->nodes && from != d->net->rank &&
+         fs_home_of(d, h->file) == from;
 }
 
 static bool fs_replica_newer(const struct fs_replica *r, uint32_t from, uint32_t generation) {

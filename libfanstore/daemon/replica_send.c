@@ -233,6 +233,7 @@ static void fs_copy_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs
 /* One that cannot be sent is missed by the partner. */
 static void fs_copy_send(struct fs_copy *c, struct fs_replica_block *b) {
   b->op.done = fs_copy_sent;
+  b->head.sum = fs_wire_sum(&b->head, 0);
   c->sent++;
   c->bytes += b->head.length;
   if (fs_net_send(c->d->net, c->to, FS_TAG_REPLICA, &b->head, sizeof(b->head) + b->head.length, &b->op) < 0) {

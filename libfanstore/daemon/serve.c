@@ -279,7 +279,7 @@ static fs_err fs_job_check(const struct fs_daemon *d, const struct fs_wire_req *
 
 static bool fs_job_understood(const struct fs_daemon *d, const struct fs_wire_req *r, uint64_t bytes) {
   return bytes == sizeof(*r) && r->magic == FS_WIRE_MAGIC && r->version == FS_WIRE_VERSION &&
-         r->tag >= FS_TAG_REPLY_FIRST && r->tag <= d->net->tag_max;
+         r->tag >= FS_TAG_REPLY_FIRST && r->tag <= d->net->tag_max && r->sum == fs_wire_sum(r, 0);
 }
 
 static void fs_job_received(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {

@@ -3,7 +3,7 @@
  * What daemons send each other as MPI messages. Little-endian hosts only (checked at build). A request is one
  * struct fs_wire_req on tag FS_TAG_REQUEST; its reply is one message on the tag named in it: a struct fs_wire_rep,
  * then the stored bytes; or of a bare read that succeeds the stored bytes alone, so that they can be sent from where
- * they are. The receiver checks length, magic, id and checksum, and drops what does not fit.
+ * they are. The receiver checks length, magic, id and checksums, and drops what does not fit.
  * docs/messages.md is the protocol.
  */
 #ifndef FS_IPC_WIRE_H
@@ -11,10 +11,10 @@
 
 #include <assert.h>
 
-#include "util/base.h"
+#include "util/util.h"
 
 #define FS_WIRE_MAGIC 0x52495746u
-#define FS_WIRE_VERSION 1u
+#define FS_WIRE_VERSION 2u
 
 enum fs_wire_tag {
   FS_TAG_REQUEST = 1,
@@ -43,7 +43,8 @@ struct fs_wire_req {
   uint32_t length;
   uint64_t offset;
   uint64_t file; /* of READ_OUTPUT; dataset and partition are 0 */
-  uint64_t reserved[2];
+  uint64_t reserved;
+  uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_req) == 64, "fs_wire_req is 64 bytes");
 
@@ -70,7 +71,8 @@ struct fs_wire_names {
   uint64_t order; /* of this message among those from this sender to this receiver; from 1 */
   int32_t err;
   uint32_t length; /* of the body */
-  uint64_t reserved[3];
+  uint64_t reserved[2];
+  uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_names) == 64, "fs_wire_names is 64 bytes");
 /* Bytes of an output file for the rank that has its replica, on tag FS_TAG_REPLICA: a head, then at most FS_OUT_BLOCK
@@ -86,9 +88,22 @@ struct fs_wire_replica {
   uint32_t length;
   uint64_t xxh3; /* of the bytes that follow */
   uint64_t hole; /* with a length of 0: so many zeros that take no room */
-  uint64_t unused[2];
+  uint64_t unused;
+  uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_replica) == 64, "fs_wire_replica is 64 bytes");
+
+/*
+ * The last field of a head, `sum`, is of all before it, and of the n bytes that follow it: a request that asks for
+ * other bytes than were meant, or a record that is another, has no other sign of it. Of a struct fs_wire_replica it is
+ * of the head alone, which has the checksum of its bytes. A reply that is not the one that was asked for is found by
+ * the checksum of its bytes, and needs none.
+ */
+#define FS_WIRE_HEAD 64u
+static inline uint64_t fs_wire_sum(const void *head, size_t n) {
+  uint64_t sum = fs_xxh3(head, FS_WIRE_HEAD - sizeof(uint64_t));
+  return n > 0 ? fs_mix64(sum) ^ fs_xxh3((const char *)head + FS_WIRE_HEAD, n) : sum;
+}
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire and the disk are little-endian");
 
 #endif

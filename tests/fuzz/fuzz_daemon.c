@@ -175,6 +175,8 @@ static void names_message(uint32_t from, struct fs_wire_names h, const void *bod
   if (h.order == 0) h.order = ++order[from];
   memcpy(m, &h, sizeof(h));
   if (n > 0) memcpy(m + sizeof(h), body, n);
+  h.sum = fs_wire_sum(m, n);
+  memcpy(m, &h, sizeof(h));
   arrive(from, FS_TAG_NAMES, m, sizeof(h) + n);
 }
 
@@ -214,6 +216,7 @@ static void a_request(uint32_t from) {
     r.length %= FS_BLOCK_SIZE_MIN + 2;
     r.file = FS_OUT_ID_MAKE(r.file % RANKS, r.file >> 8 & 7);
   }
+  r.sum = fs_wire_sum(&r, 0);
   arrive(from, FS_TAG_REQUEST, &r, sizeof(r) - (byte() == 1));
 }
 
@@ -283,6 +286,7 @@ static void a_replica(uint32_t from) {
     m.h.offset &= 0xfffff;
   }
   m.h.xxh3 = fs_xxh3(m.bytes, m.h.length);
+  m.h.sum = fs_wire_sum(&m.h, 0);
   arrive(from, FS_TAG_REPLICA, &m, sizeof(m.h) + m.h.length + (byte() == 1));
 }
 

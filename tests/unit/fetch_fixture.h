@@ -133,6 +133,7 @@ static inline struct message take_request(uint32_t peer, struct fs_wire_req *req
     assert_int_equal(m.bytes, sizeof(*req));
     memcpy(req, m.buf, sizeof(*req));
     assert_int_equal(req->magic, FS_WIRE_MAGIC);
+    assert_true(req->sum == fs_wire_sum(req, 0));
     assert_true(req->tag >= FS_TAG_REPLY_FIRST && req->tag <= world.net.tag_max);
     m.op->done(m.op, m.peer, m.bytes, 0);
     return m;

@@ -138,6 +138,7 @@ static inline void block(uint32_t generation, uint64_t offset, char fill, uint32
                                 .offset = offset,
                                 .length = n,
                                 .xxh3 = fs_xxh3(h + 1, n)};
+  h->sum = fs_wire_sum(h, 0);
   m.op->done(m.op, 0, sizeof(*h) + n, 0);
 }
 /* The last word, or (flags) more of the list before it, of which this is n from number `at` of `total` on. */

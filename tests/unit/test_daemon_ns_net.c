@@ -224,22 +224,43 @@ static void test_twice_is_once(void **state) {
   assert_int_equal(fs_ns_net_dropped(n), 10);
 }
 
+/* Of a message with any of its bits flipped nothing is believed; of those behind it neither. */
+static void test_flipped(void **state) {
+  (void)state;
+  unsigned char buf[4096];
+  for (uint64_t i = 50; i < 53; i++) send_it(i, i < 52);
+  assert_int_equal(sends, 1);
+  size_t bytes = sent[0].bytes;
+  next_id[2] = 50;
+  memcpy(buf, sent[0].buf, bytes);
+  for (size_t bit = 0; bit < (sizeof(struct fs_wire_names) + 50) * 8; bit++) {
+    buf[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    arrive(2, buf, bytes);
+    buf[bit / 8] ^= (unsigned char)(1u << bit % 8);
+  }
+  assert_int_equal(received, 0);
+  arrive(2, buf, bytes);
+  assert_int_equal(received, 3);
+  assert_int_equal(skipped, 0);
+}
+
 static void test_no_messages(void **state) {
   (void)state;
   char big[65536] = {0};
   struct fs_wire_names good = {.magic = FS_WIRE_NAMES_MAGIC, .version = FS_WIRE_VERSION, .set = 7, .order = 1}, bad;
+  good.sum = fs_wire_sum(&good, 0);
   arrive(2, big, 0);
   arrive(2, big, sizeof(big));
   arrive(2, &good, sizeof(good) - 1);
-  bad = good, bad.magic++;
+  bad = good, bad.magic++, bad.sum = fs_wire_sum(&bad, 0);
   arrive(2, &bad, sizeof(bad));
-  bad = good, bad.version++;
+  bad = good, bad.version++, bad.sum = fs_wire_sum(&bad, 0);
   arrive(2, &bad, sizeof(bad));
-  bad = good, bad.length = 1;
+  bad = good, bad.length = 1, bad.sum = fs_wire_sum(&bad, 0);
   arrive(2, &bad, sizeof(bad));
-  bad = good, bad.answer = 2;
+  bad = good, bad.answer = 2, bad.sum = fs_wire_sum(&bad, 0);
   arrive(2, &bad, sizeof(bad));
-  bad = good, bad.order = 0;
+  bad = good, bad.order = 0, bad.sum = fs_wire_sum(&bad, 0);
   arrive(2, &bad, sizeof(bad));
   arrive(77, &good, sizeof(good));
   assert_int_equal(received, 0);
@@ -267,6 +288,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_later_fails, setup, teardown),
       cmocka_unit_test_setup_teardown(test_together_and_wrong, setup, teardown),
       cmocka_unit_test_setup_teardown(test_twice_is_once, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_flipped, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_messages, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
   };

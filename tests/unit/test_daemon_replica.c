@@ -85,6 +85,27 @@ static void test_newer_word(void **state) {
   assert_int_equal(size_of(THEIRS), 400);
 }
 
+/* A block of another file, another place or another generation than home meant is none. */
+static void test_flipped(void **state) {
+  (void)state;
+  uint64_t before = d->count.dropped;
+  struct fs_wire_replica good = {.magic = FS_WIRE_REPLICA_MAGIC,
+                                 .version = FS_WIRE_VERSION,
+                                 .file = THEIRS,
+                                 .generation = 1,
+                                 .offset = 0,
+                                 .hole = 1000};
+  good.sum = fs_wire_sum(&good, 0);
+  for (size_t bit = 0; bit < sizeof(good) * 8; bit++) {
+    assert_true(world.recvs > 0);
+    struct message m = world.recv[--world.recvs];
+    memcpy(m.buf, &good, sizeof(good));
+    ((unsigned char *)m.buf)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    m.op->done(m.op, 0, sizeof(good), 0);
+  }
+  assert_int_equal(d->count.dropped - before, sizeof(good) * 8);
+}
+
 /* Where home has a hole, nothing is left of what was there; and what is no range of a file is not believed. */
 static void hole(uint32_t generation, uint64_t offset, uint64_t n) {
   assert_true(world.recvs > 0);
@@ -96,6 +117,7 @@ static void hole(uint32_t generation, uint64_t offset, uint64_t n) {
                                 .generation = generation,
                                 .offset = offset,
                                 .hole = n};
+  h->sum = fs_wire_sum(h, 0);
   m.op->done(m.op, 0, sizeof(*h), 0);
 }
 static void test_holes(void **state) {
@@ -186,8 +208,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       REPLICA_TEST(test_whole),       REPLICA_TEST(test_no_hole),    REPLICA_TEST(test_never_whole),
       REPLICA_TEST(test_late_blocks), REPLICA_TEST(test_newer_word), REPLICA_TEST(test_limit),
-      REPLICA_TEST(test_holes),       REPLICA_TEST(test_refused),    REPLICA_TEST(test_gone),
-      REPLICA_TEST(test_removal),
+      REPLICA_TEST(test_flipped),     REPLICA_TEST(test_holes),      REPLICA_TEST(test_refused),
+      REPLICA_TEST(test_gone),        REPLICA_TEST(test_removal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ static struct fs_wire_req request(uint32_t part, uint64_t offset, uint32_t lengt
                               .length = length,
                               .offset = offset};
 }
-static void arrive(uint32_t peer, const void *req, size_t bytes) {
+static void arrive_as_it_is(uint32_t peer, const void *req, size_t bytes) {
   assert_true(world.recvs > 0);
   struct message m = world.recv[0];
   memmove(&world.recv[0], &world.recv[1], --world.recvs * sizeof(m));
@@ -82,6 +82,11 @@ static void arrive(uint32_t peer, const void *req, size_t bytes) {
   assert_int_equal(m.tag, FS_TAG_REQUEST);
   memcpy(m.buf, req, bytes);
   m.op->done(m.op, peer, bytes, 0);
+}
+static void arrive(uint32_t peer, const struct fs_wire_req *req, size_t bytes) {
+  struct fs_wire_req r = *req;
+  r.sum = fs_wire_sum(&r, 0);
+  arrive_as_it_is(peer, &r, bytes);
 }
 /* Waits for the reply (the pool may have it) and completes its send. */
 static struct fs_wire_rep answer(uint32_t peer, unsigned char *data) {
@@ -283,6 +288,15 @@ static void test_dropped(void **state) {
   arrive(1, &r, sizeof(r));
   arrive(3, &good, sizeof(good)); /* no such rank */
   assert_int_equal(d->count.dropped, 6);
+  good.type = FS_WIRE_READ_OUTPUT; /* whose bytes say nothing of where they are from */
+  good.file = FS_OUT_ID_MAKE(0, 5);
+  good.sum = fs_wire_sum(&good, 0);
+  for (size_t bit = 0; bit < sizeof(good) * 8; bit++) {
+    r = good;
+    ((unsigned char *)&r)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    arrive_as_it_is(1, &r, sizeof(r));
+  }
+  assert_int_equal(d->count.dropped, 6 + sizeof(good) * 8);
   assert_int_equal(world.sends, 0);
   assert_int_equal(world.recvs, posted);
   assert_false(fs_server_busy(d));
