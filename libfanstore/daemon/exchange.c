@@ -10,8 +10,13 @@
 
 /* ---- peers ---- */
 
+/* When the exchanges are all with peers that have died, nobody can be asked any more, and nobody is to wait for it. */
+static bool fs_exchanges_lost(const struct fs_fetcher *t) {
+  return t->flying == 0 && t->spare <= FS_PING_SPARE;
+}
+
 bool fs_peer_usable(const struct fs_daemon *d, uint32_t peer) {
-  return peer < d->net->nodes && !d->fetcher->peer[peer].suspected;
+  return peer < d->net->nodes && !d->fetcher->peer[peer].suspected && !fs_exchanges_lost(d->fetcher);
 }
 
 static bool fs_peer_room(const struct fs_fetcher *t, const struct fs_peer *p) {

@@ -334,6 +334,18 @@ static void test_sends_fail(void **state) {
   assert_true(asked(3)); /* a ping */
 }
 
+/* Dead peers have taken all exchanges, since MPI completes none of theirs: clients are sent to the shared copy at once.
+ */
+static void test_none_left(void **state) {
+  (void)state;
+  struct fs_fetcher *t = d->fetcher;
+  for (; t->spare > FS_PING_SPARE; t->spare--) (void)fs_chain_pop(&t->free_exchanges);
+  struct fs_req *r = post(0, key_of(1), 0);
+  turn(0);
+  expect_error(r, -EREMOTEIO);
+  assert_int_equal(world.sends, 0);
+}
+
 /* A cache that is full when another owner is to be asked may have room a moment later. */
 static void test_full_for_the_replica(void **state) {
   (void)state;
@@ -383,6 +395,7 @@ int main(void) {
       TEST(test_a_client_dies),
       TEST(test_network_refuses),
       TEST(test_sends_fail),
+      TEST(test_none_left),
       TEST(test_full_for_the_replica),
       TEST(test_cache_full_of_pins),
   };
