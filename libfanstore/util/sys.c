@@ -17,6 +17,13 @@ fs_err fs_futex_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t time
   return (fs_err)FS_SYS4(SYS_futex, word, FUTEX_WAIT, value, &ts);
 }
 
+void fs_eventfd_take(int fd) {
+  uint64_t sink;
+  struct iovec iov = {.iov_base = &sink, .iov_len = sizeof(sink)};
+  long n = FS_SYS6(SYS_preadv2, fd, &iov, 1, -1, -1, RWF_NOWAIT);
+  if (n == -EOPNOTSUPP) (void)fs_sys_read(fd, &sink, sizeof(sink)); /* before Linux 5.13 */
+}
+
 void fs_futex_wake(_Atomic uint32_t *word, int count) {
   FS_SYS3(SYS_futex, word, FUTEX_WAKE, count);
 }

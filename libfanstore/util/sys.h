@@ -107,6 +107,8 @@ static inline pid_t fs_sys_gettid(void) {
   return (pid_t)FS_SYS1(SYS_gettid, 0);
 }
 
+/* Sets an eventfd to 0, and never waits, whatever its flags are. */
+void fs_eventfd_take(int fd);
 /* Waits on or wakes a futex that other processes share. wait: 0, -EAGAIN (value differs), -ETIMEDOUT, -EINTR. */
 fs_err fs_futex_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
 void fs_futex_wake(_Atomic uint32_t *word, int count);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -377,13 +378,27 @@ static void test_sys(void **state) {
   fs_futex_wake(&word, 1);
 }
 
+/* Another process may have read it meanwhile, and made reading wait: both share its flags. */
+static void test_eventfd(void **state) {
+  (void)state;
+  uint64_t n = 5;
+  FS_AUTO_CLOSE int fd = eventfd(0, EFD_CLOEXEC);
+  assert_int_equal(fs_write_full(fd, &n, sizeof(n)), 0);
+  alarm(20);
+  fs_eventfd_take(fd);
+  fs_eventfd_take(fd);
+  alarm(0);
+  assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+  assert_int_equal(fs_sys_read(fd, &n, sizeof(n)), -EAGAIN);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_parse_size), cmocka_unit_test(test_format_size),   cmocka_unit_test(test_hex),
       cmocka_unit_test(test_lists),      cmocka_unit_test(test_normalize),     cmocka_unit_test(test_below),
       cmocka_unit_test(test_printable),  cmocka_unit_test(test_glob),          cmocka_unit_test(test_trees),
       cmocka_unit_test(test_options),    cmocka_unit_test(test_option_errors), cmocka_unit_test(test_option_help),
-      cmocka_unit_test(test_xxh3),       cmocka_unit_test(test_sys),
+      cmocka_unit_test(test_xxh3),       cmocka_unit_test(test_sys),           cmocka_unit_test(test_eventfd),
   };
   return cmocka_run_group_tests_name("util", tests, NULL, NULL);
 }
