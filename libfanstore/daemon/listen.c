@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,9 +17,10 @@
 
 #define FS_GUARD_TICK_MS 200
 #define FS_HELLO_NS 5000000000ull
-#define FS_HANG_NS 4000000000ull   /* after a stop, for the MPI thread to begin to leave */
-#define FS_ORPHAN_NS 400000000ull  /* the same after a signal, when a SIGKILL may follow soon */
-#define FS_ALONE_NS 40000000000ull /* command.c ends it before that */
+#define FS_GUARD_SPARE ((rlim_t)64) /* descriptors that are left for files, whoever connects */
+#define FS_HANG_NS 4000000000ull    /* after a stop, for the MPI thread to begin to leave */
+#define FS_ORPHAN_NS 400000000ull   /* the same after a signal, when a SIGKILL may follow soon */
+#define FS_ALONE_NS 40000000000ull  /* command.c ends it before that */
 #define FS_LEAVING_NS 1000000000ull
 #define FS_LEAVE_NS 60000000000ull /* and to be gone (a purge may take its time) */
 
@@ -32,6 +34,7 @@ struct fs_conn {
 struct fs_guard {
   struct fs_daemon *d;
   int epoll;
+  rlim_t open, most;         /* connections; there may be */
   struct fs_chain strangers; /* connected, not yet welcomed; oldest first */
   struct fs_conn listener;
 };
@@ -40,8 +43,21 @@ static struct fs_guard guard; /* one a process */
 static void fs_conn_end(struct fs_conn *c) {
   fs_chain_drop(&c->chain);
   close(c->fd);
+  guard.open--;
   if (c->client) fs_clients_forget(guard.d, c->client);
   free(c);
+}
+
+/* With so few descriptors left the one that has said nothing for longest goes, after this round's events (which may be
+   about it); if there is none, the new one. */
+static bool fs_guard_room(void) {
+  if (guard.open < guard.most) return true;
+  if (fs_chain_empty(&guard.strangers)) {
+    guard.d->count.refused++;
+    return false;
+  }
+  FS_ITEM(guard.strangers.next, struct fs_conn, chain)->since = 0;
+  return true;
 }
 
 static void fs_guard_accept(void) {
@@ -52,11 +68,12 @@ static void fs_guard_accept(void) {
   }
   struct fs_conn *c = calloc(1, sizeof(*c));
   struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
-  if (!c || epoll_ctl(guard.epoll, EPOLL_CTL_ADD, fd, &ev) < 0) {
+  if (!c || !fs_guard_room() || epoll_ctl(guard.epoll, EPOLL_CTL_ADD, fd, &ev) < 0) {
     close(fd);
     free(c);
     return;
   }
+  guard.open++;
   c->fd = fd;
   c->since = fs_now_ns();
   fs_chain_push(&guard.strangers, &c->chain);
@@ -175,6 +192,10 @@ fs_err fs_guard_start(struct fs_daemon *d) {
 fs_err fs_guard_listen(struct fs_daemon *d) {
   fs_fd fd = fs_handover_listen(d->socket_path);
   if (fd < 0) return fd;
+  struct rlimit lim = {.rlim_cur = RLIM_INFINITY};
+  (void)getrlimit(RLIMIT_NOFILE, &lim);
+  rlim_t others = (rlim_t)fd + FS_MIN(FS_GUARD_SPARE, lim.rlim_cur / 8); /* what is open already has lower numbers */
+  guard.most = lim.rlim_cur > others ? lim.rlim_cur - others : 1;
   guard.listener.fd = fd;
   atomic_store(&d->listener, fd);
   struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &guard.listener};
