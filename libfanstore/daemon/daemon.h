@@ -199,6 +199,7 @@ struct fs_daemon {
   struct fs_holds *holds;       /* output files of other nodes */
   struct fs_spill *spill_files; /* and of this one */
   struct fs_chain *relays;      /* spills that stand for other nodes' files */
+  uint32_t relays_open;         /* their number */
   uint32_t relays_telling;      /* lines of what they have lost on their way */
   struct fs_stageout *stageout; /* copies of them */
   struct fs_stagein *stagein;   /* where some of them come from */

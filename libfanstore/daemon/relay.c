@@ -19,6 +19,7 @@
 
 #define FS_RELAY_LOOK_NS 1000000000ull
 #define FS_RELAY_RANGES 240u
+#define FS_RELAYS 4096u /* at once; then ENFILE */
 
 /* Waits for what was there when it asked, and not for what others go on writing. */
 struct fs_relay_wait {
@@ -165,10 +166,14 @@ static fs_err fs_relay_result(const struct fs_relay *r, const struct fs_relay_wa
   return !r->append || (w->upto > r->lost_from && w->upto <= r->lost_end) ? r->lost : 0;
 }
 
+static int fs_relay_open(const struct fs_relay *r) {
+  char name[FS_SPILL_NAME_SIZE];
+  return openat(r->d->spill_fd, fs_spill_name(r->id, name), FS_SPILL_READ);
+}
+
 /* Can anybody still write there? The kernel gives no lease then. */
 static bool fs_relay_written(const struct fs_relay *r) {
-  char name[FS_SPILL_NAME_SIZE];
-  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, fs_spill_name(r->id, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  FS_AUTO_CLOSE int fd = fs_relay_open(r);
   if (fd < 0) return errno != ENOENT;
   return fcntl(fd, F_SETLEASE, F_RDLCK) < 0; /* also where there are none: what is written must not be lost */
 }
@@ -204,6 +209,7 @@ static void fs_relay_settled(struct fs_relay *r, bool gone) {
   struct fs_daemon *d = r->d;
   fs_chain_drop(&r->chain);
   free(r);
+  d->relays_open--;
   fs_relays_room(d);
 }
 
@@ -251,8 +257,7 @@ static size_t fs_relay_lines(const struct fs_relay *r, size_t n) {
 
 static fs_err fs_relay_read(struct fs_io *io) {
   struct fs_relay *r = FS_ITEM(io, struct fs_relay, io);
-  char name[FS_SPILL_NAME_SIZE];
-  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, fs_spill_name(r->id, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  FS_AUTO_CLOSE int fd = fs_relay_open(r);
   ssize_t n = fd < 0 ? -1 : pread(fd, r->bytes, sizeof(r->bytes), (off_t)r->sent);
   if (n < 0) return -errno;
   io->len = (uint32_t)n;
@@ -263,6 +268,7 @@ static void fs_relay_have(struct fs_io *io) {
   struct fs_relay *r = FS_ITEM(io, struct fs_relay, io);
   size_t n = io->err == 0 ? fs_relay_lines(r, io->len) : 0;
   r->busy = false;
+  if (io->err == -EAGAIN) return; /* somebody's lease: at the next look */
   if (io->err < 0) fs_relay_failed(r, io->err);
   if (n > 0)
     fs_relay_call(r, FS_NAMES_APPEND, n);
@@ -281,9 +287,8 @@ static void fs_relay_append(struct fs_relay *r) {
 /* What is in the file, and was written so: what is no more than a gap is another's. */
 static fs_err fs_relay_find_ranges(struct fs_io *io) {
   struct fs_relay *r = FS_ITEM(io, struct fs_relay, io);
-  char name[FS_SPILL_NAME_SIZE];
   struct fs_range range;
-  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, fs_spill_name(r->id, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  FS_AUTO_CLOSE int fd = fs_relay_open(r);
   uint64_t end = (uint64_t)r->st.st_size;
   if (fd < 0) return -errno;
   io->len = 0;
@@ -305,6 +310,7 @@ static fs_err fs_relay_find_ranges(struct fs_io *io) {
 static void fs_relay_ranges(struct fs_io *io) {
   struct fs_relay *r = FS_ITEM(io, struct fs_relay, io);
   r->busy = false;
+  if (io->err == -EAGAIN) return;
   if (io->err < 0) fs_relay_failed(r, io->err);
   if (io->err == 0 && io->len > 0)
     fs_relay_call(r, FS_NAMES_EXTEND, io->len);
@@ -366,8 +372,10 @@ static void fs_relay_run(struct fs_relay *r) {
 /* ---- calls, closes, time ---- */
 
 fs_err fs_relay_begin(struct fs_daemon *d, const struct fs_names_call *c) {
-  struct fs_relay *r = FS_OUT_ID_RANK(c->to) < d->net->nodes && !fs_relay_find(d, c->id) ? malloc(sizeof(*r)) : NULL;
-  if (!r) return FS_OUT_ID_RANK(c->to) < d->net->nodes ? -ENOMEM : -EINVAL;
+  if (FS_OUT_ID_RANK(c->to) >= d->net->nodes || fs_relay_find(d, c->id)) return -EINVAL;
+  if (d->relays_open >= FS_RELAYS) return -ENFILE;
+  struct fs_relay *r = malloc(sizeof(*r));
+  if (!r) return -ENOMEM;
   *r = (struct fs_relay){.d = d,
                          .id = c->id,
                          .to = c->to,
@@ -379,6 +387,7 @@ fs_err fs_relay_begin(struct fs_daemon *d, const struct fs_names_call *c) {
   r->look_at = d->now + FS_RELAY_LOOK_NS;
   fs_chain_init(&r->waiting);
   fs_chain_push(d->relays, &r->chain);
+  d->relays_open++;
   fs_relays_room(d);
   return 0;
 }

@@ -73,7 +73,7 @@ static void fs_replica_free(struct fs_replica *r) {
 /* What was on its way beyond its end came in any order: with some of it missing it is no part of the file. */
 static void fs_replica_cut(const struct fs_replica *r, const char *name) {
   struct stat st;
-  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, name, FS_SPILL_WRITE);
   if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size > r->size) (void)ftruncate(fd, (off_t)r->size);
 }
 

@@ -45,9 +45,8 @@ static fs_err fs_replica_settle(int fd, const struct fs_names_call *c) {
 fs_err fs_replica_write(struct fs_io *io) {
   struct fs_replica *r = FS_ITEM(io, struct fs_replica, io);
   char name[FS_SPILL_NAME_SIZE];
-  FS_AUTO_CLOSE int fd =
-      openat(r->d->spill_fd, fs_spill_name(r->id, name), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  fs_err err = fd < 0 ? -errno : 0;
+  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, fs_spill_name(r->id, name), FS_SPILL_WRITE | O_CREAT, 0600);
+  fs_err err = fd >= 0 ? 0 : errno == EAGAIN ? -EIO : -errno; /* who is answered EAGAIN asks again */
   for (struct fs_chain *l = r->writing.next; err == 0 && l != &r->writing; l = l->next)
     err = fs_replica_put(r->d, fd, FS_ITEM(l, struct fs_replica_block, chain));
   if (err == 0 && r->settling && r->last) err = fs_replica_put(r->d, fd, r->last);

@@ -87,7 +87,7 @@ static fs_err fs_part_lost(fs_err err) {
 
 static fs_err fs_part_read_here(const struct fs_source *s, struct fs_source_part *p, void *buf, size_t n, uint64_t at) {
   char name[FS_SPILL_NAME_SIZE];
-  FS_AUTO_CLOSE int fd = openat(s->d->spill_fd, fs_spill_name(p->id, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  FS_AUTO_CLOSE int fd = openat(s->d->spill_fd, fs_spill_name(p->id, name), FS_SPILL_READ);
   if (fd < 0 || (!p->used && fstat(fd, &p->st) < 0)) return errno == ENOENT ? -EIO : -errno;
   p->used = true;
   return fs_pread_full(fd, buf, n, at);

@@ -99,6 +99,10 @@ void fs_spill_dropped(struct fs_daemon *d, uint64_t id);
 void fs_spill_members(struct fs_daemon *d);
 /* "out/<id>", below d->spill_fd. */
 #define FS_SPILL_NAME_SIZE 32u
+/* Programs can do with a spill what they like. Opening it waits for nobody, be it a FIFO or under somebody's lease
+   (then EAGAIN). */
+#define FS_SPILL_READ (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+#define FS_SPILL_WRITE (O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 const char *fs_spill_name(uint64_t id, char name[FS_SPILL_NAME_SIZE]);
 /* The two halves of HOLD: what it is, of a spill that is so now; and that this rank holds it. */
 fs_err fs_spill_held(struct fs_daemon *d, uint64_t id, const struct stat *st, struct fs_held *held);
@@ -107,7 +111,7 @@ fs_err fs_spill_holder(struct fs_daemon *d, struct fs_spill_file *f, uint32_t ra
 bool fs_spill_mine(const struct fs_daemon *d, uint64_t id);
 
 /* ---- spill_open.c ---- */
-/* open(2) of the spill, no symlink, also where its mode does not permit it. */
+/* open(2) of the spill, no symlink, also where its mode does not permit it, and without waiting (as FS_SPILL_READ). */
 fs_fd fs_spill_open(const struct fs_daemon *d, uint64_t id, int flags);
 
 /* ---- spill_extents.c ---- */

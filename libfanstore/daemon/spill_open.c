@@ -36,6 +36,7 @@ static fs_fd open_changed(int file, int flags) {
 fs_fd fs_spill_open(const struct fs_daemon *d, uint64_t id, int flags) {
   char name[FS_SPILL_NAME_SIZE];
   fs_spill_name(id, name);
+  flags |= O_NONBLOCK;
   fs_fd fd = openat(d->spill_fd, name, flags | O_NOFOLLOW | O_CLOEXEC);
   if (fd >= 0 || errno != EACCES) return fd < 0 ? -errno : fd;
   FS_AUTO_CLOSE int file = openat(d->spill_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

@@ -16,6 +16,9 @@
  *   release ID HANDLE
  *   fetch HANDLE SIZE FILE     what HANDLE has, by the blocks of the node's cache, into a file
  *   rude SECONDS               random keys and handles, holds and releases, none of them waited for long
+ *   relay ID TO                the spill ID stands for the file TO
+ *   relays TO N                N such of one empty spill: "ok N", or the first error and how many there were before
+ *   append ID TEXT | extend ID PART OFFSET LENGTH
  *   spill 0                    where this node's outputs are
  *
  * A DIR is a number: 1 is the dataset's root, others are ids. Prints "ok" or the errno's name, then records: "ID NAME
@@ -56,10 +59,10 @@ static void *map(enum fs_handover_fd which, int prot) {
 
 /* ---- a box ---- */
 
-static void post(uint32_t i, struct fs_names_call call, const char *name, const char *name2) {
+static void post_bytes(uint32_t i, struct fs_names_call call, const void *name, size_t n, const char *name2) {
   struct fs_box *b = &c.ch->box[i];
   uint64_t one = 1;
-  call.name_len = (uint16_t)strlen(name);
+  call.name_len = (uint16_t)n;
   call.name2_len = (uint16_t)strlen(name2);
   memcpy(b->body, &call, sizeof(call));
   memcpy(b->body + sizeof(call), name, call.name_len);
@@ -69,6 +72,10 @@ static void post(uint32_t i, struct fs_names_call call, const char *name, const 
   atomic_store(&b->state, FS_REQ_POSTED);
   atomic_fetch_or(&c.ch->boxes_posted, 1u << i);
   if (atomic_load(&c.ctl->asleep)) (void)fs_sys_write(c.h.fd[FS_HO_DOORBELL], &one, sizeof(one));
+}
+
+static void post(uint32_t i, struct fs_names_call call, const char *name, const char *name2) {
+  post_bytes(i, call, name, strlen(name), name2);
 }
 
 static void finish(uint32_t i) {
@@ -289,6 +296,44 @@ static void one(struct fs_names_call call, const char *name, const char *name2) 
   print_answer();
 }
 
+/* What the daemon shall do with a file, of which there may be nothing. */
+static void of_file(uint64_t id, char **word, int n) {
+  struct fs_names_call call = {.op = FS_NAMES_APPEND, .id = id};
+  struct fs_range range = {0};
+  if (word[0][0] == 'a') {
+    call.size = strlen(word[2]);
+    one(call, word[2], "");
+    return;
+  }
+  call.op = word[0][0] == 'r' ? FS_NAMES_RELAY : FS_NAMES_EXTEND;
+  if (fs_parse_u64(word[2], 0, UINT64_MAX, &call.to) != 0) die(word[2], -EINVAL);
+  if (n == 5 &&
+      (fs_parse_u64(word[3], 0, INT64_MAX, &range.off) != 0 || fs_parse_u64(word[4], 1, INT64_MAX, &range.len) != 0))
+    die(word[3], -EINVAL);
+  post_bytes(0, call, &range, n == 5 ? sizeof(range) : 0, "");
+  finish(0);
+  print_answer();
+}
+
+static void relays(uint64_t to, uint64_t n) {
+  struct fs_names_call call = {.op = FS_NAMES_RELAY, .id = c.ch->first_id + FS_OUT_ID_FILES / 2, .to = to};
+  char first[PATH_MAX + 64], path[PATH_MAX + 64];
+  snprintf(first, sizeof(first), "%s/relays", c.ctl->spill);
+  int fd = open(first, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); /* as long as it can be written, they stay */
+  if (fd < 0) die(first, -errno);
+  uint64_t i = 0;
+  for (; i < n; i++, call.id++) {
+    snprintf(path, sizeof(path), "%s/" FS_OUT_FILE, c.ctl->spill, (unsigned long long)call.id);
+    if (link(first, path) < 0) die(path, -errno);
+    post(0, call, "", "");
+    finish(0);
+    if (c.ch->box[0].err != 0) break;
+  }
+  printf("%s %llu\n", i == n ? "ok" : strerrorname_np(-c.ch->box[0].err), (unsigned long long)i);
+  fflush(stdout);
+  close(fd);
+}
+
 static void command(char *line) {
   char *word[8] = {NULL}, *save = NULL;
   int n = 0;
@@ -335,6 +380,12 @@ static void command(char *line) {
     fetch((uint32_t)dir, number, word[3]);
   } else if (strcmp(word[0], "rude") == 0) {
     rude(dir);
+  } else if ((strcmp(word[0], "relay") == 0 || strcmp(word[0], "append") == 0) && n == 3) {
+    of_file(dir, word, n);
+  } else if (strcmp(word[0], "extend") == 0 && n == 5) {
+    of_file(dir, word, n);
+  } else if (strcmp(word[0], "relays") == 0 && n == 3 && fs_parse_u64(word[2], 1, UINT32_MAX, &number) == 0) {
+    relays(dir, number);
   } else if (strcmp(word[0], "spill") == 0) {
     printf("%s\n", c.ctl->spill);
     fflush(stdout);

@@ -105,6 +105,25 @@ ask 0 'rude 2' >/dev/null
 wait "$rude"
 grep -q 'asked=[0-9]\{4\}' "$work/rude" || fail "it asked for little: $(cat "$work/rude")"
 for n in 0 1 2; do daemon_alive $n || fail "daemon $n is dead"; done
+ids=()
+for ((i = 0; i < 6; i++)); do ids+=("$(ask 0 "create 1 fifo$i" | cut -d' ' -f2)"); done
+for i in "${ids[@]}"; do
+  rm -f "$(spill_of "$i")"
+  mkfifo "$(spill_of "$i")" # whoever opens it waits, for good
+done
+for i in "${ids[@]}"; do timeout 20 "$names" "$run/node-1.sock" <<<"append $i text" >>"$work/append" || fail "append: no answer"; done
+equal "appended to a FIFO" 6 "$(grep -c '^ENXIO' "$work/append")"
+equal "a relay" ok "$(ask 0 "relay ${ids[0]} $id")"
+part=$(ask 1 'create 1 part' | cut -d' ' -f2)
+extended=$(timeout 20 "$names" "$run/node-1.sock" <<<"extend ${ids[1]} $part 0 100")
+equal "a FIFO becomes longer" ENXIO "$extended"
+sleep 1.5 # it looks at the relay
+for ((i = 0; i < 6; i++)); do equal "removed" ok "$(ask 0 "remove 1 fifo$i")"; done
+equal "removed" ok "$(ask 1 'remove 1 part')"
+[[ $(ask 1 "relays $id 10000") == 'ENFILE 409'[56] ]] || fail "relays without end"
+relays_again() { [[ $(ask 1 "relays $id 100") == 'ok 100' ]]; }
+wait_until 10 relays_again
+for n in 0 1 2; do daemon_alive $n || fail "daemon $n is dead"; done
 hold "$id" 600
 same "$id"
 equal "removed" ok "$(ask 2 'remove 1 checkpoint')"
