@@ -27,6 +27,10 @@ fs_fd fs_local_open(struct fs_dataset *ds, uint32_t p, int more) {
   if (fd < 0) return fd;
   err = fs_sys_fstat(fd, &st);
   if (err < 0) return err;
+  if (st.st_uid != (uid_t)FS_SYS1(SYS_geteuid, 0)) {
+    FS_NOTE(path, ": the staged partition belongs to another user; it is read from elsewhere");
+    return -EUCLEAN;
+  }
   if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != ds->ix.parts[p].size) {
     FS_NOTE(path, ": the staged partition does not have the size that the index says; it is read from elsewhere");
     return -EUCLEAN;

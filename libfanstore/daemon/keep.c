@@ -46,6 +46,28 @@ const char *fs_output_why(fs_err err) {
   return err == -ENOLINK ? "the nodes that had the name do not answer" : strerror(-err);
 }
 
+/* Where other users can make names, too, this one must be this user's: who has a directory can put what he likes in the
+   place of what is in it, also a symlink by which outputs become files elsewhere. */
+fs_err fs_keep_open(const struct fs_daemon *d, char *why, size_t why_size) {
+  struct stat st, link;
+  FS_AUTO_CLOSE int local = open(d->cfg->local_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (local < 0 || (mkdirat(local, FS_OUTPUTS_KEPT, 0755) < 0 && errno != EEXIST)) return 0; /* each file fails so */
+  if (fstatat(local, FS_OUTPUTS_KEPT, &link, AT_SYMLINK_NOFOLLOW) < 0) return 0;
+  if (fstatat(local, FS_OUTPUTS_KEPT, &st, 0) < 0) st = link;
+  if (link.st_uid == geteuid() && st.st_uid == geteuid()) return 0;
+  snprintf(why, why_size, "%s/" FS_OUTPUTS_KEPT " belongs to another user: give --local-dir a directory of your own",
+           d->cfg->local_dir);
+  return -EPERM;
+}
+
+void fs_keep_close(const struct fs_daemon *d) {
+  char path[PATH_MAX];
+  int n = snprintf(path, sizeof(path), "%s/" FS_OUTPUTS_KEPT, d->cfg->local_dir);
+  struct stat st;
+  if (n < (int)sizeof(path) && lstat(path, &st) == 0 && st.st_uid == geteuid())
+    (void)rmdir(path); /* nothing was kept */
+}
+
 static fs_err fs_keep_parents(char *path) {
   char *slash = strrchr(path, '/');
   *slash = '\0';
@@ -111,7 +133,10 @@ static fs_err fs_keep_work(struct fs_io *io) {
   struct fs_keeping *k = FS_ITEM(io, struct fs_keeping, io);
   char name[FS_SPILL_NAME_SIZE];
   uint32_t mode = k->output.mode;
-  fs_err err = k->scattered.count > 0 ? fs_keep_whole(k) : 0;
+  char why[PATH_MAX + 128];
+  fs_err err = fs_keep_open(k->d, why, sizeof(why)); /* another job may have removed it since the start */
+  if (err < 0) return err;
+  err = k->scattered.count > 0 ? fs_keep_whole(k) : 0;
   if (err == 0) err = fs_keep_parents(k->path);
   if (err < 0) return err;
   if (S_ISDIR(mode)) return fs_keep_directory(k->path, mode);

@@ -84,6 +84,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
     fs_stage_close(&d->data[i].stage);
   }
   fs_rundir_leave(d);
+  if (d->cfg->keep || d->cfg->stage_out) fs_keep_close(d);
   fs_stagein_leave(d);
   if (status == 0) fs_settle(d);
   if (fs_say_begin(d, &l, "bye") == 0) fs_say_line(&l);

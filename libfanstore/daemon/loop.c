@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/outputs.h"
 #include "daemon/replica.h"
 #include "daemon/stagein.h"
 #include "daemon/stageout.h"
@@ -259,6 +260,7 @@ static void fs_daemon_start(struct fs_daemon *d) {
     if (err == 0) d->datasets++;
   }
   if (err == 0) err = fs_rundir_spill(d, why, sizeof(why));
+  if (err == 0 && (d->cfg->keep || d->cfg->stage_out)) err = fs_keep_open(d, why, sizeof(why));
   if (err == 0) err = fs_stageout_open(d, why, sizeof(why));
   if (err == 0) err = fs_stagein_open(d, why, sizeof(why));
   if (err < 0) fs_daemon_fail(d, why[0] ? why : strerror(-err));

@@ -52,6 +52,10 @@ void fs_homeless_give_up(void); /* on what is not answered yet: it is not */
 /* ---- keep.c ---- */
 /* Why an output was not copied, or not kept. */
 const char *fs_output_why(fs_err err);
+/* The directory of what is kept, for all jobs: made before anything is to be kept, so that nobody else makes it; and
+   removed if nothing was. */
+fs_err fs_keep_open(const struct fs_daemon *d, char *why, size_t why_size);
+void fs_keep_close(const struct fs_daemon *d);
 fs_err fs_keep_dir(const struct fs_daemon *d, char *path, size_t size);
 /* Gives an output its name below that directory. */
 void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, void (*done)(void *ctx, fs_err err),

@@ -53,7 +53,9 @@ fs_fd fs_stage_dir_open(const char *root, const char *local, char *why, size_t w
   FS_AUTO_CLOSE int top = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (top < 0 || fstat(top, &st) < 0) return fs_stage_why(-errno, why, why_size, root, NULL);
   fs_printable(root, strlen(root), shown, sizeof(shown));
-  if (st.st_uid != geteuid() && st.st_uid != 0) {
+  bool others = st.st_uid != geteuid() && st.st_uid != 0;
+  if (lstat(root, &st) == 0 && S_ISLNK(st.st_mode)) others = others || (st.st_uid != geteuid() && st.st_uid != 0);
+  if (others) {
     snprintf(why, why_size, "%s belongs to another user: give --local-dir a directory of your own", shown);
     return -EACCES;
   }

@@ -101,6 +101,25 @@ mkdir empty.path
 ln -s /usr/bin/wc /usr/bin/grep /usr/bin/cat /usr/bin/tail empty.path
 PATH=$work/empty.path bad 125 "mpirun is not in PATH: install Open MPI" "${l[@]}" --dataset "$ds" -- /bin/true
 echo file >notadir
+if [ "$(id -u)" = 0 ]; then # what another user has made first
+  mkdir -p others/squat/fanstore-outputs others/kept target staged
+  chown 65534 others/squat/fanstore-outputs
+  ln -s "$work/target" others/link
+  ln -s "$work/target" others/kept/fanstore-outputs
+  chown -h 65534 others/link others/kept/fanstore-outputs
+  for option in --keep "--stage-out=$work/staged"; do
+    bad 125 ".*/squat/fanstore-outputs belongs to another user: give --local-dir" --local-dir others/squat \
+      "$option" --dataset "$ds" --emulate 1 -- true
+    bad 125 ".*/kept/fanstore-outputs belongs to another user: give --local-dir" --local-dir others/kept "$option" --dataset "$ds" --emulate 1 -- true
+  done
+  bad 125 ".*/others/link belongs to another user: give --local-dir" --local-dir others/link --dataset "$ds" -- true
+  equal "nothing in what a symlink of another user's leads to" '' "$(ls target)"
+  chown -h 0 others/link
+  # Its copies have become another user's.
+  "$bin/fs-launch" --local-dir others/link --dataset "$ds" --report "$work/others.json" -- sh -c "chown 65534 target/fanstore*/*/part-* &&
+    diff -r --no-dereference source '$mnt'" 2>"$work/err" || fail "read from elsewhere: $(cat "$work/err")"
+  equal "bytes of another user's copies" 0 "$(json "$work/others.json" "r['total']['bytes_local']")"
+fi
 bad 125 "local directory .*notadir/x: Not a directory" --local-dir notadir/x --dataset "$ds" -- true
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
   mkdir ro full
