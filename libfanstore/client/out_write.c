@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Writing files that have another node for a home, or that several processes write (out.h; docs/output-files.md,
- * section 7): the bytes go to a part, a spill of this process's own on this node, at the offset that they have in the
- * file; which ones is kept here until fsync or close tells home. Reading back comes in out_parts.c.
+ * section 7): the bytes go to a part, a spill without a name on this node, at the offset that they have in the file;
+ * which ones is kept here until fsync or close tells home. Reading back comes in out_parts.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,15 +32,31 @@ static void unlock(struct fs_out_writer *w) {
   atomic_store_explicit(&w->lock, 0, memory_order_release);
 }
 
-static fs_err make_part(struct fs_out_writer *w) {
+static fs_fd open_part(const struct fs_node *node, uint64_t part, uint32_t flags) {
   char path[PATH_MAX];
+  fs_err err = fs_out_path(node, part, path);
+  return err != 0 ? err : fs_sys_openat(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
+}
+
+/* The last one of the file again: who writes it anew each epoch takes no more room with each. */
+static fs_fd last_part(const struct fs_node *node, struct fs_out_node *n, uint64_t *part) {
+  *part = n == NULL ? 0 : atomic_load_explicit(&n->part, memory_order_relaxed);
+  if (*part == 0 || FS_OUT_ID_RANK(*part) != fs_names_rank(node)) return -ENOENT;
+  return open_part(node, *part, 0);
+}
+
+static fs_err make_part(struct fs_out_writer *w, uint32_t entry) {
   const struct fs_node *node = fs_names_node();
+  struct fs_out_node *n = fs_out_node(entry);
   bool temporary;
-  w->part = fs_names_id();
-  if (node == NULL || w->part == 0) return -EIO;
-  fs_err err = fs_out_path(node, w->part, path);
-  if (err != 0) return err;
-  fs_fd low = fs_sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (node == NULL) return -EIO;
+  fs_fd low = last_part(node, n, &w->part);
+  if (low < 0) {
+    w->part = fs_names_id();
+    if (w->part == 0) return -EIO;
+    low = open_part(node, w->part, O_CREAT | O_EXCL);
+    if (low >= 0 && n != NULL) atomic_store_explicit(&n->part, w->part, memory_order_relaxed);
+  }
   fs_fd fd = low < 0 ? low : fs_own_publish(&w->fd, low, &temporary);
   if (fd >= 0 && temporary) {
     fs_sys_close(fd);
@@ -90,7 +106,7 @@ static fs_err writer_of(uint32_t entry, struct fs_out_writer **out) {
   if (FS_UNLIKELY(w == NULL)) {
     struct fs_out_writer *mine = writer_new();
     if (mine == NULL) return -ENOMEM;
-    fs_err err = make_part(mine);
+    fs_err err = make_part(mine, entry);
     if (err != 0 || !fs_publish_ptr(word, mine, &w)) writer_drop(mine); /* the part is left to the job's end */
     if (err != 0) return err;
   }

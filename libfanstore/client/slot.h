@@ -60,8 +60,9 @@ struct fs_out_node {
   _Atomic uint32_t parent;  /* entry number of that */
   _Atomic uint32_t mode;    /* as last seen; 0: being filled */
   _Atomic uint64_t permits; /* of a directory: mode, 16 bits, and the tree's number before it was asked for */
+  _Atomic uint64_t part;    /* of a file: that some process has made last, to write it (out_write.c); 0: none */
 };
-static_assert(sizeof(struct fs_out_node) == 32, "a node is 32 bytes");
+static_assert(sizeof(struct fs_out_node) == 40, "a node is 40 bytes");
 static inline bool fs_is_out(uint32_t entry) {
   return FS_UNLIKELY(entry >= FS_OUT_FIRST);
 }

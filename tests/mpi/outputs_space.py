@@ -122,6 +122,33 @@ def limit():
     s = os.statvfs(mount)
     assert not s.f_flag & os.ST_RDONLY and s.f_bfree == s.f_bavail, s
     step("room again after a removal")
+    epochs()
+
+
+# A checkpoint of two nodes that is written anew each epoch, by the same processes or by others.
+EPOCH = """
+fd = os.open('checkpoint', os.O_RDWR | os.O_CREAT | (os.O_TRUNC if int(sys.argv[2]) else 0))
+for epoch in range(int(sys.argv[3]), int(sys.argv[4])):
+    os.pwrite(fd, bytes([epoch]) * (1 << 20), 1 << 20)
+    os.close(fd)
+    fd = os.open('checkpoint', os.O_RDWR | (os.O_TRUNC if int(sys.argv[2]) else 0))
+    os.pwrite(fd, bytes([epoch]) * (1 << 20), 1 << 20)
+    os.pwrite(fd, bytes([epoch]) * 5, 7)
+    os.fsync(fd)
+os.close(fd)
+"""
+SEEN = "b = open('checkpoint', 'rb').read(); print(len(b), set(b[1 << 20:]), list(b[6:13]))"
+
+
+def epochs():
+    on(0, "open('checkpoint', 'wb').close()")
+    for emptied in 0, 1:
+        on(1, EPOCH, emptied, 1, 10)
+        for epoch in range(10, 18):
+            on(1, EPOCH, emptied, epoch, epoch + 1)
+        for node in range(nodes):
+            equal("the last epoch", "2097152 {17} [0, 17, 17, 17, 17, 17, 0]", on(node, SEEN))
+    step("a file of two nodes takes no more room each time that it is written")
 
 
 def room():
