@@ -20,8 +20,8 @@ static inline bool fs_out_home_here(const struct fs_node *node, uint64_t id) {
 /* What this process has written of one file. */
 struct fs_out_writer {
   _Atomic uint32_t lock;
-  _Atomic uint32_t appended; /* home has written something that is not published yet */
   _Atomic int32_t fd;        /* of the part; + 1 */
+  _Atomic uint64_t appended; /* by home, and not published yet (fs_appended_more) */
   uint64_t part;             /* its id */
   uint64_t end;              /* of all that was written */
   uint32_t count, sealed;    /* ranges not published yet; the first `sealed` of them are on their way */

@@ -116,7 +116,8 @@ static fs_err writer_of(uint32_t entry, struct fs_out_writer **out) {
 
 /* ---- what was written ---- */
 
-static fs_err extend(uint32_t entry, uint64_t part, const struct fs_range *ranges, uint32_t n, bool sync) {
+static fs_err extend(uint32_t entry, uint64_t part, const struct fs_range *ranges, uint32_t n, uint64_t appended,
+                     bool sync) {
   size_t got;
   char body[8];
   struct fs_names_call c = {.op = FS_NAMES_EXTEND,
@@ -124,6 +125,7 @@ static fs_err extend(uint32_t entry, uint64_t part, const struct fs_range *range
                             .id = fs_out_id(entry),
                             .to = part,
                             .name_len = (uint16_t)(n * sizeof(*ranges))};
+  fs_appended_say(&c, appended);
   for (uint32_t i = 0; i < n; i++) c.size += ranges[i].len;
   fs_err err = fs_names_call(&c, (const char *)ranges, "", body, sizeof(body), &got);
   return err == -ENOENT ? 0 : err; /* it was removed meanwhile */
@@ -157,8 +159,9 @@ fs_err fs_out_flush(uint32_t entry, bool sync) {
   if (sync) err = (fs_err)FS_SYS1(SYS_fdatasync, atomic_load(&w->fd) - 1);
   while (err == 0 && mine) {
     if (!take(w, ranges, &n, &mine)) return -EDEADLK;
-    if (n == 0 && atomic_exchange(&w->appended, 0) == 0) return 0;
-    err = extend(entry, w->part, ranges, n, sync);
+    uint64_t appended = n == 0 ? atomic_exchange(&w->appended, 0) : 0;
+    if (n == 0 && appended == 0) return 0;
+    err = extend(entry, w->part, ranges, n, appended, sync);
     if (err == 0) fs_out_changed(entry);
     if (!mine || !lock(w)) break;
     if (err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
@@ -185,7 +188,7 @@ static bool note(struct fs_out_writer *w, uint64_t off, uint64_t n) {
 static fs_err wrote(uint32_t entry, struct fs_out_writer *w, uint64_t off, uint64_t n) {
   const struct fs_range one = {.off = off, .len = n};
   for (;;) {
-    if (!lock(w)) return extend(entry, w->part, &one, 1, false);
+    if (!lock(w)) return extend(entry, w->part, &one, 1, 0, false);
     bool noted = note(w, off, n);
     unlock(w);
     if (noted) return 0;
@@ -243,12 +246,12 @@ fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
   return err != 0 ? err : ending(entry, put);
 }
 
-static fs_err append(uint32_t entry, const void *buf, size_t n, bool data, uint64_t *off) {
+static fs_err append(uint32_t entry, const void *buf, size_t n, bool data, struct fs_appended *at) {
   struct fs_names_call c = {
       .op = FS_NAMES_APPEND, .id = fs_out_id(entry), .size = n, .name_len = (uint16_t)(data ? n : 0)};
   size_t got;
-  fs_err err = fs_names_call(&c, buf, "", off, sizeof(*off), &got);
-  return err == 0 && got != sizeof(*off) ? -EIO : err;
+  fs_err err = fs_names_call(&c, buf, "", at, sizeof(*at), &got);
+  return err == 0 && got != sizeof(*at) ? -EIO : err;
 }
 
 static void gather(char *to, size_t n, const struct iovec *iov, int count) {
@@ -272,23 +275,31 @@ static fs_ssize scatter(uint32_t entry, size_t n, const struct iovec *iov, int c
   return (fs_ssize)done;
 }
 
-static fs_err append_bytes(uint32_t entry, size_t n, const struct iovec *iov, int count, uint64_t *off) {
+static fs_err append_bytes(uint32_t entry, size_t n, const struct iovec *iov, int count, struct fs_appended *at) {
   char buf[FS_APPEND_DATA];
   gather(buf, n, iov, count);
-  return append(entry, buf, n, true, off);
+  return append(entry, buf, n, true, at);
+}
+
+static void note_appended(struct fs_out_writer *w, const struct fs_appended *at, size_t n) {
+  uint64_t was = atomic_load(&w->appended);
+  while (!atomic_compare_exchange_weak(&w->appended, &was, fs_appended_more(was, at, n))) {
+  }
 }
 
 /* A line of a log is home's to write at once; of more, home says where it goes. */
 fs_ssize fs_out_append(uint32_t entry, const struct iovec *iov, int count, size_t n, uint64_t *off) {
   struct fs_out_writer *w;
+  struct fs_appended at;
   bool data = n <= FS_APPEND_DATA;
   n = FS_MIN(n, FS_APPEND_MAX);
   fs_err err = writer_of(entry, &w);
-  if (err == 0) err = data ? append_bytes(entry, n, iov, count, off) : append(entry, NULL, n, false, off);
-  if (err == 0 && !data && *off == FS_APPEND_UNKNOWN) err = append(entry, NULL, n, false, off);
+  if (err == 0) err = data ? append_bytes(entry, n, iov, count, &at) : append(entry, NULL, n, false, &at);
+  if (err == 0 && !data && at.off == FS_APPEND_UNKNOWN) err = append(entry, NULL, n, false, &at);
   if (err != 0) return err;
+  *off = at.off;
   if (!data) return *off == FS_APPEND_UNKNOWN ? -EIO : scatter(entry, n, iov, count, *off);
-  atomic_store(&w->appended, 1);
+  note_appended(w, &at, n);
   fs_out_changed(entry);
   return ending(entry, (fs_ssize)n);
 }

@@ -41,8 +41,10 @@ struct fs_relay {
   uint64_t look_at;
   struct stat st; /* as it was when that began */
   bool append, closed, busy;
-  bool dirty; /* some of it is not published yet */
-  fs_err err; /* nobody was told yet */
+  bool dirty;        /* some of it is not published yet: */
+  uint64_t kept;     /* append: what comes after these bytes, */
+  uint64_t appended; /* which home has */
+  fs_err err;        /* nobody was told yet */
   /* What was lost last, for whoever asks after others were told: append: these bytes; else by the last pass. */
   uint64_t lost_from, lost_end;
   fs_err lost;
@@ -134,9 +136,9 @@ static bool fs_relay_heard(const struct fs_relay *r, uint64_t end) {
 }
 
 /* Of a part what was to be passed on, and what comes after it. */
-static uint64_t fs_relay_lost_from(const struct fs_relay *r) {
+static uint64_t fs_relay_lost_from(const struct fs_relay *r, fs_err err) {
   struct fs_range first;
-  if (r->append) return r->sent;
+  if (r->append) return r->call.op == FS_NAMES_EXTEND && err == -EIO ? r->kept : r->sent;
   if (r->call.op != FS_NAMES_EXTEND || r->call.name_len < sizeof(first)) return r->scan;
   memcpy(&first, r->bytes, sizeof(first));
   return first.off;
@@ -146,14 +148,15 @@ static uint64_t fs_relay_lost_from(const struct fs_relay *r) {
 static void fs_relay_failed(struct fs_relay *r, fs_err err) {
   struct stat st = {0};
   char name[FS_SPILL_NAME_SIZE];
-  uint64_t from = fs_relay_lost_from(r);
+  uint64_t from = fs_relay_lost_from(r, err);
   if (fstatat(r->d->spill_fd, fs_spill_name(r->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) st.st_size = 0;
   uint64_t end = (uint64_t)st.st_size;
   if (r->append) r->sent = end;
   r->st = st;
   r->scan = end;
   r->dirty = r->dirty && r->append && r->call.op == FS_NAMES_APPEND; /* what was appended before is there */
-  if (err == -ENOENT) return;                                        /* the file was removed */
+  if (r->append && !r->dirty) r->kept = end;
+  if (err == -ENOENT) return; /* the file was removed */
   if (r->lost_end != from) r->lost_from = from;
   r->lost_end = end;
   r->err = r->lost = err;
@@ -217,7 +220,7 @@ static void fs_relay_settled(struct fs_relay *r, bool gone) {
 
 static void fs_relay_called(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_relay *r = ctx;
-  struct fs_appended at;
+  struct fs_appended at = {.off = FS_APPEND_UNKNOWN};
   r->busy = false;
   if (err == 0 && n == sizeof(at)) {
     memcpy(&at, body, n);
@@ -227,9 +230,10 @@ static void fs_relay_called(void *ctx, fs_err err, const void *body, size_t n) {
   if (err < 0)
     fs_relay_failed(r, err);
   else if (r->call.op == FS_NAMES_APPEND)
-    r->sent += r->call.size, r->dirty = true;
+    r->appended = fs_appended_more(r->dirty ? r->appended : 0, &at, r->call.size), r->sent += r->call.size,
+    r->dirty = true;
   else
-    r->dirty = false;
+    r->dirty = false, r->kept = r->sent;
   fs_relay_run(r);
 }
 
@@ -241,6 +245,8 @@ static void fs_relay_call(struct fs_relay *r, uint32_t op, size_t n) {
   if (op == FS_NAMES_APPEND) {
     r->call.to = fs_ns_id(r->d->ns);
     r->call.size = n;
+  } else if (r->append) {
+    fs_appended_say(&r->call, r->appended);
   }
   if (op == FS_NAMES_EXTEND)
     fs_part_extend(r->d, &r->call, fs_relay_called, r);
@@ -330,6 +336,7 @@ static bool fs_relay_same(const struct stat *a, const struct stat *b) {
 
 static void fs_relay_run_append(struct fs_relay *r, uint64_t size) {
   if (size < r->sent) r->sent = size; /* it was cut: by "> /dev/stdout", say */
+  r->kept = FS_MIN(r->kept, r->sent);
   if (!r->dirty) fs_relay_reached(r, r->sent);
   if (r->dirty && (size == r->sent || fs_relay_awaited(r, r->sent)))
     fs_relay_call(r, FS_NAMES_EXTEND, 0);

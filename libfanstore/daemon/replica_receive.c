@@ -91,6 +91,8 @@ static void fs_replica_adopt(struct fs_replica *r) {
   bool part = r->whole && r->part;
   if (r->whole && !part) {
     fs_spill_adopt(d, r->id, r->dir, r->seq, r->mode, r->parts);
+    struct fs_spill_file *f = fs_spill_find(d, r->id);
+    if (f) f->adopted = r->size;
     r->parts = NULL;
   }
   uint64_t id = r->id;

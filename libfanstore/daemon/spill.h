@@ -51,6 +51,7 @@ struct fs_spill_file {
   struct fs_spill_told *told;
   struct fs_extents *extents; /* bytes that are elsewhere; or NULL */
   uint64_t changes;           /* of that list */
+  uint64_t adopted;           /* so long it was when this node became its home */
   struct fs_spill_in *in;     /* NULL: its bytes are this job's */
   struct fs_copy *copy;       /* what its replica has (replica.h); or NULL */
 };

@@ -72,13 +72,15 @@ void fs_spill_drop_parts(struct fs_daemon *d, struct fs_spill_file *f) {
 struct fs_extending {
   struct fs_daemon *d;
   struct fs_asked asked;
+  bool lost; /* what the caller had appended at the home before this one */
 };
 
 static void fs_extended(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_extending *e = ctx;
-  const struct fs_appended at = {.tight = fs_space_tight(e->d)};
+  const struct fs_appended at = {.tight = fs_space_tight(e->d), .home = e->d->net->rank};
   (void)body, (void)n;
   if (err == -ENOENT) err = 0;
+  if (err == 0 && e->lost) err = -EIO;
   fs_ns_answer(e->d->ns, e->asked, err, &at, err == 0 ? sizeof(at) : 0);
   free(e);
 }
@@ -121,7 +123,8 @@ static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_
     fs_ns_answer(d->ns, a, err, NULL, 0);
     return;
   }
-  *e = (struct fs_extending){.d = d, .asked = a};
+  *e = (struct fs_extending){
+      .d = d, .asked = a, .lost = c->blocks != 0 && c->blocks - 1 != d->net->rank && c->seq > f->adopted};
   if (c->name_len > 0)
     fs_spill_publish_list(d, c->id, fs_extended, e);
   else
@@ -169,7 +172,7 @@ static void fs_append_done(struct fs_io *io) {
   struct fs_appending *p = FS_ITEM(io, struct fs_appending, io);
   fs_chain_drop(&p->chain);
   if (io->err == 0) fs_ns_done_now(p->d->ns, p->call);
-  const struct fs_appended at = {.off = p->off, .tight = fs_space_tight(p->d)};
+  const struct fs_appended at = {.off = p->off, .tight = fs_space_tight(p->d), .home = p->d->net->rank};
   fs_ns_answer(p->d->ns, p->asked, io->err, &at, io->err == 0 ? sizeof(at) : 0);
   free(p);
 }
@@ -182,7 +185,7 @@ static bool fs_append_running(const struct fs_spill *t, uint64_t call) {
 }
 
 static void fs_extents_append(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_appended unknown = {.off = FS_APPEND_UNKNOWN, .tight = fs_space_tight(d)};
+  const struct fs_appended unknown = {.off = FS_APPEND_UNKNOWN, .tight = fs_space_tight(d), .home = d->net->rank};
   bool done = fs_ns_done_before(d->ns, c->to), sane = c->size > 0 && c->size <= FS_APPEND_MAX;
   if (!done && sane && fs_space_full(d)) {
     fs_ns_answer(d->ns, a, -EDQUOT, NULL, 0);
@@ -207,7 +210,8 @@ static void fs_extents_append(struct fs_daemon *d, struct fs_asked a, const stru
 void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_spill_file *f = fs_spill_find(d, c->id);
   char name[FS_SPILL_NAME_SIZE];
-  bool lost = !f && faccessat(d->spill_fd, fs_spill_name(c->id, name), F_OK, 0) == 0; /* its making was not answered */
+  bool heir = FS_OUT_ID_RANK(c->id) != d->net->rank; /* of a home that is gone: it had told this one nothing of it */
+  bool lost = !f && (heir || faccessat(d->spill_fd, fs_spill_name(c->id, name), F_OK, 0) == 0); /* or not answered */
   if (!f || f->gone)
     fs_ns_answer(d->ns, a, lost ? -EIO : -ENOENT, NULL, 0);
   else if (c->op == FS_NAMES_EXTEND)

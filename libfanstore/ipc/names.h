@@ -82,7 +82,8 @@ enum fs_names_op {
   FS_NAMES_RELEASE,    /* id, seq: a handle: one HOLD that gave it is over (0: whichever). Of a node: all are */
   /* of a file that several processes write (section 7); home answers */
   FS_NAMES_EXTEND,  /* id, to: a part, instead of a name struct fs_range[]: bytes that are in the part; size: how many.
-                       Publishes the file, also without any. struct fs_appended, off 0 */
+                       Publishes the file, also without any. seq, blocks: up to there (if 0: nothing) rank blocks - 1
+                       has appended of the caller's; EIO: this home has not got it. struct fs_appended, off 0 */
   FS_NAMES_EXTENTS, /* id, size: an offset: struct fs_out_extent[] from there on, as many as fit */
   FS_NAMES_APPEND,  /* id, size: bytes for the end of home's spill, instead of a name: FS_APPEND_DATA at most; without
                        them so many zeros (FS_APPEND_MAX) that are the caller's to write. struct fs_appended */
@@ -191,8 +192,23 @@ struct fs_relayed {
 #define FS_APPEND_UNKNOWN UINT64_MAX /* the offset of a call that was made before */
 struct fs_appended {
   uint64_t off;
-  uint64_t tight; /* as in fs_held */
+  uint32_t tight; /* as in fs_held */
+  uint32_t home;  /* the rank that has done it */
 };
+/*
+ * What a home has appended and is not published yet: up to where, in bits from FS_APPENDED_RANK on, and its rank + 1.
+ * Of a home that goes before it is published the next one may lack it. What the first home has done counts.
+ */
+#define FS_APPENDED_RANK 16
+static inline uint64_t fs_appended_more(uint64_t was, const struct fs_appended *at, uint64_t n) {
+  uint64_t end = FS_MIN(at->off, FS_RECORD_SEQ_MAX - n) + n, rank = at->home + 1ull;
+  if (was != 0 && (was & ((1u << FS_APPENDED_RANK) - 1)) != rank) return was;
+  return FS_MAX(was >> FS_APPENDED_RANK, end) << FS_APPENDED_RANK | rank;
+}
+static inline void fs_appended_say(struct fs_names_call *c, uint64_t appended) {
+  c->seq = appended >> FS_APPENDED_RANK;
+  c->blocks = (uint32_t)(appended & ((1u << FS_APPENDED_RANK) - 1));
+}
 struct fs_range {
   uint64_t off, len; /* len > 0 */
 };

@@ -3,6 +3,7 @@
 synced is read on the others. As output_replicas.py, whose steps it has, too.
 usage: output_replicas_parts.py MOUNT NODES PLAIN CASE
 """
+import errno
 import hashlib
 import os
 import subprocess
@@ -190,6 +191,83 @@ def case_open():
             sys.exit(f"a writer: {p.returncode} {out}")
     on_all([1], "whole", "f")
     print("ok - several writers go on after home's death")
+
+
+def step_hold(name):
+    """Here is its home, which has nobody told of it when its daemon dies."""
+    os.open(f"{mnt}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
+    open(f"{plain}/open-{me}", "w").close()
+    while not os.path.exists(f"{plain}/dead"):
+        time.sleep(0.01)
+
+
+def synced(fd):
+    try:
+        os.fsync(fd)
+        return True
+    except OSError as e:
+        if e.errno != errno.EIO:
+            raise
+        return False
+
+
+def step_into(name):
+    fd = os.open(f"{mnt}/{name}", os.O_WRONLY)
+    os.write(fd, b"part")
+    open(f"{plain}/open-{me}", "w").close()
+    while not os.path.exists(f"{plain}/killed"):
+        time.sleep(0.01)
+    if synced(fd):
+        check(name, b"part")
+
+
+def step_lines(name):
+    """Lines until home has died and others have been taken; when fsync then says that they are there, they are."""
+    fd, mine, after = os.open(f"{mnt}/{name}", os.O_WRONLY | os.O_APPEND), set(), 0
+    while after < 20:
+        line = b"%d-%d" % (me, len(mine))
+        after += os.path.exists(f"{plain}/killed")
+        os.write(fd, line + b"\n")
+        mine.add(line)
+        if len(mine) == 200:
+            open(f"{plain}/open-{me}", "w").close()
+    there = synced(fd)
+    with open(f"{mnt}/{name}", "rb") as f:
+        lost = mine - set(f.read().split(b"\n"))
+    if there and lost:
+        sys.exit(f"{len(lost)} lines are lost, and nobody was told: {sorted(lost)[:5]}")
+
+
+def homeless(step, name):
+    writers = [node(n, step, name, wait=False) for n in range(nodes) if n != 1]
+    while any(not os.path.exists(f"{plain}/open-{n}") for n in range(nodes) if n != 1):
+        time.sleep(0.01)
+    kill(1)
+    open(f"{plain}/killed", "w").close()
+    for p in writers:
+        out = p.communicate(timeout=60)[0]
+        if p.returncode != 0:
+            sys.exit(f"{step}: {p.returncode} {out}")
+    for n in range(nodes):
+        if n != 1:
+            os.remove(f"{plain}/open-{n}")
+
+
+def case_untold():
+    """What home had taken and its partner had not heard of is no success of fsync's."""
+    holder = node(1, "hold", "f", wait=False)
+    while not os.path.exists(f"{plain}/open-1"):
+        time.sleep(0.01)
+    homeless("into", "f")
+    open(f"{plain}/dead", "w").close()
+    holder.communicate()
+    print("ok - home dies with a file that nobody had published")
+
+
+def case_appended():
+    node(1, "touch", "log")
+    homeless("lines", "log")
+    print("ok - home dies while lines are appended")
 
 
 def case_random(home, seconds):

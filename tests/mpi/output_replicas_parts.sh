@@ -35,6 +35,10 @@ deaths() { # NODES
   clean
   job "$n" -- case_relays
   clean
+  job "$n" -- case_untold
+  clean
+  job "$n" -- case_appended
+  clean
   for ((i = 0; i < ${ROUNDS:-2}; i++)); do
     job "$n" -- case_random $((i % 2)) "$((RANDOM % 2)).$((RANDOM % 10))"
     clean

@@ -136,6 +136,18 @@ static void test_heard_later(void **state) {
   answered(0);
 }
 
+/* Of a file that home had not told its partner of nobody hears that all is well, or that it was removed. */
+static void test_untold(void **state) {
+  struct fs_names_call extend = {.op = FS_NAMES_EXTEND, .id = THEIRS, .to = PART(2)};
+  struct fs_ns_message head = {.id = 79, .set = 2};
+  (void)state;
+  goes(0);
+  run();
+  said.answers = 0;
+  fs_ns_receive(d->ns, d->now, 2, &head, &extend, sizeof(extend));
+  answered(-EIO);
+}
+
 /* ---- home and writer ---- */
 
 static void told(uint32_t all, const struct fs_out_extent *want, uint32_t n) {
@@ -277,6 +289,7 @@ int main(void) {
       REPLICA_TEST(test_list),           REPLICA_TEST(test_unfinished), REPLICA_TEST(test_pieces),
       REPLICA_TEST(test_none_left),      REPLICA_TEST(test_heir),       REPLICA_TEST(test_told),
       REPLICA_TEST(test_told_in_pieces), REPLICA_TEST(test_part_first), REPLICA_TEST(test_heard_later),
+      REPLICA_TEST(test_untold),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
