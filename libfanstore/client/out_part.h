@@ -59,6 +59,8 @@ struct fs_out_whole {
 };
 /* Bytes of one spill of another node: home's own, or a part. */
 fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off);
+/* Those of a part as they were when the file itself was asked for last, or later: it may have been written anew. */
+fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off);
 
 /* ---- out_parts.c ---- */
 

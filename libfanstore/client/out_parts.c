@@ -75,13 +75,14 @@ static void remember(uint32_t number) {
   if (old != 0 && old != number) fs_out_forget(old);
 }
 
-static fs_ssize read_part(const struct fs_node *node, uint64_t part, void *buf, size_t n, uint64_t off) {
+static fs_ssize read_part(const struct fs_node *node, uint32_t entry, uint64_t part, void *buf, size_t n,
+                          uint64_t off) {
   struct fs_record r = {.id = part, .dir = part, .mode = S_IFREG | 0600};
   if (fs_out_home_here(node, part)) return read_here(node, part, buf, n, off);
   int64_t number = fs_out_number(&r, FS_ROOT);
   if (number < 0) return number;
   remember((uint32_t)number);
-  return fs_out_read_spill((uint32_t)number, buf, n, off);
+  return fs_out_read_part(entry, (uint32_t)number, buf, n, off);
 }
 
 static fs_ssize read_own(const struct fs_node *node, uint32_t entry, const struct fs_out_whole *w, void *buf, size_t n,
@@ -111,7 +112,8 @@ fs_ssize fs_out_read_parts(uint32_t entry, const struct fs_out_whole *w, void *b
         if (err != 0) return done > 0 ? (fs_ssize)done : err;
       }
       uint64_t part = part_at(&win, at, &len);
-      got = part != 0 ? read_part(node, part, to, (size_t)len, at) : read_own(node, entry, w, to, (size_t)len, at);
+      got =
+          part != 0 ? read_part(node, entry, part, to, (size_t)len, at) : read_own(node, entry, w, to, (size_t)len, at);
     }
     if (got < 0) return done > 0 ? (fs_ssize)done : got;
     if (got == 0) return done > 0 ? (fs_ssize)done : -EIO; /* a part is shorter than home was told */

@@ -29,6 +29,7 @@ struct out_held {          /* beside a number; zeros in a forked child */
   _Atomic uint64_t size;   /* of the whole */
   _Atomic uint32_t parts;  /* not 0: bytes are elsewhere */
   _Atomic uint32_t stale;  /* this process has changed the file since */
+  _Atomic uint64_t asked;  /* when: no older are its parts */
   void *_Atomic writer;    /* struct fs_out_writer */
 };
 #define FS_HANDLE_HERE UINT32_MAX /* home is this node: nothing is held */
@@ -105,10 +106,13 @@ static void give_back(uint32_t entry, uint32_t handle) {
 
 /* Asks for what the file is now: this process's handle from here on. */
 static fs_err refresh(uint32_t entry, struct fs_held *h) {
+  static _Atomic uint64_t asked;
   struct out_held *held = held_of(entry);
   if (held == NULL) return -EUCLEAN;
+  uint64_t now = atomic_fetch_add(&asked, 1) + 1;
   fs_err err = hold(entry, h);
   if (err != 0) return err;
+  atomic_store(&held->asked, now);
   atomic_store_explicit(&held->size, h->size, memory_order_release);
   atomic_store_explicit(&held->parts, h->parts, memory_order_release);
   atomic_store_explicit(&held->own, h->own, memory_order_release);
@@ -351,6 +355,17 @@ fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off) {
   if (err == -EFAULT) return err;
   fs_count(FS_C_ERRORS, 1);
   told(entry, err);
+  return -EIO;
+}
+
+fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off) {
+  const struct out_held *whole = held_of(entry), *held = held_of(part);
+  struct fs_held h;
+  bool old = whole && held && atomic_load(&held->asked) < atomic_load(&whole->asked);
+  fs_err err = old ? refresh(part, &h) : 0;
+  if (err == 0) return fs_out_read_spill(part, buf, n, off);
+  fs_count(FS_C_ERRORS, 1);
+  told(part, err);
   return -EIO;
 }
 

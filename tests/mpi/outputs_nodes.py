@@ -319,3 +319,39 @@ finish(keeper)
 for node in range(nodes):
     equal("kept", "xyz", on(node, "print(open(work + '/kept').read())"))
 step("opened for writing before it is published")
+
+# Bytes that a writer overwrites in its part are seen by those who have read what was there, at their next open or fstat.
+TURNS = """
+    def turns(what):
+        print('ready', flush=True)
+        for i, line in enumerate(sys.stdin):
+            print(what(i), flush=True)
+"""
+on(0, "open(work + '/anew', 'wb').close()")
+anew = [start(last, TURNS + """
+    fd = os.open(work + '/anew', os.O_WRONLY)
+    def write(i):
+        os.pwrite(fd, b'%d' % i * 300_000, 1000)
+        os.fsync(fd)
+    turns(write)
+""")] + [start(node, TURNS + """
+    kept = os.open(work + '/anew', os.O_RDONLY)
+    def read(i):
+        with open(work + '/anew', 'rb') as f:
+            return sorted(set(f.read()[1000:])), sorted(set(os.pread(kept, 301_000, 1000)))
+    turns(read)
+""") for node in range(1, nodes)] + [start(0, TURNS + """
+    def read(i):
+        with open(work + '/anew', 'rb') as f:
+            return [sorted(set(f.read()[1000:]))] * 2
+    turns(lambda i: tuple(read(i)))
+""")]
+for p in anew:
+    equal("anew", "ready\n", p.stdout.readline())
+for i in range(4):
+    for p, said in zip(anew, ["None\n"] + [f"({[48 + i]}, {[48 + i]})\n"] * nodes):
+        p.stdin.write("go\n"), p.stdin.flush()
+        equal(f"anew, time {i}", said, p.stdout.readline())
+for p in anew:
+    finish(p)
+step("bytes of a part that are written anew, by who has read the old ones")
