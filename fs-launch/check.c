@@ -178,8 +178,11 @@ int fs_check_local_dir(struct fs_launch *l) {
   int status = fs_local_dir(l);
   if (status != 0 || l->where != FS_WHERE_HERE) return status; /* the other hosts' daemons tell about theirs */
   fs_shown(l->local_dir, shown, sizeof(shown));
-  fs_err err = fs_mkdirs(l->local_dir, 0700);
-  if (err == 0 && access(l->local_dir, R_OK | W_OK | X_OK) < 0) err = -errno;
+  fs_err err = -ENOENT;
+  for (unsigned tries = 0; err == -ENOENT && tries < 10; tries++) { /* `clean` removes what is empty */
+    err = fs_mkdirs(l->local_dir, 0700);
+    if (err == 0 && access(l->local_dir, R_OK | W_OK | X_OK) < 0) err = -errno;
+  }
   if (err == 0) return 0;
   fs_say("local directory %s: %s (choose another with --local-dir)", shown, strerror(-err));
   return FS_EXIT_FAILED;

@@ -42,7 +42,9 @@ static fs_fd stage_own_dir(int at, const char *name, const char *shown, char *wh
   return FS_MOVE_FD(fd);
 }
 
-fs_fd fs_stage_dir_open(const char *root, const char *local, char *why, size_t why_size) {
+#define FS_STAGE_DIR_TRIES 100u
+
+static fs_fd stage_dir_open(const char *root, const char *local, char *why, size_t why_size) {
   char node[64], shown[512];
   const char *id = strrchr(local, '/') + 1, *mid_name = id - 1;
   struct stat st;
@@ -62,6 +64,16 @@ fs_fd fs_stage_dir_open(const char *root, const char *local, char *why, size_t w
   FS_AUTO_CLOSE int mid = stage_own_dir(top, node, shown, why, why_size);
   if (mid < 0) return mid;
   return stage_own_dir(mid, id, shown, why, why_size);
+}
+
+/* Who cleans up removes directories that are empty, so also one that was made a moment ago. */
+fs_fd fs_stage_dir_open(const char *root, const char *local, char *why, size_t why_size) {
+  fs_fd fd = -ENOENT;
+  for (unsigned tries = 0; fd == -ENOENT && tries < FS_STAGE_DIR_TRIES; tries++) {
+    if (why_size > 0) why[0] = '\0';
+    fd = stage_dir_open(root, local, why, why_size);
+  }
+  return fd;
 }
 
 /* Is fd the file that `name` in the directory is now? */

@@ -65,6 +65,19 @@ equal "after clean" 0 "$(find "$local" -type f | wc -l)"
 [ "$(grep -c '^fs-launch: removed ' "$work/err")" = 2 ] || fail "clean says nothing"
 echo "ok - clean --staged"
 
+# Beside jobs that start: none of these fails, and none is without its files.
+while [ ! -e "$work/stop" ]; do
+  "$bin/fs-launch" clean --staged --local-dir "$local" 2>/dev/null || true
+  sleep 0.01
+done &
+for i in {1..10}; do
+  launch --dataset "$work/ds" --emulate 2 -- diff -r "$work/source" "$mnt" >"$work/out" 2>"$work/err" ||
+    fail "job $i: $(cat "$work/out" "$work/err")"
+done
+touch "$work/stop"
+wait
+echo "ok - clean --staged beside jobs that start"
+
 status() { # EXPECTED COMMAND...
   local want=$1
   shift
