@@ -102,7 +102,7 @@ signalled() { # EXPECTED KEY fs-launch's words...
 signalled 130 03 --np 2 -- sh -c 'echo READY; exec sleep 30'
 signalled 130 SIGINT --np 1 -- sh -c 'echo READY; exec sleep 30'
 signalled 143 SIGTERM --np 2 -- sh -c 'echo READY; exec sleep 30'
-signalled 130 03 -- sh -c 'echo READY; sleep 30'
+signalled 130 03 -- sh -c '(echo READY; exec sleep 30); exit 7' # not between sh's echo and its fork
 signalled 5 03 -- sh -c 'trap "exit 5" INT; echo READY; sleep 30 & wait; exit 6' # COMMAND says what it means
 echo "ok - interrupts"
 
