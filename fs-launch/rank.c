@@ -77,12 +77,19 @@ static void own_signals(void) {
       sigaction(sig, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 }
 
+/* A COMMAND like timeout or setsid has a group of its own. */
+static void rank_pass(const struct rank *r, int sig) {
+  pid_t group = getpgid(r->child);
+  if (group > 0 && group != getpgrp()) kill(-group, sig);
+  kill(0, sig);
+}
+
 static bool rank_step(struct rank *r) {
   struct timespec wait = {.tv_nsec = (long)FS_RANK_POLL_NS * 10};
   int sig = sigtimedwait(&r->set, NULL, &wait), real = carried_by(sig);
   if (real != 0) {
     if (r->told_ns == 0) r->told_ns = fs_now_ns();
-    kill(0, real);
+    rank_pass(r, real);
   }
   return waitpid(r->child, &r->status, WNOHANG) == r->child;
 }

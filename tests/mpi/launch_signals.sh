@@ -26,6 +26,7 @@ open(top + "/up%d" % rank, "w").close()
 while True:
     time.sleep(0.1)
 END
+group=() # what makes a process group of its own for COMMAND
 start() { # OPTION... -- SECONDS [mpi]
   local options=()
   while [ "$1" != -- ]; do options+=("$1") && shift; done
@@ -35,7 +36,7 @@ start() { # OPTION... -- SECONDS [mpi]
   "$python" -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.execv(sys.argv[1], sys.argv[1:])' "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 "${options[@]}" -- \
-    sh -c 'cd "$1" && shift && exec "$@"' - "$mnt" "$python" "$work/save.py" "$work/seen" "$@" >"$work/out" 2>&1 &
+    sh -c 'cd "$1" && shift && exec "$@"' - "$mnt" "${group[@]}" "$python" "$work/save.py" "$work/seen" "$@" >"$work/out" 2>&1 &
   pid=$!
   wait_until 60 test -e "$work/seen/up0" -a -e "$work/seen/up1"
 }
@@ -56,6 +57,16 @@ for mpi in '' mpi; do
   done
 done
 echo "ok - the signal that came, and time to save"
+
+group=(timeout 100)
+start --np 2 --keep -- 2
+kill -TERM "$pid"
+ends 143 "a group of its own"
+equal "a group of its own: saved" SIGTERM "$(cat "$work"/local/fanstore-outputs/job-*/saved)"
+rm -rf "$work/local/fanstore-outputs"
+group=()
+no_leftovers
+echo "ok - COMMAND in a process group of its own"
 
 start --np 2 --keep -- 1000
 kill -INT "$pid"
