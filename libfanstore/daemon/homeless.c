@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Outputs whose home has gone, with --stage-out: was what was published of one copied before? A copy has its name only
+ * Outputs whose home has gone. With replicas its heir is asked whether it has them: what could not be replicated it has
+ * not. With --stage-out: was what was published of one copied before? A copy has its name only
  * when it is whole and on the disk, and has the size and mtime of the file, which the record tells. Called by
  * outputs.c, in the MPI thread; looked at by the thread that copies, since the directory may hang.
  */
@@ -8,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/ns.h"
+#include "daemon/outpath.h"
 #include "daemon/stageout.h"
 
 struct fs_homeless {
@@ -35,6 +38,36 @@ void fs_homeless_say(const struct fs_daemon *d, const struct fs_output *output, 
   if (fs_say_begin(d, &l, "output") == 0 && fs_control_add_u64(&l, "size", output->size) == 0 &&
       fs_control_add_u64(&l, "gone", FS_OUT_ID_RANK(output->id)) == 0 && fs_control_add(&l, "name", path) == 0)
     fs_say_line(&l);
+}
+
+struct fs_homeless_question {
+  struct fs_daemon *d;
+  const struct fs_output *output;
+  void (*done)(void *ctx, fs_err err, const char *path);
+  void *ctx;
+};
+
+/* The home that it has now says EIO of what its last one had not brought there (spill_extents.c). */
+static void fs_homeless_told(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_homeless_question q = *(struct fs_homeless_question *)ctx;
+  (void)body, (void)n;
+  free(ctx);
+  if (err == -EIO)
+    fs_path_find(q.d, q.output->dir, q.output->id, q.done, q.ctx);
+  else
+    q.done(q.ctx, -EEXIST, NULL);
+}
+
+void fs_homeless_find(struct fs_daemon *d, const struct fs_output *output,
+                      void (*done)(void *ctx, fs_err err, const char *path), void *ctx) {
+  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .id = output->id, .size = INT64_MAX};
+  struct fs_homeless_question *q = d->replicas ? malloc(sizeof(*q)) : NULL;
+  if (!q) {
+    fs_path_find(d, output->dir, output->id, done, ctx);
+    return;
+  }
+  *q = (struct fs_homeless_question){.d = d, .output = output, .done = done, .ctx = ctx};
+  fs_ns_call(d->ns, d->now, &c, sizeof(c), fs_homeless_told, q);
 }
 
 static struct fs_chain looks = {&looks, &looks}; /* that are with the thread */

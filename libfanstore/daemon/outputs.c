@@ -139,10 +139,8 @@ static void fs_outputs_list(struct fs_daemon *d) {
 
 /* ---- what went with its home ---- */
 
-/* What has a replica has another home by now. */
 static void fs_outputs_homeless(void *ctx, const struct fs_record *r) {
   const struct fs_daemon *d = ctx;
-  if (d->replicas) return;
   struct fs_output item = fs_homeless_item(r);
   if (!fs_member(fs_ns_members(d->ns), r->home) && !(r->flags & FS_RECORD_STAGED)) fs_outputs_add(d->outputs, &item);
 }
@@ -335,6 +333,10 @@ static void fs_outputs_gone_looked(void *ctx, bool whole, const char *path) {
 
 static void fs_outputs_gone_found(void *ctx, fs_err err, const char *path) {
   struct fs_output_step *s = ctx;
+  if (err == -EEXIST) {
+    fs_outputs_step_end(s, 0);
+    return;
+  }
   if (err == 0 && s->d->outputs->stage) {
     fs_homeless_look(s->d, &s->item, path, fs_outputs_gone_looked, s);
     return;
@@ -346,14 +348,14 @@ static void fs_outputs_gone_found(void *ctx, fs_err err, const char *path) {
 
 static void fs_outputs_next_gone(struct fs_daemon *d, const struct fs_output *item) {
   struct fs_outputs *o = d->outputs;
-  struct fs_output_step *s = o->stage || o->gone_names > 0 ? malloc(sizeof(*s)) : NULL;
+  struct fs_output_step *s = o->stage || d->replicas || o->gone_names > 0 ? malloc(sizeof(*s)) : NULL;
   if (!s) {
     o->gone++;
     return;
   }
   *s = (struct fs_output_step){.d = d, .item = *item, .size = item->size};
   o->flight++;
-  fs_path_find(d, item->dir, item->id, fs_outputs_gone_found, s);
+  fs_homeless_find(d, &s->item, fs_outputs_gone_found, s);
 }
 
 static void fs_outputs_next(struct fs_daemon *d) {

@@ -44,6 +44,9 @@ void fs_outputs_adopted(struct fs_daemon *d, const struct fs_spill_file *f);
 /* ---- homeless.c ---- */
 struct fs_output fs_homeless_item(const struct fs_record *r);
 void fs_homeless_say(const struct fs_daemon *d, const struct fs_output *output, const char *path);
+/* Its path, as fs_path_find; EEXIST: another node is its home, and has it. */
+void fs_homeless_find(struct fs_daemon *d, const struct fs_output *output,
+                      void (*done)(void *ctx, fs_err err, const char *path), void *ctx);
 /* Is what was published of this file, whose path this is, in --stage-out's directory? */
 void fs_homeless_look(struct fs_daemon *d, const struct fs_output *output, const char *path,
                       void (*done)(void *ctx, bool whole, const char *path), void *ctx);

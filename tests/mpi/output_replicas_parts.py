@@ -300,6 +300,24 @@ def case_end():
     kill(1)
 
 
+def step_refused(name, n):
+    try:
+        base.write(name, data(name, int(n)))
+    except OSError as e:
+        if e.errno != errno.EDQUOT:
+            raise
+        return
+    sys.exit(f"{name} has a replica")
+
+
+def case_full():
+    """The partner has no room; who closes hears of it, and the end of the job names what was lost so."""
+    node(2, "write", "other", "other", 9 << 20)
+    time.sleep(1)
+    node(1, "refused", "lost", 1 << 20)
+    kill(1)
+
+
 def case_removed():
     """Its parts go when it goes, from all nodes."""
     shared("x", 1)
