@@ -207,6 +207,8 @@ fs_fd fs_out_materialize(uint32_t entry);
 
 /* ---- out_list.c ---- */
 
+/* fs_data_prefetch_from: of what its home has of the file; what is in parts is fetched ahead as it is read. */
+fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end);
 /* In a directory's positions: the outputs' places begin here, after all that the dataset has. */
 #define FS_OUT_AT (1ull << 41)
 static_assert(FS_RECORD_SEQ_MAX < FS_OUT_AT, "a position is an offset of 47 bits");

@@ -298,10 +298,14 @@ static size_t read_window(struct out_reading *r, uint8_t *dst, size_t n, uint64_
   return done;
 }
 
-static fs_err read_all(struct out_reading *r, uint8_t *dst, size_t n, uint64_t off, size_t *done) {
+static fs_err read_all(uint32_t entry, struct out_reading *r, uint8_t *dst, size_t n, uint64_t off, size_t *done) {
   fs_err err = 0;
   n = FS_MIN(n, (size_t)(r->size - off));
-  while (err == 0 && *done < n) *done += read_window(r, dst + *done, n - *done, off + *done, &err);
+  for (uint64_t block = off / FS_OUT_BLOCK; err == 0 && *done < n;) {
+    *done += read_window(r, dst + *done, n - *done, off + *done, &err);
+    for (; err == 0 && *done > 0 && block * FS_OUT_BLOCK < off + *done; block++)
+      fs_remote_ahead_out(&r->ds, r->link, entry, r->handle, block, (r->size + FS_OUT_BLOCK - 1) / FS_OUT_BLOCK);
+  }
   return err;
 }
 
@@ -323,7 +327,7 @@ static fs_err read_once(uint32_t entry, struct out_reading *r, void *buf, size_t
     *done = 0;
     r->link = fs_link_get();
     if (!r->link) r->link = fs_link_borrow(&borrowed);
-    err = r->link ? read_all(r, buf, n, off, done) : -EHOSTDOWN;
+    err = r->link ? read_all(entry, r, buf, n, off, done) : -EHOSTDOWN;
     if (r->link == &borrowed) fs_link_return(&borrowed);
   } while (FS_UNLIKELY(fs_self_process() != process));
   return still_held(entry, r->handle) ? err : -ESTALE;
@@ -356,6 +360,20 @@ fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off) {
   fs_count(FS_C_ERRORS, 1);
   told(entry, err);
   return -EIO;
+}
+
+fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end) {
+  struct out_reading r = {.ds.number = FS_MAX_DATASETS, .ds.node = fs_names_node()};
+  r.link = r.ds.node ? fs_link_get() : NULL;
+  fs_err err = r.link ? snapshot(entry, &r) : -EHOSTDOWN;
+  if (err != 0 || r.handle == FS_HANDLE_HERE) return err;
+  for (end = FS_MIN(end, r.size); err == 0 && *off < end;) {
+    uint64_t block = *off / FS_OUT_BLOCK;
+    err = fs_remote_want(&r.ds, r.link, &(struct fs_block){.key = FS_CACHE_KEY_BLOCK(FS_OUT_KEY(r.handle, block))});
+    if (err == 0) *off = (block + 1) * FS_OUT_BLOCK;
+  }
+  fs_remote_ring(&r.ds, r.link);
+  return err;
 }
 
 fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off) {

@@ -6,6 +6,7 @@
  */
 #include "client/data_priv.h"
 #include "client/info.h"
+#include "client/out.h"
 
 #define FS_NAP_NS 100000
 #define FS_PATIENCE_NS 50000000ull
@@ -47,6 +48,7 @@ static fs_err fs_prefetch_block(struct fs_dataset *ds, struct fs_link *link, con
 fs_err fs_data_prefetch_from(uint32_t mount, uint32_t entry, uint64_t *off, uint64_t end) {
   fs_err err = 0;
   struct fs_hint hint = {.any = false};
+  if (fs_is_out(entry)) return fs_out_prefetch_from(entry, off, end);
   struct fs_dataset *ds = fs_dataset(mount, &err);
   const struct fs_entry *e = ds ? fs_index_entry(&ds->ix, entry) : NULL;
   if (!e) return ds ? -EUCLEAN : err;
@@ -85,16 +87,22 @@ static fs_err fs_prefetch_whole(const struct fs_found *f) {
   return err;
 }
 
+static bool fs_is_file(const struct fs_found *f) {
+  uint32_t mode;
+  fs_err err;
+  if (fs_is_out(f->entry)) return fs_out_mode(f->entry, &mode) == 0 && S_ISREG(mode);
+  const struct fs_index *ix = fs_mount_ix(f->mount, &err);
+  const struct fs_entry *e = ix ? fs_index_entry(ix, f->entry) : NULL;
+  return e && S_ISREG(e->mode);
+}
+
 fs_ssize fs_data_prefetch_list(const char *const *paths, size_t n, size_t *started) {
   size_t done = 0, files = 0;
   if (fs_mounts() == 0) return -ENXIO;
   for (; done < n; done++) {
     struct fs_found f;
-    fs_err err;
     if (!paths[done] || fs_path_find(paths[done], &f) != FS_IN) continue;
-    const struct fs_index *ix = fs_mount_ix(f.mount, &err);
-    const struct fs_entry *e = ix ? fs_index_entry(ix, f.entry) : NULL;
-    if (!e || !S_ISREG(e->mode)) continue;
+    if (!fs_is_file(&f)) continue;
     if (fs_prefetch_whole(&f) == -EAGAIN) break;
     files++;
   }

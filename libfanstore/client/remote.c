@@ -140,25 +140,42 @@ fs_err fs_remote_want(struct fs_dataset *ds, struct fs_link *link, const struct 
   return 0;
 }
 
-void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint64_t i) {
+/* Of a file of `count` blocks that is read in order, whose block i is read now: those from *from on, before *end, are
+   to be asked for. */
+static bool fs_ahead_window(uint32_t mount, uint32_t entry, uint64_t i, uint64_t count, uint64_t *from, uint64_t *end) {
   struct fs_self *self = fs_self();
-  uint32_t h = (entry * 2654435761u ^ ds->mount) % FS_AHEAD_SLOTS;
+  uint32_t h = (entry * 2654435761u ^ mount) % FS_AHEAD_SLOTS;
   uint64_t now = (uint64_t)entry << 32 | (uint32_t)i;
   uint64_t last = atomic_exchange_explicit(&self->ahead_last[h], now, memory_order_relaxed);
-  uint64_t count = fs_index_block_count(&ds->ix, fs_index_entry(&ds->ix, entry));
   if (i == 0 || i > UINT32_MAX - 8 || last != now - 1) {
     if (last != now) atomic_store_explicit(&self->ahead_end[h], (uint32_t)i + 1, memory_order_relaxed);
-    return;
+    return false;
   }
-  uint64_t from = FS_MAX(atomic_load_explicit(&self->ahead_end[h], memory_order_relaxed), i + 1);
-  uint64_t end = FS_MIN(i + 1 + FS_AHEAD_BLOCKS, count);
-  if (from >= end) return;
-  atomic_store_explicit(&self->ahead_end[h], (uint32_t)end, memory_order_relaxed);
+  *from = FS_MAX(atomic_load_explicit(&self->ahead_end[h], memory_order_relaxed), i + 1);
+  *end = FS_MIN(i + 1 + FS_AHEAD_BLOCKS, count);
+  if (*from >= *end) return false;
+  atomic_store_explicit(&self->ahead_end[h], (uint32_t)*end, memory_order_relaxed);
+  return true;
+}
+
+void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint64_t i) {
+  uint64_t from, end, count = fs_index_block_count(&ds->ix, fs_index_entry(&ds->ix, entry));
   bool asked = false;
+  if (!fs_ahead_window(ds->mount, entry, i, count, &from, &end)) return;
   for (; from < end; from++) {
     struct fs_block b;
     if (fs_index_block(&ds->ix, entry, from, &b) < 0) break;
     if (!fs_is_local(ds, b.partition) && fs_is_remote(ds, b.partition)) asked |= fs_remote_prefetch(ds, link, &b);
   }
   if (asked) fs_remote_ring(ds, link); /* a daemon that sleeps is not woken for what is cached */
+}
+
+void fs_remote_ahead_out(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint32_t handle, uint64_t i,
+                         uint64_t count) {
+  uint64_t from, end;
+  bool asked = false;
+  if (!fs_ahead_window(ds->mount, entry, i, count, &from, &end)) return;
+  for (; from < end; from++)
+    asked |= fs_remote_prefetch(ds, link, &(struct fs_block){.key = FS_CACHE_KEY_BLOCK(FS_OUT_KEY(handle, from))});
+  if (asked) fs_remote_ring(ds, link);
 }

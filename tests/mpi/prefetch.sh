@@ -27,3 +27,32 @@ FANSTORE_TEST_DELAY_US=10000 hints overtake
 equal "messages waited for" 1 "$(json "$work/r.json" "r['total']['blocks_remote']")"
 echo "ok - a read overtakes 10,000 hints"
 no_leftovers
+
+# Another node's output is read ahead, and fetched on a hint.
+cat >"$work/output.py" <<'END'
+import ctypes, os, sys, time
+how, path = sys.argv[1:]
+fd, block = os.open(path, os.O_RDONLY), 1 << 18
+if how == "ahead":
+    for i in range(8):
+        assert os.read(fd, block // 4) == bytes(block // 4), i
+elif how == "api":
+    lib = ctypes.CDLL(None)
+    lib.fanstore_prefetch.restype = ctypes.c_int64
+    assert lib.fanstore_prefetch((ctypes.c_char_p * 1)(path.encode()), ctypes.c_size_t(1), None) == 1
+else:
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)
+time.sleep(1)
+END
+for how in ahead hint api; do
+  launch --dataset "$work/ds" --emulate 2 --report "$work/r.json" -- sh -c \
+    'FANSTORE_NODE=1 dd if=/dev/zero of="$1/out" bs=5000000 count=1 2>&1 && FANSTORE_NODE=0 "$2" "$3" "$4" "$1/out"' - "$mnt" "$python" "$work/output.py" $how \
+    2>"$work/err" || fail "$how: $(cat "$work/err")"
+  fetched=$(json "$work/r.json" "r['nodes'][0]['fetched_bytes'] // (1 << 18)")
+  prefetched=$(json "$work/r.json" "r['nodes'][0]['prefetched']")
+  case $how in
+    ahead) [ "$fetched" -ge 6 ] && [ "$fetched" -le 8 ] || fail "after two blocks of an output $fetched are here" ;;
+    *) equal "blocks of an output, $how" "19 20" "$fetched $prefetched" ;;
+  esac
+done
+echo "ok - another node's output is read ahead, and on hints"
