@@ -141,9 +141,9 @@ static inline void block(uint32_t generation, uint64_t offset, char fill, uint32
   h->sum = fs_wire_sum(h, 0);
   m.op->done(m.op, 0, sizeof(*h) + n, 0);
 }
-/* The last word, or (flags) more of the list before it, of which this is n from number `at` of `total` on. */
-static inline void word_list(uint32_t generation, uint32_t blocks, uint64_t size, uint32_t flags,
-                             struct fs_replica_list head, const struct fs_out_extent *list, uint32_t n) {
+/* The last word, or (flags) more of a list before it: behind its head, `n` of it. */
+static inline void word_with(uint32_t generation, uint32_t blocks, uint64_t size, uint32_t upto, uint32_t flags,
+                             const struct fs_replica_list *head, const struct fs_out_extent *list, uint32_t n) {
   alignas(8) char body[FS_NAMES_BODY] = {0};
   struct fs_names_call c = {.op = FS_NAMES_REPLICA,
                             .flags = flags,
@@ -154,29 +154,24 @@ static inline void word_list(uint32_t generation, uint32_t blocks, uint64_t size
                             .size = size,
                             .mtime = 1000,
                             .mode = S_IFREG | 0644,
-                            .blocks = 1000};
+                            .blocks = upto};
   struct fs_ns_message m = {.id = ++question, .set = 1};
-  if (list) c.name2_len = (uint16_t)(sizeof(head) + n * sizeof(*list));
+  if (head) {
+    c.name2_len = (uint16_t)(sizeof(*head) + n * sizeof(*list));
+    memcpy(body + sizeof(c), head, sizeof(*head));
+    if (n > 0) memcpy(body + sizeof(c) + sizeof(*head), list, n * sizeof(*list));
+  }
   memcpy(body, &c, sizeof(c));
-  memcpy(body + sizeof(c), &head, sizeof(head));
-  if (list) memcpy(body + sizeof(c) + sizeof(head), list, n * sizeof(*list));
   said.answers = 0;
   assert_true(fs_call_ok(body, fs_call_size(&c)));
   fs_ns_receive(d->ns, d->now, 0, &m, body, fs_call_size(&c));
 }
 static inline void word(uint32_t generation, uint32_t blocks, uint64_t size, uint32_t upto) {
-  struct fs_names_call c = {.op = FS_NAMES_REPLICA,
-                            .id = THEIRS,
-                            .dir = FS_DATASET_DIR(0, 0),
-                            .to = (uint64_t)generation << 32 | blocks,
-                            .seq = 1,
-                            .size = size,
-                            .mtime = 1000,
-                            .mode = S_IFREG | 0644,
-                            .blocks = upto};
-  struct fs_ns_message head = {.id = ++question, .set = 1};
-  said.answers = 0;
-  fs_ns_receive(d->ns, d->now, 0, &head, &c, sizeof(c));
+  word_with(generation, blocks, size, upto, 0, NULL, NULL, 0);
+}
+static inline void word_list(uint32_t generation, uint32_t blocks, uint64_t size, uint32_t flags,
+                             struct fs_replica_list head, const struct fs_out_extent *list, uint32_t n) {
+  word_with(generation, blocks, size, 1000, flags, &head, list, n);
 }
 static inline void answered(fs_err err) {
   assert_int_equal(said.answers, 1);

@@ -38,7 +38,7 @@ static void test_list(void **state) {
   word_list(2, 0, 1010, 0, (struct fs_replica_list){.total = 2}, change, 2); /* the answer was lost */
   answered(0);
   block(3, 0, 'b', 1010);
-  word_list(3, 1, 1010, 0, (struct fs_replica_list){0}, NULL, 0);
+  word(3, 1, 1010, 1000);
   run();
   answered(0);
   goes(0);
