@@ -79,6 +79,31 @@ wait_until() {
   done
 }
 
+# side_by_side FUNCTION ARGUMENT...: the function with each argument, all at once: for cases that mostly wait. Each is a process
+# with a TMPDIR, a $work and a $mnt of its own; what they print comes in the order of the arguments.
+lane() { # FUNCTION ARGUMENT
+  export TMPDIR=$work/$2
+  work=$TMPDIR/work
+  # shellcheck disable=SC2034 # for the scripts
+  mnt=$work/mnt/nowhere
+  mkdir -p "$work"
+  "$@"
+}
+side_by_side() {
+  local each=$1 argument status=0
+  local -A lane
+  shift
+  for argument; do
+    lane "$each" "$argument" >"$work/$argument.lane" 2>&1 &
+    lane[$argument]=$!
+  done
+  for argument; do
+    wait "${lane[$argument]}" || status=1
+    cat "$work/$argument.lane"
+  done
+  [ $status = 0 ] || fail "see above"
+}
+
 # pack SOURCE DATASET [OPTION...]
 pack() {
   local source=$1 dataset=$2

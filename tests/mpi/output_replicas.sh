@@ -55,24 +55,7 @@ deaths() { # NODES
   clean
   echo "ok - $n nodes: staged out, and kept, after home's death"
 }
-# Most of the time a death is waited for: two numbers of nodes beside each other, each with a directory and a mount of its own.
-apart() { # NODES: in a process of its own
-  export TMPDIR=$TMPDIR/$1
-  work=$TMPDIR/work mnt=$TMPDIR/work/mnt/nowhere
-  mkdir -p "$work"
-  deaths "$1"
-}
-for n in 2 4; do
-  apart $n >"$work/log-$n" 2>&1 &
-  lane[n]=$!
-done
-for n in 2 4; do
-  status=0
-  wait "${lane[n]}" || status=$?
-  cat "$work/log-$n"
-  [ $status = 0 ] || failed=1
-done
-[ -z "${failed:-}" ] || fail "see above"
+side_by_side deaths 2 4
 job 4 0 -- case_partner
 clean
 job 3 0 --report "$work/r.json" -- case_stopped

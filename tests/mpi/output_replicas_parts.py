@@ -177,22 +177,6 @@ def case_relays():
     print("ok - shells' redirections into another node's file")
 
 
-def case_open():
-    """Who writes goes on when home dies."""
-    node(1, "make", "f")
-    writers = [node(n, "halves", "f", wait=False) for n in range(nodes) if n != 1]
-    while any(not os.path.exists(f"{plain}/open-{n}") for n in range(nodes) if n != 1):
-        time.sleep(0.01)
-    kill(1)
-    open(f"{plain}/killed", "w").close()
-    for p in writers:
-        out = p.communicate(timeout=60)[0]
-        if p.returncode != 0:
-            sys.exit(f"a writer: {p.returncode} {out}")
-    on_all([1], "whole", "f")
-    print("ok - several writers go on after home's death")
-
-
 def step_hold(name):
     """Here is its home, which has nobody told of it when its daemon dies."""
     os.open(f"{mnt}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
@@ -239,6 +223,7 @@ def step_lines(name):
 
 
 def homeless(step, name):
+    """Each of the others does this; home dies when all have said that they are in the middle of it."""
     writers = [node(n, step, name, wait=False) for n in range(nodes) if n != 1]
     while any(not os.path.exists(f"{plain}/open-{n}") for n in range(nodes) if n != 1):
         time.sleep(0.01)
@@ -251,6 +236,14 @@ def homeless(step, name):
     for n in range(nodes):
         if n != 1:
             os.remove(f"{plain}/open-{n}")
+
+
+def case_open():
+    """Who writes goes on when home dies."""
+    node(1, "make", "f")
+    homeless("halves", "f")
+    on_all([1], "whole", "f")
+    print("ok - several writers go on after home's death")
 
 
 def case_untold():

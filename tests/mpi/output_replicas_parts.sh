@@ -54,24 +54,7 @@ deaths() { # NODES
   clean
   echo "ok - $n nodes: staged out, and kept, after the death of a home and writer"
 }
-# Most of the time a death is waited for: two numbers of nodes beside each other, each with a directory and a mount of its own.
-apart() { # NODES: in a process of its own
-  export TMPDIR=$TMPDIR/$1
-  work=$TMPDIR/work mnt=$TMPDIR/work/mnt/nowhere
-  mkdir -p "$work"
-  deaths "$1"
-}
-for n in 2 4; do
-  apart $n >"$work/log-$n" 2>&1 &
-  lane[n]=$!
-done
-for n in 2 4; do
-  status=0
-  wait "${lane[n]}" || status=$?
-  cat "$work/log-$n"
-  [ $status = 0 ] || failed=1
-done
-[ -z "${failed:-}" ] || fail "see above"
+side_by_side deaths 2 4
 
 expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 3 --output-replicas 1 -- bash -c \
   'env FANSTORE_NODE=0 "$@" && for i in {1..100}; do [ -n "$(find "'"$work/local"'" -path "*/out/*")" ] || exit 0; sleep 0.1; done
