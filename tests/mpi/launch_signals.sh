@@ -6,8 +6,9 @@
 . "$(dirname "$0")/../functions.sh"
 
 random_files "$work/source" 10 2 1 100
-pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
-cat >"$work/save.py" <<'END'
+ds=$work/ds save=$work/save.py
+pack "$work/source" "$ds" --partitions 2
+cat >"$save" <<'END'
 import os, signal, sys, time
 rank, top, seconds = int(os.environ["OMPI_COMM_WORLD_RANK"]), sys.argv[1], float(sys.argv[2])
 if len(sys.argv) > 3:
@@ -35,8 +36,8 @@ start() { # OPTION... -- SECONDS [mpi]
   # Not by `launch`, nor ignoring SIGINT as a shell's background jobs do: the signals are for fs-launch itself.
   "$python" -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-os.execv(sys.argv[1], sys.argv[1:])' "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 "${options[@]}" -- \
-    sh -c 'cd "$1" && shift && exec "$@"' - "$mnt" "${group[@]}" "$python" "$work/save.py" "$work/seen" "$@" >"$work/out" 2>&1 &
+os.execv(sys.argv[1], sys.argv[1:])' "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --mount "$mnt" --emulate 2 "${options[@]}" -- \
+    sh -c 'cd "$1" && shift && exec "$@"' - "$mnt" "${group[@]}" "$python" "$save" "$work/seen" "$@" >"$work/out" 2>&1 &
   pid=$!
   wait_until 60 test -e "$work/seen/up0" -a -e "$work/seen/up1"
 }
@@ -45,43 +46,49 @@ ends() { # STATUS WHAT
   wait "$pid" || got=$?
   [ "$got" = "$1" ] || fail "$2: status $got, not $1: $(cat "$work/out")"
 }
-for mpi in '' mpi; do
-  [ -z "$mpi" ] || "$python" -c 'import mpi4py' 2>/dev/null || continue
+saves() { # [mpi]
+  local signal
   for signal in INT:130 TERM:143 HUP:129; do
-    start --np 2 --keep -- 4 $mpi
+    start --np 2 --keep -- 4 "$@"
     kill "-${signal%:*}" "$pid"
-    ends "${signal#*:}" "$signal $mpi"
-    equal "$signal $mpi: saved" "SIG${signal%:*}" "$(cat "$work"/local/fanstore-outputs/job-*/saved)"
+    ends "${signal#*:}" "$signal $*"
+    equal "$signal $*: saved" "SIG${signal%:*}" "$(cat "$work"/local/fanstore-outputs/job-*/saved)"
     rm -rf "$work/local/fanstore-outputs"
     no_leftovers
   done
-done
-echo "ok - the signal that came, and time to save"
+  echo "ok - the signal that came, and time to save${1:+, in an MPI program}"
+}
+saves_mpi() {
+  if "$python" -c 'import mpi4py' 2>/dev/null; then saves mpi; else say "no mpi4py here"; fi
+}
 
-group=(timeout 100)
-start --np 2 --keep -- 2
-kill -TERM "$pid"
-ends 143 "a group of its own"
-equal "a group of its own: saved" SIGTERM "$(cat "$work"/local/fanstore-outputs/job-*/saved)"
-rm -rf "$work/local/fanstore-outputs"
-group=()
-no_leftovers
-echo "ok - COMMAND in a process group of its own"
+ended() {
+  group=(timeout 100)
+  start --np 2 --keep -- 2
+  kill -TERM "$pid"
+  ends 143 "a group of its own"
+  equal "a group of its own: saved" SIGTERM "$(cat "$work"/local/fanstore-outputs/job-*/saved)"
+  rm -rf "$work/local/fanstore-outputs"
+  group=()
+  no_leftovers
+  echo "ok - COMMAND in a process group of its own"
 
-start --np 2 --keep -- 1000
-kill -INT "$pid"
-wait_until 30 test -e "$work/seen/heard0" -a -e "$work/seen/heard1"
-kill -INT "$pid"
-ends 130 "the second interrupt"
-start --np 2 --keep -- 1000
-kill -TERM "$pid"
-ends 143 "who does not end"
-[ -e "$work/seen/heard0" ] || fail "it was told nothing"
-no_leftovers
-echo "ok - a second interrupt, or ten seconds, end it"
+  start --np 2 --keep -- 1000
+  kill -INT "$pid"
+  wait_until 30 test -e "$work/seen/heard0" -a -e "$work/seen/heard1"
+  kill -INT "$pid"
+  ends 130 "the second interrupt"
+  start --np 2 --keep -- 1000
+  kill -TERM "$pid"
+  ends 143 "who does not end"
+  [ -e "$work/seen/heard0" ] || fail "it was told nothing"
+  no_leftovers
+  echo "ok - a second interrupt, or ten seconds, end it"
 
-expect_status 3 launch --dataset "$work/ds" --emulate 2 --np 2 -- sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exit 3; sleep 1000'
-expect_status 137 launch --dataset "$work/ds" --emulate 2 --np 2 -- sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || kill -9 $$; sleep 1000'
-equal "standard input" "$(seq 100000 | md5sum)" "$(seq 100000 | launch --dataset "$work/ds" --np 1 -- md5sum 2>/dev/null)"
-no_leftovers
-echo "ok - one that fails ends the others"
+  expect_status 3 launch --dataset "$ds" --mount "$mnt" --emulate 2 --np 2 -- sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exit 3; sleep 1000'
+  expect_status 137 launch --dataset "$ds" --mount "$mnt" --emulate 2 --np 2 -- sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || kill -9 $$; sleep 1000'
+  equal "standard input" "$(seq 100000 | md5sum)" "$(seq 100000 | launch --dataset "$ds" --np 1 -- md5sum 2>/dev/null)"
+  no_leftovers
+  echo "ok - one that fails ends the others"
+}
+side_by_side eval saves saves_mpi ended

@@ -6,9 +6,20 @@
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/outputs.bash"
 
-small_outputs_dataset
-for n in 2 4; do
-  seen_on $n --replicas $n -- "$python" "$here/outputs_silent.py" "$mnt" $n "$work/local" "$work/ds" outputs
-done
-seen_on 2 -- "$python" "$here/outputs_silent.py" "$mnt" 2 "$work/local" "$work/ds" stalls
-seen_on 2 --read-only -- "$python" "$here/outputs_silent.py" "$mnt" 2 "$work/local" "$work/ds" read-only
+silent() { # NODES CASE OPTION...
+  local n=$1 case=$2
+  shift 2
+  seen_on "$n" "$@" -- "$python" "$here/outputs_silent.py" "$mnt" "$n" "$work/local" "$work/ds" "$case"
+}
+on() { # NODES: each with a dataset of its own, which goes away
+  small_outputs_dataset
+  silent "$1" outputs --replicas "$1"
+  [ "$1" != 2 ] || silent 2 read-only --read-only
+}
+stalls() {
+  small_outputs_dataset
+  silent 2 stalls
+}
+two() { on 2; }
+four() { on 4; }
+side_by_side eval two four stalls
