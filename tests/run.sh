@@ -7,7 +7,8 @@
 # own line "# timeout: SECONDS", else -t, 300). Exit status 0 is passed, 77 skipped (the last line says why), all
 # else failed. What a test started is known by FS_TEST_ID in its environment: processes that are still there a few
 # seconds after its end fail it, and are killed. -w goes in front of every command (valgrind), -p in front of the
-# names. One at a time, or -j at once. The last line is the counts; with FS_COUNTS=FILE they are appended there too. Exit status 1 if any failed.
+# names. One at a time, or -j at once; a test with a line "# alone: WHY" has nothing beside it all the same. The last line is
+# the counts; with FS_COUNTS=FILE they are appended there too. Exit status 1 if any failed.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -123,12 +124,22 @@ stop_all() {
 counts=$(mktemp) || exit 2
 trap stop_all INT TERM
 number=0
-for test in "$@"; do
-  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-  number=$((number + 1))
-  test_one $number "$test" &
+at_once() { # JOBS TEST...
+  local most=$1 test
+  shift
+  for test; do
+    while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
+    number=$((number + 1))
+    test_one $number "$test" &
+  done
+  wait
+}
+apart=() together=()
+for test; do
+  if [ -f "$test" ] && grep -q '^# alone: ' "$test"; then apart+=("$test"); else together+=("$test"); fi
 done
-wait
+at_once 1 "${apart[@]}"
+at_once "$jobs" "${together[@]}"
 
 # A test whose process was killed itself has counted nothing: it failed.
 read -r passed failed skipped < <(awk -v all=$# '{ p += $1; s += $3 } END { print p + 0, all - p - s, s + 0 }' "$counts")

@@ -5,6 +5,9 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+# Tests at once. Daemons and launchers mostly wait, for deadlines and for each other: two tests keep two processors half
+# busy. Every test has a TMPDIR and mounts of its own; what measures says "# alone: WHY".
+AT_ONCE ?= 2
 RUN := tests/run.sh
 SUB := $(MAKE) $(if $(V),,-s) --no-print-directory -j$(JOBS)
 
@@ -16,7 +19,7 @@ HELPER_SRC := $(wildcard tests/helpers/*.c)
 HELPER_BIN := $(HELPER_SRC:tests/%.c=$(B)/tests/%)
 
 scripts = $(filter-out $(SLOW),$(sort $(wildcard tests/$(1)/*.sh)))
-SLOW := $(shell grep -lx '\# slow' tests/posix/*.sh tests/mpi/*.sh tests/fault/*.sh tests/lint/*.sh 2>/dev/null)
+SLOW := $(shell grep -lx '\# slow' tests/posix/*.sh tests/mpi/*.sh tests/fault/*.sh tests/lint/*.sh 2>/dev/null | sort)
 LINT_FAST := $(wildcard $(addprefix tests/lint/,layers.sh spdx.sh size.sh words.sh symbols.sh libc.sh man.sh))
 LINT_TOOLS := $(wildcard $(addprefix tests/lint/,format.sh shell.sh cppcheck.sh tidy.sh))
 
@@ -68,15 +71,15 @@ setup-check:
 
 check: setup-check ## install what is missing, build, and run all tests but the slow ones
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%) $(LINT_FAST) \
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%) $(LINT_FAST) \
 	  $(call scripts,posix) $(call scripts,mpi) $(call scripts,fault)
 
-check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, valgrind; UNIT_JOBS= at once)
+check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, valgrind)
 	@$(SUB) check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(UNIT_JOBS:%=-j %) -w '$(WRAPPER)' -p '$(PREFIX_NAME)' $(filter-out $(UNIT_SKIP),$(UNIT_BIN))
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) -w '$(WRAPPER)' -p '$(PREFIX_NAME)' $(filter-out $(UNIT_SKIP),$(UNIT_BIN))
 check-posix check-mpi check-fault: check-%: setup-check
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(call scripts,$*)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,$*)
 check-posix: ## the mount as programs see it
 check-mpi: ## several nodes
 check-fault: ## what dies, breaks or is filled up
@@ -91,7 +94,7 @@ check-faults: setup-check ## daemons, hosts, links, disks and clients that die, 
 
 check-slow: setup-check ## the tests that take minutes or gigabytes
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(SLOW)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(SLOW)
 
 # Programs on a directory and on its mount (tests/clients/harness.bash). CLIENTS="GROUP ..." chooses groups.
 CLIENTS ?= $(notdir $(basename $(sort $(wildcard tests/clients/*.sh))))
@@ -101,7 +104,7 @@ check-clients: ## programs print on the mount what they print on the directory: 
 	@$(SUB) all
 	@rm -f $(CLIENTS_COUNTS)
 	@FS_BUILD=$(CURDIR)/$(B) FS_CLIENTS_COUNTS=$(CURDIR)/$(CLIENTS_COUNTS) \
-	  $(RUN) -t 900 $(CLIENTS:%=tests/clients/%.sh); status=$$?; \
+	  $(RUN) -j $(AT_ONCE) -t 900 $(CLIENTS:%=tests/clients/%.sh); status=$$?; \
 	awk '{ c += $$1; n += $$2; d += $$3; k += $$4 } END { printf "clients: %d cases, %d comparisons, %d differences, " \
 	  "%d known ones\n", c, n, d, k }' $(CLIENTS_COUNTS); exit $$status
 # Cases of each group that between them call most of the library. Left out: Python, for its time, and programs that lie in
@@ -114,7 +117,7 @@ check-clients-valgrind: ## some of them under valgrind: no errors of memory in t
 	@tests/setup/packages.sh build check clients ci
 	@$(SUB) all
 	@FS_BUILD=$(CURDIR)/$(B) FS_CLIENTS_MODES=valgrind FS_CLIENTS_ONLY='$(CLIENTS_VALGRIND)' \
-	  $(RUN) -j 2 -t 1800 -p valgrind/ $(addprefix tests/clients/,$(addsuffix .sh,list text copy shell programs))
+	  $(RUN) -j $(AT_ONCE) -t 1800 -p valgrind/ $(addprefix tests/clients/,$(addsuffix .sh,list text copy shell programs))
 # Not these: with the sanitizer's run-time alone, without the library, curl (languages asks its servers by it) and gdb
 # hang, and man's sandbox refuses. PyTorch takes too long.
 check-clients-asan: ## almost all of them with a library under AddressSanitizer
@@ -123,15 +126,15 @@ check-clients-asan: ## almost all of them with a library under AddressSanitizer
 	@$(SUB) SAN=address lib
 	@FS_BUILD=$(CURDIR)/$(B) FS_CLIENTS_MODES=asan FS_CLIENTS_EXCEPT='^programs/(curl|gdb.*|less-man)$$' \
 	  FS_ASAN_LIB=$(CURDIR)/build/san-address/lib/libfanstore.so \
-	  $(RUN) -t 900 -p asan/ $(patsubst %,tests/clients/%.sh,$(filter-out languages python_torch,$(CLIENTS)))
+	  $(RUN) -j $(AT_ONCE) -t 900 -p asan/ $(patsubst %,tests/clients/%.sh,$(filter-out languages python_torch,$(CLIENTS)))
 
 check-lint: setup-check
 	@$(SUB) all
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(LINT_FAST)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(LINT_FAST)
 lint: ## layers, sizes, symbols, format, shellcheck, cppcheck, clang-tidy
 	@tests/setup/packages.sh build check ci
 	@$(SUB) all
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) $(LINT_FAST) $(LINT_TOOLS)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(LINT_FAST) $(LINT_TOOLS)
 
 # The programs under sanitizers, with a library that is not: the sanitizer's run-time would have to be loaded first.
 ASAN_B := build/san-address-undefined
@@ -139,22 +142,22 @@ MIXED := build/asan-programs
 ASAN_SCRIPTS := $(filter-out %/prepare_large.sh,$(wildcard tests/posix/prepare_*.sh tests/posix/test_prepare.sh)) \
   tests/mpi/exact.sh $(wildcard tests/mpi/launch_*.sh tests/fault/kill.sh)
 asan: ## unit tests and programs with AddressSanitizer and UBSan
-	@$(MAKE) --no-print-directory check-unit UNIT_JOBS=2 SAN=address,undefined PREFIX_NAME=asan/ \
+	@$(MAKE) --no-print-directory check-unit SAN=address,undefined PREFIX_NAME=asan/ \
 	  WRAPPER='env ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1'
 	@$(SUB) all
 	@$(SUB) SAN=address,undefined $(ASAN_B)/bin/fs-prepare $(ASAN_B)/bin/fs-launch $(ASAN_B)/bin/fanstored
 	@mkdir -p $(MIXED)/bin $(MIXED)/lib; cp $(ASAN_B)/bin/* $(MIXED)/bin; cp build/lib/libfanstore.so $(MIXED)/lib
 	@ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  FS_BUILD=$(CURDIR)/$(MIXED) $(RUN) -t 900 -p asan/ $(ASAN_SCRIPTS)
+	  FS_BUILD=$(CURDIR)/$(MIXED) $(RUN) -j $(AT_ONCE) -t 900 -p asan/ $(ASAN_SCRIPTS)
 tsan: ## unit tests with ThreadSanitizer
-	@$(MAKE) --no-print-directory check-unit UNIT_JOBS=2 SAN=thread PREFIX_NAME=tsan/ \
+	@$(MAKE) --no-print-directory check-unit SAN=thread PREFIX_NAME=tsan/ \
 	  WRAPPER='setarch -R env TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1'
 # Not under valgrind: tests of limits and numbers of descriptors (valgrind has its own up there), of bad pointers, of
 # deadlines, and those that run themselves again.
 NOT_VALGRIND := test_fdtab test_files test_slot test_remote
 valgrind: ## unit tests under valgrind
 	@tests/setup/packages.sh build check ci
-	@$(MAKE) --no-print-directory check-unit UNIT_JOBS=2 PREFIX_NAME=valgrind/ UNIT_SKIP='$(NOT_VALGRIND:%=$(B)/tests/unit/%)' \
+	@$(MAKE) --no-print-directory check-unit PREFIX_NAME=valgrind/ UNIT_SKIP='$(NOT_VALGRIND:%=$(B)/tests/unit/%)' \
 	  WRAPPER='valgrind -q --fair-sched=yes --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite'
 
 # The fuzzers run code that clang has instrumented: a build of its own.
@@ -164,7 +167,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS each
 	@tests/setup/packages.sh build check ci
 	@$(SUB) all
 	@$(SUB) CC=clang SAN=$(FUZZ_SAN) fuzz-bin
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) FS_BUILD=$(CURDIR)/build $(RUN) -j 2 -t $$(($(FUZZ_SECONDS) + 120)) \
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FS_BUILD=$(CURDIR)/build $(RUN) -j $(AT_ONCE) -t $$(($(FUZZ_SECONDS) + 120)) \
 	  $(foreach f,$(notdir $(FUZZ_SRC:.c=)),'fuzz/$(f)=tests/fuzz/run.sh $(f)')
 
 fuzz-afl: ## the same by AFL++, with the same inputs

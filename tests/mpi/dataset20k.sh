@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# alone: gigabytes
 # timeout: 900
 # slow
 # 20,000 files, 2.2 GB, on two emulated nodes: each node reads every file twice, byte for byte, with the dataset renamed

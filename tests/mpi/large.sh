@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# alone: gigabytes, and a hundred thousand names, in memory
 # slow
 # timeout: 1800
 # Much of one thing: partitions, files in a directory, opens in a process, bytes in a file, all on two nodes. LARGE=1

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# alone: the longest call, and the memory of all
 # slow
 # timeout: 2400
 # Load: 64 processes with 8 threads each on one node keep 1,000 files open each and read from two nodes' storage, with a
