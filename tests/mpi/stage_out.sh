@@ -343,17 +343,19 @@ fresh
 cat >"$work/part.sh" <<'END'
 cd "$1" || exit
 python=$3
-part() { # NODE NAME OFFSET
+part() { # NODE NAME OFFSET [DAEMON-TO-KILL]
   FANSTORE_NODE=$1 "$python" -c 'import os, sys
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
-os.pwrite(fd, os.urandom(900000), int(sys.argv[2]))' "$2" "$3" || exit
+os.pwrite(fd, os.urandom(900000), int(sys.argv[2]))
+os.close(fd)
+if sys.argv[3:]: os.kill(int(sys.argv[3]), 9)' "${@:2}" || exit
 }
 part 0 whole 0
 part 1 whole 900000
 FANSTORE_NODE=3 md5sum whole >"$2/sums"
 part 0 half 0
-part 2 half 300000 # and before it is copied
-"$kill_daemon" 2 "$2/local" && touch "$2/killed"
+victim=$("$kill_daemon" 2 "$2/local" pid) || exit
+part 2 half 300000 "$victim" && touch "$2/killed" # before it is copied
 exit 0
 END
 rm -f "$work/killed"
