@@ -55,19 +55,23 @@ deaths() { # NODES
   clean
   echo "ok - $n nodes: staged out, and kept, after home's death"
 }
-side_by_side deaths 2 4
-job 4 0 -- case_partner
-clean
-job 3 0 --report "$work/r.json" -- case_stopped
-equal "its files are told once" 1 "$(json "$work/r.json" 'r["outputs"]["files"]')"
-clean
+others() {
+  job 4 0 -- case_partner
+  clean
+  job 3 0 --report "$work/r.json" -- case_stopped
+  equal "its files are told once" 1 "$(json "$work/r.json" 'r["outputs"]["files"]')"
+  clean
 
-mkdir "$work/durable"
-job 3 0 --stage-out "$work/durable" -- case_back "$work/durable"
-rm -rf "$work/durable"
-clean
+  mkdir "$work/durable"
+  job 3 0 --stage-out "$work/durable" -- case_back "$work/durable"
+  rm -rf "$work/durable"
+  clean
 
-expect_status 0 launch --dataset "$work/ds" --emulate 1 --output-replicas 1 -- sh -c 'echo x >"$1/x" && cat "$1/x"' - "$mnt"
-equal "alone" x "$(cat "$work/out")"
-grep -q 'warning: --output-replicas: there is one node' "$work/err" || fail "not said: $(cat "$work/err")"
-echo "ok - one node"
+  expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 1 --output-replicas 1 -- sh -c 'echo x >"$1/x" && cat "$1/x"' - "$mnt"
+  equal "alone" x "$(cat "$work/out")"
+  grep -q 'warning: --output-replicas: there is one node' "$work/err" || fail "not said: $(cat "$work/err")"
+  echo "ok - one node"
+}
+two() { deaths 2; }
+four() { deaths 4; }
+side_by_side eval two four others

@@ -54,18 +54,21 @@ deaths() { # NODES
   clean
   echo "ok - $n nodes: staged out, and kept, after the death of a home and writer"
 }
-side_by_side deaths 2 4
+others() {
+  expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 3 --output-replicas 1 -- bash -c \
+    'env FANSTORE_NODE=0 "$@" && for i in {1..100}; do [ -n "$(find "'"$work/local"'" -path "*/out/*")" ] || exit 0; sleep 0.1; done
+     find "'"$work/local"'" -path "*/out/*" -ls; exit 1' - "$python" "$here/output_replicas_parts.py" "$mnt" 3 "$work" case_removed
+  echo "ok - parts and their replicas go with the file"
 
-expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 3 --output-replicas 1 -- bash -c \
-  'env FANSTORE_NODE=0 "$@" && for i in {1..100}; do [ -n "$(find "'"$work/local"'" -path "*/out/*")" ] || exit 0; sleep 0.1; done
-   find "'"$work/local"'" -path "*/out/*" -ls; exit 1' - "$python" "$here/output_replicas_parts.py" "$mnt" 3 "$work" case_removed
-echo "ok - parts and their replicas go with the file"
-
-for option in --keep "--stage-out $work/durable"; do
-  rm -rf "$work/durable" "$work/local" && mkdir "$work/durable"
-  # shellcheck disable=SC2086 # one or two words
-  expect_status 125 launch --dataset "$ds" --mount "$mnt" --emulate 3 --output-replicas 1 --output-limit 8M $option -- \
-    env FANSTORE_NODE=0 "$python" "$here/output_replicas_parts.py" "$mnt" 3 "$work" case_full
-  grep -q '1 output is lost with its node: lost$' "$work/err" || fail "$option: $(cat "$work/err")"
-done
-echo "ok - what could not be replicated, and is lost, is named"
+  for option in --keep "--stage-out $work/durable"; do
+    rm -rf "$work/durable" "$work/local" && mkdir "$work/durable"
+    # shellcheck disable=SC2086 # one or two words
+    expect_status 125 launch --dataset "$ds" --mount "$mnt" --emulate 3 --output-replicas 1 --output-limit 8M $option -- \
+      env FANSTORE_NODE=0 "$python" "$here/output_replicas_parts.py" "$mnt" 3 "$work" case_full
+    grep -q '1 output is lost with its node: lost$' "$work/err" || fail "$option: $(cat "$work/err")"
+  done
+  echo "ok - what could not be replicated, and is lost, is named"
+}
+two() { deaths 2; }
+four() { deaths 4; }
+side_by_side eval two four others
