@@ -34,11 +34,15 @@ run() { # GROUP...
 }
 if [ -n "${FAULTS_TIMES:-}" ]; then
   run "${groups[@]}" || failed=1
-else # which waits most of the time: the first group beside the others
-  run "${groups[0]}" >"$tables/.first" 2>&1 &
-  run "${groups[@]:1}" || failed=1
+else # which waits most of the time: every other group beside the rest
+  every_other=() rest=()
+  for i in "${!groups[@]}"; do
+    if ((i % 2)); then every_other+=("${groups[i]}"); else rest+=("${groups[i]}"); fi
+  done
+  run "${every_other[@]}" >"$tables/.beside" 2>&1 &
+  run "${rest[@]}" || failed=1
   wait $! || failed=1
-  cat "$tables/.first"
+  cat "$tables/.beside"
 fi
 echo
 for group in "${groups[@]}"; do cat "$tables/$group" 2>/dev/null; done | awk -f table.awk
