@@ -57,10 +57,15 @@ struct fs_out_whole {
   uint64_t size, own;
   bool parts;
 };
-/* Bytes of one spill of another node: home's own, or a part. */
-fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off);
+/* Bytes of one spill of another node: home's own, or a part; in blocks of so many, none read ahead beyond `end`. */
+struct fs_out_how {
+  uint32_t block; /* FS_OUT_BLOCK or FS_OUT_GRAIN */
+  uint64_t end;
+};
+fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, const struct fs_out_how *how);
 /* Those of a part as they were when the file itself was asked for last, or later: it may have been written anew. */
-fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off);
+fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off,
+                          const struct fs_out_how *how);
 
 /* ---- out_parts.c ---- */
 

@@ -37,20 +37,36 @@ static fs_err ask_window(uint32_t entry, uint64_t off, struct window *w) {
   return err;
 }
 
-/* The part of the byte at off, or 0; *len is cut to how far that answer goes. */
-static uint64_t part_at(const struct window *w, uint64_t off, uint64_t *len) {
+/* Bytes that are in one part, or in none (0). */
+struct run {
+  uint64_t part, from, end;
+};
+
+static struct run run_at(const struct window *w, uint64_t off) {
+  struct run r = {.from = w->from, .end = w->end};
   for (uint32_t i = 0; i < w->count; i++) {
     const struct fs_out_extent *e = &w->at[i];
+    uint64_t end = e->off + e->len;
     if (e->off > off) {
-      *len = FS_MIN(*len, e->off - off);
-      return 0;
+      r.end = e->off;
+      break;
     }
-    if (off - e->off >= e->len) continue;
-    *len = FS_MIN(*len, e->off + e->len - off);
-    return e->part;
+    if (off < end) return (struct run){.part = e->part, .from = e->off, .end = end};
+    r.from = end;
   }
-  *len = FS_MIN(*len, w->end - off);
-  return 0;
+  return r;
+}
+
+/* Grains where half of a block or less is of this run: the rest of it is another's. *len is cut to where that is so. */
+static struct fs_out_how how_to_read(const struct run *r, uint64_t off, uint64_t *len) {
+  uint64_t begin = off - off % FS_OUT_BLOCK, end = begin + FS_OUT_BLOCK, last = r->end - r->end % FS_OUT_BLOCK;
+  bool few = FS_MIN(r->end, end) - FS_MAX(r->from, begin) <= FS_OUT_BLOCK / 2;
+  if (few && end <= (uint64_t)FS_OUT_GRAIN * FS_OUT_BLOCKS) {
+    *len = FS_MIN(*len, end - off);
+    return (struct fs_out_how){.block = FS_OUT_GRAIN, .end = r->end};
+  }
+  if (last > off && r->end - last <= FS_OUT_BLOCK / 2) *len = FS_MIN(*len, last - off);
+  return (struct fs_out_how){.block = FS_OUT_BLOCK, .end = last > off ? last : r->end};
 }
 
 /* From one of this node's spills; zeros beyond its end. */
@@ -75,21 +91,25 @@ static void remember(uint32_t number) {
   if (old != 0 && old != number) fs_out_forget(old);
 }
 
-static fs_ssize read_part(const struct fs_node *node, uint32_t entry, uint64_t part, void *buf, size_t n,
+static fs_ssize read_part(const struct fs_node *node, uint32_t entry, const struct run *run, void *buf, uint64_t n,
                           uint64_t off) {
-  struct fs_record r = {.id = part, .dir = part, .mode = S_IFREG | 0600};
-  if (fs_out_home_here(node, part)) return read_here(node, part, buf, n, off);
+  struct fs_record r = {.id = run->part, .dir = run->part, .mode = S_IFREG | 0600};
+  if (fs_out_home_here(node, run->part)) return read_here(node, run->part, buf, n, off);
+  struct fs_out_how how = how_to_read(run, off, &n);
   int64_t number = fs_out_number(&r, FS_ROOT);
   if (number < 0) return number;
   remember((uint32_t)number);
-  return fs_out_read_part(entry, (uint32_t)number, buf, n, off);
+  return fs_out_read_part(entry, (uint32_t)number, buf, n, off, &how);
 }
 
-static fs_ssize read_own(const struct fs_node *node, uint32_t entry, const struct fs_out_whole *w, void *buf, size_t n,
-                         uint64_t off) {
+static fs_ssize read_own(const struct fs_node *node, uint32_t entry, const struct fs_out_whole *w,
+                         const struct run *run, void *buf, uint64_t n, uint64_t off) {
   uint64_t id = fs_out_id(entry);
   if (fs_out_home_here(node, id)) return read_here(node, id, buf, n, off);
-  if (off < w->own) return fs_out_read_spill(entry, buf, FS_MIN(n, (size_t)(w->own - off)), off);
+  if (off < w->own) {
+    struct fs_out_how how = how_to_read(run, off, &n);
+    return fs_out_read_spill(entry, buf, FS_MIN(n, w->own - off), off, &how);
+  }
   memset(buf, 0, n);
   return (fs_ssize)n;
 }
@@ -107,13 +127,13 @@ fs_ssize fs_out_read_parts(uint32_t entry, const struct fs_out_whole *w, void *b
     if (fs_out_unpublished(entry, at, &len, &fd)) {
       got = fs_sys_pread(fd, to, (size_t)len, at);
     } else {
-      if (at < win.from || at >= win.end) {
-        fs_err err = ask_window(entry, at, &win);
-        if (err != 0) return done > 0 ? (fs_ssize)done : err;
-      }
-      uint64_t part = part_at(&win, at, &len);
-      got =
-          part != 0 ? read_part(node, entry, part, to, (size_t)len, at) : read_own(node, entry, w, to, (size_t)len, at);
+      /* from the block's begin, to know how much of it is where; a window may end in the middle of a block */
+      fs_err err = at < win.from || at >= win.end ? ask_window(entry, at - at % FS_OUT_BLOCK, &win) : 0;
+      if (err == 0 && at >= win.end) err = ask_window(entry, at, &win);
+      if (err != 0) return done > 0 ? (fs_ssize)done : err;
+      struct run run = run_at(&win, at);
+      len = FS_MIN(len, run.end - at);
+      got = run.part != 0 ? read_part(node, entry, &run, to, len, at) : read_own(node, entry, w, &run, to, len, at);
     }
     if (got < 0) return done > 0 ? (fs_ssize)done : got;
     if (got == 0) return done > 0 ? (fs_ssize)done : -EIO; /* a part is shorter than home was told */

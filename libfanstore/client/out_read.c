@@ -221,7 +221,8 @@ struct out_reading {
   struct fs_dataset ds; /* what remote.c wants to know of one */
   struct fs_link *link;
   uint32_t handle;
-  uint64_t size;
+  uint32_t block;
+  uint64_t size, end;
 };
 
 /* What was read by it is of the file only if so: another thread may have given it back. */
@@ -246,8 +247,8 @@ static fs_err snapshot(uint32_t entry, struct out_reading *r) {
 }
 
 static void piece_set(const struct out_reading *r, struct fs_piece *p, uint8_t *dst, size_t n, uint64_t off) {
-  uint64_t block = off / FS_OUT_BLOCK, begin = block * FS_OUT_BLOCK;
-  uint32_t len = (uint32_t)FS_MIN(r->size - begin, FS_OUT_BLOCK);
+  uint64_t block = off / r->block, begin = block * r->block;
+  uint32_t len = (uint32_t)FS_MIN(r->size - begin, r->block);
   *p = (struct fs_piece){.b = {.codec = FS_CODEC_RAW, .stored_len = len, .plain_len = len},
                          .dst = dst,
                          .off = (uint32_t)(off - begin),
@@ -301,10 +302,11 @@ static size_t read_window(struct out_reading *r, uint8_t *dst, size_t n, uint64_
 static fs_err read_all(uint32_t entry, struct out_reading *r, uint8_t *dst, size_t n, uint64_t off, size_t *done) {
   fs_err err = 0;
   n = FS_MIN(n, (size_t)(r->size - off));
-  for (uint64_t block = off / FS_OUT_BLOCK; err == 0 && *done < n;) {
+  uint64_t blocks = (FS_MIN(r->size, r->end) + r->block - 1) / r->block;
+  for (uint64_t block = off / r->block; err == 0 && *done < n;) {
     *done += read_window(r, dst + *done, n - *done, off + *done, &err);
-    for (; err == 0 && *done > 0 && block * FS_OUT_BLOCK < off + *done; block++)
-      fs_remote_ahead_out(&r->ds, r->link, entry, r->handle, block, (r->size + FS_OUT_BLOCK - 1) / FS_OUT_BLOCK);
+    for (; err == 0 && *done > 0 && block * r->block < off + *done; block++)
+      fs_remote_ahead_out(&r->ds, r->link, entry, r->handle, block, blocks);
   }
   return err;
 }
@@ -338,8 +340,16 @@ static bool worth_asking(fs_err err) {
   return err == -EREMOTEIO || err == -EBADMSG || err == -EINVAL || err == -ESTALE || err == -ENOENT;
 }
 
-fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off) {
-  struct out_reading r = {.ds.number = FS_MAX_DATASETS, .ds.node = fs_names_node()};
+static struct out_reading reading(const struct fs_out_how *how) {
+  return (struct out_reading){.ds.number = how->block == FS_OUT_GRAIN ? FS_MAX_DATASETS + 1 : FS_MAX_DATASETS,
+                              .ds.node = fs_names_node(),
+                              .block = how->block,
+                              .end = how->end};
+}
+static const struct fs_out_how in_order = {.block = FS_OUT_BLOCK, .end = UINT64_MAX};
+
+fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, const struct fs_out_how *how) {
+  struct out_reading r = reading(how);
   size_t done = 0;
   fs_err err = r.ds.node == NULL ? -EIO : 0;
   uint64_t end = err == 0 ? fs_now_ns() + r.ds.node->deadline_ns : 0;
@@ -363,7 +373,7 @@ fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off) {
 }
 
 fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end) {
-  struct out_reading r = {.ds.number = FS_MAX_DATASETS, .ds.node = fs_names_node()};
+  struct out_reading r = reading(&in_order);
   r.link = r.ds.node ? fs_link_get() : NULL;
   fs_err err = r.link ? snapshot(entry, &r) : -EHOSTDOWN;
   if (err != 0 || r.handle == FS_HANDLE_HERE) return err;
@@ -376,12 +386,13 @@ fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end) {
   return err;
 }
 
-fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off) {
+fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off,
+                          const struct fs_out_how *how) {
   const struct out_held *whole = held_of(entry), *held = held_of(part);
   struct fs_held h;
   bool old = whole && held && atomic_load(&held->asked) < atomic_load(&whole->asked);
   fs_err err = old ? refresh(part, &h) : 0;
-  if (err == 0) return fs_out_read_spill(part, buf, n, off);
+  if (err == 0) return fs_out_read_spill(part, buf, n, off, how);
   fs_count(FS_C_ERRORS, 1);
   told(part, err);
   return -EIO;
@@ -395,7 +406,7 @@ fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
   if (off >= w.size || n == 0) return 0;
   n = FS_MIN(n, (size_t)(w.size - off));
   bool parts = w.parts || w.size > w.own;
-  return parts ? fs_out_read_parts(entry, &w, buf, n, off) : fs_out_read_spill(entry, buf, n, off);
+  return parts ? fs_out_read_parts(entry, &w, buf, n, off) : fs_out_read_spill(entry, buf, n, off, &in_order);
 }
 
 /* ---- as a file of the kernel's ---- */

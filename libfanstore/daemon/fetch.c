@@ -127,7 +127,7 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
   f->dataset = FS_CACHE_KEY_DATASET(key);
   f->block = *b;
   f->file = 0;
-  if (f->dataset == FS_MAX_DATASETS) {
+  if (FS_KEY_OF_OUT(key)) {
     f->file = fs_holds_find(d, FS_OUT_KEY_HANDLE(key))->id;
     fs_holds_fetch(d, FS_OUT_KEY_HANDLE(key), true);
   }
@@ -146,16 +146,16 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
 /* Of an output file's: as it was when the client's handle was given. */
 static fs_err fs_fetch_resolve_output(const struct fs_daemon *d, uint64_t key, struct fs_block *b) {
   const struct fs_handle *h = fs_holds_find(d, FS_OUT_KEY_HANDLE(key));
-  uint64_t offset = (uint64_t)FS_OUT_KEY_BLOCK(key) * FS_OUT_BLOCK;
+  uint64_t most = FS_OUT_KEY_BYTES(key), offset = FS_OUT_KEY_BLOCK(key) * most;
   if (!h || offset >= h->size) return -EINVAL;
-  *b = (struct fs_block){.offset = offset, .stored_len = (uint32_t)FS_MIN(h->size - offset, FS_OUT_BLOCK)};
+  *b = (struct fs_block){.offset = offset, .stored_len = (uint32_t)FS_MIN(h->size - offset, most)};
   return 0;
 }
 
 /* The block of a client's key, or -EINVAL. */
 static fs_err fs_fetch_resolve(struct fs_daemon *d, uint64_t key, struct fs_block *b) {
   uint32_t dataset = FS_CACHE_KEY_DATASET(key);
-  if (key == FS_CACHE_KEY(FS_MAX_DATASETS, FS_CACHE_KEY_BLOCK(key))) return fs_fetch_resolve_output(d, key, b);
+  if (FS_KEY_OF_OUT(key)) return fs_fetch_resolve_output(d, key, b);
   if (dataset >= d->datasets || FS_CACHE_KEY(dataset, FS_CACHE_KEY_BLOCK(key)) != key) return -EINVAL;
   const struct fs_dataset *ds = &d->data[dataset];
   fs_err err = fs_index_block_by_key(&ds->stage.index, FS_CACHE_KEY_BLOCK(key), b);

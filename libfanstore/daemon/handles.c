@@ -48,7 +48,7 @@ static bool fs_handle_idle(const struct fs_handle *h) {
 
 static bool fs_handle_pick(void *ctx, uint64_t key) {
   const struct fs_handles *t = ctx;
-  if (FS_CACHE_KEY_DATASET(key) != FS_MAX_DATASETS) return false;
+  if (!FS_KEY_OF_OUT(key)) return false;
   const struct fs_handle *h = fs_handles_find(t, FS_OUT_KEY_HANDLE(key));
   return h && fs_handle_idle(h);
 }

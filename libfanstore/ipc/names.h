@@ -159,10 +159,12 @@ static_assert(sizeof(struct fs_names_call) == 72, "fs_names_call is 72 bytes");
 
 /*
  * A file of another node as it is now, the answer to HOLD. Its bytes come by requests for FS_OUT_KEY(handle, block): of
- * `size` bytes each block but the last has FS_OUT_BLOCK, fewer when the file has become shorter since. The handle is
- * this node's number for these contents (0 is none), good for all its processes until the last RELEASE here.
+ * `size` bytes each block but the last has FS_OUT_BLOCK, fewer when the file has become shorter since; or for
+ * FS_OUT_GRAIN_KEY, where less of a block than half is wanted of this spill. The handle is this node's number for these
+ * contents (0 is none), good for all its processes until the last RELEASE here.
  */
 #define FS_OUT_BLOCK (256u << 10)
+#define FS_OUT_GRAIN (32u << 10) /* in multiples of it, whole files of up to 64 GiB */
 #define FS_OUT_HANDLES (1u << 20)
 #define FS_OUT_BLOCKS (1u << 21) /* of a file; a longer one is EFBIG */
 struct fs_held {

@@ -245,6 +245,7 @@ static void rude(uint64_t seconds) {
     uint32_t slot = (uint32_t)(x >> 8) % FS_CHANNEL_SLOTS, i = 1 + (uint32_t)(x >> 20) % (FS_CHANNEL_BOXES - 1);
     x ^= x << 13, x ^= x >> 7, x ^= x << 17;
     uint64_t key = x % 3 == 0 ? x : FS_OUT_KEY((x >> 16) % 8, (x >> 40) % 16);
+    if (x % 3 == 1) key = FS_OUT_GRAIN_KEY((x >> 16) % 8, (x >> 40) % 16);
     if (!waiting(slot)) request(slot, key, (uint32_t)(x >> 60) & 1);
     struct fs_names_call call = {.op = (uint32_t)(x >> 33) % 12, .flags = (uint32_t)(x >> 4) & 7};
     call.id = x % 5 == 0 ? x >> 1 : FS_OUT_ID_FIRST((x >> 24) % 3, (x >> 28) % 4) + (x >> 50) % 8;

@@ -56,3 +56,25 @@ for how in ahead hint api; do
   esac
 done
 echo "ok - another node's output is read ahead, and on hints"
+
+# Of a file that four nodes have written in turns no more is fetched than what is read, but for what shares a grain of 32 KiB with it.
+cat >"$work/strided.py" <<'END'
+import os, sys
+how, path, node, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+fd = os.open(path, os.O_CREAT | os.O_RDWR)
+for turn in range(32):
+    at, data = (4 * turn + node) * size, bytes([1 + node + 4 * turn]) * size
+    if how == "write":
+        assert os.pwrite(fd, data, at) == size
+    else:
+        assert os.pread(fd, size, at) == data, turn
+END
+for size in 65536 47008; do
+  launch --dataset "$work/ds" --emulate 4 --report "$work/r.json" -- sh -c '
+    for node in 0 1 2 3; do FANSTORE_NODE=$node "$1" "$2" write "$3" $node $4 || exit; done
+    FANSTORE_NODE=0 "$1" "$2" read "$3" 1 $4' - "$python" "$work/strided.py" "$mnt/strided" $size 2>"$work/err" || fail "strided: $(cat "$work/err")"
+  fetched=$(json "$work/r.json" "r['nodes'][0]['fetched_bytes']")
+  [ "$fetched" -ge $((32 * size)) ] || fail "strided: $fetched"
+  [ "$fetched" -le $((32 * (size % 32768 ? size + 65536 : size))) ] || fail "$fetched bytes were fetched to read $((32 * size))"
+done
+echo "ok - of a file in stripes of four nodes what is read is fetched"

@@ -65,6 +65,13 @@ static void test_keys(void **state) {
   assert_true(FS_OUT_KEY(1, 0) != FS_OUT_KEY(0, FS_OUT_BLOCKS - 1) + 2);
   assert_int_equal(FS_OUT_KEY_HANDLE(FS_OUT_KEY(5, 7)), 5);
   assert_int_equal(FS_OUT_KEY_BLOCK(FS_OUT_KEY(5, 7)), 7);
+  key = FS_OUT_GRAIN_KEY(FS_OUT_HANDLES - 1, FS_OUT_BLOCKS - 1);
+  assert_int_equal(FS_OUT_KEY_HANDLE(key), FS_OUT_HANDLES - 1);
+  assert_int_equal(FS_OUT_KEY_BLOCK(key), FS_OUT_BLOCKS - 1);
+  assert_true(FS_CACHE_KEY(FS_MAX_DATASETS + 1, FS_CACHE_KEY_BLOCK(key)) == key && FS_KEY_OF_OUT(key));
+  assert_int_equal(FS_OUT_KEY_BYTES(key), FS_OUT_GRAIN);
+  assert_int_equal(FS_OUT_KEY_BYTES(FS_OUT_KEY(5, 7)), FS_OUT_BLOCK);
+  assert_false(FS_KEY_OF_OUT(key + (1ull << 41)) || FS_KEY_OF_OUT(FS_OUT_KEY(0, 0) - 1));
 }
 
 static void test_one_number_for_the_same_contents(void **state) {

@@ -95,6 +95,23 @@ static void test_a_block(void **state) {
   assert_int_equal(d->count.fetched_bytes, 1000);
 }
 
+static void test_a_grain(void **state) {
+  (void)state;
+  uint32_t h = hold(1, FS_OUT_GRAIN + 1000);
+  const uint64_t key[] = {FS_OUT_GRAIN_KEY(h, 1), FS_OUT_GRAIN_KEY(h, 0), FS_OUT_KEY(h, 0)};
+  const uint32_t length[] = {1000, FS_OUT_GRAIN, FS_OUT_GRAIN + 1000};
+  const uint64_t offset[] = {FS_OUT_GRAIN, 0, 0};
+  for (unsigned i = 0; i < FS_ARRAY_LEN(key); i++) {
+    struct fs_req *r = post(0, key[i], 0);
+    struct fs_wire_req req = asked_of_home(length[i], offset[i]);
+    reply_output(&req, 1000, false, 1000);
+    turn(0);
+    assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
+    done_with(0);
+  }
+  for (unsigned i = 0; i < FS_ARRAY_LEN(key); i++) assert_true(fs_cache_find(d->cache, key[i]) >= 0);
+}
+
 static void test_shorter_than_it_was(void **state) {
   (void)state;
   uint32_t h = hold(1, 3000);
@@ -154,6 +171,9 @@ static void test_keys_that_are_none(void **state) {
                           FS_OUT_KEY(h, FS_OUT_BLOCKS - 1),
                           FS_OUT_KEY(FS_OUT_HANDLES - 1, 0),
                           FS_OUT_KEY(empty, 0),
+                          FS_OUT_GRAIN_KEY(h, 2 * FS_OUT_BLOCK / FS_OUT_GRAIN),
+                          FS_OUT_GRAIN_KEY(empty, 0),
+                          FS_OUT_GRAIN_KEY(h, 0) + (1ull << 41),
                           FS_OUT_KEY(h, 0) | 1ull << 63,
                           FS_OUT_KEY(h, 0) | 1ull << 50};
   for (unsigned i = 0; i < FS_ARRAY_LEN(bad); i++) {
@@ -253,6 +273,7 @@ static void test_answers_that_are_none(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       HOLD_TEST(test_a_block),
+      HOLD_TEST(test_a_grain),
       HOLD_TEST(test_shorter_than_it_was),
       HOLD_TEST(test_bad_replies),
       HOLD_TEST(test_home_is_silent),
