@@ -13,6 +13,7 @@
 
 #include "client/data_priv.h"
 #include "client/fdreal.h"
+#include "client/mounts.h"
 #include "ipc/node.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -113,7 +114,9 @@ static struct fs_state *fill_state(int fd, int store) {
   return st;
 }
 
+/* Never in a vfork child: the memory would be its parent's, the descriptors not. */
 static struct fs_state *create_state(void) {
+  if (fs_vfork_depth > 0) return NULL;
   bool publish = fs_own_publish_begin();
   fs_fd fd = place_inheritable((fs_fd)FS_SYS2(SYS_memfd_create, "fanstore-state", MFD_CLOEXEC));
   fs_fd store = fd < 0 ? fd : place_inheritable(fs_store_new());
@@ -134,6 +137,10 @@ struct fs_state *fs_state_attach(bool create) {
   atomic_store(&env_tried, true);
   if (st == NULL) st = atomic_load_explicit(&fs_state, memory_order_acquire);
   return st == NULL && create ? create_state() : st;
+}
+
+void fs_state_ahead(void) {
+  if (fs_mount_count() > 0 && fs_run_set() && !fs_mounts_read_only()) fs_state_attach(true);
 }
 
 static int64_t take_between(struct fs_state *st, uint32_t from, uint32_t to) {

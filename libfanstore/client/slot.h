@@ -95,6 +95,9 @@ extern FS_INTERNAL struct fs_slot fs_slot_closed;
 
 /* Maps what FANSTORE_STATE names, else NULL; with create, makes a new one. Cheap once done. */
 struct fs_state *fs_state_attach(bool create);
+/* Before a child that shares this memory and not the descriptors: in a job with outputs it may need a table, to become
+   one of their directories, and must not make it. */
+void fs_state_ahead(void);
 /* The descriptor of the state's memfd (kept open, inheritable), or -1. */
 int fs_state_fd(void);
 /* That of the store's socket (the same), or -1. */

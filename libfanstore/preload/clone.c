@@ -10,6 +10,7 @@
 
 /* With the memory, the thread-local counter is shared, too; the parent stands still until the child is done with it. */
 static int clone_vfork(int (*fn)(void *), void *stack, int flags, void *arg, void *more[3]) {
+  if (fs_vfork_depth == 0) fs_state_ahead();
   if (fs_vfork_depth == 0 && fs_state_fd() >= 0) fs_fd_share();
   fs_vfork_depth++;
   int pid = FS_REAL(clone)(fn, stack, flags, arg, more[0], more[1], more[2]);
@@ -40,6 +41,7 @@ static bool is_alone(void) {
 FS_EXPORT int unshare(int flags) {
   bool apart = (flags & CLONE_FILES) && fs_mount_count() > 0 && fs_vfork_depth == 0 && !is_alone();
   if (apart) {
+    fs_state_ahead();
     fs_fd_pool_drop();
     fs_fd_share();
   }

@@ -16,6 +16,7 @@
 /* For vfork.S. The counter of this thread, which the child's wrappers look at. */
 int *fs_vfork_enter(void);
 int *fs_vfork_enter(void) {
+  if (fs_vfork_depth == 0) fs_state_ahead();
   if (fs_vfork_depth == 0 && fs_state_fd() >= 0) {
     fs_real_follow();
     fs_fd_share();

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Output files and processes: outputs_processes.py MOUNT NODES. Each step runs programs on two of the nodes."""
 import os
+import subprocess
 import sys
 import time
 
@@ -23,6 +24,14 @@ def seen(node, name):
 
 
 os.mkdir(work)
+
+# Programs that are started in an output directory, by one that has come to none itself: this one, as yet.
+for i in range(2):
+    for code, told in (("os.getcwd()", work), ("open('started', 'a').write('.')", 1), ("os.path.getsize('started')", i + 1)):
+        seen_there = subprocess.run([sys.executable, "-c", f"import os; print({code})"], cwd=work, capture_output=True, text=True)
+        equal(f"{code} in an output directory", f"{told}\n", seen_there.stdout)
+os.unlink(os.path.join(work, "started"))
+step("programs that are started in an output directory, one after another")
 
 # Ends without destructors. The file's home is node 0; it is written there and on another node.
 ENDS = {
