@@ -139,6 +139,7 @@ int fs_exec_node(int argc, char **argv) {
                             .read_only = argv[7],
                             .verify = argv[8],
                             .supervisor = argv[9]};
+  fs_mpirun_paths_back();
   int status = fs_command_environment(&e);
   struct becoming b = {.env = e, .command = argv + 11};
   return status != 0 ? status : fs_rank_run(become_ctx, &b);
@@ -169,6 +170,7 @@ static void command_child(const struct fs_launch *l, const struct fs_launch_env 
     wrap(l, e, &w);
     fs_events_restore(l);
     fs_mpirun_environment(l, false);
+    fs_mpirun_paths(l);
     fs_carriers_block();
     execv(w.word[0], w.word);
     fs_say("%s: %s", w.word[0], strerror(errno));

@@ -24,6 +24,9 @@
 #define FS_EXIT_NOT_EXECUTABLE 126 /* COMMAND, as env(1) has it */
 #define FS_EXIT_NOT_FOUND 127
 #define FS_ENV_JOB "FANSTORE_JOB" /* in the environment of every mpirun */
+/* What PATH and LD_LIBRARY_PATH are to be for COMMAND, past an mpirun. */
+#define FS_ENV_PATH "FANSTORE_PATH"
+#define FS_ENV_LIBRARY_PATH "FANSTORE_LIBRARY_PATH"
 #define FS_LAUNCH_STATS 64
 #define FS_LAUNCH_WARNINGS 32
 #define FS_NS_PER_S 1000000000ull
@@ -120,6 +123,7 @@ struct fs_launch {
   char self[PATH_MAX], mpirun[PATH_MAX], fanstored[PATH_MAX], library[PATH_MAX];
   char supervisor[PATH_MAX]; /* fanstore-static; empty without --static */
   bool ucx;
+  bool mpirun_named; /* by FANSTORE_MPIRUN */
 
   char job[128], run[PATH_MAX];
   int run_lock, signal_fd, guard_fd;
@@ -205,6 +209,8 @@ void fs_mpirun_plain(const struct fs_launch *l, struct fs_words *w); /* one proc
 void fs_mpirun_on(const struct fs_launch *l, const char *hosts, uint32_t n, struct fs_words *w); /* on these */
 /* In the child, before mpirun is executed. */
 void fs_mpirun_environment(const struct fs_launch *l, bool daemons);
+void fs_mpirun_paths(const struct fs_launch *l); /* for COMMAND; fs_mpirun_paths_back, past mpirun */
+void fs_mpirun_paths_back(void);
 
 /* events.c */
 int fs_events_open(struct fs_launch *l);

@@ -235,3 +235,27 @@ void fs_mpirun_environment(const struct fs_launch *l, bool daemons) {
   if (l->job[0] != '\0') setenv(FS_ENV_JOB, l->job, 1);            /* by which its remote shells are found */
   if (l->where == FS_WHERE_SLURM) setenv("SLURM_OVERLAP", "1", 1); /* else a second mpirun waits for the first's end */
 }
+
+/*
+ * An mpirun that is started by an absolute path puts its own directories in front of PATH and LD_LIBRARY_PATH:
+ * /usr/bin, and so another python3, in front of a virtual environment. Where this environment comes to COMMAND's hosts
+ * (here, and in an allocation) both are as they were; one that the user has named so does what it does without us, too.
+ */
+static const char *const paths[][2] = {{FS_ENV_PATH, "PATH"}, {FS_ENV_LIBRARY_PATH, "LD_LIBRARY_PATH"}};
+
+void fs_mpirun_paths(const struct fs_launch *l) {
+  for (size_t i = 0; i < FS_ARRAY_LEN(paths); i++) {
+    const char *mine = getenv(paths[i][1]);
+    unsetenv(paths[i][0]);
+    if (!l->mpirun_named) setenv(paths[i][0], mine ? mine : "", 1);
+  }
+}
+
+void fs_mpirun_paths_back(void) {
+  for (size_t i = 0; i < FS_ARRAY_LEN(paths); i++) {
+    const char *mine = getenv(paths[i][0]);
+    if (mine && mine[0] != '\0') setenv(paths[i][1], mine, 1);
+    if (mine && mine[0] == '\0') unsetenv(paths[i][1]);
+    unsetenv(paths[i][0]);
+  }
+}

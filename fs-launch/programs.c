@@ -73,6 +73,7 @@ static int find_mpirun(struct fs_launch *l) {
   char shown[512];
   if (named && named[0] == '/') {
     snprintf(l->mpirun, sizeof(l->mpirun), "%s", named);
+    l->mpirun_named = true;
     if (access(l->mpirun, X_OK) == 0) return 0;
     fs_say("FANSTORE_MPIRUN=%s: %s", fs_shown(named, shown, sizeof(shown)), strerror(errno));
     return FS_EXIT_FAILED;

@@ -58,6 +58,18 @@ launch --dataset "$work/ds" --emulate 2 --np 3 -- sh -c \
   "diff -r '$work/source' '$mnt' && echo \$OMPI_COMM_WORLD_RANK \$FANSTORE_EMULATE" \
   >"$work/out" 2>/dev/null || fail "--np 3"
 equal "ranks" "0 2,1 2,2 2" "$(sort "$work/out" | paste -sd,)"
+mkdir "$work/bin"
+printf '#!/bin/sh\necho mine "$PATH" "${LD_LIBRARY_PATH-none}"' >"$work/bin/true"
+chmod +x "$work/bin/true"
+for libraries in "" "$work/lib"; do
+  (
+    export PATH="$work/bin:$PATH"
+    unset LD_LIBRARY_PATH
+    [ -z "$libraries" ] || export LD_LIBRARY_PATH="$libraries"
+    launch --dataset "$work/ds" --emulate 2 --np 2 -- true >"$work/out" 2>/dev/null || fail "--np 2"
+    equal "PATH and LD_LIBRARY_PATH with --np" "2 mine $PATH ${libraries:-none}" "$(sort "$work/out" | uniq -c | sed 's/^ *//')"
+  ) || exit 1
+done
 echo "ok - --np 3"
 
 "$bin/fs-launch" clean --staged --local-dir "$local" 2>"$work/err"
