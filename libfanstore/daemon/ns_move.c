@@ -185,7 +185,7 @@ static void fs_move_within(struct fs_move *m) {
   const struct fs_record *r = fs_exec_find(ns, c);
   const struct fs_record *t = fs_names_find(ns->names, c->to, fs_call_name2(c), c->name2_len);
   fs_err err = !r || !fs_exec_visible(r, m->a.from) ? -ENOENT : fs_held(ns, r->dir, r->id) ? -EAGAIN : 0;
-  if (err == 0 && r != t) err = fs_move_check(m, r, t);
+  if (err == 0 && (r != t || (m->call.flags & FS_NAMES_NOREPLACE))) err = fs_move_check(m, r, t);
   if (err != 0) {
     fs_move_fail(m, err);
   } else if (r == t) {

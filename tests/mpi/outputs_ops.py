@@ -4,6 +4,7 @@
 outputs_ops.py DIRECTORY: which exists and is empty. outputs.sh compares the lines of a plain directory with those of one
 below a mount. Inode and device numbers, link counts of directories, and the order of listings are left out.
 """
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -122,6 +123,13 @@ def copying():
     show("times", os.stat(path("to3")).st_mtime_ns == os.stat(path("from")).st_mtime_ns)
 
 
+def rename_new(old, new):
+    """As mv does it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(-100, os.fsencode(old), -100, os.fsencode(new), 1) != 0:
+        raise OSError(ctypes.get_errno(), "renameat2")
+
+
 def rename_directories():
     """To another parent, with somebody in it."""
     for name in ("m", "m/in", "m/in/deep", "m/empty", "m/full", "m/full/x"):
@@ -174,6 +182,8 @@ def names():
     attempt("rename directory", os.rename, path("d"), path("e"))
     show("  has", contents("e/old"))
     attempt("rename over itself", os.rename, path("e/old"), path("e/old"))
+    for name in ("e", "e/old"):
+        attempt("rename to itself, not replacing", rename_new, path(name), path(name))
     attempt("rename over full directory", os.rename, path("d2"), path("e"))
     attempt("rename over empty directory", os.rename, path("e"), path("d2"))
     attempt("rename with slash", os.rename, path("d2/"), path("d3/"))

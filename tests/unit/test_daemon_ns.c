@@ -148,8 +148,8 @@ static void do_rename(struct call *c, uint32_t rank, uint64_t dir, const char *n
   if (random_below(4) == 0) h.flags = FS_NAMES_NOREPLACE;
   run(c, rank, h, name, name2);
   fs_err err = !row_visible(r, rank)                        ? -ENOENT
-               : r == t                                     ? 0
                : t && h.flags                               ? -EEXIST
+               : r == t                                     ? 0
                : S_ISDIR(r->mode) && is_below(to, r->id)    ? -EINVAL
                : t && S_ISDIR(t->mode) && !S_ISDIR(r->mode) ? -EISDIR
                : t && !S_ISDIR(t->mode) && S_ISDIR(r->mode) ? -ENOTDIR
