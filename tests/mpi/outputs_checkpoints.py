@@ -98,6 +98,22 @@ def h5py_write():
         f.attrs["done"] = True
 
 
+def h5py_append():
+    import h5py
+    import numpy
+
+    with h5py.File(path("log.h5"), "a") as f:
+        f["later"] = numpy.arange(100_000)
+
+
+def h5py_appended():
+    import h5py
+
+    h5py_read()
+    with h5py.File(path("log.h5"), "r") as f:
+        assert (f["later"][:] == range(100_000)).all()
+
+
 def h5py_read():
     import h5py
 
@@ -231,4 +247,8 @@ for what, library in (("torch", "torch"), ("numpy", "numpy"), ("h5py", "h5py"), 
     node(0, what + "_write")
     for n in (0, 1):
         node(n, what + "_read")
+    if what == "h5py":
+        node(1, "h5py_append")
+        for n in (0, 1):
+            node(n, "h5py_appended")
     print(f"ok - {what}: written on one node, read there and on another")
