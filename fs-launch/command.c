@@ -5,6 +5,7 @@
  * terminal and standard input are COMMAND's; it dies with fs-launch.
  */
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +172,7 @@ static void command_child(const struct fs_launch *l, const struct fs_launch_env 
     fs_events_restore(l);
     fs_mpirun_environment(l, false);
     fs_mpirun_paths(l);
+    for (int fd = 0; fd < 3; fd++) fcntl(fd, F_SETFD, 0); /* closed ones are /dev/null to mpirun, which would hang */
     fs_carriers_block();
     execv(w.word[0], w.word);
     fs_say("%s: %s", w.word[0], strerror(errno));

@@ -3,6 +3,7 @@
  * fs-launch: stages datasets to the nodes, starts the daemons, runs COMMAND with the datasets under their mounts, tells
  * where the data came from, and cleans up. This file is the order of things; launch.h names the files that do them.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,9 +76,18 @@ static int launch(struct fs_launch *l) {
   return status;
 }
 
+/* Descriptors 0 to 2 that are closed: no pipe of ours is to get their numbers. COMMAND has them closed again. */
+static void hold_streams(void) {
+  int fd;
+  do fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
+}
+
 int main(int argc, char **argv) {
   static struct fs_launch l = {
       .run_lock = -1, .signal_fd = -1, .guard_fd = -1, .to_daemons = -1, .out = {.fd = -1}, .err = {.fd = -1}};
+  hold_streams();
   if (argc > 1 && strcmp(argv[1], "clean") == 0) return fs_clean(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "doctor") == 0) return fs_doctor_files(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "--exec-node") == 0) return fs_exec_node(argc, argv);

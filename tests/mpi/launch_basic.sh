@@ -101,7 +101,14 @@ status 143 sh -c 'kill $$'
 status 0 true
 equal "standard input" "$(seq 100000 | md5sum)" "$(seq 100000 | launch --dataset "$work/ds" -- md5sum 2>/dev/null)"
 equal "standard output" "out" "$(launch --dataset "$work/ds" -- sh -c 'echo out; echo err >&2' 2>/dev/null)"
-echo "ok - exit statuses, standard input and output"
+for _ in 1 2 3 4 5; do
+  launch --dataset "$work/ds" --emulate 2 -- sh -c "[ -e /proc/self/fd/0 ] || echo >'$work/closed'" <&- >&- 2>&- ||
+    fail "all three closed: $?"
+  [ -s "$work/closed" ] || fail "all three closed: COMMAND has a standard input"
+  rm "$work/closed"
+done
+equal "closed input with --np" "0 0" "$(launch --dataset "$work/ds" --np 2 -- sh -c 'cat; echo $?' <&- 2>/dev/null | paste -sd' ')"
+echo "ok - exit statuses, standard input and output, closed ones"
 
 # ^C and ^\ at the terminal, and signals to fs-launch alone, whether COMMAND is its child or mpirun's.
 signalled() { # EXPECTED KEY fs-launch's words...
