@@ -49,6 +49,7 @@ static void take_offline(struct fs_ctl *c) {
   atomic_store(&c->heartbeat_ns, 0);
   atomic_store(&c->stopping, 1);
   atomic_store(&c->tree, FS_TREE_UNKNOWN);
+  atomic_store(&c->lists, FS_LISTS_UNKNOWN);
   atomic_store(&c->output_full, 0);
 }
 

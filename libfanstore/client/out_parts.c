@@ -69,6 +69,54 @@ static struct fs_out_how how_to_read(const struct run *r, uint64_t off, uint64_t
   return (struct fs_out_how){.block = FS_OUT_BLOCK, .end = last > off ? last : r->end};
 }
 
+/* Windows of the last files, good as long as the node's word is what it was before they were asked for. Who finds one
+   busy - another thread, or the one that this signal handler has interrupted - asks anew. */
+#define FS_WINDOWS 8u
+static struct kept {
+  _Atomic uint32_t busy;
+  uint64_t id, word;
+  struct window win;
+} kept[FS_WINDOWS];
+
+static struct kept *kept_take(uint64_t id) {
+  struct kept *k = &kept[fs_mix64(id) % FS_WINDOWS];
+  return atomic_exchange_explicit(&k->busy, 1, memory_order_acquire) == 0 ? k : NULL;
+}
+
+static bool recall(const struct fs_node *node, uint64_t id, uint64_t at, struct run *run) {
+  struct kept *k = fs_node_alive(node) ? kept_take(id) : NULL;
+  if (k == NULL) return false;
+  uint64_t word = atomic_load_explicit(&node->ctl->lists, memory_order_acquire);
+  bool good = k->id == id && k->word == word && at >= k->win.from && at < k->win.end;
+  if (good) *run = run_at(&k->win, at);
+  atomic_store_explicit(&k->busy, 0, memory_order_release);
+  return good;
+}
+
+static void keep(uint64_t id, uint64_t word, const struct window *win) {
+  struct kept *k = word & FS_LISTS_UNKNOWN ? NULL : kept_take(id);
+  if (k == NULL) return;
+  k->id = id;
+  k->word = word;
+  k->win = *win;
+  atomic_store_explicit(&k->busy, 0, memory_order_release);
+}
+
+/* Who has the byte at `at`: by what this call knows, or this process does, or home. */
+static fs_err find_run(const struct fs_node *node, uint32_t entry, uint64_t at, struct window *win, struct run *run) {
+  uint64_t id = fs_out_id(entry), word = atomic_load_explicit(&node->ctl->lists, memory_order_acquire);
+  fs_err err = 0;
+  if (at < win->from || at >= win->end) {
+    if (recall(node, id, at, run)) return 0;
+    /* from the block's begin, to know how much of it is where; a window may end in the middle of a block */
+    err = ask_window(entry, at - at % FS_OUT_BLOCK, win);
+    if (err == 0 && at >= win->end) err = ask_window(entry, at, win);
+    if (err == 0) keep(id, word, win);
+  }
+  if (err == 0) *run = run_at(win, at);
+  return err;
+}
+
 /* From one of this node's spills; zeros beyond its end. */
 static fs_ssize read_here(const struct fs_node *node, uint64_t id, void *buf, size_t n, uint64_t off) {
   char path[PATH_MAX];
@@ -122,21 +170,20 @@ fs_ssize fs_out_read_parts(uint32_t entry, const struct fs_out_whole *w, void *b
   while (done < n) {
     uint64_t at = off + done, len = n - done;
     uint8_t *to = (uint8_t *)buf + done;
+    struct run run = {.part = 0};
     int fd;
     fs_ssize got;
     if (fs_out_unpublished(entry, at, &len, &fd)) {
       got = fs_sys_pread(fd, to, (size_t)len, at);
     } else {
-      /* from the block's begin, to know how much of it is where; a window may end in the middle of a block */
-      fs_err err = at < win.from || at >= win.end ? ask_window(entry, at - at % FS_OUT_BLOCK, &win) : 0;
-      if (err == 0 && at >= win.end) err = ask_window(entry, at, &win);
+      fs_err err = find_run(node, entry, at, &win, &run);
       if (err != 0) return done > 0 ? (fs_ssize)done : err;
-      struct run run = run_at(&win, at);
       len = FS_MIN(len, run.end - at);
       got = run.part != 0 ? read_part(node, entry, &run, to, len, at) : read_own(node, entry, w, &run, to, len, at);
     }
     if (got < 0) return done > 0 ? (fs_ssize)done : got;
-    if (got == 0) return done > 0 ? (fs_ssize)done : -EIO; /* a part is shorter than home was told */
+    /* A part is shorter than home was told; or home's spill, which is as long as the file: it has been cut. */
+    if (got == 0) return done > 0 || run.part == 0 ? (fs_ssize)done : -EIO;
     done += (size_t)got;
   }
   return (fs_ssize)done;

@@ -302,6 +302,10 @@ static void fs_boxes_tree(struct fs_ns *ns) {
   atomic_fetch_add(&d->ctl->tree, 1);
 }
 
+static void fs_boxes_lists(struct fs_ns *ns) {
+  fs_lists_changed(fs_ns_owner(ns));
+}
+
 static void fs_boxes_dropped(struct fs_ns *ns, uint64_t id) {
   fs_spill_dropped(fs_ns_owner(ns), id);
 }
@@ -313,6 +317,7 @@ static void fs_boxes_home(struct fs_ns *ns, struct fs_asked a, const struct fs_n
 static void fs_boxes_members(struct fs_ns *ns) {
   struct fs_daemon *d = fs_ns_owner(ns);
   fs_spill_members(d);
+  fs_lists_members(d);
   fs_replicas_members(d);
   if (d->cfg->verbose) fs_say_text(d, "warn", "names: %u members", fs_ns_members(ns)->count);
   if (fs_member(fs_ns_members(ns), d->net->rank)) return;
@@ -324,6 +329,7 @@ static void fs_boxes_members(struct fs_ns *ns) {
 static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
                                                   .mark = fs_boxes_mark,
                                                   .tree = fs_boxes_tree,
+                                                  .lists = fs_boxes_lists,
                                                   .dropped = fs_boxes_dropped,
                                                   .home = fs_boxes_home,
                                                   .members = fs_boxes_members};

@@ -120,6 +120,9 @@ static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const
   case FS_NAMES_TREE:
     ns->hooks->tree(ns);
     break;
+  case FS_NAMES_LISTS:
+    ns->hooks->lists(ns);
+    break;
   case FS_NAMES_DROP:
     ns->hooks->dropped(ns, c->id);
     break;

@@ -46,6 +46,7 @@ struct fs_ns_hooks {
   void (*send)(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body, size_t n);
   void (*mark)(struct fs_ns *ns, uint32_t bit); /* a directory of this bit may have outputs */
   void (*tree)(struct fs_ns *ns);               /* a directory was renamed or removed */
+  void (*lists)(struct fs_ns *ns);              /* a list of parts has changed, at another home */
   void (*dropped)(struct fs_ns *ns, uint64_t id);
   /* A question about a file whose home this rank should be (SETATTR, HOLD, RELEASE), or its replica here (REPLICA):
      fs_ns_answer, then or later. The same one may come again while it is at work. */

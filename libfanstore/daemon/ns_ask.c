@@ -165,7 +165,8 @@ static void fs_all_answered(void *ctx, fs_err err, const void *body, size_t n) {
   fs_all_end(all);
 }
 
-void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
+void fs_ns_ask_those(struct fs_ns *ns, const bool *those, const struct fs_names_call *c, size_t n, fs_ns_done *done,
+                     void *ctx) {
   struct fs_ask_all *all = malloc(sizeof(*all) + ns->members.nodes * sizeof(all->one[0]));
   void *copy = malloc(n);
   if (!all || !copy) {
@@ -177,12 +178,16 @@ void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs
   memcpy(copy, c, n);
   *all = (struct fs_ask_all){.ns = ns, .left = 1, .done = done, .ctx = ctx, .body = copy, .n = n};
   for (uint32_t i = 0; i < ns->members.nodes; i++) {
-    if (i == ns->rank || !fs_member(&ns->members, i)) continue;
+    if (i == ns->rank || !fs_member(&ns->members, i) || (those && !those[i])) continue;
     all->one[i] = (struct fs_one){.all = all, .rank = i};
     all->left++;
     fs_ns_ask(ns, i, copy, n, fs_all_answered, &all->one[i]);
   }
   fs_all_end(all);
+}
+
+void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
+  fs_ns_ask_those(ns, NULL, c, n, done, ctx);
 }
 
 void fs_ns_all(struct fs_ns *ns, uint64_t now, fs_ns_done *done, void *ctx) {

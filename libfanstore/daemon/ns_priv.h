@@ -162,6 +162,9 @@ void fs_ns_drain(struct fs_ns *ns);
 void fs_ns_ask_timers(struct fs_ns *ns);
 /* Asks all other members the same; done when all have answered or are members no more. */
 void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
+/* Of all members, those. */
+void fs_ns_ask_those(struct fs_ns *ns, const bool *those, const struct fs_names_call *c, size_t n, fs_ns_done *done,
+                     void *ctx);
 /* Those to a rank that is no member any more fail. */
 void fs_ns_ask_gone(struct fs_ns *ns);
 

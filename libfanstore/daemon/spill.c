@@ -356,5 +356,5 @@ fs_err fs_spill_new(struct fs_daemon *d) {
   s->chain = calloc(FS_SPILL_FIRST, sizeof(struct fs_spill_file *));
   if (!s->chain) return -ENOMEM;
   fs_spill_watch(d);
-  return 0;
+  return fs_lists_new(d);
 }

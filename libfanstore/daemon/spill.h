@@ -69,6 +69,7 @@ struct fs_spill {
   bool scan_all, scan_again;
   uint64_t early[FS_SPILL_EARLY]; /* the last ids that were closed and not known */
   uint32_t early_at;
+  struct fs_lists *lists;
 };
 
 /* ---- spill.c ---- */
@@ -120,6 +121,18 @@ void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
 /* These bytes are in that part now; and the file ends here. */
 fs_err fs_spill_put(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e);
 void fs_spill_cut(struct fs_daemon *d, struct fs_spill_file *f, uint64_t size);
+/* ---- spill_lists.c ---- */
+fs_err fs_lists_new(struct fs_daemon *d);
+/* A node is about to be told a list; */
+void fs_lists_asked(struct fs_daemon *d, uint32_t rank);
+/* one has changed: for this node's programs; */
+void fs_lists_changed(struct fs_daemon *d);
+/* for others', before whoever changed it is answered; */
+void fs_lists_tell(struct fs_daemon *d, fs_ns_done *done, void *ctx);
+/* and the members have. */
+void fs_lists_members(struct fs_daemon *d);
+
+/* ---- spill_extents.c, for others ---- */
 struct fs_scattered;
 /* The whole list, copied for another thread (source.h). */
 fs_err fs_spill_scattered(const struct fs_spill_file *f, struct fs_scattered *to);

@@ -29,6 +29,7 @@ fs_err fs_spill_scattered(const struct fs_spill_file *f, struct fs_scattered *to
 
 fs_err fs_spill_put(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e) {
   fs_err err = fs_extents_put(&f->extents, e);
+  fs_lists_changed(d);
   f->changes += err == 0;
   if (err == 0) fs_copy_listed(d, f, e);
   return err;
@@ -37,6 +38,7 @@ fs_err fs_spill_put(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_
 void fs_spill_cut(struct fs_daemon *d, struct fs_spill_file *f, uint64_t size) {
   if (!f->extents) return;
   fs_extents_truncate(f->extents, size);
+  fs_lists_changed(d);
   f->changes++;
   fs_copy_listed(d, f, (struct fs_out_extent){.off = size});
 }
@@ -73,16 +75,24 @@ struct fs_extending {
   struct fs_daemon *d;
   struct fs_asked asked;
   bool lost; /* what the caller had appended at the home before this one */
+  fs_err err;
 };
 
-static void fs_extended(void *ctx, fs_err err, const void *body, size_t n) {
+static void fs_extended_told(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_extending *e = ctx;
   const struct fs_appended at = {.tight = fs_space_tight(e->d), .home = e->d->net->rank};
   (void)body, (void)n;
-  if (err == -ENOENT) err = 0;
+  if (e->err < 0) err = e->err;
   if (err == 0 && e->lost) err = -EIO;
   fs_ns_answer(e->d->ns, e->asked, err, &at, err == 0 ? sizeof(at) : 0);
   free(e);
+}
+
+static void fs_extended(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_extending *e = ctx;
+  (void)body, (void)n;
+  e->err = err == -ENOENT ? 0 : err;
+  fs_lists_tell(e->d, fs_extended_told, e);
 }
 
 /* Home's spill is as long as the whole, so that what is appended to it comes after all, and as new. It is made longer
@@ -136,6 +146,7 @@ static void fs_extents_list(struct fs_daemon *d, struct fs_asked a, const struct
   uint32_t count, i = fs_extents_first(f->extents, c->size);
   const struct fs_out_extent *e = fs_extents_all(f->extents, &count);
   uint32_t n = FS_MIN(count - i, (uint32_t)(FS_NAMES_BODY / sizeof(*e)));
+  fs_lists_asked(d, a.from);
   fs_ns_answer(d->ns, a, 0, e ? &e[i] : NULL, n * sizeof(*e));
 }
 

@@ -62,6 +62,13 @@ static void fs_setting_publish(struct fs_spill_setting *s) {
     fs_setting_end(s, 0, NULL, 0);
 }
 
+static void fs_setting_told(void *ctx, fs_err err, const void *body, size_t n) {
+  if (err < 0)
+    fs_setting_end(ctx, err, body, n);
+  else
+    fs_setting_publish(ctx);
+}
+
 static void fs_setting_done(struct fs_io *io) {
   struct fs_spill_setting *s = FS_ITEM(io, struct fs_spill_setting, io);
   if (io->err < 0) {
@@ -69,9 +76,13 @@ static void fs_setting_done(struct fs_io *io) {
     return;
   }
   struct fs_spill_file *f = fs_spill_find(s->d, s->call.id);
-  if (f && (s->call.flags & FS_SET_SIZE)) fs_spill_cut(s->d, f, s->call.size);
+  bool cut = f && (s->call.flags & FS_SET_SIZE) && f->extents;
+  if (cut) fs_spill_cut(s->d, f, s->call.size);
   fs_ns_done_now(s->d->ns, s->call.to);
-  fs_setting_publish(s);
+  if (cut)
+    fs_lists_tell(s->d, fs_setting_told, s);
+  else
+    fs_setting_publish(s);
 }
 
 /* The same call again: the first answers the later question. */

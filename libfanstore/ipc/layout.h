@@ -21,7 +21,7 @@
 #include "ipc/names.h"
 #include "util/base.h"
 
-#define FS_IPC_VERSION 7u
+#define FS_IPC_VERSION 8u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -104,11 +104,14 @@ struct fs_ctl {
    * some. */
   alignas(64) _Atomic uint64_t tree; /* FS_TREE_UNKNOWN: nothing is to be kept of output directories */
   alignas(64) _Atomic uint64_t outputs[FS_MARK_BITS / 64]; /* bit fs_mark_bit(directory's id) */
-  uint64_t output_limit;                                   /* bytes of outputs on this node; 0: no limit */
-  alignas(64) _Atomic uint64_t output_used;                /* when it was last added up */
-  _Atomic uint32_t output_full;                            /* FS_OUTPUT_* */
+  alignas(
+      64) _Atomic uint64_t lists; /* changed when a list of a file's parts has; FS_LISTS_UNKNOWN: none is to be kept */
+  uint64_t output_limit;          /* bytes of outputs on this node; 0: no limit */
+  alignas(64) _Atomic uint64_t output_used; /* when it was last added up */
+  _Atomic uint32_t output_full;             /* FS_OUTPUT_* */
 };
 #define FS_TREE_UNKNOWN (1ull << 63)
+#define FS_LISTS_UNKNOWN (1ull << 63)
 #define FS_OUTPUT_FULL 0x1u  /* that is the limit, or more */
 #define FS_OUTPUT_AWAIT 0x2u /* a file that a relay of this node is for has a home with little room */
 #define FS_CTL_READ_ONLY 0x1u

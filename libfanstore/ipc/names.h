@@ -119,6 +119,7 @@ enum fs_names_op {
   FS_NAMES_SET,     /* seq, bits: the members */
   FS_NAMES_WHERE,   /* id: the directory that its record is in, if this rank keeps it as owner or mirror; with
                         FS_NAMES_SEEN else where it was seen last; ENOENT */
+  FS_NAMES_LISTS,   /* a list of parts has changed: no program is to use one that it has */
   FS_NAMES_REPLICA, /* id, dir, size, mode, mtime, seq as in PUBLISH, to: generation << 32 and number of the blocks that
                        were sent of it (ipc/wire.h), or instead of a name one more: all is here now. EILSEQ: not all;
                        blocks: sent by this home so far, of all its files. Instead of name 2 struct

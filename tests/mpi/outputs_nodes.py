@@ -91,6 +91,46 @@ equal("closed", "14", on(last, "print(os.stat(work + '/log').st_size)"))
 finish(follower)
 step("seen after fsync, followed while it grows")
 
+# Of a file of several writers what was synced is read by whoever has read there before, and has had it open all the time.
+SIZE = 1 << 16
+ROUNDS = 12 * nodes
+on(last, "f = os.open(work + '/striped', os.O_CREAT | os.O_RDWR); os.pwrite(f, b'x', %d)" % (SIZE * ROUNDS))
+on(0, "f = os.open(work + '/striped', os.O_RDWR); os.pwrite(f, b'y', %d)" % (SIZE * ROUNDS + 1))
+programs_of_all = [start(n, """
+    f = os.open(work + '/striped', os.O_RDWR)
+    for line in sys.stdin:
+        how, at, size, byte = line.split()
+        if how == 'write':
+            assert os.pwrite(f, bytes([int(byte)]) * int(size), int(at)) == int(size)
+            os.fsync(f)
+        elif how == 'cut':
+            os.ftruncate(f, int(at))
+        print(sorted(set(os.pread(f, int(size), int(at)))) if how == 'read' else 'done', flush=True)
+""") for n in range(nodes)]
+
+
+def have(node, how, at, size, byte=0):
+    programs_of_all[node].stdin.write(f"{how} {at} {size} {byte}\n"), programs_of_all[node].stdin.flush()
+    return programs_of_all[node].stdout.readline().strip()
+
+
+for turn in range(ROUNDS):
+    for node in range(nodes):
+        equal(f"stripe {turn} before", "[0]", have(node, "read", turn * SIZE, SIZE))
+    equal("written", "done", have(turn % nodes, "write", turn * SIZE, SIZE, turn + 1))
+    for node in range(nodes):
+        equal(f"stripe {turn} of node {turn % nodes}, on node {node}", f"[{turn + 1}]", have(node, "read", turn * SIZE, SIZE))
+half = ROUNDS // 2 * SIZE
+equal("cut", "done", have(last, "cut", half, 0))
+for node in range(nodes):
+    equal("what was left", f"[{ROUNDS // 2}]", have(node, "read", half - SIZE, SIZE))
+    seen = have(node, "read", half, SIZE)
+    if seen not in ("[]", "[0]"):
+        sys.exit(f"node {node} reads {seen} of what was cut off")
+for p in programs_of_all:
+    finish(p)
+step("stripes of all nodes, by descriptors that were open all the time")
+
 # A name is made once, whoever comes first.
 RACE = """
     won = 0

@@ -60,7 +60,8 @@ static inline void keep_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns
     ping[pings].id = head->id;
     ping[pings++].rank = rank;
   }
-  if (c->op != FS_NAMES_REPLICA && c->op != FS_NAMES_DROP && c->op != FS_NAMES_EXTEND) return;
+  if (c->op != FS_NAMES_REPLICA && c->op != FS_NAMES_DROP && c->op != FS_NAMES_EXTEND && c->op != FS_NAMES_LISTS)
+    return;
   said.asks++;
   said.head = *head;
   memcpy(&said.call, body, sizeof(said.call));
@@ -78,11 +79,19 @@ static inline void take_members(struct fs_ns *ns) {
   (void)ns;
   fs_replicas_members(d);
 }
+static inline void take_lists(struct fs_ns *ns) {
+  (void)ns;
+  fs_lists_changed(d);
+}
 static inline void take_tree(struct fs_ns *ns) {
   (void)ns;
 }
-static const struct fs_ns_hooks hooks = {
-    .send = keep_send, .dropped = take_dropped, .home = take_home, .members = take_members, .tree = take_tree};
+static const struct fs_ns_hooks hooks = {.send = keep_send,
+                                         .lists = take_lists,
+                                         .dropped = take_dropped,
+                                         .home = take_home,
+                                         .members = take_members,
+                                         .tree = take_tree};
 
 static inline int setup(void **state) {
   (void)state;

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who is told that a list of parts has changed (daemon/spill_lists.c; replica_fixture.h): those that asked since they
+ * were told last, and those that have not said yet that they know; and that the caller waits for them.
+ */
+#include "replica_fixture.h"
+
+static unsigned told;
+static void is_told(void *ctx, fs_err err, const void *body, size_t n) {
+  (void)ctx, (void)body, (void)n;
+  assert_int_equal(err, 0);
+  told++;
+}
+/* A list has changed: how many are asked to forget theirs. */
+static unsigned tell(void) {
+  said.asks = told = 0;
+  fs_lists_tell(d, is_told, NULL);
+  return said.asks;
+}
+static void knows(uint32_t rank, uint64_t id) {
+  struct fs_ns_message head = {.id = id, .set = 1, .answer = 1};
+  fs_ns_receive(d->ns, d->now, rank, &head, NULL, 0);
+}
+
+static void test_nobody(void **state) {
+  (void)state;
+  assert_int_equal(tell(), 0);
+  assert_int_equal(told, 1);
+  fs_lists_asked(d, d->net->rank);
+  fs_lists_asked(d, d->net->nodes);
+  assert_int_equal(tell(), 0);
+  assert_int_equal(told, 1);
+}
+
+static void test_one(void **state) {
+  (void)state;
+  fs_lists_asked(d, 2);
+  assert_int_equal(tell(), 1);
+  assert_int_equal(said.call.op, FS_NAMES_LISTS);
+  assert_int_equal(told, 0);
+  knows(2, said.head.id);
+  assert_int_equal(told, 1);
+  assert_int_equal(tell(), 0); /* it has none any more */
+  assert_int_equal(told, 1);
+}
+
+/* A second change while it is told of the first: it may have asked before it heard. */
+static void test_two(void **state) {
+  (void)state;
+  fs_lists_asked(d, 2);
+  assert_int_equal(tell(), 1);
+  uint64_t first = said.head.id;
+  assert_int_equal(tell(), 1);
+  uint64_t second = said.head.id;
+  fs_lists_asked(d, 2);
+  knows(2, second);
+  assert_int_equal(told, 1);
+  knows(2, first);
+  assert_int_equal(told, 2);
+  assert_int_equal(tell(), 1); /* what it asked meanwhile */
+  knows(2, said.head.id);
+  assert_int_equal(told, 1);
+}
+
+static void test_gone(void **state) {
+  (void)state;
+  fs_lists_asked(d, 0);
+  fs_lists_asked(d, 2);
+  assert_int_equal(tell(), 2);
+  knows(2, said.head.id);
+  assert_int_equal(told, 0);
+  goes(0);
+  wait_ns(SECOND / 50);
+  assert_int_equal(told, 1);
+}
+
+/* The lists of whoever went are another's, who does not know who asked. */
+static void test_members(void **state) {
+  (void)state;
+  uint64_t word = atomic_load(&d->ctl->lists);
+  fs_lists_members(d);
+  assert_true(atomic_load(&d->ctl->lists) != word);
+  assert_int_equal(tell(), 2);
+}
+
+static void test_heard(void **state) {
+  struct fs_names_call c = {.op = FS_NAMES_LISTS};
+  struct fs_ns_message head = {.id = ++question, .set = 1};
+  (void)state;
+  uint64_t word = atomic_load(&d->ctl->lists);
+  said.answers = 0;
+  fs_ns_receive(d->ns, d->now, 0, &head, &c, sizeof(c));
+  assert_true(atomic_load(&d->ctl->lists) != word);
+  answered(0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      REPLICA_TEST(test_nobody), REPLICA_TEST(test_one),     REPLICA_TEST(test_two),
+      REPLICA_TEST(test_gone),   REPLICA_TEST(test_members), REPLICA_TEST(test_heard),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
