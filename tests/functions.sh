@@ -80,7 +80,8 @@ wait_until() {
 }
 
 # side_by_side FUNCTION ARGUMENT...: the function with each argument, all at once: for cases that mostly wait. Each is a process
-# with a TMPDIR, a $work and a $mnt of its own; what they print comes in the order of the arguments.
+# with a TMPDIR, a $work and a $mnt of its own; what they print comes in the order of the arguments. With eval for FUNCTION the
+# arguments are functions themselves.
 lane() { # FUNCTION ARGUMENT
   export TMPDIR=$work/$2
   work=$TMPDIR/work

@@ -185,7 +185,7 @@ fuzz-coverage: ## how much of what they are about the corpora of `make fuzz` rea
 
 model: ## model checking of the protocols in shared memory, and of the same with faults in them
 	@tests/setup/packages.sh ci
-	@$(RUN) -t 600 $(foreach m,$(notdir $(basename $(filter-out %/memory.pml,$(wildcard tests/model/*.pml)))),'model/$(m)=tests/model/run.sh tests/model/$(m).pml')
+	@$(RUN) -j $(AT_ONCE) -t 600 $(foreach m,$(notdir $(basename $(filter-out %/memory.pml,$(wildcard tests/model/*.pml)))),'model/$(m)=tests/model/run.sh tests/model/$(m).pml')
 
 ALL_C = $(COMMON_SRC) $(CLIENT_SRC) $(filter %.c,$(PRELOAD_SRC)) $(DAEMON_SRC) $(MPI_SRC) $(PREPARE_SRC) \
   $(LAUNCH_SRC) $(FANSTORED_SRC) $(STATIC_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(HELPER_SRC) $(wildcard bench/*.c)
