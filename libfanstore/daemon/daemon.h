@@ -144,6 +144,7 @@ struct fs_iopool {
   struct fs_io *head, *tail; /* to do */
   struct fs_io *finished;
   _Atomic uint32_t nfinished;
+  uint32_t live; /* submitted and not called back: of whoever submits, under the lock */
   int wake;
 };
 fs_err fs_iopool_start(struct fs_iopool *p, uint32_t threads, int wake);

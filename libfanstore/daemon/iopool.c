@@ -60,6 +60,7 @@ void fs_iopool_submit(struct fs_iopool *p, struct fs_io *io) {
   else
     p->head = io;
   p->tail = io;
+  p->live++;
   pthread_cond_signal(&p->work);
   pthread_mutex_unlock(&p->lock);
 }
@@ -70,7 +71,7 @@ int fs_iopool_reap(struct fs_iopool *p) {
   pthread_mutex_lock(&p->lock);
   struct fs_io *io = p->finished;
   p->finished = NULL;
-  atomic_store(&p->nfinished, 0);
+  p->live -= atomic_exchange(&p->nfinished, 0);
   pthread_mutex_unlock(&p->lock);
   while (io) {
     struct fs_io *next = io->next;
