@@ -12,13 +12,15 @@
 static struct {
   _Atomic(const posix_spawn_file_actions_t *) owner;
   int fd;
+  bool output; /* not one of the library's own: its close publishes */
 } kept[FS_KEPT];
 
-static void keep(const posix_spawn_file_actions_t *fa, int fd) {
+static void keep(const posix_spawn_file_actions_t *fa, int fd, bool output) {
   for (int i = 0; i < FS_KEPT; i++) {
     const posix_spawn_file_actions_t *none = NULL;
     if (!atomic_compare_exchange_strong(&kept[i].owner, &none, fa)) continue;
     kept[i].fd = fd;
+    kept[i].output = output;
     return;
   }
 }
@@ -26,7 +28,7 @@ static void keep(const posix_spawn_file_actions_t *fa, int fd) {
 FS_EXPORT int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *fa) {
   for (int i = 0; i < FS_KEPT; i++) {
     if (atomic_load(&kept[i].owner) != fa) continue;
-    fs_own_close(kept[i].fd);
+    kept[i].output ? (void)close(kept[i].fd) : fs_own_close(kept[i].fd);
     atomic_store(&kept[i].owner, NULL);
   }
   return FS_REAL(posix_spawn_file_actions_destroy)(fa);
@@ -37,6 +39,16 @@ static const char *fails_so(fs_err err) {
   return err == -ENOENT ? "/proc/self/fd/none" : err == -ENOTDIR ? "/dev/null/none" : NULL;
 }
 
+/* An output that is written, or made: at once, since libc could not. Each child gets a copy of one descriptor. */
+static int add_output(posix_spawn_file_actions_t *fa, int fd, const char *path, int flags, mode_t mode) {
+  int out = open(path, flags | O_CLOEXEC, mode);
+  if (out < 0 && fails_so(-errno) != NULL)
+    return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, fails_so(-errno), 0, 0);
+  if (out < 0) return errno;
+  keep(fa, out, true);
+  return posix_spawn_file_actions_adddup2(fa, out, fd);
+}
+
 FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restrict fa, int fd,
                                                const char *restrict path, int flags, mode_t mode) {
   struct fs_found f;
@@ -44,7 +56,8 @@ FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restr
   if (route == FS_OUT || route == FS_REDIRECT)
     return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, route == FS_OUT ? path : f.real, flags, mode);
   fs_err err = fs_must_exist(route);
-  if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = -EROFS;
+  if ((flags & (O_ACCMODE | O_TRUNC)) != O_RDONLY || (err == -ENOENT && (flags & O_CREAT)))
+    return add_output(fa, fd, path, flags, mode);
   fs_fd real = err != 0 ? err : fs_file_materialize(f.mount, f.entry);
   if (real < 0 && fails_so(real) != NULL)
     return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, fails_so(real), 0, 0);
@@ -53,7 +66,7 @@ FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restr
   char name[32];
   fs_fd high = fs_data_adopt_fd(real);
   if (high < 0) high = real;
-  keep(fa, high);
+  keep(fa, high, false);
   snprintf(name, sizeof(name), "/proc/self/fd/%d", high);
   return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, name, flags & ~(O_CREAT | O_EXCL | O_NOFOLLOW), mode);
 }
@@ -70,7 +83,7 @@ static int add_directory(posix_spawn_file_actions_t *fa, uint32_t mount, uint32_
   if (err == 0 && !S_ISDIR(st.st_mode)) err = -ENOTDIR;
   fs_fd fd = err != 0 ? err : fs_cwd_open(mount, entry);
   if (fd < 0) return -fd;
-  keep(fa, fd);
+  keep(fa, fd, false);
   return FS_REAL(posix_spawn_file_actions_addfchdir_np)(fa, fd);
 }
 

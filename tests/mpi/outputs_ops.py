@@ -306,6 +306,22 @@ def descriptors():
     show("shell", contents("sh"))
 
 
+def spawn(script, *actions):
+    actions = [(os.POSIX_SPAWN_OPEN, fd, path(name), flags, 0o640) for fd, name, flags in actions]
+    return os.waitstatus_to_exitcode(os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", script], os.environ, file_actions=actions), 0)[1])
+
+
+def spawning():
+    made = os.O_WRONLY | os.O_CREAT
+    for name, flags in (("new", made), ("append", os.O_WRONLY | os.O_APPEND), ("again", made | os.O_TRUNC), ("excl", made | os.O_EXCL)):
+        attempt(f"spawn {name}", spawn, "echo one; echo two", (1, "spawned", flags))
+        show("  left", [contents("spawned"), attributes("spawned")])
+    attempt("spawn from and to", spawn, "cat; echo err >&2", (0, "spawned", os.O_RDONLY), (1, "to-1", made), (2, "to-2", made | os.O_EXCL))
+    show("  left", [contents("to-1"), contents("to-2")])
+    for name in ("no/directory", "d3", "text/x"):
+        attempt(f"spawn {name}", spawn, "true", (1, name, made))
+
+
 def libraries():
     with open(path("text"), "w", buffering=1) as f:
         f.write("line\n" * 3)
@@ -337,6 +353,6 @@ def libraries():
     show("their sum", sum(int(contents(f"many.{n}")) for n in range(300)))
 
 
-for part in (opening, writing, copying, names, open_while_gone, attributes_set, descriptors, libraries):
+for part in (opening, writing, copying, names, open_while_gone, attributes_set, descriptors, spawning, libraries):
     print("==", part.__name__)
     part()

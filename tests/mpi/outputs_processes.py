@@ -69,6 +69,15 @@ for i in range(4):
     equal("a worker's", repr(f"result {i}"), seen(0, f"worker.{i}"))
 step("workers of multiprocessing that do not close their files")
 
+on(0, "open('spawned', 'w').write('home\\n')")
+on(last, """
+    actions = [(os.POSIX_SPAWN_OPEN, 1, work + '/spawned', os.O_WRONLY | os.O_APPEND, 0)]
+    os.waitpid(os.posix_spawn('/bin/sh', ['sh', '-c', 'echo spawned; exec /bin/echo twice'], os.environ, file_actions=actions), 0)
+""")
+for node in (0, last):
+    equal("what a spawned program wrote", repr("home\nspawned\ntwice\n"), seen(node, "spawned"))
+step("posix_spawn opens another node's file to be written")
+
 # A child reads what it has inherited, whatever became of the name and of its parent's descriptor.
 for how in ("fork", "_Fork", "exec"):
     on(0, "open('inherited', 'wb').write(os.urandom(1 << 20)); open('copy', 'wb').write(open('inherited', 'rb').read())")
