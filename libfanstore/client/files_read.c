@@ -32,8 +32,13 @@ static int access_of(const struct fs_slot *s) {
   return (int)(atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE);
 }
 
-static fs_ssize read_at(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
+/* That of a file which is to be read. */
+static inline fs_err read_size(const struct fs_slot *s, uint64_t need, uint64_t *size) {
   if (fs_is_out(s->entry) && access_of(s) == O_WRONLY) return -EBADF;
+  return file_size(s, need, size);
+}
+
+static fs_ssize read_at(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
   if (atomic_load_explicit(&s->counted, memory_order_relaxed))
     return fs_data_read(s->mount, s->entry, buf, n, off, NULL);
   enum fs_place place = FS_PLACE_COUNT;
@@ -49,7 +54,7 @@ fs_ssize fs_file_pread(struct fs_slot *s, void *buf, size_t n, int64_t off) {
   if (FS_UNLIKELY(off < 0)) return -EINVAL;
   if (FS_UNLIKELY(fs_bad_memory(buf, n)) && err != -EBADF) return -EFAULT;
   if (FS_UNLIKELY(n > (uint64_t)(INT64_MAX - off)) && err != -EBADF) return -EINVAL;
-  if (err == 0) err = file_size(s, (uint64_t)off + n, &size);
+  if (err == 0) err = read_size(s, (uint64_t)off + n, &size);
   if (err != 0) return err;
   if ((uint64_t)off >= size || n == 0) return 0;
   return read_at(s, buf, FS_MIN(n, FS_IO_MAX), (uint64_t)off);
@@ -76,7 +81,7 @@ fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n) {
   uint64_t size, off;
   fs_err err = fs_file_readable(s);
   if (FS_UNLIKELY(fs_bad_memory(buf, n)) && err != -EBADF) return -EFAULT;
-  if (FS_LIKELY(err == 0)) err = file_size(s, (atomic_load(&s->offset) & FS_OFFSET_MASK) + n, &size);
+  if (FS_LIKELY(err == 0)) err = read_size(s, (atomic_load(&s->offset) & FS_OFFSET_MASK) + n, &size);
   if (FS_UNLIKELY(err != 0)) return err;
   uint64_t take = claim(s, size, FS_MIN(n, FS_IO_MAX), &off);
   if (take == 0) return fs_slot_is_real(s) ? FS_E_REAL : 0;

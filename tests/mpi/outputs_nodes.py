@@ -346,6 +346,12 @@ on(last, """
     os.close(os.open(work + '/kept', os.O_RDWR))
     fd = os.open(work + '/kept', os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.write(fd, b'xyz')
+    for at in (0, 3, 1000):
+        try:
+            os.pread(fd, 5, at)
+            assert False
+        except OSError as e:
+            assert e.errno == errno.EBADF
     for lock, refused in ((fcntl.lockf, errno.ENOLCK), (fcntl.flock, errno.ENOSYS)):
         try:
             lock(fd, fcntl.LOCK_EX)
