@@ -38,25 +38,54 @@ static fs_fd open_part(const struct fs_node *node, uint64_t part, uint32_t flags
   return err != 0 ? err : fs_sys_openat(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
 }
 
-/* The last one of the file again: who writes it anew each epoch takes no more room with each. */
-static fs_fd last_part(const struct fs_node *node, struct fs_out_node *n, uint64_t *part) {
+/* One that there may be: of this node, and not dropped meanwhile. */
+static fs_fd open_old(const struct fs_node *node, uint64_t part) {
+  bool here = (part & FS_OUT_ID) && part >> 63 == 0 && FS_OUT_ID_RANK(part) == fs_names_rank(node);
+  return here ? open_part(node, part, 0) : -ENOENT;
+}
+
+/* The part that this node has of the file, by its daemon's word; 0: none. Where it has none, `offered` becomes it. */
+static fs_err ask_part(uint32_t entry, uint64_t offered, uint64_t *part) {
+  const struct fs_names_call c = {.op = FS_NAMES_OFFER, .id = fs_out_id(entry), .to = offered};
+  size_t got;
+  fs_err err = fs_names_call(&c, "", "", part, sizeof(*part), &got);
+  return err == 0 && got != sizeof(*part) ? -EIO : err;
+}
+
+/* A new one. Another program may offer one first: then that is the node's, and this one goes. */
+static fs_fd new_part(const struct fs_node *node, uint32_t entry, bool offer, uint64_t *part) {
+  char path[PATH_MAX];
+  uint64_t taken;
+  *part = fs_names_id();
+  fs_fd fd = *part == 0 ? -EIO : open_part(node, *part, O_CREAT | O_EXCL);
+  if (fd < 0 || !offer || ask_part(entry, *part, &taken) != 0 || taken == *part) return fd;
+  fs_fd other = open_old(node, taken);
+  if (other < 0) return fd;
+  fs_sys_close(fd);
+  if (fs_out_path(node, *part, path) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
+  *part = taken;
+  return other;
+}
+
+/* One for all writers of the file on this node: who writes it anew each epoch takes no more room with each. The family
+   remembers it; without a daemon's answer the writer has one of its own. */
+static fs_fd find_part(const struct fs_node *node, uint32_t entry, uint64_t *part) {
+  struct fs_out_node *n = fs_out_node(entry);
   *part = n == NULL ? 0 : atomic_load_explicit(&n->part, memory_order_relaxed);
-  if (*part == 0 || FS_OUT_ID_RANK(*part) != fs_names_rank(node)) return -ENOENT;
-  return open_part(node, *part, 0);
+  fs_fd fd = open_old(node, *part);
+  if (fd >= 0) return fd;
+  fs_err err = ask_part(entry, 0, part);
+  if (err == 0) fd = open_old(node, *part);
+  if (fd < 0) fd = new_part(node, entry, err == 0, part);
+  if (fd >= 0 && n != NULL) atomic_store_explicit(&n->part, *part, memory_order_relaxed);
+  return fd;
 }
 
 static fs_err make_part(struct fs_out_writer *w, uint32_t entry) {
   const struct fs_node *node = fs_names_node();
-  struct fs_out_node *n = fs_out_node(entry);
   bool temporary;
   if (node == NULL) return -EIO;
-  fs_fd low = last_part(node, n, &w->part);
-  if (low < 0) {
-    w->part = fs_names_id();
-    if (w->part == 0) return -EIO;
-    low = open_part(node, w->part, O_CREAT | O_EXCL);
-    if (low >= 0 && n != NULL) atomic_store_explicit(&n->part, w->part, memory_order_relaxed);
-  }
+  fs_fd low = find_part(node, entry, &w->part);
   fs_fd fd = low < 0 ? low : fs_own_publish(&w->fd, low, &temporary);
   if (fd >= 0 && temporary) {
     fs_sys_close(fd);

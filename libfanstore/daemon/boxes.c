@@ -10,6 +10,7 @@
 
 #include "daemon/hold.h"
 #include "daemon/inside.h"
+#include "daemon/node_part.h"
 #include "daemon/ns_net.h"
 #include "daemon/outpath.h"
 #include "daemon/outputs.h"
@@ -77,6 +78,7 @@ static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
   if (err < 0 && call->made) fs_spill_not_created(call->d, call->id);
   if (err == 0 && call->made) fs_spill_created(call->d, call->id);
   if (err == 0 && call->made_dir) fs_path_parent(call->d, call->id, call->dir);
+  if (err == -ENOENT && call->op == FS_NAMES_EXTEND) fs_node_part_useless(call->d, call->id);
   if (err < 0 && call->op == FS_NAMES_PUBLISH) fs_spill_not_published(call->d, call->id);
   if (err == 0) err = call->why;
   fs_box_done(ctx, err, body, n);
@@ -126,6 +128,7 @@ static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call
   if (d->cfg->read_only && fs_box_changes(c)) return -EROFS;
   bool own = c->op == FS_NAMES_RELAY || c->op == FS_NAMES_SYNC;
   if (own && !fs_spill_mine(d, c->id)) return -EINVAL;
+  if (c->op == FS_NAMES_OFFER && c->to != 0 && !fs_spill_mine(d, c->to)) return -EINVAL;
   if (fs_call_of_file(c)) return FS_OUT_ID_RANK(c->id) < d->net->nodes ? 0 : -EINVAL;
   /* A node that was taken for dead is the home of nothing any more. */
   bool gone = d->replicas && !fs_member(fs_ns_members(d->ns), d->net->rank);
@@ -193,6 +196,23 @@ static void fs_box_publish(struct fs_box_call *call, const struct fs_names_call 
                fs_box_replicated, call);
 }
 
+/* What needs nobody else. False: it does. */
+static bool fs_box_at_once(struct fs_daemon *d, struct fs_client *client, uint32_t i, const struct fs_names_call *c) {
+  uint64_t part;
+  fs_err err = 0;
+  bool offer = c->op == FS_NAMES_OFFER;
+  if (c->op == FS_NAMES_RELEASE)
+    err = fs_holds_release(d, client, c->id, c->seq);
+  else if (c->op == FS_NAMES_RELAY)
+    err = fs_relay_begin(d, c);
+  else if (offer)
+    err = fs_node_part_offered(d, c->id, c->to, &part);
+  else
+    return false;
+  fs_box_answer(client->channel, i, err, &part, err == 0 && offer ? sizeof(part) : 0);
+  return true;
+}
+
 static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t i) {
   alignas(8) char body[FS_NAMES_BODY];
   struct fs_channel *ch = client->channel;
@@ -204,13 +224,9 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   size_t n = FS_MIN(*(volatile uint32_t *)&ch->box[i].length, FS_NAMES_BODY);
   memcpy(body, ch->box[i].body, n);
   fs_err err = fs_box_check(d, c, n);
-  bool release = err == 0 && c->op == FS_NAMES_RELEASE, relay = err == 0 && c->op == FS_NAMES_RELAY;
-  struct fs_box_call *call = err == 0 && !release && !relay ? malloc(sizeof(*call)) : NULL;
-  if (release)
-    err = fs_holds_release(d, client, c->id, c->seq);
-  else if (relay)
-    err = fs_relay_begin(d, c);
-  else if (err == 0 && !call)
+  if (err == 0 && fs_box_at_once(d, client, i, c)) return;
+  struct fs_box_call *call = err == 0 ? malloc(sizeof(*call)) : NULL;
+  if (err == 0 && !call)
     err = -ENOMEM;
   else if (err == 0 && c->op == FS_NAMES_HOLD)
     err = fs_holds_ask(d, client, c->id);
@@ -339,6 +355,7 @@ fs_err fs_boxes_start(struct fs_daemon *d) {
   uint64_t deadline = d->cfg->deadline_ns / 4;
   fs_err err = fs_spill_new(d);
   if (err == 0) err = fs_relays_new(d);
+  if (err == 0) err = fs_node_parts_new(d);
   if (err == 0) err = fs_holds_new(d);
   if (err == 0) err = fs_stageout_start(d);
   if (err == 0 && (d->cfg->keep || d->cfg->stage_out)) err = fs_inside_new(d, &d->inside);

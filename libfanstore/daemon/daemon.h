@@ -191,6 +191,7 @@ struct fs_daemon {
   struct fs_warm warm;
   struct fs_space space;
   struct fs_parts *parts;
+  struct fs_node_parts *node_parts;
   struct fs_leases *leases;
   struct fs_fetcher *fetcher;
   struct fs_server *server;

@@ -55,7 +55,7 @@ struct fs_relay {
 
 static void fs_relay_run(struct fs_relay *r);
 
-static struct fs_relay *fs_relay_find(const struct fs_daemon *d, uint64_t id) {
+struct fs_relay *fs_relay_find(const struct fs_daemon *d, uint64_t id) {
   for (struct fs_chain *l = d->relays->next; l != d->relays; l = l->next) {
     struct fs_relay *r = FS_ITEM(l, struct fs_relay, chain);
     if (r->id == id) return r;

@@ -9,6 +9,7 @@
 fs_err fs_relays_new(struct fs_daemon *d);
 /* FS_NAMES_RELAY. */
 fs_err fs_relay_begin(struct fs_daemon *d, const struct fs_names_call *c);
+struct fs_relay *fs_relay_find(const struct fs_daemon *d, uint64_t id);
 /* FS_NAMES_SYNC: done when all that was written to the spill before is published; with EAGAIN when that takes long. */
 void fs_relay_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
 /* The kernel says that somebody has closed it. */

@@ -5,6 +5,7 @@
  */
 #include "daemon/spill.h"
 
+#include "daemon/node_part.h"
 #include "daemon/replica.h"
 #include "daemon/stagein.h"
 #include "daemon/stageout.h"
@@ -204,6 +205,8 @@ static void fs_spill_remove(struct fs_daemon *d, uint64_t id) {
 
 void fs_spill_dropped(struct fs_daemon *d, uint64_t id) {
   struct fs_spill_file *f = fs_spill_find(d, id);
+  fs_node_part_dropped(d, id);
+  if (!fs_spill_mine(d, id)) fs_node_part_useless(d, id);
   if (!fs_spill_mine(d, id) || fs_replica_waits(d, id)) {
     fs_replica_drop(d, id);
     return;
@@ -265,9 +268,12 @@ static void fs_spill_version(struct fs_daemon *d, struct fs_spill_told *t, const
   t->loose = fs_spill_young(st);
 }
 
+static size_t fs_spill_words(const struct fs_daemon *d) {
+  return (d->net->nodes + 63) / 64;
+}
+
 static struct fs_spill_told *fs_spill_told(const struct fs_daemon *d, struct fs_spill_file *f) {
-  size_t words = (d->net->nodes + 63) / 64;
-  if (!f->told) f->told = calloc(1, sizeof(*f->told) + words * sizeof(f->told->holder[0]));
+  if (!f->told) f->told = calloc(1, sizeof(*f->told) + 2 * fs_spill_words(d) * sizeof(f->told->holder[0]));
   return f->told;
 }
 
@@ -299,6 +305,17 @@ fs_err fs_spill_holder(struct fs_daemon *d, struct fs_spill_file *f, uint32_t ra
   t->holder[rank / 64] |= 1ull << rank % 64;
   t->holding++;
   return 0;
+}
+
+fs_err fs_spill_writer(struct fs_daemon *d, struct fs_spill_file *f, uint32_t rank) {
+  struct fs_spill_told *t = fs_spill_told(d, f);
+  if (!t) return -ENOMEM;
+  t->holder[fs_spill_words(d) + rank / 64] |= 1ull << rank % 64;
+  return 0;
+}
+
+bool fs_spill_writes(const struct fs_daemon *d, const struct fs_spill_file *f, uint32_t rank) {
+  return f->told && f->told->holder[fs_spill_words(d) + rank / 64] >> rank % 64 & 1;
 }
 
 static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, struct fs_held *held) {

@@ -26,7 +26,7 @@ struct fs_spill_told {
   struct timespec mtime, ctime;
   bool loose;        /* they may have changed since without a trace in the times */
   uint32_t holding;  /* nodes that hold it */
-  uint64_t holder[]; /* a bit for each */
+  uint64_t holder[]; /* a bit for each; then one for each that has had a part of it */
 };
 
 /* The spill is a link to a file of --stage-in's. */
@@ -109,6 +109,9 @@ const char *fs_spill_name(uint64_t id, char name[FS_SPILL_NAME_SIZE]);
 /* The two halves of HOLD: what it is, of a spill that is so now; and that this rank holds it. */
 fs_err fs_spill_held(struct fs_daemon *d, uint64_t id, const struct stat *st, struct fs_held *held);
 fs_err fs_spill_holder(struct fs_daemon *d, struct fs_spill_file *f, uint32_t rank);
+/* This rank has a part of it, whatever becomes of the list. */
+fs_err fs_spill_writer(struct fs_daemon *d, struct fs_spill_file *f, uint32_t rank);
+bool fs_spill_writes(const struct fs_daemon *d, const struct fs_spill_file *f, uint32_t rank);
 /* Is this one of this node's files? */
 bool fs_spill_mine(const struct fs_daemon *d, uint64_t id);
 

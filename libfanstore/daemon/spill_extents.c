@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "daemon/node_part.h"
 #include "daemon/ns_priv.h"
 #include "daemon/replica.h"
 #include "daemon/source.h"
@@ -50,7 +51,27 @@ static int fs_extent_by_part(const void *a, const void *b) {
   return x->part < y->part ? -1 : x->part > y->part;
 }
 
+static void fs_spill_drop_at(struct fs_daemon *d, uint32_t rank, uint64_t id) {
+  const struct fs_names_call c = {.op = FS_NAMES_DROP, .id = id};
+  if (rank == d->net->rank)
+    fs_spill_dropped(d, id);
+  else if (rank < d->net->nodes)
+    fs_ns_ask(d->ns, rank, &c, sizeof(c), NULL, NULL);
+}
+
+/* Nodes that wrote it may have parts of which the list names nothing any more. */
+static void fs_spill_drop_written(struct fs_daemon *d, const struct fs_spill_file *f) {
+  for (uint32_t rank = 0; f->told && rank < d->net->nodes; rank++) {
+    if (!fs_spill_writes(d, f, rank)) continue;
+    if (rank == d->net->rank)
+      fs_node_part_useless(d, f->id);
+    else
+      fs_spill_drop_at(d, rank, f->id);
+  }
+}
+
 void fs_spill_drop_parts(struct fs_daemon *d, struct fs_spill_file *f) {
+  fs_spill_drop_written(d, f);
   struct fs_extents *x = f->extents;
   uint32_t count;
   struct fs_out_extent *e = fs_extents_all(x, &count);
@@ -59,12 +80,8 @@ void fs_spill_drop_parts(struct fs_daemon *d, struct fs_spill_file *f) {
   qsort(e, count, sizeof(*e), fs_extent_by_part);
   for (uint32_t i = 0; i < count; i++) {
     if (i > 0 && e[i].part == e[i - 1].part) continue;
-    struct fs_names_call c = {.op = FS_NAMES_DROP, .id = e[i].part};
-    uint32_t rank = FS_OUT_ID_RANK(c.id) < d->net->nodes ? fs_home_of(d, c.id) : FS_NO_RANK;
-    if (rank == d->net->rank)
-      fs_spill_dropped(d, c.id);
-    else if (rank < d->net->nodes)
-      fs_ns_ask(d->ns, rank, &c, sizeof(c), NULL, NULL);
+    uint64_t part = e[i].part;
+    fs_spill_drop_at(d, FS_OUT_ID_RANK(part) < d->net->nodes ? fs_home_of(d, part) : FS_NO_RANK, part);
   }
   free(x);
 }
@@ -121,6 +138,7 @@ static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_
   if (err == 0 && c->name_len > 0 && FS_OUT_ID_RANK(c->to) != a.from) err = -EINVAL;
   /* It was stopped, and its parts are another's now. */
   if (err == 0 && c->name_len > 0 && fs_home_of(d, c->to) != a.from) err = -EIO;
+  if (err == 0 && c->name_len > 0) err = fs_spill_writer(d, f, a.from);
   for (uint32_t i = 0; err == 0 && i < c->name_len / sizeof(struct fs_range); i++) {
     struct fs_range r;
     memcpy(&r, ranges + i * sizeof(r), sizeof(r));

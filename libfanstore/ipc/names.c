@@ -146,6 +146,8 @@ static bool call_id_ok(const struct fs_names_call *c) {
   case FS_NAMES_RELAY:
   case FS_NAMES_EXTEND:
     return id_ok(c->id) && id_ok(c->to);
+  case FS_NAMES_OFFER:
+    return id_ok(c->id) && (c->to == 0 || id_ok(c->to));
   default:
     return true;
   }

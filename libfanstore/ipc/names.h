@@ -95,6 +95,8 @@ enum fs_names_op {
   FS_NAMES_SYNC,  /* id: what was written there is published, seq: the first so many bytes. EAGAIN: it is not yet.
                      flags: then the file is made `size` long (FS_SYNC_CUT); or that is where it is written from now on
                      (FS_SYNC_SEEK; ESPIPE). struct fs_relayed: it is a relay */
+  FS_NAMES_OFFER, /* id: a file, to: a spill to be this node's part of it, if it has none yet; 0: only asks. The part
+                     that it has, 64 bits, or 0. EINVAL: that spill is something else */
   FS_NAMES_FIND,  /* id, of a directory: its record, whichever directory it is in. ENOENT */
   FS_NAMES_TIMES, /* dir: when names in it were changed last, 64 bits: ns since 1970; 0: never */
   FS_NAMES_CLIENT_OPS,
@@ -262,7 +264,7 @@ static inline void fs_record_changed(struct fs_record *r, uint64_t changed) {
 }
 /* Is it about a file's bytes, by its id alone? */
 static inline bool fs_call_of_file(const struct fs_names_call *c) {
-  return c->op >= FS_NAMES_HOLD && c->op <= FS_NAMES_SYNC;
+  return c->op >= FS_NAMES_HOLD && c->op <= FS_NAMES_OFFER;
 }
 /* Is this a whole call, with all that its operation needs, in n bytes? Its records are checked as they are taken. */
 bool fs_call_ok(const void *body, size_t n);

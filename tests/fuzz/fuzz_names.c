@@ -50,6 +50,8 @@ static void check_call(const struct fs_names_call *c, size_t n) {
   if (c->op == FS_NAMES_OWN && (!fs_call_of_file(c) || c->name_len + c->name2_len > 0)) abort();
   bool two = c->op == FS_NAMES_EXTEND || c->op == FS_NAMES_RELAY;
   if (two && (!(c->to & FS_OUT_ID) || c->to >> 63)) abort();
+  if (c->op == FS_NAMES_OFFER && c->to != 0 && (!(c->to & FS_OUT_ID) || c->to >> 63)) abort();
+  if (c->op == FS_NAMES_OFFER && (!fs_call_of_file(c) || c->name_len + c->name2_len > 0)) abort();
   if (c->op == FS_NAMES_SETATTR && (c->flags & FS_SET_SIZE) && !S_ISREG(c->mode)) abort();
   if (c->op == FS_NAMES_TIMES && (c->dir == 0 || c->dir >> 63 || c->name_len + c->name2_len > 0)) abort();
   if (c->op == FS_NAMES_MIRROR && (c->mtime < 0 || c->mtime > INT64_MAX / 2)) abort();

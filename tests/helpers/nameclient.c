@@ -18,7 +18,7 @@
  *   rude SECONDS               random keys and handles, holds and releases, none of them waited for long
  *   relay ID TO                the spill ID stands for the file TO
  *   relays TO N                N such of one empty spill: "ok N", or the first error and how many there were before
- *   append ID TEXT | extend ID PART OFFSET LENGTH
+ *   append ID TEXT | extend ID PART OFFSET LENGTH | offer ID PART
  *   spill 0                    where this node's outputs are
  *
  * A DIR is a number: 1 is the dataset's root, others are ids. Prints "ok" or the errno's name, then records: "ID NAME
@@ -306,7 +306,7 @@ static void of_file(uint64_t id, char **word, int n) {
     one(call, word[2], "");
     return;
   }
-  call.op = word[0][0] == 'r' ? FS_NAMES_RELAY : FS_NAMES_EXTEND;
+  call.op = word[0][0] == 'r' ? FS_NAMES_RELAY : word[0][0] == 'o' ? FS_NAMES_OFFER : FS_NAMES_EXTEND;
   if (fs_parse_u64(word[2], 0, UINT64_MAX, &call.to) != 0) die(word[2], -EINVAL);
   if (n == 5 &&
       (fs_parse_u64(word[3], 0, INT64_MAX, &range.off) != 0 || fs_parse_u64(word[4], 1, INT64_MAX, &range.len) != 0))
@@ -383,7 +383,7 @@ static void command(char *line) {
     rude(dir);
   } else if ((strcmp(word[0], "relay") == 0 || strcmp(word[0], "append") == 0) && n == 3) {
     of_file(dir, word, n);
-  } else if (strcmp(word[0], "extend") == 0 && n == 5) {
+  } else if ((strcmp(word[0], "extend") == 0 && n == 5) || (strcmp(word[0], "offer") == 0 && n == 3)) {
     of_file(dir, word, n);
   } else if (strcmp(word[0], "relays") == 0 && n == 3 && fs_parse_u64(word[2], 1, UINT32_MAX, &number) == 0) {
     relays(dir, number);

@@ -115,6 +115,8 @@ for i in "${ids[@]}"; do timeout 20 "$names" "$run/node-1.sock" <<<"append $i te
 equal "appended to a FIFO" 6 "$(grep -c '^ENXIO' "$work/append")"
 equal "a relay" ok "$(ask 0 "relay ${ids[0]} $id")"
 part=$(ask 1 'create 1 part' | cut -d' ' -f2)
+for i in "$part" "${ids[1]}" $((part + 1)) $((1 << 62)) 9223372036854775809 1; do equal "no part" EINVAL "$(ask 1 "offer $id $i")"; done
+equal "only asked" ok "$(ask 1 "offer $id 0")"
 extended=$(timeout 20 "$names" "$run/node-1.sock" <<<"extend ${ids[1]} $part 0 100")
 equal "a FIFO becomes longer" ENXIO "$extended"
 sleep 1.5 # it looks at the relay
