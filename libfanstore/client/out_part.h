@@ -61,6 +61,7 @@ struct fs_out_whole {
 struct fs_out_how {
   uint32_t block; /* FS_OUT_BLOCK or FS_OUT_GRAIN */
   uint64_t end;
+  uint64_t listed; /* 1 + the word `lists` of the list that names it: what is held is no older; 0: of no list */
 };
 fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, const struct fs_out_how *how);
 /* Those of a part as they were when the file itself was asked for last, or later: it may have been written anew. */

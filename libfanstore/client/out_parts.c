@@ -17,6 +17,7 @@
 /* What home says of the bytes from some offset on. */
 struct window {
   uint32_t count;
+  uint64_t word;      /* the node's, before it was asked for */
   uint64_t from, end; /* it tells of these */
   struct fs_out_extent at[FS_WINDOW_EXTENTS];
 };
@@ -39,11 +40,11 @@ static fs_err ask_window(uint32_t entry, uint64_t off, struct window *w) {
 
 /* Bytes that are in one part, or in none (0). */
 struct run {
-  uint64_t part, from, end;
+  uint64_t part, from, end, word;
 };
 
 static struct run run_at(const struct window *w, uint64_t off) {
-  struct run r = {.from = w->from, .end = w->end};
+  struct run r = {.from = w->from, .end = w->end, .word = w->word};
   for (uint32_t i = 0; i < w->count; i++) {
     const struct fs_out_extent *e = &w->at[i];
     uint64_t end = e->off + e->len;
@@ -51,7 +52,7 @@ static struct run run_at(const struct window *w, uint64_t off) {
       r.end = e->off;
       break;
     }
-    if (off < end) return (struct run){.part = e->part, .from = e->off, .end = end};
+    if (off < end) return (struct run){.part = e->part, .from = e->off, .end = end, .word = w->word};
     r.from = end;
   }
   return r;
@@ -61,12 +62,13 @@ static struct run run_at(const struct window *w, uint64_t off) {
 static struct fs_out_how how_to_read(const struct run *r, uint64_t off, uint64_t *len) {
   uint64_t begin = off - off % FS_OUT_BLOCK, end = begin + FS_OUT_BLOCK, last = r->end - r->end % FS_OUT_BLOCK;
   bool few = FS_MIN(r->end, end) - FS_MAX(r->from, begin) <= FS_OUT_BLOCK / 2;
-  if (few && end <= (uint64_t)FS_OUT_GRAIN * FS_OUT_BLOCKS) {
+  const uint64_t most = (uint64_t)FS_OUT_GRAIN * FS_OUT_BLOCKS;
+  if (few && end <= most) {
     *len = FS_MIN(*len, end - off);
-    return (struct fs_out_how){.block = FS_OUT_GRAIN, .end = r->end};
+    return (struct fs_out_how){.block = FS_OUT_GRAIN, .end = FS_MIN(r->end, most), .listed = r->word + 1};
   }
   if (last > off && r->end - last <= FS_OUT_BLOCK / 2) *len = FS_MIN(*len, last - off);
-  return (struct fs_out_how){.block = FS_OUT_BLOCK, .end = last > off ? last : r->end};
+  return (struct fs_out_how){.block = FS_OUT_BLOCK, .end = last > off ? last : r->end, .listed = r->word + 1};
 }
 
 /* Windows of the last files, good as long as the node's word is what it was before they were asked for. Who finds one
@@ -74,7 +76,7 @@ static struct fs_out_how how_to_read(const struct run *r, uint64_t off, uint64_t
 #define FS_WINDOWS 8u
 static struct kept {
   _Atomic uint32_t busy;
-  uint64_t id, word;
+  uint64_t id;
   struct window win;
 } kept[FS_WINDOWS];
 
@@ -87,17 +89,16 @@ static bool recall(const struct fs_node *node, uint64_t id, uint64_t at, struct 
   struct kept *k = fs_node_alive(node) ? kept_take(id) : NULL;
   if (k == NULL) return false;
   uint64_t word = atomic_load_explicit(&node->ctl->lists, memory_order_acquire);
-  bool good = k->id == id && k->word == word && at >= k->win.from && at < k->win.end;
+  bool good = k->id == id && k->win.word == word && at >= k->win.from && at < k->win.end;
   if (good) *run = run_at(&k->win, at);
   atomic_store_explicit(&k->busy, 0, memory_order_release);
   return good;
 }
 
-static void keep(uint64_t id, uint64_t word, const struct window *win) {
-  struct kept *k = word & FS_LISTS_UNKNOWN ? NULL : kept_take(id);
+static void keep(uint64_t id, const struct window *win) {
+  struct kept *k = win->word & FS_LISTS_UNKNOWN ? NULL : kept_take(id);
   if (k == NULL) return;
   k->id = id;
-  k->word = word;
   k->win = *win;
   atomic_store_explicit(&k->busy, 0, memory_order_release);
 }
@@ -111,7 +112,8 @@ static fs_err find_run(const struct fs_node *node, uint32_t entry, uint64_t at, 
     /* from the block's begin, to know how much of it is where; a window may end in the middle of a block */
     err = ask_window(entry, at - at % FS_OUT_BLOCK, win);
     if (err == 0 && at >= win->end) err = ask_window(entry, at, win);
-    if (err == 0) keep(id, word, win);
+    win->word = word;
+    if (err == 0) keep(id, win);
   }
   if (err == 0) *run = run_at(win, at);
   return err;

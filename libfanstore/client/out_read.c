@@ -30,6 +30,7 @@ struct out_held {          /* beside a number; zeros in a forked child */
   _Atomic uint32_t parts;  /* not 0: bytes are elsewhere */
   _Atomic uint32_t stale;  /* this process has changed the file since */
   _Atomic uint64_t asked;  /* when: no older are its parts */
+  _Atomic uint64_t listed; /* struct fs_out_how: asked for since */
   void *_Atomic writer;    /* struct fs_out_writer */
 };
 #define FS_HANDLE_HERE UINT32_MAX /* home is this node: nothing is held */
@@ -340,6 +341,17 @@ static bool worth_asking(fs_err err) {
   return err == -EREMOTEIO || err == -EBADMSG || err == -EINVAL || err == -ESTALE || err == -ENOENT;
 }
 
+/* A spill is written in place, at a list's change: what is held since before that is not what the list is about. */
+static fs_err hold_as_listed(uint32_t entry, uint64_t listed) {
+  struct out_held *held = held_of(entry);
+  struct fs_held h;
+  bool known = held != NULL && atomic_load(&held->listed) == listed && !(listed & FS_LISTS_UNKNOWN);
+  if (known || listed == 0) return 0;
+  fs_err err = refresh(entry, &h);
+  if (err == 0) atomic_store(&held->listed, listed);
+  return err;
+}
+
 static struct out_reading reading(const struct fs_out_how *how) {
   return (struct out_reading){.ds.number = how->block == FS_OUT_GRAIN ? FS_MAX_DATASETS + 1 : FS_MAX_DATASETS,
                               .ds.node = fs_names_node(),
@@ -351,7 +363,7 @@ static const struct fs_out_how in_order = {.block = FS_OUT_BLOCK, .end = UINT64_
 fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, const struct fs_out_how *how) {
   struct out_reading r = reading(how);
   size_t done = 0;
-  fs_err err = r.ds.node == NULL ? -EIO : 0;
+  fs_err err = r.ds.node == NULL ? -EIO : hold_as_listed(entry, how->listed);
   uint64_t end = err == 0 ? fs_now_ns() + r.ds.node->deadline_ns : 0;
   for (unsigned tries = 0; err == 0;) {
     struct fs_held h;
@@ -388,14 +400,11 @@ fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end) {
 
 fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off,
                           const struct fs_out_how *how) {
-  const struct out_held *whole = held_of(entry), *held = held_of(part);
-  struct fs_held h;
+  const struct out_held *whole = held_of(entry);
+  struct out_held *held = held_of(part);
   bool old = whole && held && atomic_load(&held->asked) < atomic_load(&whole->asked);
-  fs_err err = old ? refresh(part, &h) : 0;
-  if (err == 0) return fs_out_read_spill(part, buf, n, off, how);
-  fs_count(FS_C_ERRORS, 1);
-  told(part, err);
-  return -EIO;
+  if (old) atomic_store(&held->listed, 0);
+  return fs_out_read_spill(part, buf, n, off, how);
 }
 
 fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {

@@ -94,10 +94,8 @@ step("seen after fsync, followed while it grows")
 # Of a file of several writers what was synced is read by whoever has read there before, and has had it open all the time.
 SIZE = 1 << 16
 ROUNDS = 12 * nodes
-on(last, "f = os.open(work + '/striped', os.O_CREAT | os.O_RDWR); os.pwrite(f, b'x', %d)" % (SIZE * ROUNDS))
-on(0, "f = os.open(work + '/striped', os.O_RDWR); os.pwrite(f, b'y', %d)" % (SIZE * ROUNDS + 1))
-programs_of_all = [start(n, """
-    f = os.open(work + '/striped', os.O_RDWR)
+TELLING = """
+    f = os.open(work + sys.argv[2], os.O_RDWR)
     for line in sys.stdin:
         how, at, size, byte = line.split()
         if how == 'write':
@@ -106,7 +104,17 @@ programs_of_all = [start(n, """
         elif how == 'cut':
             os.ftruncate(f, int(at))
         print(sorted(set(os.pread(f, int(size), int(at)))) if how == 'read' else 'done', flush=True)
-""") for n in range(nodes)]
+"""
+
+
+def begin(name, byte, home=last, other=0):
+    """SIZE * ROUNDS of this byte, by its home, and some from another node: programs of all that have it open."""
+    on(home, f"f = os.open(work + '{name}', os.O_CREAT | os.O_RDWR); os.pwrite(f, {byte} * {SIZE * ROUNDS} + b'x', 0)")
+    on(other, f"f = os.open(work + '{name}', os.O_RDWR); os.pwrite(f, b'y', {SIZE * ROUNDS + 1})")
+    return [start(n, TELLING, name) for n in range(nodes)]
+
+
+programs_of_all = begin("/striped", b"\0")
 
 
 def have(node, how, at, size, byte=0):
@@ -130,6 +138,26 @@ for node in range(nodes):
 for p in programs_of_all:
     finish(p)
 step("stripes of all nodes, by descriptors that were open all the time")
+
+# The same of one node's, beside what is in the same blocks, and over it; and when it is cut and made longer again.
+programs_of_all = begin("/packed", b"a", 0, last)
+for turn in range(8):
+    equal("written", "done", have(last, "write", turn * SIZE, SIZE, turn + 1))
+    for node in range(nodes):
+        for at in range(max(turn - 3, 0), turn + 1):
+            equal(f"stripe {at} at {turn}, on node {node}", f"[{at + 1}]", have(node, "read", at * SIZE, SIZE))
+        equal(f"what is not written at {turn}, on node {node}", "[97]", have(node, "read", (turn + 1) * SIZE, 4 * SIZE))
+for turn in range(4):
+    equal("written over", "done", have(last, "write", turn * SIZE, SIZE, 100 + turn))
+    for node in range(nodes):
+        equal(f"stripe {turn} written over, on node {node}", f"[{100 + turn}]", have(node, "read", turn * SIZE, SIZE))
+for size in 0, SIZE * ROUNDS:
+    equal("cut", "done", have(last, "cut", size, 0))
+for node in range(nodes):
+    equal(f"cut and longer, on node {node}", "[0]", have(node, "read", 0, SIZE * ROUNDS))
+for p in programs_of_all:
+    finish(p)
+step("stripes of one node, by descriptors that were open all the time")
 
 # A name is made once, whoever comes first.
 RACE = """
