@@ -187,6 +187,11 @@ fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off);
 /* Tells home what this process has written. */
 fs_err fs_out_flush(uint32_t entry, bool sync);
 fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off);
+/* fs_data_prefetch_from: of what its home has of the file; what is in parts is fetched ahead as it is read. */
+fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end);
+/* Does home keep its bytes for this process? It need not, unless it is open. */
+bool fs_out_is_held(uint32_t entry);
+void fs_out_unhold(uint32_t entry);
 /* A file of the kernel's whose bytes become that file's, write-only, by the flags of its open; off: where it stands. */
 fs_fd fs_out_relay(uint32_t entry, uint32_t flags, uint64_t off);
 /* The first `size` bytes that were written to a spill of this node are published; -EAGAIN: not until `end`. */
@@ -207,8 +212,6 @@ fs_fd fs_out_materialize(uint32_t entry);
 
 /* ---- out_list.c ---- */
 
-/* fs_data_prefetch_from: of what its home has of the file; what is in parts is fetched ahead as it is read. */
-fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end);
 /* In a directory's positions: the outputs' places begin here, after all that the dataset has. */
 #define FS_OUT_AT (1ull << 41)
 static_assert(FS_RECORD_SEQ_MAX < FS_OUT_AT, "a position is an offset of 47 bits");

@@ -201,7 +201,7 @@ fs_err fs_out_truncate(const struct fs_found *f, int64_t size) {
   if (size < 0) return -EINVAL;
   if (n == NULL) return -EUCLEAN;
   if (!S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return -EISDIR;
-  fs_err err = fs_out_cut(f->entry, (uint64_t)size);
+  fs_err err = fs_out_cut(f->entry);
   if (err == 0) err = set(f, &c);
   fs_out_changed(f->entry);
   return err;

@@ -21,9 +21,9 @@ static inline bool fs_out_home_here(const struct fs_node *node, uint64_t id) {
 struct fs_out_writer {
   _Atomic uint32_t lock;
   _Atomic int32_t fd;        /* of the part; + 1 */
+  _Atomic uint32_t placed;   /* home has not heard of some bytes, nor made room for them */
   _Atomic uint64_t appended; /* by home, and not published yet (fs_appended_more) */
   uint64_t part;             /* its id */
-  uint64_t end;              /* of all that was written */
   uint32_t count, sealed;    /* ranges not published yet; the first `sealed` of them are on their way */
   struct fs_range range[FS_OUT_RANGES];
 };
@@ -44,10 +44,12 @@ uint32_t fs_out_opens(uint32_t entry);
 void fs_out_keep(const struct fs_slot *s);
 /* Home need not keep it for this process. */
 void fs_out_forget(uint32_t entry);
+/* Nor the parts of it that were read. */
+void fs_out_forget_parts(uint32_t entry);
 /* What home said last is not so any more: it is asked again before the next use. */
 void fs_out_changed(uint32_t entry);
-/* Before home cuts the file to this size. */
-fs_err fs_out_cut(uint32_t entry, uint64_t size);
+/* Before home cuts the file. */
+fs_err fs_out_cut(uint32_t entry);
 
 /* ---- out_read.c ---- */
 
@@ -55,13 +57,18 @@ fs_err fs_out_cut(uint32_t entry, uint64_t size);
  */
 struct fs_out_whole {
   uint64_t size, own;
+  uint64_t list; /* of parts: its number then */
   bool parts;
+  bool any; /* also when the list becomes another one */
 };
-/* Bytes of one spill of another node: home's own, or a part; in blocks of so many, none read ahead beyond `end`. */
+/* Is that home's list that goes with w? If not, the file is to be asked for again: of bytes that came to a part since,
+   older copies of it and of home's spill know nothing. */
+bool fs_out_list_is(uint32_t entry, struct fs_out_whole *w, uint64_t list);
+/* Bytes of one spill of another node: home's own, or a part; in blocks of so many, none read ahead beyond `end`.
+   -ESTALE: the file's list of parts is not this one (0: whichever). */
 struct fs_out_how {
   uint32_t block; /* FS_OUT_BLOCK or FS_OUT_GRAIN */
-  uint64_t end;
-  uint64_t listed; /* 1 + the word `lists` of the list that names it: what is held is no older; 0: of no list */
+  uint64_t end, list;
 };
 fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, const struct fs_out_how *how);
 /* Those of a part as they were when the file itself was asked for last, or later: it may have been written anew. */
@@ -70,7 +77,10 @@ fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, ui
 
 /* ---- out_parts.c ---- */
 
-/* n bytes at off, all of them before the end of the file, from wherever they are. */
-fs_ssize fs_out_read_parts(uint32_t entry, const struct fs_out_whole *w, void *buf, size_t n, uint64_t off);
+/* What home's list of parts is now. */
+fs_err fs_out_listed(uint32_t entry, struct fs_listed *now);
+
+/* n bytes at off, all of them before the end of the file, from wherever they are. -ESTALE: its list is another one. */
+fs_ssize fs_out_read_parts(uint32_t entry, struct fs_out_whole *w, void *buf, size_t n, uint64_t off);
 
 #endif

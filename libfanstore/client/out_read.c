@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,21 +18,24 @@
 
 #define FS_OUT_WINDOW 8u /* blocks in flight for one call */
 #define FS_OUT_TRIES 4u  /* handles that a read outlives */
+#define FS_OUT_LISTS 16u /* the same, of lists of parts */
+#define FS_TURN_TRIES 100000u
+#define FS_SNAPSHOTS 1000u
 
 /* ---- what home says ---- */
 
 struct out_held {          /* beside a number; zeros in a forked child */
   _Atomic uint32_t handle; /* 0: none */
   _Atomic uint32_t opens;  /* of this process, not closed yet: as far as it knows */
-  _Atomic uint64_t own;    /* bytes of home's spill; stored before the handle that it belongs to */
+  _Atomic uint32_t turn;   /* odd: what follows is being written */
+  _Atomic uint64_t own;    /* bytes of home's spill */
   _Atomic uint64_t size;   /* of the whole */
+  _Atomic uint64_t list;   /* number of home's list of parts then */
+  _Atomic uint64_t asked;  /* when: no older are its parts */
   _Atomic uint32_t parts;  /* not 0: bytes are elsewhere */
   _Atomic uint32_t stale;  /* this process has changed the file since */
-  _Atomic uint64_t asked;  /* when: no older are its parts */
-  _Atomic uint64_t listed; /* struct fs_out_how: asked for since */
   void *_Atomic writer;    /* struct fs_out_writer */
 };
-#define FS_HANDLE_HERE UINT32_MAX /* home is this node: nothing is held */
 
 static struct out_held *held_of(uint32_t entry) {
   static void *_Atomic table;
@@ -55,41 +57,9 @@ void *_Atomic *fs_out_writer_word(uint32_t entry) {
   return held == NULL ? NULL : &held->writer;
 }
 
-static bool is_here(uint32_t entry) {
-  const struct fs_node *node = fs_names_node();
-  return node != NULL && fs_out_home_here(node, fs_out_id(entry));
-}
-
-/* A file of this node, which others have written too. */
-static fs_err look_here(uint32_t entry, struct fs_held *h) {
-  char path[PATH_MAX];
-  struct stat st;
-  struct fs_answer a;
-  const struct fs_record *r;
-  struct fs_names_call c = {.op = FS_NAMES_LOOKUP};
-  fs_err err = fs_out_path(fs_names_node(), fs_out_id(entry), path);
-  if (err == 0) err = fs_sys_fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW);
-  if (err != 0) return err;
-  err = fs_out_ask_number(entry, &c, &a, &r);
-  if (err != 0 && err != -ENOENT) return err;
-  *h = (struct fs_held){.id = fs_out_id(entry),
-                        .own = (uint64_t)st.st_size,
-                        .size = FS_MAX((uint64_t)st.st_size, err == 0 && r != NULL ? r->size : 0),
-                        .mtime = st.st_mtim.tv_sec,
-                        .ctime = st.st_ctim.tv_sec,
-                        .mtime_ns = (uint32_t)st.st_mtim.tv_nsec,
-                        .ctime_ns = (uint32_t)st.st_ctim.tv_nsec,
-                        .mode = st.st_mode,
-                        .parts = 1,
-                        .nameless = err == -ENOENT,
-                        .handle = FS_HANDLE_HERE};
-  return 0;
-}
-
 static fs_err hold(uint32_t entry, struct fs_held *h) {
   size_t got;
   struct fs_names_call c = {.op = FS_NAMES_HOLD, .id = fs_out_id(entry)};
-  if (is_here(entry)) return look_here(entry, h);
   fs_err err = fs_names_call(&c, "", "", h, sizeof(*h), &got);
   if (err != 0) return err;
   return got != sizeof(*h) || h->size > INT64_MAX || h->own > h->size || h->handle == 0 || h->handle >= FS_OUT_HANDLES
@@ -102,31 +72,73 @@ static void give_back(uint32_t entry, uint32_t handle) {
   char body[8];
   size_t got;
   struct fs_names_call c = {.op = FS_NAMES_RELEASE, .id = fs_out_id(entry), .seq = handle};
-  if (handle != 0 && handle != FS_HANDLE_HERE) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
+  if (handle != 0) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
 }
 
-/* Asks for what the file is now: this process's handle from here on. */
+/* False: a signal handler of the thread whose turn it is, which does without. */
+static bool turn_begin(struct out_held *held) {
+  for (unsigned i = 0; i < FS_TURN_TRIES; i++) {
+    uint32_t turn = atomic_load(&held->turn) & ~1u;
+    if (atomic_compare_exchange_strong(&held->turn, &turn, turn + 1)) return true;
+    FS_SYS0(SYS_sched_yield);
+  }
+  return false;
+}
+
+static void turn_end(struct out_held *held, bool begun) {
+  if (begun) atomic_fetch_add(&held->turn, 1);
+}
+
+/* Has nothing changed since? */
+static bool turn_is(const struct out_held *held, uint32_t turn) {
+  if (turn % 2 == 0 && atomic_load(&held->turn) == turn) return true;
+  if (turn % 2 != 0) FS_SYS0(SYS_sched_yield);
+  return false;
+}
+
+static _Atomic uint64_t asked_last;
+
+static uint64_t asked_now(void) {
+  return atomic_fetch_add(&asked_last, 1) + 1;
+}
+
+/* Asks for what the file is now: this process's handle from here on, unless another thread has asked later. */
 static fs_err refresh(uint32_t entry, struct fs_held *h) {
-  static _Atomic uint64_t asked;
   struct out_held *held = held_of(entry);
   if (held == NULL) return -EUCLEAN;
-  uint64_t now = atomic_fetch_add(&asked, 1) + 1;
+  uint64_t now = asked_now();
   fs_err err = hold(entry, h);
   if (err != 0) return err;
-  atomic_store(&held->asked, now);
-  atomic_store_explicit(&held->size, h->size, memory_order_release);
-  atomic_store_explicit(&held->parts, h->parts, memory_order_release);
-  atomic_store_explicit(&held->own, h->own, memory_order_release);
-  give_back(entry, atomic_exchange(&held->handle, h->handle));
+  uint32_t old = h->handle;
+  bool begun = turn_begin(held);
+  if (atomic_load(&held->handle) == 0 || atomic_load(&held->asked) < now) {
+    atomic_store(&held->asked, now);
+    atomic_store(&held->size, h->size);
+    atomic_store(&held->parts, h->parts);
+    atomic_store(&held->own, h->own);
+    atomic_store(&held->list, h->list);
+    old = atomic_exchange(&held->handle, h->handle);
+  }
+  turn_end(held, begun);
+  give_back(entry, old);
   return 0;
+}
+
+/* How many there were. */
+static uint32_t not_open(struct out_held *held) {
+  uint32_t opens = atomic_load(&held->opens);
+  while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens - 1)) {
+  }
+  return opens;
 }
 
 fs_err fs_out_hold(uint32_t entry) {
   struct out_held *held = held_of(entry);
   struct fs_held h;
   if (held == NULL) return -EUCLEAN;
+  atomic_fetch_add(&held->opens, 1); /* first, for fs_out_unhold */
   fs_err err = refresh(entry, &h);
-  if (err == 0) atomic_fetch_add(&held->opens, 1);
+  if (err != 0) not_open(held);
   return err;
 }
 
@@ -135,14 +147,12 @@ void fs_out_closed(const struct fs_slot *s) {
   struct out_held *held = held_of(entry);
   if (held == NULL) return;
   if ((atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE) != O_RDONLY) (void)fs_out_flush(entry, false);
-  uint32_t opens = atomic_load(&held->opens);
-  while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens - 1)) {
-  }
-  if (opens != 1) return; /* 0: of a file that was inherited, nobody knows the last one */
+  if (not_open(held) != 1) return; /* 0: of a file that was inherited, nobody knows the last one */
   if (atomic_load(&s->shared))
     fs_out_keep(s);
   else
     fs_out_forget(entry);
+  fs_out_forget_parts(entry);
   fs_out_writer_end(entry);
 }
 
@@ -154,6 +164,20 @@ uint32_t fs_out_opens(uint32_t entry) {
 void fs_out_forget(uint32_t entry) {
   struct out_held *held = held_of(entry);
   if (held != NULL) give_back(entry, atomic_exchange(&held->handle, 0));
+}
+
+bool fs_out_is_held(uint32_t entry) {
+  const struct out_held *held = held_of(entry);
+  return held != NULL && atomic_load(&held->handle) != 0;
+}
+
+void fs_out_unhold(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  if (held == NULL) return;
+  bool begun = turn_begin(held);
+  uint32_t old = atomic_load(&held->opens) == 0 ? atomic_exchange(&held->handle, 0) : 0;
+  turn_end(held, begun);
+  give_back(entry, old);
 }
 
 void fs_out_changed(uint32_t entry) {
@@ -173,10 +197,24 @@ static fs_err known_whole(uint32_t entry, struct fs_out_whole *w) {
   bool stale = atomic_load_explicit(&held->stale, memory_order_relaxed) && atomic_exchange(&held->stale, 0);
   bool known = atomic_load_explicit(&held->handle, memory_order_acquire) != 0;
   fs_err err = stale || !known ? refresh(entry, &h) : 0;
-  w->size = atomic_load_explicit(&held->size, memory_order_relaxed);
-  w->own = atomic_load_explicit(&held->own, memory_order_relaxed);
-  w->parts = atomic_load_explicit(&held->parts, memory_order_relaxed) != 0;
+  for (unsigned tries = 0; tries < FS_TURN_TRIES; tries++) {
+    uint32_t turn = atomic_load(&held->turn);
+    w->size = atomic_load(&held->size);
+    w->own = atomic_load(&held->own);
+    w->list = atomic_load(&held->list);
+    w->parts = atomic_load(&held->parts) != 0;
+    if (turn_is(held, turn)) break;
+  }
   return err;
+}
+
+bool fs_out_list_is(uint32_t entry, struct fs_out_whole *w, uint64_t list) {
+  struct out_held *held = held_of(entry);
+  if (w->list == list) return true;
+  if (held == NULL || !w->any) return false;
+  atomic_store(&held->asked, asked_now());
+  w->list = list;
+  return true;
 }
 
 /* The same, asked again where less than `need` is known; with what this process has not published yet. */
@@ -223,7 +261,7 @@ struct out_reading {
   struct fs_link *link;
   uint32_t handle;
   uint32_t block;
-  uint64_t size, end;
+  uint64_t size, list, end;
 };
 
 /* What was read by it is of the file only if so: another thread may have given it back. */
@@ -236,11 +274,13 @@ static bool still_held(uint32_t entry, uint32_t handle) {
 static fs_err snapshot(uint32_t entry, struct out_reading *r) {
   const struct out_held *held = held_of(entry);
   if (held == NULL) return -EUCLEAN;
-  for (unsigned tries = 0; tries < 1000; tries++) {
+  for (unsigned tries = 0; tries < FS_SNAPSHOTS; tries++) {
     struct fs_held h;
-    r->handle = atomic_load_explicit(&held->handle, memory_order_acquire);
-    r->size = atomic_load_explicit(&held->own, memory_order_acquire);
-    if (r->handle != 0 && still_held(entry, r->handle)) return 0;
+    uint32_t turn = atomic_load(&held->turn);
+    r->handle = atomic_load(&held->handle);
+    r->size = atomic_load(&held->own);
+    r->list = atomic_load(&held->list);
+    if (r->handle != 0 && (turn_is(held, turn) || tries == FS_SNAPSHOTS - 1)) return 0;
     fs_err err = r->handle == 0 ? refresh(entry, &h) : 0;
     if (err != 0) return err;
   }
@@ -320,10 +360,12 @@ static void told(uint32_t entry, fs_err err) {
 }
 
 /* A child that a signal handler forked in the middle of it begins again: the pins were its parent's. */
-static fs_err read_once(uint32_t entry, struct out_reading *r, void *buf, size_t n, uint64_t off, size_t *done) {
+static fs_err read_once(uint32_t entry, struct out_reading *r, uint64_t list, void *buf, size_t n, uint64_t off,
+                        size_t *done) {
   struct fs_link borrowed;
   int32_t process;
   fs_err err = snapshot(entry, r);
+  if (err == 0 && list != 0 && r->list != list) err = -EREMCHG;
   if (err != 0 || off >= r->size) return err;
   do {
     process = fs_self_process();
@@ -341,17 +383,6 @@ static bool worth_asking(fs_err err) {
   return err == -EREMOTEIO || err == -EBADMSG || err == -EINVAL || err == -ESTALE || err == -ENOENT;
 }
 
-/* A spill is written in place, at a list's change: what is held since before that is not what the list is about. */
-static fs_err hold_as_listed(uint32_t entry, uint64_t listed) {
-  struct out_held *held = held_of(entry);
-  struct fs_held h;
-  bool known = held != NULL && atomic_load(&held->listed) == listed && !(listed & FS_LISTS_UNKNOWN);
-  if (known || listed == 0) return 0;
-  fs_err err = refresh(entry, &h);
-  if (err == 0) atomic_store(&held->listed, listed);
-  return err;
-}
-
 static struct out_reading reading(const struct fs_out_how *how) {
   return (struct out_reading){.ds.number = how->block == FS_OUT_GRAIN ? FS_MAX_DATASETS + 1 : FS_MAX_DATASETS,
                               .ds.node = fs_names_node(),
@@ -363,12 +394,12 @@ static const struct fs_out_how in_order = {.block = FS_OUT_BLOCK, .end = UINT64_
 fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, const struct fs_out_how *how) {
   struct out_reading r = reading(how);
   size_t done = 0;
-  fs_err err = r.ds.node == NULL ? -EIO : hold_as_listed(entry, how->listed);
+  fs_err err = r.ds.node == NULL ? -EIO : 0;
   uint64_t end = err == 0 ? fs_now_ns() + r.ds.node->deadline_ns : 0;
   for (unsigned tries = 0; err == 0;) {
     struct fs_held h;
     done = 0;
-    err = read_once(entry, &r, buf, n, off, &done);
+    err = read_once(entry, &r, how->list, buf, n, off, &done);
     if (err == 0 && done == 0 && tries == 0) err = -ESTALE; /* it may have grown */
     if (err == 0 || !worth_asking(err) || fs_now_ns() > end) break;
     /* Another thread may have asked meanwhile: then it is read by that answer. */
@@ -376,6 +407,7 @@ fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, co
     if (ask && ++tries == FS_OUT_TRIES) break;
     err = ask ? refresh(entry, &h) : 0;
   }
+  if (err == -EREMCHG) return -ESTALE;
   if (err == -ESTALE) done = 0;
   if (done > 0 || err == 0) return (fs_ssize)done;
   if (err == -EFAULT) return err;
@@ -386,9 +418,10 @@ fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, co
 
 fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end) {
   struct out_reading r = reading(&in_order);
+  if (r.ds.node && fs_out_home_here(r.ds.node, fs_out_id(entry))) return 0;
   r.link = r.ds.node ? fs_link_get() : NULL;
   fs_err err = r.link ? snapshot(entry, &r) : -EHOSTDOWN;
-  if (err != 0 || r.handle == FS_HANDLE_HERE) return err;
+  if (err != 0) return err;
   for (end = FS_MIN(end, r.size); err == 0 && *off < end;) {
     uint64_t block = *off / FS_OUT_BLOCK;
     err = fs_remote_want(&r.ds, r.link, &(struct fs_block){.key = FS_CACHE_KEY_BLOCK(FS_OUT_KEY(r.handle, block))});
@@ -400,46 +433,33 @@ fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end) {
 
 fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off,
                           const struct fs_out_how *how) {
-  const struct out_held *whole = held_of(entry);
-  struct out_held *held = held_of(part);
+  const struct out_held *whole = held_of(entry), *held = held_of(part);
+  struct fs_held h;
   bool old = whole && held && atomic_load(&held->asked) < atomic_load(&whole->asked);
-  if (old) atomic_store(&held->listed, 0);
-  return fs_out_read_spill(part, buf, n, off, how);
+  fs_err err = old ? refresh(part, &h) : 0;
+  if (err == 0) return fs_out_read_spill(part, buf, n, off, how);
+  fs_count(FS_C_ERRORS, 1);
+  told(part, err);
+  return -EIO;
 }
 
 fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
   struct fs_out_whole w = {0};
+  fs_ssize got = -ESTALE;
   if (FS_UNLIKELY(fs_bad_memory(buf, n))) return -EFAULT;
-  fs_err err = whole_for(entry, off + n, &w);
-  if (err != 0) return err == -ENOENT || err == -EHOSTDOWN ? (told(entry, err), -EIO) : err;
-  if (off >= w.size || n == 0) return 0;
-  n = FS_MIN(n, (size_t)(w.size - off));
-  bool parts = w.parts || w.size > w.own;
-  return parts ? fs_out_read_parts(entry, &w, buf, n, off) : fs_out_read_spill(entry, buf, n, off, &in_order);
-}
-
-/* ---- as a file of the kernel's ---- */
-
-fs_fd fs_out_materialize(uint32_t entry) {
-  static const size_t step = 1u << 20;
-  char proc[32], number[FS_U64_TEXT];
-  uint64_t off = 0;
-  const struct fs_node *node = fs_names_node();
-  FS_AUTO_CLOSE fs_fd fd = -EIO;
-  if (node != NULL) fd = fs_sys_openat(AT_FDCWD, node->ctl->spill, O_TMPFILE | O_RDWR | O_CLOEXEC, 0500);
-  if (fd < 0) fd = (fs_fd)FS_SYS2(SYS_memfd_create, "fanstore", MFD_CLOEXEC);
-  if (fd < 0) return fd;
-  char *buf = fs_mem_map(step);
-  fs_ssize got = buf ? 1 : -ENOMEM;
-  while (got > 0) {
-    got = fs_out_read(entry, buf, step, off);
-    if (got > 0) got = fs_sys_pwrite(fd, buf, (size_t)got, off);
-    if (got > 0) off += (uint64_t)got;
+  for (unsigned tries = 0; got == -ESTALE; tries++) {
+    fs_err err = whole_for(entry, off + n, &w);
+    if (err != 0) return err == -ENOENT || err == -EHOSTDOWN ? (told(entry, err), -EIO) : err;
+    if (off >= w.size || n == 0) return 0;
+    size_t len = FS_MIN(n, (size_t)(w.size - off));
+    w.any = tries >= FS_OUT_LISTS; /* it changes all the time */
+    if (w.parts || w.size > w.own)
+      got = fs_out_read_parts(entry, &w, buf, len, off);
+    else
+      got =
+          fs_out_read_spill(entry, buf, len, off,
+                            &(struct fs_out_how){.block = FS_OUT_BLOCK, .end = UINT64_MAX, .list = w.any ? 0 : w.list});
+    if (got == -ESTALE) fs_out_changed(entry);
   }
-  fs_mem_unmap(buf, step);
-  if (got < 0) return (fs_fd)got;
-  fs_count(FS_C_MATERIALIZED, 1);
-  strcpy(proc, "/proc/self/fd/");
-  strcat(proc, fs_u64_text((uint64_t)fd, number));
-  return fs_sys_openat(AT_FDCWD, proc, O_RDONLY | O_CLOEXEC, 0);
+  return got;
 }

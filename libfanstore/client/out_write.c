@@ -109,8 +109,9 @@ static void writer_drop(struct fs_out_writer *w) {
   int32_t fd = atomic_exchange(&w->fd, 0);
   void *none = NULL;
   if (fd > 0) fs_own_close(fd - 1);
-  w->part = w->end = 0;
+  w->part = 0;
   w->count = w->sealed = 0;
+  atomic_store(&w->placed, 0);
   atomic_store(&w->appended, 0);
   for (unsigned i = 0; i < FS_ARRAY_LEN(spare); i++, none = NULL)
     if (atomic_compare_exchange_strong(&spare[i], &none, w)) return;
@@ -204,7 +205,6 @@ fs_err fs_out_flush(uint32_t entry, bool sync) {
 /* Is there room? Joins what follows the last range. */
 static bool note(struct fs_out_writer *w, uint64_t off, uint64_t n) {
   struct fs_range *last = w->count > w->sealed ? &w->range[w->count - 1] : NULL;
-  w->end = FS_MAX(w->end, off + n);
   if (last != NULL && off >= last->off && off <= last->off + last->len) {
     last->len = FS_MAX(last->len, off + n - last->off);
     return true;
@@ -245,8 +245,13 @@ bool fs_out_unpublished(uint32_t entry, uint64_t off, uint64_t *len, int *fd) {
 }
 
 uint64_t fs_out_written_end(uint32_t entry) {
-  const struct fs_out_writer *w = writer_if_any(entry);
-  return w == NULL || w->count == 0 ? 0 : w->end;
+  struct fs_out_writer *w = writer_if_any(entry);
+  uint64_t end = 0;
+  if (w == NULL || w->count == 0) return 0;
+  bool locked = lock(w);
+  for (uint32_t i = 0; i < FS_MIN(w->count, FS_OUT_RANGES); i++) end = FS_MAX(end, w->range[i].off + w->range[i].len);
+  if (locked) unlock(w);
+  return end;
 }
 
 /* ---- writing ---- */
@@ -263,7 +268,7 @@ static fs_ssize ending(uint32_t entry, fs_ssize put) {
   return err != 0 ? err : put;
 }
 
-fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
+static fs_ssize write_at(uint32_t entry, const void *buf, size_t n, uint64_t off, bool placed) {
   struct fs_out_writer *w;
   if (n == 0) return 0;
   if (off > (uint64_t)INT64_MAX - n) return -EFBIG;
@@ -271,8 +276,13 @@ fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
   if (err != 0) return err;
   fs_ssize put = fs_sys_pwrite(atomic_load_explicit(&w->fd, memory_order_relaxed) - 1, buf, n, off);
   if (put <= 0) return put;
+  if (placed) atomic_store_explicit(&w->placed, 1, memory_order_relaxed);
   err = wrote(entry, w, off, (uint64_t)put);
   return err != 0 ? err : ending(entry, put);
+}
+
+fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
+  return write_at(entry, buf, n, off, true);
 }
 
 static fs_err append(uint32_t entry, const void *buf, size_t n, bool data, struct fs_appended *at) {
@@ -296,7 +306,7 @@ static fs_ssize scatter(uint32_t entry, size_t n, const struct iovec *iov, int c
   size_t done = 0;
   for (int i = 0; i < count && done < n; i++) {
     size_t len = FS_MIN(iov[i].iov_len, n - done);
-    fs_ssize put = fs_out_write(entry, iov[i].iov_base, len, off + done);
+    fs_ssize put = write_at(entry, iov[i].iov_base, len, off + done, false);
     if (put < 0) return done > 0 ? (fs_ssize)done : put;
     done += (size_t)put;
     if ((size_t)put < len) break;
@@ -323,6 +333,9 @@ fs_ssize fs_out_append(uint32_t entry, const struct iovec *iov, int count, size_
   bool data = n <= FS_APPEND_DATA;
   n = FS_MIN(n, FS_APPEND_MAX);
   fs_err err = writer_of(entry, &w);
+  /* Of what was written beyond the end home is to know, or it would append before that. */
+  if (err == 0 && atomic_exchange(&w->placed, 0) != 0 && (err = fs_out_flush(entry, false)) != 0)
+    atomic_store(&w->placed, 1);
   if (err == 0) err = data ? append_bytes(entry, n, iov, count, &at) : append(entry, NULL, n, false, &at);
   if (err == 0 && !data && at.off == FS_APPEND_UNKNOWN) err = append(entry, NULL, n, false, &at);
   if (err != 0) return err;
@@ -333,10 +346,6 @@ fs_ssize fs_out_append(uint32_t entry, const struct iovec *iov, int count, size_
   return ending(entry, (fs_ssize)n);
 }
 
-fs_err fs_out_cut(uint32_t entry, uint64_t size) {
-  struct fs_out_writer *w = writer_if_any(entry);
-  if (w == NULL) return 0;
-  fs_err err = fs_out_flush(entry, false); /* home cuts what it knows */
-  if (err == 0) w->end = FS_MIN(w->end, size);
-  return err;
+fs_err fs_out_cut(uint32_t entry) {
+  return fs_out_flush(entry, false); /* home cuts what it knows */
 }

@@ -77,13 +77,15 @@ static fs_err fs_prefetch_whole(const struct fs_found *f) {
   const struct timespec nap = {.tv_nsec = FS_NAP_NS};
   uint64_t off = 0, before = 0, since = 0, now;
   fs_err err;
+  bool held = !fs_is_out(f->entry) || fs_out_is_held(f->entry);
   while ((err = fs_data_prefetch_from(f->mount, f->entry, &off, UINT64_MAX)) == -EAGAIN) {
     now = fs_now_ns();
     if (off != before || since == 0) since = now;
-    if (now - since > FS_PATIENCE_NS) return err;
+    if (now - since > FS_PATIENCE_NS) break;
     before = off;
     FS_SYS2(SYS_nanosleep, &nap, NULL);
   }
+  if (!held) fs_out_unhold(f->entry); /* its blocks stay in the cache; its bytes at home only for who opens it */
   return err;
 }
 

@@ -217,6 +217,7 @@ static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fe
   x->rep = bare ? (void *)x->bytes : buf;
   x->req.dataset = f->file == 0 ? f->dataset : 0;
   x->req.file = f->file;
+  x->req.list = f->file == 0 ? 0 : f->list;
   x->req.partition = f->block.partition;
   x->req.length = f->block.stored_len;
   x->req.offset = f->block.offset;

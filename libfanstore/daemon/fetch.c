@@ -128,7 +128,9 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
   f->block = *b;
   f->file = 0;
   if (FS_KEY_OF_OUT(key)) {
-    f->file = fs_holds_find(d, FS_OUT_KEY_HANDLE(key))->id;
+    const struct fs_handle *h = fs_holds_find(d, FS_OUT_KEY_HANDLE(key));
+    f->file = h->id;
+    f->list = h->list;
     fs_holds_fetch(d, FS_OUT_KEY_HANDLE(key), true);
   }
   f->tried = 0;

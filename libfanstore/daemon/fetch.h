@@ -35,6 +35,7 @@ struct fs_fetch {
   uint64_t full_since; /* the cache has no room for it; 0: not that is known */
   uint32_t dataset;
   uint64_t file;  /* of an output file's block; 0: a dataset's */
+  uint64_t list;  /* of its parts */
   bool ahead;     /* for a prefetch */
   uint32_t tried; /* one bit for each owner in the placement's order */
   struct fs_block block;

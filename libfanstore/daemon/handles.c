@@ -87,13 +87,13 @@ static uint32_t fs_handle_take(struct fs_handles *t) {
   return n;
 }
 
-int64_t fs_handles_hold(struct fs_handles *t, uint64_t id, uint64_t version, uint64_t size) {
+int64_t fs_handles_hold(struct fs_handles *t, uint64_t id, uint64_t version, uint64_t size, uint64_t list) {
   uint32_t *chain = fs_handle_chain(t, id, version), n = *chain;
   while (n != 0 && (t->handle[n].id != id || t->handle[n].version != version)) n = t->handle[n].next;
   if (n == 0) {
     n = fs_handle_take(t);
     if (n == 0) return -ENFILE;
-    t->handle[n] = (struct fs_handle){.id = id, .version = version, .size = size, .next = *chain};
+    t->handle[n] = (struct fs_handle){.id = id, .version = version, .size = size, .list = list, .next = *chain};
     *chain = n;
     t->idle++;
   }

@@ -12,6 +12,7 @@
 
 struct fs_handle {
   uint64_t id, version, size;
+  uint64_t list;       /* of parts: its number then */
   uint32_t next;       /* of its chain, or of those that are free */
   uint32_t refs, busy; /* who holds it; fetches under way */
   bool left;           /* blocks in the cache that could not be dropped */
@@ -22,7 +23,7 @@ struct fs_handles;
 fs_err fs_handles_new(struct fs_handles **out, struct fs_cache *cache, uint32_t most);
 void fs_handles_free(struct fs_handles *t);
 /* The number of these contents, held once more; or -ENFILE. */
-int64_t fs_handles_hold(struct fs_handles *t, uint64_t id, uint64_t version, uint64_t size);
+int64_t fs_handles_hold(struct fs_handles *t, uint64_t id, uint64_t version, uint64_t size, uint64_t list);
 void fs_handles_release(struct fs_handles *t, uint32_t handle);
 /* NULL: not given out. */
 const struct fs_handle *fs_handles_find(const struct fs_handles *t, uint32_t handle);

@@ -103,8 +103,7 @@ static void fs_held_settle(struct fs_held_file *f) {
 
 fs_err fs_holds_ask(struct fs_daemon *d, const struct fs_client *c, uint64_t id) {
   struct fs_held_file *f = fs_held_find(d->holds, id), **chain = fs_held_chain(d->holds, id);
-  bool own = FS_OUT_ID_RANK(id) == d->net->rank && !d->replicas; /* else another node may be its home now */
-  if (own || FS_OUT_ID_RANK(id) >= d->net->nodes) return -EINVAL;
+  if (FS_OUT_ID_RANK(id) >= d->net->nodes) return -EINVAL;
   if (c->holds && c->holds->count >= FS_CLIENT_HOLDS) return -EMFILE;
   if (!f) {
     f = malloc(sizeof(*f));
@@ -158,17 +157,18 @@ static fs_err fs_client_add(struct fs_daemon *d, struct fs_client *c, const stru
   return 0;
 }
 
-static bool fs_held_sane(const struct fs_held *held, uint64_t id) {
-  return held->id == id && held->size <= INT64_MAX && held->own <= (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS &&
+static bool fs_held_sane(const struct fs_daemon *d, const struct fs_held *held, uint64_t id) {
+  bool here = fs_home_of(d, id) == d->net->rank; /* read through the kernel, not in blocks */
+  return held->id == id && held->size <= INT64_MAX && (here || held->own <= (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) &&
          S_ISREG(held->mode) && held->mtime_ns < 1000000000 && held->ctime_ns < 1000000000;
 }
 
 fs_err fs_holds_answered(struct fs_daemon *d, struct fs_client *c, uint64_t id, fs_err err, struct fs_held *held) {
   struct fs_held_file *f = fs_held_find(d->holds, id);
-  if (err == 0 && !fs_held_sane(held, id)) err = -EPROTO;
+  if (err == 0 && !fs_held_sane(d, held, id)) err = -EPROTO;
   if (err == 0) fs_space_told(d, fs_home_of(d, id), held->tight != 0);
   if (err == 0 && c) {
-    int64_t handle = fs_handles_hold(d->holds->handles, id, held->version, held->own);
+    int64_t handle = fs_handles_hold(d->holds->handles, id, held->version, held->own, held->list);
     held->handle = (uint32_t)handle;
     err = handle < 0 ? (fs_err)handle : fs_client_add(d, c, held);
     if (err < 0 && handle > 0) fs_handles_release(d->holds->handles, (uint32_t)handle);

@@ -36,8 +36,9 @@ struct fs_job {
   uint64_t xxh3;     /* of what was read of an output file */
   const void *bytes; /* of a bare read that succeeded: what is sent, in the reply buffer or the partition itself */
   uint32_t peer;
-  uint64_t due;  /* of one that is held back */
-  uint64_t sent; /* when that was begun */
+  uint32_t asked; /* of an output file, of which there may be less */
+  uint64_t due;   /* of one that is held back */
+  uint64_t sent;  /* when that was begun */
   bool aside;
   bool staged; /* of --stage-in's: the spill is a link */
 };
@@ -176,15 +177,23 @@ static fs_err fs_job_output_work(struct fs_io *io) {
   return 0;
 }
 
+/* While it was read, some of these bytes may have become a part's. */
+static void fs_job_output_done(struct fs_io *io) {
+  struct fs_job *j = FS_ITEM(io, struct fs_job, io);
+  if (io->err == 0 && !fs_spill_as_listed(j->d, j->req.file, j->req.list, j->req.offset, j->asked)) io->err = -ESTALE;
+  fs_job_read_done(io);
+}
+
 static void fs_job_staged_done(struct fs_io *io) {
   fs_stagein_has_read(FS_ITEM(io, struct fs_job, io)->d);
-  fs_job_read_done(io);
+  fs_job_output_done(io);
 }
 
 static void fs_job_output(struct fs_job *j) {
   const struct fs_spill_file *f = fs_spill_find(j->d, j->req.file);
   j->staged = f && f->in;
-  j->io = (struct fs_io){.work = fs_job_output_work, .done = j->staged ? fs_job_staged_done : fs_job_read_done};
+  j->asked = j->req.length;
+  j->io = (struct fs_io){.work = fs_job_output_work, .done = j->staged ? fs_job_staged_done : fs_job_output_done};
   if (!j->staged)
     fs_iopool_submit(&j->d->pool, &j->io);
   else if (!fs_stagein_read(j->d, &j->io))

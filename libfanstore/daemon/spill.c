@@ -84,6 +84,7 @@ static void fs_spill_free(struct fs_daemon *d, struct fs_spill_file *f) {
   free(f->in);
   fs_copy_forget(d, f);
   free(f->extents);
+  free(f->recent);
   free(f);
 }
 
@@ -257,11 +258,12 @@ bool fs_spill_young(const struct stat *st) {
   return age < FS_CLOCK_TICK_NS;
 }
 
-static void fs_spill_version(struct fs_daemon *d, struct fs_spill_told *t, const struct stat *st) {
-  bool same = t->version != 0 && !t->loose && t->size == (uint64_t)st->st_size && fs_same_time(t->mtime, st->st_mtim) &&
-              fs_same_time(t->ctime, st->st_ctim);
+static void fs_spill_version(struct fs_daemon *d, struct fs_spill_told *t, const struct stat *st, uint64_t list) {
+  bool same = t->version != 0 && !t->loose && t->list == list && t->size == (uint64_t)st->st_size &&
+              fs_same_time(t->mtime, st->st_mtim) && fs_same_time(t->ctime, st->st_ctim);
   if (same) return;
   t->version = ++d->spill_files->version;
+  t->list = list;
   t->size = (uint64_t)st->st_size;
   t->mtime = st->st_mtim;
   t->ctime = st->st_ctim;
@@ -281,8 +283,7 @@ fs_err fs_spill_held(struct fs_daemon *d, uint64_t id, const struct stat *st, st
   struct fs_spill_file *f = fs_spill_find(d, id);
   struct fs_spill_told *t = f && !f->gone ? fs_spill_told(d, f) : NULL;
   if (!t) return f && !f->gone ? -ENOMEM : -ENOENT;
-  if (st->st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;
-  fs_spill_version(d, t, st);
+  fs_spill_version(d, t, st, fs_spill_list(d, f));
   *held = (struct fs_held){.id = id,
                            .version = t->version,
                            .size = FS_MAX(t->size, fs_extents_end(f->extents)),
@@ -290,6 +291,7 @@ fs_err fs_spill_held(struct fs_daemon *d, uint64_t id, const struct stat *st, st
                            .parts = fs_extents_any(f->extents),
                            .tight = fs_space_tight(d),
                            .nameless = f->removed,
+                           .list = t->list,
                            .mtime = st->st_mtim.tv_sec,
                            .ctime = st->st_ctim.tv_sec,
                            .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
@@ -326,6 +328,7 @@ static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, str
     return heir && errno == ENOENT && !fs_spill_find(d, id) ? -EIO : -errno;
   }
   if (!S_ISREG(st.st_mode)) return -ENOENT;
+  if (from != d->net->rank && st.st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;
   struct fs_spill_file *f = fs_spill_make(d, id);
   fs_err err = f ? fs_spill_held(d, id, &st, held) : -ENOMEM;
   return err == 0 ? fs_spill_holder(d, f, from) : err;
@@ -340,6 +343,10 @@ void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names
   fs_err err = fs_spill_mine(d, c->id) && c->op < FS_NAMES_RELAY ? 0 : -EINVAL;
   struct fs_spill_file *f = err == 0 ? fs_spill_find(d, c->id) : NULL;
   if (err == 0 && c->op != FS_NAMES_RELEASE && fs_replica_waits(d, c->id)) { /* its list of parts is not here yet */
+    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
+    return;
+  }
+  if (f && (c->op == FS_NAMES_HOLD || c->op == FS_NAMES_EXTENTS) && fs_spill_cutting(d, f)) {
     fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
     return;
   }

@@ -22,7 +22,7 @@
 
 /* What other nodes were told of a file's contents. */
 struct fs_spill_told {
-  uint64_t version, size;
+  uint64_t version, size, list;
   struct timespec mtime, ctime;
   bool loose;        /* they may have changed since without a trace in the times */
   uint32_t holding;  /* nodes that hold it */
@@ -50,10 +50,11 @@ struct fs_spill_file {
   bool part;       /* of another file; it never has a name */
   struct fs_spill_told *told;
   struct fs_extents *extents; /* bytes that are elsewhere; or NULL */
-  uint64_t changes;           /* of that list */
-  uint64_t adopted;           /* so long it was when this node became its home */
-  struct fs_spill_in *in;     /* NULL: its bytes are this job's */
-  struct fs_copy *copy;       /* what its replica has (replica.h); or NULL */
+  uint64_t changes;           /* of that list, and what the last ones were about */
+  struct fs_spill_recent *recent;
+  uint64_t adopted;       /* so long it was when this node became its home */
+  struct fs_spill_in *in; /* NULL: its bytes are this job's */
+  struct fs_copy *copy;   /* what its replica has (replica.h); or NULL */
 };
 
 #define FS_SPILL_EARLY 256u
@@ -124,6 +125,10 @@ void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
 /* These bytes are in that part now; and the file ends here. */
 fs_err fs_spill_put(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e);
 void fs_spill_cut(struct fs_daemon *d, struct fs_spill_file *f, uint64_t size);
+/* What the list is called, by clients too: another home of the file never calls one of its own so. */
+uint64_t fs_spill_list(const struct fs_daemon *d, const struct fs_spill_file *f);
+/* Were the same of these bytes in parts when the list had that number? False also when that is not known any more. */
+bool fs_spill_as_listed(const struct fs_daemon *d, uint64_t id, uint64_t list, uint64_t off, uint64_t len);
 /* ---- spill_lists.c ---- */
 fs_err fs_lists_new(struct fs_daemon *d);
 /* A node is about to be told a list; */
@@ -143,6 +148,8 @@ void fs_spill_drop_parts(struct fs_daemon *d, struct fs_spill_file *f);
 
 /* ---- spill_set.c ---- */
 void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
+/* Its spill is being cut, and its list of parts will be: the one does not go with the other now. */
+bool fs_spill_cutting(const struct fs_daemon *d, const struct fs_spill_file *f);
 
 /* ---- spill_watch.c ---- */
 void fs_spill_watch(struct fs_daemon *d);

@@ -28,20 +28,53 @@ fs_err fs_spill_scattered(const struct fs_spill_file *f, struct fs_scattered *to
   return 0;
 }
 
+/* Home's spill has no bytes of the file's where parts have; so who knows an older list is not to be given them. */
+#define FS_SPILL_RECENT 256u
+struct fs_spill_recent {
+  struct {
+    uint64_t off, end;
+  } change[FS_SPILL_RECENT]; /* the n-th at n modulo that */
+};
+
+static void fs_spill_changed(struct fs_spill_file *f, uint64_t off, uint64_t end) {
+  f->changes++;
+  if (!f->recent) f->recent = calloc(1, sizeof(*f->recent));
+  if (!f->recent) return;
+  f->recent->change[f->changes % FS_SPILL_RECENT].off = off;
+  f->recent->change[f->changes % FS_SPILL_RECENT].end = end;
+}
+
+bool fs_spill_as_listed(const struct fs_daemon *d, uint64_t id, uint64_t list, uint64_t off, uint64_t len) {
+  const struct fs_spill_file *f = list == 0 ? NULL : fs_spill_find(d, id);
+  uint64_t now = f ? fs_spill_list(d, f) : list;
+  if (list == now) return true;
+  if (list > now || now - list > FS_MIN(FS_SPILL_RECENT, f->changes) || !f->recent) return false;
+  for (uint64_t n = f->changes - (now - list) + 1; n <= f->changes; n++) {
+    uint64_t from = f->recent->change[n % FS_SPILL_RECENT].off, end = f->recent->change[n % FS_SPILL_RECENT].end;
+    if (from < off + len && off < end) return false;
+  }
+  return true;
+}
+
 fs_err fs_spill_put(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e) {
   fs_err err = fs_extents_put(&f->extents, e);
   fs_lists_changed(d);
-  f->changes += err == 0;
-  if (err == 0) fs_copy_listed(d, f, e);
-  return err;
+  if (err != 0) return err;
+  fs_spill_changed(f, e.off, e.off + e.len);
+  fs_copy_listed(d, f, e);
+  return 0;
 }
 
 void fs_spill_cut(struct fs_daemon *d, struct fs_spill_file *f, uint64_t size) {
   if (!f->extents) return;
   fs_extents_truncate(f->extents, size);
   fs_lists_changed(d);
-  f->changes++;
+  fs_spill_changed(f, size, UINT64_MAX);
   fs_copy_listed(d, f, (struct fs_out_extent){.off = size});
+}
+
+uint64_t fs_spill_list(const struct fs_daemon *d, const struct fs_spill_file *f) {
+  return (d->net->rank + 1ull) << 40 | (f->changes & ((1ull << 40) - 1));
 }
 
 /* ---- parts that are of no use any more ---- */
@@ -161,11 +194,16 @@ static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_
 
 static void fs_extents_list(struct fs_daemon *d, struct fs_asked a, const struct fs_spill_file *f,
                             const struct fs_names_call *c) {
+  struct {
+    struct fs_listed head;
+    struct fs_out_extent at[(FS_NAMES_BODY - sizeof(struct fs_listed)) / sizeof(struct fs_out_extent)];
+  } said = {.head = {.list = fs_spill_list(d, f), .end = fs_extents_end(f->extents)}};
   uint32_t count, i = fs_extents_first(f->extents, c->size);
   const struct fs_out_extent *e = fs_extents_all(f->extents, &count);
-  uint32_t n = FS_MIN(count - i, (uint32_t)(FS_NAMES_BODY / sizeof(*e)));
+  uint32_t n = FS_MIN(count - i, (uint32_t)FS_ARRAY_LEN(said.at));
+  if (n > 0) memcpy(said.at, &e[i], n * sizeof(*e));
   fs_lists_asked(d, a.from);
-  fs_ns_answer(d->ns, a, 0, e ? &e[i] : NULL, n * sizeof(*e));
+  fs_ns_answer(d->ns, a, 0, &said, sizeof(said.head) + n * sizeof(*e));
 }
 
 /* ---- appending ---- */

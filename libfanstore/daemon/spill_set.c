@@ -16,6 +16,7 @@ struct fs_spill_setting {
   struct fs_daemon *d;
   struct fs_asked asked;
   struct fs_names_call call;
+  bool working;
 };
 
 static fs_err fs_setting_size(const struct fs_daemon *d, uint64_t id, uint64_t size) {
@@ -76,6 +77,7 @@ static void fs_setting_done(struct fs_io *io) {
     return;
   }
   struct fs_spill_file *f = fs_spill_find(s->d, s->call.id);
+  s->working = false;
   bool cut = f && (s->call.flags & FS_SET_SIZE) && f->extents;
   if (cut) fs_spill_cut(s->d, f, s->call.size);
   fs_ns_done_now(s->d->ns, s->call.to);
@@ -109,5 +111,14 @@ void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_
   if (fs_ns_done_before(d->ns, c->to))
     fs_setting_publish(s);
   else
-    fs_iopool_submit(&d->pool, &s->io);
+    s->working = true, fs_iopool_submit(&d->pool, &s->io);
+}
+
+bool fs_spill_cutting(const struct fs_daemon *d, const struct fs_spill_file *f) {
+  const struct fs_spill *t = d->spill_files;
+  for (struct fs_chain *l = t->setting.next; fs_extents_any(f->extents) && l != &t->setting; l = l->next) {
+    const struct fs_spill_setting *s = FS_ITEM(l, struct fs_spill_setting, chain);
+    if (s->working && s->call.id == f->id && (s->call.flags & FS_SET_SIZE)) return true;
+  }
+  return false;
 }

@@ -55,6 +55,7 @@ static fs_err fs_in_held_work(struct fs_io *io) {
   struct fs_in_held *h = FS_ITEM(io, struct fs_in_held, io);
   char name[FS_SPILL_NAME_SIZE];
   if (fstatat(h->d->spill_fd, fs_spill_name(h->id, name), &h->st, 0) < 0) return -errno;
+  if (h->st.st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;
   return S_ISREG(h->st.st_mode) ? 0 : -EIO;
 }
 

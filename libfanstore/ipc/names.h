@@ -77,14 +77,15 @@ enum fs_names_op {
   FS_NAMES_SETATTR,    /* dir, id, mode's type, flags (enum fs_set) and what they name: the record as it is then. Of a
                           file its home does it, of others the directory's keeper; size, when times of a directory are
                           set: its last change (TIMES). ENOENT, EREMCHG as for PUBLISH */
-  FS_NAMES_HOLD,       /* id, a file of another node's: struct fs_held; home keeps its bytes until RELEASE. ENOENT,
-                          EHOSTDOWN, EFBIG, EINVAL: this node's own */
+  FS_NAMES_HOLD,       /* id, of a file of another node's, or of several writers: struct fs_held; home keeps its bytes
+                          until RELEASE. ENOENT, EHOSTDOWN, EFBIG */
   FS_NAMES_RELEASE,    /* id, seq: a handle: one HOLD that gave it is over (0: whichever). Of a node: all are */
   /* of a file that several processes write (section 7); home answers */
   FS_NAMES_EXTEND,  /* id, to: a part, instead of a name struct fs_range[]: bytes that are in the part; size: how many.
                        Publishes the file, also without any. seq, blocks: up to there (if 0: nothing) rank blocks - 1
                        has appended of the caller's; EIO: this home has not got it. struct fs_appended, off 0 */
-  FS_NAMES_EXTENTS, /* id, size: an offset: struct fs_out_extent[] from there on, as many as fit */
+  FS_NAMES_EXTENTS, /* id, size: an offset: struct fs_listed, and struct fs_out_extent[] from there on, as many as fit
+                     */
   FS_NAMES_APPEND,  /* id, size: bytes for the end of home's spill, instead of a name: FS_APPEND_DATA at most; without
                        them so many zeros (FS_APPEND_MAX) that are the caller's to write. struct fs_appended */
   FS_NAMES_OWN,     /* id, size: the spill is to be a file of its own, empty when size is 0, before it is changed.
@@ -180,8 +181,9 @@ struct fs_held {
   uint32_t parts;    /* not 0: some are elsewhere */
   uint16_t tight;    /* not 0: home has little room left */
   uint16_t nameless; /* not 0: it was removed, or replaced */
+  uint64_t list;     /* number of the list of parts, another one after each change; not 0 */
 };
-static_assert(sizeof(struct fs_held) == 72, "fs_held is 72 bytes");
+static_assert(sizeof(struct fs_held) == 80, "fs_held is 80 bytes");
 
 #define FS_RELAY_APPEND 1u
 #define FS_SYNC_CUT 1u
@@ -216,6 +218,9 @@ static inline void fs_appended_say(struct fs_names_call *c, uint64_t appended) {
 }
 struct fs_range {
   uint64_t off, len; /* len > 0 */
+};
+struct fs_listed {
+  uint64_t list, end; /* its number, as in struct fs_held; where its last bytes end */
 };
 struct fs_out_extent {
   uint64_t off, len;

@@ -43,7 +43,8 @@ struct fs_wire_req {
   uint32_t length;
   uint64_t offset;
   uint64_t file; /* of READ_OUTPUT; dataset and partition are 0 */
-  uint64_t reserved;
+  uint64_t
+      list; /* of READ_OUTPUT: as in struct fs_held; ESTALE when bytes of these are elsewhere since; 0: whichever */
   uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_req) == 64, "fs_wire_req is 64 bytes");

@@ -429,3 +429,70 @@ for i in range(4):
 for p in anew:
     finish(p)
 step("bytes of a part that are written anew, by who has read the old ones")
+
+# Who has a file open while other nodes write it sees old or new bytes, and none that it never had.
+READS = """
+    import itertools
+    fd = os.open(work + '/open', os.O_RDONLY)
+    print('ready', flush=True)
+    for line in sys.stdin:
+        data = os.pread(fd, 1 << 21, 0)
+        print(*[f'{k:c}{len(list(g))}' for k, g in itertools.groupby(data)], os.fstat(fd).st_nlink, flush=True)
+"""
+
+
+def readers():
+    found = [start(node, READS) for node in range(nodes)]
+    for p in found:
+        assert p.stdout.readline() == "ready\n"
+    return found
+
+
+def seen(what, processes, expected):
+    for p in processes:
+        p.stdin.write("go\n"), p.stdin.flush()
+        equal(what, expected, p.stdout.readline().strip())
+
+
+WRITE = "fd = os.open(work + '/open', os.O_WRONLY); [os.pwrite(fd, b'{0}' * n, off) for off, n in {1}]"
+on(0, "open(work + '/open', 'wb').write(b'A' * 1_000_000)")
+before = readers()[1:]  # home's are the kernel's descriptors
+on(1, "open(work + '/open', 'wb').write(b'B' * 1_000_000)")
+seen("written anew before it was read", before, "B1000000 1")
+on(last, WRITE.format("C", [(0, 1000), (2000, 1000)]))
+after = readers()
+seen("beside a hole in a part", before + after, "C1000 B1000 C1000 B997000 1")
+on(last, WRITE.format("D", [(1000, 1000)]))
+seen("what came to the part", before + after, "C1000 D1000 C1000 B997000 1")
+on(1, "os.truncate(work + '/open', 1500)")
+seen("cut", before + after, "C1000 D500 1")
+on(last, "os.truncate(work + '/open', 2500)")
+for p in before:
+    finish(p)
+for p in after[1:]:
+    finish(p)
+on(1, "os.unlink(work + '/open')")
+seen("removed, and open on its home alone", after[:1], "C1000 D500 \0" + "1000 0")
+finish(after[0])
+step("files that are open while other nodes write them")
+
+# Of one process: what is appended comes after what was written and nobody knows yet; and who has been cut by others is.
+on(0, "open(work + '/end', 'wb').write(b'A' * 1000)")
+own = start(1, """
+    fd, end = os.open(work + '/end', os.O_RDWR), os.open(work + '/end', os.O_RDWR | os.O_APPEND)
+    os.pwrite(fd, b'B' * 1000, 1000)
+    os.write(end, b'C' * 10)
+    assert os.pread(fd, 5000, 0) == b'A' * 1000 + b'B' * 1000 + b'C' * 10
+    os.pwrite(fd, b'B' * 1000, 5000)
+    os.fsync(fd)
+    print('written', flush=True)
+    sys.stdin.readline()
+    assert os.fstat(fd).st_size == 500
+    os.pwrite(fd, b'D', 10)
+    assert os.lseek(fd, 0, os.SEEK_END) == 500, os.lseek(fd, 0, os.SEEK_END)
+    assert os.pread(fd, 5000, 0) == b'A' * 10 + b'D' + b'A' * 489
+""")
+assert own.stdout.readline() == "written\n"
+on(last, "os.truncate(work + '/end', 500)")
+finish(own)
+step("the end of a file that one process writes by two descriptors")

@@ -78,3 +78,35 @@ for size in 65536 47008; do
   [ "$fetched" -le $((32 * (size % 32768 ? size + 65536 : size))) ] || fail "$fetched bytes were fetched to read $((32 * size))"
 done
 echo "ok - of a file in stripes of four nodes what is read is fetched"
+
+# What was fetched ahead, or read of other nodes' parts, and is closed, takes no room once it is removed.
+cat >"$work/room.py" <<'END'
+import ctypes, os, subprocess, sys
+mount, local = sys.argv[1:3]
+names = [f"{mount}/room{i}" for i in range(20)]
+
+
+def on(node, code, *args):
+    subprocess.run([sys.executable, "-c", "import os, sys\n" + code, *args], env={**os.environ, "FANSTORE_NODE": node}, check=True)
+
+
+def spills():
+    return [f for top, _, files in os.walk(local) if top.endswith("/out") for f in files]
+
+
+on("1", "for n in sys.argv[1:]: open(n, 'wb').write(bytes(300_000))", *names)
+on("2", "for n in sys.argv[11:]: open(n, 'r+b').write(b'x' * 100_000)", *names)
+lib = ctypes.CDLL(None)
+lib.fanstore_prefetch.restype = ctypes.c_int64
+assert lib.fanstore_prefetch((ctypes.c_char_p * 10)(*[n.encode() for n in names[:10]]), ctypes.c_size_t(10), None) == 10
+for n in names[10:]:
+    assert open(n, "rb").read() == b"x" * 100_000 + bytes(200_000)
+assert len(spills()) == 30, spills()
+on("1", "for n in sys.argv[1:]: os.unlink(n)", *names)
+on("0", "import time; end = time.time() + 60\nwhile time.time() < end and [f for top, _, files in os.walk(sys.argv[1]) "
+   "if top.endswith('/out') for f in files]: time.sleep(0.1)", local)
+assert spills() == [], spills()
+END
+launch --dataset "$work/ds" --emulate 3 -- "$python" "$work/room.py" "$mnt" "$work/local" 2>"$work/err" || fail "$(cat "$work/err")"
+echo "ok - what was fetched and closed takes no room when it is removed"
+no_leftovers

@@ -35,7 +35,7 @@ static int teardown(void **state) {
 }
 
 static uint32_t hold(uint64_t id, uint64_t version) {
-  int64_t h = fs_handles_hold(t, id, version, 1000 + (id & 0xff));
+  int64_t h = fs_handles_hold(t, id, version, 1000 + (id & 0xff), 0);
   assert_true(h > 0 && h < MOST);
   return (uint32_t)h;
 }
@@ -52,7 +52,7 @@ static bool cached(uint32_t handle, uint32_t block) {
 }
 static void fill(uint32_t *handle) {
   for (uint32_t i = 0; i < MOST - 1; i++) handle[i] = hold(ID(i), 1);
-  assert_int_equal(fs_handles_hold(t, ID(99), 1, 5), -ENFILE);
+  assert_int_equal(fs_handles_hold(t, ID(99), 1, 5, 0), -ENFILE);
 }
 
 static void test_keys(void **state) {
@@ -107,7 +107,7 @@ static void test_given_out_again(void **state) {
   assert_false(cached(h[2], 0));
   assert_false(cached(h[2], 9));
   assert_true(cached(h[3], 0));
-  assert_int_equal(fs_handles_hold(t, ID(2), 1, 5), -ENFILE); /* the old one is none any more */
+  assert_int_equal(fs_handles_hold(t, ID(2), 1, 5, 0), -ENFILE); /* the old one is none any more */
   assert_int_equal(fs_handles_find(t, h[2])->id, ID(50));
 }
 
@@ -117,7 +117,7 @@ static void test_not_while_a_fetch_is_under_way(void **state) {
   fill(h);
   fs_handles_fetch(t, h[4], true);
   fs_handles_release(t, h[4]);
-  assert_int_equal(fs_handles_hold(t, ID(50), 1, 5), -ENFILE);
+  assert_int_equal(fs_handles_hold(t, ID(50), 1, 5, 0), -ENFILE);
   fs_handles_fetch(t, h[4], false);
   assert_int_equal(hold(ID(50), 1), h[4]);
 }
@@ -128,7 +128,7 @@ static void test_not_while_a_line_is_pinned(void **state) {
   fill(h);
   pinned = cache_block(h[1], 3) + 1;
   fs_handles_release(t, h[1]);
-  assert_int_equal(fs_handles_hold(t, ID(50), 1, 5), -ENFILE);
+  assert_int_equal(fs_handles_hold(t, ID(50), 1, 5, 0), -ENFILE);
   assert_true(cached(h[1], 3));
   fs_handles_release(t, h[5]);
   assert_int_equal(hold(ID(50), 1), h[5]);
@@ -150,7 +150,7 @@ static void test_at_random(void **state) {
     x ^= x << 13, x ^= x >> 7, x ^= x << 17;
     if ((x & 1) && n < FS_ARRAY_LEN(held)) {
       uint64_t id = ID((x >> 8) % 5), version = (x >> 16) % 4;
-      int64_t h = fs_handles_hold(t, id, version, 5);
+      int64_t h = fs_handles_hold(t, id, version, 5, 0);
       if (h == -ENFILE) continue;
       held[n].handle = (uint32_t)h;
       held[n].id = id;

@@ -186,6 +186,40 @@ static void test_bare(void **state) {
 }
 
 /* An output file of this node: as many bytes as there are, with their checksum. */
+static fs_err read_as(uint64_t file, uint64_t list, uint64_t offset, uint32_t length) {
+  static unsigned char data[FS_OUT_BLOCK];
+  struct fs_wire_req r = request(0, offset, length);
+  r.type = FS_WIRE_READ_OUTPUT;
+  r.file = file;
+  r.list = list;
+  arrive(1, &r, sizeof(r));
+  return answer(1, data).err;
+}
+
+/* Home's spill has no bytes of the file's where parts have some, or it was cut, since a list was told. */
+static void check_lists(uint64_t mine) {
+  struct fs_spill_file *f = fs_spill_part(d, mine);
+  const struct fs_out_extent at = {.off = FS_OUT_BLOCK, .len = 10, .part = FS_OUT_ID_MAKE(1, 9)};
+  assert_non_null(f);
+  uint64_t before = fs_spill_list(d, f);
+  assert_int_equal(read_as(mine, before, 0, 100), 0);
+  assert_int_equal(fs_spill_put(d, f, at), 0);
+  uint64_t put = fs_spill_list(d, f);
+  assert_true(put != before && before != 0);
+  assert_int_equal(read_as(mine, before, 0, FS_OUT_BLOCK), 0);
+  assert_int_equal(read_as(mine, before, FS_OUT_BLOCK, 5), -ESTALE);
+  assert_int_equal(read_as(mine, 0, FS_OUT_BLOCK, 5), 0);
+  assert_int_equal(read_as(mine, put, FS_OUT_BLOCK, 5), 0);
+  assert_int_equal(read_as(mine, put + 1, 0, 5), -ESTALE);            /* not told yet */
+  assert_int_equal(read_as(mine, put + (1ull << 40), 0, 5), -ESTALE); /* nor by this home */
+  fs_spill_cut(d, f, FS_OUT_BLOCK + 3);
+  assert_int_equal(read_as(mine, put, FS_OUT_BLOCK, 5), -ESTALE);
+  assert_int_equal(read_as(mine, put, 0, 5), 0);
+  for (unsigned i = 0; i < 256; i++) assert_int_equal(fs_spill_put(d, f, at), 0);
+  assert_int_equal(read_as(mine, put, 0, 5), -ESTALE); /* what changed first is not known any more */
+  assert_int_equal(read_as(mine, put + 1, 0, 5), 0);
+}
+
 static void test_outputs(void **state) {
   (void)state;
   static unsigned char data[FS_OUT_BLOCK];
@@ -243,6 +277,7 @@ static void test_outputs(void **state) {
   assert_int_equal(d->count.served_bytes, 5000 + 10 + PART_SIZE + 200);
   assert_int_equal(d->stagein->reading, 0);
   assert_false(fs_server_busy(d));
+  check_lists(mine);
   close(d->spill_fd);
 }
 

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 600
+# slow
+# Outputs written and read in a random order (outputs_random.sh), in thousands of steps.
+STEPS=${STEPS:-6000} exec bash "$(dirname "$0")/outputs_random.sh"
