@@ -29,7 +29,7 @@ fs_err fs_spill_scattered(const struct fs_spill_file *f, struct fs_scattered *to
 }
 
 /* Home's spill has no bytes of the file's where parts have; so who knows an older list is not to be given them. */
-#define FS_SPILL_RECENT 256u
+#define FS_SPILL_RECENT 64u
 struct fs_spill_recent {
   struct {
     uint64_t off, end;
