@@ -198,9 +198,11 @@ static fs_err read_as(uint64_t file, uint64_t list, uint64_t offset, uint32_t le
 
 /* Home's spill has no bytes of the file's where parts have some, or it was cut, since a list was told. */
 static void check_lists(uint64_t mine) {
+  static struct fs_ctl ctl;
   struct fs_spill_file *f = fs_spill_part(d, mine);
   const struct fs_out_extent at = {.off = FS_OUT_BLOCK, .len = 10, .part = FS_OUT_ID_MAKE(1, 9)};
   assert_non_null(f);
+  d->ctl = &ctl;
   uint64_t before = fs_spill_list(d, f);
   assert_int_equal(read_as(mine, before, 0, 100), 0);
   assert_int_equal(fs_spill_put(d, f, at), 0);
