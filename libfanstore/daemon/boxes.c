@@ -279,6 +279,7 @@ void fs_boxes_timers(struct fs_daemon *d) {
   last = d->now;
   fs_ns_net_timers(d->ns_net, d->now);
   fs_ns_timers(d->ns, d->now);
+  fs_lists_timers(d);
   fs_spill_timers(d);
   fs_stagein_timers(d);
   fs_relay_timers(d);

@@ -139,6 +139,8 @@ void fs_lists_changed(struct fs_daemon *d);
 void fs_lists_tell(struct fs_daemon *d, fs_ns_done *done, void *ctx);
 /* and the members have. */
 void fs_lists_members(struct fs_daemon *d);
+/* None is to be kept, as long as this node may have been left out. */
+void fs_lists_timers(struct fs_daemon *d);
 
 /* ---- spill_extents.c, for others ---- */
 struct fs_scattered;

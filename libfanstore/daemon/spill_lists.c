@@ -41,7 +41,15 @@ void fs_lists_changed(struct fs_daemon *d) {
 void fs_lists_members(struct fs_daemon *d) {
   for (uint32_t rank = 0; rank < d->net->nodes; rank++) fs_lists_asked(d, rank);
   fs_lists_changed(d);
-  if (!fs_member(fs_ns_members(d->ns), d->net->rank)) atomic_fetch_or(&d->ctl->lists, FS_LISTS_UNKNOWN);
+  fs_lists_timers(d);
+}
+
+/* A node that stood still may have been left out, and not told, until another one has answered. */
+void fs_lists_timers(struct fs_daemon *d) {
+  uint64_t word = atomic_load(&d->ctl->lists);
+  bool sure = fs_ns_sure(d->ns) && fs_member(fs_ns_members(d->ns), d->net->rank);
+  if (sure == !(word & FS_LISTS_UNKNOWN)) return;
+  atomic_store(&d->ctl->lists, sure ? (word & ~FS_LISTS_UNKNOWN) + 1 : word | FS_LISTS_UNKNOWN);
 }
 
 static void fs_lists_told(void *ctx, fs_err err, const void *body, size_t n) {
