@@ -166,6 +166,7 @@ static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_spill_
 static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f,
                               const struct fs_names_call *c) {
   const char *ranges = fs_call_name(c);
+  const uint64_t changes = f->changes;
   struct fs_extending *e = malloc(sizeof(*e));
   fs_err err = e ? 0 : -ENOMEM;
   if (err == 0 && c->name_len > 0 && FS_OUT_ID_RANK(c->to) != a.from) err = -EINVAL;
@@ -179,14 +180,16 @@ static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_
   }
   if (f->told) f->told->loose = true;
   if (err == 0) err = fs_extents_reach(d, f, c->name_len > 0);
-  if (err < 0) {
+  if (err < 0 && f->changes == changes) {
     free(e);
     fs_ns_answer(d->ns, a, err, NULL, 0);
     return;
   }
   *e = (struct fs_extending){
-      .d = d, .asked = a, .lost = c->blocks != 0 && c->blocks - 1 != d->net->rank && c->seq > f->adopted};
-  if (c->name_len > 0)
+      .d = d, .asked = a, .err = err, .lost = c->blocks != 0 && c->blocks - 1 != d->net->rank && c->seq > f->adopted};
+  if (err < 0)
+    fs_lists_tell(d, fs_extended_told, e);
+  else if (c->name_len > 0)
     fs_spill_publish_list(d, c->id, fs_extended, e);
   else
     fs_spill_publish(d, c->id, fs_extended, e);

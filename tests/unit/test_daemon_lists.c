@@ -83,6 +83,48 @@ static void test_members(void **state) {
   assert_int_equal(tell(), 2);
 }
 
+/* Also of a change that went wrong after it was in the list: home's spill cannot be made longer, say. */
+static void test_failed(void **state) {
+  struct {
+    struct fs_names_call c;
+    struct fs_range r;
+  } m = {{.op = FS_NAMES_EXTEND, .id = OURS, .to = FS_OUT_ID_MAKE(2, 5), .name_len = sizeof(m.r)}, {0, 100}};
+  (void)state;
+  fs_spill_creating(d, OURS, FS_DATASET_DIR(0, 0));
+  fs_lists_asked(d, 0);
+  said.asks = said.answers = 0;
+  fs_spill_home(d, (struct fs_asked){.from = 2, .id = ++question}, &m.c);
+  assert_int_equal(said.answers, 0);
+  assert_true(said.asks == 1 && said.call.op == FS_NAMES_LISTS);
+  knows(0, said.head.id);
+  answered(-ENOENT);
+}
+
+/* Who stood still may have been left out: nothing is kept before another has answered; nor ever, if so. */
+static void test_stood(void **state) {
+  (void)state;
+  uint64_t was = atomic_load(&d->ctl->lists);
+  wait_ns(SECOND / 50);
+  fs_lists_timers(d);
+  assert_int_equal(atomic_load(&d->ctl->lists), was);
+  d->now += 3 * SECOND;
+  fs_ns_timers(d->ns, d->now);
+  fs_lists_timers(d);
+  assert_true(atomic_load(&d->ctl->lists) & FS_LISTS_UNKNOWN);
+  fs_lists_changed(d);
+  assert_true(atomic_load(&d->ctl->lists) & FS_LISTS_UNKNOWN);
+  wait_ns(SECOND / 50); /* answered */
+  fs_lists_timers(d);
+  uint64_t now = atomic_load(&d->ctl->lists);
+  assert_true(!(now & FS_LISTS_UNKNOWN) && now != was);
+  goes(1);
+  fs_lists_members(d);
+  assert_true(atomic_load(&d->ctl->lists) & FS_LISTS_UNKNOWN);
+  wait_ns(SECOND / 50);
+  fs_lists_timers(d);
+  assert_true(atomic_load(&d->ctl->lists) & FS_LISTS_UNKNOWN);
+}
+
 static void test_heard(void **state) {
   struct fs_names_call c = {.op = FS_NAMES_LISTS};
   struct fs_ns_message head = {.id = ++question, .set = 1};
@@ -96,8 +138,8 @@ static void test_heard(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      REPLICA_TEST(test_nobody), REPLICA_TEST(test_one),     REPLICA_TEST(test_two),
-      REPLICA_TEST(test_gone),   REPLICA_TEST(test_members), REPLICA_TEST(test_heard),
+      REPLICA_TEST(test_nobody),  REPLICA_TEST(test_one),    REPLICA_TEST(test_two),   REPLICA_TEST(test_gone),
+      REPLICA_TEST(test_members), REPLICA_TEST(test_failed), REPLICA_TEST(test_stood), REPLICA_TEST(test_heard),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
