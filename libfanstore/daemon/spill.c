@@ -346,7 +346,9 @@ void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names
     fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
     return;
   }
-  if (f && (c->op == FS_NAMES_HOLD || c->op == FS_NAMES_EXTENTS) && fs_spill_cutting(d, f)) {
+  /* Who stood still may have been left out: then the file has another home, which knows better. */
+  bool look = c->op == FS_NAMES_HOLD || c->op == FS_NAMES_EXTENTS, unsure = d->replicas && !fs_ns_sure(d->ns);
+  if (err == 0 && look && (unsure || (f && fs_spill_cutting(d, f)))) {
     fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
     return;
   }

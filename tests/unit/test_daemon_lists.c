@@ -125,6 +125,26 @@ static void test_stood(void **state) {
   assert_true(atomic_load(&d->ctl->lists) & FS_LISTS_UNKNOWN);
 }
 
+/* Its files may have another home by then, too. */
+static void test_stood_home(void **state) {
+  const struct fs_names_call hold = {.op = FS_NAMES_HOLD, .id = OURS}, list = {.op = FS_NAMES_EXTENTS, .id = OURS};
+  const struct fs_asked a = {.from = 2, .id = 5};
+  (void)state;
+  replicate("bytes");
+  answer(0);
+  run();
+  wait_ns(SECOND / 50);
+  for (unsigned stood = 0; stood < 3; stood++) {
+    if (stood == 1) d->now += 3 * SECOND, fs_ns_timers(d->ns, d->now);
+    if (stood == 2) wait_ns(SECOND / 50);
+    said.answers = 0;
+    fs_spill_home(d, a, &hold);
+    answered(stood == 1 ? -EAGAIN : 0);
+    fs_spill_home(d, a, &list);
+    answered(stood == 1 ? -EAGAIN : 0);
+  }
+}
+
 static void test_heard(void **state) {
   struct fs_names_call c = {.op = FS_NAMES_LISTS};
   struct fs_ns_message head = {.id = ++question, .set = 1};
@@ -138,8 +158,9 @@ static void test_heard(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      REPLICA_TEST(test_nobody),  REPLICA_TEST(test_one),    REPLICA_TEST(test_two),   REPLICA_TEST(test_gone),
-      REPLICA_TEST(test_members), REPLICA_TEST(test_failed), REPLICA_TEST(test_stood), REPLICA_TEST(test_heard),
+      REPLICA_TEST(test_nobody), REPLICA_TEST(test_one),        REPLICA_TEST(test_two),
+      REPLICA_TEST(test_gone),   REPLICA_TEST(test_members),    REPLICA_TEST(test_failed),
+      REPLICA_TEST(test_stood),  REPLICA_TEST(test_stood_home), REPLICA_TEST(test_heard),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
