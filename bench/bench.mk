@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The benchmarks (bench/README.md).
 
-BENCH_SRC := $(wildcard bench/*.c)
+BENCH_SRC := $(filter-out bench/slowdir.c,$(wildcard bench/*.c)) # that is preloaded: checkpoint.sh makes it
 BENCH_MPI := $(addprefix $(B)/bench/,limit_mpi limit_relay limit_ahead mdphases ioblocks)
 BENCH_BIN := $(filter-out $(BENCH_MPI),$(BENCH_SRC:%.c=$(B)/%))
 BENCH_ARGS ?=
