@@ -61,7 +61,7 @@ mount=$work/mnt/nowhere
 job=("$build/bench/checkpoint" DIR "$size" "$count" "$pause")
 launch=("$bin/fs-launch" --dataset "$work/ds" --mount "$mount" --local-dir "$work/local" --emulate 2)
 
-side() { # SIDE: one run; its milliseconds go to $work/SIDE
+side() { # SIDE: one run; its milliseconds go to $work/ms.SIDE
   local out=$work/out status=0
   job[1]=$mount
   case $1 in
@@ -87,7 +87,7 @@ side() { # SIDE: one run; its milliseconds go to $work/SIDE
     echo "checkpoint.sh: $1: status $status" >&2
     exit 1
   fi
-  sed -n 's/^checkpoint //p' "$out" >>"$work/$1"
+  sed -n 's/^checkpoint //p' "$out" >>"$work/ms.$1"
 }
 for round in $(seq "$rounds"); do
   echo "round $round of $rounds"
@@ -108,8 +108,8 @@ row() { # NAME FILE
 median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 echo "$size MiB by 1 MiB writes, fsync, rename; $count in a run, $pause ms between; $rounds round(s)"
 printf '%-52s %9s %9s  %s\n' "milliseconds" median longest "of 2 nodes'"
-row "$(df --output=fstype "$work" | tail -n 1)" "$work/plain"
-base=$(median "$work/without")
-row "2 nodes" "$work/without"
-row "2 nodes, --stage-out to $rate MiB/s" "$work/staged"
+row "$(df --output=fstype "$work" | tail -n 1)" "$work/ms.plain"
+base=$(median "$work/ms.without")
+row "2 nodes" "$work/ms.without"
+row "2 nodes, --stage-out to $rate MiB/s" "$work/ms.staged"
 echo "staged out when the program ended: $(sort -n "$work/early" | tr '\n' ' ')of $count in a run, the rest after it"

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,14 +22,14 @@ static bool is_below(int fd, const char *dir) {
   return n > (ssize_t)len && memcmp(path, dir, len) == 0 && path[len] == '/';
 }
 
-ssize_t pwrite(int fd, const void *buf, size_t n, off_t off) {
-  static ssize_t (*real)(int, const void *, size_t, off_t);
+int sync_file_range(int fd, off_t off, off_t n, unsigned flags) {
+  static int (*real)(int, off_t, off_t, unsigned);
   const char *dir = getenv("SLOW_DIR"), *rate = getenv("SLOW_RATE");
-  if (!real) real = (ssize_t(*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
-  ssize_t put = real(fd, buf, n, off);
-  if (put <= 0 || !dir || !rate || !is_below(fd, dir)) return put;
-  double seconds = (double)put / strtod(rate, NULL);
+  if (!real) real = (int (*)(int, off_t, off_t, unsigned))dlsym(RTLD_NEXT, "sync_file_range");
+  int done = real(fd, off, n, flags);
+  if (done < 0 || flags != SYNC_FILE_RANGE_WRITE || !dir || !rate || !is_below(fd, dir)) return done;
+  double seconds = (double)n / strtod(rate, NULL);
   struct timespec nap = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
   nanosleep(&nap, NULL);
-  return put;
+  return done;
 }
