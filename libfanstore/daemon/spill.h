@@ -70,7 +70,7 @@ struct fs_spill {
   bool scan_all, scan_again;
   uint64_t early[FS_SPILL_EARLY]; /* the last ids that were closed and not known */
   uint32_t early_at;
-  struct fs_lists *lists;
+  struct fs_lists_node *lists; /* of each rank */
 };
 
 /* ---- spill.c ---- */

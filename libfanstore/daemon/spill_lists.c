@@ -10,11 +10,9 @@
 #include "daemon/ns_priv.h"
 #include "daemon/spill.h"
 
-struct fs_lists {
-  struct fs_lists_node {
-    bool asked;       /* since it was last told */
-    uint32_t telling; /* calls that tell it, not answered yet: what it asks meanwhile may be of before */
-  } node[1];
+struct fs_lists_node {
+  bool asked;       /* since it was last told */
+  uint32_t telling; /* calls that tell it, not answered yet: what it asks meanwhile may be of before */
 };
 
 struct fs_telling {
@@ -25,12 +23,12 @@ struct fs_telling {
 };
 
 fs_err fs_lists_new(struct fs_daemon *d) {
-  d->spill_files->lists = calloc(1, sizeof(struct fs_lists) + d->net->nodes * sizeof(struct fs_lists_node));
+  d->spill_files->lists = calloc(d->net->nodes, sizeof(struct fs_lists_node));
   return d->spill_files->lists ? 0 : -ENOMEM;
 }
 
 void fs_lists_asked(struct fs_daemon *d, uint32_t rank) {
-  if (rank != d->net->rank && rank < d->net->nodes) d->spill_files->lists->node[rank].asked = true;
+  if (rank != d->net->rank && rank < d->net->nodes) d->spill_files->lists[rank].asked = true;
 }
 
 void fs_lists_changed(struct fs_daemon *d) {
@@ -56,7 +54,7 @@ static void fs_lists_told(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_telling *t = ctx;
   (void)body, (void)n;
   for (uint32_t rank = 0; rank < t->d->net->nodes; rank++) {
-    struct fs_lists_node *node = &t->d->spill_files->lists->node[rank];
+    struct fs_lists_node *node = &t->d->spill_files->lists[rank];
     if (!t->to[rank]) continue;
     node->telling--;
     node->asked = node->asked || err < 0;
@@ -67,9 +65,9 @@ static void fs_lists_told(void *ctx, fs_err err, const void *body, size_t n) {
 
 void fs_lists_tell(struct fs_daemon *d, fs_ns_done *done, void *ctx) {
   const struct fs_names_call c = {.op = FS_NAMES_LISTS};
-  struct fs_lists *l = d->spill_files->lists;
+  struct fs_lists_node *l = d->spill_files->lists;
   bool any = false;
-  for (uint32_t rank = 0; rank < d->net->nodes; rank++) any = any || l->node[rank].asked || l->node[rank].telling > 0;
+  for (uint32_t rank = 0; rank < d->net->nodes; rank++) any = any || l[rank].asked || l[rank].telling > 0;
   struct fs_telling *t = any ? calloc(1, sizeof(*t) + d->net->nodes * sizeof(t->to[0])) : NULL;
   if (!t) {
     done(ctx, any ? -ENOMEM : 0, NULL, 0);
@@ -79,7 +77,7 @@ void fs_lists_tell(struct fs_daemon *d, fs_ns_done *done, void *ctx) {
   t->done = done;
   t->ctx = ctx;
   for (uint32_t rank = 0; rank < d->net->nodes; rank++) {
-    struct fs_lists_node *node = &l->node[rank];
+    struct fs_lists_node *node = &l[rank];
     t->to[rank] = node->asked || node->telling > 0;
     node->asked = false;
     node->telling += t->to[rank];
