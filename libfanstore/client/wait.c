@@ -82,14 +82,15 @@ static fs_err fs_wait_sleep(_Atomic uint32_t *state, uint64_t ns) {
 }
 
 fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns) {
-  uint64_t start = fs_now_ns(), end = start + ns;
+  uint64_t start = fs_now_ns(), end = start + ns, look = start + FS_SLICE_NS;
   if (!fs_wait_spin(state, start)) {
     while (fs_pending(state)) {
       uint64_t now = fs_now_ns();
       if (now >= end) return -ETIMEDOUT;
       if (fs_link_known_dead(link)) return -EHOSTDOWN;
-      fs_err err = fs_wait_sleep(state, FS_MIN(end - now, FS_SLICE_NS));
-      if (err == -ETIMEDOUT && fs_pending(state) && (!fs_node_alive(node) || fs_link_dead(link))) return -EHOSTDOWN;
+      if (now >= look && (!fs_node_alive(node) || fs_link_dead(link))) return -EHOSTDOWN;
+      if (now >= look) look = now + FS_SLICE_NS;
+      (void)fs_wait_sleep(state, FS_MIN(end, look) - now); /* a signal may end it, again and again */
     }
   }
   fs_wait_learn(fs_now_ns() - start);

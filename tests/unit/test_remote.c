@@ -277,6 +277,34 @@ static void test_killed(void **state) {
   fake_stop(&h, *state);
 }
 
+/* The same in a program with a timer, whose signals end each sleep before its time. */
+static void on_tick(int sig) {
+  (void)sig;
+}
+static void killed_amid_signals(const struct fix *f) {
+  struct ucred peer;
+  socklen_t size = sizeof(peer);
+  struct itimerval often = {.it_interval = {.tv_usec = 4000}, .it_value = {.tv_usec = 4000}};
+  fix_read(f, FIX_MID, 0, 100);
+  CHECK(getsockopt(fs_link_get()->socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0);
+  signal(SIGALRM, on_tick);
+  kill(peer.pid, SIGSTOP); /* so that it dies with the requests */
+  if (fork() == 0) {
+    usleep(300000);
+    kill(peer.pid, SIGKILL);
+    _exit(0);
+  }
+  CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+  CHECK(timed_read(f, FIX_SCATTER) < fs_node_attach()->deadline_ns / 2);
+  CHECK(count(FS_C_BLOCKS + FS_PLACE_IS_SHARED) > 0 && count(FS_C_ERRORS) == 0);
+}
+static void test_killed_amid_signals(void **state) {
+  struct fake_handle h = fake_start(*state, "node-0.sock", FAKE_SERVE, BIG_CACHE);
+  g_word = h.word;
+  fix_run(state, killed_amid_signals);
+  fake_stop(&h, *state);
+}
+
 /* Its end while every slot is in use: nobody waits for a slot that it will never give back. */
 static void *last_reader(void *arg) {
   for (int i = 0; i < 3; i++) fix_read(arg, FIX_BIG_LZ4, 0, fix_table[FIX_BIG_LZ4].size);
@@ -401,6 +429,7 @@ int main(void) {
       cmocka_unit_test(test_failing_peer),
       cmocka_unit_test(test_bad_line),
       cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_killed_amid_signals),
       cmocka_unit_test(test_no_slots),
       cmocka_unit_test(test_nothing_left),
       cmocka_unit_test(test_no_daemon),
