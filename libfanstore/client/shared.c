@@ -6,9 +6,18 @@
  */
 #include "client/data_priv.h"
 #include "client/fdtab.h"
+#include "format/manifest.h"
 #include "util/util.h"
 
-/* Opens a partition and checks its size against the index, so that a truncated one is told as such. */
+/* The dataset may have been packed anew since its index was read; a partition of it is not this one, whatever was
+   checked of the blocks in the one before. */
+static fs_err fs_shared_same(const struct fs_dataset *ds, uint32_t p, int fd) {
+  struct fs_part_header h;
+  fs_err err = fs_pread_full(fd, &h, sizeof(h), 0);
+  return err < 0 ? err : fs_part_header_check(&h, sizeof(h), p, &ds->ix.parts[p], ds->ix.hdr->dataset_id, NULL, 0);
+}
+
+/* Opens a partition and checks its size against the index, so that a truncated one is told as such, and its header. */
 static fs_fd fs_shared_open(struct fs_dataset *ds, uint32_t p) {
   char path[PATH_MAX], name[FS_PART_NAME_SIZE], has[FS_U64_TEXT], want[FS_U64_TEXT];
   struct stat st;
@@ -20,10 +29,18 @@ static fs_fd fs_shared_open(struct fs_dataset *ds, uint32_t p) {
     FS_NOTE(path, ": cannot open the partition: ", fs_err_text(err));
     return err;
   }
-  if (S_ISREG(st.st_mode) && (uint64_t)st.st_size == ds->ix.parts[p].size) return FS_MOVE_FD(fd);
-  FS_NOTE(path, ": the partition is ", fs_u64_text((uint64_t)st.st_size, has), " bytes long, the index says ",
-          fs_u64_text(ds->ix.parts[p].size, want), "; copy or pack the dataset again");
-  return -EIO;
+  if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != ds->ix.parts[p].size) {
+    FS_NOTE(path, ": the partition is ", fs_u64_text((uint64_t)st.st_size, has), " bytes long, the index says ",
+            fs_u64_text(ds->ix.parts[p].size, want), "; copy or pack the dataset again");
+    return -EIO;
+  }
+  err = fs_shared_same(ds, p, fd);
+  if (err == 0) return FS_MOVE_FD(fd);
+  bool other = err == -EBADMSG;
+  FS_NOTE(path,
+          other ? ": the partition is of another dataset, or its header is damaged" : ": cannot use the partition: ",
+          other ? "" : fs_err_text(err));
+  return err;
 }
 
 static fs_fd fs_shared_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {

@@ -185,10 +185,67 @@ static void test_nothing_left(void **state) {
   assert_non_null(strstr(text, "/d/small: block 0 cannot be read"));
 }
 
+/* ---- without a daemon ---- */
+
+/* Packed anew while it is in use, as other bytes of the same size: what was opened before is read on; what opens it now
+   is told, also where children share what was checked of the one before. */
+static void pack_again(const struct fix *f) {
+  struct fs_part_rec rec = {.size = f->part_size[1]};
+  const uint8_t other[16] = "another dataset";
+  char path[512], whole[512];
+  memset(f->part[1] + FS_PART_HEADER_SIZE, 'x', f->part_size[1] - FS_PART_HEADER_SIZE);
+  rec.xxh3 = fs_xxh3(f->part[1] + FS_PART_HEADER_SIZE, rec.size - FS_PART_HEADER_SIZE);
+  fs_part_header_make(f->part[1], 1, &rec, other);
+  fix_write(f->dataset, "new", f->part[1], f->part_size[1]);
+  snprintf(path, sizeof(path), "%s/new", f->dataset);
+  snprintf(whole, sizeof(whole), "%s/part-00001", f->dataset);
+  CHECK(rename(path, whole) == 0);
+}
+
+static void reads_mid(const struct fix *f, bool good) {
+  static uint8_t buf[20000];
+  pid_t pid = fork();
+  int status = 1;
+  if (pid == 0) {
+    fs_ssize n = fs_data_read(0, fix_entry(FIX_MID), buf, sizeof(buf), 0, NULL);
+    CHECK(good ? n == (fs_ssize)sizeof(buf) && memcmp(buf, f->plain[FIX_MID], sizeof(buf)) == 0 : n == -EIO);
+    _exit(0);
+  }
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void packed_again(const struct fix *f) {
+  fix_read(f, FIX_SMALL, 0, 3000); /* so that children share what they have checked */
+  reads_mid(f, true);
+  pack_again(f);
+  reads_mid(f, false);
+}
+static void packed_again_used(const struct fix *f) {
+  fix_read(f, FIX_MID, 0, 20000);
+  pack_again(f);
+  reads_mid(f, true);
+  fix_read(f, FIX_MID, 0, 20000);
+}
+static void test_packed_again(void **state) {
+  struct fix *f = *state;
+  static fix_fn *const uses[] = {packed_again, packed_again_used};
+  char text[4096];
+  for (unsigned i = 0; i < FS_ARRAY_LEN(uses); i++) {
+    fix_run_text(f, uses[i], text, sizeof(text));
+    fix_write(f->dataset, "part-00001", f->part[1], f->part_size[1]);
+    assert_int_equal(strstr(text, "part-00001: the partition is of another dataset") != NULL, i == 0);
+  }
+  setenv("FANSTORE_VERIFY", "never", 1);
+  fix_run_text(f, packed_again, text, sizeof(text));
+  unsetenv("FANSTORE_VERIFY");
+  fix_write(f->dataset, "part-00001", f->part[1], f->part_size[1]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_always), cmocka_unit_test(test_remote), cmocka_unit_test(test_never),
-      cmocka_unit_test(test_once),   cmocka_unit_test(test_maps),   cmocka_unit_test(test_nothing_left),
+      cmocka_unit_test(test_always),       cmocka_unit_test(test_remote), cmocka_unit_test(test_never),
+      cmocka_unit_test(test_once),         cmocka_unit_test(test_maps),   cmocka_unit_test(test_nothing_left),
+      cmocka_unit_test(test_packed_again),
   };
   return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
 }
