@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The reader's side of the node's cache: what it finds, what it pins, and slabs that it must not believe. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -116,6 +119,54 @@ static void test_copy(void **state) {
   assert_false(fs_cache_copy(&v, 77, 100, out, 0, 100));
 }
 
+/* The daemon evicts the line and fills it anew between two steps of the reader: when it first touches a page that it
+   may not write. */
+static struct slab *changing;
+static uint64_t changes_to;
+static uint8_t *barred;
+
+static void change_line(int sig) {
+  (void)sig;
+  atomic_store(&line(changing, 3)->tag, 0);
+  atomic_fetch_add(&line(changing, 3)->uses, 1);
+  memset(changing->bytes + DATA_OFF + 64, 'b', 100);
+  atomic_store(&line(changing, 3)->tag, changes_to | FS_CACHE_VALID);
+  if (mprotect(barred, 4096, PROT_READ | PROT_WRITE) != 0) _exit(1);
+}
+
+static struct fs_cache_view begin_change(struct slab *s, uint64_t to) {
+  struct fs_cache_view v;
+  fill(s);
+  put(s, 77, 3, 7, DATA_OFF + 64, 100);
+  assert_int_equal(fs_cache_view_init(&v, s->bytes, SLAB_SIZE, s->heat, LINES), 0);
+  changing = s;
+  changes_to = to;
+  assert_int_equal(mprotect(barred, 4096, PROT_NONE), 0);
+  return v;
+}
+
+static void test_changes(void **state) {
+  static struct slab s;
+  struct sigaction sa = {.sa_handler = change_line}, was;
+  uint32_t len;
+  (void)state;
+  barred = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(barred != MAP_FAILED);
+  sigaction(SIGSEGV, &sa, &was);
+  for (uint64_t key = 77; key < 79; key++) { /* the same block again, and another one */
+    struct fs_cache_view v = begin_change(&s, key);
+    assert_false(fs_cache_copy(&v, 77, 100, barred, 0, 100));
+    assert_int_equal(line(&s, 3)->uses, 1);
+  }
+  struct fs_cache_view v = begin_change(&s, 78);
+  _Atomic uint32_t *pin = (void *)barred;
+  assert_null(fs_cache_pin(&v, 77, pin, &len));
+  assert_int_equal(*pin, 0);
+  assert_int_equal(line(&s, 3)->uses, 1);
+  sigaction(SIGSEGV, &was, NULL);
+  munmap(barred, 4096);
+}
+
 static void test_hostile_words(void **state) {
   static struct slab s;
   struct fs_cache_view v;
@@ -180,6 +231,7 @@ static void test_hostile_headers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_pin), cmocka_unit_test(test_copy),
-                                     cmocka_unit_test(test_hostile_words), cmocka_unit_test(test_hostile_headers)};
+                                     cmocka_unit_test(test_changes), cmocka_unit_test(test_hostile_words),
+                                     cmocka_unit_test(test_hostile_headers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

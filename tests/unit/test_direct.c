@@ -181,6 +181,28 @@ static void test_interrupted(void **state) {
   run(state, interrupted);
 }
 
+/* A buffer is of one partition, and of what was read into it last, also when that failed half way. */
+static void buffers(const struct fix *f) {
+  static uint8_t buf[8192];
+  const uint64_t n = sizeof(buf), at = 2 * n, size = f->part_size[0];
+  char local[512];
+  struct fs_dataset *ds = fake_dataset();
+  drop_pages(f);
+  snprintf(local, sizeof(local), "%s/local", f->dir);
+  fix_write(local, "part-00001", f->part[1], f->part_size[1]);
+  for (uint32_t p = 0; p < 2; p++) {
+    CHECK(fs_local_copy(ds, p, buf, n, at, 0, size) == 0 && memcmp(buf, f->part[p] + at, n) == 0);
+  }
+  snprintf(local, sizeof(local), "%s/local/part-00000", f->dir);
+  CHECK(fs_local_copy(ds, 0, buf, n, at, 0, size) == 0);
+  CHECK(truncate(local, (off_t)(at + n + 4096)) == 0);
+  CHECK(fs_local_copy(ds, 0, buf, n, at + n, 0, size) == -EIO); /* half of it is there */
+  CHECK(fs_local_copy(ds, 0, buf, n, at, 0, size) == 0 && memcmp(buf, f->part[0] + at, n) == 0);
+}
+static void test_buffers(void **state) {
+  run(state, buffers);
+}
+
 static void refused(const struct fix *f) {
   drop_pages(f);
   atomic_store(&fake_dataset()->part[0].direct_fd, -1);
@@ -224,6 +246,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_threads, fake_setup, fix_teardown),
       cmocka_unit_test_setup_teardown(test_forked, fake_setup, fix_teardown),
       cmocka_unit_test_setup_teardown(test_interrupted, fake_setup, fix_teardown),
+      cmocka_unit_test_setup_teardown(test_buffers, fake_setup, fix_teardown),
       cmocka_unit_test_setup_teardown(test_refused, fake_setup, fix_teardown),
   };
   look();

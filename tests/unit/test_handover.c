@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -171,6 +173,56 @@ static void test_mode(void **state) {
   assert_int_equal(st.st_mode, S_IFSOCK | 0600);
 }
 
+/* Whoever else gets as far as the socket: neither side talks to another user. */
+static void test_other_user(void **state) {
+  struct host *h = *state;
+  struct fs_handover got;
+  struct sockaddr_un addr = {.sun_family = AF_UNIX, .sun_path = "node-0.sock"};
+  int status;
+  if (geteuid() != 0) skip();
+  assert_int_equal(chmod(h->dir, 0711), 0);
+  assert_int_equal(chmod(h->path, 0666), 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    if (chdir(h->dir) != 0 || setgid(65534) != 0 || setuid(65534) != 0) _exit(2);
+    if (fs_handover_connect(addr.sun_path, TIMEOUT, &got) != -EPERM) _exit(3);
+    struct fs_hello hello = {.magic = FS_HELLO_MAGIC, .version = FS_IPC_VERSION};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0) _exit(4);
+    _exit(send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello) ? 0 : 5);
+  }
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+  for (unsigned i = 0; i < 2; i++) {
+    int fd = accept(h->listener, NULL, NULL);
+    assert_true(fd >= 0);
+    assert_int_equal(fs_handover_hello(fd), -EPERM);
+    close(fd);
+  }
+}
+
+/* What is no hello, of this user. */
+static void test_bad_hello(void **state) {
+  struct fs_hello hello[2] = {{.magic = FS_HELLO_MAGIC, .version = FS_IPC_VERSION}};
+  static const size_t sizes[] = {1, sizeof(struct fs_hello) - 1, sizeof(struct fs_hello) + 1};
+  int pair[2];
+  (void)state;
+  assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+  for (unsigned i = 0; i < FS_ARRAY_LEN(sizes); i++) {
+    assert_int_equal(send(pair[1], hello, sizes[i], 0), sizes[i]);
+    assert_int_equal(fs_handover_hello(pair[0]), -EPROTO);
+  }
+  assert_int_equal(fs_handover_hello(pair[0]), -EAGAIN);
+  hello[0].version++;
+  assert_int_equal(send(pair[1], hello, sizeof(*hello), 0), sizeof(*hello));
+  assert_int_equal(fs_handover_hello(pair[0]), -EPROTONOSUPPORT);
+  hello[0].magic++;
+  assert_int_equal(send(pair[1], hello, sizeof(*hello), 0), sizeof(*hello));
+  assert_int_equal(fs_handover_hello(pair[0]), -EPROTO);
+  close(pair[0]);
+  close(pair[1]);
+}
+
 static int start(void **state, bool deep) {
   struct host *h = calloc(1, sizeof(*h));
   const char *tmp = getenv("TMPDIR");
@@ -208,6 +260,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_nobody, setup, teardown),
       cmocka_unit_test_setup_teardown(test_nobody, setup_deep, teardown),
       cmocka_unit_test_setup_teardown(test_mode, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_other_user, setup, teardown),
+      cmocka_unit_test(test_bad_hello),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,11 +241,32 @@ static void test_packed_again(void **state) {
   fix_write(f->dataset, "part-00001", f->part[1], f->part_size[1]);
 }
 
+/* Manifest and index of two datasets: who opens them while a new one is put in place. */
+static void two_halves(const struct fix *f) {
+  fs_err err = 0;
+  (void)f;
+  CHECK(!fs_mount_index(0, &err) && err == -EIO);
+}
+static void test_two_halves(void **state) {
+  struct fix *f = *state;
+  struct fs_manifest m;
+  char was[8192], now[8192], text[4096];
+  assert_int_equal(fs_manifest_load(f->dataset, &m, NULL, 0), 0);
+  fs_ssize n = fs_manifest_format(&m, was, sizeof(was));
+  m.dataset_id[3] ^= 1;
+  fs_ssize other = fs_manifest_format(&m, now, sizeof(now));
+  assert_true(n > 0 && other > 0);
+  fix_write(f->dataset, "manifest", now, (size_t)other);
+  fix_run_text(f, two_halves, text, sizeof(text));
+  fix_write(f->dataset, "manifest", was, (size_t)n);
+  assert_non_null(strstr(text, "not the dataset that was expected"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_always),       cmocka_unit_test(test_remote), cmocka_unit_test(test_never),
-      cmocka_unit_test(test_once),         cmocka_unit_test(test_maps),   cmocka_unit_test(test_nothing_left),
-      cmocka_unit_test(test_packed_again),
+      cmocka_unit_test(test_always),       cmocka_unit_test(test_remote),     cmocka_unit_test(test_never),
+      cmocka_unit_test(test_once),         cmocka_unit_test(test_maps),       cmocka_unit_test(test_nothing_left),
+      cmocka_unit_test(test_packed_again), cmocka_unit_test(test_two_halves),
   };
   return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
 }
