@@ -18,6 +18,13 @@ static _Atomic uint32_t g_no_nowait; /* this kernel or file system cannot say wh
 
 /* ---- opening ---- */
 
+/* Is it the file that the daemon has checked, as it was then? Another one may have its name by now, which no lease
+   prevents. */
+static bool fs_local_same(const struct fs_dataset *ds, uint32_t p, const struct stat *st) {
+  const struct fs_placement *place = &ds->placement[p];
+  return place->inode == 0 || (place->inode == st->st_ino && place->mtime == fs_place_mtime(st));
+}
+
 fs_fd fs_local_open(struct fs_dataset *ds, uint32_t p, int more) {
   char path[PATH_MAX], name[FS_PART_NAME_SIZE];
   struct stat st;
@@ -33,6 +40,10 @@ fs_fd fs_local_open(struct fs_dataset *ds, uint32_t p, int more) {
   }
   if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != ds->ix.parts[p].size) {
     FS_NOTE(path, ": the staged partition does not have the size that the index says; it is read from elsewhere");
+    return -EUCLEAN;
+  }
+  if (!fs_local_same(ds, p, &st)) {
+    FS_NOTE(path, ": the staged partition was replaced or written to; it is read from elsewhere");
     return -EUCLEAN;
   }
   return FS_MOVE_FD(fd);

@@ -52,11 +52,17 @@ static void fs_staging_lost(struct fs_staging *s, uint32_t dataset, uint32_t par
   }
 }
 
-/* Keeps the partition open while there are descriptors to spare; the others are opened for each read. */
+/* Notes which file was checked, for clients that open it later. Keeps it open while there are descriptors to spare; the
+   others are opened for each read. */
 static void fs_staging_open(const struct fs_staging *s, struct fs_dataset *ds, uint32_t part) {
   char path[PATH_MAX], name[FS_PART_NAME_SIZE];
+  struct stat st;
   int n = snprintf(path, sizeof(path), "%s/%s", ds->stage.local, fs_part_name(part, name));
   int fd = n < (int)sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+  if (fd >= 0 && fstat(fd, &st) == 0) {
+    ds->place[part].inode = st.st_ino;
+    ds->place[part].mtime = fs_place_mtime(&st);
+  }
   if (fd >= 0 && (rlim_t)fd >= s->descriptors) {
     close(fd);
     fd = -1;

@@ -17,11 +17,12 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "ipc/names.h"
 #include "util/base.h"
 
-#define FS_IPC_VERSION 8u
+#define FS_IPC_VERSION 9u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -34,8 +35,13 @@ struct fs_placement {
   uint8_t owners;                /* 0: only on shared storage */
   _Atomic uint8_t flags;
   uint16_t reserved;
+  uint64_t inode; /* when LOCAL: of the copy that was checked, 0 when it is not known; */
+  int64_t mtime;  /* and its mtime then, in ns: one that differs is another file, or was written to */
 };
-static_assert(sizeof(struct fs_placement) == 16, "fs_placement is 16 bytes");
+static_assert(sizeof(struct fs_placement) == 32, "fs_placement is 32 bytes");
+static inline int64_t fs_place_mtime(const struct stat *st) {
+  return (int64_t)((uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec);
+}
 #define FS_PLACE_LOCAL 0x1u /* staged on this node: the file is fs_ctl_dataset.local/part-NNNNN; may be cleared */
 
 struct fs_ctl_dataset {

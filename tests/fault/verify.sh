@@ -9,18 +9,24 @@ number_lines 90000 >"$work/source/d00/lines" # lz4, several blocks
 pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
 
 cat >"$work/damage.py" <<'END'
-"""Changes a byte in each 1000 of every staged partition below the directory given, in place."""
+"""Changes a byte in each 1000 of every staged partition below the directory given, in place, as a disk does it: the
+mtime stays. With "replace" in a new file that takes the name, "write" as a program does it."""
 import os, sys
 for directory, _, names in os.walk(sys.argv[1]):
     for name in names:
         if name.startswith("part-") and name[5:].isdigit():
             path = os.path.join(directory, name)
-            with open(path, "r+b") as f:
+            how, was = os.environ["HOW"], os.stat(path)
+            with open(path, "rb") as f:
                 data = bytearray(f.read())
-                for i in range(4096, len(data), 1000):
-                    data[i] ^= 0x20
-                f.seek(0)
+            for i in range(4096, len(data), 1000):
+                data[i] ^= 0x20
+            to = path + ".new" if how == "replace" else path
+            with open(to, "wb" if how == "replace" else "r+b") as f:
                 f.write(data)
+            if how != "write":
+                os.utime(to, ns=(was.st_atime_ns, was.st_mtime_ns))
+            os.rename(to, path)
 END
 cat >"$work/job.sh" <<END
 env -u LD_PRELOAD "$python" "$work/damage.py" "\$DAMAGE" || exit 9
@@ -39,12 +45,12 @@ job() {
   shift 2
   rm -rf "$work/local"
   expect_status 0 launch --dataset "$work/ds" "$@" -- true
-  unleased "$DAMAGE"/*/part-0000[0-9]
+  [ "$HOW" = replace ] || unleased "$DAMAGE"/*/part-0000[0-9]
   expect_status "$want" launch --dataset "$work/ds" --report "$work/r.json" "$@" -- sh "$work/job.sh"
   leased
 }
 node0() { json "$work/r.json" "r['nodes'][0]$1"; }
-export AWAY=
+export AWAY='' HOW=''
 one=$work/local/fanstore
 both=$work/local/fanstore-node0
 
@@ -60,6 +66,14 @@ job 1 "$one" --verify remote
 grep -q 'differ$' "$work/diff" || fail "diff says nothing of different files: $(cat "$work/diff")"
 equal "damage seen" 0 "$(node0 "['checksum_errors']")"
 FANSTORE_VERIFY=always job 0 "$one"
+
+say "another file by that name, and one that was written to"
+for HOW in replace write; do
+  job 0 "$one" --verify remote
+  equal "lines about it" 2 "$(grep -c 'the staged partition was replaced or written to' "$work/err")"
+  equal "read locally" 0 "$(node0 "['blocks_local']")"
+done
+HOW=
 
 say "two nodes, a replica on the other"
 job 0 "$both" --emulate 2 --replicas 2 --verify always
