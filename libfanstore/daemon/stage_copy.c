@@ -100,11 +100,12 @@ static fs_err copy_bytes(struct stage_copy *c) {
   return 0;
 }
 
-/* Reserves the space first, so that a full disk is known at once. Where that is not supported the writes tell. */
+/* Reserves the space first, so that a full disk is known at once. Where that is not supported the writes tell. Nobody
+   writes to a copy again: who does by mistake is refused, also where no lease is to be had. */
 static fs_err copy_to_temporary(struct stage_copy *c) {
   unlinkat(c->s->dir_fd, c->item->temporary, 0);
   FS_AUTO_CLOSE int to =
-      openat(c->s->dir_fd, c->item->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+      openat(c->s->dir_fd, c->item->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
   if (to < 0) return copy_fail(c, -errno, false);
   c->to = to;
   fs_err err = fallocate(to, 0, 0, (off_t)c->item->size) < 0 ? -errno : 0;

@@ -41,6 +41,7 @@ damaged() { # COMMAND...
   begin both --emulate 4
   partitions >"$work/parts"
   [ -s "$work/parts" ] || why='no partitions'
+  xargs -d '\n' chmod u+w <"$work/parts"
   while read -r p; do "$@" "$p" & done <"$work/parts"
   finish
   [ "$1" = rm ] || grep -q 'warning: .*somebody writes to this local copy' "$work/err" || why='not noticed'

@@ -151,6 +151,7 @@ static void damage(const char *dir, const char *name, off_t at, bool secret) {
   char path[PATH_MAX + 64], byte;
   struct stat st;
   snprintf(path, sizeof(path), "%s/%s", dir, name);
+  assert_int_equal(chmod(path, 0600), 0);
   int fd = open(path, O_RDWR);
   assert_true(fd >= 0);
   assert_int_equal(fstat(fd, &st), 0);
@@ -168,6 +169,13 @@ static void replace(const char *dir, const char *name) {
   assert_int_equal(system(command), 0);
 }
 
+static bool refuses_writing(const struct fixture *f, const char *name) {
+  char path[PATH_MAX + 64];
+  struct stat st;
+  snprintf(path, sizeof(path), "%s/%s", f->s.local, name);
+  return stat(path, &st) == 0 && st.st_mode == (S_IFREG | 0400);
+}
+
 static void copies_and_reuses(void **state) {
   struct fixture *f = *state;
   start(f, &f->s, -1);
@@ -177,6 +185,7 @@ static void copies_and_reuses(void **state) {
   assert_int_equal(have(&f->s), 7);
   assert_true(same(f, "index") && same(f, "part-00000") && same(f, "part-00001") && same(f, "part-00002"));
   assert_int_equal(f->s.index.nparts, PARTS);
+  assert_true(refuses_writing(f, "index") && refuses_writing(f, "part-00000"));
   fs_stage_close(&f->s);
   char away[300];
   snprintf(away, sizeof(away), "%s/part-00001", f->source);
@@ -222,6 +231,7 @@ static void stamps_fit_only_their_copy(void **state) {
   replace(f->s.local, "part-00002");
   assert_int_equal(have(&f->s), 3);
   stage_all(f, &f->s);
+  assert_int_equal(chmod(path, 0600), 0);
   assert_int_equal(truncate(path, 100), 0);
   assert_int_equal(have(&f->s), 3);
   stage_all(f, &f->s);
