@@ -8,7 +8,7 @@ kept=$root/tests/fuzz/corpus/${target#fuzz_}.tar.gz
 [ ! -e "$kept" ] || tar -C "$corpus" --skip-old-files -xzf "$kept"
 options=() leaks=1
 case $target in
-  fuzz_daemon) options=(-max_len=2048 -len_control=0) leaks=0 ;; # a daemon never ends
+  fuzz_daemon*) options=(-max_len=2048 -len_control=0) leaks=0 ;; # a daemon never ends
   fuzz_path) options=(-max_len=64) ;;
   fuzz_launch_options | fuzz_prepare_unpack) options=(-max_len=4096 -close_fd_mask=3) ;; # they tell what is wrong
   fuzz_handover | fuzz_settings) options=(-max_len=4096) ;;

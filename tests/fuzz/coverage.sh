@@ -19,8 +19,9 @@ declare -A about=(
   [daemon]="libfanstore/daemon/clients.c libfanstore/daemon/boxes.c libfanstore/daemon/fetch.c libfanstore/daemon/exchange.c
     libfanstore/daemon/serve.c libfanstore/daemon/prefetch.c libfanstore/daemon/ns*.c libfanstore/daemon/names.c
     libfanstore/daemon/hold.c libfanstore/daemon/handles.c libfanstore/daemon/replica_receive.c libfanstore/daemon/spill*.c"
+  [daemon_names]='libfanstore/daemon/ns*.c libfanstore/daemon/names.c libfanstore/daemon/members.c'
   [elf]='fs-launch/elfread.c fs-launch/code.c'
-  [handover]='libfanstore/ipc/handover*.c libfanstore/client/attach.c libfanstore/cache/view.c'
+  [handover]='libfanstore/ipc/handover*.c libfanstore/client/attach.c libfanstore/client/offline.c libfanstore/cache/view.c'
   [index]='libfanstore/index/open.c libfanstore/index/lookup.c libfanstore/index/entry.c libfanstore/index/verify.c'
   [launch_options]='fs-launch/options.c fs-launch/hosts.c libfanstore/util/opt.c'
   [list]='libfanstore/util/text.c libfanstore/util/parse.c libfanstore/util/path.c'

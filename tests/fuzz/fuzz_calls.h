@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "daemon/daemon.h"
+#include "fuzz_input.h"
 #include "ipc/names.h"
 #include "ipc/wire.h"
 
@@ -14,31 +15,6 @@
 #define CLIENTS 3u
 
 static struct fs_client *client[CLIENTS];
-
-/* ---- the input ---- */
-
-static struct input {
-  const uint8_t *at;
-  size_t left;
-} in;
-
-static void take(void *to, size_t n) {
-  size_t have = FS_MIN(n, in.left);
-  if (have > 0) memcpy(to, in.at, have);
-  memset((char *)to + have, 0, n - have);
-  in.at += have;
-  in.left -= have;
-}
-static uint8_t byte(void) {
-  uint8_t b;
-  take(&b, 1);
-  return b;
-}
-static uint32_t word(void) {
-  uint32_t w;
-  take(&w, sizeof(w));
-  return w;
-}
 
 /* ---- calls ---- */
 

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Three ranks that keep names of output files (tests/unit/ns_fixture.h), and a story of calls at each of them, of
+ * messages that are late, lost, sent twice, changed or made up, of links that are cut and of ranks that die. Whatever
+ * happens, each call of a rank that lives ends, once; and while messages are only late or lost, and at most one rank
+ * dies, mirrors have in the end what owners have.
+ */
+#include "../unit/ns_fixture.h"
+#include "fuzz_input.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define SIM_RANKS 3u
+#define CALLS 32u
+#define MADE 32u
+#define ENDS 40000u /* steps after which no call may be under way: 2 s of the simulation, of deadlines of 100 ms */
+
+static struct call calls[CALLS];
+static struct {
+  bool used;
+  uint32_t rank;
+} at[CALLS];
+static uint64_t made[MADE]; /* ids of files and directories, the last ones */
+static unsigned mades;
+static bool cut;
+static unsigned deaths;
+
+static const char *a_name(void) {
+  static const char *const names[] = {"f", "g", "d", "e"};
+  return names[byte() % FS_ARRAY_LEN(names)];
+}
+static uint64_t an_id(void) {
+  uint8_t b = byte();
+  if (mades > 0 && b < 240) return made[b % FS_MIN(mades, MADE)];
+  return FS_OUT_ID_MAKE(b % SIM_RANKS, b >> 2 & 3);
+}
+static uint64_t a_dir(void) {
+  uint8_t b = byte();
+  return b & 3 && mades > 0 ? made[b / 4 % FS_MIN(mades, MADE)] : FS_DATASET_DIR(0, b >> 2 & 3);
+}
+
+static struct fs_names_call some_call(uint32_t rank, uint8_t op, const char **name, const char **name2) {
+  struct fs_names_call h = {.op = op, .dir = a_dir()};
+  uint8_t type = byte();
+  *name = *name2 = "";
+  h.mode = (type & 1 ? S_IFDIR : type & 2 ? S_IFLNK : S_IFREG) | 0644;
+  if (op == FS_NAMES_CREATE || op == FS_NAMES_REMOVE || op == FS_NAMES_RENAME)
+    h.id = fs_ns_id(world.ns[rank]);
+  else if (op != FS_NAMES_LIST && op != FS_NAMES_LOOKUP)
+    h.id = an_id();
+  if (op == FS_NAMES_CREATE || op == FS_NAMES_REMOVE || op == FS_NAMES_RENAME || (op == FS_NAMES_LOOKUP && type & 4))
+    *name = a_name();
+  if (op == FS_NAMES_RENAME) {
+    h.to = a_dir();
+    *name2 = a_name();
+    h.flags = type & 8 ? FS_NAMES_NOREPLACE : 0;
+  }
+  if (op == FS_NAMES_CREATE && S_ISLNK(h.mode)) *name2 = "target";
+  if (op == FS_NAMES_CREATE) made[mades++ % MADE] = h.id;
+  if (op == FS_NAMES_SETATTR) h.flags = 1 + (type >> 4) % 3;
+  if (op == FS_NAMES_PUBLISH) h.size = type, h.mode = S_IFREG | 0644;
+  if (op == FS_NAMES_LIST) h.seq = type >> 4;
+  return h;
+}
+
+static void a_call(void) {
+  static const uint8_t ops[] = {FS_NAMES_CREATE, FS_NAMES_CREATE,  FS_NAMES_RENAME,  FS_NAMES_RENAME,
+                                FS_NAMES_RENAME, FS_NAMES_PUBLISH, FS_NAMES_REMOVE,  FS_NAMES_REMOVE,
+                                FS_NAMES_LOOKUP, FS_NAMES_LIST,    FS_NAMES_SETATTR, FS_NAMES_TIMES};
+  uint8_t op = ops[byte() % FS_ARRAY_LEN(ops)];
+  uint32_t rank = byte() % SIM_RANKS, i = 0;
+  const char *name, *name2;
+  while (i < CALLS && at[i].used && !calls[i].done) i++;
+  if (i == CALLS || world.dead[rank]) return;
+  at[i].used = true;
+  at[i].rank = rank;
+  struct fs_names_call h = some_call(rank, op, &name, &name2);
+  if (h.id == 0 && op == FS_NAMES_LOOKUP && !*name) h.id = an_id();
+  call_start(&calls[i], rank, h, name, name2);
+}
+
+/* The first message that is on its way between two ranks. */
+static struct packet *a_packet(uint32_t *from, uint32_t *to) {
+  uint8_t b = byte();
+  for (uint32_t k = 0; k < SIM_RANKS * SIM_RANKS; k++) {
+    uint32_t pair = (b + k) % (SIM_RANKS * SIM_RANKS);
+    *from = pair / SIM_RANKS;
+    *to = pair % SIM_RANKS;
+    if (world.first[*from][*to]) return world.first[*from][*to];
+  }
+  return NULL;
+}
+
+static void a_loss(void) {
+  uint32_t from, to;
+  struct packet *p = a_packet(&from, &to);
+  if (!p) return;
+  world.first[from][to] = p->next;
+  if (!p->next) world.last[from][to] = NULL;
+  free(p);
+}
+
+static void a_change(void) {
+  uint32_t from, to;
+  uint8_t how = byte();
+  struct packet *p = a_packet(&from, &to);
+  if (!p) return;
+  world.hostile = true;
+  if (how & 1) fs_ns_receive(world.ns[to], world.now, from, &p->head, p->body, p->n); /* and once more, later */
+  if (how & 2) p->head.err = -(int32_t)(byte());
+  if (how & 4) p->head.set += byte() - 128u;
+  if (how & 8) p->head.id += byte() - 128u;
+  if (how & 16 && p->n > 0) p->n = byte() % (p->n + 1);
+  for (unsigned k = how >> 5; k > 0 && p->n > 8; k--) {
+    size_t place = byte() * 8u % (p->n - 7);
+    uint8_t b = byte();
+    if (b & 1)
+      take(p->body + place, 8);
+    else
+      p->body[place] = (char)(p->body[place] + (b >> 1) - 64);
+  }
+}
+
+/* A message that nobody has sent, mostly about what there is. */
+static void a_made_up_one(void) {
+  alignas(8) char body[sizeof(struct fs_names_call) + 64] = {0};
+  uint32_t from = byte() % SIM_RANKS, to = byte() % SIM_RANKS;
+  const char *name, *name2;
+  static const uint8_t firsts[] = {FS_NAMES_LOOKUP, FS_NAMES_TAKE, FS_NAMES_MIRROR},
+                       lasts[] = {FS_NAMES_CLIENT_OPS - 1, FS_NAMES_ABOVE, FS_NAMES_REPLICA};
+  uint8_t how = byte(), group = how % 3;
+  if (from == to || world.dead[to]) return;
+  world.hostile = true;
+  struct fs_names_call h = some_call(to, FS_NAMES_LOOKUP, &name, &name2);
+  h.op = firsts[group] + byte() % (lasts[group] - firsts[group] + 1u);
+  h.id = an_id();
+  h.to = a_dir();
+  h.seq = how & 4 ? byte() : an_id();
+  h.size = how & 8 ? byte() : an_id();
+  h.flags = byte();
+  if (how & 16) name = a_name();
+  h.name_len = (uint16_t)strlen(name);
+  h.name2_len = (uint16_t)(how & 32 ? 1 : 0);
+  memcpy(body, &h, sizeof(h));
+  memcpy(body + sizeof(h), name, h.name_len);
+  body[sizeof(h) + h.name_len] = 'g';
+  struct fs_ns_message head = {.id = byte(), .set = world.ns[to]->members.number + (how & 64 ? byte() : 0)};
+  fs_ns_receive(world.ns[to], world.now, from, &head, body, fs_call_size(&h));
+}
+
+static void a_cut(bool heal) {
+  uint32_t a = byte() % SIM_RANKS, b = byte() % SIM_RANKS;
+  world.cut[a][b] = !heal;
+  cut = cut || !heal;
+}
+
+static void a_death(void) {
+  uint32_t rank = byte() % SIM_RANKS, living = 0;
+  for (uint32_t i = 0; i < SIM_RANKS; i++) living += !world.dead[i];
+  if (living <= 1 || world.dead[rank]) return;
+  sim_kill(rank);
+  deaths++;
+}
+
+static void an_event(void) {
+  uint8_t what = byte();
+  switch (what & 31) {
+  case 0:
+    a_death();
+    break;
+  case 1:
+    a_cut(false);
+    break;
+  case 2:
+  case 3:
+    a_cut(true);
+    break;
+  case 4:
+  case 5:
+    a_loss();
+    break;
+  case 6:
+  case 7:
+  case 8:
+  case 9:
+    a_change();
+    break;
+  case 10:
+  case 11:
+  case 12:
+    a_made_up_one();
+    break;
+  case 13:
+    for (unsigned k = byte() * 16u; k > 0; k--) sim_step();
+    break;
+  default:
+    if (what & 16) a_call();
+    for (unsigned k = what >> 5; k > 0; k--) sim_step();
+  }
+}
+
+static bool calls_are_under_way(void) {
+  for (uint32_t i = 0; i < CALLS; i++)
+    if (at[i].used && !calls[i].done && !world.dead[at[i].rank]) return true;
+  return false;
+}
+
+static void the_end(void) {
+  memset(world.cut, 0, sizeof(world.cut));
+  for (unsigned steps = 0; calls_are_under_way(); steps++) {
+    if (steps > ENDS) abort();
+    sim_step();
+  }
+  if (world.hostile || cut || deaths > 1) return;
+  sim_settle();
+  sim_check_mirrors();
+}
+
+/* What the services hold most memory with. */
+static void bury(void) {
+  for (; graves > 0; graves--) {
+    struct fs_ns *ns = graveyard[graves - 1];
+    fs_names_free(ns->names);
+    free(ns->suspect);
+    free(ns);
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  in = (struct input){data, size};
+  random_seed(byte());
+  memset(at, 0, sizeof(at));
+  mades = deaths = 0;
+  cut = false;
+  sim_start(SIM_RANKS);
+  bury();
+  while (in.left > 0) an_event();
+  the_end();
+  return 0;
+}
