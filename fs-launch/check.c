@@ -126,7 +126,7 @@ int fs_check_datasets(struct fs_launch *l) {
 
 int fs_check_report(const struct fs_launch *l) {
   if (!l->opt.report || strcmp(l->opt.report, "-") == 0) return 0;
-  FS_AUTO_CLOSE int fd = open(l->opt.report, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  FS_AUTO_CLOSE int fd = open(l->opt.report, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
   if (fd >= 0) return 0;
   char shown[512];
   fs_say("--report %s: %s", fs_shown(l->opt.report, shown, sizeof(shown)), strerror(errno));

@@ -79,6 +79,7 @@ void fs_guard_dismiss(struct fs_launch *l) {
   fs_guard_watch(l, -1);
   close(l->guard_fd);
   l->guard_fd = -1;
+  if (l->guard > 0) kill(l->guard, SIGKILL); /* somebody may have stopped it, and there is nothing left for it to do */
   if (l->guard > 0) waitpid(l->guard, NULL, 0);
   l->guard = 0;
 }

@@ -3,6 +3,7 @@
  * --report: every counter of every node, the placement and the warnings, as JSON or as lines of text. Keys are the
  * daemons' own (ipc/control.h), so that new ones appear without a change here. docs/staging.md describes it.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -167,13 +168,22 @@ static void report_text(const struct fs_launch *l, int status, FILE *out) {
   for (unsigned i = 0; i < l->warnings; i++) fprintf(out, "warning %s\n", l->warning[i]);
 }
 
+/* Without a wait: nobody may read a FIFO any more. */
+static FILE *report_open(const char *name) {
+  int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (fd >= 0) fcntl(fd, F_SETFL, 0);
+  FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+  if (!out && fd >= 0) close(fd);
+  return out;
+}
+
 void fs_report(const struct fs_launch *l, int status) {
   const char *name = l->opt.report;
   size_t n = name ? strlen(name) : 0;
   char shown[512];
   if (!name) return;
   bool to_stdout = strcmp(name, "-") == 0;
-  FILE *out = to_stdout ? stdout : fopen(name, "we");
+  FILE *out = to_stdout ? stdout : report_open(name);
   if (!out) {
     fs_say("--report %s: %s", fs_shown(name, shown, sizeof(shown)), strerror(errno));
     return;

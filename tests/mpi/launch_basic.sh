@@ -99,6 +99,10 @@ status 3 sh -c 'exit 3'
 status 137 sh -c 'kill -9 $$'
 status 143 sh -c 'kill $$'
 status 0 true
+# Its guard is stopped: nobody waits for it.
+# shellcheck disable=SC2016
+expect_status 0 timeout -s KILL 60 "$bin/fs-launch" --local-dir "$local" --dataset "$work/ds" -- \
+  sh -c 'kill -STOP "$(pgrep -P $PPID -x fs-launch-guard)"'
 equal "standard input" "$(seq 100000 | md5sum)" "$(seq 100000 | launch --dataset "$work/ds" -- md5sum 2>/dev/null)"
 equal "standard output" "out" "$(launch --dataset "$work/ds" -- sh -c 'echo out; echo err >&2' 2>/dev/null)"
 for _ in 1 2 3 4 5; do

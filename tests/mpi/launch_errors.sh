@@ -67,6 +67,16 @@ bad 127 "nosuchcommand: command not found" "${l[@]}" --dataset "$ds" -- nosuchco
 bad 127 "./nosuch: command not found" "${l[@]}" --dataset "$ds" -- ./nosuch
 bad 126 ".*manifest: not executable" "${l[@]}" --dataset "$ds" -- "$ds/manifest"
 bad 125 "--report /nonexistent/r: No such file" "${l[@]}" --dataset "$ds" --report /nonexistent/r -- true
+mkfifo fifo
+bad 125 "--report fifo: No such device or address" "${l[@]}" --dataset "$ds" --report fifo -- true
+# Somebody who reads it, but not to the end.
+exec {fifo}<>fifo
+sleep 1000 <&"$fifo" {fifo}>&- &
+exec {fifo}>&-
+# shellcheck disable=SC2016
+expect_status 0 timeout -s KILL 100 "$bin/fs-launch" --local-dir "$work/beside" --dataset "$ds" --report fifo -- \
+  sh -c 'kill $0; while grep -q "^State:.[^Z]" /proc/$0/status; do sleep 0.1; done 2>/dev/null' $!
+grep -qx 'fs-launch: --report fifo: No such device or address' "$work/err" || fail "a report that nobody reads: $(cat "$work/err")"
 bad 125 "--hostfile nofile: No such file" "${l[@]}" --dataset "$ds" --hostfile nofile -- true
 : >empty
 bad 125 "--hostfile empty: no host in it" "${l[@]}" --dataset "$ds" --hostfile empty -- true
