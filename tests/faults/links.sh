@@ -45,6 +45,15 @@ cut_for_good() {
   netns_heal h2
   count_left
 }
+# Longer than Open MPI waits for a host that says nothing, eight minutes: its daemon ends, and the job goes on without it.
+given_up() {
+  begin both
+  netns_cut h2
+  sleep 600
+  netns_heal h2
+  sleep 30
+  finish
+}
 orted() {
   local not_ours='ompi.h3*' # mpirun's own, which it cannot remove then
   begin both
@@ -72,6 +81,7 @@ fault 'a link is cut for 4 s' 1 healed 4
 fault 'a link is cut for 30 s' 0 healed 30
 readers+=(--pause 20 --patience 900)
 FAULTS_TIMES=${FAULTS_TIMES:+1} fault 'a link is cut for 5 min' 0 healed 300
+FAULTS_TIMES=${FAULTS_TIMES:+1} fault 'a link is cut for 10 min' 0 given_up
 readers=("${readers[@]:0:4}")
 fault 'a link is cut for good' 1 cut_for_good
 fault 'kill -9 of an orted' 1 orted
