@@ -237,6 +237,10 @@ void fs_command_signal(struct fs_launch *l, int sig, bool terminal) {
     if (!terminal) kill(l->command, sig); /* else it has had it */
     return;
   }
+  if (fs_is_user_signal(sig)) {
+    kill(l->command, carrier);
+    return;
+  }
   if (l->passed_on++ == 0) {
     l->passed_on_ns = fs_now_ns();
     fs_say("COMMAND's processes have %d s to end; a second interrupt ends them now",

@@ -23,6 +23,7 @@
 
 static void exec_mpirun(const struct fs_launch *l, const struct fs_words *w, int in, int out, int err) {
   fs_events_restore(l);
+  fs_signals_leave();
   setsid(); /* what the terminal sends is for COMMAND */
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
@@ -323,7 +324,7 @@ void fs_daemons_stop(struct fs_launch *l) {
   while (!l->daemons_ended && !all_over(l)) {
     uint64_t now = fs_now_ns();
     if (now - l->progress_ns > patience || now - start > FS_STOP_MAX_NS) break;
-    if (l->command > 0) fs_daemons_signal(l, SIGUSR2, &told);
+    if (l->command > 0) fs_daemons_signal(l, FS_SIGNAL_STOP, &told);
     fs_events_step(l, now + FS_NS_PER_S / 20);
     fs_daemons_look(l);
   }

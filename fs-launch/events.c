@@ -13,12 +13,24 @@
 
 #include "launch.h"
 
+bool fs_is_user_signal(int sig) {
+  return sig == SIGUSR1 || sig == SIGUSR2;
+}
+
+void fs_signals_leave(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  sigaddset(&set, SIGUSR2);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 /*
  * Under nohup a hang-up stays ignored. An ignored SIGINT (a shell's background job) is still listened to, since it may
  * be meant for us alone: from the terminal it is then passed over, and COMMAND inherits it ignored.
  */
 int fs_events_open(struct fs_launch *l) {
-  static const int wanted[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD};
+  static const int wanted[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
   sigset_t set;
   sigemptyset(&set);
   for (size_t i = 0; i < FS_ARRAY_LEN(wanted); i++) {
@@ -26,7 +38,7 @@ int fs_events_open(struct fs_launch *l) {
     sigaction(wanted[i], NULL, &sa);
     bool ignored = sa.sa_handler == SIG_IGN && wanted[i] != SIGCHLD;
     if (ignored) l->ignored |= 1u << wanted[i];
-    if (ignored && wanted[i] == SIGHUP) continue;
+    if (ignored && (wanted[i] == SIGHUP || fs_is_user_signal(wanted[i]))) continue;
     sigaddset(&set, wanted[i]);
     sigaction(wanted[i], &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
   }
@@ -67,6 +79,8 @@ static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) 
   bool from_terminal = info->ssi_code == SI_KERNEL && (sig == SIGINT || sig == SIGQUIT);
   if (sig == SIGCHLD) {
     reap(l);
+  } else if (fs_is_user_signal(sig)) {
+    if (l->command_running && !l->command_ended) fs_command_signal(l, sig, false);
   } else if (from_terminal && (ignored || l->command_running)) {
     if (ignored || l->command_ended) return;
     l->interrupt = sig;

@@ -30,6 +30,13 @@ static void guard_wait(pid_t pid, int ms) {
   if (fd >= 0) poll(&p, 1, ms);
 }
 
+/* Slurm sends what is for the job to every process of it, and this one is for its end. */
+static void guard_signals(void) {
+  static const int passed_over[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+  for (size_t i = 0; i < FS_ARRAY_LEN(passed_over); i++)
+    sigaction(passed_over[i], &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+}
+
 static void guard_main(const struct fs_launch *l, int fd) {
   pid_t pid[2] = {0, 0}, word;
   setsid();
@@ -59,6 +66,7 @@ int fs_guard_start(struct fs_launch *l) {
   l->guard = fork();
   if (l->guard == 0) {
     fs_events_restore(l);
+    guard_signals();
     close(pipe_fd[1]);
     if (chdir("/") < 0) _exit(1);
     guard_main(l, pipe_fd[0]);

@@ -214,6 +214,8 @@ void fs_mpirun_paths_back(void);
 
 /* events.c */
 int fs_events_open(struct fs_launch *l);
+bool fs_is_user_signal(int sig);                            /* SIGUSR1, SIGUSR2: COMMAND's alone */
+void fs_signals_leave(void);                                /* in a child that is not COMMAND: blocks them */
 void fs_events_restore(const struct fs_launch *l);          /* in a child: the signals as they were */
 void fs_events_file(struct fs_launch *l, const char *path); /* lines of the daemons' in a file */
 /* Handles what happens until something did or the time (fs_now_ns) is up. */

@@ -123,6 +123,9 @@ static void add_datasets(const struct fs_launch *l, struct fs_words *w) {
 void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "%s", l->mpirun);
   add_all(w, "--bind-to none --map-by node --oversubscribe --enable-recovery");
+  fs_words_add(w, "--mca");
+  fs_words_add(w, "ess_base_forward_signals");
+  fs_words_add(w, "%d,%d", FS_SIGNAL_FINISH, FS_SIGNAL_STOP);
   add_all(w, "--mca odls_base_sigkill_timeout 0 -np"); /* else two seconds pass after the last daemon's end */
   fs_words_add(w, "%u", l->nodes);
   add_where(l, w, true);

@@ -226,7 +226,7 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
     while (!all_finished(l) && !l->daemons_ended && l->out.fd >= 0 && !interrupted(l, by_signal, &heard)) {
       uint64_t now = fs_now_ns();
       if (now - l->progress_ns > FS_FINISH_NS) break;
-      fs_daemons_signal(l, SIGUSR1, &told);
+      fs_daemons_signal(l, FS_SIGNAL_FINISH, &told);
       fs_events_step(l, now + FS_NS_PER_S / 20);
       fs_daemons_look(l);
       show_copying(l);

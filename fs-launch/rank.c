@@ -20,7 +20,7 @@
 
 #define FS_RANK_POLL_NS (FS_NS_PER_S / 50)
 
-static const int carried[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGKILL};
+static const int carried[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGKILL, SIGUSR1, SIGUSR2};
 
 int fs_carrier(int sig) {
   for (size_t i = 0; i < FS_ARRAY_LEN(carried); i++)
@@ -88,7 +88,7 @@ static bool rank_step(struct rank *r) {
   struct timespec wait = {.tv_nsec = (long)FS_RANK_POLL_NS * 10};
   int sig = sigtimedwait(&r->set, NULL, &wait), real = carried_by(sig);
   if (real != 0) {
-    if (r->told_ns == 0) r->told_ns = fs_now_ns();
+    if (r->told_ns == 0 && !fs_is_user_signal(real)) r->told_ns = fs_now_ns();
     rank_pass(r, real);
   }
   return waitpid(r->child, &r->status, WNOHANG) == r->child;

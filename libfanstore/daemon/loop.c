@@ -56,7 +56,7 @@ static void fs_daemon_signal(int sig) {
 }
 
 static void fs_daemon_told(int sig) {
-  atomic_store(sig == SIGUSR1 ? &daemon_state.finish_told : &daemon_state.stop_told, true);
+  atomic_store(sig == FS_SIGNAL_FINISH ? &daemon_state.finish_told : &daemon_state.stop_told, true);
   fs_daemon_wake(&daemon_state);
 }
 
@@ -67,8 +67,10 @@ static void fs_daemon_signals(void) {
   sigaction(SIGTERM, &sa, NULL);
   sigaction(SIGINT, &sa, NULL);
   sigaction(SIGHUP, &sa, NULL);
-  sigaction(SIGUSR1, &told, NULL);
-  sigaction(SIGUSR2, &told, NULL);
+  sigaction(FS_SIGNAL_FINISH, &told, NULL);
+  sigaction(FS_SIGNAL_STOP, &told, NULL);
+  sigaction(SIGUSR1, &ignore, NULL); /* COMMAND's */
+  sigaction(SIGUSR2, &ignore, NULL);
   sigaction(SIGPIPE, &ignore, NULL);
   sigaction(SIGIO, &ignore, NULL); /* of leases, until lease.c takes it */
 }

@@ -49,8 +49,9 @@
  *                                                       is in the run directory (ipc/node.h)
  *   cancel                                              no more copies: what is left counts as failed
  *   stop [purge=1] [gone=1]                             drain, report, clean up, exit (end of file means the same)
- * Where rank 0 is dead or says nothing, SIGUSR1 to mpirun, which passes it to all ranks, is `finish` with names=10 and
- * what the command line says of keeping and staging out; SIGUSR2 is `stop`.
+ * Where rank 0 is dead or says nothing, FS_SIGNAL_FINISH to mpirun, which passes it to all ranks, is `finish` with
+ * names=10 and what the command line says of keeping and staging out; FS_SIGNAL_STOP is `stop`. Not SIGUSR1 or SIGUSR2:
+ * Slurm sends these to every process of a job, for COMMAND's sake.
  *
  * The command line that fs-launch gives to every rank of fanstored (paths absolute; options in any order; each value
  * a word of its own):
@@ -63,7 +64,13 @@
 #ifndef FS_IPC_CONTROL_H
 #define FS_IPC_CONTROL_H
 
+#include <signal.h>
+
 #include "util/base.h"
+
+/* fs-launch/rank.c has those from SIGRTMAX - 1 down to - 7. */
+#define FS_SIGNAL_FINISH (SIGRTMAX - 10)
+#define FS_SIGNAL_STOP (SIGRTMAX - 11)
 
 #define FS_CONTROL_LINE 4096u
 

@@ -91,4 +91,61 @@ ended() {
   no_leftovers
   echo "ok - one that fails ends the others"
 }
-side_by_side eval saves saves_mpi ended
+
+# SIGUSR1, which schedulers send some time before the end of a job: to fs-launch alone, or to every process.
+user_program() {
+  cat >"$work/user.py" <<'END'
+import os, signal, sys, time
+rank, top = os.environ.get("OMPI_COMM_WORLD_RANK", "0"), sys.argv[1]
+heard = []
+signal.signal(signal.SIGUSR1, lambda *a: heard.append(1))
+open(top + "/up" + rank, "w").close()
+end = time.time() + 60
+while not heard and time.time() < end:
+    time.sleep(0.1)
+if not heard:
+    sys.exit(4)
+open(top + "/heard" + rank, "w").close()
+while not os.path.exists(top + "/go") and time.time() < end:
+    time.sleep(0.1)
+with open("saved" + rank, "w") as f:
+    f.write("after")
+END
+}
+user_daemons() { # SIGNAL...: to the daemons of this test, and their mpirun
+  local p sig n=0
+  for p in /proc/[0-9]*; do
+    case $(tr '\0' ' ' <"$p/cmdline" 2>/dev/null) in
+      *"fanstored --job "*"--local-dir $work/local "*)
+        for sig; do kill "-$sig" "${p#/proc/}"; done
+        n=$((n + 1))
+        ;;
+    esac
+  done
+  [ $n -ge 3 ] || fail "$n daemons and mpiruns"
+}
+user() {
+  local ranks rank
+  user_program
+  for ranks in 0 '0 1'; do
+    local np=()
+    [ "$ranks" = 0 ] || np=(--np 2)
+    rm -rf "$work/seen" && mkdir "$work/seen"
+    "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --mount "$mnt" --emulate 2 "${np[@]}" --keep -- \
+      sh -c 'cd "$1" && exec "$2" "$3" "$4"' - "$mnt" "$python" "$work/user.py" "$work/seen" >"$work/out" 2>&1 &
+    pid=$!
+    for rank in $ranks; do wait_until 60 test -e "$work/seen/up$rank"; done
+    kill -USR1 "$pid"
+    for rank in $ranks; do wait_until 60 test -e "$work/seen/heard$rank"; done
+    user_daemons USR1 USR2
+    touch "$work/seen/go"
+    ends 0 "SIGUSR1 ${np[*]}"
+    for rank in $ranks; do
+      equal "SIGUSR1 ${np[*]}: saved" after "$(cat "$work"/local/fanstore-outputs/job-*/"saved$rank")"
+    done
+    rm -rf "$work/local/fanstore-outputs"
+    no_leftovers
+  done
+  echo "ok - SIGUSR1 is COMMAND's, and the daemons' is neither that nor SIGUSR2"
+}
+side_by_side eval saves saves_mpi ended user
