@@ -70,6 +70,7 @@ int fs_command_environment(const struct fs_launch_env *e) {
     fs_say("TMPDIR is too long");
     return FS_EXIT_FAILED;
   }
+  fs_slurm_export(); /* an srun in COMMAND */
   unsetenv(FS_ENV_STATE);
   unsetenv(FS_ENV_JOB);
   if (!emulated || getenv(FS_ENV_RUN)) unsetenv(FS_ENV_NODE); /* of a job around this one */

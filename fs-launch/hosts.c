@@ -158,6 +158,14 @@ static bool hosts_slurm(struct fs_launch *l) {
   return true;
 }
 
+/* `srun fs-launch` starts as many of us as the job step has tasks, and each would start FanStore on all nodes and run
+ * COMMAND. A rank of an MPI job has chosen to be here. */
+static bool step_repeats(void) {
+  const char *task = getenv("SLURM_PROCID");
+  uint64_t n;
+  return task && fs_parse_u64(task, 1, UINT32_MAX, &n) == 0 && !getenv("OMPI_COMM_WORLD_SIZE");
+}
+
 int fs_hosts_find(struct fs_launch *l) {
   if (l->opt.hosts || l->opt.hostfile) {
     int status = hosts_listed(l);
@@ -167,6 +175,12 @@ int fs_hosts_find(struct fs_launch *l) {
     l->nodes = l->opt.emulate > 0 ? (uint32_t)l->opt.emulate : 1;
     gethostname(l->first_host, sizeof(l->first_host) - 1);
     l->first_here = true;
+  } else if (step_repeats()) {
+    fs_say("this is task %s of a job step, and each would start FanStore on all nodes: start fs-launch once, without "
+           "srun or "
+           "by srun -N1 -n1",
+           getenv("SLURM_PROCID"));
+    return FS_EXIT_USAGE;
   }
   l->node = calloc(l->nodes, sizeof(*l->node));
   if (!l->node) {

@@ -209,6 +209,7 @@ void fs_mpirun_plain(const struct fs_launch *l, struct fs_words *w); /* one proc
 void fs_mpirun_on(const struct fs_launch *l, const char *hosts, uint32_t n, struct fs_words *w); /* on these */
 /* In the child, before mpirun is executed. */
 void fs_mpirun_environment(const struct fs_launch *l, bool daemons);
+void fs_slurm_export(void); /* srun is to pass this environment on, also after sbatch --export=NONE */
 void fs_mpirun_paths(const struct fs_launch *l); /* for COMMAND; fs_mpirun_paths_back, past mpirun */
 void fs_mpirun_paths_back(void);
 

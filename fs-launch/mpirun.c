@@ -229,14 +229,21 @@ static bool unwanted(const struct fs_launch *l, const char *e, bool daemons, boo
   return l->where != FS_WHERE_SLURM && starts(e, "SLURM_"); /* the allocation is not to be used */
 }
 
+void fs_slurm_export(void) {
+  const char *which = getenv("SLURM_EXPORT_ENV");
+  if (which && strncmp(which, "ALL", 3) != 0) setenv("SLURM_EXPORT_ENV", "ALL", 1);
+}
+
 void fs_mpirun_environment(const struct fs_launch *l, bool daemons) {
   bool inside = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
   char **to = environ;
   for (char **from = environ; *from; from++)
     if (!unwanted(l, *from, daemons, inside)) *to++ = *from;
   *to = NULL;
-  if (l->job[0] != '\0') setenv(FS_ENV_JOB, l->job, 1);            /* by which its remote shells are found */
-  if (l->where == FS_WHERE_SLURM) setenv("SLURM_OVERLAP", "1", 1); /* else a second mpirun waits for the first's end */
+  if (l->job[0] != '\0') setenv(FS_ENV_JOB, l->job, 1); /* by which its remote shells are found */
+  if (l->where != FS_WHERE_SLURM) return;
+  setenv("SLURM_OVERLAP", "1", 1); /* else a second mpirun waits for the first's end */
+  fs_slurm_export();               /* the srun in mpirun */
 }
 
 /*

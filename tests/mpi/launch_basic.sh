@@ -54,6 +54,12 @@ launch --dataset "$work/ds" --mount "$work/a/b" --dataset "$work/ds" --mount "$w
   sh -c "diff -r '$work/source' '$work/a/b' && diff -r '$work/source' '$work/c'" 2>/dev/null || fail "two mounts"
 echo "ok - two datasets, each at its mount"
 
+for given in NONE A,B ALL,A=1; do # what sbatch --export leaves for srun
+  SLURM_EXPORT_ENV=$given launch --dataset "$work/ds" --emulate 2 -- sh -c 'echo $SLURM_EXPORT_ENV' >>"$work/exports" 2>/dev/null
+done
+equal "SLURM_EXPORT_ENV" "ALL ALL ALL,A=1" "$(paste -sd' ' "$work/exports")"
+echo "ok - srun in COMMAND passes its environment on"
+
 launch --dataset "$work/ds" --emulate 2 --np 3 -- sh -c \
   "diff -r '$work/source' '$mnt' && echo \$OMPI_COMM_WORLD_RANK \$FANSTORE_EMULATE" \
   >"$work/out" 2>/dev/null || fail "--np 3"

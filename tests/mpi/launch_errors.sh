@@ -49,6 +49,8 @@ bad 2 "--deadline 9: give a number from 10 to 3600000" --dataset "$ds" --deadlin
 bad 2 "--hosts .*: not a list of hosts" --dataset "$ds" --hosts a,,b -- true
 bad 2 "--hosts .*: not a list of hosts" --dataset "$ds" --hosts=-oProxyCommand=id -- true
 bad 2 "--hosts .*: not a list of hosts" --dataset "$ds" --hosts 'a b' -- true
+SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST='f[1-2]' SLURM_PROCID=1 \
+  bad 2 "this is task 1 of a job step, .*srun -N1 -n1" --dataset "$ds" -- true
 bad 2 "--replicas 7: at most 6, or 2, the number of nodes" --dataset "$ds" --emulate 2 --replicas 7 -- true
 # Of an option with one value, two; of options that contradict each other, both.
 for option in "local-dir /x" "emulate 2" "hosts a" "np 2" "replicas 2" "cache 1G" "local-io auto" "report r" "stage-out d" \
