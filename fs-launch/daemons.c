@@ -68,7 +68,8 @@ int fs_daemons_start(struct fs_launch *l) {
 
 /* Of what mpirun and the programs below it said, the line that tells most. */
 static const char *telling_noise(const struct fs_launch *l) {
-  static const char *const words[] = {"ssh:", "resolve", "refused", "denied", "timed out", "not found", "rror"};
+  static const char *const words[] = {"srun: error", "step creation", "ssh:",      "resolve", "refused",
+                                      "denied",      "timed out",     "not found", "rror"};
   unsigned room = FS_ARRAY_LEN(l->noise), n = FS_MIN(l->noises, room), first = l->noises - n;
   for (size_t k = 0; k < FS_ARRAY_LEN(words); k++)
     for (unsigned i = 0; i < n; i++) {

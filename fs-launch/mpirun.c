@@ -129,6 +129,7 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   add_all(w, "--mca odls_base_sigkill_timeout 0 -np"); /* else two seconds pass after the last daemon's end */
   fs_words_add(w, "%u", l->nodes);
   add_where(l, w, true);
+  if (l->where == FS_WHERE_SLURM) add_all(w, "--mca orte_leave_session_attached 1"); /* else srun has no stderr */
   add_transport(l, w);
   add_user(w);
   fs_words_add(w, "%s", l->fanstored);

@@ -84,6 +84,10 @@ ci    shellcheck      cmd:shellcheck
 ci    valgrind        cmd:valgrind
 ci    spin            cmd:spin
 ci    man-db          cmd:man
+ci    slurmctld       cmd:slurmctld
+ci    slurmd          cmd:slurmd
+ci    slurm-client    cmd:sbatch
+ci    munge           cmd:munged
 afl   afl++           cmd:afl-fuzz'
 
 installed() { # PACKAGE

@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# slow
+# timeout: 240
+# A Slurm cluster of two nodes and a login host, each a network namespace: fs-launch in batch scripts, by docs/slurm.md.
+# COMMAND by --np and by srun, an empty environment, one fs-launch in a step of several tasks, the signals of a job that
+# is to end, and a job that is cancelled.
+. "$(dirname "$0")/../functions.sh"
+. "$(dirname "$0")/../netns.sh"
+need_command munged slurmctld slurmd sbatch srun scancel
+netns_up 3
+mpirun_slurm=$(ompi_info --parsable 2>/dev/null | grep -c '^mca:plm:slurm:' || :)
+[ "$mpirun_slurm" -gt 0 ] || skip "this Open MPI knows nothing of Slurm"
+
+# ---- the cluster: h1 is the login host ----
+etc=$work/etc
+export SLURM_CONF=$etc/slurm.conf
+mkdir -p "$etc/state"
+head -c 1024 /dev/urandom >"$etc/key"
+chmod 400 "$etc/key"
+cat >"$SLURM_CONF" <<END
+ClusterName=test
+SlurmctldHost=h1
+SlurmUser=root
+AuthInfo=socket=$etc/munge
+StateSaveLocation=$etc/state
+SlurmdSpoolDir=$etc/spool-%n
+SlurmdPidFile=$etc/%n.pid
+SlurmctldPidFile=$etc/slurmctld.pid
+SlurmdLogFile=$etc/%n.log
+SlurmctldLogFile=$etc/slurmctld.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/linear
+SlurmdParameters=config_overrides
+MpiDefault=none
+ReturnToService=2
+KillWait=5
+NodeName=h[2-3] CPUs=2 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES OverSubscribe=NO
+END
+echo CgroupPlugin=cgroup/v1 >"$etc/cgroup.conf"
+on() { # HOST COMMAND...
+  local host=$1
+  shift
+  netns_on "$host" env SLURM_CONF="$SLURM_CONF" "$@"
+}
+server() { # HOST COMMAND...: in the background, until netns_down; slurmd wants to see cgroups, which it does not use
+  on "$1" sh -c 'mount -t tmpfs none /sys/fs/cgroup 2>/dev/null; exec "$@"' - "${@:2}" >>"$etc/servers.log" 2>&1 </dev/null &
+}
+server h1 munged --foreground --force --key-file="$etc/key" --socket="$etc/munge" --pid-file="$etc/munge.pid" \
+  --log-file="$etc/munge.log" --seed-file="$etc/munge.seed"
+wait_until 20 test -S "$etc/munge"
+server h1 slurmctld -D
+server h2 slurmd -N h2 -D
+server h3 slurmd -N h3 -D
+all_idle() { [ "$(on h1 sinfo -h -o %T 2>/dev/null)" = idle ]; }
+for ((i = 0; i < 150; i++)); do
+  if all_idle; then break; fi
+  sleep 0.1
+done
+all_idle || { tail -n 5 "$etc"/*.log && skip "the cluster does not start here"; }
+
+# ---- jobs ----
+random_files "$work/source" 40 4 1 100 5000 100000
+pack "$work/source" "$work/ds" --partitions 5 --mount "$mnt"
+mkdir "$work/out"
+cd "$work"
+export l="$bin/fs-launch --dataset $work/ds --local-dir $net_local"
+job() { # SBATCH'S OPTION... ; the script's lines on standard input; output to $work/out.txt
+  { echo '#!/bin/bash' && cat; } >job.sh
+  rm -rf out.txt up-* out/* again
+  id=$(on h1 sbatch --parsable -N2 --ntasks-per-node=1 -o "$work/out.txt" "$@" job.sh)
+}
+gone() { ! on h1 squeue -h -o %i | grep -qx "$id"; }
+ended() {
+  wait_until 60 gone
+  wait_until 60 all_idle
+}
+shows() { # WHAT LINE TIMES
+  [ "$(grep -cx -- "$2" out.txt)" = "$3" ] || fail "$1: not $3 times '$2': $(cat out.txt)"
+}
+
+job <<END
+$l --np 2 --report $work/r.json -- sh -c 'hostname; diff -r $work/source $mnt && echo same'
+echo "status \$?"
+$l -- srun sh -c 'hostname; diff -r $work/source $mnt && echo same'
+echo "status \$?"
+END
+ended
+shows "--np and srun" same 4
+shows "--np and srun" 'status 0' 2
+shows "--np and srun" h2 2
+shows "--np and srun" h3 2
+equal "nodes" "h2,h3" "$(json r.json "','.join(sorted(n['host'] for n in r['nodes']))")"
+equal "remote on each" True "$(json r.json "all(n['bytes_remote'] > 0 for n in r['nodes'])")"
+equal "shared" 0 "$(json r.json "r['total']['bytes_shared']")"
+grep -q ' 0 B staged, ' out.txt || fail "the second job staged: $(cat out.txt)"
+echo "ok - COMMAND by --np, and by srun, on both nodes; what is staged is used again"
+
+job --export=NONE <<END
+export PATH=$PATH
+$l --np 2 -- sh -c 'diff -r $work/source $mnt && echo same'
+$l -- srun sh -c 'diff -r $work/source $mnt && echo same'
+END
+ended
+shows "--export=NONE" same 4
+echo "ok - --export=NONE"
+
+job <<END
+srun $l -- echo once
+echo "status \$?"
+END
+ended
+shows "srun fs-launch" once 1
+shows "srun fs-launch" 'status 2' 1
+echo "ok - srun fs-launch runs COMMAND once"
+
+job <<END
+export SLURM_CONSTRAINT=nothing
+$l -- echo once
+echo "status \$?"
+END
+ended
+grep -q '^fs-launch: the daemons could not be started: srun: error: ' out.txt || fail "$(cat out.txt)"
+shows "no step" 'status 125' 1
+echo "ok - $(head -n 1 out.txt)"
+
+# Slurm's --signal, to the batch script (B:) or to the job steps: COMMAND writes after it, on each node.
+cat >save.sh <<END
+trap 'heard=1' \$1
+touch $work/up-\$(hostname)
+while [ -z "\${heard:-}" ]; do sleep 0.1; done
+sleep 1
+hostname >$mnt/saved-\$(hostname)
+END
+ups() { [ -e up-h2 ] && [ -e up-h3 ]; }
+for how in '--batch USR1 srun' '--ctld USR1 srun' '--batch USR1 --np' '--batch TERM --np'; do
+  read -r to signal command <<<"$how"
+  case $command in
+    srun) job <<<"exec $l --stage-out $work/out -- srun bash $work/save.sh $signal" ;;
+    *) job <<<"exec $l --stage-out $work/out --np 2 -- bash $work/save.sh $signal" ;;
+  esac
+  wait_until 60 ups
+  on h1 scancel "$to" --signal="$signal" "$id"
+  ended
+  equal "$how: saved" "saved-h2 saved-h3" "$(cd out && echo *)"
+  grep -q '2 outputs .* written, 2 staged out' out.txt || fail "$how: $(cat out.txt)"
+done
+echo "ok - what COMMAND saves after --signal is staged out, on all nodes"
+
+job <<<"exec $l --np 2 -- bash $work/save.sh USR1"
+wait_until 60 ups
+on h1 scancel "$id"
+ended
+running() { pgrep -f "fanstored --job job-.*--local-dir $net_local " >/dev/null; }
+not_running() { ! running; }
+wait_until 20 not_running
+job <<<"$l --np 2 -- sh -c 'diff -r $work/source $mnt && echo same'"
+ended
+shows "after a cancelled job" same 2
+grep -q ' 0 B staged, ' out.txt || fail "staged again: $(cat out.txt)"
+echo "ok - a cancelled job leaves no daemon, and the next one finds what it staged"
