@@ -22,7 +22,7 @@ static _Atomic uint32_t g_no_nowait; /* this kernel or file system cannot say wh
    prevents. */
 static bool fs_local_same(const struct fs_dataset *ds, uint32_t p, const struct stat *st) {
   const struct fs_placement *place = &ds->placement[p];
-  return place->inode == 0 || (place->inode == st->st_ino && place->mtime == fs_place_mtime(st));
+  return place->inode == 0 || (place->inode == st->st_ino && place->mtime == fs_mtime_ns(st));
 }
 
 fs_fd fs_local_open(struct fs_dataset *ds, uint32_t p, int more) {

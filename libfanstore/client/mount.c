@@ -47,7 +47,12 @@ static enum fs_verify fs_verify_of(const struct fs_node *node) {
 static fs_err fs_open_index_node(const struct fs_node *node, const struct fs_ctl_dataset *d, struct fs_index *ix) {
   bool always = fs_verify_of(node) == FS_VERIFY_ALWAYS;
   fs_err err = (always ? fs_open_index_checked : fs_open_index)(d->local, d->id, ix);
-  if (err == -EBADMSG) FS_NOTE(d->local, "/index: the staged index is damaged; that on shared storage is used");
+  if (err == 0 && d->index_inode != 0 && (ix->inode != d->index_inode || ix->mtime != d->index_mtime)) {
+    fs_index_close(ix); /* not the one that was checked, or not as it was then */
+    err = -EBADMSG;
+  }
+  if (err == -EBADMSG)
+    FS_NOTE(d->local, "/index: the staged index is damaged, or was written to; that on shared storage is used");
   if (err < 0) err = fs_open_index_checked(d->source, d->id, ix);
   if (err < 0 || ix->nparts == d->partitions) return err;
   fs_index_close(ix);

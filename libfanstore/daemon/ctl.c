@@ -31,6 +31,8 @@ static void fs_ctl_dataset(struct fs_ctl_dataset *c, const struct fs_dataset *ds
   memcpy(c->source, ds->stage.source, sizeof(c->source));
   memcpy(c->local, ds->stage.local, sizeof(c->local));
   memcpy(c->id, ds->stage.index.hdr->dataset_id, sizeof(c->id));
+  c->index_inode = ds->stage.index.inode;
+  c->index_mtime = ds->stage.index.mtime;
   c->partitions = ds->partitions;
   c->placement = first;
 }

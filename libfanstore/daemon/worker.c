@@ -61,7 +61,7 @@ static void fs_staging_open(const struct fs_staging *s, struct fs_dataset *ds, u
   int fd = n < (int)sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
   if (fd >= 0 && fstat(fd, &st) == 0) {
     ds->place[part].inode = st.st_ino;
-    ds->place[part].mtime = fs_place_mtime(&st);
+    ds->place[part].mtime = fs_mtime_ns(&st);
   }
   if (fd >= 0 && (rlim_t)fd >= s->descriptors) {
     close(fd);

@@ -28,6 +28,8 @@ struct fs_index {
   uint32_t block_size, block_shift;
   void *map; /* from fs_index_open; NULL when attached to memory of the caller's */
   uint64_t map_size;
+  uint64_t inode; /* of the file; 0 without one */
+  int64_t mtime;  /* its, in ns */
 };
 
 /* A stored block, resolved and bounds-checked against its partition's size. */

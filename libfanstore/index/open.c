@@ -156,6 +156,8 @@ fs_err fs_index_open(const char *path, struct fs_index *ix, char *why, size_t wh
   }
   ix->map = map;
   ix->map_size = size;
+  ix->inode = st.st_ino;
+  ix->mtime = fs_mtime_ns(&st);
   return 0;
 }
 

@@ -17,7 +17,6 @@
 
 #include <assert.h>
 #include <limits.h>
-#include <sys/stat.h>
 
 #include "ipc/names.h"
 #include "util/base.h"
@@ -39,9 +38,6 @@ struct fs_placement {
   int64_t mtime;  /* and its mtime then, in ns: one that differs is another file, or was written to */
 };
 static_assert(sizeof(struct fs_placement) == 32, "fs_placement is 32 bytes");
-static inline int64_t fs_place_mtime(const struct stat *st) {
-  return (int64_t)((uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec);
-}
 #define FS_PLACE_LOCAL 0x1u /* staged on this node: the file is fs_ctl_dataset.local/part-NNNNN; may be cleared */
 
 struct fs_ctl_dataset {
@@ -50,7 +46,9 @@ struct fs_ctl_dataset {
   char local[PATH_MAX];  /* this node's directory: index, part-NNNNN */
   uint8_t id[16];
   uint32_t partitions;
-  uint32_t placement; /* number of its first record in the placement table */
+  uint32_t placement;   /* number of its first record in the placement table */
+  uint64_t index_inode; /* of the index in `local`, as of a partition there (fs_placement) */
+  int64_t index_mtime;
 };
 
 /* Where bytes came from, the counters that a client keeps in its channel, and those of the daemon itself. */

@@ -113,6 +113,10 @@ void fs_eventfd_take(int fd);
 fs_err fs_futex_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
 void fs_futex_wake(_Atomic uint32_t *word, int count);
 
+static inline int64_t fs_mtime_ns(const struct stat *st) {
+  return (int64_t)((uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec);
+}
+
 /* CLOCK_MONOTONIC in nanoseconds, through the vDSO. */
 uint64_t fs_now_ns(void);
 

@@ -75,6 +75,16 @@ for HOW in replace write; do
 done
 HOW=
 
+say "an index that was written to"
+rm -rf "$work/local"
+expect_status 0 launch --dataset "$work/ds" -- true
+unleased "$one"/*/index
+# shellcheck disable=SC2016
+expect_status 0 launch --dataset "$work/ds" -- sh -c 'dd if=/dev/zero of="$0" bs=1 seek=500 count=3000 conv=notrunc 2>/dev/null && diff -r "$1" "$2"' \
+  "$(echo "$one"/*/index)" "$work/source" "$mnt"
+leased
+equal "lines about it" 1 "$(grep -c '/index: the staged index is damaged, or was written to' "$work/err")"
+
 say "two nodes, a replica on the other"
 job 0 "$both" --emulate 2 --replicas 2 --verify always
 equal "from the shared copy" 0 "$(node0 "['blocks_shared']")"
