@@ -23,12 +23,12 @@ static void mode_text(uint32_t mode, char out[11]) {
   out[10] = '\0';
 }
 
-/* Stored bytes of a file; what cannot be resolved counts nothing. */
+/* Stored bytes of a file; what cannot be resolved counts nothing, nor does a file of more blocks than there are. */
 static uint64_t stored_bytes(const struct fs_index *ix, uint32_t entry) {
   const struct fs_entry *e = fs_index_entry(ix, entry);
   uint64_t sum = 0, n = fs_index_block_count(ix, e);
   struct fs_block b;
-  for (uint64_t i = 0; i < n; i++)
+  for (uint64_t i = 0; i < n && n <= FS_MAX(ix->nblocks, 1); i++)
     if (fs_index_block(ix, entry, i, &b) == 0) sum += b.stored_len;
   return sum;
 }

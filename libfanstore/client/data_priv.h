@@ -379,6 +379,11 @@ void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry
 void fs_remote_ahead_out(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint32_t handle, uint64_t i,
                          uint64_t count);
 
+/* ---- materialize.c ---- */
+
+/* Has memory room for a file of so many bytes? Of half of what there is: with more the kernel would end processes. */
+bool fs_memory_holds(const struct fs_node *node, uint64_t bytes);
+
 /* ---- data.c ---- */
 
 static inline bool fs_is_local(const struct fs_dataset *ds, uint32_t partition) {

@@ -60,7 +60,18 @@ static fs_fd fs_read_only(int fd) {
   return ro;
 }
 
+bool fs_memory_holds(const struct fs_node *node, uint64_t bytes) {
+  char text[512];
+  FS_AUTO_CLOSE fs_fd fd = fs_open_read(FS_MEMINFO);
+  fs_ssize n = fd < 0 ? 0 : fs_sys_read(fd, text, sizeof(text) - 1);
+  text[FS_MAX(n, 0)] = '\0';
+  uint64_t most = fs_mem_available(text);
+  if (node && node->ctl->memory_limit > 0) most = FS_MIN(most, node->ctl->memory_limit);
+  return most == 0 || bytes <= most / 2; /* 0: not known */
+}
+
 static fs_fd fs_make_anonymous(struct fs_making *m, const char *dir) {
+  if (!dir && !fs_memory_holds(m->ds->node, m->size)) return -ENOSPC;
   FS_AUTO_CLOSE fs_fd fd = dir ? fs_sys_openat(AT_FDCWD, dir, O_TMPFILE | O_RDWR | O_CLOEXEC, m->mode)
                                : (fs_fd)FS_SYS2(SYS_memfd_create, "fanstore", MFD_CLOEXEC);
   if (fd < 0) return fd;
@@ -157,6 +168,9 @@ static fs_err fs_making_set(struct fs_making *m, uint32_t mount, uint32_t entry)
   const struct fs_entry *e = m->ds ? fs_index_entry(&m->ds->ix, entry) : NULL;
   if (!e) return m->ds ? -EUCLEAN : err;
   if (!S_ISREG(e->mode) || e->size > INT64_MAX) return -EUCLEAN;
+  struct fs_block last; /* a file of exabytes that are nowhere is not worth a try */
+  if (e->size > 0 && fs_index_block(&m->ds->ix, entry, fs_index_block_count(&m->ds->ix, e) - 1, &last) < 0)
+    return -EUCLEAN;
   m->size = e->size;
   m->mode = e->mode & 0111 ? 0500 : 0400;
   return 0;

@@ -435,6 +435,7 @@ static void real_files(const struct fix *f) {
     check_map(f, id);
   }
   CHECK(fs_counter_get(FS_C_MATERIALIZED) == 2 * FIX_COUNT - 1);
+  CHECK(fs_memory_holds(NULL, 1u << 20) && !fs_memory_holds(NULL, 1ull << 50));
   fs_data_prefetch(0, fix_entry(FIX_BIG_LZ4), 0, UINT64_MAX);
   fs_data_prefetch(0, fix_entry(FIX_EMPTY), 0, 1);
 }
