@@ -73,11 +73,19 @@ static void add_session(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "%s", l->run);
 }
 
+/* Without it the step of mpirun's srun asks for the job's memory, which another step may have. */
+static void add_step(struct fs_words *w) {
+  const char *mine = getenv("OMPI_MCA_plm_slurm_args");
+  add_all(w, "--mca plm_slurm_args");
+  fs_words_add(w, "%s%s--mem=0", mine ? mine : "", mine ? " " : "");
+}
+
 static void add_basics(const struct fs_launch *l, struct fs_words *w, bool daemons) {
   if (geteuid() == 0) fs_words_add(w, "--allow-run-as-root");
   add_session(l, w);
   if (l->where == FS_WHERE_HERE) add_all(w, "--mca oob_tcp_if_include lo --mca plm isolated --mca ras ^slurm");
   if (l->where == FS_WHERE_HOSTS) add_shell(l, w, daemons);
+  if (l->where == FS_WHERE_SLURM) add_step(w);
 }
 
 static void add_where(const struct fs_launch *l, struct fs_words *w, bool daemons) {

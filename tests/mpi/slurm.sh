@@ -31,12 +31,14 @@ SlurmdLogFile=$etc/%n.log
 SlurmctldLogFile=$etc/slurmctld.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-SelectType=select/linear
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerCPU=300
 SlurmdParameters=config_overrides
 MpiDefault=none
 ReturnToService=2
 KillWait=5
-NodeName=h[2-3] CPUs=2 State=UNKNOWN
+NodeName=h[2-3] CPUs=2 RealMemory=1000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES OverSubscribe=NO
 END
 echo CgroupPlugin=cgroup/v1 >"$etc/cgroup.conf"
@@ -115,6 +117,17 @@ ended
 shows "srun fs-launch" once 1
 shows "srun fs-launch" 'status 2' 1
 echo "ok - srun fs-launch runs COMMAND once"
+
+job <<END
+srun sh -c 'touch $work/up-\$(hostname); while [ ! -e $work/again ]; do sleep 0.1; done' &
+while ! [ -e $work/up-h2 -a -e $work/up-h3 ]; do sleep 0.1; done
+$l --np 2 -- sh -c 'diff -r $work/source $mnt && echo same'
+touch $work/again
+wait
+END
+ended
+shows "beside another step" same 2
+echo "ok - beside a step that has the job's memory"
 
 job <<END
 export SLURM_CONSTRAINT=nothing
