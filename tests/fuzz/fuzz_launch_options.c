@@ -78,17 +78,46 @@ static void check_hosts(const char *text) {
   close(fd);
 }
 
+/* An allocation of so many nodes: `names` is in the environment, and this host is said to be the first of it or not. */
+static void check_slurm(const char *names) {
+  struct fs_launch l = {.opt.replicas = 1};
+  const char *count = names + FS_MIN(strlen(names), 3u);
+  if (names[0] == '\0') return;
+  setenv("SLURM_JOB_ID", "1", 1);
+  setenv("SLURM_JOB_NUM_NODES", strpbrk(names, "|") ? count : "4", 1);
+  setenv("SLURM_JOB_NODELIST", names, 1);
+  setenv("SLURMD_NODENAME", "r1", 1);
+  setenv("SLURM_PROCID", names[0] == '1' ? names : "0", 1);
+  int status = fs_hosts_find(&l);
+  if (status != 0 && status != FS_EXIT_USAGE) abort();
+  if (status == 0 && (l.nodes == 0 || l.nodes > FS_MAX_NODES || !memchr(l.first_host, '\0', sizeof(l.first_host))))
+    abort();
+  if (l.where == FS_WHERE_SLURM && l.first_here != (strcmp(l.first_host, "r1") == 0)) abort();
+  free(l.node);
+}
+
+/* The command lines of `clean` and `doctor`. */
+static void check_others(char **argv, int argc) {
+  struct fs_launch_options o = {0};
+  int status = fs_options_parse_clean(&o, argc, argv);
+  if (status != -1 && status != FS_EXIT_USAGE) abort();
+  int next = fs_options_parse_doctor(argc, argv);
+  if (next >= argc || next == 0) abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *text = malloc(size + 1), *argv[64] = {(char *)(uintptr_t) "fs-launch"};
   int argc = 1;
   memcpy(text, data, size);
   text[size] = '\0';
   check_hosts(text);
+  check_slurm(text);
   for (char *rest = text, *word; argc < 60 && (word = strsep(&rest, "\n")) != NULL;) {
     if ((unsigned char)word[0] >= 0x80) word = (char *)(uintptr_t)words[(unsigned char)word[0] % FS_ARRAY_LEN(words)];
     if (!ends_it(word)) argv[argc++] = word;
   }
   check_options(argv, argc);
+  check_others(argv, argc);
   free(text);
   return 0;
 }
