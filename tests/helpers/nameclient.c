@@ -19,6 +19,7 @@
  *   relay ID TO                the spill ID stands for the file TO
  *   relays TO N                N such of one empty spill: "ok N", or the first error and how many there were before
  *   append ID TEXT | extend ID PART OFFSET LENGTH | offer ID PART
+ *   op DIR N                   a call with this number, about DIR and no name
  *   spill 0                    where this node's outputs are
  *
  * A DIR is a number: 1 is the dataset's root, others are ids. Prints "ok" or the errno's name, then records: "ID NAME
@@ -381,6 +382,9 @@ static void command(char *line) {
     fetch((uint32_t)dir, number, word[3]);
   } else if (strcmp(word[0], "rude") == 0) {
     rude(dir);
+  } else if (strcmp(word[0], "op") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT16_MAX, &number) == 0) {
+    call.op = (uint16_t)number;
+    one(call, "", "");
   } else if ((strcmp(word[0], "relay") == 0 || strcmp(word[0], "append") == 0) && n == 3) {
     of_file(dir, word, n);
   } else if ((strcmp(word[0], "extend") == 0 && n == 5) || (strcmp(word[0], "offer") == 0 && n == 3)) {

@@ -32,6 +32,9 @@ equal "nothing can be made in it" ENOENT "$(ask 0 "create $dir y" | cut -d' ' -f
 equal "a name of the dataset" EROFS "$(ask 0 "create 1 $(find "$work/source" -mindepth 1 -maxdepth 1 -printf '%f\n' -quit)")"
 equal "no such directory" EINVAL "$(ask 0 'create 12345 x')"
 
+say "what only daemons say to each other"
+for op in 0 31 {32..38} {64..73} 255 65535; do equal "operation $op" EINVAL "$(ask 0 "op 1 $op")"; done
+
 say "many at once, from all nodes"
 for n in 0 1 2; do ask $n "many 1 f$n. 3000 8" >"$work/many-$n" & done
 wait %2 %3 %4

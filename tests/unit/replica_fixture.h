@@ -135,7 +135,7 @@ static inline void wait_ns(uint64_t ns) {
 
 /* ---- what node 0 says ---- */
 
-static inline void block(uint32_t generation, uint64_t offset, char fill, uint32_t n) {
+static inline void block_from(uint32_t rank, uint32_t generation, uint64_t offset, char fill, uint32_t n) {
   assert_true(world.recvs > 0);
   struct message m = world.recv[--world.recvs];
   struct fs_wire_replica *h = m.buf;
@@ -148,7 +148,10 @@ static inline void block(uint32_t generation, uint64_t offset, char fill, uint32
                                 .length = n,
                                 .xxh3 = fs_xxh3(h + 1, n)};
   h->sum = fs_wire_sum(h, 0);
-  m.op->done(m.op, 0, sizeof(*h) + n, 0);
+  m.op->done(m.op, rank, sizeof(*h) + n, 0);
+}
+static inline void block(uint32_t generation, uint64_t offset, char fill, uint32_t n) {
+  block_from(0, generation, offset, fill, n);
 }
 /* The last word, or (flags) more of a list before it: behind its head, `n` of it. */
 static inline void word_with(uint32_t generation, uint32_t blocks, uint64_t size, uint32_t upto, uint32_t flags,

@@ -106,6 +106,69 @@ static void test_flipped(void **state) {
   assert_int_equal(d->count.dropped - before, sizeof(good) * 8);
 }
 
+/* The head is right, but its bytes are not those that home sent: it is told, and sends them again. */
+static void test_flipped_bytes(void **state) {
+  (void)state;
+  assert_true(world.recvs > 0);
+  unsigned char *bytes = (unsigned char *)world.recv[world.recvs - 1].buf + sizeof(struct fs_wire_replica);
+  struct message m = world.recv[--world.recvs];
+  struct fs_wire_replica head = {
+      .magic = FS_WIRE_REPLICA_MAGIC, .version = FS_WIRE_VERSION, .file = THEIRS, .generation = 1, .length = 1000};
+  memset(bytes, 'a', 1000);
+  head.xxh3 = fs_xxh3(bytes, 1000);
+  head.sum = fs_wire_sum(&head, 0);
+  memcpy(m.buf, &head, sizeof(head));
+  bytes[999] ^= 4;
+  m.op->done(m.op, 0, sizeof(head) + 1000, 0);
+  word(1, 1, 1000, 1);
+  run();
+  answered(-EILSEQ);
+  block(2, 0, 'a', 1000);
+  word(2, 1, 1000, 2);
+  run();
+  answered(0);
+}
+
+/* Blocks come from the file's home alone. */
+static void test_other_sender(void **state) {
+  (void)state;
+  uint64_t before = d->count.dropped;
+  static const uint32_t senders[] = {2, 1, 3, UINT32_MAX};
+  for (unsigned i = 0; i < FS_ARRAY_LEN(senders); i++) block_from(senders[i], 1, 0, 'a', 1000);
+  assert_int_equal(d->count.dropped - before, FS_ARRAY_LEN(senders));
+  run();
+  assert_int_equal(size_of(THEIRS), -ENOENT);
+}
+
+/* The block that comes with the last word is as long as it says. */
+static void test_block_in_word(void **state) {
+  alignas(8) char body[FS_NAMES_BODY] = {0};
+  static const uint32_t lengths[] = {9, 11, 0, UINT32_MAX};
+  (void)state;
+  for (unsigned i = 0; i < FS_ARRAY_LEN(lengths); i++) {
+    struct fs_names_call *c = (void *)body;
+    struct fs_wire_replica head = {.file = THEIRS, .length = lengths[i]};
+    *c = (struct fs_names_call){.op = FS_NAMES_REPLICA,
+                                .id = THEIRS,
+                                .dir = FS_DATASET_DIR(0, 0),
+                                .to = 1ull << 32,
+                                .seq = 1,
+                                .size = 10,
+                                .mtime = 1000,
+                                .mode = S_IFREG | 0644,
+                                .blocks = 1,
+                                .name_len = sizeof(head) + 10};
+    memcpy(body + sizeof(*c), &head, sizeof(head));
+    said.answers = 0;
+    fs_ns_receive(d->ns, d->now, 0, &(struct fs_ns_message){.id = ++question, .set = 1}, body, fs_call_size(c));
+    answered(-ENOMEM);
+    c->name_len = sizeof(head) - 1;
+    assert_false(fs_call_ok(body, fs_call_size(c)));
+  }
+  run();
+  assert_int_equal(size_of(THEIRS), -ENOENT);
+}
+
 /* Where home has a hole, nothing is left of what was there; and what is no range of a file is not believed. */
 static void hole(uint32_t generation, uint64_t offset, uint64_t n) {
   assert_true(world.recvs > 0);
@@ -206,10 +269,11 @@ static void test_removal(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      REPLICA_TEST(test_whole),       REPLICA_TEST(test_no_hole),    REPLICA_TEST(test_never_whole),
-      REPLICA_TEST(test_late_blocks), REPLICA_TEST(test_newer_word), REPLICA_TEST(test_limit),
-      REPLICA_TEST(test_flipped),     REPLICA_TEST(test_holes),      REPLICA_TEST(test_refused),
-      REPLICA_TEST(test_gone),        REPLICA_TEST(test_removal),
+      REPLICA_TEST(test_whole),         REPLICA_TEST(test_no_hole),       REPLICA_TEST(test_never_whole),
+      REPLICA_TEST(test_late_blocks),   REPLICA_TEST(test_newer_word),    REPLICA_TEST(test_limit),
+      REPLICA_TEST(test_flipped),       REPLICA_TEST(test_flipped_bytes), REPLICA_TEST(test_other_sender),
+      REPLICA_TEST(test_block_in_word), REPLICA_TEST(test_holes),         REPLICA_TEST(test_refused),
+      REPLICA_TEST(test_gone),          REPLICA_TEST(test_removal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
