@@ -168,6 +168,26 @@ static void test_blocks(void **state) {
   assert_int_equal(s->ix.nblocks, 5);
 }
 
+/* A file in one piece is one: where a block lies elsewhere, or the whole goes beyond its partition, it is not read. */
+static void test_one_piece(void **state) {
+  const struct small *s = *state;
+  static const uint64_t at[][2] = {
+      {65536, 65536 + FIX_BLOCK + 8}, {65537, 65537 + FIX_BLOCK}, {FIX_PART_SIZE - FIX_BLOCK, FIX_PART_SIZE}};
+  uint32_t n = find(&s->ix, "train/raw"), partition;
+  uint64_t offset;
+  struct fs_block block;
+  struct fs_block_rec *rec = (void *)(uintptr_t)(s->ix.blocks + fs_index_entry(&s->ix, n)->data);
+  for (size_t i = 0; i < FS_ARRAY_LEN(at); i++) {
+    const struct fs_block_rec good[2] = {rec[0], rec[1]};
+    rec[0].offset = at[i][0];
+    rec[1].offset = at[i][1];
+    assert_int_equal(fs_index_place(&s->ix, n, &partition, &offset), i == 0); /* of the first block it says the truth */
+    assert_int_equal(fs_index_block(&s->ix, n, 1, &block), -EUCLEAN);
+    memcpy(rec, good, sizeof(good));
+  }
+  assert_int_equal(fs_index_block(&s->ix, n, 1, &block), 0);
+}
+
 static void test_totals(void **state) {
   const struct small *s = *state;
   const struct fs_index_header *h = s->ix.hdr;
@@ -462,6 +482,7 @@ int main(void) {
       cmocka_unit_test(test_stat),
       cmocka_unit_test(test_targets),
       cmocka_unit_test(test_blocks),
+      cmocka_unit_test(test_one_piece),
       cmocka_unit_test(test_place),
       cmocka_unit_test(test_totals),
       cmocka_unit_test(test_order_does_not_matter),
