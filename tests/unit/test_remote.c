@@ -333,6 +333,33 @@ static void test_killed_in_a_crowd(void **state) {
   fake_stop(&h, *state);
 }
 
+/* Another daemon at the address of one that died: its lines are not those of the memory that this process has. */
+static void another_daemon(const struct fix *f) {
+  struct ucred peer;
+  socklen_t size = sizeof(peer);
+  int status;
+  fix_read(f, FIX_SCATTER, 0, fix_table[FIX_SCATTER].size);
+  CHECK(getsockopt(fs_link_get()->socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0);
+  kill(peer.pid, SIGKILL);
+  struct fake_handle h = fake_start((struct fix *)(uintptr_t)f, "node-0.sock", FAKE_SERVE, BIG_CACHE);
+  pid_t pid = fork();
+  if (pid == 0) {
+    CHECK(!fs_link_get());
+    fix_read_all(f);
+    CHECK(count(FS_C_BLOCKS + FS_PLACE_IS_REMOTE) == 0 && count(FS_C_ERRORS) == 0);
+    _exit(0);
+  }
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+  CHECK(atomic_load(&h.word->connections) > 0 && atomic_load(&h.word->requests) == 0);
+  kill(h.pid, SIGKILL);
+}
+static void test_another_daemon(void **state) {
+  struct fake_handle h = fake_start(*state, "node-0.sock", FAKE_SERVE, BIG_CACHE);
+  g_word = h.word;
+  fix_run(state, another_daemon);
+  fake_stop(&h, *state);
+}
+
 /* It hangs with every slot in use: once that is known, reads go round it at once. */
 static void stopped_in_a_crowd(const struct fix *f) {
   struct ucred peer;
@@ -430,6 +457,7 @@ int main(void) {
       cmocka_unit_test(test_bad_line),
       cmocka_unit_test(test_killed),
       cmocka_unit_test(test_killed_amid_signals),
+      cmocka_unit_test(test_another_daemon),
       cmocka_unit_test(test_no_slots),
       cmocka_unit_test(test_nothing_left),
       cmocka_unit_test(test_no_daemon),
