@@ -273,12 +273,20 @@ bool fs_boxes_busy(const struct fs_daemon *d) {
   return fs_ns_busy(d->ns) || fs_replicas_busy(d);
 }
 
+static void fs_boxes_full(struct fs_daemon *d) {
+  static bool told;
+  if (told || !fs_ns_full(d->ns)) return;
+  told = true;
+  fs_say_text(d, "warn", "the names of outputs take all the memory that they may: no more are made in its directories");
+}
+
 void fs_boxes_timers(struct fs_daemon *d) {
   static uint64_t last;
   if (d->now - last < FS_BOXES_TIMERS_NS) return;
   last = d->now;
   fs_ns_net_timers(d->ns_net, d->now);
   fs_ns_timers(d->ns, d->now);
+  fs_boxes_full(d);
   fs_lists_timers(d);
   fs_spill_timers(d);
   fs_stagein_timers(d);
@@ -363,5 +371,6 @@ fs_err fs_boxes_start(struct fs_daemon *d) {
   if (err == 0) err = fs_stagein_start(d);
   if (err == 0) err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_boxes_hooks, d);
   if (err == 0) err = fs_ns_net_new(&d->ns_net, d->net, deadline, fs_boxes_receive, d);
+  if (err == 0) fs_ns_limit(d->ns, fs_memory_names(d));
   return err < 0 ? err : fs_replicas_start(d);
 }

@@ -62,9 +62,10 @@ struct fs_dataset {
 };
 
 /* ---- memory.c: bytes ---- */
-#define FS_MEMORY_UNLIMITED (1ull << 60) /* so much in a group's file says that there is no limit */
-uint64_t fs_memory_available(void);      /* of the machine's, the page cache's among them */
-uint64_t fs_memory_limit(void);          /* by this process's control groups; 0: none */
+#define FS_MEMORY_UNLIMITED (1ull << 60)             /* so much in a group's file says that there is no limit */
+uint64_t fs_memory_available(void);                  /* of the machine's, the page cache's among them */
+uint64_t fs_memory_names(const struct fs_daemon *d); /* that the names of outputs may take */
+uint64_t fs_memory_limit(void);                      /* by this process's control groups; 0: none */
 uint64_t fs_memory_limit_of(const char *top, const char *groups); /* the same by the text of a process's "cgroup" */
 /* Adds to "ready" how the local partitions are going to be read. */
 fs_err fs_memory_tell(const struct fs_daemon *d, struct fs_control_line *l);

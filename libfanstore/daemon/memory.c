@@ -64,6 +64,13 @@ uint64_t fs_memory_limit(void) {
   return fs_memory_limit_of(FS_CGROUPS, text);
 }
 
+/* An eighth of what there is, of a node's share of it: as much again may be those that it mirrors. */
+uint64_t fs_memory_names(const struct fs_daemon *d) {
+  uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), limit = fs_memory_limit();
+  if (limit > 0) all = FS_MIN(all, limit);
+  return all / 8 / FS_MAX(d->cfg->emulate, 1u);
+}
+
 fs_err fs_memory_tell(const struct fs_daemon *d, struct fs_control_line *l) {
   uint64_t bytes = 0, memory = fs_memory_available(), limit = d->ctl->memory_limit;
   for (uint32_t i = 0; i < d->datasets; i++) {

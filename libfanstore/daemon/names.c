@@ -42,7 +42,7 @@ struct fs_names {
   struct fs_names_dir **dir;
   struct fs_name **by_id, **by_name;
   uint64_t dir_mask, mask;
-  uint64_t dirs, count;
+  uint64_t dirs, count, bytes;
 };
 
 static uint64_t fs_names_hash(uint64_t dir, const char *name, size_t len) {
@@ -160,6 +160,17 @@ void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t d
 
 /* ---- growing ---- */
 
+/* What one takes, about: malloc's own, two places in hash tables, one and a half in its directory's order. */
+static uint64_t fs_name_bytes(const struct fs_name *e) {
+  return fs_round_up(sizeof(*e) + e->rec.name_len + e->rec.target_len + 8, 16) + 2 * sizeof(e) +
+         sizeof(struct fs_place_of) * 3 / 2;
+}
+#define FS_NAMES_DIR_BYTES (sizeof(struct fs_names_dir) + FS_PLACES_FIRST * sizeof(struct fs_place_of) + 32)
+
+uint64_t fs_names_bytes(const struct fs_names *n) {
+  return n->bytes;
+}
+
 /* Chains of twice the number; without memory they just get longer. */
 static void fs_names_grow(struct fs_names *n) {
   uint64_t chains = 2 * (n->mask + 1);
@@ -211,6 +222,7 @@ static struct fs_names_dir *fs_names_dir_make(struct fs_names *n, uint64_t id) {
   d->id = id;
   d->next = *chain, *chain = d;
   n->dirs++;
+  n->bytes += FS_NAMES_DIR_BYTES;
   return d;
 }
 
@@ -277,6 +289,7 @@ static void fs_names_remove(struct fs_names *n, struct fs_name *e) {
   *name = e->next_name;
   fs_dir_leave(e->in, e);
   n->count--;
+  n->bytes -= fs_name_bytes(e);
   free(e);
 }
 
@@ -305,6 +318,7 @@ static void fs_names_insert(struct fs_names *n, struct fs_names_dir *d, struct f
   e->next_name = *name, *name = e;
   fs_dir_enter(d, e);
   n->count++;
+  n->bytes += fs_name_bytes(e);
 }
 
 /* What stands in the way of a record: that of its id, of its name, and, from a confused owner, of its seq. */
@@ -381,6 +395,7 @@ void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
   }
   *at = d->next;
   n->dirs--;
+  n->bytes -= FS_NAMES_DIR_BYTES;
   free(d->all.place);
   free(d->late.place);
   free(d);

@@ -29,6 +29,8 @@ bool fs_names_drop(struct fs_names *n, uint64_t dir, uint64_t id);
 /* Forgets a directory with all its records. */
 void fs_names_drop_dir(struct fs_names *n, uint64_t dir);
 
+/* Memory that all of it takes, about. */
+uint64_t fs_names_bytes(const struct fs_names *n);
 /* Records of a directory; the number that it gave out last, which lasts until it is forgotten. */
 uint64_t fs_names_count(const struct fs_names *n, uint64_t dir);
 uint64_t fs_names_last_seq(const struct fs_names *n, uint64_t dir);

@@ -39,6 +39,12 @@ uint64_t fs_ns_dropped(const struct fs_ns *ns) {
 const struct fs_members *fs_ns_members(const struct fs_ns *ns) {
   return &ns->members;
 }
+void fs_ns_limit(struct fs_ns *ns, uint64_t bytes) {
+  ns->most_bytes = bytes;
+}
+bool fs_ns_full(const struct fs_ns *ns) {
+  return ns->most_bytes > 0 && fs_names_bytes(ns->names) >= ns->most_bytes;
+}
 void fs_ns_replicate(struct fs_ns *ns) {
   ns->replicated = true;
 }

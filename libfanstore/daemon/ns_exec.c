@@ -186,6 +186,8 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
     fs_answer_record(ns, a, -EEXIST, old);
   } else if (fs_names_closed(ns->names, c->dir, ns->now)) {
     fs_ns_answer(ns, a, -ENOENT, NULL, 0);
+  } else if (fs_ns_full(ns)) {
+    fs_ns_answer(ns, a, -ENOSPC, NULL, 0);
   } else if (!fs_exec_mark(ns, a, c->dir, c, n)) {
     struct fs_record made = fs_exec_made(c, a.from);
     fs_err err = fs_names_put(ns->names, &made, fs_call_name(c), fs_call_name2(c), &r);

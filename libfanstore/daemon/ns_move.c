@@ -256,6 +256,10 @@ void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
     fs_ns_answer(ns, a, FS_MIN(done, 0), NULL, 0);
     return;
   }
+  if (c->to != c->dir && fs_ns_full(ns)) {
+    fs_ns_answer(ns, a, -ENOSPC, NULL, 0);
+    return;
+  }
   if (fs_exec_mark(ns, a, c->to, c, n)) return;
   struct fs_move *m = malloc(sizeof(*m) - sizeof(m->call) + n);
   if (!m) {

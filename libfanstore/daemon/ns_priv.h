@@ -119,6 +119,7 @@ struct fs_ns {
   void *owner;
   uint64_t now, deadline_ns;
   struct fs_names *names;
+  uint64_t most_bytes; /* of names; 0: no limit */
   struct fs_members members;
   uint64_t next_ask, next_id;
   struct fs_chain asks, ask_hash[FS_ASK_CHAINS];

@@ -123,6 +123,10 @@ static void test_many(void **state) {
     assert_int_equal(r->size, i);
     assert_null(fs_names_find(n, 8 + i % 1000, name, strlen(name)));
   }
+  assert_true(fs_names_bytes(n) > N * (sizeof(struct fs_record) + 5));
+  for (unsigned i = 0; i < N / 2; i++) assert_true(fs_names_drop(n, 7 + i % 1000, FS_OUT_ID_MAKE(3, i + 1)));
+  for (unsigned dir = 7; dir < 1007; dir++) fs_names_drop_dir(n, dir);
+  assert_int_equal(fs_names_bytes(n), 0);
   fs_names_free(n);
 }
 
