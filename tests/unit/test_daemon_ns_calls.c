@@ -447,50 +447,6 @@ static void test_published_by_the_owner(void **state) {
   }
 }
 
-/* Of a keeper that has names enough nothing is made or brought; what is there is changed, moved away and removed. */
-static void test_enough_names(void **state) {
-  (void)state;
-  static struct call c;
-  struct fs_names_call make = {.op = FS_NAMES_CREATE, .mode = S_IFLNK | 0777}, move = {.op = FS_NAMES_RENAME};
-  char name[32];
-  random_seed(0);
-  sim_start(3);
-  uint64_t full = dir_of(1, 2), to = dir_of(2, 0), n = 0;
-  make.dir = full;
-  fs_ns_limit(world.ns[1], 20000);
-  for (c.err = 0; c.err == 0 && n < 1000; n++) {
-    snprintf(name, sizeof(name), "n%u", (unsigned)n);
-    make.id = fs_ns_id(world.ns[0]);
-    call_start(&c, 0, make, name, "target");
-    call_wait(&c);
-  }
-  assert_int_equal(c.err, -ENOSPC);
-  assert_true(n > 50 && n < 200 && fs_ns_full(world.ns[1]) && !fs_ns_full(world.ns[0]));
-  make.dir = to;
-  make.id = fs_ns_id(world.ns[0]);
-  call_start(&c, 0, make, "elsewhere", "target");
-  call_wait(&c);
-  assert_int_equal(c.err, 0);
-  const struct {
-    uint64_t from, to;
-    const char *name, *name2;
-    fs_err err;
-  } moves[] = {{to, 0, "elsewhere", "here", -ENOSPC},
-               {0, 0, "n0", "m0", 0},
-               {0, to, "m0", "there", 0},
-               {to, 0, "elsewhere", "here", 0}};
-  for (size_t i = 0; i < FS_ARRAY_LEN(moves); i++) {
-    move.id = fs_ns_id(world.ns[2]);
-    move.dir = moves[i].from ? moves[i].from : full;
-    move.to = moves[i].to ? moves[i].to : full;
-    call_start(&c, 2, move, moves[i].name, moves[i].name2);
-    call_wait(&c);
-    assert_int_equal(c.err, moves[i].err);
-  }
-  sim_settle();
-  sim_check_mirrors();
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_attributes),
@@ -505,7 +461,6 @@ int main(void) {
       cmocka_unit_test(test_marked_once),
       cmocka_unit_test(test_homes_that_go),
       cmocka_unit_test(test_taken_late),
-      cmocka_unit_test(test_enough_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
