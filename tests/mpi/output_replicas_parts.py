@@ -305,7 +305,8 @@ def step_refused(name, n):
 
 def case_full():
     """The partner has no room; who closes hears of it, and the end of the job names what was lost so."""
-    node(2, "write", "other", "other", 9 << 20)
+    node(2, "write", "other", "other", (8 << 20) - (128 << 10))
+    node(2, "write", "more", "more", 200 << 10)  # one block: the limit is passed with all of it, or not at all
     time.sleep(1)
     node(1, "refused", "lost", 1 << 20)
     kill(1)
