@@ -24,6 +24,7 @@
 #include "format/manifest.h"
 #include "index/builder.h"
 #include "util/util.h"
+#include "valgrind_fixture.h"
 
 #define FIX_BS 65536u
 #define FIX_PARTS 2u
@@ -243,12 +244,6 @@ static inline void fix_read_patterns(const struct fix *f, unsigned id) {
 
 static inline void fix_read_all(const struct fix *f) {
   for (unsigned id = 0; id < FIX_COUNT; id++) fix_read_patterns(f, id);
-}
-
-/* It reports pointers that are meant to be bad: to the kernel, and to a handler of SIGSEGV. */
-static inline bool fix_on_valgrind(void) {
-  const char *preload = getenv("LD_PRELOAD");
-  return preload && strstr(preload, "vgpreload");
 }
 
 /* Runs fn in a child whose environment names the dataset; its exit status must be 0. stderr goes to text. */
