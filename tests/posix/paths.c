@@ -68,19 +68,33 @@ static void say_list(DIR *d) {
   printf("]");
 }
 
+/* A walk that a mount elsewhere makes begin anew counts its symlinks twice: the kernel's ELOOP where there are more
+   than
+   20. Who meets it asks again. */
+#define AGAIN(call)                                                                                                    \
+  ({                                                                                                                   \
+    __typeof__(call) got_;                                                                                             \
+    int tries_ = 0;                                                                                                    \
+    do {                                                                                                               \
+      errno = 0;                                                                                                       \
+      got_ = (call);                                                                                                   \
+    } while (errno == ELOOP && tries_++ < 4);                                                                          \
+    got_;                                                                                                              \
+  })
+
 /* Everything about a path from a directory. */
 static void look(int dirfd, const char *path) {
   struct stat st;
   char text[PATH_MAX];
-  say_stat("stat", fstatat(dirfd, path, &st, 0), &st);
-  say_stat("lstat", fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW), &st);
-  if (faccessat(dirfd, path, R_OK, 0) != 0) say_error("access");
-  ssize_t n = readlinkat(dirfd, path, text, sizeof(text) - 1);
+  say_stat("stat", AGAIN(fstatat(dirfd, path, &st, 0)), &st);
+  say_stat("lstat", AGAIN(fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW)), &st);
+  if (AGAIN(faccessat(dirfd, path, R_OK, 0)) != 0) say_error("access");
+  ssize_t n = AGAIN(readlinkat(dirfd, path, text, sizeof(text) - 1));
   if (n < 0)
     say_error("readlink");
   else
     printf(" ->%.*s", (int)n, text);
-  int fd = openat(dirfd, path, O_RDONLY);
+  int fd = AGAIN(openat(dirfd, path, O_RDONLY));
   if (fd < 0) {
     say_error("open");
   } else {
@@ -94,7 +108,7 @@ static void look(int dirfd, const char *path) {
       closedir(d);
     }
   }
-  fd = openat(dirfd, path, O_PATH | O_NOFOLLOW);
+  fd = AGAIN(openat(dirfd, path, O_PATH | O_NOFOLLOW));
   if (fd < 0) say_error("O_PATH");
   if (fd >= 0) say_stat("fstat", fstat(fd, &st), &st), close(fd);
 }
@@ -102,11 +116,11 @@ static void look(int dirfd, const char *path) {
 /* What only takes paths from the current directory. */
 static void look_here(const char *path) {
   char text[PATH_MAX];
-  if (realpath(path, text) == NULL)
+  if (AGAIN(realpath(path, text)) == NULL)
     say_error("realpath");
   else
     printf(" =%s", text);
-  DIR *d = opendir(path);
+  DIR *d = AGAIN(opendir(path));
   if (d == NULL)
     say_error("opendir");
   else
@@ -116,7 +130,7 @@ static void look_here(const char *path) {
 /* Not out of the top directory for long: further up others make and remove files. */
 static void enter(const char *top, const char *path) {
   char text[PATH_MAX] = "";
-  if (chdir(path) != 0) {
+  if (AGAIN(chdir(path)) != 0) {
     say_error("chdir");
     return;
   }
@@ -169,7 +183,8 @@ static void random_paths(const char *top, const char *tree, unsigned count) {
     }
     if (draw(8) == 0) {
       if (dir >= 0) close(dir);
-      dir = open(path, O_DIRECTORY | (draw(2) ? O_PATH : O_RDONLY));
+      int flags = O_DIRECTORY | (draw(2) ? O_PATH : O_RDONLY);
+      dir = AGAIN(open(path, flags));
       printf(" dir %s", dir >= 0 ? "open" : strerrorname_np(errno));
     }
     if (dir >= 0 && draw(20) == 0) printf(" fchdir %d", fchdir(dir));
