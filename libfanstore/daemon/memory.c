@@ -66,7 +66,7 @@ uint64_t fs_memory_limit(void) {
 
 /* An eighth of what there is, of a node's share of it: as much again may be those that it mirrors. */
 uint64_t fs_memory_names(const struct fs_daemon *d) {
-  uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), limit = fs_memory_limit();
+  uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), limit = d->ctl->memory_limit;
   if (limit > 0) all = FS_MIN(all, limit);
   return all / 8 / FS_MAX(d->cfg->emulate, 1u);
 }

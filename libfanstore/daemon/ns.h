@@ -64,8 +64,8 @@ uint64_t fs_ns_dropped(const struct fs_ns *ns); /* messages: not understood, lat
 const struct fs_members *fs_ns_members(const struct fs_ns *ns);
 /* Files have replicas: that of a rank which is no member any more is the member's after it. */
 void fs_ns_replicate(struct fs_ns *ns);
-/* Names that take more memory than this (0: no limit) are all that are made or brought here: ENOSPC. Those that others
-   have it mirror are not counted out. */
+/* Where names take more memory than this (0: no limit), none are made or brought here any more: ENOSPC. Those that are
+   mirrored here count, and are never refused. */
 void fs_ns_limit(struct fs_ns *ns, uint64_t bytes);
 bool fs_ns_full(const struct fs_ns *ns);
 /* The rank that has a file's bytes, as far as is known here. */

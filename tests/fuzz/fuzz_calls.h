@@ -99,8 +99,6 @@ static void call_tail(struct fs_names_call *c, char *p) {
 
 /* A call: mostly one that there is, about what there may be. */
 static size_t a_call(char *body) {
-  static const uint8_t firsts[] = {FS_NAMES_LOOKUP, FS_NAMES_TAKE, FS_NAMES_MIRROR},
-                       lasts[] = {FS_NAMES_CLIENT_OPS - 1, FS_NAMES_ABOVE, FS_NAMES_REPLICA};
   struct fs_names_call c = {0};
   uint8_t how = byte(), group = how % 4 % 3;
   memset(body, 0, 4096);
@@ -109,7 +107,7 @@ static size_t a_call(char *body) {
     c.name_len &= 1023;
     c.name2_len &= 1023;
   } else {
-    c.op = firsts[group] + byte() % (lasts[group] - firsts[group] + 1u);
+    c.op = an_op(group);
     c.flags = byte() & 127;
     c.dir = a_dir();
     c.to = how & 4 ? (uint64_t)(byte() & 3) << 32 | (byte() & 3) : a_dir();

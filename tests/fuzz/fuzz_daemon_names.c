@@ -126,13 +126,11 @@ static void a_made_up_one(void) {
   alignas(8) char body[sizeof(struct fs_names_call) + 64] = {0};
   uint32_t from = byte() % SIM_RANKS, to = byte() % SIM_RANKS;
   const char *name, *name2;
-  static const uint8_t firsts[] = {FS_NAMES_LOOKUP, FS_NAMES_TAKE, FS_NAMES_MIRROR},
-                       lasts[] = {FS_NAMES_CLIENT_OPS - 1, FS_NAMES_ABOVE, FS_NAMES_REPLICA};
-  uint8_t how = byte(), group = how % 3;
+  uint8_t how = byte();
   if (from == to || world.dead[to]) return;
   world.hostile = true;
   struct fs_names_call h = some_call(to, FS_NAMES_LOOKUP, &name, &name2);
-  h.op = firsts[group] + byte() % (lasts[group] - firsts[group] + 1u);
+  h.op = an_op(how % 3);
   h.id = an_id();
   h.to = a_dir();
   h.seq = how & 4 ? byte() : an_id();

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "ipc/names.h"
 #include "util/util.h"
 
 static struct input {
@@ -28,6 +29,13 @@ static inline uint32_t word(void) {
   uint32_t w;
   take(&w, sizeof(w));
   return w;
+}
+
+/* An operation on names: of a client's, of those between keepers, or to a rank. */
+static inline uint32_t an_op(unsigned group) {
+  static const uint8_t firsts[] = {FS_NAMES_LOOKUP, FS_NAMES_TAKE, FS_NAMES_MIRROR},
+                       lasts[] = {FS_NAMES_CLIENT_OPS - 1, FS_NAMES_ABOVE, FS_NAMES_REPLICA};
+  return firsts[group] + byte() % (lasts[group] - firsts[group] + 1u);
 }
 
 #endif
