@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests to other nodes and their replies (fetch.h, ipc/wire.h): how many may be under way, deadlines, and which
- * peers are suspect. A suspect is asked nothing but a rare ping; any answer clears it. Replies are received straight
+ * peers are suspect. A suspect is asked nothing but a rare ping; any answer clears it. One that answers and yet owes
+ * blocks (its disk hangs) is asked only for what nobody else may have. Replies are received straight
  * into the cache line that the clients will read, checked, and only then published. Called by the MPI thread.
  */
 #include <stdlib.h>
@@ -16,11 +17,17 @@ static bool fs_exchanges_lost(const struct fs_fetcher *t) {
 }
 
 bool fs_peer_usable(const struct fs_daemon *d, uint32_t peer) {
-  return peer < d->net->nodes && !d->fetcher->peer[peer].suspected && !fs_exchanges_lost(d->fetcher);
+  const struct fs_fetcher *t = d->fetcher;
+  if (peer >= d->net->nodes || fs_exchanges_lost(t)) return false;
+  return !t->peer[peer].suspected && t->peer[peer].owed < FS_PEER_IN_FLIGHT;
+}
+
+bool fs_peer_prompt(const struct fs_daemon *d, uint32_t peer) {
+  return fs_peer_usable(d, peer) && d->fetcher->peer[peer].owed < FS_PEER_OWED;
 }
 
 static bool fs_peer_room(const struct fs_fetcher *t, const struct fs_peer *p) {
-  return p->in_flight < FS_PEER_IN_FLIGHT && p->bytes < t->peer_bytes;
+  return p->in_flight + p->owed < FS_PEER_IN_FLIGHT && p->bytes < t->peer_bytes;
 }
 
 /* Keeps the list of ready peers true: those with a queue and room. */
@@ -46,20 +53,29 @@ static void fs_peer_heard(struct fs_daemon *d, struct fs_peer *p) {
   if (d->cfg->verbose) fs_say_text(d, "warn", "node %u answers again", (uint32_t)(p - d->fetcher->peer));
 }
 
-/* Nothing came from it for a whole deadline: what waits for it is asked elsewhere, at once. */
+/* What waits for it is asked elsewhere, at once. */
+static void fs_peer_leave(struct fs_daemon *d, struct fs_peer *p) {
+  bool usable = fs_peer_usable(d, (uint32_t)(p - d->fetcher->peer));
+  struct fs_chain moved, stays;
+  fs_chain_init(&moved);
+  fs_chain_init(&stays);
+  for (struct fs_chain *l; (l = fs_chain_pop(&p->queue)) != NULL;)
+    fs_chain_push(usable && FS_ITEM(l, struct fs_fetch, chain)->file != 0 ? &stays : &moved, l);
+  for (struct fs_chain *l; (l = fs_chain_pop(&stays)) != NULL;) fs_chain_push(&p->queue, l);
+  fs_peer_update(d->fetcher, p);
+  for (struct fs_chain *l; (l = fs_chain_pop(&moved)) != NULL;) fs_fetch_route(d, FS_ITEM(l, struct fs_fetch, chain));
+}
+
+/* Nothing came from it for a whole deadline. */
 static void fs_peer_suspect(struct fs_daemon *d, struct fs_peer *p) {
   struct fs_fetcher *t = d->fetcher;
-  struct fs_chain moved;
   if (p->suspected) return;
   p->suspected = true;
   p->ping_every = FS_PING_NS;
   p->ping_at = d->now + p->ping_every;
   fs_chain_push(&t->suspects, &p->suspect);
   if (d->cfg->verbose) fs_say_text(d, "warn", "node %u does not answer", (uint32_t)(p - t->peer));
-  fs_chain_init(&moved);
-  for (struct fs_chain *l; (l = fs_chain_pop(&p->queue)) != NULL;) fs_chain_push(&moved, l);
-  fs_peer_update(t, p);
-  for (struct fs_chain *l; (l = fs_chain_pop(&moved)) != NULL;) fs_fetch_route(d, FS_ITEM(l, struct fs_fetch, chain));
+  fs_peer_leave(d, p);
 }
 
 /* ---- exchanges ---- */
@@ -77,6 +93,15 @@ static void fs_exchange_land(struct fs_exchange *x) {
   fs_peer_update(t, p);
 }
 
+/* Its fetch is taken from it, and a reply may still come. */
+static void fs_exchange_owe(struct fs_exchange *x) {
+  x->fetch = NULL;
+  fs_exchange_land(x);
+  if (x->ping || x->owed) return;
+  x->owed = true;
+  x->d->fetcher->peer[x->peer].owed++;
+}
+
 static void fs_exchange_give_line(struct fs_exchange *x) {
   if (x->has_line) fs_cache_abort(x->d->cache, x->line);
   x->has_line = false;
@@ -91,7 +116,11 @@ static void fs_exchange_settle(struct fs_exchange *x) {
     x->d->fetcher->peer[x->peer].pings--;
     x->d->fetcher->pings--;
   }
-  x->ping = false;
+  if (x->owed) {
+    x->d->fetcher->peer[x->peer].owed--;
+    fs_peer_update(x->d->fetcher, &x->d->fetcher->peer[x->peer]);
+  }
+  x->ping = x->owed = false;
   fs_chain_drop(&x->chain);
   fs_chain_push(&x->d->fetcher->free_exchanges, &x->chain);
   x->d->fetcher->spare++;
@@ -159,8 +188,7 @@ static void fs_exchange_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes
   if (err <
       0) { /* no reply will come; the receive stays, as for one that is overdue, with its line: let there be few */
     struct fs_fetch *f = x->fetch;
-    x->fetch = NULL;
-    fs_exchange_land(x);
+    fs_exchange_owe(x);
     fs_peer_suspect(x->d, &x->d->fetcher->peer[x->peer]);
     if (f) fs_fetch_route(x->d, f);
   }
@@ -230,8 +258,7 @@ static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fe
   p->bytes += x->req.length;
   if (fs_exchange_start(x, f->block.stored_len) < 0) {
     bool refused = x->receiving; /* the send was, not the receive */
-    x->fetch = NULL;
-    fs_exchange_land(x);
+    fs_exchange_owe(x);
     fs_exchange_settle(x);
     if (refused) fs_peer_suspect(d, p);
     fs_fetch_route(d, f);
@@ -260,10 +287,10 @@ void fs_exchange_pump(struct fs_daemon *d) {
 static void fs_exchange_expire(struct fs_daemon *d, struct fs_exchange *x) {
   struct fs_peer *p = &d->fetcher->peer[x->peer];
   struct fs_fetch *f = x->fetch;
-  x->fetch = NULL;
   d->count.timeouts++;
-  fs_exchange_land(x);
+  fs_exchange_owe(x);
   if (p->heard <= x->sent) fs_peer_suspect(d, p);
+  if (p->owed == FS_PEER_OWED || p->owed == FS_PEER_IN_FLIGHT) fs_peer_leave(d, p);
   if (f) fs_fetch_route(d, f);
 }
 

@@ -41,7 +41,7 @@ uint32_t fs_fetch_chances(struct fs_daemon *d, const struct fs_fetch *f) {
   const struct fs_placement *p = fs_fetch_place(d, f);
   uint32_t n = 1;
   for (uint32_t i = 0; i < p->owners; i++) {
-    if (!(f->tried & 1u << i) && p->owner[i] != d->net->rank && fs_peer_usable(d, p->owner[i])) n++;
+    if (!(f->tried & 1u << i) && p->owner[i] != d->net->rank && fs_peer_prompt(d, p->owner[i])) n++;
   }
   return n;
 }
@@ -109,7 +109,7 @@ void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f) {
     }
   }
   for (uint32_t i = 0; i < p->owners; i++) {
-    if ((f->tried & 1u << i) || p->owner[i] == d->net->rank || !fs_peer_usable(d, p->owner[i])) continue;
+    if ((f->tried & 1u << i) || p->owner[i] == d->net->rank || !fs_peer_prompt(d, p->owner[i])) continue;
     f->tried |= 1u << i;
     fs_peer_enqueue(d, p->owner[i], f);
     return;

@@ -19,6 +19,7 @@
 #define FS_PEER_IN_FLIGHT 64u      /* to one peer */
 #define FS_PEER_BYTES (4u << 20)   /* more only pushes buffers out of the caches; the last may exceed it */
 #define FS_PEER_SHARE 8u           /* of the cache at most 1/8 for one peer: when it dies its lines are lost */
+#define FS_PEER_OWED 2u            /* with so many overdue, a peer is asked for no block that may be elsewhere */
 #define FS_PEER_PINGS 4u           /* unanswered at once */
 #define FS_PINGS 512u              /* unanswered at once by all peers; from half of it on one a peer */
 #define FS_PING_SPARE 64u          /* exchanges that are kept for pings */
@@ -51,7 +52,7 @@ struct fs_exchange {
   struct fs_fetch *fetch; /* NULL: a ping, or overdue */
   uint64_t id, sent, deadline;
   uint32_t peer, line, number;
-  bool sending, receiving, ping, has_line, in_flight;
+  bool sending, receiving, ping, has_line, in_flight, owed;
   struct fs_wire_req req;
   unsigned char *bytes;    /* of the line */
   struct fs_wire_rep *rep; /* in front of them, or when they come alone in their place, or: */
@@ -63,6 +64,7 @@ struct fs_peer {
   struct fs_chain ready;   /* link in the fetcher's list of peers with a queue and room */
   struct fs_chain suspect; /* link in the list of suspects */
   uint32_t in_flight, pings;
+  uint32_t owed; /* exchanges that lost their fetch, and that MPI has not completed */
   uint64_t bytes;
   uint64_t heard; /* when it last answered anything */
   uint64_t ping_at, ping_every;
@@ -114,7 +116,10 @@ uint32_t fs_fetch_chances(struct fs_daemon *d, const struct fs_fetch *f);
 
 /* ---- exchange.c ---- */
 fs_err fs_exchange_init(struct fs_daemon *d);
+/* Is it worth asking for a block that only it has? */
 bool fs_peer_usable(const struct fs_daemon *d, uint32_t peer);
+/* And for one that may be had elsewhere? */
+bool fs_peer_prompt(const struct fs_daemon *d, uint32_t peer);
 void fs_peer_enqueue(struct fs_daemon *d, uint32_t peer, struct fs_fetch *f);
 void fs_exchange_pump(struct fs_daemon *d);
 void fs_exchange_timers(struct fs_daemon *d);

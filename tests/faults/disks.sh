@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Disks: full while a node stages and while outputs and copies of mapped files are written; local partitions truncated,
-# removed and overwritten while they are read; the local directory gone.
+# removed and overwritten while they are read; the local directory gone; a disk that hangs.
 . "$(dirname "$0")/harness.bash"
+need_command cc
 make_dataset 2000 40 16
 mkdir -p "$work/local"
 if [ "$(id -u)" = 0 ] && [ -n "${FAULTS_OWN_SHM:-}" ]; then mounts=1; fi
@@ -54,6 +55,18 @@ no_directory() {
   rm -rf "$work/local/fanstore-node$((try % 4))"
   finish
 }
+# The disk of node $try mod 4 hangs under its daemon, which goes on answering, and later it is well again.
+hang() {
+  export FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/hanging.so -x FAULTS_HANG=$work/hang"
+  begin both --emulate 4
+  unset FANSTORE_MPIRUN_ARGS
+  touch "$work/hang.$((try % 4))"
+  sleep 8
+  rm "$work/hang.$((try % 4))"
+  sleep 1
+  finish
+  say "requests that were not answered in time: $(json "$work/r.json" 'sum(n["timeouts"] for n in r["nodes"])')"
+}
 
 if [ -n "${mounts:-}" ]; then
   fault 'the disk is full while staging' 1 full_staging
@@ -65,4 +78,6 @@ fault 'local partitions removed' 1 damaged rm
 fault 'local partitions truncated' 1 damaged shorten
 fault 'local partitions overwritten' 1 damaged overwrite
 fault 'the local directory removed' 0 no_directory
+cc -shared -fPIC -O1 -o "$work/hanging.so" "$root/tests/faults/hanging_disk.c"
+fault "a node's disk hangs" 1 hang
 verdict

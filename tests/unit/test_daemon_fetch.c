@@ -148,6 +148,72 @@ static void test_slow_is_not_dead(void **state) {
   reply(3, &slow, GOOD);
 }
 
+/* Node 1's disk hangs: it answers pings, and sends what it has in memory. When it owes some blocks, it is asked for
+   none that another node has, until it sends one of them. */
+static void test_hanging_disk(void **state) {
+  (void)state;
+  struct fs_wire_req owed[FS_PEER_OWED], req;
+  struct fs_req *r[FS_PEER_OWED];
+  for (unsigned i = 0; i < FS_PEER_OWED; i++) r[i] = post(i, key_of(2 * i), 0);
+  turn(0);
+  for (unsigned i = 0; i < FS_PEER_OWED; i++) take_request(1, &owed[i]);
+  turn(SECOND);
+  post(8, key_of(20), 0);
+  turn(0);
+  answer_one(1, GOOD);
+  turn(SECOND * 6 / 10);
+  for (unsigned i = 0; i < FS_PEER_OWED; i++) answer_one(2, GOOD);
+  turn(0);
+  for (unsigned i = 0; i < FS_PEER_OWED; i++) {
+    expect_block(r[i], i, 2 * i, false);
+    done_with(i);
+  }
+  r[0] = post(0, key_of(30), 0);
+  turn(0);
+  assert_false(asked(1)); /* nobody waits for it */
+  take_request(2, &req);
+  turn(SECOND * 2); /* and node 2 has more time: it is the only one */
+  assert_int_equal(atomic_load(&r[0]->state), FS_REQ_POSTED);
+  reply(2, &req, GOOD);
+  done_with(0);
+  reply(1, &owed[0], GOOD);
+  r[0] = post(0, key_of(32), 0);
+  turn(0);
+  answer_one(1, GOOD);
+  expect_block(r[0], 0, 32, false);
+  for (unsigned i = 0; i < FS_PEER_OWED; i++)
+    if (i != 0) reply(1, &owed[i], GOOD);
+  assert_int_equal(d->fetcher->spare, FS_EXCHANGES);
+  assert_int_equal(d->fetcher->peer[1].owed, 0);
+}
+
+/* What waits in the queue of such a peer is asked elsewhere at once, and only then. */
+static void test_queue_of_a_hanging_disk(void **state) {
+  (void)state;
+  struct fs_wire_req req;
+  struct fs_req *r;
+  d->fetcher->peer_bytes = FS_PEER_OWED * BLOCK; /* no more at once */
+  post(0, key_of(10), 0);
+  turn(0);
+  take_request(1, &req);
+  turn(SECOND);
+  reply(1, &req, GOOD);
+  turn(0);
+  for (unsigned i = 1; i <= FS_PEER_OWED; i++) post(i, key_of(2 * i + 20), 0);
+  r = post(20, key_of(60), 0);
+  turn(0);
+  assert_int_equal(world.sends, FS_PEER_OWED);
+  while (asked(1)) take_request(1, &req);
+  turn(SECOND + SECOND / 10);
+  d->fetcher->peer[1].heard = d->now; /* it has answered something */
+  assert_int_equal(world.sends, 0);
+  turn(SECOND / 2);
+  assert_false(d->fetcher->peer[1].suspected);
+  while (asked(2)) answer_one(2, GOOD);
+  turn(0);
+  expect_block(r, 20, 60, false);
+}
+
 static void test_limits(void **state) {
   (void)state;
   struct fs_client *many[8];
@@ -334,6 +400,8 @@ static void test_sends_fail(void **state) {
   assert_int_equal(world.sends, 0);
   turn(2 * SECOND);
   assert_true(asked(3)); /* a ping */
+  fail_send(3);
+  assert_int_equal(d->fetcher->peer[3].owed, 1); /* which owes no block */
 }
 
 /* Dead peers have taken all exchanges, since MPI completes none of theirs: clients are sent to the shared copy at once.
@@ -389,6 +457,8 @@ int main(void) {
       TEST(test_deadline_and_recovery),
       TEST(test_deadline_with_a_replica),
       TEST(test_slow_is_not_dead),
+      TEST(test_hanging_disk),
+      TEST(test_queue_of_a_hanging_disk),
       TEST(test_limits),
       TEST(test_tags_differ),
       TEST(test_junk),

@@ -162,6 +162,60 @@ static void test_home_is_silent(void **state) {
   expect_error(r, -EREMOTEIO);
 }
 
+/* Its disk hangs, and it answers others: nobody else has these blocks, so it is asked as long as there is room for what
+   it owes. What waits then is asked of it no more. */
+static void test_home_owes(void **state) {
+  (void)state;
+  struct fs_wire_req req;
+  struct fs_req *r;
+  for (unsigned round = 0; round < 2; round++) {
+    for (unsigned i = 0; i < FS_PEER_IN_FLIGHT / 2; i++) post(i, FS_OUT_KEY(hold(100 * round + i + 1, 1000), 0), 0);
+    turn(0);
+    for (unsigned i = 0; i < FS_PEER_IN_FLIGHT / 2; i++) take_request(2, &req);
+    r = round == 0 ? NULL : post(FS_PEER_IN_FLIGHT / 2, FS_OUT_KEY(hold(1000, 1000), 0), 0);
+    turn(SECOND);
+    assert_int_equal(world.sends, 0); /* no room */
+    d->fetcher->peer[2].heard = d->now;
+    turn(SECOND * 5 / 2);
+    if (r) expect_error(r, -EREMOTEIO);
+    for (unsigned i = 0; i < FS_PEER_IN_FLIGHT / 2; i++) done_with(i);
+  }
+  assert_int_equal(d->fetcher->peer[2].owed, FS_PEER_IN_FLIGHT);
+  assert_false(d->fetcher->peer[2].suspected);
+  done_with(FS_PEER_IN_FLIGHT / 2);
+  r = post(0, FS_OUT_KEY(hold(1001, 1000), 0), 0);
+  turn(0);
+  expect_error(r, -EREMOTEIO);
+  done_with(0);
+  reply_output(&req, 1000, false, 1000);
+  r = post(0, FS_OUT_KEY(hold(1001, 1000), 0), 0);
+  req = asked_of_home(1000, 0);
+  reply_output(&req, 1000, false, 1000);
+  turn(0);
+  assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
+}
+
+/* What waits in its queue goes on waiting when it begins to owe. */
+static void test_queue_of_home_that_owes(void **state) {
+  (void)state;
+  struct fs_wire_req req[FS_PEER_OWED + 1];
+  struct fs_req *r;
+  d->fetcher->peer_bytes = FS_PEER_OWED * 1000;
+  for (unsigned i = 0; i < FS_PEER_OWED; i++) post(i, FS_OUT_KEY(hold(i + 1, 1000), 0), 0);
+  r = post(20, FS_OUT_KEY(hold(100, 1000), 0), 0);
+  turn(0);
+  for (unsigned i = 0; i < FS_PEER_OWED; i++) take_request(2, &req[i]);
+  assert_int_equal(world.sends, 0);
+  turn(SECOND);
+  d->fetcher->peer[2].heard = d->now;
+  turn(SECOND * 5 / 2);
+  assert_int_equal(d->fetcher->peer[2].owed, FS_PEER_OWED);
+  req[0] = asked_of_home(1000, 0);
+  reply_output(&req[0], 1000, false, 1000);
+  turn(0);
+  assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
+}
+
 static void test_keys_that_are_none(void **state) {
   (void)state;
   uint32_t h = hold(1, 2 * FS_OUT_BLOCK), empty = hold(2, 0);
@@ -276,6 +330,8 @@ int main(void) {
       HOLD_TEST(test_shorter_than_it_was),
       HOLD_TEST(test_bad_replies),
       HOLD_TEST(test_home_is_silent),
+      HOLD_TEST(test_home_owes),
+      HOLD_TEST(test_queue_of_home_that_owes),
       HOLD_TEST(test_keys_that_are_none),
       HOLD_TEST(test_home_hears_of_the_last_release),
       HOLD_TEST(test_no_release_past_a_hold),
