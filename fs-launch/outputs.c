@@ -209,7 +209,7 @@ static bool tell_of_silent(struct fs_launch *l) {
             : !known              ? l->opt.stage_out ? "what was not staged out is lost" : "they are lost"
             : l->outputs.gone > 0 ? "those that are lost are named"
             : l->opt.stage_out    ? "what was closed or synced had been staged out"
-                                  : "it had none");
+                                  : "none of them is known to be lost");
     lost += !n->inherited || before++ > 0; /* whether of two the second had replicated the first's is not known */
   }
   return lost > 0 && !known;
