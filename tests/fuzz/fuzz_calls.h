@@ -97,8 +97,8 @@ static void call_tail(struct fs_names_call *c, char *p) {
   memcpy(p, name, c->name_len);
 }
 
-/* A call: mostly one that there is, about what there may be. */
-static size_t a_call(char *body) {
+/* A call: mostly one that there is, about what there may be. Of op, or 0: whichever. */
+static size_t a_call_of(char *body, uint32_t op) {
   struct fs_names_call c = {0};
   uint8_t how = byte(), group = how % 4 % 3;
   memset(body, 0, 4096);
@@ -107,7 +107,7 @@ static size_t a_call(char *body) {
     c.name_len &= 1023;
     c.name2_len &= 1023;
   } else {
-    c.op = an_op(group);
+    c.op = op ? op : an_op(group);
     c.flags = byte() & 127;
     c.dir = a_dir();
     c.to = how & 4 ? (uint64_t)(byte() & 3) << 32 | (byte() & 3) : a_dir();
@@ -122,6 +122,9 @@ static size_t a_call(char *body) {
   memcpy(body, &c, sizeof(c));
   size_t n = fs_call_size(&c);
   return how & 16 ? a_record(body, n) : n;
+}
+static size_t a_call(char *body) {
+  return a_call_of(body, 0);
 }
 
 #endif

@@ -6,7 +6,8 @@
  * further than the door. It must live on, and no client must be given a block of a dataset that is not what the index
  * says.
  *
- * The daemon is the same for 5,000 inputs, so a fault need not come again with the input that it is told with.
+ * The daemon is the same for up to 5,000 inputs, so a fault need not come again with the input that it is told with.
+ * When the other nodes have been taken for dead, which none comes back from, there is soon a new one.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -36,11 +37,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define BLOCKS 40u
 #define PART_SIZE (1u << 20)
 #define LIVES 5000u
+#define ALONE 100u
 #define QUESTIONS 16u
 
 static struct fs_daemon *d;
 static struct fs_daemon_config config;
 static struct fs_cache_view view;
+static void *slab;
+static uint64_t slab_size;
 static char dir[256];
 static unsigned char part[PART_SIZE];
 static uint64_t order[RANKS]; /* of names' messages to us */
@@ -49,6 +53,7 @@ static struct {
   uint32_t rank;
 } question[QUESTIONS]; /* that the daemon asked, the last ones */
 static uint32_t questions;
+static bool not_taken;
 
 /* ---- the daemon ---- */
 
@@ -87,6 +92,7 @@ static void make_part(int number) {
   snprintf(path, sizeof(path), "%s/part-%05d", dir, number);
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0 || fs_write_full(fd, part, PART_SIZE) < 0) abort();
+  if (fdatasync(fd) == 0) (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* not in memory at first */
   d->data[0].fd[number] = fd;
 }
 
@@ -98,11 +104,26 @@ static void add_client(unsigned k) {
   close(fd);
 }
 
+/* What its threads may still have is left: the descriptors of its directory, and itself. */
+static void stop(void) {
+  char path[300];
+  while (d->fetcher->reading > 0) (void)fs_iopool_reap(&d->pool);
+  for (unsigned k = 0; k < CLIENTS; k++) fs_clients_forget(d, client[k]);
+  fs_clients_bury(d);
+  munmap(slab, slab_size);
+  fs_cache_free(d->cache);
+  free(d->fetcher->peer);
+  free(d->fetcher);
+  close(d->data[0].fd[0]);
+  snprintf(path, sizeof(path), "%s/part-%05d", dir, 0);
+  unlink(path);
+}
+
 /* Partition 0 is here and on node 1, partition 1 on nodes 1 and 2. */
 static void start(void) {
   static unsigned lives;
   struct fs_dataset *ds;
-  uint64_t slab;
+  if (d) stop();
   signal(SIGIO, SIG_IGN); /* of leases, as in a daemon */
   memset((void *)&world, 0, sizeof(world));
   memset(order, 0, sizeof(order));
@@ -110,6 +131,8 @@ static void start(void) {
   world.net = (struct fs_net){.ops = &fake_ops, .rank = 0, .nodes = RANKS, .tag_max = 32767, .arrivals = -1};
   config = (struct fs_daemon_config){.deadline_ns = 1000000000, .cache_bytes = 4 << 20, .replicas = true};
   config.job = "fuzz";
+  if (lives & 1) config.cache_bytes = 448 << 10; /* which is full soon */
+  world.net.copies = lives & 2;
   uint64_t now = d ? d->now : 1000000000000;
   d = calloc(1, sizeof(*d));
   d->cfg = &config;
@@ -144,9 +167,9 @@ static void start(void) {
   if (err == 0) err = fs_ctl_build(d);
   if (err == 0) err = fs_boxes_start(d);
   if (err < 0) abort();
-  int fd = fs_cache_slab_fd(d->cache, &slab);
-  void *map = mmap(NULL, slab, PROT_READ, MAP_SHARED, fd, 0);
-  if (map == MAP_FAILED || fs_cache_view_init(&view, map, slab, NULL, 0) < 0) abort();
+  int fd = fs_cache_slab_fd(d->cache, &slab_size);
+  slab = mmap(NULL, slab_size, PROT_READ, MAP_SHARED, fd, 0);
+  if (slab == MAP_FAILED || fs_cache_view_init(&view, slab, slab_size, NULL, 0) < 0) abort();
   for (unsigned k = 0; k < CLIENTS; k++) add_client(k);
 }
 
@@ -182,17 +205,23 @@ static void names_message(uint32_t from, struct fs_wire_names h, const void *bod
   arrive(from, FS_TAG_NAMES, m, sizeof(h) + n);
 }
 
-/* What the daemon has sent is done with. Pings are answered, else there were soon no other members. */
+/* What the daemon has sent is done with, but for replies that nobody takes now. Pings are answered, else there were
+   soon no other members. */
 static void complete_sends(void) {
-  while (world.sends > 0) {
-    struct message m = world.sent[0];
+  uint32_t left = 0;
+  while (world.sends > left) {
+    struct message m = world.sent[left];
+    if (not_taken && m.tag >= FS_TAG_REPLY_FIRST) {
+      left++;
+      continue;
+    }
     struct fs_wire_names h = {0};
     struct fs_names_call c = {0};
     if (m.tag == FS_TAG_NAMES) {
       memcpy(&h, m.buf, sizeof(h));
       if (h.length >= sizeof(c)) memcpy(&c, (char *)m.buf + sizeof(h), sizeof(c));
     }
-    memmove(&world.sent[0], &world.sent[1], --world.sends * sizeof(m));
+    memmove(&world.sent[left], &world.sent[left + 1], (--world.sends - left) * sizeof(m));
     m.op->done(m.op, m.peer, m.bytes, 0);
     if (h.magic == 0 || h.answer) continue;
     if (c.op == FS_NAMES_PING) {
@@ -273,23 +302,37 @@ static void a_names_message(uint32_t from) {
   names_message(from, h, body, n);
 }
 
+/* Blocks of a replica, of as many files as there may be, in order mostly: and the word that these were all. */
 static void a_replica(uint32_t from) {
   static struct {
     struct fs_wire_replica h;
     unsigned char bytes[256];
   } m;
-  take(&m, sizeof(m));
-  m.h.magic = FS_WIRE_REPLICA_MAGIC;
-  m.h.version = FS_WIRE_VERSION;
-  m.h.length = m.h.length % 256;
-  m.h.generation %= 8;
-  if (byte() & 1) {
-    m.h.file = FS_OUT_ID_MAKE(from, m.h.file & 7);
-    m.h.offset &= 0xfffff;
+  static alignas(8) char body[FS_NAMES_BODY];
+  static struct { uint32_t generation, sent; } file[RANKS][4];
+  uint8_t how = byte(), k = how & 3, many = 1 + (how >> 2 & 3);
+  if (how & 128) file[from][k].generation += 1 + (how >> 6 & 1), file[from][k].sent = 0;
+  for (; many > 0 && !(how & 32); many--, file[from][k].sent++) {
+    uint8_t odd = byte();
+    m.h = (struct fs_wire_replica){.file = FS_OUT_ID_MAKE(from, k), .generation = file[from][k].generation};
+    m.h.offset = byte() * 64u;
+    m.h.length = odd & 1 ? 0 : 1 + (odd >> 1 & 31);
+    m.h.hole = odd & 1 ? word() & 0xfffff : 0;
+    if (odd == 255) take(&m, sizeof(m));
+    m.h.length %= 256;
+    m.h.magic = FS_WIRE_REPLICA_MAGIC;
+    m.h.version = FS_WIRE_VERSION;
+    m.h.xxh3 = fs_xxh3(m.bytes, m.h.length) ^ (odd == 254);
+    m.h.sum = fs_wire_sum(&m.h, 0);
+    arrive(from, FS_TAG_REPLICA, &m, sizeof(m.h) + m.h.length + (odd == 253));
   }
-  m.h.xxh3 = fs_xxh3(m.bytes, m.h.length);
-  m.h.sum = fs_wire_sum(&m.h, 0);
-  arrive(from, FS_TAG_REPLICA, &m, sizeof(m.h) + m.h.length + (byte() == 1));
+  if (!(how & 64)) return;
+  size_t n = a_call_of(body, FS_NAMES_REPLICA);
+  struct fs_names_call *c = (void *)body;
+  c->id = FS_OUT_ID_MAKE(from, k);
+  c->mode = S_IFREG | (c->mode & 0777);
+  c->to = (uint64_t)file[from][k].generation << 32 | (file[from][k].sent + c->to % 8 / 7);
+  names_message(from, (struct fs_wire_names){.id = word(), .set = d->ns->members.number}, body, n);
 }
 
 /* ---- clients ---- */
@@ -404,10 +447,11 @@ static void an_event(void) {
     a_death((what >> 4) % CLIENTS);
     break;
   case 13:
-    d->now += (uint64_t)word() % 2000000000;
+    d->now += (uint64_t)word() % (what >> 4 == 0 ? 2000000000 : 240000000); /* more, and it is the daemon that stood */
     break;
   case 14:
-    world.refuse = byte() & 1 ? -EAGAIN : 0;
+    world.refuse = what & 16 ? -EAGAIN : 0;
+    not_taken = what & 32;
     break;
   default:
     d->now += 1000000;
@@ -416,12 +460,17 @@ static void an_event(void) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static unsigned age;
-  if (age++ % LIVES == 0) start();
+  static unsigned age = LIVES, alone;
+  alone += d && d->ns->members.count == 1;
+  if (age++ == LIVES || alone == ALONE) {
+    start();
+    age = alone = 0;
+  }
   in = (struct input){data, size};
   world.refuse = 0;
   while (in.left > 0) an_event();
   world.refuse = 0;
+  not_taken = false;
   turn();
   return 0;
 }
