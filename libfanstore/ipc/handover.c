@@ -93,7 +93,8 @@ union fs_cmsg {
   char bytes[CMSG_SPACE(FS_HO_COUNT * sizeof(int))];
 };
 
-/* Takes the descriptors out of a message, all of them, so that none is lost. Their number. */
+/* Takes the descriptors out of a message, all of them, so that none is lost; those that are too many are closed. How
+   many there were: the room for them is rounded up, so the kernel may give one more. */
 static unsigned fs_take_fds(struct msghdr *msg, int fds[FS_HO_COUNT]) {
   unsigned n = 0;
   for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
@@ -103,9 +104,10 @@ static unsigned fs_take_fds(struct msghdr *msg, int fds[FS_HO_COUNT]) {
       int fd;
       memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
       if (n < FS_HO_COUNT)
-        fds[n++] = fd;
+        fds[n] = fd;
       else
         fs_sys_close(fd);
+      n++;
     }
   }
   return n;
@@ -135,7 +137,7 @@ static fs_err fs_receive_welcome(int fd, uint64_t deadline, struct fs_handover *
   if (n < 0) return (fs_err)n;
   unsigned fds = fs_take_fds(&msg, out->fd);
   fs_err err = fs_check_welcome(n, &welcome, fds, (msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0);
-  for (unsigned i = 0; err < 0 && i < fds; i++) fs_sys_close(out->fd[i]);
+  for (unsigned i = 0; err < 0 && i < FS_MIN(fds, (unsigned)FS_HO_COUNT); i++) fs_sys_close(out->fd[i]);
   if (err == 0) memcpy(out->size, welcome.size, sizeof(out->size));
   return err;
 }

@@ -23,7 +23,19 @@
 
 #define TIMEOUT 200000000ull
 
-enum manner { POLITE, REFUSES, SILENT, HANGS_UP, SHORT, BAD_MAGIC, BAD_VERSION, FEW_FDS, MANY_FDS, ODD_ERR };
+enum manner {
+  POLITE,
+  REFUSES,
+  SILENT,
+  HANGS_UP,
+  SHORT,
+  BAD_MAGIC,
+  BAD_VERSION,
+  FEW_FDS,
+  ONE_FD_MORE,
+  MANY_FDS,
+  ODD_ERR
+};
 
 struct host {
   char dir[PATH_MAX], path[PATH_MAX];
@@ -84,6 +96,9 @@ static void welcome(struct host *h, int s) {
   case FEW_FDS:
     send_raw(s, &w, sizeof(w), FS_HO_COUNT - 1);
     break;
+  case ONE_FD_MORE: /* for which there is room, as it is rounded up */
+    send_raw(s, &w, sizeof(w), FS_HO_COUNT + 1);
+    break;
   case MANY_FDS:
     send_raw(s, &w, sizeof(w), FS_HO_COUNT + 3);
     break;
@@ -132,9 +147,9 @@ static void test_rude(void **state) {
   static const struct {
     enum manner manner;
     fs_err err;
-  } rude[] = {{REFUSES, -EBUSY},    {SILENT, -ETIMEDOUT},   {SHORT, -EPROTO},
-              {BAD_MAGIC, -EPROTO}, {BAD_VERSION, -EPROTO}, {FEW_FDS, -EPROTO},
-              {MANY_FDS, -EPROTO},  {ODD_ERR, -EPROTO},     {HANGS_UP, -ECONNREFUSED}};
+  } rude[] = {{REFUSES, -EBUSY},      {SILENT, -ETIMEDOUT},     {SHORT, -EPROTO},       {BAD_MAGIC, -EPROTO},
+              {BAD_VERSION, -EPROTO}, {FEW_FDS, -EPROTO},       {ONE_FD_MORE, -EPROTO}, {MANY_FDS, -EPROTO},
+              {ODD_ERR, -EPROTO},     {HANGS_UP, -ECONNREFUSED}};
   struct fs_handover got;
   for (unsigned i = 0; i < FS_ARRAY_LEN(rude); i++) {
     unsigned before = open_fds();
