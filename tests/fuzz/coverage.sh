@@ -28,6 +28,7 @@ declare -A about=(
   [manifest]=libfanstore/format/manifest.c
   [names]=libfanstore/ipc/names.c
   [part]=libfanstore/format/part.c
+  [prepare_options]='fs-prepare/pack_options.c fs-prepare/cli.c libfanstore/util/opt.c'
   [prepare_unpack]='fs-prepare/unpack.c fs-prepare/verify.c fs-prepare/dataset.c libfanstore/index/verify.c'
   [path]='libfanstore/client/path.c libfanstore/client/path_walk.c libfanstore/client/path_list.c libfanstore/client/vdir.c'
   [settings]='libfanstore/client/config.c libfanstore/ipc/node.c'

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of `fs-prepare pack`: refused with a line, or with values that can be. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../fs-prepare/pack.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *const words[] = {"--partitions", "--codec", "--block-size", "--replicate", "--exclude",
+                                    "--jobs",       "--mount", "--align",      "--force",     "-j",
+                                    "-f",           "--",      "lz4hc:12",     "auto",        "lz4",
+                                    "raw",          "16K",     "64K",          "1",           "/a/../b",
+                                    "*.jpg",        "**/d/",   "65472",        "source",      "../dataset"};
+
+static bool ends_it(const char *word) { /* help leaves by exit */
+  return strstr(word, "-h") || strstr(word, "help") || strstr(word, "version");
+}
+
+static void check_globs(const struct fs_globs *g) {
+  for (size_t i = 0; i < g->n; i++)
+    if (g->glob[i][0] == '\0' || g->glob[i][strlen(g->glob[i]) - 1] == '/') abort();
+}
+
+static void check(const struct fs_pack_options *o) {
+  char again[PATH_MAX];
+  if (!o->source || !o->dataset || o->partitions > FS_MAX_PARTITIONS || o->jobs == 0) abort();
+  if (o->block_size < FS_BLOCK_SIZE_MIN || o->block_size > FS_BLOCK_SIZE_MAX || !fs_is_pow2(o->block_size)) abort();
+  if ((o->align != 4096 && o->align != 65536) || o->level < 1 || o->level > 12) abort();
+  if (!memchr(o->codec_text, '\0', sizeof(o->codec_text))) abort();
+  check_globs(&o->replicate);
+  check_globs(&o->exclude);
+  if (o->mount[0] == '\0') return; /* of a source that is not there, which is told later */
+  if (fs_path_normalize(o->mount, again, sizeof(again)) < 2 || strcmp(again, o->mount) != 0) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *text = malloc(size + 1), *argv[64] = {(char *)(uintptr_t) "pack"};
+  struct fs_pack_options o;
+  int argc = 1;
+  memcpy(text, data, size);
+  text[size] = '\0';
+  for (char *rest = text, *word; argc < 60 && (word = strsep(&rest, "\n")) != NULL;) {
+    if ((unsigned char)word[0] >= 0x80) word = (char *)(uintptr_t)words[(unsigned char)word[0] % FS_ARRAY_LEN(words)];
+    if (!ends_it(word)) argv[argc++] = word;
+  }
+  if (fs_pack_options_parse(&o, argc, argv) == 0) check(&o);
+  fs_pack_options_free(&o);
+  free(text);
+  return 0;
+}
