@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 120
+# The daemons' mpirun dies while programs run on three hosts: on each of them programs that start after that list the dataset
+# and read all of it, in a job without outputs; with outputs at the top, the
+# listing of that directory ends with EIO after the names of the dataset. Files cannot be made.
+. "$(dirname "$0")/../functions.sh"
+. "$root/tests/netns.sh"
+netns_up 3
+random_files "$work/source" 30 3 1000 20000
+pack "$work/source" "$work/ds" --partitions 6 --mount "$mnt"
+cat >"$work/program" <<'END'
+mnt=$1 source=$2 go=$3 r=$OMPI_COMM_WORLD_RANK
+[ "$4" = none ] || echo hello >"$mnt/made-$r"
+ls "$mnt" >"$go.first.$r"
+touch "$go.begun.$r"
+for ((i = 0; i < 600; i++)); do [ ! -e "$go" ] || break; sleep 0.1; done
+differ=0
+while read -r f; do cmp -s "$source/$f" "$mnt/$f" || differ=$((differ + 1)); done < <(cd "$source" && find . -type f)
+listed=$(ls -R "$mnt/d00" "$mnt/d01" "$mnt/d02" 2>/dev/null | grep -c '^f')
+top=$(ls "$mnt" 2>/dev/null | grep -c '^d')
+if ls "$mnt" >/dev/null 2>&1; then whole=1; else whole=0; fi
+if (echo x >"$mnt/new-$r") 2>/dev/null; then made=1; else made=0; fi
+echo "rank $r: differ=$differ listed=$listed top=$top whole=$whole made=$made"
+END
+mpirun_of_daemons() {
+  local p
+  for p in $(ip netns pids "${net_id}1"); do
+    case $(readlink "/proc/$p/exe") in */orterun) ! grep -qz -- --enable-recovery "/proc/$p/cmdline" || echo "$p" ;; esac
+  done
+}
+all_begun() { [ -e "$work/go.begun.0" ] && [ -e "$work/go.begun.1" ] && [ -e "$work/go.begun.2" ]; }
+cd "$work"
+job=''
+trap 'touch "$work/go"; [ -z "$job" ] || wait "$job" || :; netns_down; [ -n "${FS_TEST_ID:-}" ] || rm -rf "$TMPDIR"' EXIT
+for outputs in none some; do
+  rm -f go*
+  netns_on h1 "$bin/fs-launch" --hostfile "$net_hostfile" --local-dir "$net_local" --dataset "$work/ds" --np 3 --deadline 2000 -- \
+    bash "$work/program" "$mnt" "$work/source" "$work/go" $outputs >out 2>err &
+  job=$!
+  wait_until 60 all_begun || fail "it did not begin: $(cat out err)"
+  pids=$(mpirun_of_daemons)
+  [ -n "$pids" ] || fail "no mpirun"
+  # shellcheck disable=SC2086
+  kill -9 $pids
+  sleep 3
+  touch go
+  wait "$job" || fail "$outputs: status $?: $(cat out err)"
+  job=''
+  whole=1
+  [ $outputs = none ] || whole=0
+  for r in 0 1 2; do equal "outputs: $outputs" "rank $r: differ=0 listed=30 top=3 whole=$whole made=0" "$(grep "^rank $r:" out)"; done
+done
+echo "ok - on all hosts the dataset is read, also by programs that start afterwards"
