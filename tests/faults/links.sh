@@ -35,6 +35,9 @@ healed() { # SECONDS
   grep -q 'node [0-2] answers again' "$work/err" || why='it does not serve again'
   say "serves again $((i / 10)).$((i % 10)) s after the link"
   finish
+  dropped=$(json "$work/r.json" 'sum(n["dropped"] for n in r["nodes"])')
+  say "late replies: $dropped, dropped"
+  [ "$dropped" -gt 0 ] || why="${why:-no reply came late}"
 }
 cut_for_good() {
   begin both
