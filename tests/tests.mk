@@ -41,9 +41,11 @@ lib_daemon := daemon common
 lib_launch := launch common
 lib_prepare := prepare common
 lib_preload := preload client common
+lib_channel := daemon client common
 # test_daemon_* and fuzz_daemon link the daemon's parts, *_launch_*, test_placement and fuzz_elf fs-launch's,
-# test_prepare_* fs-prepare's, test_preload_* the wrappers; all others the client and what is below it.
-test_kind = $(or $(findstring daemon_,$(patsubst %fuzz_daemon,daemon_,$(1))),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(findstring preload_,$(1)),$(if \
+# test_prepare_* fs-prepare's, test_preload_* the wrappers, test_channel_* daemon and client; all others the client and
+# what is below it.
+test_kind = $(or $(findstring channel_,$(1)),$(findstring daemon_,$(patsubst %fuzz_daemon,daemon_,$(1))),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(findstring preload_,$(1)),$(if \
   $(or $(findstring placement,$(1)),$(filter fuzz_elf%,$(1))),launch_),client_)
 test_links = $(foreach l,$(lib_$(patsubst %_,%,$(call test_kind,$(1)))),$(call test_lib,$(l)))
 
@@ -53,6 +55,7 @@ $(UNIT_BIN): $(B)/tests/%: $(O)/tests/%.o $$(call test_links,$$(notdir $$*))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) \
 	  -Wl,--gc-sections $(LZ4) -lcmocka -ldl -pthread
+$(B)/tests/unit/test_channel_stress: $(O)/tests/unit/channel_client.o
 $(FUZZ_BIN): $(B)/tests/%: $(O)/tests/%.o $$(call test_links,$$(notdir $$*))
 	$(say) LINK $@
 	@mkdir -p $(@D)
@@ -188,7 +191,7 @@ model: ## model checking of the protocols in shared memory, and of the same with
 	@$(RUN) -j $(AT_ONCE) -t 600 $(foreach m,$(notdir $(basename $(filter-out %/memory.pml,$(wildcard tests/model/*.pml)))),'model/$(m)=tests/model/run.sh tests/model/$(m).pml')
 
 ALL_C = $(COMMON_SRC) $(CLIENT_SRC) $(filter %.c,$(PRELOAD_SRC)) $(DAEMON_SRC) $(MPI_SRC) $(PREPARE_SRC) \
-  $(LAUNCH_SRC) $(FANSTORED_SRC) $(STATIC_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(HELPER_SRC) $(wildcard bench/*.c)
+  $(LAUNCH_SRC) $(FANSTORED_SRC) $(STATIC_SRC) $(UNIT_SRC) tests/unit/channel_client.c $(FUZZ_SRC) $(HELPER_SRC) $(wildcard bench/*.c)
 ALL_H = $(wildcard include/fanstore/*.h libfanstore/*/*.h libfanstore/*/*/*.h fs-prepare/*.h fs-launch/*.h fs-launch/static/*.h tests/unit/*.h)
 compdb: ## compile_commands.json for editors and clang-tidy
 	@{ echo '['; first=1; for f in $(ALL_C); do [ -n "$$first" ] || echo ','; first=; \
