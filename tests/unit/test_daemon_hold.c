@@ -56,7 +56,10 @@ static uint32_t hold(uint64_t version, uint64_t size) {
 
 /* ---- blocks ---- */
 
-static void reply_output(const struct fs_wire_req *req, uint32_t length, bool flip, uint32_t said) {
+#define NO_BIT SIZE_MAX
+#define FIRST_BIT (8 * sizeof(struct fs_wire_rep))
+
+static void reply_output(const struct fs_wire_req *req, uint32_t length, size_t flip, uint32_t said) {
   static struct {
     struct fs_wire_rep rep;
     unsigned char data[8192];
@@ -65,7 +68,7 @@ static void reply_output(const struct fs_wire_req *req, uint32_t length, bool fl
   r.rep = (struct fs_wire_rep){.magic = FS_WIRE_MAGIC, .version = FS_WIRE_VERSION, .type = req->type, .id = req->id};
   r.rep.length = said;
   r.rep.xxh3 = fs_xxh3(r.data, length);
-  if (flip) r.data[0] ^= 1;
+  if (flip != NO_BIT) ((unsigned char *)&r)[flip / 8] ^= (unsigned char)(1u << flip % 8);
   deliver(2, req->tag, &r, sizeof(r.rep) + length);
 }
 
@@ -85,7 +88,7 @@ static void test_a_block(void **state) {
   uint32_t h = hold(1, FS_OUT_BLOCK + 1000);
   struct fs_req *r = post(0, FS_OUT_KEY(h, 1), 0), *again;
   struct fs_wire_req req = asked_of_home(1000, FS_OUT_BLOCK);
-  reply_output(&req, 1000, false, 1000);
+  reply_output(&req, 1000, NO_BIT, 1000);
   turn(0);
   assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
   again = post(1, FS_OUT_KEY(h, 1), 0);
@@ -104,7 +107,7 @@ static void test_a_grain(void **state) {
   for (unsigned i = 0; i < FS_ARRAY_LEN(key); i++) {
     struct fs_req *r = post(0, key[i], 0);
     struct fs_wire_req req = asked_of_home(length[i], offset[i]);
-    reply_output(&req, 1000, false, 1000);
+    reply_output(&req, 1000, NO_BIT, 1000);
     turn(0);
     assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
     done_with(0);
@@ -117,14 +120,14 @@ static void test_shorter_than_it_was(void **state) {
   uint32_t h = hold(1, 3000);
   struct fs_req *r = post(0, FS_OUT_KEY(h, 0), 0);
   struct fs_wire_req req = asked_of_home(3000, 0);
-  reply_output(&req, 10, false, 10);
+  reply_output(&req, 10, NO_BIT, 10);
   turn(0);
   assert_int_equal(r->err, 0);
   assert_int_equal(d->count.fetched_bytes, 10);
   h = hold(2, 3000);
   r = post(1, FS_OUT_KEY(h, 0), 0);
   req = asked_of_home(3000, 0);
-  reply_output(&req, 0, false, 0);
+  reply_output(&req, 0, NO_BIT, 0);
   turn(0);
   assert_int_equal(r->err, 0);
 }
@@ -133,8 +136,8 @@ static void test_bad_replies(void **state) {
   (void)state;
   struct {
     uint32_t length, said;
-    bool flip;
-  } bad[] = {{1000, 1000, true}, {1000, 999, false}, {999, 1000, false}, {1000, UINT32_MAX, false}};
+    size_t flip;
+  } bad[] = {{1000, 1000, FIRST_BIT}, {1000, 999, NO_BIT}, {999, 1000, NO_BIT}, {1000, UINT32_MAX, NO_BIT}};
   uint32_t h = hold(1, 1000);
   for (unsigned i = 0; i < FS_ARRAY_LEN(bad); i++) {
     struct fs_req *r = post(0, FS_OUT_KEY(h, 0), 0);
@@ -147,6 +150,23 @@ static void test_bad_replies(void **state) {
     done_with(0);
   }
   assert_int_equal(d->count.checksum_errors, 1);
+}
+
+/* But for those that say nothing, a reply with any wrong bit is none. */
+static void test_every_bit(void **state) {
+  (void)state;
+  uint32_t h = hold(1, 100);
+  for (size_t bit = 0; bit < FIRST_BIT + 8 * 100; bit++) {
+    bool nothing = bit >= 8 * offsetof(struct fs_wire_rep, reserved) && bit < FIRST_BIT;
+    struct fs_req *r = post(0, FS_OUT_KEY(h, 0), 0);
+    struct fs_wire_req req = asked_of_home(100, 0);
+    reply_output(&req, 100, bit, 100);
+    turn(0);
+    expect_error(r, nothing ? 0 : -EREMOTEIO);
+    done_with(0);
+    if (nothing) h = hold(2 + bit, 100); /* else the next would be a hit */
+    assert_int_equal(fs_cache_find(d->cache, FS_OUT_KEY(h, 0)), -ENOENT);
+  }
 }
 
 static void test_home_is_silent(void **state) {
@@ -187,10 +207,10 @@ static void test_home_owes(void **state) {
   turn(0);
   expect_error(r, -EREMOTEIO);
   done_with(0);
-  reply_output(&req, 1000, false, 1000);
+  reply_output(&req, 1000, NO_BIT, 1000);
   r = post(0, FS_OUT_KEY(hold(1001, 1000), 0), 0);
   req = asked_of_home(1000, 0);
-  reply_output(&req, 1000, false, 1000);
+  reply_output(&req, 1000, NO_BIT, 1000);
   turn(0);
   assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
 }
@@ -211,7 +231,7 @@ static void test_queue_of_home_that_owes(void **state) {
   turn(SECOND * 5 / 2);
   assert_int_equal(d->fetcher->peer[2].owed, FS_PEER_OWED);
   req[0] = asked_of_home(1000, 0);
-  reply_output(&req[0], 1000, false, 1000);
+  reply_output(&req[0], 1000, NO_BIT, 1000);
   turn(0);
   assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
 }
@@ -329,6 +349,7 @@ int main(void) {
       HOLD_TEST(test_a_grain),
       HOLD_TEST(test_shorter_than_it_was),
       HOLD_TEST(test_bad_replies),
+      HOLD_TEST(test_every_bit),
       HOLD_TEST(test_home_is_silent),
       HOLD_TEST(test_home_owes),
       HOLD_TEST(test_queue_of_home_that_owes),
