@@ -4,8 +4,10 @@
 # slow
 # timeout: 2400
 # Load: 64 processes with 8 threads each on one node keep 1,000 files open each and read from two nodes' storage, with a
-# cache of a tenth of the files. Every byte is checked, memory stays flat, and no call takes much longer than on tmpfs.
-# LOAD_SECONDS (20; `make check-load`: 20 minutes) is for the mount, a quarter of it, but 15 at least, for tmpfs.
+# cache of a tenth of the files. Every byte is checked, memory stays flat, and no call takes a second more than the longest
+# on tmpfs. LOAD_SECONDS (20; `make check-load`: 20 minutes) is for the mount, a quarter of it, but 15 at least, for tmpfs.
+# In so short a time either of the two may have had the machine's one long stall: below 5 minutes both are measured up to
+# three times, since a stall of the library's is there every time.
 . "$(dirname "$0")/../functions.sh"
 reader=$build/tests/helpers/loadreader
 seconds=${LOAD_SECONDS:-20} processes=64 threads=8 open=1000
@@ -28,28 +30,39 @@ quarter() { # COLUMN first|last
     print (n > 0 ? int(s / n) : -1) }' "$work/log"
 }
 
-run=("$reader" run "$mnt" "$files" "$bytes" --processes "$processes" --threads "$threads" --open "$open"
-  --seconds "$seconds")
-status=0
-launch --dataset "$work/ds" --emulate 2 --cache $((files * bytes / 10)) -- "${run[@]}" --log "$work/log" --daemons "$work/local" \
-  >"$work/out" 2>"$work/err" || status=$?
-mount=$(grep '^load: ' "$work/out") || fail "status $status: $(cat "$work/out" "$work/err")"
-say "mount: $mount"
-[ $status = 0 ] || fail "status $status: $(tail -n 5 "$work/err")"
-grep 'all 2 nodes' "$work/err"
-grep -q ' 0.0% remote' "$work/err" && fail "nothing came from the other node"
-no_leftovers
-echo "ok - every byte of $(number "$mount" bytes) was right"
+readers=("$files" "$bytes" --processes "$processes" --threads "$threads" --open "$open")
+on_mount() { # sets mount; the first run's memory is what is judged
+  local status=0 log=$work/log
+  [ ! -e "$log" ] || log=$work/log.again
+  launch --dataset "$work/ds" --emulate 2 --cache $((files * bytes / 10)) -- "$reader" run "$mnt" "${readers[@]}" \
+    --seconds "$seconds" --log "$log" --daemons "$work/local" >"$work/out" 2>"$work/err" || status=$?
+  mount=$(grep '^load: ' "$work/out") || fail "status $status: $(cat "$work/out" "$work/err")"
+  say "mount: $mount"
+  [ $status = 0 ] || fail "status $status: $(tail -n 5 "$work/err")"
+  grep 'all 2 nodes' "$work/err"
+  grep -q ' 0.0% remote' "$work/err" && fail "nothing came from the other node"
+  no_leftovers
+  echo "ok - every byte of $(number "$mount" bytes) was right"
+}
+on_tmpfs() { # sets peer
+  peer=$("$reader" run "$tmpfs" "${readers[@]}" --seconds $((seconds / 4 > 15 ? seconds / 4 : 15))) ||
+    fail "on tmpfs: $peer"
+  say "tmpfs: $peer"
+}
+on_mount
 
 tmpfs=/dev/shm/fanstore-load.$$
 if mkdir "$tmpfs" 2>/dev/null; then
   trap 'rm -rf "$tmpfs" ${own_directory:+"$own_directory"}' EXIT
   cp -r "$work/source/." "$tmpfs"
-  run[2]=$tmpfs
-  peer=$("${run[@]}" --seconds $((seconds / 4 > 15 ? seconds / 4 : 15))) || fail "on tmpfs: $peer"
-  say "tmpfs: $peer"
-  [ "$(number "$mount" stall_ms)" -le $((2 * $(number "$peer" stall_ms) + 1000)) ] ||
-    fail "a call took $(number "$mount" stall_ms) ms, on tmpfs $(number "$peer" stall_ms) ms at most"
+  tries=$((seconds < 300 ? 3 : 1))
+  on_tmpfs
+  until [ "$(number "$mount" stall_ms)" -le $(($(number "$peer" stall_ms) + 1000)) ]; do
+    say "a call took $(number "$mount" stall_ms) ms, on tmpfs $(number "$peer" stall_ms) ms at most"
+    [ $((tries -= 1)) -gt 0 ] || fail "that is a second more than on tmpfs, or longer"
+    on_mount
+    on_tmpfs
+  done
   echo "ok - the longest call took $(number "$mount" stall_ms) ms; on tmpfs $(number "$peer" stall_ms) ms"
 fi
 
