@@ -132,10 +132,14 @@ static fs_err copy_from_source(struct stage_copy *c) {
   return err;
 }
 
-/* Is the copy that is there whole after all, only its stamp missing or out of date? */
+/* Is the copy that is there whole after all, only its stamp missing or out of date? One of another user, who can write
+   to it, gets none. */
 static fs_err copy_check_existing(struct stage_copy *c) {
+  struct stat st;
   FS_AUTO_CLOSE int fd = openat(c->s->dir_fd, c->item->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return -errno;
+  if (fstat(fd, &st) < 0) return -errno;
+  if (st.st_uid != geteuid()) return -EPERM;
   c->from = fd;
   fs_err err = copy_bytes(c);
   if (err == 0 && fsync(fd) < 0) err = -errno;

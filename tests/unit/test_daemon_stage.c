@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -238,6 +239,59 @@ static void stamps_fit_only_their_copy(void **state) {
   assert_true(same(f, "part-00002"));
 }
 
+/* Whoever owns a file can write to it. */
+static void another_users_copy_is_not_trusted(void **state) {
+  struct fixture *f = *state;
+  char path[PATH_MAX + 64];
+  struct stat st;
+  if (geteuid() != 0) skip(); /* only root can make one */
+  start(f, &f->s, -1);
+  stage_all(f, &f->s);
+  snprintf(path, sizeof(path), "%s/part-00001", f->s.local);
+  assert_int_equal(chown(path, 65534, 65534), 0);
+  assert_int_equal(have(&f->s), 5);
+  stage_all(f, &f->s);
+  assert_int_equal(have(&f->s), 7);
+  assert_true(stat(path, &st) == 0 && st.st_uid == 0);
+}
+
+/* In place of libc's: fails for the file of this name. */
+static const char *unsyncable;
+int fsync(int fd) {
+  char link[64], path[PATH_MAX];
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+  ssize_t n = readlink(link, path, sizeof(path) - 1);
+  path[n > 0 ? n : 0] = '\0';
+  const char *name = strrchr(path, '/');
+  if (!unsyncable || !name || strcmp(name + 1, unsyncable) != 0) return (int)syscall(SYS_fsync, fd);
+  errno = EIO;
+  return -1;
+}
+
+/* A copy gets its name, and its stamp, only when it is on the disk. */
+static void unsynced_is_not_trusted(void **state) {
+  struct fixture *f = *state;
+  char path[PATH_MAX + 64];
+  struct stat before, after;
+  start(f, &f->s, -1);
+  unsyncable = ".new-part-00001";
+  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, f->why, sizeof(f->why)), -EIO);
+  assert_int_equal(entries(f->s.local), 2); /* the two locks */
+  unsyncable = ".new-part-00001.stamp";
+  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, f->why, sizeof(f->why)), -EIO);
+  assert_int_equal(have(&f->s), 0);
+  assert_int_equal(entries(f->s.local), 3); /* and a copy that lacks its stamp */
+  snprintf(path, sizeof(path), "%s/part-00001", f->s.local);
+  assert_int_equal(stat(path, &before), 0);
+  unsyncable = "part-00001";
+  assert_int_equal(link(path, strcat(strcpy(f->why, f->dir), "/kept")), 0); /* its inode is not used again */
+  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, f->why, sizeof(f->why)), 0);
+  unsyncable = NULL;
+  assert_int_equal(have(&f->s), 2);
+  assert_int_equal(stat(path, &after), 0);
+  assert_true(before.st_ino != after.st_ino);
+}
+
 static void bad_source_is_refused(void **state) {
   struct fixture *f = *state;
   char path[300];
@@ -395,10 +449,20 @@ static void free_bytes(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      TEST(copies_and_reuses),         TEST(emulated_nodes_are_apart),  TEST(stamps_fit_only_their_copy),
-      TEST(bad_source_is_refused),     TEST(bad_index_is_refused),      TEST(stopping_leaves_nothing),
-      TEST(no_room_leaves_nothing),    TEST(fragments_are_swept),       TEST(two_jobs_at_once),
-      TEST(purge_spares_what_is_used), TEST(symlinks_are_not_followed), TEST(free_bytes),
+      TEST(copies_and_reuses),
+      TEST(emulated_nodes_are_apart),
+      TEST(stamps_fit_only_their_copy),
+      TEST(bad_source_is_refused),
+      TEST(bad_index_is_refused),
+      TEST(stopping_leaves_nothing),
+      TEST(no_room_leaves_nothing),
+      TEST(fragments_are_swept),
+      TEST(two_jobs_at_once),
+      TEST(purge_spares_what_is_used),
+      TEST(symlinks_are_not_followed),
+      TEST(free_bytes),
+      TEST(another_users_copy_is_not_trusted),
+      TEST(unsynced_is_not_trusted),
   };
   return cmocka_run_group_tests_name("stage", tests, NULL, NULL);
 }
