@@ -36,6 +36,7 @@ struct fake_word { /* shared with the test */
 static uint32_t fake_flags; /* FS_CTL_*, of those that are started */
 static bool fake_leaves;    /* they leave their ctl in the run directory, as daemons do */
 static int fake_marks;      /* the bytes of `outputs` there */
+static void (*fake_spoil)(struct fs_handover *h, struct fs_channel *c); /* what is handed over, unless NULL */
 
 #define FAKE_CLIENTS 32
 struct fake {
@@ -135,6 +136,7 @@ static inline void fake_accept(struct fake *d) {
   h.size[FS_HO_CTL] = d->ctl->size;
   h.fd[FS_HO_SLAB] = fs_cache_slab_fd(d->cache, &h.size[FS_HO_SLAB]);
   h.fd[FS_HO_HEAT] = fs_cache_heat_fd(d->cache, &h.size[FS_HO_HEAT]);
+  if (fake_spoil) fake_spoil(&h, c->channel);
   bool gone = fs_handover_welcome(s, 0, &h) < 0; /* it has waited for long enough */
   close(h.fd[FS_HO_CHANNEL]);
   atomic_fetch_add(&d->word->open_now, 1);

@@ -161,7 +161,7 @@ static inline void deliver(uint32_t peer, uint32_t tag, const void *reply, size_
   fail_msg("nobody waits for a reply of node %u", peer);
 }
 
-enum damage { GOOD, FLIPPED, SHORT, BAD_MAGIC, BAD_ID, BAD_LENGTH, FAILED };
+enum damage { GOOD, FLIPPED, SHORT, SHORTER, BAD_MAGIC, BAD_ID, BAD_LENGTH, FAILED };
 static inline void reply(uint32_t peer, const struct fs_wire_req *req, enum damage damage) {
   static struct {
     struct fs_wire_rep rep;
@@ -172,7 +172,8 @@ static inline void reply(uint32_t peer, const struct fs_wire_req *req, enum dama
       .magic = FS_WIRE_MAGIC, .version = FS_WIRE_VERSION, .type = req->type, .id = req->id, .length = req->length};
   if (req->length > 0) memcpy(r.data, stored[(req->offset - 4096) / BLOCK], BLOCK);
   if (damage == FLIPPED) r.data[500] ^= 1;
-  if (damage == SHORT) bytes -= 1;
+  if (damage == SHORT || damage == SHORTER) bytes -= 1; /* and that it is, by SHORTER, is said */
+  if (damage == SHORTER) r.rep.length--;
   if (damage == BAD_MAGIC) r.rep.magic++;
   if (damage == BAD_ID) r.rep.id ^= 1 << 16;
   if (damage == BAD_LENGTH) r.rep.length--;

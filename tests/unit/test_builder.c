@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits of the hash table, in an index of many names. */
+/* Limits of what an index's header says: of the hash table in one of many names, and of all fields of a small one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,7 +35,51 @@ static void test_probe_bound(void **state) {
   fs_builder_free(b);
 }
 
+static void refused(const uint8_t *good, uint64_t size, size_t field, size_t n, uint64_t value, const char *expect) {
+  char why[256] = "";
+  struct fs_index ix;
+  uint8_t *bytes = memcpy(malloc(size), good, size);
+  memcpy(bytes + field, &value, n);
+  fix_checksums(bytes, size, false);
+  assert_int_equal(fs_index_attach(bytes, size, &ix, why, sizeof(why)), -EBADMSG);
+  if (!strstr(why, expect)) print_error("'%s' does not say '%s'\n", why, expect);
+  assert_non_null(strstr(why, expect));
+  free(bytes);
+}
+#define REFUSED(field, value, expect)                                                                                  \
+  refused(bytes, size, offsetof(struct fs_index_header, field), sizeof(h->field), value, expect)
+
+static void test_impossible_headers(void **state) {
+  uint64_t size;
+  void *bytes = fix_build(false, &size);
+  const struct fs_index_header *h = bytes;
+  const struct fs_section *s = h->section;
+  (void)state;
+  assert_true(s[FS_SEC_BUCKETS].count < FS_PROBE_MAX && size % 64 == 0);
+  REFUSED(header_size, sizeof(*h) + 64, "its header says");
+  REFUSED(file_size, size + 64, "its header says");
+  REFUSED(section[FS_SEC_BLOCKS].offset, s[FS_SEC_BLOCKS].offset + 8, "'blocks' does not lie");
+  REFUSED(section[FS_SEC_BLOCKS].offset, sizeof(*h) - 64, "'blocks' does not lie");
+  REFUSED(section[FS_SEC_BLOCKS].offset, UINT64_MAX - 63, "'blocks' does not lie");
+  REFUSED(section[FS_SEC_STRINGS].count, size - s[FS_SEC_STRINGS].offset + 1, "'strings' does not lie");
+  REFUSED(section[FS_SEC_PARTS].count, 1ull << 60, "'partitions' does not lie");
+  REFUSED(section[FS_SEC_ENTRIES].count, 0, "number of entries");
+  REFUSED(section[FS_SEC_BUCKETS].count, 0, "hash table");
+  REFUSED(section[FS_SEC_BUCKETS].count, s[FS_SEC_BUCKETS].count - 1, "hash table");
+  REFUSED(max_probe, s[FS_SEC_BUCKETS].count + 1, "hash table");
+  REFUSED(section[FS_SEC_LINKS].count, s[FS_SEC_ENTRIES].count + 1, "number of hard links");
+  REFUSED(block_size, FS_BLOCK_SIZE_MIN / 2, "block size");
+  REFUSED(block_size, 2 * FS_BLOCK_SIZE_MAX, "block size");
+  REFUSED(block_size, FS_BLOCK_SIZE_MIN + 4096, "block size");
+  REFUSED(align, FS_ALIGN / 2, "alignment");
+  REFUSED(align, FS_ALIGN + 1, "alignment");
+  REFUSED(align, 2 * FS_BLOCK_SIZE_MAX, "alignment");
+  REFUSED(samples, h->samples + 4, "samples");
+  REFUSED(samples, s[FS_SEC_STRINGS].count + 8, "samples");
+  fs_builder_release(bytes, size);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_probe_bound)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_probe_bound), cmocka_unit_test(test_impossible_headers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

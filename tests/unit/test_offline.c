@@ -117,8 +117,15 @@ static void test_unmarked(void **state) {
 
 /* ---- what was left is not what it was ---- */
 
+static void not_believed(struct fix *f) {
+  char text[4096];
+  fix_run_text(f, lost_unknown, text, sizeof(text));
+  told_once(text, " has ended; ");
+  end(f);
+}
+
 static void damaged(struct fix *f, const char *name, size_t size, uint64_t off, const char *bytes, size_t n) {
-  char path[512], text[4096];
+  char path[512];
   start_and_kill(f);
   snprintf(path, sizeof(path), "%s/run/node-0.ctl", f->dir);
   int fd = open(path, O_RDWR);
@@ -127,9 +134,7 @@ static void damaged(struct fix *f, const char *name, size_t size, uint64_t off, 
   assert_int_equal(pwrite(fd, bytes, n, (off_t)off), n);
   close(fd);
   if (strcmp(name, "gone") == 0) assert_int_equal(unlink(path), 0);
-  fix_run_text(f, lost_unknown, text, sizeof(text));
-  told_once(text, " has ended; ");
-  end(f);
+  not_believed(f);
 }
 
 static void test_damaged(void **state) {
@@ -138,9 +143,29 @@ static void test_damaged(void **state) {
   damaged(*state, "empty", 0, 0, "", 0);
   damaged(*state, "short", sizeof(struct fs_ctl), 0, "", 0);
   damaged(*state, "shorter", sizeof(struct fs_ctl) - 1, 0, "", 0);
+  damaged(*state, "huge", (1ul << 30) + 1, 0, "", 0);
   damaged(*state, "magic", SIZE_MAX, 0, "x", 1);
   damaged(*state, "datasets", SIZE_MAX, offsetof(struct fs_ctl, datasets), many, 4);
   damaged(*state, "placements", SIZE_MAX, offsetof(struct fs_ctl, nplacements), many, 8);
+}
+
+/* Somebody else's words, and whatever a link leads to. */
+static void test_not_its_own(void **state) {
+  struct fix *f = *state;
+  char path[512], moved[512];
+  snprintf(path, sizeof(path), "%s/run/node-0.ctl", f->dir);
+  snprintf(moved, sizeof(moved), "%s/run/moved", f->dir);
+  start_and_kill(f);
+  assert_int_equal(rename(path, moved), 0);
+  assert_int_equal(symlink(moved, path), 0);
+  not_believed(f);
+  if (geteuid() != 0) {
+    print_message("           not asked for one of another user: only root can make it\n");
+    return;
+  }
+  start_and_kill(f);
+  assert_int_equal(chown(path, 65534, 65534), 0);
+  not_believed(f);
 }
 
 static void nothing_known(const struct fix *f) {
@@ -286,9 +311,10 @@ static void test_call_patience(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dead),         cmocka_unit_test(test_unmarked),        cmocka_unit_test(test_damaged),
-      cmocka_unit_test(test_no_directory), cmocka_unit_test(test_damaged_local),   cmocka_unit_test(test_read_only),
-      cmocka_unit_test(test_stopped),      cmocka_unit_test(test_attach_patience), cmocka_unit_test(test_call_patience),
+      cmocka_unit_test(test_dead),          cmocka_unit_test(test_unmarked),     cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_not_its_own),   cmocka_unit_test(test_no_directory), cmocka_unit_test(test_damaged_local),
+      cmocka_unit_test(test_read_only),     cmocka_unit_test(test_stopped),      cmocka_unit_test(test_attach_patience),
+      cmocka_unit_test(test_call_patience),
   };
   return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
 }
