@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits of what an index's header says: of the hash table in one of many names, and of all fields of a small one. */
+/* Limits of what an index's header says: of the hash table in one of many names, of all fields of a small one; and of
+ * its entries. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,7 +80,80 @@ static void test_impossible_headers(void **state) {
   fs_builder_release(bytes, size);
 }
 
+/* ---- entries that contradict themselves ---- */
+
+static struct fs_entry *entry_of(uint8_t *bytes, const struct fs_index *ix, const char *path) {
+  int64_t n = fs_index_lookup(ix, path, strlen(path));
+  assert_true(n >= 0);
+  return (struct fs_entry *)(bytes + ix->hdr->section[FS_SEC_ENTRIES].offset) + n;
+}
+
+static fs_err block_of(const struct fs_index *ix, const struct fs_entry *e) {
+  struct fs_block b;
+  return fs_index_block(ix, (uint32_t)(e - ix->entries), 0, &b);
+}
+
+static void test_impossible_files(void **state) {
+  uint64_t size;
+  uint8_t *bytes = fix_build(false, &size);
+  struct fs_index ix;
+  (void)state;
+  assert_int_equal(fs_index_attach(bytes, size, &ix, NULL, 0), 0);
+  struct fs_entry *e = entry_of(bytes, &ix, "train/cat/small"), good = *e;
+  assert_int_equal(block_of(&ix, e), 0);
+  e->name = good.name | FS_NAME_MAKE(0, 0, 9, 0); /* a codec that there is not */
+  assert_int_equal(block_of(&ix, e), -EUCLEAN);
+  e->name = good.name | FS_NAME_MAKE(0, 0, 0, FS_ENTRY_ALIGNED); /* and not in one piece */
+  assert_int_equal(block_of(&ix, e), -EUCLEAN);
+  *e = good;
+  struct fs_part_rec *part = (struct fs_part_rec *)(bytes + ix.hdr->section[FS_SEC_PARTS].offset) + e->partition;
+  part->size = 1ull << 63;
+  assert_int_equal(block_of(&ix, e), -EUCLEAN);
+  fs_builder_release(bytes, size);
+}
+
+/* What goes down a tree ends: children come after their directory. */
+static void test_impossible_directories(void **state) {
+  uint64_t size, count;
+  uint8_t *bytes = fix_build(false, &size);
+  struct fs_index ix;
+  uint32_t first;
+  (void)state;
+  assert_int_equal(fs_index_attach(bytes, size, &ix, NULL, 0), 0);
+  struct fs_entry *e = entry_of(bytes, &ix, "train/cat");
+  uint32_t n = (uint32_t)(e - ix.entries);
+  assert_int_equal(fs_index_children(&ix, n, &first, &count), 0);
+  e->size = 1;
+  for (e->data = 0; e->data <= n; e->data++) assert_int_equal(fs_index_children(&ix, n, &first, &count), -EUCLEAN);
+  assert_int_equal(fs_index_children(&ix, n, &first, &count), 0);
+  fs_builder_release(bytes, size);
+}
+
+/* Who reads a target has room for PATH_MAX bytes. */
+static void test_target_lengths(void **state) {
+  static char text[2 * PATH_MAX];
+  const struct fs_index ix = {.strings = text, .strings_size = sizeof(text)};
+  struct fs_entry e = {.mode = S_IFLNK | 0777, .size = PATH_MAX - 1, .data = 1};
+  const char *target;
+  uint64_t len;
+  (void)state;
+  assert_int_equal(fs_index_target(&ix, &e, &target, &len), 0);
+  assert_true(target == text + 1 && len == PATH_MAX - 1);
+  e.size = PATH_MAX;
+  assert_int_equal(fs_index_target(&ix, &e, &target, &len), -EUCLEAN);
+  e.size = 0;
+  assert_int_equal(fs_index_target(&ix, &e, &target, &len), -EUCLEAN);
+  e.size = 2;
+  e.data = sizeof(text) - 1;
+  assert_int_equal(fs_index_target(&ix, &e, &target, &len), -EUCLEAN);
+  e.data = UINT64_MAX;
+  assert_int_equal(fs_index_target(&ix, &e, &target, &len), -EUCLEAN);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_probe_bound), cmocka_unit_test(test_impossible_headers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_probe_bound), cmocka_unit_test(test_impossible_headers),
+                                     cmocka_unit_test(test_impossible_files),
+                                     cmocka_unit_test(test_impossible_directories),
+                                     cmocka_unit_test(test_target_lengths)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -303,6 +303,75 @@ static void test_insane_messages(void **state) {
   }
 }
 
+/* A symlink's target is as long as it says, and text. */
+static void test_insane_targets(void **state) {
+  (void)state;
+  static const char *const targets[] = {"ok", "\0k", "o\0"};
+  alignas(8) char body[512];
+  for (unsigned i = 0; i < FS_ARRAY_LEN(targets); i++) {
+    size_t at = 0;
+    struct fs_record r = a_record(9, 4, "n");
+    r.mode = S_IFLNK | 0777;
+    r.target_len = 2;
+    assert_true(fs_record_put(body, sizeof(body), &at, &r, "n", targets[i]));
+    at = 0;
+    assert_int_equal(fs_record_next(body, sizeof(body), &at) != NULL, i == 0);
+  }
+}
+
+/* ---- calls ---- */
+
+static bool call_ok(struct fs_names_call c, const void *name, size_t n, const void *name2, size_t n2) {
+  alignas(8) char body[FS_NAMES_BODY] = {0};
+  c.name_len = (uint16_t)n;
+  c.name2_len = (uint16_t)n2;
+  memcpy(body, &c, sizeof(c));
+  memcpy(body + sizeof(c), name, n);
+  memcpy(body + sizeof(c) + n, name2, n2);
+  bool ok = fs_call_ok(body, fs_call_size(&c));
+  assert_false(fs_call_ok(body, fs_call_size(&c) - 1)); /* cut */
+  return ok;
+}
+
+static void test_calls(void **state) {
+  (void)state;
+  const uint64_t id = FS_OUT_ID_MAKE(1, 5);
+  const struct fs_names_call rename = {.op = FS_NAMES_RENAME, .dir = id, .to = id};
+  struct fs_names_call c = rename;
+  assert_true(call_ok(c, "a", 1, "b", 1));
+  c.to = 0;
+  assert_false(call_ok(c, "a", 1, "b", 1));
+  c.to = id | 1ull << 63;
+  assert_false(call_ok(c, "a", 1, "b", 1));
+  c = (struct fs_names_call){.op = FS_NAMES_APPEND, .id = id, .size = 4};
+  assert_true(call_ok(c, "abcd", 4, "", 0) && call_ok(c, "", 0, "", 0));
+  assert_false(call_ok(c, "abc", 3, "", 0) || call_ok(c, "abcde", 5, "", 0));
+}
+
+/* Ranges, and lists of parts, end where a file can end. */
+static void test_ranges(void **state) {
+  (void)state;
+  const uint64_t id = FS_OUT_ID_MAKE(1, 5), most = INT64_MAX;
+  const struct fs_names_call extend = {.op = FS_NAMES_EXTEND, .id = id, .to = id};
+  const struct fs_names_call replica = {.op = FS_NAMES_REPLICA, .id = id, .dir = id, .mode = S_IFREG | 0600};
+  const struct {
+    uint64_t off, len;
+    bool ok;
+  } is[] = {{0, 1, true},         {most - 1, 1, true},  {0, most, true},       {most, 1, false},
+            {0, most + 1, false}, {most + 1, 1, false}, {UINT64_MAX, 2, false}};
+  for (unsigned i = 0; i < FS_ARRAY_LEN(is); i++) {
+    struct fs_range r = {.off = is[i].off, .len = is[i].len};
+    struct {
+      struct fs_replica_list head;
+      struct fs_out_extent extent;
+    } list = {.extent = {.off = is[i].off, .len = is[i].len, .part = id}};
+    assert_int_equal(call_ok(extend, &r, sizeof(r), "", 0), is[i].ok);
+    assert_int_equal(call_ok(replica, "", 0, &list, sizeof(list)), is[i].ok);
+    list.extent.part = 5;
+    assert_false(call_ok(replica, "", 0, &list, sizeof(list)));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_model),
@@ -313,6 +382,9 @@ int main(void) {
       cmocka_unit_test(test_directories),
       cmocka_unit_test(test_messages),
       cmocka_unit_test(test_insane_messages),
+      cmocka_unit_test(test_insane_targets),
+      cmocka_unit_test(test_calls),
+      cmocka_unit_test(test_ranges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -269,6 +269,23 @@ static void test_no_messages(void **state) {
   assert_int_equal(received, 1);
 }
 
+/* A body that ends beyond its message would be of what was in the buffer before. */
+static void test_cut(void **state) {
+  (void)state;
+  alignas(8) char text[sizeof(struct fs_wire_names) + 8] = {0};
+  struct fs_wire_names *h = (void *)text;
+  *h = (struct fs_wire_names){
+      .magic = FS_WIRE_NAMES_MAGIC, .version = FS_WIRE_VERSION, .set = 7, .order = 1, .length = 8};
+  h->sum = fs_wire_sum(h, 8);
+  assert_true(posts > 0);
+  struct kept k = posted[0];
+  memmove(posted, posted + 1, --posts * sizeof(posted[0]));
+  memcpy((void *)k.buf, text, sizeof(text));
+  k.op->done(k.op, 2, sizeof(text) - 1, 0);
+  assert_int_equal(received, 0);
+  assert_int_equal(fs_ns_net_dropped(n), 1);
+}
+
 /* A rank that takes nothing costs a bounded amount of memory. */
 static void test_bounded(void **state) {
   (void)state;
@@ -290,6 +307,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_twice_is_once, setup, teardown),
       cmocka_unit_test_setup_teardown(test_flipped, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_messages, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

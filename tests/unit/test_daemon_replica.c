@@ -140,14 +140,34 @@ static void test_other_sender(void **state) {
   assert_int_equal(size_of(THEIRS), -ENOENT);
 }
 
-/* The block that comes with the last word is as long as it says. */
+/* A block is as long as it says: what was in its buffer before is none of it. */
+static void test_shorter_block(void **state) {
+  (void)state;
+  uint64_t before = d->count.dropped;
+  assert_true(world.recvs > 0);
+  struct message m = world.recv[--world.recvs];
+  struct fs_wire_replica *h = m.buf;
+  memset(h + 1, 'a', 1000);
+  *h = (struct fs_wire_replica){
+      .magic = FS_WIRE_REPLICA_MAGIC, .version = FS_WIRE_VERSION, .file = THEIRS, .generation = 1, .length = 1000};
+  h->xxh3 = fs_xxh3(h + 1, 1000);
+  h->sum = fs_wire_sum(h, 0);
+  m.op->done(m.op, 0, sizeof(*h) + 999, 0);
+  assert_int_equal(d->count.dropped, before + 1);
+  run();
+  assert_int_equal(size_of(THEIRS), -ENOENT);
+}
+
+/* The block that comes with the last word is as long as it says, and where a file can have it. */
 static void test_block_in_word(void **state) {
   alignas(8) char body[FS_NAMES_BODY] = {0};
-  static const uint32_t lengths[] = {9, 11, 0, UINT32_MAX};
+  static const uint32_t lengths[] = {9, 11, 0, UINT32_MAX, 10, 10};
+  static const uint64_t offsets[FS_ARRAY_LEN(lengths)] = {[4] = (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS - 9};
+  static const uint64_t holes[FS_ARRAY_LEN(lengths)] = {[5] = 10};
   (void)state;
   for (unsigned i = 0; i < FS_ARRAY_LEN(lengths); i++) {
     struct fs_names_call *c = (void *)body;
-    struct fs_wire_replica head = {.file = THEIRS, .length = lengths[i]};
+    struct fs_wire_replica head = {.file = THEIRS, .length = lengths[i], .offset = offsets[i], .hole = holes[i]};
     *c = (struct fs_names_call){.op = FS_NAMES_REPLICA,
                                 .id = THEIRS,
                                 .dir = FS_DATASET_DIR(0, 0),
@@ -272,8 +292,8 @@ int main(void) {
       REPLICA_TEST(test_whole),         REPLICA_TEST(test_no_hole),       REPLICA_TEST(test_never_whole),
       REPLICA_TEST(test_late_blocks),   REPLICA_TEST(test_newer_word),    REPLICA_TEST(test_limit),
       REPLICA_TEST(test_flipped),       REPLICA_TEST(test_flipped_bytes), REPLICA_TEST(test_other_sender),
-      REPLICA_TEST(test_block_in_word), REPLICA_TEST(test_holes),         REPLICA_TEST(test_refused),
-      REPLICA_TEST(test_gone),          REPLICA_TEST(test_removal),
+      REPLICA_TEST(test_block_in_word), REPLICA_TEST(test_shorter_block), REPLICA_TEST(test_holes),
+      REPLICA_TEST(test_refused),       REPLICA_TEST(test_gone),          REPLICA_TEST(test_removal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

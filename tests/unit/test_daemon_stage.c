@@ -255,6 +255,25 @@ static void another_users_copy_is_not_trusted(void **state) {
   assert_true(stat(path, &st) == 0 && st.st_uid == 0);
 }
 
+/* Nothing is staged in a directory of somebody else's, who could put other files there. */
+static void another_users_directory_is_refused(void **state) {
+  struct fixture *f = *state;
+  const char *const below[] = {"", "/fanstore"};
+  char path[PATH_MAX];
+  if (geteuid() != 0) skip(); /* only root can make one */
+  start(f, &f->s, -1);
+  fs_stage_close(&f->s);
+  for (size_t i = 0; i < FS_ARRAY_LEN(below); i++) {
+    snprintf(path, sizeof(path), "%s%s", f->local, below[i]);
+    assert_int_equal(chown(path, 65534, 65534), 0);
+    assert_int_equal(fs_stage_open(&f->s, f->source, f->local, -1, f->why, sizeof(f->why)), 0);
+    assert_int_equal(fs_stage_prepare(&f->s, f->why, sizeof(f->why)), -EACCES);
+    assert_non_null(strstr(f->why, "belongs to another user"));
+    fs_stage_close(&f->s);
+    assert_int_equal(chown(path, 0, 0), 0);
+  }
+}
+
 /* In place of libc's: fails for the file of this name. */
 static const char *unsyncable;
 int fsync(int fd) {
@@ -462,6 +481,7 @@ int main(void) {
       TEST(symlinks_are_not_followed),
       TEST(free_bytes),
       TEST(another_users_copy_is_not_trusted),
+      TEST(another_users_directory_is_refused),
       TEST(unsynced_is_not_trusted),
   };
   return cmocka_run_group_tests_name("stage", tests, NULL, NULL);

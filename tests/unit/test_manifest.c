@@ -140,6 +140,22 @@ static void test_errors(void **state) {
   }
 }
 
+/* What is behind a NUL would be passed over. */
+static void test_nul(void **state) {
+  (void)state;
+  char text[8192], why[256] = "", *at;
+  static struct fs_manifest m;
+  sample_text(text, sizeof(text));
+  at = strstr(text, "checksum ");
+  assert_non_null(at);
+  for (unsigned i = 0; i < 2; i++) {
+    memcpy(at, i == 0 ? "x-note _more\n" : "x-note \0more\n", 13);
+    int n = sprintf(at + 13, "checksum %016llx\n", (unsigned long long)fs_xxh3(text, (size_t)(at + 13 - text)));
+    assert_int_equal(fs_manifest_parse(text, (size_t)(at + 13 - text + n), &m, why, sizeof(why)), i == 0 ? 0 : -EINVAL);
+  }
+  assert_non_null(strstr(why, "NUL"));
+}
+
 static void write_file(const char *path, const char *text, size_t n) {
   int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
   assert_int_equal(fs_write_full(fd, text, n), 0);
@@ -170,8 +186,10 @@ static void test_load(void **state) {
 
 static void test_part_header(void **state) {
   (void)state;
-  static uint8_t page[FS_PART_HEADER_SIZE];
-  const struct fs_part_rec rec = {.size = 8192, .xxh3 = 77}, other = {.size = 8192, .xxh3 = 78};
+  static alignas(8) uint8_t page[FS_PART_HEADER_SIZE];
+  const struct fs_part_rec rec = {.size = 8192, .xxh3 = 77}, other = {.size = 8192, .xxh3 = 78},
+                           longer = {.size = 12288, .xxh3 = 77};
+  struct fs_part_header *h = (void *)page;
   const uint8_t other_id[16] = {9};
   char why[256] = "";
   memset(page, 0xaa, sizeof(page));
@@ -181,6 +199,7 @@ static void test_part_header(void **state) {
   assert_int_equal(fs_part_header_check(page, 71, 5, &rec, sample.dataset_id, why, sizeof(why)), -EBADMSG);
   assert_int_equal(fs_part_header_check(page, sizeof(page), 6, &rec, sample.dataset_id, why, sizeof(why)), -EBADMSG);
   assert_int_equal(fs_part_header_check(page, sizeof(page), 5, &other, sample.dataset_id, why, sizeof(why)), -EBADMSG);
+  assert_int_equal(fs_part_header_check(page, sizeof(page), 5, &longer, sample.dataset_id, why, sizeof(why)), -EBADMSG);
   assert_int_equal(fs_part_header_check(page, sizeof(page), 5, &rec, other_id, why, sizeof(why)), -EBADMSG);
   assert_string_equal(why, "partition 5 belongs to another dataset");
   for (size_t i = 0; i < sizeof(struct fs_part_header); i++) {
@@ -189,6 +208,11 @@ static void test_part_header(void **state) {
     assert_int_equal(err, i >= 8 && i < 12 ? -EPROTONOSUPPORT : -EBADMSG);
     page[i] ^= 4;
   }
+  h->feature_incompat = 1;
+  h->header_xxh3 = fs_xxh3(h, offsetof(struct fs_part_header, header_xxh3));
+  assert_int_equal(fs_part_header_check(page, sizeof(page), 5, &rec, sample.dataset_id, why, sizeof(why)),
+                   -EPROTONOSUPPORT);
+  assert_non_null(strstr(why, "uses features"));
 }
 
 /* With FS_FUZZ_SEEDS=DIR the text goes there too, as a seed for tests/fuzz/fuzz_manifest.c. */
@@ -204,9 +228,9 @@ static void test_seed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_longest_mount), cmocka_unit_test(test_damaged),
-      cmocka_unit_test(test_errors),     cmocka_unit_test(test_load),          cmocka_unit_test(test_part_header),
-      cmocka_unit_test(test_seed),
+      cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_longest_mount), cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_errors),      cmocka_unit_test(test_nul),           cmocka_unit_test(test_load),
+      cmocka_unit_test(test_part_header), cmocka_unit_test(test_seed),
   };
   return cmocka_run_group_tests_name("manifest", tests, NULL, NULL);
 }
