@@ -20,11 +20,12 @@ while read -r want options; do
   errors=$(grep -oP 'errors: \K\d+' <<<"$out" || echo none)
   whole=$(grep -c 'Search not completed\|max search depth too small\|out of memory' <<<"$out" || :)
   states=$(grep -oP '\d+(?= states, stored)' <<<"$out" || :)
+  depth=$(grep -oP 'depth reached \K\d+' <<<"$out" || :)
   case $want in
     right:) [ "$errors" = 0 ] && [ "$whole" = 0 ] && verdict=ok || verdict=FAILED ;;
     wrong:) [ "$errors" != none ] && [ "$errors" -gt 0 ] && verdict=ok || verdict=FAILED ;;
   esac
-  echo "$verdict - $want $options ($states states, errors: $errors)"
+  echo "$verdict - $want $options ($states states, depth $depth, errors: $errors)"
   [ "$verdict" = ok ] || bad=$((bad + 1))
 done < <(sed -n 's/^ \* \(right:\|wrong:\)/\1/p' "$model")
 [ "$bad" = 0 ]
