@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -36,13 +35,6 @@ static fs_err remove_dataset(int dir, const char *path) {
   return err == -ENOENT ? 0 : err == -ENOTEMPTY ? -EBUSY : err;
 }
 
-/* It is ours alone, and still the one by that name. */
-static bool lock_held(int dir, int lock) {
-  struct stat a, b;
-  return flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &a) == 0 &&
-         fstatat(dir, LOCK, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
-}
-
 /* Removes one dataset's directory, <top>/<id>, unless it is in use. */
 static void clean_dataset(int top, const char *top_path, const char *id, struct clean_count *count) {
   char path[PATH_MAX], shown[512];
@@ -55,7 +47,7 @@ static void clean_dataset(int top, const char *top_path, const char *id, struct 
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
   FS_AUTO_CLOSE int lock = openat(dir, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (lock < 0 && errno == ENOENT) return; /* another has removed it */
-  fs_err err = lock < 0 ? -errno : !lock_held(dir, lock) ? -EBUSY : remove_dataset(dir, path);
+  fs_err err = lock < 0 ? -errno : !fs_lock_alone(dir, LOCK, lock) ? -EBUSY : remove_dataset(dir, path);
   if (err < 0) {
     fs_say("%s: %s", shown, err == -EBUSY ? "in use, kept" : strerror(-err));
     count->kept++;
@@ -130,5 +122,6 @@ int fs_clean(int argc, char **argv) {
   if (l.where != FS_WHERE_HERE) return clean_hosts(&l);
   fs_run_sweep(true);
   fs_spills_remove(l.local_dir, NULL, true);
+  fs_fragments_remove(l.local_dir, false, true);
   return l.opt.staged ? clean_staged(&l) : 0;
 }

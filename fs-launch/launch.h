@@ -276,6 +276,10 @@ bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_l
 
 /* spills.c: of a job that has ended; NULL: of all that are over */
 void fs_spills_remove(const char *local, const char *job, bool tell);
+/* Of copies that nobody makes any more; wait: their maker may have been killed this moment. */
+void fs_fragments_remove(const char *local, bool wait, bool tell);
+/* Takes the lock: it is ours alone, and still the one by that name. */
+bool fs_lock_alone(int dir, const char *name, int lock);
 bool fs_local_top(const char *name); /* "fanstore", "fanstore-node0", ...: where datasets are staged */
 
 /* remote.c: cleans up on other hosts after daemons that died. */

@@ -55,6 +55,12 @@ static int run(struct fs_launch *l) {
   return fs_command_run(l);
 }
 
+static bool all_left(const struct fs_launch *l) {
+  bool all = true;
+  for (uint32_t i = 0; i < l->nodes; i++) all = all && l->node[i].bye;
+  return all;
+}
+
 static int launch(struct fs_launch *l) {
   fs_run_sweep(l->opt.verbose);
   int status = fs_run_create(l);
@@ -69,6 +75,7 @@ static int launch(struct fs_launch *l) {
   }
   fs_remote_end(l);
   if (!l->outputs.missing) fs_spills_remove(l->local_dir, l->job, false);
+  fs_fragments_remove(l->local_dir, !all_left(l), false);
   fs_run_remove(l->run);
   fs_session_remove(l->daemons);
   fs_session_remove(l->command);

@@ -103,8 +103,8 @@ static void help_launch(void) {
 
 static void help_clean(void) {
   printf("usage: fs-launch clean [options]\n\n"
-         "Removes what jobs that were killed left behind in the run directories, and with --staged the staged\n"
-         "partitions. Nothing of a running job is touched.\n\nOptions:\n");
+         "Removes what jobs that were killed left behind in the run directories and in the local directory, and with\n"
+         "--staged the staged partitions. Nothing of a running job is touched.\n\nOptions:\n");
   fs_opt_help(stdout, clean_opts, FS_ARRAY_LEN(clean_opts));
 }
 

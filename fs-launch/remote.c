@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cleaning up on other hosts after daemons that died there: what they could not remove themselves is removed by
- * `fs-launch --end-job JOB [LOCAL-DIR]` (without it their spills stay), run there by one more mpirun for each host,
+ * `fs-launch --end-job JOB LOCAL-DIR [keep]` (their spills stay then), run there by one more mpirun for each host,
  * since one whose host is gone starts nothing. Best effort, within a time limit.
  */
 #include <stdio.h>
@@ -32,7 +32,8 @@ static pid_t start_end(const struct fs_launch *l, const char *host) {
   fs_words_add(&w, "%s", l->self);
   fs_words_add(&w, "--end-job");
   fs_words_add(&w, "%s", l->job);
-  if (!l->outputs.missing) fs_words_add(&w, "%s", l->local_dir);
+  fs_words_add(&w, "%s", l->local_dir);
+  if (l->outputs.missing) fs_words_add(&w, "keep");
   pid_t pid = fork();
   if (pid == 0) exec_end(l, &w);
   fs_words_free(&w);
@@ -70,13 +71,14 @@ void fs_remote_end(struct fs_launch *l) {
 
 int fs_end_job(int argc, char **argv) {
   char run[PATH_MAX];
-  if (argc < 3 || argc > 4 || strncmp(argv[2], "job-", 4) != 0 || strchr(argv[2], '/') ||
+  if (argc < 4 || argc > 5 || strncmp(argv[2], "job-", 4) != 0 || strchr(argv[2], '/') ||
       fs_run_dir(argv[2], run, sizeof(run)) < 0) {
     fs_say("--end-job is for fs-launch's own use");
     return FS_EXIT_USAGE;
   }
   fs_job_end(argv[2], run, true);
   if (argc == 4) fs_spills_remove(argv[3], argv[2], false);
+  fs_fragments_remove(argv[3], true, false);
   fs_run_remove(run);
   return 0;
 }

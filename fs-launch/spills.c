@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Spill directories (docs/output-files.md, section 3) that killed daemons have left in a local directory:
- * DIR/fanstore/spill-JOB-RANK, with emulated nodes DIR/fanstore-nodeK/... A daemon holds a lock on its own as long as
- * it lives. Removed at the end of the job, and by fs-launch clean when the job is over.
+ * What killed daemons have left in a local directory, below DIR/fanstore, with emulated nodes below DIR/fanstore-nodeK.
+ * Spill directories (docs/output-files.md, section 3): spill-JOB-RANK, on which a daemon holds a lock as long as it
+ * lives; removed at the end of the job, and by fs-launch clean when the job is over. Fragments of copies: ID/.new-...,
+ * whose writer holds the lock ID/.staging (docs/staging.md); removed at the end of each job, and by fs-launch clean.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -11,8 +12,19 @@
 #include <unistd.h>
 
 #include "launch.h"
+#include "util/dir.h"
 
 #define FS_SPILL_PREFIX "spill-"
+#define FS_FRAGMENT_PREFIX ".new-"
+#define FS_STAGING_LOCK ".staging"
+#define FS_STAGING_POLL_NS 20000000l
+#define FS_STAGING_TRIES 50u
+
+struct left {
+  const char *job; /* of spills: its alone, or NULL */
+  unsigned tries;  /* of fragments: for their lock */
+  bool fragment, tell;
+};
 
 bool fs_local_top(const char *name) {
   size_t n = strlen("fanstore-node");
@@ -37,41 +49,98 @@ static bool job_lives(const char *job) {
   return fs_run_dir(job, run, sizeof(run)) < 0 || fs_run_held(run) || fs_job_signal(job, run, true, 0) > 0;
 }
 
-static void remove_spill(int top, const char *top_path, const char *name, const char *job, bool tell) {
+static void tell_removed(const struct left *w, const char *path) {
+  char shown[512];
+  if (w->tell) fs_say("removed %s, left by a daemon that died", fs_shown(path, shown, sizeof(shown)));
+}
+
+static void remove_spill(int top, const char *top_path, const char *name, const struct left *w) {
   char path[PATH_MAX], of[128], shown[512];
   struct stat st;
   int n = snprintf(path, sizeof(path), "%s/%s", top_path, name);
-  if (!job_of(name, of, sizeof(of)) || (job && strcmp(job, of) != 0) || n < 0 || (size_t)n >= sizeof(path)) return;
+  if (!job_of(name, of, sizeof(of)) || (w->job && strcmp(w->job, of) != 0) || n < 0 || (size_t)n >= sizeof(path))
+    return;
   FS_AUTO_CLOSE int dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() || flock(dir, LOCK_EX | LOCK_NB) < 0) return;
-  if (!job && job_lives(of)) return;
+  if (!w->job && job_lives(of)) return;
   fs_err err = fs_remove_tree(path);
-  fs_shown(path, shown, sizeof(shown));
   if (err < 0)
-    fs_say("%s: %s", shown, strerror(-err));
-  else if (tell)
-    fs_say("removed %s, left by a daemon that died", shown);
+    fs_say("%s: %s", fs_shown(path, shown, sizeof(shown)), strerror(-err));
+  else
+    tell_removed(w, path);
 }
 
-static void remove_below(int local, const char *local_path, const char *name, const char *job, bool tell) {
+bool fs_lock_alone(int dir, const char *name, int lock) {
+  struct stat a, b;
+  return flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &a) == 0 &&
+         fstatat(dir, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+static bool is_fragment(const char *name) {
+  return strncmp(name, FS_FRAGMENT_PREFIX, strlen(FS_FRAGMENT_PREFIX)) == 0;
+}
+
+/* Is anything to be done? Else nobody's lock is touched. */
+static bool has_fragments(int dir) {
+  bool found = false;
+  DIR *d = fs_opendirat(dir, ".");
+  for (const struct dirent *e; d && !found && (e = readdir(d)) != NULL;) found = is_fragment(e->d_name);
+  if (d) closedir(d);
+  return found;
+}
+
+/* Those of one dataset, unless another job copies it just now. A process that was killed lets its locks go a moment
+ * after it looks dead. */
+static void remove_fragments(int top, const char *top_path, const char *id, const struct left *w) {
+  char path[2 * PATH_MAX];
+  struct stat st;
+  uint8_t bytes[16];
+  if (strlen(id) != 32 || fs_unhex(id, bytes, 16) < 0) return;
+  FS_AUTO_CLOSE int dir = openat(top, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() || !has_fragments(dir)) return;
+  FS_AUTO_CLOSE int lock = openat(dir, FS_STAGING_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (lock < 0) return;
+  for (unsigned tries = 0; !fs_lock_alone(dir, FS_STAGING_LOCK, lock); tries++) {
+    if (tries >= w->tries) return;
+    nanosleep(&(struct timespec){.tv_nsec = FS_STAGING_POLL_NS}, NULL);
+  }
+  DIR *d = fs_opendirat(dir, ".");
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
+    if (!is_fragment(e->d_name) || unlinkat(dir, e->d_name, 0) < 0) continue;
+    snprintf(path, sizeof(path), "%s/%s/%s", top_path, id, e->d_name);
+    tell_removed(w, path);
+  }
+  if (d) closedir(d);
+}
+
+static void remove_below(int local, const char *local_path, const char *name, const struct left *w) {
   char path[PATH_MAX];
   struct stat st;
   int n = snprintf(path, sizeof(path), "%s/%s", local_path, name);
   int fd = openat(local, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   DIR *d = fd >= 0 && n > 0 && (size_t)n < sizeof(path) && fstat(fd, &st) == 0 && st.st_uid == geteuid() ? fdopendir(fd)
                                                                                                          : NULL;
-  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) remove_spill(fd, path, e->d_name, job, tell);
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
+    (w->fragment ? remove_fragments : remove_spill)(fd, path, e->d_name, w);
   if (d)
     closedir(d);
   else if (fd >= 0)
     close(fd);
 }
 
-void fs_spills_remove(const char *local, const char *job, bool tell) {
+static void remove_left(const char *local, const struct left *w) {
   int fd = open(local, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *d = fd < 0 ? NULL : fdopendir(fd);
   if (!d && fd >= 0) close(fd);
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
-    if (fs_local_top(e->d_name)) remove_below(fd, local, e->d_name, job, tell);
+    if (fs_local_top(e->d_name)) remove_below(fd, local, e->d_name, w);
   if (d) closedir(d);
+}
+
+void fs_spills_remove(const char *local, const char *job, bool tell) {
+  remove_left(local, &(struct left){.job = job, .tell = tell});
+}
+
+void fs_fragments_remove(const char *local, bool wait, bool tell) {
+  remove_left(local, &(struct left){.fragment = true, .tries = wait ? FS_STAGING_TRIES : 0, .tell = tell});
 }

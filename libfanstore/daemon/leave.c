@@ -78,6 +78,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
     for (;;) pause(); /* the other thread ends the process */
   }
   atomic_store(&d->stop, true);
+  for (uint32_t i = 0; i < d->datasets; i++) fs_stage_abandon(&d->data[i].stage);
   if (status == 0) fs_leave_stats(d); /* else the counters may be changing under us */
   for (uint32_t i = 0; status == 0 && i < d->datasets; i++) {
     if (atomic_load(&d->purge)) (void)fs_stage_purge(&d->data[i].stage);

@@ -86,6 +86,10 @@ void fs_stage_close(struct fs_stage *s) {
   s->dir_fd = s->lock_fd = -1;
 }
 
+void fs_stage_abandon(struct fs_stage *s) {
+  if (atomic_load(&s->copying)) fs_stage_sweep(s->dir_fd);
+}
+
 fs_err fs_stage_prepare(struct fs_stage *s, char *why, size_t why_size) {
   char root[PATH_MAX];
   if (why_size > 0) why[0] = '\0';

@@ -15,7 +15,7 @@
 #define FS_STAGE_PIECE (4u << 20)
 
 struct stage_copy {
-  const struct fs_stage *s;
+  struct fs_stage *s;
   const struct fs_stage_item *item;
   int from, to; /* to: -1 when an existing copy is only read and checked */
   fs_stage_progress_fn *progress;
@@ -147,14 +147,9 @@ static fs_err copy_check_existing(struct stage_copy *c) {
   return err;
 }
 
-static fs_err copy_item(struct stage_copy *c, bool *fresh) {
+/* The caller holds .staging. */
+static fs_err copy_item_locked(struct stage_copy *c, bool *fresh) {
   int dir = c->s->dir_fd;
-  c->why[0] = '\0';
-  *fresh = false;
-  if (dir < 0) return copy_fail(c, -EBADF, false);
-  if (fs_stamp_fits(dir, c->item)) return 0;
-  FS_AUTO_CLOSE int lock = fs_stage_lock_staging(dir, c->progress, c->ctx);
-  if (lock < 0) return copy_fail(c, lock, false);
   if (fs_stamp_fits(dir, c->item)) return 0; /* another job was faster */
   *fresh = true;
   fs_err err = copy_check_existing(c);
@@ -163,6 +158,20 @@ static fs_err copy_item(struct stage_copy *c, bool *fresh) {
   if (err < 0) return err;
   err = fs_stamp_write(dir, c->item);
   return err < 0 ? copy_fail(c, err, false) : 0;
+}
+
+static fs_err copy_item(struct stage_copy *c, bool *fresh) {
+  int dir = c->s->dir_fd;
+  c->why[0] = '\0';
+  *fresh = false;
+  if (dir < 0) return copy_fail(c, -EBADF, false);
+  if (fs_stamp_fits(dir, c->item)) return 0;
+  FS_AUTO_CLOSE int lock = fs_stage_lock_staging(dir, c->progress, c->ctx);
+  if (lock < 0) return copy_fail(c, lock, false);
+  atomic_store(&c->s->copying, true);
+  fs_err err = copy_item_locked(c, fresh);
+  atomic_store(&c->s->copying, false);
+  return err;
 }
 
 fs_err fs_stage_index(struct fs_stage *s, char *why, size_t why_size) {

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Copies that are not whole: none is left at the end of a job whose daemon, mpirun or launcher dies or stops while it is made; `clean`
+# removes those of a power cut, and neither whole copies nor what another job is copying.
+. "$(dirname "$0")/../functions.sh"
+need_command mpirun cc
+
+random_files "$work/source" 20 3 1 100 5000
+ds=$work/ds
+pack "$work/source" "$ds" --partitions 4 --mount "$mnt"
+cc -shared -fPIC -o "$work/slow.so" "$(dirname "$0")/slow_sync.c" -ldl
+fragments() { find "$work/local" -name '.new-*' 2>/dev/null | sed 's|.*/fanstore||' | sort; }
+whole() { find "$work/local" -name 'part-*' | sort | xargs ls -i; }
+copying() { [ "$(fragments | grep -c '/\.new-part-')" = 2 ]; }
+mpirun_of() { sed -n 's/^PPid:[^0-9]*//p' "/proc/$1/status"; }
+# A job of two nodes, both of which go on copying.
+hold() {
+  touch "$work/hold"
+  FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so -x TEST_HOLD=$work/hold" \
+    "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --emulate 2 --start-timeout 3 -- true >"$work/out" 2>"$work/err" &
+  job=$!
+  wait_until 60 copying
+  daemon=$("$kill_daemon" 1 "$work/local" pid)
+}
+clean() { "$bin/fs-launch" clean --local-dir "$work/local" 2>"$work/clean" || fail "clean: $(cat "$work/clean")"; }
+
+dies() { # WHAT SIGNAL PROCESS
+  local status=0
+  kill "$2" "$3"
+  wait $job 2>/dev/null || status=$?
+  [ $status != 0 ] || fail "$1: the job went on"
+  [ $status = 137 ] || equal "$1: left" "" "$(fragments)"
+  rm -rf "$work/local"
+}
+for signal in -KILL -STOP; do
+  hold
+  dies "a daemon, $signal" $signal "$daemon"
+done
+hold
+dies "mpirun" -KILL "$(mpirun_of "$daemon")"
+hold
+dies "fs-launch" -KILL $job
+none() { [ -z "$(fragments)" ]; }
+wait_until 20 none
+wait_until 20 eval '! "$kill_daemon" 1 "$work/local" pid >/dev/null && ! "$kill_daemon" 0 "$work/local" pid >/dev/null'
+rm -rf "$work/local"
+echo "ok - nothing is left of copies that are not whole"
+
+# What no end of a job has removed.
+expect_status 0 launch --dataset "$ds" --emulate 2 -- true
+whole >"$work/before"
+id=$(find "$work/local/fanstore-node1" -mindepth 1 -maxdepth 1)
+mkdir "$work/local/fanstore-node1/other" "$work/elsewhere"
+touch "$id/.new-part-00001" "$id/.new-part-00001.stamp" "$work/local/fanstore-node1/other/.new-x" "$work/elsewhere/.new-y"
+ln -s "$work/elsewhere" "$work/local/fanstore-node0/0123456789abcdef0123456789abcdef"
+clean
+equal "told" "fs-launch: removed $id/.new-part-00001, left by a daemon that died
+fs-launch: removed $id/.new-part-00001.stamp, left by a daemon that died" "$(sort "$work/clean")"
+equal "left" "-node1/other/.new-x" "$(fragments)"
+[ -e "$work/elsewhere/.new-y" ] || fail "a symlink was followed"
+whole | diff "$work/before" - || fail "whole copies are gone"
+clean
+[ ! -s "$work/clean" ] || fail "there is nothing: $(cat "$work/clean")"
+echo "ok - clean removes them, and nothing else"
+
+# Another job, and clean, beside one that copies.
+rm -rf "$work/local"
+hold
+fragments >"$work/before"
+clean
+fragments | diff "$work/before" - || fail "clean removes what a job copies"
+[ ! -s "$work/clean" ] || fail "clean: $(cat "$work/clean")"
+mkdir "$work/other"
+echo 1 >"$work/other/1"
+pack "$work/other" "$work/ds1" --partitions 1 --mount "$mnt"
+expect_status 0 launch --dataset "$work/ds1" --emulate 2 -- true
+fragments | diff "$work/before" - || fail "the end of a job removes what another one copies"
+rm "$work/hold"
+wait $job || fail "the job that copies: $(cat "$work/err")"
+equal "left" "" "$(fragments)"
+echo "ok - not of another job that copies"
