@@ -22,9 +22,11 @@ void fs_noise_line(struct fs_launch *l, const char *line, size_t n) {
     fs_bar(NULL);
     fprintf(stderr, "%s\n", slot);
   }
+  fs_start_noise(l, slot);
   if (slot[0] && strspn(slot, "- ") != strlen(slot)) l->noises++;
 }
 
+/* Also of `begun`. */
 static void on_hello(struct fs_launch_node *node, const struct fs_control *c) {
   const char *host = fs_control_get(c, "host");
   uint64_t pid = 0;
@@ -32,7 +34,13 @@ static void on_hello(struct fs_launch_node *node, const struct fs_control *c) {
   fs_control_get_u64(c, "free", &node->free);
   if (host) snprintf(node->host, sizeof(node->host), "%s", host);
   node->pid = pid <= INT_MAX ? (pid_t)pid : 0;
-  node->hello = true;
+  node->begun = true;
+  if (strcmp(c->verb, "hello") == 0) node->hello = true;
+}
+
+static void on_begun(struct fs_launch *l, struct fs_launch_node *node, const struct fs_control *c) {
+  on_hello(node, c);
+  l->begun_ns = node->heard_ns;
 }
 
 /* "0,4-7,12" */
@@ -82,6 +90,7 @@ static void on_text(struct fs_launch *l, uint64_t rank, const struct fs_control 
   fs_shown(text ? text : "no reason given", shown, sizeof(shown));
   snprintf(who, sizeof(who), l->node[rank].host[0] ? "node %llu (%.200s): " : "node %llu: ", (unsigned long long)rank,
            l->node[rank].host);
+  if (fail) l->node[rank].failed = true;
   if (!fail)
     fs_warn(l, "%s%s", who, shown);
   else if (l->fail[0] == '\0')
@@ -106,7 +115,10 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   }
   if (fs_control_get_u64(&c, "rank", &rank) < 0 || rank >= l->nodes) return;
   struct fs_launch_node *node = &l->node[rank];
-  if (strcmp(c.verb, "warn") != 0) l->progress_ns = fs_now_ns();
+  node->heard_ns = fs_now_ns();
+  if (strcmp(c.verb, "alive") == 0) return;
+  if (strcmp(c.verb, "warn") != 0) l->progress_ns = node->heard_ns;
+  if (strcmp(c.verb, "begun") == 0) on_begun(l, node, &c);
   if (strcmp(c.verb, "hello") == 0) on_hello(node, &c);
   if (strcmp(c.verb, "have") == 0) on_have(l, rank, &c);
   if (strcmp(c.verb, "ready") == 0) on_ready(node, &c);

@@ -138,11 +138,11 @@ void fs_daemons_look(struct fs_launch *l) {
   gethostname(here, sizeof(here) - 1);
   for (uint32_t i = 0; i < l->nodes; i++) {
     struct fs_launch_node *n = &l->node[i];
-    if (n->dead || n->bye || !n->hello || n->pid <= 1 || strcmp(n->host, here) != 0) continue;
+    if (n->dead || n->bye || !n->begun || n->pid <= 1 || strcmp(n->host, here) != 0) continue;
     if (fs_process_alive(n->pid)) continue;
     n->dead = true;
     n->dead_ns = fs_now_ns();
-    if (l->stopping || n->told) continue; /* its last words may still be on their way */
+    if (l->stopping || l->starting || n->told) continue; /* its last words may still be on their way */
     n->told = true;
     fs_warn(l, "the daemon of node %u (%s) died %.1f s after the start", i, n->host,
             (double)(fs_now_ns() - l->started_ns) / 1e9);
@@ -201,23 +201,18 @@ static void show_staging(struct fs_launch *l) {
 
 /* Waits until all have said hello, or that flag of theirs is set. 0, or the exit status with the reason told. */
 static int wait_start(struct fs_launch *l, size_t flag, void (*show)(struct fs_launch *l)) {
-  char why[900];
   for (;;) {
     if (l->signal) return 128 + l->signal; /* first: it may have come in the same step as the last daemon's line */
     if (flag ? all_are(l, flag) : all_said_hello(l)) return 0;
     fs_daemons_look(l);
     bool late = fs_now_ns() - l->progress_ns > l->opt.start_timeout * FS_NS_PER_S;
-    bool dead = false;
+    bool dead = fs_start_lost(l);
     for (uint32_t i = 0; i < l->nodes; i++) dead = dead || l->node[i].dead;
     if (l->fail[0] || l->out.fd < 0 || late || dead) break;
     fs_events_step(l, fs_now_ns() + FS_NS_PER_S / 5);
     if (show) show(l);
   }
-  uint64_t until = fs_now_ns() + FS_NS_PER_S / 2; /* the reason may still be on its way */
-  while (fs_now_ns() < until && !l->fail[0] && l->err.fd >= 0) fs_events_step(l, until);
-  fs_daemons_reason(l, why, sizeof(why));
-  fs_say("%s", why);
-  return FS_EXIT_FAILED;
+  return fs_start_failed(l);
 }
 
 int fs_daemons_wait(struct fs_launch *l, size_t flag, void (*show)(struct fs_launch *l)) {
@@ -274,12 +269,7 @@ int fs_daemons_place(struct fs_launch *l) {
   int status = wait_start(l, 0, NULL);
   if (status == 0) status = compute_placement(l);
   if (status != 0) return status;
-  if (fs_control_send_placement(l) < 0) {
-    char why[900];
-    fs_daemons_reason(l, why, sizeof(why));
-    fs_say("%s", why);
-    return FS_EXIT_FAILED;
-  }
+  if (fs_control_send_placement(l) < 0) return fs_start_failed(l);
   return fs_daemons_wait(l, offsetof(struct fs_launch_node, ready), show_staging);
 }
 
@@ -302,7 +292,7 @@ static bool all_over(const struct fs_launch *l) {
 static void ask_to_stop(struct fs_launch *l) {
   struct fs_control_line line;
   fs_err err = fs_control_begin(&line, "stop");
-  if (err == 0 && l->opt.purge) err = fs_control_add_u64(&line, "purge", 1);
+  if (err == 0 && l->opt.purge && !l->lost) err = fs_control_add_u64(&line, "purge", 1);
   if (err == 0) err = fs_control_end(&line);
   if (err == 0) fs_control_send(l, &line);
   if (l->to_daemons >= 0) close(l->to_daemons); /* the same to a daemon that did not understand */
@@ -312,6 +302,18 @@ static void ask_to_stop(struct fs_launch *l) {
 static void wait_end(struct fs_launch *l, uint64_t ns) {
   for (uint64_t until = fs_now_ns() + ns; (!l->daemons_ended || l->out.fd >= 0) && fs_now_ns() < until;)
     fs_events_step(l, FS_MIN(until, fs_now_ns() + FS_NS_PER_S / 20));
+}
+
+/* Whom it would wait for was silent for five seconds already, when it was to tell of its outputs. */
+static bool known_silent(const struct fs_launch *l) {
+  bool some = false;
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    const struct fs_launch_node *n = &l->node[i];
+    if (n->bye || n->dead) continue;
+    if (n->finished) return false;
+    some = true;
+  }
+  return some;
 }
 
 void fs_daemons_stop(struct fs_launch *l) {
@@ -324,6 +326,7 @@ void fs_daemons_stop(struct fs_launch *l) {
   l->progress_ns = start;
   while (!l->daemons_ended && !all_over(l)) {
     uint64_t now = fs_now_ns();
+    if (l->command > 0 && known_silent(l)) patience = FS_FAILED_NS; /* after the others' last words */
     if (now - l->progress_ns > patience || now - start > FS_STOP_MAX_NS) break;
     if (l->command > 0) fs_daemons_signal(l, FS_SIGNAL_STOP, &told);
     fs_events_step(l, now + FS_NS_PER_S / 20);

@@ -89,7 +89,7 @@ static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) 
     fs_command_signal(l, ignored ? SIGTERM : sig, false);
     if (!l->signal && (sig == SIGTERM || sig == SIGHUP || ignored)) l->signal = sig;
     if (sig == SIGINT || sig == SIGQUIT) l->interrupt = sig;
-  } else if (!l->stopping) {
+  } else if (!l->stopping || l->starting) {
     if (l->command_ended) l->signals_late++;
     if (!l->signal) l->signal = sig;
   }

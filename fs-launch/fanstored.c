@@ -168,6 +168,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "fanstored: --job, --local-dir and --dataset are needed (see fanstored --help)\n");
     return 2;
   }
+  fs_alive_begin();
   struct fs_net *net = fs_net_mpi_open(&argc, &argv, &why);
   if (!net) {
     fprintf(stderr, "fanstored: %s\n", why);

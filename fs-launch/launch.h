@@ -55,8 +55,11 @@ struct fs_launch_dataset {
 struct fs_launch_node {
   char host[256];
   pid_t pid;
-  uint64_t free, have;                /* have: bit d is set when dataset d was reported */
-  bool hello, ready, bye, dead, told; /* told: the user knows that it died */
+  uint64_t free, have;                       /* have: bit d is set when dataset d was reported */
+  bool begun, hello, ready, bye, dead, told; /* told: the user knows that it died */
+  bool failed;                               /* it has said why it cannot start */
+  int killed;                                /* the signal by which it ended, as mpirun has it */
+  uint64_t heard_ns;                         /* its last line */
   uint64_t stage_done, stage_total, staged, reused;
   uint64_t local, memory, cached; /* bytes of partitions, of memory; percent of them read through the page cache */
   uint64_t dead_ns;               /* when that was seen */
@@ -133,6 +136,10 @@ struct fs_launch {
   int to_daemons; /* mpirun's standard input */
   struct fs_launch_lines out, err;
   bool daemons_ended, command_ended, command_running, stopping;
+  bool starting;         /* the daemons: COMMAND has not begun */
+  bool lost, again;      /* one was lost while they started; they have been started again */
+  uint64_t looked_ns;    /* for one that is silent */
+  uint64_t begun_ns;     /* when the last one began */
   uint64_t alone_ns;     /* when the daemons' mpirun was seen to have died before them */
   int command_status;    /* of waitpid */
   int signal;            /* first SIGINT, SIGTERM ... that asks us to stop; 0 none */
@@ -193,7 +200,7 @@ unsigned fs_job_end(const char *job, const char *run, bool daemons);
 
 /* guard.c: a child that outlives kill -9 of this process, ends the job's processes and removes the run directory. */
 int fs_guard_start(struct fs_launch *l);
-void fs_guard_watch(struct fs_launch *l, pid_t pid); /* first the daemons' mpirun, then COMMAND */
+void fs_guard_watch(struct fs_launch *l, pid_t pid); /* first the daemons' mpirun, then COMMAND; 0: forget them */
 void fs_guard_dismiss(struct fs_launch *l);
 
 /* mpirun.c: command lines of mpirun, as a NULL-terminated array to free with fs_words_free. */
@@ -235,6 +242,12 @@ void fs_daemons_stop(struct fs_launch *l);
 /* When mpirun has died: waits until the daemons of this host have ended, and reads what they have left to be told. */
 void fs_daemons_last_words(struct fs_launch *l, bool deaf); /* it cannot be told any more */
 void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size);
+/* start.c: both phases and --stage-in, and once more when a daemon is lost meanwhile: 0, or the exit status. */
+int fs_daemons_begin(struct fs_launch *l);
+/* Has one that had begun died or fallen silent, having said nothing of why? */
+bool fs_start_lost(struct fs_launch *l);
+int fs_start_failed(struct fs_launch *l); /* tells the reason; the exit status */
+void fs_start_noise(struct fs_launch *l, const char *line);
 /* control.c: one line of a daemon's. */
 void fs_control_line_in(struct fs_launch *l, const char *line, size_t n);
 int fs_control_send(struct fs_launch *l, const struct fs_control_line *line);
@@ -287,6 +300,7 @@ void fs_remote_end(struct fs_launch *l);
 
 /* ---- rsh.c: remote shells that end late ---- */
 void fs_rsh_ready(const struct fs_launch *l); /* the daemons serve: from now on */
+void fs_rsh_not_ready(const struct fs_launch *l);
 /* The parameter by which mpirun uses AGENT so; false: it cannot be said. */
 bool fs_rsh_agent(const struct fs_launch *l, const char *agent, struct fs_words *w);
 int fs_rsh(int argc, char **argv);

@@ -46,10 +46,7 @@ static void warn_of_replicas(struct fs_launch *l) {
 
 static int run(struct fs_launch *l) {
   warn_of_replicas(l);
-  int status = fs_daemons_start(l);
-  if (status == 0) status = fs_daemons_place(l);
-  if (status == 0) fs_rsh_ready(l);
-  if (status == 0) status = fs_stage_in(l);
+  int status = fs_daemons_begin(l);
   if (status != 0) return status;
   if (l->opt.verbose) tell_ready(l);
   return fs_command_run(l);

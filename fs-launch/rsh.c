@@ -26,6 +26,11 @@ void fs_rsh_ready(const struct fs_launch *l) {
   FS_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
+void fs_rsh_not_ready(const struct fs_launch *l) {
+  char path[PATH_MAX];
+  if (ready_path(l, path, sizeof(path))) (void)unlink(path);
+}
+
 /* mpirun cuts the agent at blanks, and at colons into alternatives. */
 static bool one_word(const char *text) {
   return text[0] != '\0' && strpbrk(text, " \t\n:") == NULL;

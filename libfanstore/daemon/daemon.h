@@ -256,6 +256,10 @@ void fs_leases_look(struct fs_daemon *d);
 /* ---- thread.c ---- */
 fs_err fs_thread_start(void *(*main)(void *), void *arg);
 
+/* alive.c: from before MPI is initialised until the daemon serves, and has staged in. */
+void fs_alive_begin(void);
+void fs_alive_end(void);
+
 /* ---- worker.c ---- */
 fs_err fs_worker_start(struct fs_daemon *d);
 

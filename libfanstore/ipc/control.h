@@ -5,6 +5,8 @@
  * so that they hold no space and no newline ("%XX"). Whatever does not begin with "@fs " is a program's noise.
  *
  * daemon -> launcher (stdout of every rank)
+ *   begun rank=K host=H pid=P                           before MPI is initialised
+ *   alive rank=K                                        each second from then until it serves, whatever it waits for
  *   hello rank=K host=H pid=P job=J free=BYTES          once MPI is up and the local directory usable
  *   have rank=K dataset=D parts=0,4-7,12                what is already staged and stamped there (one per dataset;
  *                                                       with more=1 the next line goes on with the list)

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Daemons that are killed, stop for good or for some seconds, on four emulated nodes: during reads of 4 KiB and of 2 MiB, all
 # but one at once, with mpirun; with the dataset's copy on shared storage, with replicas instead, with neither; while the job starts
-# and while it ends.
+# and while it ends. The first victim is drawn, the others are the nodes after it, so that four tries are all nodes.
 . "$(dirname "$0")/harness.bash"
 make_dataset 2000 40 16
 
-on_each() { # COMMAND...: its pid appended, for the daemon of node $try mod 4
-  "$@" "$(daemon $((try % 4)))"
+first=$((RANDOM % 4))
+victim() { echo $(((first + try) % 4)); }
+on_each() { # COMMAND...: its pid appended, for the daemon of the victim
+  "$@" "$(daemon "$(victim)")"
 }
 others_than() { # NODE
   local k
@@ -24,18 +26,18 @@ one() { # SIGNAL SIZES [OPTION...]
 paused() { # SIZES
   local pid
   begin "$@" --emulate 4 --verbose
-  pid=$(daemon $((try % 4)))
+  pid=$(daemon "$(victim)")
   kill -STOP "$pid"
   sleep 3
   kill -CONT "$pid"
   sleep 4 # asked again at the latest: pings come after 1, 3 and 7 s
   finish
-  grep -q "node $((try % 4)) answers again" "$work/err" || why='it does not serve again'
+  grep -q "node $(victim) answers again" "$work/err" || why='it does not serve again'
 }
 all_but() { # SIGNAL SIZES
   begin "$2" --emulate 4
   # shellcheck disable=SC2046
-  kill "-$1" $(others_than $((try * 3 % 4)))
+  kill "-$1" $(others_than "$(victim)")
   finish
 }
 no_mpirun() {
@@ -45,7 +47,8 @@ no_mpirun() {
 }
 # Of the other nodes' readers: those of a node whose daemon is dead can only go to its own partitions and to the shared copy.
 without_shared() { # SIGNAL SIZES [OPTION...]
-  local signal=$1 skip=$((try % 4))
+  local signal=$1 skip
+  skip=$(victim)
   shift
   begin "$@" --emulate 4
   mv "$work/ds" "$work/away"
@@ -59,37 +62,49 @@ nowhere_else() {
   expect_errors=any
   without_shared 9 both
   [ "$errors" -gt 0 ] || why='no errors'
-  grep -q "^fanstore: $mnt/.*cannot be read, not from node $((try % 4)) (.*) and not from $work/ds/part-.*(no such file" "$work/err" ||
+  grep -q "^fanstore: $mnt/.*cannot be read, not from node $(victim) (.*) and not from $work/ds/part-.*(no such file" "$work/err" ||
     why='not told'
 }
-at_start() {
-  local pid again
-  expect_end=125
-  for again in 1 2 3 4 5; do # on a busy machine it may come too late
-    rm -rf "$work/fresh" "$work/ran"
+# A little later in each try: before MPI is up, between hello and go, while partitions are staged. Tried again where it came too late.
+at_start() { # SIGNAL LINE
+  local pid again i wait
+  for again in 1 2 3 4 5; do
+    rm -rf "$work/fresh" "$work/out" "$work/go"
     mkdir "$work/fresh"
-    "$bin/fs-launch" --local-dir "$work/fresh" --dataset "$work/ds" --emulate 4 -- touch "$work/ran" >"$work/out" 2>"$work/err" &
+    touch "$work/go"
+    "$bin/fs-launch" --local-dir "$work/fresh" --dataset "$work/ds" --emulate 4 --cache 16M --deadline $deadline_ms -- \
+      sh -c 'touch "$0"; exec "$@"' "$work/ran" "$faultreader" read "$mnt" both "${readers[@]}" --until "$work/go" \
+      >"$work/out" 2>"$work/err" &
     job=$! pid=''
+    rm -f "$work/ran"
     for ((i = 0; i < 500 && ${#pid} == 0; i++)); do
-      pid=$(daemon $((try % 4)))
+      pid=$(daemon "$(victim)")
       sleep 0.01
     done
-    kill -9 "$pid" 2>/dev/null || :
-    end=0
-    wait "$job" || end=$?
-    [ -e "$work/ran" ] || break
+    wait=$((try % 4 * 40))
+    [ "$again" -gt 1 ] || sleep "0.$(printf %03d $wait)"
+    kill "-$1" "$pid" 2>/dev/null || :
+    if [ ! -e "$work/ran" ]; then break; fi
     echo "$again: too late"
+    wait "$job" || :
   done
-  job=''
-  count_left
+  finish
+  grep -q "warning: the daemon of node $(victim) (.*) $2: all daemons are started again" "$work/err" || why='not started again'
 }
-at_end() {
-  local pid
+# COMMAND's last act, or, in every other try, shortly after it. How long fs-launch's own end takes is told.
+at_end() { # SIGNAL
+  local from before=(sh -c '"$@"; [ ! -s "$0.victim" ] || kill $(cat "$0.victim"); : >"$0"' "$work/over")
+  rm -f "$work/over" "$work/over.victim"
   begin both --emulate 4
-  pid=$(daemon $((try % 4)))
+  local pid
+  pid=$(daemon "$(victim)")
+  [ $((try % 2)) = 1 ] || echo "-$1 $pid" >"$work/over.victim"
   touch "$work/go"
-  while [ -n "$(pids_of faultreader)" ]; do sleep 0.02; done
-  kill -9 "$pid" 2>/dev/null || : # it may be gone already
+  while [ ! -e "$work/over" ]; do sleep 0.005; done
+  from=$(date +%s%N)
+  if [ $((try % 2)) = 1 ]; then kill "-$1" "$pid" 2>/dev/null || :; fi # it may be gone already
+  while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
+  echo "node $(victim), $1: the end took $((($(date +%s%N) - from) / 1000000)) ms"
   finish
 }
 
@@ -104,6 +119,8 @@ fault 'kill -9 of mpirun' 1 no_mpirun
 fault 'kill -9 of a daemon, no shared copy, --replicas 2' 1 without_shared KILL both --replicas 2
 fault 'a daemon stops, no shared copy, --replicas 2' 0 without_shared STOP both --replicas 2
 fault 'kill -9 of a daemon, nothing else has its data' 1 nowhere_else
-fault 'kill -9 of a daemon while the job starts' 1 at_start
-fault 'kill -9 of a daemon while the job ends' 1 at_end
+fault 'kill -9 of a daemon while the job starts' 1 at_start KILL 'died.* while it started'
+fault 'a daemon stops while the job starts' 1 at_start STOP 'said nothing for [0-9]* s while it started'
+fault 'kill -9 of a daemon while the job ends' 1 at_end KILL
+fault 'a daemon stops while the job ends' 1 at_end STOP
 verdict

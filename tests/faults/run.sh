@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # All fault tests (docs/reliability.md), and one table of them: run.sh [--times N] [--short] [GROUP...]. Each fault is tried N
-# times (3), or in the short form once or not at all; GROUP is a script here without its .sh. Exit status 1 when a try failed.
+# times (4: as there are nodes), or in the short form once or not at all; GROUP is a script here without its .sh. Exit status 1 when a try failed.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 2
 groups=() failed=0
-export FAULTS_TIMES=3 FAULTS_DEATHS=1000
+export FAULTS_TIMES=4 FAULTS_DEATHS=1000
 while [ $# -gt 0 ]; do
   case $1 in
     --times)

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# A daemon that is killed each time it starts: all are started twice, then one line names its node; nothing is left, and COMMAND
+# has not run. (Killed or stopped once: tests/faults/daemons.sh.) A daemon that says why it cannot start is not started again.
+. "$(dirname "$0")/../functions.sh"
+
+make_tree "$work/source"
+pack "$work/source" "$work/ds" --partitions 4 --mount "$mnt"
+
+launch --dataset "$work/ds" --emulate 3 -- touch "$work/ran" 2>"$work/err" &
+job=$! starts=0
+while kill -0 "$job" 2>/dev/null; do
+  while read -r environ; do
+    pid=${environ#/proc/} pid=${pid%/environ}
+    [[ $(readlink "/proc/$pid/exe") == */fanstored ]] || continue
+    grep -qszxF "$work/ds" "/proc/$pid/cmdline" || continue
+    if kill -9 "$pid" 2>/dev/null; then starts=$((starts + 1)); fi
+  done < <(grep -lzxs "OMPI_COMM_WORLD_RANK=1" /proc/[0-9]*/environ)
+  sleep 0.02
+done
+status=0
+wait "$job" || status=$?
+equal "status" 125 "$status"
+[ "$starts" -ge 2 ] || fail "$starts starts"
+one_line "$work/err" '^fs-launch: the daemon of node 1 \(.*\) died.* while it started, after all had been started again$'
+[ ! -e "$work/ran" ] || fail "COMMAND has run"
+echo "ok - $(cat "$work/err")"
+
+# What is in the way of the second node's directory stays there.
+rm -rf "$work/local"
+mkdir "$work/local"
+echo file >"$work/local/fanstore-node1"
+expect_status 125 launch --dataset "$work/ds" --emulate 3 --verbose -- touch "$work/ran"
+if grep -q 'started again' "$work/err"; then fail "started again"; fi
+grep -q '^fs-launch: node 1 (.*): .*Not a directory' "$work/err" || fail "not told: $(cat "$work/err")"
+no_leftovers
