@@ -121,6 +121,7 @@ static fs_err fs_piece_finish(const struct fs_reading *r, struct fs_piece *p, fs
     err = fs_remote_collect(ds, r->link, p);
   } else if (err == 0 && local) {
     err = fs_read_local(ds, p);
+    if (err == -EIO) fs_local_failed(ds, p->b.partition);
     if (err < 0 && err != -EFAULT) err = fs_piece_elsewhere(r, p, err);
   } else if (err == 0) {
     err = -ENODEV; /* not by way of this node */

@@ -102,7 +102,7 @@ struct fs_part {
   _Atomic uint64_t taken_to;     /* and of the last chunk that came from the device; */
   _Atomic uint64_t asked_to;     /* behind such chunks the kernel was asked until here */
   _Atomic uint64_t run, run_end; /* bytes that direct.c was asked for in order, and their end */
-  _Atomic uint32_t told;         /* the user knows that the local file is damaged */
+  _Atomic uint32_t told;         /* the user knows that the local file is damaged, or cannot be read */
 };
 
 struct fs_node;
@@ -234,6 +234,8 @@ fs_err fs_local_stored(struct fs_dataset *ds, const struct fs_block *b, struct f
 void fs_local_stored_end(struct fs_stored *s);
 /* As fs_check_block; damage is told once for each partition. */
 fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored);
+/* A read of it gave -EIO; told likewise. */
+void fs_local_failed(struct fs_dataset *ds, uint32_t p);
 /* The mapping of a staged partition, made on first use; NULL: none to be had. */
 const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p);
 

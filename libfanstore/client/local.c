@@ -219,6 +219,14 @@ const void *fs_local_ptr(struct fs_dataset *ds, uint32_t p, size_t n, uint64_t o
 
 /* ---- whole blocks ---- */
 
+void fs_local_failed(struct fs_dataset *ds, uint32_t p) {
+  char name[FS_PART_NAME_SIZE];
+  if (atomic_exchange(&ds->part[p].told, 1) == 0)
+    FS_NOTE(ds->local, "/", fs_part_name(p, name),
+            ": the staged partition cannot be read (input/output error, or too short); what it does not give is read "
+            "from elsewhere");
+}
+
 fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored) {
   char name[FS_PART_NAME_SIZE];
   fs_err err = fs_check_block(ds, FS_CHECK_LOCAL, b, stored);

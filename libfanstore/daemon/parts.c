@@ -28,11 +28,13 @@
 struct fs_part_map {
   const uint8_t *map;
   bool tried;
-  uint8_t *taken; /* one bit for each chunk: it was read whole */
+  uint8_t *taken; /* one bit for each chunk: it was read whole; */
+  uint8_t *bad;   /* and one: that failed */
 };
 
 struct fs_parts {
   struct fs_part_map *part[FS_MAX_DATASETS];
+  bool told[FS_MAX_DATASETS]; /* that the disk gives errors */
   bool room;
   uint32_t reading; /* spans with the I/O pool */
   uint64_t room_until, lost_until;
@@ -85,13 +87,14 @@ static void fs_part_map(struct fs_part_map *m, int fd, uint64_t size, bool room)
   if (fd < 0 || size == 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size != size) return;
   void *p = mmap(fs_map_hint(size), size, PROT_READ, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED) return;
-  m->taken = calloc(size / FS_CHUNK / 8 + 1, 1);
+  m->taken = calloc(2, size / FS_CHUNK / 8 + 1);
   if (!m->taken || madvise(p, 0, MADV_POPULATE_READ) < 0) { /* no bytes: only whether the kernel knows it */
     free(m->taken);
     m->taken = NULL;
     munmap(p, size);
     return;
   }
+  m->bad = m->taken + size / FS_CHUNK / 8 + 1;
   if (room) fs_map_advise(p, size, true);
   m->map = p;
 }
@@ -122,19 +125,30 @@ struct fs_span fs_part_missing(struct fs_daemon *d, uint32_t dataset, uint32_t p
   uint64_t end = off + len, c = off / FS_CHUNK, border = (c + 1) * FS_CHUNK;
   if ((m->taken[c / 8] >> (c % 8) & 1) && !fs_pages_resident(m->map + off, (uint32_t)(FS_MIN(end, border) - off)))
     fs_parts_lost(d);
-  if (!fs_parts_room(d)) return (struct fs_span){0};
+  bool bad = m->bad[c / 8] >> (c % 8) & 1;
+  if (bad || !fs_parts_room(d)) return (struct fs_span){0};
   uint64_t step = d->parts->reading < FS_READING_MOST ? FS_CHUNK : FS_PAGE;
   uint64_t begin = off & ~(step - 1);
   d->parts->reading++;
   return (struct fs_span){m->map + begin, FS_MIN(fs_round_up(end, step), size) - begin};
 }
 
-void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct fs_span s) {
+void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct fs_span s, fs_err err) {
   struct fs_part_map *m = &d->parts->part[dataset][part];
   uint64_t begin = (uint64_t)(s.at - m->map), end = begin + s.len;
   d->parts->reading--;
+  if (err == -EFAULT) m->bad[begin / FS_CHUNK / 8] |= (uint8_t)(1u << (begin / FS_CHUNK % 8)); /* EIO, of a mapping */
+  if (err < 0) return;
   for (uint64_t c = fs_round_up(begin, FS_CHUNK) / FS_CHUNK; (c + 1) * FS_CHUNK <= end; c++)
     m->taken[c / 8] |= (uint8_t)(1u << (c % 8));
+}
+
+void fs_part_failed(struct fs_daemon *d, uint32_t dataset, uint32_t part, fs_err err) {
+  char name[FS_PART_NAME_SIZE];
+  if (d->parts->told[dataset]) return;
+  d->parts->told[dataset] = true;
+  fs_say_text(d, "warn", "%s/%s cannot be read: %s; what this disk does not give is read from elsewhere",
+              d->data[dataset].stage.local, fs_part_name(part, name), strerror(-err));
 }
 
 void fs_part_forget(struct fs_daemon *d, uint32_t dataset, uint32_t part) {

@@ -21,13 +21,16 @@ fs_err fs_parts_new(struct fs_daemon *d);
    network cannot send from there. Not to be touched before fs_pages_resident, or what follows, says that they are in
    memory. */
 const void *fs_part_bytes(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off);
-/* What to read of a mapped partition so that these bytes are in memory, or nothing where there is no room to keep them;
- */
+/* What to read of a mapped partition so that these bytes are in memory, or nothing where there is no room to keep them,
+   or a part of the chunk could not be read before; */
 struct fs_span fs_part_missing(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off, uint32_t len);
 /* reads it, in any thread; */
 fs_err fs_bytes_read(struct fs_span s);
-/* and, once for each that was to be read, what was (len 0: nothing). */
-void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct fs_span s);
+/* and, once for each that was to be read, how that went. A chunk that could not be read is not read whole again. */
+void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct fs_span s, fs_err err);
+
+/* A read of it failed: said once for each dataset. */
+void fs_part_failed(struct fs_daemon *d, uint32_t dataset, uint32_t part, fs_err err);
 
 /* Its file may change or shrink from now on: what is under way reads zeros, which the receiver's checksum tells. */
 void fs_part_forget(struct fs_daemon *d, uint32_t dataset, uint32_t part);

@@ -150,7 +150,10 @@ static void fs_job_reply(struct fs_job *j, fs_err err) {
 /* ---- reading ---- */
 
 static void fs_job_read_done(struct fs_io *io) {
-  fs_job_reply(FS_ITEM(io, struct fs_job, io), io->err);
+  struct fs_job *j = FS_ITEM(io, struct fs_job, io);
+  if (io->err < 0 && j->req.type != FS_WIRE_READ_OUTPUT)
+    fs_part_failed(j->d, j->req.dataset, j->req.partition, io->err);
+  fs_job_reply(j, io->err);
 }
 
 /* In a thread of the pool: as many bytes as there are, and their checksum. */
@@ -241,8 +244,7 @@ static void fs_job_read(struct fs_job *j) {
 
 static void fs_job_mapped_done(struct fs_io *io) {
   struct fs_job *j = FS_ITEM(io, struct fs_job, io);
-  if (io->err < 0) io->span.len = 0;
-  fs_part_read(j->d, j->req.dataset, j->req.partition, io->span);
+  fs_part_read(j->d, j->req.dataset, j->req.partition, io->span, io->err);
   if (io->err < 0) {
     fs_job_read(j);
     return;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Disks: full while a node stages and while outputs and copies of mapped files are written; local partitions truncated,
-# removed and overwritten while they are read; the local directory gone; a disk that hangs.
+# removed and overwritten while they are read; the local directory gone; a disk that hangs, and one that gives errors.
 . "$(dirname "$0")/harness.bash"
 need_command cc
 make_dataset 2000 40 16
@@ -68,6 +68,23 @@ hang() {
   say "requests that were not answered in time: $(json "$work/r.json" 'sum(n["timeouts"] for n in r["nodes"])')"
 }
 
+# The disk of node $try mod 4 gives errors, to its daemon and to its programs, and later it is well again.
+fails() {
+  local node=$((try % 4))
+  export FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/failing.so -x FAULTS_EIO=$work/eio"
+  # shellcheck disable=SC2016
+  local before=(env "FAULTS_EIO=$work/eio" sh -c 'LD_PRELOAD=$0:$LD_PRELOAD exec "$@"' "$work/failing.so")
+  begin both --emulate 4 "$@"
+  unset FANSTORE_MPIRUN_ARGS
+  touch "$work/eio.$node"
+  sleep 5
+  rm "$work/eio.$node"
+  sleep 1
+  finish
+  grep -q "fanstore: .*node$node/.*part-.*cannot be read (input/output error" "$work/err" || why='not told by its programs'
+  [ "$(grep -c "warning: .*node$node/.*part-.*cannot be read: Input/output error" "$work/err")" = 1 ] || why='not told by its daemon, once'
+}
+
 if [ -n "${mounts:-}" ]; then
   fault 'the disk is full while staging' 1 full_staging
   fault 'the disk is full while outputs are written' 1 full_spill
@@ -79,5 +96,8 @@ fault 'local partitions truncated' 1 damaged shorten
 fault 'local partitions overwritten' 1 damaged overwrite
 fault 'the local directory removed' 0 no_directory
 cc -shared -fPIC -O1 -o "$work/hanging.so" "$root/tests/faults/hanging_disk.c"
+cc -shared -fPIC -O1 -o "$work/failing.so" "$root/tests/faults/failing_disk.c"
 fault "a node's disk hangs" 1 hang
+fault "a node's disk gives errors" 1 fails
+fault "a node's disk gives errors, --replicas 2" 0 fails --replicas 2
 verdict
