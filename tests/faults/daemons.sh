@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Daemons that are killed, stop for good or for some seconds, on four emulated nodes: during reads of 4 KiB and of 2 MiB, all
+# Daemons that are killed, stop for good or for some seconds, or hang inside MPI, on four emulated nodes: during reads of 4 KiB and of 2 MiB, all
 # but one at once, with mpirun; with the dataset's copy on shared storage, with replicas instead, with neither; while the job starts
 # and while it ends. The first victim is drawn, the others are the nodes after it, so that four tries are all nodes.
 . "$(dirname "$0")/harness.bash"
@@ -33,6 +33,20 @@ paused() { # SIZES
   sleep 4 # asked again at the latest: pings come after 1, 3 and 7 s
   finish
   grep -q "node $(victim) answers again" "$work/err" || why='it does not serve again'
+}
+# The thread that speaks MPI hangs in it, and the daemon's others go on.
+hangs_in_mpi() { # SIZES
+  local node=$((try % 4))
+  export FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/hanging_mpi.so -x FAULTS_MPI=$work/mpi"
+  begin "$1" --emulate 4 --verbose
+  unset FANSTORE_MPIRUN_ARGS
+  touch "$work/mpi.$node"
+  sleep 5
+  rm "$work/mpi.$node"
+  sleep 8 # pings come after 1, 3, 7 and 15 s
+  finish
+  grep -q "node $node does not answer" "$work/err" || why='it did not hang'
+  grep -q "node $node answers again" "$work/err" || why='it does not serve again'
 }
 all_but() { # SIGNAL SIZES
   begin "$2" --emulate 4
@@ -113,6 +127,9 @@ fault 'kill -9 of a daemon, reads of 2 MiB' 1 one KILL large
 fault 'a daemon stops for good, 4 KiB' 1 one STOP small
 fault 'a daemon stops for good, 2 MiB' 0 one STOP large
 fault 'a daemon stops for 3 s' 1 paused both
+cc -shared -fPIC -O1 -o "$work/hanging_mpi.so" "$root/tests/faults/hanging_mpi.c"
+fault 'a daemon hangs inside MPI for 5 s, 4 KiB' 1 hangs_in_mpi small
+fault 'a daemon hangs inside MPI for 5 s, 2 MiB' 0 hangs_in_mpi large
 fault 'kill -9 of all daemons but one' 1 all_but KILL both
 fault 'all daemons but one stop' 0 all_but STOP both
 fault 'kill -9 of mpirun' 1 no_mpirun
