@@ -2,8 +2,9 @@
 /*
  * A dataset made to do harm: the input is its index, or what is different from a good one, and all checksums are made
  * right, down to those of the blocks.
- * Verified and unpacked as fs-prepare does it. Nothing may appear beside DIR, whatever names, links and parents say;
- * and what verify calls good, unpack restores.
+ * Verified and unpacked as fs-prepare does it. Nothing may appear or change beside DIR, whatever names, links and
+ * parents say: its symlinks lead to a file and a directory there, which are looked at after each run. What is not
+ * damaged, unpack restores.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -18,9 +19,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char top[200];
+#define SONG "sings"
+
+static char top[200], far[300]; /* what symlinks of the dataset lead to lies beside DIR, in ../yard */
 static uint8_t part[FIX_PART_SIZE], *good;
 static uint64_t good_size;
+static struct stat before[2]; /* of the yard and of its canary */
 
 static void make_good(void) {
   static const struct fs_built_block small = {40000, 0, 5, 0},
@@ -35,8 +39,9 @@ static void make_good(void) {
       FIX_FILE("hard", FIX_BLOCK + 100, .flags = FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED, .blocks = two, .nblocks = 2,
                .inode_group = 7),
       FIX_FILE("empty", 0),
-      {.path = "c", .mode = S_IFLNK | 0777, .target = "../.."},
-      {.path = "d", .mode = S_IFLNK | 0777, .target = "/tmp"},
+      {.path = "c", .mode = S_IFLNK | 0777, .target = "../yard"},
+      {.path = "d", .mode = S_IFLNK | 0777, .target = far},
+      {.path = "zy", .mode = S_IFLNK | 0777, .target = "../yard/canary"},
       FIX_FILE("zz", 5, .blocks = &small, .nblocks = 1)};
   const struct fs_part_rec rec = {.size = FIX_PART_SIZE};
   struct fs_builder *b = fs_builder_new(FIX_BLOCK, FS_ALIGN);
@@ -74,6 +79,30 @@ static void write_file(const char *name, const void *bytes, size_t n) {
   close(fd);
 }
 
+static void look_at(const char *name, struct stat *st) {
+  char path[300];
+  path_of(path, sizeof(path), name);
+  if (lstat(path, st) < 0) abort();
+}
+
+static bool same(const struct stat *a, const struct stat *b) {
+  return a->st_ino == b->st_ino && a->st_mode == b->st_mode && a->st_nlink == b->st_nlink && a->st_size == b->st_size &&
+         memcmp(&a->st_mtim, &b->st_mtim, sizeof(a->st_mtim)) == 0 &&
+         memcmp(&a->st_ctim, &b->st_ctim, sizeof(a->st_ctim)) == 0;
+}
+
+/* Nothing has been made in the yard, and the canary has neither been written to, nor linked to, nor changed. */
+static bool yard_untouched(void) {
+  char path[300], song[2 * sizeof(SONG)];
+  struct stat now[2];
+  for (unsigned i = 0; i < 2; i++) look_at(i == 0 ? "yard" : "yard/canary", &now[i]);
+  path_of(path, sizeof(path), "yard/canary");
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = read(fd, song, sizeof(song));
+  close(fd);
+  return same(&now[0], &before[0]) && same(&now[1], &before[1]) && n == sizeof(SONG) - 1 && memcmp(song, SONG, n) == 0;
+}
+
 static void start(void) {
   const char *tmp = getenv("TMPDIR");
   const struct rlimit limit = {8 << 20, 8 << 20}; /* of a file: sparse ones of exabytes take no place, but time */
@@ -83,7 +112,12 @@ static void start(void) {
   path_of(path, sizeof(path), "ds");
   if (mkdir(path, 0700) < 0) abort();
   for (uint32_t i = 0; i < sizeof(part); i++) part[i] = (uint8_t)(i / 64 * 7 + i);
-  write_file("canary", "sings", 5);
+  path_of(path, sizeof(path), "yard");
+  if (mkdir(path, 0700) < 0) abort();
+  memset(far, '/', sizeof(far) - 1); /* always as long: inputs say where in the index */
+  strcpy(far + sizeof(far) - 1 - strlen(path), path);
+  write_file("yard/canary", SONG, sizeof(SONG) - 1);
+  for (unsigned i = 0; i < 2; i++) look_at(i == 0 ? "yard" : "yard/canary", &before[i]);
   make_good();
 }
 
@@ -187,10 +221,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if ((status != 0 && status != 1) || (verified != 0 && verified != 1)) abort();
     if (untouched && (status != 0 || verified != 0)) abort();
     if (status == 0 && names_in("out") > 100) abort();
-    if (names_in(".") > 3) abort(); /* ds, canary, out */
+    if (names_in(".") > 3 || !yard_untouched()) abort(); /* ds, yard, out */
     path_of(out, sizeof(out), "out");
     (void)fs_remove_tree(out);
-    if (names_in(".") != 2) abort();
+    if (names_in(".") != 2 || !yard_untouched()) abort();
   }
   free(copy);
   return 0;
