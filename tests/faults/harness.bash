@@ -82,10 +82,15 @@ begin() { # small|large|both [options of fs-launch]
 before=() # of the readers' command line
 all_begun() { [ "$(find "$work" -maxdepth 1 -name 'begun.*' | wc -l)" = "$processes" ]; }
 
+# Of local directories, where whole copies, their index, stamps and locks may stay.
+left_locally() { # DIRECTORY...
+  find "$@" \( -name '.new-*' -o -name 'spill-*' \) -prune -print 2>/dev/null || :
+}
 # What no job may leave behind, one thing a line.
 list_left() {
   job_processes
   find "$TMPDIR" -mindepth 1 -maxdepth 1 ! -name work
+  left_locally "$work/local" "$work/fresh"
   [ -z "${FAULTS_OWN_SHM:-}" ] || ls -A /dev/shm
   grep -F "$TMPDIR" /proc/net/unix || :
 }

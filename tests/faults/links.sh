@@ -15,6 +15,7 @@ list_left() {
   local i
   for i in 1 2 3; do ip netns pids "$net_id$i"; done
   find "$net_root"/h?/tmp -mindepth 1 -maxdepth 1 -not -name "${not_ours:-}"
+  for i in 1 2 3; do [ "${down:-}" = h$i ] || left_locally "$net_root/h$i/local"; done
 }
 on_host() { # HOST PROGRAM: its processes there
   local pid
@@ -66,7 +67,7 @@ orted() {
   rm -rf "$net_root"/h3/tmp/ompi.h3*
 }
 host_dies() {
-  local pid not_ours='*' # what a host that lost its power has is removed by `fs-launch clean` there
+  local pid not_ours='*' down=h3 # what a host that lost its power has is removed by `fs-launch clean` there
   begin both
   for pid in $(ip netns pids "${net_id}3"); do kill -9 "$pid"; done
   netns_cut h3
@@ -74,9 +75,9 @@ host_dies() {
   finish
   netns_heal h3
   find "$net_root/h3/tmp" -exec touch -h -d '1 minute ago' {} +
-  netns_on h3 "$bin/fs-launch" clean >"$work/clean.out" 2>&1 || why="clean: $(cat "$work/clean.out")"
+  netns_on h3 "$bin/fs-launch" clean --local-dir "$net_local" >"$work/clean.out" 2>&1 || why="clean: $(cat "$work/clean.out")"
   rm -rf "$net_root"/h3/tmp/ompi.h3*
-  not_ours=''
+  not_ours='' down=''
   count_left
 }
 
