@@ -36,7 +36,8 @@ paused() { # SIZES
 }
 # The thread that speaks MPI hangs in it, and the daemon's others go on.
 hangs_in_mpi() { # SIZES
-  local node=$((try % 4))
+  local node
+  node=$(victim)
   export FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/hanging_mpi.so -x FAULTS_MPI=$work/mpi"
   begin "$1" --emulate 4 --verbose
   unset FANSTORE_MPIRUN_ARGS
