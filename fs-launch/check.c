@@ -173,13 +173,32 @@ int fs_local_dir(struct fs_launch *l) {
   return FS_EXIT_FAILED;
 }
 
+void fs_warn_taken(struct fs_launch *l, const char *name, const char *used) {
+  char shown[512], instead[512];
+  if (strcmp(name, used) == 0) return;
+  fs_warn(l, "%s is no directory of yours: %s is used", fs_shown(name, shown, sizeof(shown)),
+          fs_shown(used, instead, sizeof(instead)));
+}
+
+/* Where the default is another user's. On other hosts their daemons do this, and tell about theirs. */
+static fs_err check_default(struct fs_launch *l) {
+  char own[PATH_MAX];
+  fs_err err = fs_own_get(l->local_dir, true, own, sizeof(own));
+  if (err < 0) return err;
+  if (strlen(own) >= sizeof(l->local_dir) - 96) return -ENAMETOOLONG;
+  fs_warn_taken(l, l->local_dir, own);
+  memcpy(l->local_dir, own, strlen(own) + 1);
+  return 0;
+}
+
 int fs_check_local_dir(struct fs_launch *l) {
   char shown[512];
   int status = fs_local_dir(l);
-  if (status != 0 || l->where != FS_WHERE_HERE) return status; /* the other hosts' daemons tell about theirs */
+  if (status != 0 || l->where != FS_WHERE_HERE) return status;
+  fs_err err = l->opt.local_dir ? 0 : check_default(l);
   fs_shown(l->local_dir, shown, sizeof(shown));
-  fs_err err = -ENOENT;
-  for (unsigned tries = 0; err == -ENOENT && tries < 10; tries++) { /* `clean` removes what is empty */
+  for (unsigned tries = 0; tries < 10 && (tries == 0 ? err == 0 : err == -ENOENT);
+       tries++) { /* `clean` removes what is empty */
     err = fs_mkdirs(l->local_dir, 0700);
     if (err == 0 && access(l->local_dir, R_OK | W_OK | X_OK) < 0) err = -errno;
   }

@@ -73,20 +73,33 @@ static void clean_top(int local, const char *local_path, const char *name, struc
   unlinkat(local, name, AT_REMOVEDIR); /* when it is empty */
 }
 
-static int clean_staged(const struct fs_launch *l) {
-  struct clean_count count = {0};
+static int clean_local(void *ctx, const char *local) {
+  struct clean_count *count = ctx;
   char shown[512];
-  int fd = open(l->local_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = open(local, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *d = fd < 0 ? NULL : fdopendir(fd);
   if (!d && errno != ENOENT) {
-    fs_say("%s: %s", fs_shown(l->local_dir, shown, sizeof(shown)), strerror(errno));
+    fs_say("%s: %s", fs_shown(local, shown, sizeof(shown)), strerror(errno));
     if (fd >= 0) close(fd);
     return FS_EXIT_FAILED;
   }
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
-    if (fs_local_top(e->d_name)) clean_top(fd, l->local_dir, e->d_name, &count);
+    if (fs_local_top(e->d_name)) clean_top(fd, local, e->d_name, count);
   if (d) closedir(d);
-  if (!l->opt.local_dir && l->where == FS_WHERE_HERE) rmdir(l->local_dir); /* ours by name, when it is empty */
+  return 0;
+}
+
+static int clean_default(void *ctx, const char *local) {
+  int status = clean_local(ctx, local);
+  rmdir(local); /* ours by name, when it is empty */
+  return status;
+}
+
+static int clean_staged(const struct fs_launch *l) {
+  struct clean_count count = {0};
+  int status =
+      l->opt.local_dir ? clean_local(&count, l->local_dir) : fs_own_each(l->local_dir, true, clean_default, &count);
+  if (status != 0) return status;
   if (l->opt.verbose) fs_say("%u staged datasets removed, %u kept", count.removed, count.kept);
   return count.kept > 0 ? 1 : 0;
 }
@@ -121,7 +134,7 @@ int fs_clean(int argc, char **argv) {
   if (status != 0) return status;
   if (l.where != FS_WHERE_HERE) return clean_hosts(&l);
   fs_run_sweep(true);
-  fs_spills_remove(l.local_dir, NULL, true);
-  fs_fragments_remove(l.local_dir, false, true);
+  fs_spills_remove(l.local_dir, !l.opt.local_dir, NULL, true);
+  fs_fragments_remove(l.local_dir, !l.opt.local_dir, false, true);
   return l.opt.staged ? clean_staged(&l) : 0;
 }

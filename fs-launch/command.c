@@ -66,7 +66,7 @@ static int set_node(const char *run) {
 int fs_command_environment(const struct fs_launch_env *e) {
   char run[PATH_MAX];
   bool emulated = e->emulate[0] != '\0';
-  if (fs_run_dir(e->job, run, sizeof(run)) < 0) {
+  if (fs_run_find(e->job, run, sizeof(run)) < 0) {
     fs_say("TMPDIR is too long");
     return FS_EXIT_FAILED;
   }

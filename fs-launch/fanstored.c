@@ -3,12 +3,14 @@
  * fanstored: one process, and one MPI rank, on each node of a job. Reads its options and goes over to
  * libfanstore/daemon. Started by fs-launch under mpirun; docs/fanstored.1 tells how to start it by hand.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/daemon.h"
 #include "ipc/node.h"
+#include "util/own.h"
 #include "util/util.h"
 
 #define FS_CACHE_DEFAULT (1ull << 30)
@@ -32,6 +34,7 @@ enum {
   OPT_OUTPUT_REPLICAS,
   OPT_LOCAL_IO,
   OPT_IO_THREADS,
+  OPT_LOCAL_DEFAULT,
   OPT_VERBOSE,
   OPT_HELP,
   OPT_VERSION
@@ -40,6 +43,7 @@ enum {
 static const struct fs_opt options[] = {
     {"job", 0, "NAME", "name of the job: the same on all ranks, different for each job", OPT_JOB},
     {"local-dir", 0, "DIR", "node-local storage", OPT_LOCAL_DIR},
+    {"local-default", 0, NULL, "nobody chose DIR: when it is another user's, DIR.XXXXXX is taken", OPT_LOCAL_DEFAULT},
     {"dataset", 0, "DIR", "a dataset (repeatable)", OPT_DATASET},
     {"mount", 0, "PATH", "where the dataset before it is seen (default: its own mount)", OPT_MOUNT},
     {"emulate", 0, "N", "all N ranks run on this host, each with a directory of its own", OPT_EMULATE},
@@ -123,6 +127,9 @@ static fs_err on_option(void *ctx, int id, const char *value) {
   case OPT_DATASET:
   case OPT_MOUNT:
     return on_dataset(c, id, value);
+  case OPT_LOCAL_DEFAULT:
+    c->local_default = true;
+    return 0;
   case OPT_READ_ONLY:
     c->read_only = true;
     return 0;
@@ -162,6 +169,7 @@ int main(int argc, char **argv) {
   struct fs_daemon_config c = {.cache_bytes = FS_CACHE_DEFAULT,
                                .deadline_ns = FS_DEADLINE_DEFAULT_MS * 1000000ull,
                                .io_threads = FS_IO_THREADS_DEFAULT};
+  static char local[PATH_MAX];
   const char *why;
   if (fs_opt_parse("fanstored", options, FS_ARRAY_LEN(options), argc, argv, 1, false, on_option, &c) < 0) return 2;
   if (!c.job || !c.local_dir || c.datasets == 0) {
@@ -169,6 +177,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   fs_alive_begin();
+  if (c.local_default && fs_own_get(c.local_dir, true, local, sizeof(local)) == 0) c.local_dir = local;
   struct fs_net *net = fs_net_mpi_open(&argc, &argv, &why);
   if (!net) {
     fprintf(stderr, "fanstored: %s\n", why);

@@ -15,6 +15,7 @@
 #include "ipc/control.h"
 #include "ipc/layout.h"
 #include "ipc/node.h"
+#include "ipc/rundir.h"
 #include "placement.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -173,8 +174,10 @@ int fs_options_parse_doctor(int argc, char **argv);
 /* check.c, programs.c, hosts.c: 0 or the exit status. */
 int fs_check_datasets(struct fs_launch *l);
 int fs_check_report(const struct fs_launch *l);
-int fs_local_dir(struct fs_launch *l);       /* which one it is */
-int fs_check_local_dir(struct fs_launch *l); /* and it is made */
+int fs_local_dir(struct fs_launch *l);       /* which one it is, by name */
+int fs_check_local_dir(struct fs_launch *l); /* and it is made, or by default one of its own beside it */
+/* Its name was somebody else's: says so. */
+void fs_warn_taken(struct fs_launch *l, const char *name, const char *used);
 int fs_check_stage_dirs(struct fs_launch *l);
 int fs_find_programs(struct fs_launch *l);
 /* COMMAND as execvp finds it. 0, -ENOENT, -EACCES ... */
@@ -287,10 +290,10 @@ void fs_outputs_tell(const struct fs_launch *l, FILE *out);
 /* All nodes' failures for the reason of number `at`, unless an earlier one has the same. */
 bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_launch_failure *sum);
 
-/* spills.c: of a job that has ended; NULL: of all that are over */
-void fs_spills_remove(const char *local, const char *job, bool tell);
+/* spills.c: of a job that has ended; NULL: of all that are over. by_default: also in local.XXXXXX (util/own.h) */
+void fs_spills_remove(const char *local, bool by_default, const char *job, bool tell);
 /* Of copies that nobody makes any more; wait: their maker may have been killed this moment. */
-void fs_fragments_remove(const char *local, bool wait, bool tell);
+void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell);
 /* Takes the lock: it is ours alone, and still the one by that name. */
 bool fs_lock_alone(int dir, const char *name, int lock);
 bool fs_local_top(const char *name); /* "fanstore", "fanstore-node0", ...: where datasets are staged */

@@ -71,8 +71,8 @@ static int launch(struct fs_launch *l) {
     fs_report(l, status);
   }
   fs_remote_end(l);
-  if (!l->outputs.missing) fs_spills_remove(l->local_dir, l->job, false);
-  fs_fragments_remove(l->local_dir, !all_left(l), false);
+  if (!l->outputs.missing) fs_spills_remove(l->local_dir, !l->opt.local_dir, l->job, false);
+  fs_fragments_remove(l->local_dir, !l->opt.local_dir, !all_left(l), false);
   fs_run_remove(l->run);
   fs_session_remove(l->daemons);
   fs_session_remove(l->command);

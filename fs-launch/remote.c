@@ -72,13 +72,13 @@ void fs_remote_end(struct fs_launch *l) {
 int fs_end_job(int argc, char **argv) {
   char run[PATH_MAX];
   if (argc < 4 || argc > 5 || strncmp(argv[2], "job-", 4) != 0 || strchr(argv[2], '/') ||
-      fs_run_dir(argv[2], run, sizeof(run)) < 0) {
+      fs_run_find(argv[2], run, sizeof(run)) < 0) {
     fs_say("--end-job is for fs-launch's own use");
     return FS_EXIT_USAGE;
   }
   fs_job_end(argv[2], run, true);
-  if (argc == 4) fs_spills_remove(argv[3], argv[2], false);
-  fs_fragments_remove(argv[3], true, false);
+  if (argc == 4) fs_spills_remove(argv[3], true, argv[2], false);
+  fs_fragments_remove(argv[3], true, true, false);
   fs_run_remove(run);
   return 0;
 }

@@ -16,21 +16,18 @@
 #define FS_RUN_TRIES 20
 #define FS_RUN_YOUNG_S 10 /* a directory may be without its locks for a moment: leave it alone */
 
-static int run_base(char *base, size_t size) {
-  struct stat st = {0};
-  char shown[512];
-  fs_ssize n = fs_run_dir(NULL, base, size);
-  fs_err err = n < 0 ? (fs_err)n : fs_mkdirs(base, 0700);
-  if (err == 0 && lstat(base, &st) < 0) err = -errno;
+static int run_base(struct fs_launch *l, char *base, size_t size) {
+  char name[PATH_MAX], shown[512];
+  fs_ssize n = fs_run_dir(NULL, name, sizeof(name));
+  fs_err err = n < 0 ? (fs_err)n : fs_run_base(NULL, base, size);
   if (err < 0) {
-    fs_say("run directory %s: %s", n < 0 ? "in TMPDIR" : fs_shown(base, shown, sizeof(shown)), strerror(-err));
+    fs_say("run directory %s: %s", n < 0 ? "in TMPDIR" : fs_shown(name, shown, sizeof(shown)), strerror(-err));
     return FS_EXIT_FAILED;
   }
-  if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
-    fs_say("%s: belongs to somebody else: set TMPDIR to a directory of your own", fs_shown(base, shown, sizeof(shown)));
-    return FS_EXIT_FAILED;
-  }
-  if ((st.st_mode & 077) != 0) chmod(base, 0700);
+  fs_warn_taken(l, name, base);
+  FS_AUTO_CLOSE int fd = open(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat st;
+  if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 077) != 0) (void)fchmod(fd, 0700);
   return 0;
 }
 
@@ -65,10 +62,10 @@ int fs_run_create(struct fs_launch *l) {
   char base[PATH_MAX], shown[512];
   fs_err err = 0;
   for (int tries = 0; tries < FS_RUN_TRIES; tries++) {
-    int status = run_base(base, sizeof(base));
+    int status = run_base(l, base, sizeof(base));
     if (status != 0) return status;
     run_name(l->job, sizeof(l->job));
-    fs_ssize n = fs_run_dir(l->job, l->run, sizeof(l->run));
+    int n = snprintf(l->run, sizeof(l->run), "%s/%s", base, l->job);
     if (n < 0 || (size_t)n + sizeof("/node-4095.sock") > sizeof(((struct sockaddr_un *)0)->sun_path)) {
       fs_say("the run directory's name is too long for a socket: set TMPDIR to a shorter path");
       return FS_EXIT_FAILED;
@@ -87,7 +84,8 @@ void fs_run_remove(const char *run) {
   char base[PATH_MAX];
   if (run[0] == '\0') return;
   fs_remove_tree(run);
-  if (fs_run_dir(NULL, base, sizeof(base)) > 0) rmdir(base); /* stays while there are other jobs */
+  snprintf(base, sizeof(base), "%.*s", (int)(strrchr(run, '/') - run), run);
+  rmdir(base); /* stays while there are other jobs */
 }
 
 void fs_session_remove(pid_t mpirun) {
@@ -99,8 +97,12 @@ void fs_session_remove(pid_t mpirun) {
                    (unsigned)geteuid(), (int)mpirun);
   if (mpirun <= 0 || n < 0 || (size_t)n >= sizeof(path)) return;
   if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || fs_process_alive(mpirun)) return;
+  char *slash = strrchr(path, '/');
+  *slash = '\0';
+  if (!fs_own_is(path, false)) return;
+  *slash = '/';
   fs_remove_tree(path);
-  *strrchr(path, '/') = '\0';
+  *slash = '\0';
   rmdir(path); /* stays while another MPI job is there */
 }
 
@@ -160,17 +162,27 @@ static bool run_sweep_one(int base, const char *base_path, const char *job, bool
   return err == 0;
 }
 
-unsigned fs_run_sweep(bool tell) {
-  char base[PATH_MAX];
-  unsigned n = 0;
+struct run_sweep {
+  bool tell;
+  unsigned n;
+};
+
+static int run_sweep_base(void *ctx, const char *base) {
+  struct run_sweep *s = ctx;
   struct stat st;
-  if (fs_run_dir(NULL, base, sizeof(base)) < 0) return 0;
   FS_AUTO_CLOSE int fd = open(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid()) return 0;
+  unsigned before = s->n;
   DIR *d = fs_opendirat(fd, ".");
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
-    if (e->d_name[0] != '.' && run_sweep_one(fd, base, e->d_name, tell)) n++;
+    if (fs_run_is_job(base, e->d_name) && run_sweep_one(fd, base, e->d_name, s->tell)) s->n++;
   if (d) closedir(d);
-  if (n > 0) rmdir(base);
-  return n;
+  if (s->n > before) rmdir(base);
+  return 0;
+}
+
+unsigned fs_run_sweep(bool tell) {
+  struct run_sweep s = {.tell = tell};
+  (void)fs_run_bases(run_sweep_base, &s);
+  return s.n;
 }

@@ -46,7 +46,7 @@ static bool job_of(const char *name, char *job, size_t size) {
 /* Does anything of it run on this host? Its other daemons, or programs whose own daemon is dead. */
 static bool job_lives(const char *job) {
   char run[PATH_MAX];
-  return fs_run_dir(job, run, sizeof(run)) < 0 || fs_run_held(run) || fs_job_signal(job, run, true, 0) > 0;
+  return fs_run_find(job, run, sizeof(run)) < 0 || fs_run_held(run) || fs_job_signal(job, run, true, 0) > 0;
 }
 
 static void tell_removed(const struct left *w, const char *path) {
@@ -128,7 +128,7 @@ static void remove_below(int local, const char *local_path, const char *name, co
     close(fd);
 }
 
-static void remove_left(const char *local, const struct left *w) {
+static void remove_in(const char *local, const struct left *w) {
   int fd = open(local, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *d = fd < 0 ? NULL : fdopendir(fd);
   if (!d && fd >= 0) close(fd);
@@ -137,10 +137,23 @@ static void remove_left(const char *local, const struct left *w) {
   if (d) closedir(d);
 }
 
-void fs_spills_remove(const char *local, const char *job, bool tell) {
-  remove_left(local, &(struct left){.job = job, .tell = tell});
+static int remove_each(void *ctx, const char *local) {
+  remove_in(local, ctx);
+  return 0;
 }
 
-void fs_fragments_remove(const char *local, bool wait, bool tell) {
-  remove_left(local, &(struct left){.fragment = true, .tries = wait ? FS_STAGING_TRIES : 0, .tell = tell});
+static void remove_left(const char *local, bool by_default, struct left w) {
+  if (by_default)
+    fs_own_each(local, true, remove_each, &w);
+  else
+    remove_in(local, &w);
+}
+
+void fs_spills_remove(const char *local, bool by_default, const char *job, bool tell) {
+  remove_left(local, by_default, (struct left){.job = job, .tell = tell});
+}
+
+void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell) {
+  struct left w = {.fragment = true, .tries = wait ? FS_STAGING_TRIES : 0, .tell = tell};
+  remove_left(local, by_default, w);
 }

@@ -33,6 +33,7 @@
 struct fs_daemon_config {
   const char *job;       /* checked: fs_job_name_ok */
   const char *local_dir; /* node-local storage */
+  bool local_default;    /* nobody chose it: fs_own_get */
   uint32_t emulate;      /* 0: this host is one node */
   uint64_t cache_bytes;
   uint64_t output_limit; /* bytes of outputs on this node; 0: as many as there is room for */

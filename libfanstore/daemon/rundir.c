@@ -19,6 +19,7 @@
 
 #include "daemon/daemon.h"
 #include "ipc/node.h"
+#include "ipc/rundir.h"
 #include "util/dir.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -97,12 +98,24 @@ static void fs_rundir_clean(int base_fd, const char *base, const char *own) {
   if (!dir) return;
   for (struct dirent *e; (e = readdir(dir)) != NULL;) {
     char path[PATH_MAX];
-    if (e->d_name[0] == '.' || strcmp(e->d_name, own) == 0) continue;
+    if (!fs_run_is_job(base, e->d_name) || strcmp(e->d_name, own) == 0) continue;
     FS_AUTO_CLOSE int fd = fs_rundir_open(base_fd, e->d_name);
     if (fd < 0 || fs_rundir_alive(fd)) continue;
     if (snprintf(path, sizeof(path), "%s/%s", base, e->d_name) < (int)sizeof(path)) (void)fs_remove_tree(path);
   }
   closedir(dir);
+}
+
+/* Another base: left when a name that was somebody else's was free again, say. Nobody is waited for. */
+static int fs_rundir_clean_other(void *ctx, const char *base) {
+  const struct fs_daemon *d = ctx;
+  size_t n = strlen(base);
+  if (strncmp(d->run, base, n) == 0 && d->run[n] == '/') return 0;
+  FS_AUTO_CLOSE int fd = fs_rundir_open(AT_FDCWD, base);
+  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) return 0;
+  fs_rundir_clean(fd, base, d->cfg->job);
+  (void)rmdir(base);
+  return 0;
 }
 
 static fs_fd fs_rundir_lock_node(const char *run, uint32_t rank) {
@@ -126,20 +139,31 @@ static bool fs_rundir_beside(void) {
   return n > 0 && strncmp(comm, "orted", 5) != 0 && strncmp(comm, "prted", 5) != 0;
 }
 
-fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
-  char base[PATH_MAX];
-  fs_ssize n = fs_run_dir(NULL, base, sizeof(base));
-  d->beside = fs_rundir_beside();
-  if (n >= 0) n = fs_run_dir(d->cfg->job, d->run, sizeof(d->run));
-  if (n >= 0) n = fs_run_socket(d->run, d->net->rank, d->socket_path, sizeof(d->socket_path));
-  if (n < 0) {
-    snprintf(why, why_size, "the run directory's name is too long");
-    return (fs_err)n;
+/* The base in which this job's run directory is or will be, locked. One that was removed as empty a moment ago can have
+   become somebody else's: once more. */
+static fs_fd fs_rundir_base(const char *job, char *base, size_t size) {
+  fs_fd fd = -EPERM;
+  for (int tries = 0; tries < 10 && (fd == -EPERM || fd == -ENOTDIR || fd == -ELOOP); tries++) {
+    fd = fs_run_base(job, base, size);
+    if (fd == 0) fd = fs_rundir_make_locked(base, FS_BASE_LOCK_NS);
   }
-  FS_AUTO_CLOSE int base_fd = fs_rundir_make_locked(base, FS_BASE_LOCK_NS);
+  return fd;
+}
+
+fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
+  char base[PATH_MAX] = "";
+  d->beside = fs_rundir_beside();
+  FS_AUTO_CLOSE int base_fd = fs_rundir_base(d->cfg->job, base, sizeof(base));
+  int n = snprintf(d->run, sizeof(d->run), "%s/%s", base, d->cfg->job);
   fs_err err = base_fd < 0 ? base_fd : 0;
+  if (err == -ENAMETOOLONG || n >= (int)sizeof(d->run) ||
+      fs_run_socket(d->run, d->net->rank, d->socket_path, sizeof(d->socket_path)) < 0) {
+    snprintf(why, why_size, "the run directory's name is too long");
+    return -ENAMETOOLONG;
+  }
   if (err == 0) {
     fs_rundir_clean(base_fd, base, d->cfg->job);
+    (void)fs_run_bases(fs_rundir_clean_other, d);
     if (mkdir(d->run, 0700) < 0 && errno != EEXIST) err = -errno;
   }
   if (err == 0) {
@@ -216,7 +240,8 @@ fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
 void fs_rundir_leave(struct fs_daemon *d) {
   char base[PATH_MAX], lock[PATH_MAX];
   if (d->spill_fd >= 0) (void)fs_remove_tree(d->spill);
-  if (d->lock_fd < 0 || fs_run_dir(NULL, base, sizeof(base)) < 0) return;
+  if (d->lock_fd < 0) return;
+  snprintf(base, sizeof(base), "%.*s", (int)(strrchr(d->run, '/') - d->run), d->run);
   FS_AUTO_CLOSE int base_fd = fs_rundir_open(AT_FDCWD, base);
   if (base_fd >= 0) (void)fs_rundir_flock(base_fd, FS_BASE_LEAVE_NS);
   (void)unlink(d->socket_path);

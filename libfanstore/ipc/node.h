@@ -13,7 +13,8 @@
  *   FANSTORE_READ_ONLY                 "1": every write below a mount is EROFS
  *   FANSTORE_VERIFY                    which blocks are compared with their checksums: always, remote (else), never
  *
- * Run directory: <base>/fanstore-<uid>/<job>/ (both 0700) with base = TMPDIR, else /tmp, on each host. It holds
+ * Run directory: <base>/fanstore-<uid>/<job>/ (both 0700) with base = TMPDIR, else /tmp, on each host; where another
+ * user has the name fanstore-<uid>, below fanstore-<uid>.XXXXXX (ipc/rundir.h). It holds
  *   node-<rank>.lock    flock'ed by the daemon for its life
  *   node-<rank>.sock    the daemon's socket, there when the node is ready. Its mode is FS_SOCKET_MODE; and
  *                       FS_SOCKET_SILENT from when a client has waited for a welcome in vain until one is welcomed
@@ -39,7 +40,7 @@
 #define FS_SOCKET_MODE 0600
 #define FS_SOCKET_SILENT 0700
 
-/* <base>/fanstore-<uid>, or with job <base>/fanstore-<uid>/<job>. Length or -ENAMETOOLONG. */
+/* The names alone: <base>/fanstore-<uid>, or with job <base>/fanstore-<uid>/<job>. Length or -ENAMETOOLONG. */
 fs_ssize fs_run_dir(const char *job, char *out, size_t size);
 /* <run>/node-<rank>.sock */
 fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where run directories (ipc/node.h) are on this host: below fs_run_dir(NULL), the base, or below base.XXXXXX where
+ * that is another user's (util/own.h). Each host has its own; a job's is found by its name. For the daemon and the
+ * launcher; programs have it in FANSTORE_RUN.
+ */
+#ifndef FS_IPC_RUNDIR_H
+#define FS_IPC_RUNDIR_H
+
+#include "util/own.h"
+
+/* The run directory that this job has here; where it would be, when it has none. Length or -ENAMETOOLONG. */
+fs_ssize fs_run_find(const char *job, char *out, size_t size);
+/* The base to make it in: where it is already, or the first of one's own, or a new one. 0 or a negative errno. */
+fs_err fs_run_base(const char *job, char *out, size_t size);
+/* Calls fn for each base of one's own. */
+int fs_run_bases(fs_own_fn *fn, void *ctx);
+/* May this name in a base be a job's, to be removed with all in it? One with a suffix could be of the user's making:
+   there only what fs-launch has named. */
+bool fs_run_is_job(const char *base, const char *name);
+
+#endif
