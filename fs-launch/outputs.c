@@ -206,7 +206,7 @@ static bool tell_of_silent(struct fs_launch *l) {
     if (!is_silent(n)) continue;
     fs_warn(l, "node %u (%s) does not tell of its outputs: %s", i, n->host,
             n->inherited          ? "what was closed or synced is the next node's"
-            : !known              ? l->opt.stage_out ? "what was not staged out is lost" : "they are lost"
+            : !known              ? l->opt.stage_out ? "what was not staged out is lost" : "any that it had are lost"
             : l->outputs.gone > 0 ? "those that are lost are named"
             : l->opt.stage_out    ? "what was closed or synced had been staged out"
                                   : "none of them is known to be lost");

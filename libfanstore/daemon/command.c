@@ -117,9 +117,10 @@ static void *fs_commands_reader(void *arg) {
     memmove(buf, start, n);
     if (n == sizeof(buf)) n = 0; /* no line of ours is so long */
   }
-  bool outputs = c->d->cfg->keep || c->d->cfg->stage_out, orphaned = fs_commands_orphaned(parent);
-  if (outputs && orphaned) return NULL; /* the guard sees it, too: fs_commands_alone */
-  if (outputs) {
+  const struct fs_daemon_config *cfg = c->d->cfg;
+  bool orphaned = fs_commands_orphaned(parent);
+  if (orphaned && !cfg->read_only) return NULL; /* the guard sees it, too: fs_commands_alone */
+  if (cfg->keep || cfg->stage_out) {
     fs_commands_queue(c, FS_FINISH_LINE, strlen(FS_FINISH_LINE));
     atomic_store(&c->abandoned, true);
   } else {
@@ -255,9 +256,17 @@ static void fs_commands_finish(struct fs_commands *c, unsigned names, const char
   fs_commands_obey(c, d->net->rank, text, (size_t)n);
 }
 
+/* Those who died when mpirun did are no members any more once names have been asked for. */
+static bool fs_commands_all_over(const struct fs_commands *c) {
+  const struct fs_members *m = fs_ns_members(c->d->ns);
+  for (uint32_t i = 0; i < c->d->net->nodes; i++)
+    if (!c->has_finished[i] && fs_member(m, i)) return false;
+  return true;
+}
+
 /*
- * mpirun has gone, before the job's end: each rank sees that by itself. What programs have written is copied or kept,
- * as at the end, and nothing is written any more; the launcher finds what there is to say in the run directory.
+ * mpirun has gone, before the job's end: each rank sees that by itself. What programs have written is copied, kept or
+ * named, as at the end, and nothing is written any more; the launcher finds what there is to say in the run directory.
  */
 static void fs_commands_alone(struct fs_commands *c) {
   struct fs_daemon *d = c->d;
@@ -273,7 +282,7 @@ static void fs_commands_alone(struct fs_commands *c) {
   }
   uint64_t past = d->now - c->alone_since;
   if (past > FS_ALONE_COPY_NS) fs_stageout_cancel(d);
-  if (first ? c->finished < d->net->nodes : fs_member(fs_ns_members(d->ns), 0) || fs_outputs_pending(d)) {
+  if (first ? !fs_commands_all_over(c) : fs_member(fs_ns_members(d->ns), 0) || fs_outputs_pending(d)) {
     if (past < FS_ALONE_NS) return;
   } else if (!first && past < FS_FINISH_NS) {
     return; /* others may ask for names */

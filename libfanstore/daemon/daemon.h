@@ -220,8 +220,8 @@ struct fs_daemon {
   _Atomic bool over;   /* the launcher has said stop, or has gone: so is the job; else MPI has ended before it */
   _Atomic bool purge;
   _Atomic bool finish_told, stop_told; /* by a signal, where rank 0 passes on no lines */
-  _Atomic bool alone;                  /* the process above is gone, and outputs are to be kept or copied first */
-  _Atomic bool left;                   /* somebody is cleaning up */
+  _Atomic bool alone; /* the process above is gone, and outputs are to be kept, copied or named first */
+  _Atomic bool left;  /* somebody is cleaning up */
 };
 
 /* ---- say.c: lines for the launcher, one write each; any thread ---- */

@@ -138,12 +138,13 @@ static void fs_guard_say(uint64_t now, uint64_t *said) {
   if (fs_say_begin(guard.d, &l, "leaving") == 0) fs_say_line(&l);
 }
 
-/* Has the process above gone, and nothing to be done before the end? Outputs are kept and copied first (command.c). */
+/* Has the process above gone, with nothing to do before the end? Outputs are kept, copied or named first (command.c).
+ */
 static bool fs_guard_orphaned(struct fs_daemon *d, uint64_t now, pid_t parent) {
   static uint64_t since;
   if (getppid() == parent) return false;
   if (since == 0) since = now;
-  if (atomic_load(&d->listener) <= 0 || (!d->cfg->keep && !d->cfg->stage_out)) return true;
+  if (atomic_load(&d->listener) <= 0 || d->cfg->read_only) return true;
   if (!atomic_exchange(&d->alone, true)) fs_daemon_wake(d);
   return now - since > FS_ALONE_NS;
 }

@@ -20,7 +20,8 @@
 #define FS_OUTPUTS_COUNTED 512u /* in a row, when only their sizes are wanted */
 #define FS_OUTPUTS_SAY_NS 200000000ull
 #define FS_OUTPUTS_REASONS 16u
-#define FS_OUTPUTS_GONE_DEADLINES 5u /* in which it is found out that a node has gone */
+#define FS_OUTPUTS_GONE_DEADLINES 5u       /* in which it is found out that a node has gone */
+#define FS_OUTPUTS_ALONE_NS 10000000000ull /* the same when mpirun has gone, and with it time (command.c) */
 
 /* Of the outputs that were not copied or not kept: `failed` for this reason, `unkept` of them are nowhere; `lost`
    because of it, whatever came before. */
@@ -152,7 +153,6 @@ static void fs_outputs_all_known(void *ctx, fs_err err, const void *body, size_t
   if (!o->gone_listed) o->gone_sure = err == 0; /* else the list was made without this */
 }
 
-/* Have all been looked for? */
 static bool fs_outputs_gone(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   if (o->gone_listed) return true;
@@ -484,9 +484,10 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   struct fs_outputs *o = d->outputs;
   (void)fs_control_get_u64(c, "names", &o->names);
   o->gone_names = o->names;
-  o->gone_by = d->now + FS_OUTPUTS_GONE_DEADLINES * d->cfg->deadline_ns;
+  uint64_t patience = FS_OUTPUTS_GONE_DEADLINES * d->cfg->deadline_ns;
+  o->gone_by = d->now + (alone ? FS_MIN(patience, FS_OUTPUTS_ALONE_NS) : patience);
   o->gone_sure = o->names == 0; /* nobody is there to be told */
-  o->gone_listed = o->gone_sure || alone;
+  o->gone_listed = o->gone_sure;
   o->keep = fs_control_get_u64(c, "keep", &keep) == 0 && keep != 0;
   o->stage = d->stageout && fs_control_get_u64(c, "stage", &stage) == 0 && stage != 0;
   if (!o->stage) fs_stageout_cancel(d);

@@ -3,7 +3,8 @@
 # timeout: 120
 # The daemons' mpirun dies while programs run on three hosts: on each of them programs that start after that list the dataset
 # and read all of it, in a job without outputs; with outputs at the top, the
-# listing of that directory ends with EIO after the names of the dataset. Files cannot be made.
+# listing of that directory ends with EIO after the names of the dataset. Files cannot be made; those that were, on this host and
+# the others, are named as lost.
 . "$(dirname "$0")/../functions.sh"
 . "$root/tests/netns.sh"
 netns_up 3
@@ -49,6 +50,9 @@ for outputs in none some; do
   job=''
   whole=1
   [ $outputs = none ] || whole=0
+  equal "lost" "$([ $outputs = none ] || printf '%s\n' '2 outputs are lost with their nodes: made-1, made-2' '1 output (6 B) is lost (keep with --keep): made-0')" \
+    "$(sed -n 's/made-2, made-1/made-1, made-2/; s/^fs-launch: \([0-9]* outputs\? .*\)/\1/p' err)"
+  equal "silent" 2 "$(grep -c 'node [12] .* does not tell of its outputs: any that it had are lost' err)"
   for r in 0 1 2; do equal "outputs: $outputs" "rank $r: differ=0 listed=30 top=3 whole=$whole made=0" "$(grep "^rank $r:" out)"; done
 done
 echo "ok - on all hosts the dataset is read, also by programs that start afterwards"

@@ -34,7 +34,7 @@ kill -TERM "$(pid_of 0)" "$(pid_of 1)"
 wait_until 5 gone
 end
 no_spill
-equal "left" "node-0.ctl node-1.ctl" "$(cd "$run" && echo *)"
+equal "left" "node-0.ctl node-0.said node-1.ctl node-1.said" "$(cd "$run" && echo *)"
 rm -r "${run%/*}"
 no_leftovers
 

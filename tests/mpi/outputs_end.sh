@@ -62,8 +62,9 @@ exit 99
 EOF
 # All nodes write; mpirun, the parent of the daemons, is killed.
 cat >"$scripts/mpirun.sh" <<'EOF'
-cd "$1" && mkdir sub && ln -s of-0 link || exit
-for k in $(seq 0 $(($2 - 1))); do FANSTORE_NODE=$k sh -c 'echo "of node $1" >"of-$1" && echo "$1" >"sub/$1"' - "$k" || exit; done
+cd "$1" || exit
+[ "$2" = none ] || { mkdir sub && ln -s of-0 link || exit; }
+[ "$2" = none ] || for k in $(seq 0 $(($2 - 1))); do FANSTORE_NODE=$k sh -c 'echo "of node $1" >"of-$1" && echo "$1" >"sub/$1"' - "$k" || exit; done
 [ -z "$3" ] || for i in $(seq 300); do [ -e "$3/sub/$(($2 - 1))" ] && break; sleep 0.1; done
 for p in /proc/[0-9]*; do
   [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] && grep -qzxF "$1" "$p/cmdline" && kill -9 "$(sed -n 's/^PPid:[^0-9]*//p' "$p/status")" && break
@@ -281,9 +282,20 @@ mpirun_is_gone() {
       [ ! -e "$work/local/fanstore-outputs" ] || fail "kept as well"
       no_leftovers
       rm -rf "$work/staged"
+      expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --report "$work/r.json" -- bash "$scripts/mpirun.sh" "$mnt" $n '' $after
+      grep -q "$((2 * n)) outputs (.*) are lost (keep with --keep): .*of-1" "$work/err" || fail "$(cat "$work/err")"
+      ! grep 'does not tell\|no report' "$work/err" || fail "$n nodes: $(cat "$work/err")"
+      equal "named" $((2 * n)) "$(json "$work/r.json" 'len(r["outputs"]["names"])')"
+      no_leftovers
     done
   done
-  echo "ok - the death of mpirun loses no outputs that are kept or staged out"
+  expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 2 -- bash "$scripts/mpirun.sh" "$mnt" none '' 0
+  ! grep 'lost\|no report' "$work/err" || fail "nothing was made: $(cat "$work/err")"
+  no_leftovers
+  expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 2 --read-only -- bash "$scripts/mpirun.sh" "$mnt" none '' 0
+  ! grep 'lost' "$work/err" || fail "--read-only: $(cat "$work/err")"
+  no_leftovers
+  echo "ok - the death of mpirun loses no outputs that are kept or staged out; those of other jobs are named"
 }
 
 ends() { ends_well; slow_removal; }
