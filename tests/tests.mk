@@ -93,7 +93,7 @@ check-load: setup-check ## twenty minutes of many processes; millions of files a
 check-faults: setup-check ## daemons, hosts, links, disks and clients that die, with every byte checked: one table
 	@$(SUB) all check-bin
 	@FS_BUILD=$(CURDIR)/$(B) tests/faults/run.sh $(FAULTS_ARGS)
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) tests/faults/bitflips_all.sh
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) tests/faults/bitflips_all.sh tests/faults/bitflips_large_all.sh
 
 check-slow: setup-check ## the tests that take minutes or gigabytes
 	@$(SUB) all check-bin

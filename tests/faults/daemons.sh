@@ -72,6 +72,15 @@ without_shared() { # SIGNAL SIZES [OPTION...]
   mv "$work/away" "$work/ds"
   finish
 }
+# All of it is on each node, so that readers beside the dead daemon read on, too.
+replicated() { # SIGNAL
+  begin both --emulate 4
+  mv "$work/ds" "$work/away"
+  on_each kill "-$1"
+  sleep 3
+  mv "$work/away" "$work/ds"
+  finish
+}
 # Without anything else that has the data, reads fail; one line tells which, where they should have come from, and why.
 nowhere_else() {
   expect_errors=any
@@ -141,4 +150,8 @@ fault 'kill -9 of a daemon while the job starts' 1 at_start KILL 'died.* while i
 fault 'a daemon stops while the job starts' 1 at_start STOP 'said nothing for [0-9]* s while it started'
 fault 'kill -9 of a daemon while the job ends' 1 at_end KILL
 fault 'a daemon stops while the job ends' 1 at_end STOP
+mv "$work/ds" "$work/plain"
+pack "$work/source" "$work/ds" --partitions 16 --mount "$mnt" --replicate '*'
+fault 'kill -9 of a daemon, no shared copy, pack --replicate' 1 replicated KILL
+fault 'a daemon stops, no shared copy, pack --replicate' 0 replicated STOP
 verdict

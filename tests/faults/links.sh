@@ -40,13 +40,15 @@ healed() { # SECONDS
   say "late replies: $dropped, dropped"
   [ "$dropped" -gt 0 ] || why="${why:-no reply came late}"
 }
-cut_for_good() {
+cut_for_good() { # HOST
+  local cut=$1 down=$1
   begin both
-  netns_cut h2
+  netns_cut "$cut"
   sleep 3
   finish
-  left=0 # h2 ends by itself when it can: below
-  netns_heal h2
+  left=0 # the host ends by itself when it can: below
+  netns_heal "$cut"
+  down=''
   count_left
 }
 # Longer than Open MPI waits for a host that says nothing, eight minutes: its daemon ends, and the job goes on without it.
@@ -87,7 +89,19 @@ readers+=(--pause 20 --patience 900)
 FAULTS_TIMES=${FAULTS_TIMES:+1} fault 'a link is cut for 5 min' 0 healed 300
 FAULTS_TIMES=${FAULTS_TIMES:+1} fault 'a link is cut for 10 min' 0 given_up
 readers=("${readers[@]:0:4}")
-fault 'a link is cut for good' 1 cut_for_good
+fault 'a link is cut for good' 1 cut_for_good h2
+# Readers on two hosts without an mpirun of COMMAND's, which would wait for the third: as a scheduler starts them.
+cat >"$work/both_hosts" <<'END'
+job=$(env | grep '^\(FANSTORE_\|LD_PRELOAD=\)' | grep -v '^FANSTORE_NODE=')
+unset LD_PRELOAD
+"$1" h2 "cd $(printf %q "$PWD") && exec env $(while read -r v; do printf '%q ' "$v"; done <<<"$job") $(printf '%q ' "${@:2}")" &
+env $job "${@:2}" || status=$?
+wait $! || status=$?
+exit "${status:-0}"
+END
+before=(bash "$work/both_hosts" "$net_agent") processes=2
+fault 'a link is cut for good, readers on both other hosts' 1 cut_for_good h3
+before=() processes=1
 fault 'kill -9 of an orted' 1 orted
 fault 'a host dies' 1 host_dies
 verdict

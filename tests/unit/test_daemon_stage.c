@@ -148,7 +148,7 @@ static unsigned entries(const char *dir) {
 }
 
 /* Changes the file at an offset, with its old mtime when `secret`. */
-static void damage(const char *dir, const char *name, off_t at, bool secret) {
+static void flip(const char *dir, const char *name, off_t bit, bool secret) {
   char path[PATH_MAX + 64], byte;
   struct stat st;
   snprintf(path, sizeof(path), "%s/%s", dir, name);
@@ -156,9 +156,9 @@ static void damage(const char *dir, const char *name, off_t at, bool secret) {
   int fd = open(path, O_RDWR);
   assert_true(fd >= 0);
   assert_int_equal(fstat(fd, &st), 0);
-  assert_int_equal(pread(fd, &byte, 1, at), 1);
-  byte ^= 1;
-  assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+  assert_int_equal(pread(fd, &byte, 1, bit / 8), 1);
+  byte = (char)(byte ^ 1 << bit % 8);
+  assert_int_equal(pwrite(fd, &byte, 1, bit / 8), 1);
   if (secret) assert_int_equal(futimens(fd, (struct timespec[2]){st.st_atim, st.st_mtim}), 0);
   close(fd);
 }
@@ -215,13 +215,20 @@ static void stamps_fit_only_their_copy(void **state) {
   struct stat before, after;
   start(f, &f->s, -1);
   stage_all(f, &f->s);
-  damage(f->s.local, "part-00001", 5000, false);
+  flip(f->s.local, "part-00001", 40000, false);
   assert_int_equal(have(&f->s), 5);
   snprintf(path, sizeof(path), "%s/part-00002.stamp", f->s.local);
   assert_int_equal(unlink(path), 0);
   assert_int_equal(have(&f->s), 1);
-  damage(f->s.local, "part-00000.stamp", 40, true);
-  assert_int_equal(have(&f->s), 0);
+  snprintf(path, sizeof(path), "%s/part-00000.stamp", f->s.local);
+  assert_int_equal(stat(path, &before), 0);
+  for (off_t bit = 0; bit < 8 * before.st_size; bit++) { /* flipped, and back */
+    flip(f->s.local, "part-00000.stamp", bit, true);
+    assert_int_equal(have(&f->s), 0);
+    flip(f->s.local, "part-00000.stamp", bit, true);
+    assert_int_equal(have(&f->s), 1);
+  }
+  flip(f->s.local, "part-00000.stamp", 320, true);
   snprintf(path, sizeof(path), "%s/part-00002", f->s.local);
   assert_int_equal(stat(path, &before), 0);
   stage_all(f, &f->s);
@@ -315,10 +322,10 @@ static void bad_source_is_refused(void **state) {
   struct fixture *f = *state;
   char path[300];
   start(f, &f->s, -1);
-  damage(f->source, "part-00001", 7 << 20, true);
+  flip(f->source, "part-00001", 56 << 20, true);
   assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, f->why, sizeof(f->why)), -EBADMSG);
   assert_non_null(strstr(f->why, "ds/part-00001: damaged"));
-  damage(f->source, "part-00000", 16, true); /* its number, in the header page */
+  flip(f->source, "part-00000", 128, true); /* its number, in the header page */
   assert_int_equal(fs_stage_partition(&f->s, 0, NULL, NULL, f->why, sizeof(f->why)), -EBADMSG);
   assert_non_null(strstr(f->why, "part-00000"));
   snprintf(path, sizeof(path), "%s/part-00002", f->source);
@@ -336,11 +343,11 @@ static void bad_index_is_refused(void **state) {
   struct fixture *f = *state;
   struct fs_stage s;
   start(f, &f->s, -1);
-  damage(f->source, "index", 500, true); /* opening does not see it, a copy does */
+  flip(f->source, "index", 4000, true); /* opening does not see it, a copy does */
   assert_int_equal(fs_stage_index(&f->s, f->why, sizeof(f->why)), -EBADMSG);
   assert_non_null(strstr(f->why, "ds/index"));
   assert_int_equal(entries(f->s.local), 2);
-  damage(f->source, "index", 20, true);
+  flip(f->source, "index", 160, true);
   assert_true(fs_stage_open(&s, f->source, f->local, -1, f->why, sizeof(f->why)) < 0);
   assert_non_null(strstr(f->why, "ds/index"));
   fs_stage_close(&s);
