@@ -10,7 +10,7 @@ options=() leaks=1
 case $target in
   fuzz_daemon*) options=(-max_len=2048 -len_control=0) leaks=0 ;; # a daemon never ends
   fuzz_path) options=(-max_len=64) ;;
-  fuzz_launch_options | fuzz_prepare_*) options=(-max_len=4096 -close_fd_mask=3) ;; # they tell what is wrong
+  fuzz_control | fuzz_launch_options | fuzz_prepare_*) options=(-max_len=4096 -close_fd_mask=3) ;; # they tell what is wrong
   fuzz_handover | fuzz_settings) options=(-max_len=4096) ;;
   *) options=(-max_len=65536) ;;
 esac
@@ -37,6 +37,9 @@ open(sys.argv[1] + "/seed-record", "wb").write(struct.pack("<QQQQQqqIIIIIHH8s", 
   *prepare_options*) printf '%s\n' --codec lz4hc:9 --mount /a/b --exclude '*.tmp' source dataset >"$corpus/seed-words" ;;
   *launch_options*) printf '%s\n' --dataset /a --emulate 2 --verify always -- true >"$corpus/seed-words" ;;
   *settings*) printf '%s\n' /a:/b\\:c /m:/n 1 always 3 4 5 6 /tmp >"$corpus/seed-environment" ;;
-  *control*) printf '@fs hello rank=0 host=a%%20b pid=1 job=j free=4096\n' >"$corpus/seed-hello" ;;
+  *control*)
+    printf '@fs hello rank=0 host=a%%20b pid=1 job=j free=4096\n' >"$corpus/seed-hello"
+    printf '\377--job\nj\n--local-dir\n/a\n--dataset\n/b\n--cache\n16M' >"$corpus/seed-words"
+    ;;
 esac
 [ -n "$(ls -A "$corpus")" ] || printf 0 >"$corpus/seed-0" # AFL++ does not begin with none

@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$root"
 declare -A about=(
   [codec]='libfanstore/codec/*.c'
-  [control]=libfanstore/ipc/control.c
+  [control]='libfanstore/ipc/control.c fs-launch/fanstored.c'
   [daemon]="libfanstore/daemon/clients.c libfanstore/daemon/boxes.c libfanstore/daemon/fetch.c libfanstore/daemon/exchange.c
     libfanstore/daemon/serve.c libfanstore/daemon/prefetch.c libfanstore/daemon/ns*.c libfanstore/daemon/names.c
     libfanstore/daemon/hold.c libfanstore/daemon/handles.c libfanstore/daemon/replica_receive.c libfanstore/daemon/spill*.c"

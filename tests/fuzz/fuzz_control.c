@@ -1,15 +1,89 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control lines from anywhere: parsed or refused, and what is parsed can be built and parsed again. */
+/*
+ * What a daemon hears of its launcher. Control lines from anywhere: parsed or refused, and what is parsed can be built
+ * and parsed again. And, after a byte that begins no line, its command line: refused, or with values that can be.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ipc/control.h"
+#define main fanstored_main
+int fanstored_main(int argc, char **argv);
+#include "../../fs-launch/fanstored.c"
+#include "../../libfanstore/daemon/config.c"
+#undef main
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *const words[] = {"--job",
+                                    "--local-dir",
+                                    "--dataset",
+                                    "--mount",
+                                    "--emulate",
+                                    "--cache",
+                                    "--deadline",
+                                    "--verify",
+                                    "--io-threads",
+                                    "--local-io",
+                                    "--stage-out",
+                                    "--output-limit",
+                                    "--output-replicas",
+                                    "--stage-in",
+                                    "--verbose",
+                                    "--keep",
+                                    "job-1",
+                                    "/a",
+                                    "16M",
+                                    "1",
+                                    "always",
+                                    "direct",
+                                    "--read-only",
+                                    "--"};
+
+/* In the daemon's place. */
+static struct fs_daemon_config told;
+void fs_alive_begin(void) {}
+struct fs_net *fs_net_mpi_open(int *argc, char ***argv, const char **why) {
+  static struct fs_net net;
+  (void)argc, (void)argv, (void)why;
+  return &net;
+}
+int fs_daemon_run(const struct fs_daemon_config *c, struct fs_net *net) {
+  (void)net;
+  told = *c;
+  return 0;
+}
+
+/* Help and version leave by exit; --local-default makes a directory where its name is another user's. */
+static bool left_out(const char *word) {
+  return strstr(word, "help") || strstr(word, "version") || strncmp(word, "-h", 2) == 0 || strstr(word, "local-def");
+}
+
+static void check_options(const uint8_t *data, size_t size) {
+  char *text = malloc(size + 1), *argv[64] = {(char *)(uintptr_t) "fanstored"};
+  const struct fs_daemon_config *c = &told;
+  int argc = 1;
+  memcpy(text, data, size);
+  text[size] = '\0';
+  for (char *rest = text, *word; argc < 60 && (word = strsep(&rest, "\n")) != NULL;) {
+    if ((unsigned char)word[0] >= 0x80) word = (char *)(uintptr_t)words[(unsigned char)word[0] % FS_ARRAY_LEN(words)];
+    if (!left_out(word)) argv[argc++] = word;
+  }
+  int status = fanstored_main(argc, argv);
+  if (status != 0 && status != 2) abort();
+  if (status == 0) {
+    if (!c->job || !fs_job_name_ok(c->job) || c->local_dir[0] != '/' || c->local_default) abort();
+    if (c->datasets == 0 || c->datasets > FS_MAX_DATASETS || c->emulate > FS_MAX_NODES) abort();
+    if (c->deadline_ns < 10000000 || c->io_threads == 0 || c->io_threads > 64) abort();
+    if ((c->stage_out && c->stage_out[0] != '/') || (c->stage_in && c->stage_in[0] != '/')) abort();
+  }
+  free(text);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static struct fs_control c, again;
   static struct fs_control_line l;
+  if (size > 0 && data[0] >= 0x80) check_options(data + 1, size - 1);
   if (fs_control_parse((const char *)data, size, &c) < 0) return 0;
   if (fs_control_begin(&l, c.verb) < 0) abort();
   for (unsigned i = 0; i < c.pairs; i++) {

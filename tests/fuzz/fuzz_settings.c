@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include "../../libfanstore/client/config.c" /* to read it again */
+#include "../../libfanstore/client/slot.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const names[] = {FS_ENV_DATASET,         FS_ENV_MOUNT, FS_ENV_READ_ONLY,
-                                    FS_ENV_VERIFY,          FS_ENV_NODE,  FS_ENV_EMULATE,
-                                    "OMPI_COMM_WORLD_RANK", "RANK",       "TMPDIR"};
+static const char *const names[] = {FS_ENV_DATASET, FS_ENV_MOUNT,   FS_ENV_READ_ONLY,       FS_ENV_VERIFY,
+                                    FS_ENV_NODE,    FS_ENV_EMULATE, "OMPI_COMM_WORLD_RANK", "RANK",
+                                    "TMPDIR",       FS_ENV_STATE};
 
 /* What is set for programs that this one starts is what it has itself. */
 static char exported[2][2 * FS_MAX_DATASETS * PATH_MAX];
@@ -32,6 +33,15 @@ static void check_config(const struct fs_config *c) {
     for (uint32_t k = 0; k < i; k++)
       if (strcmp(c->mount[k].path, m->path) == 0) abort();
   }
+}
+
+/* The descriptors that are taken over are numbers that a program may have. */
+static void check_state(void) {
+  uint64_t fd = 0, store = 0;
+  if (parse_state(getenv(FS_ENV_STATE), &fd, &store) &&
+      (fd < 3 || fd > 1u << 30 || store > 1u << 30 || (store > 0 && store < 3)))
+    abort();
+  if (inherit_state()) abort(); /* this program has none */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -67,6 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   if (c != &g_none) fs_mem_unmap(c, fs_config_size());
   atomic_store(&g_config, NULL);
+  check_state();
   if (fs_node_decide(NULL) >= UINT32_MAX) abort();
   fs_ssize n = fs_run_dir("job", out, sizeof(out));
   if (n >= 0 && (out[0] != '/' || strlen(out) != (size_t)n)) abort();
