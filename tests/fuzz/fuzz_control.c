@@ -12,6 +12,7 @@ int fanstored_main(int argc, char **argv);
 #include "../../fs-launch/fanstored.c"
 #include "../../libfanstore/daemon/config.c"
 #undef main
+#include "fuzz_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -60,16 +61,10 @@ static bool left_out(const char *word) {
 }
 
 static void check_options(const uint8_t *data, size_t size) {
-  char *text = malloc(size + 1), *argv[64] = {(char *)(uintptr_t) "fanstored"};
   const struct fs_daemon_config *c = &told;
-  int argc = 1;
-  memcpy(text, data, size);
-  text[size] = '\0';
-  for (char *rest = text, *word; argc < 60 && (word = strsep(&rest, "\n")) != NULL;) {
-    if ((unsigned char)word[0] >= 0x80) word = (char *)(uintptr_t)words[(unsigned char)word[0] % FS_ARRAY_LEN(words)];
-    if (!left_out(word)) argv[argc++] = word;
-  }
-  int status = fanstored_main(argc, argv);
+  struct fuzz_words w = {.known = words, .n = FS_ARRAY_LEN(words), .left_out = left_out};
+  fuzz_words(&w, "fanstored", data, size);
+  int status = fanstored_main(w.argc, w.argv);
   if (status != 0 && status != 2) abort();
   if (status == 0) {
     if (!c->job || !fs_job_name_ok(c->job) || c->local_dir[0] != '/' || c->local_default) abort();
@@ -77,7 +72,7 @@ static void check_options(const uint8_t *data, size_t size) {
     if (c->deadline_ns < 10000000 || c->io_threads == 0 || c->io_threads > 64) abort();
     if ((c->stage_out && c->stage_out[0] != '/') || (c->stage_in && c->stage_in[0] != '/')) abort();
   }
-  free(text);
+  free(w.text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "../../fs-launch/hosts.c" /* for what reads the lists */
+#include "fuzz_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -106,18 +107,16 @@ static void check_others(char **argv, int argc) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  char *text = malloc(size + 1), *argv[64] = {(char *)(uintptr_t) "fs-launch"};
-  int argc = 1;
+  struct fuzz_words w = {.known = words, .n = FS_ARRAY_LEN(words), .left_out = ends_it};
+  char *text = malloc(size + 1);
   memcpy(text, data, size);
   text[size] = '\0';
   check_hosts(text);
   check_slurm(text);
-  for (char *rest = text, *word; argc < 60 && (word = strsep(&rest, "\n")) != NULL;) {
-    if ((unsigned char)word[0] >= 0x80) word = (char *)(uintptr_t)words[(unsigned char)word[0] % FS_ARRAY_LEN(words)];
-    if (!ends_it(word)) argv[argc++] = word;
-  }
-  check_options(argv, argc);
-  check_others(argv, argc);
   free(text);
+  fuzz_words(&w, "fs-launch", data, size);
+  check_options(w.argv, w.argc);
+  check_others(w.argv, w.argc);
+  free(w.text);
   return 0;
 }

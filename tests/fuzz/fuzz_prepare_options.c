@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../../fs-prepare/pack.h"
+#include "fuzz_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,17 +36,11 @@ static void check(const struct fs_pack_options *o) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  char *text = malloc(size + 1), *argv[64] = {(char *)(uintptr_t) "pack"};
+  struct fuzz_words w = {.known = words, .n = FS_ARRAY_LEN(words), .left_out = ends_it};
   struct fs_pack_options o;
-  int argc = 1;
-  memcpy(text, data, size);
-  text[size] = '\0';
-  for (char *rest = text, *word; argc < 60 && (word = strsep(&rest, "\n")) != NULL;) {
-    if ((unsigned char)word[0] >= 0x80) word = (char *)(uintptr_t)words[(unsigned char)word[0] % FS_ARRAY_LEN(words)];
-    if (!ends_it(word)) argv[argc++] = word;
-  }
-  if (fs_pack_options_parse(&o, argc, argv) == 0) check(&o);
+  fuzz_words(&w, "pack", data, size);
+  if (fs_pack_options_parse(&o, w.argc, w.argv) == 0) check(&o);
   fs_pack_options_free(&o);
-  free(text);
+  free(w.text);
   return 0;
 }
