@@ -89,31 +89,8 @@ nowhere_else() {
   grep -q "^fanstore: $mnt/.*cannot be read, not from node $(victim) (.*) and not from $work/ds/part-.*(no such file" "$work/err" ||
     why='not told'
 }
-# A little later in each try: before MPI is up, between hello and go, while partitions are staged. Tried again where it came too late.
-at_start() { # SIGNAL LINE
-  local pid again i wait
-  for again in 1 2 3 4 5; do
-    rm -rf "$work/fresh" "$work/out" "$work/go"
-    mkdir "$work/fresh"
-    touch "$work/go"
-    "$bin/fs-launch" --local-dir "$work/fresh" --dataset "$work/ds" --emulate 4 --cache 16M --deadline $deadline_ms -- \
-      sh -c 'touch "$0"; exec "$@"' "$work/ran" "$faultreader" read "$mnt" both "${readers[@]}" --until "$work/go" \
-      >"$work/out" 2>"$work/err" &
-    job=$! pid=''
-    rm -f "$work/ran"
-    for ((i = 0; i < 500 && ${#pid} == 0; i++)); do
-      pid=$(daemon "$(victim)")
-      sleep 0.01
-    done
-    wait=$((try % 4 * 40))
-    [ "$again" -gt 1 ] || sleep "0.$(printf %03d $wait)"
-    kill "-$1" "$pid" 2>/dev/null || :
-    if [ ! -e "$work/ran" ]; then break; fi
-    echo "$again: too late"
-    wait "$job" || :
-  done
-  finish
-  grep -q "warning: the daemon of node $(victim) (.*) $2: all daemons are started again" "$work/err" || why='not started again'
+lost_at_start() { # SIGNAL LINE
+  at_start "$1" "$2" "$(victim)" "$work/local" daemon "$(victim)" -- --emulate 4
 }
 # COMMAND's last act, or, in every other try, shortly after it. How long fs-launch's own end takes is told.
 at_end() { # SIGNAL
@@ -146,8 +123,8 @@ fault 'kill -9 of mpirun' 1 no_mpirun
 fault 'kill -9 of a daemon, no shared copy, --replicas 2' 1 without_shared KILL both --replicas 2
 fault 'a daemon stops, no shared copy, --replicas 2' 0 without_shared STOP both --replicas 2
 fault 'kill -9 of a daemon, nothing else has its data' 1 nowhere_else
-fault 'kill -9 of a daemon while the job starts' 1 at_start KILL 'died.* while it started'
-fault 'a daemon stops while the job starts' 1 at_start STOP 'said nothing for [0-9]* s while it started'
+fault 'kill -9 of a daemon while the job starts' 1 lost_at_start KILL 'died.* while it started'
+fault 'a daemon stops while the job starts' 1 lost_at_start STOP 'said nothing for [0-9]* s while it started'
 fault 'kill -9 of a daemon while the job ends' 1 at_end KILL
 fault 'a daemon stops while the job ends' 1 at_end STOP
 mv "$work/ds" "$work/plain"

@@ -90,7 +90,7 @@ left_locally() { # DIRECTORY...
 list_left() {
   job_processes
   find "$TMPDIR" -mindepth 1 -maxdepth 1 ! -name work
-  left_locally "$work/local" "$work/fresh"
+  left_locally "$work/local"
   [ -z "${FAULTS_OWN_SHM:-}" ] || ls -A /dev/shm
   grep -F "$TMPDIR" /proc/net/unix || :
 }
@@ -126,6 +126,36 @@ finish() {
   errors=$(($(of_readers errors) + $(of_readers wrong) + $(of_readers died)))
   stall=$(of_readers stall_ms)
   bytes=$(of_readers bytes)
+}
+
+# A daemon gets SIGNAL before COMMAND begins, a little later in each try: before MPI is up, between hello and go, while partitions are
+# staged. All are started again, and LINE says why. A signal that comes too late is tried again.
+at_start() { # SIGNAL LINE NODE LOCAL-DIRECTORIES PID-OF-VICTIM... [-- OPTION...]
+  local signal=$1 line="warning: the daemon of node $3 (.*) $2: all daemons are started again" local=$4 pid_of=() pid again i
+  shift 4
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    pid_of+=("$1")
+    shift
+  done
+  for again in 1 2 3 4 5; do
+    # shellcheck disable=SC2086 # patterns
+    rm -rf $local "$work/ran" "$work/out"
+    touch "$work/go"
+    "${launcher[@]}" --dataset "$work/ds" --cache 16M --deadline $deadline_ms "${@:2}" -- sh -c 'touch "$0"; exec "$@"' "$work/ran" \
+      "$faultreader" read "$mnt" both "${readers[@]}" --until "$work/go" >"$work/out" 2>"$work/err" &
+    job=$! pid=''
+    for ((i = 0; i < 500 && ${#pid} == 0; i++)); do
+      pid=$("${pid_of[@]}")
+      sleep 0.01
+    done
+    [ "$again" -gt 1 ] || sleep "0.$(printf %03d $((try % 4 * 40)))"
+    kill "-$signal" "$pid" 2>/dev/null || :
+    finish
+    if grep -q "$line" "$work/err"; then return 0; fi
+    [ "$errors $end $left" = '0 0 0' ] && [ -e "$work/ran" ] || break
+    echo "$again: too late"
+  done
+  why='not started again'
 }
 
 try_failed() { # FUNCTION ARG...
