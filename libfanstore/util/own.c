@@ -53,7 +53,8 @@ static bool own_next(const char *path, char suffix[FS_OWN_SUFFIX + 1]) {
     const char *this = e->d_name + strlen(name) + 1;
     if (strcmp(this, suffix) <= 0 || (found[0] && strcmp(this, found) >= 0)) continue;
     if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid()) continue;
-    if (S_ISDIR(st.st_mode) && (st.st_mode & 07777) == 0700) memcpy(found, this, sizeof(found));
+    /* Its group comes from a directory that has the set-group-ID bit, and so does that bit. */
+    if (S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0700) memcpy(found, this, sizeof(found));
   }
   if (d) closedir(d);
   memcpy(suffix, found, sizeof(found));

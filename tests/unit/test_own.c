@@ -72,6 +72,8 @@ static void test_own(void **state) {
         symlink("name.bbbbbb", at(".cccccc")) == 0);
   expect_all(".Zbbbbb .bbbbbb ", true);
   expect_get(at(".Zbbbbb"), true);
+  CHECK(chmod(at(".Zbbbbb"), 02700) == 0); /* made in a directory with that bit */
+  expect_get(at(".Zbbbbb"), true);
   assert_int_equal(fs_own_get(name, true, got, strlen(name) + 7), -ENAMETOOLONG);
   if (geteuid() == 0) {
     CHECK(chown(at(".Zbbbbb"), 65534, 65534) == 0);
