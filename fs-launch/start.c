@@ -105,13 +105,14 @@ int fs_start_failed(struct fs_launch *l) {
   char why[900];
   uint64_t until = fs_now_ns() + FS_NS_PER_S / 2; /* the reason may still be on its way */
   while (fs_now_ns() < until && !l->fail[0] && l->err.fd >= 0) fs_events_step(l, until);
+  if (l->signal) return 128 + l->signal; /* the daemons may have got it, too */
   fs_daemons_look(l);
   l->lost = worth_it(l);
   if (l->lost)
     tell_lost(l, why, sizeof(why));
   else
     fs_daemons_reason(l, why, sizeof(why));
-  if (l->lost && !l->again && !l->signal)
+  if (l->lost && !l->again)
     fs_warn(l, "%s: all daemons are started again", why);
   else
     fs_say("%s", why);
@@ -156,7 +157,7 @@ static int begin(struct fs_launch *l) {
 int fs_daemons_begin(struct fs_launch *l) {
   l->starting = true;
   int status = begin(l);
-  if (status == FS_EXIT_FAILED && l->lost && !l->signal) {
+  if (status == FS_EXIT_FAILED && l->lost) {
     end_first(l);
     l->again = true;
     status = l->signal ? 128 + l->signal : begin(l);

@@ -46,6 +46,16 @@ wait_until 20 eval '! "$kill_daemon" 1 "$work/local" pid >/dev/null && ! "$kill_
 rm -rf "$work/local"
 echo "ok - nothing is left of copies that are not whole"
 
+# A signal that comes while it is looked for why a daemon died.
+hold
+kill -KILL "$daemon"
+sleep 0.2
+kill $job
+status=0
+wait $job || status=$?
+equal "killed and asked to end" "143, nothing told" "$status, $([ -s "$work/err" ] && cat "$work/err" || echo nothing told)"
+rm -rf "$work/local"
+
 # What no end of a job has removed.
 expect_status 0 launch --dataset "$ds" --emulate 2 -- true
 whole >"$work/before"
