@@ -60,7 +60,10 @@ void fs_events_restore(const struct fs_launch *l) {
 static void reap(struct fs_launch *l) {
   int status;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (pid == l->daemons) l->daemons_ended = true;
+    if (pid == l->daemons) {
+      l->daemons_ended = true;
+      l->daemons_killed = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    }
     if (pid == l->guard) l->guard = 0;
     if (pid == l->command) {
       l->command_ended = true;

@@ -138,6 +138,7 @@ struct fs_launch {
   struct fs_launch_lines out, err;
   bool daemons_ended, command_ended, command_running, stopping;
   bool starting;         /* the daemons: COMMAND has not begun */
+  int daemons_killed;    /* the signal by which their mpirun ended */
   bool lost, again;      /* one was lost while they started; they have been started again */
   uint64_t looked_ns;    /* for one that is silent */
   uint64_t begun_ns;     /* when the last one began */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The start of the daemons as a whole. COMMAND has not begun, so nothing is lost with a daemon that is killed or stands
- * still meanwhile: all are ended and started anew, once; what was staged is used again. A daemon that says why it
- * cannot start, and an mpirun that starts none, would do the same again: these end the job at once.
+ * still meanwhile, or with an mpirun that is killed: all are ended and started anew, once; what was staged is used
+ * again. A daemon that says why it cannot start, and an mpirun that starts none, would do the same again: these end the
+ * job at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static bool worth_it(const struct fs_launch *l) {
     killed += n->killed != 0 && !n->failed;
     lost += is_dead(n) || is_silent(l, n);
   }
-  return killed > 0 || (lost > 0 && dead < l->nodes);
+  return killed > 0 || l->daemons_killed != 0 || (lost > 0 && dead < l->nodes);
 }
 
 static const struct fs_launch_node *first_lost(const struct fs_launch *l, uint32_t *more) {
@@ -87,9 +88,13 @@ static const struct fs_launch_node *first_lost(const struct fs_launch *l, uint32
 
 static void tell_lost(const struct fs_launch *l, char *why, size_t size) {
   uint32_t more;
-  const struct fs_launch_node *n = first_lost(l, &more);
+  const struct fs_launch_node *n = l->daemons_killed ? NULL : first_lost(l, &more); /* they die of that */
   char host[300] = "", others[64] = "", signal[64] = "";
   const char *twice = l->again ? ", after all had been started again" : "";
+  if (!n) {
+    snprintf(why, size, "the daemons' mpirun died of signal %d while they started%s", l->daemons_killed, twice);
+    return;
+  }
   if (n->host[0]) snprintf(host, sizeof(host), " (%s)", n->host);
   if (more > 0) snprintf(others, sizeof(others), ", and of %u more", more);
   if (n->killed) snprintf(signal, sizeof(signal), " of signal %d", n->killed);
@@ -104,7 +109,7 @@ static void tell_lost(const struct fs_launch *l, char *why, size_t size) {
 int fs_start_failed(struct fs_launch *l) {
   char why[900];
   uint64_t until = fs_now_ns() + FS_NS_PER_S / 2; /* the reason may still be on its way */
-  while (fs_now_ns() < until && !l->fail[0] && l->err.fd >= 0) fs_events_step(l, until);
+  while (fs_now_ns() < until && !l->fail[0] && (l->err.fd >= 0 || !l->daemons_ended)) fs_events_step(l, until);
   if (l->signal) return 128 + l->signal; /* the daemons may have got it, too */
   fs_daemons_look(l);
   l->lost = worth_it(l);
@@ -139,7 +144,7 @@ static void end_first(struct fs_launch *l) {
   memset(l->place, 0, l->parts * sizeof(*l->place));
   free(l->staged);
   l->staged = NULL;
-  l->daemons = 0;
+  l->daemons = l->daemons_killed = 0;
   l->daemons_ended = l->stopping = l->lost = false;
   l->fail[0] = l->in_dataset[0] = l->in_odd[0] = l->in_why[0] = '\0';
   l->noises = 0;

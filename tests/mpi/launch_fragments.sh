@@ -36,7 +36,7 @@ for signal in -KILL -STOP; do
   hold
   dies "a daemon, $signal" $signal "$daemon"
 done
-hold
+hold # the second ones do not get further either
 dies "mpirun" -KILL "$(mpirun_of "$daemon")"
 hold
 dies "fs-launch" -KILL $job
@@ -72,6 +72,15 @@ whole | diff "$work/before" - || fail "whole copies are gone"
 clean
 [ ! -s "$work/clean" ] || fail "there is nothing: $(cat "$work/clean")"
 echo "ok - clean removes them, and nothing else"
+
+# mpirun is killed while they are made, once: the copies are made after all.
+rm -rf "$work/local"
+hold
+kill -KILL "$(mpirun_of "$daemon")"
+rm "$work/hold"
+wait $job || fail "the job whose mpirun was killed at its start: $(cat "$work/err")"
+grep -q "warning: the daemons' mpirun died of signal 9 while they started: all daemons are started again" "$work/err" || fail "$(cat "$work/err")"
+echo "ok - mpirun is started again"
 
 # Another job, and clean, beside one that copies.
 rm -rf "$work/local"
