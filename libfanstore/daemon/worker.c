@@ -83,6 +83,7 @@ static void fs_staging_dataset(struct fs_staging *s, uint32_t dataset) {
     } else {
       why[0] = '\0';
       fs_err err = fs_stage_partition(&ds->stage, p, fs_staging_progress, s, why, sizeof(why));
+      if (err < 0 && atomic_load(&d->stop)) return; /* broken off */
       if (err < 0 && why[0] == '\0') snprintf(why, sizeof(why), "partition %u: %s", p, strerror(-err));
       s->done += size;
       if (err < 0) {
@@ -118,7 +119,7 @@ static void *fs_worker_main(void *arg) {
       if ((ds->place[p].flags & FS_PLACE_LOCAL) && !ds->have[p]) s.total += ds->stage.index.parts[p].size;
     }
   }
-  for (uint32_t i = 0; i < d->datasets; i++) fs_staging_dataset(&s, i);
+  for (uint32_t i = 0; i < d->datasets && !atomic_load(&d->stop); i++) fs_staging_dataset(&s, i);
   if (s.lost > FS_WARNINGS) fs_say_text(d, "warn", "%u partitions in all could not be staged here", s.lost);
   atomic_store(&d->worker, FS_WORKER_DONE);
   fs_daemon_wake(d);

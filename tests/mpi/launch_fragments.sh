@@ -82,6 +82,24 @@ wait $job || fail "the job whose mpirun was killed at its start: $(cat "$work/er
 grep -q "warning: the daemons' mpirun died of signal 9 while they started: all daemons are started again" "$work/err" || fail "$(cat "$work/err")"
 echo "ok - mpirun is started again"
 
+# What the end of the first daemons has broken off has not failed, and nobody is told of it.
+mkdir "$work/large"
+head -c 32M /dev/urandom >"$work/large/1"
+head -c 32M /dev/urandom >"$work/large/2"
+pack "$work/large" "$work/ds2" --partitions 2 --mount "$mnt"
+rm -rf "$work/local"
+touch "$work/hold"
+FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so -x TEST_HOLD=$work/hold -x TEST_PIECE_MS=300" \
+  launch --dataset "$work/ds2" --emulate 2 -- true 2>"$work/err" &
+job=$!
+wait_until 60 copying
+"$kill_daemon" 1 "$work/local"
+rm "$work/hold"
+wait $job || fail "$(cat "$work/err")"
+grep warning "$work/err" >"$work/told"
+one_line "$work/told" "warning: the daemon of node 1 .* died while it started: all daemons are started again"
+echo "ok - what was broken off is no failure"
+
 # Another job, and clean, beside one that copies.
 rm -rf "$work/local"
 hold
