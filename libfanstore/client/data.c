@@ -100,18 +100,29 @@ static fs_err fs_piece_start(const struct fs_reading *r, struct fs_piece *p) {
   bool local = fs_is_local(ds, p->b.partition), remote = fs_is_remote(ds, p->b.partition);
   p->place = local ? FS_PLACE_IS_LOCAL : remote ? FS_PLACE_IS_CACHE : FS_PLACE_IS_SHARED;
   if ((!fs_piece_whole(p) && (!fs_piece_raw(p) || !local)) && fs_decoded_copy(ds, p)) return 1;
-  return local || !remote || !r->link ? 0 : fs_remote_submit(ds, r->link, p);
+  return local || !remote || !r->link ? 0 : fs_remote_submit(ds, r->link, p, 0);
+}
+
+static fs_err fs_piece_ask(const struct fs_reading *r, struct fs_piece *p, uint32_t flags) {
+  fs_err err = fs_remote_submit(r->ds, r->link, p, flags);
+  if (err == 1) return 0;
+  if (err < 0) return err;
+  fs_remote_ring(r->ds, r->link);
+  return fs_remote_collect(r->ds, r->link, p);
 }
 
 /* A local copy that fails: is there another node that has the block? */
 static fs_err fs_piece_elsewhere(const struct fs_reading *r, struct fs_piece *p, fs_err err) {
-  struct fs_dataset *ds = r->ds;
-  if (!r->link || ds->placement[p->b.partition].owners < 2) return err;
-  err = fs_remote_submit(ds, r->link, p);
-  if (err == 1) return 0;
-  if (err < 0) return err;
-  fs_remote_ring(ds, r->link);
-  return fs_remote_collect(ds, r->link, p);
+  if (!r->link || r->ds->placement[p->b.partition].owners < 2) return err;
+  return fs_piece_ask(r, p, 0);
+}
+
+/* From the shared copy; where it cannot be had either, nodes that are slow are better than an error. */
+static fs_err fs_piece_missed(const struct fs_reading *r, struct fs_piece *p) {
+  fs_err err = fs_read_shared(r->ds, p);
+  if (err == 0 || err == -EFAULT || p->missed != -EREMOTEIO || !r->link) return err;
+  fs_err late = fs_piece_ask(r, p, FS_REQ_PATIENT);
+  return late == 0 || late == -EFAULT ? late : err;
 }
 
 static fs_err fs_piece_finish(const struct fs_reading *r, struct fs_piece *p, fs_err err) {
@@ -129,7 +140,7 @@ static fs_err fs_piece_finish(const struct fs_reading *r, struct fs_piece *p, fs
   if (err == 0 || err == -EFAULT) return err;
   if (local || remote) fs_count(FS_C_FALLBACKS, 1);
   p->missed = err;
-  return fs_read_shared(ds, p);
+  return fs_piece_missed(r, p);
 }
 
 /* Resolves the block at `off` of the file and the part of it that is wanted. */

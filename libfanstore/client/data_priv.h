@@ -366,8 +366,8 @@ struct fs_stored {
 /* ---- remote.c ---- */
 
 /* Serves the piece from the node's cache at once, or posts a request for it (p->slot >= 0; ring the doorbell after
-   a batch). 1: done; 0: posted; negative: not to be had this way. */
-fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p);
+   a batch). flags: FS_REQ_PATIENT or 0. 1: done; 0: posted; negative: not to be had this way. */
+fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p, uint32_t flags);
 void fs_remote_ring(struct fs_dataset *ds, struct fs_link *link);
 /* Waits for a posted request and copies. 0, or negative: take the shared copy (-EFAULT: the caller's pointer). */
 fs_err fs_remote_collect(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p);

@@ -302,10 +302,10 @@ static void piece_set(const struct out_reading *r, struct fs_piece *p, uint8_t *
 static fs_err submit(struct out_reading *r, struct fs_piece *p, bool wait) {
   const struct timespec nap = {.tv_nsec = 50000};
   uint64_t end = fs_now_ns() + r->ds.node->deadline_ns;
-  fs_err err = fs_remote_submit(&r->ds, r->link, p);
+  fs_err err = fs_remote_submit(&r->ds, r->link, p, 0);
   while (err == -EAGAIN && wait && fs_now_ns() < end) {
     FS_SYS2(SYS_nanosleep, &nap, NULL);
-    err = fs_remote_submit(&r->ds, r->link, p);
+    err = fs_remote_submit(&r->ds, r->link, p, 0);
   }
   return err;
 }

@@ -49,7 +49,7 @@ static fs_err fs_remote_take(struct fs_dataset *ds, const void *bytes, uint32_t 
   return fs_decode_piece(ds, bytes, p);
 }
 
-fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p) {
+fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_piece *p, uint32_t flags) {
   struct fs_channel *c = link->channel;
   uint64_t key = FS_CACHE_KEY(ds->number, p->b.key);
   uint32_t len;
@@ -67,7 +67,7 @@ fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_p
     fs_slot_free(c, i);
     return -EHOSTDOWN;
   }
-  fs_slot_post(c, i, key, 0);
+  fs_slot_post(c, i, key, flags);
   p->slot = i;
   return 0;
 }

@@ -59,8 +59,10 @@ static void fs_peer_leave(struct fs_daemon *d, struct fs_peer *p) {
   struct fs_chain moved, stays;
   fs_chain_init(&moved);
   fs_chain_init(&stays);
-  for (struct fs_chain *l; (l = fs_chain_pop(&p->queue)) != NULL;)
-    fs_chain_push(usable && FS_ITEM(l, struct fs_fetch, chain)->file != 0 ? &stays : &moved, l);
+  for (struct fs_chain *l; (l = fs_chain_pop(&p->queue)) != NULL;) {
+    const struct fs_fetch *f = FS_ITEM(l, struct fs_fetch, chain);
+    fs_chain_push(usable && (f->file != 0 || f->patient) ? &stays : &moved, l);
+  }
   for (struct fs_chain *l; (l = fs_chain_pop(&stays)) != NULL;) fs_chain_push(&p->queue, l);
   fs_peer_update(d->fetcher, p);
   for (struct fs_chain *l; (l = fs_chain_pop(&moved)) != NULL;) fs_fetch_route(d, FS_ITEM(l, struct fs_fetch, chain));

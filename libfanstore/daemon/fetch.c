@@ -108,11 +108,15 @@ void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f) {
       return;
     }
   }
-  for (uint32_t i = 0; i < p->owners; i++) {
-    if ((f->tried & 1u << i) || p->owner[i] == d->net->rank || !fs_peer_prompt(d, p->owner[i])) continue;
-    f->tried |= 1u << i;
-    fs_peer_enqueue(d, p->owner[i], f);
-    return;
+  for (unsigned patience = 0; patience <= f->patient; patience++) {
+    for (uint32_t i = 0; i < p->owners; i++) {
+      uint32_t owner = p->owner[i];
+      if ((f->tried & 1u << i) || owner == d->net->rank) continue;
+      if (!(patience ? fs_peer_usable(d, owner) : fs_peer_prompt(d, owner))) continue;
+      f->tried |= 1u << i;
+      fs_peer_enqueue(d, owner, f);
+      return;
+    }
   }
   fs_fetch_finish(d, f, -EREMOTEIO, 0);
 }
@@ -134,7 +138,7 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
     fs_holds_fetch(d, FS_OUT_KEY_HANDLE(key), true);
   }
   f->tried = 0;
-  f->ahead = false;
+  f->ahead = f->patient = false;
   f->started = d->now;
   f->full_since = 0;
   f->d = d;
@@ -176,6 +180,7 @@ void fs_fetch_request(struct fs_daemon *d, struct fs_waiter *w) {
   }
   struct fs_fetch *f = fs_fetch_lookup(t, w->key);
   if (f) {
+    f->patient = f->patient || w->flags & FS_REQ_PATIENT;
     fs_chain_push(&f->waiters, &w->chain);
     return;
   }
@@ -189,6 +194,7 @@ void fs_fetch_request(struct fs_daemon *d, struct fs_waiter *w) {
     fs_chain_push(&t->deferred, &w->chain);
     return;
   }
+  f->patient = w->flags & FS_REQ_PATIENT;
   fs_chain_push(&f->waiters, &w->chain);
   fs_fetch_route(d, f);
 }

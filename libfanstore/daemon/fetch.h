@@ -38,6 +38,7 @@ struct fs_fetch {
   uint64_t file;  /* of an output file's block; 0: a dataset's */
   uint64_t list;  /* of its parts */
   bool ahead;     /* for a prefetch */
+  bool patient;   /* somebody who waits has nothing else: FS_REQ_PATIENT */
   uint32_t tried; /* one bit for each owner in the placement's order */
   struct fs_block block;
   struct fs_daemon *d;

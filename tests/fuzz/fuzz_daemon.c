@@ -362,7 +362,7 @@ static void a_post(struct fs_client *c) {
   if (how & 2) r->key = FS_CACHE_KEY(0, byte() % 5);
   if (how & 4) r->key = FS_OUT_KEY(byte() % 4, byte() % 4);
   if (how & 64) r->key ^= FS_OUT_GRAIN_KEY(0, 0) ^ FS_OUT_KEY(0, 0);
-  r->flags = how & 8 ? FS_REQ_PREFETCH : 0;
+  r->flags = (how & 8 ? FS_REQ_PREFETCH : 0) | (how & 128 ? FS_REQ_PATIENT : 0);
   atomic_store(&r->state, how & 32 ? byte() % 6 : FS_REQ_POSTED);
   atomic_fetch_or(&c->channel->posted, 1ull << slot);
 }

@@ -76,7 +76,7 @@ static void submit(struct stress *s, struct piece *p, uint32_t block) {
                            .dst = p->bytes,
                            .n = STRESS_BLOCK,
                            .slot = -1};
-  p->err = fs_remote_submit(&s->ds, &s->link, &p->p);
+  p->err = fs_remote_submit(&s->ds, &s->link, &p->p, 0);
 }
 
 static void collect(struct stress *s, struct piece *p) {

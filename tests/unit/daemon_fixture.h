@@ -21,6 +21,7 @@ enum fake_mode {
   FAKE_SERVE,
   FAKE_SILENT,
   FAKE_FAIL,
+  FAKE_OWING, /* EREMOTEIO, but for who has nothing else */
   FAKE_STALE,
   FAKE_STOPPING,
   FAKE_BAD_LINE,
@@ -170,7 +171,9 @@ static inline void fake_answer(struct fake *d, struct fs_channel *c, unsigned i)
   uint32_t mode = atomic_load(&d->word->mode);
   bool hit = false;
   CHECK(atomic_load(&c->claimed) >> i & 1);
-  int64_t line = mode == FAKE_FAIL ? -EHOSTUNREACH : fake_fetch(d, r->key, &hit);
+  int64_t line = mode == FAKE_FAIL                                    ? -EHOSTUNREACH
+                 : mode == FAKE_OWING && !(r->flags & FS_REQ_PATIENT) ? -EREMOTEIO
+                                                                      : fake_fetch(d, r->key, &hit);
   bool prefetch = r->flags & FS_REQ_PREFETCH;
   atomic_fetch_add(prefetch ? &d->word->prefetches : &d->word->requests, 1);
   atomic_fetch_add(&d->word->hits, hit);

@@ -176,6 +176,17 @@ static void test_hanging_disk(void **state) {
   assert_int_equal(atomic_load(&r[0]->state), FS_REQ_POSTED);
   reply(2, &req, GOOD);
   done_with(0);
+  d->data[0].place[0].owners = 1; /* it alone has the others */
+  r[0] = post(0, key_of(34), 0);
+  turn(0);
+  expect_error(r[0], -EREMOTEIO);
+  done_with(0);
+  r[0] = post(0, key_of(34), FS_REQ_PATIENT);
+  turn(0);
+  answer_one(1, GOOD);
+  expect_block(r[0], 0, 34, false);
+  done_with(0);
+  d->data[0].place[0].owners = 2;
   reply(1, &owed[0], GOOD);
   r[0] = post(0, key_of(32), 0);
   turn(0);

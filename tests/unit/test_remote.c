@@ -414,6 +414,14 @@ static void test_nothing_left(void **state) {
       strstr(text, FIX_MOUNT "/d/mid: block 0 cannot be read, not from node 1 (input/output error) and not from "));
 }
 
+/* Nodes that owe blocks are asked by who can have them from nowhere else. */
+static void test_owing_peer(void **state) {
+  run_with(state, "node-0.sock", FAKE_OWING, BIG_CACHE, detour, NULL, 0);
+  move_shared(*state, true);
+  run_with(state, "node-0.sock", FAKE_OWING, BIG_CACHE, fix_read_all, NULL, 0);
+  move_shared(*state, false);
+}
+
 static void plain(const struct fix *f) {
   fix_read_all(f);
   CHECK(count(FS_C_BLOCKS + FS_PLACE_IS_SHARED) > 0 && count(FS_C_BLOCKS + FS_PLACE_IS_LOCAL) == 0);
@@ -459,6 +467,7 @@ int main(void) {
       cmocka_unit_test(test_another_daemon),
       cmocka_unit_test(test_no_slots),
       cmocka_unit_test(test_nothing_left),
+      cmocka_unit_test(test_owing_peer),
       cmocka_unit_test(test_no_daemon),
       cmocka_unit_test(test_short_local),
       cmocka_unit_test(test_killed_in_a_crowd),
