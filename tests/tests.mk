@@ -147,9 +147,10 @@ ASAN_SCRIPTS := $(filter-out %/prepare_large.sh,$(wildcard tests/posix/prepare_*
 asan: ## unit tests and programs with AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory check-unit SAN=address,undefined PREFIX_NAME=asan/ \
 	  WRAPPER='env ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1'
-	@$(SUB) all
+	@$(SUB) all $(HELPER_BIN)
 	@$(SUB) SAN=address,undefined $(ASAN_B)/bin/fs-prepare $(ASAN_B)/bin/fs-launch $(ASAN_B)/bin/fanstored
-	@mkdir -p $(MIXED)/bin $(MIXED)/lib; cp $(ASAN_B)/bin/* $(MIXED)/bin; cp build/lib/libfanstore.so $(MIXED)/lib
+	@mkdir -p $(MIXED)/bin $(MIXED)/lib $(MIXED)/tests; cp $(ASAN_B)/bin/* $(MIXED)/bin; cp build/lib/libfanstore.so $(MIXED)/lib
+	@cp -r $(B)/tests/helpers $(MIXED)/tests
 	@ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  FS_BUILD=$(CURDIR)/$(MIXED) $(RUN) -j $(AT_ONCE) -t 900 -p asan/ $(ASAN_SCRIPTS)
 tsan: ## unit tests with ThreadSanitizer

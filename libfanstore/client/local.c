@@ -220,11 +220,10 @@ const void *fs_local_ptr(struct fs_dataset *ds, uint32_t p, size_t n, uint64_t o
 /* ---- whole blocks ---- */
 
 void fs_local_failed(struct fs_dataset *ds, uint32_t p) {
+  static const char text[] = ": the staged partition cannot be read (input/output error, or too short); what it does "
+                             "not give is read from elsewhere";
   char name[FS_PART_NAME_SIZE];
-  if (atomic_exchange(&ds->part[p].told, 1) == 0)
-    FS_NOTE(ds->local, "/", fs_part_name(p, name),
-            ": the staged partition cannot be read (input/output error, or too short); what it does not give is read "
-            "from elsewhere");
+  if (atomic_exchange(&ds->part[p].told, 1) == 0) FS_NOTE(ds->local, "/", fs_part_name(p, name), text);
 }
 
 fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored) {

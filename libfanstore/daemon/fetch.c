@@ -95,6 +95,18 @@ static void fs_fetch_route_home(struct fs_daemon *d, struct fs_fetch *f) {
   fs_peer_enqueue(d, home, f);
 }
 
+/* Another owner that is `good`: false if there is none. */
+static bool fs_fetch_ask(struct fs_daemon *d, struct fs_fetch *f, bool (*good)(const struct fs_daemon *, uint32_t)) {
+  const struct fs_placement *p = fs_fetch_place(d, f);
+  for (uint32_t i = 0; i < p->owners; i++) {
+    if ((f->tried & 1u << i) || p->owner[i] == d->net->rank || !good(d, p->owner[i])) continue;
+    f->tried |= 1u << i;
+    fs_peer_enqueue(d, p->owner[i], f);
+    return true;
+  }
+  return false;
+}
+
 void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f) {
   if (f->file != 0) {
     fs_fetch_route_home(d, f);
@@ -108,16 +120,7 @@ void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f) {
       return;
     }
   }
-  for (unsigned patience = 0; patience <= f->patient; patience++) {
-    for (uint32_t i = 0; i < p->owners; i++) {
-      uint32_t owner = p->owner[i];
-      if ((f->tried & 1u << i) || owner == d->net->rank) continue;
-      if (!(patience ? fs_peer_usable(d, owner) : fs_peer_prompt(d, owner))) continue;
-      f->tried |= 1u << i;
-      fs_peer_enqueue(d, owner, f);
-      return;
-    }
-  }
+  if (fs_fetch_ask(d, f, fs_peer_prompt) || (f->patient && fs_fetch_ask(d, f, fs_peer_usable))) return;
   fs_fetch_finish(d, f, -EREMOTEIO, 0);
 }
 
