@@ -17,12 +17,12 @@
 #define FS_SPILL_PREFIX "spill-"
 #define FS_FRAGMENT_PREFIX ".new-"
 #define FS_STAGING_LOCK ".staging"
-#define FS_STAGING_POLL_NS 20000000l
-#define FS_STAGING_TRIES 50u
+#define FS_LOCK_POLL_NS 20000000l
+#define FS_LOCK_TRIES 50u
 
 struct left {
   const char *job; /* of spills: its alone, or NULL */
-  unsigned tries;  /* of fragments: for their lock */
+  unsigned tries;  /* for a lock */
   bool fragment, tell;
 };
 
@@ -54,6 +54,13 @@ static void tell_removed(const struct left *w, const char *path) {
   if (w->tell) fs_say("removed %s, left by a daemon that died", fs_shown(path, shown, sizeof(shown)));
 }
 
+/* Is it to be tried once more? A process that was killed lets its locks go a moment after it looks dead. */
+static bool lock_again(const struct left *w, unsigned tries) {
+  if (tries >= w->tries) return false;
+  nanosleep(&(struct timespec){.tv_nsec = FS_LOCK_POLL_NS}, NULL);
+  return true;
+}
+
 static void remove_spill(int top, const char *top_path, const char *name, const struct left *w) {
   char path[PATH_MAX], of[128], shown[512];
   struct stat st;
@@ -61,7 +68,9 @@ static void remove_spill(int top, const char *top_path, const char *name, const 
   if (!job_of(name, of, sizeof(of)) || (w->job && strcmp(w->job, of) != 0) || n < 0 || (size_t)n >= sizeof(path))
     return;
   FS_AUTO_CLOSE int dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() || flock(dir, LOCK_EX | LOCK_NB) < 0) return;
+  if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
+  for (unsigned tries = 0; flock(dir, LOCK_EX | LOCK_NB) < 0; tries++)
+    if (!lock_again(w, tries)) return;
   if (!w->job && job_lives(of)) return;
   fs_err err = fs_remove_tree(path);
   if (err < 0)
@@ -89,8 +98,7 @@ static bool has_fragments(int dir) {
   return found;
 }
 
-/* Those of one dataset, unless another job copies it just now. A process that was killed lets its locks go a moment
- * after it looks dead. */
+/* Those of one dataset, unless another job copies it just now. */
 static void remove_fragments(int top, const char *top_path, const char *id, const struct left *w) {
   char path[2 * PATH_MAX];
   struct stat st;
@@ -100,10 +108,8 @@ static void remove_fragments(int top, const char *top_path, const char *id, cons
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() || !has_fragments(dir)) return;
   FS_AUTO_CLOSE int lock = openat(dir, FS_STAGING_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (lock < 0) return;
-  for (unsigned tries = 0; !fs_lock_alone(dir, FS_STAGING_LOCK, lock); tries++) {
-    if (tries >= w->tries) return;
-    nanosleep(&(struct timespec){.tv_nsec = FS_STAGING_POLL_NS}, NULL);
-  }
+  for (unsigned tries = 0; !fs_lock_alone(dir, FS_STAGING_LOCK, lock); tries++)
+    if (!lock_again(w, tries)) return;
   DIR *d = fs_opendirat(dir, ".");
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
     if (!is_fragment(e->d_name) || unlinkat(dir, e->d_name, 0) < 0) continue;
@@ -150,10 +156,10 @@ static void remove_left(const char *local, bool by_default, struct left w) {
 }
 
 void fs_spills_remove(const char *local, bool by_default, const char *job, bool tell) {
-  remove_left(local, by_default, (struct left){.job = job, .tell = tell});
+  remove_left(local, by_default, (struct left){.job = job, .tries = job ? FS_LOCK_TRIES : 0, .tell = tell});
 }
 
 void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell) {
-  struct left w = {.fragment = true, .tries = wait ? FS_STAGING_TRIES : 0, .tell = tell};
+  struct left w = {.fragment = true, .tries = wait ? FS_LOCK_TRIES : 0, .tell = tell};
   remove_left(local, by_default, w);
 }

@@ -94,6 +94,16 @@ list_left() {
   [ -z "${FAULTS_OWN_SHM:-}" ] || ls -A /dev/shm
   grep -F "$TMPDIR" /proc/net/unix || :
 }
+# A process with its state, what it waits in, its parent and its command line.
+named_left() {
+  local what
+  while read -r what; do
+    case $what in
+      *[!0-9]*) echo "left: $what" ;;
+      *) echo "left: $(ps -o pid=,ppid=,stat=,wchan=,etimes=,args= -p "$what" | cut -c 1-300 || :)" ;;
+    esac
+  done
+}
 # Counts what is still there some seconds after the end, and names it.
 count_left() {
   local i list
@@ -103,7 +113,7 @@ count_left() {
     sleep 0.1
   done
   left=$(grep -c . <<<"$list" || :)
-  [ "$left" = 0 ] || printf 'left: %s\n' "$list"
+  [ "$left" = 0 ] || named_left <<<"$list"
 }
 
 of_readers() { # KEY: its sum (the maximum of times) over the readers' lines

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Copies that are not whole: none is left at the end of a job whose daemon, mpirun or launcher dies or stops while it is made; `clean`
+# Copies that are not whole: none is left at the end of a job whose daemon, mpirun or launcher dies or stops while it is made, and no spill directory; `clean`
 # removes those of a power cut, and neither whole copies nor what another job is copying.
 . "$(dirname "$0")/../functions.sh"
 need_command mpirun cc
@@ -116,3 +116,21 @@ rm "$work/hold"
 wait $job || fail "the job that copies: $(cat "$work/err")"
 equal "left" "" "$(fragments)"
 echo "ok - not of another job that copies"
+
+# A daemon that was killed lets the lock of its spill directory go a moment after it looks dead: here somebody holds it for longer than that.
+rm -rf "$work/local"
+# shellcheck disable=SC2016
+launch --dataset "$ds" --emulate 2 -- sh -c '"$0" 1 "$1/local" && touch "$1/killed" && until [ -e "$1/held" ]; do sleep 0.02; done' \
+  "$kill_daemon" "$work" 2>"$work/err" &
+job=$!
+wait_until 60 test -e "$work/killed"
+spill=$(find "$work/local/fanstore-node1" -maxdepth 1 -name 'spill-*')
+(
+  flock 9
+  touch "$work/held"
+  wait_until 60 grep -q 'COMMAND ran' "$work/err"
+  sleep 0.2
+) 9<"$spill"
+wait $job || fail "$(cat "$work/err")"
+[ ! -e "$spill" ] || fail "left: $spill"
+echo "ok - the spill directory of a killed daemon"
