@@ -87,7 +87,13 @@ void fs_stage_close(struct fs_stage *s) {
 }
 
 void fs_stage_abandon(struct fs_stage *s) {
-  if (atomic_load(&s->copying)) fs_stage_sweep(s->dir_fd);
+  int was = FS_STAGE_IDLE;
+  while (!atomic_compare_exchange_weak(&s->copying, &was,
+                                       was == FS_STAGE_COPYING ? FS_STAGE_SWEEPING : FS_STAGE_ABANDONED))
+    if (was == FS_STAGE_ABANDONED) return;
+  if (was != FS_STAGE_COPYING) return;
+  fs_stage_sweep(s->dir_fd);
+  atomic_store(&s->copying, FS_STAGE_ABANDONED);
 }
 
 fs_err fs_stage_prepare(struct fs_stage *s, char *why, size_t why_size) {

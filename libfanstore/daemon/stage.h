@@ -22,9 +22,9 @@ struct fs_stage {
   char local[PATH_MAX];  /* this node's directory for this dataset */
   struct fs_index index; /* of the local copy once staged, else of the source */
   struct fs_manifest manifest;
-  int dir_fd;           /* private: of `local`, -1 before fs_stage_prepare */
-  int lock_fd;          /* private: of `local`/.lock, held shared */
-  _Atomic bool copying; /* private: `local`/.staging is held */
+  int dir_fd;          /* private: of `local`, -1 before fs_stage_prepare */
+  int lock_fd;         /* private: of `local`/.lock, held shared */
+  _Atomic int copying; /* private: enum fs_stage_copying of stage_dir.h */
 };
 
 /* Bytes of the partition at hand copied by now, a few MiB apart; return a negative errno to stop. */
@@ -35,7 +35,7 @@ typedef fs_err fs_stage_progress_fn(void *ctx, uint64_t done_bytes);
 fs_err fs_stage_open(struct fs_stage *s, const char *source, const char *local_root, int emulated_node, char *why,
                      size_t why_size);
 void fs_stage_close(struct fs_stage *s);
-/* Another thread may be copying, and the process ends: removes what is not whole. */
+/* Another thread may be copying, and the process ends: removes what is not whole; nothing is copied from then on. */
 void fs_stage_abandon(struct fs_stage *s);
 /* Makes the local directory, removes fragments of dead jobs. -EROFS, -EACCES, -ENOSPC with why. */
 fs_err fs_stage_prepare(struct fs_stage *s, char *why, size_t why_size);

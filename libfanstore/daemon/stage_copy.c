@@ -168,9 +168,13 @@ static fs_err copy_item(struct stage_copy *c, bool *fresh) {
   if (fs_stamp_fits(dir, c->item)) return 0;
   FS_AUTO_CLOSE int lock = fs_stage_lock_staging(dir, c->progress, c->ctx);
   if (lock < 0) return copy_fail(c, lock, false);
-  atomic_store(&c->s->copying, true);
+  int was = FS_STAGE_IDLE;
+  if (!atomic_compare_exchange_strong(&c->s->copying, &was, FS_STAGE_COPYING)) return copy_fail(c, -ECANCELED, false);
   fs_err err = copy_item_locked(c, fresh);
-  atomic_store(&c->s->copying, false);
+  was = FS_STAGE_COPYING;
+  /* The thread that ends the process removes what is not whole: the lock stays until it has, or it were another's. */
+  if (!atomic_compare_exchange_strong(&c->s->copying, &was, FS_STAGE_IDLE))
+    while (atomic_load(&c->s->copying) != FS_STAGE_ABANDONED) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   return err;
 }
 

@@ -14,6 +14,14 @@
 #define FS_STAGE_NEW ".new-"        /* prefix of a copy that is not whole yet; its writer holds .staging */
 #define FS_STAGE_INDEX UINT32_MAX   /* "partition number" of the index in its stamp */
 
+/* Whether another thread copies when the process ends, which then removes what is not whole under that one's lock. */
+enum fs_stage_copying {
+  FS_STAGE_IDLE,
+  FS_STAGE_COPYING,  /* the copying thread holds .staging */
+  FS_STAGE_SWEEPING, /* and keeps it until */
+  FS_STAGE_ABANDONED /* this; it copies nothing more */
+};
+
 /* What is being staged: a partition, or the index. */
 struct fs_stage_item {
   uint32_t number;    /* FS_STAGE_INDEX for the index */
