@@ -187,11 +187,12 @@ static fs_ssize read_own(const struct fs_node *node, uint32_t entry, const struc
   return (fs_ssize)n;
 }
 
-/* Of what the kernel has read of home's spill: had no part those bytes at the end, either? */
+/* Of what the kernel has read of home's spill: had no part those bytes at the end, either, and was it not cut? */
 static bool still_own(const struct fs_node *node, uint32_t entry, const struct fs_out_whole *w, uint64_t word) {
   struct fs_listed now;
   if (atomic_load(&node->ctl->lists) == word && !(word & FS_LISTS_UNKNOWN)) return true;
-  return w->any || !fs_out_home_here(node, fs_out_id(entry)) || fs_out_listed(entry, &now) != 0 || now.list == w->list;
+  return w->any || !fs_out_home_here(node, fs_out_id(entry)) ||
+         (fs_out_listed(entry, &now) == 0 && now.list == w->list);
 }
 
 fs_ssize fs_out_read_parts(uint32_t entry, struct fs_out_whole *w, void *buf, size_t n, uint64_t off) {
@@ -201,25 +202,23 @@ fs_ssize fs_out_read_parts(uint32_t entry, struct fs_out_whole *w, void *buf, si
   bool here = false;
   if (node == NULL) return -EIO;
   uint64_t word = atomic_load(&node->ctl->lists);
-  while (done < n) {
+  fs_ssize got = 1;
+  while (done < n && got > 0) {
     uint64_t at = off + done, len = n - done;
     uint8_t *to = (uint8_t *)buf + done;
     struct run run = {.part = 0};
     int fd;
-    fs_ssize got;
     if (fs_out_unpublished(entry, at, &len, &fd)) {
       got = fs_sys_pread(fd, to, (size_t)len, at);
-    } else {
-      fs_err err = find_run(node, entry, w, at, &win, &run);
-      if (err != 0) return done > 0 && err != -ESTALE ? (fs_ssize)done : err;
+    } else if ((got = find_run(node, entry, w, at, &win, &run)) == 0) {
       len = FS_MIN(len, run.end - at);
       here = here || run.part == 0;
       got = run.part != 0 ? read_part(node, entry, &run, to, len, at) : read_own(node, entry, w, &run, to, len, at);
     }
-    if (got < 0) return done > 0 && got != -ESTALE ? (fs_ssize)done : got;
-    /* A part is shorter than home was told; or home's spill, which is as long as the file: it has been cut. */
-    if (got == 0) return done > 0 || run.part == 0 ? (fs_ssize)done : -EIO;
-    done += (size_t)got;
+    /* A part is shorter than home was told; else home's spill, which is as long as the file: it has been cut. */
+    if (got == 0 && run.part != 0) got = -EIO;
+    if (got > 0) done += (size_t)got;
   }
+  if (got == -ESTALE || (got < 0 && done == 0)) return got;
   return here && !still_own(node, entry, w, word) ? -ESTALE : (fs_ssize)done;
 }

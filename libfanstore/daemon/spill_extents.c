@@ -47,6 +47,7 @@ static void fs_spill_changed(struct fs_spill_file *f, uint64_t off, uint64_t end
 bool fs_spill_as_listed(const struct fs_daemon *d, uint64_t id, uint64_t list, uint64_t off, uint64_t len) {
   const struct fs_spill_file *f = list == 0 ? NULL : fs_spill_find(d, id);
   uint64_t now = f ? fs_spill_list(d, f) : list;
+  if (f && fs_extents_any(f->extents) && fs_spill_cutting(d, f)) return false;
   if (list == now) return true;
   if (list > now || now - list > FS_MIN(FS_SPILL_RECENT, f->changes) || !f->recent) return false;
   for (uint64_t n = f->changes - (now - list) + 1; n <= f->changes; n++) {

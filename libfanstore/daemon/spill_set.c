@@ -108,15 +108,20 @@ void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_
   *s = (struct fs_spill_setting){.d = d, .asked = a, .call = *c};
   s->io = (struct fs_io){.work = fs_setting_work, .done = fs_setting_done};
   fs_chain_push(&d->spill_files->setting, &s->chain);
-  if (fs_ns_done_before(d->ns, c->to))
+  if (fs_ns_done_before(d->ns, c->to)) {
     fs_setting_publish(s);
-  else
-    s->working = true, fs_iopool_submit(&d->pool, &s->io);
+    return;
+  }
+  const struct fs_spill_file *f = fs_spill_find(d, c->id);
+  s->working = true;
+  /* Programs here read the spill by the kernel: what they read from now on is of no list that they know. */
+  if (f && fs_spill_cutting(d, f)) fs_lists_changed(d);
+  fs_iopool_submit(&d->pool, &s->io);
 }
 
 bool fs_spill_cutting(const struct fs_daemon *d, const struct fs_spill_file *f) {
   const struct fs_spill *t = d->spill_files;
-  for (struct fs_chain *l = t->setting.next; fs_extents_any(f->extents) && l != &t->setting; l = l->next) {
+  for (struct fs_chain *l = t->setting.next; l != &t->setting; l = l->next) {
     const struct fs_spill_setting *s = FS_ITEM(l, struct fs_spill_setting, chain);
     if (s->working && s->call.id == f->id && (s->call.flags & FS_SET_SIZE)) return true;
   }
