@@ -60,7 +60,8 @@ bool fs_start_lost(struct fs_launch *l) {
   return lost;
 }
 
-/* Where all have ended, and none by a signal, they would end so again. */
+/* Where all have ended, and one of them said why, they would end so again. Without a word: of a killed one mpirun does
+   not tell when another has found that it cannot be reached and ends by itself. */
 static bool worth_it(const struct fs_launch *l) {
   uint32_t dead = 0, lost = 0, killed = 0;
   for (uint32_t i = 0; i < l->nodes; i++) {
@@ -69,7 +70,7 @@ static bool worth_it(const struct fs_launch *l) {
     killed += n->killed != 0 && !n->failed;
     lost += is_dead(n) || is_silent(l, n);
   }
-  return killed > 0 || l->daemons_killed != 0 || (lost > 0 && dead < l->nodes);
+  return killed > 0 || l->daemons_killed != 0 || (lost > 0 && (dead < l->nodes || !l->fail[0]));
 }
 
 static const struct fs_launch_node *first_lost(const struct fs_launch *l, uint32_t *more) {
@@ -93,6 +94,11 @@ static void tell_lost(const struct fs_launch *l, char *why, size_t size) {
   const char *twice = l->again ? ", after all had been started again" : "";
   if (!n) {
     snprintf(why, size, "the daemons' mpirun died of signal %d while they started%s", l->daemons_killed, twice);
+    return;
+  }
+  if (n->killed == 0 && more + 1 == l->nodes) {
+    fs_daemons_reason(l, why, size);
+    snprintf(why + strlen(why), size - strlen(why), "%s", twice);
     return;
   }
   if (n->host[0]) snprintf(host, sizeof(host), " (%s)", n->host);

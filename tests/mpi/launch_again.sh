@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A daemon that is killed each time it starts: all are started twice, then one line names its node; nothing is left, and COMMAND
-# has not run. (Killed or stopped once: tests/faults/daemons.sh.) A daemon that says why it cannot start is not started again.
+# has not run. (Killed or stopped once: tests/faults/daemons.sh.) Daemons that all end without a word are started again, too; one
+# that says why it cannot start is not.
 . "$(dirname "$0")/../functions.sh"
 
 make_tree "$work/source"
@@ -26,6 +27,15 @@ equal "status" 125 "$status"
 one_line "$work/err" '^fs-launch: the daemon of node 1 (\(.*\) died.*|said nothing for [0-9]+ s) while it started, after all had been started again$'
 [ ! -e "$work/ran" ] || fail "COMMAND has run"
 echo "ok - $(cat "$work/err")"
+
+# mpirun may say nothing of the one that was killed.
+cc -shared -fPIC -o "$work/ends.so" "$(dirname "$0")/silent_end.c" -ldl
+touch "$work"/ends.{0,1,2}
+FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/ends.so -x TEST_ENDS=$work/ends" expect_status 0 launch --dataset "$work/ds" --emulate 3 -- touch "$work/ran"
+grep -q '^fs-launch: warning: .*: all daemons are started again$' "$work/err" || fail "not started again: $(cat "$work/err")"
+[ -e "$work/ran" ] || fail "COMMAND has not run"
+rm "$work/ran"
+echo "ok - $(grep "started again" "$work/err")"
 
 # What is in the way of the second node's directory stays there.
 rm -rf "$work/local"
