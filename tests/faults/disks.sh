@@ -15,13 +15,10 @@ small_disk() { # MEBIBYTES, for all nodes
 # There is room when the job starts, and none when the partitions come.
 full_staging() {
   small_disk 80
-  (
-    until compgen -G "$work/local/*/*/.new-part*" >/dev/null; do sleep 0.002; done
-    dd if=/dev/zero of="$work/local/filler" bs=64k 2>/dev/null
-  ) &
+  export FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/full.so -x FAULTS_FULL=$work/local/filler"
   begin both --emulate 4
+  unset FANSTORE_MPIRUN_ARGS
   finish
-  wait $! || :
   grep -q 'could not be staged' "$work/err" || why='the disk was not full'
   umount "$work/local"
 }
@@ -85,6 +82,7 @@ fails() {
   [ "$(grep -c "warning: .*node$node/.*part-.*cannot be read: Input/output error" "$work/err")" = 1 ] || why='not told by its daemon, once'
 }
 
+for disk in full hanging failing; do cc -shared -fPIC -O1 -o "$work/$disk.so" "$root/tests/faults/${disk}_disk.c"; done
 if [ -n "${mounts:-}" ]; then
   fault 'the disk is full while staging' 1 full_staging
   fault 'the disk is full while outputs are written' 1 full_spill
@@ -95,8 +93,6 @@ fault 'local partitions removed' 1 damaged rm
 fault 'local partitions truncated' 1 damaged shorten
 fault 'local partitions overwritten' 1 damaged overwrite
 fault 'the local directory removed' 0 no_directory
-cc -shared -fPIC -O1 -o "$work/hanging.so" "$root/tests/faults/hanging_disk.c"
-cc -shared -fPIC -O1 -o "$work/failing.so" "$root/tests/faults/failing_disk.c"
 fault "a node's disk hangs" 1 hang
 fault "a node's disk gives errors" 1 fails
 fault "a node's disk gives errors, --replicas 2" 0 fails --replicas 2

@@ -170,7 +170,8 @@ at_start() { # SIGNAL LINE NODE LOCAL-DIRECTORIES PID-OF-VICTIM... [-- OPTION...
 
 try_failed() { # FUNCTION ARG...
   failures=$((failures + 1))
-  printf 'FAILED: %s: %d errors, stall %d ms, status %d, %d left%s\n' "$*" "$errors" "$stall" "$end" "$left" "${why:+, $why}"
+  printf 'FAILED: %s: %d errors, stall %d ms, status %d, %d left%s\n' "$*" "$errors" "$stall" "$end" "$left" "${why:+, $why}" |
+    tee -a "$table.failed"
   sed 's/^/    | /' "$work/out" "$work/err" 2>/dev/null | tail -n 30
 }
 

@@ -46,4 +46,5 @@ else # which waits most of the time: every other group beside the rest
 fi
 echo
 for group in "${groups[@]}"; do cat "$tables/$group" 2>/dev/null; done | awk -f table.awk
+cat "$tables"/*.failed 2>/dev/null # once more, where they are seen
 exit $failed
