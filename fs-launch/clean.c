@@ -10,14 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ipc/local.h"
 #include "launch.h"
 #include "util/dir.h"
 
 struct clean_count {
   unsigned removed, kept;
 };
-
-#define LOCK ".lock" /* of who uses a dataset's directory (docs/staging.md) */
 
 /* The lock goes last, so that no job takes a new one beside files that still go. A job that comes then has all to
  * stage. */
@@ -26,12 +25,12 @@ static fs_err remove_dataset(int dir, const char *path) {
   DIR *d = fs_opendirat(dir, ".");
   fs_err err = d ? 0 : -errno;
   for (const struct dirent *e; d && err == 0 && (e = readdir(d)) != NULL;) {
-    if (fs_is_dot(e->d_name) || strcmp(e->d_name, LOCK) == 0) continue;
+    if (fs_is_dot(e->d_name) || strcmp(e->d_name, FS_STAGE_LOCK) == 0) continue;
     snprintf(file, sizeof(file), "%s/%s", path, e->d_name);
     err = fs_remove_tree(file);
   }
   if (d) closedir(d);
-  if (err == 0 && (unlinkat(dir, LOCK, 0) < 0 || rmdir(path) < 0)) err = -errno;
+  if (err == 0 && (unlinkat(dir, FS_STAGE_LOCK, 0) < 0 || rmdir(path) < 0)) err = -errno;
   return err == -ENOENT ? 0 : err == -ENOTEMPTY ? -EBUSY : err;
 }
 
@@ -45,9 +44,9 @@ static void clean_dataset(int top, const char *top_path, const char *id, struct 
   fs_shown(path, shown, sizeof(shown));
   FS_AUTO_CLOSE int dir = openat(top, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
-  FS_AUTO_CLOSE int lock = openat(dir, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  FS_AUTO_CLOSE int lock = openat(dir, FS_STAGE_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (lock < 0 && errno == ENOENT) return; /* another has removed it */
-  fs_err err = lock < 0 ? -errno : !fs_lock_alone(dir, LOCK, lock) ? -EBUSY : remove_dataset(dir, path);
+  fs_err err = lock < 0 ? -errno : !fs_lock_alone(dir, FS_STAGE_LOCK, lock) ? -EBUSY : remove_dataset(dir, path);
   if (err < 0) {
     fs_say("%s: %s", shown, err == -EBUSY ? "in use, kept" : strerror(-err));
     count->kept++;

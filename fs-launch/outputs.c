@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ipc/local.h"
 #include "launch.h"
 
 #define FS_FINISH_NS (5 * FS_NS_PER_S) /* without a word from any daemon */
@@ -340,7 +341,7 @@ static void tell_left(const struct fs_launch *l, FILE *out) {
     const struct fs_launch_node *n = &l->node[i];
     if (!is_silent(n) || n->inherited) continue;
     if (l->opt.emulate > 1) snprintf(node, sizeof(node), "-node%u", i);
-    snprintf(path, sizeof(path), "%s/fanstore%s/spill-%s-%u/out", l->local_dir, node, l->job, i);
+    snprintf(path, sizeof(path), "%s/fanstore%s/" FS_LOCAL_SPILL "%s-%u/out", l->local_dir, node, l->job, i);
     if (fs_host_is_here(n->host) && access(path, F_OK) < 0) continue;
     fprintf(out, "fs-launch: what is left of them on %s is in %s, under numbers, until the next job there\n", n->host,
             fs_shown(path, shown, sizeof(shown)));

@@ -11,12 +11,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "ipc/local.h"
 #include "launch.h"
 #include "util/dir.h"
 
-#define FS_SPILL_PREFIX "spill-"
-#define FS_FRAGMENT_PREFIX ".new-"
-#define FS_STAGING_LOCK ".staging"
 #define FS_LOCK_POLL_NS 20000000l
 #define FS_LOCK_TRIES 50u
 
@@ -34,9 +32,9 @@ bool fs_local_top(const char *name) {
 
 /* "spill-JOB-RANK" */
 static bool job_of(const char *name, char *job, size_t size) {
-  size_t n = strlen(FS_SPILL_PREFIX);
+  size_t n = strlen(FS_LOCAL_SPILL);
   const char *rank = strrchr(name, '-');
-  if (strncmp(name, FS_SPILL_PREFIX "job-", n + 4) != 0 || strspn(rank + 1, "0123456789") != strlen(rank + 1) ||
+  if (strncmp(name, FS_LOCAL_SPILL "job-", n + 4) != 0 || strspn(rank + 1, "0123456789") != strlen(rank + 1) ||
       !rank[1])
     return false;
   int put = snprintf(job, size, "%.*s", (int)(rank - name) - (int)n, name + n);
@@ -80,13 +78,11 @@ static void remove_spill(int top, const char *top_path, const char *name, const 
 }
 
 bool fs_lock_alone(int dir, const char *name, int lock) {
-  struct stat a, b;
-  return flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &a) == 0 &&
-         fstatat(dir, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+  return flock(lock, LOCK_EX | LOCK_NB) == 0 && fs_is_named(dir, name, lock);
 }
 
 static bool is_fragment(const char *name) {
-  return strncmp(name, FS_FRAGMENT_PREFIX, strlen(FS_FRAGMENT_PREFIX)) == 0;
+  return strncmp(name, FS_STAGE_NEW, strlen(FS_STAGE_NEW)) == 0;
 }
 
 /* Is anything to be done? Else nobody's lock is touched. */
@@ -106,9 +102,9 @@ static void remove_fragments(int top, const char *top_path, const char *id, cons
   if (strlen(id) != 32 || fs_unhex(id, bytes, 16) < 0) return;
   FS_AUTO_CLOSE int dir = openat(top, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() || !has_fragments(dir)) return;
-  FS_AUTO_CLOSE int lock = openat(dir, FS_STAGING_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  FS_AUTO_CLOSE int lock = openat(dir, FS_STAGE_STAGING, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (lock < 0) return;
-  for (unsigned tries = 0; !fs_lock_alone(dir, FS_STAGING_LOCK, lock); tries++)
+  for (unsigned tries = 0; !fs_lock_alone(dir, FS_STAGE_STAGING, lock); tries++)
     if (!lock_again(w, tries)) return;
   DIR *d = fs_opendirat(dir, ".");
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/daemon.h"
+#include "ipc/local.h"
 #include "ipc/node.h"
 #include "ipc/rundir.h"
 #include "util/dir.h"
@@ -51,11 +52,6 @@ static fs_err fs_rundir_flock(int fd, uint64_t wait_ns) {
   return 0;
 }
 
-static bool fs_rundir_same(int fd, const char *path) {
-  struct stat a, b;
-  return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
-}
-
 /* Makes, opens and locks a directory that others may remove at any moment while nobody holds its lock. */
 static fs_fd fs_rundir_make_locked(const char *path, uint64_t wait_ns) {
   for (int tries = 0; tries < 100; tries++) {
@@ -65,7 +61,7 @@ static fs_fd fs_rundir_make_locked(const char *path, uint64_t wait_ns) {
     if (fd < 0) return fd;
     fs_err err = fs_rundir_flock(fd, wait_ns);
     if (err < 0) return err;
-    if (fs_rundir_same(fd, path)) return FS_MOVE_FD(fd);
+    if (fs_is_named(AT_FDCWD, path, fd)) return FS_MOVE_FD(fd);
   }
   return -ETIMEDOUT;
 }
@@ -185,7 +181,7 @@ static void fs_rundir_clean_spills(const char *parent) {
   if (!dir) return;
   for (struct dirent *e; (e = readdir(dir)) != NULL;) {
     char path[PATH_MAX];
-    if (strncmp(e->d_name, "spill-", 6) != 0) continue;
+    if (strncmp(e->d_name, FS_LOCAL_SPILL, strlen(FS_LOCAL_SPILL)) != 0) continue;
     FS_AUTO_CLOSE int fd = fs_rundir_open(dirfd(dir), e->d_name);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) continue;
     if (snprintf(path, sizeof(path), "%s/%s", parent, e->d_name) < (int)sizeof(path)) (void)fs_remove_tree(path);
@@ -226,7 +222,7 @@ fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
   if (!slash) return -EINVAL;
   *slash = '\0';
   fs_rundir_clean_spills(parent);
-  int n = snprintf(d->spill, sizeof(d->spill), "%s/spill-%s-%u", parent, d->cfg->job, d->net->rank);
+  int n = snprintf(d->spill, sizeof(d->spill), "%s/" FS_LOCAL_SPILL "%s-%u", parent, d->cfg->job, d->net->rank);
   fs_err err = n >= (int)sizeof(d->spill) ? -ENAMETOOLONG : 0;
   if (err == 0) {
     d->spill_fd = fs_rundir_make_locked(d->spill, FS_BASE_LEAVE_NS);

@@ -76,13 +76,6 @@ fs_fd fs_stage_dir_open(const char *root, const char *local, char *why, size_t w
   return fd;
 }
 
-/* Is fd the file that `name` in the directory is now? */
-static bool stage_same(int dir, const char *name, int fd) {
-  struct stat a, b;
-  return fstat(fd, &a) == 0 && fstatat(dir, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino &&
-         a.st_dev == b.st_dev;
-}
-
 static fs_fd stage_lock_open(int dir, const char *name) {
   int fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   return fd < 0 ? (errno == ENOENT ? -ESTALE : -errno) : fd;
@@ -93,7 +86,7 @@ fs_fd fs_stage_lock_use(int dir) {
     FS_AUTO_CLOSE int fd = stage_lock_open(dir, FS_STAGE_LOCK);
     if (fd < 0) return fd;
     if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
-      if (stage_same(dir, FS_STAGE_LOCK, fd)) return FS_MOVE_FD(fd);
+      if (fs_is_named(dir, FS_STAGE_LOCK, fd)) return FS_MOVE_FD(fd);
       continue;
     }
     if (errno != EWOULDBLOCK && errno != EINTR) return -errno;
@@ -123,7 +116,7 @@ fs_fd fs_stage_lock_staging(int dir, fs_stage_progress_fn *progress, void *ctx) 
     FS_AUTO_CLOSE int fd = stage_lock_open(dir, FS_STAGE_STAGING);
     if (fd < 0) return fd;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-      if (stage_same(dir, FS_STAGE_STAGING, fd)) return FS_MOVE_FD(fd);
+      if (fs_is_named(dir, FS_STAGE_STAGING, fd)) return FS_MOVE_FD(fd);
       continue;
     }
     if (errno != EWOULDBLOCK && errno != EINTR) return -errno;

@@ -7,12 +7,10 @@
 #define FS_DAEMON_STAGE_DIR_H
 
 #include "daemon/stage.h"
+#include "ipc/local.h"
 #include "util/util.h"
 
-#define FS_STAGE_LOCK ".lock"       /* shared: a job uses the copies; exclusive: they are being removed */
-#define FS_STAGE_STAGING ".staging" /* exclusive: one copy is being made */
-#define FS_STAGE_NEW ".new-"        /* prefix of a copy that is not whole yet; its writer holds .staging */
-#define FS_STAGE_INDEX UINT32_MAX   /* "partition number" of the index in its stamp */
+#define FS_STAGE_INDEX UINT32_MAX /* "partition number" of the index in its stamp */
 
 /* Whether another thread copies when the process ends, which then removes what is not whole under that one's lock. */
 enum fs_stage_copying {

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listing a directory that is open already. Not for the preloaded library, which makes its own streams. */
+/* A directory that is open already: its listing, and whether a file still has its name there. Not for the preloaded
+ * library, which makes its own streams. */
 #ifndef FS_UTIL_DIR_H
 #define FS_UTIL_DIR_H
 
 #include <dirent.h>
+#include <stdbool.h>
 
 /* A stream of its own over a directory below `at` ("." for at itself). NULL with errno. */
 DIR *fs_opendirat(int at, const char *path);
+/* Is fd the file, or the symlink, that has this name below `at` now? */
+bool fs_is_named(int at, const char *name, int fd);
 
 #endif

@@ -47,6 +47,12 @@ DIR *fs_opendirat(int at, const char *path) {
   return dir;
 }
 
+bool fs_is_named(int at, const char *name, int fd) {
+  struct stat a, b;
+  return fstat(fd, &a) == 0 && fstatat(at, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino &&
+         a.st_dev == b.st_dev;
+}
+
 static void fs_cleanup_dir(DIR **dir) {
   if (*dir) closedir(*dir);
 }

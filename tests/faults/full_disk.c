@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For disks.sh, by LD_PRELOAD into daemons: the disk becomes full, by $FAULTS_FULL on it, when a daemon stages its second file. */
+/* For disks.sh, by LD_PRELOAD into daemons: the disk becomes full, by $FAULTS_FULL on it, when a daemon stages its
+ * second file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
