@@ -200,7 +200,7 @@ compdb: ## compile_commands.json for editors and clang-tidy
 	    "$$(printf ', "%s"' $(filter-out -fno-semantic-interposition -MMD -MP,$(BASE_CFLAGS)) \
 	      $$($(MPICC) --showme:compile 2>/dev/null))" "$$f"; done; echo; echo ']'; } >compile_commands.json
 format: ## clang-format on all sources
-	@clang-format -i $(ALL_C) $(ALL_H)
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
 demo: ## train from two emulated nodes and from the plain directory: same losses, and where the reads were served
 	@tests/setup/packages.sh build demo
