@@ -96,7 +96,8 @@ static void tell_lost(const struct fs_launch *l, char *why, size_t size) {
     snprintf(why, size, "the daemons' mpirun died of signal %d while they started%s", l->daemons_killed, twice);
     return;
   }
-  if (n->killed == 0 && more + 1 == l->nodes) {
+  bool ended = l->daemons_ended || l->out.fd < 0; /* else they are silent, and that reason tells of the whole time */
+  if (n->killed == 0 && more + 1 == l->nodes && ended) {
     fs_daemons_reason(l, why, size);
     snprintf(why + strlen(why), size - strlen(why), "%s", twice);
     return;

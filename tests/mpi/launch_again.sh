@@ -37,6 +37,14 @@ grep -q '^fs-launch: warning: .*: all daemons are started again$' "$work/err" ||
 rm "$work/ran"
 echo "ok - $(grep "started again" "$work/err")"
 
+# Silent is the only one there is, for as long as the line says, and not for all of --start-timeout.
+touch "$work/ends.0.stops"
+FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/ends.so -x TEST_ENDS=$work/ends" expect_status 0 launch --dataset "$work/ds" --emulate 1 --start-timeout 60 -- touch "$work/ran"
+grep -Eq '^fs-launch: warning: the daemon of node 0 \(.*\) said nothing for [1-5][0-9] s while it started: all daemons are started again$' "$work/err" ||
+  fail "not told how long: $(cat "$work/err")"
+rm "$work/ran"
+echo "ok - $(grep "started again" "$work/err")"
+
 # What is in the way of the second node's directory stays there.
 rm -rf "$work/local"
 mkdir "$work/local"
