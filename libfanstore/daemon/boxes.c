@@ -289,6 +289,7 @@ void fs_boxes_timers(struct fs_daemon *d) {
   fs_boxes_full(d);
   fs_lists_timers(d);
   fs_spill_timers(d);
+  fs_spill_set_timers(d);
   fs_stagein_timers(d);
   fs_relay_timers(d);
   fs_replicas_timers(d);

@@ -349,6 +349,7 @@ void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names
   /* Who stood still may have been left out: then the file has another home, which knows better. */
   bool look = c->op == FS_NAMES_HOLD || c->op == FS_NAMES_EXTENTS, unsure = d->replicas && !fs_ns_sure(d->ns);
   bool wait = f && (c->op == FS_NAMES_EXTEND || (look && fs_extents_any(f->extents))) && fs_spill_cutting(d, f);
+  if (err == 0 && wait) fs_spill_let_in(d, f);
   if (err == 0 && ((look && unsure) || wait)) {
     fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
     return;

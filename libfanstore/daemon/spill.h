@@ -48,6 +48,7 @@ struct fs_spill_file {
   bool publishing; /* by this daemon */
   bool creating;   /* its name is on its way to the directory's owner */
   bool part;       /* of another file; it never has a name */
+  uint64_t let_in; /* until then no cut begins: somebody waits whom the last one has turned away */
   struct fs_spill_told *told;
   struct fs_extents *extents; /* bytes that are elsewhere; or NULL */
   uint64_t changes;           /* of that list, and what the last ones were about */
@@ -152,6 +153,9 @@ void fs_spill_drop_parts(struct fs_daemon *d, struct fs_spill_file *f);
 void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 /* Its spill is being cut, and its list of parts will be: the one does not go with the other now. */
 bool fs_spill_cutting(const struct fs_daemon *d, const struct fs_spill_file *f);
+/* Who is turned away because of that comes again, and in before the next cut. */
+void fs_spill_let_in(struct fs_daemon *d, struct fs_spill_file *f);
+void fs_spill_set_timers(struct fs_daemon *d);
 
 /* ---- spill_watch.c ---- */
 void fs_spill_watch(struct fs_daemon *d);

@@ -16,8 +16,11 @@ struct fs_spill_setting {
   struct fs_daemon *d;
   struct fs_asked asked;
   struct fs_names_call call;
-  bool working;
+  bool working, waiting;
 };
+
+/* Who was turned away comes again after 1 ms (FS_NS_RETRY_NS), and the way. */
+#define FS_LET_IN_NS 10000000ull
 
 static fs_err fs_setting_size(const struct fs_daemon *d, uint64_t id, uint64_t size) {
   struct stat st;
@@ -98,6 +101,13 @@ static bool fs_setting_joins(const struct fs_spill *t, struct fs_asked a, const 
   return false;
 }
 
+static void fs_setting_begin(struct fs_spill_setting *s, const struct fs_spill_file *f) {
+  s->working = true;
+  /* Programs here read the spill by the kernel: what they read from now on is of no list that they know. */
+  if (f && fs_spill_cutting(s->d, f)) fs_lists_changed(s->d);
+  fs_iopool_submit(&s->d->pool, &s->io);
+}
+
 void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   if (fs_setting_joins(d->spill_files, a, c)) return;
   struct fs_spill_setting *s = malloc(sizeof(*s));
@@ -113,10 +123,24 @@ void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_
     return;
   }
   const struct fs_spill_file *f = fs_spill_find(d, c->id);
-  s->working = true;
-  /* Programs here read the spill by the kernel: what they read from now on is of no list that they know. */
-  if (f && fs_spill_cutting(d, f)) fs_lists_changed(d);
-  fs_iopool_submit(&d->pool, &s->io);
+  s->waiting = f && (c->flags & FS_SET_SIZE) && d->now < f->let_in;
+  if (!s->waiting) fs_setting_begin(s, f);
+}
+
+void fs_spill_let_in(struct fs_daemon *d, struct fs_spill_file *f) {
+  f->let_in = d->now + FS_LET_IN_NS;
+}
+
+/* Those that have waited begin together, and keep others waiting no longer than one of them. */
+void fs_spill_set_timers(struct fs_daemon *d) {
+  struct fs_spill *t = d->spill_files;
+  for (struct fs_chain *l = t->setting.next; l != &t->setting; l = l->next) {
+    struct fs_spill_setting *s = FS_ITEM(l, struct fs_spill_setting, chain);
+    const struct fs_spill_file *f = s->waiting ? fs_spill_find(d, s->call.id) : NULL;
+    if (!s->waiting || (f && d->now < f->let_in)) continue;
+    s->waiting = false;
+    fs_setting_begin(s, f);
+  }
 }
 
 bool fs_spill_cutting(const struct fs_daemon *d, const struct fs_spill_file *f) {

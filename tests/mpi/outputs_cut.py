@@ -128,3 +128,27 @@ os.ftruncate(fd, 0)""")
     said = job.on(HOME, f"data = open(f'{{work}}/both{i}', 'rb').read(); print(len(data), data.count(b'n'))")
     assert said in ("0 0", "20000 20000"), f"length, and how many of the bytes are there: {said}"
 step("one that is cut while a writer publishes: what was written, or nothing")
+
+CUT = """
+import threading
+fd = os.open(f"{work}/without_end", os.O_WRONLY)
+print("open", flush=True)
+threading.Thread(target=sys.stdin.readline).start()
+while threading.active_count() > 1:
+    os.ftruncate(fd, 0)
+print("ok")"""
+make("without_end")
+cutters = [job.start(node, CUT) for node in (OTHER, 2) * 3]
+for p in cutters:
+    assert p.stdout.readline() == "open\n"
+WRITE = """
+for i in range(3):
+    fd = os.open(f"{work}/without_end", os.O_WRONLY)
+    os.write(fd, b"n" * 2000)
+    os.close(fd)
+print("ok")"""
+said = [finish(p) for p in [job.start(node, WRITE) for node in range(NODES)]]
+for p in cutters:
+    p.stdin.write("enough\n"), p.stdin.flush()
+assert said + [finish(p) for p in cutters] == ["ok"] * (NODES + len(cutters)), said
+step("one that six cut all the time: who publishes, and who opens it, comes in between")
