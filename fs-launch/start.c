@@ -111,6 +111,7 @@ static void tell_lost(const struct fs_launch *l, char *why, size_t size) {
   else
     snprintf(why, size, "the daemon of node %u%s%s said nothing for %llu s while it started%s", i, host, others,
              (unsigned long long)((fs_now_ns() - (n->begun ? n->heard_ns : l->begun_ns)) / FS_NS_PER_S), twice);
+  if (l->fail[0]) snprintf(why + strlen(why), size - strlen(why), "; %s", l->fail); /* the cause, or what came of it */
 }
 
 int fs_start_failed(struct fs_launch *l) {
