@@ -49,7 +49,11 @@ shorten() { until truncate -s 4096 "$1" 2>/dev/null; do sleep 0.1; done; }
 overwrite() { dd if=/dev/zero of="$1" bs=4k seek=1 count=$(($(stat -c %s "$1") / 4096 - 1)) conv=notrunc 2>/dev/null; }
 no_directory() {
   begin both --emulate 4
-  rm -rf "$work/local/fanstore-node$((try % 4))"
+  local i
+  for ((i = 0; i < 100; i++)); do # a daemon may put something there while rm goes through it
+    ! rm -rf "$work/local/fanstore-node$((try % 4))" 2>/dev/null || break
+  done
+  [ $i -lt 100 ] || why='not removed'
   finish
 }
 # The disk of node $try mod 4 hangs under its daemon, which goes on answering, and later it is well again.
