@@ -22,12 +22,15 @@ full_staging() {
   grep -q 'could not be staged' "$work/err" || why='the disk was not full'
   umount "$work/local"
 }
+# A program that joins the job, without fs-launch.
+on_node() { # NODE COMMAND...
+  FANSTORE_RUN=$(dirname "$(find "$TMPDIR" -name node-1.sock)") FANSTORE_NODE=$1 FANSTORE_DATASET=$work/ds FANSTORE_MOUNT=$mnt \
+    LD_PRELOAD=${preload:-}$lib "${@:2}"
+}
 full_spill() {
   small_disk 70
   begin both --emulate 4
-  # shellcheck disable=SC2016
-  FANSTORE_RUN=$(dirname "$(find "$TMPDIR" -name node-1.sock)") FANSTORE_NODE=1 FANSTORE_DATASET=$work/ds FANSTORE_MOUNT=$mnt \
-    LD_PRELOAD=$lib dd if=/dev/zero of="$mnt/output" bs=64k 2>"$work/dd" && why='no error for the writer'
+  on_node 1 dd if=/dev/zero of="$mnt/output" bs=64k 2>"$work/dd" && why='no error for the writer'
   grep -q 'No space left' "$work/dd" || why="the writer: $(cat "$work/dd")"
   sleep 1
   finish
@@ -69,7 +72,8 @@ hang() {
   say "requests that were not answered in time: $(json "$work/r.json" 'sum(n["timeouts"] for n in r["nodes"])')"
 }
 
-# The disk of node $try mod 4 gives errors, to its daemon and to its programs, and later it is well again.
+# The disk of node $try mod 4 gives errors, to its daemon and to its programs, and later it is well again. One of these begins
+# then: those that read already may have all that is here mapped.
 fails() {
   local node=$((try % 4))
   export FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/failing.so -x FAULTS_EIO=$work/eio"
@@ -78,11 +82,12 @@ fails() {
   begin both --emulate 4 "$@"
   unset FANSTORE_MPIRUN_ARGS
   touch "$work/eio.$node"
+  FAULTS_EIO=$work/eio preload=$work/failing.so: on_node "$node" diff -r "$work/source" "$mnt" >"$work/diff" 2>&1 || why='read wrong'
   sleep 5
   rm "$work/eio.$node"
   sleep 1
   finish
-  grep -q "fanstore: .*node$node/.*part-.*cannot be read (input/output error" "$work/err" || why='not told by its programs'
+  grep -q "fanstore: .*node$node/.*part-.*cannot be read (input/output error" "$work/diff" || why='not told by its programs'
   [ "$(grep -c "warning: .*node$node/.*part-.*cannot be read: Input/output error" "$work/err")" = 1 ] || why='not told by its daemon, once'
 }
 
