@@ -137,18 +137,27 @@ fs_fd fs_data_adopt_fd(int fd) {
  * fork copies the descriptors first and the memory after: a descriptor that another thread opens and publishes in
  * between would be a number in the child's memory that its kernel does not have, and that its next open could get for
  * another file. So publishing and forking keep out of each other's way. Both waits are short and bounded: whoever opens
- * then uses the descriptor once, without publishing it.
+ * then uses the descriptor once, without publishing it. A handler that has interrupted its own thread in either would
+ * wait for itself, and with a timer that is quicker than that for ever: it does not.
  */
 #define FS_FORK_WAIT_NS 50000000ull
 
 static _Atomic int32_t g_publishing, g_forking;
+static FS_TLS volatile int32_t own_publishing, own_forking; /* this thread's share */
+
+void fs_own_publish_end(void) {
+  own_publishing--;
+  atomic_fetch_sub(&g_publishing, 1);
+}
 
 bool fs_own_publish_begin(void) {
   uint64_t end = 0;
   for (;;) {
+    if (FS_UNLIKELY(own_forking > 0)) return false;
     atomic_fetch_add(&g_publishing, 1);
+    own_publishing++;
     if (FS_LIKELY(atomic_load(&g_forking) == 0)) return true;
-    atomic_fetch_sub(&g_publishing, 1);
+    fs_own_publish_end();
     uint64_t now = fs_now_ns();
     if (end == 0) end = now + FS_FORK_WAIT_NS;
     if (now >= end) return false;
@@ -156,23 +165,21 @@ bool fs_own_publish_begin(void) {
   }
 }
 
-void fs_own_publish_end(void) {
-  atomic_fetch_sub(&g_publishing, 1);
-}
-
 void fs_data_fork_begin(void) {
   uint64_t end = fs_now_ns() + FS_FORK_WAIT_NS;
+  own_forking++;
   atomic_fetch_add(&g_forking, 1);
-  while (atomic_load(&g_publishing) > 0 && fs_now_ns() < end) FS_SYS1(SYS_sched_yield, 0);
+  while (atomic_load(&g_publishing) > own_publishing && fs_now_ns() < end) FS_SYS1(SYS_sched_yield, 0);
 }
 
 void fs_data_fork_end(bool child) {
   if (child) {
-    atomic_store(&g_publishing, 0);
-    atomic_store(&g_forking, 0);
+    atomic_store(&g_publishing, own_publishing);
+    atomic_store(&g_forking, own_forking - 1);
   } else {
     atomic_fetch_sub(&g_forking, 1);
   }
+  own_forking--;
 }
 
 fs_fd fs_own_publish(_Atomic int32_t *word, int low, bool *temporary) {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Signals, cancellation and a change of user around calls on a dataset's files: signals PLAIN MOUNT CASE [ROUNDS],
- * where both directories hold the files f0 to f9. Each byte that is read is compared. handler   a timer's handler
- * opens, reads, maps and closes while the program is in calls on the mount, in malloc and in stdio jump      the
- * handler jumps out of whatever call it interrupted cancel    threads are cancelled while they open, read and close
+ * where both directories hold the files f0 to f9. Each byte that is read is compared.
+ *   handler   a timer's handler opens, reads, maps and closes while the program is in calls on the mount, in malloc and
+ *             in stdio
+ *   fork      a handler reads in the middle of fork
+ *   jump      the handler jumps out of whatever call it interrupted
+ *   cancel    threads are cancelled while they open, read and close
  *   async     the same with asynchronous cancellation, while they read
  *   user      the effective user changes
  */
@@ -24,6 +27,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FILES 10
@@ -144,6 +148,46 @@ static void case_handler(void) {
   }
   stop_timers();
   printf("%ld signals handled\n", handled);
+}
+
+/* ---- fork ---- */
+
+static double took[FILES];
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static int by_value(const void *a, const void *b) {
+  return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+static void in_fork(int signal) {
+  unsigned char buf[7000];
+  (void)signal;
+  for (int i = 0; i < FILES; i++) {
+    double begin = now_ms();
+    read_file(i, buf);
+    took[i] = now_ms() - begin;
+  }
+}
+
+static void interrupt_fork(void) {
+  raise(SIGUSR1);
+}
+
+/* A handler in the middle of fork reads what was not read before. For another thread's fork the library waits 50 ms. */
+static void case_fork(void) {
+  int status = -1;
+  MUST(signal(SIGUSR1, in_fork) != SIG_ERR && pthread_atfork(interrupt_fork, NULL, NULL) == 0);
+  pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  MUST(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+  qsort(took, FILES, sizeof(took[0]), by_value);
+  printf("%.1f ms for a file\n", took[FILES / 2]);
+  MUST(took[FILES / 2] < 25);
 }
 
 /* ---- jump ---- */
@@ -274,6 +318,7 @@ int main(int argc, char **argv) {
   if (argc > 4) rounds = atol(argv[4]);
   load(argv[1]);
   if (strcmp(argv[3], "handler") == 0) case_handler();
+  if (strcmp(argv[3], "fork") == 0) case_fork();
   if (strcmp(argv[3], "jump") == 0) case_jump();
   if (strcmp(argv[3], "cancel") == 0) case_cancel(false);
   if (strcmp(argv[3], "async") == 0) case_cancel(true);
