@@ -141,7 +141,7 @@ finish() {
 # A daemon gets SIGNAL before COMMAND begins, a little later in each try: before MPI is up, between hello and go, while partitions are
 # staged. All are started again, and LINE says why. A signal that comes too late is tried again.
 at_start() { # SIGNAL LINE NODE LOCAL-DIRECTORIES PID-OF-VICTIM... [-- OPTION...]
-  local signal=$1 line="warning: the daemon of node $3 (.*) $2.*: all daemons are started again" local=$4 pid_of=() pid again i
+  local signal=$1 line="warning: the daemon of node $3 (.*) $2\(; .*\)\?: all daemons are started again" local=$4 pid_of=() pid again i
   shift 4
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     pid_of+=("$1")
