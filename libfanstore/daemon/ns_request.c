@@ -25,6 +25,14 @@ static void fs_request_later(struct fs_request *r, uint64_t ns) {
   fs_chain_push(&r->ns->requests, &r->chain);
 }
 
+/* Who waits for long asks less often; not less than FS_LET_IN_NS (spill_set.c) takes for granted. */
+#define FS_REQUEST_PAUSE_MAX_NS (4 * FS_NS_RETRY_NS)
+
+static uint64_t fs_request_pause(const struct fs_request *r) {
+  uint64_t waited = r->ns->now + FS_REQUEST_DEADLINES * r->ns->deadline_ns - r->end;
+  return FS_MIN(FS_MAX(waited / 8, FS_NS_RETRY_NS), FS_REQUEST_PAUSE_MAX_NS);
+}
+
 static bool fs_request_for_home(const struct fs_request *r) {
   return fs_call_for_home(&r->call) || r->call.op == FS_NAMES_DROP;
 }
@@ -50,7 +58,8 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
     return;
   case -ESTALE: /* the members were not those that one of the two sides thought */
   case -EAGAIN:
-    fs_request_later(r, FS_NS_RETRY_NS);
+    r->rank = FS_NO_RANK; /* it does answer */
+    fs_request_later(r, fs_request_pause(r));
     return;
   default:
     if (err == 0 && r->call.op == FS_NAMES_CREATE && S_ISDIR(r->call.mode)) fs_above_note(ns, r->call.id, r->call.dir);

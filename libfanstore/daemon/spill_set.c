@@ -19,7 +19,7 @@ struct fs_spill_setting {
   bool working, waiting;
 };
 
-/* Who was turned away comes again after 1 ms (FS_NS_RETRY_NS), and the way. */
+/* Who was turned away comes again after 4 ms at most (ns_request.c), and the way. */
 #define FS_LET_IN_NS 10000000ull
 
 static fs_err fs_setting_size(const struct fs_daemon *d, uint64_t id, uint64_t size) {

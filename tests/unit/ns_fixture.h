@@ -41,8 +41,10 @@ static struct {
   bool dropped[RANKS][65536]; /* files of this rank's, by their count */
   unsigned tree[RANKS], marks, changes;
   uint64_t messages, lost;
-  unsigned loss; /* one message in so many is lost; 0: none */
-  bool hostile;  /* a message said what none of the ranks would */
+  unsigned loss;  /* one message in so many is lost; 0: none */
+  bool hostile;   /* a message said what none of the ranks would */
+  uint64_t busy;  /* until then homes answer EAGAIN */
+  unsigned asked; /* homes, so many times */
 } world;
 
 static uint64_t random_state;
@@ -94,7 +96,11 @@ static void sim_dropped(struct fs_ns *ns, uint64_t id) {
 }
 /* A home that answers at once, with what it was asked. */
 static void sim_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  fs_ns_answer(ns, a, c->op == FS_NAMES_REPLICA || fs_ns_home(ns, c->id) == rank_of(ns) ? 0 : -EINVAL, c, sizeof(*c));
+  world.asked++;
+  if (world.now < world.busy)
+    fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
+  else
+    fs_ns_answer(ns, a, c->op == FS_NAMES_REPLICA || fs_ns_home(ns, c->id) == rank_of(ns) ? 0 : -EINVAL, c, sizeof(*c));
 }
 static void sim_members(struct fs_ns *ns) {
   (void)ns;

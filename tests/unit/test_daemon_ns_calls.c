@@ -164,6 +164,27 @@ static void test_questions_to_a_home(void **state) {
   }
 }
 
+/* A home that is busy is asked again: soon at first, less often later; it is not told of as silent. */
+static void test_a_busy_home(void **state) {
+  (void)state;
+  static struct call c;
+  for (unsigned i = 0; i < 2; i++) {
+    random_seed(0);
+    sim_start(3);
+    uint64_t busy = i == 0 ? DEADLINE / 20 : 100 * DEADLINE, start = world.now;
+    world.busy = start + busy;
+    call_start(&c, 0, (struct fs_names_call){.op = FS_NAMES_HOLD, .id = FS_OUT_ID_MAKE(2, 9)}, "", "");
+    call_wait(&c);
+    assert_int_equal(c.err, i == 0 ? 0 : -ETIMEDOUT);
+    if (i == 0) {
+      assert_true(world.now < start + 2 * busy);
+    } else {
+      assert_int_equal(c.n, 0);
+      assert_in_range(world.asked, 100, 200); /* 600 ms; the pauses are 1 ms first, 4 ms from 32 ms on, and the way */
+    }
+  }
+}
+
 static void test_marked_everywhere_before_the_first(void **state) {
   (void)state;
   static struct call c;
@@ -455,6 +476,7 @@ int main(void) {
       cmocka_unit_test(test_publications_in_order),
       cmocka_unit_test(test_staged),
       cmocka_unit_test(test_questions_to_a_home),
+      cmocka_unit_test(test_a_busy_home),
       cmocka_unit_test(test_removals_of_an_owner_that_dies),
       cmocka_unit_test(test_marked_everywhere_before_the_first),
       cmocka_unit_test(test_cut_off),
