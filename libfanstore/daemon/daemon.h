@@ -216,7 +216,6 @@ struct fs_daemon {
   _Atomic int worker;  /* enum fs_worker_state */
   _Atomic bool stop;   /* leave, by whatever cause */
   _Atomic bool orphan; /* the process above is gone: no time for good-byes */
-  bool beside;         /* on the launcher's host: it started mpirun there, which is this process's parent */
   _Atomic bool over;   /* the launcher has said stop, or has gone: so is the job; else MPI has ended before it */
   _Atomic bool purge;
   _Atomic bool finish_told, stop_told; /* by a signal, where rank 0 passes on no lines */

@@ -126,15 +126,6 @@ static fs_fd fs_rundir_lock_node(const char *run, uint32_t rank) {
   return FS_MOVE_FD(fd);
 }
 
-/* On other hosts ranks are children of MPI's own daemon. */
-static bool fs_rundir_beside(void) {
-  char path[64], comm[32] = "";
-  snprintf(path, sizeof(path), "/proc/%d/comm", (int)getppid());
-  FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd < 0 ? -1 : read(fd, comm, sizeof(comm) - 1);
-  return n > 0 && strncmp(comm, "orted", 5) != 0 && strncmp(comm, "prted", 5) != 0;
-}
-
 /* The base in which this job's run directory is or will be, locked. One that was removed as empty a moment ago can have
    become somebody else's: once more. */
 static fs_fd fs_rundir_base(const char *job, char *base, size_t size) {
@@ -148,7 +139,6 @@ static fs_fd fs_rundir_base(const char *job, char *base, size_t size) {
 
 fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
   char base[PATH_MAX] = "";
-  d->beside = fs_rundir_beside();
   FS_AUTO_CLOSE int base_fd = fs_rundir_base(d->cfg->job, base, sizeof(base));
   int n = snprintf(d->run, sizeof(d->run), "%s/%s", base, d->cfg->job);
   fs_err err = base_fd < 0 ? base_fd : 0;
@@ -241,10 +231,8 @@ void fs_rundir_leave(struct fs_daemon *d) {
   FS_AUTO_CLOSE int base_fd = fs_rundir_open(AT_FDCWD, base);
   if (base_fd >= 0) (void)fs_rundir_flock(base_fd, FS_BASE_LEAVE_NS);
   (void)unlink(d->socket_path);
-  /* When MPI ends before the job, programs that start are still to know what is here; the launcher removes it, on its
-     own host: others it may not reach. */
-  if ((atomic_load(&d->over) || !d->beside) && fs_run_ctl(d->run, d->net->rank, lock, sizeof(lock)) > 0)
-    (void)unlink(lock);
+  /* When MPI ends before the job, programs that start are still to know what is here; the launcher removes it. */
+  if (atomic_load(&d->over) && fs_run_ctl(d->run, d->net->rank, lock, sizeof(lock)) > 0) (void)unlink(lock);
   if (snprintf(lock, sizeof(lock), "%s/node-%u.lock", d->run, d->net->rank) < (int)sizeof(lock)) (void)unlink(lock);
   (void)rmdir(d->run); /* the last one out */
   (void)rmdir(base);
