@@ -126,7 +126,10 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   if (strcmp(c.verb, "stats") == 0) on_stats(node, &c);
   fs_outputs_line_in(l, rank, &c);
   fs_stage_in_line(l, rank, &c);
-  if (strcmp(c.verb, "bye") == 0) node->bye = true;
+  if (strcmp(c.verb, "bye") == 0) {
+    node->bye = true;
+    node->left = fs_control_get(&c, "left") != NULL;
+  }
   if (strcmp(c.verb, "warn") == 0 || strcmp(c.verb, "fail") == 0) on_text(l, rank, &c, c.verb[0] == 'f');
   if (strcmp(c.verb, "stage") == 0) {
     fs_control_get_u64(&c, "done", &node->stage_done);

@@ -58,6 +58,7 @@ struct fs_launch_node {
   pid_t pid;
   uint64_t free, have;                       /* have: bit d is set when dataset d was reported */
   bool begun, hello, ready, bye, dead, told; /* told: the user knows that it died */
+  bool left;                                 /* something in its run directory, after its bye */
   bool failed;                               /* it has said why it cannot start */
   int killed;                                /* the signal by which it ended, as mpirun has it */
   uint64_t heard_ns;                         /* its last line */

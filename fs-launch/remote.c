@@ -61,7 +61,7 @@ void fs_remote_end(struct fs_launch *l) {
   uint64_t until = fs_now_ns() + FS_REMOTE_NS;
   for (uint32_t i = 0; l->where != FS_WHERE_HERE && i < l->nodes && fs_now_ns() < until; i++) {
     const struct fs_launch_node *node = &l->node[i];
-    if (!node->begun || node->bye || fs_host_is_here(node->host)) continue;
+    if (!node->begun || (node->bye && !node->left) || fs_host_is_here(node->host)) continue;
     pid_t started = start_end(l, node->host);
     if (started > 0) pid[running++] = started;
     wait_ends(pid, &running, FS_REMOTE_AT_ONCE - 1, until);

@@ -216,7 +216,7 @@ struct fs_daemon {
   _Atomic int worker;  /* enum fs_worker_state */
   _Atomic bool stop;   /* leave, by whatever cause */
   _Atomic bool orphan; /* the process above is gone: no time for good-byes */
-  _Atomic bool over;   /* the launcher has said stop, or has gone: so is the job; else MPI has ended before it */
+  _Atomic bool over;   /* the launcher has said stop, or has gone, or there is no job: else MPI has ended before it */
   _Atomic bool purge;
   _Atomic bool finish_told, stop_told; /* by a signal, where rank 0 passes on no lines */
   _Atomic bool alone; /* the process above is gone, and outputs are to be kept, copied or named first */

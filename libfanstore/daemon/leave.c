@@ -88,6 +88,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
   if (d->cfg->keep || d->cfg->stage_out) fs_keep_close(d);
   fs_stagein_leave(d);
   if (status == 0) fs_settle(d);
-  if (fs_say_begin(d, &l, "bye") == 0) fs_say_line(&l);
+  bool left = d->ctl && !atomic_load(&d->over);
+  if (fs_say_begin(d, &l, "bye") == 0 && (!left || fs_control_add_u64(&l, "left", 1) == 0)) fs_say_line(&l);
   _exit(status);
 }

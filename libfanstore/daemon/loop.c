@@ -77,6 +77,7 @@ static void fs_daemon_signals(void) {
 
 static _Noreturn void fs_daemon_fail(struct fs_daemon *d, const char *why) {
   fs_say_text(d, "fail", "%s", why);
+  atomic_store(&d->over, true);
   fs_daemon_leave(d, 1);
 }
 

@@ -4,7 +4,7 @@
 # The daemons' mpirun dies while programs run on three hosts: on each of them programs that start after that list the dataset
 # and read all of it, in a job without outputs; with outputs at the top, the
 # listing of that directory ends with EIO after the names of the dataset. Files cannot be made; those that were, on this host and
-# the others, are named as lost.
+# the others, are named as lost. The same where one daemon of another host is ended by SIGTERM. Nothing stays in run directories.
 . "$(dirname "$0")/../functions.sh"
 . "$root/tests/netns.sh"
 netns_up 3
@@ -34,26 +34,41 @@ all_begun() { [ -e "$work/go.begun.0" ] && [ -e "$work/go.begun.1" ] && [ -e "$w
 cd "$work"
 job=''
 trap 'touch "$work/go"; [ -z "$job" ] || wait "$job" || :; netns_down; [ -n "${FS_TEST_ID:-}" ] || rm -rf "$TMPDIR"' EXIT
-for outputs in none some; do
+begin() { # OUTPUTS
   rm -f go*
   netns_on h1 "$bin/fs-launch" --hostfile "$net_hostfile" --local-dir "$net_local" --dataset "$work/ds" --np 3 --deadline 2000 -- \
-    bash "$work/program" "$mnt" "$work/source" "$work/go" $outputs >out 2>err &
+    bash "$work/program" "$mnt" "$work/source" "$work/go" "$1" >out 2>err &
   job=$!
   wait_until 60 all_begun || fail "it did not begin: $(cat out err)"
+}
+end() { # OUTPUTS
+  sleep 3
+  touch go
+  wait "$job" || fail "$1: status $?: $(cat out err)"
+  job=''
+  equal "left in run directories" '' "$(find "$net_root"/h[123]/tmp -name 'fanstore-*')"
+}
+for outputs in none some; do
+  begin $outputs
   pids=$(mpirun_of_daemons)
   [ -n "$pids" ] || fail "no mpirun"
   # shellcheck disable=SC2086
   kill -9 $pids
-  sleep 3
-  touch go
-  wait "$job" || fail "$outputs: status $?: $(cat out err)"
-  job=''
+  end $outputs
   whole=1
   [ $outputs = none ] || whole=0
   equal "lost" "$([ $outputs = none ] || printf '%s\n' '2 outputs are lost with their nodes: made-1, made-2' '1 output (6 B) is lost (keep with --keep): made-0')" \
     "$(sed -n 's/made-2, made-1/made-1, made-2/; s/^fs-launch: \([0-9]* outputs\? .*\)/\1/p' err)"
   equal "silent" 2 "$(grep -c 'node [12] .* does not tell of its outputs: any that it had are lost' err)"
-  equal "left in run directories" '' "$(find "$net_root"/h[123]/tmp -name 'fanstore-*')"
   for r in 0 1 2; do equal "outputs: $outputs" "rank $r: differ=0 listed=30 top=3 whole=$whole made=0" "$(grep "^rank $r:" out)"; done
 done
+
+begin none
+pids=$(for p in $(ip netns pids "${net_id}3"); do case $(readlink "/proc/$p/exe") in */fanstored) echo "$p" ;; esac; done)
+[ -n "$pids" ] || fail "no daemon"
+# shellcheck disable=SC2086
+kill -TERM $pids
+end none
+equal "a daemon's SIGTERM" "rank 2: differ=0 listed=30 top=3 whole=1 made=0" "$(grep "^rank 2:" out)"
+for r in 0 1; do equal "others" "rank $r: differ=0 listed=30 top=3 whole=1 made=1" "$(grep "^rank $r:" out)"; done
 echo "ok - on all hosts the dataset is read, also by programs that start afterwards"
