@@ -15,6 +15,7 @@
 #include "ipc/control.h"
 #include "ipc/layout.h"
 #include "ipc/node.h"
+#include "ipc/processes.h"
 #include "ipc/rundir.h"
 #include "placement.h"
 #include "util/sys.h"
@@ -24,7 +25,6 @@
 #define FS_EXIT_FAILED 125         /* FanStore itself could not start */
 #define FS_EXIT_NOT_EXECUTABLE 126 /* COMMAND, as env(1) has it */
 #define FS_EXIT_NOT_FOUND 127
-#define FS_ENV_JOB "FANSTORE_JOB" /* in the environment of every mpirun */
 /* What PATH and LD_LIBRARY_PATH are to be for COMMAND, past an mpirun. */
 #define FS_ENV_PATH "FANSTORE_PATH"
 #define FS_ENV_LIBRARY_PATH "FANSTORE_LIBRARY_PATH"
@@ -196,12 +196,6 @@ bool fs_run_held(const char *run); /* is one of its locks? */
 void fs_session_remove(pid_t mpirun);
 /* Removes the run directories of dead jobs on this host; their number. */
 unsigned fs_run_sweep(bool tell);
-/* processes.c: sends sig (0: none) to every process on this host that belongs to the job; their number. daemons:
-   fanstored too, else only what inherited the job's environment. */
-unsigned fs_job_signal(const char *job, const char *run, bool daemons, int sig);
-bool fs_process_alive(pid_t pid); /* a zombie is not */
-/* TERM, a second of grace, KILL. */
-unsigned fs_job_end(const char *job, const char *run, bool daemons);
 
 /* guard.c: a child that outlives kill -9 of this process, ends the job's processes and removes the run directory. */
 int fs_guard_start(struct fs_launch *l);

@@ -233,7 +233,7 @@ void fs_say_have(const struct fs_daemon *d, uint32_t dataset);
 /* ---- rundir.c ---- */
 fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size);
 fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size);
-void fs_rundir_leave(struct fs_daemon *d);
+bool fs_rundir_leave(struct fs_daemon *d); /* true: for programs of a job that is not over, something stays */
 
 /* ---- place.c ---- */
 fs_err fs_place_apply(struct fs_daemon *d, const struct fs_control *c);

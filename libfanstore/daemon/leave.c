@@ -84,11 +84,10 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
     if (atomic_load(&d->purge)) (void)fs_stage_purge(&d->data[i].stage);
     fs_stage_close(&d->data[i].stage);
   }
-  fs_rundir_leave(d);
   if (d->cfg->keep || d->cfg->stage_out) fs_keep_close(d);
   fs_stagein_leave(d);
+  bool left = fs_rundir_leave(d); /* may wait */
   if (status == 0) fs_settle(d);
-  bool left = d->ctl && !atomic_load(&d->over);
   if (fs_say_begin(d, &l, "bye") == 0 && (!left || fs_control_add_u64(&l, "left", 1) == 0)) fs_say_line(&l);
   _exit(status);
 }

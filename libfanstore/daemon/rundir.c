@@ -20,6 +20,7 @@
 #include "daemon/daemon.h"
 #include "ipc/local.h"
 #include "ipc/node.h"
+#include "ipc/processes.h"
 #include "ipc/rundir.h"
 #include "util/dir.h"
 #include "util/sys.h"
@@ -28,6 +29,7 @@
 #define FS_BASE_LOCK_NS 10000000000ull
 #define FS_BASE_LEAVE_NS 500000000ull
 #define FS_NODE_LOCK_NS 200000000ull /* who only looks whether a job lives holds its locks for a moment */
+#define FS_PROGRAMS_NS 2000000000ull /* that end with the daemon, as in a job that is cancelled */
 #define FS_LOCKLESS_AGE 600          /* seconds after which a run directory without any lock is a dead one */
 #define FS_YOUNG_AGE 10              /* before that its lock may be made but not yet taken */
 
@@ -223,17 +225,29 @@ fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
   return err;
 }
 
-void fs_rundir_leave(struct fs_daemon *d) {
+/* MPI ends before the job: programs of it are to know what is here when they start, and the launcher removes it then.
+   Where none is, and perhaps the launcher is not either, or cannot reach this host, nobody would. */
+static bool fs_rundir_programs(const struct fs_daemon *d) {
+  uint64_t until = fs_now_ns() + FS_PROGRAMS_NS;
+  while (fs_job_signal(d->cfg->job, d->run, false, 0) > 0) {
+    if (fs_now_ns() >= until) return true;
+    usleep(50000);
+  }
+  return false;
+}
+
+bool fs_rundir_leave(struct fs_daemon *d) {
   char base[PATH_MAX], lock[PATH_MAX];
   if (d->spill_fd >= 0) (void)fs_remove_tree(d->spill);
-  if (d->lock_fd < 0) return;
+  if (d->lock_fd < 0) return false;
+  (void)unlink(d->socket_path);
+  bool left = d->ctl && !atomic_load(&d->over) && fs_rundir_programs(d);
   snprintf(base, sizeof(base), "%.*s", (int)(strrchr(d->run, '/') - d->run), d->run);
   FS_AUTO_CLOSE int base_fd = fs_rundir_open(AT_FDCWD, base);
   if (base_fd >= 0) (void)fs_rundir_flock(base_fd, FS_BASE_LEAVE_NS);
-  (void)unlink(d->socket_path);
-  /* When MPI ends before the job, programs that start are still to know what is here; the launcher removes it. */
-  if (atomic_load(&d->over) && fs_run_ctl(d->run, d->net->rank, lock, sizeof(lock)) > 0) (void)unlink(lock);
+  if (!left && fs_run_ctl(d->run, d->net->rank, lock, sizeof(lock)) > 0) (void)unlink(lock);
   if (snprintf(lock, sizeof(lock), "%s/node-%u.lock", d->run, d->net->rank) < (int)sizeof(lock)) (void)unlink(lock);
   (void)rmdir(d->run); /* the last one out */
   (void)rmdir(base);
+  return left;
 }

@@ -40,7 +40,8 @@
  *   heir rank=K of=N [pending=1]                        --output-replicas: rank N has gone, and what it had of outputs
  *                                                       is K's; it has (pending) not finished with them
  *   leaving rank=K                                      after stats, once a second: what was made is being removed
- *   bye rank=K [left=1]                                 left: the job was not over, and node-K.ctl (ipc/node.h) stays
+ *   bye rank=K [left=1]                                 left: programs of the job are there, and node-K.ctl
+ *                                                       (ipc/node.h) stays for them
  * launcher -> rank 0 (stdin), which passes each on to all ranks
  *   place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.', '-' none, '*' all
  *   go                                                  placement complete: stage, then serve

@@ -6,12 +6,19 @@
  * this user's processes are looked at.
  */
 #include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "launch.h"
+#include "ipc/node.h"
+#include "ipc/processes.h"
+#include "util/util.h"
 
 #define FS_PF_KTHREAD 0x200000u   /* in the flags of /proc/PID/stat: linux/sched.h */
 #define FS_PROC_TEXT (256u << 10) /* of a command line or an environment; more is not looked at */
