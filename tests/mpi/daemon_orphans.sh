@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 120
 # However the daemons come to their end, by mpirun's death, a signal, or the launcher's silence in the middle of staging,
-# they go at once and leave nothing but staged partitions, and for programs that go on what they need to know (node-N.ctl, which
-# fs-launch removes); and what a killed one leaves, the next one removes.
+# they go at once and leave nothing but staged partitions, and for programs of the job, where there are any, what they need to know (node-N.ctl,
+# which fs-launch removes); and what a killed one leaves, the next one removes.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/daemons.bash"
 
@@ -28,15 +28,23 @@ wait $client 2>/dev/null || :
 left=$(find "$TMPDIR" -maxdepth 2 -path '*/fanstore-*/*' -print -quit)
 [ -z "$left" ] || say "left behind for the next: $left"
 
-say "SIGTERM"
-start_daemons 2
-kill -TERM "$(pid_of 0)" "$(pid_of 1)"
-wait_until 5 gone
-end
-no_spill
-equal "left" "node-0.ctl node-0.said node-1.ctl node-1.said" "$(cd "$run" && echo *)"
-rm -r "${run%/*}"
-no_leftovers
+for program in no a; do
+  say "SIGTERM, where $program program of the job is"
+  start_daemons 2
+  client=''
+  if [ $program = a ]; then
+    FANSTORE_RUN=$run sleep 60 &
+    client=$!
+  fi
+  kill -TERM "$(pid_of 0)" "$(pid_of 1)"
+  wait_until 8 gone
+  end
+  no_spill
+  equal "left" "$([ $program = no ] || echo 'node-0.ctl node-1.ctl')" "$(cd "$run" 2>/dev/null && find . -name '*.ctl' -printf '%f\n' | sort | paste -sd ' ')"
+  [ -z "$client" ] || kill "$client"
+  rm -rf "${run%/*}"
+  no_leftovers
+done
 
 say "kill -9 of a daemon, and the next job"
 start_daemons 2
