@@ -13,11 +13,11 @@ fragments() { find "$work/local" -name '.new-*' 2>/dev/null | sed 's|.*/fanstore
 whole() { find "$work/local" -name 'part-*' | sort | xargs ls -i; }
 copying() { [ "$(fragments | grep -c '/\.new-part-')" = 2 ]; }
 mpirun_of() { sed -n 's/^PPid:[^0-9]*//p' "/proc/$1/status"; }
-# A job of two nodes, both of which go on copying.
-hold() {
+# A job of two nodes, both of which go on copying, for SECONDS at most: then they have made no progress for too long.
+hold() { # [SECONDS]
   touch "$work/hold"
   FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so -x TEST_HOLD=$work/hold" \
-    "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --emulate 2 --start-timeout 3 -- true >"$work/out" 2>"$work/err" &
+    "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --emulate 2 --start-timeout "${1:-5}" -- true >"$work/out" 2>"$work/err" &
   job=$!
   wait_until 60 copying
   daemon=$("$kill_daemon" 1 "$work/local" pid)
@@ -75,7 +75,7 @@ echo "ok - clean removes them, and nothing else"
 
 # mpirun is killed while they are made, once: the copies are made after all.
 rm -rf "$work/local"
-hold
+hold 60
 kill -KILL "$(mpirun_of "$daemon")"
 rm "$work/hold"
 wait $job || fail "the job whose mpirun was killed at its start: $(cat "$work/err")"
@@ -102,7 +102,7 @@ echo "ok - what was broken off is no failure"
 
 # Another job, and clean, beside one that copies.
 rm -rf "$work/local"
-hold
+hold 60
 fragments >"$work/before"
 clean
 fragments | diff "$work/before" - || fail "clean removes what a job copies"
