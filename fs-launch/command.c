@@ -27,14 +27,16 @@ static int preload(const char *library) {
   return setenv("LD_PRELOAD", text, 1);
 }
 
-/* Marks the nodes whose sockets are in the run directory. Their number. */
+/* Marks the nodes that have a daemon here, by their files in the run directory: its socket, or what it left. Their
+   number. */
 static unsigned nodes_here(const char *run, bool here[FS_MAX_NODES]) {
   unsigned found = 0;
   DIR *d = opendir(run);
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
-    char number[16], rest[2];
+    char number[16], kind[6];
     uint64_t node;
-    if (sscanf(e->d_name, "node-%15[0-9].soc%1[k]", number, rest) != 2) continue;
+    if (sscanf(e->d_name, "node-%15[0-9].%5[a-z]", number, kind) != 2) continue;
+    if (strcmp(kind, "sock") != 0 && strcmp(kind, "ctl") != 0) continue;
     if (fs_parse_u64(number, 0, FS_MAX_NODES - 1, &node) < 0 || here[node]) continue;
     here[node] = true;
     found++;

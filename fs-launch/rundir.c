@@ -150,8 +150,9 @@ static bool run_sweep_one(int base, const char *base_path, const char *job, bool
   run_look(dir, &s);
   if (s.launcher_held || (s.node_held && !s.launcher)) return false;
   if (time(NULL) - s.newest < FS_RUN_YOUNG_S) return false;
-  /* Launched on another host, it goes on without its daemon here: its launcher ends it. */
-  if (!s.launcher && fs_job_signal(job, run, false, 0) > 0) return false;
+  /* Launched on another host, it goes on without its daemon here, or mpirun's is about to start a program: its launcher
+     ends it. */
+  if (!s.launcher && fs_job_signal(job, run, true, 0) > 0) return false;
   fs_job_end(job, run, true);
   fs_err err = fs_remove_tree(run);
   fs_shown(run, shown, sizeof(shown));

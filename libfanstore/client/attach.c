@@ -74,17 +74,17 @@ struct fs_dirent64 { /* the kernel's linux_dirent64 */
   char name[];
 };
 
-/* "node-<k>.sock": k, else -1 */
-static int64_t fs_socket_node(const char *name) {
+/* "node-<k><suffix>": k, else -1 */
+static int64_t fs_named_node(const char *name, const char *suffix) {
   uint64_t k = 0;
   if (strncmp(name, "node-", 5) != 0) return -1;
   const char *p = name + 5;
   for (; *p >= '0' && *p <= '9' && k < FS_MAX_NODES; p++) k = k * 10 + (uint64_t)(*p - '0');
-  return p > name + 5 && strcmp(p, ".sock") == 0 && k < FS_MAX_NODES ? (int64_t)k : -1;
+  return p > name + 5 && strcmp(p, suffix) == 0 && k < FS_MAX_NODES ? (int64_t)k : -1;
 }
 
-/* The lowest node that has a socket in the run directory, or -1: this host has one daemon, whatever its number. */
-static int64_t fs_any_node(const char *run) {
+/* The lowest node with such a file in the run directory, or -1: this host has one daemon, whatever its number. */
+static int64_t fs_any_node(const char *run, const char *suffix) {
   alignas(8) char buf[2048];
   int64_t best = -1;
   FS_AUTO_CLOSE int dir = fs_sys_openat(AT_FDCWD, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -93,21 +93,23 @@ static int64_t fs_any_node(const char *run) {
     if (n <= 0) return best;
     for (long at = 0; at < n;) {
       const struct fs_dirent64 *d = (const void *)(buf + at);
-      int64_t k = fs_socket_node(d->name);
+      int64_t k = fs_named_node(d->name, suffix);
       if (k >= 0 && (best < 0 || k < best)) best = k;
       at += d->reclen;
     }
   }
 }
 
-/* The socket that this process's daemon has or had, and whose it is. */
+/* The socket that this process's daemon has or had, and whose it is. One that has ended in order has none any more,
+   only what it left for those who come later. */
 static fs_err fs_meeting_place(const char *run, uint32_t *node, char path[PATH_MAX], struct stat *st) {
   *node = fs_run_node();
   fs_ssize n = fs_run_socket(run, *node, path, PATH_MAX);
   if (n < 0) return (fs_err)n;
   fs_err err = fs_sys_fstatat(AT_FDCWD, path, st, 0);
   if (err != -ENOENT) return err;
-  int64_t other = fs_any_node(run);
+  int64_t other = fs_any_node(run, ".sock");
+  if (other < 0) other = fs_any_node(run, ".ctl");
   if (other < 0) return -ENOENT;
   *node = (uint32_t)other;
   n = fs_run_socket(run, *node, path, PATH_MAX);

@@ -78,6 +78,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
     for (;;) pause(); /* the other thread ends the process */
   }
   atomic_store(&d->stop, true);
+  if (d->ctl) atomic_store(&d->ctl->stopping, 1); /* nobody waits for us from here on */
   for (uint32_t i = 0; i < d->datasets; i++) fs_stage_abandon(&d->data[i].stage);
   if (status == 0) fs_leave_stats(d); /* else the counters may be changing under us */
   for (uint32_t i = 0; status == 0 && i < d->datasets; i++) {
@@ -86,8 +87,8 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
   }
   if (d->cfg->keep || d->cfg->stage_out) fs_keep_close(d);
   fs_stagein_leave(d);
-  bool left = fs_rundir_leave(d); /* may wait */
   if (status == 0) fs_settle(d);
+  bool left = fs_rundir_leave(d); /* may wait */
   if (fs_say_begin(d, &l, "bye") == 0 && (!left || fs_control_add_u64(&l, "left", 1) == 0)) fs_say_line(&l);
   _exit(status);
 }

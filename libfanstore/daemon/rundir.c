@@ -90,7 +90,8 @@ static bool fs_rundir_alive(int dirfd) {
   return time(NULL) - st.st_mtime < (locks ? FS_YOUNG_AGE : FS_LOCKLESS_AGE);
 }
 
-/* Removes the run directories of dead jobs. The base is locked: no daemon is between making and locking its own. */
+/* Removes the run directories of dead jobs that have no program here. The base is locked: no daemon is between making
+ * and locking its own. */
 static void fs_rundir_clean(int base_fd, const char *base, const char *own) {
   DIR *dir = fs_opendirat(base_fd, ".");
   if (!dir) return;
@@ -99,7 +100,9 @@ static void fs_rundir_clean(int base_fd, const char *base, const char *own) {
     if (!fs_run_is_job(base, e->d_name) || strcmp(e->d_name, own) == 0) continue;
     FS_AUTO_CLOSE int fd = fs_rundir_open(base_fd, e->d_name);
     if (fd < 0 || fs_rundir_alive(fd)) continue;
-    if (snprintf(path, sizeof(path), "%s/%s", base, e->d_name) < (int)sizeof(path)) (void)fs_remove_tree(path);
+    if (snprintf(path, sizeof(path), "%s/%s", base, e->d_name) >= (int)sizeof(path)) continue;
+    /* A job goes on without its daemon here; its launcher, on another host, removes this. */
+    if (fs_job_signal(e->d_name, path, false, 0) == 0) (void)fs_remove_tree(path);
   }
   closedir(dir);
 }

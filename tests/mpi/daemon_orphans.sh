@@ -8,6 +8,7 @@
 . "$(dirname "$0")/daemons.bash"
 
 small_dataset
+base=${run%/*}
 gone() { ! daemon_alive 0 && ! daemon_alive 1; }
 no_spill() { [ -z "$(find "$work/local" -name 'spill-*' -print -quit)" ] || fail "spill directories are left"; }
 end() {
@@ -27,6 +28,7 @@ kill -KILL $client 2>/dev/null || :
 wait $client 2>/dev/null || :
 left=$(find "$TMPDIR" -maxdepth 2 -path '*/fanstore-*/*' -print -quit)
 [ -z "$left" ] || say "left behind for the next: $left"
+rm -rf "$base"
 
 for program in no a; do
   say "SIGTERM, where $program program of the job is"
@@ -40,11 +42,32 @@ for program in no a; do
   wait_until 8 gone
   end
   no_spill
-  equal "left" "$([ $program = no ] || echo 'node-0.ctl node-1.ctl')" "$(cd "$run" 2>/dev/null && find . -name '*.ctl' -printf '%f\n' | sort | paste -sd ' ')"
-  [ -z "$client" ] || kill "$client"
-  rm -rf "${run%/*}"
-  no_leftovers
+  equal "left behind" "$([ $program = no ] || echo 'node-0.ctl node-1.ctl')" "$(cd "$run" 2>/dev/null && find . -name '*.ctl' -printf '%f\n' | sort | paste -sd ' ')"
+  [ $program = a ] || no_leftovers
 done
+
+say "those that start there afterwards"
+file=$(cd "$work/source" && find . -type f | sort | sed -n 1p)
+afterwards() { # COMMAND
+  "$bin/fs-launch" --exec-node $job "$work/ds" "$mnt" "$lib" '' '' '' '' -- sh -c "$1" 2>"$work/err"
+}
+equal "node, by what was left" 0 "$(afterwards "echo \$FANSTORE_NODE")"
+afterwards "cat '$mnt/$file'" | cmp - "$work/source/$file"
+equal "file of the dataset, for one of another node" 0 "$(afterwards "FANSTORE_NODE=7 cat '$mnt/$file' >/dev/null; echo \$?")"
+afterwards "FANSTORE_NODE=7 cp '$mnt/$file' '$mnt/new'" && fail "an output was made without a daemon"
+grep -q 'the daemon of node 0, this program.s own, has ended' "$work/err" || fail "not said whose daemon has ended"
+
+say "the next jobs there, while a program is, and then"
+for program in a no; do
+  [ $program = a ] || kill $client
+  touch -d '20 minutes ago' "$run"
+  job=next run=$base/next
+  start_daemons 2
+  stop_daemons
+  job=test run=$base/test
+  equal "what was left" "$([ $program = no ] || echo 'node-0.ctl node-1.ctl')" "$(find "$run" -name '*.ctl' -printf '%f\n' 2>/dev/null | sort | paste -sd ' ')"
+done
+no_leftovers
 
 say "kill -9 of a daemon, and the next job"
 start_daemons 2
@@ -54,9 +77,9 @@ kill -KILL "$mpirun_pid" 2>/dev/null || :
 end
 [ -e "$run/node-0.lock" ] || fail "a killed daemon's lock is gone: this proves nothing"
 touch -d '1 minute ago' "$run"
-job=next run=$TMPDIR/fanstore-$(id -u)/next
+job=next run=$base/next
 start_daemons 2
-[ ! -e "$TMPDIR/fanstore-$(id -u)/test" ] || fail "the dead job's run directory is still there"
+[ ! -e "$base/test" ] || fail "the dead job's run directory is still there"
 line=$("$ringclient" "$run/node-1.sock" "$work/ds" all)
 equal "errors" 0 "$(field "$line" errors)"
 stop_daemons

@@ -91,6 +91,23 @@ static void test_dead(void **state) {
   end(*state);
 }
 
+/* As in a program that another host's environment was carried to: a daemon that ended in order has no socket, only what
+   it left. */
+static void test_other_node(void **state) {
+  struct fix *f = *state;
+  char path[512], text[4096];
+  snprintf(path, sizeof(path), "%s/run/node-0.sock", f->dir);
+  setenv("FANSTORE_NODE", "3", 1);
+  for (int in_order = 0; in_order < 2; in_order++) {
+    start_and_kill(f);
+    if (in_order) assert_int_equal(unlink(path), 0);
+    fix_run_text(f, lost_known, text, sizeof(text));
+    told_once(text, " has ended; ");
+    end(f);
+  }
+  setenv("FANSTORE_NODE", "0", 1);
+}
+
 /* Where no outputs were made, as far as the daemon knew, nothing is missed but its making. */
 static void unmarked(const struct fix *f) {
   CHECK(fs_names_node()->offline);
@@ -311,9 +328,11 @@ static void test_call_patience(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dead),          cmocka_unit_test(test_unmarked),     cmocka_unit_test(test_damaged),
-      cmocka_unit_test(test_not_its_own),   cmocka_unit_test(test_no_directory), cmocka_unit_test(test_damaged_local),
-      cmocka_unit_test(test_read_only),     cmocka_unit_test(test_stopped),      cmocka_unit_test(test_attach_patience),
+      cmocka_unit_test(test_dead),          cmocka_unit_test(test_other_node),
+      cmocka_unit_test(test_unmarked),      cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_not_its_own),   cmocka_unit_test(test_no_directory),
+      cmocka_unit_test(test_damaged_local), cmocka_unit_test(test_read_only),
+      cmocka_unit_test(test_stopped),       cmocka_unit_test(test_attach_patience),
       cmocka_unit_test(test_call_patience),
   };
   return cmocka_run_group_tests(tests, fake_setup, fix_teardown);
