@@ -247,10 +247,6 @@ void fs_spill_members(struct fs_daemon *d) {
 
 /* ---- what it is ---- */
 
-static bool fs_same_time(struct timespec a, struct timespec b) {
-  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 bool fs_spill_young(const struct stat *st) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -324,8 +320,10 @@ static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, str
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
   if (fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    const struct fs_spill_file *of = fs_spill_find(d, id);
     bool heir = FS_OUT_ID_RANK(id) != d->net->rank; /* of a home that is gone; here is no copy of it, then */
-    return heir && errno == ENOENT && !fs_spill_find(d, id) ? -EIO : -errno;
+    bool lost = of ? !of->removed && of->dir != 0 : heir;
+    return lost && errno == ENOENT ? -EIO : -errno;
   }
   if (!S_ISREG(st.st_mode)) return -ENOENT;
   if (from != d->net->rank && st.st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;

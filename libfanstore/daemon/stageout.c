@@ -149,7 +149,7 @@ static void fs_stageout_asked(void *ctx, fs_err err, const void *body, size_t n)
   struct fs_stageout *o = f->out;
   (void)body, (void)n;
   f->asking = false;
-  f->gone = err != 0 || o->ending;
+  f->gone = err == -ENOENT || err == -ENOTDIR || o->ending; /* of who does not answer nobody knows */
   if (f->gone)
     fs_stageout_queue(f, &o->now, 0);
   else

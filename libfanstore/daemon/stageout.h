@@ -7,6 +7,7 @@
  *   stageout.c       what is to be copied, moved or removed there, and when: the MPI thread's
  *   stageout_batch.c from the table to the thread and back: what files are called, before and after: the MPI thread's
  *   stageout_copy.c  doing it: the thread's
+ *   stageout_there.c is what is there what was copied? The thread's
  *   stageout_log.c   what earlier jobs have copied there, and what this one has
  *   stageout_old.c   what dead daemons have left there
  */
@@ -22,8 +23,9 @@
 struct fs_staged {
   char *path; /* below the directory; NULL: nowhere */
   uint64_t ino, size, sum;
-  uint64_t changes; /* of the list of its parts */
-  struct timespec mtime, ctime;
+  uint64_t changes;             /* of the list of its parts */
+  struct timespec mtime, ctime; /* of what was copied */
+  struct timespec born, moved;  /* of the copy: when it was made, and its ctime under its name; 0: not known */
   uint32_t mode;
   bool open;     /* for writing: it may have changed since without a trace in the times */
   bool unsummed; /* nobody knows its checksum */
@@ -150,6 +152,26 @@ fs_err fs_stageout_copy_work(struct fs_io *io);
 fs_err fs_stageout_name_work(struct fs_io *io);
 fs_err fs_stageout_clean_work(struct fs_io *io);
 fs_err fs_stageout_sync_work(struct fs_io *io);
+
+/* ---- stageout_there.c ---- */
+static inline bool fs_same_time(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+static inline struct timespec fs_statx_time(struct statx_timestamp t) {
+  return (struct timespec){.tv_sec = t.tv_sec, .tv_nsec = t.tv_nsec};
+}
+/* What has this name; "": the descriptor itself. */
+bool fs_staged_look(int dir, const char *path, struct statx *there);
+/* When it was made; 0 where the file system does not say. */
+struct timespec fs_staged_born(const struct statx *there);
+/* Is what has its name still this copy? */
+bool fs_staged_there(int dir, const struct fs_staged *s);
+/* It has just been given its name. */
+void fs_staged_named(int dir, struct fs_staged *s);
+/* Removes it, with directories that are empty then; not what another has put there at the same time. */
+void fs_staged_take_away(int dir, const struct fs_staged *s);
+/* After the last file of a directory has gone: they are made again at the end, where the job still has them. */
+void fs_staged_prune(int dir, const char *path);
 
 /* ---- stageout_log.c ---- */
 /* A copy that has no name yet, in the directory of its name: the log's name, then 16 digits. */

@@ -67,52 +67,16 @@ static fs_err fs_copy_way(struct fs_stageout *o, char *path) {
   return 0;
 }
 
-/* After its last file has gone: directories are made again at the end, where the job still has them. */
-static void fs_copy_prune(int dir, const char *path) {
-  char parent[PATH_MAX];
-  snprintf(parent, sizeof(parent), "%s", path);
-  for (char *slash; (slash = strrchr(parent, '/')) != NULL;) {
-    *slash = '\0';
-    if (unlinkat(dir, parent, AT_REMOVEDIR) < 0) return;
-  }
-}
-
 /* ---- what is there ---- */
-
-static bool fs_copy_same_time(struct timespec a, struct timespec b) {
-  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
 
 static bool fs_copy_current(const struct fs_staged *s, const struct fs_source *from) {
   const struct stat *st = &from->st;
   return s->path && s->size == from->size && s->changes == from->scattered->changes &&
-         fs_copy_same_time(s->mtime, st->st_mtim) && fs_copy_same_time(s->ctime, st->st_ctim) &&
-         s->mode == (st->st_mode & 07777);
-}
-
-/* Is what has this name there still the copy that was made? */
-static bool fs_copy_there(int dir, const struct fs_staged *s) {
-  struct stat st;
-  return s->path && fstatat(dir, s->path, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == s->ino &&
-         (uint64_t)st.st_size == s->size;
-}
-
-/* Another node may put a newer file there at this moment: it is taken away first, then looked at, and put back. */
-static void fs_copy_take_away(int dir, const struct fs_staged *s) {
-  const char *slash = strrchr(s->path, '/');
-  FS_AUTO_FREE char *away = NULL;
-  struct stat st;
-  int n = asprintf(&away, "%.*s.fanstore-gone-%llx", slash ? (int)(slash - s->path) + 1 : 0, s->path,
-                   (unsigned long long)s->ino);
-  if (n < 0 || renameat(dir, s->path, dir, away) < 0) return;
-  if (fstatat(dir, away, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino != s->ino)
-    (void)linkat(dir, away, dir, s->path, 0);
-  (void)unlinkat(dir, away, 0);
-  fs_copy_prune(dir, s->path);
+         fs_same_time(s->mtime, st->st_mtim) && fs_same_time(s->ctime, st->st_ctim) && s->mode == (st->st_mode & 07777);
 }
 
 static void fs_copy_unlink(const struct fs_stageout *o, struct fs_staged *s) {
-  if (s->path && fs_copy_there(o->fd, s)) fs_copy_take_away(o->fd, s);
+  if (s->path && fs_staged_there(o->fd, s)) fs_staged_take_away(o->fd, s);
   free(s->path);
   s->path = NULL;
 }
@@ -164,8 +128,10 @@ static fs_err fs_copy_settle(struct fs_source *from, int to) {
   return fs_source_same(from);
 }
 
-static void fs_copy_describe(struct fs_staged *s, const struct fs_source *from, uint64_t ino) {
-  s->ino = ino;
+static void fs_copy_describe(struct fs_staged *s, const struct fs_source *from, const struct statx *made) {
+  s->ino = made->stx_ino;
+  s->born = fs_staged_born(made);
+  s->moved = fs_statx_time(made->stx_ctime);
   s->size = from->size;
   s->changes = from->scattered->changes;
   s->mtime = from->st.st_mtim;
@@ -196,7 +162,7 @@ static fs_fd fs_copy_create(int dir, const char *name) {
 /* It is on the disk only after fs_copy_sync. */
 static fs_err fs_copy_new(struct fs_stageout_item *j, struct fs_source *from) {
   struct fs_stageout *o = j->out;
-  struct stat made = {0};
+  struct statx made = {0};
   char *name = fs_copy_temporary(j);
   fs_err err = name ? 0 : -ENOMEM;
   FS_AUTO_CLOSE fs_fd to = err == 0 ? fs_copy_create(o->fd, name) : err;
@@ -204,7 +170,7 @@ static fs_err fs_copy_new(struct fs_stageout_item *j, struct fs_source *from) {
   if (err == 0 && to < 0) err = to;
   if (err == 0) err = fs_copy_bytes(o, from, to, &j->copy.sum);
   if (err == 0) err = fs_copy_settle(from, to);
-  if (err == 0 && fstat(to, &made) < 0) err = -errno;
+  if (err == 0 && !fs_staged_look(to, "", &made)) err = -errno;
   if (err < 0) {
     if (to >= 0) (void)unlinkat(o->fd, name, 0);
     free(name);
@@ -212,28 +178,28 @@ static fs_err fs_copy_new(struct fs_stageout_item *j, struct fs_source *from) {
   }
   j->copy.path = name;
   j->fd = FS_MOVE_FD(to);
-  fs_copy_describe(&j->copy, from, made.st_ino);
+  fs_copy_describe(&j->copy, from, &made);
   return 0;
 }
 
 /* An earlier job copied it: with these times, size and checksum. */
 static bool fs_copy_earlier(struct fs_stageout_item *j, struct fs_source *from) {
   struct fs_stageout *o = j->out;
-  struct stat there, st = from->st;
+  struct statx there;
+  struct stat st = from->st;
   uint64_t want, sum = 0;
   st.st_size = (off_t)from->size;
-  if (!fs_stageout_log_find(o->log, j->path, &st, &want) || fstatat(o->fd, j->path, &there, AT_SYMLINK_NOFOLLOW) < 0)
-    return false;
-  if (!S_ISREG(there.st_mode) || there.st_size != st.st_size || !fs_copy_same_time(there.st_mtim, st.st_mtim) ||
-      (there.st_mode & 07777) != (st.st_mode & 07777) || fs_copy_bytes(o, from, -1, &sum) < 0 || sum != want ||
-      fs_source_same(from) < 0)
+  if (!fs_stageout_log_find(o->log, j->path, &st, &want) || !fs_staged_look(o->fd, j->path, &there)) return false;
+  if (!S_ISREG(there.stx_mode) || there.stx_size != from->size ||
+      !fs_same_time(fs_statx_time(there.stx_mtime), st.st_mtim) || (there.stx_mode & 07777u) != (st.st_mode & 07777) ||
+      fs_copy_bytes(o, from, -1, &sum) < 0 || sum != want || fs_source_same(from) < 0)
     return false;
   char *path = strdup(j->path);
   if (!path) return false;
   free(j->staged->path);
   j->staged->path = path;
   j->staged->sum = sum;
-  fs_copy_describe(j->staged, from, there.st_ino);
+  fs_copy_describe(j->staged, from, &there);
   atomic_fetch_add(&o->reused, j->staged->size);
   return true;
 }
@@ -258,7 +224,7 @@ static bool fs_copy_link(struct fs_stageout_item *j) {
   struct stat st;
   if (!o->held || !j->scattered.linked || fstatat(o->d->spill_fd, fs_spill_name(j->output.id, name), &st, 0) < 0)
     return false;
-  if (s->path && strcmp(s->path, j->path) == 0 && fs_copy_there(o->fd, s)) return true;
+  if (s->path && strcmp(s->path, j->path) == 0 && fs_staged_there(o->fd, s)) return true;
   char *link = fs_copy_temporary(j);
   if (link && fs_copy_parents(o->fd, j->path) == 0) {
     (void)unlinkat(o->fd, link, 0);
@@ -283,7 +249,7 @@ static fs_err fs_copy_file(struct fs_stageout_item *j) {
   if (err < 0 || fs_copy_link(j)) return err;
   err = fs_source_open(&from, o->d, o->inside, j->output.id, O_RDONLY, &j->scattered);
   if (err < 0) return err;
-  bool there = fs_copy_current(j->staged, &from) && fs_copy_there(o->fd, j->staged);
+  bool there = fs_copy_current(j->staged, &from) && fs_staged_there(o->fd, j->staged);
   if (there && j->staged->open) err = fs_copy_again(j, &from, &there);
   if (err == 0 && !there && (j->staged->path || !fs_copy_earlier(j, &from))) err = fs_copy_new(j, &from);
   fs_source_close(&from);
@@ -340,7 +306,7 @@ static fs_err fs_copy_move(struct fs_stageout *o, const char *from, char *to) {
 
 /* With the directory, if it was made for it. */
 static void fs_copy_discard(struct fs_stageout_item *j) {
-  if (j->copy.path && unlinkat(j->out->fd, j->copy.path, 0) == 0) fs_copy_prune(j->out->fd, j->copy.path);
+  if (j->copy.path && unlinkat(j->out->fd, j->copy.path, 0) == 0) fs_staged_prune(j->out->fd, j->copy.path);
   free(j->copy.path);
   j->copy.path = NULL;
 }
@@ -358,7 +324,7 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
   struct fs_staged *now = j->copy.path ? &j->copy : s;
   bool same = s->path && strcmp(s->path, j->path) == 0;
   if (now == s && same) return 0;
-  if (now == s && !fs_copy_there(o->fd, s)) return -EAGAIN; /* another of the batch has taken its name */
+  if (now == s && !fs_staged_there(o->fd, s)) return -EAGAIN; /* another of the batch has taken its name */
   char *path = strdup(j->path);
   fs_err err = path ? fs_copy_move(o, now->path, j->path) : -ENOMEM;
   if (err < 0) {
@@ -366,7 +332,7 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
     return err;
   }
   if (j->copy.path) (void)unlinkat(o->fd, j->copy.path, 0); /* rename leaves it where both are the same file */
-  if (now == s || !fs_copy_together(now->path, j->path)) fs_copy_prune(o->fd, now->path);
+  if (now == s || !fs_copy_together(now->path, j->path)) fs_staged_prune(o->fd, now->path);
   if (now == &j->copy && !same) fs_copy_unlink(o, s);
   if (!now->unsummed) fs_stageout_log_add(o->log, j->path, now);
   free(s->path);
@@ -374,6 +340,7 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
   *s = *now;
   s->path = path;
   j->copy.path = NULL;
+  fs_staged_named(o->fd, s);
   return 0;
 }
 
