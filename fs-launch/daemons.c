@@ -304,6 +304,16 @@ static void wait_end(struct fs_launch *l, uint64_t ns) {
     fs_events_step(l, FS_MIN(until, fs_now_ns() + FS_NS_PER_S / 20));
 }
 
+static void tell_hanging(struct fs_launch *l) {
+  pid_t pid[4];
+  unsigned n = fs_processes_hang(pid, FS_ARRAY_LEN(pid));
+  for (unsigned i = 0; i < n; i++)
+    fs_warn(
+        l,
+        "process %d hangs in the kernel, and does not let itself be looked at: if it is of this job, it is still there",
+        (int)pid[i]);
+}
+
 /* Whom it would wait for was silent for five seconds already, when it was to tell of its outputs. */
 static bool known_silent(const struct fs_launch *l) {
   bool some = false;
@@ -338,6 +348,7 @@ void fs_daemons_stop(struct fs_launch *l) {
     wait_end(l, FS_EXIT_NS);
   }
   fs_job_end(l->job, l->run, true);
+  tell_hanging(l);
   wait_end(l, FS_NS_PER_S);
   for (uint32_t i = 0; i < l->nodes; i++)
     if (l->node[i].ready && !l->node[i].bye && !l->node[i].told)

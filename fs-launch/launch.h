@@ -30,7 +30,6 @@
 #define FS_ENV_LIBRARY_PATH "FANSTORE_LIBRARY_PATH"
 #define FS_LAUNCH_STATS 64
 #define FS_LAUNCH_WARNINGS 32
-#define FS_NS_PER_S 1000000000ull
 
 struct fs_launch_options {
   struct {

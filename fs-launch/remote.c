@@ -45,7 +45,7 @@ static void wait_ends(pid_t *pid, uint32_t *running, uint32_t most, uint64_t unt
   while (*running > most) {
     bool late = fs_now_ns() > until;
     for (uint32_t i = 0; i < *running;) {
-      if (late) kill(-pid[i], SIGKILL);
+      if (late && kill(-pid[i], SIGKILL) < 0) kill(pid[i], SIGKILL); /* not even a session of its own yet */
       if (waitpid(pid[i], NULL, late ? 0 : WNOHANG) == 0)
         i++;
       else

@@ -6,8 +6,10 @@
  * this user's processes are looked at.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,17 +20,31 @@
 
 #include "ipc/node.h"
 #include "ipc/processes.h"
+#include "util/sys.h"
 #include "util/util.h"
 
 #define FS_PF_KTHREAD 0x200000u   /* in the flags of /proc/PID/stat: linux/sched.h */
 #define FS_PROC_TEXT (256u << 10) /* of a command line or an environment; more is not looked at */
+#define FS_LOOK_NS FS_NS_PER_S    /* at one process; a second one of the same call that hangs has a fifth of it */
+
+const char *fs_proc_dir = "/proc";
+
+static int proc_open(const char *pid, const char *what) {
+  char path[300];
+  int len = snprintf(path, sizeof(path), "%s/%s/%s", fs_proc_dir, pid, what);
+  return len < (int)sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+}
+
+/* The caller has no descriptor or memory for a look: then nothing is known of the process. */
+static bool proc_is_blind(int fd) {
+  return fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
+}
 
 /* A file of /proc, whole, NUL-terminated. Its length, 0 on any error. */
-static size_t proc_read(const char *pid, const char *what, char *buf) {
-  char path[300];
+static size_t proc_read(const char *pid, const char *what, char *buf, bool *blind) {
   size_t n = 0;
-  snprintf(path, sizeof(path), "/proc/%s/%s", pid, what);
-  FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+  FS_AUTO_CLOSE int fd = proc_open(pid, what);
+  *blind = *blind || proc_is_blind(fd);
   while (fd >= 0 && n < FS_PROC_TEXT - 1) {
     ssize_t got = read(fd, buf + n, FS_PROC_TEXT - 1 - n);
     if (got <= 0) break;
@@ -36,13 +52,6 @@ static size_t proc_read(const char *pid, const char *what, char *buf) {
   }
   buf[n] = '\0';
   return n;
-}
-
-bool fs_process_alive(pid_t pid) {
-  char path[64], byte;
-  snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
-  FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-  return fd >= 0 && read(fd, &byte, 1) == 1;
 }
 
 /* Is `item` one of the NUL-terminated strings in buf, right after `before` (NULL: anywhere)? */
@@ -56,55 +65,210 @@ static bool proc_has(const char *buf, size_t n, const char *before, const char *
 }
 
 struct proc_wanted {
-  const char *job;
   bool daemons;
-  char run_item[PATH_MAX + 32], job_item[192]; /* of the environment */
+  char job[NAME_MAX + 1];
+  char run_item[PATH_MAX + 32], job_item[NAME_MAX + 32]; /* of the environment */
 };
 
-/* In the middle of exec a process has no command line yet, nor an environment. */
-static bool proc_is_between(const char *pid, char *buf) {
-  char state;
+/* Neither a zombie nor a thread of the kernel's. Does not need the process's memory, so it does not wait for it. */
+static bool proc_lives(const char *pid) {
+  char state, text[1024];
   unsigned flags;
-  const char *at = proc_read(pid, "stat", buf) > 0 ? strrchr(buf, ')') : NULL;
+  FS_AUTO_CLOSE int fd = proc_open(pid, "stat");
+  if (proc_is_blind(fd)) return true;
+  ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+  text[FS_MAX(n, 0)] = '\0';
+  const char *at = strrchr(text, ')');
   if (!at || sscanf(at, ") %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2) return false;
   return state != 'Z' && state != 'X' && !(flags & FS_PF_KTHREAD);
 }
 
-static size_t proc_command(const char *pid, char *buf) {
+bool fs_process_alive(pid_t pid) {
+  char name[24];
+  snprintf(name, sizeof(name), "%d", (int)pid);
+  return proc_lives(name);
+}
+
+/* In the middle of exec a process has no command line yet, nor an environment. */
+static size_t proc_command(const char *pid, char *buf, bool *blind) {
   for (int i = 0;; i++) {
-    size_t n = proc_read(pid, "cmdline", buf);
-    if (n > 0 || i == 50 || !proc_is_between(pid, buf)) return n;
+    size_t n = proc_read(pid, "cmdline", buf, blind);
+    if (n > 0 || i == 50 || *blind || !proc_lives(pid)) return n;
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   }
 }
 
-static bool proc_is_ours(const char *pid, const struct proc_wanted *w, char *buf) {
-  char path[300];
-  struct stat st;
-  snprintf(path, sizeof(path), "/proc/%s", pid);
-  if (stat(path, &st) < 0 || st.st_uid != geteuid()) return false;
-  size_t n = proc_command(pid, buf);
+static bool proc_is_ours(pid_t pid, const struct proc_wanted *w, char *buf, bool *blind) {
+  char name[24];
+  snprintf(name, sizeof(name), "%d", (int)pid);
+  size_t n = proc_command(name, buf, blind);
   if (n == 0) return false; /* a kernel thread or a zombie */
   if (proc_has(buf, n, "--exec-node", w->job)) return true;
   if (proc_has(buf, n, "--job", w->job)) return w->daemons;
-  n = proc_read(pid, "environ", buf);
+  n = proc_read(name, "environ", buf, blind);
   return proc_has(buf, n, NULL, w->run_item) || (w->daemons && proc_has(buf, n, NULL, w->job_item));
 }
 
-unsigned fs_job_signal(const char *job, const char *run, bool daemons, int sig) {
-  FS_AUTO_FREE char *buf = malloc(FS_PROC_TEXT);
-  struct proc_wanted w = {.job = job, .daemons = daemons};
+/* ---- looking, with a deadline ---- */
+
+/*
+ * A command line and an environment are read from the process's memory, and who reads them waits, for however long,
+ * while one of its threads is in mmap or munmap on a server that does not answer: what makes ps hang. So a thread
+ * looks, and is left behind where it hangs, with what it has; another one looks at the rest.
+ */
+struct look {
+  struct look *next; /* in `left` */
+  struct proc_wanted wanted;
+  pthread_cond_t moved;
+  bool left, over; /* by its caller; the thread has ended */
+  bool blind;      /* the thread's: not all could be looked at */
+  int sig;
+  unsigned signalled;
+  size_t at, count; /* of pid: being looked at; all */
+  char *buf;
+  pid_t pid[];
+};
+
+static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER; /* of all below, and of each look */
+static struct look *looks_left;
+
+static void look_free(struct look *k) {
+  pthread_cond_destroy(&k->moved);
+  free(k->buf);
+  free(k);
+}
+
+static void *look_main(void *arg) {
+  struct look *k = arg;
+  pthread_mutex_lock(&look_lock);
+  while (!k->left && k->at < k->count) {
+    pid_t pid = k->pid[k->at];
+    pthread_mutex_unlock(&look_lock);
+    bool ours = proc_is_ours(pid, &k->wanted, k->buf, &k->blind);
+    pthread_mutex_lock(&look_lock);
+    if (k->left) break;
+    if (ours && kill(pid, k->sig) == 0) k->signalled++;
+    k->at++;
+    pthread_cond_signal(&k->moved);
+  }
+  k->over = true;
+  pthread_cond_signal(&k->moved);
+  if (k->left) {
+    struct look **p = &looks_left;
+    while (*p && *p != k) p = &(*p)->next;
+    if (*p) *p = k->next;
+    look_free(k);
+  }
+  pthread_mutex_unlock(&look_lock);
+  return NULL;
+}
+
+/* Without a thread it looks itself, and waits. */
+static void look_start(struct look *k) {
+  pthread_t thread;
+  pthread_attr_t attr;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int err = pthread_create(&thread, &attr, look_main, k);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attr);
+  if (err != 0) look_main(k);
+}
+
+/* Waits until all is looked at, or one process has been for too long: that one is left. Takes the look from its caller.
+   How many are done with. */
+static size_t look_wait(struct look *k, uint64_t patience, unsigned *signalled) {
+  pthread_mutex_lock(&look_lock);
+  while (!k->over && !k->left) {
+    size_t at = k->at;
+    uint64_t until = fs_now_ns() + patience;
+    struct timespec ts = {.tv_sec = (time_t)(until / FS_NS_PER_S), .tv_nsec = (long)(until % FS_NS_PER_S)};
+    int err = 0;
+    while (!k->over && k->at == at && err == 0)
+      err = pthread_cond_clockwait(&k->moved, &look_lock, CLOCK_MONOTONIC, &ts);
+    k->left = !k->over && k->at == at;
+  }
+  size_t done = k->at + k->left;
+  *signalled += k->signalled + (k->over && k->blind);
+  if (k->left) {
+    k->next = looks_left;
+    looks_left = k;
+  } else {
+    look_free(k);
+  }
+  pthread_mutex_unlock(&look_lock);
+  return done;
+}
+
+unsigned fs_processes_hang(pid_t *pid, unsigned most) {
   unsigned n = 0;
-  DIR *proc = opendir("/proc");
-  snprintf(w.run_item, sizeof(w.run_item), FS_ENV_RUN "=%s", run);
-  snprintf(w.job_item, sizeof(w.job_item), FS_ENV_JOB "=%s", job);
-  for (const struct dirent *d; proc && buf && (d = readdir(proc)) != NULL;) {
+  pthread_mutex_lock(&look_lock);
+  for (const struct look *k = looks_left; k && n < most; k = k->next) pid[n++] = k->pid[k->at];
+  pthread_mutex_unlock(&look_lock);
+  return n;
+}
+
+static bool look_hangs(pid_t pid) {
+  bool hangs = false;
+  pthread_mutex_lock(&look_lock);
+  for (const struct look *k = looks_left; k; k = k->next) hangs = hangs || k->pid[k->at] == pid;
+  pthread_mutex_unlock(&look_lock);
+  return hangs;
+}
+
+/* This user's, but for the caller and those at which another look hangs. */
+static size_t proc_list(pid_t **list, bool *blind) {
+  size_t n = 0, room = 0;
+  DIR *proc = opendir(fs_proc_dir);
+  *blind = !proc;
+  for (const struct dirent *d; proc && (d = readdir(proc)) != NULL;) {
+    struct stat st;
     uint64_t pid;
     if (fs_parse_u64(d->d_name, 2, INT_MAX, &pid) < 0 || (pid_t)pid == getpid()) continue;
-    if (!proc_is_ours(d->d_name, &w, buf)) continue;
-    if (kill((pid_t)pid, sig) == 0) n++;
+    if (fstatat(dirfd(proc), d->d_name, &st, 0) < 0 || st.st_uid != geteuid() || look_hangs((pid_t)pid)) continue;
+    if (n == room) {
+      pid_t *more = realloc(*list, (room = room * 2 + 64) * sizeof(*more));
+      if (!more) {
+        *blind = true;
+        break;
+      }
+      *list = more;
+    }
+    (*list)[n++] = (pid_t)pid;
   }
   if (proc) closedir(proc);
+  return n;
+}
+
+unsigned fs_job_signal(const char *job, const char *run, bool daemons, int sig) {
+  FS_AUTO_FREE pid_t *list = NULL;
+  bool blind;
+  size_t count = proc_list(&list, &blind), from = 0;
+  uint64_t patience = FS_LOOK_NS;
+  unsigned n = blind;
+  while (from < count) {
+    struct look *k = calloc(1, sizeof(*k) + (count - from) * sizeof(*list));
+    char *buf = malloc(FS_PROC_TEXT);
+    if (!k || !buf || pthread_cond_init(&k->moved, NULL) != 0) {
+      free(k);
+      free(buf);
+      return n + 1;
+    }
+    k->buf = buf;
+    k->sig = sig;
+    k->wanted.daemons = daemons;
+    snprintf(k->wanted.job, sizeof(k->wanted.job), "%s", job);
+    snprintf(k->wanted.run_item, sizeof(k->wanted.run_item), FS_ENV_RUN "=%s", run);
+    snprintf(k->wanted.job_item, sizeof(k->wanted.job_item), FS_ENV_JOB "=%s", job);
+    k->count = count - from;
+    memcpy(k->pid, list + from, k->count * sizeof(*list));
+    look_start(k);
+    from += look_wait(k, patience, &n);
+    patience = FS_LOOK_NS / 5;
+  }
   return n;
 }
 

@@ -117,6 +117,7 @@ static inline int64_t fs_mtime_ns(const struct stat *st) {
   return (int64_t)((uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec);
 }
 
+#define FS_NS_PER_S 1000000000ull
 /* CLOCK_MONOTONIC in nanoseconds, through the vDSO. */
 uint64_t fs_now_ns(void);
 
