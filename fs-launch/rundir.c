@@ -14,7 +14,6 @@
 #include "util/dir.h"
 
 #define FS_RUN_TRIES 20
-#define FS_RUN_YOUNG_S 10 /* a directory may be without its locks for a moment: leave it alone */
 
 static int run_base(struct fs_launch *l, char *base, size_t size) {
   char name[PATH_MAX], shown[512];
@@ -114,14 +113,13 @@ struct run_state {
 static void run_look(int dir, struct run_state *s) {
   DIR *d = fs_opendirat(dir, ".");
   struct stat st;
-  *s = (struct run_state){0};
+  *s = (struct run_state){.launcher_held = !d}; /* what cannot be looked at lives */
   if (fstat(dir, &st) == 0) s->newest = st.st_mtime;
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
     size_t n = strlen(e->d_name);
     if (n < 5 || strcmp(e->d_name + n - 5, ".lock") != 0) continue;
-    FS_AUTO_CLOSE int fd = openat(dir, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-    if (fd >= 0 && fstat(fd, &st) == 0) s->newest = FS_MAX(s->newest, st.st_mtime);
+    bool held = fs_run_lock_held(dir, e->d_name) > 0;
+    if (fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) s->newest = FS_MAX(s->newest, st.st_mtime);
     if (strcmp(e->d_name, "launch.lock") == 0) {
       s->launcher = true;
       s->launcher_held = held;
@@ -135,7 +133,7 @@ static void run_look(int dir, struct run_state *s) {
 bool fs_run_held(const char *run) {
   struct run_state s;
   FS_AUTO_CLOSE int dir = open(run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (dir < 0) return false;
+  if (dir < 0) return errno != ENOENT;
   run_look(dir, &s);
   return s.launcher_held || s.node_held;
 }
@@ -149,7 +147,12 @@ static bool run_sweep_one(int base, const char *base_path, const char *job, bool
   if (dir < 0 || n < 0 || (size_t)n >= sizeof(run)) return false;
   run_look(dir, &s);
   if (s.launcher_held || (s.node_held && !s.launcher)) return false;
-  if (time(NULL) - s.newest < FS_RUN_YOUNG_S) return false;
+  if (time(NULL) - s.newest < FS_RUN_YOUNG_S) {
+    if (tell)
+      fs_say("%s: its job starts, or died less than %d s ago: left alone; run this again then",
+             fs_shown(run, shown, sizeof(shown)), FS_RUN_YOUNG_S);
+    return false;
+  }
   /* Launched on another host, it goes on without its daemon here, or mpirun's is about to start a program: its launcher
      ends it. */
   if (!s.launcher && fs_job_signal(job, run, true, 0) > 0) return false;

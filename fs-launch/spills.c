@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "ipc/local.h"
+#include "ipc/names.h"
+#include "ipc/rundir.h"
 #include "launch.h"
 #include "util/dir.h"
 
@@ -59,6 +61,22 @@ static bool lock_again(const struct left *w, unsigned tries) {
   return true;
 }
 
+/* Perhaps by a daemon of another host (NFS), which may not have made the lock's file yet. */
+static bool spill_held(int dir, const struct stat *st, const struct left *w) {
+  if (flock(dir, LOCK_EX | LOCK_NB) < 0) return true;
+  int held = fs_run_lock_held(dir, FS_SPILL_LOCK);
+  return held > 0 || (held < 0 && !w->job && time(NULL) - st->st_mtime < FS_RUN_YOUNG_S);
+}
+
+/* That nobody has saved. */
+static unsigned spill_files(int dir) {
+  unsigned n = 0;
+  DIR *d = fs_opendirat(dir, FS_OUT_DIR);
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) n += e->d_name[0] != '.';
+  if (d) closedir(d);
+  return n;
+}
+
 static void remove_spill(int top, const char *top_path, const char *name, const struct left *w) {
   char path[PATH_MAX], of[128], shown[512];
   struct stat st;
@@ -67,12 +85,16 @@ static void remove_spill(int top, const char *top_path, const char *name, const 
     return;
   FS_AUTO_CLOSE int dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
-  for (unsigned tries = 0; flock(dir, LOCK_EX | LOCK_NB) < 0; tries++)
+  for (unsigned tries = 0; spill_held(dir, &st, w); tries++)
     if (!lock_again(w, tries)) return;
   if (!w->job && job_lives(of)) return;
+  unsigned files = w->tell ? spill_files(dir) : 0;
   fs_err err = fs_remove_tree(path);
+  fs_shown(path, shown, sizeof(shown));
   if (err < 0)
-    fs_say("%s: %s", fs_shown(path, shown, sizeof(shown)), strerror(-err));
+    fs_say("%s: %s", shown, strerror(-err));
+  else if (files > 0)
+    fs_say("removed %s, left by a daemon that died, with %u output%s in it", shown, files, files == 1 ? "" : "s");
   else
     tell_removed(w, path);
 }

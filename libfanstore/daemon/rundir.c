@@ -31,7 +31,6 @@
 #define FS_NODE_LOCK_NS 200000000ull /* who only looks whether a job lives holds its locks for a moment */
 #define FS_PROGRAMS_NS 2000000000ull /* that end with the daemon, as in a job that is cancelled */
 #define FS_LOCKLESS_AGE 600          /* seconds after which a run directory without any lock is a dead one */
-#define FS_YOUNG_AGE 10              /* before that its lock may be made but not yet taken */
 
 /* Opens a directory that must be ours alone. */
 static fs_fd fs_rundir_open(int at, const char *path) {
@@ -82,12 +81,11 @@ static bool fs_rundir_alive(int dirfd) {
   for (struct dirent *e; !alive && (e = readdir(dir)) != NULL;) {
     if (!fs_rundir_suffix(e->d_name, ".lock")) continue;
     locks = true;
-    FS_AUTO_CLOSE int fd = openat(dirfd, e->d_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    alive = fd < 0 ? errno != ENOENT : flock(fd, LOCK_EX | LOCK_NB) < 0;
+    alive = fs_run_lock_held(dirfd, e->d_name) > 0;
   }
   closedir(dir);
   if (alive || fstat(dirfd, &st) < 0) return true;
-  return time(NULL) - st.st_mtime < (locks ? FS_YOUNG_AGE : FS_LOCKLESS_AGE);
+  return time(NULL) - st.st_mtime < (locks ? FS_RUN_YOUNG_S : FS_LOCKLESS_AGE);
 }
 
 /* Removes the run directories of dead jobs that have no program here. The base is locked: no daemon is between making
@@ -119,16 +117,20 @@ static int fs_rundir_clean_other(void *ctx, const char *base) {
   return 0;
 }
 
-static fs_fd fs_rundir_lock_node(const char *run, uint32_t rank) {
-  char name[32];
-  FS_AUTO_CLOSE int dir = fs_rundir_open(AT_FDCWD, run);
-  if (dir < 0) return dir;
-  snprintf(name, sizeof(name), "node-%u.lock", rank);
+static fs_fd fs_rundir_lock(int dir, const char *name) {
   FS_AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return -errno;
   fs_err err = fs_rundir_flock(fd, FS_NODE_LOCK_NS);
   if (err < 0) return err == -ETIMEDOUT ? -EBUSY : err;
   return FS_MOVE_FD(fd);
+}
+
+static fs_fd fs_rundir_lock_node(const char *run, uint32_t rank) {
+  char name[32];
+  FS_AUTO_CLOSE int dir = fs_rundir_open(AT_FDCWD, run);
+  if (dir < 0) return dir;
+  snprintf(name, sizeof(name), "node-%u.lock", rank);
+  return fs_rundir_lock(dir, name);
 }
 
 /* The base in which this job's run directory is or will be, locked. One that was removed as empty a moment ago can have
@@ -170,6 +172,12 @@ fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
   return err;
 }
 
+/* A daemon of another host, say, may have made it, and not its lock yet. */
+static bool fs_rundir_young(int fd) {
+  struct stat st;
+  return fstat(fd, &st) < 0 || time(NULL) - st.st_mtime < FS_RUN_YOUNG_S;
+}
+
 /* Removes spill directories whose owners are dead. */
 static void fs_rundir_clean_spills(const char *parent) {
   DIR *dir = opendir(parent);
@@ -179,6 +187,8 @@ static void fs_rundir_clean_spills(const char *parent) {
     if (strncmp(e->d_name, FS_LOCAL_SPILL, strlen(FS_LOCAL_SPILL)) != 0) continue;
     FS_AUTO_CLOSE int fd = fs_rundir_open(dirfd(dir), e->d_name);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) continue;
+    int held = fs_run_lock_held(fd, FS_SPILL_LOCK);
+    if (held > 0 || (held < 0 && fs_rundir_young(fd))) continue;
     if (snprintf(path, sizeof(path), "%s/%s", parent, e->d_name) < (int)sizeof(path)) (void)fs_remove_tree(path);
   }
   closedir(dir);
@@ -222,6 +232,10 @@ fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
   if (err == 0) {
     d->spill_fd = fs_rundir_make_locked(d->spill, FS_BASE_LEAVE_NS);
     err = d->spill_fd < 0 ? d->spill_fd : 0;
+  }
+  if (err == 0) {
+    d->spill_lock_fd = fs_rundir_lock(d->spill_fd, FS_SPILL_LOCK);
+    err = d->spill_lock_fd < 0 ? d->spill_lock_fd : 0;
   }
   if (err == 0) err = fs_rundir_out(d);
   if (err < 0) snprintf(why, why_size, "%s: %s", d->spill, strerror(-err));

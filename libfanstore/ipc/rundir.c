@@ -2,11 +2,15 @@
 /* See rundir.h. No state; what it finds may be gone a moment later, and who opens it looks whose it is. */
 #include "ipc/rundir.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "ipc/node.h"
+#include "util/util.h"
 
 struct run_wanted {
   const char *job;
@@ -48,4 +52,11 @@ bool fs_run_is_job(const char *base, const char *name) {
   if (name[0] == '.') return false;
   if (fs_run_dir(NULL, path, sizeof(path)) > 0 && strcmp(path, base) == 0) return true;
   return strncmp(name, "job-", 4) == 0;
+}
+
+/* Open for writing: NFS lets nobody lock a file who only reads it. */
+int fs_run_lock_held(int dir, const char *name) {
+  FS_AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT ? -ENOENT : 1;
+  return flock(fd, LOCK_EX | LOCK_NB) < 0;
 }

@@ -13,10 +13,14 @@
 fs_ssize fs_run_find(const char *job, char *out, size_t size);
 /* The base to make it in: where it is already, or the first of one's own, or a new one. 0 or a negative errno. */
 fs_err fs_run_base(const char *job, char *out, size_t size);
+#define FS_RUN_YOUNG_S 10 /* a directory may be without its locks for a moment: leave it alone */
 /* Calls fn for each base of one's own. */
 int fs_run_bases(fs_own_fn *fn, void *ctx);
 /* May this name in a base be a job's, to be removed with all in it? One with a suffix could be of the user's making:
    there only what fs-launch has named. */
 bool fs_run_is_job(const char *base, const char *name);
+/* Does a daemon live, here or on another host, whose lock this file of a directory is? What cannot be looked at is
+   held. 1, 0, or -ENOENT: there is no such file. */
+int fs_run_lock_held(int dir, const char *name);
 
 #endif
