@@ -201,18 +201,23 @@ static bool tell_of_silent(struct fs_launch *l) {
   unsigned silent = 0, lost = 0;
   for (uint32_t i = 0; i < l->nodes; i++) silent += is_silent(&l->node[i]);
   if (silent == 0) l->outputs.gone = 0; /* one that was taken for dead has told of them */
-  bool known = all_known(l, silent);
-  for (uint32_t i = 0, before = 0; i < l->nodes; i++) {
+  bool known = all_known(l, silent), lost_before = false;
+  for (uint32_t i = 0; i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
     if (!is_silent(n)) continue;
     fs_warn(l, "node %u (%s) does not tell of its outputs: %s", i, n->host,
-            n->inherited          ? "what was closed or synced is the next node's"
+            n->inherited && lost_before ? "what was closed or synced is the next node's, if that still had it all"
+            : n->inherited              ? "what was closed or synced is the next node's"
             : !known              ? l->opt.stage_out ? "what was not staged out is lost" : "any that it had are lost"
             : l->outputs.gone > 0 ? "those that are lost are named"
             : l->opt.stage_out    ? "what was closed or synced had been staged out"
                                   : "none of them is known to be lost");
-    lost += !n->inherited || before++ > 0; /* whether of two the second had replicated the first's is not known */
+    lost += !n->inherited || lost_before; /* whether of two the second had replicated the first's is not known */
+    lost_before = true;
   }
+  if (lost > 0 && !known && (l->opt.stage_out || l->opt.keep))
+    fs_warn(l, "nobody is left who knows whether all outputs of %s are there: so the status is that of a failure",
+            silent == 1 ? "that node" : "those nodes");
   return lost > 0 && !known;
 }
 

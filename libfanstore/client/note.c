@@ -59,7 +59,7 @@ const char *fs_err_text(fs_err err) {
   case -ENODEV:
     return "there is no daemon";
   case -EREMOTEIO:
-    return "none of them answers";
+    return "none of them gave it";
   case -ENOBUFS:
     return "the cache is full";
   case -EAGAIN:

@@ -243,6 +243,20 @@ fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) 
   return len;
 }
 
+#define FS_OUT_GONE_TRIES 100u
+#define FS_OUT_GONE_QUICK 20u /* without a pause: others remove or replace it */
+
+bool fs_out_gone(const struct fs_found *f, unsigned tries) {
+  if (tries < FS_OUT_GONE_TRIES) {
+    if (tries >= FS_OUT_GONE_QUICK) (void)FS_SYS2(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
+    return true;
+  }
+  fs_count(FS_C_ERRORS, 1);
+  FS_NOTE("an output file cannot be read: its bytes are gone from this node's local directory (", f->real, ")");
+  errno = EIO;
+  return false;
+}
+
 /* Where the spill is a link to, if it is one: what the kernel is told not to follow, it would not find there. */
 static void staged_path(struct fs_found *f) {
   char target[PATH_MAX];

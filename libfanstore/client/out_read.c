@@ -449,7 +449,7 @@ fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
   if (FS_UNLIKELY(fs_bad_memory(buf, n))) return -EFAULT;
   for (unsigned tries = 0; got == -ESTALE; tries++) {
     fs_err err = whole_for(entry, off + n, &w);
-    if (err != 0) return err == -ENOENT || err == -EHOSTDOWN ? (told(entry, err), -EIO) : err;
+    if (err != 0) return err == -ENOENT || err == -EHOSTDOWN || err == -EIO ? (told(entry, err), -EIO) : err;
     if (off >= w.size || n == 0) return 0;
     size_t len = FS_MIN(n, (size_t)(w.size - off));
     w.any = tries >= FS_OUT_LISTS; /* it changes all the time */

@@ -61,7 +61,8 @@ static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *i
   const struct fs_spill_file *f = fs_spill_find(d, item->id);
   *size = f && f->in ? f->size : 0;
   if (!S_ISREG(item->mode) || (f && f->in)) return true;
-  if (fstatat(d->spill_fd, fs_spill_name(item->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return false;
+  if (fstatat(d->spill_fd, fs_spill_name(item->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
+    return f && !f->removed; /* somebody has removed the bytes of what has a name: that fails then, and is told */
   *size = (uint64_t)st.st_size;
   return S_ISREG(st.st_mode);
 }
@@ -269,8 +270,7 @@ static void fs_outputs_found(void *ctx, fs_err err, const char *path) {
     snprintf(number, sizeof(number), "lost+found/%llu", (unsigned long long)s->item.id);
     s->err = -ENOLINK;
     if (o->names > 0) o->names--, fs_outputs_say(s, number);
-    o->files++;
-    o->bytes += s->size;
+    o->files++, o->bytes += s->size;
     if (o->keep)
       fs_outputs_keep(s, number);
     else

@@ -83,9 +83,10 @@ static inline int fs_ret_int(int64_t r) {
   return (int)fs_ret(r);
 }
 
-/* Was an output file replaced or removed after it was found? Then the name is to be looked up once more. */
+/* Was an output file replaced or removed after it was found? Then the name is to be looked up once more. If it is found
+   again and again, its bytes are what is gone: that is EIO, since ENOENT is what no name at all is. */
 static inline bool fs_output_gone(const struct fs_found *f, int err, unsigned *tries) {
-  return err == ENOENT && f->out.id != 0 && (*tries)++ < 100;
+  return FS_UNLIKELY(err == ENOENT) && f->out.id != 0 && fs_out_gone(f, (*tries)++);
 }
 
 /*

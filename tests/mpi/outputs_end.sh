@@ -247,7 +247,7 @@ left_by_daemons() {
     equal "$n nodes: bytes" "1 2 3" "$(cat "$where"/* | sort | xargs)"
     mkdir -p "$work/other/out" && touch "$work/other/out/mine" && ln -s "$work/other" "$work/local/fanstore-node0/spill-job-x-0"
     clean
-    one_line "$work/clean" "removed ${where%/out}, left by a daemon that died"
+    one_line "$work/clean" "removed ${where%/out}, left by a daemon that died, with 3 outputs in it"
     [ -e "$work/other/out/mine" ] || fail "a symlink was followed"
     rm "$work/local/fanstore-node0/spill-job-x-0"
     equal "$n nodes: left after clean" "" "$(spills)"
@@ -298,6 +298,34 @@ mpirun_is_gone() {
   echo "ok - the death of mpirun loses no outputs that are kept or staged out; those of other jobs are named"
 }
 
+# Somebody removes a node's outputs from its local directory: they are EIO, not missing, and told at the end.
+cat >"$scripts/vanished.sh" <<'EOF'
+mkdir "$1/out" && for i in 1 2 3; do echo "$i" >"$1/out/$i" || exit; done
+env -u LD_PRELOAD bash -c 'for f in "$1"/fanstore-node0/spill-*/out/*; do [ "$(cat "$f")" = 3 ] || rm "$f"; done' - "$2"
+for node in 0 1; do for i in 1 2 3; do FANSTORE_NODE=$node cat "$1/out/$i"; done 2>&1; done
+ls "$1/out" | wc -l
+EOF
+vanished() {
+  local how status
+  mkdir "$work/staged"
+  for how in --keep --stage-out ''; do
+    status=125
+    [ -n "$how" ] || status=0
+    set -- ${how:+"$how"}
+    [ "$how" != --stage-out ] || set -- "$how" "$work/staged"
+    expect_status $status launch --dataset "$ds" --mount "$mnt" --emulate 2 "$@" -- bash "$scripts/vanished.sh" "$mnt" "$work/local"
+    equal "$how: EIO" 4 "$(grep -c 'Input/output error' "$work/out")"
+    equal "$how: others" "3 3 3" "$(grep -x 3 "$work/out" | xargs)"
+    case $how in
+      --keep) grep -q '^fs-launch: 2 of them could not be kept and are lost: No such file' "$work/err" ;;
+      --stage-out) grep -q '^fs-launch: 3 outputs (2 B) written, 1 staged out' "$work/err" && grep -q '2 could not be staged out' "$work/err" ;;
+      *) grep -q '3 outputs (2 B) are lost (keep with --keep)' "$work/err" ;;
+    esac || fail "$how: $(cat "$work/err")"
+    no_leftovers
+  done
+  echo "ok - outputs whose bytes somebody removed"
+}
+
 ends() { ends_well; slow_removal; }
 without_first() { first_is_gone; mpirun_is_gone; }
-side_by_side eval ends without_first node_is_gone left_by_daemons
+side_by_side eval ends without_first node_is_gone left_by_daemons vanished
