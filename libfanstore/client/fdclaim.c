@@ -6,6 +6,7 @@
  * to close the number, copy it, or put a file there waits for that: a few system calls of a thread that takes no
  * signal meanwhile, at most FS_CLAIM_WAIT_NS. fork ends all claims in the child (fs_fd_child).
  */
+#include "client/fdpool.h"
 #include "client/fdtab.h"
 #include "util/sys.h"
 
@@ -43,13 +44,20 @@ bool fs_fd_claim(int fd, uint64_t like, uint64_t flags, struct fs_fd_claim *c) {
   return true;
 }
 
-void fs_fd_unclaim(int fd, const struct fs_fd_claim *c, bool gone) {
+/* False: somebody had waited too long, and the entry is not this claim's any more. */
+static bool end_claim(int fd, const struct fs_fd_claim *c, bool gone, uint64_t put) {
   uint64_t e = fs_fd_entry(fd);
+  bool mine;
   do {
-    if (!fs_fd_same_file(e, c->entry)) break; /* somebody had waited too long */
-  } while (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, gone ? 0 : e & ~FS_FDE_CLAIMED));
-  if (gone && fs_fd_same_file(e, c->entry)) fs_fd_release(e);
+    mine = fs_fd_same_file(e, c->entry);
+  } while (mine && !atomic_compare_exchange_weak(&fs_fdtab[fd], &e, gone ? put : e & ~FS_FDE_CLAIMED));
+  if (gone && mine) fs_fd_release(e);
   mask_signals(c->signals, NULL);
+  return mine;
+}
+
+void fs_fd_unclaim(int fd, const struct fs_fd_claim *c, bool gone) {
+  end_claim(fd, c, gone, 0);
 }
 
 void fs_fd_over_begin(int fd, struct fs_fd_claim *c) {
@@ -62,4 +70,12 @@ void fs_fd_over_end(int fd, const struct fs_fd_claim *c, bool replaced) {
     fs_fd_unclaim(fd, c, replaced);
   else if (replaced)
     fs_fd_forget(fd);
+}
+
+void fs_fd_over_put(int fd, const struct fs_fd_claim *c, uint64_t entry) {
+  fs_fd_note_high(fd);
+  fs_fd_taken(fd);
+  if (c->entry != 0 && end_claim(fd, c, true, entry)) return;
+  if (fs_fd_entry(fd) & FS_FDE_IDLE) fs_pool_remove(fd);
+  fs_fd_release(atomic_exchange(&fs_fdtab[fd], entry));
 }

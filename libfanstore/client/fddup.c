@@ -20,13 +20,36 @@ static fs_err not_live(uint64_t e) {
   return e & (FS_FDE_VIRTUAL | FS_FDE_IDLE) ? -EBADF : FS_E_REAL;
 }
 
-static void insert_copy(int newfd, uint64_t e, struct fs_slot *s, bool cloexec) {
-  fs_fd_note_high(newfd);
-  atomic_fetch_add(&s->refs, 1);
+/* One descriptor more, unless the last one is gone by now. */
+static bool hold(struct fs_slot *s) {
+  uint32_t refs = atomic_load(&s->refs);
+  bool shared = atomic_load(&s->shared); /* then nobody counts */
+  while ((shared || refs > 0) && !atomic_compare_exchange_weak(&s->refs, &refs, refs + 1)) {
+  }
+  if (!shared && refs == 0) return false;
   fs_slot_moved(atomic_load(&fs_state), s);
   if (fs_is_out(s->entry)) fs_out_copied_slot(s);
+  return true;
+}
+
+static uint64_t copy_entry(uint64_t e, bool cloexec) {
   e &= ~(uint64_t)(FS_FDE_CLOEXEC | FS_FDE_INHERIT | FS_FDE_NAMED | FS_FDE_CLAIMED);
-  atomic_store(&fs_fdtab[newfd], e | (cloexec ? FS_FDE_CLOEXEC : 0));
+  return e | (cloexec ? FS_FDE_CLOEXEC : 0);
+}
+
+/* The open file of fd, held once more. NULL: err says why. */
+static struct fs_slot *hold_file(int fd, uint64_t *e, fs_err *err) {
+  for (;;) {
+    FS_USE(u);
+    *e = fs_fd_settled(fd);
+    if (*e & FS_FDE_VIRTUAL) fs_fd_use_slow(fd, *e, &u);
+    uint64_t now = fs_fd_settled(fd);
+    if (!fs_fd_same_file(now, *e)) continue;
+    struct fs_slot *s = live(*e);
+    *err = s == NULL ? not_live(*e) : 0;
+    if (s == NULL || hold(s)) return s;
+    if (fs_fd_same_file(fs_fd_entry(fd), *e)) return *err = -EBADF, NULL; /* closed behind our back */
+  }
 }
 
 /* A kernel descriptor of the same placeholder. dup takes the lowest number: that of an idle one, if there is any. */
@@ -34,7 +57,7 @@ static int64_t copy_placeholder(int fd, int min) {
   uint32_t slot;
   fs_fd idle = min == 0 ? fs_pool_take(&slot) : -ENOENT;
   if (idle >= 0) {
-    fs_slot_free(atomic_load(&fs_state), slot);
+    fs_use_free_idle(slot);
     int64_t r = FS_SYS3(SYS_dup3, fd, idle, O_CLOEXEC);
     if (r < 0) fs_sys_close(idle);
     atomic_store(&fs_fdtab[idle], 0);
@@ -48,16 +71,20 @@ static int64_t copy_placeholder(int fd, int min) {
 fs_fd fs_fd_dup(int fd, int min, bool cloexec) {
   if (fs_vfork_depth > 0) return (fs_fd)fs_sys_fcntl(fd, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, min);
   for (;;) {
-    uint64_t e = fs_fd_settled(fd);
-    struct fs_slot *s = live(e);
-    if (s == NULL) return not_live(e);
+    uint64_t e;
+    fs_err err;
+    if (hold_file(fd, &e, &err) == NULL) return err;
     int64_t newfd = copy_placeholder(fd, min);
-    if (newfd < 0) return (fs_fd)newfd;
-    if ((uint64_t)newfd >= FS_FD_MAX) {
+    if (newfd >= (int64_t)FS_FD_MAX) {
       fs_sys_close((int)newfd);
-      return -EMFILE;
+      newfd = -EMFILE;
     }
-    insert_copy((int)newfd, e, s, cloexec);
+    if (newfd < 0) {
+      fs_fd_release(e);
+      return (fs_fd)newfd;
+    }
+    fs_fd_note_high((int)newfd);
+    atomic_store(&fs_fdtab[newfd], copy_entry(e, cloexec));
     if (FS_LIKELY(fs_fd_same_file(fs_fd_settled(fd), e))) return (fs_fd)newfd;
     /* In the middle of that it became a real file, and this may be a copy of either. */
     if (fs_fd_close((int)newfd) == FS_E_REAL) fs_sys_close((int)newfd);
@@ -66,16 +93,19 @@ fs_fd fs_fd_dup(int fd, int min, bool cloexec) {
 
 fs_fd fs_fd_dup_to(int fd, int newfd, bool cloexec) {
   if (fs_vfork_depth > 0) return (fs_fd)FS_SYS3(SYS_dup3, fd, newfd, cloexec ? O_CLOEXEC : 0);
-  uint64_t e = fs_fd_settled(fd);
-  struct fs_slot *s = live(e);
-  if (s == NULL) return not_live(e);
-  if ((uint32_t)newfd >= FS_FD_MAX) return -EBADF;
+  uint64_t e;
+  fs_err err;
+  if ((uint32_t)newfd >= FS_FD_MAX) return live(fs_fd_settled(fd)) == NULL ? not_live(fs_fd_settled(fd)) : -EBADF;
+  if (hold_file(fd, &e, &err) == NULL) return err;
   struct fs_fd_claim c;
   fs_fd_over_begin(newfd, &c);
   fs_fd r = (fs_fd)FS_SYS3(SYS_dup3, fd, newfd, O_CLOEXEC);
-  fs_fd_over_end(newfd, &c, r >= 0);
-  if (r < 0) return r;
-  insert_copy(newfd, e, s, cloexec);
+  if (r < 0) {
+    fs_fd_over_end(newfd, &c, false);
+    fs_fd_release(e);
+    return r;
+  }
+  fs_fd_over_put(newfd, &c, copy_entry(e, cloexec));
   if (FS_LIKELY(fs_fd_same_file(fs_fd_settled(fd), e))) return newfd;
   fs_fd_settled(newfd);
   fs_fd_forget(newfd); /* as in fs_fd_dup */

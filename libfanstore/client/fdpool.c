@@ -38,6 +38,7 @@ static __attribute__((noinline)) struct pool *map_pool(void) {
 static __attribute__((noinline)) struct pool *first_use(void) {
   struct pool *p = map_pool();
   fs_fd_share(); /* what is open is the parent's too, if there is one */
+  fs_use_forked(false);
   atomic_store(&p->known, 1);
   return p;
 }
@@ -132,10 +133,10 @@ fs_fd fs_pool_unpark(uint32_t *slot) {
     if (e == 0 || !atomic_compare_exchange_strong(&p->parked[i], &e, 0)) continue;
     int up = (int)(uint32_t)e - 1;
     *slot = (uint32_t)(e >> 32);
-    fs_fd fd = renumber(up, *slot, 0);
+    fs_fd fd = fs_use_seen(*slot) ? -EBUSY : renumber(up, *slot, 0); /* a call of its old number is under way */
     forget_idle(up);
     if (fd >= 0) return fd;
-    fs_slot_free(atomic_load(&fs_state), *slot);
+    fs_use_free_idle(*slot);
   }
   return -ENOENT;
 }
@@ -146,7 +147,7 @@ static bool remove_parked(int fd) {
     uint64_t e = atomic_load(&p->parked[i]);
     if ((uint32_t)e != (uint32_t)fd + 1 || !atomic_compare_exchange_strong(&p->parked[i], &e, 0)) continue;
     atomic_store(&fs_fdtab[fd], 0);
-    fs_slot_free(atomic_load(&fs_state), (uint32_t)(e >> 32));
+    fs_use_free_idle((uint32_t)(e >> 32));
     return true;
   }
   return false;
@@ -177,7 +178,7 @@ bool fs_pool_remove(int fd) {
   bool here = fd < FS_POOL_WORDS * 64 && (atomic_fetch_and(&the_pool()->idle[fd / 64], ~bit) & bit) != 0;
   if (!here) return fd >= PARK_FIRST && remove_parked(fd);
   atomic_store(&fs_fdtab[fd], 0);
-  fs_slot_free(atomic_load(&fs_state), atomic_load(&idle_slot[fd]));
+  fs_use_free_idle(atomic_load(&idle_slot[fd]));
   return true;
 }
 
@@ -197,7 +198,7 @@ void fs_fd_make_lowest(int n) {
     if (fd < 0 && !any_idle()) return;
     atomic_store(&fs_pool_maybe, true);
     if (fd < 0) return;
-    if (!park(fd, slot)) fs_slot_free(atomic_load(&fs_state), slot);
+    if (!park(fd, slot)) fs_use_free_idle(slot);
     forget_idle(fd);
   }
 }
@@ -207,7 +208,7 @@ static bool close_idle(const struct fs_fd_idle *taken, bool free_slots) {
   for (uint32_t w = 0; w < FS_POOL_WORDS; w++) {
     for (uint64_t mask = taken->mask[w]; mask != 0; mask &= mask - 1) {
       uint32_t fd = w * 64 + (uint32_t)__builtin_ctzll(mask);
-      if (free_slots) fs_slot_free(atomic_load(&fs_state), atomic_load(&idle_slot[fd]));
+      if (free_slots) fs_use_free_idle(atomic_load(&idle_slot[fd]));
       forget_idle((int)fd);
       any = true;
     }
@@ -215,7 +216,7 @@ static bool close_idle(const struct fs_fd_idle *taken, bool free_slots) {
   for (uint32_t i = 0; i < FS_POOL_PARKED; i++) {
     uint64_t e = taken->parked[i];
     if (e == 0) continue;
-    if (free_slots) fs_slot_free(atomic_load(&fs_state), (uint32_t)(e >> 32));
+    if (free_slots) fs_use_free_idle((uint32_t)(e >> 32));
     forget_idle((int)(uint32_t)e - 1);
     any = true;
   }
@@ -248,7 +249,7 @@ static void give_back_parked(const struct fs_fd_idle *taken) {
     int fd = (int)(uint32_t)e - 1;
     if (e == 0 || !(fs_fd_entry(fd) & FS_FDE_IDLE)) continue;
     if (atomic_compare_exchange_strong(&the_pool()->parked[i], &none, e)) continue;
-    fs_slot_free(atomic_load(&fs_state), (uint32_t)(e >> 32)); /* another thread parked one there meanwhile */
+    fs_use_free_idle((uint32_t)(e >> 32)); /* another thread parked one there meanwhile */
     forget_idle(fd);
   }
 }
@@ -277,5 +278,6 @@ void fs_fd_child(const struct fs_fd_idle *taken) {
       atomic_fetch_and(&fs_fdtab[fd], ~FS_FDE_CLAIMED);
   }
   fs_vfork_depth = 0;
+  fs_use_forked(true);
   close_idle(taken, false);
 }

@@ -101,9 +101,11 @@ void fs_real_follow(void) {
   uint32_t high = atomic_load(&fs_fdtab_high);
   for (uint32_t fd = 3; fd < high && fs_vfork_depth == 0; fd++) {
     if (!(fs_fd_entry((int)fd) & FS_FDE_VIRTUAL)) continue;
-    struct fs_slot *s = fs_fd_slot((int)fd);
+    FS_USE(u);
+    struct fs_slot *s = fs_fd_use((int)fd, &u);
     if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE && fs_slot_is_real(s)) fs_fd_take_over((int)fd, s);
   }
+  fs_use_reap();
 }
 
 static bool is_inherited(int fd) {

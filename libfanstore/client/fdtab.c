@@ -66,11 +66,38 @@ struct fs_slot *fs_slot_of_socket(uint64_t dev, uint64_t ino) {
   return s == &fs_slot_closed ? NULL : s;
 }
 
+/* Of an entry that is of another generation than its slot, the number is looked at once more: it may be another file's.
+ */
+static struct fs_slot *slot_of(int fd, uint64_t e) {
+  for (uint64_t now;; e = now) {
+    if (FS_UNLIKELY(e & FS_FDE_IDLE)) return &fs_slot_closed;
+    if (!(e & FS_FDE_VIRTUAL)) return NULL;
+    struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
+    if (FS_LIKELY(atomic_load_explicit(&s->gen, memory_order_relaxed) == FS_FDE_GEN(e))) return s;
+    now = fs_fd_entry(fd);
+    if (fs_fd_same_file(now, e)) return &fs_slot_closed;
+  }
+}
+
 struct fs_slot *fs_fd_slot_slow(int fd, uint64_t e) {
   uint32_t index;
-  if (FS_UNLIKELY(fs_vfork_depth > 0)) return find_by_inode(fd, &index);
-  if (FS_UNLIKELY(e & FS_FDE_IDLE)) return &fs_slot_closed;
-  if (!(e & FS_FDE_VIRTUAL)) return NULL;
+  return FS_UNLIKELY(fs_vfork_depth > 0) ? find_by_inode(fd, &index) : slot_of(fd, e);
+}
+
+/* Who replaces the number looks for the slot in the words of all threads after taking the entry out: either it finds it
+   there, or the entry is another one here. */
+struct fs_slot *fs_fd_use_slow(int fd, uint64_t e, struct fs_use *u) {
+  if (FS_UNLIKELY(fs_vfork_depth > 0) || FS_UNLIKELY(!(e & FS_FDE_VIRTUAL))) return fs_fd_slot_slow(fd, e);
+  fs_use_begin(u);
+  for (uint64_t now;; e = now) {
+    fs_use_name(u, FS_FDE_SLOT(e));
+    now = fs_fd_entry(fd);
+    if (FS_LIKELY(fs_fd_same_file(now, e))) break;
+    if (!(now & FS_FDE_VIRTUAL)) {
+      fs_use_end(u);
+      return now & FS_FDE_IDLE ? &fs_slot_closed : NULL;
+    }
+  }
   struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
   return FS_LIKELY(atomic_load_explicit(&s->gen, memory_order_relaxed) == FS_FDE_GEN(e)) ? s : &fs_slot_closed;
 }
@@ -92,6 +119,13 @@ struct fs_slot *fs_fd_adopt(int fd) {
   if (FS_LIKELY(find_by_inode(fd, &again) == s)) return s;
   atomic_compare_exchange_strong(&fs_fdtab[fd], &e, 0);
   return fs_fd_slot(fd);
+}
+
+struct fs_slot *fs_fd_adopt_use(int fd, struct fs_use *u) {
+  struct fs_slot *s = fs_fd_adopt(fd);
+  if (s == NULL || s == &fs_slot_closed || fs_vfork_depth > 0) return s;
+  struct fs_slot *named = fs_fd_use(fd, u);
+  return named != NULL ? named : s;
 }
 
 /* An O_PATH descriptor of a fresh anonymous inode, at the lowest free number. */
@@ -118,6 +152,7 @@ static fs_fd new_slot(struct fs_slot **slot) {
   struct fs_state *st = fs_state_attach(true);
   uint64_t ino = 0;
   if (st == NULL) return -ENFILE;
+  fs_use_reap();
   int64_t i = fs_slot_alloc(st);
   if (i < 0) return (fs_fd)i;
   fs_fd fd = new_placeholder(&ino);
@@ -152,19 +187,41 @@ fs_fd fs_fd_new(struct fs_slot **slot) {
 void fs_fd_publish(int fd, struct fs_slot *slot, bool cloexec) {
   uint64_t gen = atomic_load_explicit(&slot->gen, memory_order_relaxed);
   atomic_store_explicit(&slot->refs, 1, memory_order_relaxed);
+  atomic_store_explicit(&slot->replaced, 0, memory_order_relaxed);
   set_entry(fd, gen << 32 | FS_FDE_VIRTUAL | (cloexec ? FS_FDE_CLOEXEC : 0) | slot_index(slot));
 }
 
-/* Gives up one descriptor's hold on its slot. True when it was the last and the slot can be used anew. */
-static bool release(struct fs_slot *s, uint64_t e) {
+/* One descriptor less, unless other processes count, too. False: there are more. Where threads may copy it at the same
+   time, it is counted so that only one of us finds the last one. */
+static bool is_last(struct fs_slot *s, bool exact) {
+  if (atomic_load_explicit(&s->shared, memory_order_relaxed)) return true;
+  if (!exact && atomic_load_explicit(&s->refs, memory_order_acquire) == 1) return true;
+  return atomic_fetch_sub(&s->refs, 1) == 1;
+}
+
+static bool leave_shared(struct fs_slot *s) {
+  struct fs_state *st = atomic_load_explicit(&fs_state, memory_order_relaxed);
+  if (!atomic_load_explicit(&s->shared, memory_order_relaxed)) return false;
+  if (atomic_load_explicit(&s->replaced, memory_order_relaxed)) fs_slot_stays(st, s);
+  atomic_fetch_add_explicit(&st->left, 1, memory_order_relaxed);
+  return true;
+}
+
+/*
+ * Gives up one descriptor's hold on its slot. True when it was the last and the slot can be used anew. A number that
+ * gets another file may be in use by calls of other threads, which finish on this one; what is closed should not, and
+ * the barrier that tells for sure costs more than all else: so it is only for outputs that it is made.
+ */
+static bool release(struct fs_slot *s, uint64_t e, bool replaced) {
   fs_pool_check();
   if (atomic_load_explicit(&s->gen, memory_order_relaxed) != FS_FDE_GEN(e)) return false;
-  if (fs_is_out(s->entry) && atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE) fs_out_closed(s);
-  if (atomic_load_explicit(&s->shared, memory_order_relaxed)) {
-    atomic_fetch_add_explicit(&atomic_load_explicit(&fs_state, memory_order_relaxed)->left, 1, memory_order_relaxed);
-    return false;
-  }
-  return atomic_load_explicit(&s->refs, memory_order_relaxed) == 1 || atomic_fetch_sub(&s->refs, 1) == 1;
+  bool output = fs_is_out(s->entry) && atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE;
+  if (replaced) atomic_store(&s->replaced, 1); /* for who finds the last one */
+  bool last = is_last(s, replaced || output);
+  bool look = output || (atomic_load_explicit(&s->replaced, memory_order_relaxed) && !atomic_load(&s->shared));
+  if (last && FS_UNLIKELY(look) && fs_use_retire(s, e, true, false)) return false;
+  if (FS_UNLIKELY(output)) fs_out_closed(s);
+  return last && !leave_shared(s); /* what is shared, a scan frees */
 }
 
 /* The placeholder may be closed by now, and a scan of holders have freed it. */
@@ -173,7 +230,7 @@ static void free_slot(uint64_t e) {
 }
 
 void fs_fd_release(uint64_t e) {
-  if ((e & FS_FDE_VIRTUAL) && release(slot_at(FS_FDE_SLOT(e)), e)) free_slot(e);
+  if ((e & FS_FDE_VIRTUAL) && release(slot_at(FS_FDE_SLOT(e)), e, true)) free_slot(e);
 }
 
 fs_err fs_fd_close(int fd) {
@@ -184,9 +241,9 @@ fs_err fs_fd_close(int fd) {
     if (FS_UNLIKELY(!(e & FS_FDE_VIRTUAL))) return e & FS_FDE_IDLE ? -EBADF : FS_E_REAL;
   } while (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, 0));
   struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
-  bool last = release(s, e);
+  bool last = release(s, e, false);
   if (last && !(e & FS_FDE_INHERIT) && fs_pool_put(fd, FS_FDE_SLOT(e))) return 0;
-  if (last) free_slot(e);
+  if (last && !fs_use_retire(s, e, false, true)) free_slot(e);
   fs_err err = fs_sys_close(fd);
   fs_fd_freed(fd);
   return err;

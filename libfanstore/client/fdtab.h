@@ -12,6 +12,7 @@
 #ifndef FS_CLIENT_FDTAB_H
 #define FS_CLIENT_FDTAB_H
 
+#include "client/fduse.h"
 #include "client/slot.h"
 
 #define FS_FD_MAX (1u << 20)
@@ -53,8 +54,18 @@ static inline struct fs_slot *fs_fd_slot(int fd) {
   return FS_LIKELY(e == 0) ? NULL : fs_fd_slot_slow(fd, e);
 }
 
+struct fs_slot *fs_fd_use_slow(int fd, uint64_t entry, struct fs_use *u);
+/* The same for a call that goes on with the open file, whatever other threads do to the number meanwhile, until
+   fs_use_end. */
+static inline struct fs_slot *fs_fd_use(int fd, struct fs_use *u) {
+  uint64_t e = fs_fd_entry(fd);
+  return FS_LIKELY(e == 0) ? NULL : fs_fd_use_slow(fd, e, u);
+}
+
 /* After the kernel refused fd with EBADF, or showed a socket: is it an inherited virtual descriptor? Inserts it. */
 struct fs_slot *fs_fd_adopt(int fd);
+/* The same for a call that goes on with it. */
+struct fs_slot *fs_fd_adopt_use(int fd, struct fs_use *u);
 
 /* The open file whose placeholder stat describes so, in whatever process it is open; NULL: a socket like others. */
 struct fs_slot *fs_slot_of_socket(uint64_t dev, uint64_t ino);
@@ -109,6 +120,8 @@ void fs_fd_unclaim(int fd, const struct fs_fd_claim *c, bool gone);
 /* Around a call by which the kernel puts another file at fd, whatever was there. */
 void fs_fd_over_begin(int fd, struct fs_fd_claim *c);
 void fs_fd_over_end(int fd, const struct fs_fd_claim *c, bool replaced);
+/* The same where it was replaced by a virtual descriptor, with this entry: the number is never without one. */
+void fs_fd_over_put(int fd, const struct fs_fd_claim *c, uint64_t entry);
 
 /* Gives up the pool's idle placeholders, so that the kernel has free numbers. Were there any? */
 bool fs_fd_pool_drop(void);

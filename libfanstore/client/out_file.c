@@ -165,9 +165,11 @@ static void flush_or_tell(uint32_t entry) {
 
 static void publish_each(bool own, uint64_t end) {
   uint32_t high = atomic_load(&fs_fdtab_high);
+  fs_use_reap();
   for (uint32_t fd = 0; fd < high && fs_now_ns() < end; fd++) {
+    FS_USE(u);
     uint64_t e = fs_fd_entry((int)fd);
-    const struct fs_slot *s = e & FS_FDE_VIRTUAL ? fs_fd_slot((int)fd) : NULL;
+    const struct fs_slot *s = e & FS_FDE_VIRTUAL ? fs_fd_use((int)fd, &u) : NULL;
     bool mine = !own || atomic_load_explicit(&noted[fd].process, memory_order_relaxed) == fs_self_process();
     if (fs_out_noted(e) && mine) (void)publish_until((int)fd, false, end);
     if (s != NULL && fs_file_writable(s) == 0) flush_or_tell(s->entry);

@@ -90,7 +90,8 @@ static int route_relative(int dirfd, const char *path, unsigned flags, struct fs
     if (cwd.below) return route_below(cwd.mount, cwd.entry, path, flags, f);
     return fs_walk_text(cwd.path, path, flags, f);
   }
-  struct fs_slot *s = fs_fd_slot(dirfd);
+  FS_USE(u);
+  struct fs_slot *s = fs_fd_use(dirfd, &u);
   if (s == NULL) {
     char base[PATH_MAX];
     return fs_path_of_fd(dirfd, base) == 0 ? fs_walk_text(base, path, flags, f) : FS_OUT;
@@ -187,8 +188,9 @@ static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
 static int route_fd_name(const char *path, unsigned flags, struct fs_found *f) {
   const char *rest;
   int fd = fs_fd_of_name(path, &rest);
-  const struct fs_slot *s = fd < 0 ? NULL : fs_fd_slot(fd);
-  if (fd >= 0 && s == NULL) s = fs_fd_adopt(fd);
+  FS_USE(u);
+  const struct fs_slot *s = fd < 0 ? NULL : fs_fd_use(fd, &u);
+  if (fd >= 0 && s == NULL) s = fs_fd_adopt_use(fd, &u);
   if (s == NULL || s == &fs_slot_closed) return FS_OUT;
   if (rest[0] != '\0') return route_relative(fd, rest, flags, f);
   f->mount = s->mount;

@@ -15,7 +15,7 @@
 #include "util/base.h"
 
 #define FS_STATE_MAGIC 0x4554415453460001ull
-#define FS_STATE_VERSION 6u
+#define FS_STATE_VERSION 7u
 #define FS_SLOTS (1u << 20)
 #define FS_SLOTS_FIRST (1u << 16) /* so many are used before the holders are looked for the first time */
 /* In a slot's offset: bit 63, it has moved to a real descriptor; bits 47-62, to which one in the store; the rest, where
@@ -30,12 +30,12 @@
 enum fs_slot_kind { FS_SLOT_FREE, FS_SLOT_IDLE, FS_SLOT_FILE, FS_SLOT_DIR, FS_SLOT_PATH, FS_SLOT_CLOSED };
 
 struct fs_slot {
-  _Atomic uint32_t gen;    /* bumped at each open and each end; an fd table entry with another one is stale */
-  _Atomic uint8_t kind;    /* enum fs_slot_kind */
-  _Atomic uint8_t shared;  /* other processes may hold it: only a scan of holders frees it */
-  _Atomic uint8_t counted; /* its first read was counted */
-  uint8_t reserved0;
-  _Atomic uint64_t ino; /* of the placeholder's socket; what finds the slot from an inherited descriptor */
+  _Atomic uint32_t gen;     /* bumped at each open and each end; an fd table entry with another one is stale */
+  _Atomic uint8_t kind;     /* enum fs_slot_kind */
+  _Atomic uint8_t shared;   /* other processes may hold it: only a scan of holders frees it */
+  _Atomic uint8_t counted;  /* its first read was counted */
+  _Atomic uint8_t replaced; /* a number was its, and is another file's: calls may be under way by that */
+  _Atomic uint64_t ino;     /* of the placeholder's socket; what finds the slot from an inherited descriptor */
   uint32_t mount;
   uint32_t entry;
   uint64_t mount_key;      /* hash of the mount's path: another process may number its mounts differently */
@@ -118,6 +118,10 @@ int64_t fs_slot_by_ino(const struct fs_state *st, uint64_t ino);
 static inline void fs_slot_moved(const struct fs_state *st, struct fs_slot *s) {
   uint32_t scans = atomic_load_explicit(&st->scans, memory_order_seq_cst);
   if (atomic_load_explicit(&s->moved, memory_order_relaxed) != scans) atomic_store(&s->moved, scans);
+}
+/* A call may be under way on it: the next scan leaves it, too. */
+static inline void fs_slot_stays(const struct fs_state *st, struct fs_slot *s) {
+  atomic_store(&s->moved, atomic_load(&st->scans) + 1);
 }
 /* Frees the slots that no process holds any more, unless one may hold some that cannot be looked at. Returns how many.
  */

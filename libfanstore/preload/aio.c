@@ -74,25 +74,28 @@ static int64_t transfer(struct fs_slot *s, const struct aiocb *cb, int op) {
 }
 
 /* The open file of a request; one that was inherited, too, since libc's thread would only find EBADF. */
-static struct fs_slot *slot_of(const struct aiocb *cb) {
-  struct fs_slot *s = fs_fd_slot(cb->aio_fildes);
-  return s != NULL || fs_state_fd() < 0 ? s : fs_fd_adopt(cb->aio_fildes);
+static struct fs_slot *slot_of(const struct aiocb *cb, struct fs_use *u) {
+  struct fs_slot *s = fs_fd_use(cb->aio_fildes, u);
+  return s != NULL || fs_state_fd() < 0 ? s : fs_fd_adopt_use(cb->aio_fildes, u);
 }
 
 FS_EXPORT int aio_read(struct aiocb *cb) {
-  struct fs_slot *s = slot_of(cb);
+  FS_USE(u);
+  struct fs_slot *s = slot_of(cb, &u);
   return s == NULL ? FS_REAL(aio_read)(cb) : finish(cb, transfer(s, cb, LIO_READ));
 }
 FS_ALIAS(aio_read64, aio_read);
 
 FS_EXPORT int aio_write(struct aiocb *cb) {
-  struct fs_slot *s = slot_of(cb);
+  FS_USE(u);
+  struct fs_slot *s = slot_of(cb, &u);
   return s == NULL ? FS_REAL(aio_write)(cb) : finish(cb, transfer(s, cb, LIO_WRITE));
 }
 FS_ALIAS(aio_write64, aio_write);
 
 FS_EXPORT int aio_fsync(int op, struct aiocb *cb) {
-  struct fs_slot *s = slot_of(cb);
+  FS_USE(u);
+  struct fs_slot *s = slot_of(cb, &u);
   if (s == NULL) return FS_REAL(aio_fsync)(op, cb);
   if (op != O_SYNC && op != O_DSYNC) return fs_ret_int(-EINVAL);
   return finish(cb, fs_file_writable(s) == 0 ? fs_out_flush(s->entry, true) : 0);
@@ -116,7 +119,8 @@ static int split(struct aiocb *const *list, int n, struct aiocb **others, bool *
   int left = 0;
   for (int i = 0; i < n; i++) {
     if (!is_request(list[i])) continue;
-    struct fs_slot *s = slot_of(list[i]);
+    FS_USE(u);
+    struct fs_slot *s = slot_of(list[i], &u);
     if (s == NULL) {
       others[left++] = list[i];
       continue;
@@ -128,8 +132,10 @@ static int split(struct aiocb *const *list, int n, struct aiocb **others, bool *
 }
 
 static bool any_ours(struct aiocb *const *list, int n) {
-  for (int i = 0; i < n; i++)
-    if (is_request(list[i]) && slot_of(list[i]) != NULL) return true;
+  for (int i = 0; i < n; i++) {
+    FS_USE(u);
+    if (is_request(list[i]) && slot_of(list[i], &u) != NULL) return true;
+  }
   return false;
 }
 

@@ -211,7 +211,8 @@ static int next_output(struct fs_dirstream *d, struct fs_slot *s) {
 static int next_record(struct fs_dirstream *d) {
   struct fs_dirent_view v;
   if (d->inner != NULL) return next_real(d);
-  struct fs_slot *s = fs_fd_slot(d->fd);
+  FS_USE(u);
+  struct fs_slot *s = fs_fd_use(d->fd, &u);
   if (s == NULL || atomic_load(&s->kind) != FS_SLOT_DIR) return -EBADF;
   fs_err err = d->at >= FS_OUT_AT ? -ENOENT : fs_dir_record(s->mount, s->entry, d->at, &v);
   if (err == -ENOENT) return next_output(d, s);

@@ -48,12 +48,15 @@ static int dup_real_over(int fd, int newfd, int flags, bool dup3_rules) {
 }
 
 static int dup_over(int fd, int newfd, int flags, bool dup3_rules) {
-  struct fs_slot *s = fs_fd_slot(fd);
+  FS_USE(u);
+  struct fs_slot *s = fs_fd_use(fd, &u);
   if (!has_room(fd, s, newfd)) return fs_ret_int(-EBADF);
   if (FS_LIKELY(s == NULL)) return dup_real_over(fd, newfd, flags, dup3_rules);
   if (s == &fs_slot_closed || newfd < 0) return fs_ret_int(-EBADF);
   if (dup3_rules && (fd == newfd || (flags & ~O_CLOEXEC) != 0)) return fs_ret_int(-EINVAL);
   fs_fd r = fs_file_dup_to(fd, s, newfd, (flags & O_CLOEXEC) != 0);
+  fs_use_end(&u);
+  fs_use_reap(); /* fd itself, where it became real */
   return r == FS_E_REAL ? dup_real_over(fd, newfd, flags, dup3_rules) : fs_ret_int(r);
 }
 
@@ -95,7 +98,8 @@ FS_EXPORT int fcntl(int fd, int cmd, ...) {
   va_start(ap, cmd);
   long arg = va_arg(ap, long);
   va_end(ap);
-  struct fs_slot *s = fs_fd_slot(fd);
+  FS_USE(u);
+  struct fs_slot *s = fs_fd_use(fd, &u);
   int64_t r = FS_UNLIKELY(s != NULL) ? fcntl_slot(fd, s, cmd, arg) : FS_E_REAL;
   return r == FS_E_REAL ? fcntl_real(fd, cmd, arg) : fs_ret_int(r);
 }
@@ -219,7 +223,8 @@ FS_ALIAS(fallocate64, fallocate);
 
 /* These return the error instead of setting errno. */
 FS_EXPORT int posix_fallocate(int fd, off_t off, off_t n) {
-  struct fs_slot *s = fs_fd_slot(fd);
+  FS_USE(u);
+  struct fs_slot *s = fs_fd_use(fd, &u);
   if (s != NULL) return (int)-allocate_slot(s, 0, off, n);
   fs_err err = fs_fd_entry(fd) != 0 ? fs_out_room(fd, UINT64_MAX) : 0;
   return err != 0 ? -err : FS_REAL(posix_fallocate)(fd, off, n);
@@ -227,10 +232,11 @@ FS_EXPORT int posix_fallocate(int fd, off_t off, off_t n) {
 FS_ALIAS(posix_fallocate64, posix_fallocate);
 
 FS_EXPORT int posix_fadvise(int fd, off_t off, off_t n, int advice) {
-  struct fs_slot *s = fs_fd_slot(fd);
+  FS_USE(u);
+  struct fs_slot *s = fs_fd_use(fd, &u);
   if (s == NULL) {
     int r = FS_REAL(posix_fadvise)(fd, off, n, advice);
-    if (r != EBADF || (s = fs_fd_adopt(fd)) == NULL) return r;
+    if (r != EBADF || (s = fs_fd_adopt_use(fd, &u)) == NULL) return r;
   }
   return -fs_file_advise(s, off, n, advice);
 }

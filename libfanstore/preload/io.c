@@ -127,12 +127,13 @@ static inline void *written(int fd, void *p, size_t len, int prot, int flags) {
 }
 
 FS_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off) {
-  struct fs_slot *s = flags & MAP_ANONYMOUS ? NULL : fs_fd_slot(fd);
+  FS_USE(u);
+  struct fs_slot *s = flags & MAP_ANONYMOUS ? NULL : fs_fd_use(fd, &u);
   if (FS_LIKELY(s == NULL)) {
     void *p = FS_REAL(mmap)(addr, len, prot, flags, fd, off);
     if (FS_LIKELY(p != MAP_FAILED)) return written(fd, p, len, prot, flags);
     if (errno != EBADF || (flags & MAP_ANONYMOUS)) return p;
-    s = fs_fd_adopt(fd);
+    s = fs_fd_adopt_use(fd, &u);
     if (s == NULL) return p;
   }
   void *p = fs_file_mmap(s, addr, len, prot, flags, off);

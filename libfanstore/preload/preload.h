@@ -163,22 +163,29 @@ static inline bool fs_worth_retry(int err) {
 /* A call on a dataset's file that libc makes a cancellation point: as in libc, before anything is done. */
 #define FS_CANCELLABLE(call) (pthread_testcancel(), call)
 
-/* The frame of a wrapper that takes a descriptor: `ours` uses s, the open file; where its offset has moved to a real
-   one (fdreal.h), fd becomes that. */
+/* The frame of a wrapper that takes a descriptor: `ours` uses s, the open file, and goes on with it whatever becomes of
+   the number; where its offset has moved to a real one (fdreal.h), fd becomes that, if it is not another file's by now.
+ */
 #define FS_FD_CALL(fd, ours, native)                                                                                   \
   do {                                                                                                                 \
-    struct fs_slot *s = fs_fd_slot(fd);                                                                                \
+    FS_USE(fs_u);                                                                                                      \
+    struct fs_slot *s = fs_fd_use(fd, &fs_u);                                                                          \
     if (FS_LIKELY(s == NULL)) {                                                                                        \
       __typeof__(native) fs_r = native;                                                                                \
       if (FS_LIKELY(fs_r != (__typeof__(native))-1) || FS_LIKELY(errno != EBADF)) return fs_r;                         \
-      s = fs_fd_adopt(fd);                                                                                             \
+      s = fs_fd_adopt_use(fd, &fs_u);                                                                                  \
       if (s == NULL) return fs_r;                                                                                      \
     }                                                                                                                  \
     int64_t fs_v = ours;                                                                                               \
     if (FS_LIKELY(fs_v >= 0)) return (__typeof__(native))fs_v;                                                         \
-    if (fs_v == FS_E_REAL && (fs_v = fs_fd_take_over(fd, s)) == 0) return native;                                      \
+    if (fs_v == FS_E_REAL && (fs_v = fs_fd_take_over(fd, s)) == 0) {                                                   \
+      fs_use_end(&fs_u);                                                                                               \
+      fs_use_reap();                                                                                                   \
+      if (!(fs_fd_entry(fd) & FS_FDE_VIRTUAL) || fs_vfork_depth > 0) return native;                                    \
+      continue;                                                                                                        \
+    }                                                                                                                  \
     return (__typeof__(native))fs_ret(fs_v);                                                                           \
-  } while (0)
+  } while (1)
 
 /* What sets attributes by a descriptor that is real: `ours`, with f, where that stands for another node's file. */
 #define FS_REAL_SET(fd, ours, native)                                                                                  \

@@ -39,11 +39,12 @@ FS_ALIAS(lstat64, lstat);
 
 /* The kernel describes a placeholder that came by exec as a socket: ask the table then. */
 FS_EXPORT int fstat(int fd, struct stat *st) {
-  struct fs_slot *s = fs_fd_slot(fd);
+  FS_USE(u);
+  struct fs_slot *s = fs_fd_use(fd, &u);
   if (FS_UNLIKELY(s != NULL)) return fs_ret_int(fstat_slot(s, st));
   int r = FS_REAL(fstat)(fd, st);
   if (FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode))) return r;
-  s = fs_fd_adopt(fd);
+  s = fs_fd_adopt_use(fd, &u);
   return s == NULL ? r : fs_ret_int(fs_file_fstat(s, st));
 }
 FS_ALIAS(fstat64, fstat);
@@ -70,14 +71,15 @@ static bool is_real_cwd(int dirfd) {
 
 static int fstatat_empty(int dirfd, const char *path, struct stat *st, int flags) {
   bool real = is_real_cwd(dirfd);
-  struct fs_slot *s = dirfd == AT_FDCWD ? NULL : fs_fd_slot(dirfd);
+  FS_USE(u);
+  struct fs_slot *s = dirfd == AT_FDCWD ? NULL : fs_fd_use(dirfd, &u);
   if ((s != NULL || (dirfd == AT_FDCWD && !real)) && (flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS)))
     return fs_ret_int(-EINVAL);
   if (dirfd == AT_FDCWD && !real) return stat(".", st);
   if (s != NULL) return fs_ret_int(fstat_slot(s, st));
   int r = FS_REAL(fstatat)(dirfd, path, st, flags);
   if (FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode)) || dirfd == AT_FDCWD) return r;
-  s = fs_fd_adopt(dirfd);
+  s = fs_fd_adopt_use(dirfd, &u);
   return s == NULL ? r : fs_ret_int(fs_file_fstat(s, st));
 }
 
@@ -113,11 +115,12 @@ static int64_t statx_slot(struct fs_slot *s, int flags, unsigned mask, struct st
 }
 
 static int statx_fd(int fd, const char *path, int flags, unsigned mask, struct statx *out) {
-  struct fs_slot *s = fs_fd_slot(fd);
+  FS_USE(u);
+  struct fs_slot *s = fs_fd_use(fd, &u);
   if (s != NULL) return fs_ret_int(statx_slot(s, flags, mask, out));
   int r = FS_REAL(statx)(fd, path, flags, mask, out);
   if (r != 0 || !S_ISSOCK(out->stx_mode)) return r;
-  s = fs_fd_adopt(fd);
+  s = fs_fd_adopt_use(fd, &u);
   return s == NULL ? r : fs_ret_int(statx_slot(s, flags, mask, out));
 }
 

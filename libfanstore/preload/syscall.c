@@ -36,10 +36,11 @@ static long sys_openat2(int dirfd, const char *path, const struct open_how *how,
 /* An allocator's own mmap (tcmalloc's) may be what comes here: what is not ours goes to the kernel, not to it again. */
 static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off) {
   bool file = !(flags & MAP_ANONYMOUS);
-  struct fs_slot *s = file ? fs_fd_slot(fd) : NULL;
+  FS_USE(u);
+  struct fs_slot *s = file ? fs_fd_use(fd, &u) : NULL;
   void *p =
       s != NULL ? fs_file_mmap(s, addr, len, prot, flags, off) : fs_sys_mmap(addr, len, prot, flags, fd, (uint64_t)off);
-  if (s == NULL && file && (intptr_t)p == -EBADF && (s = fs_fd_adopt(fd)) != NULL)
+  if (s == NULL && file && (intptr_t)p == -EBADF && (s = fs_fd_adopt_use(fd, &u)) != NULL)
     p = fs_file_mmap(s, addr, len, prot, flags, off);
   return fs_sys_mmap_failed(p) ? fs_ret((intptr_t)p) : (intptr_t)p;
 }
