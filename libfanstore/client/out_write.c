@@ -262,9 +262,11 @@ void fs_out_at_end(void) {
   atomic_store(&at_end, true);
 }
 
-/* Nobody will come by later to publish it. */
+/* Nobody may come by later to publish it: the program ends, or the descriptor is another file's by now. */
 static fs_ssize ending(uint32_t entry, fs_ssize put) {
-  fs_err err = FS_UNLIKELY(atomic_load_explicit(&at_end, memory_order_relaxed)) ? fs_out_flush(entry, false) : 0;
+  fs_use_reap();
+  bool last = FS_UNLIKELY(atomic_load_explicit(&at_end, memory_order_relaxed) || atomic_load(&fs_use_retired) > 0);
+  fs_err err = last ? fs_out_flush(entry, false) : 0;
   return err != 0 ? err : put;
 }
 
