@@ -156,6 +156,21 @@ void fs_out_closed(const struct fs_slot *s) {
   fs_out_writer_end(entry);
 }
 
+bool fs_out_pin(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  uint32_t opens = held == NULL ? 0 : atomic_load(&held->opens);
+  while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens + 1)) {
+  }
+  return opens > 0;
+}
+
+void fs_out_unpin(uint32_t entry, bool pinned) {
+  if (!pinned || not_open(held_of(entry)) != 1) return;
+  fs_out_forget(entry);
+  fs_out_forget_parts(entry);
+  fs_out_writer_end(entry);
+}
+
 uint32_t fs_out_opens(uint32_t entry) {
   struct out_held *held = held_of(entry);
   return held == NULL ? 0 : atomic_load(&held->opens);
@@ -242,9 +257,12 @@ fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
   struct fs_held h;
   fs_err err = refresh(entry, &h);
   if (err != 0) return err;
+  bool pinned = fs_out_pin(entry);
+  uint64_t end = fs_out_written_end(entry);
+  fs_out_unpin(entry, pinned);
   struct fs_record r = {.id = fs_out_id(entry),
                         .mode = S_IFREG | (h.mode & 07777),
-                        .size = FS_MAX(h.size, fs_out_written_end(entry)),
+                        .size = FS_MAX(h.size, end),
                         .mtime = h.mtime,
                         .mtime_ns = h.mtime_ns,
                         .ctime = h.ctime,

@@ -179,7 +179,7 @@ static bool take(struct fs_out_writer *w, struct fs_range *ranges, uint32_t *n, 
   }
 }
 
-fs_err fs_out_flush(uint32_t entry, bool sync) {
+static fs_err flush(uint32_t entry, bool sync) {
   struct fs_range ranges[FS_OUT_RANGES];
   struct fs_out_writer *w = writer_if_any(entry);
   fs_err err = 0;
@@ -199,6 +199,13 @@ fs_err fs_out_flush(uint32_t entry, bool sync) {
     w->sealed = 0;
     unlock(w);
   }
+  return err;
+}
+
+fs_err fs_out_flush(uint32_t entry, bool sync) {
+  bool pinned = fs_vfork_depth == 0 && fs_out_pin(entry);
+  fs_err err = flush(entry, sync);
+  fs_out_unpin(entry, pinned);
   return err;
 }
 
