@@ -246,13 +246,18 @@ fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) 
 #define FS_OUT_GONE_TRIES 100u
 #define FS_OUT_GONE_QUICK 20u /* without a pause: others remove or replace it */
 
-bool fs_out_gone(const struct fs_found *f, unsigned tries) {
+bool fs_out_gone(const char *real, unsigned tries) {
+  struct stat st;
+  bool missing = real && real[0] != '\0' && fs_sys_fstatat(AT_FDCWD, real, &st, AT_SYMLINK_NOFOLLOW) == -ENOENT;
+  errno = ENOENT;
+  /* Another name of the call may be what nobody has, or the name be an empty one, which names nothing. */
+  if (!missing || tries < FS_OUT_GONE_QUICK) return tries < FS_OUT_GONE_TRIES;
   if (tries < FS_OUT_GONE_TRIES) {
-    if (tries >= FS_OUT_GONE_QUICK) (void)FS_SYS2(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
+    (void)FS_SYS2(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
     return true;
   }
   fs_count(FS_C_ERRORS, 1);
-  FS_NOTE("an output file cannot be read: its bytes are gone from this node's local directory (", f->real, ")");
+  FS_NOTE("an output file cannot be read: its bytes are gone from this node's local directory (", real, ")");
   errno = EIO;
   return false;
 }

@@ -42,9 +42,9 @@ void fs_out_permits(uint32_t entry, uint32_t mode, uint64_t tree);
 /* f->out was found in the directory f->entry: the route to it. A file of this node, which nobody else has written, is
    the kernel's; others, and symlinks, get a number, unless they are only looked at. `flags`: of the walk. */
 int fs_out_found(struct fs_found *f, unsigned flags);
-/* The bytes of a file that was found were not there (ENOENT). Is it to be looked up again? False after many times:
-   errno is EIO then, and a line is said. */
-bool fs_out_gone(const struct fs_found *f, unsigned tries);
+/* A file that was found was not there (ENOENT). Is it to be looked up again? real: where its bytes are on this node, or
+   NULL. If they are missing time and again, errno is EIO, and a line is said. */
+bool fs_out_gone(const char *real, unsigned tries);
 /* The bytes of a file of this node: FS_REDIRECT's path. */
 fs_err fs_out_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]);
 /* The directory that an output directory is in: it may have been renamed. */

@@ -81,7 +81,7 @@ static int open_routed(int route, struct fs_found *f, int dirfd, const char *pat
   if (route == FS_REDIRECT && f->out.id == 0) return real_openat(dirfd, f->real, flags, mode);
   for (unsigned tries = 0;;) {
     int fd = route == FS_REDIRECT ? open_output(f, flags) : fs_ret_int(FS_CANCELLABLE(open_entry(route, f, flags)));
-    if (fd >= 0 || !fs_output_gone(f, errno, &tries)) return fd;
+    if (fd >= 0 || !fs_output_gone(f, route, errno, &tries)) return fd;
     route = fs_path_route_slow(dirfd, path, open_walk(path, flags) & ~FS_MAKE, f);
     if (route == FS_NEW && (flags & making) == O_CREAT) return fs_open_common(dirfd, path, flags, mode); /* anew */
   }

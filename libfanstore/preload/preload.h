@@ -85,8 +85,8 @@ static inline int fs_ret_int(int64_t r) {
 
 /* Was an output file replaced or removed after it was found? Then the name is to be looked up once more. If it is found
    again and again, its bytes are what is gone: that is EIO, since ENOENT is what no name at all is. */
-static inline bool fs_output_gone(const struct fs_found *f, int err, unsigned *tries) {
-  return FS_UNLIKELY(err == ENOENT) && f->out.id != 0 && fs_out_gone(f, (*tries)++);
+static inline bool fs_output_gone(const struct fs_found *f, int route, int err, unsigned *tries) {
+  return FS_UNLIKELY(err == ENOENT) && f->out.id != 0 && fs_out_gone(route == FS_REDIRECT ? f->real : NULL, (*tries)++);
 }
 
 /*
@@ -116,7 +116,7 @@ static inline bool fs_output_gone(const struct fs_found *f, int err, unsigned *t
     for (unsigned fs_tries = 0; route == FS_REDIRECT;) {                                                               \
       path = (__typeof__(path))f->real;                                                                                \
       __typeof__(native) fs_r = native;                                                                                \
-      if (FS_LIKELY(fs_r != (__typeof__(native))(-1)) || !fs_output_gone(f, errno, &fs_tries)) return fs_r;            \
+      if (FS_LIKELY(fs_r != (__typeof__(native))(-1)) || !fs_output_gone(f, route, errno, &fs_tries)) return fs_r;     \
       path = fs_asked;                                                                                                 \
       route = fs_path_route_slow(dirfd, path, flags, f);                                                               \
     }                                                                                                                  \
