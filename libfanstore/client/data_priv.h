@@ -233,7 +233,8 @@ struct fs_stored;
 fs_err fs_local_stored(struct fs_dataset *ds, const struct fs_block *b, struct fs_stored *out);
 void fs_local_stored_end(struct fs_stored *s);
 /* As fs_check_block; damage is told once for each partition. */
-fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored);
+struct fs_scratch;
+fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored, const struct fs_scratch *in);
 /* A read of it gave -EIO; told likewise. */
 void fs_local_failed(struct fs_dataset *ds, uint32_t p);
 /* The mapping of a staged partition, made on first use; NULL: none to be had. */
@@ -302,13 +303,17 @@ void fs_checked_start(struct fs_dataset *ds);
    range, n > 0. */
 bool fs_checked(struct fs_dataset *ds, enum fs_check which, uint64_t key);
 bool fs_checked_range(struct fs_dataset *ds, enum fs_check which, uint32_t entry, uint64_t off, size_t n);
-/* The block's stored bytes as they are in this copy: 0, or -EBADMSG when they are not what was stored. */
-fs_err fs_check_block(struct fs_dataset *ds, enum fs_check which, const struct fs_block *b, const void *stored);
+/* The block's stored bytes as they are in this copy: 0, or -EBADMSG when they are not what was stored. in: where they
+   lie, or NULL: elsewhere; -EAGAIN: it was wiped meanwhile, by a fork. */
+struct fs_scratch;
+fs_err fs_check_block(struct fs_dataset *ds, enum fs_check which, const struct fs_block *b, const void *stored,
+                      const struct fs_scratch *in);
 
 /* ---- shared.c ---- */
 
-/* The whole stored block, checked. -EBADMSG: the checksum does not fit. */
-fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst);
+/* The whole stored block, checked, at dst, which lies in this buffer (NULL: the caller's). Errors as of fs_check_block.
+ */
+fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst, const struct fs_scratch *in);
 /* n raw bytes at off of a stored block that was checked before. */
 fs_err fs_shared_range(struct fs_dataset *ds, const struct fs_block *b, void *dst, size_t n, uint64_t off);
 /* A range of a raw file that begins at `begin` of a partition and lies in one piece, with one pread, if all its blocks
@@ -358,6 +363,8 @@ fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s);
 /* Gives it back; with a key, its first len bytes stay known as that block's plain bytes. */
 void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len);
 #define FS_KEY_NONE UINT64_MAX
+/* Has a signal handler forked since, and this is the child? What the slot holds is then neither good nor damaged. */
+bool fs_scratch_wiped(const struct fs_scratch *s);
 struct fs_stored {
   const void *bytes;
   struct fs_scratch scratch; /* with a buffer if they are there */

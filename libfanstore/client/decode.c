@@ -22,6 +22,7 @@ struct fs_dslot {
   _Atomic uint32_t lock; /* readers, or FS_SLOT_TAKEN */
   _Atomic uint32_t used; /* read since the hand passed */
   _Atomic uint64_t key;  /* key + 1 of the block whose plain bytes it holds, or 0; changes under FS_SLOT_TAKEN only */
+  _Atomic int32_t owner; /* the process that put it there: in a child that was forked meanwhile, the bytes were wiped */
   uint32_t len;          /* of them, from the block's beginning */
 };
 
@@ -77,16 +78,18 @@ static _Atomic uint8_t *fs_slot_hint(struct fs_dcache *c, uint64_t key) {
 }
 
 /* Copies the range if slot i holds it. A block of which the last byte is read goes first when room is needed: a file
-   that is read to its end then passes through one slot, which stays in the processor's cache. */
+   that is read to its end then passes through one slot, which stays in the processor's cache. The copy counts only if
+   no signal handler has forked in the middle of it: in that child the rest of the bytes were zeros. */
 static bool fs_slot_copy(struct fs_dataset *ds, struct fs_dcache *c, uint32_t i, const struct fs_piece *p) {
   struct fs_dslot *s = &c->slot[i];
   if (!fs_slot_read(s, p->b.key)) return false;
+  int32_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
   bool found = p->off + p->n <= s->len, end = p->off + p->n == p->b.plain_len;
   if (found) fs_copy(p->dst, fs_slot_bytes(ds, c, i) + p->off, p->n);
   if (FS_UNLIKELY(found && end)) atomic_store_explicit(&c->spent, i + 1, memory_order_relaxed);
   if (!atomic_load_explicit(&s->used, memory_order_relaxed)) atomic_store_explicit(&s->used, 1, memory_order_relaxed);
   fs_slot_leave(s);
-  return found;
+  return found && FS_LIKELY(fs_self_process() == owner);
 }
 
 bool fs_decoded_copy(struct fs_dataset *ds, const struct fs_piece *p) {
@@ -161,13 +164,18 @@ fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s) {
   return fs_scratch_for(ds, n, FS_KEY_NONE, s, &again);
 }
 
+bool fs_scratch_wiped(const struct fs_scratch *s) {
+  return s->slot && s->process != fs_self_process();
+}
+
 void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len) {
   if (!s->slot) {
     fs_mem_unmap(s->buf, s->mapped);
     return;
   }
-  if (s->process != fs_self_process()) key = FS_KEY_NONE; /* wiped meanwhile */
+  if (fs_scratch_wiped(s)) key = FS_KEY_NONE;
   s->slot->len = len;
+  atomic_store_explicit(&s->slot->owner, s->process, memory_order_relaxed);
   atomic_store_explicit(&s->slot->used, key != FS_KEY_NONE, memory_order_relaxed);
   if (key != FS_KEY_NONE && s->hint) atomic_store_explicit(s->hint, s->number, memory_order_relaxed);
   atomic_store_explicit(&s->slot->key, key == FS_KEY_NONE ? 0 : key + 1, memory_order_relaxed);

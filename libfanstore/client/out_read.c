@@ -102,14 +102,12 @@ static uint64_t asked_now(void) {
   return atomic_fetch_add(&asked_last, 1) + 1;
 }
 
-/* Asks for what the file is now: this process's handle from here on, unless another thread has asked later. */
-static fs_err refresh(uint32_t entry, struct fs_held *h) {
-  struct out_held *held = held_of(entry);
-  if (held == NULL) return -EUCLEAN;
+/* The handle that is to be given back in *old, or 0. */
+static fs_err refresh_once(uint32_t entry, struct out_held *held, struct fs_held *h, uint32_t *old) {
   uint64_t now = asked_now();
   fs_err err = hold(entry, h);
+  *old = err == 0 ? h->handle : 0;
   if (err != 0) return err;
-  uint32_t old = h->handle;
   bool begun = turn_begin(held);
   if (atomic_load(&held->handle) == 0 || atomic_load(&held->asked) < now) {
     atomic_store(&held->asked, now);
@@ -117,11 +115,26 @@ static fs_err refresh(uint32_t entry, struct fs_held *h) {
     atomic_store(&held->parts, h->parts);
     atomic_store(&held->own, h->own);
     atomic_store(&held->list, h->list);
-    old = atomic_exchange(&held->handle, h->handle);
+    *old = atomic_exchange(&held->handle, h->handle);
   }
   turn_end(held, begun);
-  give_back(entry, old);
   return 0;
+}
+
+/* Asks for what the file is now: this process's handle from here on, unless another thread has asked later. A child
+   that a signal handler forked in the middle of it asks for itself: the handle is its parent's, to give back at any
+   time. */
+static fs_err refresh(uint32_t entry, struct fs_held *h) {
+  struct out_held *held = held_of(entry);
+  if (held == NULL) return -EUCLEAN;
+  for (;;) {
+    uint32_t old;
+    int32_t process = fs_self_process();
+    fs_err err = refresh_once(entry, held, h, &old);
+    if (FS_UNLIKELY(fs_self_process() != process)) continue;
+    give_back(entry, old);
+    return err;
+  }
 }
 
 /* How many there were. */
@@ -208,6 +221,7 @@ void fs_out_copied_slot(const struct fs_slot *s) {
 static fs_err known_whole(uint32_t entry, struct fs_out_whole *w) {
   struct out_held *held = held_of(entry);
   struct fs_held h;
+  int32_t process = fs_self_process();
   if (held == NULL) return -EUCLEAN;
   bool stale = atomic_load_explicit(&held->stale, memory_order_relaxed) && atomic_exchange(&held->stale, 0);
   bool known = atomic_load_explicit(&held->handle, memory_order_acquire) != 0;
@@ -220,7 +234,7 @@ static fs_err known_whole(uint32_t entry, struct fs_out_whole *w) {
     w->parts = atomic_load(&held->parts) != 0;
     if (turn_is(held, turn)) break;
   }
-  return err;
+  return err == 0 && FS_UNLIKELY(fs_self_process() != process) ? known_whole(entry, w) : err; /* wiped by a fork */
 }
 
 bool fs_out_list_is(uint32_t entry, struct fs_out_whole *w, uint64_t list) {

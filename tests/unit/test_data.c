@@ -130,6 +130,22 @@ static void test_decode_forked(void **state) {
   fix_run(state, decode_forked);
 }
 
+/* The same of a raw block of the shared copy, which its first use left among the decoded ones. */
+static void raw_forked(const struct fix *f) {
+  int status;
+  fix_read(f, FIX_BIG, 1000, 5000);
+  g_locked = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(g_locked != MAP_FAILED && signal(SIGSEGV, fork_here) != SIG_ERR);
+  CHECK(fs_data_read(0, fix_entry(FIX_BIG), g_locked, 4000, 2000, NULL) == 4000);
+  CHECK(memcmp(g_locked, f->plain[FIX_BIG] + 2000, 4000) == 0);
+  CHECK(g_child >= 0);
+  if (g_child > 0) CHECK(waitpid(g_child, &status, 0) == g_child && status == 0);
+}
+static void test_raw_forked(void **state) {
+  if (fix_on_valgrind()) skip();
+  fix_run(state, raw_forked);
+}
+
 static void places_and_errors(const struct fix *f) {
   enum fs_place place = FS_PLACE_COUNT;
   char buf[10];
@@ -460,6 +476,7 @@ int main(void) {
       cmocka_unit_test(test_places_and_errors),
       cmocka_unit_test(test_decode_one_slot),
       cmocka_unit_test(test_decode_forked),
+      cmocka_unit_test(test_raw_forked),
       cmocka_unit_test(test_straight),
       cmocka_unit_test(test_threads),
       cmocka_unit_test(test_forks),
