@@ -295,14 +295,28 @@ static void fs_handover_drop(const struct fs_handover *h) {
   }
 }
 
-static bool fs_attach(void) {
-  struct fs_handover h;
-  if (fs_meet(&h) != 0) return false;
-  bool publish = fs_own_publish_begin();
-  bool attached = fs_node_take(&h) && (fs_link_take(&h) || !fs_self_owner());
+/* What the daemon has given to this process. Signals wait: of a handler that forked in the middle, the child would
+   publish its parent's channel as its own. Of one that has forked by now, it lets go of what it inherited. */
+static bool fs_attach_take(struct fs_handover *h, int32_t process) {
+  uint64_t signals;
+  fs_sys_sigmask(~0ull, &signals);
+  bool mine = fs_self_process() == process, publish = mine && fs_own_publish_begin();
+  bool attached = mine && fs_node_take(h) && (fs_link_take(h) || !fs_self_owner());
   if (publish) fs_own_publish_end();
-  fs_handover_drop(&h);
+  fs_handover_drop(h);
+  fs_sys_sigmask(signals, NULL);
   return attached;
+}
+
+/* In a child that was forked meanwhile: for itself, unless the handler has done it. */
+static bool fs_attach(void) {
+  for (;;) {
+    struct fs_handover h;
+    int32_t process = fs_self_process();
+    bool attached = fs_meet(&h) == 0 && fs_attach_take(&h, process);
+    if (FS_LIKELY(fs_self_process() == process)) return attached;
+    if (atomic_load(&fs_self()->link)) return true;
+  }
 }
 
 /* The descriptors keep the numbers that they came with: nobody else uses the child's during the read. */
@@ -335,10 +349,12 @@ struct fs_link *fs_link_get(void) {
   struct fs_link *link = atomic_load_explicit(&self->link, memory_order_acquire);
   if (FS_LIKELY(link != NULL) || !fs_run_set()) return link;
   if (!fs_self_owner() && atomic_load_explicit(&g_node, memory_order_acquire)) return NULL;
+  int32_t process = fs_self_process();
   /* After a failure only every few seconds: a daemon that does not answer must not slow down every call. */
   if (fs_now_ns() >= atomic_load(&self->link_retry_ns) && !fs_attach())
     atomic_store(&self->link_retry_ns, fs_now_ns() + FS_ATTACH_RETRY_NS);
-  return atomic_load_explicit(&self->link, memory_order_acquire);
+  link = atomic_load_explicit(&self->link, memory_order_acquire);
+  return FS_LIKELY(link || fs_self_process() == process) ? link : fs_link_get();
 }
 
 const struct fs_node *fs_node_attach(void) {

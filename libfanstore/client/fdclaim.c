@@ -13,10 +13,6 @@
 /* A thread that holds a claim may have to wait for a processor, but for nothing else. */
 #define FS_CLAIM_WAIT_NS 2000000000ull
 
-static void mask_signals(uint64_t mask, uint64_t *old) {
-  FS_SYS4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, old, sizeof(mask));
-}
-
 uint64_t fs_fd_settled(int fd) {
   uint64_t e = fs_fd_entry(fd);
   if (FS_LIKELY(!(e & FS_FDE_CLAIMED))) return e;
@@ -32,11 +28,11 @@ bool fs_fd_claim(int fd, uint64_t like, uint64_t flags, struct fs_fd_claim *c) {
   uint64_t e = fs_fd_entry(fd);
   c->entry = 0;
   if (!(e & FS_FDE_VIRTUAL) || fs_vfork_depth > 0) return false;
-  mask_signals(~0ull, &c->signals);
+  fs_sys_sigmask(~0ull, &c->signals);
   do {
     if (e & FS_FDE_CLAIMED) e = fs_fd_settled(fd);
     if (!(e & FS_FDE_VIRTUAL) || !fs_fd_same_file(e, like)) {
-      mask_signals(c->signals, NULL);
+      fs_sys_sigmask(c->signals, NULL);
       return false;
     }
   } while (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, e | flags | FS_FDE_CLAIMED));
@@ -52,7 +48,7 @@ static bool end_claim(int fd, const struct fs_fd_claim *c, bool gone, uint64_t p
     mine = fs_fd_same_file(e, c->entry);
   } while (mine && !atomic_compare_exchange_weak(&fs_fdtab[fd], &e, gone ? put : e & ~FS_FDE_CLAIMED));
   if (gone && mine) fs_fd_release(e);
-  mask_signals(c->signals, NULL);
+  fs_sys_sigmask(c->signals, NULL);
   return mine;
 }
 

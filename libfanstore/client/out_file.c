@@ -229,6 +229,18 @@ fs_err fs_out_refused(const struct fs_found *f, uint64_t dir, bool made) {
   return err == 0 ? -EACCES : err;
 }
 
+/* A number and its spill, under a name that nobody has: but for a child, that a signal handler forked between the two,
+   or its parent. */
+static fs_fd new_spill(struct fs_names_call *c, char path[PATH_MAX], int flags, mode_t mode) {
+  fs_fd fd;
+  do {
+    fs_err err = (c->id = fs_names_id()) == 0 ? -EIO : fs_out_path(fs_names_node(), c->id, path);
+    if (err != 0) return err;
+    fd = open_lowest(path, (flags & ~O_NOFOLLOW) | O_CREAT | O_EXCL, mode & 07777);
+  } while (fd == -EEXIST);
+  return fd == -ENOENT ? -EIO : fd; /* the directory is the daemon's, and goes with it */
+}
+
 fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
   char path[PATH_MAX];
   struct stat st;
@@ -239,17 +251,15 @@ fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
   fs_err err = fs_out_may_make(f, &c.dir);
   if (err == -EACCES) return fs_out_refused(f, c.dir, true);
   if (err == 0 && fs_out_full()) return fs_out_refused(f, c.dir, true) == -EEXIST ? -EEXIST : -EDQUOT;
-  if (err == 0 && (c.id = fs_names_id()) == 0) err = -EIO;
-  if (err == 0) err = fs_out_path(fs_names_node(), c.id, path);
   if (err != 0) return err;
-  fs_fd fd = open_lowest(path, (flags & ~O_NOFOLLOW) | O_CREAT | O_EXCL, mode & 07777);
-  if (fd == -ENOENT) fd = -EIO; /* the directory is the daemon's, and goes with it */
+  fs_fd fd = new_spill(&c, path, flags, mode);
   err = fd < 0 ? fd : fs_sys_fstat(fd, &st);
   if (err != 0) return err;
   c.mode = st.st_mode;
   c.mtime = st.st_mtim.tv_sec;
   c.mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
   err = fs_names_ask(&c, f->name, "", &a, &r);
+  if (err == -EEXIST && r != NULL && r->id == c.id) err = 0; /* made by the process that forked in here, or its child */
   if (err == 0) {
     note(fd, c.dir, c.id); /* also of one that is only read: it has to become visible */
     return fd;

@@ -56,8 +56,11 @@ static fs_err ask_part(uint32_t entry, uint64_t offered, uint64_t *part) {
 static fs_fd new_part(const struct fs_node *node, uint32_t entry, bool offer, uint64_t *part) {
   char path[PATH_MAX];
   uint64_t taken;
-  *part = fs_names_id();
-  fs_fd fd = *part == 0 ? -EIO : open_part(node, *part, O_CREAT | O_EXCL);
+  fs_fd fd;
+  do { /* EEXIST: the number was shared by a fork in a signal handler */
+    *part = fs_names_id();
+    fd = *part == 0 ? -EIO : open_part(node, *part, O_CREAT | O_EXCL);
+  } while (fd == -EEXIST);
   if (fd < 0 || !offer || ask_part(entry, *part, &taken) != 0 || taken == *part) return fd;
   fs_fd other = open_old(node, taken);
   if (other < 0) return fd;

@@ -58,17 +58,23 @@ struct fs_self *fs_self(void) {
   return self;
 }
 
+/* Signals wait: of a handler that forked in the middle, the child would take its parent's number for its own. */
+static __attribute__((noinline)) bool fs_self_adopt(struct fs_self *self) {
+  uint64_t signals;
+  fs_sys_sigmask(~0ull, &signals);
+  int32_t pid = fs_sys_getpid(), none = 0;
+  struct fs_link *inherited = fs_link_newest(); /* first: afterwards other threads may make one of this process */
+  bool adopted = atomic_compare_exchange_strong(&self->pid, &none, pid);
+  if (adopted) fs_link_forked(inherited);
+  fs_sys_sigmask(signals, NULL);
+  return adopted || none == pid;
+}
+
 bool fs_self_owner(void) {
   struct fs_self *self = fs_self();
-  int32_t pid = fs_sys_getpid(), none = 0;
-  if (FS_LIKELY(atomic_load_explicit(&self->pid, memory_order_acquire) == pid)) return true;
-  if (fs_vfork_depth > 0) return false;         /* also when the parent has not come here yet: it would be locked out */
-  struct fs_link *inherited = fs_link_newest(); /* first: afterwards other threads may make one of this process */
-  if (atomic_compare_exchange_strong(&self->pid, &none, pid)) {
-    fs_link_forked(inherited);
-    return true;
-  }
-  return none == pid;
+  if (FS_LIKELY(atomic_load_explicit(&self->pid, memory_order_acquire) == fs_sys_getpid())) return true;
+  /* A vfork child does not, also when the parent has not come here yet: it would be locked out. */
+  return fs_vfork_depth == 0 && fs_self_adopt(self);
 }
 
 int32_t fs_self_process(void) {

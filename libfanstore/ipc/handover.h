@@ -35,7 +35,8 @@ struct fs_handover {
   uint64_t size[FS_HO_COUNT];
 };
 
-/* Connects, says hello, receives. 0; -ECONNREFUSED, -ENOENT (no daemon), -ETIMEDOUT, -EPROTO, or the refusal. */
+/* Connects, says hello, receives. 0; -ECONNREFUSED, -ENOENT (no daemon), -ETIMEDOUT, -EPROTO, -ECHILD (in a child that
+   a signal handler forked meanwhile), or the refusal. */
 fs_err fs_handover_connect(const char *socket_path, uint64_t timeout_ns, struct fs_handover *out);
 /* Daemon: creates the socket (mode 0600, CLOEXEC, non-blocking). */
 fs_fd fs_handover_listen(const char *socket_path);

@@ -103,6 +103,10 @@ uint64_t fs_mem_available(const char *meminfo);
 static inline pid_t fs_sys_getpid(void) {
   return (pid_t)FS_SYS1(SYS_getpid, 0);
 }
+/* Sets this thread's mask of signals (~0: none comes), whatever libc keeps from a program; *old may be NULL. */
+static inline void fs_sys_sigmask(uint64_t mask, uint64_t *old) {
+  FS_SYS4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, old, sizeof(mask));
+}
 static inline pid_t fs_sys_gettid(void) {
   return (pid_t)FS_SYS1(SYS_gettid, 0);
 }

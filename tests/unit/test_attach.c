@@ -3,6 +3,9 @@
  * What a daemon hands over, and what others may have put where this node's copies lie, is looked at before it is
  * believed: whatever is wrong with it, every byte is right, from elsewhere.
  */
+#include <signal.h>
+#include <sys/time.h>
+
 #include "daemon_fixture.h"
 
 /* ---- the control segment ---- */
@@ -186,12 +189,57 @@ static void test_staged(void **state) {
   assert_non_null(strstr(text, "part-00000: the staged partition belongs to another user"));
 }
 
+/* ---- a signal handler that forks in the middle of the first attach ---- */
+
+static volatile pid_t g_forked = -1;
+
+static void fork_once(int sig) {
+  (void)sig;
+  if (g_forked < 0) g_forked = fork();
+}
+
+/* Each of the two has a channel of its own, and at once. */
+static void attach_forked(unsigned us) {
+  const struct itimerval soon = {.it_value = {.tv_usec = us}};
+  int status = 0;
+  CHECK(signal(SIGALRM, fork_once) != SIG_ERR && setitimer(ITIMER_REAL, &soon, NULL) == 0);
+  uint64_t begin = fs_now_ns();
+  CHECK(fs_link_get() != NULL || g_forked == 0);
+  while (g_forked < 0) usleep(100);
+  struct fs_link *link = fs_link_get();
+  CHECK(link != NULL && fs_now_ns() - begin < 1000000000);
+  _Atomic uint64_t *word = &link->channel->counter[0];
+  atomic_store(word, (uint64_t)getpid());
+  usleep(3000);
+  CHECK(atomic_load(word) == (uint64_t)getpid());
+  if (g_forked > 0) CHECK(waitpid(g_forked, &status, 0) == g_forked);
+  _exit(status != 0);
+}
+
+static void attach_often(const struct fix *f) {
+  (void)f;
+  for (unsigned i = 0; i < 150; i++) {
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) attach_forked(30 + i * 4);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+  }
+}
+static void test_attach_forked(void **state) {
+#ifdef __SANITIZE_THREAD__
+  skip(); /* it keeps signals back, and calls handlers later, whatever the mask then says */
+#endif
+  if (fix_on_valgrind()) skip();
+  fake_run(state, attach_often);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_ctl_valid),
       cmocka_unit_test_setup_teardown(test_segments, fake_setup, fix_teardown),
       cmocka_unit_test_setup_teardown(test_materialized, fake_setup, fix_teardown),
       cmocka_unit_test_setup_teardown(test_staged, fake_setup, fix_teardown),
+      cmocka_unit_test_setup_teardown(test_attach_forked, fake_setup, fix_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
