@@ -4,6 +4,7 @@
  * close-on-exec flag of a placeholder stays set; the program's own wish is a bit in the table, and is carried out
  * just before a child could see it.
  */
+#include "client/data_priv.h"
 #include "client/fdpool.h"
 #include "client/fdtab.h"
 #include "client/out.h"
@@ -55,9 +56,10 @@ static struct fs_slot *hold_file(int fd, uint64_t *e, fs_err *err) {
 /* A kernel descriptor of the same placeholder. dup takes the lowest number: that of an idle one, if there is any. */
 static int64_t copy_placeholder(int fd, int min) {
   uint32_t slot;
+  int32_t process = fs_self_process();
   fs_fd idle = min == 0 ? fs_pool_take(&slot) : -ENOENT;
   if (idle >= 0) {
-    fs_use_free_idle(slot);
+    if (fs_self_process() == process) fs_use_free_idle(slot); /* else a handler forked: the parent's */
     int64_t r = FS_SYS3(SYS_dup3, fd, idle, O_CLOEXEC);
     if (r < 0) fs_sys_close(idle);
     atomic_store(&fs_fdtab[idle], 0);
@@ -141,13 +143,23 @@ void fs_fd_name(int fd) {
   if (fs_vfork_depth == 0) set_flag(fd, FS_FDE_NAMED, true);
 }
 
+_Atomic uint32_t fs_fd_shares;
+
+void fs_fd_share_slot(struct fs_slot *s) {
+  if (!atomic_load_explicit(&s->shared, memory_order_relaxed)) atomic_store(&s->shared, 1);
+  fs_slot_moved(atomic_load(&fs_state), s);
+}
+
 void fs_fd_share(void) {
+  atomic_fetch_add(&fs_fd_shares, 1); /* first */
+  fs_fd_share_known();
+}
+
+void fs_fd_share_known(void) {
   uint32_t high = atomic_load(&fs_fdtab_high);
   for (uint32_t fd = 0; fd < high; fd++) {
     struct fs_slot *s = live(atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed));
-    if (s == NULL) continue;
-    if (!atomic_load_explicit(&s->shared, memory_order_relaxed)) atomic_store(&s->shared, 1);
-    fs_slot_moved(atomic_load(&fs_state), s);
+    if (s != NULL) fs_fd_share_slot(s);
   }
 }
 

@@ -19,7 +19,9 @@ struct pool {
 };
 static struct pool *_Atomic pool_memory;
 static struct pool pool_fallback; /* where the kernel cannot zero it: then only our fork wrapper empties it */
-static _Atomic uint32_t idle_slot[FS_POOL_WORDS * 64];
+/* By number: the process that put it there, and its slot. A signal handler may fork in the middle of close; what the
+   child then puts into its own pool is its parent's, and is not to be opened. */
+static _Atomic uint64_t idle_slot[FS_POOL_WORDS * 64];
 /* A program that closed 0, 1 or 2 counts on the next open to return it. */
 static _Atomic bool low_closed;
 _Atomic uint32_t fs_fd_hint = UINT32_MAX;
@@ -37,7 +39,7 @@ static __attribute__((noinline)) struct pool *map_pool(void) {
 
 static __attribute__((noinline)) struct pool *first_use(void) {
   struct pool *p = map_pool();
-  fs_fd_share(); /* what is open is the parent's too, if there is one */
+  fs_fd_share_known(); /* what is open is the parent's too, if there is one */
   fs_use_forked(false);
   atomic_store(&p->known, 1);
   return p;
@@ -59,6 +61,27 @@ void fs_fd_low_closed(void) {
 
 bool fs_fd_low_was_closed(void) {
   return atomic_load_explicit(&low_closed, memory_order_relaxed);
+}
+
+static bool idle_is_own(int fd, uint32_t *slot) {
+  uint64_t e = atomic_load_explicit(&idle_slot[fd], memory_order_relaxed);
+  *slot = (uint32_t)e;
+  return FS_LIKELY((int32_t)(e >> 32) == fs_self_process());
+}
+
+static void free_idle(int fd) {
+  uint32_t slot;
+  if (idle_is_own(fd, &slot)) fs_use_free_idle(slot);
+}
+
+/* Unless another thread has put a file of its own at the number meanwhile, by dup2. */
+static void forget_idle(int fd) {
+  uint64_t e = atomic_load(&fs_fdtab[fd]);
+  while (e & FS_FDE_IDLE) {
+    if (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, 0)) continue;
+    fs_sys_close(fd);
+    return;
+  }
 }
 
 /* Clears the note once 0-2 are all open again. May some placeholder be used? */
@@ -83,8 +106,8 @@ fs_fd fs_pool_take(uint32_t *slot) {
         continue;
       mask &= mask - 1;
       if (FS_UNLIKELY(fs_fd_entry((int)fd) != FS_FDE_IDLE)) continue; /* evicted while a fork gave it back */
-      *slot = atomic_load_explicit(&idle_slot[fd], memory_order_relaxed);
-      return (fs_fd)fd;
+      if (idle_is_own((int)fd, slot)) return (fs_fd)fd;
+      forget_idle((int)fd);
     }
   }
   return -ENOENT;
@@ -102,18 +125,9 @@ static fs_fd renumber(int fd, uint32_t slot, int min) {
   return to;
 }
 
-/* Unless another thread has put a file of its own at the number meanwhile, by dup2. */
-static void forget_idle(int fd) {
-  uint64_t e = atomic_load(&fs_fdtab[fd]);
-  while (e & FS_FDE_IDLE) {
-    if (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, 0)) continue;
-    fs_sys_close(fd);
-    return;
-  }
-}
-
-/* False: no room, or no number up there. */
-static bool park(int fd, uint32_t slot) {
+/* False: no room, or no number up there. In a child that a signal handler forked since `process` began, it is the
+   parent's. */
+static bool park(int fd, uint32_t slot, int32_t process) {
   struct pool *p = the_pool();
   uint32_t i = 0;
   while (i < FS_POOL_PARKED && atomic_load(&p->parked[i]) != 0) i++;
@@ -121,8 +135,10 @@ static bool park(int fd, uint32_t slot) {
   if (up < 0) return false;
   uint64_t none = 0;
   fs_fd_note_idle(up);
-  if (atomic_compare_exchange_strong(&p->parked[i], &none, (uint64_t)slot << 32 | (uint32_t)(up + 1))) return true;
-  forget_idle(up);
+  uint64_t e = (uint64_t)slot << 32 | (uint32_t)(up + 1);
+  bool parked = atomic_compare_exchange_strong(&p->parked[i], &none, e);
+  if (parked && FS_LIKELY(fs_self_process() == process)) return true;
+  if (!parked || atomic_compare_exchange_strong(&p->parked[i], &e, 0)) forget_idle(up);
   return false;
 }
 
@@ -158,14 +174,33 @@ static bool has_room(uint64_t mask) {
   return mask == 0;
 }
 
-bool fs_pool_put(int fd, uint32_t slot) {
+/* The slot is idle from here on, and of who gets true: one of two, if a signal handler has forked since the entry was
+   taken out of the table. Generation and kind at once, or the other one would write the kind when it is open again. */
+static bool end_use(struct fs_slot *s, uint32_t gen) {
+  typedef uint64_t __attribute__((may_alias)) word;
+  union {
+    struct {
+      uint32_t gen;
+      uint8_t kind, shared, counted, reserved;
+    };
+    uint64_t all;
+  } was = {.all = __atomic_load_n((word *)s, __ATOMIC_RELAXED)}, idle = was;
+  idle.gen++;
+  idle.kind = FS_SLOT_IDLE;
+  return was.gen == gen && !was.shared &&
+         __atomic_compare_exchange_n((word *)s, &was.all, idle.all, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+static_assert(offsetof(struct fs_slot, gen) == 0 && offsetof(struct fs_slot, kind) == 4 &&
+                  offsetof(struct fs_slot, shared) == 5 && offsetof(struct fs_slot, ino) == 8,
+              "they are a word");
+
+bool fs_pool_put(int fd, uint64_t entry, int32_t process) {
   if (fd < 3 || fd >= FS_POOL_WORDS * 64) return false;
   _Atomic uint64_t *word = &the_pool()->idle[fd / 64];
   if (!has_room(atomic_load_explicit(word, memory_order_relaxed))) return false;
-  struct fs_slot *s = &atomic_load_explicit(&fs_state, memory_order_relaxed)->slot[slot];
-  atomic_store_explicit(&s->kind, FS_SLOT_IDLE, memory_order_relaxed);
-  atomic_store_explicit(&s->gen, atomic_load_explicit(&s->gen, memory_order_relaxed) + 1, memory_order_relaxed);
-  atomic_store_explicit(&idle_slot[fd], slot, memory_order_relaxed);
+  struct fs_slot *s = &atomic_load_explicit(&fs_state, memory_order_relaxed)->slot[FS_FDE_SLOT(entry)];
+  if (FS_UNLIKELY(!end_use(s, FS_FDE_GEN(entry)))) return false;
+  atomic_store_explicit(&idle_slot[fd], (uint64_t)(uint32_t)process << 32 | FS_FDE_SLOT(entry), memory_order_relaxed);
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_IDLE, memory_order_relaxed);
   atomic_fetch_or(word, 1ull << fd % 64);
   if (!atomic_load(&fs_pool_maybe)) atomic_store(&fs_pool_maybe, true);
@@ -178,7 +213,7 @@ bool fs_pool_remove(int fd) {
   bool here = fd < FS_POOL_WORDS * 64 && (atomic_fetch_and(&the_pool()->idle[fd / 64], ~bit) & bit) != 0;
   if (!here) return fd >= PARK_FIRST && remove_parked(fd);
   atomic_store(&fs_fdtab[fd], 0);
-  fs_use_free_idle(atomic_load(&idle_slot[fd]));
+  free_idle(fd);
   return true;
 }
 
@@ -192,13 +227,13 @@ static bool any_idle(void) {
 void fs_fd_make_lowest(int n) {
   uint32_t slot;
   if (fs_vfork_depth > 0 || fs_fd_low_was_closed()) return;
-  for (; n > 0; n--) {
+  for (int32_t process = fs_self_process(); n > 0; n--) {
     atomic_store(&fs_pool_maybe, false); /* before looking: who puts one there later says so later */
     fs_fd fd = fs_pool_take(&slot);
     if (fd < 0 && !any_idle()) return;
     atomic_store(&fs_pool_maybe, true);
     if (fd < 0) return;
-    if (!park(fd, slot)) fs_use_free_idle(slot);
+    if (!park(fd, slot, process) && fs_self_process() == process) fs_use_free_idle(slot);
     forget_idle(fd);
   }
 }
@@ -208,7 +243,7 @@ static bool close_idle(const struct fs_fd_idle *taken, bool free_slots) {
   for (uint32_t w = 0; w < FS_POOL_WORDS; w++) {
     for (uint64_t mask = taken->mask[w]; mask != 0; mask &= mask - 1) {
       uint32_t fd = w * 64 + (uint32_t)__builtin_ctzll(mask);
-      if (free_slots) fs_use_free_idle(atomic_load(&idle_slot[fd]));
+      if (free_slots) free_idle((int)fd);
       forget_idle((int)fd);
       any = true;
     }

@@ -18,8 +18,9 @@ fs_fd fs_pool_take(uint32_t *slot);
 fs_fd fs_pool_unpark(uint32_t *slot);
 /* Notes in the table that fd is an idle placeholder. */
 void fs_fd_note_idle(int fd);
-/* Keeps fd with its slot. False when there is no room: the caller closes it. */
-bool fs_pool_put(int fd, uint32_t slot);
+/* Keeps fd with the slot of its entry, which was taken out of the table. False: the caller closes it; there is no room,
+   or it is not this process's, which was `process` before that. */
+bool fs_pool_put(int fd, uint64_t entry, int32_t process);
 /* Before a slot is given up: in a process that was forked behind our back, marks the slots shared. */
 void fs_pool_check(void);
 /* Takes fd itself out of the pool; its slot becomes free, the descriptor is the caller's. False: it was not there. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "client/data_priv.h"
 #include "client/fdpool.h"
 #include "client/mounts.h"
 #include "client/out.h"
@@ -148,7 +149,7 @@ static fs_fd new_placeholder(uint64_t *ino) {
   return sock;
 }
 
-static fs_fd new_slot(struct fs_slot **slot) {
+static fs_fd slot_and_placeholder(struct fs_slot **slot) {
   struct fs_state *st = fs_state_attach(true);
   uint64_t ino = 0;
   if (st == NULL) return -ENFILE;
@@ -168,6 +169,16 @@ static fs_fd new_slot(struct fs_slot **slot) {
   *slot = &st->slot[i];
   atomic_fetch_add(&(*slot)->gen, 1);
   atomic_store(&(*slot)->ino, ino);
+  return fd;
+}
+
+/* Signals wait: of a handler that forked in the middle, the child would put a placeholder of its own to its parent's
+ * slot. */
+static fs_fd new_slot(struct fs_slot **slot) {
+  uint64_t signals;
+  fs_sys_sigmask(~0ull, &signals);
+  fs_fd fd = slot_and_placeholder(slot);
+  fs_sys_sigmask(signals, NULL);
   return fd;
 }
 
@@ -235,6 +246,7 @@ void fs_fd_release(uint64_t e) {
 
 fs_err fs_fd_close(int fd) {
   if (FS_UNLIKELY(fs_vfork_depth > 0)) return fs_sys_close(fd);
+  int32_t process = fs_self_process();
   uint64_t e = fs_fd_entry(fd);
   do { /* another thread's spawn may change the flags, its fork make a real file of it */
     if (FS_UNLIKELY(e & FS_FDE_CLAIMED)) e = fs_fd_settled(fd);
@@ -242,7 +254,7 @@ fs_err fs_fd_close(int fd) {
   } while (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, 0));
   struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
   bool last = release(s, e, false);
-  if (last && !(e & FS_FDE_INHERIT) && fs_pool_put(fd, FS_FDE_SLOT(e))) return 0;
+  if (last && !(e & FS_FDE_INHERIT) && fs_pool_put(fd, e, process)) return 0;
   if (last && !fs_use_retire(s, e, false, true)) free_slot(e);
   fs_err err = fs_sys_close(fd);
   fs_fd_freed(fd);

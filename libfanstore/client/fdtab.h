@@ -165,6 +165,11 @@ void fs_fd_parent(const struct fs_fd_idle *idle);
 void fs_fd_child(const struct fs_fd_idle *idle);
 /* Before exec or spawn: children may hold the open slots, and see those descriptors that are not close-on-exec. */
 void fs_fd_share(void);
+/* How often that was: what was opened meanwhile was not in the table yet, and is to be shared too. */
+extern FS_INTERNAL _Atomic uint32_t fs_fd_shares;
+void fs_fd_share_slot(struct fs_slot *s);
+/* What is in the table alone: in a child, of what it has from its parent. */
+void fs_fd_share_known(void);
 void fs_fd_prepare_exec(void);
 
 #endif

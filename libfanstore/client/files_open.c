@@ -54,7 +54,10 @@ static fs_fd open_real(const struct fs_found *f, mode_t mode, int flags) {
   return fd;
 }
 
+/* If it is shared already, a signal handler has forked in the middle of open, and the other one was quicker: it may
+   have read from it. */
 static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int flags) {
+  if (FS_UNLIKELY(atomic_load_explicit(&s->shared, memory_order_relaxed))) return;
   s->mount = f->mount;
   s->entry = f->entry;
   s->mount_key = fs_mount_list[f->mount].key;
@@ -106,6 +109,7 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   if (err == 0 && fs_is_out(f->entry) && S_ISREG(mode) && !(flags & O_PATH)) err = open_output(f, flags);
   if (err != 0) return err;
   struct fs_slot *s;
+  uint32_t shares = atomic_load_explicit(&fs_fd_shares, memory_order_relaxed);
   fs_fd fd = fs_fd_new(&s);
   if (fd == -EAGAIN || fd == -ENOENT) return open_real(f, mode, flags); /* a vfork child; a root without /proc */
   if (fd < 0) return fd;
@@ -115,6 +119,8 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   }
   fill(s, f, mode, flags);
   fs_fd_publish(fd, s, (flags & O_CLOEXEC) != 0);
+  atomic_signal_fence(memory_order_seq_cst);
+  if (FS_UNLIKELY(atomic_load_explicit(&fs_fd_shares, memory_order_relaxed) != shares)) fs_fd_share_slot(s);
   if (FS_LIKELY(fd > 2) || !fs_fd_low_was_closed()) return fd;
   return fs_file_dup_to(fd, s, fd, (flags & O_CLOEXEC) != 0);
 }

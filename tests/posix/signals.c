@@ -5,6 +5,7 @@
  *   handler   a timer's handler opens, reads, maps and closes while the program is in calls on the mount, in malloc and
  *             in stdio
  *   fork      a handler reads in the middle of fork
+ *   forks     a handler forks in the middle of open, pread and close, and both go on
  *   jump      the handler jumps out of whatever call it interrupted
  *   cancel    threads are cancelled while they open, read and close
  *   async     the same with asynchronous cancellation, while they read
@@ -190,6 +191,47 @@ static void case_fork(void) {
   MUST(took[FILES / 2] < 25);
 }
 
+/* ---- forks ---- */
+
+static volatile pid_t twin;
+static volatile sig_atomic_t twins, is_twin;
+
+static void on_fork(int signal) {
+  (void)signal;
+  if (twin != 0 || is_twin) return;
+  pid_t pid = fork();
+  MUST(pid >= 0);
+  if (pid == 0) is_twin = 1;
+  twin = pid;
+}
+
+/* By pread: an offset is shared with the other one. Opened twice, as what one of the two gave back is used again. */
+static void read_twice(int i, unsigned char *buf) {
+  int fd = open(path[i], O_RDONLY | O_CLOEXEC), other = open(path[9 - i], O_RDONLY | O_CLOEXEC);
+  MUST(fd > 2 && other > 2);
+  MUST(pread(fd, buf, LARGEST, 0) == (ssize_t)size[i] && memcmp(buf, data[i], size[i]) == 0);
+  size_t n = size[9] / 2;
+  MUST(pread(other, buf, n, 100) == (ssize_t)(size[9 - i] < 100 ? 0 : size[9 - i] - 100 < n ? size[9 - i] - 100 : n));
+  MUST(size[9 - i] < 100 || memcmp(buf, data[9 - i] + 100, size[9 - i] - 100 < n ? size[9 - i] - 100 : n) == 0);
+  MUST(close(other) == 0 && close(fd) == 0);
+}
+
+static void case_forks(void) {
+  static unsigned char buf[LARGEST];
+  int status, left = 30;
+  start_timers(on_fork, false);
+  for (long n = 0; twins < rounds / 10; n++) {
+    read_twice((int)(n % FILES), buf);
+    if (is_twin && --left == 0) _exit(0);
+    if (is_twin || twin == 0 || waitpid(twin, &status, WNOHANG) == 0) continue;
+    MUST(status == 0);
+    twins++;
+    twin = 0;
+  }
+  stop_timers();
+  printf("%d forks\n", (int)twins);
+}
+
 /* ---- jump ---- */
 
 static sigjmp_buf back;
@@ -319,6 +361,7 @@ int main(int argc, char **argv) {
   load(argv[1]);
   if (strcmp(argv[3], "handler") == 0) case_handler();
   if (strcmp(argv[3], "fork") == 0) case_fork();
+  if (strcmp(argv[3], "forks") == 0) case_forks();
   if (strcmp(argv[3], "jump") == 0) case_jump();
   if (strcmp(argv[3], "cancel") == 0) case_cancel(false);
   if (strcmp(argv[3], "async") == 0) case_cancel(true);

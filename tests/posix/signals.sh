@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# signals.c: handlers that read from a mount, jumps out of calls on it, cancelled threads, changed users; on a plain directory
+# signals.c: handlers that read from a mount, or fork in calls on it, jumps out of calls on it, cancelled threads, changed users; on a plain directory
 # where that must hold there too, with the library alone, and in a job of two nodes.
 # slow
 # timeout: 600
@@ -15,16 +15,16 @@ pack "$plain_dir" "$work/ds" --partitions 2
 pack "$plain_dir" "$work/ds-lz4" --codec lz4
 cc -std=gnu11 -D_GNU_SOURCE -O1 -w -pthread -o "$work/signals" "$(dirname "$0")/signals.c"
 
-for case in handler async; do
+for case in handler forks async; do
   say "plain directory: $case"
   timeout 120 "$work/signals" "$plain_dir" "$plain_dir" "$case" 10000
 done
-for case in handler fork jump cancel async; do
+for case in handler fork forks jump cancel async; do
   say "mount: $case"
   plain "$work/ds" "$mnt" timeout 120 "$work/signals" "$plain_dir" "$mnt" "$case"
 done
 plain "$work/ds-lz4" "$mnt" timeout 120 "$work/signals" "$plain_dir" "$mnt" handler 5000
-for case in handler cancel async; do
+for case in handler forks cancel async; do
   say "job: $case"
   launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- timeout 120 "$work/signals" "$plain_dir" "$mnt" "$case" 10000
 done
