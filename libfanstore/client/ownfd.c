@@ -134,52 +134,72 @@ fs_fd fs_data_adopt_fd(int fd) {
 }
 
 /*
- * fork copies the descriptors first and the memory after: a descriptor that another thread opens and publishes in
+ * fork copies the descriptors first and the memory after: a descriptor that another thread opened and published in
  * between would be a number in the child's memory that its kernel does not have, and that its next open could get for
  * another file. So publishing and forking keep out of each other's way. Both waits are short and bounded: whoever opens
- * then uses the descriptor once, without publishing it. A handler that has interrupted its own thread in either would
- * wait for itself, and with a timer that is quicker than that for ever: it does not.
+ * then uses the descriptor once, without publishing it. A handler that has interrupted its own thread in fork
+ * publishes: the copy is before that or after it. None interrupts publishing, and so none jumps out of it. A jump out
+ * of fork leaves that counted: who waits then waits in vain once, until nobody can be in there any more.
  */
 #define FS_FORK_WAIT_NS 50000000ull
+#define FS_FORK_LOST_NS 5000000000ull
 
 static _Atomic int32_t g_publishing, g_forking;
+static _Atomic uint64_t g_fork_ns;                          /* when the first of those that are forking began */
 static FS_TLS volatile int32_t own_publishing, own_forking; /* this thread's share */
+static FS_TLS uint64_t own_signals;                         /* its mask, outside of publishing */
+
+static int32_t others_forking(void) {
+  int32_t all = atomic_load(&g_forking);
+  if (FS_UNLIKELY(own_forking > all)) own_forking = all; /* it was given up for lost */
+  return all - own_forking;
+}
 
 void fs_own_publish_end(void) {
-  own_publishing--;
   atomic_fetch_sub(&g_publishing, 1);
+  if (--own_publishing == 0) fs_sys_sigmask(own_signals, NULL);
 }
 
 bool fs_own_publish_begin(void) {
-  uint64_t end = 0;
-  for (;;) {
-    if (FS_UNLIKELY(own_forking > 0)) return false;
-    atomic_fetch_add(&g_publishing, 1);
+  for (uint64_t end = 0;;) {
+    uint64_t signals;
+    if (own_publishing == 0) {
+      fs_sys_sigmask(~0ull, &signals);
+      own_signals = signals;
+    }
     own_publishing++;
-    if (FS_LIKELY(atomic_load(&g_forking) == 0)) return true;
+    atomic_fetch_add(&g_publishing, 1);
+    if (FS_LIKELY(others_forking() <= 0)) return true;
     fs_own_publish_end();
-    uint64_t now = fs_now_ns();
+    uint64_t now = fs_now_ns(), took = now - FS_MIN(now, atomic_load(&g_fork_ns));
     if (end == 0) end = now + FS_FORK_WAIT_NS;
-    if (now >= end) return false;
+    if (took > FS_FORK_LOST_NS) {
+      atomic_store(&g_forking, own_forking);
+      continue;
+    }
+    if (now >= end || took > FS_FORK_WAIT_NS) return false;
     FS_SYS1(SYS_sched_yield, 0);
   }
 }
 
 void fs_data_fork_begin(void) {
-  uint64_t end = fs_now_ns() + FS_FORK_WAIT_NS;
+  uint64_t now = fs_now_ns(), end = now + FS_FORK_WAIT_NS;
+  (void)others_forking();
+  if (atomic_load(&g_forking) == 0) atomic_store(&g_fork_ns, now);
   own_forking++;
   atomic_fetch_add(&g_forking, 1);
   while (atomic_load(&g_publishing) > own_publishing && fs_now_ns() < end) FS_SYS1(SYS_sched_yield, 0);
 }
 
 void fs_data_fork_end(bool child) {
+  int32_t all = atomic_load(&g_forking);
+  if (own_forking > 0) own_forking--;
   if (child) {
     atomic_store(&g_publishing, own_publishing);
-    atomic_store(&g_forking, own_forking - 1);
-  } else {
-    atomic_fetch_sub(&g_forking, 1);
+    atomic_store(&g_forking, own_forking);
   }
-  own_forking--;
+  while (!child && all > 0 && !atomic_compare_exchange_weak(&g_forking, &all, all - 1)) {
+  }
 }
 
 fs_fd fs_own_publish(_Atomic int32_t *word, int low, bool *temporary) {

@@ -5,6 +5,7 @@
  *   handler   a timer's handler opens, reads, maps and closes while the program is in calls on the mount, in malloc and
  *             in stdio
  *   fork      a handler reads in the middle of fork
+ *   lost      a handler jumps out of fork
  *   forks     a handler forks in the middle of open, pread and close, and both go on
  *   jump      the handler jumps out of whatever call it interrupted
  *   cancel    threads are cancelled while they open, read and close
@@ -271,6 +272,31 @@ static void case_jump(void) {
   for (int i = 0; i < FILES; i++) read_file(i, buf), map_file(i);
 }
 
+static void on_lost(int signal) {
+  (void)signal;
+  siglongjmp(back, 1);
+}
+
+static void *read_all(void *arg) {
+  unsigned char buf[7000];
+  for (int i = 0; i < FILES; i++) read_file(i, buf);
+  return arg;
+}
+
+/* Nobody waits for that fork more than once. */
+static void case_lost(void) {
+  pthread_t t;
+  MUST(signal(SIGUSR1, on_lost) != SIG_ERR && pthread_atfork(interrupt_fork, NULL, NULL) == 0);
+  if (sigsetjmp(back, 1) == 0) {
+    fork();
+    MUST(!"it comes back");
+  }
+  double begin = now_ms();
+  MUST(pthread_create(&t, NULL, read_all, NULL) == 0 && pthread_join(t, NULL) == 0);
+  printf("%.1f ms for %d files\n", now_ms() - begin, FILES);
+  MUST(now_ms() - begin < 500);
+}
+
 /* ---- cancel ---- */
 
 static atomic_int started;
@@ -363,6 +389,7 @@ int main(int argc, char **argv) {
   if (strcmp(argv[3], "fork") == 0) case_fork();
   if (strcmp(argv[3], "forks") == 0) case_forks();
   if (strcmp(argv[3], "jump") == 0) case_jump();
+  if (strcmp(argv[3], "lost") == 0) case_lost();
   if (strcmp(argv[3], "cancel") == 0) case_cancel(false);
   if (strcmp(argv[3], "async") == 0) case_cancel(true);
   if (strcmp(argv[3], "user") == 0) case_user();

@@ -19,7 +19,7 @@ for case in handler forks async; do
   say "plain directory: $case"
   timeout 120 "$work/signals" "$plain_dir" "$plain_dir" "$case" 10000
 done
-for case in handler fork forks jump cancel async; do
+for case in handler fork forks jump lost cancel async; do
   say "mount: $case"
   plain "$work/ds" "$mnt" timeout 120 "$work/signals" "$plain_dir" "$mnt" "$case"
 done
