@@ -49,7 +49,7 @@ static fs_ssize fs_meminfo_read(char *text, size_t n) {
     }
     fs_ssize got = fs_sys_pread(fd, text, n, 0);
     if (temporary) fs_sys_close(fd);
-    if (FS_LIKELY(fs_own_still(fd, temporary))) return got;
+    if (FS_LIKELY(fs_own_still(&g_meminfo, fd, temporary))) return got;
   }
 }
 

@@ -73,9 +73,10 @@ const char *fs_err_text(fs_err err); /* a few words for the errors that users me
 
 /* A descriptor is the library's own from now on, and published in *word (number + 1). */
 void fs_own_note(int fd, _Atomic int32_t *word);
-/* After the use of a published descriptor: was it the library's all the time? Else what came of it is void. */
-static inline bool fs_own_still(int fd, bool temporary) {
-  return temporary || fs_data_owns_fd(fd);
+/* After the use of a descriptor that was published in *word: was it that all the time? Else what came of it is void.
+   The number alone does not tell, which may be the library's again by now, for another file. */
+static inline bool fs_own_still(_Atomic int32_t *word, int fd, bool temporary) {
+  return temporary || atomic_load_explicit(word, memory_order_relaxed) == fd + 1;
 }
 /* Moves `low` to the library's numbers and publishes it in *word (number + 1, 0: none yet): the number to use, whoever
    published it. *temporary: it is still `low`, to be closed after this use. */

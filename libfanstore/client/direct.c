@@ -168,7 +168,7 @@ static fs_ssize fs_direct_pread(struct fs_direct *d, void *to, size_t n, uint64_
   fs_ssize got;
   do got = fs_sys_pread(d->fd, to, n, off);
   while (got == -EINTR);
-  if (!fs_own_still(d->fd, d->temporary)) return -EAGAIN;
+  if (!fs_own_still(&d->ds->part[d->p].direct_fd, d->fd, d->temporary)) return -EAGAIN;
   if (got == -EINVAL || got == -ENOTSUP) { /* it could be opened, and yet */
     int32_t word = d->fd + 1;
     if (!d->temporary && atomic_compare_exchange_strong(&d->ds->part[d->p].direct_fd, &word, -1)) fs_own_close(d->fd);

@@ -69,7 +69,7 @@ const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p) {
   if (fd < 0) return NULL;
   void *mine = fs_mem_map_fd(fd, size, PROT_READ);
   if (temporary) fs_sys_close(fd);
-  if (mine && !fs_own_still(fd, temporary)) {
+  if (mine && !fs_own_still(&ds->part[p].local_fd, fd, temporary)) {
     fs_mem_unmap(mine, size);
     return NULL;
   }
@@ -97,7 +97,7 @@ static fs_err fs_local_pread(struct fs_dataset *ds, uint32_t p, void *dst, size_
     if (fd < 0) return fd;
     fs_err err = fs_pread_full(fd, dst, n, off);
     if (temporary) fs_sys_close(fd);
-    if (FS_LIKELY(fs_own_still(fd, temporary))) return err;
+    if (FS_LIKELY(fs_own_still(&ds->part[p].local_fd, fd, temporary))) return err;
   }
 }
 
@@ -112,7 +112,7 @@ static size_t fs_local_pread_cached(struct fs_dataset *ds, uint32_t p, void *dst
   if (temporary) fs_sys_close(fd);
   if (got == -EOPNOTSUPP || got == -EINVAL || got == -ENOSYS)
     atomic_store_explicit(&g_no_nowait, 1, memory_order_relaxed);
-  return got > 0 && fs_own_still(fd, temporary) ? FS_MIN((size_t)got, n) : 0;
+  return got > 0 && fs_own_still(&ds->part[p].local_fd, fd, temporary) ? FS_MIN((size_t)got, n) : 0;
 }
 
 /* Asks the kernel to begin to read. */

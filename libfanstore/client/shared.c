@@ -58,7 +58,7 @@ static fs_err fs_shared_pread(struct fs_dataset *ds, uint32_t p, void *dst, size
   if (fd < 0) return fd;
   fs_err err = fs_pread_full(fd, dst, n, off);
   if (temporary) fs_sys_close(fd);
-  if ((err == 0 || err == -EFAULT || temporary) && fs_own_still(fd, temporary)) return err;
+  if ((err == 0 || err == -EFAULT || temporary) && fs_own_still(&ds->part[p].shared_fd, fd, temporary)) return err;
   /* A network file system's descriptor may have gone stale: once more with a fresh one. */
   fd = fs_shared_open(ds, p);
   if (fd < 0) return fd;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Local partitions past the page cache: every byte, nothing left in memory, pieces, threads, forks, and refusal. */
+/* Local partitions past the page cache: every byte, nothing left in memory, pieces, threads, forks, refusal, numbers.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -236,6 +237,22 @@ static void look(void) {
   if (fd >= 0) close(fd);
 }
 
+/* A number that was given up and is the library's again, for another file, is not what was published. */
+static void number_again(const struct fix *f) {
+  static _Atomic int32_t word, other;
+  bool temporary;
+  (void)f;
+  fs_fd fd = fs_own_publish(&word, open("/dev/null", O_RDONLY | O_CLOEXEC), &temporary);
+  CHECK(fd >= 0 && !temporary && fs_own_still(&word, fd, temporary));
+  atomic_store(&word, -1);
+  fs_own_close(fd);
+  CHECK(fs_own_publish(&other, open("/dev/zero", O_RDONLY | O_CLOEXEC), &temporary) == fd);
+  CHECK(fs_data_owns_fd(fd) && !fs_own_still(&word, fd, temporary));
+}
+static void test_number_again(void **state) {
+  fix_run(state, number_again);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_room),
@@ -248,6 +265,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_interrupted, fake_setup, fix_teardown),
       cmocka_unit_test_setup_teardown(test_buffers, fake_setup, fix_teardown),
       cmocka_unit_test_setup_teardown(test_refused, fake_setup, fix_teardown),
+      cmocka_unit_test_setup_teardown(test_number_again, fake_setup, fix_teardown),
   };
   look();
   return cmocka_run_group_tests(tests, NULL, NULL);
