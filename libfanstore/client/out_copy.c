@@ -14,11 +14,15 @@
 fs_fd fs_out_materialize(uint32_t entry) {
   static const size_t step = 1u << 20;
   char proc[32], number[FS_U64_TEXT];
-  uint64_t off = 0;
+  uint64_t off = 0, size = 0;
   const struct fs_node *node = fs_names_node();
   FS_AUTO_CLOSE fs_fd fd = -EIO;
   if (node != NULL) fd = fs_sys_openat(AT_FDCWD, node->ctl->spill, O_TMPFILE | O_RDWR | O_CLOEXEC, 0500);
-  if (fd < 0) fd = (fs_fd)FS_SYS2(SYS_memfd_create, "fanstore", MFD_CLOEXEC);
+  if (fd < 0) { /* a file system without O_TMPFILE: in memory, if it has room */
+    fs_err err = fs_out_size(entry, 0, &size);
+    if (err == 0 && !fs_memory_holds(node, size)) err = -ENOSPC;
+    fd = err != 0 ? err : (fs_fd)FS_SYS2(SYS_memfd_create, "fanstore", MFD_CLOEXEC);
+  }
   if (fd < 0) return fd;
   char *buf = fs_mem_map(step);
   fs_ssize got = buf ? 1 : -ENOMEM;
