@@ -70,6 +70,19 @@ static int64_t copy_placeholder(int fd, int min) {
   return newfd;
 }
 
+/* A copy that may be of another file than its entry says: its number is not to be used again with that slot. */
+static void undo_copy(int newfd, uint64_t e) {
+  uint64_t now = fs_fd_settled(newfd);
+  while ((now & FS_FDE_VIRTUAL) && fs_fd_same_file(now, e)) {
+    if (!atomic_compare_exchange_weak(&fs_fdtab[newfd], &now, 0)) continue;
+    fs_fd_release(now);
+    now = 0;
+  }
+  if (now & FS_FDE_VIRTUAL) return; /* another thread's by now, by dup2 */
+  fs_sys_close(newfd);
+  fs_fd_freed(newfd);
+}
+
 fs_fd fs_fd_dup(int fd, int min, bool cloexec) {
   if (fs_vfork_depth > 0) return (fs_fd)fs_sys_fcntl(fd, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, min);
   for (;;) {
@@ -89,7 +102,7 @@ fs_fd fs_fd_dup(int fd, int min, bool cloexec) {
     atomic_store(&fs_fdtab[newfd], copy_entry(e, cloexec));
     if (FS_LIKELY(fs_fd_same_file(fs_fd_settled(fd), e))) return (fs_fd)newfd;
     /* In the middle of that it became a real file, and this may be a copy of either. */
-    if (fs_fd_close((int)newfd) == FS_E_REAL) fs_sys_close((int)newfd);
+    undo_copy((int)newfd, e);
   }
 }
 

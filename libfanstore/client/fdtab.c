@@ -153,7 +153,6 @@ static fs_fd slot_and_placeholder(struct fs_slot **slot) {
   struct fs_state *st = fs_state_attach(true);
   uint64_t ino = 0;
   if (st == NULL) return -ENFILE;
-  fs_use_reap();
   int64_t i = fs_slot_alloc(st);
   if (i < 0) return (fs_fd)i;
   fs_fd fd = new_placeholder(&ino);
@@ -176,6 +175,7 @@ static fs_fd slot_and_placeholder(struct fs_slot **slot) {
  * slot. */
 static fs_fd new_slot(struct fs_slot **slot) {
   uint64_t signals;
+  fs_use_reap();
   fs_sys_sigmask(~0ull, &signals);
   fs_fd fd = slot_and_placeholder(slot);
   fs_sys_sigmask(signals, NULL);
@@ -230,9 +230,12 @@ static bool release(struct fs_slot *s, uint64_t e, bool replaced) {
   if (replaced) atomic_store(&s->replaced, 1); /* for who finds the last one */
   bool last = is_last(s, replaced || output);
   bool look = output || (atomic_load_explicit(&s->replaced, memory_order_relaxed) && !atomic_load(&s->shared));
-  if (last && FS_UNLIKELY(look) && fs_use_retire(s, e, true, false)) return false;
+  enum fs_use_end use = last && FS_UNLIKELY(look) ? fs_use_retire(s, e, true, false) : FS_USE_NONE;
+  if (use == FS_USE_RETIRED) return false;
   if (FS_UNLIKELY(output)) fs_out_closed(s);
-  return last && !leave_shared(s); /* what is shared, a scan frees */
+  if (FS_LIKELY(use == FS_USE_NONE)) return last && !leave_shared(s); /* what is shared, a scan frees */
+  if (!leave_shared(s)) fs_use_leave(s);
+  return false;
 }
 
 /* The placeholder may be closed by now, and a scan of holders have freed it. */
@@ -255,7 +258,9 @@ fs_err fs_fd_close(int fd) {
   struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
   bool last = release(s, e, false);
   if (last && !(e & FS_FDE_INHERIT) && fs_pool_put(fd, e, process)) return 0;
-  if (last && !fs_use_retire(s, e, false, true)) free_slot(e);
+  enum fs_use_end use = last ? fs_use_retire(s, e, false, true) : FS_USE_RETIRED;
+  if (use == FS_USE_NONE) free_slot(e);
+  if (FS_UNLIKELY(use == FS_USE_SCAN)) fs_use_leave(s);
   fs_err err = fs_sys_close(fd);
   fs_fd_freed(fd);
   return err;

@@ -163,26 +163,39 @@ static bool put(uint64_t e) {
   return false;
 }
 
-/* Where it cannot be known, or there is no room, a scan of holders frees it, and not the next one. */
-bool fs_use_retire(struct fs_slot *s, uint64_t e, bool sure, bool told) {
+enum fs_use_end fs_use_retire(struct fs_slot *s, uint64_t e, bool sure, bool told) {
   fs_use_reap();
   bool settled = !sure || settle();
   e = (e & ~(uint64_t)FS_RETIRED_TOLD) | (told ? FS_RETIRED_TOLD : 0);
   bool seen = fs_use_seen(FS_FDE_SLOT(e));
-  if (FS_LIKELY(settled && !seen)) return false;
+  if (FS_LIKELY(settled && !seen)) return FS_USE_NONE;
+  if (!seen || !put(e)) return FS_USE_SCAN;
   fs_slot_stays(atomic_load(&fs_state), s);
-  if (seen && put(e)) {
-    if (!told && fs_file_writable(s) == 0) (void)fs_out_flush(s->entry, false);
-    return true;
-  }
+  if (!told && fs_file_writable(s) == 0) (void)fs_out_flush(s->entry, false);
+  return FS_USE_RETIRED;
+}
+
+void fs_use_leave(struct fs_slot *s) {
+  fs_slot_stays(atomic_load(&fs_state), s);
   atomic_store(&s->shared, 1);
+  atomic_fetch_add(&atomic_load(&fs_state)->left, 1);
+}
+
+bool fs_use_retired_file(uint32_t entry) {
+  for (unsigned i = 0; i < FS_RETIRED && atomic_load_explicit(&fs_use_retired, memory_order_relaxed) > 0; i++) {
+    uint64_t e = atomic_load(&retired[i]);
+    if (e != 0 && slot_of(e)->entry == entry && atomic_load(&slot_of(e)->gen) == FS_FDE_GEN(e)) return true;
+  }
   return false;
 }
 
 void fs_use_free_idle(uint32_t slot) {
   struct fs_state *st = atomic_load(&fs_state);
   uint64_t e = (uint64_t)atomic_load(&st->slot[slot].gen) << 32 | FS_FDE_VIRTUAL | slot;
-  if (FS_UNLIKELY(fs_use_seen(slot)) && put(e | FS_RETIRED_TOLD)) return;
+  if (FS_UNLIKELY(fs_use_seen(slot))) {
+    if (!put(e | FS_RETIRED_TOLD)) fs_use_leave(&st->slot[slot]);
+    return;
+  }
   fs_slot_free_if(st, slot, FS_FDE_GEN(e));
 }
 

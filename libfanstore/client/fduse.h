@@ -61,10 +61,17 @@ static inline void fs_use_end(struct fs_use *u) {
 #define FS_USE(u) struct fs_use __attribute__((cleanup(fs_use_end))) u = {.user = NULL}
 
 /*
- * The last descriptor of a slot was taken out of the table, by its entry e. True: a call is under way on it, and the
- * slot is freed when that has ended. `sure`: not only a call that began a while ago. `told`: its closing was told.
+ * The last descriptor of a slot was taken out of the table, by its entry e. `sure`: not only a call that began a while
+ * ago is looked for. `told`: its closing was told.
  */
-bool fs_use_retire(struct fs_slot *s, uint64_t e, bool sure, bool told);
+enum fs_use_end {
+  FS_USE_NONE,    /* no call is under way: it can be freed */
+  FS_USE_RETIRED, /* it is freed when that has ended */
+  FS_USE_SCAN     /* that is not known, or there is no room: fs_use_leave, when its closing was told */
+};
+enum fs_use_end fs_use_retire(struct fs_slot *s, uint64_t e, bool sure, bool told);
+/* A scan of holders frees it, and not the next one. */
+void fs_use_leave(struct fs_slot *s);
 /* The same of a placeholder that is idle, of the generation that the slot has now; frees it. */
 void fs_use_free_idle(uint32_t slot);
 /* Is a call under way on it that began a while ago? */
@@ -72,6 +79,8 @@ bool fs_use_seen(uint32_t slot);
 
 /* Are there retired ones? Then nobody comes by later to publish what is written. */
 extern FS_INTERNAL _Atomic uint32_t fs_use_retired;
+/* Is one of them of this output file? */
+bool fs_use_retired_file(uint32_t entry);
 /* Frees those whose calls have ended. */
 void fs_use_reap(void);
 /* In a forked child. alone: it has no other thread yet. */

@@ -275,7 +275,7 @@ void fs_out_at_end(void) {
 /* Nobody may come by later to publish it: the program ends, or the descriptor is another file's by now. */
 static fs_ssize ending(uint32_t entry, fs_ssize put) {
   fs_use_reap();
-  bool last = FS_UNLIKELY(atomic_load_explicit(&at_end, memory_order_relaxed) || atomic_load(&fs_use_retired) > 0);
+  bool last = FS_UNLIKELY(atomic_load_explicit(&at_end, memory_order_relaxed) || fs_use_retired_file(entry));
   fs_err err = last ? fs_out_flush(entry, false) : 0;
   return err != 0 ? err : put;
 }

@@ -167,7 +167,7 @@ static inline bool fs_worth_retry(int err) {
    the number; where its offset has moved to a real one (fdreal.h), fd becomes that, if it is not another file's by now.
  */
 #define FS_FD_CALL(fd, ours, native)                                                                                   \
-  do {                                                                                                                 \
+  for (unsigned fs_round = 0;; fs_round++) {                                                                           \
     FS_USE(fs_u);                                                                                                      \
     struct fs_slot *s = fs_fd_use(fd, &fs_u);                                                                          \
     if (FS_LIKELY(s == NULL)) {                                                                                        \
@@ -181,11 +181,11 @@ static inline bool fs_worth_retry(int err) {
     if (fs_v == FS_E_REAL && (fs_v = fs_fd_take_over(fd, s)) == 0) {                                                   \
       fs_use_end(&fs_u);                                                                                               \
       fs_use_reap();                                                                                                   \
-      if (!(fs_fd_entry(fd) & FS_FDE_VIRTUAL) || fs_vfork_depth > 0) return native;                                    \
+      if (!(fs_fd_entry(fd) & FS_FDE_VIRTUAL) || fs_vfork_depth > 0 || fs_round == 100) return native;                 \
       continue;                                                                                                        \
     }                                                                                                                  \
     return (__typeof__(native))fs_ret(fs_v);                                                                           \
-  } while (1)
+  }
 
 /* What sets attributes by a descriptor that is real: `ours`, with f, where that stands for another node's file. */
 #define FS_REAL_SET(fd, ours, native)                                                                                  \
