@@ -61,13 +61,6 @@ static bool lock_again(const struct left *w, unsigned tries) {
   return true;
 }
 
-/* Perhaps by a daemon of another host (NFS), which may not have made the lock's file yet. */
-static bool spill_held(int dir, const struct stat *st, const struct left *w) {
-  if (flock(dir, LOCK_EX | LOCK_NB) < 0) return true;
-  int held = fs_run_lock_held(dir, FS_SPILL_LOCK);
-  return held > 0 || (held < 0 && !w->job && time(NULL) - st->st_mtime < FS_RUN_YOUNG_S);
-}
-
 /* That nobody has saved. */
 static unsigned spill_files(int dir) {
   unsigned n = 0;
@@ -85,7 +78,7 @@ static void remove_spill(int top, const char *top_path, const char *name, const 
     return;
   FS_AUTO_CLOSE int dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
-  for (unsigned tries = 0; spill_held(dir, &st, w); tries++)
+  for (unsigned tries = 0; fs_run_spill_held(dir, w->job != NULL); tries++)
     if (!lock_again(w, tries)) return;
   if (!w->job && job_lives(of)) return;
   unsigned files = w->tell ? spill_files(dir) : 0;

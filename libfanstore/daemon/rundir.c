@@ -172,12 +172,6 @@ fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
   return err;
 }
 
-/* A daemon of another host, say, may have made it, and not its lock yet. */
-static bool fs_rundir_young(int fd) {
-  struct stat st;
-  return fstat(fd, &st) < 0 || time(NULL) - st.st_mtime < FS_RUN_YOUNG_S;
-}
-
 /* Removes spill directories whose owners are dead. */
 static void fs_rundir_clean_spills(const char *parent) {
   DIR *dir = opendir(parent);
@@ -186,9 +180,7 @@ static void fs_rundir_clean_spills(const char *parent) {
     char path[PATH_MAX];
     if (strncmp(e->d_name, FS_LOCAL_SPILL, strlen(FS_LOCAL_SPILL)) != 0) continue;
     FS_AUTO_CLOSE int fd = fs_rundir_open(dirfd(dir), e->d_name);
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) continue;
-    int held = fs_run_lock_held(fd, FS_SPILL_LOCK);
-    if (held > 0 || (held < 0 && fs_rundir_young(fd))) continue;
+    if (fd < 0 || fs_run_spill_held(fd, false)) continue;
     if (snprintf(path, sizeof(path), "%s/%s", parent, e->d_name) < (int)sizeof(path)) (void)fs_remove_tree(path);
   }
   closedir(dir);

@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 
+#include "ipc/local.h"
 #include "ipc/node.h"
 #include "util/util.h"
 
@@ -59,4 +62,12 @@ int fs_run_lock_held(int dir, const char *name) {
   FS_AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return errno == ENOENT ? -ENOENT : 1;
   return flock(fd, LOCK_EX | LOCK_NB) < 0;
+}
+
+bool fs_run_spill_held(int dir, bool over) {
+  struct stat st;
+  if (flock(dir, LOCK_EX | LOCK_NB) < 0) return true;
+  int held = fs_run_lock_held(dir, FS_SPILL_LOCK);
+  if (held >= 0 || over) return held > 0;
+  return fstat(dir, &st) < 0 || time(NULL) - st.st_mtime < FS_RUN_YOUNG_S;
 }
