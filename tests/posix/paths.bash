@@ -52,9 +52,16 @@ on_tmpfs() {
 on_mount() {
   FANSTORE_DATASET=$work/ds FANSTORE_MOUNT=$tree unshare -Urm env LD_PRELOAD="$lib" "$@"
 }
-# compare WHAT: what both wrote
+# compare WHAT INPUT ARGUMENT...: what both wrote. Where they differ, the file system alone is asked again: a kernel that
+# meets anybody's mount or umount in the middle of a walk begins it anew and goes on counting links, so that a path of
+# 40 links is ELOOP where it is ENOTDIR (of stat calls on k40/la beside a thread that mounts: one in nine).
 compare() {
-  cmp -s "$work/native" "$work/mount" && return
+  local what=$1 input=$2 try
+  shift 2
+  for try in 1 2 3; do
+    [ "$try" -eq 1 ] || on_tmpfs "$work/paths" "$top" "$tree" "$@" <"$input" >"$work/native"
+    cmp -s "$work/native" "$work/mount" && return
+  done
   diff -a "$work/native" "$work/mount" | head -n 10
-  fail "$1: the mount answers otherwise (< file system, > mount)"
+  fail "$what: the mount answers otherwise (< file system, > mount)"
 }
