@@ -21,7 +21,7 @@ void fs_eventfd_take(int fd) {
   uint64_t sink;
   struct iovec iov = {.iov_base = &sink, .iov_len = sizeof(sink)};
   long n = FS_SYS6(SYS_preadv2, fd, &iov, 1, -1, -1, RWF_NOWAIT);
-  if (n == -EOPNOTSUPP) (void)fs_sys_read(fd, &sink, sizeof(sink)); /* before Linux 5.13 */
+  if (n < 0 && n != -EAGAIN) (void)fs_sys_read(fd, &sink, sizeof(sink)); /* before Linux 5.13, or a sandbox's filter */
 }
 
 void fs_futex_wake(_Atomic uint32_t *word, int count) {
