@@ -23,20 +23,28 @@ struct fs_out_writer {
   _Atomic int32_t fd;        /* of the part; + 1 */
   _Atomic uint32_t placed;   /* home has not heard of some bytes, nor made room for them */
   _Atomic uint64_t appended; /* by home, and not published yet (fs_appended_more) */
+  _Atomic uint32_t failed;   /* to publish, the last time */
   uint64_t part;             /* its id */
   uint32_t count, sealed;    /* ranges not published yet; the first `sealed` of them are on their way */
   struct fs_range range[FS_OUT_RANGES];
 };
 
-/* Where the writer of a number is kept; NULL: no such number. */
-void *_Atomic *fs_out_writer_word(uint32_t entry);
+/* Beside a number: its writer, and the calls that have it in hand. NULL: no such number. */
+struct fs_out_writing {
+  void *_Atomic writer;
+  _Atomic uint32_t uses; /* FS_WRITING_* and how many */
+};
+#define FS_WRITING_ENDS (1u << 31) /* none, and none is to begin before the writer is dropped */
+#define FS_WRITING_LEFT (1u << 30) /* the last descriptor was closed meanwhile: the last call does the rest */
+struct fs_out_writing *fs_out_writing(uint32_t entry);
 uint64_t fs_out_id(uint32_t entry);
-/* Is the byte at off in this process's part, not published yet? *fd: the part's; *len is cut to how far that answer
-   goes. */
-bool fs_out_unpublished(uint32_t entry, uint64_t off, uint64_t *len, int *fd);
+/* Is the byte at off in this process's part, not published yet? *len is cut to how far that answer goes, and so many
+   bytes are read then: *got as of pread. */
+bool fs_out_unpublished(uint32_t entry, void *buf, uint64_t off, uint64_t *len, fs_ssize *got);
 /* The end of what is not published yet; 0: there is nothing. */
 uint64_t fs_out_written_end(uint32_t entry);
-/* The last descriptor of this process is closed, and all is published. */
+/* The last descriptor of this process is closed: its writer goes, unless another thread has opened the file meanwhile.
+   What a call has in hand goes with that call. */
 void fs_out_writer_end(uint32_t entry);
 /* Descriptors of this process, as far as it knows. */
 uint32_t fs_out_opens(uint32_t entry);

@@ -207,10 +207,7 @@ fs_ssize fs_out_read_parts(uint32_t entry, struct fs_out_whole *w, void *buf, si
     uint64_t at = off + done, len = n - done;
     uint8_t *to = (uint8_t *)buf + done;
     struct run run = {.part = 0};
-    int fd;
-    if (fs_out_unpublished(entry, at, &len, &fd)) {
-      got = fs_sys_pread(fd, to, (size_t)len, at);
-    } else if ((got = find_run(node, entry, w, at, &win, &run)) == 0) {
+    if (!fs_out_unpublished(entry, to, at, &len, &got) && (got = find_run(node, entry, w, at, &win, &run)) == 0) {
       len = FS_MIN(len, run.end - at);
       here = here || run.part == 0;
       got = run.part != 0 ? read_part(node, entry, &run, to, len, at) : read_own(node, entry, w, &run, to, len, at);

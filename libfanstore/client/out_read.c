@@ -34,7 +34,7 @@ struct out_held {          /* beside a number; zeros in a forked child */
   _Atomic uint64_t asked;  /* when: no older are its parts */
   _Atomic uint32_t parts;  /* not 0: bytes are elsewhere */
   _Atomic uint32_t stale;  /* this process has changed the file since */
-  void *_Atomic writer;    /* struct fs_out_writer */
+  struct fs_out_writing writing;
 };
 
 static struct out_held *held_of(uint32_t entry) {
@@ -52,9 +52,9 @@ uint64_t fs_out_id(uint32_t entry) {
   return atomic_load_explicit(&fs_out_node(entry)->id, memory_order_relaxed);
 }
 
-void *_Atomic *fs_out_writer_word(uint32_t entry) {
+struct fs_out_writing *fs_out_writing(uint32_t entry) {
   struct out_held *held = held_of(entry);
-  return held == NULL ? NULL : &held->writer;
+  return held == NULL ? NULL : &held->writing;
 }
 
 static fs_err hold(uint32_t entry, struct fs_held *h) {

@@ -97,7 +97,7 @@ static fs_err make_part(struct fs_out_writer *w, uint32_t entry) {
   return fd < 0 ? fd : 0;
 }
 
-/* Of files that were closed: used again, and never unmapped, for whoever still writes through a number just closed. */
+/* Of files that were closed: used again. */
 static void *_Atomic spare[64];
 
 static struct fs_out_writer *writer_new(void) {
@@ -114,37 +114,90 @@ static void writer_drop(struct fs_out_writer *w) {
   if (fd > 0) fs_own_close(fd - 1);
   w->part = 0;
   w->count = w->sealed = 0;
+  atomic_store(&w->failed, 0);
   atomic_store(&w->placed, 0);
   atomic_store(&w->appended, 0);
   for (unsigned i = 0; i < FS_ARRAY_LEN(spare); i++, none = NULL)
     if (atomic_compare_exchange_strong(&spare[i], &none, w)) return;
 }
 
-static struct fs_out_writer *writer_if_any(uint32_t entry) {
-  void *_Atomic *word = fs_out_writer_word(entry);
-  return word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
+/* ---- calls that have it in hand (tests/model/writer.pml) ---- */
+
+/* False: a signal handler of the thread that drops it. */
+static bool begin(struct fs_out_writing *at) {
+  for (unsigned i = 0; at != NULL && i < FS_LOCK_TRIES; i++) {
+    uint32_t uses = atomic_load(&at->uses);
+    while (!(uses & FS_WRITING_ENDS))
+      if (atomic_compare_exchange_weak(&at->uses, &uses, uses + 1)) return true;
+    FS_SYS0(SYS_sched_yield);
+  }
+  return false;
+}
+
+static fs_err flush(uint32_t entry, bool sync);
+
+/* In a child that a signal handler forked in the middle of a call there is none. */
+static void finish(struct fs_out_writing *at, uint32_t entry) {
+  uint32_t uses = atomic_load(&at->uses), next;
+  do {
+    if ((uses & ~(FS_WRITING_ENDS | FS_WRITING_LEFT)) == 0) return;
+    next = uses == (FS_WRITING_LEFT | 1) ? 0 : uses - 1;
+  } while (!atomic_compare_exchange_weak(&at->uses, &uses, next));
+  if (FS_LIKELY(uses != (FS_WRITING_LEFT | 1)) || fs_out_opens(entry) > 0) return;
+  (void)flush(entry, false);
+  fs_out_writer_end(entry);
+}
+
+/* Drops it, unless somebody has opened the file meanwhile; what was written late is published. False: look again. */
+static bool end_once(struct fs_out_writing *at, uint32_t entry) {
+  uint32_t uses = atomic_load(&at->uses), next;
+  do {
+    next = uses == 0 ? FS_WRITING_ENDS : uses | FS_WRITING_LEFT;
+  } while (!atomic_compare_exchange_weak(&at->uses, &uses, next));
+  if (uses != 0) return true; /* the last call's to do */
+  struct fs_out_writer *w = atomic_load(&at->writer);
+  bool closed = w != NULL && fs_out_opens(entry) == 0;
+  bool late = closed && (w->count > 0 || atomic_load(&w->appended) != 0);
+  if (closed && !late) {
+    atomic_store(&at->writer, NULL);
+    writer_drop(w);
+  }
+  if (late) late = fs_vfork_depth == 0 && !atomic_load(&w->failed);
+  bool left = atomic_exchange(&at->uses, 0) & FS_WRITING_LEFT;
+  if (late) (void)flush(entry, false);
+  return !late && !left;
 }
 
 void fs_out_writer_end(uint32_t entry) {
-  struct fs_out_writer *w = writer_if_any(entry);
-  if (w != NULL && w->count == 0 && atomic_load(&w->appended) == 0)
-    writer_drop(atomic_exchange(fs_out_writer_word(entry), NULL));
+  struct fs_out_writing *at = fs_out_writing(entry);
+  for (unsigned i = 0; at != NULL && i < FS_LOCK_TRIES && !end_once(at, entry); i++) continue;
 }
 
-/* This process's writer of a file, made at its first write. */
-static fs_err writer_of(uint32_t entry, struct fs_out_writer **out) {
-  void *_Atomic *word = fs_out_writer_word(entry);
-  void *w = word == NULL ? NULL : atomic_load_explicit(word, memory_order_acquire);
-  if (word == NULL || fs_vfork_depth > 0) return -EBADF;
-  if (FS_UNLIKELY(w == NULL)) {
-    struct fs_out_writer *mine = writer_new();
-    if (mine == NULL) return -ENOMEM;
-    fs_err err = make_part(mine, entry);
-    if (err != 0 || !fs_publish_ptr(word, mine, &w)) writer_drop(mine); /* the part is left to the job's end */
-    if (err != 0) return err;
-  }
+/* One that there is is in hand until finish. */
+static struct fs_out_writer *writer_if_any(struct fs_out_writing *at, uint32_t entry) {
+  if (at == NULL || atomic_load(&at->writer) == NULL || !begin(at)) return NULL;
+  struct fs_out_writer *w = atomic_load(&at->writer);
+  if (w == NULL) finish(at, entry);
+  return w;
+}
+
+static fs_err writer_make(struct fs_out_writing *at, uint32_t entry, void **w) {
+  struct fs_out_writer *mine = writer_new();
+  if (mine == NULL) return -ENOMEM;
+  fs_err err = make_part(mine, entry);
+  if (err != 0 || !fs_publish_ptr(&at->writer, mine, w)) writer_drop(mine); /* the part is left to the job's end */
+  return err;
+}
+
+/* This process's writer of a file, made at its first write; in hand until finish. */
+static fs_err writer_of(struct fs_out_writing *at, uint32_t entry, struct fs_out_writer **out) {
+  if (at == NULL || fs_vfork_depth > 0) return -EBADF;
+  if (!begin(at)) return -EDEADLK;
+  void *w = atomic_load(&at->writer);
+  fs_err err = FS_LIKELY(w != NULL) ? 0 : writer_make(at, entry, &w);
+  if (err != 0) finish(at, entry);
   *out = w;
-  return 0;
+  return err;
 }
 
 /* ---- what was written ---- */
@@ -182,19 +235,17 @@ static bool take(struct fs_out_writer *w, struct fs_range *ranges, uint32_t *n, 
   }
 }
 
-static fs_err flush(uint32_t entry, bool sync) {
+static fs_err publish(struct fs_out_writer *w, uint32_t entry, bool sync) {
   struct fs_range ranges[FS_OUT_RANGES];
-  struct fs_out_writer *w = writer_if_any(entry);
-  fs_err err = 0;
+  fs_err err = sync ? (fs_err)FS_SYS1(SYS_fdatasync, atomic_load(&w->fd) - 1) : 0;
   uint32_t n = 1;
   bool mine = true;
-  if (w == NULL || fs_vfork_depth > 0) return 0;
-  if (sync) err = (fs_err)FS_SYS1(SYS_fdatasync, atomic_load(&w->fd) - 1);
   while (err == 0 && mine) {
     if (!take(w, ranges, &n, &mine)) return -EDEADLK;
     uint64_t appended = n == 0 ? atomic_exchange(&w->appended, 0) : 0;
     if (n == 0 && appended == 0) return 0;
     err = extend(entry, w->part, ranges, n, appended, sync);
+    atomic_store_explicit(&w->failed, err != 0, memory_order_relaxed);
     if (err == 0) fs_out_changed(entry);
     if (!mine || !lock(w)) break;
     if (err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
@@ -202,6 +253,15 @@ static fs_err flush(uint32_t entry, bool sync) {
     w->sealed = 0;
     unlock(w);
   }
+  return err;
+}
+
+static fs_err flush(uint32_t entry, bool sync) {
+  struct fs_out_writing *at = fs_out_writing(entry);
+  struct fs_out_writer *w = fs_vfork_depth > 0 ? NULL : writer_if_any(at, entry);
+  if (w == NULL) return 0;
+  fs_err err = publish(w, entry, sync);
+  finish(at, entry);
   return err;
 }
 
@@ -236,10 +296,9 @@ static fs_err wrote(uint32_t entry, struct fs_out_writer *w, uint64_t off, uint6
   }
 }
 
-bool fs_out_unpublished(uint32_t entry, uint64_t off, uint64_t *len, int *fd) {
-  struct fs_out_writer *w = writer_if_any(entry);
+/* How far the byte at off is like this in all ranges. */
+static bool find_range(const struct fs_out_writer *w, uint64_t off, uint64_t *len) {
   bool found = false;
-  if (w == NULL || fs_vfork_depth > 0 || !lock(w)) return false;
   for (uint32_t i = w->count; i-- > 0;) { /* overlapping ones have the same bytes: they are of one file */
     const struct fs_range *r = &w->range[i];
     if (off >= r->off && off - r->off < r->len) {
@@ -249,18 +308,29 @@ bool fs_out_unpublished(uint32_t entry, uint64_t off, uint64_t *len, int *fd) {
       *len = FS_MIN(*len, r->off - off);
     }
   }
-  unlock(w);
-  *fd = atomic_load(&w->fd) - 1;
+  return found;
+}
+
+bool fs_out_unpublished(uint32_t entry, void *buf, uint64_t off, uint64_t *len, fs_ssize *got) {
+  struct fs_out_writing *at = fs_out_writing(entry);
+  struct fs_out_writer *w = fs_vfork_depth > 0 ? NULL : writer_if_any(at, entry);
+  if (w == NULL) return false;
+  bool locked = lock(w), found = locked && find_range(w, off, len);
+  if (locked) unlock(w);
+  if (found) *got = fs_sys_pread(atomic_load(&w->fd) - 1, buf, (size_t)*len, off);
+  finish(at, entry);
   return found;
 }
 
 uint64_t fs_out_written_end(uint32_t entry) {
-  struct fs_out_writer *w = writer_if_any(entry);
+  struct fs_out_writing *at = fs_out_writing(entry);
+  struct fs_out_writer *w = writer_if_any(at, entry);
   uint64_t end = 0;
-  if (w == NULL || w->count == 0) return 0;
-  bool locked = lock(w);
+  if (w == NULL) return 0;
+  bool locked = w->count > 0 && lock(w);
   for (uint32_t i = 0; i < FS_MIN(w->count, FS_OUT_RANGES); i++) end = FS_MAX(end, w->range[i].off + w->range[i].len);
   if (locked) unlock(w);
+  finish(at, entry);
   return end;
 }
 
@@ -280,17 +350,25 @@ static fs_ssize ending(uint32_t entry, fs_ssize put) {
   return err != 0 ? err : put;
 }
 
-static fs_ssize write_at(uint32_t entry, const void *buf, size_t n, uint64_t off, bool placed) {
-  struct fs_out_writer *w;
-  if (n == 0) return 0;
-  if (off > (uint64_t)INT64_MAX - n) return -EFBIG;
-  fs_err err = FS_UNLIKELY(fs_out_full()) ? -EDQUOT : writer_of(entry, &w);
-  if (err != 0) return err;
+static fs_ssize write_by(struct fs_out_writer *w, uint32_t entry, const void *buf, size_t n, uint64_t off,
+                         bool placed) {
   fs_ssize put = fs_sys_pwrite(atomic_load_explicit(&w->fd, memory_order_relaxed) - 1, buf, n, off);
   if (put <= 0) return put;
   if (placed) atomic_store_explicit(&w->placed, 1, memory_order_relaxed);
-  err = wrote(entry, w, off, (uint64_t)put);
+  fs_err err = wrote(entry, w, off, (uint64_t)put);
   return err != 0 ? err : ending(entry, put);
+}
+
+static fs_ssize write_at(uint32_t entry, const void *buf, size_t n, uint64_t off, bool placed) {
+  struct fs_out_writing *at = fs_out_writing(entry);
+  struct fs_out_writer *w;
+  if (n == 0) return 0;
+  if (off > (uint64_t)INT64_MAX - n) return -EFBIG;
+  fs_err err = FS_UNLIKELY(fs_out_full()) ? -EDQUOT : writer_of(at, entry, &w);
+  if (err != 0) return err;
+  fs_ssize put = write_by(w, entry, buf, n, off, placed);
+  finish(at, entry);
+  return put;
 }
 
 fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
@@ -339,15 +417,14 @@ static void note_appended(struct fs_out_writer *w, const struct fs_appended *at,
 }
 
 /* A line of a log is home's to write at once; of more, home says where it goes. */
-fs_ssize fs_out_append(uint32_t entry, const struct iovec *iov, int count, size_t n, uint64_t *off) {
-  struct fs_out_writer *w;
+static fs_ssize append_by(struct fs_out_writer *w, uint32_t entry, const struct iovec *iov, int count, size_t n,
+                          uint64_t *off) {
   struct fs_appended at;
   bool data = n <= FS_APPEND_DATA;
   n = FS_MIN(n, FS_APPEND_MAX);
-  fs_err err = writer_of(entry, &w);
+  fs_err err = 0;
   /* Of what was written beyond the end home is to know, or it would append before that. */
-  if (err == 0 && atomic_exchange(&w->placed, 0) != 0 && (err = fs_out_flush(entry, false)) != 0)
-    atomic_store(&w->placed, 1);
+  if (atomic_exchange(&w->placed, 0) != 0 && (err = fs_out_flush(entry, false)) != 0) atomic_store(&w->placed, 1);
   if (err == 0) err = data ? append_bytes(entry, n, iov, count, &at) : append(entry, NULL, n, false, &at);
   if (err == 0 && !data && at.off == FS_APPEND_UNKNOWN) err = append(entry, NULL, n, false, &at);
   if (err != 0) return err;
@@ -356,6 +433,16 @@ fs_ssize fs_out_append(uint32_t entry, const struct iovec *iov, int count, size_
   note_appended(w, &at, n);
   fs_out_changed(entry);
   return ending(entry, (fs_ssize)n);
+}
+
+fs_ssize fs_out_append(uint32_t entry, const struct iovec *iov, int count, size_t n, uint64_t *off) {
+  struct fs_out_writing *at = fs_out_writing(entry);
+  struct fs_out_writer *w;
+  fs_err err = writer_of(at, entry, &w);
+  if (err != 0) return err;
+  fs_ssize put = append_by(w, entry, iov, count, n, off);
+  finish(at, entry);
+  return put;
 }
 
 fs_err fs_out_cut(uint32_t entry) {
