@@ -107,13 +107,17 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   mode_t mode;
   if (flags & O_PATH) flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   fs_err err = check_route(route, f, flags, &mode);
-  if (err == 0 && fs_is_out(f->entry) && S_ISREG(mode) && !(flags & O_PATH)) err = open_output(f, flags);
+  bool output = fs_is_out(f->entry) && S_ISREG(mode) && !(flags & O_PATH);
+  if (err == 0 && output) err = open_output(f, flags);
   if (err != 0) return err;
   struct fs_slot *s;
   uint32_t shares = atomic_load_explicit(&fs_fd_shares, memory_order_relaxed);
   fs_fd fd = fs_fd_new(&s);
-  if (fd == -EAGAIN || fd == -ENOENT) return open_real(f, mode, flags); /* a vfork child; a root without /proc */
-  if (fd < 0) return fd;
+  if (fd < 0) {
+    if (fd == -EAGAIN || fd == -ENOENT) fd = open_real(f, mode, flags); /* a vfork child; a root without /proc */
+    fs_out_unpin(f->entry, output);
+    return fd;
+  }
   if (S_ISREG(mode)) {
     fs_data_opened(f->mount, f->entry);
     fs_count(FS_UNLIKELY(fs_is_out(f->entry)) ? FS_C_OUT_OPENS : FS_C_OPENS, 1);

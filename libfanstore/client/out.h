@@ -195,6 +195,10 @@ fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end);
 /* Does home keep its bytes for this process? It need not, unless it is open. */
 bool fs_out_is_held(uint32_t entry);
 void fs_out_unhold(uint32_t entry);
+/* While a call that came by a path has to do with a file that is open here: its last descriptor's end is the call's,
+   then. False: it is not open, as far as this process knows. */
+bool fs_out_pin(uint32_t entry);
+void fs_out_unpin(uint32_t entry, bool pinned);
 /* A file of the kernel's whose bytes become that file's, write-only, by the flags of its open; off: where it stands. */
 fs_fd fs_out_relay(uint32_t entry, uint32_t flags, uint64_t off);
 /* The first `size` bytes that were written to a spill of this node are published; -EAGAIN: not until `end`. */

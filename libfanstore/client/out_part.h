@@ -25,7 +25,8 @@ struct fs_out_writer {
   _Atomic uint64_t appended; /* by home, and not published yet (fs_appended_more) */
   _Atomic uint32_t failed;   /* to publish, the last time */
   uint64_t part;             /* its id */
-  uint32_t count, sealed;    /* ranges not published yet; the first `sealed` of them are on their way */
+  uint32_t count;            /* ranges not published yet */
+  _Atomic uint32_t sealed;   /* the first of them that are on their way */
   struct fs_range range[FS_OUT_RANGES];
 };
 
@@ -48,10 +49,6 @@ uint64_t fs_out_written_end(uint32_t entry);
 void fs_out_writer_end(uint32_t entry);
 /* Descriptors of this process, as far as it knows. */
 uint32_t fs_out_opens(uint32_t entry);
-/* While a call that came by a path has to do with a file that is open here: its last descriptor's end is the call's,
-   then. False: it is not open, as far as this process knows. */
-bool fs_out_pin(uint32_t entry);
-void fs_out_unpin(uint32_t entry, bool pinned);
 /* The last one was closed, and other processes may have some. */
 void fs_out_keep(const struct fs_slot *s);
 /* Home need not keep it for this process. */

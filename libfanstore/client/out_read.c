@@ -151,7 +151,7 @@ fs_err fs_out_hold(uint32_t entry) {
   if (held == NULL) return -EUCLEAN;
   atomic_fetch_add(&held->opens, 1); /* first, for fs_out_unhold */
   fs_err err = refresh(entry, &h);
-  if (err != 0) not_open(held);
+  if (err != 0) fs_out_unpin(entry, true); /* another thread's close may have left the end to this one */
   return err;
 }
 
@@ -178,7 +178,7 @@ bool fs_out_pin(uint32_t entry) {
 }
 
 void fs_out_unpin(uint32_t entry, bool pinned) {
-  if (!pinned || not_open(held_of(entry)) != 1) return;
+  if (!pinned || not_open(held_of(entry)) != 1 || fs_vfork_depth > 0) return;
   fs_out_forget(entry);
   fs_out_forget_parts(entry);
   fs_out_writer_end(entry);

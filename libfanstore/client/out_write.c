@@ -17,6 +17,7 @@
 
 #define FS_LOCK_TRIES 100000u
 #define FS_SEALED_TRIES 20000u
+#define FS_LATE_TRIES 4u
 
 /* ---- the part ---- */
 
@@ -148,29 +149,38 @@ static void finish(struct fs_out_writing *at, uint32_t entry) {
   fs_out_writer_end(entry);
 }
 
-/* Drops it, unless somebody has opened the file meanwhile; what was written late is published. False: look again. */
-static bool end_once(struct fs_out_writing *at, uint32_t entry) {
+/* Looks at it while nobody has it in hand, and drops it if the file is closed and all is published. Of what was written
+   late *late is set. False: look again. */
+static bool end_once(struct fs_out_writing *at, uint32_t entry, bool *late) {
   uint32_t uses = atomic_load(&at->uses), next;
+  *late = false;
   do {
     next = uses == 0 ? FS_WRITING_ENDS : uses | FS_WRITING_LEFT;
   } while (!atomic_compare_exchange_weak(&at->uses, &uses, next));
   if (uses != 0) return true; /* the last call's to do */
   struct fs_out_writer *w = atomic_load(&at->writer);
-  bool closed = w != NULL && fs_out_opens(entry) == 0;
-  bool late = closed && (w->count > 0 || atomic_load(&w->appended) != 0);
-  if (closed && !late) {
-    atomic_store(&at->writer, NULL);
-    writer_drop(w);
-  }
-  if (late) late = fs_vfork_depth == 0 && !atomic_load(&w->failed);
+  bool closed = w != NULL && fs_out_opens(entry) == 0,
+       all = w != NULL && w->count == 0 && atomic_load(&w->appended) == 0;
+  if (closed && all) atomic_store(&at->writer, NULL);
+  *late = closed && !all && !atomic_load(&w->failed);
   bool left = atomic_exchange(&at->uses, 0) & FS_WRITING_LEFT;
-  if (late) (void)flush(entry, false);
-  return !late && !left;
+  if (closed && all) writer_drop(w);
+  return !*late && !left;
 }
 
+/* Signals wait: a handler's call would wait for ENDS in vain, and a jump leave it for good. */
 void fs_out_writer_end(uint32_t entry) {
   struct fs_out_writing *at = fs_out_writing(entry);
-  for (unsigned i = 0; at != NULL && i < FS_LOCK_TRIES && !end_once(at, entry); i++) continue;
+  unsigned published = 0;
+  bool done = at == NULL || (atomic_load(&at->writer) == NULL && atomic_load(&at->uses) == 0); /* in this order */
+  while (!done) {
+    uint64_t signals;
+    bool late;
+    fs_sys_sigmask(~0ull, &signals);
+    done = end_once(at, entry, &late);
+    fs_sys_sigmask(signals, NULL);
+    if (late && (published++ == FS_LATE_TRIES || flush(entry, false) != 0)) return;
+  }
 }
 
 /* One that there is is in hand until finish. */
@@ -247,10 +257,12 @@ static fs_err publish(struct fs_out_writer *w, uint32_t entry, bool sync) {
     err = extend(entry, w->part, ranges, n, appended, sync);
     atomic_store_explicit(&w->failed, err != 0, memory_order_relaxed);
     if (err == 0) fs_out_changed(entry);
-    if (!mine || !lock(w)) break;
-    if (err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
-    if (err == 0) w->count -= n;
-    w->sealed = 0;
+    if (!mine) break;
+    bool locked = lock(w); /* if not, they stay, and are published once more */
+    if (locked && err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
+    if (locked && err == 0) w->count -= n;
+    atomic_store(&w->sealed, 0);
+    if (!locked) break;
     unlock(w);
   }
   return err;
@@ -286,14 +298,14 @@ static bool note(struct fs_out_writer *w, uint64_t off, uint64_t n) {
 
 static fs_err wrote(uint32_t entry, struct fs_out_writer *w, uint64_t off, uint64_t n) {
   const struct fs_range one = {.off = off, .len = n};
-  for (;;) {
-    if (!lock(w)) return extend(entry, w->part, &one, 1, 0, false);
+  fs_err err = 0;
+  for (unsigned i = 0; i < FS_LATE_TRIES && err == 0 && lock(w); i++) {
     bool noted = note(w, off, n);
     unlock(w);
     if (noted) return 0;
-    fs_err err = fs_out_flush(entry, false);
-    if (err != 0) return err;
+    err = fs_out_flush(entry, false);
   }
+  return err != 0 ? err : extend(entry, w->part, &one, 1, 0, false);
 }
 
 /* How far the byte at off is like this in all ranges. */
@@ -324,13 +336,14 @@ bool fs_out_unpublished(uint32_t entry, void *buf, uint64_t off, uint64_t *len, 
 
 uint64_t fs_out_written_end(uint32_t entry) {
   struct fs_out_writing *at = fs_out_writing(entry);
-  struct fs_out_writer *w = writer_if_any(at, entry);
+  bool counted = fs_vfork_depth == 0; /* a vfork child ends nothing: the descriptors are its parent's */
+  struct fs_out_writer *w = counted ? writer_if_any(at, entry) : at == NULL ? NULL : atomic_load(&at->writer);
   uint64_t end = 0;
   if (w == NULL) return 0;
   bool locked = w->count > 0 && lock(w);
   for (uint32_t i = 0; i < FS_MIN(w->count, FS_OUT_RANGES); i++) end = FS_MAX(end, w->range[i].off + w->range[i].len);
   if (locked) unlock(w);
-  finish(at, entry);
+  if (counted) finish(at, entry);
   return end;
 }
 

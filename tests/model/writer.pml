@@ -2,17 +2,19 @@
 /*
  * Writers of output files (docs/output-files.md, section 7; libfanstore/client/out_write.c): two threads open, write and close
  * one file, a third another one, and so takes what the first two have dropped; a fourth writes by a descriptor that is
- * closed meanwhile. A writer that a call has in hand is that file's; what was noted in it is published; and when all is
+ * closed meanwhile; an open may fail. A writer that a call has in hand is that file's; what was noted in it is published; and when all is
  * closed no writer is left. All words are atomic and sequentially consistent in the code, too.
  *
  * right: -DROUNDS=1
  * right: -DROUNDS=2 -DNO_THIRD
  * right: -DROUNDS=2 -DNO_FOURTH
+ * right: -DROUNDS=1 -DNO_THIRD -DFAILING
  * wrong: -DROUNDS=1 -DNO_USES
  * wrong: -DROUNDS=1 -DNO_ENDS
  * wrong: -DROUNDS=2 -DNO_FOURTH -DNO_LEFT_LOOP
  * wrong: -DROUNDS=1 -DNO_DONE_LEFT
  * wrong: -DROUNDS=1 -DNO_LATE
+ * wrong: -DROUNDS=1 -DNO_THIRD -DFAILING -DNO_END_OF_FAILED
  */
 #define FILES 2
 #define WRITERS 3
@@ -71,8 +73,11 @@ inline publish(f) {
 }
 
 inline end(f) {
+  mine = word[f] == 0; /* of a file that nobody writes there is nothing to do; the word first */
+  mine = mine && uses[f] == 0;
   do
-  :: true ->
+  :: mine -> break
+  :: else ->
      atomic {
        if
        :: uses[f] == 0 && !ends[f] -> ends[f] = true; mine = true
@@ -103,7 +108,7 @@ inline end(f) {
      :: true -> break
 #else
      :: !again -> break
-     :: again -> skip
+     :: again -> mine = false
 #endif
      fi
   od;
@@ -198,6 +203,18 @@ proctype writer(byte f) {
   running--
 }
 
+/* An open that fails when the file is counted as open already. */
+proctype failing(byte f) {
+  LOCALS;
+  opens[f]++;
+#ifdef NO_END_OF_FAILED
+  opens[f]--;
+#else
+  not_open(f);
+#endif
+  running--
+}
+
 init {
   atomic {
     spare[1] = true; spare[2] = true; spare[3] = true;
@@ -209,7 +226,11 @@ init {
 #endif
 #ifndef NO_FOURTH
     running++;
-    run writer(1)
+    run writer(1);
+#endif
+#ifdef FAILING
+    running++;
+    run failing(1)
 #endif
   };
   running == 0;
