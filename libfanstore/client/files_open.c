@@ -107,8 +107,8 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   mode_t mode;
   if (flags & O_PATH) flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   fs_err err = check_route(route, f, flags, &mode);
-  bool output = fs_is_out(f->entry) && S_ISREG(mode) && !(flags & O_PATH);
-  if (err == 0 && output) err = open_output(f, flags);
+  bool output = err == 0 && fs_is_out(f->entry) && S_ISREG(mode) && !(flags & O_PATH);
+  if (output) err = open_output(f, flags);
   if (err != 0) return err;
   struct fs_slot *s;
   uint32_t shares = atomic_load_explicit(&fs_fd_shares, memory_order_relaxed);

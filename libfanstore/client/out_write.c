@@ -114,7 +114,8 @@ static void writer_drop(struct fs_out_writer *w) {
   void *none = NULL;
   if (fd > 0) fs_own_close(fd - 1);
   w->part = 0;
-  w->count = w->sealed = 0;
+  w->count = 0;
+  atomic_store(&w->sealed, 0);
   atomic_store(&w->failed, 0);
   atomic_store(&w->placed, 0);
   atomic_store(&w->appended, 0);
