@@ -160,12 +160,13 @@ static bool end_once(struct fs_out_writing *at, uint32_t entry, bool *late) {
   } while (!atomic_compare_exchange_weak(&at->uses, &uses, next));
   if (uses != 0) return true; /* the last call's to do */
   struct fs_out_writer *w = atomic_load(&at->writer);
-  bool closed = w != NULL && fs_out_opens(entry) == 0,
-       all = w != NULL && w->count == 0 && atomic_load(&w->appended) == 0;
-  if (closed && all) atomic_store(&at->writer, NULL);
-  *late = closed && !all && !atomic_load(&w->failed);
+  bool closed = w != NULL && fs_out_opens(entry) == 0;
+  bool rest = closed && (w->count > 0 || atomic_load(&w->appended) != 0);
+  bool drop = closed && !rest;
+  *late = rest && !atomic_load(&w->failed);
+  if (drop) atomic_store(&at->writer, NULL);
   bool left = atomic_exchange(&at->uses, 0) & FS_WRITING_LEFT;
-  if (closed && all) writer_drop(w);
+  if (drop) writer_drop(w);
   return !*late && !left;
 }
 
