@@ -263,7 +263,7 @@ static fs_err publish(struct fs_out_writer *w, uint32_t entry, bool sync) {
     bool locked = lock(w); /* if not, they stay, and are published once more */
     if (locked && err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
     if (locked && err == 0) w->count -= n;
-    atomic_store(&w->sealed, 0);
+    if (n > 0) atomic_store(&w->sealed, 0); /* of no ranges nothing was: it may be another thread's by now */
     if (!locked) break;
     unlock(w);
   }
