@@ -20,29 +20,37 @@ fs-launch               ipc index format util
 fs-launch/static        client cache ipc index format codec util
 fs-launch/fanstored.c   daemon daemon/mpi cache ipc index format codec util'
 
-for file in $(sources 'libfanstore/*.[chS]' 'fs-prepare/*.[ch]' 'fs-launch/*.[ch]' 'include/*.h'); do
-  layer=$(dirname "$file")
-  [ "$file" != fs-launch/fanstored.c ] || layer=$file
-  may=$(awk -v layer="$layer" '$1 == layer { $1 = ""; print $0 " "; found = 1 } END { exit !found }' <<<"$allowed") || {
-    [ "$layer" = include/fanstore ] || complain "$file: its directory is not in the table"
-    may=' '
+while IFS= read -r line; do complain "$line"; done < <(
+  sources 'libfanstore/*.[chS]' 'fs-prepare/*.[ch]' 'fs-launch/*.[ch]' 'include/*.h' | xargs awk -v allowed="$allowed" '
+  function dirname(path) { return sub("/[^/]*$", "", path) ? path : "." }
+  BEGIN {
+    lines = split(allowed, line, "\n")
+    for (i = 1; i <= lines; i++) {
+      words = split(line[i], word, " ")
+      if (words == 0) continue
+      may[word[1]] = " "
+      for (k = 2; k <= words; k++) may[word[1]] = may[word[1]] word[k] " "
+    }
   }
-  own=${layer#libfanstore/}
-  while read -r name; do
-    [ -n "$name" ] || continue
-    from=$(dirname "$name")
-    case $from in
-      fanstore | "$own") continue ;;
-      .)
-        [ -f "$(dirname "$file")/$name" ] || complain "$file: includes \"$name\", which is not beside it"
-        continue
-        ;;
-    esac
-    case "$may" in *" $from "*) ;; *) complain "$file: $own may not include \"$name\"" ;; esac
-  done < <(sed -n 's/^[ \t]*#[ \t]*include[ \t]*"\([^"]*\)".*/\1/p' "$file")
-
-  if grep -qE '^[ \t]*#[ \t]*include[ \t]*<mpi\.h>' "$file" && [ "$layer" != libfanstore/daemon/mpi ]; then
-    complain "$file: only libfanstore/daemon/mpi includes <mpi.h>"
-  fi
-done
+  FNR == 1 {
+    here = dirname(FILENAME)
+    layer = FILENAME == "fs-launch/fanstored.c" ? FILENAME : here
+    if (!(layer in may) && layer != "include/fanstore") print FILENAME ": its directory is not in the table"
+    own = layer
+    sub("^libfanstore/", "", own)
+  }
+  /^[ \t]*#[ \t]*include[ \t]*"/ {
+    split($0, quoted, "\"")
+    name = quoted[2]
+    from = dirname(name)
+    if (from == ".") {
+      beside = here "/" name
+      if ((getline ignored < beside) < 0) print FILENAME ": includes \"" name "\", which is not beside it"
+      close(beside)
+    } else if (from != "fanstore" && from != own && !index(may[layer], " " from " "))
+      print FILENAME ": " own " may not include \"" name "\""
+  }
+  /^[ \t]*#[ \t]*include[ \t]*<mpi\.h>/ && layer != "libfanstore/daemon/mpi" {
+    print FILENAME ": only libfanstore/daemon/mpi includes <mpi.h>"
+  }')
 verdict

@@ -5,7 +5,6 @@
 need shellcheck
 mapfile -t scripts < <(sources '*.sh' '.ci/*')
 shellcheck -x -P SCRIPTDIR -e SC1091,SC2016 "${scripts[@]}" || complain "shellcheck"
-while IFS= read -r file; do
-  python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$file" || complain "$file"
-done < <(sources '*.py')
+sources '*.py' | xargs python3 -c 'import ast, sys
+for name in sys.argv[1:]: ast.parse(open(name).read(), name)' || complain "a Python script"
 verdict
