@@ -170,7 +170,7 @@ static int step_vdir(struct walk *w, const char *name, size_t len) {
   size_t path_len;
   if (!fs_vdir_path(w->mount, w->entry, &path, &path_len)) return -EUCLEAN;
   if (is_dots(name, len)) return go_up_from(w, path, path_len);
-  return len > FS_NAME_MAX ? -ENAMETOOLONG : step_to_mount(w, name, len, true);
+  return step_to_mount(w, name, len, true);
 }
 
 /* May names be looked up here? */
@@ -229,7 +229,6 @@ static int step_output(struct walk *w, const char *name, size_t len) {
 }
 
 static int step_child(struct walk *w, const char *name, size_t len) {
-  if (len > FS_NAME_MAX) return -ENAMETOOLONG;
   if (fs_is_out(w->entry)) return step_output(w, name, len);
   int64_t child = fs_index_child(w->ix, w->entry, name, len);
   if (child == -ENOENT) {
@@ -255,6 +254,7 @@ static int step_below(struct walk *w, const char *name, size_t len) {
   if (err != 0) return err;
   bool last = (w->flags & FS_PARENT) && at_end(w->ahead);
   if (last && is_dots(name, len)) return 1;
+  if (len > FS_NAME_MAX) return -ENAMETOOLONG; /* also where a caller makes, removes or renames the name */
   if (fs_is_vdir(w->entry)) return step_vdir(w, name, len);
   if (is_dots(name, len)) {
     if (fs_is_out(w->entry)) return enter_mount(w, w->mount, fs_out_up(w->mount, w->entry));
@@ -325,7 +325,7 @@ static int run(struct walk *w, struct fs_found *f) {
     if (len == 0) return finish(w, slash, f);
     w->ahead = name + len;
     f->out.id = 0;
-    f->name_len = (uint32_t)FS_MIN(len, FS_NAME_MAX); /* longer ones are refused */
+    f->name_len = (uint32_t)FS_MIN(len, FS_NAME_MAX); /* step_below refuses longer names */
     memcpy(f->name, name, f->name_len);
     f->last = kind_of_last(name, len, w->ahead);
     slash = f->last == FS_LAST_DOT; /* "x/." is a directory or an error, as "x/" is */

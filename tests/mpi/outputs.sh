@@ -11,12 +11,17 @@ first=$(cd "$work/source" && find . -type f | sed 's|^\./||' | sort | head -1)
 
 mkdir "$work/plain"
 "$python" "$here/outputs_ops.py" "$work/plain" >"$work/plain.txt"
+mkdir "$work/long" "$work/outside"
+"$python" "$here/outputs_long.py" make "$work/long"
+"$python" "$here/outputs_long.py" calls "$work/long" "$work/source/d00" "$work/outside" >>"$work/plain.txt"
 [ "$(wc -l <"$work/plain.txt")" -gt 100 ] || fail "too few lines"
 for n in 1 2; do
   # shellcheck disable=SC2016
   launch --dataset "$work/ds" --emulate $n -- bash -c 'for node in $(seq 0 $(($4 - 1))); do
       export FANSTORE_NODE=$node
       mkdir "$1/on$node" && "$2" "$3/outputs_ops.py" "$1/on$node" >"$5/fanstore-$4-$node.txt" || exit
+      mkdir "$1/long$node" && FANSTORE_NODE=0 "$2" "$3/outputs_long.py" make "$1/long$node" || exit
+      "$2" "$3/outputs_long.py" calls "$1/long$node" "$1/d00" "$5/outside" >>"$5/fanstore-$4-$node.txt" || exit
     done' - "$mnt" "$python" "$here" $n "$work" 2>"$work/err" || fail "$n nodes: $(cat "$work/err")"
   for node in $(seq 0 $((n - 1))); do
     diff "$work/plain.txt" "$work/fanstore-$n-$node.txt" || fail "node $node of $n is different"

@@ -57,6 +57,25 @@ grep -q 'still ran at its end' "$work/err" || fail "what COMMAND left is not tol
 echo "ok - what COMMAND left running is ended"
 
 # shellcheck disable=SC2016
+script='y=$(printf "y%.0s" {1..256}) s=${y%y}
+  mkdir "$1/d" "$1/e" "$1/e/$s" && echo kept >"$1/d/$s" && ln -s "$y" "$1/d/link" || exit
+  for node in 0 1; do
+    for call in unlink rm rmdir "mv $1/d/link" cat stat "stat -L" "chmod 700" touch "truncate -s 1" mkdir \
+      "ln -s x" ls; do
+      for name in "d/$y" "d/../e/$y"; do
+        FANSTORE_NODE=$node busybox $call "$1/$name" </dev/null 2>&1 | grep -c "name too long" |
+          grep -qx 1 || echo "node $node: $call $name"
+      done
+    done
+    FANSTORE_NODE=$node busybox mv "$1/d/$y" "$1/d/other" 2>&1 | grep -q "name too long" || echo "node $node: mv from"
+    FANSTORE_NODE=$node busybox cat "$1/d/link" 2>&1 | grep -q "name too long" || echo "node $node: by a link"
+  done
+  [ "$(cat "$1/d/$s")" = kept ] && [ -d "$1/e/$s" ] && [ "$(ls "$1/d" | wc -l)" = 2 ] || echo "not as it was"'
+expect_status 0 launch --static --emulate 2 --dataset "$work/ds" -- bash -c "$script" - "$mnt"
+[ ! -s "$work/out" ] || fail "$(cut -c 1-100 "$work/out")"
+echo "ok - names of more than 255 bytes are refused, and nothing is touched"
+
+# shellcheck disable=SC2016
 script='kill -9 $(sed -n "s/^PPid:.//p" /proc/$$/status); while :; do :; done'
 expect_status 125 env FANSTORE_DATASET="$work/ds" FANSTORE_MOUNT="$mnt" "$bin/fanstore-static" sh -c "$script"
 one_line "$work/err" 'the supervisor died'

@@ -348,6 +348,23 @@ static void test_calls(void **state) {
   assert_false(call_ok(c, "abc", 3, "", 0) || call_ok(c, "abcde", 5, "", 0));
 }
 
+/* A client or another node that sends a name of more than 255 bytes is refused, whatever the call is. */
+static void test_long_names(void **state) {
+  (void)state;
+  const uint64_t id = FS_OUT_ID_MAKE(1, 5);
+  const uint32_t ops[] = {FS_NAMES_LOOKUP, FS_NAMES_REMOVE, FS_NAMES_TAKE, FS_NAMES_CREATE};
+  char name[300];
+  memset(name, 'y', sizeof(name));
+  for (unsigned i = 0; i < FS_ARRAY_LEN(ops); i++) {
+    struct fs_names_call c = {.op = ops[i], .id = id, .dir = id, .to = id, .mode = S_IFDIR | 0700};
+    assert_true(call_ok(c, name, 255, "", 0));
+    assert_false(call_ok(c, name, 256, "", 0) || call_ok(c, name, 300, "", 0));
+  }
+  struct fs_names_call c = {.op = FS_NAMES_RENAME, .dir = id, .to = id};
+  assert_true(call_ok(c, name, 255, name, 255));
+  assert_false(call_ok(c, name, 255, name, 256) || call_ok(c, name, 256, name, 255));
+}
+
 /* Ranges, and lists of parts, end where a file can end. */
 static void test_ranges(void **state) {
   (void)state;
@@ -384,6 +401,7 @@ int main(void) {
       cmocka_unit_test(test_insane_messages),
       cmocka_unit_test(test_insane_targets),
       cmocka_unit_test(test_calls),
+      cmocka_unit_test(test_long_names),
       cmocka_unit_test(test_ranges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
