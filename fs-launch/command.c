@@ -79,6 +79,8 @@ int fs_command_environment(const struct fs_launch_env *e) {
   int err = setenv(FS_ENV_DATASET, e->datasets, 1) | setenv(FS_ENV_MOUNT, e->mounts, 1) | setenv(FS_ENV_RUN, run, 1);
   err |= emulated ? setenv(FS_ENV_EMULATE, e->emulate, 1) : unsetenv(FS_ENV_EMULATE);
   err |= e->read_only[0] == '1' ? setenv(FS_ENV_READ_ONLY, "1", 1) : unsetenv(FS_ENV_READ_ONLY);
+  /* HDF5 fails when a lock is refused (ENOLCK); what one node has written another one is to read. */
+  if (e->read_only[0] != '1') err |= setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
   err |= setenv(FS_ENV_VERIFY, e->verify, 1);
   err |= preload(e->library);
   if (err != 0) {

@@ -81,6 +81,9 @@ fs_err fs_file_advise(struct fs_slot *s, int64_t off, int64_t len, int advice);
 fs_ssize fs_file_send(struct fs_slot *s, int out, int64_t *off, size_t n);
 /* 0 for a file that can be read, -EBADF, -EISDIR else: the check that all reading calls make. */
 fs_err fs_file_readable(const struct fs_slot *s);
+/* 0, or -ENOLCK: a lock would exclude nobody, since nodes share no locks, and others may write. That is so of outputs,
+   and of directories that outputs can be made in. A dataset's file may be locked. */
+fs_err fs_file_lockable(const struct fs_slot *s);
 /* dup2 or dup3 of a virtual descriptor: materialises onto 0-2. */
 fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec);
 

@@ -6,24 +6,40 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/data_priv.h"
 #include "client/fdreal.h"
 #include "client/files.h"
 
-static int64_t get_lock(struct flock *lock) {
+fs_err fs_file_lockable(const struct fs_slot *s) {
+  bool dir = atomic_load(&s->kind) == FS_SLOT_DIR && fs_run_set() && !fs_mounts_read_only();
+  return dir || fs_is_out(s->entry) ? -ENOLCK : 0;
+}
+
+static int64_t get_lock(const struct fs_slot *s, struct flock *lock) {
   if (fs_bad_address(lock)) return -EFAULT;
+  if (fs_file_lockable(s) != 0) return -ENOLCK;
   lock->l_type = F_UNLCK; /* nobody can have taken a conflicting one: the file cannot be written */
   return 0;
 }
 
 static int64_t set_lock(const struct fs_slot *s, const struct flock *lock) {
   if (fs_bad_address(lock)) return -EFAULT;
-  if (lock->l_type == F_WRLCK) return fs_file_writable(s) == 0 ? -ENOLCK : -EBADF; /* there are none between nodes */
-  return lock->l_type == F_RDLCK || lock->l_type == F_UNLCK ? 0 : -EINVAL;
+  switch (lock->l_type) {
+  case F_UNLCK: /* a kernel lets everybody give back what he never had */
+    return 0;
+  case F_WRLCK:
+    return fs_file_writable(s) == 0 ? -ENOLCK : -EBADF;
+  case F_RDLCK:
+    return fs_file_readable(s) == -EBADF ? -EBADF : fs_file_lockable(s);
+  default:
+    return -EINVAL;
+  }
 }
 
-/* A lease on a file that nobody can write is never broken; that there is one is noted, for F_GETLEASE. */
+/* A lease on a dataset's file is never broken; that there is one is noted, for F_GETLEASE. An output has none. */
 static int64_t set_lease(struct fs_slot *s, uint8_t kind, long arg) {
-  if (kind != FS_SLOT_FILE || (arg != F_RDLCK && arg != F_WRLCK && arg != F_UNLCK)) return -EINVAL;
+  if (kind != FS_SLOT_FILE || fs_is_out(s->entry) || (arg != F_RDLCK && arg != F_WRLCK && arg != F_UNLCK))
+    return -EINVAL;
   if (arg == F_WRLCK) return -EAGAIN;
   if (arg == F_RDLCK)
     atomic_fetch_or(&s->flags, FS_SLOT_LEASE);
@@ -49,7 +65,7 @@ int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg) {
     return set_flags(s, arg);
   case F_GETLK:
   case F_OFD_GETLK:
-    return get_lock((struct flock *)arg);
+    return get_lock(s, (struct flock *)arg);
   case F_SETLK:
   case F_SETLKW:
   case F_OFD_SETLK:

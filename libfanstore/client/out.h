@@ -134,6 +134,8 @@ fs_err fs_out_real_was_set(int fd, const struct fs_found *f);
 fs_err fs_out_publish_path(const struct fs_record *r, const char *path);
 /* Its id, or 0. */
 uint64_t fs_out_noted_id(int fd);
+/* Is it a file of this node that this process has opened by its name? */
+bool fs_out_is_own(int fd);
 /* copy was made of fd, by dup and its like. */
 void fs_out_copied(int fd, int copy);
 /* Publishes all: the process ends, or becomes another program. */
@@ -212,6 +214,8 @@ uint64_t fs_out_real_id(int fd);
 /* It is a relay: 1, all that was written to it is the file's, and *entry its number; 0: it is none, and what it is now
    others see, if they see it at all. */
 fs_err fs_out_relayed(int fd, uint64_t id, uint32_t *entry);
+/* 0, or -ENOLCK: a real descriptor stands for another node's file, so that a lock of it would exclude nobody. */
+fs_err fs_out_real_lock(int fd);
 /* Is a real descriptor, which came from elsewhere, one of an output that can be written? It is noted then. */
 void fs_out_note_real(int fd);
 /* A file of the kernel's with the same bytes, read-only. */

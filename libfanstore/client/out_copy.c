@@ -21,7 +21,7 @@ fs_fd fs_out_materialize(uint32_t entry) {
   if (fd < 0) { /* a file system without O_TMPFILE: in memory, if it has room */
     fs_err err = fs_out_size(entry, 0, &size);
     if (err == 0 && !fs_memory_holds(node, size)) err = -ENOSPC;
-    fd = err != 0 ? err : (fs_fd)FS_SYS2(SYS_memfd_create, "fanstore", MFD_CLOEXEC);
+    fd = err != 0 ? err : (fs_fd)FS_SYS2(SYS_memfd_create, "fanstore-output", MFD_CLOEXEC);
   }
   if (fd < 0) return fd;
   char *buf = fs_mem_map(step);

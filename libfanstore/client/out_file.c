@@ -56,6 +56,10 @@ uint64_t fs_out_noted_id(int fd) {
   return fs_out_noted(fs_fd_entry(fd)) ? atomic_load_explicit(&noted[fd].id, memory_order_relaxed) : 0;
 }
 
+bool fs_out_is_own(int fd) {
+  return fs_out_noted(fs_fd_entry(fd)) && atomic_load_explicit(&noted[fd].dir, memory_order_relaxed) != 0;
+}
+
 void fs_out_copied(int fd, int copy) {
   uint64_t e = fs_fd_entry(fd);
   if (fd == copy) return;

@@ -172,3 +172,29 @@ void fs_out_note_real(int fd) {
   uint64_t id = fs_out_real_id(fd);
   if (id != 0) fs_out_opened(fd, O_WRONLY, &(struct fs_record){.id = id});
 }
+
+/* Is it the copy that fs_out_materialize has made? That has no name, and is in the spill directory or in memory. */
+static bool is_copy(int fd) {
+  char link[PATH_MAX], name[40] = "/proc/self/fd/", number[FS_U64_TEXT];
+  static const char memory[] = "/memfd:fanstore-output", nameless[] = "/#";
+  struct stat st;
+  if (fs_sys_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 0) return false;
+  const struct fs_node *node = fs_names_node();
+  strcat(name, fs_u64_text((uint64_t)fd, number));
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, sizeof(link) - 1);
+  if (node == NULL || n <= 0) return false;
+  link[n] = '\0';
+  size_t dir = strlen(node->ctl->spill);
+  if (strncmp(link, memory, sizeof(memory) - 1) == 0) return true;
+  return strncmp(link, node->ctl->spill, dir) == 0 && strncmp(link + dir, nameless, sizeof(nameless) - 1) == 0;
+}
+
+fs_err fs_out_real_lock(int fd) {
+  uint32_t entry;
+  if (fs_mount_count() == 0 || fs_mounts_read_only() || !fs_run_set() || fs_vfork_depth > 0) return 0;
+  int64_t status = fs_sys_fcntl(fd, F_GETFL, 0);
+  if (status < 0 || (status & O_ACCMODE) == O_RDWR) return 0;
+  if ((status & O_ACCMODE) == O_RDONLY) return is_copy(fd) ? -ENOLCK : 0;
+  uint64_t id = fs_out_is_own(fd) ? 0 : fs_out_real_id(fd);
+  return id != 0 && fs_out_relayed(fd, id, &entry) == 1 ? -ENOLCK : 0;
+}

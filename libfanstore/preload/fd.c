@@ -84,8 +84,19 @@ static int64_t fcntl_slot(int fd, struct fs_slot *s, int cmd, long arg) {
   }
 }
 
+static bool is_lock(int cmd) {
+  return cmd == F_GETLK || cmd == F_SETLK || cmd == F_SETLKW || (cmd >= F_OFD_GETLK && cmd <= F_OFD_SETLKW);
+}
+
+/* A lock is asked for, or asked after; giving one back is nobody's harm. */
+static bool locks(int cmd, long arg) {
+  if (fs_bad_address((const void *)arg)) return false; /* the kernel says so */
+  return cmd == F_GETLK || cmd == F_OFD_GETLK || ((const struct flock *)arg)->l_type != F_UNLCK;
+}
+
 static int fcntl_real(int fd, int cmd, long arg) {
   if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) return copied(fd, FS_FRESH(FS_REAL(fcntl)(fd, cmd, arg)));
+  if (is_lock(cmd) && fs_out_real_lock(fd) != 0 && locks(cmd, arg)) return fs_ret_int(-ENOLCK);
   int r = FS_REAL(fcntl)(fd, cmd, arg);
   bool placeholder = (r < 0 && errno == EBADF) || (cmd == F_GETFL && r >= 0 && (r & O_PATH));
   if (FS_LIKELY(!placeholder)) return r;
@@ -167,20 +178,30 @@ static int64_t flock_slot(const struct fs_slot *s, int op) {
   const int mandatory = 32; /* LOCK_MAND: nothing happens any more */
   int type = op & ~LOCK_NB;
   if (op & mandatory) return 0;
-  if (type == LOCK_EX && fs_file_writable(s) == 0) return -ENOSYS; /* as Lustre without them: HDF5 goes on */
-  return type == LOCK_SH || type == LOCK_EX || type == LOCK_UN ? is_open(s) : -EINVAL;
+  if (type != LOCK_SH && type != LOCK_EX && type != LOCK_UN) return -EINVAL;
+  fs_err err = (fs_err)is_open(s);
+  return err != 0 || type == LOCK_UN ? err : fs_file_lockable(s);
+}
+static int flock_real(int fd, int op) {
+  fs_err err = op & LOCK_UN ? 0 : fs_out_real_lock(fd);
+  return err != 0 ? fs_ret_int(err) : FS_REAL(flock)(fd, op);
 }
 FS_EXPORT int flock(int fd, int op) {
-  FS_FD_CALL(fd, flock_slot(s, op), FS_REAL(flock)(fd, op));
+  FS_FD_CALL(fd, flock_slot(s, op), flock_real(fd, op));
 }
 
 /* F_LOCK and F_TLOCK want a file that is open for writing. */
+static int64_t lockf_slot(const struct fs_slot *s, int cmd) {
+  if (is_open(s) == 0 && cmd == F_ULOCK) return 0;
+  if (is_open(s) == 0 && cmd == F_TEST) return fs_file_lockable(s);
+  return fs_file_writable(s) == 0 ? -ENOLCK : -EBADF;
+}
+static int lockf_real(int fd, int cmd, off_t n) {
+  fs_err err = cmd == F_ULOCK ? 0 : fs_out_real_lock(fd);
+  return err != 0 ? fs_ret_int(err) : FS_REAL(lockf)(fd, cmd, n);
+}
 FS_EXPORT int lockf(int fd, int cmd, off_t n) {
-  FS_FD_CALL(fd,
-             is_open(s) == 0 && (cmd == F_TEST || cmd == F_ULOCK) ? 0
-             : fs_file_writable(s) == 0                           ? -ENOLCK
-                                                                  : -EBADF,
-             FS_REAL(lockf)(fd, cmd, n));
+  FS_FD_CALL(fd, lockf_slot(s, cmd), lockf_real(fd, cmd, n));
 }
 FS_ALIAS(lockf64, lockf);
 

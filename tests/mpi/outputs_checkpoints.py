@@ -98,6 +98,17 @@ def h5py_write():
         f.attrs["done"] = True
 
 
+def h5py_locked():
+    """The user's own word for locks stays: then HDF5 says that it has none here."""
+    import h5py
+
+    assert os.environ["HDF5_USE_FILE_LOCKING"] == "FALSE"
+    code = "import h5py, sys; h5py.File(sys.argv[1], 'r')"
+    env = {**os.environ, "HDF5_USE_FILE_LOCKING": "TRUE"}
+    r = subprocess.run([sys.executable, "-c", code, path("log.h5")], env=env, stderr=subprocess.PIPE, text=True)
+    print("No locks available" in r.stderr)
+
+
 def h5py_append():
     import h5py
     import numpy
@@ -248,6 +259,7 @@ for what, library in (("torch", "torch"), ("numpy", "numpy"), ("h5py", "h5py"), 
     for n in (0, 1):
         node(n, what + "_read")
     if what == "h5py":
+        assert [node(n, "h5py_locked") for n in (0, 1)] == ["False", "True"]
         node(1, "h5py_append")
         for n in (0, 1):
             node(n, "h5py_appended")
