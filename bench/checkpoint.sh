@@ -59,7 +59,7 @@ echo "a dataset" >"$work/source/file"
 cc -shared -fPIC -O2 -o "$work/slowdir.so" "$root/bench/slowdir.c" -ldl
 mount=$work/mnt/nowhere
 job=("$build/bench/checkpoint" DIR "$size" "$count" "$pause")
-launch=("$bin/fs-launch" --dataset "$work/ds" --mount "$mount" --local-dir "$work/local" --emulate 2)
+launch=("$bin/fs-launch" --dataset "$work/ds" --mount "$mount" --local-dir "$work/local" --emulate 2 --discard)
 
 side() { # SIDE: one run; its milliseconds go to $work/ms.SIDE
   local out=$work/out status=0

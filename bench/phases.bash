@@ -130,7 +130,7 @@ on_side() {
   shift
   [[ ! $side =~ ^[0-9] ]] || nodes=$side
   [ "$nodes" != "$side" ] ||
-    launch=("$bin/fs-launch" --dataset "$work/ds" --mount "$mount" --local-dir "$work/local" --emulate "$nodes")
+    launch=("$bin/fs-launch" --dataset "$work/ds" --mount "$mount" --local-dir "$work/local" --emulate "$nodes" --discard)
   local ranks=("${mpirun[@]}" -np "$np") per_rank=(sh -c "$on_node" sh "$nodes" "$np")
   if [ ${#twice[@]} -gt 0 ]; then
     printf '%q ' "${ranks[@]}" "${per_rank[@]}" "$@" >"$work/twice.sh"

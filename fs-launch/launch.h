@@ -38,8 +38,8 @@ struct fs_launch_options {
   unsigned datasets;
   const char *local_dir, *hosts, *hostfile, *report, *stage_out, *stage_in, *verify, *local_io;
   uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
-  bool read_only, verbose, purge, keep, staged, doctor, supervised;
-  uint32_t given; /* options that take one value, by their bits */
+  bool read_only, verbose, purge, keep, discard, staged, doctor, supervised;
+  uint64_t given; /* options that take one value, by their bits */
   char **command; /* NULL-terminated */
 };
 
@@ -150,6 +150,7 @@ struct fs_launch {
   unsigned passed_on;
   unsigned signals_late; /* those that came after COMMAND */
   struct fs_launch_outputs outputs;
+  bool by_default;                                /* the user did not say where outputs go: outdefault.c has chosen */
   char in_dataset[256], in_odd[256], in_why[128]; /* --stage-in: examples of what was left out */
   uint64_t progress_ns, started_ns, command_ns, bar_ns;
   char fail[800];      /* the first daemon's own reason */
@@ -276,6 +277,12 @@ int fs_rank_run(int (*become)(void *ctx), void *ctx); /* COMMAND's end as an exi
 /* Before COMMAND: 0, or the exit status. */
 int fs_stage_in(struct fs_launch *l);
 void fs_stage_in_line(struct fs_launch *l, uint64_t rank, const struct fs_control *c);
+
+/* outdefault.c */
+/* Chooses where outputs go if no option says so. After the checks of datasets and directories. */
+void fs_outputs_default(struct fs_launch *l);
+/* A daemon reports the first output: tells the user where outputs go, once. */
+void fs_outputs_first(struct fs_launch *l);
 
 /* outputs.c */
 /* After COMMAND: what it wrote is counted; with --stage-out copied, with --keep kept. Returns the exit status. */

@@ -21,6 +21,7 @@ enum {
   O_REPORT,
   O_PURGE,
   O_KEEP,
+  O_DISCARD,
   O_STAGE_OUT,
   O_OUTPUT_LIMIT,
   O_STAGE_IN,
@@ -60,6 +61,10 @@ static const struct fs_opt launch_opts[] = {
     {"purge", 0, NULL, "remove the staged partitions at the end", O_PURGE},
     {"keep", 0, NULL, "keep what COMMAND wrote below the mounts in fanstore-outputs in each node's local directory",
      O_KEEP},
+    {"discard", 0, NULL,
+     "drop what COMMAND wrote below the mounts (default: stage it out to the mount's own\n"
+     "directory if the dataset was packed there, else keep it)",
+     O_DISCARD},
     {"stage-out", 0, "DIR", "copy what COMMAND writes below the mounts to DIR, while it runs", O_STAGE_OUT},
     {"output-limit", 0, "SIZE", "room for what COMMAND writes on each node, as 512M or 4G (default: all there is)",
      O_OUTPUT_LIMIT},
@@ -225,6 +230,7 @@ static bool set_flag(struct fs_launch_options *o, int id) {
                : id == O_STATIC  ? &o->supervised
                : id == O_PURGE   ? &o->purge
                : id == O_KEEP    ? &o->keep
+               : id == O_DISCARD ? &o->discard
                : id == O_STAGED  ? &o->staged
                : id == O_VERBOSE ? &o->verbose
                : id == O_DOCTOR  ? &o->doctor
@@ -245,7 +251,7 @@ static void answer(int id, void (*help)(void)) {
 
 /* Of two values one would be passed over in silence. */
 static fs_err once(struct fs_launch_options *o, const struct fs_opt *opts, size_t n, int id) {
-  uint32_t bit = 1u << id;
+  uint64_t bit = 1ull << id;
   for (size_t i = 0; (o->given & bit) && i < n; i++) {
     if (opts[i].id != id) continue;
     fs_say("--%s: give it once", opts[i].name);
@@ -287,6 +293,7 @@ static int check_outputs(const struct fs_launch_options *o) {
     const char *name;
     bool given;
   } of_outputs[] = {{"keep", o->keep},
+                    {"discard", o->discard},
                     {"stage-out", o->stage_out != NULL},
                     {"stage-in", o->stage_in != NULL},
                     {"output-limit", o->output_limit > 0},
@@ -294,6 +301,10 @@ static int check_outputs(const struct fs_launch_options *o) {
   for (size_t i = 0; o->read_only && i < FS_ARRAY_LEN(of_outputs); i++) {
     if (!of_outputs[i].given) continue;
     fs_say("--%s and --read-only: give one of them", of_outputs[i].name);
+    return FS_EXIT_USAGE;
+  }
+  if (o->discard && (o->keep || o->stage_out)) {
+    fs_say("--discard and --%s: give one of them", o->keep ? "keep" : "stage-out");
     return FS_EXIT_USAGE;
   }
   if (!o->keep || !o->stage_out) return 0;

@@ -103,6 +103,7 @@ static void on_heir(struct fs_launch *l, uint64_t rank, const struct fs_control 
 }
 
 void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
+  if (strcmp(c->verb, "wrote") == 0) fs_outputs_first(l);
   if (strcmp(c->verb, "output") == 0) on_output(l, rank, c);
   if (strcmp(c->verb, "failed") == 0) on_failed(l, rank, c);
   if (strcmp(c->verb, "outputs") == 0) on_outputs(l, rank, c);

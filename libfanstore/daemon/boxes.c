@@ -71,12 +71,22 @@ static void fs_box_early_called(const struct fs_box_call *call, fs_err err) {
   if (f) fs_spill_again(call->d, f);
 }
 
+/* Reports the node's first output. */
+static void fs_box_wrote(const struct fs_daemon *d) {
+  static bool told;
+  struct fs_control_line l;
+  if (told) return;
+  told = true;
+  if (fs_say_begin(d, &l, "wrote") == 0) fs_say_line(&l);
+}
+
 /* What this node's own tables are to know of it. */
 static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_box_call *call = ctx;
   if (call->early) fs_box_early_called(call, err);
   if (err < 0 && call->made) fs_spill_not_created(call->d, call->id);
   if (err == 0 && call->made) fs_spill_created(call->d, call->id);
+  if (err == 0 && (call->op == FS_NAMES_CREATE || call->op == FS_NAMES_OWN)) fs_box_wrote(call->d);
   if (err == 0 && call->made_dir) fs_path_parent(call->d, call->id, call->dir);
   if (err == -ENOENT && call->op == FS_NAMES_EXTEND) fs_node_part_useless(call->d, call->id);
   if (err < 0 && call->op == FS_NAMES_PUBLISH) fs_spill_not_published(call->d, call->id);

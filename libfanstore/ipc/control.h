@@ -24,6 +24,7 @@
  *   stagein rank=K files=N bytes=BYTES [end=1]          after stagein: names made so far; at the end also what was left
  *     [dataset=N dataset_name=PATH]                     out: because the dataset has the name, or for another reason;
  *     [odd=N odd_name=PATH odd_why=TEXT]                with an example
+ *   wrote rank=K                                        a program of this node has made its first output
  *   output rank=K size=BYTES [why=TEXT] name=PATH       after finish: a file that the job wrote below a mount; why it
  *                                                       was not copied
  *   failed rank=K failed=N unkept=N lost=N others=N     after finish, before `outputs`, for each reason: so many were

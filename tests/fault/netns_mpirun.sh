@@ -36,7 +36,7 @@ job=''
 trap 'touch "$work/go"; [ -z "$job" ] || wait "$job" || :; netns_down; [ -n "${FS_TEST_ID:-}" ] || rm -rf "$TMPDIR"' EXIT
 begin() { # OUTPUTS
   rm -f go*
-  netns_on h1 "$bin/fs-launch" --hostfile "$net_hostfile" --local-dir "$net_local" --dataset "$work/ds" --np 3 --deadline 2000 -- \
+  netns_on h1 "$bin/fs-launch" --hostfile "$net_hostfile" --local-dir "$net_local" --dataset "$work/ds" --np 3 --deadline 2000 --discard -- \
     bash "$work/program" "$mnt" "$work/source" "$work/go" "$1" >out 2>err &
   job=$!
   wait_until 60 all_begun || fail "it did not begin: $(cat out err)"

@@ -29,7 +29,7 @@ on_node() { # NODE COMMAND...
 }
 full_spill() {
   small_disk 70
-  begin both --emulate 4
+  begin both --emulate 4 --discard
   on_node 1 dd if=/dev/zero of="$mnt/output" bs=64k 2>"$work/dd" && why='no error for the writer'
   grep -q 'No space left' "$work/dd" || why="the writer: $(cat "$work/dd")"
   sleep 1

@@ -22,6 +22,7 @@ static const char *const words[] = {"--dataset",
                                     "--stage-out",
                                     "--verify",
                                     "--keep",
+                                    "--discard",
                                     "--output-limit",
                                     "--stage-in",
                                     "--output-replicas",
@@ -52,8 +53,8 @@ static void check_options(char **argv, int argc) {
   if (status != -1) return;
   if (o.emulate > 64 || o.replicas == 0 || o.replicas > FS_MAX_NODES || o.datasets > FS_MAX_DATASETS) abort();
   if (!o.command[0] || !o.verify || fs_verify_parse(o.verify) < 0 || o.output_replicas > 1) abort();
-  bool outputs = o.keep || o.stage_out || o.stage_in || o.output_limit > 0 || o.output_replicas > 0;
-  if ((o.read_only && outputs) || (o.keep && o.stage_out)) abort();
+  bool outputs = o.keep || o.discard || o.stage_out || o.stage_in || o.output_limit > 0 || o.output_replicas > 0;
+  if ((o.read_only && outputs) || o.keep + o.discard + (o.stage_out != NULL) > 1) abort();
   if (o.command < argv || o.command >= argv + argc) abort();
 }
 

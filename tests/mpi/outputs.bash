@@ -11,7 +11,7 @@ small_outputs_dataset() {
 seen_on() {
   local n=$1
   shift
-  launch --dataset "$work/ds" --emulate "$n" "$@" 2>"$work/err" >"$work/out" ||
+  launch --dataset "$work/ds" --emulate "$n" --discard "$@" 2>"$work/err" >"$work/out" ||
     fail "$n nodes: $(tail -n 3 "$work/out") $(cat "$work/err")"
   grep -q '^ok - ' "$work/out" || fail "$n nodes: nothing was seen"
   sed "s/^ok - /ok - $n nodes: /" "$work/out"

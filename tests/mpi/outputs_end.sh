@@ -87,7 +87,7 @@ gone() { ! ls -d "$TMPDIR"/fanstore-*/job-* "$work"/local/fanstore*/spill-* >/de
 
 ends_well() {
   for n in 1 2 4; do
-    expect_status 0 job $n 0 --report "$work/r.json"
+    expect_status 0 job $n 0 --discard --report "$work/r.json"
     [ -s "$work/sums" ] || fail "nothing was written"
     equal "files" "$(wc -l <"$work/sums")" "$(json "$work/r.json" 'r["outputs"]["files"]')"
     equal "names" "$(sed 's|.*  \./||' "$work/sums" | sort | paste -sd,)" \
@@ -119,12 +119,12 @@ ends_well() {
     expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 4 --report "$work/r.json" "$@" -- bash -c "cd \"\$1\" && $how" - "$mnt"
     grep -q "^fs-launch: $said" "$work/err" || fail "$how: $(cat "$work/err")"
   }
-  made 'mkdir a b a/c && ln -s a d && ln -s b a/l && rmdir b' '2 directories and 2 symlinks are lost (keep with --keep)$'
+  made 'mkdir a b a/c && ln -s a d && ln -s b a/l && rmdir b' '2 directories and 2 symlinks are lost (keep with --keep)$' --discard
   equal "counted" "0 2 2" "$(json "$work/r.json" 'str(r["outputs"]["files"]) + " %(directories)d %(symlinks)d" % r["outputs"]')"
-  made 'mkdir a' '1 directory is lost (keep with --keep)$'
+  made 'mkdir a' '1 directory is lost (keep with --keep)$' --discard
   made 'ln -s a b' "1 symlink kept in $work/local/fanstore-outputs/job-.* on each node$" --keep
   made 'mkdir a b' "2 directories made, staged out to $work/durable$" --stage-out "$work/durable"
-  made 'mkdir -p a/b && touch a/b/c' '1 output (0 B) is lost (keep with --keep): a/b/c$'
+  made 'mkdir -p a/b && touch a/b/c' '1 output (0 B) is lost (keep with --keep): a/b/c$' --discard
   rm -rf "$work/local/fanstore-outputs"
   echo "ok - directories and symlinks without files are told"
 
@@ -168,7 +168,7 @@ first_is_gone() {
     if grep 'node [12] .*\(does not tell\|did not report\|no report\)' "$work/err"; then fail "$*: $(cat "$work/err")"; fi
     rm -rf "$work"/local/*/spill-* "$TMPDIR"/fanstore-*
   }
-  first -KILL --deadline 3000
+  first -KILL --discard --deadline 3000
   grep -qE '2 outputs .* are lost .*: (of-1, of-2|of-2, of-1)$' "$work/err" || fail "not named: $(cat "$work/err")"
   for signal in -KILL -STOP; do
     first $signal --keep
@@ -192,7 +192,7 @@ node_is_gone() {
     rm -rf "$work"/local/*/spill-* "$work/local/fanstore-outputs" "$TMPDIR"/fanstore-*
   }
   for n in 2 4; do
-    with_node $n 3 0 --report "$work/r.json"
+    with_node $n 3 0 --discard --report "$work/r.json"
     equal "$n nodes" "fs-launch: 3 outputs are lost with their nodes" "$(sed 's/:[^:]*$//' "$work/lost")"
     equal "report" "3 sub/of-1,sub/of-2,sub/of-3" \
       "$(json "$work/r.json" 'str(r["outputs"]["gone"]) + " " + ",".join(sorted(r["outputs"]["gone_names"]))')"
@@ -226,7 +226,7 @@ node_is_gone() {
 # To remove many outputs may take longer than a daemon's silence is taken for its end.
 slow_removal() {
   cc -shared -fPIC -o "$work/slow.so" "$(dirname "$0")/slow_remove.c" -ldl
-  FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so" expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 2 -- \
+  FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so" expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 2 --discard -- \
     sh -c 'cd "$1" && for i in $(seq 10); do : >"f$i"; done' - "$mnt"
   if grep 'did not report\|no report' "$work/err"; then fail "$(cat "$work/err")"; fi
   [ -z "$(ls -d "$work"/local/*/spill-* 2>/dev/null)" ] || fail "left: $(ls -d "$work"/local/*/spill-*)"
@@ -239,7 +239,7 @@ left_by_daemons() {
   clean() { "$bin/fs-launch" clean --local-dir "$work/local" >"$work/clean" 2>&1 || fail "clean: $(cat "$work/clean")"; }
   clean
   for n in 2 4; do
-    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --discard -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
     equal "$n nodes: left" "" "$(spills)"
     expect_status 125 launch --dataset "$ds" --mount "$mnt" --emulate $n --keep -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
     equal "$n nodes: left with --keep" "1" "$(spills)"
@@ -282,7 +282,7 @@ mpirun_is_gone() {
       [ ! -e "$work/local/fanstore-outputs" ] || fail "kept as well"
       no_leftovers
       rm -rf "$work/staged"
-      expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --report "$work/r.json" -- bash "$scripts/mpirun.sh" "$mnt" $n '' $after
+      expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --discard --report "$work/r.json" -- bash "$scripts/mpirun.sh" "$mnt" $n '' $after
       grep -q "$((2 * n)) outputs (.*) are lost (keep with --keep): .*of-1" "$work/err" || fail "$(cat "$work/err")"
       ! grep 'does not tell\|no report' "$work/err" || fail "$n nodes: $(cat "$work/err")"
       equal "named" $((2 * n)) "$(json "$work/r.json" 'len(r["outputs"]["names"])')"
@@ -308,10 +308,10 @@ EOF
 vanished() {
   local how status
   mkdir "$work/staged"
-  for how in --keep --stage-out ''; do
+  for how in --keep --stage-out --discard; do
     status=125
-    [ -n "$how" ] || status=0
-    set -- ${how:+"$how"}
+    [ "$how" != --discard ] || status=0
+    set -- "$how"
     [ "$how" != --stage-out ] || set -- "$how" "$work/staged"
     expect_status $status launch --dataset "$ds" --mount "$mnt" --emulate 2 "$@" -- bash "$scripts/vanished.sh" "$mnt" "$work/local"
     equal "$how: EIO" 4 "$(grep -c 'Input/output error' "$work/out")"

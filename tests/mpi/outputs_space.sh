@@ -26,7 +26,7 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
     mkdir -p "$work/local" # node 1's is another file system than node 0's; one of them is small
     # shellcheck disable=SC2016
     unshare -m bash -c 'mkdir -p "$1/fanstore-node$2" && mount -t tmpfs -o size=6m none "$1/fanstore-node$2" && shift 2 && exec "$@"' - \
-      "$work/local" $full "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 -- \
+      "$work/local" $full "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --discard -- \
       "$python" "$here/outputs_space.py" full$full "$mnt" 2 0 2>"$work/err" >"$work/out" ||
       fail "full node $full: $(tail -1 "$work/out") $(cat "$work/err")"
     cat "$work/out"

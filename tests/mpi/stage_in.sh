@@ -49,7 +49,7 @@ for n in 2 4; do
   "$python" "$program" list "$work/plain" >"$work/unchanged"
   nodes=$(seq -s' ' 0 $((n - 1)))
   # shellcheck disable=SC2016,SC2086
-  expect_status 0 launch --dataset "$work/ds" --emulate $n --stage-in "$dir" -- bash -c '
+  expect_status 0 launch --dataset "$work/ds" --emulate $n --stage-in "$dir" --discard -- bash -c '
     program=$1 mnt=$2 work=$3 python=$4
     shift 4
     for node; do FANSTORE_NODE=$node "$python" "$program" list "$mnt" >"$work/read$node" || exit; done
@@ -74,7 +74,7 @@ echo "ok - read and changed from every node, and the directory is as it was"
 
 earlier
 state >"$work/before"
-expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-in "$dir" -- "$python" "$program" corners "$mnt"
+expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-in "$dir" --discard -- "$python" "$program" corners "$mnt"
 state | diff "$work/before" - || fail "the directory was changed"
 grep -qE '1 output \(.*\) is lost .*: run/small[0-9]+$' "$work/err" || fail "$(cat "$work/err")"
 echo "ok - links, descriptors, mappings"
