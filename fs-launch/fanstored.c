@@ -29,6 +29,7 @@ enum {
   OPT_READ_ONLY,
   OPT_KEEP,
   OPT_STAGE_OUT,
+  OPT_IN_PLACE,
   OPT_OUTPUT_LIMIT,
   OPT_STAGE_IN,
   OPT_OUTPUT_REPLICAS,
@@ -58,6 +59,7 @@ static const struct fs_opt options[] = {
     {"read-only", 0, NULL, "refuse all writing below the mounts", OPT_READ_ONLY},
     {"keep", 0, NULL, "keep output files when the launcher is gone", OPT_KEEP},
     {"stage-out", 0, "DIR", "copy output files there, by name", OPT_STAGE_OUT},
+    {"in-place", 0, NULL, "with --stage-out: replace nothing there but copies of this job", OPT_IN_PLACE},
     {"output-limit", 0, "SIZE", "room for output files on this node (default: all there is)", OPT_OUTPUT_LIMIT},
     {"stage-in", 0, "DIR", "what is there are output files from the start", OPT_STAGE_IN},
     {"verbose", 0, NULL, "tell when nodes stop or start to answer", OPT_VERBOSE},
@@ -139,6 +141,9 @@ static fs_err on_option(void *ctx, int id, const char *value) {
   case OPT_STAGE_OUT:
     c->stage_out = value;
     return value[0] == '/' ? 0 : bad("--stage-out must be an absolute path, not", value);
+  case OPT_IN_PLACE:
+    c->in_place = true;
+    return 0;
   case OPT_STAGE_IN:
     c->stage_in = value;
     return value[0] == '/' ? 0 : bad("--stage-in must be an absolute path, not", value);

@@ -164,7 +164,8 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "%s", l->opt.verify);
   }
   if (l->opt.read_only) fs_words_add(w, "--read-only");
-  if (l->opt.keep) fs_words_add(w, "--keep");
+  if (l->opt.keep || l->in_place) fs_words_add(w, "--keep");
+  if (l->in_place) fs_words_add(w, "--in-place");
   if (l->stage_out[0] != '\0') {
     fs_words_add(w, "--stage-out");
     fs_words_add(w, "%s", l->stage_out);

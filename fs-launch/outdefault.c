@@ -1,15 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where outputs go if no option says so (docs/output-files.md, section 11): they are kept on the nodes, as by --keep.
- * The first output tells the user, at once, in one line. Called by main.c and outputs.c.
+ * Where outputs go if no option says so (docs/output-files.md, section 11): to the directory that the dataset was
+ * packed from, where its mount is that and it is there; else they are kept on the nodes, as by --keep. The first output
+ * tells the user, at once, in one line. Called by main.c and outputs.c.
  */
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
 #include "launch.h"
+
+/* A mount of another job, in which this one runs, shows itself as such. */
+static bool is_own_source(const struct fs_launch *l) {
+  const struct fs_launch_dataset *d = &l->dataset[0];
+  struct stat st;
+  struct statfs fs;
+  return l->opt.datasets == 1 && !l->opt.stage_in && strcmp(d->mount, d->manifest.mount) == 0 &&
+         lstat(d->mount, &st) == 0 && S_ISDIR(st.st_mode) && access(d->mount, R_OK | W_OK | X_OK) == 0 &&
+         statfs(d->mount, &fs) == 0 && fs.f_type != SQUASHFS_MAGIC;
+}
 
 void fs_outputs_default(struct fs_launch *l) {
   struct fs_launch_options *o = &l->opt;
   if (o->read_only || o->keep || o->discard || o->stage_out) return;
   l->by_default = true;
-  o->keep = true;
+  l->in_place = is_own_source(l);
+  o->keep = !l->in_place;
+  if (!l->in_place) return;
+  o->stage_out = l->dataset[0].mount;
+  snprintf(l->stage_out, sizeof(l->stage_out), "%s", o->stage_out);
 }
 
 void fs_outputs_first(struct fs_launch *l) {
@@ -17,7 +38,12 @@ void fs_outputs_first(struct fs_launch *l) {
   char shown[512];
   if (told || !l->by_default) return;
   told = true;
-  fs_say("COMMAND writes below the mount: its outputs will be kept in %s/fanstore-outputs/%s on each node "
-         "(--stage-out DIR has them in DIR, --discard drops them)",
-         fs_shown(l->local_dir, shown, sizeof(shown)), l->job);
+  if (l->in_place)
+    fs_say("COMMAND writes below the mount: its outputs are copied to the source, %s "
+           "(--stage-out DIR has them in DIR, --discard drops them)",
+           fs_shown(l->stage_out, shown, sizeof(shown)));
+  else
+    fs_say("COMMAND writes below the mount: its outputs will be kept in %s/fanstore-outputs/%s on each node "
+           "(--stage-out DIR has them in DIR, --discard drops them)",
+           fs_shown(l->local_dir, shown, sizeof(shown)), l->job);
 }

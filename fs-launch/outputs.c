@@ -127,7 +127,7 @@ static fs_err ask_to_finish(struct fs_launch *l) {
   struct fs_control_line line;
   fs_err err = fs_control_begin(&line, "finish");
   if (err == 0) err = fs_control_add_u64(&line, "names", l->opt.report ? UINT32_MAX : FS_NAMED);
-  if (err == 0 && l->opt.keep) err = fs_control_add_u64(&line, "keep", 1);
+  if (err == 0 && (l->opt.keep || l->in_place)) err = fs_control_add_u64(&line, "keep", 1);
   if (err == 0 && l->opt.stage_out) err = fs_control_add_u64(&line, "stage", 1);
   if (err == 0) err = fs_control_end(&line);
   return err == 0 ? fs_control_send(l, &line) : err;
@@ -245,7 +245,8 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   bool unknown = tell_of_silent(l);
   bool wanted = l->opt.stage_out || l->opt.keep;
   l->outputs.missing = wanted && (l->outputs.gone > 0 || unknown);
-  bool failed = l->outputs.missing || (wanted && l->outputs.failed > 0);
+  uint64_t badly = l->in_place ? l->outputs.lost : l->outputs.failed; /* what is kept instead is told, and is there */
+  bool failed = l->outputs.missing || (wanted && badly > 0);
   return status == 0 && failed ? FS_EXIT_FAILED : status;
 }
 
@@ -354,6 +355,16 @@ static void tell_left(const struct fs_launch *l, FILE *out) {
   }
 }
 
+static void tell_staged(const struct fs_launch *l, FILE *out) {
+  const struct fs_launch_outputs *o = &l->outputs;
+  char shown[512];
+  fprintf(out, "written, %llu staged out to %s", (unsigned long long)o->staged,
+          fs_shown(l->stage_out, shown, sizeof(shown)));
+  if (l->in_place && o->staged + o->failed < o->files && o->kept[0])
+    fprintf(out, ", the others kept in %s on each node", fs_shown(o->kept, shown, sizeof(shown)));
+  fputc('\n', out);
+}
+
 void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   char made[128], names[8192], shown[512];
@@ -365,8 +376,7 @@ void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
   made_text(o, made, sizeof(made));
   fprintf(out, "fs-launch: %s ", made);
   if (l->opt.stage_out && o->files > 0)
-    fprintf(out, "written, %llu staged out to %s\n", (unsigned long long)o->staged,
-            fs_shown(l->stage_out, shown, sizeof(shown)));
+    tell_staged(l, out);
   else if (l->opt.stage_out)
     fprintf(out, "made, %sstaged out to %s\n", o->failed > 0 ? "not all " : "",
             fs_shown(l->stage_out, shown, sizeof(shown)));

@@ -10,6 +10,7 @@
 
 #include "daemon/outputs.h"
 #include "daemon/stagein.h"
+#include "daemon/stageout_inplace.h"
 #include "util/util.h"
 
 /* The names of enum fs_counter; place counters are these three times four. */
@@ -88,6 +89,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
   if (d->cfg->keep || d->cfg->stage_out) fs_keep_close(d);
   fs_stagein_leave(d);
   if (status == 0) fs_settle(d);
+  if (status == 0) fs_inplace_leave(d);
   bool left = fs_rundir_leave(d); /* may wait */
   if (fs_say_begin(d, &l, "bye") == 0 && (!left || fs_control_add_u64(&l, "left", 1) == 0)) fs_say_line(&l);
   _exit(status);

@@ -13,6 +13,7 @@
 
 #include "daemon/ns.h"
 #include "daemon/stagein.h"
+#include "daemon/stageout_inplace.h"
 
 #define FS_STAGEOUT_FIRST 1024u /* chains of a new table */
 #define FS_STAGEOUT_RETRY_NS 5000000000ull
@@ -90,7 +91,10 @@ static void fs_stageout_failed(struct fs_stageout *o, const struct fs_stageout_i
   if (!over && (!changed || f->done)) f->tries++;
   if (!changed && !over && !o->warned) {
     o->warned = true;
-    fs_say_text(d, "warn", "--stage-out: %s: %s; it is tried again", i->path ? i->path : o->dir, strerror(-i->err));
+    if (o->in_place && i->err == -EEXIST)
+      fs_say_text(d, "warn", "%s/%s is there and not this job's: the output is kept on its node", o->dir, i->path);
+    else
+      fs_say_text(d, "warn", "--stage-out: %s: %s; it is tried again", i->path ? i->path : o->dir, strerror(-i->err));
   }
   if (over || (f->done && f->tries >= (changed ? FS_STAGEOUT_CHANGES : FS_STAGEOUT_TRIES)))
     fs_stageout_answer(f, i->err);
@@ -112,7 +116,7 @@ static void fs_stageout_queue_removed(struct fs_stageout *o, struct fs_stageout_
 
 void fs_stageout_end(struct fs_stageout *o, struct fs_stageout_item *i) {
   struct fs_stageout_file *f = i->file;
-  if (i->through && i->err == 0 && S_ISDIR(i->output.mode)) fs_settle_add(&i->output, false, i->path);
+  if (i->through && i->err == 0 && S_ISDIR(i->output.mode) && !i->there) fs_settle_add(&i->output, false, i->path);
   f->busy = false;
   if (!i->later && (i->task == FS_STAGE_REMOVE || i->task == FS_STAGE_REMOVED)) {
     fs_stageout_answer(f, 0);
@@ -346,6 +350,18 @@ uint64_t fs_stageout_under_way(const struct fs_daemon *d) {
 
 /* ---- start ---- */
 
+/* Where this node cannot have it, outputs are kept. */
+static fs_err fs_stageout_in_place(struct fs_daemon *d, struct fs_stageout *o) {
+  fs_err err = o->fd < 0 || faccessat(o->fd, ".", R_OK | W_OK | X_OK, AT_EACCESS) < 0 ? -errno : 0;
+  o->in_place = true;
+  d->stageout = o;
+  if (err == 0 && fs_inplace_dirty(o)) err = fs_inplace_begin(o);
+  if (err == 0) return 0;
+  fs_say_text(d, "warn", "%s: %s: outputs of this node are kept on it", o->dir, strerror(-err));
+  d->stageout = NULL;
+  return 0;
+}
+
 fs_err fs_stageout_open(struct fs_daemon *d, char *why, size_t why_size) {
   char name[FS_JOB_NAME_MAX + 16];
   if (!d->cfg->stage_out) return 0;
@@ -362,6 +378,7 @@ fs_err fs_stageout_open(struct fs_daemon *d, char *why, size_t why_size) {
   fs_chain_init(&o->retry);
   o->fd = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   fs_err err = o->fd < 0 ? -errno : 0;
+  if (d->cfg->in_place) return fs_stageout_in_place(d, o);
   snprintf(name, sizeof(name), "%s-%u", d->cfg->job, d->net->rank);
   if (err == 0) err = fs_stageout_log_open(&o->log, o->fd, name);
   if (err < 0) snprintf(why, why_size, "--stage-out %s: %s", o->dir, strerror(-err));
@@ -380,6 +397,7 @@ fs_err fs_stageout_start(struct fs_daemon *d) {
   fs_err err = fs_inside_new(d, &d->stageout->inside);
   if (err == 0) err = fs_iopool_start(&d->stageout->pool, 1, d->wake);
   if (err < 0) return err;
+  if (!d->stageout->log) return 0;
   d->stageout->clean = (struct fs_io){.work = fs_stageout_clean_work, .done = fs_stageout_cleaned};
   fs_iopool_submit(&d->stageout->pool, &d->stageout->clean);
   return 0;

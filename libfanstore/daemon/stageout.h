@@ -10,6 +10,7 @@
  *   stageout_there.c is what is there what was copied? The thread's
  *   stageout_log.c   what earlier jobs have copied there, and what this one has
  *   stageout_old.c   what dead daemons have left there
+ *   stageout_inplace.c  where the directory is the dataset's own source
  */
 #ifndef FS_DAEMON_STAGEOUT_H
 #define FS_DAEMON_STAGEOUT_H
@@ -61,6 +62,7 @@ struct fs_stageout_item {
   int fd;                   /* of the copy, until it is on the disk */
   struct fs_scattered scattered;
   bool changed;       /* since it was copied */
+  bool there;         /* --in-place: a directory that was there before */
   bool late, through; /* the second time with the thread: its path is to be asked for again; it is done */
   uint64_t asked_ns;  /* when its path was asked for last */
   char *path;         /* what it is called */
@@ -82,6 +84,7 @@ struct fs_stageout_batch {
 };
 
 struct fs_stageout_log;
+struct fs_inplace;
 struct fs_stageout {
   struct fs_daemon *d;
   const char *dir;
@@ -91,6 +94,8 @@ struct fs_stageout {
   char *buf;                /* the thread's, FS_SOURCE_BYTES */
   char way[PATH_MAX];       /* the thread's: a directory that no symlink leads to */
   struct fs_stageout_log *log;
+  bool in_place;          /* the directory is the dataset's own source, where `log` is made with the first copy */
+  struct fs_inplace *own; /* the thread's */
   struct fs_stageout_file **chain;
   uint64_t mask, count;
   struct fs_chain now, due, retry; /* the last two in order of time */
@@ -170,6 +175,7 @@ bool fs_staged_there(int dir, const struct fs_staged *s);
 void fs_staged_named(int dir, struct fs_staged *s);
 /* Removes it, with directories that are empty then; not what another has put there at the same time. */
 void fs_staged_take_away(int dir, const struct fs_staged *s);
+void fs_staged_remove(int dir, const struct fs_staged *s); /* without the directories */
 /* After the last file of a directory has gone: they are made again at the end, where the job still has them. */
 void fs_staged_prune(int dir, const char *path);
 

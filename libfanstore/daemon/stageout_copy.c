@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/spill.h"
-#include "daemon/stageout.h"
+#include "daemon/stageout_inplace.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -34,11 +34,12 @@ static void fs_copy_give_way(void) {
 /* ---- directories ---- */
 
 /* mkdir -p of what is before the last slash. */
-static fs_err fs_copy_parents(int dir, char *path) {
+static fs_err fs_copy_parents(struct fs_stageout *o, char *path) {
   for (char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
     *p = '\0';
-    int made = mkdirat(dir, path, 0777);
+    int made = mkdirat(o->fd, path, 0777);
     fs_err err = made < 0 && errno != EEXIST ? -errno : 0;
+    if (made == 0) fs_inplace_made(o, path);
     *p = '/';
     if (err < 0) return err;
   }
@@ -58,9 +59,10 @@ static fs_err fs_copy_way(struct fs_stageout *o, char *path) {
     struct stat st;
     *p = '\0';
     int found = fstatat(o->fd, path, &st, AT_SYMLINK_NOFOLLOW);
-    fs_err err = found < 0 ? -errno : S_ISLNK(st.st_mode) && unlinkat(o->fd, path, 0) < 0 ? -errno : 0;
+    bool link = found == 0 && S_ISLNK(st.st_mode);
+    fs_err err = found < 0 ? -errno : link && o->in_place ? -EEXIST : link && unlinkat(o->fd, path, 0) < 0 ? -errno : 0;
     *p = '/';
-    if (err < 0 || S_ISLNK(st.st_mode)) return err == -ENOENT ? 0 : err;
+    if (err < 0 || link) return err == -ENOENT ? 0 : err;
   }
   if (n < sizeof(o->way)) memcpy(o->way, path, n);
   o->way[n < sizeof(o->way) ? n : 0] = '\0';
@@ -75,8 +77,19 @@ static bool fs_copy_current(const struct fs_staged *s, const struct fs_source *f
          fs_same_time(s->mtime, st->st_mtim) && fs_same_time(s->ctime, st->st_ctim) && s->mode == (st->st_mode & 07777);
 }
 
-static void fs_copy_unlink(const struct fs_stageout *o, struct fs_staged *s) {
-  if (s->path && fs_staged_there(o->fd, s)) fs_staged_take_away(o->fd, s);
+/* Directories that are empty now go. */
+static void fs_copy_prune(struct fs_stageout *o, const char *path) {
+  if (o->in_place)
+    fs_inplace_prune(o, path);
+  else
+    fs_staged_prune(o->fd, path);
+}
+
+static void fs_copy_unlink(struct fs_stageout *o, struct fs_staged *s) {
+  if (s->path && fs_staged_there(o->fd, s)) {
+    fs_staged_remove(o->fd, s);
+    fs_copy_prune(o, s->path);
+  }
   free(s->path);
   s->path = NULL;
 }
@@ -166,7 +179,7 @@ static fs_err fs_copy_new(struct fs_stageout_item *j, struct fs_source *from) {
   char *name = fs_copy_temporary(j);
   fs_err err = name ? 0 : -ENOMEM;
   FS_AUTO_CLOSE fs_fd to = err == 0 ? fs_copy_create(o->fd, name) : err;
-  if (to == -ENOENT && (err = fs_copy_parents(o->fd, j->path)) == 0) to = fs_copy_create(o->fd, name);
+  if (to == -ENOENT && (err = fs_copy_parents(o, j->path)) == 0) to = fs_copy_create(o->fd, name);
   if (err == 0 && to < 0) err = to;
   if (err == 0) err = fs_copy_bytes(o, from, to, &j->copy.sum);
   if (err == 0) err = fs_copy_settle(from, to);
@@ -218,7 +231,7 @@ static fs_err fs_copy_again(struct fs_stageout_item *j, struct fs_source *from, 
 /* --stage-in's file, which is in this directory, and not changed: it gets its new name as a hard link. False: it
    cannot, and is copied. */
 static bool fs_copy_link(struct fs_stageout_item *j) {
-  const struct fs_stageout *o = j->out;
+  struct fs_stageout *o = j->out;
   const struct fs_staged *s = j->staged;
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
@@ -226,7 +239,7 @@ static bool fs_copy_link(struct fs_stageout_item *j) {
     return false;
   if (s->path && strcmp(s->path, j->path) == 0 && fs_staged_there(o->fd, s)) return true;
   char *link = fs_copy_temporary(j);
-  if (link && fs_copy_parents(o->fd, j->path) == 0) {
+  if (link && fs_copy_parents(o, j->path) == 0) {
     (void)unlinkat(o->fd, link, 0);
     if (linkat(o->d->spill_fd, name, o->fd, link, AT_SYMLINK_FOLLOW) == 0) {
       j->copy = (struct fs_staged){.path = link,
@@ -251,13 +264,17 @@ static fs_err fs_copy_file(struct fs_stageout_item *j) {
   if (err < 0) return err;
   bool there = fs_copy_current(j->staged, &from) && fs_staged_there(o->fd, j->staged);
   if (there && j->staged->open) err = fs_copy_again(j, &from, &there);
-  if (err == 0 && !there && (j->staged->path || !fs_copy_earlier(j, &from))) err = fs_copy_new(j, &from);
+  if (err == 0 && !there && fs_inplace_taken(o, j->path)) err = -EEXIST; /* before all bytes are copied in vain */
+  bool fresh = o->in_place || j->staged->path;
+  if (err == 0 && !there && (fresh || !fs_copy_earlier(j, &from))) err = fs_copy_new(j, &from);
   fs_source_close(&from);
   return err;
 }
 
 /* An empty directory may have had the name. */
-static fs_err fs_copy_rename(int dir, const char *from, const char *to) {
+static fs_err fs_copy_rename(struct fs_stageout *o, const char *from, const char *to) {
+  int dir = o->fd;
+  if (o->in_place) return fs_inplace_rename(o, from, to);
   if (renameat(dir, from, dir, to) == 0) return 0;
   if (errno != EISDIR || unlinkat(dir, to, AT_REMOVEDIR) < 0) return -errno;
   return renameat(dir, from, dir, to) < 0 ? -errno : 0;
@@ -268,28 +285,39 @@ static bool fs_copy_is_link(int dir, const char *path) {
   return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
 }
 
+static fs_err fs_copy_directory(struct fs_stageout_item *j) {
+  struct fs_stageout *o = j->out;
+  struct stat st;
+  if (!o->in_place && fs_copy_is_link(o->fd, j->path) && unlinkat(o->fd, j->path, 0) < 0) return -errno;
+  if (mkdirat(o->fd, j->path, 0777) == 0)
+    fs_inplace_made(o, j->path);
+  else if (errno != EEXIST)
+    return -errno;
+  else if (o->in_place && !fs_inplace_made_by_job(o, j->path)) {
+    j->there = fstatat(o->fd, j->path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+    return j->there ? 0 : -EEXIST;
+  }
+  return fchmodat(o->fd, j->path, (j->output.mode & 07777) | 0700, 0) < 0 ? -errno : 0;
+}
+
 static fs_err fs_copy_other(struct fs_stageout_item *j) {
   struct fs_stageout *o = j->out;
   fs_err err = fs_copy_way(o, j->path);
-  if (err == 0) err = fs_copy_parents(o->fd, j->path);
+  if (err == 0) err = fs_copy_parents(o, j->path);
   if (err < 0) return err;
-  if (S_ISDIR(j->output.mode)) {
-    if (fs_copy_is_link(o->fd, j->path) && unlinkat(o->fd, j->path, 0) < 0) return -errno;
-    if (mkdirat(o->fd, j->path, 0777) < 0 && errno != EEXIST) return -errno;
-    return fchmodat(o->fd, j->path, (j->output.mode & 07777) | 0700, 0) < 0 ? -errno : 0;
-  }
+  if (S_ISDIR(j->output.mode)) return fs_copy_directory(j);
   char target[PATH_MAX];
   struct timespec times[2] = {fs_output_time(&j->output), fs_output_time(&j->output)};
   ssize_t n = readlinkat(o->fd, j->path, target, sizeof(target));
   if (n >= 0 && (size_t)n == strlen(j->output.target) && memcmp(target, j->output.target, (size_t)n) == 0)
-    return utimensat(o->fd, j->path, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+    return o->in_place ? 0 : utimensat(o->fd, j->path, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
   FS_AUTO_FREE char *name = fs_copy_temporary(j);
   if (!name) return -ENOMEM;
   (void)unlinkat(o->fd, name, 0);
   if (symlinkat(j->output.target, o->fd, name) < 0) return -errno;
   err = utimensat(o->fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
   if (err == 0 && atomic_load_explicit(&o->given_up, memory_order_relaxed)) err = -ECANCELED;
-  if (err == 0) err = fs_copy_rename(o->fd, name, j->path);
+  if (err == 0) err = fs_copy_rename(o, name, j->path);
   if (err < 0) (void)unlinkat(o->fd, name, 0);
   return err;
 }
@@ -298,15 +326,15 @@ static fs_err fs_copy_other(struct fs_stageout_item *j) {
 
 static fs_err fs_copy_move(struct fs_stageout *o, const char *from, char *to) {
   fs_err err = fs_copy_way(o, to);
-  if (err == 0) err = fs_copy_rename(o->fd, from, to);
+  if (err == 0) err = fs_copy_rename(o, from, to);
   if (err != -ENOENT) return err;
-  err = fs_copy_parents(o->fd, to);
-  return err == 0 ? fs_copy_rename(o->fd, from, to) : err;
+  err = fs_copy_parents(o, to);
+  return err == 0 ? fs_copy_rename(o, from, to) : err;
 }
 
 /* With the directory, if it was made for it. */
 static void fs_copy_discard(struct fs_stageout_item *j) {
-  if (j->copy.path && unlinkat(j->out->fd, j->copy.path, 0) == 0) fs_staged_prune(j->out->fd, j->copy.path);
+  if (j->copy.path && unlinkat(j->out->fd, j->copy.path, 0) == 0) fs_copy_prune(j->out, j->copy.path);
   free(j->copy.path);
   j->copy.path = NULL;
 }
@@ -332,7 +360,7 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
     return err;
   }
   if (j->copy.path) (void)unlinkat(o->fd, j->copy.path, 0); /* rename leaves it where both are the same file */
-  if (now == s || !fs_copy_together(now->path, j->path)) fs_staged_prune(o->fd, now->path);
+  if (now == s || !fs_copy_together(now->path, j->path)) fs_copy_prune(o, now->path);
   if (now == &j->copy && !same) fs_copy_unlink(o, s);
   if (!now->unsummed) fs_stageout_log_add(o->log, j->path, now);
   free(s->path);
@@ -379,9 +407,11 @@ fs_err fs_stageout_copy_work(struct fs_io *io) {
   struct fs_stageout_batch *b = FS_ITEM(io, struct fs_stageout_batch, io);
   uint64_t end = fs_now_ns() + FS_COPY_NS;
   fs_copy_give_way();
+  fs_err unlogged = fs_inplace_begin(b->item[0].out);
   b->item[0].out->way[0] = '\0';
   for (uint32_t i = 0; i < b->count; i++) {
     struct fs_stageout_item *j = &b->item[i];
+    if (j->err == 0) j->err = unlogged;
     j->later = i > 0 && fs_now_ns() > end;
     if (j->later || j->err < 0) continue;
     if (j->task == FS_STAGE_REMOVE)
@@ -418,7 +448,7 @@ fs_err fs_stageout_name_work(struct fs_io *io) {
     struct fs_stageout_item *j = &b->item[i];
     if (S_ISREG(j->output.mode) && !j->later && !j->through) fs_copy_second(j);
   }
-  fs_stageout_log_flush(b->item[0].out->log);
+  if (b->item[0].out->log) fs_stageout_log_flush(b->item[0].out->log);
   for (uint32_t i = 0; i < b->count; i++) {
     struct fs_stageout_item *j = &b->item[i];
     if (S_ISREG(j->output.mode) || j->later || j->through || j->err < 0 || j->task != FS_STAGE_NAME) continue;
@@ -436,6 +466,6 @@ fs_err fs_stageout_clean_work(struct fs_io *io) {
 
 fs_err fs_stageout_sync_work(struct fs_io *io) {
   const struct fs_stageout *o = FS_ITEM(io, struct fs_stageout, sync);
-  fs_stageout_log_compact(o->log);
+  if (!o->in_place) fs_stageout_log_compact(o->log);
   return o->named && syncfs(o->fd) < 0 ? -errno : 0;
 }

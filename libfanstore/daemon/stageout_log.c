@@ -21,7 +21,7 @@
 
 /* ---- lines ---- */
 
-void fs_log_lines(int fd, fs_log_line_fn *line, void *ctx) {
+void fs_log_lines_from(int fd, off_t *at, fs_log_line_fn *line, void *ctx) {
   int dup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   FILE *in = dup_fd < 0 ? NULL : fdopen(dup_fd, "r");
   FS_AUTO_FREE char *text = NULL;
@@ -31,10 +31,17 @@ void fs_log_lines(int fd, fs_log_line_fn *line, void *ctx) {
     if (dup_fd >= 0) close(dup_fd);
     return;
   }
-  rewind(in);
-  for (ssize_t n; (n = getline(&text, &room, in)) > 0;)
+  (void)fseeko(in, *at, SEEK_SET);
+  for (ssize_t n; (n = getline(&text, &room, in)) > 0;) {
+    if (text[n - 1] == '\n') *at += n;
     if ((size_t)n < FS_CONTROL_LINE && fs_control_parse(text, (size_t)n, &c) == 0) line(ctx, &c);
+  }
   fclose(in);
+}
+
+void fs_log_lines(int fd, fs_log_line_fn *line, void *ctx) {
+  off_t at = 0;
+  fs_log_lines_from(fd, &at, line, ctx);
 }
 
 static fs_err fs_log_parse(const struct fs_control *c, struct fs_logged *e, const char **name) {
@@ -85,8 +92,8 @@ static void fs_log_read(void *ctx, const struct fs_control *c) {
   fs_log_remember(&log->table, c);
 }
 
-bool fs_stageout_log_find(const struct fs_stageout_log *log, const char *path, const struct stat *st, uint64_t *sum) {
-  for (const struct fs_logged *e = *fs_log_chain(&log->table, path); e; e = e->next) {
+bool fs_log_table_find(const struct fs_log_table *t, const char *path, const struct stat *st, uint64_t *sum) {
+  for (const struct fs_logged *e = *fs_log_chain(t, path); e; e = e->next) {
     if (strcmp(e->name, path) != 0 || e->size != (uint64_t)st->st_size || e->mtime != (uint64_t)st->st_mtim.tv_sec ||
         e->mtime_ns != (uint64_t)st->st_mtim.tv_nsec)
       continue;
@@ -94,6 +101,10 @@ bool fs_stageout_log_find(const struct fs_stageout_log *log, const char *path, c
     return true;
   }
   return false;
+}
+
+bool fs_stageout_log_find(const struct fs_stageout_log *log, const char *path, const struct stat *st, uint64_t *sum) {
+  return fs_log_table_find(&log->table, path, st, sum);
 }
 
 /* ---- opening ---- */
@@ -136,6 +147,15 @@ static void fs_log_read_all(struct fs_stageout_log *log, DIR *d) {
   }
 }
 
+static fs_err fs_log_directory(struct fs_stageout_log *log) {
+  if (mkdirat(log->out, FS_LOG_DIR, 0777) < 0 && errno != EEXIST) return -errno;
+  log->dir = openat(log->out, FS_LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (log->dir < 0) return -errno;
+  fs_err err = fs_log_create(log);
+  if (err == -ENOENT) close(log->dir);
+  return err;
+}
+
 fs_err fs_stageout_log_open(struct fs_stageout_log **out, int dir, const char *name) {
   struct fs_stageout_log *log = calloc(1, sizeof(*log));
   if (!log || (log->name = strdup(name)) == NULL) {
@@ -144,10 +164,8 @@ fs_err fs_stageout_log_open(struct fs_stageout_log **out, int dir, const char *n
   }
   *out = log; /* for the life of the process, also with an error */
   log->out = dir;
-  if (mkdirat(dir, FS_LOG_DIR, 0777) < 0 && errno != EEXIST) return -errno;
-  log->dir = openat(dir, FS_LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (log->dir < 0) return -errno;
-  fs_err err = fs_log_create(log);
+  fs_err err = -ENOENT; /* another job may remove the empty directory at this moment (stageout_inplace.c) */
+  for (unsigned i = 0; err == -ENOENT && i < FS_LOG_TRIES; i++) err = fs_log_directory(log);
   DIR *d = err == 0 ? fs_opendirat(log->dir, ".") : NULL;
   if (d) fs_log_read_all(log, d);
   if (d) closedir(d);

@@ -74,7 +74,7 @@ void fs_staged_prune(int dir, const char *path) {
 }
 
 /* Another node may put a newer file there at this moment: it is taken away first, then looked at, and put back. */
-void fs_staged_take_away(int dir, const struct fs_staged *s) {
+void fs_staged_remove(int dir, const struct fs_staged *s) {
   const char *slash = strrchr(s->path, '/');
   FS_AUTO_FREE char *away = NULL;
   struct statx there;
@@ -85,5 +85,9 @@ void fs_staged_take_away(int dir, const struct fs_staged *s) {
     put_back(dir, away, s->path);
   else
     (void)unlinkat(dir, away, 0);
+}
+
+void fs_staged_take_away(int dir, const struct fs_staged *s) {
+  fs_staged_remove(dir, s);
   fs_staged_prune(dir, s->path);
 }

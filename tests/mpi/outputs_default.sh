@@ -40,3 +40,50 @@ for with in --keep "--stage-out $work" --read-only; do
   one_line "$work/err" '--discard.*give one of them'
 done
 echo "ok - --discard"
+
+# The mount is the source itself, which is there: copied to it, and nothing of the user's is touched.
+src=$work/here ds=$work/here.fs
+random_files "$src" 20 3 1 100 5000
+mkdir "$src/empty"
+pack "$src" "$ds" --partitions 2
+echo theirs >"$src/taken"
+mkdir "$src/theirs" "$work/elsewhere" && chmod 751 "$src/theirs" && ln -s "$work/elsewhere" "$src/way"
+state() { find "$src" -type f -exec md5sum {} + && find "$src" -printf '%P %y %m %l\n' && find "$src" -type f -printf '%P %t\n'; }
+state | sort >"$work/before"
+control() { find "$src" -name '*.fanstore*'; }
+cat >"$work/writes.sh" <<'END2'
+cd "$1" || exit
+node() { local k=$1; shift; FANSTORE_NODE=$k sh -c "$*" || exit 8; }
+copied() { for _ in $(seq 150); do env -u LD_PRELOAD sh -c "$1" 2>/dev/null && return; sleep 0.1; done; exit 9; }
+node 0 'echo 1 >ck; echo x >gone; mkdir x y; echo x >x/x; echo e >empty/e; echo y >y/y'
+node "$2" 'mkdir -m 700 run && echo b >run/b && ln -s b run/link; echo a >d00/new; echo z1 >other'
+copied '[ -e ck ] && [ -e gone ] && [ -e x/x ] && [ -e empty/e ] && [ -e other ] && [ -e y/y ]'
+node "$2" 'echo 22 >ck.tmp && mv ck.tmp ck; echo mine >taken; mkdir theirs way && echo c >theirs/c && echo z >way/z'
+node 0 'rm gone empty/e x/x && rmdir x; mv y/y moved && rmdir y; echo z2 >other.tmp && mv other.tmp other'
+bash -c "$told" - "$3/err" "outputs are copied to the source, $1 (--stage-out DIR .*--discard"
+END2
+for n in 1 2; do
+  job $n -- bash "$work/writes.sh" "$src" $((n - 1)) "$work"
+  grep -q "^fs-launch: 8 outputs (.*) written, 6 staged out to $src\$" "$work/err" || fail "$n nodes: $(cat "$work/err")"
+  grep -q '^fs-launch: 3, .*, could not be staged out (something else has the name already) and are kept in .*: .*taken' "$work/err" ||
+    fail "$n nodes: $(cat "$work/err")"
+  equal "there" "22 b b a c y z2" "$(cd "$src" && cat ck run/b run/link d00/new theirs/c moved other | xargs)"
+  equal "kept" "mine z" "$(cd "$work"/local/fanstore-outputs/job-* && cat taken way/z | xargs)"
+  equal "a directory's mode" "700" "$(stat -c %a "$src/run")"
+  equal "control files" "" "$(control)"
+  rm -r "$src/run" "$src/d00/new" "$src/ck" "$src/theirs/c" "$src/moved" "$src/other" "$work/local/fanstore-outputs"
+  state | sort | diff "$work/before" - || fail "$n nodes: the source was changed"
+  [ -z "$(ls "$work/elsewhere")" ] || fail "a symlink was followed"
+done
+echo "ok - copied to the source by default, and nothing else is touched there"
+
+# What a killed daemon leaves there the next job removes.
+job 2 -- bash -c 'cd "$1" && FANSTORE_NODE=1 sh -c "echo a >a" && for i in $(seq 100); do
+  env -u LD_PRELOAD test -e a && break; sleep 0.1; done; "$kill_daemon" 1 "$1"' - "$src"
+equal "copied before" a "$(cat "$src/a")"
+[ -n "$(control)" ] || fail "a killed daemon has left nothing: this tests nothing"
+job 2 -- true
+equal "control files" "" "$(control)"
+rm "$src/a"
+state | sort | diff "$work/before" - || fail "the source was changed"
+echo "ok - what a killed daemon leaves in the source"
