@@ -42,7 +42,9 @@ fs_err fs_item_check(int fd, const struct fs_item *item) {
 }
 
 fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item) {
-  fs_fd fd = fs_prep_open_beneath(tree->root, item->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+  const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+  fs_fd fd = item->followed ? fs_sys_openat(tree->root, item->path, flags | O_CLOEXEC, 0)
+                            : fs_prep_open_beneath(tree->root, item->path, flags, 0);
   return fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR || fd == -ENXIO ? -ESTALE : fd;
 }
 

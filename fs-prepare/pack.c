@@ -208,10 +208,21 @@ static void summary(struct pack *p) {
   printf("  %.1f s, %.1f MB/s\n", seconds, seconds > 0 ? (double)m->plain_bytes / 1e6 / seconds : 0.0);
 }
 
+/* The walk must not go into the directory that is being written. */
+static fs_err note_target(struct pack *p) {
+  struct stat st;
+  fs_err err = fs_sys_fstat(p->target.temp_fd, &st);
+  if (err < 0) return err;
+  p->tree.target_dev = st.st_dev;
+  p->tree.target_ino = st.st_ino;
+  return 0;
+}
+
 static fs_err run(struct pack *p) {
   fs_err err = open_source(p);
   if (err == 0) err = fs_target_check(&p->target, &p->o);
   if (err == 0) err = fs_target_create(&p->target);
+  if (err == 0) err = note_target(p);
   if (err == 0) err = fs_walk(&p->o, &p->tree);
   if (err < 0) return err;
   err = fs_plan_make(&p->plan, &p->o, &p->tree);

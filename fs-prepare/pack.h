@@ -19,6 +19,7 @@ struct fs_globs {
   size_t n;
 };
 
+enum fs_dereference { FS_DEREF_NONE, FS_DEREF_OUTSIDE, FS_DEREF_ALL };
 enum fs_codec_choice { FS_CHOOSE_AUTO, FS_CHOOSE_RAW, FS_CHOOSE_LZ4, FS_CHOOSE_LZ4HC };
 
 struct fs_pack_options {
@@ -32,6 +33,7 @@ struct fs_pack_options {
   uint32_t align;
   unsigned jobs;
   bool force;
+  enum fs_dereference dereference; /* which symlinks are followed */
   struct fs_globs replicate, exclude;
 };
 /* Reads the command line. 0, or -EINVAL after a line. Release with fs_pack_options_free. */
@@ -49,8 +51,9 @@ struct fs_item {
   uint32_t mode;
   uint16_t depth; /* components; 0 for the root */
   bool replicate;
-  bool linked; /* more than one link when walked */
-  bool alias;  /* the content is that of item `same` */
+  bool linked;   /* other names may be the same file */
+  bool followed; /* its path has a symlink that is followed */
+  bool alias;    /* the content is that of item `same` */
   uint8_t codec;
   uint8_t flags;
   _Atomic int choice; /* large files: FS_CHOICE_*; see encode.c */
@@ -61,7 +64,9 @@ struct fs_item {
 };
 
 struct fs_tree {
-  int root; /* SOURCE's descriptor */
+  int root;         /* SOURCE's descriptor */
+  dev_t target_dev; /* the directory that becomes the dataset */
+  ino_t target_ino;
   struct fs_item *items;
   size_t n;
 };

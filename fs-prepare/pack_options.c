@@ -15,6 +15,7 @@ enum {
   OPT_JOBS,
   OPT_MOUNT,
   OPT_ALIGN,
+  OPT_DEREFERENCE,
   OPT_FORCE
 };
 
@@ -31,6 +32,9 @@ static const struct fs_opt options[] = {
     {"jobs", 'j', "N", "number of threads (default: one a CPU)", OPT_JOBS},
     {"mount", 0, "PATH", "where the dataset will appear (default: SOURCE's absolute path)", OPT_MOUNT},
     {"align", 0, "SIZE", "alignment of large raw files: 4K or 64K (default 4K)", OPT_ALIGN},
+    {"dereference", 0, "WHICH",
+     "pack what symlinks lead to in their place: of all of them, or of\nthose that lead outside of SOURCE",
+     OPT_DEREFERENCE},
     {"force", 'f', NULL, "replace an existing dataset", OPT_FORCE},
     FS_OPT_COMMON,
 };
@@ -93,6 +97,16 @@ static fs_err set_mount(struct fs_pack_options *o, const char *value) {
   return 0;
 }
 
+static fs_err set_dereference(struct fs_pack_options *o, const char *value) {
+  if (strcmp(value, "all") == 0)
+    o->dereference = FS_DEREF_ALL;
+  else if (strcmp(value, "outside") == 0)
+    o->dereference = FS_DEREF_OUTSIDE;
+  else
+    return bad("dereference", value, "give all or outside");
+  return 0;
+}
+
 static fs_err set(void *ctx, int id, const char *value) {
   struct fs_pack_options *o = ctx;
   switch (id) {
@@ -116,6 +130,8 @@ static fs_err set(void *ctx, int id, const char *value) {
     return fs_prep_jobs(value, &o->jobs);
   case OPT_MOUNT:
     return set_mount(o, value);
+  case OPT_DEREFERENCE:
+    return set_dereference(o, value);
   case OPT_FORCE:
     o->force = true;
     return 0;

@@ -2,20 +2,24 @@
 /*
  * Collects what is below SOURCE, with several threads. A stack of directories is shared under one mutex; each thread
  * gathers items and problems of its own, which are joined at the end. Directories are opened relative to SOURCE's
- * descriptor and without following symlinks.
+ * descriptor. Symlinks are followed only as --dereference says.
  */
 #include <dirent.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "pack.h"
+#include "links.h"
 
 struct pending {
   char *path;
   uint16_t depth;
   bool replicate;
+  bool followed;                   /* its path has a symlink that is followed */
+  size_t region;                   /* length of the path of its region (links.c) */
+  const struct fs_ancestor *chain; /* itself and those above it; NULL: no symlink is followed */
 };
 
 struct problem {
@@ -25,8 +29,10 @@ struct problem {
 
 struct shared {
   const struct fs_pack_options *o;
+  const struct fs_tree *tree;
   int root;
   uid_t user;
+  struct fs_links links;
   pthread_mutex_t lock;
   pthread_cond_t more;
   struct pending *stack;
@@ -42,6 +48,10 @@ struct walker {
   size_t n, room;
   struct problem *problems;
   size_t nproblems, problem_room;
+  struct fs_ancestor *ancestors;
+  struct fs_pseudo pseudo;
+  uint64_t symlinks, outside; /* seen; of them, those that lead out and are packed as they are */
+  char *example;              /* the first path of `outside` */
 };
 
 /* Makes room for one more element of an array that doubles. */
@@ -70,13 +80,14 @@ static bool matches(const struct fs_globs *g, const char *path) {
   return false;
 }
 
-static fs_err push(struct shared *sh, const char *path, uint16_t depth, bool replicate) {
+static fs_err push(struct shared *sh, const char *path, const struct pending *p) {
   char *copy = strdup(path);
   if (copy == NULL) return -ENOMEM;
   pthread_mutex_lock(&sh->lock);
   fs_err err = grow(&sh->stack, sh->n, &sh->room, sizeof *sh->stack);
   if (err == 0) {
-    sh->stack[sh->n++] = (struct pending){copy, depth, replicate};
+    sh->stack[sh->n] = *p;
+    sh->stack[sh->n++].path = copy;
     pthread_cond_signal(&sh->more);
   } else {
     free(copy);
@@ -108,8 +119,9 @@ static const char *why_refused(mode_t mode) {
   }
 }
 
-static fs_err add_item(struct walker *w, const struct stat *st, const char *path, char *target, uint16_t depth,
-                       bool replicate) {
+static fs_err add_item(struct walker *w, const struct stat *st, const char *path, char *target,
+                       const struct pending *p) {
+  bool many = S_ISREG(st->st_mode) && w->sh->o->dereference != FS_DEREF_NONE; /* names by symlinks are not counted */
   fs_err err = grow(&w->items, w->n, &w->room, sizeof *w->items);
   char *copy = err < 0 ? NULL : strdup(path);
   if (copy == NULL) {
@@ -125,11 +137,66 @@ static fs_err add_item(struct walker *w, const struct stat *st, const char *path
       .mtime_sec = st->st_mtim.tv_sec,
       .mtime_nsec = (uint32_t)st->st_mtim.tv_nsec,
       .mode = st->st_mode & (S_IFMT | 07777),
-      .depth = depth,
-      .replicate = replicate,
-      .linked = !S_ISDIR(st->st_mode) && st->st_nlink > 1,
+      .depth = p->depth,
+      .replicate = p->replicate,
+      .followed = p->followed,
+      .linked = many || (!S_ISDIR(st->st_mode) && st->st_nlink > 1),
   };
   return 0;
+}
+
+/* Counts a symlink, and says whether it is to be followed. 1, 0, or a negative errno. */
+static int look_at_link(struct walker *w, const char *path, const char *target, size_t region) {
+  enum fs_dereference mode = w->sh->o->dereference;
+  w->symlinks++;
+  if (mode == FS_DEREF_ALL) return 1;
+  if (!fs_links_out(&w->sh->links, path, region, target)) return 0;
+  if (mode == FS_DEREF_OUTSIDE) return 1;
+  w->outside++;
+  if (w->example != NULL && strcmp(w->example, path) <= 0) return 0;
+  free(w->example);
+  w->example = strdup(path);
+  return w->example != NULL ? 0 : -ENOMEM;
+}
+
+/* A symlink: sets *target, or follows it and replaces *st. 0, 1 after a problem, or -ENOMEM. */
+static int visit_link(struct walker *w, int dir, const char *name, const char *path, struct pending *p, struct stat *st,
+                      char **target) {
+  fs_err err = read_target(dir, name, target);
+  if (err == 0) err = look_at_link(w, path, *target, p->region);
+  if (err == -ENOMEM || err == 0) return err;
+  free(*target);
+  *target = NULL;
+  if (err < 0) return add_problem(w, path, strerror(-err)) < 0 ? -ENOMEM : 1;
+  p->followed = true;
+  p->region = strlen(path);
+  if (fstatat(dir, name, st, 0) == 0) return 0;
+  const char *what = errno == ENOENT  ? "is a symlink to be followed that leads to nothing"
+                     : errno == ELOOP ? "is a symlink to be followed that leads to itself"
+                                      : strerror(errno);
+  return add_problem(w, path, what) < 0 ? -ENOMEM : 1;
+}
+
+static fs_err visit_dir(struct walker *w, const char *path, struct pending *p, const struct stat *st,
+                        const char **problem) {
+  if (p->chain != NULL) {
+    if (fs_ancestor_loop(p->chain, st)) *problem = "is a directory that a symlink leads to from below it: a loop";
+    if (st->st_ino == w->sh->tree->target_ino && st->st_dev == w->sh->tree->target_dev)
+      *problem = "is the dataset that is being made; name a DATASET where no symlink leads";
+    if (*problem != NULL) return 0;
+    fs_err err = fs_ancestor_add(&w->ancestors, p->chain, st, &p->chain);
+    if (err < 0) return err;
+  }
+  return push(w->sh, path, p);
+}
+
+static const char *file_problem(struct walker *w, int dir, const char *name, const struct pending *p,
+                                const struct stat *st) {
+  bool own = st->st_uid == w->sh->user && (st->st_mode & S_IRUSR) != 0; /* needs no question */
+  if (!own && faccessat(dir, name, R_OK, AT_EACCESS | (p->followed ? 0 : AT_SYMLINK_NOFOLLOW)) < 0)
+    return errno == EACCES ? "is not readable" : strerror(errno);
+  if (st->st_size != 0 || st->st_blocks != 0) return NULL;
+  return fs_pseudo_problem(&w->pseudo, dir, name, st, p->followed ? 0 : O_NOFOLLOW);
 }
 
 /* One name in a directory: an item, a problem, or nothing when it is excluded. */
@@ -141,24 +208,27 @@ static fs_err visit(struct walker *w, int dir, const char *name, const char *pat
   if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
     return add_problem(w, path, errno == ENOENT ? "vanished" : strerror(errno));
   }
-  bool replicate = in->replicate || matches(&sh->o->replicate, path);
-  uint16_t depth = (uint16_t)(in->depth + 1);
+  struct pending p = *in;
+  p.depth++;
+  p.replicate |= matches(&sh->o->replicate, path);
+  const char *problem = NULL;
   char *target = NULL;
-  fs_err err = 0;
-  if (S_ISLNK(st.st_mode)) {
-    err = read_target(dir, name, &target);
-    if (err < 0) return err == -ENOMEM ? err : add_problem(w, path, strerror(-err));
-  } else if (S_ISREG(st.st_mode)) {
-    bool own = st.st_uid == sh->user && (st.st_mode & S_IRUSR) != 0; /* needs no question */
-    if (!own && faccessat(dir, name, R_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0)
-      return add_problem(w, path, errno == EACCES ? "is not readable" : strerror(errno));
-  } else if (S_ISDIR(st.st_mode)) {
-    err = push(sh, path, depth, replicate);
-  } else {
-    return add_problem(w, path, why_refused(st.st_mode));
+  int err = S_ISLNK(st.st_mode) ? visit_link(w, dir, name, path, &p, &st, &target) : 0;
+  if (err == 0 && target == NULL) {
+    if (S_ISREG(st.st_mode))
+      problem = file_problem(w, dir, name, &p, &st);
+    else if (S_ISDIR(st.st_mode))
+      err = visit_dir(w, path, &p, &st, &problem);
+    else
+      problem = why_refused(st.st_mode);
+  }
+  if (problem != NULL) return add_problem(w, path, problem);
+  if (err != 0) {
+    free(target);
+    return err < 0 ? err : 0;
   }
   atomic_fetch_add_explicit(&sh->seen, 1, memory_order_relaxed);
-  return err < 0 ? err : add_item(w, &st, path, target, depth, replicate);
+  return add_item(w, &st, path, target, &p);
 }
 
 static fs_err read_dir(struct walker *w, DIR *dir, const struct pending *in) {
@@ -183,9 +253,20 @@ static fs_err read_dir(struct walker *w, DIR *dir, const struct pending *in) {
   }
 }
 
+/* A directory whose path has a symlink is the one that was seen by that name, or -ESTALE. */
+static fs_fd open_followed(const struct walker *w, const struct pending *in) {
+  struct stat st;
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(w->sh->root, in->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC, 0);
+  if (fd < 0) return fd;
+  fs_err err = fs_sys_fstat(fd, &st);
+  if (err == 0 && (st.st_ino != in->chain->ino || st.st_dev != in->chain->dev)) err = -ESTALE;
+  return err < 0 ? err : FS_MOVE_FD(fd);
+}
+
 static fs_err walk_dir(struct walker *w, const struct pending *in) {
   const char *path = in->path[0] != '\0' ? in->path : ".";
-  fs_fd fd = fs_prep_open_beneath(w->sh->root, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
+  fs_fd fd = in->followed ? open_followed(w, in)
+                          : fs_prep_open_beneath(w->sh->root, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
   if (fd < 0) return add_problem(w, path, fd == -EACCES ? "is a directory that is not readable" : strerror(-fd));
   DIR *dir = fdopendir(fd);
   if (dir == NULL) {
@@ -250,6 +331,22 @@ static fs_err say_problems(const char *source, struct walker *ws, unsigned n) {
   return -EPERM;
 }
 
+/* One line of the symlinks that are packed as they are and lead out. */
+static void warn_outside(const struct walker *ws, unsigned n) {
+  uint64_t symlinks = 0, outside = 0;
+  const char *example = NULL;
+  for (unsigned i = 0; i < n; i++) {
+    symlinks += ws[i].symlinks;
+    outside += ws[i].outside;
+    if (ws[i].example != NULL && (example == NULL || strcmp(ws[i].example, example) < 0)) example = ws[i].example;
+  }
+  if (outside == 0) return;
+  FS_AUTO_FREE char *shown = fs_prep_name(example);
+  fs_prep_say("pack: warning: %" PRIu64 " of %" PRIu64 " symlinks lead out of SOURCE (as %s does), and what they lead "
+              "to is not packed; --dereference outside packs it in their place",
+              outside, symlinks, shown);
+}
+
 static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
   size_t total = 0;
   for (unsigned i = 0; i < n; i++) total += ws[i].n;
@@ -276,29 +373,36 @@ static void free_walkers(struct walker *ws, unsigned n) {
     for (size_t k = 0; k < ws[i].nproblems; k++) free(ws[i].problems[k].path);
     free(ws[i].items);
     free(ws[i].problems);
+    free(ws[i].example);
+    fs_ancestors_free(ws[i].ancestors);
   }
   free(ws);
 }
 
 static fs_err walk_all(struct shared *sh, struct walker *ws, unsigned jobs, const struct stat *root,
                        struct fs_tree *tree) {
-  fs_err err = add_item(&ws[0], root, "", NULL, 0, false);
-  if (err == 0) err = push(sh, "", 0, false);
+  struct pending top = {0};
+  fs_err err = add_item(&ws[0], root, "", NULL, &top);
+  if (err == 0 && sh->o->dereference != FS_DEREF_NONE) err = fs_ancestor_add(&ws[0].ancestors, NULL, root, &top.chain);
+  if (err == 0) err = push(sh, "", &top);
   if (err < 0) return err;
   fs_prep_parallel(jobs, jobs, walk_one, ws);
   if (sh->err < 0) return sh->err;
   err = say_problems(sh->o->source, ws, jobs);
+  if (err == 0) warn_outside(ws, jobs);
   return err < 0 ? err : join(tree, ws, jobs);
 }
 
 fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree) {
   struct shared sh = {.o = o,
+                      .tree = tree,
                       .root = tree->root,
                       .user = geteuid(),
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .more = PTHREAD_COND_INITIALIZER};
   struct stat st;
   if (fstat(tree->root, &st) < 0) return -errno;
+  fs_links_init(&sh.links, tree->root, o);
   struct walker *ws = calloc(o->jobs, sizeof *ws);
   if (ws == NULL) return -ENOMEM;
   for (unsigned i = 0; i < o->jobs; i++) ws[i].sh = &sh;
