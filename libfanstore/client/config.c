@@ -89,8 +89,10 @@ static bool fs_config_path(struct fs_mount *m, bool named, char *work) {
   }
   fs_err err = named ? 0 : fs_default_mount(m->dataset, m->path);
   if (err < 0) {
-    FS_NOTE(m->dataset, err == -ENOENT ? ": no such dataset" : ": cannot read the dataset's manifest: ",
-            err == -ENOENT ? " (no file 'manifest' there)" : fs_err_text(err), "; nothing is mounted for it");
+    if (err == -ENOENT)
+      fs_note_no_dataset(m->dataset, "; nothing is mounted for it", "");
+    else
+      FS_NOTE(m->dataset, ": cannot read the dataset's manifest: ", fs_err_text(err), "; nothing is mounted for it");
     return false;
   }
   err = fs_absolute(m->path, work);

@@ -67,6 +67,8 @@ void fs_note(const char *const *parts);
 #define FS_NOTE(...) fs_note((const char *const[]){__VA_ARGS__, NULL})
 #define FS_U64_TEXT 24
 char *fs_u64_text(uint64_t v, char out[FS_U64_TEXT]);
+/* One line that `path` is no dataset, what is to be done, and the effect. */
+void fs_note_no_dataset(const char *path, const char *effect, const char *on);
 const char *fs_err_text(fs_err err); /* a few words for the errors that users meet */
 
 /* ---- ownfd.c ---- */

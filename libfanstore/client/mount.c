@@ -126,7 +126,7 @@ static fs_err fs_mount_failed(struct fs_mount *m, fs_err err) {
   if (err == -EMFILE || err == -ENFILE || err == -ENOMEM) return err; /* will pass; nothing to tell */
   if (atomic_exchange(&m->told, 1) == 0) {
     if (err == -ENOENT)
-      FS_NOTE(m->dataset, ": no such dataset (no manifest or no index there); nothing can be read below ", m->path);
+      fs_note_no_dataset(m->dataset, "; nothing can be read below ", m->path);
     else
       FS_NOTE(m->dataset, ": cannot use this dataset: ", fs_err_text(err), "; nothing can be read below ", m->path);
   }

@@ -22,6 +22,15 @@ void fs_note(const char *const *parts) {
   FS_SYS3(SYS_writev, 2, iov, n);
 }
 
+void fs_note_no_dataset(const char *path, const char *effect, const char *on) {
+  struct stat st;
+  if (fs_sys_fstatat(AT_FDCWD, path, &st, 0) < 0 || !S_ISDIR(st.st_mode))
+    FS_NOTE(path, ": no such dataset", effect, on);
+  else
+    FS_NOTE(path, ": no such dataset: it has no manifest or no index; if it is not packed yet, run: fs-prepare pack ",
+            path, " DATASET", effect, on);
+}
+
 char *fs_u64_text(uint64_t v, char out[FS_U64_TEXT]) {
   char *p = out + FS_U64_TEXT - 1;
   *p = '\0';
@@ -40,7 +49,9 @@ const char *fs_err_text(fs_err err) {
   case -EBADMSG:
     return "checksum or size differs";
   case -EPROTONOSUPPORT:
-    return "made by a newer version of FanStore";
+    return "made by a newer version of FanStore; use that";
+  case -EPFNOSUPPORT:
+    return "made by an older version of FanStore; pack it again";
   case -EPROTO:
     return "not the dataset that was expected";
   case -EUCLEAN:

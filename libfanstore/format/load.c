@@ -27,6 +27,13 @@ static fs_ssize fs_read_all(int fd, char *buf, size_t size) {
   return (fs_ssize)n;
 }
 
+static bool has_index(const char *dataset) {
+  char path[PATH_MAX];
+  struct stat st;
+  int len = snprintf(path, sizeof(path), "%s/index", dataset);
+  return len < (int)sizeof(path) && fs_sys_fstatat(AT_FDCWD, path, &st, 0) == 0 && S_ISREG(st.st_mode);
+}
+
 /* Says why the manifest cannot be opened, in the user's terms. */
 static void fs_explain_open(const char *dataset, const char *shown, fs_err err, char *why, size_t why_size) {
   struct stat st;
@@ -35,8 +42,13 @@ static void fs_explain_open(const char *dataset, const char *shown, fs_err err, 
     FS_WHY("%s: cannot open its manifest: %s", shown, strerrordesc_np(-err));
   else if (there < 0)
     FS_WHY("%s: no such dataset", shown);
+  else if (!S_ISDIR(st.st_mode))
+    FS_WHY("%s: no such dataset: it is no directory", shown);
+  else if (has_index(dataset))
+    FS_WHY("%s: no such dataset: it has no manifest but an index; copy all of its files", shown);
   else
-    FS_WHY("%s: no such dataset: it has no manifest", shown);
+    FS_WHY("%s: no such dataset: it has no manifest; if it is not packed yet, run: fs-prepare pack %s DATASET", shown,
+           shown);
 }
 
 static fs_err fs_load_fd(int fd, const char *shown, char *buf, struct fs_manifest *m, char *why, size_t why_size) {

@@ -146,7 +146,7 @@ static fs_err fs_parse_line(char *line, struct fs_manifest *m, uint32_t *seen, c
   return -EINVAL;
 }
 
-/* The first line: before the checksum, so that a newer version is called newer and not damaged. */
+/* The first line: before the checksum, so that another version is called that and not damaged. */
 static fs_err fs_parse_version(const char *text, size_t n, struct fs_manifest *m, char *why, size_t why_size) {
   const size_t skip = sizeof(FS_MANIFEST_FIRST) - 1;
   const char *end = memchr(text, '\n', n);
@@ -154,13 +154,15 @@ static fs_err fs_parse_version(const char *text, size_t n, struct fs_manifest *m
   uint64_t version;
   if (end && (size_t)(end - text) > skip && (size_t)(end - text) < skip + sizeof(number))
     memcpy(number, text + skip, (size_t)(end - text) - skip);
-  if (n < skip || memcmp(text, FS_MANIFEST_FIRST, skip) != 0 || fs_parse_u64(number, 1, UINT32_MAX, &version) < 0) {
+  if (n < skip || memcmp(text, FS_MANIFEST_FIRST, skip) != 0 || fs_parse_u64(number, 0, UINT32_MAX, &version) < 0) {
     FS_WHY("not a FanStore manifest");
     return -EINVAL;
   }
-  if (version != FS_FORMAT_VERSION) {
-    FS_WHY("dataset has format version %" PRIu64 ", this FanStore reads version %u", version, FS_FORMAT_VERSION);
-    return -EPROTONOSUPPORT;
+  fs_err err = fs_format_version(version);
+  if (err < 0) {
+    FS_WHY("dataset has format version %" PRIu64 ", this FanStore reads version %u: %s", version, FS_FORMAT_VERSION,
+           fs_format_remedy(err));
+    return err;
   }
   m->version = (uint32_t)version;
   return 0;

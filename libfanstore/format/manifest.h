@@ -25,14 +25,25 @@ struct fs_manifest {
 };
 /* The sizes and checksums of the partitions are in the index (struct fs_part_rec). */
 
-/* Parses text of n bytes. 0, or -EINVAL / -EPROTONOSUPPORT (newer version) / -EBADMSG (checksum), and `why` filled. */
+/* Can this FanStore read that format version? 0, -EPROTONOSUPPORT (it is newer) or -EPFNOSUPPORT (it is older). */
+static inline fs_err fs_format_version(uint64_t version) {
+  return version == FS_FORMAT_VERSION ? 0 : version > FS_FORMAT_VERSION ? -EPROTONOSUPPORT : -EPFNOSUPPORT;
+}
+/* What to do about an error of fs_format_version. */
+static inline const char *fs_format_remedy(fs_err err) {
+  return err == -EPFNOSUPPORT ? "pack it again, or use an older FanStore" : "use a newer FanStore";
+}
+
+/* Parses text of n bytes. 0, or -EINVAL / -EPROTONOSUPPORT / -EPFNOSUPPORT (newer or older version) / -EBADMSG
+   (checksum), and `why` filled. */
 fs_err fs_manifest_parse(const char *text, size_t n, struct fs_manifest *m, char *why, size_t why_size);
 /* Writes the text form; returns its length or -ENOSPC. */
 fs_ssize fs_manifest_format(const struct fs_manifest *m, char *out, size_t size);
 /* Reads DATASET/manifest. Errors as above, -ENOENT with "DATASET: no such dataset ..." in why. */
 fs_err fs_manifest_load(const char *dataset, struct fs_manifest *m, char *why, size_t why_size);
 
-/* Checks the header page of a partition against what the index says of it. 0, -EBADMSG, -EPROTONOSUPPORT. */
+/* Checks the header page of a partition against what the index says of it. 0, -EBADMSG, -EPROTONOSUPPORT,
+ * -EPFNOSUPPORT. */
 fs_err fs_part_header_check(const void *page, size_t n, uint32_t number, const struct fs_part_rec *rec,
                             const uint8_t dataset_id[16], char *why, size_t why_size);
 /* Fills a header page of FS_PART_HEADER_SIZE bytes. */

@@ -23,14 +23,15 @@ fs_err fs_part_header_check(const void *page, size_t n, uint32_t number, const s
   memcpy(&h, page, sizeof(h));
   if (h.magic != FS_PART_MAGIC) {
     FS_WHY("partition %u is no FanStore partition (wrong magic number)", number);
-  } else if (h.version != FS_FORMAT_VERSION) {
-    FS_WHY("partition %u has format version %u, this FanStore reads version %u", number, h.version, FS_FORMAT_VERSION);
-    err = -EPROTONOSUPPORT;
+  } else if (fs_format_version(h.version) < 0) {
+    err = fs_format_version(h.version);
+    FS_WHY("partition %u has format version %u, this FanStore reads version %u: %s", number, h.version,
+           FS_FORMAT_VERSION, fs_format_remedy(err));
   } else if (h.header_xxh3 != fs_part_header_sum(&h)) {
     FS_WHY("partition %u has a damaged header (checksum differs)", number);
   } else if (h.feature_incompat & ~FS_FEATURE_INCOMPAT_KNOWN) {
-    FS_WHY("partition %u uses features that this FanStore does not know", number);
     err = -EPROTONOSUPPORT;
+    FS_WHY("partition %u uses features that this FanStore does not know: %s", number, fs_format_remedy(err));
   } else if (memcmp(h.dataset_id, dataset_id, sizeof(h.dataset_id)) != 0) {
     FS_WHY("partition %u belongs to another dataset", number);
   } else if (h.number != number || h.size != rec->size || h.xxh3 != rec->xxh3) {

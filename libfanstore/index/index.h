@@ -45,8 +45,8 @@ struct fs_block {
 #define FS_KEY_BLOCK (1ull << 40)
 #define FS_KEY_MASK ((1ull << 41) - 1)
 
-/* 0; -EBADMSG (checksum, size), -EPROTONOSUPPORT (newer version or unknown feature), or the open's errno.
-   `why` (may be NULL) gets one line without the path. */
+/* 0; -EBADMSG (checksum, size), -EPROTONOSUPPORT (newer version or unknown feature), -EPFNOSUPPORT (older version), or
+   the open's errno. `why` (may be NULL) gets one line without the path. */
 fs_err fs_index_open(const char *path, struct fs_index *ix, char *why, size_t why_size);
 fs_err fs_index_attach(const void *base, uint64_t size, struct fs_index *ix, char *why, size_t why_size);
 void fs_index_close(struct fs_index *ix);

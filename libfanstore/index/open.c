@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "format/manifest.h"
 #include "index/index.h"
 #include "index/section.h"
 #include "util/sys.h"
@@ -24,18 +25,21 @@ static fs_err fs_check_identity(const struct fs_index_header *h, uint64_t size, 
     FS_WHY("not a FanStore index (wrong magic number)");
     return -EBADMSG;
   }
-  if (h->version != FS_FORMAT_VERSION) {
-    FS_WHY("index has format version %u, this FanStore reads version %u", h->version, FS_FORMAT_VERSION);
-    return -EPROTONOSUPPORT;
+  fs_err err = fs_format_version(h->version);
+  if (err < 0) {
+    FS_WHY("index has format version %u, this FanStore reads version %u: %s", h->version, FS_FORMAT_VERSION,
+           fs_format_remedy(err));
+    return err;
   }
   if (h->header_xxh3 != fs_xxh3(h, offsetof(struct fs_index_header, header_xxh3))) {
     FS_WHY("index header is damaged (checksum differs)");
     return -EBADMSG;
   }
   if (h->feature_incompat & ~FS_FEATURE_INCOMPAT_KNOWN) {
-    FS_WHY("index uses features 0x%llx that this FanStore does not know",
-           (unsigned long long)(h->feature_incompat & ~FS_FEATURE_INCOMPAT_KNOWN));
-    return -EPROTONOSUPPORT;
+    err = -EPROTONOSUPPORT;
+    FS_WHY("index uses features 0x%llx that this FanStore does not know: %s",
+           (unsigned long long)(h->feature_incompat & ~FS_FEATURE_INCOMPAT_KNOWN), fs_format_remedy(err));
+    return err;
   }
   if (h->header_size != sizeof(*h) || h->file_size != size) {
     FS_WHY("index is %llu bytes long, its header says %llu", (unsigned long long)size,

@@ -63,7 +63,7 @@ for option in --keep --stage-out=d --stage-in=d --output-limit=1G --output-repli
 done
 bad 2 "--keep and --stage-out: give one" --dataset "$ds" --keep --stage-out d -- true
 bad 125 ".*nowhere: no such dataset" "${l[@]}" --dataset nowhere -- true
-bad 125 ".*no such dataset" "${l[@]}" --dataset source -- true
+bad 125 ".*no such dataset: .*not packed yet, run: fs-prepare pack .*/source DATASET$" "${l[@]}" --dataset source -- true
 bad 125 "two datasets at one mount" "${l[@]}" --dataset "$ds" --dataset "$ds" -- true
 bad 127 "nosuchcommand: command not found" "${l[@]}" --dataset "$ds" -- nosuchcommand
 bad 127 "./nosuch: command not found" "${l[@]}" --dataset "$ds" -- ./nosuch

@@ -67,7 +67,8 @@ pack source empty
 refuses 1 'not empty' unpack ds source
 for command in verify info list; do
   refuses 1 'no such dataset' $command nosuch
-  refuses 1 'no such dataset' $command full
+  refuses 1 'full: no such dataset: .*not packed yet, run: fs-prepare pack full DATASET' $command full
+  refuses 1 'no such dataset: it is no directory' $command source/file1
 done
 [ -z "$(find . -maxdepth 1 -name '.*.partial-*')" ] || fail 'a temporary directory is left'
 ok 'what is wrong about SOURCE or DATASET is one line'

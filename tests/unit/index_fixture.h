@@ -160,4 +160,17 @@ static inline void fix_use(const struct fs_index *ix) {
   }
 }
 
+/* Is it what a damaged header, or one of another version, is refused with? */
+static inline bool fix_refused(fs_err err) {
+  return err == -EBADMSG || err == -EPROTONOSUPPORT || err == -EPFNOSUPPORT;
+}
+/* Attaches an index whose version is made an older one. */
+static inline fs_err fix_attach_older(uint8_t *copy, uint64_t size) {
+  char why[256] = "";
+  struct fs_index ix;
+  ((struct fs_index_header *)(void *)copy)->version = FS_FORMAT_VERSION - 1;
+  fs_err err = fs_index_attach(copy, size, &ix, why, sizeof(why));
+  return strstr(why, "pack it again") != NULL ? err : 0;
+}
+
 #endif

@@ -405,6 +405,9 @@ static void test_configuration(void **state) {
   char both[1024];
   run_env(state, "/nowhere/at/all", NULL, no_mounts, "fanstore: /nowhere/at/all: no such dataset");
   run_env(state, "/nowhere/at/all", "/mnt/x", no_index, "fanstore: /nowhere/at/all: no such dataset");
+  run_env(state, "/usr", NULL, no_mounts,
+          "if it is not packed yet, run: fs-prepare pack /usr DATASET; nothing is mounted");
+  run_env(state, "/usr", "/mnt/x", no_index, "if it is not packed yet, run: fs-prepare pack /usr DATASET; nothing can");
   run_env(state, f->dataset, "some/where", no_mounts, "FANSTORE_MOUNT=some/where: a mount path must be absolute");
   run_env(state, f->dataset, "/", no_mounts, "cannot be a mount path");
   run_env(state, "", NULL, no_mounts, NULL);

@@ -106,7 +106,9 @@ static void test_errors(void **state) {
     const char *says;
   } cases[] = {
       {"fanstore-dataset 1\n", "fanstore-dataset 2\n", -EPROTONOSUPPORT,
-       "dataset has format version 2, this FanStore reads version 1"},
+       "dataset has format version 2, this FanStore reads version 1: use a newer FanStore"},
+      {"fanstore-dataset 1\n", "fanstore-dataset 0\n", -EPFNOSUPPORT,
+       "dataset has format version 0, this FanStore reads version 1: pack it again"},
       {"fanstore-dataset 1\n", "something 1\n", -EINVAL, "not a FanStore manifest"},
       {"", "x-note anything at all\nx-\n", 0, ""},
       {"", "color blue\n", -EINVAL, "unknown key 'color'"},
@@ -171,7 +173,12 @@ static void test_load(void **state) {
   assert_string_equal(why, "/nonexistent/dataset: no such dataset");
   assert_non_null(mkdtemp(dir));
   assert_int_equal(fs_manifest_load(dir, &m, why, sizeof(why)), -ENOENT);
-  assert_non_null(strstr(why, ": no such dataset: it has no manifest"));
+  assert_non_null(
+      strstr(why, ": no such dataset: it has no manifest; if it is not packed yet, run: fs-prepare pack /"));
+  snprintf(path, sizeof(path), "%s/index", dir);
+  write_file(path, text, n);
+  assert_int_equal(fs_manifest_load(dir, &m, why, sizeof(why)), -ENOENT);
+  assert_non_null(strstr(why, ": no such dataset: it has no manifest but an index; copy all"));
   snprintf(path, sizeof(path), "%s/manifest", dir);
   write_file(path, text, n);
   assert_int_equal(fs_manifest_load(dir, &m, why, sizeof(why)), 0);
@@ -208,11 +215,16 @@ static void test_part_header(void **state) {
     assert_int_equal(err, i >= 8 && i < 12 ? -EPROTONOSUPPORT : -EBADMSG);
     page[i] ^= 4;
   }
+  h->version = 0;
+  assert_int_equal(fs_part_header_check(page, sizeof(page), 5, &rec, sample.dataset_id, why, sizeof(why)),
+                   -EPFNOSUPPORT);
+  assert_non_null(strstr(why, "pack it again"));
+  h->version = FS_FORMAT_VERSION;
   h->feature_incompat = 1;
   h->header_xxh3 = fs_xxh3(h, offsetof(struct fs_part_header, header_xxh3));
   assert_int_equal(fs_part_header_check(page, sizeof(page), 5, &rec, sample.dataset_id, why, sizeof(why)),
                    -EPROTONOSUPPORT);
-  assert_non_null(strstr(why, "uses features"));
+  assert_non_null(strstr(why, "uses features that this FanStore does not know: use a newer FanStore"));
 }
 
 /* With FS_FUZZ_SEEDS=DIR the text goes there too, as a seed for tests/fuzz/fuzz_manifest.c. */
