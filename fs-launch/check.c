@@ -191,9 +191,54 @@ static fs_err check_default(struct fs_launch *l) {
   return 0;
 }
 
+/* The path without symlinks, as far as it exists on this host. */
+static void resolve(const char *path, char out[PATH_MAX]) {
+  char head[PATH_MAX], real[PATH_MAX];
+  snprintf(head, sizeof(head), "%s", path);
+  for (char *slash; !realpath(head, real); *slash = '\0') {
+    slash = strrchr(head, '/');
+    if (!slash || slash == head) break;
+  }
+  size_t n = strlen(head);
+  int len = realpath(head, real) ? snprintf(out, PATH_MAX, "%s%s", real[1] ? real : "", path + n) : -1;
+  if (len < 0 || len >= PATH_MAX) snprintf(out, PATH_MAX, "%s", path);
+}
+
+/* The mount with the symlinks before its last component resolved: programs reach it by this name, too. */
+static void resolve_mount(const char *mount, char out[PATH_MAX]) {
+  char parent[PATH_MAX], real[PATH_MAX];
+  size_t n = (size_t)(strrchr(mount, '/') - mount);
+  snprintf(parent, sizeof(parent), "%.*s", (int)FS_MAX(n, 1u), mount);
+  resolve(parent, real);
+  int len = snprintf(out, PATH_MAX, "%s%s", real[1] ? real : "", mount + n);
+  if (len < 0 || len >= PATH_MAX) snprintf(out, PATH_MAX, "%s", mount);
+}
+
+static bool is_below(const char *path, const char *top) {
+  return fs_path_below(path, strlen(path), top, strlen(top)) >= 0;
+}
+
+/* The local directory is neither below a mount, which would hide it, nor in a dataset. */
+static int check_apart(const struct fs_launch *l) {
+  char local[PATH_MAX], mount[PATH_MAX], shown[512], other[512];
+  resolve(l->local_dir, local);
+  for (unsigned i = 0; i < l->opt.datasets; i++) {
+    const struct fs_launch_dataset *d = &l->dataset[i];
+    resolve_mount(d->mount, mount);
+    bool hidden = is_below(l->local_dir, d->mount) || is_below(local, d->mount) || is_below(local, mount);
+    if (!hidden && !is_below(local, d->path)) continue;
+    fs_say("local directory %s: it lies %s %s: choose another with --local-dir",
+           fs_shown(l->local_dir, shown, sizeof(shown)), hidden ? "below the mount" : "in the dataset",
+           fs_shown(hidden ? d->mount : d->path, other, sizeof(other)));
+    return FS_EXIT_FAILED;
+  }
+  return 0;
+}
+
 int fs_check_local_dir(struct fs_launch *l) {
   char shown[512];
   int status = fs_local_dir(l);
+  if (status == 0) status = check_apart(l);
   if (status != 0 || l->where != FS_WHERE_HERE) return status;
   fs_err err = l->opt.local_dir ? 0 : check_default(l);
   fs_shown(l->local_dir, shown, sizeof(shown));

@@ -65,6 +65,20 @@ bad 2 "--keep and --stage-out: give one" --dataset "$ds" --keep --stage-out d --
 bad 125 ".*nowhere: no such dataset" "${l[@]}" --dataset nowhere -- true
 bad 125 ".*no such dataset: .*not packed yet, run: fs-prepare pack .*/source DATASET$" "${l[@]}" --dataset source -- true
 bad 125 "two datasets at one mount" "${l[@]}" --dataset "$ds" --dataset "$ds" -- true
+mkdir places
+ln -s "$ds" places/dataset
+ln -s "$(dirname "$mnt")" places/mounts
+mkdir -p "$(dirname "$mnt")"
+for dir in "$ds" ds/below places/dataset/x "$work/places/../ds"; do
+  bad 125 "local directory .*: it lies in the dataset $ds: choose another with --local-dir" --local-dir "$dir" --dataset "$ds" -- true
+done
+for dir in "$mnt" "$mnt/x" "places/mounts/${mnt##*/}/x"; do
+  bad 125 "local directory .*: it lies below the mount $mnt: choose" --local-dir "$dir" --dataset "$ds" -- true
+done
+bad 125 "local directory .*: it lies below the mount .*/places/mounts/x: choose" --local-dir "$(dirname "$mnt")/x" \
+  --dataset "$ds" --mount "$work/places/mounts/x" -- true
+TMPDIR=$mnt/tmp bad 125 "local directory $mnt/tmp/fanstore-local-.*: it lies below the mount" --dataset "$ds" -- true
+equal "nothing was made" "dataset mounts" "$(echo $(ls places))$(ls "$(dirname "$mnt")" "$ds" | grep -E '^(x|below|nowhere)$' || :)"
 bad 127 "nosuchcommand: command not found" "${l[@]}" --dataset "$ds" -- nosuchcommand
 bad 127 "./nosuch: command not found" "${l[@]}" --dataset "$ds" -- ./nosuch
 bad 126 ".*manifest: not executable" "${l[@]}" --dataset "$ds" -- "$ds/manifest"
