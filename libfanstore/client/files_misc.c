@@ -78,6 +78,8 @@ int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg) {
   case F_GETPIPE_SZ:
   case F_SETPIPE_SZ:
     return -EBADF;
+  case F_NOTIFY: /* nothing is ever told: as a kernel that is built without it */
+    return kind == FS_SLOT_DIR ? -EINVAL : -ENOTDIR;
   case F_SETSIG:
     return arg < 0 || arg >= _NSIG ? -EINVAL : 0;
   case F_SETOWN:
@@ -123,6 +125,9 @@ fs_err fs_file_ioctl(struct fs_slot *s, unsigned long request, void *arg) {
   case FIOASYNC: /* what has no signals to give refuses a change */
     if (fs_bad_address(arg)) return -EFAULT;
     return (*(const int *)arg != 0) == ((atomic_load(&s->flags) & O_ASYNC) != 0) ? 0 : -ENOTTY;
+  case FICLONE: /* into it: callers go on with read and write */
+  case FICLONERANGE:
+    return fs_file_writable(s) == 0 ? -EXDEV : -EBADF;
   default:
     return -ENOTTY;
   }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Wrappers of dup, fcntl, ioctl and the calls that only look at a descriptor's file: sync, locks, advice. */
+#include <linux/fs.h>
 #include <stdlib.h>
 #include <sys/file.h>
 
@@ -122,6 +123,13 @@ static bool sets_cloexec(const struct fs_slot *s, unsigned long request) {
   return here && (request == FIOCLEX || request == FIONCLEX);
 }
 
+/* FICLONE and FICLONERANGE name the file to copy from: one of ours is on another file system. */
+static bool clones_ours(unsigned long request, const void *arg) {
+  if (request == FICLONE) return fs_fd_slot((int)(intptr_t)arg) != NULL;
+  return request == FICLONERANGE && !fs_bad_address(arg) &&
+         fs_fd_slot((int)((const struct file_clone_range *)arg)->src_fd) != NULL;
+}
+
 FS_EXPORT int ioctl(int fd, unsigned long request, ...) {
   va_list ap;
   va_start(ap, request);
@@ -129,6 +137,7 @@ FS_EXPORT int ioctl(int fd, unsigned long request, ...) {
   va_end(ap);
   if (FS_UNLIKELY(sets_cloexec(fs_fd_slot(fd), request)))
     return fcntl(fd, F_SETFD, request == FIOCLEX ? FD_CLOEXEC : 0);
+  if (FS_UNLIKELY(clones_ours(request, arg)) && fs_fd_slot(fd) == NULL) return fs_ret_int(-EXDEV);
   FS_FD_CALL(fd, fs_file_ioctl(s, request, arg), FS_REAL(ioctl)(fd, request, arg));
 }
 

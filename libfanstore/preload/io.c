@@ -106,16 +106,46 @@ FS_EXPORT ssize_t sendfile(int out, int in, off_t *off, size_t n) {
 }
 FS_ALIAS(sendfile64, sendfile);
 
-/* Callers go on with read and write after EXDEV, and after EINVAL from splice. */
+#define FS_SPLICE_MAX ((size_t)1 << 20) /* what a pipe may hold, unless root has changed that */
+
+/* Callers go on with read and write after EXDEV, and after EINVAL from splice into one. */
 FS_EXPORT ssize_t copy_file_range(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags) {
   if (fs_fd_slot(out) != NULL) return fs_ret(not_into(fs_fd_slot(out), -EXDEV));
   FS_FD_CALL(in, fs_file_readable(s) != 0 ? fs_file_readable(s) : -EXDEV,
              FS_WITH_ROOM(out, FS_REAL(copy_file_range)(in, in_off, out, out_off, n, flags)));
 }
 
+/*
+ * From a file into a pipe. The bytes go into pages of their own, which the pipe keeps: so the kernel waits for room, or
+ * does not, as its own splice does. The offset moves by what the pipe took.
+ */
+static int64_t splice_to_pipe(struct fs_slot *s, off64_t *off, int out, const off64_t *out_off, size_t n,
+                              unsigned flags) {
+  struct stat st;
+  fs_err err = fs_file_readable(s);
+  if (err != 0) return err == -EBADF ? -EBADF : -EINVAL;
+  if (fs_sys_fstat(out, &st) != 0) return -EBADF;
+  if (!S_ISFIFO(st.st_mode)) return -EINVAL;
+  if (out_off != NULL) return -ESPIPE;
+  if (off == NULL && fs_slot_is_real(s)) return FS_E_REAL;
+  if (n == 0) return 0;
+  n = FS_MIN(n, FS_SPLICE_MAX);
+  int64_t at = off != NULL ? *off : (int64_t)atomic_load(&s->offset);
+  if (at < 0) return -EINVAL;
+  void *buf = fs_sys_mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fs_sys_mmap_failed(buf)) return -ENOMEM;
+  fs_ssize got = fs_file_pread(s, buf, n, at);
+  struct iovec v = {.iov_base = buf, .iov_len = got > 0 ? (size_t)got : 0};
+  if (got > 0) got = FS_SYS4(SYS_vmsplice, out, &v, 1, flags & SPLICE_F_NONBLOCK);
+  fs_sys_munmap(buf, n);
+  if (got > 0 && off != NULL) *off = at + got;
+  if (got > 0 && off == NULL) atomic_store(&s->offset, (uint64_t)(at + got));
+  return got;
+}
+
 FS_EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags) {
   if (fs_fd_slot(out) != NULL) return fs_ret(not_into(fs_fd_slot(out), -EINVAL));
-  FS_FD_CALL(in, fs_file_readable(s) == -EBADF ? -EBADF : -EINVAL,
+  FS_FD_CALL(in, FS_CANCELLABLE(splice_to_pipe(s, in_off, out, out_off, n, flags)),
              FS_WITH_ROOM(out, FS_REAL(splice)(in, in_off, out, out_off, n, flags)));
 }
 

@@ -250,6 +250,9 @@ int fs_close(int fd);
 #define FS_SYS_FCHMODAT2 452
 int fs_chmod_empty(int fd, mode_t m, int flags);
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode);
+/* openat2(2). */
+struct open_how;
+long fs_openat2(int dirfd, const char *path, const struct open_how *how, size_t size);
 /* After a real open of a directory: notes it when a mount lies below. */
 void fs_note_directory(int fd, int dirfd, const char *path);
 /* A FILE on a virtual descriptor; takes the descriptor over. */

@@ -10,6 +10,7 @@
 #include <sys/quota.h>
 #include <sys/swap.h>
 
+#include "client/vdir.h"
 #include "preload/preload.h"
 
 static fs_err refused(int route, fs_err err) {
@@ -75,9 +76,10 @@ FS_EXPORT int name_to_handle_at(int d, const char *p, struct file_handle *h, int
 /* ---- change notification ---- */
 
 /*
- * A dataset never changes, so a watch on it is one that nothing comes from: on an inode of its own, an anonymous
- * socket's, which the watch keeps. It ends with inotify_rm_watch or close like any other. Watching a path twice gives
- * two watches.
+ * A dataset's file never changes, so a watch on it is one that nothing comes from; so is one of a directory where
+ * nobody can make outputs. What may change without the kernel's knowing is refused, so that programs poll. The watch is
+ * on an inode of its own, an anonymous socket's, which the watch keeps. It ends with inotify_rm_watch or close like any
+ * other. Watching a path twice gives two watches.
  */
 static int64_t watch_nothing(int fd, int route, const struct fs_found *f, uint32_t mask) {
   struct stat st;
@@ -85,8 +87,8 @@ static int64_t watch_nothing(int fd, int route, const struct fs_found *f, uint32
   fs_err err = fs_must_exist(route);
   if (err == 0) err = fs_file_stat(f->mount, f->entry, &st);
   if (err == 0 && (mask & IN_ONLYDIR) && !S_ISDIR(st.st_mode)) err = -ENOTDIR;
-  if (err == 0 && fs_is_out(f->entry) && S_ISREG(st.st_mode))
-    err = -ENOSPC; /* it changes: tail and the like poll then */
+  bool changes = S_ISDIR(st.st_mode) ? fs_names_node() != NULL && !fs_is_vdir(f->entry) : fs_is_out(f->entry);
+  if (err == 0 && changes && !S_ISLNK(st.st_mode)) err = -ENOSPC; /* programs have a way for "no more watches" */
   if (err != 0) return err;
   fs_fd inode = (fs_fd)FS_SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (inode < 0) return inode;

@@ -4,7 +4,6 @@
  * which syscall_entry.S looks up in a mask, and the calls. Some kernels' calls differ from libc's (getcwd returns a
  * length, faccessat has no flags): they are adapted here.
  */
-#include <linux/openat2.h>
 #include <sched.h>
 #include <sys/fanotify.h>
 #include <sys/file.h>
@@ -21,16 +20,14 @@ int pivot_root(const char *, const char *);
 
 /* What the kernel does not know is a directory of a dataset, or one that was removed. */
 static long sys_getcwd(char *buf, size_t n) {
+  char path[PATH_MAX];
   long r = FS_SYS2(SYS_getcwd, buf, n);
-  if (r != -ENOENT || fs_bad_address(buf)) return fs_ret(r);
-  return getcwd(buf, n) == NULL ? -1 : (long)strlen(buf) + 1;
-}
-
-/* Without special resolution it is openat; with, it concerns nothing of ours. */
-static long sys_openat2(int dirfd, const char *path, const struct open_how *how, size_t size) {
-  if (fs_path_out(dirfd, path) || size < sizeof(*how) || how->resolve != 0)
-    return fs_ret(FS_SYS4(SYS_openat2, dirfd, path, how, size));
-  return fs_open_common(dirfd, path, (int)how->flags, (mode_t)how->mode);
+  if (r != -ENOENT) return fs_ret(r);
+  if (getcwd(path, sizeof(path)) == NULL) return -1;
+  size_t size = strlen(path) + 1;
+  if (size > n || fs_bad_address(buf)) return fs_ret(size > n ? -ERANGE : -EFAULT);
+  memcpy(buf, path, size);
+  return (long)size;
 }
 
 /* An allocator's own mmap (tcmalloc's) may be what comes here: what is not ours goes to the kernel, not to it again. */
@@ -85,6 +82,7 @@ static long sys_ppoll(struct pollfd *p, nfds_t n, struct timespec *t, const sigs
 }
 
 static long sys_fchmodat2(int dirfd, const char *path, mode_t mode, int flags) {
+  if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return fs_ret(-EINVAL);
   if ((flags & AT_EMPTY_PATH) && !fs_bad_address(path) && path[0] == '\0' && dirfd != AT_FDCWD)
     return fs_chmod_empty(dirfd, mode, flags);
   if (fs_path_out(dirfd, path)) return fs_ret(FS_SYS4(FS_SYS_FCHMODAT2, dirfd, path, mode, flags));
@@ -101,7 +99,7 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
 /* X(number, call with the arguments a to f) */
 #define FS_SYSCALLS(X)                                                                                                 \
   X(SYS_openat, fs_open_common((int)a, (const char *)b, (int)c, (mode_t)d))                                            \
-  X(SYS_openat2, sys_openat2((int)a, (const char *)b, (const struct open_how *)c, (size_t)d))                          \
+  X(SYS_openat2, fs_openat2((int)a, (const char *)b, (const struct open_how *)c, (size_t)d))                           \
   X(SYS_read, read((int)a, (void *)b, (size_t)c))                                                                      \
   X(SYS_pread64, pread((int)a, (void *)b, (size_t)c, (off_t)d))                                                        \
   X(SYS_readv, readv((int)a, (const struct iovec *)b, (int)c))                                                         \

@@ -38,7 +38,13 @@ launch --dataset "$work/ds" --emulate 2 -- bash -c '
   touch "$1/mine" && { mv "$1/mine" "$1/$2" 2>/dev/null && exit 4; }
   { mkdir "$1/$2" 2>/dev/null && exit 5; }
   { chmod 600 "$1/$2" 2>/dev/null && exit 6; }
-  rm "$1/mine" && diff -r "$3" "$1"' - "$mnt" "$first" "$work/source" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
+  rm "$1/mine" && diff -r "$3" "$1" || exit 7
+  mkdir "$1/watched" && for directory in "$1" "$1/watched" "$1/d00"; do
+    "$4" -c "import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+r = libc.inotify_add_watch(libc.inotify_init(), os.fsencode(sys.argv[1]), 0x100)
+sys.exit(r != -1 or ctypes.get_errno() != 28)" "$directory" || exit 8
+  done' - "$mnt" "$first" "$work/source" "$python" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
 echo "ok - a dataset's names cannot be taken"
 
 launch --dataset "$work/ds" --emulate 2 --read-only -- bash -c '

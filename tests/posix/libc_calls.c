@@ -6,6 +6,9 @@
  */
 #include "libc_calls.h"
 
+#include <linux/fs.h>
+#include <linux/openat2.h>
+
 /* A file's descriptor where something else is wanted. */
 static void kinds(const char *name) {
   int fd = open(P(name), O_RDONLY), value = 0;
@@ -248,6 +251,91 @@ static void descriptors(void) {
   SHOW(read(0, &byte, 1));
 }
 
+static void resolved(int dir, const char *path, uint64_t flags, uint64_t resolve, uint64_t mode) {
+  struct open_how how = {.flags = flags, .mode = mode, .resolve = resolve};
+  char byte = '-';
+  int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how)), err = fd < 0 ? errno : 0;
+  if (fd >= 0 && read(fd, &byte, 1) < 0) byte = '!';
+  printf("openat2 %s %jx %jx: %s %c\n", cut(path), (uintmax_t)flags, (uintmax_t)resolve, strerrorname_np(err), byte);
+  if (fd >= 0) close(fd);
+}
+
+/* How paths are resolved, and what is wrong with the call itself. */
+static void resolutions(void) {
+  static const char *const paths[] = {
+      "d/t.txt", "d/../b.txt", "../b.txt", "to-d/f1",       "to-d", "dangling",      "none",      "d/",
+      "a.txt/",  "d/none/x",   "/b.txt",   "d/../../b.txt", ".",    "to-d/../b.txt", "d/./t.txt", "lib/../../../b.txt"};
+  int top = open(base, O_RDONLY | O_DIRECTORY), d = open(P("d"), O_PATH | O_DIRECTORY);
+  for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+    for (uint64_t resolve = RESOLVE_NO_MAGICLINKS; resolve <= RESOLVE_IN_ROOT; resolve *= 2) {
+      if (paths[i][0] == '/' && resolve < RESOLVE_BENEATH) continue;
+      if (strstr(paths[i], "../../") != NULL && resolve < RESOLVE_BENEATH) continue;
+      if (paths[i][0] == '.' && paths[i][1] == '.' && resolve < RESOLVE_BENEATH) continue;
+      resolved(top, paths[i], O_RDONLY, resolve, 0);
+      resolved(d, paths[i], O_RDONLY | O_NOFOLLOW, resolve, 0);
+    }
+  resolved(AT_FDCWD, P("a.txt"), O_RDONLY, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS, 0);
+  resolved(AT_FDCWD, P("to-d/f1"), O_RDONLY, RESOLVE_NO_MAGICLINKS, 0);
+  resolved(AT_FDCWD, P("to-d/f1"), O_RDONLY, RESOLVE_NO_SYMLINKS, 0);
+  resolved(AT_FDCWD, P("a.txt"), O_RDONLY, RESOLVE_BENEATH, 0);
+  for (uint64_t resolve = 0; resolve <= 64; resolve = resolve == 0 ? RESOLVE_NO_SYMLINKS : 16 * resolve) {
+    resolved(top, "a.txt", O_RDONLY, resolve, 0600);
+    resolved(top, "a.txt", O_CREAT | O_RDONLY, resolve, 010000);
+    resolved(top, "a.txt", 1ull << 40, resolve, 0);
+    resolved(top, "a.txt", O_PATH | O_RDWR, resolve, 0);
+    resolved(top, "a.txt", O_TMPFILE | O_RDONLY, resolve, 0);
+  }
+  resolved(top, "a.txt", O_RDONLY, RESOLVE_BENEATH | RESOLVE_IN_ROOT, 0);
+  resolved(top, "a.txt", O_RDONLY, 1 << 20, 0);
+  struct open_how how[2] = {{.flags = O_RDONLY}, {.flags = 1}};
+  SHOW(syscall(SYS_openat2, top, "a.txt", how, 8));
+  SHOW(syscall(SYS_openat2, top, "a.txt", how, sizeof(how)));
+  SHOW(syscall(SYS_openat2, top, "a.txt", NULL, sizeof(how[0])));
+  close(top);
+  close(d);
+}
+
+static void newer(void) {
+  int fd = open(P("a.txt"), O_RDONLY), pipes[2];
+  off64_t at = 5;
+  char text[8192];
+  if (pipe(pipes) != 0) return;
+  SHOW(splice(fd, NULL, pipes[1], NULL, 10, 0));
+  SHOW(lseek(fd, 0, SEEK_CUR));
+  SHOW(splice(fd, &at, pipes[1], NULL, 7, SPLICE_F_MORE));
+  SHOW(at);
+  SHOW(read(pipes[0], text, sizeof(text)));
+  printf("%.17s\n", text);
+  SHOW(splice(fd, NULL, pipes[1], &at, 10, 0));
+  at = 1 << 30;
+  SHOW(splice(fd, &at, pipes[1], NULL, 10, 0));
+  SHOW(splice(fd, NULL, pipes[1], NULL, 0, 0));
+  while (splice(fd, NULL, pipes[1], NULL, 1 << 20, SPLICE_F_NONBLOCK) > 0) continue; /* to its end */
+  SHOW(lseek(fd, 0, SEEK_CUR));
+  while (write(pipes[1], text, fcntl(pipes[1], F_SETFL, O_NONBLOCK) + 4096) > 0) continue;
+  at = 0;
+  SHOW(splice(fd, &at, pipes[1], NULL, 10, SPLICE_F_NONBLOCK));
+  SHOW(at);
+  SHOW(fcntl(fd, F_NOTIFY, DN_MODIFY));
+  SHOW(syscall(452, AT_FDCWD, P("a.txt"), 0600, 0x10));
+  SHOW(syscall(452, fd, "", 0600, AT_EMPTY_PATH | 1));
+  SHOW(chdir(P("d")));
+  SHOW(syscall(SYS_getcwd, text, 3));
+  SHOW(syscall(SYS_getcwd, text, 0));
+  SHOW(syscall(SYS_getcwd, NULL, sizeof(text)));
+  SHOW(syscall(SYS_getcwd, text, sizeof(text)) == (long)strlen(base) + 3 && strcmp(cut(text), "/d") == 0);
+  SHOW(chdir("/"));
+  FILE *to = tmpfile();
+  struct file_clone_range range = {.src_fd = fd};
+  printf("clone: %d", to != NULL && ioctl(fileno(to), FICLONE, fd) != 0 && (errno == EXDEV || errno == EOPNOTSUPP));
+  printf(" %d\n",
+         to != NULL && ioctl(fileno(to), FICLONERANGE, &range) != 0 && (errno == EXDEV || errno == EOPNOTSUPP));
+  if (to != NULL) fclose(to);
+  close(fd);
+  close(pipes[0]);
+  close(pipes[1]);
+}
+
 int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (argc != 2) return 2;
@@ -257,6 +345,8 @@ int main(int argc, char **argv) {
   asynchronous();
   watches();
   numbers();
+  resolutions();
+  newer();
   descriptors();
   return 0;
 }
