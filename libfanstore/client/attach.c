@@ -142,8 +142,8 @@ static fs_err fs_meet(struct fs_handover *h) {
   fs_err err = run ? fs_meeting_place(run, &rank, path, &st) : -ENOENT;
   if (err == 0) {
     const struct fs_node *node = atomic_load_explicit(&g_node, memory_order_acquire);
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    uint64_t ns = fs_clock_ns(CLOCK_REALTIME_COARSE);
+    struct timespec now = {.tv_sec = (time_t)(ns / FS_NS_PER_S), .tv_nsec = (long)(ns % FS_NS_PER_S)};
     uint64_t patience = fs_attach_patience(&st, &now);
     if (node && !fs_node_alive(node)) patience = FS_ATTACH_SILENT_NS;
     err = fs_handover_connect(path, patience, h);

@@ -163,7 +163,8 @@ static fs_err fs_piece_await(const struct fs_reading *r, struct fs_piece *p) {
   uint64_t end = fs_now_ns() + r->ds->node->deadline_ns;
   fs_err err = -EAGAIN;
   if (atomic_load_explicit(&r->link->full, memory_order_relaxed)) return err;
-  for (unsigned tries = 0; err == -EAGAIN && fs_now_ns() < end; tries++) {
+  uint64_t most = 2 * r->ds->node->deadline_ns / (uint64_t)nap.tv_nsec + 16;
+  for (uint64_t tries = 0; err == -EAGAIN && tries < most && fs_now_ns() < end; tries++) {
     if (tries < 16)
       FS_SYS1(SYS_sched_yield, 0);
     else

@@ -38,7 +38,7 @@ static int32_t fs_box_claim(struct fs_channel *ch, uint64_t ns) {
   const struct timespec nap = {.tv_nsec = 50000};
   int32_t i = fs_box_try(ch);
   uint64_t end = i < 0 ? fs_now_ns() + ns : 0;
-  for (unsigned tries = 0; i < 0 && fs_now_ns() < end; tries++) {
+  for (uint64_t tries = 0; i < 0 && fs_now_ns() < end && tries * (uint64_t)nap.tv_nsec < 2 * ns; tries++) {
     if (tries < 16)
       FS_SYS0(SYS_sched_yield);
     else

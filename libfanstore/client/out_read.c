@@ -335,7 +335,8 @@ static fs_err submit(struct out_reading *r, struct fs_piece *p, bool wait) {
   const struct timespec nap = {.tv_nsec = 50000};
   uint64_t end = fs_now_ns() + r->ds.node->deadline_ns;
   fs_err err = fs_remote_submit(&r->ds, r->link, p, 0);
-  while (err == -EAGAIN && wait && fs_now_ns() < end) {
+  uint64_t most = 2 * r->ds.node->deadline_ns / (uint64_t)nap.tv_nsec;
+  for (uint64_t tries = 0; err == -EAGAIN && wait && tries < most && fs_now_ns() < end; tries++) {
     FS_SYS2(SYS_nanosleep, &nap, NULL);
     err = fs_remote_submit(&r->ds, r->link, p, 0);
   }

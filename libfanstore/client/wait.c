@@ -82,15 +82,16 @@ static fs_err fs_wait_sleep(_Atomic uint32_t *state, uint64_t ns) {
 }
 
 fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns) {
-  uint64_t start = fs_now_ns(), end = start + ns, look = start + FS_SLICE_NS;
+  uint64_t start = fs_now_ns(), end = start + ns, look = start + FS_SLICE_NS, slept = 0;
   if (!fs_wait_spin(state, start)) {
     while (fs_pending(state)) {
       uint64_t now = fs_now_ns();
-      if (now >= end) return -ETIMEDOUT;
+      if (now >= end || slept >= 2 * ns) return -ETIMEDOUT; /* by the clock, or by what the sleeps came to */
       if (fs_link_known_dead(link)) return -EHOSTDOWN;
       if (now >= look && (!fs_node_alive(node) || fs_link_dead(link))) return -EHOSTDOWN;
       if (now >= look) look = now + FS_SLICE_NS;
-      (void)fs_wait_sleep(state, FS_MIN(end, look) - now); /* a signal may end it, again and again */
+      uint64_t nap = FS_MIN(end, look) - now;
+      if (fs_wait_sleep(state, nap) == -ETIMEDOUT) slept += nap, look = now; /* a signal may end it, again and again */
     }
   }
   fs_wait_learn(fs_now_ns() - start);
@@ -114,7 +115,8 @@ bool fs_wait_alive(const struct fs_node *node, struct fs_link *link) {
   uint64_t beat = atomic_load_explicit(&node->ctl->heartbeat_ns, memory_order_relaxed);
   if (FS_LIKELY(fs_node_alive(node))) return !fs_link_known_dead(link);
   bool again = fs_node_silent(node) && atomic_load(&doubted) != beat && !fs_link_dead(link);
-  for (uint64_t end = again ? fs_now_ns() + FS_REVIVE_NS : 0; again && fs_now_ns() < end;) {
+  uint64_t end = again ? fs_now_ns() + FS_REVIVE_NS : 0;
+  for (unsigned naps = 0; again && naps < 200 && fs_now_ns() < end; naps++) {
     FS_SYS2(SYS_nanosleep, &nap, NULL);
     if (fs_node_alive(node)) return true;
     again = !fs_link_dead(link);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What sys.h does not inline: futexes, the clock, complete reads and writes. Called by all parts, also inside the
+ * What sys.h does not inline: futexes, complete reads and writes. Called by all parts, also inside the
  * preloaded library, so no interposed libc function is called. No state, no locks.
  */
 #include "util/sys.h"
@@ -26,12 +26,6 @@ void fs_eventfd_take(int fd) {
 
 void fs_futex_wake(_Atomic uint32_t *word, int count) {
   FS_SYS3(SYS_futex, word, FUTEX_WAKE, count);
-}
-
-uint64_t fs_now_ns(void) {
-  struct timespec ts;
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return (uint64_t)ts.tv_sec * FS_NS_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
 uint64_t fs_mem_available(const char *meminfo) {

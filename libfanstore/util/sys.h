@@ -122,7 +122,9 @@ static inline int64_t fs_mtime_ns(const struct stat *st) {
 }
 
 #define FS_NS_PER_S 1000000000ull
-/* CLOCK_MONOTONIC in nanoseconds, through the vDSO. */
+/* A clock of the kernel in nanoseconds, through the vDSO (clock.c): no library that is preloaded can change it. */
+uint64_t fs_clock_ns(clockid_t id);
+/* CLOCK_MONOTONIC of these. */
 uint64_t fs_now_ns(void);
 
 /* Reads or writes all of it, going on after EINTR and short counts. read: 0, -EIO at an early end of file, or the

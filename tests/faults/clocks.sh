@@ -56,7 +56,38 @@ reused() {
   kill "$pid" 2>/dev/null || :
 }
 
+# Programs whose clocks stand still read and write as ever; what they make has the kernel's time.
+stopped() {
+  mkdir -p "$work/clock"
+  echo text >"$work/clock/a"
+  pack "$work/clock" "$work/clock.ds" --partitions 2 --mount "$mnt"
+  cc -shared -fPIC -O1 -o "$work/frozen.so" "$root/tests/faults/frozen_clock.c"
+  cat >"$work/stopped.py" <<'END_OF_PROGRAM'
+import os, sys, time
+top, node = sys.argv[1], os.environ["FANSTORE_NODE"]
+assert time.time() == 1e9, "the clock goes"
+assert open(f"{top}/a").read() == "text\n"
+os.mkdir(f"{top}/d{node}")
+with open(f"{top}/d{node}/f", "w") as f:
+    f.write(node)
+os.rename(f"{top}/d{node}/f", f"{top}/d{node}/g")
+for n in range(int(node) + 1):
+    assert open(f"{top}/d{n}/g").read() == str(n)
+    assert min(os.stat(f"{top}/d{n}").st_mtime, os.stat(f"{top}/d{n}/g").st_mtime) > 1.7e9, "made in 2001"
+END_OF_PROGRAM
+  # shellcheck disable=SC2016
+  launch --local-dir "$work/clock.local" --dataset "$work/clock.ds" --emulate 2 -- bash -c 'for node in 0 1; do
+      FANSTORE_NODE=$node LD_PRELOAD=$3:$LD_PRELOAD timeout 30 "$1" "$4" "$2" || exit; done' \
+    - "$python" "$mnt" "$work/frozen.so" "$work/stopped.py" >"$work/stopped.out" 2>&1 || {
+    cat "$work/stopped.out"
+    failures=$((failures + 1))
+    return
+  }
+  echo "ok - programs whose clocks stand still"
+}
+
 if [ -z "${FAULTS_OWN_PIDS:-}" ]; then
+  stopped
   fault 'the time of day jumps by a day' 1 jumps
   if [ "$(id -u)" = 0 ] && unshare -p -f --mount-proc true 2>/dev/null; then
     FAULTS_OWN_PIDS=1 FAULTS_TABLE=$table unshare -p -f --mount-proc "$0" || failures=$((failures + 1))
