@@ -160,7 +160,7 @@ fs_err fs_out_remove(const struct fs_found *f, bool directory);
 fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags);
 /* chmod, utimens and truncate of what fs_path_route found with FS_IN. */
 fs_err fs_out_chmod(const struct fs_found *f, mode_t mode);
-/* To whom it belongs already; -EPERM. */
+/* By root, to anybody; by others, to themselves and their groups; else -EPERM. Nothing is kept. */
 fs_err fs_out_chown(uid_t uid, gid_t gid);
 fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]);
 fs_err fs_out_truncate(const struct fs_found *f, int64_t size);
