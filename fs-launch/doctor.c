@@ -75,9 +75,17 @@ void fs_doctor_warn(const struct fs_launch *l) {
   struct fs_object *o = NULL;
   char path[PATH_MAX], shown[512];
   if (!l->first_here || fs_find_command(l->opt.command[0], path, sizeof(path)) < 0) return;
-  if (fs_object_open(&d, path, NULL, &o) == 0 && o && fs_doctor_hopeless(o))
+  bool elf = fs_object_open(&d, path, NULL, &o) == 0 && o;
+  if (elf && fs_doctor_hopeless(o))
     fs_say("warning: %s %s: it will not see the mounts (fs-launch --doctor tells more)",
            fs_shown(path, shown, sizeof(shown)), fs_doctor_hopeless(o));
+  const char *mpi = elf && l->opt.np > 0 ? fs_doctor_other_mpi(o) : NULL;
+  if (mpi) {
+    char library[512];
+    fs_say("warning: %s needs %s, of another MPI than the Open MPI that --np uses: each process is rank 0 of "
+           "1; " FS_DOCTOR_MPI_HOW,
+           fs_shown(path, shown, sizeof(shown)), fs_shown(mpi, library, sizeof(library)));
+  }
   fs_objects_free(&d);
 }
 

@@ -50,6 +50,9 @@ bool fs_object_is_libc(const struct fs_object *o); /* part of glibc: what is int
 void fs_doctor_object(struct fs_doctor *d, const struct fs_object *o);
 /* One reason why this program cannot be preloaded, or NULL; reads little. */
 const char *fs_doctor_hopeless(const struct fs_object *o);
+/* The library of another MPI than Open MPI that it needs, or NULL. */
+const char *fs_doctor_other_mpi(const struct fs_object *o);
+#define FS_DOCTOR_MPI_HOW "build it with Open MPI, or start it by srun or its own mpiexec in COMMAND, without --np"
 
 /* doctor_command.c: 0, or -ENOENT when there is no such file. */
 fs_err fs_doctor_command(struct fs_doctor *d, char **words);

@@ -140,6 +140,27 @@ static bool asan_order_unchecked(void) {
   return options && strstr(options, "verify_asan_link_order=0");
 }
 
+/* MPICH and its relatives (Intel MPI, MVAPICH, Cray) share the ABI number 12; Open MPI has 40. */
+const char *fs_doctor_other_mpi(const struct fs_object *o) {
+  uint64_t cursor = 0;
+  for (const char *name; (name = fs_elf_needed(&o->elf, &cursor)) != NULL;) {
+    const char *base = base_name(name), *so = strstr(base, ".so.12");
+    if (begins(base, "libmpich.so") || (begins(base, "libmpi") && so && (so[6] == '\0' || so[6] == '.'))) return name;
+  }
+  return NULL;
+}
+
+static void tell_mpi(struct fs_doctor *d, const struct fs_object *o) {
+  char shown[512];
+  const char *name = fs_doctor_other_mpi(o);
+  if (!name) return;
+  fs_printable(name, strlen(name), shown, sizeof(shown));
+  fs_doctor_tell(d, FS_NOTE, o->path,
+                 "needs %s, of MPICH, Intel MPI or the like: with fs-launch --np, which uses Open MPI, each process is "
+                 "rank 0 of 1; " FS_DOCTOR_MPI_HOW,
+                 shown);
+}
+
 static void tell_needed(struct fs_doctor *d, const struct fs_object *o) {
   uint64_t cursor = 0;
   for (const char *name; (name = fs_elf_needed(&o->elf, &cursor)) != NULL;) {
@@ -232,5 +253,6 @@ void fs_doctor_object(struct fs_doctor *d, const struct fs_object *o) {
   }
   if (!tell_kind(d, o)) return;
   tell_needed(d, o);
+  tell_mpi(d, o);
   tell_code(d, o);
 }

@@ -122,6 +122,27 @@ gcc -o byname byname.c
 doctor 0 doctor byname
 says note byname 'opens libc.so.6 by name'
 
+# Another MPI than Open MPI, by the libraries' names.
+echo 'int MPI_Init(void *a, void *b) { return !a + !b; }' >mpi.c
+for name in libmpi.so.12 libmpich.so.12 libmpi_gnu.so.12 libmpi.so.40; do
+  gcc -shared -fPIC -Wl,-soname,$name -o $name mpi.c
+  gcc -o with_$name show.c -Wl,--no-as-needed $name -Wl,-rpath,"\$ORIGIN"
+  doctor 0 doctor with_$name
+  case $name in
+    *.40) ! grep -q 'rank 0' out || fail "a false alarm of Open MPI" ;;
+    *) says note with_$name "needs $name, of MPICH, .* each process is rank 0 of 1; build it with Open MPI, or" ;;
+  esac
+done
+mkdir -p venv/mpi4py
+gcc -shared -fPIC -o venv/mpi4py/MPI.so mpi.c -Wl,--no-as-needed libmpi.so.12
+doctor 0 doctor venv
+says note MPI.so 'needs libmpi.so.12'
+launch --dataset "$work/ds" --np 2 -- ./with_libmpi.so.12 "$mnt/file" 2>err >/dev/null
+grep -q 'warning: .*/with_libmpi.so.12 needs libmpi.so.12, of another MPI .*: each process is rank 0 of 1' err || { cat err >&2; fail "no warning"; }
+launch --dataset "$work/ds" -- ./with_libmpi.so.12 "$mnt/file" 2>err >/dev/null
+! grep -q 'another MPI' err || fail "a warning without --np"
+echo "ok - another MPI"
+
 # A loader that is not there, another processor, 32 bits.
 gcc -o noloader show.c -Wl,--dynamic-linker=/nowhere/ld-linux-x86-64.so.2
 doctor 1 doctor noloader
