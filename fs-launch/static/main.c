@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ipc/node.h"
 #include "supervise.h"
 #include "util/util.h"
 
@@ -57,6 +58,7 @@ static void drop_preload(int argc, char **argv) {
   words[2] = copy;
   memcpy(words + 3, argv + 1, (size_t)argc * sizeof(*words));
   unsetenv("LD_PRELOAD");
+  if (getenv(FS_ENV_AS_IS) == NULL) setenv(FS_ENV_AS_IS, FS_STATIC_AS_IS, 1); /* else this program gets it back */
   execv("/proc/self/exe", words);
   free(words);
   free(copy);

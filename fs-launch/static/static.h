@@ -20,7 +20,9 @@
 
 #define FS_STATIC_THREADS 8       /* that wait for calls */
 #define FS_STATIC_THREADS_MAX 128 /* more are made while all wait for data */
-#define FS_STATIC_FAILED 125      /* exit statuses, as env(1) has them */
+/* FANSTORE_ENV_AS_IS while the supervisor starts; it is not COMMAND's. */
+#define FS_STATIC_AS_IS "supervisor"
+#define FS_STATIC_FAILED 125 /* exit statuses, as env(1) has them */
 #define FS_STATIC_NOT_EXECUTABLE 126
 #define FS_STATIC_NOT_FOUND 127
 

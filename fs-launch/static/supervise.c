@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ipc/node.h"
 #include "supervise.h"
 
 static void say(const char *format, const char *what, const char *why) {
@@ -62,6 +63,8 @@ static void become(const struct fs_static *s, int to) {
   fs_fd fd = fs_filter_install();
   send_listener(to, fd);
   if (fd < 0) _exit(FS_STATIC_FAILED);
+  const char *as_is = getenv(FS_ENV_AS_IS);
+  if (as_is != NULL && strcmp(as_is, FS_STATIC_AS_IS) == 0) unsetenv(FS_ENV_AS_IS);
   if (s->preload != NULL && setenv("LD_PRELOAD", s->preload, 1) != 0) _exit(FS_STATIC_FAILED);
   execvp(s->command[0], s->command);
   bool missing = errno == ENOENT || errno == ENOTDIR;

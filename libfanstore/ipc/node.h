@@ -36,6 +36,8 @@
 #define FS_ENV_STATE "FANSTORE_STATE"
 #define FS_ENV_READ_ONLY "FANSTORE_READ_ONLY"
 #define FS_ENV_VERIFY "FANSTORE_VERIFY"
+/* Not "" or "0": programs that are started with an environment of their own do not get the library back. */
+#define FS_ENV_AS_IS "FANSTORE_ENV_AS_IS"
 
 #define FS_SOCKET_MODE 0600
 #define FS_SOCKET_SILENT 0700

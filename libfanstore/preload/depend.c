@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a library stored in a dataset needs: the loader, which gets a real copy of it, looks for the libraries beside it
- * without us. So those that lie below a mount are loaded first; the loader then finds them by their names among what is
- * loaded. Called before dlopen. Reads ELF files of 64 bits as they are; whatever is odd in one is left to the loader,
- * which says what is wrong.
+ * What a library below a mount needs. The loader looks for needed libraries without us. So each one that lies below a
+ * mount gets a shadow (client/shadow.h), which the loader finds by $ORIGIN. Of one that is found in another way a real
+ * copy is loaded first: the loader then finds it by its name among what is loaded. Called before dlopen, and before
+ * exec (libpath.c). Reads ELF files of 64 bits as they are; whatever is odd in one is left to the loader, which says
+ * what is wrong.
  */
 #include <elf.h>
 #include <stdlib.h>
 
+#include "client/shadow.h"
+#include "preload/depend.h"
 #include "preload/exec.h"
 #include "preload/preload.h"
 
@@ -15,37 +18,28 @@
    loaded and are needed again and again. */
 #define FS_DEPEND_DEPTH 8
 #define FS_DEPEND_ALL 256
-#define FS_NEEDED_MAX 64
 #define FS_DYNAMIC_MAX 256
-#define FS_PROGRAM_MAX 32
-#define FS_SONAME_MAX 256
+/* Libraries that stay loaded to the thread's next dlopen. */
+#define FS_PINNED 32
 
-struct library {
-  struct fs_found f;
-  Elf64_Phdr program[FS_PROGRAM_MAX];
-  uint32_t programs;
-  uint64_t strings, strings_size; /* where the names are: in the file */
-  uint64_t needed[FS_NEEDED_MAX]; /* in the names */
-  uint32_t needs;
-  uint64_t runpath; /* in the names; 0: none */
-};
-
-static bool read_at(const struct library *l, void *buf, size_t n, uint64_t off) {
+static bool read_at(const struct fs_library *l, void *buf, size_t n, uint64_t off) {
   if (off > INT64_MAX) return false;
+  if (l->fd >= 0) return fs_sys_pread(l->fd, buf, n, off) == (fs_ssize)n;
   return fs_data_read(l->f.mount, l->f.entry, buf, n, off, NULL) == (fs_ssize)n;
 }
 
-static bool read_header(struct library *l) {
+static bool read_header(struct fs_library *l) {
   Elf64_Ehdr h;
   if (!read_at(l, &h, sizeof(h), 0) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0) return false;
-  if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_type != ET_DYN || h.e_phentsize != sizeof(Elf64_Phdr)) return false;
-  if (h.e_phnum > FS_PROGRAM_MAX) return false;
+  if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_phentsize != sizeof(Elf64_Phdr)) return false;
+  if (h.e_type != ET_DYN && h.e_type != ET_EXEC) return false;
+  if (h.e_phnum > FS_LIBRARY_SEGMENTS) return false;
   l->programs = h.e_phnum;
   return read_at(l, l->program, l->programs * sizeof(Elf64_Phdr), h.e_phoff);
 }
 
 /* The place in the file of an address. 0: none. */
-static uint64_t file_offset(const struct library *l, uint64_t address) {
+static uint64_t file_offset(const struct fs_library *l, uint64_t address) {
   for (uint32_t i = 0; i < l->programs; i++) {
     const Elf64_Phdr *p = &l->program[i];
     if (p->p_type == PT_LOAD && address >= p->p_vaddr && address - p->p_vaddr < p->p_filesz)
@@ -54,31 +48,33 @@ static uint64_t file_offset(const struct library *l, uint64_t address) {
   return 0;
 }
 
-static void take(struct library *l, const Elf64_Dyn *d) {
+static void take(struct fs_library *l, const Elf64_Dyn *d) {
   if (d->d_tag == DT_NEEDED && l->needs < FS_NEEDED_MAX) l->needed[l->needs++] = d->d_un.d_val;
   if (d->d_tag == DT_STRTAB) l->strings = file_offset(l, d->d_un.d_ptr);
   if (d->d_tag == DT_STRSZ) l->strings_size = d->d_un.d_val;
-  if (d->d_tag == DT_RUNPATH || (d->d_tag == DT_RPATH && l->runpath == 0)) l->runpath = d->d_un.d_val;
+  if (d->d_tag == DT_RUNPATH || (d->d_tag == DT_RPATH && !l->has_runpath)) l->runpath = d->d_un.d_val;
+  if (d->d_tag == DT_RUNPATH) l->has_runpath = true;
 }
 
-static bool read_dynamic(struct library *l) {
-  Elf64_Dyn d;
+static bool read_dynamic(struct fs_library *l) {
+  Elf64_Dyn d[FS_DYNAMIC_MAX];
   for (uint32_t i = 0; i < l->programs; i++) {
     if (l->program[i].p_type != PT_DYNAMIC) continue;
-    for (uint64_t at = 0; at < FS_DYNAMIC_MAX; at++) {
-      if (!read_at(l, &d, sizeof(d), l->program[i].p_offset + at * sizeof(d))) return false;
-      if (d.d_tag == DT_NULL) return l->strings != 0;
-      take(l, &d);
-    }
+    size_t n = (size_t)FS_MIN(l->program[i].p_filesz / sizeof(*d), FS_DYNAMIC_MAX);
+    if (!read_at(l, d, n * sizeof(*d), l->program[i].p_offset)) return false;
+    for (size_t at = 0; at < n && d[at].d_tag != DT_NULL; at++) take(l, &d[at]);
+    return l->strings != 0;
   }
   return false;
 }
 
 /* A name of the string table. False for one that is not in it, or longer than `size`. */
-static bool read_name(const struct library *l, uint64_t at, char *out, size_t size) {
+bool fs_library_name(const struct fs_library *l, uint64_t at, char *out, size_t size) {
   if (at >= l->strings_size) return false;
   size_t n = (size_t)FS_MIN(size, l->strings_size - at);
-  fs_ssize r = fs_data_read(l->f.mount, l->f.entry, out, n, l->strings + at, NULL);
+  if (l->strings > INT64_MAX - at) return false;
+  fs_ssize r = l->fd >= 0 ? fs_sys_pread(l->fd, out, n, l->strings + at)
+                          : fs_data_read(l->f.mount, l->f.entry, out, n, l->strings + at, NULL);
   return r > 0 && memchr(out, '\0', (size_t)r) != NULL;
 }
 
@@ -98,21 +94,77 @@ static bool join(char *out, const char *dir, size_t len, const char *origin, con
   return true;
 }
 
-/* Looks for the name in a list of directories: the first that has it, when that lies below a mount. */
-static bool find_in(const char *list, const char *origin, const char *name, char *out) {
+bool fs_library_open(struct fs_library *l, int dirfd, const char *path) {
+  *l = (struct fs_library){.fd = -1};
+  l->route = fs_path_route(dirfd, path, 0, &l->f);
+  if (l->route != FS_IN && l->route != FS_OUT && l->route != FS_REDIRECT) return false;
+  const char *real = l->route == FS_REDIRECT ? l->f.real : path;
+  if (l->route != FS_IN) l->fd = fs_sys_openat(dirfd, real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+  if ((l->route == FS_IN || l->fd >= 0) && read_header(l) && read_dynamic(l)) return true;
+  fs_library_close(l);
+  return false;
+}
+
+void fs_library_close(struct fs_library *l) {
+  if (l->fd >= 0) fs_sys_close(l->fd);
+  l->fd = -1;
+}
+
+fs_err fs_library_shadow(const char *path, char out[PATH_MAX]) {
+  struct fs_found f;
+  int route = fs_path_route(AT_FDCWD, path, 0, &f);
+  return route == FS_OUT ? -EOPNOTSUPP : fs_shadow_make(route, &f, path, out);
+}
+
+/* The loader is not to find what is not there any more. */
+static void drop_shadow(const char *path) {
+  char shadow[PATH_MAX];
+  if (!fs_path_out(AT_FDCWD, path) && fs_shadow_name(path, shadow) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, shadow, 0);
+}
+
+const char *fs_library_find(const char *list, const char *origin, const char *name, char out[PATH_MAX]) {
   for (const char *dir = list; dir != NULL && *dir != '\0';) {
     size_t len = strcspn(dir, ":;");
-    bool found = join(out, dir, len, origin, name) && access(out, R_OK) == 0;
-    if (found) return !fs_path_out(AT_FDCWD, out);
+    bool joined = join(out, dir, len, origin, name);
+    if (joined && access(out, R_OK) == 0) return fs_path_out(AT_FDCWD, out) ? NULL : dir;
+    if (joined) drop_shadow(out);
     dir = dir[len] == '\0' ? NULL : dir + len + 1;
   }
-  return false;
+  return NULL;
+}
+
+bool fs_library_origin(const char *path, char out[PATH_MAX]) {
+  const char *slash = strrchr(path, '/');
+  size_t n = slash == NULL ? 1 : FS_MAX((size_t)(slash - path), 1);
+  if (n >= PATH_MAX) return false;
+  memcpy(out, slash == NULL ? "." : path, n);
+  out[n] = '\0';
+  return true;
 }
 
 static bool is_loaded(const char *name) {
   void *handle = FS_REAL(dlopen)(name, RTLD_LAZY | RTLD_NOLOAD);
   if (handle != NULL) dlclose(handle);
   return handle != NULL;
+}
+
+/* What needs a library keeps it loaded. Until that is so, this does. */
+static FS_TLS void *pinned[FS_PINNED];
+
+static void pin(void *handle) {
+  for (int i = 0; i < FS_PINNED && handle != NULL; i++) {
+    if (pinned[i] != NULL) continue;
+    pinned[i] = handle;
+    return;
+  }
+}
+
+static void unpin_all(void) {
+  for (int i = 0; i < FS_PINNED && pinned[i] != NULL; i++) {
+    void *handle = pinned[i];
+    pinned[i] = NULL;
+    dlclose(handle);
+  }
 }
 
 /* How far a search has come. */
@@ -122,43 +174,47 @@ struct search {
 
 static void load_needed(const char *path, struct search *s);
 
-/* It stays loaded. */
-static void load(const char *path, struct search *s) {
-  char real[FS_REAL_COPY];
+static void load(const char *path, bool found_by_loader, struct search *s) {
+  char real[FS_REAL_COPY], shadow[PATH_MAX];
   if (s->depth == FS_DEPEND_DEPTH || s->loads >= FS_DEPEND_ALL) return;
   s->loads++;
   s->depth++;
   load_needed(path, s);
   s->depth--;
+  if (fs_library_shadow(path, shadow) == 0) {
+    if (!found_by_loader) pin(FS_REAL(dlopen)(shadow, RTLD_LAZY));
+    return;
+  }
   const char *copy = fs_real_copy(path, real);
-  if (copy == real) FS_REAL(dlopen)(copy, RTLD_LAZY);
+  if (copy == real) pin(FS_REAL(dlopen)(copy, RTLD_LAZY));
 }
 
-static void load_one(const struct library *l, const char *path, const char *name, struct search *s) {
+static void load_one(const struct fs_library *l, const char *path, const char *name, struct search *s) {
   char runpath[PATH_MAX] = "", origin[PATH_MAX], out[PATH_MAX];
-  const char *slash = strrchr(path, '/');
-  if (strchr(name, '/') != NULL || is_loaded(name)) return;
-  size_t n = slash == NULL ? 1 : FS_MAX((size_t)(slash - path), 1);
-  if (n >= sizeof(origin)) return;
-  memcpy(origin, slash == NULL ? "." : path, n);
-  origin[n] = '\0';
-  if (l->runpath != 0 && !read_name(l, l->runpath, runpath, sizeof(runpath))) return;
-  if (find_in(getenv("LD_LIBRARY_PATH"), origin, name, out) || find_in(runpath, origin, name, out)) load(out, s);
+  const char *by = NULL;
+  if (strchr(name, '/') != NULL || is_loaded(name) || !fs_library_origin(path, origin)) return;
+  if (l->runpath != 0 && !fs_library_name(l, l->runpath, runpath, sizeof(runpath))) return;
+  if (!fs_library_find(getenv("LD_LIBRARY_PATH"), origin, name, out))
+    by = fs_library_find(runpath, origin, name, out);
+  else
+    by = "";
+  if (by != NULL) load(out, by[0] == '$', s);
 }
 
 static void load_needed(const char *path, struct search *s) {
-  struct library l = {0};
+  struct fs_library l;
   char name[FS_SONAME_MAX];
-  if (fs_path_route(AT_FDCWD, path, 0, &l.f) != FS_IN) return;
-  if (!read_header(&l) || !read_dynamic(&l)) return;
+  if (!fs_library_open(&l, AT_FDCWD, path)) return;
   for (uint32_t i = 0; i < l.needs && s->loads < FS_DEPEND_ALL; i++)
-    if (read_name(&l, l.needed[i], name, sizeof(name))) load_one(&l, path, name, s);
+    if (fs_library_name(&l, l.needed[i], name, sizeof(name))) load_one(&l, path, name, s);
+  fs_library_close(&l);
 }
 
 const char *fs_library_path(const char *file, char found[PATH_MAX]) {
   if (file == NULL || file[0] == '\0' || fs_mount_count() == 0) return file;
+  unpin_all();
   if (strchr(file, '/') == NULL) {
-    if (!find_in(getenv("LD_LIBRARY_PATH"), ".", file, found) || is_loaded(file)) return file;
+    if (!fs_library_find(getenv("LD_LIBRARY_PATH"), ".", file, found) || is_loaded(file)) return file;
     file = found;
   }
   struct search s = {0};

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Running programs that are stored in a dataset. The kernel cannot see them: a script's interpreter is started on the
- * script's own path, as the kernel would; any other program becomes a real file first, executed as /proc/self/fd/N.
+ * Running programs that lie below a mount. The kernel cannot see them: a script's interpreter is started on the
+ * script's own path, as the kernel would; any other program becomes a real file first, executed as /proc/self/fd/N. An
+ * output on its home is one already.
  * May run in a vfork child: nothing is allocated but on the stack.
  */
 #include "preload/exec.h"
 
 #include <alloca.h>
 
+#include "client/program.h"
+#include "preload/depend.h"
 #include "preload/preload.h"
+#include "util/util.h"
 
 #define FS_SHEBANG_MAX 256
 /* Scripts whose interpreters are scripts: as the kernel allows. */
@@ -17,6 +21,7 @@ static FS_TLS int shebang_depth;
 
 static fs_err check(int route, const struct fs_found *f) {
   struct stat st;
+  if (route == FS_REDIRECT) return 0; /* the kernel does */
   fs_err err = fs_must_exist(route);
   if (err == 0) err = fs_file_stat(f->mount, f->entry, &st);
   if (err == 0 && !S_ISREG(st.st_mode)) err = -EACCES;
@@ -39,9 +44,19 @@ static bool parse_shebang(char *line, size_t n, char **interpreter, char **argum
   return true;
 }
 
-static bool read_shebang(const struct fs_found *f, char *line, char **interpreter, char **argument) {
-  fs_ssize n = fs_data_read(f->mount, f->entry, line, FS_SHEBANG_MAX - 1, 0, NULL);
-  return n > 0 && parse_shebang(line, (size_t)n, interpreter, argument);
+/* The kernel starts by its own name what a symlink out of the mount leads to, and refuses what must not be executed. */
+static fs_ssize read_redirected(const struct fs_found *f, char *line) {
+  if (f->out.id == 0 || FS_SYS3(SYS_faccessat, AT_FDCWD, f->real, X_OK) != 0) return 0;
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, f->real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+  return fd < 0 ? 0 : fs_sys_pread(fd, line, FS_SHEBANG_MAX - 1, 0);
+}
+
+static bool read_shebang(int route, const struct fs_found *f, char *line, char **interpreter, char **argument) {
+  fs_ssize n = route == FS_REDIRECT ? read_redirected(f, line)
+                                    : fs_data_read(f->mount, f->entry, line, FS_SHEBANG_MAX - 1, 0, NULL);
+  if (n <= 0 || !parse_shebang(line, (size_t)n, interpreter, argument)) return false;
+  /* An interpreter without this library can read the backing file. */
+  return route != FS_REDIRECT || fs_program_loads(AT_FDCWD, *interpreter, NULL) != FS_LOADS_NOT;
 }
 
 static size_t count(char *const argv[]) {
@@ -65,7 +80,7 @@ int fs_exec_entry(int route, const struct fs_found *f, const char *path, char *c
   char line[FS_SHEBANG_MAX], *interpreter, *argument, real[32];
   fs_err err = check(route, f);
   if (err != 0) return fs_ret_int(err);
-  if (read_shebang(f, line, &interpreter, &argument)) {
+  if (read_shebang(route, f, line, &interpreter, &argument)) {
     if (shebang_depth == FS_SHEBANG_DEPTH) return fs_ret_int(-ELOOP);
     char **room = alloca((count(argv) + 4) * sizeof(char *));
     shebang_depth++;
@@ -73,10 +88,11 @@ int fs_exec_entry(int route, const struct fs_found *f, const char *path, char *c
     shebang_depth--;
     return r;
   }
+  if (route == FS_REDIRECT) return fs_exec_real(f->real, path, argv, envp);
   fs_fd fd = fs_file_materialize(f->mount, f->entry);
   if (fd < 0) return fs_ret_int(fd);
   snprintf(real, sizeof(real), "/proc/self/fd/%d", fd);
-  int r = fs_exec_real(real, argv, envp);
+  int r = fs_exec_real(real, path, argv, envp);
   int saved = errno;
   fs_sys_close(fd);
   errno = saved;
@@ -89,7 +105,7 @@ int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t 
   char line[FS_SHEBANG_MAX], *interpreter, *argument, real[32];
   fs_err err = check(route, f);
   if (err != 0) return -err;
-  if (read_shebang(f, line, &interpreter, &argument)) {
+  if (read_shebang(route, f, line, &interpreter, &argument)) {
     if (shebang_depth == FS_SHEBANG_DEPTH) return ELOOP;
     char **room = alloca((count(argv) + 4) * sizeof(char *));
     shebang_depth++;
@@ -97,10 +113,11 @@ int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t 
     shebang_depth--;
     return r;
   }
+  if (route == FS_REDIRECT) return fs_spawn_real(f->real, path, pid, fa, at, argv, envp);
   fs_fd fd = fs_file_materialize(f->mount, f->entry);
   if (fd < 0) return -fd;
   snprintf(real, sizeof(real), "/proc/self/fd/%d", fd);
-  int r = posix_spawn(pid, real, fa, at, argv, envp);
+  int r = fs_spawn_real(real, path, pid, fa, at, argv, envp);
   fs_sys_close(fd);
   return r;
 }
@@ -110,8 +127,9 @@ int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t 
  * same handle, and takes no other descriptor. More than there is room for are not found again.
  */
 #define FS_COPIES 512
+#define FS_COPY_OUTPUT (1ull << 63) /* a hash; no entry has this bit */
 static struct {
-  _Atomic uint64_t entry; /* mount and entry, and 1; 0: free */
+  _Atomic uint64_t entry; /* mount and entry, and 1, or a hash; 0: free */
   _Atomic int fd;         /* and 1 */
 } copies[FS_COPIES];
 
@@ -133,17 +151,38 @@ static void copy_note(uint64_t entry, int fd) {
   }
 }
 
+/* A file of the kernel's, by its device and inode: the descriptor keeps them from being another file's. */
+static fs_fd open_redirected(const struct fs_found *f, uint64_t *key) {
+  struct stat st;
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, f->real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+  if (fd < 0 || fs_sys_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return -ENOENT;
+  const uint64_t inode[] = {(uint64_t)st.st_dev, (uint64_t)st.st_ino};
+  *key = FS_COPY_OUTPUT | fs_xxh3(inode, sizeof(inode));
+  return FS_MOVE_FD(fd);
+}
+
+/* Another node's output is one file for each of its versions. */
+static uint64_t copy_key(const struct fs_found *f) {
+  if (f->out.id == 0) return ((uint64_t)f->mount << 32 | f->entry) + 1;
+  const uint64_t version[] = {f->out.id, f->out.version};
+  return FS_COPY_OUTPUT | fs_xxh3(version, sizeof(version));
+}
+
 const char *fs_real_copy(const char *path, char real[FS_REAL_COPY]) {
   struct fs_found f;
-  if (path == NULL || fs_path_route(AT_FDCWD, path, 0, &f) != FS_IN) return path;
-  uint64_t entry = ((uint64_t)f.mount << 32 | f.entry) + 1;
-  int have = copy_find(entry);
+  int route = path == NULL ? FS_OUT : fs_path_route(AT_FDCWD, path, 0, &f);
+  if (route != FS_IN && route != FS_REDIRECT) return path;
+  uint64_t key = route == FS_IN ? copy_key(&f) : 0;
+  fs_fd fd = route == FS_REDIRECT ? open_redirected(&f, &key) : -1;
+  if (route == FS_REDIRECT && fd < 0) return path;
+  int have = copy_find(key);
+  if (have >= 0 && fd >= 0) fs_sys_close(fd);
   if (have < 0) {
-    fs_fd fd = fs_file_materialize(f.mount, f.entry);
+    if (fd < 0) fd = fs_file_materialize(f.mount, f.entry);
     if (fd < 0) return path;
     have = fs_data_adopt_fd(fd);
     if (have >= 0)
-      copy_note(entry, have);
+      copy_note(key, have);
     else
       have = fd;
   }
@@ -151,14 +190,36 @@ const char *fs_real_copy(const char *path, char real[FS_REAL_COPY]) {
   return real;
 }
 
+/* Names that the loader was given. It may read one after the call of dlopen that was jumped to has begun, so they
+   stay: each is kept once. */
+struct name {
+  struct name *next;
+  char text[];
+};
+
+static const char *kept(const char *text) {
+  static _Atomic(struct name *) names;
+  struct name *first = atomic_load(&names);
+  for (const struct name *n = first; n != NULL; n = n->next)
+    if (strcmp(n->text, text) == 0) return n->text;
+  struct name *fresh = malloc(sizeof(*fresh) + strlen(text) + 1);
+  if (fresh == NULL) return NULL;
+  strcpy(fresh->text, text);
+  do fresh->next = first;
+  while (!atomic_compare_exchange_weak(&names, &first, fresh));
+  return fresh->text;
+}
+
 /* For dlopen_entry.S: the path that the real dlopen or dlmopen is to load. */
 const char *fs_dlopen_path(const char *path);
 const char *fs_dlopen_path(const char *path) {
   static FS_TLS char real[FS_REAL_COPY];
-  char found[PATH_MAX];
+  char found[PATH_MAX], shadow[PATH_MAX];
   if (FS_UNLIKELY(__atomic_load_n(&fs_real_dlopen, __ATOMIC_ACQUIRE) == NULL)) fs_real_resolve();
   const char *file = fs_library_path(path, found);
-  if (file == NULL || strchr(file, '/') == NULL) return path;
+  if (file == NULL || strchr(file, '/') == NULL || fs_path_out(AT_FDCWD, file)) return path;
+  const char *name = fs_library_shadow(file, shadow) == 0 ? kept(shadow) : NULL;
+  if (name != NULL) return name;
   return fs_real_copy(file, real) == real ? real : path;
 }
 

@@ -7,9 +7,13 @@
 
 #include "client/path.h"
 
-/* execve of a program of the real file system, with the open files handed on. */
-int fs_exec_real(const char *path, char *const argv[], char *const envp[]);
-/* execve of a dataset's file that `path` was resolved to: a script's interpreter, or a real copy. */
+/* execve and posix_spawn of a program of the real file system, with the open files handed on. `name`: by which it was
+   asked for. */
+int fs_exec_real(const char *path, const char *name, char *const argv[], char *const envp[]);
+int fs_spawn_real(const char *path, const char *name, pid_t *pid, const posix_spawn_file_actions_t *fa,
+                  const posix_spawnattr_t *at, char *const argv[], char *const envp[]);
+/* execve of a file below a mount that `path` was resolved to: a script's interpreter, the file of the kernel's that a
+   route of FS_REDIRECT names, or a real copy. */
 int fs_exec_entry(int route, const struct fs_found *f, const char *path, char *const argv[], char *const envp[]);
 /* posix_spawn of one. Returns the error, as posix_spawn does. */
 int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t *pid,

@@ -57,6 +57,7 @@ extern FS_INTERNAL struct fs_real fs_real;
 void fs_real_resolve(void);
 /* libc's setenv; see real.c. */
 void fs_env_set(const char *name, const char *value);
+void fs_env_drop(const char *name);
 extern FS_INTERNAL void *fs_real_dlopen;
 
 /* The real function. Resolves on first use: wrappers may run before our constructor. */

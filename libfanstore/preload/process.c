@@ -10,6 +10,7 @@
 #include "client/cwd.h"
 #include "client/program.h"
 #include "ipc/node.h"
+#include "preload/environ.h"
 #include "preload/exec.h"
 #include "preload/preload.h"
 
@@ -81,65 +82,45 @@ FS_EXPORT int daemon(int keep_cwd, int keep_files) {
   return 0;
 }
 
-static bool names_state(const char *item) {
-  return strncmp(item, FS_ENV_STATE "=", sizeof(FS_ENV_STATE)) == 0;
-}
-
-/* envp with FANSTORE_STATE, in room for count + 2 pointers. */
-static char **with_state(char *const envp[], size_t count, char **room, char *text) {
-  size_t n = 0;
-  for (size_t i = 0; i < count; i++)
-    if (!names_state(envp[i])) room[n++] = envp[i];
-  strcpy(text, FS_ENV_STATE "=");
-  fs_state_text(text + sizeof(FS_ENV_STATE));
-  room[n++] = text;
-  room[n] = NULL;
-  return room;
-}
-
-static size_t count_strings(char *const list[]) {
-  size_t n = 0;
-  while (list != NULL && list[n] != NULL) n++;
-  return n;
-}
-
-/* What the program (path, at dirfd) is to inherit of our open files; `spawn`: it is started by libc's posix_spawn. */
-static void hand_on(int dirfd, const char *path, char *const envp[], bool spawn) {
+/* What the program is to inherit of our open files; `spawn`: it is started by libc's posix_spawn. */
+static void hand_on(bool loads_us, bool spawn) {
   if (spawn)
     fs_real_follow();
   else
     fs_out_publish_all(); /* nothing of this program is left to do it */
   fs_fd_prepare_exec();
-  if (!fs_program_loads_us(dirfd, path, envp)) fs_real_inherited(spawn);
+  if (!loads_us) fs_real_inherited(spawn);
 }
 
 /* Runs `call` with env in place of envp: on the stack, since a vfork child must not allocate. */
-#define FS_WITH_STATE(dirfd, path, envp, spawn, call)                                                                  \
+#define FS_WITH_ENV(dirfd, path, name, envp, spawn, call)                                                              \
   do {                                                                                                                 \
     char *const *env = envp;                                                                                           \
-    char fs_text[sizeof(FS_ENV_STATE) + FS_STATE_TEXT];                                                                \
-    if (fs_state_fd() >= 0) {                                                                                          \
-      size_t fs_n = count_strings(envp);                                                                               \
-      hand_on(dirfd, path, envp, spawn);                                                                               \
-      env = with_state(envp, fs_n, alloca((fs_n + 2) * sizeof(char *)), fs_text);                                      \
-    }                                                                                                                  \
+    struct fs_env_plan fs_plan;                                                                                        \
+    size_t fs_bytes = fs_env_plan(&fs_plan, &(struct fs_program_start){dirfd, path, name, envp});                      \
+    if (fs_plan.state) hand_on(fs_plan.loads_us, spawn);                                                               \
+    if (fs_bytes > 0) env = fs_env_build(&fs_plan, envp, alloca(fs_bytes));                                            \
     return call;                                                                                                       \
   } while (0)
 
-int fs_exec_real(const char *path, char *const argv[], char *const envp[]) {
-  FS_WITH_STATE(AT_FDCWD, path, envp, false, FS_REAL(execve)(path, argv, env));
+int fs_exec_real(const char *path, const char *name, char *const argv[], char *const envp[]) {
+  FS_WITH_ENV(AT_FDCWD, path, name, envp, false, FS_REAL(execve)(path, argv, env));
+}
+
+int fs_spawn_real(const char *path, const char *name, pid_t *pid, const posix_spawn_file_actions_t *fa,
+                  const posix_spawnattr_t *at, char *const argv[], char *const envp[]) {
+  FS_WITH_ENV(AT_FDCWD, path, name, envp, true, FS_REAL(posix_spawn)(pid, path, fa, at, argv, env));
 }
 
 static __attribute__((noinline)) int execve_slow(const char *path, char *const argv[], char *const envp[]) {
   struct fs_found f;
   int route = fs_path_route_slow(AT_FDCWD, path, 0, &f);
-  if (route == FS_OUT) return fs_exec_real(path, argv, envp);
-  if (route == FS_REDIRECT) return fs_exec_real(f.real, argv, envp);
+  if (route == FS_OUT) return fs_exec_real(path, path, argv, envp);
   return fs_exec_entry(route, &f, path, argv, envp);
 }
 
 FS_EXPORT int execve(const char *path, char *const argv[], char *const envp[]) {
-  return fs_path_out(AT_FDCWD, path) ? fs_exec_real(path, argv, envp) : execve_slow(path, argv, envp);
+  return fs_path_out(AT_FDCWD, path) ? fs_exec_real(path, path, argv, envp) : execve_slow(path, argv, envp);
 }
 
 FS_EXPORT int execv(const char *path, char *const argv[]) {
@@ -149,7 +130,8 @@ FS_EXPORT int execv(const char *path, char *const argv[]) {
 FS_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[]) {
   if (fs_search_meets_mount(file)) return fs_search_exec(file, argv, envp);
   char path[PATH_MAX];
-  FS_WITH_STATE(AT_FDCWD, fs_program_find(file, path), envp, false, FS_REAL(execvpe)(file, argv, env));
+  const char *found = fs_program_find(file, path);
+  FS_WITH_ENV(AT_FDCWD, found, found, envp, false, FS_REAL(execvpe)(file, argv, env));
 }
 
 FS_EXPORT int execvp(const char *file, char *const argv[]) {
@@ -204,25 +186,29 @@ FS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
   }
   char path[32];
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-  FS_WITH_STATE(AT_FDCWD, path, envp, false, FS_REAL(fexecve)(fd, argv, env));
+  FS_WITH_ENV(AT_FDCWD, path, NULL, envp, false, FS_REAL(fexecve)(fd, argv, env));
 }
 
 FS_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags) {
   struct fs_found f;
   if ((flags & AT_EMPTY_PATH) && path[0] == '\0' && fs_fd_slot(dirfd) != NULL) return fexecve(dirfd, argv, envp);
   int route = fs_path_route(dirfd, path, 0, &f);
-  if (route == FS_REDIRECT) return fs_exec_real(f.real, argv, envp);
   if (route != FS_OUT) return fs_exec_entry(route, &f, path, argv, envp);
-  FS_WITH_STATE(dirfd, path, envp, false, FS_REAL(execveat)(dirfd, path, argv, env, flags));
+  FS_WITH_ENV(dirfd, path, path[0] == '/' || dirfd == AT_FDCWD ? path : NULL, envp, false,
+              FS_REAL(execveat)(dirfd, path, argv, env, flags));
 }
 
 /* libc runs the shell without us; it takes the environment as it is. */
 static void prepare_shell(void) {
-  char text[FS_STATE_TEXT];
-  if (fs_state_fd() < 0) return;
-  hand_on(AT_FDCWD, "/bin/sh", environ, true);
-  fs_state_text(text);
-  fs_env_set(FS_ENV_STATE, text);
+  if (fs_mount_count() == 0) return;
+  if (fs_state_fd() >= 0) {
+    char text[FS_STATE_TEXT];
+    bool loads_us = fs_program_loads_us(AT_FDCWD, "/bin/sh", environ);
+    hand_on(loads_us || fs_env_gives(), true);
+    fs_state_text(text);
+    fs_env_set(FS_ENV_STATE, text);
+  }
+  fs_env_restore();
 }
 
 FS_EXPORT int system(const char *command) {
@@ -243,9 +229,8 @@ FS_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path, const 
                           char *const envp[restrict]) {
   struct fs_found f;
   int route = fs_path_route(AT_FDCWD, path, 0, &f);
-  if (route == FS_REDIRECT) path = f.real;
-  if (route != FS_OUT && route != FS_REDIRECT) return fs_spawn_entry(route, &f, path, pid, fa, at, argv, envp);
-  FS_WITH_STATE(AT_FDCWD, path, envp, true, FS_REAL(posix_spawn)(pid, path, fa, at, argv, env));
+  if (route != FS_OUT) return fs_spawn_entry(route, &f, path, pid, fa, at, argv, envp);
+  return fs_spawn_real(path, path, pid, fa, at, argv, envp);
 }
 
 FS_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
@@ -256,5 +241,6 @@ FS_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
     fs_err err = fs_search(file, path);
     return err != 0 ? -err : posix_spawn(pid, path, fa, at, argv, envp);
   }
-  FS_WITH_STATE(AT_FDCWD, fs_program_find(file, path), envp, true, FS_REAL(posix_spawnp)(pid, file, fa, at, argv, env));
+  const char *found = fs_program_find(file, path);
+  FS_WITH_ENV(AT_FDCWD, found, found, envp, true, FS_REAL(posix_spawnp)(pid, file, fa, at, argv, env));
 }

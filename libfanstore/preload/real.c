@@ -9,6 +9,7 @@
 
 #include "fanstore/fanstore.h"
 #include "ipc/node.h"
+#include "preload/environ.h"
 #include "preload/preload.h"
 #include "util/util.h"
 
@@ -87,6 +88,11 @@ void fs_env_set(const char *name, const char *value) {
   if (set != NULL) set(name, value, 1);
 }
 
+void fs_env_drop(const char *name) {
+  int (*drop)(const char *) = (int (*)(const char *))dlsym(RTLD_NEXT, "unsetenv");
+  if (drop != NULL) drop(name);
+}
+
 static void export_node(void) {
   enum fs_node_source source;
   char text[16];
@@ -106,6 +112,7 @@ __attribute__((constructor)) static void start(void) {
     if (getenv(FS_ENV_STATE) != NULL || getenv(FS_ENV_RUN) != NULL) fs_files_start();
     fs_own_make_room();
   }
+  fs_env_start();
   errno = saved;
 }
 

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The environment of a program that is about to be executed (environ.h). What is given back are the
+ * variables that this process started with. A program gets them only if it has this process's
+ * dynamic linker: another libc's would end at a library that it cannot load. No locks, no
+ * allocation but mmap.
+ */
+#include "preload/environ.h"
+
+#include <stdlib.h>
+
+#include "client/shadow.h"
+#include "preload/preload.h"
+
+#define FS_GIVEN_MAX 32
+#define FS_PREFIX "FANSTORE_"
+#define FS_LIBRARY_WORD "libfanstore"
+#define FS_PRELOAD "LD_PRELOAD"
+#define FS_PATHS "LD_LIBRARY_PATH"
+
+/* Written by the constructor. */
+static struct {
+  const char *item[FS_GIVEN_MAX]; /* "FANSTORE_NAME=value" */
+  size_t items;
+  const char *library; /* as LD_PRELOAD named it; NULL: it did not */
+  bool as_is;
+} given;
+
+static bool is_set(const char *value) {
+  return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
+static bool names(const char *item, const char *name) {
+  size_t n = strlen(name);
+  return strncmp(item, name, n) == 0 && item[n] == '=';
+}
+
+/* Has the environment a variable of the same name as this item? */
+static bool has_item(char *const envp[], const char *item) {
+  size_t n = strcspn(item, "=") + 1;
+  for (; envp != NULL && *envp != NULL; envp++)
+    if (strncmp(*envp, item, n) == 0) return true;
+  return false;
+}
+
+/* ---- what this process has ---- */
+
+static char *keep(char **room, const char *text, size_t n) {
+  char *at = memcpy(*room, text, n);
+  at[n] = '\0';
+  *room += n + 1;
+  return at;
+}
+
+static void remember(void) {
+  const char *list = getenv(FS_PRELOAD), *word = list == NULL ? NULL : strstr(list, FS_LIBRARY_WORD);
+  size_t size = word == NULL ? 1 : strlen(list) + 1;
+  for (char **e = environ; e != NULL && *e != NULL; e++) size += strlen(*e) + 1;
+  char *room = fs_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fs_sys_mmap_failed(room)) return;
+  for (char **e = environ; e != NULL && *e != NULL && given.items < FS_GIVEN_MAX; e++)
+    if (strncmp(*e, FS_PREFIX, strlen(FS_PREFIX)) == 0 && !names(*e, FS_ENV_STATE))
+      given.item[given.items++] = keep(&room, *e, strlen(*e));
+  if (word == NULL) return;
+  while (word > list && word[-1] != ':' && word[-1] != ' ') word--;
+  given.library = keep(&room, word, strcspn(word, ": "));
+}
+
+static bool is_shadow(const char *dir, size_t len) {
+  const char *at = strstr(dir, "/" FS_SHADOW_DIR "/");
+  return at != NULL && at < dir + len;
+}
+
+/* The linker has read them by now. */
+static __attribute__((noinline)) void drop_shadows(const char *list) {
+  char rest[FS_PATHS_MAX];
+  rest[0] = '\0';
+  if (strlen(list) >= sizeof(rest)) return;
+  for (const char *dir = list; dir != NULL;) {
+    size_t len = strcspn(dir, ":;");
+    if (!is_shadow(dir, len)) {
+      if (rest[0] != '\0') strcat(rest, ":");
+      strncat(rest, dir, len);
+    }
+    dir = dir[len] == '\0' ? NULL : dir + len + 1;
+  }
+  if (rest[0] != '\0')
+    fs_env_set(FS_PATHS, rest);
+  else
+    fs_env_drop(FS_PATHS);
+}
+
+void fs_env_start(void) {
+  const char *list = getenv(FS_PATHS);
+  if (list != NULL && strstr(list, "/" FS_SHADOW_DIR "/") != NULL) drop_shadows(list);
+  given.as_is = is_set(getenv(FS_ENV_AS_IS));
+  if (fs_mount_count() > 0 && !given.as_is) remember();
+}
+
+/* ---- what the program gets ---- */
+
+/* Its run-time ends the program if another library comes before it. */
+static bool asan_first(struct fs_env_plan *p, const struct fs_program_start *start) {
+  p->last = p->preloaded != NULL && strstr(p->preloaded, "asan") != NULL;
+  const char *options = fs_program_value(start->envp, "ASAN_OPTIONS");
+  if (p->last || (options != NULL && strstr(options, "verify_asan_link_order=0") != NULL)) return false;
+  return fs_library_asan(start);
+}
+
+static bool may_give(struct fs_env_plan *p, const struct fs_program_start *start, enum fs_loads loads) {
+  if (loads != FS_LOADS || given.library == NULL || given.as_is) return false;
+  return !is_set(fs_program_value(start->envp, FS_ENV_AS_IS)) && !asan_first(p, start);
+}
+
+static size_t preload_size(const struct fs_env_plan *p) {
+  return sizeof(FS_PRELOAD) + strlen(given.library) + 2 + (p->preloaded != NULL ? strlen(p->preloaded) : 0);
+}
+
+size_t fs_env_plan(struct fs_env_plan *p, const struct fs_program_start *start) {
+  char elf[PATH_MAX];
+  *p = (struct fs_env_plan){0};
+  if (fs_mount_count() == 0 || fs_bad_address(start->path)) return 0;
+  p->state = fs_state_fd() >= 0;
+  enum fs_loads loads = fs_program_loads(start->dirfd, start->path, elf);
+  struct fs_program_start program = *start;
+  if (elf[0] != '\0') program = (struct fs_program_start){AT_FDCWD, elf, elf, start->envp};
+  bool named = fs_program_names_us(start->envp);
+  p->preloaded = fs_program_value(start->envp, FS_PRELOAD);
+  p->give = !named && may_give(p, &program, loads);
+  p->loads_us = (named || p->give) && loads != FS_LOADS_NOT;
+  p->paths = p->loads_us ? fs_library_paths(&program) : NULL;
+  while (start->envp != NULL && start->envp[p->count] != NULL) p->count++;
+  if (!p->give && !p->state && p->paths == NULL) return 0;
+  size_t bytes = (p->count + FS_GIVEN_MAX + 4) * sizeof(char *);
+  if (p->give) bytes += preload_size(p);
+  if (p->paths != NULL) bytes += sizeof(FS_PATHS) + 1 + strlen(p->paths);
+  return bytes;
+}
+
+/* "NAME=first:second", where one of the two may be empty. */
+static char *join(char **text, const char *name, const char *first, const char *second) {
+  char *at = *text;
+  strcpy(at, name);
+  strcat(strcat(at, "="), first);
+  if (first[0] != '\0' && second[0] != '\0') strcat(at, ":");
+  strcat(at, second);
+  *text += strlen(at) + 1;
+  return at;
+}
+
+static bool is_replaced(const struct fs_env_plan *p, const char *item) {
+  if (p->state && names(item, FS_ENV_STATE)) return true;
+  return (p->give && names(item, FS_PRELOAD)) || (p->paths != NULL && names(item, FS_PATHS));
+}
+
+static char *preload_item(const struct fs_env_plan *p, char **text) {
+  const char *others = p->preloaded != NULL ? p->preloaded : "";
+  if (strstr(others, FS_LIBRARY_WORD) != NULL) return join(text, FS_PRELOAD, others, "");
+  return p->last ? join(text, FS_PRELOAD, others, given.library) : join(text, FS_PRELOAD, given.library, others);
+}
+
+char **fs_env_build(struct fs_env_plan *p, char *const envp[], char *room) {
+  char **to = (char **)(void *)room, *text = room + (p->count + FS_GIVEN_MAX + 4) * sizeof(char *);
+  bool all = p->give && fs_program_value(envp, FS_ENV_DATASET) == NULL;
+  size_t n = 0;
+  for (size_t i = 0; i < p->count; i++)
+    if (!is_replaced(p, envp[i])) to[n++] = envp[i];
+  for (size_t i = 0; all && i < given.items; i++)
+    if (!has_item(envp, given.item[i])) to[n++] = (char *)given.item[i];
+  if (p->give) to[n++] = preload_item(p, &text);
+  if (p->paths != NULL) {
+    to[n++] = join(&text, FS_PATHS, p->paths, "");
+    FS_SYS2(SYS_munmap, p->paths, FS_PATHS_MAX);
+  }
+  if (p->state) {
+    strcpy(p->text, FS_ENV_STATE "=");
+    fs_state_text(p->text + sizeof(FS_ENV_STATE));
+    to[n++] = p->text;
+  }
+  to[n] = NULL;
+  return to;
+}
+
+bool fs_env_gives(void) {
+  return given.library != NULL && !is_set(getenv(FS_ENV_AS_IS));
+}
+
+/* libc's shell is this libc's. */
+void fs_env_restore(void) {
+  char *text = NULL;
+  if (!fs_env_gives() || fs_program_names_us(environ)) return;
+  bool all = getenv(FS_ENV_DATASET) == NULL;
+  for (size_t i = 0; all && i < given.items; i++) {
+    char name[64];
+    size_t len = strcspn(given.item[i], "=");
+    if (len >= sizeof(name) || has_item(environ, given.item[i])) continue;
+    memcpy(name, given.item[i], len);
+    name[len] = '\0';
+    fs_env_set(name, given.item[i] + len + 1);
+  }
+  struct fs_env_plan p = {.preloaded = getenv(FS_PRELOAD)};
+  if (p.preloaded != NULL) p.last = strstr(p.preloaded, "asan") != NULL;
+  text = alloca(preload_size(&p));
+  fs_env_set(FS_PRELOAD, preload_item(&p, &text) + sizeof(FS_PRELOAD));
+}
