@@ -81,6 +81,7 @@ int fs_command_environment(const struct fs_launch_env *e) {
   err |= e->read_only[0] == '1' ? setenv(FS_ENV_READ_ONLY, "1", 1) : unsetenv(FS_ENV_READ_ONLY);
   /* HDF5 fails when a lock is refused (ENOLCK); what one node has written another one is to read. */
   if (e->read_only[0] != '1') err |= setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
+  err |= e->as_is[0] == '1' ? setenv(FS_ENV_AS_IS, "1", 1) : unsetenv(FS_ENV_AS_IS);
   err |= setenv(FS_ENV_VERIFY, e->verify, 1);
   err |= preload(e->library);
   if (err != 0) {
@@ -133,7 +134,7 @@ static int become_ctx(void *ctx) {
 }
 
 int fs_exec_node(int argc, char **argv) {
-  if (argc < 12 || strcmp(argv[10], "--") != 0) {
+  if (argc < 13 || strcmp(argv[11], "--") != 0) {
     fs_say("--exec-node is for fs-launch's own use");
     return FS_EXIT_USAGE;
   }
@@ -144,10 +145,11 @@ int fs_exec_node(int argc, char **argv) {
                             .emulate = argv[6],
                             .read_only = argv[7],
                             .verify = argv[8],
-                            .supervisor = argv[9]};
+                            .supervisor = argv[9],
+                            .as_is = argv[10]};
   fs_mpirun_paths_back();
   int status = fs_command_environment(&e);
-  struct becoming b = {.env = e, .command = argv + 11};
+  struct becoming b = {.env = e, .command = argv + 12};
   return status != 0 ? status : fs_rank_run(become_ctx, &b);
 }
 
@@ -162,7 +164,7 @@ static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struc
     fs_words_add(w, "%s", l->first_host);
   }
   const char *const words[] = {l->self,    "--exec-node", e->job,    e->datasets,   e->mounts, e->library,
-                               e->emulate, e->read_only,  e->verify, e->supervisor, "--"};
+                               e->emulate, e->read_only,  e->verify, e->supervisor, e->as_is,  "--"};
   for (size_t i = 0; i < FS_ARRAY_LEN(words); i++) fs_words_add(w, "%s", words[i]);
   for (char **c = l->opt.command; *c; c++) fs_words_add(w, "%s", *c);
 }
@@ -214,7 +216,8 @@ static int start_command(struct fs_launch *l) {
                             .emulate = emulate,
                             .read_only = l->opt.read_only ? "1" : "0",
                             .verify = l->opt.verify,
-                            .supervisor = l->supervisor};
+                            .supervisor = l->supervisor,
+                            .as_is = l->opt.env_as_is ? "1" : "0"};
   pid_t self = getpid();
   fflush(NULL);
   l->command_ns = fs_now_ns();

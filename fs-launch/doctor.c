@@ -61,8 +61,8 @@ static void preloaded(struct fs_doctor *d) {
     fs_doctor_tell(d, FS_NOTE, "LD_AUDIT", "auditing libraries run in a name space without libfanstore.so");
 }
 
-int fs_doctor_run(char **command) {
-  struct fs_doctor d = {.libraries = true, .command = true};
+int fs_doctor_run(char **command, bool as_is) {
+  struct fs_doctor d = {.libraries = true, .command = true, .as_is = as_is};
   char shown[512];
   preloaded(&d);
   fs_err err = fs_doctor_command(&d, command);
@@ -74,7 +74,9 @@ void fs_doctor_warn(const struct fs_launch *l) {
   struct fs_doctor d = {0};
   struct fs_object *o = NULL;
   char path[PATH_MAX], shown[512];
-  if (!l->first_here || fs_find_command(l->opt.command[0], path, sizeof(path)) < 0) return;
+  const char *name, *why = fs_doctor_starts(l->opt.command, l->opt.env_as_is, &name);
+  if (why) fs_say("warning: %s %s", fs_shown(name, shown, sizeof(shown)), why);
+  if (why || !l->first_here || fs_find_command(l->opt.command[0], path, sizeof(path)) < 0) return;
   bool elf = fs_object_open(&d, path, NULL, &o) == 0 && o;
   if (elf && fs_doctor_hopeless(o))
     fs_say("warning: %s %s: it will not see the mounts (fs-launch --doctor tells more)",

@@ -31,6 +31,7 @@ struct fs_doctor {
   struct fs_object *first, **last, *hash[FS_OBJECT_HASH];
   unsigned objects, scripts, told[FS_NOTE + 1];
   bool libraries; /* follow the libraries that a file needs */
+  bool as_is;     /* --env-as-is */
   bool command;   /* of a command that is to be started now, by this process's user and environment */
 };
 
@@ -56,6 +57,8 @@ const char *fs_doctor_other_mpi(const struct fs_object *o);
 
 /* doctor_command.c: 0, or -ENOENT when there is no such file. */
 fs_err fs_doctor_command(struct fs_doctor *d, char **words);
+/* Does the command begin with a program that starts another one without the library? What that does, and its name. */
+const char *fs_doctor_starts(char **words, bool as_is, const char **name);
 fs_err fs_doctor_path(struct fs_doctor *d, const char *path);
 
 #endif

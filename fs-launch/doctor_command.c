@@ -106,16 +106,24 @@ static void starter(struct fs_doctor *d, const char *path, char **words, unsigne
   }
 }
 
+/* The program gets back what its environment lacks, unless that is not wanted. */
+static void dropped(struct fs_doctor *d, const char *path, const char *word, const char *what, const char *advice) {
+  if (d->as_is)
+    fs_doctor_tell(d, FS_BYPASS, path, "env %s drops %s: %s", word, what, advice);
+  else
+    fs_doctor_tell(d, FS_NOTE, path, "env %s drops %s: the program gets it back (not with --env-as-is)", word, what);
+}
+
 /* What env does with the variables, word by word; the command's first word, or NULL. */
 static char **env_words(struct fs_doctor *d, const char *path, char **words) {
   for (; *words; words++) {
     const char *w = *words;
     if (strcmp(w, "-i") == 0 || strcmp(w, "-") == 0 || strcmp(w, "--ignore-environment") == 0) {
-      fs_doctor_tell(d, FS_BYPASS, path, "env %s drops LD_PRELOAD: name the variables to drop instead, with -u", w);
+      dropped(d, path, w, "LD_PRELOAD", "name the variables to drop instead, with -u");
     } else if (strcmp(w, "-u") == 0 || strncmp(w, "--unset=", 8) == 0) {
       const char *name = w[1] == 'u' ? words[1] : w + 8;
       if (name && (strcmp(name, "LD_PRELOAD") == 0 || strncmp(name, "FANSTORE_", 9) == 0))
-        fs_doctor_tell(d, FS_BYPASS, path, "env drops %s: leave it", name);
+        dropped(d, path, "-u", name, "leave it");
       if (w[1] == 'u' && words[1]) words++;
     } else if (strcmp(w, "-C") == 0 && words[1]) {
       words++;
@@ -124,10 +132,30 @@ static char **env_words(struct fs_doctor *d, const char *path, char **words) {
       return NULL;
     } else if (strncmp(w, "LD_PRELOAD=", 11) == 0) {
       if (!strstr(w, "libfanstore.so"))
-        fs_doctor_tell(d, FS_BYPASS, path,
-                       "replaces LD_PRELOAD: set it for fs-launch, which puts its library before it");
+        dropped(d, path, "LD_PRELOAD=", "libfanstore.so", "set LD_PRELOAD for fs-launch, which puts its library first");
     } else if (w[0] != '-' && !strchr(w, '=')) {
       return words;
+    }
+  }
+  return NULL;
+}
+
+const char *fs_doctor_starts(char **words, bool as_is, const char **name) {
+  char path[PATH_MAX];
+  for (unsigned depth = 0; *words && depth < FS_SCRIPT_DEPTH; depth++) {
+    const char *base = base_name(words[0]);
+    bool env = strcmp(base, "env") == 0, passes = env;
+    *name = words[0];
+    for (size_t i = 0; i < FS_ARRAY_LEN(starters); i++) {
+      if (strcmp(base, starters[i].name) != 0) continue;
+      if (starters[i].verdict == FS_BYPASS) return starters[i].text;
+      passes = starters[i].text == NULL;
+    }
+    if (!passes) return NULL;
+    for (words++; *words; words++) {
+      bool all = strcmp(*words, "-i") == 0 || strcmp(*words, "-") == 0 || strcmp(*words, "--ignore-environment") == 0;
+      if (env && as_is && all) return "-i drops LD_PRELOAD, and --env-as-is leaves it so";
+      if (words[0][0] != '-' && !strchr(words[0], '=') && fs_find_command(*words, path, sizeof(path)) == 0) break;
     }
   }
   return NULL;

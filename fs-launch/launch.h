@@ -38,7 +38,7 @@ struct fs_launch_options {
   unsigned datasets;
   const char *local_dir, *hosts, *hostfile, *report, *stage_out, *stage_in, *verify, *local_io;
   uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
-  bool read_only, verbose, purge, keep, discard, staged, doctor, supervised;
+  bool read_only, verbose, purge, keep, discard, staged, doctor, supervised, env_as_is;
   uint64_t given; /* options that take one value, by their bits */
   char **command; /* NULL-terminated */
 };
@@ -263,6 +263,7 @@ int fs_exec_node(int argc, char **argv); /* hidden: sets the node's environment 
 struct fs_launch_env {
   const char *job, *datasets, *mounts, *library, *emulate, *read_only, *verify;
   const char *supervisor; /* what COMMAND is run by; empty: nothing */
+  const char *as_is;      /* "1": FANSTORE_ENV_AS_IS is set */
 };
 /* Sets what the preloaded library looks at. 0 or the exit status. */
 int fs_command_environment(const struct fs_launch_env *e);
@@ -319,7 +320,7 @@ void fs_summary(const struct fs_launch *l, FILE *out);
 void fs_report(const struct fs_launch *l, int status);
 
 /* doctor.c: exit statuses; and one line when COMMAND surely cannot be preloaded. */
-int fs_doctor_run(char **command);
+int fs_doctor_run(char **command, bool as_is);
 int fs_doctor_files(int argc, char **argv);
 void fs_doctor_warn(const struct fs_launch *l);
 

@@ -100,7 +100,7 @@ int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--rsh") == 0) return fs_rsh(argc, argv);
   int status = fs_options_parse(&l.opt, argc, argv);
   if (status >= 0) return status;
-  if (l.opt.doctor) return fs_doctor_run(l.opt.command);
+  if (l.opt.doctor) return fs_doctor_run(l.opt.command, l.opt.env_as_is);
   status = check(&l);
   return status != 0 ? status : launch(&l);
 }

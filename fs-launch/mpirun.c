@@ -251,6 +251,7 @@ void fs_mpirun_environment(const struct fs_launch *l, bool daemons) {
   for (char **from = environ; *from; from++)
     if (!unwanted(l, *from, daemons, inside)) *to++ = *from;
   *to = NULL;
+  setenv(FS_ENV_AS_IS, "1", 1);                         /* a job around this one is not to give it back */
   if (l->job[0] != '\0') setenv(FS_ENV_JOB, l->job, 1); /* by which its remote shells are found */
   if (l->where != FS_WHERE_SLURM) return;
   setenv("SLURM_OVERLAP", "1", 1); /* else a second mpirun waits for the first's end */

@@ -18,6 +18,7 @@ enum {
   O_CACHE,
   O_READ_ONLY,
   O_STATIC,
+  O_ENV_AS_IS,
   O_REPORT,
   O_PURGE,
   O_KEEP,
@@ -57,6 +58,8 @@ static const struct fs_opt launch_opts[] = {
      O_LOCAL_IO},
     {"read-only", 0, NULL, "refuse every write below a mount", O_READ_ONLY},
     {"static", 0, NULL, "serve static and Go programs too, by a seccomp supervisor", O_STATIC},
+    {"env-as-is", 0, NULL, "programs that are started with an environment without the library do not get it back",
+     O_ENV_AS_IS},
     {"report", 0, "FILE", "write all counters: .json as JSON, else text; - for stdout", O_REPORT},
     {"purge", 0, NULL, "remove the staged partitions at the end", O_PURGE},
     {"keep", 0, NULL, "keep what COMMAND wrote below the mounts in fanstore-outputs in each node's local directory",
@@ -226,15 +229,16 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
 }
 
 static bool set_flag(struct fs_launch_options *o, int id) {
-  bool *flag = id == O_READ_ONLY ? &o->read_only
-               : id == O_STATIC  ? &o->supervised
-               : id == O_PURGE   ? &o->purge
-               : id == O_KEEP    ? &o->keep
-               : id == O_DISCARD ? &o->discard
-               : id == O_STAGED  ? &o->staged
-               : id == O_VERBOSE ? &o->verbose
-               : id == O_DOCTOR  ? &o->doctor
-                                 : NULL;
+  bool *flag = id == O_READ_ONLY   ? &o->read_only
+               : id == O_STATIC    ? &o->supervised
+               : id == O_ENV_AS_IS ? &o->env_as_is
+               : id == O_PURGE     ? &o->purge
+               : id == O_KEEP      ? &o->keep
+               : id == O_DISCARD   ? &o->discard
+               : id == O_STAGED    ? &o->staged
+               : id == O_VERBOSE   ? &o->verbose
+               : id == O_DOCTOR    ? &o->doctor
+                                   : NULL;
   if (flag) *flag = true;
   return flag != NULL;
 }
@@ -326,7 +330,8 @@ int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
   }
   o->command = argv + next;
   if (check_outputs(o) != 0) return FS_EXIT_USAGE;
-  const char *verify = getenv(FS_ENV_VERIFY);
+  const char *as_is = getenv(FS_ENV_AS_IS), *verify = getenv(FS_ENV_VERIFY);
+  if (as_is && as_is[0] != '\0' && strcmp(as_is, "0") != 0) o->env_as_is = true;
   if (!o->verify && verify && set_verify(verify, &o->verify) < 0) return FS_EXIT_USAGE;
   if (!o->verify) o->verify = "remote";
   if (o->replicas == 0) o->replicas = 1;

@@ -17,6 +17,8 @@ uint64_t fs_stat_sum(const struct fs_launch *l, const char *key) {
   return sum;
 }
 
+#define FS_UNUSED_NAMED 16u
+
 struct shares {
   uint64_t opens, remote_served, bytes[4], total, output_opens, output_bytes;
 };
@@ -67,6 +69,22 @@ static void node_lines(const struct fs_launch *l, FILE *out) {
   if (l->nodes > 1) share_line(out, label, &total);
 }
 
+/* Nodes where COMMAND ran, and no process came to the daemon: it had no need to, or did not load the library. */
+static void unused_line(const struct fs_launch *l, FILE *out) {
+  char list[256] = "";
+  uint32_t ran = l->opt.np == 0 ? 1 : (uint32_t)FS_MIN(l->opt.np, l->nodes), unused = 0;
+  for (uint32_t i = 0; i < ran; i++) {
+    const struct fs_launch_node *n = &l->node[i];
+    if (n->stats == 0 || fs_stat_of(n, "clients") > 0) continue;
+    size_t len = strlen(list);
+    if (unused++ < FS_UNUSED_NAMED) snprintf(list + len, sizeof(list) - len, "%s%u", len > 0 ? ", " : "", i);
+  }
+  if (unused == 0) return;
+  fprintf(out, "fs-launch: node%s %s", unused == 1 ? "" : "s", list);
+  if (unused > FS_UNUSED_NAMED) fprintf(out, " and %u more", unused - FS_UNUSED_NAMED);
+  fprintf(out, ": no process of COMMAND used the mount (LD_PRELOAD lost?); nothing is wrong if it needed none of it\n");
+}
+
 void fs_summary(const struct fs_launch *l, FILE *out) {
   uint64_t staged = 0, reused = 0, errors = fs_stat_sum(l, "errors"), fallbacks = fs_stat_sum(l, "fallbacks");
   char a[32], b[32];
@@ -79,6 +97,7 @@ void fs_summary(const struct fs_launch *l, FILE *out) {
           l->nodes == 1 ? "" : "s", l->opt.datasets, l->opt.datasets == 1 ? "" : "s",
           fs_format_size(staged, a, sizeof(a)), fs_format_size(reused, b, sizeof(b)), (double)l->command_ns / 1e9);
   node_lines(l, out);
+  unused_line(l, out);
   if (fallbacks > 0)
     fprintf(out, "fs-launch: %llu blocks came from shared storage after a node did not give them\n",
             (unsigned long long)fallbacks);

@@ -41,6 +41,8 @@ equal "two owners" 5 "$(json "$work/r.json" "sum(len(set(p)) == 2 for p in r['da
 equal "copies on disk" 10 "$(staged_files)"
 launch --dataset "$work/ds" --emulate 2 --replicas 3 -- true 2>"$work/err"
 grep -q '^fs-launch: warning: --replicas 3: with 2 nodes there can be 2 copies only$' "$work/err" || fail "$(cat "$work/err")"
+unused=' no process of COMMAND used the mount (LD_PRELOAD lost?)'
+grep -qF "fs-launch: node 0:$unused" "$work/err" || fail "node 0 is not named: $(cat "$work/err")"
 echo "ok - --replicas 2, and more than there are nodes"
 
 launch --dataset "$work/ds" --emulate 3 --purge --report "$work/r.txt" -- true 2>/dev/null
@@ -62,7 +64,8 @@ echo "ok - srun in COMMAND passes its environment on"
 
 launch --dataset "$work/ds" --emulate 2 --np 3 -- sh -c \
   "diff -r '$work/source' '$mnt' && echo \$OMPI_COMM_WORLD_RANK \$FANSTORE_EMULATE" \
-  >"$work/out" 2>/dev/null || fail "--np 3"
+  >"$work/out" 2>"$work/err" || fail "--np 3"
+! grep -qF "$unused" "$work/err" || fail "each node has used the mount: $(cat "$work/err")"
 equal "ranks" "0 2,1 2,2 2" "$(sort "$work/out" | paste -sd,)"
 mkdir "$work/bin"
 printf '#!/bin/sh\necho mine "$PATH" "${LD_LIBRARY_PATH-none}"' >"$work/bin/true"
@@ -72,7 +75,8 @@ for libraries in "" "$work/lib"; do
     export PATH="$work/bin:$PATH"
     unset LD_LIBRARY_PATH
     [ -z "$libraries" ] || export LD_LIBRARY_PATH="$libraries"
-    launch --dataset "$work/ds" --emulate 2 --np 2 -- true >"$work/out" 2>/dev/null || fail "--np 2"
+    launch --dataset "$work/ds" --emulate 2 --np 2 -- true >"$work/out" 2>"$work/err" || fail "--np 2"
+    grep -qF "fs-launch: nodes 0, 1:$unused" "$work/err" || fail "both nodes: $(cat "$work/err")"
     equal "PATH and LD_LIBRARY_PATH with --np" "2 mine $PATH ${libraries:-none}" "$(sort "$work/out" | uniq -c | sed 's/^ *//')"
   ) || exit 1
 done
@@ -110,7 +114,12 @@ status 0 true
 expect_status 0 timeout -s KILL 60 "$bin/fs-launch" --local-dir "$local" --dataset "$work/ds" -- \
   sh -c 'kill -STOP "$(pgrep -P $PPID -x fs-launch-guard)"'
 equal "standard input" "$(seq 100000 | md5sum)" "$(seq 100000 | launch --dataset "$work/ds" -- md5sum 2>/dev/null)"
-equal "standard output" "out" "$(launch --dataset "$work/ds" -- sh -c 'echo out; echo err >&2' 2>/dev/null)"
+mkdir "$work/starters"
+printf '#!/bin/sh\nexec "$@"\n' >"$work/starters/sudo"
+chmod +x "$work/starters/sudo"
+equal "standard output" "out 1" "$(launch --dataset "$work/ds" --env-as-is -- \
+  "$work/starters/sudo" sh -c 'echo out $FANSTORE_ENV_AS_IS; echo err >&2' 2>"$work/err")"
+grep -q '^fs-launch: warning: .*/sudo starts the command with other rights' "$work/err" || fail "sudo: $(cat "$work/err")"
 for _ in 1 2 3 4 5; do
   launch --dataset "$work/ds" --emulate 2 -- sh -c "[ -e /proc/self/fd/0 ] || echo >'$work/closed'" <&- >&- 2>&- ||
     fail "all three closed: $?"

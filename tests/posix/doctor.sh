@@ -240,8 +240,11 @@ says note s6 'neither an ELF file nor a script'
 for s in 'env -i ./dynamic' 'env - ./dynamic' 'env -u LD_PRELOAD ./dynamic' 'env --unset=FANSTORE_RUN ./dynamic' \
   'env LD_PRELOAD=libx.so ./dynamic'; do
   # shellcheck disable=SC2086
-  doctor 1 --doctor $s
+  doctor 1 --env-as-is --doctor $s
   says bypass env 'env|LD_PRELOAD'
+  # shellcheck disable=SC2086
+  doctor 0 --doctor $s
+  says note env 'gets it back'
 done
 mkdir path
 for w in sudo ssh docker apptainer srun; do
