@@ -34,6 +34,7 @@ enum {
   OPT_STAGE_IN,
   OPT_OUTPUT_REPLICAS,
   OPT_LOCAL_IO,
+  OPT_NODE_LOCAL,
   OPT_IO_THREADS,
   OPT_LOCAL_DEFAULT,
   OPT_VERBOSE,
@@ -62,6 +63,7 @@ static const struct fs_opt options[] = {
     {"in-place", 0, NULL, "with --stage-out: replace nothing there but copies of this job", OPT_IN_PLACE},
     {"output-limit", 0, "SIZE", "room for output files on this node (default: all there is)", OPT_OUTPUT_LIMIT},
     {"stage-in", 0, "DIR", "what is there are output files from the start", OPT_STAGE_IN},
+    {"node-local", 0, "GLOB", "files of such names are each node's own (repeatable; default: none)", OPT_NODE_LOCAL},
     {"verbose", 0, NULL, "tell when nodes stop or start to answer", OPT_VERBOSE},
     {"help", 'h', NULL, "show this help", OPT_HELP},
     {"version", 0, NULL, "show the version", OPT_VERSION},
@@ -117,6 +119,14 @@ static fs_err on_dataset(struct fs_daemon_config *c, int id, const char *value) 
   return 0;
 }
 
+static fs_err on_node_local(struct fs_daemon_config *c, const char *value) {
+  size_t bytes = 1 + strlen(value) + 1;
+  for (uint32_t i = 0; i < c->node_locals; i++) bytes += strlen(c->node_local[i]) + 1;
+  if (c->node_locals == FS_NODE_LOCALS || bytes > FS_NL_GLOBS) return bad("too many patterns of --node-local:", value);
+  c->node_local[c->node_locals++] = value;
+  return 0;
+}
+
 static fs_err on_option(void *ctx, int id, const char *value) {
   struct fs_daemon_config *c = ctx;
   switch (id) {
@@ -155,6 +165,8 @@ static fs_err on_option(void *ctx, int id, const char *value) {
     if (fs_local_io_parse(value) < 0) return bad("--local-io: cached, direct or auto, not", value);
     c->local_io = (uint32_t)fs_local_io_parse(value);
     return 0;
+  case OPT_NODE_LOCAL:
+    return on_node_local(c, value);
   case OPT_VERBOSE:
     c->verbose = true;
     return 0;

@@ -38,6 +38,9 @@ struct fs_launch_options {
   unsigned datasets;
   const char *local_dir, *hosts, *hostfile, *report, *stage_out, *stage_in, *verify, *local_io;
   uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
+  const char *node_local[FS_NODE_LOCALS];
+  unsigned node_locals;
+  bool node_local_given; /* else the default ones */
   bool read_only, verbose, purge, keep, discard, staged, doctor, supervised, env_as_is;
   uint64_t given; /* options that take one value, by their bits */
   char **command; /* NULL-terminated */

@@ -128,6 +128,14 @@ static void add_datasets(const struct fs_launch *l, struct fs_words *w) {
   }
 }
 
+static void add_node_local(const struct fs_launch *l, struct fs_words *w) {
+  if (!l->opt.node_local_given) add_all(w, "--node-local lock.mdb --node-local *.mdb-lock");
+  for (unsigned i = 0; i < l->opt.node_locals; i++) {
+    fs_words_add(w, "--node-local");
+    fs_words_add(w, "%s", l->opt.node_local[i]);
+  }
+}
+
 void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "%s", l->mpirun);
   add_all(w, "--bind-to none --map-by node --oversubscribe --enable-recovery");
@@ -182,6 +190,7 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "--local-io");
     fs_words_add(w, "%s", l->opt.local_io);
   }
+  add_node_local(l, w);
   if (l->opt.output_replicas > 0) add_all(w, "--output-replicas 1");
   if (l->opt.verbose) fs_words_add(w, "--verbose");
 }

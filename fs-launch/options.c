@@ -33,6 +33,7 @@ enum {
   O_VERIFY,
   O_STAGED,
   O_DOCTOR,
+  O_NODE_LOCAL,
   O_VERBOSE,
   O_HELP,
   O_VERSION
@@ -74,6 +75,10 @@ static const struct fs_opt launch_opts[] = {
     {"stage-in", 0, "DIR", "what is in DIR, an earlier job's outputs, is below the mounts from the start", O_STAGE_IN},
     {"output-replicas", 0, "N", "1: what COMMAND writes is on one more node when close and fsync return (default: 0)",
      O_OUTPUT_REPLICAS},
+    {"node-local", 0, "GLOB",
+     "files of such names are each node's own; repeatable; '' for none (default: lock.mdb\n"
+     "and *.mdb-lock)",
+     O_NODE_LOCAL},
     {"start-timeout", 0, "SECONDS", "give up after so long without progress at the start (default: 60)",
      O_START_TIMEOUT},
     {"deadline", 0, "MS", "a read goes to another copy after so long (default: the daemon's)", O_DEADLINE},
@@ -181,6 +186,19 @@ static fs_err set_local_io(const char *value, const char **out) {
   return 0;
 }
 
+/* '' adds none: alone it takes the default ones away. */
+static fs_err set_node_local(struct fs_launch_options *o, const char *value) {
+  o->node_local_given = true;
+  if (value[0] == '\0') return 0;
+  size_t bytes = 1 + strlen(value) + 1;
+  for (unsigned i = 0; i < o->node_locals; i++) bytes += strlen(o->node_local[i]) + 1;
+  if (strchr(value, '/')) return bad_value("node-local", value, "a pattern of a name, without slashes");
+  if (o->node_locals == FS_NODE_LOCALS || bytes > FS_NL_GLOBS)
+    return bad_value("node-local", value, "fewer or shorter patterns");
+  o->node_local[o->node_locals++] = value;
+  return 0;
+}
+
 static fs_err set_value(struct fs_launch_options *o, int id, const char *value) {
   switch (id) {
   case O_DATASET:
@@ -217,6 +235,8 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
   case O_OUTPUT_REPLICAS:
     if (fs_parse_u64(value, 0, 1, &o->output_replicas) == 0) return 0;
     return bad_value("output-replicas", value, "0 or 1");
+  case O_NODE_LOCAL:
+    return set_node_local(o, value);
   case O_VERIFY:
     return set_verify(value, &o->verify);
   case O_START_TIMEOUT:
@@ -261,7 +281,7 @@ static fs_err once(struct fs_launch_options *o, const struct fs_opt *opts, size_
     fs_say("--%s: give it once", opts[i].name);
     return -EINVAL;
   }
-  if (id != O_DATASET && id != O_MOUNT) o->given |= bit;
+  if (id != O_DATASET && id != O_MOUNT && id != O_NODE_LOCAL) o->given |= bit;
   return 0;
 }
 
@@ -301,6 +321,7 @@ static int check_outputs(const struct fs_launch_options *o) {
                     {"stage-out", o->stage_out != NULL},
                     {"stage-in", o->stage_in != NULL},
                     {"output-limit", o->output_limit > 0},
+                    {"node-local", o->node_locals > 0},
                     {"output-replicas", o->output_replicas > 0}};
   for (size_t i = 0; o->read_only && i < FS_ARRAY_LEN(of_outputs); i++) {
     if (!of_outputs[i].given) continue;

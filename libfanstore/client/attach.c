@@ -12,6 +12,7 @@
 
 #include "client/data_priv.h"
 #include "client/fdtab.h"
+#include "client/nodelocal.h"
 #include "client/out.h"
 #include "ipc/handover.h"
 #include "ipc/node.h"
@@ -227,6 +228,7 @@ static const struct fs_node *fs_node_take(const struct fs_handover *h) {
     else if (fs_node_was_offline())
       fs_datasets_online(mine);
     atomic_store(&fs_out_full_word, &((const struct fs_node *)node)->ctl->output_full);
+    atomic_store(&fs_nl_any_word, &((const struct fs_node *)node)->ctl->node_local_any);
   }
   const struct fs_node *n = node;
   return fs_sys_fstat(h->fd[FS_HO_CTL], &st) == 0 && st.st_ino == n->ctl_ino ? n : NULL;

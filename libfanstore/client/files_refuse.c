@@ -9,6 +9,7 @@
 
 #include "client/cwd.h"
 #include "client/files.h"
+#include "client/nodelocal.h"
 #include "client/out.h"
 #include "client/vdir.h"
 
@@ -33,7 +34,14 @@ static fs_err refuse_remove(int route, const struct fs_found *f, bool directory)
 fs_err fs_file_remove(int route, const struct fs_found *f, bool directory) {
   fs_err err = refuse_remove(route, f, directory);
   if (err != -EROFS || fs_names_node() == NULL || fs_is_vdir(f->entry)) return err;
-  return f->last == FS_LAST_SLASH && !directory ? -ENOTDIR : fs_out_remove(f, directory);
+  if (f->last == FS_LAST_SLASH && !directory) return -ENOTDIR;
+  uint64_t id = 0;
+  int own = fs_nl_any() != 0 ? fs_nl_remove(f, directory) : 0;
+  if (own != 0) return FS_MIN(own, 0);
+  err = directory && fs_nl_any() != 0 ? fs_nl_check_empty(f, &id) : 0;
+  if (err == 0) err = fs_out_remove(f, directory);
+  if (err == 0 && id != 0) fs_nl_removed(id);
+  return err;
 }
 
 fs_err fs_file_refuse_change(int route) {
@@ -155,6 +163,8 @@ static __attribute__((noinline)) fs_err rename_below(int from_dir, const char *f
   if (is_dot(&a)) return -EBUSY;
   if (is_dot(&b)) return flags & RENAME_NOREPLACE ? -EEXIST : -EBUSY;
   if (fs_names_node() == NULL || fs_is_vdir(a.f.entry)) return -EROFS;
+  int own = fs_nl_rename(&a.f, &b.f, flags);
+  if (own != 0) return own;
   err = fs_out_rename(&a.f, &b.f, flags);
   return err == 0 ? 1 : err;
 }
@@ -170,7 +180,7 @@ static fs_err check_link_source(int dirfd, const char *path, int flags, struct s
   look(dirfd, path, flags & AT_SYMLINK_FOLLOW ? 0 : FS_NOFOLLOW, a);
   if (a->route < 0) return a->route;
   if (a->route == FS_NEW) return -ENOENT;
-  if (a->route == FS_REDIRECT && a->f.out.id != 0) a->route = FS_IN;
+  if (a->route == FS_REDIRECT && (a->f.out.id != 0 || fs_nl_is(&a->f))) a->route = FS_IN;
   if (a->route == FS_IN) return 0;
   return fs_sys_fstatat(dirfd, a->route == FS_REDIRECT ? a->f.real : path, &st,
                         flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW);

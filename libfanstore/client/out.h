@@ -226,6 +226,8 @@ fs_fd fs_out_materialize(uint32_t entry);
 /* In a directory's positions: the outputs' places begin here, after all that the dataset has. */
 #define FS_OUT_AT (1ull << 41)
 static_assert(FS_RECORD_SEQ_MAX < FS_OUT_AT, "a position is an offset of 47 bits");
+/* Then come the names of this node (nodelocal.h). */
+#define FS_NL_AT (1ull << 42)
 /* getdents64 records of the outputs of a directory, from position *at on, which moves. Bytes; 0 at the end; -EINVAL
    when not even one fits. */
 fs_ssize fs_out_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n);

@@ -6,10 +6,11 @@
 #include <sys/stat.h>
 
 #include "client/files.h"
+#include "client/nodelocal.h"
 #include "client/out.h"
 #include "util/util.h"
 
-fs_ssize fs_out_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n) {
+static fs_ssize list_outputs(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n) {
   alignas(8) char page[4096];
   const struct fs_node *node = fs_names_node();
   struct fs_names_call c = {.op = FS_NAMES_LIST, .dir = node == NULL ? 0 : fs_out_dir_id(mount, dir)};
@@ -32,4 +33,13 @@ fs_ssize fs_out_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size
     }
     if (done == 0) return (fs_ssize)used;
   }
+}
+
+fs_ssize fs_out_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n) {
+  fs_ssize used = *at < FS_NL_AT ? list_outputs(mount, dir, at, buf, n) : 0;
+  if (used != 0 || FS_LIKELY(fs_nl_any() == 0)) return used;
+  uint64_t next = FS_MAX(*at, FS_NL_AT); /* all outputs are listed */
+  used = fs_nl_list(mount, dir, &next, buf, n);
+  if (used > 0) *at = next;
+  return used;
 }

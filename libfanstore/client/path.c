@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/cwd.h"
+#include "client/nodelocal.h"
 #include "client/path_walk.h"
 #include "client/vdir.h"
 #include "util/util.h"
@@ -27,6 +28,14 @@ static bool may_search(const struct fs_index *ix, uint32_t entry) {
   return true;
 }
 
+/* Does its last name match --node-local? */
+static __attribute__((noinline)) bool may_be_node_local(const char *path, size_t len) {
+  while (len > 0 && path[len - 1] == '/') len--;
+  size_t at = len;
+  while (at > 0 && path[at - 1] != '/') at--;
+  return fs_nl_glob(path + at, len - at);
+}
+
 /* The whole rest of an absolute path at once. False: it has to be walked. */
 static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *result) {
   size_t at, path_len = strlen(path);
@@ -39,6 +48,7 @@ static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *r
   const struct fs_entry *entry = fs_index_entry(ix, (uint64_t)e);
   if (entry == NULL || (S_ISLNK(entry->mode) && !(flags & FS_NOFOLLOW))) return false;
   if (!may_search(ix, (uint32_t)e)) return false;
+  if (fs_nl_may_shadow(flags) && may_be_node_local(path, path_len)) return false;
   f->mount = (uint32_t)i;
   f->entry = (uint32_t)e;
   f->last = FS_LAST_NAME;
@@ -58,6 +68,7 @@ static bool look_up_child(uint32_t mount, uint32_t dir, const char *name, unsign
   const struct fs_entry *entry = fs_index_entry(ix, (uint64_t)e);
   if (entry == NULL || (S_ISLNK(entry->mode) && !(flags & FS_NOFOLLOW))) return false;
   if (!(ix->entries[dir].mode & S_IXUSR) && !fs_caller_is_root()) return false;
+  if (fs_nl_may_shadow(flags) && may_be_node_local(name, len)) return false;
   f->mount = mount;
   f->entry = (uint32_t)e;
   f->last = FS_LAST_NAME;

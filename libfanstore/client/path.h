@@ -45,6 +45,7 @@ struct fs_found {
 #define FS_LOOK 32u      /* only its attributes are wanted */
 #define FS_CHANGES 128u  /* it is to be changed, and must be this job's own for that: --stage-in's files are copied */
 #define FS_EMPTIES 256u  /* with that: its bytes are not wanted */
+#define FS_FILE 512u     /* a regular file is to be made, unless the name is there */
 #define FS_PARENT 8u     /* the last component is not looked at: FS_NEW; FS_IN when it is a mount or above one */
 
 /* An enum fs_route, or -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG, -EBADF, or why the dataset cannot be read. */

@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "client/nodelocal.h"
 #include "client/out.h"
 #include "client/vdir.h"
 #include "util/util.h"
@@ -228,9 +229,26 @@ static int step_output(struct walk *w, const char *name, size_t len) {
   return 0;
 }
 
+/* The last name, if it is one of this node: the walk goes on, and ends, at its real path. 1: it is. */
+static __attribute__((noinline)) int step_node_local(struct walk *w, const char *name, size_t len, int64_t child) {
+  const struct fs_entry *e = child < 0 ? NULL : fs_index_entry(w->ix, (uint64_t)child);
+  int r = fs_nl_find(w->mount, w->entry, name, len, e, (uint32_t)child, w->flags, w->real);
+  if (r != 1) return r;
+  w->found->mount = w->mount;
+  w->found->entry = w->entry;
+  w->below = false;
+  w->real_len = strlen(w->real);
+  return 1;
+}
+
 static int step_child(struct walk *w, const char *name, size_t len) {
-  if (fs_is_out(w->entry)) return step_output(w, name, len);
-  int64_t child = fs_index_child(w->ix, w->entry, name, len);
+  bool out = fs_is_out(w->entry);
+  int64_t child = out ? -ENOENT : fs_index_child(w->ix, w->entry, name, len);
+  if (at_end(w->ahead) && fs_nl_maybe(w->flags)) {
+    int r = step_node_local(w, name, len, child);
+    if (r != 0) return r < 0 ? r : 0;
+  }
+  if (out) return step_output(w, name, len);
   if (child == -ENOENT) {
     int r = fs_mount_list[w->mount].outer ? step_to_mount(w, name, len, true) : 1;
     return r == 1 ? step_output(w, name, len) : r;

@@ -135,7 +135,7 @@ static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call
   if (!fs_call_ok(c, n) || c->op >= FS_NAMES_CLIENT_OPS) return -EINVAL;
   if (c->op == FS_NAMES_CREATE && (c->flags & FS_NAMES_STAGED)) return -EINVAL;
   if (c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE || c->op == FS_NAMES_FIND) return 0;
-  if (d->cfg->read_only && fs_box_changes(c)) return -EROFS;
+  if (d->cfg->read_only && (fs_box_changes(c) || c->op == FS_NAMES_NODE_LOCAL)) return -EROFS;
   bool own = c->op == FS_NAMES_RELAY || c->op == FS_NAMES_SYNC;
   if (own && !fs_spill_mine(d, c->id)) return -EINVAL;
   if (c->op == FS_NAMES_OFFER && c->to != 0 && !fs_spill_mine(d, c->to)) return -EINVAL;
@@ -215,6 +215,8 @@ static bool fs_box_at_once(struct fs_daemon *d, struct fs_client *client, uint32
     err = fs_holds_release(d, client, c->id, c->seq);
   else if (c->op == FS_NAMES_RELAY)
     err = fs_relay_begin(d, c);
+  else if (c->op == FS_NAMES_NODE_LOCAL)
+    err = fs_ctl_node_local(d, c);
   else if (offer)
     err = fs_node_part_offered(d, c->id, c->to, &part);
   else

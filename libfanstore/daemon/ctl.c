@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/daemon.h"
@@ -104,6 +105,30 @@ void fs_ctl_mark_all(struct fs_daemon *d) {
   fs_ctl_left(d, d->ctl->outputs, sizeof(d->ctl->outputs));
 }
 
+/* The bit is set before a client makes the first name in that directory, and never cleared. */
+fs_err fs_ctl_node_local(struct fs_daemon *d, const struct fs_names_call *c) {
+  static const char *const made[] = {FS_NL_DIR, FS_NL_NEW, FS_NL_PATHS};
+  for (size_t i = 0; i < FS_ARRAY_LEN(made); i++)
+    if (mkdirat(d->spill_fd, made[i], 0700) < 0 && errno != EEXIST) return -errno;
+  uint32_t bit = fs_nl_bit(c->dir);
+  _Atomic uint64_t *word = &d->ctl->node_local[bit / 64];
+  atomic_fetch_or(word, 1ull << bit % 64);
+  atomic_fetch_or(&d->ctl->node_local_any, FS_NL_NAMES | (c->flags & FS_NL_SHADOWS));
+  fs_ctl_left(d, word, sizeof(*word));
+  fs_ctl_left(d, &d->ctl->node_local_any, sizeof(d->ctl->node_local_any));
+  return 0;
+}
+
+static void fs_ctl_globs(struct fs_ctl *c, const struct fs_daemon_config *cfg) {
+  size_t at = 0;
+  for (uint32_t i = 0; i < cfg->node_locals; i++) {
+    size_t n = strlen(cfg->node_local[i]) + 1;
+    if (n == 1 || at + n >= sizeof(c->node_local_globs)) continue; /* the options were checked */
+    memcpy(c->node_local_globs + at, cfg->node_local[i], n);
+    at += n;
+  }
+}
+
 fs_err fs_ctl_build(struct fs_daemon *d) {
   uint64_t nplace = 0, at = fs_round_up(sizeof(struct fs_ctl), 64);
   for (uint32_t i = 0; i < d->datasets; i++) nplace += d->data[i].partitions;
@@ -124,6 +149,7 @@ fs_err fs_ctl_build(struct fs_daemon *d) {
   c->memory_limit = fs_memory_limit();
   c->flags = (d->cfg->read_only ? FS_CTL_READ_ONLY : 0) | (d->cfg->replicas ? FS_CTL_REPLICAS : 0) | d->cfg->local_io;
   memcpy(c->spill, d->spill, sizeof(c->spill));
+  fs_ctl_globs(c, d->cfg);
   for (uint32_t i = 0, first = 0; i < d->datasets; i++) {
     const struct fs_dataset *ds = &d->data[i];
     fs_ctl_dataset(&c->dataset[i], ds, first);

@@ -47,6 +47,8 @@ struct fs_daemon_config {
   const char *stage_out; /* a directory that outlives the job, or NULL */
   bool in_place;         /* stage_out is the dataset's own source: nothing of the user's is replaced there */
   const char *stage_in;  /* one that outlived another */
+  uint32_t node_locals;
+  const char *node_local[FS_NODE_LOCALS]; /* patterns of files that are each node's own */
   uint32_t datasets;
   const char *dataset[FS_MAX_DATASETS];
   const char *mount[FS_MAX_DATASETS]; /* NULL: the dataset's own */
@@ -248,6 +250,7 @@ uint64_t fs_ctl_dropped(const struct fs_daemon *d);
 fs_err fs_ctl_leave(const struct fs_daemon *d);      /* in the run directory (ipc/node.h) */
 void fs_ctl_mark(struct fs_daemon *d, uint32_t bit); /* there may be outputs (ctl->outputs) */
 void fs_ctl_mark_all(struct fs_daemon *d);
+fs_err fs_ctl_node_local(struct fs_daemon *d, const struct fs_names_call *c); /* of a client: FS_NAMES_NODE_LOCAL */
 void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part); /* it is not local any more */
 
 /* ---- lease.c: partitions that somebody is about to write to ---- */

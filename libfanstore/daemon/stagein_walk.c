@@ -131,10 +131,18 @@ static fs_err fs_in_readable(int fd, const char *name, const struct stat *st) {
   return faccessat(fd, name, R_OK, AT_EACCESS) < 0 ? -errno : 0;
 }
 
+/* Each node has its own of that name. */
+static bool fs_in_node_local(const struct fs_daemon *d, const char *name) {
+  for (uint32_t i = 0; i < d->cfg->node_locals; i++)
+    if (fs_glob_match(d->cfg->node_local[i], name)) return true;
+  return false;
+}
+
 /* One of this rank's. */
 static fs_err fs_in_take(struct fs_in_walk *w, struct fs_in_dir *dir, int fd, const char *name) {
   struct fs_in_item item = {.in = w->in, .dir = dir}, *made;
   if (fstatat(fd, name, &item.st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  if (S_ISREG(item.st.st_mode) && fs_in_node_local(w->in->d, name)) return 0;
   fs_err err = fs_in_readable(fd, name, &item.st);
   if (err == 0 && S_ISLNK(item.st.st_mode)) item.target = fs_in_link(fd, name, &err);
   if (err == 0 && S_ISREG(item.st.st_mode)) err = fs_stagein_link(w->in, &item, fd, name);

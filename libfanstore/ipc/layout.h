@@ -21,7 +21,7 @@
 #include "ipc/names.h"
 #include "util/base.h"
 
-#define FS_IPC_VERSION 9u
+#define FS_IPC_VERSION 10u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -113,6 +113,10 @@ struct fs_ctl {
   uint64_t output_limit;          /* bytes of outputs on this node; 0: no limit */
   alignas(64) _Atomic uint64_t output_used; /* when it was last added up */
   _Atomic uint32_t output_full;             /* FS_OUTPUT_* */
+  /* Names of this node (section 13): FS_NL_*; which directories may have some; which files are. */
+  _Atomic uint32_t node_local_any;
+  _Atomic uint64_t node_local[FS_NL_BITS / 64]; /* bit fs_nl_bit(directory's id) */
+  char node_local_globs[FS_NL_GLOBS];           /* patterns, one after the other, then an empty one */
 };
 #define FS_TREE_UNKNOWN (1ull << 63)
 #define FS_LISTS_UNKNOWN (1ull << 63)

@@ -31,6 +31,11 @@
 /* Where a file's bytes are, below fs_ctl.spill. */
 #define FS_OUT_DIR "out"
 #define FS_OUT_FILE FS_OUT_DIR "/%016llx"
+/* Below fs_ctl.spill: names of this node, in a directory for each directory, by its id; those that are being made; and
+   symlinks to the paths that sockets were bound to. */
+#define FS_NL_DIR "node-local"
+#define FS_NL_NEW FS_NL_DIR "/new"
+#define FS_NL_PATHS FS_NL_DIR "/paths"
 #define FS_DATASET_DIR(dataset, entry) ((uint64_t)((dataset) + 1) << 32 | (entry))
 
 /* The bit of a directory among those that say which may have outputs. */
@@ -38,6 +43,16 @@
 static inline uint32_t fs_mark_bit(uint64_t dir) {
   dir = (dir ^ dir >> 31) * 0x9e3779b97f4a7c15ull;
   return (uint32_t)(dir >> 48);
+}
+
+/* The bit of a directory among those that say which may have names of this node. */
+#define FS_NL_BITS 4096u
+#define FS_NL_NAMES 1u     /* this node has such names */
+#define FS_NL_SHADOWS 2u   /* one of them is also a name of the dataset */
+#define FS_NODE_LOCALS 32u /* patterns of --node-local */
+#define FS_NL_GLOBS 1024u  /* bytes of all patterns of --node-local, each with its zero, and a zero more */
+static inline uint32_t fs_nl_bit(uint64_t dir) {
+  return fs_mark_bit(dir) % FS_NL_BITS;
 }
 
 enum fs_record_flags {
@@ -100,6 +115,8 @@ enum fs_names_op {
                      that it has, 64 bits, or 0. EINVAL: that spill is something else */
   FS_NAMES_FIND,  /* id, of a directory: its record, whichever directory it is in. ENOENT */
   FS_NAMES_TIMES, /* dir: when names in it were changed last, 64 bits: ns since 1970; 0: never */
+  FS_NAMES_NODE_LOCAL, /* dir: a client makes names of its node there. Its own daemon sets the directory's bit. flags:
+                          FS_NL_SHADOWS */
   FS_NAMES_CLIENT_OPS,
   /* between the daemons only */
   FS_NAMES_TAKE = 32, /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */

@@ -252,10 +252,12 @@ static int64_t bad_target(const char *t) {
 
 FS_NEW_NAME(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, true, fs_out_mkdir(f, m))
 FS_NEW_NAME(mkdirat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, true, fs_out_mkdir(f, m))
-FS_NEW_NAME(mkfifo, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, false, -EPERM)
-FS_NEW_NAME(mkfifoat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, false, -EPERM)
-FS_NEW_NAME(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, bad_type(m), false, -EPERM)
-FS_NEW_NAME(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, bad_type(m), false, -EPERM)
+FS_NEW_NAME(mkfifo, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, false, fs_nl_mknod(f, S_IFIFO | (m & 07777)))
+FS_NEW_NAME(mkfifoat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, false,
+            fs_nl_mknod(f, S_IFIFO | (m & 07777)))
+FS_NEW_NAME(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, bad_type(m), false, fs_nl_mknod(f, m))
+FS_NEW_NAME(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, bad_type(m), false,
+            fs_nl_mknod(f, m))
 FS_NEW_NAME(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, bad_target(t), false, fs_out_symlink(f, t))
 FS_NEW_NAME(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, bad_target(t), false,
             fs_out_symlink(f, t))

@@ -107,6 +107,19 @@ static fs_ssize canonical(int route, const struct fs_found *f, char *out) {
   return err != 0 ? err : fs_path_of(f->mount, f->entry, out, PATH_MAX);
 }
 
+/* Of a name of this node, whose directory f->entry is. */
+static fs_ssize canonical_of_node(const struct fs_found *f, char *out) {
+  struct stat st;
+  fs_err err = fs_sys_fstatat(AT_FDCWD, f->real, &st, AT_SYMLINK_NOFOLLOW);
+  fs_ssize n = err != 0 ? err : fs_path_of(f->mount, f->entry, out, PATH_MAX);
+  if (n < 0) return n;
+  if ((size_t)n + f->name_len + 2 > PATH_MAX) return -ENAMETOOLONG;
+  out[n++] = '/';
+  memcpy(out + n, f->name, f->name_len);
+  out[n + (fs_ssize)f->name_len] = '\0';
+  return n + (fs_ssize)f->name_len;
+}
+
 static char *real_realpath(const char *path, char *buf, bool *again) {
   char *r = FS_REAL(realpath)(path, buf);
   *again = r == NULL && errno == ENOENT && !fs_path_surely_missing(AT_FDCWD, path, 0, -ENOENT);
@@ -125,8 +138,9 @@ static __attribute__((noinline)) char *realpath_slow(const char *path, char *buf
     route = fs_path_retry_walk(AT_FDCWD, path, 0, -ENOENT, &f);
     if (route == FS_OUT) return NULL;
   }
-  if (route == FS_REDIRECT) return FS_REAL(realpath)(f.real, buf);
-  fs_ssize n = canonical(route, &f, out);
+  bool own = route == FS_REDIRECT && fs_nl_is(&f);
+  if (route == FS_REDIRECT && !own) return FS_REAL(realpath)(f.real, buf);
+  fs_ssize n = own ? canonical_of_node(&f, out) : canonical(route, &f, out);
   if (n >= 0) return give(out, (size_t)n, buf, 0);
   fs_ret(n);
   return NULL;

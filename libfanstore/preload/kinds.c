@@ -31,7 +31,6 @@ static bool is_file(int fd) {
 #define X(ret, name, params, args) FS_WRONG_KIND(ret, name, params, args, ENOTSOCK)
 FS_SYMBOLS_NOT_SOCKET(X)
 #undef X
-FS_ALIAS(__connect, connect);
 FS_ALIAS(__send, send);
 
 #define X(ret, name, params, args) FS_WRONG_KIND(ret, name, params, args, ENOTTY)

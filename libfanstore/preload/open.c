@@ -42,7 +42,8 @@ static unsigned open_walk(const char *path, int flags) {
   if ((flags & O_TRUNC) && !(flags & O_PATH)) walk |= FS_CHANGES | (flags & O_DIRECTORY ? 0 : FS_EMPTIES);
   if ((flags & (O_CREAT | O_PATH)) != O_CREAT) return walk;
   size_t len = strlen(path);
-  return FS_MAKE | ((flags & O_EXCL) || (len > 0 && path[len - 1] == '/') ? FS_NOFOLLOW | FS_AS_IS : walk);
+  if (len > 0 && path[len - 1] == '/') return FS_MAKE | FS_NOFOLLOW | FS_AS_IS;
+  return FS_MAKE | FS_FILE | (flags & O_EXCL ? FS_NOFOLLOW | FS_AS_IS : walk);
 }
 
 static int64_t open_entry(int route, const struct fs_found *f, int flags) {

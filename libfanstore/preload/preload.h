@@ -45,6 +45,7 @@
 
 #include "client/fdreal.h"
 #include "client/files.h"
+#include "client/nodelocal.h"
 #include "client/out.h"
 #include "preload/symbols.h"
 
@@ -234,6 +235,12 @@ static inline void fs_lowest(int n) {
 static inline fs_err fs_must_exist(int route) {
   return route < 0 ? route : route == FS_IN ? 0 : -ENOENT;
 }
+/* What a file's descriptor gets where a socket is wanted (address.c). */
+ssize_t fs_not_a_socket(int fd, ssize_t r);
+/* May an address be that of a UNIX socket below a mount? */
+bool fs_address_below(const struct sockaddr *a, socklen_t n);
+/* sendmsg(2) to any address. */
+ssize_t fs_send_message(int fd, const struct msghdr *m, int flags);
 /* The library's own descriptors are not the program's to close or replace. */
 static inline bool fs_shielded(int fd) {
   if (FS_LIKELY(fd < atomic_load_explicit(&fs_own_lowest, memory_order_relaxed))) return false;

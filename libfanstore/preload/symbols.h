@@ -123,20 +123,23 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
 
 /* A dataset's file is not what these want: the error that a file's descriptor gets, where the kernel says EBADF. */
 #define FS_SYMBOLS_NOT_SOCKET(X)                                                                                       \
-  X(int, bind, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n))                                            \
-  X(int, connect, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n))                                         \
-  X(int, getpeername, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n))                                          \
-  X(int, getsockname, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n))                                          \
   X(int, getsockopt, (int fd, int l, int o, void *v, socklen_t *n), (fd, l, o, v, n))                                  \
   X(int, setsockopt, (int fd, int l, int o, const void *v, socklen_t n), (fd, l, o, v, n))                             \
   X(int, listen, (int fd, int n), (fd, n))                                                                             \
   X(int, shutdown, (int fd, int h), (fd, h))                                                                           \
   X(ssize_t, recv, (int fd, void *b, size_t n, int f), (fd, b, n, f))                                                  \
   X(ssize_t, __recv_chk, (int fd, void *b, size_t n, size_t z, int f), (fd, b, n, z, f))                               \
+  X(ssize_t, send, (int fd, const void *b, size_t n, int f), (fd, b, n, f))
+
+/* The same, of those with an address, which may be a path below a mount. */
+#define FS_SYMBOLS_ADDRESS(X)                                                                                          \
+  X(int, bind, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n))                                            \
+  X(int, connect, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n))                                         \
+  X(int, getpeername, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n))                                          \
+  X(int, getsockname, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n))                                          \
   X(ssize_t, recvfrom, (int fd, void *b, size_t n, int f, struct sockaddr *a, socklen_t *l), (fd, b, n, f, a, l))      \
   X(ssize_t, __recvfrom_chk, (int fd, void *b, size_t n, size_t z, int f, struct sockaddr *a, socklen_t *l),           \
     (fd, b, n, z, f, a, l))                                                                                            \
-  X(ssize_t, send, (int fd, const void *b, size_t n, int f), (fd, b, n, f))                                            \
   X(ssize_t, sendto, (int fd, const void *b, size_t n, int f, const struct sockaddr *a, socklen_t l),                  \
     (fd, b, n, f, a, l))
 
@@ -380,6 +383,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   FS_SYMBOLS_PAIR(X)                                                                                                   \
   FS_SYMBOLS_STAT(X)                                                                                                   \
   FS_SYMBOLS_NOT_SOCKET(X)                                                                                             \
+  FS_SYMBOLS_ADDRESS(X)                                                                                                \
   FS_SYMBOLS_NOT_TTY(X)                                                                                                \
   FS_SYMBOLS_NOT_EVENT(X)                                                                                              \
   FS_SYMBOLS_TTY_NAME(X)                                                                                               \

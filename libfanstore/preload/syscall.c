@@ -157,6 +157,17 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_fchmod, fchmod((int)a, (mode_t)b))                                                                             \
   X(SYS_fchown, fchown((int)a, (uid_t)b, (gid_t)c))
 
+/* Addresses of sockets. */
+#define FS_SYSCALLS_ADDRESS(X)                                                                                         \
+  X(SYS_bind, bind((int)a, (const struct sockaddr *)b, (socklen_t)c))                                                  \
+  X(SYS_connect, connect((int)a, (const struct sockaddr *)b, (socklen_t)c))                                            \
+  X(SYS_accept, accept((int)a, (struct sockaddr *)b, (socklen_t *)c))                                                  \
+  X(SYS_accept4, accept4((int)a, (struct sockaddr *)b, (socklen_t *)c, (int)d))                                        \
+  X(SYS_getsockname, getsockname((int)a, (struct sockaddr *)b, (socklen_t *)c))                                        \
+  X(SYS_getpeername, getpeername((int)a, (struct sockaddr *)b, (socklen_t *)c))                                        \
+  X(SYS_sendto, sendto((int)a, (const void *)b, (size_t)c, (int)d, (const struct sockaddr *)e, (socklen_t)f))          \
+  X(SYS_recvfrom, recvfrom((int)a, (void *)b, (size_t)c, (int)d, (struct sockaddr *)e, (socklen_t *)f))
+
 /* Questions about paths, and changes, which are refused. */
 #define FS_SYSCALLS_PATH(X)                                                                                            \
   X(SYS_statfs, statfs((const char *)a, (struct statfs *)b))                                                           \
@@ -240,7 +251,7 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
 #define X5(n, call) | BIT(5, n)
 #define X6(n, call) | BIT(6, n)
 #define X7(n, call) | BIT(7, n)
-#define WORD(x) 0ull FS_SYSCALLS(x) FS_SYSCALLS_FD(x) FS_SYSCALLS_PATH(x) FS_SYSCALLS_OLD(x)
+#define WORD(x) 0ull FS_SYSCALLS(x) FS_SYSCALLS_FD(x) FS_SYSCALLS_ADDRESS(x) FS_SYSCALLS_PATH(x) FS_SYSCALLS_OLD(x)
 
 extern const uint64_t fs_syscall_mask[8];
 const uint64_t fs_syscall_mask[8] = {WORD(X0), WORD(X1), WORD(X2), WORD(X3), WORD(X4), WORD(X5), WORD(X6), WORD(X7)};
@@ -252,6 +263,7 @@ static long dispatch(long n, long a, long b, long c, long d, long e, long f) {
     return call;
     FS_SYSCALLS(X)
     FS_SYSCALLS_FD(X)
+    FS_SYSCALLS_ADDRESS(X)
     FS_SYSCALLS_PATH(X)
     FS_SYSCALLS_OLD(X)
 #undef X

@@ -47,6 +47,7 @@ bench python3-torchvision py:torchvision
 clients python3-torch      py:torch
 clients python3-torchvision py:torchvision
 clients python3-h5py       py:h5py
+clients python3-lmdb       py:lmdb
 clients python3-opencv     py:cv2
 clients python3-pandas     py:pandas
 clients python3-zarr       py:zarr
