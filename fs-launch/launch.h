@@ -299,7 +299,8 @@ bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_l
 
 /* spills.c: of a job that has ended; NULL: of all that are over. by_default: also in local.XXXXXX (util/own.h) */
 void fs_spills_remove(const char *local, bool by_default, const char *job, bool tell);
-/* Of copies that nobody makes any more; wait: their maker may have been killed this moment. */
+/* Of copies that nobody makes any more; wait: their maker may have been killed this moment. Also removes what jobs that
+   are over have left in memory. */
 void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell);
 /* Takes the lock: it is ours alone, and still the one by that name. */
 bool fs_lock_alone(int dir, const char *name, int lock);

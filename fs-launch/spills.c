@@ -4,6 +4,7 @@
  * Spill directories (docs/output-files.md, section 3): spill-JOB-RANK, on which a daemon holds a lock as long as it
  * lives; removed at the end of the job, and by fs-launch clean when the job is over. Fragments of copies: ID/.new-...,
  * whose writer holds the lock ID/.staging (docs/staging.md); removed at the end of each job, and by fs-launch clean.
+ * Copies of files in memory (docs/read-path.md): directories as of spills, below /dev/shm; removed likewise.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 #include "ipc/local.h"
 #include "ipc/names.h"
+#include "ipc/node.h"
 #include "ipc/rundir.h"
 #include "launch.h"
 #include "util/dir.h"
@@ -171,6 +173,9 @@ void fs_spills_remove(const char *local, bool by_default, const char *job, bool 
 }
 
 void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell) {
+  char memory[PATH_MAX];
   struct left w = {.fragment = true, .tries = wait ? FS_LOCK_TRIES : 0, .tell = tell};
   remove_left(local, by_default, w);
+  if (fs_memory_local(memory, sizeof(memory)) > 0 && fs_own_is(memory, false))
+    remove_in(memory, &(struct left){.tries = w.tries});
 }

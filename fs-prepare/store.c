@@ -91,7 +91,8 @@ static bool is_large_raw(const struct fs_item *item) {
 
 static fs_err place(struct fs_store *s, struct fs_item *item, const struct fs_chunk *c) {
   uint64_t align = 1, offset;
-  bool cut = item->size > s->plan->cut_above && c->offset % s->plan->segment == 0;
+  /* Every node has all replicated partitions: there is nothing to balance, and in one piece the file can be mapped. */
+  bool cut = !item->replicate && item->size > s->plan->cut_above && c->offset % s->plan->segment == 0;
   if (c->offset == 0 || cut) {
     s->current = fs_parts_least(&s->parts, item->replicate);
     align = is_large_raw(item) ? s->plan->opts->align : SMALL_ALIGN;

@@ -61,6 +61,11 @@ void fs_data_opened(uint32_t mount, uint32_t entry);
 fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, int *fd, uint64_t *fd_off,
                    bool *temporary);
 
+/* Before mremap or remap_file_pages lets a mapping at addr show n bytes from `off` of its file on: has the node's copy
+   filled there. 0, also when the mapping shows nothing of ours; -ENOMEM. */
+#define FS_REMAP_HERE UINT64_MAX /* off: where addr is */
+fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n);
+
 /* A new read-only kernel descriptor (CLOEXEC) of a real file with the entry's content, at offset 0: for exec, fds
    0-2, sendfile and programs without the preload. Shared by the node where a daemon runs; anonymous else. */
 fs_fd fs_data_materialize(uint32_t mount, uint32_t entry);

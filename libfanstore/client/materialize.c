@@ -1,30 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Real files for what needs one: mmap of a compressed or remote file, exec, descriptors that leave the library. With
- * a daemon they lie in the job's spill directory on this node: one a file, complete once it has its name, shared by all
- * processes and removed with the job. Without one they are anonymous. No locks: who links the name first wins, and
- * O_TMPFILE leaves nothing of a process that is killed before.
+ * a daemon they lie in the job's spill directory on this node, or in memory where that is full, and are removed with
+ * the job. A mapping gets the node's copy, of which its part is filled (copies.c). A descriptor that leaves the library
+ * gets a whole file: one process makes it while the others wait, and it is complete once it has its name. Without a
+ * daemon each is anonymous and whole. docs/read-path.md, "Real files".
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 
-#include "client/data_priv.h"
+#include "client/making.h"
 #include "client/out.h"
 #include "ipc/node.h"
+#include "util/util.h"
 
 #define FS_FILL_BYTES (2u << 20) /* eight blocks of the default size: as many as are fetched at once */
 #define FS_PROC_FD 32
-
-struct fs_making {
-  struct fs_dataset *ds;
-  uint32_t entry;
-  uint64_t size;
-  mode_t mode;
-  bool unreadable; /* the data itself cannot be had: another place to write to does not help */
-};
 
 static char *fs_proc_fd(int fd, char out[FS_PROC_FD]) {
   char number[FS_U64_TEXT];
@@ -34,26 +30,31 @@ static char *fs_proc_fd(int fd, char out[FS_PROC_FD]) {
 
 /* ---- making one ---- */
 
-static fs_err fs_fill(struct fs_making *m, int fd) {
+fs_err fs_making_fill(struct fs_making *m, int fd, uint64_t from, uint64_t to) {
   size_t step = FS_MAX(FS_FILL_BYTES, m->ds->ix.block_size);
-  long full = FS_SYS4(SYS_fallocate, fd, 0, 0, m->size);
-  if (full == -ENOSPC || full == -EDQUOT || full == -EFBIG) return (fs_err)full;
   uint8_t *buf = fs_mem_map(step);
   fs_err err = buf ? 0 : -ENOMEM;
-  for (uint64_t done = 0; err == 0 && done < m->size;) {
-    fs_ssize n = fs_data_read(m->ds->mount, m->entry, buf, step, done, NULL);
-    m->unreadable = n <= 0;
+  for (uint64_t done = from; err == 0 && done < to;) {
+    fs_ssize n = fs_data_read(m->ds->mount, m->entry, buf, FS_MIN(step, to - done), done, NULL);
+    if (n <= 0) m->unreadable = true;
     if (n > 0) err = fs_pwrite_full(fd, buf, (size_t)n, done);
     if (n <= 0) err = n < 0 ? (fs_err)n : -EIO;
     done += n > 0 ? (uint64_t)n : 0;
+    if (m->progress >= 0) FS_SYS2(SYS_ftruncate, m->progress, done);
   }
   fs_mem_unmap(buf, step);
   return err;
 }
 
+static fs_err fs_fill(struct fs_making *m, int fd) {
+  fs_err full = (fs_err)FS_SYS4(SYS_fallocate, fd, 0, 0, m->size);
+  return fs_is_full(full) ? full : fs_making_fill(m, fd, 0, m->size);
+}
+
 /* A read-only descriptor of the file behind a writable one, which is closed. */
 static fs_fd fs_read_only(int fd) {
   char proc[FS_PROC_FD];
+  if (fd < 0) return fd;
   fs_fd ro = fs_sys_openat(AT_FDCWD, fs_proc_fd(fd, proc), O_RDONLY | O_CLOEXEC, 0);
   if (ro < 0) return fd; /* no /proc: the writable one has to do */
   fs_sys_close(fd);
@@ -84,17 +85,17 @@ static fs_fd fs_make_anonymous(struct fs_making *m, const char *dir) {
 
 /* ---- the node's ---- */
 
-/* <spill>/<number of the dataset>-<entry>.m */
-static fs_err fs_spill_path(const struct fs_making *m, const char *dir, char *out) {
-  char name[2 * FS_U64_TEXT + 4], number[FS_U64_TEXT];
+fs_err fs_making_path(const struct fs_making *m, const char *dir, uint64_t inode, char ending, char *out) {
+  char name[3 * FS_U64_TEXT + 4], number[FS_U64_TEXT];
   strcpy(name, fs_u64_text(m->ds->number, number));
   strcat(name, "-");
   strcat(name, fs_u64_text(m->entry, number));
-  strcat(name, ".m");
+  if (inode != 0) strcat(strcat(name, "-"), fs_u64_text(inode, number));
+  strcat(name, (char[]){'.', ending, '\0'});
   return fs_join(out, dir, name);
 }
 
-static fs_fd fs_spill_open(const struct fs_making *m, const char *path) {
+fs_fd fs_making_open(const struct fs_making *m, const char *path) {
   struct stat st;
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
   if (fd < 0) return fd;
@@ -123,48 +124,113 @@ static fs_fd fs_spill_named(struct fs_making *m, const char *path) {
   return FS_MOVE_FD(fd);
 }
 
-static fs_fd fs_make_spill(struct fs_making *m, const char *dir) {
-  char path[PATH_MAX], proc[FS_PROC_FD];
-  fs_err err = fs_spill_path(m, dir, path);
+static fs_fd fs_make_spill(struct fs_making *m, const char *dir, const char *path) {
+  char proc[FS_PROC_FD];
+  fs_err err = fs_copies_room(m->ds->node, dir, m->size);
   if (err < 0) return err;
-  fs_fd fd = fs_spill_open(m, path);
-  if (fd >= 0) return fd;
-  fd = fs_make_anonymous(m, dir);
+  fs_fd fd = fs_make_anonymous(m, dir);
   if (fd >= 0)
     FS_SYS5(SYS_linkat, AT_FDCWD, fs_proc_fd(fd, proc), AT_FDCWD, path, AT_SYMLINK_FOLLOW);
   else if (fd == -EOPNOTSUPP || fd == -EISDIR)
     fd = fs_spill_named(m, path);
   if (fd < 0) return fd;
   /* The one that has the name, whoever linked it: all then share its pages. */
-  fs_fd shared = fs_spill_open(m, path);
+  fs_fd shared = fs_making_open(m, path);
   if (shared < 0) return fs_read_only(fd);
   fs_sys_close(fd);
   return shared;
 }
 
+/* The node's whole file: there, or made here, or waited for while another process makes progress with it. */
+static fs_fd fs_whole(struct fs_making *m, const char *dir) {
+  char path[PATH_MAX], lock[PATH_MAX];
+  struct stat st = {.st_size = 0};
+  int64_t before = -1;
+  fs_err err = fs_making_path(m, dir, 0, FS_MADE_WHOLE, path);
+  if (err == 0) err = fs_making_path(m, dir, 0, FS_MADE_LOCK, lock);
+  if (err < 0) return err;
+  fs_fd fd = fs_making_open(m, path);
+  if (fd >= 0) return fd;
+  FS_AUTO_CLOSE fs_fd claim =
+      fs_sys_openat(AT_FDCWD, lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  if (claim < 0) return fs_make_spill(m, dir, path);
+  for (unsigned turns = 0; fs_claim(claim, 0) == -EAGAIN && turns < FS_CLAIM_TURNS; turns++) {
+    fs_claim_nap();
+    if (fs_sys_fstat(claim, &st) != 0 || st.st_size != before) turns = 0;
+    before = st.st_size;
+  }
+  fd = fs_making_open(m, path);
+  if (fd >= 0) return fd;
+  m->progress = claim;
+  fd = fs_make_spill(m, dir, path);
+  m->progress = -1;
+  return fd;
+}
+
 /* ---- the interface ---- */
 
-static fs_fd fs_materialize(struct fs_making *m) {
-  const char *dirs[] = {getenv(FS_ENV_SPILL), getenv("TMPDIR"), "/tmp"};
-  const char *spill = m->ds->node && m->ds->node->ctl->spill[0] == '/' ? m->ds->node->ctl->spill : NULL;
-  fs_fd fd = -ENOENT;
-  if (spill) {
-    fd = fs_make_spill(m, spill);
-    if (fd >= 0 || m->unreadable) return fd;
-  }
-  for (unsigned i = 0; !spill && i < FS_ARRAY_LEN(dirs); i++) {
+/* One line, once a process: a program that maps many files would repeat it. */
+static fs_err fs_no_room(const struct fs_making *m, const char *dir) {
+  static _Atomic uint32_t told;
+  char name[2048], shown[2048], size[32];
+  size_t len;
+  if (atomic_exchange(&told, 1) != 0) return -ENOSPC;
+  fs_ssize n = fs_index_path(&m->ds->ix, m->entry, name, sizeof(name));
+  FS_NOTE(fs_mount_path(m->ds->mount, &len), "/",
+          n < 0 ? "(a file)" : fs_printable(name, (size_t)n, shown, sizeof(shown)),
+          ": mmap, exec and the like need a copy (the file has ", fs_format_size(m->size, size, sizeof(size)),
+          "), and neither ", dir, " nor this node's memory has room for it;",
+          " pack the dataset with 'fs-prepare pack --codec raw --replicate GLOB' to map such files without a copy");
+  return -ENOSPC;
+}
+
+/* Of this process alone: a file without a name, or memory. */
+static fs_fd fs_alone(struct fs_making *m, const char *const *dirs, unsigned n) {
+  fs_fd fd;
+  for (unsigned i = 0; i < n; i++) {
     if (!dirs[i] || dirs[i][0] != '/') continue;
     fd = fs_make_anonymous(m, dirs[i]);
     if (fd >= 0) return fs_read_only(fd);
     if (m->unreadable) return fd;
   }
   fd = fs_make_anonymous(m, NULL);
-  return fd < 0 ? fd : fs_read_only(fd);
+  if (fd >= 0) return fs_read_only(fd);
+  return fs_is_full(fd) ? fs_no_room(m, "the local directory") : fd;
 }
 
-static fs_err fs_making_set(struct fs_making *m, uint32_t mount, uint32_t entry) {
+static fs_fd fs_shared(struct fs_making *m, const char *dir, const struct fs_map_range *r) {
+  return r ? fs_copies_get(m, dir, r->from, r->to) : fs_whole(m, dir);
+}
+
+/* In memory, where the spill directory has no room. The directory's parent is ours alone, or is not used. Programs and
+   libraries cannot be run from a file system that is mounted noexec: they get a file without a name. */
+static fs_fd fs_in_memory(struct fs_making *m, const char *spill, const struct fs_map_range *r) {
+  char dir[PATH_MAX];
+  struct stat st;
+  struct statfs fs;
+  if (fs_memory_local(dir, sizeof(dir)) < 0 || fs_sys_fstatat(AT_FDCWD, dir, &st, AT_SYMLINK_NOFOLLOW) != 0)
+    return -ENOSPC;
+  if (!S_ISDIR(st.st_mode) || (st.st_mode & 077) != 0 || st.st_uid != (uid_t)FS_SYS1(SYS_geteuid, 0)) return -ENOSPC;
+  if (fs_memory_spill(spill, dir, sizeof(dir)) < 0 || FS_SYS2(SYS_statfs, dir, &fs) != 0) return -ENOSPC;
+  if (!r && ((uint64_t)fs.f_flags & ST_NOEXEC)) return fs_read_only(fs_make_anonymous(m, NULL));
+  return fs_shared(m, dir, r);
+}
+
+/* r: what a mapping is to show; NULL: a descriptor of all of it, to be given away. */
+static fs_fd fs_materialize(struct fs_making *m, const struct fs_map_range *r) {
+  const char *alone[] = {getenv(FS_ENV_SPILL), getenv("TMPDIR"), "/tmp"};
+  const char *spill = m->ds->node && m->ds->node->ctl->spill[0] == '/' ? m->ds->node->ctl->spill : NULL;
+  if (!spill) return fs_alone(m, alone, FS_ARRAY_LEN(alone));
+  fs_fd fd = fs_shared(m, spill, r);
+  if (fd >= 0 || m->unreadable) return fd;
+  if (!fs_is_full(fd)) return fs_alone(m, &spill, 1);
+  fd = fs_in_memory(m, spill, r);
+  return fd >= 0 || m->unreadable ? fd : fs_no_room(m, spill);
+}
+
+fs_err fs_making_set(struct fs_making *m, uint32_t mount, uint32_t entry) {
   fs_err err = 0;
-  *m = (struct fs_making){.ds = fs_dataset(mount, &err), .entry = entry};
+  *m = (struct fs_making){.ds = fs_dataset(mount, &err), .entry = entry, .progress = -1};
   const struct fs_entry *e = m->ds ? fs_index_entry(&m->ds->ix, entry) : NULL;
   if (!e) return m->ds ? -EUCLEAN : err;
   if (!S_ISREG(e->mode) || e->size > INT64_MAX) return -EUCLEAN;
@@ -180,24 +246,11 @@ fs_fd fs_data_materialize(uint32_t mount, uint32_t entry) {
   struct fs_making m;
   if (fs_is_out(entry)) return fs_out_materialize(entry);
   fs_err err = fs_making_set(&m, mount, entry);
-  return err < 0 ? err : fs_materialize(&m);
+  return err < 0 ? err : fs_materialize(&m, NULL);
 }
 
 bool fs_data_materialized(const char *path, uint32_t *mount, uint32_t *entry) {
-  const struct fs_node *node = fs_node_attach();
-  size_t len = node ? strnlen(node->ctl->spill, sizeof(node->ctl->spill)) : 0;
-  if (len == 0 || strncmp(path, node->ctl->spill, len) != 0 || path[len] != '/') return false;
-  unsigned number, e;
-  char end[2];
-  if (sscanf(path + len + 1, "%9u-%10u.%1[m]", &number, &e, end) != 3) return false;
-  for (*mount = 0; *mount < fs_mounts(); ++*mount) {
-    fs_err err;
-    const struct fs_dataset *ds = fs_dataset(*mount, &err);
-    if (!ds || !ds->node || ds->number != number) continue;
-    *entry = e;
-    return e < ds->ix.nentries;
-  }
-  return false;
+  return fs_made_name(path, FS_MADE_WHOLE, mount, entry);
 }
 
 /* Can [off, off + len) be mapped from the staged partition? Beyond the file's last page lie other files. */
@@ -247,6 +300,7 @@ fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, i
   }
   *temporary = true;
   *fd_off = off;
-  *fd = fs_materialize(&m);
-  return *fd < 0 ? *fd : 0;
+  *fd = fs_materialize(&m, &(struct fs_map_range){off, FS_MIN(m.size, off + len)});
+  if (*fd >= 0 && (off > 0 || len < m.size)) atomic_store(&fs_copies_mapped, 1);
+  return *fd >= 0 ? 0 : fs_is_full(*fd) ? -ENOMEM : *fd;
 }

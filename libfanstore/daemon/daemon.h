@@ -186,7 +186,7 @@ struct fs_daemon {
   struct fs_dataset data[FS_MAX_DATASETS];
   uint32_t datasets;
   char run[PATH_MAX], spill[PATH_MAX], socket_path[PATH_MAX];
-  int lock_fd, spill_fd, spill_lock_fd;
+  int lock_fd, spill_fd, spill_lock_fd, memory_fd; /* memory_fd: of fs_memory_spill's directory, locked; -1: none */
   int wake, doorbell;
   struct fs_ctl *ctl;
   int ctl_fd;

@@ -345,7 +345,7 @@ int fs_daemon_run(const struct fs_daemon_config *cfg, struct fs_net *net) {
   struct fs_daemon *d = &daemon_state;
   d->cfg = cfg;
   d->net = net;
-  d->lock_fd = d->spill_fd = d->spill_lock_fd = d->ctl_fd = -1;
+  d->lock_fd = d->spill_fd = d->spill_lock_fd = d->memory_fd = d->ctl_fd = -1;
   fs_daemon_start(d);
   if (fs_daemon_placed(d) && fs_daemon_staged(d)) fs_daemon_serve(d);
   fs_daemon_stop(d);

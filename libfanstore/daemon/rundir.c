@@ -212,6 +212,32 @@ static fs_err fs_rundir_out(const struct fs_daemon *d) {
   return err;
 }
 
+/* The directory in memory for copies that the spill directory has no room for. Nothing needs it: if it cannot be made,
+   there is no such room. Another job that ends may remove its parents as empty. */
+static void fs_rundir_memory(struct fs_daemon *d) {
+  char base[PATH_MAX], parent[PATH_MAX], path[PATH_MAX];
+  if (fs_memory_local(base, sizeof(base)) < 0 || fs_memory_spill(d->spill, path, sizeof(path)) < 0) return;
+  int n = snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path, '/') - path), path);
+  for (int tries = 0; n > 0 && tries < 3 && d->memory_fd < 0; tries++) {
+    if (mkdir(base, 0700) < 0 && errno != EEXIST) return;
+    FS_AUTO_CLOSE int fd = fs_rundir_open(AT_FDCWD, base);
+    if (fd < 0 && fd != -ENOENT) return; /* somebody else's */
+    if (mkdir(parent, 0700) < 0 && errno != EEXIST) continue;
+    fs_rundir_clean_spills(parent);
+    d->memory_fd = fs_rundir_make_locked(path, FS_BASE_LEAVE_NS);
+  }
+}
+
+static void fs_rundir_memory_leave(const struct fs_daemon *d) {
+  char path[PATH_MAX];
+  if (d->memory_fd < 0 || fs_memory_spill(d->spill, path, sizeof(path)) < 0) return;
+  (void)fs_remove_tree(path);
+  for (int up = 0; up < 2; up++) { /* their parents, when they are empty */
+    *strrchr(path, '/') = '\0';
+    if (rmdir(path) < 0) break;
+  }
+}
+
 fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
   char parent[PATH_MAX];
   snprintf(parent, sizeof(parent), "%s", d->data[0].stage.local);
@@ -230,6 +256,7 @@ fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
     err = d->spill_lock_fd < 0 ? d->spill_lock_fd : 0;
   }
   if (err == 0) err = fs_rundir_out(d);
+  if (err == 0) fs_rundir_memory(d);
   if (err < 0) snprintf(why, why_size, "%s: %s", d->spill, strerror(-err));
   return err;
 }
@@ -248,6 +275,7 @@ static bool fs_rundir_programs(const struct fs_daemon *d) {
 bool fs_rundir_leave(struct fs_daemon *d) {
   char base[PATH_MAX], lock[PATH_MAX];
   if (d->spill_fd >= 0) (void)fs_remove_tree(d->spill);
+  fs_rundir_memory_leave(d);
   if (d->lock_fd < 0) return false;
   (void)unlink(d->socket_path);
   bool left = d->ctl && !atomic_load(&d->over) && fs_rundir_programs(d);

@@ -58,6 +58,21 @@ fs_ssize fs_run_said(const char *run, uint32_t node, char *out, size_t size) {
   return fs_run_file(run, node, ".said", out, size);
 }
 
+fs_ssize fs_memory_local(char *out, size_t size) {
+  size_t n = 0;
+  bool fits =
+      fs_put(out, size, &n, "/dev/shm/fanstore-") && fs_put_u64(out, size, &n, (uint64_t)FS_SYS1(SYS_geteuid, 0));
+  return fits ? (fs_ssize)n : -ENAMETOOLONG;
+}
+
+fs_ssize fs_memory_spill(const char *spill, char *out, size_t size) {
+  const char *slash = strrchr(spill, '/');
+  fs_ssize len = fs_memory_local(out, size);
+  size_t n = len < 0 ? 0 : (size_t)len;
+  bool fits = len > 0 && slash && fs_put(out, size, &n, "/fanstore") && fs_put(out, size, &n, slash);
+  return fits ? (fs_ssize)n : -ENAMETOOLONG;
+}
+
 int fs_verify_parse(const char *word) {
   static const char *const words[] = {
       [FS_VERIFY_NEVER] = "never", [FS_VERIFY_REMOTE] = "remote", [FS_VERIFY_ALWAYS] = "always"};

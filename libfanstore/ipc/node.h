@@ -51,6 +51,12 @@ fs_ssize fs_run_ctl(const char *run, uint32_t node, char *out, size_t size);
 /* <run>/node-<rank>.said */
 fs_ssize fs_run_said(const char *run, uint32_t node, char *out, size_t size);
 
+/* Where real files of datasets go when the spill directory is full: <memory>/<last component of spill>, with memory =
+   /dev/shm/fanstore-<uid>/fanstore, which is laid out as below a local directory (ipc/local.h). Names alone. Length or
+   -ENAMETOOLONG. */
+fs_ssize fs_memory_local(char *out, size_t size); /* /dev/shm/fanstore-<uid> */
+fs_ssize fs_memory_spill(const char *spill, char *out, size_t size);
+
 /* Of the blocks that are read: none; those of other nodes and of shared storage; those of the node's own disk too. */
 enum fs_verify { FS_VERIFY_NEVER, FS_VERIFY_REMOTE, FS_VERIFY_ALWAYS };
 #define FS_VERIFY_DEFAULT FS_VERIFY_REMOTE

@@ -186,3 +186,22 @@ FS_EXPORT int msync(void *addr, size_t len, int flags) {
 FS_EXPORT int munmap(void *addr, size_t len) {
   return map_synced(FS_REAL(munmap)(addr, len), addr, len, true);
 }
+
+/* A mapping may show a copy that is filled where it was mapped (client/remap.c): what it will show is filled first. */
+FS_EXPORT void *mremap(void *addr, size_t len, size_t to, int flags, ...) {
+  void *target = NULL;
+  if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) {
+    va_list ap;
+    va_start(ap, flags);
+    target = va_arg(ap, void *);
+    va_end(ap);
+  }
+  fs_err err = to > len ? fs_data_remap(addr, FS_REMAP_HERE, to) : 0;
+  void *p = (void *)(err < 0 ? err : FS_SYS5(SYS_mremap, addr, len, to, flags, target));
+  return fs_sys_mmap_failed(p) ? (fs_ret((intptr_t)p), MAP_FAILED) : p;
+}
+
+FS_EXPORT int remap_file_pages(void *addr, size_t len, int prot, size_t page, int flags) {
+  fs_err err = page > UINT64_MAX / FS_ALIGN ? 0 : fs_data_remap(addr, page * (uint64_t)getpagesize(), len);
+  return fs_ret_int(err < 0 ? err : FS_SYS5(SYS_remap_file_pages, addr, len, prot, page, flags));
+}

@@ -118,6 +118,8 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_dup3, dup3((int)a, (int)b, (int)c))                                                                            \
   X(SYS_fcntl, fcntl((int)a, (int)b, c))                                                                               \
   X(SYS_mmap, sys_mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, (off_t)f))                                        \
+  X(SYS_mremap, (long)mremap((void *)a, (size_t)b, (size_t)c, (int)d, (void *)e))                                      \
+  X(SYS_remap_file_pages, remap_file_pages((void *)a, (size_t)b, (int)c, (size_t)d, (int)e))                           \
   X(SYS_chdir, chdir((const char *)a))                                                                                 \
   X(SYS_fchdir, fchdir((int)a))                                                                                        \
   X(SYS_getcwd, sys_getcwd((char *)a, (size_t)b))                                                                      \
