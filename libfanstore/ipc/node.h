@@ -12,6 +12,8 @@
  *   FANSTORE_STATE                     number of the inherited descriptor of the shared open-file table
  *   FANSTORE_READ_ONLY                 "1": every write below a mount is EROFS
  *   FANSTORE_VERIFY                    which blocks are compared with their checksums: always, remote (else), never
+ *   FANSTORE_IO_URING                  io_uring_setup by syscall(2): "0" refuses it, "1" lets it through; else libuv's
+ * is refused
  *
  * Run directory: <base>/fanstore-<uid>/<job>/ (both 0700) with base = TMPDIR, else /tmp, on each host; where another
  * user has the name fanstore-<uid>, below fanstore-<uid>.XXXXXX (ipc/rundir.h). It holds
@@ -38,6 +40,7 @@
 #define FS_ENV_VERIFY "FANSTORE_VERIFY"
 /* Not "" or "0": programs that are started with an environment of their own do not get the library back. */
 #define FS_ENV_AS_IS "FANSTORE_ENV_AS_IS"
+#define FS_ENV_IO_URING "FANSTORE_IO_URING"
 
 #define FS_SOCKET_MODE 0600
 #define FS_SOCKET_SILENT 0700

@@ -79,3 +79,11 @@ compare libc_names
 (cd / && plain "$work/ds" "$mount" "$work/libc_refused" "$mount")
 equal "the directory under the mount" "$before" "$(find "$source" -printf '%p %s %m %T@\n' | sort)"
 no_leftovers
+
+# libuv falls back to its threads; node opens and reads by the ring otherwise.
+if command -v node >/dev/null; then
+  # shellcheck disable=SC2016
+  script='require("fs").promises.readFile(process.argv[1]).then((b) => console.log(b.length), (e) => console.log(e.code))'
+  equal "by node with io_uring" "$(wc -c <"$work/original/a.txt")" \
+    "$(UV_USE_IO_URING=1 plain "$work/ds" "$mnt" node -e "$script" "$mnt/a.txt")"
+fi
