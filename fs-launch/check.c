@@ -158,6 +158,10 @@ int fs_check_stage_dirs(struct fs_launch *l) {
   return status != 0 ? status : check_stage_dir(l, "stage-in", l->opt.stage_in, R_OK | X_OK, l->stage_in);
 }
 
+int fs_check_to(struct fs_launch *l) {
+  return check_stage_dir(l, "to", l->opt.to, R_OK | W_OK | X_OK, l->to);
+}
+
 int fs_local_dir(struct fs_launch *l) {
   char path[2 * PATH_MAX], cwd[PATH_MAX];
   const char *base = getenv("TMPDIR"), *given = l->opt.local_dir;

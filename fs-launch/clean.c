@@ -12,6 +12,7 @@
 
 #include "ipc/local.h"
 #include "launch.h"
+#include "left.h"
 #include "util/dir.h"
 
 struct clean_count {
@@ -112,6 +113,11 @@ static int clean_hosts(struct fs_launch *l) {
   fs_words_add(&w, "%s", l->self);
   fs_words_add(&w, "clean");
   if (l->opt.staged) fs_words_add(&w, "--staged");
+  if (l->opt.outputs) fs_words_add(&w, "--outputs");
+  if (l->opt.to) {
+    fs_words_add(&w, "--to");
+    fs_words_add(&w, "%s", l->to);
+  }
   if (l->opt.verbose) fs_words_add(&w, "--verbose");
   if (l->opt.local_dir) {
     fs_words_add(&w, "--local-dir");
@@ -130,10 +136,15 @@ int fs_clean(int argc, char **argv) {
   l.opt.emulate = l.opt.hosts || l.opt.hostfile ? 0 : 1; /* here means here, also inside a Slurm allocation */
   status = fs_hosts_find(&l);
   if (status == 0) status = fs_local_dir(&l);
+  if (status == 0) status = fs_check_to(&l);
   if (status != 0) return status;
   if (l.where != FS_WHERE_HERE) return clean_hosts(&l);
   fs_run_sweep(true);
-  fs_spills_remove(l.local_dir, !l.opt.local_dir, NULL, true);
+  bool failed = false;
+  struct fs_left_clean outputs = {.remove = l.opt.outputs, .to = l.opt.to ? l.to : NULL, .failed = &failed, .kept = -1};
+  fs_spills_clean(l.local_dir, !l.opt.local_dir, &outputs);
+  fs_kept_clean(l.local_dir, !l.opt.local_dir, &outputs);
   fs_fragments_remove(l.local_dir, !l.opt.local_dir, false, true);
-  return l.opt.staged ? clean_staged(&l) : 0;
+  status = l.opt.staged ? clean_staged(&l) : 0;
+  return status == 0 && failed ? 1 : status;
 }

@@ -36,12 +36,12 @@ struct fs_launch_options {
     const char *path, *mount;
   } dataset[FS_MAX_DATASETS];
   unsigned datasets;
-  const char *local_dir, *hosts, *hostfile, *report, *stage_out, *stage_in, *verify, *local_io;
+  const char *local_dir, *hosts, *hostfile, *report, *to, *stage_out, *stage_in, *verify, *local_io;
   uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
   const char *node_local[FS_NODE_LOCALS];
   unsigned node_locals;
   bool node_local_given; /* else the default ones */
-  bool read_only, verbose, purge, keep, discard, staged, doctor, supervised, env_as_is;
+  bool read_only, verbose, purge, keep, discard, outputs, staged, doctor, supervised, env_as_is;
   uint64_t given; /* options that take one value, by their bits */
   char **command; /* NULL-terminated */
 };
@@ -96,6 +96,7 @@ struct fs_launch_outputs {
   uint64_t files, bytes, failed, lost, staged, dirs, links;
   uint64_t gone;       /* with their nodes */
   bool missing;        /* some that should have been kept or copied were on a node that is gone, or may have been */
+  bool unsaved;        /* some may be neither saved nor dropped: they stay in the spill directories */
   char kept[PATH_MAX]; /* where */
   struct fs_launch_output {
     uint32_t rank;
@@ -126,7 +127,7 @@ struct fs_launch {
   enum { FS_WHERE_HERE, FS_WHERE_HOSTS, FS_WHERE_SLURM } where;
   char first_host[256];
   bool first_here; /* the first node is this host: COMMAND is our child */
-  char local_dir[PATH_MAX], stage_out[PATH_MAX], stage_in[PATH_MAX];
+  char local_dir[PATH_MAX], stage_out[PATH_MAX], stage_in[PATH_MAX], to[PATH_MAX];
   char self[PATH_MAX], mpirun[PATH_MAX], fanstored[PATH_MAX], library[PATH_MAX];
   char supervisor[PATH_MAX]; /* fanstore-static; empty without --static */
   bool ucx;
@@ -185,6 +186,7 @@ int fs_check_local_dir(struct fs_launch *l); /* and it is made, or by default on
 /* Its name was somebody else's: says so. */
 void fs_warn_taken(struct fs_launch *l, const char *name, const char *used);
 int fs_check_stage_dirs(struct fs_launch *l);
+int fs_check_to(struct fs_launch *l); /* of clean */
 int fs_find_programs(struct fs_launch *l);
 /* COMMAND as execvp finds it. 0, -ENOENT, -EACCES ... */
 fs_err fs_find_command(const char *name, char *out, size_t size);
@@ -297,8 +299,9 @@ void fs_outputs_tell(const struct fs_launch *l, FILE *out);
 /* All nodes' failures for the reason of number `at`, unless an earlier one has the same. */
 bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_launch_failure *sum);
 
-/* spills.c: of a job that has ended; NULL: of all that are over. by_default: also in local.XXXXXX (util/own.h) */
-void fs_spills_remove(const char *local, bool by_default, const char *job, bool tell);
+/* spills.c: of a job that has ended; all: with outputs, which are saved or dropped. by_default: also in local.XXXXXX
+   (util/own.h) */
+void fs_spills_remove(const char *local, bool by_default, const char *job, bool all);
 /* Of copies that nobody makes any more; wait: their maker may have been killed this moment. Also removes what jobs that
    are over have left in memory. */
 void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell);

@@ -32,6 +32,8 @@ enum {
   O_DEADLINE,
   O_VERIFY,
   O_STAGED,
+  O_OUTPUTS,
+  O_TO,
   O_DOCTOR,
   O_NODE_LOCAL,
   O_VERBOSE,
@@ -93,6 +95,8 @@ static const struct fs_opt launch_opts[] = {
 
 static const struct fs_opt clean_opts[] = {
     {"staged", 0, NULL, "remove staged partitions that no job uses", O_STAGED},
+    {"outputs", 0, NULL, "remove outputs that jobs have kept or left in the local directory", O_OUTPUTS},
+    {"to", 0, "DIR", "with --outputs: copy them to DIR/JOB first, under their names", O_TO},
     {"local-dir", 'l', "DIR", HELP_LOCAL_DIR, O_LOCAL_DIR},
     {"hosts", 0, "A,B,...", "clean these hosts, not this one", O_HOSTS},
     {"hostfile", 0, "FILE", "clean the hosts named there, not this one", O_HOSTFILE},
@@ -117,7 +121,8 @@ static void help_launch(void) {
 static void help_clean(void) {
   printf("usage: fs-launch clean [options]\n\n"
          "Removes what jobs that were killed left behind in the run directories and in the local directory, and with\n"
-         "--staged the staged partitions. Nothing of a running job is touched.\n\nOptions:\n");
+         "--staged the staged partitions, with --outputs outputs, which else are only told. Nothing of a running job "
+         "is touched.\n\nOptions:\n");
   fs_opt_help(stdout, clean_opts, FS_ARRAY_LEN(clean_opts));
 }
 
@@ -226,6 +231,8 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     return 0;
   case O_STAGE_OUT:
     return set_text("stage-out", value, "a directory", &o->stage_out);
+  case O_TO:
+    return set_text("to", value, "a directory", &o->to);
   case O_STAGE_IN:
     return set_text("stage-in", value, "a directory", &o->stage_in);
   case O_LOCAL_IO:
@@ -256,6 +263,7 @@ static bool set_flag(struct fs_launch_options *o, int id) {
                : id == O_KEEP      ? &o->keep
                : id == O_DISCARD   ? &o->discard
                : id == O_STAGED    ? &o->staged
+               : id == O_OUTPUTS   ? &o->outputs
                : id == O_VERBOSE   ? &o->verbose
                : id == O_DOCTOR    ? &o->doctor
                                    : NULL;
@@ -363,6 +371,10 @@ int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
 int fs_options_parse_clean(struct fs_launch_options *o, int argc, char **argv) {
   int next =
       fs_opt_parse("fs-launch clean", clean_opts, FS_ARRAY_LEN(clean_opts), argc, argv, 1, false, on_clean_option, o);
+  if (next >= 0 && o->to && !o->outputs) {
+    fs_say("--to: give --outputs with it");
+    return FS_EXIT_USAGE;
+  }
   return next < 0 ? FS_EXIT_USAGE : check_nodes(o);
 }
 

@@ -246,6 +246,7 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   bool wanted = l->opt.stage_out || l->opt.keep;
   l->outputs.missing = wanted && (l->outputs.gone > 0 || unknown);
   uint64_t badly = l->in_place ? l->outputs.lost : l->outputs.failed; /* what is kept instead is told, and is there */
+  l->outputs.unsaved = wanted && (l->outputs.missing || badly > 0 || l->outputs.lost > 0 || !all_finished(l));
   bool failed = l->outputs.missing || (wanted && badly > 0);
   return status == 0 && failed ? FS_EXIT_FAILED : status;
 }
@@ -350,7 +351,7 @@ static void tell_left(const struct fs_launch *l, FILE *out) {
     if (l->opt.emulate > 1) snprintf(node, sizeof(node), "-node%u", i);
     snprintf(path, sizeof(path), "%s/fanstore%s/" FS_LOCAL_SPILL "%s-%u/out", l->local_dir, node, l->job, i);
     if (fs_host_is_here(n->host) && access(path, F_OK) < 0) continue;
-    fprintf(out, "fs-launch: what is left of them on %s is in %s, under numbers, until the next job there\n", n->host,
+    fprintf(out, "fs-launch: what is left of them on %s is in %s, until fs-launch clean --outputs\n", n->host,
             fs_shown(path, shown, sizeof(shown)));
   }
 }
@@ -370,6 +371,9 @@ void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
   char made[128], names[8192], shown[512];
   tell_gone(l, out);
   tell_left(l, out);
+  if (o->unsaved && !o->missing)
+    fprintf(out, "fs-launch: what is not saved stays in %s, until fs-launch clean --outputs\n",
+            fs_shown(l->local_dir, shown, sizeof(shown)));
   if (o->files + o->dirs + o->links == 0) return;
   bool one = (o->files > 0 ? o->files : o->dirs + o->links) == 1;
   names_text(o->output, o->named, NULL, o->files, names, sizeof(names));

@@ -2,9 +2,10 @@
 /*
  * What killed daemons have left in a local directory, below DIR/fanstore, with emulated nodes below DIR/fanstore-nodeK.
  * Spill directories (docs/output-files.md, section 3): spill-JOB-RANK, on which a daemon holds a lock as long as it
- * lives; removed at the end of the job, and by fs-launch clean when the job is over. Fragments of copies: ID/.new-...,
- * whose writer holds the lock ID/.staging (docs/staging.md); removed at the end of each job, and by fs-launch clean.
- * Copies of files in memory (docs/read-path.md): directories as of spills, below /dev/shm; removed likewise.
+ * lives; removed at the end of the job, and by fs-launch clean when the job is over, unless there are outputs in them.
+ * Fragments of copies: ID/.new-..., whose writer holds the lock ID/.staging (docs/staging.md); removed at the end of
+ * each job, and by fs-launch clean. Copies of files in memory (docs/read-path.md): directories as of spills, below
+ * /dev/shm; removed likewise.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -12,20 +13,23 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "ipc/left.h"
 #include "ipc/local.h"
 #include "ipc/names.h"
 #include "ipc/node.h"
 #include "ipc/rundir.h"
 #include "launch.h"
+#include "left.h"
 #include "util/dir.h"
 
 #define FS_LOCK_POLL_NS 20000000l
 #define FS_LOCK_TRIES 50u
 
 struct left {
-  const char *job; /* of spills: its alone, or NULL */
-  unsigned tries;  /* for a lock */
-  bool fragment, tell;
+  const char *job;                   /* of spills: its alone, or NULL */
+  unsigned tries;                    /* for a lock */
+  bool fragment, tell, all;          /* all: outputs as well, since they are saved or dropped */
+  const struct fs_left_clean *clean; /* what becomes of outputs; NULL: they stay */
 };
 
 bool fs_local_top(const char *name) {
@@ -46,7 +50,7 @@ static bool job_of(const char *name, char *job, size_t size) {
 }
 
 /* Does anything of it run on this host? Its other daemons, or programs whose own daemon is dead. */
-static bool job_lives(const char *job) {
+bool fs_job_lives(const char *job) {
   char run[PATH_MAX];
   return fs_run_find(job, run, sizeof(run)) < 0 || fs_run_held(run) || fs_job_signal(job, run, true, 0) > 0;
 }
@@ -82,7 +86,12 @@ static void remove_spill(int top, const char *top_path, const char *name, const 
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
   for (unsigned tries = 0; fs_run_spill_held(dir, w->job != NULL); tries++)
     if (!lock_again(w, tries)) return;
-  if (!w->job && job_lives(of)) return;
+  if (!w->job && fs_job_lives(of)) return;
+  struct fs_left_sum sum = {0};
+  if (!w->all && fs_left_count(dir, &sum.files, &sum.bytes)) {
+    if (w->clean) (void)fs_left_done(w->clean, dir, path, of, &sum);
+    return;
+  }
   unsigned files = w->tell ? spill_files(dir) : 0;
   fs_err err = fs_remove_tree(path);
   fs_shown(path, shown, sizeof(shown));
@@ -168,8 +177,12 @@ static void remove_left(const char *local, bool by_default, struct left w) {
     remove_in(local, &w);
 }
 
-void fs_spills_remove(const char *local, bool by_default, const char *job, bool tell) {
-  remove_left(local, by_default, (struct left){.job = job, .tries = job ? FS_LOCK_TRIES : 0, .tell = tell});
+void fs_spills_remove(const char *local, bool by_default, const char *job, bool all) {
+  remove_left(local, by_default, (struct left){.job = job, .tries = FS_LOCK_TRIES, .all = all});
+}
+
+void fs_spills_clean(const char *local, bool by_default, const struct fs_left_clean *c) {
+  remove_left(local, by_default, (struct left){.tell = true, .clean = c});
 }
 
 void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell) {

@@ -10,6 +10,7 @@
 
 #include "daemon/hold.h"
 #include "daemon/inside.h"
+#include "daemon/left.h"
 #include "daemon/node_part.h"
 #include "daemon/ns_net.h"
 #include "daemon/outpath.h"
@@ -87,6 +88,8 @@ static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
   if (err < 0 && call->made) fs_spill_not_created(call->d, call->id);
   if (err == 0 && call->made) fs_spill_created(call->d, call->id);
   if (err == 0 && (call->op == FS_NAMES_CREATE || call->op == FS_NAMES_OWN)) fs_box_wrote(call->d);
+  bool names = call->op == FS_NAMES_CREATE || call->op == FS_NAMES_PUBLISH || call->op == FS_NAMES_RENAME;
+  if (err == 0 && names) fs_left_record(call->d, body, n);
   if (err == 0 && call->made_dir) fs_path_parent(call->d, call->id, call->dir);
   if (err == -ENOENT && call->op == FS_NAMES_EXTEND) fs_node_part_useless(call->d, call->id);
   if (err < 0 && call->op == FS_NAMES_PUBLISH) fs_spill_not_published(call->d, call->id);
@@ -307,6 +310,7 @@ void fs_boxes_timers(struct fs_daemon *d) {
   fs_replicas_timers(d);
   fs_stageout_timers(d);
   fs_outputs_timers(d);
+  fs_left_timers(d);
 }
 
 void fs_boxes_release(struct fs_client *c) {
@@ -376,6 +380,7 @@ static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
 fs_err fs_boxes_start(struct fs_daemon *d) {
   uint64_t deadline = d->cfg->deadline_ns / 4;
   fs_err err = fs_spill_new(d);
+  fs_left_start(d);
   if (err == 0) err = fs_relays_new(d);
   if (err == 0) err = fs_node_parts_new(d);
   if (err == 0) err = fs_holds_new(d);

@@ -211,6 +211,7 @@ struct fs_daemon {
   struct fs_stageout *stageout; /* copies of them */
   struct fs_stagein *stagein;   /* where some of them come from */
   struct fs_outputs *outputs;   /* what is done with them at the end */
+  bool outputs_saved;           /* all of them, if none has come since */
   struct fs_inside *inside;     /* for keeping those of several writers */
   struct fs_replicas *replicas; /* NULL: there are none */
   struct fs_daemon_counters count;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/left.h"
 #include "daemon/outputs.h"
 #include "daemon/stagein.h"
 #include "daemon/stageout_inplace.h"
@@ -90,6 +91,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
   fs_stagein_leave(d);
   if (status == 0) fs_settle(d);
   if (status == 0) fs_inplace_leave(d);
+  if (status == 0) fs_left_flush(d);
   bool left = fs_rundir_leave(d); /* may wait */
   if (fs_say_begin(d, &l, "bye") == 0 && (!left || fs_control_add_u64(&l, "left", 1) == 0)) fs_say_line(&l);
   _exit(status);

@@ -201,9 +201,8 @@ static void fs_outputs_say(const struct fs_output_step *s, const char *path) {
 }
 
 static void fs_outputs_name(const struct fs_output_step *s, const char *path) {
-  struct fs_outputs *o = s->d->outputs;
-  if (!S_ISREG(s->item.mode) || o->names == 0) return;
-  o->names--;
+  if (!S_ISREG(s->item.mode) || s->d->outputs->names == 0) return;
+  s->d->outputs->names--;
   fs_outputs_say(s, path);
 }
 
@@ -429,6 +428,7 @@ static void fs_outputs_end(struct fs_daemon *d) {
   free(o->item);
   o->item = NULL;
   o->finished = true;
+  d->outputs_saved = o->stage ? o->lost == 0 : o->keep && o->failed == 0;
   fs_outputs_tell(d, true);
   fs_commands_finished(d);
 }

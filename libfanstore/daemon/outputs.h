@@ -15,8 +15,7 @@
 #include <time.h>
 
 #include "daemon/daemon.h"
-
-#define FS_OUTPUTS_KEPT "fanstore-outputs"
+#include "ipc/local.h"
 
 struct fs_spill_file;
 struct fs_output {

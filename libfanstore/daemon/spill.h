@@ -48,6 +48,8 @@ struct fs_spill_file {
   bool publishing; /* by this daemon */
   bool creating;   /* its name is on its way to the directory's owner */
   bool part;       /* of another file; it never has a name */
+  bool split;      /* other nodes have, or had, bytes of it */
+  uint64_t name;   /* a hash of the name and directory that left.c has written down */
   uint64_t let_in; /* until then no cut begins: somebody waits whom the last one has turned away */
   struct fs_spill_told *told;
   struct fs_extents *extents; /* bytes that are elsewhere; or NULL */

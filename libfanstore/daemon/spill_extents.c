@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "daemon/left.h"
 #include "daemon/node_part.h"
 #include "daemon/ns_priv.h"
 #include "daemon/replica.h"
@@ -61,6 +62,8 @@ fs_err fs_spill_put(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_
   fs_err err = fs_extents_put(&f->extents, e);
   fs_lists_changed(d);
   if (err != 0) return err;
+  if (!f->split) fs_left_split(d, f->id);
+  f->split = true;
   fs_spill_changed(f, e.off, e.off + e.len);
   fs_copy_listed(d, f, e);
   return 0;

@@ -11,6 +11,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "daemon/left.h"
 #include "daemon/relay.h"
 #include "daemon/replica.h"
 #include "util/sys.h"
@@ -73,6 +74,7 @@ void fs_spill_not_published(struct fs_daemon *d, uint64_t id) {
 
 static void fs_publication_end(struct fs_publication *p, fs_err err, const void *body, size_t n) {
   if (err < 0) fs_spill_not_published(p->d, p->call.id);
+  if (err == 0) fs_left_record(p->d, body, n);
   if (err == 0) err = p->why;
   p->done(p->ctx, err, body, n);
   free(p);

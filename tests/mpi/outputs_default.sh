@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
+# timeout: 300
 # Where outputs go if no option says so: the first output tells it at once, and the files are there after the job.
 . "$(dirname "$0")/../functions.sh"
 
@@ -87,3 +87,26 @@ equal "control files" "" "$(control)"
 rm "$src/a"
 state | sort | diff "$work/before" - || fail "the source was changed"
 echo "ok - what a killed daemon leaves in the source"
+
+# All daemons are killed: what is left stays, with its names, until clean --outputs.
+rm -rf "$work/local/fanstore-outputs"
+expect_status 125 launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- bash -c 'cd "$1" || exit
+  mkdir -p "d00/tmp dir/sub" && echo 1 >"d00/tmp dir/sub/1" && mv "d00/tmp dir" d00/final
+  echo 2 >t && mv t two && chmod 640 two && truncate -s 100000 hole
+  FANSTORE_NODE=1 sh -c "echo 3 >d00/final/3; echo 4 >open; exec 5>>open; echo 5 >&5; mv two d00/final/two; touch -d 2020-01-01 d00/final/3"
+  echo 6 >>d00/final/two; sleep 0.3
+  "$kill_daemon" 1 "$1" && "$kill_daemon" 0 "$1"; sleep 0.5' - "$mnt"
+launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- true 2>"$work/err" || fail "$(cat "$work/err")"
+"$bin/fs-launch" clean --local-dir "$work/local" 2>"$work/clean"
+equal "told" 2 "$(grep -c 'outputs (.*) of a job that is over: fs-launch clean --outputs' "$work/clean")"
+mkdir "$work/to" && touch "$work/to/stays"
+"$bin/fs-launch" clean --local-dir "$work/local" --outputs --to "$work/to" 2>"$work/clean" || fail "$(cat "$work/clean")"
+cd "$work"/to/job-*
+equal "copied out" "./d00/final/3 ./d00/final/sub/1 ./d00/final/two ./hole ./open" "$(find . -type f | sort | xargs)"
+equal "bytes" "3 1 2 6 4 5" "$(cat d00/final/3 d00/final/sub/1 d00/final/two open | xargs)"
+equal "attributes" "640 100000 0 2020-01-01" "$(stat -c %a d00/final/two) $(stat -c '%s %b' hole) $(date -r d00/final/3 +%F)"
+cd "$work"
+[ -z "$(find local -name 'spill-*')" ] || fail "they are still there"
+expect_status 2 "$bin/fs-launch" clean --to "$work/to"
+one_line "$work/err" 'give --outputs'
+echo "ok - outputs that killed daemons have left"

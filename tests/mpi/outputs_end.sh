@@ -236,18 +236,26 @@ slow_removal() {
 # What a killed daemon leaves goes at the end of the job, or stays where it should have been kept, until fs-launch clean.
 left_by_daemons() {
   spills() { find "$work/local" -maxdepth 2 -name 'spill-*' | sed 's/.*-//' | sort | xargs; }
-  clean() { "$bin/fs-launch" clean --local-dir "$work/local" >"$work/clean" 2>&1 || fail "clean: $(cat "$work/clean")"; }
+  clean() { "$bin/fs-launch" clean --local-dir "$work/local" "$@" >"$work/clean" 2>&1 || fail "clean: $(cat "$work/clean")"; }
   clean
   for n in 2 4; do
     expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --discard -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
     equal "$n nodes: left" "" "$(spills)"
     expect_status 125 launch --dataset "$ds" --mount "$mnt" --emulate $n --keep -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
     equal "$n nodes: left with --keep" "1" "$(spills)"
-    where=$(sed -n 's,.*what is left of them .* is in \(.*\)\, under numbers.*,\1,p' "$work/err")
+    where=$(sed -n 's/.*what is left of them .* is in \(.*\), until fs-launch clean --outputs$/\1/p' "$work/err")
     equal "$n nodes: bytes" "1 2 3" "$(cat "$where"/* | sort | xargs)"
     mkdir -p "$work/other/out" && touch "$work/other/out/mine" && ln -s "$work/other" "$work/local/fanstore-node0/spill-job-x-0"
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n -- true
     clean
-    one_line "$work/clean" "removed ${where%/out}, left by a daemon that died, with 3 outputs in it"
+    grep -q "^fs-launch: ${where%/out}: 3 outputs (6 B) of a job that is over: fs-launch clean --outputs removes" "$work/clean" || fail "$(cat "$work/clean")"
+    equal "$n nodes: left after the next job and clean, beside the symlink" "0 1" "$(spills)"
+    mkdir "$work/to"
+    clean --outputs --to "$work/to"
+    grep -q "^fs-launch: removed ${where%/out}, with 3 outputs (6 B), which are in $work/to/job-" "$work/clean" || fail "$(cat "$work/clean")"
+    equal "$n nodes: names" "1 2 3 mine" "$(cd "$work"/to/job-* && cat sub/of-1 sub/of-2 sub/of-3 own | xargs)"
+    equal "$n nodes: nothing else" 4 "$(find "$work/to" -type f | wc -l)"
+    rm -r "$work/to"
     [ -e "$work/other/out/mine" ] || fail "a symlink was followed"
     rm "$work/local/fanstore-node0/spill-job-x-0"
     equal "$n nodes: left after clean" "" "$(spills)"
@@ -259,7 +267,7 @@ left_by_daemons() {
   clean
   equal "of a job that runs" "0 1" "$(spills)"
   wait $! || true
-  clean
+  clean --outputs
   equal "when it is over" "" "$(spills)"
   echo "ok - what killed daemons leave in the local directory"
 }

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Outputs that jobs which are over have left in a local directory: left.c, spills.c. */
+#ifndef FS_LAUNCH_LEFT_H
+#define FS_LAUNCH_LEFT_H
+
+#include "util/base.h"
+
+struct fs_left_clean {
+  bool remove;    /* --outputs; else they are only told */
+  const char *to; /* --to: an absolute path, or NULL */
+  bool *failed;   /* something could not be copied or removed */
+  int kept;       /* left.c's own: the directory at work */
+};
+struct fs_left_sum {
+  uint64_t files, bytes, found; /* found: without a name, or not whole */
+};
+
+/* What is done with one directory of outputs: `spill` is a daemon's, or -1. True: it is gone. */
+bool fs_left_done(const struct fs_left_clean *c, int spill, const char *path, const char *job, struct fs_left_sum *sum);
+/* Copies the outputs of a spill directory to `to`, under their names. */
+fs_err fs_left_copy(int spill, const char *to, struct fs_left_sum *sum);
+/* The same for what jobs have kept. */
+void fs_kept_clean(const char *local, bool by_default, const struct fs_left_clean *c);
+/* spills.c: removes what dead daemons have left, but for outputs, with which fs_left_done is asked. */
+void fs_spills_clean(const char *local, bool by_default, const struct fs_left_clean *c);
+/* Does anything of this job run on this host? */
+bool fs_job_lives(const char *job);
+
+#endif

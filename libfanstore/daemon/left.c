@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See left.h. The records that answers bring are appended to a file beside the backing files, by one write a
+ * millisecond, so that `fs-launch clean --outputs` finds names should this daemon be killed. Nothing is synced: a
+ * killed process loses the last milliseconds, a host that goes down loses more. The MPI thread's.
+ */
+#include "daemon/left.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/outpath.h"
+#include "daemon/outputs.h"
+#include "daemon/spill.h"
+#include "ipc/left.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_LEFT_CHAINS 4096u
+#define FS_LEFT_BYTES 65536u
+#define FS_LEFT_NS 1000000ull
+#define FS_LEFT_ASKED 64u /* paths at once */
+
+struct fs_left_dir { /* a directory that has a line */
+  struct fs_left_dir *next, *after;
+  struct fs_daemon *d;
+  uint64_t id;
+  uint64_t path; /* its hash; 0: not known */
+};
+
+static struct {
+  bool on;
+  int fd;
+  size_t len;
+  uint64_t since, tree;
+  uint32_t asked;
+  struct fs_left_dir *chain[FS_LEFT_CHAINS], *all, *again;
+  char text[FS_LEFT_BYTES];
+} left = {.fd = -1}; /* one daemon a process */
+
+void fs_left_start(struct fs_daemon *d) {
+  left.on = !d->cfg->read_only && (d->cfg->keep || d->cfg->stage_out);
+}
+
+void fs_left_flush(struct fs_daemon *d) {
+  if (left.len == 0) return;
+  if (left.fd < 0)
+    left.fd = openat(d->spill_fd, FS_LEFT_NAMES, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (left.fd >= 0) (void)fs_write_full(left.fd, left.text, left.len);
+  left.len = 0;
+}
+
+static void fs_left_line(struct fs_daemon *d, struct fs_control_line *l) {
+  if (fs_control_end(l) < 0) return;
+  if (left.len + l->len > sizeof(left.text)) fs_left_flush(d);
+  if (left.len == 0) left.since = d->now;
+  memcpy(left.text + left.len, l->text, l->len);
+  left.len += l->len;
+}
+
+/* ---- directories ---- */
+
+static void fs_left_path(struct fs_daemon *d, struct fs_left_dir *p, const char *path) {
+  struct fs_control_line l;
+  uint64_t hash = fs_xxh3(path, strlen(path)) | 1;
+  if (hash == p->path) return;
+  p->path = hash;
+  if (fs_control_begin(&l, "path") == 0 && fs_control_add_u64(&l, "id", p->id) == 0 &&
+      fs_control_add(&l, "path", path) == 0)
+    fs_left_line(d, &l);
+}
+
+static void fs_left_found(void *ctx, fs_err err, const char *path) {
+  struct fs_left_dir *p = ctx;
+  left.asked--;
+  if (err == 0) fs_left_path(p->d, p, path);
+}
+
+static void fs_left_ask(struct fs_left_dir *p) {
+  left.asked++;
+  fs_path_find(p->d, 0, p->id, fs_left_found, p);
+}
+
+/* A dataset's directory keeps its path; with several datasets that begins with the mount's. */
+static void fs_left_dataset(struct fs_daemon *d, struct fs_left_dir *p) {
+  char path[2 * PATH_MAX] = "";
+  uint64_t dataset = (p->id >> 32) - 1;
+  if (p->id >> 32 == 0 || dataset >= d->datasets) return;
+  size_t n = 0;
+  if (d->datasets > 1) n = (size_t)snprintf(path, sizeof(path), "%s/", d->data[dataset].mount + 1);
+  if (fs_index_path(&d->data[dataset].stage.index, (uint32_t)p->id, path + n, PATH_MAX) < 0) return;
+  fs_left_path(d, p, path);
+}
+
+/* `named`: it has its own line already. */
+static void fs_left_dir(struct fs_daemon *d, uint64_t id, bool named) {
+  struct fs_left_dir **chain = &left.chain[fs_mix64(id) % FS_LEFT_CHAINS], *p = *chain;
+  while (p && p->id != id) p = p->next;
+  if (p || (p = malloc(sizeof(*p))) == NULL) return;
+  *p = (struct fs_left_dir){.next = *chain, .after = left.all, .d = d, .id = id};
+  *chain = left.all = p;
+  if (!(id & FS_OUT_ID))
+    fs_left_dataset(d, p);
+  else if (!named)
+    fs_left_ask(p);
+}
+
+/* A directory has been renamed somewhere: all are asked for again. */
+static void fs_left_again(struct fs_daemon *d) {
+  uint64_t tree = atomic_load(&d->ctl->tree);
+  if (!left.again && tree != left.tree) {
+    left.tree = tree;
+    left.again = left.all;
+  }
+  for (; left.again && left.asked < FS_LEFT_ASKED; left.again = left.again->after)
+    if (left.again->id & FS_OUT_ID) fs_left_ask(left.again);
+}
+
+void fs_left_timers(struct fs_daemon *d) {
+  if (!left.on || !d->ctl) return;
+  fs_left_again(d);
+  if (left.len > 0 && d->now - left.since >= FS_LEFT_NS) fs_left_flush(d);
+}
+
+/* ---- records ---- */
+
+void fs_left_record(struct fs_daemon *d, const void *body, size_t n) {
+  struct fs_control_line l;
+  char name[FS_RECORD_NAME_MAX + 1];
+  size_t at = 0;
+  const struct fs_record *r = left.on ? fs_record_next(body, n, &at) : NULL;
+  if (!r || S_ISLNK(r->mode) || r->name_len > FS_RECORD_NAME_MAX) return;
+  memcpy(name, fs_record_name(r), r->name_len);
+  name[r->name_len] = '\0';
+  if (S_ISREG(r->mode)) {
+    struct fs_spill_file *f = fs_spill_mine(d, r->id) ? fs_spill_find(d, r->id) : NULL;
+    uint64_t hash = fs_xxh3(name, r->name_len) + r->dir;
+    if (!f || f->in || f->name == hash) return;
+    f->name = hash;
+  }
+  if (fs_control_begin(&l, "name") == 0 && fs_control_add_u64(&l, "id", r->id) == 0 &&
+      fs_control_add_u64(&l, "dir", r->dir) == 0 && fs_control_add(&l, "name", name) == 0)
+    fs_left_line(d, &l);
+  fs_left_dir(d, r->dir, false);
+  if (S_ISDIR(r->mode)) fs_left_dir(d, r->id, true);
+}
+
+void fs_left_split(struct fs_daemon *d, uint64_t id) {
+  struct fs_control_line l;
+  if (left.on && fs_control_begin(&l, "split") == 0 && fs_control_add_u64(&l, "id", id) == 0) fs_left_line(d, &l);
+}
+
+bool fs_left_any(const struct fs_daemon *d) {
+  uint64_t files, bytes;
+  return left.on && d->ctl && (!d->outputs_saved || fs_outputs_pending(d)) &&
+         fs_left_count(d->spill_fd, &files, &bytes);
+}

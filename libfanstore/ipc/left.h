@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Outputs that a daemon has left in its spill directory when it ended before they were saved (docs/output-files.md,
+ * section 3): backing files in `out`, and their names in the file FS_LEFT_NAMES. Used by daemons, which do not remove
+ * them, and by the launcher.
+ */
+#ifndef FS_IPC_LEFT_H
+#define FS_IPC_LEFT_H
+
+#include "util/base.h"
+
+/*
+ * Lines as in ipc/control.h, appended by the daemon as things happen; the last line about an id counts:
+ *   name id=N dir=N name=NAME   the file or directory N has this name in that directory
+ *   path id=N path=PATH         the directory N has this path below the mount; empty: the mount itself
+ *   split id=N                  other nodes have written into the file N: this backing file has not all of its bytes
+ */
+#define FS_LEFT_NAMES "names"
+
+/* Counts the backing files of a spill directory, and their bytes. False: nothing in it is worth keeping. */
+bool fs_left_count(int spill, uint64_t *files, uint64_t *bytes);
+
+#endif
