@@ -243,6 +243,10 @@ int fs_check_local_dir(struct fs_launch *l) {
   char shown[512];
   int status = fs_local_dir(l);
   if (status == 0) status = check_apart(l);
+  if (status == 0 && l->opt.local_dir && l->first_here) {
+    fs_run_prefer(l->local_dir);
+    (void)fs_mkdirs(l->local_dir, 0700); /* the run directory is made before the daemons */
+  }
   if (status != 0 || l->where != FS_WHERE_HERE) return status;
   fs_err err = l->opt.local_dir ? 0 : check_default(l);
   fs_shown(l->local_dir, shown, sizeof(shown));

@@ -138,6 +138,7 @@ int fs_clean(int argc, char **argv) {
   if (status == 0) status = fs_local_dir(&l);
   if (status == 0) status = fs_check_to(&l);
   if (status != 0) return status;
+  fs_run_prefer(l.opt.local_dir ? l.local_dir : NULL);
   if (l.where != FS_WHERE_HERE) return clean_hosts(&l);
   fs_run_sweep(true);
   bool failed = false;

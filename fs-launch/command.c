@@ -56,7 +56,7 @@ static int set_node(const char *run) {
   uint64_t skip = 0;
   char text[32];
   if (found == 0) {
-    fs_say("%s: no daemon of this job is on this host", run);
+    fs_say("%s: no daemon of this job is on this host, or this process sees other files than its daemon does", run);
     return FS_EXIT_FAILED;
   }
   if (rank && fs_parse_u64(rank, 0, UINT32_MAX, &skip) == 0) skip %= found;
@@ -69,7 +69,7 @@ int fs_command_environment(const struct fs_launch_env *e) {
   char run[PATH_MAX];
   bool emulated = e->emulate[0] != '\0';
   if (fs_run_find(e->job, run, sizeof(run)) < 0) {
-    fs_say("TMPDIR is too long");
+    fs_say(FS_ENV_RUN_BASE " is too long");
     return FS_EXIT_FAILED;
   }
   fs_slurm_export(); /* an srun in COMMAND */
@@ -134,7 +134,7 @@ static int become_ctx(void *ctx) {
 }
 
 int fs_exec_node(int argc, char **argv) {
-  if (argc < 13 || strcmp(argv[11], "--") != 0) {
+  if (argc < 14 || strcmp(argv[12], "--") != 0) {
     fs_say("--exec-node is for fs-launch's own use");
     return FS_EXIT_USAGE;
   }
@@ -147,9 +147,10 @@ int fs_exec_node(int argc, char **argv) {
                             .verify = argv[8],
                             .supervisor = argv[9],
                             .as_is = argv[10]};
+  fs_run_prefer(argv[11]);
   fs_mpirun_paths_back();
   int status = fs_command_environment(&e);
-  struct becoming b = {.env = e, .command = argv + 12};
+  struct becoming b = {.env = e, .command = argv + 13};
   return status != 0 ? status : fs_rank_run(become_ctx, &b);
 }
 
@@ -163,8 +164,9 @@ static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struc
     fs_words_add(w, "--host"); /* of the hosts only the first */
     fs_words_add(w, "%s", l->first_host);
   }
+  const char *local = l->opt.local_dir ? l->local_dir : "";
   const char *const words[] = {l->self,    "--exec-node", e->job,    e->datasets,   e->mounts, e->library,
-                               e->emulate, e->read_only,  e->verify, e->supervisor, e->as_is,  "--"};
+                               e->emulate, e->read_only,  e->verify, e->supervisor, e->as_is,  local,     "--"};
   for (size_t i = 0; i < FS_ARRAY_LEN(words); i++) fs_words_add(w, "%s", words[i]);
   for (char **c = l->opt.command; *c; c++) fs_words_add(w, "%s", *c);
 }

@@ -10,6 +10,7 @@
 
 #include "daemon/daemon.h"
 #include "ipc/node.h"
+#include "ipc/rundir.h"
 #include "util/own.h"
 #include "util/util.h"
 
@@ -195,6 +196,7 @@ int main(int argc, char **argv) {
   }
   fs_alive_begin();
   if (c.local_default && fs_own_get(c.local_dir, true, local, sizeof(local)) == 0) c.local_dir = local;
+  fs_run_prefer(c.local_default ? NULL : c.local_dir);
   struct fs_net *net = fs_net_mpi_open(&argc, &argv, &why);
   if (!net) {
     fprintf(stderr, "fanstored: %s\n", why);

@@ -153,7 +153,7 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "%s", l->job);
   fs_words_add(w, "--local-dir");
   fs_words_add(w, "%s", l->local_dir);
-  if (!l->opt.local_dir && l->where != FS_WHERE_HERE) fs_words_add(w, "--local-default"); /* fs_check_local_dir */
+  if (!l->opt.local_dir) fs_words_add(w, "--local-default"); /* fs_check_local_dir */
   add_datasets(l, w);
   if (l->opt.emulate > 0) {
     fs_words_add(w, "--emulate");

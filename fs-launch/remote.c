@@ -71,6 +71,7 @@ void fs_remote_end(struct fs_launch *l) {
 
 int fs_end_job(int argc, char **argv) {
   char run[PATH_MAX];
+  if (argc >= 4) fs_run_prefer(argv[3]);
   if (argc < 4 || argc > 5 || strncmp(argv[2], "job-", 4) != 0 || strchr(argv[2], '/') ||
       fs_run_find(argv[2], run, sizeof(run)) < 0) {
     fs_say("--end-job is for fs-launch's own use");

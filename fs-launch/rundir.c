@@ -16,13 +16,14 @@
 #define FS_RUN_TRIES 20
 
 static int run_base(struct fs_launch *l, char *base, size_t size) {
-  char name[PATH_MAX], shown[512];
-  fs_ssize n = fs_run_dir(NULL, name, sizeof(name));
-  fs_err err = n < 0 ? (fs_err)n : fs_run_base(NULL, base, size);
+  char name[PATH_MAX], plain[64], shown[512];
+  fs_err err = fs_run_base(l->job, base, size);
   if (err < 0) {
-    fs_say("run directory %s: %s", n < 0 ? "in TMPDIR" : fs_shown(name, shown, sizeof(shown)), strerror(-err));
+    fs_say("run directory in %s: %s", fs_shown(base, shown, sizeof(shown)), strerror(-err));
     return FS_EXIT_FAILED;
   }
+  int n = (int)(strrchr(base, '/') - base), m = (int)fs_run_name("", plain, sizeof(plain));
+  snprintf(name, sizeof(name), "%.*s", n + m, base); /* without a suffix */
   fs_warn_taken(l, name, base);
   FS_AUTO_CLOSE int fd = open(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat st;
@@ -61,12 +62,12 @@ int fs_run_create(struct fs_launch *l) {
   char base[PATH_MAX], shown[512];
   fs_err err = 0;
   for (int tries = 0; tries < FS_RUN_TRIES; tries++) {
+    run_name(l->job, sizeof(l->job));
     int status = run_base(l, base, sizeof(base));
     if (status != 0) return status;
-    run_name(l->job, sizeof(l->job));
     int n = snprintf(l->run, sizeof(l->run), "%s/%s", base, l->job);
     if (n < 0 || (size_t)n + sizeof("/node-4095.sock") > sizeof(((struct sockaddr_un *)0)->sun_path)) {
-      fs_say("the run directory's name is too long for a socket: set TMPDIR to a shorter path");
+      fs_say("the run directory's name is too long for a socket: set " FS_ENV_RUN_BASE " to a shorter path");
       return FS_EXIT_FAILED;
     }
     err = run_make(l);

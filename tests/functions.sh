@@ -22,6 +22,7 @@ if [ -z "${FS_TEST_ID:-}" ]; then
   own_directory=$TMPDIR
   trap 'rm -rf "$own_directory"' EXIT
 fi
+export FANSTORE_RUN_BASE=$TMPDIR # no job looks at those of other tests
 work=$TMPDIR/work
 mkdir -p "$work"
 # shellcheck disable=SC2034 # for the scripts
@@ -83,7 +84,7 @@ wait_until() {
 # with a TMPDIR, a $work and a $mnt of its own; what they print comes in the order of the arguments. With eval for FUNCTION the
 # arguments are functions themselves.
 lane() { # FUNCTION ARGUMENT
-  export TMPDIR=$work/$2
+  export TMPDIR=$work/$2 FANSTORE_RUN_BASE=$work/$2
   work=$TMPDIR/work
   # shellcheck disable=SC2034 # for the scripts
   mnt=$work/mnt/nowhere

@@ -49,7 +49,7 @@ exec env -i PATH="$PATH" HOME="$HOME" LC_ALL=C.UTF-8 FS_TEST_ID="${FS_TEST_ID:-}
     mount --bind "$net_root/hosts" /etc/hosts
     mount --bind "$net_root/\$0/tmp" "$net_tmp"
     mount --bind "$net_root/\$0/local" "$net_local"
-    export TMPDIR="$net_tmp"
+    export TMPDIR="$net_tmp" FANSTORE_RUN_BASE="$net_tmp"
     set +e
     eval "\$1"' "\$host" "\$*"
 END

@@ -22,12 +22,14 @@
 #define FS_ATTACH_SILENT_NS 200000000ull /* of a daemon that has welcomed nobody for long */
 #define FS_ATTACH_SILENT_AFTER_NS 3000000000
 #define FS_ATTACH_RETRY_NS 5000000000ull
+#define FS_RUN_UNSEEN (-ENXIO) /* no directory by the name in FANSTORE_RUN */
 
 _Atomic uint32_t fs_no_run;
 static _Atomic uint32_t g_run; /* it named one */
 static void *_Atomic g_node;
-static _Atomic int32_t g_failed; /* of the last attempt to meet the daemon */
-static void *_Atomic g_link;     /* the newest link of this process or its parent: what a child has to close */
+static _Atomic int32_t g_failed;  /* of the last attempt to meet the daemon */
+static _Atomic uint32_t g_unseen; /* the user knows that the run directory is not there for this program */
+static void *_Atomic g_link;      /* the newest link of this process or its parent: what a child has to close */
 
 struct fs_run_place { /* what the environment said of the job when the program started */
   uint32_t node;
@@ -141,6 +143,7 @@ static fs_err fs_meet(struct fs_handover *h) {
   uint32_t rank;
   const char *run = fs_run_path();
   fs_err err = run ? fs_meeting_place(run, &rank, path, &st) : -ENOENT;
+  if (err == -ENOENT && run && fs_sys_fstatat(AT_FDCWD, run, &st, 0) == -ENOENT) err = FS_RUN_UNSEEN;
   if (err == 0) {
     const struct fs_node *node = atomic_load_explicit(&g_node, memory_order_acquire);
     uint64_t ns = fs_clock_ns(CLOCK_REALTIME_COARSE);
@@ -152,6 +155,10 @@ static fs_err fs_meet(struct fs_handover *h) {
   }
   atomic_store_explicit(&g_failed, err, memory_order_relaxed);
   return err;
+}
+
+bool fs_run_unseen(void) {
+  return atomic_load_explicit(&g_unseen, memory_order_relaxed) != 0;
 }
 
 fs_err fs_attach_failed(void) {
@@ -359,6 +366,14 @@ struct fs_link *fs_link_get(void) {
   return FS_LIKELY(link || fs_self_process() == process) ? link : fs_link_get();
 }
 
+/* Programs that see the job's files in another way than the launcher are common: containers, a private /tmp. */
+static void tell_unseen(const char *run) {
+  if (atomic_exchange(&g_unseen, 1)) return;
+  FS_NOTE("the job's run directory ", run, " does not exist for this program, which sees other files than fs-launch",
+          " (a private /tmp, or a container?): it cannot reach its daemon, reads the dataset from shared storage, and"
+          " output files are EIO; give fs-launch a --local-dir that both see, or set " FS_ENV_RUN_BASE);
+}
+
 const struct fs_node *fs_node_attach(void) {
   void *node = atomic_load_explicit(&g_node, memory_order_acquire);
   if (node || !fs_run_set()) return node;
@@ -371,6 +386,7 @@ const struct fs_node *fs_node_attach(void) {
   struct stat st;
   uint32_t rank;
   (void)fs_meeting_place(fs_run_path(), &rank, path, &st);
+  if (fs_attach_failed() == FS_RUN_UNSEEN) tell_unseen(fs_run_path());
   return fs_node_offline(fs_run_path(), rank);
 }
 

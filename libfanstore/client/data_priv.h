@@ -192,6 +192,8 @@ bool fs_ctl_valid(const struct fs_ctl *c, uint64_t size);
 uint64_t fs_attach_patience(const struct stat *socket, const struct timespec *now);
 /* Why the daemon could not be met last; 0. */
 fs_err fs_attach_failed(void);
+/* Has the user been told that this process sees no directory by the name in FANSTORE_RUN? */
+bool fs_run_unseen(void);
 /* What a child inherited of its parent's link, before it has its own; and closing that, by one thread. */
 struct fs_link *fs_link_newest(void);
 void fs_link_forked(struct fs_link *inherited);

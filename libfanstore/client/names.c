@@ -128,7 +128,7 @@ static const char *fs_own_why(const struct fs_node *node, const struct fs_link *
 fs_err fs_names_lost(const struct fs_node *node, struct fs_link *link) {
   char own[FS_U64_TEXT];
   if (link) (void)fs_link_dead(link);
-  if (!fs_names_told(node->ctl->node))
+  if (!(node->offline && fs_run_unseen()) && !fs_names_told(node->ctl->node))
     FS_NOTE("the daemon of node ", fs_u64_text(node->ctl->node, own), ", this program's own, ", fs_own_why(node, link),
             "; output files cannot be found, made or changed by this program (EIO), the dataset can be read");
   return -EIO;

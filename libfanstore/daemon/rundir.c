@@ -148,6 +148,7 @@ static fs_fd fs_rundir_base(const char *job, char *base, size_t size) {
 
 fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
   char base[PATH_MAX] = "";
+  (void)fs_mkdirs(d->cfg->local_dir, 0700); /* it may be the place; staging tells of a failure */
   FS_AUTO_CLOSE int base_fd = fs_rundir_base(d->cfg->job, base, sizeof(base));
   int n = snprintf(d->run, sizeof(d->run), "%s/%s", base, d->cfg->job);
   fs_err err = base_fd < 0 ? base_fd : 0;

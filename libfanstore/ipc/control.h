@@ -62,7 +62,7 @@
  *   fanstored --job JOB --local-dir DIR {--dataset DIR --mount PATH}... [--emulate N] [--cache BYTES] [--read-only]
  *     [--deadline MS] [--keep] [--stage-out DIR [--in-place]] [--stage-in DIR] [--output-limit BYTES]
  *     [--output-replicas 1] [--local-io cached|direct|auto] [--verbose]
- * JOB is [A-Za-z0-9._-]+ and chosen by fs-launch: the run directory on every host is fs_run_dir(JOB). dataset=D in the
+ * JOB is [A-Za-z0-9._-]+ and chosen by fs-launch: fs_run_find(JOB) is its run directory on every host. dataset=D in the
  * lines counts the --dataset options from 0. --emulate N: N ranks on one host, rank k being node k of it.
  */
 #ifndef FS_IPC_CONTROL_H

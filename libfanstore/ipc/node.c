@@ -29,13 +29,10 @@ static bool fs_put_u64(char *out, size_t size, size_t *n, uint64_t v) {
   return fs_put(out, size, n, p);
 }
 
-fs_ssize fs_run_dir(const char *job, char *out, size_t size) {
-  const char *base = getenv("TMPDIR");
+fs_ssize fs_run_name(const char *place, char *out, size_t size) {
   size_t n = 0;
-  if (!base || base[0] != '/') base = "/tmp";
-  bool fits = fs_put(out, size, &n, base) && fs_put(out, size, &n, "/fanstore-") &&
+  bool fits = fs_put(out, size, &n, place) && fs_put(out, size, &n, "/fanstore-") &&
               fs_put_u64(out, size, &n, (uint64_t)FS_SYS1(SYS_geteuid, 0));
-  if (fits && job) fits = fs_put(out, size, &n, "/") && fs_put(out, size, &n, job);
   return fits ? (fs_ssize)n : -ENAMETOOLONG;
 }
 

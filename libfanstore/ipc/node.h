@@ -15,8 +15,11 @@
  *   FANSTORE_IO_URING                  io_uring_setup by syscall(2): "0" refuses it, "1" lets it through; else libuv's
  * is refused
  *
- * Run directory: <base>/fanstore-<uid>/<job>/ (both 0700) with base = TMPDIR, else /tmp, on each host; where another
- * user has the name fanstore-<uid>, below fanstore-<uid>.XXXXXX (ipc/rundir.h). It holds
+ *   FANSTORE_RUN_BASE                  where the launcher and the daemons make run directories, if not where they
+ *                                      would (ipc/rundir.h)
+ *
+ * Run directory: <place>/fanstore-<uid>/<job>/ (both 0700), on each host in the place that ipc/rundir.h finds; where
+ * another user has the name fanstore-<uid>, below fanstore-<uid>.XXXXXX. It holds
  *   node-<rank>.lock    flock'ed by the daemon for its life
  *   node-<rank>.sock    the daemon's socket, there when the node is ready. Its mode is FS_SOCKET_MODE; and
  *                       FS_SOCKET_SILENT from when a client has waited for a welcome in vain until one is welcomed
@@ -32,6 +35,7 @@
 #define FS_ENV_DATASET "FANSTORE_DATASET"
 #define FS_ENV_MOUNT "FANSTORE_MOUNT"
 #define FS_ENV_RUN "FANSTORE_RUN"
+#define FS_ENV_RUN_BASE "FANSTORE_RUN_BASE"
 #define FS_ENV_NODE "FANSTORE_NODE"
 #define FS_ENV_EMULATE "FANSTORE_EMULATE"
 #define FS_ENV_SPILL "FANSTORE_SPILL"
@@ -45,8 +49,8 @@
 #define FS_SOCKET_MODE 0600
 #define FS_SOCKET_SILENT 0700
 
-/* The names alone: <base>/fanstore-<uid>, or with job <base>/fanstore-<uid>/<job>. Length or -ENAMETOOLONG. */
-fs_ssize fs_run_dir(const char *job, char *out, size_t size);
+/* The name alone: <place>/fanstore-<uid>. Length or -ENAMETOOLONG. */
+fs_ssize fs_run_name(const char *place, char *out, size_t size);
 /* <run>/node-<rank>.sock */
 fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size);
 /* <run>/node-<rank>.ctl */

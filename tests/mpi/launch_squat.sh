@@ -19,7 +19,7 @@ chown -R 65534 "$his"
 make_tree "$work/source"
 chmod -R a+rX "$work/source" # for another than root
 pack "$work/source" "$work/ds" --partitions 3 --mount "$mnt"
-export TMPDIR=$all
+export TMPDIR=$all FANSTORE_RUN_BASE=$all
 run=$all/fanstore-0 local=$all/fanstore-local-0
 
 make_squat() { # KIND NAME

@@ -10,7 +10,7 @@ small_outputs_dataset
 users=("")
 if [ "$(id -u)" = 0 ]; then
   need_command setpriv
-  users+=("setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=$work/home TMPDIR=$work/home")
+  users+=("setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=$work/home TMPDIR=$work/home FANSTORE_RUN_BASE=$work/home")
 fi
 chmod -R a+rX "$work" "$TMPDIR"
 for as in "${users[@]}"; do

@@ -14,18 +14,10 @@
 static void test_names(void **state) {
   char out[128], expect[128], small[20];
   (void)state;
-  setenv("TMPDIR", "/var/x", 1);
-  snprintf(expect, sizeof(expect), "/var/x/fanstore-%u/job7", geteuid());
-  assert_int_equal(fs_run_dir("job7", out, sizeof(out)), strlen(expect));
+  snprintf(expect, sizeof(expect), "/var/x/fanstore-%u", geteuid());
+  assert_int_equal(fs_run_name("/var/x", out, sizeof(out)), strlen(expect));
   assert_string_equal(out, expect);
-  setenv("TMPDIR", "relative", 1); /* of no use to other processes */
-  snprintf(expect, sizeof(expect), "/tmp/fanstore-%u", geteuid());
-  assert_int_equal(fs_run_dir(NULL, out, sizeof(out)), strlen(expect));
-  assert_string_equal(out, expect);
-  unsetenv("TMPDIR");
-  assert_int_equal(fs_run_dir(NULL, out, sizeof(out)), strlen(expect));
-  assert_string_equal(out, expect);
-  assert_int_equal(fs_run_dir("job", out, 10), -ENAMETOOLONG);
+  assert_int_equal(fs_run_name("/var/x", out, 10), -ENAMETOOLONG);
   assert_int_equal(fs_run_socket("/r", 4095, out, sizeof(out)), 17);
   assert_string_equal(out, "/r/node-4095.sock");
   assert_int_equal(fs_run_ctl("/r", 17, out, sizeof(out)), 14);

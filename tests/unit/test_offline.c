@@ -76,11 +76,15 @@ static void end(struct fix *f) {
   fake_stop(&g_fake, f);
 }
 
-static void told_once(const char *text, const char *what) {
-  const char *first = strstr(text, "fanstore: the daemon of node 0, this program's own, ");
+static void told_once_of(const char *whom, const char *text, const char *what) {
+  const char *first = strstr(text, whom);
   assert_non_null(first);
   assert_null(strstr(first + 1, "fanstore: "));
   assert_non_null(strstr(first, what));
+}
+
+static void told_once(const char *text, const char *what) {
+  told_once_of("fanstore: the daemon of node 0, this program's own, ", text, what);
 }
 
 static void test_dead(void **state) {
@@ -197,7 +201,7 @@ static void test_no_directory(void **state) {
   assert_int_equal(rmdir(path), 0);
   fix_run_text(f, nothing_known, text, sizeof(text));
   assert_int_equal(mkdir(path, 0700), 0);
-  told_once(text, " has ended; ");
+  told_once_of("fanstore: the job's run directory ", text, "/run does not exist for this program, ");
 }
 
 /* Nobody looks after the local copies any more: what differs there is read from elsewhere. */
