@@ -15,6 +15,7 @@
 
 #include "launch.h"
 
+#define FS_REST_NS (FS_NS_PER_S / 2) /* for what COMMAND left running to end by itself */
 #define FS_LISTS (FS_MAX_DATASETS * PATH_MAX)
 
 /* Our library comes first, whatever else is preloaded stays. */
@@ -223,6 +224,7 @@ static int start_command(struct fs_launch *l) {
   pid_t self = getpid();
   fflush(NULL);
   l->command_ns = fs_now_ns();
+  if (!by_mpirun(l)) fs_group_begin();
   l->command = fork();
   if (l->command == 0) command_child(l, &e, self);
   if (l->command > 0) {
@@ -233,8 +235,12 @@ static int start_command(struct fs_launch *l) {
   return FS_EXIT_FAILED;
 }
 
-/* What COMMAND left running would find its mount gone: it is ended too. */
+/* What COMMAND left running would find its mount gone: it is ended too. Helpers of a runtime (multiprocessing's
+   resource tracker, say) end by themselves a moment after their parent. */
 static void end_rest(struct fs_launch *l) {
+  uint64_t until = fs_now_ns() + FS_REST_NS;
+  while (fs_now_ns() < until && l->signals_late == 0 && fs_job_signal(l->job, l->run, false, 0) > 0)
+    fs_events_step(l, FS_MIN(until, fs_now_ns() + FS_NS_PER_S / 50));
   unsigned n = fs_job_end(l->job, l->run, false);
   if (n > 0)
     fs_warn(l, "%u process%s of COMMAND's still ran at its end and %s ended", n, n == 1 ? "" : "es",
@@ -244,7 +250,7 @@ static void end_rest(struct fs_launch *l) {
 void fs_command_signal(struct fs_launch *l, int sig, bool terminal) {
   int carrier = by_mpirun(l) ? fs_carrier(sig) : 0;
   if (carrier == 0) {
-    if (!terminal) kill(l->command, sig); /* else it has had it */
+    if (!terminal && !fs_group_has(l->command, sig)) kill(l->command, sig); /* else it has had it */
     return;
   }
   if (fs_is_user_signal(sig)) {
@@ -289,6 +295,7 @@ int fs_command_run(struct fs_launch *l) {
     fs_events_step(l, now + FS_NS_PER_S);
   }
   l->command_running = false;
+  fs_group_end();
   l->command_ns = fs_now_ns() - l->command_ns;
   end_rest(l);
   return exit_status(l);

@@ -264,6 +264,13 @@ int fs_command_run(struct fs_launch *l);                /* COMMAND's exit status
 bool fs_command_interrupted(const struct fs_launch *l); /* did it end by a signal, or by what it did about one? */
 /* Passes a signal on, which with --np a second one ends; `terminal`: our process group has it. */
 void fs_command_signal(struct fs_launch *l, int sig, bool terminal);
+
+/* group.c: signals that the whole process group gets, while COMMAND is fs-launch's child. */
+void fs_group_begin(void);
+void fs_group_end(void);
+/* Has this process had the signal that fs-launch has just got, as a member of its group? */
+bool fs_group_has(pid_t member, int sig);
+
 int fs_exec_node(int argc, char **argv); /* hidden: sets the node's environment and becomes COMMAND */
 struct fs_launch_env {
   const char *job, *datasets, *mounts, *library, *emulate, *read_only, *verify;

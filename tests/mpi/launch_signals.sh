@@ -148,4 +148,44 @@ user() {
   done
   echo "ok - SIGUSR1 is COMMAND's, and the daemons' is neither that nor SIGUSR2"
 }
-side_by_side eval saves saves_mpi ended user
+# COMMAND counts a signal once, whether fs-launch alone gets it or the whole process group.
+grouped() {
+  local to mask
+  cat >"$work/count.py" <<'END'
+import os, signal, sys, time
+count = [0]
+def handle(sig, frame):
+    count[0] += 1
+for sig in signal.SIGTERM, signal.SIGINT, signal.SIGUSR1:
+    signal.signal(sig, handle)
+open(sys.argv[1], "w").close()
+end = time.time() + 60
+while count[0] == 0 and time.time() < end:
+    time.sleep(0.05)
+time.sleep(0.6)
+print(count[0])
+END
+  for to in -TERM:alone -TERM:group -INT:group -USR1:group -TERM:own; do
+    mask=()
+    [ "${to#*:}" != own ] || mask=(timeout 100) # which makes a process group of its own
+    rm -f "$work/up"
+    "$python" -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.setpgid(0, 0)
+os.execv(sys.argv[1], sys.argv[1:])' "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --mount "$mnt" -- \
+      "${mask[@]}" "$python" "$work/count.py" "$work/up" >"$work/out" 2>"$work/err" &
+    pid=$!
+    wait_until 60 test -e "$work/up"
+    case $to in
+      *:alone) kill "${to%:*}" "$pid" ;;
+      *) kill "${to%:*}" -- "-$pid" ;;
+    esac
+    wait "$pid" || :
+    # timeout passes on what it gets, to its command and to its group
+    [ "${to#*:}" = own ] || equal "$to: counted" 1 "$(cat "$work/out")"
+    [ "$(cat "$work/out")" -ge 1 ] || fail "$to: not passed on: $(cat "$work/err")"
+    no_leftovers
+  done
+  echo "ok - a signal comes once"
+}
+side_by_side eval saves saves_mpi ended user grouped

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Was a signal for the whole process group? Then COMMAND, which is in fs-launch's, has had it, and fs-launch must not
+ * pass it on. The kernel does not tell. So a child in the same group listens: it does nothing but note which signals it
+ * gets. It holds no descriptors, and dies with fs-launch. One process, one thread; without the listener every signal is
+ * passed on.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+#define FS_GROUP_SIGNALS 32
+#define FS_GROUP_WAIT_NS (FS_NS_PER_S / 20) /* a sender reaches the members of a group one after another */
+#define FS_GROUP_SAME_NS                                                                                               \
+  (FS_NS_PER_S / 5) /* it may send to fs-launch first, and then to the group, as timeout(1) does */
+
+struct group_heard {
+  _Atomic uint64_t ns[FS_GROUP_SIGNALS]; /* when a signal came last */
+};
+
+static struct group_heard *heard;
+static pid_t listener;
+
+static void listen_on(pid_t parent) {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, NULL);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_NAME, "fs-launch-group");
+  close_range(0, ~0u, 0);
+  while (getppid() == parent) {
+    int sig = sigwaitinfo(&all, NULL);
+    if (sig > 0 && sig < FS_GROUP_SIGNALS) atomic_store(&heard->ns[sig], fs_now_ns());
+  }
+  _exit(0);
+}
+
+void fs_group_begin(void) {
+  pid_t self = getpid();
+  if (!heard) {
+    void *p = mmap(NULL, sizeof(*heard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return;
+    heard = p;
+  }
+  listener = fork();
+  if (listener == 0) listen_on(self);
+}
+
+void fs_group_end(void) {
+  if (listener > 0 && waitpid(listener, NULL, WNOHANG) == 0) { /* else it is gone, and its number may be another's */
+    kill(listener, SIGKILL);
+    waitpid(listener, NULL, 0);
+  }
+  listener = 0;
+}
+
+/* Has the listener a signal that it has not noted yet? */
+static bool is_pending(int sig) {
+  char path[64], line[128];
+  unsigned long long pending = 0, found;
+  snprintf(path, sizeof(path), "/proc/%d/status", (int)listener);
+  FILE *f = fopen(path, "re");
+  while (f && fgets(line, sizeof(line), f))
+    if (sscanf(line, "SigPnd: %llx", &found) == 1 || sscanf(line, "ShdPnd: %llx", &found) == 1) pending |= found;
+  if (f) fclose(f);
+  return (pending >> (sig - 1) & 1) != 0;
+}
+
+bool fs_group_has(pid_t member, int sig) {
+  uint64_t start = fs_now_ns();
+  if (listener <= 0 || sig < 1 || sig >= FS_GROUP_SIGNALS || getpgid(member) != getpgrp()) return false;
+  for (;;) {
+    uint64_t ns = atomic_load(&heard->ns[sig]), now = fs_now_ns();
+    if ((ns != 0 && (ns > start || start - ns < FS_GROUP_SAME_NS)) || is_pending(sig)) return true;
+    if (now - start > FS_GROUP_WAIT_NS) return false;
+    usleep(2000);
+  }
+}
