@@ -5,6 +5,7 @@
  * docs/staging.md). With --hosts it runs itself on each by mpirun.
  */
 #include <dirent.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,25 @@ static int clean_staged(const struct fs_launch *l) {
   return count.kept > 0 ? 1 : 0;
 }
 
+/* What is another user's there was left alone: says so, with what to do. The exit status. */
+static int clean_others(const char *local) {
+  char path[PATH_MAX], shown[512];
+  struct stat st;
+  int status = 0;
+  DIR *d = fs_opendirat(AT_FDCWD, local);
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
+    if (!fs_local_top(e->d_name) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) continue;
+    if (st.st_uid == geteuid()) continue;
+    snprintf(path, sizeof(path), "%.3000s/%.255s", local, e->d_name);
+    const struct passwd *user = getpwuid(st.st_uid);
+    fs_say("%s belongs to %s (user %u) and was left alone: run fs-launch clean as that user",
+           fs_shown(path, shown, sizeof(shown)), user ? user->pw_name : "another user", (unsigned)st.st_uid);
+    status = 1;
+  }
+  if (d) closedir(d);
+  return status;
+}
+
 /* The same command without its hosts, by mpirun on each of them. */
 static int clean_hosts(struct fs_launch *l) {
   struct fs_words w = {0};
@@ -146,6 +166,7 @@ int fs_clean(int argc, char **argv) {
   fs_spills_clean(l.local_dir, !l.opt.local_dir, &outputs);
   fs_kept_clean(l.local_dir, !l.opt.local_dir, &outputs);
   fs_fragments_remove(l.local_dir, !l.opt.local_dir, false, true);
-  status = l.opt.staged ? clean_staged(&l) : 0;
+  if (l.opt.staged) status = clean_staged(&l);
+  if (status == 0 && l.opt.local_dir) status = clean_others(l.local_dir);
   return status == 0 && failed ? 1 : status;
 }

@@ -14,15 +14,31 @@
 
 #define FS_SEND_NS (10 * FS_NS_PER_S)
 
+/* Of each host that it does not reach, ssh says a line; mpirun's own many lines after these tell less. */
+static void on_shell(struct fs_launch *l, const char *line) {
+  size_t n = strlen(l->shell);
+  bool refused = strchr(line, '@') && strstr(line, ": Permission denied");
+  if (!l->starting || (strncmp(line, "ssh: ", 5) != 0 && !refused) || strstr(l->shell, line)) return;
+  if (n + strlen(line) + 3 < sizeof(l->shell))
+    snprintf(l->shell + n, sizeof(l->shell) - n, "%s%s", n ? "; " : "", line);
+}
+
+/* Open MPI 4.1's at the end of any job whose daemons end by themselves. */
+static bool is_harmless(const struct fs_launch *l, const char *line) {
+  return l->stopping && !l->starting && strstr(line, "PMIX ERROR: BAD-PARAM in file ") &&
+         strstr(line, "/pmix_event_notification.c at line ");
+}
+
 void fs_noise_line(struct fs_launch *l, const char *line, size_t n) {
   char *slot = l->noise[l->noises % FS_ARRAY_LEN(l->noise)];
   while (n > 0 && (line[n - 1] == '\r' || line[n - 1] == ' ')) n--;
   fs_printable(line, n, slot, sizeof(l->noise[0]));
-  if (l->opt.verbose && slot[0]) {
+  if (l->opt.verbose && slot[0] && !is_harmless(l, slot)) {
     fs_bar(NULL);
     fprintf(stderr, "%s\n", slot);
   }
   fs_start_noise(l, slot);
+  on_shell(l, slot);
   if (slot[0] && strspn(slot, "- ") != strlen(slot)) l->noises++;
 }
 

@@ -103,7 +103,7 @@ static void silent_nodes(const struct fs_launch *l, char *out, size_t size) {
 
 void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size) {
   char silent[256];
-  const char *noise = telling_noise(l);
+  const char *noise = l->shell[0] ? l->shell : telling_noise(l);
   uint32_t answered = 0;
   for (uint32_t i = 0; i < l->nodes; i++) answered += l->node[i].hello;
   if (l->fail[0]) {

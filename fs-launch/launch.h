@@ -159,6 +159,7 @@ struct fs_launch {
   char in_dataset[256], in_odd[256], in_why[128]; /* --stage-in: examples of what was left out */
   uint64_t progress_ns, started_ns, command_ns, bar_ns;
   char fail[800];      /* the first daemon's own reason */
+  char shell[400];     /* what remote shells said of hosts that they do not reach */
   char noise[24][256]; /* the last lines of mpirun's stderr */
   unsigned noises;
   char *warning[FS_LAUNCH_WARNINGS];

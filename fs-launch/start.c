@@ -154,7 +154,7 @@ static void end_first(struct fs_launch *l) {
   l->staged = NULL;
   l->daemons = l->daemons_killed = 0;
   l->daemons_ended = l->stopping = l->lost = false;
-  l->fail[0] = l->in_dataset[0] = l->in_odd[0] = l->in_why[0] = '\0';
+  l->shell[0] = l->fail[0] = l->in_dataset[0] = l->in_odd[0] = l->in_why[0] = '\0';
   l->noises = 0;
 }
 

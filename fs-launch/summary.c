@@ -50,14 +50,27 @@ static void share_line(FILE *out, const char *label, const struct shares *s) {
   fputc('\n', out);
 }
 
+/* Of the nodes that reported; how many did not is said. */
+static void total_line(const struct fs_launch *l, const struct shares *total, uint32_t reported, FILE *out) {
+  char label[64];
+  snprintf(label, sizeof(label), reported < l->nodes ? "%u of %u nodes, the others gave no report" : "all %u nodes",
+           reported < l->nodes ? reported : l->nodes, l->nodes);
+  if (reported > 0)
+    share_line(out, label, total);
+  else
+    fprintf(out, "fs-launch: all %u nodes: no report\n", l->nodes);
+}
+
 static void node_lines(const struct fs_launch *l, FILE *out) {
   struct shares total = {0};
+  uint32_t reported = 0;
   char label[320];
   for (uint32_t i = 0; i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
     struct shares s = {0};
     add_shares(&s, n);
     add_shares(&total, n);
+    reported += n->stats > 0;
     snprintf(label, sizeof(label), "node %u (%s)", i, n->host);
     if (l->nodes > 16) continue; /* the report has them all */
     if (n->stats > 0)
@@ -65,8 +78,7 @@ static void node_lines(const struct fs_launch *l, FILE *out) {
     else
       fprintf(out, "fs-launch: %s: no report\n", label);
   }
-  snprintf(label, sizeof(label), "all %u nodes", l->nodes);
-  if (l->nodes > 1) share_line(out, label, &total);
+  if (l->nodes > 1) total_line(l, &total, reported, out);
 }
 
 /* Nodes where COMMAND ran, and no process came to the daemon: it had no need to, or did not load the library. */

@@ -74,6 +74,12 @@ static void fs_leave_stats(struct fs_daemon *d) {
   fs_say_line(&l);
 }
 
+static void fs_leave_purge(const struct fs_daemon *d, struct fs_stage *s) {
+  fs_err err = fs_stage_purge(s);
+  if (err < 0)
+    fs_say_text(d, "warn", "--purge: %s stays: %s", s->local, err == -EBUSY ? "another job uses it" : strerror(-err));
+}
+
 _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
   struct fs_control_line l;
   if (atomic_exchange(&d->left, true)) {
@@ -84,7 +90,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
   for (uint32_t i = 0; i < d->datasets; i++) fs_stage_abandon(&d->data[i].stage);
   if (status == 0) fs_leave_stats(d); /* else the counters may be changing under us */
   for (uint32_t i = 0; status == 0 && i < d->datasets; i++) {
-    if (atomic_load(&d->purge)) (void)fs_stage_purge(&d->data[i].stage);
+    if (atomic_load(&d->purge)) fs_leave_purge(d, &d->data[i].stage);
     fs_stage_close(&d->data[i].stage);
   }
   if (d->cfg->keep || d->cfg->stage_out) fs_keep_close(d);

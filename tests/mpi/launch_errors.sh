@@ -138,6 +138,12 @@ if [ "$(id -u)" = 0 ]; then # what another user has made first
       "$option" --dataset "$ds" --emulate 1 -- true
     bad 125 ".*/kept/fanstore-outputs belongs to another user: give --local-dir" --local-dir others/kept "$option" --dataset "$ds" --emulate 1 -- true
   done
+  mkdir -p others/his/fanstore
+  chown 65534 others/his/fanstore
+  for option in --verbose --staged; do
+    bad 1 ".*/others/his/fanstore belongs to [a-z ]* \(user 65534\) and was left alone: run fs-launch clean as that user" \
+      clean --local-dir others/his $option
+  done
   bad 125 ".*/others/link belongs to another user: give --local-dir" --local-dir others/link --dataset "$ds" -- true
   equal "nothing in what a symlink of another user's leads to" '' "$(ls target)"
   chown -h 0 others/link
@@ -161,7 +167,8 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
   echo "ok - local directory full: $(grep 'no room' "$work/err")"
 fi
 if command -v ssh >/dev/null; then
-  bad 125 ".*(resolve|ssh)" "${l[@]}" --dataset "$ds" --hosts nosuchhost.invalid -- true
+  bad 125 ".*: ssh: [^;]* nosuchhost[^;]*; ssh: [^;]* other[^;]*$" "${l[@]}" --dataset "$ds" \
+    --hosts nosuchhost.invalid,other.invalid -- true
 fi
 # A host that never answers: the remote shell hangs.
 printf '#!/bin/sh\nsleep 60\n' >agent
