@@ -29,7 +29,7 @@ for directory, _, names in os.walk(sys.argv[1]):
             os.rename(to, path)
 END
 cat >"$work/job.sh" <<END
-env -u LD_PRELOAD "$python" "$work/damage.py" "\$DAMAGE" || exit 9
+env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 "$python" "$work/damage.py" "\$DAMAGE" || exit 9
 [ -z "\$AWAY" ] || mv "$work/ds/part-00000" "$work/ds/part-00001" "$work/away/"
 status=0
 diff -r "$work/source" "$mnt" >"$work/diff" 2>"$work/diff.err" || status=\$?

@@ -41,7 +41,7 @@ squatted() { # KIND
   make_squat "$1" "$local"
   before=$(state)
   for again in 0 1; do
-    expect_status 0 "$bin/fs-launch" --dataset "$work/ds" --emulate 2 --report "$work/r.json" -- \
+    expect_status 0 "$bin/fs-launch" --dataset "$work/ds" --emulate 2 --discard --report "$work/r.json" -- \
       sh -c "echo \$FANSTORE_RUN; stat -c '%U %a' \${FANSTORE_RUN%/*}; diff -r --no-dereference '$work/source' '$mnt' && echo 1 >'$mnt/made'"
     path=$(head -n 1 "$work/out")
     [[ $path =~ ^$run\.[a-zA-Z0-9]{6}/job- ]] || fail "$1: the run directory is $path"

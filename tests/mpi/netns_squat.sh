@@ -20,7 +20,7 @@ echo "\$(hostname) \$FANSTORE_RUN"
 diff -r --no-dereference "$work/source" "$mnt"
 [ -z "\${1:-}" ] || [ "\$(hostname)" != h2 ] || { echo 1 >"$mnt/made" && $kill_daemon 1 "$mnt"; }
 END
-l=("$bin/fs-launch" --dataset "$work/ds" --hostfile "$net_hostfile" --np 2 --report "$work/r.json")
+l=("$bin/fs-launch" --discard --dataset "$work/ds" --hostfile "$net_hostfile" --np 2 --report "$work/r.json")
 for again in 0 1; do
   netns_on h1 "${l[@]}" -- bash "$work/node.sh" >out 2>err </dev/null || fail "$(cat out err)"
   grep -qE "^h1 $net_tmp/fanstore-0/job-" out || fail "h1: $(cat out)"

@@ -54,7 +54,7 @@ control() { find "$src" -name '*.fanstore*'; }
 cat >"$work/writes.sh" <<'END2'
 cd "$1" || exit
 node() { local k=$1; shift; FANSTORE_NODE=$k sh -c "$*" || exit 8; }
-copied() { for _ in $(seq 150); do env -u LD_PRELOAD sh -c "$1" 2>/dev/null && return; sleep 0.1; done; exit 9; }
+copied() { for _ in $(seq 150); do env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 sh -c "$1" 2>/dev/null && return; sleep 0.1; done; exit 9; }
 node 0 'echo 1 >ck; echo x >gone; mkdir x y; echo x >x/x; echo e >empty/e; echo y >y/y'
 node "$2" 'mkdir -m 700 run && echo b >run/b && ln -s b run/link; echo a >d00/new; echo z1 >other'
 copied '[ -e ck ] && [ -e gone ] && [ -e x/x ] && [ -e empty/e ] && [ -e other ] && [ -e y/y ]'
@@ -79,7 +79,7 @@ echo "ok - copied to the source by default, and nothing else is touched there"
 
 # What a killed daemon leaves there the next job removes.
 job 2 -- bash -c 'cd "$1" && FANSTORE_NODE=1 sh -c "echo a >a" && for i in $(seq 100); do
-  env -u LD_PRELOAD test -e a && break; sleep 0.1; done; "$kill_daemon" 1 "$1"' - "$src"
+  env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 test -e a && break; sleep 0.1; done; "$kill_daemon" 1 "$1"' - "$src"
 equal "copied before" a "$(cat "$src/a")"
 [ -n "$(control)" ] || fail "a killed daemon has left nothing: this tests nothing"
 job 2 -- true

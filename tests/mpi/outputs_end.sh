@@ -309,7 +309,7 @@ mpirun_is_gone() {
 # Somebody removes a node's outputs from its local directory: they are EIO, not missing, and told at the end.
 cat >"$scripts/vanished.sh" <<'EOF'
 mkdir "$1/out" && for i in 1 2 3; do echo "$i" >"$1/out/$i" || exit; done
-env -u LD_PRELOAD bash -c 'for f in "$1"/fanstore-node0/spill-*/out/*; do [ "$(cat "$f")" = 3 ] || rm "$f"; done' - "$2"
+env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 bash -c 'for f in "$1"/fanstore-node0/spill-*/out/*; do [ "$(cat "$f")" = 3 ] || rm "$f"; done' - "$2"
 for node in 0 1; do for i in 1 2 3; do FANSTORE_NODE=$node cat "$1/out/$i"; done 2>&1; done
 ls "$1/out" | wc -l
 EOF
