@@ -14,6 +14,7 @@ job() { # NODES STATUS OPTION... -- CASE...
   shift 2
   while [ "$1" != -- ]; do options+=("$1") && shift; done
   shift
+  [[ ${options[*]} =~ --keep|--stage-out ]] || options+=(--discard)
   rm -rf "$work/plain" && mkdir "$work/plain"
   expect_status "$status" launch --dataset "$ds" --mount "$mnt" --emulate "$nodes" --output-replicas 1 "${options[@]}" -- \
     env FANSTORE_NODE=0 "$python" "$here/output_replicas.py" "$mnt" "$nodes" "$work/plain" "$@"

@@ -14,6 +14,7 @@ job() { # NODES OPTION... -- CASE...
   shift
   while [ "$1" != -- ]; do options+=("$1") && shift; done
   shift
+  [[ ${options[*]} =~ --keep|--stage-out ]] || options+=(--discard)
   rm -rf "$work/plain" && mkdir "$work/plain"
   expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$nodes" --output-replicas 1 "${options[@]}" -- \
     env FANSTORE_NODE=0 "$python" "$here/output_replicas_parts.py" "$mnt" "$nodes" "$work/plain" "$@"
