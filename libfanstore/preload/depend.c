@@ -19,6 +19,7 @@
 #define FS_DEPEND_DEPTH 8
 #define FS_DEPEND_ALL 256
 #define FS_DYNAMIC_MAX 256
+#define FS_DYNAMIC_AT_ONCE 32
 /* Libraries that stay loaded to the thread's next dlopen. */
 #define FS_PINNED 32
 
@@ -57,12 +58,16 @@ static void take(struct fs_library *l, const Elf64_Dyn *d) {
 }
 
 static bool read_dynamic(struct fs_library *l) {
-  Elf64_Dyn d[FS_DYNAMIC_MAX];
+  Elf64_Dyn d[FS_DYNAMIC_AT_ONCE];
   for (uint32_t i = 0; i < l->programs; i++) {
     if (l->program[i].p_type != PT_DYNAMIC) continue;
     size_t n = (size_t)FS_MIN(l->program[i].p_filesz / sizeof(*d), FS_DYNAMIC_MAX);
-    if (!read_at(l, d, n * sizeof(*d), l->program[i].p_offset)) return false;
-    for (size_t at = 0; at < n && d[at].d_tag != DT_NULL; at++) take(l, &d[at]);
+    for (size_t at = 0, k = 0; at < n; at++, k = at % FS_ARRAY_LEN(d)) {
+      size_t more = FS_MIN(n - at, FS_ARRAY_LEN(d));
+      if (k == 0 && !read_at(l, d, more * sizeof(*d), l->program[i].p_offset + at * sizeof(*d))) return false;
+      if (d[k].d_tag == DT_NULL) break;
+      take(l, &d[k]);
+    }
     return l->strings != 0;
   }
   return false;

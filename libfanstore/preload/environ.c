@@ -2,8 +2,8 @@
 /*
  * The environment of a program that is about to be executed (environ.h). What is given back are the
  * variables that this process started with. A program gets them only if it has this process's
- * dynamic linker: another libc's would end at a library that it cannot load. No locks, no
- * allocation but mmap.
+ * dynamic linker: another libc's would end at a library that it cannot load. So a process that has
+ * changed its root directory gives nothing. No locks, no allocation but mmap.
  */
 #include "preload/environ.h"
 
@@ -24,6 +24,8 @@ static struct {
   size_t items;
   const char *library; /* as LD_PRELOAD named it; NULL: it did not */
   bool as_is;
+  dev_t root_dev; /* of the root directory */
+  ino_t root_ino;
 } given;
 
 static bool is_set(const char *value) {
@@ -52,6 +54,20 @@ static char *keep(char **room, const char *text, size_t n) {
   return at;
 }
 
+static bool read_root(dev_t *dev, ino_t *ino) {
+  struct stat st;
+  if (fs_sys_fstatat(AT_FDCWD, "/", &st, 0) != 0) return false;
+  *dev = st.st_dev;
+  *ino = st.st_ino;
+  return true;
+}
+
+static bool same_root(void) {
+  dev_t dev;
+  ino_t ino;
+  return read_root(&dev, &ino) && dev == given.root_dev && ino == given.root_ino;
+}
+
 static void remember(void) {
   const char *list = getenv(FS_PRELOAD), *word = list == NULL ? NULL : strstr(list, FS_LIBRARY_WORD);
   size_t size = word == NULL ? 1 : strlen(list) + 1;
@@ -61,7 +77,7 @@ static void remember(void) {
   for (char **e = environ; e != NULL && *e != NULL && given.items < FS_GIVEN_MAX; e++)
     if (strncmp(*e, FS_PREFIX, strlen(FS_PREFIX)) == 0 && !names(*e, FS_ENV_STATE))
       given.item[given.items++] = keep(&room, *e, strlen(*e));
-  if (word == NULL) return;
+  if (word == NULL || !read_root(&given.root_dev, &given.root_ino)) return;
   while (word > list && word[-1] != ':' && word[-1] != ' ') word--;
   given.library = keep(&room, word, strcspn(word, ": "));
 }
@@ -108,7 +124,7 @@ static bool asan_first(struct fs_env_plan *p, const struct fs_program_start *sta
 }
 
 static bool may_give(struct fs_env_plan *p, const struct fs_program_start *start, enum fs_loads loads) {
-  if (loads != FS_LOADS || given.library == NULL || given.as_is) return false;
+  if (loads != FS_LOADS || given.library == NULL || given.as_is || !same_root()) return false;
   return !is_set(fs_program_value(start->envp, FS_ENV_AS_IS)) && !asan_first(p, start);
 }
 
@@ -116,11 +132,8 @@ static size_t preload_size(const struct fs_env_plan *p) {
   return sizeof(FS_PRELOAD) + strlen(given.library) + 2 + (p->preloaded != NULL ? strlen(p->preloaded) : 0);
 }
 
-size_t fs_env_plan(struct fs_env_plan *p, const struct fs_program_start *start) {
-  char elf[PATH_MAX];
-  *p = (struct fs_env_plan){0};
-  if (fs_mount_count() == 0 || fs_bad_address(start->path)) return 0;
-  p->state = fs_state_fd() >= 0;
+/* `elf` is room for the name of a script's interpreter. */
+static void plan_changes(struct fs_env_plan *p, const struct fs_program_start *start, char *elf) {
   enum fs_loads loads = fs_program_loads(start->dirfd, start->path, elf);
   struct fs_program_start program = *start;
   if (elf[0] != '\0') program = (struct fs_program_start){AT_FDCWD, elf, elf, start->envp};
@@ -129,6 +142,20 @@ size_t fs_env_plan(struct fs_env_plan *p, const struct fs_program_start *start) 
   p->give = !named && may_give(p, &program, loads);
   p->loads_us = (named || p->give) && loads != FS_LOADS_NOT;
   p->paths = p->loads_us ? fs_library_paths(&program) : NULL;
+}
+
+/* A thread's stack may be too small for paths. */
+size_t fs_env_plan(struct fs_env_plan *p, const struct fs_program_start *start) {
+  *p = (struct fs_env_plan){0};
+  if (fs_mount_count() == 0 || fs_bad_address(start->path)) return 0;
+  p->state = fs_state_fd() >= 0;
+  char *elf = fs_sys_mmap(NULL, PATH_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fs_sys_mmap_failed(elf)) {
+    p->loads_us = fs_program_loads_us(start->dirfd, start->path, start->envp);
+  } else {
+    plan_changes(p, start, elf);
+    FS_SYS2(SYS_munmap, elf, PATH_MAX);
+  }
   while (start->envp != NULL && start->envp[p->count] != NULL) p->count++;
   if (!p->give && !p->state && p->paths == NULL) return 0;
   size_t bytes = (p->count + FS_GIVEN_MAX + 4) * sizeof(char *);
@@ -182,7 +209,7 @@ char **fs_env_build(struct fs_env_plan *p, char *const envp[], char *room) {
 }
 
 bool fs_env_gives(void) {
-  return given.library != NULL && !is_set(getenv(FS_ENV_AS_IS));
+  return given.library != NULL && !is_set(getenv(FS_ENV_AS_IS)) && same_root();
 }
 
 /* libc's shell is this libc's. */

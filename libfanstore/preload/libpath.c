@@ -3,8 +3,8 @@
  * The libraries below a mount that a program needs when it starts. The dynamic linker looks for
  * them before any preloaded library runs. So they get shadows before the exec (client/shadow.h),
  * and LD_LIBRARY_PATH the directories of these. The search is the linker's: LD_LIBRARY_PATH, then
- * DT_RUNPATH or DT_RPATH. Called by environ.c, also in a vfork child: memory comes from mmap and is
- * given back before the exec.
+ * DT_RUNPATH or DT_RPATH. Called by environ.c, also in a vfork child and in threads with small
+ * stacks: memory comes from mmap and is given back before the exec.
  */
 #include <stdlib.h>
 
@@ -143,25 +143,20 @@ static bool compose(struct walk *w, char *value) {
   return any;
 }
 
-/* For most programs nothing is mapped. */
+/* The program that is started. NULL if nothing of it lies below a mount. */
 static struct walk *begin(const struct fs_program_start *start) {
-  struct fs_library l;
-  char origin[PATH_MAX] = "/", runpath[PATH_MAX] = "", spill[PATH_MAX];
-  const char *list = fs_program_value(start->envp, "LD_LIBRARY_PATH");
-  if (start->name != NULL) (void)fs_library_origin(start->name, origin);
-  if (!fs_library_open(&l, start->dirfd, start->path)) return NULL;
-  if (l.runpath != 0 && !fs_library_name(&l, l.runpath, runpath, sizeof(runpath))) runpath[0] = '\0';
-  bool any = meets_mount(list, "/") || meets_mount(runpath, origin);
-  struct walk *w = any && fs_shadow_name("/", spill) == 0 ? map(sizeof(*w)) : NULL;
-  if (w != NULL) {
-    w->list = list;
-    w->l = l;
-    strcpy(w->origin, origin);
-    strcpy(w->runpath, runpath);
-  } else {
-    fs_library_close(&l);
+  struct walk *w = map(sizeof(*w));
+  if (w == NULL) return NULL;
+  w->list = fs_program_value(start->envp, "LD_LIBRARY_PATH");
+  if (start->name == NULL || !fs_library_origin(start->name, w->origin)) strcpy(w->origin, "/");
+  if (fs_library_open(&w->l, start->dirfd, start->path)) {
+    read_run_path(w);
+    bool any = meets_mount(w->list, "/") || meets_mount(w->runpath, w->origin);
+    if (any && fs_shadow_name("/", w->shadow) == 0) return w;
+    fs_library_close(&w->l);
   }
-  return w;
+  FS_SYS2(SYS_munmap, w, sizeof(*w));
+  return NULL;
 }
 
 char *fs_library_paths(const struct fs_program_start *start) {
@@ -178,12 +173,15 @@ char *fs_library_paths(const struct fs_program_start *start) {
 }
 
 bool fs_library_asan(const struct fs_program_start *start) {
-  struct fs_library l;
   char name[FS_SONAME_MAX];
   bool asan = false;
-  if (!fs_library_open(&l, start->dirfd, start->path)) return false;
-  for (uint32_t i = 0; i < l.needs && !asan; i++)
-    asan = fs_library_name(&l, l.needed[i], name, sizeof(name)) && strstr(name, "asan") != NULL;
-  fs_library_close(&l);
+  struct fs_library *l = map(sizeof(*l));
+  if (l == NULL) return true; /* not known */
+  if (fs_library_open(l, start->dirfd, start->path)) {
+    for (uint32_t i = 0; i < l->needs && !asan; i++)
+      asan = fs_library_name(l, l->needed[i], name, sizeof(name)) && strstr(name, "asan") != NULL;
+    fs_library_close(l);
+  }
+  FS_SYS2(SYS_munmap, l, sizeof(*l));
   return asan;
 }

@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +36,23 @@ static int shell(const char *call, char *const env[]) {
   return f == NULL ? 1 : pclose(f);
 }
 
+static void *small(void *env) {
+  pid_t pid = 0;
+  return spawned(posix_spawn(&pid, "/bin/cat", NULL, NULL, words, env), pid) == 0 ? env : NULL;
+}
+
+/* In a thread with the smallest stack that there is. */
+static int small_stack(char *const env[]) {
+  void *same = NULL;
+  pthread_t thread;
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, (size_t)PTHREAD_STACK_MIN);
+  if (pthread_create(&thread, &attr, small, (void *)env) != 0) return 1;
+  pthread_join(thread, &same);
+  return same == NULL;
+}
+
 static int start(const char *call, char *const env[]) {
   pid_t pid = 0;
   if (strcmp(call, "execve") == 0) return execve("/bin/cat", words, env);
@@ -47,6 +66,7 @@ static int start(const char *call, char *const env[]) {
   if (strcmp(call, "execv") == 0) return environ = (char **)env, execv("/bin/cat", words);
   if (strcmp(call, "posix_spawn") == 0) return spawned(posix_spawn(&pid, "/bin/cat", NULL, NULL, words, env), pid);
   if (strcmp(call, "posix_spawnp") == 0) return spawned(posix_spawnp(&pid, "cat", NULL, NULL, words, env), pid);
+  if (strcmp(call, "small_stack") == 0) return small_stack(env);
   if (strcmp(call, "vfork") == 0) {
     if ((pid = vfork()) == 0) _exit(execve("/bin/cat", words, env));
     return spawned(0, pid);

@@ -11,13 +11,13 @@ pack "$work/source" "$work/ds"
 decoy "$work/source" "$work/decoy"
 file=$work/decoy/b.txt
 want=$(cat "$work/source/b.txt")
-cc -w -o "$work/environ" "$root/tests/posix/environ.c"
-cc -w -static -o "$work/static" "$root/tests/posix/environ.c" 2>/dev/null || rm -f "$work/static"
+cc -w -pthread -o "$work/environ" "$root/tests/posix/environ.c"
+cc -w -pthread -static -o "$work/static" "$root/tests/posix/environ.c" 2>/dev/null || rm -f "$work/static"
 [ "$(cat "$file")" != "$want" ] || fail "the decoy is none"
 sees() { plain "$work/ds" "$work/decoy" "$@" 2>&1; }
 
 for call in execve execvpe execle fexecve execveat raw_execve raw_execveat none execv posix_spawn posix_spawnp vfork \
-  system popen; do
+  small_stack system popen; do
   equal "$call" "$want" "$(sees "$work/environ" $call "$file")"
   equal "$call with PATH" "$want" "$(sees "$work/environ" $call "$file" PATH=/bin:/usr/bin)"
   equal "$call, as it is" "$(cat "$file")" "$(FANSTORE_ENV_AS_IS=1 sees "$work/environ" $call "$file" PATH=/bin:/usr/bin)"
@@ -43,12 +43,20 @@ echo "ok - programs"
 [ ! -x "$work/static" ] || equal "static" 0 "$(sees env -i "$work/static" e2big "$file"; echo $?)"
 linker=$(find /lib -maxdepth 1 -name 'ld-musl-*' 2>/dev/null | head -n 1)
 if [ -n "$linker" ] && command -v musl-gcc >/dev/null; then
-  musl-gcc -w -o "$work/musl" "$root/tests/posix/environ.c"
+  musl-gcc -w -pthread -o "$work/musl" "$root/tests/posix/environ.c"
   equal "musl" 0 "$(sees env -i "$work/musl" e2big "$file"; echo $?)"
 fi
-if cc -w -fsanitize=address -o "$work/asan" "$root/tests/posix/environ.c" 2>/dev/null; then
+if cc -w -pthread -fsanitize=address -o "$work/asan" "$root/tests/posix/environ.c" 2>/dev/null; then
   equal "libasan" 0 "$(sees env -i ASAN_OPTIONS=detect_leaks=0 "$work/asan" e2big "$file"; echo $?)"
   asan=$(cc -print-file-name=libasan.so)
   equal "behind libasan" 0 "$(sees env -i ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$asan" "$work/asan" e2big "$file"; echo $?)"
+fi
+if [ "$(id -u)" = 0 ]; then
+  mkdir "$work/root"
+  echo "in another root" >"$work/root/file"
+  for path in $(ldd /bin/cat | grep -o '/[^ ]*') /bin/cat; do cp --parents "$path" "$work/root"; done
+  equal "another root" "in another root" "$(sees "$python" -c 'import os, sys
+os.chroot(sys.argv[1])
+os.execve("/bin/cat", ["cat", "/file"], {})' "$work/root")"
 fi
 echo "ok - programs that must not get it"
