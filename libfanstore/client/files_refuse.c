@@ -165,7 +165,10 @@ static __attribute__((noinline)) fs_err rename_below(int from_dir, const char *f
   if (fs_names_node() == NULL || fs_is_vdir(a.f.entry)) return -EROFS;
   int own = fs_nl_rename(&a.f, &b.f, flags);
   if (own != 0) return own;
-  err = fs_out_rename(&a.f, &b.f, flags);
+  uint64_t id = 0;
+  err = fs_nl_any() != 0 ? fs_nl_check_replaced(&a.f, &b.f, flags, &id) : 0;
+  if (err == 0) err = fs_out_rename(&a.f, &b.f, flags);
+  if (err == 0 && id != 0) fs_nl_removed(id);
   return err == 0 ? 1 : err;
 }
 

@@ -242,6 +242,21 @@ fs_err fs_nl_check_empty(const struct fs_found *f, uint64_t *id) {
   return has_names(node, r->id) ? -ENOTEMPTY : 0;
 }
 
+fs_err fs_nl_check_replaced(const struct fs_found *from, const struct fs_found *to, unsigned flags, uint64_t *id) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  const struct fs_node *node = fs_names_node();
+  uint64_t dir = node == NULL ? 0 : fs_out_dir_id(from->mount, from->entry), own;
+  *id = 0;
+  if (flags != 0 || dir == 0 || !fs_out_maybe(node, dir)) return 0;
+  if (fs_out_look_up(dir, from->name, from->name_len, 0, &a, &r) != 0 || !S_ISDIR(r->mode)) return 0;
+  own = r->id;
+  fs_err err = fs_nl_check_empty(to, id);
+  if (*id != own) return err;
+  *id = 0; /* two paths of one directory */
+  return 0;
+}
+
 void fs_nl_removed(uint64_t id) {
   char path[PATH_MAX];
   const struct fs_node *node = fs_names_node();

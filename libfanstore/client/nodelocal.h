@@ -44,9 +44,11 @@ bool fs_nl_is(const struct fs_found *f);
 fs_err fs_nl_mknod(const struct fs_found *f, mode_t mode);
 /* Removes f's name. 1: done. 0: it is no name of this node. Or a negative errno. */
 int fs_nl_remove(const struct fs_found *f, bool directory);
-/* Before f's name, a directory, is removed or replaced: -ENOTEMPTY when it has names of this node. *id: of a directory
-   that has had some, else 0. */
+/* Before f's name, a directory, is removed: -ENOTEMPTY when it has names of this node. *id: of a directory that has had
+   some, else 0. */
 fs_err fs_nl_check_empty(const struct fs_found *f, uint64_t *id);
+/* The same before a rename of `from`, if that is a directory, replaces `to`. */
+fs_err fs_nl_check_replaced(const struct fs_found *from, const struct fs_found *to, unsigned flags, uint64_t *id);
 void fs_nl_removed(uint64_t id);
 /* 1: done. 0: neither name is of this node. Or a negative errno: -EXDEV when the name would change its kind. */
 int fs_nl_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags);
