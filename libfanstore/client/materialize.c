@@ -160,10 +160,12 @@ static fs_fd fs_whole(struct fs_making *m, const char *dir) {
     before = st.st_size;
   }
   fd = fs_making_open(m, path);
-  if (fd >= 0) return fd;
-  m->progress = claim;
-  fd = fs_make_spill(m, dir, path);
-  m->progress = -1;
+  if (fd < 0) {
+    m->progress = claim;
+    fd = fs_make_spill(m, dir, path);
+    m->progress = -1;
+  }
+  fs_unclaim(claim, 0); /* a child that was forked off meanwhile has this descriptor too */
   return fd;
 }
 

@@ -70,7 +70,7 @@ FS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags) {
 
 /* Has one an address that may be a path below a mount? */
 static bool any_below(const struct mmsghdr *m, unsigned n) {
-  for (unsigned i = 0; i < n; i++)
+  for (unsigned i = 0; !fs_bad_address(m) && i < n; i++)
     if (FS_UNLIKELY(fs_address_below(m[i].msg_hdr.msg_name, m[i].msg_hdr.msg_namelen))) return true;
   return false;
 }
@@ -86,7 +86,7 @@ static int send_each(int fd, struct mmsghdr *m, unsigned n, int flags) {
 }
 
 FS_EXPORT int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags) {
-  for (unsigned i = 0; fs_state_fd() >= 0 && i < n; i++)
+  for (unsigned i = 0; fs_state_fd() >= 0 && !fs_bad_address(m) && i < n; i++)
     if (m[i].msg_hdr.msg_controllen > 0) for_each_fd(&m[i].msg_hdr, make_real);
   n = FS_MIN(n, UIO_MAXIOV);
   if (fs_mount_count() > 0 && any_below(m, n)) return (int)after(fd, send_each(fd, m, n, flags));
