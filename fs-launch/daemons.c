@@ -18,8 +18,6 @@
 #define FS_STOP_MAX_NS (60 * FS_NS_PER_S) /* in all: purging a large dataset takes its time */
 #define FS_EXIT_NS (2 * FS_NS_PER_S)      /* for mpirun, after the last daemon */
 #define FS_ALONE_NS (45 * FS_NS_PER_S)    /* for daemons whose mpirun has died to end, with their outputs */
-#define FS_BAR_NS (FS_NS_PER_S / 10)
-#define FS_LINE_NS (10 * FS_NS_PER_S)
 
 static void exec_mpirun(const struct fs_launch *l, const struct fs_words *w, int in, int out, int err) {
   fs_events_restore(l);
@@ -179,24 +177,32 @@ static bool all_said_hello(const struct fs_launch *l) {
   return true;
 }
 
-/* How far staging is: a bar on a terminal, else a line every ten seconds. */
+static void time_left(uint64_t bytes, double rate, char *out, size_t size) {
+  double seconds = (double)bytes / FS_MAX(rate, 1.0);
+  if (seconds >= 90)
+    snprintf(out, size, ", about %.0f min left", seconds / 60);
+  else
+    snprintf(out, size, ", about %.0f s left", seconds);
+}
+
+/* Shows how far staging is. A terminal's line is short, so that it does not wrap. */
 static void show_staging(struct fs_launch *l) {
-  uint64_t done = 0, total = 0, now = fs_now_ns();
-  char a[32], b[32], c[32], text[160];
+  uint64_t done = 0, total = 0;
+  char a[32], b[32], c[32], left[64];
   for (uint32_t i = 0; i < l->nodes; i++) {
     done += l->node[i].stage_done;
     total += l->node[i].stage_total;
   }
-  if (total == 0 || now - l->bar_ns < (fs_bar_shown() ? FS_BAR_NS : FS_LINE_NS)) return;
-  l->bar_ns = now;
-  double seconds = (double)(now - l->started_ns) / 1e9;
-  snprintf(text, sizeof(text), "staging: %3.0f%%  %s of %s  %s/s", 100.0 * (double)done / (double)total,
-           fs_format_size(done, a, sizeof(a)), fs_format_size(total, b, sizeof(b)),
-           fs_format_size((uint64_t)((double)done / seconds), c, sizeof(c)));
+  if (total == 0 || !fs_progress_due(l)) return;
+  double rate = (double)done * 1e9 / (double)(fs_now_ns() - l->started_ns);
+  fs_format_size(done, a, sizeof(a));
+  fs_format_size(total, b, sizeof(b));
+  fs_format_size((uint64_t)rate, c, sizeof(c));
+  time_left(total - FS_MIN(done, total), rate, left, sizeof(left));
   if (fs_bar_shown())
-    fs_bar(text);
+    fs_progress("staging: %3.0f%%  %s of %s  %s/s", 100.0 * (double)done / (double)total, a, b, c);
   else
-    fs_say("%s", text);
+    fs_progress("staging: %s of %s on %u node%s, %s/s%s", a, b, l->nodes, l->nodes == 1 ? "" : "s", c, left);
 }
 
 /* Waits until all have said hello, or that flag of theirs is set. 0, or the exit status with the reason told. */

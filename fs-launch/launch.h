@@ -170,6 +170,9 @@ struct fs_launch {
 void fs_say(const char *format, ...) FS_PRINTF(1, 2);
 void fs_bar(const char *text);                                              /* NULL wipes; only on a terminal */
 bool fs_bar_shown(void);                                                    /* is stderr a terminal? */
+/* True if progress should be shown now: ten times a second on a terminal, else once a minute. Counts as shown then. */
+bool fs_progress_due(struct fs_launch *l);
+void fs_progress(const char *format, ...) FS_PRINTF(1, 2);                  /* the bar on a terminal, else a line */
 void fs_warn(struct fs_launch *l, const char *format, ...) FS_PRINTF(2, 3); /* kept for the summary */
 char *fs_shown(const char *name, char *out, size_t size);                   /* fs_printable of a string */
 

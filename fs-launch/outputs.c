@@ -13,8 +13,6 @@
 
 #define FS_FINISH_NS (5 * FS_NS_PER_S) /* without a word from any daemon */
 #define FS_HEIR_NS (6 * FS_NS_PER_S)   /* in which a daemon's end is found out by the others */
-#define FS_BAR_NS (FS_NS_PER_S / 5)
-#define FS_LINE_NS (5 * FS_NS_PER_S)
 #define FS_NAMED 10u   /* outputs that are named to the user */
 #define FS_REASONS 16u /* of one node, why outputs could not be copied */
 
@@ -146,23 +144,18 @@ static void add_up(struct fs_launch *l) {
   }
 }
 
-/* How far copying is: a bar on a terminal, else a line every few seconds. */
+/* Shows how far copying is. */
 static void show_copying(struct fs_launch *l) {
-  uint64_t done = 0, total = 0, now = fs_now_ns();
-  char a[32], b[32], text[160];
-  if (!l->opt.stage_out || now - l->bar_ns < (fs_bar_shown() ? FS_BAR_NS : FS_LINE_NS)) return;
-  l->bar_ns = now;
+  uint64_t done = 0, total = 0;
+  char a[32], b[32];
+  if (!l->opt.stage_out || !fs_progress_due(l)) return;
   for (uint32_t i = 0; i < l->nodes; i++) {
     done += l->node[i].out_done;
     total += l->node[i].out_total;
   }
   if (total == 0) return;
-  snprintf(text, sizeof(text), "staging out: %3.0f%%  %s of %s", 100.0 * (double)done / (double)total,
-           fs_format_size(done, a, sizeof(a)), fs_format_size(total, b, sizeof(b)));
-  if (fs_bar_shown())
-    fs_bar(text);
-  else
-    fs_say("%s", text);
+  fs_progress("staging out: %3.0f%%  %s of %s", 100.0 * (double)done / (double)total,
+              fs_format_size(done, a, sizeof(a)), fs_format_size(total, b, sizeof(b)));
 }
 
 static void cancel(struct fs_launch *l) {

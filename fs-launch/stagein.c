@@ -8,9 +8,6 @@
 
 #include "launch.h"
 
-#define FS_BAR_NS (FS_NS_PER_S / 10)
-#define FS_LINE_NS (10 * FS_NS_PER_S)
-
 static void example(const struct fs_control *c, const char *key, char *out, size_t size) {
   const char *name = fs_control_get(c, key);
   if (name && out[0] == '\0') fs_shown(name, out, size);
@@ -32,16 +29,15 @@ void fs_stage_in_line(struct fs_launch *l, uint64_t rank, const struct fs_contro
 }
 
 static void show(struct fs_launch *l) {
-  uint64_t files = 0, now = fs_now_ns();
-  char text[96];
-  if (now - l->bar_ns < (fs_bar_shown() ? FS_BAR_NS : FS_LINE_NS)) return;
-  l->bar_ns = now;
-  for (uint32_t i = 0; i < l->nodes; i++) files += l->node[i].in_files;
-  snprintf(text, sizeof(text), "staging in: %llu files", (unsigned long long)files);
-  if (fs_bar_shown())
-    fs_bar(text);
-  else
-    fs_say("%s", text);
+  uint64_t files = 0, bytes = 0;
+  char size[32];
+  if (!fs_progress_due(l)) return;
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    files += l->node[i].in_files;
+    bytes += l->node[i].in_bytes;
+  }
+  fs_progress("staging in: %llu file%s (%s) on %u node%s", (unsigned long long)files, files == 1 ? "" : "s",
+              fs_format_size(bytes, size, sizeof(size)), l->nodes, l->nodes == 1 ? "" : "s");
 }
 
 static void tell(struct fs_launch *l) {

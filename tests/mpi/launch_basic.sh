@@ -36,7 +36,12 @@ grep -q '^fs-launch: 4 nodes, 1 dataset: 0 B staged, .* reused' "$work/err" || f
 echo "ok - the summary"
 
 rm -rf "$local"
-launch --dataset "$work/ds" --emulate 3 --replicas 2 --report "$work/r.json" -- true 2>/dev/null
+! grep -q ' staging: ' "$work/err" || fail "a line of progress within the first minute"
+FANSTORE_TEST_PROGRESS_MS=1 launch --dataset "$work/ds" --emulate 3 --replicas 2 --report "$work/r.json" -- true \
+  2>"$work/err"
+line='^fs-launch: staging: [0-9.]+ [KM]iB of [0-9.]+ [KM]iB on 3 nodes, [0-9.]+ [KM]?i?B/s, about [0-9]+ (s|min) left$'
+grep -qE "$line" "$work/err" || fail "no line of progress: $(cat "$work/err")"
+echo "ok - progress of staging without a terminal: a line at a time"
 equal "two owners" 5 "$(json "$work/r.json" "sum(len(set(p)) == 2 for p in r['datasets'][0]['placement'])")"
 equal "copies on disk" 10 "$(staged_files)"
 launch --dataset "$work/ds" --emulate 2 --replicas 3 -- true 2>"$work/err"
