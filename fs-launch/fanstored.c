@@ -14,7 +14,6 @@
 #include "util/own.h"
 #include "util/util.h"
 
-#define FS_CACHE_DEFAULT (1ull << 30)
 #define FS_DEADLINE_DEFAULT_MS 3000u
 #define FS_IO_THREADS_DEFAULT 4u
 
@@ -50,7 +49,7 @@ static const struct fs_opt options[] = {
     {"dataset", 0, "DIR", "a dataset (repeatable)", OPT_DATASET},
     {"mount", 0, "PATH", "where the dataset before it is seen (default: its own mount)", OPT_MOUNT},
     {"emulate", 0, "N", "all N ranks run on this host, each with a directory of its own", OPT_EMULATE},
-    {"cache", 0, "SIZE", "memory for blocks of other nodes (default 1G)", OPT_CACHE},
+    {"cache", 0, "SIZE", "memory for blocks of other nodes (default 1G, or less)", OPT_CACHE},
     {"deadline", 0, "MS", "how long a client waits for a block (default 3000)", OPT_DEADLINE},
     {"verify", 0, "WHICH", "compare what other nodes send with its checksums: remote (default), always; or never",
      OPT_VERIFY},
@@ -184,8 +183,7 @@ static fs_err on_option(void *ctx, int id, const char *value) {
 }
 
 int main(int argc, char **argv) {
-  struct fs_daemon_config c = {.cache_bytes = FS_CACHE_DEFAULT,
-                               .deadline_ns = FS_DEADLINE_DEFAULT_MS * 1000000ull,
+  struct fs_daemon_config c = {.deadline_ns = FS_DEADLINE_DEFAULT_MS * 1000000ull,
                                .io_threads = FS_IO_THREADS_DEFAULT};
   static char local[PATH_MAX];
   const char *why;
@@ -194,6 +192,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "fanstored: --job, --local-dir and --dataset are needed (see fanstored --help)\n");
     return 2;
   }
+  if (c.cache_bytes == 0) c.cache_bytes = fs_memory_cache_default(fs_memory_all(), c.emulate);
   fs_alive_begin();
   if (c.local_default && fs_own_get(c.local_dir, true, local, sizeof(local)) == 0) c.local_dir = local;
   fs_run_prefer(c.local_default ? NULL : c.local_dir);

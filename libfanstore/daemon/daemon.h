@@ -71,6 +71,12 @@ uint64_t fs_memory_available(void);                  /* of the machine's, the pa
 uint64_t fs_memory_names(const struct fs_daemon *d); /* that the names of outputs may take */
 uint64_t fs_memory_limit(void);                      /* by this process's control groups; 0: none */
 uint64_t fs_memory_limit_of(const char *top, const char *groups); /* the same by the text of a process's "cgroup" */
+uint64_t fs_memory_all(void); /* the machine's, or the limit of its control groups if that is lower */
+#define FS_CACHE_DEFAULT (1ull << 30)
+/* The default of --cache where `nodes` emulated nodes share `all` bytes: at most half of them together. */
+uint64_t fs_memory_cache_default(uint64_t all, uint32_t nodes);
+/* -ENOMEM, with the reason, if caches of `bytes` on so many nodes are more than `all`. */
+fs_err fs_memory_cache_check(uint64_t bytes, uint64_t all, uint32_t nodes, char *why, size_t size);
 /* Adds to "ready" how the local partitions are going to be read. */
 fs_err fs_memory_tell(const struct fs_daemon *d, struct fs_control_line *l);
 

@@ -255,6 +255,8 @@ static void fs_daemon_start(struct fs_daemon *d) {
   d->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (d->wake < 0 || d->doorbell < 0) fs_daemon_fail(d, "no eventfd");
   fs_daemon_signals();
+  if (fs_memory_cache_check(d->cfg->cache_bytes, fs_memory_all(), d->cfg->emulate, why, sizeof(why)) < 0)
+    fs_daemon_fail(d, why);
   if (fs_guard_start(d) < 0) fs_daemon_fail(d, "no thread can be started");
   if (fs_rundir_enter(d, why, sizeof(why)) < 0) fs_daemon_fail(d, why);
   fs_err err = 0;

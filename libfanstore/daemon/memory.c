@@ -64,11 +64,34 @@ uint64_t fs_memory_limit(void) {
   return fs_memory_limit_of(FS_CGROUPS, text);
 }
 
+/* The machine's memory, or the limit if that is lower. */
+static uint64_t fs_memory_least(uint64_t limit) {
+  uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+  return limit > 0 ? FS_MIN(all, limit) : all;
+}
+
+uint64_t fs_memory_all(void) {
+  return fs_memory_least(fs_memory_limit());
+}
+
+uint64_t fs_memory_cache_default(uint64_t all, uint32_t nodes) {
+  return FS_MIN(FS_CACHE_DEFAULT, all / 2 / FS_MAX(nodes, 1u));
+}
+
+fs_err fs_memory_cache_check(uint64_t bytes, uint64_t all, uint32_t nodes, char *why, size_t size) {
+  uint64_t most = all / FS_MAX(nodes, 1u);
+  char each[32], have[32], on[64] = "";
+  if (bytes <= most) return 0;
+  if (nodes > 1) snprintf(on, sizeof(on), " on each of %u nodes", nodes);
+  snprintf(why, size, "--cache %s%s: this host (or its control group) has %s of memory: give at most %lluM%s",
+           fs_format_size(bytes, each, sizeof(each)), on, fs_format_size(all, have, sizeof(have)),
+           (unsigned long long)(most >> 20), nodes > 1 ? " each" : "");
+  return -ENOMEM;
+}
+
 /* An eighth of what there is, of a node's share of it: as much again may be those that it mirrors. */
 uint64_t fs_memory_names(const struct fs_daemon *d) {
-  uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), limit = d->ctl->memory_limit;
-  if (limit > 0) all = FS_MIN(all, limit);
-  return all / 8 / FS_MAX(d->cfg->emulate, 1u);
+  return fs_memory_least(d->ctl->memory_limit) / 8 / FS_MAX(d->cfg->emulate, 1u);
 }
 
 fs_err fs_memory_tell(const struct fs_daemon *d, struct fs_control_line *l) {

@@ -72,11 +72,30 @@ static void test_nonsense(void **state) {
   assert_int_equal(fs_memory_limit_of(top, "0::/odd\n"), 0);
 }
 
+static void test_cache(void **state) {
+  const uint64_t gib = 1ull << 30;
+  char why[256] = "";
+  (void)state;
+  assert_int_equal(fs_memory_cache_default(16 * gib, 0), gib);
+  assert_int_equal(fs_memory_cache_default(16 * gib, 8), gib);
+  assert_int_equal(fs_memory_cache_default(4 * gib, 8), gib / 4);
+  assert_int_equal(fs_memory_cache_default(gib, 1), gib / 2);
+  assert_int_equal(fs_memory_cache_check(4 * gib, 4 * gib, 0, why, sizeof(why)), 0);
+  assert_int_equal(fs_memory_cache_check(2 * gib, 4 * gib, 2, why, sizeof(why)), 0);
+  assert_string_equal(why, "");
+  assert_int_equal(fs_memory_cache_check(2 * gib + 1, 4 * gib, 2, why, sizeof(why)), -ENOMEM);
+  assert_string_equal(why, "--cache 2.0 GiB on each of 2 nodes: this host (or its control group) has 4.0 GiB of memory: "
+                           "give at most 2048M each");
+  assert_int_equal(fs_memory_cache_check(INT64_MAX, 4 * gib, 1, why, sizeof(why)), -ENOMEM);
+  assert_string_equal(why, "--cache 8.0 EiB: this host (or its control group) has 4.0 GiB of memory: give at most 4096M");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_unified, setup, teardown),
       cmocka_unit_test_setup_teardown(test_first_version, setup, teardown),
       cmocka_unit_test_setup_teardown(test_nonsense, setup, teardown),
+      cmocka_unit_test(test_cache),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
