@@ -9,9 +9,10 @@ small_outputs_dataset() {
   pack "$work/source" "$work/ds" --partitions 2 --mount "$mnt"
 }
 seen_on() {
-  local n=$1
+  local n=$1 discard=(--discard)
   shift
-  launch --dataset "$work/ds" --emulate "$n" --discard "$@" 2>"$work/err" >"$work/out" ||
+  case " $* " in *" --read-only "*) discard=() ;; esac
+  launch --dataset "$work/ds" --emulate "$n" "${discard[@]}" "$@" 2>"$work/err" >"$work/out" ||
     fail "$n nodes: $(tail -n 3 "$work/out") $(cat "$work/err")"
   grep -q '^ok - ' "$work/out" || fail "$n nodes: nothing was seen"
   sed "s/^ok - /ok - $n nodes: /" "$work/out"
