@@ -46,6 +46,17 @@ fs_err fs_out_symlink(const struct fs_found *f, const char *target) {
 
 /* ---- removing and renaming ---- */
 
+/* Unlinks the backing file of what was removed, if that is this node's and nobody needs it. The daemon does it a moment
+   later if this process does not. */
+static void drop_own(const struct fs_answer *a) {
+  const struct fs_node *node = fs_names_node();
+  char path[PATH_MAX];
+  uint64_t id;
+  if (a->n != sizeof(id) || !node) return;
+  memcpy(&id, a->body, sizeof(id));
+  if (fs_out_path(node, id, path) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
 fs_err fs_out_remove(const struct fs_found *f, bool directory) {
   struct fs_answer a;
   struct fs_names_call c = {
@@ -53,6 +64,7 @@ fs_err fs_out_remove(const struct fs_found *f, bool directory) {
   fs_err err = fs_out_may_make(f, &c.dir);
   if (err == -EACCES) return fs_out_refused(f, c.dir, false);
   if (err == 0) err = fs_names_call(&c, f->name, "", a.body, sizeof(a.body), &a.n);
+  if (err == 0) drop_own(&a);
   return err;
 }
 
@@ -116,6 +128,7 @@ fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, uns
   if (err == -EACCES) return rename_refused(from, to, &c, err);
   if (err == 0 && (from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH)) err = check_directory(from, c.dir);
   if (err == 0) err = fs_names_call(&c, from->name, to->name, a.body, sizeof(a.body), &a.n);
+  if (err == 0) drop_own(&a);
   return err == -EISDIR ? rename_refused(from, to, &c, err) : err;
 }
 

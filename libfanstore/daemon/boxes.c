@@ -32,7 +32,8 @@ struct fs_box_call {
   uint32_t number;
   uint32_t op;
   uint64_t id, dir;
-  bool made; /* a CREATE of a file of this node's */
+  uint64_t until; /* a removal that is answered later waits for nothing more: its client's patience ends */
+  bool made;      /* a CREATE of a file of this node's */
   bool made_dir;
   bool early;                /* the client has its answer already */
   fs_err why;                /* a PUBLISH has no replica */
@@ -95,6 +96,28 @@ static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
   if (err < 0 && call->op == FS_NAMES_PUBLISH) fs_spill_not_published(call->d, call->id);
   if (err == 0) err = call->why;
   fs_box_done(ctx, err, body, n);
+}
+
+/* The file had no other end to wait for: home could not say so in time, or keeps the bytes for who holds it. */
+static void fs_box_dropped(void *ctx, fs_err err, const void *body, size_t n) {
+  (void)err, (void)body, (void)n;
+  fs_box_done(ctx, 0, NULL, 0);
+}
+
+/* What was removed or replaced is gone at its home, too, before the client goes on: it may look at st_nlink, or write
+   where the file's bytes were. The answer is the file's id, if it was a file; the client has it if it is to unlink the
+   backing file itself. */
+static void fs_box_removed(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_box_call *call = ctx;
+  uint64_t id = 0;
+  if (err == 0 && n == sizeof(id)) memcpy(&id, body, sizeof(id));
+  bool wait = id != 0 && call->client && call->d->now < call->until;
+  if (wait && fs_spill_leaving(call->d, id))
+    fs_box_done(ctx, 0, &id, sizeof(id));
+  else if (wait)
+    fs_ns_await_drop(call->d->ns, id, fs_box_dropped, call);
+  else
+    fs_box_done(ctx, err, body, err == 0 ? 0 : n);
 }
 
 static void fs_box_held(void *ctx, fs_err err, const void *body, size_t n) {
@@ -228,6 +251,11 @@ static bool fs_box_at_once(struct fs_daemon *d, struct fs_client *client, uint32
   return true;
 }
 
+static fs_ns_done *fs_box_answered_by(uint32_t op) {
+  bool removes = op == FS_NAMES_REMOVE || op == FS_NAMES_RENAME;
+  return op == FS_NAMES_HOLD ? fs_box_held : removes ? fs_box_removed : fs_box_called;
+}
+
 static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t i) {
   alignas(8) char body[FS_NAMES_BODY];
   struct fs_channel *ch = client->channel;
@@ -252,6 +280,7 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   }
   fs_box_prepare(d, client, c);
   *call = (struct fs_box_call){.d = d, .client = client, .number = i, .op = c->op, .id = c->id, .dir = c->dir};
+  call->until = d->now + d->cfg->deadline_ns;
   call->made_dir = c->op == FS_NAMES_CREATE && S_ISDIR(c->mode);
   call->made = c->op == FS_NAMES_CREATE && S_ISREG(c->mode) && !fs_spill_find(d, c->id);
   if (call->made) fs_spill_creating(d, c->id, c->dir);
@@ -265,7 +294,7 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   else if (c->op == FS_NAMES_EXTEND)
     fs_part_extend(d, c, fs_box_called, call);
   else
-    fs_ns_call(d->ns, d->now, c, n, c->op == FS_NAMES_HOLD ? fs_box_held : fs_box_called, call);
+    fs_ns_call(d->ns, d->now, c, n, fs_box_answered_by(c->op), call);
 }
 
 bool fs_boxes_posted(const struct fs_client *c) {
@@ -304,6 +333,7 @@ void fs_boxes_timers(struct fs_daemon *d) {
   fs_boxes_full(d);
   fs_lists_timers(d);
   fs_spill_timers(d);
+  fs_spill_drop_timers(d);
   fs_spill_set_timers(d);
   fs_stagein_timers(d);
   fs_relay_timers(d);
@@ -349,7 +379,11 @@ static void fs_boxes_lists(struct fs_ns *ns) {
 }
 
 static void fs_boxes_dropped(struct fs_ns *ns, uint64_t id) {
-  fs_spill_dropped(fs_ns_owner(ns), id);
+  fs_spill_dropped_soon(fs_ns_owner(ns), id);
+}
+
+static bool fs_boxes_dropping(struct fs_ns *ns, struct fs_asked a, uint64_t id) {
+  return fs_spill_dropping(fs_ns_owner(ns), a, id);
 }
 
 static void fs_boxes_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
@@ -373,6 +407,7 @@ static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
                                                   .tree = fs_boxes_tree,
                                                   .lists = fs_boxes_lists,
                                                   .dropped = fs_boxes_dropped,
+                                                  .dropping = fs_boxes_dropping,
                                                   .home = fs_boxes_home,
                                                   .members = fs_boxes_members};
 

@@ -75,6 +75,11 @@ void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, s
   fs_ns_drain(ns);
 }
 
+void fs_ns_run_local(struct fs_ns *ns, uint64_t now) {
+  ns->now = now;
+  fs_ns_drain(ns);
+}
+
 /* Questions to the keeper of a directory: both sides must mean the same one. */
 static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c, size_t n) {
   uint64_t dir = c->op == FS_NAMES_RENAME ? c->to : c->dir;
@@ -131,6 +136,7 @@ static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const
     break;
   case FS_NAMES_DROP:
     ns->hooks->dropped(ns, c->id);
+    if ((c->flags & FS_NAMES_AWAIT) && ns->hooks->dropping && ns->hooks->dropping(ns, a, c->id)) return;
     break;
   case FS_NAMES_REPLICA:
     fs_ns_replica(ns, a, set, c);

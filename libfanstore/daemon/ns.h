@@ -48,6 +48,8 @@ struct fs_ns_hooks {
   void (*tree)(struct fs_ns *ns);               /* a directory was renamed or removed */
   void (*lists)(struct fs_ns *ns);              /* a list of parts has changed, at another home */
   void (*dropped)(struct fs_ns *ns, uint64_t id);
+  /* Asked after `dropped`. True: the bytes are on their way out, and fs_ns_answer comes when they are. May be NULL. */
+  bool (*dropping)(struct fs_ns *ns, struct fs_asked a, uint64_t id);
   /* A question about a file whose home this rank should be (SETATTR, HOLD, RELEASE), or its replica here (REPLICA):
      fs_ns_answer, then or later. The same one may come again while it is at work. */
   void (*home)(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
@@ -83,7 +85,10 @@ void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, s
  * it with this rank alone is lost with the file, so who published it need not wait for the mirror. Else NULL.
  */
 const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_names_call *c);
-/* Outside the service's own calls it goes out with the next timers. */
+/* For a removal's answer, which is the file's id, and from its call-back only: done when home has removed the bytes or
+   keeps them for who holds the file, or could not say so within a deadline, or is no member. */
+void fs_ns_await_drop(struct fs_ns *ns, uint64_t id, fs_ns_done *done, void *ctx);
+/* Outside the service's own calls it goes out with the next timers, or with fs_ns_run_local. */
 void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n);
 /* Was a call with this id done here, and noted? */
 bool fs_ns_done_before(const struct fs_ns *ns, uint64_t call);
@@ -102,6 +107,8 @@ void fs_ns_others(const struct fs_ns *ns, void (*visit)(void *ctx, const struct 
 /* A message from another rank, as it came. */
 void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct fs_ns_message *head, const void *body,
                    size_t n);
+/* Delivers what this rank has said to itself. */
+void fs_ns_run_local(struct fs_ns *ns, uint64_t now);
 /* Deadlines; call at least every few milliseconds. */
 void fs_ns_timers(struct fs_ns *ns, uint64_t now);
 bool fs_ns_busy(const struct fs_ns *ns);

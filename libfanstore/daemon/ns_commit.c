@@ -9,6 +9,13 @@
 
 /* ---- on the owner's side ---- */
 
+/* The answer to a file's removal is its id: the caller's daemon waits for the home (fs_ns_await_drop). */
+static void fs_commit_say(const struct fs_commit *c, fs_err err) {
+  bool removal = c->answer_n == 0 && c->drop != 0;
+  size_t n = removal ? sizeof(c->drop) : c->answer_n;
+  fs_ns_answer(c->ns, c->asked, err, removal ? (const void *)&c->drop : c->answer, err == 0 ? n : 0);
+}
+
 static void fs_commit_end(struct fs_commit *c, fs_err err) {
   struct fs_ns *ns = c->ns;
   fs_chain_drop(&c->chain);
@@ -17,7 +24,7 @@ static void fs_commit_end(struct fs_commit *c, fs_err err) {
   if (c->then)
     c->then(c, err);
   else if (err < 0 || !c->answered)
-    fs_ns_answer(ns, c->asked, err, c->answer, err == 0 ? c->answer_n : 0);
+    fs_commit_say(c, err);
   free(c->answer);
   free(c);
 }
@@ -144,12 +151,17 @@ static fs_err fs_commit_shut_here(struct fs_ns *ns, const struct fs_names_call *
   return fs_names_close(ns->names, c->dir, until);
 }
 
-/* For the owner, which saves the caller the way back over it: with the first record, if there are any. */
-static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, size_t n) {
+/* For the owner, which saves the caller the way back over it: with the first record, if there are any, or the id of the
+   file that was removed, or 0. */
+static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, size_t n, uint64_t removed) {
   struct fs_asked caller = {.from = c->mode, .id = c->seq};
   size_t begin = fs_call_size(c), end = begin;
   if (begin < n) (void)fs_record_next(c, n, &end);
-  if (caller.from < ns->members.nodes) fs_ns_answer(ns, caller, 0, (const char *)c + begin, end - begin);
+  if (caller.from >= ns->members.nodes) return;
+  if (begin == end && removed != 0)
+    fs_ns_answer(ns, caller, 0, &removed, sizeof(removed));
+  else
+    fs_ns_answer(ns, caller, 0, (const char *)c + begin, end - begin);
 }
 
 void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
@@ -163,6 +175,7 @@ void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names
   }
   if (c->flags & (FS_NAMES_SHUT | FS_NAMES_OPENED | FS_NAMES_REMOVED)) err = fs_commit_shut_here(ns, c);
   const struct fs_record *gone = c->id != 0 ? fs_names_find_id(ns->names, c->dir, c->id) : NULL;
+  uint64_t removed = gone && c->to == 0 && S_ISREG(gone->mode) ? gone->id : 0;
   if (gone && c->to == 0) fs_gone_note(ns, gone);
   if (c->id != 0) (void)fs_names_drop(ns->names, c->dir, c->id);
   if (c->id != 0 && c->to != 0) fs_moved_note(ns, c->dir, c->id, c->to);
@@ -175,7 +188,7 @@ void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names
     if (err == 0) fs_moved_forget(ns, r->dir, r->id);
   }
   if (err == 0 && c->size != 0) fs_done_note(ns, c->size);
-  if (err == 0 && c->seq != 0) fs_commit_answer(ns, c, n);
+  if (err == 0 && c->seq != 0) fs_commit_answer(ns, c, n, removed);
   if (err == 0 && (c->seq != 0 || (c->flags & FS_NAMES_LATER)))
     fs_ns_answer_later(ns, a);
   else

@@ -11,6 +11,12 @@ void fs_gone_drop(struct fs_ns *ns, uint64_t id) {
   fs_request_start(ns, &c, sizeof(c), NULL, NULL);
 }
 
+/* One deadline, and no second try: the directory's owner tells home as well, and that as often as it takes. */
+void fs_ns_await_drop(struct fs_ns *ns, uint64_t id, fs_ns_done *done, void *ctx) {
+  struct fs_names_call c = {.op = FS_NAMES_DROP, .flags = FS_NAMES_AWAIT, .id = id};
+  fs_ns_ask(ns, fs_ns_home(ns, id), &c, sizeof(c), done, ctx);
+}
+
 void fs_gone_forget(struct fs_ns *ns, uint64_t dir) {
   struct fs_names_call c = {.op = FS_NAMES_FORGET, .dir = dir};
   fs_request_start(ns, &c, sizeof(c), NULL, NULL);

@@ -16,6 +16,7 @@ struct fs_move {
   uint64_t id; /* of the record, once it is in its new place; then it is held there until all is done */
   bool mirrored;
   uint64_t closed;           /* of an empty directory that it may replace */
+  uint64_t replaced;         /* a file that had the name; the answer, as a removal's */
   struct fs_record *taken;   /* a copy of the record, with its names, that another directory's owner holds for this */
   uint64_t until;            /* it is put by then, or not at all */
   struct fs_names_call call; /* followed by its names */
@@ -82,7 +83,7 @@ static fs_err fs_move_check(const struct fs_move *m, const struct fs_record *r, 
 static void fs_move_end(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_move *m = ctx;
   (void)err, (void)body, (void)n;
-  fs_ns_answer(m->ns, m->a, 0, NULL, 0);
+  fs_ns_answer(m->ns, m->a, 0, &m->replaced, m->replaced != 0 ? sizeof(m->replaced) : 0);
   fs_move_free(m);
 }
 
@@ -145,7 +146,7 @@ static void fs_move_put(struct fs_move *m, const struct fs_record *r, const stru
   commit->gone = old.id;
   commit->call = m->call.id;
   if (old.id != 0 && S_ISREG(old.mode)) {
-    commit->drop = old.id;
+    commit->drop = m->replaced = old.id;
   }
   fs_done_note(ns, m->call.id);
   fs_moved_forget(ns, now.dir, now.id);

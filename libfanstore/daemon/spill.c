@@ -183,6 +183,7 @@ static void fs_spill_unlinked(struct fs_io *io) {
   struct fs_spill_file *f = fs_spill_find(u->d, u->id);
   if (f) fs_spill_free(u->d, f);
   fs_space_freed(u->d);
+  fs_spill_drop_done(u->d, u->id);
   free(u);
 }
 
@@ -196,15 +197,18 @@ void fs_spill_unlink(struct fs_daemon *d, uint64_t id) {
 }
 
 /* Nobody can hold it from now on. */
-static void fs_spill_remove(struct fs_daemon *d, uint64_t id) {
+static void fs_spill_remove(struct fs_daemon *d, uint64_t id, bool soon) {
   struct fs_spill_file *f = fs_spill_make(d, id);
   if (!f) return;
   f->removed = f->gone = true;
   fs_spill_drop_parts(d, f);
-  fs_spill_unlink(d, id);
+  if (soon)
+    fs_spill_unlink_soon(d, id);
+  else
+    fs_spill_unlink(d, id);
 }
 
-void fs_spill_dropped(struct fs_daemon *d, uint64_t id) {
+static void fs_spill_drop(struct fs_daemon *d, uint64_t id, bool soon) {
   struct fs_spill_file *f = fs_spill_find(d, id);
   fs_node_part_dropped(d, id);
   if (!fs_spill_mine(d, id)) fs_node_part_useless(d, id);
@@ -216,7 +220,15 @@ void fs_spill_dropped(struct fs_daemon *d, uint64_t id) {
   if (f && f->told && f->told->holding > 0)
     f->removed = true;
   else if (!f || !f->gone)
-    fs_spill_remove(d, id);
+    fs_spill_remove(d, id, soon);
+}
+
+void fs_spill_dropped(struct fs_daemon *d, uint64_t id) {
+  fs_spill_drop(d, id, false);
+}
+
+void fs_spill_dropped_soon(struct fs_daemon *d, uint64_t id) {
+  fs_spill_drop(d, id, true);
 }
 
 /* ---- who holds it ---- */
@@ -228,7 +240,7 @@ static bool fs_spill_release(struct fs_daemon *d, struct fs_spill_file *f, uint3
   if (!t || !(t->holder[rank / 64] & bit)) return false;
   t->holder[rank / 64] &= ~bit;
   if (--t->holding > 0 || !f->removed) return false;
-  fs_spill_remove(d, f->id);
+  fs_spill_remove(d, f->id, false);
   return true;
 }
 
@@ -379,6 +391,8 @@ fs_err fs_spill_new(struct fs_daemon *d) {
   s->watch = -1;
   fs_chain_init(&s->setting);
   fs_chain_init(&s->appending);
+  fs_chain_init(&s->dropping);
+  fs_chain_init(&s->leaving);
   s->chain = calloc(FS_SPILL_FIRST, sizeof(struct fs_spill_file *));
   if (!s->chain) return -ENOMEM;
   fs_spill_watch(d);

@@ -6,6 +6,7 @@
  * pool.
  *
  *   spill.c        the table; HOLD and RELEASE of other nodes; removal
+ *   spill_drop.c   who unlinks a removed file's backing file, and who waits for that
  *   spill_open.c   the bytes, whatever the mode
  *   spill_extents.c  files of several writers: which bytes are on which node
  *   spill_set.c    SETATTR: the spill is changed, then published
@@ -65,7 +66,7 @@ struct fs_spill {
   struct fs_spill_file **chain;
   uint64_t mask, count;
   uint64_t version, published; /* the last ones given */
-  struct fs_chain setting, appending;
+  struct fs_chain setting, appending, dropping, leaving;
   int watch; /* inotify; -1: none */
   uint64_t look_at;
   uint32_t publishing; /* by this daemon itself */
@@ -102,6 +103,8 @@ void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool
 /* The name service's words (ns.h). */
 void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 void fs_spill_dropped(struct fs_daemon *d, uint64_t id);
+/* The same, but the bytes are left for a moment to the program that has removed the file. */
+void fs_spill_dropped_soon(struct fs_daemon *d, uint64_t id);
 void fs_spill_members(struct fs_daemon *d);
 /* "out/<id>", below d->spill_fd. */
 #define FS_SPILL_NAME_SIZE 32u
@@ -118,6 +121,17 @@ fs_err fs_spill_writer(struct fs_daemon *d, struct fs_spill_file *f, uint32_t ra
 bool fs_spill_writes(const struct fs_daemon *d, const struct fs_spill_file *f, uint32_t rank);
 /* Is this one of this node's files? */
 bool fs_spill_mine(const struct fs_daemon *d, uint64_t id);
+
+/* ---- spill_drop.c ---- */
+/* ns.h, dropping: this rank wants to know when the bytes are gone. */
+bool fs_spill_dropping(struct fs_daemon *d, struct fs_asked a, uint64_t id);
+/* They are, or cannot be removed. */
+void fs_spill_drop_done(struct fs_daemon *d, uint64_t id);
+/* A program of this node has removed a file. True: it is to unlink the backing file. */
+bool fs_spill_leaving(struct fs_daemon *d, uint64_t id);
+/* The pool unlinks it, if nobody asks for it before, a moment later. */
+void fs_spill_unlink_soon(struct fs_daemon *d, uint64_t id);
+void fs_spill_drop_timers(struct fs_daemon *d);
 
 /* ---- spill_open.c ---- */
 /* open(2) of the spill, no symlink, also where its mode does not permit it, and without waiting (as FS_SPILL_READ). */

@@ -159,6 +159,7 @@ enum fs_names_flags {
   FS_NAMES_SHUT = 8,       /* of MIRROR: the directory takes no names for a while; */
   FS_NAMES_OPENED = 16,    /* it does; */
   FS_NAMES_REMOVED = 32,   /* it never will */
+  FS_NAMES_AWAIT = 256,    /* of DROP: home answers when the backing file is gone, or at once if it stays */
   FS_NAMES_LATER = 128,    /* of MIRROR, and PUBLISH by the owner itself: nobody waits for the answer */
   FS_NAMES_SEEN = 1,       /* of WHERE */
 };

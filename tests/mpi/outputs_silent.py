@@ -90,6 +90,8 @@ if not outputs:
 
 on(0, "os.mkdir(f'{work}/run'); write('other')")
 on(victim, "write('own'); write('run/c'); write('d00/c')")
+REMOVED = [f"run/{what}{i}" for what in ("stopped", "killed") for i in range(4)]
+on(victim, "for name in sys.argv[2:]: write(name)", *REMOVED)
 
 if sys.argv[5] == "stalls":
     on(0, "write('zero')")
@@ -114,6 +116,21 @@ SERVE = """
 """
 
 
+def removed_elsewhere(what):
+    """What this node is the home of, another one removes and replaces, each call in the time that all calls have."""
+    seen = on(0, """
+        for i in range(4):
+            name = f'{work}/run/{sys.argv[2]}{i}'
+            if i % 2:
+                write('run/new')
+            begin = time.monotonic()
+            how = ends(os.rename, f'{work}/run/new', name) if i % 2 else ends(os.unlink, name)
+            late = time.monotonic() - begin
+            print(how, ends(read, f'run/{sys.argv[2]}{i}'), 'soon' if late < 2 * 3 else late)
+    """, what)
+    equal(what, ["None ENOENT soon", "None ok soon"] * 2, seen.splitlines())
+
+
 def server():
     s = nodes.start(victim, SERVE, stderr=subprocess.DEVNULL)
     equal("a program", "ready\n", s.stdout.readline())
@@ -129,6 +146,8 @@ before = server()
 equal("before", ["ENOENT", "ok"], [ask(before, "none"), ask(before, "own")])
 
 os.kill(pid, signal.SIGSTOP)
+removed_elsewhere("stopped")
+step("another node's daemon is stopped: its files can be removed and replaced")
 lost("does not answer")
 during = server()
 equal("started while it is stopped", ["EIO", "EIO", "EIO"], [ask(during, "none"), ask(during, "own"), ask(during, "write")])
@@ -157,4 +176,5 @@ finish(before), finish(during)
 os.rename(dataset, dataset + ".away")
 lost("has ended")
 os.rename(dataset + ".away", dataset)
+removed_elsewhere("killed")
 step("a daemon is dead: the same, and the dataset comes from the node's own partitions")

@@ -190,6 +190,18 @@ print(e, error(os.fsync, fd), error(os.close, fd))
         equal("what was written", "begin True", seen)
         step("a full disk: ENOSPC at write, and what was written before is there")
         return
+    equal("room after a removal", "{'ok'}", on(0, """
+seen = set()
+for i in range(60):
+    fd = os.open('large', os.O_WRONLY | os.O_CREAT)
+    seen.add(error(os.posix_fallocate, fd, 0, 3 << 20))
+    os.close(fd)
+    if i % 2:
+        os.unlink('large')
+    else:
+        open('empty', 'w').close(), os.rename('empty', 'large')
+print(seen)
+"""))
     on(0, "fd = os.open('own', os.O_WRONLY | os.O_CREAT); print(error(put, fd, 1 << 26))")
     equal("its own", "ENOSPC", on(0, "fd = os.open('own', os.O_WRONLY | os.O_APPEND); print(error(put, fd, 1 << 22))"))
     equal("appended", "ENOSPC", on(1, "print(error(os.write, os.open('log', os.O_WRONLY | os.O_APPEND), bytes(10000)))"))

@@ -134,6 +134,34 @@ static void test_written(void **state) {
   assert_false(there(PART_OF(2)));
 }
 
+/* A removed file's bytes are left to the program that has removed it for 20 ms, unless another node waits for their
+ * end. */
+static void test_left(void **state) {
+  (void)state;
+  for (unsigned i = 1; i <= 2; i++) {
+    spill(PART_OF(i));
+    fs_spill_dropped_soon(d, PART_OF(i));
+  }
+  spill(PART_OF(3));
+  d->now += SECOND / 100;
+  assert_true(fs_spill_leaving(d, PART_OF(1)));
+  assert_true(fs_spill_leaving(d, PART_OF(3))); /* nobody has told of it so far */
+  assert_false(fs_spill_leaving(d, FILE_OF(1)));
+  d->now += SECOND / 80;
+  fs_spill_drop_timers(d);
+  run();
+  assert_true(there(PART_OF(1)) && !there(PART_OF(2)) && there(PART_OF(3)));
+  assert_true(fs_spill_dropping(d, (struct fs_asked){.from = 2, .id = 5}, PART_OF(1)));
+  run();
+  assert_true(!there(PART_OF(1)) && there(PART_OF(3)));
+  d->now += SECOND / 80;
+  fs_spill_drop_timers(d);
+  run();
+  assert_false(there(PART_OF(3)));
+  assert_null(fs_spill_find(d, PART_OF(3)));
+  assert_false(fs_spill_dropping(d, (struct fs_asked){.from = 2, .id = 6}, PART_OF(3)));
+}
+
 /* Held by another node, its bytes stay; but no new writer gets it. */
 static void test_held(void **state) {
   (void)state;
@@ -186,6 +214,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_refused, setup_parts, teardown),
       cmocka_unit_test_setup_teardown(test_gone, setup_parts, teardown),
       cmocka_unit_test_setup_teardown(test_written, setup_parts, teardown),
+      cmocka_unit_test_setup_teardown(test_left, setup_parts, teardown),
       cmocka_unit_test_setup_teardown(test_held, setup_parts, teardown),
       cmocka_unit_test_setup_teardown(test_many, setup_parts, teardown),
   };
