@@ -166,8 +166,9 @@ static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struc
     fs_words_add(w, "%s", l->first_host);
   }
   const char *local = l->opt.local_dir ? l->local_dir : "";
-  const char *const words[] = {l->self,    "--exec-node", e->job,    e->datasets,   e->mounts, e->library,
-                               e->emulate, e->read_only,  e->verify, e->supervisor, e->as_is,  local,     "--"};
+  const char *const words[] = {l->self,    "--exec-node", e->job,       e->datasets, e->mounts,
+                               e->library, e->emulate,    e->read_only, e->verify,   e->supervisor,
+                               e->as_is,   local,         "--"};
   for (size_t i = 0; i < FS_ARRAY_LEN(words); i++) fs_words_add(w, "%s", words[i]);
   for (char **c = l->opt.command; *c; c++) fs_words_add(w, "%s", *c);
 }

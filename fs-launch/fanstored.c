@@ -183,8 +183,7 @@ static fs_err on_option(void *ctx, int id, const char *value) {
 }
 
 int main(int argc, char **argv) {
-  struct fs_daemon_config c = {.deadline_ns = FS_DEADLINE_DEFAULT_MS * 1000000ull,
-                               .io_threads = FS_IO_THREADS_DEFAULT};
+  struct fs_daemon_config c = {.deadline_ns = FS_DEADLINE_DEFAULT_MS * 1000000ull, .io_threads = FS_IO_THREADS_DEFAULT};
   static char local[PATH_MAX];
   const char *why;
   if (fs_opt_parse("fanstored", options, FS_ARRAY_LEN(options), argc, argv, 1, false, on_option, &c) < 0) return 2;

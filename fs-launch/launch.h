@@ -168,8 +168,8 @@ struct fs_launch {
 
 /* say.c: one line to stderr, after wiping the progress bar. */
 void fs_say(const char *format, ...) FS_PRINTF(1, 2);
-void fs_bar(const char *text);                                              /* NULL wipes; only on a terminal */
-bool fs_bar_shown(void);                                                    /* is stderr a terminal? */
+void fs_bar(const char *text); /* NULL wipes; only on a terminal */
+bool fs_bar_shown(void);       /* is stderr a terminal? */
 /* True if progress should be shown now: ten times a second on a terminal, else once a minute. Counts as shown then. */
 bool fs_progress_due(struct fs_launch *l);
 void fs_progress(const char *format, ...) FS_PRINTF(1, 2);                  /* the bar on a terminal, else a line */

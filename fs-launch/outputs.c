@@ -13,8 +13,8 @@
 
 #define FS_FINISH_NS (5 * FS_NS_PER_S) /* without a word from any daemon */
 #define FS_HEIR_NS (6 * FS_NS_PER_S)   /* in which a daemon's end is found out by the others */
-#define FS_NAMED 10u   /* outputs that are named to the user */
-#define FS_REASONS 16u /* of one node, why outputs could not be copied */
+#define FS_NAMED 10u                   /* outputs that are named to the user */
+#define FS_REASONS 16u                 /* of one node, why outputs could not be copied */
 
 static struct fs_launch_output *room_for(struct fs_launch_output **list, size_t named, size_t *room) {
   if (named == *room) {

@@ -9,7 +9,7 @@
 #include "launch.h"
 
 #define FS_BAR_NS (FS_NS_PER_S / 10)
-#define FS_LINE_NS (60 * FS_NS_PER_S)                /* a log file is to be read by people */
+#define FS_LINE_NS (60 * FS_NS_PER_S)               /* a log file is to be read by people */
 #define FS_PROGRESS_ENV "FANSTORE_TEST_PROGRESS_MS" /* for tests: instead of FS_LINE_NS */
 
 static bool bar_on_screen;

@@ -258,7 +258,7 @@ fs_err fs_ctl_leave(const struct fs_daemon *d);      /* in the run directory (ip
 void fs_ctl_mark(struct fs_daemon *d, uint32_t bit); /* there may be outputs (ctl->outputs) */
 void fs_ctl_mark_all(struct fs_daemon *d);
 fs_err fs_ctl_node_local(struct fs_daemon *d, const struct fs_names_call *c); /* of a client: FS_NAMES_NODE_LOCAL */
-void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part); /* it is not local any more */
+void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part);   /* it is not local any more */
 
 /* ---- lease.c: partitions that somebody is about to write to ---- */
 fs_err fs_leases_start(struct fs_daemon *d);

@@ -84,10 +84,12 @@ static void test_cache(void **state) {
   assert_int_equal(fs_memory_cache_check(2 * gib, 4 * gib, 2, why, sizeof(why)), 0);
   assert_string_equal(why, "");
   assert_int_equal(fs_memory_cache_check(2 * gib + 1, 4 * gib, 2, why, sizeof(why)), -ENOMEM);
-  assert_string_equal(why, "--cache 2.0 GiB on each of 2 nodes: this host (or its control group) has 4.0 GiB of memory: "
-                           "give at most 2048M each");
+  assert_string_equal(why,
+                      "--cache 2.0 GiB on each of 2 nodes: this host (or its control group) has 4.0 GiB of memory: "
+                      "give at most 2048M each");
   assert_int_equal(fs_memory_cache_check(INT64_MAX, 4 * gib, 1, why, sizeof(why)), -ENOMEM);
-  assert_string_equal(why, "--cache 8.0 EiB: this host (or its control group) has 4.0 GiB of memory: give at most 4096M");
+  assert_string_equal(why,
+                      "--cache 8.0 EiB: this host (or its control group) has 4.0 GiB of memory: give at most 4096M");
 }
 
 int main(void) {
