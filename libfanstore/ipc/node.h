@@ -61,6 +61,7 @@ fs_ssize fs_run_said(const char *run, uint32_t node, char *out, size_t size);
 /* Where real files of datasets go when the spill directory is full: <memory>/<last component of spill>, with memory =
    /dev/shm/fanstore-<uid>/fanstore, which is laid out as below a local directory (ipc/local.h). Names alone. Length or
    -ENAMETOOLONG. */
+#define FS_MEMORY_LOCAL "fanstore"
 fs_ssize fs_memory_local(char *out, size_t size); /* /dev/shm/fanstore-<uid> */
 fs_ssize fs_memory_spill(const char *spill, char *out, size_t size);
 

@@ -164,7 +164,7 @@ int fs_run_bases(fs_own_fn *fn, void *ctx) {
 bool fs_run_is_job(const char *base, const char *name) {
   char path[PATH_MAX];
   const char *tmp = getenv("TMPDIR"), *place = run_chosen();
-  if (name[0] == '.') return false;
+  if (name[0] == '.' || strcmp(name, FS_MEMORY_LOCAL) == 0) return false;
   if (!place) place = tmp && tmp[0] == '/' ? tmp : "/tmp";
   if (fs_run_name(place, path, sizeof(path)) > 0 && strcmp(path, base) == 0) return true;
   return strncmp(name, "job-", 4) == 0;

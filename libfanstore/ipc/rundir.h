@@ -32,7 +32,7 @@ void fs_run_prefer(const char *local);
 int fs_run_bases(fs_own_fn *fn, void *ctx);
 /* May this name in a base be a job's, to be removed with all in it? Any may in FANSTORE_RUN_BASE/fanstore-UID, or else
    in that of TMPDIR or /tmp. Other bases could be of the user's making (as a local directory, say): there only names
-   that fs-launch gives. */
+   that fs-launch gives. FS_MEMORY_LOCAL is never a job's: the base may also be where copies in memory are. */
 bool fs_run_is_job(const char *base, const char *name);
 /* Does a daemon live, here or on another host, whose lock this file of a directory is? What cannot be looked at is
    held. 1, 0, or -ENOENT: there is no such file. */
