@@ -2,8 +2,8 @@
 /*
  * Was a signal for the whole process group? Then COMMAND, which is in fs-launch's, has had it, and fs-launch must not
  * pass it on. The kernel does not tell. So a child in the same group listens: it does nothing but note which signals it
- * gets. It holds no descriptors, and dies with fs-launch. One process, one thread; without the listener every signal is
- * passed on.
+ * gets. It holds no descriptors, and dies with fs-launch. It has a name of its own, so that `pkill fs-launch` does not
+ * look like a signal for the group. One process, one thread; without the listener every signal is passed on.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,8 @@ static void listen_on(pid_t parent) {
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, NULL);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  prctl(PR_SET_NAME, "fs-launch-group");
+  prctl(PR_SET_NAME, "group-listener");
+  memset(program_invocation_name, 'x', strlen(program_invocation_name)); /* the name that others see */
   close_range(0, ~0u, 0);
   while (getppid() == parent) {
     int sig = sigwaitinfo(&all, NULL);
