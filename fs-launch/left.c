@@ -40,30 +40,96 @@ static fs_err copy_data(int from, int to, off_t size) {
   return ftruncate(to, size) < 0 ? -errno : 0;
 }
 
-static fs_err make_parents(const char *path) {
-  char parent[2 * PATH_MAX];
-  snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path, '/') - path), path);
-  return fs_mkdirs(parent, 0777);
+/* A directory of copies, made if it is not there. Not a symlink, which would lead elsewhere. */
+static fs_fd open_dir(int at, const char *name) {
+  if (!fs_is_dot(name) && mkdirat(at, name, 0777) < 0 && errno != EEXIST) return -errno;
+  int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  return fd < 0 ? -errno : fd;
 }
 
-/* It has its bytes on the disk, its mode and its time when this returns 0; else it is not there. */
-static fs_err copy_file(int dir, const char *name, const char *path) {
+/* The directory of a path below `top`. */
+static fs_fd open_parent(int top, const char *path) {
+  char name[NAME_MAX + 1];
+  fs_fd at = open_dir(top, ".");
+  for (const char *slash; at >= 0 && (slash = strchr(path, '/')) != NULL; path = slash + 1) {
+    size_t n = (size_t)(slash - path);
+    if (n == 0) continue;
+    memcpy(name, path, FS_MIN(n, (size_t)NAME_MAX));
+    name[FS_MIN(n, (size_t)NAME_MAX)] = '\0';
+    fs_fd sub = n > NAME_MAX ? -ENAMETOOLONG : open_dir(at, name);
+    close(at);
+    at = sub;
+  }
+  return at;
+}
+
+static fs_fd open_source(int dir, const char *name) {
+  const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   struct stat st;
-  FS_AUTO_CLOSE int from = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (from < 0 && errno == EACCES && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+  int fd = openat(dir, name, flags);
+  if (fd < 0 && errno == EACCES && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
       fchmodat(dir, name, 0600, 0) == 0) {
-    from = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    fd = openat(dir, name, flags);
     (void)fchmodat(dir, name, st.st_mode & 07777, 0);
   }
-  if (from < 0 || fstat(from, &st) < 0) return -errno;
-  fs_err err = make_parents(path);
-  if (err < 0) return err;
-  FS_AUTO_CLOSE int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (to < 0) return -errno;
+  return fd < 0 ? -errno : fd;
+}
+
+static bool same_bytes(int a, int b) {
+  FS_AUTO_FREE char *buf = malloc(2 * (size_t)FS_LEFT_COPY);
+  for (off_t at = 0; buf;) {
+    ssize_t n = pread(a, buf, FS_LEFT_COPY, at), m = pread(b, buf + FS_LEFT_COPY, FS_LEFT_COPY, at);
+    if (n < 0 || n != m || memcmp(buf, buf + FS_LEFT_COPY, (size_t)n) != 0) return false;
+    if (n == 0) return true;
+    at += n;
+  }
+  return false;
+}
+
+/* An earlier run has copied it, and was broken off before it removed the source. */
+static bool is_there(int from, off_t size, int to, const char *as) {
+  struct stat st;
+  FS_AUTO_CLOSE int fd = openat(to, as, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == size && same_bytes(from, fd);
+}
+
+/* Without replacing anything. Where no file system flag does it (NFS), a hard link does. */
+static fs_err give_name(int dir, const char *from, const char *to) {
+  if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return -errno;
+  if (linkat(dir, from, dir, to, 0) < 0) return -errno;
+  (void)unlinkat(dir, from, 0);
+  return 0;
+}
+
+/* The name of a copy that is not whole: always the same for one file of one host, so that a later run replaces it. */
+static void temporary_name(const struct stat *st, char *name, size_t size) {
+  char text[160] = "";
+  gethostname(text, 64);
+  text[64] = '\0';
+  size_t n = strlen(text);
+  snprintf(text + n, sizeof(text) - n, " %llx %llx", (unsigned long long)st->st_dev, (unsigned long long)st->st_ino);
+  snprintf(name, size, ".fanstore-copy-%016llx", (unsigned long long)fs_xxh3(text, strlen(text)));
+}
+
+/* It has its bytes on the disk, its mode and its time when it gets its name. -EEXIST: something else has the name. */
+static fs_err copy_file(int dir, const char *name, int to, const char *as) {
+  struct stat st, there;
+  char temp[64];
+  FS_AUTO_CLOSE fs_fd from = open_source(dir, name);
+  if (from < 0) return from;
+  if (fstat(from, &st) < 0) return -errno;
+  if (is_there(from, st.st_size, to, as)) return 0;
+  if (fstatat(to, as, &there, AT_SYMLINK_NOFOLLOW) == 0) return -EEXIST;
+  temporary_name(&st, temp, sizeof(temp));
+  (void)unlinkat(to, temp, 0);
+  FS_AUTO_CLOSE int fd = openat(to, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return -errno;
   struct timespec times[2] = {st.st_mtim, st.st_mtim};
-  err = copy_data(from, to, st.st_size);
-  if (err == 0 && (fchmod(to, st.st_mode & 07777) < 0 || futimens(to, times) < 0 || fsync(to) < 0)) err = -errno;
-  if (err < 0) (void)unlink(path);
+  fs_err err = copy_data(from, fd, st.st_size);
+  if (err == 0 && (fchmod(fd, st.st_mode & 07777) < 0 || futimens(fd, times) < 0 || fsync(fd) < 0)) err = -errno;
+  if (err == 0) err = give_name(to, temp, as);
+  if (err < 0) (void)unlinkat(to, temp, 0);
   return err;
 }
 
@@ -73,34 +139,46 @@ static fs_err tell_failed(const char *path, fs_err err) {
   return err;
 }
 
-static fs_err copy_link(int dir, const char *name, const char *path) {
-  char target[PATH_MAX];
+static fs_err copy_link(int dir, const char *name, int to) {
+  char target[PATH_MAX], there[PATH_MAX];
   ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);
   if (n < 0) return -errno;
   target[n] = '\0';
-  return symlink(target, path) < 0 ? -errno : 0;
+  if (symlinkat(target, to, name) == 0) return 0;
+  fs_err err = -errno;
+  return readlinkat(to, name, there, sizeof(there)) == n && memcmp(there, target, (size_t)n) == 0 ? 0 : err;
 }
 
 /* ---- what a job kept: a tree with names ---- */
 
-/* Counts the files of a tree, and with `to` copies all of it. */
-static fs_err walk_kept(int dir, const char *to, unsigned depth, struct fs_left_sum *sum) {
-  char path[2 * PATH_MAX];
-  fs_err err = depth == 0 ? -ELOOP : to ? fs_mkdirs(to, 0777) : 0;
-  DIR *d = err == 0 ? fs_opendirat(dir, ".") : NULL;
-  if (err == 0 && !d) err = -errno;
+static fs_err walk_kept(int dir, int to, const char *shown, unsigned depth, struct fs_left_sum *sum);
+
+static fs_err walk_directory(int dir, const char *name, int to, const char *shown, unsigned depth,
+                             struct fs_left_sum *sum) {
+  FS_AUTO_CLOSE int sub = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (sub < 0) return -errno;
+  FS_AUTO_CLOSE fs_fd into = to < 0 ? -1 : open_dir(to, name);
+  if (to >= 0 && into < 0) return tell_failed(shown, into);
+  return walk_kept(sub, into, shown, depth - 1, sum);
+}
+
+/* Counts the files of a tree. Copies all of it, unless `to` is -1. `shown`: the path of `to`, for messages. */
+static fs_err walk_kept(int dir, int to, const char *shown, unsigned depth, struct fs_left_sum *sum) {
+  char path[PATH_MAX];
+  DIR *d = depth == 0 ? NULL : fs_opendirat(dir, ".");
+  fs_err err = depth == 0 ? -ELOOP : d ? 0 : -errno;
   for (const struct dirent *e; d && err == 0 && (e = readdir(d)) != NULL;) {
     struct stat st;
     if (fs_is_dot(e->d_name) || fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) continue;
-    if (to && snprintf(path, sizeof(path), "%s/%s", to, e->d_name) >= PATH_MAX) err = -ENAMETOOLONG;
+    if (snprintf(path, sizeof(path), "%s/%s", shown, e->d_name) >= (int)sizeof(path)) err = -ENAMETOOLONG;
     if (err == 0 && S_ISDIR(st.st_mode)) {
-      FS_AUTO_CLOSE int sub = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-      err = sub < 0 ? -errno : walk_kept(sub, to ? path : NULL, depth - 1, sum);
+      err = walk_directory(dir, e->d_name, to, path, depth, sum);
       continue;
     }
     if (S_ISREG(st.st_mode)) sum->files++, sum->bytes += (uint64_t)st.st_size;
-    if (err == 0 && to)
-      err = tell_failed(path, S_ISREG(st.st_mode) ? copy_file(dir, e->d_name, path) : copy_link(dir, e->d_name, path));
+    if (err == 0 && to >= 0)
+      err = tell_failed(path,
+                        S_ISREG(st.st_mode) ? copy_file(dir, e->d_name, to, e->d_name) : copy_link(dir, e->d_name, to));
   }
   if (d) closedir(d);
   return err;
@@ -192,7 +270,28 @@ static bool path_of(struct left_name **chain, uint64_t id, char *out, size_t siz
   return false;
 }
 
-fs_err fs_left_copy(int spill, const char *to, struct fs_left_sum *sum) {
+static fs_err copy_to(int out, const char *name, int top, const char *path) {
+  const char *slash = strrchr(path, '/');
+  FS_AUTO_CLOSE fs_fd to = open_parent(top, path);
+  return to < 0 ? to : copy_file(out, name, to, slash ? slash + 1 : path);
+}
+
+/* A file is in lost+found if it has no name, if it is not whole, or if something else has its name: that may have been
+   given to another node's file meanwhile. */
+static fs_err copy_left(int out, const char *name, int top, const char *path, bool whole, uint64_t *found) {
+  char lost[PATH_MAX];
+  *found += !path || !whole;
+  if (path) {
+    int n = snprintf(lost, sizeof(lost), "%s%s", whole ? "" : "lost+found/", path);
+    fs_err err = n >= (int)sizeof(lost) ? -ENAMETOOLONG : copy_to(out, name, top, lost);
+    if (err != -EEXIST && err != -ENOTDIR && err != -ELOOP && err != -EISDIR) return err;
+    *found += whole;
+  }
+  snprintf(lost, sizeof(lost), "lost+found/%s", name);
+  return copy_to(out, name, top, lost);
+}
+
+static fs_err left_copy(int spill, int top, const char *to, struct fs_left_sum *sum) {
   char path[PATH_MAX], full[2 * PATH_MAX];
   struct left_name **chain = read_names(spill);
   DIR *d = chain ? fs_opendirat(spill, FS_OUT_DIR) : NULL;
@@ -204,10 +303,9 @@ fs_err fs_left_copy(int spill, const char *to, struct fs_left_sum *sum) {
     bool number = strlen(e->d_name) == 16 && fs_unhex(e->d_name, (uint8_t *)&id, sizeof(id)) == 0;
     const struct left_name *n = number ? name_of(chain, id = __builtin_bswap64(id), false) : NULL;
     bool named = n && path_of(chain, id, path, sizeof(path));
-    bool found = !named || n->split;
-    sum->found += found;
-    int len = snprintf(full, sizeof(full), "%s/%s%s", to, found ? "lost+found/" : "", named ? path : e->d_name);
-    err = tell_failed(full, len >= PATH_MAX ? -ENAMETOOLONG : copy_file(dirfd(d), e->d_name, full));
+    err = copy_left(dirfd(d), e->d_name, top, named ? path : NULL, n && !n->split, &sum->found);
+    snprintf(full, sizeof(full), "%s/%s", to, named ? path : e->d_name);
+    (void)tell_failed(full, err);
   }
   if (d) closedir(d);
   free_names(chain);
@@ -215,6 +313,18 @@ fs_err fs_left_copy(int spill, const char *to, struct fs_left_sum *sum) {
 }
 
 /* ---- telling, and removing ---- */
+
+/* All has its names on the disk when this returns 0. */
+static fs_err copy_all(const struct fs_left_clean *c, int spill, const char *job, const char *to,
+                       struct fs_left_sum *sum) {
+  FS_AUTO_CLOSE int dir = open(c->to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (dir < 0) return -errno;
+  FS_AUTO_CLOSE fs_fd top = open_dir(dir, job);
+  if (top < 0) return tell_failed(to, top);
+  fs_err err = spill >= 0 ? left_copy(spill, top, to, sum)
+                          : walk_kept(c->kept, top, to, FS_LEFT_DEPTH, &(struct fs_left_sum){0});
+  return err == 0 && syncfs(dir) < 0 ? -errno : err;
+}
 
 bool fs_left_done(const struct fs_left_clean *c, int spill, const char *path, const char *job,
                   struct fs_left_sum *sum) {
@@ -230,8 +340,7 @@ bool fs_left_done(const struct fs_left_clean *c, int spill, const char *path, co
   }
   fs_err err = 0;
   if (c->to && snprintf(to, sizeof(to), "%s/%s", c->to, job) >= (int)sizeof(to)) err = -ENAMETOOLONG;
-  if (err == 0 && c->to)
-    err = spill >= 0 ? fs_left_copy(spill, to, sum) : walk_kept(c->kept, to, FS_LEFT_DEPTH, &(struct fs_left_sum){0});
+  if (err == 0 && c->to) err = copy_all(c, spill, job, to, sum);
   if (err == 0) err = fs_remove_tree(path);
   if (err < 0) {
     if (c->failed) *c->failed = true;
@@ -241,7 +350,7 @@ bool fs_left_done(const struct fs_left_clean *c, int spill, const char *path, co
   fs_say("removed %s, with %llu output%s (%s)%s%s", shown, (unsigned long long)sum->files, s, bytes,
          c->to ? ", which are in " : "", c->to ? fs_shown(to, dest, sizeof(dest)) : "");
   if (sum->found > 0)
-    fs_say("%llu of them have no name or not all of their bytes, and are in lost+found there",
+    fs_say("%llu of them have no name, not all of their bytes, or a name that was taken: they are in lost+found there",
            (unsigned long long)sum->found);
   return true;
 }
@@ -258,7 +367,7 @@ static int clean_kept(void *ctx, const char *local) {
     struct fs_left_sum sum = {0};
     if (strncmp(e->d_name, "job-", 4) != 0 || fs_job_lives(e->d_name)) continue;
     FS_AUTO_CLOSE int job = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (job < 0 || walk_kept(job, NULL, FS_LEFT_DEPTH, &sum) < 0) continue;
+    if (job < 0 || walk_kept(job, -1, "", FS_LEFT_DEPTH, &sum) < 0) continue;
     snprintf(path, sizeof(path), "%s/%s", base, e->d_name);
     c.kept = job;
     (void)fs_left_done(&c, -1, path, e->d_name, &sum);

@@ -17,8 +17,6 @@ struct fs_left_sum {
 
 /* What is done with one directory of outputs: `spill` is a daemon's, or -1. True: it is gone. */
 bool fs_left_done(const struct fs_left_clean *c, int spill, const char *path, const char *job, struct fs_left_sum *sum);
-/* Copies the outputs of a spill directory to `to`, under their names. */
-fs_err fs_left_copy(int spill, const char *to, struct fs_left_sum *sum);
 /* The same for what jobs have kept. */
 void fs_kept_clean(const char *local, bool by_default, const struct fs_left_clean *c);
 /* spills.c: removes what dead daemons have left, but for outputs, with which fs_left_done is asked. */

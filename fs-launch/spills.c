@@ -89,6 +89,7 @@ static void remove_spill(int top, const char *top_path, const char *name, const 
   if (!w->job && fs_job_lives(of)) return;
   struct fs_left_sum sum = {0};
   if (!w->all && fs_left_count(dir, &sum.files, &sum.bytes)) {
+    (void)fs_left_strip(dir, path);
     if (w->clean) (void)fs_left_done(w->clean, dir, path, of, &sum);
     return;
   }

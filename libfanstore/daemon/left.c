@@ -2,7 +2,9 @@
 /*
  * See left.h. The records that answers bring are appended to a file beside the backing files, by one write a
  * millisecond, so that `fs-launch clean --outputs` finds names should this daemon be killed. Nothing is synced: a
- * killed process loses the last milliseconds, a host that goes down loses more. The MPI thread's.
+ * killed process loses the last milliseconds, a host that goes down loses more. The MPI thread collects lines. The pool
+ * writes them, one buffer after another. While the disk hangs, lines wait, up to a limit; files whose lines do not fit
+ * have no name then.
  */
 #include "daemon/left.h"
 
@@ -20,45 +22,103 @@
 #include "util/util.h"
 
 #define FS_LEFT_CHAINS 4096u
-#define FS_LEFT_BYTES 65536u
+#define FS_LEFT_MOST (16u << 20) /* bytes of lines that wait */
 #define FS_LEFT_NS 1000000ull
-#define FS_LEFT_ASKED 64u /* paths at once */
+#define FS_LEFT_ASKED 16u              /* paths at once */
+#define FS_LEFT_ROUND_NS 5000000000ull /* between rounds in which all paths are asked for again */
+#define FS_LEFT_WAIT_NS 1000000000ull  /* at the end, for the pool's last write */
 
 struct fs_left_dir { /* a directory that has a line */
   struct fs_left_dir *next, *after;
   struct fs_daemon *d;
   uint64_t id;
   uint64_t path; /* its hash; 0: not known */
+  bool gone;
+};
+
+struct fs_left_text {
+  char *text;
+  size_t len, room;
 };
 
 static struct {
-  bool on;
+  bool on, writing; /* writing: the pool has `written` */
+  _Atomic bool done;
   int fd;
-  size_t len;
-  uint64_t since, tree;
+  uint64_t since, tree, round;
   uint32_t asked;
   struct fs_left_dir *chain[FS_LEFT_CHAINS], *all, *again;
-  char text[FS_LEFT_BYTES];
+  struct fs_left_text lines, written;
+  struct fs_daemon *d;
+  struct fs_io io;
 } left = {.fd = -1}; /* one daemon a process */
+
+/* The file is there from the start: without it, nothing else is kept either. */
+static void fs_left_open(const struct fs_daemon *d) {
+  left.fd = openat(d->spill_fd, FS_LEFT_NAMES, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
 
 void fs_left_start(struct fs_daemon *d) {
   left.on = !d->cfg->read_only && (d->cfg->keep || d->cfg->stage_out);
+  left.d = d;
+  if (left.on) fs_left_open(d);
+}
+
+/* ---- writing ---- */
+
+static fs_err fs_left_work(struct fs_io *io) {
+  (void)io;
+  if (left.fd < 0) fs_left_open(left.d);
+  fs_err err = left.fd < 0 ? left.fd : fs_write_full(left.fd, left.written.text, left.written.len);
+  atomic_store(&left.done, true);
+  return err;
+}
+
+static void fs_left_done(struct fs_io *io) {
+  (void)io;
+  left.writing = false;
+}
+
+static void fs_left_swap(void) {
+  struct fs_left_text t = left.written;
+  left.written = left.lines;
+  left.lines = t;
+  left.lines.len = 0;
+}
+
+static void fs_left_write(struct fs_daemon *d) {
+  fs_left_swap();
+  left.writing = true;
+  atomic_store(&left.done, false);
+  left.io = (struct fs_io){.work = fs_left_work, .done = fs_left_done};
+  fs_iopool_submit(&d->pool, &left.io);
 }
 
 void fs_left_flush(struct fs_daemon *d) {
-  if (left.len == 0) return;
-  if (left.fd < 0)
-    left.fd = openat(d->spill_fd, FS_LEFT_NAMES, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (left.fd >= 0) (void)fs_write_full(left.fd, left.text, left.len);
-  left.len = 0;
+  uint64_t until = fs_now_ns() + FS_LEFT_WAIT_NS;
+  (void)d;
+  while (left.writing && !atomic_load(&left.done) && fs_now_ns() < until) usleep(1000);
+  if (left.lines.len == 0 || (left.writing && !atomic_load(&left.done))) return;
+  fs_left_swap();
+  (void)fs_left_work(&left.io);
+}
+
+static bool fs_left_room(struct fs_left_text *t, size_t more) {
+  if (t->len + more <= t->room) return true;
+  size_t room = FS_MAX(2 * t->room, 65536u);
+  char *grown = t->len + more > FS_LEFT_MOST ? NULL : realloc(t->text, room);
+  if (!grown) return false;
+  t->text = grown;
+  t->room = room;
+  return true;
 }
 
 static void fs_left_line(struct fs_daemon *d, struct fs_control_line *l) {
-  if (fs_control_end(l) < 0) return;
-  if (left.len + l->len > sizeof(left.text)) fs_left_flush(d);
-  if (left.len == 0) left.since = d->now;
-  memcpy(left.text + left.len, l->text, l->len);
-  left.len += l->len;
+  struct fs_left_text *t = &left.lines;
+  if (fs_control_end(l) < 0 || !fs_left_room(t, l->len)) return;
+  if (t->len == 0) left.since = d->now;
+  memcpy(t->text + t->len, l->text, l->len);
+  t->len += l->len;
 }
 
 /* ---- directories ---- */
@@ -77,6 +137,7 @@ static void fs_left_found(void *ctx, fs_err err, const char *path) {
   struct fs_left_dir *p = ctx;
   left.asked--;
   if (err == 0) fs_left_path(p->d, p, path);
+  if (err == -ENOENT) p->gone = true;
 }
 
 static void fs_left_ask(struct fs_left_dir *p) {
@@ -108,11 +169,28 @@ static void fs_left_dir(struct fs_daemon *d, uint64_t id, bool named) {
     fs_left_ask(p);
 }
 
-/* A directory has been renamed somewhere: all are asked for again. */
+/* Forgets directories that were removed. */
+static void fs_left_forget(void) {
+  for (struct fs_left_dir **at = &left.all, *p; (p = *at) != NULL;) {
+    struct fs_left_dir **chain = &left.chain[fs_mix64(p->id) % FS_LEFT_CHAINS];
+    if (!p->gone) {
+      at = &p->after;
+      continue;
+    }
+    while (*chain != p) chain = &(*chain)->next;
+    *chain = p->next;
+    *at = p->after;
+    free(p);
+  }
+}
+
+/* A directory has been renamed or removed somewhere: all are asked for again. */
 static void fs_left_again(struct fs_daemon *d) {
   uint64_t tree = atomic_load(&d->ctl->tree);
-  if (!left.again && tree != left.tree) {
+  if (!left.again && left.asked == 0 && tree != left.tree && d->now - left.round >= FS_LEFT_ROUND_NS) {
+    fs_left_forget();
     left.tree = tree;
+    left.round = d->now;
     left.again = left.all;
   }
   for (; left.again && left.asked < FS_LEFT_ASKED; left.again = left.again->after)
@@ -122,7 +200,7 @@ static void fs_left_again(struct fs_daemon *d) {
 void fs_left_timers(struct fs_daemon *d) {
   if (!left.on || !d->ctl) return;
   fs_left_again(d);
-  if (left.len > 0 && d->now - left.since >= FS_LEFT_NS) fs_left_flush(d);
+  if (left.lines.len > 0 && !left.writing && d->now - left.since >= FS_LEFT_NS) fs_left_write(d);
 }
 
 /* ---- records ---- */

@@ -175,7 +175,7 @@ fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
   return err;
 }
 
-/* Removes spill directories whose owners are dead, unless there are outputs in them. */
+/* Removes what is in spill directories whose owners are dead, but for outputs. */
 static void fs_rundir_clean_spills(const char *parent) {
   DIR *dir = opendir(parent);
   if (!dir) return;
@@ -184,8 +184,9 @@ static void fs_rundir_clean_spills(const char *parent) {
     if (strncmp(e->d_name, FS_LOCAL_SPILL, strlen(FS_LOCAL_SPILL)) != 0) continue;
     FS_AUTO_CLOSE int fd = fs_rundir_open(dirfd(dir), e->d_name);
     uint64_t files, bytes;
-    if (fd < 0 || fs_run_spill_held(fd, false) || fs_left_count(fd, &files, &bytes)) continue;
-    if (snprintf(path, sizeof(path), "%s/%s", parent, e->d_name) < (int)sizeof(path)) (void)fs_remove_tree(path);
+    if (fd < 0 || fs_run_spill_held(fd, false)) continue;
+    if (snprintf(path, sizeof(path), "%s/%s", parent, e->d_name) >= (int)sizeof(path)) continue;
+    (void)(fs_left_count(fd, &files, &bytes) ? fs_left_strip(fd, path) : fs_remove_tree(path));
   }
   closedir(dir);
 }
@@ -278,7 +279,7 @@ static bool fs_rundir_programs(const struct fs_daemon *d) {
 
 bool fs_rundir_leave(struct fs_daemon *d) {
   char base[PATH_MAX], lock[PATH_MAX];
-  if (d->spill_fd >= 0 && !fs_left_any(d)) (void)fs_remove_tree(d->spill);
+  if (d->spill_fd >= 0) (void)(fs_left_any(d) ? fs_left_strip(d->spill_fd, d->spill) : fs_remove_tree(d->spill));
   fs_rundir_memory_leave(d);
   if (d->lock_fd < 0) return false;
   (void)unlink(d->socket_path);

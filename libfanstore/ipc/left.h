@@ -19,5 +19,7 @@
 
 /* Counts the backing files of a spill directory, and their bytes. False: nothing in it is worth keeping. */
 bool fs_left_count(int spill, uint64_t *files, uint64_t *bytes);
+/* Removes all from the spill directory at `path` but outputs, their names and its lock. The first error. */
+fs_err fs_left_strip(int spill, const char *path);
 
 #endif

@@ -16,24 +16,19 @@ job() { # NODES OPTION... -- COMMAND...
 }
 
 # No directory is at the mount: kept on the nodes.
-for n in 1 2; do
-  job $n --mount "$mnt" -- bash -c 'cd "$1" && mkdir new && FANSTORE_NODE=$(($2 - 1)) sh -c "echo a >new/a" || exit
-    bash -c "$told" - "$3/err" "outputs will be kept in $3/local/fanstore-outputs/job-.* on each node (--stage-out DIR .*--discard"' \
-    - "$mnt" $n "$work"
-  grep -q "^fs-launch: 1 output (2 B) kept in $work/local/fanstore-outputs/job-.* on each node: new/a\$" "$work/err" ||
-    fail "$n nodes: $(cat "$work/err")"
-  equal "lines" 1 "$(grep -c 'will be kept' "$work/err")"
-  equal "kept" $n "$(cat "$work"/local/fanstore-outputs/job-*/new/a | grep -cx a)"
-done
-echo "ok - kept by default, told at once; a later job leaves them"
+job 2 --mount "$mnt" -- bash -c 'cd "$1" && mkdir new && FANSTORE_NODE=1 sh -c "echo a >new/a" || exit
+  bash -c "$told" - "$2/err" "outputs will be kept in $2/local/fanstore-outputs/job-.* on each node (--stage-out DIR .*--discard"' \
+  - "$mnt" "$work"
+grep -q "^fs-launch: 1 output (2 B) kept in $work/local/fanstore-outputs/job-.* on each node: new/a\$" "$work/err" ||
+  fail "$(cat "$work/err")"
+equal "lines" 1 "$(grep -c 'will be kept' "$work/err")"
 
-rm -rf "$work/local/fanstore-outputs"
 job 2 --mount "$mnt" --discard -- sh -c 'echo a >"$1/a"' - "$mnt"
 ! grep 'will be' "$work/err" || fail "--discard"
 grep -q '^fs-launch: 1 output (2 B) is lost (keep with --keep): a$' "$work/err" || fail "--discard: $(cat "$work/err")"
-job 2 --mount "$mnt" -- cat "$mnt/d00/f00000"
-! grep output "$work/err" || fail "there are none"
-[ ! -e "$work/local/fanstore-outputs" ] || fail "something is kept"
+equal "kept, of the job before" "job-* new/a" "$(cd "$work/local/fanstore-outputs" && find . -type f -printf '%P\n' | sed 's|job-[^/]*/|job-* |')"
+rm -rf "$work/local/fanstore-outputs"
+echo "ok - kept by default, told at once; a later job leaves them"
 for with in --keep "--stage-out $work" --read-only; do
   # shellcheck disable=SC2086
   expect_status 2 launch --dataset "$ds" --discard $with -- true
@@ -55,58 +50,80 @@ cat >"$work/writes.sh" <<'END2'
 cd "$1" || exit
 node() { local k=$1; shift; FANSTORE_NODE=$k sh -c "$*" || exit 8; }
 copied() { for _ in $(seq 150); do env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 sh -c "$1" 2>/dev/null && return; sleep 0.1; done; exit 9; }
-node 0 'echo 1 >ck; echo x >gone; mkdir x y; echo x >x/x; echo e >empty/e; echo y >y/y'
-node "$2" 'mkdir -m 700 run && echo b >run/b && ln -s b run/link; echo a >d00/new; echo z1 >other'
-copied '[ -e ck ] && [ -e gone ] && [ -e x/x ] && [ -e empty/e ] && [ -e other ] && [ -e y/y ]'
-node "$2" 'echo 22 >ck.tmp && mv ck.tmp ck; echo mine >taken; mkdir theirs way && echo c >theirs/c && echo z >way/z'
-node 0 'rm gone empty/e x/x && rmdir x; mv y/y moved && rmdir y; echo z2 >other.tmp && mv other.tmp other'
-bash -c "$told" - "$3/err" "outputs are copied to the source, $1 (--stage-out DIR .*--discard"
+node 0 'echo 1 >ck; echo 1 >same; echo x >gone; mkdir x y; echo x >x/x; echo e >empty/e; echo y >y/y'
+node 1 'mkdir -m 700 run && echo b >run/b && ln -s b run/link; echo a >d00/new; echo z1 >other'
+copied '[ -e ck ] && [ -e same ] && [ -e gone ] && [ -e x/x ] && [ -e empty/e ] && [ -e other ] && [ -e y/y ]'
+node 1 'echo 22 >ck.tmp && mv ck.tmp ck; echo mine >taken; mkdir theirs way && echo c >theirs/c && echo z >way/z'
+node 0 'echo 22 >same; rm gone empty/e x/x && rmdir x; mv y/y moved && rmdir y; echo z2 >other.tmp && mv other.tmp other'
+bash -c "$told" - "$2/err" "outputs are copied to the source, $1 (--stage-out DIR .*--discard"
 END2
-for n in 1 2; do
-  job $n -- bash "$work/writes.sh" "$src" $((n - 1)) "$work"
-  grep -q "^fs-launch: 8 outputs (.*) written, 6 staged out to $src\$" "$work/err" || fail "$n nodes: $(cat "$work/err")"
-  grep -q '^fs-launch: 3, .*, could not be staged out (something else has the name already) and are kept in .*: .*taken' "$work/err" ||
-    fail "$n nodes: $(cat "$work/err")"
-  equal "there" "22 b b a c y z2" "$(cd "$src" && cat ck run/b run/link d00/new theirs/c moved other | xargs)"
-  equal "kept" "mine z" "$(cd "$work"/local/fanstore-outputs/job-* && cat taken way/z | xargs)"
-  equal "a directory's mode" "700" "$(stat -c %a "$src/run")"
-  equal "control files" "" "$(control)"
-  rm -r "$src/run" "$src/d00/new" "$src/ck" "$src/theirs/c" "$src/moved" "$src/other" "$work/local/fanstore-outputs"
-  state | sort | diff "$work/before" - || fail "$n nodes: the source was changed"
-  [ -z "$(ls "$work/elsewhere")" ] || fail "a symlink was followed"
-done
+job 2 -- bash "$work/writes.sh" "$src" "$work"
+grep -q "^fs-launch: 9 outputs (.*) written, 7 staged out to $src\$" "$work/err" || fail "$(cat "$work/err")"
+grep -q '^fs-launch: 3, .*, could not be staged out (something else has the name already) and are kept in .*: .*taken' "$work/err" ||
+  fail "$(cat "$work/err")"
+equal "there" "22 22 b b a c y z2" "$(cd "$src" && cat ck same run/b run/link d00/new theirs/c moved other | xargs)"
+equal "kept" "mine z" "$(cd "$work"/local/fanstore-outputs/job-* && cat taken way/z | xargs)"
+equal "a directory's mode" "700" "$(stat -c %a "$src/run")"
+equal "control files" "" "$(control)"
+rm -r "$src/run" "$src/d00/new" "$src/ck" "$src/same" "$src/theirs/c" "$src/moved" "$src/other" "$work/local/fanstore-outputs"
+state | sort | diff "$work/before" - || fail "the source was changed"
+[ -z "$(ls "$work/elsewhere")" ] || fail "a symlink was followed"
 echo "ok - copied to the source by default, and nothing else is touched there"
 
-# What a killed daemon leaves there the next job removes.
+cd "$work"
+# All daemons are killed: what is left stays, with its names, until clean --outputs.
+expect_status 125 launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- bash -c 'cd "$1" || exit
+  mkdir -p "d00/tmp dir/sub" && echo 1 >"d00/tmp dir/sub/1" && mv "d00/tmp dir" d00/final && mkfifo fifo
+  echo 2 >t && mv t two && chmod 640 two && truncate -s 100000 hole
+  FANSTORE_NODE=1 sh -c "echo 3 >d00/final/3; echo 4 >open; exec 5>>open; echo 5 >&5; mv two d00/final/two; touch -d 2020-01-01 d00/final/3"
+  echo 6 >>d00/final/two; sleep 0.3
+  "$kill_daemon" 1 "$1" && "$kill_daemon" 0 "$1"; sleep 0.5' - "$mnt"
+equal "nothing but outputs is left" "lock names out" "$(find local/fanstore*/spill-* -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -u | xargs)"
+
+# What a killed daemon leaves in the source the next job removes.
 job 2 -- bash -c 'cd "$1" && FANSTORE_NODE=1 sh -c "echo a >a" && for i in $(seq 100); do
   env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 test -e a && break; sleep 0.1; done; "$kill_daemon" 1 "$1"' - "$src"
+  env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 test -e a && break; sleep 0.1; done; sleep 0.3; "$kill_daemon" 1 "$1"' - "$src"
 equal "copied before" a "$(cat "$src/a")"
 [ -n "$(control)" ] || fail "a killed daemon has left nothing: this tests nothing"
-job 2 -- true
+job 2 -- cat "$src/d00/f00000"
+! grep output "$work/err" || fail "there are none"
+[ ! -e "$work/local/fanstore-outputs" ] || fail "something is kept"
 equal "control files" "" "$(control)"
 rm "$src/a"
 state | sort | diff "$work/before" - || fail "the source was changed"
 echo "ok - what a killed daemon leaves in the source"
 
-# All daemons are killed: what is left stays, with its names, until clean --outputs.
-rm -rf "$work/local/fanstore-outputs"
-expect_status 125 launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- bash -c 'cd "$1" || exit
-  mkdir -p "d00/tmp dir/sub" && echo 1 >"d00/tmp dir/sub/1" && mv "d00/tmp dir" d00/final
-  echo 2 >t && mv t two && chmod 640 two && truncate -s 100000 hole
-  FANSTORE_NODE=1 sh -c "echo 3 >d00/final/3; echo 4 >open; exec 5>>open; echo 5 >&5; mv two d00/final/two; touch -d 2020-01-01 d00/final/3"
-  echo 6 >>d00/final/two; sleep 0.3
-  "$kill_daemon" 1 "$1" && "$kill_daemon" 0 "$1"; sleep 0.5' - "$mnt"
-launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- true 2>"$work/err" || fail "$(cat "$work/err")"
+# clean NAME TO [OPTION...]: of a local directory's copy.
+clean() { "$bin/fs-launch" clean --local-dir "$work/$1" --outputs --to "$work/$2" 2>"$work/clean" || fail "$(cat "$work/clean")"; }
+files() { (cd "$work/$1"/job-* && find . -type f | sort | xargs); }
+cp -a local taken && cp -a local again
 "$bin/fs-launch" clean --local-dir "$work/local" 2>"$work/clean"
 equal "told" 2 "$(grep -c 'outputs (.*) of a job that is over: fs-launch clean --outputs' "$work/clean")"
-mkdir "$work/to" && touch "$work/to/stays"
-"$bin/fs-launch" clean --local-dir "$work/local" --outputs --to "$work/to" 2>"$work/clean" || fail "$(cat "$work/clean")"
+mkdir "$work/to" "$work/to2" && touch "$work/to/stays"
+clean local to
+all="./d00/final/3 ./d00/final/sub/1 ./d00/final/two ./hole ./open"
+equal "copied out" "$all" "$(files to)"
 cd "$work"/to/job-*
-equal "copied out" "./d00/final/3 ./d00/final/sub/1 ./d00/final/two ./hole ./open" "$(find . -type f | sort | xargs)"
 equal "bytes" "3 1 2 6 4 5" "$(cat d00/final/3 d00/final/sub/1 d00/final/two open | xargs)"
 equal "attributes" "640 100000 0 2020-01-01" "$(stat -c %a d00/final/two) $(stat -c '%s %b' hole) $(date -r d00/final/3 +%F)"
+job=${PWD##*/}
 cd "$work"
 [ -z "$(find local -name 'spill-*')" ] || fail "they are still there"
+clean again to # as after one that was broken off
+equal "copied out again" "$all" "$(files to)"
+# Names that are taken, that lead away, or that lead out.
+mkdir -p "to2/$job" && ln -s "$work/elsewhere" "to2/$job/d00" && echo theirs >"to2/$job/hole"
+names=$(grep -l 'name=open' taken/fanstore-node*/spill-*/names)
+id=$(sed -n 's/.* id=\([0-9]*\) .*name=open$/\1/p' "$names" | tail -n 1)
+echo "path id=$id path=d99/../../../escaped" >>"$names"
+clean taken to2
+[ -z "$(ls "$work/elsewhere")" ] || fail "a symlink was followed"
+equal "theirs" theirs "$(cat "to2/$job/hole")"
+equal "none is lost" 5 "$(find "to2/$job" -type f ! -name hole | wc -l)"
+[ "$(find "to2/$job/lost+found" -type f | wc -l)" -ge 4 ] || fail "lost+found: $(find to2)"
+grep -q '^fs-launch: [1-5] of them have no name,.* taken: they are in lost+found' clean || fail "$(cat clean)"
+[ ! -e escaped ] && [ ! -e to2/escaped ] || fail "a name leads out of --to"
 expect_status 2 "$bin/fs-launch" clean --to "$work/to"
 one_line "$work/err" 'give --outputs'
 echo "ok - outputs that killed daemons have left"
