@@ -295,11 +295,17 @@ int fs_out_found(struct fs_found *f, unsigned flags) {
 
 /* ---- stat ---- */
 
+/* The count of subdirectories is part of an answer that has the directory's times, too. */
+static nlink_t record_links(const struct fs_record *r) {
+  if (!S_ISDIR(r->mode)) return 1;
+  return 2 + (r->flags & FS_RECORD_TIMED ? (nlink_t)r->size : 0);
+}
+
 void fs_out_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st) {
   *st = (struct stat){.st_dev = fs_mount_dev(mount),
                       .st_ino = r->id,
                       .st_mode = r->mode,
-                      .st_nlink = S_ISDIR(r->mode) ? 2 : 1,
+                      .st_nlink = record_links(r),
                       .st_size = S_ISLNK(r->mode)   ? r->target_len
                                  : S_ISDIR(r->mode) ? 4096
                                                     : (off_t)r->size,

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define FS_NAMES_FIRST 1024u /* chains of a new hash table */
 #define FS_PLACES_FIRST 8u
@@ -35,6 +36,7 @@ struct fs_places { /* in order of seq */
 struct fs_names_dir {
   struct fs_names_dir *next;
   uint64_t id, seq, closed_until, changed;
+  uint64_t subdirs;           /* of its records, the directories */
   struct fs_places all, late; /* `all` has room for what is late, too */
 };
 
@@ -145,6 +147,11 @@ const struct fs_record *fs_names_after(const struct fs_names *n, uint64_t dir, u
 uint64_t fs_names_count(const struct fs_names *n, uint64_t dir) {
   const struct fs_names_dir *d = fs_names_dir_find(n, dir);
   return d ? d->all.live + d->late.live : 0;
+}
+
+uint64_t fs_names_subdirs(const struct fs_names *n, uint64_t dir) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  return d ? d->subdirs : 0;
 }
 
 uint64_t fs_names_last_seq(const struct fs_names *n, uint64_t dir) {
@@ -288,6 +295,7 @@ static void fs_names_remove(struct fs_names *n, struct fs_name *e) {
   *id = e->next_id;
   *name = e->next_name;
   fs_dir_leave(e->in, e);
+  if (S_ISDIR(e->rec.mode)) e->in->subdirs--;
   n->count--;
   n->bytes -= fs_name_bytes(e);
   free(e);
@@ -317,6 +325,7 @@ static void fs_names_insert(struct fs_names *n, struct fs_names_dir *d, struct f
   e->next_id = *id, *id = e;
   e->next_name = *name, *name = e;
   fs_dir_enter(d, e);
+  if (S_ISDIR(e->rec.mode)) d->subdirs++;
   n->count++;
   n->bytes += fs_name_bytes(e);
 }

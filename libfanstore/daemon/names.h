@@ -34,6 +34,8 @@ uint64_t fs_names_bytes(const struct fs_names *n);
 /* Records of a directory; the number that it gave out last, which lasts until it is forgotten. */
 uint64_t fs_names_count(const struct fs_names *n, uint64_t dir);
 uint64_t fs_names_last_seq(const struct fs_names *n, uint64_t dir);
+/* The number of its records that are directories. */
+uint64_t fs_names_subdirs(const struct fs_names *n, uint64_t dir);
 /* The first record in the directory's order with a greater seq, or NULL. */
 const struct fs_record *fs_names_after(const struct fs_names *n, uint64_t dir, uint64_t seq);
 /* Calls visit for each directory that has records or is closed, in no order; it may not change the table. */

@@ -92,8 +92,9 @@ void fs_changed_now(struct fs_ns *ns, uint64_t dir) {
 }
 
 static void fs_exec_times(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  uint64_t changed = fs_names_changed(ns->names, c->dir);
-  fs_ns_answer(ns, a, 0, &changed, sizeof(changed));
+  struct fs_dir_times t = {.changed = fs_names_changed(ns->names, c->dir),
+                           .subdirs = fs_names_subdirs(ns->names, c->dir)};
+  fs_ns_answer(ns, a, 0, &t, sizeof(t));
 }
 
 /* Of a directory whose names are kept here, too, all is known. */
@@ -105,6 +106,7 @@ static void fs_exec_found(struct fs_ns *ns, struct fs_asked a, const struct fs_r
     return;
   }
   fs_record_changed(&now, fs_names_changed(ns->names, r->id));
+  now.size = fs_names_subdirs(ns->names, r->id);
   now.flags |= FS_RECORD_TIMED;
   (void)fs_record_put(ns->body, sizeof(ns->body), &at, &now, fs_record_name(r), fs_record_target(r));
   fs_ns_answer(ns, a, 0, ns->body, at);

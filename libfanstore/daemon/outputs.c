@@ -299,10 +299,10 @@ static void fs_outputs_timed(void *ctx, fs_err err, const void *body, size_t n) 
   struct fs_output_step *s = ctx;
   struct fs_output *item = &s->item;
   struct fs_record r = {.version = item->version, .mtime = item->mtime, .mtime_ns = item->mtime_ns};
-  uint64_t changed;
-  if (err == 0 && n == sizeof(changed)) {
-    memcpy(&changed, body, n);
-    fs_record_changed(&r, changed);
+  struct fs_dir_times told;
+  if (err == 0 && n == sizeof(told)) {
+    memcpy(&told, body, n);
+    fs_record_changed(&r, told.changed);
     item->mtime = r.mtime;
     item->mtime_ns = r.mtime_ns;
   }

@@ -59,7 +59,8 @@ enum fs_record_flags {
   FS_RECORD_PUBLISHED = 1, /* nodes other than home see it */
   FS_RECORD_SHARED = 2,    /* more than one node has parts of its contents */
   FS_RECORD_STAGED = 4,    /* of --stage-in's directory, unchanged: of a file home's spill is a link to that one */
-  FS_RECORD_TIMED = 8, /* of a directory, in an answer: its times are also those of changes in it (fs_record_changed) */
+  FS_RECORD_TIMED = 8, /* of a directory, in an answer: its times are also those of changes in it (fs_record_changed);
+                          size: how many output directories are in it */
 };
 
 /* One name. Followed by its name and, of a symlink, its target; then zeros to a multiple of 8 bytes. */
@@ -114,7 +115,7 @@ enum fs_names_op {
   FS_NAMES_OFFER, /* id: a file, to: a spill to be this node's part of it, if it has none yet; 0: only asks. The part
                      that it has, 64 bits, or 0. EINVAL: that spill is something else */
   FS_NAMES_FIND,  /* id, of a directory: its record, whichever directory it is in. ENOENT */
-  FS_NAMES_TIMES, /* dir: when names in it were changed last, 64 bits: ns since 1970; 0: never */
+  FS_NAMES_TIMES, /* dir: struct fs_dir_times */
   FS_NAMES_NODE_LOCAL, /* dir: a client makes names of its node there. Its own daemon sets the directory's bit. flags:
                           FS_NL_SHADOWS */
   FS_NAMES_CLIENT_OPS,
@@ -178,6 +179,13 @@ struct fs_names_call {
   uint32_t blocks;
 };
 static_assert(sizeof(struct fs_names_call) == 72, "fs_names_call is 72 bytes");
+
+/* The answer to TIMES: what the directory's owner knows of the output names in it. */
+struct fs_dir_times {
+  uint64_t changed; /* when they were changed last, in ns since 1970; 0: never */
+  uint64_t subdirs; /* how many of them are directories */
+};
+static_assert(sizeof(struct fs_dir_times) == 16, "fs_dir_times is 16 bytes");
 
 /*
  * A file of another node as it is now, the answer to HOLD. Its bytes come by requests for FS_OUT_KEY(handle, block): of

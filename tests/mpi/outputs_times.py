@@ -29,11 +29,16 @@ def do(node, code):
 
 
 def times(path):
-    """On all nodes the same, by name and by descriptor, in nanoseconds and in seconds."""
+    """On all nodes the same, by name and by descriptor, in nanoseconds and in seconds; and the links are as many as the
+    directory and its subdirectories have."""
     look = f"(lambda s: (s.st_mtime_ns, s.st_ctime_ns, s.st_mtime))(os.stat({path!r}))"
+    links = f"2 + sum(e.is_dir(follow_symlinks=False) for e in os.scandir({path!r})), os.stat({path!r}).st_nlink"
+    links += f", (lambda fd: (os.fstat(fd).st_nlink, os.close(fd))[0])(os.open({path!r}, os.O_RDONLY))"
     seen = do(0, look)
     for node in range(count):
         equal(f"{path} on node {node}", seen, do(node, look))
+        expected, *told = eval(do(node, links))
+        equal(f"links of {path} on node {node}", [expected] * 2, told)
         opened = f"(lambda fd: (os.fstat(fd).st_mtime_ns, os.close(fd))[0])(os.open({path!r}, os.O_RDONLY))"
         equal(f"{path} on node {node}, open", str(eval(seen)[0]), do(node, opened))
     return eval(seen)
@@ -76,7 +81,10 @@ for where, other in ((work, mount), (packed, work), (mount, packed)):
         check("remove in it", node, f"(os.unlink({other + '/dir/f'!r}), os.unlink({other + '/dir/g'!r}))", [other + "/dir"], [other])
         check("rmdir", last - node, f"os.rmdir({other + '/dir'!r})", [other], [where])
         check("remove", node, f"os.unlink({f!r})", [where], [other])
-step("times of directories move with their names")
+do(0, f"(os.makedirs({work + '/has/two/x'!r}), os.mkdir({work + '/has/one'!r}))")
+for node in range(count):
+    equal("links by statx", "'4'", do(node, f"os.popen('stat -c %h {work}/has').read().strip()"))
+step("times of directories move with their names, and their links are counted")
 
 # What is set holds until the next change.
 do(0, f"os.mkdir({work + '/set'!r})")

@@ -16,18 +16,27 @@ static fs_err ask(uint32_t rank, struct fs_names_call h, const char *name, const
   return call.err;
 }
 
+static uint64_t subdirs; /* as told last */
+
 /* All ranks are told the same. */
 static uint64_t changed(uint64_t dir) {
-  uint64_t at = 0, told;
+  uint64_t at = 0;
+  struct fs_dir_times told;
   for (uint32_t i = 0; i < world.ranks; i++) {
     if (world.dead[i]) continue;
     assert_int_equal(ask(i, (struct fs_names_call){.op = FS_NAMES_TIMES, .dir = dir}, "", ""), 0);
     assert_int_equal(call.n, sizeof(told));
     memcpy(&told, call.body, sizeof(told));
-    if (at != 0) assert_true(told == at);
-    at = told;
+    if (at != 0) assert_true(told.changed == at && told.subdirs == subdirs);
+    at = told.changed;
+    subdirs = told.subdirs;
   }
   return at;
+}
+
+static uint64_t subdirs_of(uint64_t dir) {
+  (void)changed(dir);
+  return subdirs;
 }
 
 static struct { uint64_t dir, other; /* as seen last */ } seen;
@@ -73,8 +82,10 @@ static void test_what_changes_it(void **state) {
     p.seq = 2;
     assert_int_equal(ask(0, p, "", ""), 0);
     expect(false, false);
+    assert_int_equal(subdirs_of(DIR), 0);
     assert_int_equal(ask(last, dir, "d", ""), 0);
     expect(true, false);
+    assert_int_equal(subdirs_of(DIR), 1);
     assert_int_equal(ask(0, create(0, S_IFLNK | 0777), "l", "target"), 0);
     expect(true, false);
     struct fs_names_call set = {
@@ -90,8 +101,18 @@ static void test_what_changes_it(void **state) {
     expect(true, true);
     assert_int_equal(ask(last, by_name(last, FS_NAMES_REMOVE, 0), "m", ""), 0);
     expect(true, false);
+    assert_int_equal(ask(0, by_name(0, FS_NAMES_RENAME, 0), "d", "e"), 0);
+    expect(true, true);
+    assert_true(subdirs_of(DIR) == 0 && subdirs_of(OTHER) == 1);
+    struct fs_names_call back = by_name(last, FS_NAMES_RENAME, 0);
+    back.dir = OTHER;
+    back.to = DIR;
+    assert_int_equal(ask(last, back, "e", "d"), 0);
+    expect(true, true);
+    assert_true(subdirs_of(DIR) == 1 && subdirs_of(OTHER) == 0);
     assert_int_equal(ask(0, by_name(0, FS_NAMES_REMOVE, S_IFDIR), "d", ""), 0);
     expect(true, false);
+    assert_int_equal(subdirs_of(DIR), 0);
     assert_int_equal(ask(0, by_name(0, FS_NAMES_REMOVE, 0), "d", ""), -ENOENT);
     expect(false, false);
     sim_settle();
@@ -175,6 +196,7 @@ static void test_owners_that_die(void **state) {
     random_seed(round);
     bool empty = round % 2 != 0;
     assert_int_equal(ask(0, create(0, S_IFREG | 0644), "f", ""), 0);
+    if (!empty) assert_int_equal(ask(0, create(0, S_IFDIR | 0755), "d", ""), 0);
     if (empty) assert_int_equal(ask(0, by_name(0, FS_NAMES_REMOVE, 0), "f", ""), 0);
     expect(true, false);
     for (unsigned deaths = 0; deaths < 2; deaths++) {
@@ -184,6 +206,7 @@ static void test_owners_that_die(void **state) {
       sim_kill(owner);
       sim_settle();
       expect(false, false);
+      assert_int_equal(subdirs_of(DIR), empty ? 0 : 1);
       sim_check_mirrors();
     }
     uint32_t alive = 0;
