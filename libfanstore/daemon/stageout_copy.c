@@ -86,7 +86,7 @@ static void fs_copy_prune(struct fs_stageout *o, const char *path) {
 }
 
 static void fs_copy_unlink(struct fs_stageout *o, struct fs_staged *s) {
-  if (s->path && fs_staged_there(o->fd, s)) {
+  if (s->path && fs_staged_there(o->fd, s) && !fs_inplace_taken(o, s->path)) {
     fs_staged_remove(o->fd, s);
     fs_copy_prune(o, s->path);
   }
