@@ -247,7 +247,7 @@ static void test_enough_names(void **state) {
   make.dir = full;
   fs_ns_limit(world.ns[1], 20000);
   for (c.err = 0; c.err == 0 && n < 1000; n++) {
-    snprintf(name, sizeof(name), "n%u", (unsigned)n);
+    snprintf(name, sizeof(name), "n%03u", (unsigned)n);
     make.id = fs_ns_id(world.ns[0]);
     call_start(&c, 0, make, name, "target");
     call_wait(&c);
@@ -264,8 +264,8 @@ static void test_enough_names(void **state) {
     const char *name, *name2;
     fs_err err;
   } moves[] = {{to, 0, "elsewhere", "here", -ENOSPC},
-               {0, 0, "n0", "m0", 0},
-               {0, to, "m0", "there", 0},
+               {0, 0, "n000", "m000", 0},
+               {0, to, "m000", "there", 0},
                {to, 0, "elsewhere", "here", 0}};
   for (size_t i = 0; i < FS_ARRAY_LEN(moves); i++) {
     move.id = fs_ns_id(world.ns[2]);
