@@ -302,8 +302,7 @@ static void tell_failed(const struct fs_launch *l, FILE *out) {
     if (fs_outputs_reason(o, i, &f) && f.failed > 0) tell_not_staged(l, &f, out);
   for (size_t i = 0; i < o->failures; i++)
     if (fs_outputs_reason(o, i, &f) && f.lost > 0)
-      fprintf(out, "fs-launch: %llu of them could not be kept and %s lost: %s\n", (unsigned long long)f.lost,
-              are(f.lost), f.why);
+      fprintf(out, "fs-launch: %llu of them could not be kept: %s\n", (unsigned long long)f.lost, f.why);
 }
 
 /* "3 outputs (12 KiB)"; of a job that made none what else it made: "2 directories and 1 symlink". */

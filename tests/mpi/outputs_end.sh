@@ -141,9 +141,14 @@ ends_well() {
   # A directory that cannot be made: said, and an error of what was asked for.
   touch "$work/local/fanstore-outputs"
   expect_status 125 job 2 0 --keep
-  grep -q 'could not be kept and are lost: ' "$work/err" || fail "not said: $(cat "$work/err")"
+  grep -q 'could not be kept: ' "$work/err" || fail "not said: $(cat "$work/err")"
+  grep -q "what is not saved stays in $work/local, until fs-launch clean --outputs" "$work/err" || fail "not said: $(cat "$work/err")"
   rm "$work/local/fanstore-outputs"
-  echo "ok - what cannot be kept is told"
+  mkdir "$work/to"
+  expect_status 0 "$bin/fs-launch" clean --local-dir "$work/local" --outputs --to "$work/to"
+  equal "bytes" "$(cut -c 1-32 "$work/sums" | sort)" "$(find "$work/to" -type f -exec md5sum {} + | cut -c 1-32 | sort)"
+  rm -rf "$work/to"
+  echo "ok - what cannot be kept is told, and stays until clean --outputs"
 
   # Files that several nodes have written are put together where their home is.
   for n in 2 4; do
@@ -325,7 +330,7 @@ vanished() {
     equal "$how: EIO" 4 "$(grep -c 'Input/output error' "$work/out")"
     equal "$how: others" "3 3 3" "$(grep -x 3 "$work/out" | xargs)"
     case $how in
-      --keep) grep -q '^fs-launch: 2 of them could not be kept and are lost: No such file' "$work/err" ;;
+      --keep) grep -q '^fs-launch: 2 of them could not be kept: No such file' "$work/err" ;;
       --stage-out) grep -q '^fs-launch: 3 outputs (2 B) written, 1 staged out' "$work/err" && grep -q '2 could not be staged out' "$work/err" ;;
       *) grep -q '3 outputs (2 B) are lost (keep with --keep)' "$work/err" ;;
     esac || fail "$how: $(cat "$work/err")"

@@ -70,7 +70,7 @@ for turn in range(32):
         assert os.pread(fd, size, at) == data, turn
 END
 for size in 65536 47008; do
-  launch --dataset "$work/ds" --emulate 4 --report "$work/r.json" -- sh -c '
+  launch --dataset "$work/ds" --emulate 4 --discard --report "$work/r.json" -- sh -c '
     for node in 0 1 2 3; do FANSTORE_NODE=$node "$1" "$2" write "$3" $node $4 || exit; done
     FANSTORE_NODE=0 "$1" "$2" read "$3" 1 $4' - "$python" "$work/strided.py" "$mnt/strided" $size 2>"$work/err" || fail "strided: $(cat "$work/err")"
   fetched=$(json "$work/r.json" "r['nodes'][0]['fetched_bytes']")
