@@ -96,6 +96,7 @@ struct fs_launch_outputs {
   uint64_t files, bytes, failed, lost, staged, dirs, links;
   uint64_t gone;       /* with their nodes */
   bool missing;        /* some that should have been kept or copied were on a node that is gone, or may have been */
+  bool any;            /* a daemon has reported one, or they were staged in */
   bool unsaved;        /* some may be neither saved nor dropped: they stay in the spill directories */
   char kept[PATH_MAX]; /* where */
   struct fs_launch_output {

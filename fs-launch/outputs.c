@@ -101,7 +101,10 @@ static void on_heir(struct fs_launch *l, uint64_t rank, const struct fs_control 
 }
 
 void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
-  if (strcmp(c->verb, "wrote") == 0) fs_outputs_first(l);
+  if (strcmp(c->verb, "wrote") == 0) {
+    l->outputs.any = true;
+    fs_outputs_first(l);
+  }
   if (strcmp(c->verb, "output") == 0) on_output(l, rank, c);
   if (strcmp(c->verb, "failed") == 0) on_failed(l, rank, c);
   if (strcmp(c->verb, "outputs") == 0) on_outputs(l, rank, c);
@@ -178,8 +181,9 @@ static bool interrupted(struct fs_launch *l, bool by_signal, unsigned *heard) {
   return now > patience + 1;
 }
 
-static bool is_silent(const struct fs_launch_node *n) {
-  return n->ready && !n->finished;
+/* It may have outputs, and does not tell of them. */
+static bool is_silent(const struct fs_launch *l, const struct fs_launch_node *n) {
+  return l->outputs.any && n->ready && !n->finished;
 }
 
 /* Do the others know which outputs the silent nodes had? Of two that went together they may not. */
@@ -193,12 +197,12 @@ static bool all_known(const struct fs_launch *l, unsigned silent) {
 /* Names the nodes that do not tell of their outputs. May any have been lost that nobody names? */
 static bool tell_of_silent(struct fs_launch *l) {
   unsigned silent = 0, lost = 0;
-  for (uint32_t i = 0; i < l->nodes; i++) silent += is_silent(&l->node[i]);
+  for (uint32_t i = 0; i < l->nodes; i++) silent += is_silent(l, &l->node[i]);
   if (silent == 0) l->outputs.gone = 0; /* one that was taken for dead has told of them */
   bool known = all_known(l, silent), lost_before = false;
   for (uint32_t i = 0; i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
-    if (!is_silent(n)) continue;
+    if (!is_silent(l, n)) continue;
     fs_warn(l, "node %u (%s) does not tell of its outputs: %s", i, n->host,
             n->inherited && lost_before ? "what was closed or synced is the next node's, if that still had it all"
             : n->inherited              ? "what was closed or synced is the next node's"
@@ -220,6 +224,7 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   unsigned heard = 0;
   bool told = false;
   if (l->opt.read_only) return status;
+  if (l->opt.stage_in) l->outputs.any = true;
   bool asked = !l->daemons_ended && l->out.fd >= 0 && ask_to_finish(l) == 0;
   if (asked) {
     l->progress_ns = l->bar_ns = fs_now_ns();
@@ -239,7 +244,8 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   bool wanted = l->opt.stage_out || l->opt.keep;
   l->outputs.missing = wanted && (l->outputs.gone > 0 || unknown);
   uint64_t badly = l->in_place ? l->outputs.lost : l->outputs.failed; /* what is kept instead is told, and is there */
-  l->outputs.unsaved = wanted && (l->outputs.missing || badly > 0 || l->outputs.lost > 0 || !all_finished(l));
+  l->outputs.unsaved =
+      wanted && (l->outputs.missing || badly > 0 || l->outputs.lost > 0 || (l->outputs.any && !all_finished(l)));
   bool failed = l->outputs.missing || (wanted && badly > 0);
   return status == 0 && failed ? FS_EXIT_FAILED : status;
 }
@@ -339,7 +345,7 @@ static void tell_left(const struct fs_launch *l, FILE *out) {
   char path[2 * PATH_MAX], node[32] = "", shown[512];
   for (uint32_t i = 0; l->outputs.missing && i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
-    if (!is_silent(n) || n->inherited) continue;
+    if (!is_silent(l, n) || n->inherited) continue;
     if (l->opt.emulate > 1) snprintf(node, sizeof(node), "-node%u", i);
     snprintf(path, sizeof(path), "%s/fanstore%s/" FS_LOCAL_SPILL "%s-%u/out", l->local_dir, node, l->job, i);
     if (fs_host_is_here(n->host) && access(path, F_OK) < 0) continue;

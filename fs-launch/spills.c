@@ -178,8 +178,22 @@ static void remove_left(const char *local, bool by_default, struct left w) {
     remove_in(local, &w);
 }
 
+/* Copies in memory, and their directories if nothing is left in them. */
+static void remove_in_memory(const struct left *w) {
+  char path[PATH_MAX];
+  fs_ssize n = fs_memory_local(path, sizeof(path));
+  if (n <= 0 || !fs_own_is(path, false)) return;
+  remove_in(path, w);
+  snprintf(path + n, sizeof(path) - (size_t)n, "/" FS_MEMORY_LOCAL);
+  (void)rmdir(path);
+  path[n] = '\0';
+  (void)rmdir(path);
+}
+
 void fs_spills_remove(const char *local, bool by_default, const char *job, bool all) {
-  remove_left(local, by_default, (struct left){.job = job, .tries = FS_LOCK_TRIES, .all = all});
+  struct left w = {.job = job, .tries = FS_LOCK_TRIES, .all = all};
+  remove_left(local, by_default, w);
+  remove_in_memory(&w);
 }
 
 void fs_spills_clean(const char *local, bool by_default, const struct fs_left_clean *c) {
@@ -187,9 +201,7 @@ void fs_spills_clean(const char *local, bool by_default, const struct fs_left_cl
 }
 
 void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell) {
-  char memory[PATH_MAX];
   struct left w = {.fragment = true, .tries = wait ? FS_LOCK_TRIES : 0, .tell = tell};
   remove_left(local, by_default, w);
-  if (fs_memory_local(memory, sizeof(memory)) > 0 && fs_own_is(memory, false))
-    remove_in(memory, &(struct left){.tries = w.tries});
+  remove_in_memory(&(struct left){.tries = w.tries});
 }

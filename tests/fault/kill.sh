@@ -9,7 +9,7 @@ fi
 . "$(dirname "$0")/../functions.sh"
 make_tree "$work/source"
 pack "$work/source" "$work/ds" --partitions 4 --mount "$mnt"
-shm() { [ -z "${KILL_SH_OWN_SHM:-}" ] || ls -A /dev/shm; }
+shm() { [ -z "${KILL_SH_OWN_SHM:-}" ] || find /dev/shm -mindepth 1; }
 
 # Processes of the job that this script runs now: those that name its dataset, or have its mount in their environment.
 job_processes() {
@@ -146,6 +146,7 @@ kill -9 $(job_processes)
 end 137
 [ -n "$(find "$TMPDIR" -maxdepth 1 -name 'fanstore-*')" ] || fail "a kill of all left nothing: is this test right?"
 find "$TMPDIR/fanstore-$(id -u)" -exec touch -h -d '1 minute ago' {} +
+[ -z "${KILL_SH_OWN_SHM:-}" ] || find /dev/shm -mindepth 1 -exec touch -d '1 minute ago' {} +
 launch --dataset "$work/ds" --emulate 2 -- true 2>"$work/err"
 is_clean
 echo "ok - kill -9 of everything: the next job cleans up"

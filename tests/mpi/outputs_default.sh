@@ -123,7 +123,7 @@ equal "theirs" theirs "$(cat "to2/$job/hole")"
 equal "none is lost" 5 "$(find "to2/$job" -type f ! -name hole | wc -l)"
 [ "$(find "to2/$job/lost+found" -type f | wc -l)" -ge 4 ] || fail "lost+found: $(find to2)"
 grep -q '^fs-launch: [1-5] of them have no name,.* taken: they are in lost+found' clean || fail "$(cat clean)"
-[ ! -e escaped ] && [ ! -e to2/escaped ] || fail "a name leads out of --to"
+if [ -e escaped ] || [ -e to2/escaped ]; then fail "a name leads out of --to"; fi
 expect_status 2 "$bin/fs-launch" clean --to "$work/to"
 one_line "$work/err" 'give --outputs'
 echo "ok - outputs that killed daemons have left"
