@@ -370,8 +370,8 @@ struct fs_link *fs_link_get(void) {
 static void tell_unseen(const char *run) {
   if (atomic_exchange(&g_unseen, 1)) return;
   FS_NOTE("the job's run directory ", run, " does not exist for this program, which sees other files than fs-launch",
-          " (a private /tmp, or a container?): it cannot reach its daemon, reads the dataset from shared storage, and"
-          " output files are EIO; give fs-launch a --local-dir that both see, or set " FS_ENV_RUN_BASE);
+          " (a private /tmp, or a container?): it cannot reach its daemon, reads the dataset from shared storage,",
+          " and output files are EIO; give fs-launch a --local-dir that both see, or set ", FS_ENV_RUN_BASE);
 }
 
 const struct fs_node *fs_node_attach(void) {

@@ -99,7 +99,7 @@ static fs_err step(struct resolving *r, const char *name, size_t len, const char
 }
 
 static fs_err resolve(struct resolving *r, const char *path) {
-  struct stat st;
+  struct stat st = {0};
   size_t len = strlen(path);
   if (len == 0) return -ENOENT;
   if (len >= sizeof(r->ahead)) return -ENAMETOOLONG;

@@ -82,7 +82,7 @@ FS_EXPORT int name_to_handle_at(int d, const char *p, struct file_handle *h, int
  * other. Watching a path twice gives two watches.
  */
 static int64_t watch_nothing(int fd, int route, const struct fs_found *f, uint32_t mask) {
-  struct stat st;
+  struct stat st = {0};
   char path[32];
   fs_err err = fs_must_exist(route);
   if (err == 0) err = fs_file_stat(f->mount, f->entry, &st);

@@ -54,7 +54,7 @@ static socklen_t *fill_rooms(const struct mmsghdr *m, unsigned n, socklen_t *roo
 FS_EXPORT int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct timespec *timeout) {
   socklen_t *room = fs_rooms(m, n);
   int r = FS_REAL(recvmmsg)(fd, m, n, flags, timeout);
-  for (int i = 0; i < r; i++) {
+  for (unsigned i = 0; r > 0 && i < FS_MIN(n, (unsigned)r); i++) {
     struct msghdr *h = &m[i].msg_hdr;
     if (FS_UNLIKELY(h->msg_controllen > 0)) for_each_fd(h, fs_fd_forget);
     if (room != NULL && h->msg_name != NULL) fs_nl_told(h->msg_name, room[i], &h->msg_namelen);
