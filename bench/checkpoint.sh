@@ -59,7 +59,7 @@ echo "a dataset" >"$work/source/file"
 cc -shared -fPIC -O2 -o "$work/slowdir.so" "$root/bench/slowdir.c" -ldl
 mount=$work/mnt/nowhere
 job=("$build/bench/checkpoint" DIR "$size" "$count" "$pause")
-launch=("$bin/fs-launch" --dataset "$work/ds" --mount "$mount" --local-dir "$work/local" --emulate 2 --discard)
+launch=("$bin/fs-launch" --dataset "$work/ds" --mount "$mount" --local-dir "$work/local" --emulate 2)
 
 side() { # SIDE: one run; its milliseconds go to $work/ms.SIDE
   local out=$work/out status=0
@@ -71,7 +71,7 @@ side() { # SIDE: one run; its milliseconds go to $work/ms.SIDE
       "${job[@]}" >"$out" 2>&1 || status=$?
       rm -rf "$work/plain"
       ;;
-    without) "${launch[@]}" -- "${job[@]}" >"$out" 2>&1 || status=$? ;;
+    without) "${launch[@]}" --discard -- "${job[@]}" >"$out" 2>&1 || status=$? ;;
     staged)
       mkdir "$work/durable"
       # The last word of COMMAND: how many are there already, so that it is seen that copying went on beside it.

@@ -84,10 +84,10 @@ for place in /mnt/local /mnt/t /dev/shm /tmp; do
   mkdir -m 700 -p "$place/fanstore-0/job-dead"
   touch -d '1 hour ago' "$place/fanstore-0/job-dead/launch.lock" "$place/fanstore-0/job-dead"
 done
-mkdir -p /dev/shm/fanstore-0/fanstore # as a local directory that a user has called so
-touch -d '1 hour ago' /dev/shm/fanstore-0/fanstore
+mkdir -p /dev/shm/fanstore-0/fanstore/mine # as a local directory that a user has called so
+touch -d '1 hour ago' /dev/shm/fanstore-0/fanstore{/mine,}
 expect_status 0 "$bin/fs-launch" clean --local-dir /mnt/local
-rmdir /dev/shm/fanstore-0/fanstore /dev/shm/fanstore-0 || fail "what is not a job's is gone"
+rmdir /dev/shm/fanstore-0/fanstore{/mine,} /dev/shm/fanstore-0 || fail "what is not a job's is gone"
 equal "swept" 4 "$(grep -c '^fs-launch: removed /.*/job-dead, left by a job that died$' "$work/err")"
 equal "left" "" "$(find /mnt /dev/shm /tmp -path '*/fanstore-0*' -print)"
 echo "ok - dead jobs are swept from every place"
