@@ -38,15 +38,6 @@ fs_err fs_keep_dir(const struct fs_daemon *d, char *path, size_t size) {
   return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }
 
-const char *fs_output_why(fs_err err) {
-  if (err == -EAGAIN) return "somebody goes on writing it";
-  if (err == -EHOSTDOWN) return "a node that has some of the bytes does not answer";
-  if (err == -EEXIST) return "something else has the name already";
-  if (err == -ECANCELED) return "broken off";
-  if (err == -EINPROGRESS) return "broken off while it was copied: it may be there all the same";
-  return err == -ENOLINK ? "the nodes that had the name do not answer" : strerror(-err);
-}
-
 /* Where other users can make names, too, this one must be this user's: who has a directory can put what he likes in the
    place of what is in it, also a symlink by which outputs become files elsewhere. */
 fs_err fs_keep_open(const struct fs_daemon *d, char *why, size_t why_size) {

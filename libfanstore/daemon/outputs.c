@@ -3,14 +3,13 @@
  * See outputs.h. A list of what this rank has is made once, then worked off a few at a time, between the other work of
  * the MPI thread.
  */
-#include "daemon/outputs.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/outpath.h"
+#include "daemon/outputs_priv.h"
 #include "daemon/relay.h"
 #include "daemon/spill.h"
 #include "daemon/stageout.h"
@@ -19,33 +18,8 @@
 #define FS_OUTPUTS_STAGED 1024u /* being copied to --stage-out: some batches */
 #define FS_OUTPUTS_COUNTED 512u /* in a row, when only their sizes are wanted */
 #define FS_OUTPUTS_SAY_NS 200000000ull
-#define FS_OUTPUTS_REASONS 16u
 #define FS_OUTPUTS_GONE_DEADLINES 5u       /* in which it is found out that a node has gone */
 #define FS_OUTPUTS_ALONE_NS 10000000000ull /* the same when mpirun has gone, and with it time (command.c) */
-
-/* Of the outputs that were not copied or not kept: `failed` for this reason, `unkept` of them are nowhere; `lost`
-   because of it, whatever came before. */
-struct fs_outputs_reason {
-  fs_err err;
-  uint64_t failed, unkept, lost, others; /* of the failed: directories and symlinks */
-};
-
-struct fs_outputs {
-  struct fs_output *item;
-  size_t n, room, next;
-  uint32_t flight;
-  bool keep, stage, kept, listed, finished;
-  bool others;    /* all files are done */
-  uint64_t names; /* that are still to be told */
-  uint64_t files, bytes, failed, say_at, list_by;
-  uint64_t lost;                                       /* neither copied nor kept */
-  uint64_t total, staged;                              /* bytes of all; files copied to --stage-out */
-  uint64_t dirs, links;                                /* that the job has made, and this rank has the names of */
-  struct fs_outputs_reason reason[FS_OUTPUTS_REASONS]; /* those with an error */
-  uint64_t gone, gone_names; /* files whose home has gone; their names that are still to be told */
-  uint64_t gone_by;
-  bool gone_asked, gone_listed, gone_sure;
-};
 
 struct fs_output_step { /* one output on its way; the list may move meanwhile */
   struct fs_daemon *d;
@@ -385,41 +359,7 @@ static void fs_outputs_next(struct fs_daemon *d) {
     fs_outputs_begin(s);
 }
 
-/* ---- the lines ---- */
-
-static void fs_outputs_tell_reason(const struct fs_daemon *d, const struct fs_outputs_reason *r) {
-  struct fs_control_line l;
-  if (fs_say_begin(d, &l, "failed") < 0) return;
-  (void)fs_control_add_u64(&l, "failed", r->failed);
-  (void)fs_control_add_u64(&l, "unkept", r->unkept);
-  (void)fs_control_add_u64(&l, "lost", r->lost);
-  (void)fs_control_add_u64(&l, "others", r->others);
-  (void)fs_control_add(&l, "why", fs_output_why(r->err));
-  fs_say_line(&l);
-}
-
-static void fs_outputs_tell(const struct fs_daemon *d, bool end) {
-  const struct fs_outputs *o = d->outputs;
-  struct fs_control_line l;
-  char dir[PATH_MAX];
-  for (uint32_t i = 0; i < FS_OUTPUTS_REASONS && o->reason[i].err != 0; i++) fs_outputs_tell_reason(d, &o->reason[i]);
-  if (fs_say_begin(d, &l, "outputs") < 0) return;
-  (void)fs_control_add_u64(&l, "files", o->files);
-  (void)fs_control_add_u64(&l, "bytes", o->bytes);
-  if (o->kept && fs_keep_dir(d, dir, sizeof(dir)) == 0) (void)fs_control_add(&l, "kept", dir);
-  if (o->stage) {
-    (void)fs_control_add_u64(&l, "done", FS_MIN(o->bytes + fs_stageout_under_way(d), o->total));
-    (void)fs_control_add_u64(&l, "total", o->total);
-    (void)fs_control_add_u64(&l, "staged", o->staged);
-  }
-  if (o->dirs > 0) (void)fs_control_add_u64(&l, "dirs", o->dirs);
-  if (o->links > 0) (void)fs_control_add_u64(&l, "links", o->links);
-  if (o->failed > 0) (void)fs_control_add_u64(&l, "failed", o->failed);
-  if (o->lost > 0) (void)fs_control_add_u64(&l, "lost", o->lost);
-  if (end && o->gone_sure) (void)fs_control_add_u64(&l, "gone", o->gone);
-  if (end) (void)fs_control_add_u64(&l, "end", 1);
-  fs_say_line(&l);
-}
+/* ---- the end ---- */
 
 static void fs_outputs_end(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;

@@ -4,10 +4,11 @@
  * some, keeps them if it was asked to, and says so (ipc/control.h). All ranks serve on meanwhile, since paths are found
  * by asking each other. The MPI thread's; files are moved by the I/O pool.
  *
- *   outputs.c   one after another, and the lines
- *   homeless.c  those that went with their homes: what --stage-out's directory has of them
- *   keep.c      one of them into <local-dir>/fanstore-outputs/<job>
- *   settle.c    times of directories there, and in --stage-out's, when nobody puts anything into them any more
+ *   outputs.c       one after another
+ *   outputs_tell.c  what the launcher is told
+ *   homeless.c      those that went with their homes: what --stage-out's directory has of them
+ *   keep.c          one of them into <local-dir>/fanstore-outputs/<job>
+ *   settle.c        times of directories there, and in --stage-out's, when nobody puts anything into them any more
  */
 #ifndef FS_DAEMON_OUTPUTS_H
 #define FS_DAEMON_OUTPUTS_H
@@ -51,9 +52,11 @@ void fs_homeless_look(struct fs_daemon *d, const struct fs_output *output, const
                       void (*done)(void *ctx, bool whole, const char *path), void *ctx);
 void fs_homeless_give_up(void); /* on what is not answered yet: it is not */
 
-/* ---- keep.c ---- */
+/* ---- outputs_tell.c ---- */
 /* Why an output was not copied, or not kept. */
 const char *fs_output_why(fs_err err);
+
+/* ---- keep.c ---- */
 /* The directory of what is kept, for all jobs: made before anything is to be kept, so that nobody else makes it; and
    removed if nothing was. */
 fs_err fs_keep_open(const struct fs_daemon *d, char *why, size_t why_size);
