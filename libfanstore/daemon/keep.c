@@ -14,6 +14,7 @@
 #include "daemon/outputs.h"
 #include "daemon/source.h"
 #include "daemon/spill.h"
+#include "util/dir.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -71,7 +72,7 @@ static fs_err fs_keep_parents(char *path) {
 /* It may be there already: what is in it came first. */
 static fs_err fs_keep_directory(const char *path, uint32_t mode) {
   if (mkdir(path, 0700) < 0 && errno != EEXIST) return -errno;
-  return chmod(path, (mode & 07777) | 0700) < 0 ? -errno : 0;
+  return fs_chmod_dir(AT_FDCWD, path, (mode & 07777) | 0700);
 }
 
 static fs_err fs_keep_symlink(const struct fs_output *o, const char *path) {

@@ -173,6 +173,8 @@ struct timespec fs_staged_born(const struct statx *there);
 bool fs_staged_there(int dir, const struct fs_staged *s);
 /* It has just been given its name. */
 void fs_staged_named(int dir, struct fs_staged *s);
+/* It has been given the name `path`. -EAGAIN: that was another file, which has its own name again. */
+fs_err fs_staged_moved(int dir, const struct fs_staged *s, const char *path);
 /* Removes it, with directories that are empty then; not what another has put there at the same time. */
 void fs_staged_take_away(int dir, const struct fs_staged *s);
 void fs_staged_remove(int dir, const struct fs_staged *s); /* without the directories */

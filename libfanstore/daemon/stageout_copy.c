@@ -14,6 +14,7 @@
 
 #include "daemon/spill.h"
 #include "daemon/stageout_inplace.h"
+#include "util/dir.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -297,7 +298,8 @@ static fs_err fs_copy_directory(struct fs_stageout_item *j) {
     j->there = fstatat(o->fd, j->path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
     return j->there ? 0 : -EEXIST;
   }
-  return fchmodat(o->fd, j->path, (j->output.mode & 07777) | 0700, 0) < 0 ? -errno : 0;
+  fs_err err = fs_chmod_dir(o->fd, j->path, (j->output.mode & 07777) | 0700);
+  return err == -ENOTDIR ? -EEXIST : err; /* a symlink, or a file */
 }
 
 static fs_err fs_copy_other(struct fs_stageout_item *j) {
@@ -355,6 +357,7 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
   if (now == s && !fs_staged_there(o->fd, s)) return -EAGAIN; /* another of the batch has taken its name */
   char *path = strdup(j->path);
   fs_err err = path ? fs_copy_move(o, now->path, j->path) : -ENOMEM;
+  if (err == 0 && now == s) err = fs_staged_moved(o->fd, s, path);
   if (err < 0) {
     free(path);
     return err;

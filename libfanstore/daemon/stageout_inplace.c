@@ -119,23 +119,38 @@ static bool fs_inplace_same(int dir, const char *path, const struct statx *want)
          fs_same_time(fs_statx_time(there.stx_mtime), fs_statx_time(want->stx_mtime));
 }
 
-/* `old`, which is this job's, goes. Another program may put its own file there at this moment: what was there is looked
-   at when it has another name, and gets its own back if it is not `old`. */
-static fs_err fs_inplace_replace(int dir, const char *from, const char *to, const struct statx *old) {
-  char away[PATH_MAX];
-  if (renameat2(dir, from, dir, to, RENAME_EXCHANGE) == 0) {
-    if (fs_inplace_same(dir, from, old)) return unlinkat(dir, from, 0) < 0 ? -errno : 0;
-    return renameat2(dir, from, dir, to, RENAME_EXCHANGE) < 0 ? -errno : -EEXIST;
+/* Gives `from` back its name. What comes in its place should be `put`, which was put there. If it is not, it is newer
+   than both, and gets the name. */
+static fs_err fs_inplace_back(int dir, const char *from, const char *to, struct statx put) {
+  struct statx back, have;
+  while (fs_staged_look(dir, from, &back) && renameat2(dir, from, dir, to, RENAME_EXCHANGE) == 0) {
+    if (!fs_staged_look(dir, from, &have)) return -errno;
+    if (have.stx_ino == put.stx_ino && fs_same_time(fs_staged_born(&have), fs_staged_born(&put))) return -EEXIST;
+    put = back;
   }
-  if (errno != EINVAL && errno != ENOSYS) return -errno;
+  return -errno;
+}
+
+/* The same where the file system does not exchange names: `away` had the name. */
+static fs_err fs_inplace_replace_old(int dir, const char *from, const char *to, const struct statx *old) {
+  char away[PATH_MAX];
   if (snprintf(away, sizeof(away), "%s-old", from) >= (int)sizeof(away)) return -ENAMETOOLONG;
   if (renameat(dir, to, dir, away) < 0) return -errno;
   fs_err err = fs_inplace_same(dir, away, old) ? fs_inplace_new(dir, from, to) : -EEXIST;
-  if (err == 0)
-    (void)unlinkat(dir, away, 0);
-  else
-    (void)fs_inplace_new(dir, away, to);
+  fs_err back = err < 0 ? fs_inplace_new(dir, away, to) : -EEXIST;
+  if (back == -EEXIST) (void)unlinkat(dir, away, 0); /* the name has been given to a newer one */
   return err;
+}
+
+/* `old`, which is this job's, goes. Another program may put its own file there at this moment: what was there is looked
+   at when it has another name, and gets its own back if it is not `old`. */
+static fs_err fs_inplace_replace(int dir, const char *from, const char *to, const struct statx *old) {
+  struct statx put;
+  if (!fs_staged_look(dir, from, &put)) return -errno;
+  if (renameat2(dir, from, dir, to, RENAME_EXCHANGE) < 0)
+    return errno == EINVAL || errno == ENOSYS ? fs_inplace_replace_old(dir, from, to, old) : -errno;
+  if (!fs_inplace_same(dir, from, old)) return fs_inplace_back(dir, from, to, put);
+  return unlinkat(dir, from, 0) < 0 ? -errno : 0;
 }
 
 fs_err fs_inplace_rename(struct fs_stageout *o, const char *from, const char *to) {

@@ -63,6 +63,14 @@ static void put_back(int dir, const char *away, const char *path) {
     (void)renameat(dir, away, dir, path); /* neither is known here: NFS without links, say */
 }
 
+/* Was it the copy that has just got the name `path`? Another program may have put its file where the copy was. */
+fs_err fs_staged_moved(int dir, const struct fs_staged *s, const char *path) {
+  struct statx there;
+  if (!fs_staged_look(dir, path, &there) || fs_staged_is(s, &there, true)) return 0;
+  put_back(dir, path, s->path);
+  return -EAGAIN;
+}
+
 /* After its last file has gone: directories are made again at the end, where the job still has them. */
 void fs_staged_prune(int dir, const char *path) {
   char parent[PATH_MAX];

@@ -6,10 +6,15 @@
 
 #include <dirent.h>
 #include <stdbool.h>
+#include <sys/types.h>
+
+#include "util/base.h"
 
 /* A stream of its own over a directory below `at` ("." for at itself). NULL with errno. */
 DIR *fs_opendirat(int at, const char *path);
 /* Is fd the file, or the symlink, that has this name below `at` now? */
 bool fs_is_named(int at, const char *name, int fd);
+/* Sets the mode of a directory, which need not be readable. Not of what a symlink leads to. */
+fs_err fs_chmod_dir(int at, const char *name, mode_t mode);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,6 +52,14 @@ bool fs_is_named(int at, const char *name, int fd) {
   struct stat a, b;
   return fstat(fd, &a) == 0 && fstatat(at, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino &&
          a.st_dev == b.st_dev;
+}
+
+fs_err fs_chmod_dir(int at, const char *name, mode_t mode) {
+  char path[64];
+  FS_AUTO_CLOSE int dir = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (dir < 0) return -errno;
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", dir); /* fchmod refuses such a descriptor */
+  return chmod(path, mode) < 0 ? -errno : 0;
 }
 
 static void fs_cleanup_dir(DIR **dir) {

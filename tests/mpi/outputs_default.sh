@@ -50,23 +50,24 @@ cat >"$work/writes.sh" <<'END2'
 cd "$1" || exit
 node() { local k=$1; shift; FANSTORE_NODE=$k sh -c "$*" || exit 8; }
 copied() { for _ in $(seq 150); do env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 sh -c "$1" 2>/dev/null && return; sleep 0.1; done; exit 9; }
-node 0 'echo 1 >ck; echo 1 >edited; echo 1 >same; echo x >gone; mkdir x y; echo x >x/x; echo e >empty/e; echo y >y/y'
+node 0 'echo 1 >ck; echo 1 >edited; echo 1 >same; echo x >gone; mkdir x y; echo x >x/x; echo e >empty/e; echo y >y/y; mkdir w && chmod 710 w && echo w >w/w'
 node 1 'mkdir -m 700 run && echo b >run/b && ln -s b run/link; echo a >d00/new; echo z1 >other'
-copied '[ -e ck ] && [ -e edited ] && [ -e same ] && [ -e gone ] && [ -e x/x ] && [ -e empty/e ] && [ -e other ] && [ -e y/y ]'
+copied '[ -e ck ] && [ -e edited ] && [ -e same ] && [ -e gone ] && [ -e x/x ] && [ -e empty/e ] && [ -e other ] && [ -e y/y ] && [ -e w/w ]'
 node 1 'echo 22 >ck.tmp && mv ck.tmp ck; echo mine >taken; mkdir theirs way && echo c >theirs/c && echo z >way/z'
-env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 sh -c 'echo 2 >edited'
+env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 sh -c 'echo 2 >edited; rm -r w && ln -s "$1" w' - "$2/elsewhere"
 node 0 'echo 22 >same; rm edited gone empty/e x/x && rmdir x; mv y/y moved && rmdir y; echo z2 >other.tmp && mv other.tmp other'
 bash -c "$told" - "$2/err" "outputs are copied to the source, $1 (--stage-out DIR .*--discard"
 END2
 job 2 -- bash "$work/writes.sh" "$src" "$work"
-grep -q "^fs-launch: 9 outputs (.*) written, 7 staged out to $src\$" "$work/err" || fail "$(cat "$work/err")"
-grep -q '^fs-launch: 3, .*, could not be staged out (something else has the name already) and are kept in .*: .*taken' "$work/err" ||
+grep -q "^fs-launch: 10 outputs (.*) written, 7 staged out to $src\$" "$work/err" || fail "$(cat "$work/err")"
+grep -q '^fs-launch: 5, .*, could not be staged out (something else has the name already) and are kept in .*: .*taken' "$work/err" ||
   fail "$(cat "$work/err")"
 equal "there" "22 2 22 b b a c y z2" "$(cd "$src" && cat ck edited same run/b run/link d00/new theirs/c moved other | xargs)"
-equal "kept" "mine z" "$(cd "$work"/local/fanstore-outputs/job-* && cat taken way/z | xargs)"
+equal "kept" "mine z w" "$(cd "$work"/local/fanstore-outputs/job-* && cat taken way/z w/w | xargs)"
+equal "a directory that is a symlink now" "755 710" "$(stat -c %a "$work/elsewhere" "$work"/local/fanstore-outputs/job-*/w | xargs)"
 equal "a directory's mode" "700" "$(stat -c %a "$src/run")"
 equal "control files" "" "$(control)"
-rm -r "$src/run" "$src/d00/new" "$src/ck" "$src/edited" "$src/same" "$src/theirs/c" "$src/moved" "$src/other" "$work/local/fanstore-outputs"
+rm -r "$src/w" "$src/run" "$src/d00/new" "$src/ck" "$src/edited" "$src/same" "$src/theirs/c" "$src/moved" "$src/other" "$work/local/fanstore-outputs"
 state | sort | diff "$work/before" - || fail "the source was changed"
 [ -z "$(ls "$work/elsewhere")" ] || fail "a symlink was followed"
 echo "ok - copied to the source by default, and nothing else is touched there"

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "daemon/stageout.h"
+#include "daemon/stageout_inplace.h"
 #include "util/util.h"
 
 static char work[] = "/tmp/fst-staged.XXXXXX";
@@ -120,12 +121,107 @@ static void test_found(void **state) {
   assert_false(fs_staged_there(dir, &s));
 }
 
+/* What was moved must be the copy. */
+static void test_moved(void **state) {
+  char name[] = "moved";
+  (void)state;
+  struct fs_staged s = copy(name, "original");
+  put("moved", "another!");
+  assert_int_equal(renameat(dir, "moved", dir, "moved-to"), 0);
+  assert_int_equal(fs_staged_moved(dir, &s, "moved-to"), -EAGAIN);
+  holds("moved", "another!");
+  s = copy(name, "original");
+  assert_int_equal(renameat(dir, "moved", dir, "moved-to"), 0);
+  assert_int_equal(fs_staged_moved(dir, &s, "moved-to"), 0);
+  holds("moved-to", "original");
+}
+
+/* ---- in place ---- */
+
+/* The user's files come to "ck" before some of the calls that give names. */
+static unsigned calls;
+static const char *comes[8];
+static bool no_flags; /* as on NFS */
+static void next_call(void) {
+  const char *bytes = calls < FS_ARRAY_LEN(comes) ? comes[calls] : NULL;
+  calls++;
+  struct timespec times[2] = {{.tv_sec = 2000}, {.tv_sec = 2000}};
+  if (!bytes) return;
+  put("ck", bytes);
+  assert_int_equal(utimensat(dir, "ck", times, 0), 0);
+}
+int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {
+  next_call();
+  if (!no_flags) return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+  errno = EINVAL;
+  return -1;
+}
+int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags) {
+  next_call();
+  return (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags);
+}
+
+static const struct fs_daemon_config config = {.job = "job-test"};
+static struct fs_net net = {.nodes = 1};
+static struct fs_daemon test_daemon = {.cfg = &config, .net = &net};
+static struct fs_stageout out = {.d = &test_daemon, .in_place = true};
+
+/* The job's copy is replaced by a newer one, while this comes there. */
+static fs_err replace(const char *a, const char *b, const char *c, const char *d) {
+  const struct fs_staged s = {.size = 8, .mtime = {.tv_sec = 1000}};
+  calls = UINT32_MAX / 2;
+  out.fd = dir;
+  assert_int_equal(fs_inplace_begin(&out), 0);
+  put("ck", "job's one");
+  fs_stageout_log_add(out.log, "ck", &s);
+  put("temp", "job's two");
+  memcpy(comes, (const char *[]){NULL, a, b, c, d, NULL, NULL, NULL}, sizeof(comes));
+  calls = 0;
+  fs_err err = fs_inplace_rename(&out, "temp", "ck");
+  (void)unlinkat(dir, "temp", 0);
+  return err;
+}
+
+static void test_in_place(void **state) {
+  (void)state;
+  assert_int_equal(replace(NULL, NULL, NULL, NULL), 0);
+  holds("ck", "job's tw");
+  assert_int_equal(replace("users 1.", NULL, NULL, NULL), -EEXIST);
+  holds("ck", "users 1.");
+  assert_int_equal(replace("users 1.", "users 2.", NULL, NULL), -EEXIST);
+  holds("ck", "users 2.");
+  assert_int_equal(replace("users 1.", "users 2.", "users 3.", NULL), -EEXIST);
+  holds("ck", "users 3.");
+  assert_int_equal(replace("users 1.", "users 2.", "users 3.", "users 4."), -EEXIST);
+  holds("ck", "users 4.");
+}
+
+static void test_in_place_no_flags(void **state) {
+  struct stat st;
+  (void)state;
+  no_flags = true;
+  assert_int_equal(replace(NULL, NULL, NULL, NULL), 0);
+  holds("ck", "job's tw");
+  assert_int_equal(replace("users 1.", NULL, NULL, NULL), -EEXIST);
+  holds("ck", "users 1.");
+  assert_int_equal(replace(NULL, "users 2.", NULL, NULL), -EEXIST);
+  holds("ck", "users 2.");
+  assert_int_equal(replace(NULL, NULL, "users 3.", NULL), -EEXIST);
+  holds("ck", "users 3.");
+  assert_int_equal(replace(NULL, "users 2.", "users 3.", NULL), -EEXIST);
+  holds("ck", "users 3.");
+  assert_int_equal(fstatat(dir, "temp-old", &st, 0), -1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_inode_again),
       cmocka_unit_test(test_another_stays),
       cmocka_unit_test(test_own_goes),
       cmocka_unit_test(test_found),
+      cmocka_unit_test(test_moved),
+      cmocka_unit_test(test_in_place),
+      cmocka_unit_test(test_in_place_no_flags),
   };
   return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
