@@ -12,10 +12,12 @@ struct fs_left_clean {
   int kept;       /* left.c's own: the directory at work */
 };
 struct fs_left_sum {
-  uint64_t files, bytes, found; /* found: without a name, or not whole */
+  uint64_t files, bytes, links;
+  uint64_t nameless, split, taken; /* of them: without a name; not whole; with a name that something else has there */
 };
 
-/* What is done with one directory of outputs: `spill` is a daemon's, or -1. True: it is gone. */
+/* What is done with one directory of outputs: `spill` is a daemon's, or -1 (then *sum says what is in it). True: it is
+   gone. */
 bool fs_left_done(const struct fs_left_clean *c, int spill, const char *path, const char *job, struct fs_left_sum *sum);
 /* The same for what jobs have kept. */
 void fs_kept_clean(const char *local, bool by_default, const struct fs_left_clean *c);

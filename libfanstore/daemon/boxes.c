@@ -402,6 +402,10 @@ static void fs_boxes_members(struct fs_ns *ns) {
   atomic_fetch_or(&d->ctl->tree, FS_TREE_UNKNOWN);
 }
 
+static void fs_boxes_other(struct fs_ns *ns, const struct fs_record *r, bool gone) {
+  fs_left_other(fs_ns_owner(ns), r, gone);
+}
+
 static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
                                                   .mark = fs_boxes_mark,
                                                   .tree = fs_boxes_tree,
@@ -409,7 +413,8 @@ static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
                                                   .dropped = fs_boxes_dropped,
                                                   .dropping = fs_boxes_dropping,
                                                   .home = fs_boxes_home,
-                                                  .members = fs_boxes_members};
+                                                  .members = fs_boxes_members,
+                                                  .other = fs_boxes_other};
 
 /* A call takes six deadlines of the name service at most, and one more: not quite two of the job's. */
 fs_err fs_boxes_start(struct fs_daemon *d) {

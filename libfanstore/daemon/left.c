@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * See left.h. The records that answers bring are appended to a file beside the backing files, by one write a
- * millisecond, so that `fs-launch clean --outputs` finds names should this daemon be killed. Nothing is synced: a
- * killed process loses the last milliseconds, a host that goes down loses more. The MPI thread collects lines. The pool
- * writes them, one buffer after another. While the disk hangs, lines wait, up to a limit; files whose lines do not fit
- * have no name then.
+ * millisecond, so that `fs-launch clean --outputs` finds names should this daemon be killed. Directories and symlinks
+ * have no backing file: the two daemons that keep their records write them. Nothing is synced: a killed process loses
+ * the last milliseconds, a host that goes down loses more. The MPI thread collects lines. The pool writes them, one
+ * buffer after another. While the disk hangs, lines wait, up to a limit; files whose lines do not fit have no name
+ * then. That a file is not whole is written at once, since nobody may take it for whole.
  */
 #include "daemon/left.h"
 
@@ -24,12 +25,13 @@
 #define FS_LEFT_CHAINS 4096u
 #define FS_LEFT_MOST (16u << 20) /* bytes of lines that wait */
 #define FS_LEFT_NS 1000000ull
+#define FS_LEFT_RETRY_NS 1000000000ull /* when the disk was full, say */
 #define FS_LEFT_ASKED 16u              /* paths at once */
 #define FS_LEFT_ROUND_NS 5000000000ull /* between rounds in which all paths are asked for again */
 #define FS_LEFT_WAIT_NS 1000000000ull  /* at the end, for the pool's last write */
 
 struct fs_left_dir { /* a directory that has a line */
-  struct fs_left_dir *next, *after;
+  struct fs_left_dir *next, *after, *later;
   struct fs_daemon *d;
   uint64_t id;
   uint64_t path; /* its hash; 0: not known */
@@ -43,11 +45,12 @@ struct fs_left_text {
 
 static struct {
   bool on, writing; /* writing: the pool has `written` */
+  bool failed;      /* it could not write that: it tries again, after what there may be of the first try */
   _Atomic bool done;
-  int fd;
+  _Atomic int fd;
   uint64_t since, tree, round;
   uint32_t asked;
-  struct fs_left_dir *chain[FS_LEFT_CHAINS], *all, *again;
+  struct fs_left_dir *chain[FS_LEFT_CHAINS], *all, *again, *later;
   struct fs_left_text lines, written;
   struct fs_daemon *d;
   struct fs_io io;
@@ -69,14 +72,16 @@ void fs_left_start(struct fs_daemon *d) {
 static fs_err fs_left_work(struct fs_io *io) {
   (void)io;
   if (left.fd < 0) fs_left_open(left.d);
-  fs_err err = left.fd < 0 ? left.fd : fs_write_full(left.fd, left.written.text, left.written.len);
+  fs_err err = left.fd < 0 ? left.fd : left.failed ? fs_write_full(left.fd, "\n", 1) : 0;
+  if (err == 0) err = fs_write_full(left.fd, left.written.text, left.written.len);
   atomic_store(&left.done, true);
   return err;
 }
 
 static void fs_left_done(struct fs_io *io) {
-  (void)io;
   left.writing = false;
+  left.failed = io->err < 0;
+  if (left.failed) left.since = left.d->now;
 }
 
 static void fs_left_swap(void) {
@@ -87,7 +92,7 @@ static void fs_left_swap(void) {
 }
 
 static void fs_left_write(struct fs_daemon *d) {
-  fs_left_swap();
+  if (!left.failed) fs_left_swap();
   left.writing = true;
   atomic_store(&left.done, false);
   left.io = (struct fs_io){.work = fs_left_work, .done = fs_left_done};
@@ -98,7 +103,9 @@ void fs_left_flush(struct fs_daemon *d) {
   uint64_t until = fs_now_ns() + FS_LEFT_WAIT_NS;
   (void)d;
   while (left.writing && !atomic_load(&left.done) && fs_now_ns() < until) usleep(1000);
-  if (left.lines.len == 0 || (left.writing && !atomic_load(&left.done))) return;
+  if (left.writing && !atomic_load(&left.done)) return;
+  if ((left.failed && fs_left_work(&left.io) < 0) || left.lines.len == 0) return;
+  left.failed = false;
   fs_left_swap();
   (void)fs_left_work(&left.io);
 }
@@ -156,7 +163,7 @@ static void fs_left_dataset(struct fs_daemon *d, struct fs_left_dir *p) {
   fs_left_path(d, p, path);
 }
 
-/* `named`: it has its own line already. */
+/* `named`: it has its own line already. Else its path is asked for soon: this may be in the middle of a change. */
 static void fs_left_dir(struct fs_daemon *d, uint64_t id, bool named) {
   struct fs_left_dir **chain = &left.chain[fs_mix64(id) % FS_LEFT_CHAINS], *p = *chain;
   while (p && p->id != id) p = p->next;
@@ -166,7 +173,7 @@ static void fs_left_dir(struct fs_daemon *d, uint64_t id, bool named) {
   if (!(id & FS_OUT_ID))
     fs_left_dataset(d, p);
   else if (!named)
-    fs_left_ask(p);
+    p->later = left.later, left.later = p;
 }
 
 /* Forgets directories that were removed. */
@@ -187,11 +194,15 @@ static void fs_left_forget(void) {
 /* A directory has been renamed or removed somewhere: all are asked for again. */
 static void fs_left_again(struct fs_daemon *d) {
   uint64_t tree = atomic_load(&d->ctl->tree);
-  if (!left.again && left.asked == 0 && tree != left.tree && d->now - left.round >= FS_LEFT_ROUND_NS) {
+  if (!left.again && !left.later && left.asked == 0 && tree != left.tree && d->now - left.round >= FS_LEFT_ROUND_NS) {
     fs_left_forget();
     left.tree = tree;
     left.round = d->now;
     left.again = left.all;
+  }
+  for (struct fs_left_dir *p; (p = left.later) != NULL && left.asked < FS_LEFT_ASKED;) {
+    left.later = p->later;
+    fs_left_ask(p);
   }
   for (; left.again && left.asked < FS_LEFT_ASKED; left.again = left.again->after)
     if (left.again->id & FS_OUT_ID) fs_left_ask(left.again);
@@ -200,7 +211,9 @@ static void fs_left_again(struct fs_daemon *d) {
 void fs_left_timers(struct fs_daemon *d) {
   if (!left.on || !d->ctl) return;
   fs_left_again(d);
-  if (left.lines.len > 0 && !left.writing && d->now - left.since >= FS_LEFT_NS) fs_left_write(d);
+  if ((left.lines.len > 0 || left.failed) && !left.writing &&
+      d->now - left.since >= (left.failed ? FS_LEFT_RETRY_NS : FS_LEFT_NS))
+    fs_left_write(d);
 }
 
 /* ---- records ---- */
@@ -226,9 +239,31 @@ void fs_left_record(struct fs_daemon *d, const void *body, size_t n) {
   if (S_ISDIR(r->mode)) fs_left_dir(d, r->id, true);
 }
 
+void fs_left_other(struct fs_daemon *d, const struct fs_record *r, bool gone) {
+  struct fs_control_line l;
+  char name[FS_RECORD_NAME_MAX + 1], target[PATH_MAX];
+  if (!left.on || (r->flags & FS_RECORD_STAGED) || r->name_len > FS_RECORD_NAME_MAX || r->target_len >= sizeof(target))
+    return;
+  snprintf(name, sizeof(name), "%.*s", (int)r->name_len, fs_record_name(r));
+  snprintf(target, sizeof(target), "%.*s", (int)r->target_len, fs_record_target(r));
+  fs_err err = fs_control_begin(&l, gone ? "gone" : "name");
+  if (err == 0) err = fs_control_add_u64(&l, "id", r->id);
+  if (err == 0) err = fs_control_add_u64(&l, "dir", r->dir);
+  if (err == 0 && !gone) err = fs_control_add(&l, "name", name);
+  if (err == 0 && !gone) err = fs_control_add(&l, S_ISLNK(r->mode) ? "target" : "made", target);
+  if (err == 0) fs_left_line(d, &l);
+  if (!gone) fs_left_dir(d, r->dir, false);
+  if (!gone && S_ISDIR(r->mode)) fs_left_dir(d, r->id, true);
+}
+
+/* Before the writer has its answer. A line of its own, whatever the pool has written before. */
 void fs_left_split(struct fs_daemon *d, uint64_t id) {
   struct fs_control_line l;
-  if (left.on && fs_control_begin(&l, "split") == 0 && fs_control_add_u64(&l, "id", id) == 0) fs_left_line(d, &l);
+  char text[128];
+  int fd = atomic_load(&left.fd);
+  if (!left.on || fs_control_begin(&l, "split") < 0 || fs_control_add_u64(&l, "id", id) < 0) return;
+  int n = snprintf(text, sizeof(text), "\n%s\n", l.text);
+  if (fd < 0 || fs_write_full(fd, text, (size_t)n) < 0) fs_left_line(d, &l);
 }
 
 bool fs_left_any(const struct fs_daemon *d) {

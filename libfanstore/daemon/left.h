@@ -8,6 +8,8 @@
 void fs_left_start(struct fs_daemon *d);
 /* The answer to a call that has made, renamed or published something: its record. */
 void fs_left_record(struct fs_daemon *d, const void *body, size_t n);
+/* A directory or symlink of which this node has the record. Calls nothing of ns.h. */
+void fs_left_other(struct fs_daemon *d, const struct fs_record *r, bool gone);
 /* Another node has bytes of this file. */
 void fs_left_split(struct fs_daemon *d, uint64_t id);
 void fs_left_timers(struct fs_daemon *d);

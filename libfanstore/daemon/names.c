@@ -45,6 +45,8 @@ struct fs_names {
   struct fs_name **by_id, **by_name;
   uint64_t dir_mask, mask;
   uint64_t dirs, count, bytes;
+  void (*watch)(void *ctx, const struct fs_record *r, bool gone);
+  void *watch_ctx;
 };
 
 static uint64_t fs_names_hash(uint64_t dir, const char *name, size_t len) {
@@ -301,10 +303,24 @@ static void fs_names_remove(struct fs_names *n, struct fs_name *e) {
   free(e);
 }
 
+static void fs_names_tell(const struct fs_names *n, const struct fs_name *e, bool gone) {
+  if (n->watch && !S_ISREG(e->rec.mode)) n->watch(n->watch_ctx, &e->rec, gone);
+}
+
+static void fs_names_forget(struct fs_names *n, struct fs_name *e) {
+  fs_names_tell(n, e, true);
+  fs_names_remove(n, e);
+}
+
 bool fs_names_drop(struct fs_names *n, uint64_t dir, uint64_t id) {
   struct fs_name *e = fs_names_by_id(n, dir, id);
-  if (e) fs_names_remove(n, e);
+  if (e) fs_names_forget(n, e);
   return e != NULL;
+}
+
+void fs_names_watch(struct fs_names *n, void (*watch)(void *ctx, const struct fs_record *r, bool gone), void *ctx) {
+  n->watch = watch;
+  n->watch_ctx = ctx;
 }
 
 static struct fs_name *fs_name_make(const struct fs_record *r, const char *name, const char *target) {
@@ -335,10 +351,10 @@ static void fs_names_clear(struct fs_names *n, const struct fs_names_dir *d, con
   struct fs_name *old = fs_names_by_id(n, e->rec.dir, e->rec.id);
   if (old) fs_names_remove(n, old);
   old = fs_names_by_name(n, e->rec.dir, e->text, e->rec.name_len);
-  if (old) fs_names_remove(n, old);
+  if (old) fs_names_forget(n, old);
   old = fs_places_find(&d->all, e->rec.seq);
   if (!old) old = fs_places_find(&d->late, e->rec.seq);
-  if (old) fs_names_remove(n, old);
+  if (old) fs_names_forget(n, old);
 }
 
 fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *name, const char *target,
@@ -350,6 +366,7 @@ fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *n
   if (e->rec.seq == 0) e->rec.seq = d->seq + 1;
   fs_names_clear(n, d, e);
   fs_names_insert(n, d, e);
+  fs_names_tell(n, e, false);
   if (now) *now = &e->rec;
   return 0;
 }

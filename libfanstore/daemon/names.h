@@ -24,6 +24,9 @@ const struct fs_record *fs_names_find_id(const struct fs_names *n, uint64_t dir,
  */
 fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *name, const char *target,
                     const struct fs_record **now);
+/* Calls watch for each directory and symlink that is put or removed, but for fs_names_drop_dir. It may not change the
+   table. */
+void fs_names_watch(struct fs_names *n, void (*watch)(void *ctx, const struct fs_record *r, bool gone), void *ctx);
 /* Removes the record of this id from this directory. False: there is none. */
 bool fs_names_drop(struct fs_names *n, uint64_t dir, uint64_t id);
 /* Forgets a directory with all its records. */

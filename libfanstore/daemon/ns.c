@@ -6,6 +6,11 @@
 
 #include "daemon/ns_priv.h"
 
+static void fs_ns_other(void *ctx, const struct fs_record *r, bool gone) {
+  struct fs_ns *ns = ctx;
+  ns->hooks->other(ns, r, gone);
+}
+
 fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
                  const struct fs_ns_hooks *hooks, void *owner) {
   struct fs_ns *ns = calloc(1, sizeof(*ns));
@@ -23,6 +28,7 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
   *out = ns;
   if (ns->suspect && fs_names_new(&ns->names) == 0) {
     for (uint32_t i = 0; i < nodes; i++) ns->suspect[i].ns = ns;
+    if (hooks->other) fs_names_watch(ns->names, fs_ns_other, ns);
     return 0;
   }
   free(ns->suspect);

@@ -54,6 +54,9 @@ struct fs_ns_hooks {
      fs_ns_answer, then or later. The same one may come again while it is at work. */
   void (*home)(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
   void (*members)(struct fs_ns *ns);
+  /* A directory or symlink that this rank keeps, as primary or backup, has changed or gone. It may call nothing of this
+     file. May be NULL. */
+  void (*other)(struct fs_ns *ns, const struct fs_record *r, bool gone);
 };
 
 /* What came of a call: 0 or a negative errno, and the answer's body, valid during the call-back. */

@@ -11,9 +11,13 @@
 
 /*
  * Lines as in ipc/control.h, appended by the daemon as things happen; the last line about an id counts:
- *   name id=N dir=N name=NAME   the file or directory N has this name in that directory
- *   path id=N path=PATH         the directory N has this path below the mount; empty: the mount itself
- *   split id=N                  other nodes have written into the file N: this backing file has not all of its bytes
+ *   name id=N dir=N name=NAME               the file or directory N has this name in that directory
+ *   path id=N path=PATH                     the directory N has this path below the mount; empty: the mount itself
+ *   split id=N                              other nodes have written into the file N: this backing file has not all of
+ *                                           its bytes
+ *   name id=N dir=N name=NAME target=PATH   this directory has such a symlink. From the daemons that keep its records,
+ *   name id=N dir=N name=NAME made=         as are: it has such a directory;
+ *   gone id=N dir=N                         it has this symlink or directory no more
  */
 #define FS_LEFT_NAMES "names"
 

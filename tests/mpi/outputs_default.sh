@@ -78,7 +78,10 @@ expect_status 125 launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- bash
   mkdir -p "d00/tmp dir/sub" && echo 1 >"d00/tmp dir/sub/1" && mv "d00/tmp dir" d00/final && mkfifo fifo
   echo 2 >t && mv t two && chmod 640 two && truncate -s 100000 hole
   FANSTORE_NODE=1 sh -c "echo 3 >d00/final/3; echo 4 >open; exec 5>>open; echo 5 >&5; mv two d00/final/two; touch -d 2020-01-01 d00/final/3"
-  echo 6 >>d00/final/two; sleep 0.3
+  echo 6 >>d00/final/two; echo 1111 >both; FANSTORE_NODE=1 sh -c "printf 22 | dd of=both seek=1 bs=2 conv=notrunc 2>/dev/null"
+  ln -s x gone; ln -s final d00/link; ln -s old moved; mkdir -p void/deep void/not
+  FANSTORE_NODE=1 sh -c "rm gone; ln -sfn final/3 d00/link; mv moved void/moved; rmdir void/not; ln -s . void/here"
+  sleep 0.3
   "$kill_daemon" 1 "$1" && "$kill_daemon" 0 "$1"; sleep 0.5' - "$mnt"
 equal "nothing but outputs is left" "lock names out" "$(find local/fanstore*/spill-* -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -u | xargs)"
 
@@ -97,14 +100,18 @@ echo "ok - what a killed daemon leaves in the source"
 
 # clean NAME TO [OPTION...]: of a local directory's copy.
 clean() { "$bin/fs-launch" clean --local-dir "$work/$1" --outputs --to "$work/$2" 2>"$work/clean" || fail "$(cat "$work/clean")"; }
-files() { (cd "$work/$1"/job-* && find . -type f | sort | xargs); }
+files() { (cd "$work/$1"/job-* && find . -type f | sed 's/[0-9a-f]\{16\}/ID/' | sort | xargs); }
 cp -a local taken && cp -a local again
 "$bin/fs-launch" clean --local-dir "$work/local" 2>"$work/clean"
-equal "told" 2 "$(grep -c 'outputs (.*) of a job that is over: fs-launch clean --outputs' "$work/clean")"
+equal "told" 2 "$(grep -c 'outputs (.*) and 3 symlinks of a job that is over (1 .*): fs-launch clean --outputs' "$work/clean")"
+grep -q '4 outputs .* (1 is not whole):' "$work/clean" || fail "not whole: $(cat "$work/clean")"
 mkdir "$work/to" "$work/to2" && touch "$work/to/stays"
 clean local to
-all="./d00/final/3 ./d00/final/sub/1 ./d00/final/two ./hole ./open"
+all="./d00/final/3 ./d00/final/sub/1 ./d00/final/two ./hole ./lost+found/ID ./lost+found/both ./open"
 equal "copied out" "$all" "$(files to)"
+grep -q '^fs-launch: .*/lost+found/both is not whole: other nodes had some of its bytes$' clean || fail "not whole: $(cat clean)"
+equal "symlinks, and empty directories" "d00/link final/3|void/deep |void/here .|void/moved old|" \
+  "$(cd "$work"/to/job-* && find . \( -type l -o -empty -type d \) -printf '%P %l\n' | sort | tr '\n' '|')"
 cd "$work"/to/job-*
 equal "bytes" "3 1 2 6 4 5" "$(cat d00/final/3 d00/final/sub/1 d00/final/two open | xargs)"
 equal "attributes" "640 100000 0 2020-01-01" "$(stat -c %a d00/final/two) $(stat -c '%s %b' hole) $(date -r d00/final/3 +%F)"
@@ -121,10 +128,33 @@ echo "path id=$id path=d99/../../../escaped" >>"$names"
 clean taken to2
 [ -z "$(ls "$work/elsewhere")" ] || fail "a symlink was followed"
 equal "theirs" theirs "$(cat "to2/$job/hole")"
-equal "none is lost" 5 "$(find "to2/$job" -type f ! -name hole | wc -l)"
+equal "none is lost" 7 "$(find "to2/$job" -type f ! -name hole | wc -l)"
 [ "$(find "to2/$job/lost+found" -type f | wc -l)" -ge 4 ] || fail "lost+found: $(find to2)"
 grep -q '^fs-launch: [1-5] of them have no name,.* taken: they are in lost+found' clean || fail "$(cat clean)"
 if [ -e escaped ] || [ -e to2/escaped ]; then fail "a name leads out of --to"; fi
 expect_status 2 "$bin/fs-launch" clean --to "$work/to"
 one_line "$work/err" 'give --outputs'
 echo "ok - outputs that killed daemons have left"
+
+# What jobs have kept: modes of directories, trees that are too deep, a directory of another user's.
+kept() { mkdir -p "$work/$1/fanstore-outputs/job-$1" && cd "$work/$1/fanstore-outputs/job-$1"; }
+kept plain
+mkdir -m 700 private && echo p >private/p && ln -s p private/link && touch -d 2020-01-01 private
+(kept deep && echo d >d && mkdir -p "$(printf 'x/%.0s' $(seq 300))")
+cd "$work"
+mkdir to3
+expect_status 1 "$bin/fs-launch" clean --local-dir "$work/deep" --outputs --to "$work/to3"
+one_line "$work/err" '/job-deep: its directories are more than 256 levels deep.* it stays$'
+equal "the tree" d "$(cat deep/fanstore-outputs/job-deep/d)"
+if [ "$(id -u)" = 0 ]; then
+  mkdir to3/job-plain && chown 65534 to3/job-plain
+  expect_status 1 "$bin/fs-launch" clean --local-dir "$work/plain" --outputs --to "$work/to3"
+  grep -q "^fs-launch: $work/to3/job-plain: belongs to another user: the outputs stay\$" err || fail "$(cat err)"
+  [ -z "$(ls to3/job-plain)" ] && [ -e plain/fanstore-outputs/job-plain/private/p ] || fail "copied for another user"
+  rmdir to3/job-plain
+fi
+clean plain to3
+equal "a kept directory" "p p 700 2020-01-01" \
+  "$(cat to3/job-plain/private/p) $(readlink to3/job-plain/private/link) $(stat -c %a to3/job-plain/private) $(date -r to3/job-plain/private +%F)"
+[ ! -e plain/fanstore-outputs ] || fail "kept outputs are still there"
+echo "ok - clean of kept outputs"
