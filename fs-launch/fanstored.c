@@ -60,7 +60,7 @@ static const struct fs_opt options[] = {
     {"read-only", 0, NULL, "refuse all writing below the mounts", OPT_READ_ONLY},
     {"keep", 0, NULL, "keep output files when the launcher is gone", OPT_KEEP},
     {"stage-out", 0, "DIR", "copy output files there, by name", OPT_STAGE_OUT},
-    {"in-place", 0, NULL, "with --stage-out: replace nothing there but copies of this job", OPT_IN_PLACE},
+    {"in-place", 0, "INODE", "with --stage-out: replace nothing there but copies of this job", OPT_IN_PLACE},
     {"output-limit", 0, "SIZE", "room for output files on this node (default: all there is)", OPT_OUTPUT_LIMIT},
     {"stage-in", 0, "DIR", "what is there are output files from the start", OPT_STAGE_IN},
     {"node-local", 0, "GLOB", "files of such names are each node's own (repeatable; default: none)", OPT_NODE_LOCAL},
@@ -98,6 +98,8 @@ static fs_err on_number(struct fs_daemon_config *c, int id, const char *value) {
     return 0;
   case OPT_OUTPUT_LIMIT:
     return fs_parse_size(value, &c->output_limit) < 0 ? bad("--output-limit", value) : 0;
+  case OPT_IN_PLACE:
+    return fs_parse_u64(value, 1, UINT64_MAX, &c->in_place) < 0 ? bad("--in-place", value) : 0;
   case OPT_OUTPUT_REPLICAS:
     if (fs_parse_u64(value, 0, 1, &n) < 0) return bad("--output-replicas: 0 or 1, not", value);
     c->replicas = n > 0;
@@ -151,9 +153,6 @@ static fs_err on_option(void *ctx, int id, const char *value) {
   case OPT_STAGE_OUT:
     c->stage_out = value;
     return value[0] == '/' ? 0 : bad("--stage-out must be an absolute path, not", value);
-  case OPT_IN_PLACE:
-    c->in_place = true;
-    return 0;
   case OPT_STAGE_IN:
     c->stage_in = value;
     return value[0] == '/' ? 0 : bad("--stage-in must be an absolute path, not", value);

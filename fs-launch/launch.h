@@ -156,7 +156,8 @@ struct fs_launch {
   unsigned signals_late; /* those that came after COMMAND */
   struct fs_launch_outputs outputs;
   bool by_default;                                /* the user did not say where outputs go: outdefault.c has chosen, */
-  bool in_place;                                  /* --stage-out to the directory that the dataset was packed from */
+  bool in_place;                                  /* --stage-out to the directory that the dataset was packed from, */
+  uint64_t source_inode;                          /* which is this */
   char in_dataset[256], in_odd[256], in_why[128]; /* --stage-in: examples of what was left out */
   uint64_t progress_ns, started_ns, command_ns, bar_ns;
   char fail[800];      /* the first daemon's own reason */

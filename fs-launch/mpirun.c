@@ -173,7 +173,10 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   }
   if (l->opt.read_only) fs_words_add(w, "--read-only");
   if (l->opt.keep || l->in_place) fs_words_add(w, "--keep");
-  if (l->in_place) fs_words_add(w, "--in-place");
+  if (l->in_place) {
+    fs_words_add(w, "--in-place");
+    fs_words_add(w, "%llu", (unsigned long long)l->source_inode);
+  }
   if (l->stage_out[0] != '\0') {
     fs_words_add(w, "--stage-out");
     fs_words_add(w, "%s", l->stage_out);

@@ -13,13 +13,14 @@
 #include "launch.h"
 
 /* A mount of another job, in which this one runs, shows itself as such. */
-static bool is_own_source(const struct fs_launch *l) {
+static bool is_own_source(struct fs_launch *l) {
   const struct fs_launch_dataset *d = &l->dataset[0];
   struct stat st;
   struct statfs fs;
+  if (lstat(d->mount, &st) < 0 || !S_ISDIR(st.st_mode)) return false;
+  l->source_inode = st.st_ino;
   return l->opt.datasets == 1 && !l->opt.stage_in && strcmp(d->mount, d->manifest.mount) == 0 &&
-         lstat(d->mount, &st) == 0 && S_ISDIR(st.st_mode) && access(d->mount, R_OK | W_OK | X_OK) == 0 &&
-         statfs(d->mount, &fs) == 0 && fs.f_type != SQUASHFS_MAGIC;
+         access(d->mount, R_OK | W_OK | X_OK) == 0 && statfs(d->mount, &fs) == 0 && fs.f_type != SQUASHFS_MAGIC;
 }
 
 void fs_outputs_default(struct fs_launch *l) {

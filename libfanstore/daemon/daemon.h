@@ -45,7 +45,7 @@ struct fs_daemon_config {
   bool replicas;         /* of outputs, each on one more node */
   uint32_t local_io;     /* FS_CTL_IO_* */
   const char *stage_out; /* a directory that outlives the job, or NULL */
-  bool in_place;         /* stage_out is the dataset's own source: nothing of the user's is replaced there */
+  uint64_t in_place;     /* stage_out is the dataset's own source, of this inode: nothing of the user's is replaced */
   const char *stage_in;  /* one that outlived another */
   uint32_t node_locals;
   const char *node_local[FS_NODE_LOCALS]; /* patterns of files that are each node's own */

@@ -94,7 +94,8 @@ static void fs_stageout_failed(struct fs_stageout *o, const struct fs_stageout_i
     if (o->in_place && i->err == -EEXIST)
       fs_say_text(d, "warn", "%s/%s is there and not this job's: the output is kept on its node", o->dir, i->path);
     else
-      fs_say_text(d, "warn", "--stage-out: %s: %s; it is tried again", i->path ? i->path : o->dir, strerror(-i->err));
+      fs_say_text(d, "warn", "%s: %s: %s; it is tried again", o->in_place ? o->dir : "--stage-out",
+                  i->path ? i->path : o->dir, strerror(-i->err));
   }
   if (over || (f->done && f->tries >= (changed ? FS_STAGEOUT_CHANGES : FS_STAGEOUT_TRIES)))
     fs_stageout_answer(f, i->err);
@@ -352,12 +353,15 @@ uint64_t fs_stageout_under_way(const struct fs_daemon *d) {
 
 /* Where this node cannot have it, outputs are kept. */
 static fs_err fs_stageout_in_place(struct fs_daemon *d, struct fs_stageout *o) {
+  struct stat st;
   fs_err err = o->fd < 0 || faccessat(o->fd, ".", R_OK | W_OK | X_OK, AT_EACCESS) < 0 ? -errno : 0;
+  if (err == 0 && (fstat(o->fd, &st) < 0 || st.st_ino != d->cfg->in_place)) err = -EXDEV;
   o->in_place = true;
   d->stageout = o;
   if (err == 0 && fs_inplace_dirty(o)) err = fs_inplace_begin(o);
   if (err == 0) return 0;
-  fs_say_text(d, "warn", "%s: %s: outputs of this node are kept on it", o->dir, strerror(-err));
+  fs_say_text(d, "warn", "%s: %s: outputs of this node are kept on it", o->dir,
+              err == -EXDEV ? "another directory than on fs-launch's host" : strerror(-err));
   d->stageout = NULL;
   return 0;
 }

@@ -60,8 +60,8 @@
  * The command line that fs-launch gives to every rank of fanstored (paths absolute; options in any order; each value
  * a word of its own):
  *   fanstored --job JOB --local-dir DIR {--dataset DIR --mount PATH}... [--emulate N] [--cache BYTES] [--read-only]
- *     [--deadline MS] [--keep] [--stage-out DIR [--in-place]] [--stage-in DIR] [--output-limit BYTES]
- *     [--output-replicas 1] [--local-io cached|direct|auto] [--verbose]
+ *     [--deadline MS] [--keep] [--stage-out DIR [--in-place INODE]] [--stage-in DIR]
+ *     [--output-limit BYTES] [--output-replicas 1] [--local-io cached|direct|auto] [--verbose]
  * JOB is [A-Za-z0-9._-]+ and chosen by fs-launch: fs_run_find(JOB) is its run directory on every host. dataset=D in the
  * lines counts the --dataset options from 0. --emulate N: N ranks on one host, rank k being node k of it.
  */

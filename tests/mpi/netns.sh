@@ -54,8 +54,21 @@ equal "exit status" 125 "$rc"
 one_line err '^fs-launch: no answer from the hosts'
 echo "ok - $(cat err)"
 
-netns_on h1 "$bin/fs-launch" clean --staged --local-dir "$net_local" --hostfile "$net_hostfile" >out 2>&1 ||
-  fail "$(cat out)"
+# On h2 another directory is where the dataset was packed from.
+random_files "$work/own" 3 1 1000
+pack "$work/own" "$work/own.fs"
+sed "s#set +e\$#[ \"\$0\" != h2 ] || mount -t tmpfs none '$work/own'; set +e#" "$net_agent" >"$work/agent"
+netns_on h1 env OMPI_MCA_plm_rsh_agent="$work/agent" "$bin/fs-launch" --dataset "$work/own.fs" --local-dir "$net_local" \
+  --hostfile "$net_hostfile" --np 3 -- bash -c 'hostname >"$1/$(hostname)"' - "$work/own" >out 2>err || fail "$(cat out err)"
+equal "in the source" "h1,h3" "$(find "$work/own" -name 'h?' -printf '%f\n' | sort | paste -sd,)"
+grep -q "node 1 (h2): $work/own: another directory than on fs-launch's host: outputs of this node are kept on it" err ||
+  fail "$(cat err)"
+echo "ok - outputs go to the source where it is the same directory"
+
+mkdir to
+netns_on h1 "$bin/fs-launch" clean --staged --outputs --to "$work/to" --local-dir "$net_local" --hostfile "$net_hostfile" \
+  >out 2>&1 || fail "$(cat out)"
+equal "kept on h2, copied out" "h2 h2" "$(cd to/job-* && echo * "$(cat h2)")"
 equal "staged files" 0 "$(find "$net_root"/h?/local -type f | wc -l)"
 no_temporary() { [ -z "$(find "$net_root"/h?/tmp -mindepth 1 2>/dev/null | head)" ]; }
 wait_until 10 no_temporary # a daemon of mpirun that was told late removes its own
