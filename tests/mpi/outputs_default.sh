@@ -150,7 +150,7 @@ if [ "$(id -u)" = 0 ]; then
   mkdir to3/job-plain && chown 65534 to3/job-plain
   expect_status 1 "$bin/fs-launch" clean --local-dir "$work/plain" --outputs --to "$work/to3"
   grep -q "^fs-launch: $work/to3/job-plain: belongs to another user: the outputs stay\$" err || fail "$(cat err)"
-  [ -z "$(ls to3/job-plain)" ] && [ -e plain/fanstore-outputs/job-plain/private/p ] || fail "copied for another user"
+  if [ -n "$(ls to3/job-plain)" ] || [ ! -e plain/fanstore-outputs/job-plain/private/p ]; then fail "copied for another user"; fi
   rmdir to3/job-plain
 fi
 clean plain to3
