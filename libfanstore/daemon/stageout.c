@@ -89,9 +89,10 @@ static void fs_stageout_failed(struct fs_stageout *o, const struct fs_stageout_i
   struct fs_stageout_file *f = i->file;
   bool changed = i->err == -EAGAIN, over = i->err == -ECANCELED || i->err == -ESTALE;
   if (!over && (!changed || f->done)) f->tries++;
-  if (!changed && !over && !o->warned) {
+  bool taken = o->in_place && i->err == -EEXIST;
+  if (!changed && !over && !o->warned && (!taken || f->tries > 1)) { /* another rank may just have put it there */
     o->warned = true;
-    if (o->in_place && i->err == -EEXIST)
+    if (taken)
       fs_say_text(d, "warn", "%s/%s is there and not this job's: the output is kept on its node", o->dir, i->path);
     else
       fs_say_text(d, "warn", "%s: %s: %s; it is tried again", o->in_place ? o->dir : "--stage-out",
