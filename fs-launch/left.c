@@ -109,7 +109,7 @@ static fs_err copy_to(int out, const char *name, int top, const char *path) {
 }
 
 static bool is_taken(fs_err err) {
-  return err == -EEXIST || err == -ENOTDIR || err == -ELOOP || err == -EISDIR;
+  return err == -EEXIST || err == -ENOTDIR || err == -ELOOP || err == -EISDIR || err == -ENAMETOOLONG;
 }
 
 /* A file is in lost+found if it has no name, if it is not whole, or if something else has its name: that may have been
@@ -249,7 +249,8 @@ static void tell_found(const struct fs_left_sum *sum) {
     fs_say("%llu of them %s not whole, since other nodes had some of the bytes: in lost+found there",
            (unsigned long long)sum->split, sum->split == 1 ? "is" : "are");
   unsigned long long others = sum->nameless + sum->taken;
-  if (others > 0) fs_say("%llu of them have no name, or a name that was taken: they are in lost+found there", others);
+  if (others > 0)
+    fs_say("%llu of them have no name, or one that is too long or taken: they are in lost+found there", others);
 }
 
 static bool left_failed(const struct fs_left_clean *c, const char *shown, const char *why) {

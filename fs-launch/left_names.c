@@ -54,7 +54,7 @@ static void free_other(struct left_other *e) {
 /* What a directory has under a number is as the last line about it says. */
 static fs_err other_line(struct fs_left_names *n, const struct fs_control *c, uint64_t id, uint64_t dir) {
   const char *name = fs_control_get(c, "name"), *target = fs_control_get(c, "target");
-  bool put = name && (target || fs_control_get(c, "made"));
+  bool put = name && ((target && target[0]) || fs_control_get(c, "made"));
   struct left_other **at = &n->other[id % FS_LEFT_CHAINS], *e;
   if (!put && strcmp(c->verb, "gone") != 0) return 0;
   while ((e = *at) != NULL && (e->id != id || e->dir != dir)) at = &e->next;
