@@ -89,7 +89,7 @@ static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
   if (err < 0 && call->made) fs_spill_not_created(call->d, call->id);
   if (err == 0 && call->made) fs_spill_created(call->d, call->id);
   if (err == 0 && (call->op == FS_NAMES_CREATE || call->op == FS_NAMES_OWN)) fs_box_wrote(call->d);
-  bool names = call->op == FS_NAMES_CREATE || call->op == FS_NAMES_PUBLISH || call->op == FS_NAMES_RENAME;
+  bool names = call->op == FS_NAMES_CREATE || call->op == FS_NAMES_PUBLISH;
   if (err == 0 && names) fs_left_record(call->d, body, n);
   if (err == 0 && call->made_dir) fs_path_parent(call->d, call->id, call->dir);
   if (err == -ENOENT && call->op == FS_NAMES_EXTEND) fs_node_part_useless(call->d, call->id);
@@ -106,11 +106,12 @@ static void fs_box_dropped(void *ctx, fs_err err, const void *body, size_t n) {
 
 /* What was removed or replaced is gone at its home, too, before the client goes on: it may look at st_nlink, or write
    where the file's bytes were. The answer is the file's id, if it was a file; the client has it if it is to unlink the
-   backing file itself. */
+   backing file itself. The record of what was renamed follows. */
 static void fs_box_removed(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_box_call *call = ctx;
   uint64_t id = 0;
-  if (err == 0 && n == sizeof(id)) memcpy(&id, body, sizeof(id));
+  if (err == 0 && n >= sizeof(id)) memcpy(&id, body, sizeof(id));
+  if (err == 0 && n > sizeof(id)) fs_left_record(call->d, (const char *)body + sizeof(id), n - sizeof(id));
   bool wait = id != 0 && call->client && call->d->now < call->until;
   if (wait && fs_spill_leaving(call->d, id))
     fs_box_done(ctx, 0, &id, sizeof(id));

@@ -4,6 +4,7 @@
  * side of the rank that has it done; the one that has the record holds it meanwhile (ns_hold.c).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/ns_priv.h"
 
@@ -79,11 +80,16 @@ static fs_err fs_move_check(const struct fs_move *m, const struct fs_record *r, 
   return fs_names_closed(m->ns->names, m->call.to, m->ns->now) ? -ENOENT : 0;
 }
 
-/* All is done. */
+/* All is done. The record of a file or directory, as it is now, follows the file that it has replaced, or 0. */
 static void fs_move_end(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_move *m = ctx;
+  alignas(8) char answer[sizeof(m->replaced) + sizeof(struct fs_record) + FS_RECORD_NAME_MAX + 8];
+  const struct fs_record *r = fs_names_find_id(m->ns->names, m->call.to, m->id);
+  size_t at = sizeof(m->replaced);
   (void)err, (void)body, (void)n;
-  fs_ns_answer(m->ns, m->a, 0, &m->replaced, m->replaced != 0 ? sizeof(m->replaced) : 0);
+  memcpy(answer, &m->replaced, at);
+  if (r && !S_ISLNK(r->mode)) (void)fs_record_put(answer, sizeof(answer), &at, r, fs_record_name(r), NULL);
+  fs_ns_answer(m->ns, m->a, 0, answer, at > sizeof(m->replaced) || m->replaced != 0 ? at : 0);
   fs_move_free(m);
 }
 

@@ -78,7 +78,7 @@ expect_status 125 launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- bash
   mkdir -p "d00/tmp dir/sub" && echo 1 >"d00/tmp dir/sub/1" && mv "d00/tmp dir" d00/final && mkfifo fifo
   echo 2 >t && mv t two && chmod 640 two && truncate -s 100000 hole
   FANSTORE_NODE=1 sh -c "echo 3 >d00/final/3; echo 4 >open; exec 5>>open; echo 5 >&5; mv two d00/final/two; touch -d 2020-01-01 d00/final/3"
-  echo 6 >>d00/final/two; echo 1111 >both; FANSTORE_NODE=1 sh -c "printf 22 | dd of=both seek=1 bs=2 conv=notrunc 2>/dev/null"
+  echo 6 >>d00/final/two; echo 7 >r.tmp; mv r.tmp renamed; echo 1111 >both; FANSTORE_NODE=1 sh -c "printf 22 | dd of=both seek=1 bs=2 conv=notrunc 2>/dev/null"
   ln -s x gone; ln -s final d00/link; ln -s old moved; mkdir -p void/deep void/not
   FANSTORE_NODE=1 sh -c "rm gone; ln -sfn final/3 d00/link; mv moved void/moved; rmdir void/not; ln -s . void/here"
   sleep 0.3
@@ -104,10 +104,10 @@ files() { (cd "$work/$1"/job-* && find . -type f | sed 's/[0-9a-f]\{16\}/ID/' | 
 cp -a local taken && cp -a local again
 "$bin/fs-launch" clean --local-dir "$work/local" 2>"$work/clean"
 equal "told" 2 "$(grep -c 'outputs (.*) and 3 symlinks of a job that is over (1 .*): fs-launch clean --outputs' "$work/clean")"
-grep -q '4 outputs .* (1 is not whole):' "$work/clean" || fail "not whole: $(cat "$work/clean")"
+grep -q '5 outputs .* (1 is not whole):' "$work/clean" || fail "not whole: $(cat "$work/clean")"
 mkdir "$work/to" "$work/to2" && touch "$work/to/stays"
 clean local to
-all="./d00/final/3 ./d00/final/sub/1 ./d00/final/two ./hole ./lost+found/ID ./lost+found/both ./open"
+all="./d00/final/3 ./d00/final/sub/1 ./d00/final/two ./hole ./lost+found/ID ./lost+found/both ./open ./renamed"
 equal "copied out" "$all" "$(files to)"
 grep -q '^fs-launch: .*/lost+found/both is not whole: other nodes had some of its bytes$' clean || fail "not whole: $(cat clean)"
 equal "symlinks, and empty directories" "d00/link final/3|void/deep |void/here .|void/moved old|" \
@@ -128,7 +128,7 @@ echo "path id=$id path=d99/../../../escaped" >>"$names"
 clean taken to2
 [ -z "$(ls "$work/elsewhere")" ] || fail "a symlink was followed"
 equal "theirs" theirs "$(cat "to2/$job/hole")"
-equal "none is lost" 7 "$(find "to2/$job" -type f ! -name hole | wc -l)"
+equal "none is lost" 8 "$(find "to2/$job" -type f ! -name hole | wc -l)"
 [ "$(find "to2/$job/lost+found" -type f | wc -l)" -ge 4 ] || fail "lost+found: $(find to2)"
 grep -q '^fs-launch: [1-5] of them have no name,.* taken: they are in lost+found' clean || fail "$(cat clean)"
 if [ -e escaped ] || [ -e to2/escaped ]; then fail "a name leads out of --to"; fi
