@@ -88,7 +88,8 @@ enum fs_names_op {
   FS_NAMES_PUBLISH,    /* dir, id, mode, size, mtime: what home's spill is now; to: its ctime, in ns since 1970 (0: as
                           mtime). ENOENT, EREMCHG when it is elsewhere */
   FS_NAMES_REMOVE,     /* dir, name, id, mode's type (S_IFDIR: rmdir; else unlink) */
-  FS_NAMES_RENAME,     /* dir, name, to, name 2, id, flags: the record as it is then */
+  FS_NAMES_RENAME,     /* dir, name, to, name 2, id, flags: the id of a file that was replaced, or 0, and the record as
+                          it is then, but of a symlink */
   FS_NAMES_LIST,       /* dir, seq: records after it, as many as fit; none at the end */
   FS_NAMES_SETATTR,    /* dir, id, mode's type, flags (enum fs_set) and what they name: the record as it is then. Of a
                           file its home does it, of others the directory's keeper; size, when times of a directory are
