@@ -110,7 +110,7 @@ END2
   if [ -n "$ring_library" ]; then
     gcc -o uring show.c -Wl,--no-as-needed "$ring_library"
     doctor 1 doctor uring
-    says maybe uring 'io_uring \(liburing\)'
+    says maybe uring 'io_uring \(liburing\).*--no-io-uring'
     doctor 1 doctor "$ring_library"
     says maybe 'liburing.*' 'io_uring'
   fi
