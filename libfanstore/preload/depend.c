@@ -6,6 +6,7 @@
  * Reads ELF files of 64 bits as they are; whatever is odd in one is left to the loader, which says what is wrong.
  */
 #include <elf.h>
+#include <link.h>
 #include <stdlib.h>
 
 #include "client/shadow.h"
@@ -146,12 +147,6 @@ bool fs_library_origin(const char *path, char out[PATH_MAX]) {
   return true;
 }
 
-static bool is_loaded(const char *name) {
-  void *handle = FS_REAL(dlopen)(name, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle != NULL) dlclose(handle);
-  return handle != NULL;
-}
-
 /* What needs a library keeps it loaded. Until that is so, this does. */
 static FS_TLS void *pinned[FS_PINNED];
 
@@ -169,6 +164,18 @@ static void unpin_all(void) {
     pinned[i] = NULL;
     dlclose(handle);
   }
+}
+
+/* One that lies below a mount stays loaded: another thread may be about to unload it. */
+static bool is_loaded(const char *name) {
+  struct link_map *map = NULL;
+  void *handle = FS_REAL(dlopen)(name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == NULL) return false;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && strstr(map->l_name, "/" FS_SHADOW_DIR "/") != NULL)
+    pin(handle);
+  else
+    dlclose(handle);
+  return true;
 }
 
 /* How far a search has come. */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Libraries and programs that were written below the mount: built on one node, loaded and run on each.
    outputs_libraries.py MOUNT NODES; with LOAD as first argument the part that runs on one node."""
-import ctypes, os, subprocess, sys, sysconfig
+import ctypes, os, subprocess, sys, sysconfig, threading
 
 libc = ctypes.CDLL(None)
 libc.dlclose.argtypes = [ctypes.c_void_p]
@@ -82,9 +82,25 @@ def build(node, top):
     os.chmod(top + "/bin/script", 0o755)
 
 
+def threads(*paths):
+    """Load and unload all the time what needs the same library."""
+    def work(path):
+        for _ in range(50):
+            handle = libc.dlopen(path.encode(), os.RTLD_NOW)
+            missed.append(path) if not handle else libc.dlclose(handle)
+    missed = []
+    all = [threading.Thread(target=work, args=(path,)) for path in paths * 2]
+    for t in all:
+        t.start()
+    for t in all:
+        t.join()
+    equal("dlopen by several threads", [], missed)
+
+
 def loads(home, top):
     """On one node: what home has made. Home rewrites it meanwhile, at its word."""
     a = top + "/lib/liba.so"
+    threads(top + "/lib/enable.so", top + "/lib/disable.so")
     first, handle = load(a)
     equal("dlopen", 101, first)
     equal("the same handle again", (101, handle), load(a))
