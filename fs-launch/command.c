@@ -83,6 +83,7 @@ int fs_command_environment(const struct fs_launch_env *e) {
   /* HDF5 fails when a lock is refused (ENOLCK); what one node has written another one is to read. */
   if (e->read_only[0] != '1') err |= setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
   err |= e->as_is[0] == '1' ? setenv(FS_ENV_AS_IS, "1", 1) : unsetenv(FS_ENV_AS_IS);
+  if (e->io_uring[0] != '\0') err |= setenv(FS_ENV_IO_URING, e->io_uring, 1);
   err |= setenv(FS_ENV_VERIFY, e->verify, 1);
   err |= preload(e->library);
   if (err != 0) {
@@ -135,7 +136,7 @@ static int become_ctx(void *ctx) {
 }
 
 int fs_exec_node(int argc, char **argv) {
-  if (argc < 14 || strcmp(argv[12], "--") != 0) {
+  if (argc < 15 || strcmp(argv[13], "--") != 0) {
     fs_say("--exec-node is for fs-launch's own use");
     return FS_EXIT_USAGE;
   }
@@ -147,11 +148,12 @@ int fs_exec_node(int argc, char **argv) {
                             .read_only = argv[7],
                             .verify = argv[8],
                             .supervisor = argv[9],
-                            .as_is = argv[10]};
-  fs_run_prefer(argv[11]);
+                            .as_is = argv[10],
+                            .io_uring = argv[11]};
+  fs_run_prefer(argv[12]);
   fs_mpirun_paths_back();
   int status = fs_command_environment(&e);
-  struct becoming b = {.env = e, .command = argv + 13};
+  struct becoming b = {.env = e, .command = argv + 14};
   return status != 0 ? status : fs_rank_run(become_ctx, &b);
 }
 
@@ -168,7 +170,7 @@ static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struc
   const char *local = l->opt.local_dir ? l->local_dir : "";
   const char *const words[] = {l->self,    "--exec-node", e->job,       e->datasets, e->mounts,
                                e->library, e->emulate,    e->read_only, e->verify,   e->supervisor,
-                               e->as_is,   local,         "--"};
+                               e->as_is,   e->io_uring,   local,        "--"};
   for (size_t i = 0; i < FS_ARRAY_LEN(words); i++) fs_words_add(w, "%s", words[i]);
   for (char **c = l->opt.command; *c; c++) fs_words_add(w, "%s", *c);
 }
@@ -208,6 +210,7 @@ static int start_command(struct fs_launch *l) {
   FS_AUTO_FREE char *datasets = calloc(1, FS_LISTS);
   FS_AUTO_FREE char *mounts = calloc(1, FS_LISTS);
   char emulate[24] = "";
+  const char *ring = getenv(FS_ENV_IO_URING);
   if (!datasets || !mounts || lists(l, datasets, mounts) < 0) {
     fs_say("the datasets' names are too long");
     return FS_EXIT_FAILED;
@@ -221,7 +224,10 @@ static int start_command(struct fs_launch *l) {
                             .read_only = l->opt.read_only ? "1" : "0",
                             .verify = l->opt.verify,
                             .supervisor = l->supervisor,
-                            .as_is = l->opt.env_as_is ? "1" : "0"};
+                            .as_is = l->opt.env_as_is ? "1" : "0",
+                            .io_uring = l->opt.no_io_uring ? "0"
+                                        : ring             ? ring
+                                                           : ""};
   pid_t self = getpid();
   fflush(NULL);
   l->command_ns = fs_now_ns();

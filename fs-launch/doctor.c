@@ -5,6 +5,8 @@
  * short warning before a command that cannot be preloaded. doctor.h names the parts.
  */
 #include <fts.h>
+#include <glob.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +72,63 @@ int fs_doctor_run(char **command, bool as_is) {
   return verdict(&d, err < 0);
 }
 
+/* ---- the warning at the start ---- */
+
+struct other_mpi {
+  char file[PATH_MAX], library[512];
+};
+
+/* -1: this directory has no mpi4py. 1: what it has needs another MPI. One with a module for each MPI is 0. */
+static int look_at_mpi4py(struct fs_doctor *d, struct other_mpi *other, const char *dir, const char *below) {
+  char pattern[2 * PATH_MAX];
+  int n = snprintf(pattern, sizeof(pattern), "%s%s/mpi4py/MPI.*so", dir, below), found = -1;
+  glob_t g;
+  if (n < 0 || (size_t)n >= sizeof(pattern) || glob(pattern, 0, NULL, &g) != 0) return -1;
+  for (size_t i = 0; i < g.gl_pathc; i++) {
+    struct fs_object *o = NULL;
+    if (fs_object_open(d, g.gl_pathv[i], NULL, &o) < 0 || !o) continue;
+    const char *needs = fs_doctor_other_mpi(o);
+    found = needs && found != 0;
+    if (!needs) continue;
+    snprintf(other->file, sizeof(other->file), "%s", g.gl_pathv[i]);
+    snprintf(other->library, sizeof(other->library), "%s", needs);
+  }
+  globfree(&g);
+  return found;
+}
+
+/* The mpi4py that a Python of this path would import, in the usual places. */
+static bool python_of_other_mpi(struct fs_doctor *d, struct other_mpi *other, const char *path) {
+  const char *name = strrchr(path, '/'), *list = getenv("PYTHONPATH"), *home = getenv("HOME");
+  int found = -1;
+  if (!name || strncmp(name, "/python", strlen("/python")) != 0) return false;
+  for (size_t n; found < 0 && list && *list; list += n + (list[n] != '\0')) {
+    char dir[PATH_MAX];
+    n = strcspn(list, ":");
+    if (n == 0 || n >= sizeof(dir)) continue;
+    snprintf(dir, sizeof(dir), "%.*s", (int)n, list);
+    found = look_at_mpi4py(d, other, dir, "");
+  }
+  char bin[PATH_MAX];
+  snprintf(bin, sizeof(bin), "%.*s", (int)(name - path), path);
+  if (found < 0 && home) found = look_at_mpi4py(d, other, home, "/.local/lib/python3*/site-packages");
+  if (found < 0) found = look_at_mpi4py(d, other, bin, "/../lib/python3*/site-packages");
+  if (found < 0) found = look_at_mpi4py(d, other, bin, "/../lib/python3/dist-packages");
+  return found == 1;
+}
+
+/* COMMAND itself, or what Python would import, needs another MPI than --np's. */
+static void warn_of_mpi(struct fs_doctor *d, const struct fs_object *o, const char *path) {
+  char shown[512], library[512];
+  const char *needs = fs_doctor_other_mpi(o);
+  struct other_mpi other;
+  if (!needs && !python_of_other_mpi(d, &other, path)) return;
+  fs_say("warning: %s needs %s, of another MPI than the Open MPI that --np uses: each process is rank 0 of "
+         "1; " FS_DOCTOR_MPI_HOW,
+         fs_shown(needs ? path : other.file, shown, sizeof(shown)),
+         fs_shown(needs ? needs : other.library, library, sizeof(library)));
+}
+
 void fs_doctor_warn(const struct fs_launch *l) {
   struct fs_doctor d = {0};
   struct fs_object *o = NULL;
@@ -81,13 +140,7 @@ void fs_doctor_warn(const struct fs_launch *l) {
   if (elf && fs_doctor_hopeless(o))
     fs_say("warning: %s %s: it will not see the mounts (fs-launch --doctor tells more)",
            fs_shown(path, shown, sizeof(shown)), fs_doctor_hopeless(o));
-  const char *mpi = elf && l->opt.np > 0 ? fs_doctor_other_mpi(o) : NULL;
-  if (mpi) {
-    char library[512];
-    fs_say("warning: %s needs %s, of another MPI than the Open MPI that --np uses: each process is rank 0 of "
-           "1; " FS_DOCTOR_MPI_HOW,
-           fs_shown(path, shown, sizeof(shown)), fs_shown(mpi, library, sizeof(library)));
-  }
+  if (elf && l->opt.np > 0) warn_of_mpi(&d, o, path);
   fs_objects_free(&d);
 }
 

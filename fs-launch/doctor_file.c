@@ -169,10 +169,10 @@ static void tell_needed(struct fs_doctor *d, const struct fs_object *o) {
                      "needs %s, which wants to be the first library and ends the program; set "
                      "ASAN_OPTIONS=verify_asan_link_order=0",
                      base_name(name));
-    if (begins(name, "liburing.so") || begins(name, "libaio.so"))
+    if (begins(name, "liburing.so"))
       fs_doctor_tell(d, FS_MAYBE, o->path,
-                     "uses %s: requests on files of a dataset fail with EBADF; switch it off in the program",
-                     begins(name, "libaio") ? "kernel AIO (libaio)" : "io_uring (liburing)");
+                     "uses io_uring (liburing): requests on files of a dataset fail with EBADF; switch it off in the "
+                     "program, or by fs-launch --no-io-uring");
   }
 }
 
@@ -222,7 +222,7 @@ static void tell_calls(struct fs_doctor *d, const struct fs_object *o, const str
     fs_doctor_tell(
         d, FS_MAYBE, o->path,
         "its code seems to use io_uring or kernel AIO: requests on files of a dataset fail with EBADF; switch "
-        "it off in the program");
+        "it off in the program, or io_uring by fs-launch --no-io-uring");
 }
 
 static void tell_code(struct fs_doctor *d, const struct fs_object *o) {

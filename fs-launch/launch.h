@@ -41,7 +41,7 @@ struct fs_launch_options {
   const char *node_local[FS_NODE_LOCALS];
   unsigned node_locals;
   bool node_local_given; /* else the default ones */
-  bool read_only, verbose, purge, keep, discard, outputs, staged, doctor, supervised, env_as_is;
+  bool read_only, verbose, purge, keep, discard, outputs, staged, doctor, supervised, env_as_is, no_io_uring;
   uint64_t given; /* options that take one value, by their bits */
   char **command; /* NULL-terminated */
 };
@@ -282,6 +282,7 @@ struct fs_launch_env {
   const char *job, *datasets, *mounts, *library, *emulate, *read_only, *verify;
   const char *supervisor; /* what COMMAND is run by; empty: nothing */
   const char *as_is;      /* "1": FANSTORE_ENV_AS_IS is set */
+  const char *io_uring;   /* FANSTORE_IO_URING; empty: as it is there */
 };
 /* Sets what the preloaded library looks at. 0 or the exit status. */
 int fs_command_environment(const struct fs_launch_env *e);

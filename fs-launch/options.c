@@ -19,6 +19,7 @@ enum {
   O_READ_ONLY,
   O_STATIC,
   O_ENV_AS_IS,
+  O_NO_IO_URING,
   O_REPORT,
   O_PURGE,
   O_KEEP,
@@ -63,6 +64,7 @@ static const struct fs_opt launch_opts[] = {
     {"static", 0, NULL, "serve static and Go programs too, by a seccomp supervisor", O_STATIC},
     {"env-as-is", 0, NULL, "programs that are started with an environment without the library do not get it back",
      O_ENV_AS_IS},
+    {"no-io-uring", 0, NULL, "refuse io_uring to COMMAND's programs, so that they use plain calls", O_NO_IO_URING},
     {"report", 0, "FILE", "write all counters: .json as JSON, else text; - for stdout", O_REPORT},
     {"purge", 0, NULL, "remove the staged partitions at the end", O_PURGE},
     {"keep", 0, NULL, "keep what COMMAND wrote below the mounts in fanstore-outputs in each node's local directory",
@@ -256,17 +258,18 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
 }
 
 static bool set_flag(struct fs_launch_options *o, int id) {
-  bool *flag = id == O_READ_ONLY   ? &o->read_only
-               : id == O_STATIC    ? &o->supervised
-               : id == O_ENV_AS_IS ? &o->env_as_is
-               : id == O_PURGE     ? &o->purge
-               : id == O_KEEP      ? &o->keep
-               : id == O_DISCARD   ? &o->discard
-               : id == O_STAGED    ? &o->staged
-               : id == O_OUTPUTS   ? &o->outputs
-               : id == O_VERBOSE   ? &o->verbose
-               : id == O_DOCTOR    ? &o->doctor
-                                   : NULL;
+  bool *flag = id == O_READ_ONLY     ? &o->read_only
+               : id == O_STATIC      ? &o->supervised
+               : id == O_ENV_AS_IS   ? &o->env_as_is
+               : id == O_NO_IO_URING ? &o->no_io_uring
+               : id == O_PURGE       ? &o->purge
+               : id == O_KEEP        ? &o->keep
+               : id == O_DISCARD     ? &o->discard
+               : id == O_STAGED      ? &o->staged
+               : id == O_OUTPUTS     ? &o->outputs
+               : id == O_VERBOSE     ? &o->verbose
+               : id == O_DOCTOR      ? &o->doctor
+                                     : NULL;
   if (flag) *flag = true;
   return flag != NULL;
 }

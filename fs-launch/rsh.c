@@ -23,7 +23,8 @@ static bool ready_path(const struct fs_launch *l, char *out, size_t size) {
 void fs_rsh_ready(const struct fs_launch *l) {
   char path[PATH_MAX];
   if (!ready_path(l, path, sizeof(path))) return;
-  FS_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd >= 0) close(fd);
 }
 
 void fs_rsh_not_ready(const struct fs_launch *l) {

@@ -115,12 +115,12 @@ static void run_look(int dir, struct run_state *s) {
   DIR *d = fs_opendirat(dir, ".");
   struct stat st;
   *s = (struct run_state){.launcher_held = !d}; /* what cannot be looked at lives */
-  if (fstat(dir, &st) == 0) s->newest = st.st_mtime;
+  if (fs_sys_fstat(dir, &st) == 0) s->newest = st.st_mtime;
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
     size_t n = strlen(e->d_name);
     if (n < 5 || strcmp(e->d_name + n - 5, ".lock") != 0) continue;
     bool held = fs_run_lock_held(dir, e->d_name) > 0;
-    if (fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) s->newest = FS_MAX(s->newest, st.st_mtime);
+    if (fs_sys_fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) s->newest = FS_MAX(s->newest, st.st_mtime);
     if (strcmp(e->d_name, "launch.lock") == 0) {
       s->launcher = true;
       s->launcher_held = held;
@@ -148,7 +148,7 @@ static bool run_sweep_one(int base, const char *base_path, const char *job, bool
   if (dir < 0 || n < 0 || (size_t)n >= sizeof(run)) return false;
   run_look(dir, &s);
   if (s.launcher_held || (s.node_held && !s.launcher)) return false;
-  if (time(NULL) - s.newest < FS_RUN_YOUNG_S) {
+  if (fs_age_s(s.newest) < FS_RUN_YOUNG_S) {
     if (tell)
       fs_say("%s: its job starts, or died less than %d s ago: left alone; run this again then",
              fs_shown(run, shown, sizeof(shown)), FS_RUN_YOUNG_S);

@@ -8,7 +8,8 @@
 # else failed. What a test started is known by FS_TEST_ID in its environment: processes that are still there a few
 # seconds after its end fail it, and are killed. -w goes in front of every command (valgrind), -p in front of the
 # names. One at a time, or -j at once; a test with a line "# alone: WHY" has nothing beside it all the same. The last line is
-# the counts; with FS_COUNTS=FILE they are appended there too. Exit status 1 if any failed.
+# the counts; with FS_COUNTS=FILE they are appended there too. Exit status 1 if any failed. Behind a test: its seconds, and
+# those of processors.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -90,7 +91,7 @@ run_one() { # NAME COMMAND... -> status; output to the log
 }
 
 test_one() { # NUMBER TEST: in a process of its own, which prints at its end, all at once
-  local name command log start status ms note='' word=FAIL counted='0 1 0'
+  local name command log start status ms cpu note='' word=FAIL counted='0 1 0'
   trap interrupted INT TERM
   case $2 in
     *=*) name=${2%%=*} command=(bash -c "${2#*=}") ;;
@@ -103,13 +104,16 @@ test_one() { # NUMBER TEST: in a process of its own, which prints at its end, al
   run_one "$log" "${command[@]}"
   status=$?
   ms=$(((${EPOCHREALTIME/./} - start) / 1000))
+  times >"$log.times"
+  cpu=$(awk 'NR == 2 { split($1, u, /[ms]/); split($2, s, /[ms]/); print 60 * (u[1] + s[1]) + u[2] + s[2] }' "$log.times")
+  rm -f "$log.times"
   case $status in
     0) word=PASS counted='1 0 0' ;;
     77) word=SKIP counted='0 0 1' note="  $(tail -n 1 "$log")" ;;
     *) note="  status $status, $log"$'\n'$(tail -n 40 "$log" | sed 's/^/    | /') ;;
   esac
   echo "$counted" >>"$counts"
-  printf '%s  %-40s %4d.%d s%s\n' $word "$name" $((ms / 1000)) $((ms / 100 % 10)) "$note"
+  printf '%s  %-40s %4d.%d s  %5.1f cpu%s\n' $word "$name" $((ms / 1000)) $((ms / 100 % 10)) "$cpu" "$note"
 }
 
 stop_all() {

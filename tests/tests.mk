@@ -5,9 +5,9 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
-# Tests at once. Daemons and launchers mostly wait, for deadlines and for each other: two tests keep two processors half
-# busy. Every test has a TMPDIR and mounts of its own; what measures says "# alone: WHY".
-AT_ONCE ?= 2
+# Tests at once: two for each processor. Daemons and launchers mostly wait, for deadlines and for each other. Every test has
+# a TMPDIR and mounts of its own; what measures says "# alone: WHY".
+AT_ONCE ?= $(shell expr 2 '*' $(JOBS))
 RUN := tests/run.sh
 SUB := $(MAKE) $(if $(V),,-s) --no-print-directory -j$(JOBS)
 
@@ -143,7 +143,7 @@ lint: ## layers, sizes, symbols, format, shellcheck, cppcheck, clang-tidy
 ASAN_B := build/san-address-undefined
 MIXED := build/asan-programs
 ASAN_SCRIPTS := $(filter-out %/prepare_large.sh,$(wildcard tests/posix/prepare_*.sh tests/posix/test_prepare.sh)) \
-  tests/mpi/exact.sh $(wildcard tests/mpi/launch_*.sh tests/fault/kill.sh)
+  $(addprefix tests/,$(addsuffix .sh,mpi/exact mpi/launch_basic mpi/launch_errors mpi/launch_signals mpi/outputs fault/kill))
 asan: ## unit tests and programs with AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory check-unit SAN=address,undefined PREFIX_NAME=asan/ \
 	  WRAPPER='env ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1'
@@ -158,7 +158,8 @@ tsan: ## unit tests with ThreadSanitizer
 	  WRAPPER='setarch -R env TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1'
 # Not under valgrind: tests of limits and numbers of descriptors (valgrind has its own up there), of bad pointers, of
 # deadlines, and those that run themselves again.
-NOT_VALGRIND := test_fdtab test_files test_slot test_remote
+# Nor for minutes what AddressSanitizer sees as well: random tests and races.
+NOT_VALGRIND := test_fdtab test_files test_slot test_remote test_fdclaim test_daemon_ns test_daemon_ns_dirs test_codec
 valgrind: ## unit tests under valgrind
 	@tests/setup/packages.sh build check ci
 	@$(MAKE) --no-print-directory check-unit PREFIX_NAME=valgrind/ UNIT_SKIP='$(NOT_VALGRIND:%=$(B)/tests/unit/%)' \

@@ -17,8 +17,10 @@ uint64_t fs_fd_settled(int fd) {
   uint64_t e = fs_fd_entry(fd);
   if (FS_LIKELY(!(e & FS_FDE_CLAIMED))) return e;
   uint64_t begin = fs_now_ns();
-  while (((e = fs_fd_entry(fd)) & FS_FDE_CLAIMED) && fs_now_ns() - begin < FS_CLAIM_WAIT_NS)
+  for (unsigned i = 0; ((e = fs_fd_entry(fd)) & FS_FDE_CLAIMED) && i < FS_YIELDS_MOST; i++) {
+    if (fs_now_ns() - begin >= FS_CLAIM_WAIT_NS) break;
     FS_SYS1(SYS_sched_yield, 0);
+  }
   /* It has ended without a word: in another process, by a fork that no wrapper saw. */
   if (e & FS_FDE_CLAIMED) e = atomic_fetch_and(&fs_fdtab[fd], ~(uint64_t)FS_FDE_CLAIMED) & ~(uint64_t)FS_FDE_CLAIMED;
   return e;

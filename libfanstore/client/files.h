@@ -43,7 +43,14 @@ fs_err fs_file_refuse_new(int route, const struct fs_found *f, bool directory);
 bool fs_file_may_make(int route, const struct fs_found *f, bool directory);
 /* Removes an output, or says why not. */
 fs_err fs_file_remove(int route, const struct fs_found *f, bool directory);
-fs_err fs_file_refuse_change(int route); /* chmod, chown: the name must exist */
+fs_err fs_file_refuse_change(int route); /* the name must exist */
+/* Of a dataset's directory, in a job with outputs, these succeed and keep nothing: a mode with the owner's bits as they
+   are, an owner that the caller may set, times other than now. Else as fs_file_refuse_change, or -EPERM. */
+fs_err fs_file_chmod(int route, const struct fs_found *f, mode_t mode);
+fs_err fs_file_chown(int route, const struct fs_found *f, uid_t uid, gid_t gid);
+fs_err fs_file_times(const struct fs_found *f, const struct timespec t[2]);
+/* -EOPNOTSUPP, as of an output: programs then set the mode instead of an ACL. */
+fs_err fs_file_xattr(int route, const struct fs_found *f);
 fs_err fs_file_refuse_truncate(int route, const struct fs_found *f, int64_t n);
 fs_err fs_file_refuse_times(int route, const struct timespec t[2]);
 /* rename and link of two names of which one may be below a mount. FS_OUT (0): neither is; 1: an output was renamed;

@@ -48,6 +48,37 @@ fs_err fs_file_refuse_change(int route) {
   return route < 0 ? route : route == FS_NEW ? -ENOENT : -EROFS;
 }
 
+/* ---- attributes of a dataset's directory ----
+ * tar, cp and rsync set the attributes of directories that are there already. Where outputs can be made, such calls
+ * succeed, and nothing of them is kept: owners, times, and the bits of other users, which count for nobody. */
+
+static bool is_shared_dir(int route, const struct fs_found *f, struct stat *st) {
+  return route == FS_IN && fs_names_node() != NULL && !fs_is_vdir(f->entry) &&
+         fs_file_stat(f->mount, f->entry, st) == 0 && S_ISDIR(st->st_mode);
+}
+
+fs_err fs_file_chmod(int route, const struct fs_found *f, mode_t mode) {
+  struct stat st;
+  bool same = is_shared_dir(route, f, &st) && (st.st_mode & S_IRWXU) == (mode & S_IRWXU);
+  return same ? 0 : fs_file_refuse_change(route);
+}
+
+fs_err fs_file_chown(int route, const struct fs_found *f, uid_t uid, gid_t gid) {
+  struct stat st;
+  return is_shared_dir(route, f, &st) ? fs_out_chown(uid, gid) : fs_file_refuse_change(route);
+}
+
+fs_err fs_file_xattr(int route, const struct fs_found *f) {
+  struct stat st;
+  return is_shared_dir(route, f, &st) ? -EOPNOTSUPP : fs_file_refuse_change(route);
+}
+
+fs_err fs_file_times(const struct fs_found *f, const struct timespec t[2]) {
+  struct stat st;
+  bool now = t == NULL || t[1].tv_nsec == UTIME_NOW;
+  return !now && is_shared_dir(FS_IN, f, &st) ? 0 : -EROFS;
+}
+
 fs_err fs_file_refuse_truncate(int route, const struct fs_found *f, int64_t n) {
   struct stat st;
   if (n < 0) return -EINVAL;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/files.h"
+#include "client/nodelocal.h"
 #include "client/out.h"
 #include "client/vdir.h"
 
@@ -85,6 +86,13 @@ fs_err fs_found_access(const struct fs_found *f, int mode) {
   return mode & ~(R_OK | W_OK | X_OK) ? -EINVAL : access_mode(f->out.mode, mode);
 }
 
+/* Would an open for writing make a copy of this node (nodelocal.h)? */
+static bool may_be_copied(const struct fs_index *ix, const struct fs_entry *e) {
+  const char *name;
+  uint32_t len;
+  return S_ISREG(e->mode) && fs_index_name(ix, e, &name, &len) == 0 && fs_nl_glob(name, len);
+}
+
 fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode) {
   fs_err err;
   if (mode & ~(R_OK | W_OK | X_OK)) return -EINVAL;
@@ -98,6 +106,7 @@ fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode) {
   if (ix == NULL) return err;
   const struct fs_entry *e = fs_index_entry(ix, entry);
   if (e == NULL) return -EUCLEAN;
+  if ((mode & W_OK) && may_be_copied(ix, e)) return access_mode(e->mode | S_IWUSR, mode);
   if ((mode & W_OK) && (!S_ISDIR(e->mode) || fs_names_node() == NULL)) return -EROFS;
   return access_mode(e->mode, mode);
 }

@@ -161,7 +161,8 @@ void fs_own_publish_end(void) {
 }
 
 bool fs_own_publish_begin(void) {
-  for (uint64_t end = 0;;) {
+  uint64_t end = 0;
+  for (unsigned i = 0;; i++) {
     uint64_t signals;
     if (own_publishing == 0) {
       fs_sys_sigmask(~0ull, &signals);
@@ -177,7 +178,7 @@ bool fs_own_publish_begin(void) {
       atomic_store(&g_forking, own_forking);
       continue;
     }
-    if (now >= end || took > FS_FORK_WAIT_NS) return false;
+    if (now >= end || took > FS_FORK_WAIT_NS || i >= FS_YIELDS_MOST) return false;
     FS_SYS1(SYS_sched_yield, 0);
   }
 }
@@ -188,7 +189,8 @@ void fs_data_fork_begin(void) {
   if (atomic_load(&g_forking) == 0) atomic_store(&g_fork_ns, now);
   own_forking++;
   atomic_fetch_add(&g_forking, 1);
-  while (atomic_load(&g_publishing) > own_publishing && fs_now_ns() < end) FS_SYS1(SYS_sched_yield, 0);
+  for (unsigned i = 0; atomic_load(&g_publishing) > own_publishing && i < FS_YIELDS_MOST && fs_now_ns() < end; i++)
+    FS_SYS1(SYS_sched_yield, 0);
 }
 
 void fs_data_fork_end(bool child) {

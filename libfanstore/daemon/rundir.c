@@ -14,7 +14,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/daemon.h"
@@ -86,8 +85,8 @@ static bool fs_rundir_alive(int dirfd) {
     alive = fs_run_lock_held(dirfd, e->d_name) > 0;
   }
   closedir(dir);
-  if (alive || fstat(dirfd, &st) < 0) return true;
-  return time(NULL) - st.st_mtime < (locks ? FS_RUN_YOUNG_S : FS_LOCKLESS_AGE);
+  if (alive || fs_sys_fstat(dirfd, &st) < 0) return true;
+  return fs_age_s(st.st_mtime) < (locks ? FS_RUN_YOUNG_S : FS_LOCKLESS_AGE);
 }
 
 /* Removes the run directories of dead jobs that have no program here. The base is locked: no daemon is between making

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/sys.h"
 #include "util/util.h"
 
 #define FS_SPILL_FIRST 1024u        /* chains of a new table */
@@ -260,10 +261,8 @@ void fs_spill_members(struct fs_daemon *d) {
 /* ---- what it is ---- */
 
 bool fs_spill_young(const struct stat *st) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  int64_t age = (now.tv_sec - st->st_ctim.tv_sec) * 1000000000ll + now.tv_nsec - st->st_ctim.tv_nsec;
-  return age < FS_CLOCK_TICK_NS;
+  int64_t changed = st->st_ctim.tv_sec * 1000000000ll + st->st_ctim.tv_nsec;
+  return (int64_t)fs_clock_ns(CLOCK_REALTIME) - changed < FS_CLOCK_TICK_NS;
 }
 
 static void fs_spill_version(struct fs_daemon *d, struct fs_spill_told *t, const struct stat *st, uint64_t list) {

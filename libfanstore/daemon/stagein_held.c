@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/outpath.h"
 #include "daemon/stagein.h"
 #include "daemon/stageout.h"
 #include "util/dir.h"
+#include "util/sys.h"
 #include "util/util.h"
 
 #define FS_HELD ".fanstore-held-"
@@ -43,7 +43,7 @@ static void fs_held_clean(const struct fs_stagein *in) {
     struct stat st;
     if (strncmp(e->d_name, FS_HELD, strlen(FS_HELD)) != 0) continue;
     FS_AUTO_CLOSE int fd = openat(in->fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || time(NULL) - st.st_mtime < FS_HELD_OLD_S) continue;
+    if (fd < 0 || fs_sys_fstat(fd, &st) < 0 || fs_age_s(st.st_mtime) < FS_HELD_OLD_S) continue;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) fs_held_remove(in, e->d_name);
   }
   if (dir) closedir(dir);

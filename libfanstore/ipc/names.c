@@ -7,13 +7,12 @@
 #include <time.h>
 
 #include "ipc/wire.h"
+#include "util/sys.h"
 
 #define FS_NSEC 1000000000u
 
 uint64_t fs_changed_clock(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME_COARSE, &t);
-  return (uint64_t)t.tv_sec * FS_NSEC + (uint64_t)t.tv_nsec;
+  return fs_clock_ns(CLOCK_REALTIME_COARSE);
 }
 
 bool fs_name_ok(const char *name, size_t len) {

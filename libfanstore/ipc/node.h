@@ -12,8 +12,8 @@
  *   FANSTORE_STATE                     number of the inherited descriptor of the shared open-file table
  *   FANSTORE_READ_ONLY                 "1": every write below a mount is EROFS
  *   FANSTORE_VERIFY                    which blocks are compared with their checksums: always, remote (else), never
- *   FANSTORE_IO_URING                  io_uring_setup by syscall(2): "0" refuses it, "1" lets it through; else libuv's
- * is refused
+ *   FANSTORE_IO_URING                  io_uring_setup by syscall(2) or liburing: "0" refuses it, "1" lets it through;
+ * else libuv's is refused
  *
  *   FANSTORE_RUN_BASE                  where the launcher and the daemons make run directories, if not where they
  *                                      would (ipc/rundir.h)

@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ipc/local.h"
 #include "ipc/node.h"
+#include "util/sys.h"
 #include "util/util.h"
 
 #define FS_RUN_PLACES 4
@@ -182,5 +182,5 @@ bool fs_run_spill_held(int dir, bool over) {
   if (flock(dir, LOCK_EX | LOCK_NB) < 0) return true;
   int held = fs_run_lock_held(dir, FS_SPILL_LOCK);
   if (held >= 0 || over) return held > 0;
-  return fstat(dir, &st) < 0 || time(NULL) - st.st_mtime < FS_RUN_YOUNG_S;
+  return fs_sys_fstat(dir, &st) < 0 || fs_age_s(st.st_mtime) < FS_RUN_YOUNG_S;
 }

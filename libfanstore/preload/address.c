@@ -136,19 +136,37 @@ static socklen_t room(const struct sockaddr *a, const socklen_t *n) {
   return a == NULL || fs_bad_address(n) ? 0 : *n;
 }
 
-#define FS_TOLD(ret, name, params, args, call)                                                                         \
+/* An address that had no room is asked for again: its beginning does not tell whose it is. */
+static void tell_name(int fd, long getname, struct sockaddr *a, socklen_t have, socklen_t *n) {
+  struct sockaddr_un whole;
+  socklen_t len = sizeof(whole);
+  if (FS_LIKELY(*n <= have) || FS_SYS3(getname, fd, &whole, &len) != 0) {
+    fs_nl_told(a, have, n);
+    return;
+  }
+  fs_nl_told((struct sockaddr *)&whole, sizeof(whole), &len);
+  memcpy(a, &whole, FS_MIN(have, FS_MIN(len, sizeof(whole))));
+  *n = len;
+}
+
+#define FS_TOLD(ret, name, params, args, call, tell)                                                                   \
   FS_EXPORT ret name params;                                                                                           \
   FS_EXPORT ret name params {                                                                                          \
     socklen_t have = room(a, n);                                                                                       \
     ret r = (ret)fs_not_a_socket(fd, call(FS_REAL(name) args));                                                        \
-    if (r >= 0 && have > 0) fs_nl_told(a, have, n);                                                                    \
+    if (r >= 0 && have > 0) tell;                                                                                      \
     return r;                                                                                                          \
   }
 
-FS_TOLD(int, getpeername, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n), )
-FS_TOLD(int, getsockname, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n), )
-FS_TOLD(int, accept, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n), FS_FRESH)
-FS_TOLD(int, accept4, (int fd, struct sockaddr *a, socklen_t *n, int f), (fd, a, n, f), FS_FRESH)
-FS_TOLD(ssize_t, recvfrom, (int fd, void *b, size_t z, int f, struct sockaddr *a, socklen_t *n), (fd, b, z, f, a, n), )
+FS_TOLD(int, getpeername, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n), ,
+        tell_name(fd, SYS_getpeername, a, have, n))
+FS_TOLD(int, getsockname, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n), ,
+        tell_name(fd, SYS_getsockname, a, have, n))
+FS_TOLD(int, accept, (int fd, struct sockaddr *a, socklen_t *n), (fd, a, n), FS_FRESH,
+        tell_name(r, SYS_getpeername, a, have, n))
+FS_TOLD(int, accept4, (int fd, struct sockaddr *a, socklen_t *n, int f), (fd, a, n, f), FS_FRESH,
+        tell_name(r, SYS_getpeername, a, have, n))
+FS_TOLD(ssize_t, recvfrom, (int fd, void *b, size_t z, int f, struct sockaddr *a, socklen_t *n), (fd, b, z, f, a, n), ,
+        fs_nl_told(a, have, n))
 FS_TOLD(ssize_t, __recvfrom_chk, (int fd, void *b, size_t z, size_t y, int f, struct sockaddr *a, socklen_t *n),
-        (fd, b, z, y, f, a, n), )
+        (fd, b, z, y, f, a, n), , fs_nl_told(a, have, n))

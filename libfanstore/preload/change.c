@@ -12,10 +12,22 @@ static bool is_output(int route, const struct fs_found *f) {
   return route == FS_IN && fs_is_out(f->entry);
 }
 
+static int64_t set_mode(int route, const struct fs_found *f, mode_t m) {
+  return is_output(route, f) ? fs_out_chmod(f, m) : fs_file_chmod(route, f, m);
+}
+
+static int64_t set_owner(int route, const struct fs_found *f, uid_t u, gid_t g) {
+  return is_output(route, f) ? fs_out_chown(u, g) : fs_file_chown(route, f, u, g);
+}
+
+static int64_t refuse_xattr(int route, const struct fs_found *f) {
+  return is_output(route, f) ? -EOPNOTSUPP : fs_file_xattr(route, f);
+}
+
 /* The last component is the one to change. */
-#define FS_CHANGE(name, params, args, dirfd, path, walk, output)                                                       \
+#define FS_CHANGE(name, params, args, dirfd, path, walk, ours)                                                         \
   FS_EXPORT int name params {                                                                                          \
-    FS_PATH_SET(dirfd, path, walk, is_output(route, f) ? output : fs_file_refuse_change(route), FS_REAL(name) args);   \
+    FS_PATH_SET(dirfd, path, walk, ours, FS_REAL(name) args);                                                          \
   }
 /* The name is to be made; a directory that exists only above a mount exists for the kernel's calls, too. */
 #define FS_NEW_NAME(name, params, args, dirfd, path, early, directory, output)                                         \
@@ -38,17 +50,38 @@ static bool is_output(int route, const struct fs_found *f) {
 #define FS_CHANGE_FD(name, params, args)                                                                               \
   FS_EXPORT int name params {                                                                                          \
     FS_NOT_STAGED(fd);                                                                                                 \
-    FS_FD_CALL(fd, is_output_fd(s) ? -EOPNOTSUPP : fd_refusal(s), FS_REAL(name) args);                                 \
+    FS_FD_CALL(fd, fd_refuse_xattr(s), FS_REAL(name) args);                                                            \
   }
 #define FS_AT_WALK(f) ((f)&AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0)
 
-static int64_t fd_refusal(const struct fs_slot *s) {
-  return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : -EROFS;
+static struct fs_found found_fd(const struct fs_slot *s) {
+  return (struct fs_found){.mount = s->mount, .entry = s->entry};
+}
+
+static int64_t fd_set_mode(const struct fs_slot *s, mode_t m) {
+  struct fs_found f = found_fd(s);
+  return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : set_mode(FS_IN, &f, m);
+}
+
+static int64_t fd_set_owner(const struct fs_slot *s, uid_t u, gid_t g) {
+  struct fs_found f = found_fd(s);
+  return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : set_owner(FS_IN, &f, u, g);
+}
+
+static int64_t fd_refuse_xattr(const struct fs_slot *s) {
+  struct fs_found f = found_fd(s);
+  return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : refuse_xattr(FS_IN, &f);
 }
 
 /* A path of "" with AT_EMPTY_PATH: an O_PATH descriptor will do. */
-static int64_t at_refusal(const struct fs_slot *s) {
-  return s == &fs_slot_closed ? -EBADF : -EROFS;
+static int64_t at_set_mode(const struct fs_slot *s, mode_t m) {
+  struct fs_found f = found_fd(s);
+  return s == &fs_slot_closed ? -EBADF : set_mode(FS_IN, &f, m);
+}
+
+static int64_t at_set_owner(const struct fs_slot *s, uid_t u, gid_t g) {
+  struct fs_found f = found_fd(s);
+  return s == &fs_slot_closed ? -EBADF : set_owner(FS_IN, &f, u, g);
 }
 
 static bool is_empty_path(const char *path, int flags) {
@@ -56,9 +89,9 @@ static bool is_empty_path(const char *path, int flags) {
   return (flags & AT_EMPTY_PATH) && path != NULL && path[0] == '\0';
 }
 
-FS_CHANGE(chmod, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, fs_out_chmod(f, m))
-FS_CHANGE(chown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, 0, fs_out_chown(u, g))
-FS_CHANGE(lchown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, FS_NOFOLLOW, fs_out_chown(u, g))
+FS_CHANGE(chmod, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, set_mode(route, f, m))
+FS_CHANGE(chown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, 0, set_owner(route, f, u, g))
+FS_CHANGE(lchown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, FS_NOFOLLOW, set_owner(route, f, u, g))
 
 /* libc makes this one of an O_PATH descriptor and chmod, which a symlink has not. */
 static int64_t refuse_lchmod(int route, const struct fs_found *f, int flags) {
@@ -72,19 +105,14 @@ static int64_t refuse_lchmod(int route, const struct fs_found *f, int flags) {
 
 static int64_t chmod_entry(int route, const struct fs_found *f, mode_t m, int flags) {
   int64_t err = refuse_lchmod(route, f, flags);
-  return is_output(route, f) && err == -EROFS ? fs_out_chmod(f, m) : err;
-}
-
-/* Also by a descriptor that was opened with O_PATH. */
-static bool is_output_slot(const struct fs_slot *s) {
-  return s != &fs_slot_closed && fs_is_out(s->entry);
+  return err == -EROFS ? set_mode(route, f, m) : err;
 }
 
 /* fchmodat2(2) of a descriptor itself. */
 int fs_chmod_empty(int fd, mode_t m, int flags) {
   if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return fs_ret_int(-EINVAL);
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, is_output_slot(s) ? fs_out_chmod(&(struct fs_found){.entry = s->entry}, m) : at_refusal(s),
+  FS_FD_CALL(fd, at_set_mode(s, m),
              FS_REAL_SET(fd, fs_out_chmod(f, m), fs_ret_int(FS_SYS4(FS_SYS_FCHMODAT2, fd, "", m, flags))));
 }
 
@@ -102,26 +130,21 @@ static int64_t check_at_flags(int flags) {
 
 static int chown_fd(int fd, const char *p, uid_t u, gid_t g, int flags) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd,
-             check_at_flags(flags) != 0 ? check_at_flags(flags)
-             : is_output_slot(s)        ? fs_out_chown(u, g)
-                                        : at_refusal(s),
+  FS_FD_CALL(fd, check_at_flags(flags) != 0 ? check_at_flags(flags) : at_set_owner(s, u, g),
              FS_REAL_SET(fd, fs_out_chown(u, g), FS_REAL(fchownat)(fd, p, u, g, flags)));
 }
 
 FS_EXPORT int fchownat(int d, const char *p, uid_t u, gid_t g, int flags) {
   if (is_empty_path(p, flags) && d != AT_FDCWD) return chown_fd(d, p, u, g, flags);
   if (is_empty_path(p, flags) && !fs_cwd_far()) p = ".";
-  FS_PATH_SET(d, p, FS_AT_WALK(flags),
-              check_at_flags(flags) != 0 ? check_at_flags(flags)
-              : is_output(route, f)      ? fs_out_chown(u, g)
-                                         : fs_file_refuse_change(route),
+  FS_PATH_SET(d, p, FS_AT_WALK(flags), check_at_flags(flags) != 0 ? check_at_flags(flags) : set_owner(route, f, u, g),
               FS_REAL(fchownat)(d, p, u, g, flags));
 }
 
 static int64_t set_times(int route, const struct fs_found *f, const struct timespec t[2]) {
   fs_err err = fs_file_refuse_times(route, t); /* what is wrong with the call comes first */
-  return is_output(route, f) && err == -EROFS ? fs_out_times(f, t) : err;
+  if (err != -EROFS) return err;
+  return is_output(route, f) ? fs_out_times(f, t) : fs_file_times(f, t);
 }
 
 /* Microseconds that are none give nanoseconds that are none. */
@@ -134,13 +157,13 @@ static int64_t set_timevals(int route, const struct fs_found *f, const struct ti
   return set_times(route, f, t == NULL ? NULL : ts);
 }
 
-static int64_t set_utime(const struct fs_found *f, const struct utimbuf *t) {
+static int64_t set_utime(int route, const struct fs_found *f, const struct utimbuf *t) {
   struct timespec ts[2] = {{0}};
   if (t != NULL) ts[0].tv_sec = t->actime, ts[1].tv_sec = t->modtime;
-  return fs_out_times(f, t == NULL ? NULL : ts);
+  return set_times(route, f, t == NULL ? NULL : ts);
 }
 
-FS_CHANGE(utime, (const char *p, const struct utimbuf *t), (p, t), AT_FDCWD, p, 0, set_utime(f, t))
+FS_CHANGE(utime, (const char *p, const struct utimbuf *t), (p, t), AT_FDCWD, p, 0, set_utime(route, f, t))
 
 FS_EXPORT int utimes(const char *p, const struct timeval t[2]) {
   FS_PATH_SET(AT_FDCWD, p, 0, set_timevals(route, f, t), FS_REAL(utimes)(p, t));
@@ -168,19 +191,13 @@ FS_EXPORT int truncate(const char *p, off_t n) {
 }
 FS_ALIAS(truncate64, truncate);
 
-static bool is_output_fd(const struct fs_slot *s) {
-  return atomic_load(&s->kind) < FS_SLOT_PATH && fs_is_out(s->entry);
-}
-
 FS_EXPORT int fchmod(int fd, mode_t m) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, is_output_fd(s) ? fs_out_chmod(&(struct fs_found){.entry = s->entry}, m) : fd_refusal(s),
-             FS_REAL_SET(fd, fs_out_chmod(f, m), FS_REAL(fchmod)(fd, m)));
+  FS_FD_CALL(fd, fd_set_mode(s, m), FS_REAL_SET(fd, fs_out_chmod(f, m), FS_REAL(fchmod)(fd, m)));
 }
 FS_EXPORT int fchown(int fd, uid_t u, gid_t g) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, is_output_fd(s) ? fs_out_chown(u, g) : fd_refusal(s),
-             FS_REAL_SET(fd, fs_out_chown(u, g), FS_REAL(fchown)(fd, u, g)));
+  FS_FD_CALL(fd, fd_set_owner(s, u, g), FS_REAL_SET(fd, fs_out_chown(u, g), FS_REAL(fchown)(fd, u, g)));
 }
 
 static bool is_path_fd(const struct fs_slot *s) {
@@ -189,13 +206,14 @@ static bool is_path_fd(const struct fs_slot *s) {
 
 FS_EXPORT int futimes(int fd, const struct timeval t[2]) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, is_path_fd(s) ? -EBADF : set_timevals(FS_IN, &(struct fs_found){.entry = s->entry}, t),
+  FS_FD_CALL(fd,
+             is_path_fd(s) ? -EBADF : set_timevals(FS_IN, &(struct fs_found){.mount = s->mount, .entry = s->entry}, t),
              FS_REAL_SET(fd, set_timevals(FS_IN, f, t), FS_REAL(futimes)(fd, t)));
 }
 
 FS_EXPORT int futimens(int fd, const struct timespec t[2]) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, is_path_fd(s) ? -EBADF : set_times(FS_IN, &(struct fs_found){.entry = s->entry}, t),
+  FS_FD_CALL(fd, is_path_fd(s) ? -EBADF : set_times(FS_IN, &(struct fs_found){.mount = s->mount, .entry = s->entry}, t),
              FS_REAL_SET(fd, set_times(FS_IN, f, t), FS_REAL(futimens)(fd, t)));
 }
 
@@ -205,7 +223,10 @@ static int64_t set_at_times(int route, const struct fs_found *f, const struct ti
 
 static int utimens_fd(int fd, const char *p, const struct timespec t[2], int flags) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, s == &fs_slot_closed ? -EBADF : set_at_times(FS_IN, &(struct fs_found){.entry = s->entry}, t, flags),
+  FS_FD_CALL(fd,
+             s == &fs_slot_closed
+                 ? -EBADF
+                 : set_at_times(FS_IN, &(struct fs_found){.mount = s->mount, .entry = s->entry}, t, flags),
              FS_REAL_SET(fd, set_at_times(FS_IN, f, t, flags), FS_REAL(utimensat)(fd, p, t, flags)));
 }
 
@@ -301,10 +322,10 @@ int lremovexattr(const char *, const char *);
 int fremovexattr(int, const char *);
 
 FS_CHANGE(setxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p, 0,
-          -EOPNOTSUPP)
+          refuse_xattr(route, f))
 FS_CHANGE(lsetxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p,
-          FS_NOFOLLOW, -EOPNOTSUPP)
+          FS_NOFOLLOW, refuse_xattr(route, f))
 FS_CHANGE_FD(fsetxattr, (int fd, const char *a, const void *v, size_t n, int f), (fd, a, v, n, f))
-FS_CHANGE(removexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, 0, -EOPNOTSUPP)
-FS_CHANGE(lremovexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, FS_NOFOLLOW, -EOPNOTSUPP)
+FS_CHANGE(removexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, 0, refuse_xattr(route, f))
+FS_CHANGE(lremovexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, FS_NOFOLLOW, refuse_xattr(route, f))
 FS_CHANGE_FD(fremovexattr, (int fd, const char *a), (fd, a))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a library below a mount needs. The loader looks for needed libraries without us. So each one that lies below a
- * mount gets a shadow (client/shadow.h), which the loader finds by $ORIGIN. Of one that is found in another way a real
- * copy is loaded first: the loader then finds it by its name among what is loaded. Called before dlopen, and before
- * exec (libpath.c). Reads ELF files of 64 bits as they are; whatever is odd in one is left to the loader, which says
- * what is wrong.
+ * mount gets a shadow (client/shadow.h), which the loader finds by $ORIGIN. One that is found in another way is loaded
+ * first: the loader then finds it by its name among what is loaded. Called before dlopen, and before exec (libpath.c).
+ * Reads ELF files of 64 bits as they are; whatever is odd in one is left to the loader, which says what is wrong.
  */
 #include <elf.h>
+#include <link.h>
 #include <stdlib.h>
 
 #include "client/shadow.h"
@@ -147,12 +147,6 @@ bool fs_library_origin(const char *path, char out[PATH_MAX]) {
   return true;
 }
 
-static bool is_loaded(const char *name) {
-  void *handle = FS_REAL(dlopen)(name, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle != NULL) dlclose(handle);
-  return handle != NULL;
-}
-
 /* What needs a library keeps it loaded. Until that is so, this does. */
 static FS_TLS void *pinned[FS_PINNED];
 
@@ -172,6 +166,18 @@ static void unpin_all(void) {
   }
 }
 
+/* One that lies below a mount stays loaded: another thread may be about to unload it. */
+static bool is_loaded(const char *name) {
+  struct link_map *map = NULL;
+  void *handle = FS_REAL(dlopen)(name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == NULL) return false;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && strstr(map->l_name, "/" FS_SHADOW_DIR "/") != NULL)
+    pin(handle);
+  else
+    dlclose(handle);
+  return true;
+}
+
 /* How far a search has come. */
 struct search {
   int depth, loads;
@@ -179,7 +185,7 @@ struct search {
 
 static void load_needed(const char *path, struct search *s);
 
-static void load(const char *path, bool found_by_loader, struct search *s) {
+static void load(const char *path, const char *name, bool found_by_loader, struct search *s) {
   char real[FS_REAL_COPY], shadow[PATH_MAX];
   if (s->depth == FS_DEPEND_DEPTH || s->loads >= FS_DEPEND_ALL) return;
   s->loads++;
@@ -187,7 +193,9 @@ static void load(const char *path, bool found_by_loader, struct search *s) {
   load_needed(path, s);
   s->depth--;
   if (fs_library_shadow(path, shadow) == 0) {
-    if (!found_by_loader) pin(FS_REAL(dlopen)(shadow, RTLD_LAZY));
+    void *loaded = found_by_loader ? NULL : fs_library_load_named(shadow, name);
+    if (loaded == NULL && !found_by_loader) loaded = FS_REAL(dlopen)(shadow, RTLD_LAZY);
+    pin(loaded);
     return;
   }
   const char *copy = fs_real_copy(path, real);
@@ -203,7 +211,7 @@ static void load_one(const struct fs_library *l, const char *path, const char *n
     by = fs_library_find(runpath, origin, name, out);
   else
     by = "";
-  if (by != NULL) load(out, by[0] == '$', s);
+  if (by != NULL) load(out, name, by[0] == '$', s);
 }
 
 static void load_needed(const char *path, struct search *s) {

@@ -108,6 +108,16 @@ FS_ALIAS(sendfile64, sendfile);
 
 #define FS_SPLICE_MAX ((size_t)1 << 20) /* what a pipe may hold, unless root has changed that */
 
+/* The bytes that a pipe can take now, at most. Of a full one, which the kernel waits for, what it holds: no more fits.
+ */
+static size_t pipe_room(int pipe) {
+  long size = FS_SYS3(SYS_fcntl, pipe, F_GETPIPE_SZ, 0);
+  int held = 0;
+  if (size <= 0) return FS_SPLICE_MAX;
+  FS_SYS3(SYS_ioctl, pipe, FIONREAD, &held);
+  return FS_MIN(FS_SPLICE_MAX, (size_t)(held >= 0 && held < size ? size - held : size));
+}
+
 /* Callers go on with read and write after EXDEV, and after EINVAL from splice into one. */
 FS_EXPORT ssize_t copy_file_range(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags) {
   if (fs_fd_slot(out) != NULL) return fs_ret(not_into(fs_fd_slot(out), -EXDEV));
@@ -129,10 +139,10 @@ static int64_t splice_to_pipe(struct fs_slot *s, off64_t *off, int out, const of
   if (out_off != NULL) return -ESPIPE;
   if (off == NULL && fs_slot_is_real(s)) return FS_E_REAL;
   if (n == 0) return 0;
-  n = FS_MIN(n, FS_SPLICE_MAX);
+  n = FS_MIN(n, pipe_room(out));
   int64_t at = off != NULL ? *off : (int64_t)atomic_load(&s->offset);
   if (at < 0) return -EINVAL;
-  void *buf = fs_sys_mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *buf = fs_sys_mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (fs_sys_mmap_failed(buf)) return -ENOMEM;
   fs_ssize got = fs_file_pread(s, buf, n, at);
   struct iovec v = {.iov_base = buf, .iov_len = got > 0 ? (size_t)got : 0};

@@ -260,6 +260,9 @@ int fs_chmod_empty(int fd, mode_t m, int flags);
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode);
 /* openat2(2). */
 struct open_how;
+struct iocb;
+long fs_io_submit(unsigned long context, long n, struct iocb **list);
+long fs_io_uring_setup(unsigned entries, void *params);
 long fs_openat2(int dirfd, const char *path, const struct open_how *how, size_t size);
 /* After a real open of a directory: notes it when a mount lies below. */
 void fs_note_directory(int fd, int dirfd, const char *path);

@@ -97,18 +97,6 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   return fs_ret(fs_syscall6(n, a, b, c, d, e, f));
 }
 
-/*
- * A ring takes real files as ever, but a descriptor of a mount in it gives EBADF. Programs fall back to plain calls if
- * there is no io_uring. libuv's fallback are the threads that it uses by default, so there it is refused, unless
- * FANSTORE_IO_URING=1 says otherwise; FANSTORE_IO_URING=0 refuses it to every program.
- */
-static long sys_io_uring_setup(unsigned entries, void *params) {
-  const char *wish = getenv(FS_ENV_IO_URING);
-  bool refuse = wish != NULL && wish[0] != '\0' ? wish[0] == '0' : dlsym(RTLD_DEFAULT, "uv_version") != NULL;
-  if (refuse && fs_mount_count() > 0) return fs_ret(-ENOSYS);
-  return fs_ret(FS_SYS2(SYS_io_uring_setup, entries, params));
-}
-
 /* X(number, call with the arguments a to f) */
 #define FS_SYSCALLS(X)                                                                                                 \
   X(SYS_openat, fs_open_common((int)a, (const char *)b, (int)c, (mode_t)d))                                            \
@@ -208,7 +196,8 @@ static long sys_io_uring_setup(unsigned entries, void *params) {
   X(SYS_inotify_add_watch, inotify_add_watch((int)a, (const char *)b, (uint32_t)c))                                    \
   X(SYS_fanotify_mark, fanotify_mark((int)a, (unsigned)b, (uint64_t)c, (int)d, (const char *)e))                       \
   X(SYS_name_to_handle_at, name_to_handle_at((int)a, (const char *)b, (struct file_handle *)c, (int *)d, (int)e))      \
-  X(SYS_io_uring_setup, sys_io_uring_setup((unsigned)a, (void *)b))                                                    \
+  X(SYS_io_submit, fs_io_submit((unsigned long)a, b, (struct iocb **)c))                                               \
+  X(SYS_io_uring_setup, fs_io_uring_setup((unsigned)a, (void *)b))                                                     \
   X(SYS_acct, acct((const char *)a))                                                                                   \
   X(SYS_swapon, swapon((const char *)a, (int)b))                                                                       \
   X(SYS_swapoff, swapoff((const char *)a))                                                                             \

@@ -126,6 +126,12 @@ static inline int64_t fs_mtime_ns(const struct stat *st) {
 uint64_t fs_clock_ns(clockid_t id);
 /* CLOCK_MONOTONIC of these. */
 uint64_t fs_now_ns(void);
+/* A wait that gives the processor away in a loop ends after so many turns, many seconds, even if no clock goes. */
+#define FS_YIELDS_MOST (1u << 26)
+/* The seconds since a file's time, as a stat of this header (fs_sys_fstat) gives it. */
+static inline int64_t fs_age_s(time_t since) {
+  return (int64_t)(fs_clock_ns(CLOCK_REALTIME) / FS_NS_PER_S) - since;
+}
 
 /* Reads or writes all of it, going on after EINTR and short counts. read: 0, -EIO at an early end of file, or the
  * error. */

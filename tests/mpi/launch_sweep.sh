@@ -4,6 +4,7 @@
 # without its daemon; one whose launcher died is ended.
 . "$(dirname "$0")/../functions.sh"
 need_command mpirun
+need_command cc
 
 mkdir -p "$work/source"
 echo 1 >"$work/source/1"
@@ -28,6 +29,8 @@ wait $rank || :
 launch_another
 [ ! -e "$base/elsewhere" ] || fail "the run directory of a job that has ended is still there"
 job here launch.lock
-launch_another
+# Its age is by the kernel's clock, whatever the launcher's own clock says.
+cc -shared -fPIC -o "$work/frozen.so" "$root/tests/faults/frozen_clock.c"
+LD_PRELOAD=$work/frozen.so launch_another
 wait $rank && fail "what a dead launcher left goes on"
 [ ! -e "$base/here" ] || fail "the dead launcher's run directory is still there"

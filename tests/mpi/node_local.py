@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names of one node, for node_local.sh: node_local.py CASE MOUNT [ARGUMENT...]. `calls DIRECTORY` prints what the calls
 by name say of sockets and FIFOs, in a plain directory and below a mount; the other cases assert."""
-import errno, fcntl, mmap, os, select, shutil, socket, stat, subprocess, sys, threading
+import ctypes, errno, fcntl, mmap, os, select, shutil, socket, stat, subprocess, sys, threading
 
 
 def err(f, *args, **more):
@@ -96,6 +96,13 @@ def through(path):
     return got
 
 
+def small(s, room):
+    """What getsockname stores of an address where there is little room, and the length that it tells."""
+    buf, n = ctypes.create_string_buffer(b"-" * 20), ctypes.c_uint(room)
+    ctypes.CDLL(None).getsockname(s.fileno(), buf, ctypes.byref(n))
+    return buf.raw[:min(room, n.value)], n.value
+
+
 def sockets(top):
     os.chdir(top)
     long = top + "/" + "n" * max(1, 100 - len(top.encode()) - 1)
@@ -110,6 +117,7 @@ def sockets(top):
             s.listen(1)
             os.chmod(path, 0o600)
             c.bind("client")
+            show("little room", [small(s, n) for n in (1, 2, 10)] if path == "short" else None)
             c.connect(path)
             a, of = s.accept()
             show("accepted", (of, a.getpeername(), c.getpeername() == path, c.getsockname()))
@@ -182,6 +190,7 @@ def dataset_lock(mount, packed):
     path, text = mount + "/db/lock.mdb", open(packed, "rb").read()
     before = os.listdir(mount + "/db")
     assert open(path, "rb").read() == text
+    assert os.access(path, os.R_OK | os.W_OK) and not os.access(path, os.X_OK)
     assert err(os.unlink, path) == "EROFS" and err(os.chmod, path, 0o600) == "EROFS"
     with open(path, "r+b") as f:
         m = mmap.mmap(f.fileno(), len(text))

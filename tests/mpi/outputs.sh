@@ -30,7 +30,11 @@ done
 echo "ok - as in a plain directory"
 no_leftovers
 
-# What the dataset has stays as it is.
+# What the dataset has stays as it is. Calls that set the attributes of its directories and change nothing succeed.
+mkdir -p "$work/tree/d00/new" && echo x >"$work/tree/d00/new/f" && touch -d 2020-01-01 "$work/tree" "$work/tree/d00"
+[ "$(id -u)" != 0 ] || chown -R 65534 "$work/tree"
+tar cf "$work/tree.tar" -C "$work/tree" .
+chmod 775 "$work/tree/d00"
 launch --dataset "$work/ds" --emulate 2 -- bash -c '
   { echo x >"$1/$2"; } 2>/dev/null && exit 1
   rm -f "$1/$2" 2>/dev/null && exit 2
@@ -39,12 +43,21 @@ launch --dataset "$work/ds" --emulate 2 -- bash -c '
   { mkdir "$1/$2" 2>/dev/null && exit 5; }
   { chmod 600 "$1/$2" 2>/dev/null && exit 6; }
   rm "$1/mine" && diff -r "$3" "$1" || exit 7
+  for node in 0 1; do
+    export FANSTORE_NODE=$node
+    tar xpf "$5.tar" -C "$1" && cp -a "$5/." "$1" && cp -a "$5/d00" "$1" || exit 9
+    "$4" -c "import shutil, sys; shutil.copytree(*sys.argv[1:], dirs_exist_ok=True)" "$5" "$1" || exit 10
+    chmod 700 "$1/d00" && chmod 755 "$1/." && touch -d 2020-01-01 "$1" || exit 11
+    [ "$(stat -c %a "$1/d00" && cat "$1/d00/new/f")" = "$(stat -c %a "$3/d00" && echo x)" ] || exit 12
+    { touch "$1/d00" || chmod 500 "$1/d00" || touch -d 2020-01-01 "$1/$2"; } 2>/dev/null && exit 13
+    rm -r "$1/d00/new" || exit 14
+  done
   mkdir "$1/watched" && for directory in "$1" "$1/watched" "$1/d00"; do
     "$4" -c "import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 r = libc.inotify_add_watch(libc.inotify_init(), os.fsencode(sys.argv[1]), 0x100)
 sys.exit(r != -1 or ctypes.get_errno() != 28)" "$directory" || exit 8
-  done' - "$mnt" "$first" "$work/source" "$python" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
+  done' - "$mnt" "$first" "$work/source" "$python" "$work/tree" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
 echo "ok - a dataset's names cannot be taken"
 
 launch --dataset "$work/ds" --emulate 2 --read-only -- bash -c '

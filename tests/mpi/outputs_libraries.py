@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Libraries and programs that were written below the mount: built on one node, loaded and run on each.
    outputs_libraries.py MOUNT NODES; with LOAD as first argument the part that runs on one node."""
-import ctypes, os, subprocess, sys, sysconfig
+import ctypes, os, subprocess, sys, sysconfig, threading
 
 libc = ctypes.CDLL(None)
 libc.dlclose.argtypes = [ctypes.c_void_p]
@@ -65,6 +65,9 @@ def build(node, top):
     gcc(node, top + "/lib/liba.so", LIBRARY % 1, *shared, "-ldep", origin)
     gcc(node, top + "/lib/new.so", LIBRARY % 2, *shared, "-ldep", origin)
     gcc(node, top + "/lib/newer.so", LIBRARY % 3, *shared, "-ldep", origin)
+    for n, how in (4, "enable"), (5, "disable"):  # found by an absolute path in DT_RUNPATH, in DT_RPATH
+        gcc(node, "%s/lib/%s.so" % (top, how), LIBRARY % n, *shared, "-ldep", "-Wl,-rpath,%s/lib" % top,
+            "-Wl,--%s-new-dtags" % how)
     gcc(node, top + "/package/extension.so", MODULE, *shared, "-ldep", origin + "/../lib",
         "-I" + sysconfig.get_paths()["include"])
     needs = "-L" + top + "/lib", "-la", "-ldep"
@@ -79,9 +82,25 @@ def build(node, top):
     os.chmod(top + "/bin/script", 0o755)
 
 
+def threads(*paths):
+    """Load and unload all the time what needs the same library."""
+    def work(path):
+        for _ in range(50):
+            handle = libc.dlopen(path.encode(), os.RTLD_NOW)
+            missed.append(path) if not handle else libc.dlclose(handle)
+    missed = []
+    all = [threading.Thread(target=work, args=(path,)) for path in paths * 2]
+    for t in all:
+        t.start()
+    for t in all:
+        t.join()
+    equal("dlopen by several threads", [], missed)
+
+
 def loads(home, top):
     """On one node: what home has made. Home rewrites it meanwhile, at its word."""
     a = top + "/lib/liba.so"
+    threads(top + "/lib/enable.so", top + "/lib/disable.so")
     first, handle = load(a)
     equal("dlopen", 101, first)
     equal("the same handle again", (101, handle), load(a))
@@ -111,6 +130,9 @@ def runs(node, top):
         call = "import ctypes; print(ctypes.CDLL('%s').%s())" % (library, "dep" if library == "libdep.so" else "value")
         equal("dlopen by name", "100" if library == "libdep.so" else "102",
               on(node, sys.executable, "-c", call, LD_LIBRARY_PATH="/none:" + top + "/lib"))
+    call = "import ctypes, sys; print(*[(lambda l: [l.value(), l.count()])(ctypes.CDLL(n)) for n in sys.argv[1:]])"
+    libraries = [top + "/lib/" + name for name in ("enable.so", "disable.so", "enable.so", "liba.so")]
+    equal("by an absolute run path", "[104, 1] [105, 1] [104, 2] [101, 1]", on(node, sys.executable, "-c", call, *libraries))
     equal("the variable is as it was", top + "/lib:/x",
           on(node, "sh", "-c", top + '/bin/bare >/dev/null; echo "$LD_LIBRARY_PATH"', LD_LIBRARY_PATH=top + "/lib:/x"))
     script = top + "/bin/script"

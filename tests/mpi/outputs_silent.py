@@ -168,6 +168,15 @@ equal("it goes on", "ok", on(victim, "print(ends(read, 'own'))"))
 step("it goes on: so do programs that started before and meanwhile")
 
 os.kill(pid, signal.SIGKILL)
+# Its locks are held until the kernel has taken it apart: until then it is a daemon that cannot be asked.
+def runs():
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+until("killed", False, runs)
 ELSEWHERE = {}  # while it was stopped it was left out: from then on it does not know where others make outputs
 lost("has ended")
 until("started before that", "EIO", lambda: ask(before, "none"))

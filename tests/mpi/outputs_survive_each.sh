@@ -21,6 +21,6 @@ make 1 2500 "$1" && make 2 15000 "$1" || exit
 "$kill_daemon" 1 "$1"
 EOF
 mkdir "$work/staged"
-expect_status 0 launch --dataset "$work/ds" --emulate 3 --output-replicas 1 --deadline 300 --stage-out "$work/staged" -- bash "$work/many.sh" "$mnt"
+expect_status 0 launch --dataset "$work/ds" --emulate 3 --output-replicas 1 --deadline 2000 --stage-out "$work/staged" -- bash "$work/many.sh" "$mnt"
 equal "staged out" 17500 "$(find "$work/staged/n1" "$work/staged/n2" -type f | wc -l)"
 echo "ok - a daemon that dies as the job ends"

@@ -108,3 +108,16 @@ END
 plain "$work/ds" "$mnt" "$python" threads.py "$mnt"
 launch --dataset "$work/ds" -- "$python" threads.py "$mnt" daemon 2>err || { cat err; fail "threads"; }
 echo "ok - threads and forks"
+
+# splice reads no more than the pipe takes.
+cat >splice.py <<'END'
+import ctypes, os, sys
+f, (r, w), got = os.open(sys.argv[1] + "/zeros", os.O_RDONLY), os.pipe(), 0
+while n := ctypes.CDLL(None).splice(f, None, w, None, ctypes.c_size_t(1 << 20), 0):
+    assert n > 0 and os.read(r, n) == bytes(n)
+    got += n
+assert got == 100000
+END
+launch --dataset "$work/ds" --report r.json -- "$python" splice.py "$mnt" 2>err || { cat err; fail "splice"; }
+equal "bytes read" 100000 "$(json r.json "sum(r['total']['bytes_' + p] for p in ('local', 'cache', 'remote', 'shared'))")"
+echo "ok - splice"

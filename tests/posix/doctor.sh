@@ -110,7 +110,7 @@ END2
   if [ -n "$ring_library" ]; then
     gcc -o uring show.c -Wl,--no-as-needed "$ring_library"
     doctor 1 doctor uring
-    says maybe uring 'io_uring \(liburing\)'
+    says maybe uring 'io_uring \(liburing\).*--no-io-uring'
     doctor 1 doctor "$ring_library"
     says maybe 'liburing.*' 'io_uring'
   fi
@@ -141,6 +141,16 @@ launch --dataset "$work/ds" --np 2 -- ./with_libmpi.so.12 "$mnt/file" 2>err >/de
 grep -q 'warning: .*/with_libmpi.so.12 needs libmpi.so.12, of another MPI .*: each process is rank 0 of 1' err || { cat err >&2; fail "no warning"; }
 launch --dataset "$work/ds" -- ./with_libmpi.so.12 "$mnt/file" 2>err >/dev/null
 ! grep -q 'another MPI' err || fail "a warning without --np"
+# Python's mpi4py: in PYTHONPATH, beside the interpreter, and one with a module for each MPI.
+site=conda/lib/python3.9/site-packages/mpi4py
+mkdir -p conda/bin $site && cp venv/mpi4py/MPI.so $site/MPI.mpich.so && cp /bin/true conda/bin/python3.9
+launch --dataset "$work/ds" --np 2 -- conda/bin/python3.9 2>err
+grep -q 'warning: conda/.*/MPI.mpich.so needs libmpi.so.12, of another MPI' err || { cat err >&2; fail "no warning of mpi4py"; }
+cp libmpi.so.40 $site/MPI.openmpi.so
+launch --dataset "$work/ds" --np 2 -- conda/bin/python3.9 2>err
+! grep -q 'another MPI' err || fail "a false alarm of mpi4py"
+PYTHONPATH=/none:$PWD/venv launch --dataset "$work/ds" --np 2 -- conda/bin/python3.9 2>err
+grep -q 'warning: .*/venv/mpi4py/MPI.so needs' err || { cat err >&2; fail "no warning of PYTHONPATH"; }
 echo "ok - another MPI"
 
 # A loader that is not there, another processor, 32 bits.

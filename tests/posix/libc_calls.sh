@@ -80,6 +80,12 @@ compare libc_names
 equal "the directory under the mount" "$before" "$(find "$source" -printf '%p %s %m %T@\n' | sort)"
 no_leftovers
 
+# Requests of libaio are carried out; io_uring is refused on demand.
+cc -O1 -w -o "$work/kaio" "$here/kaio.c" -laio -luring
+"$work/kaio" "$work/original/a.txt" /etc/passwd >"$work/kaio.native"
+plain "$work/ds" "$mnt" "$work/kaio" "$mnt/a.txt" /etc/passwd >"$work/kaio.mounted"
+diff "$work/kaio.native" "$work/kaio.mounted" || fail "libaio: answers differ"
+equal "io_uring" "ring -38" "$(FANSTORE_IO_URING=0 plain "$work/ds" "$mnt" "$work/kaio" "$mnt/a.txt" /etc/passwd | grep ring)"
 # libuv falls back to its threads; node opens and reads by the ring otherwise.
 if command -v node >/dev/null; then
   # shellcheck disable=SC2016

@@ -16,6 +16,8 @@ build liblz4-dev      hdr:lz4hc.h
 build libxxhash-dev   hdr:xxhash.h
 check libcmocka-dev   hdr:cmocka.h
 check python3         cmd:python3
+check libaio-dev      hdr:libaio.h
+check liburing-dev    hdr:liburing.h
 check python3-pil     py:PIL
 check python3-numpy   py:numpy
 check iproute2        cmd:ip
