@@ -10,6 +10,7 @@
 
 #include "client/making.h"
 #include "client/out.h"
+#include "ipc/local.h"
 
 _Atomic uint32_t fs_copies_mapped;
 
@@ -70,6 +71,15 @@ static fs_err find_mapping(const void *addr, char *buf, size_t size, struct maps
   return fd < 0 ? -ENOMEM : -ENOENT;
 }
 
+/* A copy in a directory that is not this node's, or is named in another way: what it shows more would be zeros. */
+static bool looks_made(const char *path) {
+  const char *name = strrchr(path, '/') + 1;
+  unsigned number, e;
+  char end[2];
+  return strstr(path, "/" FS_LOCAL_SPILL "job-") != NULL && sscanf(name, "%9u-%10u.%1[a-z]", &number, &e, end) == 3 &&
+         end[0] == FS_MADE_MAPPED;
+}
+
 fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n) {
   char buf[2 * PATH_MAX], dir[PATH_MAX];
   struct maps_line l;
@@ -78,7 +88,8 @@ fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n) {
   if (FS_LIKELY(atomic_load_explicit(&fs_copies_mapped, memory_order_relaxed) == 0)) return 0;
   fs_err err = find_mapping(addr, buf, sizeof(buf), &l);
   if (err < 0) return err == -ENOENT ? 0 : err;
-  if (!l.path || !fs_made_name(l.path, FS_MADE_MAPPED, &mount, &entry)) return 0;
+  if (!l.path) return 0;
+  if (!fs_made_name(l.path, FS_MADE_MAPPED, &mount, &entry)) return looks_made(l.path) ? -ENOMEM : 0;
   if (off == FS_REMAP_HERE) off = l.off + ((uintptr_t)addr - l.begin);
   err = fs_making_set(&m, mount, entry);
   if (err < 0 || off >= m.size) return err;

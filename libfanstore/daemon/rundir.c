@@ -9,6 +9,7 @@
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -242,6 +243,13 @@ static void fs_rundir_memory_leave(const struct fs_daemon *d) {
   }
 }
 
+/* As the kernel names it (/proc/self/maps, /proc/self/fd): programs compare. */
+static fs_err fs_rundir_resolve(char *path, size_t size) {
+  FS_AUTO_FREE char *real = realpath(path, NULL);
+  if (!real) return -errno;
+  return snprintf(path, size, "%s", real) < (int)size ? 0 : -ENAMETOOLONG;
+}
+
 fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
   char parent[PATH_MAX];
   snprintf(parent, sizeof(parent), "%s", d->data[0].stage.local);
@@ -253,7 +261,7 @@ fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
   fs_err err = n >= (int)sizeof(d->spill) ? -ENAMETOOLONG : 0;
   if (err == 0) {
     d->spill_fd = fs_rundir_make_locked(d->spill, FS_BASE_LEAVE_NS);
-    err = d->spill_fd < 0 ? d->spill_fd : 0;
+    err = d->spill_fd < 0 ? d->spill_fd : fs_rundir_resolve(d->spill, sizeof(d->spill));
   }
   if (err == 0) {
     d->spill_lock_fd = fs_rundir_lock(d->spill_fd, FS_SPILL_LOCK);

@@ -149,6 +149,7 @@ bool fs_library_origin(const char *path, char out[PATH_MAX]) {
 
 /* What needs a library keeps it loaded. Until that is so, this does. */
 static FS_TLS void *pinned[FS_PINNED];
+static FS_TLS bool searching; /* a constructor of what is loaded meanwhile may call dlopen itself */
 
 static void pin(void *handle) {
   for (int i = 0; i < FS_PINNED && handle != NULL; i++) {
@@ -225,12 +226,15 @@ static void load_needed(const char *path, struct search *s) {
 
 const char *fs_library_path(const char *file, char found[PATH_MAX]) {
   if (file == NULL || file[0] == '\0' || fs_mount_count() == 0) return file;
-  unpin_all();
+  if (!searching) unpin_all();
   if (strchr(file, '/') == NULL) {
     if (!fs_library_find(getenv("LD_LIBRARY_PATH"), ".", file, found) || is_loaded(file)) return file;
     file = found;
   }
   struct search s = {0};
+  bool outer = !searching;
+  searching = true;
   if (!fs_path_out(AT_FDCWD, file)) load_needed(file, &s);
+  searching = !outer;
   return file;
 }

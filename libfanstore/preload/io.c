@@ -146,7 +146,8 @@ static int64_t splice_to_pipe(struct fs_slot *s, off64_t *off, int out, const of
   if (fs_sys_mmap_failed(buf)) return -ENOMEM;
   fs_ssize got = fs_file_pread(s, buf, n, at);
   struct iovec v = {.iov_base = buf, .iov_len = got > 0 ? (size_t)got : 0};
-  if (got > 0) got = FS_SYS4(SYS_vmsplice, out, &v, 1, flags & SPLICE_F_NONBLOCK);
+  bool now = (flags & SPLICE_F_NONBLOCK) || ((int)FS_SYS2(SYS_fcntl, out, F_GETFL) & O_NONBLOCK); /* as splice has it */
+  if (got > 0) got = FS_SYS4(SYS_vmsplice, out, &v, 1, now ? SPLICE_F_NONBLOCK : 0);
   fs_sys_munmap(buf, n);
   if (got > 0 && off != NULL) *off = at + got;
   if (got > 0 && off == NULL) atomic_store(&s->offset, (uint64_t)(at + got));

@@ -23,20 +23,30 @@ static bool is_ours(const struct iocb *cb) {
   return s != NULL && s != &fs_slot_closed;
 }
 
+/* Not appended: if the context has no room for the event, the caller submits it again. */
+static ssize_t write_at(int fd, const struct iovec *v, int n, const struct iocb *cb) {
+  if (cb->aio_offset < 0 || (fcntl(fd, F_GETFL) & O_APPEND)) return fs_ret(-EINVAL);
+  return pwritev2(fd, v, n, cb->aio_offset, (int)cb->aio_rw_flags);
+}
+
+static ssize_t read_at(int fd, const struct iovec *v, int n, const struct iocb *cb) {
+  return cb->aio_offset < 0 ? fs_ret(-EINVAL) : preadv2(fd, v, n, cb->aio_offset, (int)cb->aio_rw_flags);
+}
+
 /* The count, or -1 with errno. */
 static ssize_t transfer(const struct iocb *cb) {
-  int fd = (int)cb->aio_fildes, flags = (int)cb->aio_rw_flags;
+  int fd = (int)cb->aio_fildes;
   struct iovec one = {(void *)(uintptr_t)cb->aio_buf, cb->aio_nbytes};
   const struct iovec *many = (const struct iovec *)(uintptr_t)cb->aio_buf;
   switch (cb->aio_lio_opcode) {
   case IOCB_CMD_PREAD:
-    return cb->aio_offset < 0 ? fs_ret(-EINVAL) : preadv2(fd, &one, 1, cb->aio_offset, flags);
+    return read_at(fd, &one, 1, cb);
   case IOCB_CMD_PREADV:
-    return cb->aio_offset < 0 ? fs_ret(-EINVAL) : preadv2(fd, many, (int)cb->aio_nbytes, cb->aio_offset, flags);
+    return read_at(fd, many, (int)cb->aio_nbytes, cb);
   case IOCB_CMD_PWRITE:
-    return cb->aio_offset < 0 ? fs_ret(-EINVAL) : pwritev2(fd, &one, 1, cb->aio_offset, flags);
+    return write_at(fd, &one, 1, cb);
   case IOCB_CMD_PWRITEV:
-    return cb->aio_offset < 0 ? fs_ret(-EINVAL) : pwritev2(fd, many, (int)cb->aio_nbytes, cb->aio_offset, flags);
+    return write_at(fd, many, (int)cb->aio_nbytes, cb);
   case IOCB_CMD_FSYNC:
     return fsync(fd);
   case IOCB_CMD_FDSYNC:

@@ -6,7 +6,8 @@
 
 here=$(dirname "$0")
 need_space 300
-mkdir -p "$work/source"
+mkdir -p "$work/source" "$work/real"
+ln -s real "$work/local" # the kernel shows a mapping's file by its resolved name
 "$python" "$here/mapped.py" make "$work/source"
 pack "$work/source" "$work/ds" --codec lz4 --partitions 2 --mount "$mnt"
 export here mnt python
