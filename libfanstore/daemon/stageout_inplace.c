@@ -38,9 +38,7 @@ fs_err fs_inplace_begin(struct fs_stageout *o) {
   char name[NAME_MAX + 1];
   if (!o->in_place || o->log) return 0;
   fs_inplace_name(o->d, o->d->net->rank, name, sizeof(name));
-  fs_err err = fs_stageout_log_open(&o->log, o->fd, name);
-  if (err < 0) o->log = NULL; /* it is tried again */
-  return err;
+  return fs_stageout_log_open(&o->log, o->fd, name); /* after an error the next batch tries again */
 }
 
 static void fs_inplace_line(void *ctx, const struct fs_control *c) {
