@@ -185,7 +185,7 @@ static void fs_rundir_clean_spills(const char *parent) {
     uint64_t files, bytes;
     if (fd < 0 || fs_run_spill_held(fd, false)) continue;
     if (snprintf(path, sizeof(path), "%s/%s", parent, e->d_name) >= (int)sizeof(path)) continue;
-    (void)(fs_left_count(fd, &files, &bytes) ? fs_left_strip(fd, path) : fs_remove_tree(path));
+    (void)(fs_left_count(fd, &files, &bytes) != 0 ? fs_left_strip(fd, path) : fs_remove_tree(path));
   }
   closedir(dir);
 }

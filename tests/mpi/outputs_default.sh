@@ -136,6 +136,18 @@ expect_status 2 "$bin/fs-launch" clean --to "$work/to"
 one_line "$work/err" 'give --outputs'
 echo "ok - outputs that killed daemons have left"
 
+# Outputs that cannot be counted stay, whoever removes what dead daemons have left.
+spill=$work/odd/fanstore/spill-job-odd-0
+mkdir -p "$spill" && touch "$spill/names" "$spill/lock" "$spill/out" # `out` is no directory
+expect_status 1 "$bin/fs-launch" clean --local-dir "$work/odd"
+one_line err '/spill-job-odd-0: Not a directory: it stays$'
+expect_status 0 launch --dataset "$work/ds" --mount "$mnt" --local-dir "$work/odd" --discard -- true
+[ -e "$spill/out" ] || fail "removed by a daemon"
+rm "$spill/out"
+"$bin/fs-launch" clean --local-dir "$work/odd" 2>err
+one_line err '^fs-launch: removed .*/spill-job-odd-0, left by'
+echo "ok - outputs that cannot be counted"
+
 # What jobs have kept: modes of directories, trees that are too deep, a directory of another user's.
 kept() { mkdir -p "$work/$1/fanstore-outputs/job-$1" && cd "$work/$1/fanstore-outputs/job-$1"; }
 kept plain

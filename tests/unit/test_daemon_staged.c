@@ -244,14 +244,10 @@ static void test_in_place_no_flags(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_inode_again),
-      cmocka_unit_test(test_another_stays),
-      cmocka_unit_test(test_own_goes),
-      cmocka_unit_test(test_found),
-      cmocka_unit_test(test_moved),
-      cmocka_unit_test(test_in_place_no_log),
-      cmocka_unit_test(test_in_place),
-      cmocka_unit_test(test_in_place_no_flags),
+      cmocka_unit_test(test_inode_again), cmocka_unit_test(test_another_stays),
+      cmocka_unit_test(test_own_goes),    cmocka_unit_test(test_found),
+      cmocka_unit_test(test_moved),       cmocka_unit_test(test_in_place_no_log),
+      cmocka_unit_test(test_in_place),    cmocka_unit_test(test_in_place_no_flags),
   };
   return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
