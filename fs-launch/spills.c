@@ -93,7 +93,7 @@ static void remove_spill(int top, const char *top_path, const char *name, const 
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
   for (unsigned tries = 0; fs_run_spill_held(dir, w->job != NULL); tries++)
     if (!lock_again(w, tries)) return;
-  if (!w->job && fs_job_lives(of)) return;
+  if ((!w->job && fs_job_lives(of)) || !fs_is_named(top, name, dir)) return; /* it may have been removed by now */
   struct fs_left_sum sum = {0};
   int any = w->all ? 0 : fs_left_count(dir, &sum.files, &sum.bytes);
   if (any < 0) {

@@ -158,6 +158,17 @@ mkdir to3
 expect_status 1 "$bin/fs-launch" clean --local-dir "$work/deep" --outputs --to "$work/to3"
 one_line "$work/err" '/job-deep: its directories are more than 256 levels deep.* it stays$'
 equal "the tree" d "$(cat deep/fanstore-outputs/job-deep/d)"
+# Another one begins the same copy, where locks do not keep it away.
+if strace -o /dev/null true 2>/dev/null; then
+  (kept twice && echo whole >f)
+  strace -o /dev/null -e trace=fsync -e inject=fsync:delay_enter=500000 \
+    "$bin/fs-launch" clean --local-dir "$work/twice" --outputs --to "$work/to3" 2>err &
+  for _ in $(seq 100); do ! grep -qs whole to3/job-twice/.fanstore-copy-* || break; sleep 0.02; done
+  for copy in to3/job-twice/.fanstore-copy-*; do rm "$copy" && echo half >"$copy"; done
+  if wait $!; then fail "gave its name to another's copy: $(find to3/job-twice)"; fi
+  equal "the other's copy, and the source" "half whole" \
+    "$(cat to3/job-twice/.fanstore-copy-* twice/fanstore-outputs/job-twice/f | xargs)"
+fi
 if [ "$(id -u)" = 0 ]; then
   mkdir to3/job-plain && chown 65534 to3/job-plain
   expect_status 1 "$bin/fs-launch" clean --local-dir "$work/plain" --outputs --to "$work/to3"
