@@ -42,17 +42,13 @@ fs_err fs_inplace_begin(struct fs_stageout *o) {
   return fs_stageout_log_open(&o->log, o->fd, name); /* after an error the next batch tries again */
 }
 
-static void fs_inplace_line(void *ctx, const struct fs_control *c) {
-  fs_log_remember(ctx, c);
-}
-
 /* Reads what other ranks have put there since the last time. */
 static void fs_inplace_read(struct fs_stageout *o) {
   for (uint32_t rank = 0; rank < o->d->net->nodes; rank++) {
     char name[NAME_MAX + 1];
     fs_inplace_name(o->d, rank, name, sizeof(name));
     FS_AUTO_CLOSE int fd = openat(o->log->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd >= 0) fs_log_lines_from(fd, &o->own->at[rank], fs_inplace_line, &o->own->table);
+    if (fd >= 0) fs_log_lines_from(fd, &o->own->at[rank], fs_log_remember, &o->own->table);
   }
 }
 

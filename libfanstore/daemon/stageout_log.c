@@ -73,7 +73,8 @@ static bool fs_log_same(const struct fs_logged *a, const struct fs_logged *b) {
 }
 
 /* Several for one name may be true: it is not known yet which is of the file that is there. */
-void fs_log_remember(struct fs_log_table *t, const struct fs_control *c) {
+void fs_log_remember(void *ctx, const struct fs_control *c) {
+  struct fs_log_table *t = ctx;
   struct fs_logged line;
   const char *name;
   if (fs_log_parse(c, &line, &name) < 0) return;
@@ -85,11 +86,6 @@ void fs_log_remember(struct fs_log_table *t, const struct fs_control *c) {
   e->next = *chain;
   *chain = e;
   t->count++;
-}
-
-static void fs_log_read(void *ctx, const struct fs_control *c) {
-  struct fs_stageout_log *log = ctx;
-  fs_log_remember(&log->table, c);
 }
 
 bool fs_log_table_find(const struct fs_log_table *t, const char *path, const struct stat *st, uint64_t *sum) {
@@ -143,7 +139,7 @@ static void fs_log_read_all(struct fs_stageout_log *log, DIR *d) {
     if (e->d_name[0] == '.' || strcmp(e->d_name, log->name) == 0) continue;
     FS_AUTO_CLOSE int fd = openat(log->dir, e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) continue;
-    fs_log_lines(fd, fs_log_read, log);
+    fs_log_lines(fd, fs_log_remember, &log->table);
     fs_log_adopt(log, e->d_name);
   }
 }
