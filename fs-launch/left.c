@@ -287,6 +287,7 @@ static void clean_job(struct fs_left_clean *c, const char *base, int job, const 
   snprintf(path, sizeof(path), "%s/%s", base, name);
   fs_shown(path, shown, sizeof(shown));
   fs_err err = flock(job, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK ? -EBUSY : 0;
+  if (!fs_is_named(AT_FDCWD, path, job)) return; /* another fs-launch clean has just removed it */
   if (err == 0) err = walk_kept(job, -1, "", FS_LEFT_DEPTH, &sum);
   c->kept = job;
   if (err == 0)

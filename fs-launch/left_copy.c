@@ -7,6 +7,7 @@
 
 #include "launch.h"
 #include "left_priv.h"
+#include "util/dir.h"
 
 #define FS_LEFT_COPY (1u << 20)
 
@@ -79,15 +80,6 @@ static bool is_there(int from, off_t size, int to, const char *as) {
   return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == size && same_bytes(from, fd);
 }
 
-/* Without replacing anything. Where no file system flag does it (NFS), a hard link does. */
-static fs_err give_name(int dir, const char *from, const char *to) {
-  if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return -errno;
-  if (linkat(dir, from, dir, to, 0) < 0) return -errno;
-  (void)unlinkat(dir, from, 0);
-  return 0;
-}
-
 /* The name of a copy that is not whole: always the same for one file of one host, so that a later run replaces it. */
 static void temporary_name(const struct stat *st, char *name, size_t size) {
   char text[160] = "";
@@ -114,8 +106,10 @@ fs_err fs_left_copy_file(int dir, const char *name, int to, const char *as) {
   struct timespec times[2] = {st.st_mtim, st.st_mtim};
   fs_err err = copy_data(from, fd, st.st_size);
   if (err == 0 && (fchmod(fd, st.st_mode & 07777) < 0 || futimens(fd, times) < 0 || fsync(fd) < 0)) err = -errno;
-  if (err == 0) err = give_name(to, temp, as);
-  if (err < 0) (void)unlinkat(to, temp, 0);
+  /* Another fs-launch may have begun the same copy, where locks do not keep it away (NFS). */
+  bool ours = fs_is_named(to, temp, fd);
+  if (err == 0) err = ours ? fs_rename_new(to, temp, as) : -EBUSY;
+  if (err < 0 && ours) (void)unlinkat(to, temp, 0);
   return err;
 }
 

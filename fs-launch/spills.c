@@ -76,6 +76,13 @@ static unsigned spill_files(int dir) {
   return n;
 }
 
+/* Its outputs cannot be counted: it stays. */
+static void tell_unknown(const struct left *w, const char *path, fs_err err) {
+  char shown[512];
+  fs_say("%s: %s: it stays", fs_shown(path, shown, sizeof(shown)), strerror(-err));
+  if (w->clean && w->clean->failed) *w->clean->failed = true;
+}
+
 static void remove_spill(int top, const char *top_path, const char *name, const struct left *w) {
   char path[PATH_MAX], of[128], shown[512];
   struct stat st;
@@ -86,9 +93,14 @@ static void remove_spill(int top, const char *top_path, const char *name, const 
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
   for (unsigned tries = 0; fs_run_spill_held(dir, w->job != NULL); tries++)
     if (!lock_again(w, tries)) return;
-  if (!w->job && fs_job_lives(of)) return;
+  if ((!w->job && fs_job_lives(of)) || !fs_is_named(top, name, dir)) return; /* it may have been removed by now */
   struct fs_left_sum sum = {0};
-  if (!w->all && fs_left_count(dir, &sum.files, &sum.bytes)) {
+  int any = w->all ? 0 : fs_left_count(dir, &sum.files, &sum.bytes);
+  if (any < 0) {
+    tell_unknown(w, path, any);
+    return;
+  }
+  if (any > 0) {
     (void)fs_left_strip(dir, path);
     if (w->clean) (void)fs_left_done(w->clean, dir, path, of, &sum);
     return;

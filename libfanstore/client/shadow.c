@@ -36,6 +36,11 @@ static fs_err absolute(const char *path, char out[PATH_MAX]) {
   return n < 0 ? (fs_err)n : 0;
 }
 
+bool fs_is_shadow(const char *dir, size_t len) {
+  static const char word[] = "/" FS_SHADOW_DIR "/";
+  return memmem(dir, len, word, sizeof(word) - 1) != NULL;
+}
+
 fs_err fs_shadow_name(const char *path, char out[PATH_MAX]) {
   char whole[PATH_MAX];
   const char *spill = spill_of();

@@ -16,6 +16,8 @@
 /* Makes or renews the shadow of `path`, which fs_path_route has answered with `route` and f; its
    name in `out`. -ENOENT: nothing is there; -EOPNOTSUPP: this process has no daemon. */
 fs_err fs_shadow_make(int route, const struct fs_found *f, const char *path, char out[PATH_MAX]);
+/* Is the directory `dir`, which has `len` bytes, one of shadows? Of a list: is one of them? */
+bool fs_is_shadow(const char *dir, size_t len);
 /* The shadow of a directory's path; it need not exist. */
 fs_err fs_shadow_name(const char *path, char out[PATH_MAX]);
 

@@ -269,5 +269,5 @@ void fs_left_split(struct fs_daemon *d, uint64_t id) {
 bool fs_left_any(const struct fs_daemon *d) {
   uint64_t files, bytes;
   return left.on && d->ctl && (!d->outputs_saved || fs_outputs_pending(d)) &&
-         fs_left_count(d->spill_fd, &files, &bytes);
+         fs_left_count(d->spill_fd, &files, &bytes) != 0;
 }

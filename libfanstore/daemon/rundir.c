@@ -184,9 +184,9 @@ static void fs_rundir_clean_spills(const char *parent) {
     if (strncmp(e->d_name, FS_LOCAL_SPILL, strlen(FS_LOCAL_SPILL)) != 0) continue;
     FS_AUTO_CLOSE int fd = fs_rundir_open(dirfd(dir), e->d_name);
     uint64_t files, bytes;
-    if (fd < 0 || fs_run_spill_held(fd, false)) continue;
+    if (fd < 0 || fs_run_spill_held(fd, false) || !fs_is_named(dirfd(dir), e->d_name, fd)) continue;
     if (snprintf(path, sizeof(path), "%s/%s", parent, e->d_name) >= (int)sizeof(path)) continue;
-    (void)(fs_left_count(fd, &files, &bytes) ? fs_left_strip(fd, path) : fs_remove_tree(path));
+    (void)(fs_left_count(fd, &files, &bytes) != 0 ? fs_left_strip(fd, path) : fs_remove_tree(path));
   }
   closedir(dir);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/stageout_log.h"
+#include "util/dir.h"
 #include "util/sys.h"
 
 #define FS_INPLACE "in-place-" /* a log of such a job: FS_INPLACE JOB-RANK */
@@ -38,13 +39,7 @@ fs_err fs_inplace_begin(struct fs_stageout *o) {
   char name[NAME_MAX + 1];
   if (!o->in_place || o->log) return 0;
   fs_inplace_name(o->d, o->d->net->rank, name, sizeof(name));
-  fs_err err = fs_stageout_log_open(&o->log, o->fd, name);
-  if (err < 0) o->log = NULL; /* it is tried again */
-  return err;
-}
-
-static void fs_inplace_line(void *ctx, const struct fs_control *c) {
-  fs_log_remember(ctx, c);
+  return fs_stageout_log_open(&o->log, o->fd, name); /* after an error the next batch tries again */
 }
 
 /* Reads what other ranks have put there since the last time. */
@@ -53,7 +48,7 @@ static void fs_inplace_read(struct fs_stageout *o) {
     char name[NAME_MAX + 1];
     fs_inplace_name(o->d, rank, name, sizeof(name));
     FS_AUTO_CLOSE int fd = openat(o->log->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd >= 0) fs_log_lines_from(fd, &o->own->at[rank], fs_inplace_line, &o->own->table);
+    if (fd >= 0) fs_log_lines_from(fd, &o->own->at[rank], fs_log_remember, &o->own->table);
   }
 }
 
@@ -104,15 +99,6 @@ bool fs_inplace_taken(struct fs_stageout *o, const char *path) {
   return o->in_place && fs_staged_look(o->fd, path, &there) && !fs_inplace_ours(o, path, &there);
 }
 
-/* Where no file system flag does it (NFS), a hard link does. */
-static fs_err fs_inplace_new(int dir, const char *from, const char *to) {
-  if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return -errno;
-  if (linkat(dir, from, dir, to, 0) < 0) return -errno;
-  (void)unlinkat(dir, from, 0);
-  return 0;
-}
-
 static bool fs_inplace_same(int dir, const char *path, const struct statx *want) {
   struct statx there;
   return fs_staged_look(dir, path, &there) && there.stx_ino == want->stx_ino && there.stx_size == want->stx_size &&
@@ -136,8 +122,8 @@ static fs_err fs_inplace_replace_old(int dir, const char *from, const char *to, 
   char away[PATH_MAX];
   if (snprintf(away, sizeof(away), "%s-old", from) >= (int)sizeof(away)) return -ENAMETOOLONG;
   if (renameat(dir, to, dir, away) < 0) return -errno;
-  fs_err err = fs_inplace_same(dir, away, old) ? fs_inplace_new(dir, from, to) : -EEXIST;
-  fs_err back = err < 0 ? fs_inplace_new(dir, away, to) : -EEXIST;
+  fs_err err = fs_inplace_same(dir, away, old) ? fs_rename_new(dir, from, to) : -EEXIST;
+  fs_err back = err < 0 ? fs_rename_new(dir, away, to) : -EEXIST;
   if (back == -EEXIST) (void)unlinkat(dir, away, 0); /* the name has been given to a newer one */
   return err;
 }
@@ -155,7 +141,7 @@ static fs_err fs_inplace_replace(int dir, const char *from, const char *to, cons
 
 fs_err fs_inplace_rename(struct fs_stageout *o, const char *from, const char *to) {
   struct statx there;
-  fs_err err = fs_inplace_new(o->fd, from, to);
+  fs_err err = fs_rename_new(o->fd, from, to);
   if (err != -EEXIST) return err;
   if (!fs_staged_look(o->fd, to, &there) || !fs_inplace_ours(o, to, &there)) return -EEXIST;
   return fs_inplace_replace(o->fd, from, to, &there);

@@ -73,7 +73,8 @@ static bool fs_log_same(const struct fs_logged *a, const struct fs_logged *b) {
 }
 
 /* Several for one name may be true: it is not known yet which is of the file that is there. */
-void fs_log_remember(struct fs_log_table *t, const struct fs_control *c) {
+void fs_log_remember(void *ctx, const struct fs_control *c) {
+  struct fs_log_table *t = ctx;
   struct fs_logged line;
   const char *name;
   if (fs_log_parse(c, &line, &name) < 0) return;
@@ -85,11 +86,6 @@ void fs_log_remember(struct fs_log_table *t, const struct fs_control *c) {
   e->next = *chain;
   *chain = e;
   t->count++;
-}
-
-static void fs_log_read(void *ctx, const struct fs_control *c) {
-  struct fs_stageout_log *log = ctx;
-  fs_log_remember(&log->table, c);
 }
 
 bool fs_log_table_find(const struct fs_log_table *t, const char *path, const struct stat *st, uint64_t *sum) {
@@ -120,20 +116,21 @@ static void fs_log_boot(char boot[FS_LOG_BOOT_SIZE]) {
 static fs_err fs_log_create(struct fs_stageout_log *log) {
   struct fs_control_line l;
   struct stat st;
-  log->fd = openat(log->dir, log->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (log->fd < 0) return -errno;
+  FS_AUTO_CLOSE int fd = openat(log->dir, log->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd < 0) return -errno;
   bool locked = false; /* others that have just seen it try whether its lock is free */
   for (unsigned i = 0; !locked && i < FS_LOG_TRIES; i++) {
-    locked = flock(log->fd, LOCK_EX | LOCK_NB) == 0;
+    locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno != EWOULDBLOCK) break;
     if (!locked) usleep(FS_LOG_PAUSE_US);
   }
   fs_log_boot(log->boot);
   if (locked && log->boot[0] && fs_control_begin(&l, "boot") == 0 && fs_control_add(&l, "id", log->boot) == 0 &&
       fs_control_end(&l) == 0)
-    (void)fs_write_full(log->fd, l.text, l.len);
-  if (futimens(log->fd, NULL) < 0 || fstat(log->fd, &st) < 0) return -errno;
+    (void)fs_write_full(fd, l.text, l.len);
+  if (futimens(fd, NULL) < 0 || fstat(fd, &st) < 0) return -errno;
   log->now = st.st_mtim.tv_sec;
+  log->fd = FS_MOVE_FD(fd);
   return 0;
 }
 
@@ -142,34 +139,44 @@ static void fs_log_read_all(struct fs_stageout_log *log, DIR *d) {
     if (e->d_name[0] == '.' || strcmp(e->d_name, log->name) == 0) continue;
     FS_AUTO_CLOSE int fd = openat(log->dir, e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) continue;
-    fs_log_lines(fd, fs_log_read, log);
+    fs_log_lines(fd, fs_log_remember, &log->table);
     fs_log_adopt(log, e->d_name);
   }
 }
 
 static fs_err fs_log_directory(struct fs_stageout_log *log) {
   if (mkdirat(log->out, FS_LOG_DIR, 0777) < 0 && errno != EEXIST) return -errno;
-  log->dir = openat(log->out, FS_LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (log->dir < 0) return -errno;
+  FS_AUTO_CLOSE int dir = openat(log->out, FS_LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (dir < 0) return -errno;
+  log->dir = dir;
   fs_err err = fs_log_create(log);
-  if (err == -ENOENT) close(log->dir);
+  if (err == 0)
+    log->dir = FS_MOVE_FD(dir);
+  else
+    (void)unlinkat(log->out, FS_LOG_DIR, AT_REMOVEDIR); /* if nothing is in it */
   return err;
 }
 
 fs_err fs_stageout_log_open(struct fs_stageout_log **out, int dir, const char *name) {
   struct fs_stageout_log *log = calloc(1, sizeof(*log));
+  *out = NULL;
   if (!log || (log->name = strdup(name)) == NULL) {
     free(log);
     return -ENOMEM;
   }
-  *out = log; /* for the life of the process, also with an error */
   log->out = dir;
   fs_err err = -ENOENT; /* another job may remove the empty directory at this moment (stageout_inplace.c) */
   for (unsigned i = 0; err == -ENOENT && i < FS_LOG_TRIES; i++) err = fs_log_directory(log);
-  DIR *d = err == 0 ? fs_opendirat(log->dir, ".") : NULL;
+  if (err < 0) {
+    free(log->name);
+    free(log);
+    return err;
+  }
+  DIR *d = fs_opendirat(log->dir, ".");
   if (d) fs_log_read_all(log, d);
   if (d) closedir(d);
-  return err;
+  *out = log; /* for the life of the process */
+  return 0;
 }
 
 /* ---- writing ---- */

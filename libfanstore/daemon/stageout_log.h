@@ -53,8 +53,8 @@ typedef void fs_log_line_fn(void *ctx, const struct fs_control *c);
 void fs_log_lines(int fd, fs_log_line_fn *line, void *ctx);
 /* From this place on; moves it behind the last whole line. */
 void fs_log_lines_from(int fd, off_t *at, fs_log_line_fn *line, void *ctx);
-/* A line of a copy, once; others are passed over. */
-void fs_log_remember(struct fs_log_table *t, const struct fs_control *c);
+/* For a struct fs_log_table: a line of a copy, once; others are passed over. */
+fs_log_line_fn fs_log_remember;
 bool fs_log_table_find(const struct fs_log_table *t, const char *path, const struct stat *st, uint64_t *sum);
 fs_err fs_log_line(struct fs_control_line *l, const char *path, const struct fs_logged *e);
 

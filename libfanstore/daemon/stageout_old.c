@@ -102,10 +102,6 @@ void fs_stageout_log_clean(struct fs_stageout_log *log) {
 /* ---- one log of many ---- */
 
 /* Which of several lines for a name is the last nobody knows, over more than one log: the file tells. */
-static void fs_old_collect(void *ctx, const struct fs_control *c) {
-  fs_log_remember(ctx, c);
-}
-
 static bool fs_old_true(const struct fs_stageout_log *log, const struct fs_logged *e) {
   struct stat st;
   if (fstatat(log->out, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0) return errno != ENOENT && errno != ENOTDIR;
@@ -157,8 +153,8 @@ void fs_stageout_log_compact(struct fs_stageout_log *log) {
   struct fs_log_table *t = calloc(1, sizeof(*t));
   if (!t) return;
   fs_stageout_log_flush(log);
-  for (uint32_t i = 0; i < log->olds; i++) fs_log_lines(log->old[i].fd, fs_old_collect, t);
-  fs_log_lines(log->fd, fs_old_collect, t);
+  for (uint32_t i = 0; i < log->olds; i++) fs_log_lines(log->old[i].fd, fs_log_remember, t);
+  fs_log_lines(log->fd, fs_log_remember, t);
   if (t->count < FS_LOG_MOST && fs_old_replace(log, t) == 0) {
     for (uint32_t i = 0; i < log->olds; i++)
       if (!log->old[i].stays) (void)unlinkat(log->dir, log->old[i].name, 0);

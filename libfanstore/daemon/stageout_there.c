@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/stageout.h"
+#include "util/dir.h"
 #include "util/util.h"
 
 /* What has this name there, "" for the descriptor itself. */
@@ -55,11 +56,10 @@ void fs_staged_named(int dir, struct fs_staged *s) {
 
 /* Back under its name, unless that has been given to another meanwhile. */
 static void put_back(int dir, const char *away, const char *path) {
-  if (renameat2(dir, away, dir, path, RENAME_NOREPLACE) == 0) return;
-  bool taken = errno == EEXIST || linkat(dir, away, dir, path, 0) == 0 || errno == EEXIST;
-  if (taken)
+  fs_err err = fs_rename_new(dir, away, path);
+  if (err == -EEXIST)
     (void)unlinkat(dir, away, 0);
-  else
+  else if (err < 0)
     (void)renameat(dir, away, dir, path); /* neither is known here: NFS without links, say */
 }
 

@@ -14,17 +14,23 @@
 #include "util/dir.h"
 #include "util/util.h"
 
-bool fs_left_count(int spill, uint64_t *files, uint64_t *bytes) {
+int fs_left_count(int spill, uint64_t *files, uint64_t *bytes) {
   struct stat st;
+  fs_err err = 0;
   *files = *bytes = 0;
-  DIR *d = faccessat(spill, FS_LEFT_NAMES, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? fs_opendirat(spill, FS_OUT_DIR) : NULL;
-  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
-    if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode)) continue;
-    ++*files;
-    *bytes += (uint64_t)st.st_size;
+  DIR *d = fstatat(spill, FS_LEFT_NAMES, &st, AT_SYMLINK_NOFOLLOW) == 0 ? fs_opendirat(spill, FS_OUT_DIR) : NULL;
+  if (!d) return errno == ENOENT ? 0 : -errno;
+  for (const struct dirent *e; err == 0 && (errno = 0, e = readdir(d)) != NULL;) {
+    if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+      err = errno == ENOENT ? 0 : -errno;
+    } else if (S_ISREG(st.st_mode)) {
+      ++*files;
+      *bytes += (uint64_t)st.st_size;
+    }
   }
-  if (d) closedir(d);
-  return *files > 0;
+  if (err == 0) err = -errno; /* readdir's */
+  closedir(d);
+  return err < 0 ? err : *files > 0;
 }
 
 fs_err fs_left_strip(int spill, const char *path) {

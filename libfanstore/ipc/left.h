@@ -21,8 +21,9 @@
  */
 #define FS_LEFT_NAMES "names"
 
-/* Counts the backing files of a spill directory, and their bytes. False: nothing in it is worth keeping. */
-bool fs_left_count(int spill, uint64_t *files, uint64_t *bytes);
+/* Counts the backing files of a spill directory, and their bytes. Returns 1 if there are any, 0 if nothing in it is
+   worth keeping. An error: nobody knows, so nothing may be removed. */
+int fs_left_count(int spill, uint64_t *files, uint64_t *bytes);
 /* Removes all from the spill directory at `path` but outputs, their names and its lock. The first error. */
 fs_err fs_left_strip(int spill, const char *path);
 

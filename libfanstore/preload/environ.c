@@ -82,11 +82,6 @@ static void remember(void) {
   given.library = keep(&room, word, strcspn(word, ": "));
 }
 
-static bool is_shadow(const char *dir, size_t len) {
-  const char *at = strstr(dir, "/" FS_SHADOW_DIR "/");
-  return at != NULL && at < dir + len;
-}
-
 /* The linker has read them by now. */
 static __attribute__((noinline)) void drop_shadows(const char *list) {
   char rest[FS_PATHS_MAX];
@@ -94,7 +89,7 @@ static __attribute__((noinline)) void drop_shadows(const char *list) {
   if (strlen(list) >= sizeof(rest)) return;
   for (const char *dir = list; dir != NULL;) {
     size_t len = strcspn(dir, ":;");
-    if (!is_shadow(dir, len)) {
+    if (!fs_is_shadow(dir, len)) {
       if (rest[0] != '\0') strcat(rest, ":");
       strncat(rest, dir, len);
     }
@@ -108,7 +103,7 @@ static __attribute__((noinline)) void drop_shadows(const char *list) {
 
 void fs_env_start(void) {
   const char *list = getenv(FS_PATHS);
-  if (list != NULL && strstr(list, "/" FS_SHADOW_DIR "/") != NULL) drop_shadows(list);
+  if (list != NULL && fs_is_shadow(list, strlen(list))) drop_shadows(list);
   given.as_is = is_set(getenv(FS_ENV_AS_IS));
   if (fs_mount_count() > 0 && !given.as_is) remember();
 }

@@ -31,12 +31,6 @@ static void *map(size_t n) {
   return fs_sys_mmap_failed(p) ? NULL : p;
 }
 
-static bool is_shadow(const char *dir, size_t len) {
-  const char word[] = "/" FS_SHADOW_DIR "/";
-  const char *at = strstr(dir, word);
-  return at != NULL && (size_t)(at - dir) + sizeof(word) - 1 <= len;
-}
-
 /* Adds dir, and in front of it what separates it from others. */
 static void add(char *value, const char *dir, size_t len) {
   size_t n = strlen(value);
@@ -128,7 +122,7 @@ static bool compose(struct walk *w, char *value) {
   bool any = w->by_runpath[0] != '\0';
   for (const char *dir = w->list; dir != NULL && *dir != '\0';) {
     size_t len = strcspn(dir, ":;");
-    if (!is_shadow(dir, len)) add(value, dir, len);
+    if (!fs_is_shadow(dir, len)) add(value, dir, len);
     if (dir[0] != '$' && below_mount(dir, len, "/")) {
       memcpy(w->found, dir, len);
       w->found[len] = '\0';

@@ -14,6 +14,8 @@
 DIR *fs_opendirat(int at, const char *path);
 /* Is fd the file, or the symlink, that has this name below `at` now? */
 bool fs_is_named(int at, const char *name, int fd);
+/* Renames a file of the directory `dir` without replacing anything: -EEXIST if something has the name. */
+fs_err fs_rename_new(int dir, const char *from, const char *to);
 /* Sets the mode of a directory, which need not be readable. Not of what a symlink leads to. */
 fs_err fs_chmod_dir(int at, const char *name, mode_t mode);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making and removing directories of our own. Used by the tools and the launcher only, never by the preloaded library.
+ * Directories of our own, and names in them. Used by the daemon, the tools and the launcher, never by the preloaded
+ * library.
  * Removal works on directory descriptors with O_NOFOLLOW, so a symlink put in its way is removed, not followed.
  */
 #include <fcntl.h>
@@ -52,6 +53,15 @@ bool fs_is_named(int at, const char *name, int fd) {
   struct stat a, b;
   return fstat(fd, &a) == 0 && fstatat(at, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino &&
          a.st_dev == b.st_dev;
+}
+
+/* Where no file system flag does it (NFS), a hard link does. */
+fs_err fs_rename_new(int dir, const char *from, const char *to) {
+  if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return -errno;
+  if (linkat(dir, from, dir, to, 0) < 0) return -errno;
+  (void)unlinkat(dir, from, 0);
+  return 0;
 }
 
 fs_err fs_chmod_dir(int at, const char *name, mode_t mode) {

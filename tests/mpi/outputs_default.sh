@@ -136,6 +136,18 @@ expect_status 2 "$bin/fs-launch" clean --to "$work/to"
 one_line "$work/err" 'give --outputs'
 echo "ok - outputs that killed daemons have left"
 
+# Outputs that cannot be counted stay, whoever removes what dead daemons have left.
+spill=$work/odd/fanstore/spill-job-odd-0
+mkdir -p "$spill" && touch "$spill/names" "$spill/lock" "$spill/out" # `out` is no directory
+expect_status 1 "$bin/fs-launch" clean --local-dir "$work/odd"
+one_line err '/spill-job-odd-0: Not a directory: it stays$'
+expect_status 0 launch --dataset "$work/ds" --mount "$mnt" --local-dir "$work/odd" --discard -- true
+[ -e "$spill/out" ] || fail "removed by a daemon"
+rm "$spill/out"
+"$bin/fs-launch" clean --local-dir "$work/odd" 2>err
+one_line err '^fs-launch: removed .*/spill-job-odd-0, left by'
+echo "ok - outputs that cannot be counted"
+
 # What jobs have kept: modes of directories, trees that are too deep, a directory of another user's.
 kept() { mkdir -p "$work/$1/fanstore-outputs/job-$1" && cd "$work/$1/fanstore-outputs/job-$1"; }
 kept plain
@@ -146,6 +158,17 @@ mkdir to3
 expect_status 1 "$bin/fs-launch" clean --local-dir "$work/deep" --outputs --to "$work/to3"
 one_line "$work/err" '/job-deep: its directories are more than 256 levels deep.* it stays$'
 equal "the tree" d "$(cat deep/fanstore-outputs/job-deep/d)"
+# Another one begins the same copy, where locks do not keep it away.
+if strace -o /dev/null true 2>/dev/null; then
+  (kept twice && echo whole >f)
+  strace -o /dev/null -e trace=fsync -e inject=fsync:delay_enter=500000 \
+    "$bin/fs-launch" clean --local-dir "$work/twice" --outputs --to "$work/to3" 2>err &
+  for _ in $(seq 100); do ! grep -qs whole to3/job-twice/.fanstore-copy-* || break; sleep 0.02; done
+  for copy in to3/job-twice/.fanstore-copy-*; do rm "$copy" && echo half >"$copy"; done
+  if wait $!; then fail "gave its name to another's copy: $(find to3/job-twice)"; fi
+  equal "the other's copy, and the source" "half whole" \
+    "$(cat to3/job-twice/.fanstore-copy-* twice/fanstore-outputs/job-twice/f | xargs)"
+fi
 if [ "$(id -u)" = 0 ]; then
   mkdir to3/job-plain && chown 65534 to3/job-plain
   expect_status 1 "$bin/fs-launch" clean --local-dir "$work/plain" --outputs --to "$work/to3"

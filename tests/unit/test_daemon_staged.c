@@ -166,6 +166,35 @@ static struct fs_net net = {.nodes = 1};
 static struct fs_daemon test_daemon = {.cfg = &config, .net = &net};
 static struct fs_stageout out = {.d = &test_daemon, .in_place = true};
 
+static int lowest_free(void) {
+  int fd = dup(dir);
+  close(fd);
+  return fd;
+}
+
+/* A log that cannot be made leaves nothing: neither here, where each batch tries again, nor there. */
+static void test_in_place_no_log(void **state) {
+  char name[NAME_MAX + 2];
+  struct stat st;
+  (void)state;
+  out.fd = dir;
+  assert_int_equal(mkdirat(dir, ".fanstore-staged", 0700), 0);
+  assert_int_equal(symlinkat("x", dir, ".fanstore-staged/in-place-job-test-0"), 0);
+  int free_fd = lowest_free();
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(fs_inplace_begin(&out), -ELOOP);
+    assert_null(out.log);
+    assert_int_equal(lowest_free(), free_fd);
+  }
+  assert_int_equal(unlinkat(dir, ".fanstore-staged/in-place-job-test-0", 0), 0);
+  assert_int_equal(unlinkat(dir, ".fanstore-staged", AT_REMOVEDIR), 0);
+  memset(name, 'x', sizeof(name) - 1);
+  name[sizeof(name) - 1] = '\0';
+  assert_int_equal(fs_stageout_log_open(&out.log, dir, name), -ENAMETOOLONG);
+  assert_int_equal(lowest_free(), free_fd);
+  assert_int_equal(fstatat(dir, ".fanstore-staged", &st, 0), -1);
+}
+
 /* The job's copy is replaced by a newer one, while this comes there. */
 static fs_err replace(const char *a, const char *b, const char *c, const char *d) {
   const struct fs_staged s = {.size = 8, .mtime = {.tv_sec = 1000}};
@@ -215,13 +244,10 @@ static void test_in_place_no_flags(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_inode_again),
-      cmocka_unit_test(test_another_stays),
-      cmocka_unit_test(test_own_goes),
-      cmocka_unit_test(test_found),
-      cmocka_unit_test(test_moved),
-      cmocka_unit_test(test_in_place),
-      cmocka_unit_test(test_in_place_no_flags),
+      cmocka_unit_test(test_inode_again), cmocka_unit_test(test_another_stays),
+      cmocka_unit_test(test_own_goes),    cmocka_unit_test(test_found),
+      cmocka_unit_test(test_moved),       cmocka_unit_test(test_in_place_no_log),
+      cmocka_unit_test(test_in_place),    cmocka_unit_test(test_in_place_no_flags),
   };
   return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
