@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening: a file of a dataset is answered with a descriptor of a real file with its bytes. Nothing is locked. */
 #include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/file.h>
 
+#include "client/out.h"
 #include "static.h"
 
 #define FS_HOW_MIN 24 /* struct open_how, first version */
@@ -22,6 +25,8 @@ static int64_t open_below(struct fs_call *c, int route, const struct fs_found *f
   if (err != 0) return err;
   bool dir = S_ISDIR(st.st_mode), cloexec = (flags & O_CLOEXEC) != 0;
   if (flags & O_PATH) return fs_give(c, fs_real_path(f->mount, f->entry, dir), cloexec);
+  if (S_ISREG(st.st_mode) && fs_is_out(f->entry)) /* another node's: a copy of what it is now */
+    return (flags & O_ACCMODE) != O_RDONLY ? -EROFS : fs_give(c, fs_file_materialize(f->mount, f->entry), cloexec);
   if (S_ISREG(st.st_mode)) fs_count(FS_C_OPENS, 1);
   return fs_give(c, fs_real_open(f->mount, f->entry, dir, flags), cloexec);
 }
@@ -47,6 +52,20 @@ static int64_t open_at(struct fs_call *c, int dirfd, int path, uint64_t how, mod
   if (route < 0) return route;
   if (route == FS_REDIRECT) return open_outside(c, f.real, flags, mode);
   return open_below(c, route, &f, flags);
+}
+
+/* A lock of such a copy would exclude nobody. */
+int64_t fs_on_lock(struct fs_call *c, const struct fs_trap *t) {
+  char what[32], link[PATH_MAX];
+  struct flock request = {.l_type = F_UNLCK};
+  (void)t;
+  if (c->nr == SYS_flock) {
+    if (c->arg[1] & LOCK_UN) return FS_PASS;
+  } else if (fs_tracee_read(c, c->arg[2], &request, sizeof(request)) != 0 || request.l_type == F_UNLCK) {
+    return FS_PASS;
+  }
+  snprintf(what, sizeof(what), "fd/%d", (int)c->arg[0]);
+  return fs_tracee_link(c, what, link) == 0 && fs_out_copy_link(link) ? -ENOLCK : FS_PASS;
 }
 
 int64_t fs_on_open(struct fs_call *c, const struct fs_trap *t) {

@@ -122,7 +122,7 @@ bool fs_real_parse(const char *link, uint32_t *mount, uint32_t *entry);
 
 /* ---- open.c, stat.c, xattr.c, dir.c, exec.c, change.c ---- */
 
-fs_trap_fn fs_on_open, fs_on_creat, fs_on_openat, fs_on_openat2;
+fs_trap_fn fs_on_open, fs_on_creat, fs_on_openat, fs_on_openat2, fs_on_lock;
 fs_trap_fn fs_on_stat, fs_on_fstat, fs_on_newfstatat, fs_on_statx, fs_on_access, fs_on_readlink, fs_on_statfs,
     fs_on_fstatfs, fs_on_getxattr, fs_on_listxattr;
 fs_trap_fn fs_on_getdents, fs_on_getdents64;

@@ -95,9 +95,12 @@ static const struct fs_trap traps[] = {
     {SYS_fchown, fs_on_change_fd, 0, -1, -1, false},
     {SYS_fsetxattr, fs_on_change_fd, 0, -1, -1, false},
     {SYS_fremovexattr, fs_on_change_fd, 0, -1, -1, false},
+    {SYS_flock, fs_on_lock, 0, -1, -1, false},
+    {SYS_fcntl, fs_on_lock, 0, -1, -1, false}, /* the last one: only with these commands */
 };
+static const uint32_t lock_commands[] = {F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW};
 
-static_assert(FS_ARRAY_LEN(traps) + 1 <= UINT8_MAX, "the filter's jumps are of a byte");
+static_assert(FS_ARRAY_LEN(traps) + FS_ARRAY_LEN(lock_commands) + 2 <= UINT8_MAX, "the filter's jumps are of a byte");
 
 const struct fs_trap *fs_trap_of(int nr) {
   static const struct fs_trap *_Atomic by_number[FS_TRAP_MAX];
@@ -111,20 +114,27 @@ const struct fs_trap *fs_trap_of(int nr) {
 #define FS_LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define FS_RETURN(value) BPF_STMT(BPF_RET | BPF_K, value)
 
-/* io_uring would go past us; told that there is none, programs use the plain calls. */
+#define FS_IF(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), (uint8_t)(yes), (uint8_t)(no))
+
+/*
+ * What the number decides, then fcntl's command, and three ends: let through, hand over, ENOSYS. io_uring would go past
+ * us; told that there is none, programs use the plain calls.
+ */
 static size_t filter_make(struct sock_filter *f) {
-  size_t n = 0, count = FS_ARRAY_LEN(traps);
+  const size_t count = FS_ARRAY_LEN(traps) - 1, locks = FS_ARRAY_LEN(lock_commands), rest = locks + 3;
+  size_t n = 0;
   f[n++] = (struct sock_filter)FS_LOAD(arch);
   f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FS_AUDIT_ARCH, 1, 0);
   f[n++] = (struct sock_filter)FS_RETURN(SECCOMP_RET_ALLOW);
   f[n++] = (struct sock_filter)FS_LOAD(nr);
 #ifdef FS_X32_BIT
-  f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FS_X32_BIT, (uint8_t)(count + 1), 0);
+  f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FS_X32_BIT, (uint8_t)(count + rest), 0);
 #endif
-  for (size_t i = 0; i < count; i++)
-    f[n++] =
-        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)traps[i].nr, (uint8_t)(count - i + 1), 0);
-  f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FS_IO_URING_SETUP, 2, 0);
+  for (size_t i = 0; i < count; i++) f[n++] = (struct sock_filter)FS_IF(traps[i].nr, count - i + rest, 0);
+  f[n++] = (struct sock_filter)FS_IF(FS_IO_URING_SETUP, locks + 4, 0);
+  f[n++] = (struct sock_filter)FS_IF(traps[count].nr, 0, locks + 1);
+  f[n++] = (struct sock_filter)FS_LOAD(args[1]); /* its lower half: little-endian */
+  for (size_t i = 0; i < locks; i++) f[n++] = (struct sock_filter)FS_IF(lock_commands[i], locks - i, 0);
   f[n++] = (struct sock_filter)FS_RETURN(SECCOMP_RET_ALLOW);
   f[n++] = (struct sock_filter)FS_RETURN(SECCOMP_RET_USER_NOTIF);
   f[n++] = (struct sock_filter)FS_RETURN(SECCOMP_RET_ERRNO | ENOSYS);
@@ -134,7 +144,7 @@ static size_t filter_make(struct sock_filter *f) {
 /* Waiting killably (Linux 5.19), a call that has been received is not given up for every signal: Go sends itself many.
    Before that, it is started again after a handler has run. */
 fs_fd fs_filter_install(void) {
-  struct sock_filter filter[FS_ARRAY_LEN(traps) + 16];
+  struct sock_filter filter[FS_ARRAY_LEN(traps) + FS_ARRAY_LEN(lock_commands) + 16];
   struct sock_fprog program = {.len = (unsigned short)filter_make(filter), .filter = filter};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -errno;
   const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;

@@ -216,6 +216,9 @@ uint64_t fs_out_real_id(int fd);
 fs_err fs_out_relayed(int fd, uint64_t id, uint32_t *entry);
 /* 0, or -ENOLCK: a real descriptor stands for another node's file, so that a lock of it would exclude nobody. */
 fs_err fs_out_real_lock(int fd);
+/* Is it the copy that fs_out_materialize has made, by its name in /proc? It has none, in the spill directory or in
+ * memory. */
+bool fs_out_copy_link(const char *link);
 /* Is a real descriptor, which came from elsewhere, one of an output that can be written? It is noted then. */
 void fs_out_note_real(int fd);
 /* A file of the kernel's with the same bytes, read-only. */

@@ -173,20 +173,24 @@ void fs_out_note_real(int fd) {
   if (id != 0) fs_out_opened(fd, O_WRONLY, &(struct fs_record){.id = id});
 }
 
-/* Is it the copy that fs_out_materialize has made? That has no name, and is in the spill directory or in memory. */
-static bool is_copy(int fd) {
-  char link[PATH_MAX], name[40] = "/proc/self/fd/", number[FS_U64_TEXT];
+bool fs_out_copy_link(const char *link) {
   static const char memory[] = "/memfd:fanstore-output", nameless[] = "/#";
-  struct stat st;
-  if (fs_sys_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 0) return false;
   const struct fs_node *node = fs_names_node();
-  strcat(name, fs_u64_text((uint64_t)fd, number));
-  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, sizeof(link) - 1);
-  if (node == NULL || n <= 0) return false;
-  link[n] = '\0';
+  if (node == NULL) return false;
   size_t dir = strlen(node->ctl->spill);
   if (strncmp(link, memory, sizeof(memory) - 1) == 0) return true;
   return strncmp(link, node->ctl->spill, dir) == 0 && strncmp(link + dir, nameless, sizeof(nameless) - 1) == 0;
+}
+
+static bool is_copy(int fd) {
+  char link[PATH_MAX], name[40] = "/proc/self/fd/", number[FS_U64_TEXT];
+  struct stat st;
+  if (fs_sys_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 0) return false;
+  strcat(name, fs_u64_text((uint64_t)fd, number));
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, sizeof(link) - 1);
+  if (n <= 0) return false;
+  link[n] = '\0';
+  return fs_out_copy_link(link);
 }
 
 fs_err fs_out_real_lock(int fd) {

@@ -75,6 +75,43 @@ expect_status 0 launch --static --emulate 2 --dataset "$work/ds" -- bash -c "$sc
 [ ! -s "$work/out" ] || fail "$(cut -c 1-100 "$work/out")"
 echo "ok - names of more than 255 bytes are refused, and nothing is touched"
 
+cat >"$work/lock.c" <<'C'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  char text[8] = "";
+  struct flock f = {.l_type = F_RDLCK};
+  int fd = open(argv[1], O_RDONLY);
+  (void)!read(fd, text, 5);
+  printf("%s", text);
+  printf(" %d", flock(fd, LOCK_SH) < 0 ? errno : 0);
+  printf(" %d", fcntl(fd, F_SETLK, &f) < 0 ? errno : 0);
+  printf(" %d", fcntl(fd, F_OFD_SETLKW, &f) < 0 ? errno : 0);
+  f.l_type = F_UNLCK;
+  printf(" %d", fcntl(fd, F_SETLK, &f) < 0 ? errno : 0);
+  printf(" %d\n", open(argv[1], O_RDWR) < 0 ? errno : 0);
+  return 0;
+}
+C
+cc -static -w -o "$work/lock" "$work/lock.c"
+# shellcheck disable=SC2016
+expect_status 0 launch --static --emulate 2 --np 2 --discard --dataset "$work/ds" -- bash -c '
+  r=$OMPI_COMM_WORLD_RANK
+  echo hello >"$2/by-$r"
+  for ((i = 0; i < 300; i++)); do [ ! -e "$2/by-$((1 - r))" ] || break; sleep 0.1; done
+  for n in 0 1; do "$1/lock" "$2/by-$n" >"$1/locked.$r.$n"; done
+  touch "$1/done.$r"
+  for ((i = 0; i < 300; i++)); do [ ! -e "$1/done.$((1 - r))" ] || break; sleep 0.1; done' - "$work" "$mnt"
+for r in 0 1; do
+  equal "its own output" "hello 0 0 0 0 0" "$(cat "$work/locked.$r.$r")"
+  equal "the other node's: ENOLCK, and not writable" "hello 37 37 37 0 30" "$(cat "$work/locked.$r.$((1 - r))")"
+done
+echo "ok - another node's output is read; locks of it are refused"
+
 # shellcheck disable=SC2016
 script='kill -9 $(sed -n "s/^PPid:.//p" /proc/$$/status); while :; do :; done'
 expect_status 125 env FANSTORE_DATASET="$work/ds" FANSTORE_MOUNT="$mnt" "$bin/fanstore-static" sh -c "$script"
