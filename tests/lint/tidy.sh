@@ -3,7 +3,7 @@
 # timeout: 1500
 # clang-tidy with the checks of .clang-tidy, on all product code, or on the files that are given. Leaks are
 # left to the sanitizers and valgrind: clang 14 does not know cleanup attributes. The analyzer gives a function up after
-# TIDY_NODES states (50000): a fifth of the time of its own default, 225000.
+# TIDY_NODES states (50000): a third of the time of its own default, 225000.
 . "$(dirname "$0")/files.sh"
 need clang-tidy
 flags=(-std=gnu11 -D_GNU_SOURCE -Iinclude -Ilibfanstore -Xclang -analyzer-config -Xclang "max-nodes=${TIDY_NODES:-50000}")
