@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Kernel AIO by libaio, and liburing: kaio FILE OTHER [NEW]. Prints the same on a plain directory and on a mount. FILE
- * is read, beside OTHER, a real file; NEW is made, written, synced and read again.
+ * (@N: the inherited descriptor N) is read, beside OTHER, a real file; NEW is made, written, synced and read again.
  */
 #include <fcntl.h>
 #include <libaio.h>
 #include <liburing.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -41,7 +42,7 @@ static void prepare(int i, int fd, int write, size_t n, long long at) {
 }
 
 static void reads(const char *path, int real) {
-  int fd = open(path, O_RDONLY), bell = eventfd(0, 0);
+  int fd = path[0] == '@' ? atoi(path + 1) : open(path, O_RDONLY), bell = eventfd(0, EFD_NONBLOCK);
   unsigned long long rung = 0;
   struct iovec parts[2] = {{text[2], 3}, {text[2] + 3, 5}};
   prepare(0, fd, 0, 10, 2);

@@ -85,6 +85,9 @@ cc -O1 -w -o "$work/kaio" "$here/kaio.c" -laio -luring
 "$work/kaio" "$work/original/a.txt" /etc/passwd >"$work/kaio.native"
 plain "$work/ds" "$mnt" "$work/kaio" "$mnt/a.txt" /etc/passwd >"$work/kaio.mounted"
 diff "$work/kaio.native" "$work/kaio.mounted" || fail "libaio: answers differ"
+# shellcheck disable=SC2016
+plain "$work/ds" "$mnt" bash -c '"$0" @7 /etc/passwd 7<"$1"' "$work/kaio" "$mnt/a.txt" >"$work/kaio.inherited"
+diff "$work/kaio.native" "$work/kaio.inherited" || fail "libaio, an inherited descriptor: answers differ"
 equal "io_uring" "ring -38" "$(FANSTORE_IO_URING=0 plain "$work/ds" "$mnt" "$work/kaio" "$mnt/a.txt" /etc/passwd | grep ring)"
 # libuv falls back to its threads; node opens and reads by the ring otherwise.
 if command -v node >/dev/null; then
