@@ -14,8 +14,14 @@
 
 _Atomic uint32_t fs_copies_mapped;
 
+/* "NUMBER-ENTRY.c" and the like */
+static bool parse_name(const char *name, char ending, unsigned *number, unsigned *entry) {
+  char end[2];
+  return sscanf(name, "%9u-%10u.%1[a-z]", number, entry, end) == 3 && end[0] == ending;
+}
+
 bool fs_made_name(const char *path, char ending, uint32_t *mount, uint32_t *entry) {
-  char memory[PATH_MAX], end[2];
+  char memory[PATH_MAX];
   const struct fs_node *node = fs_node_attach();
   const char *dirs[] = {node ? node->ctl->spill : "", memory};
   unsigned number, e;
@@ -23,7 +29,7 @@ bool fs_made_name(const char *path, char ending, uint32_t *mount, uint32_t *entr
   for (unsigned i = 0; i < FS_ARRAY_LEN(dirs); i++) {
     size_t len = strlen(dirs[i]);
     if (len == 0 || strncmp(path, dirs[i], len) != 0 || path[len] != '/') continue;
-    if (sscanf(path + len + 1, "%9u-%10u.%1[a-z]", &number, &e, end) != 3 || end[0] != ending) return false;
+    if (!parse_name(path + len + 1, ending, &number, &e)) return false;
     for (*mount = 0; *mount < fs_mounts(); ++*mount) {
       fs_err err;
       const struct fs_dataset *ds = fs_dataset(*mount, &err);
@@ -73,11 +79,9 @@ static fs_err find_mapping(const void *addr, char *buf, size_t size, struct maps
 
 /* A copy in a directory that is not this node's, or is named in another way: what it shows more would be zeros. */
 static bool looks_made(const char *path) {
-  const char *name = strrchr(path, '/') + 1;
   unsigned number, e;
-  char end[2];
-  return strstr(path, "/" FS_LOCAL_SPILL "job-") != NULL && sscanf(name, "%9u-%10u.%1[a-z]", &number, &e, end) == 3 &&
-         end[0] == FS_MADE_MAPPED;
+  return strstr(path, "/" FS_LOCAL_SPILL "job-") != NULL &&
+         parse_name(strrchr(path, '/') + 1, FS_MADE_MAPPED, &number, &e);
 }
 
 fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n) {

@@ -172,7 +172,7 @@ static bool is_loaded(const char *name) {
   struct link_map *map = NULL;
   void *handle = FS_REAL(dlopen)(name, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == NULL) return false;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && strstr(map->l_name, "/" FS_SHADOW_DIR "/") != NULL)
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && fs_is_shadow(map->l_name, strlen(map->l_name)))
     pin(handle);
   else
     dlclose(handle);

@@ -39,7 +39,7 @@ bool fs_library_origin(const char *path, char out[PATH_MAX]);
    if that lies below a mount, and the path in `out`; else NULL. */
 const char *fs_library_find(const char *list, const char *origin, const char *name, char out[PATH_MAX]);
 /* Loads the library at a real path as the loader does that searches for `name`, the path's last component. NULL: it
-   cannot be loaded so. stub.c. */
+   cannot be loaded so. needer.c. */
 void *fs_library_load_named(const char *path, const char *name);
 /* The shadow of a path below a mount (client/shadow.h). */
 fs_err fs_library_shadow(const char *path, char out[PATH_MAX]);

@@ -18,7 +18,7 @@ nm -D --defined-only "$libc" | awk '$2 ~ /[TWi]/ && $3 ~ /@/ && $3 !~ /GLIBC_PRI
 cut -d ' ' -f 1 "$tmp/versions" | sort -u >"$tmp/functions"
 version=$(cut -d ' ' -f 2 "$tmp/versions" | sed -n 's/^@*GLIBC_\([0-9.]*\)$/\1/p' | sort -uV | tail -n 1)
 echo '#include <sys/syscall.h>' | "${CC:-cc}" -E -dM -x c - | sed -n 's/^#define \(SYS_[a-z0-9_]*\) .*/\1/p' | sort -u >"$tmp/numbers"
-nm -D --defined-only "$lib" | awk '$2 ~ /[TWi]/ { sub(/@.*/, "", $3); print $3 }' | grep -vxE 'fanstore_.*|io_submit|io_uring_(setup|queue_init(_params|_mem)?)' | sort -u >"$tmp/exports"
+nm -D --defined-only "$lib" | awk '$2 ~ /[TWi]/ { sub(/@.*/, "", $3); print $3 }' | grep -vxE "$not_libc" | sort -u >"$tmp/exports"
 grep -o 'X(SYS_[a-z0-9_]*' libfanstore/preload/syscall.c | sed 's/X(//' | sort -u >"$tmp/routed"
 
 grep -v '^#' "$table" >"$tmp/table"

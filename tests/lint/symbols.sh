@@ -11,7 +11,7 @@ need nm
 libc=$(ldd "$lib" | awk '$1 == "libc.so.6" { print $3 }')
 exported() { nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u; }
 while read -r name; do complain "exports $name, which libc does not"; done < <(
-  comm -23 <(exported "$lib") <(exported "$libc") | grep -vxE 'fanstore_.*|io_submit|io_uring_(setup|queue_init(_params|_mem)?)')
+  comm -23 <(exported "$lib") <(exported "$libc") | grep -vxE "$not_libc")
 
 while read -r name; do
   case $name in
