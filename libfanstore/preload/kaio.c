@@ -89,8 +89,8 @@ static int64_t submit_mixed(aio_context_t context, long n, struct iocb **list, i
 
 /* Is the first request on a descriptor that was inherited, and that nothing has been done with? The kernel has refused
    it: it is looked at then, so that requests on real files cost no more. */
-static bool is_inherited(int64_t r, const struct iocb *cb) {
-  return r == -EBADF && !fs_bad_address(cb) && fs_fd_adopt((int)cb->aio_fildes) != NULL;
+static bool is_inherited(int64_t r, struct iocb *const *list) {
+  return r == -EBADF && fs_fd_adopt((int)list[0]->aio_fildes) != NULL; /* the kernel has read the first one */
 }
 
 /* How many were submitted, or a negative errno. */
@@ -98,7 +98,7 @@ static int64_t submit(aio_context_t context, long n, struct iocb **list) {
   bool any = false;
   for (long i = 0; i < n && !any && !fs_bad_address(list); i++) any = is_ours(list[i]);
   int64_t real = any ? 0 : FS_SYS3(SYS_io_submit, context, n, list);
-  if (!any && !is_inherited(real, n > 0 ? list[0] : NULL)) return real;
+  if (!any && !is_inherited(real, list)) return real;
   int null = (int)FS_SYS4(SYS_openat, AT_FDCWD, "/dev/null", O_WRONLY | O_CLOEXEC, 0), state, saved = errno;
   if (null < 0) return null;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
