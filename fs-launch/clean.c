@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-launch clean: removes the run directories of dead jobs and what killed daemons have left in the local directory,
- * and with --staged the staged partitions that no job uses (a job holds the .lock of each directory shared,
- * docs/staging.md). With --hosts it runs itself on each by mpirun.
+ * fs-launch clean: removes the run directories of dead jobs, and what killed daemons and killed programs without a
+ * daemon have left on this node; with --staged also the staged partitions that no job uses (a job holds the .lock of
+ * each directory shared, docs/staging.md). With --hosts it runs itself on each by mpirun.
  */
 #include <dirent.h>
 #include <pwd.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ipc/alone.h"
 #include "ipc/local.h"
 #include "launch.h"
 #include "left.h"
@@ -166,6 +167,8 @@ int fs_clean(int argc, char **argv) {
   fs_spills_clean(l.local_dir, !l.opt.local_dir, &outputs);
   fs_kept_clean(l.local_dir, !l.opt.local_dir, &outputs);
   fs_fragments_remove(l.local_dir, !l.opt.local_dir, false, true);
+  for (unsigned i = 0; i < FS_ALONE_BASES; i++)
+    if (fs_alone_base(i)) fs_alone_clean(fs_alone_base(i));
   if (l.opt.staged) status = clean_staged(&l);
   if (status == 0 && l.opt.local_dir) status = clean_others(l.local_dir);
   return status == 0 && failed ? 1 : status;

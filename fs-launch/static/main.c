@@ -151,7 +151,9 @@ static int run(struct fs_static *s) {
     close(pair[0]);
     close(signals);
     s->front = pair[1];
-    _exit(fs_supervise(s));
+    int status = fs_supervise(s);
+    fs_data_leave();
+    _exit(status);
   }
   close(pair[1]);
   if (supervisor < 0) {

@@ -16,6 +16,7 @@
 #include "client/out.h"
 #include "ipc/handover.h"
 #include "ipc/node.h"
+#include "util/dirents.h"
 #include "util/util.h"
 
 #define FS_ATTACH_TIMEOUT_NS 2000000000ull
@@ -69,14 +70,6 @@ bool fs_run_set(void) {
 
 /* ---- the socket ---- */
 
-struct fs_dirent64 { /* the kernel's linux_dirent64 */
-  uint64_t ino;
-  int64_t off;
-  uint16_t reclen;
-  uint8_t type;
-  char name[];
-};
-
 /* "node-<k><suffix>": k, else -1 */
 static int64_t fs_named_node(const char *name, const char *suffix) {
   uint64_t k = 0;
@@ -88,19 +81,14 @@ static int64_t fs_named_node(const char *name, const char *suffix) {
 
 /* The lowest node with such a file in the run directory, or -1: this host has one daemon, whatever its number. */
 static int64_t fs_any_node(const char *run, const char *suffix) {
-  alignas(8) char buf[2048];
   int64_t best = -1;
   FS_AUTO_CLOSE int dir = fs_sys_openat(AT_FDCWD, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  for (;;) {
-    long n = dir < 0 ? 0 : FS_SYS3(SYS_getdents64, dir, buf, sizeof(buf));
-    if (n <= 0) return best;
-    for (long at = 0; at < n;) {
-      const struct fs_dirent64 *d = (const void *)(buf + at);
-      int64_t k = fs_named_node(d->name, suffix);
-      if (k >= 0 && (best < 0 || k < best)) best = k;
-      at += d->reclen;
-    }
+  struct fs_dirents names = {.fd = dir};
+  for (const struct dirent64 *d; (d = fs_dirents_next(&names)) != NULL;) {
+    int64_t k = fs_named_node(d->d_name, suffix);
+    if (k >= 0 && (best < 0 || k < best)) best = k;
   }
+  return best;
 }
 
 /* The socket that this process's daemon has or had, and whose it is. One that has ended in order has none any more,

@@ -14,6 +14,7 @@
 
 #include "client/making.h"
 #include "client/out.h"
+#include "util/dirents.h"
 
 #define FS_COPY_CHUNK (2u << 20)
 #define FS_MARKS_AT_ONCE 512u
@@ -48,30 +49,18 @@ void fs_claim_nap(void) {
 
 /* ---- room ---- */
 
-struct fs_kernel_dirent {
-  uint64_t ino;
-  int64_t off;
-  uint16_t len;
-  uint8_t type;
-  char name[];
-};
-
 /* What the copies in a directory take, by the kernel's account: nothing of a process that died
    stays in it. */
 static uint64_t copies_bytes(const char *dir) {
-  alignas(struct fs_kernel_dirent) char buf[4096];
   uint64_t bytes = 0;
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  for (long n; fd >= 0 && (n = FS_SYS3(SYS_getdents64, fd, buf, sizeof(buf))) > 0;) {
-    for (long at = 0; at < n;) {
-      const struct fs_kernel_dirent *e = (const void *)(buf + at);
-      size_t len = strlen(e->name);
-      struct stat st;
-      at += e->len;
-      if (len < 3 || e->name[len - 2] != '.') continue;
-      if (e->name[len - 1] != FS_MADE_WHOLE && e->name[len - 1] != FS_MADE_MAPPED) continue;
-      if (fs_sys_fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0) bytes += (uint64_t)st.st_blocks * 512;
-    }
+  struct fs_dirents names = {.fd = fd};
+  for (const struct dirent64 *e; (e = fs_dirents_next(&names)) != NULL;) {
+    size_t len = strlen(e->d_name);
+    struct stat st;
+    if (len < 3 || e->d_name[len - 2] != '.') continue;
+    if (e->d_name[len - 1] != FS_MADE_WHOLE && e->d_name[len - 1] != FS_MADE_MAPPED) continue;
+    if (fs_sys_fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) bytes += (uint64_t)st.st_blocks * 512;
   }
   return bytes;
 }

@@ -70,7 +70,11 @@ fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n);
    0-2, sendfile and programs without the preload. Shared by the node where a daemon runs; anonymous else. */
 fs_fd fs_data_materialize(uint32_t mount, uint32_t entry);
 
-/* Is this the name of a file that fs_data_materialize has made in the job's spill directory? */
+/* The process ends: what it shares with others without a daemon is removed if it is the last. Safe
+   in a signal handler. */
+void fs_data_leave(void);
+
+/* Is this the name of a file that fs_data_materialize has made? */
 bool fs_data_materialized(const char *path, uint32_t *mount, uint32_t *entry);
 
 /* ---- prefetch.c: hints; nobody waits for the data ---- */

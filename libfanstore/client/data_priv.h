@@ -120,6 +120,7 @@ struct fs_dataset {
   enum fs_verify verify;
   void *_Atomic checked[2]; /* of enum fs_check: _Atomic uint8_t[], a bit for each entry, then each block record */
   void *_Atomic blocks;     /* struct fs_dcache */
+  void *_Atomic alone;      /* struct fs_alone[]: where real files go without a daemon */
   struct fs_part part[];
 };
 
@@ -331,6 +332,8 @@ struct fs_straight {
   uint64_t off;
 };
 fs_err fs_shared_straight(struct fs_dataset *ds, uint32_t entry, const struct fs_straight *s);
+/* The partition on shared storage, as fs_local_fd. */
+fs_fd fs_shared_fd(struct fs_dataset *ds, uint32_t p, bool *temporary);
 void fs_shared_willneed(struct fs_dataset *ds, const struct fs_block *b);
 
 /* ---- decode.c ---- */
@@ -392,6 +395,11 @@ void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry
 /* The same of an output file or part of another node, of so many blocks. */
 void fs_remote_ahead_out(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint32_t handle, uint64_t i,
                          uint64_t count);
+
+/* ---- alone.c ---- */
+
+/* In a forked child: takes locks of its own. */
+void fs_alone_forked(void);
 
 /* ---- materialize.c ---- */
 

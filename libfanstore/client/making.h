@@ -8,10 +8,12 @@
 #define FS_CLIENT_MAKING_H
 
 #include "client/data_priv.h"
+#include "ipc/alone.h"
 
 struct fs_making {
   struct fs_dataset *ds;
   uint32_t entry;
+  uint32_t number; /* of the dataset in names: the job's, or 0 in a directory of this dataset alone */
   uint64_t size;
   mode_t mode;
   int32_t progress; /* a file whose length tells others how far a whole copy is; -1: nobody waits */
@@ -24,7 +26,7 @@ struct fs_map_range {
 
 #define FS_MADE_WHOLE 'm'  /* endings of names in the spill directory: a whole file, */
 #define FS_MADE_MAPPED 'c' /* and one of which some chunks are filled */
-#define FS_MADE_MARKS 'b'  /* which ones */
+#define FS_MADE_MARKS 'b'  /* which ones; FS_ALONE_FIRST */
 #define FS_MADE_LOCK 'w'   /* who makes the whole file locks this */
 
 /* Prepares to make a regular file of the dataset. Errors as of fs_data_map. */
@@ -35,12 +37,19 @@ fs_err fs_making_fill(struct fs_making *m, int fd, uint64_t from, uint64_t to);
 fs_err fs_making_path(const struct fs_making *m, const char *dir, uint64_t inode, char ending, char *out);
 /* Opens a file of that name for reading. -EUCLEAN if it is not ours or has another size. */
 fs_fd fs_making_open(const struct fs_making *m, const char *path);
-/* Reads such a name, without an inode, in the job's spill directory or the one in memory. */
+/* Reads such a name, without an inode, in the job's spill directory, the one in memory, or a
+   directory of processes without a daemon. */
 bool fs_made_name(const char *path, char ending, uint32_t *mount, uint32_t *entry);
 /* Does this error say that there is no room? */
 static inline bool fs_is_full(fs_err err) {
   return err == -ENOSPC || err == -EDQUOT || err == -EFBIG;
 }
+
+/* ---- alone.c ---- */
+
+/* The directory that processes without a daemon share for this dataset, below fs_alone_base(base);
+   locked until this process ends. NULL: there is none, or it cannot be used. */
+const char *fs_alone_get(struct fs_dataset *ds, unsigned base);
 
 /* ---- copies.c ---- */
 

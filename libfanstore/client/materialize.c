@@ -4,7 +4,8 @@
  * a daemon they lie in the job's spill directory on this node, or in memory where that is full, and are removed with
  * the job. A mapping gets the node's copy, of which its part is filled (copies.c). A descriptor that leaves the library
  * gets a whole file: one process makes it while the others wait, and it is complete once it has its name. Without a
- * daemon each is anonymous and whole. docs/read-path.md, "Real files".
+ * daemon mappings share a directory of their own (alone.c), and a whole file is anonymous.
+ * docs/read-path.md, "Real files".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,10 @@
 
 #define FS_FILL_BYTES (2u << 20) /* eight blocks of the default size: as many as are fetched at once */
 #define FS_PROC_FD 32
+
+static bool fs_has_spill(const struct fs_dataset *ds) {
+  return ds->node && ds->node->ctl->spill[0] == '/';
+}
 
 static char *fs_proc_fd(int fd, char out[FS_PROC_FD]) {
   char number[FS_U64_TEXT];
@@ -87,7 +92,7 @@ static fs_fd fs_make_anonymous(struct fs_making *m, const char *dir) {
 
 fs_err fs_making_path(const struct fs_making *m, const char *dir, uint64_t inode, char ending, char *out) {
   char name[3 * FS_U64_TEXT + 4], number[FS_U64_TEXT];
-  strcpy(name, fs_u64_text(m->ds->number, number));
+  strcpy(name, fs_u64_text(m->number, number));
   strcat(name, "-");
   strcat(name, fs_u64_text(m->entry, number));
   if (inode != 0) strcat(strcat(name, "-"), fs_u64_text(inode, number));
@@ -186,18 +191,11 @@ static fs_err fs_no_room(const struct fs_making *m, const char *dir) {
   return -ENOSPC;
 }
 
-/* Of this process alone: a file without a name, or memory. */
-static fs_fd fs_alone(struct fs_making *m, const char *const *dirs, unsigned n) {
-  fs_fd fd;
-  for (unsigned i = 0; i < n; i++) {
-    if (!dirs[i] || dirs[i][0] != '/') continue;
-    fd = fs_make_anonymous(m, dirs[i]);
-    if (fd >= 0) return fs_read_only(fd);
-    if (m->unreadable) return fd;
-  }
-  fd = fs_make_anonymous(m, NULL);
+/* In memory, without a name: of this process alone. */
+static fs_fd fs_memfd(struct fs_making *m, const char *full) {
+  fs_fd fd = fs_make_anonymous(m, NULL);
   if (fd >= 0) return fs_read_only(fd);
-  return fs_is_full(fd) ? fs_no_room(m, "the local directory") : fd;
+  return fs_is_full(fd) ? fs_no_room(m, full) : fd;
 }
 
 static fs_fd fs_shared(struct fs_making *m, const char *dir, const struct fs_map_range *r) {
@@ -218,14 +216,29 @@ static fs_fd fs_in_memory(struct fs_making *m, const char *spill, const struct f
   return fs_shared(m, dir, r);
 }
 
+/* Without a daemon: in the first place that has room. Only mappings share: of a whole file, which may be executed,
+   nobody would know when it is not needed any more. */
+static fs_fd fs_without_daemon(struct fs_making *m, const struct fs_map_range *r) {
+  for (unsigned i = 0; i < FS_ALONE_BASES; i++) {
+    const char *base = fs_alone_base(i), *dir = base && r ? fs_alone_get(m->ds, i) : NULL;
+    fs_fd fd = dir ? fs_copies_get(m, dir, r->from, r->to) : -EUCLEAN;
+    if (base && i != FS_ALONE_MEMORY && fd < 0 && !fs_is_full(fd) && !m->unreadable)
+      fd = fs_read_only(fs_make_anonymous(m, base));
+    if (fd >= 0 || m->unreadable) return fd;
+  }
+  return fs_memfd(m, "the local directory");
+}
+
 /* r: what a mapping is to show; NULL: a descriptor of all of it, to be given away. */
 static fs_fd fs_materialize(struct fs_making *m, const struct fs_map_range *r) {
-  const char *alone[] = {getenv(FS_ENV_SPILL), getenv("TMPDIR"), "/tmp"};
-  const char *spill = m->ds->node && m->ds->node->ctl->spill[0] == '/' ? m->ds->node->ctl->spill : NULL;
-  if (!spill) return fs_alone(m, alone, FS_ARRAY_LEN(alone));
+  const char *spill = fs_has_spill(m->ds) ? m->ds->node->ctl->spill : NULL;
+  if (!spill) return fs_without_daemon(m, r);
   fs_fd fd = fs_shared(m, spill, r);
   if (fd >= 0 || m->unreadable) return fd;
-  if (!fs_is_full(fd)) return fs_alone(m, &spill, 1);
+  if (!fs_is_full(fd)) {
+    fd = fs_make_anonymous(m, spill);
+    return fd >= 0 ? fs_read_only(fd) : m->unreadable ? fd : fs_memfd(m, spill);
+  }
   fd = fs_in_memory(m, spill, r);
   return fd >= 0 || m->unreadable ? fd : fs_no_room(m, spill);
 }
@@ -239,6 +252,7 @@ fs_err fs_making_set(struct fs_making *m, uint32_t mount, uint32_t entry) {
   struct fs_block last; /* a file of exabytes that are nowhere is not worth a try */
   if (e->size > 0 && fs_index_block(&m->ds->ix, entry, fs_index_block_count(&m->ds->ix, e) - 1, &last) < 0)
     return -EUCLEAN;
+  m->number = fs_has_spill(m->ds) ? m->ds->number : 0;
   m->size = e->size;
   m->mode = e->mode & 0111 ? 0500 : 0400;
   return 0;
@@ -255,29 +269,38 @@ bool fs_data_materialized(const char *path, uint32_t *mount, uint32_t *entry) {
   return fs_made_name(path, FS_MADE_WHOLE, mount, entry);
 }
 
-/* Can [off, off + len) be mapped from the staged partition? Beyond the file's last page lie other files. */
+/* Can [off, off + len) be mapped from the staged partition, or without a daemon from the shared one? Beyond the file's
+   last page lie other files. */
 static bool fs_map_direct(const struct fs_making *m, uint64_t off, uint64_t len, struct fs_block *b) {
   const struct fs_index *ix = &m->ds->ix;
   const uint32_t need = FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED;
   uint64_t page = getauxval(AT_PAGESZ), end = fs_round_up(m->size, page);
   if ((FS_NAME_FLAGS(ix->entries[m->entry].name) & need) != need || page > FS_ALIGN) return false;
   if (off > end || len > end - off) return false;
-  return fs_index_block(ix, m->entry, 0, b) == 0 && fs_is_local(m->ds, b->partition);
+  return fs_index_block(ix, m->entry, 0, b) == 0 && (!m->ds->placement || fs_is_local(m->ds, b->partition));
+}
+
+/* Reads and checks a block that a mapping is to show. */
+static bool fs_block_checked(struct fs_making *m, enum fs_check which, const struct fs_block *b, uint8_t *buf) {
+  struct fs_stored s;
+  if (fs_checked(m->ds, which, b->key)) return true;
+  if (which == FS_CHECK_SHARED) return fs_shared_block(m->ds, b, buf, NULL) == 0;
+  if (fs_local_stored(m->ds, b, &s) < 0) return false;
+  fs_local_stored_end(&s);
+  return true;
 }
 
 /* Is what would be mapped what was stored? */
-static bool fs_map_checked(const struct fs_making *m, uint64_t off, uint64_t len) {
+static bool fs_map_checked(struct fs_making *m, enum fs_check which, uint64_t off, uint64_t len) {
   uint64_t end = FS_MIN(m->size, off + len), bs = m->ds->ix.block_size;
-  struct fs_stored s;
   struct fs_block b;
-  if (!fs_is_verified(m->ds, FS_CHECK_LOCAL)) return true;
-  for (uint64_t at = off / bs * bs; at < end; at += bs) {
-    if (fs_index_block(&m->ds->ix, m->entry, at / bs, &b) < 0) return false;
-    if (fs_checked(m->ds, FS_CHECK_LOCAL, b.key)) continue;
-    if (fs_local_stored(m->ds, &b, &s) < 0) return false;
-    fs_local_stored_end(&s);
-  }
-  return true;
+  if (!fs_is_verified(m->ds, which)) return true;
+  uint8_t *buf = which == FS_CHECK_SHARED ? fs_mem_map(bs) : NULL;
+  bool good = which == FS_CHECK_LOCAL || buf;
+  for (uint64_t at = off / bs * bs; good && at < end; at += bs)
+    good = fs_index_block(&m->ds->ix, m->entry, at / bs, &b) == 0 && fs_block_checked(m, which, &b, buf);
+  fs_mem_unmap(buf, bs);
+  return good;
 }
 
 fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, int *fd, uint64_t *fd_off,
@@ -292,11 +315,13 @@ fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, i
   }
   fs_err err = fs_making_set(&m, mount, entry);
   if (err < 0) return err;
-  if (fs_map_direct(&m, off, len, &b) && fs_map_checked(&m, off, len)) {
-    *fd = fs_local_fd(m.ds, b.partition, temporary);
+  enum fs_check which = m.ds->placement ? FS_CHECK_LOCAL : FS_CHECK_SHARED;
+  if (fs_map_direct(&m, off, len, &b) && fs_map_checked(&m, which, off, len)) {
+    *fd = (which == FS_CHECK_LOCAL ? fs_local_fd : fs_shared_fd)(m.ds, b.partition, temporary);
     *fd_off = b.offset + off;
     if (*fd >= 0) {
-      fs_count(FS_C_BYTES + FS_PLACE_IS_LOCAL, off < m.size ? FS_MIN(len, m.size - off) : 0);
+      unsigned place = which == FS_CHECK_LOCAL ? FS_PLACE_IS_LOCAL : FS_PLACE_IS_SHARED;
+      fs_count(FS_C_BYTES + place, off < m.size ? FS_MIN(len, m.size - off) : 0);
       return 0;
     }
   }

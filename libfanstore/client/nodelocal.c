@@ -15,6 +15,7 @@
 #include "client/nodelocal_priv.h"
 #include "client/out.h"
 #include "client/vdir.h"
+#include "util/dirents.h"
 #include "util/util.h"
 
 static const _Atomic uint32_t never_any;
@@ -214,19 +215,12 @@ int fs_nl_remove(const struct fs_found *f, bool directory) {
 
 static bool has_names(const struct fs_node *node, uint64_t id) {
   char path[PATH_MAX];
-  alignas(struct dirent64) char page[1024];
-  bool found = false;
   if (path_in(node, id, "", 0, path) != 0) return false;
-  fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  for (long n; fd >= 0 && !found && (n = FS_SYS3(SYS_getdents64, fd, page, sizeof(page))) > 0;) {
-    const struct dirent64 *d;
-    for (long at = 0; at < n; at += d->d_reclen) {
-      d = (const struct dirent64 *)(const void *)(page + at);
-      found = found || !fs_is_dot(d->d_name);
-    }
-  }
-  if (fd >= 0) fs_sys_close(fd);
-  return found;
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  struct fs_dirents names = {.fd = fd};
+  for (const struct dirent64 *d; (d = fs_dirents_next(&names)) != NULL;)
+    if (!fs_is_dot(d->d_name)) return true;
+  return false;
 }
 
 fs_err fs_nl_check_empty(const struct fs_found *f, uint64_t *id) {
@@ -318,18 +312,14 @@ static void keep(struct listed *batch, uint32_t *n, uint64_t at, const struct di
 
 /* The next names in the order of a hash, which stays when others are made or removed. */
 static uint32_t gather(int fd, uint32_t mount, uint32_t dir, uint64_t from, struct listed *batch) {
-  alignas(struct dirent64) char page[2048];
+  struct fs_dirents names = {.fd = fd};
   uint32_t kept = 0;
   FS_SYS3(SYS_lseek, fd, 0, SEEK_SET);
-  for (long n; (n = FS_SYS3(SYS_getdents64, fd, page, sizeof(page))) > 0;) {
-    const struct dirent64 *d;
-    for (long at = 0; at < n; at += d->d_reclen) {
-      d = (const struct dirent64 *)(const void *)(page + at);
-      size_t len = strlen(d->d_name);
-      uint64_t place = FS_NL_AT + 1 + (fs_xxh3(d->d_name, len) & (FS_RECORD_SEQ_MAX - 1));
-      if (fs_is_dot(d->d_name) || len > FS_NAME_MAX || place <= from) continue;
-      if (dataset_entry(mount, dir, d->d_name, len) == NULL) keep(batch, &kept, place, d, len);
-    }
+  for (const struct dirent64 *d; (d = fs_dirents_next(&names)) != NULL;) {
+    size_t len = strlen(d->d_name);
+    uint64_t place = FS_NL_AT + 1 + (fs_xxh3(d->d_name, len) & (FS_RECORD_SEQ_MAX - 1));
+    if (fs_is_dot(d->d_name) || len > FS_NAME_MAX || place <= from) continue;
+    if (dataset_entry(mount, dir, d->d_name, len) == NULL) keep(batch, &kept, place, d, len);
   }
   return kept;
 }

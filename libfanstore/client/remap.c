@@ -14,30 +14,41 @@
 
 _Atomic uint32_t fs_copies_mapped;
 
-/* "NUMBER-ENTRY.c" and the like */
+/* "NUMBER-ENTRY.c" and the like; behind that may be " (deleted)" */
 static bool parse_name(const char *name, char ending, unsigned *number, unsigned *entry) {
   char end[2];
   return sscanf(name, "%9u-%10u.%1[a-z]", number, entry, end) == 3 && end[0] == ending;
 }
 
+static bool is_entry(uint32_t mount, const uint8_t *id, unsigned number, unsigned entry) {
+  fs_err err;
+  const struct fs_dataset *ds = fs_dataset(mount, &err);
+  if (!ds || entry >= ds->ix.nentries) return false;
+  return id ? memcmp(ds->ix.hdr->dataset_id, id, 16) == 0 : ds->node && ds->number == number;
+}
+
+/* id: of the dataset, where the directory is of this one alone; NULL: the name has its number */
+static bool made_entry(const char *name, char ending, const uint8_t *id, uint32_t *mount, uint32_t *entry) {
+  unsigned number, e;
+  if (!parse_name(name, ending, &number, &e) || strchr(name, ' ')) return false;
+  *entry = e;
+  for (*mount = 0; *mount < fs_mounts(); ++*mount)
+    if (is_entry(*mount, id, number, e)) return true;
+  return false;
+}
+
 bool fs_made_name(const char *path, char ending, uint32_t *mount, uint32_t *entry) {
   char memory[PATH_MAX];
+  uint8_t id[16];
+  const char *name = fs_alone_parse(path, id);
   const struct fs_node *node = fs_node_attach();
   const char *dirs[] = {node ? node->ctl->spill : "", memory};
-  unsigned number, e;
+  if (name) return made_entry(name, ending, id, mount, entry);
   if (!node || fs_memory_spill(node->ctl->spill, memory, sizeof(memory)) < 0) memory[0] = '\0';
   for (unsigned i = 0; i < FS_ARRAY_LEN(dirs); i++) {
     size_t len = strlen(dirs[i]);
-    if (len == 0 || strncmp(path, dirs[i], len) != 0 || path[len] != '/') continue;
-    if (!parse_name(path + len + 1, ending, &number, &e)) return false;
-    for (*mount = 0; *mount < fs_mounts(); ++*mount) {
-      fs_err err;
-      const struct fs_dataset *ds = fs_dataset(*mount, &err);
-      if (!ds || !ds->node || ds->number != number) continue;
-      *entry = e;
-      return e < ds->ix.nentries;
-    }
-    return false;
+    if (len > 0 && strncmp(path, dirs[i], len) == 0 && path[len] == '/')
+      return made_entry(path + len + 1, ending, NULL, mount, entry);
   }
   return false;
 }
@@ -80,7 +91,7 @@ static fs_err find_mapping(const void *addr, char *buf, size_t size, struct maps
 /* A copy in a directory that is not this node's, or is named in another way: what it shows more would be zeros. */
 static bool looks_made(const char *path) {
   unsigned number, e;
-  return strstr(path, "/" FS_LOCAL_SPILL "job-") != NULL &&
+  return (strstr(path, "/" FS_LOCAL_SPILL "job-") != NULL || strstr(path, "/" FS_ALONE_DIR) != NULL) &&
          parse_name(strrchr(path, '/') + 1, FS_MADE_MAPPED, &number, &e);
 }
 

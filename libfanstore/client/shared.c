@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The dataset's own directory on shared storage: the only source without a daemon, the last one with it. Read by pread
- * only, since such a file may shrink or vanish under a mapping. Every block is checked against its checksum at
- * its first use in a process (verify.c). No locks; descriptors are published once.
+ * only, since such a file may shrink or vanish under a mapping; mappings of the program's may show it (materialize.c).
+ * Every block is checked against its checksum at its first use in a process (verify.c). No locks; descriptors are
+ * published once.
  */
 #include "client/data_priv.h"
 #include "client/fdtab.h"
@@ -43,7 +44,7 @@ static fs_fd fs_shared_open(struct fs_dataset *ds, uint32_t p) {
   return err;
 }
 
-static fs_fd fs_shared_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {
+fs_fd fs_shared_fd(struct fs_dataset *ds, uint32_t p, bool *temporary) {
   int32_t fd = atomic_load_explicit(&ds->part[p].shared_fd, memory_order_acquire);
   *temporary = false;
   if (FS_LIKELY(fd > 0 && fs_vfork_depth == 0)) return fd - 1;

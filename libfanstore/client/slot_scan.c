@@ -10,28 +10,13 @@
 #include <unistd.h>
 
 #include "client/slot.h"
-#include "util/sys.h"
+#include "util/dirents.h"
 #include "util/util.h"
 
-struct fs_kernel_dirent {
-  uint64_t ino;
-  int64_t off;
-  uint16_t reclen;
-  uint8_t type;
-  char name[];
-};
-
 void fs_each_number(int dirfd, fs_visit_number *visit, void *ctx) {
-  alignas(8) char buf[4096];
-  for (;;) {
-    long n = FS_SYS3(SYS_getdents64, dirfd, buf, sizeof(buf));
-    if (n <= 0) return;
-    for (long at = 0; at < n;) {
-      const struct fs_kernel_dirent *d = (const void *)(buf + at);
-      if (d->name[0] >= '0' && d->name[0] <= '9') visit(ctx, dirfd, d->name);
-      at += d->reclen;
-    }
-  }
+  struct fs_dirents names = {.fd = dirfd};
+  for (const struct dirent64 *d; (d = fs_dirents_next(&names)) != NULL;)
+    if (d->d_name[0] >= '0' && d->d_name[0] <= '9') visit(ctx, dirfd, d->d_name);
 }
 
 /* A file of a process in /proc, from its beginning; "" when it cannot be read. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "util/sys.h"
+#include "util/dirents.h"
 #include "util/util.h"
 
 #define FS_VDIR_DEV ((dev_t)0xfa5 << 8) /* the mounts' major number, and a minor of their own */
@@ -96,15 +96,11 @@ struct edges {
 
 /* Of "." in a directory's listing; 0: not among the first names. */
 static uint64_t ino_of_dot(const char *path) {
-  alignas(8) char buf[2048];
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  long n = fd < 0 ? fd : FS_SYS3(SYS_getdents64, fd, buf, sizeof(buf));
-  for (long at = 0; at < n;) {
-    const struct dirent64 *d = (const void *)(buf + at); /* the kernel's is the same */
-    if (strcmp(d->d_name, ".") == 0) return d->d_ino;
-    at += d->d_reclen;
-  }
-  return 0;
+  struct fs_dirents names = {.fd = fd};
+  const struct dirent64 *d = fs_dirents_next(&names);
+  while (d != NULL && strcmp(d->d_name, ".") != 0) d = names.at < names.have ? fs_dirents_next(&names) : NULL;
+  return d == NULL ? 0 : d->d_ino;
 }
 
 /* The deepest directory above mount i that exists, if the mount itself does not. */

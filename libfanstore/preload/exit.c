@@ -9,7 +9,9 @@
 
 /* A vfork child has nothing of its own. */
 static void leave(void) {
-  if (fs_mount_count() > 0 && fs_vfork_depth == 0) fs_out_leave();
+  if (fs_mount_count() == 0 || fs_vfork_depth > 0) return;
+  fs_out_leave();
+  fs_data_leave();
 }
 
 FS_EXPORT void _exit(int status) {

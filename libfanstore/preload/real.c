@@ -124,5 +124,6 @@ __attribute__((destructor)) static void end(void) {
   }
   fs_out_at_end(); /* stdio has yet to write what it holds */
   fs_out_publish_all();
+  if (fs_mount_count() > 0) fs_data_leave();
   if (fs_state_fd() >= 0) fs_fd_pool_drop();
 }

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# For mapped.sh: programs that map compressed files. mapped.py make DIR | CASE MOUNT SPILL
+# For mapped.sh and mapped_alone.sh: programs that map compressed files. mapped.py make DIR | CASE MOUNT PATTERN, of
+# the directory where copies lie.
 import ctypes
 import errno
+import glob
 import mmap
 import os
 import signal
@@ -47,7 +49,7 @@ def same(m, off=0, n=SIZE, at=None):
 
 
 def copies(spill, ending=(".c", ".m")):
-    paths = [os.path.join(spill, n) for n in os.listdir(spill) if n.endswith(ending)]
+    paths = [p for p in glob.glob(os.path.join(spill, "*")) if p.endswith(ending)]
     return {p: os.stat(p).st_blocks * 512 for p in paths}
 
 
@@ -56,7 +58,7 @@ def mapped(path, n=SIZE, off=0):
         return mmap.mmap(f.fileno(), n, mmap.MAP_SHARED, mmap.PROT_READ, offset=off)
 
 
-# Four programs begin at once; each sees every byte, and the node has one copy.
+# Five programs begin at once; each sees every byte, and the node has one copy.
 def whole(mount, spill):
     wait, go = os.pipe()
     children = []
@@ -68,6 +70,7 @@ def whole(mount, spill):
             same(mapped(mount + "/whole", LARGE), n=LARGE)
             os._exit(0)
     os.close(go)
+    same(mapped(mount + "/whole", LARGE), n=LARGE)
     for pid in children:
         check("a program", os.waitpid(pid, 0)[1] == 0)
     have = copies(spill)
@@ -131,6 +134,40 @@ def forked(mount, spill):
     same(mapped(mount + "/forked"))
     for pid in children:
         check("a child", os.waitpid(pid, 0)[1] == 0)
+
+
+# The parent ends; its child maps more of the same file, and has more of its mapping shown.
+def orphan(mount, spill):
+    libc = ctypes.CDLL(None, use_errno=True)
+    for f in libc.mmap, libc.mremap:
+        f.restype = ctypes.c_void_p
+    fd = os.open(mount + "/part", os.O_RDONLY)
+    n = ctypes.c_size_t
+    p = libc.mmap(None, n(4096), mmap.PROT_READ, mmap.MAP_SHARED, fd, ctypes.c_long(4 * MIB))
+    before = copies(spill)
+    ended, end = os.pipe()
+    pid = os.fork()
+    if pid > 0:
+        return
+    try:
+        os.close(end)
+        os.read(ended, 1)  # the parent's end
+        q = libc.mremap(ctypes.c_void_p(p), n(4096), n(5 * MIB), 1)
+        check("mremap", q != ctypes.c_void_p(-1).value)
+        same(ctypes.string_at(q, 5 * MIB), 4 * MIB, 5 * MIB, 0)
+        same(mapped(mount + "/part"))
+        check("the same copy", set(copies(spill)) == set(before))
+        print("orphan: good")
+    finally:
+        os._exit(0)
+
+
+# Says that it has mapped, and waits.
+def stay(mount, spill):
+    m = mapped(mount + "/part", 4 * MIB)
+    print("mapped", flush=True)
+    sys.stdin.read()
+    same(m, 0, 4 * MIB)
 
 
 # The local directory and memory have no room: ENOMEM, told once; a part still can be mapped.
