@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listing directories of a dataset. The caller has a real, empty directory open that stands for it; its records are
+ * Listing directories below a mount. The caller has a real, empty directory open that stands for it; its records are
  * written into the caller's buffer. The number of the next record is the real description's file position: so the
  * kernel keeps it, dup and fork share it, and lseek (rewinddir, seekdir) needs no answer from us. Nothing is locked.
  */
+#include <assert.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "client/out.h"
 #include "static.h"
 
 #define FS_LISTING 32768u
@@ -15,11 +17,12 @@
 #define PIDFD_THREAD O_EXCL
 #endif
 
-struct old_dirent {
-  unsigned long ino, off;
-  unsigned short reclen;
-  char name[];
-};
+/* Where the parts of a listing begin in the kernel's positions. Not every file system takes larger ones for
+   directories: tmpfs of Linux 6.6 to 6.9 none above UINT32_MAX, some ext4 none above 2^34. */
+#define FS_KERNEL_OUT (1ll << 30)
+#define FS_KERNEL_NL (3ll << 30)
+#define FS_NL_CUT 10u
+static_assert(FS_KERNEL_NL + (int64_t)((FS_RECORD_SEQ_MAX - 1) >> FS_NL_CUT) <= UINT32_MAX, "32 bits are enough");
 
 /* Of the thread (Linux 6.9), else of its process. */
 static fs_fd open_pidfd(const struct fs_call *c) {
@@ -37,54 +40,67 @@ static fs_fd borrow(const struct fs_call *c, int fd) {
   return pidfd < 0 ? pidfd : (fs_fd)FS_SYS3(SYS_pidfd_getfd, pidfd, fd, 0);
 }
 
-/* One record at p, if it fits. Its length, 0 when it does not fit. */
-static size_t put_record(char *p, size_t room, const struct fs_dirent_view *v, uint64_t next, bool old) {
-  size_t head = old ? offsetof(struct old_dirent, name) : offsetof(struct dirent64, d_name);
-  size_t len = fs_round_up(head + v->name_len + (old ? 2 : 1), 8);
-  if (len > room) return 0;
-  memset(p, 0, len);
-  memcpy(p + head, v->name, v->name_len);
-  if (old) {
-    *(struct old_dirent *)p = (struct old_dirent){v->ino, next, (unsigned short)len};
-    p[len - 1] = (char)v->type;
-    return len;
-  }
-  struct dirent64 *d = (struct dirent64 *)p;
-  d->d_ino = v->ino;
-  d->d_off = (off64_t)next;
-  d->d_reclen = (unsigned short)len;
-  d->d_type = v->type;
-  return len;
+/* The kernel's position for one of the client's; -EOVERFLOW. Of the places of this node's names the lower bits go. */
+static int64_t to_kernel(uint64_t at) {
+  if (at >= FS_NL_AT) return FS_KERNEL_NL + (int64_t)((at - FS_NL_AT - 1) >> FS_NL_CUT);
+  uint64_t first = at < FS_OUT_AT ? 0 : FS_OUT_AT, room = at < FS_OUT_AT ? FS_KERNEL_OUT : FS_KERNEL_NL - FS_KERNEL_OUT;
+  if (at - first >= room) return -EOVERFLOW;
+  return (int64_t)(at - first) + (at < FS_OUT_AT ? 0 : FS_KERNEL_OUT);
 }
 
-static fs_ssize put_records(char *buf, size_t n, uint32_t mount, uint32_t dir, uint64_t *at, bool old) {
-  struct fs_dirent_view v;
-  size_t used = 0;
-  for (;; ++*at) {
-    fs_err err = fs_dir_record(mount, dir, *at, &v);
-    if (err == -ENOENT) return (fs_ssize)used;
-    size_t len = err != 0 ? 0 : put_record(buf + used, n - used, &v, *at + 1, old);
-    if (len == 0) return used > 0 ? (fs_ssize)used : err != 0 ? err : -EINVAL;
-    used += len;
+static uint64_t from_kernel(int64_t at) {
+  if (at < FS_KERNEL_OUT) return (uint64_t)at;
+  if (at < FS_KERNEL_NL) return FS_OUT_AT + (uint64_t)(at - FS_KERNEL_OUT);
+  return FS_NL_AT + ((uint64_t)(at - FS_KERNEL_NL + 1) << FS_NL_CUT);
+}
+
+/* The older record has the type behind the name, and the same length. */
+static void make_old(struct dirent64 *d) {
+  char *record = (char *)d, type = (char)d->d_type;
+  size_t head = offsetof(struct dirent64, d_name) - 1;
+  memmove(record + head, d->d_name, strlen(d->d_name) + 1);
+  record[d->d_reclen - 1] = type;
+}
+
+/* Turns records into the caller's. Their length, to the first whose position the kernel cannot keep. *at: after it. */
+static fs_ssize convert(char *buf, fs_ssize n, int64_t *at, bool old) {
+  for (fs_ssize used = 0; used < n;) {
+    struct dirent64 *d = (struct dirent64 *)(void *)(buf + used);
+    int64_t next = to_kernel((uint64_t)d->d_off);
+    if (next < 0) return used > 0 ? used : next;
+    d->d_off = *at = next;
+    used += d->d_reclen;
+    if (old) make_old(d);
   }
+  return n;
+}
+
+/* The type alone, which needs no daemon: a listing must not be the empty directory's because nobody answers. */
+static fs_err must_list(uint32_t mount, uint32_t entry) {
+  struct stat st = {0};
+  const struct fs_out_node *n = fs_out_node(entry);
+  if (n != NULL) st.st_mode = atomic_load_explicit(&n->mode, memory_order_relaxed);
+  fs_err err = n != NULL ? 0 : fs_file_stat(mount, entry, &st);
+  return err != 0 || S_ISDIR(st.st_mode) ? err : -ENOTDIR;
 }
 
 static int64_t list(struct fs_call *c, bool old) {
-  char buf[FS_LISTING] __attribute__((aligned(8)));
+  char buf[FS_LISTING] __attribute__((aligned(8))) = {0};
   struct fs_found f;
-  struct stat st;
   if (!fs_call_ref(c, (int)c->arg[0], &f.mount, &f.entry)) return FS_PASS;
-  if (fs_file_stat(f.mount, f.entry, &st) != 0 || !S_ISDIR(st.st_mode)) return FS_PASS;
+  fs_err err = must_list(f.mount, f.entry);
+  if (err != 0) return err == -ENOTDIR ? FS_PASS : err;
   FS_AUTO_CLOSE int fd = borrow(c, (int)c->arg[0]);
   if (fd < 0) return fd == -EPERM ? -EACCES : fd;
-  long at = FS_SYS3(SYS_lseek, fd, 0, SEEK_CUR);
+  int64_t at = FS_SYS3(SYS_lseek, fd, 0, SEEK_CUR);
   if (at < 0) return at; /* O_PATH: EBADF */
-  uint64_t next = (uint64_t)at;
-  fs_ssize n = put_records(buf, FS_MIN(c->arg[2] & UINT32_MAX, sizeof(buf)), f.mount, f.entry, &next, old);
+  uint64_t next = from_kernel(at);
+  fs_ssize n = fs_dir_list(f.mount, f.entry, &next, buf, FS_MIN(c->arg[2] & UINT32_MAX, sizeof(buf)));
+  if (n > 0) n = convert(buf, n, &at, old);
   if (n <= 0) return n;
-  fs_err err = fs_tracee_write(c, c->arg[1], buf, (size_t)n);
+  err = fs_tracee_write(c, c->arg[1], buf, (size_t)n);
   if (err != 0) return err;
-  at = FS_SYS3(SYS_lseek, fd, next, SEEK_SET);
+  at = FS_SYS3(SYS_lseek, fd, at, SEEK_SET);
   return at < 0 ? at : n;
 }
 

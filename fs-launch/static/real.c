@@ -7,7 +7,8 @@
  * - files up to 1 MiB: a sealed memfd, /memfd:.fanstore-file.<mount key>.<entry>. (deleted)
  * - larger ones: fs_data_materialize's, <spill of the job>/<dataset>-<entry>.m, which the node shares; without a daemon
  *   DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted)
- * - directories: a stand-in (client/cwd.h), DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted)
+ * - directories: a stand-in (client/cwd.h), DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted); with the id of an
+ *   output directory before <unique>
  * - for O_PATH: an empty memfd, named as for files; not in the table
  *
  * The table is under a mutex, which is not held while something is made. Its size is bounded in files and in bytes.
@@ -58,6 +59,11 @@ static char *proc_fd(int fd, char out[32]) {
 
 /* ---- making one ---- */
 
+/* The real directory of an output directory's path may be there: a copy that is not complete. */
+static fs_fd make_directory(uint32_t mount, uint32_t entry) {
+  return fs_is_out(entry) ? fs_cwd_standin(mount, entry) : fs_cwd_open(mount, entry);
+}
+
 static fs_err fill(int fd, uint32_t mount, uint32_t entry, uint64_t size) {
   void *map = fs_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (fs_sys_mmap_failed(map)) return -ENOMEM;
@@ -107,7 +113,7 @@ static fs_fd named(fs_fd fd, uint32_t mount, uint32_t entry) {
 
 static fs_fd make(struct real *r, bool dir) {
   fs_err err = 0;
-  if (dir) return fs_cwd_open(r->mount, r->entry);
+  if (dir) return make_directory(r->mount, r->entry);
   const struct fs_index *ix = fs_mount_ix(r->mount, &err);
   const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, r->entry);
   if (e == NULL) return err < 0 ? err : -EUCLEAN;
@@ -211,7 +217,7 @@ fs_fd fs_real_open(uint32_t mount, uint32_t entry, bool dir, int flags) {
    other open shares the file: locks, which O_PATH has not, must not meet others'. */
 fs_fd fs_real_path(uint32_t mount, uint32_t entry, bool dir) {
   char proc[32];
-  FS_AUTO_CLOSE int fd = dir ? fs_cwd_open(mount, entry) : make_small(mount, entry, 0600, 0);
+  FS_AUTO_CLOSE int fd = dir ? make_directory(mount, entry) : make_small(mount, entry, 0600, 0);
   if (fd < 0) return fd;
   return fs_sys_openat(AT_FDCWD, proc_fd(fd, proc), (dir ? O_RDONLY | O_DIRECTORY : O_ACCMODE) | O_CLOEXEC, 0);
 }

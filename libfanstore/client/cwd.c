@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/out.h"
 #include "client/path.h"
 #include "client/vdir.h"
 #include "util/util.h"
@@ -51,18 +52,28 @@ void fs_cwd_forked(void) {
   fs_cwd_changed();
 }
 
+/* A process with another table of numbers (slot.h), fanstore-static say, has another one for the same directory. */
+static void own_number(const char *id, uint32_t *entry) {
+  unsigned long long value;
+  if (!fs_is_out(*entry) || sscanf(id, "%16llx-", &value) != 1) return;
+  int64_t number = fs_out_number_of(value);
+  *entry = number < 0 ? FS_OUT_RECORD : (uint32_t)number; /* if nobody answers, one that leads nowhere: EIO */
+}
+
 bool fs_standin_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry) {
   const char *last = strrchr(link, '/');
   unsigned long long key;
+  int end = 0;
   size_t len = strlen(link), n = strlen(name);
   if (last == NULL) return false;
   if (strncmp(last, "/memfd:", 7) == 0) last += 6;
   if (strncmp(last + 1, name, n) != 0) return false;
   if (len < sizeof(FS_STANDIN_DELETED) || strcmp(link + len - 10, FS_STANDIN_DELETED) != 0) return false;
-  if (sscanf(last + 1 + n, "%16llx.%x.", &key, entry) != 2) return false;
-  for (*mount = 0; *mount < fs_mount_count(); ++*mount)
-    if (fs_mount_list[*mount].key == key) return true;
-  return false;
+  if (sscanf(last + 1 + n, "%16llx.%x.%n", &key, entry, &end) != 2 || end == 0) return false;
+  for (*mount = 0; *mount < fs_mount_count() && fs_mount_list[*mount].key != key;) ++*mount;
+  if (*mount == fs_mount_count()) return false;
+  own_number(last + 1 + n + end, entry);
+  return true;
 }
 
 static bool parse_standin(const char *link, struct fs_cwd *c) {
@@ -160,12 +171,13 @@ static fs_fd open_same(const char *path) {
 }
 
 static fs_fd open_standin(const char *base, uint32_t mount, uint32_t entry) {
-  char path[PATH_MAX];
+  char path[PATH_MAX], id[24] = "";
   static _Atomic uint32_t unique;
+  if (fs_is_out(entry)) snprintf(id, sizeof(id), "%016llx-", (unsigned long long)fs_out_dir_id(mount, entry));
   for (int tries = 0; tries < 16; tries++) {
     uint64_t salt = fs_now_ns() ^ atomic_fetch_add(&unique, 1);
-    int n = snprintf(path, sizeof(path), "%s/" FS_STANDIN_NAME "%016llx.%x.%x-%06x", base,
-                     (unsigned long long)fs_mount_list[mount].key, entry, (unsigned)fs_sys_getpid(),
+    int n = snprintf(path, sizeof(path), "%s/" FS_STANDIN_NAME "%016llx.%x.%s%x-%06x", base,
+                     (unsigned long long)fs_mount_list[mount].key, entry, id, (unsigned)fs_sys_getpid(),
                      (unsigned)(salt & 0xffffff));
     if (n < 0 || n >= (int)sizeof(path)) return -ENAMETOOLONG;
     fs_err err = (fs_err)FS_SYS3(SYS_mkdirat, AT_FDCWD, path, 0700);
@@ -183,8 +195,11 @@ fs_fd fs_cwd_open(uint32_t mount, uint32_t entry) {
   fs_ssize n = fs_path_of(mount, entry, path, sizeof(path));
   if (n < 0) return (fs_fd)n;
   fs_fd fd = open_same(path);
-  if (fd >= 0) return fd;
-  fd = open_standin("/dev/shm", mount, entry); /* on a disk, making and leaving one takes milliseconds */
+  return fd >= 0 ? fd : fs_cwd_standin(mount, entry);
+}
+
+fs_fd fs_cwd_standin(uint32_t mount, uint32_t entry) {
+  fs_fd fd = open_standin("/dev/shm", mount, entry); /* on a disk, making and leaving one takes milliseconds */
   if (fd >= 0) return fd;
   const char *tmp = getenv("TMPDIR");
   return open_standin(tmp != NULL && tmp[0] == '/' ? tmp : "/tmp", mount, entry);

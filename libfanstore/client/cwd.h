@@ -40,11 +40,14 @@ static inline bool fs_cwd_surely_far(void) {
 bool fs_cwd_is_above(uint32_t *mount, uint32_t *len);
 /* A real directory (O_PATH, CLOEXEC) that stands for a directory of a dataset: chdir to it means that. */
 fs_fd fs_cwd_open(uint32_t mount, uint32_t entry);
+/* The same, and never the real directory of the same path. */
+fs_fd fs_cwd_standin(uint32_t mount, uint32_t entry);
 /* chdir to a directory of a dataset. */
 fs_err fs_cwd_enter(uint32_t mount, uint32_t entry);
 /* The kernel's current directory has changed. */
 void fs_cwd_changed(void);
-/* "DIR/<name><mount key>.<entry>.<anything> (deleted)", as /proc shows a stand-in's name: what does it stand for? */
+/* "DIR/<name><mount key>.<entry>.<anything> (deleted)", as /proc shows a stand-in's name: what does it stand for? That
+   of an output directory has its id after the entry, which is this process's own afterwards. */
 bool fs_standin_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry);
 /* In a forked child. */
 void fs_cwd_forked(void);

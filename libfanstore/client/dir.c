@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Listing directories of a dataset: record 0 is ".", 1 is "..", the rest are the children, a sorted run of the index.
- * The position is the number of the next record and lies in the open file's slot. Lock-free.
+ * Outputs and names of this node follow (out_list.c). The position is the number of the next record and lies in the
+ * open file's slot, or with fanstore-static in the kernel's. Lock-free.
  */
 #include <dirent.h>
 
@@ -103,24 +104,25 @@ size_t fs_dirent_put(char *to, size_t room, const struct fs_dirent_view *v, uint
   return len;
 }
 
-fs_ssize fs_file_getdents(struct fs_slot *s, void *buf, size_t n) {
+fs_ssize fs_dir_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n) {
   struct fs_dirent_view v;
+  size_t used = 0;
+  for (;; ++*at) {
+    fs_err err = *at >= FS_OUT_AT ? -ENOENT : fs_dir_record(mount, dir, *at, &v);
+    if (err == -ENOENT) break;
+    size_t len = err != 0 ? 0 : fs_dirent_put((char *)buf + used, n - used, &v, *at + 1);
+    if (len == 0) return used > 0 ? (fs_ssize)used : err != 0 ? err : -EINVAL;
+    used += len;
+  }
+  fs_ssize more = fs_out_list(mount, dir, at, (char *)buf + used, n - used);
+  return more > 0 ? (fs_ssize)used + more : used > 0 ? (fs_ssize)used : more;
+}
+
+fs_ssize fs_file_getdents(struct fs_slot *s, void *buf, size_t n) {
   uint8_t kind = atomic_load(&s->kind);
   if (kind != FS_SLOT_DIR) return kind == FS_SLOT_FILE ? -ENOTDIR : -EBADF;
   uint64_t at = atomic_load(&s->offset);
-  size_t used = 0;
-  for (;; at++) {
-    fs_err err = at >= FS_OUT_AT ? -ENOENT : fs_dir_record(s->mount, s->entry, at, &v);
-    if (err == -ENOENT) break;
-    if (err != 0) return used > 0 ? (fs_ssize)used : err;
-    size_t len = fs_dirent_put((char *)buf + used, n - used, &v, at + 1);
-    if (len == 0) {
-      atomic_store(&s->offset, at);
-      return used == 0 ? -EINVAL : (fs_ssize)used;
-    }
-    used += len;
-  }
-  fs_ssize more = fs_out_list(s->mount, s->entry, &at, (char *)buf + used, n - used);
+  fs_ssize r = fs_dir_list(s->mount, s->entry, &at, buf, n);
   atomic_store(&s->offset, at);
-  return more > 0 ? (fs_ssize)used + more : used > 0 ? (fs_ssize)used : more;
+  return r;
 }

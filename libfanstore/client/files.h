@@ -116,6 +116,9 @@ struct fs_dirent_view {
 };
 /* Record i of a directory. 0, -ENOENT past the end, -EUCLEAN. */
 fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out);
+/* getdents64 records of a directory, its outputs and names of this node included, from position *at on, which moves.
+   Bytes; 0 at the end; -EINVAL when not even one fits. */
+fs_ssize fs_dir_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n);
 /* Writes one record of getdents64; its length, 0: no room. `next`: the position after it. */
 size_t fs_dirent_put(char *to, size_t room, const struct fs_dirent_view *v, uint64_t next);
 

@@ -95,9 +95,13 @@ struct fs_out_node *fs_out_node(uint32_t entry) {
   return n && atomic_load_explicit(&n->mode, memory_order_acquire) != 0 ? n : NULL;
 }
 
+static uint32_t first_place(uint64_t id) {
+  return (uint32_t)((id * 0x9e3779b97f4a7c15ull) >> 32) % FS_OUT_NODES;
+}
+
 int64_t fs_out_number(const struct fs_record *r, uint32_t parent) {
   struct fs_state *st = fs_state_attach(true);
-  uint32_t at = (uint32_t)((r->id * 0x9e3779b97f4a7c15ull) >> 32) % FS_OUT_NODES;
+  uint32_t at = first_place(r->id);
   for (uint32_t tries = 0; st && tries < FS_OUT_NODES / 2; tries++, at = (at + 1) % FS_OUT_NODES) {
     struct fs_out_node *n = &st->out[at];
     uint64_t id = atomic_load_explicit(&n->id, memory_order_acquire);
@@ -109,6 +113,18 @@ int64_t fs_out_number(const struct fs_record *r, uint32_t parent) {
     return FS_OUT_FIRST + (int64_t)at;
   }
   return -ENFILE;
+}
+
+int64_t fs_out_number_of(uint64_t id) {
+  struct fs_answer a;
+  const struct fs_record *r, gone = {.id = id, .dir = id, .mode = S_IFDIR};
+  struct fs_names_call c = {.op = FS_NAMES_FIND, .id = id};
+  uint32_t entry = FS_OUT_FIRST + first_place(id);
+  const struct fs_out_node *n = fs_out_node(entry);
+  if (n && atomic_load_explicit(&n->id, memory_order_relaxed) == id) return entry;
+  fs_err err = fs_names_ask(&c, "", "", &a, &r);
+  if (err == -ENOENT) return fs_out_number(&gone, FS_OUT_PARENT_AS_IS);
+  return err != 0 ? err : !r ? -EIO : fs_out_number(r, FS_OUT_PARENT_AS_IS);
 }
 
 /* ---- paths ---- */
@@ -187,15 +203,11 @@ fs_err fs_out_mode(uint32_t entry, uint32_t *mode) {
  * when somebody climbs further.
  */
 static fs_err parent_number(uint32_t mount, struct fs_out_node *n, uint64_t dir, uint32_t *parent) {
-  struct fs_answer a;
-  const struct fs_record *r;
   fs_err err = 0;
   *parent = atomic_load_explicit(&n->parent, memory_order_relaxed);
   if (fs_out_dir_id(mount, *parent) == dir) return 0;
   if (dir & FS_OUT_ID) {
-    struct fs_names_call c = {.op = FS_NAMES_FIND, .id = dir};
-    err = fs_names_ask(&c, "", "", &a, &r);
-    int64_t number = err != 0 ? err : !r ? -EIO : fs_out_number(r, FS_OUT_PARENT_AS_IS);
+    int64_t number = fs_out_number_of(dir);
     if (number < 0) return (fs_err)number;
     *parent = (uint32_t)number;
   } else {
@@ -223,7 +235,7 @@ fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) 
   size_t at = size;
   for (unsigned depth = 0; fs_is_out(entry); depth++) {
     struct fs_out_node *n = fs_out_node(entry);
-    fs_err err = n ? by_number(entry, &a, &r) : -EUCLEAN;
+    fs_err err = n ? by_number(entry, &a, &r) : -EIO;
     if (err != 0) return err;
     if (depth > PATH_MAX / 2 || (size_t)r->name_len + 1 >= at) return -ENAMETOOLONG;
     at -= r->name_len;

@@ -33,6 +33,9 @@ uint64_t fs_out_tree(const struct fs_node *node);
    mount's own directory, until somebody climbs. */
 #define FS_OUT_PARENT_AS_IS UINT32_MAX
 int64_t fs_out_number(const struct fs_record *r, uint32_t parent);
+/* The number of the directory of that id, as fs_out_number, also if it was removed. Asks, if no process of this table
+   has come to it. */
+int64_t fs_out_number_of(uint64_t id);
 /* NULL: no such number. */
 struct fs_out_node *fs_out_node(uint32_t entry);
 /* Type and permissions of a number. What root sees of a directory's, who needs none, may have been changed since. */
