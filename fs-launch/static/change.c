@@ -143,8 +143,8 @@ int64_t fs_on_rename(struct fs_call *c, const struct fs_trap *t) {
   unsigned flags = c->nr == SYS_renameat2 || c->nr == SYS_linkat ? (unsigned)c->arg[4] : 0;
   int a = full_name(c, at ? 0 : -1, at ? 1 : 0, from);
   int b = a < 0 ? a : full_name(c, at ? 2 : -1, at ? 3 : 1, to);
-  if (a < 0) return FS_PASS;
-  if (b < 0) return fs_path_out(AT_FDCWD, from) ? FS_PASS : b;
+  if (a < 0) return c->lost ? a : FS_PASS;
+  if (b < 0) return !c->lost && fs_path_out(AT_FDCWD, from) ? FS_PASS : b;
   fs_err err = links ? fs_file_refuse_link(AT_FDCWD, from, AT_FDCWD, to, (int)flags)
                      : fs_file_rename(AT_FDCWD, from, AT_FDCWD, to, flags);
   if (err != FS_OUT) return err > 0 ? 0 : err;

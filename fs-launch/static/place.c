@@ -78,11 +78,12 @@ static fs_err outside_put(const char *path, uint32_t *number) {
   return known ? 0 : -ENOMEM;
 }
 
-bool fs_place_get(const struct fs_call *c, char *path) {
+int fs_place_get(const struct fs_call *c, char *path) {
   uint32_t mount, entry;
-  if (!place_read(c, &mount, &entry)) return false;
-  if (mount == FS_OUTSIDE) return outside_get(entry, path);
-  return fs_path_of(mount, entry, path, PATH_MAX) > 0;
+  if (!place_read(c, &mount, &entry)) return 0;
+  if (mount == FS_OUTSIDE) return outside_get(entry, path) ? 1 : -ENOENT;
+  fs_ssize n = fs_path_of(mount, entry, path, PATH_MAX);
+  return n < 0 ? (int)n : 1;
 }
 
 /* The kernel's own current directory counts again. */
@@ -135,7 +136,9 @@ int64_t fs_on_getcwd(struct fs_call *c, const struct fs_trap *t) {
   char path[PATH_MAX];
   uint32_t mount, entry;
   (void)t;
-  if (!fs_place_get(c, path)) {
+  int place = fs_place_get(c, path);
+  if (place < 0) return place;
+  if (place == 0) {
     if (fs_tracee_link(c, "cwd", path) != 0 || !fs_real_parse(path, &mount, &entry)) return FS_PASS;
     fs_ssize n = fs_path_of(mount, entry, path, sizeof(path));
     if (n < 0) return n;

@@ -32,7 +32,8 @@ static int64_t stat_fd(const struct fs_call *c, int fd, struct stat *st) {
   char path[PATH_MAX];
   struct fs_found f = {.mount = 0};
   if (fd == AT_FDCWD) {
-    if (!fs_place_get(c, path)) return FS_PASS;
+    int place = fs_place_get(c, path);
+    if (place <= 0) return place < 0 ? place : FS_PASS;
     int route = fs_path_route(AT_FDCWD, path, 0, &f);
     return route == FS_OUT ? fs_sys_fstatat(AT_FDCWD, path, st, 0) : stat_route(route, &f, false, st);
   }

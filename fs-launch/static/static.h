@@ -35,7 +35,8 @@ struct fs_call {
   uint64_t arg[6];
   bool seen; /* st is what the real file system says of `full` */
   struct stat st;
-  char path[PATH_MAX];     /* as the caller gave it */
+  bool lost;           /* `path` is relative to a directory below a mount that was removed, or of which nobody knows */
+  char path[PATH_MAX]; /* as the caller gave it */
   char full[2 * PATH_MAX]; /* absolute */
 };
 
@@ -90,7 +91,8 @@ int fs_call_find(struct fs_call *c, int dirfd, int path, unsigned flags, struct 
 /* May what the caller asks for be done by us, with our rights? Not for one that has changed its user, group or root
    directory, or given up capabilities. */
 bool fs_call_trusted(const struct fs_call *c);
-/* Only puts the absolute path together, in c->full. 1: only we know what it is relative to; 0; or negative. */
+/* Only puts the absolute path together, in c->full. 1: only we know what it is relative to; 0; or negative, which is
+   the kernel's to say unless c->lost. */
 int fs_call_full(struct fs_call *c, int dirfd, int path);
 /* Are there flags beyond the known ones? The kernel refuses that before it looks at the path. */
 bool fs_call_bad_flags(const struct fs_call *c, const struct fs_trap *t, int known);
@@ -107,8 +109,9 @@ bool fs_call_proc_ref(const struct fs_call *c, uint32_t *mount, uint32_t *entry)
 
 /* ---- place.c: the current directory ---- */
 
-/* The current directory where it is not the kernel's: its absolute path. False: it is the kernel's. */
-bool fs_place_get(const struct fs_call *c, char *path);
+/* 1: the current directory is not the kernel's, and this is its absolute path; 0: it is the kernel's. Negative: it is
+   not the kernel's, and has no path: -ENOENT if it was removed. */
+int fs_place_get(const struct fs_call *c, char *path);
 fs_trap_fn fs_on_chdir, fs_on_fchdir, fs_on_getcwd;
 
 /* ---- real.c: real files that stand for those of a dataset ---- */

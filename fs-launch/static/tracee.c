@@ -137,13 +137,16 @@ bool fs_call_proc_ref(const struct fs_call *c, uint32_t *mount, uint32_t *entry)
 }
 
 /* The directory that a path is relative to, as text. 1: only we know it; 0: the kernel does. */
-static int base_path(const struct fs_call *c, int dirfd, char *out) {
+static int base_path(struct fs_call *c, int dirfd, char *out) {
   uint32_t mount, entry;
-  if (dirfd == AT_FDCWD && fs_place_get(c, out)) return 1;
+  int place = dirfd == AT_FDCWD ? fs_place_get(c, out) : 0;
+  c->lost = place < 0;
+  if (place != 0) return place;
   fs_err err = dirfd == AT_FDCWD ? fs_tracee_link(c, "cwd", out) : fd_link(c, dirfd, out);
   if (err != 0) return dirfd == AT_FDCWD ? err : -EBADF;
   if (fs_real_parse(out, &mount, &entry)) {
     fs_ssize n = fs_path_of(mount, entry, out, PATH_MAX);
+    c->lost = n < 0;
     return n < 0 ? (int)n : 1;
   }
   return out[0] == '/' ? 0 : -ENOTDIR;
@@ -198,13 +201,14 @@ bool fs_call_trusted(const struct fs_call *c) {
 
 int fs_call_full(struct fs_call *c, int dirfd, int path) {
   fs_err err = fs_tracee_string(c, c->arg[path], c->path);
+  c->lost = false;
   if (err != 0 || c->path[0] == '\0') return err != 0 ? err : -ENOENT;
   return make_full(c, dirfd < 0 ? AT_FDCWD : (int)c->arg[dirfd]);
 }
 
 int fs_call_find(struct fs_call *c, int dirfd, int path, unsigned flags, struct fs_found *f) {
   int ours = fs_call_full(c, dirfd, path);
-  if (ours < 0) return FS_OUT;
+  if (ours < 0) return c->lost ? ours : FS_OUT;
   int route = fs_path_route(AT_FDCWD, c->full, flags, f);
   if (route == FS_OUT && !(flags & FS_PARENT)) route = look_again(c, flags, f);
   if (route == FS_REDIRECT && !fs_call_trusted(c)) return -EACCES;

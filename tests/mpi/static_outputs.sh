@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # What static programs see of directories with outputs, on each of two nodes: listings like those of preloaded programs,
-# kept positions, removal of what is listed, and current directories that were made during the job.
+# kept positions, removal of what is listed, and current directories that were made during the job or are removed.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/../posix/static.bash"
 need_command busybox cc
@@ -55,12 +55,18 @@ for ((n = 0; n < nodes; n++)); do
   (cd "$m/new" && static busybox ls -A . && static busybox pwd) >"$work/got"; same "below a preloaded shell"
 done
 
-# The same process in a directory that others rename.
+# The same process in a directory that others rename, and remove.
 cd "$work/real" || exit
 mkdir "$m/a" && : >"$m/a/file"
 static busybox sh -c "cd $m/a && busybox mv $m/a $m/b && busybox pwd && busybox ls" >"$work/got"
 [ "$(cat "$work/got")" = "$m/b"$'\n'file ] || die "renamed: $(cat "$work/got")"
-static busybox rm -r "$m/b" || die "rm -r"
+static busybox sh -c "cd $m/b && busybox rm -r $m/b && exec 2>&1
+  for i in ls 'ls ..' pwd 'cat file' 'rm file' 'rm sub/file' 'mv file x' 'touch x' 'mkdir x' 'stat .'; do busybox \$i; done" \
+  >"$work/got"
+[ "$(grep -c 'No such file' "$work/got") $(find . | sort | tr '\n' ' ')" = "10 . ./file ./sub ./sub/file " ] ||
+  die "removed: $(cat "$work/got")"
+mkdir "$m/a" && cd "$m/a" && rmdir "$m/a" || exit
+static busybox ls .. >"$work/got" 2>&1 && die "removed, from a preloaded shell: $(cat "$work/got")"
 cd / || exit
 
 for ((n = 0; n < nodes; n++)); do
