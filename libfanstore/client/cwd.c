@@ -76,13 +76,14 @@ bool fs_standin_parse(const char *link, const char *name, uint32_t *mount, uint3
   return true;
 }
 
-static bool parse_standin(const char *link, struct fs_cwd *c) {
-  if (!fs_standin_parse(link, FS_STANDIN_NAME, &c->mount, &c->entry)) return false;
+/* One without a path was removed, or nobody answers. It is below a mount all the same: the kernel's ".." leads to the
+   directory that stand-ins are made in. */
+static fs_err parse_standin(const char *link, struct fs_cwd *c) {
+  if (!fs_standin_parse(link, FS_STANDIN_NAME, &c->mount, &c->entry)) return -ENOENT;
   fs_ssize n = fs_path_of(c->mount, c->entry, c->path, sizeof(c->path));
-  if (n < 0) return false;
   c->below = c->near = true;
-  c->len = (uint32_t)n;
-  return true;
+  c->len = n < 0 ? 0 : (uint32_t)n;
+  return n < 0 ? (fs_err)n : 0;
 }
 
 /* A real directory: is it the same path as a directory of a dataset, or above a mount? */
@@ -108,7 +109,7 @@ static __attribute__((noinline)) fs_err compute_standin(struct fs_cwd *c) {
   long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, "/proc/self/cwd", link, sizeof(link) - 1);
   if (n <= 0) return -ENOENT;
   link[n] = '\0';
-  return parse_standin(link, c) ? 0 : -ENOENT;
+  return parse_standin(link, c);
 }
 
 static fs_err compute(struct fs_cwd *c) {

@@ -25,7 +25,8 @@ struct fs_cwd {
   char path[PATH_MAX];
 };
 
-/* Copies the current directory. 0, or why it is not known (a removed directory, say): then it is outside. */
+/* Copies the current directory. 0, or why its path is not known (a removed directory, say): then it is outside, unless
+   `below` says otherwise. */
 fs_err fs_cwd_get(struct fs_cwd *out);
 /* Is the current directory neither in nor above a mount? No copy, no system call when cached. */
 bool fs_cwd_far(void);

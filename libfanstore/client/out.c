@@ -115,15 +115,22 @@ int64_t fs_out_number(const struct fs_record *r, uint32_t parent) {
   return -ENFILE;
 }
 
+/* Where it was is not known: it is its own parent. */
+static int64_t number_removed(uint64_t id) {
+  const struct fs_record r = {.id = id, .dir = id, .mode = S_IFDIR};
+  int64_t number = fs_out_number(&r, FS_OUT_PARENT_AS_IS);
+  return number < 0 ? number : fs_out_number(&r, (uint32_t)number);
+}
+
 int64_t fs_out_number_of(uint64_t id) {
   struct fs_answer a;
-  const struct fs_record *r, gone = {.id = id, .dir = id, .mode = S_IFDIR};
+  const struct fs_record *r;
   struct fs_names_call c = {.op = FS_NAMES_FIND, .id = id};
   uint32_t entry = FS_OUT_FIRST + first_place(id);
   const struct fs_out_node *n = fs_out_node(entry);
   if (n && atomic_load_explicit(&n->id, memory_order_relaxed) == id) return entry;
   fs_err err = fs_names_ask(&c, "", "", &a, &r);
-  if (err == -ENOENT) return fs_out_number(&gone, FS_OUT_PARENT_AS_IS);
+  if (err == -ENOENT) return number_removed(id);
   return err != 0 ? err : !r ? -EIO : fs_out_number(r, FS_OUT_PARENT_AS_IS);
 }
 

@@ -97,7 +97,8 @@ fs_err fs_path_of_fd(int dirfd, char *out) {
 static int route_relative(int dirfd, const char *path, unsigned flags, struct fs_found *f) {
   if (dirfd == AT_FDCWD) {
     struct fs_cwd cwd;
-    if (fs_cwd_get(&cwd) != 0) return FS_OUT;
+    fs_err err = fs_cwd_get(&cwd);
+    if (err != 0 && !cwd.below) return FS_OUT;
     if (cwd.below) return route_below(cwd.mount, cwd.entry, path, flags, f);
     return fs_walk_text(cwd.path, path, flags, f);
   }

@@ -42,6 +42,28 @@ for remover in range(nodes):
     """, remover))
 step("st_nlink is 0 when unlink or rename has returned")
 
+# A program that is started in a directory that was removed: ".." is where that was.
+for node in range(nodes):
+    equal(f"in a removed directory, node {node}", "[] ['kept'] ['kept', 'made'] 2", programs.on(node, """
+        up = f'{work}/up{os.environ["FANSTORE_NODE"]}'
+        for name in (up, up + '/gone', up + '/kept'):
+            os.mkdir(name)
+        os.chdir(up + '/gone')
+        os.rmdir(up + '/gone')
+        code = '''if True:
+            import errno, os
+            print(os.listdir('.'), os.listdir('..'), end=' ')
+            open('../made', 'w').close()
+            print(sorted(os.listdir('..')), end=' ')
+            try:
+                open('made', 'w')
+            except OSError as e:
+                print(e.errno)
+        '''
+        subprocess.run([sys.executable, '-c', code])
+    """))
+step("a program in a directory that was removed")
+
 # A lock file that its holder removes: who gets the lock looks whether the file still has a name.
 HOLD = """
     both = 0

@@ -7,7 +7,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from nodes import Nodes, daemon, equal, finish, step  # noqa: E402
+from nodes import Nodes, daemon, equal, finish, start, step  # noqa: E402
 
 mount, count, local, dataset, outputs = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5] != "read-only"
 victim = count - 1
@@ -144,6 +144,10 @@ def ask(s, what):
 
 before = server()
 equal("before", ["ENOENT", "ok"], [ask(before, "none"), ask(before, "own")])
+# A shell in an output directory, which becomes a program when it is asked.
+inside = start(victim, "bash", "-c", 'cd "$0/run" && echo && read && exec "$@"', mount, sys.executable, "-c", nodes.prelude +
+               "print(ends(open, '../new', 'w'), ends(open, 'new', 'w'), ends(os.listdir, '.'), ends(os.listdir, '..'))", mount)
+equal("a shell", "\n", inside.stdout.readline())
 
 os.kill(pid, signal.SIGSTOP)
 removed_elsewhere("stopped")
@@ -180,6 +184,8 @@ until("killed", False, runs)
 ELSEWHERE = {}  # while it was stopped it was left out: from then on it does not know where others make outputs
 lost("has ended")
 until("started before that", "EIO", lambda: ask(before, "none"))
+equal("started in an output directory", "EIO EIO EIO EIO", ask(inside, ""))
+finish(inside)
 finish(before), finish(during)
 # All partitions are on each node.
 os.rename(dataset, dataset + ".away")
