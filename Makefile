@@ -35,7 +35,7 @@ endif
 # The stack, lowest first (docs/design.md; tests/lint/layers.sh holds the includes to it).
 COMMON_MODULES := util codec format index ipc cache
 COMMON_SRC := $(foreach m,$(COMMON_MODULES),$(wildcard libfanstore/$(m)/*.c))
-CLIENT_SRC := $(wildcard libfanstore/client/*.c)
+CLIENT_SRC := $(wildcard libfanstore/client/*/*.c)
 PRELOAD_SRC := $(wildcard libfanstore/preload/*.c) $(wildcard libfanstore/preload/*.S)
 DAEMON_SRC := $(wildcard libfanstore/daemon/*.c)
 MPI_SRC := $(wildcard libfanstore/daemon/mpi/*.c)

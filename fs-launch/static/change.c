@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls that change names or attributes: refused below a mount as a read-only file system refuses them
- * (client/files_refuse.c), but for removing and renaming outputs. What the kernel finds wrong before it looks at a path
+ * (client/files/refuse.c), but for removing and renaming outputs. What the kernel finds wrong before it looks at a path
  * is left to it. Where a path leads out of a mount, and so cannot be left to the kernel, the call is made here if it
  * has no other pointers. Nothing is locked.
  */

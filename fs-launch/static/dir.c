@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client/out.h"
+#include "client/outputs/outputs.h"
 #include "static.h"
 
 #define FS_LISTING 32768u

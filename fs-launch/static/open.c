@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 
-#include "client/out.h"
+#include "client/outputs/outputs.h"
 #include "static.h"
 
 #define FS_HOW_MIN 24 /* struct open_how, first version */

@@ -6,14 +6,14 @@
  * RLIMIT_RTTIME, which is unlimited else. Our values are so large (142 years) that they limit nothing. A directory
  * outside the mounts that was reached from one inside by ".." has a number in a table here, under a mutex.
  *
- * A preloaded program's current directory is a stand-in instead (client/cwd.h); both are understood.
+ * A preloaded program's current directory is a stand-in instead (client/path/cwd.h); both are understood.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "client/cwd.h"
+#include "client/path/cwd.h"
 #include "static.h"
 
 /* 16 bits of mark, 8 of the mount (0xff: a number in the table), 8 of its key, 32 of the entry. */

@@ -7,8 +7,8 @@
  * - files up to 1 MiB: a sealed memfd, /memfd:.fanstore-file.<mount key>.<entry>. (deleted)
  * - larger ones: fs_data_materialize's, <spill of the job>/<dataset>-<entry>.m, which the node shares; without a daemon
  *   DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted)
- * - directories: a stand-in (client/cwd.h), DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted); with the id of an
- *   output directory before <unique>
+ * - directories: a stand-in (client/path/cwd.h), DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted); with the id
+ * of an output directory before <unique>
  * - for O_PATH: an empty memfd, named as for files; not in the table
  *
  * The table is under a mutex, which is not held while something is made. Its size is bounded in files and in bytes.
@@ -19,7 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "client/cwd.h"
+#include "client/path/cwd.h"
 #include "static.h"
 
 #define FS_REAL_SLOTS 256

@@ -16,7 +16,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 
-#include "client/files.h"
+#include "client/files/files.h"
 
 #define FS_STATIC_THREADS 8       /* that wait for calls */
 #define FS_STATIC_THREADS_MAX 128 /* more are made while all wait for data */

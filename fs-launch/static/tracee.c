@@ -10,8 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "client/cwd.h"
-#include "client/vdir.h"
+#include "client/path/cwd.h"
+#include "client/path/vdir.h"
 #include "static.h"
 #include "util/util.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Extended attributes: user.fanstore.* can be asked for (client/info.h), none are listed. Nothing is locked. */
-#include "client/info.h"
+/* Extended attributes: user.fanstore.* can be asked for (client/files/info.h), none are listed. Nothing is locked. */
+#include "client/files/info.h"
 #include "static.h"
 
 #define FS_VALUE_MAX 8192 /* the longest is a path */

@@ -65,7 +65,8 @@ void fs_ctl_counters(struct fs_daemon *d) {
   for (unsigned i = 0; i < FS_N_COUNT; i++) atomic_store_explicit(&c->node_counter[i], own[i], memory_order_relaxed);
 }
 
-/* For clients that start when this daemon does not answer (client/offline.c): under another name until it is whole. */
+/* For clients that start when this daemon does not answer (client/node/offline.c): under another name until it is
+ * whole. */
 fs_err fs_ctl_leave(const struct fs_daemon *d) {
   char path[PATH_MAX], whole[PATH_MAX];
   fs_ssize n = fs_run_ctl(d->run, d->net->rank, whole, sizeof(whole));

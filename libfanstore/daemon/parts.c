@@ -63,7 +63,7 @@ static void fs_parts_advise(const struct fs_daemon *d, bool whole) {
   }
 }
 
-/* Do all partitions of this node fit in memory, beside what others have there? As client/chunk.c has it. */
+/* Do all partitions of this node fit in memory, beside what others have there? As client/read/chunk.c has it. */
 static bool fs_parts_room(struct fs_daemon *d) {
   struct fs_parts *s = d->parts;
   uint64_t bytes = 0;

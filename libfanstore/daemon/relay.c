@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Spills of this node that stand for another node's file (client/out_relay.c): programs write them as files of the
+ * Spills of this node that stand for another node's file (client/outputs/relay.c): programs write them as files of the
  * kernel's, and this daemon passes on what they wrote: each second, when it is asked to, and when the last of them has
  * closed it. With O_APPEND the bytes are appended by home, whole lines while there are some; else the spill becomes a
  * part of the file. The MPI thread's; bytes are read by the I/O pool.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Wrappers of the calls with an address of a socket. An address that is a path below a mount is that of a socket of
- * this node (client/nodelocal.h). The kernel gives back other addresses than the program gave; they become what it
- * gave.
+ * this node (client/outputs/nodelocal.h). The kernel gives back other addresses than the program gave; they become what
+ * it gave.
  */
 #include "preload/preload.h"
 

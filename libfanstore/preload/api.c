@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of fanstore.h, and the extended attributes that say the same. What they answer is client/info.h's. */
-#include "client/info.h"
+/* The functions of fanstore.h, and the extended attributes that say the same. What they answer is
+ * client/files/info.h's. */
+#include "client/files/info.h"
 #include "preload/preload.h"
 #include "util/util.h"
 

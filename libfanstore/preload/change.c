@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Wrappers of the calls that change names or attributes. A dataset is read-only: they are refused as a read-only file
- * system refuses them (client/files_refuse.c); output files are changed (client/out_change.c, or, of this node's own,
- * by the kernel). Each says which argument is the path, and which of these applies.
+ * system refuses them (client/files/refuse.c); output files are changed (client/outputs/change.c, or, of this node's
+ * own, by the kernel). Each says which argument is the path, and which of these applies.
  */
-#include "client/cwd.h"
+#include "client/path/cwd.h"
 #include "preload/preload.h"
 
 /* Is it an output that the kernel does not have? */

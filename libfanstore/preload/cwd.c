@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Wrappers of the current directory and of realpath. */
-#include "client/cwd.h"
+#include "client/path/cwd.h"
 
 #include <stdlib.h>
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a library below a mount needs. The loader looks for needed libraries without us. So each one that lies below a
- * mount gets a shadow (client/shadow.h), which the loader finds by $ORIGIN. One that is found in another way is loaded
- * first: the loader then finds it by its name among what is loaded. Called before dlopen, and before exec (libpath.c).
- * Reads ELF files of 64 bits as they are; whatever is odd in one is left to the loader, which says what is wrong.
+ * mount gets a shadow (client/real/shadow.h), which the loader finds by $ORIGIN. One that is found in another way is
+ * loaded first: the loader then finds it by its name among what is loaded. Called before dlopen, and before exec
+ * (libpath.c). Reads ELF files of 64 bits as they are; whatever is odd in one is left to the loader, which says what is
+ * wrong.
  */
 #include <elf.h>
 #include <link.h>
 #include <stdlib.h>
 
-#include "client/shadow.h"
+#include "client/real/shadow.h"
 #include "preload/depend.h"
 #include "preload/exec.h"
 #include "preload/preload.h"

@@ -8,7 +8,7 @@
 
 #include <elf.h>
 
-#include "client/path.h"
+#include "client/path/path.h"
 
 #define FS_NEEDED_MAX 64
 #define FS_LIBRARY_SEGMENTS 32
@@ -41,7 +41,7 @@ const char *fs_library_find(const char *list, const char *origin, const char *na
 /* Loads the library at a real path as the loader does that searches for `name`, the path's last component. NULL: it
    cannot be loaded so. needer.c. */
 void *fs_library_load_named(const char *path, const char *name);
-/* The shadow of a path below a mount (client/shadow.h). */
+/* The shadow of a path below a mount (client/real/shadow.h). */
 fs_err fs_library_shadow(const char *path, char out[PATH_MAX]);
 
 #endif

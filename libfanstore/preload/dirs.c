@@ -10,8 +10,8 @@
  */
 #include <stdlib.h>
 
-#include "client/out.h"
-#include "client/vdir.h"
+#include "client/outputs/outputs.h"
+#include "client/path/vdir.h"
 #include "preload/preload.h"
 
 #define FS_DIR_MAGIC ((int)0xf5d1f5d1)

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "client/shadow.h"
+#include "client/real/shadow.h"
 #include "preload/preload.h"
 
 #define FS_GIVEN_MAX 32

@@ -8,8 +8,8 @@
 #ifndef FS_PRELOAD_ENVIRON_H
 #define FS_PRELOAD_ENVIRON_H
 
-#include "client/fdtab.h"
-#include "client/program.h"
+#include "client/fd/fdtab.h"
+#include "client/real/program.h"
 #include "ipc/node.h"
 
 struct fs_program_start {

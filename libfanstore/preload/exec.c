@@ -9,7 +9,7 @@
 
 #include <alloca.h>
 
-#include "client/program.h"
+#include "client/real/program.h"
 #include "preload/depend.h"
 #include "preload/preload.h"
 #include "util/util.h"

@@ -5,7 +5,7 @@
 
 #include <spawn.h>
 
-#include "client/path.h"
+#include "client/path/path.h"
 
 /* execve and posix_spawn of a program of the real file system, with the open files handed on. `name`: by which it was
    asked for. */

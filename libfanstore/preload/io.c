@@ -198,7 +198,8 @@ FS_EXPORT int munmap(void *addr, size_t len) {
   return map_synced(FS_REAL(munmap)(addr, len), addr, len, true);
 }
 
-/* A mapping may show a copy that is filled where it was mapped (client/remap.c): what it will show is filled first. */
+/* A mapping may show a copy that is filled where it was mapped (client/real/remap.c): what it will show is filled
+ * first. */
 FS_EXPORT void *mremap(void *addr, size_t len, size_t to, int flags, ...) {
   void *target = NULL;
   if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The libraries below a mount that a program needs when it starts. The dynamic linker looks for
- * them before any preloaded library runs. So they get shadows before the exec (client/shadow.h),
+ * them before any preloaded library runs. So they get shadows before the exec (client/real/shadow.h),
  * and LD_LIBRARY_PATH the directories of these. The search is the linker's: LD_LIBRARY_PATH, then
  * DT_RUNPATH or DT_RPATH. Called by environ.c, also in a vfork child and in threads with small
  * stacks: memory comes from mmap and is given back before the exec.
  */
 #include <stdlib.h>
 
-#include "client/shadow.h"
+#include "client/real/shadow.h"
 #include "preload/depend.h"
 #include "preload/environ.h"
 #include "preload/preload.h"

@@ -4,7 +4,7 @@
 #include <linux/close_range.h>
 #include <sched.h>
 
-#include "client/cwd.h"
+#include "client/path/cwd.h"
 #include "preload/preload.h"
 #include "util/util.h"
 

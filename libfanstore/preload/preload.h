@@ -43,10 +43,10 @@
 #include <wchar.h>
 #include <wordexp.h>
 
-#include "client/fdreal.h"
-#include "client/files.h"
-#include "client/nodelocal.h"
-#include "client/out.h"
+#include "client/fd/fdreal.h"
+#include "client/files/files.h"
+#include "client/outputs/nodelocal.h"
+#include "client/outputs/outputs.h"
 #include "preload/symbols.h"
 
 struct fs_real {

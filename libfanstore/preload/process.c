@@ -7,8 +7,8 @@
 #include <alloca.h>
 #include <sys/wait.h>
 
-#include "client/cwd.h"
-#include "client/program.h"
+#include "client/path/cwd.h"
+#include "client/real/program.h"
 #include "ipc/node.h"
 #include "preload/environ.h"
 #include "preload/exec.h"

@@ -10,7 +10,7 @@
 #include <sys/quota.h>
 #include <sys/swap.h>
 
-#include "client/vdir.h"
+#include "client/path/vdir.h"
 #include "preload/preload.h"
 
 static fs_err refused(int route, fs_err err) {

@@ -4,7 +4,7 @@
  * something real by then. The descriptors that this takes live until the actions are destroyed, and are kept in a
  * small table; a program with more of them at once than it holds keeps the rest open, close-on-exec.
  */
-#include "client/cwd.h"
+#include "client/path/cwd.h"
 #include "preload/preload.h"
 
 #define FS_KEPT 64

@@ -2,7 +2,7 @@
 /* Wrappers of the stat, access, readlink and statfs families, with the forms that old binaries import. */
 #include <sys/sysmacros.h>
 
-#include "client/cwd.h"
+#include "client/path/cwd.h"
 #include "preload/preload.h"
 #include "util/util.h"
 

@@ -7,7 +7,7 @@
 #include <search.h>
 #include <stdlib.h>
 
-#include "client/cwd.h"
+#include "client/path/cwd.h"
 #include "preload/preload.h"
 #include "util/util.h"
 

@@ -21,7 +21,7 @@ declare -A about=(
     libfanstore/daemon/hold.c libfanstore/daemon/handles.c libfanstore/daemon/replica_receive.c libfanstore/daemon/spill*.c"
   [daemon_names]='libfanstore/daemon/ns*.c libfanstore/daemon/names.c libfanstore/daemon/members.c'
   [elf]='fs-launch/elfread.c fs-launch/code.c'
-  [handover]='libfanstore/ipc/handover*.c libfanstore/client/attach.c libfanstore/client/offline.c libfanstore/cache/view.c'
+  [handover]='libfanstore/ipc/handover*.c libfanstore/client/node/attach.c libfanstore/client/node/offline.c libfanstore/cache/view.c'
   [index]='libfanstore/index/open.c libfanstore/index/lookup.c libfanstore/index/entry.c libfanstore/index/verify.c'
   [launch_options]='fs-launch/options.c fs-launch/hosts.c libfanstore/util/opt.c'
   [list]='libfanstore/util/text.c libfanstore/util/parse.c libfanstore/util/path.c'
@@ -30,8 +30,8 @@ declare -A about=(
   [part]=libfanstore/format/part.c
   [prepare_options]='fs-prepare/pack_options.c fs-prepare/cli.c libfanstore/util/opt.c'
   [prepare_unpack]='fs-prepare/unpack.c fs-prepare/verify.c fs-prepare/dataset.c libfanstore/index/verify.c'
-  [path]='libfanstore/client/path.c libfanstore/client/path_walk.c libfanstore/client/path_list.c libfanstore/client/vdir.c'
-  [settings]='libfanstore/client/config.c libfanstore/ipc/node.c'
+  [path]='libfanstore/client/path/path.c libfanstore/client/path/walk.c libfanstore/client/path/list.c libfanstore/client/path/vdir.c'
+  [settings]='libfanstore/client/node/config.c libfanstore/ipc/node.c'
 )
 printf '%-16s %8s %8s %8s %6s\n' target inputs lines run '%'
 for program in "$programs"/fuzz_*; do

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../libfanstore/client/attach.c" /* for their checks, and what they have published */
-#include "../../libfanstore/client/offline.c"
+#include "../../libfanstore/client/node/attach.c" /* for their checks, and what they have published */
+#include "../../libfanstore/client/node/offline.c"
 #include "ipc/handover.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

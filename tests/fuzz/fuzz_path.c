@@ -7,10 +7,10 @@
  * the outside into it, round in circles.
  */
 #include "../unit/data_fixture.h"
-#include "client/cwd.h"
-#include "client/files.h"
-#include "client/path.h"
-#include "client/vdir.h"
+#include "client/files/files.h"
+#include "client/path/cwd.h"
+#include "client/path/path.h"
+#include "client/path/vdir.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../libfanstore/client/config.c" /* to read it again */
-#include "../../libfanstore/client/slot.c"
+#include "../../libfanstore/client/fd/slot.c"
+#include "../../libfanstore/client/node/config.c" /* to read it again */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -158,7 +158,7 @@ static void pin(struct stress *s) {
   atomic_fetch_and_explicit(&c->claimed, ~(1ull << i), memory_order_release);
 }
 
-/* A call about names that there is not: answered, and the box free again. The words are those of names.c, which has
+/* A call about names that there is not: answered, and the box free again. The words are those of calls.c, which has
    them to itself. */
 static void call(struct stress *s) {
   struct fs_channel *c = s->link.channel;

@@ -2,7 +2,7 @@
 /* One thread changes what the kernel has at a number while another closes it, puts a file there, or copies it. */
 #include <pthread.h>
 
-#include "client/fdreal.h"
+#include "client/fd/fdreal.h"
 #include "tree_fixture.h"
 
 #define ROUNDS 2000

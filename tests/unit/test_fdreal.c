@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Open files that become real: the store, who moves the offset, who follows, and what a killed process leaves. */
-#include "client/fdreal.h"
+#include "client/fd/fdreal.h"
 
 #include <sys/wait.h>
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sys/ioctl.h>
 
-#include "client/files.h"
+#include "client/files/files.h"
 #include "tree_fixture.h"
 
 static struct fs_found at(const char *name) {

@@ -2,7 +2,7 @@
 /* What fanstore.h's functions and the attributes user.fanstore.* say, with and without a daemon, and fetching ahead. */
 #include <pthread.h>
 
-#include "client/info.h"
+#include "client/files/info.h"
 #include "daemon_fixture.h"
 
 #define BIG_CACHE (16ull << 20)

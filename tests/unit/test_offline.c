@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Programs that start when their daemon is dead, stopped, or gone with all that it has left. */
-#include "client/out.h"
-#include "client/path.h"
+#include "client/outputs/outputs.h"
+#include "client/path/path.h"
 #include "daemon_fixture.h"
 
 static struct fake_handle g_fake; /* the daemon of the scenario */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Paths that lead below a mount, by every road, and those that do not; the current directory below a mount. */
-#include "client/cwd.h"
-#include "client/files.h"
-#include "client/vdir.h"
+#include "client/files/files.h"
+#include "client/path/cwd.h"
+#include "client/path/vdir.h"
 #include "tree_fixture.h"
 
 #define M FIX_MOUNT

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which programs load the library: by their headers, scripts, modes and environments; and headers that lie. */
-#include "client/program.h"
+#include "client/real/program.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 
-#include "client/fdtab.h"
+#include "client/fd/fdtab.h"
 #include "tree_fixture.h"
 
 static void allocate(const struct fix *f) {

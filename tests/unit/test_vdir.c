@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "client/files.h"
-#include "client/path.h"
-#include "client/vdir.h"
+#include "client/files/files.h"
+#include "client/path/path.h"
+#include "client/path/vdir.h"
 
 #define TOP "/fanstore-none"
 #define MOUNTS TOP "/a/m:" TOP "/a/b/n:" TOP "/a/m/x/y/z:" TOP "/a-b:" TOP "/a/b/o"

@@ -4,7 +4,7 @@
 #ifndef FS_TEST_TREE_FIXTURE_H
 #define FS_TEST_TREE_FIXTURE_H
 
-#include "client/files.h"
+#include "client/files/files.h"
 #include "data_fixture.h"
 
 static const struct fs_build_file tree_more[] = {

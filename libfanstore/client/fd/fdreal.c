@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From a virtual descriptor to a real one: who needs it moves the slot's offset into a real file's description (one
+ * bit of the offset's word, set once), leaves that in the store, and all holders follow when they need the offset.
+ * Called by the wrappers of reading, dup, exec and spawn; not on any path that has no need of it.
+ */
+#include "client/fd/fdreal.h"
+
+#include "client/data_priv.h"
+#include "client/files/files.h"
+#include "client/outputs/outputs.h"
+#include "util/util.h"
+
+#define FS_FD_LIST_MAX 65536u
+
+static uint64_t ready_word(const struct fs_slot *s, uint32_t token) {
+  return (uint64_t)atomic_load(&s->gen) << 32 | (token + 1);
+}
+
+static void set_place(struct fs_slot *s, fs_fd fd, uint32_t token, uint64_t place) {
+  if (atomic_load(&s->ready) == ready_word(s, token)) return; /* somebody grew tired of waiting */
+  FS_SYS3(SYS_lseek, fd, place, SEEK_SET);
+  atomic_store(&s->ready, ready_word(s, token));
+}
+
+/* The description that the offset has moved to, once it stands at the right place: whoever moves it is between two
+   instructions, or dead, and then it is put there by who waits. */
+static fs_fd stored(struct fs_state *st, struct fs_slot *s, uint64_t off) {
+  uint32_t token = FS_OFFSET_TOKEN(off), from = 0;
+  fs_fd fd = -ENOENT;
+  fs_store_begin(st);
+  for (int tries = 0; fd < 0 && tries < 3; tries++) fd = fs_store_get(st, (uint32_t)(s - st->slot), token, &from);
+  fs_store_end(st);
+  uint64_t begin = fs_now_ns();
+  while (fd >= 0 && atomic_load(&s->ready) != ready_word(s, token)) {
+    if (from == (uint32_t)fs_sys_gettid() || fs_store_give_up(from, begin))
+      set_place(s, fd, token, off & FS_OFFSET_MASK);
+  }
+  return fd;
+}
+
+/*
+ * Moves the offset to `mine`, which is in the store under the token already. Where it has moved before, that one is
+ * taken; if it is lost (a full store, say), this one goes on from the place that the word says.
+ */
+static fs_fd move_offset(struct fs_state *st, struct fs_slot *s, fs_fd mine, uint32_t token) {
+  uint64_t name = FS_OFFSET_REAL | (uint64_t)token << FS_OFFSET_BITS, off = atomic_load(&s->offset), place;
+  do {
+    fs_fd theirs = off & FS_OFFSET_REAL ? stored(st, s, off) : -ENOENT;
+    if (theirs >= 0) {
+      fs_sys_close(mine);
+      return theirs;
+    }
+    place = off & FS_OFFSET_REAL ? off & FS_OFFSET_MASK : FS_MIN(off, FS_OFFSET_MASK);
+  } while (!atomic_compare_exchange_strong(&s->offset, &off, name | place));
+  set_place(s, mine, token, place);
+  return mine;
+}
+
+fs_fd fs_real_get(struct fs_slot *s) {
+  struct fs_state *st = fs_state_attach(false);
+  fs_err err = st == NULL ? -EBADF : fs_file_readable(s);
+  bool output = fs_file_writable(s) == 0;
+  if (err != 0) return err;
+  uint64_t off = atomic_load(&s->offset);
+  fs_fd fd = off & FS_OFFSET_REAL ? stored(st, s, off) : -ENOENT;
+  if (fd >= 0) return fd;
+  fd = output ? fs_out_relay(s->entry, atomic_load(&s->flags), off & FS_OFFSET_MASK)
+              : fs_data_materialize(s->mount, s->entry);
+  if (fd < 0) return fd;
+  if (atomic_load(&s->shared)) {
+    uint32_t token = atomic_fetch_add(&st->tokens, 1) & 0xffff;
+    fs_store_begin(st);
+    fs_store_put(st, (uint32_t)(s - st->slot), token, fd);
+    fs_store_end(st);
+    return move_offset(st, s, fd, token);
+  }
+  FS_SYS3(SYS_lseek, fd, atomic_load(&s->offset) & FS_OFFSET_MASK, SEEK_SET);
+  atomic_store(&s->shared, 1); /* another thread may be reading by it: not to be another file's at once */
+  return fd;
+}
+
+/* In a vfork child only its own descriptor: the table is its parent's. */
+fs_err fs_fd_take_over(int fd, struct fs_slot *s) {
+  uint32_t gen = atomic_load(&s->gen);
+  bool output = fs_file_writable(s) == 0;
+  fs_fd real = fs_real_get(s);
+  if (real < 0) return real;
+  fs_err err = 0;
+  if (fs_vfork_depth > 0) {
+    int64_t flags = fs_sys_fcntl(fd, F_GETFD, 0);
+    err = (fs_err)FS_SYS3(SYS_dup3, real, fd, flags > 0 ? O_CLOEXEC : 0);
+  } else {
+    fs_fd_become_real(s, gen, real, output);
+  }
+  fs_sys_close(real);
+  return FS_MIN(err, 0);
+}
+
+void fs_real_follow(void) {
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  for (uint32_t fd = 3; fd < high && fs_vfork_depth == 0; fd++) {
+    if (!(fs_fd_entry((int)fd) & FS_FDE_VIRTUAL)) continue;
+    FS_USE(u);
+    struct fs_slot *s = fs_fd_use((int)fd, &u);
+    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE && fs_slot_is_real(s)) fs_fd_take_over((int)fd, s);
+  }
+  fs_use_reap();
+}
+
+static bool is_inherited(int fd) {
+  int64_t status = fs_sys_fcntl(fd, F_GETFL, 0);
+  return status >= 0 && (status & O_PATH) && fs_sys_fcntl(fd, F_GETFD, 0) == 0;
+}
+
+/* What one exec copies at most, but for descriptors 0-2 and those that were asked for by name: most of what a program
+   inherits, it never looks at. */
+#define FS_INHERIT_BYTES (1ll << 30)
+
+static void make_inherited_real(void *ctx, int dirfd, const char *name) {
+  int64_t *left = ctx;
+  uint64_t fd;
+  struct stat st;
+  if (fs_parse_u64(name, 0, FS_FD_LIST_MAX, &fd) != 0 || (int)fd == dirfd || !is_inherited((int)fd)) return;
+  struct fs_slot *s = fs_fd_adopt((int)fd);
+  if (s == NULL || atomic_load(&s->kind) != FS_SLOT_FILE || fs_file_fstat(s, &st) != 0) return;
+  if (fd > 2 && (*left -= st.st_size) < 0) return;
+  fs_fd_take_over((int)fd, s);
+}
+
+void fs_real_inherited(bool named) {
+  FS_AUTO_CLOSE int dir = fs_sys_openat(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  int64_t left = FS_INHERIT_BYTES;
+  if (dir >= 0) fs_each_number(dir, make_inherited_real, &left);
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  for (uint32_t fd = 0; named && fd < high && fs_vfork_depth == 0; fd++) {
+    if (!(fs_fd_entry((int)fd) & FS_FDE_NAMED)) continue;
+    struct fs_slot *s = fs_fd_slot((int)fd);
+    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) fs_fd_take_over((int)fd, s);
+  }
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening files of a dataset, and making real files of them where a virtual descriptor will not do: as standard
+ * input, in a vfork child, for exec and sendfile's like. Lock-free; see files.h.
+ */
+#include <unistd.h>
+
+#include "client/fd/fdreal.h"
+#include "client/files/files.h"
+#include "client/outputs/outputs.h"
+#include "client/path/vdir.h"
+
+/* Flags that belong to the call, not to the open file. */
+#define FS_OPEN_ONLY (O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC)
+#define FS_O_LARGEFILE 0100000 /* the kernel's value, which glibc hides on 64-bit machines */
+
+/* Flags that contradict each other are refused before the path is looked at. */
+fs_err fs_file_check_flags(int flags) {
+  const int tmpfile = O_TMPFILE & ~O_DIRECTORY;
+  if (flags & O_PATH) return 0;
+  if ((flags & (O_CREAT | O_DIRECTORY)) == (O_CREAT | O_DIRECTORY)) return -EINVAL;
+  if (!(flags & tmpfile)) return 0;
+  return (flags & O_TMPFILE) == O_TMPFILE && (flags & O_ACCMODE) != O_RDONLY ? 0 : -EINVAL;
+}
+
+/* The checks of open(2) on a read-only file system, in the kernel's order. */
+static fs_err check_open(mode_t mode, int flags, bool output) {
+  bool writes = (flags & O_ACCMODE) != O_RDONLY;
+  if (flags & O_PATH) return (flags & O_DIRECTORY) && !S_ISDIR(mode) ? -ENOTDIR : 0;
+  if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) return -EEXIST;
+  if ((flags & O_TMPFILE) == O_TMPFILE)
+    return !S_ISDIR(mode) ? -ENOTDIR : fs_names_node() == NULL ? -EROFS : -EOPNOTSUPP;
+  if ((flags & O_CREAT) && S_ISDIR(mode)) return -EISDIR;
+  if ((flags & O_DIRECTORY) && !S_ISDIR(mode)) return -ENOTDIR;
+  if (S_ISLNK(mode)) return -ELOOP;
+  if (S_ISDIR(mode) && (writes || (flags & O_TRUNC))) return -EISDIR;
+  if ((writes || (flags & O_TRUNC)) && !output) return -EROFS;
+  if ((writes || (flags & O_TRUNC)) && !(mode & S_IWUSR) && !fs_caller_is_root()) return -EACCES;
+  if (!(mode & S_IRUSR) && (flags & O_ACCMODE) != O_WRONLY && !fs_caller_is_root()) return -EACCES;
+  return S_ISDIR(mode) && (flags & O_DIRECT) ? -EINVAL : 0;
+}
+
+static fs_fd real_directory_standin(void) {
+  return fs_sys_openat(AT_FDCWD, "/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+}
+
+/* Where the number or the process cannot hold a virtual descriptor. */
+static fs_fd open_real(const struct fs_found *f, mode_t mode, int flags) {
+  bool output = fs_is_out(f->entry) && (flags & O_ACCMODE) != O_RDONLY;
+  fs_fd fd = !S_ISREG(mode) ? real_directory_standin()
+             : output       ? fs_out_relay(f->entry, (uint32_t)flags, 0)
+                            : fs_data_materialize(f->mount, f->entry);
+  if (fd >= 0 && !(flags & O_CLOEXEC)) fs_sys_fcntl(fd, F_SETFD, 0);
+  return fd;
+}
+
+/* If it is shared and filled already, a signal handler has forked in the middle of open, and the other one was quicker:
+   it may have read from it. One that is shared and idle another thread's fork took for what it was before. */
+static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int flags) {
+  bool shared = atomic_load_explicit(&s->shared, memory_order_acquire) != 0;
+  if (FS_UNLIKELY(shared) && atomic_load_explicit(&s->kind, memory_order_relaxed) != FS_SLOT_IDLE) return;
+  s->mount = f->mount;
+  s->entry = f->entry;
+  s->mount_key = fs_mount_list[f->mount].key;
+  int keep = flags & ~FS_OPEN_ONLY;
+  uint32_t status = (uint32_t)(flags & O_PATH ? keep & (O_PATH | O_DIRECTORY | O_NOFOLLOW) : keep | FS_O_LARGEFILE);
+  uint8_t kind = flags & O_PATH ? FS_SLOT_PATH : S_ISDIR(mode) ? FS_SLOT_DIR : FS_SLOT_FILE;
+  atomic_store_explicit(&s->offset, 0, memory_order_relaxed);
+  atomic_store_explicit(&s->flags, status, memory_order_relaxed);
+  atomic_store_explicit(&s->counted, 0, memory_order_relaxed);
+  atomic_store_explicit(&s->kind, kind, memory_order_relaxed);
+}
+
+/* The entry's type and permissions. */
+static fs_err mode_of(const struct fs_found *f, mode_t *mode) {
+  fs_err err = 0;
+  *mode = S_IFDIR | 0755;
+  if (FS_UNLIKELY(fs_is_vdir(f->entry))) return 0;
+  if (fs_is_out(f->entry)) return fs_out_mode(f->entry, mode);
+  const struct fs_index *ix = fs_mount_ix(f->mount, &err);
+  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
+  if (FS_UNLIKELY(e == NULL)) return ix == NULL ? err : -EUCLEAN;
+  *mode = e->mode;
+  return 0;
+}
+
+/* Refuses, or tells the mode. */
+static inline fs_err check_route(int route, const struct fs_found *f, int flags, mode_t *mode) {
+  if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
+  if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
+  fs_err err = mode_of(f, mode);
+  return FS_LIKELY(err == 0) ? check_open(*mode, flags, fs_is_out(f->entry)) : err;
+}
+
+fs_err fs_file_open_check(int route, const struct fs_found *f, int flags) {
+  mode_t mode;
+  return check_route(route, f, flags, &mode);
+}
+
+/* Of another node, or of several writers. */
+static fs_err open_output(const struct fs_found *f, int flags) {
+  fs_err err = flags & O_TRUNC ? fs_out_truncate(f, 0) : 0;
+  return err == 0 ? fs_out_hold(f->entry) : err;
+}
+
+fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
+  mode_t mode;
+  if (flags & O_PATH) flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  fs_err err = check_route(route, f, flags, &mode);
+  bool output = err == 0 && fs_is_out(f->entry) && S_ISREG(mode) && !(flags & O_PATH);
+  if (output) err = open_output(f, flags);
+  if (err != 0) return err;
+  struct fs_slot *s;
+  uint32_t shares = atomic_load_explicit(&fs_fd_shares, memory_order_relaxed);
+  fs_fd fd = fs_fd_new(&s);
+  if (fd < 0) {
+    if (fd == -EAGAIN || fd == -ENOENT) fd = open_real(f, mode, flags); /* a vfork child; a root without /proc */
+    fs_out_unpin(f->entry, output);
+    return fd;
+  }
+  if (S_ISREG(mode)) {
+    fs_data_opened(f->mount, f->entry);
+    fs_count(FS_UNLIKELY(fs_is_out(f->entry)) ? FS_C_OUT_OPENS : FS_C_OPENS, 1);
+  }
+  fill(s, f, mode, flags);
+  fs_fd_publish(fd, s, (flags & O_CLOEXEC) != 0);
+  atomic_signal_fence(memory_order_seq_cst);
+  if (FS_UNLIKELY(atomic_load_explicit(&fs_fd_shares, memory_order_relaxed) != shares)) fs_fd_share_slot(s);
+  if (FS_LIKELY(fd > 2) || !fs_fd_low_was_closed()) return fd;
+  return fs_file_dup_to(fd, s, fd, (flags & O_CLOEXEC) != 0);
+}
+
+fs_fd fs_file_materialize(uint32_t mount, uint32_t entry) {
+  struct fs_found f = {.mount = mount, .entry = entry};
+  mode_t mode;
+  fs_err err = mode_of(&f, &mode);
+  if (err != 0) return err;
+  if (!S_ISREG(mode)) return -EISDIR;
+  return (mode & S_IRUSR) || fs_caller_is_root() ? fs_data_materialize(mount, entry) : -EACCES;
+}
+
+/* dup3; the program may have closed newfd before, and the real file then has that number already. */
+static fs_err move_to(int real, int newfd, bool cloexec) {
+  if (real == newfd) return (fs_err)fs_sys_fcntl(real, F_SETFD, cloexec ? FD_CLOEXEC : 0);
+  return (fs_err)FS_SYS3(SYS_dup3, real, newfd, cloexec ? O_CLOEXEC : 0);
+}
+
+static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
+  uint32_t gen = atomic_load(&s->gen);
+  bool output = fs_file_writable(s) == 0;
+  fs_fd real = fs_real_get(s);
+  struct fs_fd_claim c;
+  if (real < 0) return real;
+  fs_fd_over_begin(newfd, &c);
+  fs_err err = move_to(real, newfd, cloexec);
+  fs_fd_over_end(newfd, &c, err >= 0);
+  if (err >= 0) fs_fd_become_real(s, gen, real, output);
+  if (err >= 0 && output) fs_out_note_real(newfd);
+  if (real != newfd) fs_sys_close(real);
+  return err < 0 ? err : newfd;
+}
+
+/* In a vfork child the placeholder itself goes to 0-2, which may be moved on; exec then makes a real file of it. */
+fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec) {
+  if (newfd > 2 || fs_vfork_depth > 0 || atomic_load(&s->kind) != FS_SLOT_FILE)
+    return fd == newfd ? fd : fs_fd_dup_to(fd, newfd, cloexec);
+  return real_dup_to(s, newfd, cloexec);
+}
+
+void fs_files_start(void) {
+  for (int fd = 0; fd < 3; fd++) {
+    struct fs_slot *s = fs_fd_adopt(fd);
+    if (s == NULL && fd > 0) fs_out_note_real(fd);
+    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) real_dup_to(s, fd, false);
+  }
+}

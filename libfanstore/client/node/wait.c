@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting for what this process has posted in its channel: requests for blocks (remote.c) and calls about names
+ * (calls.c). Bounded by a deadline, and ends early when the daemon has died, hangs or stops.
+ */
+#include <poll.h>
+
+#include "client/data_priv.h"
+#include "util/util.h"
+
+#define FS_SPIN_MAX_NS 50000u
+#define FS_CROWDED_NS 500000u /* a yield took so long: others compute here */
+#define FS_CROWDED_WAITS 50u  /* so often it sleeps at once then; spin_ns counts them down to FS_SPIN_MAX_NS */
+#define FS_SLICE_NS 50000000ull
+#define FS_REVIVE_NS 500000000ull
+
+bool fs_link_known_dead(const struct fs_link *link) {
+  return atomic_load_explicit(&link->dead, memory_order_relaxed);
+}
+
+/* Has the daemon ended? Its end of the connection is then closed, and its memory, the channel too, was before that. */
+bool fs_link_dead(struct fs_link *link) {
+  struct pollfd p = {.fd = link->socket, .events = POLLRDHUP};
+  struct timespec now = {0};
+  if (fs_link_known_dead(link)) return true;
+  bool dead = FS_SYS5(SYS_ppoll, &p, 1, &now, NULL, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR));
+  if (dead) atomic_store_explicit(&link->dead, true, memory_order_relaxed);
+  return dead;
+}
+
+static bool fs_pending(const _Atomic uint32_t *word) {
+  uint32_t state = atomic_load_explicit(word, memory_order_acquire);
+  return state == FS_REQ_POSTED || state == FS_REQ_ASLEEP;
+}
+
+/* Has this process more than two processors? With fewer, one that looks takes what a daemon needs to answer; the kernel
+   then leaves the two daemons of a request on the other one, since neither is idle for long enough to be moved. */
+static bool fs_many_cpus(void) {
+  static _Atomic uint32_t known; /* number of processors + 1 */
+  uint32_t n = atomic_load_explicit(&known, memory_order_relaxed);
+  if (n == 0) {
+    uint64_t mask[128] = {0};
+    if (FS_SYS3(SYS_sched_getaffinity, 0, sizeof(mask), mask) > 0) {
+      for (unsigned i = 0; i < FS_ARRAY_LEN(mask); i++) n += (uint32_t)__builtin_popcountll(mask[i]);
+    }
+    atomic_store_explicit(&known, ++n, memory_order_relaxed);
+  }
+  return n > 3;
+}
+
+/* Looks again and again for as long as short answers take, if the last one was short: a sleep and a wake-up cost more.
+   In between it gives its processor away, which the daemon may need to answer. Who computes does not give it back for
+   milliseconds, where a wake-up would: then the next waits are sleeps. */
+static bool fs_wait_spin(const _Atomic uint32_t *state, uint64_t start) {
+  _Atomic uint32_t *word = &fs_self()->spin_ns;
+  uint32_t spin = atomic_load_explicit(word, memory_order_relaxed);
+  uint64_t took = 0;
+  if (!fs_many_cpus()) return false;
+  while (fs_pending(state) && spin <= FS_SPIN_MAX_NS && took < spin) {
+    FS_SYS0(SYS_sched_yield);
+    took = fs_now_ns() - start;
+  }
+  if (took >= FS_CROWDED_NS) atomic_store_explicit(word, FS_SPIN_MAX_NS + FS_CROWDED_WAITS, memory_order_relaxed);
+  return !fs_pending(state);
+}
+
+static void fs_wait_learn(uint64_t took) {
+  _Atomic uint32_t *word = &fs_self()->spin_ns;
+  uint32_t spin = atomic_load_explicit(word, memory_order_relaxed), next = spin - 1;
+  if (spin <= FS_SPIN_MAX_NS) next = took <= FS_SPIN_MAX_NS ? FS_SPIN_MAX_NS : spin / 2;
+  if (next != spin) atomic_store_explicit(word, next, memory_order_relaxed);
+}
+
+/* Says that it sleeps, so that the daemon makes the system call only then. */
+static fs_err fs_wait_sleep(_Atomic uint32_t *state, uint64_t ns) {
+  uint32_t posted = FS_REQ_POSTED;
+  if (!atomic_compare_exchange_strong_explicit(state, &posted, FS_REQ_ASLEEP, memory_order_acq_rel,
+                                               memory_order_acquire) &&
+      posted != FS_REQ_ASLEEP)
+    return 0;
+  return fs_futex_wait(state, FS_REQ_ASLEEP, ns);
+}
+
+fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns) {
+  uint64_t start = fs_now_ns(), end = start + ns, look = start + FS_SLICE_NS, slept = 0;
+  if (!fs_wait_spin(state, start)) {
+    while (fs_pending(state)) {
+      uint64_t now = fs_now_ns();
+      if (now >= end || slept >= 2 * ns) return -ETIMEDOUT; /* by the clock, or by what the sleeps came to */
+      if (fs_link_known_dead(link)) return -EHOSTDOWN;
+      if (now >= look && (!fs_node_alive(node) || fs_link_dead(link))) return -EHOSTDOWN;
+      if (now >= look) look = now + FS_SLICE_NS;
+      uint64_t nap = FS_MIN(end, look) - now;
+      if (fs_wait_sleep(state, nap) == -ETIMEDOUT) slept += nap, look = now; /* a signal may end it, again and again */
+    }
+  }
+  fs_wait_learn(fs_now_ns() - start);
+  return 0;
+}
+
+bool fs_wait_abandon(_Atomic uint32_t *word) {
+  uint32_t state = atomic_load_explicit(word, memory_order_acquire);
+  do {
+    if (state != FS_REQ_POSTED && state != FS_REQ_ASLEEP) return false;
+  } while (!atomic_compare_exchange_weak_explicit(word, &state, FS_REQ_ABANDONED, memory_order_acq_rel,
+                                                  memory_order_acquire));
+  return true;
+}
+
+/* The processes of a job may all have stood still (a batch system that suspends it): a client that goes on first finds
+   a daemon that seems to have stopped. It waits a moment for it, once. */
+bool fs_wait_alive(const struct fs_node *node, struct fs_link *link) {
+  static _Atomic uint64_t doubted; /* the heartbeat that none came after */
+  const struct timespec nap = {.tv_nsec = FS_REVIVE_NS / 100};
+  uint64_t beat = atomic_load_explicit(&node->ctl->heartbeat_ns, memory_order_relaxed);
+  if (FS_LIKELY(fs_node_alive(node))) return !fs_link_known_dead(link);
+  bool again = fs_node_silent(node) && atomic_load(&doubted) != beat && !fs_link_dead(link);
+  uint64_t end = again ? fs_now_ns() + FS_REVIVE_NS : 0;
+  for (unsigned naps = 0; again && naps < 200 && fs_now_ns() < end; naps++) {
+    FS_SYS2(SYS_nanosleep, &nap, NULL);
+    if (fs_node_alive(node)) return true;
+    again = !fs_link_dead(link);
+  }
+  atomic_store(&doubted, beat);
+  return false;
+}
+
+void fs_link_ring(const struct fs_node *node, const struct fs_link *link) {
+  uint64_t one = 1;
+  /* posted first, then asleep; the daemon the other way round, both sequentially consistent: one sees the other */
+  if (atomic_load_explicit(&node->ctl->asleep, memory_order_seq_cst)) fs_sys_write(link->doorbell, &one, sizeof(one));
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See calls.h. A box is claimed, posted, answered and given up as a request slot is (ipc/layout.h). */
+#include "client/outputs/calls.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "client/data_priv.h"
+#include "util/util.h"
+
+#define FS_REPLICA_NS 60000000000ull
+#define FS_REPLICA_BYTE_NS 100u           /* 10 MB/s */
+#define FS_REPLICA_BYTES_MAX (1ull << 40) /* counted of a file, which may be sparse: a day or so */
+
+const struct fs_node *fs_names_node(void) {
+  const struct fs_node *node = fs_mounts_read_only() ? NULL : fs_node_attach();
+  return node && !(node->ctl->flags & FS_CTL_READ_ONLY) ? node : NULL;
+}
+
+uint32_t fs_names_rank(const struct fs_node *node) {
+  return node->ctl->node;
+}
+
+static int32_t fs_box_try(struct fs_channel *ch) {
+  uint32_t claimed = atomic_load_explicit(&ch->boxes_claimed, memory_order_relaxed);
+  uint32_t unused;
+  while ((unused = ~claimed & ((1u << FS_CHANNEL_BOXES) - 1)) != 0) {
+    int i = __builtin_ctz(unused);
+    if (atomic_compare_exchange_weak_explicit(&ch->boxes_claimed, &claimed, claimed | 1u << i, memory_order_acquire,
+                                              memory_order_relaxed))
+      return i;
+  }
+  return -1;
+}
+
+/* Other threads may have all of them: they are answered in microseconds, mostly. */
+static int32_t fs_box_claim(struct fs_channel *ch, uint64_t ns) {
+  const struct timespec nap = {.tv_nsec = 50000};
+  int32_t i = fs_box_try(ch);
+  uint64_t end = i < 0 ? fs_now_ns() + ns : 0;
+  for (uint64_t tries = 0; i < 0 && fs_now_ns() < end && tries * (uint64_t)nap.tv_nsec < 2 * ns; tries++) {
+    if (tries < 16)
+      FS_SYS0(SYS_sched_yield);
+    else
+      FS_SYS2(SYS_nanosleep, &nap, NULL);
+    i = fs_box_try(ch);
+  }
+  return i;
+}
+
+static void fs_box_free(struct fs_channel *ch, int32_t i) {
+  atomic_store_explicit(&ch->box[i].state, FS_REQ_FREE, memory_order_relaxed);
+  atomic_fetch_and_explicit(&ch->boxes_claimed, ~(1u << i), memory_order_release);
+}
+
+static void fs_box_post(struct fs_channel *ch, int32_t i, const struct fs_names_call *c, const char *name,
+                        const char *name2) {
+  struct fs_box *b = &ch->box[i];
+  size_t n = sizeof(*c) + c->name_len + c->name2_len;
+  memcpy(b->body, c, sizeof(*c));
+  memcpy(b->body + sizeof(*c), name, c->name_len);
+  if (c->name2_len > 0) memcpy(b->body + sizeof(*c) + c->name_len, name2, c->name2_len);
+  memset(b->body + n, 0, fs_call_size(c) - n);
+  b->length = (uint32_t)fs_call_size(c);
+  atomic_store_explicit(&b->state, FS_REQ_POSTED, memory_order_release);
+  atomic_fetch_or_explicit(&ch->boxes_posted, 1u << i, memory_order_seq_cst);
+}
+
+/* What the daemon has put there; it is as untrusted as any shared memory. */
+static fs_err fs_box_take(const struct fs_box *b, void *body, size_t size, size_t *n) {
+  int32_t err = *(volatile const int32_t *)&b->err;
+  *n = FS_MIN(FS_MIN(*(volatile const uint32_t *)&b->length, FS_NAMES_BODY), size);
+  if (*n > 0) memcpy(body, b->body, *n);
+  return err > 0 || err < -4095 ? -EIO : err;
+}
+
+static bool fs_no_answer(fs_err err) {
+  return err == -ETIMEDOUT || err == -EHOSTDOWN || err == -ESHUTDOWN;
+}
+
+/* A call is made again for a while by the daemons themselves, when a node dies: two of the job's deadlines. Where a
+   replica is made first, all bytes have to go to another node's disk, which is as slow as it is. */
+uint64_t fs_names_patience(const struct fs_node *node, const struct fs_names_call *c) {
+  bool bytes =
+      ((c->op == FS_NAMES_PUBLISH || c->op == FS_NAMES_SETATTR) && S_ISREG(c->mode)) || c->op == FS_NAMES_EXTEND;
+  uint64_t more = FS_REPLICA_NS + FS_MIN(c->size, FS_REPLICA_BYTES_MAX) * FS_REPLICA_BYTE_NS;
+  return 2 * node->deadline_ns + (bytes && (node->ctl->flags & FS_CTL_REPLICAS) ? more : 0);
+}
+
+/* *answered: the error is the daemon's word, about others. */
+static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const struct fs_names_call *c,
+                         const char *name, const char *name2, void *body, size_t size, size_t *n, bool *answered) {
+  uint64_t patience = fs_names_patience(node, c);
+  struct fs_channel *ch = link->channel;
+  if (!fs_wait_alive(node, link)) return -EHOSTDOWN;
+  int32_t i = fs_box_claim(ch, patience);
+  if (i < 0) return -ETIMEDOUT;
+  fs_box_post(ch, i, c, name, name2);
+  fs_link_ring(node, link);
+  fs_err err = fs_wait_done(node, link, &ch->box[i].state, patience);
+  if (err < 0 && fs_wait_abandon(&ch->box[i].state)) {
+    if (fs_link_dead(link)) fs_box_free(ch, i);
+    return err;
+  }
+  err = fs_box_take(&ch->box[i], body, size, n);
+  fs_box_free(ch, i);
+  *answered = true;
+  return err;
+}
+
+/* One line for each node that does not answer, of a process and its children. */
+static bool fs_names_told(uint32_t rank) {
+  static _Atomic uint64_t told[FS_MAX_NODES / 64 + 1];
+  rank = FS_MIN(rank, FS_MAX_NODES);
+  return atomic_fetch_or(&told[rank / 64], 1ull << rank % 64) >> rank % 64 & 1;
+}
+
+/* Why this process's own daemon does not answer. */
+static const char *fs_own_why(const struct fs_node *node, const struct fs_link *link) {
+  fs_err err = fs_attach_failed();
+  if (link ? atomic_load_explicit(&node->ctl->stopping, memory_order_relaxed) != 0 : err == -ESHUTDOWN)
+    return "ends with the job";
+  if (link ? fs_link_known_dead(link) : err == -ECONNREFUSED || err == -ENOENT) return "has ended";
+  if (link || err == -ETIMEDOUT) return "does not answer";
+  return err == -EUSERS ? "has too many clients" : "cannot be asked";
+}
+
+fs_err fs_names_lost(const struct fs_node *node, struct fs_link *link) {
+  char own[FS_U64_TEXT];
+  if (link) (void)fs_link_dead(link);
+  if (!(node->offline && fs_run_unseen()) && !fs_names_told(node->ctl->node))
+    FS_NOTE("the daemon of node ", fs_u64_text(node->ctl->node, own), ", this program's own, ", fs_own_why(node, link),
+            "; output files cannot be found, made or changed by this program (EIO), the dataset can be read");
+  return -EIO;
+}
+
+/* The node's daemon has answered that another one does not. */
+static fs_err fs_names_lost_by(const struct fs_node *node, fs_err err, const void *body, size_t n) {
+  char other[FS_U64_TEXT], own[FS_U64_TEXT];
+  uint32_t rank = FS_MAX_NODES;
+  if (n == sizeof(rank)) memcpy(&rank, body, n);
+  if (fs_names_told(rank)) return -EIO;
+  if (rank < FS_MAX_NODES)
+    FS_NOTE("node ", fs_u64_text(rank, other), " does not answer node ", fs_u64_text(node->ctl->node, own),
+            "; what it has or knows of output files cannot be read, found or changed (EIO)");
+  else
+    FS_NOTE("the daemon of node ", fs_u64_text(node->ctl->node, own), " has no answer about output files (",
+            err == -EHOSTDOWN ? "another one does not answer" : fs_err_text(err),
+            "); they cannot be found, made or changed (EIO)");
+  return -EIO;
+}
+
+static fs_err fs_call_once(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
+                           size_t *n, int32_t process) {
+  const struct fs_node *node = fs_names_node();
+  struct fs_link borrowed, *link = node ? fs_link_get() : NULL, *mine = NULL;
+  bool answered = false;
+  *n = 0;
+  if (!node) return -EROFS;
+  if (!link) link = mine = fs_link_borrow(&borrowed);
+  if (node->offline && link) node = fs_node_attach(); /* met a moment ago */
+  fs_err err = link ? fs_call_by(node, link, c, name, name2, body, size, n, &answered) : -EHOSTDOWN;
+  if (fs_no_answer(err) && fs_self_process() == process) {
+    err = answered ? fs_names_lost_by(node, err, body, *n) : fs_names_lost(node, link);
+    *n = 0;
+  }
+  if (mine) fs_link_return(mine);
+  return err;
+}
+
+/* Done twice it comes to the same. Of the others, a child does not know what has become of its parent's call. */
+static bool fs_repeatable(const struct fs_names_call *c) {
+  return c->op != FS_NAMES_REMOVE && c->op != FS_NAMES_RENAME && c->op != FS_NAMES_RELEASE &&
+         c->op != FS_NAMES_APPEND && c->op != FS_NAMES_OWN && c->op != FS_NAMES_RELAY;
+}
+
+/* A child that a signal handler forked in the middle of it has no answer: that is in its parent's channel. It asks by
+   its own. */
+fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
+                     size_t *n) {
+  for (;;) {
+    int32_t process = fs_self_process();
+    fs_err err = fs_call_once(c, name, name2, body, size, n, process);
+    if (FS_LIKELY(fs_self_process() == process)) return err;
+    if (fs_repeatable(c)) continue;
+    *n = 0;
+    return c->op == FS_NAMES_RELEASE ? 0 : -EIO;
+  }
+}
+
+fs_err fs_names_ask(const struct fs_names_call *c, const char *name, const char *name2, struct fs_answer *a,
+                    const struct fs_record **record) {
+  size_t at = 0;
+  fs_err err = fs_names_call(c, name, name2, a->body, sizeof(a->body), &a->n);
+  *record = a->n > 0 ? fs_record_next(a->body, a->n, &at) : NULL;
+  return err == 0 && a->n > 0 && !*record ? -EIO : err;
+}
+
+static uint64_t fs_id_once(void) {
+  struct fs_link borrowed, *link = fs_link_get();
+  if (!link && fs_link_borrow(&borrowed)) { /* the daemon gives each link numbers of its own */
+    uint64_t id = *(volatile const uint64_t *)&borrowed.channel->first_id;
+    fs_link_return(&borrowed);
+    return id;
+  }
+  const struct fs_node *node = link ? NULL : fs_names_node();
+  if (node) (void)fs_names_lost(node, NULL);
+  uint64_t first = link ? *(volatile const uint64_t *)&link->channel->first_id : 0;
+  uint64_t count = link ? atomic_fetch_add_explicit(&link->files, 1, memory_order_relaxed) : 0;
+  return first != 0 && count < FS_OUT_ID_FILES ? first + count : 0;
+}
+
+/* Of a child that a signal handler forked in the middle of it, the number may be its parent's. */
+uint64_t fs_names_id(void) {
+  for (;;) {
+    int32_t process = fs_self_process();
+    uint64_t id = fs_id_once();
+    if (FS_LIKELY(fs_self_process() == process)) return id;
+  }
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names and attributes of output files (outputs.h): each is one call to the daemon, which has a dataset's names
+ * refused. */
+#include <errno.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/data_priv.h"
+#include "client/files/files.h"
+#include "client/outputs/part.h"
+#include "util/util.h"
+
+/* Later than the last change in a directory, if any. */
+static void stamp_now(uint64_t changed, int64_t *sec, uint32_t *ns) {
+  uint64_t now = fs_clock_ns(CLOCK_REALTIME_COARSE); /* as the kernel stamps files, also where clocks are faked */
+  if (changed != 0) now = FS_MAX(now, changed + FS_CHANGED_STEP / 2);
+  fs_stamp(now, sec, ns);
+}
+
+/* ---- making names ---- */
+
+static fs_err make(const struct fs_found *f, uint32_t mode, const char *target) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  struct fs_names_call c = {.op = FS_NAMES_CREATE,
+                            .mode = mode,
+                            .id = FS_OUT_ID, /* the daemon chooses one */
+                            .name_len = (uint16_t)f->name_len,
+                            .name2_len = (uint16_t)strlen(target)};
+  fs_err err = fs_out_may_make(f, &c.dir);
+  if (err != 0) return err == -EACCES ? fs_out_refused(f, c.dir, true) : err;
+  stamp_now(0, &c.mtime, &c.mtime_ns);
+  return fs_names_ask(&c, f->name, target, &a, &r);
+}
+
+fs_err fs_out_mkdir(const struct fs_found *f, mode_t mode) {
+  return make(f, S_IFDIR | (mode & 07777 & ~fs_umask()), "");
+}
+
+fs_err fs_out_symlink(const struct fs_found *f, const char *target) {
+  return make(f, S_IFLNK | 0777, target);
+}
+
+/* ---- removing and renaming ---- */
+
+/* Unlinks the backing file of what was removed, if that is this node's and nobody needs it. The daemon does it a moment
+   later if this process does not. */
+static void drop_own(const struct fs_answer *a) {
+  const struct fs_node *node = fs_names_node();
+  char path[PATH_MAX];
+  uint64_t id;
+  if (a->n != sizeof(id) || !node) return;
+  memcpy(&id, a->body, sizeof(id));
+  if (fs_out_path(node, id, path) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+fs_err fs_out_remove(const struct fs_found *f, bool directory) {
+  struct fs_answer a;
+  struct fs_names_call c = {
+      .op = FS_NAMES_REMOVE, .mode = directory ? S_IFDIR : S_IFREG, .name_len = (uint16_t)f->name_len};
+  fs_err err = fs_out_may_make(f, &c.dir);
+  if (err == -EACCES) return fs_out_refused(f, c.dir, false);
+  if (err == 0) err = fs_names_call(&c, f->name, "", a.body, sizeof(a.body), &a.n);
+  if (err == 0) drop_own(&a);
+  return err;
+}
+
+/* With "x/", as either name, it is a directory or an error. */
+static fs_err check_directory(const struct fs_found *f, uint64_t dir) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  fs_err err = fs_out_look_up(dir, f->name, f->name_len, 0, &a, &r);
+  return err != 0 ? err : S_ISDIR(r->mode) ? 0 : -ENOTDIR;
+}
+
+/* What has two parents needs to be written, too: its ".." changes. */
+static fs_err check_moved(const struct fs_found *f, uint64_t dir) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  fs_err err = fs_caller_is_root() ? -ENOENT : fs_out_look_up(dir, f->name, f->name_len, 0, &a, &r);
+  if (err != 0) return 0; /* the rename finds that out */
+  return S_ISDIR(r->mode) && !(r->mode & S_IWUSR) ? -EACCES : 0;
+}
+
+/* Is `from`, a name, a directory that `to` is below? */
+static bool is_above(const struct fs_found *from, uint64_t dir, const struct fs_found *to) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  uint32_t at = to->entry;
+  if (fs_out_look_up(dir, from->name, from->name_len, 0, &a, &r) != 0 || !S_ISDIR(r->mode)) return false;
+  for (unsigned depth = 0; fs_is_out(at) && depth < PATH_MAX; depth++) {
+    if (fs_out_dir_id(to->mount, at) == r->id) return true;
+    at = fs_out_up(to->mount, at);
+  }
+  return false;
+}
+
+/* What the kernel says before it looks whether the directories may be written: 0, an error, or else `err`. */
+static fs_err rename_refused(const struct fs_found *from, const struct fs_found *to, const struct fs_names_call *c,
+                             fs_err err) {
+  bool same = c->dir == c->to && from->name_len == to->name_len && memcmp(from->name, to->name, to->name_len) == 0;
+  bool directory = from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH;
+  fs_err there = fs_out_refused(from, c->dir, false);
+  if (there != -EACCES) return there;
+  if (c->flags != 0 && fs_out_refused(to, c->to, true) == -EEXIST) return -EEXIST;
+  there = directory ? check_directory(from, c->dir) : 0;
+  if (there != 0 || same) return there;
+  if (is_above(from, c->dir, to)) return -EINVAL;
+  return is_above(to, c->to, from) ? -ENOTEMPTY : err;
+}
+
+fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags) {
+  struct fs_answer a;
+  struct fs_names_call c = {.op = FS_NAMES_RENAME,
+                            .flags = flags & RENAME_NOREPLACE ? FS_NAMES_NOREPLACE : 0,
+                            .name_len = (uint16_t)from->name_len,
+                            .name2_len = (uint16_t)to->name_len};
+  if (flags & ~(unsigned)RENAME_NOREPLACE) return -EINVAL;
+  fs_err err = fs_out_may_make(from, &c.dir);
+  if (err == 0 || err == -EACCES) {
+    fs_err other = fs_out_may_make(to, &c.to);
+    if (err == 0 || other != -EACCES) err = other != 0 ? other : err;
+  }
+  if (err == 0 && c.dir != c.to) err = check_moved(from, c.dir);
+  if (err == -EACCES) return rename_refused(from, to, &c, err);
+  if (err == 0 && (from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH)) err = check_directory(from, c.dir);
+  if (err == 0) err = fs_names_call(&c, from->name, to->name, a.body, sizeof(a.body), &a.n);
+  if (err == 0) drop_own(&a);
+  return err == -EISDIR ? rename_refused(from, to, &c, err) : err;
+}
+
+/* ---- files of --stage-in ---- */
+
+#define FS_OWN_DEADLINES 5u /* without a byte copied on that node */
+#define FS_OWN_SIGNALS_NS 1000000000ull
+
+fs_err fs_out_own(uint64_t id, bool empty) {
+  const struct fs_node *node = fs_names_node();
+  struct fs_names_call c = {.op = FS_NAMES_OWN, .id = id, .size = empty ? 0 : INT64_MAX};
+  struct timespec nap = {.tv_nsec = 50000};
+  uint64_t begin = fs_now_ns(), moved = begin, copied = 0, was = 0, all = ~0ull, signals;
+  for (long r = 0;;) {
+    size_t got;
+    /* A signal during the call must end the nap after it. */
+    FS_SYS4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &signals, sizeof(all));
+    fs_err err = fs_names_call(&c, "", "", &copied, sizeof(copied), &got);
+    nap.tv_nsec = FS_MIN(2 * nap.tv_nsec, 10000000);
+    if (err == -EINPROGRESS) {
+      struct timespec left = nap; /* the kernel writes into it */
+      r = FS_SYS5(SYS_ppoll, NULL, 0, &left, &signals, sizeof(signals));
+    }
+    FS_SYS4(SYS_rt_sigprocmask, SIG_SETMASK, &signals, NULL, sizeof(signals));
+    if (err != -EINPROGRESS) return err;
+    uint64_t now = fs_now_ns();
+    if (copied != was) moved = now, was = copied;
+    if (node == NULL || now - moved > FS_OWN_DEADLINES * node->deadline_ns) return -EIO;
+    if (r == -EINTR && now - begin > FS_OWN_SIGNALS_NS) return -EINTR;
+  }
+}
+
+/* ---- attributes, of what is not a file of this node ---- */
+
+static fs_err set(const struct fs_found *f, struct fs_names_call *c) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  c->op = FS_NAMES_SETATTR;
+  fs_err err = fs_out_ask_number(f->entry, c, &a, &r);
+  struct fs_out_node *n = err == 0 && r != NULL ? fs_out_node(f->entry) : NULL;
+  if (n != NULL) atomic_store_explicit(&n->mode, r->mode, memory_order_relaxed);
+  return err;
+}
+
+fs_err fs_out_chmod(const struct fs_found *f, mode_t mode) {
+  struct fs_names_call c = {.flags = FS_SET_MODE, .mode = mode & 07777};
+  return set(f, &c);
+}
+
+#define FS_GROUPS_MOST 1024u
+
+static bool is_group(gid_t gid) {
+  gid_t groups[FS_GROUPS_MOST];
+  long n = FS_SYS2(SYS_getgroups, FS_GROUPS_MOST, groups);
+  for (long i = 0; i < n; i++)
+    if (groups[i] == gid) return true;
+  return false;
+}
+
+/* Whom a kernel would let do so may; nothing is kept, as everything belongs to whoever looks. */
+fs_err fs_out_chown(uid_t uid, gid_t gid) {
+  uint32_t own_uid, own_gid;
+  fs_ids(&own_uid, &own_gid);
+  bool ours = gid == (gid_t)-1 || gid == own_gid || own_uid == 0 || is_group(gid);
+  return (uid == (uid_t)-1 || uid == own_uid || own_uid == 0) && ours ? 0 : -EPERM;
+}
+
+fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]) {
+  struct fs_names_call c = {.flags = FS_SET_TIMES};
+  const struct fs_out_node *n = fs_out_node(f->entry);
+  if (t != NULL && t[1].tv_nsec == UTIME_OMIT) return 0; /* atime is not kept */
+  if (n != NULL && S_ISDIR(atomic_load_explicit(&n->mode, memory_order_relaxed))) {
+    fs_err err = fs_out_changed_at(atomic_load_explicit(&n->id, memory_order_relaxed), &c.size);
+    if (err != 0) return err;
+  }
+  fs_err err = fs_out_flush(f->entry, false); /* what was written before does not change them afterwards */
+  if (err != 0) return err;
+  if (t == NULL || t[1].tv_nsec == UTIME_NOW)
+    stamp_now(c.size, &c.mtime, &c.mtime_ns);
+  else
+    c.mtime = t[1].tv_sec, c.mtime_ns = (uint32_t)t[1].tv_nsec;
+  return set(f, &c);
+}
+
+fs_err fs_out_truncate_path(const struct fs_found *f, int64_t size) {
+  uint32_t mode;
+  fs_err err = size < 0 ? -EINVAL : fs_out_mode(f->entry, &mode);
+  if (err == 0 && !S_ISDIR(mode) && !(mode & S_IWUSR) && !fs_caller_is_root()) err = -EACCES;
+  return err != 0 ? err : fs_out_truncate(f, size);
+}
+
+fs_err fs_out_truncate(const struct fs_found *f, int64_t size) {
+  struct fs_names_call c = {.flags = FS_SET_SIZE, .size = (uint64_t)size};
+  const struct fs_out_node *n = fs_out_node(f->entry);
+  if (size < 0) return -EINVAL;
+  if (n == NULL) return -EUCLEAN;
+  if (!S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return -EISDIR;
+  fs_err err = fs_out_cut(f->entry);
+  if (err == 0) err = set(f, &c);
+  fs_out_changed(f->entry);
+  return err;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An output file of another node, or of several writers, as a file of the kernel's (outputs.h), for those who need one:
+ * mappings, programs that get the descriptor. A copy of what it is at that moment. No locks; slow.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <string.h>
+
+#include "client/data_priv.h"
+#include "client/outputs/outputs.h"
+
+fs_fd fs_out_materialize(uint32_t entry) {
+  static const size_t step = 1u << 20;
+  char proc[32], number[FS_U64_TEXT];
+  uint64_t off = 0, size = 0;
+  const struct fs_node *node = fs_names_node();
+  FS_AUTO_CLOSE fs_fd fd = -EIO;
+  if (node != NULL) fd = fs_sys_openat(AT_FDCWD, node->ctl->spill, O_TMPFILE | O_RDWR | O_CLOEXEC, 0500);
+  if (fd < 0) { /* a file system without O_TMPFILE: in memory, if it has room */
+    fs_err err = fs_out_size(entry, 0, &size);
+    if (err == 0 && !fs_memory_holds(node, size)) err = -ENOSPC;
+    fd = err != 0 ? err : (fs_fd)FS_SYS2(SYS_memfd_create, "fanstore-output", MFD_CLOEXEC);
+  }
+  if (fd < 0) return fd;
+  char *buf = fs_mem_map(step);
+  fs_ssize got = buf ? 1 : -ENOMEM;
+  while (got > 0) {
+    got = fs_out_read(entry, buf, step, off);
+    if (got > 0) got = fs_sys_pwrite(fd, buf, (size_t)got, off);
+    if (got > 0) off += (uint64_t)got;
+  }
+  fs_mem_unmap(buf, step);
+  if (got < 0) return (fs_fd)got;
+  fs_count(FS_C_MATERIALIZED, 1);
+  strcpy(proc, "/proc/self/fd/");
+  strcat(proc, fs_u64_text((uint64_t)fd, number));
+  return fs_sys_openat(AT_FDCWD, proc, O_RDONLY | O_CLOEXEC, 0);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Output files of this node: made, noted while they are open for writing, and published (outputs.h). The bytes come
+ * first, then the name, so that no name is ever without them; who dies in between leaves a file without a name, which
+ * the end of the job removes.
+ *
+ * Noted means: FS_FDE_OUTPUT in the descriptor's entry of the table, and the file's directory and id here. A note that
+ * is missing (after exec; in a child that was made by vfork) is harmless: the node's daemon sees the kernel's close.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/data_priv.h"
+#include "client/fd/fdpool.h"
+#include "client/files/files.h"
+#include "client/outputs/part.h"
+
+#define FS_OUT_TRIES 8u /* renames that a publication follows */
+
+/* By descriptor. Untouched pages cost nothing. */
+static struct {
+  _Atomic uint64_t dir, id; /* dir 0: not known */
+  _Atomic int32_t process;  /* that opened it: a child has a copy */
+} noted[FS_FD_MAX];
+
+/* ---- notes ---- */
+
+static void note(int fd, uint64_t dir, uint64_t id) {
+  if (fd < 0 || (uint32_t)fd >= FS_FD_MAX || fs_vfork_depth > 0) return;
+  atomic_store_explicit(&noted[fd].dir, dir, memory_order_relaxed);
+  atomic_store_explicit(&noted[fd].id, id, memory_order_relaxed);
+  atomic_store_explicit(&noted[fd].process, fs_self_process(), memory_order_relaxed);
+  fs_fd_note_high(fd);
+  atomic_store_explicit(&fs_fdtab[fd], FS_FDE_OUTPUT, memory_order_release);
+}
+
+_Atomic bool fs_out_staged_any;
+
+static void note_staged(int fd) {
+  if (fd < 0 || (uint32_t)fd >= FS_FD_MAX || fs_vfork_depth > 0) return;
+  atomic_store_explicit(&fs_out_staged_any, true, memory_order_relaxed);
+  fs_fd_note_high(fd);
+  atomic_store_explicit(&fs_fdtab[fd], FS_FDE_STAGED, memory_order_release);
+}
+
+bool fs_out_staged_path(const char *path) {
+  const char *rest = "";
+  if (fs_bad_address(path)) return false;
+  int fd = fs_fd_of_name(path, &rest);
+  return fd >= 0 && rest[0] == '\0' && fs_out_staged(fs_fd_entry(fd));
+}
+
+uint64_t fs_out_noted_id(int fd) {
+  return fs_out_noted(fs_fd_entry(fd)) ? atomic_load_explicit(&noted[fd].id, memory_order_relaxed) : 0;
+}
+
+bool fs_out_is_own(int fd) {
+  return fs_out_noted(fs_fd_entry(fd)) && atomic_load_explicit(&noted[fd].dir, memory_order_relaxed) != 0;
+}
+
+void fs_out_copied(int fd, int copy) {
+  uint64_t e = fs_fd_entry(fd);
+  if (fd == copy) return;
+  if (fs_out_staged(e)) note_staged(copy);
+  if (!fs_out_noted(e)) return;
+  note(copy, atomic_load_explicit(&noted[fd].dir, memory_order_relaxed),
+       atomic_load_explicit(&noted[fd].id, memory_order_relaxed));
+}
+
+/* ---- publishing ---- */
+
+/* Follows the name where it went meanwhile. *dir: where it is. 0 also when it has no name any more. */
+static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool synced) {
+  struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
+                            .flags = synced ? FS_NAMES_DURABLE : 0,
+                            .id = id,
+                            .size = (uint64_t)st->st_size,
+                            .mode = st->st_mode,
+                            .mtime = st->st_mtim.tv_sec,
+                            .mtime_ns = (uint32_t)st->st_mtim.tv_nsec};
+  fs_err err = -EREMCHG;
+  for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUT_TRIES; tries++) {
+    struct fs_answer a;
+    c.dir = *dir;
+    err = fs_names_call(&c, "", "", a.body, sizeof(a.body), &a.n);
+    if (err == -EREMCHG && a.n >= sizeof(*dir)) memcpy(dir, a.body, sizeof(*dir));
+  }
+  return err == -ENOENT ? 0 : err == -EREMCHG ? -EIO : err;
+}
+
+static fs_err publish_until(int fd, bool synced, uint64_t end) {
+  struct stat st;
+  if (!fs_out_noted(fs_fd_entry(fd)) || fs_sys_fstat(fd, &st) != 0) return 0;
+  uint64_t dir = atomic_load_explicit(&noted[fd].dir, memory_order_relaxed), was = dir;
+  uint64_t id = atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
+  fs_err err = dir == 0 ? fs_out_sync(id, (uint64_t)st.st_size, end) : publish(&dir, id, &st, synced);
+  if (dir != was) atomic_compare_exchange_strong(&noted[fd].dir, &was, dir);
+  return err;
+}
+
+fs_err fs_out_publish(int fd) {
+  return publish_until(fd, false, UINT64_MAX);
+}
+
+fs_err fs_out_publish_synced(int fd) {
+  return publish_until(fd, true, UINT64_MAX);
+}
+
+/* Of a descriptor that came from elsewhere: it may be a relay. 0: it is not. */
+static uint64_t relay_maybe(int fd) {
+  if (FS_LIKELY(!fs_out_noted(fs_fd_entry(fd))) || fs_vfork_depth > 0) return 0;
+  if (atomic_load_explicit(&noted[fd].dir, memory_order_relaxed) != 0) return 0;
+  return atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
+}
+
+fs_err fs_out_real_cut(int fd, int64_t size) {
+  uint64_t id = size >= 0 ? relay_maybe(fd) : 0;
+  return id == 0 ? 0 : fs_out_relay_cut(fd, id, (uint64_t)size);
+}
+
+fs_err fs_out_await(int fd) {
+  uint64_t id = relay_maybe(fd);
+  return id == 0 ? 0 : fs_out_relay_await(fd, id);
+}
+
+fs_err fs_out_real_seek(int fd, int64_t off, int whence) {
+  uint64_t id = relay_maybe(fd);
+  return id == 0 ? 0 : fs_out_relay_seek(fd, id, off, whence);
+}
+
+/* Of one that can be written other nodes see attributes as they see bytes: when it is closed. */
+fs_err fs_out_real_set(int fd, struct fs_found *f) {
+  f->out.id = 0;
+  if (fs_mount_count() == 0 || fs_mounts_read_only() || !fs_run_set() || fs_vfork_depth > 0) return 0;
+  bool written = fs_out_noted(fs_fd_entry(fd));
+  uint64_t id = written ? relay_maybe(fd) : fs_out_real_id(fd);
+  fs_err err = id == 0 ? 0 : fs_out_relayed(fd, id, &f->entry);
+  if (err == 0 && !written) f->out.id = id;
+  if (err > 0 && !written) fs_out_note_real(fd); /* it came by exec */
+  return err;
+}
+
+fs_err fs_out_real_was_set(int fd, const struct fs_found *f) {
+  uint32_t unused;
+  return f->out.id == 0 ? 0 : fs_out_relayed(fd, f->out.id, &unused);
+}
+
+static fs_err publish_record(const struct fs_record *r, int at, const char *path) {
+  struct stat st;
+  uint64_t dir = r->dir;
+  if (!(r->flags & FS_RECORD_PUBLISHED) || fs_sys_fstatat(at, path, &st, AT_EMPTY_PATH) != 0) return 0;
+  return publish(&dir, r->id, &st, false);
+}
+
+fs_err fs_out_publish_path(const struct fs_record *r, const char *path) {
+  return publish_record(r, AT_FDCWD, path);
+}
+
+/* Nobody is there any more who could be given the error. */
+static void flush_or_tell(uint32_t entry) {
+  char id[FS_U64_TEXT];
+  fs_err err = fs_out_flush(entry, false);
+  if (err != 0)
+    FS_NOTE("output file ", fs_u64_text(fs_out_id(entry), id), ": what this process wrote is lost (", fs_err_text(err),
+            ")");
+}
+
+static void publish_each(bool own, uint64_t end) {
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  fs_use_reap();
+  for (uint32_t fd = 0; fd < high && fs_now_ns() < end; fd++) {
+    FS_USE(u);
+    uint64_t e = fs_fd_entry((int)fd);
+    const struct fs_slot *s = e & FS_FDE_VIRTUAL ? fs_fd_use((int)fd, &u) : NULL;
+    bool mine = !own || atomic_load_explicit(&noted[fd].process, memory_order_relaxed) == fs_self_process();
+    if (fs_out_noted(e) && mine) (void)publish_until((int)fd, false, end);
+    if (s != NULL && fs_file_writable(s) == 0) flush_or_tell(s->entry);
+  }
+}
+
+void fs_out_publish_all(void) {
+  if (fs_vfork_depth > 0) return;
+  publish_each(false, UINT64_MAX);
+  if (atomic_load(&fs_out_maps) > 0) (void)fs_out_map_sync(NULL, UINTPTR_MAX, true);
+}
+
+void fs_out_leave(void) {
+  const struct fs_node *node = atomic_load(&fs_fdtab_high) > 0 ? fs_names_node() : NULL;
+  if (node == NULL) return;
+  publish_each(true, fs_now_ns() + 2 * node->deadline_ns);
+  if (atomic_load(&fs_out_maps) > 0) (void)fs_out_map_sync(NULL, UINTPTR_MAX, true);
+}
+
+/* Emptied by who only reads it: the daemon sees no close of that, so it is told at once. An error is close's. */
+void fs_out_opened(int fd, int flags, const struct fs_record *r) {
+  bool path = (flags & O_PATH) != 0;
+  bool writes = (flags & O_ACCMODE) != O_RDONLY && !path, cut = (flags & O_TRUNC) && !path;
+  if (writes || cut)
+    note(fd, r->dir, r->id);
+  else if (r->flags & FS_RECORD_STAGED)
+    note_staged(fd);
+  if (cut && !writes) (void)publish_record(r, fd, "");
+}
+
+/* ---- making one ---- */
+
+/* As a wrapper opens: the lowest number is the program's. */
+static fs_fd open_lowest(const char *path, int flags, mode_t mode) {
+  if (atomic_load_explicit(&fs_pool_maybe, memory_order_relaxed)) fs_fd_make_lowest(1);
+  fs_fd fd = fs_sys_openat(AT_FDCWD, path, flags, mode);
+  if (fd == -EMFILE && fs_fd_pool_drop()) fd = fs_sys_openat(AT_FDCWD, path, flags, mode);
+  if (fd >= 0) fs_fd_is_real(fd);
+  return fd;
+}
+
+fs_err fs_out_may_make(const struct fs_found *f, uint64_t *dir) {
+  const struct fs_node *node = fs_names_node();
+  struct stat st;
+  *dir = node == NULL ? 0 : fs_out_dir_id(f->mount, f->entry);
+  if (*dir == 0) return -EROFS;
+  if (fs_caller_is_root()) return 0;
+  fs_err err = fs_is_out(f->entry) ? fs_out_mode(f->entry, &st.st_mode) : fs_file_stat(f->mount, f->entry, &st);
+  return err != 0 ? err : st.st_mode & S_IWUSR ? 0 : -EACCES;
+}
+
+fs_err fs_out_refused(const struct fs_found *f, uint64_t dir, bool made) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  fs_err err = fs_out_look_up(dir, f->name, f->name_len, made ? FS_NAMES_TAKEN_TOO : 0, &a, &r);
+  if (made) return err == 0 ? -EEXIST : err == -ENOENT ? -EACCES : err;
+  return err == 0 ? -EACCES : err;
+}
+
+/* A number and its spill, under a name that nobody has: but for a child, that a signal handler forked between the two,
+   or its parent. */
+static fs_fd new_spill(struct fs_names_call *c, char path[PATH_MAX], int flags, mode_t mode) {
+  fs_fd fd;
+  do {
+    fs_err err = (c->id = fs_names_id()) == 0 ? -EIO : fs_out_path(fs_names_node(), c->id, path);
+    if (err != 0) return err;
+    fd = open_lowest(path, (flags & ~O_NOFOLLOW) | O_CREAT | O_EXCL, mode & 07777);
+  } while (fd == -EEXIST);
+  return fd == -ENOENT ? -EIO : fd; /* the directory is the daemon's, and goes with it */
+}
+
+fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
+  char path[PATH_MAX];
+  struct stat st;
+  struct fs_answer a;
+  const struct fs_record *r;
+  struct fs_names_call c = {.op = FS_NAMES_CREATE, .name_len = (uint16_t)f->name_len};
+  if (f->last != FS_LAST_NAME) return -EISDIR;
+  fs_err err = fs_out_may_make(f, &c.dir);
+  if (err == -EACCES) return fs_out_refused(f, c.dir, true);
+  if (err == 0 && fs_out_full()) return fs_out_refused(f, c.dir, true) == -EEXIST ? -EEXIST : -EDQUOT;
+  if (err != 0) return err;
+  fs_fd fd = new_spill(&c, path, flags, mode);
+  err = fd < 0 ? fd : fs_sys_fstat(fd, &st);
+  if (err != 0) return err;
+  c.mode = st.st_mode;
+  c.mtime = st.st_mtim.tv_sec;
+  c.mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
+  err = fs_names_ask(&c, f->name, "", &a, &r);
+  if (err == -EEXIST && r != NULL && r->id == c.id) err = 0; /* made by the process that forked in here, or its child */
+  if (err == 0) {
+    note(fd, c.dir, c.id); /* also of one that is only read: it has to become visible */
+    return fd;
+  }
+  fs_sys_close(fd);
+  fs_fd_freed(fd);
+  if (err == -EEXIST && r != NULL) f->out = *r;
+  if (err != -EIO) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0); /* after no answer it may be made all the same */
+  return err;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What nodelocal.c and nodelocal_socket.c share. */
+#ifndef FS_CLIENT_OUTPUTS_NODELOCAL_PRIV_H
+#define FS_CLIENT_OUTPUTS_NODELOCAL_PRIV_H
+
+#include "client/outputs/nodelocal.h"
+
+#define FS_NL_HEX 17u /* 16 digits and a zero */
+void fs_nl_hex(uint64_t v, char out[FS_NL_HEX]);
+/* A name that nobody has, by chance. */
+fs_err fs_nl_token(char out[FS_NL_HEX]);
+struct fs_node;
+/* <spill>/dir/name; without a name <spill>/dir. */
+fs_err fs_nl_path(const struct fs_node *node, const char *dir, const char *name, size_t len, char out[PATH_MAX]);
+/* f's name may be made for this node, in the path `real`, whose directory is there. -EEXIST: an output has it. */
+fs_err fs_nl_ready(const struct fs_found *f, char real[PATH_MAX]);
+
+#endif

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading output files of other nodes (outputs.h): raw blocks through the node's cache, as a dataset's remote blocks. A
+ * process asks home for a handle of its own (HOLD), which stands for the contents until the process gives it back; so
+ * what it reads by a handle that was its own all the time is of that file. A forked child, and a program that inherits
+ * the descriptor, ask anew.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/data_priv.h"
+#include "client/files/files.h"
+#include "client/outputs/part.h"
+#include "util/util.h"
+
+#define FS_OUT_WINDOW 8u /* blocks in flight for one call */
+#define FS_OUT_TRIES 4u  /* handles that a read outlives */
+#define FS_OUT_LISTS 16u /* the same, of lists of parts */
+#define FS_TURN_TRIES 100000u
+#define FS_SNAPSHOTS 1000u
+
+/* ---- what home says ---- */
+
+struct out_held {          /* beside a number; zeros in a forked child */
+  _Atomic uint32_t handle; /* 0: none */
+  _Atomic uint32_t opens;  /* of this process, not closed yet: as far as it knows */
+  _Atomic uint32_t turn;   /* odd: what follows is being written */
+  _Atomic uint64_t own;    /* bytes of home's spill */
+  _Atomic uint64_t size;   /* of the whole */
+  _Atomic uint64_t list;   /* number of home's list of parts then */
+  _Atomic uint64_t asked;  /* when: no older are its parts */
+  _Atomic uint32_t parts;  /* not 0: bytes are elsewhere */
+  _Atomic uint32_t stale;  /* this process has changed the file since */
+  struct fs_out_writing writing;
+};
+
+static struct out_held *held_of(uint32_t entry) {
+  static void *_Atomic table;
+  void *held = atomic_load_explicit(&table, memory_order_acquire);
+  if (FS_UNLIKELY(held == NULL)) {
+    void *mine = fs_mem_map_wiped(FS_OUT_NODES * sizeof(struct out_held));
+    if (mine == NULL) return NULL;
+    if (!fs_publish_ptr(&table, mine, &held)) fs_mem_unmap(mine, FS_OUT_NODES * sizeof(struct out_held));
+  }
+  return fs_out_node(entry) == NULL ? NULL : (struct out_held *)held + (entry - FS_OUT_FIRST);
+}
+
+uint64_t fs_out_id(uint32_t entry) {
+  return atomic_load_explicit(&fs_out_node(entry)->id, memory_order_relaxed);
+}
+
+struct fs_out_writing *fs_out_writing(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  return held == NULL ? NULL : &held->writing;
+}
+
+static fs_err hold(uint32_t entry, struct fs_held *h) {
+  size_t got;
+  struct fs_names_call c = {.op = FS_NAMES_HOLD, .id = fs_out_id(entry)};
+  fs_err err = fs_names_call(&c, "", "", h, sizeof(*h), &got);
+  if (err != 0) return err;
+  return got != sizeof(*h) || h->size > INT64_MAX || h->own > h->size || h->handle == 0 || h->handle >= FS_OUT_HANDLES
+             ? -EIO
+             : 0;
+}
+
+/* One HOLD that gave this handle is over. */
+static void give_back(uint32_t entry, uint32_t handle) {
+  char body[8];
+  size_t got;
+  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .id = fs_out_id(entry), .seq = handle};
+  if (handle != 0) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
+}
+
+/* False: a signal handler of the thread whose turn it is, which does without. */
+static bool turn_begin(struct out_held *held) {
+  for (unsigned i = 0; i < FS_TURN_TRIES; i++) {
+    uint32_t turn = atomic_load(&held->turn) & ~1u;
+    if (atomic_compare_exchange_strong(&held->turn, &turn, turn + 1)) return true;
+    FS_SYS0(SYS_sched_yield);
+  }
+  return false;
+}
+
+static void turn_end(struct out_held *held, bool begun) {
+  if (begun) atomic_fetch_add(&held->turn, 1);
+}
+
+/* Has nothing changed since? */
+static bool turn_is(const struct out_held *held, uint32_t turn) {
+  if (turn % 2 == 0 && atomic_load(&held->turn) == turn) return true;
+  if (turn % 2 != 0) FS_SYS0(SYS_sched_yield);
+  return false;
+}
+
+static _Atomic uint64_t asked_last;
+
+static uint64_t asked_now(void) {
+  return atomic_fetch_add(&asked_last, 1) + 1;
+}
+
+/* The handle that is to be given back in *old, or 0. */
+static fs_err refresh_once(uint32_t entry, struct out_held *held, struct fs_held *h, uint32_t *old) {
+  uint64_t now = asked_now();
+  fs_err err = hold(entry, h);
+  *old = err == 0 ? h->handle : 0;
+  if (err != 0) return err;
+  bool begun = turn_begin(held);
+  if (atomic_load(&held->handle) == 0 || atomic_load(&held->asked) < now) {
+    atomic_store(&held->asked, now);
+    atomic_store(&held->size, h->size);
+    atomic_store(&held->parts, h->parts);
+    atomic_store(&held->own, h->own);
+    atomic_store(&held->list, h->list);
+    *old = atomic_exchange(&held->handle, h->handle);
+  }
+  turn_end(held, begun);
+  return 0;
+}
+
+/* Asks for what the file is now: this process's handle from here on, unless another thread has asked later. A child
+   that a signal handler forked in the middle of it asks for itself: the handle is its parent's, to give back at any
+   time. */
+static fs_err refresh(uint32_t entry, struct fs_held *h) {
+  struct out_held *held = held_of(entry);
+  if (held == NULL) return -EUCLEAN;
+  for (;;) {
+    uint32_t old;
+    int32_t process = fs_self_process();
+    fs_err err = refresh_once(entry, held, h, &old);
+    if (FS_UNLIKELY(fs_self_process() != process)) continue;
+    give_back(entry, old);
+    return err;
+  }
+}
+
+/* How many there were. */
+static uint32_t not_open(struct out_held *held) {
+  uint32_t opens = atomic_load(&held->opens);
+  while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens - 1)) {
+  }
+  return opens;
+}
+
+fs_err fs_out_hold(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  struct fs_held h;
+  if (held == NULL) return -EUCLEAN;
+  atomic_fetch_add(&held->opens, 1); /* first, for fs_out_unhold */
+  fs_err err = refresh(entry, &h);
+  if (err != 0) fs_out_unpin(entry, true); /* another thread's close may have left the end to this one */
+  return err;
+}
+
+void fs_out_closed(const struct fs_slot *s) {
+  uint32_t entry = s->entry;
+  struct out_held *held = held_of(entry);
+  if (held == NULL) return;
+  if ((atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE) != O_RDONLY) (void)fs_out_flush(entry, false);
+  if (not_open(held) != 1) return; /* 0: of a file that was inherited, nobody knows the last one */
+  if (atomic_load(&s->shared))
+    fs_out_keep(s);
+  else
+    fs_out_forget(entry);
+  fs_out_forget_parts(entry);
+  fs_out_writer_end(entry);
+}
+
+bool fs_out_pin(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  uint32_t opens = held == NULL ? 0 : atomic_load(&held->opens);
+  while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens + 1)) {
+  }
+  return opens > 0;
+}
+
+void fs_out_unpin(uint32_t entry, bool pinned) {
+  if (!pinned || not_open(held_of(entry)) != 1 || fs_vfork_depth > 0) return;
+  fs_out_forget(entry);
+  fs_out_forget_parts(entry);
+  fs_out_writer_end(entry);
+}
+
+uint32_t fs_out_opens(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  return held == NULL ? 0 : atomic_load(&held->opens);
+}
+
+void fs_out_forget(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  if (held != NULL) give_back(entry, atomic_exchange(&held->handle, 0));
+}
+
+bool fs_out_is_held(uint32_t entry) {
+  const struct out_held *held = held_of(entry);
+  return held != NULL && atomic_load(&held->handle) != 0;
+}
+
+void fs_out_unhold(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  if (held == NULL) return;
+  bool begun = turn_begin(held);
+  uint32_t old = atomic_load(&held->opens) == 0 ? atomic_exchange(&held->handle, 0) : 0;
+  turn_end(held, begun);
+  give_back(entry, old);
+}
+
+void fs_out_changed(uint32_t entry) {
+  struct out_held *held = held_of(entry);
+  if (held != NULL) atomic_store(&held->stale, 1);
+}
+
+void fs_out_copied_slot(const struct fs_slot *s) {
+  struct out_held *held = held_of(s->entry);
+  if (held != NULL && atomic_load(&held->opens) > 0) atomic_fetch_add(&held->opens, 1);
+}
+
+static fs_err known_whole(uint32_t entry, struct fs_out_whole *w) {
+  struct out_held *held = held_of(entry);
+  struct fs_held h;
+  int32_t process = fs_self_process();
+  if (held == NULL) return -EUCLEAN;
+  bool stale = atomic_load_explicit(&held->stale, memory_order_relaxed) && atomic_exchange(&held->stale, 0);
+  bool known = atomic_load_explicit(&held->handle, memory_order_acquire) != 0;
+  fs_err err = stale || !known ? refresh(entry, &h) : 0;
+  for (unsigned tries = 0; tries < FS_TURN_TRIES; tries++) {
+    uint32_t turn = atomic_load(&held->turn);
+    w->size = atomic_load(&held->size);
+    w->own = atomic_load(&held->own);
+    w->list = atomic_load(&held->list);
+    w->parts = atomic_load(&held->parts) != 0;
+    if (turn_is(held, turn)) break;
+  }
+  return err == 0 && FS_UNLIKELY(fs_self_process() != process) ? known_whole(entry, w) : err; /* wiped by a fork */
+}
+
+bool fs_out_list_is(uint32_t entry, struct fs_out_whole *w, uint64_t list) {
+  struct out_held *held = held_of(entry);
+  if (w->list == list) return true;
+  if (held == NULL || !w->any) return false;
+  atomic_store(&held->asked, asked_now());
+  w->list = list;
+  return true;
+}
+
+/* The same, asked again where less than `need` is known; with what this process has not published yet. */
+static fs_err whole_for(uint32_t entry, uint64_t need, struct fs_out_whole *w) {
+  struct fs_held h;
+  fs_err err = known_whole(entry, w);
+  if (err == 0 && need > w->size) {
+    err = refresh(entry, &h);
+    if (err == 0) err = known_whole(entry, w);
+  }
+  uint64_t end = err == 0 ? fs_out_written_end(entry) : 0;
+  w->parts = w->parts || end > 0;
+  w->size = FS_MAX(w->size, end);
+  return err;
+}
+
+fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size) {
+  struct fs_out_whole w = {0};
+  fs_err err = whole_for(entry, need, &w);
+  if (err == 0) *size = w.size;
+  return err;
+}
+
+fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
+  struct fs_held h;
+  fs_err err = refresh(entry, &h);
+  if (err != 0) return err;
+  bool pinned = fs_out_pin(entry);
+  uint64_t end = fs_out_written_end(entry);
+  fs_out_unpin(entry, pinned);
+  struct fs_record r = {.id = fs_out_id(entry),
+                        .mode = S_IFREG | (h.mode & 07777),
+                        .size = FS_MAX(h.size, end),
+                        .mtime = h.mtime,
+                        .mtime_ns = h.mtime_ns,
+                        .ctime = h.ctime,
+                        .ctime_ns = h.ctime_ns};
+  fs_out_record_stat(mount, &r, st);
+  if (h.nameless != 0) st->st_nlink = 0;
+  return 0;
+}
+
+/* ---- blocks ---- */
+
+struct out_reading {
+  struct fs_dataset ds; /* what remote.c wants to know of one */
+  struct fs_link *link;
+  uint32_t handle;
+  uint32_t block;
+  uint64_t size, list, end;
+};
+
+/* What was read by it is of the file only if so: another thread may have given it back. */
+static bool still_held(uint32_t entry, uint32_t handle) {
+  const struct out_held *held = held_of(entry);
+  return held != NULL && atomic_load_explicit(&held->handle, memory_order_seq_cst) == handle;
+}
+
+/* A handle and the size that belongs to it. */
+static fs_err snapshot(uint32_t entry, struct out_reading *r) {
+  const struct out_held *held = held_of(entry);
+  if (held == NULL) return -EUCLEAN;
+  for (unsigned tries = 0; tries < FS_SNAPSHOTS; tries++) {
+    struct fs_held h;
+    uint32_t turn = atomic_load(&held->turn);
+    r->handle = atomic_load(&held->handle);
+    r->size = atomic_load(&held->own);
+    r->list = atomic_load(&held->list);
+    if (r->handle != 0 && (turn_is(held, turn) || tries == FS_SNAPSHOTS - 1)) return 0;
+    fs_err err = r->handle == 0 ? refresh(entry, &h) : 0;
+    if (err != 0) return err;
+  }
+  return -EIO;
+}
+
+static void piece_set(const struct out_reading *r, struct fs_piece *p, uint8_t *dst, size_t n, uint64_t off) {
+  uint64_t block = off / r->block, begin = block * r->block;
+  uint32_t len = (uint32_t)FS_MIN(r->size - begin, r->block);
+  *p = (struct fs_piece){.b = {.codec = FS_CODEC_RAW, .stored_len = len, .plain_len = len},
+                         .dst = dst,
+                         .off = (uint32_t)(off - begin),
+                         .slot = -1};
+  p->b.key = FS_CACHE_KEY_BLOCK(FS_OUT_KEY(r->handle, block));
+  p->n = (uint32_t)FS_MIN(n, (size_t)(len - p->off));
+}
+
+/* Other threads of this process may have all slots. */
+static fs_err submit(struct out_reading *r, struct fs_piece *p, bool wait) {
+  const struct timespec nap = {.tv_nsec = 50000};
+  uint64_t end = fs_now_ns() + r->ds.node->deadline_ns;
+  fs_err err = fs_remote_submit(&r->ds, r->link, p, 0);
+  uint64_t most = 2 * r->ds.node->deadline_ns / (uint64_t)nap.tv_nsec;
+  for (uint64_t tries = 0; err == -EAGAIN && wait && tries < most && fs_now_ns() < end; tries++) {
+    FS_SYS2(SYS_nanosleep, &nap, NULL);
+    err = fs_remote_submit(&r->ds, r->link, p, 0);
+  }
+  return err;
+}
+
+/* Up to FS_OUT_WINDOW blocks at once. Bytes of those that came before the first that did not; *err is its. */
+static size_t read_window(struct out_reading *r, uint8_t *dst, size_t n, uint64_t off, fs_err *err) {
+  struct fs_piece p[FS_OUT_WINDOW];
+  fs_err started[FS_OUT_WINDOW];
+  unsigned count = 0, posted = 0;
+  size_t done = 0;
+  for (; count < FS_OUT_WINDOW && n > 0; count++) {
+    piece_set(r, &p[count], dst, n, off);
+    started[count] = submit(r, &p[count], posted == 0);
+    if (started[count] == -EAGAIN) break;
+    posted += p[count].slot >= 0;
+    dst += p[count].n;
+    off += p[count].n;
+    n -= p[count].n;
+  }
+  if (posted > 0) fs_remote_ring(&r->ds, r->link);
+  *err = count == 0 ? -EAGAIN : 0;
+  for (unsigned k = 0; k < count; k++) {
+    if (*err < 0) {
+      fs_remote_cancel(r->link, &p[k]);
+      continue;
+    }
+    *err = started[k] == 1 ? 0 : p[k].slot >= 0 ? fs_remote_collect(&r->ds, r->link, &p[k]) : started[k];
+    if (*err < 0) continue;
+    fs_count(FS_C_OUT_BYTES, p[k].n);
+    done += p[k].n;
+  }
+  return done;
+}
+
+static fs_err read_all(uint32_t entry, struct out_reading *r, uint8_t *dst, size_t n, uint64_t off, size_t *done) {
+  fs_err err = 0;
+  n = FS_MIN(n, (size_t)(r->size - off));
+  uint64_t blocks = (FS_MIN(r->size, r->end) + r->block - 1) / r->block;
+  for (uint64_t block = off / r->block; err == 0 && *done < n;) {
+    *done += read_window(r, dst + *done, n - *done, off + *done, &err);
+    for (; err == 0 && *done > 0 && block * r->block < off + *done; block++)
+      fs_remote_ahead_out(&r->ds, r->link, entry, r->handle, block, blocks);
+  }
+  return err;
+}
+
+static void told(uint32_t entry, fs_err err) {
+  char id[FS_U64_TEXT], home[FS_U64_TEXT];
+  uint64_t number = fs_out_id(entry);
+  FS_NOTE("output file ", fs_u64_text(number, id), " cannot be read from node ",
+          fs_u64_text(FS_OUT_ID_RANK(number), home), ", which has it (", fs_err_text(err), ")");
+}
+
+/* A child that a signal handler forked in the middle of it begins again: the pins were its parent's. */
+static fs_err read_once(uint32_t entry, struct out_reading *r, uint64_t list, void *buf, size_t n, uint64_t off,
+                        size_t *done) {
+  struct fs_link borrowed;
+  int32_t process;
+  fs_err err = snapshot(entry, r);
+  if (err == 0 && list != 0 && r->list != list) err = -EREMCHG;
+  if (err != 0 || off >= r->size) return err;
+  do {
+    process = fs_self_process();
+    *done = 0;
+    r->link = fs_link_get();
+    if (!r->link) r->link = fs_link_borrow(&borrowed);
+    err = r->link ? read_all(entry, r, buf, n, off, done) : -EHOSTDOWN;
+    if (r->link == &borrowed) fs_link_return(&borrowed);
+  } while (FS_UNLIKELY(fs_self_process() != process));
+  return still_held(entry, r->handle) ? err : -ESTALE;
+}
+
+/* The file has become another meanwhile, or the handle is not known any more. */
+static bool worth_asking(fs_err err) {
+  return err == -EREMOTEIO || err == -EBADMSG || err == -EINVAL || err == -ESTALE || err == -ENOENT;
+}
+
+static struct out_reading reading(const struct fs_out_how *how) {
+  return (struct out_reading){.ds.number = how->block == FS_OUT_GRAIN ? FS_MAX_DATASETS + 1 : FS_MAX_DATASETS,
+                              .ds.node = fs_names_node(),
+                              .block = how->block,
+                              .end = how->end};
+}
+static const struct fs_out_how in_order = {.block = FS_OUT_BLOCK, .end = UINT64_MAX};
+
+fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, const struct fs_out_how *how) {
+  struct out_reading r = reading(how);
+  size_t done = 0;
+  fs_err err = r.ds.node == NULL ? -EIO : 0;
+  uint64_t end = err == 0 ? fs_now_ns() + r.ds.node->deadline_ns : 0;
+  for (unsigned tries = 0; err == 0;) {
+    struct fs_held h;
+    done = 0;
+    err = read_once(entry, &r, how->list, buf, n, off, &done);
+    if (err == 0 && done == 0 && tries == 0) err = -ESTALE; /* it may have grown */
+    if (err == 0 || !worth_asking(err) || fs_now_ns() > end) break;
+    /* Another thread may have asked meanwhile: then it is read by that answer. */
+    bool ask = still_held(entry, r.handle);
+    if (ask && ++tries == FS_OUT_TRIES) break;
+    err = ask ? refresh(entry, &h) : 0;
+  }
+  if (err == -EREMCHG) return -ESTALE;
+  if (err == -ESTALE) done = 0;
+  if (done > 0 || err == 0) return (fs_ssize)done;
+  if (err == -EFAULT) return err;
+  fs_count(FS_C_ERRORS, 1);
+  told(entry, err);
+  return -EIO;
+}
+
+fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end) {
+  struct out_reading r = reading(&in_order);
+  if (r.ds.node && fs_out_home_here(r.ds.node, fs_out_id(entry))) return 0;
+  r.link = r.ds.node ? fs_link_get() : NULL;
+  fs_err err = r.link ? snapshot(entry, &r) : -EHOSTDOWN;
+  if (err != 0) return err;
+  for (end = FS_MIN(end, r.size); err == 0 && *off < end;) {
+    uint64_t block = *off / FS_OUT_BLOCK;
+    err = fs_remote_want(&r.ds, r.link, &(struct fs_block){.key = FS_CACHE_KEY_BLOCK(FS_OUT_KEY(r.handle, block))});
+    if (err == 0) *off = (block + 1) * FS_OUT_BLOCK;
+  }
+  fs_remote_ring(&r.ds, r.link);
+  return err;
+}
+
+fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off,
+                          const struct fs_out_how *how) {
+  const struct out_held *whole = held_of(entry), *held = held_of(part);
+  struct fs_held h;
+  bool old = whole && held && atomic_load(&held->asked) < atomic_load(&whole->asked);
+  fs_err err = old ? refresh(part, &h) : 0;
+  if (err == 0) return fs_out_read_spill(part, buf, n, off, how);
+  fs_count(FS_C_ERRORS, 1);
+  told(part, err);
+  return -EIO;
+}
+
+fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
+  struct fs_out_whole w = {0};
+  fs_ssize got = -ESTALE;
+  if (FS_UNLIKELY(fs_bad_memory(buf, n))) return -EFAULT;
+  for (unsigned tries = 0; got == -ESTALE; tries++) {
+    fs_err err = whole_for(entry, off + n, &w);
+    if (err != 0) return err == -ENOENT || err == -EHOSTDOWN || err == -EIO ? (told(entry, err), -EIO) : err;
+    if (off >= w.size || n == 0) return 0;
+    size_t len = FS_MIN(n, (size_t)(w.size - off));
+    w.any = tries >= FS_OUT_LISTS; /* it changes all the time */
+    if (w.parts || w.size > w.own)
+      got = fs_out_read_parts(entry, &w, buf, len, off);
+    else
+      got =
+          fs_out_read_spill(entry, buf, len, off,
+                            &(struct fs_out_how){.block = FS_OUT_BLOCK, .end = UINT64_MAX, .list = w.any ? 0 : w.list});
+    if (got == -ESTALE) fs_out_changed(entry);
+  }
+  return got;
+}

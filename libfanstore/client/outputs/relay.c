@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Output files of other nodes as files of the kernel's that can be written (outputs.h): as standard output, and for
+ * programs without the library. Such a file is a spill of its own, of which the daemon is told whose bytes it has; what
+ * is written there goes on to that file, while it is open and when it is closed (docs/output-files.md, section 7).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "client/data_priv.h"
+#include "client/files/files.h"
+#include "client/outputs/part.h"
+
+/* The daemon says EAGAIN while it gets on with it. */
+static fs_err sync_until(const struct fs_names_call *c, uint64_t end, struct fs_relayed *of) {
+  size_t n = 0;
+  fs_err err;
+  do {
+    err = fs_names_call(c, "", "", of, sizeof(*of), &n);
+  } while (err == -EAGAIN && fs_now_ns() < end);
+  if (err != 0 || n < sizeof(*of)) of->file = 0; /* it is none */
+  return err;
+}
+
+static struct fs_names_call sync_call(uint64_t id, uint64_t size) {
+  return (struct fs_names_call){.op = FS_NAMES_SYNC, .id = id, .seq = FS_MIN(size, FS_RECORD_SEQ_MAX)};
+}
+
+fs_err fs_out_sync(uint64_t id, uint64_t size, uint64_t end) {
+  const struct fs_names_call c = sync_call(id, size);
+  struct fs_relayed of;
+  return sync_until(&c, end, &of);
+}
+
+/* The file is cut, or made longer, whose relay fd is; the relay itself by who calls, unless what is there now would be
+   appended. */
+fs_err fs_out_relay_cut(int fd, uint64_t id, uint64_t size) {
+  struct stat st;
+  struct fs_relayed of;
+  if (fs_sys_fstat(fd, &st) != 0) return 0; /* the kernel says it */
+  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
+  c.flags = FS_SYNC_CUT;
+  c.size = size;
+  fs_err err = sync_until(&c, UINT64_MAX, &of);
+  if (err != 0) return err;
+  return of.file != 0 && size > 0 && of.append != 0 ? 1 : 0;
+}
+
+fs_err fs_out_relay_await(int fd, uint64_t id) {
+  struct stat st;
+  struct fs_relayed of;
+  if (fs_sys_fstat(fd, &st) != 0) return 0;
+  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
+  c.flags = FS_SYNC_WRITE;
+  return sync_until(&c, UINT64_MAX, &of);
+}
+
+/* Before a descriptor is moved. What it passes over is not written: the daemon is told, since a gap has no bounds but
+   those of blocks. */
+fs_err fs_out_relay_seek(int fd, uint64_t id, int64_t off, int whence) {
+  struct stat st;
+  struct fs_relayed of;
+  int64_t now = (int64_t)FS_SYS3(SYS_lseek, fd, 0, SEEK_CUR);
+  if (now < 0 || fs_sys_fstat(fd, &st) != 0 || (fs_sys_fcntl(fd, F_GETFL, 0) & O_APPEND)) return 0;
+  if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) return 0;
+  int64_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? now : st.st_size, to;
+  if (__builtin_add_overflow(from, off, &to) || to < 0 || to == now) return 0;
+  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
+  c.flags = FS_SYNC_SEEK;
+  c.size = (uint64_t)to;
+  return sync_until(&c, UINT64_MAX, &of);
+}
+
+/* The number of the file, with the mode that it has now: of one that was removed nobody knows that. */
+static int64_t number_of(const struct fs_relayed *of) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  struct fs_record known = {.id = of->file, .dir = of->dir, .mode = S_IFREG | 0600};
+  struct fs_names_call c = {
+      .op = FS_NAMES_LOOKUP, .flags = FS_NAMES_TAKEN_TOO, .id = of->file, .dir = of->dir != 0 ? of->dir : of->file};
+  fs_err err = fs_out_ask_id(&c, &a, &r);
+  if (err == 0 && r == NULL) err = -EIO;
+  if (err != 0 && err != -ENOENT) return err;
+  return fs_out_number(err == 0 ? r : &known, FS_OUT_PARENT_AS_IS);
+}
+
+fs_err fs_out_relayed(int fd, uint64_t id, uint32_t *entry) {
+  struct stat st;
+  struct fs_relayed of;
+  if (fs_sys_fstat(fd, &st) != 0) return 0;
+  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
+  c.flags = FS_SYNC_LOOK;
+  fs_err err = sync_until(&c, UINT64_MAX, &of);
+  if (err != 0 || of.file == 0) return err;
+  int64_t number = number_of(&of);
+  if (number < 0) return (fs_err)number;
+  *entry = (uint32_t)number;
+  return 1;
+}
+
+/* Of a file of this node what is appended goes to its spill, as other programs' bytes do. -ELOOP: that is none of its
+   own yet. */
+static fs_fd open_own(const struct fs_node *node, uint64_t id) {
+  char path[PATH_MAX];
+  fs_err err = fs_out_path(node, id, path);
+  return err != 0 ? err : fs_sys_openat(AT_FDCWD, path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0);
+}
+
+static fs_fd open_new(const struct fs_node *node, uint64_t to, uint64_t dir, bool append, uint64_t off) {
+  char path[PATH_MAX];
+  uint64_t id = fs_names_id();
+  fs_err err = id == 0 ? -EIO : fs_out_path(node, id, path);
+  if (err != 0) return err;
+  fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | (append ? O_APPEND : 0), 0600);
+  if (fd < 0) return fd;
+  const struct fs_names_call c = {.op = FS_NAMES_RELAY,
+                                  .id = id,
+                                  .to = to,
+                                  .dir = dir,
+                                  .flags = append ? FS_RELAY_APPEND : 0,
+                                  .size = append ? 0 : off};
+  char body[8];
+  size_t n;
+  err = fs_names_call(&c, "", "", body, sizeof(body), &n);
+  if (err == 0 && off > 0 && !append) FS_SYS3(SYS_lseek, fd, off, SEEK_SET);
+  if (err == 0) return fd;
+  fs_sys_close(fd);
+  FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
+  return err;
+}
+
+fs_fd fs_out_relay(uint32_t entry, uint32_t flags, uint64_t off) {
+  const struct fs_node *node = fs_names_node();
+  uint64_t to = fs_out_id(entry), dir = atomic_load_explicit(&fs_out_node(entry)->dir, memory_order_relaxed);
+  bool append = flags & O_APPEND;
+  if ((flags & O_ACCMODE) == O_RDONLY) return -EOPNOTSUPP;
+  fs_err err = node == NULL ? -EIO : fs_out_flush(entry, false);
+  if (err != 0) return err;
+  bool here = append && FS_OUT_ID_RANK(to) == fs_names_rank(node);
+  fs_fd fd = here ? open_own(node, to) : -ELOOP;
+  return fd == -ELOOP ? open_new(node, to, dir, append, off) : fd;
+}
+
+/* "<spill>/out/<id>", by its end; *dir: the length of "<spill>". */
+static uint64_t id_of(const char *path, size_t n, size_t *dir) {
+  const size_t tail = sizeof("/" FS_OUT_DIR "/") - 1 + 16;
+  uint64_t id = 0;
+  if (n <= tail || memcmp(path + n - tail, "/" FS_OUT_DIR "/", tail - 16) != 0) return 0;
+  for (const char *p = path + n - 16; p < path + n; p++) {
+    if ((*p < '0' || *p > '9') && (*p < 'a' || *p > 'f')) return 0;
+    id = id << 4 | (uint64_t)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
+  }
+  *dir = n - tail;
+  return id;
+}
+
+uint64_t fs_out_real_id(int fd) {
+  char link[PATH_MAX], name[40] = "/proc/self/fd/", number[FS_U64_TEXT];
+  size_t dir;
+  memcpy(name + 14, fs_u64_text((uint64_t)fd, number), strlen(fs_u64_text((uint64_t)fd, number)) + 1);
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, sizeof(link));
+  uint64_t id = n > 0 && n < PATH_MAX ? id_of(link, (size_t)n, &dir) : 0;
+  const struct fs_node *node = id == 0 ? NULL : fs_names_node();
+  if (node == NULL || strlen(node->ctl->spill) != dir || memcmp(node->ctl->spill, link, dir) != 0) return 0;
+  return id;
+}
+
+void fs_out_note_real(int fd) {
+  int64_t status = fs_sys_fcntl(fd, F_GETFL, 0);
+  if (status < 0 || (status & O_ACCMODE) == O_RDONLY || (status & O_PATH)) return;
+  uint64_t id = fs_out_real_id(fd);
+  if (id != 0) fs_out_opened(fd, O_WRONLY, &(struct fs_record){.id = id});
+}
+
+bool fs_out_copy_link(const char *link) {
+  static const char memory[] = "/memfd:fanstore-output", nameless[] = "/#";
+  const struct fs_node *node = fs_names_node();
+  if (node == NULL) return false;
+  size_t dir = strlen(node->ctl->spill);
+  if (strncmp(link, memory, sizeof(memory) - 1) == 0) return true;
+  return strncmp(link, node->ctl->spill, dir) == 0 && strncmp(link + dir, nameless, sizeof(nameless) - 1) == 0;
+}
+
+static bool is_copy(int fd) {
+  char link[PATH_MAX], name[40] = "/proc/self/fd/", number[FS_U64_TEXT];
+  struct stat st;
+  if (fs_sys_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 0) return false;
+  strcat(name, fs_u64_text((uint64_t)fd, number));
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, sizeof(link) - 1);
+  if (n <= 0) return false;
+  link[n] = '\0';
+  return fs_out_copy_link(link);
+}
+
+fs_err fs_out_real_lock(int fd) {
+  uint32_t entry;
+  if (fs_mount_count() == 0 || fs_mounts_read_only() || !fs_run_set() || fs_vfork_depth > 0) return 0;
+  int64_t status = fs_sys_fcntl(fd, F_GETFL, 0);
+  if (status < 0 || (status & O_ACCMODE) == O_RDWR) return 0;
+  if ((status & O_ACCMODE) == O_RDONLY) return is_copy(fd) ? -ENOLCK : 0;
+  uint64_t id = fs_out_is_own(fd) ? 0 : fs_out_real_id(fd);
+  return id != 0 && fs_out_relayed(fd, id, &entry) == 1 ? -ENOLCK : 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Real files that are made of a dataset's entry: what materialize.c, copies.c and remap.c share.
+ * Private to them. docs/read-path.md, "Real files", says who writes what and what a process leaves
+ * that dies.
+ */
+#ifndef FS_CLIENT_REAL_MAKING_H
+#define FS_CLIENT_REAL_MAKING_H
+
+#include "client/data_priv.h"
+#include "ipc/alone.h"
+
+struct fs_making {
+  struct fs_dataset *ds;
+  uint32_t entry;
+  uint32_t number; /* of the dataset in names: the job's, or 0 in a directory of this dataset alone */
+  uint64_t size;
+  mode_t mode;
+  int32_t progress; /* a file whose length tells others how far a whole copy is; -1: nobody waits */
+  bool unreadable;  /* the data itself cannot be had: another place to write to does not help */
+};
+
+struct fs_map_range {
+  uint64_t from, to; /* of the file */
+};
+
+#define FS_MADE_WHOLE 'm'  /* endings of names in the spill directory: a whole file, */
+#define FS_MADE_MAPPED 'c' /* and one of which some chunks are filled */
+#define FS_MADE_MARKS 'b'  /* which ones; FS_ALONE_FIRST */
+#define FS_MADE_LOCK 'w'   /* who makes the whole file locks this */
+
+/* Prepares to make a regular file of the dataset. Errors as of fs_data_map. */
+fs_err fs_making_set(struct fs_making *m, uint32_t mount, uint32_t entry);
+/* Writes the file's bytes [from, to) to the same place of fd. */
+fs_err fs_making_fill(struct fs_making *m, int fd, uint64_t from, uint64_t to);
+/* <dir>/<number of the dataset>-<entry>[-<inode>].<ending>; inode 0: none. */
+fs_err fs_making_path(const struct fs_making *m, const char *dir, uint64_t inode, char ending, char *out);
+/* Opens a file of that name for reading. -EUCLEAN if it is not ours or has another size. */
+fs_fd fs_making_open(const struct fs_making *m, const char *path);
+/* Reads such a name, without an inode, in the job's spill directory, the one in memory, or a
+   directory of processes without a daemon. */
+bool fs_made_name(const char *path, char ending, uint32_t *mount, uint32_t *entry);
+/* Does this error say that there is no room? */
+static inline bool fs_is_full(fs_err err) {
+  return err == -ENOSPC || err == -EDQUOT || err == -EFBIG;
+}
+
+/* ---- alone.c ---- */
+
+/* The directory that processes without a daemon share for this dataset, below fs_alone_base(base);
+   locked until this process ends. NULL: there is none, or it cannot be used. */
+const char *fs_alone_get(struct fs_dataset *ds, unsigned base);
+
+/* ---- copies.c ---- */
+
+#define FS_CLAIM_NAP_NS 2000000l
+/* After so many naps without any progress the holder of a claim is not waited for. */
+#define FS_CLAIM_TURNS 5000u
+/* A claim on one byte of a file. The kernel drops it when its holder dies. -EAGAIN: another has
+   it. */
+fs_err fs_claim(int fd, uint64_t byte);
+void fs_unclaim(int fd, uint64_t byte);
+void fs_claim_nap(void);
+/* 0, or -ENOSPC: the directory's file system, or the node's memory if it lies there, has no room
+   for so many bytes. */
+fs_err fs_copies_room(const struct fs_node *node, const char *dir, uint64_t bytes);
+/* A read-only descriptor of the node's copy in this directory, in which [from, to) of the file
+   is filled. */
+fs_fd fs_copies_get(struct fs_making *m, const char *dir, uint64_t from, uint64_t to);
+
+/* ---- remap.c ---- */
+
+/* This process has mapped a copy that may not be whole. */
+extern FS_INTERNAL _Atomic uint32_t fs_copies_mapped;
+
+#endif
