@@ -5,8 +5,8 @@
  *   MPI thread   the main thread: loop.c and all that it calls. Owns everything that is not named below.
  *   guard        listen.c: clients' connections; sees to it that the process ends when it must.
  *   worker       worker.c: stages partitions in, then ends.
- *   I/O pool     iopool.c, parts.c: disk reads that would block the MPI thread.
- *   stage-out    stageout_copy.c: copies of outputs; and one for keep.c. They ask as clients do (inside.h).
+ *   I/O pool     iopool.c, partitions.c: disk reads that would block the MPI thread.
+ *   stage-out    stageout/copy.c: copies of outputs; and one for keep.c. They ask as clients do (inside.h).
  *   warmer       warm.c: the cache's pages, ahead of their use.
  *   space        space.c: with --output-limit, adds up what outputs take.
  *   reader       command.c, rank 0 only: the launcher's lines from stdin.
@@ -19,10 +19,10 @@
 #include <pthread.h>
 
 #include "cache/cache.h"
-#include "daemon/chain.h"
-#include "daemon/net.h"
-#include "daemon/parts.h"
-#include "daemon/stage.h"
+#include "daemon/blocks/partitions.h"
+#include "daemon/core/chain.h"
+#include "daemon/core/net.h"
+#include "daemon/staging/stage.h"
 #include "ipc/control.h"
 #include "ipc/layout.h"
 #include "ipc/wire.h"

@@ -14,10 +14,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "daemon/outputs.h"
-#include "daemon/replica.h"
-#include "daemon/stagein.h"
-#include "daemon/stageout.h"
+#include "daemon/finish/finish.h"
+#include "daemon/replicas/replicas.h"
+#include "daemon/stagein/stagein.h"
+#include "daemon/stageout/stageout.h"
 #include "util/sys.h"
 #include "util/util.h"
 

@@ -16,10 +16,10 @@ cd "$root"
 declare -A about=(
   [codec]='libfanstore/codec/*.c'
   [control]='libfanstore/ipc/control.c fs-launch/fanstored.c'
-  [daemon]="libfanstore/daemon/clients.c libfanstore/daemon/boxes.c libfanstore/daemon/fetch.c libfanstore/daemon/exchange.c
-    libfanstore/daemon/serve.c libfanstore/daemon/prefetch.c libfanstore/daemon/ns*.c libfanstore/daemon/names.c
-    libfanstore/daemon/hold.c libfanstore/daemon/handles.c libfanstore/daemon/replica_receive.c libfanstore/daemon/spill*.c"
-  [daemon_names]='libfanstore/daemon/ns*.c libfanstore/daemon/names.c libfanstore/daemon/members.c'
+  [daemon]="libfanstore/daemon/core/clients.c libfanstore/daemon/outputs/boxes.c libfanstore/daemon/blocks/fetch.c libfanstore/daemon/blocks/exchange.c
+    libfanstore/daemon/blocks/serve.c libfanstore/daemon/blocks/prefetch.c libfanstore/daemon/metadata/ns*.c libfanstore/daemon/metadata/names.c
+    libfanstore/daemon/outputs/hold.c libfanstore/daemon/outputs/handles.c libfanstore/daemon/replicas/receive.c libfanstore/daemon/outputs/spill*.c"
+  [daemon_names]='libfanstore/daemon/metadata/ns*.c libfanstore/daemon/metadata/names.c libfanstore/daemon/metadata/members.c'
   [elf]='fs-launch/elfread.c fs-launch/code.c'
   [handover]='libfanstore/ipc/handover*.c libfanstore/client/node/attach.c libfanstore/client/node/offline.c libfanstore/cache/view.c'
   [index]='libfanstore/index/open.c libfanstore/index/lookup.c libfanstore/index/entry.c libfanstore/index/verify.c'

@@ -10,7 +10,7 @@
 #define main fanstored_main
 int fanstored_main(int argc, char **argv);
 #include "../../fs-launch/fanstored.c"
-#include "../../libfanstore/daemon/config.c"
+#include "../../libfanstore/daemon/core/config.c"
 #undef main
 #include "fuzz_words.h"
 

@@ -23,10 +23,10 @@
 #include <cmocka.h>
 
 #include "../unit/net_fixture.h"
-#include "daemon/fetch.h"
-#include "daemon/ns_priv.h"
-#include "daemon/replica.h"
-#include "daemon/spill.h"
+#include "daemon/blocks/fetch.h"
+#include "daemon/metadata/ns_priv.h"
+#include "daemon/outputs/spill.h"
+#include "daemon/replicas/replicas.h"
 #include "fuzz_calls.h"
 #include "index/builder.h"
 #include "util/sys.h"

@@ -13,6 +13,9 @@ path="client/read $read"
 outputs="client/path $path"
 real="client/outputs $outputs"
 files="client/real $real"
+core="daemon cache $base"
+work="daemon/core $core"
+kept="daemon/outputs daemon/metadata daemon/blocks $work"
 allowed="
 libfanstore/util
 libfanstore/codec             util
@@ -29,8 +32,18 @@ libfanstore/client/outputs    $outputs
 libfanstore/client/real       $real
 libfanstore/client/files      $files
 libfanstore/preload           client/* cache $base
-libfanstore/daemon            cache $base
-libfanstore/daemon/mpi        daemon cache $base
+libfanstore/daemon            daemon/staging daemon/replicas daemon/stageout daemon/stagein daemon/finish $kept
+libfanstore/daemon/daemon.h   daemon/core cache $base
+libfanstore/daemon/core       $core
+libfanstore/daemon/mpi        daemon/core $base
+libfanstore/daemon/metadata   daemon/core $base
+libfanstore/daemon/staging    $work
+libfanstore/daemon/blocks     $work
+libfanstore/daemon/outputs    daemon/metadata daemon/blocks $work
+libfanstore/daemon/replicas   $kept
+libfanstore/daemon/stageout   $kept
+libfanstore/daemon/stagein    daemon/stageout $kept
+libfanstore/daemon/finish     daemon/stagein daemon/stageout daemon/replicas $kept
 fs-prepare                    index format codec util
 fs-launch                     ipc index format util
 fs-launch/static              client/* cache $base
@@ -74,6 +87,41 @@ libfanstore/client/real/shadow.c client/files/files.h
 # The table of mounts, which descriptors look at, is in client/path.
 libfanstore/client/fd/fdtab.c client/path/mounts.h
 libfanstore/client/fd/slot.c client/path/mounts.h
+# No table of modules yet (start, timers, busy, client gone, members changed, leave): these call each by its name.
+libfanstore/daemon/core/clients.c daemon/outputs/hold.h
+libfanstore/daemon/core/command.c daemon/finish/finish.h
+libfanstore/daemon/core/command.c daemon/metadata/ns.h
+libfanstore/daemon/core/command.c daemon/stagein/stagein.h
+libfanstore/daemon/core/command.c daemon/stageout/stageout.h
+libfanstore/daemon/core/ctl.c daemon/metadata/ns_net.h
+libfanstore/daemon/core/leave.c daemon/finish/finish.h
+libfanstore/daemon/core/leave.c daemon/outputs/left.h
+libfanstore/daemon/core/leave.c daemon/stagein/stagein.h
+libfanstore/daemon/core/leave.c daemon/stageout/inplace.h
+libfanstore/daemon/core/rundir.c daemon/outputs/left.h
+libfanstore/daemon/outputs/boxes.c daemon/finish/finish.h
+libfanstore/daemon/outputs/boxes.c daemon/replicas/replicas.h
+libfanstore/daemon/outputs/boxes.c daemon/stagein/stagein.h
+libfanstore/daemon/outputs/boxes.c daemon/stageout/stageout.h
+libfanstore/daemon/outputs/left.c daemon/finish/finish.h
+libfanstore/daemon/replicas/replicas.c daemon/finish/finish.h
+libfanstore/daemon/stageout/stageout.c daemon/stagein/stagein.h
+# No events of outputs yet (published, removed, adopted): they tell replicas, stageout and stagein by name.
+libfanstore/daemon/outputs/hold.c daemon/replicas/replicas.h
+libfanstore/daemon/outputs/relay.c daemon/replicas/replicas.h
+libfanstore/daemon/outputs/spill.c daemon/replicas/replicas.h
+libfanstore/daemon/outputs/spill.c daemon/stagein/stagein.h
+libfanstore/daemon/outputs/spill.c daemon/stageout/stageout.h
+libfanstore/daemon/outputs/spill_extents.c daemon/replicas/replicas.h
+libfanstore/daemon/outputs/spill_watch.c daemon/replicas/replicas.h
+# No source of blocks yet (resolve, route, read, done): fetch and serve know outputs and staged-in files.
+libfanstore/daemon/blocks/fetch.c daemon/outputs/hold.h
+libfanstore/daemon/blocks/fetch.c daemon/replicas/replicas.h
+libfanstore/daemon/blocks/serve.c daemon/stagein/stagein.h
+# Structures of one folder inside those of a lower one.
+libfanstore/daemon/daemon.h daemon/blocks/partitions.h
+libfanstore/daemon/daemon.h daemon/staging/stage.h
+libfanstore/daemon/stageout/stageout.h daemon/finish/finish.h
 '
 
 mapfile -t files < <(sources 'libfanstore/*.[chS]' 'fs-prepare/*.[ch]' 'fs-launch/*.[ch]' 'include/*.h')

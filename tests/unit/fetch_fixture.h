@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/fetch.h"
+#include "daemon/blocks/fetch.h"
 #include "net_fixture.h"
 #include "util/sys.h"
 #include "util/util.h"

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/ns_priv.h"
+#include "daemon/metadata/ns_priv.h"
 
 #define RANKS 5u
 #define DEADLINE 100000000ull /* 100 ms */

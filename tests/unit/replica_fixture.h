@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/ns_priv.h"
-#include "daemon/replica.h"
+#include "daemon/metadata/ns_priv.h"
+#include "daemon/replicas/replicas.h"
 #include "net_fixture.h"
 #include "util/sys.h"
 #include "util/util.h"

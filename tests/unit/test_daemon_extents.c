@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/extents.h"
+#include "daemon/outputs/extents.h"
 
 #define SIZE 600u
 

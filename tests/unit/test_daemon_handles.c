@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/handles.h"
+#include "daemon/outputs/handles.h"
 
 #define MOST 8u /* numbers 1 to 7 */
 #define ID(n) (FS_OUT_ID | (n))

@@ -5,8 +5,8 @@
  */
 #include "fetch_fixture.h"
 
-#include "daemon/hold.h"
-#include "daemon/ns.h"
+#include "daemon/metadata/ns.h"
+#include "daemon/outputs/hold.h"
 
 #define FILE_ID FS_OUT_ID_MAKE(2, 77) /* its home is node 2 */
 

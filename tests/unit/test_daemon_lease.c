@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/parts.h"
+#include "daemon/blocks/partitions.h"
 #include "net_fixture.h"
 #include "util/sys.h"
 #include "util/util.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is told that a list of parts has changed (daemon/spill_lists.c; replica_fixture.h): those that asked since they
- * were told last, and those that have not said yet that they know; and that the caller waits for them.
+ * Who is told that a list of parts has changed (daemon/outputs/spill_lists.c; replica_fixture.h): those that asked
+ * since they were told last, and those that have not said yet that they know; and that the caller waits for them.
  */
 #include "replica_fixture.h"
 

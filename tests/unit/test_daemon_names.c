@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/names.h"
+#include "daemon/metadata/names.h"
 
 #define DIRS 5u
 #define IDS 400u

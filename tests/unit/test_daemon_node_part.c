@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/node_part.h"
-#include "daemon/relay.h"
+#include "daemon/outputs/node_part.h"
+#include "daemon/outputs/relay.h"
 #include "replica_fixture.h"
 
 #define FILES 700u

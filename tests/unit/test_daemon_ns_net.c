@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/ns_net.h"
+#include "daemon/metadata/ns_net.h"
 
 #define MOST 4000u
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/stagein.h"
+#include "daemon/stagein/stagein.h"
 #include "net_fixture.h"
 #include "util/sys.h"
 #include "util/util.h"

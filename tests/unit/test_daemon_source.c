@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/source.h"
-#include "daemon/spill.h"
+#include "daemon/outputs/source.h"
+#include "daemon/outputs/spill.h"
 #include "util/sys.h"
 #include "util/util.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/spill.h"
+#include "daemon/outputs/spill.h"
 
 #define NOBODY 65534
 

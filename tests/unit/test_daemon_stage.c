@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/stage_dir.h"
+#include "daemon/staging/dir.h"
 #include "index/builder.h"
 
 #define PARTS 3u

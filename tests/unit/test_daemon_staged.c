@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/stageout_inplace.h"
+#include "daemon/stageout/inplace.h"
 #include "util/util.h"
 
 static char work[] = "/tmp/fst-staged.XXXXXX";

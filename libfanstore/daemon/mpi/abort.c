@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What Open MPI 4.1 does when it has lost mpirun: a thread of its own calls ompi_mpi_abort, which ends the process some
- * time in the next seconds. A daemon has outputs to keep then, and ends by itself (daemon/listen.c), so it has that
- * function's name; libmpi calls it through its table of symbols. Where it has another name this one is not called.
+ * time in the next seconds. A daemon has outputs to keep then, and ends by itself (daemon/core/listen.c), so it has
+ * that function's name; libmpi calls it through its table of symbols. Where it has another name this one is not called.
  */
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The network of daemon/net.h by MPI messages on MPI_COMM_WORLD: the only file that includes <mpi.h>. All calls come
- * from the thread that opened it (MPI_THREAD_FUNNELED: MULTIPLE costs a fifth of the message rate). Active requests
- * lie densely in one array, for MPI_Testsome. Errors are returned, never fatal: a dead rank must not end the others.
+ * The network of daemon/core/net.h by MPI messages on MPI_COMM_WORLD: the only file that includes <mpi.h>. All calls
+ * come from the thread that opened it (MPI_THREAD_FUNNELED: MULTIPLE costs a fifth of the message rate). Active
+ * requests lie densely in one array, for MPI_Testsome. Errors are returned, never fatal: a dead rank must not end the
+ * others.
  */
 #include <mpi.h>
 #include <sys/epoll.h>
 
+#include "daemon/core/net.h"
 #include "daemon/mpi/abort.h"
 #include "daemon/mpi/copies.h"
 #include "daemon/mpi/sockets.h"
-#include "daemon/net.h"
 
 #define FS_MPI_OPS 8192 /* operations at once; all users are bounded well below it */
 #define FS_MPI_BATCH 64 /* completions taken by one poll */

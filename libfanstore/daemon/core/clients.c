@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of this node's clients and their channels. The guard adds a client before it is welcomed, so no pin can
+ * exist in a channel that an eviction does not scan; the MPI thread removes it. Nothing that is read from a channel
+ * is believed: a request's fields are copied once and checked by fetch.c.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/outputs/hold.h"
+#include "util/sys.h"
+
+static fs_fd fs_channel_make(uint32_t pid, struct fs_channel **out) {
+  FS_AUTO_CLOSE int fd = memfd_create("fanstore-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -errno;
+  if (ftruncate(fd, sizeof(struct fs_channel)) < 0) return -errno;
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) return -errno;
+  struct fs_channel *ch = mmap(NULL, sizeof(*ch), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (ch == MAP_FAILED) return -errno;
+  ch->version = FS_IPC_VERSION;
+  ch->pid = pid;
+  ch->magic = FS_CHANNEL_MAGIC;
+  *out = ch;
+  return FS_MOVE_FD(fd);
+}
+
+/* The first free place of the table; only the guard takes places. */
+static uint32_t fs_clients_place(struct fs_daemon *d) {
+  uint32_t i = 0;
+  while (i < FS_MAX_CLIENTS && atomic_load(&d->clients.slot[i]) != NULL) i++;
+  return i;
+}
+
+struct fs_client *fs_clients_add(struct fs_daemon *d, uint32_t pid, int *channel_fd, fs_err *err) {
+  uint32_t at = fs_clients_place(d);
+  *err = -EUSERS;
+  if (at == FS_MAX_CLIENTS) return NULL;
+  *err = -ENOMEM;
+  struct fs_client *c = calloc(1, sizeof(*c));
+  if (!c) return NULL;
+  c->number = at;
+  c->pid = pid;
+  *channel_fd = fs_channel_make(pid, &c->channel);
+  if (*channel_fd < 0 || !c->channel) {
+    if (*channel_fd < 0) *err = *channel_fd;
+    free(c);
+    return NULL;
+  }
+  if (d->clients.serial < FS_OUT_ID_CLIENTS)
+    c->channel->first_id = c->first_id = FS_OUT_ID_FIRST(d->net->rank, d->clients.serial++);
+  for (uint32_t i = 0; i < FS_CHANNEL_SLOTS; i++) {
+    fs_chain_init(&c->waiter[i].chain);
+    c->waiter[i].client = c;
+  }
+  atomic_store(&d->clients.slot[at], c);
+  if (at >= atomic_load(&d->clients.high)) atomic_store(&d->clients.high, at + 1);
+  atomic_fetch_add(&d->clients.attached, 1);
+  *err = 0;
+  return c;
+}
+
+void fs_clients_forget(struct fs_daemon *d, struct fs_client *c) {
+  atomic_store(&c->gone, true);
+  atomic_fetch_add(&d->clients.gone, 1);
+  fs_daemon_wake(d);
+}
+
+static void fs_slot_release(struct fs_channel *ch, uint32_t slot) {
+  atomic_store_explicit(&ch->pin[slot], 0, memory_order_release);
+  atomic_store_explicit(&ch->req[slot].state, FS_REQ_FREE, memory_order_release);
+  atomic_fetch_and_explicit(&ch->claimed, ~(1ull << slot), memory_order_release);
+}
+
+void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit) {
+  struct fs_channel *ch = w->client->channel;
+  uint32_t slot = (uint32_t)(w - w->client->waiter);
+  struct fs_req *r = &ch->req[slot];
+  fs_chain_drop(&w->chain);
+  w->busy = false;
+  if (w->flags & FS_REQ_PREFETCH) {
+    fs_slot_release(ch, slot);
+    return;
+  }
+  if (err == 0) atomic_store_explicit(&ch->pin[slot], line + 1, memory_order_seq_cst);
+  r->err = err;
+  r->line = line;
+  r->hit = hit;
+  uint32_t before = atomic_exchange_explicit(&r->state, FS_REQ_DONE, memory_order_acq_rel);
+  if (before == FS_REQ_ASLEEP)
+    fs_futex_wake(&r->state, 1);
+  else if (before != FS_REQ_POSTED)
+    fs_slot_release(ch, slot); /* abandoned: the client left the clearing to us */
+}
+
+static void fs_clients_take(struct fs_daemon *d, struct fs_client *c, uint32_t slot) {
+  struct fs_waiter *w = &c->waiter[slot];
+  struct fs_req *r = &c->channel->req[slot];
+  uint32_t state = atomic_load_explicit(&r->state, memory_order_acquire);
+  if (w->busy) return; /* posted twice: the first still counts */
+  if (state == FS_REQ_ABANDONED) fs_slot_release(c->channel, slot);
+  if (state != FS_REQ_POSTED && state != FS_REQ_ASLEEP) return;
+  w->key = *(volatile uint64_t *)&r->key;
+  w->flags = *(volatile uint32_t *)&r->flags;
+  w->busy = true;
+  fs_fetch_request(d, w);
+}
+
+int fs_clients_scan(struct fs_daemon *d) {
+  uint32_t high = atomic_load_explicit(&d->clients.high, memory_order_acquire);
+  int n = 0;
+  for (uint32_t i = 0; i < high; i++) {
+    struct fs_client *c = atomic_load_explicit(&d->clients.slot[i], memory_order_acquire);
+    if (c && FS_UNLIKELY(fs_boxes_posted(c))) n += fs_boxes_take(d, c);
+    if (!c || atomic_load_explicit(&c->channel->posted, memory_order_relaxed) == 0) continue;
+    uint64_t posted = atomic_exchange_explicit(&c->channel->posted, 0, memory_order_acq_rel);
+    for (; posted != 0; posted &= posted - 1, n++) fs_clients_take(d, c, (uint32_t)__builtin_ctzll(posted));
+  }
+  return n;
+}
+
+static void fs_clients_remove(struct fs_daemon *d, struct fs_client *c) {
+  for (uint32_t i = 0; i < FS_CHANNEL_SLOTS; i++) fs_chain_drop(&c->waiter[i].chain);
+  fs_boxes_forget(c);
+  fs_holds_forget(d, c);
+  for (uint32_t i = 0; i < FS_C_COUNT; i++) d->clients.dead[i] += atomic_load(&c->channel->counter[i]);
+  munmap(c->channel, sizeof(*c->channel));
+  atomic_store(&d->clients.slot[c->number], NULL);
+  free(c);
+}
+
+void fs_clients_bury(struct fs_daemon *d) {
+  if (atomic_load_explicit(&d->clients.gone, memory_order_acquire) == 0) return;
+  uint32_t high = atomic_load(&d->clients.high);
+  for (uint32_t i = 0; i < high; i++) {
+    struct fs_client *c = atomic_load(&d->clients.slot[i]);
+    if (!c || !atomic_load(&c->gone)) continue;
+    fs_clients_remove(d, c);
+    atomic_fetch_sub(&d->clients.gone, 1);
+  }
+}
+
+void fs_clients_pins(void *ctx, void (*visit)(void *arg, uint32_t line), void *arg) {
+  struct fs_daemon *d = ctx;
+  uint32_t high = atomic_load(&d->clients.high);
+  for (uint32_t i = 0; i < high; i++) {
+    struct fs_client *c = atomic_load(&d->clients.slot[i]);
+    if (!c) continue;
+    for (uint32_t s = 0; s < FS_CHANNEL_SLOTS; s++) {
+      uint32_t pin = atomic_load_explicit(&c->channel->pin[s], memory_order_seq_cst);
+      if (pin != 0) visit(arg, pin - 1);
+    }
+  }
+}
+
+void fs_clients_sum(struct fs_daemon *d, uint64_t counter[FS_C_COUNT]) {
+  uint32_t high = atomic_load(&d->clients.high);
+  for (uint32_t k = 0; k < FS_C_COUNT; k++) counter[k] = d->clients.dead[k];
+  for (uint32_t i = 0; i < high; i++) {
+    struct fs_client *c = atomic_load(&d->clients.slot[i]);
+    for (uint32_t k = 0; c && k < FS_C_COUNT; k++) counter[k] += atomic_load(&c->channel->counter[k]);
+  }
+}
+
+void fs_clients_release_all(struct fs_daemon *d) {
+  uint32_t high = atomic_load(&d->clients.high);
+  for (uint32_t i = 0; i < high; i++) {
+    struct fs_client *c = atomic_load(&d->clients.slot[i]);
+    if (c) fs_boxes_release(c);
+    for (uint32_t s = 0; c && s < FS_CHANNEL_SLOTS; s++) {
+      if (c->waiter[s].busy) fs_waiter_answer(&c->waiter[s], -ESHUTDOWN, 0, false);
+    }
+  }
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See inside.h. The words are those of ipc/layout.h, used as a client of the library does; each wait has an end. */
+#include "daemon/core/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "util/sys.h"
+
+#define FS_INSIDE_BLOCKS (FS_INSIDE_BYTES / FS_OUT_BLOCK + 1)
+#define FS_INSIDE_PATIENCE 2u /* of the job's deadlines: the daemon answers before that */
+
+struct fs_inside {
+  struct fs_daemon *d;
+  struct fs_client *client;
+  struct fs_cache_view view;
+};
+
+fs_err fs_inside_new(struct fs_daemon *d, struct fs_inside **out) {
+  struct fs_inside *in = calloc(1, sizeof(*in));
+  uint64_t size;
+  int fd = fs_cache_slab_fd(d->cache, &size);
+  if (!in) return -ENOMEM;
+  in->d = d;
+  const void *slab = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+  fs_err err = slab == MAP_FAILED ? -errno : fs_cache_view_init(&in->view, slab, size, NULL, 0);
+  if (err == 0) in->client = fs_clients_add(d, (uint32_t)getpid(), &fd, &err);
+  if (err < 0) {
+    free(in);
+    return err;
+  }
+  atomic_fetch_sub(&d->clients.attached, 1); /* it is no process that attached */
+  close(fd);
+  *out = in;
+  return 0;
+}
+
+/* ---- waiting ---- */
+
+static bool fs_inside_pending(uint32_t state) {
+  return state == FS_REQ_POSTED || state == FS_REQ_ASLEEP;
+}
+
+static void fs_inside_ring(const struct fs_inside *in) {
+  if (atomic_load(&in->d->ctl->asleep)) fs_daemon_wake(in->d);
+}
+
+/* False: nothing came, and what may still come is the daemon's to clear away. */
+static bool fs_inside_wait(const struct fs_inside *in, _Atomic uint32_t *word) {
+  uint64_t now = fs_now_ns(), end = now + FS_INSIDE_PATIENCE * in->d->cfg->deadline_ns;
+  uint32_t state;
+  for (; fs_inside_pending(state = atomic_load_explicit(word, memory_order_acquire)) && now < end; now = fs_now_ns())
+    if (state == FS_REQ_ASLEEP || atomic_compare_exchange_strong(word, &state, FS_REQ_ASLEEP))
+      fs_futex_wait(word, FS_REQ_ASLEEP, end - now);
+  while (fs_inside_pending(state) && !atomic_compare_exchange_weak(word, &state, FS_REQ_ABANDONED)) continue;
+  return !fs_inside_pending(state);
+}
+
+/* ---- calls ---- */
+
+static fs_err fs_inside_call(struct fs_inside *in, const struct fs_names_call *c, void *answer, size_t size) {
+  struct fs_channel *ch = in->client->channel;
+  uint32_t unused = ~atomic_load(&ch->boxes_claimed) & ((1u << FS_CHANNEL_BOXES) - 1);
+  if (unused == 0) return -ETIMEDOUT; /* all were given up: the daemon has still to clear them away */
+  uint32_t i = (uint32_t)__builtin_ctz(unused);
+  struct fs_box *b = &ch->box[i];
+  atomic_fetch_or(&ch->boxes_claimed, 1u << i);
+  memcpy(b->body, c, sizeof(*c));
+  b->length = sizeof(*c);
+  atomic_store_explicit(&b->state, FS_REQ_POSTED, memory_order_release);
+  atomic_fetch_or_explicit(&ch->boxes_posted, 1u << i, memory_order_seq_cst);
+  fs_inside_ring(in);
+  if (!fs_inside_wait(in, &b->state)) return -ETIMEDOUT;
+  fs_err err = b->err;
+  if (err == 0 && b->length != size) err = -EPROTO;
+  if (err == 0 && size > 0) memcpy(answer, b->body, size);
+  atomic_store_explicit(&b->state, FS_REQ_FREE, memory_order_relaxed);
+  atomic_fetch_and_explicit(&ch->boxes_claimed, ~(1u << i), memory_order_release);
+  return err;
+}
+
+fs_err fs_inside_hold(struct fs_inside *in, uint64_t id, struct fs_held *held) {
+  struct fs_names_call c = {.op = FS_NAMES_HOLD, .id = id};
+  return fs_inside_call(in, &c, held, sizeof(*held));
+}
+
+void fs_inside_release(struct fs_inside *in, const struct fs_held *held) {
+  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .id = held->id, .seq = held->handle};
+  (void)fs_inside_call(in, &c, NULL, 0);
+}
+
+/* ---- blocks ---- */
+
+struct fs_inside_block {
+  uint32_t slot, skip, n;
+  char *to;
+};
+
+/* A slot that is free, or FS_CHANNEL_SLOTS. */
+static uint32_t fs_inside_post(struct fs_inside *in, uint64_t key) {
+  struct fs_channel *ch = in->client->channel;
+  uint64_t unused = ~atomic_load(&ch->claimed);
+  if (unused == 0) return FS_CHANNEL_SLOTS;
+  uint32_t i = (uint32_t)__builtin_ctzll(unused);
+  atomic_fetch_or(&ch->claimed, 1ull << i);
+  ch->req[i].key = key;
+  ch->req[i].flags = 0;
+  atomic_store_explicit(&ch->req[i].state, FS_REQ_POSTED, memory_order_release);
+  atomic_fetch_or_explicit(&ch->posted, 1ull << i, memory_order_seq_cst);
+  return i;
+}
+
+static fs_err fs_inside_collect(struct fs_inside *in, const struct fs_inside_block *b) {
+  struct fs_channel *ch = in->client->channel;
+  struct fs_req *r = &ch->req[b->slot];
+  uint32_t len = 0;
+  if (!fs_inside_wait(in, &r->state)) return -ETIMEDOUT;
+  fs_err err = r->err;
+  const char *bytes = err == 0 ? fs_cache_pinned(&in->view, r->key, r->line, &len) : NULL;
+  if (err == 0 && !bytes) err = -EIO;
+  if (err == 0 && (len < b->skip || len - b->skip < b->n)) err = -EAGAIN;
+  if (err == 0) memcpy(b->to, bytes + b->skip, b->n);
+  fs_cache_unpin(&ch->pin[b->slot]);
+  atomic_store_explicit(&r->state, FS_REQ_FREE, memory_order_release);
+  atomic_fetch_and_explicit(&ch->claimed, ~(1ull << b->slot), memory_order_release);
+  return err;
+}
+
+fs_err fs_inside_read(struct fs_inside *in, const struct fs_held *held, void *buf, size_t n, uint64_t off) {
+  struct fs_inside_block block[FS_INSIDE_BLOCKS];
+  uint32_t count = 0;
+  fs_err err = n <= FS_INSIDE_BYTES ? 0 : -EINVAL;
+  if (err == 0 && (off > held->own || n > held->own - off)) err = -EAGAIN;
+  for (size_t done = 0; err == 0 && done < n; count++) {
+    struct fs_inside_block *b = &block[count];
+    b->skip = (uint32_t)((off + done) % FS_OUT_BLOCK);
+    b->n = (uint32_t)FS_MIN(n - done, (size_t)(FS_OUT_BLOCK - b->skip));
+    b->to = (char *)buf + done;
+    b->slot = fs_inside_post(in, FS_OUT_KEY(held->handle, (off + done) / FS_OUT_BLOCK));
+    if (b->slot == FS_CHANNEL_SLOTS) {
+      err = -ETIMEDOUT;
+      break;
+    }
+    done += b->n;
+  }
+  fs_inside_ring(in);
+  for (uint32_t i = 0; i < count; i++) {
+    fs_err got = fs_inside_collect(in, &block[i]);
+    if (err == 0) err = got;
+  }
+  return err;
+}

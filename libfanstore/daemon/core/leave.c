@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of a daemon: its report, the removal of all that it made on this host, and _exit (not MPI_Finalize, which
+ * waits for ranks that may be dead). By the MPI thread, or by the guard where that hangs; whoever comes first.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/finish/finish.h"
+#include "daemon/outputs/left.h"
+#include "daemon/stagein/stagein.h"
+#include "daemon/stageout/inplace.h"
+#include "util/util.h"
+
+/* The names of enum fs_counter; place counters are these three times four. */
+static void fs_leave_counters(struct fs_control_line *l, const uint64_t counter[FS_C_COUNT]) {
+  static const char *const place[FS_PLACE_COUNT] = {"local", "cache", "remote", "shared"};
+  static const struct {
+    const char *name;
+    unsigned first;
+  } group[] = {{"files", FS_C_FILES}, {"bytes", FS_C_BYTES}, {"blocks", FS_C_BLOCKS}};
+  static const struct {
+    const char *name;
+    unsigned counter;
+  } single[] = {{"opens", FS_C_OPENS},
+                {"stats", FS_C_STATS},
+                {"fallbacks", FS_C_FALLBACKS},
+                {"errors", FS_C_ERRORS},
+                {"materialized", FS_C_MATERIALIZED},
+                {"bytes_direct", FS_C_DIRECT},
+                {"output_opens", FS_C_OUT_OPENS},
+                {"output_bytes", FS_C_OUT_BYTES}};
+  for (size_t i = 0; i < FS_ARRAY_LEN(single); i++) {
+    (void)fs_control_add_u64(l, single[i].name, counter[single[i].counter]);
+  }
+  for (size_t g = 0; g < FS_ARRAY_LEN(group); g++) {
+    for (unsigned p = 0; p < FS_PLACE_COUNT; p++) {
+      char name[32];
+      snprintf(name, sizeof(name), "%s_%s", group[g].name, place[p]);
+      (void)fs_control_add_u64(l, name, counter[group[g].first + p]);
+    }
+  }
+}
+
+static void fs_leave_stats(struct fs_daemon *d) {
+  struct fs_control_line l;
+  struct fs_cache_stats cache = {0};
+  uint64_t counter[FS_C_COUNT];
+  if (fs_say_begin(d, &l, "stats") < 0) return;
+  fs_clients_sum(d, counter);
+  fs_leave_counters(&l, counter);
+  if (d->cache) fs_cache_stats(d->cache, &cache);
+  const struct {
+    const char *name;
+    uint64_t value;
+  } own[] = {{"served", d->count.served},
+             {"served_bytes", d->count.served_bytes},
+             {"fetched", d->count.fetched},
+             {"fetched_bytes", d->count.fetched_bytes},
+             {"prefetched", d->count.prefetched},
+             {"checksum_errors", d->count.checksum_errors + counter[FS_C_DAMAGED]},
+             {"timeouts", d->count.timeouts},
+             {"dropped", fs_ctl_dropped(d)},
+             {"refused", d->count.refused},
+             {"evictions", cache.evictions},
+             {"staged_bytes", d->count.staged_bytes},
+             {"reused_bytes", d->count.reused_bytes},
+             {"replicated", d->count.replicated},
+             {"replicated_bytes", d->count.replicated_bytes},
+             {"clients", d->clients.attached}};
+  for (size_t i = 0; i < FS_ARRAY_LEN(own); i++) (void)fs_control_add_u64(&l, own[i].name, own[i].value);
+  fs_say_line(&l);
+}
+
+static void fs_leave_purge(const struct fs_daemon *d, struct fs_stage *s) {
+  fs_err err = fs_stage_purge(s);
+  if (err < 0)
+    fs_say_text(d, "warn", "--purge: %s stays: %s", s->local, err == -EBUSY ? "another job uses it" : strerror(-err));
+}
+
+_Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
+  struct fs_control_line l;
+  if (atomic_exchange(&d->left, true)) {
+    for (;;) pause(); /* the other thread ends the process */
+  }
+  atomic_store(&d->stop, true);
+  if (d->ctl) atomic_store(&d->ctl->stopping, 1); /* nobody waits for us from here on */
+  for (uint32_t i = 0; i < d->datasets; i++) fs_stage_abandon(&d->data[i].stage);
+  if (status == 0) fs_leave_stats(d); /* else the counters may be changing under us */
+  for (uint32_t i = 0; status == 0 && i < d->datasets; i++) {
+    if (atomic_load(&d->purge)) fs_leave_purge(d, &d->data[i].stage);
+    fs_stage_close(&d->data[i].stage);
+  }
+  if (d->cfg->keep || d->cfg->stage_out) fs_keep_close(d);
+  fs_stagein_leave(d);
+  if (status == 0) fs_settle(d);
+  if (status == 0) fs_inplace_leave(d);
+  if (status == 0) fs_left_flush(d);
+  bool left = fs_rundir_leave(d); /* may wait */
+  if (fs_say_begin(d, &l, "bye") == 0 && (!left || fs_control_add_u64(&l, "left", 1) == 0)) fs_say_line(&l);
+  _exit(status);
+}

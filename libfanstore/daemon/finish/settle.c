@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Times of output directories that were copied to --stage-out's directory, or kept. Any rank may put files into any of
+ * them, which moves their times, until all have finished; then each sets those that it has made, as the last of all
+ * that it does. The MPI thread's. What cannot be set is not: it is nobody's data.
+ */
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/finish/finish.h"
+#include "daemon/stageout/stageout.h"
+
+struct fs_settle_dir {
+  struct fs_settle_dir *next;
+  struct timespec mtime;
+  bool kept;
+  char path[];
+};
+static struct fs_settle_dir *settle_dirs; /* one daemon a process */
+
+void fs_settle_add(const struct fs_output *o, bool kept, const char *path) {
+  size_t n = strlen(path) + 1;
+  struct fs_settle_dir *s = malloc(sizeof(*s) + n);
+  if (!s) return;
+  *s = (struct fs_settle_dir){.next = settle_dirs, .mtime = fs_output_time(o), .kept = kept};
+  memcpy(s->path, path, n);
+  settle_dirs = s;
+}
+
+/* By no symlink, as with all that is copied there. */
+static void fs_settle_one(int base, const struct fs_settle_dir *s) {
+  struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
+                         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+  struct timespec times[2] = {s->mtime, s->mtime};
+  FS_AUTO_CLOSE int fd = (int)syscall(SYS_openat2, base, s->path, &how, sizeof(how));
+  if (fd >= 0) (void)futimens(fd, times);
+}
+
+void fs_settle(const struct fs_daemon *d) {
+  const struct fs_stageout *o = d->stageout;
+  char path[PATH_MAX];
+  bool staged = o && !atomic_load(&o->cancelled); /* else it may hang */
+  if (!settle_dirs) return;
+  FS_AUTO_CLOSE int kept =
+      fs_keep_dir(d, path, sizeof(path)) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  for (struct fs_settle_dir *s; (s = settle_dirs) != NULL;) {
+    settle_dirs = s->next;
+    int base = s->kept ? kept : staged ? o->fd : -1;
+    if (base >= 0) fs_settle_one(base, s);
+    free(s);
+  }
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of names.h. Three hash tables with chains: directories by id, records by directory and id, records by
+ * directory and name. A directory keeps its records in an array in order of their seq, which only grows, so adding is
+ * at the end; a removed one leaves a hole, and when half are holes the array is closed up. Only a new mirror hears of
+ * old ones after newer ones: they come in order among themselves, and go into a second array, which is merged into the
+ * first when the order is asked for. Used by the MPI thread alone.
+ */
+#include "daemon/metadata/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FS_NAMES_FIRST 1024u /* chains of a new hash table */
+#define FS_PLACES_FIRST 8u
+
+struct fs_name {
+  struct fs_name *next_id, *next_name;
+  struct fs_names_dir *in;
+  uint64_t hash; /* of directory and name */
+  struct fs_record rec;
+  char text[]; /* name, target: what follows a record in a message, too */
+};
+
+struct fs_place_of {
+  uint64_t seq;
+  struct fs_name *name; /* NULL: a hole */
+};
+
+struct fs_places { /* in order of seq */
+  struct fs_place_of *place;
+  size_t used, room, live;
+};
+
+struct fs_names_dir {
+  struct fs_names_dir *next;
+  uint64_t id, seq, closed_until, changed;
+  uint64_t subdirs;           /* of its records, the directories */
+  struct fs_places all, late; /* `all` has room for what is late, too */
+};
+
+struct fs_names {
+  struct fs_names_dir **dir;
+  struct fs_name **by_id, **by_name;
+  uint64_t dir_mask, mask;
+  uint64_t dirs, count, bytes;
+  void (*watch)(void *ctx, const struct fs_record *r, bool gone);
+  void *watch_ctx;
+};
+
+static uint64_t fs_names_hash(uint64_t dir, const char *name, size_t len) {
+  uint64_t h = fs_mix64(dir + len);
+  for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)name[i]) * 0x100000001b3ull;
+  return fs_mix64(h);
+}
+
+fs_err fs_names_new(struct fs_names **out) {
+  struct fs_names *n = calloc(1, sizeof(*n));
+  if (!n) return -ENOMEM;
+  n->mask = n->dir_mask = FS_NAMES_FIRST - 1;
+  n->dir = calloc(FS_NAMES_FIRST, sizeof(*n->dir));
+  n->by_id = calloc(FS_NAMES_FIRST, sizeof(*n->by_id));
+  n->by_name = calloc(FS_NAMES_FIRST, sizeof(*n->by_name));
+  *out = n;
+  if (n->dir && n->by_id && n->by_name) return 0;
+  fs_names_free(n);
+  return -ENOMEM;
+}
+
+/* ---- finding ---- */
+
+static struct fs_names_dir *fs_names_dir_find(const struct fs_names *n, uint64_t id) {
+  struct fs_names_dir *d = n->dir[fs_mix64(id) & n->dir_mask];
+  while (d && d->id != id) d = d->next;
+  return d;
+}
+
+static uint64_t fs_names_hash_id(uint64_t dir, uint64_t id) {
+  return fs_mix64(id + dir * 0x9e3779b97f4a7c15ull);
+}
+
+static struct fs_name *fs_names_by_id(const struct fs_names *n, uint64_t dir, uint64_t id) {
+  struct fs_name *e = n->by_id[fs_names_hash_id(dir, id) & n->mask];
+  while (e && (e->rec.id != id || e->rec.dir != dir)) e = e->next_id;
+  return e;
+}
+
+static struct fs_name *fs_names_by_name(const struct fs_names *n, uint64_t dir, const char *name, size_t len) {
+  uint64_t hash = fs_names_hash(dir, name, len);
+  struct fs_name *e = n->by_name[hash & n->mask];
+  while (e && (e->hash != hash || e->rec.dir != dir || e->rec.name_len != len || memcmp(e->text, name, len) != 0))
+    e = e->next_name;
+  return e;
+}
+
+const struct fs_record *fs_names_find(const struct fs_names *n, uint64_t dir, const char *name, size_t len) {
+  struct fs_name *e = fs_names_by_name(n, dir, name, len);
+  return e ? &e->rec : NULL;
+}
+
+const struct fs_record *fs_names_find_id(const struct fs_names *n, uint64_t dir, uint64_t id) {
+  struct fs_name *e = fs_names_by_id(n, dir, id);
+  return e ? &e->rec : NULL;
+}
+
+/* The first place with a seq that is no less. */
+static size_t fs_places_search(const struct fs_places *p, uint64_t seq) {
+  size_t low = 0, high = p->used;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (p->place[middle].seq < seq)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static struct fs_name *fs_places_find(const struct fs_places *p, uint64_t seq) {
+  size_t i = fs_places_search(p, seq);
+  return i < p->used && p->place[i].seq == seq ? p->place[i].name : NULL;
+}
+
+/* What came late takes its places among the others, from the end on. No place is in both. */
+static void fs_dir_merge(struct fs_names_dir *d) {
+  struct fs_places *a = &d->all, *b = &d->late;
+  size_t i = a->used, k = b->used, to = i + k;
+  if (k == 0) return;
+  a->used = to;
+  a->live += b->live;
+  while (k > 0) {
+    bool older = i > 0 && a->place[i - 1].seq > b->place[k - 1].seq;
+    a->place[--to] = older ? a->place[--i] : b->place[--k];
+  }
+  b->used = b->live = 0;
+}
+
+const struct fs_record *fs_names_after(const struct fs_names *n, uint64_t dir, uint64_t seq) {
+  struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  if (!d || seq >= d->seq) return NULL;
+  fs_dir_merge(d);
+  const struct fs_places *p = &d->all;
+  size_t i = fs_places_search(p, seq + 1);
+  while (i < p->used && !p->place[i].name) i++;
+  return i < p->used ? &p->place[i].name->rec : NULL;
+}
+
+uint64_t fs_names_count(const struct fs_names *n, uint64_t dir) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  return d ? d->all.live + d->late.live : 0;
+}
+
+uint64_t fs_names_subdirs(const struct fs_names *n, uint64_t dir) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  return d ? d->subdirs : 0;
+}
+
+uint64_t fs_names_last_seq(const struct fs_names *n, uint64_t dir) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  return d ? d->seq : 0;
+}
+
+void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t dir), void *ctx) {
+  for (uint64_t i = 0; i <= n->dir_mask; i++) {
+    for (const struct fs_names_dir *d = n->dir[i]; d; d = d->next) visit(ctx, d->id);
+  }
+}
+
+/* ---- growing ---- */
+
+/* What one takes, about: malloc's own, two places in hash tables, one and a half in its directory's order. */
+static uint64_t fs_name_bytes(const struct fs_name *e) {
+  return fs_round_up(sizeof(*e) + e->rec.name_len + e->rec.target_len + 8, 16) + 2 * sizeof(e) +
+         sizeof(struct fs_place_of) * 3 / 2;
+}
+#define FS_NAMES_DIR_BYTES (sizeof(struct fs_names_dir) + FS_PLACES_FIRST * sizeof(struct fs_place_of) + 32)
+
+uint64_t fs_names_bytes(const struct fs_names *n) {
+  return n->bytes;
+}
+
+/* Chains of twice the number; without memory they just get longer. */
+static void fs_names_grow(struct fs_names *n) {
+  uint64_t chains = 2 * (n->mask + 1);
+  struct fs_name **by_id = calloc(chains, sizeof(*by_id)), **by_name = calloc(chains, sizeof(*by_name));
+  if (!by_id || !by_name) {
+    free(by_id);
+    free(by_name);
+    return;
+  }
+  for (uint64_t i = 0; i <= n->mask; i++) {
+    for (struct fs_name *e = n->by_id[i], *next; e; e = next) {
+      struct fs_name **a = &by_id[fs_names_hash_id(e->rec.dir, e->rec.id) & (chains - 1)];
+      struct fs_name **b = &by_name[e->hash & (chains - 1)];
+      next = e->next_id;
+      e->next_id = *a, *a = e;
+      e->next_name = *b, *b = e;
+    }
+  }
+  free(n->by_id);
+  free(n->by_name);
+  n->by_id = by_id;
+  n->by_name = by_name;
+  n->mask = chains - 1;
+}
+
+static void fs_names_grow_dirs(struct fs_names *n) {
+  uint64_t chains = 2 * (n->dir_mask + 1);
+  struct fs_names_dir **to = calloc(chains, sizeof(*to));
+  if (!to) return;
+  for (uint64_t i = 0; i <= n->dir_mask; i++) {
+    for (struct fs_names_dir *d = n->dir[i], *next; d; d = next) {
+      struct fs_names_dir **chain = &to[fs_mix64(d->id) & (chains - 1)];
+      next = d->next;
+      d->next = *chain, *chain = d;
+    }
+  }
+  free(n->dir);
+  n->dir = to;
+  n->dir_mask = chains - 1;
+}
+
+static struct fs_names_dir *fs_names_dir_make(struct fs_names *n, uint64_t id) {
+  struct fs_names_dir *d = fs_names_dir_find(n, id);
+  if (d) return d;
+  d = calloc(1, sizeof(*d));
+  if (!d) return NULL;
+  if (n->dirs > n->dir_mask) fs_names_grow_dirs(n);
+  struct fs_names_dir **chain = &n->dir[fs_mix64(id) & n->dir_mask];
+  d->id = id;
+  d->next = *chain, *chain = d;
+  n->dirs++;
+  n->bytes += FS_NAMES_DIR_BYTES;
+  return d;
+}
+
+static void fs_places_close_up(struct fs_places *p) {
+  size_t kept = 0;
+  for (size_t i = 0; i < p->used; i++) {
+    if (p->place[i].name) p->place[kept++] = p->place[i];
+  }
+  p->used = kept;
+}
+
+/* Room for so many places more. */
+static bool fs_places_reserve(struct fs_places *p, size_t more) {
+  if (p->used + more <= p->room) return true;
+  if (p->live < p->used - p->used / 4) fs_places_close_up(p); /* enough holes to be worth it */
+  if (p->used + more <= p->room) return true;
+  size_t room = FS_MAX(p->room ? 2 * p->room : FS_PLACES_FIRST, p->used + more);
+  struct fs_place_of *place = realloc(p->place, room * sizeof(*place));
+  if (!place) return false;
+  p->place = place;
+  p->room = room;
+  return true;
+}
+
+/* For one record more, early or late. */
+static bool fs_dir_reserve(struct fs_names_dir *d, uint64_t seq) {
+  if (!fs_places_reserve(&d->all, d->late.used + 1)) return false;
+  return seq == 0 || seq > d->seq || fs_places_reserve(&d->late, 1);
+}
+
+/* ---- changing ---- */
+
+static void fs_dir_leave(struct fs_names_dir *d, const struct fs_name *e) {
+  struct fs_places *p = fs_places_find(&d->all, e->rec.seq) == e ? &d->all : &d->late;
+  size_t i = fs_places_search(p, e->rec.seq);
+  p->place[i].name = NULL;
+  p->live--;
+  if (i + 1 == p->used) p->used--;
+}
+
+/* At the end; one that is late in a hole of its own, or at the end of those, mostly. The room is there. */
+static void fs_dir_enter(struct fs_names_dir *d, struct fs_name *e) {
+  struct fs_places *p = &d->all;
+  size_t i = e->rec.seq > d->seq ? p->used : fs_places_search(p, e->rec.seq);
+  if (e->rec.seq <= d->seq && (i < p->used ? p->place[i].seq != e->rec.seq : d->late.used > 0)) {
+    p = &d->late;
+    i = fs_places_search(p, e->rec.seq);
+  }
+  if (i == p->used || p->place[i].seq != e->rec.seq) {
+    memmove(p->place + i + 1, p->place + i, (p->used - i) * sizeof(*p->place));
+    p->used++;
+  }
+  p->place[i] = (struct fs_place_of){.seq = e->rec.seq, .name = e};
+  d->seq = FS_MAX(d->seq, e->rec.seq);
+  p->live++;
+}
+
+static void fs_names_remove(struct fs_names *n, struct fs_name *e) {
+  struct fs_name **id = &n->by_id[fs_names_hash_id(e->rec.dir, e->rec.id) & n->mask];
+  struct fs_name **name = &n->by_name[e->hash & n->mask];
+  while (*id != e) id = &(*id)->next_id;
+  while (*name != e) name = &(*name)->next_name;
+  *id = e->next_id;
+  *name = e->next_name;
+  fs_dir_leave(e->in, e);
+  if (S_ISDIR(e->rec.mode)) e->in->subdirs--;
+  n->count--;
+  n->bytes -= fs_name_bytes(e);
+  free(e);
+}
+
+static void fs_names_tell(const struct fs_names *n, const struct fs_name *e, bool gone) {
+  if (n->watch && !S_ISREG(e->rec.mode)) n->watch(n->watch_ctx, &e->rec, gone);
+}
+
+static void fs_names_forget(struct fs_names *n, struct fs_name *e) {
+  fs_names_tell(n, e, true);
+  fs_names_remove(n, e);
+}
+
+bool fs_names_drop(struct fs_names *n, uint64_t dir, uint64_t id) {
+  struct fs_name *e = fs_names_by_id(n, dir, id);
+  if (e) fs_names_forget(n, e);
+  return e != NULL;
+}
+
+void fs_names_watch(struct fs_names *n, void (*watch)(void *ctx, const struct fs_record *r, bool gone), void *ctx) {
+  n->watch = watch;
+  n->watch_ctx = ctx;
+}
+
+static struct fs_name *fs_name_make(const struct fs_record *r, const char *name, const char *target) {
+  struct fs_name *e = calloc(1, sizeof(*e) + fs_record_size(r) - sizeof(*r));
+  if (!e) return NULL;
+  e->rec = *r;
+  memcpy(e->text, name, r->name_len);
+  if (r->target_len > 0) memcpy(e->text + r->name_len, target, r->target_len);
+  e->hash = fs_names_hash(r->dir, name, r->name_len);
+  return e;
+}
+
+static void fs_names_insert(struct fs_names *n, struct fs_names_dir *d, struct fs_name *e) {
+  if (n->count > n->mask) fs_names_grow(n);
+  struct fs_name **id = &n->by_id[fs_names_hash_id(e->rec.dir, e->rec.id) & n->mask];
+  struct fs_name **name = &n->by_name[e->hash & n->mask];
+  e->in = d;
+  e->next_id = *id, *id = e;
+  e->next_name = *name, *name = e;
+  fs_dir_enter(d, e);
+  if (S_ISDIR(e->rec.mode)) d->subdirs++;
+  n->count++;
+  n->bytes += fs_name_bytes(e);
+}
+
+/* What stands in the way of a record: that of its id, of its name, and, from a confused owner, of its seq. */
+static void fs_names_clear(struct fs_names *n, const struct fs_names_dir *d, const struct fs_name *e) {
+  struct fs_name *old = fs_names_by_id(n, e->rec.dir, e->rec.id);
+  if (old) fs_names_remove(n, old);
+  old = fs_names_by_name(n, e->rec.dir, e->text, e->rec.name_len);
+  if (old) fs_names_forget(n, old);
+  old = fs_places_find(&d->all, e->rec.seq);
+  if (!old) old = fs_places_find(&d->late, e->rec.seq);
+  if (old) fs_names_forget(n, old);
+}
+
+fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *name, const char *target,
+                    const struct fs_record **now) {
+  struct fs_names_dir *d = fs_names_dir_make(n, r->dir);
+  if (!d || !fs_dir_reserve(d, r->seq)) return -ENOMEM;
+  struct fs_name *e = fs_name_make(r, name, target);
+  if (!e) return -ENOMEM;
+  if (e->rec.seq == 0) e->rec.seq = d->seq + 1;
+  fs_names_clear(n, d, e);
+  fs_names_insert(n, d, e);
+  fs_names_tell(n, e, false);
+  if (now) *now = &e->rec;
+  return 0;
+}
+
+/* ---- directories ---- */
+
+uint64_t fs_names_changed(const struct fs_names *n, uint64_t dir) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  return d ? d->changed : 0;
+}
+
+void fs_names_change(struct fs_names *n, uint64_t dir, uint64_t now) {
+  struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  if (d) d->changed = FS_MAX(d->changed, now) + FS_CHANGED_STEP;
+}
+
+fs_err fs_names_changed_at(struct fs_names *n, uint64_t dir, uint64_t at) {
+  struct fs_names_dir *d = at == 0 ? fs_names_dir_find(n, dir) : fs_names_dir_make(n, dir);
+  if (!d) return at == 0 ? 0 : -ENOMEM;
+  d->changed = FS_MAX(d->changed, at);
+  return 0;
+}
+
+fs_err fs_names_close(struct fs_names *n, uint64_t dir, uint64_t until) {
+  struct fs_names_dir *d = until == 0 ? fs_names_dir_find(n, dir) : fs_names_dir_make(n, dir);
+  if (!d) return until == 0 ? 0 : -ENOMEM;
+  d->closed_until = until;
+  return 0;
+}
+
+uint64_t fs_names_closed_until(const struct fs_names *n, uint64_t dir) {
+  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  return d ? d->closed_until : 0;
+}
+
+bool fs_names_closed(const struct fs_names *n, uint64_t dir, uint64_t now) {
+  return now < fs_names_closed_until(n, dir);
+}
+
+void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
+  struct fs_names_dir **at = &n->dir[fs_mix64(dir) & n->dir_mask];
+  while (*at && (*at)->id != dir) at = &(*at)->next;
+  struct fs_names_dir *d = *at;
+  if (!d) return;
+  fs_dir_merge(d);
+  while (d->all.used > 0) {
+    struct fs_name *e = d->all.place[d->all.used - 1].name;
+    if (e)
+      fs_names_remove(n, e);
+    else
+      d->all.used--;
+  }
+  *at = d->next;
+  n->dirs--;
+  n->bytes -= FS_NAMES_DIR_BYTES;
+  free(d->all.place);
+  free(d->late.place);
+  free(d);
+}
+
+void fs_names_free(struct fs_names *n) {
+  for (uint64_t i = 0; n->dir && i <= n->dir_mask; i++) {
+    while (n->dir[i]) fs_names_drop_dir(n, n->dir[i]->id);
+  }
+  free(n->dir);
+  free(n->by_id);
+  free(n->by_name);
+  free(n);
+}

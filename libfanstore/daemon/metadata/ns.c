@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The name service as its owner sees it (ns.h): clients' calls, other ranks' messages, time. */
+#include "daemon/metadata/ns.h"
+
+#include <stdlib.h>
+
+#include "daemon/metadata/ns_priv.h"
+
+static void fs_ns_other(void *ctx, const struct fs_record *r, bool gone) {
+  struct fs_ns *ns = ctx;
+  ns->hooks->other(ns, r, gone);
+}
+
+fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
+                 const struct fs_ns_hooks *hooks, void *owner) {
+  struct fs_ns *ns = calloc(1, sizeof(*ns));
+  if (!ns) return -ENOMEM;
+  ns->rank = rank;
+  ns->hooks = hooks;
+  ns->owner = owner;
+  ns->deadline_ns = deadline_ns;
+  fs_members_all(&ns->members, nodes);
+  struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits, &ns->committing,      &ns->holds,
+                              &ns->moves, &ns->climbs,   &ns->local,   &ns->transfers_to_do, &ns->markings};
+  for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) fs_chain_init(lists[i]);
+  for (size_t i = 0; i < FS_ASK_CHAINS; i++) fs_chain_init(&ns->ask_hash[i]);
+  ns->suspect = calloc(nodes, sizeof(*ns->suspect));
+  *out = ns;
+  if (ns->suspect && fs_names_new(&ns->names) == 0) {
+    for (uint32_t i = 0; i < nodes; i++) ns->suspect[i].ns = ns;
+    if (hooks->other) fs_names_watch(ns->names, fs_ns_other, ns);
+    return 0;
+  }
+  free(ns->suspect);
+  free(ns);
+  return -ENOMEM;
+}
+
+void *fs_ns_owner(const struct fs_ns *ns) {
+  return ns->owner;
+}
+uint64_t fs_ns_dropped(const struct fs_ns *ns) {
+  return ns->dropped_messages;
+}
+const struct fs_members *fs_ns_members(const struct fs_ns *ns) {
+  return &ns->members;
+}
+void fs_ns_limit(struct fs_ns *ns, uint64_t bytes) {
+  ns->most_bytes = bytes;
+}
+bool fs_ns_full(const struct fs_ns *ns) {
+  return ns->most_bytes > 0 && fs_names_bytes(ns->names) >= ns->most_bytes;
+}
+void fs_ns_replicate(struct fs_ns *ns) {
+  ns->replicated = true;
+}
+uint32_t fs_ns_home(const struct fs_ns *ns, uint64_t id) {
+  uint32_t rank = FS_OUT_ID_RANK(id);
+  return !ns->replicated || fs_member(&ns->members, rank) ? rank : fs_members_after(&ns->members, rank);
+}
+bool fs_ns_sure(const struct fs_ns *ns) {
+  return !ns->unsure;
+}
+uint64_t fs_ns_id(struct fs_ns *ns) {
+  return FS_OUT_ID_MAKE(ns->rank, ++ns->next_id);
+}
+bool fs_ns_done_before(const struct fs_ns *ns, uint64_t call) {
+  return fs_done_already(ns, call) == 1;
+}
+void fs_ns_done_now(struct fs_ns *ns, uint64_t call) {
+  fs_done_note(ns, call);
+}
+bool fs_ns_busy(const struct fs_ns *ns) {
+  return ns->transfers > 0 || !fs_chain_empty(&ns->transfers_to_do) || !fs_chain_empty(&ns->moves) ||
+         !fs_chain_empty(&ns->committing) || !fs_chain_empty(&ns->requests);
+}
+
+void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
+  ns->now = now;
+  fs_request_start(ns, c, n, done, ctx);
+  fs_ns_drain(ns);
+}
+
+void fs_ns_run_local(struct fs_ns *ns, uint64_t now) {
+  ns->now = now;
+  fs_ns_drain(ns);
+}
+
+/* Questions to the keeper of a directory: both sides must mean the same one. */
+static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c, size_t n) {
+  uint64_t dir = c->op == FS_NAMES_RENAME ? c->to : c->dir;
+  struct fs_keepers k = fs_members_keepers(&ns->members, dir);
+  bool mirror = c->op == FS_NAMES_MIRROR;
+  if (set > ns->members.number)
+    fs_ns_answer(ns, a, -EAGAIN, NULL, 0); /* the set is on its way */
+  else if (set < ns->members.number || (mirror ? k.mirror : k.owner) != ns->rank || (mirror && k.owner != a.from))
+    fs_answer_stale(ns, a);
+  else if (mirror)
+    fs_commit_mirror(ns, a, c, n);
+  else
+    fs_exec(ns, a, c, n);
+}
+
+/* From a file's home to its partner: both sides must mean the same ones. */
+static void fs_ns_replica(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c) {
+  if (set > ns->members.number)
+    fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
+  else if (set < ns->members.number || fs_ns_home(ns, c->id) != a.from ||
+           fs_members_after(&ns->members, a.from) != ns->rank)
+    fs_answer_stale(ns, a);
+  else
+    ns->hooks->home(ns, a, c);
+}
+
+static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c, size_t n) {
+  /* A ping, or an accusation, from who has not heard of the newer set; or from who has. */
+  bool old = set < ns->members.number && (c->op == FS_NAMES_PING || c->op == FS_NAMES_ACCUSE);
+  struct fs_names_call ping = {.op = FS_NAMES_PING};
+  if (set > ns->members.number && c->op == FS_NAMES_PING) fs_ns_ask(ns, a.from, &ping, sizeof(ping), NULL, NULL);
+  if (old) {
+    fs_answer_stale(ns, a);
+    return;
+  }
+  /* This rank may be its new home: the set is on its way. A RELEASE that came later could undo a HOLD. */
+  if (fs_call_for_home(c) && ns->replicated && set > ns->members.number && c->op != FS_NAMES_RELEASE) {
+    fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
+    return;
+  }
+  if (fs_call_for_home(c)) {
+    ns->hooks->home(ns, a, c);
+    return;
+  }
+  switch (c->op) {
+  case FS_NAMES_MARK:
+    if (c->seq < FS_MARK_BITS) ns->hooks->mark(ns, (uint32_t)c->seq);
+    break;
+  case FS_NAMES_TREE:
+    ns->hooks->tree(ns);
+    break;
+  case FS_NAMES_LISTS:
+    ns->hooks->lists(ns);
+    break;
+  case FS_NAMES_DROP:
+    ns->hooks->dropped(ns, c->id);
+    if ((c->flags & FS_NAMES_AWAIT) && ns->hooks->dropping && ns->hooks->dropping(ns, a, c->id)) return;
+    break;
+  case FS_NAMES_REPLICA:
+    fs_ns_replica(ns, a, set, c);
+    return;
+  case FS_NAMES_PING:
+    break;
+  case FS_NAMES_ACCUSE:
+    fs_accused(ns, a, c);
+    return;
+  case FS_NAMES_WHERE:
+    fs_where_asked(ns, a, c);
+    return;
+  case FS_NAMES_SET:
+    fs_set_received(ns, a, c, n);
+    return;
+  default:
+    fs_ns_keeper(ns, a, set, c, n);
+    return;
+  }
+  fs_ns_answer(ns, a, 0, NULL, 0);
+}
+
+void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct fs_ns_message *head, const void *body,
+                   size_t n) {
+  bool sane = from < ns->members.nodes && n <= FS_NAMES_BODY && (head->answer || fs_call_ok(body, n));
+  ns->now = now;
+  if (from < ns->members.nodes) ns->suspect[from].heard = true, ns->suspect[from].silent = false;
+  if (!sane)
+    ns->dropped_messages++;
+  else if (head->answer)
+    fs_ns_answered(ns, from, head, body, n);
+  else
+    fs_ns_asked(ns, (struct fs_asked){.from = from, .id = head->id}, head->set, body, n);
+  fs_ns_drain(ns);
+}
+
+/* This rank itself stood still: the others had no time to be late in. */
+static void fs_ns_gap(struct fs_ns *ns, uint64_t gap) {
+  for (struct fs_chain *l = ns->asks.next; l != &ns->asks; l = l->next) {
+    struct fs_ask *a = FS_ITEM(l, struct fs_ask, chain);
+    if (a->deadline != 0) a->deadline += gap;
+  }
+  for (struct fs_chain *l = ns->holds.next; l != &ns->holds; l = l->next) {
+    struct fs_hold *h = FS_ITEM(l, struct fs_hold, chain);
+    if (h->until != UINT64_MAX) h->until += gap;
+  }
+  for (struct fs_chain *l = ns->requests.next; l != &ns->requests; l = l->next)
+    FS_ITEM(l, struct fs_request, chain)->end += gap;
+  ns->watch_at += gap;
+  ns->unsure = true;
+  ns->stood++;
+}
+
+void fs_ns_timers(struct fs_ns *ns, uint64_t now) {
+  uint64_t gap = ns->timers_at != 0 && now > ns->timers_at ? now - ns->timers_at : 0;
+  ns->now = ns->timers_at = now;
+  if (gap > ns->deadline_ns / 4) fs_ns_gap(ns, gap);
+  fs_ns_ask_timers(ns);
+  fs_watch_timers(ns);
+  fs_hold_timers(ns);
+  fs_climb_timers(ns);
+  fs_commit_timers(ns, false);
+  fs_request_timers(ns, false);
+  fs_ns_drain(ns);
+}

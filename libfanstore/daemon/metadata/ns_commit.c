@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The mirror of a directory hears of each change before the caller does, and of the whole directory when it has become
+ * the mirror by another rank's end. A change says what is to be put and what to be dropped, so it may come twice.
+ */
+#include <stdlib.h>
+
+#include "daemon/metadata/ns_priv.h"
+
+/* ---- on the owner's side ---- */
+
+/* The answer to a file's removal is its id: the caller's daemon waits for the home (fs_ns_await_drop). */
+static void fs_commit_say(const struct fs_commit *c, fs_err err) {
+  bool removal = c->answer_n == 0 && c->drop != 0;
+  size_t n = removal ? sizeof(c->drop) : c->answer_n;
+  fs_ns_answer(c->ns, c->asked, err, removal ? (const void *)&c->drop : c->answer, err == 0 ? n : 0);
+}
+
+static void fs_commit_end(struct fs_commit *c, fs_err err) {
+  struct fs_ns *ns = c->ns;
+  fs_chain_drop(&c->chain);
+  fs_chain_drop(&c->all);
+  if (err == 0 && c->drop != 0) fs_gone_drop(ns, c->drop);
+  if (c->then)
+    c->then(c, err);
+  else if (err < 0 || !c->answered)
+    fs_commit_say(c, err);
+  free(c->answer);
+  free(c);
+}
+
+static void fs_commit_later(struct fs_commit *c, uint64_t ns) {
+  c->again = c->ns->now + ns;
+  fs_chain_push(&c->ns->commits, &c->chain);
+}
+
+static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_commit *c = ctx;
+  (void)body, (void)n;
+  if (err != 0) c->relayed = c->answered = false; /* what it is told next may be something later */
+  if (err == -ETIMEDOUT) fs_accuse(c->ns, c->rank);
+  if (err == 0)
+    fs_commit_end(c, 0);
+  else
+    fs_commit_later(c, FS_NS_RETRY_NS);
+}
+
+/* Does the directory take names? */
+static uint32_t fs_commit_shut(const struct fs_ns *ns, uint64_t dir) {
+  uint64_t until = fs_names_closed_until(ns->names, dir);
+  return until == UINT64_MAX ? FS_NAMES_REMOVED : until > ns->now ? FS_NAMES_SHUT : FS_NAMES_OPENED;
+}
+
+/*
+ * What the mirror is to be told, by what is true now: this may be sent again, after later changes of the same records
+ * have arrived there.
+ */
+static size_t fs_commit_change(const struct fs_commit *c) {
+  struct fs_ns *ns = c->ns;
+  struct fs_names_call *head = (void *)ns->body;
+  const struct fs_record *put = c->put ? fs_names_find_id(ns->names, c->dir, c->put) : NULL;
+  const struct fs_record *kept = c->gone ? fs_names_find_id(ns->names, c->dir, c->gone) : NULL;
+  const struct fs_hold *h = c->hold ? fs_hold_find(ns, c->dir, c->hold) : NULL;
+  size_t at = sizeof(*head);
+  *head = (struct fs_names_call){.op = FS_NAMES_MIRROR,
+                                 .dir = c->dir,
+                                 .id = c->gone,
+                                 .to = c->to,
+                                 .size = c->call,
+                                 .mtime = (int64_t)fs_names_changed(ns->names, c->dir)};
+  if (c->hold) {
+    head->id = c->hold;
+    head->flags = h ? FS_NAMES_HELD : FS_NAMES_KEEP;
+    head->to = h ? h->to : 0;
+    head->size = h ? h->call : 0;
+  }
+  if (c->shut) head->flags = fs_commit_shut(ns, c->dir);
+  if (kept) head->id = head->to = 0;
+  if (c->later) head->flags |= FS_NAMES_LATER;
+  if (c->answered) head->seq = c->asked.id, head->mode = c->asked.from;
+  if (put) (void)fs_record_put(head, FS_NAMES_BODY, &at, put, fs_record_name(put), fs_record_target(put));
+  if (kept) (void)fs_record_put(head, FS_NAMES_BODY, &at, kept, fs_record_name(kept), fs_record_target(kept));
+  return at;
+}
+
+/* The owner that is none any more leaves the answer to the new one. */
+static void fs_commit_try(struct fs_commit *c) {
+  struct fs_keepers k = fs_members_keepers(&c->ns->members, c->dir);
+  if (k.owner != c->ns->rank) {
+    fs_commit_end(c, -ESTALE);
+  } else if (k.mirror == FS_NO_RANK) {
+    fs_commit_end(c, 0);
+  } else {
+    c->rank = k.mirror;
+    c->answered = c->relayed && c->asked.from != c->ns->rank;
+    fs_ns_ask(c->ns, c->rank, c->ns->body, fs_commit_change(c), fs_commit_answered, c);
+  }
+}
+
+struct fs_commit *fs_commit_new(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_record *answer) {
+  struct fs_commit *c = calloc(1, sizeof(*c));
+  size_t size = answer ? fs_record_size(answer) : 0;
+  void *copy = malloc(size + 1);
+  if (!c || !copy) {
+    free(c);
+    free(copy);
+    return NULL;
+  }
+  c->ns = ns;
+  c->asked = a;
+  c->dir = dir;
+  c->answer = copy;
+  fs_chain_init(&c->chain);
+  fs_chain_init(&c->all);
+  if (answer)
+    (void)fs_record_put(c->answer, size, &c->answer_n, answer, fs_record_name(answer), fs_record_target(answer));
+  return c;
+}
+
+void fs_commit_start(struct fs_commit *c) {
+  fs_chain_push(&c->ns->committing, &c->all);
+  fs_commit_try(c);
+}
+
+bool fs_committing(const struct fs_ns *ns, uint64_t call) {
+  for (struct fs_chain *l = ns->committing.next; l != &ns->committing; l = l->next) {
+    const struct fs_commit *c = FS_ITEM(l, struct fs_commit, all);
+    if (c->call == call) return true;
+  }
+  return false;
+}
+
+void fs_commit_timers(struct fs_ns *ns, bool all) {
+  struct fs_chain due;
+  fs_chain_init(&due);
+  for (struct fs_chain *l = ns->commits.next, *next; l != &ns->commits; l = next) {
+    next = l->next;
+    if (!all && ns->now < FS_ITEM(l, struct fs_commit, chain)->again) continue;
+    fs_chain_drop(l);
+    fs_chain_push(&due, l);
+  }
+  for (struct fs_chain *l; (l = fs_chain_pop(&due)) != NULL;) fs_commit_try(FS_ITEM(l, struct fs_commit, chain));
+}
+
+/* ---- on the mirror's side ---- */
+
+static fs_err fs_commit_shut_here(struct fs_ns *ns, const struct fs_names_call *c) {
+  if (c->flags & FS_NAMES_REMOVED) return fs_gone_dir(ns, c->dir);
+  if (fs_names_closed_until(ns->names, c->dir) == UINT64_MAX) return 0;
+  uint64_t until = c->flags & FS_NAMES_SHUT ? ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns : 0;
+  return fs_names_close(ns->names, c->dir, until);
+}
+
+/* For the owner, which saves the caller the way back over it: with the first record, if there are any, or the id of the
+   file that was removed, or 0. */
+static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, size_t n, uint64_t removed) {
+  struct fs_asked caller = {.from = c->mode, .id = c->seq};
+  size_t begin = fs_call_size(c), end = begin;
+  if (begin < n) (void)fs_record_next(c, n, &end);
+  if (caller.from >= ns->members.nodes) return;
+  if (begin == end && removed != 0)
+    fs_ns_answer(ns, caller, 0, &removed, sizeof(removed));
+  else
+    fs_ns_answer(ns, caller, 0, (const char *)c + begin, end - begin);
+}
+
+void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+  size_t at = fs_call_size(c);
+  const struct fs_record *r;
+  fs_err err = fs_names_changed_at(ns->names, c->dir, (uint64_t)c->mtime);
+  if (err == 0 && c->id != 0) err = fs_hold_mirror(ns, c);
+  if (c->flags & (FS_NAMES_HELD | FS_NAMES_KEEP)) {
+    fs_ns_answer(ns, a, err, NULL, 0);
+    return;
+  }
+  if (c->flags & (FS_NAMES_SHUT | FS_NAMES_OPENED | FS_NAMES_REMOVED)) err = fs_commit_shut_here(ns, c);
+  const struct fs_record *gone = c->id != 0 ? fs_names_find_id(ns->names, c->dir, c->id) : NULL;
+  uint64_t removed = gone && c->to == 0 && S_ISREG(gone->mode) ? gone->id : 0;
+  if (gone && c->to == 0) fs_gone_note(ns, gone);
+  if (c->id != 0) (void)fs_names_drop(ns->names, c->dir, c->id);
+  if (c->id != 0 && c->to != 0) fs_moved_note(ns, c->dir, c->id, c->to);
+  while (err == 0 && at < n) {
+    r = fs_record_next(c, n, &at);
+    if (!r || r->dir != c->dir)
+      err = -EPROTO;
+    else
+      err = fs_names_put(ns->names, r, fs_record_name(r), fs_record_target(r), NULL);
+    if (err == 0) fs_moved_forget(ns, r->dir, r->id);
+  }
+  if (err == 0 && c->size != 0) fs_done_note(ns, c->size);
+  if (err == 0 && c->seq != 0) fs_commit_answer(ns, c, n, removed);
+  if (err == 0 && (c->seq != 0 || (c->flags & FS_NAMES_LATER)))
+    fs_ns_answer_later(ns, a);
+  else
+    fs_ns_answer(ns, a, err, NULL, 0);
+}
+
+/* ---- a whole directory ---- */
+
+#define FS_TRANSFERS 32u /* directories at once */
+
+struct fs_transfer {
+  struct fs_chain chain;
+  struct fs_ns *ns;
+  uint64_t dir, from, seq; /* what is under way is after `from` */
+  uint32_t rank;
+  bool told; /* whether it takes names, with the first */
+};
+
+static void fs_transfer_step(struct fs_transfer *t);
+
+static void fs_transfer_next(struct fs_ns *ns) {
+  struct fs_chain *l;
+  if (ns->transferring) return; /* one that had nothing to send has ended in the middle of this */
+  ns->transferring = true;
+  while (ns->transfers < FS_TRANSFERS && (l = fs_chain_pop(&ns->transfers_to_do)) != NULL) {
+    ns->transfers++;
+    fs_transfer_step(FS_ITEM(l, struct fs_transfer, chain));
+  }
+  ns->transferring = false;
+}
+
+static void fs_transfer_end(struct fs_transfer *t) {
+  struct fs_ns *ns = t->ns;
+  ns->transfers--;
+  free(t);
+  fs_transfer_next(ns);
+}
+
+static void fs_transfer_answered(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_transfer *t = ctx;
+  bool again = err == -ETIMEDOUT || err == -ESTALE || err == -EAGAIN;
+  (void)body, (void)n;
+  if (err == -ETIMEDOUT) fs_accuse(t->ns, t->rank);
+  if (again) t->seq = t->from;
+  t->told = t->told || err == 0;
+  if (err == 0 || again)
+    fs_transfer_step(t);
+  else
+    fs_transfer_end(t); /* it is no member any more: the next mirror has a transfer of its own */
+}
+
+/* As many records as fit; those after them when these have arrived. */
+static void fs_transfer_step(struct fs_transfer *t) {
+  struct fs_ns *ns = t->ns;
+  struct fs_names_call *c = (void *)ns->body;
+  size_t at = sizeof(*c);
+  const struct fs_record *r;
+  struct fs_keepers k = fs_members_keepers(&ns->members, t->dir);
+  if (k.owner != ns->rank || k.mirror != t->rank) {
+    fs_transfer_end(t);
+    return;
+  }
+  uint64_t changed = fs_names_changed(ns->names, t->dir);
+  *c = (struct fs_names_call){.op = FS_NAMES_MIRROR, .dir = t->dir, .mtime = (int64_t)changed};
+  if (!t->told && fs_names_closed(ns->names, t->dir, ns->now)) c->flags = fs_commit_shut(ns, t->dir);
+  t->from = t->seq;
+  while ((r = fs_names_after(ns->names, t->dir, t->seq)) != NULL &&
+         fs_record_put(c, FS_NAMES_BODY, &at, r, fs_record_name(r), fs_record_target(r))) {
+    t->seq = r->seq;
+  }
+  if (at == sizeof(*c) && c->flags == 0 && (t->told || changed == 0))
+    fs_transfer_end(t);
+  else
+    fs_ns_ask(ns, t->rank, c, at, fs_transfer_answered, t);
+}
+
+struct fs_transfers {
+  struct fs_ns *ns;
+  const struct fs_members *before;
+};
+
+static void fs_transfer_dir(void *ctx, uint64_t dir) {
+  struct fs_transfers *all = ctx;
+  struct fs_ns *ns = all->ns;
+  struct fs_keepers was = fs_members_keepers(all->before, dir), is = fs_members_keepers(&ns->members, dir);
+  if (is.owner != ns->rank || is.mirror == FS_NO_RANK || is.mirror == was.mirror || is.mirror == was.owner) return;
+  struct fs_transfer *t = malloc(sizeof(*t));
+  if (!t) return;
+  *t = (struct fs_transfer){.ns = ns, .dir = dir, .rank = is.mirror};
+  fs_chain_push(&ns->transfers_to_do, &t->chain);
+}
+
+void fs_commit_transfer(struct fs_ns *ns, const struct fs_members *before) {
+  struct fs_transfers all = {.ns = ns, .before = before};
+  fs_names_each(ns->names, fs_transfer_dir, &all);
+  fs_transfer_next(ns);
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the keeper of a directory does for a call that concerns this directory alone. Memory is changed, the mirror told
+ * (ns_commit.c), the caller answered, in this order. Called for each such message of a rank with the same members.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/metadata/ns_priv.h"
+
+/* ---- calls are done once, however often they are made ---- */
+
+static uint32_t fs_done_chain(uint64_t id) {
+  return (uint32_t)(id * 0x9e3779b97f4a7c15ull >> 48) % FS_DONE_CALLS;
+}
+
+static bool fs_done_find(const struct fs_done_calls *d, uint64_t id) {
+  uint32_t i = d->chain[fs_done_chain(id)];
+  while (i != 0 && d->call[i - 1].id != id) i = d->call[i - 1].next;
+  return i != 0;
+}
+
+int fs_done_already(const struct fs_ns *ns, uint64_t id) {
+  if (id == 0 || !fs_done_find(&ns->done, id)) return 0;
+  return fs_committing(ns, id) ? -EAGAIN : 1;
+}
+
+void fs_done_note(struct fs_ns *ns, uint64_t id) {
+  struct fs_done_calls *d = &ns->done;
+  struct fs_done_call *c = &d->call[d->at];
+  uint32_t *link = &d->chain[fs_done_chain(c->id)];
+  if (id == 0 || fs_done_find(d, id)) return;
+  while (*link != 0 && *link != d->at + 1) link = &d->call[*link - 1].next;
+  if (*link != 0) *link = c->next; /* the oldest is forgotten */
+  link = &d->chain[fs_done_chain(id)];
+  *c = (struct fs_done_call){.id = id, .next = *link};
+  *link = d->at + 1;
+  d->at = (d->at + 1) % FS_DONE_CALLS;
+}
+
+bool fs_exec_visible(const struct fs_record *r, uint32_t from) {
+  return (r->flags & FS_RECORD_PUBLISHED) || r->home == from || !S_ISREG(r->mode);
+}
+
+const struct fs_record *fs_exec_find(const struct fs_ns *ns, const struct fs_names_call *c) {
+  return fs_names_find(ns->names, c->dir, fs_call_name(c), c->name_len);
+}
+
+/* The home of a file whose home has gone is its replica's rank. */
+bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r) {
+  struct fs_record now = *r;
+  if (S_ISREG(r->mode) && !fs_member(&ns->members, r->home)) now.home = fs_ns_home(ns, r->id);
+  return fs_record_put(ns->body, sizeof(ns->body), at, &now, fs_record_name(r), fs_record_target(r));
+}
+
+void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r) {
+  size_t at = 0;
+  (void)fs_answer_put(ns, &at, r);
+  fs_ns_answer(ns, a, err, ns->body, at);
+}
+
+void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commit) {
+  if (commit)
+    fs_commit_start(commit);
+  else
+    fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
+}
+
+/* The record has been put; NULL: it could not be. */
+static struct fs_commit *fs_exec_put_commit(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r,
+                                            uint64_t call) {
+  struct fs_commit *commit = r ? fs_commit_new(ns, a, r->dir, r) : NULL;
+  if (!commit) return NULL;
+  commit->put = r->id;
+  commit->call = call;
+  commit->relayed = true;
+  return commit;
+}
+
+static void fs_exec_put(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
+  fs_exec_commit(ns, a, fs_exec_put_commit(ns, a, r, call));
+}
+
+/* There is no record of this id in this directory: it may be known where it went. */
+static void fs_exec_absent(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  uint64_t to = fs_moved_to(ns, c->dir, c->id);
+  fs_ns_answer(ns, a, to != 0 ? -EREMCHG : -ENOENT, &to, sizeof(to));
+}
+
+void fs_changed_now(struct fs_ns *ns, uint64_t dir) {
+  fs_names_change(ns->names, dir, fs_changed_clock());
+}
+
+static void fs_exec_times(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  struct fs_dir_times t = {.changed = fs_names_changed(ns->names, c->dir),
+                           .subdirs = fs_names_subdirs(ns->names, c->dir)};
+  fs_ns_answer(ns, a, 0, &t, sizeof(t));
+}
+
+/* Of a directory whose names are kept here, too, all is known. */
+static void fs_exec_found(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r) {
+  struct fs_record now = *r;
+  size_t at = 0;
+  if (!S_ISDIR(r->mode) || fs_members_keepers(&ns->members, r->id).owner != ns->rank) {
+    fs_answer_record(ns, a, 0, r);
+    return;
+  }
+  fs_record_changed(&now, fs_names_changed(ns->names, r->id));
+  now.size = fs_names_subdirs(ns->names, r->id);
+  now.flags |= FS_RECORD_TIMED;
+  (void)fs_record_put(ns->body, sizeof(ns->body), &at, &now, fs_record_name(r), fs_record_target(r));
+  fs_ns_answer(ns, a, 0, ns->body, at);
+}
+
+static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *r = c->name_len > 0 ? fs_exec_find(ns, c) : fs_names_find_id(ns->names, c->dir, c->id);
+  if (r && (fs_exec_visible(r, a.from) || (c->flags & FS_NAMES_TAKEN_TOO)))
+    fs_exec_found(ns, a, r);
+  else if (r || c->name_len > 0)
+    fs_ns_answer(ns, a, -ENOENT, NULL, 0);
+  else
+    fs_exec_absent(ns, a, c);
+}
+
+/* For a rename into it: where it is, unless that is about to change. */
+static void fs_exec_above(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *r = fs_names_find_id(ns->names, c->dir, c->id);
+  uint64_t call = fs_held_by(ns, c->dir, c->id);
+  if (!r)
+    fs_exec_absent(ns, a, c);
+  else if (fs_held(ns, c->dir, c->id))
+    fs_ns_answer(ns, a, -EBUSY, &call, sizeof(call));
+  else
+    fs_answer_record(ns, a, 0, r);
+}
+
+static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  size_t at = 0;
+  uint64_t seq = c->seq;
+  const struct fs_record *r;
+  while ((r = fs_names_after(ns->names, c->dir, seq)) != NULL) {
+    seq = r->seq;
+    if (!fs_exec_visible(r, a.from)) continue;
+    if (!fs_answer_put(ns, &at, r)) break;
+  }
+  fs_ns_answer(ns, a, 0, ns->body, at);
+}
+
+/* ---- making ---- */
+
+/* The record as it is when it has just been made. */
+static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t home) {
+  bool file = S_ISREG(c->mode), staged = c->flags & FS_NAMES_STAGED;
+  return (struct fs_record){.id = c->id,
+                            .dir = c->dir,
+                            .size = !file    ? c->name2_len
+                                    : staged ? c->size
+                                             : 0,
+                            .mtime = c->mtime,
+                            .ctime = c->mtime,
+                            .mtime_ns = c->mtime_ns,
+                            .ctime_ns = c->mtime_ns,
+                            .mode = c->mode,
+                            .home = home,
+                            .flags = staged ? FS_RECORD_PUBLISHED | FS_RECORD_STAGED
+                                     : file ? 0
+                                            : FS_RECORD_PUBLISHED,
+                            .name_len = c->name_len,
+                            .target_len = c->name2_len};
+}
+
+/* The same call again: it was made, whatever has become of it since. */
+static void fs_exec_created(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  struct fs_record made = fs_exec_made(c, a.from);
+  size_t at = 0;
+  (void)fs_record_put(ns->body, sizeof(ns->body), &at, &made, fs_call_name(c), fs_call_name2(c));
+  fs_ns_answer(ns, a, 0, ns->body, at);
+}
+
+static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+  const struct fs_record *old = fs_exec_find(ns, c), *r;
+  int done = fs_done_already(ns, c->id);
+  if (done < 0) {
+    fs_ns_answer(ns, a, done, NULL, 0);
+  } else if (done > 0 || (old && old->id == c->id)) {
+    fs_exec_created(ns, a, c);
+  } else if (old) {
+    fs_answer_record(ns, a, -EEXIST, old);
+  } else if (fs_names_closed(ns->names, c->dir, ns->now)) {
+    fs_ns_answer(ns, a, -ENOENT, NULL, 0);
+  } else if (fs_ns_full(ns)) {
+    fs_ns_answer(ns, a, -ENOSPC, NULL, 0);
+  } else if (!fs_exec_mark(ns, a, c->dir, c, n)) {
+    struct fs_record made = fs_exec_made(c, a.from);
+    fs_err err = fs_names_put(ns->names, &made, fs_call_name(c), fs_call_name2(c), &r);
+    if (err == 0) fs_done_note(ns, c->id);
+    if (err == 0 && !(c->flags & FS_NAMES_STAGED)) fs_changed_now(ns, c->dir); /* else it is as DIR's was */
+    if (S_ISDIR(c->mode)) fs_above_note(ns, c->id, c->dir);
+    fs_exec_put(ns, a, err == 0 ? r : NULL, c->id);
+  }
+}
+
+/* ---- changing ---- */
+
+static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *old = fs_names_find_id(ns->names, c->dir, c->id), *r;
+  if (!old) {
+    fs_exec_absent(ns, a, c);
+    return;
+  }
+  if (ns->replicated && fs_ns_home(ns, c->id) != a.from) { /* it was stopped, and its files have another home now */
+    fs_ns_answer(ns, a, -EIO, NULL, 0);
+    return;
+  }
+  if (fs_held(ns, c->dir, c->id) || !S_ISREG(old->mode)) {
+    fs_ns_answer(ns, a, S_ISREG(old->mode) ? -EAGAIN : -ENOENT, NULL, 0);
+    return;
+  }
+  struct fs_record now = *old;
+  if (c->seq != 0 && c->seq <= old->version) { /* home has said something newer; the mirror is to have it, too */
+    fs_exec_put(ns, a, old, 0);
+    return;
+  }
+  now.flags |= FS_RECORD_PUBLISHED | (c->flags & FS_NAMES_PARTS ? FS_RECORD_SHARED : 0);
+  if (!(c->flags & FS_NAMES_STAGED)) now.flags &= ~(uint32_t)FS_RECORD_STAGED;
+  now.version = c->seq != 0 ? c->seq : old->version + 1;
+  now.size = c->size;
+  now.mtime = c->mtime;
+  now.mtime_ns = c->mtime_ns;
+  now.ctime = c->to != 0 ? (int64_t)(c->to / 1000000000u) : c->mtime;
+  now.ctime_ns = c->to != 0 ? (uint32_t)(c->to % 1000000000u) : c->mtime_ns;
+  now.mode = S_IFREG | (c->mode & 07777);
+  bool appears = !(old->flags & FS_RECORD_PUBLISHED);
+  fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), NULL, &r);
+  if (err == 0 && appears) fs_changed_now(ns, c->dir); /* other nodes see it from now on */
+  struct fs_commit *commit = fs_exec_put_commit(ns, a, err == 0 ? r : NULL, 0);
+  if (commit) commit->later = (c->flags & FS_NAMES_LATER) && a.from == ns->rank;
+  fs_exec_commit(ns, a, commit);
+}
+
+const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_names_call *c) {
+  if (ns->replicated || fs_members_keepers(&ns->members, c->dir).owner != ns->rank) return NULL;
+  const struct fs_record *r = fs_names_find_id(ns->names, c->dir, c->id);
+  bool done = r && (r->flags & FS_RECORD_PUBLISHED) && r->home == ns->rank && r->version >= c->seq;
+  return done ? r : NULL;
+}
+
+static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs_names_call *c) {
+  struct fs_record now = *old;
+  bool dir_times = (c->flags & FS_SET_TIMES) && S_ISDIR(old->mode);
+  uint64_t ctime = FS_MAX(fs_changed_clock(), dir_times ? c->size + FS_CHANGED_STEP / 2 : 0);
+  fs_stamp(ctime, &now.ctime, &now.ctime_ns);
+  if (c->flags & FS_SET_MODE) now.mode = (old->mode & S_IFMT) | (c->mode & 07777);
+  if (c->flags & FS_SET_TIMES) now.mtime = c->mtime, now.mtime_ns = c->mtime_ns;
+  if (dir_times) now.version = c->size;
+  return now;
+}
+
+/* Clients keep what they know of directories: that their owner may not write or search one, say, all members hear of
+   before the caller is answered. */
+struct fs_exec_modes {
+  struct fs_ns *ns;
+  struct fs_asked a;
+  uint64_t dir, id;
+};
+
+static void fs_exec_modes_told(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_exec_modes *m = ctx;
+  const struct fs_record *r = fs_names_find_id(m->ns->names, m->dir, m->id);
+  (void)err, (void)body, (void)n;
+  if (r)
+    fs_answer_record(m->ns, m->a, 0, r);
+  else
+    fs_ns_answer(m->ns, m->a, 0, NULL, 0); /* it was changed, and removed since */
+  free(m);
+}
+
+static void fs_exec_modes_committed(struct fs_commit *commit, fs_err err) {
+  struct fs_exec_modes *m = commit->ctx;
+  struct fs_names_call c = {.op = FS_NAMES_TREE};
+  if (err < 0) {
+    fs_ns_answer(m->ns, m->a, err, NULL, 0);
+    free(m);
+    return;
+  }
+  m->ns->hooks->tree(m->ns);
+  fs_ns_ask_all(m->ns, &c, sizeof(c), fs_exec_modes_told, m);
+}
+
+static void fs_exec_set_modes(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
+  struct fs_exec_modes *m = malloc(sizeof(*m));
+  struct fs_commit *commit = m ? fs_exec_put_commit(ns, a, r, call) : NULL;
+  if (commit) {
+    *m = (struct fs_exec_modes){.ns = ns, .a = a, .dir = r->dir, .id = r->id};
+    commit->relayed = false;
+    commit->then = fs_exec_modes_committed;
+    commit->ctx = m;
+  } else {
+    free(m);
+  }
+  fs_exec_commit(ns, a, commit);
+}
+
+/* Of a directory or a symlink; `to` is the call's own id, the same when it is made again. */
+static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *old = fs_names_find_id(ns->names, c->dir, c->id), *r;
+  int done = fs_done_already(ns, c->to);
+  if (!old) {
+    fs_exec_absent(ns, a, c);
+  } else if ((old->mode & S_IFMT) != (c->mode & S_IFMT)) {
+    fs_ns_answer(ns, a, -EINVAL, NULL, 0);
+  } else if (done < 0 || fs_held(ns, c->dir, c->id)) {
+    fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
+  } else if (done > 0) {
+    fs_answer_record(ns, a, 0, old);
+  } else {
+    struct fs_record now = fs_exec_set(old, c);
+    bool permits = S_ISDIR(old->mode) && ((old->mode ^ now.mode) & S_IRWXU);
+    fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), fs_record_target(old), &r);
+    if (err == 0) fs_done_note(ns, c->to);
+    if (err == 0 && permits)
+      fs_exec_set_modes(ns, a, r, c->to);
+    else
+      fs_exec_put(ns, a, err == 0 ? r : NULL, c->to);
+  }
+}
+
+/* Takes a record out, and tells its home when it was a file. NULL: no memory, nothing changed. */
+static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
+  struct fs_commit *commit = fs_commit_new(ns, a, r->dir, NULL);
+  if (!commit) return NULL;
+  commit->gone = r->id;
+  commit->call = call;
+  commit->relayed = true;
+  if (S_ISREG(r->mode)) {
+    commit->drop = r->id;
+  }
+  fs_done_note(ns, call);
+  fs_changed_now(ns, r->dir);
+  (void)fs_names_drop(ns->names, r->dir, r->id);
+  return commit;
+}
+
+/* One that was never published, of a home that is gone, nobody would see again. */
+static bool fs_exec_removable(const struct fs_ns *ns, const struct fs_record *r, uint32_t from) {
+  return fs_exec_visible(r, from) || !fs_member(&ns->members, r->home);
+}
+
+static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *r = fs_exec_find(ns, c);
+  bool directory = S_ISDIR(c->mode);
+  int done = fs_done_already(ns, c->id);
+  fs_err err = done != 0                                 ? done
+               : !r || !fs_exec_removable(ns, r, a.from) ? -ENOENT
+               : fs_held(ns, r->dir, r->id)              ? -EAGAIN
+               : directory && !S_ISDIR(r->mode)          ? -ENOTDIR
+               : !directory && S_ISDIR(r->mode)          ? -EISDIR
+                                                         : 0;
+  if (err != 0)
+    fs_ns_answer(ns, a, FS_MIN(err, 0), NULL, 0);
+  else if (directory)
+    fs_rmdir_start(ns, a, c);
+  else
+    fs_exec_commit(ns, a, fs_exec_drop(ns, a, r, c->id));
+}
+
+/* The mirror is to know, too. */
+static void fs_exec_shut(struct fs_ns *ns, struct fs_asked a, uint64_t dir, fs_err err) {
+  struct fs_commit *commit = err == 0 ? fs_commit_new(ns, a, dir, NULL) : NULL;
+  if (commit) commit->shut = true;
+  if (err < 0)
+    fs_ns_answer(ns, a, err, NULL, 0);
+  else
+    fs_exec_commit(ns, a, commit);
+}
+
+static void fs_exec_close(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  bool open = c->op == FS_NAMES_OPEN, removed = fs_names_closed_until(ns->names, c->dir) == UINT64_MAX;
+  fs_err err = removed ? 0
+               : !open && fs_names_count(ns->names, c->dir) > 0
+                   ? -ENOTEMPTY
+                   : fs_names_close(ns->names, c->dir, open ? 0 : ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns);
+  fs_exec_shut(ns, a, c->dir, err);
+}
+
+/* ---- which is which ---- */
+
+static void fs_exec_arrived(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  bool here = fs_names_find_id(ns->names, c->dir, c->id) || fs_done_already(ns, c->size) == 1;
+  bool wait = fs_moving(ns, c->dir, c->id) || fs_move_begun(ns, c->size) || fs_done_already(ns, c->size) == -EAGAIN;
+  fs_ns_answer(ns, a, wait ? -EAGAIN : here ? 0 : -ENOENT, NULL, 0);
+}
+
+void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+  switch (c->op) {
+  case FS_NAMES_LOOKUP:
+    fs_exec_lookup(ns, a, c);
+    break;
+  case FS_NAMES_CREATE:
+    fs_exec_create(ns, a, c, n);
+    break;
+  case FS_NAMES_PUBLISH:
+    fs_exec_publish(ns, a, c);
+    break;
+  case FS_NAMES_REMOVE:
+    fs_exec_remove(ns, a, c);
+    break;
+  case FS_NAMES_RENAME:
+    fs_move_start(ns, a, c, n);
+    break;
+  case FS_NAMES_LIST:
+    fs_exec_list(ns, a, c);
+    break;
+  case FS_NAMES_SETATTR:
+    fs_exec_setattr(ns, a, c);
+    break;
+  case FS_NAMES_TIMES:
+    fs_exec_times(ns, a, c);
+    break;
+  case FS_NAMES_TAKE:
+    fs_move_take(ns, a, c);
+    break;
+  case FS_NAMES_TAKEN:
+    fs_move_taken(ns, a, c);
+    break;
+  case FS_NAMES_ARRIVED:
+    fs_exec_arrived(ns, a, c);
+    break;
+  case FS_NAMES_ABOVE:
+    fs_exec_above(ns, a, c);
+    break;
+  case FS_NAMES_CLOSE:
+  case FS_NAMES_OPEN:
+    fs_exec_close(ns, a, c);
+    break;
+  case FS_NAMES_FORGET:
+    fs_exec_shut(ns, a, c->dir, fs_gone_dir(ns, c->dir));
+    break;
+  default:
+    ns->dropped_messages++;
+  }
+}

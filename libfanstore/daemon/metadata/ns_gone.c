@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What follows from a removal elsewhere: a file's home drops its bytes, a directory's keepers take no names in it any
+ * more. The owner of the name sees to it once its mirror knows of the removal; a mirror whose owner did not live to do
+ * so does it again. Both can be done twice. Called by the parts of ns.h.
+ */
+#include "daemon/metadata/ns_priv.h"
+
+void fs_gone_drop(struct fs_ns *ns, uint64_t id) {
+  struct fs_names_call c = {.op = FS_NAMES_DROP, .id = id};
+  fs_request_start(ns, &c, sizeof(c), NULL, NULL);
+}
+
+/* One deadline, and no second try: the directory's owner tells home as well, and that as often as it takes. */
+void fs_ns_await_drop(struct fs_ns *ns, uint64_t id, fs_ns_done *done, void *ctx) {
+  struct fs_names_call c = {.op = FS_NAMES_DROP, .flags = FS_NAMES_AWAIT, .id = id};
+  fs_ns_ask(ns, fs_ns_home(ns, id), &c, sizeof(c), done, ctx);
+}
+
+void fs_gone_forget(struct fs_ns *ns, uint64_t dir) {
+  struct fs_names_call c = {.op = FS_NAMES_FORGET, .dir = dir};
+  fs_request_start(ns, &c, sizeof(c), NULL, NULL);
+}
+
+/* Who still has its id, from before, is not to make names in it that nobody will ever see. */
+fs_err fs_gone_dir(struct fs_ns *ns, uint64_t dir) {
+  uint64_t *oldest = &ns->removed[ns->removed_at];
+  if (fs_names_closed_until(ns->names, dir) == UINT64_MAX) return 0;
+  if (*oldest != 0) fs_names_drop_dir(ns->names, *oldest);
+  *oldest = dir;
+  ns->removed_at = (ns->removed_at + 1) % FS_REMOVED_DIRS;
+  fs_names_drop_dir(ns->names, dir);
+  return fs_names_close(ns->names, dir, UINT64_MAX);
+}
+
+void fs_gone_note(struct fs_ns *ns, const struct fs_record *r) {
+  if (S_ISLNK(r->mode)) return;
+  ns->gone[ns->gone_at] = (struct fs_gone){.dir = r->dir, .id = r->id, .directory = S_ISDIR(r->mode)};
+  ns->gone_at = (ns->gone_at + 1) % FS_GONE;
+}
+
+void fs_gone_redo(struct fs_ns *ns, const struct fs_members *before) {
+  for (uint32_t i = 0; i < FS_GONE; i++) {
+    struct fs_gone g = ns->gone[i];
+    if (g.id == 0 || fs_members_keepers(before, g.dir).owner == ns->rank ||
+        fs_members_keepers(&ns->members, g.dir).owner != ns->rank)
+      continue;
+    ns->gone[i].id = 0;
+    if (g.directory)
+      fs_gone_forget(ns, g.id);
+    else
+      fs_gone_drop(ns, g.id);
+  }
+}

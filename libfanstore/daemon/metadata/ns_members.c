@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who is a member: a rank that does not answer is accused to the arbiter, the lowest other member, which pings it and,
+ * if that is not answered either, tells all members of the set without it. Sets that differ are intersected, so that
+ * all come to the same one.
+ */
+#include "daemon/metadata/ns_priv.h"
+
+/* ---- the set ---- */
+
+static size_t fs_set_body(const struct fs_ns *ns, void *buf) {
+  size_t n = (ns->members.nodes + 63) / 64 * sizeof(uint64_t);
+  memcpy(buf, ns->members.bits, n);
+  return n;
+}
+
+void fs_answer_stale(struct fs_ns *ns, struct fs_asked a) {
+  uint64_t bits[FS_ARRAY_LEN(ns->members.bits)];
+  fs_ns_answer(ns, a, -ESTALE, bits, fs_set_body(ns, bits));
+}
+
+static void fs_set_tell(struct fs_ns *ns) {
+  struct {
+    struct fs_names_call c;
+    uint64_t bits[FS_ARRAY_LEN(ns->members.bits)];
+  } m = {.c = {.op = FS_NAMES_SET, .seq = ns->members.number}};
+  size_t n = sizeof(m.c) + fs_set_body(ns, m.bits);
+  for (uint32_t i = 0; i < ns->members.nodes; i++) {
+    if (i != ns->rank && fs_member(&ns->members, i)) fs_ns_ask(ns, i, &m, n, NULL, NULL);
+  }
+}
+
+static void fs_set_changed(struct fs_ns *ns, const struct fs_members *before) {
+  fs_ns_ask_gone(ns);
+  ns->hooks->members(ns);
+  ns->hooks->tree(ns); /* whoever went may have left one untold */
+  fs_commit_timers(ns, true);
+  fs_request_timers(ns, true);
+  fs_gone_redo(ns, before);
+  fs_commit_transfer(ns, before);
+}
+
+/* What both sets have. Where that is neither's own, it is a new set, and the others are told. */
+void fs_set_take(struct fs_ns *ns, uint64_t number, const void *bits, size_t n) {
+  struct fs_members before = ns->members, *m = &ns->members;
+  size_t words = (m->nodes + 63) / 64;
+  uint64_t theirs[FS_ARRAY_LEN(m->bits)];
+  bool mine = true, their = true;
+  uint32_t count = 0;
+  if (n != words * sizeof(uint64_t)) return;
+  memcpy(theirs, bits, n);
+  for (size_t i = 0; i < words; i++) {
+    uint64_t both = m->bits[i] & theirs[i];
+    mine = mine && both == m->bits[i];
+    their = their && both == theirs[i];
+    theirs[i] = both;
+    count += (uint32_t)__builtin_popcountll(both);
+  }
+  if (count == 0 || (mine && number <= m->number)) return;
+  memcpy(m->bits, theirs, n);
+  m->count = count;
+  bool news = !their || (number <= before.number && !mine);
+  m->number = news ? FS_MAX(number, before.number) + 1 : number;
+  if (news) fs_set_tell(ns);
+  fs_set_changed(ns, &before);
+}
+
+void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+  fs_ns_answer(ns, a, 0, NULL, 0);
+  if (n > sizeof(*c)) fs_set_take(ns, c->seq, c + 1, n - sizeof(*c));
+}
+
+static void fs_set_remove(struct fs_ns *ns, uint32_t rank) {
+  struct fs_members before = ns->members;
+  if (!fs_member(&ns->members, ns->rank)) return; /* who was left out does not decide */
+  fs_members_without(&ns->members, rank);
+  if (ns->members.number == before.number) return;
+  fs_set_tell(ns);
+  fs_set_changed(ns, &before);
+}
+
+/* ---- accusations ---- */
+
+static void fs_pinged(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_suspect *s = ctx;
+  struct fs_ns *ns = s->ns;
+  (void)body, (void)n;
+  s->pinging = false;
+  ns->pinging--;
+  if (err == -ETIMEDOUT && !s->answered) fs_set_remove(ns, (uint32_t)(s - ns->suspect));
+}
+
+static void fs_pinged_again(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_suspect *s = ctx;
+  (void)body, (void)n;
+  if (err != -ETIMEDOUT) s->answered = true;
+}
+
+/* Twice, as one message may be lost; any answer in time will do. */
+static void fs_ping_timers(struct fs_ns *ns) {
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  for (uint32_t i = 0; ns->pinging > 0 && i < ns->members.nodes; i++) {
+    struct fs_suspect *s = &ns->suspect[i];
+    if (!s->pinging || s->ping_again == 0 || ns->now < s->ping_again) continue;
+    s->ping_again = 0;
+    fs_ns_ask(ns, i, &c, sizeof(c), fs_pinged_again, s);
+  }
+}
+
+static void fs_ping(struct fs_ns *ns, uint32_t rank) {
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  struct fs_suspect *s = &ns->suspect[rank];
+  if (s->pinging || rank == ns->rank) return;
+  s->pinging = true;
+  s->answered = false;
+  s->ping_again = ns->now + ns->deadline_ns / 2;
+  ns->pinging++;
+  fs_ns_ask(ns, rank, &c, sizeof(c), fs_pinged, s);
+}
+
+/* The lowest member that can be expected to answer: perhaps this rank. */
+static uint32_t fs_arbiter(const struct fs_ns *ns, uint32_t accused) {
+  for (uint32_t i = 0; i < ns->members.nodes; i++) {
+    if (i != accused && fs_member(&ns->members, i) && !ns->suspect[i].silent) return i;
+  }
+  return ns->rank;
+}
+
+static void fs_accusation_heard(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_suspect *s = ctx;
+  struct fs_ns *ns = s->ns;
+  (void)body, (void)n;
+  s->accusing = false;
+  if (err == -ETIMEDOUT) fs_accuse(ns, s->arbiter);
+}
+
+void fs_accuse(struct fs_ns *ns, uint32_t rank) {
+  if (rank == ns->rank || !fs_member(&ns->members, rank)) return;
+  uint32_t arbiter = fs_arbiter(ns, rank);
+  struct fs_suspect *s = &ns->suspect[rank];
+  struct fs_names_call c = {.op = FS_NAMES_ACCUSE, .id = rank};
+  if (arbiter == ns->rank) {
+    fs_ping(ns, rank);
+  } else if (!s->accusing) {
+    s->accusing = true;
+    s->arbiter = arbiter;
+    fs_ns_ask(ns, arbiter, &c, sizeof(c), fs_accusation_heard, s);
+  }
+}
+
+/* ---- the watch ---- */
+
+static void fs_watched(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_suspect *s = ctx;
+  (void)body, (void)n;
+  s->ns->watching = false;
+  if (err == -ETIMEDOUT && s->heard) fs_accuse(s->ns, (uint32_t)(s - s->ns->suspect));
+}
+
+/* What was asked before this rank stood still may be answered from before, too. */
+static void fs_confirmed(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_ns *ns = ctx;
+  (void)body, (void)n;
+  ns->confirming = false;
+  if ((err == 0 || err == -ESTALE) && ns->before == ns->stood) ns->unsure = false;
+}
+
+static void fs_confirm(struct fs_ns *ns, uint32_t rank) {
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  if (rank == FS_NO_RANK || !fs_member(&ns->members, ns->rank)) ns->unsure = false;
+  if (!ns->unsure || ns->confirming) return;
+  ns->confirming = true;
+  ns->before = ns->stood;
+  fs_ns_ask(ns, rank, &c, sizeof(c), fs_confirmed, ns);
+}
+
+/* Who was left out is asked for its files as long as it is heard of. */
+static void fs_watch_outside(struct fs_ns *ns) {
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  ns->watch_at = ns->now + ns->deadline_ns;
+  for (uint32_t i = 0; i < ns->members.nodes; i++) {
+    if (fs_member(&ns->members, i)) fs_ns_ask(ns, i, &c, sizeof(c), NULL, NULL);
+  }
+}
+
+/* A rank that nobody asks would be missed only when it is needed; so each member looks after the next one. */
+void fs_watch_timers(struct fs_ns *ns) {
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  uint32_t rank = fs_members_after(&ns->members, ns->rank);
+  fs_ping_timers(ns);
+  fs_confirm(ns, rank);
+  if (ns->now < ns->watch_at) return;
+  if (!fs_member(&ns->members, ns->rank)) {
+    fs_watch_outside(ns);
+    return;
+  }
+  if (ns->watching || rank == FS_NO_RANK) return;
+  ns->watching = true;
+  ns->watch_at = ns->now + ns->deadline_ns;
+  fs_ns_ask(ns, rank, &c, sizeof(c), fs_watched, &ns->suspect[rank]);
+}
+
+void fs_accused(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  uint32_t rank = (uint32_t)c->id;
+  fs_ns_answer(ns, a, 0, NULL, 0);
+  if (c->id < ns->members.nodes && fs_member(&ns->members, rank)) fs_ping(ns, rank);
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What takes two keepers: a rename from one directory to another, and what needs a directory to be empty. This is the
+ * side of the rank that has it done; the one that has the record holds it meanwhile (ns_hold.c).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/metadata/ns_priv.h"
+
+/* ---- a rename, at the keeper of the directory that the name goes to ---- */
+
+struct fs_move {
+  struct fs_chain chain;
+  struct fs_ns *ns;
+  struct fs_asked a;
+  uint64_t id; /* of the record, once it is in its new place; then it is held there until all is done */
+  bool mirrored;
+  uint64_t closed;           /* of an empty directory that it may replace */
+  uint64_t replaced;         /* a file that had the name; the answer, as a removal's */
+  struct fs_record *taken;   /* a copy of the record, with its names, that another directory's owner holds for this */
+  uint64_t until;            /* it is put by then, or not at all */
+  struct fs_names_call call; /* followed by its names */
+};
+
+static const struct fs_move *fs_move_of(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  for (struct fs_chain *l = ns->moves.next; l != &ns->moves; l = l->next) {
+    const struct fs_move *m = FS_ITEM(l, struct fs_move, chain);
+    if (m->id == id && m->call.to == dir) return m;
+  }
+  return NULL;
+}
+
+bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  const struct fs_move *m = fs_move_of(ns, dir, id);
+  return m && !m->mirrored;
+}
+
+bool fs_move_begun(const struct fs_ns *ns, uint64_t call) {
+  for (struct fs_chain *l = ns->moves.next; l != &ns->moves; l = l->next) {
+    const struct fs_move *m = FS_ITEM(l, struct fs_move, chain);
+    if (m->call.id == call && m->id == 0) return true;
+  }
+  return false;
+}
+
+uint64_t fs_held_by(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  const struct fs_hold *h = fs_hold_find(ns, dir, id);
+  const struct fs_move *m = h ? NULL : fs_move_of(ns, dir, id);
+  return h ? h->call : m ? m->call.id : 0;
+}
+
+bool fs_held(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  return fs_hold_find(ns, dir, id) || fs_move_of(ns, dir, id);
+}
+
+static void fs_move_free(struct fs_move *m) {
+  fs_chain_drop(&m->chain);
+  free(m->taken);
+  free(m);
+}
+
+/* What was held and closed for it is so no more. */
+static void fs_move_fail(struct fs_move *m, fs_err err) {
+  struct fs_names_call open = {.op = FS_NAMES_OPEN, .dir = m->closed};
+  struct fs_names_call keep = {.op = FS_NAMES_TAKEN, .flags = FS_NAMES_KEEP, .dir = m->call.dir, .size = m->call.id};
+  fs_ns_answer(m->ns, m->a, err, NULL, 0);
+  if (m->closed != 0) fs_request_start(m->ns, &open, sizeof(open), NULL, NULL);
+  if (m->taken) keep.id = m->taken->id;
+  if (m->taken && m->id == 0) fs_request_start(m->ns, &keep, sizeof(keep), NULL, NULL);
+  fs_move_free(m);
+}
+
+/* May r take the place of t, which may be NULL? */
+static fs_err fs_move_check(const struct fs_move *m, const struct fs_record *r, const struct fs_record *t) {
+  if (t && fs_held(m->ns, t->dir, t->id)) return -EAGAIN;
+  if (t && (m->call.flags & FS_NAMES_NOREPLACE)) return -EEXIST;
+  if (t && S_ISDIR(t->mode) && !S_ISDIR(r->mode)) return -EISDIR;
+  if (t && !S_ISDIR(t->mode) && S_ISDIR(r->mode)) return -ENOTDIR;
+  return fs_names_closed(m->ns->names, m->call.to, m->ns->now) ? -ENOENT : 0;
+}
+
+/* All is done. The record of a file or directory, as it is now, follows the file that it has replaced, or 0. */
+static void fs_move_end(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_move *m = ctx;
+  alignas(8) char answer[sizeof(m->replaced) + sizeof(struct fs_record) + FS_RECORD_NAME_MAX + 8];
+  const struct fs_record *r = fs_names_find_id(m->ns->names, m->call.to, m->id);
+  size_t at = sizeof(m->replaced);
+  (void)err, (void)body, (void)n;
+  memcpy(answer, &m->replaced, at);
+  if (r && !S_ISLNK(r->mode)) (void)fs_record_put(answer, sizeof(answer), &at, r, fs_record_name(r), NULL);
+  fs_ns_answer(m->ns, m->a, 0, answer, at > sizeof(m->replaced) || m->replaced != 0 ? at : 0);
+  fs_move_free(m);
+}
+
+/* Of a directory all members hear. */
+static void fs_move_tell(struct fs_move *m) {
+  struct fs_ns *ns = m->ns;
+  const struct fs_record *r = m->taken ? m->taken : fs_names_find_id(ns->names, m->call.to, m->id);
+  struct fs_names_call c = {.op = FS_NAMES_TREE};
+  if (!r || !S_ISDIR(r->mode)) {
+    fs_move_end(m, 0, NULL, 0);
+    return;
+  }
+  ns->hooks->tree(ns);
+  fs_ns_ask_all(ns, &c, sizeof(c), fs_move_end, m);
+}
+
+/* Should the answer of another keeper be lost, that one asks by itself. */
+static void fs_move_gone(void *ctx, fs_err err, const void *body, size_t n) {
+  (void)err, (void)body, (void)n;
+  fs_move_tell(ctx);
+}
+
+static void fs_move_committed(struct fs_commit *commit, fs_err err) {
+  struct fs_move *m = commit->ctx;
+  struct fs_ns *ns = m->ns;
+  struct fs_names_call c = {
+      .op = FS_NAMES_TAKEN, .dir = m->call.dir, .id = m->id, .to = m->call.to, .size = m->call.id};
+  m->mirrored = true;
+  if (err == 0 && m->closed != 0) fs_gone_forget(ns, m->closed);
+  if (err < 0) {
+    m->closed = 0;
+    fs_move_fail(m, err);
+  } else if (m->taken) {
+    fs_request_start(ns, &c, sizeof(c), fs_move_gone, m);
+  } else {
+    fs_move_tell(m);
+  }
+}
+
+/* The record takes its new place here, and t's, if there is one. */
+static void fs_move_put(struct fs_move *m, const struct fs_record *r, const struct fs_record *t) {
+  struct fs_ns *ns = m->ns;
+  struct fs_record now = *r, old = t ? *t : (struct fs_record){0};
+  const struct fs_record *made;
+  now.dir = m->call.to;
+  now.seq = 0;
+  now.name_len = m->call.name2_len;
+  if (fs_names_put(ns->names, &now, fs_call_name2(&m->call), fs_record_target(r), &made) < 0) {
+    fs_move_fail(m, -ENOMEM);
+    return;
+  }
+  m->id = now.id;
+  fs_changed_now(ns, now.dir);
+  struct fs_commit *commit = fs_commit_new(ns, m->a, now.dir, made);
+  if (!commit) {
+    fs_move_fail(m, -ENOMEM);
+    return;
+  }
+  commit->put = now.id;
+  commit->gone = old.id;
+  commit->call = m->call.id;
+  if (old.id != 0 && S_ISREG(old.mode)) {
+    commit->drop = m->replaced = old.id;
+  }
+  fs_done_note(ns, m->call.id);
+  fs_moved_forget(ns, now.dir, now.id);
+  if (S_ISDIR(now.mode)) fs_above_note(ns, now.id, now.dir);
+  commit->then = fs_move_committed;
+  commit->ctx = m;
+  fs_commit_start(commit);
+}
+
+static void fs_move_within(struct fs_move *m);
+static void fs_move_across(struct fs_move *m);
+
+static void fs_move_target_closed(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_move *m = ctx;
+  (void)body, (void)n;
+  if (err < 0) m->closed = 0;
+  if (err < 0)
+    fs_move_fail(m, err);
+  else if (m->taken)
+    fs_move_across(m);
+  else
+    fs_move_within(m);
+}
+
+/* An empty directory in its place takes no names any more. True: that goes on, and the rename after it. */
+static bool fs_move_close(struct fs_move *m, const struct fs_record *t) {
+  struct fs_names_call close = {.op = FS_NAMES_CLOSE};
+  if (!t || !S_ISDIR(t->mode) || m->closed == t->id) return false;
+  close.dir = m->closed = t->id;
+  fs_request_start(m->ns, &close, sizeof(close), fs_move_target_closed, m);
+  return true;
+}
+
+static void fs_move_within(struct fs_move *m) {
+  struct fs_ns *ns = m->ns;
+  const struct fs_names_call *c = &m->call;
+  const struct fs_record *r = fs_exec_find(ns, c);
+  const struct fs_record *t = fs_names_find(ns->names, c->to, fs_call_name2(c), c->name2_len);
+  fs_err err = !r || !fs_exec_visible(r, m->a.from) ? -ENOENT : fs_held(ns, r->dir, r->id) ? -EAGAIN : 0;
+  if (err == 0 && (r != t || (m->call.flags & FS_NAMES_NOREPLACE))) err = fs_move_check(m, r, t);
+  if (err != 0) {
+    fs_move_fail(m, err);
+  } else if (r == t) {
+    fs_move_end(m, 0, NULL, 0);
+  } else if (!fs_move_close(m, t)) {
+    fs_move_put(m, r, t);
+  }
+}
+
+/* With the record that the other keeper holds. */
+static void fs_move_across(struct fs_move *m) {
+  struct fs_ns *ns = m->ns;
+  const struct fs_record *t = fs_names_find(ns->names, m->call.to, fs_call_name2(&m->call), m->call.name2_len);
+  fs_err err = fs_move_check(m, m->taken, t);
+  if (fs_hold_find(ns, m->call.to, m->taken->id)) err = -EAGAIN; /* it was here before; that rename has not ended */
+  if (ns->now >= m->until || fs_members_keepers(&ns->members, m->call.to).owner != ns->rank) err = -EAGAIN;
+  if (err != 0)
+    fs_move_fail(m, err);
+  else if (!fs_move_close(m, t))
+    fs_move_put(m, m->taken, t);
+}
+
+static void fs_move_climbed(void *ctx, fs_err err, const void *body, size_t n) {
+  (void)body, (void)n;
+  if (err < 0)
+    fs_move_fail(ctx, err);
+  else
+    fs_move_across(ctx);
+}
+
+/* The other keeper holds the record for two deadlines from when it answered, which was after it was asked. */
+static void fs_move_record(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_move *m = ctx;
+  struct fs_ns *ns = m->ns;
+  size_t at = 0;
+  const struct fs_record *r = err == 0 ? fs_record_next(body, n, &at) : NULL;
+  m->taken = r ? malloc(fs_record_size(r)) : NULL;
+  m->until = ns->now + ns->deadline_ns / 2;
+  if (!m->taken) {
+    fs_move_fail(m, err < 0 ? err : r ? -ENOMEM : -EPROTO);
+    return;
+  }
+  memcpy(m->taken, r, fs_record_size(r));
+  if (!S_ISDIR(r->mode))
+    fs_move_across(m);
+  else if ((m->call.flags & FS_NAMES_NOREPLACE) &&
+           fs_names_find(ns->names, m->call.to, fs_call_name2(&m->call), m->call.name2_len))
+    fs_move_fail(m, -EEXIST);
+  else
+    fs_climb_start(ns, m->call.to, r->id, m->call.id, m->until, fs_move_climbed, m);
+}
+
+/* The same call again, while the first is at work: that one answers the later question. */
+static bool fs_move_joins(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  for (struct fs_chain *l = ns->moves.next; l != &ns->moves; l = l->next) {
+    struct fs_move *m = FS_ITEM(l, struct fs_move, chain);
+    if (m->call.id != c->id) continue;
+    if (a.id > m->a.id) m->a = a;
+    return true;
+  }
+  return false;
+}
+
+void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+  if (fs_move_joins(ns, a, c)) return;
+  int done = fs_done_already(ns, c->id);
+  if (done != 0) {
+    fs_ns_answer(ns, a, FS_MIN(done, 0), NULL, 0);
+    return;
+  }
+  if (c->to != c->dir && fs_ns_full(ns)) {
+    fs_ns_answer(ns, a, -ENOSPC, NULL, 0);
+    return;
+  }
+  if (fs_exec_mark(ns, a, c->to, c, n)) return;
+  struct fs_move *m = malloc(sizeof(*m) - sizeof(m->call) + n);
+  if (!m) {
+    fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
+    return;
+  }
+  *m = (struct fs_move){.ns = ns, .a = a};
+  memcpy(&m->call, c, n);
+  fs_chain_push(&ns->moves, &m->chain);
+  if (c->to == c->dir) {
+    fs_move_within(m);
+    return;
+  }
+  struct fs_names_call *take = (void *)ns->body;
+  memcpy(take, c, sizeof(*c) + c->name_len);
+  take->op = FS_NAMES_TAKE;
+  take->size = a.from;
+  take->name2_len = 0;
+  fs_request_start(ns, take, fs_call_size(take), fs_move_record, m);
+}
+
+/* ---- the removal of a directory ---- */
+
+struct fs_rmdir {
+  struct fs_ns *ns;
+  struct fs_asked a;
+  uint64_t dir, id, call;
+};
+
+static void fs_rmdir_end(struct fs_rmdir *w, fs_err err) {
+  fs_hold_end(fs_hold_find(w->ns, w->dir, w->id));
+  fs_ns_answer(w->ns, w->a, err, NULL, 0);
+  free(w);
+}
+
+static void fs_rmdir_told(void *ctx, fs_err err, const void *body, size_t n) {
+  (void)err, (void)body, (void)n;
+  fs_rmdir_end(ctx, 0);
+}
+
+static void fs_rmdir_committed(struct fs_commit *commit, fs_err err) {
+  struct fs_rmdir *w = commit->ctx;
+  struct fs_ns *ns = w->ns;
+  struct fs_names_call c = {.op = FS_NAMES_TREE};
+  if (err < 0) {
+    fs_rmdir_end(w, err);
+    return;
+  }
+  fs_gone_forget(ns, w->id);
+  ns->hooks->tree(ns);
+  fs_ns_ask_all(ns, &c, sizeof(c), fs_rmdir_told, w);
+}
+
+static void fs_rmdir_closed(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_rmdir *w = ctx;
+  struct fs_ns *ns = w->ns;
+  const struct fs_record *r = fs_names_find_id(ns->names, w->dir, w->id);
+  (void)body, (void)n;
+  struct fs_commit *commit = err == 0 && r ? fs_commit_new(ns, w->a, w->dir, NULL) : NULL;
+  if (!commit) {
+    fs_rmdir_end(w, err < 0 ? err : !r ? -ENOENT : -ENOMEM);
+    return;
+  }
+  commit->gone = w->id;
+  commit->call = w->call;
+  fs_done_note(ns, w->call);
+  fs_changed_now(ns, w->dir);
+  (void)fs_names_drop(ns->names, w->dir, w->id);
+  commit->then = fs_rmdir_committed;
+  commit->ctx = w;
+  fs_commit_start(commit);
+}
+
+void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *r = fs_exec_find(ns, c);
+  struct fs_rmdir *w = malloc(sizeof(*w));
+  struct fs_hold *h = w ? fs_hold_new(ns, r->dir, r->id, 0, c->id) : NULL;
+  if (!h) {
+    free(w);
+    fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
+    return;
+  }
+  h->until = UINT64_MAX; /* until it ends, which it does */
+  *w = (struct fs_rmdir){.ns = ns, .a = a, .dir = r->dir, .id = r->id, .call = c->id};
+  struct fs_names_call close = {.op = FS_NAMES_CLOSE, .dir = r->id};
+  fs_request_start(ns, &close, sizeof(close), fs_rmdir_closed, w);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A call about a directory finds the rank that keeps it, also when that changes on the way: it is made again, with the
+ * same id, to whoever is the keeper then, for six deadlines at most. Called by ns.c for clients, by ns_move.c for
+ * keepers.
+ */
+#include <stdlib.h>
+
+#include "daemon/metadata/ns_priv.h"
+
+static void fs_request_end(struct fs_request *r, fs_err err, const void *body, size_t n) {
+  fs_chain_drop(&r->chain);
+  if (r->done) r->done(r->ctx, err, body, n);
+  free(r);
+}
+
+/* The answer says who has not answered. */
+static void fs_request_silent(struct fs_request *r, fs_err err) {
+  uint32_t rank = r->rank;
+  fs_request_end(r, err, &rank, rank == FS_NO_RANK ? 0 : sizeof(rank));
+}
+
+static void fs_request_later(struct fs_request *r, uint64_t ns) {
+  r->again = r->ns->now + ns;
+  fs_chain_push(&r->ns->requests, &r->chain);
+}
+
+/* Who waits for long asks less often; not less than FS_LET_IN_NS (spill_set.c) takes for granted. */
+#define FS_REQUEST_PAUSE_MAX_NS (4 * FS_NS_RETRY_NS)
+
+static uint64_t fs_request_pause(const struct fs_request *r) {
+  uint64_t waited = r->ns->now + FS_REQUEST_DEADLINES * r->ns->deadline_ns - r->end;
+  return FS_MIN(FS_MAX(waited / 8, FS_NS_RETRY_NS), FS_REQUEST_PAUSE_MAX_NS);
+}
+
+static bool fs_request_for_home(const struct fs_request *r) {
+  return fs_call_for_home(&r->call) || r->call.op == FS_NAMES_DROP;
+}
+
+static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_request *r = ctx;
+  struct fs_ns *ns = r->ns;
+  switch (err) {
+  case -ETIMEDOUT:
+    fs_accuse(ns, r->rank);
+    if (r->call.op == FS_NAMES_RELEASE) { /* made again it could undo a HOLD that was made since */
+      fs_request_silent(r, err);
+      return;
+    }
+    fs_request_later(r, FS_NS_RETRY_NS);
+    return;
+  case -EHOSTDOWN:
+    if (fs_request_for_home(r) && fs_ns_home(ns, r->call.id) == r->rank) {
+      fs_request_silent(r, err);
+      return;
+    }
+    fs_request_later(r, FS_NS_RETRY_NS);
+    return;
+  case -ESTALE: /* the members were not those that one of the two sides thought */
+  case -EAGAIN:
+    r->rank = FS_NO_RANK; /* it does answer */
+    fs_request_later(r, fs_request_pause(r));
+    return;
+  default:
+    if (err == 0 && r->call.op == FS_NAMES_CREATE && S_ISDIR(r->call.mode)) fs_above_note(ns, r->call.id, r->call.dir);
+    fs_request_end(r, err, body, n);
+  }
+}
+
+/* A rename is the affair of the directory that the name goes to. */
+static uint64_t fs_request_dir(const struct fs_names_call *c) {
+  return c->op == FS_NAMES_RENAME ? c->to : c->dir;
+}
+
+static void fs_request_try(struct fs_request *r) {
+  struct fs_keepers k = {.owner = FS_NO_RANK, .mirror = FS_NO_RANK};
+  if (fs_request_for_home(r))
+    k.owner = fs_ns_home(r->ns, r->call.id);
+  else
+    k = fs_members_keepers(&r->ns->members, fs_request_dir(&r->call));
+  r->rank = k.owner;
+  fs_ns_ask_keepers(r->ns, k, &r->call, r->n, fs_request_answered, r);
+}
+
+void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
+  struct fs_request *r = malloc(sizeof(*r) - sizeof(r->call) + n);
+  if (!r) {
+    if (done) done(ctx, -ENOMEM, NULL, 0);
+    return;
+  }
+  r->ns = ns;
+  r->end = ns->now + FS_REQUEST_DEADLINES * ns->deadline_ns;
+  r->done = done;
+  r->ctx = ctx;
+  r->n = n;
+  memcpy(&r->call, c, n);
+  fs_chain_init(&r->chain);
+  fs_request_try(r);
+}
+
+void fs_request_timers(struct fs_ns *ns, bool all) {
+  struct fs_chain due;
+  fs_chain_init(&due);
+  for (struct fs_chain *l = ns->requests.next, *next; l != &ns->requests; l = next) {
+    struct fs_request *r = FS_ITEM(l, struct fs_request, chain);
+    next = l->next;
+    if (!all && ns->now < r->again) continue;
+    fs_chain_drop(l);
+    fs_chain_push(&due, l);
+  }
+  for (struct fs_chain *l; (l = fs_chain_pop(&due)) != NULL;) {
+    struct fs_request *r = FS_ITEM(l, struct fs_request, chain);
+    if (ns->now >= r->end)
+      fs_request_silent(r, -ETIMEDOUT);
+    else
+      fs_request_try(r);
+  }
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which bytes of a file of several writers are in which part (docs/output-files.md, section 7): a list, sorted and
+ * without overlaps, in which the last put wins. Memory and nothing else; one thread.
+ */
+#ifndef FS_DAEMON_OUTPUTS_EXTENTS_H
+#define FS_DAEMON_OUTPUTS_EXTENTS_H
+
+#include "ipc/names.h"
+
+#define FS_EXTENTS_MAX (1u << 20) /* of one file; then EFBIG */
+
+/* NULL is the empty list. */
+struct fs_extents;
+fs_err fs_extents_put(struct fs_extents **list, struct fs_out_extent e);
+void fs_extents_truncate(struct fs_extents *x, uint64_t size);
+uint64_t fs_extents_end(const struct fs_extents *x);
+bool fs_extents_any(const struct fs_extents *x);
+/* All of them, until the list is changed. */
+struct fs_out_extent *fs_extents_all(struct fs_extents *x, uint32_t *count);
+/* The first that ends beyond off: its place among them. */
+uint32_t fs_extents_first(const struct fs_extents *x, uint64_t off);
+
+#endif

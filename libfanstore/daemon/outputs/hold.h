@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files of other nodes that this node's clients hold (docs/output-files.md, section 6): which client holds which
+ * contents, how often, and when their home is to be told that nobody here does any more. The MPI thread's.
+ */
+#ifndef FS_DAEMON_OUTPUTS_HOLD_H
+#define FS_DAEMON_OUTPUTS_HOLD_H
+
+#include "daemon/daemon.h"
+#include "daemon/outputs/handles.h"
+
+fs_err fs_holds_new(struct fs_daemon *d);
+/* A client's HOLD goes to the file's home; its answer has come, or never will. */
+fs_err fs_holds_ask(struct fs_daemon *d, const struct fs_client *c, uint64_t id);
+/* client is NULL when it is gone. In `held`, which is checked, the handle is filled in. */
+fs_err fs_holds_answered(struct fs_daemon *d, struct fs_client *c, uint64_t id, fs_err err, struct fs_held *held);
+fs_err fs_holds_release(struct fs_daemon *d, struct fs_client *c, uint64_t id, uint64_t handle);
+/* A client that is gone gives all back. */
+void fs_holds_forget(struct fs_daemon *d, struct fs_client *c);
+/* The contents that a client's key is about. NULL: there are none. */
+const struct fs_handle *fs_holds_find(const struct fs_daemon *d, uint32_t handle);
+void fs_holds_fetch(struct fs_daemon *d, uint32_t handle, bool begins);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See outpath.h. Names of directories are good while ctl.tree is what it was before they were asked for, as in clients.
+ */
+#include "daemon/outputs/outpath.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/metadata/ns.h"
+#include "util/util.h"
+
+#define FS_PATH_CHAINS 4096u
+#define FS_PATH_MOVES 16u /* so often is a file followed that is being renamed */
+
+struct fs_path_dir { /* an output directory */
+  struct fs_path_dir *next;
+  uint64_t id, parent, tree;
+  char *name; /* NULL: not known */
+};
+
+struct fs_path_walk {
+  struct fs_daemon *d;
+  uint64_t dir, id; /* asked for at the moment: this id in that directory */
+  uint64_t tree;
+  uint32_t moves;
+  bool searched; /* for this id */
+  bool above;    /* beyond the first component */
+  fs_path_done *done;
+  void *ctx;
+  size_t at; /* the path so far is path + at */
+  char path[PATH_MAX];
+};
+
+static struct fs_path_dir *path_dirs[FS_PATH_CHAINS]; /* one daemon a process */
+
+static struct fs_path_dir *fs_path_dir_find(uint64_t id) {
+  struct fs_path_dir *p = path_dirs[fs_mix64(id) % FS_PATH_CHAINS];
+  while (p && p->id != id) p = p->next;
+  return p;
+}
+
+/* NULL: no memory, and it will be asked for again. */
+static struct fs_path_dir *fs_path_dir_make(uint64_t id, uint64_t parent) {
+  struct fs_path_dir *p = fs_path_dir_find(id);
+  if (p || (p = calloc(1, sizeof(*p))) == NULL) return p;
+  struct fs_path_dir **chain = &path_dirs[fs_mix64(id) % FS_PATH_CHAINS];
+  *p = (struct fs_path_dir){.id = id, .parent = parent, .next = *chain};
+  *chain = p;
+  return p;
+}
+
+void fs_path_parent(struct fs_daemon *d, uint64_t id, uint64_t parent) {
+  (void)d;
+  (void)fs_path_dir_make(id, parent);
+}
+
+static void fs_path_end(struct fs_path_walk *w, fs_err err) {
+  w->done(w->ctx, err, err == 0 ? w->path + w->at : NULL);
+  free(w);
+}
+
+static bool fs_path_prepend(struct fs_path_walk *w, const char *name, size_t len) {
+  bool slash = w->path[w->at] != '\0';
+  if (len + slash > w->at) return false;
+  if (slash) w->path[--w->at] = '/';
+  w->at -= len;
+  memcpy(w->path + w->at, name, len);
+  return true;
+}
+
+/* The path is complete but for what the dataset has of it. */
+static void fs_path_dataset(struct fs_path_walk *w, uint64_t dir) {
+  const struct fs_daemon *d = w->d;
+  uint64_t dataset = (dir >> 32) - 1;
+  char text[PATH_MAX];
+  fs_ssize n = dir >> 32 != 0 && dataset < d->datasets
+                   ? fs_index_path(&d->data[dataset].stage.index, (uint32_t)dir, text, sizeof(text))
+                   : -EINVAL;
+  const char *mount = n >= 0 ? d->data[dataset].mount + 1 : "";
+  fs_err err = n < 0 ? (fs_err)n : 0;
+  if (err == 0 && n > 0 && !fs_path_prepend(w, text, (size_t)n)) err = -ENAMETOOLONG;
+  if (err == 0 && d->datasets > 1 && !fs_path_prepend(w, mount, strlen(mount))) err = -ENAMETOOLONG;
+  fs_path_end(w, err);
+}
+
+static void fs_path_ask(struct fs_path_walk *w);
+
+static void fs_path_located(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_path_walk *w = ctx;
+  if (err < 0 || n != sizeof(w->dir)) {
+    fs_path_end(w, err < 0 ? err : -EPROTO);
+    return;
+  }
+  memcpy(&w->dir, body, n);
+  if (w->dir == 0) {
+    fs_path_end(w, -EPROTO);
+    return;
+  }
+  if (w->above) fs_path_parent(w->d, w->id, w->dir);
+  fs_path_ask(w);
+}
+
+static void fs_path_locate(struct fs_path_walk *w) {
+  w->searched = true;
+  fs_ns_where(w->d->ns, w->d->now, w->id, fs_path_located, w);
+}
+
+/* The next component is the name of directory w->dir. */
+static void fs_path_up(struct fs_path_walk *w) {
+  uint64_t tree = atomic_load(&w->d->ctl->tree);
+  while (w->dir & FS_OUT_ID) {
+    const struct fs_path_dir *p = fs_path_dir_find(w->dir);
+    w->above = true;
+    w->searched = false;
+    w->id = w->dir;
+    if (!p) {
+      fs_path_locate(w);
+      return;
+    }
+    w->dir = p->parent;
+    if (!p->name || p->tree != tree || (tree & FS_TREE_UNKNOWN)) {
+      fs_path_ask(w);
+      return;
+    }
+    if (!fs_path_prepend(w, p->name, strlen(p->name))) {
+      fs_path_end(w, -ENAMETOOLONG);
+      return;
+    }
+  }
+  fs_path_dataset(w, w->dir);
+}
+
+static void fs_path_named(struct fs_path_walk *w, const struct fs_record *r) {
+  struct fs_path_dir *p = w->above ? fs_path_dir_make(w->id, w->dir) : NULL;
+  if (p) {
+    p->parent = w->dir;
+    free(p->name);
+    p->name = strndup(fs_record_name(r), r->name_len);
+    p->tree = w->tree;
+  }
+  if (fs_path_prepend(w, fs_record_name(r), r->name_len))
+    fs_path_up(w);
+  else
+    fs_path_end(w, -ENAMETOOLONG);
+}
+
+static void fs_path_answered(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_path_walk *w = ctx;
+  size_t at = 0;
+  const struct fs_record *r = err == 0 ? fs_record_next(body, n, &at) : NULL;
+  if (r) {
+    fs_path_named(w, r);
+  } else if (err == -EREMCHG && n == sizeof(w->dir) && w->moves++ < FS_PATH_MOVES) {
+    memcpy(&w->dir, body, n);
+    fs_path_ask(w);
+  } else if (err == -ENOENT && !w->searched) {
+    fs_path_locate(w);
+  } else {
+    fs_path_end(w, err < 0 ? err : -EPROTO);
+  }
+}
+
+static void fs_path_ask(struct fs_path_walk *w) {
+  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .dir = w->dir, .id = w->id};
+  w->tree = atomic_load(&w->d->ctl->tree);
+  if (w->dir == 0)
+    fs_path_locate(w);
+  else
+    fs_ns_call(w->d->ns, w->d->now, &c, sizeof(c), fs_path_answered, w);
+}
+
+void fs_path_find(struct fs_daemon *d, uint64_t dir, uint64_t id, fs_path_done *done, void *ctx) {
+  struct fs_path_walk *w = malloc(sizeof(*w));
+  if (!w) {
+    done(ctx, -ENOMEM, NULL);
+    return;
+  }
+  *w = (struct fs_path_walk){.d = d, .dir = dir, .id = id, .done = done, .ctx = ctx};
+  w->at = sizeof(w->path) - 1;
+  w->path[w->at] = '\0';
+  fs_path_ask(w);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See source.h. A part is opened, or held on its node, when its first byte is wanted; and looked at again at the end.
+ */
+#include "daemon/outputs/source.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/outputs/spill.h"
+#include "util/sys.h"
+
+struct fs_source_part {
+  uint64_t id;
+  bool used;
+  struct stat st;      /* on this node */
+  struct fs_held held; /* on another */
+};
+
+static int fs_source_by_id(const void *a, const void *b) {
+  const struct fs_source_part *x = a, *y = b;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Each part once, sorted. */
+static fs_err fs_source_list(struct fs_source *s) {
+  const struct fs_scattered *e = s->scattered;
+  if (e->count == 0) return 0;
+  s->part = calloc(e->count, sizeof(*s->part));
+  if (!s->part) return -ENOMEM;
+  for (uint32_t i = 0; i < e->count; i++) s->part[i].id = e->extent[i].part;
+  qsort(s->part, e->count, sizeof(*s->part), fs_source_by_id);
+  for (uint32_t i = 0; i < e->count; i++)
+    if (s->parts == 0 || s->part[s->parts - 1].id != s->part[i].id) s->part[s->parts++] = s->part[i];
+  return 0;
+}
+
+/* The kernel gives a lease for reading only where nobody writes. Who opens the file meanwhile waits until it is given
+   back, and the signal that tells of it is one that is ignored. */
+bool fs_source_written(const struct fs_source *s) {
+  if (s->scattered->linked) return false;
+  if (fcntl(s->fd, F_SETSIG, SIGURG) < 0 || fcntl(s->fd, F_SETLEASE, F_RDLCK) < 0) return true;
+  (void)fcntl(s->fd, F_SETLEASE, F_UNLCK);
+  return false;
+}
+
+fs_err fs_source_open(struct fs_source *s, const struct fs_daemon *d, struct fs_inside *in, uint64_t id, int flags,
+                      const struct fs_scattered *scattered) {
+  char name[FS_SPILL_NAME_SIZE];
+  *s = (struct fs_source){.d = d, .in = in, .scattered = scattered};
+  flags |= O_NONBLOCK | O_CLOEXEC;
+  s->fd =
+      scattered->linked ? fs_sys_openat(d->spill_fd, fs_spill_name(id, name), flags, 0) : fs_spill_open(d, id, flags);
+  if (s->fd < 0) return s->fd;
+  fs_err err = fstat(s->fd, &s->st) < 0 ? -errno : S_ISREG(s->st.st_mode) ? 0 : -ENOENT;
+  if (err == 0) err = fs_source_list(s);
+  s->open = err == 0 && fs_source_written(s);
+  s->size = (uint64_t)s->st.st_size;
+  for (uint32_t i = 0; err == 0 && i < scattered->count; i++)
+    s->size = FS_MAX(s->size, scattered->extent[i].off + scattered->extent[i].len);
+  if (err < 0) fs_source_close(s);
+  return err;
+}
+
+void fs_source_close(struct fs_source *s) {
+  for (uint32_t i = 0; i < s->parts; i++)
+    if (s->part[i].used && s->part[i].held.handle != 0) fs_inside_release(s->in, &s->part[i].held);
+  free(s->part);
+  if (s->fd >= 0) close(s->fd);
+  s->part = NULL;
+  s->parts = 0;
+  s->fd = -1;
+}
+
+/* ---- reading ---- */
+
+static bool fs_part_here(const struct fs_source *s, const struct fs_source_part *p) {
+  return FS_OUT_ID_RANK(p->id) == s->d->net->rank;
+}
+
+/* Whatever the reason, bytes that were written cannot be had. */
+static fs_err fs_part_lost(fs_err err) {
+  return err == -ENOENT || err == -EHOSTDOWN || err == -EREMOTEIO || err == -ETIMEDOUT ? -EHOSTDOWN : err;
+}
+
+static fs_err fs_part_read_here(const struct fs_source *s, struct fs_source_part *p, void *buf, size_t n, uint64_t at) {
+  char name[FS_SPILL_NAME_SIZE];
+  FS_AUTO_CLOSE int fd = openat(s->d->spill_fd, fs_spill_name(p->id, name), FS_SPILL_READ);
+  if (fd < 0 || (!p->used && fstat(fd, &p->st) < 0)) return errno == ENOENT ? -EIO : -errno;
+  p->used = true;
+  return fs_pread_full(fd, buf, n, at);
+}
+
+static fs_err fs_part_read_there(struct fs_source *s, struct fs_source_part *p, void *buf, size_t n, uint64_t at) {
+  if (!s->in) return -EHOSTDOWN;
+  fs_err err = p->used ? 0 : fs_inside_hold(s->in, p->id, &p->held);
+  if (err == 0) p->used = true;
+  if (err == 0 && (at > p->held.own || n > p->held.own - at)) err = -EIO; /* home was told of more */
+  if (err == 0) err = fs_inside_read(s->in, &p->held, buf, n, at);
+  return fs_part_lost(err);
+}
+
+static fs_err fs_source_read_part(struct fs_source *s, uint64_t id, void *buf, size_t n, uint64_t at) {
+  struct fs_source_part key = {.id = id};
+  struct fs_source_part *p = bsearch(&key, s->part, s->parts, sizeof(key), fs_source_by_id);
+  if (!p) return -EINVAL;
+  return fs_part_here(s, p) ? fs_part_read_here(s, p, buf, n, at) : fs_part_read_there(s, p, buf, n, at);
+}
+
+/* What no part has: home's spill, and zeros beyond its end. */
+static fs_ssize fs_source_read_own(const struct fs_source *s, void *buf, size_t n, uint64_t at, bool *hole) {
+  uint64_t end = (uint64_t)s->st.st_size;
+  struct stat now;
+  off_t data = at < end ? lseek(s->fd, (off_t)at, SEEK_DATA) : -1;
+  *hole = at >= end || (data < 0 && errno == ENXIO) || data > (off_t)at;
+  off_t stop = data > (off_t)at ? data : data == (off_t)at ? lseek(s->fd, data, SEEK_HOLE) : -1;
+  if (stop > (off_t)at) end = FS_MIN(end, (uint64_t)stop);
+  if (at < end) n = FS_MIN(n, (size_t)(end - at));
+  fs_err err = *hole ? 0 : fs_pread_full(s->fd, buf, n, at);
+  bool shorter = err == -EIO && fstat(s->fd, &now) == 0 && now.st_size < s->st.st_size;
+  return shorter ? -EAGAIN : err < 0 ? err : (fs_ssize)n;
+}
+
+fs_ssize fs_source_read(struct fs_source *s, void *buf, size_t n, uint64_t at, bool *hole) {
+  const struct fs_out_extent *e = s->scattered->extent;
+  uint32_t count = s->scattered->count;
+  *hole = false;
+  if (s->next > 0 && at < e[s->next - 1].off + e[s->next - 1].len) s->next = 0;
+  while (s->next < count && e[s->next].off + e[s->next].len <= at) s->next++;
+  uint64_t end = s->next < count && e[s->next].off > at ? e[s->next].off : s->size;
+  if (s->next == count || e[s->next].off > at)
+    return fs_source_read_own(s, buf, FS_MIN(n, (size_t)(end - at)), at, hole);
+  n = FS_MIN(n, (size_t)(e[s->next].off + e[s->next].len - at));
+  fs_err err = fs_source_read_part(s, e[s->next].part, buf, n, at);
+  return err < 0 ? err : (fs_ssize)n;
+}
+
+/* ---- was it the same all the time? ---- */
+
+static bool fs_source_unchanged(const struct stat *a, const struct stat *b) {
+  return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+         a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static fs_err fs_part_same(struct fs_source *s, const struct fs_source_part *p) {
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  struct fs_held held;
+  if (fs_part_here(s, p)) {
+    if (fstatat(s->d->spill_fd, fs_spill_name(p->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+    return fs_source_unchanged(&st, &p->st) ? 0 : -EAGAIN;
+  }
+  fs_err err = fs_inside_hold(s->in, p->id, &held);
+  if (err < 0) return fs_part_lost(err);
+  fs_inside_release(s->in, &held);
+  return held.version == p->held.version ? 0 : -EAGAIN;
+}
+
+fs_err fs_source_same_parts(struct fs_source *s) {
+  fs_err err = 0;
+  for (uint32_t i = 0; err == 0 && i < s->parts; i++)
+    if (s->part[i].used) err = fs_part_same(s, &s->part[i]);
+  return err;
+}
+
+fs_err fs_source_same(struct fs_source *s) {
+  struct stat now;
+  if (fstat(s->fd, &now) < 0) return -errno;
+  return fs_source_unchanged(&now, &s->st) ? fs_source_same_parts(s) : -EAGAIN;
+}

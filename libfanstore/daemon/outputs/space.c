@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * With --output-limit: what the files in the spill take on the disk, added up by a thread of its own, since nothing
+ * tells of a program's writes; and the word by which writers learn that it is too much. The nearer the limit, the more
+ * often, but never for more than a small part of a core's time: it is late by as much as is written in between.
+ */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+#include "daemon/outputs/relay.h"
+#include "util/dir.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_SPACE_MIN_NS 20000000ull
+#define FS_SPACE_MAX_NS 500000000ull
+#define FS_SPACE_BYTES_NS 4u /* nobody writes more in a nanosecond */
+#define FS_SPACE_SHARE 20u   /* one part in so many is spent with adding up */
+#define FS_SPACE_BLOCK 512u  /* what st_blocks counts */
+#define FS_SPACE_TIGHT (256ull << 20)
+
+static uint64_t fs_space_used(const struct fs_daemon *d) {
+  uint64_t used = 0;
+  DIR *dir = fs_opendirat(d->spill_fd, FS_OUT_DIR);
+  if (!dir) return 0;
+  for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
+    struct stat st;
+    if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+      used += (uint64_t)st.st_blocks * FS_SPACE_BLOCK;
+  }
+  closedir(dir);
+  return used;
+}
+
+static void fs_space_say(const struct fs_daemon *d, uint64_t used) {
+  char have[32], limit[32];
+  fs_say_text(d, "warn", "outputs take %s, and %s is the limit: no more is written until some are removed",
+              fs_format_size(used, have, sizeof(have)), fs_format_size(d->cfg->output_limit, limit, sizeof(limit)));
+}
+
+static void *fs_space_main(void *arg) {
+  struct fs_daemon *d = arg;
+  uint64_t limit = d->cfg->output_limit;
+  for (bool told = false;;) {
+    uint32_t turn = atomic_load(&d->space.turn);
+    uint64_t begin = fs_now_ns(), used = fs_space_used(d);
+    atomic_store(&d->ctl->output_used, used);
+    if (used >= limit)
+      atomic_fetch_or(&d->ctl->output_full, FS_OUTPUT_FULL);
+    else
+      atomic_fetch_and(&d->ctl->output_full, ~FS_OUTPUT_FULL);
+    if (used >= limit && !told) fs_space_say(d, used);
+    told = told || used >= limit;
+    uint64_t nap = used >= limit ? 0 : (limit - used) / FS_SPACE_BYTES_NS;
+    nap = FS_MAX(FS_MIN(FS_MAX(nap, FS_SPACE_MIN_NS), FS_SPACE_MAX_NS), FS_SPACE_SHARE * (fs_now_ns() - begin));
+    (void)fs_futex_wait(&d->space.turn, turn, nap);
+  }
+  return NULL;
+}
+
+bool fs_space_full(const struct fs_daemon *d) {
+  return d->ctl && (atomic_load_explicit(&d->ctl->output_full, memory_order_relaxed) & FS_OUTPUT_FULL) != 0;
+}
+
+/* ---- little room ---- */
+
+bool fs_space_tight(struct fs_daemon *d) {
+  struct fs_space *s = &d->space;
+  uint64_t limit = d->cfg->output_limit;
+  struct statvfs fs;
+  if (s->tight_at != 0 && d->now - s->tight_at < FS_SPACE_MIN_NS) return s->tight;
+  s->tight_at = d->now;
+  s->tight = fstatvfs(d->spill_fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < FS_SPACE_TIGHT;
+  if (limit > 0 && d->ctl) s->tight = s->tight || atomic_load(&d->ctl->output_used) + FS_SPACE_TIGHT > limit;
+  return s->tight;
+}
+
+bool fs_space_tight_at(const struct fs_daemon *d, uint32_t rank) {
+  return d->space.elsewhere[rank / 64] >> rank % 64 & 1;
+}
+
+void fs_space_told(struct fs_daemon *d, uint32_t rank, bool tight) {
+  if (rank >= FS_MAX_NODES || fs_space_tight_at(d, rank) == tight) return;
+  d->space.elsewhere[rank / 64] ^= 1ull << rank % 64;
+  if (d->relays) fs_relays_room(d);
+}
+
+void fs_space_await(struct fs_daemon *d, bool await) {
+  if (!d->ctl || ((atomic_load(&d->ctl->output_full) & FS_OUTPUT_AWAIT) != 0) == await) return;
+  atomic_fetch_xor(&d->ctl->output_full, FS_OUTPUT_AWAIT);
+}
+
+void fs_space_freed(struct fs_daemon *d) {
+  if (d->cfg->output_limit == 0 || !fs_space_full(d)) return;
+  atomic_fetch_add(&d->space.turn, 1);
+  fs_futex_wake(&d->space.turn, 1);
+}
+
+fs_err fs_space_start(struct fs_daemon *d) {
+  return d->cfg->output_limit == 0 || d->cfg->read_only ? 0 : fs_thread_start(fs_space_main, d);
+}

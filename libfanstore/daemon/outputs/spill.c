@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See spill.h. A file's version names its contents: it is bumped when the spill is not what other nodes were told last,
+ * or could be otherwise without a sign of it.
+ */
+#include "daemon/outputs/spill.h"
+
+#include "daemon/outputs/node_part.h"
+#include "daemon/replicas/replicas.h"
+#include "daemon/stagein/stagein.h"
+#include "daemon/stageout/stageout.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_SPILL_FIRST 1024u        /* chains of a new table */
+#define FS_CLOCK_TICK_NS 20000000ll /* the kernel's times of files are no finer than this */
+
+const char *fs_spill_name(uint64_t id, char name[FS_SPILL_NAME_SIZE]) {
+  snprintf(name, FS_SPILL_NAME_SIZE, FS_OUT_FILE, (unsigned long long)id);
+  return name;
+}
+
+bool fs_spill_mine(const struct fs_daemon *d, uint64_t id) {
+  return (id & FS_OUT_ID) && id >> 63 == 0 && fs_home_of(d, id) == d->net->rank;
+}
+
+/* ---- the table ---- */
+
+static struct fs_spill_file **fs_spill_chain(struct fs_spill_file **chain, uint64_t mask, uint64_t id) {
+  return &chain[fs_mix64(id) & mask];
+}
+
+struct fs_spill_file *fs_spill_find(const struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = *fs_spill_chain(d->spill_files->chain, d->spill_files->mask, id);
+  while (f && f->id != id) f = f->next;
+  return f;
+}
+
+/* Twice as many chains; without memory they just get longer. */
+static void fs_spill_grow(struct fs_spill *s) {
+  uint64_t mask = 2 * s->mask + 1;
+  struct fs_spill_file **to = calloc(mask + 1, sizeof(struct fs_spill_file *));
+  if (!to) return;
+  for (uint64_t i = 0; i <= s->mask; i++) {
+    for (struct fs_spill_file *f = s->chain[i], *next; f; f = next) {
+      struct fs_spill_file **chain = fs_spill_chain(to, mask, f->id);
+      next = f->next;
+      f->next = *chain, *chain = f;
+    }
+  }
+  free(s->chain);
+  s->chain = to;
+  s->mask = mask;
+  if (s->scan_left > 0) s->scan_left = mask + 1;
+}
+
+static struct fs_spill_file *fs_spill_make(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill *s = d->spill_files;
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  if (f) return f;
+  f = calloc(1, sizeof(*f));
+  if (!f) return NULL;
+  if (s->count > s->mask) fs_spill_grow(s);
+  struct fs_spill_file **chain = fs_spill_chain(s->chain, s->mask, id);
+  f->id = id;
+  f->next = *chain, *chain = f;
+  s->count++;
+  return f;
+}
+
+static void fs_spill_free(struct fs_daemon *d, struct fs_spill_file *f) {
+  struct fs_spill *s = d->spill_files;
+  struct fs_spill_file **at = fs_spill_chain(s->chain, s->mask, f->id);
+  while (*at != f) at = &(*at)->next;
+  *at = f->next;
+  s->count--;
+  free(f->told);
+  free(f->in);
+  fs_copy_forget(d, f);
+  free(f->extents);
+  free(f->recent);
+  free(f);
+}
+
+struct fs_spill_file *fs_spill_part(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  if (f && f->dir == 0) f->part = true;
+  return f;
+}
+
+void fs_spill_creating(struct fs_daemon *d, uint64_t id, uint64_t dir) {
+  struct fs_spill_file *f = fs_spill_mine(d, id) ? fs_spill_make(d, id) : NULL;
+  if (!f) return;
+  f->dir = dir;
+  f->creating = true;
+  f->closed = fs_spill_closed_early(d, id);
+}
+
+void fs_spill_created(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  if (!f) return;
+  f->creating = false;
+  fs_spill_named(d, f);
+}
+
+bool fs_spill_staged(struct fs_daemon *d, uint64_t id, uint64_t dir, const struct stat *st) {
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  if (!f || (f->in = calloc(1, sizeof(*f->in))) == NULL) return false;
+  f->dir = dir;
+  f->size = (uint64_t)st->st_size;
+  f->mtime = st->st_mtim.tv_sec;
+  f->mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
+  f->mode = st->st_mode & (S_IFMT | 07777);
+  if (d->stageout && !d->stageout->held) fs_stageout_touch(d, id);
+  return true;
+}
+
+void fs_spill_not_created(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  if (f && !f->told) fs_spill_free(d, f);
+}
+
+void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool there) {
+  struct fs_spill_file *f = there ? fs_spill_make(d, c->id) : fs_spill_find(d, c->id);
+  if (!f) return;
+  f->dir = c->dir;
+  f->size = c->size;
+  f->mtime = c->mtime;
+  f->mtime_ns = c->mtime_ns;
+  f->mode = S_IFREG | (c->mode & 07777);
+  if (f->told) f->told->loose = true; /* written through a mapping, say */
+  fs_stageout_touch(d, c->id);
+}
+
+void fs_spill_again(struct fs_daemon *d, struct fs_spill_file *f) {
+  fs_spill_not_published(d, f->id);
+  f->closed = true;
+  d->spill_files->scan_again = true;
+}
+
+/* What was published between the replica's last word and the end of who said it has a number below these. */
+#define FS_SPILL_ADOPTED (1u << 20)
+
+void fs_spill_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t published, uint32_t mode,
+                    struct fs_extents *parts) {
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  if (!f) {
+    free(parts);
+    return;
+  }
+  free(f->extents);
+  f->extents = parts;
+  f->changes++;
+  f->dir = dir;
+  f->mode = mode;
+  d->spill_files->published = FS_MAX(d->spill_files->published, published + FS_SPILL_ADOPTED);
+  fs_outputs_adopted(d, f);
+  fs_spill_again(d, f);
+}
+
+/* ---- removal ---- */
+
+struct fs_spill_unlinking {
+  struct fs_io io;
+  struct fs_daemon *d;
+  uint64_t id;
+  char name[FS_SPILL_NAME_SIZE];
+};
+
+static fs_err fs_spill_unlink_work(struct fs_io *io) {
+  const struct fs_spill_unlinking *u = FS_ITEM(io, struct fs_spill_unlinking, io);
+  return unlinkat(u->d->spill_fd, u->name, 0) < 0 ? -errno : 0;
+}
+
+static void fs_spill_unlinked(struct fs_io *io) {
+  struct fs_spill_unlinking *u = FS_ITEM(io, struct fs_spill_unlinking, io);
+  struct fs_spill_file *f = fs_spill_find(u->d, u->id);
+  if (f) fs_spill_free(u->d, f);
+  fs_space_freed(u->d);
+  fs_spill_drop_done(u->d, u->id);
+  free(u);
+}
+
+/* By the pool: the file system may take long to give back what a large file has. */
+void fs_spill_unlink(struct fs_daemon *d, uint64_t id) {
+  struct fs_spill_unlinking *u = malloc(sizeof(*u));
+  if (!u) return; /* it stays to the end of the job */
+  *u = (struct fs_spill_unlinking){.io = {.work = fs_spill_unlink_work, .done = fs_spill_unlinked}, .d = d, .id = id};
+  fs_spill_name(id, u->name);
+  fs_iopool_submit(&d->pool, &u->io);
+}
+
+/* Nobody can hold it from now on. */
+static void fs_spill_remove(struct fs_daemon *d, uint64_t id, bool soon) {
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  if (!f) return;
+  f->removed = f->gone = true;
+  fs_spill_drop_parts(d, f);
+  if (soon)
+    fs_spill_unlink_soon(d, id);
+  else
+    fs_spill_unlink(d, id);
+}
+
+static void fs_spill_drop(struct fs_daemon *d, uint64_t id, bool soon) {
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  fs_node_part_dropped(d, id);
+  if (!fs_spill_mine(d, id)) fs_node_part_useless(d, id);
+  if (!fs_spill_mine(d, id) || fs_replica_waits(d, id)) {
+    fs_replica_drop(d, id);
+    return;
+  }
+  fs_stageout_removed(d, id);
+  if (f && f->told && f->told->holding > 0)
+    f->removed = true;
+  else if (!f || !f->gone)
+    fs_spill_remove(d, id, soon);
+}
+
+void fs_spill_dropped(struct fs_daemon *d, uint64_t id) {
+  fs_spill_drop(d, id, false);
+}
+
+void fs_spill_dropped_soon(struct fs_daemon *d, uint64_t id) {
+  fs_spill_drop(d, id, true);
+}
+
+/* ---- who holds it ---- */
+
+/* True: nothing of it is left here. */
+static bool fs_spill_release(struct fs_daemon *d, struct fs_spill_file *f, uint32_t rank) {
+  struct fs_spill_told *t = f->told;
+  uint64_t bit = 1ull << rank % 64;
+  if (!t || !(t->holder[rank / 64] & bit)) return false;
+  t->holder[rank / 64] &= ~bit;
+  if (--t->holding > 0 || !f->removed) return false;
+  fs_spill_remove(d, f->id, false);
+  return true;
+}
+
+void fs_spill_members(struct fs_daemon *d) {
+  struct fs_spill *s = d->spill_files;
+  const struct fs_members *m = fs_ns_members(d->ns);
+  for (uint64_t i = 0; i <= s->mask; i++) {
+    for (struct fs_spill_file *f = s->chain[i], *next; f; f = next) {
+      next = f->next;
+      for (uint32_t rank = 0; f->told && f->told->holding > 0 && rank < d->net->nodes; rank++) {
+        if (!fs_member(m, rank) && fs_spill_release(d, f, rank)) break;
+      }
+    }
+  }
+}
+
+/* ---- what it is ---- */
+
+bool fs_spill_young(const struct stat *st) {
+  int64_t changed = st->st_ctim.tv_sec * 1000000000ll + st->st_ctim.tv_nsec;
+  return (int64_t)fs_clock_ns(CLOCK_REALTIME) - changed < FS_CLOCK_TICK_NS;
+}
+
+static void fs_spill_version(struct fs_daemon *d, struct fs_spill_told *t, const struct stat *st, uint64_t list) {
+  bool same = t->version != 0 && !t->loose && t->list == list && t->size == (uint64_t)st->st_size &&
+              fs_same_time(t->mtime, st->st_mtim) && fs_same_time(t->ctime, st->st_ctim);
+  if (same) return;
+  t->version = ++d->spill_files->version;
+  t->list = list;
+  t->size = (uint64_t)st->st_size;
+  t->mtime = st->st_mtim;
+  t->ctime = st->st_ctim;
+  t->loose = fs_spill_young(st);
+}
+
+static size_t fs_spill_words(const struct fs_daemon *d) {
+  return (d->net->nodes + 63) / 64;
+}
+
+static struct fs_spill_told *fs_spill_told(const struct fs_daemon *d, struct fs_spill_file *f) {
+  if (!f->told) f->told = calloc(1, sizeof(*f->told) + 2 * fs_spill_words(d) * sizeof(f->told->holder[0]));
+  return f->told;
+}
+
+fs_err fs_spill_held(struct fs_daemon *d, uint64_t id, const struct stat *st, struct fs_held *held) {
+  struct fs_spill_file *f = fs_spill_find(d, id);
+  struct fs_spill_told *t = f && !f->gone ? fs_spill_told(d, f) : NULL;
+  if (!t) return f && !f->gone ? -ENOMEM : -ENOENT;
+  fs_spill_version(d, t, st, fs_spill_list(d, f));
+  *held = (struct fs_held){.id = id,
+                           .version = t->version,
+                           .size = FS_MAX(t->size, fs_extents_end(f->extents)),
+                           .own = t->size,
+                           .parts = fs_extents_any(f->extents),
+                           .tight = fs_space_tight(d),
+                           .nameless = f->removed,
+                           .list = t->list,
+                           .mtime = st->st_mtim.tv_sec,
+                           .ctime = st->st_ctim.tv_sec,
+                           .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
+                           .ctime_ns = (uint32_t)st->st_ctim.tv_nsec,
+                           .mode = st->st_mode};
+  return 0;
+}
+
+fs_err fs_spill_holder(struct fs_daemon *d, struct fs_spill_file *f, uint32_t rank) {
+  struct fs_spill_told *t = fs_spill_told(d, f);
+  if (!t) return -ENOMEM;
+  if (t->holder[rank / 64] >> rank % 64 & 1) return 0;
+  t->holder[rank / 64] |= 1ull << rank % 64;
+  t->holding++;
+  return 0;
+}
+
+fs_err fs_spill_writer(struct fs_daemon *d, struct fs_spill_file *f, uint32_t rank) {
+  struct fs_spill_told *t = fs_spill_told(d, f);
+  if (!t) return -ENOMEM;
+  t->holder[fs_spill_words(d) + rank / 64] |= 1ull << rank % 64;
+  return 0;
+}
+
+bool fs_spill_writes(const struct fs_daemon *d, const struct fs_spill_file *f, uint32_t rank) {
+  return f->told && f->told->holder[fs_spill_words(d) + rank / 64] >> rank % 64 & 1;
+}
+
+static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, struct fs_held *held) {
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  if (fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    const struct fs_spill_file *of = fs_spill_find(d, id);
+    bool heir = FS_OUT_ID_RANK(id) != d->net->rank; /* of a home that is gone; here is no copy of it, then */
+    bool lost = of ? !of->removed && of->dir != 0 : heir;
+    return lost && errno == ENOENT ? -EIO : -errno;
+  }
+  if (!S_ISREG(st.st_mode)) return -ENOENT;
+  if (from != d->net->rank && st.st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;
+  struct fs_spill_file *f = fs_spill_make(d, id);
+  fs_err err = f ? fs_spill_held(d, id, &st, held) : -ENOMEM;
+  return err == 0 ? fs_spill_holder(d, f, from) : err;
+}
+
+void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+  struct fs_held held;
+  if (c->op == FS_NAMES_REPLICA) {
+    fs_replica_call(d, a, c);
+    return;
+  }
+  fs_err err = fs_spill_mine(d, c->id) && c->op < FS_NAMES_RELAY ? 0 : -EINVAL;
+  struct fs_spill_file *f = err == 0 ? fs_spill_find(d, c->id) : NULL;
+  if (err == 0 && c->op != FS_NAMES_RELEASE && fs_replica_waits(d, c->id)) { /* its list of parts is not here yet */
+    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
+    return;
+  }
+  /* Who stood still may have been left out: then the file has another home, which knows better. */
+  bool look = c->op == FS_NAMES_HOLD || c->op == FS_NAMES_EXTENTS, unsure = d->replicas && !fs_ns_sure(d->ns);
+  bool wait = f && (c->op == FS_NAMES_EXTEND || (look && fs_extents_any(f->extents))) && fs_spill_cutting(d, f);
+  if (err == 0 && wait) fs_spill_let_in(d, f);
+  if (err == 0 && ((look && unsure) || wait)) {
+    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
+    return;
+  }
+  if (err == 0 && fs_stagein_home(d, a, c)) return;
+  if (err == 0 && c->op == FS_NAMES_SETATTR) {
+    fs_spill_set(d, a, c);
+    return;
+  }
+  if (err == 0 && c->op >= FS_NAMES_EXTEND && c->op <= FS_NAMES_APPEND) {
+    fs_extents_call(d, a, c);
+    return;
+  }
+  if (err == 0 && c->op == FS_NAMES_RELEASE && f) (void)fs_spill_release(d, f, a.from);
+  if (err < 0 || c->op != FS_NAMES_HOLD) {
+    fs_ns_answer(d->ns, a, err, NULL, 0);
+    return;
+  }
+  (void)fs_spill_drain(d);
+  err = fs_spill_hold(d, a.from, c->id, &held);
+  fs_ns_answer(d->ns, a, err, &held, err == 0 ? sizeof(held) : 0);
+}
+
+fs_err fs_spill_new(struct fs_daemon *d) {
+  struct fs_spill *s = calloc(1, sizeof(*s));
+  if (!s) return -ENOMEM;
+  d->spill_files = s;
+  s->mask = FS_SPILL_FIRST - 1;
+  s->watch = -1;
+  fs_chain_init(&s->setting);
+  fs_chain_init(&s->appending);
+  fs_chain_init(&s->dropping);
+  fs_chain_init(&s->leaving);
+  s->chain = calloc(FS_SPILL_FIRST, sizeof(struct fs_spill_file *));
+  if (!s->chain) return -ENOMEM;
+  fs_spill_watch(d);
+  return fs_lists_new(d);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files that several processes have written, on other nodes too: home keeps, for each, which bytes are in which part (a
+ * spill without a name, on the node of the process that wrote it), sorted and without overlaps; what is in none is in
+ * home's own spill. The last published wins. docs/output-files.md, section 7.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "daemon/metadata/ns_priv.h"
+#include "daemon/outputs/left.h"
+#include "daemon/outputs/node_part.h"
+#include "daemon/outputs/source.h"
+#include "daemon/outputs/spill.h"
+#include "daemon/replicas/replicas.h"
+
+fs_err fs_spill_scattered(const struct fs_spill_file *f, struct fs_scattered *to) {
+  uint32_t count;
+  const struct fs_out_extent *e = fs_extents_all(f->extents, &count);
+  *to = (struct fs_scattered){.changes = f->changes, .linked = f->in != NULL};
+  if (count == 0) return 0;
+  to->extent = malloc(count * sizeof(*e));
+  if (!to->extent) return -ENOMEM;
+  memcpy(to->extent, e, count * sizeof(*e));
+  to->count = count;
+  return 0;
+}
+
+/* Home's spill has no bytes of the file's where parts have; so who knows an older list is not to be given them. */
+#define FS_SPILL_RECENT 64u
+struct fs_spill_recent {
+  struct {
+    uint64_t off, end;
+  } change[FS_SPILL_RECENT]; /* the n-th at n modulo that */
+};
+
+static void fs_spill_changed(struct fs_spill_file *f, uint64_t off, uint64_t end) {
+  f->changes++;
+  if (!f->recent) f->recent = calloc(1, sizeof(*f->recent));
+  if (!f->recent) return;
+  f->recent->change[f->changes % FS_SPILL_RECENT].off = off;
+  f->recent->change[f->changes % FS_SPILL_RECENT].end = end;
+}
+
+bool fs_spill_as_listed(const struct fs_daemon *d, uint64_t id, uint64_t list, uint64_t off, uint64_t len) {
+  const struct fs_spill_file *f = list == 0 ? NULL : fs_spill_find(d, id);
+  uint64_t now = f ? fs_spill_list(d, f) : list;
+  if (f && fs_extents_any(f->extents) && fs_spill_cutting(d, f)) return false;
+  if (list == now) return true;
+  if (list > now || now - list > FS_MIN(FS_SPILL_RECENT, f->changes) || !f->recent) return false;
+  for (uint64_t n = f->changes - (now - list) + 1; n <= f->changes; n++) {
+    uint64_t from = f->recent->change[n % FS_SPILL_RECENT].off, end = f->recent->change[n % FS_SPILL_RECENT].end;
+    if (from < off + len && off < end) return false;
+  }
+  return true;
+}
+
+fs_err fs_spill_put(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e) {
+  fs_err err = fs_extents_put(&f->extents, e);
+  fs_lists_changed(d);
+  if (err != 0) return err;
+  if (!f->split) fs_left_split(d, f->id);
+  f->split = true;
+  fs_spill_changed(f, e.off, e.off + e.len);
+  fs_copy_listed(d, f, e);
+  return 0;
+}
+
+void fs_spill_cut(struct fs_daemon *d, struct fs_spill_file *f, uint64_t size) {
+  if (!f->extents) return;
+  fs_extents_truncate(f->extents, size);
+  fs_lists_changed(d);
+  fs_spill_changed(f, size, UINT64_MAX);
+  fs_copy_listed(d, f, (struct fs_out_extent){.off = size});
+}
+
+uint64_t fs_spill_list(const struct fs_daemon *d, const struct fs_spill_file *f) {
+  return (d->net->rank + 1ull) << 40 | (f->changes & ((1ull << 40) - 1));
+}
+
+/* ---- parts that are of no use any more ---- */
+
+static int fs_extent_by_part(const void *a, const void *b) {
+  const struct fs_out_extent *x = a, *y = b;
+  return x->part < y->part ? -1 : x->part > y->part;
+}
+
+static void fs_spill_drop_at(struct fs_daemon *d, uint32_t rank, uint64_t id) {
+  const struct fs_names_call c = {.op = FS_NAMES_DROP, .id = id};
+  if (rank == d->net->rank)
+    fs_spill_dropped(d, id);
+  else if (rank < d->net->nodes)
+    fs_ns_ask(d->ns, rank, &c, sizeof(c), NULL, NULL);
+}
+
+/* Nodes that wrote it may have parts of which the list names nothing any more. */
+static void fs_spill_drop_written(struct fs_daemon *d, const struct fs_spill_file *f) {
+  for (uint32_t rank = 0; f->told && rank < d->net->nodes; rank++) {
+    if (!fs_spill_writes(d, f, rank)) continue;
+    if (rank == d->net->rank)
+      fs_node_part_useless(d, f->id);
+    else
+      fs_spill_drop_at(d, rank, f->id);
+  }
+}
+
+void fs_spill_drop_parts(struct fs_daemon *d, struct fs_spill_file *f) {
+  fs_spill_drop_written(d, f);
+  struct fs_extents *x = f->extents;
+  uint32_t count;
+  struct fs_out_extent *e = fs_extents_all(x, &count);
+  f->extents = NULL;
+  if (!x) return;
+  qsort(e, count, sizeof(*e), fs_extent_by_part);
+  for (uint32_t i = 0; i < count; i++) {
+    if (i > 0 && e[i].part == e[i - 1].part) continue;
+    uint64_t part = e[i].part;
+    fs_spill_drop_at(d, FS_OUT_ID_RANK(part) < d->net->nodes ? fs_home_of(d, part) : FS_NO_RANK, part);
+  }
+  free(x);
+}
+
+/* ---- the calls ---- */
+
+struct fs_extending {
+  struct fs_daemon *d;
+  struct fs_asked asked;
+  bool lost; /* what the caller had appended at the home before this one */
+  fs_err err;
+};
+
+static void fs_extended_told(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_extending *e = ctx;
+  const struct fs_appended at = {.tight = fs_space_tight(e->d), .home = e->d->net->rank};
+  (void)body, (void)n;
+  if (e->err < 0) err = e->err;
+  if (err == 0 && e->lost) err = -EIO;
+  fs_ns_answer(e->d->ns, e->asked, err, &at, err == 0 ? sizeof(at) : 0);
+  free(e);
+}
+
+static void fs_extended(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_extending *e = ctx;
+  (void)body, (void)n;
+  e->err = err == -ENOENT ? 0 : err;
+  fs_lists_tell(e->d, fs_extended_told, e);
+}
+
+/* Home's spill is as long as the whole, so that what is appended to it comes after all, and as new. It is made longer
+   only: its own programs may append at this moment. */
+static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_spill_file *f, bool written) {
+  static const struct timespec now[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  off_t end = (off_t)fs_extents_end(f->extents);
+  fs_spill_name(f->id, name);
+  if (written && utimensat(d->spill_fd, name, now, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  if (fstatat(d->spill_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  if (st.st_size >= end) return 0;
+  FS_AUTO_CLOSE fs_fd fd = fs_spill_open(d, f->id, O_WRONLY);
+  if (fd < 0) return fd;
+  if (fallocate(fd, 0, end - 1, 1) == 0) return 0;
+  return errno == EOPNOTSUPP && ftruncate(fd, end) == 0 ? 0 : -errno; /* a file system that cannot do it so */
+}
+
+/* The ranges of a part, then the record's size for all to see. */
+static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f,
+                              const struct fs_names_call *c) {
+  const char *ranges = fs_call_name(c);
+  const uint64_t changes = f->changes;
+  struct fs_extending *e = malloc(sizeof(*e));
+  fs_err err = e ? 0 : -ENOMEM;
+  if (err == 0 && c->name_len > 0 && FS_OUT_ID_RANK(c->to) != a.from) err = -EINVAL;
+  /* It was stopped, and its parts are another's now. */
+  if (err == 0 && c->name_len > 0 && fs_home_of(d, c->to) != a.from) err = -EIO;
+  if (err == 0 && c->name_len > 0) err = fs_spill_writer(d, f, a.from);
+  for (uint32_t i = 0; err == 0 && i < c->name_len / sizeof(struct fs_range); i++) {
+    struct fs_range r;
+    memcpy(&r, ranges + i * sizeof(r), sizeof(r));
+    err = fs_spill_put(d, f, (struct fs_out_extent){.off = r.off, .len = r.len, .part = c->to});
+  }
+  if (f->told) f->told->loose = true;
+  if (err == 0) err = fs_extents_reach(d, f, c->name_len > 0);
+  if (err < 0 && f->changes == changes) {
+    free(e);
+    fs_ns_answer(d->ns, a, err, NULL, 0);
+    return;
+  }
+  *e = (struct fs_extending){
+      .d = d, .asked = a, .err = err, .lost = c->blocks != 0 && c->blocks - 1 != d->net->rank && c->seq > f->adopted};
+  if (err < 0)
+    fs_lists_tell(d, fs_extended_told, e);
+  else if (c->name_len > 0)
+    fs_spill_publish_list(d, c->id, fs_extended, e);
+  else
+    fs_spill_publish(d, c->id, fs_extended, e);
+}
+
+static void fs_extents_list(struct fs_daemon *d, struct fs_asked a, const struct fs_spill_file *f,
+                            const struct fs_names_call *c) {
+  struct {
+    struct fs_listed head;
+    struct fs_out_extent at[(FS_NAMES_BODY - sizeof(struct fs_listed)) / sizeof(struct fs_out_extent)];
+  } said = {.head = {.list = fs_spill_list(d, f), .end = fs_extents_end(f->extents)}};
+  uint32_t count, i = fs_extents_first(f->extents, c->size);
+  const struct fs_out_extent *e = fs_extents_all(f->extents, &count);
+  uint32_t n = FS_MIN(count - i, (uint32_t)FS_ARRAY_LEN(said.at));
+  if (n > 0) memcpy(said.at, &e[i], n * sizeof(*e));
+  fs_lists_asked(d, a.from);
+  fs_ns_answer(d->ns, a, 0, &said, sizeof(said.head) + n * sizeof(*e));
+}
+
+/* ---- appending ---- */
+
+struct fs_appending {
+  struct fs_chain chain;
+  struct fs_io io;
+  struct fs_daemon *d;
+  struct fs_asked asked;
+  uint64_t id, call, n, off;
+  bool data;
+  char bytes[];
+};
+
+/* At the end of home's spill, by the kernel: so they are nobody else's, also not those of home's own programs. */
+static fs_err fs_append_work(struct fs_io *io) {
+  static const char zeros[65536];
+  struct fs_appending *p = FS_ITEM(io, struct fs_appending, io);
+  struct iovec iov[FS_APPEND_MAX / sizeof(zeros)] = {{.iov_base = p->bytes, .iov_len = p->n}};
+  int count = p->data;
+  for (uint64_t left = p->data ? 0 : p->n; left > 0; left -= iov[count++].iov_len)
+    iov[count] = (struct iovec){.iov_base = (void *)(uintptr_t)zeros, .iov_len = FS_MIN(left, sizeof(zeros))};
+  FS_AUTO_CLOSE fs_fd fd = fs_spill_open(p->d, p->id, O_WRONLY | O_APPEND);
+  if (fd < 0) return fd;
+  ssize_t put = writev(fd, iov, count);
+  if (put != (ssize_t)p->n) return put < 0 ? -errno : -ENOSPC;
+  off_t end = lseek(fd, 0, SEEK_CUR);
+  p->off = (uint64_t)end - p->n;
+  return end < 0 ? -errno : 0;
+}
+
+static void fs_append_done(struct fs_io *io) {
+  struct fs_appending *p = FS_ITEM(io, struct fs_appending, io);
+  fs_chain_drop(&p->chain);
+  if (io->err == 0) fs_ns_done_now(p->d->ns, p->call);
+  const struct fs_appended at = {.off = p->off, .tight = fs_space_tight(p->d), .home = p->d->net->rank};
+  fs_ns_answer(p->d->ns, p->asked, io->err, &at, io->err == 0 ? sizeof(at) : 0);
+  free(p);
+}
+
+/* The same call again, while it is at work: later. */
+static bool fs_append_running(const struct fs_spill *t, uint64_t call) {
+  for (struct fs_chain *l = t->appending.next; l != &t->appending; l = l->next)
+    if (FS_ITEM(l, struct fs_appending, chain)->call == call) return true;
+  return false;
+}
+
+static void fs_extents_append(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_appended unknown = {.off = FS_APPEND_UNKNOWN, .tight = fs_space_tight(d), .home = d->net->rank};
+  bool done = fs_ns_done_before(d->ns, c->to), sane = c->size > 0 && c->size <= FS_APPEND_MAX;
+  if (!done && sane && fs_space_full(d)) {
+    fs_ns_answer(d->ns, a, -EDQUOT, NULL, 0);
+    return;
+  }
+  if (done || !sane || fs_append_running(d->spill_files, c->to)) {
+    fs_ns_answer(d->ns, a, done ? 0 : sane ? -EAGAIN : -EINVAL, &unknown, done ? sizeof(unknown) : 0);
+    return;
+  }
+  struct fs_appending *p = malloc(sizeof(*p) + c->name_len);
+  if (!p) {
+    fs_ns_answer(d->ns, a, -ENOMEM, NULL, 0);
+    return;
+  }
+  *p = (struct fs_appending){.d = d, .asked = a, .id = c->id, .call = c->to, .n = c->size, .data = c->name_len > 0};
+  p->io = (struct fs_io){.work = fs_append_work, .done = fs_append_done};
+  memcpy(p->bytes, fs_call_name(c), c->name_len);
+  fs_chain_push(&d->spill_files->appending, &p->chain);
+  fs_iopool_submit(&d->pool, &p->io);
+}
+
+void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+  struct fs_spill_file *f = fs_spill_find(d, c->id);
+  char name[FS_SPILL_NAME_SIZE];
+  bool heir = FS_OUT_ID_RANK(c->id) != d->net->rank; /* of a home that is gone: it had told this one nothing of it */
+  bool lost = !f && (heir || faccessat(d->spill_fd, fs_spill_name(c->id, name), F_OK, 0) == 0); /* or not answered */
+  if (!f || f->gone)
+    fs_ns_answer(d->ns, a, lost ? -EIO : -ENOENT, NULL, 0);
+  else if (c->op == FS_NAMES_EXTEND)
+    fs_extents_extend(d, a, f, c);
+  else if (c->op == FS_NAMES_APPEND)
+    fs_extents_append(d, a, c);
+  else
+    fs_extents_list(d, a, f, c);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Parts of files of several writers, on the nodes that wrote them (replicas.h): their bytes go to this node's partner
+ * before the file's home hears of them; so whatever home knows of, and tells its own partner, is there twice. When this
+ * node has gone, its partner is the home of its parts, and is asked for them. The MPI thread's.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/replicas/replicas.h"
+
+#define FS_PART_TRIES 12u /* calls to home that took too long */
+
+struct fs_part_call {
+  struct fs_daemon *d;
+  uint32_t tries;
+  fs_err why; /* there is no replica */
+  fs_ns_done *done;
+  void *ctx;
+  struct fs_names_call call; /* and its ranges */
+};
+
+static void fs_part_replicated(void *ctx, fs_err err);
+
+/* Home that lives, and has not answered in a call's time, has much of its own to bring to its partner. */
+static void fs_part_extended(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_part_call *p = ctx;
+  bool lives = fs_member(fs_ns_members(p->d->ns), fs_home_of(p->d, p->call.id));
+  if (err == -ETIMEDOUT && lives && p->tries++ < FS_PART_TRIES) {
+    fs_part_replicated(p, p->why);
+    return;
+  }
+  if (err == 0 && p->why < 0)
+    p->done(p->ctx, p->why, NULL, 0);
+  else
+    p->done(p->ctx, err, body, n);
+  free(p);
+}
+
+/* Home hears of it all the same, as of any file that cannot be replicated. */
+static void fs_part_replicated(void *ctx, fs_err err) {
+  struct fs_part_call *p = ctx;
+  p->why = err;
+  fs_ns_call(p->d->ns, p->d->now, &p->call, fs_call_size(&p->call), fs_part_extended, p);
+}
+
+static struct fs_replica_wish fs_part_wish(const struct fs_names_call *c) {
+  struct fs_replica_wish wish = {.sync = c->flags & FS_NAMES_DURABLE, .begin = UINT64_MAX};
+  for (size_t at = 0; at < c->name_len; at += sizeof(struct fs_range)) {
+    struct fs_range r;
+    memcpy(&r, fs_call_name(c) + at, sizeof(r));
+    wish.begin = FS_MIN(wish.begin, r.off);
+    wish.end = FS_MAX(wish.end, r.off + r.len);
+  }
+  return wish;
+}
+
+void fs_part_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
+  size_t n = fs_call_size(c);
+  bool own = c->name_len > 0 && FS_OUT_ID_RANK(c->to) < d->net->nodes && fs_spill_mine(d, c->to);
+  struct fs_part_call *p = d->replicas ? malloc(offsetof(struct fs_part_call, call) + n) : NULL;
+  if (!d->replicas) {
+    fs_ns_call(d->ns, d->now, c, n, done, ctx);
+    return;
+  }
+  if (!p || (own && !fs_spill_part(d, c->to))) {
+    free(p);
+    done(ctx, -ENOMEM, NULL, 0);
+    return;
+  }
+  p->d = d;
+  p->tries = 0;
+  p->done = done;
+  p->ctx = ctx;
+  memcpy(&p->call, c, n);
+  if (own)
+    fs_replicate(d, c->to, fs_part_wish(c), fs_part_replicated, p);
+  else
+    fs_part_replicated(p, 0);
+}
+
+static void fs_part_there(void *ctx, fs_err err) {
+  (void)ctx, (void)err; /* what fails is tried again with the part's next bytes */
+}
+
+void fs_part_again(struct fs_daemon *d, uint64_t id) {
+  const struct fs_replica_wish all = {.behind = true, .end = UINT64_MAX};
+  if (fs_spill_part(d, id)) fs_replicate(d, id, all, fs_part_there, NULL);
+}

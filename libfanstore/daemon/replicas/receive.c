@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The partner's side of replicas (replicas.h). Blocks of a file come in any order, and are written as they come; then
+ * home says how many there were, and is answered when all are written. A generation that is newer ends the one before.
+ * What is here is no output of this node: only when its home has gone, which makes this node the home, it becomes one.
+ * A block's buffer is given back to the network when it is written: so those who send wait for this disk.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/replicas/replicas.h"
+
+#define FS_REPLICA_PATIENCE 2u /* of the job's deadlines, without any block */
+
+/* ---- the table ---- */
+
+static struct fs_replica **fs_replica_chain(struct fs_replicas *t, uint64_t id) {
+  return &t->chain[fs_mix64(id) % FS_REPLICA_CHAINS];
+}
+
+static struct fs_replica *fs_replica_find(struct fs_replicas *t, uint64_t id) {
+  struct fs_replica *r = *fs_replica_chain(t, id);
+  while (r && r->id != id) r = r->next;
+  return r;
+}
+
+static void fs_replica_written(struct fs_io *io);
+
+static struct fs_replica *fs_replica_make(struct fs_replicas *t, uint64_t id) {
+  struct fs_replica *r = fs_replica_find(t, id), **chain = fs_replica_chain(t, id);
+  if (r || (r = calloc(1, sizeof(*r))) == NULL) return r;
+  r->d = t->d;
+  r->id = id;
+  r->from = FS_NO_RANK;
+  r->io = (struct fs_io){.work = fs_replica_write, .done = fs_replica_written};
+  fs_chain_init(&r->chain);
+  fs_chain_init(&r->blocks);
+  fs_chain_init(&r->writing);
+  r->next = *chain, *chain = r;
+  return r;
+}
+
+/* ---- buffers ---- */
+
+static fs_err fs_replica_post(struct fs_replicas *t, struct fs_replica_block *b) {
+  fs_err err = fs_net_recv(t->d->net, FS_NET_ANY, FS_TAG_REPLICA, &b->head, sizeof(b->head) + FS_OUT_BLOCK, &b->op);
+  if (err < 0) fs_chain_push(&t->unposted, &b->chain);
+  return err;
+}
+
+static void fs_replica_give_back(struct fs_replicas *t, struct fs_chain *blocks) {
+  for (struct fs_chain *l; (l = fs_chain_pop(blocks)) != NULL;)
+    (void)fs_replica_post(t, FS_ITEM(l, struct fs_replica_block, chain));
+}
+
+/* ---- the end of one ---- */
+
+static void fs_replica_free(struct fs_replica *r) {
+  struct fs_replicas *t = r->d->replicas;
+  struct fs_replica **at = fs_replica_chain(t, r->id);
+  while (*at != r) at = &(*at)->next;
+  *at = r->next;
+  fs_chain_drop(&r->chain);
+  fs_replica_give_back(t, &r->blocks);
+  free(r->last);
+  free(r->parts);
+  fs_listing_free(&r->list);
+  free(r);
+}
+
+/* What was on its way beyond its end came in any order: with some of it missing it is no part of the file. */
+static void fs_replica_cut(const struct fs_replica *r, const char *name) {
+  struct stat st;
+  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, name, FS_SPILL_WRITE);
+  if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size > r->size) (void)ftruncate(fd, (off_t)r->size);
+}
+
+/* This node is its home now; of one that was never complete nobody has been told. */
+static void fs_replica_adopt(struct fs_replica *r) {
+  struct fs_daemon *d = r->d;
+  char name[FS_SPILL_NAME_SIZE];
+  fs_spill_name(r->id, name);
+  if (r->whole) {
+    if (!r->done) fs_replica_cut(r, name);
+    (void)fchmodat(d->spill_fd, name, r->mode & 07777, 0);
+  } else {
+    fs_spill_unlink(d, r->id);
+  }
+  bool part = r->whole && r->part;
+  if (r->whole && !part) {
+    fs_spill_adopt(d, r->id, r->dir, r->seq, r->mode, r->parts);
+    struct fs_spill_file *f = fs_spill_find(d, r->id);
+    if (f) f->adopted = r->size;
+    r->parts = NULL;
+  }
+  uint64_t id = r->id;
+  fs_replica_free(r);
+  if (part) fs_part_again(d, id);
+}
+
+static void fs_replica_leave(struct fs_replica *r) {
+  fs_spill_unlink(r->d, r->id);
+  fs_replica_free(r);
+}
+
+/* ---- writing ---- */
+
+static bool fs_replica_complete(const struct fs_replica *r) {
+  return r->asked && !r->done && r->err == 0 && r->got >= (uint32_t)r->call.to;
+}
+
+static void fs_replica_answer(struct fs_replica *r, fs_err err) {
+  if (!r->asked) return;
+  r->asked = false;
+  fs_chain_drop(&r->chain);
+  fs_ns_answer(r->d->ns, r->question, err, NULL, 0);
+}
+
+static void fs_replica_run(struct fs_replica *r) {
+  if (r->busy) return;
+  if (r->asked && r->err < 0) fs_replica_answer(r, r->err);
+  r->settling = fs_replica_complete(r);
+  if (fs_chain_empty(&r->blocks) && !r->settling) return;
+  for (struct fs_chain *l; (l = fs_chain_pop(&r->blocks)) != NULL;) fs_chain_push(&r->writing, l);
+  r->busy = true;
+  fs_iopool_submit(&r->d->replicas->pool, &r->io);
+}
+
+static void fs_replica_settled(struct fs_replica *r) {
+  free(r->last);
+  r->last = NULL;
+  if (r->io.err < 0 || r->generation != (uint32_t)(r->call.to >> 32)) return;
+  r->io.err = fs_replica_list(r);
+  if (r->io.err < 0) {
+    r->err = r->io.err;
+    return;
+  }
+  r->done = r->whole = true;
+  r->part = r->call.flags & FS_NAMES_PART;
+  r->dir = r->call.dir;
+  r->seq = FS_MAX(r->seq, r->call.seq);
+  r->size = r->call.size;
+  r->mode = r->call.mode;
+  fs_replica_answer(r, 0);
+}
+
+static void fs_replica_written(struct fs_io *io) {
+  struct fs_replica *r = FS_ITEM(io, struct fs_replica, io);
+  bool settled = r->settling;
+  r->busy = r->settling = false;
+  r->d->replicas->moved = r->d->now;
+  fs_replica_give_back(r->d->replicas, &r->writing);
+  if (io->err < 0 && !r->done) r->err = io->err;
+  if (settled) fs_replica_settled(r);
+  if (r->dropped)
+    fs_replica_leave(r);
+  else if (r->promoted)
+    fs_replica_adopt(r);
+  else
+    fs_replica_run(r);
+}
+
+/* ---- what comes ---- */
+
+static void fs_replica_renew(struct fs_replica *r, uint32_t from, uint32_t generation) {
+  fs_replica_answer(r, -EILSEQ);
+  fs_listing_free(&r->list);
+  r->from = from;
+  r->generation = generation;
+  r->got = 0;
+  r->err = 0;
+  r->done = false;
+  r->since = r->d->now;
+}
+
+/* Bytes, or a hole, where a file can have them. */
+static bool fs_replica_placed(const struct fs_wire_replica *h) {
+  const uint64_t most = (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS;
+  return h->length <= FS_OUT_BLOCK && (h->length == 0 || h->hole == 0) && h->hole <= most &&
+         h->offset <= most - FS_MAX(h->hole, h->length);
+}
+
+static bool fs_replica_sane(const struct fs_daemon *d, const struct fs_wire_replica *h, uint32_t from, uint64_t bytes) {
+  return bytes >= sizeof(*h) && h->magic == FS_WIRE_REPLICA_MAGIC && h->version == FS_WIRE_VERSION &&
+         h->sum == fs_wire_sum(h, 0) && fs_replica_placed(h) && bytes == sizeof(*h) + h->length &&
+         (h->file & FS_OUT_ID) && h->file >> 63 == 0 && from < d->net->nodes && from != d->net->rank &&
+         fs_home_of(d, h->file) == from;
+}
+
+static bool fs_replica_newer(const struct fs_replica *r, uint32_t from, uint32_t generation) {
+  return from != r->from || generation > r->generation;
+}
+
+static void fs_replica_received(struct fs_net_op *op, uint32_t from, uint64_t bytes, fs_err err) {
+  struct fs_replica_block *b = FS_ITEM(op, struct fs_replica_block, op);
+  struct fs_replicas *t = b->replicas;
+  const struct fs_wire_replica *h = &b->head;
+  t->moved = t->d->now;
+  if (err == 0 && from < t->d->net->nodes) t->heard[from]++;
+  struct fs_replica *r = err == 0 && fs_replica_sane(t->d, h, from, bytes) ? fs_replica_make(t, h->file) : NULL;
+  if (r && fs_replica_newer(r, from, h->generation)) fs_replica_renew(r, from, h->generation);
+  if (!r || h->generation != r->generation || r->done) {
+    t->d->count.dropped++;
+    (void)fs_replica_post(t, b);
+    return;
+  }
+  r->got++;
+  r->since = t->d->now;
+  fs_chain_push(&r->blocks, &b->chain);
+  fs_replica_run(r);
+}
+
+/* The block that came with the last word. False: it is none. */
+static bool fs_replica_inline(struct fs_replica *r, const struct fs_names_call *c) {
+  size_t n = c->name_len;
+  struct fs_replica_block *b = n > 0 ? malloc(sizeof(*b) + n) : NULL;
+  if (!b) return n == 0;
+  memcpy(&b->head, fs_call_name(c), sizeof(b->head));
+  n -= sizeof(b->head);
+  memcpy(b->bytes, fs_call_name(c) + sizeof(b->head), n);
+  if (b->head.length != n || !fs_replica_placed(&b->head)) {
+    free(b);
+    return false;
+  }
+  free(r->last);
+  r->last = b;
+  return true;
+}
+
+void fs_replica_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+  struct fs_replicas *t = d->replicas;
+  uint32_t generation = (uint32_t)(c->to >> 32);
+  struct fs_replica *r = t ? fs_replica_make(t, c->id) : NULL;
+  if (r && fs_replica_newer(r, a.from, generation)) fs_replica_renew(r, a.from, generation);
+  bool current = r && generation == r->generation;
+  if (current && r->busy && r->settling && generation != (uint32_t)(r->call.to >> 32)) {
+    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0); /* the word before is still being done */
+    return;
+  }
+  if (!current || r->done || r->dropped) {
+    fs_ns_answer(d->ns, a, !r ? -ENOMEM : current && r->done ? 0 : -EILSEQ, NULL, 0);
+    return;
+  }
+  fs_err listed = fs_replica_listed(r, c);
+  if (listed < 0 || (c->flags & FS_NAMES_MORE)) {
+    fs_ns_answer(d->ns, a, listed, NULL, 0);
+    return;
+  }
+  if (!r->busy || !r->settling) { /* else it is this word that is being done */
+    if (!fs_replica_inline(r, c)) {
+      fs_ns_answer(d->ns, a, -ENOMEM, NULL, 0);
+      return;
+    }
+    r->call = *c;
+  }
+  r->question = a;
+  if (!r->asked) fs_chain_push(&t->asked, &r->chain);
+  r->asked = true;
+  fs_replica_run(r);
+}
+
+void fs_replica_drop(struct fs_daemon *d, uint64_t id) {
+  struct fs_replica *r = d->replicas ? fs_replica_find(d->replicas, id) : NULL;
+  if (!r) return;
+  fs_replica_answer(r, -EILSEQ);
+  r->dropped = true;
+  if (!r->busy) fs_replica_leave(r);
+}
+
+bool fs_replica_waits(const struct fs_daemon *d, uint64_t id) {
+  const struct fs_replica *r = d->replicas ? fs_replica_find(d->replicas, id) : NULL;
+  return r && r->promoted;
+}
+
+/* May there still be blocks on their way to it, behind those of others? */
+static bool fs_replica_expects(const struct fs_replicas *t, const struct fs_replica *r) {
+  if ((int32_t)(t->heard[r->from] - r->call.blocks) >= 0) return false;
+  return t->d->now - t->moved < FS_REPLICA_PATIENCE * t->d->cfg->deadline_ns;
+}
+
+/* Who waits for a disk, or for its turn, is told that it is at work; who waits for blocks that are lost, to begin
+ * anew. */
+void fs_replica_timers(struct fs_replicas *t) {
+  uint64_t patience = t->d->cfg->deadline_ns / 8;
+  for (struct fs_chain *l = t->asked.next, *next; l != &t->asked; l = next) {
+    struct fs_replica *r = FS_ITEM(l, struct fs_replica, chain);
+    next = l->next;
+    if (t->d->now - r->since < patience) continue;
+    r->since = t->d->now;
+    fs_replica_answer(r, r->busy || fs_replica_expects(t, r) ? -EAGAIN : -EILSEQ);
+  }
+  for (struct fs_chain *l; (l = fs_chain_pop(&t->unposted)) != NULL;) {
+    if (fs_replica_post(t, FS_ITEM(l, struct fs_replica_block, chain)) < 0) break;
+  }
+}
+
+void fs_replica_members(struct fs_replicas *t) {
+  for (uint32_t i = 0; i < FS_REPLICA_CHAINS; i++) {
+    for (struct fs_replica *r = t->chain[i], *next; r; r = next) {
+      next = r->next;
+      if (fs_home_of(t->d, r->id) != t->d->net->rank) continue;
+      fs_replica_answer(r, -ESTALE);
+      r->promoted = true;
+      if (!r->busy) fs_replica_adopt(r);
+    }
+  }
+}
+
+fs_err fs_replica_start(struct fs_replicas *t) {
+  for (uint32_t i = 0; i < FS_REPLICA_POSTED; i++) {
+    struct fs_replica_block *b = calloc(1, sizeof(*b) + FS_OUT_BLOCK);
+    if (!b) return -ENOMEM;
+    b->op.done = fs_replica_received;
+    b->replicas = t;
+    fs_err err = fs_replica_post(t, b);
+    if (err < 0) return err;
+  }
+  return 0;
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The thread that copies outputs into the directory that outlives the job. A copy has a temporary name beside its own
+ * until all of it is on the disk, and gets its own by rename, so that whoever looks there finds whole files only. What
+ * was there under that name before is replaced; what this job did not make is never removed.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/outputs/spill.h"
+#include "daemon/stageout/inplace.h"
+#include "util/dir.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_COPY_WINDOW (8u << 20) /* bytes that the kernel has still to write */
+#define FS_IOPRIO_IDLE (3 << 13)
+#define FS_COPY_NICE 10
+#define FS_COPY_NS 1000000000ull /* so long a batch grows */
+
+/* Once: the job's own reads, writes and computing come first. */
+static void fs_copy_give_way(void) {
+  static _Thread_local bool done;
+  if (done) return;
+  done = true;
+  (void)syscall(SYS_ioprio_set, 1, 0, FS_IOPRIO_IDLE);
+  (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), FS_COPY_NICE);
+}
+
+/* ---- directories ---- */
+
+/* mkdir -p of what is before the last slash. */
+static fs_err fs_copy_parents(struct fs_stageout *o, char *path) {
+  for (char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
+    *p = '\0';
+    int made = mkdirat(o->fd, path, 0777);
+    fs_err err = made < 0 && errno != EEXIST ? -errno : 0;
+    if (made == 0) fs_inplace_made(o, path);
+    *p = '/';
+    if (err < 0) return err;
+  }
+  return 0;
+}
+
+/*
+ * No symlink leads the copy elsewhere: where the job has a directory and there is a symlink, it goes, as with rsync.
+ * What is not there yet is made when it is needed. Directories are looked at once for all of a batch.
+ */
+static fs_err fs_copy_way(struct fs_stageout *o, char *path) {
+  const char *slash = strrchr(path, '/');
+  size_t n = slash ? (size_t)(slash - path) : 0;
+  if (n == 0 || (strncmp(o->way, path, n) == 0 && o->way[n] == '\0')) return 0;
+  o->way[0] = '\0';
+  for (char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
+    struct stat st;
+    *p = '\0';
+    int found = fstatat(o->fd, path, &st, AT_SYMLINK_NOFOLLOW);
+    bool link = found == 0 && S_ISLNK(st.st_mode);
+    fs_err err = found < 0 ? -errno : link && o->in_place ? -EEXIST : link && unlinkat(o->fd, path, 0) < 0 ? -errno : 0;
+    *p = '/';
+    if (err < 0 || link) return err == -ENOENT ? 0 : err;
+  }
+  if (n < sizeof(o->way)) memcpy(o->way, path, n);
+  o->way[n < sizeof(o->way) ? n : 0] = '\0';
+  return 0;
+}
+
+/* ---- what is there ---- */
+
+static bool fs_copy_current(const struct fs_staged *s, const struct fs_source *from) {
+  const struct stat *st = &from->st;
+  return s->path && s->size == from->size && s->changes == from->scattered->changes &&
+         fs_same_time(s->mtime, st->st_mtim) && fs_same_time(s->ctime, st->st_ctim) && s->mode == (st->st_mode & 07777);
+}
+
+/* Directories that are empty now go. */
+static void fs_copy_prune(struct fs_stageout *o, const char *path) {
+  if (o->in_place)
+    fs_inplace_prune(o, path);
+  else
+    fs_staged_prune(o->fd, path);
+}
+
+static void fs_copy_unlink(struct fs_stageout *o, struct fs_staged *s) {
+  if (s->path && fs_staged_there(o->fd, s) && !fs_inplace_taken(o, s->path)) {
+    fs_staged_remove(o->fd, s);
+    fs_copy_prune(o, s->path);
+  }
+  free(s->path);
+  s->path = NULL;
+}
+
+/* ---- copying ---- */
+
+/* So that few of its pages wait to be written, and none stays: both would be at the job's cost. What was written went
+   from `from` to `to`. */
+static void fs_copy_window(int fd, uint64_t from, uint64_t to) {
+  if (from / FS_COPY_WINDOW == to / FS_COPY_WINDOW) return;
+  off_t last = (off_t)(to / FS_COPY_WINDOW * FS_COPY_WINDOW - FS_COPY_WINDOW);
+  (void)sync_file_range(fd, last, FS_COPY_WINDOW, SYNC_FILE_RANGE_WRITE);
+  if (last == 0) return;
+  off_t before = last - FS_COPY_WINDOW;
+  (void)sync_file_range(fd, before, FS_COPY_WINDOW,
+                        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  (void)posix_fadvise(fd, before, FS_COPY_WINDOW, POSIX_FADV_DONTNEED);
+}
+
+/* The checksum of a file, which is copied on the way; to -1: only that. Holes stay holes. */
+static fs_err fs_copy_bytes(struct fs_stageout *o, struct fs_source *from, int to, uint64_t *sum) {
+  struct fs_xxh3_stream *x = fs_xxh3_new();
+  char *buf = o->buf;
+  fs_err err = x ? 0 : -ENOMEM;
+  for (uint64_t at = 0; err == 0 && at < from->size;) {
+    bool hole;
+    fs_ssize n = fs_source_read(from, buf, FS_SOURCE_BYTES, at, &hole);
+    if (n <= 0) err = n < 0 ? (fs_err)n : -EIO;
+    if (atomic_load_explicit(&o->cancelled, memory_order_relaxed)) err = -ECANCELED;
+    if (err < 0) break;
+    if (hole) memset(buf, 0, (size_t)n);
+    fs_xxh3_update(x, buf, (size_t)n);
+    at += (uint64_t)n;
+    if (to < 0) continue;
+    if (!hole) err = fs_pwrite_full(to, buf, (size_t)n, at - (uint64_t)n);
+    atomic_fetch_add_explicit(&o->copied, (uint64_t)n, memory_order_relaxed);
+    fs_copy_window(to, at - (uint64_t)n, at);
+  }
+  if (err == 0 && to >= 0 && ftruncate(to, (off_t)from->size) < 0) err = -errno;
+  if (err == 0) *sum = fs_xxh3_digest(x);
+  free(x);
+  return err;
+}
+
+/* Attributes; and was it the same file all the time? */
+static fs_err fs_copy_settle(struct fs_source *from, int to) {
+  struct timespec times[2] = {from->st.st_mtim, from->st.st_mtim};
+  if (fchmod(to, from->st.st_mode & 07777) < 0 || futimens(to, times) < 0) return -errno;
+  return fs_source_same(from);
+}
+
+static void fs_copy_describe(struct fs_staged *s, const struct fs_source *from, const struct statx *made) {
+  s->ino = made->stx_ino;
+  s->born = fs_staged_born(made);
+  s->moved = fs_statx_time(made->stx_ctime);
+  s->size = from->size;
+  s->changes = from->scattered->changes;
+  s->mtime = from->st.st_mtim;
+  s->ctime = from->st.st_ctim;
+  s->mode = from->st.st_mode & 07777;
+  s->open = from->open || fs_source_written(from);
+}
+
+/* "d/.fanstore-<job>-<rank>-<id>" for "d/name". From here on there may be such a file. */
+static char *fs_copy_temporary(const struct fs_stageout_item *j) {
+  const struct fs_stageout *o = j->out;
+  const char *slash = strrchr(j->path, '/');
+  int dir = slash ? (int)(slash - j->path) + 1 : 0;
+  char *name = NULL;
+  fs_stageout_log_dir(o->log, j->path);
+  int n = asprintf(&name, "%.*s" FS_STAGEOUT_COPY "%016llx", dir, j->path, fs_stageout_log_name(o->log),
+                   (unsigned long long)j->output.id);
+  return n < 0 ? NULL : name;
+}
+
+/* Whatever has the name is no file of this copy. */
+static fs_fd fs_copy_create(int dir, const char *name) {
+  (void)unlinkat(dir, name, 0);
+  int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  return fd < 0 ? -errno : fd;
+}
+
+/* It is on the disk only after fs_copy_sync. */
+static fs_err fs_copy_new(struct fs_stageout_item *j, struct fs_source *from) {
+  struct fs_stageout *o = j->out;
+  struct statx made = {0};
+  char *name = fs_copy_temporary(j);
+  fs_err err = name ? 0 : -ENOMEM;
+  FS_AUTO_CLOSE fs_fd to = err == 0 ? fs_copy_create(o->fd, name) : err;
+  if (to == -ENOENT && (err = fs_copy_parents(o, j->path)) == 0) to = fs_copy_create(o->fd, name);
+  if (err == 0 && to < 0) err = to;
+  if (err == 0) err = fs_copy_bytes(o, from, to, &j->copy.sum);
+  if (err == 0) err = fs_copy_settle(from, to);
+  if (err == 0 && !fs_staged_look(to, "", &made)) err = -errno;
+  if (err < 0) {
+    if (to >= 0) (void)unlinkat(o->fd, name, 0);
+    free(name);
+    return err;
+  }
+  j->copy.path = name;
+  j->fd = FS_MOVE_FD(to);
+  fs_copy_describe(&j->copy, from, &made);
+  return 0;
+}
+
+/* An earlier job copied it: with these times, size and checksum. */
+static bool fs_copy_earlier(struct fs_stageout_item *j, struct fs_source *from) {
+  struct fs_stageout *o = j->out;
+  struct statx there;
+  struct stat st = from->st;
+  uint64_t want, sum = 0;
+  st.st_size = (off_t)from->size;
+  if (!fs_stageout_log_find(o->log, j->path, &st, &want) || !fs_staged_look(o->fd, j->path, &there)) return false;
+  if (!S_ISREG(there.stx_mode) || there.stx_size != from->size ||
+      !fs_same_time(fs_statx_time(there.stx_mtime), st.st_mtim) || (there.stx_mode & 07777u) != (st.st_mode & 07777) ||
+      fs_copy_bytes(o, from, -1, &sum) < 0 || sum != want || fs_source_same(from) < 0)
+    return false;
+  char *path = strdup(j->path);
+  if (!path) return false;
+  free(j->staged->path);
+  j->staged->path = path;
+  j->staged->sum = sum;
+  fs_copy_describe(j->staged, from, &there);
+  atomic_fetch_add(&o->reused, j->staged->size);
+  return true;
+}
+
+/* Whoever had the file open when it was copied may have changed it through a mapping, and its times do not tell. */
+static fs_err fs_copy_again(struct fs_stageout_item *j, struct fs_source *from, bool *same) {
+  struct fs_staged *s = j->staged;
+  uint64_t sum = 0;
+  fs_err err = fs_copy_bytes(j->out, from, -1, &sum);
+  if (err == 0) err = fs_source_same(from);
+  *same = err == 0 && sum == s->sum;
+  if (*same) s->open = from->open || fs_source_written(from);
+  return err;
+}
+
+/* --stage-in's file, which is in this directory, and not changed: it gets its new name as a hard link. False: it
+   cannot, and is copied. */
+static bool fs_copy_link(struct fs_stageout_item *j) {
+  struct fs_stageout *o = j->out;
+  const struct fs_staged *s = j->staged;
+  char name[FS_SPILL_NAME_SIZE];
+  struct stat st;
+  if (!o->held || !j->scattered.linked || fstatat(o->d->spill_fd, fs_spill_name(j->output.id, name), &st, 0) < 0)
+    return false;
+  if (s->path && strcmp(s->path, j->path) == 0 && fs_staged_there(o->fd, s)) return true;
+  char *link = fs_copy_temporary(j);
+  if (link && fs_copy_parents(o, j->path) == 0) {
+    (void)unlinkat(o->fd, link, 0);
+    if (linkat(o->d->spill_fd, name, o->fd, link, AT_SYMLINK_FOLLOW) == 0) {
+      j->copy = (struct fs_staged){.path = link,
+                                   .ino = st.st_ino,
+                                   .size = (uint64_t)st.st_size,
+                                   .mtime = st.st_mtim,
+                                   .mode = st.st_mode & 07777};
+      j->copy.unsummed = !s->path || !fs_stageout_log_find(o->log, s->path, &st, &j->copy.sum);
+      return true;
+    }
+  }
+  free(link);
+  return false;
+}
+
+static fs_err fs_copy_file(struct fs_stageout_item *j) {
+  struct fs_stageout *o = j->out;
+  struct fs_source from;
+  fs_err err = fs_copy_way(o, j->path);
+  if (err < 0 || fs_copy_link(j)) return err;
+  err = fs_source_open(&from, o->d, o->inside, j->output.id, O_RDONLY, &j->scattered);
+  if (err < 0) return err;
+  bool there = fs_copy_current(j->staged, &from) && fs_staged_there(o->fd, j->staged);
+  if (there && j->staged->open) err = fs_copy_again(j, &from, &there);
+  if (err == 0 && !there && fs_inplace_taken(o, j->path)) err = -EEXIST; /* before all bytes are copied in vain */
+  bool fresh = o->in_place || j->staged->path;
+  if (err == 0 && !there && (fresh || !fs_copy_earlier(j, &from))) err = fs_copy_new(j, &from);
+  fs_source_close(&from);
+  return err;
+}
+
+/* An empty directory may have had the name. */
+static fs_err fs_copy_rename(struct fs_stageout *o, const char *from, const char *to) {
+  int dir = o->fd;
+  if (o->in_place) return fs_inplace_rename(o, from, to);
+  if (renameat(dir, from, dir, to) == 0) return 0;
+  if (errno != EISDIR || unlinkat(dir, to, AT_REMOVEDIR) < 0) return -errno;
+  return renameat(dir, from, dir, to) < 0 ? -errno : 0;
+}
+
+static bool fs_copy_is_link(int dir, const char *path) {
+  struct stat st;
+  return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+}
+
+static fs_err fs_copy_directory(struct fs_stageout_item *j) {
+  struct fs_stageout *o = j->out;
+  struct stat st;
+  if (!o->in_place && fs_copy_is_link(o->fd, j->path) && unlinkat(o->fd, j->path, 0) < 0) return -errno;
+  if (mkdirat(o->fd, j->path, 0777) == 0)
+    fs_inplace_made(o, j->path);
+  else if (errno != EEXIST)
+    return -errno;
+  else if (o->in_place && !fs_inplace_made_by_job(o, j->path)) {
+    j->there = fstatat(o->fd, j->path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+    return j->there ? 0 : -EEXIST;
+  }
+  fs_err err = fs_chmod_dir(o->fd, j->path, (j->output.mode & 07777) | 0700);
+  return err == -ENOTDIR ? -EEXIST : err; /* a symlink, or a file */
+}
+
+static fs_err fs_copy_other(struct fs_stageout_item *j) {
+  struct fs_stageout *o = j->out;
+  fs_err err = fs_copy_way(o, j->path);
+  if (err == 0) err = fs_copy_parents(o, j->path);
+  if (err < 0) return err;
+  if (S_ISDIR(j->output.mode)) return fs_copy_directory(j);
+  char target[PATH_MAX];
+  struct timespec times[2] = {fs_output_time(&j->output), fs_output_time(&j->output)};
+  ssize_t n = readlinkat(o->fd, j->path, target, sizeof(target));
+  if (n >= 0 && (size_t)n == strlen(j->output.target) && memcmp(target, j->output.target, (size_t)n) == 0)
+    return o->in_place ? 0 : utimensat(o->fd, j->path, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+  FS_AUTO_FREE char *name = fs_copy_temporary(j);
+  if (!name) return -ENOMEM;
+  (void)unlinkat(o->fd, name, 0);
+  if (symlinkat(j->output.target, o->fd, name) < 0) return -errno;
+  err = utimensat(o->fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+  if (err == 0 && atomic_load_explicit(&o->given_up, memory_order_relaxed)) err = -ECANCELED;
+  if (err == 0) err = fs_copy_rename(o, name, j->path);
+  if (err < 0) (void)unlinkat(o->fd, name, 0);
+  return err;
+}
+
+/* ---- names ---- */
+
+static fs_err fs_copy_move(struct fs_stageout *o, const char *from, char *to) {
+  fs_err err = fs_copy_way(o, to);
+  if (err == 0) err = fs_copy_rename(o, from, to);
+  if (err != -ENOENT) return err;
+  err = fs_copy_parents(o, to);
+  return err == 0 ? fs_copy_rename(o, from, to) : err;
+}
+
+/* With the directory, if it was made for it. */
+static void fs_copy_discard(struct fs_stageout_item *j) {
+  if (j->copy.path && unlinkat(j->out->fd, j->copy.path, 0) == 0) fs_copy_prune(j->out, j->copy.path);
+  free(j->copy.path);
+  j->copy.path = NULL;
+}
+
+static bool fs_copy_together(const char *a, const char *b) {
+  const char *end = strrchr(a, '/');
+  size_t n = end ? (size_t)(end - a) + 1 : 0;
+  return strncmp(a, b, n) == 0 && !strchr(b + n, '/');
+}
+
+/* A new copy gets its name, and the old one goes unless it had the same; one that was there follows its file. */
+static fs_err fs_copy_name(struct fs_stageout_item *j) {
+  struct fs_stageout *o = j->out;
+  struct fs_staged *s = j->staged;
+  struct fs_staged *now = j->copy.path ? &j->copy : s;
+  bool same = s->path && strcmp(s->path, j->path) == 0;
+  if (now == s && same) return 0;
+  if (now == s && !fs_staged_there(o->fd, s)) return -EAGAIN; /* another of the batch has taken its name */
+  char *path = strdup(j->path);
+  fs_err err = path ? fs_copy_move(o, now->path, j->path) : -ENOMEM;
+  if (err == 0 && now == s) err = fs_staged_moved(o->fd, s, path);
+  if (err < 0) {
+    free(path);
+    return err;
+  }
+  if (j->copy.path) (void)unlinkat(o->fd, j->copy.path, 0); /* rename leaves it where both are the same file */
+  if (now == s || !fs_copy_together(now->path, j->path)) fs_copy_prune(o, now->path);
+  if (now == &j->copy && !same) fs_copy_unlink(o, s);
+  if (!now->unsummed) fs_stageout_log_add(o->log, j->path, now);
+  free(s->path);
+  if (now == &j->copy) free(j->copy.path);
+  *s = *now;
+  s->path = path;
+  j->copy.path = NULL;
+  fs_staged_named(o->fd, s);
+  return 0;
+}
+
+static fs_err fs_copy_named(struct fs_stageout_item *j) {
+  bool over = atomic_load_explicit(&j->out->given_up, memory_order_relaxed);
+  fs_err err = over ? -ECANCELED : j->changed ? -EAGAIN : fs_copy_name(j);
+  if (err < 0) fs_copy_discard(j);
+  return err;
+}
+
+static void fs_copy_remove(struct fs_stageout_item *j) {
+  fs_copy_discard(j);
+  fs_copy_unlink(j->out, j->staged);
+}
+
+/* ---- a batch ---- */
+
+static void fs_copy_unsynced(struct fs_stageout_item *j) {
+  if (j->fd >= 0) close(j->fd);
+  j->fd = -1;
+}
+
+/* All are on their way to the disk before the first is waited for: so they get there together. */
+static void fs_copy_sync(struct fs_stageout_batch *b) {
+  for (uint32_t i = 0; b->count > 1 && i < b->count; i++)
+    if (b->item[i].fd >= 0) (void)sync_file_range(b->item[i].fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+  for (uint32_t i = 0; i < b->count; i++) {
+    struct fs_stageout_item *j = &b->item[i];
+    if (j->fd < 0) continue;
+    if (fsync(j->fd) < 0) j->err = -errno;
+    fs_copy_unsynced(j);
+  }
+}
+
+fs_err fs_stageout_copy_work(struct fs_io *io) {
+  struct fs_stageout_batch *b = FS_ITEM(io, struct fs_stageout_batch, io);
+  uint64_t end = fs_now_ns() + FS_COPY_NS;
+  fs_copy_give_way();
+  fs_err unlogged = fs_inplace_begin(b->item[0].out);
+  b->item[0].out->way[0] = '\0';
+  for (uint32_t i = 0; i < b->count; i++) {
+    struct fs_stageout_item *j = &b->item[i];
+    if (j->err == 0) j->err = unlogged;
+    j->later = i > 0 && fs_now_ns() > end;
+    if (j->later || j->err < 0) continue;
+    if (j->task == FS_STAGE_REMOVE)
+      fs_copy_remove(j);
+    else if (S_ISREG(j->output.mode))
+      j->err = fs_copy_file(j);
+  }
+  fs_copy_sync(b);
+  return 0;
+}
+
+/* The daemon may have stood still, and the file be another node's now, which has copied it. */
+static bool fs_copy_late(const struct fs_stageout_item *j) {
+  return !j->changed && fs_now_ns() - j->asked_ns > FS_STAGEOUT_QUIET_NS;
+}
+
+static void fs_copy_second(struct fs_stageout_item *j) {
+  j->late = j->err == 0 && j->task == FS_STAGE_NAME && fs_copy_late(j);
+  j->through = !j->late;
+  if (j->late) return;
+  if (j->task == FS_STAGE_REMOVE)
+    fs_copy_remove(j);
+  else if (j->err == 0 && j->task == FS_STAGE_NAME)
+    j->err = fs_copy_named(j);
+  else if (j->err < 0)
+    fs_copy_discard(j);
+}
+
+/* Directories last: a file that goes takes empty ones along. */
+fs_err fs_stageout_name_work(struct fs_io *io) {
+  struct fs_stageout_batch *b = FS_ITEM(io, struct fs_stageout_batch, io);
+  b->item[0].out->way[0] = '\0';
+  for (uint32_t i = 0; i < b->count; i++) {
+    struct fs_stageout_item *j = &b->item[i];
+    if (S_ISREG(j->output.mode) && !j->later && !j->through) fs_copy_second(j);
+  }
+  if (b->item[0].out->log) fs_stageout_log_flush(b->item[0].out->log);
+  for (uint32_t i = 0; i < b->count; i++) {
+    struct fs_stageout_item *j = &b->item[i];
+    if (S_ISREG(j->output.mode) || j->later || j->through || j->err < 0 || j->task != FS_STAGE_NAME) continue;
+    j->err = fs_copy_other(j);
+    j->through = true;
+  }
+  return 0;
+}
+
+fs_err fs_stageout_clean_work(struct fs_io *io) {
+  fs_copy_give_way();
+  fs_stageout_log_clean(FS_ITEM(io, struct fs_stageout, clean)->log);
+  return 0;
+}
+
+fs_err fs_stageout_sync_work(struct fs_io *io) {
+  const struct fs_stageout *o = FS_ITEM(io, struct fs_stageout, sync);
+  if (!o->in_place) fs_stageout_log_compact(o->log);
+  return o->named && syncfs(o->fd) < 0 ? -errno : 0;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Staging out to the directory that the dataset was packed from (--in-place). What is there is the user's: a file, a
+ * directory or a symlink is replaced or removed only if this job has put it there. The job's logs say what that is: a
+ * line for each copy, and one for each directory, whose name ends in a slash there. The logs are made with the first
+ * copy, and removed at the end. Called by the thread that copies; fs_inplace_leave by the thread that leaves.
+ */
+#include "daemon/stageout/inplace.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/stageout/log.h"
+#include "util/dir.h"
+#include "util/sys.h"
+
+#define FS_INPLACE "in-place-" /* a log of such a job: FS_INPLACE JOB-RANK */
+
+struct fs_inplace {
+  struct fs_log_table table; /* what this job has put there, as far as was read */
+  off_t at[FS_MAX_NODES];    /* so far each rank's log was read */
+};
+
+/* ---- the logs ---- */
+
+static void fs_inplace_name(const struct fs_daemon *d, uint32_t rank, char *name, size_t size) {
+  snprintf(name, size, FS_INPLACE "%s-%u", d->cfg->job, rank);
+}
+
+/* The directory of the logs is there: a daemon that died has left something. */
+bool fs_inplace_dirty(const struct fs_stageout *o) {
+  return faccessat(o->fd, FS_LOG_DIR, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+fs_err fs_inplace_begin(struct fs_stageout *o) {
+  char name[NAME_MAX + 1];
+  if (!o->in_place || o->log) return 0;
+  fs_inplace_name(o->d, o->d->net->rank, name, sizeof(name));
+  return fs_stageout_log_open(&o->log, o->fd, name); /* after an error the next batch tries again */
+}
+
+/* Reads what other ranks have put there since the last time. */
+static void fs_inplace_read(struct fs_stageout *o) {
+  for (uint32_t rank = 0; rank < o->d->net->nodes; rank++) {
+    char name[NAME_MAX + 1];
+    fs_inplace_name(o->d, rank, name, sizeof(name));
+    FS_AUTO_CLOSE int fd = openat(o->log->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0) fs_log_lines_from(fd, &o->own->at[rank], fs_log_remember, &o->own->table);
+  }
+}
+
+/* A line is written with the batch; who asks before that asks again. */
+static bool fs_inplace_listed(struct fs_stageout *o, const char *path, const struct stat *st) {
+  uint64_t sum;
+  if (!o->log || (!o->own && (o->own = calloc(1, sizeof(*o->own))) == NULL)) return false;
+  if (fs_log_table_find(&o->own->table, path, st, &sum)) return true;
+  fs_stageout_log_flush(o->log);
+  fs_inplace_read(o);
+  return fs_log_table_find(&o->own->table, path, st, &sum);
+}
+
+static bool fs_inplace_ours(struct fs_stageout *o, const char *path, const struct statx *there) {
+  struct stat st = {.st_size = (off_t)there->stx_size, .st_mtim = fs_statx_time(there->stx_mtime)};
+  return S_ISREG(there->stx_mode) && fs_inplace_listed(o, path, &st);
+}
+
+/* ---- directories ---- */
+
+static bool fs_inplace_slash(const char *path, char *name) {
+  return snprintf(name, PATH_MAX, "%s/", path) < PATH_MAX;
+}
+
+void fs_inplace_made(struct fs_stageout *o, const char *path) {
+  char name[PATH_MAX];
+  if (o->in_place && o->log && fs_inplace_slash(path, name)) fs_stageout_log_add(o->log, name, &(struct fs_staged){0});
+}
+
+bool fs_inplace_made_by_job(struct fs_stageout *o, const char *path) {
+  char name[PATH_MAX];
+  return fs_inplace_slash(path, name) && fs_inplace_listed(o, name, &(struct stat){0});
+}
+
+void fs_inplace_prune(struct fs_stageout *o, const char *path) {
+  char parent[PATH_MAX];
+  snprintf(parent, sizeof(parent), "%s", path);
+  for (char *slash; (slash = strrchr(parent, '/')) != NULL;) {
+    *slash = '\0';
+    if (!fs_inplace_made_by_job(o, parent) || unlinkat(o->fd, parent, AT_REMOVEDIR) < 0) return;
+  }
+}
+
+/* ---- names ---- */
+
+bool fs_inplace_taken(struct fs_stageout *o, const char *path) {
+  struct statx there;
+  return o->in_place && fs_staged_look(o->fd, path, &there) && !fs_inplace_ours(o, path, &there);
+}
+
+static bool fs_inplace_same(int dir, const char *path, const struct statx *want) {
+  struct statx there;
+  return fs_staged_look(dir, path, &there) && there.stx_ino == want->stx_ino && there.stx_size == want->stx_size &&
+         fs_same_time(fs_statx_time(there.stx_mtime), fs_statx_time(want->stx_mtime));
+}
+
+/* Gives `from` back its name. What comes in its place should be `put`, which was put there. If it is not, it is newer
+   than both, and gets the name. */
+static fs_err fs_inplace_back(int dir, const char *from, const char *to, struct statx put) {
+  struct statx back, have;
+  while (fs_staged_look(dir, from, &back) && renameat2(dir, from, dir, to, RENAME_EXCHANGE) == 0) {
+    if (!fs_staged_look(dir, from, &have)) return -errno;
+    if (have.stx_ino == put.stx_ino && fs_same_time(fs_staged_born(&have), fs_staged_born(&put))) return -EEXIST;
+    put = back;
+  }
+  return -errno;
+}
+
+/* The same where the file system does not exchange names: `away` had the name. */
+static fs_err fs_inplace_replace_old(int dir, const char *from, const char *to, const struct statx *old) {
+  char away[PATH_MAX];
+  if (snprintf(away, sizeof(away), "%s-old", from) >= (int)sizeof(away)) return -ENAMETOOLONG;
+  if (renameat(dir, to, dir, away) < 0) return -errno;
+  fs_err err = fs_inplace_same(dir, away, old) ? fs_rename_new(dir, from, to) : -EEXIST;
+  fs_err back = err < 0 ? fs_rename_new(dir, away, to) : -EEXIST;
+  if (back == -EEXIST) (void)unlinkat(dir, away, 0); /* the name has been given to a newer one */
+  return err;
+}
+
+/* `old`, which is this job's, goes. Another program may put its own file there at this moment: what was there is looked
+   at when it has another name, and gets its own back if it is not `old`. */
+static fs_err fs_inplace_replace(int dir, const char *from, const char *to, const struct statx *old) {
+  struct statx put;
+  if (!fs_staged_look(dir, from, &put)) return -errno;
+  if (renameat2(dir, from, dir, to, RENAME_EXCHANGE) < 0)
+    return errno == EINVAL || errno == ENOSYS ? fs_inplace_replace_old(dir, from, to, old) : -errno;
+  if (!fs_inplace_same(dir, from, old)) return fs_inplace_back(dir, from, to, put);
+  return unlinkat(dir, from, 0) < 0 ? -errno : 0;
+}
+
+fs_err fs_inplace_rename(struct fs_stageout *o, const char *from, const char *to) {
+  struct statx there;
+  fs_err err = fs_rename_new(o->fd, from, to);
+  if (err != -EEXIST) return err;
+  if (!fs_staged_look(o->fd, to, &there) || !fs_inplace_ours(o, to, &there)) return -EEXIST;
+  return fs_inplace_replace(o->fd, from, to, &there);
+}
+
+/* ---- the end ---- */
+
+static bool fs_inplace_log(const char *name) {
+  return strncmp(name, FS_INPLACE, strlen(FS_INPLACE)) == 0;
+}
+
+void fs_inplace_leave(struct fs_daemon *d) {
+  struct fs_stageout *o = d->stageout;
+  struct fs_stageout_log *log = o && o->in_place ? o->log : NULL;
+  if (!log || o->batch.count > 0 || atomic_load(&o->given_up)) return; /* the thread may have more to leave */
+  for (uint32_t i = 0; i < log->olds; i++)
+    if (!log->old[i].stays && fs_inplace_log(log->old[i].name)) (void)unlinkat(log->dir, log->old[i].name, 0);
+  (void)unlinkat(log->dir, log->name, 0);
+  (void)unlinkat(log->out, FS_LOG_DIR, AT_REMOVEDIR); /* stays while another rank or job has a log there */
+}
