@@ -41,8 +41,8 @@ MPI_SRC := $(wildcard libfanstore/daemon/mpi/*.c)
 DAEMON_SRC := $(filter-out $(MPI_SRC),$(wildcard libfanstore/daemon/*.c libfanstore/daemon/*/*.c))
 PREPARE_SRC := $(wildcard fs-prepare/*.c)
 FANSTORED_SRC := fs-launch/fanstored.c
-LAUNCH_SRC := $(filter-out $(FANSTORED_SRC),$(wildcard fs-launch/*.c))
 STATIC_SRC := $(wildcard fs-launch/static/*.c)
+LAUNCH_SRC := $(filter-out $(FANSTORED_SRC) $(STATIC_SRC),$(wildcard fs-launch/*.c fs-launch/*/*.c))
 
 obj = $(patsubst %,$(O)/%.o,$(basename $(1)))
 COMMON_OBJ := $(call obj,$(COMMON_SRC))

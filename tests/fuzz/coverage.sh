@@ -20,7 +20,7 @@ declare -A about=(
     libfanstore/daemon/blocks/serve.c libfanstore/daemon/blocks/prefetch.c libfanstore/daemon/metadata/ns*.c libfanstore/daemon/metadata/names.c
     libfanstore/daemon/outputs/hold.c libfanstore/daemon/outputs/handles.c libfanstore/daemon/replicas/receive.c libfanstore/daemon/outputs/spill*.c"
   [daemon_names]='libfanstore/daemon/metadata/ns*.c libfanstore/daemon/metadata/names.c libfanstore/daemon/metadata/members.c'
-  [elf]='fs-launch/elfread.c fs-launch/code.c'
+  [elf]='fs-launch/doctor/elfread.c fs-launch/doctor/code.c'
   [handover]='libfanstore/ipc/handover*.c libfanstore/client/node/attach.c libfanstore/client/node/offline.c libfanstore/cache/view.c'
   [index]='libfanstore/index/open.c libfanstore/index/lookup.c libfanstore/index/entry.c libfanstore/index/verify.c'
   [launch_options]='fs-launch/options.c fs-launch/hosts.c libfanstore/util/opt.c'

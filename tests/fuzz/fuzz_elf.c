@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../fs-launch/code.h"
+#include "../../fs-launch/doctor/code.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

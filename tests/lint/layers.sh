@@ -46,6 +46,8 @@ libfanstore/daemon/stagein    daemon/stageout $kept
 libfanstore/daemon/finish     daemon/stagein daemon/stageout daemon/replicas $kept
 fs-prepare                    index format codec util
 fs-launch                     ipc index format util
+fs-launch/doctor              fs-launch util
+fs-launch/clean               fs-launch ipc util
 fs-launch/static              client/* cache $base
 fs-launch/fanstored.c         daemon daemon/mpi cache $base"
 

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "../../fs-launch/code.h"
-#include "../../fs-launch/x86.h"
+#include "../../fs-launch/doctor/code.h"
+#include "../../fs-launch/doctor/x86.h"
 #include "util/util.h"
 
 static uint8_t *g_file;

@@ -3,8 +3,8 @@
  * Just enough of the x86-64 instruction format to walk over code: lengths, and whether an instruction changes rax or
  * leaves the straight line. Pure functions over untrusted bytes.
  */
-#ifndef FS_LAUNCH_X86_H
-#define FS_LAUNCH_X86_H
+#ifndef FS_LAUNCH_DOCTOR_X86_H
+#define FS_LAUNCH_DOCTOR_X86_H
 
 #include "util/base.h"
 

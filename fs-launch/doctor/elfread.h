@@ -5,8 +5,8 @@
  * there. No allocation, no state; the bytes are the caller's. Beyond the first header only 64-bit little-endian files
  * are read.
  */
-#ifndef FS_LAUNCH_ELFREAD_H
-#define FS_LAUNCH_ELFREAD_H
+#ifndef FS_LAUNCH_DOCTOR_ELFREAD_H
+#define FS_LAUNCH_DOCTOR_ELFREAD_H
 
 #include <elf.h>
 

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../launch.h"
 #include "doctor.h"
-#include "launch.h"
 
 #define FS_SCRIPT_DEPTH 5 /* interpreters of interpreters, as the kernel's */
 

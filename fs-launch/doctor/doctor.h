@@ -4,8 +4,8 @@
  * and tells it in lines. Nothing of the command is run. Shared by the doctor's files; single threaded; objects stay
  * mapped until the end.
  */
-#ifndef FS_LAUNCH_DOCTOR_H
-#define FS_LAUNCH_DOCTOR_H
+#ifndef FS_LAUNCH_DOCTOR_DOCTOR_H
+#define FS_LAUNCH_DOCTOR_DOCTOR_H
 
 #include <limits.h>
 
@@ -38,7 +38,7 @@ struct fs_doctor {
 /* One line: VERDICT PATH: text. */
 void fs_doctor_tell(struct fs_doctor *d, enum fs_verdict v, const char *path, const char *format, ...) FS_PRINTF(4, 5);
 
-/* doctor_libs.c: opens a file once. 0 and *out NULL: seen before. -ENOEXEC: no ELF file. */
+/* libs.c: opens a file once. 0 and *out NULL: seen before. -ENOEXEC: no ELF file. */
 fs_err fs_object_open(struct fs_doctor *d, const char *path, const struct fs_object *parent, struct fs_object **out);
 /* Every library that is needed from `o` on, as the loader would find it, is opened and checked. */
 void fs_object_closure(struct fs_doctor *d, struct fs_object *o);
@@ -47,7 +47,7 @@ void fs_object_done(struct fs_object *o);
 void fs_objects_free(struct fs_doctor *d);
 bool fs_object_is_libc(const struct fs_object *o); /* part of glibc: what is interposed */
 
-/* doctor_file.c */
+/* file.c */
 void fs_doctor_object(struct fs_doctor *d, const struct fs_object *o);
 /* One reason why this program cannot be preloaded, or NULL; reads little. */
 const char *fs_doctor_hopeless(const struct fs_object *o);
@@ -55,7 +55,7 @@ const char *fs_doctor_hopeless(const struct fs_object *o);
 const char *fs_doctor_other_mpi(const struct fs_object *o);
 #define FS_DOCTOR_MPI_HOW "build it with Open MPI, or start it by srun or its own mpiexec in COMMAND, without --np"
 
-/* doctor_command.c: 0, or -ENOENT when there is no such file. */
+/* command.c: 0, or -ENOENT when there is no such file. */
 fs_err fs_doctor_command(struct fs_doctor *d, char **words);
 /* Does the command begin with a program that starts another one without the library? What that does, and its name. */
 const char *fs_doctor_starts(char **words, bool as_is, const char **name);

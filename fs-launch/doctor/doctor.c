@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../launch.h"
 #include "doctor.h"
-#include "launch.h"
 
 #define FS_EXIT_FOUND 1
 

@@ -13,12 +13,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "../launch.h"
 #include "ipc/left.h"
 #include "ipc/local.h"
 #include "ipc/names.h"
 #include "ipc/node.h"
 #include "ipc/rundir.h"
-#include "launch.h"
 #include "left.h"
 #include "util/dir.h"
 

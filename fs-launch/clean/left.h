@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Outputs that jobs which are over have left in a local directory: left.c, spills.c. */
-#ifndef FS_LAUNCH_LEFT_H
-#define FS_LAUNCH_LEFT_H
+#ifndef FS_LAUNCH_CLEAN_LEFT_H
+#define FS_LAUNCH_CLEAN_LEFT_H
 
 #include "util/base.h"
 

@@ -17,10 +17,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "../launch.h"
 #include "ipc/left.h"
 #include "ipc/local.h"
 #include "ipc/names.h"
-#include "launch.h"
 #include "left_priv.h"
 #include "util/dir.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch.h"
+#include "../launch.h"
 #include "left_priv.h"
 #include "util/dir.h"
 

@@ -4,8 +4,8 @@
  * and calls of dlopen with RTLD_DEEPBIND. A heuristic: it looks for the instruction with the number loaded shortly
  * before it. Numbers that are computed, or passed in by a caller, are only counted.
  */
-#ifndef FS_LAUNCH_CODE_H
-#define FS_LAUNCH_CODE_H
+#ifndef FS_LAUNCH_DOCTOR_CODE_H
+#define FS_LAUNCH_DOCTOR_CODE_H
 
 #include "elfread.h"
 

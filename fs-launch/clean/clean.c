@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../launch.h"
 #include "ipc/alone.h"
 #include "ipc/local.h"
-#include "launch.h"
 #include "left.h"
 #include "util/dir.h"
 

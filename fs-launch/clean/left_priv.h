@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What left.c, left_copy.c and left_names.c share. */
-#ifndef FS_LAUNCH_LEFT_PRIV_H
-#define FS_LAUNCH_LEFT_PRIV_H
+#ifndef FS_LAUNCH_CLEAN_LEFT_PRIV_H
+#define FS_LAUNCH_CLEAN_LEFT_PRIV_H
 
 #include "left.h"
 
