@@ -80,10 +80,6 @@ libfanstore/client/outputs/file.c client/files/files.h
 libfanstore/client/outputs/list.c client/files/files.h
 libfanstore/client/outputs/nodelocal.c client/files/files.h
 libfanstore/client/outputs/outputs.c client/files/files.h
-libfanstore/client/outputs/fork.c client/files/files.h
-libfanstore/client/outputs/read.c client/files/files.h
-libfanstore/client/outputs/relay.c client/files/files.h
-libfanstore/client/outputs/write.c client/files/files.h
 libfanstore/client/read/prefetch.c client/files/info.h
 libfanstore/client/real/shadow.c client/files/files.h
 # The table of mounts, which descriptors look at, is in client/path.

@@ -5,7 +5,6 @@
  * descriptor before the child comes to that, goes on holding for a while.
  */
 #include "client/data_priv.h"
-#include "client/files/files.h"
 #include "client/outputs/part.h"
 
 #define FS_KEPT 16u

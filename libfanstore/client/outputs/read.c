@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 
 #include "client/data_priv.h"
-#include "client/files/files.h"
 #include "client/outputs/part.h"
 #include "util/util.h"
 

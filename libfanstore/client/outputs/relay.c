@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "client/data_priv.h"
-#include "client/files/files.h"
 #include "client/outputs/part.h"
 
 /* The daemon says EAGAIN while it gets on with it. */

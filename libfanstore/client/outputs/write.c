@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #include "client/data_priv.h"
-#include "client/files/files.h"
 #include "client/outputs/outputs.h"
 #include "client/outputs/part.h"
 #include "util/util.h"
