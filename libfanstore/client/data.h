@@ -54,11 +54,11 @@ void fs_data_opened(uint32_t mount, uint32_t entry);
 
 /*
  * A file descriptor (owned by the library, CLOEXEC, do not close) and an offset in it where [off, off + len) of
- * the file can be mapped with page granularity: a page-aligned raw file in a local partition, else the materialised
- * copy. off is page-aligned. Bytes after the file's end up to the page's end are zero. *temporary is set when the
- * descriptor is to be closed by the caller after mmap.
+ * the file can be mapped with page granularity: a page-aligned raw file in a partition, else the materialised copy.
+ * off is page-aligned; exec: the mapping is to be executable. Bytes after the file's end up to the page's end are zero.
+ * *temporary is set when the descriptor is to be closed by the caller after mmap.
  */
-fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, int *fd, uint64_t *fd_off,
+fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, bool exec, int *fd, uint64_t *fd_off,
                    bool *temporary);
 
 /* Before mremap or remap_file_pages lets a mapping at addr show n bytes from `off` of its file on: has the node's copy
@@ -73,6 +73,19 @@ fs_fd fs_data_materialize(uint32_t mount, uint32_t entry);
 /* The process ends: what it shares with others without a daemon is removed if it is the last. Safe
    in a signal handler. */
 void fs_data_leave(void);
+
+/* Around fork, in the thread that forks: makes locks for the child, which takes them over; the
+   parent closes its descriptors of them. */
+#define FS_FORK_LOCKS 16u
+struct fs_fork_locks {
+  unsigned n;
+  struct {
+    void *of;
+    int fd;
+  } lock[FS_FORK_LOCKS];
+};
+void fs_data_locks_fork(struct fs_fork_locks *l);
+void fs_data_locks_forked(struct fs_fork_locks *l, bool child);
 
 /* Is this the name of a file that fs_data_materialize has made? */
 bool fs_data_materialized(const char *path, uint32_t *mount, uint32_t *entry);

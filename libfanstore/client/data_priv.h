@@ -396,11 +396,6 @@ void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry
 void fs_remote_ahead_out(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint32_t handle, uint64_t i,
                          uint64_t count);
 
-/* ---- alone.c ---- */
-
-/* In a forked child: takes locks of its own. */
-void fs_alone_forked(void);
-
 /* ---- materialize.c ---- */
 
 /* Has memory room for a file of so many bytes? Of half of what there is: with more the kernel would end processes. */

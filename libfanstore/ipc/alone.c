@@ -18,9 +18,9 @@
 #include "util/util.h"
 
 #define FS_ALONE_BOOT 8u
-#define FS_ZFS_MAGIC 0x2fc12fc1u /* not in linux/magic.h */
 #define FS_ALONE_NAP_NS 2000000l
-#define FS_ALONE_TURNS 5000u
+#define FS_ALONE_TURNS 1000u
+#define FS_ALONE_REMOVALS 8u
 
 const char *fs_alone_base(unsigned i) {
   static const char *const variable[] = {FS_ENV_SPILL, "TMPDIR"};
@@ -79,28 +79,27 @@ bool fs_alone_is(const char *path, int fd) {
 }
 
 /* Calls fn for each name but "." and ".."; names may go meanwhile. */
-static void each_name(int dir, void (*fn)(int dir, const char *name, const char *which), const char *which) {
+static void each_name(int dir, void (*fn)(int dir, const char *name)) {
   struct fs_dirents names = {.fd = dir};
   (void)FS_SYS3(SYS_lseek, dir, 0, SEEK_SET);
   for (const struct dirent64 *e; (e = fs_dirents_next(&names)) != NULL;)
-    if (!fs_is_dot(e->d_name)) fn(dir, e->d_name, which);
+    if (!fs_is_dot(e->d_name)) fn(dir, e->d_name);
 }
 
-static void remove_file(int dir, const char *name, const char *ending) {
-  size_t len = strlen(name), end = strlen(ending);
-  if (len >= end && strcmp(name + len - end, ending) == 0) (void)FS_SYS3(SYS_unlinkat, dir, name, 0);
+static void remove_file(int dir, const char *name) {
+  (void)FS_SYS3(SYS_unlinkat, dir, name, 0);
 }
 
 /* fd: open on dir/name, whose shared lock, if there is one, becomes exclusive or is lost. */
 static void remove_unused(int dir, const char *name, int fd) {
   if (FS_SYS2(SYS_flock, fd, LOCK_EX | LOCK_NB) != 0 || !is_named(dir, name, fd)) return;
-  each_name(fd, remove_file, FS_ALONE_FIRST);
-  each_name(fd, remove_file, "");
-  (void)FS_SYS3(SYS_unlinkat, dir, name, AT_REMOVEDIR);
+  for (unsigned tries = 0; tries < FS_ALONE_REMOVALS; tries++) { /* a thread may be at work in it to the end */
+    each_name(fd, remove_file);
+    if (FS_SYS3(SYS_unlinkat, dir, name, AT_REMOVEDIR) == 0) return;
+  }
 }
 
-static void sweep(int dir, const char *name, const char *except) {
-  if (except && strcmp(name, except) == 0) return;
+static void sweep(int dir, const char *name) {
   FS_AUTO_CLOSE fs_fd fd = open_ours(dir, name);
   if (fd >= 0) remove_unused(dir, name, fd);
 }
@@ -108,8 +107,8 @@ static void sweep(int dir, const char *name, const char *except) {
 /* ---- the interface ---- */
 
 static bool holds_locks(int fd) {
-  static const uint32_t types[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,  BTRFS_SUPER_MAGIC,     TMPFS_MAGIC,
-                                   RAMFS_MAGIC,      F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, FS_ZFS_MAGIC};
+  static const uint32_t types[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,  BTRFS_SUPER_MAGIC,    TMPFS_MAGIC,
+                                   RAMFS_MAGIC,      F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
   struct statfs fs;
   if (FS_SYS2(SYS_fstatfs, fd, &fs) != 0) return false;
   for (size_t i = 0; i < FS_ARRAY_LEN(types); i++)
@@ -123,6 +122,7 @@ static fs_fd make_ours(int at, const char *name) {
   if (fd != -ENOENT) return fd;
   fs_err err = (fs_err)FS_SYS3(SYS_mkdirat, at, name, 0700);
   if (err < 0 && err != -EEXIST) return err;
+  if (err == 0) (void)FS_SYS3(SYS_fchmodat, at, name, 0700); /* whatever the umask is */
   fd = open_ours(at, name);
   return fd == -ENOENT ? -EAGAIN : fd;
 }
@@ -139,7 +139,6 @@ static fs_fd try_enter(const char *parent, const char *name) {
   fs_err err = (fs_err)FS_SYS2(SYS_flock, fd, LOCK_SH | LOCK_NB);
   if (err < 0) return err;
   if (!is_named(dir, name, fd)) return -EAGAIN;
-  each_name(dir, sweep, name);
   return FS_MOVE_FD(fd);
 }
 
@@ -173,6 +172,6 @@ void fs_alone_clean(const char *base) {
   char parent[PATH_MAX];
   FS_AUTO_CLOSE fs_fd dir = parent_path(base, parent) ? open_ours(AT_FDCWD, parent) : -ENAMETOOLONG;
   if (dir < 0) return;
-  each_name(dir, sweep, NULL);
+  each_name(dir, sweep);
   (void)FS_SYS3(SYS_unlinkat, AT_FDCWD, parent, AT_REMOVEDIR);
 }

@@ -9,8 +9,8 @@
  * of the machine a file may say that it is filled and not be. Each process that uses the inner
  * directory holds a shared flock on it. A process that ends tries to make this lock exclusive. The
  * one that succeeds is the last, and removes the directory. A directory without a lock is one that
- * killed processes have left: the next process that uses any such directory in BASE removes it, and
- * so does `fs-launch clean`.
+ * killed processes have left: the next process that needs such directories removes it, and so does
+ * `fs-launch clean`.
  *
  * Raw system calls only; no allocation. Safe between processes, and in threads by descriptors of
  * their own.
@@ -23,9 +23,6 @@
 #include "util/base.h"
 
 #define FS_ALONE_DIR "fanstore-copies-"
-/* Files with this ending say what is in others, and go first: a process may be killed while it
-   removes, and the next one may get the inode of a file that is gone. */
-#define FS_ALONE_FIRST ".b"
 
 /* BASE of this number: FANSTORE_SPILL, TMPDIR, /tmp, /dev/shm. NULL: not set, or not absolute. */
 #define FS_ALONE_BASES 4u
@@ -35,10 +32,10 @@ const char *fs_alone_base(unsigned i);
 /* The inner directory's path. -ENAMETOOLONG; -ENOENT: the kernel does not tell its boot id. */
 fs_err fs_alone_path(const char *base, const uint8_t id[16], char out[PATH_MAX]);
 
-/* Opens the inner directory of this path with a shared lock; makes it if it is not there. Removes
-   those beside it that nobody uses. -EOPNOTSUPP: BASE is not on a file system of this machine's
+/* Opens the inner directory of this path with a shared lock; makes it if it is not there.
+   -EOPNOTSUPP: BASE is not on a file system of this machine's
    own, where a lock and the bytes of a mapping hold; -EUCLEAN: the name is not ours, or others may
-   write there; -EAGAIN: it was being removed for ten seconds. */
+   write there; -EAGAIN: it was being removed for two seconds. */
 fs_fd fs_alone_enter(const char *path);
 
 /* Is this path still this open directory's name? */

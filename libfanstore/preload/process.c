@@ -30,8 +30,9 @@ int fs_vfork_failed(int err) {
   return fs_ret_int(err);
 }
 
-static pid_t forked(pid_t pid, const struct fs_fd_idle *idle) {
+static pid_t forked(pid_t pid, const struct fs_fd_idle *idle, struct fs_fork_locks *locks) {
   fs_data_fork_end(pid == 0);
+  fs_data_locks_forked(locks, pid == 0);
   if (pid != 0) {
     fs_fd_parent(idle);
     return pid;
@@ -45,21 +46,25 @@ static pid_t forked(pid_t pid, const struct fs_fd_idle *idle) {
 
 FS_EXPORT pid_t fork(void) {
   struct fs_fd_idle idle;
+  struct fs_fork_locks locks;
   if (fs_mount_count() == 0) return FS_REAL(fork)();
   fs_real_follow();
   fs_fd_prepare_fork(&idle);
+  fs_data_locks_fork(&locks);
   fs_data_fork_begin();
-  return forked(FS_REAL(fork)(), &idle);
+  return forked(FS_REAL(fork)(), &idle, &locks);
 }
 FS_ALIAS(__fork, fork);
 
 FS_EXPORT pid_t _Fork(void) {
   struct fs_fd_idle idle;
+  struct fs_fork_locks locks;
   if (fs_mount_count() == 0) return FS_REAL(_Fork)();
   fs_real_follow();
   fs_fd_prepare_fork(&idle);
+  fs_data_locks_fork(&locks);
   fs_data_fork_begin();
-  return forked(FS_REAL(_Fork)(), &idle);
+  return forked(FS_REAL(_Fork)(), &idle, &locks);
 }
 
 /* libc's daemon forks without us: the same, by our own means. */

@@ -436,7 +436,7 @@ static bool check_map(const struct fix *f, unsigned id) {
   int fd;
   bool temporary;
   if (size == 0) return false;
-  CHECK(fs_data_map(0, fix_entry(id), 0, size, &fd, &fd_off, &temporary) == 0);
+  CHECK(fs_data_map(0, fix_entry(id), 0, size, false, &fd, &fd_off, &temporary) == 0);
   uint8_t *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, (off_t)fd_off);
   CHECK(p != MAP_FAILED);
   if (temporary) close(fd);

@@ -193,12 +193,13 @@ static void real_files(const struct fix *f) {
   CHECK(p != MAP_FAILED && memcmp(p, f->plain[FIX_BIG_LZ4], (size_t)a.st_size) == 0);
   CHECK(count(FS_C_MATERIALIZED) <= 1);
   /* the local aligned file is mapped where it lies; a remote one, and what goes beyond its last page, is not */
-  CHECK(fs_data_map(0, fix_entry(FIX_BIG), FIX_BS, 100, &map, &fd_off, &temporary) == 0);
+  CHECK(fs_data_map(0, fix_entry(FIX_BIG), FIX_BS, 100, false, &map, &fd_off, &temporary) == 0);
   CHECK(!temporary && fs_data_owns_fd(map));
   p = mmap(NULL, 100, PROT_READ, MAP_SHARED, map, (off_t)fd_off);
   CHECK(p != MAP_FAILED && memcmp(p, f->plain[FIX_BIG] + FIX_BS, 100) == 0);
-  CHECK(fs_data_map(0, fix_entry(FIX_BIG), 0, 20 * FIX_BS, &map, &fd_off, &temporary) == 0 && temporary);
-  CHECK(fs_data_map(0, fix_entry(FIX_MID), 0, 20000, &map, &fd_off, &temporary) == 0 && temporary && fd_off == 0);
+  CHECK(fs_data_map(0, fix_entry(FIX_BIG), 0, 20 * FIX_BS, false, &map, &fd_off, &temporary) == 0 && temporary);
+  CHECK(fs_data_map(0, fix_entry(FIX_MID), 0, 20000, false, &map, &fd_off, &temporary) == 0 && temporary &&
+        fd_off == 0);
 }
 static void test_real_files(void **state) {
   struct fix *f = *state;

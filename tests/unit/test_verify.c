@@ -152,7 +152,7 @@ static void maps(const struct fix *f) {
   uint64_t fd_off, size = fix_table[FIX_BIG].size;
   int fd;
   bool temporary;
-  CHECK(fs_data_map(0, fix_entry(FIX_BIG), 0, size, &fd, &fd_off, &temporary) == 0 && temporary);
+  CHECK(fs_data_map(0, fix_entry(FIX_BIG), 0, size, false, &fd, &fd_off, &temporary) == 0 && temporary);
   uint8_t *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, (off_t)fd_off);
   CHECK(p != MAP_FAILED && memcmp(p, f->plain[FIX_BIG], size) == 0);
 }
@@ -160,7 +160,7 @@ static void maps_direct(const struct fix *f) {
   uint64_t fd_off, size = fix_table[FIX_BIG].size;
   int fd;
   bool temporary;
-  CHECK(fs_data_map(0, fix_entry(FIX_BIG), 0, size, &fd, &fd_off, &temporary) == 0 && !temporary);
+  CHECK(fs_data_map(0, fix_entry(FIX_BIG), 0, size, false, &fd, &fd_off, &temporary) == 0 && !temporary);
   uint8_t *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, (off_t)fd_off);
   CHECK(p != MAP_FAILED && memcmp(p, f->plain[FIX_BIG], size) == 0);
 }

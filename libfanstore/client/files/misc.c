@@ -191,8 +191,8 @@ void *fs_file_mmap(struct fs_slot *s, void *addr, size_t len, int prot, int flag
   int fd;
   uint64_t fd_off;
   bool temporary = false;
-  err = fs_data_map(s->mount, s->entry, (uint64_t)off, FS_MIN(valid, (uint64_t)st.st_size - (uint64_t)off), &fd,
-                    &fd_off, &temporary);
+  err = fs_data_map(s->mount, s->entry, (uint64_t)off, FS_MIN(valid, (uint64_t)st.st_size - (uint64_t)off),
+                    (prot & PROT_EXEC) != 0, &fd, &fd_off, &temporary);
   if (err != 0) return (void *)(intptr_t)err;
   void *p = valid == span ? map_at(addr, len, prot, flags, fd, fd_off)
                           : map_with_tail(addr, span, valid, prot, flags, fd, fd_off);

@@ -92,7 +92,6 @@ void fs_data_forked(void) {
     atomic_store(&self->pid, 0);
   }
   fs_self_owner();
-  fs_alone_forked();
 }
 
 static inline _Atomic uint64_t *fs_counters(void) {

@@ -171,12 +171,20 @@ static fs_fd open_data(const struct fs_making *m, const char *path) {
   return fs_making_open(m, path);
 }
 
-/* The marks of this very copy, by its inode. Their room is taken at once, so that a full disk is
-   known before. */
-static fs_fd open_marks(const struct fs_making *m, const char *dir, const struct stat *data, uint64_t count) {
+/* Which file this is, of all that ever had the name: an inode is given to another file when its own
+   has gone. */
+static struct fs_made_of made_of(int data, const struct stat *st) {
+  struct statx x = {.stx_mask = 0};
+  (void)FS_SYS5(SYS_statx, data, "", AT_EMPTY_PATH, STATX_BTIME, &x);
+  bool known = x.stx_mask & STATX_BTIME;
+  return (struct fs_made_of){st->st_ino, known ? (uint64_t)x.stx_btime.tv_sec * 1000000000u + x.stx_btime.tv_nsec : 0};
+}
+
+/* The marks of this very copy. Their room is taken at once, so that a full disk is known before. */
+static fs_fd open_marks(const struct fs_making *m, const char *dir, const struct fs_made_of *of, uint64_t count) {
   char path[PATH_MAX];
   struct stat st;
-  fs_err err = fs_making_path(m, dir, data->st_ino, FS_MADE_MARKS, path);
+  fs_err err = fs_making_path(m, dir, of, FS_MADE_MARKS, path);
   if (err < 0) return err;
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (fd < 0) return fd;
@@ -200,12 +208,13 @@ fs_fd fs_copies_get(struct fs_making *m, const char *dir, uint64_t from, uint64_
   struct stat st;
   struct statfs fs;
   struct fs_copies c = {.m = m, .dir = dir, .chunk = FS_MAX(FS_COPY_CHUNK, m->ds->ix.block_size)};
-  fs_err err = fs_making_path(m, dir, 0, FS_MADE_MAPPED, path);
+  fs_err err = fs_making_path(m, dir, NULL, FS_MADE_MAPPED, path);
   if (err < 0) return err;
   FS_AUTO_CLOSE fs_fd data = open_data(m, path);
   if (data < 0) return data;
   if (fs_sys_fstat(data, &st) != 0 || FS_SYS2(SYS_fstatfs, data, &fs) != 0) return -EIO;
-  FS_AUTO_CLOSE fs_fd marks = open_marks(m, dir, &st, (m->size + c.chunk - 1) / c.chunk);
+  const struct fs_made_of of = made_of(data, &st);
+  FS_AUTO_CLOSE fs_fd marks = open_marks(m, dir, &of, (m->size + c.chunk - 1) / c.chunk);
   if (marks < 0) return marks;
   c.marks = marks, c.memory = in_memory(&fs);
   c.first = from / c.chunk;

@@ -26,15 +26,19 @@ struct fs_map_range {
 
 #define FS_MADE_WHOLE 'm'  /* endings of names in the spill directory: a whole file, */
 #define FS_MADE_MAPPED 'c' /* and one of which some chunks are filled */
-#define FS_MADE_MARKS 'b'  /* which ones; FS_ALONE_FIRST */
+#define FS_MADE_MARKS 'b'  /* which ones */
 #define FS_MADE_LOCK 'w'   /* who makes the whole file locks this */
 
 /* Prepares to make a regular file of the dataset. Errors as of fs_data_map. */
 fs_err fs_making_set(struct fs_making *m, uint32_t mount, uint32_t entry);
 /* Writes the file's bytes [from, to) to the same place of fd. */
 fs_err fs_making_fill(struct fs_making *m, int fd, uint64_t from, uint64_t to);
-/* <dir>/<number of the dataset>-<entry>[-<inode>].<ending>; inode 0: none. */
-fs_err fs_making_path(const struct fs_making *m, const char *dir, uint64_t inode, char ending, char *out);
+/* <dir>/<number of the dataset>-<entry>[-<inode>-<born>].<ending>; of: of which file the name tells the inode, and when
+   it was made (ns; 0: the file system does not say); or NULL. */
+struct fs_made_of {
+  uint64_t inode, born;
+};
+fs_err fs_making_path(const struct fs_making *m, const char *dir, const struct fs_made_of *of, char ending, char *out);
 /* Opens a file of that name for reading. -EUCLEAN if it is not ours or has another size. */
 fs_fd fs_making_open(const struct fs_making *m, const char *path);
 /* Reads such a name, without an inode, in the job's spill directory, the one in memory, or a

@@ -90,12 +90,15 @@ static fs_fd fs_make_anonymous(struct fs_making *m, const char *dir) {
 
 /* ---- the node's ---- */
 
-fs_err fs_making_path(const struct fs_making *m, const char *dir, uint64_t inode, char ending, char *out) {
-  char name[3 * FS_U64_TEXT + 4], number[FS_U64_TEXT];
+fs_err fs_making_path(const struct fs_making *m, const char *dir, const struct fs_made_of *of, char ending, char *out) {
+  char name[4 * FS_U64_TEXT + 5], number[FS_U64_TEXT];
   strcpy(name, fs_u64_text(m->number, number));
   strcat(name, "-");
   strcat(name, fs_u64_text(m->entry, number));
-  if (inode != 0) strcat(strcat(name, "-"), fs_u64_text(inode, number));
+  if (of) {
+    strcat(strcat(name, "-"), fs_u64_text(of->inode, number));
+    strcat(strcat(name, "-"), fs_u64_text(of->born, number));
+  }
   strcat(name, (char[]){'.', ending, '\0'});
   return fs_join(out, dir, name);
 }
@@ -151,8 +154,8 @@ static fs_fd fs_whole(struct fs_making *m, const char *dir) {
   char path[PATH_MAX], lock[PATH_MAX];
   struct stat st = {.st_size = 0};
   int64_t before = -1;
-  fs_err err = fs_making_path(m, dir, 0, FS_MADE_WHOLE, path);
-  if (err == 0) err = fs_making_path(m, dir, 0, FS_MADE_LOCK, lock);
+  fs_err err = fs_making_path(m, dir, NULL, FS_MADE_WHOLE, path);
+  if (err == 0) err = fs_making_path(m, dir, NULL, FS_MADE_LOCK, lock);
   if (err < 0) return err;
   fs_fd fd = fs_making_open(m, path);
   if (fd >= 0) return fd;
@@ -269,15 +272,22 @@ bool fs_data_materialized(const char *path, uint32_t *mount, uint32_t *entry) {
   return fs_made_name(path, FS_MADE_WHOLE, mount, entry);
 }
 
-/* Can [off, off + len) be mapped from the staged partition, or without a daemon from the shared one? Beyond the file's
-   last page lie other files. */
-static bool fs_map_direct(const struct fs_making *m, uint64_t off, uint64_t len, struct fs_block *b) {
+/* Without a daemon the partition on shared storage can be mapped. What is checked before is what is mapped, so it must
+   be all that mremap can show; and such storage is often mounted noexec. */
+static bool fs_map_shared(const struct fs_making *m, uint64_t off, uint64_t len, bool exec) {
+  bool whole = off == 0 && len >= m->size;
+  return !m->ds->placement && !exec && (whole || !fs_is_verified(m->ds, FS_CHECK_SHARED));
+}
+
+/* Can [off, off + len) be mapped from a partition? Beyond the file's last page lie other files. */
+static bool fs_map_direct(const struct fs_making *m, uint64_t off, uint64_t len, bool exec, struct fs_block *b) {
   const struct fs_index *ix = &m->ds->ix;
   const uint32_t need = FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED;
   uint64_t page = getauxval(AT_PAGESZ), end = fs_round_up(m->size, page);
   if ((FS_NAME_FLAGS(ix->entries[m->entry].name) & need) != need || page > FS_ALIGN) return false;
   if (off > end || len > end - off) return false;
-  return fs_index_block(ix, m->entry, 0, b) == 0 && (!m->ds->placement || fs_is_local(m->ds, b->partition));
+  return fs_index_block(ix, m->entry, 0, b) == 0 &&
+         (fs_is_local(m->ds, b->partition) || fs_map_shared(m, off, len, exec));
 }
 
 /* Reads and checks a block that a mapping is to show. */
@@ -303,7 +313,7 @@ static bool fs_map_checked(struct fs_making *m, enum fs_check which, uint64_t of
   return good;
 }
 
-fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, int *fd, uint64_t *fd_off,
+fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, bool exec, int *fd, uint64_t *fd_off,
                    bool *temporary) {
   struct fs_making m;
   struct fs_block b;
@@ -316,7 +326,7 @@ fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, i
   fs_err err = fs_making_set(&m, mount, entry);
   if (err < 0) return err;
   enum fs_check which = m.ds->placement ? FS_CHECK_LOCAL : FS_CHECK_SHARED;
-  if (fs_map_direct(&m, off, len, &b) && fs_map_checked(&m, which, off, len)) {
+  if (fs_map_direct(&m, off, len, exec, &b) && fs_map_checked(&m, which, off, len)) {
     *fd = (which == FS_CHECK_LOCAL ? fs_local_fd : fs_shared_fd)(m.ds, b.partition, temporary);
     *fd_off = b.offset + off;
     if (*fd >= 0) {

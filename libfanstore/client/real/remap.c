@@ -55,7 +55,7 @@ bool fs_made_name(const char *path, char ending, uint32_t *mount, uint32_t *entr
 
 /* "begin-end perms offset device inode path" */
 struct maps_line {
-  uint64_t begin, end, off;
+  uint64_t begin, end, off, inode;
   const char *path;
 };
 
@@ -67,6 +67,9 @@ static bool parse_line(char *line, struct maps_line *l) {
   if (*p != ' ' || strlen(p) < 6) return false;
   l->off = strtoull(p + 6, &p, 16);
   l->path = strchr(p, '/');
+  p += strspn(p, " ");
+  p += strcspn(p, " ");
+  l->inode = strtoull(p, NULL, 10);
   return true;
 }
 
@@ -98,6 +101,7 @@ static bool looks_made(const char *path) {
 fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n) {
   char buf[2 * PATH_MAX], dir[PATH_MAX];
   struct maps_line l;
+  struct stat st;
   struct fs_making m;
   uint32_t mount, entry;
   if (FS_LIKELY(atomic_load_explicit(&fs_copies_mapped, memory_order_relaxed) == 0)) return 0;
@@ -108,10 +112,11 @@ fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n) {
   if (off == FS_REMAP_HERE) off = l.off + ((uintptr_t)addr - l.begin);
   err = fs_making_set(&m, mount, entry);
   if (err < 0 || off >= m.size) return err;
-  memcpy(dir, l.path, strlen(l.path) + 1);
-  *strrchr(dir, '/') = '\0';
-  fs_fd fd = fs_copies_get(&m, dir, off, n > m.size - off ? m.size : off + n);
-  if (fd < 0) return -ENOMEM;
-  fs_sys_close(fd);
-  return 0;
+  size_t len = (size_t)(strrchr(l.path, '/') - l.path);
+  if (len >= sizeof(dir)) return -ENOMEM;
+  memcpy(dir, l.path, len);
+  dir[len] = '\0';
+  FS_AUTO_CLOSE fs_fd fd = fs_copies_get(&m, dir, off, n > m.size - off ? m.size : off + n);
+  /* The path may lead elsewhere by now, in another root directory say. */
+  return fd >= 0 && fs_sys_fstat(fd, &st) == 0 && st.st_ino == l.inode ? 0 : -ENOMEM;
 }
