@@ -217,7 +217,9 @@ struct fs_daemon {
   struct fs_stageout *stageout; /* copies of them */
   struct fs_stagein *stagein;   /* where some of them come from */
   struct fs_outputs *outputs;   /* what is done with them at the end */
+  bool outputs_pending;         /* the end has begun, and something has still to be done with them */
   bool outputs_saved;           /* all of them, if none has come since */
+  bool outputs_left;            /* some stay in the spill directory for fs-launch clean */
   struct fs_inside *inside;     /* for keeping those of several writers */
   struct fs_replicas *replicas; /* NULL: there are none */
   struct fs_daemon_counters count;
@@ -251,7 +253,7 @@ void fs_place_lose(struct fs_dataset *ds, uint32_t rank, uint32_t part);
 
 /* ---- ctl.c ---- */
 fs_err fs_ctl_build(struct fs_daemon *d);
-void fs_ctl_counters(struct fs_daemon *d);
+void fs_ctl_heartbeat(struct fs_daemon *d); /* in each round */
 /* Messages of other nodes that were thrown away: not understood, late, of an earlier generation, or without room. */
 uint64_t fs_ctl_dropped(const struct fs_daemon *d);
 fs_err fs_ctl_leave(const struct fs_daemon *d);      /* in the run directory (ipc/node.h) */
@@ -286,15 +288,10 @@ void fs_clients_release_all(struct fs_daemon *d); /* answers all, at the end */
 void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit);
 
 /* ---- boxes.c: clients' calls about names of output files ---- */
-fs_err fs_boxes_start(struct fs_daemon *d);
 int fs_boxes_take(struct fs_daemon *d, struct fs_client *c); /* what is posted; how many */
 bool fs_boxes_posted(const struct fs_client *c);
-bool fs_boxes_busy(const struct fs_daemon *d);
-void fs_boxes_timers(struct fs_daemon *d);
-/* Sends what was kept to be sent with something else; `all`: before the thread sleeps. */
-void fs_boxes_flush(const struct fs_daemon *d, bool all);
-void fs_boxes_forget(struct fs_client *c);  /* it is gone */
-void fs_boxes_release(struct fs_client *c); /* answers all, at the end */
+void fs_boxes_forget(struct fs_daemon *d, struct fs_client *c); /* it is gone */
+void fs_boxes_release(struct fs_client *c);                     /* answers all, at the end */
 
 /* ---- warm.c: the cache's pages, ahead of their use ---- */
 fs_err fs_warm_start(struct fs_daemon *d);

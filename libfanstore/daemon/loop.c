@@ -14,10 +14,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "daemon/finish/finish.h"
-#include "daemon/replicas/replicas.h"
-#include "daemon/stagein/stagein.h"
-#include "daemon/stageout/stageout.h"
+#include "daemon/module.h"
+#include "daemon/outputs/service.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -37,9 +35,7 @@
 #define FS_FIND_MAX_NS 60000000000ull
 #define FS_IN_VAIN 1000u
 #define FS_SLEEP_START_NS 10000000ull /* before it serves */
-#define FS_HEARTBEAT_NS 1000000ull
-#define FS_COUNTERS_NS 100000000ull
-#define FS_START_NS 600000000000ull /* without a line from the launcher, before `go` */
+#define FS_START_NS 600000000000ull   /* without a line from the launcher, before `go` */
 
 static struct fs_daemon daemon_state; /* one a process; the signal handler needs it */
 
@@ -83,16 +79,6 @@ static _Noreturn void fs_daemon_fail(struct fs_daemon *d, const char *why) {
 
 /* ---- the loop ---- */
 
-static void fs_loop_heartbeat(struct fs_daemon *d) {
-  static uint64_t last, counted;
-  if (!d->ctl || d->now - last < FS_HEARTBEAT_NS) return;
-  last = d->now;
-  atomic_store_explicit(&d->ctl->heartbeat_ns, last, memory_order_relaxed);
-  if (d->now - counted < FS_COUNTERS_NS) return;
-  counted = d->now;
-  fs_ctl_counters(d);
-}
-
 static bool fs_loop_posted(struct fs_daemon *d) {
   uint32_t high = atomic_load(&d->clients.high);
   for (uint32_t i = 0; i < high; i++) {
@@ -123,7 +109,7 @@ static void fs_loop_sleep(struct fs_daemon *d, uint64_t ns) {
   struct timespec ts = {.tv_nsec = (long)ns};
   uint64_t sink;
   idle.told = idle.napped = false;
-  fs_boxes_flush(d, true);
+  fs_service_flush(d, true);
   if (d->ctl) atomic_store(&d->ctl->asleep, 1);
   if (!d->ctl || !fs_loop_posted(d)) {
     int n = ppoll(p, 3, &ts, NULL);
@@ -166,7 +152,7 @@ static void fs_loop_yield(void) {
 
 static void fs_loop_idle(struct fs_daemon *d, bool worked) {
   bool serving = d->ctl != NULL;
-  bool busy = serving && (fs_fetch_busy(d) || fs_server_busy(d) || fs_boxes_busy(d));
+  bool busy = serving && fs_modules_busy(d);
   if (worked) {
     idle.since = d->now;
     idle.nap = FS_SLEEP_MIN_NS;
@@ -193,21 +179,7 @@ static bool fs_loop_round(struct fs_daemon *d) {
   int n = fs_net_poll(d->net);
   if (d->ctl) fs_loop_arrivals(d, n);
   n += fs_commands_run(d);
-  if (d->ctl) {
-    n += fs_iopool_reap(&d->pool);
-    n += fs_stagein_reap(d);
-    n += fs_replicas_reap(d);
-    n += fs_clients_scan(d);
-    n += fs_prefetch_run(d);
-    fs_fetch_timers(d);
-    fs_server_timers(d);
-    fs_boxes_timers(d);
-    fs_boxes_flush(d, false);
-    fs_clients_bury(d);
-    fs_warm_look(d);
-    fs_leases_look(d);
-    fs_loop_heartbeat(d);
-  }
+  if (d->ctl) n += fs_modules_run(d);
   fs_loop_idle(d, n > 0);
   return !atomic_load_explicit(&d->stop, memory_order_acquire);
 }
@@ -265,9 +237,7 @@ static void fs_daemon_start(struct fs_daemon *d) {
     if (err == 0) d->datasets++;
   }
   if (err == 0) err = fs_rundir_spill(d, why, sizeof(why));
-  if (err == 0 && (d->cfg->keep || d->cfg->stage_out)) err = fs_keep_open(d, why, sizeof(why));
-  if (err == 0) err = fs_stageout_open(d, why, sizeof(why));
-  if (err == 0) err = fs_stagein_open(d, why, sizeof(why));
+  if (err == 0) err = fs_modules_open(d, why, sizeof(why));
   if (err < 0) fs_daemon_fail(d, why[0] ? why : strerror(-err));
   if (fs_commands_start(d) < 0) fs_daemon_fail(d, "no thread can be started");
   fs_daemon_hello(d);
@@ -275,37 +245,9 @@ static void fs_daemon_start(struct fs_daemon *d) {
 
 /* ---- serving ---- */
 
-/* The cache must hold a few blocks, however small it was asked to be. */
-static fs_err fs_daemon_cache(struct fs_daemon *d) {
-  uint32_t most = 0;
-  char text[32];
-  for (uint32_t i = 0; i < d->datasets; i++) most = FS_MAX(most, d->data[i].max_stored);
-  uint64_t least = FS_MAX(8 * (uint64_t)most, 4 * (uint64_t)FS_OUT_BLOCK) + (1u << 20), bytes = d->cfg->cache_bytes;
-  if (bytes < least) {
-    bytes = least;
-    fs_say_text(d, "warn", "the cache is raised to %s: it must hold a few blocks",
-                fs_format_size(bytes, text, sizeof(text)));
-  }
-  return fs_cache_new(&d->cache, bytes, most, fs_clients_pins, d);
-}
-
 static void fs_daemon_serve(struct fs_daemon *d) {
   struct fs_control_line l;
-  fs_err err = fs_daemon_cache(d);
-  if (err == 0) err = fs_iopool_start(&d->pool, d->cfg->io_threads, d->wake);
-  if (err == 0) err = fs_fetcher_new(d);
-  if (err == 0) err = fs_server_new(d);
-  if (err == 0) err = fs_warm_start(d);
-  if (err == 0) err = fs_leases_start(d);
-  if (err == 0) err = fs_ctl_build(d);
-  if (err == 0) err = fs_boxes_start(d);
-  if (err == 0) err = fs_space_start(d);
-  if (err == 0 && fs_ctl_leave(d) < 0)
-    fs_say_text(d, "warn",
-                "%s: cannot be written: programs that start after this daemon's death would read from shared "
-                "storage only",
-                d->run);
-  if (err == 0) err = fs_guard_listen(d);
+  fs_err err = fs_modules_start(d);
   if (err < 0) {
     char why[256];
     snprintf(why, sizeof(why), "cannot serve: %s", strerror(-err));

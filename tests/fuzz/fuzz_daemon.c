@@ -25,8 +25,15 @@
 #include "../unit/net_fixture.h"
 #include "daemon/blocks/fetch.h"
 #include "daemon/metadata/ns_priv.h"
+#include "daemon/module.h"
+#include "daemon/outputs/hold.h"
+#include "daemon/outputs/node_part.h"
+#include "daemon/outputs/relay.h"
+#include "daemon/outputs/service.h"
 #include "daemon/outputs/spill.h"
 #include "daemon/replicas/replicas.h"
+#include "daemon/stagein/stagein.h"
+#include "daemon/stageout/stageout.h"
 #include "fuzz_calls.h"
 #include "index/builder.h"
 #include "util/sys.h"
@@ -161,12 +168,12 @@ static void start(void) {
   make_part(0);
   ds->place[0] = (struct fs_placement){.owner = {0, 1}, .owners = 2, .flags = FS_PLACE_LOCAL};
   ds->place[1] = (struct fs_placement){.owner = {1, 2}, .owners = 2};
+  static fs_err (*const start[])(struct fs_daemon *) = {
+      fs_fetcher_new, fs_server_new,     fs_leases_start, fs_ctl_build,      fs_service_start, fs_spill_new,
+      fs_relays_new,  fs_node_parts_new, fs_holds_new,    fs_stageout_start, fs_stagein_start, fs_replicas_start};
   fs_err err = fs_cache_new(&d->cache, config.cache_bytes, FS_OUT_BLOCK, fs_clients_pins, d);
   if (err == 0) err = fs_iopool_start(&d->pool, 1, d->wake);
-  if (err == 0) err = fs_fetcher_new(d);
-  if (err == 0) err = fs_server_new(d);
-  if (err == 0) err = fs_ctl_build(d);
-  if (err == 0) err = fs_boxes_start(d);
+  for (size_t i = 0; err == 0 && i < FS_ARRAY_LEN(start); i++) err = start[i](d);
   if (err < 0) abort();
   int fd = fs_cache_slab_fd(d->cache, &slab_size);
   slab = mmap(NULL, slab_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -400,13 +407,7 @@ static void a_death(unsigned k) {
 }
 
 static void turn(void) {
-  (void)fs_iopool_reap(&d->pool);
-  (void)fs_replicas_reap(d);
-  (void)fs_clients_scan(d);
-  (void)fs_prefetch_run(d);
-  fs_fetch_timers(d);
-  fs_server_timers(d);
-  fs_boxes_timers(d);
+  (void)fs_modules_run(d);
   complete_sends();
   for (unsigned k = 0; k < CLIENTS; k++) check_answers(client[k]);
 }

@@ -86,23 +86,9 @@ libfanstore/client/real/shadow.c client/files/files.h
 libfanstore/client/fd/fdtab.c client/path/mounts.h
 libfanstore/client/fd/slot.c client/path/mounts.h
 # No table of modules yet (start, timers, busy, client gone, members changed, leave): these call each by its name.
-libfanstore/daemon/core/clients.c daemon/outputs/hold.h
-libfanstore/daemon/core/command.c daemon/finish/finish.h
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
-libfanstore/daemon/core/command.c daemon/stagein/stagein.h
-libfanstore/daemon/core/command.c daemon/stageout/stageout.h
 libfanstore/daemon/core/ctl.c daemon/metadata/ns_net.h
-libfanstore/daemon/core/leave.c daemon/finish/finish.h
-libfanstore/daemon/core/leave.c daemon/outputs/left.h
-libfanstore/daemon/core/leave.c daemon/stagein/stagein.h
-libfanstore/daemon/core/leave.c daemon/stageout/inplace.h
-libfanstore/daemon/core/rundir.c daemon/outputs/left.h
-libfanstore/daemon/outputs/boxes.c daemon/finish/finish.h
 libfanstore/daemon/outputs/boxes.c daemon/replicas/replicas.h
-libfanstore/daemon/outputs/boxes.c daemon/stagein/stagein.h
-libfanstore/daemon/outputs/boxes.c daemon/stageout/stageout.h
-libfanstore/daemon/outputs/left.c daemon/finish/finish.h
-libfanstore/daemon/replicas/replicas.c daemon/finish/finish.h
 libfanstore/daemon/stageout/stageout.c daemon/stagein/stagein.h
 # No events of outputs yet (published, removed, adopted): they tell replicas, stageout and stagein by name.
 libfanstore/daemon/outputs/hold.c daemon/replicas/replicas.h

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/outputs/hold.h"
+#include "daemon/module.h"
 #include "util/sys.h"
 
 static fs_fd fs_channel_make(uint32_t pid, struct fs_channel **out) {
@@ -121,8 +121,7 @@ int fs_clients_scan(struct fs_daemon *d) {
 
 static void fs_clients_remove(struct fs_daemon *d, struct fs_client *c) {
   for (uint32_t i = 0; i < FS_CHANNEL_SLOTS; i++) fs_chain_drop(&c->waiter[i].chain);
-  fs_boxes_forget(c);
-  fs_holds_forget(d, c);
+  fs_modules_client_gone(d, c);
   for (uint32_t i = 0; i < FS_C_COUNT; i++) d->clients.dead[i] += atomic_load(&c->channel->counter[i]);
   munmap(c->channel, sizeof(*c->channel));
   atomic_store(&d->clients.slot[c->number], NULL);

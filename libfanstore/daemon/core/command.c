@@ -10,10 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/finish/finish.h"
 #include "daemon/metadata/ns.h"
-#include "daemon/stagein/stagein.h"
-#include "daemon/stageout/stageout.h"
+#include "daemon/module.h"
 #include "util/sys.h"
 
 #define FS_LINES_QUEUED 256u
@@ -23,6 +21,7 @@
 #define FS_STOP_LINE "@fs stop"
 #define FS_GONE_LINE "@fs stop gone=1" /* MPI ends, but not the job */
 #define FS_ACK_LINE "@fs ack"
+#define FS_CANCEL_LINE "@fs cancel"
 #define FS_FINISH_LINE "@fs finish keep=1"
 #define FS_NAMED 10u          /* outputs */
 #define FS_NAMED_ALONE 10000u /* the launcher may want them all, and cannot be asked */
@@ -152,13 +151,9 @@ static void fs_commands_obey(struct fs_commands *c, uint32_t from, const char *t
     c->acks++;
   } else if (strcmp(line.verb, "finished") == 0) {
     fs_commands_over(c, from);
-  } else if (strcmp(line.verb, "finish") == 0) {
-    if (!c->stopped) fs_outputs_finish(d, &line); /* else the launcher has gone because all is done */
-  } else if (strcmp(line.verb, "stagein") == 0) {
-    fs_stagein_begin(d);
-  } else if (strcmp(line.verb, "cancel") == 0) {
-    fs_stageout_cancel(d);
-  } else if (c->go) {
+  } else if (strcmp(line.verb, "finish") == 0 && c->stopped) {
+    return; /* the launcher has gone because all is done */
+  } else if (fs_modules_obey(d, &line) || c->go) {
     return; /* the placement is complete */
   } else if (strcmp(line.verb, "go") == 0) {
     c->go = true;
@@ -281,8 +276,8 @@ static void fs_commands_alone(struct fs_commands *c) {
     fs_commands_finish(c, FS_NAMED_ALONE, " alone=1");
   }
   uint64_t past = d->now - c->alone_since;
-  if (past > FS_ALONE_COPY_NS) fs_stageout_cancel(d);
-  if (first ? !fs_commands_all_over(c) : fs_member(fs_ns_members(d->ns), 0) || fs_outputs_pending(d)) {
+  if (past > FS_ALONE_COPY_NS) fs_commands_obey(c, d->net->rank, FS_CANCEL_LINE, strlen(FS_CANCEL_LINE));
+  if (first ? !fs_commands_all_over(c) : fs_member(fs_ns_members(d->ns), 0) || d->outputs_pending) {
     if (past < FS_ALONE_NS) return;
   } else if (!first && past < FS_FINISH_NS) {
     return; /* others may ask for names */

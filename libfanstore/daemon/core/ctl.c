@@ -15,6 +15,9 @@
 #include "ipc/node.h"
 #include "util/sys.h"
 
+#define FS_HEARTBEAT_NS 1000000ull
+#define FS_COUNTERS_NS 100000000ull
+
 static fs_err fs_ctl_map(struct fs_daemon *d, uint64_t size) {
   FS_AUTO_CLOSE int fd = memfd_create("fanstore-ctl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -errno;
@@ -42,7 +45,7 @@ uint64_t fs_ctl_dropped(const struct fs_daemon *d) {
   return d->count.dropped + (d->ns ? fs_ns_dropped(d->ns) : 0) + (d->ns_net ? fs_ns_net_dropped(d->ns_net) : 0);
 }
 
-void fs_ctl_counters(struct fs_daemon *d) {
+static void fs_ctl_counters(struct fs_daemon *d) {
   uint64_t counter[FS_C_COUNT];
   struct fs_cache_stats cache;
   struct fs_ctl *c = d->ctl;
@@ -63,6 +66,16 @@ void fs_ctl_counters(struct fs_daemon *d) {
   };
   for (unsigned i = 0; i < FS_C_COUNT; i++) atomic_store_explicit(&c->counter[i], counter[i], memory_order_relaxed);
   for (unsigned i = 0; i < FS_N_COUNT; i++) atomic_store_explicit(&c->node_counter[i], own[i], memory_order_relaxed);
+}
+
+void fs_ctl_heartbeat(struct fs_daemon *d) {
+  static uint64_t last, counted;
+  if (d->now - last < FS_HEARTBEAT_NS) return;
+  last = d->now;
+  atomic_store_explicit(&d->ctl->heartbeat_ns, last, memory_order_relaxed);
+  if (d->now - counted < FS_COUNTERS_NS) return;
+  counted = d->now;
+  fs_ctl_counters(d);
 }
 
 /* For clients that start when this daemon does not answer (client/node/offline.c): under another name until it is

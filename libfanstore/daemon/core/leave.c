@@ -8,10 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/finish/finish.h"
-#include "daemon/outputs/left.h"
-#include "daemon/stagein/stagein.h"
-#include "daemon/stageout/inplace.h"
+#include "daemon/module.h"
 #include "util/util.h"
 
 /* The names of enum fs_counter; place counters are these three times four. */
@@ -93,11 +90,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
     if (atomic_load(&d->purge)) fs_leave_purge(d, &d->data[i].stage);
     fs_stage_close(&d->data[i].stage);
   }
-  if (d->cfg->keep || d->cfg->stage_out) fs_keep_close(d);
-  fs_stagein_leave(d);
-  if (status == 0) fs_settle(d);
-  if (status == 0) fs_inplace_leave(d);
-  if (status == 0) fs_left_flush(d);
+  fs_modules_leave(d, status);
   bool left = fs_rundir_leave(d); /* may wait */
   if (fs_say_begin(d, &l, "bye") == 0 && (!left || fs_control_add_u64(&l, "left", 1) == 0)) fs_say_line(&l);
   _exit(status);

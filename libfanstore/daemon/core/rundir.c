@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "daemon/daemon.h"
-#include "daemon/outputs/left.h"
 #include "ipc/left.h"
 #include "ipc/local.h"
 #include "ipc/node.h"
@@ -286,7 +285,7 @@ static bool fs_rundir_programs(const struct fs_daemon *d) {
 
 bool fs_rundir_leave(struct fs_daemon *d) {
   char base[PATH_MAX], lock[PATH_MAX];
-  if (d->spill_fd >= 0) (void)(fs_left_any(d) ? fs_left_strip(d->spill_fd, d->spill) : fs_remove_tree(d->spill));
+  if (d->spill_fd >= 0) (void)(d->outputs_left ? fs_left_strip(d->spill_fd, d->spill) : fs_remove_tree(d->spill));
   fs_rundir_memory_leave(d);
   if (d->lock_fd < 0) return false;
   (void)unlink(d->socket_path);

@@ -141,18 +141,15 @@ static bool fs_outputs_gone(struct fs_daemon *d) {
   return o->next == o->n;
 }
 
-bool fs_outputs_pending(const struct fs_daemon *d) {
-  return d->outputs && !d->outputs->finished;
-}
-
 void fs_outputs_adopted(struct fs_daemon *d, const struct fs_spill_file *f) {
   struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
   struct fs_outputs *o = d->outputs;
   uint64_t size;
   if (!o || !o->listed) return;
-  if (o->finished) o->n = o->next = o->room = 0;
-  if (o->finished && o->stage) d->stageout->syncing = d->stageout->synced = false;
-  o->finished = false;
+  bool again = !d->outputs_pending;
+  if (again) o->n = o->next = o->room = 0;
+  if (again && o->stage) d->stageout->syncing = d->stageout->synced = false;
+  d->outputs_pending = true;
   fs_outputs_add(o, &item);
   if (o->stage && fs_outputs_size(d, &item, &size)) o->total += size;
 }
@@ -367,7 +364,7 @@ static void fs_outputs_end(struct fs_daemon *d) {
   for (size_t i = 0; i < o->n && !given_up; i++) free(o->item[i].target);
   free(o->item);
   o->item = NULL;
-  o->finished = true;
+  d->outputs_pending = false;
   d->outputs_saved = o->stage ? o->lost == 0 : o->keep && o->failed == 0;
   fs_outputs_tell(d, true);
   fs_commands_finished(d);
@@ -392,7 +389,7 @@ static bool fs_outputs_waits(struct fs_outputs *o) {
 
 void fs_outputs_timers(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
-  if (!o || o->finished) return;
+  if (!d->outputs_pending) return;
   if (!o->listed && fs_relays_pending(d) && d->now < o->list_by) return;
   if (!o->listed) fs_outputs_list(d);
   (void)fs_keep_reap();
@@ -415,13 +412,14 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   if (d->outputs) {
     uint64_t names; /* asked for twice: the launcher has gone meanwhile, or mpirun, or it was said in two ways */
     if (fs_control_get_u64(c, "names", &names) < 0) fs_stageout_cancel(d);
-    if (d->outputs->finished && alone) fs_outputs_tell(d, true);
-    if (d->outputs->finished) fs_commands_finished(d);
+    if (!d->outputs_pending && alone) fs_outputs_tell(d, true);
+    if (!d->outputs_pending) fs_commands_finished(d);
     return;
   }
   d->outputs = calloc(1, sizeof(*d->outputs));
   if (!d->outputs) return;
   struct fs_outputs *o = d->outputs;
+  d->outputs_pending = true;
   (void)fs_control_get_u64(c, "names", &o->names);
   o->gone_names = o->names;
   uint64_t patience = FS_OUTPUTS_GONE_DEADLINES * d->cfg->deadline_ns;

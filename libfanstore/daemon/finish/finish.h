@@ -36,8 +36,6 @@ static inline struct timespec fs_output_time(const struct fs_output *o) {
 /* Once; later ones are passed over. */
 void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c);
 void fs_outputs_timers(struct fs_daemon *d);
-/* Is what was asked for at the end still to be done? */
-bool fs_outputs_pending(const struct fs_daemon *d);
 /* One more is this node's, perhaps after the list was made. */
 void fs_outputs_adopted(struct fs_daemon *d, const struct fs_spill_file *f);
 

@@ -18,7 +18,7 @@ struct fs_outputs {
   struct fs_output *item;
   size_t n, room, next;
   uint32_t flight;
-  bool keep, stage, kept, listed, finished;
+  bool keep, stage, kept, listed;
   bool others;    /* all files are done */
   uint64_t names; /* that are still to be told */
   uint64_t files, bytes, failed, say_at, list_by;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Clients' calls about names of output files: from the boxes of their channels to the name service (ns.h), and the
- * answers back; and what the service has to say to this node's clients. All of it is the MPI thread's. A call is copied
- * out of the channel once, and checked; a client that is gone has no answer, but its call is made all the same.
+ * answers back. All of it is the MPI thread's. A call is copied out of the channel once, and checked; a client that is
+ * gone has no answer, but its call is made all the same.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/core/inside.h"
-#include "daemon/finish/finish.h"
 #include "daemon/metadata/ns_net.h"
 #include "daemon/outputs/hold.h"
 #include "daemon/outputs/left.h"
@@ -17,11 +15,8 @@
 #include "daemon/outputs/outpath.h"
 #include "daemon/outputs/relay.h"
 #include "daemon/replicas/replicas.h"
-#include "daemon/stagein/stagein.h"
-#include "daemon/stageout/stageout.h"
 #include "util/sys.h"
 
-#define FS_BOXES_TIMERS_NS 1000000ull
 #define FS_BOXES_EARLY 256u /* publications that the mirror has yet to hear of, and the client does not wait for */
 
 static uint32_t fs_boxes_early; /* so many there are */
@@ -133,7 +128,8 @@ static void fs_box_held(void *ctx, fs_err err, const void *body, size_t n) {
     fs_box_done(ctx, err, &held, err == 0 ? sizeof(held) : 0);
 }
 
-void fs_boxes_forget(struct fs_client *c) {
+void fs_boxes_forget(struct fs_daemon *d, struct fs_client *c) {
+  (void)d;
   for (uint32_t i = 0; i < FS_CHANNEL_BOXES; i++) {
     if (c->box[i]) c->box[i]->client = NULL;
     c->box[i] = NULL;
@@ -310,40 +306,6 @@ int fs_boxes_take(struct fs_daemon *d, struct fs_client *c) {
   return n;
 }
 
-void fs_boxes_flush(const struct fs_daemon *d, bool all) {
-  if (d->ns_net) fs_ns_net_flush(d->ns_net, d->now, all);
-}
-
-bool fs_boxes_busy(const struct fs_daemon *d) {
-  return fs_ns_busy(d->ns) || fs_replicas_busy(d);
-}
-
-static void fs_boxes_full(struct fs_daemon *d) {
-  static bool told;
-  if (told || !fs_ns_full(d->ns)) return;
-  told = true;
-  fs_say_text(d, "warn", "the names of outputs take all the memory that they may: no more are made in its directories");
-}
-
-void fs_boxes_timers(struct fs_daemon *d) {
-  static uint64_t last;
-  if (d->now - last < FS_BOXES_TIMERS_NS) return;
-  last = d->now;
-  fs_ns_net_timers(d->ns_net, d->now);
-  fs_ns_timers(d->ns, d->now);
-  fs_boxes_full(d);
-  fs_lists_timers(d);
-  fs_spill_timers(d);
-  fs_spill_drop_timers(d);
-  fs_spill_set_timers(d);
-  fs_stagein_timers(d);
-  fs_relay_timers(d);
-  fs_replicas_timers(d);
-  fs_stageout_timers(d);
-  fs_outputs_timers(d);
-  fs_left_timers(d);
-}
-
 void fs_boxes_release(struct fs_client *c) {
   for (uint32_t i = 0; i < FS_CHANNEL_BOXES; i++) {
     if (!c->box[i]) continue;
@@ -351,85 +313,4 @@ void fs_boxes_release(struct fs_client *c) {
     c->box[i] = NULL;
     fs_box_answer(c->channel, i, -ESHUTDOWN, NULL, 0);
   }
-}
-
-/* ---- the name service's words ---- */
-
-static void fs_boxes_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body,
-                          size_t n) {
-  const struct fs_daemon *d = fs_ns_owner(ns);
-  fs_ns_net_send(d->ns_net, rank, head, body, n);
-}
-
-static void fs_boxes_receive(void *ctx, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n) {
-  struct fs_daemon *d = ctx;
-  fs_ns_receive(d->ns, d->now, from, head, body, n);
-}
-
-static void fs_boxes_mark(struct fs_ns *ns, uint32_t bit) {
-  fs_ctl_mark(fs_ns_owner(ns), bit);
-}
-
-static void fs_boxes_tree(struct fs_ns *ns) {
-  struct fs_daemon *d = fs_ns_owner(ns);
-  atomic_fetch_add(&d->ctl->tree, 1);
-}
-
-static void fs_boxes_lists(struct fs_ns *ns) {
-  fs_lists_changed(fs_ns_owner(ns));
-}
-
-static void fs_boxes_dropped(struct fs_ns *ns, uint64_t id) {
-  fs_spill_dropped_soon(fs_ns_owner(ns), id);
-}
-
-static bool fs_boxes_dropping(struct fs_ns *ns, struct fs_asked a, uint64_t id) {
-  return fs_spill_dropping(fs_ns_owner(ns), a, id);
-}
-
-static void fs_boxes_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  fs_spill_home(fs_ns_owner(ns), a, c);
-}
-
-static void fs_boxes_members(struct fs_ns *ns) {
-  struct fs_daemon *d = fs_ns_owner(ns);
-  fs_spill_members(d);
-  fs_lists_members(d);
-  fs_replicas_members(d);
-  if (d->cfg->verbose) fs_say_text(d, "warn", "names: %u members", fs_ns_members(ns)->count);
-  if (fs_member(fs_ns_members(ns), d->net->rank)) return;
-  /* Nobody tells this rank any more of marks and trees. */
-  fs_ctl_mark_all(d);
-  atomic_fetch_or(&d->ctl->tree, FS_TREE_UNKNOWN);
-}
-
-static void fs_boxes_other(struct fs_ns *ns, const struct fs_record *r, bool gone) {
-  fs_left_other(fs_ns_owner(ns), r, gone);
-}
-
-static const struct fs_ns_hooks fs_boxes_hooks = {.send = fs_boxes_send,
-                                                  .mark = fs_boxes_mark,
-                                                  .tree = fs_boxes_tree,
-                                                  .lists = fs_boxes_lists,
-                                                  .dropped = fs_boxes_dropped,
-                                                  .dropping = fs_boxes_dropping,
-                                                  .home = fs_boxes_home,
-                                                  .members = fs_boxes_members,
-                                                  .other = fs_boxes_other};
-
-/* A call takes six deadlines of the name service at most, and one more: not quite two of the job's. */
-fs_err fs_boxes_start(struct fs_daemon *d) {
-  uint64_t deadline = d->cfg->deadline_ns / 4;
-  fs_err err = fs_spill_new(d);
-  fs_left_start(d);
-  if (err == 0) err = fs_relays_new(d);
-  if (err == 0) err = fs_node_parts_new(d);
-  if (err == 0) err = fs_holds_new(d);
-  if (err == 0) err = fs_stageout_start(d);
-  if (err == 0 && (d->cfg->keep || d->cfg->stage_out)) err = fs_inside_new(d, &d->inside);
-  if (err == 0) err = fs_stagein_start(d);
-  if (err == 0) err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_boxes_hooks, d);
-  if (err == 0) err = fs_ns_net_new(&d->ns_net, d->net, deadline, fs_boxes_receive, d);
-  if (err == 0) fs_ns_limit(d->ns, fs_memory_names(d));
-  return err < 0 ? err : fs_replicas_start(d);
 }

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/finish/finish.h"
 #include "daemon/outputs/outpath.h"
 #include "daemon/outputs/spill.h"
 #include "ipc/left.h"
@@ -268,6 +267,6 @@ void fs_left_split(struct fs_daemon *d, uint64_t id) {
 
 bool fs_left_any(const struct fs_daemon *d) {
   uint64_t files, bytes;
-  return left.on && d->ctl && (!d->outputs_saved || fs_outputs_pending(d)) &&
+  return left.on && d->ctl && (!d->outputs_saved || d->outputs_pending) &&
          fs_left_count(d->spill_fd, &files, &bytes) != 0;
 }

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "daemon/finish/finish.h"
-
 void fs_replicas_timers(struct fs_daemon *d) {
   if (!d->replicas) return;
   fs_copy_timers(d->replicas);
@@ -19,7 +17,7 @@ static void fs_replicas_tell(const struct fs_daemon *d) {
   for (uint32_t rank = 0; rank < m->nodes; rank++) {
     if (fs_member(m, rank) || fs_members_after(m, rank) != d->net->rank) continue;
     if (fs_say_begin(d, &l, "heir") == 0 && fs_control_add_u64(&l, "of", rank) == 0 &&
-        fs_control_add_u64(&l, "pending", fs_outputs_pending(d)) == 0)
+        fs_control_add_u64(&l, "pending", d->outputs_pending) == 0)
       fs_say_line(&l);
   }
 }

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of a daemon's parts (module.h), and its walks. Called by the loop, and by lower layers
+ * for what concerns parts that they do not know: a client that has gone, a change of members, a line
+ * of the launcher's, the end.
+ */
+#include "daemon/module.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/core/inside.h"
+#include "daemon/finish/finish.h"
+#include "daemon/outputs/hold.h"
+#include "daemon/outputs/left.h"
+#include "daemon/outputs/node_part.h"
+#include "daemon/outputs/relay.h"
+#include "daemon/outputs/service.h"
+#include "daemon/replicas/replicas.h"
+#include "daemon/stagein/stagein.h"
+#include "daemon/stageout/inplace.h"
+#include "daemon/stageout/stageout.h"
+#include "util/util.h"
+
+#define FS_MODULES_TIMERS_NS 1000000ull
+
+/* ---- blocks ---- */
+
+/* The cache must hold a few blocks, however small it was asked to be. */
+static fs_err fs_cache_start(struct fs_daemon *d) {
+  uint32_t most = 0;
+  char text[32];
+  for (uint32_t i = 0; i < d->datasets; i++) most = FS_MAX(most, d->data[i].max_stored);
+  uint64_t least = FS_MAX(8 * (uint64_t)most, 4 * (uint64_t)FS_OUT_BLOCK) + (1u << 20), bytes = d->cfg->cache_bytes;
+  if (bytes < least) {
+    bytes = least;
+    fs_say_text(d, "warn", "the cache is raised to %s: it must hold a few blocks",
+                fs_format_size(bytes, text, sizeof(text)));
+  }
+  return fs_cache_new(&d->cache, bytes, most, fs_clients_pins, d);
+}
+
+static fs_err fs_pool_start(struct fs_daemon *d) {
+  return fs_iopool_start(&d->pool, d->cfg->io_threads, d->wake);
+}
+
+static int fs_pool_work(struct fs_daemon *d) {
+  return fs_iopool_reap(&d->pool);
+}
+
+/* ---- outputs ---- */
+
+static void fs_names_look(struct fs_daemon *d) {
+  fs_service_flush(d, false);
+}
+
+static void fs_spill_all_timers(struct fs_daemon *d) {
+  fs_lists_timers(d);
+  fs_spill_timers(d);
+  fs_spill_drop_timers(d);
+  fs_spill_set_timers(d);
+}
+
+static void fs_spill_all_members(struct fs_daemon *d) {
+  fs_spill_members(d);
+  fs_lists_members(d);
+}
+
+static bool fs_stagein_obey(struct fs_daemon *d, const struct fs_control *line) {
+  if (strcmp(line->verb, "stagein") != 0) return false;
+  fs_stagein_begin(d);
+  return true;
+}
+
+static bool fs_stageout_obey(struct fs_daemon *d, const struct fs_control *line) {
+  if (strcmp(line->verb, "cancel") != 0) return false;
+  fs_stageout_cancel(d);
+  return true;
+}
+
+static bool fs_outputs_obey(struct fs_daemon *d, const struct fs_control *line) {
+  if (strcmp(line->verb, "finish") != 0) return false;
+  fs_outputs_finish(d, line);
+  return true;
+}
+
+static bool fs_keeps(const struct fs_daemon *d) {
+  return d->cfg->keep || d->cfg->stage_out;
+}
+
+static fs_err fs_keeping_open(struct fs_daemon *d, char *why, size_t why_size) {
+  return fs_keeps(d) ? fs_keep_open(d, why, why_size) : 0;
+}
+
+static fs_err fs_keeping_start(struct fs_daemon *d) {
+  return fs_keeps(d) ? fs_inside_new(d, &d->inside) : 0;
+}
+
+static void fs_keeping_leave(struct fs_daemon *d, int status) {
+  (void)status;
+  if (fs_keeps(d)) fs_keep_close(d);
+}
+
+static void fs_stagein_leaves(struct fs_daemon *d, int status) {
+  (void)status;
+  fs_stagein_leave(d);
+}
+
+static void fs_outputs_leave(struct fs_daemon *d, int status) {
+  if (status == 0) fs_settle(d);
+}
+
+static void fs_stageout_leave(struct fs_daemon *d, int status) {
+  if (status == 0) fs_inplace_leave(d);
+}
+
+static fs_err fs_left_starts(struct fs_daemon *d) {
+  fs_left_start(d);
+  return 0;
+}
+
+static void fs_left_leave(struct fs_daemon *d, int status) {
+  if (status == 0) fs_left_flush(d);
+  d->outputs_left = fs_left_any(d);
+}
+
+/* ---- clients ---- */
+
+static fs_err fs_offline_start(struct fs_daemon *d) {
+  if (fs_ctl_leave(d) < 0)
+    fs_say_text(d, "warn",
+                "%s: cannot be written: programs that start after this daemon's death would read from shared "
+                "storage only",
+                d->run);
+  return 0;
+}
+
+/* ---- the table ---- */
+
+static const struct fs_module table[] = {
+    {.name = "cache", .start = fs_cache_start},
+    {.name = "pool", .start = fs_pool_start, .work = fs_pool_work},
+    {.name = "fetch", .start = fs_fetcher_new, .look = fs_fetch_timers, .busy = fs_fetch_busy},
+    {.name = "serve", .start = fs_server_new, .look = fs_server_timers, .busy = fs_server_busy},
+    {.name = "warm", .start = fs_warm_start, .look = fs_warm_look},
+    {.name = "leases", .start = fs_leases_start, .look = fs_leases_look},
+    {.name = "ctl", .start = fs_ctl_build, .look = fs_ctl_heartbeat},
+    {.name = "names",
+     .start = fs_service_start,
+     .look = fs_names_look,
+     .timers = fs_service_timers,
+     .busy = fs_service_busy,
+     .members = fs_service_members},
+    {.name = "files", .start = fs_spill_new, .timers = fs_spill_all_timers, .members = fs_spill_all_members},
+    {.name = "relays", .start = fs_relays_new, .timers = fs_relay_timers},
+    {.name = "parts", .start = fs_node_parts_new},
+    {.name = "calls", .client_gone = fs_boxes_forget},
+    {.name = "holds", .start = fs_holds_new, .client_gone = fs_holds_forget},
+    {.name = "keep", .open = fs_keeping_open, .start = fs_keeping_start, .leave = fs_keeping_leave},
+    {.name = "stage-out",
+     .open = fs_stageout_open,
+     .start = fs_stageout_start,
+     .timers = fs_stageout_timers,
+     .obey = fs_stageout_obey},
+    {.name = "stage-in",
+     .open = fs_stagein_open,
+     .start = fs_stagein_start,
+     .work = fs_stagein_reap,
+     .timers = fs_stagein_timers,
+     .obey = fs_stagein_obey,
+     .leave = fs_stagein_leaves},
+    {.name = "replicas",
+     .start = fs_replicas_start,
+     .work = fs_replicas_reap,
+     .timers = fs_replicas_timers,
+     .busy = fs_replicas_busy,
+     .members = fs_replicas_members},
+    {.name = "finish", .timers = fs_outputs_timers, .obey = fs_outputs_obey, .leave = fs_outputs_leave},
+    {.name = "in place", .leave = fs_stageout_leave},
+    {.name = "left", .start = fs_left_starts, .timers = fs_left_timers, .leave = fs_left_leave},
+    {.name = "space", .start = fs_space_start},
+    {.name = "offline", .start = fs_offline_start},
+    {.name = "clients", .work = fs_clients_scan, .look = fs_clients_bury},
+    {.name = "prefetch", .work = fs_prefetch_run},
+    {.name = "listen", .start = fs_guard_listen},
+};
+
+#define EACH(m) for (const struct fs_module *m = table; m < table + FS_ARRAY_LEN(table); m++)
+
+fs_err fs_modules_open(struct fs_daemon *d, char *why, size_t why_size) {
+  fs_err err = 0;
+  EACH(m) if (err == 0 && m->open) err = m->open(d, why, why_size);
+  return err;
+}
+
+fs_err fs_modules_start(struct fs_daemon *d) {
+  fs_err err = 0;
+  EACH(m) if (err == 0 && m->start) err = m->start(d);
+  return err;
+}
+
+int fs_modules_run(struct fs_daemon *d) {
+  static uint64_t last;
+  int n = 0;
+  EACH(m) if (m->work) n += m->work(d);
+  if (d->now - last >= FS_MODULES_TIMERS_NS) {
+    last = d->now;
+    EACH(m) if (m->timers) m->timers(d);
+  }
+  EACH(m) if (m->look) m->look(d);
+  return n;
+}
+
+bool fs_modules_busy(const struct fs_daemon *d) {
+  EACH(m) if (m->busy && m->busy(d)) return true;
+  return false;
+}
+
+void fs_modules_client_gone(struct fs_daemon *d, struct fs_client *c) {
+  EACH(m) if (m->client_gone) m->client_gone(d, c);
+}
+
+void fs_modules_members(struct fs_daemon *d) {
+  EACH(m) if (m->members) m->members(d);
+}
+
+bool fs_modules_obey(struct fs_daemon *d, const struct fs_control *line) {
+  EACH(m) if (m->obey && m->obey(d, line)) return true;
+  return false;
+}
+
+void fs_modules_leave(struct fs_daemon *d, int status) {
+  EACH(m) if (m->leave) m->leave(d, status);
+}
