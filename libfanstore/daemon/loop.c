@@ -247,10 +247,11 @@ static void fs_daemon_start(struct fs_daemon *d) {
 
 static void fs_daemon_serve(struct fs_daemon *d) {
   struct fs_control_line l;
-  fs_err err = fs_modules_start(d);
+  const char *which;
+  fs_err err = fs_modules_start(d, &which);
   if (err < 0) {
     char why[256];
-    snprintf(why, sizeof(why), "cannot serve: %s", strerror(-err));
+    snprintf(why, sizeof(why), "cannot serve: %s: %s", which, strerror(-err));
     fs_daemon_fail(d, why);
   }
   if (fs_say_begin(d, &l, "ready") == 0 && fs_control_add_u64(&l, "staged", d->count.staged_bytes) == 0 &&

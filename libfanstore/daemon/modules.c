@@ -27,7 +27,7 @@
 /* ---- blocks ---- */
 
 /* The cache must hold a few blocks, however small it was asked to be. */
-static fs_err fs_cache_start(struct fs_daemon *d) {
+static fs_err cache_start(struct fs_daemon *d) {
   uint32_t most = 0;
   char text[32];
   for (uint32_t i = 0; i < d->datasets; i++) most = FS_MAX(most, d->data[i].max_stored);
@@ -40,93 +40,93 @@ static fs_err fs_cache_start(struct fs_daemon *d) {
   return fs_cache_new(&d->cache, bytes, most, fs_clients_pins, d);
 }
 
-static fs_err fs_pool_start(struct fs_daemon *d) {
+static fs_err pool_start(struct fs_daemon *d) {
   return fs_iopool_start(&d->pool, d->cfg->io_threads, d->wake);
 }
 
-static int fs_pool_work(struct fs_daemon *d) {
+static int pool_work(struct fs_daemon *d) {
   return fs_iopool_reap(&d->pool);
 }
 
 /* ---- outputs ---- */
 
-static void fs_names_look(struct fs_daemon *d) {
+static void names_look(struct fs_daemon *d) {
   fs_service_flush(d, false);
 }
 
-static void fs_spill_all_timers(struct fs_daemon *d) {
+static void files_timers(struct fs_daemon *d) {
   fs_lists_timers(d);
   fs_spill_timers(d);
   fs_spill_drop_timers(d);
   fs_spill_set_timers(d);
 }
 
-static void fs_spill_all_members(struct fs_daemon *d) {
+static void files_members(struct fs_daemon *d) {
   fs_spill_members(d);
   fs_lists_members(d);
 }
 
-static bool fs_stagein_obey(struct fs_daemon *d, const struct fs_control *line) {
+static bool stagein_obey(struct fs_daemon *d, const struct fs_control *line) {
   if (strcmp(line->verb, "stagein") != 0) return false;
   fs_stagein_begin(d);
   return true;
 }
 
-static bool fs_stageout_obey(struct fs_daemon *d, const struct fs_control *line) {
+static bool stageout_obey(struct fs_daemon *d, const struct fs_control *line) {
   if (strcmp(line->verb, "cancel") != 0) return false;
   fs_stageout_cancel(d);
   return true;
 }
 
-static bool fs_outputs_obey(struct fs_daemon *d, const struct fs_control *line) {
+static bool finish_obey(struct fs_daemon *d, const struct fs_control *line) {
   if (strcmp(line->verb, "finish") != 0) return false;
   fs_outputs_finish(d, line);
   return true;
 }
 
-static bool fs_keeps(const struct fs_daemon *d) {
+static bool keeps(const struct fs_daemon *d) {
   return d->cfg->keep || d->cfg->stage_out;
 }
 
-static fs_err fs_keeping_open(struct fs_daemon *d, char *why, size_t why_size) {
-  return fs_keeps(d) ? fs_keep_open(d, why, why_size) : 0;
+static fs_err keep_open(struct fs_daemon *d, char *why, size_t why_size) {
+  return keeps(d) ? fs_keep_open(d, why, why_size) : 0;
 }
 
-static fs_err fs_keeping_start(struct fs_daemon *d) {
-  return fs_keeps(d) ? fs_inside_new(d, &d->inside) : 0;
+static fs_err keep_start(struct fs_daemon *d) {
+  return keeps(d) ? fs_inside_new(d, &d->inside) : 0;
 }
 
-static void fs_keeping_leave(struct fs_daemon *d, int status) {
+static void keep_leave(struct fs_daemon *d, int status) {
   (void)status;
-  if (fs_keeps(d)) fs_keep_close(d);
+  if (keeps(d)) fs_keep_close(d);
 }
 
-static void fs_stagein_leaves(struct fs_daemon *d, int status) {
+static void stagein_leave(struct fs_daemon *d, int status) {
   (void)status;
   fs_stagein_leave(d);
 }
 
-static void fs_outputs_leave(struct fs_daemon *d, int status) {
+static void finish_leave(struct fs_daemon *d, int status) {
   if (status == 0) fs_settle(d);
 }
 
-static void fs_stageout_leave(struct fs_daemon *d, int status) {
+static void in_place_leave(struct fs_daemon *d, int status) {
   if (status == 0) fs_inplace_leave(d);
 }
 
-static fs_err fs_left_starts(struct fs_daemon *d) {
+static fs_err left_start(struct fs_daemon *d) {
   fs_left_start(d);
   return 0;
 }
 
-static void fs_left_leave(struct fs_daemon *d, int status) {
+static void left_leave(struct fs_daemon *d, int status) {
   if (status == 0) fs_left_flush(d);
   d->outputs_left = fs_left_any(d);
 }
 
 /* ---- clients ---- */
 
-static fs_err fs_offline_start(struct fs_daemon *d) {
+static fs_err offline_start(struct fs_daemon *d) {
   if (fs_ctl_leave(d) < 0)
     fs_say_text(d, "warn",
                 "%s: cannot be written: programs that start after this daemon's death would read from shared "
@@ -137,9 +137,17 @@ static fs_err fs_offline_start(struct fs_daemon *d) {
 
 /* ---- the table ---- */
 
+/*
+ * The order is that of the starts, and of the calls within a round:
+ * - a part comes after those whose memory its `start` uses: pool after cache, replicas after names;
+ * - ctl is what clients map, and d->ctl says that the node serves. No message and no client is heard
+ *   before all parts have started: listen is last;
+ * - finish leaves before "in place", which removes what it has told, and left comes after both: it
+ *   looks at what has been saved.
+ */
 static const struct fs_module table[] = {
-    {.name = "cache", .start = fs_cache_start},
-    {.name = "pool", .start = fs_pool_start, .work = fs_pool_work},
+    {.name = "cache", .start = cache_start},
+    {.name = "pool", .start = pool_start, .work = pool_work},
     {.name = "fetch", .start = fs_fetcher_new, .look = fs_fetch_timers, .busy = fs_fetch_busy},
     {.name = "serve", .start = fs_server_new, .look = fs_server_timers, .busy = fs_server_busy},
     {.name = "warm", .start = fs_warm_start, .look = fs_warm_look},
@@ -147,39 +155,39 @@ static const struct fs_module table[] = {
     {.name = "ctl", .start = fs_ctl_build, .look = fs_ctl_heartbeat},
     {.name = "names",
      .start = fs_service_start,
-     .look = fs_names_look,
+     .look = names_look,
      .timers = fs_service_timers,
      .busy = fs_service_busy,
      .members = fs_service_members},
-    {.name = "files", .start = fs_spill_new, .timers = fs_spill_all_timers, .members = fs_spill_all_members},
+    {.name = "files", .start = fs_spill_new, .timers = files_timers, .members = files_members},
     {.name = "relays", .start = fs_relays_new, .timers = fs_relay_timers},
     {.name = "parts", .start = fs_node_parts_new},
     {.name = "calls", .client_gone = fs_boxes_forget},
     {.name = "holds", .start = fs_holds_new, .client_gone = fs_holds_forget},
-    {.name = "keep", .open = fs_keeping_open, .start = fs_keeping_start, .leave = fs_keeping_leave},
+    {.name = "keep", .open = keep_open, .start = keep_start, .leave = keep_leave},
     {.name = "stage-out",
      .open = fs_stageout_open,
      .start = fs_stageout_start,
      .timers = fs_stageout_timers,
-     .obey = fs_stageout_obey},
+     .obey = stageout_obey},
     {.name = "stage-in",
      .open = fs_stagein_open,
      .start = fs_stagein_start,
      .work = fs_stagein_reap,
      .timers = fs_stagein_timers,
-     .obey = fs_stagein_obey,
-     .leave = fs_stagein_leaves},
+     .obey = stagein_obey,
+     .leave = stagein_leave},
     {.name = "replicas",
      .start = fs_replicas_start,
      .work = fs_replicas_reap,
      .timers = fs_replicas_timers,
      .busy = fs_replicas_busy,
      .members = fs_replicas_members},
-    {.name = "finish", .timers = fs_outputs_timers, .obey = fs_outputs_obey, .leave = fs_outputs_leave},
-    {.name = "in place", .leave = fs_stageout_leave},
-    {.name = "left", .start = fs_left_starts, .timers = fs_left_timers, .leave = fs_left_leave},
+    {.name = "finish", .timers = fs_outputs_timers, .obey = finish_obey, .leave = finish_leave},
+    {.name = "in place", .leave = in_place_leave},
+    {.name = "left", .start = left_start, .timers = fs_left_timers, .leave = left_leave},
     {.name = "space", .start = fs_space_start},
-    {.name = "offline", .start = fs_offline_start},
+    {.name = "offline", .start = offline_start},
     {.name = "clients", .work = fs_clients_scan, .look = fs_clients_bury},
     {.name = "prefetch", .work = fs_prefetch_run},
     {.name = "listen", .start = fs_guard_listen},
@@ -193,10 +201,13 @@ fs_err fs_modules_open(struct fs_daemon *d, char *why, size_t why_size) {
   return err;
 }
 
-fs_err fs_modules_start(struct fs_daemon *d) {
-  fs_err err = 0;
-  EACH(m) if (err == 0 && m->start) err = m->start(d);
-  return err;
+fs_err fs_modules_start(struct fs_daemon *d, const char **which) {
+  EACH(m) {
+    *which = m->name;
+    fs_err err = m->start ? m->start(d) : 0;
+    if (err < 0) return err;
+  }
+  return 0;
 }
 
 int fs_modules_run(struct fs_daemon *d) {

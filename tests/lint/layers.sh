@@ -85,7 +85,7 @@ libfanstore/client/real/shadow.c client/files/files.h
 # The table of mounts, which descriptors look at, is in client/path.
 libfanstore/client/fd/fdtab.c client/path/mounts.h
 libfanstore/client/fd/slot.c client/path/mounts.h
-# No table of modules yet (start, timers, busy, client gone, members changed, leave): these call each by its name.
+# Not in the table of modules (daemon/modules.c): who is a member, what was dropped, what is settled, replication.
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
 libfanstore/daemon/core/ctl.c daemon/metadata/ns_net.h
 libfanstore/daemon/outputs/boxes.c daemon/replicas/replicas.h

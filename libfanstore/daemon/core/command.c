@@ -151,10 +151,8 @@ static void fs_commands_obey(struct fs_commands *c, uint32_t from, const char *t
     c->acks++;
   } else if (strcmp(line.verb, "finished") == 0) {
     fs_commands_over(c, from);
-  } else if (strcmp(line.verb, "finish") == 0 && c->stopped) {
-    return; /* the launcher has gone because all is done */
-  } else if (fs_modules_obey(d, &line) || c->go) {
-    return; /* the placement is complete */
+  } else if ((strcmp(line.verb, "finish") == 0 && c->stopped) || fs_modules_obey(d, &line) || c->go) {
+    return; /* all is done, and the launcher has gone; a part has taken it; or the placement is complete */
   } else if (strcmp(line.verb, "go") == 0) {
     c->go = true;
   } else if (strcmp(line.verb, "place") == 0 && fs_place_apply(d, &line) < 0) {
