@@ -19,7 +19,7 @@
 
 #include "ipc/left.h"
 #include "ipc/local.h"
-#include "ipc/names.h"
+#include "ipc/record.h"
 #include "launch.h"
 #include "left_priv.h"
 #include "util/dir.h"

@@ -15,8 +15,8 @@
 
 #include "ipc/left.h"
 #include "ipc/local.h"
-#include "ipc/names.h"
 #include "ipc/node.h"
+#include "ipc/record.h"
 #include "ipc/rundir.h"
 #include "launch.h"
 #include "left.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls about names of output files (ipc/names.h), by the boxes of this process's channel; docs/output-files.md.
+ * Calls about names of output files (ipc/call.h), by the boxes of this process's channel; docs/output-files.md.
  * Thread safe, lock-free, no allocation; each call is bounded by a deadline. In a vfork child the parent's channel is
  * used, or one for the call alone.
  */
 #ifndef FS_CLIENT_NAMES_H
 #define FS_CLIENT_NAMES_H
 
+#include "ipc/call.h"
 #include "ipc/layout.h"
-#include "ipc/names.h"
 
 struct fs_node;
 /* The node, if files can be made below its mounts; NULL: everything there is read-only. */

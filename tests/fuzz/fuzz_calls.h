@@ -8,7 +8,7 @@
 
 #include "daemon/daemon.h"
 #include "fuzz_input.h"
-#include "ipc/names.h"
+#include "ipc/call.h"
 #include "ipc/wire.h"
 
 #define RANKS 3u

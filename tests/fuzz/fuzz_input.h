@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "ipc/names.h"
+#include "ipc/call.h"
 #include "util/util.h"
 
 static struct input {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client of fanstored's names of output files, for tests: makes the calls of ipc/names.h by the boxes of its own
+ * A client of fanstored's names of output files, for tests: makes the calls of ipc/call.h by the boxes of its own
  * channel, one for each line of its input, and prints what came of it.
  *
  *   nameclient SOCKET

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "daemon/names.h"
+#include "ipc/call.h"
 
 #define DIRS 5u
 #define IDS 400u

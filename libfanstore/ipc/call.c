@@ -1,64 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records of output files in messages: written, and checked when they come in. No state, no locks. */
-#include "ipc/names.h"
+/* Calls about output files: what one must be before it is believed (ipc/call.h). No state, no locks. */
+#include "ipc/call.h"
 
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "ipc/wire.h"
-#include "util/sys.h"
-
-#define FS_NSEC 1000000000u
-
-uint64_t fs_changed_clock(void) {
-  return fs_clock_ns(CLOCK_REALTIME_COARSE);
-}
-
-bool fs_name_ok(const char *name, size_t len) {
-  if (len == 0 || len > FS_RECORD_NAME_MAX) return false;
-  if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))) return false;
-  return memchr(name, '/', len) == NULL && memchr(name, '\0', len) == NULL;
-}
-
-static bool id_ok(uint64_t id) {
-  return (id & FS_OUT_ID) && id >> 63 == 0;
-}
-
-static bool type_ok(uint32_t mode) {
-  uint32_t type = mode & S_IFMT;
-  return type == S_IFREG || type == S_IFDIR || type == S_IFLNK;
-}
-
-static bool record_sane(const struct fs_record *r) {
-  if (!type_ok(r->mode) || (r->mode & ~(uint32_t)(S_IFMT | 07777)) || !id_ok(r->id) || r->dir == 0) return false;
-  if (r->mtime_ns >= FS_NSEC || r->ctime_ns >= FS_NSEC || r->size > INT64_MAX) return false;
-  if (r->seq > FS_RECORD_SEQ_MAX) return false;
-  if (r->target_len > FS_RECORD_TARGET_MAX || S_ISLNK(r->mode) != (r->target_len > 0)) return false;
-  return fs_name_ok(fs_record_name(r), r->name_len) && memchr(fs_record_target(r), '\0', r->target_len) == NULL;
-}
-
-const struct fs_record *fs_record_next(const void *body, size_t n, size_t *at) {
-  const struct fs_record *r = (const void *)((const char *)body + *at);
-  if (*at % 8 != 0 || *at > n || n - *at < sizeof(*r) || n - *at < fs_record_size(r) || !record_sane(r)) return NULL;
-  *at += fs_record_size(r);
-  return r;
-}
-
-bool fs_record_put(void *body, size_t n, size_t *at, const struct fs_record *r, const char *name, const char *target) {
-  size_t size = fs_record_size(r);
-  char *to = (char *)body + *at;
-  if (*at % 8 != 0 || *at > n || n - *at < size) return false;
-  memcpy(to, r, sizeof(*r));
-  memcpy(to + sizeof(*r), name, r->name_len);
-  if (r->target_len > 0) memcpy(to + sizeof(*r) + r->name_len, target, r->target_len);
-  size_t used = sizeof(*r) + r->name_len + r->target_len;
-  memset(to + used, 0, size - used);
-  *at += size;
-  return true;
-}
-
-/* ---- calls ---- */
 
 static bool ranges_ok(const char *ranges, size_t n) {
   struct fs_range r;
@@ -75,7 +22,7 @@ static bool list_ok(const char *list, size_t n) {
   if (n < sizeof(struct fs_replica_list) || (n - sizeof(struct fs_replica_list)) % sizeof(e) != 0) return false;
   for (size_t at = sizeof(struct fs_replica_list); at < n; at += sizeof(e)) {
     memcpy(&e, list + at, sizeof(e));
-    if (e.part == 0 ? e.len != 0 : (!id_ok(e.part) || e.len == 0)) return false;
+    if (e.part == 0 ? e.len != 0 : (!fs_id_ok(e.part) || e.len == 0)) return false;
     if (e.len > INT64_MAX || e.off > INT64_MAX - e.len) return false;
   }
   return true;
@@ -85,7 +32,7 @@ static bool names_ok(const struct fs_names_call *c) {
   bool target = c->op == FS_NAMES_CREATE && (c->mode & S_IFMT) == S_IFLNK;
   switch (c->op) {
   case FS_NAMES_LOOKUP:
-    if (c->name_len == 0) return id_ok(c->id) && c->name2_len == 0;
+    if (c->name_len == 0) return fs_id_ok(c->id) && c->name2_len == 0;
     return fs_name_ok(fs_call_name(c), c->name_len) && c->name2_len == 0;
   case FS_NAMES_REMOVE:
   case FS_NAMES_TAKE:
@@ -94,7 +41,7 @@ static bool names_ok(const struct fs_names_call *c) {
     return fs_name_ok(fs_call_name(c), c->name_len) && fs_name_ok(fs_call_name2(c), c->name2_len);
   case FS_NAMES_CREATE:
     if (!fs_name_ok(fs_call_name(c), c->name_len) || target != (c->name2_len > 0)) return false;
-    return c->name2_len <= FS_RECORD_TARGET_MAX && memchr(fs_call_name2(c), '\0', c->name2_len) == NULL;
+    return fs_target_ok(fs_call_name2(c), c->name2_len);
   case FS_NAMES_EXTEND:
     return c->name2_len == 0 && ranges_ok(fs_call_name(c), c->name_len);
   case FS_NAMES_APPEND:
@@ -110,14 +57,14 @@ static bool names_ok(const struct fs_names_call *c) {
 /* Calls about a directory name one. */
 static bool dir_ok(const struct fs_names_call *c) {
   if (c->op > FS_NAMES_MIRROR || fs_call_of_file(c) || c->op == FS_NAMES_FIND) return true;
-  if ((c->op == FS_NAMES_RENAME || c->op == FS_NAMES_TAKE) && (c->to == 0 || c->to >> 63)) return false;
-  return c->dir != 0 && c->dir >> 63 == 0;
+  if ((c->op == FS_NAMES_RENAME || c->op == FS_NAMES_TAKE) && !fs_dir_ok(c->to)) return false;
+  return fs_dir_ok(c->dir);
 }
 
 static bool mode_ok(const struct fs_names_call *c) {
   if (c->mode & ~(uint32_t)(S_IFMT | 07777)) return false;
   if (c->op == FS_NAMES_REPLICA) return S_ISREG(c->mode);
-  return (c->op != FS_NAMES_CREATE && c->op != FS_NAMES_SETATTR) || type_ok(c->mode);
+  return (c->op != FS_NAMES_CREATE && c->op != FS_NAMES_SETATTR) || fs_mode_ok(c->mode);
 }
 
 static bool set_ok(const struct fs_names_call *c) {
@@ -141,12 +88,12 @@ static bool call_id_ok(const struct fs_names_call *c) {
   case FS_NAMES_SYNC:
   case FS_NAMES_WHERE:
   case FS_NAMES_REPLICA:
-    return id_ok(c->id);
+    return fs_id_ok(c->id);
   case FS_NAMES_RELAY:
   case FS_NAMES_EXTEND:
-    return id_ok(c->id) && id_ok(c->to);
+    return fs_id_ok(c->id) && fs_id_ok(c->to);
   case FS_NAMES_OFFER:
-    return id_ok(c->id) && (c->to == 0 || id_ok(c->to));
+    return fs_id_ok(c->id) && (c->to == 0 || fs_id_ok(c->to));
   default:
     return true;
   }
