@@ -98,7 +98,7 @@ static void fs_held_settle(struct fs_held_file *f) {
     return;
   }
   f->releasing = true;
-  fs_ns_call(f->d->ns, f->d->now, &c, sizeof(c), fs_held_released, f);
+  fs_ns_call(f->d->ns, f->d->now, &c, fs_held_released, f);
 }
 
 fs_err fs_holds_ask(struct fs_daemon *d, const struct fs_client *c, uint64_t id) {

@@ -67,7 +67,7 @@ void fs_homeless_find(struct fs_daemon *d, const struct fs_output *output,
     return;
   }
   *q = (struct fs_homeless_question){.d = d, .output = output, .done = done, .ctx = ctx};
-  fs_ns_call(d->ns, d->now, &c, sizeof(c), fs_homeless_told, q);
+  fs_ns_call(d->ns, d->now, &c, fs_homeless_told, q);
 }
 
 static struct fs_chain looks = {&looks, &looks}; /* that are with the thread */

@@ -47,7 +47,7 @@ static void fs_above_answered(void *ctx, fs_err err, const void *body, size_t n)
 
 static void fs_above_ask(struct fs_above *w) {
   struct fs_names_call c = {.op = w->op, .dir = w->dir, .id = w->id};
-  fs_request_start(w->ns, &c, sizeof(c), fs_above_answered, w);
+  fs_request_start(w->ns, &c, fs_above_answered, w);
 }
 
 static void fs_above_located(void *ctx, fs_err err, const void *body, size_t n) {

@@ -55,7 +55,7 @@ static uint32_t fs_commit_shut(const struct fs_ns *ns, uint64_t dir) {
  * What the mirror is to be told, by what is true now: this may be sent again, after later changes of the same records
  * have arrived there.
  */
-static size_t fs_commit_change(const struct fs_commit *c) {
+static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
   struct fs_ns *ns = c->ns;
   struct fs_names_call *head = (void *)ns->body;
   const struct fs_record *put = c->put ? fs_names_find_id(ns->names, c->dir, c->put) : NULL;
@@ -80,7 +80,8 @@ static size_t fs_commit_change(const struct fs_commit *c) {
   if (c->answered) head->seq = c->asked.id, head->mode = c->asked.from;
   if (put) (void)fs_record_put(head, FS_NAMES_BODY, &at, put, fs_record_name(put), fs_record_target(put));
   if (kept) (void)fs_record_put(head, FS_NAMES_BODY, &at, kept, fs_record_name(kept), fs_record_target(kept));
-  return at;
+  head->name_len = (uint16_t)(at - sizeof(*head));
+  return head;
 }
 
 /* The owner that is none any more leaves the answer to the new one. */
@@ -93,7 +94,7 @@ static void fs_commit_try(struct fs_commit *c) {
   } else {
     c->rank = k.mirror;
     c->answered = c->relayed && c->asked.from != c->ns->rank;
-    fs_ns_ask(c->ns, c->rank, c->ns->body, fs_commit_change(c), fs_commit_answered, c);
+    fs_ns_ask(c->ns, c->rank, fs_commit_change(c), fs_commit_answered, c);
   }
 }
 
@@ -153,10 +154,10 @@ static fs_err fs_commit_shut_here(struct fs_ns *ns, const struct fs_names_call *
 
 /* For the owner, which saves the caller the way back over it: with the first record, if there are any, or the id of the
    file that was removed, or 0. */
-static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, size_t n, uint64_t removed) {
+static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, uint64_t removed) {
   struct fs_asked caller = {.from = c->mode, .id = c->seq};
-  size_t begin = fs_call_size(c), end = begin;
-  if (begin < n) (void)fs_record_next(c, n, &end);
+  size_t begin = sizeof(*c), end = begin;
+  (void)fs_record_next(c, fs_call_size(c), &end);
   if (caller.from >= ns->members.nodes) return;
   if (begin == end && removed != 0)
     fs_ns_answer(ns, caller, 0, &removed, sizeof(removed));
@@ -164,8 +165,8 @@ static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, si
     fs_ns_answer(ns, caller, 0, (const char *)c + begin, end - begin);
 }
 
-void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
-  size_t at = fs_call_size(c);
+void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  size_t at = sizeof(*c), n = fs_call_size(c);
   const struct fs_record *r;
   fs_err err = fs_names_changed_at(ns->names, c->dir, (uint64_t)c->mtime);
   if (err == 0 && c->id != 0) err = fs_hold_mirror(ns, c);
@@ -188,7 +189,7 @@ void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names
     if (err == 0) fs_moved_forget(ns, r->dir, r->id);
   }
   if (err == 0 && c->size != 0) fs_done_note(ns, c->size);
-  if (err == 0 && c->seq != 0) fs_commit_answer(ns, c, n, removed);
+  if (err == 0 && c->seq != 0) fs_commit_answer(ns, c, removed);
   if (err == 0 && (c->seq != 0 || (c->flags & FS_NAMES_LATER)))
     fs_ns_answer_later(ns, a);
   else
@@ -259,10 +260,11 @@ static void fs_transfer_step(struct fs_transfer *t) {
          fs_record_put(c, FS_NAMES_BODY, &at, r, fs_record_name(r), fs_record_target(r))) {
     t->seq = r->seq;
   }
+  c->name_len = (uint16_t)(at - sizeof(*c));
   if (at == sizeof(*c) && c->flags == 0 && (t->told || changed == 0))
     fs_transfer_end(t);
   else
-    fs_ns_ask(ns, t->rank, c, at, fs_transfer_answered, t);
+    fs_ns_ask(ns, t->rank, c, fs_transfer_answered, t);
 }
 
 struct fs_transfers {

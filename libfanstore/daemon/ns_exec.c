@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the keeper of a directory does for a call that concerns this directory alone. Memory is changed, the mirror told
- * (ns_commit.c), the caller answered, in this order. Called for each such message of a rank with the same members.
+ * (ns_commit.c), the caller answered, in this order. Called for each such message of a rank with the same members. At
+ * the end is the table of all handlers of the name service.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -177,7 +178,7 @@ static void fs_exec_created(struct fs_ns *ns, struct fs_asked a, const struct fs
   fs_ns_answer(ns, a, 0, ns->body, at);
 }
 
-static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *old = fs_exec_find(ns, c), *r;
   int done = fs_done_already(ns, c->id);
   if (done < 0) {
@@ -190,7 +191,7 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
     fs_ns_answer(ns, a, -ENOENT, NULL, 0);
   } else if (fs_ns_full(ns)) {
     fs_ns_answer(ns, a, -ENOSPC, NULL, 0);
-  } else if (!fs_exec_mark(ns, a, c->dir, c, n)) {
+  } else if (!fs_exec_mark(ns, a, c->dir, c)) {
     struct fs_record made = fs_exec_made(c, a.from);
     fs_err err = fs_names_put(ns->names, &made, fs_call_name(c), fs_call_name2(c), &r);
     if (err == 0) fs_done_note(ns, c->id);
@@ -284,7 +285,7 @@ static void fs_exec_modes_committed(struct fs_commit *commit, fs_err err) {
     return;
   }
   m->ns->hooks->tree(m->ns);
-  fs_ns_ask_all(m->ns, &c, sizeof(c), fs_exec_modes_told, m);
+  fs_ns_ask_all(m->ns, &c, fs_exec_modes_told, m);
 }
 
 static void fs_exec_set_modes(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
@@ -374,13 +375,25 @@ static void fs_exec_shut(struct fs_ns *ns, struct fs_asked a, uint64_t dir, fs_e
     fs_exec_commit(ns, a, commit);
 }
 
+static bool fs_exec_is_removed(const struct fs_ns *ns, uint64_t dir) {
+  return fs_names_closed_until(ns->names, dir) == UINT64_MAX;
+}
+
 static void fs_exec_close(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  bool open = c->op == FS_NAMES_OPEN, removed = fs_names_closed_until(ns->names, c->dir) == UINT64_MAX;
-  fs_err err = removed ? 0
-               : !open && fs_names_count(ns->names, c->dir) > 0
-                   ? -ENOTEMPTY
-                   : fs_names_close(ns->names, c->dir, open ? 0 : ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns);
+  fs_err err = 0;
+  if (!fs_exec_is_removed(ns, c->dir) && fs_names_count(ns->names, c->dir) > 0)
+    err = -ENOTEMPTY;
+  else if (!fs_exec_is_removed(ns, c->dir))
+    err = fs_names_close(ns->names, c->dir, ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns);
   fs_exec_shut(ns, a, c->dir, err);
+}
+
+static void fs_exec_open(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  fs_exec_shut(ns, a, c->dir, fs_exec_is_removed(ns, c->dir) ? 0 : fs_names_close(ns->names, c->dir, 0));
+}
+
+static void fs_exec_forget(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  fs_exec_shut(ns, a, c->dir, fs_gone_dir(ns, c->dir));
 }
 
 /* ---- which is which ---- */
@@ -391,52 +404,34 @@ static void fs_exec_arrived(struct fs_ns *ns, struct fs_asked a, const struct fs
   fs_ns_answer(ns, a, wait ? -EAGAIN : here ? 0 : -ENOENT, NULL, 0);
 }
 
-void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
-  switch (c->op) {
-  case FS_NAMES_LOOKUP:
-    fs_exec_lookup(ns, a, c);
-    break;
-  case FS_NAMES_CREATE:
-    fs_exec_create(ns, a, c, n);
-    break;
-  case FS_NAMES_PUBLISH:
-    fs_exec_publish(ns, a, c);
-    break;
-  case FS_NAMES_REMOVE:
-    fs_exec_remove(ns, a, c);
-    break;
-  case FS_NAMES_RENAME:
-    fs_move_start(ns, a, c, n);
-    break;
-  case FS_NAMES_LIST:
-    fs_exec_list(ns, a, c);
-    break;
-  case FS_NAMES_SETATTR:
-    fs_exec_setattr(ns, a, c);
-    break;
-  case FS_NAMES_TIMES:
-    fs_exec_times(ns, a, c);
-    break;
-  case FS_NAMES_TAKE:
-    fs_move_take(ns, a, c);
-    break;
-  case FS_NAMES_TAKEN:
-    fs_move_taken(ns, a, c);
-    break;
-  case FS_NAMES_ARRIVED:
-    fs_exec_arrived(ns, a, c);
-    break;
-  case FS_NAMES_ABOVE:
-    fs_exec_above(ns, a, c);
-    break;
-  case FS_NAMES_CLOSE:
-  case FS_NAMES_OPEN:
-    fs_exec_close(ns, a, c);
-    break;
-  case FS_NAMES_FORGET:
-    fs_exec_shut(ns, a, c->dir, fs_gone_dir(ns, c->dir));
-    break;
-  default:
-    ns->dropped_messages++;
-  }
+/* ---- what all members are told ---- */
+
+static void fs_exec_tree(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  (void)c;
+  ns->hooks->tree(ns);
+  fs_ns_answer(ns, a, 0, NULL, 0);
+}
+
+static void fs_exec_lists(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  (void)c;
+  ns->hooks->lists(ns);
+  fs_ns_answer(ns, a, 0, NULL, 0);
+}
+
+/* ---- the handlers ---- */
+
+/* Those of the home of a file are in spill.c, those of the client's own daemon in boxes.c. */
+static void (*const fs_handlers[FS_NAMES_OPS])(struct fs_ns *, struct fs_asked, const struct fs_names_call *) = {
+    [FS_NAMES_LOOKUP] = fs_exec_lookup,   [FS_NAMES_CREATE] = fs_exec_create,   [FS_NAMES_PUBLISH] = fs_exec_publish,
+    [FS_NAMES_REMOVE] = fs_exec_remove,   [FS_NAMES_RENAME] = fs_move_start,    [FS_NAMES_LIST] = fs_exec_list,
+    [FS_NAMES_SETATTR] = fs_exec_setattr, [FS_NAMES_TIMES] = fs_exec_times,     [FS_NAMES_TAKE] = fs_move_take,
+    [FS_NAMES_TAKEN] = fs_move_taken,     [FS_NAMES_ARRIVED] = fs_exec_arrived, [FS_NAMES_CLOSE] = fs_exec_close,
+    [FS_NAMES_OPEN] = fs_exec_open,       [FS_NAMES_FORGET] = fs_exec_forget,   [FS_NAMES_ABOVE] = fs_exec_above,
+    [FS_NAMES_MIRROR] = fs_commit_mirror, [FS_NAMES_MARK] = fs_mark_told,       [FS_NAMES_TREE] = fs_exec_tree,
+    [FS_NAMES_LISTS] = fs_exec_lists,     [FS_NAMES_DROP] = fs_gone_told,       [FS_NAMES_PING] = fs_pinged_by,
+    [FS_NAMES_ACCUSE] = fs_accused,       [FS_NAMES_SET] = fs_set_received,     [FS_NAMES_WHERE] = fs_where_asked,
+};
+
+void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  fs_handlers[c->op](ns, a, c);
 }

@@ -182,7 +182,7 @@ static void fs_hold_ask(struct fs_ns *ns, struct fs_hold *h) {
   if (!q) return;
   *q = (struct fs_hold_question){.ns = ns, .dir = h->dir, .id = h->id};
   h->asking = true;
-  fs_request_start(ns, &c, sizeof(c), fs_hold_asked, q);
+  fs_request_start(ns, &c, fs_hold_asked, q);
 }
 
 void fs_hold_timers(struct fs_ns *ns) {

@@ -65,9 +65,9 @@ static void fs_move_fail(struct fs_move *m, fs_err err) {
   struct fs_names_call open = {.op = FS_NAMES_OPEN, .dir = m->closed};
   struct fs_names_call keep = {.op = FS_NAMES_TAKEN, .flags = FS_NAMES_KEEP, .dir = m->call.dir, .size = m->call.id};
   fs_ns_answer(m->ns, m->a, err, NULL, 0);
-  if (m->closed != 0) fs_request_start(m->ns, &open, sizeof(open), NULL, NULL);
+  if (m->closed != 0) fs_request_start(m->ns, &open, NULL, NULL);
   if (m->taken) keep.id = m->taken->id;
-  if (m->taken && m->id == 0) fs_request_start(m->ns, &keep, sizeof(keep), NULL, NULL);
+  if (m->taken && m->id == 0) fs_request_start(m->ns, &keep, NULL, NULL);
   fs_move_free(m);
 }
 
@@ -103,7 +103,7 @@ static void fs_move_tell(struct fs_move *m) {
     return;
   }
   ns->hooks->tree(ns);
-  fs_ns_ask_all(ns, &c, sizeof(c), fs_move_end, m);
+  fs_ns_ask_all(ns, &c, fs_move_end, m);
 }
 
 /* Should the answer of another keeper be lost, that one asks by itself. */
@@ -123,7 +123,7 @@ static void fs_move_committed(struct fs_commit *commit, fs_err err) {
     m->closed = 0;
     fs_move_fail(m, err);
   } else if (m->taken) {
-    fs_request_start(ns, &c, sizeof(c), fs_move_gone, m);
+    fs_request_start(ns, &c, fs_move_gone, m);
   } else {
     fs_move_tell(m);
   }
@@ -182,7 +182,7 @@ static bool fs_move_close(struct fs_move *m, const struct fs_record *t) {
   struct fs_names_call close = {.op = FS_NAMES_CLOSE};
   if (!t || !S_ISDIR(t->mode) || m->closed == t->id) return false;
   close.dir = m->closed = t->id;
-  fs_request_start(m->ns, &close, sizeof(close), fs_move_target_closed, m);
+  fs_request_start(m->ns, &close, fs_move_target_closed, m);
   return true;
 }
 
@@ -256,7 +256,8 @@ static bool fs_move_joins(struct fs_ns *ns, struct fs_asked a, const struct fs_n
   return false;
 }
 
-void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  size_t n = fs_call_size(c);
   if (fs_move_joins(ns, a, c)) return;
   int done = fs_done_already(ns, c->id);
   if (done != 0) {
@@ -267,7 +268,7 @@ void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
     fs_ns_answer(ns, a, -ENOSPC, NULL, 0);
     return;
   }
-  if (fs_exec_mark(ns, a, c->to, c, n)) return;
+  if (fs_exec_mark(ns, a, c->to, c)) return;
   struct fs_move *m = malloc(sizeof(*m) - sizeof(m->call) + n);
   if (!m) {
     fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
@@ -281,11 +282,9 @@ void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
     return;
   }
   struct fs_names_call *take = (void *)ns->body;
-  memcpy(take, c, sizeof(*c) + c->name_len);
-  take->op = FS_NAMES_TAKE;
-  take->size = a.from;
-  take->name2_len = 0;
-  fs_request_start(ns, take, fs_call_size(take), fs_move_record, m);
+  *take = (struct fs_names_call){.op = FS_NAMES_TAKE, .dir = c->dir, .to = c->to, .id = c->id, .size = a.from};
+  (void)fs_call_put(take, fs_call_name(&m->call), m->call.name_len, NULL, 0);
+  fs_request_start(ns, take, fs_move_record, m);
 }
 
 /* ---- the removal of a directory ---- */
@@ -317,7 +316,7 @@ static void fs_rmdir_committed(struct fs_commit *commit, fs_err err) {
   }
   fs_gone_forget(ns, w->id);
   ns->hooks->tree(ns);
-  fs_ns_ask_all(ns, &c, sizeof(c), fs_rmdir_told, w);
+  fs_ns_ask_all(ns, &c, fs_rmdir_told, w);
 }
 
 static void fs_rmdir_closed(void *ctx, fs_err err, const void *body, size_t n) {
@@ -352,5 +351,5 @@ void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_c
   h->until = UINT64_MAX; /* until it ends, which it does */
   *w = (struct fs_rmdir){.ns = ns, .a = a, .dir = r->dir, .id = r->id, .call = c->id};
   struct fs_names_call close = {.op = FS_NAMES_CLOSE, .dir = r->id};
-  fs_request_start(ns, &close, sizeof(close), fs_rmdir_closed, w);
+  fs_request_start(ns, &close, fs_rmdir_closed, w);
 }

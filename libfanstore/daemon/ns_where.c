@@ -35,7 +35,7 @@ static void fs_where_next(struct fs_where *w) {
   while (w->tried < ns->members.nodes) {
     uint32_t rank = (FS_OUT_ID_RANK(w->id) + w->tried++) % ns->members.nodes;
     if (!fs_member(&ns->members, rank)) continue;
-    fs_ns_ask(ns, rank, &c, sizeof(c), fs_where_answered, w);
+    fs_ns_ask(ns, rank, &c, fs_where_answered, w);
     return;
   }
   w->done(w->ctx, -ENOENT, NULL, 0);

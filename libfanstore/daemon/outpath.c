@@ -168,7 +168,7 @@ static void fs_path_ask(struct fs_path_walk *w) {
   if (w->dir == 0)
     fs_path_locate(w);
   else
-    fs_ns_call(w->d->ns, w->d->now, &c, sizeof(c), fs_path_answered, w);
+    fs_ns_call(w->d->ns, w->d->now, &c, fs_path_answered, w);
 }
 
 void fs_path_find(struct fs_daemon *d, uint64_t dir, uint64_t id, fs_path_done *done, void *ctx) {

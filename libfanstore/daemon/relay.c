@@ -88,7 +88,7 @@ static void fs_relay_answer(struct fs_relay *r, struct fs_relay_wait *w, fs_err 
   }
   cut.to = fs_ns_id(r->d->ns);
   r->busy = true; /* a close that is heard of in there comes later */
-  fs_ns_call(r->d->ns, r->d->now, &cut, sizeof(cut), fs_relay_cut, w);
+  fs_ns_call(r->d->ns, r->d->now, &cut, fs_relay_cut, w);
   r->busy = false;
 }
 
@@ -251,7 +251,7 @@ static void fs_relay_call(struct fs_relay *r, uint32_t op, size_t n) {
   if (op == FS_NAMES_EXTEND)
     fs_part_extend(r->d, &r->call, fs_relay_called, r);
   else
-    fs_ns_call(r->d->ns, r->d->now, &r->call, fs_call_size(&r->call), fs_relay_called, r);
+    fs_ns_call(r->d->ns, r->d->now, &r->call, fs_relay_called, r);
 }
 
 /* Lines stay whole, as long as they are not very long. */

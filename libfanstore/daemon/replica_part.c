@@ -41,7 +41,7 @@ static void fs_part_extended(void *ctx, fs_err err, const void *body, size_t n) 
 static void fs_part_replicated(void *ctx, fs_err err) {
   struct fs_part_call *p = ctx;
   p->why = err;
-  fs_ns_call(p->d->ns, p->d->now, &p->call, fs_call_size(&p->call), fs_part_extended, p);
+  fs_ns_call(p->d->ns, p->d->now, &p->call, fs_part_extended, p);
 }
 
 static struct fs_replica_wish fs_part_wish(const struct fs_names_call *c) {
@@ -60,7 +60,7 @@ void fs_part_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_do
   bool own = c->name_len > 0 && FS_OUT_ID_RANK(c->to) < d->net->nodes && fs_spill_mine(d, c->to);
   struct fs_part_call *p = d->replicas ? malloc(offsetof(struct fs_part_call, call) + n) : NULL;
   if (!d->replicas) {
-    fs_ns_call(d->ns, d->now, c, n, done, ctx);
+    fs_ns_call(d->ns, d->now, c, done, ctx);
     return;
   }
   if (!p || (own && !fs_spill_part(d, c->to))) {

@@ -36,7 +36,7 @@ static void fs_copy_free(struct fs_copy *c) {
 
 static void fs_copy_tell_gone(struct fs_copy *c, fs_ns_done *done) {
   struct fs_names_call drop = {.op = FS_NAMES_DROP, .id = c->id};
-  fs_ns_ask(c->d->ns, c->to, &drop, sizeof(drop), done, c);
+  fs_ns_ask(c->d->ns, c->to, &drop, done, c);
 }
 
 static void fs_copy_soon(struct fs_copy *c, bool restart) {
@@ -206,7 +206,7 @@ static void fs_copy_word(struct fs_copy *c) {
     m.head = c->last->head;
     memcpy(m.bytes, c->last->bytes, c->last->head.length);
   }
-  fs_ns_ask(c->d->ns, c->to, &m, fs_call_size(&m.call), fs_copy_told, c);
+  fs_ns_ask(c->d->ns, c->to, (const void *)&m, fs_copy_told, c);
 }
 
 /* ---- blocks ---- */

@@ -93,7 +93,7 @@ static void fs_spill_drop_at(struct fs_daemon *d, uint32_t rank, uint64_t id) {
   if (rank == d->net->rank)
     fs_spill_dropped(d, id);
   else if (rank < d->net->nodes)
-    fs_ns_ask(d->ns, rank, &c, sizeof(c), NULL, NULL);
+    fs_ns_ask(d->ns, rank, &c, NULL, NULL);
 }
 
 /* Nodes that wrote it may have parts of which the list names nothing any more. */
@@ -166,9 +166,19 @@ static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_spill_
   return errno == EOPNOTSUPP && ftruncate(fd, end) == 0 ? 0 : -errno; /* a file system that cannot do it so */
 }
 
+/* True: of that file nothing can be done here, and the caller is told so. */
+static bool fs_extents_none(struct fs_daemon *d, struct fs_asked a, const struct fs_spill_file *f, uint64_t id) {
+  char name[FS_SPILL_NAME_SIZE];
+  if (f && !f->gone) return false;
+  bool heir = FS_OUT_ID_RANK(id) != d->net->rank; /* of a home that is gone: it had told this one nothing of it */
+  bool lost = !f && (heir || faccessat(d->spill_fd, fs_spill_name(id, name), F_OK, 0) == 0); /* or not answered */
+  fs_ns_answer(d->ns, a, lost ? -EIO : -ENOENT, NULL, 0);
+  return true;
+}
+
 /* The ranges of a part, then the record's size for all to see. */
-static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f,
-                              const struct fs_names_call *c) {
+void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+  if (fs_extents_none(d, a, f, c->id)) return;
   const char *ranges = fs_call_name(c);
   const uint64_t changes = f->changes;
   struct fs_extending *e = malloc(sizeof(*e));
@@ -199,8 +209,8 @@ static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_
     fs_spill_publish(d, c->id, fs_extended, e);
 }
 
-static void fs_extents_list(struct fs_daemon *d, struct fs_asked a, const struct fs_spill_file *f,
-                            const struct fs_names_call *c) {
+void fs_extents_list(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+  if (fs_extents_none(d, a, f, c->id)) return;
   struct {
     struct fs_listed head;
     struct fs_out_extent at[(FS_NAMES_BODY - sizeof(struct fs_listed)) / sizeof(struct fs_out_extent)];
@@ -258,7 +268,8 @@ static bool fs_append_running(const struct fs_spill *t, uint64_t call) {
   return false;
 }
 
-static void fs_extents_append(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+void fs_extents_append(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+  if (fs_extents_none(d, a, f, c->id)) return;
   const struct fs_appended unknown = {.off = FS_APPEND_UNKNOWN, .tight = fs_space_tight(d), .home = d->net->rank};
   bool done = fs_ns_done_before(d->ns, c->to), sane = c->size > 0 && c->size <= FS_APPEND_MAX;
   if (!done && sane && fs_space_full(d)) {
@@ -279,19 +290,4 @@ static void fs_extents_append(struct fs_daemon *d, struct fs_asked a, const stru
   memcpy(p->bytes, fs_call_name(c), c->name_len);
   fs_chain_push(&d->spill_files->appending, &p->chain);
   fs_iopool_submit(&d->pool, &p->io);
-}
-
-void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
-  struct fs_spill_file *f = fs_spill_find(d, c->id);
-  char name[FS_SPILL_NAME_SIZE];
-  bool heir = FS_OUT_ID_RANK(c->id) != d->net->rank; /* of a home that is gone: it had told this one nothing of it */
-  bool lost = !f && (heir || faccessat(d->spill_fd, fs_spill_name(c->id, name), F_OK, 0) == 0); /* or not answered */
-  if (!f || f->gone)
-    fs_ns_answer(d->ns, a, lost ? -EIO : -ENOENT, NULL, 0);
-  else if (c->op == FS_NAMES_EXTEND)
-    fs_extents_extend(d, a, f, c);
-  else if (c->op == FS_NAMES_APPEND)
-    fs_extents_append(d, a, c);
-  else
-    fs_extents_list(d, a, f, c);
 }

@@ -108,7 +108,7 @@ static void fs_setting_begin(struct fs_spill_setting *s, const struct fs_spill_f
   fs_iopool_submit(&s->d->pool, &s->io);
 }
 
-void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+void fs_spill_set(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
   if (fs_setting_joins(d->spill_files, a, c)) return;
   struct fs_spill_setting *s = malloc(sizeof(*s));
   if (!s) {
@@ -122,7 +122,6 @@ void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_
     fs_setting_publish(s);
     return;
   }
-  const struct fs_spill_file *f = fs_spill_find(d, c->id);
   s->waiting = f && (c->flags & FS_SET_SIZE) && d->now < f->let_in;
   if (!s->waiting) fs_setting_begin(s, f);
 }

@@ -98,7 +98,7 @@ static void fs_publication_start(struct fs_publication *p) {
     fs_publication_end(p, -ENOENT, NULL, 0);
     return;
   }
-  fs_ns_call(d->ns, d->now, &p->call, sizeof(p->call), fs_publication_answered, p);
+  fs_ns_call(d->ns, d->now, &p->call, fs_publication_answered, p);
 }
 
 static void fs_publication_replicated(void *ctx, fs_err err) {

@@ -9,6 +9,7 @@
 #define FS_IPC_CALL_H
 
 #include <assert.h>
+#include <sys/stat.h>
 
 #include "ipc/record.h"
 
@@ -52,9 +53,8 @@ enum fs_names_op {
   FS_NAMES_TIMES, /* dir: struct fs_dir_times */
   FS_NAMES_NODE_LOCAL, /* dir: a client makes names of its node there. Its own daemon sets the directory's bit. flags:
                           FS_NL_SHADOWS */
-  FS_NAMES_CLIENT_OPS,
   /* between the daemons only */
-  FS_NAMES_TAKE = 32, /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */
+  FS_NAMES_TAKE,  /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */
   FS_NAMES_TAKEN, /* dir, id, size, flags: by the rename of this id the record moved away, or (FS_NAMES_KEEP) did not */
   FS_NAMES_ARRIVED, /* dir, id, size: is it here, or was the rename of this id done? */
   FS_NAMES_CLOSE,   /* dir: no names in it, and none are taken any more for a while; ENOTEMPTY */
@@ -63,12 +63,12 @@ enum fs_names_op {
   FS_NAMES_ABOVE,   /* dir, id, of a directory: its record. EBUSY with the id of the call that is about to rename or
                        remove it; ENOENT, EREMCHG as for PUBLISH */
   /* to a rank, not to a keeper */
-  FS_NAMES_MIRROR = 64, /* dir, id: a record to drop (or 0), to: where it went (or 0), size: the caller's id; records to
+  FS_NAMES_MIRROR, /* dir, id: a record to drop (or 0), to: where it went (or 0), size: the caller's id; records to
                            put. seq, mode: a question of the rank `mode`, which is then answered, by the first of these
                            records. mtime: when names in it were changed last, in ns */
-  FS_NAMES_MARK,        /* seq: number of a bit of the directories that may have outputs */
-  FS_NAMES_TREE,        /* the tree of directories has changed */
-  FS_NAMES_DROP,        /* id: the file has no name any more */
+  FS_NAMES_MARK,   /* seq: number of a bit of the directories that may have outputs */
+  FS_NAMES_TREE,   /* the tree of directories has changed */
+  FS_NAMES_DROP,   /* id: the file has no name any more */
   FS_NAMES_PING,
   FS_NAMES_ACCUSE,  /* id: a rank that does not answer */
   FS_NAMES_SET,     /* seq, bits: the members */
@@ -79,6 +79,7 @@ enum fs_names_op {
                        were sent of it (ipc/wire.h), or instead of a name one more: all is here now. EILSEQ: not all;
                        blocks: sent by this home so far, of all its files. Instead of name 2 struct
                        fs_replica_list: of a file of several writers */
+  FS_NAMES_OPS
 };
 
 enum fs_names_flags {
@@ -98,6 +99,8 @@ enum fs_names_flags {
   FS_NAMES_LATER = 128,    /* of MIRROR, and PUBLISH by the owner itself: nobody waits for the answer */
   FS_NAMES_SEEN = 1,       /* of WHERE */
 };
+#define FS_MIRROR_ALL                                                                                                  \
+  (FS_NAMES_KEEP | FS_NAMES_HELD | FS_NAMES_SHUT | FS_NAMES_OPENED | FS_NAMES_REMOVED | FS_NAMES_LATER)
 
 /* What SETATTR sets: mode's permissions; mtime, mtime_ns; size (of a file). */
 enum fs_set { FS_SET_MODE = 1, FS_SET_TIMES = 2, FS_SET_SIZE = 4, FS_SET_ALL = 7 };
@@ -150,6 +153,7 @@ static_assert(sizeof(struct fs_held) == 80, "fs_held is 80 bytes");
 #define FS_SYNC_SEEK 2u
 #define FS_SYNC_WRITE 4u /* the program is told, and goes on: nobody else needs to be; of no relay nothing is done */
 #define FS_SYNC_LOOK 8u  /* attributes are of concern: of no relay only what changed since it was published is */
+#define FS_SYNC_ALL 15u
 struct fs_relayed {
   uint64_t file, dir; /* that it stands for; where that was seen last, or 0 */
   uint64_t append;    /* not 0: what is written to it is appended there */
@@ -205,11 +209,76 @@ static inline const char *fs_call_name2(const struct fs_names_call *c) {
 static inline size_t fs_call_size(const struct fs_names_call *c) {
   return fs_round_up(sizeof(*c) + c->name_len + c->name2_len, 8);
 }
-/* Is it about a file's bytes, by its id alone? */
-static inline bool fs_call_of_file(const struct fs_names_call *c) {
-  return c->op >= FS_NAMES_HOLD && c->op <= FS_NAMES_OFFER;
+
+/* ---- the table of operations ---- */
+
+/* Whom a call is asked of. */
+enum fs_scope {
+  FS_SCOPE_NONE,      /* there is no such operation */
+  FS_SCOPE_DIRECTORY, /* the owner of a directory's records */
+  FS_SCOPE_MIRROR,    /* the mirror of that directory, by its owner */
+  FS_SCOPE_FILE,      /* the home of a file */
+  FS_SCOPE_RECORD,    /* of a file its home, of a directory or a symlink the owner of the directory that it is in */
+  FS_SCOPE_BYTES,     /* the node that has the bytes of a file: its home, or one that has a part or a replica */
+  FS_SCOPE_PARTNER,   /* the partner of a file's home, by that home */
+  FS_SCOPE_RANK,      /* any daemon */
+  FS_SCOPE_NODE,      /* the daemon of the client's own node, and no other one */
+};
+
+/* One operation: what is true of all its calls. Offsets are those of fields of struct fs_names_call, or 0. */
+struct fs_op {
+  const char *name;
+  enum fs_scope scope;
+  bool client;    /* a client may make the call */
+  bool changes;   /* the call changes names: EROFS where outputs are read-only */
+  bool not_twice; /* A child that does not know what has become of its parent's call may not make it once more. */
+  bool not_later; /* The call is sent once: one that comes later could undo what was done after it. */
+  uint8_t dir;    /* the directory whose owner is asked */
+  uint8_t id;     /* the record that the call is about */
+  uint8_t call;   /* the call's own id, by which it is done once: the daemon of the client sets it */
+  uint8_t bytes;  /* how many bytes must be with another node before the answer comes, where files have replicas */
+  uint32_t flags; /* all that the operation has */
+  /* What the two tails of a call must be; NULL: empty. */
+  bool (*tail)(const char *bytes, size_t n);
+  bool (*tail2)(const char *bytes, size_t n);
+  /* What else must be true of a call; NULL: nothing. */
+  bool (*ok)(const struct fs_names_call *c);
+};
+extern const struct fs_op fs_ops[FS_NAMES_OPS];
+
+/* Of a call that has passed fs_call_ok, or that was made here: */
+static inline const struct fs_op *fs_call_op(const struct fs_names_call *c) {
+  return &fs_ops[c->op];
 }
-/* Is this a whole call, with all that its operation needs, in n bytes? Its records are checked as they are taken. */
+static inline uint64_t *fs_call_at(struct fs_names_call *c, uint8_t at) {
+  return (uint64_t *)(void *)((char *)c + at);
+}
+/* The directory whose owner is asked, and the record that the call is about; only where the operation has them. */
+static inline uint64_t fs_call_dir(const struct fs_names_call *c) {
+  return *fs_call_at((struct fs_names_call *)c, fs_call_op(c)->dir);
+}
+static inline uint64_t fs_call_id(const struct fs_names_call *c) {
+  return *fs_call_at((struct fs_names_call *)c, fs_call_op(c)->id);
+}
+/* The scope, of RECORD either FILE or DIRECTORY. */
+static inline enum fs_scope fs_call_scope(const struct fs_names_call *c) {
+  enum fs_scope scope = fs_call_op(c)->scope;
+  return scope != FS_SCOPE_RECORD ? scope : S_ISREG(c->mode) ? FS_SCOPE_FILE : FS_SCOPE_DIRECTORY;
+}
+
+/* True if the answer has to wait until bytes of a file are with another node, where files have replicas; and how many.
+ */
+static inline bool fs_call_bytes(const struct fs_names_call *c, uint64_t *bytes) {
+  const struct fs_op *op = fs_call_op(c);
+  if (op->bytes == 0 || (op->scope == FS_SCOPE_RECORD && fs_call_scope(c) != FS_SCOPE_FILE)) return false;
+  *bytes = *fs_call_at((struct fs_names_call *)c, op->bytes);
+  return true;
+}
+
+/* Puts the tails behind a call, where there is room for them, and zeros up to a multiple of 8 bytes. Returns its size.
+ */
+size_t fs_call_put(struct fs_names_call *c, const void *tail, size_t n, const void *tail2, size_t n2);
+/* True for a whole call, with all that its operation needs, in n bytes. Its records are checked as they are taken. */
 bool fs_call_ok(const void *body, size_t n);
 
 #endif

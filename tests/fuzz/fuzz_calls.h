@@ -108,7 +108,7 @@ static size_t a_call_of(char *body, uint32_t op) {
     c.name2_len &= 1023;
   } else {
     c.op = op ? op : an_op(group);
-    c.flags = byte() & 127;
+    c.flags = byte() & fs_ops[c.op].flags;
     c.dir = a_dir();
     c.to = how & 4 ? (uint64_t)(byte() & 3) << 32 | (byte() & 3) : a_dir();
     c.id = an_id();
@@ -120,8 +120,11 @@ static size_t a_call_of(char *body, uint32_t op) {
     call_tail(&c, body + sizeof(c));
   }
   memcpy(body, &c, sizeof(c));
-  size_t n = fs_call_size(&c);
-  return how & 16 ? a_record(body, n) : n;
+  size_t n = sizeof(c);
+  if (c.op != FS_NAMES_MIRROR || !(how & 16)) return fs_call_size(&c);
+  n = a_record(body, n);
+  ((struct fs_names_call *)(void *)body)->name_len = (uint16_t)(n - sizeof(c));
+  return n;
 }
 static size_t a_call(char *body) {
   return a_call_of(body, 0);

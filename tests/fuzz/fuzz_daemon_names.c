@@ -135,7 +135,7 @@ static void a_made_up_one(void) {
   h.to = a_dir();
   h.seq = how & 4 ? byte() : an_id();
   h.size = how & 8 ? byte() : an_id();
-  h.flags = byte();
+  h.flags = byte() & fs_ops[h.op].flags;
   if (how & 16) name = a_name();
   h.name_len = (uint16_t)strlen(name);
   h.name2_len = (uint16_t)(how & 32 ? 1 : 0);

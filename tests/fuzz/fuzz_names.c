@@ -25,9 +25,9 @@ static void check_records(const char *body, size_t n, size_t at) {
 }
 
 static void check_call(const struct fs_names_call *c, size_t n) {
-  if (fs_call_size(c) > n || c->op == FS_NAMES_CLIENT_OPS) abort();
+  if (fs_call_size(c) > n || c->op >= FS_NAMES_OPS || (c->flags & ~fs_ops[c->op].flags)) abort();
   bool replica = c->op == FS_NAMES_REPLICA;
-  bool bytes = c->op == FS_NAMES_EXTEND || c->op == FS_NAMES_APPEND || replica; /* in a name's place */
+  bool bytes = fs_ops[c->op].tail && !(fs_ops[c->op].scope == FS_SCOPE_DIRECTORY); /* in a name's place */
   if (!bytes && c->name_len > 0 && memchr(fs_call_name(c), '/', c->name_len)) abort();
   struct fs_range r;
   for (size_t at = 0; c->op == FS_NAMES_EXTEND && at < c->name_len; at += sizeof(r)) {
@@ -43,15 +43,14 @@ static void check_call(const struct fs_names_call *c, size_t n) {
   }
   if (replica && c->name2_len > 0 && c->name2_len < sizeof(struct fs_replica_list)) abort();
   if (c->op == FS_NAMES_APPEND && c->name_len > 0 && c->name_len != c->size) abort();
-  bool of_file = fs_call_of_file(c) || c->op == FS_NAMES_SETATTR || c->op == FS_NAMES_FIND;
-  of_file = of_file || c->op == FS_NAMES_ABOVE || c->op == FS_NAMES_WHERE || replica;
+  bool of_file = fs_call_scope(c) == FS_SCOPE_FILE || fs_ops[c->op].id != 0;
   if (replica && (!S_ISREG(c->mode) || (c->name_len > 0 && c->name_len < sizeof(struct fs_wire_replica)))) abort();
   if (of_file && (!(c->id & FS_OUT_ID) || c->id >> 63)) abort();
-  if (c->op == FS_NAMES_OWN && (!fs_call_of_file(c) || c->name_len + c->name2_len > 0)) abort();
+  if (c->op == FS_NAMES_OWN && (c->name_len + c->name2_len > 0)) abort();
   bool two = c->op == FS_NAMES_EXTEND || c->op == FS_NAMES_RELAY;
   if (two && (!(c->to & FS_OUT_ID) || c->to >> 63)) abort();
   if (c->op == FS_NAMES_OFFER && c->to != 0 && (!(c->to & FS_OUT_ID) || c->to >> 63)) abort();
-  if (c->op == FS_NAMES_OFFER && (!fs_call_of_file(c) || c->name_len + c->name2_len > 0)) abort();
+  if (c->op == FS_NAMES_OFFER && (c->name_len + c->name2_len > 0)) abort();
   if (c->op == FS_NAMES_SETATTR && (c->flags & FS_SET_SIZE) && !S_ISREG(c->mode)) abort();
   if (c->op == FS_NAMES_TIMES && (c->dir == 0 || c->dir >> 63 || c->name_len + c->name2_len > 0)) abort();
   if (c->op == FS_NAMES_MIRROR && (c->mtime < 0 || c->mtime > INT64_MAX / 2)) abort();
@@ -66,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (fs_call_ok(body, size)) {
     const struct fs_names_call *c = (const void *)body;
     check_call(c, size);
-    check_records(body, size, fs_call_size(c));
+    check_records(body, size, sizeof(*c));
   }
   check_records(body, size, 0);
   free(body);

@@ -19,7 +19,7 @@
  *   relay ID TO                the spill ID stands for the file TO
  *   relays TO N                N such of one empty spill: "ok N", or the first error and how many there were before
  *   append ID TEXT | extend ID PART OFFSET LENGTH | offer ID PART
- *   op DIR N                   a call with this number, about DIR and no name
+ *   refused DIR                calls of all numbers that are none of a client's, about DIR: those that are not EINVAL
  *   spill 0                    where this node's outputs are
  *
  * A DIR is a number: 1 is the dataset's root, others are ids. Prints "ok" or the errno's name, then records: "ID NAME
@@ -63,12 +63,8 @@ static void *map(enum fs_handover_fd which, int prot) {
 static void post_bytes(uint32_t i, struct fs_names_call call, const void *name, size_t n, const char *name2) {
   struct fs_box *b = &c.ch->box[i];
   uint64_t one = 1;
-  call.name_len = (uint16_t)n;
-  call.name2_len = (uint16_t)strlen(name2);
   memcpy(b->body, &call, sizeof(call));
-  memcpy(b->body + sizeof(call), name, call.name_len);
-  memcpy(b->body + sizeof(call) + call.name_len, name2, call.name2_len);
-  b->length = (uint32_t)fs_call_size(&call);
+  b->length = (uint32_t)fs_call_put((void *)b->body, name, n, name2, strlen(name2));
   atomic_fetch_or(&c.ch->boxes_claimed, 1u << i);
   atomic_store(&b->state, FS_REQ_POSTED);
   atomic_fetch_or(&c.ch->boxes_posted, 1u << i);
@@ -298,6 +294,23 @@ static void one(struct fs_names_call call, const char *name, const char *name2) 
   print_answer();
 }
 
+static void refused(struct fs_names_call call) {
+  const uint32_t beyond[] = {0, FS_NAMES_OPS, FS_NAMES_OPS + 1, 255, UINT16_MAX, UINT32_MAX};
+  unsigned tried = 0, others = 0;
+  for (uint32_t i = 0; i < FS_NAMES_OPS + FS_ARRAY_LEN(beyond); i++) {
+    call.op = i < FS_NAMES_OPS ? i : beyond[i - FS_NAMES_OPS];
+    if (call.op < FS_NAMES_OPS && fs_ops[call.op].client) continue;
+    post(0, call, "", "");
+    finish(0);
+    tried++;
+    if (c.ch->box[0].err == -EINVAL) continue;
+    printf("%u: %d ", call.op, c.ch->box[0].err);
+    others++;
+  }
+  printf("%s\n", tried > 10 && others == 0 ? "all" : "not all");
+  fflush(stdout);
+}
+
 /* What the daemon shall do with a file, of which there may be nothing. */
 static void of_file(uint64_t id, char **word, int n) {
   struct fs_names_call call = {.op = FS_NAMES_APPEND, .id = id};
@@ -382,9 +395,8 @@ static void command(char *line) {
     fetch((uint32_t)dir, number, word[3]);
   } else if (strcmp(word[0], "rude") == 0) {
     rude(dir);
-  } else if (strcmp(word[0], "op") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT16_MAX, &number) == 0) {
-    call.op = (uint16_t)number;
-    one(call, "", "");
+  } else if (strcmp(word[0], "refused") == 0) {
+    refused(call);
   } else if ((strcmp(word[0], "relay") == 0 || strcmp(word[0], "append") == 0) && n == 3) {
     of_file(dir, word, n);
   } else if ((strcmp(word[0], "extend") == 0 && n == 5) || (strcmp(word[0], "offer") == 0 && n == 3)) {

@@ -213,16 +213,12 @@ static void call_done(void *ctx, fs_err err, const void *body, size_t n) {
 
 static void call_start(struct call *c, uint32_t rank, struct fs_names_call head, const char *name, const char *name2) {
   alignas(8) char buf[sizeof(head) + 600];
-  head.name_len = (uint16_t)strlen(name);
-  head.name2_len = (uint16_t)strlen(name2);
   memcpy(buf, &head, sizeof(head));
-  memcpy(buf + sizeof(head), name, head.name_len);
-  memcpy(buf + sizeof(head) + head.name_len, name2, head.name2_len);
-  size_t n = fs_call_size(&head);
+  size_t n = fs_call_put((void *)buf, name, strlen(name), name2, strlen(name2));
   c->done = false;
   c->n = 0;
   assert_true(fs_call_ok(buf, n));
-  fs_ns_call(world.ns[rank], world.now, (const void *)buf, n, call_done, c);
+  fs_ns_call(world.ns[rank], world.now, (const void *)buf, call_done, c);
 }
 
 static inline void call_wait(struct call *c) {

@@ -199,7 +199,7 @@ static inline void goes(uint32_t rank) {
   struct {
     struct fs_names_call c;
     uint64_t bits;
-  } m = {.c = {.op = FS_NAMES_SET, .seq = 2}, .bits = 7 & ~(1ull << rank)};
+  } m = {.c = {.op = FS_NAMES_SET, .seq = 2, .name_len = sizeof(m.bits)}, .bits = 7 & ~(1ull << rank)};
   struct fs_ns_message head = {.id = ++question, .set = 2};
   fs_ns_receive(d->ns, d->now, rank == 0 ? 2 : 0, &head, &m, sizeof(m));
 }

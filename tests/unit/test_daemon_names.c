@@ -324,13 +324,10 @@ static void test_insane_targets(void **state) {
 
 static bool call_ok(struct fs_names_call c, const void *name, size_t n, const void *name2, size_t n2) {
   alignas(8) char body[FS_NAMES_BODY] = {0};
-  c.name_len = (uint16_t)n;
-  c.name2_len = (uint16_t)n2;
   memcpy(body, &c, sizeof(c));
-  memcpy(body + sizeof(c), name, n);
-  memcpy(body + sizeof(c) + n, name2, n2);
-  bool ok = fs_call_ok(body, fs_call_size(&c));
-  assert_false(fs_call_ok(body, fs_call_size(&c) - 1)); /* cut */
+  size_t size = fs_call_put((void *)body, name, n, name2, n2);
+  bool ok = fs_call_ok(body, size);
+  assert_false(fs_call_ok(body, size - 1)); /* cut */
   return ok;
 }
 

@@ -310,7 +310,7 @@ static void test_marked_once(void **state) {
 
 static void ask(struct call *c, uint32_t from, uint32_t to, struct fs_names_call h) {
   c->done = false;
-  fs_ns_ask(world.ns[from], to, &h, sizeof(h), call_done, c);
+  fs_ns_ask(world.ns[from], to, &h, call_done, c);
   call_wait(c);
 }
 
