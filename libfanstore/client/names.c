@@ -57,7 +57,7 @@ static void fs_box_post(struct fs_channel *ch, int32_t i, const struct fs_names_
                         const char *name2) {
   struct fs_box *b = &ch->box[i];
   memcpy(b->body, c, sizeof(*c));
-  b->length = (uint32_t)fs_call_put((void *)b->body, name, c->name_len, name2, c->name2_len);
+  b->length = (uint32_t)fs_call_put((void *)b->body, name, c->tail_len, name2, c->tail2_len);
   atomic_store_explicit(&b->state, FS_REQ_POSTED, memory_order_release);
   atomic_fetch_or_explicit(&ch->boxes_posted, 1u << i, memory_order_seq_cst);
 }

@@ -7,8 +7,8 @@
 #ifndef FS_CLIENT_NAMES_H
 #define FS_CLIENT_NAMES_H
 
-#include "ipc/call.h"
 #include "ipc/layout.h"
+#include "ipc/op.h"
 
 struct fs_node;
 /* The node, if files can be made below its mounts; NULL: everything there is read-only. */
@@ -21,7 +21,7 @@ struct fs_answer {
   alignas(8) char body[FS_RECORD_MAX];
 };
 /*
- * Makes the call with c->name_len bytes of name and c->name2_len of name2. Its own error; -EROFS without a daemon or
+ * Makes the call with c->tail_len bytes of name and c->tail2_len of name2. Its own error; -EROFS without a daemon or
  * where it is to be so; -EIO when there is no answer. The answer's body goes to `body` (of `size` bytes), *n of them.
  */
 fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,

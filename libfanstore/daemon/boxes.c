@@ -169,12 +169,12 @@ static fs_err fs_box_check_dir(const struct fs_daemon *d, uint64_t dir, const ch
 }
 
 static fs_err fs_box_check_name(const struct fs_daemon *d, const struct fs_names_call *c) {
-  return fs_box_check_dir(d, fs_call_dir(c), fs_call_name(c), c->name_len);
+  return fs_box_check_dir(d, fs_call_dir(c), fs_call_tail(c), c->tail_len);
 }
 
 static fs_err fs_box_check_rename(const struct fs_daemon *d, const struct fs_names_call *c) {
-  fs_err err = fs_box_check_dir(d, c->dir, fs_call_name(c), c->name_len);
-  return err < 0 ? err : fs_box_check_dir(d, c->to, fs_call_name2(c), c->name2_len);
+  fs_err err = fs_box_check_dir(d, c->rename.dir, fs_call_tail(c), c->tail_len);
+  return err < 0 ? err : fs_box_check_dir(d, c->rename.to, fs_call_tail2(c), c->tail2_len);
 }
 
 /* A node that was taken for dead is the home of nothing any more. */
@@ -183,13 +183,13 @@ static bool fs_box_homeless(const struct fs_daemon *d) {
 }
 
 static fs_err fs_box_check_create(const struct fs_daemon *d, const struct fs_names_call *c) {
-  if (c->flags & FS_NAMES_STAGED) return -EINVAL;
-  return S_ISREG(c->mode) && fs_box_homeless(d) ? -EIO : fs_box_check_name(d, c);
+  if (c->flags & FS_CREATE_STAGED) return -EINVAL;
+  return S_ISREG(c->create.mode) && fs_box_homeless(d) ? -EIO : fs_box_check_name(d, c);
 }
 
 static fs_err fs_box_check_publish(const struct fs_daemon *d, const struct fs_names_call *c) {
   if (fs_box_homeless(d)) return -EIO;
-  return fs_spill_mine(d, c->id) ? fs_box_check_name(d, c) : -EINVAL;
+  return fs_spill_mine(d, c->publish.id) ? fs_box_check_name(d, c) : -EINVAL;
 }
 
 static fs_err fs_box_check_file(const struct fs_daemon *d, const struct fs_names_call *c) {
@@ -201,13 +201,13 @@ static fs_err fs_box_check_own(const struct fs_daemon *d, const struct fs_names_
 }
 
 static fs_err fs_box_check_offer(const struct fs_daemon *d, const struct fs_names_call *c) {
-  return c->to == 0 || fs_spill_mine(d, c->to) ? fs_box_check_file(d, c) : -EINVAL;
+  return c->offer.part == 0 || fs_spill_mine(d, c->offer.part) ? fs_box_check_file(d, c) : -EINVAL;
 }
 
 /* ---- calls ---- */
 
 static void fs_box_release(struct fs_box_call *call, const struct fs_names_call *c) {
-  fs_box_done(call, fs_holds_release(call->d, call->client, c->id, c->seq), NULL, 0);
+  fs_box_done(call, fs_holds_release(call->d, call->client, c->release.id, c->release.handle), NULL, 0);
 }
 
 static void fs_box_relay(struct fs_box_call *call, const struct fs_names_call *c) {
@@ -220,29 +220,29 @@ static void fs_box_node_local(struct fs_box_call *call, const struct fs_names_ca
 
 static void fs_box_offer(struct fs_box_call *call, const struct fs_names_call *c) {
   uint64_t part;
-  fs_err err = fs_node_part_offered(call->d, c->id, c->to, &part);
+  fs_err err = fs_node_part_offered(call->d, c->offer.file, c->offer.part, &part);
   fs_box_done(call, err, &part, err == 0 ? sizeof(part) : 0);
 }
 
 /* A client makes the ids of its files. */
 static fs_err fs_box_create(struct fs_box_call *call, struct fs_names_call *c) {
   uint64_t first = call->client->first_id;
-  if (first == 0 || c->id - first >= FS_OUT_ID_FILES) c->id = fs_ns_id(call->d->ns);
-  call->id = c->id;
-  call->dir = c->dir;
-  call->made_dir = S_ISDIR(c->mode);
-  call->made = S_ISREG(c->mode) && !fs_spill_find(call->d, c->id);
-  if (call->made) fs_spill_creating(call->d, c->id, c->dir);
+  if (first == 0 || c->create.id - first >= FS_OUT_ID_FILES) c->create.id = fs_ns_id(call->d->ns);
+  call->id = c->create.id;
+  call->dir = c->create.dir;
+  call->made_dir = S_ISDIR(c->create.mode);
+  call->made = S_ISREG(c->create.mode) && !fs_spill_find(call->d, c->create.id);
+  if (call->made) fs_spill_creating(call->d, c->create.id, c->create.dir);
   return 0;
 }
 
 static fs_err fs_box_hold(struct fs_box_call *call, struct fs_names_call *c) {
-  call->id = c->id;
-  return fs_holds_ask(call->d, call->client, c->id);
+  call->id = c->hold.id;
+  return fs_holds_ask(call->d, call->client, c->hold.id);
 }
 
 static void fs_box_find(struct fs_box_call *call, const struct fs_names_call *c) {
-  fs_ns_find(call->d->ns, call->d->now, c->id, fs_box_done, call);
+  fs_ns_find(call->d->ns, call->d->now, c->find.id, fs_box_done, call);
 }
 
 static void fs_box_sync(struct fs_box_call *call, const struct fs_names_call *c) {
@@ -250,7 +250,7 @@ static void fs_box_sync(struct fs_box_call *call, const struct fs_names_call *c)
 }
 
 static void fs_box_extend(struct fs_box_call *call, const struct fs_names_call *c) {
-  call->id = c->id;
+  call->id = c->extend.id;
   fs_part_extend(call->d, c, fs_box_extended, call);
 }
 
@@ -263,7 +263,7 @@ static void fs_box_replicated(void *ctx, fs_err err) {
   bool early = client && err == 0 && !d->replicas && fs_boxes_early < FS_BOXES_EARLY;
   call->why = err;
   (void)fs_spill_publishing(d, &call->call);
-  if (early) call->call.flags |= FS_NAMES_LATER;
+  if (early) call->call.flags |= FS_PUBLISH_LATER;
   struct fs_names_call c = call->call;
   fs_ns_call(d->ns, d->now, &call->call, fs_box_published, call);
   bool waits = client && client->box[number] == call; /* else it may be no more */
@@ -280,12 +280,13 @@ static void fs_box_replicated(void *ctx, fs_err err) {
 }
 
 static void fs_box_publish(struct fs_box_call *call, const struct fs_names_call *c) {
-  call->id = c->id;
+  call->id = c->publish.id;
   call->call = *c;
-  call->call.to = 0; /* home's word, with what else its spill is */
-  call->call.flags &= ~(uint32_t)(FS_NAMES_DURABLE | FS_NAMES_LATER);
-  fs_replicate(call->d, c->id, (struct fs_replica_wish){.sync = c->flags & FS_NAMES_DURABLE, .end = UINT64_MAX},
-               fs_box_replicated, call);
+  call->call.publish.ctime = 0; /* home's word, with what else its spill is */
+  call->call.flags &= ~(uint32_t)(FS_PUBLISH_DURABLE | FS_PUBLISH_LATER);
+  fs_replicate(call->d, c->publish.id,
+               (struct fs_replica_wish){.sync = c->flags & FS_PUBLISH_DURABLE, .end = UINT64_MAX}, fs_box_replicated,
+               call);
 }
 
 static const struct fs_box_op {

@@ -60,7 +60,7 @@ static void fs_homeless_told(void *ctx, fs_err err, const void *body, size_t n) 
 
 void fs_homeless_find(struct fs_daemon *d, const struct fs_output *output,
                       void (*done)(void *ctx, fs_err err, const char *path), void *ctx) {
-  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .id = output->id, .size = INT64_MAX};
+  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .extents = {.id = output->id, .off = INT64_MAX}};
   struct fs_homeless_question *q = d->replicas ? malloc(sizeof(*q)) : NULL;
   if (!q) {
     fs_path_find(d, output->dir, output->id, done, ctx);

@@ -23,7 +23,7 @@
 #include "daemon/chain.h"
 #include "daemon/members.h"
 #include "daemon/names.h"
-#include "ipc/call.h"
+#include "ipc/op.h"
 
 /* The head of a message. A question's body is a struct fs_names_call, an answer's records or members. */
 struct fs_ns_message {

@@ -59,7 +59,7 @@ void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const struct fs_na
     if (done) done(ctx, -ENOMEM, NULL, 0);
     return;
   }
-  bool later = c->op == FS_NAMES_MIRROR && (c->flags & FS_NAMES_LATER);
+  bool later = c->flags & fs_call_op(c)->later;
   struct fs_ns_message head = {.id = a->id, .set = ns->members.number, .later = later};
   if (fs_ask_in_vain(ns, k.owner, c)) a->deadline = 0; /* fails with the next timers */
   if (a->deadline != 0) fs_ns_send(ns, k.owner, &head, c, fs_call_size(c));

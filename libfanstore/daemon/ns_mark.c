@@ -72,13 +72,13 @@ bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struc
   memcpy(&w->call, c, n);
   fs_chain_push(&m->waiting, &w->chain);
   if (!begun) return true;
-  struct fs_names_call mark = {.op = FS_NAMES_MARK, .seq = bit};
+  struct fs_names_call mark = {.op = FS_NAMES_MARK, .mark.bit = bit};
   ns->hooks->mark(ns, bit);
   fs_ns_ask_all(ns, &mark, fs_marked, m);
   return true;
 }
 
 void fs_mark_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  ns->hooks->mark(ns, (uint32_t)c->seq);
+  ns->hooks->mark(ns, c->mark.bit);
   fs_ns_answer(ns, a, 0, NULL, 0);
 }

@@ -23,8 +23,8 @@ static void fs_set_tell(struct fs_ns *ns) {
   struct {
     struct fs_names_call c;
     uint64_t bits[FS_ARRAY_LEN(ns->members.bits)];
-  } m = {.c = {.op = FS_NAMES_SET, .seq = ns->members.number}};
-  m.c.name_len = (uint16_t)fs_set_body(ns, m.bits);
+  } m = {.c = {.op = FS_NAMES_SET, .set.number = ns->members.number}};
+  m.c.tail_len = (uint16_t)fs_set_body(ns, m.bits);
   for (uint32_t i = 0; i < ns->members.nodes; i++) {
     if (i != ns->rank && fs_member(&ns->members, i)) fs_ns_ask(ns, i, (const void *)&m, NULL, NULL);
   }
@@ -67,7 +67,7 @@ void fs_set_take(struct fs_ns *ns, uint64_t number, const void *bits, size_t n) 
 
 void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   fs_ns_answer(ns, a, 0, NULL, 0);
-  fs_set_take(ns, c->seq, fs_call_name(c), c->name_len);
+  fs_set_take(ns, c->set.number, fs_call_tail(c), c->tail_len);
 }
 
 static void fs_set_remove(struct fs_ns *ns, uint32_t rank) {
@@ -138,7 +138,7 @@ void fs_accuse(struct fs_ns *ns, uint32_t rank) {
   if (rank == ns->rank || !fs_member(&ns->members, rank)) return;
   uint32_t arbiter = fs_arbiter(ns, rank);
   struct fs_suspect *s = &ns->suspect[rank];
-  struct fs_names_call c = {.op = FS_NAMES_ACCUSE, .id = rank};
+  struct fs_names_call c = {.op = FS_NAMES_ACCUSE, .accuse.rank = rank};
   if (arbiter == ns->rank) {
     fs_ping(ns, rank);
   } else if (!s->accusing) {
@@ -210,11 +210,11 @@ void fs_pinged_by(struct fs_ns *ns, struct fs_asked a, const struct fs_names_cal
 }
 
 void fs_accused(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  uint32_t rank = (uint32_t)c->id;
+  uint32_t rank = c->accuse.rank;
   if (a.set < ns->members.number) {
     fs_answer_stale(ns, a);
     return;
   }
   fs_ns_answer(ns, a, 0, NULL, 0);
-  if (c->id < ns->members.nodes && fs_member(&ns->members, rank)) fs_ping(ns, rank);
+  if (rank < ns->members.nodes && fs_member(&ns->members, rank)) fs_ping(ns, rank);
 }

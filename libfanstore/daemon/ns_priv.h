@@ -184,7 +184,8 @@ void fs_changed_now(struct fs_ns *ns, uint64_t dir);
 void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* Adds a record as others are to see it. False: no room. */
 bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r);
-const struct fs_record *fs_exec_find(const struct fs_ns *ns, const struct fs_names_call *c);
+/* The record of this directory that has the name, which is the first tail. */
+const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const struct fs_names_call *c);
 void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r);
 /* Starts it, or answers that there was no memory for it. */
 void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commit);

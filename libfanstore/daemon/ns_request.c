@@ -33,6 +33,15 @@ static uint64_t fs_request_pause(const struct fs_request *r) {
   return FS_MIN(FS_MAX(waited / 8, FS_NS_RETRY_NS), FS_REQUEST_PAUSE_MAX_NS);
 }
 
+static void fs_request_created(struct fs_ns *ns, const struct fs_names_call *c) {
+  if (S_ISDIR(c->create.mode)) fs_above_note(ns, c->create.id, c->create.dir);
+}
+
+/* What this rank notes of its calls that were done. */
+static void (*const fs_request_done[FS_NAMES_OPS])(struct fs_ns *ns, const struct fs_names_call *c) = {
+    [FS_NAMES_CREATE] = fs_request_created,
+};
+
 static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_request *r = ctx;
   struct fs_ns *ns = r->ns;
@@ -58,7 +67,7 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
     fs_request_later(r, fs_request_pause(r));
     return;
   default:
-    if (err == 0 && r->call.op == FS_NAMES_CREATE && S_ISDIR(r->call.mode)) fs_above_note(ns, r->call.id, r->call.dir);
+    if (err == 0 && fs_request_done[r->call.op]) fs_request_done[r->call.op](ns, &r->call);
     fs_request_end(r, err, body, n);
   }
 }

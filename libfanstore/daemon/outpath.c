@@ -163,7 +163,7 @@ static void fs_path_answered(void *ctx, fs_err err, const void *body, size_t n) 
 }
 
 static void fs_path_ask(struct fs_path_walk *w) {
-  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .dir = w->dir, .id = w->id};
+  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .lookup = {.dir = w->dir, .id = w->id}};
   w->tree = atomic_load(&w->d->ctl->tree);
   if (w->dir == 0)
     fs_path_locate(w);

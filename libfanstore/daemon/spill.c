@@ -127,7 +127,7 @@ void fs_spill_not_created(struct fs_daemon *d, uint64_t id) {
   if (f && !f->told) fs_spill_free(d, f);
 }
 
-void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool there) {
+void fs_spill_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there) {
   struct fs_spill_file *f = there ? fs_spill_make(d, c->id) : fs_spill_find(d, c->id);
   if (!f) return;
   f->dir = c->dir;
@@ -350,7 +350,7 @@ static void fs_home_hold(struct fs_daemon *d, struct fs_asked a, struct fs_spill
   struct fs_held held;
   (void)f;
   (void)fs_spill_drain(d);
-  fs_err err = fs_spill_hold(d, a.from, c->id, &held);
+  fs_err err = fs_spill_hold(d, a.from, c->hold.id, &held);
   fs_ns_answer(d->ns, a, err, &held, err == 0 ? sizeof(held) : 0);
 }
 
@@ -388,7 +388,7 @@ static const struct fs_home_op {
    moment; or this node stood still, and may have been left out: then the file has another home, which knows better. */
 static bool fs_home_later(struct fs_daemon *d, struct fs_spill_file *f, const struct fs_names_call *c) {
   const struct fs_home_op *op = &fs_home_ops[c->op];
-  if (!fs_call_op(c)->not_later && fs_replica_waits(d, c->id)) return true;
+  if (!fs_call_op(c)->not_later && fs_replica_waits(d, fs_call_id(c))) return true;
   bool wait = f && (op->lists || (op->looks && fs_extents_any(f->extents))) && fs_spill_cutting(d, f);
   if (wait) fs_spill_let_in(d, f);
   return wait || (op->looks && d->replicas && !fs_ns_sure(d->ns));
@@ -396,11 +396,11 @@ static bool fs_home_later(struct fs_daemon *d, struct fs_spill_file *f, const st
 
 void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_home_op *op = &fs_home_ops[c->op];
-  struct fs_spill_file *f = fs_spill_find(d, c->id);
+  struct fs_spill_file *f = fs_spill_find(d, fs_call_id(c));
   bool staged = f && f->in && !f->gone;
   if (fs_call_scope(c) == FS_SCOPE_PARTNER)
     fs_replica_call(d, a, c);
-  else if (!fs_spill_mine(d, c->id))
+  else if (!fs_spill_mine(d, fs_call_id(c)))
     fs_ns_answer(d->ns, a, -EINVAL, NULL, 0);
   else if (fs_home_later(d, f, c))
     fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);

@@ -99,7 +99,7 @@ void fs_spill_unlink(struct fs_daemon *d, uint64_t id);
 /* Was it changed so short a while ago that the next change may leave the times as they are? */
 bool fs_spill_young(const struct stat *st);
 /* What is now published of it. */
-void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool there);
+void fs_spill_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there);
 /* The name service's words (ns.h). */
 void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 void fs_spill_dropped(struct fs_daemon *d, uint64_t id);

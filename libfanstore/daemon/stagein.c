@@ -109,13 +109,13 @@ static void fs_in_call(struct fs_in_item *item) {
   struct fs_daemon *d = item->in->d;
   struct fs_names_call *c = (void *)body;
   *c = (struct fs_names_call){.op = FS_NAMES_CREATE,
-                              .flags = FS_NAMES_STAGED,
-                              .dir = item->dir->id,
-                              .id = item->id,
-                              .size = S_ISREG(item->st.st_mode) ? (uint64_t)item->st.st_size : 0,
-                              .mtime = item->st.st_mtim.tv_sec,
-                              .mtime_ns = (uint32_t)item->st.st_mtim.tv_nsec,
-                              .mode = item->st.st_mode & (S_IFMT | 07777)};
+                              .flags = FS_CREATE_STAGED,
+                              .create.dir = item->dir->id,
+                              .create.id = item->id,
+                              .create.size = S_ISREG(item->st.st_mode) ? (uint64_t)item->st.st_size : 0,
+                              .create.mtime = item->st.st_mtim.tv_sec,
+                              .create.mtime_ns = (uint32_t)item->st.st_mtim.tv_nsec,
+                              .create.mode = item->st.st_mode & (S_IFMT | 07777)};
   (void)fs_call_put(c, item->name, strlen(item->name), item->target, item->target ? strlen(item->target) : 0);
   item->in->pending++;
   fs_ns_call(d->ns, d->now, c, fs_in_answered, item);

@@ -180,7 +180,7 @@ static fs_err fs_own_start(struct fs_daemon *d, struct fs_spill_file *f, bool em
 
 void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
   uint64_t copied = d->stagein ? atomic_load_explicit(&d->stagein->copied, memory_order_relaxed) : 0;
-  fs_err err = fs_own_start(d, f, c->size == 0);
+  fs_err err = fs_own_start(d, f, c->flags & FS_OWN_EMPTY);
   fs_ns_answer(d->ns, a, err, &copied, sizeof(copied));
 }
 

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls about output files, as clients and daemons make them of each other, and their answers. A call is a header
- * (struct fs_names_call), in a box of a channel (ipc/layout.h) or behind a struct fs_wire_names (ipc/wire.h), then a
- * body of at most FS_NAMES_BODY bytes. Little-endian, no pointers. Whoever receives one checks it by fs_call_ok before
- * use. docs/output-files.md is the protocol.
+ * Calls about output files, as clients and daemons make them of each other, and their answers. A
+ * call is a header (struct fs_names_call), in a box of a channel (ipc/layout.h) or behind a struct
+ * fs_wire_names (ipc/wire.h), then its tails. Little-endian, no pointers, FS_NAMES_BODY bytes at
+ * most. Whoever receives one checks it by fs_call_ok before use. docs/output-files.md is the
+ * protocol; CONTRIBUTING.md says how to add an operation.
+ *
+ * What follows is, for each operation: what it does, its answer, its errors; then its fields and
+ * flags. Errors that all have: EINVAL for a call that fails the check; ETIMEDOUT or EHOSTDOWN with
+ * the rank (32 bits) that does not answer; ENOMEM; between daemons also EAGAIN, and ESTALE with the
+ * members: the caller asks again.
  */
 #ifndef FS_IPC_CALL_H
 #define FS_IPC_CALL_H
@@ -13,122 +19,162 @@
 
 #include "ipc/record.h"
 
-/* What is asked of the rank that keeps a directory (RENAME: the directory `to`). The id of CREATE is that of the new
-   record, those of REMOVE and RENAME are the caller's own: a call that is made again has the same id, and is done once.
- */
+/* The numbers have no order. */
 enum fs_names_op {
-  FS_NAMES_LOOKUP = 1, /* dir, name: its record; or with no name id: ENOENT, EREMCHG as for PUBLISH */
-  FS_NAMES_CREATE,     /* dir, name, target, id, mode, mtime: the new record; EEXIST with that of the name */
-  FS_NAMES_PUBLISH,    /* dir, id, mode, size, mtime: what home's spill is now; to: its ctime, in ns since 1970 (0: as
-                          mtime). ENOENT, EREMCHG when it is elsewhere */
-  FS_NAMES_REMOVE,     /* dir, name, id, mode's type (S_IFDIR: rmdir; else unlink) */
-  FS_NAMES_RENAME,     /* dir, name, to, name 2, id, flags: the id of a file that was replaced, or 0, and the record as
-                          it is then, but of a symlink */
-  FS_NAMES_LIST,       /* dir, seq: records after it, as many as fit; none at the end */
-  FS_NAMES_SETATTR,    /* dir, id, mode's type, flags (enum fs_set) and what they name: the record as it is then. Of a
-                          file its home does it, of others the directory's keeper; size, when times of a directory are
-                          set: its last change (TIMES). ENOENT, EREMCHG as for PUBLISH */
-  FS_NAMES_HOLD,       /* id, of a file of another node's, or of several writers: struct fs_held; home keeps its bytes
-                          until RELEASE. ENOENT, EHOSTDOWN, EFBIG */
-  FS_NAMES_RELEASE,    /* id, seq: a handle: one HOLD that gave it is over (0: whichever). Of a node: all are */
-  /* of a file that several processes write (section 7); home answers */
-  FS_NAMES_EXTEND,  /* id, to: a part, instead of a name struct fs_range[]: bytes that are in the part; size: how many.
-                       Publishes the file, also without any. seq, blocks: up to there (if 0: nothing) rank blocks - 1
-                       has appended of the caller's; EIO: this home has not got it. struct fs_appended, off 0 */
-  FS_NAMES_EXTENTS, /* id, size: an offset: struct fs_listed, and struct fs_out_extent[] from there on, as many as fit
-                     */
-  FS_NAMES_APPEND,  /* id, size: bytes for the end of home's spill, instead of a name: FS_APPEND_DATA at most; without
-                       them so many zeros (FS_APPEND_MAX) that are the caller's to write. struct fs_appended */
-  FS_NAMES_OWN,     /* id, size: the spill is to be a file of its own, empty when size is 0, before it is changed.
-                       EINPROGRESS, with bytes copied so far, 64 bits: to be asked again */
-  /* of a client to its own daemon alone, of a spill of that node (section 7) */
-  FS_NAMES_RELAY, /* id: has no name, to: a file, dir: that it was seen in last, or 0; flags: FS_RELAY_APPEND, or size:
-                     from where on. What is written there is that file's */
-  FS_NAMES_SYNC,  /* id: what was written there is published, seq: the first so many bytes. EAGAIN: it is not yet.
-                     flags: then the file is made `size` long (FS_SYNC_CUT); or that is where it is written from now on
-                     (FS_SYNC_SEEK; ESPIPE). struct fs_relayed: it is a relay */
-  FS_NAMES_OFFER, /* id: a file, to: a spill to be this node's part of it, if it has none yet; 0: only asks. The part
-                     that it has, 64 bits, or 0. EINVAL: that spill is something else */
-  FS_NAMES_FIND,  /* id, of a directory: its record, whichever directory it is in. ENOENT */
-  FS_NAMES_TIMES, /* dir: struct fs_dir_times */
-  FS_NAMES_NODE_LOCAL, /* dir: a client makes names of its node there. Its own daemon sets the directory's bit. flags:
-                          FS_NL_SHADOWS */
-  /* between the daemons only */
-  FS_NAMES_TAKE,  /* dir, name, to: the record, which is held for that directory's owner; EAGAIN while held */
-  FS_NAMES_TAKEN, /* dir, id, size, flags: by the rename of this id the record moved away, or (FS_NAMES_KEEP) did not */
-  FS_NAMES_ARRIVED, /* dir, id, size: is it here, or was the rename of this id done? */
-  FS_NAMES_CLOSE,   /* dir: no names in it, and none are taken any more for a while; ENOTEMPTY */
-  FS_NAMES_OPEN,    /* dir: they are again */
-  FS_NAMES_FORGET,  /* dir: it was removed */
-  FS_NAMES_ABOVE,   /* dir, id, of a directory: its record. EBUSY with the id of the call that is about to rename or
-                       remove it; ENOENT, EREMCHG as for PUBLISH */
-  /* to a rank, not to a keeper */
-  FS_NAMES_MIRROR, /* dir, id: a record to drop (or 0), to: where it went (or 0), size: the caller's id; records to
-                           put. seq, mode: a question of the rank `mode`, which is then answered, by the first of these
-                           records. mtime: when names in it were changed last, in ns */
-  FS_NAMES_MARK,   /* seq: number of a bit of the directories that may have outputs */
-  FS_NAMES_TREE,   /* the tree of directories has changed */
-  FS_NAMES_DROP,   /* id: the file has no name any more */
+  FS_NAMES_LOOKUP = 1,
+  FS_NAMES_CREATE,
+  FS_NAMES_PUBLISH,
+  FS_NAMES_REMOVE,
+  FS_NAMES_RENAME,
+  FS_NAMES_LIST,
+  FS_NAMES_SETATTR,
+  FS_NAMES_TIMES,
+  FS_NAMES_HOLD,
+  FS_NAMES_RELEASE,
+  FS_NAMES_EXTEND,
+  FS_NAMES_EXTENTS,
+  FS_NAMES_APPEND,
+  FS_NAMES_OWN,
+  FS_NAMES_RELAY,
+  FS_NAMES_SYNC,
+  FS_NAMES_OFFER,
+  FS_NAMES_FIND,
+  FS_NAMES_NODE_LOCAL,
+  FS_NAMES_TAKE,
+  FS_NAMES_TAKEN,
+  FS_NAMES_ARRIVED,
+  FS_NAMES_CLOSE,
+  FS_NAMES_OPEN,
+  FS_NAMES_FORGET,
+  FS_NAMES_ABOVE,
+  FS_NAMES_MIRROR,
+  FS_NAMES_MARK,
+  FS_NAMES_TREE,
+  FS_NAMES_LISTS,
+  FS_NAMES_DROP,
   FS_NAMES_PING,
-  FS_NAMES_ACCUSE,  /* id: a rank that does not answer */
-  FS_NAMES_SET,     /* seq, bits: the members */
-  FS_NAMES_WHERE,   /* id: the directory that its record is in, if this rank keeps it as owner or mirror; with
-                        FS_NAMES_SEEN else where it was seen last; ENOENT */
-  FS_NAMES_LISTS,   /* a list of parts has changed: no program is to use one that it has */
-  FS_NAMES_REPLICA, /* id, dir, size, mode, mtime, seq as in PUBLISH, to: generation << 32 and number of the blocks that
-                       were sent of it (ipc/wire.h), or instead of a name one more: all is here now. EILSEQ: not all;
-                       blocks: sent by this home so far, of all its files. Instead of name 2 struct
-                       fs_replica_list: of a file of several writers */
+  FS_NAMES_ACCUSE,
+  FS_NAMES_SET,
+  FS_NAMES_WHERE,
+  FS_NAMES_REPLICA,
   FS_NAMES_OPS
 };
 
-enum fs_names_flags {
-  FS_NAMES_NOREPLACE = 1,  /* of RENAME */
-  FS_NAMES_KEEP = 2,       /* of TAKEN, MIRROR: the hold of record id ends, and it stays */
-  FS_NAMES_TAKEN_TOO = 16, /* of LOOKUP: also what is not published yet: it is to be written */
-  FS_NAMES_PARTS = 8,      /* of PUBLISH: not all bytes are in home's spill */
-  FS_NAMES_PART = 8,       /* of REPLICA: this is a part of another file */
-  FS_NAMES_MORE = 1,       /* of REPLICA: more of the list follows, the last word has still to be said */
-  FS_NAMES_STAGED = 32,    /* of CREATE and PUBLISH, by daemons: FS_RECORD_STAGED, with its size and published */
-  FS_NAMES_DURABLE = 64,   /* of PUBLISH, EXTEND, REPLICA: the program has waited for its disk */
-  FS_NAMES_HELD = 4,       /* of MIRROR: record id is held for directory `to` and the rename `size` */
-  FS_NAMES_SHUT = 8,       /* of MIRROR: the directory takes no names for a while; */
-  FS_NAMES_OPENED = 16,    /* it does; */
-  FS_NAMES_REMOVED = 32,   /* it never will */
-  FS_NAMES_AWAIT = 256,    /* of DROP: home answers when the backing file is gone, or at once if it stays */
-  FS_NAMES_LATER = 128,    /* of MIRROR, and PUBLISH by the owner itself: nobody waits for the answer */
-  FS_NAMES_SEEN = 1,       /* of WHERE */
+/* Operations that say no more than a directory, or a record. */
+struct fs_call_directory {
+  uint64_t dir;
 };
-#define FS_MIRROR_ALL                                                                                                  \
-  (FS_NAMES_KEEP | FS_NAMES_HELD | FS_NAMES_SHUT | FS_NAMES_OPENED | FS_NAMES_REMOVED | FS_NAMES_LATER)
+struct fs_call_record {
+  uint64_t id;
+};
 
-/* What SETATTR sets: mode's permissions; mtime, mtime_ns; size (of a file). */
+/* ---- names, at the owner of their directory ---- */
+
+/* LOOKUP finds a name, the tail; or, without a name, a record of the directory by its id. The
+   answer is the record. ENOENT. EREMCHG, by id: the answer is the id of the directory that the
+   record has moved to (64 bits). */
+enum fs_lookup_flags {
+  FS_LOOKUP_UNPUBLISHED = 1, /* Files count before they are published: the name is to be written. */
+};
+struct fs_call_lookup {
+  uint64_t dir;
+  uint64_t id;
+};
+
+/* CREATE makes a record. The tails are its name and, of a symlink, its target. The answer is the
+   record. EEXIST with the record that has the name; ENOENT: the directory was removed; ENOSPC:
+   names take all the memory that they may. */
+enum fs_create_flags {
+  FS_CREATE_STAGED = 1, /* by a daemon: the record is FS_RECORD_STAGED, and published */
+};
+struct fs_call_create {
+  uint64_t dir;
+  uint64_t id;       /* of the new record, and of this call */
+  uint64_t size;     /* of a file of --stage-in's */
+  int64_t mtime;     /* in s; also the ctime */
+  uint32_t mtime_ns; /* the rest of it */
+  uint32_t mode;     /* with the type */
+};
+
+/* PUBLISH makes a file's record what its backing file is now. The answer is the record. ENOENT and
+   EREMCHG as of LOOKUP; EIO: the file has another home. */
+enum fs_publish_flags {
+  FS_PUBLISH_SHARED = 1,  /* not all bytes are in home's backing file */
+  FS_PUBLISH_STAGED = 2,  /* by a daemon: the file is still as --stage-in has found it */
+  FS_PUBLISH_DURABLE = 4, /* The program waits until the file is on disk, as its replica. */
+  FS_PUBLISH_LATER = 8,   /* by the owner itself: nobody waits for the answer */
+};
+struct fs_call_publish {
+  uint64_t dir;
+  uint64_t id;
+  uint64_t number; /* Of two publications the greater is the newer; 0: this one is. */
+  uint64_t size;
+  int64_t mtime;     /* in s */
+  uint64_t ctime;    /* in ns since 1970; 0: the mtime */
+  uint32_t mtime_ns; /* the rest of the mtime */
+  uint32_t mode;
+};
+
+/* REMOVE removes a name, the tail. The answer is the id of the file that had it (64 bits), or
+   nothing. ENOENT, EISDIR, ENOTDIR, ENOTEMPTY. */
+enum fs_remove_flags {
+  FS_REMOVE_DIRECTORY = 1, /* rmdir; else unlink */
+};
+struct fs_call_remove {
+  uint64_t dir;
+  uint64_t call; /* the id of this call */
+};
+
+/* RENAME gives the first name, in `dir`, the second name, in `to`; its owner does it. The answer is
+   the id of the file that was replaced, or 0, then the record unless that is a symlink; it is empty
+   if it was done before. ENOENT, EEXIST, EISDIR, ENOTDIR, ENOTEMPTY; EINVAL: a directory into
+   itself; ENOSPC as of CREATE. */
+enum fs_rename_flags {
+  FS_RENAME_NOREPLACE = 1, /* EEXIST if the second name is there */
+};
+struct fs_call_rename {
+  uint64_t dir;
+  uint64_t to;
+  uint64_t call; /* the id of this call */
+};
+
+/* LIST lists a directory in its order. The answer is as many records as fit, or none at the end. */
+struct fs_call_list {
+  uint64_t dir;
+  uint64_t after; /* the `seq` of the last record that the caller has; 0: none */
+};
+
+/* SETATTR changes attributes: of a file at its home, of others at the owner of their directory. The
+   answer is the record as it is then; nothing, of a file that is not published. ENOENT and EREMCHG
+   as of LOOKUP; EINVAL: it is of another type; EDQUOT. */
 enum fs_set { FS_SET_MODE = 1, FS_SET_TIMES = 2, FS_SET_SIZE = 4, FS_SET_ALL = 7 };
-
-/* Followed by name, name 2 (RENAME) or target (CREATE), and from the next multiple of 8 on records. */
-struct fs_names_call {
-  uint32_t op, flags;
-  uint64_t dir, to;
-  uint64_t id, seq, size;
-  int64_t mtime;
-  uint32_t mtime_ns, mode;
-  uint16_t name_len, name2_len;
-  uint32_t blocks;
+struct fs_call_setattr {
+  uint64_t dir; /* that the record is in */
+  uint64_t id;
+  uint64_t call;     /* the id of this call */
+  uint64_t size;     /* of SET_SIZE, of a file */
+  uint64_t changed;  /* of SET_TIMES, of a directory: its last change, as TIMES has said; the times
+                        hold until the next */
+  int64_t mtime;     /* of SET_TIMES, in s */
+  uint32_t mtime_ns; /* the rest of it */
+  uint32_t mode;     /* the type of the record; and the permissions, of SET_MODE */
 };
-static_assert(sizeof(struct fs_names_call) == 72, "fs_names_call is 72 bytes");
 
-/* The answer to TIMES: what the directory's owner knows of the output names in it. */
+/* TIMES (struct fs_call_directory) asks when names in a directory were changed last. Its answer: */
 struct fs_dir_times {
   uint64_t changed; /* when they were changed last, in ns since 1970; 0: never */
   uint64_t subdirs; /* how many of them are directories */
 };
 static_assert(sizeof(struct fs_dir_times) == 16, "fs_dir_times is 16 bytes");
 
+/* ---- bytes of a file, at its home ---- */
+
 /*
- * A file of another node as it is now, the answer to HOLD. Its bytes come by requests for FS_OUT_KEY(handle, block): of
- * `size` bytes each block but the last has FS_OUT_BLOCK, fewer when the file has become shorter since; or for
- * FS_OUT_GRAIN_KEY, where less of a block than half is wanted of this spill. The handle is this node's number for these
- * contents (0 is none), good for all its processes until the last RELEASE here.
+ * HOLD (struct fs_call_record) opens a file of another node, or of several writers. Home keeps its
+ * bytes until RELEASE. ENOENT, EIO: its bytes are lost, EFBIG, EMFILE. The answer is what the file
+ * is now. Its bytes come by requests for FS_OUT_KEY(handle, block): of `own` bytes each block but
+ * the last has FS_OUT_BLOCK, fewer when the file has become shorter since; or for FS_OUT_GRAIN_KEY,
+ * where less of a block than half is wanted.
  */
 #define FS_OUT_BLOCK (256u << 10)
 #define FS_OUT_GRAIN (32u << 10) /* in multiples of it, whole files of up to 64 GiB */
@@ -139,8 +185,9 @@ struct fs_held {
   int64_t mtime, ctime;
   uint32_t mtime_ns, ctime_ns;
   uint32_t mode;
-  uint32_t handle;
-  uint64_t own;      /* bytes of home's spill, by which blocks are counted; `size` is that of the whole */
+  uint32_t handle;   /* this node's number for these contents, for all its processes until the last
+                        RELEASE; not 0 */
+  uint64_t own;      /* bytes of home's spill, which has the blocks; `size` is of the whole */
   uint32_t parts;    /* not 0: some are elsewhere */
   uint16_t tight;    /* not 0: home has little room left */
   uint16_t nameless; /* not 0: it was removed, or replaced */
@@ -148,40 +195,34 @@ struct fs_held {
 };
 static_assert(sizeof(struct fs_held) == 80, "fs_held is 80 bytes");
 
-#define FS_RELAY_APPEND 1u
-#define FS_SYNC_CUT 1u
-#define FS_SYNC_SEEK 2u
-#define FS_SYNC_WRITE 4u /* the program is told, and goes on: nobody else needs to be; of no relay nothing is done */
-#define FS_SYNC_LOOK 8u  /* attributes are of concern: of no relay only what changed since it was published is */
-#define FS_SYNC_ALL 15u
-struct fs_relayed {
-  uint64_t file, dir; /* that it stands for; where that was seen last, or 0 */
-  uint64_t append;    /* not 0: what is written to it is appended there */
+/* RELEASE ends one HOLD of a client; of a node, all of them. No answer. ENOENT. */
+struct fs_call_release {
+  uint64_t id;
+  uint32_t handle; /* that HOLD gave; 0: whichever */
 };
-#define FS_APPEND_MAX (1u << 20)
-#define FS_APPEND_DATA 16000u
-#define FS_APPEND_UNKNOWN UINT64_MAX /* the offset of a call that was made before */
-struct fs_appended {
-  uint64_t off;
-  uint32_t tight; /* as in fs_held */
-  uint32_t home;  /* the rank that has done it */
+
+/* EXTEND says that ranges of a file (the tail, struct fs_range[]) are in a part of it, and
+   publishes the file; also without any. The answer is a struct fs_appended with an offset of 0.
+   ENOENT; EIO: home has not got what the caller has appended. */
+enum fs_extend_flags {
+  FS_EXTEND_DURABLE = 1, /* as of PUBLISH */
 };
-/*
- * What a home has appended and is not published yet: up to where, in bits from FS_APPENDED_RANK on, and its rank + 1.
- * Of a home that goes before it is published the next one may lack it. What the first home has done counts.
- */
-#define FS_APPENDED_RANK 16
-static inline uint64_t fs_appended_more(uint64_t was, const struct fs_appended *at, uint64_t n) {
-  uint64_t end = FS_MIN(at->off, FS_RECORD_SEQ_MAX - n) + n, rank = at->home + 1ull;
-  if (was != 0 && (was & ((1u << FS_APPENDED_RANK) - 1)) != rank) return was;
-  return FS_MAX(was >> FS_APPENDED_RANK, end) << FS_APPENDED_RANK | rank;
-}
-static inline void fs_appended_say(struct fs_names_call *c, uint64_t appended) {
-  c->seq = appended >> FS_APPENDED_RANK;
-  c->blocks = (uint32_t)(appended & ((1u << FS_APPENDED_RANK) - 1));
-}
+struct fs_call_extend {
+  uint64_t id;
+  uint64_t part;          /* the id of the part, which the caller's node has */
+  uint64_t bytes;         /* in all ranges */
+  uint64_t appended;      /* up to there the caller has appended, */
+  uint32_t appended_home; /* and this rank, minus 1, has taken it; 0: nothing was appended */
+};
 struct fs_range {
   uint64_t off, len; /* len > 0 */
+};
+
+/* EXTENTS asks which bytes of a file are in parts. The answer is a struct fs_listed, then struct
+   fs_out_extent[], in order, as many as fit. ENOENT, EIO. */
+struct fs_call_extents {
+  uint64_t id;
+  uint64_t off; /* from there on */
 };
 struct fs_listed {
   uint64_t list, end; /* its number, as in struct fs_held; where its last bytes end */
@@ -191,8 +232,195 @@ struct fs_out_extent {
   uint64_t part; /* id of the spill that has them, at the same offset */
 };
 
-/* Changes of the list of extents, from number `at` of `total` on, followed by struct fs_out_extent[]: with part 0 and
-   no length the list ends at off. */
+/* APPEND adds bytes, the tail, to the end of home's backing file; or, without a tail, zeros that
+   are the caller's to overwrite. The answer is a struct fs_appended. ENOENT, EIO, EDQUOT, ENOSPC.
+ */
+#define FS_APPEND_MAX (1u << 20) /* zeros */
+#define FS_APPEND_DATA 16000u    /* bytes */
+struct fs_call_append {
+  uint64_t id;
+  uint64_t call;  /* the id of this call */
+  uint64_t bytes; /* how many: not 0 */
+};
+#define FS_APPEND_UNKNOWN UINT64_MAX /* the offset of a call that was made before */
+struct fs_appended {
+  uint64_t off;
+  uint32_t tight; /* as in fs_held */
+  uint32_t home;  /* the rank that has done it */
+};
+
+/* OWN makes the backing file of a file of --stage-in's a file of its own, before the file is
+   changed. The answer is empty. EINPROGRESS with the bytes that were copied so far (64 bits): the
+   caller asks again. */
+enum fs_own_flags {
+  FS_OWN_EMPTY = 1, /* The program truncates the file: nothing is copied. */
+};
+struct fs_call_own {
+  uint64_t id;
+};
+
+/* ---- of a client, at its own daemon ---- */
+
+/* RELAY: a spill of this node, which has no name, stands for a file of another node: what programs
+   write to it is that file's. No answer. EINVAL, ENFILE. */
+enum fs_relay_flags {
+  FS_RELAY_APPEND = 1, /* What they write is appended. */
+};
+struct fs_call_relay {
+  uint64_t id;
+  uint64_t file; /* that it stands for */
+  uint64_t dir;  /* where that was seen last, or 0 */
+  uint64_t off;  /* where it is written from */
+};
+
+/* SYNC waits until what was written to a spill is published. The answer is a struct fs_relayed if
+   that is a relay, else nothing. EAGAIN: it takes longer, the caller asks again. ESPIPE: a relay
+   cannot be moved there. */
+enum fs_sync_flags {
+  FS_SYNC_CUT = 1,   /* Then the file is made `size` bytes long. */
+  FS_SYNC_SEEK = 2,  /* Then the relay is written from `size` on. */
+  FS_SYNC_WRITE = 4, /* The program is told, and goes on: nobody else needs to be. Of no relay
+                        nothing is done. */
+  FS_SYNC_LOOK = 8,  /* For attributes: of no relay only what has changed is published. */
+  FS_SYNC_ALL = 15,
+};
+struct fs_call_sync {
+  uint64_t id;
+  uint64_t upto; /* the first so many bytes */
+  uint64_t size;
+};
+struct fs_relayed {
+  uint64_t file, dir; /* that it stands for; where that was seen last, or 0 */
+  uint64_t append;    /* not 0: what is written to it is appended there */
+};
+
+/* OFFER makes a spill this node's part of a file, if the node has none yet. The answer is the id of
+   the node's part, or 0 (64 bits). EINVAL: that spill is something else. */
+struct fs_call_offer {
+  uint64_t file;
+  uint64_t part; /* the spill; 0: only asks */
+};
+
+/* FIND (struct fs_call_record) finds the record of a directory, whichever directory that is in. The
+   answer is the record. ENOENT. */
+
+/* NODE_LOCAL (struct fs_call_directory): the client is about to make names of its node in a
+   directory. No answer. Its flag is FS_NL_SHADOWS. */
+
+/* ---- between the owners of two directories ---- */
+
+/* TAKE: a record, by its name, the tail, is held for a rename to another directory. The answer is
+   the record. ENOENT; EAGAIN while another call holds it. */
+struct fs_call_take {
+  uint64_t dir;
+  uint64_t to;     /* the other directory, whose owner asks */
+  uint64_t call;   /* the rename */
+  uint32_t caller; /* the rank whose client renames it: it sees its own files before they are
+                      published */
+};
+
+/* TAKEN: by that rename the record has moved away. No answer. */
+enum fs_taken_flags {
+  FS_TAKEN_KEEP = 1, /* It has not: it is held no more, and stays. */
+};
+struct fs_call_taken {
+  uint64_t dir;
+  uint64_t id;
+  uint64_t to;
+  uint64_t call;
+};
+
+/* ARRIVED: has the record come to this directory, or was the rename done? No answer. ENOENT: no. */
+struct fs_call_arrived {
+  uint64_t dir;
+  uint64_t id;
+  uint64_t call;
+};
+
+/* CLOSE, OPEN, FORGET (struct fs_call_directory): a directory that is about to be removed takes no
+   names for a while, does again, was removed. No answer. CLOSE: ENOTEMPTY. */
+
+/* ABOVE finds a record by its id, as LOOKUP does. EBUSY with the id of the call that is about to
+ * rename or remove it.
+ */
+
+/* MIRROR tells the mirror of a directory what has changed. The tail is records to put. No answer.
+ */
+enum fs_mirror_flags {
+  FS_MIRROR_HELD = 1,     /* Record `id` is held for directory `to` and the rename `call`. */
+  FS_MIRROR_KEEP = 2,     /* Record `id` is held no more. */
+  FS_MIRROR_SHUT = 4,     /* The directory takes no names for a while; */
+  FS_MIRROR_OPENED = 8,   /* it does; */
+  FS_MIRROR_REMOVED = 16, /* it never will. */
+  FS_MIRROR_LATER = 32,   /* Nobody waits for the answer. */
+  FS_MIRROR_ALL = 63,
+};
+struct fs_call_mirror {
+  uint64_t dir;
+  uint64_t id;       /* a record to drop, or 0 */
+  uint64_t to;       /* the directory that it went to, or 0 */
+  uint64_t call;     /* the call that did it, or 0 */
+  uint64_t changed;  /* when names in the directory were changed last, in ns */
+  uint64_t question; /* The mirror answers this question of the rank `asker`, with the first record;
+                        0: it does not. */
+  uint32_t asker;
+};
+
+/* ---- of any daemon ---- */
+
+/* MARK: directories of this bit (fs_mark_bit) may have outputs. No answer. */
+struct fs_call_mark {
+  uint32_t bit;
+};
+
+/* TREE: the tree of directories has changed. LISTS: a list of parts has; no program is to use one
+   that it has. PING: is it there? Without fields or answers. */
+
+/* DROP (struct fs_call_record): a file has no name any more. No answer. */
+enum fs_drop_flags {
+  FS_DROP_AWAIT = 1, /* Home answers when the backing file is gone, or at once if it stays. */
+};
+
+/* ACCUSE: a rank does not answer the caller. No answer. */
+struct fs_call_accuse {
+  uint32_t rank;
+};
+
+/* SET tells the members: the tail is a bit for each rank. No answer. */
+struct fs_call_set {
+  uint64_t number; /* A greater one is newer. */
+};
+
+/* WHERE (struct fs_call_record): the id of the directory that a record is in (64 bits), if this
+ * rank keeps it. ENOENT.
+ */
+enum fs_where_flags {
+  FS_WHERE_SEEN = 1, /* Else where it was seen last. */
+};
+
+/* REPLICA: of a generation of a file's replica so many blocks were sent (ipc/wire.h); all is here.
+   The tails are one more block (struct fs_wire_replica, bytes) or nothing; and of a file of several
+   writers what has changed in its list of parts. No answer. EILSEQ: not all is here. EAGAIN: it is
+   not written yet. */
+enum fs_replica_flags {
+  FS_REPLICA_DURABLE = 1, /* as of PUBLISH */
+  FS_REPLICA_PART = 2,    /* This is a part of another file. */
+  FS_REPLICA_MORE = 4,    /* More of the list follows; all is not here yet. */
+};
+struct fs_call_replica {
+  uint64_t id;
+  uint64_t dir;    /* of its record; 0: of a part */
+  uint64_t number; /* of its next publication */
+  uint64_t size;
+  int64_t mtime;     /* in s */
+  uint32_t mtime_ns; /* the rest of it */
+  uint32_t mode;
+  uint32_t generation;
+  uint32_t blocks; /* of this generation */
+  uint32_t sent;   /* blocks that home has sent by then, of all its files */
+};
+/* Changes of the list of parts, from number `at` of `total` on, followed by struct fs_out_extent[]:
+   with part 0 and no length the list ends at off. */
 struct fs_replica_list {
   uint32_t at, total;
   uint32_t all; /* not 0: they are the whole list */
@@ -200,85 +428,68 @@ struct fs_replica_list {
 };
 static_assert(sizeof(struct fs_replica_list) == 16, "fs_replica_list is 16 bytes");
 
-static inline const char *fs_call_name(const struct fs_names_call *c) {
+/* ---- a call ---- */
+
+/* Followed by its tails, then by zeros to a multiple of 8 bytes. */
+struct fs_names_call {
+  uint32_t op;    /* enum fs_names_op */
+  uint32_t flags; /* the operation's own */
+  uint16_t tail_len, tail2_len;
+  uint32_t unused;
+  union {
+    struct fs_call_lookup lookup, above;
+    struct fs_call_create create;
+    struct fs_call_publish publish;
+    struct fs_call_remove remove;
+    struct fs_call_rename rename;
+    struct fs_call_list list;
+    struct fs_call_setattr setattr;
+    struct fs_call_release release;
+    struct fs_call_extend extend;
+    struct fs_call_extents extents;
+    struct fs_call_append append;
+    struct fs_call_own own;
+    struct fs_call_relay relay;
+    struct fs_call_sync sync;
+    struct fs_call_offer offer;
+    struct fs_call_take take;
+    struct fs_call_taken taken;
+    struct fs_call_arrived arrived;
+    struct fs_call_mirror mirror;
+    struct fs_call_mark mark;
+    struct fs_call_accuse accuse;
+    struct fs_call_set set;
+    struct fs_call_replica replica;
+    struct fs_call_directory times, node_local, close, open, forget;
+    struct fs_call_record hold, find, drop, where;
+  };
+};
+static_assert(sizeof(struct fs_names_call) == 80, "fs_names_call is 80 bytes");
+
+static inline const char *fs_call_tail(const struct fs_names_call *c) {
   return (const char *)(c + 1);
 }
-static inline const char *fs_call_name2(const struct fs_names_call *c) {
-  return (const char *)(c + 1) + c->name_len;
+static inline const char *fs_call_tail2(const struct fs_names_call *c) {
+  return (const char *)(c + 1) + c->tail_len;
 }
 static inline size_t fs_call_size(const struct fs_names_call *c) {
-  return fs_round_up(sizeof(*c) + c->name_len + c->name2_len, 8);
+  return fs_round_up(sizeof(*c) + c->tail_len + c->tail2_len, 8);
 }
 
-/* ---- the table of operations ---- */
-
-/* Whom a call is asked of. */
-enum fs_scope {
-  FS_SCOPE_NONE,      /* there is no such operation */
-  FS_SCOPE_DIRECTORY, /* the owner of a directory's records */
-  FS_SCOPE_MIRROR,    /* the mirror of that directory, by its owner */
-  FS_SCOPE_FILE,      /* the home of a file */
-  FS_SCOPE_RECORD,    /* of a file its home, of a directory or a symlink the owner of the directory that it is in */
-  FS_SCOPE_BYTES,     /* the node that has the bytes of a file: its home, or one that has a part or a replica */
-  FS_SCOPE_PARTNER,   /* the partner of a file's home, by that home */
-  FS_SCOPE_RANK,      /* any daemon */
-  FS_SCOPE_NODE,      /* the daemon of the client's own node, and no other one */
-};
-
-/* One operation: what is true of all its calls. Offsets are those of fields of struct fs_names_call, or 0. */
-struct fs_op {
-  const char *name;
-  enum fs_scope scope;
-  bool client;    /* a client may make the call */
-  bool changes;   /* the call changes names: EROFS where outputs are read-only */
-  bool not_twice; /* A child that does not know what has become of its parent's call may not make it once more. */
-  bool not_later; /* The call is sent once: one that comes later could undo what was done after it. */
-  uint8_t dir;    /* the directory whose owner is asked */
-  uint8_t id;     /* the record that the call is about */
-  uint8_t call;   /* the call's own id, by which it is done once: the daemon of the client sets it */
-  uint8_t bytes;  /* how many bytes must be with another node before the answer comes, where files have replicas */
-  uint32_t flags; /* all that the operation has */
-  /* What the two tails of a call must be; NULL: empty. */
-  bool (*tail)(const char *bytes, size_t n);
-  bool (*tail2)(const char *bytes, size_t n);
-  /* What else must be true of a call; NULL: nothing. */
-  bool (*ok)(const struct fs_names_call *c);
-};
-extern const struct fs_op fs_ops[FS_NAMES_OPS];
-
-/* Of a call that has passed fs_call_ok, or that was made here: */
-static inline const struct fs_op *fs_call_op(const struct fs_names_call *c) {
-  return &fs_ops[c->op];
-}
-static inline uint64_t *fs_call_at(struct fs_names_call *c, uint8_t at) {
-  return (uint64_t *)(void *)((char *)c + at);
-}
-/* The directory whose owner is asked, and the record that the call is about; only where the operation has them. */
-static inline uint64_t fs_call_dir(const struct fs_names_call *c) {
-  return *fs_call_at((struct fs_names_call *)c, fs_call_op(c)->dir);
-}
-static inline uint64_t fs_call_id(const struct fs_names_call *c) {
-  return *fs_call_at((struct fs_names_call *)c, fs_call_op(c)->id);
-}
-/* The scope, of RECORD either FILE or DIRECTORY. */
-static inline enum fs_scope fs_call_scope(const struct fs_names_call *c) {
-  enum fs_scope scope = fs_call_op(c)->scope;
-  return scope != FS_SCOPE_RECORD ? scope : S_ISREG(c->mode) ? FS_SCOPE_FILE : FS_SCOPE_DIRECTORY;
-}
-
-/* True if the answer has to wait until bytes of a file are with another node, where files have replicas; and how many.
+/*
+ * What a home has appended and is not published yet: up to where, in bits from FS_APPENDED_RANK on,
+ * and its rank + 1. Of a home that goes before it is published the next one may lack it. What the
+ * first home has done counts.
  */
-static inline bool fs_call_bytes(const struct fs_names_call *c, uint64_t *bytes) {
-  const struct fs_op *op = fs_call_op(c);
-  if (op->bytes == 0 || (op->scope == FS_SCOPE_RECORD && fs_call_scope(c) != FS_SCOPE_FILE)) return false;
-  *bytes = *fs_call_at((struct fs_names_call *)c, op->bytes);
-  return true;
+#define FS_APPENDED_RANK 16
+static inline uint64_t fs_appended_more(uint64_t was, const struct fs_appended *at, uint64_t n) {
+  uint64_t end = FS_MIN(at->off, FS_RECORD_SEQ_MAX - n) + n, rank = at->home + 1ull;
+  if (was != 0 && (was & ((1u << FS_APPENDED_RANK) - 1)) != rank) return was;
+  return FS_MAX(was >> FS_APPENDED_RANK, end) << FS_APPENDED_RANK | rank;
 }
-
-/* Puts the tails behind a call, where there is room for them, and zeros up to a multiple of 8 bytes. Returns its size.
- */
-size_t fs_call_put(struct fs_names_call *c, const void *tail, size_t n, const void *tail2, size_t n2);
-/* True for a whole call, with all that its operation needs, in n bytes. Its records are checked as they are taken. */
-bool fs_call_ok(const void *body, size_t n);
+static inline void fs_appended_say(struct fs_call_extend *c, uint64_t appended) {
+  c->appended = appended >> FS_APPENDED_RANK;
+  c->appended_home = (uint32_t)(appended & ((1u << FS_APPENDED_RANK) - 1));
+}
 
 #endif

@@ -21,7 +21,7 @@
 #include "ipc/call.h"
 #include "util/base.h"
 
-#define FS_IPC_VERSION 10u
+#define FS_IPC_VERSION 11u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "ipc/call.h"
+#include "ipc/op.h"
 #include "util/util.h"
 
 static struct input {
