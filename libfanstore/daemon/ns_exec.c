@@ -437,5 +437,8 @@ static void (*const fs_handlers[FS_NAMES_OPS])(struct fs_ns *, struct fs_asked, 
 };
 
 void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  fs_handlers[c->op](ns, a, c);
+  if (fs_handlers[c->op])
+    fs_handlers[c->op](ns, a, c);
+  else
+    ns->dropped_messages++;
 }

@@ -400,7 +400,7 @@ void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names
   bool staged = f && f->in && !f->gone;
   if (fs_call_scope(c) == FS_SCOPE_PARTNER)
     fs_replica_call(d, a, c);
-  else if (!fs_spill_mine(d, fs_call_id(c)))
+  else if (!op->run || !fs_spill_mine(d, fs_call_id(c)))
     fs_ns_answer(d->ns, a, -EINVAL, NULL, 0);
   else if (fs_home_later(d, f, c))
     fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);

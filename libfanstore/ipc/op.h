@@ -25,25 +25,21 @@ enum fs_scope {
   FS_SCOPE_NODE,      /* the daemon of the client's own node, and no other one */
 };
 
-/* One operation: what is true of all its calls. Offsets are those of fields of struct
- * fs_names_call, or 0. */
+/* One operation: what is true of all its calls. A field is given by its offset in struct
+   fs_names_call; 0: the operation has none. */
 struct fs_op {
   const char *name;
   enum fs_scope scope;
   bool client;    /* a client may make the call */
   bool changes;   /* the call changes names: EROFS where outputs are read-only */
-  bool not_twice; /* A child that does not know what has become of its parent's call may not make it
-                     once more. */
-  bool not_later; /* The call is sent once: one that comes later could undo what was done after it.
-                   */
-  uint8_t dir;    /* the directory whose owner is asked */
-  uint8_t id;     /* the record that the call is about */
-  uint8_t call;   /* the call's own id: it is done once. The client's daemon sets it. */
-  uint8_t bytes;  /* how many bytes must be with another node before the answer comes, where files
-                     have replicas */
-  uint32_t flags; /* all that the operation has */
-  uint32_t later; /* the flag that says that nobody waits for the answer: the call may go with the
-                     next message */
+  bool not_twice; /* A forked child may not make its parent's unfinished call once more. */
+  bool not_later; /* The call is sent once: a later one could undo what was done since. */
+  uint8_t dir;    /* field: the directory whose owner is asked */
+  uint8_t id;     /* field: the record that the call is about */
+  uint8_t call;   /* field: the call's own id, set by the client's daemon: it is done once */
+  uint8_t bytes;  /* field: so many bytes are brought to a replica before the answer comes */
+  uint32_t flags; /* all flags that the operation has */
+  uint32_t later; /* the flag that lets the call wait for the next message to that rank */
   /* What the two tails of a call must be; NULL: empty. */
   bool (*tail)(const char *bytes, size_t n);
   bool (*tail2)(const char *bytes, size_t n);
@@ -52,15 +48,14 @@ struct fs_op {
 };
 extern const struct fs_op fs_ops[FS_NAMES_OPS];
 
-/* Of a call that has passed fs_call_ok, or that was made here: */
+/* The functions that follow take calls that were made here, or that have passed fs_call_ok. */
 static inline const struct fs_op *fs_call_op(const struct fs_names_call *c) {
   return &fs_ops[c->op];
 }
 static inline uint64_t *fs_call_at(struct fs_names_call *c, uint8_t at) {
   return (uint64_t *)(void *)((char *)c + at);
 }
-/* The directory whose owner is asked, and the record that the call is about; only where the
- * operation has them. */
+/* The fields `dir` and `id` of the table's row; only where the operation has them. */
 static inline uint64_t fs_call_dir(const struct fs_names_call *c) {
   return *fs_call_at((struct fs_names_call *)c, fs_call_op(c)->dir);
 }
@@ -73,9 +68,7 @@ static inline enum fs_scope fs_call_scope(const struct fs_names_call *c) {
   return scope != FS_SCOPE_RECORD ? scope : S_ISREG(c->setattr.mode) ? FS_SCOPE_FILE : FS_SCOPE_DIRECTORY;
 }
 
-/* True if the answer has to wait until bytes of a file are with another node, where files have
- * replicas; and how many.
- */
+/* True if, where files have replicas, *bytes are brought to one before the answer comes. */
 static inline bool fs_call_bytes(const struct fs_names_call *c, uint64_t *bytes) {
   const struct fs_op *op = fs_call_op(c);
   if (op->bytes == 0 || (op->scope == FS_SCOPE_RECORD && fs_call_scope(c) != FS_SCOPE_FILE)) return false;
@@ -83,12 +76,10 @@ static inline bool fs_call_bytes(const struct fs_names_call *c, uint64_t *bytes)
   return true;
 }
 
-/* Puts the tails behind a call, where there is room for them, and zeros up to a multiple of 8
- * bytes. Returns its size.
- */
+/* Puts the tails and the zeros behind a call, where there is room for them. Returns its size. */
 size_t fs_call_put(struct fs_names_call *c, const void *tail, size_t n, const void *tail2, size_t n2);
-/* True for a whole call, with all that its operation needs, in n bytes. Its records are checked as
- * they are taken. */
+/* True for a whole call, with all that its operation needs, in n bytes. Records in a tail are
+   checked by fs_record_next. */
 bool fs_call_ok(const void *body, size_t n);
 
 #endif
