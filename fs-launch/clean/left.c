@@ -20,7 +20,7 @@
 #include "../launch.h"
 #include "ipc/left.h"
 #include "ipc/local.h"
-#include "ipc/names.h"
+#include "ipc/record.h"
 #include "left_priv.h"
 #include "util/dir.h"
 

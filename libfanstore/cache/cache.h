@@ -23,7 +23,7 @@
 /* dataset < FS_MAX_DATASETS, block key < 2^41 (index/index.h) */
 #define FS_CACHE_KEY(dataset, key) ((uint64_t)(dataset) << 41 | (key))
 #define FS_CACHE_KEY_DATASET(k) ((uint32_t)((k) >> 41) & 0xffu)
-/* A block of an output file (ipc/names.h), with a dataset's number that no dataset has: one for blocks of FS_OUT_BLOCK,
+/* A block of an output file (ipc/call.h), with a dataset's number that no dataset has: one for blocks of FS_OUT_BLOCK,
    the next for those of FS_OUT_GRAIN. */
 #define FS_OUT_KEY(handle, block) FS_CACHE_KEY(FS_MAX_DATASETS, (uint64_t)(handle) << 21 | (block))
 #define FS_OUT_GRAIN_KEY(handle, block) (FS_OUT_KEY(handle, block) + (1ull << 41))

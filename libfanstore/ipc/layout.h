@@ -18,10 +18,10 @@
 #include <assert.h>
 #include <limits.h>
 
-#include "ipc/names.h"
+#include "ipc/call.h"
 #include "util/base.h"
 
-#define FS_IPC_VERSION 10u
+#define FS_IPC_VERSION 11u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -185,7 +185,7 @@ struct fs_channel {
   uint64_t magic;
   uint32_t version;
   uint32_t pid;
-  uint64_t first_id; /* of the client's output files; 0: the daemon has no more of them (ipc/names.h) */
+  uint64_t first_id; /* of the client's output files; 0: the daemon has no more of them (ipc/record.h) */
   alignas(64) _Atomic uint64_t posted;
   alignas(64) _Atomic uint64_t claimed;
   alignas(64) struct fs_req req[FS_CHANNEL_SLOTS];

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "ipc/local.h"
-#include "ipc/names.h"
+#include "ipc/record.h"
 #include "util/dir.h"
 #include "util/util.h"
 

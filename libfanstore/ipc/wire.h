@@ -14,7 +14,7 @@
 #include "util/util.h"
 
 #define FS_WIRE_MAGIC 0x52495746u
-#define FS_WIRE_VERSION 4u
+#define FS_WIRE_VERSION 5u
 
 enum fs_wire_tag {
   FS_TAG_REQUEST = 1,
@@ -61,7 +61,7 @@ struct fs_wire_rep {
 };
 static_assert(sizeof(struct fs_wire_rep) == 64, "fs_wire_rep is 64 bytes");
 
-/* About names of output files (ipc/names.h), on tag FS_TAG_NAMES: a head, then the body. */
+/* About names of output files (ipc/call.h), on tag FS_TAG_NAMES: a head, then the body. */
 #define FS_WIRE_NAMES_MAGIC 0x4e495746u
 struct fs_wire_names {
   uint32_t magic;

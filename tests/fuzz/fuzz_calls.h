@@ -8,7 +8,7 @@
 
 #include "daemon/daemon.h"
 #include "fuzz_input.h"
-#include "ipc/names.h"
+#include "ipc/op.h"
 #include "ipc/wire.h"
 
 #define RANKS 3u
@@ -56,72 +56,157 @@ static size_t some_list(char *p) {
 }
 
 /* What stands after the head, by operation. */
-static void call_tail(struct fs_names_call *c, char *p) {
+static size_t call_tails(struct fs_names_call *c) {
   static const char *const names[] = {"f", "g", "d", "one", "new", "longer-name", "recorded.", "r"};
   const char *name = names[byte() % FS_ARRAY_LEN(names)], *second = names[byte() % FS_ARRAY_LEN(names)];
   struct fs_range range = {byte() * 16u, 1 + byte()};
-  struct fs_wire_replica replica = {.offset = byte() * 64u, .length = byte() & 63, .file = c->id};
+  struct {
+    struct fs_wire_replica head;
+    char bytes[64];
+  } block = {.head = {.offset = byte() * 64u, .length = byte() & 63}};
+  char bytes[512];
+  size_t n;
+  bool some = byte() & 1, two = byte() & 1;
   switch (c->op) {
   case FS_NAMES_LOOKUP:
-    if (byte() & 1) return;
-    break;
+    return fs_call_put(c, name, some ? 0 : strlen(name), "", 0);
   case FS_NAMES_RENAME:
+    return fs_call_put(c, name, strlen(name), second, strlen(second));
   case FS_NAMES_CREATE:
-    c->name2_len = (uint16_t)(c->op == FS_NAMES_RENAME || S_ISLNK(c->mode) ? strlen(second) : 0);
-    memcpy(p + strlen(name), second, c->name2_len);
-    break;
+    return fs_call_put(c, name, strlen(name), second, S_ISLNK(c->create.mode) ? strlen(second) : 0);
   case FS_NAMES_REMOVE:
   case FS_NAMES_TAKE:
+    return fs_call_put(c, name, strlen(name), "", 0);
+  case FS_NAMES_EXTEND:
+    return fs_call_put(c, &range, sizeof(range), "", 0);
+  case FS_NAMES_APPEND:
+    c->append.bytes = byte();
+    take(bytes, c->append.bytes);
+    return fs_call_put(c, bytes, c->append.bytes, "", 0);
+  case FS_NAMES_REPLICA:
+    block.head.file = c->replica.id;
+    memset(block.bytes, 5, sizeof(block.bytes));
+    n = two ? some_list(bytes) : 0;
+    return fs_call_put(c, &block, some ? sizeof(block.head) + block.head.length : 0, bytes, n);
+  case FS_NAMES_MIRROR:
+    n = some ? a_record((char *)c, sizeof(*c)) : sizeof(*c);
+    c->tail_len = (uint16_t)(n - sizeof(*c));
+    return n;
+  default:
+    return fs_call_put(c, "", 0, "", 0);
+  }
+}
+
+/* A mode: of a file, a directory or a symlink. */
+static uint32_t a_mode(void) {
+  uint8_t type = byte();
+  return (type & 1 ? S_IFDIR : type & 2 ? S_IFLNK : S_IFREG) | (uint32_t)(type >> 2 & 7) << 6;
+}
+
+/* The fields of an operation, about what there may be. */
+static void call_fields(struct fs_names_call *c, uint8_t how) {
+  uint64_t dir = a_dir(), to = a_dir(), id = an_id(), id2 = an_id();
+  uint64_t number = how & 8 ? word() & 0xffff : byte() & 7, size = word() & 0xfffff;
+  const struct fs_op *op = fs_call_op(c);
+  uint32_t mode = a_mode();
+  switch (c->op) {
+  case FS_NAMES_LOOKUP:
+    c->lookup.id = id;
+    break;
+  case FS_NAMES_CREATE:
+    c->create = (struct fs_call_create){.size = size, .mode = mode};
+    break;
+  case FS_NAMES_PUBLISH:
+    c->publish = (struct fs_call_publish){.number = number, .size = size, .mode = mode};
+    break;
+  case FS_NAMES_REMOVE:
+    c->remove.call = id;
+    break;
+  case FS_NAMES_RENAME:
+    c->rename = (struct fs_call_rename){.dir = to, .call = id};
+    break;
+  case FS_NAMES_LIST:
+    c->list.after = number;
+    break;
+  case FS_NAMES_SETATTR:
+    c->setattr = (struct fs_call_setattr){.call = id2, .size = size, .changed = size, .mode = mode};
+    c->flags = 1 + c->flags % (S_ISREG(mode) ? 7 : 3);
+    break;
+  case FS_NAMES_RELEASE:
+    c->release.handle = (uint32_t)number;
     break;
   case FS_NAMES_EXTEND:
-    c->name_len = (uint16_t)sizeof(range);
-    memcpy(p, &range, sizeof(range));
-    return;
+    c->extend = (struct fs_call_extend){.part = id2, .bytes = size, .appended = number, .appended_home = byte() & 3};
+    break;
+  case FS_NAMES_EXTENTS:
+    c->extents.off = size;
+    break;
   case FS_NAMES_APPEND:
-    c->name_len = byte();
-    c->size = c->name_len;
-    take(p, c->name_len);
-    return;
+    c->append.call = id2;
+    break;
+  case FS_NAMES_RELAY:
+    c->relay = (struct fs_call_relay){.file = id2, .dir = dir, .off = size};
+    break;
+  case FS_NAMES_SYNC:
+    c->sync = (struct fs_call_sync){.upto = number, .size = size};
+    break;
+  case FS_NAMES_OFFER:
+    c->offer.part = number & 1 ? id2 : 0;
+    break;
+  case FS_NAMES_TAKE:
+    c->take = (struct fs_call_take){.to = to, .call = id, .caller = (uint32_t)number};
+    break;
+  case FS_NAMES_TAKEN:
+    c->taken = (struct fs_call_taken){.to = to, .call = id2};
+    break;
+  case FS_NAMES_ARRIVED:
+    c->arrived.call = id2;
+    break;
+  case FS_NAMES_ABOVE:
+    break;
+  case FS_NAMES_MIRROR:
+    c->mirror =
+        (struct fs_call_mirror){.id = number & 1 ? id : 0, .to = number & 2 ? to : 0, .call = number & 4 ? id2 : 0};
+    c->mirror.question = number;
+    c->mirror.asker = byte() & 3;
+    break;
+  case FS_NAMES_MARK:
+    c->mark.bit = (uint32_t)number;
+    break;
+  case FS_NAMES_ACCUSE:
+    c->accuse.rank = (uint32_t)number;
+    break;
+  case FS_NAMES_SET:
+    c->set.number = number;
+    break;
   case FS_NAMES_REPLICA:
-    if (byte() & 1) {
-      memcpy(p, &replica, sizeof(replica));
-      memset(p + sizeof(replica), 5, replica.length);
-      c->name_len = (uint16_t)(sizeof(replica) + replica.length);
-    }
-    if (byte() & 1) c->name2_len = (uint16_t)some_list(p + c->name_len);
-    return;
+    c->replica = (struct fs_call_replica){.dir = dir, .number = number, .size = size, .mode = mode};
+    c->replica.generation = byte() & 3;
+    c->replica.blocks = byte() & 3;
+    c->replica.sent = byte() & 7;
+    break;
   default:
-    return;
+    break;
   }
-  c->name_len = (uint16_t)strlen(name);
-  memcpy(p, name, c->name_len);
+  if (op->dir) *fs_call_at(c, op->dir) = dir;
+  if (op->id) *fs_call_at(c, op->id) = id;
 }
 
 /* A call: mostly one that there is, about what there may be. Of op, or 0: whichever. */
 static size_t a_call_of(char *body, uint32_t op) {
-  struct fs_names_call c = {0};
+  struct fs_names_call *c = (void *)body;
   uint8_t how = byte(), group = how % 4 % 3;
   memset(body, 0, 4096);
   if (how == 255) {
-    take(&c, sizeof(c));
-    c.name_len &= 1023;
-    c.name2_len &= 1023;
-  } else {
-    c.op = op ? op : an_op(group);
-    c.flags = byte() & 127;
-    c.dir = a_dir();
-    c.to = how & 4 ? (uint64_t)(byte() & 3) << 32 | (byte() & 3) : a_dir();
-    c.id = an_id();
-    c.seq = how & 8 ? word() & 0xffff : byte() & 7;
-    c.size = word() & 0xfffff;
-    uint8_t type = byte();
-    c.mode = (type & 1 ? S_IFDIR : type & 2 ? S_IFLNK : S_IFREG) | (uint32_t)(type >> 2 & 7) << 6;
-    if (c.op == FS_NAMES_SETATTR) c.flags = 1 + c.flags % (S_ISREG(c.mode) ? 7 : 3);
-    call_tail(&c, body + sizeof(c));
+    take(c, sizeof(*c));
+    c->tail_len &= 1023;
+    c->tail2_len &= 1023;
+    return fs_call_size(c);
   }
-  memcpy(body, &c, sizeof(c));
-  size_t n = fs_call_size(&c);
-  return how & 16 ? a_record(body, n) : n;
+  c->op = op ? op : an_op(group);
+  c->flags = byte() & fs_ops[c->op].flags;
+  call_fields(c, how);
+  return call_tails(c);
 }
 static size_t a_call(char *body) {
   return a_call_of(body, 0);

@@ -285,10 +285,10 @@ static void a_reply(void) {
 }
 
 /* What a client does before it tells of its file. */
-static void a_spill(const struct fs_names_call *c) {
+static void a_spill(uint64_t id, uint64_t size) {
   char name[FS_SPILL_NAME_SIZE];
-  int fd = openat(d->spill_fd, fs_spill_name(c->id, name), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (fd >= 0 && ftruncate(fd, (off_t)(c->size & 0xffff)) < 0) abort();
+  int fd = openat(d->spill_fd, fs_spill_name(id, name), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd >= 0 && ftruncate(fd, (off_t)(size & 0xffff)) < 0) abort();
   if (fd >= 0) close(fd);
 }
 
@@ -337,9 +337,10 @@ static void a_replica(uint32_t from) {
   if (!(how & 64)) return;
   size_t n = a_call_of(body, FS_NAMES_REPLICA);
   struct fs_names_call *c = (void *)body;
-  c->id = FS_OUT_ID_MAKE(from, k);
-  c->mode = S_IFREG | (c->mode & 0777);
-  c->to = (uint64_t)file[from][k].generation << 32 | (file[from][k].sent + c->to % 8 / 7);
+  c->replica.id = FS_OUT_ID_MAKE(from, k);
+  c->replica.mode = S_IFREG | (c->replica.mode & 0777);
+  c->replica.generation = file[from][k].generation;
+  c->replica.blocks = file[from][k].sent + (c->replica.blocks == 3);
   names_message(from, (struct fs_wire_names){.id = word(), .set = d->ns->members.number}, body, n);
 }
 
@@ -387,7 +388,8 @@ static void a_box(struct fs_client *c) {
   b->length = (uint32_t)a_call(b->body);
   uint8_t how = byte();
   const struct fs_names_call *call = (const void *)b->body;
-  if (how & 8 && call->id & FS_OUT_ID && call->id >> 63 == 0) a_spill(call);
+  uint64_t id = call->op < FS_NAMES_OPS && fs_call_op(call)->id ? fs_call_id(call) : 0;
+  if (how & 8 && fs_id_ok(id)) a_spill(id, call->publish.size);
   if (how & 1) b->length = word();
   atomic_fetch_or(&c->channel->boxes_claimed, 1u << i);
   atomic_store(&b->state, how & 2 ? byte() % 6 : FS_REQ_POSTED);

@@ -39,27 +39,50 @@ static uint64_t a_dir(void) {
   return b & 3 && mades > 0 ? made[b / 4 % FS_MIN(mades, MADE)] : FS_DATASET_DIR(0, b >> 2 & 3);
 }
 
+static uint32_t a_mode(uint8_t type) {
+  return (type & 1 ? S_IFDIR : type & 2 ? S_IFLNK : S_IFREG) | 0644;
+}
+
 static struct fs_names_call some_call(uint32_t rank, uint8_t op, const char **name, const char **name2) {
-  struct fs_names_call h = {.op = op, .dir = a_dir()};
+  struct fs_names_call h = {.op = op};
+  uint64_t dir = a_dir();
   uint8_t type = byte();
   *name = *name2 = "";
-  h.mode = (type & 1 ? S_IFDIR : type & 2 ? S_IFLNK : S_IFREG) | 0644;
-  if (op == FS_NAMES_CREATE || op == FS_NAMES_REMOVE || op == FS_NAMES_RENAME)
-    h.id = fs_ns_id(world.ns[rank]);
-  else if (op != FS_NAMES_LIST && op != FS_NAMES_LOOKUP)
-    h.id = an_id();
-  if (op == FS_NAMES_CREATE || op == FS_NAMES_REMOVE || op == FS_NAMES_RENAME || (op == FS_NAMES_LOOKUP && type & 4))
+  switch (op) {
+  case FS_NAMES_CREATE:
+    h.create = (struct fs_call_create){.dir = dir, .id = fs_ns_id(world.ns[rank]), .mode = a_mode(type)};
     *name = a_name();
-  if (op == FS_NAMES_RENAME) {
-    h.to = a_dir();
+    if (S_ISLNK(h.create.mode)) *name2 = "target";
+    made[mades++ % MADE] = h.create.id;
+    break;
+  case FS_NAMES_RENAME:
+    h.rename = (struct fs_call_rename){.dir = dir, .to = a_dir(), .call = fs_ns_id(world.ns[rank])};
+    *name = a_name();
     *name2 = a_name();
-    h.flags = type & 8 ? FS_NAMES_NOREPLACE : 0;
+    h.flags = type & 8 ? FS_RENAME_NOREPLACE : 0;
+    break;
+  case FS_NAMES_REMOVE:
+    h.remove = (struct fs_call_remove){.dir = dir, .call = fs_ns_id(world.ns[rank])};
+    *name = a_name();
+    h.flags = type & 1 ? FS_REMOVE_DIRECTORY : 0;
+    break;
+  case FS_NAMES_PUBLISH:
+    h.publish = (struct fs_call_publish){.dir = dir, .id = an_id(), .size = type, .mode = S_IFREG | 0644};
+    break;
+  case FS_NAMES_SETATTR:
+    h.setattr = (struct fs_call_setattr){.dir = dir, .id = an_id(), .mode = a_mode(type)};
+    h.flags = 1 + (type >> 4) % 3;
+    break;
+  case FS_NAMES_LIST:
+    h.list = (struct fs_call_list){.dir = dir, .after = type >> 4};
+    break;
+  case FS_NAMES_LOOKUP:
+    h.lookup = (struct fs_call_lookup){.dir = dir, .id = an_id()};
+    if (type & 4) *name = a_name();
+    break;
+  default:
+    h.times.dir = dir;
   }
-  if (op == FS_NAMES_CREATE && S_ISLNK(h.mode)) *name2 = "target";
-  if (op == FS_NAMES_CREATE) made[mades++ % MADE] = h.id;
-  if (op == FS_NAMES_SETATTR) h.flags = 1 + (type >> 4) % 3;
-  if (op == FS_NAMES_PUBLISH) h.size = type, h.mode = S_IFREG | 0644;
-  if (op == FS_NAMES_LIST) h.seq = type >> 4;
   return h;
 }
 
@@ -75,7 +98,6 @@ static void a_call(void) {
   at[i].used = true;
   at[i].rank = rank;
   struct fs_names_call h = some_call(rank, op, &name, &name2);
-  if (h.id == 0 && op == FS_NAMES_LOOKUP && !*name) h.id = an_id();
   call_start(&calls[i], rank, h, name, name2);
 }
 
@@ -129,21 +151,20 @@ static void a_made_up_one(void) {
   uint8_t how = byte();
   if (from == to || world.dead[to]) return;
   world.hostile = true;
-  struct fs_names_call h = some_call(to, FS_NAMES_LOOKUP, &name, &name2);
-  h.op = an_op(how % 3);
-  h.id = an_id();
-  h.to = a_dir();
-  h.seq = how & 4 ? byte() : an_id();
-  h.size = how & 8 ? byte() : an_id();
-  h.flags = byte();
-  if (how & 16) name = a_name();
-  h.name_len = (uint16_t)strlen(name);
-  h.name2_len = (uint16_t)(how & 32 ? 1 : 0);
-  memcpy(body, &h, sizeof(h));
-  memcpy(body + sizeof(h), name, h.name_len);
-  body[sizeof(h) + h.name_len] = 'g';
+  struct fs_names_call *c = (void *)body;
+  const struct fs_op *op;
+  c->op = an_op(how % 3);
+  op = fs_call_op(c);
+  for (uint8_t place = offsetof(struct fs_names_call, lookup); place < sizeof(*c); place += 8)
+    *fs_call_at(c, place) = how & 8 ? byte() : an_id();
+  if (op->dir) *fs_call_at(c, op->dir) = a_dir();
+  if (op->id) *fs_call_at(c, op->id) = an_id();
+  c->flags = byte() & op->flags;
+  name = op->tail && how & 16 ? a_name() : "";
+  name2 = op->tail2 && how & 32 ? "g" : "";
+  size_t n = fs_call_put(c, name, strlen(name), name2, strlen(name2));
   struct fs_ns_message head = {.id = byte(), .set = world.ns[to]->members.number + (how & 64 ? byte() : 0)};
-  fs_ns_receive(world.ns[to], world.now, from, &head, body, fs_call_size(&h));
+  fs_ns_receive(world.ns[to], world.now, from, &head, body, n);
 }
 
 static void a_cut(bool heal) {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "ipc/names.h"
+#include "ipc/op.h"
 #include "util/util.h"
 
 static struct input {
@@ -31,11 +31,15 @@ static inline uint32_t word(void) {
   return w;
 }
 
-/* An operation on names: of a client's, of those between keepers, or to a rank. */
+/* An operation on names: 0: of a client's; 1: of those between keepers; 2: the others. */
+static inline unsigned op_group(uint32_t op) {
+  return fs_ops[op].client ? 0 : fs_ops[op].scope == FS_SCOPE_DIRECTORY ? 1 : 2;
+}
 static inline uint32_t an_op(unsigned group) {
-  static const uint8_t firsts[] = {FS_NAMES_LOOKUP, FS_NAMES_TAKE, FS_NAMES_MIRROR},
-                       lasts[] = {FS_NAMES_CLIENT_OPS - 1, FS_NAMES_ABOVE, FS_NAMES_REPLICA};
-  return firsts[group] + byte() % (lasts[group] - firsts[group] + 1u);
+  uint8_t ops[FS_NAMES_OPS], n = 0;
+  for (uint8_t op = 1; op < FS_NAMES_OPS; op++)
+    if (op_group(op) == group) ops[n++] = op;
+  return ops[byte() % n];
 }
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "ipc/names.h"
+#include "ipc/op.h"
 #include "ipc/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,38 +24,104 @@ static void check_records(const char *body, size_t n, size_t at) {
   }
 }
 
-static void check_call(const struct fs_names_call *c, size_t n) {
-  if (fs_call_size(c) > n || c->op == FS_NAMES_CLIENT_OPS) abort();
-  bool replica = c->op == FS_NAMES_REPLICA;
-  bool bytes = c->op == FS_NAMES_EXTEND || c->op == FS_NAMES_APPEND || replica; /* in a name's place */
-  if (!bytes && c->name_len > 0 && memchr(fs_call_name(c), '/', c->name_len)) abort();
+static void check(bool good) {
+  if (!good) abort();
+}
+
+static bool is_id(uint64_t id) {
+  return (id & FS_OUT_ID) && !(id >> 63);
+}
+
+static bool is_name(const char *name, size_t n) {
+  return n > 0 && n <= FS_RECORD_NAME_MAX && !memchr(name, '/', n) && !memchr(name, '\0', n);
+}
+
+static void check_ranges(const char *ranges, size_t n) {
   struct fs_range r;
-  for (size_t at = 0; c->op == FS_NAMES_EXTEND && at < c->name_len; at += sizeof(r)) {
-    memcpy(&r, fs_call_name(c) + at, sizeof(r));
-    if (c->name_len - at < sizeof(r) || r.len == 0 || r.off + r.len < r.off || r.off + r.len > INT64_MAX) abort();
+  for (size_t at = 0; at < n; at += sizeof(r)) {
+    check(n - at >= sizeof(r));
+    memcpy(&r, ranges + at, sizeof(r));
+    check(r.len > 0 && r.off + r.len >= r.off && r.off + r.len <= INT64_MAX);
   }
+}
+
+static void check_list(const char *list, size_t n) {
   struct fs_out_extent e;
-  for (size_t at = sizeof(struct fs_replica_list); replica && at < c->name2_len; at += sizeof(e)) {
-    if (c->name2_len - at < sizeof(e)) abort();
-    memcpy(&e, fs_call_name2(c) + at, sizeof(e));
-    if (e.part == 0 ? e.len != 0 : e.len == 0 || !(e.part & FS_OUT_ID)) abort();
-    if (e.off + e.len < e.off || e.off + e.len > INT64_MAX) abort();
+  check(n == 0 || n >= sizeof(struct fs_replica_list));
+  for (size_t at = sizeof(struct fs_replica_list); at < n; at += sizeof(e)) {
+    check(n - at >= sizeof(e));
+    memcpy(&e, list + at, sizeof(e));
+    check(e.part == 0 ? e.len == 0 : e.len > 0 && is_id(e.part));
+    check(e.off + e.len >= e.off && e.off + e.len <= INT64_MAX);
   }
-  if (replica && c->name2_len > 0 && c->name2_len < sizeof(struct fs_replica_list)) abort();
-  if (c->op == FS_NAMES_APPEND && c->name_len > 0 && c->name_len != c->size) abort();
-  bool of_file = fs_call_of_file(c) || c->op == FS_NAMES_SETATTR || c->op == FS_NAMES_FIND;
-  of_file = of_file || c->op == FS_NAMES_ABOVE || c->op == FS_NAMES_WHERE || replica;
-  if (replica && (!S_ISREG(c->mode) || (c->name_len > 0 && c->name_len < sizeof(struct fs_wire_replica)))) abort();
-  if (of_file && (!(c->id & FS_OUT_ID) || c->id >> 63)) abort();
-  if (c->op == FS_NAMES_OWN && (!fs_call_of_file(c) || c->name_len + c->name2_len > 0)) abort();
-  bool two = c->op == FS_NAMES_EXTEND || c->op == FS_NAMES_RELAY;
-  if (two && (!(c->to & FS_OUT_ID) || c->to >> 63)) abort();
-  if (c->op == FS_NAMES_OFFER && c->to != 0 && (!(c->to & FS_OUT_ID) || c->to >> 63)) abort();
-  if (c->op == FS_NAMES_OFFER && (!fs_call_of_file(c) || c->name_len + c->name2_len > 0)) abort();
-  if (c->op == FS_NAMES_SETATTR && (c->flags & FS_SET_SIZE) && !S_ISREG(c->mode)) abort();
-  if (c->op == FS_NAMES_TIMES && (c->dir == 0 || c->dir >> 63 || c->name_len + c->name2_len > 0)) abort();
-  if (c->op == FS_NAMES_MIRROR && (c->mtime < 0 || c->mtime > INT64_MAX / 2)) abort();
-  if (c->op == FS_NAMES_LOOKUP && c->name_len == 0 && !(c->id & FS_OUT_ID)) abort();
+}
+
+/* What the handlers take for granted, said once more. */
+static void check_fields(const struct fs_names_call *c) {
+  const char *tail = fs_call_tail(c), *tail2 = fs_call_tail2(c);
+  switch (c->op) {
+  case FS_NAMES_LOOKUP:
+    check(c->tail_len > 0 ? is_name(tail, c->tail_len) : is_id(c->lookup.id));
+    break;
+  case FS_NAMES_CREATE:
+    check(is_name(tail, c->tail_len) && S_ISLNK(c->create.mode) == (c->tail2_len > 0));
+    check(is_id(c->create.id) && c->create.size <= INT64_MAX && c->create.mtime_ns < 1000000000);
+    break;
+  case FS_NAMES_PUBLISH:
+    check(is_id(c->publish.id) && c->publish.size <= INT64_MAX && c->publish.mtime_ns < 1000000000);
+    break;
+  case FS_NAMES_REMOVE:
+  case FS_NAMES_TAKE:
+    check(is_name(tail, c->tail_len));
+    break;
+  case FS_NAMES_RENAME:
+    check(is_name(tail, c->tail_len) && is_name(tail2, c->tail2_len));
+    check(c->rename.dir != 0 && !(c->rename.dir >> 63) && c->rename.to != 0 && !(c->rename.to >> 63));
+    break;
+  case FS_NAMES_SETATTR:
+    check(is_id(c->setattr.id) && c->setattr.size <= INT64_MAX && c->setattr.mtime_ns < 1000000000);
+    check(c->flags != 0 && (!(c->flags & FS_SET_SIZE) || S_ISREG(c->setattr.mode)));
+    break;
+  case FS_NAMES_EXTEND:
+    check_ranges(tail, c->tail_len);
+    check(is_id(c->extend.id) && is_id(c->extend.part));
+    break;
+  case FS_NAMES_APPEND:
+    check(c->tail_len == 0 || c->tail_len == c->append.bytes);
+    break;
+  case FS_NAMES_RELAY:
+    check(is_id(c->relay.id) && is_id(c->relay.file) && c->relay.off <= INT64_MAX);
+    break;
+  case FS_NAMES_OFFER:
+    check(is_id(c->offer.file) && (c->offer.part == 0 || is_id(c->offer.part)));
+    break;
+  case FS_NAMES_TIMES:
+    check(c->times.dir != 0 && !(c->times.dir >> 63));
+    break;
+  case FS_NAMES_MIRROR:
+    check(c->mirror.dir != 0 && c->mirror.changed <= INT64_MAX / 2);
+    break;
+  case FS_NAMES_MARK:
+    check(c->mark.bit < FS_MARK_BITS);
+    break;
+  case FS_NAMES_REPLICA:
+    check(is_id(c->replica.id) && S_ISREG(c->replica.mode) && c->replica.size <= INT64_MAX);
+    check(c->tail_len == 0 || c->tail_len >= sizeof(struct fs_wire_replica));
+    check_list(tail2, c->tail2_len);
+    break;
+  default:
+    break;
+  }
+}
+
+static void check_call(const struct fs_names_call *c, size_t n) {
+  check(fs_call_size(c) <= n && c->op > 0 && c->op < FS_NAMES_OPS);
+  const struct fs_op *op = fs_call_op(c);
+  check(op->scope != FS_SCOPE_NONE && !(c->flags & ~op->flags));
+  check((op->tail || c->tail_len == 0) && (op->tail2 || c->tail2_len == 0));
+  check(fs_call_scope(c) != FS_SCOPE_FILE || is_id(fs_call_id(c)));
+  check(op->dir == 0 || (fs_call_dir(c) != 0 && !(fs_call_dir(c) >> 63)));
+  check_fields(c);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -66,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (fs_call_ok(body, size)) {
     const struct fs_names_call *c = (const void *)body;
     check_call(c, size);
-    check_records(body, size, fs_call_size(c));
+    check_records(body, size, sizeof(*c));
   }
   check_records(body, size, 0);
   free(body);

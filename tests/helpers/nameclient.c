@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client of fanstored's names of output files, for tests: makes the calls of ipc/names.h by the boxes of its own
+ * A client of fanstored's names of output files, for tests: makes the calls of ipc/call.h by the boxes of its own
  * channel, one for each line of its input, and prints what came of it.
  *
  *   nameclient SOCKET
@@ -19,7 +19,7 @@
  *   relay ID TO                the spill ID stands for the file TO
  *   relays TO N                N such of one empty spill: "ok N", or the first error and how many there were before
  *   append ID TEXT | extend ID PART OFFSET LENGTH | offer ID PART
- *   op DIR N                   a call with this number, about DIR and no name
+ *   refused DIR                calls of all numbers that are none of a client's, about DIR: those that are not EINVAL
  *   spill 0                    where this node's outputs are
  *
  * A DIR is a number: 1 is the dataset's root, others are ids. Prints "ok" or the errno's name, then records: "ID NAME
@@ -37,6 +37,7 @@
 #include "cache/cache.h"
 #include "ipc/handover.h"
 #include "ipc/layout.h"
+#include "ipc/op.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -63,12 +64,8 @@ static void *map(enum fs_handover_fd which, int prot) {
 static void post_bytes(uint32_t i, struct fs_names_call call, const void *name, size_t n, const char *name2) {
   struct fs_box *b = &c.ch->box[i];
   uint64_t one = 1;
-  call.name_len = (uint16_t)n;
-  call.name2_len = (uint16_t)strlen(name2);
   memcpy(b->body, &call, sizeof(call));
-  memcpy(b->body + sizeof(call), name, call.name_len);
-  memcpy(b->body + sizeof(call) + call.name_len, name2, call.name2_len);
-  b->length = (uint32_t)fs_call_size(&call);
+  b->length = (uint32_t)fs_call_put((void *)b->body, name, n, name2, strlen(name2));
   atomic_fetch_or(&c.ch->boxes_claimed, 1u << i);
   atomic_store(&b->state, FS_REQ_POSTED);
   atomic_fetch_or(&c.ch->boxes_posted, 1u << i);
@@ -108,7 +105,7 @@ static void print_answer(void) {
 
 /* All of a directory, a line a page. */
 static void list(uint64_t dir) {
-  struct fs_names_call call = {.op = FS_NAMES_LIST, .dir = dir};
+  struct fs_names_call call = {.op = FS_NAMES_LIST, .list.dir = dir};
   const struct fs_box *b = &c.ch->box[0];
   do {
     size_t at = 0;
@@ -117,7 +114,7 @@ static void list(uint64_t dir) {
     finish(0);
     if (b->err == 0 && b->length == 0) break;
     print_answer();
-    while ((r = fs_record_next(b->body, b->length, &at)) != NULL) call.seq = r->seq;
+    while ((r = fs_record_next(b->body, b->length, &at)) != NULL) call.list.after = r->seq;
   } while (b->err == 0);
   printf("end\n");
   fflush(stdout);
@@ -138,14 +135,15 @@ static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window, 
   static uint64_t made;
   int fd[FS_CHANNEL_BOXES];
   uint64_t start = fs_now_ns();
-  struct fs_names_call create = {.op = FS_NAMES_CREATE, .dir = dir, .id = FS_OUT_ID, .mode = S_IFREG | 0644};
-  struct fs_names_call publish = {.op = FS_NAMES_PUBLISH, .dir = dir, .size = 1, .mode = S_IFREG | 0644};
+  struct fs_names_call create = {.op = FS_NAMES_CREATE,
+                                 .create = {.dir = dir, .id = FS_OUT_ID, .mode = S_IFREG | 0644}};
+  struct fs_names_call publish = {.op = FS_NAMES_PUBLISH, .publish = {.dir = dir, .size = 1, .mode = S_IFREG | 0644}};
   for (unsigned i = 0; i < n; i += window) {
     uint32_t now = FS_MIN(window, n - i);
     for (uint32_t k = 0; k < now; k++) {
       snprintf(name, sizeof(name), "%s%u", prefix, i + k);
-      if (spill) create.id = c.ch->first_id + made++;
-      if (spill) fd[k] = spill_make(create.id);
+      if (spill) create.create.id = c.ch->first_id + made++;
+      if (spill) fd[k] = spill_make(create.create.id);
       post(k, create, name, "");
     }
     for (uint32_t k = 0; k < now; k++) {
@@ -153,7 +151,7 @@ static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window, 
       finish(k);
       const struct fs_record *r = fs_record_next(c.ch->box[k].body, c.ch->box[k].length, &at);
       errors += c.ch->box[k].err != 0;
-      publish.id = r ? r->id : FS_OUT_ID;
+      publish.publish.id = r ? r->id : FS_OUT_ID;
       post(k, publish, "", "");
     }
     for (uint32_t k = 0; k < now; k++) {
@@ -171,7 +169,7 @@ static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window, 
 static void hold(uint64_t id) {
   const struct fs_box *b = &c.ch->box[0];
   struct fs_held held;
-  post(0, (struct fs_names_call){.op = FS_NAMES_HOLD, .id = id}, "", "");
+  post(0, (struct fs_names_call){.op = FS_NAMES_HOLD, .hold.id = id}, "", "");
   finish(0);
   if (b->err == 0 && b->length != sizeof(held)) die("hold", -EPROTO);
   memcpy(&held, b->body, sizeof(held));
@@ -248,11 +246,17 @@ static void rude(uint64_t seconds) {
     uint64_t key = x % 3 == 0 ? x : FS_OUT_KEY((x >> 16) % 8, (x >> 40) % 16);
     if (x % 3 == 1) key = FS_OUT_GRAIN_KEY((x >> 16) % 8, (x >> 40) % 16);
     if (!waiting(slot)) request(slot, key, (uint32_t)(x >> 60) & 1);
-    struct fs_names_call call = {.op = (uint32_t)(x >> 33) % 12, .flags = (uint32_t)(x >> 4) & 7};
-    call.id = x % 5 == 0 ? x >> 1 : FS_OUT_ID_FIRST((x >> 24) % 3, (x >> 28) % 4) + (x >> 50) % 8;
-    call.dir = x % 2 ? FS_DATASET_DIR(0, 0) : call.id;
-    call.seq = (x >> 44) % 8;
-    call.mode = x % 7 ? S_IFREG | 0600 : (uint32_t)x;
+    struct fs_names_call call = {.op = (uint32_t)(x >> 33) % FS_NAMES_OPS, .flags = (uint32_t)(x >> 4) & 7};
+    uint64_t id = x % 5 == 0 ? x >> 1 : FS_OUT_ID_FIRST((x >> 24) % 3, (x >> 28) % 4) + (x >> 50) % 8;
+    const struct fs_op *op = &fs_ops[call.op];
+    for (uint8_t at = offsetof(struct fs_names_call, lookup); at < sizeof(call); at += 8)
+      *fs_call_at(&call, at) = x >> 44 & 7;
+    if (op->id) *fs_call_at(&call, op->id) = id;
+    if (op->dir) *fs_call_at(&call, op->dir) = x % 2 ? FS_DATASET_DIR(0, 0) : id;
+    if (x % 3) call.flags &= op->flags;
+    if (x % 7 && call.op == FS_NAMES_CREATE) call.create.mode = S_IFREG | 0600;
+    if (x % 7 && call.op == FS_NAMES_SETATTR) call.setattr.mode = S_IFREG | 0600;
+    if (x % 7 && call.op == FS_NAMES_PUBLISH) call.publish.mode = S_IFREG | 0600;
     uint32_t state = atomic_load(&c.ch->box[i].state);
     if (state != FS_REQ_POSTED && state != FS_REQ_ASLEEP) post(i, call, x % 4 ? "" : "rude", "");
     asked++;
@@ -261,24 +265,24 @@ static void rude(uint64_t seconds) {
   fflush(stdout);
 }
 
-static void set(struct fs_names_call call, char **word, int n) {
+static void set(uint64_t dir, uint64_t id, char **word, int n) {
   uint64_t value;
-  call.op = FS_NAMES_SETATTR;
-  call.mode = word[3][0] == 'd' ? S_IFDIR : word[3][0] == 'l' ? S_IFLNK : S_IFREG;
+  struct fs_names_call call = {.op = FS_NAMES_SETATTR, .setattr = {.dir = dir, .id = id}};
+  call.setattr.mode = word[3][0] == 'd' ? S_IFDIR : word[3][0] == 'l' ? S_IFLNK : S_IFREG;
   for (int i = 4; i < n; i++) {
     const char *v = strchr(word[i], '=');
     if (!v) die(word[i], -EINVAL);
     if (word[i][1] == 'o') {
       call.flags |= FS_SET_MODE;
-      call.mode |= (uint32_t)strtoul(v + 1, NULL, 8);
+      call.setattr.mode |= (uint32_t)strtoul(v + 1, NULL, 8);
     } else if (fs_parse_u64(v + 1, 0, INT64_MAX, &value) != 0) {
       die(word[i], -EINVAL);
     } else if (word[i][0] == 'm') {
       call.flags |= FS_SET_TIMES;
-      call.mtime = (int64_t)value;
+      call.setattr.mtime = (int64_t)value;
     } else {
       call.flags |= FS_SET_SIZE;
-      call.size = value;
+      call.setattr.size = value;
     }
   }
   post(0, call, "", "");
@@ -298,34 +302,60 @@ static void one(struct fs_names_call call, const char *name, const char *name2) 
   print_answer();
 }
 
+static void refused(uint64_t dir) {
+  const uint32_t beyond[] = {0, FS_NAMES_OPS, FS_NAMES_OPS + 1, 255, UINT16_MAX, UINT32_MAX};
+  unsigned tried = 0, others = 0;
+  for (uint32_t i = 0; i < FS_NAMES_OPS + FS_ARRAY_LEN(beyond); i++) {
+    struct fs_names_call call = {.op = i < FS_NAMES_OPS ? i : beyond[i - FS_NAMES_OPS], .lookup.dir = dir};
+    if (call.op < FS_NAMES_OPS && fs_ops[call.op].client) continue;
+    post(0, call, "", "");
+    finish(0);
+    tried++;
+    if (c.ch->box[0].err == -EINVAL) continue;
+    printf("%u: %d ", call.op, c.ch->box[0].err);
+    others++;
+  }
+  printf("%s\n", tried > 10 && others == 0 ? "all" : "not all");
+  fflush(stdout);
+}
+
 /* What the daemon shall do with a file, of which there may be nothing. */
 static void of_file(uint64_t id, char **word, int n) {
-  struct fs_names_call call = {.op = FS_NAMES_APPEND, .id = id};
+  struct fs_names_call call;
   struct fs_range range = {0};
-  if (word[0][0] == 'a') {
-    call.size = strlen(word[2]);
-    one(call, word[2], "");
-    return;
-  }
-  call.op = word[0][0] == 'r' ? FS_NAMES_RELAY : word[0][0] == 'o' ? FS_NAMES_OFFER : FS_NAMES_EXTEND;
-  if (fs_parse_u64(word[2], 0, UINT64_MAX, &call.to) != 0) die(word[2], -EINVAL);
+  uint64_t number = 0;
+  if (word[0][0] != 'a' && fs_parse_u64(word[2], 0, UINT64_MAX, &number) != 0) die(word[2], -EINVAL);
   if (n == 5 &&
       (fs_parse_u64(word[3], 0, INT64_MAX, &range.off) != 0 || fs_parse_u64(word[4], 1, INT64_MAX, &range.len) != 0))
     die(word[3], -EINVAL);
-  post_bytes(0, call, &range, n == 5 ? sizeof(range) : 0, "");
+  switch (word[0][0]) {
+  case 'a':
+    call = (struct fs_names_call){.op = FS_NAMES_APPEND, .append = {.id = id, .bytes = strlen(word[2])}};
+    break;
+  case 'r':
+    call = (struct fs_names_call){.op = FS_NAMES_RELAY, .relay = {.id = id, .file = number}};
+    break;
+  case 'o':
+    call = (struct fs_names_call){.op = FS_NAMES_OFFER, .offer = {.file = id, .part = number}};
+    break;
+  default:
+    call = (struct fs_names_call){.op = FS_NAMES_EXTEND, .extend = {.id = id, .part = number}};
+  }
+  const void *tail = n == 5 ? (const void *)&range : word[2];
+  post_bytes(0, call, tail, n == 5 ? sizeof(range) : word[0][0] == 'a' ? strlen(word[2]) : 0, "");
   finish(0);
   print_answer();
 }
 
 static void relays(uint64_t to, uint64_t n) {
-  struct fs_names_call call = {.op = FS_NAMES_RELAY, .id = c.ch->first_id + FS_OUT_ID_FILES / 2, .to = to};
+  struct fs_names_call call = {.op = FS_NAMES_RELAY, .relay = {.id = c.ch->first_id + FS_OUT_ID_FILES / 2, .file = to}};
   char first[PATH_MAX + 64], path[PATH_MAX + 64];
   snprintf(first, sizeof(first), "%s/relays", c.ctl->spill);
   int fd = open(first, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); /* as long as it can be written, they stay */
   if (fd < 0) die(first, -errno);
   uint64_t i = 0;
-  for (; i < n; i++, call.id++) {
-    snprintf(path, sizeof(path), "%s/" FS_OUT_FILE, c.ctl->spill, (unsigned long long)call.id);
+  for (; i < n; i++, call.relay.id++) {
+    snprintf(path, sizeof(path), "%s/" FS_OUT_FILE, c.ctl->spill, (unsigned long long)call.relay.id);
     if (link(first, path) < 0) die(path, -errno);
     post(0, call, "", "");
     finish(0);
@@ -343,48 +373,48 @@ static void command(char *line) {
   uint64_t number = 0, dir = 0;
   if (n < 2 || fs_parse_u64(word[1], 0, UINT64_MAX, &dir) != 0) die(line, -EINVAL);
   if (dir == 1 && strcmp(word[0], "fetch") != 0 && strcmp(word[0], "rude") != 0) dir = FS_DATASET_DIR(0, 0);
-  struct fs_names_call call = {.dir = dir, .id = FS_OUT_ID};
+  struct fs_names_call call = {0};
+  uint64_t id = 0;
   if (strcmp(word[0], "create") == 0 && n >= 3) {
     size_t len = strlen(word[2]);
     bool directory = word[2][len - 1] == '/';
     if (directory) word[2][len - 1] = '\0';
-    call.op = FS_NAMES_CREATE;
-    call.mode = n > 3 ? S_IFLNK | 0777 : directory ? S_IFDIR | 0755 : S_IFREG | 0644;
+    call = (struct fs_names_call){.op = FS_NAMES_CREATE, .create = {.dir = dir, .id = FS_OUT_ID}};
+    call.create.mode = n > 3 ? S_IFLNK | 0777 : directory ? S_IFDIR | 0755 : S_IFREG | 0644;
     one(call, word[2], n > 3 ? word[3] : "");
   } else if (strcmp(word[0], "lookup") == 0 && n == 3) {
-    call.op = FS_NAMES_LOOKUP;
+    call = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = dir};
     one(call, word[2], "");
   } else if ((strcmp(word[0], "remove") == 0 || strcmp(word[0], "rmdir") == 0) && n == 3) {
-    call.op = FS_NAMES_REMOVE;
-    call.mode = word[0][1] == 'm' ? S_IFDIR : S_IFREG;
+    call = (struct fs_names_call){.op = FS_NAMES_REMOVE, .remove.dir = dir};
+    call.flags = word[0][1] == 'm' ? FS_REMOVE_DIRECTORY : 0;
     one(call, word[2], "");
   } else if (strcmp(word[0], "publish") == 0 && n == 4) {
-    call.op = FS_NAMES_PUBLISH;
-    call.mode = S_IFREG | 0644;
-    if (fs_parse_u64(word[2], 0, UINT64_MAX, &call.id) != 0 || fs_parse_u64(word[3], 0, INT64_MAX, &call.size) != 0)
+    if (fs_parse_u64(word[2], 0, UINT64_MAX, &id) != 0 || fs_parse_u64(word[3], 0, INT64_MAX, &number) != 0)
       die("publish", -EINVAL);
+    call = (struct fs_names_call){.op = FS_NAMES_PUBLISH,
+                                  .publish = {.dir = dir, .id = id, .size = number, .mode = S_IFREG | 0644}};
     one(call, "", "");
   } else if (strcmp(word[0], "rename") == 0 && n == 5 && fs_parse_u64(word[3], 0, UINT64_MAX, &number) == 0) {
-    call.op = FS_NAMES_RENAME;
-    call.to = number == 1 ? FS_DATASET_DIR(0, 0) : number;
+    call = (struct fs_names_call){.op = FS_NAMES_RENAME,
+                                  .rename = {.dir = dir, .to = number == 1 ? FS_DATASET_DIR(0, 0) : number}};
     one(call, word[2], word[4]);
-  } else if (strcmp(word[0], "find") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT64_MAX, &call.id) == 0) {
-    call.op = FS_NAMES_LOOKUP;
+  } else if (strcmp(word[0], "find") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT64_MAX, &id) == 0) {
+    call = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup = {.dir = dir, .id = id}};
     one(call, "", "");
-  } else if (strcmp(word[0], "setattr") == 0 && n >= 5 && fs_parse_u64(word[2], 0, UINT64_MAX, &call.id) == 0) {
-    set(call, word, n);
+  } else if (strcmp(word[0], "setattr") == 0 && n >= 5 && fs_parse_u64(word[2], 0, UINT64_MAX, &id) == 0) {
+    set(dir, id, word, n);
   } else if (strcmp(word[0], "hold") == 0) {
     hold(dir);
-  } else if (strcmp(word[0], "release") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT32_MAX, &call.seq) == 0) {
-    call = (struct fs_names_call){.op = FS_NAMES_RELEASE, .id = dir, .seq = call.seq};
+  } else if (strcmp(word[0], "release") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT32_MAX, &number) == 0) {
+    call = (struct fs_names_call){.op = FS_NAMES_RELEASE, .release = {.id = dir, .handle = (uint32_t)number}};
     one(call, "", "");
   } else if (strcmp(word[0], "fetch") == 0 && n == 4 && fs_parse_u64(word[2], 0, INT64_MAX, &number) == 0) {
     fetch((uint32_t)dir, number, word[3]);
   } else if (strcmp(word[0], "rude") == 0) {
     rude(dir);
-  } else if (strcmp(word[0], "op") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT16_MAX, &number) == 0) {
-    call.op = (uint16_t)number;
-    one(call, "", "");
+  } else if (strcmp(word[0], "refused") == 0) {
+    refused(dir);
   } else if ((strcmp(word[0], "relay") == 0 || strcmp(word[0], "append") == 0) && n == 3) {
     of_file(dir, word, n);
   } else if ((strcmp(word[0], "extend") == 0 && n == 5) || (strcmp(word[0], "offer") == 0 && n == 3)) {

@@ -100,7 +100,8 @@ static void sim_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_
   if (world.now < world.busy)
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
   else
-    fs_ns_answer(ns, a, c->op == FS_NAMES_REPLICA || fs_ns_home(ns, c->id) == rank_of(ns) ? 0 : -EINVAL, c, sizeof(*c));
+    fs_ns_answer(ns, a, c->op == FS_NAMES_REPLICA || fs_ns_home(ns, fs_call_id(c)) == rank_of(ns) ? 0 : -EINVAL, c,
+                 sizeof(*c));
 }
 static void sim_members(struct fs_ns *ns) {
   (void)ns;
@@ -211,18 +212,20 @@ static void call_done(void *ctx, fs_err err, const void *body, size_t n) {
   if (n > 0) memcpy(c->body, body, n);
 }
 
+/* CREATE in this directory, by this rank. */
+static inline struct fs_names_call call_create(uint32_t rank, uint64_t dir, uint32_t mode) {
+  return (struct fs_names_call){.op = FS_NAMES_CREATE,
+                                .create = {.dir = dir, .id = fs_ns_id(world.ns[rank]), .mode = mode}};
+}
+
 static void call_start(struct call *c, uint32_t rank, struct fs_names_call head, const char *name, const char *name2) {
   alignas(8) char buf[sizeof(head) + 600];
-  head.name_len = (uint16_t)strlen(name);
-  head.name2_len = (uint16_t)strlen(name2);
   memcpy(buf, &head, sizeof(head));
-  memcpy(buf + sizeof(head), name, head.name_len);
-  memcpy(buf + sizeof(head) + head.name_len, name2, head.name2_len);
-  size_t n = fs_call_size(&head);
+  size_t n = fs_call_put((void *)buf, name, strlen(name), name2, strlen(name2));
   c->done = false;
   c->n = 0;
   assert_true(fs_call_ok(buf, n));
-  fs_ns_call(world.ns[rank], world.now, (const void *)buf, n, call_done, c);
+  fs_ns_call(world.ns[rank], world.now, (const void *)buf, call_done, c);
 }
 
 static inline void call_wait(struct call *c) {

@@ -65,7 +65,7 @@ static inline void keep_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns
   said.asks++;
   said.head = *head;
   memcpy(&said.call, body, sizeof(said.call));
-  memcpy(said.list, fs_call_name2(c), c->name2_len);
+  memcpy(said.list, fs_call_tail2(c), c->tail2_len);
 }
 static inline void take_dropped(struct fs_ns *ns, uint64_t id) {
   (void)ns;
@@ -159,17 +159,18 @@ static inline void word_with(uint32_t generation, uint32_t blocks, uint64_t size
   alignas(8) char body[FS_NAMES_BODY] = {0};
   struct fs_names_call c = {.op = FS_NAMES_REPLICA,
                             .flags = flags,
-                            .id = THEIRS,
-                            .dir = FS_DATASET_DIR(0, 0),
-                            .to = (uint64_t)generation << 32 | blocks,
-                            .seq = 1,
-                            .size = size,
-                            .mtime = 1000,
-                            .mode = S_IFREG | 0644,
-                            .blocks = upto};
+                            .replica = {.id = THEIRS,
+                                        .dir = FS_DATASET_DIR(0, 0),
+                                        .generation = generation,
+                                        .blocks = blocks,
+                                        .number = 1,
+                                        .size = size,
+                                        .mtime = 1000,
+                                        .mode = S_IFREG | 0644,
+                                        .sent = upto}};
   struct fs_ns_message m = {.id = ++question, .set = 1};
   if (head) {
-    c.name2_len = (uint16_t)(sizeof(*head) + n * sizeof(*list));
+    c.tail2_len = (uint16_t)(sizeof(*head) + n * sizeof(*list));
     memcpy(body + sizeof(c), head, sizeof(*head));
     if (n > 0) memcpy(body + sizeof(c) + sizeof(*head), list, n * sizeof(*list));
   }
@@ -199,7 +200,7 @@ static inline void goes(uint32_t rank) {
   struct {
     struct fs_names_call c;
     uint64_t bits;
-  } m = {.c = {.op = FS_NAMES_SET, .seq = 2}, .bits = 7 & ~(1ull << rank)};
+  } m = {.c = {.op = FS_NAMES_SET, .tail_len = sizeof(m.bits), .set.number = 2}, .bits = 7 & ~(1ull << rank)};
   struct fs_ns_message head = {.id = ++question, .set = 2};
   fs_ns_receive(d->ns, d->now, rank == 0 ? 2 : 0, &head, &m, sizeof(m));
 }
@@ -217,11 +218,12 @@ static inline void replicated(void *ctx, fs_err err) {
 }
 static inline void replicate(const char *bytes) {
   char name[FS_SPILL_NAME_SIZE];
-  struct fs_names_call c = {.op = FS_NAMES_PUBLISH, .id = OURS, .dir = FS_DATASET_DIR(0, 0), .mode = S_IFREG | 0644};
+  struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
+                            .publish = {.id = OURS, .dir = FS_DATASET_DIR(0, 0), .mode = S_IFREG | 0644}};
   int fd = openat(d->spill_fd, fs_spill_name(OURS, name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   assert_true(fd >= 0 && write(fd, bytes, strlen(bytes)) == (ssize_t)strlen(bytes));
   close(fd);
-  fs_spill_creating(d, OURS, c.dir);
+  fs_spill_creating(d, OURS, c.publish.dir);
   outcome.n = said.asks = 0;
   fs_replicate(d, OURS, (struct fs_replica_wish){.end = UINT64_MAX}, replicated, NULL);
   run();

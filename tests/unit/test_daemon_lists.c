@@ -88,7 +88,8 @@ static void test_failed(void **state) {
   struct {
     struct fs_names_call c;
     struct fs_range r;
-  } m = {{.op = FS_NAMES_EXTEND, .id = OURS, .to = FS_OUT_ID_MAKE(2, 5), .name_len = sizeof(m.r)}, {0, 100}};
+  } m = {{.op = FS_NAMES_EXTEND, .tail_len = sizeof(m.r), .extend = {.id = OURS, .part = FS_OUT_ID_MAKE(2, 5)}},
+         {0, 100}};
   (void)state;
   fs_spill_creating(d, OURS, FS_DATASET_DIR(0, 0));
   fs_lists_asked(d, 0);
@@ -127,7 +128,8 @@ static void test_stood(void **state) {
 
 /* Its files may have another home by then, too. */
 static void test_stood_home(void **state) {
-  const struct fs_names_call hold = {.op = FS_NAMES_HOLD, .id = OURS}, list = {.op = FS_NAMES_EXTENTS, .id = OURS};
+  const struct fs_names_call hold = {.op = FS_NAMES_HOLD, .hold.id = OURS},
+                             list = {.op = FS_NAMES_EXTENTS, .extents.id = OURS};
   const struct fs_asked a = {.from = 2, .id = 5};
   (void)state;
   replicate("bytes");

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "daemon/metadata/names.h"
+#include "ipc/op.h"
 
 #define DIRS 5u
 #define IDS 400u
@@ -323,44 +324,63 @@ static void test_insane_targets(void **state) {
 
 static bool call_ok(struct fs_names_call c, const void *name, size_t n, const void *name2, size_t n2) {
   alignas(8) char body[FS_NAMES_BODY] = {0};
-  c.name_len = (uint16_t)n;
-  c.name2_len = (uint16_t)n2;
   memcpy(body, &c, sizeof(c));
-  memcpy(body + sizeof(c), name, n);
-  memcpy(body + sizeof(c) + n, name2, n2);
-  bool ok = fs_call_ok(body, fs_call_size(&c));
-  assert_false(fs_call_ok(body, fs_call_size(&c) - 1)); /* cut */
+  size_t size = fs_call_put((void *)body, name, n, name2, n2);
+  bool ok = fs_call_ok(body, size);
+  assert_false(fs_call_ok(body, size - 1)); /* cut */
   return ok;
 }
 
 static void test_calls(void **state) {
   (void)state;
   const uint64_t id = FS_OUT_ID_MAKE(1, 5);
-  const struct fs_names_call rename = {.op = FS_NAMES_RENAME, .dir = id, .to = id};
+  const struct fs_names_call rename = {.op = FS_NAMES_RENAME, .rename = {.dir = id, .to = id}};
   struct fs_names_call c = rename;
   assert_true(call_ok(c, "a", 1, "b", 1));
-  c.to = 0;
+  c.rename.to = 0;
   assert_false(call_ok(c, "a", 1, "b", 1));
-  c.to = id | 1ull << 63;
+  c.rename.to = id | 1ull << 63;
   assert_false(call_ok(c, "a", 1, "b", 1));
-  c = (struct fs_names_call){.op = FS_NAMES_APPEND, .id = id, .size = 4};
+  c = (struct fs_names_call){.op = FS_NAMES_APPEND, .append = {.id = id, .bytes = 4}};
   assert_true(call_ok(c, "abcd", 4, "", 0) && call_ok(c, "", 0, "", 0));
   assert_false(call_ok(c, "abc", 3, "", 0) || call_ok(c, "abcde", 5, "", 0));
+}
+
+/* Each operation has a row; a number that is none, a flag or a tail that it has not is refused. */
+static void test_table(void **state) {
+  (void)state;
+  struct fs_names_call c = {.op = FS_NAMES_PING};
+  assert_true(call_ok(c, "", 0, "", 0));
+  for (uint32_t op = 1; op < FS_NAMES_OPS; op++) assert_true(fs_ops[op].name && fs_ops[op].scope != FS_SCOPE_NONE);
+  for (uint32_t op = 1; op < FS_NAMES_OPS; op++) {
+    struct fs_names_call odd = {.op = op, .flags = ~fs_ops[op].flags};
+    assert_false(call_ok(odd, "", 0, "", 0));
+    if (fs_ops[op].dir) assert_false(call_ok((struct fs_names_call){.op = op}, "a", 1, "", 0));
+  }
+  assert_false(call_ok(c, "a", 1, "", 0) || call_ok(c, "", 0, "a", 1));
+  for (uint32_t op = FS_NAMES_OPS; op != 1; op = op == FS_NAMES_OPS ? UINT32_MAX : op == UINT32_MAX ? 0 : 1) {
+    c.op = op;
+    assert_false(call_ok(c, "", 0, "", 0));
+  }
 }
 
 /* A client or another node that sends a name of more than 255 bytes is refused, whatever the call is. */
 static void test_long_names(void **state) {
   (void)state;
   const uint64_t id = FS_OUT_ID_MAKE(1, 5);
-  const uint32_t ops[] = {FS_NAMES_LOOKUP, FS_NAMES_REMOVE, FS_NAMES_TAKE, FS_NAMES_CREATE};
+  const struct fs_names_call calls[] = {
+      {.op = FS_NAMES_LOOKUP, .lookup.dir = id},
+      {.op = FS_NAMES_REMOVE, .remove.dir = id},
+      {.op = FS_NAMES_TAKE, .take = {.dir = id, .to = id}},
+      {.op = FS_NAMES_CREATE, .create = {.dir = id, .id = id, .mode = S_IFDIR | 0700}},
+  };
   char name[300];
   memset(name, 'y', sizeof(name));
-  for (unsigned i = 0; i < FS_ARRAY_LEN(ops); i++) {
-    struct fs_names_call c = {.op = ops[i], .id = id, .dir = id, .to = id, .mode = S_IFDIR | 0700};
-    assert_true(call_ok(c, name, 255, "", 0));
-    assert_false(call_ok(c, name, 256, "", 0) || call_ok(c, name, 300, "", 0));
+  for (unsigned i = 0; i < FS_ARRAY_LEN(calls); i++) {
+    assert_true(call_ok(calls[i], name, 255, "", 0));
+    assert_false(call_ok(calls[i], name, 256, "", 0) || call_ok(calls[i], name, 300, "", 0));
   }
-  struct fs_names_call c = {.op = FS_NAMES_RENAME, .dir = id, .to = id};
+  struct fs_names_call c = {.op = FS_NAMES_RENAME, .rename = {.dir = id, .to = id}};
   assert_true(call_ok(c, name, 255, name, 255));
   assert_false(call_ok(c, name, 255, name, 256) || call_ok(c, name, 256, name, 255));
 }
@@ -369,8 +389,9 @@ static void test_long_names(void **state) {
 static void test_ranges(void **state) {
   (void)state;
   const uint64_t id = FS_OUT_ID_MAKE(1, 5), most = INT64_MAX;
-  const struct fs_names_call extend = {.op = FS_NAMES_EXTEND, .id = id, .to = id};
-  const struct fs_names_call replica = {.op = FS_NAMES_REPLICA, .id = id, .dir = id, .mode = S_IFREG | 0600};
+  const struct fs_names_call extend = {.op = FS_NAMES_EXTEND, .extend = {.id = id, .part = id}};
+  const struct fs_names_call replica = {.op = FS_NAMES_REPLICA,
+                                        .replica = {.id = id, .dir = id, .mode = S_IFREG | 0600}};
   const struct {
     uint64_t off, len;
     bool ok;
@@ -401,6 +422,7 @@ int main(void) {
       cmocka_unit_test(test_insane_messages),
       cmocka_unit_test(test_insane_targets),
       cmocka_unit_test(test_calls),
+      cmocka_unit_test(test_table),
       cmocka_unit_test(test_long_names),
       cmocka_unit_test(test_ranges),
   };

@@ -65,7 +65,7 @@ static void test_first(void **state) {
 
 static void test_refused(void **state) {
   (void)state;
-  struct fs_names_call relay = {.op = FS_NAMES_RELAY, .id = PART_OF(3), .to = FILE_OF(9)};
+  struct fs_names_call relay = {.op = FS_NAMES_RELAY, .relay = {.id = PART_OF(3), .file = FILE_OF(9)}};
   char name[FS_SPILL_NAME_SIZE];
   refused(FILE_OF(1), PART_OF(1)); /* is not there */
   spill(PART_OF(1));
@@ -109,7 +109,8 @@ static void test_written(void **state) {
   struct {
     struct fs_names_call c;
     struct fs_range r;
-  } m = {{.op = FS_NAMES_EXTEND, .id = OURS, .to = FS_OUT_ID_MAKE(2, 5), .name_len = sizeof(m.r)}, {0, 100}};
+  } m = {{.op = FS_NAMES_EXTEND, .tail_len = sizeof(m.r), .extend = {.id = OURS, .part = FS_OUT_ID_MAKE(2, 5)}},
+         {0, 100}};
   (void)state;
   spill(OURS);
   fs_spill_creating(d, OURS, FS_DATASET_DIR(0, 0));
@@ -125,7 +126,7 @@ static void test_written(void **state) {
   fs_spill_dropped(d, OURS);
   run();
   assert_int_equal(said.asks, 1);
-  assert_true(said.call.op == FS_NAMES_DROP && said.call.id == OURS);
+  assert_true(said.call.op == FS_NAMES_DROP && said.call.drop.id == OURS);
   assert_false(there(OURS) || there(PART_OF(1)));
   spill(PART_OF(2));
   assert_int_equal(offer(FILE_OF(2), PART_OF(2)), PART_OF(2));
@@ -168,7 +169,7 @@ static void test_held(void **state) {
   spill(PART_OF(1));
   assert_int_equal(offer(FILE_OF(1), PART_OF(1)), PART_OF(1));
   struct fs_asked a = {.from = 2, .id = 5};
-  struct fs_names_call hold = {.op = FS_NAMES_HOLD, .id = PART_OF(1)};
+  struct fs_names_call hold = {.op = FS_NAMES_HOLD, .hold.id = PART_OF(1)};
   fs_spill_home(d, a, &hold);
   fs_spill_dropped(d, PART_OF(1));
   run();

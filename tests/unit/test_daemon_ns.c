@@ -93,22 +93,22 @@ static void run(struct call *c, uint32_t rank, struct fs_names_call head, const 
 
 static void do_create(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
   static const mode_t modes[] = {S_IFREG | 0644, S_IFREG | 0600, S_IFDIR | 0755, S_IFLNK | 0777};
-  struct fs_names_call h = {.op = FS_NAMES_CREATE, .dir = dir, .id = fs_ns_id(world.ns[rank])};
+  struct fs_names_call h = {.op = FS_NAMES_CREATE, .create = {.dir = dir, .id = fs_ns_id(world.ns[rank])}};
   struct row *r = row_find(dir, name);
-  h.mode = modes[random_below(4)];
-  run(c, rank, h, name, S_ISLNK(h.mode) ? "target" : "");
+  h.create.mode = modes[random_below(4)];
+  run(c, rank, h, name, S_ISLNK(h.create.mode) ? "target" : "");
   assert_int_equal(c->err, r ? -EEXIST : 0);
   assert_non_null(call_record(c));
-  assert_true(call_record(c)->id == (r ? r->id : h.id));
+  assert_true(call_record(c)->id == (r ? r->id : h.create.id));
   if (r) return;
   r = row_new();
-  *r = (struct row){.there = true, .dir = dir, .id = h.id, .home = rank, .mode = h.mode};
+  *r = (struct row){.there = true, .dir = dir, .id = h.create.id, .home = rank, .mode = h.create.mode};
   snprintf(r->name, sizeof(r->name), "%s", name);
 }
 
 static void do_lookup(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
   struct row *r = row_find(dir, name);
-  run(c, rank, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .dir = dir}, name, "");
+  run(c, rank, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = dir}, name, "");
   assert_int_equal(c->err, row_visible(r, rank) ? 0 : -ENOENT);
   if (c->err == 0) assert_true(call_record(c)->id == r->id && call_record(c)->mode == r->mode);
 }
@@ -116,7 +116,7 @@ static void do_lookup(struct call *c, uint32_t rank, uint64_t dir, const char *n
 static void do_publish(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
   struct row *r = row_find(dir, name);
   if (!r || !S_ISREG(r->mode)) return;
-  struct fs_names_call h = {.op = FS_NAMES_PUBLISH, .dir = dir, .id = r->id, .size = 77, .mode = r->mode};
+  struct fs_names_call h = {.op = FS_NAMES_PUBLISH, .publish = {.dir = dir, .id = r->id, .size = 77, .mode = r->mode}};
   run(c, rank, h, "", "");
   assert_int_equal(c->err, 0);
   r->published = true;
@@ -126,8 +126,8 @@ static void do_publish(struct call *c, uint32_t rank, uint64_t dir, const char *
 static void do_remove(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
   struct row *r = row_find(dir, name);
   bool directory = random_below(2);
-  struct fs_names_call h = {.op = FS_NAMES_REMOVE, .dir = dir, .id = fs_ns_id(world.ns[rank])};
-  h.mode = directory ? S_IFDIR : S_IFREG;
+  struct fs_names_call h = {.op = FS_NAMES_REMOVE, .remove = {.dir = dir, .call = fs_ns_id(world.ns[rank])}};
+  h.flags = directory ? FS_REMOVE_DIRECTORY : 0;
   /* Of a home that is gone it can be removed, as soon as that is known. */
   if (r && !row_visible(r, rank) && (world.dead[r->home] || (may_kill && r->home == killed))) return;
   run(c, rank, h, name, "");
@@ -144,8 +144,8 @@ static void do_rename(struct call *c, uint32_t rank, uint64_t dir, const char *n
   uint64_t to = random_below(2) ? dir : some_dir();
   const char *name2 = some_name();
   struct row *r = row_find(dir, name), *t = row_find(to, name2);
-  struct fs_names_call h = {.op = FS_NAMES_RENAME, .dir = dir, .to = to, .id = fs_ns_id(world.ns[rank])};
-  if (random_below(4) == 0) h.flags = FS_NAMES_NOREPLACE;
+  struct fs_names_call h = {.op = FS_NAMES_RENAME, .rename = {.dir = dir, .to = to, .call = fs_ns_id(world.ns[rank])}};
+  if (random_below(4) == 0) h.flags = FS_RENAME_NOREPLACE;
   run(c, rank, h, name, name2);
   fs_err err = !row_visible(r, rank)                        ? -ENOENT
                : t && h.flags                               ? -EEXIST
@@ -170,7 +170,7 @@ static void do_list(struct call *c, uint32_t rank, uint64_t dir) {
   do {
     const struct fs_record *rec;
     size_t at = 0;
-    run(c, rank, (struct fs_names_call){.op = FS_NAMES_LIST, .dir = dir, .seq = seq}, "", "");
+    run(c, rank, (struct fs_names_call){.op = FS_NAMES_LIST, .list = {.dir = dir, .after = seq}}, "", "");
     may_kill = false;
     assert_int_equal(c->err, 0);
     while (at < c->n) {
@@ -339,8 +339,8 @@ static void test_one_wins(void **state) {
     for (unsigned i = 0; i < AT_ONCE; i++) {
       uint32_t rank = random_below(RANKS);
       id[i] = fs_ns_id(world.ns[rank]);
-      struct fs_names_call h = {
-          .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, round % 7), .id = id[i], .mode = S_IFREG | 0600};
+      struct fs_names_call h = {.op = FS_NAMES_CREATE,
+                                .create = {.dir = FS_DATASET_DIR(0, round % 7), .id = id[i], .mode = S_IFREG | 0600}};
       call_start(&c[i], rank, h, name, "");
     }
     uint64_t winner = 0;
@@ -393,11 +393,13 @@ static void storm(uint32_t ranks, uint32_t deaths) {
     do rank = random_below(ranks);
     while (is_victim(rank, first, deaths));
     unsigned what = random_below(3);
-    struct fs_names_call h = {.dir = FS_DATASET_DIR(0, random_below(4)), .to = FS_DATASET_DIR(0, random_below(4))};
-    h.id = id[i] = fs_ns_id(world.ns[rank]);
-    h.op = what == 0 ? FS_NAMES_CREATE : what == 1 ? FS_NAMES_REMOVE : FS_NAMES_RENAME;
-    h.mode = what == 0 ? S_IFLNK | 0777 : S_IFREG;
-    h.flags = what == 2 ? FS_NAMES_NOREPLACE : 0; /* so that only removals remove */
+    uint64_t dir = FS_DATASET_DIR(0, random_below(4)), to = FS_DATASET_DIR(0, random_below(4));
+    id[i] = fs_ns_id(world.ns[rank]);
+    struct fs_names_call create = {.op = FS_NAMES_CREATE, .create = {.dir = dir, .id = id[i], .mode = S_IFLNK | 0777}};
+    struct fs_names_call removal = {.op = FS_NAMES_REMOVE, .remove = {.dir = dir, .call = id[i]}};
+    struct fs_names_call move = {.op = FS_NAMES_RENAME, .rename = {.dir = dir, .to = to, .call = id[i]}};
+    move.flags = FS_RENAME_NOREPLACE; /* so that only removals remove */
+    struct fs_names_call h = what == 0 ? create : what == 1 ? removal : move;
     creates[i] = what == 0;
     removes[i] = what == 1;
     active[i] = true;

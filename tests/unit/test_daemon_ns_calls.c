@@ -10,44 +10,43 @@ static void test_attributes(void **state) {
   static struct call c;
   random_seed(0);
   sim_start(3);
-  struct fs_names_call h = {
-      .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, 1), .id = fs_ns_id(world.ns[0]), .mode = S_IFDIR | 0755};
-  uint64_t id = h.id;
+  struct fs_names_call h = call_create(0, FS_DATASET_DIR(0, 1), S_IFDIR | 0755);
+  uint64_t id = h.create.id;
   call_start(&c, 0, h, "d", "");
   call_wait(&c);
-  h = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .dir = h.dir, .id = id};
+  h = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup = {.dir = h.create.dir, .id = id}};
   call_start(&c, 1, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, 0);
   assert_true(call_record(&c)->id == id);
   h = (struct fs_names_call){.op = FS_NAMES_SETATTR,
-                             .dir = h.dir,
-                             .id = id,
-                             .to = fs_ns_id(world.ns[1]),
                              .flags = FS_SET_MODE | FS_SET_TIMES,
-                             .mode = S_IFDIR | 0711,
-                             .mtime = 5,
-                             .mtime_ns = 6};
+                             .setattr = {.dir = h.lookup.dir,
+                                         .id = id,
+                                         .call = fs_ns_id(world.ns[1]),
+                                         .mode = S_IFDIR | 0711,
+                                         .mtime = 5,
+                                         .mtime_ns = 6}};
   call_start(&c, 1, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, 0);
-  h.to = fs_ns_id(world.ns[2]);
+  h.setattr.call = fs_ns_id(world.ns[2]);
   h.flags = FS_SET_TIMES;
-  h.mtime = 7;
+  h.setattr.mtime = 7;
   call_start(&c, 2, h, "", "");
   call_wait(&c);
   assert_true(call_record(&c)->mode == (S_IFDIR | 0711) && call_record(&c)->mtime == 7);
-  h.mtime = 8; /* the same call: it was made */
+  h.setattr.mtime = 8; /* the same call: it was made */
   call_start(&c, 2, h, "", "");
   call_wait(&c);
   assert_int_equal(call_record(&c)->mtime, 7);
-  h.to = fs_ns_id(world.ns[2]);
-  h.mode = S_IFLNK;
+  h.setattr.call = fs_ns_id(world.ns[2]);
+  h.setattr.mode = S_IFLNK;
   call_start(&c, 2, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, -EINVAL);
-  h.mode = S_IFDIR;
-  h.id++;
+  h.setattr.mode = S_IFDIR;
+  h.setattr.id++;
   call_start(&c, 2, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, -ENOENT);
@@ -62,16 +61,16 @@ static void test_publications_in_order(void **state) {
   random_seed(0);
   sim_start(3);
   uint64_t to = FS_DATASET_DIR(0, 2);
-  struct fs_names_call h = {
-      .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, 1), .id = fs_ns_id(world.ns[0]), .mode = S_IFREG | 0644};
-  struct fs_names_call p = {.op = FS_NAMES_PUBLISH, .dir = h.dir, .id = h.id, .mode = h.mode};
+  struct fs_names_call h = call_create(0, FS_DATASET_DIR(0, 1), S_IFREG | 0644);
+  struct fs_names_call p = {.op = FS_NAMES_PUBLISH,
+                            .publish = {.dir = h.create.dir, .id = h.create.id, .mode = h.create.mode}};
   call_start(&c, 0, h, "f", "");
   call_wait(&c);
   for (uint64_t i = 1; i < 100; i++) {
-    p.seq = 2 * i, p.size = 2 * i, p.mtime = 9;
-    p.to = i % 2 ? 5000000007u : 0; /* ctime */
+    p.publish.number = 2 * i, p.publish.size = 2 * i, p.publish.mtime = 9;
+    p.publish.ctime = i % 2 ? 5000000007u : 0; /* ctime */
     call_start(&c, 0, p, "", "");
-    p.seq--, p.size = 1;
+    p.publish.number--, p.publish.size = 1;
     call_start(&late, 0, p, "", "");
     call_wait(&c);
     call_wait(&late);
@@ -83,16 +82,17 @@ static void test_publications_in_order(void **state) {
     assert_int_equal(call_record(&late)->size, 2 * i);
     assert_int_equal(call_record(&late)->version, 2 * i);
   }
-  h = (struct fs_names_call){.op = FS_NAMES_RENAME, .dir = p.dir, .to = to, .id = fs_ns_id(world.ns[0])};
+  h = (struct fs_names_call){.op = FS_NAMES_RENAME,
+                             .rename = {.dir = p.publish.dir, .to = to, .call = fs_ns_id(world.ns[0])}};
   call_start(&c, 0, h, "f", "g");
   call_wait(&c);
   assert_int_equal(c.err, 0);
-  h = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .dir = p.dir, .id = p.id};
+  h = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup = {.dir = p.publish.dir, .id = p.publish.id}};
   call_start(&c, 1, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, -EREMCHG);
   assert_true(c.n == sizeof(to) && memcmp(c.body, &to, sizeof(to)) == 0);
-  h.dir = to;
+  h.lookup.dir = to;
   call_start(&c, 1, h, "", "");
   call_wait(&c);
   assert_int_equal(call_record(&c)->size, 198);
@@ -106,21 +106,20 @@ static void test_staged(void **state) {
   static struct call c;
   random_seed(0);
   sim_start(3);
-  struct fs_names_call h = {.op = FS_NAMES_CREATE,
-                            .flags = FS_NAMES_STAGED,
-                            .dir = FS_DATASET_DIR(0, 1),
-                            .id = fs_ns_id(world.ns[0]),
-                            .mode = S_IFREG | 0640,
-                            .size = 12345,
-                            .mtime = 7};
-  struct fs_names_call p = {.op = FS_NAMES_PUBLISH, .dir = h.dir, .id = h.id, .mode = h.mode, .size = 12345};
+  struct fs_names_call h = {
+      .op = FS_NAMES_CREATE,
+      .flags = FS_CREATE_STAGED,
+      .create = {
+          .dir = FS_DATASET_DIR(0, 1), .id = fs_ns_id(world.ns[0]), .mode = S_IFREG | 0640, .size = 12345, .mtime = 7}};
+  struct fs_names_call p = {.op = FS_NAMES_PUBLISH,
+                            .publish = {.dir = h.create.dir, .id = h.create.id, .mode = h.create.mode, .size = 12345}};
   for (unsigned again = 0; again < 2; again++) {
     call_start(&c, 0, h, "f", "");
     call_wait(&c);
     assert_int_equal(c.err, 0);
     assert_int_equal(call_record(&c)->flags, FS_RECORD_PUBLISHED | FS_RECORD_STAGED);
   }
-  struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .dir = h.dir};
+  struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .lookup.dir = h.create.dir};
   call_start(&c, 1, look, "f", "");
   call_wait(&c);
   assert_int_equal(c.err, 0);
@@ -128,8 +127,8 @@ static void test_staged(void **state) {
   assert_int_equal(call_record(&c)->home, 0);
   assert_int_equal(call_record(&c)->mtime, 7);
   for (unsigned own = 0; own < 2; own++) {
-    p.seq++;
-    p.flags = own ? 0 : FS_NAMES_STAGED;
+    p.publish.number++;
+    p.flags = own ? 0 : FS_PUBLISH_STAGED;
     call_start(&c, 0, p, "", "");
     call_wait(&c);
     assert_int_equal(call_record(&c)->flags, FS_RECORD_PUBLISHED | (own ? 0 : FS_RECORD_STAGED));
@@ -144,20 +143,22 @@ static void test_questions_to_a_home(void **state) {
   static struct call c;
   random_seed(0);
   sim_start(3);
-  struct fs_names_call h = {.op = FS_NAMES_HOLD, .id = FS_OUT_ID_MAKE(2, 9)};
+  struct fs_names_call h = {.op = FS_NAMES_HOLD, .hold.id = FS_OUT_ID_MAKE(2, 9)};
   call_start(&c, 0, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, 0);
-  assert_true(((const struct fs_names_call *)(void *)c.body)->id == h.id);
-  h.id = FS_OUT_ID_MAKE(4000, 9);
+  assert_true(((const struct fs_names_call *)(void *)c.body)->hold.id == h.hold.id);
+  h.hold.id = FS_OUT_ID_MAKE(4000, 9);
   call_start(&c, 0, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, -EHOSTDOWN);
   sim_kill(2);
   for (unsigned i = 0; i < 2; i++) {
-    h = (struct fs_names_call){.op = i ? FS_NAMES_SETATTR : FS_NAMES_HOLD, .dir = 5, .id = FS_OUT_ID_MAKE(2, 9)};
-    h.flags = i ? FS_SET_SIZE : 0;
-    h.mode = S_IFREG;
+    h = (struct fs_names_call){.op = FS_NAMES_HOLD, .hold.id = FS_OUT_ID_MAKE(2, 9)};
+    if (i == 1) {
+      h = (struct fs_names_call){.op = FS_NAMES_SETATTR, .flags = FS_SET_SIZE};
+      h.setattr = (struct fs_call_setattr){.dir = 5, .id = FS_OUT_ID_MAKE(2, 9), .mode = S_IFREG};
+    }
     call_start(&c, 0, h, "", "");
     call_wait(&c);
     assert_int_equal(c.err, -EHOSTDOWN);
@@ -173,7 +174,7 @@ static void test_a_busy_home(void **state) {
     sim_start(3);
     uint64_t busy = i == 0 ? DEADLINE / 20 : 100 * DEADLINE, start = world.now;
     world.busy = start + busy;
-    call_start(&c, 0, (struct fs_names_call){.op = FS_NAMES_HOLD, .id = FS_OUT_ID_MAKE(2, 9)}, "", "");
+    call_start(&c, 0, (struct fs_names_call){.op = FS_NAMES_HOLD, .hold.id = FS_OUT_ID_MAKE(2, 9)}, "", "");
     call_wait(&c);
     assert_int_equal(c.err, i == 0 ? 0 : -ETIMEDOUT);
     if (i == 0) {
@@ -192,7 +193,7 @@ static void test_marked_everywhere_before_the_first(void **state) {
   sim_start(RANKS);
   for (uint32_t e = 0; e < 50; e++) {
     uint64_t dir = FS_DATASET_DIR(1, e);
-    struct fs_names_call h = {.op = FS_NAMES_CREATE, .dir = dir, .id = fs_ns_id(world.ns[0]), .mode = S_IFDIR | 0700};
+    struct fs_names_call h = call_create(0, dir, S_IFDIR | 0700);
     call_start(&c, 0, h, "x", "");
     while (!c.done) {
       sim_step();
@@ -212,8 +213,7 @@ static void test_cut_off(void **state) {
   sim_start(3);
   for (uint32_t i = 0; i < 2; i++) world.cut[i][2] = world.cut[2][i] = true;
   for (uint32_t e = 0; e < 20; e++) {
-    struct fs_names_call h = {
-        .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, e), .id = fs_ns_id(world.ns[0]), .mode = S_IFDIR | 0700};
+    struct fs_names_call h = call_create(0, FS_DATASET_DIR(0, e), S_IFDIR | 0700);
     call_start(&c, 0, h, "x", "");
     call_wait(&c);
     assert_int_equal(c.err, 0);
@@ -222,19 +222,18 @@ static void test_cut_off(void **state) {
   assert_int_equal(world.ns[2]->members.count, 3);
   for (uint32_t i = 0; i < 2; i++) world.cut[i][2] = world.cut[2][i] = false;
   for (uint32_t e = 0; e < 20; e++) {
-    struct fs_names_call h = {.op = FS_NAMES_LOOKUP, .dir = FS_DATASET_DIR(0, e)};
+    struct fs_names_call h = {.op = FS_NAMES_LOOKUP, .lookup.dir = FS_DATASET_DIR(0, e)};
     call_start(&c, 2, h, "x", "");
     call_wait(&c);
     if (c.err != 0) { /* it may answer itself until it has heard */
       assert_int_equal(c.err, -ENOENT);
-      assert_int_equal(fs_members_keepers(&world.ns[2]->members, h.dir).owner, 2);
+      assert_int_equal(fs_members_keepers(&world.ns[2]->members, h.lookup.dir).owner, 2);
     }
-    h = (struct fs_names_call){
-        .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, e), .id = fs_ns_id(world.ns[2]), .mode = S_IFDIR | 0700};
+    h = call_create(2, FS_DATASET_DIR(0, e), S_IFDIR | 0700);
     call_start(&c, 2, h, "y", "");
     call_wait(&c);
     assert_int_equal(c.err, 0);
-    h.id = fs_ns_id(world.ns[1]);
+    h.create.id = fs_ns_id(world.ns[1]);
     call_start(&c, 1, h, "y", "");
     call_wait(&c);
     assert_int_equal(c.err, -EEXIST);
@@ -249,13 +248,15 @@ static bool removal_dies(unsigned round, mode_t mode) {
   static struct call c;
   random_seed(round);
   sim_start(4);
-  struct fs_names_call h = {.op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, round), .mode = mode | 0755};
-  uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[0]), h.dir).owner, home = (owner + 1) % 4;
-  uint64_t id = h.id = fs_ns_id(world.ns[home]);
+  struct fs_names_call h = {.op = FS_NAMES_CREATE, .create = {.dir = FS_DATASET_DIR(0, round), .mode = mode | 0755}};
+  uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[0]), h.create.dir).owner, home = (owner + 1) % 4;
+  uint64_t id = h.create.id = fs_ns_id(world.ns[home]);
   call_start(&c, home, h, "x", "");
   call_wait(&c);
   sim_settle();
-  h = (struct fs_names_call){.op = FS_NAMES_REMOVE, .dir = h.dir, .id = fs_ns_id(world.ns[home]), .mode = mode};
+  h = (struct fs_names_call){.op = FS_NAMES_REMOVE,
+                             .flags = S_ISDIR(mode) ? FS_REMOVE_DIRECTORY : 0,
+                             .remove = {.dir = h.create.dir, .call = fs_ns_id(world.ns[home])}};
   call_start(&c, home, h, "x", "");
   for (unsigned step = 0; step < round % 60; step++) sim_step();
   bool lost = false; /* the word about it was on its way */
@@ -291,12 +292,12 @@ static void test_marked_once(void **state) {
   static struct call c[200];
   random_seed(0);
   sim_start(5);
-  struct fs_names_call h = {.op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, 1), .mode = S_IFREG | 0644};
-  uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[0]), h.dir).owner;
+  struct fs_names_call h = {.op = FS_NAMES_CREATE, .create = {.dir = FS_DATASET_DIR(0, 1), .mode = S_IFREG | 0644}};
+  uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[0]), h.create.dir).owner;
   for (unsigned i = 0; i < FS_ARRAY_LEN(c); i++) {
     char name[16];
     snprintf(name, sizeof(name), "f%u", i);
-    h.id = fs_ns_id(world.ns[owner]);
+    h.create.id = fs_ns_id(world.ns[owner]);
     call_start(&c[i], owner, h, name, "");
   }
   for (unsigned i = 0; i < FS_ARRAY_LEN(c); i++) {
@@ -310,7 +311,7 @@ static void test_marked_once(void **state) {
 
 static void ask(struct call *c, uint32_t from, uint32_t to, struct fs_names_call h) {
   c->done = false;
-  fs_ns_ask(world.ns[from], to, &h, sizeof(h), call_done, c);
+  fs_ns_ask(world.ns[from], to, &h, call_done, c);
   call_wait(c);
 }
 
@@ -321,27 +322,27 @@ static void test_homes_that_go(void **state) {
   random_seed(0);
   sim_start(4);
   for (uint32_t i = 0; i < 4; i++) fs_ns_replicate(world.ns[i]);
-  struct fs_names_call made = {
-      .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, 1), .id = fs_ns_id(world.ns[1]), .mode = S_IFREG | 0644};
-  uint64_t id = made.id;
+  struct fs_names_call made = call_create(1, FS_DATASET_DIR(0, 1), S_IFREG | 0644);
+  uint64_t id = made.create.id;
   call_start(&c, 1, made, "f", "");
   call_wait(&c);
-  struct fs_names_call publish = {.op = FS_NAMES_PUBLISH, .dir = made.dir, .id = id, .seq = 5, .mode = S_IFREG | 0644};
+  struct fs_names_call publish = {.op = FS_NAMES_PUBLISH,
+                                  .publish = {.dir = made.create.dir, .id = id, .number = 5, .mode = S_IFREG | 0644}};
   call_start(&c, 1, publish, "", "");
   call_wait(&c);
   assert_int_equal(c.err, 0);
   for (uint32_t home = 1; home < 4; home++) {
-    struct fs_names_call replica = {.op = FS_NAMES_REPLICA, .id = id, .mode = S_IFREG | 0644};
+    struct fs_names_call replica = {.op = FS_NAMES_REPLICA, .replica = {.id = id, .mode = S_IFREG | 0644}};
     for (uint32_t i = home; i <= 4; i++) {
-      struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .dir = made.dir};
-      struct fs_names_call hold = {.op = FS_NAMES_HOLD, .id = id};
+      struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .lookup.dir = made.create.dir};
+      struct fs_names_call hold = {.op = FS_NAMES_HOLD, .hold.id = id};
       call_start(&c, i % 4, look, "f", "");
       call_wait(&c);
       assert_int_equal(call_record(&c)->home, home);
       call_start(&c, i % 4, hold, "", "");
       call_wait(&c);
       assert_int_equal(c.err, 0);
-      publish.seq++;
+      publish.publish.number++;
       call_start(&c, i % 4, publish, "", "");
       call_wait(&c);
       assert_int_equal(c.err, i == home ? 0 : -EIO);
@@ -362,15 +363,17 @@ static void test_taken_late(void **state) {
   random_seed(0);
   sim_start(3);
   uint64_t to = FS_DATASET_DIR(0, 2);
-  struct fs_names_call made = {
-      .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, 1), .id = fs_ns_id(world.ns[0]), .mode = S_IFREG | 0644};
-  struct fs_names_call take = {.op = FS_NAMES_TAKE, .dir = made.dir, .to = to, .id = fs_ns_id(world.ns[1])};
+  struct fs_names_call made = call_create(0, FS_DATASET_DIR(0, 1), S_IFREG | 0644);
+  struct fs_names_call take = {.op = FS_NAMES_TAKE,
+                               .take = {.dir = made.create.dir, .to = to, .call = fs_ns_id(world.ns[1])}};
   struct fs_names_call taken = {
-      .op = FS_NAMES_TAKEN, .flags = FS_NAMES_KEEP, .dir = made.dir, .to = to, .id = made.id, .size = take.id};
-  struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .flags = FS_NAMES_TAKEN_TOO, .dir = made.dir};
+      .op = FS_NAMES_TAKEN,
+      .flags = FS_TAKEN_KEEP,
+      .taken = {.dir = made.create.dir, .to = to, .id = made.create.id, .call = take.take.call}};
+  struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .flags = FS_LOOKUP_UNPUBLISHED, .lookup.dir = made.create.dir};
   struct fs_names_call calls[] = {take, taken, take, taken};
-  calls[2].id = fs_ns_id(world.ns[2]); /* another rename, after the first was given up, */
-  calls[3].flags = 0;                  /* of which something is heard still */
+  calls[2].take.call = fs_ns_id(world.ns[2]); /* another rename, after the first was given up, */
+  calls[3].flags = 0;                         /* of which something is heard still */
   call_start(&c, 0, made, "f", "");
   call_wait(&c);
   for (unsigned i = 0; i < FS_ARRAY_LEN(calls); i++) {
@@ -392,12 +395,11 @@ static uint64_t dir_of(uint32_t owner, uint32_t mirror) {
   struct fs_keepers k;
   do k = fs_members_keepers(fs_ns_members(world.ns[0]), FS_DATASET_DIR(0, ++entry));
   while (k.owner != owner || k.mirror != mirror);
-  struct fs_names_call h = {
-      .op = FS_NAMES_CREATE, .dir = FS_DATASET_DIR(0, entry), .id = fs_ns_id(world.ns[0]), .mode = S_IFREG | 0644};
+  struct fs_names_call h = call_create(0, FS_DATASET_DIR(0, entry), S_IFREG | 0644);
   call_start(&c, 0, h, "first", "");
   call_wait(&c);
   sim_settle();
-  return h.dir;
+  return h.create.dir;
 }
 
 /* The mirror tells the caller of a change, whoever that is, at once; the owner need not, and does when the mirror has
@@ -409,21 +411,21 @@ static void test_the_mirror_answers(void **state) {
     random_seed(caller);
     sim_start(3);
     uint64_t dir = dir_of(1, 2), begin = world.now, messages = world.messages;
-    struct fs_names_call h = {
-        .op = FS_NAMES_CREATE, .dir = dir, .id = fs_ns_id(world.ns[caller]), .mode = S_IFREG | 0600};
-    struct fs_names_call p = {.op = FS_NAMES_PUBLISH, .dir = dir, .id = h.id, .mode = h.mode, .size = 77};
-    struct fs_names_call u = {.op = FS_NAMES_REMOVE, .dir = dir, .id = fs_ns_id(world.ns[caller]), .mode = S_IFREG};
+    struct fs_names_call h = call_create(caller, dir, S_IFREG | 0600);
+    struct fs_names_call p = {.op = FS_NAMES_PUBLISH,
+                              .publish = {.dir = dir, .id = h.create.id, .mode = h.create.mode, .size = 77}};
+    struct fs_names_call u = {.op = FS_NAMES_REMOVE, .remove = {.dir = dir, .call = fs_ns_id(world.ns[caller])}};
     world.cut[1][0] = true; /* nothing comes from the owner to rank 0 */
     call_start(&c, caller, h, "f", "");
     call_wait(&c);
-    assert_true(c.err == 0 && call_record(&c)->id == h.id && call_record(&c)->home == caller);
+    assert_true(c.err == 0 && call_record(&c)->id == h.create.id && call_record(&c)->home == caller);
     assert_int_equal(world.messages - messages, caller == 0 ? 4 : caller == 1 ? 2 : 3);
     call_start(&c, caller, p, "", "");
     call_wait(&c);
     assert_true(c.err == 0 && call_record(&c)->size == 77);
     call_start(&c, caller, u, "f", "");
     call_wait(&c);
-    assert_true(c.err == 0 && c.n == sizeof(h.id) && memcmp(c.body, &h.id, sizeof(h.id)) == 0);
+    assert_true(c.err == 0 && c.n == sizeof(h.create.id) && memcmp(c.body, &h.create.id, sizeof(h.create.id)) == 0);
     assert_true(world.now - begin < DEADLINE);
     world.cut[1][0] = false;
     sim_settle();
@@ -440,9 +442,10 @@ static void test_published_by_the_owner(void **state) {
     random_seed(caller);
     sim_start(3);
     uint64_t dir = dir_of(1, 2);
-    struct fs_names_call h = {
-        .op = FS_NAMES_CREATE, .dir = dir, .id = fs_ns_id(world.ns[caller]), .mode = S_IFREG | 0600};
-    struct fs_names_call p = {.op = FS_NAMES_PUBLISH, .dir = dir, .id = h.id, .mode = h.mode, .size = 77, .seq = 5};
+    struct fs_names_call h = call_create(caller, dir, S_IFREG | 0600);
+    struct fs_names_call p = {
+        .op = FS_NAMES_PUBLISH,
+        .publish = {.dir = dir, .id = h.create.id, .mode = h.create.mode, .size = 77, .number = 5}};
     call_start(&c, caller, h, "f", "");
     call_wait(&c);
     assert_null(fs_ns_published(world.ns[caller], &p));
@@ -452,12 +455,12 @@ static void test_published_by_the_owner(void **state) {
     for (uint32_t i = 0; i < 100; i++) sim_step();
     assert_false(c.done);
     assert_int_equal(fs_ns_published(world.ns[1], &p) != NULL, caller == 1);
-    call_start(&look, 0, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .dir = dir}, "f", "");
+    call_start(&look, 0, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = dir}, "f", "");
     call_wait(&look);
     assert_true(look.err == 0 && call_record(&look)->size == 77);
-    p.seq++;
+    p.publish.number++;
     assert_null(fs_ns_published(world.ns[1], &p));
-    p.seq--;
+    p.publish.number--;
     fs_ns_replicate(world.ns[1]);
     assert_null(fs_ns_published(world.ns[1], &p));
     world.cut[1][2] = false;

@@ -12,7 +12,7 @@ static uint64_t dir_id[DIRS + 2];
 static unsigned dirs;
 
 static struct fs_names_call make_call(uint64_t dir, uint64_t id) {
-  return (struct fs_names_call){.op = FS_NAMES_CREATE, .dir = dir, .id = id, .mode = S_IFDIR | 0755};
+  return (struct fs_names_call){.op = FS_NAMES_CREATE, .create = {.dir = dir, .id = id, .mode = S_IFDIR | 0755}};
 }
 
 static uint64_t make_dir(uint64_t dir, const char *name) {
@@ -101,7 +101,8 @@ static void storm(unsigned round, bool death, unsigned loss) {
       while (world.dead[rank] || (death && rank == victim));
       char name[16];
       snprintf(name, sizeof(name), "d%u", d);
-      struct fs_names_call h = {.op = FS_NAMES_RENAME, .dir = at[d], .to = to[i], .id = fs_ns_id(world.ns[rank])};
+      struct fs_names_call h = {.op = FS_NAMES_RENAME,
+                                .rename = {.dir = at[d], .to = to[i], .call = fs_ns_id(world.ns[rank])}};
       busy[i] = d;
       active[i] = true;
       calls++;
@@ -147,7 +148,8 @@ static void test_two_into_each_other(void **state) {
     unsigned wait = random_below(200);
     for (unsigned i = 0; i < 2; i++) {
       struct fs_names_call h = {
-          .op = FS_NAMES_RENAME, .dir = FS_DATASET_DIR(0, i), .to = inner[1 - i], .id = fs_ns_id(world.ns[1 - i])};
+          .op = FS_NAMES_RENAME,
+          .rename = {.dir = FS_DATASET_DIR(0, i), .to = inner[1 - i], .call = fs_ns_id(world.ns[1 - i])}};
       call_start(&c[i], 1 - i, h, i ? "d1" : "d0", "y");
       for (unsigned step = 0; step < wait; step++) sim_step();
     }
@@ -169,20 +171,22 @@ static void test_what_is_in_the_way(void **state) {
   make_dirs();
   uint64_t a = FS_DATASET_DIR(0, 0), t = make_dir(dir_id[1], "t");
   make_dir(t, "in");
-  struct fs_names_call h = {.op = FS_NAMES_RENAME, .dir = a, .to = dir_id[1], .id = fs_ns_id(world.ns[2])};
+  struct fs_names_call h = {.op = FS_NAMES_RENAME,
+                            .rename = {.dir = a, .to = dir_id[1], .call = fs_ns_id(world.ns[2])}};
   call_start(&c, 2, h, "d0", "t");
   call_wait(&c);
   assert_int_equal(c.err, -ENOTEMPTY);
-  struct fs_names_call rm = {.op = FS_NAMES_REMOVE, .dir = t, .id = fs_ns_id(world.ns[0]), .mode = S_IFDIR};
+  struct fs_names_call rm = {
+      .op = FS_NAMES_REMOVE, .flags = FS_REMOVE_DIRECTORY, .remove = {.dir = t, .call = fs_ns_id(world.ns[0])}};
   call_start(&c, 0, rm, "in", "");
   call_wait(&c);
   assert_int_equal(c.err, 0);
-  h.id = fs_ns_id(world.ns[2]);
-  h.flags = FS_NAMES_NOREPLACE;
+  h.rename.call = fs_ns_id(world.ns[2]);
+  h.flags = FS_RENAME_NOREPLACE;
   call_start(&c, 2, h, "d0", "t");
   call_wait(&c);
   assert_int_equal(c.err, -EEXIST);
-  h.id = fs_ns_id(world.ns[2]);
+  h.rename.call = fs_ns_id(world.ns[2]);
   h.flags = 0;
   unsigned trees = world.tree[0];
   call_start(&c, 2, h, "d0", "t");
@@ -191,13 +195,13 @@ static void test_what_is_in_the_way(void **state) {
   dirs -= 2;                                                                     /* t and what was in it are gone */
   for (uint32_t i = 0; i < 3; i++) assert_true(world.tree[i] > (i ? 0 : trees)); /* before the caller hears */
   assert_true(parent_of(0, dir_id[0]) == dir_id[1]);
-  h = (struct fs_names_call){
-      .op = FS_NAMES_RENAME, .dir = FS_DATASET_DIR(0, 1), .to = dir_id[0], .id = fs_ns_id(world.ns[2])};
+  h = (struct fs_names_call){.op = FS_NAMES_RENAME,
+                             .rename = {.dir = FS_DATASET_DIR(0, 1), .to = dir_id[0], .call = fs_ns_id(world.ns[2])}};
   call_start(&c, 2, h, "d1", "u"); /* d1 into d1/t */
   call_wait(&c);
   assert_int_equal(c.err, -EINVAL);
-  h.to = dir_id[1];
-  h.id = fs_ns_id(world.ns[2]);
+  h.rename.to = dir_id[1];
+  h.rename.call = fs_ns_id(world.ns[2]);
   call_start(&c, 2, h, "d1", "u"); /* into itself */
   call_wait(&c);
   assert_int_equal(c.err, -EINVAL);
@@ -214,10 +218,10 @@ static void test_permissions(void **state) {
   make_dirs();
   for (unsigned i = 0; i < FS_ARRAY_LEN(modes); i++) {
     unsigned before[3] = {world.tree[0], world.tree[1], world.tree[2]};
-    struct fs_names_call h = {.op = FS_NAMES_SETATTR, .flags = FS_SET_MODE, .mode = S_IFDIR | modes[i]};
-    h.dir = FS_DATASET_DIR(0, 0);
-    h.id = dir_id[0];
-    h.to = fs_ns_id(world.ns[1]);
+    struct fs_names_call h = {.op = FS_NAMES_SETATTR, .flags = FS_SET_MODE, .setattr.mode = S_IFDIR | modes[i]};
+    h.setattr.dir = FS_DATASET_DIR(0, 0);
+    h.setattr.id = dir_id[0];
+    h.setattr.call = fs_ns_id(world.ns[1]);
     call_start(&c, 1, h, "", "");
     call_wait(&c);
     assert_int_equal(c.err, 0);
@@ -239,23 +243,23 @@ static uint64_t kept_by(uint32_t owner, uint32_t mirror) {
 static void test_enough_names(void **state) {
   (void)state;
   static struct call c;
-  struct fs_names_call make = {.op = FS_NAMES_CREATE, .mode = S_IFLNK | 0777}, move = {.op = FS_NAMES_RENAME};
+  struct fs_names_call make = {.op = FS_NAMES_CREATE, .create.mode = S_IFLNK | 0777}, move = {.op = FS_NAMES_RENAME};
   char name[32];
   random_seed(0);
   sim_start(3);
   uint64_t full = kept_by(1, 2), to = kept_by(2, 0), n = 0;
-  make.dir = full;
+  make.create.dir = full;
   fs_ns_limit(world.ns[1], 20000);
   for (c.err = 0; c.err == 0 && n < 1000; n++) {
     snprintf(name, sizeof(name), "n%03u", (unsigned)n);
-    make.id = fs_ns_id(world.ns[0]);
+    make.create.id = fs_ns_id(world.ns[0]);
     call_start(&c, 0, make, name, "target");
     call_wait(&c);
   }
   assert_int_equal(c.err, -ENOSPC);
   assert_true(n > 50 && n < 200 && fs_ns_full(world.ns[1]) && !fs_ns_full(world.ns[0]));
-  make.dir = to;
-  make.id = fs_ns_id(world.ns[0]);
+  make.create.dir = to;
+  make.create.id = fs_ns_id(world.ns[0]);
   call_start(&c, 0, make, "elsewhere", "target");
   call_wait(&c);
   assert_int_equal(c.err, 0);
@@ -268,9 +272,9 @@ static void test_enough_names(void **state) {
                {0, to, "m000", "there", 0},
                {to, 0, "elsewhere", "here", 0}};
   for (size_t i = 0; i < FS_ARRAY_LEN(moves); i++) {
-    move.id = fs_ns_id(world.ns[2]);
-    move.dir = moves[i].from ? moves[i].from : full;
-    move.to = moves[i].to ? moves[i].to : full;
+    move.rename.call = fs_ns_id(world.ns[2]);
+    move.rename.dir = moves[i].from ? moves[i].from : full;
+    move.rename.to = moves[i].to ? moves[i].to : full;
     call_start(&c, 2, move, moves[i].name, moves[i].name2);
     call_wait(&c);
     assert_int_equal(c.err, moves[i].err);

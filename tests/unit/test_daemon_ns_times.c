@@ -24,7 +24,7 @@ static uint64_t changed(uint64_t dir) {
   struct fs_dir_times told;
   for (uint32_t i = 0; i < world.ranks; i++) {
     if (world.dead[i]) continue;
-    assert_int_equal(ask(i, (struct fs_names_call){.op = FS_NAMES_TIMES, .dir = dir}, "", ""), 0);
+    assert_int_equal(ask(i, (struct fs_names_call){.op = FS_NAMES_TIMES, .times.dir = dir}, "", ""), 0);
     assert_int_equal(call.n, sizeof(told));
     memcpy(&told, call.body, sizeof(told));
     if (at != 0) assert_true(told.changed == at && told.subdirs == subdirs);
@@ -51,11 +51,18 @@ static void expect(bool dir, bool other) {
 }
 
 static struct fs_names_call create(uint32_t rank, uint32_t mode) {
-  return (struct fs_names_call){.op = FS_NAMES_CREATE, .dir = DIR, .id = fs_ns_id(world.ns[rank]), .mode = mode};
+  return (struct fs_names_call){.op = FS_NAMES_CREATE,
+                                .create = {.dir = DIR, .id = fs_ns_id(world.ns[rank]), .mode = mode}};
 }
 
-static struct fs_names_call by_name(uint32_t rank, uint32_t op, uint32_t mode) {
-  return (struct fs_names_call){.op = op, .dir = DIR, .to = OTHER, .id = fs_ns_id(world.ns[rank]), .mode = mode};
+static struct fs_names_call move(uint32_t rank) {
+  return (struct fs_names_call){.op = FS_NAMES_RENAME,
+                                .rename = {.dir = DIR, .to = OTHER, .call = fs_ns_id(world.ns[rank])}};
+}
+
+static struct fs_names_call removal(uint32_t rank, uint32_t flags) {
+  return (struct fs_names_call){
+      .op = FS_NAMES_REMOVE, .flags = flags, .remove = {.dir = DIR, .call = fs_ns_id(world.ns[rank])}};
 }
 
 static void begin(uint32_t ranks) {
@@ -76,10 +83,11 @@ static void test_what_changes_it(void **state) {
     assert_int_equal(ask(last, create(last, S_IFREG | 0644), "f", ""), -EEXIST);
     assert_int_equal(ask(0, file, "f", ""), 0); /* made again */
     expect(false, false);
-    struct fs_names_call p = {.op = FS_NAMES_PUBLISH, .dir = DIR, .id = file.id, .mode = file.mode, .seq = 1};
+    struct fs_names_call p = {.op = FS_NAMES_PUBLISH,
+                              .publish = {.dir = DIR, .id = file.create.id, .mode = file.create.mode, .number = 1}};
     assert_int_equal(ask(0, p, "", ""), 0);
     expect(true, false); /* others see it from now on */
-    p.seq = 2;
+    p.publish.number = 2;
     assert_int_equal(ask(0, p, "", ""), 0);
     expect(false, false);
     assert_int_equal(subdirs_of(DIR), 0);
@@ -89,31 +97,31 @@ static void test_what_changes_it(void **state) {
     assert_int_equal(ask(0, create(0, S_IFLNK | 0777), "l", "target"), 0);
     expect(true, false);
     struct fs_names_call set = {
-        .op = FS_NAMES_SETATTR, .dir = DIR, .id = dir.id, .flags = FS_SET_MODE, .mode = S_IFDIR};
-    set.to = fs_ns_id(world.ns[0]);
+        .op = FS_NAMES_SETATTR, .flags = FS_SET_MODE, .setattr = {.dir = DIR, .id = dir.create.id, .mode = S_IFDIR}};
+    set.setattr.call = fs_ns_id(world.ns[0]);
     assert_int_equal(ask(0, set, "", ""), 0);
     expect(false, false);
-    struct fs_names_call within = by_name(0, FS_NAMES_RENAME, 0);
-    within.to = DIR;
+    struct fs_names_call within = move(0);
+    within.rename.to = DIR;
     assert_int_equal(ask(0, within, "l", "m"), 0);
     expect(true, false);
-    assert_int_equal(ask(last, by_name(last, FS_NAMES_RENAME, 0), "f", "f"), 0);
+    assert_int_equal(ask(last, move(last), "f", "f"), 0);
     expect(true, true);
-    assert_int_equal(ask(last, by_name(last, FS_NAMES_REMOVE, 0), "m", ""), 0);
+    assert_int_equal(ask(last, removal(last, 0), "m", ""), 0);
     expect(true, false);
-    assert_int_equal(ask(0, by_name(0, FS_NAMES_RENAME, 0), "d", "e"), 0);
+    assert_int_equal(ask(0, move(0), "d", "e"), 0);
     expect(true, true);
     assert_true(subdirs_of(DIR) == 0 && subdirs_of(OTHER) == 1);
-    struct fs_names_call back = by_name(last, FS_NAMES_RENAME, 0);
-    back.dir = OTHER;
-    back.to = DIR;
+    struct fs_names_call back = move(last);
+    back.rename.dir = OTHER;
+    back.rename.to = DIR;
     assert_int_equal(ask(last, back, "e", "d"), 0);
     expect(true, true);
     assert_true(subdirs_of(DIR) == 1 && subdirs_of(OTHER) == 0);
-    assert_int_equal(ask(0, by_name(0, FS_NAMES_REMOVE, S_IFDIR), "d", ""), 0);
+    assert_int_equal(ask(0, removal(0, FS_REMOVE_DIRECTORY), "d", ""), 0);
     expect(true, false);
     assert_int_equal(subdirs_of(DIR), 0);
-    assert_int_equal(ask(0, by_name(0, FS_NAMES_REMOVE, 0), "d", ""), -ENOENT);
+    assert_int_equal(ask(0, removal(0, 0), "d", ""), -ENOENT);
     expect(false, false);
     sim_settle();
     sim_check_mirrors();
@@ -125,10 +133,10 @@ static void test_staged(void **state) {
   (void)state;
   begin(3);
   struct fs_names_call h = create(0, S_IFREG | 0644);
-  h.flags = FS_NAMES_STAGED;
+  h.flags = FS_CREATE_STAGED;
   assert_int_equal(ask(0, h, "f", ""), 0);
   expect(false, false);
-  assert_int_equal(ask(1, by_name(1, FS_NAMES_REMOVE, 0), "f", ""), 0);
+  assert_int_equal(ask(1, removal(1, 0), "f", ""), 0);
   expect(true, false);
 }
 
@@ -153,36 +161,38 @@ static void test_set(void **state) {
     begin(ranks);
     struct fs_names_call dir = create(0, S_IFDIR | 0755), inside = create(0, S_IFREG | 0644);
     assert_int_equal(ask(0, dir, "d", ""), 0);
-    inside.dir = dir.id;
+    inside.create.dir = dir.create.id;
     assert_int_equal(ask(0, inside, "f", ""), 0);
-    uint64_t at = changed(dir.id);
+    uint64_t at = changed(dir.create.id);
     struct fs_names_call set = {.op = FS_NAMES_SETATTR,
-                                .dir = DIR,
-                                .id = dir.id,
-                                .to = fs_ns_id(world.ns[0]),
                                 .flags = FS_SET_TIMES,
-                                .mode = S_IFDIR,
-                                .mtime = 5,
-                                .mtime_ns = 6,
-                                .size = at};
+                                .setattr = {.dir = DIR,
+                                            .id = dir.create.id,
+                                            .call = fs_ns_id(world.ns[0]),
+                                            .mode = S_IFDIR,
+                                            .mtime = 5,
+                                            .mtime_ns = 6,
+                                            .changed = at}};
     assert_int_equal(ask(0, set, "", ""), 0);
     for (unsigned again = 0; again < 2; again++) {
-      assert_int_equal(ask(ranks - 1, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .dir = DIR}, "d", ""), 0);
+      assert_int_equal(ask(ranks - 1, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = DIR}, "d", ""), 0);
       struct fs_record r = *call_record(&call);
-      at = changed(dir.id);
+      at = changed(dir.create.id);
       bool both = fs_members_keepers(fs_ns_members(world.ns[0]), DIR).owner ==
-                  fs_members_keepers(fs_ns_members(world.ns[0]), dir.id).owner;
+                  fs_members_keepers(fs_ns_members(world.ns[0]), dir.create.id).owner;
       assert_int_equal((r.flags & FS_RECORD_TIMED) != 0, both);
       fs_record_changed(&r, at);
       int64_t ns = r.mtime * 1000000000 + r.mtime_ns, ctime = r.ctime * 1000000000 + r.ctime_ns;
       assert_true(again ? ns == (int64_t)at : ns == 5000000006);
       assert_true(ctime >= (int64_t)at);
-      inside.id = fs_ns_id(world.ns[0]);
+      inside.create.id = fs_ns_id(world.ns[0]);
       if (!again) assert_int_equal(ask(0, inside, "g", ""), 0);
     }
-    assert_int_equal(
-        ask(0, (struct fs_names_call){.op = FS_NAMES_REMOVE, .dir = DIR, .mode = S_IFDIR, .id = 1}, "d", ""),
-        -ENOTEMPTY);
+    assert_int_equal(ask(0,
+                         (struct fs_names_call){
+                             .op = FS_NAMES_REMOVE, .flags = FS_REMOVE_DIRECTORY, .remove = {.dir = DIR, .call = 1}},
+                         "d", ""),
+                     -ENOTEMPTY);
     sim_settle();
     sim_check_mirrors();
   }
@@ -197,7 +207,7 @@ static void test_owners_that_die(void **state) {
     bool empty = round % 2 != 0;
     assert_int_equal(ask(0, create(0, S_IFREG | 0644), "f", ""), 0);
     if (!empty) assert_int_equal(ask(0, create(0, S_IFDIR | 0755), "d", ""), 0);
-    if (empty) assert_int_equal(ask(0, by_name(0, FS_NAMES_REMOVE, 0), "f", ""), 0);
+    if (empty) assert_int_equal(ask(0, removal(0, 0), "f", ""), 0);
     expect(true, false);
     for (unsigned deaths = 0; deaths < 2; deaths++) {
       uint32_t alive = 0;

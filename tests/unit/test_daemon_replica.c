@@ -169,20 +169,20 @@ static void test_block_in_word(void **state) {
     struct fs_names_call *c = (void *)body;
     struct fs_wire_replica head = {.file = THEIRS, .length = lengths[i], .offset = offsets[i], .hole = holes[i]};
     *c = (struct fs_names_call){.op = FS_NAMES_REPLICA,
-                                .id = THEIRS,
-                                .dir = FS_DATASET_DIR(0, 0),
-                                .to = 1ull << 32,
-                                .seq = 1,
-                                .size = 10,
-                                .mtime = 1000,
-                                .mode = S_IFREG | 0644,
-                                .blocks = 1,
-                                .name_len = sizeof(head) + 10};
+                                .tail_len = sizeof(head) + 10,
+                                .replica = {.id = THEIRS,
+                                            .dir = FS_DATASET_DIR(0, 0),
+                                            .generation = 1,
+                                            .number = 1,
+                                            .size = 10,
+                                            .mtime = 1000,
+                                            .mode = S_IFREG | 0644,
+                                            .sent = 1}};
     memcpy(body + sizeof(*c), &head, sizeof(head));
     said.answers = 0;
     fs_ns_receive(d->ns, d->now, 0, &(struct fs_ns_message){.id = ++question, .set = 1}, body, fs_call_size(c));
     answered(-ENOMEM);
-    c->name_len = sizeof(head) - 1;
+    c->tail_len = sizeof(head) - 1;
     assert_false(fs_call_ok(body, fs_call_size(c)));
   }
   run();

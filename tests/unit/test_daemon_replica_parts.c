@@ -52,7 +52,7 @@ static void test_unfinished(void **state) {
   const struct fs_out_extent other = {0, 5000, PART(1)};
   (void)state;
   begins();
-  word_list(2, 0, 2000, FS_NAMES_MORE, (struct fs_replica_list){.total = 2, .all = 1}, &other, 1);
+  word_list(2, 0, 2000, FS_REPLICA_MORE, (struct fs_replica_list){.total = 2, .all = 1}, &other, 1);
   run();
   answered(0);
   goes(0);
@@ -67,7 +67,8 @@ static void test_pieces(void **state) {
   begins();
   for (uint32_t at = 0; at < 1200; at += 600) {
     for (unsigned again = 0; again < 2; again++) {
-      word_list(2, 1, 20000, FS_NAMES_MORE, (struct fs_replica_list){.at = at, .total = 1500, .all = 1}, all + at, 600);
+      word_list(2, 1, 20000, FS_REPLICA_MORE, (struct fs_replica_list){.at = at, .total = 1500, .all = 1}, all + at,
+                600);
       answered(0);
     }
   }
@@ -77,7 +78,7 @@ static void test_pieces(void **state) {
   answered(-EILSEQ); /* and here the last */
   block(3, 0, 'c', 10);
   for (uint32_t at = 0; at < 1200; at += 600) {
-    word_list(3, 1, 20000, FS_NAMES_MORE, (struct fs_replica_list){.at = at, .total = 1500, .all = 1}, all + at, 600);
+    word_list(3, 1, 20000, FS_REPLICA_MORE, (struct fs_replica_list){.at = at, .total = 1500, .all = 1}, all + at, 600);
     answered(0);
   }
   word_list(3, 1, 20000, 0, (struct fs_replica_list){.at = 1200, .total = 1500, .all = 1}, all + 1200, 300);
@@ -102,11 +103,11 @@ static void test_none_left(void **state) {
 
 /* A part of a node that dies is this node's, and nobody's output; the next partner gets it. */
 static void test_heir(void **state) {
-  struct fs_names_call hold = {.op = FS_NAMES_HOLD, .id = THEIRS};
+  struct fs_names_call hold = {.op = FS_NAMES_HOLD, .hold.id = THEIRS};
   struct fs_ns_message head = {.id = 77, .set = 2};
   (void)state;
   block(1, 0, 'p', 300);
-  word_list(1, 1, 300, FS_NAMES_PART, (struct fs_replica_list){.all = 1}, first, 0);
+  word_list(1, 1, 300, FS_REPLICA_PART, (struct fs_replica_list){.all = 1}, first, 0);
   run();
   answered(0);
   goes(0);
@@ -114,8 +115,8 @@ static void test_heir(void **state) {
   const struct fs_spill_file *f = fs_spill_find(d, THEIRS);
   assert_true(f && f->part && f->dir == 0 && f->mode == 0 && fs_spill_mine(d, THEIRS));
   assert_int_equal(said.call.op, FS_NAMES_REPLICA);
-  assert_int_equal(said.call.id, THEIRS);
-  assert_true(said.call.flags & FS_NAMES_PART);
+  assert_int_equal(said.call.replica.id, THEIRS);
+  assert_true(said.call.flags & FS_REPLICA_PART);
   said.answers = 0;
   fs_ns_receive(d->ns, d->now, 2, &head, &hold, sizeof(hold));
   answered(0);
@@ -123,7 +124,7 @@ static void test_heir(void **state) {
 
 /* Who has heard of home's death sooner than this node asks again until that is known here, too. */
 static void test_heard_later(void **state) {
-  struct fs_names_call hold = {.op = FS_NAMES_HOLD, .id = THEIRS};
+  struct fs_names_call hold = {.op = FS_NAMES_HOLD, .hold.id = THEIRS};
   struct fs_ns_message head = {.id = 78, .set = 2};
   (void)state;
   begins();
@@ -138,7 +139,7 @@ static void test_heard_later(void **state) {
 
 /* Of a file that home had not told its partner of nobody hears that all is well, or that it was removed. */
 static void test_untold(void **state) {
-  struct fs_names_call extend = {.op = FS_NAMES_EXTEND, .id = THEIRS, .to = PART(2)};
+  struct fs_names_call extend = {.op = FS_NAMES_EXTEND, .extend = {.id = THEIRS, .part = PART(2)}};
   struct fs_ns_message head = {.id = 79, .set = 2};
   (void)state;
   goes(0);
@@ -153,7 +154,7 @@ static void test_untold(void **state) {
 static void told(uint32_t all, const struct fs_out_extent *want, uint32_t n) {
   struct fs_replica_list head;
   assert_int_equal(said.call.op, FS_NAMES_REPLICA);
-  assert_int_equal(said.call.name2_len, sizeof(head) + n * sizeof(*want));
+  assert_int_equal(said.call.tail2_len, sizeof(head) + n * sizeof(*want));
   memcpy(&head, said.list, sizeof(head));
   assert_true(head.at == 0 && head.total == n && (head.all != 0) == (all != 0));
   if (n > 0) assert_memory_equal(said.list + sizeof(head), want, n * sizeof(*want));
@@ -186,7 +187,7 @@ static void test_told(void **state) {
   answer(0);
   again();
   if (said.asks > 0) { /* it is too young to be known as the same */
-    assert_int_equal(said.call.name2_len, 0);
+    assert_int_equal(said.call.tail2_len, 0);
     answer(0);
   }
   fs_spill_put(d, f, two);
@@ -213,9 +214,9 @@ static void test_told_in_pieces(void **state) {
   for (unsigned i = 0; outcome.n == 0 && i < 20; i++) {
     struct fs_replica_list head;
     memcpy(&head, said.list, sizeof(head));
-    assert_true(said.call.name2_len > 0 && head.total == 2000 && head.at == heard);
-    heard += (uint32_t)((said.call.name2_len - sizeof(head)) / sizeof(struct fs_out_extent));
-    assert_int_equal((said.call.flags & FS_NAMES_MORE) != 0, heard < 2000);
+    assert_true(said.call.tail2_len > 0 && head.total == 2000 && head.at == heard);
+    heard += (uint32_t)((said.call.tail2_len - sizeof(head)) / sizeof(struct fs_out_extent));
+    assert_int_equal((said.call.flags & FS_REPLICA_MORE) != 0, heard < 2000);
     answer(0);
   }
   assert_true(outcome.n == 1 && outcome.err == 0 && heard == 2000);
@@ -243,7 +244,8 @@ static void extend(uint64_t off, uint64_t len) {
   struct {
     struct fs_names_call c;
     struct fs_range r;
-  } m = {{.op = FS_NAMES_EXTEND, .id = FS_OUT_ID_MAKE(2, 3), .to = PART(1), .name_len = sizeof(m.r)}, {off, len}};
+  } m = {{.op = FS_NAMES_EXTEND, .tail_len = sizeof(m.r), .extend = {.id = FS_OUT_ID_MAKE(2, 3), .part = PART(1)}},
+         {off, len}};
   extended.n = said.asks = 0;
   fs_part_extend(d, &m.c, extend_done, NULL);
   run();
@@ -261,8 +263,8 @@ static void test_part_first(void **state) {
   put_part('a', 0, 3 * FS_OUT_BLOCK);
   extend(0, 3 * FS_OUT_BLOCK);
   assert_int_equal(said.call.op, FS_NAMES_REPLICA);
-  assert_true(said.call.flags & FS_NAMES_PART);
-  assert_int_equal(said.call.id, PART(1));
+  assert_true(said.call.flags & FS_REPLICA_PART);
+  assert_int_equal(said.call.replica.id, PART(1));
   sent(3);
   assert_int_equal(said.call.op, FS_NAMES_REPLICA);
   answer(0);

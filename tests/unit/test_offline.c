@@ -312,18 +312,18 @@ static void test_call_patience(void **state) {
   assert_non_null(ctl);
   const struct fs_node node = {.ctl = ctl, .deadline_ns = 1000000000};
   const uint64_t least = 2000000000, replica = least + 60000000000, day = 86400000000000;
-  struct fs_names_call c = {.op = FS_NAMES_PUBLISH, .mode = S_IFREG | 0600, .size = 1000000000};
+  struct fs_names_call c = {.op = FS_NAMES_PUBLISH, .publish = {.mode = S_IFREG | 0600, .size = 1000000000}};
   assert_int_equal(fs_names_patience(&node, &c), least);
   ctl->flags = FS_CTL_REPLICAS;
   assert_int_equal(fs_names_patience(&node, &c), replica + 100000000000);
-  c.op = FS_NAMES_SETATTR;
+  c = (struct fs_names_call){.op = FS_NAMES_SETATTR, .setattr = {.mode = S_IFREG | 0600, .size = 1000000000}};
   assert_int_equal(fs_names_patience(&node, &c), replica + 100000000000);
   for (unsigned bit = 40; bit < 64; bit++) {
-    c.size = 1ull << bit;
+    c.setattr.size = 1ull << bit;
     assert_in_range(fs_names_patience(&node, &c), day, 2 * day);
   }
-  c.mode = S_IFDIR | 0700;
-  c.size = 1763819000000000000;
+  c.setattr.mode = S_IFDIR | 0700;
+  c.setattr.size = 1763819000000000000;
   assert_int_equal(fs_names_patience(&node, &c), least);
   c.op = FS_NAMES_RENAME;
   assert_int_equal(fs_names_patience(&node, &c), least);

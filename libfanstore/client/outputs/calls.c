@@ -56,12 +56,8 @@ static void fs_box_free(struct fs_channel *ch, int32_t i) {
 static void fs_box_post(struct fs_channel *ch, int32_t i, const struct fs_names_call *c, const char *name,
                         const char *name2) {
   struct fs_box *b = &ch->box[i];
-  size_t n = sizeof(*c) + c->name_len + c->name2_len;
   memcpy(b->body, c, sizeof(*c));
-  memcpy(b->body + sizeof(*c), name, c->name_len);
-  if (c->name2_len > 0) memcpy(b->body + sizeof(*c) + c->name_len, name2, c->name2_len);
-  memset(b->body + n, 0, fs_call_size(c) - n);
-  b->length = (uint32_t)fs_call_size(c);
+  b->length = (uint32_t)fs_call_put((void *)b->body, name, c->tail_len, name2, c->tail2_len);
   atomic_store_explicit(&b->state, FS_REQ_POSTED, memory_order_release);
   atomic_fetch_or_explicit(&ch->boxes_posted, 1u << i, memory_order_seq_cst);
 }
@@ -81,10 +77,9 @@ static bool fs_no_answer(fs_err err) {
 /* A call is made again for a while by the daemons themselves, when a node dies: two of the job's deadlines. Where a
    replica is made first, all bytes have to go to another node's disk, which is as slow as it is. */
 uint64_t fs_names_patience(const struct fs_node *node, const struct fs_names_call *c) {
-  bool bytes =
-      ((c->op == FS_NAMES_PUBLISH || c->op == FS_NAMES_SETATTR) && S_ISREG(c->mode)) || c->op == FS_NAMES_EXTEND;
-  uint64_t more = FS_REPLICA_NS + FS_MIN(c->size, FS_REPLICA_BYTES_MAX) * FS_REPLICA_BYTE_NS;
-  return 2 * node->deadline_ns + (bytes && (node->ctl->flags & FS_CTL_REPLICAS) ? more : 0);
+  uint64_t bytes, patience = 2 * node->deadline_ns;
+  if (!(node->ctl->flags & FS_CTL_REPLICAS) || !fs_call_bytes(c, &bytes)) return patience;
+  return patience + FS_REPLICA_NS + FS_MIN(bytes, FS_REPLICA_BYTES_MAX) * FS_REPLICA_BYTE_NS;
 }
 
 /* *answered: the error is the daemon's word, about others. */
@@ -168,12 +163,6 @@ static fs_err fs_call_once(const struct fs_names_call *c, const char *name, cons
   return err;
 }
 
-/* Done twice it comes to the same. Of the others, a child does not know what has become of its parent's call. */
-static bool fs_repeatable(const struct fs_names_call *c) {
-  return c->op != FS_NAMES_REMOVE && c->op != FS_NAMES_RENAME && c->op != FS_NAMES_RELEASE &&
-         c->op != FS_NAMES_APPEND && c->op != FS_NAMES_OWN && c->op != FS_NAMES_RELAY;
-}
-
 /* A child that a signal handler forked in the middle of it has no answer: that is in its parent's channel. It asks by
    its own. */
 fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
@@ -182,9 +171,9 @@ fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char
     int32_t process = fs_self_process();
     fs_err err = fs_call_once(c, name, name2, body, size, n, process);
     if (FS_LIKELY(fs_self_process() == process)) return err;
-    if (fs_repeatable(c)) continue;
+    if (!fs_call_op(c)->not_twice) continue;
     *n = 0;
-    return c->op == FS_NAMES_RELEASE ? 0 : -EIO;
+    return fs_call_op(c)->not_later ? 0 : -EIO; /* what the parent has open is the parent's to release */
   }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls about names of output files (ipc/names.h), by the boxes of this process's channel; docs/output-files.md.
+ * Calls about names of output files (ipc/call.h), by the boxes of this process's channel; docs/output-files.md.
  * Thread safe, lock-free, no allocation; each call is bounded by a deadline. In a vfork child the parent's channel is
  * used, or one for the call alone.
  */
@@ -8,7 +8,7 @@
 #define FS_CLIENT_OUTPUTS_CALLS_H
 
 #include "ipc/layout.h"
-#include "ipc/names.h"
+#include "ipc/op.h"
 
 struct fs_node;
 /* The node, if files can be made below its mounts; NULL: everything there is read-only. */
@@ -21,7 +21,7 @@ struct fs_answer {
   alignas(8) char body[FS_RECORD_MAX];
 };
 /*
- * Makes the call with c->name_len bytes of name and c->name2_len of name2. Its own error; -EROFS without a daemon or
+ * Makes the call with c->tail_len bytes of name and c->tail2_len of name2. Its own error; -EROFS without a daemon or
  * where it is to be so; -EIO when there is no answer. The answer's body goes to `body` (of `size` bytes), *n of them.
  */
 fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,

@@ -27,13 +27,12 @@ static fs_err make(const struct fs_found *f, uint32_t mode, const char *target) 
   struct fs_answer a;
   const struct fs_record *r;
   struct fs_names_call c = {.op = FS_NAMES_CREATE,
-                            .mode = mode,
-                            .id = FS_OUT_ID, /* the daemon chooses one */
-                            .name_len = (uint16_t)f->name_len,
-                            .name2_len = (uint16_t)strlen(target)};
-  fs_err err = fs_out_may_make(f, &c.dir);
-  if (err != 0) return err == -EACCES ? fs_out_refused(f, c.dir, true) : err;
-  stamp_now(0, &c.mtime, &c.mtime_ns);
+                            .tail_len = (uint16_t)f->name_len,
+                            .tail2_len = (uint16_t)strlen(target),
+                            .create = {.mode = mode, .id = FS_OUT_ID /* the daemon chooses one */}};
+  fs_err err = fs_out_may_make(f, &c.create.dir);
+  if (err != 0) return err == -EACCES ? fs_out_refused(f, c.create.dir, true) : err;
+  stamp_now(0, &c.create.mtime, &c.create.mtime_ns);
   return fs_names_ask(&c, f->name, target, &a, &r);
 }
 
@@ -61,9 +60,9 @@ static void drop_own(const struct fs_answer *a) {
 fs_err fs_out_remove(const struct fs_found *f, bool directory) {
   struct fs_answer a;
   struct fs_names_call c = {
-      .op = FS_NAMES_REMOVE, .mode = directory ? S_IFDIR : S_IFREG, .name_len = (uint16_t)f->name_len};
-  fs_err err = fs_out_may_make(f, &c.dir);
-  if (err == -EACCES) return fs_out_refused(f, c.dir, false);
+      .op = FS_NAMES_REMOVE, .flags = directory ? FS_REMOVE_DIRECTORY : 0, .tail_len = (uint16_t)f->name_len};
+  fs_err err = fs_out_may_make(f, &c.remove.dir);
+  if (err == -EACCES) return fs_out_refused(f, c.remove.dir, false);
   if (err == 0) err = fs_names_call(&c, f->name, "", a.body, sizeof(a.body), &a.n);
   if (err == 0) drop_own(&a);
   return err;
@@ -102,32 +101,33 @@ static bool is_above(const struct fs_found *from, uint64_t dir, const struct fs_
 /* What the kernel says before it looks whether the directories may be written: 0, an error, or else `err`. */
 static fs_err rename_refused(const struct fs_found *from, const struct fs_found *to, const struct fs_names_call *c,
                              fs_err err) {
-  bool same = c->dir == c->to && from->name_len == to->name_len && memcmp(from->name, to->name, to->name_len) == 0;
+  bool same = c->rename.dir == c->rename.to && from->name_len == to->name_len &&
+              memcmp(from->name, to->name, to->name_len) == 0;
   bool directory = from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH;
-  fs_err there = fs_out_refused(from, c->dir, false);
+  fs_err there = fs_out_refused(from, c->rename.dir, false);
   if (there != -EACCES) return there;
-  if (c->flags != 0 && fs_out_refused(to, c->to, true) == -EEXIST) return -EEXIST;
-  there = directory ? check_directory(from, c->dir) : 0;
+  if (c->flags != 0 && fs_out_refused(to, c->rename.to, true) == -EEXIST) return -EEXIST;
+  there = directory ? check_directory(from, c->rename.dir) : 0;
   if (there != 0 || same) return there;
-  if (is_above(from, c->dir, to)) return -EINVAL;
-  return is_above(to, c->to, from) ? -ENOTEMPTY : err;
+  if (is_above(from, c->rename.dir, to)) return -EINVAL;
+  return is_above(to, c->rename.to, from) ? -ENOTEMPTY : err;
 }
 
 fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags) {
   struct fs_answer a;
   struct fs_names_call c = {.op = FS_NAMES_RENAME,
-                            .flags = flags & RENAME_NOREPLACE ? FS_NAMES_NOREPLACE : 0,
-                            .name_len = (uint16_t)from->name_len,
-                            .name2_len = (uint16_t)to->name_len};
+                            .flags = flags & RENAME_NOREPLACE ? FS_RENAME_NOREPLACE : 0,
+                            .tail_len = (uint16_t)from->name_len,
+                            .tail2_len = (uint16_t)to->name_len};
   if (flags & ~(unsigned)RENAME_NOREPLACE) return -EINVAL;
-  fs_err err = fs_out_may_make(from, &c.dir);
+  fs_err err = fs_out_may_make(from, &c.rename.dir);
   if (err == 0 || err == -EACCES) {
-    fs_err other = fs_out_may_make(to, &c.to);
+    fs_err other = fs_out_may_make(to, &c.rename.to);
     if (err == 0 || other != -EACCES) err = other != 0 ? other : err;
   }
-  if (err == 0 && c.dir != c.to) err = check_moved(from, c.dir);
+  if (err == 0 && c.rename.dir != c.rename.to) err = check_moved(from, c.rename.dir);
   if (err == -EACCES) return rename_refused(from, to, &c, err);
-  if (err == 0 && (from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH)) err = check_directory(from, c.dir);
+  if (err == 0 && (from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH)) err = check_directory(from, c.rename.dir);
   if (err == 0) err = fs_names_call(&c, from->name, to->name, a.body, sizeof(a.body), &a.n);
   if (err == 0) drop_own(&a);
   return err == -EISDIR ? rename_refused(from, to, &c, err) : err;
@@ -140,7 +140,7 @@ fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, uns
 
 fs_err fs_out_own(uint64_t id, bool empty) {
   const struct fs_node *node = fs_names_node();
-  struct fs_names_call c = {.op = FS_NAMES_OWN, .id = id, .size = empty ? 0 : INT64_MAX};
+  struct fs_names_call c = {.op = FS_NAMES_OWN, .flags = empty ? FS_OWN_EMPTY : 0, .own.id = id};
   struct timespec nap = {.tv_nsec = 50000};
   uint64_t begin = fs_now_ns(), moved = begin, copied = 0, was = 0, all = ~0ull, signals;
   for (long r = 0;;) {
@@ -167,15 +167,19 @@ fs_err fs_out_own(uint64_t id, bool empty) {
 static fs_err set(const struct fs_found *f, struct fs_names_call *c) {
   struct fs_answer a;
   const struct fs_record *r;
+  struct fs_out_node *n = fs_out_node(f->entry);
   c->op = FS_NAMES_SETATTR;
+  if (n != NULL) {
+    c->setattr.id = atomic_load_explicit(&n->id, memory_order_relaxed);
+    c->setattr.mode |= atomic_load_explicit(&n->mode, memory_order_relaxed) & S_IFMT;
+  }
   fs_err err = fs_out_ask_number(f->entry, c, &a, &r);
-  struct fs_out_node *n = err == 0 && r != NULL ? fs_out_node(f->entry) : NULL;
-  if (n != NULL) atomic_store_explicit(&n->mode, r->mode, memory_order_relaxed);
+  if (err == 0 && n != NULL && r != NULL) atomic_store_explicit(&n->mode, r->mode, memory_order_relaxed);
   return err;
 }
 
 fs_err fs_out_chmod(const struct fs_found *f, mode_t mode) {
-  struct fs_names_call c = {.flags = FS_SET_MODE, .mode = mode & 07777};
+  struct fs_names_call c = {.flags = FS_SET_MODE, .setattr.mode = mode & 07777};
   return set(f, &c);
 }
 
@@ -202,15 +206,15 @@ fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]) {
   const struct fs_out_node *n = fs_out_node(f->entry);
   if (t != NULL && t[1].tv_nsec == UTIME_OMIT) return 0; /* atime is not kept */
   if (n != NULL && S_ISDIR(atomic_load_explicit(&n->mode, memory_order_relaxed))) {
-    fs_err err = fs_out_changed_at(atomic_load_explicit(&n->id, memory_order_relaxed), &c.size);
+    fs_err err = fs_out_changed_at(atomic_load_explicit(&n->id, memory_order_relaxed), &c.setattr.changed);
     if (err != 0) return err;
   }
   fs_err err = fs_out_flush(f->entry, false); /* what was written before does not change them afterwards */
   if (err != 0) return err;
   if (t == NULL || t[1].tv_nsec == UTIME_NOW)
-    stamp_now(c.size, &c.mtime, &c.mtime_ns);
+    stamp_now(c.setattr.changed, &c.setattr.mtime, &c.setattr.mtime_ns);
   else
-    c.mtime = t[1].tv_sec, c.mtime_ns = (uint32_t)t[1].tv_nsec;
+    c.setattr.mtime = t[1].tv_sec, c.setattr.mtime_ns = (uint32_t)t[1].tv_nsec;
   return set(f, &c);
 }
 
@@ -222,7 +226,7 @@ fs_err fs_out_truncate_path(const struct fs_found *f, int64_t size) {
 }
 
 fs_err fs_out_truncate(const struct fs_found *f, int64_t size) {
-  struct fs_names_call c = {.flags = FS_SET_SIZE, .size = (uint64_t)size};
+  struct fs_names_call c = {.flags = FS_SET_SIZE, .setattr.size = (uint64_t)size};
   const struct fs_out_node *n = fs_out_node(f->entry);
   if (size < 0) return -EINVAL;
   if (n == NULL) return -EUCLEAN;

@@ -74,16 +74,16 @@ void fs_out_copied(int fd, int copy) {
 /* Follows the name where it went meanwhile. *dir: where it is. 0 also when it has no name any more. */
 static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool synced) {
   struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
-                            .flags = synced ? FS_NAMES_DURABLE : 0,
-                            .id = id,
-                            .size = (uint64_t)st->st_size,
-                            .mode = st->st_mode,
-                            .mtime = st->st_mtim.tv_sec,
-                            .mtime_ns = (uint32_t)st->st_mtim.tv_nsec};
+                            .flags = synced ? FS_PUBLISH_DURABLE : 0,
+                            .publish = {.id = id,
+                                        .size = (uint64_t)st->st_size,
+                                        .mode = st->st_mode,
+                                        .mtime = st->st_mtim.tv_sec,
+                                        .mtime_ns = (uint32_t)st->st_mtim.tv_nsec}};
   fs_err err = -EREMCHG;
   for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUT_TRIES; tries++) {
     struct fs_answer a;
-    c.dir = *dir;
+    c.publish.dir = *dir;
     err = fs_names_call(&c, "", "", a.body, sizeof(a.body), &a.n);
     if (err == -EREMCHG && a.n >= sizeof(*dir)) memcpy(dir, a.body, sizeof(*dir));
   }
@@ -228,17 +228,17 @@ fs_err fs_out_may_make(const struct fs_found *f, uint64_t *dir) {
 fs_err fs_out_refused(const struct fs_found *f, uint64_t dir, bool made) {
   struct fs_answer a;
   const struct fs_record *r;
-  fs_err err = fs_out_look_up(dir, f->name, f->name_len, made ? FS_NAMES_TAKEN_TOO : 0, &a, &r);
+  fs_err err = fs_out_look_up(dir, f->name, f->name_len, made ? FS_LOOKUP_UNPUBLISHED : 0, &a, &r);
   if (made) return err == 0 ? -EEXIST : err == -ENOENT ? -EACCES : err;
   return err == 0 ? -EACCES : err;
 }
 
 /* A number and its spill, under a name that nobody has: but for a child, that a signal handler forked between the two,
    or its parent. */
-static fs_fd new_spill(struct fs_names_call *c, char path[PATH_MAX], int flags, mode_t mode) {
+static fs_fd new_spill(uint64_t *id, char path[PATH_MAX], int flags, mode_t mode) {
   fs_fd fd;
   do {
-    fs_err err = (c->id = fs_names_id()) == 0 ? -EIO : fs_out_path(fs_names_node(), c->id, path);
+    fs_err err = (*id = fs_names_id()) == 0 ? -EIO : fs_out_path(fs_names_node(), *id, path);
     if (err != 0) return err;
     fd = open_lowest(path, (flags & ~O_NOFOLLOW) | O_CREAT | O_EXCL, mode & 07777);
   } while (fd == -EEXIST);
@@ -250,22 +250,23 @@ fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
   struct stat st;
   struct fs_answer a;
   const struct fs_record *r;
-  struct fs_names_call c = {.op = FS_NAMES_CREATE, .name_len = (uint16_t)f->name_len};
+  struct fs_names_call c = {.op = FS_NAMES_CREATE, .tail_len = (uint16_t)f->name_len};
   if (f->last != FS_LAST_NAME) return -EISDIR;
-  fs_err err = fs_out_may_make(f, &c.dir);
-  if (err == -EACCES) return fs_out_refused(f, c.dir, true);
-  if (err == 0 && fs_out_full()) return fs_out_refused(f, c.dir, true) == -EEXIST ? -EEXIST : -EDQUOT;
+  fs_err err = fs_out_may_make(f, &c.create.dir);
+  if (err == -EACCES) return fs_out_refused(f, c.create.dir, true);
+  if (err == 0 && fs_out_full()) return fs_out_refused(f, c.create.dir, true) == -EEXIST ? -EEXIST : -EDQUOT;
   if (err != 0) return err;
-  fs_fd fd = new_spill(&c, path, flags, mode);
+  fs_fd fd = new_spill(&c.create.id, path, flags, mode);
   err = fd < 0 ? fd : fs_sys_fstat(fd, &st);
   if (err != 0) return err;
-  c.mode = st.st_mode;
-  c.mtime = st.st_mtim.tv_sec;
-  c.mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
+  c.create.mode = st.st_mode;
+  c.create.mtime = st.st_mtim.tv_sec;
+  c.create.mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
   err = fs_names_ask(&c, f->name, "", &a, &r);
-  if (err == -EEXIST && r != NULL && r->id == c.id) err = 0; /* made by the process that forked in here, or its child */
+  if (err == -EEXIST && r != NULL && r->id == c.create.id)
+    err = 0; /* made by the process that forked in here, or its child */
   if (err == 0) {
-    note(fd, c.dir, c.id); /* also of one that is only read: it has to become visible */
+    note(fd, c.create.dir, c.create.id); /* also of one that is only read: it has to become visible */
     return fd;
   }
   fs_sys_close(fd);

@@ -13,13 +13,13 @@
 static fs_ssize list_outputs(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n) {
   alignas(8) char page[4096];
   const struct fs_node *node = fs_names_node();
-  struct fs_names_call c = {.op = FS_NAMES_LIST, .dir = node == NULL ? 0 : fs_out_dir_id(mount, dir)};
+  struct fs_names_call c = {.op = FS_NAMES_LIST, .list.dir = node == NULL ? 0 : fs_out_dir_id(mount, dir)};
   size_t used = 0, got, done = 0;
-  if (c.dir == 0 || !fs_out_maybe(node, c.dir)) return 0;
+  if (c.list.dir == 0 || !fs_out_maybe(node, c.list.dir)) return 0;
   for (;;) {
     const struct fs_record *r;
     size_t from = 0, len = 0;
-    c.seq = *at < FS_OUT_AT ? 0 : FS_MIN(*at - FS_OUT_AT, FS_RECORD_SEQ_MAX);
+    c.list.after = *at < FS_OUT_AT ? 0 : FS_MIN(*at - FS_OUT_AT, FS_RECORD_SEQ_MAX);
     fs_err err = fs_names_call(&c, "", "", page, sizeof(page), &got);
     if (err == -ENOENT) err = 0, got = 0; /* a directory that was removed is empty */
     if (err != 0) return used > 0 ? (fs_ssize)used : err;

@@ -97,7 +97,7 @@ static const struct fs_entry *dataset_entry(uint32_t mount, uint32_t dir, const 
 static fs_err make_directory(const struct fs_node *node, uint64_t id, uint32_t flags) {
   char path[PATH_MAX];
   struct fs_answer a;
-  const struct fs_names_call c = {.op = FS_NAMES_NODE_LOCAL, .flags = flags, .dir = id};
+  const struct fs_names_call c = {.op = FS_NAMES_NODE_LOCAL, .flags = flags, .node_local.dir = id};
   bool known = marked(node, id) && (fs_nl_any() & flags) == flags;
   fs_err err = known ? 0 : fs_names_call(&c, "", "", a.body, sizeof(a.body), &a.n);
   if (err == 0) err = path_in(node, id, "", 0, path);
@@ -109,7 +109,7 @@ static fs_err make_directory(const struct fs_node *node, uint64_t id, uint32_t f
 static fs_err find_output(const struct fs_node *node, uint64_t dir, const char *name, size_t len) {
   struct fs_answer a;
   const struct fs_record *r;
-  return fs_out_maybe(node, dir) ? fs_out_look_up(dir, name, len, FS_NAMES_TAKEN_TOO, &a, &r) : -ENOENT;
+  return fs_out_maybe(node, dir) ? fs_out_look_up(dir, name, len, FS_LOOKUP_UNPUBLISHED, &a, &r) : -ENOENT;
 }
 
 fs_err fs_nl_ready(const struct fs_found *f, char real[PATH_MAX]) {

@@ -35,7 +35,7 @@ bool fs_out_maybe(const struct fs_node *node, uint64_t dir) {
 
 fs_err fs_out_look_up(uint64_t dir, const char *name, size_t len, uint32_t flags, struct fs_answer *a,
                       const struct fs_record **r) {
-  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .flags = flags, .dir = dir, .name_len = (uint16_t)len};
+  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .flags = flags, .tail_len = (uint16_t)len, .lookup.dir = dir};
   if (len > FS_RECORD_NAME_MAX) return -ENAMETOOLONG;
   fs_err err = fs_names_ask(&c, name, "", a, r);
   return err == 0 && !*r ? -EIO : err;
@@ -125,7 +125,7 @@ static int64_t number_removed(uint64_t id) {
 int64_t fs_out_number_of(uint64_t id) {
   struct fs_answer a;
   const struct fs_record *r;
-  struct fs_names_call c = {.op = FS_NAMES_FIND, .id = id};
+  struct fs_names_call c = {.op = FS_NAMES_FIND, .find.id = id};
   uint32_t entry = FS_OUT_FIRST + first_place(id);
   const struct fs_out_node *n = fs_out_node(entry);
   if (n && atomic_load_explicit(&n->id, memory_order_relaxed) == id) return entry;
@@ -155,7 +155,8 @@ fs_err fs_out_ask_id(struct fs_names_call *c, struct fs_answer *a, const struct 
   fs_err err = -EREMCHG;
   for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUT_MOVES; tries++) {
     err = fs_names_ask(c, "", "", a, r);
-    if (err == -EREMCHG && a->n >= sizeof(c->dir)) memcpy(&c->dir, a->body, sizeof(c->dir));
+    if (err == -EREMCHG && a->n >= sizeof(uint64_t))
+      memcpy(fs_call_at(c, fs_call_op(c)->dir), a->body, sizeof(uint64_t));
   }
   return err == -EREMCHG ? -EIO : err;
 }
@@ -163,17 +164,17 @@ fs_err fs_out_ask_id(struct fs_names_call *c, struct fs_answer *a, const struct 
 fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r) {
   struct fs_out_node *n = fs_out_node(entry);
   if (!n) return -EUCLEAN;
-  c->dir = atomic_load_explicit(&n->dir, memory_order_relaxed);
-  c->id = atomic_load_explicit(&n->id, memory_order_relaxed);
-  c->mode |= atomic_load_explicit(&n->mode, memory_order_relaxed) & S_IFMT;
+  *fs_call_at(c, fs_call_op(c)->dir) = atomic_load_explicit(&n->dir, memory_order_relaxed);
   fs_err err = fs_out_ask_id(c, a, r);
-  if (err == 0) atomic_store_explicit(&n->dir, c->dir, memory_order_relaxed);
+  if (err == 0) atomic_store_explicit(&n->dir, fs_call_dir(c), memory_order_relaxed);
   return err;
 }
 
 /* The record of a number, by its id. */
 static fs_err by_number(uint32_t entry, struct fs_answer *a, const struct fs_record **r) {
+  const struct fs_out_node *n = fs_out_node(entry);
   struct fs_names_call c = {.op = FS_NAMES_LOOKUP};
+  if (n) c.lookup.id = atomic_load_explicit(&n->id, memory_order_relaxed);
   fs_err err = fs_out_ask_number(entry, &c, a, r);
   return err == 0 && !*r ? -EIO : err;
 }

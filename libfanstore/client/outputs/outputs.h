@@ -20,7 +20,7 @@
 uint64_t fs_out_dir_id(uint32_t mount, uint32_t entry);
 /* May the directory have outputs? Reads shared memory only. */
 bool fs_out_maybe(const struct fs_node *node, uint64_t dir);
-/* The record of a name; -ENOENT. `flags`: FS_NAMES_TAKEN_TOO, or 0. */
+/* The record of a name; -ENOENT. `flags`: FS_LOOKUP_UNPUBLISHED, or 0. */
 fs_err fs_out_look_up(uint64_t dir, const char *name, size_t len, uint32_t flags, struct fs_answer *a,
                       const struct fs_record **r);
 /* A directory that was come through lately: its number, or 0. */
@@ -57,9 +57,10 @@ fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size);
 /* Of a symlink, by number. */
 fs_ssize fs_out_readlink(uint32_t entry, char *buf, size_t n);
 void fs_out_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st);
-/* A call about the record of c->id, in whatever directory it is now, of a number's; the record that is answered, or
-   NULL. */
+/* A call about a record, whose directory is brought up to date in the call where the record has moved; the record that
+   is answered, or NULL. */
 fs_err fs_out_ask_id(struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);
+/* The same of a number's record, whose id is in the call: its directory is known here. */
 fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);
 /* By number. */
 fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st);

@@ -25,7 +25,7 @@ struct window {
 static_assert(offsetof(struct window, at) == offsetof(struct window, now) + sizeof(struct fs_listed), "as it comes");
 
 static fs_err ask_window(uint32_t entry, uint64_t off, struct window *w) {
-  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .id = fs_out_id(entry), .size = off};
+  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .extents = {.id = fs_out_id(entry), .off = off}};
   size_t got;
   fs_err err = fs_names_call(&c, "", "", &w->now, sizeof(w->now) + sizeof(w->at), &got);
   if (err == 0 && got < sizeof(w->now)) err = -EIO;
@@ -42,7 +42,7 @@ static fs_err ask_window(uint32_t entry, uint64_t off, struct window *w) {
 }
 
 fs_err fs_out_listed(uint32_t entry, struct fs_listed *now) {
-  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .id = fs_out_id(entry), .size = INT64_MAX};
+  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .extents = {.id = fs_out_id(entry), .off = INT64_MAX}};
   size_t got;
   fs_err err = fs_names_call(&c, "", "", now, sizeof(*now), &got);
   return err == 0 && (got != sizeof(*now) || now->end > INT64_MAX) ? -EIO : err;

@@ -58,7 +58,7 @@ struct fs_out_writing *fs_out_writing(uint32_t entry) {
 
 static fs_err hold(uint32_t entry, struct fs_held *h) {
   size_t got;
-  struct fs_names_call c = {.op = FS_NAMES_HOLD, .id = fs_out_id(entry)};
+  struct fs_names_call c = {.op = FS_NAMES_HOLD, .hold.id = fs_out_id(entry)};
   fs_err err = fs_names_call(&c, "", "", h, sizeof(*h), &got);
   if (err != 0) return err;
   return got != sizeof(*h) || h->size > INT64_MAX || h->own > h->size || h->handle == 0 || h->handle >= FS_OUT_HANDLES
@@ -70,7 +70,7 @@ static fs_err hold(uint32_t entry, struct fs_held *h) {
 static void give_back(uint32_t entry, uint32_t handle) {
   char body[8];
   size_t got;
-  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .id = fs_out_id(entry), .seq = handle};
+  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .release = {.id = fs_out_id(entry), .handle = handle}};
   if (handle != 0) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
 }
 

@@ -23,7 +23,7 @@ static fs_err sync_until(const struct fs_names_call *c, uint64_t end, struct fs_
 }
 
 static struct fs_names_call sync_call(uint64_t id, uint64_t size) {
-  return (struct fs_names_call){.op = FS_NAMES_SYNC, .id = id, .seq = FS_MIN(size, FS_RECORD_SEQ_MAX)};
+  return (struct fs_names_call){.op = FS_NAMES_SYNC, .sync = {.id = id, .upto = FS_MIN(size, FS_RECORD_SEQ_MAX)}};
 }
 
 fs_err fs_out_sync(uint64_t id, uint64_t size, uint64_t end) {
@@ -40,7 +40,7 @@ fs_err fs_out_relay_cut(int fd, uint64_t id, uint64_t size) {
   if (fs_sys_fstat(fd, &st) != 0) return 0; /* the kernel says it */
   struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
   c.flags = FS_SYNC_CUT;
-  c.size = size;
+  c.sync.size = size;
   fs_err err = sync_until(&c, UINT64_MAX, &of);
   if (err != 0) return err;
   return of.file != 0 && size > 0 && of.append != 0 ? 1 : 0;
@@ -67,7 +67,7 @@ fs_err fs_out_relay_seek(int fd, uint64_t id, int64_t off, int whence) {
   if (__builtin_add_overflow(from, off, &to) || to < 0 || to == now) return 0;
   struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
   c.flags = FS_SYNC_SEEK;
-  c.size = (uint64_t)to;
+  c.sync.size = (uint64_t)to;
   return sync_until(&c, UINT64_MAX, &of);
 }
 
@@ -76,8 +76,9 @@ static int64_t number_of(const struct fs_relayed *of) {
   struct fs_answer a;
   const struct fs_record *r;
   struct fs_record known = {.id = of->file, .dir = of->dir, .mode = S_IFREG | 0600};
-  struct fs_names_call c = {
-      .op = FS_NAMES_LOOKUP, .flags = FS_NAMES_TAKEN_TOO, .id = of->file, .dir = of->dir != 0 ? of->dir : of->file};
+  struct fs_names_call c = {.op = FS_NAMES_LOOKUP,
+                            .flags = FS_LOOKUP_UNPUBLISHED,
+                            .lookup = {.id = of->file, .dir = of->dir != 0 ? of->dir : of->file}};
   fs_err err = fs_out_ask_id(&c, &a, &r);
   if (err == 0 && r == NULL) err = -EIO;
   if (err != 0 && err != -ENOENT) return err;
@@ -114,11 +115,8 @@ static fs_fd open_new(const struct fs_node *node, uint64_t to, uint64_t dir, boo
   fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | (append ? O_APPEND : 0), 0600);
   if (fd < 0) return fd;
   const struct fs_names_call c = {.op = FS_NAMES_RELAY,
-                                  .id = id,
-                                  .to = to,
-                                  .dir = dir,
                                   .flags = append ? FS_RELAY_APPEND : 0,
-                                  .size = append ? 0 : off};
+                                  .relay = {.id = id, .file = to, .dir = dir, .off = append ? 0 : off}};
   char body[8];
   size_t n;
   err = fs_names_call(&c, "", "", body, sizeof(body), &n);

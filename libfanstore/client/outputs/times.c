@@ -10,7 +10,7 @@
 #include "client/outputs/outputs.h"
 
 static fs_err ask(uint64_t dir, struct fs_dir_times *t) {
-  struct fs_names_call c = {.op = FS_NAMES_TIMES, .dir = dir};
+  struct fs_names_call c = {.op = FS_NAMES_TIMES, .times.dir = dir};
   size_t n;
   fs_err err = fs_names_call(&c, "", "", t, sizeof(*t), &n);
   return err == 0 && n != sizeof(*t) ? -EIO : err;

@@ -46,7 +46,7 @@ static fs_fd open_old(const struct fs_node *node, uint64_t part) {
 
 /* The part that this node has of the file, by its daemon's word; 0: none. Where it has none, `offered` becomes it. */
 static fs_err ask_part(uint32_t entry, uint64_t offered, uint64_t *part) {
-  const struct fs_names_call c = {.op = FS_NAMES_OFFER, .id = fs_out_id(entry), .to = offered};
+  const struct fs_names_call c = {.op = FS_NAMES_OFFER, .offer = {.file = fs_out_id(entry), .part = offered}};
   size_t got;
   fs_err err = fs_names_call(&c, "", "", part, sizeof(*part), &got);
   return err == 0 && got != sizeof(*part) ? -EIO : err;
@@ -218,12 +218,11 @@ static fs_err extend(uint32_t entry, uint64_t part, const struct fs_range *range
   size_t got;
   char body[8];
   struct fs_names_call c = {.op = FS_NAMES_EXTEND,
-                            .flags = sync ? FS_NAMES_DURABLE : 0,
-                            .id = fs_out_id(entry),
-                            .to = part,
-                            .name_len = (uint16_t)(n * sizeof(*ranges))};
-  fs_appended_say(&c, appended);
-  for (uint32_t i = 0; i < n; i++) c.size += ranges[i].len;
+                            .flags = sync ? FS_EXTEND_DURABLE : 0,
+                            .tail_len = (uint16_t)(n * sizeof(*ranges)),
+                            .extend = {.id = fs_out_id(entry), .part = part}};
+  fs_appended_say(&c.extend, appended);
+  for (uint32_t i = 0; i < n; i++) c.extend.bytes += ranges[i].len;
   fs_err err = fs_names_call(&c, (const char *)ranges, "", body, sizeof(body), &got);
   return err == -ENOENT ? 0 : err; /* it was removed meanwhile */
 }
@@ -391,7 +390,7 @@ fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
 
 static fs_err append(uint32_t entry, const void *buf, size_t n, bool data, struct fs_appended *at) {
   struct fs_names_call c = {
-      .op = FS_NAMES_APPEND, .id = fs_out_id(entry), .size = n, .name_len = (uint16_t)(data ? n : 0)};
+      .op = FS_NAMES_APPEND, .tail_len = (uint16_t)(data ? n : 0), .append = {.id = fs_out_id(entry), .bytes = n}};
   size_t got;
   fs_err err = fs_names_call(&c, buf, "", at, sizeof(*at), &got);
   return err == 0 && got != sizeof(*at) ? -EIO : err;

@@ -11,7 +11,7 @@
 
 #include "client/fd/fdtab.h"
 #include "client/path/mounts.h"
-#include "ipc/names.h"
+#include "ipc/record.h"
 #include "util/sys.h"
 
 enum fs_route {

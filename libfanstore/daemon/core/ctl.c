@@ -124,7 +124,7 @@ fs_err fs_ctl_node_local(struct fs_daemon *d, const struct fs_names_call *c) {
   static const char *const made[] = {FS_NL_DIR, FS_NL_NEW, FS_NL_PATHS};
   for (size_t i = 0; i < FS_ARRAY_LEN(made); i++)
     if (mkdirat(d->spill_fd, made[i], 0700) < 0 && errno != EEXIST) return -errno;
-  uint32_t bit = fs_nl_bit(c->dir);
+  uint32_t bit = fs_nl_bit(c->node_local.dir);
   _Atomic uint64_t *word = &d->ctl->node_local[bit / 64];
   atomic_fetch_or(word, 1ull << bit % 64);
   atomic_fetch_or(&d->ctl->node_local_any, FS_NL_NAMES | (c->flags & FS_NL_SHADOWS));

@@ -82,12 +82,12 @@ static fs_err fs_inside_call(struct fs_inside *in, const struct fs_names_call *c
 }
 
 fs_err fs_inside_hold(struct fs_inside *in, uint64_t id, struct fs_held *held) {
-  struct fs_names_call c = {.op = FS_NAMES_HOLD, .id = id};
+  struct fs_names_call c = {.op = FS_NAMES_HOLD, .hold.id = id};
   return fs_inside_call(in, &c, held, sizeof(*held));
 }
 
 void fs_inside_release(struct fs_inside *in, const struct fs_held *held) {
-  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .id = held->id, .seq = held->handle};
+  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .release = {.id = held->id, .handle = held->handle}};
   (void)fs_inside_call(in, &c, NULL, 0);
 }
 

@@ -349,9 +349,9 @@ static void fs_outputs_next(struct fs_daemon *d) {
   }
   *s = (struct fs_output_step){.d = d, .item = *item, .size = size};
   o->flight++;
-  struct fs_names_call times = {.op = FS_NAMES_TIMES, .dir = item->id};
+  struct fs_names_call times = {.op = FS_NAMES_TIMES, .times.dir = item->id};
   if (S_ISDIR(item->mode))
-    fs_ns_call(d->ns, d->now, &times, sizeof(times), fs_outputs_timed, s);
+    fs_ns_call(d->ns, d->now, &times, fs_outputs_timed, s);
   else
     fs_outputs_begin(s);
 }

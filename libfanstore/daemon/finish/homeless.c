@@ -60,14 +60,14 @@ static void fs_homeless_told(void *ctx, fs_err err, const void *body, size_t n) 
 
 void fs_homeless_find(struct fs_daemon *d, const struct fs_output *output,
                       void (*done)(void *ctx, fs_err err, const char *path), void *ctx) {
-  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .id = output->id, .size = INT64_MAX};
+  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .extents = {.id = output->id, .off = INT64_MAX}};
   struct fs_homeless_question *q = d->replicas ? malloc(sizeof(*q)) : NULL;
   if (!q) {
     fs_path_find(d, output->dir, output->id, done, ctx);
     return;
   }
   *q = (struct fs_homeless_question){.d = d, .output = output, .done = done, .ctx = ctx};
-  fs_ns_call(d->ns, d->now, &c, sizeof(c), fs_homeless_told, q);
+  fs_ns_call(d->ns, d->now, &c, fs_homeless_told, q);
 }
 
 static struct fs_chain looks = {&looks, &looks}; /* that are with the thread */

@@ -8,7 +8,7 @@
 #ifndef FS_DAEMON_METADATA_NAMES_H
 #define FS_DAEMON_METADATA_NAMES_H
 
-#include "ipc/names.h"
+#include "ipc/record.h"
 
 struct fs_names;
 fs_err fs_names_new(struct fs_names **out);

@@ -75,9 +75,9 @@ bool fs_ns_busy(const struct fs_ns *ns) {
          !fs_chain_empty(&ns->committing) || !fs_chain_empty(&ns->requests);
 }
 
-void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
+void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
   ns->now = now;
-  fs_request_start(ns, c, n, done, ctx);
+  fs_request_start(ns, c, done, ctx);
   fs_ns_drain(ns);
 }
 
@@ -86,83 +86,52 @@ void fs_ns_run_local(struct fs_ns *ns, uint64_t now) {
   fs_ns_drain(ns);
 }
 
-/* Questions to the keeper of a directory: both sides must mean the same one. */
-static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c, size_t n) {
-  uint64_t dir = c->op == FS_NAMES_RENAME ? c->to : c->dir;
-  struct fs_keepers k = fs_members_keepers(&ns->members, dir);
-  bool mirror = c->op == FS_NAMES_MIRROR;
-  if (set > ns->members.number)
+/* Questions to a keeper of a directory: both sides must mean the same one. */
+static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, bool mirror) {
+  struct fs_keepers k = fs_members_keepers(&ns->members, fs_call_dir(c));
+  if (a.set > ns->members.number)
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0); /* the set is on its way */
-  else if (set < ns->members.number || (mirror ? k.mirror : k.owner) != ns->rank || (mirror && k.owner != a.from))
+  else if (a.set < ns->members.number || (mirror ? k.mirror : k.owner) != ns->rank || (mirror && k.owner != a.from))
     fs_answer_stale(ns, a);
-  else if (mirror)
-    fs_commit_mirror(ns, a, c, n);
   else
-    fs_exec(ns, a, c, n);
+    fs_exec(ns, a, c);
 }
 
 /* From a file's home to its partner: both sides must mean the same ones. */
-static void fs_ns_replica(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c) {
-  if (set > ns->members.number)
+static void fs_ns_replica(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  if (a.set > ns->members.number)
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
-  else if (set < ns->members.number || fs_ns_home(ns, c->id) != a.from ||
+  else if (a.set < ns->members.number || fs_ns_home(ns, fs_call_id(c)) != a.from ||
            fs_members_after(&ns->members, a.from) != ns->rank)
     fs_answer_stale(ns, a);
   else
     ns->hooks->home(ns, a, c);
 }
 
-static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, uint64_t set, const struct fs_names_call *c, size_t n) {
-  /* A ping, or an accusation, from who has not heard of the newer set; or from who has. */
-  bool old = set < ns->members.number && (c->op == FS_NAMES_PING || c->op == FS_NAMES_ACCUSE);
-  struct fs_names_call ping = {.op = FS_NAMES_PING};
-  if (set > ns->members.number && c->op == FS_NAMES_PING) fs_ns_ask(ns, a.from, &ping, sizeof(ping), NULL, NULL);
-  if (old) {
-    fs_answer_stale(ns, a);
+static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  switch (fs_call_scope(c)) {
+  case FS_SCOPE_DIRECTORY:
+    fs_ns_keeper(ns, a, c, false);
     return;
+  case FS_SCOPE_MIRROR:
+    fs_ns_keeper(ns, a, c, true);
+    return;
+  case FS_SCOPE_FILE: /* This rank may be its new home: then the set is on its way. */
+    if (ns->replicated && a.set > ns->members.number && !fs_call_op(c)->not_later)
+      fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
+    else
+      ns->hooks->home(ns, a, c);
+    return;
+  case FS_SCOPE_PARTNER:
+    fs_ns_replica(ns, a, c);
+    return;
+  case FS_SCOPE_BYTES:
+  case FS_SCOPE_RANK:
+    fs_exec(ns, a, c);
+    return;
+  default: /* between a client and its own daemon */
+    ns->dropped_messages++;
   }
-  /* This rank may be its new home: the set is on its way. A RELEASE that came later could undo a HOLD. */
-  if (fs_call_for_home(c) && ns->replicated && set > ns->members.number && c->op != FS_NAMES_RELEASE) {
-    fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
-    return;
-  }
-  if (fs_call_for_home(c)) {
-    ns->hooks->home(ns, a, c);
-    return;
-  }
-  switch (c->op) {
-  case FS_NAMES_MARK:
-    if (c->seq < FS_MARK_BITS) ns->hooks->mark(ns, (uint32_t)c->seq);
-    break;
-  case FS_NAMES_TREE:
-    ns->hooks->tree(ns);
-    break;
-  case FS_NAMES_LISTS:
-    ns->hooks->lists(ns);
-    break;
-  case FS_NAMES_DROP:
-    ns->hooks->dropped(ns, c->id);
-    if ((c->flags & FS_NAMES_AWAIT) && ns->hooks->dropping && ns->hooks->dropping(ns, a, c->id)) return;
-    break;
-  case FS_NAMES_REPLICA:
-    fs_ns_replica(ns, a, set, c);
-    return;
-  case FS_NAMES_PING:
-    break;
-  case FS_NAMES_ACCUSE:
-    fs_accused(ns, a, c);
-    return;
-  case FS_NAMES_WHERE:
-    fs_where_asked(ns, a, c);
-    return;
-  case FS_NAMES_SET:
-    fs_set_received(ns, a, c, n);
-    return;
-  default:
-    fs_ns_keeper(ns, a, set, c, n);
-    return;
-  }
-  fs_ns_answer(ns, a, 0, NULL, 0);
 }
 
 void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct fs_ns_message *head, const void *body,
@@ -175,7 +144,7 @@ void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct f
   else if (head->answer)
     fs_ns_answered(ns, from, head, body, n);
   else
-    fs_ns_asked(ns, (struct fs_asked){.from = from, .id = head->id}, head->set, body, n);
+    fs_ns_asked(ns, (struct fs_asked){.from = from, .id = head->id, .set = head->set}, body);
   fs_ns_drain(ns);
 }
 

@@ -7,7 +7,7 @@
  *
  *   ns_ask.c      a question to a rank, its answer, its deadline; the same to itself
  *   ns_request.c  a call about a directory: finding its keeper, again after a change of members
- *   ns_exec.c     what a keeper does for a call that concerns one directory
+ *   ns_exec.c     the table of handlers; what a keeper does for a call that concerns one directory
  *   ns_gone.c     what follows from a removal on other ranks
  *   ns_mark.c     which directories may have outputs: told to all before the first
  *   ns_move.c     a rename between directories, the removal of one: by two keepers
@@ -23,7 +23,7 @@
 #include "daemon/core/chain.h"
 #include "daemon/metadata/members.h"
 #include "daemon/metadata/names.h"
-#include "ipc/names.h"
+#include "ipc/op.h"
 
 /* The head of a message. A question's body is a struct fs_names_call, an answer's records or members. */
 struct fs_ns_message {
@@ -38,6 +38,7 @@ struct fs_ns_message {
 struct fs_asked {
   uint32_t from;
   uint64_t id;
+  uint64_t set; /* number of the members that the asker knew */
 };
 
 struct fs_ns;
@@ -80,9 +81,9 @@ bool fs_ns_sure(const struct fs_ns *ns);
 /* A new id for a file of this rank's. */
 uint64_t fs_ns_id(struct fs_ns *ns);
 
-/* A client's call (FS_NAMES_LOOKUP ... RELEASE), checked by fs_call_ok. done is called once, at the latest after seven
- * deadlines. */
-void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
+/* A call about a directory's records or a file's bytes, checked by fs_call_ok. done is called once, at the latest after
+   seven deadlines. */
+void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
 /*
  * The record, if this rank owns the directory and has done this publication of its own. All that others could lose of
  * it with this rank alone is lost with the file, so who published it need not wait for the mirror. Else NULL.

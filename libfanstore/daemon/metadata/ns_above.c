@@ -31,7 +31,7 @@ uint64_t fs_above_seen(struct fs_ns *ns, uint64_t id) {
 
 struct fs_above {
   struct fs_ns *ns;
-  uint32_t op; /* LOOKUP or ABOVE */
+  uint32_t op; /* LOOKUP or ABOVE, which have the same fields */
   uint64_t id, dir;
   uint32_t moves, searches;
   fs_ns_done *done;
@@ -46,8 +46,8 @@ static void fs_above_end(struct fs_above *w, fs_err err, const void *body, size_
 static void fs_above_answered(void *ctx, fs_err err, const void *body, size_t n);
 
 static void fs_above_ask(struct fs_above *w) {
-  struct fs_names_call c = {.op = w->op, .dir = w->dir, .id = w->id};
-  fs_request_start(w->ns, &c, sizeof(c), fs_above_answered, w);
+  struct fs_names_call c = {.op = w->op, .lookup = {.dir = w->dir, .id = w->id}};
+  fs_request_start(w->ns, &c, fs_above_answered, w);
 }
 
 static void fs_above_located(void *ctx, fs_err err, const void *body, size_t n) {

@@ -44,31 +44,29 @@ static void fs_ask_end(struct fs_ask *a, fs_err err, const void *body, size_t n)
   free(a);
 }
 
-static bool fs_call_later(const struct fs_names_call *c) {
-  return c->op == FS_NAMES_MIRROR && (c->flags & FS_NAMES_LATER);
-}
-
 /* A rank that was left out while it stood still goes on serving its files, which have no other home without replicas.
    It is asked as long as it is heard of. */
 static bool fs_ask_in_vain(const struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c) {
   if (rank >= ns->members.nodes) return true; /* none, or what a client made up */
   if (fs_member(&ns->members, rank)) return false;
-  return ns->replicated || ns->suspect[rank].silent || !(fs_call_for_home(c) || c->op == FS_NAMES_DROP);
+  return ns->replicated || ns->suspect[rank].silent || !fs_call_to_home(c);
 }
 
-void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const void *body, size_t n, fs_ns_done *done, void *ctx) {
+void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const struct fs_names_call *c, fs_ns_done *done,
+                       void *ctx) {
   struct fs_ask *a = fs_ask_new(ns, k, done, ctx);
   if (!a) {
     if (done) done(ctx, -ENOMEM, NULL, 0);
     return;
   }
-  struct fs_ns_message head = {.id = a->id, .set = ns->members.number, .later = fs_call_later(body)};
-  if (fs_ask_in_vain(ns, k.owner, body)) a->deadline = 0; /* fails with the next timers */
-  if (a->deadline != 0) fs_ns_send(ns, k.owner, &head, body, n);
+  bool later = c->flags & fs_call_op(c)->later;
+  struct fs_ns_message head = {.id = a->id, .set = ns->members.number, .later = later};
+  if (fs_ask_in_vain(ns, k.owner, c)) a->deadline = 0; /* fails with the next timers */
+  if (a->deadline != 0) fs_ns_send(ns, k.owner, &head, c, fs_call_size(c));
 }
 
-void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const void *body, size_t n, fs_ns_done *done, void *ctx) {
-  fs_ns_ask_keepers(ns, (struct fs_keepers){.owner = rank, .mirror = FS_NO_RANK}, body, n, done, ctx);
+void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
+  fs_ns_ask_keepers(ns, (struct fs_keepers){.owner = rank, .mirror = FS_NO_RANK}, c, done, ctx);
 }
 
 void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n) {
@@ -137,8 +135,7 @@ struct fs_ask_all {
   uint32_t left;
   fs_ns_done *done;
   void *ctx;
-  size_t n;
-  void *body;
+  struct fs_names_call *call;
   struct fs_one {
     struct fs_ask_all *all;
     uint32_t rank;
@@ -148,7 +145,7 @@ struct fs_ask_all {
 static void fs_all_end(struct fs_ask_all *all) {
   if (--all->left > 0) return;
   all->done(all->ctx, 0, NULL, 0);
-  free(all->body);
+  free(all->call);
   free(all);
 }
 
@@ -159,40 +156,39 @@ static void fs_all_answered(void *ctx, fs_err err, const void *body, size_t n) {
   (void)body, (void)n;
   if (err == -ETIMEDOUT) {
     fs_accuse(all->ns, one->rank);
-    fs_ns_ask(all->ns, one->rank, all->body, all->n, fs_all_answered, one);
+    fs_ns_ask(all->ns, one->rank, all->call, fs_all_answered, one);
     return;
   }
   fs_all_end(all);
 }
 
-void fs_ns_ask_those(struct fs_ns *ns, const bool *those, const struct fs_names_call *c, size_t n, fs_ns_done *done,
-                     void *ctx) {
+void fs_ns_ask_those(struct fs_ns *ns, const bool *those, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
   struct fs_ask_all *all = malloc(sizeof(*all) + ns->members.nodes * sizeof(all->one[0]));
-  void *copy = malloc(n);
+  struct fs_names_call *copy = malloc(fs_call_size(c));
   if (!all || !copy) {
     free(all);
     free(copy);
     done(ctx, -ENOMEM, NULL, 0);
     return;
   }
-  memcpy(copy, c, n);
-  *all = (struct fs_ask_all){.ns = ns, .left = 1, .done = done, .ctx = ctx, .body = copy, .n = n};
+  memcpy(copy, c, fs_call_size(c));
+  *all = (struct fs_ask_all){.ns = ns, .left = 1, .done = done, .ctx = ctx, .call = copy};
   for (uint32_t i = 0; i < ns->members.nodes; i++) {
     if (i == ns->rank || !fs_member(&ns->members, i) || (those && !those[i])) continue;
     all->one[i] = (struct fs_one){.all = all, .rank = i};
     all->left++;
-    fs_ns_ask(ns, i, copy, n, fs_all_answered, &all->one[i]);
+    fs_ns_ask(ns, i, copy, fs_all_answered, &all->one[i]);
   }
   fs_all_end(all);
 }
 
-void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
-  fs_ns_ask_those(ns, NULL, c, n, done, ctx);
+void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
+  fs_ns_ask_those(ns, NULL, c, done, ctx);
 }
 
 void fs_ns_all(struct fs_ns *ns, uint64_t now, fs_ns_done *done, void *ctx) {
   struct fs_names_call c = {.op = FS_NAMES_PING};
   ns->now = now;
-  fs_ns_ask_all(ns, &c, sizeof(c), done, ctx);
+  fs_ns_ask_all(ns, &c, done, ctx);
   fs_ns_drain(ns);
 }

@@ -48,39 +48,38 @@ static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n
 /* Does the directory take names? */
 static uint32_t fs_commit_shut(const struct fs_ns *ns, uint64_t dir) {
   uint64_t until = fs_names_closed_until(ns->names, dir);
-  return until == UINT64_MAX ? FS_NAMES_REMOVED : until > ns->now ? FS_NAMES_SHUT : FS_NAMES_OPENED;
+  return until == UINT64_MAX ? FS_MIRROR_REMOVED : until > ns->now ? FS_MIRROR_SHUT : FS_MIRROR_OPENED;
 }
 
 /*
  * What the mirror is to be told, by what is true now: this may be sent again, after later changes of the same records
  * have arrived there.
  */
-static size_t fs_commit_change(const struct fs_commit *c) {
+static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
   struct fs_ns *ns = c->ns;
   struct fs_names_call *head = (void *)ns->body;
   const struct fs_record *put = c->put ? fs_names_find_id(ns->names, c->dir, c->put) : NULL;
   const struct fs_record *kept = c->gone ? fs_names_find_id(ns->names, c->dir, c->gone) : NULL;
   const struct fs_hold *h = c->hold ? fs_hold_find(ns, c->dir, c->hold) : NULL;
   size_t at = sizeof(*head);
-  *head = (struct fs_names_call){.op = FS_NAMES_MIRROR,
-                                 .dir = c->dir,
-                                 .id = c->gone,
-                                 .to = c->to,
-                                 .size = c->call,
-                                 .mtime = (int64_t)fs_names_changed(ns->names, c->dir)};
+  struct fs_call_mirror *m = &head->mirror;
+  *head = (struct fs_names_call){.op = FS_NAMES_MIRROR};
+  *m = (struct fs_call_mirror){
+      .dir = c->dir, .id = c->gone, .to = c->to, .call = c->call, .changed = fs_names_changed(ns->names, c->dir)};
   if (c->hold) {
-    head->id = c->hold;
-    head->flags = h ? FS_NAMES_HELD : FS_NAMES_KEEP;
-    head->to = h ? h->to : 0;
-    head->size = h ? h->call : 0;
+    m->id = c->hold;
+    head->flags = h ? FS_MIRROR_HELD : FS_MIRROR_KEEP;
+    m->to = h ? h->to : 0;
+    m->call = h ? h->call : 0;
   }
   if (c->shut) head->flags = fs_commit_shut(ns, c->dir);
-  if (kept) head->id = head->to = 0;
-  if (c->later) head->flags |= FS_NAMES_LATER;
-  if (c->answered) head->seq = c->asked.id, head->mode = c->asked.from;
+  if (kept) m->id = m->to = 0;
+  if (c->later) head->flags |= FS_MIRROR_LATER;
+  if (c->answered) m->question = c->asked.id, m->asker = c->asked.from;
   if (put) (void)fs_record_put(head, FS_NAMES_BODY, &at, put, fs_record_name(put), fs_record_target(put));
   if (kept) (void)fs_record_put(head, FS_NAMES_BODY, &at, kept, fs_record_name(kept), fs_record_target(kept));
-  return at;
+  head->tail_len = (uint16_t)(at - sizeof(*head));
+  return head;
 }
 
 /* The owner that is none any more leaves the answer to the new one. */
@@ -93,7 +92,7 @@ static void fs_commit_try(struct fs_commit *c) {
   } else {
     c->rank = k.mirror;
     c->answered = c->relayed && c->asked.from != c->ns->rank;
-    fs_ns_ask(c->ns, c->rank, c->ns->body, fs_commit_change(c), fs_commit_answered, c);
+    fs_ns_ask(c->ns, c->rank, fs_commit_change(c), fs_commit_answered, c);
   }
 }
 
@@ -145,18 +144,18 @@ void fs_commit_timers(struct fs_ns *ns, bool all) {
 /* ---- on the mirror's side ---- */
 
 static fs_err fs_commit_shut_here(struct fs_ns *ns, const struct fs_names_call *c) {
-  if (c->flags & FS_NAMES_REMOVED) return fs_gone_dir(ns, c->dir);
-  if (fs_names_closed_until(ns->names, c->dir) == UINT64_MAX) return 0;
-  uint64_t until = c->flags & FS_NAMES_SHUT ? ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns : 0;
-  return fs_names_close(ns->names, c->dir, until);
+  if (c->flags & FS_MIRROR_REMOVED) return fs_gone_dir(ns, c->mirror.dir);
+  if (fs_names_closed_until(ns->names, c->mirror.dir) == UINT64_MAX) return 0;
+  uint64_t until = c->flags & FS_MIRROR_SHUT ? ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns : 0;
+  return fs_names_close(ns->names, c->mirror.dir, until);
 }
 
 /* For the owner, which saves the caller the way back over it: with the first record, if there are any, or the id of the
    file that was removed, or 0. */
-static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, size_t n, uint64_t removed) {
-  struct fs_asked caller = {.from = c->mode, .id = c->seq};
-  size_t begin = fs_call_size(c), end = begin;
-  if (begin < n) (void)fs_record_next(c, n, &end);
+static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, uint64_t removed) {
+  struct fs_asked caller = {.from = c->mirror.asker, .id = c->mirror.question};
+  size_t begin = sizeof(*c), end = begin;
+  (void)fs_record_next(c, fs_call_size(c), &end);
   if (caller.from >= ns->members.nodes) return;
   if (begin == end && removed != 0)
     fs_ns_answer(ns, caller, 0, &removed, sizeof(removed));
@@ -164,32 +163,32 @@ static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, si
     fs_ns_answer(ns, caller, 0, (const char *)c + begin, end - begin);
 }
 
-void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
-  size_t at = fs_call_size(c);
+void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  size_t at = sizeof(*c), n = fs_call_size(c);
   const struct fs_record *r;
-  fs_err err = fs_names_changed_at(ns->names, c->dir, (uint64_t)c->mtime);
-  if (err == 0 && c->id != 0) err = fs_hold_mirror(ns, c);
-  if (c->flags & (FS_NAMES_HELD | FS_NAMES_KEEP)) {
+  fs_err err = fs_names_changed_at(ns->names, c->mirror.dir, c->mirror.changed);
+  if (err == 0 && c->mirror.id != 0) err = fs_hold_mirror(ns, c);
+  if (c->flags & (FS_MIRROR_HELD | FS_MIRROR_KEEP)) {
     fs_ns_answer(ns, a, err, NULL, 0);
     return;
   }
-  if (c->flags & (FS_NAMES_SHUT | FS_NAMES_OPENED | FS_NAMES_REMOVED)) err = fs_commit_shut_here(ns, c);
-  const struct fs_record *gone = c->id != 0 ? fs_names_find_id(ns->names, c->dir, c->id) : NULL;
-  uint64_t removed = gone && c->to == 0 && S_ISREG(gone->mode) ? gone->id : 0;
-  if (gone && c->to == 0) fs_gone_note(ns, gone);
-  if (c->id != 0) (void)fs_names_drop(ns->names, c->dir, c->id);
-  if (c->id != 0 && c->to != 0) fs_moved_note(ns, c->dir, c->id, c->to);
+  if (c->flags & (FS_MIRROR_SHUT | FS_MIRROR_OPENED | FS_MIRROR_REMOVED)) err = fs_commit_shut_here(ns, c);
+  const struct fs_record *gone = c->mirror.id != 0 ? fs_names_find_id(ns->names, c->mirror.dir, c->mirror.id) : NULL;
+  uint64_t removed = gone && c->mirror.to == 0 && S_ISREG(gone->mode) ? gone->id : 0;
+  if (gone && c->mirror.to == 0) fs_gone_note(ns, gone);
+  if (c->mirror.id != 0) (void)fs_names_drop(ns->names, c->mirror.dir, c->mirror.id);
+  if (c->mirror.id != 0 && c->mirror.to != 0) fs_moved_note(ns, c->mirror.dir, c->mirror.id, c->mirror.to);
   while (err == 0 && at < n) {
     r = fs_record_next(c, n, &at);
-    if (!r || r->dir != c->dir)
+    if (!r || r->dir != c->mirror.dir)
       err = -EPROTO;
     else
       err = fs_names_put(ns->names, r, fs_record_name(r), fs_record_target(r), NULL);
     if (err == 0) fs_moved_forget(ns, r->dir, r->id);
   }
-  if (err == 0 && c->size != 0) fs_done_note(ns, c->size);
-  if (err == 0 && c->seq != 0) fs_commit_answer(ns, c, n, removed);
-  if (err == 0 && (c->seq != 0 || (c->flags & FS_NAMES_LATER)))
+  if (err == 0 && c->mirror.call != 0) fs_done_note(ns, c->mirror.call);
+  if (err == 0 && c->mirror.question != 0) fs_commit_answer(ns, c, removed);
+  if (err == 0 && (c->mirror.question != 0 || (c->flags & FS_MIRROR_LATER)))
     fs_ns_answer_later(ns, a);
   else
     fs_ns_answer(ns, a, err, NULL, 0);
@@ -252,17 +251,18 @@ static void fs_transfer_step(struct fs_transfer *t) {
     return;
   }
   uint64_t changed = fs_names_changed(ns->names, t->dir);
-  *c = (struct fs_names_call){.op = FS_NAMES_MIRROR, .dir = t->dir, .mtime = (int64_t)changed};
+  *c = (struct fs_names_call){.op = FS_NAMES_MIRROR, .mirror = {.dir = t->dir, .changed = changed}};
   if (!t->told && fs_names_closed(ns->names, t->dir, ns->now)) c->flags = fs_commit_shut(ns, t->dir);
   t->from = t->seq;
   while ((r = fs_names_after(ns->names, t->dir, t->seq)) != NULL &&
          fs_record_put(c, FS_NAMES_BODY, &at, r, fs_record_name(r), fs_record_target(r))) {
     t->seq = r->seq;
   }
+  c->tail_len = (uint16_t)(at - sizeof(*c));
   if (at == sizeof(*c) && c->flags == 0 && (t->told || changed == 0))
     fs_transfer_end(t);
   else
-    fs_ns_ask(ns, t->rank, c, at, fs_transfer_answered, t);
+    fs_ns_ask(ns, t->rank, c, fs_transfer_answered, t);
 }
 
 struct fs_transfers {

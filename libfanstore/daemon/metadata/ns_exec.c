@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the keeper of a directory does for a call that concerns this directory alone. Memory is changed, the mirror told
- * (ns_commit.c), the caller answered, in this order. Called for each such message of a rank with the same members.
+ * (ns_commit.c), the caller answered, in this order. Called for each such message of a rank with the same members. At
+ * the end is the table of all handlers of the name service.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -42,8 +43,8 @@ bool fs_exec_visible(const struct fs_record *r, uint32_t from) {
   return (r->flags & FS_RECORD_PUBLISHED) || r->home == from || !S_ISREG(r->mode);
 }
 
-const struct fs_record *fs_exec_find(const struct fs_ns *ns, const struct fs_names_call *c) {
-  return fs_names_find(ns->names, c->dir, fs_call_name(c), c->name_len);
+const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const struct fs_names_call *c) {
+  return fs_names_find(ns->names, dir, fs_call_tail(c), c->tail_len);
 }
 
 /* The home of a file whose home has gone is its replica's rank. */
@@ -82,8 +83,8 @@ static void fs_exec_put(struct fs_ns *ns, struct fs_asked a, const struct fs_rec
 }
 
 /* There is no record of this id in this directory: it may be known where it went. */
-static void fs_exec_absent(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  uint64_t to = fs_moved_to(ns, c->dir, c->id);
+static void fs_exec_absent(struct fs_ns *ns, struct fs_asked a, uint64_t dir, uint64_t id) {
+  uint64_t to = fs_moved_to(ns, dir, id);
   fs_ns_answer(ns, a, to != 0 ? -EREMCHG : -ENOENT, &to, sizeof(to));
 }
 
@@ -92,8 +93,8 @@ void fs_changed_now(struct fs_ns *ns, uint64_t dir) {
 }
 
 static void fs_exec_times(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  struct fs_dir_times t = {.changed = fs_names_changed(ns->names, c->dir),
-                           .subdirs = fs_names_subdirs(ns->names, c->dir)};
+  struct fs_dir_times t = {.changed = fs_names_changed(ns->names, c->times.dir),
+                           .subdirs = fs_names_subdirs(ns->names, c->times.dir)};
   fs_ns_answer(ns, a, 0, &t, sizeof(t));
 }
 
@@ -113,22 +114,23 @@ static void fs_exec_found(struct fs_ns *ns, struct fs_asked a, const struct fs_r
 }
 
 static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *r = c->name_len > 0 ? fs_exec_find(ns, c) : fs_names_find_id(ns->names, c->dir, c->id);
-  if (r && (fs_exec_visible(r, a.from) || (c->flags & FS_NAMES_TAKEN_TOO)))
+  const struct fs_record *r =
+      c->tail_len > 0 ? fs_exec_find(ns, c->lookup.dir, c) : fs_names_find_id(ns->names, c->lookup.dir, c->lookup.id);
+  if (r && (fs_exec_visible(r, a.from) || (c->flags & FS_LOOKUP_UNPUBLISHED)))
     fs_exec_found(ns, a, r);
-  else if (r || c->name_len > 0)
+  else if (r || c->tail_len > 0)
     fs_ns_answer(ns, a, -ENOENT, NULL, 0);
   else
-    fs_exec_absent(ns, a, c);
+    fs_exec_absent(ns, a, c->lookup.dir, c->lookup.id);
 }
 
 /* For a rename into it: where it is, unless that is about to change. */
 static void fs_exec_above(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *r = fs_names_find_id(ns->names, c->dir, c->id);
-  uint64_t call = fs_held_by(ns, c->dir, c->id);
+  const struct fs_record *r = fs_names_find_id(ns->names, c->above.dir, c->above.id);
+  uint64_t call = fs_held_by(ns, c->above.dir, c->above.id);
   if (!r)
-    fs_exec_absent(ns, a, c);
-  else if (fs_held(ns, c->dir, c->id))
+    fs_exec_absent(ns, a, fs_call_dir(c), fs_call_id(c));
+  else if (fs_held(ns, c->above.dir, c->above.id))
     fs_ns_answer(ns, a, -EBUSY, &call, sizeof(call));
   else
     fs_answer_record(ns, a, 0, r);
@@ -136,9 +138,9 @@ static void fs_exec_above(struct fs_ns *ns, struct fs_asked a, const struct fs_n
 
 static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   size_t at = 0;
-  uint64_t seq = c->seq;
+  uint64_t seq = c->list.after;
   const struct fs_record *r;
-  while ((r = fs_names_after(ns->names, c->dir, seq)) != NULL) {
+  while ((r = fs_names_after(ns->names, c->list.dir, seq)) != NULL) {
     seq = r->seq;
     if (!fs_exec_visible(r, a.from)) continue;
     if (!fs_answer_put(ns, &at, r)) break;
@@ -150,109 +152,111 @@ static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_na
 
 /* The record as it is when it has just been made. */
 static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t home) {
-  bool file = S_ISREG(c->mode), staged = c->flags & FS_NAMES_STAGED;
-  return (struct fs_record){.id = c->id,
-                            .dir = c->dir,
-                            .size = !file    ? c->name2_len
-                                    : staged ? c->size
+  bool file = S_ISREG(c->create.mode), staged = c->flags & FS_CREATE_STAGED;
+  return (struct fs_record){.id = c->create.id,
+                            .dir = c->create.dir,
+                            .size = !file    ? c->tail2_len
+                                    : staged ? c->create.size
                                              : 0,
-                            .mtime = c->mtime,
-                            .ctime = c->mtime,
-                            .mtime_ns = c->mtime_ns,
-                            .ctime_ns = c->mtime_ns,
-                            .mode = c->mode,
+                            .mtime = c->create.mtime,
+                            .ctime = c->create.mtime,
+                            .mtime_ns = c->create.mtime_ns,
+                            .ctime_ns = c->create.mtime_ns,
+                            .mode = c->create.mode,
                             .home = home,
                             .flags = staged ? FS_RECORD_PUBLISHED | FS_RECORD_STAGED
                                      : file ? 0
                                             : FS_RECORD_PUBLISHED,
-                            .name_len = c->name_len,
-                            .target_len = c->name2_len};
+                            .name_len = c->tail_len,
+                            .target_len = c->tail2_len};
 }
 
 /* The same call again: it was made, whatever has become of it since. */
 static void fs_exec_created(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_record made = fs_exec_made(c, a.from);
   size_t at = 0;
-  (void)fs_record_put(ns->body, sizeof(ns->body), &at, &made, fs_call_name(c), fs_call_name2(c));
+  (void)fs_record_put(ns->body, sizeof(ns->body), &at, &made, fs_call_tail(c), fs_call_tail2(c));
   fs_ns_answer(ns, a, 0, ns->body, at);
 }
 
-static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
-  const struct fs_record *old = fs_exec_find(ns, c), *r;
-  int done = fs_done_already(ns, c->id);
+static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *old = fs_exec_find(ns, c->create.dir, c), *r;
+  int done = fs_done_already(ns, c->create.id);
   if (done < 0) {
     fs_ns_answer(ns, a, done, NULL, 0);
-  } else if (done > 0 || (old && old->id == c->id)) {
+  } else if (done > 0 || (old && old->id == c->create.id)) {
     fs_exec_created(ns, a, c);
   } else if (old) {
     fs_answer_record(ns, a, -EEXIST, old);
-  } else if (fs_names_closed(ns->names, c->dir, ns->now)) {
+  } else if (fs_names_closed(ns->names, c->create.dir, ns->now)) {
     fs_ns_answer(ns, a, -ENOENT, NULL, 0);
   } else if (fs_ns_full(ns)) {
     fs_ns_answer(ns, a, -ENOSPC, NULL, 0);
-  } else if (!fs_exec_mark(ns, a, c->dir, c, n)) {
+  } else if (!fs_exec_mark(ns, a, c->create.dir, c)) {
     struct fs_record made = fs_exec_made(c, a.from);
-    fs_err err = fs_names_put(ns->names, &made, fs_call_name(c), fs_call_name2(c), &r);
-    if (err == 0) fs_done_note(ns, c->id);
-    if (err == 0 && !(c->flags & FS_NAMES_STAGED)) fs_changed_now(ns, c->dir); /* else it is as DIR's was */
-    if (S_ISDIR(c->mode)) fs_above_note(ns, c->id, c->dir);
-    fs_exec_put(ns, a, err == 0 ? r : NULL, c->id);
+    fs_err err = fs_names_put(ns->names, &made, fs_call_tail(c), fs_call_tail2(c), &r);
+    if (err == 0) fs_done_note(ns, c->create.id);
+    if (err == 0 && !(c->flags & FS_CREATE_STAGED)) fs_changed_now(ns, c->create.dir); /* else it is as DIR's was */
+    if (S_ISDIR(c->create.mode)) fs_above_note(ns, c->create.id, c->create.dir);
+    fs_exec_put(ns, a, err == 0 ? r : NULL, c->create.id);
   }
 }
 
 /* ---- changing ---- */
 
 static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *old = fs_names_find_id(ns->names, c->dir, c->id), *r;
+  const struct fs_record *old = fs_names_find_id(ns->names, c->publish.dir, c->publish.id), *r;
   if (!old) {
-    fs_exec_absent(ns, a, c);
+    fs_exec_absent(ns, a, fs_call_dir(c), fs_call_id(c));
     return;
   }
-  if (ns->replicated && fs_ns_home(ns, c->id) != a.from) { /* it was stopped, and its files have another home now */
+  if (ns->replicated &&
+      fs_ns_home(ns, c->publish.id) != a.from) { /* it was stopped, and its files have another home now */
     fs_ns_answer(ns, a, -EIO, NULL, 0);
     return;
   }
-  if (fs_held(ns, c->dir, c->id) || !S_ISREG(old->mode)) {
+  if (fs_held(ns, c->publish.dir, c->publish.id) || !S_ISREG(old->mode)) {
     fs_ns_answer(ns, a, S_ISREG(old->mode) ? -EAGAIN : -ENOENT, NULL, 0);
     return;
   }
   struct fs_record now = *old;
-  if (c->seq != 0 && c->seq <= old->version) { /* home has said something newer; the mirror is to have it, too */
+  if (c->publish.number != 0 &&
+      c->publish.number <= old->version) { /* home has said something newer; the mirror is to have it, too */
     fs_exec_put(ns, a, old, 0);
     return;
   }
-  now.flags |= FS_RECORD_PUBLISHED | (c->flags & FS_NAMES_PARTS ? FS_RECORD_SHARED : 0);
-  if (!(c->flags & FS_NAMES_STAGED)) now.flags &= ~(uint32_t)FS_RECORD_STAGED;
-  now.version = c->seq != 0 ? c->seq : old->version + 1;
-  now.size = c->size;
-  now.mtime = c->mtime;
-  now.mtime_ns = c->mtime_ns;
-  now.ctime = c->to != 0 ? (int64_t)(c->to / 1000000000u) : c->mtime;
-  now.ctime_ns = c->to != 0 ? (uint32_t)(c->to % 1000000000u) : c->mtime_ns;
-  now.mode = S_IFREG | (c->mode & 07777);
+  now.flags |= FS_RECORD_PUBLISHED | (c->flags & FS_PUBLISH_SHARED ? FS_RECORD_SHARED : 0);
+  if (!(c->flags & FS_PUBLISH_STAGED)) now.flags &= ~(uint32_t)FS_RECORD_STAGED;
+  now.version = c->publish.number != 0 ? c->publish.number : old->version + 1;
+  now.size = c->publish.size;
+  now.mtime = c->publish.mtime;
+  now.mtime_ns = c->publish.mtime_ns;
+  now.ctime = c->publish.ctime != 0 ? (int64_t)(c->publish.ctime / 1000000000u) : c->publish.mtime;
+  now.ctime_ns = c->publish.ctime != 0 ? (uint32_t)(c->publish.ctime % 1000000000u) : c->publish.mtime_ns;
+  now.mode = S_IFREG | (c->publish.mode & 07777);
   bool appears = !(old->flags & FS_RECORD_PUBLISHED);
   fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), NULL, &r);
-  if (err == 0 && appears) fs_changed_now(ns, c->dir); /* other nodes see it from now on */
+  if (err == 0 && appears) fs_changed_now(ns, c->publish.dir); /* other nodes see it from now on */
   struct fs_commit *commit = fs_exec_put_commit(ns, a, err == 0 ? r : NULL, 0);
-  if (commit) commit->later = (c->flags & FS_NAMES_LATER) && a.from == ns->rank;
+  if (commit) commit->later = (c->flags & FS_PUBLISH_LATER) && a.from == ns->rank;
   fs_exec_commit(ns, a, commit);
 }
 
 const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_names_call *c) {
-  if (ns->replicated || fs_members_keepers(&ns->members, c->dir).owner != ns->rank) return NULL;
-  const struct fs_record *r = fs_names_find_id(ns->names, c->dir, c->id);
-  bool done = r && (r->flags & FS_RECORD_PUBLISHED) && r->home == ns->rank && r->version >= c->seq;
+  if (ns->replicated || fs_members_keepers(&ns->members, c->publish.dir).owner != ns->rank) return NULL;
+  const struct fs_record *r = fs_names_find_id(ns->names, c->publish.dir, c->publish.id);
+  bool done = r && (r->flags & FS_RECORD_PUBLISHED) && r->home == ns->rank && r->version >= c->publish.number;
   return done ? r : NULL;
 }
 
 static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs_names_call *c) {
   struct fs_record now = *old;
   bool dir_times = (c->flags & FS_SET_TIMES) && S_ISDIR(old->mode);
-  uint64_t ctime = FS_MAX(fs_changed_clock(), dir_times ? c->size + FS_CHANGED_STEP / 2 : 0);
+  uint64_t ctime = FS_MAX(fs_changed_clock(), dir_times ? c->setattr.changed + FS_CHANGED_STEP / 2 : 0);
   fs_stamp(ctime, &now.ctime, &now.ctime_ns);
-  if (c->flags & FS_SET_MODE) now.mode = (old->mode & S_IFMT) | (c->mode & 07777);
-  if (c->flags & FS_SET_TIMES) now.mtime = c->mtime, now.mtime_ns = c->mtime_ns;
-  if (dir_times) now.version = c->size;
+  if (c->flags & FS_SET_MODE) now.mode = (old->mode & S_IFMT) | (c->setattr.mode & 07777);
+  if (c->flags & FS_SET_TIMES) now.mtime = c->setattr.mtime, now.mtime_ns = c->setattr.mtime_ns;
+  if (dir_times) now.version = c->setattr.changed;
   return now;
 }
 
@@ -284,7 +288,7 @@ static void fs_exec_modes_committed(struct fs_commit *commit, fs_err err) {
     return;
   }
   m->ns->hooks->tree(m->ns);
-  fs_ns_ask_all(m->ns, &c, sizeof(c), fs_exec_modes_told, m);
+  fs_ns_ask_all(m->ns, &c, fs_exec_modes_told, m);
 }
 
 static void fs_exec_set_modes(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
@@ -303,13 +307,13 @@ static void fs_exec_set_modes(struct fs_ns *ns, struct fs_asked a, const struct 
 
 /* Of a directory or a symlink; `to` is the call's own id, the same when it is made again. */
 static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *old = fs_names_find_id(ns->names, c->dir, c->id), *r;
-  int done = fs_done_already(ns, c->to);
+  const struct fs_record *old = fs_names_find_id(ns->names, c->setattr.dir, c->setattr.id), *r;
+  int done = fs_done_already(ns, c->setattr.call);
   if (!old) {
-    fs_exec_absent(ns, a, c);
-  } else if ((old->mode & S_IFMT) != (c->mode & S_IFMT)) {
+    fs_exec_absent(ns, a, fs_call_dir(c), fs_call_id(c));
+  } else if ((old->mode & S_IFMT) != (c->setattr.mode & S_IFMT)) {
     fs_ns_answer(ns, a, -EINVAL, NULL, 0);
-  } else if (done < 0 || fs_held(ns, c->dir, c->id)) {
+  } else if (done < 0 || fs_held(ns, c->setattr.dir, c->setattr.id)) {
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
   } else if (done > 0) {
     fs_answer_record(ns, a, 0, old);
@@ -317,11 +321,11 @@ static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs
     struct fs_record now = fs_exec_set(old, c);
     bool permits = S_ISDIR(old->mode) && ((old->mode ^ now.mode) & S_IRWXU);
     fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), fs_record_target(old), &r);
-    if (err == 0) fs_done_note(ns, c->to);
+    if (err == 0) fs_done_note(ns, c->setattr.call);
     if (err == 0 && permits)
-      fs_exec_set_modes(ns, a, r, c->to);
+      fs_exec_set_modes(ns, a, r, c->setattr.call);
     else
-      fs_exec_put(ns, a, err == 0 ? r : NULL, c->to);
+      fs_exec_put(ns, a, err == 0 ? r : NULL, c->setattr.call);
   }
 }
 
@@ -347,9 +351,9 @@ static bool fs_exec_removable(const struct fs_ns *ns, const struct fs_record *r,
 }
 
 static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *r = fs_exec_find(ns, c);
-  bool directory = S_ISDIR(c->mode);
-  int done = fs_done_already(ns, c->id);
+  const struct fs_record *r = fs_exec_find(ns, c->remove.dir, c);
+  bool directory = c->flags & FS_REMOVE_DIRECTORY;
+  int done = fs_done_already(ns, c->remove.call);
   fs_err err = done != 0                                 ? done
                : !r || !fs_exec_removable(ns, r, a.from) ? -ENOENT
                : fs_held(ns, r->dir, r->id)              ? -EAGAIN
@@ -361,7 +365,7 @@ static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_
   else if (directory)
     fs_rmdir_start(ns, a, c);
   else
-    fs_exec_commit(ns, a, fs_exec_drop(ns, a, r, c->id));
+    fs_exec_commit(ns, a, fs_exec_drop(ns, a, r, c->remove.call));
 }
 
 /* The mirror is to know, too. */
@@ -374,69 +378,67 @@ static void fs_exec_shut(struct fs_ns *ns, struct fs_asked a, uint64_t dir, fs_e
     fs_exec_commit(ns, a, commit);
 }
 
+static bool fs_exec_is_removed(const struct fs_ns *ns, uint64_t dir) {
+  return fs_names_closed_until(ns->names, dir) == UINT64_MAX;
+}
+
 static void fs_exec_close(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  bool open = c->op == FS_NAMES_OPEN, removed = fs_names_closed_until(ns->names, c->dir) == UINT64_MAX;
-  fs_err err = removed ? 0
-               : !open && fs_names_count(ns->names, c->dir) > 0
-                   ? -ENOTEMPTY
-                   : fs_names_close(ns->names, c->dir, open ? 0 : ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns);
-  fs_exec_shut(ns, a, c->dir, err);
+  fs_err err = 0;
+  if (!fs_exec_is_removed(ns, c->close.dir) && fs_names_count(ns->names, c->close.dir) > 0)
+    err = -ENOTEMPTY;
+  else if (!fs_exec_is_removed(ns, c->close.dir))
+    err = fs_names_close(ns->names, c->close.dir, ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns);
+  fs_exec_shut(ns, a, c->close.dir, err);
+}
+
+static void fs_exec_open(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  fs_exec_shut(ns, a, c->open.dir, fs_exec_is_removed(ns, c->open.dir) ? 0 : fs_names_close(ns->names, c->open.dir, 0));
+}
+
+static void fs_exec_forget(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  fs_exec_shut(ns, a, c->forget.dir, fs_gone_dir(ns, c->forget.dir));
 }
 
 /* ---- which is which ---- */
 
 static void fs_exec_arrived(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  bool here = fs_names_find_id(ns->names, c->dir, c->id) || fs_done_already(ns, c->size) == 1;
-  bool wait = fs_moving(ns, c->dir, c->id) || fs_move_begun(ns, c->size) || fs_done_already(ns, c->size) == -EAGAIN;
+  bool here = fs_names_find_id(ns->names, c->arrived.dir, c->arrived.id) || fs_done_already(ns, c->arrived.call) == 1;
+  bool wait = fs_moving(ns, c->arrived.dir, c->arrived.id) || fs_move_begun(ns, c->arrived.call) ||
+              fs_done_already(ns, c->arrived.call) == -EAGAIN;
   fs_ns_answer(ns, a, wait ? -EAGAIN : here ? 0 : -ENOENT, NULL, 0);
 }
 
-void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
-  switch (c->op) {
-  case FS_NAMES_LOOKUP:
-    fs_exec_lookup(ns, a, c);
-    break;
-  case FS_NAMES_CREATE:
-    fs_exec_create(ns, a, c, n);
-    break;
-  case FS_NAMES_PUBLISH:
-    fs_exec_publish(ns, a, c);
-    break;
-  case FS_NAMES_REMOVE:
-    fs_exec_remove(ns, a, c);
-    break;
-  case FS_NAMES_RENAME:
-    fs_move_start(ns, a, c, n);
-    break;
-  case FS_NAMES_LIST:
-    fs_exec_list(ns, a, c);
-    break;
-  case FS_NAMES_SETATTR:
-    fs_exec_setattr(ns, a, c);
-    break;
-  case FS_NAMES_TIMES:
-    fs_exec_times(ns, a, c);
-    break;
-  case FS_NAMES_TAKE:
-    fs_move_take(ns, a, c);
-    break;
-  case FS_NAMES_TAKEN:
-    fs_move_taken(ns, a, c);
-    break;
-  case FS_NAMES_ARRIVED:
-    fs_exec_arrived(ns, a, c);
-    break;
-  case FS_NAMES_ABOVE:
-    fs_exec_above(ns, a, c);
-    break;
-  case FS_NAMES_CLOSE:
-  case FS_NAMES_OPEN:
-    fs_exec_close(ns, a, c);
-    break;
-  case FS_NAMES_FORGET:
-    fs_exec_shut(ns, a, c->dir, fs_gone_dir(ns, c->dir));
-    break;
-  default:
+/* ---- what all members are told ---- */
+
+static void fs_exec_tree(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  (void)c;
+  ns->hooks->tree(ns);
+  fs_ns_answer(ns, a, 0, NULL, 0);
+}
+
+static void fs_exec_lists(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  (void)c;
+  ns->hooks->lists(ns);
+  fs_ns_answer(ns, a, 0, NULL, 0);
+}
+
+/* ---- the handlers ---- */
+
+/* Those of the home of a file are in spill.c, those of the client's own daemon in boxes.c. */
+static void (*const fs_handlers[FS_NAMES_OPS])(struct fs_ns *, struct fs_asked, const struct fs_names_call *) = {
+    [FS_NAMES_LOOKUP] = fs_exec_lookup,   [FS_NAMES_CREATE] = fs_exec_create,   [FS_NAMES_PUBLISH] = fs_exec_publish,
+    [FS_NAMES_REMOVE] = fs_exec_remove,   [FS_NAMES_RENAME] = fs_move_start,    [FS_NAMES_LIST] = fs_exec_list,
+    [FS_NAMES_SETATTR] = fs_exec_setattr, [FS_NAMES_TIMES] = fs_exec_times,     [FS_NAMES_TAKE] = fs_move_take,
+    [FS_NAMES_TAKEN] = fs_move_taken,     [FS_NAMES_ARRIVED] = fs_exec_arrived, [FS_NAMES_CLOSE] = fs_exec_close,
+    [FS_NAMES_OPEN] = fs_exec_open,       [FS_NAMES_FORGET] = fs_exec_forget,   [FS_NAMES_ABOVE] = fs_exec_above,
+    [FS_NAMES_MIRROR] = fs_commit_mirror, [FS_NAMES_MARK] = fs_mark_told,       [FS_NAMES_TREE] = fs_exec_tree,
+    [FS_NAMES_LISTS] = fs_exec_lists,     [FS_NAMES_DROP] = fs_gone_told,       [FS_NAMES_PING] = fs_pinged_by,
+    [FS_NAMES_ACCUSE] = fs_accused,       [FS_NAMES_SET] = fs_set_received,     [FS_NAMES_WHERE] = fs_where_asked,
+};
+
+void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  if (fs_handlers[c->op])
+    fs_handlers[c->op](ns, a, c);
+  else
     ns->dropped_messages++;
-  }
 }

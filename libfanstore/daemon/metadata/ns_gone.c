@@ -7,19 +7,25 @@
 #include "daemon/metadata/ns_priv.h"
 
 void fs_gone_drop(struct fs_ns *ns, uint64_t id) {
-  struct fs_names_call c = {.op = FS_NAMES_DROP, .id = id};
-  fs_request_start(ns, &c, sizeof(c), NULL, NULL);
+  struct fs_names_call c = {.op = FS_NAMES_DROP, .drop.id = id};
+  fs_request_start(ns, &c, NULL, NULL);
 }
 
 /* One deadline, and no second try: the directory's owner tells home as well, and that as often as it takes. */
 void fs_ns_await_drop(struct fs_ns *ns, uint64_t id, fs_ns_done *done, void *ctx) {
-  struct fs_names_call c = {.op = FS_NAMES_DROP, .flags = FS_NAMES_AWAIT, .id = id};
-  fs_ns_ask(ns, fs_ns_home(ns, id), &c, sizeof(c), done, ctx);
+  struct fs_names_call c = {.op = FS_NAMES_DROP, .flags = FS_DROP_AWAIT, .drop.id = id};
+  fs_ns_ask(ns, fs_ns_home(ns, id), &c, done, ctx);
 }
 
 void fs_gone_forget(struct fs_ns *ns, uint64_t dir) {
-  struct fs_names_call c = {.op = FS_NAMES_FORGET, .dir = dir};
-  fs_request_start(ns, &c, sizeof(c), NULL, NULL);
+  struct fs_names_call c = {.op = FS_NAMES_FORGET, .forget.dir = dir};
+  fs_request_start(ns, &c, NULL, NULL);
+}
+
+void fs_gone_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  ns->hooks->dropped(ns, c->drop.id);
+  if ((c->flags & FS_DROP_AWAIT) && ns->hooks->dropping && ns->hooks->dropping(ns, a, c->drop.id)) return;
+  fs_ns_answer(ns, a, 0, NULL, 0);
 }
 
 /* Who still has its id, from before, is not to make names in it that nobody will ever see. */

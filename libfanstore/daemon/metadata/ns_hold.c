@@ -106,13 +106,13 @@ static void fs_move_held(struct fs_commit *c, fs_err err) {
 }
 
 void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *r = fs_exec_find(ns, c);
+  const struct fs_record *r = fs_exec_find(ns, c->take.dir, c);
   struct fs_hold *h = r ? fs_hold_find(ns, r->dir, r->id) : NULL;
-  fs_err err = !r || !fs_exec_visible(r, (uint32_t)c->size) ? -ENOENT
-               : h && h->call != c->id                      ? -EAGAIN
-               : !h && fs_held(ns, r->dir, r->id)           ? -EAGAIN
-                                                            : 0;
-  if (err == 0 && !h && (h = fs_hold_new(ns, r->dir, r->id, c->to, c->id)) == NULL) err = -ENOMEM;
+  fs_err err = !r || !fs_exec_visible(r, c->take.caller) ? -ENOENT
+               : h && h->call != c->take.call            ? -EAGAIN
+               : !h && fs_held(ns, r->dir, r->id)        ? -EAGAIN
+                                                         : 0;
+  if (err == 0 && !h && (h = fs_hold_new(ns, r->dir, r->id, c->take.to, c->take.call)) == NULL) err = -ENOMEM;
   struct fs_commit *commit = err == 0 ? fs_hold_commit(ns, a, r->dir, r->id, r) : NULL;
   if (!commit) {
     fs_ns_answer(ns, a, err < 0 ? err : -ENOMEM, NULL, 0);
@@ -125,25 +125,26 @@ void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_cal
 }
 
 fs_err fs_hold_mirror(struct fs_ns *ns, const struct fs_names_call *c) {
-  fs_hold_end(fs_hold_find(ns, c->dir, c->id));
-  if (!(c->flags & FS_NAMES_HELD)) return 0;
-  return fs_hold_new(ns, c->dir, c->id, c->to, c->size) ? 0 : -ENOMEM;
+  fs_hold_end(fs_hold_find(ns, c->mirror.dir, c->mirror.id));
+  if (!(c->flags & FS_MIRROR_HELD)) return 0;
+  return fs_hold_new(ns, c->mirror.dir, c->mirror.id, c->mirror.to, c->mirror.call) ? 0 : -ENOMEM;
 }
 
 void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *r = fs_names_find_id(ns->names, c->dir, c->id);
-  struct fs_hold *h = fs_hold_find(ns, c->dir, c->id);
-  if (h && h->call != c->size) { /* another's: that one's has ended long ago, whichever way, and the record is here */
+  const struct fs_record *r = fs_names_find_id(ns->names, c->taken.dir, c->taken.id);
+  struct fs_hold *h = fs_hold_find(ns, c->taken.dir, c->taken.id);
+  if (h &&
+      h->call != c->taken.call) { /* another's: that one's has ended long ago, whichever way, and the record is here */
     fs_ns_answer(ns, a, 0, NULL, 0);
     return;
   }
   fs_hold_end(h);
-  if (c->flags & FS_NAMES_KEEP)
-    fs_exec_commit(ns, a, fs_hold_commit(ns, a, c->dir, c->id, NULL));
+  if (c->flags & FS_TAKEN_KEEP)
+    fs_exec_commit(ns, a, fs_hold_commit(ns, a, c->taken.dir, c->taken.id, NULL));
   else if (!r)
     fs_ns_answer(ns, a, 0, NULL, 0);
   else
-    fs_exec_commit(ns, a, fs_moved_away(ns, a, r, c->to));
+    fs_exec_commit(ns, a, fs_moved_away(ns, a, r, c->taken.to));
 }
 
 static void fs_hold_nobody(struct fs_commit *c, fs_err err) {
@@ -178,11 +179,11 @@ static void fs_hold_asked(void *ctx, fs_err err, const void *body, size_t n) {
 
 static void fs_hold_ask(struct fs_ns *ns, struct fs_hold *h) {
   struct fs_hold_question *q = malloc(sizeof(*q));
-  struct fs_names_call c = {.op = FS_NAMES_ARRIVED, .dir = h->to, .id = h->id, .size = h->call};
+  struct fs_names_call c = {.op = FS_NAMES_ARRIVED, .arrived = {.dir = h->to, .id = h->id, .call = h->call}};
   if (!q) return;
   *q = (struct fs_hold_question){.ns = ns, .dir = h->dir, .id = h->id};
   h->asking = true;
-  fs_request_start(ns, &c, sizeof(c), fs_hold_asked, q);
+  fs_request_start(ns, &c, fs_hold_asked, q);
 }
 
 void fs_hold_timers(struct fs_ns *ns) {

@@ -17,7 +17,6 @@ struct fs_deferred { /* a call that waits for it */
   struct fs_chain chain;
   struct fs_asked a;
   uint64_t dir;
-  size_t n;
   struct fs_names_call call; /* followed by its names */
 };
 
@@ -30,7 +29,7 @@ static void fs_marked(void *ctx, fs_err err, const void *body, size_t n) {
   for (struct fs_chain *l; (l = fs_chain_pop(&m->waiting)) != NULL;) {
     struct fs_deferred *w = FS_ITEM(l, struct fs_deferred, chain);
     if (err == 0 && fs_members_keepers(&ns->members, w->dir).owner == ns->rank)
-      fs_exec(ns, w->a, &w->call, w->n);
+      fs_exec(ns, w->a, &w->call);
     else
       fs_ns_answer(ns, w->a, err < 0 ? err : -EAGAIN, NULL, 0);
     free(w);
@@ -56,7 +55,8 @@ static struct fs_marking *fs_marking_new(struct fs_ns *ns, uint32_t bit) {
   return m;
 }
 
-bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c, size_t n) {
+bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c) {
+  size_t n = fs_call_size(c);
   uint32_t bit = fs_mark_bit(dir);
   if ((dir & FS_OUT_ID) || (ns->marked[bit / 64] >> bit % 64 & 1)) return false;
   struct fs_deferred *w = malloc(sizeof(*w) - sizeof(w->call) + n);
@@ -69,12 +69,16 @@ bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struc
   }
   w->a = a;
   w->dir = dir;
-  w->n = n;
   memcpy(&w->call, c, n);
   fs_chain_push(&m->waiting, &w->chain);
   if (!begun) return true;
-  struct fs_names_call mark = {.op = FS_NAMES_MARK, .seq = bit};
+  struct fs_names_call mark = {.op = FS_NAMES_MARK, .mark.bit = bit};
   ns->hooks->mark(ns, bit);
-  fs_ns_ask_all(ns, &mark, sizeof(mark), fs_marked, m);
+  fs_ns_ask_all(ns, &mark, fs_marked, m);
   return true;
+}
+
+void fs_mark_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  ns->hooks->mark(ns, c->mark.bit);
+  fs_ns_answer(ns, a, 0, NULL, 0);
 }

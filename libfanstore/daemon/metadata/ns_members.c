@@ -23,10 +23,10 @@ static void fs_set_tell(struct fs_ns *ns) {
   struct {
     struct fs_names_call c;
     uint64_t bits[FS_ARRAY_LEN(ns->members.bits)];
-  } m = {.c = {.op = FS_NAMES_SET, .seq = ns->members.number}};
-  size_t n = sizeof(m.c) + fs_set_body(ns, m.bits);
+  } m = {.c = {.op = FS_NAMES_SET, .set.number = ns->members.number}};
+  m.c.tail_len = (uint16_t)fs_set_body(ns, m.bits);
   for (uint32_t i = 0; i < ns->members.nodes; i++) {
-    if (i != ns->rank && fs_member(&ns->members, i)) fs_ns_ask(ns, i, &m, n, NULL, NULL);
+    if (i != ns->rank && fs_member(&ns->members, i)) fs_ns_ask(ns, i, (const void *)&m, NULL, NULL);
   }
 }
 
@@ -65,9 +65,9 @@ void fs_set_take(struct fs_ns *ns, uint64_t number, const void *bits, size_t n) 
   fs_set_changed(ns, &before);
 }
 
-void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   fs_ns_answer(ns, a, 0, NULL, 0);
-  if (n > sizeof(*c)) fs_set_take(ns, c->seq, c + 1, n - sizeof(*c));
+  fs_set_take(ns, c->set.number, fs_call_tail(c), c->tail_len);
 }
 
 static void fs_set_remove(struct fs_ns *ns, uint32_t rank) {
@@ -103,7 +103,7 @@ static void fs_ping_timers(struct fs_ns *ns) {
     struct fs_suspect *s = &ns->suspect[i];
     if (!s->pinging || s->ping_again == 0 || ns->now < s->ping_again) continue;
     s->ping_again = 0;
-    fs_ns_ask(ns, i, &c, sizeof(c), fs_pinged_again, s);
+    fs_ns_ask(ns, i, &c, fs_pinged_again, s);
   }
 }
 
@@ -115,7 +115,7 @@ static void fs_ping(struct fs_ns *ns, uint32_t rank) {
   s->answered = false;
   s->ping_again = ns->now + ns->deadline_ns / 2;
   ns->pinging++;
-  fs_ns_ask(ns, rank, &c, sizeof(c), fs_pinged, s);
+  fs_ns_ask(ns, rank, &c, fs_pinged, s);
 }
 
 /* The lowest member that can be expected to answer: perhaps this rank. */
@@ -138,13 +138,13 @@ void fs_accuse(struct fs_ns *ns, uint32_t rank) {
   if (rank == ns->rank || !fs_member(&ns->members, rank)) return;
   uint32_t arbiter = fs_arbiter(ns, rank);
   struct fs_suspect *s = &ns->suspect[rank];
-  struct fs_names_call c = {.op = FS_NAMES_ACCUSE, .id = rank};
+  struct fs_names_call c = {.op = FS_NAMES_ACCUSE, .accuse.rank = rank};
   if (arbiter == ns->rank) {
     fs_ping(ns, rank);
   } else if (!s->accusing) {
     s->accusing = true;
     s->arbiter = arbiter;
-    fs_ns_ask(ns, arbiter, &c, sizeof(c), fs_accusation_heard, s);
+    fs_ns_ask(ns, arbiter, &c, fs_accusation_heard, s);
   }
 }
 
@@ -171,7 +171,7 @@ static void fs_confirm(struct fs_ns *ns, uint32_t rank) {
   if (!ns->unsure || ns->confirming) return;
   ns->confirming = true;
   ns->before = ns->stood;
-  fs_ns_ask(ns, rank, &c, sizeof(c), fs_confirmed, ns);
+  fs_ns_ask(ns, rank, &c, fs_confirmed, ns);
 }
 
 /* Who was left out is asked for its files as long as it is heard of. */
@@ -179,7 +179,7 @@ static void fs_watch_outside(struct fs_ns *ns) {
   struct fs_names_call c = {.op = FS_NAMES_PING};
   ns->watch_at = ns->now + ns->deadline_ns;
   for (uint32_t i = 0; i < ns->members.nodes; i++) {
-    if (fs_member(&ns->members, i)) fs_ns_ask(ns, i, &c, sizeof(c), NULL, NULL);
+    if (fs_member(&ns->members, i)) fs_ns_ask(ns, i, &c, NULL, NULL);
   }
 }
 
@@ -197,11 +197,24 @@ void fs_watch_timers(struct fs_ns *ns) {
   if (ns->watching || rank == FS_NO_RANK) return;
   ns->watching = true;
   ns->watch_at = ns->now + ns->deadline_ns;
-  fs_ns_ask(ns, rank, &c, sizeof(c), fs_watched, &ns->suspect[rank]);
+  fs_ns_ask(ns, rank, &c, fs_watched, &ns->suspect[rank]);
+}
+
+/* The asker has not heard of the newer set, or this rank has not. */
+void fs_pinged_by(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  if (a.set > ns->members.number) fs_ns_ask(ns, a.from, c, NULL, NULL);
+  if (a.set < ns->members.number)
+    fs_answer_stale(ns, a);
+  else
+    fs_ns_answer(ns, a, 0, NULL, 0);
 }
 
 void fs_accused(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  uint32_t rank = (uint32_t)c->id;
+  uint32_t rank = c->accuse.rank;
+  if (a.set < ns->members.number) {
+    fs_answer_stale(ns, a);
+    return;
+  }
   fs_ns_answer(ns, a, 0, NULL, 0);
-  if (c->id < ns->members.nodes && fs_member(&ns->members, rank)) fs_ping(ns, rank);
+  if (rank < ns->members.nodes && fs_member(&ns->members, rank)) fs_ping(ns, rank);
 }

@@ -26,7 +26,7 @@ struct fs_move {
 static const struct fs_move *fs_move_of(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
   for (struct fs_chain *l = ns->moves.next; l != &ns->moves; l = l->next) {
     const struct fs_move *m = FS_ITEM(l, struct fs_move, chain);
-    if (m->id == id && m->call.to == dir) return m;
+    if (m->id == id && m->call.rename.to == dir) return m;
   }
   return NULL;
 }
@@ -39,7 +39,7 @@ bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
 bool fs_move_begun(const struct fs_ns *ns, uint64_t call) {
   for (struct fs_chain *l = ns->moves.next; l != &ns->moves; l = l->next) {
     const struct fs_move *m = FS_ITEM(l, struct fs_move, chain);
-    if (m->call.id == call && m->id == 0) return true;
+    if (m->call.rename.call == call && m->id == 0) return true;
   }
   return false;
 }
@@ -47,7 +47,7 @@ bool fs_move_begun(const struct fs_ns *ns, uint64_t call) {
 uint64_t fs_held_by(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
   const struct fs_hold *h = fs_hold_find(ns, dir, id);
   const struct fs_move *m = h ? NULL : fs_move_of(ns, dir, id);
-  return h ? h->call : m ? m->call.id : 0;
+  return h ? h->call : m ? m->call.rename.call : 0;
 }
 
 bool fs_held(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
@@ -62,29 +62,30 @@ static void fs_move_free(struct fs_move *m) {
 
 /* What was held and closed for it is so no more. */
 static void fs_move_fail(struct fs_move *m, fs_err err) {
-  struct fs_names_call open = {.op = FS_NAMES_OPEN, .dir = m->closed};
-  struct fs_names_call keep = {.op = FS_NAMES_TAKEN, .flags = FS_NAMES_KEEP, .dir = m->call.dir, .size = m->call.id};
+  struct fs_names_call open = {.op = FS_NAMES_OPEN, .open.dir = m->closed};
+  struct fs_names_call keep = {
+      .op = FS_NAMES_TAKEN, .flags = FS_TAKEN_KEEP, .taken = {.dir = m->call.rename.dir, .call = m->call.rename.call}};
   fs_ns_answer(m->ns, m->a, err, NULL, 0);
-  if (m->closed != 0) fs_request_start(m->ns, &open, sizeof(open), NULL, NULL);
-  if (m->taken) keep.id = m->taken->id;
-  if (m->taken && m->id == 0) fs_request_start(m->ns, &keep, sizeof(keep), NULL, NULL);
+  if (m->closed != 0) fs_request_start(m->ns, &open, NULL, NULL);
+  if (m->taken) keep.taken.id = m->taken->id;
+  if (m->taken && m->id == 0) fs_request_start(m->ns, &keep, NULL, NULL);
   fs_move_free(m);
 }
 
 /* May r take the place of t, which may be NULL? */
 static fs_err fs_move_check(const struct fs_move *m, const struct fs_record *r, const struct fs_record *t) {
   if (t && fs_held(m->ns, t->dir, t->id)) return -EAGAIN;
-  if (t && (m->call.flags & FS_NAMES_NOREPLACE)) return -EEXIST;
+  if (t && (m->call.flags & FS_RENAME_NOREPLACE)) return -EEXIST;
   if (t && S_ISDIR(t->mode) && !S_ISDIR(r->mode)) return -EISDIR;
   if (t && !S_ISDIR(t->mode) && S_ISDIR(r->mode)) return -ENOTDIR;
-  return fs_names_closed(m->ns->names, m->call.to, m->ns->now) ? -ENOENT : 0;
+  return fs_names_closed(m->ns->names, m->call.rename.to, m->ns->now) ? -ENOENT : 0;
 }
 
 /* All is done. The record of a file or directory, as it is now, follows the file that it has replaced, or 0. */
 static void fs_move_end(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_move *m = ctx;
   alignas(8) char answer[sizeof(m->replaced) + sizeof(struct fs_record) + FS_RECORD_NAME_MAX + 8];
-  const struct fs_record *r = fs_names_find_id(m->ns->names, m->call.to, m->id);
+  const struct fs_record *r = fs_names_find_id(m->ns->names, m->call.rename.to, m->id);
   size_t at = sizeof(m->replaced);
   (void)err, (void)body, (void)n;
   memcpy(answer, &m->replaced, at);
@@ -96,14 +97,14 @@ static void fs_move_end(void *ctx, fs_err err, const void *body, size_t n) {
 /* Of a directory all members hear. */
 static void fs_move_tell(struct fs_move *m) {
   struct fs_ns *ns = m->ns;
-  const struct fs_record *r = m->taken ? m->taken : fs_names_find_id(ns->names, m->call.to, m->id);
+  const struct fs_record *r = m->taken ? m->taken : fs_names_find_id(ns->names, m->call.rename.to, m->id);
   struct fs_names_call c = {.op = FS_NAMES_TREE};
   if (!r || !S_ISDIR(r->mode)) {
     fs_move_end(m, 0, NULL, 0);
     return;
   }
   ns->hooks->tree(ns);
-  fs_ns_ask_all(ns, &c, sizeof(c), fs_move_end, m);
+  fs_ns_ask_all(ns, &c, fs_move_end, m);
 }
 
 /* Should the answer of another keeper be lost, that one asks by itself. */
@@ -116,14 +117,15 @@ static void fs_move_committed(struct fs_commit *commit, fs_err err) {
   struct fs_move *m = commit->ctx;
   struct fs_ns *ns = m->ns;
   struct fs_names_call c = {
-      .op = FS_NAMES_TAKEN, .dir = m->call.dir, .id = m->id, .to = m->call.to, .size = m->call.id};
+      .op = FS_NAMES_TAKEN,
+      .taken = {.dir = m->call.rename.dir, .id = m->id, .to = m->call.rename.to, .call = m->call.rename.call}};
   m->mirrored = true;
   if (err == 0 && m->closed != 0) fs_gone_forget(ns, m->closed);
   if (err < 0) {
     m->closed = 0;
     fs_move_fail(m, err);
   } else if (m->taken) {
-    fs_request_start(ns, &c, sizeof(c), fs_move_gone, m);
+    fs_request_start(ns, &c, fs_move_gone, m);
   } else {
     fs_move_tell(m);
   }
@@ -134,10 +136,10 @@ static void fs_move_put(struct fs_move *m, const struct fs_record *r, const stru
   struct fs_ns *ns = m->ns;
   struct fs_record now = *r, old = t ? *t : (struct fs_record){0};
   const struct fs_record *made;
-  now.dir = m->call.to;
+  now.dir = m->call.rename.to;
   now.seq = 0;
-  now.name_len = m->call.name2_len;
-  if (fs_names_put(ns->names, &now, fs_call_name2(&m->call), fs_record_target(r), &made) < 0) {
+  now.name_len = m->call.tail2_len;
+  if (fs_names_put(ns->names, &now, fs_call_tail2(&m->call), fs_record_target(r), &made) < 0) {
     fs_move_fail(m, -ENOMEM);
     return;
   }
@@ -150,11 +152,11 @@ static void fs_move_put(struct fs_move *m, const struct fs_record *r, const stru
   }
   commit->put = now.id;
   commit->gone = old.id;
-  commit->call = m->call.id;
+  commit->call = m->call.rename.call;
   if (old.id != 0 && S_ISREG(old.mode)) {
     commit->drop = m->replaced = old.id;
   }
-  fs_done_note(ns, m->call.id);
+  fs_done_note(ns, m->call.rename.call);
   fs_moved_forget(ns, now.dir, now.id);
   if (S_ISDIR(now.mode)) fs_above_note(ns, now.id, now.dir);
   commit->then = fs_move_committed;
@@ -181,18 +183,18 @@ static void fs_move_target_closed(void *ctx, fs_err err, const void *body, size_
 static bool fs_move_close(struct fs_move *m, const struct fs_record *t) {
   struct fs_names_call close = {.op = FS_NAMES_CLOSE};
   if (!t || !S_ISDIR(t->mode) || m->closed == t->id) return false;
-  close.dir = m->closed = t->id;
-  fs_request_start(m->ns, &close, sizeof(close), fs_move_target_closed, m);
+  close.close.dir = m->closed = t->id;
+  fs_request_start(m->ns, &close, fs_move_target_closed, m);
   return true;
 }
 
 static void fs_move_within(struct fs_move *m) {
   struct fs_ns *ns = m->ns;
   const struct fs_names_call *c = &m->call;
-  const struct fs_record *r = fs_exec_find(ns, c);
-  const struct fs_record *t = fs_names_find(ns->names, c->to, fs_call_name2(c), c->name2_len);
+  const struct fs_record *r = fs_exec_find(ns, c->rename.dir, c);
+  const struct fs_record *t = fs_names_find(ns->names, c->rename.to, fs_call_tail2(c), c->tail2_len);
   fs_err err = !r || !fs_exec_visible(r, m->a.from) ? -ENOENT : fs_held(ns, r->dir, r->id) ? -EAGAIN : 0;
-  if (err == 0 && (r != t || (m->call.flags & FS_NAMES_NOREPLACE))) err = fs_move_check(m, r, t);
+  if (err == 0 && (r != t || (m->call.flags & FS_RENAME_NOREPLACE))) err = fs_move_check(m, r, t);
   if (err != 0) {
     fs_move_fail(m, err);
   } else if (r == t) {
@@ -205,10 +207,11 @@ static void fs_move_within(struct fs_move *m) {
 /* With the record that the other keeper holds. */
 static void fs_move_across(struct fs_move *m) {
   struct fs_ns *ns = m->ns;
-  const struct fs_record *t = fs_names_find(ns->names, m->call.to, fs_call_name2(&m->call), m->call.name2_len);
+  const struct fs_record *t = fs_names_find(ns->names, m->call.rename.to, fs_call_tail2(&m->call), m->call.tail2_len);
   fs_err err = fs_move_check(m, m->taken, t);
-  if (fs_hold_find(ns, m->call.to, m->taken->id)) err = -EAGAIN; /* it was here before; that rename has not ended */
-  if (ns->now >= m->until || fs_members_keepers(&ns->members, m->call.to).owner != ns->rank) err = -EAGAIN;
+  if (fs_hold_find(ns, m->call.rename.to, m->taken->id))
+    err = -EAGAIN; /* it was here before; that rename has not ended */
+  if (ns->now >= m->until || fs_members_keepers(&ns->members, m->call.rename.to).owner != ns->rank) err = -EAGAIN;
   if (err != 0)
     fs_move_fail(m, err);
   else if (!fs_move_close(m, t))
@@ -238,36 +241,37 @@ static void fs_move_record(void *ctx, fs_err err, const void *body, size_t n) {
   memcpy(m->taken, r, fs_record_size(r));
   if (!S_ISDIR(r->mode))
     fs_move_across(m);
-  else if ((m->call.flags & FS_NAMES_NOREPLACE) &&
-           fs_names_find(ns->names, m->call.to, fs_call_name2(&m->call), m->call.name2_len))
+  else if ((m->call.flags & FS_RENAME_NOREPLACE) &&
+           fs_names_find(ns->names, m->call.rename.to, fs_call_tail2(&m->call), m->call.tail2_len))
     fs_move_fail(m, -EEXIST);
   else
-    fs_climb_start(ns, m->call.to, r->id, m->call.id, m->until, fs_move_climbed, m);
+    fs_climb_start(ns, m->call.rename.to, r->id, m->call.rename.call, m->until, fs_move_climbed, m);
 }
 
 /* The same call again, while the first is at work: that one answers the later question. */
 static bool fs_move_joins(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   for (struct fs_chain *l = ns->moves.next; l != &ns->moves; l = l->next) {
     struct fs_move *m = FS_ITEM(l, struct fs_move, chain);
-    if (m->call.id != c->id) continue;
+    if (m->call.rename.call != c->rename.call) continue;
     if (a.id > m->a.id) m->a = a;
     return true;
   }
   return false;
 }
 
-void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n) {
+void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  size_t n = fs_call_size(c);
   if (fs_move_joins(ns, a, c)) return;
-  int done = fs_done_already(ns, c->id);
+  int done = fs_done_already(ns, c->rename.call);
   if (done != 0) {
     fs_ns_answer(ns, a, FS_MIN(done, 0), NULL, 0);
     return;
   }
-  if (c->to != c->dir && fs_ns_full(ns)) {
+  if (c->rename.to != c->rename.dir && fs_ns_full(ns)) {
     fs_ns_answer(ns, a, -ENOSPC, NULL, 0);
     return;
   }
-  if (fs_exec_mark(ns, a, c->to, c, n)) return;
+  if (fs_exec_mark(ns, a, c->rename.to, c)) return;
   struct fs_move *m = malloc(sizeof(*m) - sizeof(m->call) + n);
   if (!m) {
     fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
@@ -276,16 +280,16 @@ void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
   *m = (struct fs_move){.ns = ns, .a = a};
   memcpy(&m->call, c, n);
   fs_chain_push(&ns->moves, &m->chain);
-  if (c->to == c->dir) {
+  if (c->rename.to == c->rename.dir) {
     fs_move_within(m);
     return;
   }
   struct fs_names_call *take = (void *)ns->body;
-  memcpy(take, c, sizeof(*c) + c->name_len);
-  take->op = FS_NAMES_TAKE;
-  take->size = a.from;
-  take->name2_len = 0;
-  fs_request_start(ns, take, fs_call_size(take), fs_move_record, m);
+  *take = (struct fs_names_call){
+      .op = FS_NAMES_TAKE,
+      .take = {.dir = c->rename.dir, .to = c->rename.to, .call = c->rename.call, .caller = a.from}};
+  (void)fs_call_put(take, fs_call_tail(&m->call), m->call.tail_len, NULL, 0);
+  fs_request_start(ns, take, fs_move_record, m);
 }
 
 /* ---- the removal of a directory ---- */
@@ -317,7 +321,7 @@ static void fs_rmdir_committed(struct fs_commit *commit, fs_err err) {
   }
   fs_gone_forget(ns, w->id);
   ns->hooks->tree(ns);
-  fs_ns_ask_all(ns, &c, sizeof(c), fs_rmdir_told, w);
+  fs_ns_ask_all(ns, &c, fs_rmdir_told, w);
 }
 
 static void fs_rmdir_closed(void *ctx, fs_err err, const void *body, size_t n) {
@@ -341,16 +345,16 @@ static void fs_rmdir_closed(void *ctx, fs_err err, const void *body, size_t n) {
 }
 
 void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *r = fs_exec_find(ns, c);
+  const struct fs_record *r = fs_exec_find(ns, c->remove.dir, c);
   struct fs_rmdir *w = malloc(sizeof(*w));
-  struct fs_hold *h = w ? fs_hold_new(ns, r->dir, r->id, 0, c->id) : NULL;
+  struct fs_hold *h = w ? fs_hold_new(ns, r->dir, r->id, 0, c->remove.call) : NULL;
   if (!h) {
     free(w);
     fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
     return;
   }
   h->until = UINT64_MAX; /* until it ends, which it does */
-  *w = (struct fs_rmdir){.ns = ns, .a = a, .dir = r->dir, .id = r->id, .call = c->id};
-  struct fs_names_call close = {.op = FS_NAMES_CLOSE, .dir = r->id};
-  fs_request_start(ns, &close, sizeof(close), fs_rmdir_closed, w);
+  *w = (struct fs_rmdir){.ns = ns, .a = a, .dir = r->dir, .id = r->id, .call = c->remove.call};
+  struct fs_names_call close = {.op = FS_NAMES_CLOSE, .close.dir = r->id};
+  fs_request_start(ns, &close, fs_rmdir_closed, w);
 }

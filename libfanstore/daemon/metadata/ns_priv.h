@@ -38,8 +38,7 @@ struct fs_request {
   uint64_t end, again;
   fs_ns_done *done;
   void *ctx;
-  uint32_t rank; /* that it is with */
-  size_t n;
+  uint32_t rank;             /* that it is with */
   struct fs_names_call call; /* followed by its names */
 };
 
@@ -153,37 +152,40 @@ struct fs_ns {
 /* ---- ns_ask.c ---- */
 /* Asks a rank, which may be this one. done may be NULL. -ETIMEDOUT, -EHOSTDOWN (no member), -ENOMEM come by done, too.
  */
-void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const void *body, size_t n, fs_ns_done *done, void *ctx);
+void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
 /* Asks a directory's owner; its mirror may answer. */
-void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const void *body, size_t n, fs_ns_done *done, void *ctx);
+void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const struct fs_names_call *c, fs_ns_done *done,
+                       void *ctx);
 /* That it was done, which nobody waits for. */
 void fs_ns_answer_later(struct fs_ns *ns, struct fs_asked a);
 void fs_ns_answered(struct fs_ns *ns, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n);
 void fs_ns_drain(struct fs_ns *ns);
 void fs_ns_ask_timers(struct fs_ns *ns);
 /* Asks all other members the same; done when all have answered or are members no more. */
-void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
+void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
 /* Of all members, those. */
-void fs_ns_ask_those(struct fs_ns *ns, const bool *those, const struct fs_names_call *c, size_t n, fs_ns_done *done,
-                     void *ctx);
+void fs_ns_ask_those(struct fs_ns *ns, const bool *those, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
 /* Those to a rank that is no member any more fail. */
 void fs_ns_ask_gone(struct fs_ns *ns);
 
 /* ---- ns_request.c ---- */
-/* Is this the affair of the file's home, and not of a directory's keeper? */
-static inline bool fs_call_for_home(const struct fs_names_call *c) {
-  return fs_call_of_file(c) || (c->op == FS_NAMES_SETATTR && S_ISREG(c->mode));
+/* True for a call that goes to the home of a file, and not to a directory's keeper. */
+static inline bool fs_call_to_home(const struct fs_names_call *c) {
+  enum fs_scope scope = fs_call_scope(c);
+  return scope == FS_SCOPE_FILE || scope == FS_SCOPE_BYTES;
 }
-void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx);
+void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
 void fs_request_timers(struct fs_ns *ns, bool all);
 
 /* ---- ns_exec.c ---- */
 /* A name in this directory, of this rank's, was made, removed or moved. */
 void fs_changed_now(struct fs_ns *ns, uint64_t dir);
-void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
+/* Calls the handler of the call's operation. */
+void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* Adds a record as others are to see it. False: no room. */
 bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r);
-const struct fs_record *fs_exec_find(const struct fs_ns *ns, const struct fs_names_call *c);
+/* The record of this directory that has the name, which is the first tail. */
+const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const struct fs_names_call *c);
 void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r);
 /* Starts it, or answers that there was no memory for it. */
 void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commit);
@@ -194,6 +196,8 @@ int fs_done_already(const struct fs_ns *ns, uint64_t id);
 void fs_done_note(struct fs_ns *ns, uint64_t id);
 
 /* ---- ns_gone.c ---- */
+/* DROP */
+void fs_gone_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* Its home is told that a file has no name any more; */
 void fs_gone_drop(struct fs_ns *ns, uint64_t id);
 /* the keepers of a directory's names, that it was removed; */
@@ -206,9 +210,12 @@ void fs_gone_redo(struct fs_ns *ns, const struct fs_members *before);
 
 /* ---- ns_mark.c ---- */
 /* Before a directory of a dataset gets its first output. True: the call goes on later. */
-bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c, size_t n);
+bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c);
+/* MARK */
+void fs_mark_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 
 /* ---- ns_where.c ---- */
+/* WHERE */
 void fs_where_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* As fs_ns_where; with `seen` also where a rank saw it last that may not know better. */
 void fs_where_start(struct fs_ns *ns, uint64_t id, bool seen, fs_ns_done *done, void *ctx);
@@ -224,7 +231,8 @@ void fs_climb_start(struct fs_ns *ns, uint64_t from, uint64_t id, uint64_t call,
 void fs_climb_timers(struct fs_ns *ns);
 
 /* ---- ns_move.c ---- */
-void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
+/* RENAME */
+void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* Has the directory `dir` closed, drops its record, and answers. */
 void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* Is a rename or removal of this record under way? And of which call, or 0. */
@@ -236,6 +244,7 @@ bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 bool fs_move_begun(const struct fs_ns *ns, uint64_t call);
 
 /* ---- ns_hold.c ---- */
+/* TAKE, TAKEN */
 void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* What a mirror hears of holds. */
@@ -260,15 +269,18 @@ void fs_commit_start(struct fs_commit *c);
 /* Is the change that this call made still on its way to the mirror? */
 bool fs_committing(const struct fs_ns *ns, uint64_t call);
 void fs_commit_timers(struct fs_ns *ns, bool all);
-void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
+/* MIRROR */
+void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* After a change of members: directories that lack a mirror get one. */
 void fs_commit_transfer(struct fs_ns *ns, const struct fs_members *before);
 
 /* ---- ns_members.c ---- */
 void fs_accuse(struct fs_ns *ns, uint32_t rank);
 void fs_watch_timers(struct fs_ns *ns);
+/* PING, ACCUSE, SET */
+void fs_pinged_by(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_accused(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, size_t n);
+void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_set_take(struct fs_ns *ns, uint64_t number, const void *bits, size_t n);
 void fs_answer_stale(struct fs_ns *ns, struct fs_asked a);
 

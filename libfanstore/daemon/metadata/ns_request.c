@@ -33,9 +33,14 @@ static uint64_t fs_request_pause(const struct fs_request *r) {
   return FS_MIN(FS_MAX(waited / 8, FS_NS_RETRY_NS), FS_REQUEST_PAUSE_MAX_NS);
 }
 
-static bool fs_request_for_home(const struct fs_request *r) {
-  return fs_call_for_home(&r->call) || r->call.op == FS_NAMES_DROP;
+static void fs_request_created(struct fs_ns *ns, const struct fs_names_call *c) {
+  if (S_ISDIR(c->create.mode)) fs_above_note(ns, c->create.id, c->create.dir);
 }
+
+/* What this rank notes of its calls that were done. */
+static void (*const fs_request_done[FS_NAMES_OPS])(struct fs_ns *ns, const struct fs_names_call *c) = {
+    [FS_NAMES_CREATE] = fs_request_created,
+};
 
 static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_request *r = ctx;
@@ -43,14 +48,14 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
   switch (err) {
   case -ETIMEDOUT:
     fs_accuse(ns, r->rank);
-    if (r->call.op == FS_NAMES_RELEASE) { /* made again it could undo a HOLD that was made since */
+    if (fs_call_op(&r->call)->not_later) {
       fs_request_silent(r, err);
       return;
     }
     fs_request_later(r, FS_NS_RETRY_NS);
     return;
   case -EHOSTDOWN:
-    if (fs_request_for_home(r) && fs_ns_home(ns, r->call.id) == r->rank) {
+    if (fs_call_to_home(&r->call) && fs_ns_home(ns, fs_call_id(&r->call)) == r->rank) {
       fs_request_silent(r, err);
       return;
     }
@@ -62,27 +67,23 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
     fs_request_later(r, fs_request_pause(r));
     return;
   default:
-    if (err == 0 && r->call.op == FS_NAMES_CREATE && S_ISDIR(r->call.mode)) fs_above_note(ns, r->call.id, r->call.dir);
+    if (err == 0 && fs_request_done[r->call.op]) fs_request_done[r->call.op](ns, &r->call);
     fs_request_end(r, err, body, n);
   }
 }
 
-/* A rename is the affair of the directory that the name goes to. */
-static uint64_t fs_request_dir(const struct fs_names_call *c) {
-  return c->op == FS_NAMES_RENAME ? c->to : c->dir;
-}
-
 static void fs_request_try(struct fs_request *r) {
   struct fs_keepers k = {.owner = FS_NO_RANK, .mirror = FS_NO_RANK};
-  if (fs_request_for_home(r))
-    k.owner = fs_ns_home(r->ns, r->call.id);
+  if (fs_call_to_home(&r->call))
+    k.owner = fs_ns_home(r->ns, fs_call_id(&r->call));
   else
-    k = fs_members_keepers(&r->ns->members, fs_request_dir(&r->call));
+    k = fs_members_keepers(&r->ns->members, fs_call_dir(&r->call));
   r->rank = k.owner;
-  fs_ns_ask_keepers(r->ns, k, &r->call, r->n, fs_request_answered, r);
+  fs_ns_ask_keepers(r->ns, k, &r->call, fs_request_answered, r);
 }
 
-void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n, fs_ns_done *done, void *ctx) {
+void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
+  size_t n = fs_call_size(c);
   struct fs_request *r = malloc(sizeof(*r) - sizeof(r->call) + n);
   if (!r) {
     if (done) done(ctx, -ENOMEM, NULL, 0);
@@ -92,7 +93,6 @@ void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, size_t n,
   r->end = ns->now + FS_REQUEST_DEADLINES * ns->deadline_ns;
   r->done = done;
   r->ctx = ctx;
-  r->n = n;
   memcpy(&r->call, c, n);
   fs_chain_init(&r->chain);
   fs_request_try(r);

@@ -31,11 +31,11 @@ static void fs_where_answered(void *ctx, fs_err err, const void *body, size_t n)
 
 static void fs_where_next(struct fs_where *w) {
   struct fs_ns *ns = w->ns;
-  struct fs_names_call c = {.op = FS_NAMES_WHERE, .flags = w->seen ? FS_NAMES_SEEN : 0, .id = w->id};
+  struct fs_names_call c = {.op = FS_NAMES_WHERE, .flags = w->seen ? FS_WHERE_SEEN : 0, .where.id = w->id};
   while (w->tried < ns->members.nodes) {
     uint32_t rank = (FS_OUT_ID_RANK(w->id) + w->tried++) % ns->members.nodes;
     if (!fs_member(&ns->members, rank)) continue;
-    fs_ns_ask(ns, rank, &c, sizeof(c), fs_where_answered, w);
+    fs_ns_ask(ns, rank, &c, fs_where_answered, w);
     return;
   }
   w->done(w->ctx, -ENOENT, NULL, 0);
@@ -70,10 +70,10 @@ static void fs_where_look(void *ctx, uint64_t dir) {
 
 /* By one look into each directory, when it is not where it was seen last. */
 void fs_where_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  struct fs_where_find f = {.names = ns->names, .id = c->id};
-  uint64_t seen = fs_above_seen(ns, c->id);
+  struct fs_where_find f = {.names = ns->names, .id = c->where.id};
+  uint64_t seen = fs_above_seen(ns, c->where.id);
   if (seen != 0) fs_where_look(&f, seen);
-  if (f.dir == 0 && (c->flags & FS_NAMES_SEEN)) f.dir = seen;
+  if (f.dir == 0 && (c->flags & FS_WHERE_SEEN)) f.dir = seen;
   if (f.dir == 0) fs_names_each(ns->names, fs_where_look, &f);
   fs_ns_answer(ns, a, f.dir != 0 ? 0 : -ENOENT, &f.dir, f.dir != 0 ? sizeof(f.dir) : 0);
 }

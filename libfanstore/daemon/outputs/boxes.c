@@ -25,10 +25,9 @@ struct fs_box_call {
   struct fs_daemon *d;
   struct fs_client *client; /* NULL: gone */
   uint32_t number;
-  uint32_t op;
-  uint64_t id, dir;
-  uint64_t until; /* a removal that is answered later waits for nothing more: its client's patience ends */
-  bool made;      /* a CREATE of a file of this node's */
+  uint64_t id, dir; /* of CREATE, PUBLISH, EXTEND and HOLD: what it is about */
+  uint64_t until;   /* a removal that is answered later waits for nothing more: its client's patience ends */
+  bool made;        /* a CREATE of a file of this node's */
   bool made_dir;
   bool early;                /* the client has its answer already */
   fs_err why;                /* a PUBLISH has no replica */
@@ -78,18 +77,33 @@ static void fs_box_wrote(const struct fs_daemon *d) {
 }
 
 /* What this node's own tables are to know of it. */
-static void fs_box_called(void *ctx, fs_err err, const void *body, size_t n) {
+static void fs_box_created(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_box_call *call = ctx;
-  if (call->early) fs_box_early_called(call, err);
   if (err < 0 && call->made) fs_spill_not_created(call->d, call->id);
   if (err == 0 && call->made) fs_spill_created(call->d, call->id);
-  if (err == 0 && (call->op == FS_NAMES_CREATE || call->op == FS_NAMES_OWN)) fs_box_wrote(call->d);
-  bool names = call->op == FS_NAMES_CREATE || call->op == FS_NAMES_PUBLISH;
-  if (err == 0 && names) fs_left_record(call->d, body, n);
+  if (err == 0) fs_box_wrote(call->d);
+  if (err == 0) fs_left_record(call->d, body, n);
   if (err == 0 && call->made_dir) fs_path_parent(call->d, call->id, call->dir);
-  if (err == -ENOENT && call->op == FS_NAMES_EXTEND) fs_node_part_useless(call->d, call->id);
-  if (err < 0 && call->op == FS_NAMES_PUBLISH) fs_spill_not_published(call->d, call->id);
-  if (err == 0) err = call->why;
+  fs_box_done(ctx, err, body, n);
+}
+
+static void fs_box_published(void *ctx, fs_err err, const void *body, size_t n) {
+  const struct fs_box_call *call = ctx;
+  if (call->early) fs_box_early_called(call, err);
+  if (err == 0) fs_left_record(call->d, body, n);
+  if (err < 0) fs_spill_not_published(call->d, call->id);
+  fs_box_done(ctx, err == 0 ? call->why : err, body, n);
+}
+
+static void fs_box_owned(void *ctx, fs_err err, const void *body, size_t n) {
+  const struct fs_box_call *call = ctx;
+  if (err == 0) fs_box_wrote(call->d);
+  fs_box_done(ctx, err, body, n);
+}
+
+static void fs_box_extended(void *ctx, fs_err err, const void *body, size_t n) {
+  const struct fs_box_call *call = ctx;
+  if (err == -ENOENT) fs_node_part_useless(call->d, call->id);
   fs_box_done(ctx, err, body, n);
 }
 
@@ -136,11 +150,7 @@ void fs_boxes_forget(struct fs_daemon *d, struct fs_client *c) {
   }
 }
 
-/* ---- calls ---- */
-
-static bool fs_box_changes(const struct fs_names_call *c) {
-  return c->op != FS_NAMES_LOOKUP && c->op != FS_NAMES_LIST && c->op < FS_NAMES_HOLD;
-}
+/* ---- what this node knows of the ids in a call ---- */
 
 /* Is this the id of a directory that there can be; and is the name, in a dataset's directory, not the dataset's? */
 static fs_err fs_box_check_dir(const struct fs_daemon *d, uint64_t dir, const char *name, size_t len) {
@@ -154,47 +164,90 @@ static fs_err fs_box_check_dir(const struct fs_daemon *d, uint64_t dir, const ch
   return len > 0 && fs_index_child(ix, (uint32_t)entry, name, len) >= 0 ? -EROFS : 0;
 }
 
-static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call *c, size_t n) {
-  if (!fs_call_ok(c, n) || c->op >= FS_NAMES_CLIENT_OPS) return -EINVAL;
-  if (c->op == FS_NAMES_CREATE && (c->flags & FS_NAMES_STAGED)) return -EINVAL;
-  if (c->op == FS_NAMES_HOLD || c->op == FS_NAMES_RELEASE || c->op == FS_NAMES_FIND) return 0;
-  if (d->cfg->read_only && (fs_box_changes(c) || c->op == FS_NAMES_NODE_LOCAL)) return -EROFS;
-  bool own = c->op == FS_NAMES_RELAY || c->op == FS_NAMES_SYNC;
-  if (own && !fs_spill_mine(d, c->id)) return -EINVAL;
-  if (c->op == FS_NAMES_OFFER && c->to != 0 && !fs_spill_mine(d, c->to)) return -EINVAL;
-  if (fs_call_of_file(c)) return FS_OUT_ID_RANK(c->id) < d->net->nodes ? 0 : -EINVAL;
-  /* A node that was taken for dead is the home of nothing any more. */
-  bool gone = d->replicas && !fs_member(fs_ns_members(d->ns), d->net->rank);
-  if (gone && (c->op == FS_NAMES_PUBLISH || (c->op == FS_NAMES_CREATE && S_ISREG(c->mode)))) return -EIO;
-  if (c->op == FS_NAMES_PUBLISH && !fs_spill_mine(d, c->id)) return -EINVAL;
-  fs_err err = fs_box_check_dir(d, c->dir, fs_call_name(c), c->name_len);
-  if (err == 0 && c->op == FS_NAMES_RENAME) err = fs_box_check_dir(d, c->to, fs_call_name2(c), c->name2_len);
-  return err;
+static fs_err fs_box_check_name(const struct fs_daemon *d, const struct fs_names_call *c) {
+  return fs_box_check_dir(d, fs_call_dir(c), fs_call_tail(c), c->tail_len);
 }
 
-/* The call's own id, by which it is done once, where id does not say which record it is about; and what this node knows
- * better. */
-static void fs_box_prepare(struct fs_daemon *d, const struct fs_client *client, struct fs_names_call *c) {
-  bool own_id = c->op == FS_NAMES_CREATE && client->first_id != 0 && c->id - client->first_id < FS_OUT_ID_FILES;
-  switch (c->op) {
-  case FS_NAMES_PUBLISH:
-    c->to = 0; /* home's word, with what else its spill is */
-    break;
-  case FS_NAMES_HOLD:
-  case FS_NAMES_FIND:
-  case FS_NAMES_TIMES:
-  case FS_NAMES_EXTEND:
-  case FS_NAMES_EXTENTS:
-  case FS_NAMES_OWN:
-  case FS_NAMES_SYNC:
-    break;
-  case FS_NAMES_APPEND:
-  case FS_NAMES_SETATTR:
-    c->to = fs_ns_id(d->ns);
-    break;
-  default:
-    if (!own_id && (c->op != FS_NAMES_LOOKUP || c->name_len > 0)) c->id = fs_ns_id(d->ns);
-  }
+static fs_err fs_box_check_rename(const struct fs_daemon *d, const struct fs_names_call *c) {
+  fs_err err = fs_box_check_dir(d, c->rename.dir, fs_call_tail(c), c->tail_len);
+  return err < 0 ? err : fs_box_check_dir(d, c->rename.to, fs_call_tail2(c), c->tail2_len);
+}
+
+/* A node that was taken for dead is the home of nothing any more. */
+static bool fs_box_homeless(const struct fs_daemon *d) {
+  return d->replicas && !fs_member(fs_ns_members(d->ns), d->net->rank);
+}
+
+static fs_err fs_box_check_create(const struct fs_daemon *d, const struct fs_names_call *c) {
+  if (c->flags & FS_CREATE_STAGED) return -EINVAL;
+  return S_ISREG(c->create.mode) && fs_box_homeless(d) ? -EIO : fs_box_check_name(d, c);
+}
+
+static fs_err fs_box_check_publish(const struct fs_daemon *d, const struct fs_names_call *c) {
+  if (fs_box_homeless(d)) return -EIO;
+  return fs_spill_mine(d, c->publish.id) ? fs_box_check_name(d, c) : -EINVAL;
+}
+
+static fs_err fs_box_check_file(const struct fs_daemon *d, const struct fs_names_call *c) {
+  return FS_OUT_ID_RANK(fs_call_id(c)) < d->net->nodes ? 0 : -EINVAL;
+}
+
+static fs_err fs_box_check_own(const struct fs_daemon *d, const struct fs_names_call *c) {
+  return fs_spill_mine(d, fs_call_id(c)) ? fs_box_check_file(d, c) : -EINVAL;
+}
+
+static fs_err fs_box_check_offer(const struct fs_daemon *d, const struct fs_names_call *c) {
+  return c->offer.part == 0 || fs_spill_mine(d, c->offer.part) ? fs_box_check_file(d, c) : -EINVAL;
+}
+
+/* ---- calls ---- */
+
+static void fs_box_release(struct fs_box_call *call, const struct fs_names_call *c) {
+  fs_box_done(call, fs_holds_release(call->d, call->client, c->release.id, c->release.handle), NULL, 0);
+}
+
+static void fs_box_relay(struct fs_box_call *call, const struct fs_names_call *c) {
+  fs_box_done(call, fs_relay_begin(call->d, c), NULL, 0);
+}
+
+static void fs_box_node_local(struct fs_box_call *call, const struct fs_names_call *c) {
+  fs_box_done(call, fs_ctl_node_local(call->d, c), NULL, 0);
+}
+
+static void fs_box_offer(struct fs_box_call *call, const struct fs_names_call *c) {
+  uint64_t part;
+  fs_err err = fs_node_part_offered(call->d, c->offer.file, c->offer.part, &part);
+  fs_box_done(call, err, &part, err == 0 ? sizeof(part) : 0);
+}
+
+/* A client makes the ids of its files. */
+static fs_err fs_box_create(struct fs_box_call *call, struct fs_names_call *c) {
+  uint64_t first = call->client->first_id;
+  if (first == 0 || c->create.id - first >= FS_OUT_ID_FILES) c->create.id = fs_ns_id(call->d->ns);
+  call->id = c->create.id;
+  call->dir = c->create.dir;
+  call->made_dir = S_ISDIR(c->create.mode);
+  call->made = S_ISREG(c->create.mode) && !fs_spill_find(call->d, c->create.id);
+  if (call->made) fs_spill_creating(call->d, c->create.id, c->create.dir);
+  return 0;
+}
+
+static fs_err fs_box_hold(struct fs_box_call *call, struct fs_names_call *c) {
+  call->id = c->hold.id;
+  return fs_holds_ask(call->d, call->client, c->hold.id);
+}
+
+static void fs_box_find(struct fs_box_call *call, const struct fs_names_call *c) {
+  fs_ns_find(call->d->ns, call->d->now, c->find.id, fs_box_done, call);
+}
+
+static void fs_box_sync(struct fs_box_call *call, const struct fs_names_call *c) {
+  fs_relay_sync(call->d, c, fs_box_done, call);
+}
+
+static void fs_box_extend(struct fs_box_call *call, const struct fs_names_call *c) {
+  call->id = c->extend.id;
+  fs_part_extend(call->d, c, fs_box_extended, call);
 }
 
 /* A publication that is done here is known to all who ask; the mirror may hear of it when the client has gone on. */
@@ -206,9 +259,9 @@ static void fs_box_replicated(void *ctx, fs_err err) {
   bool early = client && err == 0 && !d->replicas && fs_boxes_early < FS_BOXES_EARLY;
   call->why = err;
   (void)fs_spill_publishing(d, &call->call);
-  if (early) call->call.flags |= FS_NAMES_LATER;
+  if (early) call->call.flags |= FS_PUBLISH_LATER;
   struct fs_names_call c = call->call;
-  fs_ns_call(d->ns, d->now, &call->call, sizeof(call->call), fs_box_called, call);
+  fs_ns_call(d->ns, d->now, &call->call, fs_box_published, call);
   bool waits = client && client->box[number] == call; /* else it may be no more */
   const struct fs_record *r = waits && early ? fs_ns_published(d->ns, &c) : NULL;
   if (!r) return;
@@ -223,34 +276,68 @@ static void fs_box_replicated(void *ctx, fs_err err) {
 }
 
 static void fs_box_publish(struct fs_box_call *call, const struct fs_names_call *c) {
+  call->id = c->publish.id;
   call->call = *c;
-  call->call.flags &= ~(uint32_t)(FS_NAMES_DURABLE | FS_NAMES_LATER);
-  fs_replicate(call->d, c->id, (struct fs_replica_wish){.sync = c->flags & FS_NAMES_DURABLE, .end = UINT64_MAX},
-               fs_box_replicated, call);
+  call->call.publish.ctime = 0; /* home's word, with what else its spill is */
+  call->call.flags &= ~(uint32_t)(FS_PUBLISH_DURABLE | FS_PUBLISH_LATER);
+  fs_replicate(call->d, c->publish.id,
+               (struct fs_replica_wish){.sync = c->flags & FS_PUBLISH_DURABLE, .end = UINT64_MAX}, fs_box_replicated,
+               call);
 }
 
-/* What needs nobody else. False: it does. */
-static bool fs_box_at_once(struct fs_daemon *d, struct fs_client *client, uint32_t i, const struct fs_names_call *c) {
-  uint64_t part;
-  fs_err err = 0;
-  bool offer = c->op == FS_NAMES_OFFER;
-  if (c->op == FS_NAMES_RELEASE)
-    err = fs_holds_release(d, client, c->id, c->seq);
-  else if (c->op == FS_NAMES_RELAY)
-    err = fs_relay_begin(d, c);
-  else if (c->op == FS_NAMES_NODE_LOCAL)
-    err = fs_ctl_node_local(d, c);
-  else if (offer)
-    err = fs_node_part_offered(d, c->id, c->to, &part);
+static const struct fs_box_op {
+  /* The ids in the call are of things that there can be, and that the client may change. NULL: others find out. */
+  fs_err (*check)(const struct fs_daemon *d, const struct fs_names_call *c);
+  /* Before it is asked; and instead of asking by fs_ns_call. */
+  fs_err (*prepare)(struct fs_box_call *call, struct fs_names_call *c);
+  void (*start)(struct fs_box_call *call, const struct fs_names_call *c);
+  fs_ns_done *done; /* NULL: fs_box_done */
+} fs_box_ops[FS_NAMES_OPS] = {
+    [FS_NAMES_LOOKUP] = {.check = fs_box_check_name},
+    [FS_NAMES_CREATE] = {.check = fs_box_check_create, .prepare = fs_box_create, .done = fs_box_created},
+    [FS_NAMES_PUBLISH] = {.check = fs_box_check_publish, .start = fs_box_publish},
+    [FS_NAMES_REMOVE] = {.check = fs_box_check_name, .done = fs_box_removed},
+    [FS_NAMES_RENAME] = {.check = fs_box_check_rename, .done = fs_box_removed},
+    [FS_NAMES_LIST] = {.check = fs_box_check_name},
+    [FS_NAMES_SETATTR] = {.check = fs_box_check_name},
+    [FS_NAMES_TIMES] = {.check = fs_box_check_name},
+    [FS_NAMES_HOLD] = {.prepare = fs_box_hold, .done = fs_box_held},
+    [FS_NAMES_RELEASE] = {.start = fs_box_release},
+    [FS_NAMES_EXTEND] = {.check = fs_box_check_file, .start = fs_box_extend},
+    [FS_NAMES_EXTENTS] = {.check = fs_box_check_file},
+    [FS_NAMES_APPEND] = {.check = fs_box_check_file},
+    [FS_NAMES_OWN] = {.check = fs_box_check_file, .done = fs_box_owned},
+    [FS_NAMES_RELAY] = {.check = fs_box_check_own, .start = fs_box_relay},
+    [FS_NAMES_SYNC] = {.check = fs_box_check_own, .start = fs_box_sync},
+    [FS_NAMES_OFFER] = {.check = fs_box_check_offer, .start = fs_box_offer},
+    [FS_NAMES_FIND] = {.start = fs_box_find},
+    [FS_NAMES_NODE_LOCAL] = {.check = fs_box_check_name, .start = fs_box_node_local},
+};
+
+static fs_err fs_box_check(const struct fs_daemon *d, const struct fs_names_call *c, size_t n) {
+  if (!fs_call_ok(c, n) || !fs_call_op(c)->client) return -EINVAL;
+  if (d->cfg->read_only && fs_call_op(c)->changes) return -EROFS;
+  const struct fs_box_op *op = &fs_box_ops[c->op];
+  return op->check ? op->check(d, c) : 0;
+}
+
+static fs_err fs_box_start(struct fs_daemon *d, struct fs_client *client, uint32_t i, struct fs_names_call *c) {
+  const struct fs_box_op *op = &fs_box_ops[c->op];
+  struct fs_box_call *call = malloc(sizeof(*call));
+  if (!call) return -ENOMEM;
+  *call = (struct fs_box_call){.d = d, .client = client, .number = i, .until = d->now + d->cfg->deadline_ns};
+  fs_err err = op->prepare ? op->prepare(call, c) : 0;
+  if (err < 0) {
+    free(call);
+    return err;
+  }
+  if (fs_call_op(c)->call) *fs_call_at(c, fs_call_op(c)->call) = fs_ns_id(d->ns);
+  client->box[i] = call;
+  if (op->start)
+    op->start(call, c);
   else
-    return false;
-  fs_box_answer(client->channel, i, err, &part, err == 0 && offer ? sizeof(part) : 0);
-  return true;
-}
-
-static fs_ns_done *fs_box_answered_by(uint32_t op) {
-  bool removes = op == FS_NAMES_REMOVE || op == FS_NAMES_RENAME;
-  return op == FS_NAMES_HOLD ? fs_box_held : removes ? fs_box_removed : fs_box_called;
+    fs_ns_call(d->ns, d->now, c, op->done ? op->done : fs_box_done, call);
+  return 0;
 }
 
 static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t i) {
@@ -264,34 +351,8 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   size_t n = FS_MIN(*(volatile uint32_t *)&ch->box[i].length, FS_NAMES_BODY);
   memcpy(body, ch->box[i].body, n);
   fs_err err = fs_box_check(d, c, n);
-  if (err == 0 && fs_box_at_once(d, client, i, c)) return;
-  struct fs_box_call *call = err == 0 ? malloc(sizeof(*call)) : NULL;
-  if (err == 0 && !call)
-    err = -ENOMEM;
-  else if (err == 0 && c->op == FS_NAMES_HOLD)
-    err = fs_holds_ask(d, client, c->id);
-  if (!call || err < 0) {
-    free(call);
-    fs_box_answer(ch, i, err, NULL, 0);
-    return;
-  }
-  fs_box_prepare(d, client, c);
-  *call = (struct fs_box_call){.d = d, .client = client, .number = i, .op = c->op, .id = c->id, .dir = c->dir};
-  call->until = d->now + d->cfg->deadline_ns;
-  call->made_dir = c->op == FS_NAMES_CREATE && S_ISDIR(c->mode);
-  call->made = c->op == FS_NAMES_CREATE && S_ISREG(c->mode) && !fs_spill_find(d, c->id);
-  if (call->made) fs_spill_creating(d, c->id, c->dir);
-  client->box[i] = call;
-  if (c->op == FS_NAMES_FIND)
-    fs_ns_find(d->ns, d->now, c->id, fs_box_called, call);
-  else if (c->op == FS_NAMES_SYNC)
-    fs_relay_sync(d, c, fs_box_called, call);
-  else if (c->op == FS_NAMES_PUBLISH)
-    fs_box_publish(call, c);
-  else if (c->op == FS_NAMES_EXTEND)
-    fs_part_extend(d, c, fs_box_called, call);
-  else
-    fs_ns_call(d->ns, d->now, c, n, fs_box_answered_by(c->op), call);
+  if (err == 0) err = fs_box_start(d, client, i, c);
+  if (err < 0) fs_box_answer(ch, i, err, NULL, 0);
 }
 
 bool fs_boxes_posted(const struct fs_client *c) {

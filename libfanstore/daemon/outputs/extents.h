@@ -6,7 +6,7 @@
 #ifndef FS_DAEMON_OUTPUTS_EXTENTS_H
 #define FS_DAEMON_OUTPUTS_EXTENTS_H
 
-#include "ipc/names.h"
+#include "ipc/call.h"
 
 #define FS_EXTENTS_MAX (1u << 20) /* of one file; then EFBIG */
 

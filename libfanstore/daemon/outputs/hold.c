@@ -91,14 +91,14 @@ static void fs_held_released(void *ctx, fs_err err, const void *body, size_t n) 
 
 /* Nobody here holds it: home is told, and then it is forgotten. */
 static void fs_held_settle(struct fs_held_file *f) {
-  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .id = f->id};
+  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .release.id = f->id};
   if (f->holds > 0 || f->asking > 0 || f->releasing) return;
   if (!f->known) {
     fs_held_free(f);
     return;
   }
   f->releasing = true;
-  fs_ns_call(f->d->ns, f->d->now, &c, sizeof(c), fs_held_released, f);
+  fs_ns_call(f->d->ns, f->d->now, &c, fs_held_released, f);
 }
 
 fs_err fs_holds_ask(struct fs_daemon *d, const struct fs_client *c, uint64_t id) {

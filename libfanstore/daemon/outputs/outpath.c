@@ -163,12 +163,12 @@ static void fs_path_answered(void *ctx, fs_err err, const void *body, size_t n) 
 }
 
 static void fs_path_ask(struct fs_path_walk *w) {
-  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .dir = w->dir, .id = w->id};
+  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .lookup = {.dir = w->dir, .id = w->id}};
   w->tree = atomic_load(&w->d->ctl->tree);
   if (w->dir == 0)
     fs_path_locate(w);
   else
-    fs_ns_call(w->d->ns, w->d->now, &c, sizeof(c), fs_path_answered, w);
+    fs_ns_call(w->d->ns, w->d->now, &c, fs_path_answered, w);
 }
 
 void fs_path_find(struct fs_daemon *d, uint64_t dir, uint64_t id, fs_path_done *done, void *ctx) {

@@ -49,6 +49,7 @@ struct fs_relay {
   uint64_t lost_from, lost_end;
   fs_err lost;
   struct fs_io io;
+  bool extending; /* `call`, the last one, is an EXTEND; else an APPEND */
   struct fs_names_call call;
   char bytes[FS_APPEND_DATA];
 };
@@ -75,8 +76,9 @@ static void fs_relay_cut(void *ctx, fs_err err, const void *body, size_t n) {
 
 /* What it waited for is published. A descriptor that is moved on leaves a gap, which is not this one's. */
 static void fs_relay_answer(struct fs_relay *r, struct fs_relay_wait *w, fs_err err) {
-  struct fs_names_call cut = {
-      .op = FS_NAMES_SETATTR, .flags = FS_SET_SIZE, .dir = r->to, .id = r->to, .mode = S_IFREG, .size = w->size};
+  struct fs_names_call cut = {.op = FS_NAMES_SETATTR,
+                              .flags = FS_SET_SIZE,
+                              .setattr = {.dir = r->to, .id = r->to, .mode = S_IFREG, .size = w->size}};
   fs_chain_drop(&w->chain);
   if (err == 0 && (w->flags & FS_SYNC_SEEK) && !r->append) {
     if (w->size < r->sent) err = -ESPIPE;
@@ -86,9 +88,9 @@ static void fs_relay_answer(struct fs_relay *r, struct fs_relay_wait *w, fs_err 
     fs_relay_end(w, err);
     return;
   }
-  cut.to = fs_ns_id(r->d->ns);
+  cut.setattr.call = fs_ns_id(r->d->ns);
   r->busy = true; /* a close that is heard of in there comes later */
-  fs_ns_call(r->d->ns, r->d->now, &cut, sizeof(cut), fs_relay_cut, w);
+  fs_ns_call(r->d->ns, r->d->now, &cut, fs_relay_cut, w);
   r->busy = false;
 }
 
@@ -138,8 +140,8 @@ static bool fs_relay_heard(const struct fs_relay *r, uint64_t end) {
 /* Of a part what was to be passed on, and what comes after it. */
 static uint64_t fs_relay_lost_from(const struct fs_relay *r, fs_err err) {
   struct fs_range first;
-  if (r->append) return r->call.op == FS_NAMES_EXTEND && err == -EIO ? r->kept : r->sent;
-  if (r->call.op != FS_NAMES_EXTEND || r->call.name_len < sizeof(first)) return r->scan;
+  if (r->append) return r->extending && err == -EIO ? r->kept : r->sent;
+  if (!r->extending || r->call.tail_len < sizeof(first)) return r->scan;
   memcpy(&first, r->bytes, sizeof(first));
   return first.off;
 }
@@ -154,7 +156,7 @@ static void fs_relay_failed(struct fs_relay *r, fs_err err) {
   if (r->append) r->sent = end;
   r->st = st;
   r->scan = end;
-  r->dirty = r->dirty && r->append && r->call.op == FS_NAMES_APPEND; /* what was appended before is there */
+  r->dirty = r->dirty && r->append && !r->extending; /* what was appended before is there */
   if (r->append && !r->dirty) r->kept = end;
   if (err == -ENOENT) return; /* the file was removed */
   if (r->lost_end != from) r->lost_from = from;
@@ -229,29 +231,30 @@ static void fs_relay_called(void *ctx, fs_err err, const void *body, size_t n) {
   if (err == 0 && !r->append) r->lost = 0;
   if (err < 0)
     fs_relay_failed(r, err);
-  else if (r->call.op == FS_NAMES_APPEND)
-    r->appended = fs_appended_more(r->dirty ? r->appended : 0, &at, r->call.size), r->sent += r->call.size,
-    r->dirty = true;
+  else if (!r->extending)
+    r->appended = fs_appended_more(r->dirty ? r->appended : 0, &at, r->call.append.bytes),
+    r->sent += r->call.append.bytes, r->dirty = true;
   else
     r->dirty = false, r->kept = r->sent;
   fs_relay_run(r);
 }
 
-static void fs_relay_call(struct fs_relay *r, uint32_t op, size_t n) {
-  static_assert(offsetof(struct fs_relay, bytes) == offsetof(struct fs_relay, call) + sizeof(struct fs_names_call),
-                "the bytes follow the call");
-  r->busy = true;
-  r->call = (struct fs_names_call){.op = op, .id = r->to, .to = r->id, .name_len = (uint16_t)n};
-  if (op == FS_NAMES_APPEND) {
-    r->call.to = fs_ns_id(r->d->ns);
-    r->call.size = n;
-  } else if (r->append) {
-    fs_appended_say(&r->call, r->appended);
-  }
-  if (op == FS_NAMES_EXTEND)
-    fs_part_extend(r->d, &r->call, fs_relay_called, r);
-  else
-    fs_ns_call(r->d->ns, r->d->now, &r->call, fs_call_size(&r->call), fs_relay_called, r);
+static_assert(offsetof(struct fs_relay, bytes) == offsetof(struct fs_relay, call) + sizeof(struct fs_names_call),
+              "the bytes follow the call");
+
+static void fs_relay_call_append(struct fs_relay *r, size_t n) {
+  const struct fs_call_append append = {.id = r->to, .call = fs_ns_id(r->d->ns), .bytes = n};
+  r->busy = true, r->extending = false;
+  r->call = (struct fs_names_call){.op = FS_NAMES_APPEND, .tail_len = (uint16_t)n, .append = append};
+  fs_ns_call(r->d->ns, r->d->now, &r->call, fs_relay_called, r);
+}
+
+static void fs_relay_call_extend(struct fs_relay *r, size_t n) {
+  const struct fs_call_extend extend = {.id = r->to, .part = r->id};
+  r->busy = r->extending = true;
+  r->call = (struct fs_names_call){.op = FS_NAMES_EXTEND, .tail_len = (uint16_t)n, .extend = extend};
+  if (r->append) fs_appended_say(&r->call.extend, r->appended);
+  fs_part_extend(r->d, &r->call, fs_relay_called, r);
 }
 
 /* Lines stay whole, as long as they are not very long. */
@@ -277,9 +280,9 @@ static void fs_relay_have(struct fs_io *io) {
   if (io->err == -EAGAIN) return; /* somebody's lease: at the next look */
   if (io->err < 0) fs_relay_failed(r, io->err);
   if (n > 0)
-    fs_relay_call(r, FS_NAMES_APPEND, n);
+    fs_relay_call_append(r, n);
   else if (r->dirty)
-    fs_relay_call(r, FS_NAMES_EXTEND, 0);
+    fs_relay_call_extend(r, 0);
   else if (fs_relay_hurry(r))
     fs_relay_run(r);
 }
@@ -319,7 +322,7 @@ static void fs_relay_ranges(struct fs_io *io) {
   if (io->err == -EAGAIN) return;
   if (io->err < 0) fs_relay_failed(r, io->err);
   if (io->err == 0 && io->len > 0)
-    fs_relay_call(r, FS_NAMES_EXTEND, io->len);
+    fs_relay_call_extend(r, io->len);
   else
     fs_relay_run(r);
 }
@@ -339,7 +342,7 @@ static void fs_relay_run_append(struct fs_relay *r, uint64_t size) {
   r->kept = FS_MIN(r->kept, r->sent);
   if (!r->dirty) fs_relay_reached(r, r->sent);
   if (r->dirty && (size == r->sent || fs_relay_awaited(r, r->sent)))
-    fs_relay_call(r, FS_NAMES_EXTEND, 0);
+    fs_relay_call_extend(r, 0);
   else if (size > r->sent)
     fs_relay_append(r);
   else
@@ -379,16 +382,16 @@ static void fs_relay_run(struct fs_relay *r) {
 /* ---- calls, closes, time ---- */
 
 fs_err fs_relay_begin(struct fs_daemon *d, const struct fs_names_call *c) {
-  if (FS_OUT_ID_RANK(c->to) >= d->net->nodes || fs_relay_find(d, c->id)) return -EINVAL;
+  if (FS_OUT_ID_RANK(c->relay.file) >= d->net->nodes || fs_relay_find(d, c->relay.id)) return -EINVAL;
   if (d->relays_open >= FS_RELAYS) return -ENFILE;
   struct fs_relay *r = malloc(sizeof(*r));
   if (!r) return -ENOMEM;
   *r = (struct fs_relay){.d = d,
-                         .id = c->id,
-                         .to = c->to,
-                         .dir = c->dir >> 63 ? 0 : c->dir,
+                         .id = c->relay.id,
+                         .to = c->relay.file,
+                         .dir = c->relay.dir >> 63 ? 0 : c->relay.dir,
                          .append = c->flags & FS_RELAY_APPEND,
-                         .sent = c->size};
+                         .sent = c->relay.off};
   if (r->append) r->sent = 0;
   r->scan = r->sent;
   r->look_at = d->now + FS_RELAY_LOOK_NS;
@@ -411,16 +414,15 @@ static uint64_t fs_relay_upto(const struct fs_relay *r, uint64_t size) {
 }
 
 void fs_relay_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
-  uint64_t id = c->id;
+  uint64_t id = c->sync.id;
   struct fs_relay *r = fs_relay_find(d, id);
   struct fs_relay_wait *w = malloc(sizeof(*w));
   if (!w) {
     done(ctx, -ENOMEM, NULL, 0);
     return;
   }
-  *w = (struct fs_relay_wait){.until = d->now + d->cfg->deadline_ns, .done = done, .ctx = ctx};
-  w->flags = c->flags;
-  w->size = c->size;
+  *w = (struct fs_relay_wait){.flags = c->flags, .size = c->sync.size, .done = done, .ctx = ctx};
+  w->until = d->now + d->cfg->deadline_ns;
   fs_chain_init(&w->chain);
   if (!r && (c->flags & FS_SYNC_WRITE)) {
     fs_relay_end(w, 0);
@@ -435,7 +437,7 @@ void fs_relay_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_don
     fs_spill_publish(d, id, fs_relay_published, w);
     return;
   }
-  w->upto = fs_relay_upto(r, c->seq);
+  w->upto = fs_relay_upto(r, c->sync.upto);
   w->of = (struct fs_relayed){.file = r->to, .dir = r->dir, .append = r->append};
   fs_chain_push(&r->waiting, &w->chain);
   fs_relay_run(r);

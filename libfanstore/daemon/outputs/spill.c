@@ -127,7 +127,7 @@ void fs_spill_not_created(struct fs_daemon *d, uint64_t id) {
   if (f && !f->told) fs_spill_free(d, f);
 }
 
-void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool there) {
+void fs_spill_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there) {
   struct fs_spill_file *f = there ? fs_spill_make(d, c->id) : fs_spill_find(d, c->id);
   if (!f) return;
   f->dir = c->dir;
@@ -343,43 +343,71 @@ static fs_err fs_spill_hold(struct fs_daemon *d, uint32_t from, uint64_t id, str
   return err == 0 ? fs_spill_holder(d, f, from) : err;
 }
 
-void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+/* ---- what other nodes ask of a file's home ---- */
+
+static void fs_home_hold(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f,
+                         const struct fs_names_call *c) {
   struct fs_held held;
-  if (c->op == FS_NAMES_REPLICA) {
-    fs_replica_call(d, a, c);
-    return;
-  }
-  fs_err err = fs_spill_mine(d, c->id) && c->op < FS_NAMES_RELAY ? 0 : -EINVAL;
-  struct fs_spill_file *f = err == 0 ? fs_spill_find(d, c->id) : NULL;
-  if (err == 0 && c->op != FS_NAMES_RELEASE && fs_replica_waits(d, c->id)) { /* its list of parts is not here yet */
-    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
-    return;
-  }
-  /* Who stood still may have been left out: then the file has another home, which knows better. */
-  bool look = c->op == FS_NAMES_HOLD || c->op == FS_NAMES_EXTENTS, unsure = d->replicas && !fs_ns_sure(d->ns);
-  bool wait = f && (c->op == FS_NAMES_EXTEND || (look && fs_extents_any(f->extents))) && fs_spill_cutting(d, f);
-  if (err == 0 && wait) fs_spill_let_in(d, f);
-  if (err == 0 && ((look && unsure) || wait)) {
-    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
-    return;
-  }
-  if (err == 0 && fs_stagein_home(d, a, c)) return;
-  if (err == 0 && c->op == FS_NAMES_SETATTR) {
-    fs_spill_set(d, a, c);
-    return;
-  }
-  if (err == 0 && c->op >= FS_NAMES_EXTEND && c->op <= FS_NAMES_APPEND) {
-    fs_extents_call(d, a, c);
-    return;
-  }
-  if (err == 0 && c->op == FS_NAMES_RELEASE && f) (void)fs_spill_release(d, f, a.from);
-  if (err < 0 || c->op != FS_NAMES_HOLD) {
-    fs_ns_answer(d->ns, a, err, NULL, 0);
-    return;
-  }
+  (void)f;
   (void)fs_spill_drain(d);
-  err = fs_spill_hold(d, a.from, c->id, &held);
+  fs_err err = fs_spill_hold(d, a.from, c->hold.id, &held);
   fs_ns_answer(d->ns, a, err, &held, err == 0 ? sizeof(held) : 0);
+}
+
+static void fs_home_release(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f,
+                            const struct fs_names_call *c) {
+  (void)c;
+  if (f) (void)fs_spill_release(d, f, a.from);
+  fs_ns_answer(d->ns, a, 0, NULL, 0);
+}
+
+static void fs_home_own(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f,
+                        const struct fs_names_call *c) {
+  (void)f, (void)c;
+  fs_ns_answer(d->ns, a, 0, NULL, 0); /* it is */
+}
+
+typedef void fs_home_handler(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f,
+                             const struct fs_names_call *c);
+static const struct fs_home_op {
+  fs_home_handler *run;    /* f: NULL if nothing is known here of the file */
+  fs_home_handler *staged; /* instead, while the file's spill is a link to a file of --stage-in's; NULL: the same */
+  bool looks;              /* The answer tells the contents: a home that may be none any more does not give it. */
+  bool lists;              /* The list of parts changes. */
+} fs_home_ops[FS_NAMES_OPS] = {
+    [FS_NAMES_SETATTR] = {.run = fs_spill_set, .staged = fs_stagein_change},
+    [FS_NAMES_HOLD] = {.run = fs_home_hold, .staged = fs_stagein_hold, .looks = true},
+    [FS_NAMES_RELEASE] = {.run = fs_home_release},
+    [FS_NAMES_EXTEND] = {.run = fs_extents_extend, .staged = fs_stagein_change, .lists = true},
+    [FS_NAMES_EXTENTS] = {.run = fs_extents_list, .looks = true},
+    [FS_NAMES_APPEND] = {.run = fs_extents_append, .staged = fs_stagein_change},
+    [FS_NAMES_OWN] = {.run = fs_home_own, .staged = fs_stagein_own},
+};
+
+/* True for a call that has to come again: the list of parts is not here yet, or does not go with the spill at the
+   moment; or this node stood still, and may have been left out: then the file has another home, which knows better. */
+static bool fs_home_later(struct fs_daemon *d, struct fs_spill_file *f, const struct fs_names_call *c) {
+  const struct fs_home_op *op = &fs_home_ops[c->op];
+  if (!fs_call_op(c)->not_later && fs_replica_waits(d, fs_call_id(c))) return true;
+  bool wait = f && (op->lists || (op->looks && fs_extents_any(f->extents))) && fs_spill_cutting(d, f);
+  if (wait) fs_spill_let_in(d, f);
+  return wait || (op->looks && d->replicas && !fs_ns_sure(d->ns));
+}
+
+void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_home_op *op = &fs_home_ops[c->op];
+  struct fs_spill_file *f = fs_spill_find(d, fs_call_id(c));
+  bool staged = f && f->in && !f->gone;
+  if (fs_call_scope(c) == FS_SCOPE_PARTNER)
+    fs_replica_call(d, a, c);
+  else if (!op->run || !fs_spill_mine(d, fs_call_id(c)))
+    fs_ns_answer(d->ns, a, -EINVAL, NULL, 0);
+  else if (fs_home_later(d, f, c))
+    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
+  else if (staged && op->staged)
+    op->staged(d, a, f, c);
+  else
+    op->run(d, a, f, c);
 }
 
 fs_err fs_spill_new(struct fs_daemon *d) {

@@ -99,7 +99,7 @@ void fs_spill_unlink(struct fs_daemon *d, uint64_t id);
 /* Was it changed so short a while ago that the next change may leave the times as they are? */
 bool fs_spill_young(const struct stat *st);
 /* What is now published of it. */
-void fs_spill_published(struct fs_daemon *d, const struct fs_names_call *c, bool there);
+void fs_spill_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there);
 /* The name service's words (ns.h). */
 void fs_spill_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 void fs_spill_dropped(struct fs_daemon *d, uint64_t id);
@@ -138,7 +138,10 @@ void fs_spill_drop_timers(struct fs_daemon *d);
 fs_fd fs_spill_open(const struct fs_daemon *d, uint64_t id, int flags);
 
 /* ---- spill_extents.c ---- */
-void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
+/* EXTEND, EXTENTS, APPEND */
+void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
+void fs_extents_list(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
+void fs_extents_append(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
 /* These bytes are in that part now; and the file ends here. */
 fs_err fs_spill_put(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e);
 void fs_spill_cut(struct fs_daemon *d, struct fs_spill_file *f, uint64_t size);
@@ -166,7 +169,8 @@ fs_err fs_spill_scattered(const struct fs_spill_file *f, struct fs_scattered *to
 void fs_spill_drop_parts(struct fs_daemon *d, struct fs_spill_file *f);
 
 /* ---- spill_set.c ---- */
-void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
+/* SETATTR */
+void fs_spill_set(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
 /* Its spill is being cut, and its list of parts will be: the one does not go with the other now. */
 bool fs_spill_cutting(const struct fs_daemon *d, const struct fs_spill_file *f);
 /* Who is turned away because of that comes again, and in before the next cut. */

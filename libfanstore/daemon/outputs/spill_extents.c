@@ -89,11 +89,11 @@ static int fs_extent_by_part(const void *a, const void *b) {
 }
 
 static void fs_spill_drop_at(struct fs_daemon *d, uint32_t rank, uint64_t id) {
-  const struct fs_names_call c = {.op = FS_NAMES_DROP, .id = id};
+  const struct fs_names_call c = {.op = FS_NAMES_DROP, .drop.id = id};
   if (rank == d->net->rank)
     fs_spill_dropped(d, id);
   else if (rank < d->net->nodes)
-    fs_ns_ask(d->ns, rank, &c, sizeof(c), NULL, NULL);
+    fs_ns_ask(d->ns, rank, &c, NULL, NULL);
 }
 
 /* Nodes that wrote it may have parts of which the list names nothing any more. */
@@ -166,46 +166,59 @@ static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_spill_
   return errno == EOPNOTSUPP && ftruncate(fd, end) == 0 ? 0 : -errno; /* a file system that cannot do it so */
 }
 
+/* True: of that file nothing can be done here, and the caller is told so. */
+static bool fs_extents_none(struct fs_daemon *d, struct fs_asked a, const struct fs_spill_file *f, uint64_t id) {
+  char name[FS_SPILL_NAME_SIZE];
+  if (f && !f->gone) return false;
+  bool heir = FS_OUT_ID_RANK(id) != d->net->rank; /* of a home that is gone: it had told this one nothing of it */
+  bool lost = !f && (heir || faccessat(d->spill_fd, fs_spill_name(id, name), F_OK, 0) == 0); /* or not answered */
+  fs_ns_answer(d->ns, a, lost ? -EIO : -ENOENT, NULL, 0);
+  return true;
+}
+
 /* The ranges of a part, then the record's size for all to see. */
-static void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f,
-                              const struct fs_names_call *c) {
-  const char *ranges = fs_call_name(c);
+void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+  if (fs_extents_none(d, a, f, c->extend.id)) return;
+  const char *ranges = fs_call_tail(c);
   const uint64_t changes = f->changes;
   struct fs_extending *e = malloc(sizeof(*e));
   fs_err err = e ? 0 : -ENOMEM;
-  if (err == 0 && c->name_len > 0 && FS_OUT_ID_RANK(c->to) != a.from) err = -EINVAL;
+  if (err == 0 && c->tail_len > 0 && FS_OUT_ID_RANK(c->extend.part) != a.from) err = -EINVAL;
   /* It was stopped, and its parts are another's now. */
-  if (err == 0 && c->name_len > 0 && fs_home_of(d, c->to) != a.from) err = -EIO;
-  if (err == 0 && c->name_len > 0) err = fs_spill_writer(d, f, a.from);
-  for (uint32_t i = 0; err == 0 && i < c->name_len / sizeof(struct fs_range); i++) {
+  if (err == 0 && c->tail_len > 0 && fs_home_of(d, c->extend.part) != a.from) err = -EIO;
+  if (err == 0 && c->tail_len > 0) err = fs_spill_writer(d, f, a.from);
+  for (uint32_t i = 0; err == 0 && i < c->tail_len / sizeof(struct fs_range); i++) {
     struct fs_range r;
     memcpy(&r, ranges + i * sizeof(r), sizeof(r));
-    err = fs_spill_put(d, f, (struct fs_out_extent){.off = r.off, .len = r.len, .part = c->to});
+    err = fs_spill_put(d, f, (struct fs_out_extent){.off = r.off, .len = r.len, .part = c->extend.part});
   }
   if (f->told) f->told->loose = true;
-  if (err == 0) err = fs_extents_reach(d, f, c->name_len > 0);
+  if (err == 0) err = fs_extents_reach(d, f, c->tail_len > 0);
   if (err < 0 && f->changes == changes) {
     free(e);
     fs_ns_answer(d->ns, a, err, NULL, 0);
     return;
   }
-  *e = (struct fs_extending){
-      .d = d, .asked = a, .err = err, .lost = c->blocks != 0 && c->blocks - 1 != d->net->rank && c->seq > f->adopted};
+  *e = (struct fs_extending){.d = d,
+                             .asked = a,
+                             .err = err,
+                             .lost = c->extend.appended_home != 0 && c->extend.appended_home - 1 != d->net->rank &&
+                                     c->extend.appended > f->adopted};
   if (err < 0)
     fs_lists_tell(d, fs_extended_told, e);
-  else if (c->name_len > 0)
-    fs_spill_publish_list(d, c->id, fs_extended, e);
+  else if (c->tail_len > 0)
+    fs_spill_publish_list(d, c->extend.id, fs_extended, e);
   else
-    fs_spill_publish(d, c->id, fs_extended, e);
+    fs_spill_publish(d, c->extend.id, fs_extended, e);
 }
 
-static void fs_extents_list(struct fs_daemon *d, struct fs_asked a, const struct fs_spill_file *f,
-                            const struct fs_names_call *c) {
+void fs_extents_list(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+  if (fs_extents_none(d, a, f, c->extents.id)) return;
   struct {
     struct fs_listed head;
     struct fs_out_extent at[(FS_NAMES_BODY - sizeof(struct fs_listed)) / sizeof(struct fs_out_extent)];
   } said = {.head = {.list = fs_spill_list(d, f), .end = fs_extents_end(f->extents)}};
-  uint32_t count, i = fs_extents_first(f->extents, c->size);
+  uint32_t count, i = fs_extents_first(f->extents, c->extents.off);
   const struct fs_out_extent *e = fs_extents_all(f->extents, &count);
   uint32_t n = FS_MIN(count - i, (uint32_t)FS_ARRAY_LEN(said.at));
   if (n > 0) memcpy(said.at, &e[i], n * sizeof(*e));
@@ -258,40 +271,27 @@ static bool fs_append_running(const struct fs_spill *t, uint64_t call) {
   return false;
 }
 
-static void fs_extents_append(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+void fs_extents_append(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+  if (fs_extents_none(d, a, f, c->append.id)) return;
   const struct fs_appended unknown = {.off = FS_APPEND_UNKNOWN, .tight = fs_space_tight(d), .home = d->net->rank};
-  bool done = fs_ns_done_before(d->ns, c->to), sane = c->size > 0 && c->size <= FS_APPEND_MAX;
+  bool done = fs_ns_done_before(d->ns, c->append.call), sane = c->append.bytes > 0 && c->append.bytes <= FS_APPEND_MAX;
   if (!done && sane && fs_space_full(d)) {
     fs_ns_answer(d->ns, a, -EDQUOT, NULL, 0);
     return;
   }
-  if (done || !sane || fs_append_running(d->spill_files, c->to)) {
+  if (done || !sane || fs_append_running(d->spill_files, c->append.call)) {
     fs_ns_answer(d->ns, a, done ? 0 : sane ? -EAGAIN : -EINVAL, &unknown, done ? sizeof(unknown) : 0);
     return;
   }
-  struct fs_appending *p = malloc(sizeof(*p) + c->name_len);
+  struct fs_appending *p = malloc(sizeof(*p) + c->tail_len);
   if (!p) {
     fs_ns_answer(d->ns, a, -ENOMEM, NULL, 0);
     return;
   }
-  *p = (struct fs_appending){.d = d, .asked = a, .id = c->id, .call = c->to, .n = c->size, .data = c->name_len > 0};
+  *p = (struct fs_appending){
+      .d = d, .asked = a, .id = c->append.id, .call = c->append.call, .n = c->append.bytes, .data = c->tail_len > 0};
   p->io = (struct fs_io){.work = fs_append_work, .done = fs_append_done};
-  memcpy(p->bytes, fs_call_name(c), c->name_len);
+  memcpy(p->bytes, fs_call_tail(c), c->tail_len);
   fs_chain_push(&d->spill_files->appending, &p->chain);
   fs_iopool_submit(&d->pool, &p->io);
-}
-
-void fs_extents_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
-  struct fs_spill_file *f = fs_spill_find(d, c->id);
-  char name[FS_SPILL_NAME_SIZE];
-  bool heir = FS_OUT_ID_RANK(c->id) != d->net->rank; /* of a home that is gone: it had told this one nothing of it */
-  bool lost = !f && (heir || faccessat(d->spill_fd, fs_spill_name(c->id, name), F_OK, 0) == 0); /* or not answered */
-  if (!f || f->gone)
-    fs_ns_answer(d->ns, a, lost ? -EIO : -ENOENT, NULL, 0);
-  else if (c->op == FS_NAMES_EXTEND)
-    fs_extents_extend(d, a, f, c);
-  else if (c->op == FS_NAMES_APPEND)
-    fs_extents_append(d, a, c);
-  else
-    fs_extents_list(d, a, f, c);
 }

@@ -82,5 +82,5 @@ void fs_lists_tell(struct fs_daemon *d, fs_ns_done *done, void *ctx) {
     node->asked = false;
     node->telling += t->to[rank];
   }
-  fs_ns_ask_those(d->ns, t->to, &c, sizeof(c), fs_lists_told, t);
+  fs_ns_ask_those(d->ns, t->to, &c, fs_lists_told, t);
 }

@@ -15,7 +15,8 @@ struct fs_spill_setting {
   struct fs_io io;
   struct fs_daemon *d;
   struct fs_asked asked;
-  struct fs_names_call call;
+  uint32_t flags; /* enum fs_set */
+  struct fs_call_setattr call;
   bool working, waiting;
 };
 
@@ -33,14 +34,14 @@ static fs_err fs_setting_size(const struct fs_daemon *d, uint64_t id, uint64_t s
 /* Times last: the others change them. */
 static fs_err fs_setting_work(struct fs_io *io) {
   const struct fs_spill_setting *s = FS_ITEM(io, struct fs_spill_setting, io);
-  const struct fs_names_call *c = &s->call;
+  const struct fs_call_setattr *c = &s->call;
   char name[FS_SPILL_NAME_SIZE];
   struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = c->mtime, .tv_nsec = c->mtime_ns}};
   int dir = s->d->spill_fd;
   fs_spill_name(c->id, name);
-  fs_err err = c->flags & FS_SET_SIZE ? fs_setting_size(s->d, c->id, c->size) : 0;
-  if (err == 0 && (c->flags & FS_SET_MODE) && fchmodat(dir, name, c->mode & 07777, 0) < 0) err = -errno;
-  if (err == 0 && (c->flags & FS_SET_TIMES) && utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0) err = -errno;
+  fs_err err = s->flags & FS_SET_SIZE ? fs_setting_size(s->d, c->id, c->size) : 0;
+  if (err == 0 && (s->flags & FS_SET_MODE) && fchmodat(dir, name, c->mode & 07777, 0) < 0) err = -errno;
+  if (err == 0 && (s->flags & FS_SET_TIMES) && utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0) err = -errno;
   return err;
 }
 
@@ -81,9 +82,9 @@ static void fs_setting_done(struct fs_io *io) {
   }
   struct fs_spill_file *f = fs_spill_find(s->d, s->call.id);
   s->working = false;
-  bool cut = f && (s->call.flags & FS_SET_SIZE) && f->extents;
+  bool cut = f && (s->flags & FS_SET_SIZE) && f->extents;
   if (cut) fs_spill_cut(s->d, f, s->call.size);
-  fs_ns_done_now(s->d->ns, s->call.to);
+  fs_ns_done_now(s->d->ns, s->call.call);
   if (cut)
     fs_lists_tell(s->d, fs_setting_told, s);
   else
@@ -91,10 +92,10 @@ static void fs_setting_done(struct fs_io *io) {
 }
 
 /* The same call again: the first answers the later question. */
-static bool fs_setting_joins(const struct fs_spill *t, struct fs_asked a, const struct fs_names_call *c) {
+static bool fs_setting_joins(const struct fs_spill *t, struct fs_asked a, const struct fs_call_setattr *c) {
   for (struct fs_chain *l = t->setting.next; l != &t->setting; l = l->next) {
     struct fs_spill_setting *s = FS_ITEM(l, struct fs_spill_setting, chain);
-    if (s->call.to != c->to || s->call.id != c->id || s->asked.from != a.from) continue;
+    if (s->call.call != c->call || s->call.id != c->id || s->asked.from != a.from) continue;
     if (a.id > s->asked.id) s->asked = a;
     return true;
   }
@@ -108,21 +109,20 @@ static void fs_setting_begin(struct fs_spill_setting *s, const struct fs_spill_f
   fs_iopool_submit(&s->d->pool, &s->io);
 }
 
-void fs_spill_set(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
-  if (fs_setting_joins(d->spill_files, a, c)) return;
+void fs_spill_set(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+  if (fs_setting_joins(d->spill_files, a, &c->setattr)) return;
   struct fs_spill_setting *s = malloc(sizeof(*s));
   if (!s) {
     fs_ns_answer(d->ns, a, -ENOMEM, NULL, 0);
     return;
   }
-  *s = (struct fs_spill_setting){.d = d, .asked = a, .call = *c};
+  *s = (struct fs_spill_setting){.d = d, .asked = a, .flags = c->flags, .call = c->setattr};
   s->io = (struct fs_io){.work = fs_setting_work, .done = fs_setting_done};
   fs_chain_push(&d->spill_files->setting, &s->chain);
-  if (fs_ns_done_before(d->ns, c->to)) {
+  if (fs_ns_done_before(d->ns, c->setattr.call)) {
     fs_setting_publish(s);
     return;
   }
-  const struct fs_spill_file *f = fs_spill_find(d, c->id);
   s->waiting = f && (c->flags & FS_SET_SIZE) && d->now < f->let_in;
   if (!s->waiting) fs_setting_begin(s, f);
 }
@@ -147,7 +147,7 @@ bool fs_spill_cutting(const struct fs_daemon *d, const struct fs_spill_file *f) 
   const struct fs_spill *t = d->spill_files;
   for (struct fs_chain *l = t->setting.next; l != &t->setting; l = l->next) {
     const struct fs_spill_setting *s = FS_ITEM(l, struct fs_spill_setting, chain);
-    if (s->working && s->call.id == f->id && (s->call.flags & FS_SET_SIZE)) return true;
+    if (s->working && s->call.id == f->id && (s->flags & FS_SET_SIZE)) return true;
   }
   return false;
 }

@@ -22,20 +22,21 @@
 #define FS_WATCH_READS 4u       /* so many times */
 #define FS_WATCH_PUBLISHING 64u /* at once */
 #define FS_WATCH_SCAN 256u      /* files looked at in a row, when it has lost some */
-#define FS_PUBLISH_MOVES 16u    /* so often is a file followed that is being renamed */
+#define FS_WATCH_MOVES 16u      /* so often is a file followed that is being renamed */
 
 /* ---- publishing ---- */
 
 struct fs_publication {
   struct fs_daemon *d;
-  struct fs_names_call call;
+  struct fs_names_call call; /* PUBLISH */
   uint32_t moves;
   fs_err why; /* there is no replica */
   fs_ns_done *done;
   void *ctx;
 };
 
-static bool fs_spill_fill(const struct fs_daemon *d, struct fs_names_call *c) {
+/* What the spill is now, and with which flags. */
+static bool fs_spill_fill(const struct fs_daemon *d, struct fs_call_publish *c, uint32_t *flags) {
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
   const struct fs_spill_file *f = fs_spill_find(d, c->id);
@@ -44,7 +45,7 @@ static bool fs_spill_fill(const struct fs_daemon *d, struct fs_names_call *c) {
     c->mtime = f->mtime;
     c->mtime_ns = f->mtime_ns;
     c->mode = f->mode;
-    c->flags = FS_NAMES_STAGED;
+    *flags = FS_PUBLISH_STAGED;
     return true;
   }
   if (fstatat(d->spill_fd, fs_spill_name(c->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
@@ -53,17 +54,17 @@ static bool fs_spill_fill(const struct fs_daemon *d, struct fs_names_call *c) {
   c->mtime = st.st_mtim.tv_sec;
   c->mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
   c->mode = S_IFREG | (st.st_mode & 07777);
-  c->to = (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec;
+  c->ctime = (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec;
   if (!f || !fs_extents_any(f->extents)) return true;
   c->size = FS_MAX(c->size, fs_extents_end(f->extents));
-  c->flags = FS_NAMES_PARTS;
+  *flags = FS_PUBLISH_SHARED;
   return true;
 }
 
 bool fs_spill_publishing(struct fs_daemon *d, struct fs_names_call *c) {
-  bool filled = fs_spill_fill(d, c);
-  c->seq = ++d->spill_files->published;
-  fs_spill_published(d, c, filled);
+  bool filled = fs_spill_fill(d, &c->publish, &c->flags);
+  c->publish.number = ++d->spill_files->published;
+  fs_spill_published(d, &c->publish, filled);
   return filled;
 }
 
@@ -73,7 +74,7 @@ void fs_spill_not_published(struct fs_daemon *d, uint64_t id) {
 }
 
 static void fs_publication_end(struct fs_publication *p, fs_err err, const void *body, size_t n) {
-  if (err < 0) fs_spill_not_published(p->d, p->call.id);
+  if (err < 0) fs_spill_not_published(p->d, p->call.publish.id);
   if (err == 0) fs_left_record(p->d, body, n);
   if (err == 0) err = p->why;
   p->done(p->ctx, err, body, n);
@@ -84,8 +85,8 @@ static void fs_publication_start(struct fs_publication *p);
 
 static void fs_publication_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_publication *p = ctx;
-  if (err == -EREMCHG && n == sizeof(p->call.dir) && p->moves++ < FS_PUBLISH_MOVES) {
-    memcpy(&p->call.dir, body, n);
+  if (err == -EREMCHG && n == sizeof(p->call.publish.dir) && p->moves++ < FS_WATCH_MOVES) {
+    memcpy(&p->call.publish.dir, body, n);
     fs_publication_start(p);
     return;
   }
@@ -94,11 +95,11 @@ static void fs_publication_answered(void *ctx, fs_err err, const void *body, siz
 
 static void fs_publication_start(struct fs_publication *p) {
   struct fs_daemon *d = p->d;
-  if (p->call.dir == 0 || !fs_spill_publishing(d, &p->call)) {
+  if (p->call.publish.dir == 0 || !fs_spill_publishing(d, &p->call)) {
     fs_publication_end(p, -ENOENT, NULL, 0);
     return;
   }
-  fs_ns_call(d->ns, d->now, &p->call, sizeof(p->call), fs_publication_answered, p);
+  fs_ns_call(d->ns, d->now, &p->call, fs_publication_answered, p);
 }
 
 static void fs_publication_replicated(void *ctx, fs_err err) {
@@ -115,7 +116,7 @@ static void fs_publication_new(struct fs_daemon *d, uint64_t id, uint64_t begin,
     return;
   }
   *p = (struct fs_publication){.d = d, .done = done, .ctx = ctx};
-  p->call = (struct fs_names_call){.op = FS_NAMES_PUBLISH, .id = id, .dir = f ? f->dir : 0};
+  p->call = (struct fs_names_call){.op = FS_NAMES_PUBLISH, .publish = {.id = id, .dir = f ? f->dir : 0}};
   struct fs_replica_wish wish = {.behind = f && f->publishing, .begin = begin, .end = UINT64_MAX};
   fs_replicate(d, id, wish, fs_publication_replicated, p);
 }
@@ -148,17 +149,18 @@ static void fs_watch_published(void *ctx, fs_err err, const void *body, size_t n
   if (f->closed) fs_watch_look(w.d, f);
 }
 
-static bool fs_watch_same(const struct fs_spill_file *f, const struct fs_names_call *c) {
+static bool fs_watch_same(const struct fs_spill_file *f, const struct fs_call_publish *c) {
   return f->mode == c->mode && f->size == c->size && f->mtime == c->mtime && f->mtime_ns == c->mtime_ns;
 }
 
 /* Is its record what the spill is? If not, it is published; later, when much is under way. */
 static void fs_watch_look(struct fs_daemon *d, struct fs_spill_file *f) {
   struct fs_spill *s = d->spill_files;
-  struct fs_names_call c = {.id = f->id};
+  struct fs_call_publish c = {.id = f->id};
+  uint32_t flags;
   struct fs_watched *w;
   f->closed = f->creating; /* when its name is there */
-  if (f->creating || f->removed || f->dir == 0 || !fs_spill_fill(d, &c)) return;
+  if (f->creating || f->removed || f->dir == 0 || !fs_spill_fill(d, &c, &flags)) return;
   if (fs_watch_same(f, &c)) return;
   f->closed = true;
   if (f->publishing) return; /* again after that one */
@@ -175,8 +177,9 @@ static void fs_watch_look(struct fs_daemon *d, struct fs_spill_file *f) {
 
 void fs_spill_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
   const struct fs_spill_file *f = fs_spill_find(d, id);
-  struct fs_names_call c = {.id = id};
-  bool seen = f && f->mode != 0 && !f->removed && fs_spill_fill(d, &c);
+  struct fs_call_publish c = {.id = id};
+  uint32_t flags;
+  bool seen = f && f->mode != 0 && !f->removed && fs_spill_fill(d, &c, &flags);
   if (seen && !fs_watch_same(f, &c))
     fs_spill_publish(d, id, done, ctx);
   else

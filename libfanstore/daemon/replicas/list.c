@@ -58,9 +58,9 @@ void fs_copy_list_put(struct fs_copy *c, struct fs_names_call *call, size_t room
   uint32_t left = c->list.count - c->told;
   c->telling = FS_MIN(left, (uint32_t)((room - sizeof(head)) / sizeof(c->list.at[0])));
   c->more = c->telling < left;
-  if (c->more) call->flags |= FS_NAMES_MORE;
+  if (c->more) call->flags |= FS_REPLICA_MORE;
   if (c->list.count == 0 && !c->list_all) return;
-  call->name2_len = (uint16_t)(sizeof(head) + c->telling * sizeof(c->list.at[0]));
+  call->tail2_len = (uint16_t)(sizeof(head) + c->telling * sizeof(c->list.at[0]));
   char *to = (char *)(call + 1) + (c->last && !c->more ? sizeof(struct fs_wire_replica) + c->last->head.length : 0);
   memcpy(to, &head, sizeof(head));
   if (c->telling > 0) memcpy(to + sizeof(head), c->list.at + c->told, c->telling * sizeof(c->list.at[0]));
@@ -71,15 +71,15 @@ void fs_copy_list_put(struct fs_copy *c, struct fs_names_call *call, size_t room
 fs_err fs_replica_listed(struct fs_replica *r, const struct fs_names_call *c) {
   struct fs_replica_list head = {0};
   struct fs_out_extent e[(FS_NAMES_BODY - sizeof(*c) - sizeof(head)) / sizeof(struct fs_out_extent)];
-  uint32_t n = c->name2_len > 0 ? (uint32_t)((c->name2_len - sizeof(head)) / sizeof(e[0])) : 0;
-  if (c->name2_len > 0) memcpy(&head, fs_call_name2(c), sizeof(head));
-  if (n > 0) memcpy(e, fs_call_name2(c) + sizeof(head), n * sizeof(e[0]));
+  uint32_t n = c->tail2_len > 0 ? (uint32_t)((c->tail2_len - sizeof(head)) / sizeof(e[0])) : 0;
+  if (c->tail2_len > 0) memcpy(&head, fs_call_tail2(c), sizeof(head));
+  if (n > 0) memcpy(e, fs_call_tail2(c) + sizeof(head), n * sizeof(e[0]));
   if (head.at > r->list.count || head.total > FS_EXTENTS_MAX || n > head.total - head.at) return -EILSEQ;
   bool again = head.at + n <= r->list.count;
   if (!again && head.at != r->list.count) return -EILSEQ;
   r->list_all = head.all != 0;
   fs_err err = again ? 0 : fs_listing_add(&r->list, e, n);
-  if (err < 0 || (c->flags & FS_NAMES_MORE)) return err;
+  if (err < 0 || (c->flags & FS_REPLICA_MORE)) return err;
   return r->list.count == head.total ? 0 : -EILSEQ;
 }
 

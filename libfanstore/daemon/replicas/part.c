@@ -25,7 +25,7 @@ static void fs_part_replicated(void *ctx, fs_err err);
 /* Home that lives, and has not answered in a call's time, has much of its own to bring to its partner. */
 static void fs_part_extended(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_part_call *p = ctx;
-  bool lives = fs_member(fs_ns_members(p->d->ns), fs_home_of(p->d, p->call.id));
+  bool lives = fs_member(fs_ns_members(p->d->ns), fs_home_of(p->d, p->call.extend.id));
   if (err == -ETIMEDOUT && lives && p->tries++ < FS_PART_TRIES) {
     fs_part_replicated(p, p->why);
     return;
@@ -41,14 +41,14 @@ static void fs_part_extended(void *ctx, fs_err err, const void *body, size_t n) 
 static void fs_part_replicated(void *ctx, fs_err err) {
   struct fs_part_call *p = ctx;
   p->why = err;
-  fs_ns_call(p->d->ns, p->d->now, &p->call, fs_call_size(&p->call), fs_part_extended, p);
+  fs_ns_call(p->d->ns, p->d->now, &p->call, fs_part_extended, p);
 }
 
 static struct fs_replica_wish fs_part_wish(const struct fs_names_call *c) {
-  struct fs_replica_wish wish = {.sync = c->flags & FS_NAMES_DURABLE, .begin = UINT64_MAX};
-  for (size_t at = 0; at < c->name_len; at += sizeof(struct fs_range)) {
+  struct fs_replica_wish wish = {.sync = c->flags & FS_EXTEND_DURABLE, .begin = UINT64_MAX};
+  for (size_t at = 0; at < c->tail_len; at += sizeof(struct fs_range)) {
     struct fs_range r;
-    memcpy(&r, fs_call_name(c) + at, sizeof(r));
+    memcpy(&r, fs_call_tail(c) + at, sizeof(r));
     wish.begin = FS_MIN(wish.begin, r.off);
     wish.end = FS_MAX(wish.end, r.off + r.len);
   }
@@ -57,13 +57,13 @@ static struct fs_replica_wish fs_part_wish(const struct fs_names_call *c) {
 
 void fs_part_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
   size_t n = fs_call_size(c);
-  bool own = c->name_len > 0 && FS_OUT_ID_RANK(c->to) < d->net->nodes && fs_spill_mine(d, c->to);
+  bool own = c->tail_len > 0 && FS_OUT_ID_RANK(c->extend.part) < d->net->nodes && fs_spill_mine(d, c->extend.part);
   struct fs_part_call *p = d->replicas ? malloc(offsetof(struct fs_part_call, call) + n) : NULL;
   if (!d->replicas) {
-    fs_ns_call(d->ns, d->now, c, n, done, ctx);
+    fs_ns_call(d->ns, d->now, c, done, ctx);
     return;
   }
-  if (!p || (own && !fs_spill_part(d, c->to))) {
+  if (!p || (own && !fs_spill_part(d, c->extend.part))) {
     free(p);
     done(ctx, -ENOMEM, NULL, 0);
     return;
@@ -74,7 +74,7 @@ void fs_part_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_do
   p->ctx = ctx;
   memcpy(&p->call, c, n);
   if (own)
-    fs_replicate(d, c->to, fs_part_wish(c), fs_part_replicated, p);
+    fs_replicate(d, c->extend.part, fs_part_wish(c), fs_part_replicated, p);
   else
     fs_part_replicated(p, 0);
 }

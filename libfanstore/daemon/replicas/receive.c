@@ -108,7 +108,7 @@ static void fs_replica_leave(struct fs_replica *r) {
 /* ---- writing ---- */
 
 static bool fs_replica_complete(const struct fs_replica *r) {
-  return r->asked && !r->done && r->err == 0 && r->got >= (uint32_t)r->call.to;
+  return r->asked && !r->done && r->err == 0 && r->got >= r->call.replica.blocks;
 }
 
 static void fs_replica_answer(struct fs_replica *r, fs_err err) {
@@ -131,18 +131,18 @@ static void fs_replica_run(struct fs_replica *r) {
 static void fs_replica_settled(struct fs_replica *r) {
   free(r->last);
   r->last = NULL;
-  if (r->io.err < 0 || r->generation != (uint32_t)(r->call.to >> 32)) return;
+  if (r->io.err < 0 || r->generation != r->call.replica.generation) return;
   r->io.err = fs_replica_list(r);
   if (r->io.err < 0) {
     r->err = r->io.err;
     return;
   }
   r->done = r->whole = true;
-  r->part = r->call.flags & FS_NAMES_PART;
-  r->dir = r->call.dir;
-  r->seq = FS_MAX(r->seq, r->call.seq);
-  r->size = r->call.size;
-  r->mode = r->call.mode;
+  r->part = r->call.flags & FS_REPLICA_PART;
+  r->dir = r->call.replica.dir;
+  r->seq = FS_MAX(r->seq, r->call.replica.number);
+  r->size = r->call.replica.size;
+  r->mode = r->call.replica.mode;
   fs_replica_answer(r, 0);
 }
 
@@ -214,12 +214,12 @@ static void fs_replica_received(struct fs_net_op *op, uint32_t from, uint64_t by
 
 /* The block that came with the last word. False: it is none. */
 static bool fs_replica_inline(struct fs_replica *r, const struct fs_names_call *c) {
-  size_t n = c->name_len;
+  size_t n = c->tail_len;
   struct fs_replica_block *b = n > 0 ? malloc(sizeof(*b) + n) : NULL;
   if (!b) return n == 0;
-  memcpy(&b->head, fs_call_name(c), sizeof(b->head));
+  memcpy(&b->head, fs_call_tail(c), sizeof(b->head));
   n -= sizeof(b->head);
-  memcpy(b->bytes, fs_call_name(c) + sizeof(b->head), n);
+  memcpy(b->bytes, fs_call_tail(c) + sizeof(b->head), n);
   if (b->head.length != n || !fs_replica_placed(&b->head)) {
     free(b);
     return false;
@@ -231,11 +231,11 @@ static bool fs_replica_inline(struct fs_replica *r, const struct fs_names_call *
 
 void fs_replica_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_replicas *t = d->replicas;
-  uint32_t generation = (uint32_t)(c->to >> 32);
-  struct fs_replica *r = t ? fs_replica_make(t, c->id) : NULL;
+  uint32_t generation = c->replica.generation;
+  struct fs_replica *r = t ? fs_replica_make(t, c->replica.id) : NULL;
   if (r && fs_replica_newer(r, a.from, generation)) fs_replica_renew(r, a.from, generation);
   bool current = r && generation == r->generation;
-  if (current && r->busy && r->settling && generation != (uint32_t)(r->call.to >> 32)) {
+  if (current && r->busy && r->settling && generation != r->call.replica.generation) {
     fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0); /* the word before is still being done */
     return;
   }
@@ -244,7 +244,7 @@ void fs_replica_call(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
     return;
   }
   fs_err listed = fs_replica_listed(r, c);
-  if (listed < 0 || (c->flags & FS_NAMES_MORE)) {
+  if (listed < 0 || (c->flags & FS_REPLICA_MORE)) {
     fs_ns_answer(d->ns, a, listed, NULL, 0);
     return;
   }
@@ -276,7 +276,7 @@ bool fs_replica_waits(const struct fs_daemon *d, uint64_t id) {
 
 /* May there still be blocks on their way to it, behind those of others? */
 static bool fs_replica_expects(const struct fs_replicas *t, const struct fs_replica *r) {
-  if ((int32_t)(t->heard[r->from] - r->call.blocks) >= 0) return false;
+  if ((int32_t)(t->heard[r->from] - r->call.replica.sent) >= 0) return false;
   return t->d->now - t->moved < FS_REPLICA_PATIENCE * t->d->cfg->deadline_ns;
 }
 

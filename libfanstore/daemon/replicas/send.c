@@ -35,8 +35,8 @@ static void fs_copy_free(struct fs_copy *c) {
 }
 
 static void fs_copy_tell_gone(struct fs_copy *c, fs_ns_done *done) {
-  struct fs_names_call drop = {.op = FS_NAMES_DROP, .id = c->id};
-  fs_ns_ask(c->d->ns, c->to, &drop, sizeof(drop), done, c);
+  struct fs_names_call drop = {.op = FS_NAMES_DROP, .drop.id = c->id};
+  fs_ns_ask(c->d->ns, c->to, &drop, done, c);
 }
 
 static void fs_copy_soon(struct fs_copy *c, bool restart) {
@@ -190,23 +190,24 @@ static void fs_copy_word(struct fs_copy *c) {
   } m = {0};
   const struct fs_spill_file *f = fs_spill_find(c->d, c->id);
   m.call = (struct fs_names_call){.op = FS_NAMES_REPLICA,
-                                  .flags = (c->sync ? FS_NAMES_DURABLE : 0) | (f && f->part ? FS_NAMES_PART : 0),
-                                  .id = c->id,
-                                  .dir = f ? f->dir : 0,
-                                  .to = (uint64_t)c->generation << 32 | c->sent,
-                                  .seq = c->d->spill_files->published + 1,
-                                  .size = (uint64_t)c->now.st_size,
-                                  .mtime = c->now.st_mtim.tv_sec,
-                                  .mtime_ns = (uint32_t)c->now.st_mtim.tv_nsec,
-                                  .mode = S_IFREG | (c->now.st_mode & 07777),
-                                  .blocks = c->upto};
+                                  .flags = (c->sync ? FS_REPLICA_DURABLE : 0) | (f && f->part ? FS_REPLICA_PART : 0)};
+  m.call.replica = (struct fs_call_replica){.id = c->id,
+                                            .dir = f ? f->dir : 0,
+                                            .number = c->d->spill_files->published + 1,
+                                            .size = (uint64_t)c->now.st_size,
+                                            .mtime = c->now.st_mtim.tv_sec,
+                                            .mtime_ns = (uint32_t)c->now.st_mtim.tv_nsec,
+                                            .mode = S_IFREG | (c->now.st_mode & 07777),
+                                            .generation = c->generation,
+                                            .blocks = c->sent,
+                                            .sent = c->upto};
   fs_copy_list_put(c, &m.call, sizeof(m) - sizeof(m.call) - (c->last ? FS_REPLICA_INLINE + sizeof(m.head) : 0));
   if (c->last && !c->more) {
-    m.call.name_len = (uint16_t)(sizeof(m.head) + c->last->head.length);
+    m.call.tail_len = (uint16_t)(sizeof(m.head) + c->last->head.length);
     m.head = c->last->head;
     memcpy(m.bytes, c->last->bytes, c->last->head.length);
   }
-  fs_ns_ask(c->d->ns, c->to, &m, fs_call_size(&m.call), fs_copy_told, c);
+  fs_ns_ask(c->d->ns, c->to, (const void *)&m, fs_copy_told, c);
 }
 
 /* ---- blocks ---- */

@@ -37,9 +37,9 @@ static fs_err fs_replica_put(const struct fs_daemon *d, int fd, const struct fs_
 
 /* All bytes are here: how many there are, the times, and if a program waits for its disk, for this one. */
 static fs_err fs_replica_settle(int fd, const struct fs_names_call *c) {
-  struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = c->mtime, .tv_nsec = c->mtime_ns}};
-  if (ftruncate(fd, (off_t)c->size) < 0 || futimens(fd, times) < 0) return -errno;
-  return (c->flags & FS_NAMES_DURABLE) && fsync(fd) < 0 ? -errno : 0;
+  struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = c->replica.mtime, .tv_nsec = c->replica.mtime_ns}};
+  if (ftruncate(fd, (off_t)c->replica.size) < 0 || futimens(fd, times) < 0) return -errno;
+  return (c->flags & FS_REPLICA_DURABLE) && fsync(fd) < 0 ? -errno : 0;
 }
 
 fs_err fs_replica_write(struct fs_io *io) {

@@ -147,9 +147,9 @@ static void fs_held_ask(struct fs_in_name *n) {
   struct fs_names_call *c = (void *)body;
   struct fs_daemon *d = n->in->d;
   const char *slash = strrchr(n->path, '/'), *name = slash ? slash + 1 : n->path;
-  *c = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .dir = n->dir, .name_len = (uint16_t)strlen(name)};
-  memcpy(c + 1, name, strlen(name));
-  fs_ns_call(d->ns, d->now, c, fs_call_size(c), fs_held_looked, n);
+  *c = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = n->dir};
+  (void)fs_call_put(c, name, strlen(name), NULL, 0);
+  fs_ns_call(d->ns, d->now, c, fs_held_looked, n);
 }
 
 static void fs_held_found(void *ctx, fs_err err, const char *path) {

@@ -69,7 +69,8 @@ static void fs_in_held_done(struct fs_io *io) {
 }
 
 /* It is held from now on: a release may be on its way before the answer. */
-static void fs_in_hold(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f) {
+void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+  (void)c;
   fs_err err = fs_spill_holder(d, f, a.from);
   struct fs_in_held *h = err == 0 ? malloc(sizeof(*h)) : NULL;
   if (!h) {
@@ -177,29 +178,15 @@ static fs_err fs_own_start(struct fs_daemon *d, struct fs_spill_file *f, bool em
 
 /* ---- calls ---- */
 
-/* The others, which change it, come after OWN; if not they wait for it as long as calls are made again. */
-bool fs_stagein_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
-  struct fs_spill_file *f = fs_spill_find(d, c->id);
-  bool ours = f && f->in && !f->gone;
+void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
   uint64_t copied = d->stagein ? atomic_load_explicit(&d->stagein->copied, memory_order_relaxed) : 0;
-  fs_err err;
-  if (!ours && c->op == FS_NAMES_OWN) fs_ns_answer(d->ns, a, 0, NULL, 0);
-  if (!ours) return c->op == FS_NAMES_OWN;
-  switch (c->op) {
-  case FS_NAMES_HOLD:
-    fs_in_hold(d, a, f);
-    return true;
-  case FS_NAMES_OWN:
-    err = fs_own_start(d, f, c->size == 0);
-    fs_ns_answer(d->ns, a, err, &copied, sizeof(copied));
-    return true;
-  case FS_NAMES_SETATTR:
-  case FS_NAMES_EXTEND:
-  case FS_NAMES_APPEND:
-    err = fs_own_start(d, f, false);
-    fs_ns_answer(d->ns, a, err == -EINPROGRESS ? -EAGAIN : err, NULL, 0);
-    return true;
-  default:
-    return false;
-  }
+  fs_err err = fs_own_start(d, f, c->flags & FS_OWN_EMPTY);
+  fs_ns_answer(d->ns, a, err, &copied, sizeof(copied));
+}
+
+/* These come after OWN; if not they wait for it as long as calls are made again. */
+void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+  fs_err err = fs_own_start(d, f, false);
+  (void)c;
+  fs_ns_answer(d->ns, a, err == -EINPROGRESS ? -EAGAIN : err, NULL, 0);
 }

@@ -108,23 +108,17 @@ static void fs_in_call(struct fs_in_item *item) {
   alignas(8) static char body[FS_NAMES_BODY];
   struct fs_daemon *d = item->in->d;
   struct fs_names_call *c = (void *)body;
-  size_t n = strlen(item->name), target = item->target ? strlen(item->target) : 0;
   *c = (struct fs_names_call){.op = FS_NAMES_CREATE,
-                              .flags = FS_NAMES_STAGED,
-                              .dir = item->dir->id,
-                              .id = item->id,
-                              .size = S_ISREG(item->st.st_mode) ? (uint64_t)item->st.st_size : 0,
-                              .mtime = item->st.st_mtim.tv_sec,
-                              .mtime_ns = (uint32_t)item->st.st_mtim.tv_nsec,
-                              .mode = item->st.st_mode & (S_IFMT | 07777),
-                              .name_len = (uint16_t)n,
-                              .name2_len = (uint16_t)target};
-  memcpy(c + 1, item->name, n);
-  if (target > 0) memcpy((char *)(c + 1) + n, item->target, target);
-  size_t used = sizeof(*c) + n + target, size = fs_call_size(c);
-  memset(body + used, 0, size - used);
+                              .flags = FS_CREATE_STAGED,
+                              .create.dir = item->dir->id,
+                              .create.id = item->id,
+                              .create.size = S_ISREG(item->st.st_mode) ? (uint64_t)item->st.st_size : 0,
+                              .create.mtime = item->st.st_mtim.tv_sec,
+                              .create.mtime_ns = (uint32_t)item->st.st_mtim.tv_nsec,
+                              .create.mode = item->st.st_mode & (S_IFMT | 07777)};
+  (void)fs_call_put(c, item->name, strlen(item->name), item->target, item->target ? strlen(item->target) : 0);
   item->in->pending++;
-  fs_ns_call(d->ns, d->now, c, size, fs_in_answered, item);
+  fs_ns_call(d->ns, d->now, c, fs_in_answered, item);
 }
 
 static void fs_in_make(struct fs_in_item *item) {

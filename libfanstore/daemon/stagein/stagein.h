@@ -103,8 +103,11 @@ bool fs_stagein_settled(struct fs_daemon *d);
 void fs_stagein_leave(struct fs_daemon *d);
 
 /* ---- own.c ---- */
-/* A call about the bytes of a file of this node's. False: it is not one of --stage-in's, and to be done. */
-bool fs_stagein_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
+/* While the spill of `f` is a link to a file of --stage-in's: HOLD; OWN; and what changes it, which has to come again
+   until it is copied. */
+void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
+void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
+void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
 /* Work that reads such a file. False: the directory hangs. */
 bool fs_stagein_read(struct fs_daemon *d, struct fs_io *io);
 void fs_stagein_has_read(struct fs_daemon *d);

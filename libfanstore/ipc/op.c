@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of operations on output files, and what a call must be before it is believed. No state, no locks. */
+#include "ipc/op.h"
+
+#include <string.h>
+
+#include "ipc/wire.h"
+
+/* ---- tails ---- */
+
+static bool name_or_none(const char *name, size_t n) {
+  return n == 0 || fs_name_ok(name, n);
+}
+
+static bool bytes_ok(const char *bytes, size_t n) {
+  (void)bytes;
+  return n <= FS_APPEND_DATA;
+}
+
+/* Records, and the members: their readers check them. */
+static bool any_ok(const char *bytes, size_t n) {
+  (void)bytes, (void)n;
+  return true;
+}
+
+static bool ranges_ok(const char *ranges, size_t n) {
+  struct fs_range r;
+  for (size_t at = 0; at + sizeof(r) <= n; at += sizeof(r)) {
+    memcpy(&r, ranges + at, sizeof(r));
+    if (r.len == 0 || r.len > INT64_MAX || r.off > INT64_MAX - r.len) return false;
+  }
+  return n % sizeof(r) == 0;
+}
+
+static bool block_ok(const char *block, size_t n) {
+  (void)block;
+  return n == 0 || n >= sizeof(struct fs_wire_replica);
+}
+
+static bool list_ok(const char *list, size_t n) {
+  struct fs_out_extent e;
+  if (n == 0) return true;
+  if (n < sizeof(struct fs_replica_list) || (n - sizeof(struct fs_replica_list)) % sizeof(e) != 0) return false;
+  for (size_t at = sizeof(struct fs_replica_list); at < n; at += sizeof(e)) {
+    memcpy(&e, list + at, sizeof(e));
+    if (e.part == 0 ? e.len != 0 : (!fs_id_ok(e.part) || e.len == 0)) return false;
+    if (e.len > INT64_MAX || e.off > INT64_MAX - e.len) return false;
+  }
+  return true;
+}
+
+/* ---- fields ---- */
+
+static bool size_ok(uint64_t size) {
+  return size <= INT64_MAX;
+}
+
+static bool lookup_ok(const struct fs_names_call *c) {
+  return c->tail_len > 0 || fs_id_ok(c->lookup.id);
+}
+
+static bool create_ok(const struct fs_names_call *c) {
+  const struct fs_call_create *m = &c->create;
+  return size_ok(m->size) && m->mtime_ns < FS_NSEC && fs_mode_ok(m->mode) && S_ISLNK(m->mode) == (c->tail2_len > 0);
+}
+
+static bool publish_ok(const struct fs_names_call *c) {
+  const struct fs_call_publish *p = &c->publish;
+  bool mode = !(p->mode & ~(uint32_t)(S_IFMT | 07777));
+  return p->number <= FS_RECORD_SEQ_MAX && size_ok(p->size) && p->mtime_ns < FS_NSEC && mode;
+}
+
+static bool rename_ok(const struct fs_names_call *c) {
+  return fs_dir_ok(c->rename.dir);
+}
+
+static bool list_call_ok(const struct fs_names_call *c) {
+  return c->list.after <= FS_RECORD_SEQ_MAX;
+}
+
+static bool setattr_ok(const struct fs_names_call *c) {
+  const struct fs_call_setattr *s = &c->setattr;
+  if (c->flags == 0 || !fs_mode_ok(s->mode) || !size_ok(s->size) || !size_ok(s->changed)) return false;
+  return s->mtime_ns < FS_NSEC && (!(c->flags & FS_SET_SIZE) || S_ISREG(s->mode));
+}
+
+static bool extend_ok(const struct fs_names_call *c) {
+  const struct fs_call_extend *e = &c->extend;
+  return fs_id_ok(e->part) && size_ok(e->bytes) && e->appended <= FS_RECORD_SEQ_MAX;
+}
+
+static bool extents_ok(const struct fs_names_call *c) {
+  return size_ok(c->extents.off);
+}
+
+static bool append_ok(const struct fs_names_call *c) {
+  return size_ok(c->append.bytes) && (c->tail_len == 0 || c->tail_len == c->append.bytes);
+}
+
+static bool relay_ok(const struct fs_names_call *c) {
+  return fs_id_ok(c->relay.file) && size_ok(c->relay.off);
+}
+
+static bool sync_ok(const struct fs_names_call *c) {
+  return c->sync.upto <= FS_RECORD_SEQ_MAX && size_ok(c->sync.size);
+}
+
+static bool offer_ok(const struct fs_names_call *c) {
+  return c->offer.part == 0 || fs_id_ok(c->offer.part);
+}
+
+static bool take_ok(const struct fs_names_call *c) {
+  return fs_dir_ok(c->take.to);
+}
+
+static bool taken_ok(const struct fs_names_call *c) {
+  return size_ok(c->taken.call);
+}
+
+static bool arrived_ok(const struct fs_names_call *c) {
+  return size_ok(c->arrived.call);
+}
+
+static bool mirror_ok(const struct fs_names_call *c) {
+  const struct fs_call_mirror *m = &c->mirror;
+  return m->changed <= INT64_MAX / 2 && size_ok(m->call) && m->question <= FS_RECORD_SEQ_MAX;
+}
+
+static bool mark_ok(const struct fs_names_call *c) {
+  return c->mark.bit < FS_MARK_BITS;
+}
+
+static bool set_ok(const struct fs_names_call *c) {
+  return c->set.number <= FS_RECORD_SEQ_MAX;
+}
+
+static bool replica_ok(const struct fs_names_call *c) {
+  const struct fs_call_replica *r = &c->replica;
+  return r->number <= FS_RECORD_SEQ_MAX && size_ok(r->size) && r->mtime_ns < FS_NSEC && S_ISREG(r->mode) &&
+         fs_mode_ok(r->mode);
+}
+
+/* ---- the table: one row for each operation ---- */
+
+#define OP(NAME, ...) [FS_NAMES_##NAME] = {.name = #NAME, __VA_ARGS__}
+#define AT(field) offsetof(struct fs_names_call, field)
+#define DIRECTORY(member) .scope = FS_SCOPE_DIRECTORY, .dir = AT(member.dir)
+#define FILE_OF(member) .scope = FS_SCOPE_FILE, .id = AT(member.id)
+#define OWN_NODE .scope = FS_SCOPE_NODE
+#define ANY_RANK .scope = FS_SCOPE_RANK
+#define CLIENT .client = true
+#define CHANGES CLIENT, .changes = true
+#define NOT_TWICE .not_twice = true
+
+const struct fs_op fs_ops[FS_NAMES_OPS] = {
+    /* names */
+    OP(LOOKUP, DIRECTORY(lookup), CLIENT, .flags = FS_LOOKUP_UNPUBLISHED, .tail = name_or_none, .ok = lookup_ok),
+    OP(CREATE, DIRECTORY(create), CHANGES, .id = AT(create.id), .flags = FS_CREATE_STAGED, .tail = fs_name_ok,
+       .tail2 = fs_target_ok, .ok = create_ok),
+    OP(PUBLISH, DIRECTORY(publish), CHANGES, .id = AT(publish.id), .bytes = AT(publish.size),
+       .flags = FS_PUBLISH_SHARED | FS_PUBLISH_STAGED | FS_PUBLISH_DURABLE | FS_PUBLISH_LATER, .ok = publish_ok),
+    OP(REMOVE, DIRECTORY(remove), CHANGES, NOT_TWICE, .call = AT(remove.call), .flags = FS_REMOVE_DIRECTORY,
+       .tail = fs_name_ok),
+    OP(RENAME, .scope = FS_SCOPE_DIRECTORY, .dir = AT(rename.to), CHANGES, NOT_TWICE, .call = AT(rename.call),
+       .flags = FS_RENAME_NOREPLACE, .tail = fs_name_ok, .tail2 = fs_name_ok, .ok = rename_ok),
+    OP(LIST, DIRECTORY(list), CLIENT, .ok = list_call_ok),
+    OP(SETATTR, .scope = FS_SCOPE_RECORD, CHANGES, .dir = AT(setattr.dir), .id = AT(setattr.id),
+       .call = AT(setattr.call), .bytes = AT(setattr.size), .flags = FS_SET_ALL, .ok = setattr_ok),
+    OP(TIMES, DIRECTORY(times), CLIENT),
+    /* bytes of a file */
+    OP(HOLD, FILE_OF(hold), CLIENT),
+    OP(RELEASE, FILE_OF(release), CLIENT, NOT_TWICE, .not_later = true),
+    OP(EXTEND, FILE_OF(extend), CLIENT, .bytes = AT(extend.bytes), .flags = FS_EXTEND_DURABLE, .tail = ranges_ok,
+       .ok = extend_ok),
+    OP(EXTENTS, FILE_OF(extents), CLIENT, .ok = extents_ok),
+    OP(APPEND, FILE_OF(append), CLIENT, NOT_TWICE, .call = AT(append.call), .tail = bytes_ok, .ok = append_ok),
+    OP(OWN, FILE_OF(own), CLIENT, NOT_TWICE, .flags = FS_OWN_EMPTY),
+    /* at the client's own daemon */
+    OP(RELAY, OWN_NODE, CLIENT, NOT_TWICE, .id = AT(relay.id), .flags = FS_RELAY_APPEND, .ok = relay_ok),
+    OP(SYNC, OWN_NODE, CLIENT, .id = AT(sync.id), .flags = FS_SYNC_ALL, .ok = sync_ok),
+    OP(OFFER, OWN_NODE, CLIENT, .id = AT(offer.file), .ok = offer_ok),
+    OP(FIND, OWN_NODE, CLIENT, .id = AT(find.id)),
+    OP(NODE_LOCAL, OWN_NODE, CHANGES, .dir = AT(node_local.dir), .flags = FS_NL_SHADOWS),
+    /* between daemons */
+    OP(TAKE, DIRECTORY(take), .tail = fs_name_ok, .ok = take_ok),
+    OP(TAKEN, DIRECTORY(taken), .id = AT(taken.id), .flags = FS_TAKEN_KEEP, .ok = taken_ok),
+    OP(ARRIVED, DIRECTORY(arrived), .id = AT(arrived.id), .ok = arrived_ok),
+    OP(CLOSE, DIRECTORY(close)),
+    OP(OPEN, DIRECTORY(open)),
+    OP(FORGET, DIRECTORY(forget)),
+    OP(ABOVE, DIRECTORY(above), .id = AT(above.id)),
+    OP(MIRROR, .scope = FS_SCOPE_MIRROR, .dir = AT(mirror.dir), .flags = FS_MIRROR_ALL, .later = FS_MIRROR_LATER,
+       .tail = any_ok, .ok = mirror_ok),
+    OP(MARK, ANY_RANK, .ok = mark_ok),
+    OP(TREE, ANY_RANK),
+    OP(LISTS, ANY_RANK),
+    OP(DROP, .scope = FS_SCOPE_BYTES, .id = AT(drop.id), .flags = FS_DROP_AWAIT),
+    OP(PING, ANY_RANK),
+    OP(ACCUSE, ANY_RANK),
+    OP(SET, ANY_RANK, .tail = any_ok, .ok = set_ok),
+    OP(WHERE, ANY_RANK, .id = AT(where.id), .flags = FS_WHERE_SEEN),
+    OP(REPLICA, .scope = FS_SCOPE_PARTNER, .id = AT(replica.id),
+       .flags = FS_REPLICA_DURABLE | FS_REPLICA_PART | FS_REPLICA_MORE, .tail = block_ok, .tail2 = list_ok,
+       .ok = replica_ok),
+};
+
+static bool tail_ok(bool (*ok)(const char *bytes, size_t n), const char *bytes, size_t n) {
+  return ok ? ok(bytes, n) : n == 0;
+}
+
+bool fs_call_ok(const void *body, size_t n) {
+  const struct fs_names_call *c = body;
+  if (n < sizeof(*c) || n > FS_NAMES_BODY || n < fs_call_size(c)) return false;
+  if (c->op >= FS_NAMES_OPS || fs_ops[c->op].scope == FS_SCOPE_NONE) return false;
+  const struct fs_op *op = fs_call_op(c);
+  if (c->flags & ~op->flags) return false;
+  if (op->dir && !fs_dir_ok(fs_call_dir(c))) return false;
+  if (op->id && !fs_id_ok(fs_call_id(c))) return false;
+  if (!tail_ok(op->tail, fs_call_tail(c), c->tail_len) || !tail_ok(op->tail2, fs_call_tail2(c), c->tail2_len))
+    return false;
+  return !op->ok || op->ok(c);
+}
+
+size_t fs_call_put(struct fs_names_call *c, const void *tail, size_t n, const void *tail2, size_t n2) {
+  char *to = (char *)(c + 1);
+  c->tail_len = (uint16_t)n;
+  c->tail2_len = (uint16_t)n2;
+  if (n > 0) memcpy(to, tail, n);
+  if (n2 > 0) memcpy(to + n, tail2, n2);
+  size_t size = fs_round_up(sizeof(*c) + n + n2, 8); /* in shared memory the lengths are not read back */
+  memset(to + n + n2, 0, size - sizeof(*c) - n - n2);
+  return size;
+}

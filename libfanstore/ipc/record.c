@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Records of output files in messages: written, and checked when they come in. No state, no locks. */
+#include "ipc/record.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "util/sys.h"
+
+uint64_t fs_changed_clock(void) {
+  return fs_clock_ns(CLOCK_REALTIME_COARSE);
+}
+
+bool fs_name_ok(const char *name, size_t len) {
+  if (len == 0 || len > FS_RECORD_NAME_MAX) return false;
+  if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))) return false;
+  return memchr(name, '/', len) == NULL && memchr(name, '\0', len) == NULL;
+}
+
+bool fs_target_ok(const char *target, size_t len) {
+  return len <= FS_RECORD_TARGET_MAX && memchr(target, '\0', len) == NULL;
+}
+
+bool fs_mode_ok(uint32_t mode) {
+  uint32_t type = mode & S_IFMT;
+  return !(mode & ~(uint32_t)(S_IFMT | 07777)) && (type == S_IFREG || type == S_IFDIR || type == S_IFLNK);
+}
+
+static bool record_sane(const struct fs_record *r) {
+  if (!fs_mode_ok(r->mode) || !fs_id_ok(r->id) || r->dir == 0) return false;
+  if (r->mtime_ns >= FS_NSEC || r->ctime_ns >= FS_NSEC || r->size > INT64_MAX) return false;
+  if (r->seq > FS_RECORD_SEQ_MAX || S_ISLNK(r->mode) != (r->target_len > 0)) return false;
+  return fs_name_ok(fs_record_name(r), r->name_len) && fs_target_ok(fs_record_target(r), r->target_len);
+}
+
+const struct fs_record *fs_record_next(const void *body, size_t n, size_t *at) {
+  const struct fs_record *r = (const void *)((const char *)body + *at);
+  if (*at % 8 != 0 || *at > n || n - *at < sizeof(*r) || n - *at < fs_record_size(r) || !record_sane(r)) return NULL;
+  *at += fs_record_size(r);
+  return r;
+}
+
+bool fs_record_put(void *body, size_t n, size_t *at, const struct fs_record *r, const char *name, const char *target) {
+  size_t size = fs_record_size(r);
+  char *to = (char *)body + *at;
+  if (*at % 8 != 0 || *at > n || n - *at < size) return false;
+  memcpy(to, r, sizeof(*r));
+  memcpy(to + sizeof(*r), name, r->name_len);
+  if (r->target_len > 0) memcpy(to + sizeof(*r) + r->name_len, target, r->target_len);
+  size_t used = sizeof(*r) + r->name_len + r->target_len;
+  memset(to + used, 0, size - used);
+  *at += size;
+  return true;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Records of output files, and the ids and numbers that clients and daemons know them by. A record
+ * is one name in one directory. Records travel in the bodies of calls and answers (ipc/call.h):
+ * little-endian, without pointers. A receiver reads them by fs_record_next only, which checks them.
+ */
+#ifndef FS_IPC_RECORD_H
+#define FS_IPC_RECORD_H
+
+#include <assert.h>
+#include <limits.h>
+
+#include "util/base.h"
+
+/* The most bytes of a call or an answer: a call with two of the longest names, or as many records
+ * as fit. */
+#define FS_NAMES_BODY 16384u
+#define FS_RECORD_NAME_MAX 255u
+#define FS_RECORD_TARGET_MAX (PATH_MAX - 1)
+#define FS_RECORD_SEQ_MAX (1ull << 40) /* positions in a directory are offsets, of 47 bits */
+#define FS_NSEC 1000000000u
+
+/* A directory's id: of a dataset's directory, or that of the record of an output directory. 0 is
+ * none. */
+#define FS_OUT_ID (1ull << 62)
+#define FS_OUT_ID_RANK(id) ((uint32_t)((id) >> 48) & 0x3fffu)
+#define FS_OUT_ID_MAKE(rank, count) (FS_OUT_ID | (uint64_t)(rank) << 48 | ((count) & ((1ull << 48) - 1)))
+/* A client makes the ids of its files itself: bit 47, a number of its channel of 19 bits, and a
+   count of its own. The daemon tells it the first of them. Without bit 47: the daemon's own. */
+#define FS_OUT_ID_CLIENTS (1u << 19)
+#define FS_OUT_ID_FILES (1u << 28)
+#define FS_OUT_ID_FIRST(rank, client) FS_OUT_ID_MAKE(rank, 1ull << 47 | (uint64_t)(client) << 28)
+#define FS_DATASET_DIR(dataset, entry) ((uint64_t)((dataset) + 1) << 32 | (entry))
+/* True for the id of a record: of a file, a directory or a symlink. */
+static inline bool fs_id_ok(uint64_t id) {
+  return (id & FS_OUT_ID) && id >> 63 == 0;
+}
+/* True for what may be the id of a directory. */
+static inline bool fs_dir_ok(uint64_t dir) {
+  return dir != 0 && dir >> 63 == 0;
+}
+
+/* Where a file's bytes are, below fs_ctl.spill. */
+#define FS_OUT_DIR "out"
+#define FS_OUT_FILE FS_OUT_DIR "/%016llx"
+/* Below fs_ctl.spill: names of this node, in a directory for each directory, by its id; those that
+   are being made; and symlinks to the paths that sockets were bound to. */
+#define FS_NL_DIR "node-local"
+#define FS_NL_NEW FS_NL_DIR "/new"
+#define FS_NL_PATHS FS_NL_DIR "/paths"
+
+/* The bit of a directory among those that say which may have outputs. */
+#define FS_MARK_BITS 65536u
+static inline uint32_t fs_mark_bit(uint64_t dir) {
+  dir = (dir ^ dir >> 31) * 0x9e3779b97f4a7c15ull;
+  return (uint32_t)(dir >> 48);
+}
+
+/* The bit of a directory among those that say which may have names of this node. */
+#define FS_NL_BITS 4096u
+#define FS_NL_NAMES 1u     /* this node has such names */
+#define FS_NL_SHADOWS 2u   /* one of them is also a name of the dataset */
+#define FS_NODE_LOCALS 32u /* patterns of --node-local */
+#define FS_NL_GLOBS 1024u  /* bytes of all patterns of --node-local, each with its zero, and a zero more */
+static inline uint32_t fs_nl_bit(uint64_t dir) {
+  return fs_mark_bit(dir) % FS_NL_BITS;
+}
+
+/* ---- records ---- */
+
+enum fs_record_flags {
+  FS_RECORD_PUBLISHED = 1, /* nodes other than home see it */
+  FS_RECORD_SHARED = 2,    /* more than one node has parts of its contents */
+  FS_RECORD_STAGED = 4,    /* of --stage-in's directory, unchanged: of a file home's spill is a link to that one */
+  FS_RECORD_TIMED = 8,     /* of a directory, in an answer: its times are also those of changes in it
+                              (fs_record_changed); size: how many output directories are in it */
+};
+
+/* One name. Followed by its name and, of a symlink, its target; then zeros to a multiple of 8
+ * bytes. */
+struct fs_record {
+  uint64_t id;
+  uint64_t dir;
+  uint64_t seq;     /* place in the directory's order; never 0 in a directory */
+  uint64_t version; /* of the contents; of a directory: the change in it (TIMES) after which its
+                       times were set */
+  uint64_t size;
+  int64_t mtime, ctime; /* seconds */
+  uint32_t mtime_ns, ctime_ns;
+  uint32_t mode; /* with the type: S_IFREG, S_IFDIR or S_IFLNK */
+  uint32_t home; /* rank */
+  uint32_t flags;
+  uint16_t name_len, target_len;
+};
+static_assert(sizeof(struct fs_record) == 80, "fs_record is 80 bytes");
+
+static inline const char *fs_record_name(const struct fs_record *r) {
+  return (const char *)(r + 1);
+}
+static inline const char *fs_record_target(const struct fs_record *r) {
+  return (const char *)(r + 1) + r->name_len;
+}
+static inline size_t fs_record_size(const struct fs_record *r) {
+  return fs_round_up(sizeof(*r) + r->name_len + r->target_len, 8);
+}
+
+/* True for a name that a file can have: no slash, no zero byte, neither "." nor "..", 1 to 255
+ * bytes. */
+bool fs_name_ok(const char *name, size_t len);
+/* True for a target that a symlink can have: no zero byte, not too long. */
+bool fs_target_ok(const char *target, size_t len);
+/* True for permissions and one of the three types of a record. */
+bool fs_mode_ok(uint32_t mode);
+/* The record at *at of a body of n bytes, whole and sane, and *at beyond it; else NULL. */
+const struct fs_record *fs_record_next(const void *body, size_t n, size_t *at);
+/* Writes a record with this name and target (of its lengths) at *at of a body of n bytes. False: no
+ * room. */
+bool fs_record_put(void *body, size_t n, size_t *at, const struct fs_record *r, const char *name, const char *target);
+
+/* ---- times ---- */
+
+/* Two changes in a directory are so far apart, or more; half of it is still seen in a double. */
+#define FS_CHANGED_STEP 1000u
+/* Now, in ns since 1970. What changes are compared with (when a directory was made, or its times
+   set) is stamped by this clock, too, the one that the kernel stamps files with. */
+uint64_t fs_changed_clock(void);
+static inline void fs_stamp(uint64_t ns, int64_t *sec, uint32_t *rest) {
+  *sec = (int64_t)(ns / FS_NSEC);
+  *rest = (uint32_t)(ns % FS_NSEC);
+}
+/* A directory's record, when names in it were changed last at `changed`: what its times were set to
+   holds until the next change. */
+static inline void fs_record_changed(struct fs_record *r, uint64_t changed) {
+  int64_t sec;
+  uint32_t ns;
+  if (changed <= r->version) return;
+  fs_stamp(changed, &sec, &ns);
+  r->mtime = sec;
+  r->mtime_ns = ns;
+  if (r->ctime > sec || (r->ctime == sec && r->ctime_ns > ns)) return;
+  r->ctime = sec;
+  r->ctime_ns = ns;
+}
+
+#endif
