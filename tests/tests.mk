@@ -66,7 +66,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-faults check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
+.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 check-bin: $(UNIT_BIN) $(HELPER_BIN)
@@ -94,10 +94,10 @@ check-load: setup-check ## twenty minutes of many processes; millions of files a
 	@$(SUB) all check-bin
 	@FS_BUILD=$(CURDIR)/$(B) LOAD_SECONDS=1200 LARGE=1 $(RUN) tests/mpi/load.sh tests/mpi/large.sh
 
-check-faults: setup-check ## daemons, hosts, links, disks and clients that die, with every byte checked: one table
+check-fault-table: setup-check ## daemons, hosts, links, disks and clients that die, with every byte checked: one table
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) tests/faults/run.sh $(FAULTS_ARGS)
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) tests/faults/bitflips_all.sh tests/faults/bitflips_large_all.sh
+	@FS_BUILD=$(CURDIR)/$(B) tests/fault/table/run.sh $(FAULTS_ARGS)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) tests/fault/table/bitflips_all.sh tests/fault/table/bitflips_large_all.sh
 
 check-slow: setup-check ## the tests that take minutes or gigabytes
 	@$(SUB) all check-bin
