@@ -13,7 +13,7 @@ class Nodes:
         self.work, self.prelude = work, PRELUDE + prelude
 
     def start(self, node, code, *args, **kwargs):
-        return start(node, sys.executable, "-c", self.prelude + textwrap.dedent(code), self.work, *map(str, args), **kwargs)
+        return start(node, sys.executable, "-S", "-c", self.prelude + textwrap.dedent(code), self.work, *map(str, args), **kwargs)
 
     def on(self, node, code, *args):
         return finish(self.start(node, code, *args))
