@@ -18,6 +18,33 @@ class Nodes:
     def on(self, node, code, *args):
         return finish(self.start(node, code, *args))
 
+    def agent(self, node):
+        return Agent(self, node)
+
+
+class Agent:
+    """A process on a node that runs one piece after another: where many are run, and none needs a process of its own."""
+    CODE = """
+        import contextlib, io
+        while size := sys.stdin.readline():
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                exec(sys.stdin.read(int(size)))
+            said = said.getvalue()
+            print(len(said), said, sep="\\n", end="", flush=True)
+    """
+
+    def __init__(self, nodes, node):
+        self.process = nodes.start(node, self.CODE)
+
+    def run(self, code):
+        self.process.stdin.write(f"{len(code)}\n{code}"), self.process.stdin.flush()
+        size = self.process.stdout.readline()
+        assert size, "an agent has ended"
+        return self.process.stdout.read(int(size)).strip()
+
+    def end(self):
+        finish(self.process)
+
 
 def start(node, *command, **kwargs):
     env = {**os.environ, "FANSTORE_NODE": str(node)}

@@ -85,15 +85,18 @@ INTO = """
 movers = [nodes.start(0, INTO, "p", "q"), nodes.start(last, INTO, "q", "p")]
 for m in movers:
     assert m.stdout.readline() == "ready\n"
+agents = [nodes.agent(node) for node in range(count)]
 for i in range(60):
     for m in movers:
         m.stdin.write("go\n"), m.stdin.flush()
     said = sorted(m.stdout.readline().strip() for m in movers)
     # The loser's path is gone by then, or leads into the moved one.
     assert said in (["EINVAL", "done"], ["ENOENT", "done"]), said
-    on(i % count, "[os.rename(f'{work}/pair/{a}/in/x', f'{work}/pair/{b}') for a, b in ('pq', 'qp') if "
+    agents[i % count].run("[os.rename(f'{work}/pair/{a}/in/x', f'{work}/pair/{b}') for a, b in ('pq', 'qp') if "
                   "os.path.exists(f'{work}/pair/{a}/in/x')]")
-    equal("after it", "['p', 'q']", on((i + 1) % count, "print(sorted(os.listdir(work + '/pair')))"))
+    equal("after it", "['p', 'q']", agents[(i + 1) % count].run("print(sorted(os.listdir(work + '/pair')))"))
+for a in agents:
+    a.end()
 for m in movers:
     finish(m)
 step("two directories are not moved into each other")
