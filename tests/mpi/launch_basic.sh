@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# long: 35
 # What fs-launch does when all goes well: 1, 2 and 4 emulated nodes, the whole tree from each of them, counts that add
 # up, a second job that finds the partitions staged, --replicas, --np, --purge, clean, exit statuses, standard input.
 . "$(dirname "$0")/../functions.sh"

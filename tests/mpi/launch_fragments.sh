@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# long: 22
 # Copies that are not whole: none is left at the end of a job whose daemon, mpirun or launcher dies or stops while it is made, and no spill directory; `clean`
 # removes those of a power cut, and neither whole copies nor what another job is copying.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 400
+# long: 45
 # --output-replicas 1: what a node's programs closed or synced is read on the others after its daemon's death, also after that
 # of its partner or of the node that had it then; random kills; what is staged out and kept at the end.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 350
+# long: 40
 # What becomes of output files when the job ends: they are named, all of them in the report; --keep leaves each byte on
 # its node under its name, also when COMMAND failed or fs-launch was killed.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 600
+# long: 40
 # --stage-out: every byte and name that a job writes is in the directory afterwards, whether it was copied while the job ran
 # or at its end, however COMMAND ended; nothing else is. A directory that hangs or is full costs the job no time and no
 # file; what an earlier job copied is not copied again.
