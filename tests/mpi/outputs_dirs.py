@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from nodes import Nodes, equal, finish, step  # noqa: E402
 
 mount, count = sys.argv[1], int(sys.argv[2])
-nodes = Nodes(os.path.join(mount, "dirs"))
+nodes = Nodes(os.path.join(mount, "dirs"), forks=True)
 on, last = nodes.on, count - 1
 
 TREE = """
@@ -85,18 +85,15 @@ INTO = """
 movers = [nodes.start(0, INTO, "p", "q"), nodes.start(last, INTO, "q", "p")]
 for m in movers:
     assert m.stdout.readline() == "ready\n"
-agents = [nodes.agent(node) for node in range(count)]
 for i in range(60):
     for m in movers:
         m.stdin.write("go\n"), m.stdin.flush()
     said = sorted(m.stdout.readline().strip() for m in movers)
     # The loser's path is gone by then, or leads into the moved one.
     assert said in (["EINVAL", "done"], ["ENOENT", "done"]), said
-    agents[i % count].run("[os.rename(f'{work}/pair/{a}/in/x', f'{work}/pair/{b}') for a, b in ('pq', 'qp') if "
+    on(i % count, "[os.rename(f'{work}/pair/{a}/in/x', f'{work}/pair/{b}') for a, b in ('pq', 'qp') if "
                   "os.path.exists(f'{work}/pair/{a}/in/x')]")
-    equal("after it", "['p', 'q']", agents[(i + 1) % count].run("print(sorted(os.listdir(work + '/pair')))"))
-for a in agents:
-    a.end()
+    equal("after it", "['p', 'q']", on((i + 1) % count, "print(sorted(os.listdir(work + '/pair')))"))
 for m in movers:
     finish(m)
 step("two directories are not moved into each other")
