@@ -20,7 +20,7 @@ cat >"$scripts/node.sh" <<'END'
 node=$1
 mkdir "o$node" "d00/deep$node" "d00/deep$node/er" "empty$node"
 for i in 1 2 3; do
-  head -c $((i * 700000)) /dev/urandom >"o$node/f$i"
+  head -c $((i * 400000)) /dev/urandom >"o$node/f$i"
   echo "$i$node" >"d00/deep$node/er/g$i"
 done
 ln -s f1 "o$node/latest" && touch -h -d "2023-03-03 03:03:03.333333333" "o$node/latest"
@@ -54,7 +54,8 @@ if [ "$copied" = 1 ]; then
   [ "$i" -lt 600 ] || exit 98
 fi
 for node in $(seq 0 $((nodes - 1))); do FANSTORE_NODE=$node bash "${0%/*}/later.sh" "$node" || exit 99; done
-find . -type f -newer "${0%/*}/start" -printf '%P %m %s %T@ ' -exec md5sum {} \; | sort >"$top/sums"
+find . -type f -newer "${0%/*}/start" -printf '%P %m %s %T@\n' | sort >"$top/files"
+find . -type f -newer "${0%/*}/start" -exec md5sum {} + | sort >"$top/sums"
 find . -newer "${0%/*}/start" ! -type f -printf '%P %y %m %T@ %l\n' | grep -v -e '^ d' -e '^d00 d' | sort >"$top/others"
 if [ "$status" = wait ]; then touch "$top/written"; sleep 100; fi
 [ "$status" != kill ] || kill -9 $$
@@ -89,7 +90,8 @@ copies() { find "$1/durable" -name .fanstore-staged -prune -o -type f ! -name ".
 for i in $(seq 300); do [ "$(copies "$2")" -gt 900 ] && break; sleep 0.1; done
 [ "$i" -lt 300 ] || exit 9
 many 0 "$3" later && many 1 "$3" later
-find . -type f -newer "${0%/*}/start" -printf '%P %m %s %T@ ' -exec md5sum {} \; | sort >"$2/sums"
+find . -type f -newer "${0%/*}/start" -printf '%P %m %s %T@\n' | sort >"$2/files"
+find . -type f -newer "${0%/*}/start" -exec md5sum {} + | sort >"$2/sums"
 find . -newer "${0%/*}/start" ! -type f -printf '%P %y %m %T@ %l\n' | grep -v -e '^ d' -e '^d00 d' | sort >"$2/others"
 END
 cat >"$scripts/half.sh" <<'END'
@@ -125,15 +127,17 @@ FANSTORE_NODE=1 bash -c 'for i in 1 2 3; do echo "x $i" >"a/b/c/f$i"; done'
 FANSTORE_NODE=3 bash -c 'mv a/b a/moved && echo late >a/moved/c/late'
 END
 compare() { # WHAT
-  (cd "$out" && find . -path ./.fanstore-staged -prune -o -type f -printf '%P %m %s %T@ ' -exec md5sum {} \; | sort) |
-    diff "$work/sums" - || fail "$1: other files"
+  (cd "$out" && find . -path ./.fanstore-staged -prune -o -type f -printf '%P %m %s %T@\n' | sort) |
+    diff "$work/files" - || fail "$1: other files"
+  (cd "$out" && find . -path ./.fanstore-staged -prune -o -type f -exec md5sum {} + | sort) |
+    diff "$work/sums" - || fail "$1: other bytes"
   (cd "$out" && find . -mindepth 1 -path ./.fanstore-staged -prune -o ! -type f -printf '%P %y %m %T@ %l\n' | grep -v '^d00 d' | sort) |
     diff "$work/others" - || fail "$1: other directories or symlinks"
   [ ! -e "$work/local/fanstore-outputs" ] || fail "$1: some were kept"
 }
 fresh() {
   out=$work/durable
-  rm -rf "$out" "$work/sums" "$work/written" && mkdir "$out"
+  rm -rf "$out" "$work/sums" "$work/files" "$work/written" && mkdir "$out"
 }
 
 matrix() {
