@@ -76,8 +76,8 @@ setup-check:
 
 check: setup-check ## install what is missing, build, and run all tests but the slow ones
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%) $(LINT_FAST) \
-	  $(foreach kind,$(KINDS),$(call scripts,$(kind)))
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(foreach kind,$(KINDS),$(call scripts,$(kind))) $(LINT_FAST) \
+	  $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%)
 
 check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, valgrind)
 	@$(SUB) check-bin
