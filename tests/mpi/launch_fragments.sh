@@ -30,7 +30,7 @@ clean() { "$bin/fs-launch" clean --local-dir "$work/local" 2>"$work/clean" || fa
 dies() { # WHAT SIGNAL PROCESS
   local status=0
   kill "$2" "$3"
-  wait $job 2>/dev/null || status=$?
+  wait "$job" 2>/dev/null || status=$?
   [ $status != 0 ] || fail "$1: the job went on"
   [ $status = 137 ] || equal "$1: left" "" "$(fragments)"
   rm -rf "$work/local"
@@ -51,7 +51,7 @@ mpirun_dies() {
 none() { [ -z "$(fragments)" ]; }
 launcher_dies() {
   hold
-  dies "fs-launch" -KILL $job
+  dies "fs-launch" -KILL "$job"
   wait_until 20 none
   wait_until 20 eval '! "$kill_daemon" 1 "$work/local" pid >/dev/null && ! "$kill_daemon" 0 "$work/local" pid >/dev/null'
   rm -rf "$work/local"
@@ -63,9 +63,9 @@ asked_to_end() {
   hold
   kill -KILL "$daemon"
   sleep 0.2
-  kill $job
+  kill "$job"
   status=0
-  wait $job || status=$?
+  wait "$job" || status=$?
   equal "killed and asked to end" "143, nothing told" "$status, $([ -s "$work/err" ] && cat "$work/err" || echo nothing told)"
   rm -rf "$work/local"
 }
@@ -94,7 +94,7 @@ mpirun_again() {
   hold 60
   kill -KILL "$(mpirun_of "$daemon")"
   rm "$work/hold"
-  wait $job || fail "the job whose mpirun was killed at its start: $(cat "$work/err")"
+  wait "$job" || fail "the job whose mpirun was killed at its start: $(cat "$work/err")"
   grep -q "warning: the daemons' mpirun died of signal 9 while they started: all daemons are started again" "$work/err" || fail "$(cat "$work/err")"
   echo "ok - mpirun is started again"
 }
@@ -113,7 +113,7 @@ broken_off() {
   wait_until 60 copying
   "$kill_daemon" 1 "$work/local"
   rm "$work/hold"
-  wait $job || fail "$(cat "$work/err")"
+  wait "$job" || fail "$(cat "$work/err")"
   grep warning "$work/err" >"$work/told"
   one_line "$work/told" "warning: the daemon of node 1 .* died while it started(; .*)?: all daemons are started again"
   echo "ok - what was broken off is no failure"
@@ -133,7 +133,7 @@ beside() {
   expect_status 0 launch --dataset "$work/ds1" --emulate 2 -- true
   fragments | diff "$work/before" - || fail "the end of a job removes what another one copies"
   rm "$work/hold"
-  wait $job || fail "the job that copies: $(cat "$work/err")"
+  wait "$job" || fail "the job that copies: $(cat "$work/err")"
   equal "left" "" "$(fragments)"
   echo "ok - not of another job that copies"
 }
@@ -153,7 +153,7 @@ spill_directory() {
     wait_until 60 grep -q 'COMMAND ran' "$work/err"
     sleep 0.2
   ) 9<"$spill"
-  wait $job || fail "$(cat "$work/err")"
+  wait "$job" || fail "$(cat "$work/err")"
   [ ! -e "$spill" ] || fail "left: $spill"
   echo "ok - the spill directory of a killed daemon"
 }

@@ -285,7 +285,8 @@ left_by_daemons() {
 mpirun_is_gone() { # NODES
   local n=$1 after
   for after in 0 3; do
-    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --keep --report "$work/r.json" -- bash "$scripts/mpirun.sh" "$mnt" $n '' $after
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --keep --report "$work/r.json" -- \
+      bash "$scripts/mpirun.sh" "$mnt" "$n" '' "$after"
     grep -q "$((2 * n)) outputs (.*) kept in $work/local/fanstore-outputs/job-.* on each node: .*of-1" "$work/err" || fail "$(cat "$work/err")"
     if grep 'lost\|no report' "$work/err"; then fail "$n nodes: $(cat "$work/err")"; fi
     equal "named" $((2 * n)) "$(json "$work/r.json" 'len(r["outputs"]["names"])')"
@@ -293,13 +294,15 @@ mpirun_is_gone() { # NODES
     no_leftovers
     rm -rf "$work/local/fanstore-outputs"
     mkdir "$work/staged"
-    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --stage-out "$work/staged" -- bash "$scripts/mpirun.sh" "$mnt" $n '' $after
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --stage-out "$work/staged" -- \
+      bash "$scripts/mpirun.sh" "$mnt" "$n" '' "$after"
     grep -q "$((2 * n)) outputs (.*) written, $((2 * n)) staged out to $work/staged\$" "$work/err" || fail "$(cat "$work/err")"
     equal "staged out" "$n of-0" "$(cat "$work"/staged/of-* | grep -c 'of node') $(readlink "$work/staged/link")"
     [ ! -e "$work/local/fanstore-outputs" ] || fail "kept as well"
     no_leftovers
     rm -rf "$work/staged"
-    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --discard --report "$work/r.json" -- bash "$scripts/mpirun.sh" "$mnt" $n '' $after
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --discard --report "$work/r.json" -- \
+      bash "$scripts/mpirun.sh" "$mnt" "$n" '' "$after"
     grep -q "$((2 * n)) outputs (.*) are lost (keep with --keep): .*of-1" "$work/err" || fail "$(cat "$work/err")"
     ! grep 'does not tell\|no report' "$work/err" || fail "$n nodes: $(cat "$work/err")"
     equal "named" $((2 * n)) "$(json "$work/r.json" 'len(r["outputs"]["names"])')"

@@ -135,6 +135,10 @@ compare() { # WHAT
     diff "$work/others" - || fail "$1: other directories or symlinks"
   [ ! -e "$work/local/fanstore-outputs" ] || fail "$1: some were kept"
 }
+gone() { ! ls -d "$TMPDIR"/fanstore-*/job-* "$work"/local/fanstore*/spill-* >/dev/null 2>&1; }
+unnamed() { find "$out" -name '.fanstore-job-*' | sort; }
+copying() { [ "$(unnamed | wc -l)" -ge "$1" ]; }
+named() { [ "$(find "$out" -name 'k*' | wc -l)" -ge 200 ]; }
 fresh() {
   out=$work/durable
   rm -rf "$out" "$work/sums" "$work/files" "$work/written" && mkdir "$out"
@@ -266,7 +270,6 @@ goes_on() {
   wait_until 60 test -e "$work/written"
   kill -9 $!
   wait $! 2>/dev/null || true
-  gone() { ! ls -d "$TMPDIR"/fanstore-*/job-* "$work"/local/fanstore*/spill-* >/dev/null 2>&1; }
   wait_until 20 gone
   for i in 1 2 3 4; do
     file=$out/c$i
@@ -300,7 +303,6 @@ many() {
 killed_daemons() {
   fresh
   mkdir "$out/d"
-  unnamed() { find "$out" -name '.fanstore-job-*' | sort; }
   hang() { # TAG: a job whose copies do not end before TAG.go is there
     stuck STUCK_FSYNC "$1"
     "${launch_stuck[@]}" --dataset "$ds" --mount "$mnt" --emulate 2 --stage-out "$out" -- \
@@ -316,7 +318,6 @@ killed_daemons() {
   hang dead
   dead=$!
   wait_until 60 test -e "$work/dead.in"
-  copying() { [ "$(unnamed | wc -l)" -ge "$1" ]; }
   wait_until 60 copying 1
   kill_daemons "$work/local"
   touch "$work/dead.over"
@@ -360,7 +361,6 @@ killed_daemons() {
 import os, sys
 for i in range(1500): open(sys.argv[1] + \"/k$node-%d\" % i, \"w\").write(\"$node-%d\\n\" % i * 1000)" "$1"
     done; touch "$3/written"; sleep 100' - "$mnt" "$python" "$work" >"$work/log" 2>&1 &
-  named() { [ "$(find "$out" -name 'k*' | wc -l)" -ge 200 ]; }
   wait_until 60 named
   kill_daemons "$work/local"
   "$python" - "$out" <<'END'
