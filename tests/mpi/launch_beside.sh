@@ -90,3 +90,6 @@ equal "staged again: what was changed, and what was half there" $changed "$(stag
 equal "used again: the rest" $((all - $(staged))) "$(reused)"
 equal "fragments" "" "$(find "$local" -name '.new-*')"
 echo "ok - what a killed job has staged is used again after it was checked"
+# The guard of a killed job waits for its daemons for 6 s: longer than the runner waits for what a test leaves.
+no_process() { ! pgrep -f -- "--local-dir $local" >/dev/null; }
+wait_until 20 no_process
