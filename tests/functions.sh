@@ -89,7 +89,9 @@ lane() { # FUNCTION ARGUMENT
   # shellcheck disable=SC2034 # for the scripts
   mnt=$work/mnt/nowhere
   mkdir -p "$work"
+  SECONDS=0
   "$@"
+  say "lane $2: $SECONDS s"
 }
 side_by_side() {
   local each=$1 argument status=0

@@ -7,7 +7,8 @@
 # own line "# timeout: SECONDS", else -t, 300). Exit status 0 is passed, 77 skipped (the last line says why), all
 # else failed. What a test started is known by FS_TEST_ID in its environment: processes that are still there a few
 # seconds after its end fail it, and are killed. -w goes in front of every command (valgrind), -p in front of the
-# names. One at a time, or -j at once; a test with a line "# alone: WHY" has nothing beside it all the same. The last line is
+# names. One at a time, or -j at once; a test with a line "# alone: WHY" has nothing beside it all the same. Tests with a line
+# "# long: SECONDS" begin early, the longest first, so that none of them is left when all others have ended. The last line is
 # the counts; with FS_COUNTS=FILE they are appended there too. Exit status 1 if any failed. Behind a test: its seconds, and
 # those of processors.
 set -uo pipefail
@@ -138,8 +139,24 @@ at_once() { # JOBS TEST...
   done
   wait
 }
+# SECONDS TEST, of those with a line "# long: SECONDS".
+lengths() {
+  local test
+  for test; do
+    case $test in *.sh) [ ! -f "$test" ] || sed -n "s|^# long: \([0-9]*\)\$|\1 $test|p" "$test" ;; esac
+  done
+}
+mapfile -t long < <(lengths "$@" | sort -snr | cut -d ' ' -f 2-)
+others=()
+for test; do [[ " ${long[*]} " = *" $test "* ]] || others+=("$test"); done
+# A long one, which may run many jobs at once, with three others after it: long ones alone would be too much at once.
+order=()
+while [ $((${#long[@]} + ${#others[@]})) -gt 0 ]; do
+  order+=("${long[@]:0:1}" "${others[@]:0:3}")
+  long=("${long[@]:1}") others=("${others[@]:3}")
+done
 apart=() together=()
-for test; do
+for test in "${order[@]}"; do
   if [ -f "$test" ] && grep -q '^# alone: ' "$test"; then apart+=("$test"); else together+=("$test"); fi
 done
 at_once 1 "${apart[@]}"

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The tests. A unit test is tests/unit/test_MODULE.c, linked with whatever it needs of the libraries below; the others
-# are scripts tests/{lint,posix,mpi,fault}/*.sh. All go through tests/run.sh. A script with a line "# slow" is left to
+# are scripts tests/KIND/*.sh (tests/README.md). All go through tests/run.sh. A script with a line "# slow" is left to
 # `make check-slow` and .ci/run.
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
-# Tests at once: two for each processor, up to eight. Daemons and launchers mostly wait, for deadlines and for each other.
+# Tests at once: two for each processor and one more, up to nine. Daemons and launchers mostly wait, for deadlines and for
+# each other.
 # Every test has a TMPDIR and mounts of its own; what measures says "# alone: WHY".
-AT_ONCE ?= $(shell n=$$((2 * $(JOBS))); echo $$((n < 8 ? n : 8)))
+AT_ONCE ?= $(shell n=$$((2 * $(JOBS) + 1)); echo $$((n < 9 ? n : 9)))
 RUN := tests/run.sh
 SUB := $(MAKE) $(if $(V),,-s) --no-print-directory -j$(JOBS)
 
@@ -18,8 +19,9 @@ FUZZ_BIN := $(FUZZ_SRC:tests/%.c=$(B)/tests/%)
 HELPER_SRC := $(wildcard tests/helpers/*.c)
 HELPER_BIN := $(HELPER_SRC:tests/%.c=$(B)/tests/%)
 
+KINDS := prepare posix doctor static mpi fault
 scripts = $(filter-out $(SLOW),$(sort $(wildcard tests/$(1)/*.sh)))
-SLOW := $(shell grep -lx '\# slow' tests/posix/*.sh tests/mpi/*.sh tests/fault/*.sh tests/lint/*.sh 2>/dev/null | sort)
+SLOW := $(shell grep -lx '\# slow' $(KINDS:%=tests/%/*.sh) tests/lint/*.sh 2>/dev/null | sort)
 LINT_FAST := $(wildcard $(addprefix tests/lint/,layers.sh spdx.sh size.sh words.sh symbols.sh libc.sh man.sh))
 LINT_TOOLS := $(wildcard $(addprefix tests/lint/,format.sh shell.sh cppcheck.sh tidy.sh))
 
@@ -65,7 +67,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-load check-unit check-lint check-posix check-mpi check-fault check-faults check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
+.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 check-bin: $(UNIT_BIN) $(HELPER_BIN)
@@ -74,26 +76,29 @@ setup-check:
 
 check: setup-check ## install what is missing, build, and run all tests but the slow ones
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%) $(LINT_FAST) \
-	  $(call scripts,posix) $(call scripts,mpi) $(call scripts,fault)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(foreach kind,$(KINDS),$(call scripts,$(kind))) $(LINT_FAST) \
+	  $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%)
 
 check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, valgrind)
 	@$(SUB) check-bin
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) -w '$(WRAPPER)' -p '$(PREFIX_NAME)' $(filter-out $(UNIT_SKIP),$(UNIT_BIN))
-check-posix check-mpi check-fault: check-%: setup-check
+$(KINDS:%=check-%): check-%: setup-check
 	@$(SUB) all check-bin
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,$*)
+check-prepare: ## fs-prepare
 check-posix: ## the mount as programs see it
+check-doctor: ## fs-launch doctor
+check-static: ## programs that LD_PRELOAD does not reach
 check-mpi: ## several nodes
 check-fault: ## what dies, breaks or is filled up
 check-load: setup-check ## twenty minutes of many processes; millions of files and opens, 100 GB
 	@$(SUB) all check-bin
 	@FS_BUILD=$(CURDIR)/$(B) LOAD_SECONDS=1200 LARGE=1 $(RUN) tests/mpi/load.sh tests/mpi/large.sh
 
-check-faults: setup-check ## daemons, hosts, links, disks and clients that die, with every byte checked: one table
+check-fault-table: setup-check ## daemons, hosts, links, disks and clients that die, with every byte checked: one table
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) tests/faults/run.sh $(FAULTS_ARGS)
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) tests/faults/bitflips_all.sh tests/faults/bitflips_large_all.sh
+	@FS_BUILD=$(CURDIR)/$(B) tests/fault/table/run.sh $(FAULTS_ARGS)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) tests/fault/table/bitflips_all.sh tests/fault/table/bitflips_large_all.sh
 
 check-slow: setup-check ## the tests that take minutes or gigabytes
 	@$(SUB) all check-bin
@@ -142,7 +147,7 @@ lint: ## layers, sizes, symbols, format, shellcheck, cppcheck, clang-tidy
 # The programs under sanitizers, with a library that is not: the sanitizer's run-time would have to be loaded first.
 ASAN_B := build/san-address-undefined
 MIXED := build/asan-programs
-ASAN_SCRIPTS := $(filter-out %/prepare_large.sh,$(wildcard tests/posix/prepare_*.sh tests/posix/test_prepare.sh)) \
+ASAN_SCRIPTS := $(filter-out %/large.sh,$(wildcard tests/prepare/*.sh)) \
   $(addprefix tests/,$(addsuffix .sh,mpi/exact mpi/launch_basic mpi/launch_errors mpi/launch_signals mpi/outputs fault/kill))
 asan: ## unit tests and programs with AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory check-unit SAN=address,undefined PREFIX_NAME=asan/ \

@@ -4,10 +4,10 @@
 # Every bit of every structure of a small dataset flipped, one at a time, and a bit of every byte of its data: what a
 # program sees is an error or what was packed, never another byte, name or attribute (bitflips.c). With the library
 # alone an error is allowed; of what a node has staged, with --verify always, none is, since the shared copy is good.
-# FLIP_SECONDS is for each part: 6 when not set, 0 for all flips (five minutes; bitflips_all.sh).
+# FLIP_SECONDS is for each part: 3 when not set, 0 for all flips (five minutes; bitflips_all.sh).
 . "$(dirname "$0")/../functions.sh"
 need_command cc
-seconds=${FLIP_SECONDS-6}
+seconds=${FLIP_SECONDS-3}
 source=$work/source
 mkdir -p "$source/dir/sub" "$source/empty-dir"
 cd "$source"

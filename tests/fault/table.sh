@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 600
 # slow
-# Most faults of `make check-faults` once (tests/faults/run.sh).
-exec bash "$(dirname "$0")/../faults/run.sh" --short
+# Most faults of `make check-fault-table` once (tests/fault/table/run.sh).
+exec bash "$(dirname "$0")/table/run.sh" --short

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 180
+# long: 22
 # Bytes of output files over real daemons: written on one node, published by a client or by their close, held and read on another
 # through its cache, removed while held, changed by name; with clients that die or lie, and a home that is killed.
 . "$(dirname "$0")/../functions.sh"

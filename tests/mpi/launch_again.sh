@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# long: 20
 # A daemon that is killed each time it starts: all are started twice, then one line names its node; nothing is left, and COMMAND
-# has not run. (Killed or stopped once: tests/faults/daemons.sh.) Daemons that all end without a word are started again, too; one
+# has not run. (Killed or stopped once: tests/fault/table/daemons.sh.) Daemons that all end without a word are started again, too; one
 # that says why it cannot start is not.
 . "$(dirname "$0")/../functions.sh"
 

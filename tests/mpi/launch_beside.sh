@@ -36,11 +36,16 @@ setsid "$bin/fs-launch" "${options[@]}" -- "$faultreader" read "$mnt" both --nod
   --until "$work/go" >"$work/beside.out" 2>"$work/beside.err" &
 beside=$!
 wait_until 60 begun || fail "it did not begin: $(cat "$work/beside.err")"
+# How long such a job takes; a tenth, a third and so on of that is the next one's life.
+start=${EPOCHREALTIME/./}
+"$bin/fs-launch" "${options[@]}" -- sleep 0.3 >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+took=$((${EPOCHREALTIME/./} - start)) # microseconds
 tries=0
-for pause in 0.1 0.4 0.8 1.2 2 3; do
-  setsid "$bin/fs-launch" "${options[@]}" -- sleep 1.5 >"$work/out" 2>&1 &
+for percent in 10 35 55 75 90 110; do
+  setsid "$bin/fs-launch" "${options[@]}" -- sleep 0.3 >"$work/out" 2>&1 &
   victim=$!
-  sleep "$pause"
+  pause=$((took * percent / 100))
+  sleep "$(printf %d.%06d $((pause / 1000000)) $((pause % 1000000)))"
   kill_job "$victim"
   "$bin/fs-launch" clean --local-dir "$local" >"$work/clean" 2>&1 || fail "clean: $(cat "$work/clean")"
   reads_on || fail "the other one has ended: $(cat "$work/beside.out" "$work/beside.err")"
@@ -78,9 +83,13 @@ size=$(stat -c %s "$part")
 chmod u+w "$part"
 printf x | dd of="$part" bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null
 other=$(find "$local" -name 'part-00004')
+changed=$((size + $(stat -c %s "$other")))
 mv "$other" "$(dirname "$other")/.new-part-00004"
 read_all
-equal "staged again: what was changed, and what was half there" $((size + $(stat -c %s "$other"))) "$(staged)"
+equal "staged again: what was changed, and what was half there" $changed "$(staged)"
 equal "used again: the rest" $((all - $(staged))) "$(reused)"
 equal "fragments" "" "$(find "$local" -name '.new-*')"
 echo "ok - what a killed job has staged is used again after it was checked"
+# The guard of a killed job waits for its daemons for 6 s: longer than the runner waits for what a test leaves.
+no_process() { ! pgrep -f -- "--local-dir $local" >/dev/null; }
+wait_until 20 no_process

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# long: 22
 # Copies that are not whole: none is left at the end of a job whose daemon, mpirun or launcher dies or stops while it is made, and no spill directory; `clean`
 # removes those of a power cut, and neither whole copies nor what another job is copying.
 . "$(dirname "$0")/../functions.sh"
@@ -8,7 +9,8 @@ need_command mpirun cc
 random_files "$work/source" 20 3 1 100 5000
 ds=$work/ds
 pack "$work/source" "$ds" --partitions 4 --mount "$mnt"
-cc -shared -fPIC -o "$work/slow.so" "$(dirname "$0")/slow_sync.c" -ldl
+slow=$work/slow.so
+cc -shared -fPIC -o "$slow" "$(dirname "$0")/slow_sync.c" -ldl
 fragments() { find "$work/local" -name '.new-*' 2>/dev/null | sed 's|.*/fanstore||' | sort; }
 whole() { find "$work/local" -name 'part-*' | sort | xargs ls -i; }
 copying() { [ "$(fragments | grep -c '/\.new-part-')" = 2 ]; }
@@ -16,8 +18,9 @@ mpirun_of() { sed -n 's/^PPid:[^0-9]*//p' "/proc/$1/status"; }
 # A job of two nodes, both of which go on copying, for SECONDS at most: then they have made no progress for too long.
 hold() { # [SECONDS]
   touch "$work/hold"
-  FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so -x TEST_HOLD=$work/hold" \
-    "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --emulate 2 --start-timeout "${1:-5}" -- true >"$work/out" 2>"$work/err" &
+  FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$slow -x TEST_HOLD=$work/hold" \
+    "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --mount "$mnt" --emulate 2 --start-timeout "${1:-5}" -- \
+    true >"$work/out" 2>"$work/err" &
   job=$!
   wait_until 60 copying
   daemon=$("$kill_daemon" 1 "$work/local" pid)
@@ -27,110 +30,136 @@ clean() { "$bin/fs-launch" clean --local-dir "$work/local" 2>"$work/clean" || fa
 dies() { # WHAT SIGNAL PROCESS
   local status=0
   kill "$2" "$3"
-  wait $job 2>/dev/null || status=$?
+  wait "$job" 2>/dev/null || status=$?
   [ $status != 0 ] || fail "$1: the job went on"
   [ $status = 137 ] || equal "$1: left" "" "$(fragments)"
   rm -rf "$work/local"
 }
-for signal in -KILL -STOP; do
+# A daemon, mpirun or fs-launch dies or stands still meanwhile.
+daemon_dies() { # SIGNAL
+  hold # the second ones do not get further either
+  dies "a daemon, $1" "$1" "$daemon"
+  echo "ok - nothing is left of copies that are not whole: a daemon, $1"
+}
+killed() { daemon_dies -KILL; }
+stopped() { daemon_dies -STOP; }
+mpirun_dies() {
   hold
-  dies "a daemon, $signal" $signal "$daemon"
-done
-hold # the second ones do not get further either
-dies "mpirun" -KILL "$(mpirun_of "$daemon")"
-hold
-dies "fs-launch" -KILL $job
+  dies "mpirun" -KILL "$(mpirun_of "$daemon")"
+  echo "ok - nothing is left of copies that are not whole: mpirun"
+}
 none() { [ -z "$(fragments)" ]; }
-wait_until 20 none
-wait_until 20 eval '! "$kill_daemon" 1 "$work/local" pid >/dev/null && ! "$kill_daemon" 0 "$work/local" pid >/dev/null'
-rm -rf "$work/local"
-echo "ok - nothing is left of copies that are not whole"
+launcher_dies() {
+  hold
+  dies "fs-launch" -KILL "$job"
+  wait_until 20 none
+  wait_until 20 eval '! "$kill_daemon" 1 "$work/local" pid >/dev/null && ! "$kill_daemon" 0 "$work/local" pid >/dev/null'
+  rm -rf "$work/local"
+  echo "ok - nothing is left of copies that are not whole: fs-launch"
+}
 
 # A signal that comes while it is looked for why a daemon died.
-hold
-kill -KILL "$daemon"
-sleep 0.2
-kill $job
-status=0
-wait $job || status=$?
-equal "killed and asked to end" "143, nothing told" "$status, $([ -s "$work/err" ] && cat "$work/err" || echo nothing told)"
-rm -rf "$work/local"
+asked_to_end() {
+  hold
+  kill -KILL "$daemon"
+  sleep 0.2
+  kill "$job"
+  status=0
+  wait "$job" || status=$?
+  equal "killed and asked to end" "143, nothing told" "$status, $([ -s "$work/err" ] && cat "$work/err" || echo nothing told)"
+  rm -rf "$work/local"
+}
 
 # What no end of a job has removed.
-expect_status 0 launch --dataset "$ds" --emulate 2 -- true
-whole >"$work/before"
-id=$(find "$work/local/fanstore-node1" -mindepth 1 -maxdepth 1)
-mkdir "$work/local/fanstore-node1/other" "$work/elsewhere"
-touch "$id/.new-part-00001" "$id/.new-part-00001.stamp" "$work/local/fanstore-node1/other/.new-x" "$work/elsewhere/.new-y"
-ln -s "$work/elsewhere" "$work/local/fanstore-node0/0123456789abcdef0123456789abcdef"
-clean
-equal "told" "fs-launch: removed $id/.new-part-00001, left by a daemon that died
+cleans() {
+  expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 2 -- true
+  whole >"$work/before"
+  id=$(find "$work/local/fanstore-node1" -mindepth 1 -maxdepth 1)
+  mkdir "$work/local/fanstore-node1/other" "$work/elsewhere"
+  touch "$id/.new-part-00001" "$id/.new-part-00001.stamp" "$work/local/fanstore-node1/other/.new-x" "$work/elsewhere/.new-y"
+  ln -s "$work/elsewhere" "$work/local/fanstore-node0/0123456789abcdef0123456789abcdef"
+  clean
+  equal "told" "fs-launch: removed $id/.new-part-00001, left by a daemon that died
 fs-launch: removed $id/.new-part-00001.stamp, left by a daemon that died" "$(sort "$work/clean")"
-equal "left" "-node1/other/.new-x" "$(fragments)"
-[ -e "$work/elsewhere/.new-y" ] || fail "a symlink was followed"
-whole | diff "$work/before" - || fail "whole copies are gone"
-clean
-[ ! -s "$work/clean" ] || fail "there is nothing: $(cat "$work/clean")"
-echo "ok - clean removes them, and nothing else"
+  equal "left" "-node1/other/.new-x" "$(fragments)"
+  [ -e "$work/elsewhere/.new-y" ] || fail "a symlink was followed"
+  whole | diff "$work/before" - || fail "whole copies are gone"
+  clean
+  [ ! -s "$work/clean" ] || fail "there is nothing: $(cat "$work/clean")"
+  echo "ok - clean removes them, and nothing else"
+}
 
 # mpirun is killed while they are made, once: the copies are made after all.
-rm -rf "$work/local"
-hold 60
-kill -KILL "$(mpirun_of "$daemon")"
-rm "$work/hold"
-wait $job || fail "the job whose mpirun was killed at its start: $(cat "$work/err")"
-grep -q "warning: the daemons' mpirun died of signal 9 while they started: all daemons are started again" "$work/err" || fail "$(cat "$work/err")"
-echo "ok - mpirun is started again"
+mpirun_again() {
+  hold 60
+  kill -KILL "$(mpirun_of "$daemon")"
+  rm "$work/hold"
+  wait "$job" || fail "the job whose mpirun was killed at its start: $(cat "$work/err")"
+  grep -q "warning: the daemons' mpirun died of signal 9 while they started: all daemons are started again" "$work/err" || fail "$(cat "$work/err")"
+  echo "ok - mpirun is started again"
+}
 
 # What the end of the first daemons has broken off has not failed, and nobody is told of it.
-mkdir "$work/large"
-head -c 32M /dev/urandom >"$work/large/1"
-head -c 32M /dev/urandom >"$work/large/2"
-pack "$work/large" "$work/ds2" --partitions 2 --mount "$mnt"
-rm -rf "$work/local"
-touch "$work/hold"
-FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so -x TEST_HOLD=$work/hold -x TEST_PIECE_MS=300" \
-  launch --dataset "$work/ds2" --emulate 2 -- true 2>"$work/err" &
-job=$!
-wait_until 60 copying
-"$kill_daemon" 1 "$work/local"
-rm "$work/hold"
-wait $job || fail "$(cat "$work/err")"
-grep warning "$work/err" >"$work/told"
-one_line "$work/told" "warning: the daemon of node 1 .* died while it started(; .*)?: all daemons are started again"
-echo "ok - what was broken off is no failure"
+broken_off() {
+  mkdir "$work/large"
+  head -c 32M /dev/urandom >"$work/large/1"
+  head -c 32M /dev/urandom >"$work/large/2"
+  pack "$work/large" "$work/ds2" --partitions 2 --mount "$mnt"
+  rm -rf "$work/local"
+  touch "$work/hold"
+  FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$slow -x TEST_HOLD=$work/hold -x TEST_PIECE_MS=300" \
+    launch --dataset "$work/ds2" --emulate 2 -- true 2>"$work/err" &
+  job=$!
+  wait_until 60 copying
+  "$kill_daemon" 1 "$work/local"
+  rm "$work/hold"
+  wait "$job" || fail "$(cat "$work/err")"
+  grep warning "$work/err" >"$work/told"
+  one_line "$work/told" "warning: the daemon of node 1 .* died while it started(; .*)?: all daemons are started again"
+  echo "ok - what was broken off is no failure"
+}
 
 # Another job, and clean, beside one that copies.
-rm -rf "$work/local"
-hold 60
-fragments >"$work/before"
-clean
-fragments | diff "$work/before" - || fail "clean removes what a job copies"
-[ ! -s "$work/clean" ] || fail "clean: $(cat "$work/clean")"
-mkdir "$work/other"
-echo 1 >"$work/other/1"
-pack "$work/other" "$work/ds1" --partitions 1 --mount "$mnt"
-expect_status 0 launch --dataset "$work/ds1" --emulate 2 -- true
-fragments | diff "$work/before" - || fail "the end of a job removes what another one copies"
-rm "$work/hold"
-wait $job || fail "the job that copies: $(cat "$work/err")"
-equal "left" "" "$(fragments)"
-echo "ok - not of another job that copies"
+beside() {
+  rm -rf "$work/local"
+  hold 60
+  fragments >"$work/before"
+  clean
+  fragments | diff "$work/before" - || fail "clean removes what a job copies"
+  [ ! -s "$work/clean" ] || fail "clean: $(cat "$work/clean")"
+  mkdir "$work/other"
+  echo 1 >"$work/other/1"
+  pack "$work/other" "$work/ds1" --partitions 1 --mount "$mnt"
+  expect_status 0 launch --dataset "$work/ds1" --emulate 2 -- true
+  fragments | diff "$work/before" - || fail "the end of a job removes what another one copies"
+  rm "$work/hold"
+  wait "$job" || fail "the job that copies: $(cat "$work/err")"
+  equal "left" "" "$(fragments)"
+  echo "ok - not of another job that copies"
+}
 
 # A daemon that was killed lets the lock of its spill directory go a moment after it looks dead: here somebody holds it for longer than that.
-rm -rf "$work/local"
-# shellcheck disable=SC2016
-launch --dataset "$ds" --emulate 2 -- sh -c '"$0" 1 "$1/local" && touch "$1/killed" && until [ -e "$1/held" ]; do sleep 0.02; done' \
-  "$kill_daemon" "$work" 2>"$work/err" &
-job=$!
-wait_until 60 test -e "$work/killed"
-spill=$(find "$work/local/fanstore-node1" -maxdepth 1 -name 'spill-*')
-(
-  flock 9
-  touch "$work/held"
-  wait_until 60 grep -q 'COMMAND ran' "$work/err"
-  sleep 0.2
-) 9<"$spill"
-wait $job || fail "$(cat "$work/err")"
-[ ! -e "$spill" ] || fail "left: $spill"
-echo "ok - the spill directory of a killed daemon"
+spill_directory() {
+  rm -rf "$work/local"
+  # shellcheck disable=SC2016
+  launch --dataset "$ds" --mount "$mnt" --emulate 2 -- sh -c '"$0" 1 "$1/local" && touch "$1/killed" && until [ -e "$1/held" ]; do sleep 0.02; done' \
+    "$kill_daemon" "$work" 2>"$work/err" &
+  job=$!
+  wait_until 60 test -e "$work/killed"
+  spill=$(find "$work/local/fanstore-node1" -maxdepth 1 -name 'spill-*')
+  (
+    flock 9
+    touch "$work/held"
+    wait_until 60 grep -q 'COMMAND ran' "$work/err"
+    sleep 0.2
+  ) 9<"$spill"
+  wait "$job" || fail "$(cat "$work/err")"
+  [ ! -e "$spill" ] || fail "left: $spill"
+  echo "ok - the spill directory of a killed daemon"
+}
+
+first() { killed; mpirun_dies; }
+second() { stopped; cleans; }
+third() { launcher_dies; asked_to_end; mpirun_again; }
+fourth() { broken_off; beside; spill_directory; }
+side_by_side eval first second third fourth

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 200
+# long: 23
 # What a signal is for COMMAND's processes with --np: the one that came, and the time to save what they have; a second
 # one, or the end of that time, ends them; and the end of one that failed still ends the others.
 . "$(dirname "$0")/../functions.sh"

@@ -30,7 +30,7 @@ launch_another
 [ ! -e "$base/elsewhere" ] || fail "the run directory of a job that has ended is still there"
 job here launch.lock
 # Its age is by the kernel's clock, whatever the launcher's own clock says.
-cc -shared -fPIC -o "$work/frozen.so" "$root/tests/faults/frozen_clock.c"
+cc -shared -fPIC -o "$work/frozen.so" "$root/tests/fault/table/frozen_clock.c"
 LD_PRELOAD=$work/frozen.so launch_another
 wait $rank && fail "what a dead launcher left goes on"
 [ ! -e "$base/here" ] || fail "the dead launcher's run directory is still there"

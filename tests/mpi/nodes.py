@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs on several nodes of a job, for the tests of output files: pieces of Python, each in a process on a node."""
+import json
 import os
 import subprocess
 import sys
@@ -8,15 +9,46 @@ import textwrap
 PRELUDE = "import errno, os, random, sys, time\nwork = sys.argv[1]\n"
 
 
+# A process that forks one for each piece of code it is sent: without the time that Python takes to start.
+FORKS = """
+import json
+while line := sys.stdin.readline():
+    code, args = json.loads(line)
+    r, w = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(w, 1), os.close(r), os.close(w)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.argv[2:] = args
+        random.seed()
+        break
+    os.close(w)
+    with open(r) as f:
+        said = f.read()
+    print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said]), flush=True)
+else:
+    sys.exit()
+exec(code)
+"""
+
+
 class Nodes:
-    def __init__(self, work, prelude=""):
-        self.work, self.prelude = work, PRELUDE + prelude
+    """With forks, what `on` runs is a child of one process on each node; else it is a Python of its own."""
+
+    def __init__(self, work, prelude="", forks=False):
+        self.work, self.prelude, self.forks = work, PRELUDE + prelude, {} if forks else None
 
     def start(self, node, code, *args, **kwargs):
-        return start(node, sys.executable, "-c", self.prelude + textwrap.dedent(code), self.work, *map(str, args), **kwargs)
+        return start(node, sys.executable, "-S", "-c", self.prelude + textwrap.dedent(code), self.work, *map(str, args), **kwargs)
 
     def on(self, node, code, *args):
-        return finish(self.start(node, code, *args))
+        if self.forks is None:
+            return finish(self.start(node, code, *args))
+        parent = self.forks.get(node) or self.forks.setdefault(node, self.start(node, FORKS))
+        parent.stdin.write(json.dumps([textwrap.dedent(code), [*map(str, args)]]) + "\n"), parent.stdin.flush()
+        status, said = json.loads(parent.stdout.readline())
+        assert status == 0, f"status {status}"
+        return said.strip()
 
 
 def start(node, *command, **kwargs):

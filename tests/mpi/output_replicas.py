@@ -18,7 +18,7 @@ me = int(os.environ["FANSTORE_NODE"])
 
 def node(n, *args, wait=True):
     """A step on another node."""
-    p = subprocess.Popen([sys.executable, sys.argv[0], mnt, str(nodes), plain, *map(str, args)],
+    p = subprocess.Popen([sys.executable, "-S", sys.argv[0], mnt, str(nodes), plain, *map(str, args)],
                          env=dict(os.environ, FANSTORE_NODE=str(n)), stdout=subprocess.PIPE, text=True)
     if not wait:
         return p

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 400
+# long: 45
 # --output-replicas 1: what a node's programs closed or synced is read on the others after its daemon's death, also after that
 # of its partner or of the node that had it then; random kills; what is staged out and kept at the end.
 . "$(dirname "$0")/../functions.sh"
@@ -24,7 +25,7 @@ job() { # NODES STATUS OPTION... -- CASE...
 clean() { rm -rf "$work"/local/*/spill-* "$TMPDIR"/fanstore-*; }
 
 deaths() { # NODES
-  local n=$1 sent seconds
+  local n=$1 sent
   job "$n" 0 --report "$work/r.json" -- case_stays
   sent=$(json "$work/r.json" 'sum(x["replicated_bytes"] for x in r["nodes"])')
   # 8 MB of checkpoints, 200 KB of blocks that were changed, a log of 300 lines by its new bytes alone
@@ -37,12 +38,6 @@ deaths() { # NODES
   clean
   job "$n" 0 -- case_sparse
   clean
-  for seconds in 0.2 0.5 0.9; do
-    job "$n" 0 -- case_random $seconds
-    clean
-    job "$n" 0 -- case_appended $seconds
-    clean
-  done
   mkdir "$work/durable"
   job "$n" 0 --stage-out "$work/durable" -- case_end
   (cd "$work/durable" && find . -path ./.fanstore-staged -prune -o -type f -name '[a-z]*' -exec md5sum {} + | sort) |
@@ -55,6 +50,15 @@ deaths() { # NODES
   rm -rf "$work/local/fanstore-outputs"
   clean
   echo "ok - $n nodes: staged out, and kept, after home's death"
+}
+at_random() { # NODES
+  local n=$1 seconds
+  for seconds in 0.2 0.4 0.6; do
+    job "$n" 0 -- case_random $seconds
+    clean
+    job "$n" 0 -- case_appended $seconds
+    clean
+  done
 }
 others() {
   job 4 0 -- case_partner
@@ -75,4 +79,6 @@ others() {
 }
 two() { deaths 2; }
 four() { deaths 4; }
-side_by_side eval two four others
+random_two() { at_random 2; }
+random_four() { at_random 4; }
+side_by_side eval two four random_two random_four others

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 300
+# long: 40
 # Output files: what programs make of them below a mount is what they make of them in a plain directory; and what one node
 # writes, the others see.
 . "$(dirname "$0")/../functions.sh"

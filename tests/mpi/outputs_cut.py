@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from nodes import Nodes, finish, step  # noqa: E402
 
 NODES, HOME, OTHER, SIZE = 3, 1, 0, 3_000_000
-job = Nodes(sys.argv[1])
+job = Nodes(sys.argv[1], forks=True)
 # Some blocks for the first time while the file is cut; then all of it, again and again.
 READ = """
 name, wait = sys.argv[2], float(sys.argv[3])

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 300
+# long: 40
 # Where outputs go if no option says so: the first output tells it at once, and the files are there after the job.
 . "$(dirname "$0")/../functions.sh"
 

@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from nodes import Nodes, equal, finish, step  # noqa: E402
 
 mount, count = sys.argv[1], int(sys.argv[2])
-nodes = Nodes(os.path.join(mount, "dirs"))
+nodes = Nodes(os.path.join(mount, "dirs"), forks=True)
 on, last = nodes.on, count - 1
 
 TREE = """

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 300
+# long: 20
 # Output directories are renamed to other parents, by nodes of 2 and of 4, and no directory ends up below itself; and
 # their times, and those of a dataset's directories, move with the names in them.
 . "$(dirname "$0")/../functions.sh"

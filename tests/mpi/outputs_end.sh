@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 350
+# long: 40
 # What becomes of output files when the job ends: they are named, all of them in the report; --keep leaves each byte on
 # its node under its name, also when COMMAND failed or fs-launch was killed.
 . "$(dirname "$0")/../functions.sh"
@@ -210,7 +211,10 @@ node_is_gone() {
   with_node 2 3 125 --stage-out "$work/staged"
   grep -q "what $work/staged has of them was copied before" "$work/err" || fail "not said: $(cat "$work/err")"
   rm -rf "$work/staged"
-  # But what was copied before is whole, and so is the job.
+  echo "ok - what is lost with a node is named"
+}
+# But what was copied before is whole, and so is the job. Of a file that several nodes wrote all is needed.
+copied_node_is_gone() {
   mkdir "$work/staged"
   for n in 2 4; do
     expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --stage-out "$work/staged" -- \
@@ -225,7 +229,7 @@ node_is_gone() {
   grep -q 'Input/output error' "$work/out" || fail "a file of several writers without its home: $(cat "$work/out" "$work/err")"
   grep -q '1 output is lost with its node: shared$' "$work/err" || fail "not told: $(cat "$work/err")"
   rm -rf "$work"/local/*/spill-* "$work/local/fanstore-outputs" "$TMPDIR"/fanstore-*
-  echo "ok - what is lost with a node is named"
+  echo "ok - what was copied before is whole, and a file of several writers is lost with its home"
 }
 
 # To remove many outputs may take longer than a daemon's silence is taken for its end.
@@ -278,37 +282,42 @@ left_by_daemons() {
 }
 
 # When mpirun dies, what there is is kept and copied all the same, and told.
-mpirun_is_gone() {
-  for n in 2 4; do
-    for after in 0 3; do
-      expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --keep --report "$work/r.json" -- bash "$scripts/mpirun.sh" "$mnt" $n '' $after
-      grep -q "$((2 * n)) outputs (.*) kept in $work/local/fanstore-outputs/job-.* on each node: .*of-1" "$work/err" || fail "$(cat "$work/err")"
-      if grep 'lost\|no report' "$work/err"; then fail "$n nodes: $(cat "$work/err")"; fi
-      equal "named" $((2 * n)) "$(json "$work/r.json" 'len(r["outputs"]["names"])')"
-      equal "kept" "$n of-0" "$(cat "$work"/local/fanstore-outputs/job-*/of-* | grep -c 'of node') $(readlink "$work"/local/fanstore-outputs/job-*/link)"
-      no_leftovers
-      rm -rf "$work/local/fanstore-outputs"
-      mkdir "$work/staged"
-      expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --stage-out "$work/staged" -- bash "$scripts/mpirun.sh" "$mnt" $n '' $after
-      grep -q "$((2 * n)) outputs (.*) written, $((2 * n)) staged out to $work/staged\$" "$work/err" || fail "$(cat "$work/err")"
-      equal "staged out" "$n of-0" "$(cat "$work"/staged/of-* | grep -c 'of node') $(readlink "$work/staged/link")"
-      [ ! -e "$work/local/fanstore-outputs" ] || fail "kept as well"
-      no_leftovers
-      rm -rf "$work/staged"
-      expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --discard --report "$work/r.json" -- bash "$scripts/mpirun.sh" "$mnt" $n '' $after
-      grep -q "$((2 * n)) outputs (.*) are lost (keep with --keep): .*of-1" "$work/err" || fail "$(cat "$work/err")"
-      ! grep 'does not tell\|no report' "$work/err" || fail "$n nodes: $(cat "$work/err")"
-      equal "named" $((2 * n)) "$(json "$work/r.json" 'len(r["outputs"]["names"])')"
-      no_leftovers
-    done
+mpirun_is_gone() { # NODES
+  local n=$1 after
+  for after in 0 3; do
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --keep --report "$work/r.json" -- \
+      bash "$scripts/mpirun.sh" "$mnt" "$n" '' "$after"
+    grep -q "$((2 * n)) outputs (.*) kept in $work/local/fanstore-outputs/job-.* on each node: .*of-1" "$work/err" || fail "$(cat "$work/err")"
+    if grep 'lost\|no report' "$work/err"; then fail "$n nodes: $(cat "$work/err")"; fi
+    equal "named" $((2 * n)) "$(json "$work/r.json" 'len(r["outputs"]["names"])')"
+    equal "kept" "$n of-0" "$(cat "$work"/local/fanstore-outputs/job-*/of-* | grep -c 'of node') $(readlink "$work"/local/fanstore-outputs/job-*/link)"
+    no_leftovers
+    rm -rf "$work/local/fanstore-outputs"
+    mkdir "$work/staged"
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --stage-out "$work/staged" -- \
+      bash "$scripts/mpirun.sh" "$mnt" "$n" '' "$after"
+    grep -q "$((2 * n)) outputs (.*) written, $((2 * n)) staged out to $work/staged\$" "$work/err" || fail "$(cat "$work/err")"
+    equal "staged out" "$n of-0" "$(cat "$work"/staged/of-* | grep -c 'of node') $(readlink "$work/staged/link")"
+    [ ! -e "$work/local/fanstore-outputs" ] || fail "kept as well"
+    no_leftovers
+    rm -rf "$work/staged"
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --discard --report "$work/r.json" -- \
+      bash "$scripts/mpirun.sh" "$mnt" "$n" '' "$after"
+    grep -q "$((2 * n)) outputs (.*) are lost (keep with --keep): .*of-1" "$work/err" || fail "$(cat "$work/err")"
+    ! grep 'does not tell\|no report' "$work/err" || fail "$n nodes: $(cat "$work/err")"
+    equal "named" $((2 * n)) "$(json "$work/r.json" 'len(r["outputs"]["names"])')"
+    no_leftovers
   done
+  echo "ok - $n nodes: the death of mpirun loses no outputs that are kept or staged out"
+}
+nothing_is_lost() {
   expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 2 -- bash "$scripts/mpirun.sh" "$mnt" none '' 0
   ! grep 'lost\|no report' "$work/err" || fail "nothing was made: $(cat "$work/err")"
   no_leftovers
   expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 2 --read-only -- bash "$scripts/mpirun.sh" "$mnt" none '' 0
   ! grep 'lost' "$work/err" || fail "--read-only: $(cat "$work/err")"
   no_leftovers
-  echo "ok - the death of mpirun loses no outputs that are kept or staged out; those of other jobs are named"
+  echo "ok - the death of mpirun is told of where there are outputs only"
 }
 
 # Somebody removes a node's outputs from its local directory: they are EIO, not missing, and told at the end.
@@ -340,5 +349,7 @@ vanished() {
 }
 
 ends() { ends_well; slow_removal; }
-without_first() { first_is_gone; mpirun_is_gone; }
-side_by_side eval ends without_first node_is_gone left_by_daemons vanished
+without_first() { first_is_gone; nothing_is_lost; }
+without_mpirun_2() { mpirun_is_gone 2; vanished; }
+without_mpirun_4() { mpirun_is_gone 4; copied_node_is_gone; }
+side_by_side eval ends without_first without_mpirun_2 without_mpirun_4 node_is_gone left_by_daemons

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 200
 # kill -9 of a writer at random moments leaves what a local file system would, seen alike from every node: new files,
-# replaced and appended ones, files of several writers. ROUNDS of it on 2 nodes, as many on 4.
+# replaced and appended ones, files of several writers. ROUNDS of it on 2 nodes, as many on 4: 32
+# here, more in outputs_kills_many.sh.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/outputs.bash"
 
 small_outputs_dataset
-for n in 2 4; do seen_on $n -- "$python" "$here/outputs_kills.py" "$mnt" $n "${ROUNDS:-60}"; done
+for n in 2 4; do seen_on $n -- "$python" "$here/outputs_kills.py" "$mnt" $n "${ROUNDS:-32}"; done

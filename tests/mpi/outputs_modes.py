@@ -2,8 +2,8 @@
 """What the modes of directories and files permit, and what changes them by a descriptor or by its name: a line each, the
 same on any file system.
 
-outputs_modes.py DIRECTORY COMMAND: the directory exists and is empty. COMMAND PYTHON ARGUMENTS makes changes, maybe on
-another node, between what this process does (outputs_modes.sh).
+outputs_modes.py DIRECTORY COMMAND: the directory exists and is empty. COMMAND PYTHON ARGUMENTS is a program that makes changes,
+maybe on another node, between what this process does (outputs_modes.sh).
 """
 import ctypes
 import errno
@@ -27,11 +27,6 @@ def attempt(text, call, *args, **kwargs):
     print(text, value if isinstance(value, (str, list, bytes)) else "ok")
 
 
-def elsewhere(code, *args):
-    command = [*other, sys.executable, "-c", "import os, sys\nos.chdir(sys.argv[1])\n" + code, root, *args]
-    subprocess.run(command, check=True)
-
-
 class Elsewhere:
     """What a program there says of names, and does to them."""
 
@@ -39,9 +34,13 @@ class Elsewhere:
         code = '''if True:
             import os, sys, time
             os.chdir(sys.argv[1])
+            def run(code, *args):
+                sys.argv[2:] = args
+                exec(code)
+                return "done"
             for line in sys.stdin:
                 print(eval(line), flush=True)'''
-        self.program = subprocess.Popen([*other, sys.executable, "-c", code, root], text=True,
+        self.program = subprocess.Popen([*other, sys.executable, "-S", "-c", code, root], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def says(self, expression):
@@ -53,9 +52,17 @@ class Elsewhere:
         stamps = [f"int(s.st_{t}) if time.time() - s.st_{t} > 1000 else 'now'" for t in ("mtime", "ctime")]
         return self.says(f"(lambda s: [oct(s.st_mode), s.st_size, {', '.join(stamps)}])(os.stat({name!r}))")
 
+    def run(self, code, *args):
+        said = self.says(f"run({', '.join(map(repr, (code, *args)))})")
+        assert said == "done", f"{code}: {said}"
+
     def end(self):
         self.program.stdin.close()
-        self.program.wait()
+        assert self.program.wait() == 0
+
+
+there = Elsewhere()
+elsewhere = there.run
 
 
 def make(name, data="data"):
@@ -243,7 +250,6 @@ def made(node, name, data="data", times=1):
 
 def seen_at_once():
     """Attributes that are set by who cannot write: by descriptors and their names, seen from the other node."""
-    there = Elsewhere()
     times = (ctypes.c_long * 4)(7, 0, 7, 0)
     for node in ("own", "other"):
         for how, flags in (("O_RDONLY", os.O_RDONLY), ("O_PATH", os.O_PATH)):
@@ -265,7 +271,6 @@ def seen_at_once():
                 attempt(text, change)
                 print(there.attributes(name))
             os.close(fd)
-    there.end()
 
 
 SETS = '''if True:
@@ -303,14 +308,13 @@ SETS = '''if True:
 
 def standard_output():
     """By descriptors that programs have as their standard output, or input, and by their names."""
-    there = Elsewhere()
     for node in ("own", "other"):
         for how, flags in (("write", os.O_WRONLY), ("append", os.O_WRONLY | os.O_APPEND)):
             name = f"stdout-{node}-{how}"
             made(node, name, "0123456789")
             print("--", name)
             fd = os.open(name, flags)
-            run = subprocess.run([sys.executable, "-c", SETS, name, "1"], stdout=fd, stderr=subprocess.PIPE, text=True)
+            run = subprocess.run([sys.executable, "-S", "-c", SETS, name, "1"], stdout=fd, stderr=subprocess.PIPE, text=True)
             os.close(fd)
             print(run.returncode, run.stderr, there.attributes(name))
         for script in ("touch $0", "touch -d @9 $0", "touch -c -d @8 $0", "exec 1<>$0 && truncate -s 5 /dev/stdout",
@@ -322,12 +326,10 @@ def standard_output():
             run = subprocess.run(["bash", "-c", script, name], stderr=subprocess.PIPE, text=True)
             print(script, run.returncode, run.stderr, there.attributes(name), repr(read(name)))
             os.unlink(name)
-    there.end()
 
 
 def times_before_close():
     """What was set last holds: times, or those of a write."""
-    there = Elsewhere()
     for node in ("own", "other"):
         for how, flags in (("write", os.O_WRONLY), ("both", os.O_RDWR), ("append", os.O_WRONLY | os.O_APPEND)):
             for text, last in (("by descriptor", lambda: os.utime(fd, (9, 9))),
@@ -342,12 +344,10 @@ def times_before_close():
                 os.close(fd)
                 print(name, text, there.attributes(name), repr(read(name)))
                 os.unlink(name)
-    there.end()
 
 
 def whatever_the_mode():
     """An open descriptor goes on working, and a removed file is still one."""
-    there = Elsewhere()
     sixteen, times = "0123456789abcdef", 40000
     data = sixteen * times
     for node in ("own", "other"):
@@ -391,10 +391,10 @@ def whatever_the_mode():
         os.utime(fd, (9, 9))
         print(oct(os.fstat(fd).st_mode), os.fstat(fd).st_size, int(os.fstat(fd).st_mtime))
         os.close(fd)
-    there.end()
 
 
 for part in (directories, between_nodes, files, by_descriptor, seen_at_once, standard_output, times_before_close,
              whatever_the_mode):
     print("==", part.__name__)
     part()
+there.end()

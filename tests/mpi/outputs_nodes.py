@@ -9,7 +9,7 @@ from nodes import Nodes, equal, finish, step  # noqa: E402
 
 mount, nodes = sys.argv[1], int(sys.argv[2])
 work = os.path.join(mount, "between")
-programs = Nodes(work, "import mmap, signal\n")
+programs = Nodes(work, "import mmap, signal\n", forks=True)
 start, on = programs.start, programs.on
 
 on(0, "os.mkdir(work)")

@@ -43,7 +43,7 @@ def stripe(seed, i):
 def start(node, *command):
     """A family of its own: it knows of no table of descriptors."""
     env = {k: v for k, v in os.environ.items() if k != "FANSTORE_STATE"}
-    return subprocess.Popen([sys.executable, "-c", *map(str, command)], env={**env, "FANSTORE_NODE": str(node)}, text=True,
+    return subprocess.Popen([sys.executable, "-S", "-c", *map(str, command)], env={**env, "FANSTORE_NODE": str(node)}, text=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 200
+# long: 30
 # Output files and processes: how they end, what their children inherit, where their standard output goes.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/outputs.bash"

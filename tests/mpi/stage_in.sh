@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 300
+# long: 40
 # --stage-in: what an earlier job left in a directory is read, changed, renamed and removed below the mount from every node,
 # as in the directory itself, which does not change.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# What interposer_calls.sh and static_calls.sh share, to be sourced after functions.sh: the tree that interposer_calls.c is
+# What interposer_calls.sh and ../static/calls.sh share, to be sourced after functions.sh: the tree that interposer_calls.c is
 # made for, in $source, and its three runs.
 need_command cc
 

@@ -63,8 +63,8 @@ done
 # The same program, linked statically, under the supervisor. The kernel hands over no O_PATH descriptors: what stands for
 # them is left out, which are the rows that say EBADF and six more. Two of a directory's offsets are a real directory's,
 # and linkat of a descriptor needs a capability.
-# shellcheck source=tests/posix/static.bash
-. "$here/static.bash"
+# shellcheck source=tests/static/static.bash
+. "$here/../static/static.bash"
 cc -static -std=gnu11 -D_GNU_SOURCE -O1 -w -o "$work/errors" "$here"/errors.c "$here"/errors_change.c "$here"/errors_fd.c \
   2>/dev/null || skip "no static C library here"
 for who in root ordinary; do

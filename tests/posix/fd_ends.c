@@ -2,12 +2,13 @@
 /*
  * The ends of what a process writes of another node's file, in places where they are not expected:
  *
- *   fd_ends signals DIRECTORY   a timer's handler opens, writes and closes the file that the program does so with
- *   fd_ends gone DIRECTORY      threads open and write a file f1 that another program removes and makes again
- *   fd_ends emfile DIRECTORY    opens that find no descriptor, of files g0 ... g9
- *   fd_ends handler DIRECTORY   a thread that writes is interrupted for long, another one publishes what it writes
+ *   fd_ends signals DIRECTORY SECONDS   a timer's handler opens, writes and closes the file that the program does so with
+ *   fd_ends gone DIRECTORY SECONDS      threads open and write a file f1 that another program removes and makes again
+ *   fd_ends emfile DIRECTORY SECONDS    opens that find no descriptor, of files g0 ... g9
+ *   fd_ends handler DIRECTORY SECONDS   a thread that writes is interrupted for long, another one publishes what it writes
  *
- * Each ends with 1 and a line when a call fails that must not, or when a descriptor is left.
+ * gone takes SECONDS, signals twice as long, handler three times. Each ends with 1 and a line when a call fails that must
+ * not, or when a descriptor is left.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,11 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECONDS 4
 #define GONE_LEFT 12 /* the library keeps a few */
 
 static char path[4096];
-static double until;
+static double seconds, until;
 static volatile unsigned bad;
 static volatile int last;
 
@@ -77,7 +77,7 @@ static void arm(unsigned *seed) {
 static int signals(void) {
   struct sigaction sa = {.sa_handler = write_in_handler, .sa_flags = SA_RESTART};
   unsigned n = 0, armed = 0, seed = 1;
-  until += SECONDS;
+  until += seconds;
   sigaction(SIGALRM, &sa, NULL);
   for (; now() < until; n++) {
     if (armed == handled) {
@@ -159,7 +159,7 @@ static void *sync_often(void *arg) {
 
 static int handler(void) {
   pthread_t writer, syncer;
-  until = now() + 3 * SECONDS;
+  until = now() + 3 * seconds;
   signal(SIGUSR1, sleep_in_handler);
   pthread_create(&writer, NULL, write_scattered, NULL);
   pthread_create(&syncer, NULL, sync_often, NULL);
@@ -174,8 +174,9 @@ static int handler(void) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 3) return 2;
-  until = now() + SECONDS;
+  if (argc < 4) return 2;
+  seconds = atof(argv[3]);
+  until = now() + seconds;
   snprintf(path, sizeof(path), "%s/f%d", argv[2], strcmp(argv[1], "gone") == 0);
   return strcmp(argv[1], "signals") == 0  ? signals()
          : strcmp(argv[1], "gone") == 0   ? gone()

@@ -4,7 +4,7 @@
 # no directory is and at one where the real directory holds other bytes.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/static.bash"
-. "$(dirname "$0")/calls.bash"
+. "$(dirname "$0")/../posix/calls.bash"
 
 "${compile[@]}" -static 2>"$work/err" || skip "no static C library here: $(tail -n 1 "$work/err")"
 run_calls supervised

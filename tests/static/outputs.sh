@@ -3,7 +3,7 @@
 # What static programs see of directories with outputs, on each of two nodes: listings like those of preloaded programs,
 # kept positions, removal of what is listed, and current directories that were made during the job or are removed.
 . "$(dirname "$0")/../functions.sh"
-. "$(dirname "$0")/../posix/static.bash"
+. "$(dirname "$0")/static.bash"
 need_command busybox cc
 file -L "$(type -P busybox)" 2>/dev/null | grep -qv dynamically || skip "busybox is not static here"
 
@@ -11,8 +11,8 @@ mkdir -p "$work/source/data" "$work/real/sub"
 for i in {1..100}; do echo "$i" >"$work/source/data/f$i"; done
 touch "$work/real/file" "$work/real/sub/file"
 pack "$work/source" "$work/ds" --partitions 3 --mount "$mnt"
-cc -D_GNU_SOURCE -w -static -o "$work/static" "${0%/*}/static_listing.c"
-cc -D_GNU_SOURCE -w -o "$work/dynamic" "${0%/*}/static_listing.c"
+cc -D_GNU_SOURCE -w -static -o "$work/static" "${0%/*}/listing.c"
+cc -D_GNU_SOURCE -w -o "$work/dynamic" "${0%/*}/listing.c"
 
 cat >"$work/job" <<'END'
 m=$1 work=$2 nodes=$3 supervisor=$4

@@ -91,7 +91,7 @@ fails() {
   [ "$(grep -c "warning: .*node$node/.*part-.*cannot be read: Input/output error" "$work/err")" = 1 ] || why='not told by its daemon, once'
 }
 
-for disk in full hanging failing; do cc -shared -fPIC -O1 -o "$work/$disk.so" "$root/tests/faults/${disk}_disk.c"; done
+for disk in full hanging failing; do cc -shared -fPIC -O1 -o "$work/$disk.so" "$root/tests/fault/table/${disk}_disk.c"; done
 if [ -n "${mounts:-}" ]; then
   fault 'the disk is full while staging' 1 full_staging
   fault 'the disk is full while outputs are written' 1 full_spill

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lists directories by system calls, for static_listing.sh: linked statically it runs under fanstore-static, linked
+ * Lists directories by system calls, for outputs.sh: linked statically it runs under fanstore-static, linked
  * dynamically with the library, and says the same.
  */
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients of static_processes.sh, linked statically. kill PROGRAM: children killed while they execute PROGRAM can be
+ * Clients of processes.sh, linked statically. kill PROGRAM: children killed while they execute PROGRAM can be
  * waited for. fifo DIR: opens that wait for a writer, by way of a dataset's directory, hold up nobody else. other
  * USER DIR: somebody who became another user gets nothing by way of DIR. names FILE DIR: /proc/1 is not descriptor 1.
  */

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/harness.bash"
 need_command cc
 make_dataset 2000 40 16
-cc -shared -fPIC -O1 -o "$work/jumping.so" "$root/tests/faults/jumping_clock.c"
+cc -shared -fPIC -O1 -o "$work/jumping.so" "$root/tests/fault/table/jumping_clock.c"
 
 # The daemons too: mpirun hands them the variable, which fs-launch itself takes away.
 jumps() {
@@ -61,7 +61,7 @@ stopped() {
   mkdir -p "$work/clock"
   echo text >"$work/clock/a"
   pack "$work/clock" "$work/clock.ds" --partitions 2 --mount "$mnt"
-  cc -shared -fPIC -O1 -o "$work/frozen.so" "$root/tests/faults/frozen_clock.c"
+  cc -shared -fPIC -O1 -o "$work/frozen.so" "$root/tests/fault/table/frozen_clock.c"
   cat >"$work/stopped.py" <<'END_OF_PROGRAM'
 import os, sys, time
 top, node = sys.argv[1], os.environ["FANSTORE_NODE"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A static Go program for static_clients.sh: walks a tree, reads and maps its files in many goroutines, starts
+// A static Go program for clients.sh: walks a tree, reads and maps its files in many goroutines, starts
 // children in it. Usage: DIRECTORY, as make_tree makes one, with bin/busybox in it.
 package main
 

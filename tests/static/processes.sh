@@ -12,7 +12,7 @@ cp "$(type -P busybox)" "$source/echo"
 chmod 755 "$source/echo"
 for i in $(seq 400); do echo "$i" >"$source/many/$i"; done
 pack "$source" "$work/ds" --partitions 2
-cc -static -std=gnu11 -D_GNU_SOURCE -O1 -w -o "$work/prog" "$(dirname "$0")/static_processes.c" 2>"$work/err" ||
+cc -static -std=gnu11 -D_GNU_SOURCE -O1 -w -o "$work/prog" "$(dirname "$0")/processes.c" 2>"$work/err" ||
   skip "no static C library here: $(tail -n 1 "$work/err")"
 
 say "started with SIGCHLD ignored, or without standard descriptors"

@@ -21,5 +21,5 @@ ln -s symlink dir/../chain
 touch -d '2001-02-03 04:05:06.789' dir page
 cd "$work"
 pack source ds --partitions 2 --block-size 16K
-"$python" "$root/tests/posix/prepare_corrupt.py" "$bin/fs-prepare" "$lib" "$work/source" "$work/ds" \
+"$python" "$root/tests/prepare/corrupt.py" "$bin/fs-prepare" "$lib" "$work/source" "$work/ds" \
   "${CORRUPT_SECONDS:-15}"

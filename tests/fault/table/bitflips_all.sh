@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 1500
 # bitflips.sh with every one of the flips.
-FLIP_SECONDS=0 exec bash "$(dirname "$0")/../fault/bitflips.sh"
+FLIP_SECONDS=0 exec bash "$(dirname "$0")/../bitflips.sh"

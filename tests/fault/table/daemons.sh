@@ -114,7 +114,7 @@ fault 'kill -9 of a daemon, reads of 2 MiB' 1 one KILL large
 fault 'a daemon stops for good, 4 KiB' 1 one STOP small
 fault 'a daemon stops for good, 2 MiB' 0 one STOP large
 fault 'a daemon stops for 3 s' 1 paused both
-cc -shared -fPIC -O1 -o "$work/hanging_mpi.so" "$root/tests/faults/hanging_mpi.c"
+cc -shared -fPIC -O1 -o "$work/hanging_mpi.so" "$root/tests/fault/table/hanging_mpi.c"
 fault 'a daemon hangs inside MPI for 5 s, 4 KiB' 1 hangs_in_mpi small
 fault 'a daemon hangs inside MPI for 5 s, 2 MiB' 0 hangs_in_mpi large
 fault 'kill -9 of all daemons but one' 1 all_but KILL both

@@ -100,7 +100,7 @@ done
 echo "ok - $compilers C libraries, linked statically"
 
 if command -v go >/dev/null; then
-  cp "$(dirname "$0")/static_client.go" "$work/client.go"
+  cp "$(dirname "$0")/client.go" "$work/client.go"
   (cd "$work" && CGO_ENABLED=0 GOCACHE=$work/gocache GOFLAGS=-mod=mod HOME=$work go build -o client client.go) ||
     fail "go build"
   same "$work/client" @

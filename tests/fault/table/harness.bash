@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2154
-# What the groups of fault tests (tests/faults/*.sh) share. Each begins with
+# What the groups of fault tests (tests/fault/table/*.sh) share. Each begins with
 #     . "$(dirname "$0")/harness.bash"
 # and calls `fault NAME TIMES FUNCTION [ARG...]`, which runs FUNCTION so often and makes one row of the table of it. One try
 # looks like this:
@@ -15,7 +15,7 @@
 if [ -z "${faults_in_place:-}" ] && [ "$(id -u)" = 0 ] && [ -z "${FAULTS_OWN_SHM:-}" ] && unshare -m true 2>/dev/null; then
   exec env FAULTS_OWN_SHM=1 unshare -m sh -c 'mount -t tmpfs none /dev/shm && exec "$0" "$@"' "$0" "$@"
 fi
-. "$(dirname "${BASH_SOURCE[0]}")/../functions.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../../functions.sh"
 # A job that goes on is ended with the script, whatever ends that.
 ended() {
   if [ -n "${job:-}" ]; then
@@ -198,6 +198,6 @@ fault() { # NAME TIMES-IN-SHORT FUNCTION [ARG...]
 
 # The end of each group.
 verdict() {
-  [ -n "${FAULTS_TABLE:-}" ] || awk -f "$root/tests/faults/table.awk" "$table"
+  [ -n "${FAULTS_TABLE:-}" ] || awk -f "$root/tests/fault/table/table.awk" "$table"
   [ $failures = 0 ] || fail "$failures tries"
 }

@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 900
 # bitflips_large.sh for two minutes of each part, with another seed each time.
-FLIP_SECONDS=120 exec bash "$(dirname "$0")/../fault/bitflips_large.sh"
+FLIP_SECONDS=120 exec bash "$(dirname "$0")/../bitflips_large.sh"

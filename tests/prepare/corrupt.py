@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Damages a small dataset byte by byte: what fs-prepare and the preloaded library say must be right, or an error.
 
-    prepare_corrupt.py FS-PREPARE LIBFANSTORE.SO SOURCE DATASET SECONDS
+    corrupt.py FS-PREPARE LIBFANSTORE.SO SOURCE DATASET SECONDS
 
 Each step changes one byte of one file of DATASET (or cuts the file there), looks, and restores it. The places come in
 a shuffled order that is the same in every run, until SECONDS have passed; 0: all of them. SOURCE is what was packed.

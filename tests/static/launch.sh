@@ -3,7 +3,7 @@
 # fs-launch --static: static programs read the whole dataset from each of two nodes, with the other node's storage and
 # the shared copy out of sight; statuses, standard input, --np, what is left running, and a supervisor that dies.
 . "$(dirname "$0")/../functions.sh"
-. "$(dirname "$0")/../posix/static.bash"
+. "$(dirname "$0")/static.bash"
 need_command busybox
 
 make_tree "$work/source"
