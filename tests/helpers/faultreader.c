@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reader of the fault tests (tests/fault/table): what a training job does, with every byte checked. A file's contents
- * follow from its name and the offset, so nothing is compared with anything that a fault could have changed too.
+ * The reader of the fault tests (tests/fault/table): what a training job does, with every byte checked. A file's
+ * contents follow from its name and the offset, so nothing is compared with anything that a fault could have changed
+ * too.
  *
  *   faultreader make DIRECTORY SMALL LARGE            SMALL files of 4 KiB and LARGE files of 2 MiB
  *   faultreader read DIRECTORY small|large|both [OPTION VALUE]...

@@ -2,13 +2,15 @@
 /*
  * The ends of what a process writes of another node's file, in places where they are not expected:
  *
- *   fd_ends signals DIRECTORY SECONDS   a timer's handler opens, writes and closes the file that the program does so with
- *   fd_ends gone DIRECTORY SECONDS      threads open and write a file f1 that another program removes and makes again
- *   fd_ends emfile DIRECTORY SECONDS    opens that find no descriptor, of files g0 ... g9
- *   fd_ends handler DIRECTORY SECONDS   a thread that writes is interrupted for long, another one publishes what it writes
+ *   fd_ends CASE DIRECTORY SECONDS
  *
- * gone takes SECONDS, signals twice as long, handler three times. Each ends with 1 and a line when a call fails that must
- * not, or when a descriptor is left.
+ *   signals   a timer's handler opens, writes and closes the file that the program does so with
+ *   gone      threads open and write a file f1 that another program removes and makes again
+ *   emfile    opens that find no descriptor, of files g0 ... g9
+ *   handler   a thread that writes is interrupted for long, another one publishes what it writes
+ *
+ * gone takes SECONDS, signals twice as long, handler three times. Each ends with 1 and a line when a call fails that
+ * must not, or when a descriptor is left.
  */
 #include <dirent.h>
 #include <errno.h>
