@@ -22,15 +22,22 @@ struct fs_alone {
 
 static _Atomic bool g_ended;
 
+/* Byte by byte: ThreadSanitizer in the program would see libc write here, and not how it is published. */
+static void put_path(struct fs_alone *a, const char *path) {
+  volatile char *to = a->path;
+  while ((*to++ = *path++) != '\0') continue;
+}
+
 /* The dataset's, or NULL without memory. Names are made once: the environment may change. */
 static struct fs_alone *alone_of(struct fs_dataset *ds) {
   void *all = atomic_load_explicit(&ds->alone, memory_order_acquire);
   const size_t bytes = FS_ALONE_BASES * sizeof(struct fs_alone);
   if (all) return all;
+  char path[PATH_MAX];
   struct fs_alone *mine = fs_mem_map(bytes);
   for (unsigned i = 0; mine && i < FS_ALONE_BASES; i++) {
     const char *base = fs_alone_base(i);
-    if (!base || fs_alone_path(base, ds->ix.hdr->dataset_id, mine[i].path) < 0) mine[i].path[0] = '\0';
+    if (base && fs_alone_path(base, ds->ix.hdr->dataset_id, path) == 0) put_path(&mine[i], path);
   }
   if (mine && !fs_publish_ptr(&ds->alone, mine, &all)) fs_mem_unmap(mine, bytes);
   return mine ? all : NULL;
