@@ -33,10 +33,11 @@ echo "ok - who is killed while it fills a copy is succeeded by the next"
 
 # What a killed program leaves stays until the next one comes, of any dataset; or until it is cleaned.
 leave_behind() {
+  rm -f "$work/out"
   mkfifo "$work/in"
   map stay <"$work/in" >"$work/out" &
   exec 9>"$work/in"
-  wait_until 10 grep -q mapped "$work/out"
+  wait_until 10 grep -qs mapped "$work/out"
   [ -e "$shared" ] || fail "nothing is shared"
 }
 kill_it() {
