@@ -5,10 +5,9 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
-# Tests at once: two for each processor and one more, up to nine. Daemons and launchers mostly wait, for deadlines and for
-# each other.
+# Tests at once: two for each processor, up to eight. Daemons and launchers mostly wait, for deadlines and for each other.
 # Every test has a TMPDIR and mounts of its own; what measures says "# alone: WHY".
-AT_ONCE ?= $(shell n=$$((2 * $(JOBS) + 1)); echo $$((n < 9 ? n : 9)))
+AT_ONCE ?= $(shell n=$$((2 * $(JOBS))); echo $$((n < 8 ? n : 8)))
 RUN := tests/run.sh
 SUB := $(MAKE) $(if $(V),,-s) --no-print-directory -j$(JOBS)
 
