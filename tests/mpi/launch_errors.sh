@@ -64,7 +64,7 @@ for option in --keep --stage-out=d --stage-in=d --output-limit=1G --output-repli
 done
 bad 2 "--keep and --stage-out: give one" --dataset "$ds" --keep --stage-out d -- true
 half=$(awk '/^MemTotal/ { print int($2 * 3 / 4) }' /proc/meminfo)
-bad 125 "node [01] .*--cache .* on each of 2 nodes: this host .* has .* of memory: give at most [0-9]+M each$" "${l[@]}" \
+bad 125 "(.*; )?node [01] .*--cache .* on each of 2 nodes: this host .* has .* of memory: give at most [0-9]+M each$" "${l[@]}" \
   --dataset "$ds" --emulate 2 --cache "${half}K" -- true
 bad 125 ".*nowhere: no such dataset" "${l[@]}" --dataset nowhere -- true
 bad 125 ".*no such dataset: .*not packed yet, run: fs-prepare pack .*/source DATASET$" "${l[@]}" --dataset source -- true
