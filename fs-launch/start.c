@@ -60,13 +60,13 @@ bool fs_start_lost(struct fs_launch *l) {
   return lost;
 }
 
-/* Where all have ended, and one of them said why, they would end so again. Without a word: of a killed one mpirun does
-   not tell when another has found that it cannot be reached and ends by itself. */
+/* If all have ended, or are about to because they have said why, they would end so again. Without a word: of a killed
+   one mpirun does not tell when another has found that it cannot be reached and ends by itself. */
 static bool worth_it(const struct fs_launch *l) {
   uint32_t dead = 0, lost = 0, killed = 0;
   for (uint32_t i = 0; i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
-    dead += n->dead;
+    dead += n->dead || n->failed;
     killed += n->killed != 0 && !n->failed;
     lost += is_dead(n) || is_silent(l, n);
   }

@@ -53,7 +53,7 @@ deaths() { # NODES
 }
 at_random() { # NODES
   local n=$1 seconds
-  for seconds in 0.2 0.4 0.6; do
+  for seconds in 0.2 0.5 0.9; do
     job "$n" 0 -- case_random $seconds
     clean
     job "$n" 0 -- case_appended $seconds

@@ -20,7 +20,7 @@ cat >"$scripts/node.sh" <<'END'
 node=$1
 mkdir "o$node" "d00/deep$node" "d00/deep$node/er" "empty$node"
 for i in 1 2 3; do
-  head -c $((i * 400000)) /dev/urandom >"o$node/f$i"
+  head -c $((i * 700000)) /dev/urandom >"o$node/f$i"
   echo "$i$node" >"d00/deep$node/er/g$i"
 done
 ln -s f1 "o$node/latest" && touch -h -d "2023-03-03 03:03:03.333333333" "o$node/latest"

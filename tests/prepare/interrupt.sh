@@ -11,7 +11,7 @@ mkdir source
 "$python" - <<'PY'
 import os
 text = b"".join(b"line %d of some text\n" % i for i in range(40000))
-for i in range(150):
+for i in range(300):
     with open("source/%03d" % i, "wb") as f:
         f.write(os.urandom(3000) + text[i * 300:i * 300 + 60000])
 PY

@@ -159,14 +159,16 @@ static fs_fd open_data(const struct fs_making *m, const char *path) {
   struct stat st;
   fs_fd fd = fs_making_open(m, path);
   if (fd >= 0 || (fd != -ENOENT && fd != -EUCLEAN)) return fd;
-  FS_AUTO_CLOSE fs_fd rw = fs_sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  FS_AUTO_CLOSE fs_fd rw = fs_sys_openat(AT_FDCWD, path, flags | O_CREAT | O_EXCL, 0600);
+  if (rw >= 0) fs_count(FS_C_MATERIALIZED, 1);
+  if (rw == -EEXIST) rw = fs_sys_openat(AT_FDCWD, path, flags, 0);
   if (rw < 0) return rw;
   if (fs_sys_fstat(rw, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != (uid_t)FS_SYS1(SYS_geteuid, 0))
     return -EUCLEAN;
   if (st.st_size == 0 && m->size > 0) {
     fs_err err = (fs_err)FS_SYS2(SYS_ftruncate, rw, m->size);
     if (err < 0) return err;
-    fs_count(FS_C_MATERIALIZED, 1);
   }
   return fs_making_open(m, path);
 }
