@@ -37,6 +37,16 @@ skip() {
   printf '%s\n' "$*"
   exit 77
 }
+# A script with a line "# rest: WHAT" does one half of its work in `make check`, and the rest in `make check-slow`, where
+# FS_HALF=rest; with FS_HALF=all it does both. half FIRST REST: the words of its half.
+rest() { [ "${FS_HALF-}" = rest ]; }
+half() {
+  case ${FS_HALF-} in
+    rest) echo "$2" ;;
+    all) echo "$1 $2" ;;
+    *) echo "$1" ;;
+  esac
+}
 need_command() { # COMMAND...
   local c
   for c in "$@"; do command -v "$c" >/dev/null || skip "no $c here"; done

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The tests. A unit test is tests/unit/test_MODULE.c, linked with whatever it needs of the libraries below; the others
 # are scripts tests/KIND/*.sh (tests/README.md). All go through tests/run.sh. A script with a line "# slow" is left to
-# `make check-slow` and .ci/run.
+# `make check-slow` and .ci/run. So is one half of a script with a line "# rest: WHAT" (half in functions.sh).
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
@@ -20,6 +20,7 @@ HELPER_BIN := $(HELPER_SRC:tests/%.c=$(B)/tests/%)
 
 KINDS := prepare posix doctor static mpi fault
 scripts = $(filter-out $(SLOW),$(sort $(wildcard tests/$(1)/*.sh)))
+REST := $(shell grep -l '^\# rest: ' $(KINDS:%=tests/%/*.sh) | sort)
 SLOW := $(shell grep -lx '\# slow' $(KINDS:%=tests/%/*.sh) tests/lint/*.sh 2>/dev/null | sort)
 LINT_FAST := $(wildcard $(addprefix tests/lint/,layers.sh spdx.sh size.sh words.sh symbols.sh libc.sh man.sh))
 LINT_TOOLS := $(wildcard $(addprefix tests/lint/,format.sh shell.sh cppcheck.sh tidy.sh))
@@ -101,7 +102,7 @@ check-fault-table: setup-check ## daemons, hosts, links, disks and clients that 
 
 check-slow: setup-check ## the tests that take minutes or gigabytes
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(SLOW)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) -t 600 $(SLOW) $(foreach t,$(REST),'$(t:tests/%.sh=%)-rest=FS_HALF=rest bash $(t)')
 
 # Programs on a directory and on its mount (tests/clients/harness.bash). CLIENTS="GROUP ..." chooses groups.
 CLIENTS ?= $(notdir $(basename $(sort $(wildcard tests/clients/*.sh))))

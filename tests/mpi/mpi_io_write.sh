@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# rest: other numbers of nodes
 # MPI-IO of a program whose ranks are on different nodes and write one file: each its part, together, and strided; each reads
 # what another one wrote. OMPIO and ROMIO, through mpi4py.
 # timeout: 200
@@ -18,8 +19,8 @@ mpirun -np 2 "${writes[@]}" "$work/plain" >"$work/want"
 [ "$(grep -c ': right$' "$work/want")" = 5 ] || fail "on a plain directory: $(cat "$work/want")"
 for io in ompio "$(ompi_info --parsable | sed -n 's/^mca:io:\(romio[0-9]*\):.*/\1/p' | head -n 1)"; do
   export OMPI_MCA_io=$io
-  for n in 2 4; do
-    launch --dataset "$work/ds" --emulate $n --np $n -- "${writes[@]}" "$mnt" >"$work/got" 2>"$work/err" ||
+  for n in $(half 2 4); do
+    launch --dataset "$work/ds" --emulate "$n" --np "$n" -- "${writes[@]}" "$mnt" >"$work/got" 2>"$work/err" ||
       fail "$io, $n nodes: $(cat "$work/err")"
     diff "$work/want" "$work/got" || fail "$io, $n nodes"
     echo "ok - $io, $n nodes"

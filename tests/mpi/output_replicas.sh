@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 400
 # long: 45
+# rest: other numbers of nodes; partners that die
 # --output-replicas 1: what a node's programs closed or synced is read on the others after its daemon's death, also after that
 # of its partner or of the node that had it then; random kills; what is staged out and kept at the end.
 . "$(dirname "$0")/../functions.sh"
@@ -81,4 +82,5 @@ two() { deaths 2; }
 four() { deaths 4; }
 random_two() { at_random 2; }
 random_four() { at_random 4; }
-side_by_side eval two four random_two random_four others
+# shellcheck disable=SC2046 # words
+side_by_side eval $(half 'two random_four' 'four random_two others')

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 300
 # long: 40
+# rest: other numbers of nodes
 # Output files: what programs make of them below a mount is what they make of them in a plain directory; and what one node
 # writes, the others see.
 . "$(dirname "$0")/../functions.sh"
@@ -16,14 +17,14 @@ mkdir "$work/long" "$work/outside"
 "$python" "$here/outputs_long.py" make "$work/long"
 "$python" "$here/outputs_long.py" calls "$work/long" "$work/source/d00" "$work/outside" >>"$work/plain.txt"
 [ "$(wc -l <"$work/plain.txt")" -gt 100 ] || fail "too few lines"
-for n in 1 2; do
+for n in $(half 2 1); do
   # shellcheck disable=SC2016
-  launch --dataset "$work/ds" --emulate $n -- bash -c 'for node in $(seq 0 $(($4 - 1))); do
+  launch --dataset "$work/ds" --emulate "$n" -- bash -c 'for node in $(seq 0 $(($4 - 1))); do
       export FANSTORE_NODE=$node
       mkdir "$1/on$node" && "$2" "$3/outputs_ops.py" "$1/on$node" >"$5/fanstore-$4-$node.txt" || exit
       mkdir "$1/long$node" && FANSTORE_NODE=0 "$2" "$3/outputs_long.py" make "$1/long$node" || exit
       "$2" "$3/outputs_long.py" calls "$1/long$node" "$1/d00" "$5/outside" >>"$5/fanstore-$4-$node.txt" || exit
-    done' - "$mnt" "$python" "$here" $n "$work" 2>"$work/err" || fail "$n nodes: $(cat "$work/err")"
+    done' - "$mnt" "$python" "$here" "$n" "$work" 2>"$work/err" || fail "$n nodes: $(cat "$work/err")"
   for node in $(seq 0 $((n - 1))); do
     diff "$work/plain.txt" "$work/fanstore-$n-$node.txt" || fail "node $node of $n is different"
   done
@@ -67,10 +68,10 @@ launch --dataset "$work/ds" --emulate 2 --read-only -- bash -c '
 echo "ok - --read-only"
 
 # The report tells the dataset's files and other nodes' outputs apart.
-for n in 2 4; do
-  launch --dataset "$work/ds" --emulate $n --report "$work/r.json" -- bash -c '
+for n in $(half 4 2); do
+  launch --dataset "$work/ds" --emulate "$n" --report "$work/r.json" -- bash -c '
     head -c 1000000 /dev/urandom >"$1/big" || exit
-    for node in $(seq 0 $(($3 - 1))); do FANSTORE_NODE=$node md5sum "$1/$2" "$1/big" || exit; done' - "$mnt" "$first" $n \
+    for node in $(seq 0 $(($3 - 1))); do FANSTORE_NODE=$node md5sum "$1/$2" "$1/big" || exit; done' - "$mnt" "$first" "$n" \
     >"$work/out" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
   equal "different bytes" 2 "$(sort -u "$work/out" | wc -l)"
   for node in $(seq 0 $((n - 1))); do
@@ -84,4 +85,4 @@ for n in 2 4; do
 done
 echo "ok - what is counted"
 
-for n in 2 4; do seen_on $n --cache 16M -- "$python" "$here/outputs_nodes.py" "$mnt" $n; done
+for n in $(half 4 2); do seen_on "$n" --cache 16M -- "$python" "$here/outputs_nodes.py" "$mnt" "$n"; done

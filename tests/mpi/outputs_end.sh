@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 350
 # long: 40
+# rest: other numbers of nodes; node 0's daemon
 # What becomes of output files when the job ends: they are named, all of them in the report; --keep leaves each byte on
 # its node under its name, also when COMMAND failed or fs-launch was killed.
 . "$(dirname "$0")/../functions.sh"
@@ -87,8 +88,8 @@ kept() { # compares what was kept with what was written; removes it
 gone() { ! ls -d "$TMPDIR"/fanstore-*/job-* "$work"/local/fanstore*/spill-* >/dev/null 2>&1; }
 
 ends_well() {
-  for n in 1 2 4; do
-    expect_status 0 job $n 0 --discard --report "$work/r.json"
+  for n in $(half 2 "1 4"); do
+    expect_status 0 job "$n" 0 --discard --report "$work/r.json"
     [ -s "$work/sums" ] || fail "nothing was written"
     equal "files" "$(wc -l <"$work/sums")" "$(json "$work/r.json" 'r["outputs"]["files"]')"
     equal "names" "$(sed 's|.*  \./||' "$work/sums" | sort | paste -sd,)" \
@@ -99,7 +100,7 @@ ends_well() {
     [ ! -e "$work/local/fanstore-outputs" ] || fail "kept without being asked to"
     no_leftovers
     for status in 0 3; do
-      expect_status $status job $n $status --keep
+      expect_status $status job "$n" $status --keep
       grep -q "outputs (.*) kept in $work/local/fanstore-outputs/job-" "$work/err" || fail "$(cat "$work/err")"
       kept "$work"/local/fanstore-outputs/job-* "$n nodes, status $status"
       no_leftovers
@@ -152,10 +153,10 @@ ends_well() {
   echo "ok - what cannot be kept is told, and stays until clean --outputs"
 
   # Files that several nodes have written are put together where their home is.
-  for n in 2 4; do
+  for n in $(half 2 4); do
     mkdir "$work/plain"
-    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --keep -- \
-      "$python" "$(dirname "$0")/outputs_shared.py" "$mnt" "$work/plain" $n
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --keep -- \
+      "$python" "$(dirname "$0")/outputs_shared.py" "$mnt" "$work/plain" "$n"
     mkdir "$work/kept" && cp -a "$work"/local/fanstore-outputs/job-*/. "$work/kept"
     diff -r "$work/plain" "$work/kept" || fail "$n nodes: other bytes"
     [ "$(stat -c %b "$work"/local/fanstore-outputs/job-*/sparse)" -lt 30000 ] || fail "$n nodes: the hole is filled"
@@ -197,12 +198,12 @@ node_is_gone() {
     grep 'lost with their nodes' "$work/err" >"$work/lost" || [ "$files" = 0 ] || fail "not told: $(cat "$work/err")"
     rm -rf "$work"/local/*/spill-* "$work/local/fanstore-outputs" "$TMPDIR"/fanstore-*
   }
-  for n in 2 4; do
-    with_node $n 3 0 --discard --report "$work/r.json"
+  for n in $(half 2 4); do
+    with_node "$n" 3 0 --discard --report "$work/r.json"
     equal "$n nodes" "fs-launch: 3 outputs are lost with their nodes" "$(sed 's/:[^:]*$//' "$work/lost")"
     equal "report" "3 sub/of-1,sub/of-2,sub/of-3" \
       "$(json "$work/r.json" 'str(r["outputs"]["gone"]) + " " + ",".join(sorted(r["outputs"]["gone_names"]))')"
-    with_node $n 30 125 --keep
+    with_node "$n" 30 125 --keep
     grep -q ': 30 outputs .* sub/of-[0-9]* and 20 more$' "$work/lost" || fail "$n nodes: $(cat "$work/err")"
   done
   with_node 2 0 0 --keep
@@ -216,8 +217,8 @@ node_is_gone() {
 # But what was copied before is whole, and so is the job. Of a file that several nodes wrote all is needed.
 copied_node_is_gone() {
   mkdir "$work/staged"
-  for n in 2 4; do
-    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --stage-out "$work/staged" -- \
+  for n in $(half 2 4); do
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --stage-out "$work/staged" -- \
       env FANSTORE_NODE=0 timeout 60 bash "$scripts/gone.sh" "$mnt" 30 "$work/staged"
     grep -q " written, 31 staged out to $work/staged\$" "$work/err" || fail "$n nodes: $(cat "$work/err")"
     if grep lost "$work/err"; then fail "$n nodes: all was copied"; fi
@@ -247,15 +248,15 @@ left_by_daemons() {
   spills() { find "$work/local" -maxdepth 2 -name 'spill-*' | sed 's/.*-//' | sort | xargs; }
   clean() { "$bin/fs-launch" clean --local-dir "$work/local" "$@" >"$work/clean" 2>&1 || fail "clean: $(cat "$work/clean")"; }
   clean
-  for n in 2 4; do
-    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --discard -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
+  for n in $(half 2 4); do
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --discard -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
     equal "$n nodes: left" "" "$(spills)"
-    expect_status 125 launch --dataset "$ds" --mount "$mnt" --emulate $n --keep -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
+    expect_status 125 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --keep -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
     equal "$n nodes: left with --keep" "1" "$(spills)"
     where=$(sed -n 's/.*what is left of them .* is in \(.*\), until fs-launch clean --outputs$/\1/p' "$work/err")
     equal "$n nodes: bytes" "1 2 3" "$(cat "$where"/* | sort | xargs)"
     mkdir -p "$work/other/out" && touch "$work/other/out/mine" && ln -s "$work/other" "$work/local/fanstore-node0/spill-job-x-0"
-    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n -- true
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" -- true
     clean
     grep -q "^fs-launch: ${where%/out}: 3 outputs (6 B) of a job that is over: fs-launch clean --outputs removes" "$work/clean" || fail "$(cat "$work/clean")"
     equal "$n nodes: left after the next job and clean, beside the symlink" "0 1" "$(spills)"
@@ -352,4 +353,5 @@ ends() { ends_well; slow_removal; }
 without_first() { first_is_gone; nothing_is_lost; }
 without_mpirun_2() { mpirun_is_gone 2; vanished; }
 without_mpirun_4() { mpirun_is_gone 4; copied_node_is_gone; }
-side_by_side eval ends without_first without_mpirun_2 without_mpirun_4 node_is_gone left_by_daemons
+# shellcheck disable=SC2046 # words
+side_by_side eval ends $(half without_mpirun_2 'without_mpirun_4 without_first') node_is_gone left_by_daemons

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 200
+# rest: other numbers of nodes
 # kill -9 of a writer at random moments leaves what a local file system would, seen alike from every node: new files,
 # replaced and appended ones, files of several writers. ROUNDS of it on 2 nodes, as many on 4: 32
 # here, more in outputs_kills_many.sh.
@@ -8,4 +9,4 @@
 . "$(dirname "$0")/outputs.bash"
 
 small_outputs_dataset
-for n in 2 4; do seen_on $n -- "$python" "$here/outputs_kills.py" "$mnt" $n "${ROUNDS:-32}"; done
+for n in $(half 4 2); do seen_on "$n" -- "$python" "$here/outputs_kills.py" "$mnt" "$n" "${ROUNDS:-32}"; done

@@ -3,4 +3,4 @@
 # timeout: 600
 # slow
 # Writers killed at random moments (outputs_kills.sh), in hundreds of rounds.
-ROUNDS=${ROUNDS:-200} exec bash "$(dirname "$0")/outputs_kills.sh"
+FS_HALF=all ROUNDS=${ROUNDS:-200} exec bash "$(dirname "$0")/outputs_kills.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 400
+# rest: other numbers of nodes
 # What the modes of output files and directories permit, to root and to an ordinary user, is what they permit in a plain
 # directory; and who changes modes and times by a descriptor changes them.
 . "$(dirname "$0")/../functions.sh"
@@ -19,7 +20,7 @@ for as in "${users[@]}"; do
   [ -z "$as" ] || chown -R 65534:65534 "$work/home" "$work/${user}plain" "$work/${user}out" "$work/local"
   $as "$python" "$here/outputs_modes.py" "$work/${user}plain" "env" >"$work/${user}plain.txt"
   [ "$(wc -l <"$work/${user}plain.txt")" -gt 500 ] || fail "too few lines"
-  for n in 1 2 4; do
+  for n in $(half 2 "1 4"); do
     # shellcheck disable=SC2016,SC2086
     $as "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate $n -- bash -c \
       'for node in 0 $(($4 - 1)); do

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 300
+# rest: other numbers of nodes
 # Outputs written, cut, replaced and read in a random order from all nodes: each byte is one that the file had, and none is
 # older than it may be. STEPS of it on 4 nodes, as many on 2.
 . "$(dirname "$0")/../functions.sh"
@@ -8,4 +9,4 @@
 
 need_module numpy
 small_outputs_dataset
-for n in 4 2; do seen_on $n --cache 16M -- "$python" "$here/outputs_random.py" "$mnt" $n "${STEPS:-250}"; done
+for n in $(half 4 2); do seen_on "$n" --cache 16M -- "$python" "$here/outputs_random.py" "$mnt" "$n" "${STEPS:-250}"; done

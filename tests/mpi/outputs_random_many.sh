@@ -3,4 +3,4 @@
 # timeout: 600
 # slow
 # Outputs written and read in a random order (outputs_random.sh), in thousands of steps.
-STEPS=${STEPS:-3000} exec bash "$(dirname "$0")/outputs_random.sh"
+FS_HALF=all STEPS=${STEPS:-3000} exec bash "$(dirname "$0")/outputs_random.sh"

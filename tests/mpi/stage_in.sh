@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 300
 # long: 40
+# rest: other numbers of nodes, and no links
 # --stage-in: what an earlier job left in a directory is read, changed, renamed and removed below the mount from every node,
 # as in the directory itself, which does not change.
 . "$(dirname "$0")/../functions.sh"
@@ -42,7 +43,7 @@ plain_copy() {
   cp -a "$dir/run" "$work/plain" && mkdir -p "$work/plain/d00" && cp -a "$dir/d00/below" "$work/plain/d00"
 }
 
-for n in 2 4; do
+for n in $(half 2 4); do
   earlier
   rm "$dir/d01"
   plain_copy
@@ -133,9 +134,9 @@ echo "ok - kept and staged out: what changed, and all"
 
 # The same directory for both: it ends up as a plain one, what nobody touched is the same file, and a second job goes on.
 cc -shared -fPIC -o "$work/no_links.so" "$here/no_links.c"
-for n in 1 2 4 without; do
+for n in $(half 2 "1 4 without"); do
   links=yes mpirun=()
-  if [ $n = without ]; then
+  if [ "$n" = without ]; then
     n=2 links=no mpirun=(env FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/no_links.so")
   fi
   earlier
@@ -158,10 +159,10 @@ for n in 1 2 4 without; do
   (cd "$dir" && stat -c '%n %i %Y' run/small* d00/below/f | diff <(grep -v mode "$work/inodes") -) || fail "untouched files are others"
   [ $links = no ] || equal "the file that was renamed" "$(cat "$work/last")" "$(stat -c %i "$dir/run/before")"
   # shellcheck disable=SC2016
-  expect_status 0 launch --dataset "$work/ds" --emulate $n --stage-in "$dir" --stage-out "$dir" -- bash -c '
+  expect_status 0 launch --dataset "$work/ds" --emulate "$n" --stage-in "$dir" --stage-out "$dir" -- bash -c '
     cd "$1/run" && cat now-log >/dev/null && rm small3 before && mv small4 small5 && rm -r deep && mv latest newest && echo 2 >again
     node=$(($2 - 1))
-    FANSTORE_NODE=$node bash -c "mv last last.1 && echo job 2 >last && rm small6 && echo new >small6 && mv small7 small8"' - "$mnt" $n
+    FANSTORE_NODE=$node bash -c "mv last last.1 && echo job 2 >last && rm small6 && echo new >small6 && mv small7 small8"' - "$mnt" "$n"
   (cd "$work/plain/run" && rm small3 before && mv small4 small5 && rm -r deep && mv latest newest && echo 2 >again &&
     mv last last.1 && echo job 2 >last && rm small6 && echo new >small6 && mv small7 small8 && touch -r "$dir/run/last" last &&
     touch -r "$dir/run/again" again && touch -r "$dir/run/small6" small6)
@@ -169,6 +170,7 @@ for n in 1 2 4 without; do
   no_leftovers
 done
 echo "ok - in and out of one directory"
+! rest || exit 0
 
 # What is replaced stays there until the new file is.
 earlier

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 600
 # long: 40
+# rest: other numbers of nodes; what hangs or is killed
 # --stage-out: every byte and name that a job writes is in the directory afterwards, whether it was copied while the job ran
 # or at its end, however COMMAND ended; nothing else is. A directory that hangs or is full costs the job no time and no
 # file; what an earlier job copied is not copied again.
@@ -145,13 +146,13 @@ fresh() {
 }
 
 matrix() {
-  for n in 2 4; do
+  for n in $(half 2 4); do
     for copied in 1 0; do
       for status in 0 3 kill; do
         [ "$copied$status" != 1kill ] || continue
         fresh
-        expect_status "${status/kill/137}" launch --dataset "$ds" --mount "$mnt" --emulate $n --stage-out "$out" -- \
-          bash "$scripts/job.sh" $n "$work" $status $copied "$mnt"
+        expect_status "${status/kill/137}" launch --dataset "$ds" --mount "$mnt" --emulate "$n" --stage-out "$out" -- \
+          bash "$scripts/job.sh" "$n" "$work" $status $copied "$mnt"
         compare "$n nodes, status $status"
         grep -q "outputs (.*) written, $(wc -l <"$work/sums") staged out to $out" "$work/err" || fail "$(cat "$work/err")"
         no_leftovers
@@ -377,15 +378,15 @@ END
 
 # Files that several nodes have written: put together, holes stay holes; also when they change after a first copy.
 several_writers() {
-  for n in 2 4; do
+  for n in $(half 2 4); do
     fresh
     rm -rf "$work/plain" && mkdir "$work/plain"
-    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate $n --stage-out "$out" -- bash -c '
+    expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --stage-out "$out" -- bash -c '
       "$1" "$2/outputs_shared.py" "$3" "$4/plain" "$5" || exit
       copies() { find "$4/durable" -path "*/.fanstore*" -prune -o -type f -print | wc -l; }
       for i in $(seq 300); do [ "$(copies "$@")" = 6 ] && break; sleep 0.1; done
       [ "$i" -lt 300 ] || exit 9
-      "$1" "$2/outputs_shared.py" "$3" "$4/plain" "$5" later' - "$python" "$here" "$mnt" "$work" $n
+      "$1" "$2/outputs_shared.py" "$3" "$4/plain" "$5" later' - "$python" "$here" "$mnt" "$work" "$n"
     diff -r -x .fanstore-staged "$work/plain" "$out" || fail "$n nodes: other bytes"
     [ "$(stat -c %b "$out/sparse")" -lt 30000 ] || fail "$n nodes: the hole is filled"
   done
@@ -470,4 +471,5 @@ ends() { matrix; signalled; }
 # The first one stages the dataset: where fsync hangs that would hang, too.
 stuck_or_killed() { goes_on; hangs; hangs_for_good; broken_off; copied_before; killed_daemons; }
 kinds() { many; several_writers; part_is_gone; daemon_dies; no_directory; full; }
-side_by_side eval ends stuck_or_killed kinds
+# shellcheck disable=SC2046 # words
+side_by_side eval ends $(half kinds 'stuck_or_killed several_writers')
