@@ -32,7 +32,7 @@ Q := @
 say = @printf '  %-7s %s\n'
 endif
 
-# The stack, lowest first (docs/design.md; tests/lint/layers.sh holds the includes to it).
+# The stack, lowest first (docs/internals/design.md; tests/lint/layers.sh holds the includes to it).
 COMMON_MODULES := util codec format index ipc cache
 COMMON_SRC := $(foreach m,$(COMMON_MODULES),$(wildcard libfanstore/$(m)/*.c))
 CLIENT_SRC := $(wildcard libfanstore/client/*/*.c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The command lines and the environment of mpirun: for the daemons, for COMMAND with --np, and for fs-launch clean.
- * Why each flag is there: docs/staging.md, "How the daemons are started".
+ * Why each flag is there: docs/internals/staging.md, "How the daemons are started".
  */
 #include <stdarg.h>
 #include <stdio.h>

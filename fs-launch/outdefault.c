@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where outputs go if no option says so (docs/output-files.md, section 11): to the directory that the dataset was
+ * Where outputs go if no option says so (docs/internals/stage-out.md): to the directory that the dataset was
  * packed from, where its mount is that and it is there; else they are kept on the nodes, as by --keep. The first output
  * tells the user, at once, in one line. Called by main.c and outputs.c.
  */

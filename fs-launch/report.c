@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * --report: every counter of every node, the placement and the warnings, as JSON or as lines of text. Keys are the
- * daemons' own (ipc/control.h), so that new ones appear without a change here. docs/staging.md describes it.
+ * daemons' own (ipc/control.h), so that new ones appear without a change here. docs/internals/staging.md describes it.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -152,7 +152,7 @@ hide_other_nodes() {
   fi
 }
 # unleased FILE...: opens them for writing and keeps them so: a daemon that starts then gets no lease on these staged
-# files (docs/staging.md), and what they are damaged by is as unexpected as what a disk does. `leased` closes them.
+# files (docs/internals/staging.md), and what they are damaged by is as unexpected as what a disk does. `leased` closes them.
 held_open=()
 unleased() {
   local f fd

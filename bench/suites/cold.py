@@ -6,7 +6,7 @@ from fsb.jobs import files, halves, read, staged
 from fsb.peers import Failed, Missing, Side
 
 SETS = {"4 KiB": (4096, 20000), "128 KiB": (131072, 2500), "1 MiB": (1 << 20, 400)}
-CHUNK = 2 << 20  # what FanStore reads at once around a small file (docs/read-path.md)
+CHUNK = 2 << 20  # what FanStore reads at once around a small file (docs/internals/read-path.md)
 READERS = {"": (), ", four": ("-j", 4, "-P")}
 
 

@@ -2,7 +2,7 @@
 /*
  * fs-launch clean: removes the run directories of dead jobs, and what killed daemons and killed programs without a
  * daemon have left on this node; with --staged also the staged partitions that no job uses (a job holds the .lock of
- * each directory shared, docs/staging.md). With --hosts it runs itself on each by mpirun.
+ * each directory shared, docs/internals/staging.md). With --hosts it runs itself on each by mpirun.
  */
 #include <dirent.h>
 #include <pwd.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What killed daemons have left in a local directory, below DIR/fanstore, with emulated nodes below DIR/fanstore-nodeK.
- * Spill directories (docs/output-files.md, section 3): spill-JOB-RANK, on which a daemon holds a lock as long as it
+ * Spill directories (docs/internals/end-of-job.md): spill-JOB-RANK, on which a daemon holds a lock as long as it
  * lives; removed at the end of the job, and by fs-launch clean when the job is over, unless there are outputs in them.
- * Fragments of copies: ID/.new-..., whose writer holds the lock ID/.staging (docs/staging.md); removed at the end of
- * each job, and by fs-launch clean. Copies of files in memory (docs/read-path.md): directories as of spills, below
- * /dev/shm; removed likewise.
+ * Fragments of copies: ID/.new-..., whose writer holds the lock ID/.staging (docs/internals/staging.md); removed at the
+ * end of each job, and by fs-launch clean. Copies of files in memory (docs/internals/read-path.md): directories as of
+ * spills, below /dev/shm; removed likewise.
  */
 #include <dirent.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  *
  * All integers are little-endian; all structures are naturally aligned, without padding. Offsets and
  * lengths are in bytes. Everything here is untrusted until libfanstore/index has bounds-checked it.
- * docs/format.md is the specification in prose; the two must agree.
+ * docs/internals/format.md is the specification in prose; the two must agree.
  */
 #ifndef FANSTORE_FORMAT_H
 #define FANSTORE_FORMAT_H

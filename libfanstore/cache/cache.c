@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The writer's side of the node cache (cache.h): creates the slab, gives out lines, publishes and evicts them. Only
- * the daemon's MPI thread calls this; clients read at the same time, and cache.h with docs/shared-memory.md says why
- * that is safe. What the writer alone needs (states, extents) is in its own memory, so no client can confuse it.
+ * the daemon's MPI thread calls this; clients read at the same time, and cache.h with docs/internals/shared-memory.md
+ * says why that is safe. What the writer alone needs (states, extents) is in its own memory, so no client can confuse
+ * it.
  */
 #include "cache/cache.h"
 

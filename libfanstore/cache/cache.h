@@ -3,7 +3,7 @@
  * The node's cache of stored blocks that came from other nodes. One slab (a memfd): header, buckets, lines, data.
  * The daemon's MPI thread is the only writer; clients read without locks and protect a line by a pin (a hazard
  * pointer in their own channel). Bounded by its size; eviction is approximate LRU by second chance (CLOCK) over the
- * heat bytes. docs/shared-memory.md has the protocol and its argument.
+ * heat bytes. docs/internals/shared-memory.md has the protocol and its argument.
  *
  * Publish (daemon):  fill data; line.off, line.len; line.tag = key | VALID (release); bucket word = line + 1 (release)
  * Pin (client):      read the bucket, line.tag == key | VALID; pin = line + 1; seq_cst fence; tag unchanged? else unpin

@@ -115,7 +115,8 @@ static void fs_loop_sleep(struct fs_daemon *d, uint64_t ns) {
     int n = ppoll(p, 3, &ts, NULL);
     idle.napped = n == 0;
     if (n > 0 && p[0].revents) (void)fs_sys_read(d->wake, &sink, sizeof(sink));
-    if (n > 0 && p[1].revents) fs_eventfd_take(d->doorbell); /* clients have it, too: see docs/shared-memory.md */
+    if (n > 0 && p[1].revents)
+      fs_eventfd_take(d->doorbell); /* clients have it, too: see docs/internals/shared-memory.md */
     idle.told = n > 0 && p[2].revents;
   }
   if (d->ctl) atomic_store(&d->ctl->asleep, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The full check of an index: every checksum, and every promise that docs/format.md makes. Called once per node at
- * staging and by fs-prepare verify. Takes O(entries) time and no memory; stops at the first fault, which it names.
+ * The full check of an index: every checksum, and every promise that docs/internals/format.md makes. Called once per
+ * node at staging and by fs-prepare verify. Takes O(entries) time and no memory; stops at the first fault, which it
+ * names.
  */
 #include <limits.h>
 #include <stdarg.h>

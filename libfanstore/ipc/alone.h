@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where processes without a daemon share the copies of files that they map (docs/read-path.md,
+ * Where processes without a daemon share the copies of files that they map (docs/internals/read-path.md,
  * "Real files"):
  *
  *   BASE/fanstore-copies-<uid>/<dataset id>-<boot>/

@@ -3,7 +3,7 @@
  * Calls about output files, as clients and daemons make them of each other, and their answers. A
  * call is a header (struct fs_names_call), in a box of a channel (ipc/layout.h) or behind a struct
  * fs_wire_names (ipc/wire.h), then its tails. Little-endian, no pointers, FS_NAMES_BODY bytes at
- * most. Whoever receives one checks it by fs_call_ok before use. docs/output-files.md is the
+ * most. Whoever receives one checks it by fs_call_ok before use. docs/internals/metadata.md is the
  * protocol; CONTRIBUTING.md says how to add an operation.
  *
  * What follows is, for each operation: what it does, its answer, its errors; then its fields and

@@ -20,7 +20,7 @@
  *     bytes_direct output_opens output_bytes (sums over this node's clients; the last two of other nodes' outputs, the
  *     rest of datasets), served served_bytes fetched fetched_bytes prefetched
  *     checksum_errors timeouts dropped refused evictions staged_bytes reused_bytes clients replicated
- *     replicated_bytes (the daemon's own; see docs/messages.md)
+ *     replicated_bytes (the daemon's own; see docs/internals/messages.md)
  *   stagein rank=K files=N bytes=BYTES [end=1]          after stagein: names made so far; at the end also what was left
  *     [dataset=N dataset_name=PATH]                     out: because the dataset has the name, or for another reason;
  *     [odd=N odd_name=PATH odd_why=TEXT]                with an example

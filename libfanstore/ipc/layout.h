@@ -9,8 +9,8 @@
  *
  * A client is a process. A forked child makes its own channel at its first use; threads share their process's.
  * A channel dies with its client's socket; the daemon then drops its pins and requests and keeps its counters.
- * docs/shared-memory.md gives the protocol: who writes each word, in which order, and what a dead process leaves.
- * The daemon believes nothing that it reads from a channel without a bounds check.
+ * docs/internals/shared-memory.md gives the protocol: who writes each word, in which order, and what a dead process
+ * leaves. The daemon believes nothing that it reads from a channel without a bounds check.
  */
 #ifndef FS_IPC_LAYOUT_H
 #define FS_IPC_LAYOUT_H
@@ -104,7 +104,7 @@ struct fs_ctl {
   /* For whoever is curious, renewed every 100 ms: sums over this node's clients, and the daemon's own. */
   alignas(64) _Atomic uint64_t counter[FS_C_COUNT];
   _Atomic uint64_t node_counter[FS_N_COUNT];
-  /* Output files (docs/output-files.md): bumped when a directory was renamed or removed; which directories may have
+  /* Output files (docs/outputs.md): bumped when a directory was renamed or removed; which directories may have
    * some. */
   alignas(64) _Atomic uint64_t tree; /* FS_TREE_UNKNOWN: nothing is to be kept of output directories */
   alignas(64) _Atomic uint64_t outputs[FS_MARK_BITS / 64]; /* bit fs_mark_bit(directory's id) */
@@ -144,7 +144,8 @@ struct fs_ctl {
 enum fs_req_state { FS_REQ_FREE = 0, FS_REQ_POSTED = 1, FS_REQ_DONE = 2, FS_REQ_ABANDONED = 3, FS_REQ_ASLEEP = 4 };
 enum fs_req_flags {
   FS_REQ_PREFETCH = 1, /* nobody waits: the daemon frees the slot itself */
-  FS_REQ_PATIENT = 2   /* the shared copy is not there: asked of nodes, too, that owe blocks (messages.md) */
+  FS_REQ_PATIENT =
+      2 /* the shared copy is not there: asked of nodes, too, that owe blocks (docs/internals/messages.md) */
 };
 
 struct fs_req {

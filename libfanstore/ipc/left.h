@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Outputs that a daemon has left in its spill directory when it ended before they were saved (docs/output-files.md,
- * section 3): backing files in `out`, and their names in the file FS_LEFT_NAMES. Used by daemons, which do not remove
- * them, and by the launcher.
+ * Outputs that a daemon has left in its spill directory when it ended before they were saved
+ * (docs/internals/end-of-job.md): backing files in `out`, and their names in the file FS_LEFT_NAMES. Used by daemons,
+ * which do not remove them, and by the launcher.
  */
 #ifndef FS_IPC_LEFT_H
 #define FS_IPC_LEFT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names below a local directory, fanstore or fanstore-nodeK of a node: of the daemon that writes there, and of the
- * launcher that removes what a dead one has left (docs/staging.md, docs/output-files.md, section 3).
+ * launcher that removes what a dead one has left (docs/internals/staging.md, docs/internals/end-of-job.md).
  */
 #ifndef FS_IPC_LOCAL_H
 #define FS_IPC_LOCAL_H

@@ -4,7 +4,7 @@
  * struct fs_wire_req on tag FS_TAG_REQUEST; its reply is one message on the tag named in it: a struct fs_wire_rep,
  * then the stored bytes; or of a bare read that succeeds the stored bytes alone, so that they can be sent from where
  * they are. The receiver checks length, magic, id and checksums, and drops what does not fit.
- * docs/messages.md is the protocol.
+ * docs/internals/messages.md is the protocol.
  */
 #ifndef FS_IPC_WIRE_H
 #define FS_IPC_WIRE_H

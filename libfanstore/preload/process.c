@@ -2,7 +2,7 @@
 /*
  * Wrappers of fork, exec and spawn. Children inherit open files by the shared table of slots: before they start, the
  * slots are marked shared and the descriptors that they are to see lose the kernel's close-on-exec flag;
- * FANSTORE_STATE tells an executed program where the table is. docs/fd-table.md has the whole protocol.
+ * FANSTORE_STATE tells an executed program where the table is. docs/internals/descriptors.md has the whole protocol.
  */
 #include <alloca.h>
 #include <sys/wait.h>

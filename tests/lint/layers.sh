@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Includes go one way only: the layers of docs/design.md, held to. A folder may include its own headers, those of
+# Includes go one way only: the layers of docs/internals/design.md, held to. A folder may include its own headers, those of
 # include/fanstore, and those of the folders in its line of the table. A file with a line of its own is a layer by
 # itself. "client/*" means client and all folders below it.
 . "$(dirname "$0")/files.sh"

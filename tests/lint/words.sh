@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Nothing unfinished and nothing of the machine it was written on: no marks for later work, no build-machine paths, no
-# trailing blanks, no tabs in C, no CR line ends.
+# trailing blanks, no tabs in C, no CR line ends. Each page of docs that is named somewhere exists.
 . "$(dirname "$0")/files.sh"
 
 mapfile -t files < <(sources '*' | grep -v '^tests/golden/')
@@ -16,4 +16,13 @@ search 'trailing blank' '[ 	]+$' "${files[@]}"
 search 'CR line end' $'\r$' "${files[@]}"
 mapfile -t c < <(sources '*.c' '*.h')
 [ ${#c[@]} -eq 0 ] || search 'tab' '	' "${c[@]}"
+# In docs a page is named relative to the page that names it, elsewhere from the top.
+while IFS=: read -r file page; do
+  [ -f "$page" ] || complain "$file names $page, which is not there"
+done < <(printf '%s\0' "${files[@]}" | grep -zv 'CHANGELOG' | xargs -0 grep -HoIE 'docs/[a-z/-]+\.(md|1)\b' /dev/null | sort -u)
+for file in docs/*.md docs/internals/*.md; do
+  while IFS= read -r page; do
+    [ -f "${file%/*}/$page" ] || [ -f "$page" ] || complain "$file names $page, which is not there"
+  done < <(grep -oE '[A-Za-z./-]*[A-Za-z-]\.md\b' "$file" | sort -u)
+done
 verdict

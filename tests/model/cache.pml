@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The node's cache (docs/shared-memory.md, "Publish, pin, evict"; libfanstore/cache): one line, two extents of two words each, a daemon that evicts
+ * The node's cache (docs/internals/shared-memory.md, "Publish, pin, evict"; libfanstore/cache): one line, two extents of two words each, a daemon that evicts
  * and publishes, a client that pins and one that copies without a pin. What a client takes for a key's bytes is that key's.
  *
  * Either with -DPINNING or with -DCOPYING: the clients have nothing to do with each other, and both at once are too many states.

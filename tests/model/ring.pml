@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ring of blocks wanted ahead (docs/shared-memory.md, "Blocks that are wanted ahead"; libfanstore/client/read/remote.c, daemon/blocks/prefetch.c): two threads
+ * The ring of blocks wanted ahead (docs/internals/shared-memory.md, "Blocks that are wanted ahead"; libfanstore/client/read/remote.c, daemon/blocks/prefetch.c): two threads
  * put keys into a ring of two words, the daemon takes them. Each key is taken once, in the order of the reservations, and none is written over.
  *
  * right: -DKEYS=3

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls under way (docs/fd-table.md, section 3; libfanstore/client/fd/fduse.c, fdtab.c, fddup.c): two threads make calls on a number while
+ * Calls under way (docs/internals/descriptors.md, section 3; libfanstore/client/fd/fduse.c, fdtab.c, fddup.c): two threads make calls on a number while
  * a third puts one file after another at it by dup2. A call finishes on the file that it began on, so the slot is neither freed nor
  * another file's until then; and the number, which is always open, is never refused.
  *

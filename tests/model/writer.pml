@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writers of output files (docs/output-files.md, section 7; libfanstore/client/outputs/write.c): two threads open, write and close
+ * Writers of output files (docs/internals/several-writers.md; libfanstore/client/outputs/write.c): two threads open, write and close
  * one file, a third another one, and so takes what the first two have dropped; a fourth writes by a descriptor that is
  * closed meanwhile; an open may fail. A writer that a call has in hand is that file's; what was noted in it is published; and when all is
  * closed no writer is left. All words are atomic and sequentially consistent in the code, too.

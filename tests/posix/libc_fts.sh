@@ -4,7 +4,7 @@
 # plain directory, at a mount where no directory is, and at one over a directory with other files.
 . "$(dirname "$0")/../functions.sh"
 need_command cc
-# Each change of directory makes one and removes it (docs/fd-table.md, section 6): in memory, where that is quick.
+# Each change of directory makes one and removes it (docs/internals/descriptors.md, section 6): in memory, where that is quick.
 export TMPDIR
 [ ! -w /dev/shm ] || TMPDIR=/dev/shm
 

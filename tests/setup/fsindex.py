@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A second, independent reader of the index (docs/format.md), for the tests and the demo: which partition holds the
+"""A second, independent reader of the index (docs/internals/format.md), for the tests and the demo: which partition holds the
 first byte of each file. As a program: fsindex.py DATASET prints "PARTITION SIZE PATH" for every file, and a last
 column * for a partition that is on every node."""
 import os

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client is handed over, as docs/shared-memory.md lists it: nobody who has a descriptor of it can make it
- * shorter or longer, so that no access ends in SIGBUS, nor take the seals off; ctl and slab can be read only. */
+/* What a client is handed over, as docs/internals/shared-memory.md lists it: nobody who has a descriptor of it can make
+ * it shorter or longer, so that no access ends in SIGBUS, nor take the seals off; ctl and slab can be read only. */
 #include "fetch_fixture.h"
 
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * real file, and every process that holds the slot takes the same description over when it next needs the offset.
  * Between processes the description waits as a message in the store, a socket that they all inherit.
  *
- * Raw system calls only, no lock that a dead process could keep. docs/fd-table.md has the protocol.
+ * Raw system calls only, no lock that a dead process could keep. docs/internals/descriptors.md has the protocol.
  */
 #ifndef FS_CLIENT_FD_FDREAL_H
 #define FS_CLIENT_FD_FDREAL_H

@@ -7,7 +7,7 @@
  * The table is a lock-free cache: a missing entry is harmless (fs_fd_adopt finds the slot by the placeholder's
  * inode), a wrong one would be corruption, so entries carry the slot's generation, and wrappers clear the entry of
  * every fresh real descriptor. In a vfork child, whose memory is its parent's, nothing here is written.
- * docs/fd-table.md tells all of it.
+ * docs/internals/descriptors.md tells all of it.
  */
 #ifndef FS_CLIENT_FD_FDTAB_H
 #define FS_CLIENT_FD_FDTAB_H

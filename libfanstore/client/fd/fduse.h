@@ -2,8 +2,8 @@
 /*
  * Which open files calls are under way on. A call on a descriptor names the slot in a word of its thread, by plain
  * stores; who takes the last descriptor of a slot away (dup2 over it, say) looks at the words of all threads, and where
- * one names it, the slot is retired: freed once no call uses it any more. docs/fd-table.md, section 3, has the
- * protocol.
+ * one names it, the slot is retired: freed once no call uses it any more. docs/internals/descriptors.md, section 3, has
+ * the protocol.
  */
 #ifndef FS_CLIENT_FD_FDUSE_H
 #define FS_CLIENT_FD_FDUSE_H

@@ -2,7 +2,7 @@
 /*
  * Open file descriptions of dataset files ("slots"), in one memfd that a process creates at its first open below a
  * mount, and that its children share: by the mapping after fork, by an inherited descriptor that FANSTORE_STATE
- * names after exec. dup and fork therefore share offsets. docs/fd-table.md has the protocol.
+ * names after exec. dup and fork therefore share offsets. docs/internals/descriptors.md has the protocol.
  *
  * Everything here is lock-free, allocates nothing, and uses raw system calls. The memory is shared with other
  * processes of the user: what is read from it is bounds-checked where it is used.

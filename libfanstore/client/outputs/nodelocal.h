@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of one node (docs/output-files.md, section 13): UNIX sockets, FIFOs, and regular files whose names match
+ * Names of one node (docs/internals/node-local.md): UNIX sockets, FIFOs, and regular files whose names match
  * --node-local. Each is a real object of the kernel in <spill>/node-local/<directory's id>/. A path that ends in such a
  * name is FS_REDIRECT to that object, with out.id 0 and `mount` and `entry` of its directory. Lock-free, no allocation.
  * A job that has no such names makes no system call for them: one word of shared memory says so.

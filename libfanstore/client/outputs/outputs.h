@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Output files: what programs write below a mount (docs/output-files.md). A file whose bytes are on this node is a file
+ * Output files: what programs write below a mount (docs/outputs.md). A file whose bytes are on this node is a file
  * of the kernel's: paths lead to it by FS_REDIRECT, and its descriptors are noted so that closing publishes it. Output
  * directories, and files of other nodes, have entry numbers as those of datasets have (slot.h), and virtual
  * descriptors. Without a daemon there are none. Lock-free, no allocation; a call to the daemon where names are asked

@@ -2,7 +2,7 @@
 /*
  * Output files of other nodes as files of the kernel's that can be written (outputs.h): as standard output, and for
  * programs without the library. Such a file is a spill of its own, of which the daemon is told whose bytes it has; what
- * is written there goes on to that file, while it is open and when it is closed (docs/output-files.md, section 7).
+ * is written there goes on to that file, while it is open and when it is closed (docs/internals/several-writers.md).
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much may be written (outputs.h; docs/output-files.md, section 10): the daemon adds up what the node's outputs
+ * How much may be written (outputs.h; docs/internals/output-bytes.md): the daemon adds up what the node's outputs
  * take, and says by one word when that is too much. Whoever writes looks at it; the kernel knows nothing of it.
  */
 #include <errno.h>

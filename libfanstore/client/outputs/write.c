@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing files that have another node for a home, or that several processes write (outputs.h; docs/output-files.md,
- * section 7): the bytes go to a part, a spill without a name on this node, at the offset that they have in the file;
- * which ones is kept here until fsync or close tells home. Reading back comes in parts.c.
+ * Writing files that have another node for a home, or that several processes write (outputs.h;
+ * docs/internals/several-writers.md): the bytes go to a part, a spill without a name on this node, at the offset that
+ * they have in the file; which ones is kept here until fsync or close tells home. Reading back comes in parts.c.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Real files that are made of a dataset's entry: what materialize.c, copies.c and remap.c share.
- * Private to them. docs/read-path.md, "Real files", says who writes what and what a process leaves
+ * Private to them. docs/internals/read-path.md, "Real files", says who writes what and what a process leaves
  * that dies.
  */
 #ifndef FS_CLIENT_REAL_MAKING_H

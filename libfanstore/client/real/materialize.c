@@ -5,7 +5,7 @@
  * the job. A mapping gets the node's copy, of which its part is filled (copies.c). A descriptor that leaves the library
  * gets a whole file: one process makes it while the others wait, and it is complete once it has its name. Without a
  * daemon mappings share a directory of their own (alone.c), and a whole file is anonymous.
- * docs/read-path.md, "Real files".
+ * docs/internals/read-path.md, "Real files".
  */
 #include <stdio.h>
 #include <stdlib.h>

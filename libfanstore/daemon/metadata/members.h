@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ranks that keep names of output files, and which of them keeps which directory (docs/output-files.md, section 8).
+ * The ranks that keep names of output files, and which of them keeps which directory (docs/internals/members.md).
  * The set only shrinks; each smaller one has a higher number. Pure functions.
  */
 #ifndef FS_DAEMON_METADATA_MEMBERS_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names of output files that this rank keeps, as owner or mirror of their directories (docs/output-files.md): a
- * table in memory, by (directory, name), by (directory, id), and by order within a directory. It knows nothing of other
- * ranks and does no I/O; whoever changes it tells the mirror. One thread. A record that is handed out is valid until
- * the next change.
+ * The names of output files that this rank keeps, as owner or mirror of their directories (docs/internals/metadata.md):
+ * a table in memory, by (directory, name), by (directory, id), and by order within a directory. It knows nothing of
+ * other ranks and does no I/O; whoever changes it tells the mirror. One thread. A record that is handed out is valid
+ * until the next change.
  */
 #ifndef FS_DAEMON_METADATA_NAMES_H
 #define FS_DAEMON_METADATA_NAMES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The names of output files over all ranks: asking the rank that keeps a directory, keeping one, mirroring, and what
- * happens when ranks go (docs/output-files.md, sections 4 and 8). Everything is started and calls back; nothing waits.
+ * happens when ranks go (docs/internals/metadata.md). Everything is started and calls back; nothing waits.
  * It sends by `send` of its owner's, which delivers whole messages in order between two ranks that live, and loses
  * those to and from the dead. One thread; time is `now`, which the owner sets before each call.
  *

@@ -2,7 +2,7 @@
 /*
  * The directories above one: a directory's id does not say where its record is, and it may be renamed to another
  * parent. Where one was seen last is remembered, and checked by asking there. Called for a rename of a directory, which
- * may not end up below itself (docs/output-files.md, section 4), and for clients that climb.
+ * may not end up below itself (docs/internals/metadata.md), and for clients that climb.
  */
 #include <stdlib.h>
 

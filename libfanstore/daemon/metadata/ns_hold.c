@@ -2,7 +2,7 @@
 /*
  * Records that are on their way to another directory, at the rank that has them: held while the other keeper works, and
  * known for a while after they went. Should that one die, the hold ends by asking its successor.
- * docs/output-files.md, section 4.
+ * docs/internals/metadata.md.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of ns.h share. See there; docs/output-files.md has the order of things, and what dies when. */
+/* What the parts of ns.h share. See there; docs/internals/metadata.md has the order of things, and what dies when. */
 #ifndef FS_DAEMON_METADATA_NS_PRIV_H
 #define FS_DAEMON_METADATA_NS_PRIV_H
 

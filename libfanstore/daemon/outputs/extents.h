@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which bytes of a file of several writers are in which part (docs/output-files.md, section 7): a list, sorted and
+ * Which bytes of a file of several writers are in which part (docs/internals/several-writers.md): a list, sorted and
  * without overlaps, in which the last put wins. Memory and nothing else; one thread.
  */
 #ifndef FS_DAEMON_OUTPUTS_EXTENTS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * This node's numbers for the contents of other nodes' output files (docs/output-files.md, section 6): one for each
+ * This node's numbers for the contents of other nodes' output files (docs/internals/output-bytes.md): one for each
  * (id, version), in place of a dataset's entry in the cache's keys. A number stays that of its contents while anybody
  * holds it, while a block of it is being fetched, and as long as its blocks may be in the cache; only when all numbers
  * were given out are those of which nothing is left given out again. One thread.

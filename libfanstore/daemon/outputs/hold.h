@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files of other nodes that this node's clients hold (docs/output-files.md, section 6): which client holds which
+ * Files of other nodes that this node's clients hold (docs/internals/output-bytes.md): which client holds which
  * contents, how often, and when their home is to be told that nobody here does any more. The MPI thread's.
  */
 #ifndef FS_DAEMON_OUTPUTS_HOLD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which spill is this node's part of a file of several writers (docs/output-files.md, section 7): programs offer one
+ * Which spill is this node's part of a file of several writers (docs/internals/several-writers.md): programs offer one
  * when they write a file that has none here yet, and all others are told of it. So all that a node writes of a file is
  * in one spill, and takes its room once. Relays have parts of their own. An entry is there as long as its spill is. The
  * MPI thread's.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of an output file of this node's, whoever wrote them (docs/output-files.md, section 7): its own spill, and
- * the parts that are in other spills, here or on other nodes. For copying all of it, from the beginning to the end; by
- * one thread, not the MPI thread, which says what is where.
+ * The bytes of an output file of this node's, whoever wrote them (docs/internals/several-writers.md): its own spill,
+ * and the parts that are in other spills, here or on other nodes. For copying all of it, from the beginning to the end;
+ * by one thread, not the MPI thread, which says what is where.
  */
 #ifndef FS_DAEMON_OUTPUTS_SOURCE_H
 #define FS_DAEMON_OUTPUTS_SOURCE_H

@@ -2,7 +2,7 @@
 /*
  * The output files whose home is this node: their bytes are in the spill directory, written by this node's programs
  * through the kernel. Who has them open on other nodes, what of them was published last, what is changed by name, and
- * what nobody told of (docs/output-files.md, sections 3 to 6). The MPI thread's; what may take long goes to the I/O
+ * what nobody told of (docs/internals/output-bytes.md). The MPI thread's; what may take long goes to the I/O
  * pool.
  *
  *   spill.c        the table; HOLD and RELEASE of other nodes; removal

@@ -2,7 +2,7 @@
 /*
  * Files that several processes have written, on other nodes too: home keeps, for each, which bytes are in which part (a
  * spill without a name, on the node of the process that wrote it), sorted and without overlaps; what is in none is in
- * home's own spill. The last published wins. docs/output-files.md, section 7.
+ * home's own spill. The last published wins. docs/internals/several-writers.md.
  */
 #include <fcntl.h>
 #include <stdlib.h>

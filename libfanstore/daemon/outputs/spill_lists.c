@@ -3,7 +3,7 @@
  * Lists of parts that programs keep: a program uses again what home has told it (EXTENTS) as long as its own node's
  * word `lists` (ipc/layout.h) is what it was before it asked. So, when a list has changed, home changes its own node's
  * word, and has the nodes that asked for a list since they were last told (LISTS) change theirs before whoever made the
- * change is answered. docs/output-files.md, section 7.
+ * change is answered. docs/internals/several-writers.md.
  */
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 /*
  * Opening spills whose mode permits it to nobody: programs have set it, and the kernel holds it against the daemon,
  * too, unless it is root's. Who has such a file open goes on, on any node, so the daemon gives itself the permission
- * for the moment of opening (docs/output-files.md, section 5). Called by the MPI thread and the I/O pool's.
+ * for the moment of opening (docs/internals/output-bytes.md). Called by the MPI thread and the I/O pool's.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replicas of output files (docs/output-files.md, section 11): what is published of a file of this node is first
+ * Replicas of output files (docs/internals/replicas.md): what is published of a file of this node is first
  * brought to its partner, the member after this one round the ring; and what other nodes bring here is kept beside this
  * node's own spills, until this node is the home of it. The MPI thread's; files are read and written by a pool of
  * threads of its own, so that a disk which takes long to sync keeps nobody else waiting.

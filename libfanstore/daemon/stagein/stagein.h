@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Staging in: the files of a directory that outlived an earlier job become output files before COMMAND starts
- * (docs/output-files.md, section 11). Their bytes stay there: the spill of such a file is a symlink to it, until the
+ * (docs/internals/stage-in.md). Their bytes stay there: the spill of such a file is a symlink to it, until the
  * file is to be changed; then it is copied.
  *
  *   stagein.c  makes the names: the MPI thread's

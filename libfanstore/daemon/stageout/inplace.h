@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Staging out to the directory that the dataset was packed from: nothing is replaced there but this job's own copies
- * (docs/output-files.md, section 11). See inplace.c.
+ * (docs/internals/stage-out.md). See inplace.c.
  */
 #ifndef FS_DAEMON_STAGEOUT_INPLACE_H
 #define FS_DAEMON_STAGEOUT_INPLACE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Staging out: copies of this node's output files in a directory that outlives the job, made while the job runs
- * (docs/output-files.md, section 11). By a thread of its own, whose work gives way to the job's: one large file at a
+ * (docs/internals/stage-out.md). By a thread of its own, whose work gives way to the job's: one large file at a
  * time, or a batch of small ones, which wait for the disk together.
  *
  *   stageout.c  what is to be copied, moved or removed there, and when: the MPI thread's

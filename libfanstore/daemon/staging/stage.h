@@ -5,8 +5,8 @@
  * against the index, fsynced, renamed, and then stamped: a file "part-NNNNN.stamp" with dataset id, size, mtime and
  * inode of the copy and a checksum, fsynced. Only a copy whose stamp fits is used without reading it again. Lock
  * files in the directory keep two jobs from staging the same partition at once (".staging", held for one copy) and
- * from removing what another one reads (".lock", shared from fs_stage_prepare to fs_stage_close). docs/staging.md.
- * Used by the daemon; blocking, one thread.
+ * from removing what another one reads (".lock", shared from fs_stage_prepare to fs_stage_close).
+ * docs/internals/staging.md. Used by the daemon; blocking, one thread.
  */
 #ifndef FS_DAEMON_STAGING_STAGE_H
 #define FS_DAEMON_STAGING_STAGE_H
