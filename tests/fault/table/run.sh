@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# All fault tests (docs/reliability.md), and one table of them: run.sh [--times N] [--short] [GROUP...]. Each fault is tried N
+# All fault tests (tests/fault/table/README.md), and one table of them: run.sh [--times N] [--short] [GROUP...]. Each fault is tried N
 # times (4: as there are nodes), or in the short form once or not at all; GROUP is a script here without its .sh. Exit status 1 when a try failed.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 2
