@@ -2,7 +2,7 @@
 /*
  * fs_copy_wide by AVX-512, on Intel's processors from Ice Lake on (util/cpu.c): with half as many instructions a line,
  * twice as many lines are on their way from memory at once. Four streams are worth it from two pages on, without an
- * upper bound: docs/internals/read-path.md has what was measured.
+ * upper bound: docs/performance.md has what was measured.
  */
 #include "util/copy_wide.h"
 

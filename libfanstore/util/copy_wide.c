@@ -5,7 +5,7 @@
  * page than the source in its own; and that is where malloc puts a large buffer, read from a page's beginning.
  *
  * Between the bounds below, the bytes are copied as four quarters at once: the processor follows each as a stream of
- * its own and fetches ahead in four pages instead of one. The bounds are measured (docs/internals/read-path.md):
+ * its own and fetches ahead in four pages instead of one. The bounds are measured (docs/performance.md):
  * shorter copies have ended before it pays, and longer ones, whose destination falls out of the second cache, are
  * faster in sequence.
  */
