@@ -144,8 +144,7 @@ struct fs_ctl {
 enum fs_req_state { FS_REQ_FREE = 0, FS_REQ_POSTED = 1, FS_REQ_DONE = 2, FS_REQ_ABANDONED = 3, FS_REQ_ASLEEP = 4 };
 enum fs_req_flags {
   FS_REQ_PREFETCH = 1, /* nobody waits: the daemon frees the slot itself */
-  FS_REQ_PATIENT =
-      2 /* the shared copy is not there: asked of nodes, too, that owe blocks (docs/internals/messages.md) */
+  FS_REQ_PATIENT = 2   /* the shared copy is not there: asked of nodes, too, that owe blocks */
 };
 
 struct fs_req {
