@@ -216,8 +216,12 @@ bool fs_wait_alive(const struct fs_node *node, struct fs_link *link);
 void fs_link_ring(const struct fs_node *node, const struct fs_link *link);
 /* Until the daemon has answered in this word (enum fs_req_state): 0; -ETIMEDOUT, -EHOSTDOWN. */
 fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns);
-/* Gives up waiting: the daemon frees what the word belongs to. False: it is done after all. */
-bool fs_wait_abandon(_Atomic uint32_t *state);
+/* A wait for a free slot while other threads have all of them. Begins as {0}. */
+struct fs_slot_wait {
+  uint64_t end, tries;
+};
+/* Waits a moment before the next try to claim a slot. Returns false if it has waited for ns. */
+bool fs_wait_slot(struct fs_slot_wait *w, uint64_t ns);
 
 /* ---- local.c ---- */
 

@@ -21,7 +21,7 @@
 #include "ipc/call.h"
 #include "util/base.h"
 
-#define FS_IPC_VERSION 11u
+#define FS_IPC_VERSION 12u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -131,15 +131,7 @@ struct fs_ctl {
 /* A heartbeat older than this means that the daemon hangs: go round it. */
 #define FS_HEARTBEAT_STALE_NS 2000000000ull
 
-/*
- * Requests. A thread of the client claims a slot by its bit in `claimed` (compare and swap), fills it, sets state
- * to POSTED (release), sets the bit in `posted` (release), then, when ctl.asleep, writes 1 to the doorbell eventfd.
- * The MPI thread takes all of `posted` by exchange with 0, and answers by: pin[i] = line + 1; result, line;
- * state exchanged with DONE; futex wake on state if that was ASLEEP, which a client sets (POSTED -> ASLEEP by compare
- * and swap) before it sleeps. The client copies out of the line, sets pin[i] = 0, state = FREE, and clears its claim.
- * A client that gives up sets state POSTED or ASLEEP -> ABANDONED by compare and swap (else it is DONE after all), and
- * leaves the claim: the daemon, when it would answer, sets FREE and clears the claim.
- */
+/* Requests for blocks. ipc/channel.h has the functions that change their words. */
 #define FS_CHANNEL_SLOTS 64u
 enum fs_req_state { FS_REQ_FREE = 0, FS_REQ_POSTED = 1, FS_REQ_DONE = 2, FS_REQ_ABANDONED = 3, FS_REQ_ASLEEP = 4 };
 enum fs_req_flags {
@@ -166,11 +158,8 @@ static_assert(sizeof(struct fs_req) == 64, "a request is a cache line");
  */
 #define FS_PREFETCH_RING 1024u
 
-/*
- * Calls about names of output files: a box holds the call (struct fs_names_call), then its answer (records). The words
- * are claimed, posted, answered and given up as those of a request are, with the bits of `boxes_claimed` and
- * `boxes_posted`.
- */
+/* Calls about names of output files. A box holds the call (struct fs_names_call), then its answer
+   (records). ipc/channel.h has the functions that change its words. */
 #define FS_CHANNEL_BOXES 8u
 
 struct fs_box {
@@ -195,8 +184,8 @@ struct fs_channel {
   alignas(64) _Atomic uint32_t prefetch_head;
   alignas(64) _Atomic uint32_t prefetch_tail;
   alignas(64) _Atomic uint64_t prefetch[FS_PREFETCH_RING];
-  alignas(64) _Atomic uint32_t boxes_posted;
-  alignas(64) _Atomic uint32_t boxes_claimed;
+  alignas(64) _Atomic uint64_t boxes_posted;
+  alignas(64) _Atomic uint64_t boxes_claimed;
   struct fs_box box[FS_CHANNEL_BOXES];
 };
 

@@ -121,6 +121,14 @@ static inline int64_t fs_mtime_ns(const struct stat *st) {
   return (int64_t)((uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec);
 }
 
+static inline bool fs_same_time(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+/* Returns true if a file's contents are the same by size, mtime and ctime. */
+static inline bool fs_same_contents(const struct stat *a, const struct stat *b) {
+  return a->st_size == b->st_size && fs_same_time(a->st_mtim, b->st_mtim) && fs_same_time(a->st_ctim, b->st_ctim);
+}
+
 #define FS_NS_PER_S 1000000000ull
 /* A clock of the kernel in nanoseconds, through the vDSO (clock.c): no library that is preloaded can change it. */
 uint64_t fs_clock_ns(clockid_t id);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A request (docs/internals/shared-memory.md, "Requests"; libfanstore/client/{read/remote,node/wait}.c, daemon/{core/clients,loop}.c): a channel of one slot, two threads of a
+ * A request (docs/internals/shared-memory.md, "Requests"; libfanstore/ipc/channel.{h,c}, client/node/wait.c, daemon/{core/clients,loop}.c): a channel of one slot, two threads of a
  * client that want it, a daemon that sleeps when nothing is posted. Without GIVE_UP nothing here ends by time, so a wake-up that
  * is lost is an end that is none: an invalid end state. With it, threads give requests up at any moment. Who is told DONE has the
  * answer to its own question, with the line pinned; and the slot has one owner at a time.

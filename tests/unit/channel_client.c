@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/data_priv.h"
+#include "ipc/channel.h"
 #include "util/util.h"
 
 #define BATCH 4u
@@ -139,14 +140,9 @@ static void ahead(struct stress *s) {
 /* A line that is pinned for longer than a copy takes. */
 static void pin(struct stress *s) {
   struct fs_channel *c = s->link.channel;
-  uint64_t claimed = atomic_load(&c->claimed);
   uint32_t block = (uint32_t)pick(s, STRESS_BLOCKS), len = 0;
-  int i;
-  do {
-    if (claimed == UINT64_MAX) return;
-    i = __builtin_ctzll(~claimed);
-  } while (!atomic_compare_exchange_weak_explicit(&c->claimed, &claimed, claimed | 1ull << i, memory_order_acquire,
-                                                  memory_order_relaxed));
+  int32_t i = fs_chan_claim_req(c);
+  if (i < 0) return;
   const void *bytes = fs_cache_pin(&s->node.view, FS_CACHE_KEY(0, FS_KEY_BLOCK | block), &c->pin[i], &len);
   if (bytes != NULL) {
     STRESS(len == STRESS_BLOCK && is_block(s, bytes, block));
@@ -154,34 +150,25 @@ static void pin(struct stress *s) {
     STRESS(is_block(s, bytes, block));
     s->counts->pinned++;
   }
-  fs_cache_unpin(&c->pin[i]);
-  atomic_fetch_and_explicit(&c->claimed, ~(1ull << i), memory_order_release);
+  fs_chan_free(fs_chan_req(c, (uint32_t)i));
 }
 
-/* A call about names that there is not: answered, and the box free again. The words are those of calls.c, which has
-   them to itself. */
+/* A call about names that there is not: answered, and the box free again. */
 static void call(struct stress *s) {
   struct fs_channel *c = s->link.channel;
-  uint32_t claimed = atomic_load(&c->boxes_claimed), all = (1u << FS_CHANNEL_BOXES) - 1;
-  int i;
-  do {
-    if ((claimed & all) == all) return;
-    i = __builtin_ctz(~claimed);
-  } while (!atomic_compare_exchange_weak_explicit(&c->boxes_claimed, &claimed, claimed | 1u << i, memory_order_acquire,
-                                                  memory_order_relaxed));
+  int32_t i = fs_chan_claim_box(c);
+  if (i < 0) return;
   struct fs_box *b = &c->box[i];
   memset(b->body, 0xff, 256);
   b->length = 256;
   b->err = 0;
-  atomic_store_explicit(&b->state, FS_REQ_POSTED, memory_order_release);
-  atomic_fetch_or_explicit(&c->boxes_posted, 1u << i, memory_order_seq_cst);
+  fs_chan_post(fs_chan_box(c, (uint32_t)i));
   fs_link_ring(&s->node, &s->link);
   fs_err err = fs_wait_done(&s->node, &s->link, &b->state, s->node.deadline_ns);
   STRESS(err == 0 || !s->patient);
-  if (err < 0 && fs_wait_abandon(&b->state)) return;
+  if (err < 0 && fs_chan_abandon(&b->state)) return;
   STRESS(b->err == -EINVAL && b->length == 0);
-  atomic_store_explicit(&b->state, FS_REQ_FREE, memory_order_relaxed);
-  atomic_fetch_and_explicit(&c->boxes_claimed, ~(1u << i), memory_order_release);
+  fs_chan_free(fs_chan_box(c, (uint32_t)i));
   s->counts->calls++;
 }
 

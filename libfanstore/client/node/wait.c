@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include "client/data_priv.h"
+#include "ipc/channel.h"
 #include "util/util.h"
 
 #define FS_SPIN_MAX_NS 50000u
@@ -29,8 +30,7 @@ bool fs_link_dead(struct fs_link *link) {
 }
 
 static bool fs_pending(const _Atomic uint32_t *word) {
-  uint32_t state = atomic_load_explicit(word, memory_order_acquire);
-  return state == FS_REQ_POSTED || state == FS_REQ_ASLEEP;
+  return fs_chan_pending(atomic_load_explicit(word, memory_order_acquire));
 }
 
 /* Has this process more than two processors? With fewer, one that looks takes what a daemon needs to answer; the kernel
@@ -71,16 +71,6 @@ static void fs_wait_learn(uint64_t took) {
   if (next != spin) atomic_store_explicit(word, next, memory_order_relaxed);
 }
 
-/* Says that it sleeps, so that the daemon makes the system call only then. */
-static fs_err fs_wait_sleep(_Atomic uint32_t *state, uint64_t ns) {
-  uint32_t posted = FS_REQ_POSTED;
-  if (!atomic_compare_exchange_strong_explicit(state, &posted, FS_REQ_ASLEEP, memory_order_acq_rel,
-                                               memory_order_acquire) &&
-      posted != FS_REQ_ASLEEP)
-    return 0;
-  return fs_futex_wait(state, FS_REQ_ASLEEP, ns);
-}
-
 fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns) {
   uint64_t start = fs_now_ns(), end = start + ns, look = start + FS_SLICE_NS, slept = 0;
   if (!fs_wait_spin(state, start)) {
@@ -91,19 +81,22 @@ fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic ui
       if (now >= look && (!fs_node_alive(node) || fs_link_dead(link))) return -EHOSTDOWN;
       if (now >= look) look = now + FS_SLICE_NS;
       uint64_t nap = FS_MIN(end, look) - now;
-      if (fs_wait_sleep(state, nap) == -ETIMEDOUT) slept += nap, look = now; /* a signal may end it, again and again */
+      if (fs_chan_sleep(state, nap) == -ETIMEDOUT) slept += nap, look = now; /* a signal may end it, again and again */
     }
   }
   fs_wait_learn(fs_now_ns() - start);
   return 0;
 }
 
-bool fs_wait_abandon(_Atomic uint32_t *word) {
-  uint32_t state = atomic_load_explicit(word, memory_order_acquire);
-  do {
-    if (state != FS_REQ_POSTED && state != FS_REQ_ASLEEP) return false;
-  } while (!atomic_compare_exchange_weak_explicit(word, &state, FS_REQ_ABANDONED, memory_order_acq_rel,
-                                                  memory_order_acquire));
+bool fs_wait_slot(struct fs_slot_wait *w, uint64_t ns) {
+  const struct timespec nap = {.tv_nsec = 50000};
+  uint64_t now = fs_now_ns();
+  if (w->tries == 0) w->end = now + ns;
+  if (now >= w->end || w->tries * (uint64_t)nap.tv_nsec >= 2 * ns) return false;
+  if (w->tries++ < 16)
+    FS_SYS0(SYS_sched_yield);
+  else
+    FS_SYS2(SYS_nanosleep, &nap, NULL);
   return true;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See calls.h. A box is claimed, posted, answered and given up as a request slot is (ipc/layout.h). */
+/* See calls.h. ipc/channel.h has the protocol of a box. */
 #include "client/outputs/calls.h"
 
-#include <sched.h>
 #include <string.h>
 
 #include "client/data_priv.h"
+#include "ipc/channel.h"
 #include "util/util.h"
 
 #define FS_REPLICA_NS 60000000000ull
@@ -21,45 +21,12 @@ uint32_t fs_names_rank(const struct fs_node *node) {
   return node->ctl->node;
 }
 
-static int32_t fs_box_try(struct fs_channel *ch) {
-  uint32_t claimed = atomic_load_explicit(&ch->boxes_claimed, memory_order_relaxed);
-  uint32_t unused;
-  while ((unused = ~claimed & ((1u << FS_CHANNEL_BOXES) - 1)) != 0) {
-    int i = __builtin_ctz(unused);
-    if (atomic_compare_exchange_weak_explicit(&ch->boxes_claimed, &claimed, claimed | 1u << i, memory_order_acquire,
-                                              memory_order_relaxed))
-      return i;
-  }
-  return -1;
-}
-
-/* Other threads may have all of them: they are answered in microseconds, mostly. */
-static int32_t fs_box_claim(struct fs_channel *ch, uint64_t ns) {
-  const struct timespec nap = {.tv_nsec = 50000};
-  int32_t i = fs_box_try(ch);
-  uint64_t end = i < 0 ? fs_now_ns() + ns : 0;
-  for (uint64_t tries = 0; i < 0 && fs_now_ns() < end && tries * (uint64_t)nap.tv_nsec < 2 * ns; tries++) {
-    if (tries < 16)
-      FS_SYS0(SYS_sched_yield);
-    else
-      FS_SYS2(SYS_nanosleep, &nap, NULL);
-    i = fs_box_try(ch);
-  }
-  return i;
-}
-
-static void fs_box_free(struct fs_channel *ch, int32_t i) {
-  atomic_store_explicit(&ch->box[i].state, FS_REQ_FREE, memory_order_relaxed);
-  atomic_fetch_and_explicit(&ch->boxes_claimed, ~(1u << i), memory_order_release);
-}
-
-static void fs_box_post(struct fs_channel *ch, int32_t i, const struct fs_names_call *c, const char *name,
+static void fs_box_post(struct fs_channel *ch, uint32_t i, const struct fs_names_call *c, const char *name,
                         const char *name2) {
   struct fs_box *b = &ch->box[i];
   memcpy(b->body, c, sizeof(*c));
   b->length = (uint32_t)fs_call_put((void *)b->body, name, c->tail_len, name2, c->tail2_len);
-  atomic_store_explicit(&b->state, FS_REQ_POSTED, memory_order_release);
-  atomic_fetch_or_explicit(&ch->boxes_posted, 1u << i, memory_order_seq_cst);
+  fs_chan_post(fs_chan_box(ch, i));
 }
 
 /* What the daemon has put there; it is as untrusted as any shared memory. */
@@ -88,17 +55,20 @@ static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const
   uint64_t patience = fs_names_patience(node, c);
   struct fs_channel *ch = link->channel;
   if (!fs_wait_alive(node, link)) return -EHOSTDOWN;
-  int32_t i = fs_box_claim(ch, patience);
-  if (i < 0) return -ETIMEDOUT;
+  struct fs_slot_wait wait = {0};
+  int32_t claimed;
+  while ((claimed = fs_chan_claim_box(ch)) < 0 && fs_wait_slot(&wait, patience)) continue;
+  if (claimed < 0) return -ETIMEDOUT;
+  uint32_t i = (uint32_t)claimed;
   fs_box_post(ch, i, c, name, name2);
   fs_link_ring(node, link);
   fs_err err = fs_wait_done(node, link, &ch->box[i].state, patience);
-  if (err < 0 && fs_wait_abandon(&ch->box[i].state)) {
-    if (fs_link_dead(link)) fs_box_free(ch, i);
+  if (err < 0 && fs_chan_abandon(&ch->box[i].state)) {
+    if (fs_link_dead(link)) fs_chan_free(fs_chan_box(ch, i));
     return err;
   }
   err = fs_box_take(&ch->box[i], body, size, n);
-  fs_box_free(ch, i);
+  fs_chan_free(fs_chan_box(ch, i));
   *answered = true;
   return err;
 }

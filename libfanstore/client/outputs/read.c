@@ -331,14 +331,10 @@ static void piece_set(const struct out_reading *r, struct fs_piece *p, uint8_t *
 
 /* Other threads of this process may have all slots. */
 static fs_err submit(struct out_reading *r, struct fs_piece *p, bool wait) {
-  const struct timespec nap = {.tv_nsec = 50000};
-  uint64_t end = fs_now_ns() + r->ds.node->deadline_ns;
+  struct fs_slot_wait turn = {0};
   fs_err err = fs_remote_submit(&r->ds, r->link, p, 0);
-  uint64_t most = 2 * r->ds.node->deadline_ns / (uint64_t)nap.tv_nsec;
-  for (uint64_t tries = 0; err == -EAGAIN && wait && tries < most && fs_now_ns() < end; tries++) {
-    FS_SYS2(SYS_nanosleep, &nap, NULL);
+  while (err == -EAGAIN && wait && fs_wait_slot(&turn, r->ds.node->deadline_ns))
     err = fs_remote_submit(&r->ds, r->link, p, 0);
-  }
   return err;
 }
 

@@ -159,18 +159,10 @@ static fs_err fs_piece_set(const struct fs_reading *r, struct fs_piece *p, uint8
 /* Other threads of this process have all slots: waits for one, as long as for an answer at most. Slots that a jump out
    of a signal handler left behind never come back: only the first read waits then. */
 static fs_err fs_piece_await(const struct fs_reading *r, struct fs_piece *p) {
-  const struct timespec nap = {.tv_nsec = 50000};
-  uint64_t end = fs_now_ns() + r->ds->node->deadline_ns;
+  struct fs_slot_wait wait = {0};
   fs_err err = -EAGAIN;
   if (atomic_load_explicit(&r->link->full, memory_order_relaxed)) return err;
-  uint64_t most = 2 * r->ds->node->deadline_ns / (uint64_t)nap.tv_nsec + 16;
-  for (uint64_t tries = 0; err == -EAGAIN && tries < most && fs_now_ns() < end; tries++) {
-    if (tries < 16)
-      FS_SYS1(SYS_sched_yield, 0);
-    else
-      FS_SYS2(SYS_nanosleep, &nap, NULL);
-    err = fs_piece_start(r, p);
-  }
+  while (err == -EAGAIN && fs_wait_slot(&wait, r->ds->node->deadline_ns)) err = fs_piece_start(r, p);
   if (err == -EAGAIN) atomic_store_explicit(&r->link->full, 1, memory_order_relaxed);
   return err;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Blocks that other nodes hold: from the node's cache, else by a request to the node's daemon through this process's
- * channel (ipc/layout.h has the protocol). Called by data.c for each such block. A slot of the channel is claimed for
+ * channel (ipc/channel.h has the protocol). Called by data.c for each such block. A slot of the channel is claimed for
  * both, since its pin protects the bytes in the cache. Waits are bounded by the deadline and end early when the
  * daemon has died, hangs or stops.
  */
 #include "client/data_priv.h"
+#include "ipc/channel.h"
 #include "util/util.h"
 
 #define FS_PREFETCH_SLOTS 32
@@ -13,31 +14,13 @@
 
 /* ---- slots ---- */
 
-static int32_t fs_slot_claim(struct fs_channel *c) {
-  uint64_t claimed = atomic_load_explicit(&c->claimed, memory_order_relaxed);
-  while (claimed != UINT64_MAX) {
-    int i = __builtin_ctzll(~claimed);
-    if (atomic_compare_exchange_weak_explicit(&c->claimed, &claimed, claimed | 1ull << i, memory_order_acquire,
-                                              memory_order_relaxed))
-      return i;
-  }
-  return -1;
-}
-
-static void fs_slot_free(struct fs_channel *c, int32_t i) {
-  fs_cache_unpin(&c->pin[i]);
-  atomic_store_explicit(&c->req[i].state, FS_REQ_FREE, memory_order_relaxed);
-  atomic_fetch_and_explicit(&c->claimed, ~(1ull << i), memory_order_release);
-}
-
-static void fs_slot_post(struct fs_channel *c, int32_t i, uint64_t key, uint32_t flags) {
+static void fs_remote_post(struct fs_channel *c, int32_t i, uint64_t key, uint32_t flags) {
   struct fs_req *r = &c->req[i];
   r->key = key;
   r->flags = flags;
   r->err = 0;
   r->line = r->hit = 0;
-  atomic_store_explicit(&r->state, FS_REQ_POSTED, memory_order_release);
-  atomic_fetch_or_explicit(&c->posted, 1ull << i, memory_order_seq_cst);
+  fs_chan_post(fs_chan_req(c, (uint32_t)i));
 }
 
 /* ---- one block ---- */
@@ -53,21 +36,21 @@ fs_err fs_remote_submit(struct fs_dataset *ds, struct fs_link *link, struct fs_p
   struct fs_channel *c = link->channel;
   uint64_t key = FS_CACHE_KEY(ds->number, p->b.key);
   uint32_t len;
-  int32_t i = fs_slot_claim(c);
+  int32_t i = fs_chan_claim_req(c);
   /* Slots that were left to a daemon that hangs come back when it goes on, or never: do not wait for one. */
   if (i < 0) return fs_node_alive(ds->node) && !fs_link_dead(link) ? -EAGAIN : -EHOSTDOWN;
   if (FS_UNLIKELY(atomic_load_explicit(&link->full, memory_order_relaxed))) atomic_store(&link->full, 0);
   const void *bytes = fs_cache_pin(&ds->node->view, key, &c->pin[i], &len);
   if (bytes) {
     fs_err err = fs_remote_take(ds, bytes, len, p, true);
-    fs_slot_free(c, i);
+    fs_chan_free(fs_chan_req(c, (uint32_t)i));
     return err < 0 ? err : 1;
   }
   if (!fs_node_alive(ds->node) || fs_link_known_dead(link)) {
-    fs_slot_free(c, i);
+    fs_chan_free(fs_chan_req(c, (uint32_t)i));
     return -EHOSTDOWN;
   }
-  fs_slot_post(c, i, key, flags);
+  fs_remote_post(c, i, key, flags);
   p->slot = i;
   return 0;
 }
@@ -79,8 +62,8 @@ void fs_remote_ring(struct fs_dataset *ds, struct fs_link *link) {
 /* Leaves a slot to the daemon, which frees it when it would answer; a dead one never will. False: it is done after
    all. */
 static bool fs_req_abandon(struct fs_link *link, int32_t i) {
-  if (!fs_wait_abandon(&link->channel->req[i].state)) return false;
-  if (fs_link_dead(link)) fs_slot_free(link->channel, i);
+  if (!fs_chan_abandon(&link->channel->req[i].state)) return false;
+  if (fs_link_dead(link)) fs_chan_free(fs_chan_req(link->channel, (uint32_t)i));
   return true;
 }
 
@@ -99,12 +82,12 @@ fs_err fs_remote_collect(struct fs_dataset *ds, struct fs_link *link, struct fs_
   } else if (err > 0 || err < -4095) {
     err = -EPROTO;
   }
-  fs_slot_free(c, i);
+  fs_chan_free(fs_chan_req(c, (uint32_t)i));
   return err;
 }
 
 void fs_remote_cancel(struct fs_link *link, struct fs_piece *p) {
-  if (p->slot >= 0 && !fs_req_abandon(link, p->slot)) fs_slot_free(link->channel, p->slot);
+  if (p->slot >= 0 && !fs_req_abandon(link, p->slot)) fs_chan_free(fs_chan_req(link->channel, (uint32_t)p->slot));
   p->slot = -1;
 }
 
@@ -116,13 +99,13 @@ static bool fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, cons
   uint64_t key = FS_CACHE_KEY(ds->number, b->key);
   if (fs_cache_has(&ds->node->view, key)) return false;
   if (__builtin_popcountll(atomic_load_explicit(&c->claimed, memory_order_relaxed)) >= FS_PREFETCH_SLOTS) return false;
-  int32_t i = fs_slot_claim(c);
+  int32_t i = fs_chan_claim_req(c);
   if (i < 0) return false;
   if (!fs_node_alive(ds->node) || fs_link_known_dead(link)) {
-    fs_slot_free(c, i);
+    fs_chan_free(fs_chan_req(c, (uint32_t)i));
     return false;
   }
-  fs_slot_post(c, i, key, FS_REQ_PREFETCH);
+  fs_remote_post(c, i, key, FS_REQ_PREFETCH);
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/module.h"
+#include "ipc/channel.h"
 #include "util/sys.h"
 
 static fs_fd fs_channel_make(uint32_t pid, struct fs_channel **out) {
@@ -66,12 +67,6 @@ void fs_clients_forget(struct fs_daemon *d, struct fs_client *c) {
   fs_daemon_wake(d);
 }
 
-static void fs_slot_release(struct fs_channel *ch, uint32_t slot) {
-  atomic_store_explicit(&ch->pin[slot], 0, memory_order_release);
-  atomic_store_explicit(&ch->req[slot].state, FS_REQ_FREE, memory_order_release);
-  atomic_fetch_and_explicit(&ch->claimed, ~(1ull << slot), memory_order_release);
-}
-
 void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit) {
   struct fs_channel *ch = w->client->channel;
   uint32_t slot = (uint32_t)(w - w->client->waiter);
@@ -79,27 +74,21 @@ void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit) 
   fs_chain_drop(&w->chain);
   w->busy = false;
   if (w->flags & FS_REQ_PREFETCH) {
-    fs_slot_release(ch, slot);
+    fs_chan_free(fs_chan_req(ch, slot));
     return;
   }
   if (err == 0) atomic_store_explicit(&ch->pin[slot], line + 1, memory_order_seq_cst);
   r->err = err;
   r->line = line;
   r->hit = hit;
-  uint32_t before = atomic_exchange_explicit(&r->state, FS_REQ_DONE, memory_order_acq_rel);
-  if (before == FS_REQ_ASLEEP)
-    fs_futex_wake(&r->state, 1);
-  else if (before != FS_REQ_POSTED)
-    fs_slot_release(ch, slot); /* abandoned: the client left the clearing to us */
+  fs_chan_answer(fs_chan_req(ch, slot));
 }
 
 static void fs_clients_take(struct fs_daemon *d, struct fs_client *c, uint32_t slot) {
   struct fs_waiter *w = &c->waiter[slot];
   struct fs_req *r = &c->channel->req[slot];
-  uint32_t state = atomic_load_explicit(&r->state, memory_order_acquire);
   if (w->busy) return; /* posted twice: the first still counts */
-  if (state == FS_REQ_ABANDONED) fs_slot_release(c->channel, slot);
-  if (state != FS_REQ_POSTED && state != FS_REQ_ASLEEP) return;
+  if (!fs_chan_taken(fs_chan_req(c->channel, slot))) return;
   w->key = *(volatile uint64_t *)&r->key;
   w->flags = *(volatile uint32_t *)&r->flags;
   w->busy = true;
@@ -113,7 +102,7 @@ int fs_clients_scan(struct fs_daemon *d) {
     struct fs_client *c = atomic_load_explicit(&d->clients.slot[i], memory_order_acquire);
     if (c && FS_UNLIKELY(fs_boxes_posted(c))) n += fs_boxes_take(d, c);
     if (!c || atomic_load_explicit(&c->channel->posted, memory_order_relaxed) == 0) continue;
-    uint64_t posted = atomic_exchange_explicit(&c->channel->posted, 0, memory_order_acq_rel);
+    uint64_t posted = fs_chan_take(&c->channel->posted);
     for (; posted != 0; posted &= posted - 1, n++) fs_clients_take(d, c, (uint32_t)__builtin_ctzll(posted));
   }
   return n;

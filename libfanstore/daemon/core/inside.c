@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See inside.h. The words are those of ipc/layout.h, used as a client of the library does; each wait has an end. */
+/* See inside.h. It uses ipc/channel.h as a client of the library does; each wait has an end. */
 #include "daemon/core/inside.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ipc/channel.h"
 #include "util/sys.h"
 
 #define FS_INSIDE_BLOCKS (FS_INSIDE_BYTES / FS_OUT_BLOCK + 1)
@@ -39,10 +40,6 @@ fs_err fs_inside_new(struct fs_daemon *d, struct fs_inside **out) {
 
 /* ---- waiting ---- */
 
-static bool fs_inside_pending(uint32_t state) {
-  return state == FS_REQ_POSTED || state == FS_REQ_ASLEEP;
-}
-
 static void fs_inside_ring(const struct fs_inside *in) {
   if (atomic_load(&in->d->ctl->asleep)) fs_daemon_wake(in->d);
 }
@@ -50,34 +47,27 @@ static void fs_inside_ring(const struct fs_inside *in) {
 /* False: nothing came, and what may still come is the daemon's to clear away. */
 static bool fs_inside_wait(const struct fs_inside *in, _Atomic uint32_t *word) {
   uint64_t now = fs_now_ns(), end = now + FS_INSIDE_PATIENCE * in->d->cfg->deadline_ns;
-  uint32_t state;
-  for (; fs_inside_pending(state = atomic_load_explicit(word, memory_order_acquire)) && now < end; now = fs_now_ns())
-    if (state == FS_REQ_ASLEEP || atomic_compare_exchange_strong(word, &state, FS_REQ_ASLEEP))
-      fs_futex_wait(word, FS_REQ_ASLEEP, end - now);
-  while (fs_inside_pending(state) && !atomic_compare_exchange_weak(word, &state, FS_REQ_ABANDONED)) continue;
-  return !fs_inside_pending(state);
+  for (; fs_chan_pending(atomic_load_explicit(word, memory_order_acquire)) && now < end; now = fs_now_ns())
+    (void)fs_chan_sleep(word, end - now);
+  return !fs_chan_abandon(word);
 }
 
 /* ---- calls ---- */
 
 static fs_err fs_inside_call(struct fs_inside *in, const struct fs_names_call *c, void *answer, size_t size) {
   struct fs_channel *ch = in->client->channel;
-  uint32_t unused = ~atomic_load(&ch->boxes_claimed) & ((1u << FS_CHANNEL_BOXES) - 1);
-  if (unused == 0) return -ETIMEDOUT; /* all were given up: the daemon has still to clear them away */
-  uint32_t i = (uint32_t)__builtin_ctz(unused);
+  int32_t i = fs_chan_claim_box(ch);
+  if (i < 0) return -ETIMEDOUT; /* all were given up: the daemon has still to clear them away */
   struct fs_box *b = &ch->box[i];
-  atomic_fetch_or(&ch->boxes_claimed, 1u << i);
   memcpy(b->body, c, sizeof(*c));
   b->length = sizeof(*c);
-  atomic_store_explicit(&b->state, FS_REQ_POSTED, memory_order_release);
-  atomic_fetch_or_explicit(&ch->boxes_posted, 1u << i, memory_order_seq_cst);
+  fs_chan_post(fs_chan_box(ch, (uint32_t)i));
   fs_inside_ring(in);
   if (!fs_inside_wait(in, &b->state)) return -ETIMEDOUT;
   fs_err err = b->err;
   if (err == 0 && b->length != size) err = -EPROTO;
   if (err == 0 && size > 0) memcpy(answer, b->body, size);
-  atomic_store_explicit(&b->state, FS_REQ_FREE, memory_order_relaxed);
-  atomic_fetch_and_explicit(&ch->boxes_claimed, ~(1u << i), memory_order_release);
+  fs_chan_free(fs_chan_box(ch, (uint32_t)i));
   return err;
 }
 
@@ -101,15 +91,12 @@ struct fs_inside_block {
 /* A slot that is free, or FS_CHANNEL_SLOTS. */
 static uint32_t fs_inside_post(struct fs_inside *in, uint64_t key) {
   struct fs_channel *ch = in->client->channel;
-  uint64_t unused = ~atomic_load(&ch->claimed);
-  if (unused == 0) return FS_CHANNEL_SLOTS;
-  uint32_t i = (uint32_t)__builtin_ctzll(unused);
-  atomic_fetch_or(&ch->claimed, 1ull << i);
+  int32_t i = fs_chan_claim_req(ch);
+  if (i < 0) return FS_CHANNEL_SLOTS;
   ch->req[i].key = key;
   ch->req[i].flags = 0;
-  atomic_store_explicit(&ch->req[i].state, FS_REQ_POSTED, memory_order_release);
-  atomic_fetch_or_explicit(&ch->posted, 1ull << i, memory_order_seq_cst);
-  return i;
+  fs_chan_post(fs_chan_req(ch, (uint32_t)i));
+  return (uint32_t)i;
 }
 
 static fs_err fs_inside_collect(struct fs_inside *in, const struct fs_inside_block *b) {
@@ -122,9 +109,7 @@ static fs_err fs_inside_collect(struct fs_inside *in, const struct fs_inside_blo
   if (err == 0 && !bytes) err = -EIO;
   if (err == 0 && (len < b->skip || len - b->skip < b->n)) err = -EAGAIN;
   if (err == 0) memcpy(b->to, bytes + b->skip, b->n);
-  fs_cache_unpin(&ch->pin[b->slot]);
-  atomic_store_explicit(&r->state, FS_REQ_FREE, memory_order_release);
-  atomic_fetch_and_explicit(&ch->claimed, ~(1ull << b->slot), memory_order_release);
+  fs_chan_free(fs_chan_req(ch, b->slot));
   return err;
 }
 

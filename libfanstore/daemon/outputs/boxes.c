@@ -15,6 +15,7 @@
 #include "daemon/outputs/outpath.h"
 #include "daemon/outputs/relay.h"
 #include "daemon/replicas/replicas.h"
+#include "ipc/channel.h"
 #include "util/sys.h"
 
 #define FS_BOXES_EARLY 256u /* publications that the mirror has yet to hear of, and the client does not wait for */
@@ -36,19 +37,12 @@ struct fs_box_call {
 
 /* ---- answers ---- */
 
-static void fs_box_free(struct fs_channel *ch, uint32_t i) {
-  atomic_store_explicit(&ch->box[i].state, FS_REQ_FREE, memory_order_release);
-  atomic_fetch_and_explicit(&ch->boxes_claimed, ~(1u << i), memory_order_release);
-}
-
 static void fs_box_answer(struct fs_channel *ch, uint32_t i, fs_err err, const void *body, size_t n) {
   struct fs_box *b = &ch->box[i];
   if (n > 0) memcpy(b->body, body, n);
   b->length = (uint32_t)n;
   b->err = err;
-  uint32_t was = atomic_exchange_explicit(&b->state, FS_REQ_DONE, memory_order_acq_rel);
-  if (was == FS_REQ_ASLEEP) fs_futex_wake(&b->state, 1);
-  if (was == FS_REQ_ABANDONED) fs_box_free(ch, i);
+  fs_chan_answer(fs_chan_box(ch, i));
 }
 
 static void fs_box_done(void *ctx, fs_err err, const void *body, size_t n) {
@@ -344,10 +338,8 @@ static void fs_box_take(struct fs_daemon *d, struct fs_client *client, uint32_t 
   alignas(8) char body[FS_NAMES_BODY];
   struct fs_channel *ch = client->channel;
   struct fs_names_call *c = (void *)body;
-  uint32_t state = atomic_load_explicit(&ch->box[i].state, memory_order_acquire);
   if (client->box[i]) return; /* posted twice: the first still counts */
-  if (state == FS_REQ_ABANDONED) fs_box_free(ch, i);
-  if (state != FS_REQ_POSTED && state != FS_REQ_ASLEEP) return;
+  if (!fs_chan_taken(fs_chan_box(ch, i))) return;
   size_t n = FS_MIN(*(volatile uint32_t *)&ch->box[i].length, FS_NAMES_BODY);
   memcpy(body, ch->box[i].body, n);
   fs_err err = fs_box_check(d, c, n);
@@ -360,10 +352,10 @@ bool fs_boxes_posted(const struct fs_client *c) {
 }
 
 int fs_boxes_take(struct fs_daemon *d, struct fs_client *c) {
-  uint32_t posted = atomic_exchange_explicit(&c->channel->boxes_posted, 0, memory_order_acq_rel);
+  uint64_t posted = fs_chan_take(&c->channel->boxes_posted);
   int n = 0;
-  for (posted &= (1u << FS_CHANNEL_BOXES) - 1; posted != 0; posted &= posted - 1, n++)
-    fs_box_take(d, c, (uint32_t)__builtin_ctz(posted));
+  for (posted &= (1ull << FS_CHANNEL_BOXES) - 1; posted != 0; posted &= posted - 1, n++)
+    fs_box_take(d, c, (uint32_t)__builtin_ctzll(posted));
   return n;
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/outputs/outpath.h"
 #include "daemon/outputs/spill.h"
 #include "daemon/replicas/replicas.h"
+#include "util/sys.h"
 
 #define FS_RELAY_LOOK_NS 1000000000ull
 #define FS_RELAY_RANGES 240u
@@ -333,10 +334,6 @@ static void fs_relay_extend(struct fs_relay *r) {
   fs_iopool_submit(&r->d->pool, &r->io);
 }
 
-static bool fs_relay_same(const struct stat *a, const struct stat *b) {
-  return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 static void fs_relay_run_append(struct fs_relay *r, uint64_t size) {
   if (size < r->sent) r->sent = size; /* it was cut: by "> /dev/stdout", say */
   r->kept = FS_MIN(r->kept, r->sent);
@@ -353,7 +350,8 @@ static void fs_relay_run_part(struct fs_relay *r, const struct stat *st) {
   r->st.st_size = FS_MIN(r->st.st_size, st->st_size);
   bool pass = r->scan < (uint64_t)r->st.st_size;
   if (!pass) fs_relay_reached(r, r->passes);
-  if (!pass && (uint64_t)st->st_size > r->sent && !fs_relay_same(st, &r->st)) {
+  bool changed = st->st_size != r->st.st_size || !fs_same_time(st->st_mtim, r->st.st_mtim);
+  if (!pass && (uint64_t)st->st_size > r->sent && changed) {
     r->passes++;
     r->scan = r->sent;
     pass = true;

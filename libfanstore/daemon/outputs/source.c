@@ -139,19 +139,13 @@ fs_ssize fs_source_read(struct fs_source *s, void *buf, size_t n, uint64_t at, b
 
 /* ---- was it the same all the time? ---- */
 
-static bool fs_source_unchanged(const struct stat *a, const struct stat *b) {
-  return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
-         a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 static fs_err fs_part_same(struct fs_source *s, const struct fs_source_part *p) {
   char name[FS_SPILL_NAME_SIZE];
   struct stat st;
   struct fs_held held;
   if (fs_part_here(s, p)) {
     if (fstatat(s->d->spill_fd, fs_spill_name(p->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
-    return fs_source_unchanged(&st, &p->st) ? 0 : -EAGAIN;
+    return fs_same_contents(&st, &p->st) ? 0 : -EAGAIN;
   }
   fs_err err = fs_inside_hold(s->in, p->id, &held);
   if (err < 0) return fs_part_lost(err);
@@ -169,5 +163,5 @@ fs_err fs_source_same_parts(struct fs_source *s) {
 fs_err fs_source_same(struct fs_source *s) {
   struct stat now;
   if (fstat(s->fd, &now) < 0) return -errno;
-  return fs_source_unchanged(&now, &s->st) ? fs_source_same_parts(s) : -EAGAIN;
+  return fs_same_contents(&now, &s->st) ? fs_source_same_parts(s) : -EAGAIN;
 }

@@ -10,6 +10,7 @@
 
 #include "daemon/metadata/ns_priv.h"
 #include "daemon/replicas/replicas.h"
+#include "util/sys.h"
 
 #define FS_WORD_TRIES 60u   /* that were not answered */
 #define FS_COPY_RESTARTS 8u /* of one try to bring a file up to date */
@@ -337,10 +338,6 @@ static struct fs_copy *fs_copy_of(struct fs_daemon *d, struct fs_spill_file *f) 
   return c;
 }
 
-static bool fs_copy_same(struct timespec a, struct timespec b) {
-  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 /* Is what the partner has what the spill is? */
 static bool fs_copy_current(const struct fs_daemon *d, const struct fs_copy *c, bool sync) {
   char name[FS_SPILL_NAME_SIZE];
@@ -348,8 +345,7 @@ static bool fs_copy_current(const struct fs_daemon *d, const struct fs_copy *c, 
   if (c->active || c->queued || c->loose || c->rank != d->replicas->partner || (sync && !c->synced)) return false;
   if (c->listed.count > 0 || c->unlisted) return false;
   return fstatat(d->spill_fd, fs_spill_name(c->id, name), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-         st.st_size == c->st.st_size && fs_copy_same(st.st_mtim, c->st.st_mtim) &&
-         fs_copy_same(st.st_ctim, c->st.st_ctim);
+         fs_same_contents(&st, &c->st);
 }
 
 void fs_replicate(struct fs_daemon *d, uint64_t id, struct fs_replica_wish wish, fs_replicated *done, void *ctx) {

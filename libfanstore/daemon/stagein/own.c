@@ -107,12 +107,6 @@ fs_err fs_stagein_bytes(struct fs_stagein *in, int from, int to) {
   }
 }
 
-static bool fs_own_same(const struct stat *a, const struct stat *b) {
-  return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
-         a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 /* All of it, with its times and mode; -EAGAIN: it has changed meanwhile. */
 static fs_err fs_own_copy(const struct fs_owning *o, int to) {
   struct stat st, now;
@@ -126,7 +120,7 @@ static fs_err fs_own_copy(const struct fs_owning *o, int to) {
   if (err < 0) return err;
   struct timespec times[2] = {st.st_mtim, st.st_mtim};
   if (fstat(from, &now) < 0 || fchmod(to, st.st_mode & 07777) < 0 || futimens(to, times) < 0) return -errno;
-  return fs_own_same(&st, &now) ? 0 : -EAGAIN;
+  return fs_same_contents(&st, &now) ? 0 : -EAGAIN;
 }
 
 static fs_err fs_own_work(struct fs_io *io) {

@@ -329,8 +329,7 @@ bool fs_stageout_done(const struct fs_daemon *d, uint64_t id) {
   if (!f || f->busy || !f->staged.path || f->staged.open || f->again || f->removed) return false;
   if (s && s->changes != f->staged.changes) return false;
   return fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-         (uint64_t)st.st_size == f->staged.size && st.st_mtim.tv_sec == f->staged.mtime.tv_sec &&
-         st.st_mtim.tv_nsec == f->staged.mtime.tv_nsec;
+         (uint64_t)st.st_size == f->staged.size && fs_same_time(st.st_mtim, f->staged.mtime);
 }
 
 bool fs_stageout_held(const struct fs_daemon *d, uint64_t id) {

@@ -19,6 +19,7 @@
 
 #include "daemon/finish/finish.h"
 #include "daemon/outputs/source.h"
+#include "util/sys.h"
 
 /* What was copied, and where to. Changed by the thread while it is at work on it, else by the MPI thread. */
 struct fs_staged {
@@ -159,9 +160,6 @@ fs_err fs_stageout_clean_work(struct fs_io *io);
 fs_err fs_stageout_sync_work(struct fs_io *io);
 
 /* ---- there.c ---- */
-static inline bool fs_same_time(struct timespec a, struct timespec b) {
-  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
 static inline struct timespec fs_statx_time(struct statx_timestamp t) {
   return (struct timespec){.tv_sec = t.tv_sec, .tv_nsec = t.tv_nsec};
 }

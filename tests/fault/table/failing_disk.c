@@ -5,27 +5,12 @@
  * By seccomp, since the library makes its system calls itself. Children share their parent's filter and its watcher.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "watch.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
 #define LOCAL "/fanstore-node"
-
-static int listener;
-static sem_t ready;
 
 /* Is this one of the partitions of a disk that gives errors? */
 static int fails(const char *path) {
@@ -59,7 +44,7 @@ static int map_fails(unsigned pid, unsigned long at) {
 }
 
 /* What the kernel says of it, or 0. */
-static int answer(const struct seccomp_notif *q) {
+static int error_of(const struct seccomp_notif *q) {
   switch (q->data.nr) {
   case SYS_pread64:
     return fd_fails(q->pid, (int)q->data.args[0]) ? EIO : 0;
@@ -76,17 +61,12 @@ static void *watch(void *arg) {
   sem_wait(&ready);
   for (;;) {
     struct seccomp_notif q;
-    memset(&q, 0, sizeof(q));
-    if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &q) < 0) continue;
-    int err = answer(&q);
-    struct seccomp_notif_resp r = {.id = q.id, .error = -err, .flags = err ? 0 : SECCOMP_USER_NOTIF_FLAG_CONTINUE};
-    ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &r);
+    if (next(&q)) answer(q.id, error_of(&q));
   }
   return arg;
 }
 
 __attribute__((constructor)) static void begin(void) {
-#define ON(nr, what) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1), BPF_STMT(BPF_RET | BPF_K, what)
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
       ON(SYS_pread64, SECCOMP_RET_USER_NOTIF),
@@ -98,14 +78,7 @@ __attribute__((constructor)) static void begin(void) {
       ON(MADV_POPULATE_READ, SECCOMP_RET_USER_NOTIF),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
-  struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
-  pthread_t thread;
   if (!getenv("FAULTS_EIO") || getenv("FAULTS_EIO_WATCHED")) return;
   setenv("FAULTS_EIO_WATCHED", "1", 1);
-  sem_init(&ready, 0, 0);
-  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  if (pthread_create(&thread, NULL, watch, NULL) != 0) return; /* before the filter, which is not the watcher's then */
-  listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
-  if (listener < 0) perror("failing_disk: seccomp");
-  sem_post(&ready);
+  begin_watch(code, sizeof(code) / sizeof(code[0]));
 }
