@@ -156,11 +156,6 @@ uint64_t fs_names_subdirs(const struct fs_names *n, uint64_t dir) {
   return d ? d->subdirs : 0;
 }
 
-uint64_t fs_names_last_seq(const struct fs_names *n, uint64_t dir) {
-  const struct fs_names_dir *d = fs_names_dir_find(n, dir);
-  return d ? d->seq : 0;
-}
-
 void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t dir), void *ctx) {
   for (uint64_t i = 0; i <= n->dir_mask; i++) {
     for (const struct fs_names_dir *d = n->dir[i]; d; d = d->next) visit(ctx, d->id);

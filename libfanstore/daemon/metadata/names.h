@@ -34,9 +34,8 @@ void fs_names_drop_dir(struct fs_names *n, uint64_t dir);
 
 /* Memory that all of it takes, about. */
 uint64_t fs_names_bytes(const struct fs_names *n);
-/* Records of a directory; the number that it gave out last, which lasts until it is forgotten. */
+/* Records of a directory. */
 uint64_t fs_names_count(const struct fs_names *n, uint64_t dir);
-uint64_t fs_names_last_seq(const struct fs_names *n, uint64_t dir);
 /* The number of its records that are directories. */
 uint64_t fs_names_subdirs(const struct fs_names *n, uint64_t dir);
 /* The first record in the directory's order with a greater seq, or NULL. */
