@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/blocks/fetch.h"
 #include "daemon/core/inside.h"
 #include "daemon/finish/finish.h"
 #include "daemon/outputs/hold.h"
@@ -198,6 +199,9 @@ static const struct fs_module table[] = {
     {.name = "prefetch", .work = fs_prefetch_run},
     {.name = "listen", .start = fs_guard_listen},
 };
+
+const struct fs_block_source *const fs_block_sources[FS_BLOCKS_KINDS] = {
+    [FS_BLOCKS_DATASET] = &fs_dataset_blocks, [FS_BLOCKS_OUTPUT] = &fs_output_blocks};
 
 #define EACH(m) for (const struct fs_module *m = table; m < table + FS_ARRAY_LEN(table); m++)
 

@@ -95,9 +95,7 @@ libfanstore/daemon/outputs/spill.c daemon/replicas/replicas.h
 libfanstore/daemon/outputs/spill.c daemon/stagein/stagein.h
 libfanstore/daemon/outputs/spill_extents.c daemon/replicas/replicas.h
 libfanstore/daemon/outputs/spill_watch.c daemon/replicas/replicas.h
-# No source of blocks yet (resolve, route, read, done): fetch and serve know outputs and staged-in files.
-libfanstore/daemon/blocks/fetch.c daemon/outputs/hold.h
-libfanstore/daemon/blocks/fetch.c daemon/replicas/replicas.h
+# Serving has no source of blocks yet (read): it knows staged-in files.
 libfanstore/daemon/blocks/serve.c daemon/stagein/stagein.h
 # Structures of one folder inside those of a lower one.
 libfanstore/daemon/daemon.h daemon/blocks/partitions.h
