@@ -30,6 +30,8 @@ struct fs_module {
   void (*timers)(struct fs_daemon *d);
   /* True while the part waits for an answer of another node: the loop sleeps less then. */
   bool (*busy)(const struct fs_daemon *d);
+  /* Messages of other nodes that the part threw away, also before `start`. */
+  uint64_t (*dropped)(const struct fs_daemon *d);
   /* The client has gone and its memory is about to be freed. */
   void (*client_gone)(struct fs_daemon *d, struct fs_client *c);
   /* The set of nodes that are members has changed (metadata/members.h). */
@@ -52,6 +54,7 @@ fs_err fs_modules_start(struct fs_daemon *d, const char **which);
 /* One round: work, timers, look. Returns how much was done. */
 int fs_modules_run(struct fs_daemon *d);
 bool fs_modules_busy(const struct fs_daemon *d);
+uint64_t fs_modules_dropped(const struct fs_daemon *d);
 void fs_modules_client_gone(struct fs_daemon *d, struct fs_client *c);
 void fs_modules_members(struct fs_daemon *d);
 void fs_modules_published(struct fs_daemon *d, uint64_t id);

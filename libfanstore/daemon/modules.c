@@ -159,6 +159,7 @@ static const struct fs_module table[] = {
      .look = names_look,
      .timers = fs_service_timers,
      .busy = fs_service_busy,
+     .dropped = fs_service_lost,
      .members = fs_service_members},
     {.name = "files", .start = fs_spill_new, .timers = files_timers, .members = files_members},
     {.name = "relays", .start = fs_relays_new, .timers = fs_relay_timers},
@@ -235,6 +236,12 @@ int fs_modules_run(struct fs_daemon *d) {
 bool fs_modules_busy(const struct fs_daemon *d) {
   EACH(m) if (m->busy && m->busy(d)) return true;
   return false;
+}
+
+uint64_t fs_modules_dropped(const struct fs_daemon *d) {
+  uint64_t n = 0;
+  EACH(m) if (m->dropped) n += m->dropped(d);
+  return n;
 }
 
 void fs_modules_client_gone(struct fs_daemon *d, struct fs_client *c) {

@@ -85,9 +85,8 @@ libfanstore/client/real/shadow.c client/files/files.h
 # The table of mounts, which descriptors look at, is in client/path.
 libfanstore/client/fd/fdtab.c client/path/mounts.h
 libfanstore/client/fd/slot.c client/path/mounts.h
-# Not in the table of modules (daemon/modules.c): who is a member, what was dropped, replication.
+# Not in the table of modules (daemon/modules.c): who is a member, replication.
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
-libfanstore/daemon/core/ctl.c daemon/metadata/ns_net.h
 libfanstore/daemon/outputs/boxes.c daemon/replicas/replicas.h
 # Replicas come before a publication, and staged-in files answer for their home: outputs ask both by name.
 libfanstore/daemon/outputs/relay.c daemon/replicas/replicas.h
