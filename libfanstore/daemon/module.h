@@ -14,6 +14,8 @@
 
 #include "daemon/daemon.h"
 
+struct fs_spill_file;
+
 struct fs_module {
   const char *name; /* of messages */
   /* Before the launcher's placement: directories that the part needs. On an error `why` says which. */
@@ -28,10 +30,17 @@ struct fs_module {
   void (*timers)(struct fs_daemon *d);
   /* True while the part waits for an answer of another node: the loop sleeps less then. */
   bool (*busy)(const struct fs_daemon *d);
+  /* Messages of other nodes that the part threw away, also before `start`. */
+  uint64_t (*dropped)(const struct fs_daemon *d);
   /* The client has gone and its memory is about to be freed. */
   void (*client_gone)(struct fs_daemon *d, struct fs_client *c);
   /* The set of nodes that are members has changed (metadata/members.h). */
   void (*members)(struct fs_daemon *d);
+  /* Events of outputs whose home this node is. What an output is now was published to the other nodes; the output
+     has lost its last name; this node has become the home of an output of another node. */
+  void (*published)(struct fs_daemon *d, uint64_t id);
+  void (*removed)(struct fs_daemon *d, uint64_t id);
+  void (*adopted)(struct fs_daemon *d, const struct fs_spill_file *f);
   /* A line of the launcher's (ipc/control.h), also before `start`. True: it was for this part. */
   bool (*obey)(struct fs_daemon *d, const struct fs_control *line);
   /* The end, before the run directory goes, also if the part was never opened or started. status: what the process
@@ -45,8 +54,12 @@ fs_err fs_modules_start(struct fs_daemon *d, const char **which);
 /* One round: work, timers, look. Returns how much was done. */
 int fs_modules_run(struct fs_daemon *d);
 bool fs_modules_busy(const struct fs_daemon *d);
+uint64_t fs_modules_dropped(const struct fs_daemon *d);
 void fs_modules_client_gone(struct fs_daemon *d, struct fs_client *c);
 void fs_modules_members(struct fs_daemon *d);
+void fs_modules_published(struct fs_daemon *d, uint64_t id);
+void fs_modules_removed(struct fs_daemon *d, uint64_t id);
+void fs_modules_adopted(struct fs_daemon *d, const struct fs_spill_file *f);
 bool fs_modules_obey(struct fs_daemon *d, const struct fs_control *line);
 void fs_modules_leave(struct fs_daemon *d, int status);
 

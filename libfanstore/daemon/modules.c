@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The table of a daemon's parts (module.h), and its walks. Called by the loop, and by lower layers
- * for what concerns parts that they do not know: a client that has gone, a change of members, a line
- * of the launcher's, the end.
+ * for what concerns parts that they do not know: a client that has gone, a change of members, an event
+ * of an output, a line of the launcher's, the end.
  */
 #include "daemon/module.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/blocks/fetch.h"
 #include "daemon/core/inside.h"
 #include "daemon/finish/finish.h"
 #include "daemon/outputs/hold.h"
@@ -158,6 +159,7 @@ static const struct fs_module table[] = {
      .look = names_look,
      .timers = fs_service_timers,
      .busy = fs_service_busy,
+     .dropped = fs_service_lost,
      .members = fs_service_members},
     {.name = "files", .start = fs_spill_new, .timers = files_timers, .members = files_members},
     {.name = "relays", .start = fs_relays_new, .timers = fs_relay_timers},
@@ -169,6 +171,8 @@ static const struct fs_module table[] = {
      .open = fs_stageout_open,
      .start = fs_stageout_start,
      .timers = fs_stageout_timers,
+     .published = fs_stageout_touch,
+     .removed = fs_stageout_removed,
      .obey = stageout_obey},
     {.name = "stage-in",
      .open = fs_stagein_open,
@@ -183,7 +187,11 @@ static const struct fs_module table[] = {
      .timers = fs_replicas_timers,
      .busy = fs_replicas_busy,
      .members = fs_replicas_members},
-    {.name = "finish", .timers = fs_outputs_timers, .obey = finish_obey, .leave = finish_leave},
+    {.name = "finish",
+     .timers = fs_outputs_timers,
+     .adopted = fs_outputs_adopted,
+     .obey = finish_obey,
+     .leave = finish_leave},
     {.name = "in place", .leave = in_place_leave},
     {.name = "left", .start = left_start, .timers = fs_left_timers, .leave = left_leave},
     {.name = "space", .start = fs_space_start},
@@ -192,6 +200,9 @@ static const struct fs_module table[] = {
     {.name = "prefetch", .work = fs_prefetch_run},
     {.name = "listen", .start = fs_guard_listen},
 };
+
+const struct fs_block_source *const fs_block_sources[FS_BLOCKS_KINDS] = {
+    [FS_BLOCKS_DATASET] = &fs_dataset_blocks, [FS_BLOCKS_OUTPUT] = &fs_output_blocks};
 
 #define EACH(m) for (const struct fs_module *m = table; m < table + FS_ARRAY_LEN(table); m++)
 
@@ -227,12 +238,30 @@ bool fs_modules_busy(const struct fs_daemon *d) {
   return false;
 }
 
+uint64_t fs_modules_dropped(const struct fs_daemon *d) {
+  uint64_t n = 0;
+  EACH(m) if (m->dropped) n += m->dropped(d);
+  return n;
+}
+
 void fs_modules_client_gone(struct fs_daemon *d, struct fs_client *c) {
   EACH(m) if (m->client_gone) m->client_gone(d, c);
 }
 
 void fs_modules_members(struct fs_daemon *d) {
   EACH(m) if (m->members) m->members(d);
+}
+
+void fs_modules_published(struct fs_daemon *d, uint64_t id) {
+  EACH(m) if (m->published) m->published(d, id);
+}
+
+void fs_modules_removed(struct fs_daemon *d, uint64_t id) {
+  EACH(m) if (m->removed) m->removed(d, id);
+}
+
+void fs_modules_adopted(struct fs_daemon *d, const struct fs_spill_file *f) {
+  EACH(m) if (m->adopted) m->adopted(d, f);
 }
 
 bool fs_modules_obey(struct fs_daemon *d, const struct fs_control *line) {

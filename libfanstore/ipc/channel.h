@@ -3,7 +3,7 @@
  * The slot protocol of a channel, for requests and for calls about names: how the client claims,
  * posts, gives up and frees a slot, and how the daemon takes, answers and frees it. The caller
  * fills a slot before it posts it, and writes the answer before it gives it.
- * docs/shared-memory.md has the argument ("Requests"), tests/model/slots.pml the model.
+ * docs/internals/shared-memory.md has the argument ("Requests"), tests/model/slots.pml the model.
  */
 #ifndef FS_IPC_CHANNEL_H
 #define FS_IPC_CHANNEL_H

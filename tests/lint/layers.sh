@@ -85,22 +85,16 @@ libfanstore/client/real/shadow.c client/files/files.h
 # The table of mounts, which descriptors look at, is in client/path.
 libfanstore/client/fd/fdtab.c client/path/mounts.h
 libfanstore/client/fd/slot.c client/path/mounts.h
-# Not in the table of modules (daemon/modules.c): who is a member, what was dropped, what is settled, replication.
+# Not in the table of modules (daemon/modules.c): who is a member, replication.
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
-libfanstore/daemon/core/ctl.c daemon/metadata/ns_net.h
 libfanstore/daemon/outputs/boxes.c daemon/replicas/replicas.h
-libfanstore/daemon/stageout/stageout.c daemon/stagein/stagein.h
-# No events of outputs yet (published, removed, adopted): they tell replicas, stageout and stagein by name.
-libfanstore/daemon/outputs/hold.c daemon/replicas/replicas.h
+# Replicas come before a publication, and staged-in files answer for their home: outputs ask both by name.
 libfanstore/daemon/outputs/relay.c daemon/replicas/replicas.h
 libfanstore/daemon/outputs/spill.c daemon/replicas/replicas.h
 libfanstore/daemon/outputs/spill.c daemon/stagein/stagein.h
-libfanstore/daemon/outputs/spill.c daemon/stageout/stageout.h
 libfanstore/daemon/outputs/spill_extents.c daemon/replicas/replicas.h
 libfanstore/daemon/outputs/spill_watch.c daemon/replicas/replicas.h
-# No source of blocks yet (resolve, route, read, done): fetch and serve know outputs and staged-in files.
-libfanstore/daemon/blocks/fetch.c daemon/outputs/hold.h
-libfanstore/daemon/blocks/fetch.c daemon/replicas/replicas.h
+# Serving has no source of blocks yet (read): it knows staged-in files.
 libfanstore/daemon/blocks/serve.c daemon/stagein/stagein.h
 # Structures of one folder inside those of a lower one.
 libfanstore/daemon/daemon.h daemon/blocks/partitions.h

@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-#include "daemon/outputs/hold.h"
-#include "daemon/replicas/replicas.h"
 #include "util/util.h"
 
 #define FS_TRIED_LOCAL (1u << 31)
@@ -84,17 +82,6 @@ static void fs_fetch_local(struct fs_daemon *d, struct fs_fetch *f) {
 
 /* ---- the life of a fetch ---- */
 
-/* An output file's block has one place: its home. */
-static void fs_fetch_route_home(struct fs_daemon *d, struct fs_fetch *f) {
-  uint32_t home = fs_home_of(d, f->file);
-  if (f->tried != 0 || !fs_peer_usable(d, home)) {
-    fs_fetch_finish(d, f, -EREMOTEIO, 0);
-    return;
-  }
-  f->tried = 1;
-  fs_peer_enqueue(d, home, f);
-}
-
 /* Another owner that is `good`: false if there is none. */
 static bool fs_fetch_ask(struct fs_daemon *d, struct fs_fetch *f, bool (*good)(const struct fs_daemon *, uint32_t)) {
   const struct fs_placement *p = fs_fetch_place(d, f);
@@ -107,11 +94,7 @@ static bool fs_fetch_ask(struct fs_daemon *d, struct fs_fetch *f, bool (*good)(c
   return false;
 }
 
-void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f) {
-  if (f->file != 0) {
-    fs_fetch_route_home(d, f);
-    return;
-  }
+static void fs_dataset_route(struct fs_daemon *d, struct fs_fetch *f) {
   const struct fs_placement *p = fs_fetch_place(d, f);
   if (!(f->tried & FS_TRIED_LOCAL)) {
     f->tried |= FS_TRIED_LOCAL;
@@ -124,6 +107,30 @@ void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f) {
   fs_fetch_finish(d, f, -EREMOTEIO, 0);
 }
 
+static fs_err fs_dataset_resolve(const struct fs_daemon *d, uint64_t key, struct fs_block *b) {
+  uint32_t dataset = FS_CACHE_KEY_DATASET(key);
+  if (dataset >= d->datasets || FS_CACHE_KEY(dataset, FS_CACHE_KEY_BLOCK(key)) != key) return -EINVAL;
+  const struct fs_dataset *ds = &d->data[dataset];
+  fs_err err = fs_index_block_by_key(&ds->stage.index, FS_CACHE_KEY_BLOCK(key), b);
+  if (err < 0) return err;
+  if (b->partition >= ds->partitions || b->stored_len == 0 || b->stored_len > ds->max_stored) return -EINVAL;
+  return 0;
+}
+
+const struct fs_block_source fs_dataset_blocks = {.resolve = fs_dataset_resolve, .route = fs_dataset_route};
+
+static const struct fs_block_source *fs_fetch_source(uint64_t key) {
+  return fs_block_sources[FS_KEY_OF_OUT(key) ? FS_BLOCKS_OUTPUT : FS_BLOCKS_DATASET];
+}
+
+static fs_err fs_fetch_resolve(const struct fs_daemon *d, uint64_t key, struct fs_block *b) {
+  return fs_fetch_source(key)->resolve(d, key, b);
+}
+
+void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f) {
+  fs_fetch_source(f->key)->route(d, f);
+}
+
 static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const struct fs_block *b) {
   struct fs_fetcher *t = d->fetcher;
   struct fs_chain *link = fs_chain_pop(&t->free_fetches);
@@ -134,12 +141,6 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
   f->dataset = FS_CACHE_KEY_DATASET(key);
   f->block = *b;
   f->file = 0;
-  if (FS_KEY_OF_OUT(key)) {
-    const struct fs_handle *h = fs_holds_find(d, FS_OUT_KEY_HANDLE(key));
-    f->file = h->id;
-    f->list = h->list;
-    fs_holds_fetch(d, FS_OUT_KEY_HANDLE(key), true);
-  }
   f->tried = 0;
   f->ahead = f->patient = false;
   f->started = d->now;
@@ -149,28 +150,9 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
   struct fs_fetch **bucket = fs_fetch_bucket(t, f->key);
   f->hash_next = *bucket;
   *bucket = f;
+  const struct fs_block_source *source = fs_fetch_source(key);
+  if (source->begin) source->begin(d, f);
   return f;
-}
-
-/* Of an output file's: as it was when the client's handle was given. */
-static fs_err fs_fetch_resolve_output(const struct fs_daemon *d, uint64_t key, struct fs_block *b) {
-  const struct fs_handle *h = fs_holds_find(d, FS_OUT_KEY_HANDLE(key));
-  uint64_t most = FS_OUT_KEY_BYTES(key), offset = FS_OUT_KEY_BLOCK(key) * most;
-  if (!h || offset >= h->size) return -EINVAL;
-  *b = (struct fs_block){.offset = offset, .stored_len = (uint32_t)FS_MIN(h->size - offset, most)};
-  return 0;
-}
-
-/* The block of a client's key, or -EINVAL. */
-static fs_err fs_fetch_resolve(struct fs_daemon *d, uint64_t key, struct fs_block *b) {
-  uint32_t dataset = FS_CACHE_KEY_DATASET(key);
-  if (FS_KEY_OF_OUT(key)) return fs_fetch_resolve_output(d, key, b);
-  if (dataset >= d->datasets || FS_CACHE_KEY(dataset, FS_CACHE_KEY_BLOCK(key)) != key) return -EINVAL;
-  const struct fs_dataset *ds = &d->data[dataset];
-  fs_err err = fs_index_block_by_key(&ds->stage.index, FS_CACHE_KEY_BLOCK(key), b);
-  if (err < 0) return err;
-  if (b->partition >= ds->partitions || b->stored_len == 0 || b->stored_len > ds->max_stored) return -EINVAL;
-  return 0;
 }
 
 void fs_fetch_request(struct fs_daemon *d, struct fs_waiter *w) {
@@ -220,7 +202,8 @@ static void fs_fetch_free(struct fs_fetcher *t, struct fs_fetch *f) {
   struct fs_fetch **at = fs_fetch_bucket(t, f->key);
   while (*at != f) at = &(*at)->hash_next;
   *at = f->hash_next;
-  if (f->file != 0) fs_holds_fetch(f->d, FS_OUT_KEY_HANDLE(f->key), false);
+  const struct fs_block_source *source = fs_fetch_source(f->key);
+  if (source->done) source->done(f->d, f);
   t->live--;
   if (f->ahead) {
     t->ahead--;

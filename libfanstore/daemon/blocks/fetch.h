@@ -46,6 +46,21 @@ struct fs_fetch {
   uint32_t line;
 };
 
+/* Where blocks come from, by the kind of the client's key. The MPI thread calls all functions. */
+struct fs_block_source {
+  /* Fills in the block of a client's key, or returns -EINVAL. */
+  fs_err (*resolve)(const struct fs_daemon *d, uint64_t key, struct fs_block *b);
+  /* A fetch of a resolved key begins; it is over. NULL: the source does not want to know. */
+  void (*begin)(struct fs_daemon *d, struct fs_fetch *f);
+  void (*done)(struct fs_daemon *d, struct fs_fetch *f);
+  /* Looks for the next place to ask for the block, or ends the fetch with an error. */
+  void (*route)(struct fs_daemon *d, struct fs_fetch *f);
+};
+/* modules.c has the table. */
+enum fs_block_kind { FS_BLOCKS_DATASET, FS_BLOCKS_OUTPUT, FS_BLOCKS_KINDS };
+extern const struct fs_block_source *const fs_block_sources[FS_BLOCKS_KINDS];
+extern const struct fs_block_source fs_dataset_blocks; /* fetch.c */
+
 struct fs_exchange {
   struct fs_net_op send, recv;
   struct fs_chain chain; /* free list, or in flight; in neither when overdue */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/daemon.h"
-#include "daemon/metadata/ns_net.h"
+#include "daemon/module.h"
 #include "ipc/node.h"
 #include "util/sys.h"
 
@@ -42,7 +42,7 @@ static void fs_ctl_dataset(struct fs_ctl_dataset *c, const struct fs_dataset *ds
 }
 
 uint64_t fs_ctl_dropped(const struct fs_daemon *d) {
-  return d->count.dropped + (d->ns ? fs_ns_dropped(d->ns) : 0) + (d->ns_net ? fs_ns_net_dropped(d->ns_net) : 0);
+  return d->count.dropped + fs_modules_dropped(d);
 }
 
 static void fs_ctl_counters(struct fs_daemon *d) {

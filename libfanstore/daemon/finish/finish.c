@@ -12,6 +12,7 @@
 #include "daemon/outputs/outpath.h"
 #include "daemon/outputs/relay.h"
 #include "daemon/outputs/spill.h"
+#include "daemon/stagein/stagein.h"
 #include "daemon/stageout/stageout.h"
 
 #define FS_OUTPUTS_FLIGHT 64u   /* paths being asked for, files being moved; */
@@ -375,7 +376,9 @@ static bool fs_outputs_synced(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   fs_err err = 0;
   if (!o->stage) return true;
-  if (!fs_stageout_sync(d, o->staged > 0, &err)) return false;
+  bool settled =
+      atomic_load(&d->stageout->cancelled) || (fs_stageout_removed_all(d->stageout) && fs_stagein_settled(d));
+  if (!settled || !fs_stageout_sync(d, o->staged > 0, &err)) return false;
   if (err < 0) fs_outputs_failed(o, err);
   return true;
 }

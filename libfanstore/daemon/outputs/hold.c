@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "daemon/metadata/ns.h"
-#include "daemon/replicas/replicas.h"
+#include "daemon/outputs/spill.h"
 
 #define FS_HOLD_CHAINS 4096u
 #define FS_CLIENT_CHAINS 256u

@@ -21,4 +21,7 @@ void fs_holds_forget(struct fs_daemon *d, struct fs_client *c);
 const struct fs_handle *fs_holds_find(const struct fs_daemon *d, uint32_t handle);
 void fs_holds_fetch(struct fs_daemon *d, uint32_t handle, bool begins);
 
+/* ---- blocks.c ---- */
+extern const struct fs_block_source fs_output_blocks;
+
 #endif

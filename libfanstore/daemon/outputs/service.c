@@ -104,3 +104,7 @@ void fs_service_members(struct fs_daemon *d) {
   fs_ctl_mark_all(d);
   atomic_fetch_or(&d->ctl->tree, FS_TREE_UNKNOWN);
 }
+
+uint64_t fs_service_lost(const struct fs_daemon *d) {
+  return (d->ns ? fs_ns_dropped(d->ns) : 0) + (d->ns_net ? fs_ns_net_dropped(d->ns_net) : 0);
+}

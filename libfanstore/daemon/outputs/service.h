@@ -14,5 +14,6 @@ bool fs_service_busy(const struct fs_daemon *d);
 void fs_service_flush(const struct fs_daemon *d, bool all);
 /* The node is no member any more: nobody tells it of marks and trees. */
 void fs_service_members(struct fs_daemon *d);
+uint64_t fs_service_lost(const struct fs_daemon *d); /* messages about names */
 
 #endif

@@ -5,10 +5,10 @@
  */
 #include "daemon/outputs/spill.h"
 
+#include "daemon/module.h"
 #include "daemon/outputs/node_part.h"
 #include "daemon/replicas/replicas.h"
 #include "daemon/stagein/stagein.h"
-#include "daemon/stageout/stageout.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -118,7 +118,6 @@ bool fs_spill_staged(struct fs_daemon *d, uint64_t id, uint64_t dir, const struc
   f->mtime = st->st_mtim.tv_sec;
   f->mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
   f->mode = st->st_mode & (S_IFMT | 07777);
-  if (d->stageout && !d->stageout->held) fs_stageout_touch(d, id);
   return true;
 }
 
@@ -136,7 +135,7 @@ void fs_spill_published(struct fs_daemon *d, const struct fs_call_publish *c, bo
   f->mtime_ns = c->mtime_ns;
   f->mode = S_IFREG | (c->mode & 07777);
   if (f->told) f->told->loose = true; /* written through a mapping, say */
-  fs_stageout_touch(d, c->id);
+  fs_modules_published(d, c->id);
 }
 
 void fs_spill_again(struct fs_daemon *d, struct fs_spill_file *f) {
@@ -161,7 +160,7 @@ void fs_spill_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t pub
   f->dir = dir;
   f->mode = mode;
   d->spill_files->published = FS_MAX(d->spill_files->published, published + FS_SPILL_ADOPTED);
-  fs_outputs_adopted(d, f);
+  fs_modules_adopted(d, f);
   fs_spill_again(d, f);
 }
 
@@ -217,7 +216,7 @@ static void fs_spill_drop(struct fs_daemon *d, uint64_t id, bool soon) {
     fs_replica_drop(d, id);
     return;
   }
-  fs_stageout_removed(d, id);
+  fs_modules_removed(d, id);
   if (f && f->told && f->told->holding > 0)
     f->removed = true;
   else if (!f || !f->gone)

@@ -119,6 +119,10 @@ fs_err fs_spill_holder(struct fs_daemon *d, struct fs_spill_file *f, uint32_t ra
 /* This rank has a part of it, whatever becomes of the list. */
 fs_err fs_spill_writer(struct fs_daemon *d, struct fs_spill_file *f, uint32_t rank);
 bool fs_spill_writes(const struct fs_daemon *d, const struct fs_spill_file *f, uint32_t rank);
+/* The rank that has a file's bytes. */
+static inline uint32_t fs_home_of(const struct fs_daemon *d, uint64_t id) {
+  return d->replicas ? fs_ns_home(d->ns, id) : FS_OUT_ID_RANK(id);
+}
 /* Is this one of this node's files? */
 bool fs_spill_mine(const struct fs_daemon *d, uint64_t id);
 

@@ -146,10 +146,6 @@ void fs_replicas_timers(struct fs_daemon *d);
 void fs_replicas_members(struct fs_daemon *d);
 bool fs_replicas_busy(const struct fs_daemon *d);
 int fs_replicas_reap(struct fs_daemon *d); /* what its threads have done; how much */
-/* The rank that has a file's bytes. */
-static inline uint32_t fs_home_of(const struct fs_daemon *d, uint64_t id) {
-  return d->replicas ? fs_ns_home(d->ns, id) : FS_OUT_ID_RANK(id);
-}
 
 /* ---- send.c ---- */
 /* What the file is now is with the partner when done is called: 0, also where there is none or the file has gone. */

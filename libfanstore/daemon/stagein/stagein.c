@@ -97,7 +97,10 @@ static fs_err fs_in_link(struct fs_in_item *item) {
   if (symlinkat(target, d->spill_fd, name) < 0) return -errno;
   if (fs_spill_staged(d, item->id, item->dir->id, &item->st)) {
     snprintf(target, sizeof(target), "%s%s%s", dir, dir[0] != '\0' ? "/" : "", item->name);
-    if (in->held_fd >= 0) fs_stageout_there(d, item->id, target, &item->st);
+    if (in->held_fd >= 0)
+      fs_stageout_there(d, item->id, target, &item->st);
+    else
+      fs_stageout_touch(d, item->id);
     return 0;
   }
   (void)unlinkat(d->spill_fd, name, 0);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "daemon/metadata/ns.h"
-#include "daemon/stagein/stagein.h"
 #include "daemon/stageout/inplace.h"
 
 #define FS_STAGEOUT_FIRST 1024u /* chains of a new table */
@@ -283,7 +282,7 @@ static void fs_stageout_synced(struct fs_io *io) {
 }
 
 /* All that has a name has its copy: what was removed goes, without a question. */
-static bool fs_stageout_removed_all(struct fs_stageout *o) {
+bool fs_stageout_removed_all(struct fs_stageout *o) {
   struct fs_chain *lists[] = {&o->due, &o->retry};
   o->ending = true;
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) {
@@ -300,7 +299,6 @@ bool fs_stageout_sync(struct fs_daemon *d, bool named, fs_err *err) {
   struct fs_stageout *o = d->stageout;
   bool cancelled = atomic_load(&o->cancelled);
   *err = 0;
-  if (!cancelled && (!fs_stageout_removed_all(o) || !fs_stagein_settled(d))) return false;
   if (!o->syncing && !cancelled) {
     o->syncing = true;
     o->named = named;

@@ -19,6 +19,7 @@
 
 #include "daemon/finish/finish.h"
 #include "daemon/outputs/source.h"
+#include "daemon/outputs/spill.h"
 #include "util/sys.h"
 
 /* What was copied, and where to. Changed by the thread while it is at work on it, else by the MPI thread. */
@@ -129,7 +130,9 @@ void fs_stageout_there(struct fs_daemon *d, uint64_t id, const char *path, const
 void fs_stageout_timers(struct fs_daemon *d);
 /* At the end: now, a few times if it must be. */
 void fs_stageout_last(struct fs_daemon *d, const struct fs_output *o, void (*done)(void *ctx, fs_err err), void *ctx);
-/* At the very end: the new names, if there are any, all at once on the disk; and the logs put in order. True when that
+/* Returns true once the copies of all removed files are gone. At the very end; call until it is true. */
+bool fs_stageout_removed_all(struct fs_stageout *o);
+/* After that: the new names, if there are any, all at once on the disk; and the logs put in order. True when that
    is done, or cannot be: *err. */
 bool fs_stageout_sync(struct fs_daemon *d, bool named, fs_err *err);
 /* Is what the file is now there, as far as is known? */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Outputs as a source of blocks (blocks/fetch.h): the contents that a client holds, read from the file's home. Called
+ * by blocks/fetch.c through the table in modules.c, in the MPI thread.
+ */
+#include "daemon/blocks/fetch.h"
+#include "daemon/outputs/hold.h"
+#include "daemon/outputs/spill.h"
+#include "util/util.h"
+
+/* The block is that of the contents at the time when the client got its handle. */
+static fs_err fs_output_resolve(const struct fs_daemon *d, uint64_t key, struct fs_block *b) {
+  const struct fs_handle *h = fs_holds_find(d, FS_OUT_KEY_HANDLE(key));
+  uint64_t most = FS_OUT_KEY_BYTES(key), offset = FS_OUT_KEY_BLOCK(key) * most;
+  if (!h || offset >= h->size) return -EINVAL;
+  *b = (struct fs_block){.offset = offset, .stored_len = (uint32_t)FS_MIN(h->size - offset, most)};
+  return 0;
+}
+
+static void fs_output_begin(struct fs_daemon *d, struct fs_fetch *f) {
+  const struct fs_handle *h = fs_holds_find(d, FS_OUT_KEY_HANDLE(f->key));
+  f->file = h->id;
+  f->list = h->list;
+  fs_holds_fetch(d, FS_OUT_KEY_HANDLE(f->key), true);
+}
+
+static void fs_output_done(struct fs_daemon *d, struct fs_fetch *f) {
+  fs_holds_fetch(d, FS_OUT_KEY_HANDLE(f->key), false);
+}
+
+/* The block has one place: the file's home. */
+static void fs_output_route(struct fs_daemon *d, struct fs_fetch *f) {
+  uint32_t home = fs_home_of(d, f->file);
+  if (f->tried != 0 || !fs_peer_usable(d, home)) {
+    fs_fetch_finish(d, f, -EREMOTEIO, 0);
+    return;
+  }
+  f->tried = 1;
+  fs_peer_enqueue(d, home, f);
+}
+
+const struct fs_block_source fs_output_blocks = {
+    .resolve = fs_output_resolve, .begin = fs_output_begin, .done = fs_output_done, .route = fs_output_route};
