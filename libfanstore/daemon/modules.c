@@ -59,7 +59,6 @@ static void files_timers(struct fs_daemon *d) {
   fs_lists_timers(d);
   fs_spill_timers(d);
   fs_spill_drop_timers(d);
-  fs_spill_set_timers(d);
 }
 
 static void files_members(struct fs_daemon *d) {

@@ -86,9 +86,6 @@ fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, ui
 
 /* ---- parts.c ---- */
 
-/* What home's list of parts is now. */
-fs_err fs_out_listed(uint32_t entry, struct fs_listed *now);
-
 /* n bytes at off, all of them before the end of the file, from wherever they are. -ESTALE: its list is another one. */
 fs_ssize fs_out_read_parts(uint32_t entry, struct fs_out_whole *w, void *buf, size_t n, uint64_t off);
 

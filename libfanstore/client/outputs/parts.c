@@ -41,7 +41,8 @@ static fs_err ask_window(uint32_t entry, uint64_t off, struct window *w) {
   return err;
 }
 
-fs_err fs_out_listed(uint32_t entry, struct fs_listed *now) {
+/* What home's list of parts is now. */
+static fs_err ask_list(uint32_t entry, struct fs_listed *now) {
   struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .extents = {.id = fs_out_id(entry), .off = INT64_MAX}};
   size_t got;
   fs_err err = fs_names_call(&c, "", "", now, sizeof(*now), &got);
@@ -192,8 +193,7 @@ static fs_ssize read_own(const struct fs_node *node, uint32_t entry, const struc
 static bool still_own(const struct fs_node *node, uint32_t entry, const struct fs_out_whole *w, uint64_t word) {
   struct fs_listed now;
   if (atomic_load(&node->ctl->lists) == word && !(word & FS_LISTS_UNKNOWN)) return true;
-  return w->any || !fs_out_home_here(node, fs_out_id(entry)) ||
-         (fs_out_listed(entry, &now) == 0 && now.list == w->list);
+  return w->any || !fs_out_home_here(node, fs_out_id(entry)) || (ask_list(entry, &now) == 0 && now.list == w->list);
 }
 
 fs_ssize fs_out_read_parts(uint32_t entry, struct fs_out_whole *w, void *buf, size_t n, uint64_t off) {

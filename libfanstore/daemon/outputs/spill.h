@@ -177,9 +177,6 @@ void fs_spill_drop_parts(struct fs_daemon *d, struct fs_spill_file *f);
 void fs_spill_set(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
 /* Its spill is being cut, and its list of parts will be: the one does not go with the other now. */
 bool fs_spill_cutting(const struct fs_daemon *d, const struct fs_spill_file *f);
-/* Who is turned away because of that comes again, and in before the next cut. */
-void fs_spill_let_in(struct fs_daemon *d, struct fs_spill_file *f);
-void fs_spill_set_timers(struct fs_daemon *d);
 
 /* ---- spill_watch.c ---- */
 void fs_spill_watch(struct fs_daemon *d);
