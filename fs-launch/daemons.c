@@ -227,7 +227,7 @@ int fs_daemons_wait(struct fs_launch *l, size_t flag, void (*show)(struct fs_lau
   return status;
 }
 
-/* Nodes on one host share its file system. A little room is left for the cache's spill and for others. */
+/* Nodes on one host share its file system. A little room is left for the cache's backing file and for others. */
 static void rooms(const struct fs_launch *l, uint32_t *group, uint64_t *room) {
   uint64_t index = 0;
   for (unsigned d = 0; d < l->opt.datasets; d++) index += l->dataset[d].index.map_size;

@@ -53,7 +53,7 @@ static void guard_main(const struct fs_launch *l, int fd) {
   fs_job_end(l->job, l->run, false);
   guard_wait(pid[0], FS_GUARD_WAIT_MS);
   fs_job_end(l->job, l->run, true);
-  fs_spills_remove(l->local_dir, !l->opt.local_dir, l->job, false);
+  fs_backing_files_remove(l->local_dir, !l->opt.local_dir, l->job, false);
   fs_fragments_remove(l->local_dir, !l->opt.local_dir, true, false);
   for (int i = 0; i < 2; i++) fs_session_remove(pid[i]);
   fs_run_remove(l->run);

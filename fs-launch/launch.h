@@ -97,7 +97,7 @@ struct fs_launch_outputs {
   uint64_t gone;       /* with their nodes */
   bool missing;        /* some that should have been kept or copied were on a node that is gone, or may have been */
   bool any;            /* a daemon has reported one, or they were staged in */
-  bool unsaved;        /* some may be neither saved nor dropped: they stay in the spill directories */
+  bool unsaved;        /* some may be neither saved nor dropped: they stay in the backing directories */
   char kept[PATH_MAX]; /* where */
   struct fs_launch_output {
     uint32_t rank;
@@ -313,9 +313,9 @@ void fs_outputs_tell(const struct fs_launch *l, FILE *out);
 /* All nodes' failures for the reason of number `at`, unless an earlier one has the same. */
 bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_launch_failure *sum);
 
-/* spills.c: of a job that has ended; all: with outputs, which are saved or dropped. by_default: also in local.XXXXXX
+/* backing.c: of a job that has ended; all: with outputs, which are saved or dropped. by_default: also in local.XXXXXX
    (util/own.h) */
-void fs_spills_remove(const char *local, bool by_default, const char *job, bool all);
+void fs_backing_files_remove(const char *local, bool by_default, const char *job, bool all);
 /* Of copies that nobody makes any more; wait: their maker may have been killed this moment. Also removes what jobs that
    are over have left in memory. */
 void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell);

@@ -92,7 +92,7 @@ static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_contr
 }
 
 /* A node has what another one's programs wrote; it may have been done with its own. */
-static void on_heir(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
+static void on_successor(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
   uint64_t of = l->nodes, pending = 0;
   fs_control_get_u64(c, "of", &of);
   fs_control_get_u64(c, "pending", &pending);
@@ -108,18 +108,18 @@ void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_cont
   if (strcmp(c->verb, "output") == 0) on_output(l, rank, c);
   if (strcmp(c->verb, "failed") == 0) on_failed(l, rank, c);
   if (strcmp(c->verb, "outputs") == 0) on_outputs(l, rank, c);
-  if (strcmp(c->verb, "heir") == 0) on_heir(l, rank, c);
+  if (strcmp(c->verb, "successor") == 0) on_successor(l, rank, c);
 }
 
 /* One that has just died: the node that has its outputs' replicas is about to find out. */
-static bool has_heir(const struct fs_launch *l, const struct fs_launch_node *n) {
+static bool has_successor(const struct fs_launch *l, const struct fs_launch_node *n) {
   return l->opt.output_replicas > 0 && l->nodes > 1 && !n->inherited && fs_now_ns() - n->dead_ns < FS_HEIR_NS;
 }
 
 static bool all_finished(const struct fs_launch *l) {
   for (uint32_t i = 0; i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
-    if (!n->finished && !n->bye && (!n->dead || has_heir(l, n))) return false;
+    if (!n->finished && !n->bye && (!n->dead || has_successor(l, n))) return false;
   }
   return true;
 }
@@ -347,7 +347,7 @@ static void tell_left(const struct fs_launch *l, FILE *out) {
     const struct fs_launch_node *n = &l->node[i];
     if (!is_silent(l, n) || n->inherited) continue;
     if (l->opt.emulate > 1) snprintf(node, sizeof(node), "-node%u", i);
-    snprintf(path, sizeof(path), "%s/fanstore%s/" FS_LOCAL_SPILL "%s-%u/out", l->local_dir, node, l->job, i);
+    snprintf(path, sizeof(path), "%s/fanstore%s/" FS_LOCAL_BACKING "%s-%u/out", l->local_dir, node, l->job, i);
     if (fs_host_is_here(n->host) && access(path, F_OK) < 0) continue;
     fprintf(out, "fs-launch: what is left of them on %s is in %s, until fs-launch clean --outputs\n", n->host,
             fs_shown(path, shown, sizeof(shown)));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cleaning up on other hosts after daemons that died there: what they could not remove themselves is removed by
- * `fs-launch --end-job JOB LOCAL-DIR [keep]` (outputs in their spills stay then), run there by one more mpirun for each
- * host, since one whose host is gone starts nothing. Best effort, within a time limit.
+ * `fs-launch --end-job JOB LOCAL-DIR [keep]` (outputs in their backing files stay then), run there by one more mpirun
+ * for each host, since one whose host is gone starts nothing. Best effort, within a time limit.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ int fs_end_job(int argc, char **argv) {
     return FS_EXIT_USAGE;
   }
   fs_job_end(argv[2], run, true);
-  fs_spills_remove(argv[3], true, argv[2], argc == 4);
+  fs_backing_files_remove(argv[3], true, argv[2], argc == 4);
   fs_fragments_remove(argv[3], true, true, false);
   fs_run_remove(run);
   return 0;

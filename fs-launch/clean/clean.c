@@ -164,7 +164,7 @@ int fs_clean(int argc, char **argv) {
   fs_run_sweep(true);
   bool failed = false;
   struct fs_left_clean outputs = {.remove = l.opt.outputs, .to = l.opt.to ? l.to : NULL, .failed = &failed, .kept = -1};
-  fs_spills_clean(l.local_dir, !l.opt.local_dir, &outputs);
+  fs_backing_files_clean(l.local_dir, !l.opt.local_dir, &outputs);
   fs_kept_clean(l.local_dir, !l.opt.local_dir, &outputs);
   fs_fragments_remove(l.local_dir, !l.opt.local_dir, false, true);
   for (unsigned i = 0; i < FS_ALONE_BASES; i++)

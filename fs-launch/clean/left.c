@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fs-launch clean --outputs: outputs of jobs that are over, in a local directory. What a job kept is below
- * DIR/fanstore-outputs/JOB, under its names. What a daemon that was killed has left is in its spill directory, with its
- * names in a file beside it (ipc/left.h). With --to both are copied to TO/JOB first, and removed when all is there.
- * Never over a file that is there. Called by spills.c and clean.c.
+ * DIR/fanstore-outputs/JOB, under its names. What a daemon that was killed has left is in its backing directory, with
+ * its names in a file beside it (ipc/left.h). With --to both are copied to TO/JOB first, and removed when all is there.
+ * Never over a file that is there. Called by backing.c and clean.c.
  *
  *   left.c        what is done with each directory, and what the user is told
  *   left_copy.c   one copy
@@ -95,9 +95,9 @@ static fs_err walk_kept(int dir, int to, const char *shown, unsigned depth, stru
 
 /* ---- what a daemon left: numbers, and names beside them ---- */
 
-struct left_spill {
-  int spill, top; /* top: of the copies, or -1 */
-  const char *to; /* its path */
+struct left_backing {
+  int backing, top; /* top: of the copies, or -1 */
+  const char *to;   /* its path */
   struct fs_left_names *names;
   struct fs_left_sum *sum;
 };
@@ -114,7 +114,7 @@ static bool is_taken(fs_err err) {
 
 /* A file is in lost+found if it has no name, if it is not whole, or if something else has its name: that may have been
    given to another node's file meanwhile. `lost` is where it is. */
-static fs_err copy_left(const struct left_spill *s, int out, const char *name, const char *path, bool whole,
+static fs_err copy_left(const struct left_backing *s, int out, const char *name, const char *path, bool whole,
                         char lost[PATH_MAX]) {
   if (path) {
     int n = snprintf(lost, PATH_MAX, "%s%s", whole ? "" : "lost+found/", path);
@@ -126,14 +126,14 @@ static fs_err copy_left(const struct left_spill *s, int out, const char *name, c
   return copy_to(out, name, s->top, lost);
 }
 
-static void tell_split(const struct left_spill *s, const char *path) {
+static void tell_split(const struct left_backing *s, const char *path) {
   char full[2 * PATH_MAX], shown[512];
   if (s->sum->split > FS_LEFT_NAMED) return;
   snprintf(full, sizeof(full), "%s/%s", s->to, path);
   fs_say("%s is not whole: other nodes had some of its bytes", fs_shown(full, shown, sizeof(shown)));
 }
 
-static fs_err each_left(const struct left_spill *s, int out, const char *name) {
+static fs_err each_left(const struct left_backing *s, int out, const char *name) {
   char path[PATH_MAX], lost[PATH_MAX] = "", full[2 * PATH_MAX];
   uint64_t id = 0;
   bool number = strlen(name) == 16 && fs_unhex(name, (uint8_t *)&id, sizeof(id)) == 0;
@@ -164,7 +164,7 @@ static fs_err put_directory(int top, const char *path) {
 }
 
 static fs_err each_other(void *ctx, uint64_t id, const char *path, const char *target) {
-  const struct left_spill *s = ctx;
+  const struct left_backing *s = ctx;
   char lost[64], full[2 * PATH_MAX];
   s->sum->links += target != NULL;
   if (s->top < 0) return 0;
@@ -177,9 +177,9 @@ static fs_err each_other(void *ctx, uint64_t id, const char *path, const char *t
 }
 
 /* Counts all, and copies it unless `top` is -1. */
-static fs_err walk_left(struct left_spill *s) {
+static fs_err walk_left(struct left_backing *s) {
   struct stat st;
-  DIR *d = fs_opendirat(s->spill, FS_OUT_DIR);
+  DIR *d = fs_opendirat(s->backing, FS_OUTPUT_DIR);
   fs_err err = d ? 0 : -errno;
   const struct fs_left_sum none = {0};
   *s->sum = none;
@@ -193,9 +193,9 @@ static fs_err walk_left(struct left_spill *s) {
   return err == 0 ? fs_left_names_others(s->names, each_other, s) : err;
 }
 
-static fs_err spill_walk(int spill, int top, const char *to, struct fs_left_sum *sum) {
-  struct left_spill s = {.spill = spill, .top = top, .to = to, .sum = sum};
-  fs_err err = fs_left_names_read(spill, &s.names);
+static fs_err backing_walk(int backing, int top, const char *to, struct fs_left_sum *sum) {
+  struct left_backing s = {.backing = backing, .top = top, .to = to, .sum = sum};
+  fs_err err = fs_left_names_read(backing, &s.names);
   if (err == 0) err = walk_left(&s);
   fs_left_names_free(s.names);
   return err;
@@ -204,7 +204,7 @@ static fs_err spill_walk(int spill, int top, const char *to, struct fs_left_sum 
 /* ---- telling, and removing ---- */
 
 /* All has its names on the disk when this returns 0. */
-static fs_err copy_all(const struct fs_left_clean *c, int spill, const char *job, const char *to,
+static fs_err copy_all(const struct fs_left_clean *c, int backing, const char *job, const char *to,
                        struct fs_left_sum *sum) {
   struct stat st;
   FS_AUTO_CLOSE int dir = open(c->to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -217,8 +217,8 @@ static fs_err copy_all(const struct fs_left_clean *c, int spill, const char *job
     fs_say("%s: belongs to another user: the outputs stay", fs_shown(to, shown, sizeof(shown)));
     return -EPERM;
   }
-  fs_err err = spill >= 0 ? spill_walk(spill, top, to, sum)
-                          : walk_kept(c->kept, top, to, FS_LEFT_DEPTH, &(struct fs_left_sum){0});
+  fs_err err = backing >= 0 ? backing_walk(backing, top, to, sum)
+                            : walk_kept(c->kept, top, to, FS_LEFT_DEPTH, &(struct fs_left_sum){0});
   return err == 0 && syncfs(dir) < 0 ? -errno : err;
 }
 
@@ -259,11 +259,11 @@ static bool left_failed(const struct fs_left_clean *c, const char *shown, const 
   return false;
 }
 
-bool fs_left_done(const struct fs_left_clean *c, int spill, const char *path, const char *job,
+bool fs_left_done(const struct fs_left_clean *c, int backing, const char *path, const char *job,
                   struct fs_left_sum *sum) {
   char shown[512], what[128], flaws[160], to[PATH_MAX], dest[512];
   fs_shown(path, shown, sizeof(shown));
-  fs_err err = spill >= 0 ? spill_walk(spill, -1, path, sum) : 0;
+  fs_err err = backing >= 0 ? backing_walk(backing, -1, path, sum) : 0;
   describe(sum, what, sizeof(what));
   describe_flaws(sum, flaws, sizeof(flaws));
   if (err == 0 && !c->remove) {
@@ -272,7 +272,7 @@ bool fs_left_done(const struct fs_left_clean *c, int spill, const char *path, co
     return false;
   }
   if (err == 0 && c->to && snprintf(to, sizeof(to), "%s/%s", c->to, job) >= (int)sizeof(to)) err = -ENAMETOOLONG;
-  if (err == 0 && c->to) err = copy_all(c, spill, job, to, sum);
+  if (err == 0 && c->to) err = copy_all(c, backing, job, to, sum);
   if (err == 0) err = fs_remove_tree(path);
   if (err < 0) return left_failed(c, shown, strerror(-err));
   fs_say("removed %s, with %s%s%s", shown, what, c->to ? ", which are in " : "",

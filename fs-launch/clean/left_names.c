@@ -94,9 +94,9 @@ static fs_err name_line(struct fs_left_names *n, const struct fs_control *c) {
   return 0;
 }
 
-fs_err fs_left_names_read(int spill, struct fs_left_names **out) {
+fs_err fs_left_names_read(int backing, struct fs_left_names **out) {
   struct fs_left_names *n = *out = calloc(1, sizeof(*n));
-  int fd = openat(spill, FS_LEFT_NAMES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  int fd = openat(backing, FS_LEFT_NAMES, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
   FS_AUTO_FREE char *text = NULL;
   size_t room = 0;

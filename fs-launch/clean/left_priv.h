@@ -19,7 +19,7 @@ fs_err fs_left_copy_link(const char *target, int to, const char *as);
 /* ---- left_names.c ---- */
 struct fs_left_names;
 /* Reads the names that a daemon has left beside its backing files. */
-fs_err fs_left_names_read(int spill, struct fs_left_names **out);
+fs_err fs_left_names_read(int backing, struct fs_left_names **out);
 void fs_left_names_free(struct fs_left_names *n);
 /* The path of a file or directory below the mount. False: it is not known. */
 bool fs_left_names_path(const struct fs_left_names *n, uint64_t id, char *out, size_t size);

@@ -47,8 +47,8 @@ int64_t fs_on_change(struct fs_call *c, const struct fs_trap *t) {
   if (fs_call_bad_flags(c, t, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return FS_PASS;
   if (fs_call_empty(c, t)) return fs_on_change_fd(c, t);
   int route = fs_call_find(c, t->dirfd, t->path, FS_CHANGES | (fs_call_nofollow(c, t) ? FS_NOFOLLOW : 0), &f);
-  if (route == FS_OUT && fs_call_proc_ref(c, &f.mount, &f.entry)) route = FS_IN;
-  if (route == FS_OUT) return FS_PASS;
+  if (route == FS_OUTSIDE && fs_call_proc_ref(c, &f.mount, &f.entry)) route = FS_IN;
+  if (route == FS_OUTSIDE) return FS_PASS;
   if (route == FS_REDIRECT) return change_outside(c, t, f.real);
   return c->nr == SYS_truncate ? fs_file_refuse_truncate(route, &f, (int64_t)c->arg[1]) : fs_file_refuse_change(route);
 }
@@ -90,10 +90,10 @@ int64_t fs_on_times(struct fs_call *c, const struct fs_trap *t) {
   if (addr != 0 && read_times(c, addr, times) != 0) return FS_PASS;
   int route;
   if ((t->dirfd >= 0 && c->arg[t->path] == 0) || fs_call_empty(c, t))
-    route = fs_call_ref(c, (int)c->arg[0], &f.mount, &f.entry) ? FS_IN : FS_OUT;
+    route = fs_call_ref(c, (int)c->arg[0], &f.mount, &f.entry) ? FS_IN : FS_OUTSIDE;
   else
     route = fs_trap_find(c, t, &f);
-  if (route == FS_OUT) return FS_PASS;
+  if (route == FS_OUTSIDE) return FS_PASS;
   return route == FS_REDIRECT ? -EOPNOTSUPP : fs_file_refuse_times(route, addr == 0 ? NULL : times);
 }
 
@@ -114,7 +114,7 @@ int64_t fs_on_make(struct fs_call *c, const struct fs_trap *t) {
   bool directory = c->nr == SYS_mkdir || c->nr == SYS_mkdirat;
   if (bad_before(c, t)) return FS_PASS;
   int route = fs_call_find(c, t->dirfd, t->path, FS_NOFOLLOW | FS_AS_IS, &f);
-  if (route == FS_OUT) return FS_PASS;
+  if (route == FS_OUTSIDE) return FS_PASS;
   return route == FS_REDIRECT ? change_outside(c, t, f.real) : fs_file_refuse_new(route, &f, directory);
 }
 
@@ -123,7 +123,7 @@ int64_t fs_on_remove(struct fs_call *c, const struct fs_trap *t) {
   bool directory = c->nr == SYS_rmdir || (c->nr == SYS_unlinkat && (c->arg[2] & AT_REMOVEDIR));
   if (c->nr == SYS_unlinkat && (c->arg[2] & ~(uint64_t)AT_REMOVEDIR)) return FS_PASS;
   int route = fs_call_find(c, t->dirfd, t->path, FS_PARENT, &f);
-  if (route == FS_OUT) return FS_PASS;
+  if (route == FS_OUTSIDE) return FS_PASS;
   return route == FS_REDIRECT ? change_outside(c, t, f.real) : fs_file_remove(route, &f, directory);
 }
 
@@ -144,10 +144,10 @@ int64_t fs_on_rename(struct fs_call *c, const struct fs_trap *t) {
   int a = full_name(c, at ? 0 : -1, at ? 1 : 0, from);
   int b = a < 0 ? a : full_name(c, at ? 2 : -1, at ? 3 : 1, to);
   if (a < 0) return c->lost ? a : FS_PASS;
-  if (b < 0) return !c->lost && fs_path_out(AT_FDCWD, from) ? FS_PASS : b;
+  if (b < 0) return !c->lost && fs_path_outside(AT_FDCWD, from) ? FS_PASS : b;
   fs_err err = links ? fs_file_refuse_link(AT_FDCWD, from, AT_FDCWD, to, (int)flags)
                      : fs_file_rename(AT_FDCWD, from, AT_FDCWD, to, flags);
-  if (err != FS_OUT) return err > 0 ? 0 : err;
+  if (err != FS_OUTSIDE) return err > 0 ? 0 : err;
   if (a + b == 0) return FS_PASS;
   if (!fs_call_trusted(c)) return -EACCES;
   return FS_SYS5(links ? SYS_linkat : SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);

@@ -19,7 +19,7 @@
 
 /* Where the parts of a listing begin in the kernel's positions. Not every file system takes larger ones for
    directories: tmpfs of Linux 6.6 to 6.9 none above UINT32_MAX, some ext4 none above 2^34. */
-#define FS_KERNEL_OUT (1ll << 30)
+#define FS_KERNEL_OUTSIDE (1ll << 30)
 #define FS_KERNEL_NL (3ll << 30)
 #define FS_NL_CUT 10u
 static_assert(FS_KERNEL_NL + (int64_t)((FS_RECORD_SEQ_MAX - 1) >> FS_NL_CUT) <= UINT32_MAX, "32 bits are enough");
@@ -43,14 +43,15 @@ static fs_fd borrow(const struct fs_call *c, int fd) {
 /* The kernel's position for one of the client's; -EOVERFLOW. Of the places of this node's names the lower bits go. */
 static int64_t to_kernel(uint64_t at) {
   if (at >= FS_NL_AT) return FS_KERNEL_NL + (int64_t)((at - FS_NL_AT - 1) >> FS_NL_CUT);
-  uint64_t first = at < FS_OUT_AT ? 0 : FS_OUT_AT, room = at < FS_OUT_AT ? FS_KERNEL_OUT : FS_KERNEL_NL - FS_KERNEL_OUT;
+  uint64_t first = at < FS_OUTPUT_AT ? 0 : FS_OUTPUT_AT,
+           room = at < FS_OUTPUT_AT ? FS_KERNEL_OUTSIDE : FS_KERNEL_NL - FS_KERNEL_OUTSIDE;
   if (at - first >= room) return -EOVERFLOW;
-  return (int64_t)(at - first) + (at < FS_OUT_AT ? 0 : FS_KERNEL_OUT);
+  return (int64_t)(at - first) + (at < FS_OUTPUT_AT ? 0 : FS_KERNEL_OUTSIDE);
 }
 
 static uint64_t from_kernel(int64_t at) {
-  if (at < FS_KERNEL_OUT) return (uint64_t)at;
-  if (at < FS_KERNEL_NL) return FS_OUT_AT + (uint64_t)(at - FS_KERNEL_OUT);
+  if (at < FS_KERNEL_OUTSIDE) return (uint64_t)at;
+  if (at < FS_KERNEL_NL) return FS_OUTPUT_AT + (uint64_t)(at - FS_KERNEL_OUTSIDE);
   return FS_NL_AT + ((uint64_t)(at - FS_KERNEL_NL + 1) << FS_NL_CUT);
 }
 
@@ -78,7 +79,7 @@ static fs_ssize convert(char *buf, fs_ssize n, int64_t *at, bool old) {
 /* The type alone, which needs no daemon: a listing must not be the empty directory's because nobody answers. */
 static fs_err must_list(uint32_t mount, uint32_t entry) {
   struct stat st = {0};
-  const struct fs_out_node *n = fs_out_node(entry);
+  const struct fs_output_node *n = fs_output_node(entry);
   if (n != NULL) st.st_mode = atomic_load_explicit(&n->mode, memory_order_relaxed);
   fs_err err = n != NULL ? 0 : fs_file_stat(mount, entry, &st);
   return err != 0 || S_ISDIR(st.st_mode) ? err : -ENOTDIR;

@@ -221,7 +221,7 @@ int64_t fs_on_exec(struct fs_call *c, const struct fs_trap *t) {
   if (route < 0) return route;
   if (route == FS_IN) return execute_below(c, t, &f);
   if (route == FS_REDIRECT) return execute(c, t, fs_sys_openat(AT_FDCWD, f.real, O_PATH | O_CLOEXEC, 0), false);
-  if (route != FS_OUT) return -ENOENT;
+  if (route != FS_OUTSIDE) return -ENOENT;
   look_at(c);
   return FS_PASS;
 }

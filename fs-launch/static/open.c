@@ -25,7 +25,7 @@ static int64_t open_below(struct fs_call *c, int route, const struct fs_found *f
   if (err != 0) return err;
   bool dir = S_ISDIR(st.st_mode), cloexec = (flags & O_CLOEXEC) != 0;
   if (flags & O_PATH) return fs_give(c, fs_real_path(f->mount, f->entry, dir), cloexec);
-  if (S_ISREG(st.st_mode) && fs_is_out(f->entry)) /* another node's: a copy of what it is now */
+  if (S_ISREG(st.st_mode) && fs_is_output(f->entry)) /* another node's: a copy of what it is now */
     return (flags & O_ACCMODE) != O_RDONLY ? -EROFS : fs_give(c, fs_file_materialize(f->mount, f->entry), cloexec);
   if (S_ISREG(st.st_mode)) fs_count(FS_C_OPENS, 1);
   return fs_give(c, fs_real_open(f->mount, f->entry, dir, flags), cloexec);
@@ -47,8 +47,9 @@ static int64_t open_at(struct fs_call *c, int dirfd, int path, uint64_t how, mod
   if (fs_file_check_flags(flags) != 0 || fs_tracee_string(c, c->arg[path], c->path) != 0) return FS_PASS;
   int route = fs_call_find(c, dirfd, path, open_walk(c, flags), &f);
   /* A given file by its name in /proc: what it stands for, not what it is. */
-  if (route == FS_OUT && fs_call_proc_ref(c, &f.mount, &f.entry)) return open_below(c, FS_IN, &f, flags & ~O_NOFOLLOW);
-  if (route == FS_OUT) return FS_PASS;
+  if (route == FS_OUTSIDE && fs_call_proc_ref(c, &f.mount, &f.entry))
+    return open_below(c, FS_IN, &f, flags & ~O_NOFOLLOW);
+  if (route == FS_OUTSIDE) return FS_PASS;
   if (route < 0) return route;
   if (route == FS_REDIRECT) return open_outside(c, f.real, flags, mode);
   return open_below(c, route, &f, flags);
@@ -65,7 +66,7 @@ int64_t fs_on_lock(struct fs_call *c, const struct fs_trap *t) {
     return FS_PASS;
   }
   snprintf(what, sizeof(what), "fd/%d", (int)c->arg[0]);
-  return fs_tracee_link(c, what, link) == 0 && fs_out_copy_link(link) ? -ENOLCK : FS_PASS;
+  return fs_tracee_link(c, what, link) == 0 && fs_output_copy_link(link) ? -ENOLCK : FS_PASS;
 }
 
 int64_t fs_on_open(struct fs_call *c, const struct fs_trap *t) {
@@ -87,5 +88,5 @@ int64_t fs_on_openat2(struct fs_call *c, const struct fs_trap *t) {
   struct fs_found f;
   if (c->arg[3] < FS_HOW_MIN || fs_tracee_read(c, c->arg[2], &how, FS_HOW_MIN) != 0) return FS_PASS;
   if (how.resolve == 0) return open_at(c, t->dirfd, t->path, how.flags, (mode_t)how.mode);
-  return fs_trap_find(c, t, &f) == FS_OUT ? FS_PASS : -ENOSYS;
+  return fs_trap_find(c, t, &f) == FS_OUTSIDE ? FS_PASS : -ENOSYS;
 }

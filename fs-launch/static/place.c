@@ -116,7 +116,7 @@ int64_t fs_on_chdir(struct fs_call *c, const struct fs_trap *t) {
   if (route < 0) return route;
   if (route == FS_IN) return enter_below(c, &f);
   if (route == FS_REDIRECT) return enter_outside(c, f.real);
-  if (route != FS_OUT) return -ENOENT;
+  if (route != FS_OUTSIDE) return -ENOENT;
   /* If the kernel is going to refuse it, the old directory stays. */
   if (c->seen && S_ISDIR(c->st.st_mode) && FS_SYS3(SYS_faccessat, AT_FDCWD, c->full, X_OK) == 0) place_clear(c);
   return FS_PASS;

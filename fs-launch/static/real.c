@@ -5,8 +5,8 @@
  * Its name, which /proc shows for as long as anybody has it open, tells mount and entry, so nothing need be remembered:
  *
  * - files up to 1 MiB: a sealed memfd, /memfd:.fanstore-file.<mount key>.<entry>. (deleted)
- * - larger ones: fs_data_materialize's, <spill of the job>/<dataset>-<entry>.m, which the node shares; without a daemon
- *   DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted)
+ * - larger ones: fs_data_materialize's, <backing file of the job>/<dataset>-<entry>.m, which the node shares; without a
+ * daemon DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted)
  * - directories: a stand-in (client/path/cwd.h), DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted); with the id
  * of an output directory before <unique>
  * - for O_PATH: an empty memfd, named as for files; not in the table
@@ -61,7 +61,7 @@ static char *proc_fd(int fd, char out[32]) {
 
 /* The real directory of an output directory's path may be there: a copy that is not complete. */
 static fs_fd make_directory(uint32_t mount, uint32_t entry) {
-  return fs_is_out(entry) ? fs_cwd_standin(mount, entry) : fs_cwd_open(mount, entry);
+  return fs_is_output(entry) ? fs_cwd_standin(mount, entry) : fs_cwd_open(mount, entry);
 }
 
 static fs_err fill(int fd, uint32_t mount, uint32_t entry, uint64_t size) {

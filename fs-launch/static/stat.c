@@ -15,7 +15,7 @@
 
 static int64_t stat_route(int route, const struct fs_found *f, bool nofollow, struct stat *st) {
   if (route < 0) return route;
-  if (route == FS_OUT) return FS_PASS;
+  if (route == FS_OUTSIDE) return FS_PASS;
   if (route == FS_NEW) return -ENOENT;
   if (route == FS_REDIRECT) return fs_sys_fstatat(AT_FDCWD, f->real, st, nofollow ? AT_SYMLINK_NOFOLLOW : 0);
   return fs_file_stat_now(f->mount, f->entry, st);
@@ -35,7 +35,7 @@ static int64_t stat_fd(const struct fs_call *c, int fd, struct stat *st) {
     int place = fs_place_get(c, path);
     if (place <= 0) return place < 0 ? place : FS_PASS;
     int route = fs_path_route(AT_FDCWD, path, 0, &f);
-    return route == FS_OUT ? fs_sys_fstatat(AT_FDCWD, path, st, 0) : stat_route(route, &f, false, st);
+    return route == FS_OUTSIDE ? fs_sys_fstatat(AT_FDCWD, path, st, 0) : stat_route(route, &f, false, st);
   }
   return fs_call_ref(c, fd, &f.mount, &f.entry) ? fs_file_stat_now(f.mount, f.entry, st) : FS_PASS;
 }
@@ -80,11 +80,11 @@ int64_t fs_on_access(struct fs_call *c, const struct fs_trap *t) {
   if (mode & ~(R_OK | W_OK | X_OK)) return FS_PASS; /* EINVAL, whatever the path */
   if (fs_call_bad_flags(c, t, AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return FS_PASS;
   if (fs_call_empty(c, t) && (int)c->arg[0] != AT_FDCWD)
-    route = fs_call_ref(c, (int)c->arg[0], &f.mount, &f.entry) ? FS_IN : FS_OUT;
+    route = fs_call_ref(c, (int)c->arg[0], &f.mount, &f.entry) ? FS_IN : FS_OUTSIDE;
   else
     route = fs_trap_find(c, t, &f);
   switch (route) {
-  case FS_OUT:
+  case FS_OUTSIDE:
     return FS_PASS;
   case FS_IN:
     return fs_file_access(f.mount, f.entry, mode);
@@ -100,7 +100,7 @@ static int readlink_find(struct fs_call *c, const struct fs_trap *t, struct fs_f
   struct stat st;
   char first;
   if (t->dirfd < 0 || fs_tracee_read(c, c->arg[t->path], &first, 1) != 0 || first != '\0') return fs_trap_find(c, t, f);
-  if (!fs_call_ref(c, (int)c->arg[t->dirfd], &f->mount, &f->entry)) return FS_OUT;
+  if (!fs_call_ref(c, (int)c->arg[t->dirfd], &f->mount, &f->entry)) return FS_OUTSIDE;
   return fs_file_stat(f->mount, f->entry, &st) == 0 && S_ISLNK(st.st_mode) ? FS_IN : -ENOENT;
 }
 
@@ -109,7 +109,7 @@ int64_t fs_on_readlink(struct fs_call *c, const struct fs_trap *t) {
   struct fs_found f;
   uint64_t room = c->arg[t->path + 2];
   int route = readlink_find(c, t, &f);
-  if (route == FS_OUT) return FS_PASS;
+  if (route == FS_OUTSIDE) return FS_PASS;
   if ((int)room <= 0) return -EINVAL;
   if (route < 0 || route == FS_NEW) return route < 0 ? route : -ENOENT;
   room = FS_MIN(room, sizeof(target));
@@ -127,7 +127,7 @@ int64_t fs_on_statfs(struct fs_call *c, const struct fs_trap *t) {
   struct statfs st = {0};
   struct fs_found f;
   int route = fs_trap_find(c, t, &f);
-  if (route == FS_OUT) return FS_PASS;
+  if (route == FS_OUTSIDE) return FS_PASS;
   if (route == FS_REDIRECT) return give_statfs(c, FS_SYS2(SYS_statfs, f.real, &st), &st);
   return give_statfs(c, route == FS_IN ? fs_file_statfs(f.mount, &st) : route < 0 ? route : -ENOENT, &st);
 }

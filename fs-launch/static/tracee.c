@@ -170,10 +170,10 @@ static int make_full(struct fs_call *c, int dirfd) {
 /* Does the kernel not find it? Then a symlink of the real file system may lead into a mount that is not really there.
  */
 static int look_again(struct fs_call *c, unsigned flags, struct fs_found *f) {
-  if (strncmp(c->full, "/proc/", 6) == 0 || strncmp(c->full, "/dev/", 5) == 0) return FS_OUT;
+  if (strncmp(c->full, "/proc/", 6) == 0 || strncmp(c->full, "/dev/", 5) == 0) return FS_OUTSIDE;
   fs_err err = fs_sys_fstatat(AT_FDCWD, c->full, &c->st, flags & FS_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0);
   c->seen = err == 0;
-  return err == -ENOENT ? fs_path_retry(AT_FDCWD, c->full, flags, err, f) : FS_OUT;
+  return err == -ENOENT ? fs_path_retry(AT_FDCWD, c->full, flags, err, f) : FS_OUTSIDE;
 }
 
 /* ---- rights ---- */
@@ -208,11 +208,11 @@ int fs_call_full(struct fs_call *c, int dirfd, int path) {
 
 int fs_call_find(struct fs_call *c, int dirfd, int path, unsigned flags, struct fs_found *f) {
   int ours = fs_call_full(c, dirfd, path);
-  if (ours < 0) return c->lost ? ours : FS_OUT;
+  if (ours < 0) return c->lost ? ours : FS_OUTSIDE;
   int route = fs_path_route(AT_FDCWD, c->full, flags, f);
-  if (route == FS_OUT && !(flags & FS_PARENT)) route = look_again(c, flags, f);
+  if (route == FS_OUTSIDE && !(flags & FS_PARENT)) route = look_again(c, flags, f);
   if (route == FS_REDIRECT && !fs_call_trusted(c)) return -EACCES;
-  if (route != FS_OUT || ours == 0) return route;
+  if (route != FS_OUTSIDE || ours == 0) return route;
   if (!fs_call_trusted(c)) return -EACCES;
   if (strlen(c->full) >= sizeof(f->real)) return -ENAMETOOLONG;
   strcpy(f->real, c->full);

@@ -19,10 +19,10 @@ static int64_t give_value(const struct fs_call *c, uint32_t mount, uint32_t entr
 static int find(struct fs_call *c, const struct fs_trap *t, struct fs_found *f, int64_t *r) {
   if (t->path < 0) {
     *r = FS_PASS;
-    return fs_call_ref(c, (int)c->arg[0], &f->mount, &f->entry) ? FS_IN : FS_OUT;
+    return fs_call_ref(c, (int)c->arg[0], &f->mount, &f->entry) ? FS_IN : FS_OUTSIDE;
   }
   int route = fs_trap_find(c, t, f);
-  *r = route == FS_OUT ? FS_PASS : route < 0 ? route : route == FS_REDIRECT ? -EOPNOTSUPP : -ENOENT;
+  *r = route == FS_OUTSIDE ? FS_PASS : route < 0 ? route : route == FS_REDIRECT ? -EOPNOTSUPP : -ENOENT;
   return route;
 }
 

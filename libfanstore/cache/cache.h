@@ -23,14 +23,14 @@
 /* dataset < FS_MAX_DATASETS, block key < 2^41 (index/index.h) */
 #define FS_CACHE_KEY(dataset, key) ((uint64_t)(dataset) << 41 | (key))
 #define FS_CACHE_KEY_DATASET(k) ((uint32_t)((k) >> 41) & 0xffu)
-/* A block of an output file (ipc/call.h), with a dataset's number that no dataset has: one for blocks of FS_OUT_BLOCK,
-   the next for those of FS_OUT_GRAIN. */
-#define FS_OUT_KEY(handle, block) FS_CACHE_KEY(FS_MAX_DATASETS, (uint64_t)(handle) << 21 | (block))
-#define FS_OUT_GRAIN_KEY(handle, block) (FS_OUT_KEY(handle, block) + (1ull << 41))
-#define FS_KEY_OF_OUT(k) ((k) >> 42 == FS_MAX_DATASETS / 2)
-#define FS_OUT_KEY_BYTES(k) ((k) >> 41 & 1 ? FS_OUT_GRAIN : FS_OUT_BLOCK)
-#define FS_OUT_KEY_HANDLE(k) ((uint32_t)(FS_CACHE_KEY_BLOCK(k) >> 21))
-#define FS_OUT_KEY_BLOCK(k) ((uint32_t)(k) & (FS_OUT_BLOCKS - 1))
+/* A block of an output file (ipc/call.h), with a dataset's number that no dataset has: one for blocks of
+   FS_OUTPUT_BLOCK, the next for those of FS_OUTPUT_GRAIN. */
+#define FS_OUTPUT_KEY(snapshot, block) FS_CACHE_KEY(FS_MAX_DATASETS, (uint64_t)(snapshot) << 21 | (block))
+#define FS_OUTPUT_GRAIN_KEY(snapshot, block) (FS_OUTPUT_KEY(snapshot, block) + (1ull << 41))
+#define FS_KEY_OF_OUTPUT(k) ((k) >> 42 == FS_MAX_DATASETS / 2)
+#define FS_OUTPUT_KEY_BYTES(k) ((k) >> 41 & 1 ? FS_OUTPUT_GRAIN : FS_OUTPUT_BLOCK)
+#define FS_OUTPUT_KEY_SNAPSHOT(k) ((uint32_t)(FS_CACHE_KEY_BLOCK(k) >> 21))
+#define FS_OUTPUT_KEY_BLOCK(k) ((uint32_t)(k) & (FS_OUTPUT_BLOCKS - 1))
 #define FS_CACHE_KEY_BLOCK(k) ((k) & ((1ull << 41) - 1))
 
 /* The bucket of a key (mask it by buckets - 1): the one hash that both sides use. */

@@ -397,7 +397,7 @@ fs_err fs_remote_want(struct fs_dataset *ds, struct fs_link *link, const struct 
 /* Notes that block i of the file was read remotely; asks for the next ones when reads go in sequence. */
 void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint64_t i);
 /* The same of an output file or part of another node, of so many blocks. */
-void fs_remote_ahead_out(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint32_t handle, uint64_t i,
+void fs_remote_ahead_out(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint32_t snapshot, uint64_t i,
                          uint64_t count);
 
 /* ---- materialize.c ---- */

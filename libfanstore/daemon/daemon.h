@@ -83,7 +83,7 @@ fs_err fs_memory_tell(const struct fs_daemon *d, struct fs_control_line *l);
 /* ---- clients.c ---- */
 struct fs_fetch;
 struct fs_client;
-struct fs_box_call;
+struct fs_client_call;
 struct fs_waiter { /* one request of a client, from its post to its answer */
   struct fs_chain chain;
   struct fs_client *client;
@@ -91,7 +91,7 @@ struct fs_waiter { /* one request of a client, from its post to its answer */
   uint32_t flags;
   bool busy;
 };
-struct fs_client_holds;
+struct fs_client_opens;
 struct fs_client {
   int socket; /* the guard's */
   uint32_t pid, number;
@@ -100,8 +100,8 @@ struct fs_client {
   _Atomic bool gone;
   uint32_t prefetch_tail; /* what its channel's word should say */
   struct fs_waiter waiter[FS_CHANNEL_SLOTS];
-  struct fs_box_call *box[FS_CHANNEL_BOXES]; /* calls under way */
-  struct fs_client_holds *holds;             /* of other nodes' output files */
+  struct fs_client_call *call_slot[FS_CHANNEL_CALLS]; /* calls under way */
+  struct fs_client_opens *holds;                      /* of other nodes' output files */
 };
 struct fs_clients {
   _Atomic(struct fs_client *) slot[FS_MAX_CLIENTS]; /* set by the guard, cleared by the MPI thread */
@@ -172,8 +172,8 @@ struct fs_daemon_counters {
 enum fs_worker_state { FS_WORKER_IDLE, FS_WORKER_RUNNING, FS_WORKER_DONE };
 
 struct fs_fetcher;
-struct fs_holds;
-struct fs_spill;
+struct fs_open_files;
+struct fs_backing;
 struct fs_ns;
 struct fs_ns_net;
 struct fs_leases;
@@ -191,8 +191,9 @@ struct fs_daemon {
   struct fs_net *net;
   struct fs_dataset data[FS_MAX_DATASETS];
   uint32_t datasets;
-  char run[PATH_MAX], spill[PATH_MAX], socket_path[PATH_MAX];
-  int lock_fd, spill_fd, spill_lock_fd, memory_fd; /* memory_fd: of fs_memory_spill's directory, locked; -1: none */
+  char run[PATH_MAX], backing[PATH_MAX], socket_path[PATH_MAX];
+  int lock_fd, backing_fd, backing_lock_fd,
+      memory_fd; /* memory_fd: of fs_memory_backing's directory, locked; -1: none */
   int wake, doorbell;
   struct fs_ctl *ctl;
   int ctl_fd;
@@ -202,26 +203,26 @@ struct fs_daemon {
   struct fs_warm warm;
   struct fs_space space;
   struct fs_parts *parts;
-  struct fs_node_parts *node_parts;
+  struct fs_node_segments *node_segments;
   struct fs_leases *leases;
   struct fs_fetcher *fetcher;
   struct fs_server *server;
   struct fs_commands *commands;
   struct fs_ns *ns;
   struct fs_ns_net *ns_net;
-  struct fs_holds *holds;       /* output files of other nodes */
-  struct fs_spill *spill_files; /* and of this one */
-  struct fs_chain *relays;      /* spills that stand for other nodes' files */
-  uint32_t relays_open;         /* their number */
-  uint32_t relays_telling;      /* lines of what they have lost on their way */
-  struct fs_stageout *stageout; /* copies of them */
-  struct fs_stagein *stagein;   /* where some of them come from */
-  struct fs_outputs *outputs;   /* what is done with them at the end */
-  bool outputs_pending;         /* the end has begun, and something has still to be done with them */
-  bool outputs_saved;           /* all of them, if none has come since */
-  bool outputs_left;            /* some stay in the spill directory for fs-launch clean */
-  struct fs_inside *inside;     /* for keeping those of several writers */
-  struct fs_replicas *replicas; /* NULL: there are none */
+  struct fs_open_files *holds;      /* output files of other nodes */
+  struct fs_backing *backing_files; /* and of this one */
+  struct fs_chain *forwarders;      /* backing files that stand for other nodes' files */
+  uint32_t forwarders_open;         /* their number */
+  uint32_t forwarders_telling;      /* lines of what they have lost on their way */
+  struct fs_stageout *stageout;     /* copies of them */
+  struct fs_stagein *stagein;       /* where some of them come from */
+  struct fs_outputs *outputs;       /* what is done with them at the end */
+  bool outputs_pending;             /* the end has begun, and something has still to be done with them */
+  bool outputs_saved;               /* all of them, if none has come since */
+  bool outputs_left;                /* some stay in the backing directory for fs-launch clean */
+  struct fs_inside *inside;         /* for keeping those of several writers */
+  struct fs_replicas *replicas;     /* NULL: there are none */
   struct fs_daemon_counters count;
   uint64_t now; /* of this round of the loop */
   _Atomic int listener;
@@ -244,7 +245,7 @@ void fs_say_have(const struct fs_daemon *d, uint32_t dataset);
 
 /* ---- rundir.c ---- */
 fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size);
-fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size);
+fs_err fs_rundir_backing(struct fs_daemon *d, char *why, size_t why_size);
 bool fs_rundir_leave(struct fs_daemon *d); /* true: for programs of a job that is not over, something stays */
 
 /* ---- place.c ---- */
@@ -287,11 +288,11 @@ void fs_clients_release_all(struct fs_daemon *d); /* answers all, at the end */
 /* Answers a request: line of the cache, or an error. */
 void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit);
 
-/* ---- boxes.c: clients' calls about names of output files ---- */
-int fs_boxes_take(struct fs_daemon *d, struct fs_client *c); /* what is posted; how many */
-bool fs_boxes_posted(const struct fs_client *c);
-void fs_boxes_forget(struct fs_daemon *d, struct fs_client *c); /* it is gone */
-void fs_boxes_release(struct fs_client *c);                     /* answers all, at the end */
+/* ---- client_calls.c: clients' calls about names of output files ---- */
+int fs_client_calls_take(struct fs_daemon *d, struct fs_client *c); /* what is posted; how many */
+bool fs_client_calls_posted(const struct fs_client *c);
+void fs_client_calls_forget(struct fs_daemon *d, struct fs_client *c); /* it is gone */
+void fs_client_calls_release(struct fs_client *c);                     /* answers all, at the end */
 
 /* ---- warm.c: the cache's pages, ahead of their use ---- */
 fs_err fs_warm_start(struct fs_daemon *d);

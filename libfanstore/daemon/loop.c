@@ -84,7 +84,7 @@ static bool fs_loop_posted(struct fs_daemon *d) {
   for (uint32_t i = 0; i < high; i++) {
     struct fs_client *c = atomic_load(&d->clients.slot[i]);
     if (c && (atomic_load_explicit(&c->channel->posted, memory_order_seq_cst) != 0 || fs_prefetch_posted(c) ||
-              fs_boxes_posted(c)))
+              fs_client_calls_posted(c)))
       return true;
   }
   return atomic_load(&d->pool.nfinished) != 0;
@@ -237,7 +237,7 @@ static void fs_daemon_start(struct fs_daemon *d) {
     err = fs_daemon_dataset(d, d->datasets, why, sizeof(why));
     if (err == 0) d->datasets++;
   }
-  if (err == 0) err = fs_rundir_spill(d, why, sizeof(why));
+  if (err == 0) err = fs_rundir_backing(d, why, sizeof(why));
   if (err == 0) err = fs_modules_open(d, why, sizeof(why));
   if (err < 0) fs_daemon_fail(d, why[0] ? why : strerror(-err));
   if (fs_commands_start(d) < 0) fs_daemon_fail(d, "no thread can be started");
@@ -291,7 +291,7 @@ int fs_daemon_run(const struct fs_daemon_config *cfg, struct fs_net *net) {
   struct fs_daemon *d = &daemon_state;
   d->cfg = cfg;
   d->net = net;
-  d->lock_fd = d->spill_fd = d->spill_lock_fd = d->memory_fd = d->ctl_fd = -1;
+  d->lock_fd = d->backing_fd = d->backing_lock_fd = d->memory_fd = d->ctl_fd = -1;
   fs_daemon_start(d);
   if (fs_daemon_placed(d) && fs_daemon_staged(d)) fs_daemon_serve(d);
   fs_daemon_stop(d);

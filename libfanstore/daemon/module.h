@@ -14,7 +14,7 @@
 
 #include "daemon/daemon.h"
 
-struct fs_spill_file;
+struct fs_backing_file;
 
 struct fs_module {
   const char *name; /* of messages */
@@ -40,7 +40,7 @@ struct fs_module {
      has lost its last name; this node has become the home of an output of another node. */
   void (*published)(struct fs_daemon *d, uint64_t id);
   void (*removed)(struct fs_daemon *d, uint64_t id);
-  void (*adopted)(struct fs_daemon *d, const struct fs_spill_file *f);
+  void (*adopted)(struct fs_daemon *d, const struct fs_backing_file *f);
   /* A line of the launcher's (ipc/control.h), also before `start`. True: it was for this part. */
   bool (*obey)(struct fs_daemon *d, const struct fs_control *line);
   /* The end, before the run directory goes, also if the part was never opened or started. status: what the process
@@ -59,7 +59,7 @@ void fs_modules_client_gone(struct fs_daemon *d, struct fs_client *c);
 void fs_modules_members(struct fs_daemon *d);
 void fs_modules_published(struct fs_daemon *d, uint64_t id);
 void fs_modules_removed(struct fs_daemon *d, uint64_t id);
-void fs_modules_adopted(struct fs_daemon *d, const struct fs_spill_file *f);
+void fs_modules_adopted(struct fs_daemon *d, const struct fs_backing_file *f);
 bool fs_modules_obey(struct fs_daemon *d, const struct fs_control *line);
 void fs_modules_leave(struct fs_daemon *d, int status);
 

@@ -12,10 +12,10 @@
 #include "daemon/blocks/fetch.h"
 #include "daemon/core/inside.h"
 #include "daemon/finish/finish.h"
-#include "daemon/outputs/hold.h"
+#include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/left.h"
-#include "daemon/outputs/node_part.h"
-#include "daemon/outputs/relay.h"
+#include "daemon/outputs/node_segment.h"
+#include "daemon/outputs/open_files.h"
 #include "daemon/outputs/service.h"
 #include "daemon/replicas/replicas.h"
 #include "daemon/stagein/stagein.h"
@@ -32,7 +32,7 @@ static fs_err cache_start(struct fs_daemon *d) {
   uint32_t most = 0;
   char text[32];
   for (uint32_t i = 0; i < d->datasets; i++) most = FS_MAX(most, d->data[i].max_stored);
-  uint64_t least = FS_MAX(8 * (uint64_t)most, 4 * (uint64_t)FS_OUT_BLOCK) + (1u << 20), bytes = d->cfg->cache_bytes;
+  uint64_t least = FS_MAX(8 * (uint64_t)most, 4 * (uint64_t)FS_OUTPUT_BLOCK) + (1u << 20), bytes = d->cfg->cache_bytes;
   if (bytes < least) {
     bytes = least;
     fs_say_text(d, "warn", "the cache is raised to %s: it must hold a few blocks",
@@ -56,14 +56,14 @@ static void names_look(struct fs_daemon *d) {
 }
 
 static void files_timers(struct fs_daemon *d) {
-  fs_lists_timers(d);
-  fs_spill_timers(d);
-  fs_spill_drop_timers(d);
+  fs_maps_timers(d);
+  fs_backing_timers(d);
+  fs_backing_drop_timers(d);
 }
 
 static void files_members(struct fs_daemon *d) {
-  fs_spill_members(d);
-  fs_lists_members(d);
+  fs_backing_members(d);
+  fs_maps_members(d);
 }
 
 static bool stagein_obey(struct fs_daemon *d, const struct fs_control *line) {
@@ -160,11 +160,11 @@ static const struct fs_module table[] = {
      .busy = fs_service_busy,
      .dropped = fs_service_lost,
      .members = fs_service_members},
-    {.name = "files", .start = fs_spill_new, .timers = files_timers, .members = files_members},
-    {.name = "relays", .start = fs_relays_new, .timers = fs_relay_timers},
-    {.name = "parts", .start = fs_node_parts_new},
-    {.name = "calls", .client_gone = fs_boxes_forget},
-    {.name = "holds", .start = fs_holds_new, .client_gone = fs_holds_forget},
+    {.name = "files", .start = fs_backing_new, .timers = files_timers, .members = files_members},
+    {.name = "relays", .start = fs_forwarders_new, .timers = fs_forwarder_timers},
+    {.name = "parts", .start = fs_node_segments_new},
+    {.name = "calls", .client_gone = fs_client_calls_forget},
+    {.name = "holds", .start = fs_open_files_new, .client_gone = fs_open_files_forget},
     {.name = "keep", .open = keep_open, .start = keep_start, .leave = keep_leave},
     {.name = "stage-out",
      .open = fs_stageout_open,
@@ -259,7 +259,7 @@ void fs_modules_removed(struct fs_daemon *d, uint64_t id) {
   EACH(m) if (m->removed) m->removed(d, id);
 }
 
-void fs_modules_adopted(struct fs_daemon *d, const struct fs_spill_file *f) {
+void fs_modules_adopted(struct fs_daemon *d, const struct fs_backing_file *f) {
   EACH(m) if (m->adopted) m->adopted(d, f);
 }
 

@@ -23,7 +23,7 @@
 #define FS_ALONE_REMOVALS 8u
 
 const char *fs_alone_base(unsigned i) {
-  static const char *const variable[] = {FS_ENV_SPILL, "TMPDIR"};
+  static const char *const variable[] = {FS_ENV_TMPDIR, "TMPDIR"};
   const char *base = i < FS_ARRAY_LEN(variable) ? getenv(variable[i]) : i < FS_ALONE_MEMORY ? "/tmp" : "/dev/shm";
   return base && base[0] == '/' ? base : NULL;
 }

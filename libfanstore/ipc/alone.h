@@ -24,7 +24,7 @@
 
 #define FS_ALONE_DIR "fanstore-copies-"
 
-/* BASE of this number: FANSTORE_SPILL, TMPDIR, /tmp, /dev/shm. NULL: not set, or not absolute. */
+/* BASE of this number: FANSTORE_TMPDIR, TMPDIR, /tmp, /dev/shm. NULL: not set, or not absolute. */
 #define FS_ALONE_BASES 4u
 #define FS_ALONE_MEMORY 3u /* /dev/shm, for what the others have no room for */
 const char *fs_alone_base(unsigned i);

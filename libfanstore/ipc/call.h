@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls about output files, as clients and daemons make them of each other, and their answers. A
- * call is a header (struct fs_names_call), in a box of a channel (ipc/layout.h) or behind a struct
+ * call is a header (struct fs_names_call), in a call slot of a channel (ipc/layout.h) or behind a struct
  * fs_wire_names (ipc/wire.h), then its tails. Little-endian, no pointers, FS_NAMES_BODY bytes at
  * most. Whoever receives one checks it by fs_call_ok before use. docs/internals/metadata.md is the
  * protocol; CONTRIBUTING.md says how to add an operation.
@@ -29,13 +29,13 @@ enum fs_names_op {
   FS_NAMES_LIST,
   FS_NAMES_SETATTR,
   FS_NAMES_TIMES,
-  FS_NAMES_HOLD,
-  FS_NAMES_RELEASE,
+  FS_NAMES_OPEN,
+  FS_NAMES_CLOSE,
   FS_NAMES_EXTEND,
   FS_NAMES_EXTENTS,
   FS_NAMES_APPEND,
   FS_NAMES_OWN,
-  FS_NAMES_RELAY,
+  FS_NAMES_FORWARD,
   FS_NAMES_SYNC,
   FS_NAMES_OFFER,
   FS_NAMES_FIND,
@@ -43,17 +43,17 @@ enum fs_names_op {
   FS_NAMES_TAKE,
   FS_NAMES_TAKEN,
   FS_NAMES_ARRIVED,
-  FS_NAMES_CLOSE,
-  FS_NAMES_OPEN,
+  FS_NAMES_SHUT,
+  FS_NAMES_UNSHUT,
   FS_NAMES_FORGET,
   FS_NAMES_ABOVE,
-  FS_NAMES_MIRROR,
+  FS_NAMES_BACKUP,
   FS_NAMES_MARK,
   FS_NAMES_TREE,
-  FS_NAMES_LISTS,
+  FS_NAMES_MAPS,
   FS_NAMES_DROP,
   FS_NAMES_PING,
-  FS_NAMES_ACCUSE,
+  FS_NAMES_SUSPECT,
   FS_NAMES_SET,
   FS_NAMES_WHERE,
   FS_NAMES_REPLICA,
@@ -85,7 +85,7 @@ struct fs_call_lookup {
    record. EEXIST with the record that has the name; ENOENT: the directory was removed; ENOSPC:
    names take all the memory that they may. */
 enum fs_create_flags {
-  FS_CREATE_STAGED = 1, /* by a daemon: the record is FS_RECORD_STAGED, and published */
+  FS_CREATE_STAGED_IN = 1, /* by a daemon: the record is FS_RECORD_STAGED_IN, and published */
 };
 struct fs_call_create {
   uint64_t dir;
@@ -99,10 +99,10 @@ struct fs_call_create {
 /* PUBLISH makes a file's record what its backing file is now. The answer is the record. ENOENT and
    EREMCHG as of LOOKUP; EIO: the file has another home. */
 enum fs_publish_flags {
-  FS_PUBLISH_SHARED = 1,  /* not all bytes are in home's backing file */
-  FS_PUBLISH_STAGED = 2,  /* by a daemon: the file is still as --stage-in has found it */
-  FS_PUBLISH_DURABLE = 4, /* The program waits until the file is on disk, as its replica. */
-  FS_PUBLISH_LATER = 8,   /* by the owner itself: nobody waits for the answer */
+  FS_PUBLISH_SHARED = 1,    /* not all bytes are in home's backing file */
+  FS_PUBLISH_STAGED_IN = 2, /* by a daemon: the file is still as --stage-in has found it */
+  FS_PUBLISH_DURABLE = 4,   /* The program waits until the file is on disk, as its replica. */
+  FS_PUBLISH_LATER = 8,     /* by the owner itself: nobody waits for the answer */
 };
 struct fs_call_publish {
   uint64_t dir;
@@ -170,35 +170,35 @@ static_assert(sizeof(struct fs_dir_times) == 16, "fs_dir_times is 16 bytes");
 /* ---- bytes of a file, at its home ---- */
 
 /*
- * HOLD (struct fs_call_record) opens a file of another node, or of several writers. Home keeps its
- * bytes until RELEASE. ENOENT, EIO: its bytes are lost, EFBIG, EMFILE. The answer is what the file
- * is now. Its bytes come by requests for FS_OUT_KEY(handle, block): of `own` bytes each block but
- * the last has FS_OUT_BLOCK, fewer when the file has become shorter since; or for FS_OUT_GRAIN_KEY,
+ * OPEN (struct fs_call_record) opens a file of another node, or of several writers. Home keeps its
+ * bytes until CLOSE. ENOENT, EIO: its bytes are lost, EFBIG, EMFILE. The answer is what the file
+ * is now. Its bytes come by requests for FS_OUTPUT_KEY(snapshot, block): of `own` bytes each block but
+ * the last has FS_OUTPUT_BLOCK, fewer when the file has become shorter since; or for FS_OUTPUT_GRAIN_KEY,
  * where less of a block than half is wanted.
  */
-#define FS_OUT_BLOCK (256u << 10)
-#define FS_OUT_GRAIN (32u << 10) /* in multiples of it, whole files of up to 64 GiB */
-#define FS_OUT_HANDLES (1u << 20)
-#define FS_OUT_BLOCKS (1u << 21) /* of a file; a longer one is EFBIG */
-struct fs_held {
+#define FS_OUTPUT_BLOCK (256u << 10)
+#define FS_OUTPUT_GRAIN (32u << 10) /* in multiples of it, whole files of up to 64 GiB */
+#define FS_OUTPUT_SNAPSHOTS (1u << 20)
+#define FS_OUTPUT_BLOCKS (1u << 21) /* of a file; a longer one is EFBIG */
+struct fs_opened {
   uint64_t id, version, size;
   int64_t mtime, ctime;
   uint32_t mtime_ns, ctime_ns;
   uint32_t mode;
-  uint32_t handle;   /* this node's number for these contents, for all its processes until the last
-                        RELEASE; not 0 */
-  uint64_t own;      /* bytes of home's spill, which has the blocks; `size` is of the whole */
-  uint32_t parts;    /* not 0: some are elsewhere */
+  uint32_t snapshot; /* this node's number for these contents, for all its processes until the last
+                      CLOSE; not 0 */
+  uint64_t own;      /* bytes of home's backing file, which has the blocks; `size` is of the whole */
+  uint32_t segments; /* not 0: some are elsewhere */
   uint16_t tight;    /* not 0: home has little room left */
   uint16_t nameless; /* not 0: it was removed, or replaced */
-  uint64_t list;     /* number of the list of parts, another one after each change; not 0 */
+  uint64_t list;     /* number of the extent map, another one after each change; not 0 */
 };
-static_assert(sizeof(struct fs_held) == 80, "fs_held is 80 bytes");
+static_assert(sizeof(struct fs_opened) == 80, "fs_opened is 80 bytes");
 
-/* RELEASE ends one HOLD of a client; of a node, all of them. No answer. ENOENT. */
-struct fs_call_release {
+/* CLOSE ends one OPEN of a client; of a node, all of them. No answer. ENOENT. */
+struct fs_call_close {
   uint64_t id;
-  uint32_t handle; /* that HOLD gave; 0: whichever */
+  uint32_t snapshot; /* that OPEN gave; 0: whichever */
 };
 
 /* EXTEND says that ranges of a file (the tail, struct fs_range[]) are in a part of it, and
@@ -209,7 +209,7 @@ enum fs_extend_flags {
 };
 struct fs_call_extend {
   uint64_t id;
-  uint64_t part;          /* the id of the part, which the caller's node has */
+  uint64_t segment;       /* the id of the segment, which the caller's node has */
   uint64_t bytes;         /* in all ranges */
   uint64_t appended;      /* up to there the caller has appended, */
   uint32_t appended_home; /* and this rank, minus 1, has taken it; 0: nothing was appended */
@@ -218,18 +218,18 @@ struct fs_range {
   uint64_t off, len; /* len > 0 */
 };
 
-/* EXTENTS asks which bytes of a file are in parts. The answer is a struct fs_listed, then struct
-   fs_out_extent[], in order, as many as fit. ENOENT, EIO. */
+/* EXTENTS asks which bytes of a file are in segments. The answer is a struct fs_extent_map_head, then struct
+   fs_output_extent[], in order, as many as fit. ENOENT, EIO. */
 struct fs_call_extents {
   uint64_t id;
   uint64_t off; /* from there on */
 };
-struct fs_listed {
-  uint64_t list, end; /* its number, as in struct fs_held; where its last bytes end */
+struct fs_extent_map_head {
+  uint64_t list, end; /* its number, as in struct fs_opened; where its last bytes end */
 };
-struct fs_out_extent {
+struct fs_output_extent {
   uint64_t off, len;
-  uint64_t part; /* id of the spill that has them, at the same offset */
+  uint64_t segment; /* id of the backing file that has them, at the same offset */
 };
 
 /* APPEND adds bytes, the tail, to the end of home's backing file; or, without a tail, zeros that
@@ -245,7 +245,7 @@ struct fs_call_append {
 #define FS_APPEND_UNKNOWN UINT64_MAX /* the offset of a call that was made before */
 struct fs_appended {
   uint64_t off;
-  uint32_t tight; /* as in fs_held */
+  uint32_t tight; /* as in fs_opened */
   uint32_t home;  /* the rank that has done it */
 };
 
@@ -261,27 +261,27 @@ struct fs_call_own {
 
 /* ---- of a client, at its own daemon ---- */
 
-/* RELAY: a spill of this node, which has no name, stands for a file of another node: what programs
+/* FORWARD: a backing file of this node, which has no name, stands for a file of another node: what programs
    write to it is that file's. No answer. EINVAL, ENFILE. */
-enum fs_relay_flags {
-  FS_RELAY_APPEND = 1, /* What they write is appended. */
+enum fs_forwarder_flags {
+  FS_FORWARDER_APPEND = 1, /* What they write is appended. */
 };
-struct fs_call_relay {
+struct fs_call_forwarder {
   uint64_t id;
   uint64_t file; /* that it stands for */
   uint64_t dir;  /* where that was seen last, or 0 */
   uint64_t off;  /* where it is written from */
 };
 
-/* SYNC waits until what was written to a spill is published. The answer is a struct fs_relayed if
-   that is a relay, else nothing. EAGAIN: it takes longer, the caller asks again. ESPIPE: a relay
+/* SYNC waits until what was written to a backing file is published. The answer is a struct fs_forwarded if
+   that is a forwarder, else nothing. EAGAIN: it takes longer, the caller asks again. ESPIPE: a forwarder
    cannot be moved there. */
 enum fs_sync_flags {
   FS_SYNC_CUT = 1,   /* Then the file is made `size` bytes long. */
-  FS_SYNC_SEEK = 2,  /* Then the relay is written from `size` on. */
-  FS_SYNC_WRITE = 4, /* The program is told, and goes on: nobody else needs to be. Of no relay
+  FS_SYNC_SEEK = 2,  /* Then the forwarder is written from `size` on. */
+  FS_SYNC_WRITE = 4, /* The program is told, and goes on: nobody else needs to be. Of no forwarder
                         nothing is done. */
-  FS_SYNC_LOOK = 8,  /* For attributes: of no relay only what has changed is published. */
+  FS_SYNC_LOOK = 8,  /* For attributes: of no forwarder only what has changed is published. */
   FS_SYNC_ALL = 15,
 };
 struct fs_call_sync {
@@ -289,16 +289,16 @@ struct fs_call_sync {
   uint64_t upto; /* the first so many bytes */
   uint64_t size;
 };
-struct fs_relayed {
+struct fs_forwarded {
   uint64_t file, dir; /* that it stands for; where that was seen last, or 0 */
   uint64_t append;    /* not 0: what is written to it is appended there */
 };
 
-/* OFFER makes a spill this node's part of a file, if the node has none yet. The answer is the id of
-   the node's part, or 0 (64 bits). EINVAL: that spill is something else. */
+/* OFFER makes a backing file this node's segment of a file, if the node has none yet. The answer is the id of
+   the node's segment, or 0 (64 bits). EINVAL: that backing file is something else. */
 struct fs_call_offer {
   uint64_t file;
-  uint64_t part; /* the spill; 0: only asks */
+  uint64_t segment; /* the backing file; 0: only asks */
 };
 
 /* FIND (struct fs_call_record) finds the record of a directory, whichever directory that is in. The
@@ -344,24 +344,24 @@ struct fs_call_arrived {
  * rename or remove it.
  */
 
-/* MIRROR tells the mirror of a directory what has changed. The tail is records to put. No answer.
+/* BACKUP tells the backup of a directory what has changed. The tail is records to put. No answer.
  */
-enum fs_mirror_flags {
-  FS_MIRROR_HELD = 1,     /* Record `id` is held for directory `to` and the rename `call`. */
-  FS_MIRROR_KEEP = 2,     /* Record `id` is held no more. */
-  FS_MIRROR_SHUT = 4,     /* The directory takes no names for a while; */
-  FS_MIRROR_OPENED = 8,   /* it does; */
-  FS_MIRROR_REMOVED = 16, /* it never will. */
-  FS_MIRROR_LATER = 32,   /* Nobody waits for the answer. */
-  FS_MIRROR_ALL = 63,
+enum fs_backup_flags {
+  FS_BACKUP_HELD = 1,     /* Record `id` is held for directory `to` and the rename `call`. */
+  FS_BACKUP_KEEP = 2,     /* Record `id` is held no more. */
+  FS_BACKUP_SHUT = 4,     /* The directory takes no names for a while; */
+  FS_BACKUP_OPENED = 8,   /* it does; */
+  FS_BACKUP_REMOVED = 16, /* it never will. */
+  FS_BACKUP_LATER = 32,   /* Nobody waits for the answer. */
+  FS_BACKUP_ALL = 63,
 };
-struct fs_call_mirror {
+struct fs_call_backup {
   uint64_t dir;
   uint64_t id;       /* a record to drop, or 0 */
   uint64_t to;       /* the directory that it went to, or 0 */
   uint64_t call;     /* the call that did it, or 0 */
   uint64_t changed;  /* when names in the directory were changed last, in ns */
-  uint64_t question; /* The mirror answers this question of the rank `asker`, with the first record;
+  uint64_t question; /* The backup answers this question of the rank `asker`, with the first record;
                         0: it does not. */
   uint32_t asker;
 };
@@ -373,7 +373,7 @@ struct fs_call_mark {
   uint32_t bit;
 };
 
-/* TREE: the tree of directories has changed. LISTS: a list of parts has; no program is to use one
+/* TREE: the tree of directories has changed. LISTS: an extent map has; no program is to use one
    that it has. PING: is it there? Without fields or answers. */
 
 /* DROP (struct fs_call_record): a file has no name any more. No answer. */
@@ -381,8 +381,8 @@ enum fs_drop_flags {
   FS_DROP_AWAIT = 1, /* Home answers when the backing file is gone, or at once if it stays. */
 };
 
-/* ACCUSE: a rank does not answer the caller. No answer. */
-struct fs_call_accuse {
+/* SUSPECT: a rank does not answer the caller. No answer. */
+struct fs_call_suspect {
   uint32_t rank;
 };
 
@@ -400,16 +400,16 @@ enum fs_where_flags {
 
 /* REPLICA: of a generation of a file's replica so many blocks were sent (ipc/wire.h); all is here.
    The tails are one more block (struct fs_wire_replica, bytes) or nothing; and of a file of several
-   writers what has changed in its list of parts. No answer. EILSEQ: not all is here. EAGAIN: it is
+   writers what has changed in its extent map. No answer. EILSEQ: not all is here. EAGAIN: it is
    not written yet. */
 enum fs_replica_flags {
   FS_REPLICA_DURABLE = 1, /* as of PUBLISH */
-  FS_REPLICA_PART = 2,    /* This is a part of another file. */
+  FS_REPLICA_SEGMENT = 2, /* This is a segment of another file. */
   FS_REPLICA_MORE = 4,    /* More of the list follows; all is not here yet. */
 };
 struct fs_call_replica {
   uint64_t id;
-  uint64_t dir;    /* of its record; 0: of a part */
+  uint64_t dir;    /* of its record; 0: of a segment */
   uint64_t number; /* of its next publication */
   uint64_t size;
   int64_t mtime;     /* in s */
@@ -419,8 +419,8 @@ struct fs_call_replica {
   uint32_t blocks; /* of this generation */
   uint32_t sent;   /* blocks that home has sent by then, of all its files */
 };
-/* Changes of the list of parts, from number `at` of `total` on, followed by struct fs_out_extent[]:
-   with part 0 and no length the list ends at off. */
+/* Changes of the extent map, from number `at` of `total` on, followed by struct fs_output_extent[]:
+   with segment 0 and no length the list ends at off. */
 struct fs_replica_list {
   uint32_t at, total;
   uint32_t all; /* not 0: they are the whole list */
@@ -444,20 +444,20 @@ struct fs_names_call {
     struct fs_call_rename rename;
     struct fs_call_list list;
     struct fs_call_setattr setattr;
-    struct fs_call_release release;
+    struct fs_call_close release;
     struct fs_call_extend extend;
     struct fs_call_extents extents;
     struct fs_call_append append;
     struct fs_call_own own;
-    struct fs_call_relay relay;
+    struct fs_call_forwarder forwarder;
     struct fs_call_sync sync;
     struct fs_call_offer offer;
     struct fs_call_take take;
     struct fs_call_taken taken;
     struct fs_call_arrived arrived;
-    struct fs_call_mirror mirror;
+    struct fs_call_backup backup;
     struct fs_call_mark mark;
-    struct fs_call_accuse accuse;
+    struct fs_call_suspect suspect;
     struct fs_call_set set;
     struct fs_call_replica replica;
     struct fs_call_directory times, node_local, close, open, forget;

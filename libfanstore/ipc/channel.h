@@ -22,8 +22,8 @@ static inline struct fs_chan_slot fs_chan_req(struct fs_channel *c, uint32_t i) 
   return (struct fs_chan_slot){&c->req[i].state, &c->pin[i], &c->claimed, &c->posted, 1ull << i};
 }
 
-static inline struct fs_chan_slot fs_chan_box(struct fs_channel *c, uint32_t i) {
-  return (struct fs_chan_slot){&c->box[i].state, NULL, &c->boxes_claimed, &c->boxes_posted, 1ull << i};
+static inline struct fs_chan_slot fs_chan_call(struct fs_channel *c, uint32_t i) {
+  return (struct fs_chan_slot){&c->call_slot[i].state, NULL, &c->calls_claimed, &c->calls_posted, 1ull << i};
 }
 
 /* Returns true if the daemon has still to answer a slot in this state. */
@@ -49,8 +49,8 @@ static inline int32_t fs_chan_claim_req(struct fs_channel *c) {
   return fs_chan_claim(&c->claimed, UINT64_MAX);
 }
 
-static inline int32_t fs_chan_claim_box(struct fs_channel *c) {
-  return fs_chan_claim(&c->boxes_claimed, (1ull << FS_CHANNEL_BOXES) - 1);
+static inline int32_t fs_chan_claim_call(struct fs_channel *c) {
+  return fs_chan_claim(&c->calls_claimed, (1ull << FS_CHANNEL_CALLS) - 1);
 }
 
 /* Posts a claimed and filled slot. The caller then wakes the daemon if that sleeps. */

@@ -38,12 +38,12 @@ struct fs_placement {
   int64_t mtime;  /* and its mtime then, in ns: one that differs is another file, or was written to */
 };
 static_assert(sizeof(struct fs_placement) == 32, "fs_placement is 32 bytes");
-#define FS_PLACE_LOCAL 0x1u /* staged on this node: the file is fs_ctl_dataset.local/part-NNNNN; may be cleared */
+#define FS_PLACE_LOCAL 0x1u /* staged on this node: the file is fs_ctl_dataset.local/segment-NNNNN; may be cleared */
 
 struct fs_ctl_dataset {
   char mount[PATH_MAX];  /* normalised */
   char source[PATH_MAX]; /* the dataset on shared storage: the last resort */
-  char local[PATH_MAX];  /* this node's directory: index, part-NNNNN */
+  char local[PATH_MAX];  /* this node's directory: index, segment-NNNNN */
   uint8_t id[16];
   uint32_t partitions;
   uint32_t placement;   /* number of its first record in the placement table */
@@ -96,7 +96,7 @@ struct fs_ctl {
   uint64_t memory_limit; /* bytes that the job may use on this node, its page cache among them; 0: all there is */
   uint32_t flags;        /* FS_CTL_* */
   uint32_t reserved;
-  char spill[PATH_MAX];                      /* directory for materialised files, on this node's local storage */
+  char backing[PATH_MAX];                    /* directory for materialised files, on this node's local storage */
   alignas(64) _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC, by the MPI thread at least every 100 ms */
   alignas(64) _Atomic uint32_t asleep;       /* 1: the MPI thread waits in poll; write the doorbell after posting */
   _Atomic uint32_t stopping;                 /* 1: no new requests, the job ends */
@@ -108,9 +108,9 @@ struct fs_ctl {
    * some. */
   alignas(64) _Atomic uint64_t tree; /* FS_TREE_UNKNOWN: nothing is to be kept of output directories */
   alignas(64) _Atomic uint64_t outputs[FS_MARK_BITS / 64]; /* bit fs_mark_bit(directory's id) */
-  alignas(
-      64) _Atomic uint64_t lists; /* changed when a list of a file's parts has; FS_LISTS_UNKNOWN: none is to be kept */
-  uint64_t output_limit;          /* bytes of outputs on this node; 0: no limit */
+  alignas(64) _Atomic uint64_t
+      lists;             /* changed when a list of a file's segments has; FS_LISTS_UNKNOWN: none is to be kept */
+  uint64_t output_limit; /* bytes of outputs on this node; 0: no limit */
   alignas(64) _Atomic uint64_t output_used; /* when it was last added up */
   _Atomic uint32_t output_full;             /* FS_OUTPUT_* */
   /* Names of this node (section 13): FS_NL_*; which directories may have some; which files are. */
@@ -121,7 +121,7 @@ struct fs_ctl {
 #define FS_TREE_UNKNOWN (1ull << 63)
 #define FS_LISTS_UNKNOWN (1ull << 63)
 #define FS_OUTPUT_FULL 0x1u  /* that is the limit, or more */
-#define FS_OUTPUT_AWAIT 0x2u /* a file that a relay of this node is for has a home with little room */
+#define FS_OUTPUT_AWAIT 0x2u /* a file that a forwarder of this node is for has a home with little room */
 #define FS_CTL_READ_ONLY 0x1u
 #define FS_CTL_REPLICAS 0x2u /* publishing waits for another node */
 /* How local partitions that are not in memory are read. Neither: directly what there is no room for (ipc/room.h). */
@@ -158,11 +158,11 @@ static_assert(sizeof(struct fs_req) == 64, "a request is a cache line");
  */
 #define FS_PREFETCH_RING 1024u
 
-/* Calls about names of output files. A box holds the call (struct fs_names_call), then its answer
+/* Calls about names of output files. A call slot holds the call (struct fs_names_call), then its answer
    (records). ipc/channel.h has the functions that change its words. */
-#define FS_CHANNEL_BOXES 8u
+#define FS_CHANNEL_CALLS 8u
 
-struct fs_box {
+struct fs_call_slot {
   _Atomic uint32_t state; /* enum fs_req_state */
   uint32_t length;        /* of the body, by whoever wrote it last */
   int32_t err;            /* of the answer: 0, or a negative errno */
@@ -184,9 +184,9 @@ struct fs_channel {
   alignas(64) _Atomic uint32_t prefetch_head;
   alignas(64) _Atomic uint32_t prefetch_tail;
   alignas(64) _Atomic uint64_t prefetch[FS_PREFETCH_RING];
-  alignas(64) _Atomic uint64_t boxes_posted;
-  alignas(64) _Atomic uint64_t boxes_claimed;
-  struct fs_box box[FS_CHANNEL_BOXES];
+  alignas(64) _Atomic uint64_t calls_posted;
+  alignas(64) _Atomic uint64_t calls_claimed;
+  struct fs_call_slot call_slot[FS_CHANNEL_CALLS];
 };
 
 #endif

@@ -14,11 +14,11 @@
 #include "util/dir.h"
 #include "util/util.h"
 
-int fs_left_count(int spill, uint64_t *files, uint64_t *bytes) {
+int fs_left_count(int backing, uint64_t *files, uint64_t *bytes) {
   struct stat st;
   fs_err err = 0;
   *files = *bytes = 0;
-  DIR *d = fstatat(spill, FS_LEFT_NAMES, &st, AT_SYMLINK_NOFOLLOW) == 0 ? fs_opendirat(spill, FS_OUT_DIR) : NULL;
+  DIR *d = fstatat(backing, FS_LEFT_NAMES, &st, AT_SYMLINK_NOFOLLOW) == 0 ? fs_opendirat(backing, FS_OUTPUT_DIR) : NULL;
   if (!d) return errno == ENOENT ? 0 : -errno;
   for (const struct dirent *e; err == 0 && (errno = 0, e = readdir(d)) != NULL;) {
     if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
@@ -33,11 +33,11 @@ int fs_left_count(int spill, uint64_t *files, uint64_t *bytes) {
   return err < 0 ? err : *files > 0;
 }
 
-fs_err fs_left_strip(int spill, const char *path) {
-  static const char *const stay[] = {".", "..", FS_OUT_DIR, FS_LEFT_NAMES, FS_SPILL_LOCK};
+fs_err fs_left_strip(int backing, const char *path) {
+  static const char *const stay[] = {".", "..", FS_OUTPUT_DIR, FS_LEFT_NAMES, FS_BACKING_LOCK};
   char at[PATH_MAX];
   fs_err first = 0;
-  DIR *d = fs_opendirat(spill, ".");
+  DIR *d = fs_opendirat(backing, ".");
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
     bool stays = false;
     for (size_t i = 0; i < FS_ARRAY_LEN(stay); i++) stays = stays || strcmp(e->d_name, stay[i]) == 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Outputs that a daemon has left in its spill directory when it ended before they were saved
+ * Outputs that a daemon has left in its backing directory when it ended before they were saved
  * (docs/internals/end-of-job.md): backing files in `out`, and their names in the file FS_LEFT_NAMES. Used by daemons,
  * which do not remove them, and by the launcher.
  */
@@ -21,10 +21,10 @@
  */
 #define FS_LEFT_NAMES "names"
 
-/* Counts the backing files of a spill directory, and their bytes. Returns 1 if there are any, 0 if nothing in it is
+/* Counts the backing files of a backing directory, and their bytes. Returns 1 if there are any, 0 if nothing in it is
    worth keeping. An error: nobody knows, so nothing may be removed. */
-int fs_left_count(int spill, uint64_t *files, uint64_t *bytes);
-/* Removes all from the spill directory at `path` but outputs, their names and its lock. The first error. */
-fs_err fs_left_strip(int spill, const char *path);
+int fs_left_count(int backing, uint64_t *files, uint64_t *bytes);
+/* Removes all from the backing directory at `path` but outputs, their names and its lock. The first error. */
+fs_err fs_left_strip(int backing, const char *path);
 
 #endif

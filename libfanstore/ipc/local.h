@@ -6,9 +6,9 @@
 #ifndef FS_IPC_LOCAL_H
 #define FS_IPC_LOCAL_H
 
-#define FS_LOCAL_SPILL "spill-"            /* JOB-RANK: outputs; its daemon holds a lock on it as long as it lives, */
+#define FS_LOCAL_BACKING "outputs-"        /* JOB-RANK: outputs; its daemon holds a lock on it as long as it lives, */
 #define FS_OUTPUTS_KEPT "fanstore-outputs" /* in the local directory itself: JOB/PATH, what jobs have kept */
-#define FS_SPILL_LOCK "lock"               /* and on this file in it: on NFS another host sees locks of files only */
+#define FS_BACKING_LOCK "lock"             /* and on this file in it: on NFS another host sees locks of files only */
 
 /* In a dataset's directory, whose name is its id. */
 #define FS_STAGE_LOCK ".lock"       /* shared: a job uses the copies; exclusive: they are being removed */

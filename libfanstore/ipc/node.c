@@ -62,8 +62,8 @@ fs_ssize fs_memory_local(char *out, size_t size) {
   return fits ? (fs_ssize)n : -ENAMETOOLONG;
 }
 
-fs_ssize fs_memory_spill(const char *spill, char *out, size_t size) {
-  const char *slash = strrchr(spill, '/');
+fs_ssize fs_memory_backing(const char *backing, char *out, size_t size) {
+  const char *slash = strrchr(backing, '/');
   fs_ssize len = fs_memory_local(out, size);
   size_t n = len < 0 ? 0 : (size_t)len;
   bool fits = len > 0 && slash && fs_put(out, size, &n, "/" FS_MEMORY_LOCAL) && fs_put(out, size, &n, slash);

@@ -8,7 +8,7 @@
  *   FANSTORE_RUN                       run directory of this job on this host; unset: no daemon
  *   FANSTORE_NODE                      this process's node (rank)
  *   FANSTORE_EMULATE                   number of nodes emulated on this host, when more than one
- *   FANSTORE_SPILL                     without a daemon: directory for materialised files (else TMPDIR, else /tmp)
+ *   FANSTORE_TMPDIR                     without a daemon: directory for materialised files (else TMPDIR, else /tmp)
  *   FANSTORE_STATE                     number of the inherited descriptor of the shared open-file table
  *   FANSTORE_READ_ONLY                 "1": every write below a mount is EROFS
  *   FANSTORE_VERIFY                    which blocks are compared with their checksums: always, remote (else), never
@@ -38,7 +38,7 @@
 #define FS_ENV_RUN_BASE "FANSTORE_RUN_BASE"
 #define FS_ENV_NODE "FANSTORE_NODE"
 #define FS_ENV_EMULATE "FANSTORE_EMULATE"
-#define FS_ENV_SPILL "FANSTORE_SPILL"
+#define FS_ENV_TMPDIR "FANSTORE_TMPDIR"
 #define FS_ENV_STATE "FANSTORE_STATE"
 #define FS_ENV_READ_ONLY "FANSTORE_READ_ONLY"
 #define FS_ENV_VERIFY "FANSTORE_VERIFY"
@@ -58,12 +58,12 @@ fs_ssize fs_run_ctl(const char *run, uint32_t node, char *out, size_t size);
 /* <run>/node-<rank>.said */
 fs_ssize fs_run_said(const char *run, uint32_t node, char *out, size_t size);
 
-/* Where real files of datasets go when the spill directory is full: <memory>/<last component of spill>, with memory =
-   /dev/shm/fanstore-<uid>/fanstore, which is laid out as below a local directory (ipc/local.h). Names alone. Length or
-   -ENAMETOOLONG. */
+/* Where real files of datasets go when the backing directory is full: <memory>/<last component of backing file>, with
+   memory = /dev/shm/fanstore-<uid>/fanstore, which is laid out as below a local directory (ipc/local.h). Names alone.
+   Length or -ENAMETOOLONG. */
 #define FS_MEMORY_LOCAL "fanstore"
 fs_ssize fs_memory_local(char *out, size_t size); /* /dev/shm/fanstore-<uid> */
-fs_ssize fs_memory_spill(const char *spill, char *out, size_t size);
+fs_ssize fs_memory_backing(const char *backing, char *out, size_t size);
 
 /* Of the blocks that are read: none; those of other nodes and of shared storage; those of the node's own disk too. */
 enum fs_verify { FS_VERIFY_NEVER, FS_VERIFY_REMOTE, FS_VERIFY_ALWAYS };

@@ -38,12 +38,12 @@ static bool block_ok(const char *block, size_t n) {
 }
 
 static bool list_ok(const char *list, size_t n) {
-  struct fs_out_extent e;
+  struct fs_output_extent e;
   if (n == 0) return true;
   if (n < sizeof(struct fs_replica_list) || (n - sizeof(struct fs_replica_list)) % sizeof(e) != 0) return false;
   for (size_t at = sizeof(struct fs_replica_list); at < n; at += sizeof(e)) {
     memcpy(&e, list + at, sizeof(e));
-    if (e.part == 0 ? e.len != 0 : (!fs_id_ok(e.part) || e.len == 0)) return false;
+    if (e.segment == 0 ? e.len != 0 : (!fs_id_ok(e.segment) || e.len == 0)) return false;
     if (e.len > INT64_MAX || e.off > INT64_MAX - e.len) return false;
   }
   return true;
@@ -86,7 +86,7 @@ static bool setattr_ok(const struct fs_names_call *c) {
 
 static bool extend_ok(const struct fs_names_call *c) {
   const struct fs_call_extend *e = &c->extend;
-  return fs_id_ok(e->part) && size_ok(e->bytes) && e->appended <= FS_RECORD_SEQ_MAX;
+  return fs_id_ok(e->segment) && size_ok(e->bytes) && e->appended <= FS_RECORD_SEQ_MAX;
 }
 
 static bool extents_ok(const struct fs_names_call *c) {
@@ -97,8 +97,8 @@ static bool append_ok(const struct fs_names_call *c) {
   return size_ok(c->append.bytes) && (c->tail_len == 0 || c->tail_len == c->append.bytes);
 }
 
-static bool relay_ok(const struct fs_names_call *c) {
-  return fs_id_ok(c->relay.file) && size_ok(c->relay.off);
+static bool forwarder_ok(const struct fs_names_call *c) {
+  return fs_id_ok(c->forwarder.file) && size_ok(c->forwarder.off);
 }
 
 static bool sync_ok(const struct fs_names_call *c) {
@@ -106,7 +106,7 @@ static bool sync_ok(const struct fs_names_call *c) {
 }
 
 static bool offer_ok(const struct fs_names_call *c) {
-  return c->offer.part == 0 || fs_id_ok(c->offer.part);
+  return c->offer.segment == 0 || fs_id_ok(c->offer.segment);
 }
 
 static bool take_ok(const struct fs_names_call *c) {
@@ -121,8 +121,8 @@ static bool arrived_ok(const struct fs_names_call *c) {
   return size_ok(c->arrived.call);
 }
 
-static bool mirror_ok(const struct fs_names_call *c) {
-  const struct fs_call_mirror *m = &c->mirror;
+static bool backup_ok(const struct fs_names_call *c) {
+  const struct fs_call_backup *m = &c->backup;
   return m->changed <= INT64_MAX / 2 && size_ok(m->call) && m->question <= FS_RECORD_SEQ_MAX;
 }
 
@@ -155,10 +155,10 @@ static bool replica_ok(const struct fs_names_call *c) {
 const struct fs_op fs_ops[FS_NAMES_OPS] = {
     /* names */
     OP(LOOKUP, DIRECTORY(lookup), CLIENT, .flags = FS_LOOKUP_UNPUBLISHED, .tail = name_or_none, .ok = lookup_ok),
-    OP(CREATE, DIRECTORY(create), CHANGES, .id = AT(create.id), .flags = FS_CREATE_STAGED, .tail = fs_name_ok,
+    OP(CREATE, DIRECTORY(create), CHANGES, .id = AT(create.id), .flags = FS_CREATE_STAGED_IN, .tail = fs_name_ok,
        .tail2 = fs_target_ok, .ok = create_ok),
     OP(PUBLISH, DIRECTORY(publish), CHANGES, .id = AT(publish.id), .bytes = AT(publish.size),
-       .flags = FS_PUBLISH_SHARED | FS_PUBLISH_STAGED | FS_PUBLISH_DURABLE | FS_PUBLISH_LATER, .ok = publish_ok),
+       .flags = FS_PUBLISH_SHARED | FS_PUBLISH_STAGED_IN | FS_PUBLISH_DURABLE | FS_PUBLISH_LATER, .ok = publish_ok),
     OP(REMOVE, DIRECTORY(remove), CHANGES, NOT_TWICE, .call = AT(remove.call), .flags = FS_REMOVE_DIRECTORY,
        .tail = fs_name_ok),
     OP(RENAME, .scope = FS_SCOPE_DIRECTORY, .dir = AT(rename.to), CHANGES, NOT_TWICE, .call = AT(rename.call),
@@ -168,15 +168,15 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
        .call = AT(setattr.call), .bytes = AT(setattr.size), .flags = FS_SET_ALL, .ok = setattr_ok),
     OP(TIMES, DIRECTORY(times), CLIENT),
     /* bytes of a file */
-    OP(HOLD, FILE_OF(hold), CLIENT),
-    OP(RELEASE, FILE_OF(release), CLIENT, NOT_TWICE, .not_later = true),
+    OP(OPEN, FILE_OF(hold), CLIENT),
+    OP(CLOSE, FILE_OF(release), CLIENT, NOT_TWICE, .not_later = true),
     OP(EXTEND, FILE_OF(extend), CLIENT, .bytes = AT(extend.bytes), .flags = FS_EXTEND_DURABLE, .tail = ranges_ok,
        .ok = extend_ok),
     OP(EXTENTS, FILE_OF(extents), CLIENT, .ok = extents_ok),
     OP(APPEND, FILE_OF(append), CLIENT, NOT_TWICE, .call = AT(append.call), .tail = bytes_ok, .ok = append_ok),
     OP(OWN, FILE_OF(own), CLIENT, NOT_TWICE, .flags = FS_OWN_EMPTY),
     /* at the client's own daemon */
-    OP(RELAY, OWN_NODE, CLIENT, NOT_TWICE, .id = AT(relay.id), .flags = FS_RELAY_APPEND, .ok = relay_ok),
+    OP(FORWARD, OWN_NODE, CLIENT, NOT_TWICE, .id = AT(forwarder.id), .flags = FS_FORWARDER_APPEND, .ok = forwarder_ok),
     OP(SYNC, OWN_NODE, CLIENT, .id = AT(sync.id), .flags = FS_SYNC_ALL, .ok = sync_ok),
     OP(OFFER, OWN_NODE, CLIENT, .id = AT(offer.file), .ok = offer_ok),
     OP(FIND, OWN_NODE, CLIENT, .id = AT(find.id)),
@@ -185,22 +185,22 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
     OP(TAKE, DIRECTORY(take), .tail = fs_name_ok, .ok = take_ok),
     OP(TAKEN, DIRECTORY(taken), .id = AT(taken.id), .flags = FS_TAKEN_KEEP, .ok = taken_ok),
     OP(ARRIVED, DIRECTORY(arrived), .id = AT(arrived.id), .ok = arrived_ok),
-    OP(CLOSE, DIRECTORY(close)),
-    OP(OPEN, DIRECTORY(open)),
+    OP(SHUT, DIRECTORY(close)),
+    OP(UNSHUT, DIRECTORY(open)),
     OP(FORGET, DIRECTORY(forget)),
     OP(ABOVE, DIRECTORY(above), .id = AT(above.id)),
-    OP(MIRROR, .scope = FS_SCOPE_MIRROR, .dir = AT(mirror.dir), .flags = FS_MIRROR_ALL, .later = FS_MIRROR_LATER,
-       .tail = any_ok, .ok = mirror_ok),
+    OP(BACKUP, .scope = FS_SCOPE_BACKUP, .dir = AT(backup.dir), .flags = FS_BACKUP_ALL, .later = FS_BACKUP_LATER,
+       .tail = any_ok, .ok = backup_ok),
     OP(MARK, ANY_RANK, .ok = mark_ok),
     OP(TREE, ANY_RANK),
-    OP(LISTS, ANY_RANK),
+    OP(MAPS, ANY_RANK),
     OP(DROP, .scope = FS_SCOPE_BYTES, .id = AT(drop.id), .flags = FS_DROP_AWAIT),
     OP(PING, ANY_RANK),
-    OP(ACCUSE, ANY_RANK),
+    OP(SUSPECT, ANY_RANK),
     OP(SET, ANY_RANK, .tail = any_ok, .ok = set_ok),
     OP(WHERE, ANY_RANK, .id = AT(where.id), .flags = FS_WHERE_SEEN),
     OP(REPLICA, .scope = FS_SCOPE_PARTNER, .id = AT(replica.id),
-       .flags = FS_REPLICA_DURABLE | FS_REPLICA_PART | FS_REPLICA_MORE, .tail = block_ok, .tail2 = list_ok,
+       .flags = FS_REPLICA_DURABLE | FS_REPLICA_SEGMENT | FS_REPLICA_MORE, .tail = block_ok, .tail2 = list_ok,
        .ok = replica_ok),
 };
 

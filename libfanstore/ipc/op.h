@@ -14,11 +14,11 @@
 enum fs_scope {
   FS_SCOPE_NONE,      /* there is no such operation */
   FS_SCOPE_DIRECTORY, /* the owner of a directory's records */
-  FS_SCOPE_MIRROR,    /* the mirror of that directory, by its owner */
+  FS_SCOPE_BACKUP,    /* the backup of that directory, by its owner */
   FS_SCOPE_FILE,      /* the home of a file */
   FS_SCOPE_RECORD,    /* of a file its home, of a directory or a symlink the owner of the directory
                          that it is in */
-  FS_SCOPE_BYTES,     /* the node that has the bytes of a file: its home, or one that has a part or a
+  FS_SCOPE_BYTES,     /* the node that has the bytes of a file: its home, or one that has a segment or a
                          replica */
   FS_SCOPE_PARTNER,   /* the partner of a file's home, by that home */
   FS_SCOPE_RANK,      /* any daemon */

@@ -22,28 +22,28 @@
 
 /* A directory's id: of a dataset's directory, or that of the record of an output directory. 0 is
  * none. */
-#define FS_OUT_ID (1ull << 62)
-#define FS_OUT_ID_RANK(id) ((uint32_t)((id) >> 48) & 0x3fffu)
-#define FS_OUT_ID_MAKE(rank, count) (FS_OUT_ID | (uint64_t)(rank) << 48 | ((count) & ((1ull << 48) - 1)))
+#define FS_OUTPUT_ID (1ull << 62)
+#define FS_OUTPUT_ID_RANK(id) ((uint32_t)((id) >> 48) & 0x3fffu)
+#define FS_OUTPUT_ID_MAKE(rank, count) (FS_OUTPUT_ID | (uint64_t)(rank) << 48 | ((count) & ((1ull << 48) - 1)))
 /* A client makes the ids of its files itself: bit 47, a number of its channel of 19 bits, and a
    count of its own. The daemon tells it the first of them. Without bit 47: the daemon's own. */
-#define FS_OUT_ID_CLIENTS (1u << 19)
-#define FS_OUT_ID_FILES (1u << 28)
-#define FS_OUT_ID_FIRST(rank, client) FS_OUT_ID_MAKE(rank, 1ull << 47 | (uint64_t)(client) << 28)
+#define FS_OUTPUT_ID_CLIENTS (1u << 19)
+#define FS_OUTPUT_ID_FILES (1u << 28)
+#define FS_OUTPUT_ID_FIRST(rank, client) FS_OUTPUT_ID_MAKE(rank, 1ull << 47 | (uint64_t)(client) << 28)
 #define FS_DATASET_DIR(dataset, entry) ((uint64_t)((dataset) + 1) << 32 | (entry))
 /* True for the id of a record: of a file, a directory or a symlink. */
 static inline bool fs_id_ok(uint64_t id) {
-  return (id & FS_OUT_ID) && id >> 63 == 0;
+  return (id & FS_OUTPUT_ID) && id >> 63 == 0;
 }
 /* True for what may be the id of a directory. */
 static inline bool fs_dir_ok(uint64_t dir) {
   return dir != 0 && dir >> 63 == 0;
 }
 
-/* Where a file's bytes are, below fs_ctl.spill. */
-#define FS_OUT_DIR "out"
-#define FS_OUT_FILE FS_OUT_DIR "/%016llx"
-/* Below fs_ctl.spill: names of this node, in a directory for each directory, by its id; those that
+/* Where a file's bytes are, below fs_ctl.backing file. */
+#define FS_OUTPUT_DIR "out"
+#define FS_OUTPUT_FILE FS_OUTPUT_DIR "/%016llx"
+/* Below fs_ctl.backing file: names of this node, in a directory for each directory, by its id; those that
    are being made; and symlinks to the paths that sockets were bound to. */
 #define FS_NL_DIR "node-local"
 #define FS_NL_NEW FS_NL_DIR "/new"
@@ -71,9 +71,10 @@ static inline uint32_t fs_nl_bit(uint64_t dir) {
 enum fs_record_flags {
   FS_RECORD_PUBLISHED = 1, /* nodes other than home see it */
   FS_RECORD_SHARED = 2,    /* more than one node has parts of its contents */
-  FS_RECORD_STAGED = 4,    /* of --stage-in's directory, unchanged: of a file home's spill is a link to that one */
-  FS_RECORD_TIMED = 8,     /* of a directory, in an answer: its times are also those of changes in it
-                              (fs_record_changed); size: how many output directories are in it */
+  FS_RECORD_STAGED_IN =
+      4,               /* of --stage-in's directory, unchanged: of a file home's backing file is a link to that one */
+  FS_RECORD_TIMED = 8, /* of a directory, in an answer: its times are also those of changes in it
+                          (fs_record_changed); size: how many output directories are in it */
 };
 
 /* One name. Followed by its name and, of a symlink, its target; then zeros to a multiple of 8

@@ -177,10 +177,10 @@ int fs_run_lock_held(int dir, const char *name) {
   return flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-bool fs_run_spill_held(int dir, bool over) {
+bool fs_run_backing_held(int dir, bool over) {
   struct stat st;
   if (flock(dir, LOCK_EX | LOCK_NB) < 0) return true;
-  int held = fs_run_lock_held(dir, FS_SPILL_LOCK);
+  int held = fs_run_lock_held(dir, FS_BACKING_LOCK);
   if (held >= 0 || over) return held > 0;
   return fs_sys_fstat(dir, &st) < 0 || fs_age_s(st.st_mtime) < FS_RUN_YOUNG_S;
 }

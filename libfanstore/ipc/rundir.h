@@ -37,9 +37,9 @@ bool fs_run_is_job(const char *base, const char *name);
 /* Does a daemon live, here or on another host, whose lock this file of a directory is? What cannot be looked at is
    held. 1, 0, or -ENOENT: there is no such file. */
 int fs_run_lock_held(int dir, const char *name);
-/* Does a daemon hold this spill directory (ipc/local.h)? If not, the caller locks it for as long as dir is open. One
+/* Does a daemon hold this backing directory (ipc/local.h)? If not, the caller locks it for as long as dir is open. One
    of another host may not have made its lock's file yet: a young directory without one is held, unless its job is over.
    Calling it again asks again. */
-bool fs_run_spill_held(int dir, bool over);
+bool fs_run_backing_held(int dir, bool over);
 
 #endif

@@ -44,7 +44,7 @@ struct fs_wire_req {
   uint64_t offset;
   uint64_t file; /* of READ_OUTPUT; dataset and partition are 0 */
   uint64_t
-      list; /* of READ_OUTPUT: as in struct fs_held; ESTALE when bytes of these are elsewhere since; 0: whichever */
+      list; /* of READ_OUTPUT: as in struct fs_opened; ESTALE when bytes of these are elsewhere since; 0: whichever */
   uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_req) == 64, "fs_wire_req is 64 bytes");
@@ -76,8 +76,8 @@ struct fs_wire_names {
   uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_names) == 64, "fs_wire_names is 64 bytes");
-/* Bytes of an output file for the rank that has its replica, on tag FS_TAG_REPLICA: a head, then at most FS_OUT_BLOCK
-   bytes. Nobody answers it; FS_NAMES_REPLICA says how many there were. */
+/* Bytes of an output file for the rank that has its replica, on tag FS_TAG_REPLICA: a head, then at most
+   FS_OUTPUT_BLOCK bytes. Nobody answers it; FS_NAMES_REPLICA says how many there were. */
 #define FS_WIRE_REPLICA_MAGIC 0x50495746u
 struct fs_wire_replica {
   uint32_t magic;

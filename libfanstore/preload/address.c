@@ -30,7 +30,7 @@ static bool path_of(const struct sockaddr *a, socklen_t n, char out[FS_SUN_PATH]
 
 bool fs_address_below(const struct sockaddr *a, socklen_t n) {
   char path[FS_SUN_PATH];
-  return path_of(a, n, path) && !fs_path_out(AT_FDCWD, path);
+  return path_of(a, n, path) && !fs_path_outside(AT_FDCWD, path);
 }
 
 /* What is done with an address: connect, sendto or sendmsg. */

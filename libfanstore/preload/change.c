@@ -9,15 +9,15 @@
 
 /* Is it an output that the kernel does not have? */
 static bool is_output(int route, const struct fs_found *f) {
-  return route == FS_IN && fs_is_out(f->entry);
+  return route == FS_IN && fs_is_output(f->entry);
 }
 
 static int64_t set_mode(int route, const struct fs_found *f, mode_t m) {
-  return is_output(route, f) ? fs_out_chmod(f, m) : fs_file_chmod(route, f, m);
+  return is_output(route, f) ? fs_output_chmod(f, m) : fs_file_chmod(route, f, m);
 }
 
 static int64_t set_owner(int route, const struct fs_found *f, uid_t u, gid_t g) {
-  return is_output(route, f) ? fs_out_chown(u, g) : fs_file_chown(route, f, u, g);
+  return is_output(route, f) ? fs_output_chown(u, g) : fs_file_chown(route, f, u, g);
 }
 
 static int64_t refuse_xattr(int route, const struct fs_found *f) {
@@ -46,7 +46,7 @@ static int64_t refuse_xattr(int route, const struct fs_found *f) {
   }
 /* The file that --stage-in's descriptor was opened on is not this job's. */
 #define FS_NOT_STAGED(fd)                                                                                              \
-  if (FS_UNLIKELY(fs_out_staged(fs_fd_entry(fd)))) return fs_ret_int(-EROFS)
+  if (FS_UNLIKELY(fs_output_staged_in(fs_fd_entry(fd)))) return fs_ret_int(-EROFS)
 #define FS_CHANGE_FD(name, params, args)                                                                               \
   FS_EXPORT int name params {                                                                                          \
     FS_NOT_STAGED(fd);                                                                                                 \
@@ -113,7 +113,7 @@ int fs_chmod_empty(int fd, mode_t m, int flags) {
   if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return fs_ret_int(-EINVAL);
   FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, at_set_mode(s, m),
-             FS_REAL_SET(fd, fs_out_chmod(f, m), fs_ret_int(FS_SYS4(FS_SYS_FCHMODAT2, fd, "", m, flags))));
+             FS_REAL_SET(fd, fs_output_chmod(f, m), fs_ret_int(FS_SYS4(FS_SYS_FCHMODAT2, fd, "", m, flags))));
 }
 
 FS_EXPORT int fchmodat(int d, const char *p, mode_t m, int flags) {
@@ -131,7 +131,7 @@ static int64_t check_at_flags(int flags) {
 static int chown_fd(int fd, const char *p, uid_t u, gid_t g, int flags) {
   FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, check_at_flags(flags) != 0 ? check_at_flags(flags) : at_set_owner(s, u, g),
-             FS_REAL_SET(fd, fs_out_chown(u, g), FS_REAL(fchownat)(fd, p, u, g, flags)));
+             FS_REAL_SET(fd, fs_output_chown(u, g), FS_REAL(fchownat)(fd, p, u, g, flags)));
 }
 
 FS_EXPORT int fchownat(int d, const char *p, uid_t u, gid_t g, int flags) {
@@ -144,7 +144,7 @@ FS_EXPORT int fchownat(int d, const char *p, uid_t u, gid_t g, int flags) {
 static int64_t set_times(int route, const struct fs_found *f, const struct timespec t[2]) {
   fs_err err = fs_file_refuse_times(route, t); /* what is wrong with the call comes first */
   if (err != -EROFS) return err;
-  return is_output(route, f) ? fs_out_times(f, t) : fs_file_times(f, t);
+  return is_output(route, f) ? fs_output_times(f, t) : fs_file_times(f, t);
 }
 
 /* Microseconds that are none give nanoseconds that are none. */
@@ -173,8 +173,8 @@ FS_EXPORT int lutimes(const char *p, const struct timeval t[2]) {
   FS_PATH_SET(AT_FDCWD, p, FS_NOFOLLOW, set_timevals(route, f, t), FS_REAL(lutimes)(p, t));
 }
 
-/* "/dev/stdout" and its like, of a relay: both are cut. */
-static int64_t truncate_relay(int fd, const struct fs_found *f, off_t n) {
+/* "/dev/stdout" and its like, of a forwarder: both are cut. */
+static int64_t truncate_forwarder(int fd, const struct fs_found *f, off_t n) {
   fs_err err = n < 0 ? -EINVAL : fs_file_access(f->mount, f->entry, W_OK);
   return err != 0 ? err : ftruncate(fd, n) == 0 ? 0 : -errno;
 }
@@ -182,7 +182,7 @@ static int64_t truncate_relay(int fd, const struct fs_found *f, off_t n) {
 static int64_t truncate_output(const char *p, const struct fs_found *f, off_t n) {
   const char *rest;
   int fd = fs_path_may_name_fd(p) ? fs_fd_of_name(p, &rest) : -1;
-  return fd >= 0 && fs_out_noted(fs_fd_entry(fd)) ? truncate_relay(fd, f, n) : fs_out_truncate_path(f, n);
+  return fd >= 0 && fs_output_tracked(fs_fd_entry(fd)) ? truncate_forwarder(fd, f, n) : fs_output_truncate_path(f, n);
 }
 
 FS_EXPORT int truncate(const char *p, off_t n) {
@@ -193,11 +193,11 @@ FS_ALIAS(truncate64, truncate);
 
 FS_EXPORT int fchmod(int fd, mode_t m) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, fd_set_mode(s, m), FS_REAL_SET(fd, fs_out_chmod(f, m), FS_REAL(fchmod)(fd, m)));
+  FS_FD_CALL(fd, fd_set_mode(s, m), FS_REAL_SET(fd, fs_output_chmod(f, m), FS_REAL(fchmod)(fd, m)));
 }
 FS_EXPORT int fchown(int fd, uid_t u, gid_t g) {
   FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd, fd_set_owner(s, u, g), FS_REAL_SET(fd, fs_out_chown(u, g), FS_REAL(fchown)(fd, u, g)));
+  FS_FD_CALL(fd, fd_set_owner(s, u, g), FS_REAL_SET(fd, fs_output_chown(u, g), FS_REAL(fchown)(fd, u, g)));
 }
 
 static bool is_path_fd(const struct fs_slot *s) {
@@ -271,17 +271,17 @@ static int64_t bad_target(const char *t) {
   return n == 0 ? -ENOENT : n == PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-FS_NEW_NAME(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, true, fs_out_mkdir(f, m))
-FS_NEW_NAME(mkdirat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, true, fs_out_mkdir(f, m))
+FS_NEW_NAME(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, true, fs_output_mkdir(f, m))
+FS_NEW_NAME(mkdirat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, true, fs_output_mkdir(f, m))
 FS_NEW_NAME(mkfifo, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, false, fs_nl_mknod(f, S_IFIFO | (m & 07777)))
 FS_NEW_NAME(mkfifoat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, false,
             fs_nl_mknod(f, S_IFIFO | (m & 07777)))
 FS_NEW_NAME(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, bad_type(m), false, fs_nl_mknod(f, m))
 FS_NEW_NAME(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, bad_type(m), false,
             fs_nl_mknod(f, m))
-FS_NEW_NAME(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, bad_target(t), false, fs_out_symlink(f, t))
+FS_NEW_NAME(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, bad_target(t), false, fs_output_symlink(f, t))
 FS_NEW_NAME(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, bad_target(t), false,
-            fs_out_symlink(f, t))
+            fs_output_symlink(f, t))
 
 static int rename_result(fs_err err) {
   return err > 0 ? 0 : fs_ret_int(err);
@@ -289,27 +289,27 @@ static int rename_result(fs_err err) {
 
 FS_EXPORT int renameat2(int d, const char *a, int e, const char *b, unsigned flags) {
   fs_err err = fs_file_rename(d, a, e, b, flags);
-  return err == FS_OUT ? FS_REAL(renameat2)(d, a, e, b, flags) : rename_result(err);
+  return err == FS_OUTSIDE ? FS_REAL(renameat2)(d, a, e, b, flags) : rename_result(err);
 }
 
 FS_EXPORT int renameat(int d, const char *a, int e, const char *b) {
   fs_err err = fs_file_rename(d, a, e, b, 0);
-  return err == FS_OUT ? FS_REAL(renameat)(d, a, e, b) : rename_result(err);
+  return err == FS_OUTSIDE ? FS_REAL(renameat)(d, a, e, b) : rename_result(err);
 }
 
 FS_EXPORT int rename(const char *a, const char *b) {
   fs_err err = fs_file_rename(AT_FDCWD, a, AT_FDCWD, b, 0);
-  return err == FS_OUT ? FS_REAL(rename)(a, b) : rename_result(err);
+  return err == FS_OUTSIDE ? FS_REAL(rename)(a, b) : rename_result(err);
 }
 
 FS_EXPORT int link(const char *a, const char *b) {
   fs_err err = fs_file_refuse_link(AT_FDCWD, a, AT_FDCWD, b, 0);
-  return err == FS_OUT ? FS_REAL(link)(a, b) : fs_ret_int(err);
+  return err == FS_OUTSIDE ? FS_REAL(link)(a, b) : fs_ret_int(err);
 }
 
 FS_EXPORT int linkat(int d, const char *a, int e, const char *b, int flags) {
   fs_err err = fs_file_refuse_link(d, a, e, b, flags);
-  return err == FS_OUT ? FS_REAL(linkat)(d, a, e, b, flags) : fs_ret_int(err);
+  return err == FS_OUTSIDE ? FS_REAL(linkat)(d, a, e, b, flags) : fs_ret_int(err);
 }
 
 /* ---- extended attributes; api.c reads them ---- */

@@ -53,7 +53,7 @@ static char *give(const char *text, size_t len, char *buf, size_t size) {
 
 /* An output directory, or one above it, may have been renamed since it was entered. */
 static fs_err look_again(struct fs_cwd *cwd) {
-  if (!fs_is_out(cwd->entry)) return 0;
+  if (!fs_is_output(cwd->entry)) return 0;
   fs_ssize n = fs_path_of(cwd->mount, cwd->entry, cwd->path, sizeof(cwd->path));
   if (n >= 0) cwd->len = (uint32_t)n;
   return n < 0 ? (fs_err)n : 0;
@@ -131,12 +131,12 @@ static __attribute__((noinline)) char *realpath_slow(const char *path, char *buf
   char out[PATH_MAX];
   struct fs_found f;
   bool again = true;
-  int route = missed ? FS_OUT : fs_path_route_slow(AT_FDCWD, path, 0, &f);
-  if (route == FS_OUT) {
+  int route = missed ? FS_OUTSIDE : fs_path_route_slow(AT_FDCWD, path, 0, &f);
+  if (route == FS_OUTSIDE) {
     char *r = missed ? NULL : real_realpath(path, buf, &again);
     if (!again) return r;
     route = fs_path_retry_walk(AT_FDCWD, path, 0, -ENOENT, &f);
-    if (route == FS_OUT) return NULL;
+    if (route == FS_OUTSIDE) return NULL;
   }
   bool own = route == FS_REDIRECT && fs_nl_is(&f);
   if (route == FS_REDIRECT && !own) return FS_REAL(realpath)(f.real, buf);
@@ -148,7 +148,7 @@ static __attribute__((noinline)) char *realpath_slow(const char *path, char *buf
 
 FS_EXPORT char *realpath(const char *restrict path, char *restrict buf) {
   bool again;
-  if (!fs_path_out(AT_FDCWD, path)) return realpath_slow(path, buf, false);
+  if (!fs_path_outside(AT_FDCWD, path)) return realpath_slow(path, buf, false);
   char *r = real_realpath(path, buf, &again);
   return again ? realpath_slow(path, buf, true) : r;
 }

@@ -103,7 +103,7 @@ static bool join(char *out, const char *dir, size_t len, const char *origin, con
 bool fs_library_open(struct fs_library *l, int dirfd, const char *path) {
   *l = (struct fs_library){.fd = -1};
   l->route = fs_path_route(dirfd, path, 0, &l->f);
-  if (l->route != FS_IN && l->route != FS_OUT && l->route != FS_REDIRECT) return false;
+  if (l->route != FS_IN && l->route != FS_OUTSIDE && l->route != FS_REDIRECT) return false;
   const char *real = l->route == FS_REDIRECT ? l->f.real : path;
   if (l->route != FS_IN) l->fd = fs_sys_openat(dirfd, real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
   if ((l->route == FS_IN || l->fd >= 0) && read_header(l) && read_dynamic(l)) return true;
@@ -119,20 +119,20 @@ void fs_library_close(struct fs_library *l) {
 fs_err fs_library_shadow(const char *path, char out[PATH_MAX]) {
   struct fs_found f;
   int route = fs_path_route(AT_FDCWD, path, 0, &f);
-  return route == FS_OUT ? -EOPNOTSUPP : fs_shadow_make(route, &f, path, out);
+  return route == FS_OUTSIDE ? -EOPNOTSUPP : fs_shadow_make(route, &f, path, out);
 }
 
 /* The loader is not to find what is not there any more. */
 static void drop_shadow(const char *path) {
   char shadow[PATH_MAX];
-  if (!fs_path_out(AT_FDCWD, path) && fs_shadow_name(path, shadow) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, shadow, 0);
+  if (!fs_path_outside(AT_FDCWD, path) && fs_shadow_name(path, shadow) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, shadow, 0);
 }
 
 const char *fs_library_find(const char *list, const char *origin, const char *name, char out[PATH_MAX]) {
   for (const char *dir = list; dir != NULL && *dir != '\0';) {
     size_t len = strcspn(dir, ":;");
     bool joined = join(out, dir, len, origin, name);
-    if (joined && access(out, R_OK) == 0) return fs_path_out(AT_FDCWD, out) ? NULL : dir;
+    if (joined && access(out, R_OK) == 0) return fs_path_outside(AT_FDCWD, out) ? NULL : dir;
     if (joined) drop_shadow(out);
     dir = dir[len] == '\0' ? NULL : dir + len + 1;
   }
@@ -235,7 +235,7 @@ const char *fs_library_path(const char *file, char found[PATH_MAX]) {
   struct search s = {0};
   bool outer = !searching;
   searching = true;
-  if (!fs_path_out(AT_FDCWD, file)) load_needed(file, &s);
+  if (!fs_path_outside(AT_FDCWD, file)) load_needed(file, &s);
   searching = !outer;
   return file;
 }

@@ -195,7 +195,7 @@ static int next_real(struct fs_dirstream *d) {
 static int next_output(struct fs_dirstream *d, struct fs_slot *s) {
   if (d->page_used == d->page_size) {
     d->page_at = d->at;
-    fs_ssize n = fs_out_list(s->mount, s->entry, &d->page_at, d->page, sizeof(d->page));
+    fs_ssize n = fs_output_list(s->mount, s->entry, &d->page_at, d->page, sizeof(d->page));
     d->page_used = d->page_size = 0;
     if (n <= 0) return (int)n;
     d->page_size = (uint32_t)n;
@@ -214,7 +214,7 @@ static int next_record(struct fs_dirstream *d) {
   FS_USE(u);
   struct fs_slot *s = fs_fd_use(d->fd, &u);
   if (s == NULL || atomic_load(&s->kind) != FS_SLOT_DIR) return -EBADF;
-  fs_err err = d->at >= FS_OUT_AT ? -ENOENT : fs_dir_record(s->mount, s->entry, d->at, &v);
+  fs_err err = d->at >= FS_OUTPUT_AT ? -ENOENT : fs_dir_record(s->mount, s->entry, d->at, &v);
   if (err == -ENOENT) return next_output(d, s);
   if (err != 0) return err;
   atomic_store(&s->offset, ++d->at);
@@ -350,7 +350,7 @@ static void end_scan(DIR *dir) {
 }
 
 FS_EXPORT int scandirat(int dirfd_, const char *path, struct dirent ***list, select_fn *select, compare_fn *compare) {
-  if (fs_path_out(dirfd_, path) && !fs_path_maybe_above(dirfd_, path))
+  if (fs_path_outside(dirfd_, path) && !fs_path_maybe_above(dirfd_, path))
     return FS_REAL(scandirat)(dirfd_, path, list, select, compare);
   int fd = openat(dirfd_, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *dir = fd < 0 ? NULL : fdopendir(fd);

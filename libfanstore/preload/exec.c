@@ -170,7 +170,7 @@ static uint64_t copy_key(const struct fs_found *f) {
 
 const char *fs_real_copy(const char *path, char real[FS_REAL_COPY]) {
   struct fs_found f;
-  int route = path == NULL ? FS_OUT : fs_path_route(AT_FDCWD, path, 0, &f);
+  int route = path == NULL ? FS_OUTSIDE : fs_path_route(AT_FDCWD, path, 0, &f);
   if (route != FS_IN && route != FS_REDIRECT) return path;
   uint64_t key = route == FS_IN ? copy_key(&f) : 0;
   fs_fd fd = route == FS_REDIRECT ? open_redirected(&f, &key) : -1;
@@ -217,7 +217,7 @@ const char *fs_dlopen_path(const char *path) {
   char found[PATH_MAX], shadow[PATH_MAX];
   if (FS_UNLIKELY(__atomic_load_n(&fs_real_dlopen, __ATOMIC_ACQUIRE) == NULL)) fs_real_resolve();
   const char *file = fs_library_path(path, found);
-  if (file == NULL || strchr(file, '/') == NULL || fs_path_out(AT_FDCWD, file)) return path;
+  if (file == NULL || strchr(file, '/') == NULL || fs_path_outside(AT_FDCWD, file)) return path;
   const char *name = fs_library_shadow(file, shadow) == 0 ? kept(shadow) : NULL;
   if (name != NULL) return name;
   return fs_real_copy(file, real) == real ? real : path;

@@ -10,7 +10,7 @@
 /* A vfork child has nothing of its own. */
 static void leave(void) {
   if (fs_mount_count() == 0 || fs_vfork_depth > 0) return;
-  fs_out_leave();
+  fs_output_leave();
   fs_data_leave();
 }
 
@@ -23,7 +23,7 @@ FS_ALIAS(_Exit, _exit);
 
 /* Its handlers may write, and come first. */
 FS_EXPORT void quick_exit(int status) {
-  if (fs_mount_count() > 0) fs_out_at_end();
+  if (fs_mount_count() > 0) fs_output_at_end();
   leave();
   FS_REAL(quick_exit)(status);
   __builtin_unreachable();

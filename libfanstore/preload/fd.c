@@ -9,7 +9,7 @@
 /* A real descriptor was copied: the copy of one of an output file is one, too. */
 static inline int copied(int fd, int copy) {
   const uint64_t output = FS_FDE_OUTPUT | FS_FDE_STAGED;
-  if (FS_UNLIKELY(copy >= 0 && (fs_fd_entry(fd) & output) != 0)) fs_out_copied(fd, copy);
+  if (FS_UNLIKELY(copy >= 0 && (fs_fd_entry(fd) & output) != 0)) fs_output_copied(fd, copy);
   return copy;
 }
 
@@ -41,7 +41,7 @@ static int real_dup(int fd, int newfd, int flags, bool dup3_rules) {
 static int dup_real_over(int fd, int newfd, int flags, bool dup3_rules) {
   struct fs_fd_claim c;
   if (fd == newfd) return real_dup(fd, newfd, flags, dup3_rules);
-  if (FS_UNLIKELY(fs_out_noted(fs_fd_entry(newfd)))) (void)fs_out_publish(newfd);
+  if (FS_UNLIKELY(fs_output_tracked(fs_fd_entry(newfd)))) (void)fs_output_publish(newfd);
   fs_fd_over_begin(newfd, &c);
   int r = real_dup(fd, newfd, flags, dup3_rules);
   fs_fd_over_end(newfd, &c, r >= 0);
@@ -97,7 +97,7 @@ static bool locks(int cmd, long arg) {
 
 static int fcntl_real(int fd, int cmd, long arg) {
   if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) return copied(fd, FS_FRESH(FS_REAL(fcntl)(fd, cmd, arg)));
-  if (is_lock(cmd) && fs_out_real_lock(fd) != 0 && locks(cmd, arg)) return fs_ret_int(-ENOLCK);
+  if (is_lock(cmd) && fs_output_real_lock(fd) != 0 && locks(cmd, arg)) return fs_ret_int(-ENOLCK);
   int r = FS_REAL(fcntl)(fd, cmd, arg);
   bool placeholder = (r < 0 && errno == EBADF) || (cmd == F_GETFL && r >= 0 && (r & O_PATH));
   if (FS_LIKELY(!placeholder)) return r;
@@ -160,13 +160,13 @@ static int64_t is_open(const struct fs_slot *s) {
 
 /* The kernel has synced it: other nodes shall see it, too. */
 static inline int synced(int fd, int r) {
-  if (FS_LIKELY(r != 0 || !fs_out_noted(fs_fd_entry(fd)))) return r;
-  return fs_ret_int(fs_out_publish_synced(fd));
+  if (FS_LIKELY(r != 0 || !fs_output_tracked(fs_fd_entry(fd)))) return r;
+  return fs_ret_int(fs_output_publish_synced(fd));
 }
 
 static int64_t sync_slot(struct fs_slot *s) {
   if (fs_file_writable(s) != 0) return is_open(s);
-  fs_err err = fs_out_flush(s->entry, true);
+  fs_err err = fs_output_flush(s->entry, true);
   return err == 0 && fs_slot_is_real(s) ? FS_E_REAL : err;
 }
 
@@ -192,7 +192,7 @@ static int64_t flock_slot(const struct fs_slot *s, int op) {
   return err != 0 || type == LOCK_UN ? err : fs_file_lockable(s);
 }
 static int flock_real(int fd, int op) {
-  fs_err err = op & LOCK_UN ? 0 : fs_out_real_lock(fd);
+  fs_err err = op & LOCK_UN ? 0 : fs_output_real_lock(fd);
   return err != 0 ? fs_ret_int(err) : FS_REAL(flock)(fd, op);
 }
 FS_EXPORT int flock(int fd, int op) {
@@ -206,7 +206,7 @@ static int64_t lockf_slot(const struct fs_slot *s, int cmd) {
   return fs_file_writable(s) == 0 ? -ENOLCK : -EBADF;
 }
 static int lockf_real(int fd, int cmd, off_t n) {
-  fs_err err = cmd == F_ULOCK ? 0 : fs_out_real_lock(fd);
+  fs_err err = cmd == F_ULOCK ? 0 : fs_output_real_lock(fd);
   return err != 0 ? fs_ret_int(err) : FS_REAL(lockf)(fd, cmd, n);
 }
 FS_EXPORT int lockf(int fd, int cmd, off_t n) {
@@ -215,7 +215,7 @@ FS_EXPORT int lockf(int fd, int cmd, off_t n) {
 FS_ALIAS(lockf64, lockf);
 
 static int64_t truncate_slot(const struct fs_slot *s, off_t n) {
-  if (fs_file_writable(s) == 0) return fs_out_truncate(&(struct fs_found){.entry = s->entry}, n);
+  if (fs_file_writable(s) == 0) return fs_output_truncate(&(struct fs_found){.entry = s->entry}, n);
   return n >= 0 && is_open(s) != 0 ? is_open(s) : -EINVAL;
 }
 
@@ -230,8 +230,8 @@ static int64_t allocate_slot(struct fs_slot *s, int mode, off_t off, off_t n) {
 }
 
 static int truncate_real(int fd, off_t n) {
-  fs_err err = fs_fd_entry(fd) != 0 && n > 0 ? fs_out_room(fd, (uint64_t)n) : 0;
-  if (err == 0 && fs_fd_entry(fd) != 0) err = fs_out_real_cut(fd, n);
+  fs_err err = fs_fd_entry(fd) != 0 && n > 0 ? fs_output_room(fd, (uint64_t)n) : 0;
+  if (err == 0 && fs_fd_entry(fd) != 0) err = fs_output_real_cut(fd, n);
   return err < 0 ? fs_ret_int(err) : err > 0 ? 0 : FS_REAL(ftruncate)(fd, n);
 }
 
@@ -256,7 +256,7 @@ FS_EXPORT int posix_fallocate(int fd, off_t off, off_t n) {
   FS_USE(u);
   struct fs_slot *s = fs_fd_use(fd, &u);
   if (s != NULL) return (int)-allocate_slot(s, 0, off, n);
-  fs_err err = fs_fd_entry(fd) != 0 ? fs_out_room(fd, UINT64_MAX) : 0;
+  fs_err err = fs_fd_entry(fd) != 0 ? fs_output_room(fd, UINT64_MAX) : 0;
   return err != 0 ? -err : FS_REAL(posix_fallocate)(fd, off, n);
 }
 FS_ALIAS(posix_fallocate64, posix_fallocate);

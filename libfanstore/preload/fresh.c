@@ -47,8 +47,8 @@ static int temporary(char *t, int suffix, int flags) {
 #define FS_TEMP(name, params, args, suffix, more)                                                                      \
   FS_EXPORT int name params {                                                                                          \
     struct fs_found to;                                                                                                \
-    int route = fs_path_out(AT_FDCWD, t) ? FS_OUT : fs_file_refuse_template(t, suffix, &to);                           \
-    if (route == FS_OUT) return FS_FRESH(FS_REAL(name) args);                                                          \
+    int route = fs_path_outside(AT_FDCWD, t) ? FS_OUTSIDE : fs_file_refuse_template(t, suffix, &to);                   \
+    if (route == FS_OUTSIDE) return FS_FRESH(FS_REAL(name) args);                                                      \
     if (route == FS_NEW) return temporary(t, suffix, O_RDWR | (more));                                                 \
     if (route != FS_REDIRECT) return fs_ret_int(route);                                                                \
     char *given = template_end(t, suffix);                                                                             \
@@ -68,8 +68,8 @@ FS_ALIAS(mkostemps64, mkostemps);
 
 FS_EXPORT char *mkdtemp(char *t) {
   struct fs_found to;
-  int route = fs_path_out(AT_FDCWD, t) ? FS_OUT : fs_file_refuse_template(t, 0, &to);
-  if (route == FS_OUT) return FS_REAL(mkdtemp)(t);
+  int route = fs_path_outside(AT_FDCWD, t) ? FS_OUTSIDE : fs_file_refuse_template(t, 0, &to);
+  if (route == FS_OUTSIDE) return FS_REAL(mkdtemp)(t);
   if (route == FS_NEW) return temporary(t, 0, -1) == 0 ? t : NULL;
   if (route != FS_REDIRECT) return fs_ret(route), NULL;
   if (FS_REAL(mkdtemp)(to.real) == NULL) return NULL;

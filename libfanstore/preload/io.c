@@ -55,7 +55,7 @@ FS_EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t siz
 FS_ALIAS(__pread64_chk, __pread_chk);
 
 static off_t seek_real(int fd, off_t off, int whence) {
-  fs_err err = FS_UNLIKELY(fs_fd_entry(fd) != 0) ? fs_out_real_seek(fd, off, whence) : 0;
+  fs_err err = FS_UNLIKELY(fs_fd_entry(fd) != 0) ? fs_output_real_seek(fd, off, whence) : 0;
   return err != 0 ? (off_t)fs_ret(err) : FS_REAL(lseek)(fd, off, whence);
 }
 
@@ -101,7 +101,7 @@ static int64_t not_into(const struct fs_slot *s, fs_err err) {
 
 FS_EXPORT ssize_t sendfile(int out, int in, off_t *off, size_t n) {
   if (fs_fd_slot(out) != NULL) return fs_ret(not_into(fs_fd_slot(out), -EINVAL));
-  FS_FD_CALL(in, fs_out_room(out, UINT64_MAX) != 0 ? -EDQUOT : fs_file_send(s, out, off, n),
+  FS_FD_CALL(in, fs_output_room(out, UINT64_MAX) != 0 ? -EDQUOT : fs_file_send(s, out, off, n),
              FS_WITH_ROOM(out, FS_REAL(sendfile)(out, in, off, n)));
 }
 FS_ALIAS(sendfile64, sendfile);
@@ -163,7 +163,7 @@ FS_EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, siz
 /* A mapping of an output by which it is written is noted. */
 static inline void *written(int fd, void *p, size_t len, int prot, int flags) {
   bool shared = (flags & MAP_TYPE) != MAP_PRIVATE && !(flags & MAP_ANONYMOUS);
-  if (FS_UNLIKELY(shared && (prot & PROT_WRITE) && fs_out_noted(fs_fd_entry(fd)))) fs_out_mapped(fd, p, len);
+  if (FS_UNLIKELY(shared && (prot & PROT_WRITE) && fs_output_tracked(fs_fd_entry(fd)))) fs_output_mapped(fd, p, len);
   return p;
 }
 
@@ -183,9 +183,9 @@ FS_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
 FS_ALIAS(mmap64, mmap);
 
 static int map_synced(int r, const void *addr, size_t len, bool unmapped) {
-  if (FS_LIKELY(atomic_load_explicit(&fs_out_maps, memory_order_relaxed) == 0) || r != 0) return r;
+  if (FS_LIKELY(atomic_load_explicit(&fs_output_maps, memory_order_relaxed) == 0) || r != 0) return r;
   int saved = errno;
-  fs_err err = fs_vfork_depth == 0 ? fs_out_map_sync(addr, len, unmapped) : 0;
+  fs_err err = fs_vfork_depth == 0 ? fs_output_map_sync(addr, len, unmapped) : 0;
   errno = saved;
   return unmapped || err == 0 ? r : fs_ret_int(err);
 }

@@ -51,10 +51,10 @@ static bool has(const char *value, const char *dir) {
 static bool below_mount(const char *dir, size_t len, const char *origin) {
   char path[PATH_MAX];
   if (len == 0 || len >= sizeof(path)) return false;
-  if (dir[0] == '$') return !fs_path_out(AT_FDCWD, origin);
+  if (dir[0] == '$') return !fs_path_outside(AT_FDCWD, origin);
   memcpy(path, dir, len);
   path[len] = '\0';
-  return !fs_path_out(AT_FDCWD, path);
+  return !fs_path_outside(AT_FDCWD, path);
 }
 
 static bool meets_mount(const char *list, const char *origin) {

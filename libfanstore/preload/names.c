@@ -24,7 +24,7 @@ static bool exists(const char *path) {
 FS_EXPORT char *mktemp(char *template) {
   size_t n = strlen(template);
   bool wrong = n < 6 || memcmp(template + n - 6, "XXXXXX", 6) != 0;
-  if (wrong || fs_path_out(AT_FDCWD, template)) return FS_REAL(mktemp)(template);
+  if (wrong || fs_path_outside(AT_FDCWD, template)) return FS_REAL(mktemp)(template);
   for (int i = 0; i < 100; i++) {
     memcpy(template + n - 6, "XXXXXX", 6);
     if (FS_REAL(mktemp)(template)[0] == '\0') return template;
@@ -41,7 +41,7 @@ FS_EXPORT char *tempnam(const char *dir, const char *prefix) {
   struct stat st;
   const char *chosen = secure_getenv("TMPDIR");
   if (chosen == NULL || chosen[0] == '\0' || stat(chosen, &st) != 0 || !S_ISDIR(st.st_mode)) chosen = dir;
-  if (fs_path_out(AT_FDCWD, chosen) || stat(chosen, &st) != 0 || !S_ISDIR(st.st_mode))
+  if (fs_path_outside(AT_FDCWD, chosen) || stat(chosen, &st) != 0 || !S_ISDIR(st.st_mode))
     return FS_REAL(tempnam)(dir, prefix);
   int n = snprintf(path, sizeof(path), "%s/%.5sXXXXXX", chosen, prefix == NULL || prefix[0] == '\0' ? "file" : prefix);
   if (n < 0 || (size_t)n >= sizeof(path)) return fs_ret(-ENAMETOOLONG), NULL;
@@ -58,13 +58,13 @@ FS_ALIAS(tmpfile64, tmpfile);
 
 FS_EXPORT key_t ftok(const char *path, int id) {
   struct stat st;
-  if (fs_path_out(AT_FDCWD, path)) return FS_REAL(ftok)(path, id);
+  if (fs_path_outside(AT_FDCWD, path)) return FS_REAL(ftok)(path, id);
   if (stat(path, &st) != 0) return -1;
   return (key_t)((unsigned)(id & 0xff) << 24 | (unsigned)(st.st_dev & 0xff) << 16 | (unsigned)(st.st_ino & 0xffff));
 }
 
 FS_EXPORT FILE *setmntent(const char *path, const char *mode) {
-  if (fs_path_out(AT_FDCWD, path)) return FS_REAL(setmntent)(path, mode);
+  if (fs_path_outside(AT_FDCWD, path)) return FS_REAL(setmntent)(path, mode);
   FILE *file = fopen(path, mode);
   if (file != NULL) __fsetlocking(file, FSETLOCKING_BYCALLER);
   return file;
@@ -86,8 +86,8 @@ FS_ALIAS(utmpxname, utmpname);
 FS_EXPORT void updwtmp(const char *path, const struct utmp *entry) {
   struct fs_found f;
   int route = fs_path_route(AT_FDCWD, path, 0, &f);
-  if (route == FS_OUT || route == FS_REDIRECT)
-    FS_REAL(updwtmp)(route == FS_OUT ? path : f.real, entry);
+  if (route == FS_OUTSIDE || route == FS_REDIRECT)
+    FS_REAL(updwtmp)(route == FS_OUTSIDE ? path : f.real, entry);
   else
     fs_ret(route < 0 ? route : -EROFS);
 }
@@ -116,9 +116,9 @@ FS_EXPORT int __xmknodat(int ver, int dirfd, const char *path, mode_t mode, dev_
 FS_EXPORT int fflush(FILE *f) {
   int r = FS_REAL(fflush)(f);
   FS_MAY_BE_NULL(f);
-  if (FS_LIKELY(r != 0 || !fs_out_awaits())) return r;
+  if (FS_LIKELY(r != 0 || !fs_output_awaits())) return r;
   if (f == NULL) f = stdout;
-  fs_err err = f->_fileno >= 0 && fs_fd_entry(f->_fileno) != 0 ? fs_out_await(f->_fileno) : 0;
+  fs_err err = f->_fileno >= 0 && fs_fd_entry(f->_fileno) != 0 ? fs_output_await(f->_fileno) : 0;
   if (err == 0) return 0;
   f->_flags |= _IO_ERR_SEEN;
   return fs_ret_int(err);
@@ -128,7 +128,7 @@ FS_ALIAS(_IO_fflush, fflush);
 /* libc closes the descriptor without us. */
 static int close_output(FILE *f) {
   int flushed = fflush(f);
-  fs_err err = fs_out_publish(f->_fileno);
+  fs_err err = fs_output_publish(f->_fileno);
   fs_fd_forget(f->_fileno);
   int r = FS_REAL(fclose)(f);
   return flushed != 0 || err == 0 ? r : fs_ret_int(err);
@@ -137,7 +137,7 @@ static int close_output(FILE *f) {
 /* And the next open must get the lowest number. */
 FS_EXPORT int fclose(FILE *f) {
   if (FS_UNLIKELY((unsigned)f->_fileno < 3)) fs_fd_low_closed();
-  if (FS_UNLIKELY(f->_fileno >= 0 && fs_out_noted(fs_fd_entry(f->_fileno)))) return close_output(f);
+  if (FS_UNLIKELY(f->_fileno >= 0 && fs_output_tracked(fs_fd_entry(f->_fileno)))) return close_output(f);
   return FS_REAL(fclose)(f);
 }
 FS_ALIAS(_IO_fclose, fclose);

@@ -55,10 +55,10 @@ static int64_t open_entry(int route, const struct fs_found *f, int flags) {
 /* A name that may have to be made: who makes it finds out whether it is there. */
 static int64_t create(int *route, struct fs_found *f, int dirfd, const char *path, int flags, mode_t mode) {
   fs_err err = fs_file_check_flags(flags);
-  fs_fd fd = err != 0 ? err : fs_out_create(f, flags, mode);
+  fs_fd fd = err != 0 ? err : fs_output_create(f, flags, mode);
   if (fd != -EEXIST || (flags & O_EXCL)) return fd;
   if (f->out.id != 0 && !S_ISLNK(f->out.mode)) {
-    *route = fs_out_found(f, open_walk(path, flags));
+    *route = fs_output_found(f, open_walk(path, flags));
     return -EEXIST;
   }
   *route = fs_path_route_slow(dirfd, path, open_walk(path, flags) & ~FS_MAKE, f);
@@ -68,7 +68,7 @@ static int64_t create(int *route, struct fs_found *f, int dirfd, const char *pat
 /* One of this node. */
 static int open_output(const struct fs_found *f, int flags) {
   int fd = plain_openat(AT_FDCWD, f->real, flags & ~(O_CREAT | O_EXCL), 0);
-  if (fd >= 0) fs_out_opened(fd, flags, &f->out);
+  if (fd >= 0) fs_output_opened(fd, flags, &f->out);
   return fd;
 }
 
@@ -82,7 +82,7 @@ static int open_routed(int route, struct fs_found *f, int dirfd, const char *pat
   if (route == FS_REDIRECT && f->out.id == 0) return real_openat(dirfd, f->real, flags, mode);
   for (unsigned tries = 0;;) {
     int fd = route == FS_REDIRECT ? open_output(f, flags) : fs_ret_int(FS_CANCELLABLE(open_entry(route, f, flags)));
-    if (fd >= 0 || !fs_output_gone(f, route, errno, &tries)) return fd;
+    if (fd >= 0 || !fs_output_is_lost(f, route, errno, &tries)) return fd;
     route = fs_path_route_slow(dirfd, path, open_walk(path, flags) & ~FS_MAKE, f);
     if (route == FS_NEW && (flags & making) == O_CREAT) return fs_open_common(dirfd, path, flags, mode); /* anew */
   }
@@ -93,7 +93,7 @@ static __attribute__((noinline)) int open_refused(int dirfd, const char *path, i
   struct fs_found f;
   int err = errno;
   int route = fs_path_retry_walk(dirfd, path, open_walk(path, flags), -err, &f);
-  if (route != FS_OUT) return open_routed(route, &f, dirfd, path, flags, mode);
+  if (route != FS_OUTSIDE) return open_routed(route, &f, dirfd, path, flags, mode);
   errno = err;
   return -1;
 }
@@ -106,19 +106,19 @@ static inline int open_result(int fd, int dirfd, const char *path, int flags, mo
 
 static __attribute__((noinline)) int open_slow(int dirfd, const char *path, int flags, mode_t mode, enum fs_side side) {
   struct fs_found f;
-  int route = side == FS_SIDE_ABOVE ? FS_OUT : fs_path_route_slow(dirfd, path, open_walk(path, flags), &f);
-  if (route != FS_OUT) return open_routed(route, &f, dirfd, path, flags, mode);
+  int route = side == FS_SIDE_ABOVE ? FS_OUTSIDE : fs_path_route_slow(dirfd, path, open_walk(path, flags), &f);
+  if (route != FS_OUTSIDE) return open_routed(route, &f, dirfd, path, flags, mode);
   return open_result(real_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
 }
 
-/* "/dev/stdout" and its like, to be written: one of an output of this node's is noted, a relay cut as its file. */
+/* "/dev/stdout" and its like, to be written: one of an output of this node's is noted, a forwarder cut as its file. */
 static __attribute__((noinline)) int open_named(int dirfd, const char *path, int flags, mode_t mode) {
   const char *rest = "";
-  if (FS_UNLIKELY(fs_out_staged_name(path)) && !(flags & O_PATH)) return fs_ret_int(-EROFS);
+  if (FS_UNLIKELY(fs_output_staged_in_name(path)) && !(flags & O_PATH)) return fs_ret_int(-EROFS);
   int fd = open_result(plain_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
   if (fd < 0 || fs_fd_of_name(path, &rest) < 0 || rest[0] != '\0' || fs_fd_entry(fd) != 0) return fd;
-  fs_out_note_real(fd);
-  fs_err err = flags & O_TRUNC ? fs_out_real_cut(fd, 0) : 0;
+  fs_output_note_real(fd);
+  fs_err err = flags & O_TRUNC ? fs_output_real_cut(fd, 0) : 0;
   if (err >= 0) return fd;
   fs_close(fd);
   return fs_ret_int(err);
@@ -127,7 +127,7 @@ static __attribute__((noinline)) int open_named(int dirfd, const char *path, int
 /* As FS_PATH_CALL, with the room for a path only where it is needed: opening is what programs do most. */
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode) {
   enum fs_side side = fs_path_side(dirfd, path);
-  if (FS_UNLIKELY(side != FS_SIDE_OUT)) return open_slow(dirfd, path, flags, mode, side);
+  if (FS_UNLIKELY(side != FS_SIDE_OUTSIDE)) return open_slow(dirfd, path, flags, mode, side);
   if ((flags & (O_ACCMODE | O_TRUNC)) && FS_UNLIKELY(fs_path_may_name_fd(path)))
     return open_named(dirfd, path, flags, mode);
   return open_result(plain_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
@@ -181,13 +181,13 @@ static inline int close_real(int fd) {
 static __attribute__((noinline)) int close_odd(int fd, uint64_t e) {
   if (e & (FS_FDE_VIRTUAL | FS_FDE_IDLE)) {
     const struct fs_slot *s = fs_fd_slot(fd);
-    fs_err flushed = s != NULL && fs_file_writable(s) == 0 ? fs_out_flush(s->entry, false) : 0;
+    fs_err flushed = s != NULL && fs_file_writable(s) == 0 ? fs_output_flush(s->entry, false) : 0;
     fs_err err = fs_fd_close(fd);
     if (err != FS_E_REAL) return fs_ret_int(err != 0 ? err : flushed);
     e = 0; /* another thread has made a real file of it */
   }
   if (fs_shielded(fd)) return fs_ret_int(-EBADF);
-  fs_err err = fs_out_noted(e) ? fs_out_publish(fd) : 0;
+  fs_err err = fs_output_tracked(e) ? fs_output_publish(fd) : 0;
   if (e != 0) fs_fd_forget(fd);
   if ((unsigned)fd < 3) fs_fd_low_closed();
   int r = close_real(fd);
@@ -221,7 +221,7 @@ static void close_ours(unsigned first, unsigned last, bool cloexec) {
     else if (e & FS_FDE_VIRTUAL)
       fs_fd_close((int)fd);
     if (!cloexec) fs_fd_evict((int)fd);
-    if (fs_out_noted(e) && !cloexec) (void)fs_out_publish((int)fd);
+    if (fs_output_tracked(e) && !cloexec) (void)fs_output_publish((int)fd);
     if ((e & (FS_FDE_ANCESTOR | FS_FDE_OUTPUT | FS_FDE_STAGED)) && !cloexec) fs_fd_forget((int)fd);
   }
 }

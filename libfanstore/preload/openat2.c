@@ -126,7 +126,7 @@ static fs_err resolve(struct resolving *r, const char *path) {
 static bool begins_below(int dirfd) {
   struct fs_found f;
   if (dirfd != AT_FDCWD) return fs_fd_slot(dirfd) != NULL;
-  return !fs_path_out(AT_FDCWD, ".") && fs_path_route_slow(AT_FDCWD, ".", 0, &f) == FS_IN;
+  return !fs_path_outside(AT_FDCWD, ".") && fs_path_route_slow(AT_FDCWD, ".", 0, &f) == FS_IN;
 }
 
 static __attribute__((noinline)) long open_resolved(int dirfd, const char *path, const struct open_how *how) {
@@ -139,7 +139,7 @@ static __attribute__((noinline)) long open_resolved(int dirfd, const char *path,
 
 long fs_openat2(int dirfd, const char *path, const struct open_how *how, size_t size) {
   bool plain = fs_bad_address(path) || fs_bad_address(how) || size < sizeof(*how) || fs_mount_count() == 0;
-  bool ours = !plain && (!fs_path_out(dirfd, path) || (how->resolve != 0 && begins_below(dirfd)));
+  bool ours = !plain && (!fs_path_outside(dirfd, path) || (how->resolve != 0 && begins_below(dirfd)));
   if (!ours) return fs_ret(FS_SYS4(SYS_openat2, dirfd, path, how, size));
   fs_err err = check_how(how, size);
   if (err != 0) return fs_ret(err);

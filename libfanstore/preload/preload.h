@@ -87,8 +87,9 @@ static inline int fs_ret_int(int64_t r) {
 
 /* Was an output file replaced or removed after it was found? Then the name is to be looked up once more. If it is found
    again and again, its bytes are what is gone: that is EIO, since ENOENT is what no name at all is. */
-static inline bool fs_output_gone(const struct fs_found *f, int route, int err, unsigned *tries) {
-  return FS_UNLIKELY(err == ENOENT) && f->out.id != 0 && fs_out_gone(route == FS_REDIRECT ? f->real : NULL, (*tries)++);
+static inline bool fs_output_is_lost(const struct fs_found *f, int route, int err, unsigned *tries) {
+  return FS_UNLIKELY(err == ENOENT) && f->out.id != 0 &&
+         fs_output_gone(route == FS_REDIRECT ? f->real : NULL, (*tries)++);
 }
 
 /*
@@ -100,25 +101,25 @@ static inline bool fs_output_gone(const struct fs_found *f, int route, int err, 
 #define FS_PATH_CALL(dirfd, path, flags, ours, native)                                                                 \
   do {                                                                                                                 \
     struct fs_found *f = NULL;                                                                                         \
-    int route = FS_OUT;                                                                                                \
-    if (FS_UNLIKELY(!fs_path_out(dirfd, path))) {                                                                      \
+    int route = FS_OUTSIDE;                                                                                            \
+    if (FS_UNLIKELY(!fs_path_outside(dirfd, path))) {                                                                  \
       f = alloca(sizeof(*f));                                                                                          \
       route = fs_path_route_slow(dirfd, path, flags, f);                                                               \
     }                                                                                                                  \
-    if (route == FS_OUT) {                                                                                             \
+    if (route == FS_OUTSIDE) {                                                                                         \
       __typeof__(native) fs_r = native;                                                                                \
       if (FS_LIKELY(fs_r != (__typeof__(native))(-1) || !fs_worth_retry(errno))) return fs_r;                          \
       int fs_errno = errno;                                                                                            \
       if (FS_LIKELY(fs_path_surely_missing(dirfd, path, flags, -fs_errno))) return fs_r;                               \
       f = alloca(sizeof(*f));                                                                                          \
       route = fs_path_retry_walk(dirfd, path, flags, -fs_errno, f);                                                    \
-      if (route == FS_OUT) return fs_r;                                                                                \
+      if (route == FS_OUTSIDE) return fs_r;                                                                            \
     }                                                                                                                  \
     __typeof__(path) fs_asked = path;                                                                                  \
     for (unsigned fs_tries = 0; route == FS_REDIRECT;) {                                                               \
       path = (__typeof__(path))f->real;                                                                                \
       __typeof__(native) fs_r = native;                                                                                \
-      if (FS_LIKELY(fs_r != (__typeof__(native))(-1)) || !fs_output_gone(f, route, errno, &fs_tries)) return fs_r;     \
+      if (FS_LIKELY(fs_r != (__typeof__(native))(-1)) || !fs_output_is_lost(f, route, errno, &fs_tries)) return fs_r;  \
       path = fs_asked;                                                                                                 \
       route = fs_path_route_slow(dirfd, path, flags, f);                                                               \
     }                                                                                                                  \
@@ -127,31 +128,31 @@ static inline bool fs_output_gone(const struct fs_found *f, int route, int err, 
 
 /* The same for what changes a file: one of this node's outputs is published afterwards. */
 #define FS_PATH_SET(dirfd, path, flags, ours, native)                                                                  \
-  if (!((flags)&FS_NOFOLLOW) && FS_UNLIKELY(fs_out_staged_name(path))) return fs_ret_int(-EROFS);                      \
+  if (!((flags)&FS_NOFOLLOW) && FS_UNLIKELY(fs_output_staged_in_name(path))) return fs_ret_int(-EROFS);                \
   if (!((flags)&FS_NOFOLLOW) && FS_UNLIKELY(fs_path_may_name_fd(path))) {                                              \
     struct fs_found *f = alloca(sizeof(*f));                                                                           \
-    int route = fs_out_route_named(path, f);                                                                           \
-    if (route != FS_OUT) return fs_ret_int(ours);                                                                      \
-    return fs_out_set_named(path, f, native);                                                                          \
+    int route = fs_output_route_named(path, f);                                                                        \
+    if (route != FS_OUTSIDE) return fs_ret_int(ours);                                                                  \
+    return fs_output_set_named(path, f, native);                                                                       \
   }                                                                                                                    \
-  FS_PATH_CALL(dirfd, path, (flags) | FS_CHANGES, ours, fs_out_set_done(f, path, native))
-/* By the name of a descriptor: of one that is real, and a relay, the file that it stands for. */
-static inline int fs_out_route_named(const char *path, struct fs_found *f) {
+  FS_PATH_CALL(dirfd, path, (flags) | FS_CHANGES, ours, fs_output_set_done(f, path, native))
+/* By the name of a descriptor: of one that is real, and a forwarder, the file that it stands for. */
+static inline int fs_output_route_named(const char *path, struct fs_found *f) {
   const char *rest = "";
-  int route = fs_path_route_fd(path, f), fd = route == FS_OUT ? fs_fd_of_name(path, &rest) : -1;
-  fs_err err = fd >= 0 && rest[0] == '\0' ? fs_out_real_set(fd, f) : 0;
+  int route = fs_path_route_fd(path, f), fd = route == FS_OUTSIDE ? fs_fd_of_name(path, &rest) : -1;
+  fs_err err = fd >= 0 && rest[0] == '\0' ? fs_output_real_set(fd, f) : 0;
   return err == 0 ? route : err < 0 ? err : FS_IN;
 }
 /* It may be one of an output of this node. */
-static inline int fs_out_set_named(const char *path, const struct fs_found *f, int r) {
+static inline int fs_output_set_named(const char *path, const struct fs_found *f, int r) {
   const char *rest = "";
   int fd = r == 0 ? fs_fd_of_name(path, &rest) : -1;
   if (fd < 0 || rest[0] != '\0') return r;
-  return fs_ret_int(fs_out_noted(fs_fd_entry(fd)) ? fs_out_publish(fd) : fs_out_real_was_set(fd, f));
+  return fs_ret_int(fs_output_tracked(fs_fd_entry(fd)) ? fs_output_publish(fd) : fs_output_real_was_set(fd, f));
 }
-static inline int fs_out_set_done(const struct fs_found *f, const char *path, int r) {
+static inline int fs_output_set_done(const struct fs_found *f, const char *path, int r) {
   if (FS_LIKELY(f == NULL || path != f->real) || r != 0 || f->out.id == 0) return r;
-  fs_err err = fs_out_publish_path(&f->out, path);
+  fs_err err = fs_output_publish_path(&f->out, path);
   return err == 0 ? 0 : fs_ret_int(err);
 }
 
@@ -193,26 +194,26 @@ static inline bool fs_worth_retry(int err) {
 #define FS_REAL_SET(fd, ours, native)                                                                                  \
   ({                                                                                                                   \
     struct fs_found fs_named, *f = &fs_named;                                                                          \
-    fs_err fs_relay = fs_out_real_set(fd, f);                                                                          \
-    fs_relay != 0 ? fs_ret_int(fs_relay < 0 ? fs_relay : ours) : fs_real_was_set(fd, f, native);                       \
+    fs_err fs_forwarder = fs_output_real_set(fd, f);                                                                   \
+    fs_forwarder != 0 ? fs_ret_int(fs_forwarder < 0 ? fs_forwarder : ours) : fs_real_was_set(fd, f, native);           \
   })
 static inline int fs_real_was_set(int fd, const struct fs_found *f, int r) {
-  fs_err err = r == 0 ? fs_out_real_was_set(fd, f) : 0;
+  fs_err err = r == 0 ? fs_output_real_was_set(fd, f) : 0;
   return err == 0 ? r : fs_ret_int(err);
 }
 
 /* It was written to a real descriptor. */
 static inline int64_t fs_written(int fd, int64_t r) {
-  if (r <= 0 || !fs_out_awaits()) return r;
-  fs_err err = fs_out_await(fd);
+  if (r <= 0 || !fs_output_awaits()) return r;
+  fs_err err = fs_output_await(fd);
   return err == 0 ? r : fs_ret(err);
 }
 
 /* A call that writes to a real descriptor: not to one of an output while the node's take more than they may. */
 #define FS_WITH_ROOM(fd, native)                                                                                       \
-  (FS_LIKELY(fs_fd_entry(fd) == 0)    ? (native)                                                                       \
-   : fs_out_room(fd, UINT64_MAX) != 0 ? (__typeof__(native))fs_ret(-EDQUOT)                                            \
-                                      : (__typeof__(native))fs_written(fd, native))
+  (FS_LIKELY(fs_fd_entry(fd) == 0)       ? (native)                                                                    \
+   : fs_output_room(fd, UINT64_MAX) != 0 ? (__typeof__(native))fs_ret(-EDQUOT)                                         \
+                                         : (__typeof__(native))fs_written(fd, native))
 
 /* Before the kernel gives n new descriptors: see fs_fd_make_lowest. */
 static inline void fs_lowest(int n) {

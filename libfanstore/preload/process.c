@@ -40,7 +40,7 @@ static pid_t forked(pid_t pid, const struct fs_fd_idle *idle, struct fs_fork_loc
   fs_fd_child(idle);
   fs_cwd_forked();
   fs_data_forked();
-  fs_out_forked();
+  fs_output_forked();
   return 0;
 }
 
@@ -92,7 +92,7 @@ static void hand_on(bool loads_us, bool spawn) {
   if (spawn)
     fs_real_follow();
   else
-    fs_out_publish_all(); /* nothing of this program is left to do it */
+    fs_output_publish_all(); /* nothing of this program is left to do it */
   fs_fd_prepare_exec();
   if (!loads_us) fs_real_inherited(spawn);
 }
@@ -120,12 +120,12 @@ int fs_spawn_real(const char *path, const char *name, pid_t *pid, const posix_sp
 static __attribute__((noinline)) int execve_slow(const char *path, char *const argv[], char *const envp[]) {
   struct fs_found f;
   int route = fs_path_route_slow(AT_FDCWD, path, 0, &f);
-  if (route == FS_OUT) return fs_exec_real(path, path, argv, envp);
+  if (route == FS_OUTSIDE) return fs_exec_real(path, path, argv, envp);
   return fs_exec_entry(route, &f, path, argv, envp);
 }
 
 FS_EXPORT int execve(const char *path, char *const argv[], char *const envp[]) {
-  return fs_path_out(AT_FDCWD, path) ? fs_exec_real(path, path, argv, envp) : execve_slow(path, argv, envp);
+  return fs_path_outside(AT_FDCWD, path) ? fs_exec_real(path, path, argv, envp) : execve_slow(path, argv, envp);
 }
 
 FS_EXPORT int execv(const char *path, char *const argv[]) {
@@ -198,7 +198,7 @@ FS_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *co
   struct fs_found f;
   if ((flags & AT_EMPTY_PATH) && path[0] == '\0' && fs_fd_slot(dirfd) != NULL) return fexecve(dirfd, argv, envp);
   int route = fs_path_route(dirfd, path, 0, &f);
-  if (route != FS_OUT) return fs_exec_entry(route, &f, path, argv, envp);
+  if (route != FS_OUTSIDE) return fs_exec_entry(route, &f, path, argv, envp);
   FS_WITH_ENV(dirfd, path, path[0] == '/' || dirfd == AT_FDCWD ? path : NULL, envp, false,
               FS_REAL(execveat)(dirfd, path, argv, env, flags));
 }
@@ -234,7 +234,7 @@ FS_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path, const 
                           char *const envp[restrict]) {
   struct fs_found f;
   int route = fs_path_route(AT_FDCWD, path, 0, &f);
-  if (route != FS_OUT) return fs_spawn_entry(route, &f, path, pid, fa, at, argv, envp);
+  if (route != FS_OUTSIDE) return fs_spawn_entry(route, &f, path, pid, fa, at, argv, envp);
   return fs_spawn_real(path, path, pid, fa, at, argv, envp);
 }
 

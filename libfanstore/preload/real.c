@@ -118,12 +118,12 @@ __attribute__((constructor)) static void start(void) {
 
 /* Other destructors may still open files after this: they get new placeholders. */
 __attribute__((destructor)) static void end(void) {
-  if (fs_out_noted(fs_fd_entry(1)) && ftrylockfile(stdout) == 0) { /* libc writes it out when we are gone */
+  if (fs_output_tracked(fs_fd_entry(1)) && ftrylockfile(stdout) == 0) { /* libc writes it out when we are gone */
     fflush(stdout);
     funlockfile(stdout);
   }
-  fs_out_at_end(); /* stdio has yet to write what it holds */
-  fs_out_publish_all();
+  fs_output_at_end(); /* stdio has yet to write what it holds */
+  fs_output_publish_all();
   if (fs_mount_count() > 0) fs_data_leave();
   if (fs_state_fd() >= 0) fs_fd_pool_drop();
 }

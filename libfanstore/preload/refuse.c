@@ -39,7 +39,7 @@ FS_REFUSE(mount_setattr, (int d, const char *p, unsigned f_, struct mount_attr *
 static bool within(int d, const char *p) {
   struct fs_found f;
   int route = fs_path_route(d, p, 0, &f);
-  return route != FS_OUT && route != FS_REDIRECT;
+  return route != FS_OUTSIDE && route != FS_REDIRECT;
 }
 
 /* Two paths: of a dataset, neither. (What is mounted may be a word, "none": relative to a directory above a mount.) */
@@ -87,7 +87,7 @@ static int64_t watch_nothing(int fd, int route, const struct fs_found *f, uint32
   fs_err err = fs_must_exist(route);
   if (err == 0) err = fs_file_stat(f->mount, f->entry, &st);
   if (err == 0 && (mask & IN_ONLYDIR) && !S_ISDIR(st.st_mode)) err = -ENOTDIR;
-  bool changes = S_ISDIR(st.st_mode) ? fs_names_node() != NULL && !fs_is_vdir(f->entry) : fs_is_out(f->entry);
+  bool changes = S_ISDIR(st.st_mode) ? fs_names_node() != NULL && !fs_is_vdir(f->entry) : fs_is_output(f->entry);
   if (err == 0 && changes && !S_ISLNK(st.st_mode)) err = -ENOSPC; /* programs have a way for "no more watches" */
   if (err != 0) return err;
   fs_fd inode = (fs_fd)FS_SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);

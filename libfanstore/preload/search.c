@@ -33,9 +33,9 @@ bool fs_search_meets_mount(const char *file) {
   char candidate[PATH_MAX];
   FS_MAY_BE_NULL(file);
   if (file == NULL || fs_mount_count() == 0) return false;
-  if (strchr(file, '/') != NULL) return !fs_path_out(AT_FDCWD, file);
+  if (strchr(file, '/') != NULL) return !fs_path_outside(AT_FDCWD, file);
   for (const char *path = search_path(); next_candidate(&path, file, candidate);)
-    if (!fs_path_out(AT_FDCWD, candidate)) return true;
+    if (!fs_path_outside(AT_FDCWD, candidate)) return true;
   return false;
 }
 

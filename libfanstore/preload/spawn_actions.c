@@ -53,8 +53,8 @@ FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restr
                                                const char *restrict path, int flags, mode_t mode) {
   struct fs_found f;
   int route = fs_path_route(AT_FDCWD, path, (flags & (O_ACCMODE | O_TRUNC)) != O_RDONLY ? FS_CHANGES : 0, &f);
-  if (route == FS_OUT || route == FS_REDIRECT)
-    return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, route == FS_OUT ? path : f.real, flags, mode);
+  if (route == FS_OUTSIDE || route == FS_REDIRECT)
+    return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, route == FS_OUTSIDE ? path : f.real, flags, mode);
   fs_err err = fs_must_exist(route);
   if ((flags & (O_ACCMODE | O_TRUNC)) != O_RDONLY || (err == -ENOENT && (flags & O_CREAT)))
     return add_output(fa, fd, path, flags, mode);
@@ -90,8 +90,8 @@ static int add_directory(posix_spawn_file_actions_t *fa, uint32_t mount, uint32_
 FS_EXPORT int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *restrict fa, const char *restrict path) {
   struct fs_found f;
   int route = fs_path_route(AT_FDCWD, path, 0, &f);
-  if (route == FS_OUT || route == FS_REDIRECT)
-    return FS_REAL(posix_spawn_file_actions_addchdir_np)(fa, route == FS_OUT ? path : f.real);
+  if (route == FS_OUTSIDE || route == FS_REDIRECT)
+    return FS_REAL(posix_spawn_file_actions_addchdir_np)(fa, route == FS_OUTSIDE ? path : f.real);
   fs_err err = fs_must_exist(route);
   if (err != 0 && fails_so(err) != NULL) return FS_REAL(posix_spawn_file_actions_addchdir_np)(fa, fails_so(err));
   return err != 0 ? -err : add_directory(fa, f.mount, f.entry);

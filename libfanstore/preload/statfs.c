@@ -11,7 +11,7 @@ static int64_t statfs_entry(int route, const struct fs_found *f, struct statfs *
 
 /* The kernel has answered for an output of this node's: of that room a part may be for outputs. */
 static void limit(uint64_t unit, uint64_t *free_blocks, uint64_t *available) {
-  uint64_t left = fs_out_left();
+  uint64_t left = fs_output_left();
   if (FS_LIKELY(left == UINT64_MAX) || unit == 0) return;
   *free_blocks = FS_MIN(*free_blocks, left / unit);
   *available = FS_MIN(*available, left / unit);
@@ -45,7 +45,7 @@ FS_EXPORT int fstatfs(int fd, struct statfs *out) {
   struct fs_slot *s = fs_fd_slot(fd);
   if (s == NULL && fs_mount_count() > 0 && fs_sys_fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode)) s = fs_fd_adopt(fd);
   if (s != NULL) return fs_ret_int(statfs_slot(s, out));
-  return FS_LIMITED(fs_out_noted(fs_fd_entry(fd)), FS_REAL(fstatfs)(fd, out), out);
+  return FS_LIMITED(fs_output_tracked(fs_fd_entry(fd)), FS_REAL(fstatfs)(fd, out), out);
 }
 FS_ALIAS(fstatfs64, fstatfs);
 
@@ -81,7 +81,7 @@ FS_ALIAS(statvfs64, statvfs);
 FS_EXPORT int fstatvfs(int fd, struct statvfs *out) {
   struct statfs st;
   struct fs_slot *s = fs_fd_slot(fd);
-  if (s == NULL) return FS_LIMITED(fs_out_noted(fs_fd_entry(fd)), FS_REAL(fstatvfs)(fd, out), out);
+  if (s == NULL) return FS_LIMITED(fs_output_tracked(fs_fd_entry(fd)), FS_REAL(fstatvfs)(fd, out), out);
   return fs_ret_int(to_statvfs(statfs_slot(s, &st), &st, out));
 }
 FS_ALIAS(fstatvfs64, fstatvfs);

@@ -74,7 +74,7 @@ static bool lend_wide_data(FILE *f) {
 static FILE *reopen(const char *path, const char *mode, FILE *old) {
   int fd = old->_fileno;
   if (fd >= 0 && fs_fd_slot(fd) != NULL && !lend_wide_data(old)) return fclose(old), NULL;
-  if (fd >= 0 && fs_out_noted(fs_fd_entry(fd))) fflush(old), (void)fs_out_publish(fd);
+  if (fd >= 0 && fs_output_tracked(fs_fd_entry(fd))) fflush(old), (void)fs_output_publish(fd);
   FILE *file = FS_REAL(freopen)(path, mode, old);
   if (fd >= 0) fs_fd_forget(fd);
   return file;
@@ -97,7 +97,7 @@ static FILE *reopen_output(struct fs_slot *s, const char *mode, FILE *old) {
   if (fd < 0) return fs_ret(fd), NULL;
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
   FILE *file = reopen(path, mode, old);
-  if (file != NULL) fs_out_note_real(file->_fileno);
+  if (file != NULL) fs_output_note_real(file->_fileno);
   fs_sys_close(fd);
   return file;
 }
@@ -140,21 +140,21 @@ static bool fopen_again(const char *path) {
 /* `err`: the kernel has said so of a path that did not look like ours; or 0. */
 static __attribute__((noinline)) FILE *fopen_slow(const char *path, const char *mode, fs_err err) {
   struct fs_found f;
-  int route = err != 0 ? FS_OUT : fs_path_route_slow(AT_FDCWD, path, 0, &f);
-  if (route == FS_OUT) {
+  int route = err != 0 ? FS_OUTSIDE : fs_path_route_slow(AT_FDCWD, path, 0, &f);
+  if (route == FS_OUTSIDE) {
     FILE *file = err != 0 ? NULL : real_fopen(path, mode);
     if (err == 0 && (file != NULL || !fopen_again(path))) return file;
     route = fs_path_retry_walk(AT_FDCWD, path, 0, -errno, &f);
-    if (route == FS_OUT) return NULL;
+    if (route == FS_OUTSIDE) return NULL;
   }
   if (route == FS_REDIRECT && f.out.id == 0) return real_fopen(f.real, mode);
-  bool output = route == FS_REDIRECT || (route == FS_IN && fs_is_out(f.entry)) ||
+  bool output = route == FS_REDIRECT || (route == FS_IN && fs_is_output(f.entry)) ||
                 ((mode_flags(mode) & O_CREAT) && fs_file_may_make(route, &f, false));
   return output ? open_output(path, mode) : open_entry(route, &f, mode);
 }
 
 FS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode) {
-  if (!fs_path_out(AT_FDCWD, path)) return fopen_slow(path, mode, 0);
+  if (!fs_path_outside(AT_FDCWD, path)) return fopen_slow(path, mode, 0);
   FILE *file = real_fopen(path, mode);
   return FS_LIKELY(file != NULL || !fopen_again(path)) ? file : fopen_slow(path, mode, -errno);
 }
@@ -225,13 +225,14 @@ FS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode, FI
     route = fd < 0 ? fd : fs_path_route_slow(AT_FDCWD, path, 0, &f);
     if (fd >= 0) close(fd);
   }
-  if (route == FS_OUT || route == FS_REDIRECT) {
-    FILE *file = reopen(route == FS_OUT ? path : f.real, mode, old);
-    if (file != NULL && route == FS_REDIRECT && f.out.id != 0) fs_out_opened(file->_fileno, mode_flags(mode), &f.out);
+  if (route == FS_OUTSIDE || route == FS_REDIRECT) {
+    FILE *file = reopen(route == FS_OUTSIDE ? path : f.real, mode, old);
+    if (file != NULL && route == FS_REDIRECT && f.out.id != 0)
+      fs_output_opened(file->_fileno, mode_flags(mode), &f.out);
     return file;
   }
   int flags = mode_flags(mode);
-  if (route == FS_IN && fs_is_out(f.entry) && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY)
+  if (route == FS_IN && fs_is_output(f.entry) && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY)
     return reopen_writing(path, mode, flags, old);
   fs_err err = route < 0 ? route : flags < 0 ? flags : 0;
   if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = -EROFS;

@@ -86,14 +86,14 @@ static long sys_fchmodat2(int dirfd, const char *path, mode_t mode, int flags) {
   if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return fs_ret(-EINVAL);
   if ((flags & AT_EMPTY_PATH) && !fs_bad_address(path) && path[0] == '\0' && dirfd != AT_FDCWD)
     return fs_chmod_empty(dirfd, mode, flags);
-  if (fs_path_out(dirfd, path)) return fs_ret(FS_SYS4(FS_SYS_FCHMODAT2, dirfd, path, mode, flags));
+  if (fs_path_outside(dirfd, path)) return fs_ret(FS_SYS4(FS_SYS_FCHMODAT2, dirfd, path, mode, flags));
   return fchmodat(dirfd, path, mode, flags & AT_SYMLINK_NOFOLLOW);
 }
 
 /* Calls newer than the libc that this is built with: a program that uses them can do without. */
 static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   bool itself = (const char *)b != NULL && *(const char *)b == '\0' && fs_fd_slot((int)a) != NULL;
-  if (itself || !fs_path_out((int)a, (const char *)b)) return fs_ret(-ENOSYS);
+  if (itself || !fs_path_outside((int)a, (const char *)b)) return fs_ret(-ENOSYS);
   return fs_ret(fs_syscall6(n, a, b, c, d, e, f));
 }
 

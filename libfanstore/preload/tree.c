@@ -12,7 +12,7 @@
 #include "util/util.h"
 
 bool fs_walk_meets_mount(const char *path) {
-  if (!fs_path_out(AT_FDCWD, path)) return true;
+  if (!fs_path_outside(AT_FDCWD, path)) return true;
   if (path == NULL || fs_mount_count() == 0) return false;
   return path[0] == '/' ? fs_path_is_ancestor(path) : !fs_cwd_far();
 }

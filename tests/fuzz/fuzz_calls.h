@@ -20,7 +20,7 @@ static struct fs_client *client[CLIENTS];
 
 static uint64_t an_id(void) {
   uint8_t b = byte();
-  return b & 128 ? client[b % CLIENTS]->first_id + (b >> 4 & 3) : FS_OUT_ID_MAKE(b % RANKS, b >> 4 & 3);
+  return b & 128 ? client[b % CLIENTS]->first_id + (b >> 4 & 3) : FS_OUTPUT_ID_MAKE(b % RANKS, b >> 4 & 3);
 }
 static uint64_t a_dir(void) {
   uint8_t b = byte();
@@ -41,18 +41,18 @@ static size_t a_record(char *body, size_t n) {
   return n;
 }
 
-/* Of a file's parts: whole, in pieces, changes. */
+/* Of a file's segments: whole, in pieces, changes. */
 static size_t some_list(char *p) {
   uint32_t n = byte() & 7;
   struct fs_replica_list head = {.at = byte() & 7, .total = byte() & 15, .all = byte() & 1};
   memcpy(p, &head, sizeof(head));
   for (uint32_t i = 0; i < n; i++) {
     uint8_t how = byte();
-    struct fs_out_extent e = {byte() * 16u, 1 + (how & 63), FS_OUT_ID_MAKE(how >> 6, 1ull << 47 | (how & 3))};
-    if (how % 8 == 0) e.len = e.part = 0;
+    struct fs_output_extent e = {byte() * 16u, 1 + (how & 63), FS_OUTPUT_ID_MAKE(how >> 6, 1ull << 47 | (how & 3))};
+    if (how % 8 == 0) e.len = e.segment = 0;
     memcpy(p + sizeof(head) + i * sizeof(e), &e, sizeof(e));
   }
-  return sizeof(head) + n * sizeof(struct fs_out_extent);
+  return sizeof(head) + n * sizeof(struct fs_output_extent);
 }
 
 /* What stands after the head, by operation. */
@@ -88,7 +88,7 @@ static size_t call_tails(struct fs_names_call *c) {
     memset(block.bytes, 5, sizeof(block.bytes));
     n = two ? some_list(bytes) : 0;
     return fs_call_put(c, &block, some ? sizeof(block.head) + block.head.length : 0, bytes, n);
-  case FS_NAMES_MIRROR:
+  case FS_NAMES_BACKUP:
     n = some ? a_record((char *)c, sizeof(*c)) : sizeof(*c);
     c->tail_len = (uint16_t)(n - sizeof(*c));
     return n;
@@ -132,11 +132,11 @@ static void call_fields(struct fs_names_call *c, uint8_t how) {
     c->setattr = (struct fs_call_setattr){.call = id2, .size = size, .changed = size, .mode = mode};
     c->flags = 1 + c->flags % (S_ISREG(mode) ? 7 : 3);
     break;
-  case FS_NAMES_RELEASE:
-    c->release.handle = (uint32_t)number;
+  case FS_NAMES_CLOSE:
+    c->release.snapshot = (uint32_t)number;
     break;
   case FS_NAMES_EXTEND:
-    c->extend = (struct fs_call_extend){.part = id2, .bytes = size, .appended = number, .appended_home = byte() & 3};
+    c->extend = (struct fs_call_extend){.segment = id2, .bytes = size, .appended = number, .appended_home = byte() & 3};
     break;
   case FS_NAMES_EXTENTS:
     c->extents.off = size;
@@ -144,14 +144,14 @@ static void call_fields(struct fs_names_call *c, uint8_t how) {
   case FS_NAMES_APPEND:
     c->append.call = id2;
     break;
-  case FS_NAMES_RELAY:
-    c->relay = (struct fs_call_relay){.file = id2, .dir = dir, .off = size};
+  case FS_NAMES_FORWARD:
+    c->forwarder = (struct fs_call_forwarder){.file = id2, .dir = dir, .off = size};
     break;
   case FS_NAMES_SYNC:
     c->sync = (struct fs_call_sync){.upto = number, .size = size};
     break;
   case FS_NAMES_OFFER:
-    c->offer.part = number & 1 ? id2 : 0;
+    c->offer.segment = number & 1 ? id2 : 0;
     break;
   case FS_NAMES_TAKE:
     c->take = (struct fs_call_take){.to = to, .call = id, .caller = (uint32_t)number};
@@ -164,17 +164,17 @@ static void call_fields(struct fs_names_call *c, uint8_t how) {
     break;
   case FS_NAMES_ABOVE:
     break;
-  case FS_NAMES_MIRROR:
-    c->mirror =
-        (struct fs_call_mirror){.id = number & 1 ? id : 0, .to = number & 2 ? to : 0, .call = number & 4 ? id2 : 0};
-    c->mirror.question = number;
-    c->mirror.asker = byte() & 3;
+  case FS_NAMES_BACKUP:
+    c->backup =
+        (struct fs_call_backup){.id = number & 1 ? id : 0, .to = number & 2 ? to : 0, .call = number & 4 ? id2 : 0};
+    c->backup.question = number;
+    c->backup.asker = byte() & 3;
     break;
   case FS_NAMES_MARK:
     c->mark.bit = (uint32_t)number;
     break;
-  case FS_NAMES_ACCUSE:
-    c->accuse.rank = (uint32_t)number;
+  case FS_NAMES_SUSPECT:
+    c->suspect.rank = (uint32_t)number;
     break;
   case FS_NAMES_SET:
     c->set.number = number;

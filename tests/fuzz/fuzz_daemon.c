@@ -26,11 +26,11 @@
 #include "daemon/blocks/fetch.h"
 #include "daemon/metadata/ns_priv.h"
 #include "daemon/module.h"
-#include "daemon/outputs/hold.h"
-#include "daemon/outputs/node_part.h"
-#include "daemon/outputs/relay.h"
+#include "daemon/outputs/backing.h"
+#include "daemon/outputs/forwarder.h"
+#include "daemon/outputs/node_segment.h"
+#include "daemon/outputs/open_files.h"
 #include "daemon/outputs/service.h"
-#include "daemon/outputs/spill.h"
 #include "daemon/replicas/replicas.h"
 #include "daemon/stagein/stagein.h"
 #include "daemon/stageout/stageout.h"
@@ -42,7 +42,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define BLOCKS 40u
-#define PART_SIZE (1u << 20)
+#define SEGMENT_SIZE (1u << 20)
 #define LIVES 5000u
 #define ALONE 100u
 #define QUESTIONS 16u
@@ -53,7 +53,7 @@ static struct fs_cache_view view;
 static void *slab;
 static uint64_t slab_size;
 static char dir[256];
-static unsigned char part[PART_SIZE];
+static unsigned char segment[SEGMENT_SIZE];
 static uint64_t order[RANKS]; /* of names' messages to us */
 static struct {
   uint64_t id;
@@ -66,16 +66,16 @@ static bool not_taken;
 
 static void make_index(struct fs_index *ix) {
   static struct fs_built_block blocks[BLOCKS];
-  struct fs_built_block one = {4096, fs_xxh3(part + 4096, 500), 500, 0};
+  struct fs_built_block one = {4096, fs_xxh3(segment + 4096, 500), 500, 0};
   struct fs_builder *b = fs_builder_new(FS_BLOCK_SIZE_MIN, FS_ALIGN);
-  const struct fs_part_rec rec = {.size = PART_SIZE};
+  const struct fs_segment_rec rec = {.size = SEGMENT_SIZE};
   char why[256];
   void *out;
   uint64_t size;
   for (uint32_t i = 0; i < BLOCKS; i++) {
     uint32_t len = i % 4 == 0 ? FS_BLOCK_SIZE_MIN : 700 + i;
     blocks[i] = (struct fs_built_block){8192 + i * FS_BLOCK_SIZE_MIN, 0, len, i % 2};
-    blocks[i].xxh3 = fs_xxh3(part + blocks[i].offset, len);
+    blocks[i].xxh3 = fs_xxh3(segment + blocks[i].offset, len);
   }
   const struct fs_build_file files[] = {
       {.path = "", .mode = S_IFDIR | 0755},
@@ -89,16 +89,16 @@ static void make_index(struct fs_index *ix) {
        .nblocks = BLOCKS}};
   for (size_t i = 0; i < FS_ARRAY_LEN(files); i++)
     if (fs_builder_add(b, &files[i]) < 0) abort();
-  if (fs_builder_part(b, &rec) < 0 || fs_builder_part(b, &rec) < 0) abort();
+  if (fs_builder_segment(b, &rec) < 0 || fs_builder_segment(b, &rec) < 0) abort();
   if (fs_builder_finish(b, &out, &size, why, sizeof(why)) < 0 || fs_index_attach(out, size, ix, NULL, 0) < 0) abort();
   fs_builder_free(b);
 }
 
-static void make_part(int number) {
+static void make_segment(int number) {
   char path[300];
   snprintf(path, sizeof(path), "%s/part-%05d", dir, number);
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0 || fs_write_full(fd, part, PART_SIZE) < 0) abort();
+  if (fd < 0 || fs_write_full(fd, segment, SEGMENT_SIZE) < 0) abort();
   if (fdatasync(fd) == 0) (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* not in memory at first */
   d->data[0].fd[number] = fd;
 }
@@ -122,7 +122,7 @@ static void stop(void) {
   free(d->fetcher->peer);
   free(d->fetcher);
   close(d->data[0].fd[0]);
-  if (d->spill_files->watch >= 0) close(d->spill_files->watch); /* the user has 128 of them */
+  if (d->backing_files->watch >= 0) close(d->backing_files->watch); /* the user has 128 of them */
   snprintf(path, sizeof(path), "%s/part-%05d", dir, 0);
   unlink(path);
 }
@@ -149,11 +149,11 @@ static void start(void) {
   d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   const char *tmp = getenv("TMPDIR");
   snprintf(dir, sizeof(dir), "%.200s/fuzz-%d-%u", tmp ? tmp : "/tmp", (int)getpid(), lives++);
-  snprintf(d->spill, sizeof(d->spill), "%s/spill", dir);
-  if (mkdir(dir, 0700) < 0 || mkdir(d->spill, 0700) < 0) abort();
-  d->spill_fd = open(d->spill, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (mkdirat(d->spill_fd, FS_OUT_DIR, 0700) < 0) abort();
-  for (uint32_t i = 0; i < PART_SIZE; i++) part[i] = (unsigned char)(i * 7 + i / 256 * 13);
+  snprintf(d->backing, sizeof(d->backing), "%s/spill", dir);
+  if (mkdir(dir, 0700) < 0 || mkdir(d->backing, 0700) < 0) abort();
+  d->backing_fd = open(d->backing, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (mkdirat(d->backing_fd, FS_OUTPUT_DIR, 0700) < 0) abort();
+  for (uint32_t i = 0; i < SEGMENT_SIZE; i++) segment[i] = (unsigned char)(i * 7 + i / 256 * 13);
   d->datasets = 1;
   ds = &d->data[0];
   make_index(&ds->stage.index);
@@ -165,13 +165,14 @@ static void start(void) {
   ds->place = calloc(2, sizeof(*ds->place));
   ds->fd[1] = -1;
   ds->have[0] = true;
-  make_part(0);
+  make_segment(0);
   ds->place[0] = (struct fs_placement){.owner = {0, 1}, .owners = 2, .flags = FS_PLACE_LOCAL};
   ds->place[1] = (struct fs_placement){.owner = {1, 2}, .owners = 2};
-  static fs_err (*const start[])(struct fs_daemon *) = {
-      fs_fetcher_new, fs_server_new,     fs_leases_start, fs_ctl_build,      fs_service_start, fs_spill_new,
-      fs_relays_new,  fs_node_parts_new, fs_holds_new,    fs_stageout_start, fs_stagein_start, fs_replicas_start};
-  fs_err err = fs_cache_new(&d->cache, config.cache_bytes, FS_OUT_BLOCK, fs_clients_pins, d);
+  static fs_err (*const start[])(struct fs_daemon *) = {fs_fetcher_new,    fs_server_new,        fs_leases_start,
+                                                        fs_ctl_build,      fs_service_start,     fs_backing_new,
+                                                        fs_forwarders_new, fs_node_segments_new, fs_open_files_new,
+                                                        fs_stageout_start, fs_stagein_start,     fs_replicas_start};
+  fs_err err = fs_cache_new(&d->cache, config.cache_bytes, FS_OUTPUT_BLOCK, fs_clients_pins, d);
   if (err == 0) err = fs_iopool_start(&d->pool, 1, d->wake);
   for (size_t i = 0; err == 0 && i < FS_ARRAY_LEN(start); i++) err = start[i](d);
   if (err < 0) abort();
@@ -251,16 +252,16 @@ static void a_request(uint32_t from) {
   if (byte() & 3) { /* of something that there is */
     r.dataset = 0;
     r.partition %= 2;
-    r.offset %= PART_SIZE;
+    r.offset %= SEGMENT_SIZE;
     r.length %= FS_BLOCK_SIZE_MIN + 2;
-    r.file = FS_OUT_ID_MAKE(r.file % RANKS, r.file >> 8 & 7);
+    r.file = FS_OUTPUT_ID_MAKE(r.file % RANKS, r.file >> 8 & 7);
   }
   r.sum = fs_wire_sum(&r, 0);
   arrive(from, FS_TAG_REQUEST, &r, sizeof(r) - (byte() == 1));
 }
 
 static void a_reply(void) {
-  static unsigned char m[sizeof(struct fs_wire_rep) + FS_OUT_BLOCK];
+  static unsigned char m[sizeof(struct fs_wire_rep) + FS_OUTPUT_BLOCK];
   uint32_t at[MESSAGES], n = 0;
   for (uint32_t i = 0; i < world.recvs; i++)
     if (world.recv[i].tag >= FS_TAG_REPLY_FIRST) at[n++] = i;
@@ -271,9 +272,9 @@ static void a_reply(void) {
   uint8_t how = byte();
   size_t bytes = x->req.length, head = x->req.type == FS_WIRE_READ_BARE ? 0 : sizeof(rep);
   rep.length = (uint32_t)bytes;
-  if (bytes > FS_OUT_BLOCK) abort();
-  if (x->req.file == 0 && x->req.offset + bytes <= PART_SIZE)
-    memcpy(m + head, part + x->req.offset, bytes);
+  if (bytes > FS_OUTPUT_BLOCK) abort();
+  if (x->req.file == 0 && x->req.offset + bytes <= SEGMENT_SIZE)
+    memcpy(m + head, segment + x->req.offset, bytes);
   else
     memset(m + head, 7, bytes);
   rep.xxh3 = fs_xxh3(m + head, bytes);
@@ -285,9 +286,9 @@ static void a_reply(void) {
 }
 
 /* What a client does before it tells of its file. */
-static void a_spill(uint64_t id, uint64_t size) {
-  char name[FS_SPILL_NAME_SIZE];
-  int fd = openat(d->spill_fd, fs_spill_name(id, name), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+static void a_backing(uint64_t id, uint64_t size) {
+  char name[FS_BACKING_NAME_SIZE];
+  int fd = openat(d->backing_fd, fs_backing_name(id, name), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (fd >= 0 && ftruncate(fd, (off_t)(size & 0xffff)) < 0) abort();
   if (fd >= 0) close(fd);
 }
@@ -322,7 +323,7 @@ static void a_replica(uint32_t from) {
   if (how & 128) file[from][k].generation += 1 + (how >> 6 & 1), file[from][k].sent = 0;
   for (; many > 0 && !(how & 32); many--, file[from][k].sent++) {
     uint8_t odd = byte();
-    m.h = (struct fs_wire_replica){.file = FS_OUT_ID_MAKE(from, k), .generation = file[from][k].generation};
+    m.h = (struct fs_wire_replica){.file = FS_OUTPUT_ID_MAKE(from, k), .generation = file[from][k].generation};
     m.h.offset = byte() * 64u;
     m.h.length = odd & 1 ? 0 : 1 + (odd >> 1 & 31);
     m.h.hole = odd & 1 ? word() & 0xfffff : 0;
@@ -337,7 +338,7 @@ static void a_replica(uint32_t from) {
   if (!(how & 64)) return;
   size_t n = a_call_of(body, FS_NAMES_REPLICA);
   struct fs_names_call *c = (void *)body;
-  c->replica.id = FS_OUT_ID_MAKE(from, k);
+  c->replica.id = FS_OUTPUT_ID_MAKE(from, k);
   c->replica.mode = S_IFREG | (c->replica.mode & 0777);
   c->replica.generation = file[from][k].generation;
   c->replica.blocks = file[from][k].sent + (c->replica.blocks == 3);
@@ -368,8 +369,8 @@ static void a_post(struct fs_client *c) {
   atomic_fetch_or(&c->channel->claimed, 1ull << slot);
   r->key = how & 1 ? (uint64_t)word() << 32 | word() : FS_CACHE_KEY(0, FS_KEY_BLOCK | byte() % (BLOCKS + 1));
   if (how & 2) r->key = FS_CACHE_KEY(0, byte() % 5);
-  if (how & 4) r->key = FS_OUT_KEY(byte() % 4, byte() % 4);
-  if (how & 64) r->key ^= FS_OUT_GRAIN_KEY(0, 0) ^ FS_OUT_KEY(0, 0);
+  if (how & 4) r->key = FS_OUTPUT_KEY(byte() % 4, byte() % 4);
+  if (how & 64) r->key ^= FS_OUTPUT_GRAIN_KEY(0, 0) ^ FS_OUTPUT_KEY(0, 0);
   r->flags = (how & 8 ? FS_REQ_PREFETCH : 0) | (how & 128 ? FS_REQ_PATIENT : 0);
   atomic_store(&r->state, how & 32 ? byte() % 6 : FS_REQ_POSTED);
   atomic_fetch_or(&c->channel->posted, 1ull << slot);
@@ -382,18 +383,18 @@ static void a_want(struct fs_client *c) {
   atomic_store(&c->channel->prefetch[at % FS_PREFETCH_RING], key + 1);
 }
 
-static void a_box(struct fs_client *c) {
-  uint32_t i = byte() % FS_CHANNEL_BOXES;
-  struct fs_box *b = &c->channel->box[i];
+static void a_call_slot(struct fs_client *c) {
+  uint32_t i = byte() % FS_CHANNEL_CALLS;
+  struct fs_call_slot *b = &c->channel->call_slot[i];
   b->length = (uint32_t)a_call(b->body);
   uint8_t how = byte();
   const struct fs_names_call *call = (const void *)b->body;
   uint64_t id = call->op < FS_NAMES_OPS && fs_call_op(call)->id ? fs_call_id(call) : 0;
-  if (how & 8 && fs_id_ok(id)) a_spill(id, call->publish.size);
+  if (how & 8 && fs_id_ok(id)) a_backing(id, call->publish.size);
   if (how & 1) b->length = word();
-  atomic_fetch_or(&c->channel->boxes_claimed, 1u << i);
+  atomic_fetch_or(&c->channel->calls_claimed, 1u << i);
   atomic_store(&b->state, how & 2 ? byte() % 6 : FS_REQ_POSTED);
-  atomic_fetch_or(&c->channel->boxes_posted, how & 4 ? UINT32_MAX : 1u << i);
+  atomic_fetch_or(&c->channel->calls_posted, how & 4 ? UINT32_MAX : 1u << i);
 }
 
 /* Writes anything anywhere but over the counters: those are sums, of which nothing follows. */
@@ -442,7 +443,7 @@ static void an_event(void) {
     break;
   case 9:
   case 10:
-    a_box(c);
+    a_call_slot(c);
     break;
   case 11:
     a_scribble(c);

@@ -3,7 +3,7 @@
  * Three ranks that keep names of output files (tests/unit/ns_fixture.h), and a story of calls at each of them, of
  * messages that are late, lost, sent twice, changed or made up, of links that are cut and of ranks that die. Whatever
  * happens, each call of a rank that lives ends, once; and while messages are only late or lost, and at most one rank
- * dies, mirrors have in the end what owners have.
+ * dies, backups have in the end what owners have.
  */
 #include "../unit/ns_fixture.h"
 #include "fuzz_input.h"
@@ -32,7 +32,7 @@ static const char *a_name(void) {
 static uint64_t an_id(void) {
   uint8_t b = byte();
   if (mades > 0 && b < 240) return made[b % FS_MIN(mades, MADE)];
-  return FS_OUT_ID_MAKE(b % SIM_RANKS, b >> 2 & 3);
+  return FS_OUTPUT_ID_MAKE(b % SIM_RANKS, b >> 2 & 3);
 }
 static uint64_t a_dir(void) {
   uint8_t b = byte();
@@ -232,7 +232,7 @@ static void the_end(void) {
   }
   if (world.hostile || cut || deaths > 1) return;
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
 }
 
 /* What the services hold most memory with. */

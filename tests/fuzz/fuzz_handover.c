@@ -129,7 +129,7 @@ static void use_ctl(const struct fs_ctl *c, const struct fs_placement *p) {
     sum += strlen(d->mount) + strlen(d->source) + strlen(d->local);
     for (uint32_t k = 0; k < d->partitions; k++) sum += p[d->placement + k].owners;
   }
-  sum += strlen(c->spill);
+  sum += strlen(c->backing);
   (void)sum;
 }
 
@@ -240,7 +240,7 @@ static void forget(void) {
   struct fs_node *node = atomic_exchange(&g_node, NULL), *offline = atomic_exchange(&g_offline, NULL);
   atomic_store(&g_link, NULL);
   atomic_store(&self->link_retry_ns, 0);
-  atomic_store(&fs_out_full_word, NULL);
+  atomic_store(&fs_output_full_word, NULL);
   if (link) fs_link_drop(link);
   if (node) fs_node_drop(node, &h);
   if (offline) {

@@ -29,7 +29,7 @@ static void check(bool good) {
 }
 
 static bool is_id(uint64_t id) {
-  return (id & FS_OUT_ID) && !(id >> 63);
+  return (id & FS_OUTPUT_ID) && !(id >> 63);
 }
 
 static bool is_name(const char *name, size_t n) {
@@ -46,12 +46,12 @@ static void check_ranges(const char *ranges, size_t n) {
 }
 
 static void check_list(const char *list, size_t n) {
-  struct fs_out_extent e;
+  struct fs_output_extent e;
   check(n == 0 || n >= sizeof(struct fs_replica_list));
   for (size_t at = sizeof(struct fs_replica_list); at < n; at += sizeof(e)) {
     check(n - at >= sizeof(e));
     memcpy(&e, list + at, sizeof(e));
-    check(e.part == 0 ? e.len == 0 : e.len > 0 && is_id(e.part));
+    check(e.segment == 0 ? e.len == 0 : e.len > 0 && is_id(e.segment));
     check(e.off + e.len >= e.off && e.off + e.len <= INT64_MAX);
   }
 }
@@ -84,22 +84,22 @@ static void check_fields(const struct fs_names_call *c) {
     break;
   case FS_NAMES_EXTEND:
     check_ranges(tail, c->tail_len);
-    check(is_id(c->extend.id) && is_id(c->extend.part));
+    check(is_id(c->extend.id) && is_id(c->extend.segment));
     break;
   case FS_NAMES_APPEND:
     check(c->tail_len == 0 || c->tail_len == c->append.bytes);
     break;
-  case FS_NAMES_RELAY:
-    check(is_id(c->relay.id) && is_id(c->relay.file) && c->relay.off <= INT64_MAX);
+  case FS_NAMES_FORWARD:
+    check(is_id(c->forwarder.id) && is_id(c->forwarder.file) && c->forwarder.off <= INT64_MAX);
     break;
   case FS_NAMES_OFFER:
-    check(is_id(c->offer.file) && (c->offer.part == 0 || is_id(c->offer.part)));
+    check(is_id(c->offer.file) && (c->offer.segment == 0 || is_id(c->offer.segment)));
     break;
   case FS_NAMES_TIMES:
     check(c->times.dir != 0 && !(c->times.dir >> 63));
     break;
-  case FS_NAMES_MIRROR:
-    check(c->mirror.dir != 0 && c->mirror.changed <= INT64_MAX / 2);
+  case FS_NAMES_BACKUP:
+    check(c->backup.dir != 0 && c->backup.changed <= INT64_MAX / 2);
     break;
   case FS_NAMES_MARK:
     check(c->mark.bit < FS_MARK_BITS);

@@ -216,7 +216,7 @@ static int walk(int dirfd, const char *path, int open_flags, struct fs_found *f,
   unsigned flags = open_flags & O_NOFOLLOW ? FS_NOFOLLOW : 0;
   int route = fs_path_route(dirfd, path, flags, f);
   *fd = -1;
-  if (route == FS_OUT) {
+  if (route == FS_OUTSIDE) {
     *fd = open_path(dirfd, path, open_flags);
     if (*fd < 0) route = fs_path_retry(dirfd, path, flags, -errno, f);
   }
@@ -227,7 +227,7 @@ static int walk(int dirfd, const char *path, int open_flags, struct fs_found *f,
 static void by_library(int dirfd, const char *path, bool nofollow, char *out) {
   struct fs_found f;
   int fd, route = walk(dirfd, path, nofollow ? O_NOFOLLOW : 0, &f, &fd);
-  if (route == FS_OUT || route == FS_REDIRECT)
+  if (route == FS_OUTSIDE || route == FS_REDIRECT)
     by_fd(fd, V, out);
   else if (route == FS_IN)
     by_entry(&f, out);

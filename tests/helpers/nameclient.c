@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client of fanstored's names of output files, for tests: makes the calls of ipc/call.h by the boxes of its own
+ * A client of fanstored's names of output files, for tests: makes the calls of ipc/call.h by the call slots of its own
  * channel, one for each line of its input, and prints what came of it.
  *
  *   nameclient SOCKET
@@ -9,18 +9,18 @@
  *   lookup DIR NAME | remove DIR NAME | rmdir DIR NAME | list DIR
  *   publish DIR ID SIZE
  *   rename DIR NAME TO NAME
- *   many DIR PREFIX N WINDOW [spill]   N files are made and published, WINDOW at once; with a byte in each
+ *   many DIR PREFIX N WINDOW [backing]   N files are made and published, WINDOW at once; with a byte in each
  *   find DIR ID                the record of this id
  *   setattr DIR ID TYPE [mode=OCTAL] [mtime=SECONDS] [size=BYTES]     TYPE: f, d or l
  *   hold ID                    prints "ok HANDLE SIZE VERSION"
  *   release ID HANDLE
  *   fetch HANDLE SIZE FILE     what HANDLE has, by the blocks of the node's cache, into a file
- *   rude SECONDS               random keys and handles, holds and releases, none of them waited for long
- *   relay ID TO                the spill ID stands for the file TO
- *   relays TO N                N such of one empty spill: "ok N", or the first error and how many there were before
- *   append ID TEXT | extend ID PART OFFSET LENGTH | offer ID PART
- *   refused DIR                calls of all numbers that are none of a client's, about DIR: those that are not EINVAL
- *   spill 0                    where this node's outputs are
+ *   rude SECONDS               random keys and snapshots, holds and releases, none of them waited for long
+ *   forwarder ID TO            the backing file ID stands for the file TO
+ *   forwarders TO N            N such of one empty backing file: "ok N", or the first error and how many there were
+ * before append ID TEXT | extend ID PART OFFSET LENGTH | offer ID PART refused DIR                calls of all numbers
+ * that are none of a client's, about DIR: those that are not EINVAL backing 0                    where this node's
+ * outputs are
  *
  * A DIR is a number: 1 is the dataset's root, others are ids. Prints "ok" or the errno's name, then records: "ID NAME
  * SIZE".
@@ -59,16 +59,16 @@ static void *map(enum fs_handover_fd which, int prot) {
   return p;
 }
 
-/* ---- a box ---- */
+/* ---- a call slot ---- */
 
 static void post_bytes(uint32_t i, struct fs_names_call call, const void *name, size_t n, const char *name2) {
-  struct fs_box *b = &c.ch->box[i];
+  struct fs_call_slot *b = &c.ch->call_slot[i];
   uint64_t one = 1;
   memcpy(b->body, &call, sizeof(call));
   b->length = (uint32_t)fs_call_put((void *)b->body, name, n, name2, strlen(name2));
-  atomic_fetch_or(&c.ch->boxes_claimed, 1u << i);
+  atomic_fetch_or(&c.ch->calls_claimed, 1u << i);
   atomic_store(&b->state, FS_REQ_POSTED);
-  atomic_fetch_or(&c.ch->boxes_posted, 1u << i);
+  atomic_fetch_or(&c.ch->calls_posted, 1u << i);
   if (atomic_load(&c.ctl->asleep)) (void)fs_sys_write(c.h.fd[FS_HO_DOORBELL], &one, sizeof(one));
 }
 
@@ -77,7 +77,7 @@ static void post(uint32_t i, struct fs_names_call call, const char *name, const 
 }
 
 static void finish(uint32_t i) {
-  struct fs_box *b = &c.ch->box[i];
+  struct fs_call_slot *b = &c.ch->call_slot[i];
   uint64_t end = fs_now_ns() + 30000000000ull;
   while (atomic_load(&b->state) == FS_REQ_POSTED || atomic_load(&b->state) == FS_REQ_ASLEEP) {
     if (fs_now_ns() > end) die("no answer", -ETIMEDOUT);
@@ -86,13 +86,13 @@ static void finish(uint32_t i) {
       fs_futex_wait(&b->state, FS_REQ_ASLEEP, 50000000);
   }
   atomic_store(&b->state, FS_REQ_FREE);
-  atomic_fetch_and(&c.ch->boxes_claimed, ~(1u << i));
+  atomic_fetch_and(&c.ch->calls_claimed, ~(1u << i));
 }
 
 /* ---- the commands ---- */
 
 static void print_answer(void) {
-  const struct fs_box *b = &c.ch->box[0];
+  const struct fs_call_slot *b = &c.ch->call_slot[0];
   size_t at = 0;
   const struct fs_record *r;
   printf("%s", b->err == 0 ? "ok" : strerrorname_np(-b->err));
@@ -106,7 +106,7 @@ static void print_answer(void) {
 /* All of a directory, a line a page. */
 static void list(uint64_t dir) {
   struct fs_names_call call = {.op = FS_NAMES_LIST, .list.dir = dir};
-  const struct fs_box *b = &c.ch->box[0];
+  const struct fs_call_slot *b = &c.ch->call_slot[0];
   do {
     size_t at = 0;
     const struct fs_record *r;
@@ -121,43 +121,43 @@ static void list(uint64_t dir) {
 }
 
 /* A file's bytes, before it has a name: open, for its writer. */
-static int spill_make(uint64_t id) {
+static int backing_make(uint64_t id) {
   char path[PATH_MAX + 64];
-  snprintf(path, sizeof(path), "%s/" FS_OUT_FILE, c.ctl->spill, (unsigned long long)id);
+  snprintf(path, sizeof(path), "%s/" FS_OUTPUT_FILE, c.ctl->backing, (unsigned long long)id);
   int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0 || write(fd, "x", 1) != 1) die(path, -errno);
   return fd;
 }
 
-static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window, bool spill) {
+static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window, bool backing) {
   char name[256];
   unsigned errors = 0;
   static uint64_t made;
-  int fd[FS_CHANNEL_BOXES];
+  int fd[FS_CHANNEL_CALLS];
   uint64_t start = fs_now_ns();
   struct fs_names_call create = {.op = FS_NAMES_CREATE,
-                                 .create = {.dir = dir, .id = FS_OUT_ID, .mode = S_IFREG | 0644}};
+                                 .create = {.dir = dir, .id = FS_OUTPUT_ID, .mode = S_IFREG | 0644}};
   struct fs_names_call publish = {.op = FS_NAMES_PUBLISH, .publish = {.dir = dir, .size = 1, .mode = S_IFREG | 0644}};
   for (unsigned i = 0; i < n; i += window) {
     uint32_t now = FS_MIN(window, n - i);
     for (uint32_t k = 0; k < now; k++) {
       snprintf(name, sizeof(name), "%s%u", prefix, i + k);
-      if (spill) create.create.id = c.ch->first_id + made++;
-      if (spill) fd[k] = spill_make(create.create.id);
+      if (backing) create.create.id = c.ch->first_id + made++;
+      if (backing) fd[k] = backing_make(create.create.id);
       post(k, create, name, "");
     }
     for (uint32_t k = 0; k < now; k++) {
       size_t at = 0;
       finish(k);
-      const struct fs_record *r = fs_record_next(c.ch->box[k].body, c.ch->box[k].length, &at);
-      errors += c.ch->box[k].err != 0;
-      publish.publish.id = r ? r->id : FS_OUT_ID;
+      const struct fs_record *r = fs_record_next(c.ch->call_slot[k].body, c.ch->call_slot[k].length, &at);
+      errors += c.ch->call_slot[k].err != 0;
+      publish.publish.id = r ? r->id : FS_OUTPUT_ID;
       post(k, publish, "", "");
     }
     for (uint32_t k = 0; k < now; k++) {
       finish(k);
-      errors += c.ch->box[k].err != 0;
-      if (spill) close(fd[k]);
+      errors += c.ch->call_slot[k].err != 0;
+      if (backing) close(fd[k]);
     }
   }
   printf("made=%u errors=%u rate=%.0f\n", n, errors, n / ((double)(fs_now_ns() - start) / 1e9));
@@ -167,14 +167,14 @@ static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window, 
 /* ---- files of other nodes ---- */
 
 static void hold(uint64_t id) {
-  const struct fs_box *b = &c.ch->box[0];
-  struct fs_held held;
-  post(0, (struct fs_names_call){.op = FS_NAMES_HOLD, .hold.id = id}, "", "");
+  const struct fs_call_slot *b = &c.ch->call_slot[0];
+  struct fs_opened held;
+  post(0, (struct fs_names_call){.op = FS_NAMES_OPEN, .hold.id = id}, "", "");
   finish(0);
   if (b->err == 0 && b->length != sizeof(held)) die("hold", -EPROTO);
   memcpy(&held, b->body, sizeof(held));
   if (b->err == 0)
-    printf("ok %u %llu %llu\n", held.handle, (unsigned long long)held.size, (unsigned long long)held.version);
+    printf("ok %u %llu %llu\n", held.snapshot, (unsigned long long)held.size, (unsigned long long)held.version);
   else
     printf("%s\n", strerrorname_np(-b->err));
   fflush(stdout);
@@ -203,9 +203,9 @@ static void free_slot(uint32_t slot) {
 }
 
 /* The bytes of a block, or the error. */
-static fs_ssize block(uint32_t handle, uint32_t number, char *to) {
+static fs_ssize block(uint32_t snapshot, uint32_t number, char *to) {
   struct fs_req *r = &c.ch->req[0];
-  uint64_t key = FS_OUT_KEY(handle, number), end = fs_now_ns() + 30000000000ull;
+  uint64_t key = FS_OUTPUT_KEY(snapshot, number), end = fs_now_ns() + 30000000000ull;
   uint32_t len = 0;
   request(0, key, 0);
   while (waiting(0)) {
@@ -215,7 +215,7 @@ static fs_ssize block(uint32_t handle, uint32_t number, char *to) {
   fs_ssize n = r->err;
   if (n == 0) {
     const void *bytes = fs_cache_pinned(&c.view, key, r->line, &len);
-    if (!bytes || len > FS_OUT_BLOCK) die("line", -EPROTO);
+    if (!bytes || len > FS_OUTPUT_BLOCK) die("line", -EPROTO);
     memcpy(to, bytes, len);
     n = len;
   }
@@ -223,13 +223,13 @@ static fs_ssize block(uint32_t handle, uint32_t number, char *to) {
   return n;
 }
 
-static void fetch(uint32_t handle, uint64_t size, const char *path) {
-  static char bytes[FS_OUT_BLOCK];
+static void fetch(uint32_t snapshot, uint64_t size, const char *path) {
+  static char bytes[FS_OUTPUT_BLOCK];
   FILE *f = fopen(path, "w");
-  fs_ssize n = FS_OUT_BLOCK;
+  fs_ssize n = FS_OUTPUT_BLOCK;
   if (!f) die(path, -errno);
-  for (uint32_t i = 0; n == FS_OUT_BLOCK && (uint64_t)i * FS_OUT_BLOCK < size; i++) {
-    n = block(handle, i, bytes);
+  for (uint32_t i = 0; n == FS_OUTPUT_BLOCK && (uint64_t)i * FS_OUTPUT_BLOCK < size; i++) {
+    n = block(snapshot, i, bytes);
     if (n > 0 && fwrite(bytes, 1, (size_t)n, f) != (size_t)n) die(path, -errno);
   }
   fclose(f);
@@ -241,13 +241,13 @@ static void fetch(uint32_t handle, uint64_t size, const char *path) {
 static void rude(uint64_t seconds) {
   uint64_t end = fs_now_ns() + seconds * 1000000000ull, x = 88172645463325252ull, asked = 0;
   while (fs_now_ns() < end) {
-    uint32_t slot = (uint32_t)(x >> 8) % FS_CHANNEL_SLOTS, i = 1 + (uint32_t)(x >> 20) % (FS_CHANNEL_BOXES - 1);
+    uint32_t slot = (uint32_t)(x >> 8) % FS_CHANNEL_SLOTS, i = 1 + (uint32_t)(x >> 20) % (FS_CHANNEL_CALLS - 1);
     x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    uint64_t key = x % 3 == 0 ? x : FS_OUT_KEY((x >> 16) % 8, (x >> 40) % 16);
-    if (x % 3 == 1) key = FS_OUT_GRAIN_KEY((x >> 16) % 8, (x >> 40) % 16);
+    uint64_t key = x % 3 == 0 ? x : FS_OUTPUT_KEY((x >> 16) % 8, (x >> 40) % 16);
+    if (x % 3 == 1) key = FS_OUTPUT_GRAIN_KEY((x >> 16) % 8, (x >> 40) % 16);
     if (!waiting(slot)) request(slot, key, (uint32_t)(x >> 60) & 1);
     struct fs_names_call call = {.op = (uint32_t)(x >> 33) % FS_NAMES_OPS, .flags = (uint32_t)(x >> 4) & 7};
-    uint64_t id = x % 5 == 0 ? x >> 1 : FS_OUT_ID_FIRST((x >> 24) % 3, (x >> 28) % 4) + (x >> 50) % 8;
+    uint64_t id = x % 5 == 0 ? x >> 1 : FS_OUTPUT_ID_FIRST((x >> 24) % 3, (x >> 28) % 4) + (x >> 50) % 8;
     const struct fs_op *op = &fs_ops[call.op];
     for (uint8_t at = offsetof(struct fs_names_call, lookup); at < sizeof(call); at += 8)
       *fs_call_at(&call, at) = x >> 44 & 7;
@@ -257,7 +257,7 @@ static void rude(uint64_t seconds) {
     if (x % 7 && call.op == FS_NAMES_CREATE) call.create.mode = S_IFREG | 0600;
     if (x % 7 && call.op == FS_NAMES_SETATTR) call.setattr.mode = S_IFREG | 0600;
     if (x % 7 && call.op == FS_NAMES_PUBLISH) call.publish.mode = S_IFREG | 0600;
-    uint32_t state = atomic_load(&c.ch->box[i].state);
+    uint32_t state = atomic_load(&c.ch->call_slot[i].state);
     if (state != FS_REQ_POSTED && state != FS_REQ_ASLEEP) post(i, call, x % 4 ? "" : "rude", "");
     asked++;
   }
@@ -287,7 +287,7 @@ static void set(uint64_t dir, uint64_t id, char **word, int n) {
   }
   post(0, call, "", "");
   finish(0);
-  const struct fs_box *b = &c.ch->box[0];
+  const struct fs_call_slot *b = &c.ch->call_slot[0];
   size_t at = 0;
   const struct fs_record *r = b->err == 0 ? fs_record_next(b->body, b->length, &at) : NULL;
   printf("%s", b->err == 0 ? "ok" : strerrorname_np(-b->err));
@@ -311,8 +311,8 @@ static void refused(uint64_t dir) {
     post(0, call, "", "");
     finish(0);
     tried++;
-    if (c.ch->box[0].err == -EINVAL) continue;
-    printf("%u: %d ", call.op, c.ch->box[0].err);
+    if (c.ch->call_slot[0].err == -EINVAL) continue;
+    printf("%u: %d ", call.op, c.ch->call_slot[0].err);
     others++;
   }
   printf("%s\n", tried > 10 && others == 0 ? "all" : "not all");
@@ -333,13 +333,13 @@ static void of_file(uint64_t id, char **word, int n) {
     call = (struct fs_names_call){.op = FS_NAMES_APPEND, .append = {.id = id, .bytes = strlen(word[2])}};
     break;
   case 'r':
-    call = (struct fs_names_call){.op = FS_NAMES_RELAY, .relay = {.id = id, .file = number}};
+    call = (struct fs_names_call){.op = FS_NAMES_FORWARD, .forwarder = {.id = id, .file = number}};
     break;
   case 'o':
-    call = (struct fs_names_call){.op = FS_NAMES_OFFER, .offer = {.file = id, .part = number}};
+    call = (struct fs_names_call){.op = FS_NAMES_OFFER, .offer = {.file = id, .segment = number}};
     break;
   default:
-    call = (struct fs_names_call){.op = FS_NAMES_EXTEND, .extend = {.id = id, .part = number}};
+    call = (struct fs_names_call){.op = FS_NAMES_EXTEND, .extend = {.id = id, .segment = number}};
   }
   const void *tail = n == 5 ? (const void *)&range : word[2];
   post_bytes(0, call, tail, n == 5 ? sizeof(range) : word[0][0] == 'a' ? strlen(word[2]) : 0, "");
@@ -347,21 +347,22 @@ static void of_file(uint64_t id, char **word, int n) {
   print_answer();
 }
 
-static void relays(uint64_t to, uint64_t n) {
-  struct fs_names_call call = {.op = FS_NAMES_RELAY, .relay = {.id = c.ch->first_id + FS_OUT_ID_FILES / 2, .file = to}};
+static void forwarders(uint64_t to, uint64_t n) {
+  struct fs_names_call call = {.op = FS_NAMES_FORWARD,
+                               .forwarder = {.id = c.ch->first_id + FS_OUTPUT_ID_FILES / 2, .file = to}};
   char first[PATH_MAX + 64], path[PATH_MAX + 64];
-  snprintf(first, sizeof(first), "%s/relays", c.ctl->spill);
+  snprintf(first, sizeof(first), "%s/forwarders", c.ctl->backing);
   int fd = open(first, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); /* as long as it can be written, they stay */
   if (fd < 0) die(first, -errno);
   uint64_t i = 0;
-  for (; i < n; i++, call.relay.id++) {
-    snprintf(path, sizeof(path), "%s/" FS_OUT_FILE, c.ctl->spill, (unsigned long long)call.relay.id);
+  for (; i < n; i++, call.forwarder.id++) {
+    snprintf(path, sizeof(path), "%s/" FS_OUTPUT_FILE, c.ctl->backing, (unsigned long long)call.forwarder.id);
     if (link(first, path) < 0) die(path, -errno);
     post(0, call, "", "");
     finish(0);
-    if (c.ch->box[0].err != 0) break;
+    if (c.ch->call_slot[0].err != 0) break;
   }
-  printf("%s %llu\n", i == n ? "ok" : strerrorname_np(-c.ch->box[0].err), (unsigned long long)i);
+  printf("%s %llu\n", i == n ? "ok" : strerrorname_np(-c.ch->call_slot[0].err), (unsigned long long)i);
   fflush(stdout);
   close(fd);
 }
@@ -379,7 +380,7 @@ static void command(char *line) {
     size_t len = strlen(word[2]);
     bool directory = word[2][len - 1] == '/';
     if (directory) word[2][len - 1] = '\0';
-    call = (struct fs_names_call){.op = FS_NAMES_CREATE, .create = {.dir = dir, .id = FS_OUT_ID}};
+    call = (struct fs_names_call){.op = FS_NAMES_CREATE, .create = {.dir = dir, .id = FS_OUTPUT_ID}};
     call.create.mode = n > 3 ? S_IFLNK | 0777 : directory ? S_IFDIR | 0755 : S_IFREG | 0644;
     one(call, word[2], n > 3 ? word[3] : "");
   } else if (strcmp(word[0], "lookup") == 0 && n == 3) {
@@ -407,7 +408,7 @@ static void command(char *line) {
   } else if (strcmp(word[0], "hold") == 0) {
     hold(dir);
   } else if (strcmp(word[0], "release") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT32_MAX, &number) == 0) {
-    call = (struct fs_names_call){.op = FS_NAMES_RELEASE, .release = {.id = dir, .handle = (uint32_t)number}};
+    call = (struct fs_names_call){.op = FS_NAMES_CLOSE, .release = {.id = dir, .snapshot = (uint32_t)number}};
     one(call, "", "");
   } else if (strcmp(word[0], "fetch") == 0 && n == 4 && fs_parse_u64(word[2], 0, INT64_MAX, &number) == 0) {
     fetch((uint32_t)dir, number, word[3]);
@@ -415,20 +416,20 @@ static void command(char *line) {
     rude(dir);
   } else if (strcmp(word[0], "refused") == 0) {
     refused(dir);
-  } else if ((strcmp(word[0], "relay") == 0 || strcmp(word[0], "append") == 0) && n == 3) {
+  } else if ((strcmp(word[0], "forwarder") == 0 || strcmp(word[0], "append") == 0) && n == 3) {
     of_file(dir, word, n);
   } else if ((strcmp(word[0], "extend") == 0 && n == 5) || (strcmp(word[0], "offer") == 0 && n == 3)) {
     of_file(dir, word, n);
-  } else if (strcmp(word[0], "relays") == 0 && n == 3 && fs_parse_u64(word[2], 1, UINT32_MAX, &number) == 0) {
-    relays(dir, number);
-  } else if (strcmp(word[0], "spill") == 0) {
-    printf("%s\n", c.ctl->spill);
+  } else if (strcmp(word[0], "forwarders") == 0 && n == 3 && fs_parse_u64(word[2], 1, UINT32_MAX, &number) == 0) {
+    forwarders(dir, number);
+  } else if (strcmp(word[0], "backing") == 0) {
+    printf("%s\n", c.ctl->backing);
     fflush(stdout);
   } else if (strcmp(word[0], "list") == 0) {
     list(dir);
   } else if (strcmp(word[0], "many") == 0 && n >= 5) {
     uint64_t count, window;
-    if (fs_parse_u64(word[3], 1, 10000000, &count) != 0 || fs_parse_u64(word[4], 1, FS_CHANNEL_BOXES, &window) != 0)
+    if (fs_parse_u64(word[3], 1, 10000000, &count) != 0 || fs_parse_u64(word[4], 1, FS_CHANNEL_CALLS, &window) != 0)
       die("many", -EINVAL);
     many(dir, word[2], (unsigned)count, (uint32_t)window, n > 5);
   } else {

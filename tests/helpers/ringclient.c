@@ -246,10 +246,10 @@ static void die_at(unsigned step, const char *socket_path, const char *dataset) 
     }
     break;
   default:
-    atomic_fetch_or(&c.ch->boxes_claimed, 3u);
-    c.ch->box[0].length = sizeof(struct fs_names_call);
-    atomic_store(&c.ch->box[0].state, FS_REQ_POSTED);
-    atomic_fetch_or(&c.ch->boxes_posted, 1u);
+    atomic_fetch_or(&c.ch->calls_claimed, 3u);
+    c.ch->call_slot[0].length = sizeof(struct fs_names_call);
+    atomic_store(&c.ch->call_slot[0].state, FS_REQ_POSTED);
+    atomic_fetch_or(&c.ch->calls_posted, 1u);
   }
   raise(SIGKILL);
 }

@@ -87,13 +87,13 @@ libfanstore/client/fd/fdtab.c client/path/mounts.h
 libfanstore/client/fd/slot.c client/path/mounts.h
 # Not in the table of modules (daemon/modules.c): who is a member, replication.
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
-libfanstore/daemon/outputs/boxes.c daemon/replicas/replicas.h
+libfanstore/daemon/outputs/client_calls.c daemon/replicas/replicas.h
 # Replicas come before a publication, and staged-in files answer for their home: outputs ask both by name.
-libfanstore/daemon/outputs/relay.c daemon/replicas/replicas.h
-libfanstore/daemon/outputs/spill.c daemon/replicas/replicas.h
-libfanstore/daemon/outputs/spill.c daemon/stagein/stagein.h
-libfanstore/daemon/outputs/spill_extents.c daemon/replicas/replicas.h
-libfanstore/daemon/outputs/spill_watch.c daemon/replicas/replicas.h
+libfanstore/daemon/outputs/forwarder.c daemon/replicas/replicas.h
+libfanstore/daemon/outputs/backing.c daemon/replicas/replicas.h
+libfanstore/daemon/outputs/backing.c daemon/stagein/stagein.h
+libfanstore/daemon/outputs/backing_extents.c daemon/replicas/replicas.h
+libfanstore/daemon/outputs/backing_watch.c daemon/replicas/replicas.h
 # Serving has no source of blocks yet (read): it knows staged-in files.
 libfanstore/daemon/blocks/serve.c daemon/stagein/stagein.h
 # Structures of one folder inside those of a lower one.

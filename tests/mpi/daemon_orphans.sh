@@ -10,7 +10,7 @@
 small_dataset
 base=${run%/*}
 gone() { ! daemon_alive 0 && ! daemon_alive 1; }
-no_spill() { [ -z "$(find "$work/local" -name 'spill-*' -print -quit)" ] || fail "spill directories are left"; }
+no_backing() { [ -z "$(find "$work/local" -name 'outputs-*' -print -quit)" ] || fail "backing directories are left"; }
 end() {
   exec 7>&-
   wait "$mpirun_pid" 2>/dev/null || :
@@ -41,7 +41,7 @@ for program in no a; do
   kill -TERM "$(pid_of 0)" "$(pid_of 1)"
   wait_until 8 gone
   end
-  no_spill
+  no_backing
   equal "left behind" "$([ $program = no ] || echo 'node-0.ctl node-1.ctl')" "$(cd "$run" 2>/dev/null && find . -name '*.ctl' -printf '%f\n' | sort | paste -sd ' ')"
   [ $program = a ] || no_leftovers
 done
@@ -83,5 +83,5 @@ start_daemons 2
 line=$("$ringclient" "$run/node-1.sock" "$work/ds" all)
 equal "errors" 0 "$(field "$line" errors)"
 stop_daemons
-no_spill
+no_backing
 no_leftovers

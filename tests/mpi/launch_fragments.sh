@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # long: 22
-# Copies that are not whole: none is left at the end of a job whose daemon, mpirun or launcher dies or stops while it is made, and no spill directory; `clean`
+# Copies that are not whole: none is left at the end of a job whose daemon, mpirun or launcher dies or stops while it is made, and no backing directory; `clean`
 # removes those of a power cut, and neither whole copies nor what another job is copying.
 . "$(dirname "$0")/../functions.sh"
 need_command mpirun cc
@@ -138,28 +138,28 @@ beside() {
   echo "ok - not of another job that copies"
 }
 
-# A daemon that was killed lets the lock of its spill directory go a moment after it looks dead: here somebody holds it for longer than that.
-spill_directory() {
+# A daemon that was killed lets the lock of its backing directory go a moment after it looks dead: here somebody holds it for longer than that.
+backing_directory() {
   rm -rf "$work/local"
   # shellcheck disable=SC2016
   launch --dataset "$ds" --mount "$mnt" --emulate 2 -- sh -c '"$0" 1 "$1/local" && touch "$1/killed" && until [ -e "$1/held" ]; do sleep 0.02; done' \
     "$kill_daemon" "$work" 2>"$work/err" &
   job=$!
   wait_until 60 test -e "$work/killed"
-  spill=$(find "$work/local/fanstore-node1" -maxdepth 1 -name 'spill-*')
+  backing=$(find "$work/local/fanstore-node1" -maxdepth 1 -name 'outputs-*')
   (
     flock 9
     touch "$work/held"
     wait_until 60 grep -q 'COMMAND ran' "$work/err"
     sleep 0.2
-  ) 9<"$spill"
+  ) 9<"$backing"
   wait "$job" || fail "$(cat "$work/err")"
-  [ ! -e "$spill" ] || fail "left: $spill"
-  echo "ok - the spill directory of a killed daemon"
+  [ ! -e "$backing" ] || fail "left: $backing"
+  echo "ok - the backing directory of a killed daemon"
 }
 
 first() { killed; mpirun_dies; }
 second() { stopped; cleans; }
 third() { launcher_dies; asked_to_end; mpirun_again; }
-fourth() { broken_off; beside; spill_directory; }
+fourth() { broken_off; beside; backing_directory; }
 side_by_side eval first second third fourth

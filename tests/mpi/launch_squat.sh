@@ -53,7 +53,7 @@ squatted() { # KIND
     [ "$again" = 0 ] || equal "$1: staged again" 0 "$(json "$work/r.json" "sum(n['staged'] for n in r['nodes'])")"
   done
   equal "$1: directories" 1 "$(find "$all" -mindepth 1 -maxdepth 1 ! -name fanstore-0 ! -name fanstore-local-0 | wc -l)"
-  [ -z "$(find "$all" -name 'spill-*')" ] || fail "$1: outputs are left"
+  [ -z "$(find "$all" -name 'outputs-*')" ] || fail "$1: outputs are left"
   # With nobody to clean up: the next job finds it, as does clean.
   for next in "--dataset $work/ds -- true" clean; do
     expect_status 137 "$bin/fs-launch" --dataset "$work/ds" -- \

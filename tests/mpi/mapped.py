@@ -48,8 +48,8 @@ def same(m, off=0, n=SIZE, at=None):
         check(f"bytes at {off + i}", good)
 
 
-def copies(spill, ending=(".c", ".m")):
-    paths = [p for p in glob.glob(os.path.join(spill, "*")) if p.endswith(ending)]
+def copies(backing, ending=(".c", ".m")):
+    paths = [p for p in glob.glob(os.path.join(backing, "*")) if p.endswith(ending)]
     return {p: os.stat(p).st_blocks * 512 for p in paths}
 
 
@@ -59,7 +59,7 @@ def mapped(path, n=SIZE, off=0):
 
 
 # Five programs begin at once; each sees every byte, and the node has one copy.
-def whole(mount, spill):
+def whole(mount, backing):
     wait, go = os.pipe()
     children = []
     for _ in range(4):
@@ -73,17 +73,17 @@ def whole(mount, spill):
     same(mapped(mount + "/whole", LARGE), n=LARGE)
     for pid in children:
         check("a program", os.waitpid(pid, 0)[1] == 0)
-    have = copies(spill)
+    have = copies(backing)
     check(f"one copy: {have}", len(have) == 1 and sum(have.values()) <= LARGE + 2 * MIB)
 
 
 # A part takes no more than its chunks. What mremap shows more is filled, and so is what another one maps.
-def part(mount, spill):
-    before = sum(copies(spill).values())
+def part(mount, backing):
+    before = sum(copies(backing).values())
     same(mapped(mount + "/part", 8192, 10 * MIB), 10 * MIB, 8192, 0)
     end = SIZE // MIB * MIB
     same(mapped(mount + "/part", SIZE - end, end), end, SIZE - end, 0)
-    took = sum(copies(spill).values()) - before
+    took = sum(copies(backing).values()) - before
     check(f"a part takes {took}", 0 < took <= 5 * MIB)
     libc = ctypes.CDLL(None, use_errno=True)
     for f, args in (libc.mmap, 6), (libc.mremap, 4), (libc.syscall, 5):
@@ -102,8 +102,8 @@ def part(mount, spill):
 
 
 # The program that fills is killed again and again; the next one goes on.
-def killed(mount, spill):
-    before, times = set(copies(spill)), 0
+def killed(mount, backing):
+    before, times = set(copies(backing)), 0
     for i in range(6):
         pid = os.fork()
         if pid == 0:
@@ -111,7 +111,7 @@ def killed(mount, spill):
             os._exit(0)
         end = time.monotonic() + 5
         while time.monotonic() < end:
-            if any(b > i * 3 * MIB for p, b in copies(spill).items() if p not in before):
+            if any(b > i * 3 * MIB for p, b in copies(backing).items() if p not in before):
                 break
         os.kill(pid, signal.SIGKILL)
         times += os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
@@ -122,7 +122,7 @@ def killed(mount, spill):
 
 
 # A child inherits the mapping of a part, and maps others beside its parent.
-def forked(mount, spill):
+def forked(mount, backing):
     m = mapped(mount + "/forked", 4 * MIB, 8 * MIB)
     children = []
     for i in range(4):
@@ -137,14 +137,14 @@ def forked(mount, spill):
 
 
 # The parent ends; its child maps more of the same file, and has more of its mapping shown.
-def orphan(mount, spill):
+def orphan(mount, backing):
     libc = ctypes.CDLL(None, use_errno=True)
     for f in libc.mmap, libc.mremap:
         f.restype = ctypes.c_void_p
     fd = os.open(mount + "/part", os.O_RDONLY)
     n = ctypes.c_size_t
     p = libc.mmap(None, n(4096), mmap.PROT_READ, mmap.MAP_SHARED, fd, ctypes.c_long(4 * MIB))
-    before = copies(spill)
+    before = copies(backing)
     ended, end = os.pipe()
     pid = os.fork()
     if pid > 0:
@@ -156,14 +156,14 @@ def orphan(mount, spill):
         check("mremap", q != ctypes.c_void_p(-1).value)
         same(ctypes.string_at(q, 5 * MIB), 4 * MIB, 5 * MIB, 0)
         same(mapped(mount + "/part"))
-        check("the same copy", set(copies(spill)) == set(before))
+        check("the same copy", set(copies(backing)) == set(before))
         print("orphan: good")
     finally:
         os._exit(0)
 
 
 # Says that it has mapped, and waits.
-def stay(mount, spill):
+def stay(mount, backing):
     m = mapped(mount + "/part", 4 * MIB)
     print("mapped", flush=True)
     sys.stdin.read()
@@ -171,7 +171,7 @@ def stay(mount, spill):
 
 
 # The local directory and memory have no room: ENOMEM, told once; a part still can be mapped.
-def full(mount, spill):
+def full(mount, backing):
     for _ in range(3):
         try:
             mapped(mount + "/whole", LARGE)

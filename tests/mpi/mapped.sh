@@ -16,7 +16,7 @@ export here mnt python
 launch --dataset "$work/ds" --emulate 2 --report "$work/r.json" -- bash -euc '
   for node in 0 1; do
     for what in ${CASES:-whole part killed forked}; do
-      FANSTORE_NODE=$node "$python" "$here/mapped.py" "$what" "$mnt" "$1"/fanstore-node$node/spill-*
+      FANSTORE_NODE=$node "$python" "$here/mapped.py" "$what" "$mnt" "$1"/fanstore-node$node/outputs-*
     done
     ! FANSTORE_NODE=$node cat "$mnt/whole" | cmp - "$2/whole" || echo "node $node"
   done' - "$work/local" "$work/source" >"$work/out" 2>"$work/err" || {
@@ -37,7 +37,7 @@ decoded=$(json "$work/r.json" "sum(r['total']['bytes_' + p] for p in ('local', '
   fail "$decoded bytes were read, of a file of $whole and three of $part"
 memory=/dev/shm/fanstore-$(id -u)/fanstore
 job=$(json "$work/r.json" "r['job']")
-[ -z "$(ls -d "$work"/local/fanstore*/spill-* "$memory/spill-$job"-* 2>/dev/null)" ] || fail "copies are left"
+[ -z "$(ls -d "$work"/local/fanstore*/outputs-* "$memory/outputs-$job"-* 2>/dev/null)" ] || fail "copies are left"
 echo "ok - each byte is decoded once; nothing is left"
 
 unshare -m true 2>/dev/null || skip "no mount namespaces here: directories that are full are not tried"
@@ -56,7 +56,7 @@ small() { # SIZE of /dev/shm, COMMAND
   grep '^fanstore:' "$work/err" >"$work/told" || true
 }
 # shellcheck disable=SC2016
-small 600m '"$python" "$here/mapped.py" whole "$mnt" "$memory/spill-${FANSTORE_RUN##*/}-0"'
+small 600m '"$python" "$here/mapped.py" whole "$mnt" "$memory/outputs-${FANSTORE_RUN##*/}-0"'
 [ ! -s "$work/told" ] || fail "told: $(cat "$work/told")"
 # shellcheck disable=SC2016
 small 16m '"$python" "$here/mapped.py" full "$mnt" /dev/null'

@@ -30,7 +30,7 @@ done
 netns_on h1 "${l[@]}" -- bash "$work/node.sh" killed >out 2>err </dev/null || fail "$(cat out err)"
 grep -q "node 1 (h2): no report" err || fail "no daemon was killed: $(cat err)"
 grep -q "^fs-launch: 1 of 2 nodes, the others gave no report: " err || fail "totals of two nodes: $(cat err)"
-[ -z "$(find "$net_root"/h?/tmp -name 'job-*' -o -name 'spill-*')" ] || fail "left: $(find "$net_root"/h?/tmp -name '*job-*')"
+[ -z "$(find "$net_root"/h?/tmp -name 'job-*' -o -name 'outputs-*')" ] || fail "left: $(find "$net_root"/h?/tmp -name '*job-*')"
 netns_on h1 "$bin/fs-launch" clean --staged --hostfile "$net_hostfile" >out 2>&1 || fail "$(cat out)"
 equal "what is left" "fanstore-0 fanstore-local-0" "$(cd "$h2" && echo fanstore*)"
 equal "what is there" '' "$(ls "$h2/fanstore-0")"

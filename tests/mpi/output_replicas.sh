@@ -23,7 +23,7 @@ job() { # NODES STATUS OPTION... -- CASE...
   sed "s/^ok - /ok - $nodes nodes: /" "$work/out"
 }
 # A killed daemon's directory stays until the next job, as after any kill.
-clean() { rm -rf "$work"/local/*/spill-* "$TMPDIR"/fanstore-*; }
+clean() { rm -rf "$work"/local/*/outputs-* "$TMPDIR"/fanstore-*; }
 
 deaths() { # NODES
   local n=$1 sent

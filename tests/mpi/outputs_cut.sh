@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 120
 # A file of several writers that is cut while it is read on all nodes, and while another one publishes: home's daemon
-# takes long to cut its spill, and the list of parts is still the old one then. And as fast as all nodes can.
+# takes long to cut its backing, and the list of segments is still the old one then. And as fast as all nodes can.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/outputs.bash"
 

@@ -84,7 +84,7 @@ expect_status 125 launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- bash
   FANSTORE_NODE=1 sh -c "rm gone; ln -sfn final/3 d00/link; mv moved void/moved; rmdir void/not; ln -s . void/here"
   sleep 0.3
   "$kill_daemon" 1 "$1" && "$kill_daemon" 0 "$1"; sleep 0.5' - "$mnt"
-equal "nothing but outputs is left" "lock names out" "$(find local/fanstore*/spill-* -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -u | xargs)"
+equal "nothing but outputs is left" "lock names out" "$(find local/fanstore*/outputs-* -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -u | xargs)"
 
 # What a killed daemon leaves in the source the next job removes.
 job 2 -- bash -c 'cd "$1" && FANSTORE_NODE=1 sh -c "echo a >a" && for i in $(seq 100); do
@@ -118,12 +118,12 @@ equal "bytes" "3 1 2 6 4 5" "$(cat d00/final/3 d00/final/sub/1 d00/final/two ope
 equal "attributes" "640 100000 0 2020-01-01" "$(stat -c %a d00/final/two) $(stat -c '%s %b' hole) $(date -r d00/final/3 +%F)"
 job=${PWD##*/}
 cd "$work"
-[ -z "$(find local -name 'spill-*')" ] || fail "they are still there"
+[ -z "$(find local -name 'outputs-*')" ] || fail "they are still there"
 clean again to # as after one that was broken off
 equal "copied out again" "$all" "$(files to)"
 # Names that are taken, that lead away, or that lead out.
 mkdir -p "to2/$job" && ln -s "$work/elsewhere" "to2/$job/d00" && echo theirs >"to2/$job/hole"
-names=$(grep -l 'name=open' taken/fanstore-node*/spill-*/names)
+names=$(grep -l 'name=open' taken/fanstore-node*/outputs-*/names)
 id=$(sed -n 's/.* id=\([0-9]*\) .*name=open$/\1/p' "$names" | tail -n 1)
 echo "path id=$id path=d99/../../../escaped" >>"$names"
 clean taken to2
@@ -138,15 +138,15 @@ one_line "$work/err" 'give --outputs'
 echo "ok - outputs that killed daemons have left"
 
 # Outputs that cannot be counted stay, whoever removes what dead daemons have left.
-spill=$work/odd/fanstore/spill-job-odd-0
-mkdir -p "$spill" && touch "$spill/names" "$spill/lock" "$spill/out" # `out` is no directory
+backing=$work/odd/fanstore/outputs-job-odd-0
+mkdir -p "$backing" && touch "$backing/names" "$backing/lock" "$backing/out" # `out` is no directory
 expect_status 1 "$bin/fs-launch" clean --local-dir "$work/odd"
-one_line err '/spill-job-odd-0: Not a directory: it stays$'
+one_line err '/outputs-job-odd-0: Not a directory: it stays$'
 expect_status 0 launch --dataset "$work/ds" --mount "$mnt" --local-dir "$work/odd" --discard -- true
-[ -e "$spill/out" ] || fail "removed by a daemon"
-rm "$spill/out"
+[ -e "$backing/out" ] || fail "removed by a daemon"
+rm "$backing/out"
 "$bin/fs-launch" clean --local-dir "$work/odd" 2>err
-one_line err '^fs-launch: removed .*/spill-job-odd-0, left by'
+one_line err '^fs-launch: removed .*/outputs-job-odd-0, left by'
 echo "ok - outputs that cannot be counted"
 
 # What jobs have kept: modes of directories, trees that are too deep, a directory of another user's.

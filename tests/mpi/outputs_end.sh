@@ -85,7 +85,7 @@ kept() { # compares what was kept with what was written; removes it
     fail "$2: other directories or symlinks"
   rm -rf "$work/local/fanstore-outputs"
 }
-gone() { ! ls -d "$TMPDIR"/fanstore-*/job-* "$work"/local/fanstore*/spill-* >/dev/null 2>&1; }
+gone() { ! ls -d "$TMPDIR"/fanstore-*/job-* "$work"/local/fanstore*/outputs-* >/dev/null 2>&1; }
 
 ends_well() {
   for n in $(half 2 "1 4"); do
@@ -173,7 +173,7 @@ first_is_gone() {
     expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 3 "$@" -- \
       env FANSTORE_NODE=0 bash "$scripts/first.sh" "$mnt" "$signal"
     if grep 'node [12] .*\(does not tell\|did not report\|no report\)' "$work/err"; then fail "$*: $(cat "$work/err")"; fi
-    rm -rf "$work"/local/*/spill-* "$TMPDIR"/fanstore-*
+    rm -rf "$work"/local/*/outputs-* "$TMPDIR"/fanstore-*
   }
   first -KILL --discard --deadline 3000
   grep -qE '2 outputs .* are lost .*: (of-1, of-2|of-2, of-1)$' "$work/err" || fail "not named: $(cat "$work/err")"
@@ -196,7 +196,7 @@ node_is_gone() {
     expect_status "$status" launch --dataset "$ds" --mount "$mnt" --emulate "$nodes" "$@" -- \
       env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" "$files"
     grep 'lost with their nodes' "$work/err" >"$work/lost" || [ "$files" = 0 ] || fail "not told: $(cat "$work/err")"
-    rm -rf "$work"/local/*/spill-* "$work/local/fanstore-outputs" "$TMPDIR"/fanstore-*
+    rm -rf "$work"/local/*/outputs-* "$work/local/fanstore-outputs" "$TMPDIR"/fanstore-*
   }
   for n in $(half 2 4); do
     with_node "$n" 3 0 --discard --report "$work/r.json"
@@ -222,14 +222,14 @@ copied_node_is_gone() {
       env FANSTORE_NODE=0 timeout 60 bash "$scripts/gone.sh" "$mnt" 30 "$work/staged"
     grep -q " written, 31 staged out to $work/staged\$" "$work/err" || fail "$n nodes: $(cat "$work/err")"
     if grep lost "$work/err"; then fail "$n nodes: all was copied"; fi
-    rm -rf "$work"/local/*/spill-* "$TMPDIR"/fanstore-* "$work"/staged/*
+    rm -rf "$work"/local/*/outputs-* "$TMPDIR"/fanstore-* "$work"/staged/*
   done
   rm -rf "$work/staged"
   expect_status 125 launch --dataset "$ds" --mount "$mnt" --emulate 3 --deadline 300 --keep -- \
     env FANSTORE_NODE=0 bash "$scripts/shared.sh" "$mnt" >"$work/out"
   grep -q 'Input/output error' "$work/out" || fail "a file of several writers without its home: $(cat "$work/out" "$work/err")"
   grep -q '1 output is lost with its node: shared$' "$work/err" || fail "not told: $(cat "$work/err")"
-  rm -rf "$work"/local/*/spill-* "$work/local/fanstore-outputs" "$TMPDIR"/fanstore-*
+  rm -rf "$work"/local/*/outputs-* "$work/local/fanstore-outputs" "$TMPDIR"/fanstore-*
   echo "ok - what was copied before is whole, and a file of several writers is lost with its home"
 }
 
@@ -239,27 +239,27 @@ slow_removal() {
   FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so" expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate 2 --discard -- \
     sh -c 'cd "$1" && for i in $(seq 10); do : >"f$i"; done' - "$mnt"
   if grep 'did not report\|no report' "$work/err"; then fail "$(cat "$work/err")"; fi
-  [ -z "$(ls -d "$work"/local/*/spill-* 2>/dev/null)" ] || fail "left: $(ls -d "$work"/local/*/spill-*)"
+  [ -z "$(ls -d "$work"/local/*/outputs-* 2>/dev/null)" ] || fail "left: $(ls -d "$work"/local/*/outputs-*)"
   echo "ok - outputs that take long to remove"
 }
 
 # What a killed daemon leaves goes at the end of the job, or stays where it should have been kept, until fs-launch clean.
 left_by_daemons() {
-  spills() { find "$work/local" -maxdepth 2 -name 'spill-*' | sed 's/.*-//' | sort | xargs; }
+  backing_files() { find "$work/local" -maxdepth 2 -name 'outputs-*' | sed 's/.*-//' | sort | xargs; }
   clean() { "$bin/fs-launch" clean --local-dir "$work/local" "$@" >"$work/clean" 2>&1 || fail "clean: $(cat "$work/clean")"; }
   clean
   for n in $(half 2 4); do
     expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --discard -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
-    equal "$n nodes: left" "" "$(spills)"
+    equal "$n nodes: left" "" "$(backing_files)"
     expect_status 125 launch --dataset "$ds" --mount "$mnt" --emulate "$n" --keep -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3
-    equal "$n nodes: left with --keep" "1" "$(spills)"
+    equal "$n nodes: left with --keep" "1" "$(backing_files)"
     where=$(sed -n 's/.*what is left of them .* is in \(.*\), until fs-launch clean --outputs$/\1/p' "$work/err")
     equal "$n nodes: bytes" "1 2 3" "$(cat "$where"/* | sort | xargs)"
-    mkdir -p "$work/other/out" && touch "$work/other/out/mine" && ln -s "$work/other" "$work/local/fanstore-node0/spill-job-x-0"
+    mkdir -p "$work/other/out" && touch "$work/other/out/mine" && ln -s "$work/other" "$work/local/fanstore-node0/outputs-job-x-0"
     expect_status 0 launch --dataset "$ds" --mount "$mnt" --emulate "$n" -- true
     clean
     grep -q "^fs-launch: ${where%/out}: 3 outputs (6 B) of a job that is over: fs-launch clean --outputs removes" "$work/clean" || fail "$(cat "$work/clean")"
-    equal "$n nodes: left after the next job and clean, beside the symlink" "0 1" "$(spills)"
+    equal "$n nodes: left after the next job and clean, beside the symlink" "0 1" "$(backing_files)"
     mkdir "$work/to"
     clean --outputs --to "$work/to"
     grep -q "^fs-launch: removed ${where%/out}, with 3 outputs (6 B), which are in $work/to/job-" "$work/clean" || fail "$(cat "$work/clean")"
@@ -267,18 +267,18 @@ left_by_daemons() {
     equal "$n nodes: nothing else" 4 "$(find "$work/to" -type f | wc -l)"
     rm -r "$work/to"
     [ -e "$work/other/out/mine" ] || fail "a symlink was followed"
-    rm "$work/local/fanstore-node0/spill-job-x-0"
-    equal "$n nodes: left after clean" "" "$(spills)"
+    rm "$work/local/fanstore-node0/outputs-job-x-0"
+    equal "$n nodes: left after clean" "" "$(backing_files)"
     rm -rf "$work/local/fanstore-outputs"
   done
   rm -f "$work/now"
   launch --dataset "$ds" --mount "$mnt" --emulate 2 --keep -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3 '' "$work/now" >"$work/out" 2>&1 &
   wait_until 30 test -e "$work/now"
   clean
-  equal "of a job that runs" "0 1" "$(spills)"
+  equal "of a job that runs" "0 1" "$(backing_files)"
   wait $! || true
   clean --outputs
-  equal "when it is over" "" "$(spills)"
+  equal "when it is over" "" "$(backing_files)"
   echo "ok - what killed daemons leave in the local directory"
 }
 
@@ -324,7 +324,7 @@ nothing_is_lost() {
 # Somebody removes a node's outputs from its local directory: they are EIO, not missing, and told at the end.
 cat >"$scripts/vanished.sh" <<'EOF'
 mkdir "$1/out" && for i in 1 2 3; do echo "$i" >"$1/out/$i" || exit; done
-env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 bash -c 'for f in "$1"/fanstore-node0/spill-*/out/*; do [ "$(cat "$f")" = 3 ] || rm "$f"; done' - "$2"
+env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 bash -c 'for f in "$1"/fanstore-node0/outputs-*/out/*; do [ "$(cat "$f")" = 3 ] || rm "$f"; done' - "$2"
 for node in 0 1; do for i in 1 2 3; do FANSTORE_NODE=$node cat "$1/out/$i"; done 2>&1; done
 ls "$1/out" | wc -l
 EOF

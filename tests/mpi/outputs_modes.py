@@ -367,7 +367,7 @@ def whatever_the_mode():
                 attempt("append", os.write, fds[2], b"end")
                 for fd in fds[1:]:
                     attempt("fsync", os.fsync, fd)
-                if node == "own": # home's own descriptors see what was in no part when they were opened
+                if node == "own": # home's own descriptors see what was in no segment when they were opened
                     print("read there", there.says(f"os.pread(fd, 5, 0), os.pread(fd, 9, {len(data)})"))
                 print("written there", there.says("os.pwrite(fd, b'NEW', 11), os.fsync(fd)"))
                 if node == "other":
@@ -393,8 +393,8 @@ def whatever_the_mode():
         os.close(fd)
 
 
-for part in (directories, between_nodes, files, by_descriptor, seen_at_once, standard_output, times_before_close,
+for segment in (directories, between_nodes, files, by_descriptor, seen_at_once, standard_output, times_before_close,
              whatever_the_mode):
-    print("==", part.__name__)
-    part()
+    print("==", segment.__name__)
+    segment()
 there.end()

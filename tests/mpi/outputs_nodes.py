@@ -394,7 +394,7 @@ for node in range(nodes):
     equal("kept", "xyz", on(node, "print(open(work + '/kept').read())"))
 step("opened for writing before it is published")
 
-# Bytes that a writer overwrites in its part are seen by those who have read what was there, at their next open or fstat.
+# Bytes that a writer overwrites in its segment are seen by those who have read what was there, at their next open or fstat.
 TURNS = """
     def turns(what):
         print('ready', flush=True)
@@ -428,7 +428,7 @@ for i in range(4):
         equal(f"anew, time {i}", said, p.stdout.readline())
 for p in anew:
     finish(p)
-step("bytes of a part that are written anew, by who has read the old ones")
+step("bytes of a segment that are written anew, by who has read the old ones")
 
 # Who has a file open while other nodes write it sees old or new bytes, and none that it never had.
 READS = """
@@ -461,9 +461,9 @@ on(1, "open(work + '/open', 'wb').write(b'B' * 1_000_000)")
 seen("written anew before it was read", before, "B1000000 1")
 on(last, WRITE.format("C", [(0, 1000), (2000, 1000)]))
 after = readers()
-seen("beside a hole in a part", before + after, "C1000 B1000 C1000 B997000 1")
+seen("beside a hole in a segment", before + after, "C1000 B1000 C1000 B997000 1")
 on(last, WRITE.format("D", [(1000, 1000)]))
-seen("what came to the part", before + after, "C1000 D1000 C1000 B997000 1")
+seen("what came to the segment", before + after, "C1000 D1000 C1000 B997000 1")
 on(1, "os.truncate(work + '/open', 1500)")
 seen("cut", before + after, "C1000 D500 1")
 on(last, "os.truncate(work + '/open', 2500)")

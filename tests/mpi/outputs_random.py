@@ -149,7 +149,7 @@ class File:
         self.home = home
         # Has another node written it; and published bytes that are not in home's own file? Home's descriptors from before
         # are the kernel's, which know of nothing that others write.
-        self.shared = self.parts = self.told = False
+        self.shared = self.segments = self.told = False
         self.was = [numpy.zeros(0, numpy.uint8)]  # after each write
         self.published = 0                        # of these
         self.pending = None                       # who has written since
@@ -179,8 +179,8 @@ class File:
         assert low <= len(a) <= high, f"{len(a)} bytes instead of {low} to {high}"
         good = numpy.zeros(len(a), bool)
         for was in reversed(self.was[least:]):
-            part = was[off:off + len(a)]
-            good[:len(part)] |= part == a[:len(part)]
+            segment = was[off:off + len(a)]
+            good[:len(segment)] |= segment == a[:len(segment)]
             if good.all():
                 return
         bad = numpy.flatnonzero(~good)
@@ -234,7 +234,7 @@ class Job:
     def look(self, name, also=None):
         """One way of reading; with `also`, a call of another node's while it goes on."""
         f, node = self.files[name], self.rng.randrange(self.nodes)
-        others = [n for n in range(self.nodes) if n != also[0] and (n != f.home or f.told or not f.parts)] if also else []
+        others = [n for n in range(self.nodes) if n != also[0] and (n != f.home or f.told or not f.segments)] if also else []
         if also and not others:
             also[1]()
             return
@@ -312,7 +312,7 @@ class Job:
         mine = [fd for fd in mine if not fd.appends]
         fd = rng.choice(mine) if mine and how in ("pieces", "cut") else Fd(node, f, self.number(name), True)
         fd.appends = how == "append"
-        f.parts = f.parts or (f.shared and node != f.home and any(off is not None or n > 16000 for off, _, n in pieces))
+        f.segments = f.segments or (f.shared and node != f.home and any(off is not None or n > 16000 for off, _, n in pieces))
         then = rng.choice(("fsync", "close", "close", "nothing")) if fd in mine or len(mine) < 2 else "close"
 
         def end():
@@ -340,7 +340,7 @@ class Job:
 
     def published(self, f):
         f.published, f.pending = f.now(), None
-        if f.parts and not f.told:
+        if f.segments and not f.told:
             f.told = True
             self.left += [fd for fd in self.fds if fd.file is f and fd.node == f.home]
 

@@ -65,7 +65,7 @@ for node in range(nodes):
 step("a program in a directory that was removed")
 
 # A lock file that its holder removes: who gets the lock looks whether the file still has a name.
-HOLD = """
+OPEN = """
     both = 0
     for i in range(250):
         while True:
@@ -83,5 +83,5 @@ HOLD = """
         os.close(fd)
     print(both)
 """
-equal("holders beside each other", ["0"] * 4, [finish(p) for p in [programs.start(0, HOLD, plain) for _ in range(4)]])
+equal("holders beside each other", ["0"] * 4, [finish(p) for p in [programs.start(0, OPEN, plain) for _ in range(4)]])
 step("four processes lock a file, of which one removes it each time")

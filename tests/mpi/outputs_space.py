@@ -10,7 +10,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from nodes import Nodes, equal, finish, start, step  # noqa: E402
 
-part, mount, nodes, argument = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+segment, mount, nodes, argument = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 MIB = 1 << 20
 on = Nodes(mount, """
 def error(call, *args):
@@ -184,8 +184,8 @@ while e == 'ok' and done < 1 << 26:
     done += 1 << 16
 print(e, error(os.fsync, fd), error(os.close, fd))
 """
-    if node == 1:  # the writer's part
-        equal("a part", "ENOSPC ok ok", on(1, fill))
+    if node == 1:  # the writer's segment
+        equal("a segment", "ENOSPC ok ok", on(1, fill))
         seen = on(0, "d = open('log', 'rb').read(); print(d[:5].decode(), len(d) > 1 << 20)")
         equal("what was written", "begin True", seen)
         step("a full disk: ENOSPC at write, and what was written before is there")
@@ -207,7 +207,7 @@ print(seen)
     equal("appended", "ENOSPC", on(1, "print(error(os.write, os.open('log', os.O_WRONLY | os.O_APPEND), bytes(10000)))"))
     appended("log", "No space left on device")
     shell(1, 'cd "$1" && env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 /bin/echo -n lost! >>log; true')  # told by a warning
-    # The part has room; home has none for the last byte that it has to have.
+    # The segment has room; home has none for the last byte that it has to have.
     equal("published", "ok ENOSPC ENOSPC", on(1, """
 fd = os.open('log', os.O_WRONLY)
 print(error(os.pwrite, fd, b'x' * 100000, 1 << 20), error(os.fsync, fd), error(os.close, fd))
@@ -215,4 +215,4 @@ print(error(os.pwrite, fd, b'x' * 100000, 1 << 20), error(os.fsync, fd), error(o
     step("a full disk at home: ENOSPC from write, fsync and close")
 
 
-{"limit": limit, "room": room, "none": none, "full0": lambda: full(0), "full1": lambda: full(1)}[part]()
+{"limit": limit, "room": room, "none": none, "full0": lambda: full(0), "full1": lambda: full(1)}[segment]()

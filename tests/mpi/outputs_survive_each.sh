@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 400
 # slow
-# Each of four daemons in turn dies (outputs_survive.sh). One that dies as the job ends, so that its heir has a long list of outputs
+# Each of four daemons in turn dies (outputs_survive.sh). One that dies as the job ends, so that its successor has a long list of outputs
 # when more come.
 VICTIMS='0 1 2 3' bash "$(dirname "$0")/outputs_survive.sh" || exit
 . "$(dirname "$0")/../functions.sh"

@@ -91,7 +91,7 @@ def on(node, code, *args):
     subprocess.run([sys.executable, "-c", "import os, sys\n" + code, *args], env={**os.environ, "FANSTORE_NODE": node}, check=True)
 
 
-def spills():
+def backing_files():
     return [f for top, _, files in os.walk(local) if top.endswith("/out") for f in files]
 
 
@@ -102,11 +102,11 @@ lib.fanstore_prefetch.restype = ctypes.c_int64
 assert lib.fanstore_prefetch((ctypes.c_char_p * 10)(*[n.encode() for n in names[:10]]), ctypes.c_size_t(10), None) == 10
 for n in names[10:]:
     assert open(n, "rb").read() == b"x" * 100_000 + bytes(200_000)
-assert len(spills()) == 30, spills()
+assert len(backing_files()) == 30, backing_files()
 on("1", "for n in sys.argv[1:]: os.unlink(n)", *names)
 on("0", "import time; end = time.time() + 60\nwhile time.time() < end and [f for top, _, files in os.walk(sys.argv[1]) "
    "if top.endswith('/out') for f in files]: time.sleep(0.1)", local)
-assert spills() == [], spills()
+assert backing_files() == [], backing_files()
 END
 launch --dataset "$work/ds" --emulate 3 -- "$python" "$work/room.py" "$mnt" "$work/local" 2>"$work/err" || fail "$(cat "$work/err")"
 echo "ok - what was fetched and closed takes no room when it is removed"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A daemon that has cut a spill and does not know it yet, by LD_PRELOAD: ftruncate of one returns 0.2 s late. */
+/* A daemon that has cut a backing file and does not know it yet, by LD_PRELOAD: ftruncate of one returns 0.2 s late. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>

@@ -136,7 +136,7 @@ compare() { # WHAT
     diff "$work/others" - || fail "$1: other directories or symlinks"
   [ ! -e "$work/local/fanstore-outputs" ] || fail "$1: some were kept"
 }
-gone() { ! ls -d "$TMPDIR"/fanstore-*/job-* "$work"/local/fanstore*/spill-* >/dev/null 2>&1; }
+gone() { ! ls -d "$TMPDIR"/fanstore-*/job-* "$work"/local/fanstore*/outputs-* >/dev/null 2>&1; }
 unnamed() { find "$out" -name '.fanstore-job-*' | sort; }
 copying() { [ "$(unnamed | wc -l)" -ge "$1" ]; }
 named() { [ "$(find "$out" -name 'k*' | wc -l)" -ge 200 ]; }

@@ -153,22 +153,22 @@ static void pin(struct stress *s) {
   fs_chan_free(fs_chan_req(c, (uint32_t)i));
 }
 
-/* A call about names that there is not: answered, and the box free again. */
+/* A call about names that there is not: answered, and the call slot free again. */
 static void call(struct stress *s) {
   struct fs_channel *c = s->link.channel;
-  int32_t i = fs_chan_claim_box(c);
+  int32_t i = fs_chan_claim_call(c);
   if (i < 0) return;
-  struct fs_box *b = &c->box[i];
+  struct fs_call_slot *b = &c->call_slot[i];
   memset(b->body, 0xff, 256);
   b->length = 256;
   b->err = 0;
-  fs_chan_post(fs_chan_box(c, (uint32_t)i));
+  fs_chan_post(fs_chan_call(c, (uint32_t)i));
   fs_link_ring(&s->node, &s->link);
   fs_err err = fs_wait_done(&s->node, &s->link, &b->state, s->node.deadline_ns);
   STRESS(err == 0 || !s->patient);
   if (err < 0 && fs_chan_abandon(&b->state)) return;
   STRESS(b->err == -EINVAL && b->length == 0);
-  fs_chan_free(fs_chan_box(c, (uint32_t)i));
+  fs_chan_free(fs_chan_call(c, (uint32_t)i));
   s->counts->calls++;
 }
 

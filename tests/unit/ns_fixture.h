@@ -60,7 +60,7 @@ static unsigned random_below(unsigned n) {
 }
 
 static uint32_t rank_of(const struct fs_ns *ns) {
-  return (uint32_t)(uintptr_t)fs_ns_owner(ns);
+  return (uint32_t)(uintptr_t)fs_ns_primary(ns);
 }
 
 static void sim_send(struct fs_ns *ns, uint32_t to, const struct fs_ns_message *head, const void *body, size_t n) {
@@ -242,33 +242,33 @@ static inline const struct fs_record *call_record(struct call *c) {
 
 /* All members know that a directory has outputs, whoever told them, and will no more. */
 static void check_mark(const struct fs_ns *ns, uint64_t dir) {
-  for (uint32_t i = 0; i < world.ranks && !(dir & FS_OUT_ID) && fs_names_count(ns->names, dir) > 0; i++) {
+  for (uint32_t i = 0; i < world.ranks && !(dir & FS_OUTPUT_ID) && fs_names_count(ns->names, dir) > 0; i++) {
     if (!world.dead[i] && fs_member(&ns->members, i)) assert_true(world.mark[i][fs_mark_bit(dir)]);
   }
 }
 
-/* What mirrors have is what owners have; who keeps nothing of a directory has nothing of it. */
+/* What backups have is what primaries have; who keeps nothing of a directory has nothing of it. */
 static void check_dir(void *ctx, uint64_t dir) {
   const struct fs_ns *ns = ctx;
   struct fs_keepers k = fs_members_keepers(&ns->members, dir);
   check_mark(ns, dir);
-  if (k.owner != ns->rank || k.mirror == FS_NO_RANK || world.dead[k.mirror]) return;
-  const struct fs_names *mirror = world.ns[k.mirror]->names;
+  if (k.primary != ns->rank || k.backup == FS_NO_RANK || world.dead[k.backup]) return;
+  const struct fs_names *backup = world.ns[k.backup]->names;
   const struct fs_record *a;
   uint64_t seq = 0, count = 0;
-  assert_true(fs_names_closed(ns->names, dir, UINT64_MAX - 1) == fs_names_closed(mirror, dir, UINT64_MAX - 1));
+  assert_true(fs_names_closed(ns->names, dir, UINT64_MAX - 1) == fs_names_closed(backup, dir, UINT64_MAX - 1));
   while ((a = fs_names_after(ns->names, dir, seq)) != NULL) {
-    const struct fs_record *b = fs_names_after(mirror, dir, seq);
+    const struct fs_record *b = fs_names_after(backup, dir, seq);
     assert_non_null(b);
     assert_int_equal(fs_record_size(a), fs_record_size(b));
     assert_memory_equal(a, b, sizeof(*a) + a->name_len + a->target_len);
     seq = a->seq;
     count++;
   }
-  assert_int_equal(fs_names_count(mirror, dir), count);
-  assert_true(fs_names_changed(ns->names, dir) == fs_names_changed(mirror, dir));
+  assert_int_equal(fs_names_count(backup, dir), count);
+  assert_true(fs_names_changed(ns->names, dir) == fs_names_changed(backup, dir));
 }
-static void sim_check_mirrors(void) {
+static void sim_check_backups(void) {
   for (uint32_t i = 0; i < world.ranks; i++) {
     if (!world.dead[i]) fs_names_each(world.ns[i]->names, check_dir, world.ns[i]);
   }

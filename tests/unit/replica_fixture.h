@@ -22,8 +22,8 @@
 #include "util/util.h"
 
 #define SECOND 1000000000ull
-#define THEIRS FS_OUT_ID_MAKE(0, 7)
-#define OURS FS_OUT_ID_MAKE(1, 9)
+#define THEIRS FS_OUTPUT_ID_MAKE(0, 7)
+#define OURS FS_OUTPUT_ID_MAKE(1, 9)
 
 static struct fs_daemon *d;
 static struct fs_daemon_config config;
@@ -60,8 +60,7 @@ static inline void keep_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns
     ping[pings].id = head->id;
     ping[pings++].rank = rank;
   }
-  if (c->op != FS_NAMES_REPLICA && c->op != FS_NAMES_DROP && c->op != FS_NAMES_EXTEND && c->op != FS_NAMES_LISTS)
-    return;
+  if (c->op != FS_NAMES_REPLICA && c->op != FS_NAMES_DROP && c->op != FS_NAMES_EXTEND && c->op != FS_NAMES_MAPS) return;
   said.asks++;
   said.head = *head;
   memcpy(&said.call, body, sizeof(said.call));
@@ -69,11 +68,11 @@ static inline void keep_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns
 }
 static inline void take_dropped(struct fs_ns *ns, uint64_t id) {
   (void)ns;
-  fs_spill_dropped(d, id);
+  fs_backing_dropped(d, id);
 }
 static inline void take_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   (void)ns;
-  fs_spill_home(d, a, c);
+  fs_backing_home(d, a, c);
 }
 static inline void take_members(struct fs_ns *ns) {
   (void)ns;
@@ -81,7 +80,7 @@ static inline void take_members(struct fs_ns *ns) {
 }
 static inline void take_lists(struct fs_ns *ns) {
   (void)ns;
-  fs_lists_changed(d);
+  fs_maps_changed(d);
 }
 static inline void take_tree(struct fs_ns *ns) {
   (void)ns;
@@ -101,10 +100,10 @@ static inline int setup(void **state) {
   config = (struct fs_daemon_config){.deadline_ns = 4 * SECOND, .replicas = 1, .read_only = true, .job = "test"};
   d->ctl = calloc(1, sizeof(*d->ctl));
   d->now = 1000 * SECOND;
-  d->spill_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  assert_int_equal(mkdirat(d->spill_fd, FS_OUT_DIR, 0700), 0);
+  d->backing_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  assert_int_equal(mkdirat(d->backing_fd, FS_OUTPUT_DIR, 0700), 0);
   assert_int_equal(fs_iopool_start(&d->pool, 1, d->wake), 0);
-  assert_int_equal(fs_spill_new(d), 0);
+  assert_int_equal(fs_backing_new(d), 0);
   assert_int_equal(fs_ns_new(&d->ns, 1, 3, SECOND, &hooks, d), 0);
   assert_int_equal(fs_replicas_start(d), 0);
   return 0;
@@ -112,7 +111,7 @@ static inline int setup(void **state) {
 static inline int teardown(void **state) {
   (void)state;
   keep_daemon(d);
-  close(d->spill_fd);
+  close(d->backing_fd);
   return fs_remove_tree(dir);
 }
 
@@ -155,7 +154,7 @@ static inline void block(uint32_t generation, uint64_t offset, char fill, uint32
 }
 /* The last word, or (flags) more of a list before it: behind its head, `n` of it. */
 static inline void word_with(uint32_t generation, uint32_t blocks, uint64_t size, uint32_t upto, uint32_t flags,
-                             const struct fs_replica_list *head, const struct fs_out_extent *list, uint32_t n) {
+                             const struct fs_replica_list *head, const struct fs_output_extent *list, uint32_t n) {
   alignas(8) char body[FS_NAMES_BODY] = {0};
   struct fs_names_call c = {.op = FS_NAMES_REPLICA,
                             .flags = flags,
@@ -183,7 +182,7 @@ static inline void word(uint32_t generation, uint32_t blocks, uint64_t size, uin
   word_with(generation, blocks, size, upto, 0, NULL, NULL, 0);
 }
 static inline void word_list(uint32_t generation, uint32_t blocks, uint64_t size, uint32_t flags,
-                             struct fs_replica_list head, const struct fs_out_extent *list, uint32_t n) {
+                             struct fs_replica_list head, const struct fs_output_extent *list, uint32_t n) {
   word_with(generation, blocks, size, 1000, flags, &head, list, n);
 }
 static inline void answered(fs_err err) {
@@ -192,9 +191,9 @@ static inline void answered(fs_err err) {
   said.answers = 0;
 }
 static inline int64_t size_of(uint64_t id) {
-  char name[FS_SPILL_NAME_SIZE];
+  char name[FS_BACKING_NAME_SIZE];
   struct stat st;
-  return fstatat(d->spill_fd, fs_spill_name(id, name), &st, 0) < 0 ? -errno : st.st_size;
+  return fstatat(d->backing_fd, fs_backing_name(id, name), &st, 0) < 0 ? -errno : st.st_size;
 }
 static inline void goes(uint32_t rank) {
   struct {
@@ -217,13 +216,13 @@ static inline void replicated(void *ctx, fs_err err) {
   outcome.err = err;
 }
 static inline void replicate(const char *bytes) {
-  char name[FS_SPILL_NAME_SIZE];
+  char name[FS_BACKING_NAME_SIZE];
   struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
                             .publish = {.id = OURS, .dir = FS_DATASET_DIR(0, 0), .mode = S_IFREG | 0644}};
-  int fd = openat(d->spill_fd, fs_spill_name(OURS, name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  int fd = openat(d->backing_fd, fs_backing_name(OURS, name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   assert_true(fd >= 0 && write(fd, bytes, strlen(bytes)) == (ssize_t)strlen(bytes));
   close(fd);
-  fs_spill_creating(d, OURS, c.publish.dir);
+  fs_backing_creating(d, OURS, c.publish.dir);
   outcome.n = said.asks = 0;
   fs_replicate(d, OURS, (struct fs_replica_wish){.end = UINT64_MAX}, replicated, NULL);
   run();

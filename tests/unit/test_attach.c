@@ -35,7 +35,7 @@ static struct fs_ctl *ctl_of(uint32_t datasets) {
   c->size = CTL_SIZE;
   c->placements = sizeof(*c);
   c->nplacements = CTL_PLACES;
-  memset(c->spill, 's', PATH_MAX - 1);
+  memset(c->backing, 's', PATH_MAX - 1);
   for (uint32_t i = 0; i < FS_MAX_DATASETS; i++) {
     struct fs_ctl_dataset *s = &c->dataset[i];
     memset(s->mount, 'm', PATH_MAX - 1);
@@ -76,7 +76,7 @@ static void test_ctl_valid(void **state) {
   CTL_REFUSED(c->placements = c->size + 8);
   CTL_REFUSED(c->nplacements++);
   CTL_REFUSED(c->nplacements = UINT64_MAX / sizeof(struct fs_placement) + 2);
-  CTL_REFUSED(c->spill[PATH_MAX - 1] = 's');
+  CTL_REFUSED(c->backing[PATH_MAX - 1] = 's');
   for (uint32_t i = 0; i < FS_MAX_DATASETS; i += FS_MAX_DATASETS - 1) {
     CTL_REFUSED(c->dataset[i].mount[PATH_MAX - 1] = 'm');
     CTL_REFUSED(c->dataset[i].source[PATH_MAX - 1] = 's');

@@ -73,7 +73,7 @@ static int network(uint64_t *random, bool ends) {
 static bool posted(void) {
   for (uint32_t i = 0; i < atomic_load(&d->clients.high); i++) {
     const struct fs_client *c = atomic_load(&d->clients.slot[i]);
-    if (c && (atomic_load(&c->channel->posted) || fs_prefetch_posted(c) || fs_boxes_posted(c))) return true;
+    if (c && (atomic_load(&c->channel->posted) || fs_prefetch_posted(c) || fs_client_calls_posted(c))) return true;
   }
   return atomic_load(&d->clients.gone) > 0;
 }
@@ -226,12 +226,12 @@ static void nothing_left(void) {
     struct fs_channel *ch = c->channel;
     clients++;
     assert_int_equal(atomic_load(&ch->claimed), 0);
-    assert_int_equal(atomic_load(&ch->boxes_claimed), 0);
+    assert_int_equal(atomic_load(&ch->calls_claimed), 0);
     assert_int_equal(atomic_load(&ch->prefetch_head), atomic_load(&ch->prefetch_tail));
     for (uint32_t k = 0; k < FS_PREFETCH_RING; k++) assert_int_equal(atomic_load(&ch->prefetch[k]), 0);
-    for (uint32_t k = 0; k < FS_CHANNEL_BOXES; k++) {
-      assert_int_equal(atomic_load(&ch->box[k].state), FS_REQ_FREE);
-      assert_null(c->box[k]);
+    for (uint32_t k = 0; k < FS_CHANNEL_CALLS; k++) {
+      assert_int_equal(atomic_load(&ch->call_slot[k].state), FS_REQ_FREE);
+      assert_null(c->call_slot[k]);
     }
     for (uint32_t k = 0; k < FS_CHANNEL_SLOTS; k++) {
       assert_int_equal(atomic_load(&ch->req[k].state), FS_REQ_FREE);

@@ -17,7 +17,7 @@
 #define NAMES 120u
 
 static struct fs_record a_record(uint64_t dir, unsigned id, const char *name) {
-  return (struct fs_record){.id = FS_OUT_ID_MAKE(3, id + 1),
+  return (struct fs_record){.id = FS_OUTPUT_ID_MAKE(3, id + 1),
                             .dir = dir,
                             .mode = S_IFREG | 0644,
                             .size = id,
@@ -90,12 +90,12 @@ static void test_model(void **state) {
       model_put(&m, id, dir, name);
       assert_int_equal(now->seq, m.row[dir][id].seq);
     } else if (what < 9) {
-      assert_int_equal(fs_names_drop(n, dir, FS_OUT_ID_MAKE(3, id + 1)), m.row[dir][id].there);
+      assert_int_equal(fs_names_drop(n, dir, FS_OUTPUT_ID_MAKE(3, id + 1)), m.row[dir][id].there);
       m.row[dir][id].there = false;
     } else if (step % 100 == 0) {
       for (dir = 1; dir <= DIRS; dir++) compare_dir(n, &m, dir);
     } else {
-      const struct fs_record *r = fs_names_find_id(n, dir, FS_OUT_ID_MAKE(3, id + 1));
+      const struct fs_record *r = fs_names_find_id(n, dir, FS_OUTPUT_ID_MAKE(3, id + 1));
       assert_int_equal(r != NULL, m.row[dir][id].there);
     }
   }
@@ -124,7 +124,7 @@ static void test_many(void **state) {
     assert_null(fs_names_find(n, 8 + i % 1000, name, strlen(name)));
   }
   assert_true(fs_names_bytes(n) > N * (sizeof(struct fs_record) + 5));
-  for (unsigned i = 0; i < N / 2; i++) assert_true(fs_names_drop(n, 7 + i % 1000, FS_OUT_ID_MAKE(3, i + 1)));
+  for (unsigned i = 0; i < N / 2; i++) assert_true(fs_names_drop(n, 7 + i % 1000, FS_OUTPUT_ID_MAKE(3, i + 1)));
   for (unsigned dir = 7; dir < 1007; dir++) fs_names_drop_dir(n, dir);
   assert_int_equal(fs_names_bytes(n), 0);
   fs_names_free(n);
@@ -148,14 +148,14 @@ static void test_a_listing_goes_on_after_changes(void **state) {
     seen[r->size] = true;
     seq = r->seq;
     /* behind it all go; before it every other one */
-    fs_names_drop(n, 1, FS_OUT_ID_MAKE(3, step + 1));
-    if (step % 2 == 0 && step + 51 < 100) fs_names_drop(n, 1, FS_OUT_ID_MAKE(3, step + 51));
+    fs_names_drop(n, 1, FS_OUTPUT_ID_MAKE(3, step + 1));
+    if (step % 2 == 0 && step + 51 < 100) fs_names_drop(n, 1, FS_OUTPUT_ID_MAKE(3, step + 51));
   }
   for (unsigned i = 0; i < 50; i++) assert_true(seen[i]);
   fs_names_free(n);
 }
 
-/* What a mirror hears: records with their seq, in whatever order. */
+/* What a backup hears: records with their seq, in whatever order. */
 static void test_given_seq(void **state) {
   (void)state;
   static const uint64_t seqs[] = {5, 3, 9, 4, 1, 9};
@@ -188,7 +188,7 @@ static void count_dir(void *ctx, uint64_t dir) {
   ((unsigned *)ctx)[dir]++;
 }
 
-/* A mirror hears of old ones after newer ones, of some twice, and of removals in between. */
+/* A backup hears of old ones after newer ones, of some twice, and of removals in between. */
 static void test_late_ones(void **state) {
   (void)state;
   enum { SEQS = 300 };
@@ -197,7 +197,7 @@ static void test_late_ones(void **state) {
   unsigned id_of[SEQS + 1] = {0}; /* + 1 */
   assert_int_equal(fs_names_new(&n), 0);
   for (unsigned step = 0; step < 100000; step++) {
-    /* mostly in order, in two places at once, as a new mirror hears of them */
+    /* mostly in order, in two places at once, as a new backup hears of them */
     unsigned seq = 1 + (step % 4 == 0 ? random_below(SEQS) : (step / 2 + (step % 2) * SEQS / 2) % SEQS);
     unsigned id = 500 + seq + SEQS * random_below(2);
     snprintf(name, sizeof(name), "%u", id);
@@ -332,7 +332,7 @@ static bool call_ok(struct fs_names_call c, const void *name, size_t n, const vo
 
 static void test_calls(void **state) {
   (void)state;
-  const uint64_t id = FS_OUT_ID_MAKE(1, 5);
+  const uint64_t id = FS_OUTPUT_ID_MAKE(1, 5);
   const struct fs_names_call rename = {.op = FS_NAMES_RENAME, .rename = {.dir = id, .to = id}};
   struct fs_names_call c = rename;
   assert_true(call_ok(c, "a", 1, "b", 1));
@@ -366,7 +366,7 @@ static void test_table(void **state) {
 /* A client or another node that sends a name of more than 255 bytes is refused, whatever the call is. */
 static void test_long_names(void **state) {
   (void)state;
-  const uint64_t id = FS_OUT_ID_MAKE(1, 5);
+  const uint64_t id = FS_OUTPUT_ID_MAKE(1, 5);
   const struct fs_names_call calls[] = {
       {.op = FS_NAMES_LOOKUP, .lookup.dir = id},
       {.op = FS_NAMES_REMOVE, .remove.dir = id},
@@ -384,11 +384,11 @@ static void test_long_names(void **state) {
   assert_false(call_ok(c, name, 255, name, 256) || call_ok(c, name, 256, name, 255));
 }
 
-/* Ranges, and lists of parts, end where a file can end. */
+/* Ranges, and extent maps, end where a file can end. */
 static void test_ranges(void **state) {
   (void)state;
-  const uint64_t id = FS_OUT_ID_MAKE(1, 5), most = INT64_MAX;
-  const struct fs_names_call extend = {.op = FS_NAMES_EXTEND, .extend = {.id = id, .part = id}};
+  const uint64_t id = FS_OUTPUT_ID_MAKE(1, 5), most = INT64_MAX;
+  const struct fs_names_call extend = {.op = FS_NAMES_EXTEND, .extend = {.id = id, .segment = id}};
   const struct fs_names_call replica = {.op = FS_NAMES_REPLICA,
                                         .replica = {.id = id, .dir = id, .mode = S_IFREG | 0600}};
   const struct {
@@ -400,11 +400,11 @@ static void test_ranges(void **state) {
     struct fs_range r = {.off = is[i].off, .len = is[i].len};
     struct {
       struct fs_replica_list head;
-      struct fs_out_extent extent;
-    } list = {.extent = {.off = is[i].off, .len = is[i].len, .part = id}};
+      struct fs_output_extent extent;
+    } list = {.extent = {.off = is[i].off, .len = is[i].len, .segment = id}};
     assert_int_equal(call_ok(extend, &r, sizeof(r), "", 0), is[i].ok);
     assert_int_equal(call_ok(replica, "", 0, &list, sizeof(list)), is[i].ok);
-    list.extent.part = 5;
+    list.extent.segment = 5;
     assert_false(call_ok(replica, "", 0, &list, sizeof(list)));
   }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names of output files over several ranks, in a simulation (ns_fixture.h): calls one after another against a plain
- * table, with ranks that die at any moment; calls at once, of which one may win; and that mirrors have what owners
+ * table, with ranks that die at any moment; calls at once, of which one may win; and that backups have what primaries
  * have.
  */
 #include "ns_fixture.h"
@@ -51,7 +51,7 @@ static bool row_visible(const struct row *r, uint32_t from) {
 
 /* Is the directory `dir` that of id, or below it? */
 static bool is_below(uint64_t dir, uint64_t id) {
-  for (unsigned depth = 0; dir != id && (dir & FS_OUT_ID); depth++) {
+  for (unsigned depth = 0; dir != id && (dir & FS_OUTPUT_ID); depth++) {
     unsigned i = 0;
     while (i < ROWS && !(table[i].there && table[i].id == dir)) i++;
     if (i == ROWS) return false; /* it was removed */
@@ -231,7 +231,7 @@ static void check_removed(void) {
     if (S_ISREG(r->mode) && !world.dead[r->home]) assert_true(world.dropped[r->home][r->id & 0xffff]);
     for (uint32_t k = 0; k < world.ranks && S_ISDIR(r->mode); k++) {
       struct fs_keepers keepers = fs_members_keepers(fs_ns_members(world.ns[k]), r->id);
-      if (!world.dead[k] && (keepers.owner == k || keepers.mirror == k))
+      if (!world.dead[k] && (keepers.primary == k || keepers.backup == k))
         assert_true(fs_names_closed(world.ns[k]->names, r->id, UINT64_MAX - 1));
     }
   }
@@ -276,11 +276,11 @@ static void sequence(uint32_t ranks, unsigned calls, bool deaths) {
     if (loss > 0 && one_is_out()) return;
     if (random_below(200) != 0 && !kills) continue;
     sim_settle();
-    sim_check_mirrors();
+    sim_check_backups();
     check_all();
   }
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
   check_all();
 }
 
@@ -357,7 +357,7 @@ static void test_one_wins(void **state) {
     }
   }
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
 }
 
 /* Any rank, and of two a neighbour. */
@@ -407,13 +407,13 @@ static void storm(uint32_t ranks, uint32_t deaths) {
     call_start(&c[i], rank, h, some_name(), what == 0 ? "t" : what == 2 ? some_name() : "");
   }
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
   for (uint64_t e = 0; e < 4; e++) {
     uint64_t dir = FS_DATASET_DIR(0, e), seq = 0;
     const struct fs_record *r;
     uint32_t living = 0;
     while (world.dead[living]) living++;
-    const struct fs_names *n = world.ns[fs_members_keepers(&world.ns[living]->members, dir).owner]->names;
+    const struct fs_names *n = world.ns[fs_members_keepers(&world.ns[living]->members, dir).primary]->names;
     for (; (r = fs_names_after(n, dir, seq)) != NULL; seq = r->seq) {
       unsigned k = 0;
       while (k < count && made[k] != r->id) k++;

@@ -51,7 +51,7 @@ static void test_attributes(void **state) {
   call_wait(&c);
   assert_int_equal(c.err, -ENOENT);
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
 }
 
 /* Of two publications under way at once that one stays that home made later; and a file is followed by its id. */
@@ -97,7 +97,7 @@ static void test_publications_in_order(void **state) {
   call_wait(&c);
   assert_int_equal(call_record(&c)->size, 198);
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
 }
 
 /* A file of --stage-in's is there at once, and is none of them any more when its home says so. */
@@ -108,7 +108,7 @@ static void test_staged(void **state) {
   sim_start(3);
   struct fs_names_call h = {
       .op = FS_NAMES_CREATE,
-      .flags = FS_CREATE_STAGED,
+      .flags = FS_CREATE_STAGED_IN,
       .create = {
           .dir = FS_DATASET_DIR(0, 1), .id = fs_ns_id(world.ns[0]), .mode = S_IFREG | 0640, .size = 12345, .mtime = 7}};
   struct fs_names_call p = {.op = FS_NAMES_PUBLISH,
@@ -117,7 +117,7 @@ static void test_staged(void **state) {
     call_start(&c, 0, h, "f", "");
     call_wait(&c);
     assert_int_equal(c.err, 0);
-    assert_int_equal(call_record(&c)->flags, FS_RECORD_PUBLISHED | FS_RECORD_STAGED);
+    assert_int_equal(call_record(&c)->flags, FS_RECORD_PUBLISHED | FS_RECORD_STAGED_IN);
   }
   struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .lookup.dir = h.create.dir};
   call_start(&c, 1, look, "f", "");
@@ -128,13 +128,13 @@ static void test_staged(void **state) {
   assert_int_equal(call_record(&c)->mtime, 7);
   for (unsigned own = 0; own < 2; own++) {
     p.publish.number++;
-    p.flags = own ? 0 : FS_PUBLISH_STAGED;
+    p.flags = own ? 0 : FS_PUBLISH_STAGED_IN;
     call_start(&c, 0, p, "", "");
     call_wait(&c);
-    assert_int_equal(call_record(&c)->flags, FS_RECORD_PUBLISHED | (own ? 0 : FS_RECORD_STAGED));
+    assert_int_equal(call_record(&c)->flags, FS_RECORD_PUBLISHED | (own ? 0 : FS_RECORD_STAGED_IN));
   }
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
 }
 
 /* What is for a file's home goes there, and fails when it is gone. */
@@ -143,21 +143,21 @@ static void test_questions_to_a_home(void **state) {
   static struct call c;
   random_seed(0);
   sim_start(3);
-  struct fs_names_call h = {.op = FS_NAMES_HOLD, .hold.id = FS_OUT_ID_MAKE(2, 9)};
+  struct fs_names_call h = {.op = FS_NAMES_OPEN, .hold.id = FS_OUTPUT_ID_MAKE(2, 9)};
   call_start(&c, 0, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, 0);
   assert_true(((const struct fs_names_call *)(void *)c.body)->hold.id == h.hold.id);
-  h.hold.id = FS_OUT_ID_MAKE(4000, 9);
+  h.hold.id = FS_OUTPUT_ID_MAKE(4000, 9);
   call_start(&c, 0, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, -EHOSTDOWN);
   sim_kill(2);
   for (unsigned i = 0; i < 2; i++) {
-    h = (struct fs_names_call){.op = FS_NAMES_HOLD, .hold.id = FS_OUT_ID_MAKE(2, 9)};
+    h = (struct fs_names_call){.op = FS_NAMES_OPEN, .hold.id = FS_OUTPUT_ID_MAKE(2, 9)};
     if (i == 1) {
       h = (struct fs_names_call){.op = FS_NAMES_SETATTR, .flags = FS_SET_SIZE};
-      h.setattr = (struct fs_call_setattr){.dir = 5, .id = FS_OUT_ID_MAKE(2, 9), .mode = S_IFREG};
+      h.setattr = (struct fs_call_setattr){.dir = 5, .id = FS_OUTPUT_ID_MAKE(2, 9), .mode = S_IFREG};
     }
     call_start(&c, 0, h, "", "");
     call_wait(&c);
@@ -174,7 +174,7 @@ static void test_a_busy_home(void **state) {
     sim_start(3);
     uint64_t busy = i == 0 ? DEADLINE / 20 : 100 * DEADLINE, start = world.now;
     world.busy = start + busy;
-    call_start(&c, 0, (struct fs_names_call){.op = FS_NAMES_HOLD, .hold.id = FS_OUT_ID_MAKE(2, 9)}, "", "");
+    call_start(&c, 0, (struct fs_names_call){.op = FS_NAMES_OPEN, .hold.id = FS_OUTPUT_ID_MAKE(2, 9)}, "", "");
     call_wait(&c);
     assert_int_equal(c.err, i == 0 ? 0 : -ETIMEDOUT);
     if (i == 0) {
@@ -227,7 +227,7 @@ static void test_cut_off(void **state) {
     call_wait(&c);
     if (c.err != 0) { /* it may answer itself until it has heard */
       assert_int_equal(c.err, -ENOENT);
-      assert_int_equal(fs_members_keepers(&world.ns[2]->members, h.lookup.dir).owner, 2);
+      assert_int_equal(fs_members_keepers(&world.ns[2]->members, h.lookup.dir).primary, 2);
     }
     h = call_create(2, FS_DATASET_DIR(0, e), S_IFDIR | 0700);
     call_start(&c, 2, h, "y", "");
@@ -240,16 +240,16 @@ static void test_cut_off(void **state) {
   }
   assert_int_equal(world.ns[2]->members.count, 2);
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
 }
 
-/* The owner of a name dies at some moment of its removal: what follows from it is done all the same. */
+/* The primary of a name dies at some moment of its removal: what follows from it is done all the same. */
 static bool removal_dies(unsigned round, mode_t mode) {
   static struct call c;
   random_seed(round);
   sim_start(4);
   struct fs_names_call h = {.op = FS_NAMES_CREATE, .create = {.dir = FS_DATASET_DIR(0, round), .mode = mode | 0755}};
-  uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[0]), h.create.dir).owner, home = (owner + 1) % 4;
+  uint32_t primary = fs_members_keepers(fs_ns_members(world.ns[0]), h.create.dir).primary, home = (primary + 1) % 4;
   uint64_t id = h.create.id = fs_ns_id(world.ns[home]);
   call_start(&c, home, h, "x", "");
   call_wait(&c);
@@ -261,25 +261,25 @@ static bool removal_dies(unsigned round, mode_t mode) {
   for (unsigned step = 0; step < round % 60; step++) sim_step();
   bool lost = false; /* the word about it was on its way */
   for (uint32_t to = 0; to < 4; to++) {
-    for (const struct packet *p = world.first[owner][to]; p; p = p->next) {
+    for (const struct packet *p = world.first[primary][to]; p; p = p->next) {
       const struct fs_names_call *q = (const void *)p->body;
       lost = lost || (!p->head.answer && (q->op == FS_NAMES_DROP || q->op == FS_NAMES_FORGET));
     }
   }
-  sim_kill(owner);
+  sim_kill(primary);
   call_wait(&c);
   assert_int_equal(c.err, 0);
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
   if (S_ISREG(mode)) assert_true(world.dropped[home][id & 0xffff]);
   for (uint32_t i = 0; S_ISDIR(mode) && i < 4; i++) {
     struct fs_keepers k = fs_members_keepers(fs_ns_members(world.ns[i]), id);
-    if (!world.dead[i] && (k.owner == i || k.mirror == i))
+    if (!world.dead[i] && (k.primary == i || k.backup == i))
       assert_true(fs_names_closed(world.ns[i]->names, id, UINT64_MAX - 1));
   }
   return lost;
 }
-static void test_removals_of_an_owner_that_dies(void **state) {
+static void test_removals_of_an_primary_that_dies(void **state) {
   (void)state;
   unsigned lost[2] = {0};
   for (unsigned round = 0; round < 600; round++) lost[round % 2] += removal_dies(round, round % 2 ? S_IFREG : S_IFDIR);
@@ -293,12 +293,12 @@ static void test_marked_once(void **state) {
   random_seed(0);
   sim_start(5);
   struct fs_names_call h = {.op = FS_NAMES_CREATE, .create = {.dir = FS_DATASET_DIR(0, 1), .mode = S_IFREG | 0644}};
-  uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[0]), h.create.dir).owner;
+  uint32_t primary = fs_members_keepers(fs_ns_members(world.ns[0]), h.create.dir).primary;
   for (unsigned i = 0; i < FS_ARRAY_LEN(c); i++) {
     char name[16];
     snprintf(name, sizeof(name), "f%u", i);
-    h.create.id = fs_ns_id(world.ns[owner]);
-    call_start(&c[i], owner, h, name, "");
+    h.create.id = fs_ns_id(world.ns[primary]);
+    call_start(&c[i], primary, h, name, "");
   }
   for (unsigned i = 0; i < FS_ARRAY_LEN(c); i++) {
     call_wait(&c[i]);
@@ -306,7 +306,7 @@ static void test_marked_once(void **state) {
   }
   sim_settle();
   assert_int_equal(world.marks, 5);
-  sim_check_mirrors();
+  sim_check_backups();
 }
 
 static void ask(struct call *c, uint32_t from, uint32_t to, struct fs_names_call h) {
@@ -335,7 +335,7 @@ static void test_homes_that_go(void **state) {
     struct fs_names_call replica = {.op = FS_NAMES_REPLICA, .replica = {.id = id, .mode = S_IFREG | 0644}};
     for (uint32_t i = home; i <= 4; i++) {
       struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .lookup.dir = made.create.dir};
-      struct fs_names_call hold = {.op = FS_NAMES_HOLD, .hold.id = id};
+      struct fs_names_call hold = {.op = FS_NAMES_OPEN, .hold.id = id};
       call_start(&c, i % 4, look, "f", "");
       call_wait(&c);
       assert_int_equal(call_record(&c)->home, home);
@@ -385,16 +385,16 @@ static void test_taken_late(void **state) {
   call_wait(&c);
   assert_int_equal(c.err, 0);
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
 }
 
-/* A directory of the dataset's with this owner and mirror, which all know to have outputs. */
-static uint64_t dir_of(uint32_t owner, uint32_t mirror) {
+/* A directory of the dataset's with this primary and backup, which all know to have outputs. */
+static uint64_t dir_of(uint32_t primary, uint32_t backup) {
   static struct call c;
   uint32_t entry = 1;
   struct fs_keepers k;
   do k = fs_members_keepers(fs_ns_members(world.ns[0]), FS_DATASET_DIR(0, ++entry));
-  while (k.owner != owner || k.mirror != mirror);
+  while (k.primary != primary || k.backup != backup);
   struct fs_names_call h = call_create(0, FS_DATASET_DIR(0, entry), S_IFREG | 0644);
   call_start(&c, 0, h, "first", "");
   call_wait(&c);
@@ -402,9 +402,9 @@ static uint64_t dir_of(uint32_t owner, uint32_t mirror) {
   return h.create.dir;
 }
 
-/* The mirror tells the caller of a change, whoever that is, at once; the owner need not, and does when the mirror has
+/* The backup tells the caller of a change, whoever that is, at once; the primary need not, and does when the backup has
  * not. */
-static void test_the_mirror_answers(void **state) {
+static void test_the_backup_answers(void **state) {
   (void)state;
   static struct call c;
   for (uint32_t caller = 0; caller < 3; caller++) {
@@ -415,7 +415,7 @@ static void test_the_mirror_answers(void **state) {
     struct fs_names_call p = {.op = FS_NAMES_PUBLISH,
                               .publish = {.dir = dir, .id = h.create.id, .mode = h.create.mode, .size = 77}};
     struct fs_names_call u = {.op = FS_NAMES_REMOVE, .remove = {.dir = dir, .call = fs_ns_id(world.ns[caller])}};
-    world.cut[1][0] = true; /* nothing comes from the owner to rank 0 */
+    world.cut[1][0] = true; /* nothing comes from the primary to rank 0 */
     call_start(&c, caller, h, "f", "");
     call_wait(&c);
     assert_true(c.err == 0 && call_record(&c)->id == h.create.id && call_record(&c)->home == caller);
@@ -429,13 +429,13 @@ static void test_the_mirror_answers(void **state) {
     assert_true(world.now - begin < DEADLINE);
     world.cut[1][0] = false;
     sim_settle();
-    sim_check_mirrors();
+    sim_check_backups();
   }
 }
 
-/* A home that owns the directory as well has published before its mirror knows; nobody else has, nor where replicas are
+/* A home that owns the directory as well has published before its backup knows; nobody else has, nor where replicas are
  * made of it. */
-static void test_published_by_the_owner(void **state) {
+static void test_published_by_the_primary(void **state) {
   (void)state;
   static struct call c, look;
   for (uint32_t caller = 0; caller < 3; caller++) {
@@ -467,20 +467,20 @@ static void test_published_by_the_owner(void **state) {
     call_wait(&c);
     assert_int_equal(c.err, 0);
     sim_settle();
-    sim_check_mirrors();
+    sim_check_backups();
   }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_attributes),
-      cmocka_unit_test(test_the_mirror_answers),
-      cmocka_unit_test(test_published_by_the_owner),
+      cmocka_unit_test(test_the_backup_answers),
+      cmocka_unit_test(test_published_by_the_primary),
       cmocka_unit_test(test_publications_in_order),
       cmocka_unit_test(test_staged),
       cmocka_unit_test(test_questions_to_a_home),
       cmocka_unit_test(test_a_busy_home),
-      cmocka_unit_test(test_removals_of_an_owner_that_dies),
+      cmocka_unit_test(test_removals_of_an_primary_that_dies),
       cmocka_unit_test(test_marked_everywhere_before_the_first),
       cmocka_unit_test(test_cut_off),
       cmocka_unit_test(test_marked_once),

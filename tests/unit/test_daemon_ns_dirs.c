@@ -49,15 +49,15 @@ static uint64_t parent_of(uint32_t rank, uint64_t id) {
 static void check_dirs(uint32_t rank) {
   unsigned places = 0;
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
   for (unsigned i = 0; i < dirs; i++) {
     unsigned depth = 0;
-    for (uint64_t at = dir_id[i]; at & FS_OUT_ID; at = parent_of(rank, at)) assert_true(depth++ < dirs);
+    for (uint64_t at = dir_id[i]; at & FS_OUTPUT_ID; at = parent_of(rank, at)) assert_true(depth++ < dirs);
   }
   for (unsigned k = 0; k < dirs + 3; k++) {
     uint64_t dir = k < dirs ? dir_id[k] : FS_DATASET_DIR(0, k - dirs);
-    uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[rank]), dir).owner;
-    for (unsigned i = 0; i < dirs; i++) places += fs_names_find_id(world.ns[owner]->names, dir, dir_id[i]) != NULL;
+    uint32_t primary = fs_members_keepers(fs_ns_members(world.ns[rank]), dir).primary;
+    for (unsigned i = 0; i < dirs; i++) places += fs_names_find_id(world.ns[primary]->names, dir, dir_id[i]) != NULL;
   }
   assert_int_equal(places, dirs);
 }
@@ -208,7 +208,7 @@ static void test_what_is_in_the_way(void **state) {
   check_dirs(0);
 }
 
-/* What its owner may do with a directory all members hear of before the caller does; other bits concern nobody. */
+/* What its primary may do with a directory all members hear of before the caller does; other bits concern nobody. */
 static void test_permissions(void **state) {
   (void)state;
   static struct call c;
@@ -231,11 +231,11 @@ static void test_permissions(void **state) {
   check_dirs(0);
 }
 
-static uint64_t kept_by(uint32_t owner, uint32_t mirror) {
+static uint64_t kept_by(uint32_t primary, uint32_t backup) {
   struct fs_keepers k;
   uint32_t entry = 0;
   do k = fs_members_keepers(fs_ns_members(world.ns[0]), FS_DATASET_DIR(0, ++entry));
-  while (k.owner != owner || k.mirror != mirror);
+  while (k.primary != primary || k.backup != backup);
   return FS_DATASET_DIR(0, entry);
 }
 
@@ -280,7 +280,7 @@ static void test_enough_names(void **state) {
     assert_int_equal(c.err, moves[i].err);
   }
   sim_settle();
-  sim_check_mirrors();
+  sim_check_backups();
 }
 
 int main(int argc, char **argv) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * When names in a directory were changed last, in the simulation of ns_fixture.h: what counts as a change, what all
- * ranks are told, and what the next owner knows of it.
+ * ranks are told, and what the next primary knows of it.
  */
 #include "ns_fixture.h"
 
@@ -124,7 +124,7 @@ static void test_what_changes_it(void **state) {
     assert_int_equal(ask(0, removal(0, 0), "d", ""), -ENOENT);
     expect(false, false);
     sim_settle();
-    sim_check_mirrors();
+    sim_check_backups();
   }
 }
 
@@ -133,7 +133,7 @@ static void test_staged(void **state) {
   (void)state;
   begin(3);
   struct fs_names_call h = create(0, S_IFREG | 0644);
-  h.flags = FS_CREATE_STAGED;
+  h.flags = FS_CREATE_STAGED_IN;
   assert_int_equal(ask(0, h, "f", ""), 0);
   expect(false, false);
   assert_int_equal(ask(1, removal(1, 0), "f", ""), 0);
@@ -178,8 +178,8 @@ static void test_set(void **state) {
       assert_int_equal(ask(ranks - 1, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = DIR}, "d", ""), 0);
       struct fs_record r = *call_record(&call);
       at = changed(dir.create.id);
-      bool both = fs_members_keepers(fs_ns_members(world.ns[0]), DIR).owner ==
-                  fs_members_keepers(fs_ns_members(world.ns[0]), dir.create.id).owner;
+      bool both = fs_members_keepers(fs_ns_members(world.ns[0]), DIR).primary ==
+                  fs_members_keepers(fs_ns_members(world.ns[0]), dir.create.id).primary;
       assert_int_equal((r.flags & FS_RECORD_TIMED) != 0, both);
       fs_record_changed(&r, at);
       int64_t ns = r.mtime * 1000000000 + r.mtime_ns, ctime = r.ctime * 1000000000 + r.ctime_ns;
@@ -194,12 +194,12 @@ static void test_set(void **state) {
                          "d", ""),
                      -ENOTEMPTY);
     sim_settle();
-    sim_check_mirrors();
+    sim_check_backups();
   }
 }
 
 /* Also of a directory that is empty again. */
-static void test_owners_that_die(void **state) {
+static void test_primarys_that_die(void **state) {
   (void)state;
   for (unsigned round = 0; round < 20; round++) {
     begin(4);
@@ -212,12 +212,12 @@ static void test_owners_that_die(void **state) {
     for (unsigned deaths = 0; deaths < 2; deaths++) {
       uint32_t alive = 0;
       while (world.dead[alive]) alive++;
-      uint32_t owner = fs_members_keepers(fs_ns_members(world.ns[alive]), DIR).owner;
-      sim_kill(owner);
+      uint32_t primary = fs_members_keepers(fs_ns_members(world.ns[alive]), DIR).primary;
+      sim_kill(primary);
       sim_settle();
       expect(false, false);
       assert_int_equal(subdirs_of(DIR), empty ? 0 : 1);
-      sim_check_mirrors();
+      sim_check_backups();
     }
     uint32_t alive = 0;
     while (world.dead[alive]) alive++;
@@ -228,9 +228,9 @@ static void test_owners_that_die(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_what_changes_it), cmocka_unit_test(test_staged),
-      cmocka_unit_test(test_never_the_same),  cmocka_unit_test(test_set),
-      cmocka_unit_test(test_owners_that_die),
+      cmocka_unit_test(test_what_changes_it),   cmocka_unit_test(test_staged),
+      cmocka_unit_test(test_never_the_same),    cmocka_unit_test(test_set),
+      cmocka_unit_test(test_primarys_that_die),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

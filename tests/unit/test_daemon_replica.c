@@ -8,19 +8,19 @@
 
 static void test_whole(void **state) {
   (void)state;
-  block(1, 0, 'a', FS_OUT_BLOCK);
-  block(1, FS_OUT_BLOCK, 'b', 100);
+  block(1, 0, 'a', FS_OUTPUT_BLOCK);
+  block(1, FS_OUTPUT_BLOCK, 'b', 100);
   run();
-  word(1, 2, FS_OUT_BLOCK + 100, 2);
+  word(1, 2, FS_OUTPUT_BLOCK + 100, 2);
   run();
   answered(0);
-  word(1, 2, FS_OUT_BLOCK + 100, 2); /* said again: the answer was lost */
+  word(1, 2, FS_OUTPUT_BLOCK + 100, 2); /* said again: the answer was lost */
   answered(0);
-  assert_int_equal(size_of(THEIRS), FS_OUT_BLOCK + 100);
+  assert_int_equal(size_of(THEIRS), FS_OUTPUT_BLOCK + 100);
   goes(0);
   run();
-  assert_true(fs_spill_mine(d, THEIRS));
-  assert_non_null(fs_spill_find(d, THEIRS));
+  assert_true(fs_backing_mine(d, THEIRS));
+  assert_non_null(fs_backing_find(d, THEIRS));
 }
 
 /* Home dies while it brings what was appended: the last block came, one before it did not. */
@@ -30,7 +30,7 @@ static void test_no_hole(void **state) {
   word(1, 1, 1000, 1);
   run();
   answered(0);
-  block(2, 3 * FS_OUT_BLOCK, 'd', 10);
+  block(2, 3 * FS_OUTPUT_BLOCK, 'd', 10);
   run();
   goes(0);
   run();
@@ -44,26 +44,26 @@ static void test_never_whole(void **state) {
   goes(0);
   run();
   assert_int_equal(size_of(THEIRS), -ENOENT);
-  assert_null(fs_spill_find(d, THEIRS));
+  assert_null(fs_backing_find(d, THEIRS));
 }
 
 /* Blocks that are behind those of other files, or of a slow disk, are waited for; those that are lost are not. */
 static void test_late_blocks(void **state) {
   (void)state;
   block(1, 0, 'a', 1000);
-  word(1, 2, FS_OUT_BLOCK + 10, 5);
+  word(1, 2, FS_OUTPUT_BLOCK + 10, 5);
   run();
   for (unsigned i = 0; i < 3; i++) {
     wait_ns(SECOND);
     answered(-EAGAIN);
-    word(1, 2, FS_OUT_BLOCK + 10, 5);
+    word(1, 2, FS_OUTPUT_BLOCK + 10, 5);
   }
-  block(1, FS_OUT_BLOCK, 'b', 10);
+  block(1, FS_OUTPUT_BLOCK, 'b', 10);
   run();
   answered(0);
   block(2, 0, 'c', 1000);
   for (unsigned i = 0; i < 3; i++) block(1, 0, 'x', 1); /* others': as many as home had sent */
-  word(2, 2, FS_OUT_BLOCK + 10, 6);
+  word(2, 2, FS_OUTPUT_BLOCK + 10, 6);
   run();
   wait_ns(SECOND);
   answered(-EILSEQ);
@@ -162,7 +162,7 @@ static void test_shorter_block(void **state) {
 static void test_block_in_word(void **state) {
   alignas(8) char body[FS_NAMES_BODY] = {0};
   static const uint32_t lengths[] = {9, 11, 0, UINT32_MAX, 10, 10};
-  static const uint64_t offsets[FS_ARRAY_LEN(lengths)] = {[4] = (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS - 9};
+  static const uint64_t offsets[FS_ARRAY_LEN(lengths)] = {[4] = (uint64_t)FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCKS - 9};
   static const uint64_t holes[FS_ARRAY_LEN(lengths)] = {[5] = 10};
   (void)state;
   for (unsigned i = 0; i < FS_ARRAY_LEN(lengths); i++) {
@@ -204,7 +204,7 @@ static void hole(uint32_t generation, uint64_t offset, uint64_t n) {
   m.op->done(m.op, 0, sizeof(*h), 0);
 }
 static void test_holes(void **state) {
-  char name[FS_SPILL_NAME_SIZE], bytes[3000];
+  char name[FS_BACKING_NAME_SIZE], bytes[3000];
   const uint64_t size = 100ull << 30;
   (void)state;
   block(1, 0, 'a', 3000);
@@ -213,13 +213,13 @@ static void test_holes(void **state) {
   answered(0);
   hole(2, 0, UINT64_MAX);
   hole(2, UINT64_MAX, 1);
-  hole(2, (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS, 1);
+  hole(2, (uint64_t)FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCKS, 1);
   hole(2, 1000, size - 1000);
   word(2, 1, size, 5);
   run();
   answered(0);
   assert_int_equal(size_of(THEIRS), size);
-  int fd = openat(d->spill_fd, fs_spill_name(THEIRS, name), O_RDONLY | O_CLOEXEC);
+  int fd = openat(d->backing_fd, fs_backing_name(THEIRS, name), O_RDONLY | O_CLOEXEC);
   assert_int_equal(read(fd, bytes, sizeof(bytes)), sizeof(bytes));
   close(fd);
   assert_true(bytes[999] == 'a' && bytes[1000] == 0 && bytes[2999] == 0);
@@ -273,7 +273,7 @@ static void test_removal(void **state) {
   (void)state;
   replicate("bytes");
   answer(0);
-  fs_spill_dropped(d, OURS);
+  fs_backing_dropped(d, OURS);
   run();
   for (unsigned i = 0; i < 5; i++) {
     assert_int_equal(said.call.op, FS_NAMES_DROP);

@@ -187,7 +187,7 @@ static void test_bare(void **state) {
 
 /* An output file of this node: as many bytes as there are, with their checksum. */
 static fs_err read_as(uint64_t file, uint64_t list, uint64_t offset, uint32_t length) {
-  static unsigned char data[FS_OUT_BLOCK];
+  static unsigned char data[FS_OUTPUT_BLOCK];
   struct fs_wire_req r = request(0, offset, length);
   r.type = FS_WIRE_READ_OUTPUT;
   r.file = file;
@@ -196,57 +196,57 @@ static fs_err read_as(uint64_t file, uint64_t list, uint64_t offset, uint32_t le
   return answer(1, data).err;
 }
 
-/* Home's spill has no bytes of the file's where parts have some, or it was cut, since a list was told. */
+/* Home's backing file has no bytes of the file's where parts have some, or it was cut, since a list was told. */
 static void check_lists(uint64_t mine) {
   static struct fs_ctl ctl;
-  struct fs_spill_file *f = fs_spill_part(d, mine);
-  const struct fs_out_extent at = {.off = FS_OUT_BLOCK, .len = 10, .part = FS_OUT_ID_MAKE(1, 9)};
+  struct fs_backing_file *f = fs_backing_segment(d, mine);
+  const struct fs_output_extent at = {.off = FS_OUTPUT_BLOCK, .len = 10, .segment = FS_OUTPUT_ID_MAKE(1, 9)};
   assert_non_null(f);
   d->ctl = &ctl;
-  uint64_t before = fs_spill_list(d, f);
+  uint64_t before = fs_backing_map(d, f);
   assert_int_equal(read_as(mine, before, 0, 100), 0);
-  assert_int_equal(fs_spill_put(d, f, at), 0);
-  uint64_t put = fs_spill_list(d, f);
+  assert_int_equal(fs_backing_put(d, f, at), 0);
+  uint64_t put = fs_backing_map(d, f);
   assert_true(put != before && before != 0);
-  assert_int_equal(read_as(mine, before, 0, FS_OUT_BLOCK), 0);
-  assert_int_equal(read_as(mine, before, FS_OUT_BLOCK, 5), -ESTALE);
-  assert_int_equal(read_as(mine, 0, FS_OUT_BLOCK, 5), 0);
-  assert_int_equal(read_as(mine, put, FS_OUT_BLOCK, 5), 0);
+  assert_int_equal(read_as(mine, before, 0, FS_OUTPUT_BLOCK), 0);
+  assert_int_equal(read_as(mine, before, FS_OUTPUT_BLOCK, 5), -ESTALE);
+  assert_int_equal(read_as(mine, 0, FS_OUTPUT_BLOCK, 5), 0);
+  assert_int_equal(read_as(mine, put, FS_OUTPUT_BLOCK, 5), 0);
   assert_int_equal(read_as(mine, put + 1, 0, 5), -ESTALE);            /* not told yet */
   assert_int_equal(read_as(mine, put + (1ull << 40), 0, 5), -ESTALE); /* nor by this home */
-  fs_spill_cut(d, f, FS_OUT_BLOCK + 3);
-  assert_int_equal(read_as(mine, put, FS_OUT_BLOCK, 5), -ESTALE);
+  fs_backing_cut(d, f, FS_OUTPUT_BLOCK + 3);
+  assert_int_equal(read_as(mine, put, FS_OUTPUT_BLOCK, 5), -ESTALE);
   assert_int_equal(read_as(mine, put, 0, 5), 0);
-  for (unsigned i = 0; i < 64; i++) assert_int_equal(fs_spill_put(d, f, at), 0);
+  for (unsigned i = 0; i < 64; i++) assert_int_equal(fs_backing_put(d, f, at), 0);
   assert_int_equal(read_as(mine, put, 0, 5), -ESTALE); /* what changed first is not known any more */
   assert_int_equal(read_as(mine, put + 1, 0, 5), 0);
 }
 
 static void test_outputs(void **state) {
   (void)state;
-  static unsigned char data[FS_OUT_BLOCK];
-  uint64_t mine = FS_OUT_ID_MAKE(0, 5);
+  static unsigned char data[FS_OUTPUT_BLOCK];
+  uint64_t mine = FS_OUTPUT_ID_MAKE(0, 5);
   struct {
     uint64_t file, offset;
     uint32_t length, got;
     int err;
   } cases[] = {{mine, 0, 5000, 5000, 0},
                {mine, PART_SIZE - 10, 100, 10, 0},
-               {mine, PART_SIZE, FS_OUT_BLOCK, 0, 0},
-               {mine, 0, FS_OUT_BLOCK, PART_SIZE, 0},
+               {mine, PART_SIZE, FS_OUTPUT_BLOCK, 0, 0},
+               {mine, 0, FS_OUTPUT_BLOCK, PART_SIZE, 0},
                {mine, INT64_MAX - 10, 10, 0, 0},
                {mine, INT64_MAX - 10, 11, 0, -EINVAL},
                {mine, UINT64_MAX, 1, 0, -EINVAL},
-               {mine, 0, FS_OUT_BLOCK + 1, 0, -EINVAL},
+               {mine, 0, FS_OUTPUT_BLOCK + 1, 0, -EINVAL},
                {mine, 0, 0, 0, -EINVAL},
                {mine + 1, 0, 1, 0, -ENOENT},
                {mine + 2, 0, 1, 0, -ELOOP},  /* a symlink that somebody put there */
                {mine + 3, 100, 200, 200, 0}, /* --stage-in's */
                {mine + 4, 0, 1, 0, -ENOENT}, /* which has gone */
-               {FS_OUT_ID_MAKE(1, 5), 0, 1, 0, -EINVAL},
+               {FS_OUTPUT_ID_MAKE(1, 5), 0, 1, 0, -EINVAL},
                {5, 0, 1, 0, -EINVAL},
                {mine | 1ull << 63, 0, 1, 0, -EINVAL}};
-  char path[FS_SPILL_NAME_SIZE], target[1100];
+  char path[FS_BACKING_NAME_SIZE], target[1100];
   struct stat st = {.st_mode = S_IFREG | 0600, .st_size = PART_SIZE};
   d->stagein = calloc(1, sizeof(*d->stagein));
   d->stagein->d = d;
@@ -254,17 +254,17 @@ static void test_outputs(void **state) {
   config.read_only = true; /* nobody watches */
   config.deadline_ns = 1000000000;
   assert_int_equal(fs_stagein_start(d), 0);
-  assert_int_equal(fs_spill_new(d), 0);
-  d->spill_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  assert_int_equal(mkdirat(d->spill_fd, FS_OUT_DIR, 0700), 0);
-  int fd = openat(d->spill_fd, fs_spill_name(mine, path), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  assert_int_equal(fs_backing_new(d), 0);
+  d->backing_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  assert_int_equal(mkdirat(d->backing_fd, FS_OUTPUT_DIR, 0700), 0);
+  int fd = openat(d->backing_fd, fs_backing_name(mine, path), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   assert_int_equal(fs_write_full(fd, content, PART_SIZE), 0);
   close(fd);
-  assert_int_equal(symlinkat("/etc/passwd", d->spill_fd, fs_spill_name(mine + 2, path)), 0);
+  assert_int_equal(symlinkat("/etc/passwd", d->backing_fd, fs_backing_name(mine + 2, path)), 0);
   snprintf(target, sizeof(target), "%s/part-00000", dir);
-  assert_int_equal(symlinkat(target, d->spill_fd, fs_spill_name(mine + 3, path)), 0);
-  assert_int_equal(symlinkat("/nowhere/at/all", d->spill_fd, fs_spill_name(mine + 4, path)), 0);
-  assert_true(fs_spill_staged(d, mine + 3, 5, &st) && fs_spill_staged(d, mine + 4, 5, &st));
+  assert_int_equal(symlinkat(target, d->backing_fd, fs_backing_name(mine + 3, path)), 0);
+  assert_int_equal(symlinkat("/nowhere/at/all", d->backing_fd, fs_backing_name(mine + 4, path)), 0);
+  assert_true(fs_backing_staged_in(d, mine + 3, 5, &st) && fs_backing_staged_in(d, mine + 4, 5, &st));
   for (unsigned i = 0; i < FS_ARRAY_LEN(cases); i++) {
     struct fs_wire_req r = request(0, cases[i].offset, cases[i].length);
     r.type = FS_WIRE_READ_OUTPUT;
@@ -280,7 +280,7 @@ static void test_outputs(void **state) {
   assert_int_equal(d->stagein->reading, 0);
   assert_false(fs_server_busy(d));
   check_lists(mine);
-  close(d->spill_fd);
+  close(d->backing_fd);
 }
 
 static void test_refused(void **state) {
@@ -326,7 +326,7 @@ static void test_dropped(void **state) {
   arrive(3, &good, sizeof(good)); /* no such rank */
   assert_int_equal(d->count.dropped, 6);
   good.type = FS_WIRE_READ_OUTPUT; /* whose bytes say nothing of where they are from */
-  good.file = FS_OUT_ID_MAKE(0, 5);
+  good.file = FS_OUTPUT_ID_MAKE(0, 5);
   good.sum = fs_wire_sum(&good, 0);
   for (size_t bit = 0; bit < sizeof(good) * 8; bit++) {
     r = good;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bytes of a file whose parts are in other spills of the node: against an array; holes; what changes or is gone. */
+/* The bytes of a file whose segments are in other backing files of the node: against an array; holes; what changes or
+ * is gone. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,12 +12,12 @@
 
 #include <cmocka.h>
 
+#include "daemon/outputs/backing.h"
 #include "daemon/outputs/source.h"
-#include "daemon/outputs/spill.h"
 #include "util/sys.h"
 #include "util/util.h"
 
-#define PARTS 4u
+#define SEGMENT 4u
 #define UNIT 65536u /* at least a block of any file system */
 #define UNITS 60u
 
@@ -25,12 +26,12 @@ static struct fs_net net = {.rank = 3, .nodes = 8};
 static char dir[PATH_MAX];
 
 static uint64_t id_of(unsigned i) {
-  return FS_OUT_ID_MAKE(3, 100 + i);
+  return FS_OUTPUT_ID_MAKE(3, 100 + i);
 }
 
 static int make(unsigned i) {
-  char name[FS_SPILL_NAME_SIZE];
-  int fd = openat(d.spill_fd, fs_spill_name(id_of(i), name), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  char name[FS_BACKING_NAME_SIZE];
+  int fd = openat(d.backing_fd, fs_backing_name(id_of(i), name), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   assert_true(fd >= 0);
   return fd;
 }
@@ -47,13 +48,13 @@ static int setup(void **state) {
   snprintf(dir, sizeof(dir), "%s/fst-source-XXXXXX", tmp ? tmp : "/tmp");
   if (!mkdtemp(dir)) return -1;
   d.net = &net;
-  d.spill_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return mkdirat(d.spill_fd, FS_OUT_DIR, 0700);
+  d.backing_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return mkdirat(d.backing_fd, FS_OUTPUT_DIR, 0700);
 }
 
 static int teardown(void **state) {
   (void)state;
-  close(d.spill_fd);
+  close(d.backing_fd);
   return fs_remove_tree(dir);
 }
 
@@ -75,24 +76,25 @@ static void test_pieces(void **state) {
   static uint8_t want[UNITS * UNIT], got[UNITS * UNIT];
   (void)state;
   for (unsigned seed = 1; seed <= 10; seed++) {
-    struct fs_spill_file f = {.id = id_of(0)};
+    struct fs_backing_file f = {.id = id_of(0)};
     struct fs_scattered e;
     struct fs_source s;
-    int fd[PARTS + 1];
+    int fd[SEGMENT + 1];
     uint64_t size = 0;
     srandom(seed);
     memset(want, 0, sizeof(want));
-    for (unsigned i = 0; i <= PARTS; i++) fd[i] = make(i);
+    for (unsigned i = 0; i <= SEGMENT; i++) fd[i] = make(i);
     for (unsigned i = 0; i < 12; i++) { /* home's own first: what follows is published later */
-      unsigned part = i < 4 ? 0 : 1 + (unsigned)random() % PARTS, byte = 1 + i;
+      unsigned segment = i < 4 ? 0 : 1 + (unsigned)random() % SEGMENT, byte = 1 + i;
       uint64_t off = (uint64_t)random() % (UNITS - 2) * UNIT + (i > 6 ? (uint64_t)random() % 1000 : 0);
       size_t n = 1 + (size_t)random() % UNIT;
-      put(fd[part], byte, off, n);
+      put(fd[segment], byte, off, n);
       memset(want + off, (int)byte, n);
-      if (part > 0) assert_int_equal(fs_extents_put(&f.extents, (struct fs_out_extent){off, n, id_of(part)}), 0);
+      if (segment > 0)
+        assert_int_equal(fs_extents_put(&f.extents, (struct fs_output_extent){off, n, id_of(segment)}), 0);
       size = FS_MAX(size, off + n);
     }
-    assert_int_equal(fs_spill_scattered(&f, &e), 0);
+    assert_int_equal(fs_backing_scattered(&f, &e), 0);
     assert_int_equal(fs_source_open(&s, &d, NULL, f.id, O_RDONLY, &e), 0);
     assert_int_equal(s.size, size);
     assert_true(read_all(&s, got, seed % 2 ? FS_SOURCE_BYTES : 10000) > size / 4);
@@ -103,17 +105,17 @@ static void test_pieces(void **state) {
     fs_source_close(&s);
     free(e.extent);
     free(f.extents);
-    for (unsigned i = 0; i <= PARTS; i++) assert_int_equal(ftruncate(fd[i], 0) + close(fd[i]), 0);
+    for (unsigned i = 0; i <= SEGMENT; i++) assert_int_equal(ftruncate(fd[i], 0) + close(fd[i]), 0);
   }
 }
 
-/* Own spill of one unit, one part with the second. */
+/* Own backing file of one unit, one segment with the second. */
 static void open_two(struct fs_source *s, struct fs_scattered *e, int fd[2]) {
-  struct fs_spill_file f = {.id = id_of(0)};
+  struct fs_backing_file f = {.id = id_of(0)};
   static uint8_t buf[2 * UNIT];
   for (unsigned i = 0; i < 2; i++) put(fd[i] = make(i), 7 + i, i * UNIT, UNIT);
-  assert_int_equal(fs_extents_put(&f.extents, (struct fs_out_extent){UNIT, UNIT, id_of(1)}), 0);
-  assert_int_equal(fs_spill_scattered(&f, e), 0);
+  assert_int_equal(fs_extents_put(&f.extents, (struct fs_output_extent){UNIT, UNIT, id_of(1)}), 0);
+  assert_int_equal(fs_backing_scattered(&f, e), 0);
   free(f.extents);
   assert_int_equal(fs_source_open(s, &d, NULL, f.id, O_RDONLY, e), 0);
   assert_int_equal(read_all(s, buf, sizeof(buf)), 0);
@@ -136,15 +138,15 @@ static void test_changes(void **state) {
     open_two(&s, &e, fd);
     assert_int_equal(ftruncate(fd[i], 3 * UNIT + (off_t)i), 0);
     assert_int_equal(fs_source_same(&s), -EAGAIN);
-    assert_int_equal(fs_source_same_parts(&s), i == 0 ? 0 : -EAGAIN);
+    assert_int_equal(fs_source_same_segments(&s), i == 0 ? 0 : -EAGAIN);
     assert_int_equal(ftruncate(fd[i], (off_t)(i + 1) * UNIT), 0);
     close_two(&s, &e, fd);
   }
 }
 
 static void test_what_is_gone(void **state) {
-  char name[FS_SPILL_NAME_SIZE], buf[100];
-  struct fs_out_extent there = {0, 10, FS_OUT_ID_MAKE(5, 1)};
+  char name[FS_BACKING_NAME_SIZE], buf[100];
+  struct fs_output_extent there = {0, 10, FS_OUTPUT_ID_MAKE(5, 1)};
   struct fs_scattered e, far = {.extent = &there, .count = 1};
   struct fs_source s;
   bool hole;
@@ -156,7 +158,7 @@ static void test_what_is_gone(void **state) {
   assert_int_equal(ftruncate(fd[0], 5), 0);
   assert_true(fs_source_read(&s, buf, 100, 50, &hole) == 100 && hole); /* there is nothing any more, */
   assert_int_equal(fs_source_same(&s), -EAGAIN);                       /* and that is why */
-  assert_int_equal(unlinkat(d.spill_fd, fs_spill_name(id_of(1), name), 0), 0);
+  assert_int_equal(unlinkat(d.backing_fd, fs_backing_name(id_of(1), name), 0), 0);
   assert_int_equal(fs_source_read(&s, buf, 100, UNIT, &hole), -EIO);
   close_two(&s, &e, fd);
   assert_int_equal(fs_source_open(&s, &d, NULL, id_of(0), O_RDONLY, &far), 0);

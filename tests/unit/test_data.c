@@ -464,12 +464,12 @@ static void real_files(const struct fix *f) {
 static void test_real_files(void **state) {
   struct fix *f = *state;
   fix_run(state, real_files);
-  setenv("FANSTORE_SPILL", f->dir, 1);
+  setenv("FANSTORE_TMPDIR", f->dir, 1);
   fix_run(state, real_files);
-  setenv("FANSTORE_SPILL", "/nowhere/at/all", 1);
+  setenv("FANSTORE_TMPDIR", "/nowhere/at/all", 1);
   setenv("TMPDIR", "relative", 1);
   fix_run(state, real_files);
-  unsetenv("FANSTORE_SPILL");
+  unsetenv("FANSTORE_TMPDIR");
   unsetenv("TMPDIR");
 }
 

@@ -18,7 +18,7 @@ static fs_err make(const char *name) {
   char path[256];
   snprintf(path, sizeof(path), "%s/%s", FIX_MOUNT, name);
   CHECK(fs_path_route(AT_FDCWD, path, FS_MAKE, &f) == FS_NEW);
-  return fs_out_create(&f, O_WRONLY, 0600);
+  return fs_output_create(&f, O_WRONLY, 0600);
 }
 
 static struct stat socket_of(const struct fix *f) {
@@ -42,9 +42,9 @@ static void lost(const struct fix *f) {
   fix_read_all(f);
   CHECK(route_of("d/mid") == FS_IN && route_of("nosuch") == -EIO && route_of("d/nosuch") == -EIO);
   CHECK(route_of("nosuch/below") == -EIO && make("new") == -EIO && make("d/new") == -EIO);
-  uint64_t at = FS_OUT_AT;
+  uint64_t at = FS_OUTPUT_AT;
   char buf[512];
-  CHECK(fs_out_list(0, FS_ROOT, &at, buf, sizeof(buf)) == -EIO);
+  CHECK(fs_output_list(0, FS_ROOT, &at, buf, sizeof(buf)) == -EIO);
   CHECK(fs_counter_get(FS_C_BLOCKS + FS_PLACE_IS_SHARED) > 0 && fs_counter_get(FS_C_ERRORS) == 0);
 }
 
@@ -116,10 +116,10 @@ static void test_other_node(void **state) {
 static void unmarked(const struct fix *f) {
   CHECK(fs_names_node()->offline);
   fix_read_all(f);
-  uint64_t at = FS_OUT_AT;
+  uint64_t at = FS_OUTPUT_AT;
   char buf[512];
   CHECK(route_of("nosuch") == FS_NEW && route_of("d/nosuch") == FS_NEW && route_of("nosuch/below") == -ENOENT);
-  CHECK(fs_out_list(0, FS_ROOT, &at, buf, sizeof(buf)) == 0);
+  CHECK(fs_output_list(0, FS_ROOT, &at, buf, sizeof(buf)) == 0);
   CHECK(make("new") == -EIO);
 }
 

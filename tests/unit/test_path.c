@@ -57,14 +57,14 @@ static const struct expect table[] = {
     {M "/loop-a", 0, -ELOOP, NULL},
     {M "/loop-a/x", 0, -ELOOP, NULL},
     {M "/loop-a", FS_NOFOLLOW, FS_IN, "loop-a"},
-    {"/fanstore-test", 0, FS_OUT, NULL},
-    {"/fanstore-test/mount2/empty", 0, FS_OUT, NULL},
-    {"/fanstore-test/moun", 0, FS_OUT, NULL},
-    {"/etc/passwd", 0, FS_OUT, NULL},
-    {"/etc/../etc/passwd", 0, FS_OUT, NULL},
-    {"/", 0, FS_OUT, NULL},
-    {"", 0, FS_OUT, NULL},
-    {"d/small", 0, FS_OUT, NULL},
+    {"/fanstore-test", 0, FS_OUTSIDE, NULL},
+    {"/fanstore-test/mount2/empty", 0, FS_OUTSIDE, NULL},
+    {"/fanstore-test/moun", 0, FS_OUTSIDE, NULL},
+    {"/etc/passwd", 0, FS_OUTSIDE, NULL},
+    {"/etc/../etc/passwd", 0, FS_OUTSIDE, NULL},
+    {"/", 0, FS_OUTSIDE, NULL},
+    {"", 0, FS_OUTSIDE, NULL},
+    {"d/small", 0, FS_OUTSIDE, NULL},
 };
 
 static int64_t entry_of(const char *name) {
@@ -95,7 +95,7 @@ static void check_route(const struct expect *e, int dirfd, const char *path) {
 static void absolute(const struct fix *f) {
   (void)f;
   for (unsigned i = 0; i < FS_ARRAY_LEN(table); i++) check_route(&table[i], AT_FDCWD, table[i].path);
-  CHECK(fs_path_out(AT_FDCWD, NULL));
+  CHECK(fs_path_outside(AT_FDCWD, NULL));
 }
 static void test_absolute(void **state) {
   fix_run(state, absolute);
@@ -181,7 +181,7 @@ static void current_directory(const struct fix *f) {
   CHECK(!fs_cwd_far()); /* the mount lies below */
   check_cwd("/");
   check_route(&(struct expect){"", 0, FS_IN, "d/small"}, AT_FDCWD, "fanstore-test/mount/d/small");
-  check_route(&(struct expect){"", 0, FS_OUT, NULL}, AT_FDCWD, "etc/passwd");
+  check_route(&(struct expect){"", 0, FS_OUTSIDE, NULL}, AT_FDCWD, "etc/passwd");
 }
 static void test_current_directory(void **state) {
   fix_run(state, current_directory);
@@ -194,14 +194,14 @@ static void after_enoent(const struct fix *f) {
   snprintf(link, sizeof(link), "%s/link", f->dir);
   CHECK(symlink(M "/d", link) == 0);
   snprintf(link, sizeof(link), "%s/link/small", f->dir);
-  CHECK(fs_path_route(AT_FDCWD, link, 0, &found) == FS_OUT);
+  CHECK(fs_path_route(AT_FDCWD, link, 0, &found) == FS_OUTSIDE);
   CHECK(fs_path_retry(AT_FDCWD, link, 0, -ENOENT, &found) == FS_IN && found.entry == entry_of("d/small"));
   snprintf(link, sizeof(link), "%s/link", f->dir);
   CHECK(fs_path_retry(AT_FDCWD, link, 0, -ENOENT, &found) == FS_IN && found.entry == entry_of("d"));
-  CHECK(fs_path_retry(AT_FDCWD, link, FS_NOFOLLOW, -ENOENT, &found) == FS_OUT);
-  CHECK(fs_path_retry(AT_FDCWD, link, 0, -EACCES, &found) == FS_OUT);
+  CHECK(fs_path_retry(AT_FDCWD, link, FS_NOFOLLOW, -ENOENT, &found) == FS_OUTSIDE);
+  CHECK(fs_path_retry(AT_FDCWD, link, 0, -EACCES, &found) == FS_OUTSIDE);
   snprintf(link, sizeof(link), "%s/no/such/thing", f->dir);
-  CHECK(fs_path_retry(AT_FDCWD, link, 0, -ENOENT, &found) == FS_OUT);
+  CHECK(fs_path_retry(AT_FDCWD, link, 0, -ENOENT, &found) == FS_OUTSIDE);
   CHECK(fs_path_retry(AT_FDCWD, "/fanstore-test", 0, -ENOENT, &found) == FS_IN);
   check_virtual(&found, "/fanstore-test");
   CHECK(fs_path_retry(AT_FDCWD, "/fanstore-test/new", 0, -ENOENT, &found) == FS_NEW);
@@ -235,19 +235,19 @@ static void quick_answers(const struct fix *f) {
     size_t n = 1;
     for (; rest > 1; rest >>= 2) path[n++] = alphabet[rest & 3];
     path[n] = '\0';
-    bool in = inside(path), out = fs_path_out(AT_FDCWD, path);
+    bool in = inside(path), out = fs_path_outside(AT_FDCWD, path);
     if (in && out) fprintf(stderr, "%s is taken for one outside\n", path);
     CHECK(!in || !out);
     if (in || strchr(path, '.') != NULL || strstr(path, "//") != NULL) continue;
     CHECK(out);
     CHECK(!fs_path_is_ancestor(path) || fs_path_maybe_above(AT_FDCWD, path));
-    CHECK(!fs_path_is_ancestor(path) || fs_path_side(AT_FDCWD, path) != FS_SIDE_OUT);
+    CHECK(!fs_path_is_ancestor(path) || fs_path_side(AT_FDCWD, path) != FS_SIDE_OUTSIDE);
     CHECK(out == (fs_path_side(AT_FDCWD, path) != FS_SIDE_UNSURE));
     sure += out;
     unsure += !out;
   }
   CHECK(sure > 1000 && unsure == 0);
-  CHECK(fs_path_out(AT_FDCWD, "/tmp/.ab/b") && fs_path_out(AT_FDCWD, "/.tmp"));
+  CHECK(fs_path_outside(AT_FDCWD, "/tmp/.ab/b") && fs_path_outside(AT_FDCWD, "/.tmp"));
   CHECK(!fs_path_maybe_above(AT_FDCWD, "/tmp/ab") && !fs_path_maybe_above(AT_FDCWD, "/tmp/.ab"));
 }
 static void test_quick_answers(void **state) {
@@ -278,11 +278,11 @@ static void leaves_after(size_t n, const char *tail, size_t room, char *page_end
   if (room > 1 && len + 1 < fs_mount_list[0].len)
     memcpy(path + len + 1, mount + len + 1, FS_MIN(room, fs_mount_list[0].len - len - 1));
   bool in = inside(path), plain = strstr(tail, "..") == NULL && strstr(tail, "//") == NULL && strchr(tail, '.') == NULL;
-  CHECK(!in || !fs_path_out(AT_FDCWD, path));
-  CHECK(in || !plain || fs_path_out(AT_FDCWD, path));
+  CHECK(!in || !fs_path_outside(AT_FDCWD, path));
+  CHECK(in || !plain || fs_path_outside(AT_FDCWD, path));
   if (!in && plain && n + 1 < fs_mount_list[0].len && tail_len > 0 && tail[0] != '/' && tail[0] != mount[n])
-    CHECK(fs_path_side(AT_FDCWD, path) == FS_SIDE_OUT);
-  CHECK(!fs_path_is_ancestor(path) || fs_path_side(AT_FDCWD, path) != FS_SIDE_OUT);
+    CHECK(fs_path_side(AT_FDCWD, path) == FS_SIDE_OUTSIDE);
+  CHECK(!fs_path_is_ancestor(path) || fs_path_side(AT_FDCWD, path) != FS_SIDE_OUTSIDE);
 }
 
 static void long_prefixes(const struct fix *f) {
@@ -313,8 +313,8 @@ static void no_mount(const struct fix *f) {
   struct fs_found found;
   (void)f;
   CHECK(fs_mount_count() == 0);
-  CHECK(fs_path_out(AT_FDCWD, M "/d/small") && fs_path_out(AT_FDCWD, "x/../y"));
-  CHECK(fs_path_retry(AT_FDCWD, M, 0, -ENOENT, &found) == FS_OUT);
+  CHECK(fs_path_outside(AT_FDCWD, M "/d/small") && fs_path_outside(AT_FDCWD, "x/../y"));
+  CHECK(fs_path_retry(AT_FDCWD, M, 0, -ENOENT, &found) == FS_OUTSIDE);
 }
 static void test_no_mount(void **state) {
   setenv("FANSTORE_DATASET", "", 1);

@@ -29,7 +29,7 @@ static bool hold(struct fs_slot *s) {
   }
   if (!shared && refs == 0) return false;
   fs_slot_moved(atomic_load(&fs_state), s);
-  if (fs_is_out(s->entry)) fs_out_copied_slot(s);
+  if (fs_is_output(s->entry)) fs_output_copied_slot(s);
   return true;
 }
 
@@ -224,7 +224,7 @@ static uint32_t replace_all(const struct fs_slot *s, uint32_t gen, int real, boo
     uint64_t e = atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed);
     if (live(e) != s || FS_FDE_GEN(e) != gen || !replace((int)fd, e, s, real)) continue;
     count++;
-    if (output) fs_out_note_real((int)fd);
+    if (output) fs_output_note_real((int)fd);
   }
   return count;
 }

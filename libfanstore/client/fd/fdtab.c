@@ -226,13 +226,13 @@ static bool leave_shared(struct fs_slot *s) {
 static bool release(struct fs_slot *s, uint64_t e, bool replaced) {
   fs_pool_check();
   if (atomic_load_explicit(&s->gen, memory_order_relaxed) != FS_FDE_GEN(e)) return false;
-  bool output = fs_is_out(s->entry) && atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE;
+  bool output = fs_is_output(s->entry) && atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE;
   if (replaced) atomic_store(&s->replaced, 1); /* for who finds the last one */
   bool last = is_last(s, replaced || output);
   bool look = output || (atomic_load_explicit(&s->replaced, memory_order_relaxed) && !atomic_load(&s->shared));
   enum fs_use_end use = last && FS_UNLIKELY(look) ? fs_use_retire(s, e, true, false) : FS_USE_NONE;
   if (use == FS_USE_RETIRED) return false;
-  if (FS_UNLIKELY(output)) fs_out_closed(s);
+  if (FS_UNLIKELY(output)) fs_output_closed(s);
   if (FS_LIKELY(use == FS_USE_NONE)) return last && !leave_shared(s); /* what is shared, a scan frees */
   if (!leave_shared(s)) fs_use_leave(s);
   return false;

@@ -134,8 +134,8 @@ static struct fs_slot *slot_of(uint64_t e) {
 static void end_slot(uint64_t e) {
   struct fs_slot *s = slot_of(e);
   if (atomic_load(&s->gen) != FS_FDE_GEN(e)) return; /* a scan of holders has freed it */
-  bool output = fs_is_out(s->entry) && atomic_load(&s->kind) == FS_SLOT_FILE;
-  if (output && !(e & FS_RETIRED_TOLD)) fs_out_closed(s);
+  bool output = fs_is_output(s->entry) && atomic_load(&s->kind) == FS_SLOT_FILE;
+  if (output && !(e & FS_RETIRED_TOLD)) fs_output_closed(s);
   if (atomic_load(&s->shared))
     atomic_fetch_add(&atomic_load(&fs_state)->left, 1);
   else
@@ -171,7 +171,7 @@ enum fs_use_end fs_use_retire(struct fs_slot *s, uint64_t e, bool sure, bool tol
   if (FS_LIKELY(settled && !seen)) return FS_USE_NONE;
   if (!seen || !put(e)) return FS_USE_SCAN;
   fs_slot_stays(atomic_load(&fs_state), s);
-  if (!told && fs_file_writable(s) == 0) (void)fs_out_flush(s->entry, false);
+  if (!told && fs_file_writable(s) == 0) (void)fs_output_flush(s->entry, false);
   return FS_USE_RETIRED;
 }
 

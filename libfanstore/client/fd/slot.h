@@ -50,22 +50,22 @@ static_assert(sizeof(struct fs_slot) == 64, "a slot is a cache line");
 
 /*
  * Output directories, and output files of other nodes, that processes have come to: each has an entry number that no
- * dataset has, FS_OUT_FIRST + its place in this hash table, for as long as the table lives. Written by
+ * dataset has, FS_OUTPUT_FIRST + its place in this hash table, for as long as the table lives. Written by
  * client/outputs/outputs.c.
  */
-#define FS_OUT_FIRST 0xfff10000u
-#define FS_OUT_NODES (1u << 18)
-struct fs_out_node {
+#define FS_OUTPUT_FIRST 0xfff10000u
+#define FS_OUTPUT_NODES (1u << 18)
+struct fs_output_node {
   _Atomic uint64_t id;      /* of the record; 0: free */
   _Atomic uint64_t dir;     /* that it was last seen in */
   _Atomic uint32_t parent;  /* entry number of that */
   _Atomic uint32_t mode;    /* as last seen; 0: being filled */
   _Atomic uint64_t permits; /* of a directory: mode, 16 bits, and the tree's number before it was asked for */
-  _Atomic uint64_t part;    /* of a file: that some process has made last, to write it (outputs/write.c); 0: none */
+  _Atomic uint64_t segment; /* of a file: that some process has made last, to write it (outputs/write.c); 0: none */
 };
-static_assert(sizeof(struct fs_out_node) == 40, "a node is 40 bytes");
-static inline bool fs_is_out(uint32_t entry) {
-  return FS_UNLIKELY(entry >= FS_OUT_FIRST);
+static_assert(sizeof(struct fs_output_node) == 40, "a node is 40 bytes");
+static inline bool fs_is_output(uint32_t entry) {
+  return FS_UNLIKELY(entry >= FS_OUTPUT_FIRST);
 }
 
 struct fs_state {
@@ -85,7 +85,7 @@ struct fs_state {
   uint32_t reserved;
   _Atomic uint64_t used[FS_SLOTS / 64];
   struct fs_slot slot[FS_SLOTS];
-  struct fs_out_node out[FS_OUT_NODES];
+  struct fs_output_node out[FS_OUTPUT_NODES];
 };
 
 /* NULL before the first use in this process. */

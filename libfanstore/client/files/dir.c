@@ -52,11 +52,11 @@ static fs_err nested_record(const struct fs_index *ix, uint32_t mount, uint32_t 
 /* Of an output directory. */
 static fs_err out_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out) {
   struct stat up;
-  const struct fs_out_node *n = fs_out_node(dir), *above;
+  const struct fs_output_node *n = fs_output_node(dir), *above;
   if (n == NULL || i >= 2) return n == NULL ? -EUCLEAN : -ENOENT;
-  uint32_t parent = fs_out_up(mount, dir);
-  if (fs_is_out(parent)) {
-    above = fs_out_node(parent);
+  uint32_t parent = fs_output_up(mount, dir);
+  if (fs_is_output(parent)) {
+    above = fs_output_node(parent);
     up.st_ino = above == NULL ? 0 : atomic_load_explicit(&above->id, memory_order_relaxed);
   } else {
     fs_err err = fs_file_stat(mount, parent, &up);
@@ -71,7 +71,7 @@ fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_
   uint64_t count;
   fs_err err;
   if (fs_is_vdir(dir)) return vdir_record(mount, dir, i, out);
-  if (fs_is_out(dir)) return out_record(mount, dir, i, out);
+  if (fs_is_output(dir)) return out_record(mount, dir, i, out);
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err < 0 ? err : -EIO;
   const struct fs_entry *d = fs_index_entry(ix, dir);
@@ -108,13 +108,13 @@ fs_ssize fs_dir_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size
   struct fs_dirent_view v;
   size_t used = 0;
   for (;; ++*at) {
-    fs_err err = *at >= FS_OUT_AT ? -ENOENT : fs_dir_record(mount, dir, *at, &v);
+    fs_err err = *at >= FS_OUTPUT_AT ? -ENOENT : fs_dir_record(mount, dir, *at, &v);
     if (err == -ENOENT) break;
     size_t len = err != 0 ? 0 : fs_dirent_put((char *)buf + used, n - used, &v, *at + 1);
     if (len == 0) return used > 0 ? (fs_ssize)used : err != 0 ? err : -EINVAL;
     used += len;
   }
-  fs_ssize more = fs_out_list(mount, dir, at, (char *)buf + used, n - used);
+  fs_ssize more = fs_output_list(mount, dir, at, (char *)buf + used, n - used);
   return more > 0 ? (fs_ssize)used + more : used > 0 ? (fs_ssize)used : more;
 }
 

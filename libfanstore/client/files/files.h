@@ -53,12 +53,12 @@ fs_err fs_file_times(const struct fs_found *f, const struct timespec t[2]);
 fs_err fs_file_xattr(int route, const struct fs_found *f);
 fs_err fs_file_refuse_truncate(int route, const struct fs_found *f, int64_t n);
 fs_err fs_file_refuse_times(int route, const struct timespec t[2]);
-/* rename and link of two names of which one may be below a mount. FS_OUT (0): neither is; 1: an output was renamed;
+/* rename and link of two names of which one may be below a mount. FS_OUTSIDE (0): neither is; 1: an output was renamed;
    else a negative errno. */
 fs_err fs_file_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
 fs_err fs_file_refuse_link(int from_dir, const char *from, int to_dir, const char *to, int flags);
-/* mkstemp and its like, of a template whose path may lead below a mount, with FS_OUT or FS_REDIRECT as for other calls;
-   FS_NEW where it can be made below a mount; else why it is refused. */
+/* mkstemp and its like, of a template whose path may lead below a mount, with FS_OUTSIDE or FS_REDIRECT as for other
+   calls; FS_NEW where it can be made below a mount; else why it is refused. */
 int fs_file_refuse_template(const char *template, int suffix, struct fs_found *f);
 /* Is the name to be made that of a directory which exists only above a mount? */
 bool fs_file_is_vdir(int dirfd, const char *path);

@@ -10,9 +10,9 @@
 int fs_path_find(const char *path, struct fs_found *f) {
   struct stat st;
   int route = fs_path_route(AT_FDCWD, path, 0, f);
-  if (route != FS_OUT) return route;
+  if (route != FS_OUTSIDE) return route;
   fs_err err = fs_sys_fstatat(AT_FDCWD, path, &st, 0);
-  if (err != -ENOENT && err != -ENOTDIR) return FS_OUT;
+  if (err != -ENOENT && err != -ENOTDIR) return FS_OUTSIDE;
   return fs_path_retry(AT_FDCWD, path, 0, err, f);
 }
 
@@ -25,8 +25,8 @@ static int find_above(const char *path, struct fs_found *f) {
   memcpy(above, path, len + 1);
   while (route == -ENOENT || route == -ENOTDIR) {
     char *slash = strrchr(above, '/');
-    if (!slash) return strcmp(above, ".") == 0 ? FS_OUT : fs_path_find(".", f);
-    if (slash == above) return FS_OUT;
+    if (!slash) return strcmp(above, ".") == 0 ? FS_OUTSIDE : fs_path_find(".", f);
+    if (slash == above) return FS_OUTSIDE;
     *slash = '\0';
     route = fs_path_find(above, f);
   }
@@ -41,7 +41,7 @@ int fs_info_mount_of(const char *path, const char **mount, const char **dataset)
   if (!path) return -EFAULT;
   int route = find_above(path, &f);
   if (route < 0) return route;
-  if ((route != FS_IN && route != FS_NEW) || fs_is_vdir(f.entry) || fs_is_out(f.entry)) return 0;
+  if ((route != FS_IN && route != FS_NEW) || fs_is_vdir(f.entry) || fs_is_output(f.entry)) return 0;
   struct fs_dataset *ds = fs_dataset(f.mount, &err);
   if (mount) *mount = fs_mount_path(f.mount, &len);
   if (dataset) *dataset = ds ? ds->shared : fs_config()->mount[f.mount].dataset;
@@ -116,7 +116,7 @@ fs_err fs_info_path(const char *path, struct fanstore_info *out) {
   if (fs_mounts() == 0) return -ENXIO;
   int route = fs_path_find(path, &f);
   if (route < 0) return route;
-  if (route == FS_OUT || route == FS_REDIRECT || fs_is_vdir(f.entry) || fs_is_out(f.entry)) return -ENXIO;
+  if (route == FS_OUTSIDE || route == FS_REDIRECT || fs_is_vdir(f.entry) || fs_is_output(f.entry)) return -ENXIO;
   if (route == FS_NEW) return -ENOENT;
   fs_err err = fs_info_entry(f.mount, f.entry, &full);
   return err < 0 ? err : hand_out(out, &full, sizeof(full));

@@ -12,7 +12,7 @@
 
 fs_err fs_file_lockable(const struct fs_slot *s) {
   bool dir = atomic_load(&s->kind) == FS_SLOT_DIR && fs_run_set() && !fs_mounts_read_only();
-  return dir || fs_is_out(s->entry) ? -ENOLCK : 0;
+  return dir || fs_is_output(s->entry) ? -ENOLCK : 0;
 }
 
 static int64_t get_lock(const struct fs_slot *s, struct flock *lock) {
@@ -38,7 +38,7 @@ static int64_t set_lock(const struct fs_slot *s, const struct flock *lock) {
 
 /* A lease on a dataset's file is never broken; that there is one is noted, for F_GETLEASE. An output has none. */
 static int64_t set_lease(struct fs_slot *s, uint8_t kind, long arg) {
-  if (kind != FS_SLOT_FILE || fs_is_out(s->entry) || (arg != F_RDLCK && arg != F_WRLCK && arg != F_UNLCK))
+  if (kind != FS_SLOT_FILE || fs_is_output(s->entry) || (arg != F_RDLCK && arg != F_WRLCK && arg != F_UNLCK))
     return -EINVAL;
   if (arg == F_WRLCK) return -EAGAIN;
   if (arg == F_RDLCK)

@@ -46,9 +46,9 @@ static fs_fd real_directory_standin(void) {
 
 /* Where the number or the process cannot hold a virtual descriptor. */
 static fs_fd open_real(const struct fs_found *f, mode_t mode, int flags) {
-  bool output = fs_is_out(f->entry) && (flags & O_ACCMODE) != O_RDONLY;
+  bool output = fs_is_output(f->entry) && (flags & O_ACCMODE) != O_RDONLY;
   fs_fd fd = !S_ISREG(mode) ? real_directory_standin()
-             : output       ? fs_out_relay(f->entry, (uint32_t)flags, 0)
+             : output       ? fs_output_forwarder(f->entry, (uint32_t)flags, 0)
                             : fs_data_materialize(f->mount, f->entry);
   if (fd >= 0 && !(flags & O_CLOEXEC)) fs_sys_fcntl(fd, F_SETFD, 0);
   return fd;
@@ -76,7 +76,7 @@ static fs_err mode_of(const struct fs_found *f, mode_t *mode) {
   fs_err err = 0;
   *mode = S_IFDIR | 0755;
   if (FS_UNLIKELY(fs_is_vdir(f->entry))) return 0;
-  if (fs_is_out(f->entry)) return fs_out_mode(f->entry, mode);
+  if (fs_is_output(f->entry)) return fs_output_mode(f->entry, mode);
   const struct fs_index *ix = fs_mount_ix(f->mount, &err);
   const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
   if (FS_UNLIKELY(e == NULL)) return ix == NULL ? err : -EUCLEAN;
@@ -89,7 +89,7 @@ static inline fs_err check_route(int route, const struct fs_found *f, int flags,
   if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
   if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
   fs_err err = mode_of(f, mode);
-  return FS_LIKELY(err == 0) ? check_open(*mode, flags, fs_is_out(f->entry)) : err;
+  return FS_LIKELY(err == 0) ? check_open(*mode, flags, fs_is_output(f->entry)) : err;
 }
 
 fs_err fs_file_open_check(int route, const struct fs_found *f, int flags) {
@@ -99,15 +99,15 @@ fs_err fs_file_open_check(int route, const struct fs_found *f, int flags) {
 
 /* Of another node, or of several writers. */
 static fs_err open_output(const struct fs_found *f, int flags) {
-  fs_err err = flags & O_TRUNC ? fs_out_truncate(f, 0) : 0;
-  return err == 0 ? fs_out_hold(f->entry) : err;
+  fs_err err = flags & O_TRUNC ? fs_output_truncate(f, 0) : 0;
+  return err == 0 ? fs_output_open(f->entry) : err;
 }
 
 fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   mode_t mode;
   if (flags & O_PATH) flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   fs_err err = check_route(route, f, flags, &mode);
-  bool output = err == 0 && fs_is_out(f->entry) && S_ISREG(mode) && !(flags & O_PATH);
+  bool output = err == 0 && fs_is_output(f->entry) && S_ISREG(mode) && !(flags & O_PATH);
   if (output) err = open_output(f, flags);
   if (err != 0) return err;
   struct fs_slot *s;
@@ -115,12 +115,12 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   fs_fd fd = fs_fd_new(&s);
   if (fd < 0) {
     if (fd == -EAGAIN || fd == -ENOENT) fd = open_real(f, mode, flags); /* a vfork child; a root without /proc */
-    fs_out_unpin(f->entry, output);
+    fs_output_unpin(f->entry, output);
     return fd;
   }
   if (S_ISREG(mode)) {
     fs_data_opened(f->mount, f->entry);
-    fs_count(FS_UNLIKELY(fs_is_out(f->entry)) ? FS_C_OUT_OPENS : FS_C_OPENS, 1);
+    fs_count(FS_UNLIKELY(fs_is_output(f->entry)) ? FS_C_OUT_OPENS : FS_C_OPENS, 1);
   }
   fill(s, f, mode, flags);
   fs_fd_publish(fd, s, (flags & O_CLOEXEC) != 0);
@@ -155,7 +155,7 @@ static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
   fs_err err = move_to(real, newfd, cloexec);
   fs_fd_over_end(newfd, &c, err >= 0);
   if (err >= 0) fs_fd_become_real(s, gen, real, output);
-  if (err >= 0 && output) fs_out_note_real(newfd);
+  if (err >= 0 && output) fs_output_note_real(newfd);
   if (real != newfd) fs_sys_close(real);
   return err < 0 ? err : newfd;
 }
@@ -170,7 +170,7 @@ fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec) {
 void fs_files_start(void) {
   for (int fd = 0; fd < 3; fd++) {
     struct fs_slot *s = fs_fd_adopt(fd);
-    if (s == NULL && fd > 0) fs_out_note_real(fd);
+    if (s == NULL && fd > 0) fs_output_note_real(fd);
     if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) real_dup_to(s, fd, false);
   }
 }

@@ -23,7 +23,7 @@ static fs_err file_size(const struct fs_slot *s, uint64_t need, uint64_t *size) 
   fs_err err;
   const struct fs_index *ix = fs_mount_ix(s->mount, &err);
   const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, s->entry);
-  if (FS_UNLIKELY(e == NULL)) return fs_is_out(s->entry) ? fs_out_size(s->entry, need, size) : -EIO;
+  if (FS_UNLIKELY(e == NULL)) return fs_is_output(s->entry) ? fs_output_size(s->entry, need, size) : -EIO;
   *size = S_ISREG(e->mode) ? e->size : 0;
   return 0;
 }
@@ -34,7 +34,7 @@ static int access_of(const struct fs_slot *s) {
 
 /* That of a file which is to be read. */
 static inline fs_err read_size(const struct fs_slot *s, uint64_t need, uint64_t *size) {
-  if (fs_is_out(s->entry) && access_of(s) == O_WRONLY) return -EBADF;
+  if (fs_is_output(s->entry) && access_of(s) == O_WRONLY) return -EBADF;
   return file_size(s, need, size);
 }
 
@@ -135,7 +135,7 @@ fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, in
 /* ---- writing, to outputs that are not one of the kernel's files ---- */
 
 fs_err fs_file_writable(const struct fs_slot *s) {
-  bool file = atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE && fs_is_out(s->entry);
+  bool file = atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE && fs_is_output(s->entry);
   return file && access_of(s) != O_RDONLY ? 0 : -EBADF;
 }
 
@@ -147,7 +147,7 @@ static bool appends(const struct fs_slot *s) {
 static fs_ssize append_all(struct fs_slot *s, const struct iovec *iov, int count, size_t n, bool move) {
   uint64_t off;
   if (FS_UNLIKELY(fs_slot_is_real(s))) return FS_E_REAL;
-  fs_ssize put = fs_out_append(s->entry, iov, count, n, &off);
+  fs_ssize put = fs_output_append(s->entry, iov, count, n, &off);
   if (move && put > 0 && off != FS_APPEND_UNKNOWN) atomic_store(&s->offset, off + (uint64_t)put);
   return put;
 }
@@ -159,7 +159,7 @@ fs_ssize fs_file_pwrite(struct fs_slot *s, const void *buf, size_t n, int64_t of
   if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
   if (err != 0 || n == 0) return err;
   n = FS_MIN(n, FS_IO_MAX);
-  return appends(s) ? append_all(s, &one, 1, n, false) : fs_out_write(s->entry, buf, n, (uint64_t)off);
+  return appends(s) ? append_all(s, &one, 1, n, false) : fs_output_write(s->entry, buf, n, (uint64_t)off);
 }
 
 fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
@@ -176,7 +176,7 @@ fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
     atomic_fetch_sub(&s->offset, n);
     return FS_E_REAL;
   }
-  fs_ssize put = fs_out_write(s->entry, buf, n, off);
+  fs_ssize put = fs_output_write(s->entry, buf, n, off);
   if (put < (fs_ssize)n) unclaim(s, off + n, off + (uint64_t)FS_MAX(put, 0));
   return put;
 }

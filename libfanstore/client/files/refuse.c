@@ -39,7 +39,7 @@ fs_err fs_file_remove(int route, const struct fs_found *f, bool directory) {
   int own = fs_nl_any() != 0 ? fs_nl_remove(f, directory) : 0;
   if (own != 0) return FS_MIN(own, 0);
   err = directory && fs_nl_any() != 0 ? fs_nl_check_empty(f, &id) : 0;
-  if (err == 0) err = fs_out_remove(f, directory);
+  if (err == 0) err = fs_output_remove(f, directory);
   if (err == 0 && id != 0) fs_nl_removed(id);
   return err;
 }
@@ -65,7 +65,7 @@ fs_err fs_file_chmod(int route, const struct fs_found *f, mode_t mode) {
 
 fs_err fs_file_chown(int route, const struct fs_found *f, uid_t uid, gid_t gid) {
   struct stat st;
-  return is_shared_dir(route, f, &st) ? fs_out_chown(uid, gid) : fs_file_refuse_change(route);
+  return is_shared_dir(route, f, &st) ? fs_output_chown(uid, gid) : fs_file_refuse_change(route);
 }
 
 fs_err fs_file_xattr(int route, const struct fs_found *f) {
@@ -119,7 +119,7 @@ bool fs_file_is_vdir(int dirfd, const char *path) {
 /* ---- two names ---- */
 
 struct side {
-  int route; /* FS_OUT also for a mount itself, whose name is in a directory outside */
+  int route; /* FS_OUTSIDE also for a mount itself, whose name is in a directory outside */
   bool busy; /* it is a mount, or a directory above one */
   struct fs_found f;
 };
@@ -141,12 +141,12 @@ static fs_err check_parent(int dirfd, const char *path) {
 
 static void look(int dirfd, const char *path, unsigned flags, struct side *s) {
   s->busy = false;
-  s->route = fs_bad_address(path)       ? -EFAULT
-             : fs_path_out(dirfd, path) ? FS_OUT
-                                        : fs_path_route_slow(dirfd, path, flags, &s->f);
+  s->route = fs_bad_address(path)           ? -EFAULT
+             : fs_path_outside(dirfd, path) ? FS_OUTSIDE
+                                            : fs_path_route_slow(dirfd, path, flags, &s->f);
   if (s->route != FS_IN || !(flags & FS_PARENT)) return;
   s->busy = true;
-  s->route = FS_OUT;
+  s->route = FS_OUTSIDE;
 }
 
 static bool one_place(const struct side *a, const struct side *b) {
@@ -164,12 +164,12 @@ static fs_err rename_flags(unsigned flags) {
 }
 
 static bool is_outside(const struct side *s) {
-  return s->route == FS_OUT || s->route == FS_REDIRECT;
+  return s->route == FS_OUTSIDE || s->route == FS_REDIRECT;
 }
 
 static fs_err check_side(const struct side *s, int dirfd, const char *path) {
   if (s->route < 0) return s->route;
-  return s->route == FS_OUT && !s->busy ? check_parent(dirfd, path) : 0;
+  return s->route == FS_OUTSIDE && !s->busy ? check_parent(dirfd, path) : 0;
 }
 
 /* Something outside is to take a mount's place. */
@@ -185,7 +185,7 @@ static __attribute__((noinline)) fs_err rename_below(int from_dir, const char *f
   look(from_dir, from, FS_PARENT, &a);
   look(to_dir, to, FS_PARENT, &b);
   bool out_a = is_outside(&a), out_b = is_outside(&b);
-  if (out_a && out_b) return a.busy ? -EBUSY : b.busy ? rename_over(from_dir, from) : FS_OUT;
+  if (out_a && out_b) return a.busy ? -EBUSY : b.busy ? rename_over(from_dir, from) : FS_OUTSIDE;
   fs_err err = rename_flags(flags);
   if (err == 0) err = check_side(&a, from_dir, from);
   if (err == 0) err = check_side(&b, to_dir, to);
@@ -198,13 +198,13 @@ static __attribute__((noinline)) fs_err rename_below(int from_dir, const char *f
   if (own != 0) return own;
   uint64_t id = 0;
   err = fs_nl_any() != 0 ? fs_nl_check_replaced(&a.f, &b.f, flags, &id) : 0;
-  if (err == 0) err = fs_out_rename(&a.f, &b.f, flags);
+  if (err == 0) err = fs_output_rename(&a.f, &b.f, flags);
   if (err == 0 && id != 0) fs_nl_removed(id);
   return err == 0 ? 1 : err;
 }
 
 fs_err fs_file_rename(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {
-  if (fs_path_out(from_dir, from) && fs_path_out(to_dir, to)) return FS_OUT;
+  if (fs_path_outside(from_dir, from) && fs_path_outside(to_dir, to)) return FS_OUTSIDE;
   return rename_below(from_dir, from, to_dir, to, flags);
 }
 
@@ -222,14 +222,14 @@ static fs_err check_link_source(int dirfd, const char *path, int flags, struct s
 
 static __attribute__((noinline)) fs_err refuse_link(int from_dir, const char *from, int to_dir, const char *to,
                                                     int flags) {
-  struct side a = {.route = FS_OUT}, b;
+  struct side a = {.route = FS_OUTSIDE}, b;
   struct stat st;
   if (fs_bad_address(from) || fs_bad_address(to)) return -EFAULT;
   if (flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) return -EINVAL;
   fs_err err = check_link_source(from_dir, from, flags, &a);
   look(to_dir, to, FS_NOFOLLOW | FS_AS_IS, &b);
   bool out = is_outside(&b);
-  if (out && a.route != FS_IN && err == 0) return FS_OUT;
+  if (out && a.route != FS_IN && err == 0) return FS_OUTSIDE;
   if (err != 0) return err;
   if (!out) return fs_file_may_make(b.route, &b.f, false) ? -EPERM : fs_file_refuse_new(b.route, &b.f, false);
   const char *path = b.route == FS_REDIRECT ? b.f.real : to;
@@ -239,6 +239,6 @@ static __attribute__((noinline)) fs_err refuse_link(int from_dir, const char *fr
 }
 
 fs_err fs_file_refuse_link(int from_dir, const char *from, int to_dir, const char *to, int flags) {
-  if (fs_path_out(from_dir, from) && fs_path_out(to_dir, to)) return FS_OUT;
+  if (fs_path_outside(from_dir, from) && fs_path_outside(to_dir, to)) return FS_OUTSIDE;
   return refuse_link(from_dir, from, to_dir, to, flags);
 }

@@ -16,7 +16,7 @@
 fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   fs_err err;
   if (FS_UNLIKELY(fs_is_vdir(entry))) return fs_vdir_stat(mount, entry, st);
-  if (fs_is_out(entry)) return fs_out_stat(mount, entry, st);
+  if (fs_is_output(entry)) return fs_output_stat(mount, entry, st);
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (FS_UNLIKELY(ix == NULL)) return err;
   if (FS_UNLIKELY(entry >= ix->nentries)) return -EUCLEAN;
@@ -29,15 +29,16 @@ fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
 
 fs_err fs_file_stat_now(uint32_t mount, uint32_t entry, struct stat *st) {
   fs_err err = fs_file_stat(mount, entry, st);
-  if (FS_UNLIKELY(err == 0 && S_ISDIR(st->st_mode) && entry < FS_OUT_FIRST)) fs_out_dataset_times(mount, entry, st);
+  if (FS_UNLIKELY(err == 0 && S_ISDIR(st->st_mode) && entry < FS_OUTPUT_FIRST))
+    fs_output_dataset_times(mount, entry, st);
   return err;
 }
 
 fs_err fs_found_stat(const struct fs_found *f, struct stat *st) {
   if (FS_LIKELY(f->out.id == 0)) return fs_file_stat_now(f->mount, f->entry, st);
   struct fs_record now = f->out;
-  fs_out_record_times(&now);
-  fs_out_record_stat(f->mount, &now, st);
+  fs_output_record_times(&now);
+  fs_output_record_stat(f->mount, &now, st);
   fs_count(FS_C_STATS, 1);
   return 0;
 }
@@ -97,9 +98,9 @@ fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode) {
   fs_err err;
   if (mode & ~(R_OK | W_OK | X_OK)) return -EINVAL;
   if (fs_is_vdir(entry)) return mode & W_OK ? -EROFS : 0;
-  if (fs_is_out(entry)) {
+  if (fs_is_output(entry)) {
     uint32_t has;
-    err = fs_out_mode(entry, &has);
+    err = fs_output_mode(entry, &has);
     return err != 0 ? err : access_mode(has, mode);
   }
   const struct fs_index *ix = fs_mount_ix(mount, &err);
@@ -116,9 +117,9 @@ fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n) {
   const char *target;
   uint64_t len;
   if (fs_is_vdir(entry)) return -EINVAL;
-  if (fs_is_out(entry)) {
+  if (fs_is_output(entry)) {
     if (n == 0 || n > INT_MAX) return -EINVAL;
-    return fs_bad_address(buf) ? -EFAULT : fs_out_readlink(entry, buf, n);
+    return fs_bad_address(buf) ? -EFAULT : fs_output_readlink(entry, buf, n);
   }
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
@@ -158,6 +159,6 @@ fs_err fs_file_statfs(uint32_t mount, struct statfs *out) {
       .f_flags = 0x21, /* ST_RDONLY, ST_VALID */
   };
   const struct fs_node *node = fs_names_node();
-  if (node != NULL) fs_out_add_room(node, out);
+  if (node != NULL) fs_output_add_room(node, out);
   return 0;
 }

@@ -104,7 +104,7 @@ fs_ssize fs_file_getxattr(uint32_t mount, uint32_t entry, const char *name, void
   size_t len = strlen(name);
   if (len == 0 || len > 255) return -ERANGE;
   if (strncmp(name, FS_XATTR_PREFIX, strlen(FS_XATTR_PREFIX)) != 0) return -ENODATA;
-  if (fs_is_vdir(entry) || fs_is_out(entry)) return -ENODATA;
+  if (fs_is_vdir(entry) || fs_is_output(entry)) return -ENODATA;
   const struct fs_dataset *ds = fs_dataset(mount, &err);
   if (!ds) return err;
   err = value_of(ds, entry, name + strlen(FS_XATTR_PREFIX), &t);

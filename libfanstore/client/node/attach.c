@@ -168,7 +168,7 @@ static bool fs_text_ends(const char *text) {
 
 bool fs_ctl_valid(const struct fs_ctl *c, uint64_t size) {
   if (size < sizeof(*c) || c->magic != FS_CTL_MAGIC || c->version != FS_IPC_VERSION) return false;
-  if (c->size > size || c->datasets > FS_MAX_DATASETS || !fs_text_ends(c->spill)) return false;
+  if (c->size > size || c->datasets > FS_MAX_DATASETS || !fs_text_ends(c->backing)) return false;
   if (c->placements % alignof(struct fs_placement) != 0 || c->placements > c->size) return false;
   if (c->nplacements > (c->size - c->placements) / sizeof(struct fs_placement)) return false;
   for (uint32_t i = 0; i < c->datasets; i++) {
@@ -222,7 +222,7 @@ static const struct fs_node *fs_node_take(const struct fs_handover *h) {
       fs_node_drop(mine, h);
     else if (fs_node_was_offline())
       fs_datasets_online(mine);
-    atomic_store(&fs_out_full_word, &((const struct fs_node *)node)->ctl->output_full);
+    atomic_store(&fs_output_full_word, &((const struct fs_node *)node)->ctl->output_full);
     atomic_store(&fs_nl_any_word, &((const struct fs_node *)node)->ctl->node_local_any);
   }
   const struct fs_node *n = node;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See calls.h. ipc/channel.h has the protocol of a box. */
+/* See calls.h. ipc/channel.h has the protocol of a call slot. */
 #include "client/outputs/calls.h"
 
 #include <string.h>
@@ -21,16 +21,16 @@ uint32_t fs_names_rank(const struct fs_node *node) {
   return node->ctl->node;
 }
 
-static void fs_box_post(struct fs_channel *ch, uint32_t i, const struct fs_names_call *c, const char *name,
-                        const char *name2) {
-  struct fs_box *b = &ch->box[i];
+static void fs_call_slot_post(struct fs_channel *ch, uint32_t i, const struct fs_names_call *c, const char *name,
+                              const char *name2) {
+  struct fs_call_slot *b = &ch->call_slot[i];
   memcpy(b->body, c, sizeof(*c));
   b->length = (uint32_t)fs_call_put((void *)b->body, name, c->tail_len, name2, c->tail2_len);
-  fs_chan_post(fs_chan_box(ch, i));
+  fs_chan_post(fs_chan_call(ch, i));
 }
 
 /* What the daemon has put there; it is as untrusted as any shared memory. */
-static fs_err fs_box_take(const struct fs_box *b, void *body, size_t size, size_t *n) {
+static fs_err fs_call_slot_take(const struct fs_call_slot *b, void *body, size_t size, size_t *n) {
   int32_t err = *(volatile const int32_t *)&b->err;
   *n = FS_MIN(FS_MIN(*(volatile const uint32_t *)&b->length, FS_NAMES_BODY), size);
   if (*n > 0) memcpy(body, b->body, *n);
@@ -57,18 +57,18 @@ static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const
   if (!fs_wait_alive(node, link)) return -EHOSTDOWN;
   struct fs_slot_wait wait = {0};
   int32_t claimed;
-  while ((claimed = fs_chan_claim_box(ch)) < 0 && fs_wait_slot(&wait, patience)) continue;
+  while ((claimed = fs_chan_claim_call(ch)) < 0 && fs_wait_slot(&wait, patience)) continue;
   if (claimed < 0) return -ETIMEDOUT;
   uint32_t i = (uint32_t)claimed;
-  fs_box_post(ch, i, c, name, name2);
+  fs_call_slot_post(ch, i, c, name, name2);
   fs_link_ring(node, link);
-  fs_err err = fs_wait_done(node, link, &ch->box[i].state, patience);
-  if (err < 0 && fs_chan_abandon(&ch->box[i].state)) {
-    if (fs_link_dead(link)) fs_chan_free(fs_chan_box(ch, i));
+  fs_err err = fs_wait_done(node, link, &ch->call_slot[i].state, patience);
+  if (err < 0 && fs_chan_abandon(&ch->call_slot[i].state)) {
+    if (fs_link_dead(link)) fs_chan_free(fs_chan_call(ch, i));
     return err;
   }
-  err = fs_box_take(&ch->box[i], body, size, n);
-  fs_chan_free(fs_chan_box(ch, i));
+  err = fs_call_slot_take(&ch->call_slot[i], body, size, n);
+  fs_chan_free(fs_chan_call(ch, i));
   *answered = true;
   return err;
 }
@@ -166,7 +166,7 @@ static uint64_t fs_id_once(void) {
   if (node) (void)fs_names_lost(node, NULL);
   uint64_t first = link ? *(volatile const uint64_t *)&link->channel->first_id : 0;
   uint64_t count = link ? atomic_fetch_add_explicit(&link->files, 1, memory_order_relaxed) : 0;
-  return first != 0 && count < FS_OUT_ID_FILES ? first + count : 0;
+  return first != 0 && count < FS_OUTPUT_ID_FILES ? first + count : 0;
 }
 
 /* Of a child that a signal handler forked in the middle of it, the number may be its parent's. */

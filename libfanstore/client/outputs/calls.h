@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls about names of output files (ipc/call.h), by the boxes of this process's channel; docs/internals/metadata.md.
- * Thread safe, lock-free, no allocation; each call is bounded by a deadline. In a vfork child the parent's channel is
- * used, or one for the call alone.
+ * Calls about names of output files (ipc/call.h), by the call slots of this process's channel;
+ * docs/internals/metadata.md. Thread safe, lock-free, no allocation; each call is bounded by a deadline. In a vfork
+ * child the parent's channel is used, or one for the call alone.
  */
 #ifndef FS_CLIENT_OUTPUTS_CALLS_H
 #define FS_CLIENT_OUTPUTS_CALLS_H

@@ -11,7 +11,7 @@
 
 #include "client/data_priv.h"
 #include "client/files/files.h"
-#include "client/outputs/part.h"
+#include "client/outputs/segment.h"
 #include "util/util.h"
 
 /* Later than the last change in a directory, if any. */
@@ -29,18 +29,18 @@ static fs_err make(const struct fs_found *f, uint32_t mode, const char *target) 
   struct fs_names_call c = {.op = FS_NAMES_CREATE,
                             .tail_len = (uint16_t)f->name_len,
                             .tail2_len = (uint16_t)strlen(target),
-                            .create = {.mode = mode, .id = FS_OUT_ID /* the daemon chooses one */}};
-  fs_err err = fs_out_may_make(f, &c.create.dir);
-  if (err != 0) return err == -EACCES ? fs_out_refused(f, c.create.dir, true) : err;
+                            .create = {.mode = mode, .id = FS_OUTPUT_ID /* the daemon chooses one */}};
+  fs_err err = fs_output_may_make(f, &c.create.dir);
+  if (err != 0) return err == -EACCES ? fs_output_refused(f, c.create.dir, true) : err;
   stamp_now(0, &c.create.mtime, &c.create.mtime_ns);
   return fs_names_ask(&c, f->name, target, &a, &r);
 }
 
-fs_err fs_out_mkdir(const struct fs_found *f, mode_t mode) {
+fs_err fs_output_mkdir(const struct fs_found *f, mode_t mode) {
   return make(f, S_IFDIR | (mode & 07777 & ~fs_umask()), "");
 }
 
-fs_err fs_out_symlink(const struct fs_found *f, const char *target) {
+fs_err fs_output_symlink(const struct fs_found *f, const char *target) {
   return make(f, S_IFLNK | 0777, target);
 }
 
@@ -54,15 +54,15 @@ static void drop_own(const struct fs_answer *a) {
   uint64_t id;
   if (a->n != sizeof(id) || !node) return;
   memcpy(&id, a->body, sizeof(id));
-  if (fs_out_path(node, id, path) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
+  if (fs_output_path(node, id, path) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 
-fs_err fs_out_remove(const struct fs_found *f, bool directory) {
+fs_err fs_output_remove(const struct fs_found *f, bool directory) {
   struct fs_answer a;
   struct fs_names_call c = {
       .op = FS_NAMES_REMOVE, .flags = directory ? FS_REMOVE_DIRECTORY : 0, .tail_len = (uint16_t)f->name_len};
-  fs_err err = fs_out_may_make(f, &c.remove.dir);
-  if (err == -EACCES) return fs_out_refused(f, c.remove.dir, false);
+  fs_err err = fs_output_may_make(f, &c.remove.dir);
+  if (err == -EACCES) return fs_output_refused(f, c.remove.dir, false);
   if (err == 0) err = fs_names_call(&c, f->name, "", a.body, sizeof(a.body), &a.n);
   if (err == 0) drop_own(&a);
   return err;
@@ -72,7 +72,7 @@ fs_err fs_out_remove(const struct fs_found *f, bool directory) {
 static fs_err check_directory(const struct fs_found *f, uint64_t dir) {
   struct fs_answer a;
   const struct fs_record *r;
-  fs_err err = fs_out_look_up(dir, f->name, f->name_len, 0, &a, &r);
+  fs_err err = fs_output_look_up(dir, f->name, f->name_len, 0, &a, &r);
   return err != 0 ? err : S_ISDIR(r->mode) ? 0 : -ENOTDIR;
 }
 
@@ -80,7 +80,7 @@ static fs_err check_directory(const struct fs_found *f, uint64_t dir) {
 static fs_err check_moved(const struct fs_found *f, uint64_t dir) {
   struct fs_answer a;
   const struct fs_record *r;
-  fs_err err = fs_caller_is_root() ? -ENOENT : fs_out_look_up(dir, f->name, f->name_len, 0, &a, &r);
+  fs_err err = fs_caller_is_root() ? -ENOENT : fs_output_look_up(dir, f->name, f->name_len, 0, &a, &r);
   if (err != 0) return 0; /* the rename finds that out */
   return S_ISDIR(r->mode) && !(r->mode & S_IWUSR) ? -EACCES : 0;
 }
@@ -90,10 +90,10 @@ static bool is_above(const struct fs_found *from, uint64_t dir, const struct fs_
   struct fs_answer a;
   const struct fs_record *r;
   uint32_t at = to->entry;
-  if (fs_out_look_up(dir, from->name, from->name_len, 0, &a, &r) != 0 || !S_ISDIR(r->mode)) return false;
-  for (unsigned depth = 0; fs_is_out(at) && depth < PATH_MAX; depth++) {
-    if (fs_out_dir_id(to->mount, at) == r->id) return true;
-    at = fs_out_up(to->mount, at);
+  if (fs_output_look_up(dir, from->name, from->name_len, 0, &a, &r) != 0 || !S_ISDIR(r->mode)) return false;
+  for (unsigned depth = 0; fs_is_output(at) && depth < PATH_MAX; depth++) {
+    if (fs_output_dir_id(to->mount, at) == r->id) return true;
+    at = fs_output_up(to->mount, at);
   }
   return false;
 }
@@ -104,25 +104,25 @@ static fs_err rename_refused(const struct fs_found *from, const struct fs_found 
   bool same = c->rename.dir == c->rename.to && from->name_len == to->name_len &&
               memcmp(from->name, to->name, to->name_len) == 0;
   bool directory = from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH;
-  fs_err there = fs_out_refused(from, c->rename.dir, false);
+  fs_err there = fs_output_refused(from, c->rename.dir, false);
   if (there != -EACCES) return there;
-  if (c->flags != 0 && fs_out_refused(to, c->rename.to, true) == -EEXIST) return -EEXIST;
+  if (c->flags != 0 && fs_output_refused(to, c->rename.to, true) == -EEXIST) return -EEXIST;
   there = directory ? check_directory(from, c->rename.dir) : 0;
   if (there != 0 || same) return there;
   if (is_above(from, c->rename.dir, to)) return -EINVAL;
   return is_above(to, c->rename.to, from) ? -ENOTEMPTY : err;
 }
 
-fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags) {
+fs_err fs_output_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags) {
   struct fs_answer a;
   struct fs_names_call c = {.op = FS_NAMES_RENAME,
                             .flags = flags & RENAME_NOREPLACE ? FS_RENAME_NOREPLACE : 0,
                             .tail_len = (uint16_t)from->name_len,
                             .tail2_len = (uint16_t)to->name_len};
   if (flags & ~(unsigned)RENAME_NOREPLACE) return -EINVAL;
-  fs_err err = fs_out_may_make(from, &c.rename.dir);
+  fs_err err = fs_output_may_make(from, &c.rename.dir);
   if (err == 0 || err == -EACCES) {
-    fs_err other = fs_out_may_make(to, &c.rename.to);
+    fs_err other = fs_output_may_make(to, &c.rename.to);
     if (err == 0 || other != -EACCES) err = other != 0 ? other : err;
   }
   if (err == 0 && c.rename.dir != c.rename.to) err = check_moved(from, c.rename.dir);
@@ -138,7 +138,7 @@ fs_err fs_out_rename(const struct fs_found *from, const struct fs_found *to, uns
 #define FS_OWN_DEADLINES 5u /* without a byte copied on that node */
 #define FS_OWN_SIGNALS_NS 1000000000ull
 
-fs_err fs_out_own(uint64_t id, bool empty) {
+fs_err fs_output_own(uint64_t id, bool empty) {
   const struct fs_node *node = fs_names_node();
   struct fs_names_call c = {.op = FS_NAMES_OWN, .flags = empty ? FS_OWN_EMPTY : 0, .own.id = id};
   struct timespec nap = {.tv_nsec = 50000};
@@ -167,18 +167,18 @@ fs_err fs_out_own(uint64_t id, bool empty) {
 static fs_err set(const struct fs_found *f, struct fs_names_call *c) {
   struct fs_answer a;
   const struct fs_record *r;
-  struct fs_out_node *n = fs_out_node(f->entry);
+  struct fs_output_node *n = fs_output_node(f->entry);
   c->op = FS_NAMES_SETATTR;
   if (n != NULL) {
     c->setattr.id = atomic_load_explicit(&n->id, memory_order_relaxed);
     c->setattr.mode |= atomic_load_explicit(&n->mode, memory_order_relaxed) & S_IFMT;
   }
-  fs_err err = fs_out_ask_number(f->entry, c, &a, &r);
+  fs_err err = fs_output_ask_number(f->entry, c, &a, &r);
   if (err == 0 && n != NULL && r != NULL) atomic_store_explicit(&n->mode, r->mode, memory_order_relaxed);
   return err;
 }
 
-fs_err fs_out_chmod(const struct fs_found *f, mode_t mode) {
+fs_err fs_output_chmod(const struct fs_found *f, mode_t mode) {
   struct fs_names_call c = {.flags = FS_SET_MODE, .setattr.mode = mode & 07777};
   return set(f, &c);
 }
@@ -194,22 +194,22 @@ static bool is_group(gid_t gid) {
 }
 
 /* Whom a kernel would let do so may; nothing is kept, as everything belongs to whoever looks. */
-fs_err fs_out_chown(uid_t uid, gid_t gid) {
+fs_err fs_output_chown(uid_t uid, gid_t gid) {
   uint32_t own_uid, own_gid;
   fs_ids(&own_uid, &own_gid);
   bool ours = gid == (gid_t)-1 || gid == own_gid || own_uid == 0 || is_group(gid);
   return (uid == (uid_t)-1 || uid == own_uid || own_uid == 0) && ours ? 0 : -EPERM;
 }
 
-fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]) {
+fs_err fs_output_times(const struct fs_found *f, const struct timespec t[2]) {
   struct fs_names_call c = {.flags = FS_SET_TIMES};
-  const struct fs_out_node *n = fs_out_node(f->entry);
+  const struct fs_output_node *n = fs_output_node(f->entry);
   if (t != NULL && t[1].tv_nsec == UTIME_OMIT) return 0; /* atime is not kept */
   if (n != NULL && S_ISDIR(atomic_load_explicit(&n->mode, memory_order_relaxed))) {
-    fs_err err = fs_out_changed_at(atomic_load_explicit(&n->id, memory_order_relaxed), &c.setattr.changed);
+    fs_err err = fs_output_changed_at(atomic_load_explicit(&n->id, memory_order_relaxed), &c.setattr.changed);
     if (err != 0) return err;
   }
-  fs_err err = fs_out_flush(f->entry, false); /* what was written before does not change them afterwards */
+  fs_err err = fs_output_flush(f->entry, false); /* what was written before does not change them afterwards */
   if (err != 0) return err;
   if (t == NULL || t[1].tv_nsec == UTIME_NOW)
     stamp_now(c.setattr.changed, &c.setattr.mtime, &c.setattr.mtime_ns);
@@ -218,21 +218,21 @@ fs_err fs_out_times(const struct fs_found *f, const struct timespec t[2]) {
   return set(f, &c);
 }
 
-fs_err fs_out_truncate_path(const struct fs_found *f, int64_t size) {
+fs_err fs_output_truncate_path(const struct fs_found *f, int64_t size) {
   uint32_t mode;
-  fs_err err = size < 0 ? -EINVAL : fs_out_mode(f->entry, &mode);
+  fs_err err = size < 0 ? -EINVAL : fs_output_mode(f->entry, &mode);
   if (err == 0 && !S_ISDIR(mode) && !(mode & S_IWUSR) && !fs_caller_is_root()) err = -EACCES;
-  return err != 0 ? err : fs_out_truncate(f, size);
+  return err != 0 ? err : fs_output_truncate(f, size);
 }
 
-fs_err fs_out_truncate(const struct fs_found *f, int64_t size) {
+fs_err fs_output_truncate(const struct fs_found *f, int64_t size) {
   struct fs_names_call c = {.flags = FS_SET_SIZE, .setattr.size = (uint64_t)size};
-  const struct fs_out_node *n = fs_out_node(f->entry);
+  const struct fs_output_node *n = fs_output_node(f->entry);
   if (size < 0) return -EINVAL;
   if (n == NULL) return -EUCLEAN;
   if (!S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return -EISDIR;
-  fs_err err = fs_out_cut(f->entry);
+  fs_err err = fs_output_cut(f->entry);
   if (err == 0) err = set(f, &c);
-  fs_out_changed(f->entry);
+  fs_output_changed(f->entry);
   return err;
 }

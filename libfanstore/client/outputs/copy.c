@@ -11,15 +11,15 @@
 #include "client/data_priv.h"
 #include "client/outputs/outputs.h"
 
-fs_fd fs_out_materialize(uint32_t entry) {
+fs_fd fs_output_materialize(uint32_t entry) {
   static const size_t step = 1u << 20;
   char proc[32], number[FS_U64_TEXT];
   uint64_t off = 0, size = 0;
   const struct fs_node *node = fs_names_node();
   FS_AUTO_CLOSE fs_fd fd = -EIO;
-  if (node != NULL) fd = fs_sys_openat(AT_FDCWD, node->ctl->spill, O_TMPFILE | O_RDWR | O_CLOEXEC, 0500);
+  if (node != NULL) fd = fs_sys_openat(AT_FDCWD, node->ctl->backing, O_TMPFILE | O_RDWR | O_CLOEXEC, 0500);
   if (fd < 0) { /* a file system without O_TMPFILE: in memory, if it has room */
-    fs_err err = fs_out_size(entry, 0, &size);
+    fs_err err = fs_output_size(entry, 0, &size);
     if (err == 0 && !fs_memory_holds(node, size)) err = -ENOSPC;
     fd = err != 0 ? err : (fs_fd)FS_SYS2(SYS_memfd_create, "fanstore-output", MFD_CLOEXEC);
   }
@@ -27,7 +27,7 @@ fs_fd fs_out_materialize(uint32_t entry) {
   char *buf = fs_mem_map(step);
   fs_ssize got = buf ? 1 : -ENOMEM;
   while (got > 0) {
-    got = fs_out_read(entry, buf, step, off);
+    got = fs_output_read(entry, buf, step, off);
     if (got > 0) got = fs_sys_pwrite(fd, buf, (size_t)got, off);
     if (got > 0) off += (uint64_t)got;
   }

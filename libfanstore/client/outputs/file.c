@@ -15,9 +15,9 @@
 #include "client/data_priv.h"
 #include "client/fd/fdpool.h"
 #include "client/files/files.h"
-#include "client/outputs/part.h"
+#include "client/outputs/segment.h"
 
-#define FS_OUT_TRIES 8u /* renames that a publication follows */
+#define FS_OUTPUT_TRIES 8u /* renames that a publication follows */
 
 /* By descriptor. Untouched pages cost nothing. */
 static struct {
@@ -36,35 +36,35 @@ static void note(int fd, uint64_t dir, uint64_t id) {
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_OUTPUT, memory_order_release);
 }
 
-_Atomic bool fs_out_staged_any;
+_Atomic bool fs_output_staged_in_any;
 
 static void note_staged(int fd) {
   if (fd < 0 || (uint32_t)fd >= FS_FD_MAX || fs_vfork_depth > 0) return;
-  atomic_store_explicit(&fs_out_staged_any, true, memory_order_relaxed);
+  atomic_store_explicit(&fs_output_staged_in_any, true, memory_order_relaxed);
   fs_fd_note_high(fd);
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_STAGED, memory_order_release);
 }
 
-bool fs_out_staged_path(const char *path) {
+bool fs_output_staged_in_path(const char *path) {
   const char *rest = "";
   if (fs_bad_address(path)) return false;
   int fd = fs_fd_of_name(path, &rest);
-  return fd >= 0 && rest[0] == '\0' && fs_out_staged(fs_fd_entry(fd));
+  return fd >= 0 && rest[0] == '\0' && fs_output_staged_in(fs_fd_entry(fd));
 }
 
-uint64_t fs_out_noted_id(int fd) {
-  return fs_out_noted(fs_fd_entry(fd)) ? atomic_load_explicit(&noted[fd].id, memory_order_relaxed) : 0;
+uint64_t fs_output_tracked_id(int fd) {
+  return fs_output_tracked(fs_fd_entry(fd)) ? atomic_load_explicit(&noted[fd].id, memory_order_relaxed) : 0;
 }
 
-bool fs_out_is_own(int fd) {
-  return fs_out_noted(fs_fd_entry(fd)) && atomic_load_explicit(&noted[fd].dir, memory_order_relaxed) != 0;
+bool fs_output_is_own(int fd) {
+  return fs_output_tracked(fs_fd_entry(fd)) && atomic_load_explicit(&noted[fd].dir, memory_order_relaxed) != 0;
 }
 
-void fs_out_copied(int fd, int copy) {
+void fs_output_copied(int fd, int copy) {
   uint64_t e = fs_fd_entry(fd);
   if (fd == copy) return;
-  if (fs_out_staged(e)) note_staged(copy);
-  if (!fs_out_noted(e)) return;
+  if (fs_output_staged_in(e)) note_staged(copy);
+  if (!fs_output_tracked(e)) return;
   note(copy, atomic_load_explicit(&noted[fd].dir, memory_order_relaxed),
        atomic_load_explicit(&noted[fd].id, memory_order_relaxed));
 }
@@ -81,7 +81,7 @@ static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool sy
                                         .mtime = st->st_mtim.tv_sec,
                                         .mtime_ns = (uint32_t)st->st_mtim.tv_nsec}};
   fs_err err = -EREMCHG;
-  for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUT_TRIES; tries++) {
+  for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUTPUT_TRIES; tries++) {
     struct fs_answer a;
     c.publish.dir = *dir;
     err = fs_names_call(&c, "", "", a.body, sizeof(a.body), &a.n);
@@ -92,59 +92,59 @@ static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool sy
 
 static fs_err publish_until(int fd, bool synced, uint64_t end) {
   struct stat st;
-  if (!fs_out_noted(fs_fd_entry(fd)) || fs_sys_fstat(fd, &st) != 0) return 0;
+  if (!fs_output_tracked(fs_fd_entry(fd)) || fs_sys_fstat(fd, &st) != 0) return 0;
   uint64_t dir = atomic_load_explicit(&noted[fd].dir, memory_order_relaxed), was = dir;
   uint64_t id = atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
-  fs_err err = dir == 0 ? fs_out_sync(id, (uint64_t)st.st_size, end) : publish(&dir, id, &st, synced);
+  fs_err err = dir == 0 ? fs_output_sync(id, (uint64_t)st.st_size, end) : publish(&dir, id, &st, synced);
   if (dir != was) atomic_compare_exchange_strong(&noted[fd].dir, &was, dir);
   return err;
 }
 
-fs_err fs_out_publish(int fd) {
+fs_err fs_output_publish(int fd) {
   return publish_until(fd, false, UINT64_MAX);
 }
 
-fs_err fs_out_publish_synced(int fd) {
+fs_err fs_output_publish_synced(int fd) {
   return publish_until(fd, true, UINT64_MAX);
 }
 
-/* Of a descriptor that came from elsewhere: it may be a relay. 0: it is not. */
-static uint64_t relay_maybe(int fd) {
-  if (FS_LIKELY(!fs_out_noted(fs_fd_entry(fd))) || fs_vfork_depth > 0) return 0;
+/* Of a descriptor that came from elsewhere: it may be a forwarder. 0: it is not. */
+static uint64_t forwarder_maybe(int fd) {
+  if (FS_LIKELY(!fs_output_tracked(fs_fd_entry(fd))) || fs_vfork_depth > 0) return 0;
   if (atomic_load_explicit(&noted[fd].dir, memory_order_relaxed) != 0) return 0;
   return atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
 }
 
-fs_err fs_out_real_cut(int fd, int64_t size) {
-  uint64_t id = size >= 0 ? relay_maybe(fd) : 0;
-  return id == 0 ? 0 : fs_out_relay_cut(fd, id, (uint64_t)size);
+fs_err fs_output_real_cut(int fd, int64_t size) {
+  uint64_t id = size >= 0 ? forwarder_maybe(fd) : 0;
+  return id == 0 ? 0 : fs_output_forwarder_cut(fd, id, (uint64_t)size);
 }
 
-fs_err fs_out_await(int fd) {
-  uint64_t id = relay_maybe(fd);
-  return id == 0 ? 0 : fs_out_relay_await(fd, id);
+fs_err fs_output_await(int fd) {
+  uint64_t id = forwarder_maybe(fd);
+  return id == 0 ? 0 : fs_output_forwarder_await(fd, id);
 }
 
-fs_err fs_out_real_seek(int fd, int64_t off, int whence) {
-  uint64_t id = relay_maybe(fd);
-  return id == 0 ? 0 : fs_out_relay_seek(fd, id, off, whence);
+fs_err fs_output_real_seek(int fd, int64_t off, int whence) {
+  uint64_t id = forwarder_maybe(fd);
+  return id == 0 ? 0 : fs_output_forwarder_seek(fd, id, off, whence);
 }
 
 /* Of one that can be written other nodes see attributes as they see bytes: when it is closed. */
-fs_err fs_out_real_set(int fd, struct fs_found *f) {
+fs_err fs_output_real_set(int fd, struct fs_found *f) {
   f->out.id = 0;
   if (fs_mount_count() == 0 || fs_mounts_read_only() || !fs_run_set() || fs_vfork_depth > 0) return 0;
-  bool written = fs_out_noted(fs_fd_entry(fd));
-  uint64_t id = written ? relay_maybe(fd) : fs_out_real_id(fd);
-  fs_err err = id == 0 ? 0 : fs_out_relayed(fd, id, &f->entry);
+  bool written = fs_output_tracked(fs_fd_entry(fd));
+  uint64_t id = written ? forwarder_maybe(fd) : fs_output_real_id(fd);
+  fs_err err = id == 0 ? 0 : fs_output_forwarded(fd, id, &f->entry);
   if (err == 0 && !written) f->out.id = id;
-  if (err > 0 && !written) fs_out_note_real(fd); /* it came by exec */
+  if (err > 0 && !written) fs_output_note_real(fd); /* it came by exec */
   return err;
 }
 
-fs_err fs_out_real_was_set(int fd, const struct fs_found *f) {
+fs_err fs_output_real_was_set(int fd, const struct fs_found *f) {
   uint32_t unused;
-  return f->out.id == 0 ? 0 : fs_out_relayed(fd, f->out.id, &unused);
+  return f->out.id == 0 ? 0 : fs_output_forwarded(fd, f->out.id, &unused);
 }
 
 static fs_err publish_record(const struct fs_record *r, int at, const char *path) {
@@ -154,17 +154,17 @@ static fs_err publish_record(const struct fs_record *r, int at, const char *path
   return publish(&dir, r->id, &st, false);
 }
 
-fs_err fs_out_publish_path(const struct fs_record *r, const char *path) {
+fs_err fs_output_publish_path(const struct fs_record *r, const char *path) {
   return publish_record(r, AT_FDCWD, path);
 }
 
 /* Nobody is there any more who could be given the error. */
 static void flush_or_tell(uint32_t entry) {
   char id[FS_U64_TEXT];
-  fs_err err = fs_out_flush(entry, false);
+  fs_err err = fs_output_flush(entry, false);
   if (err != 0)
-    FS_NOTE("output file ", fs_u64_text(fs_out_id(entry), id), ": what this process wrote is lost (", fs_err_text(err),
-            ")");
+    FS_NOTE("output file ", fs_u64_text(fs_output_id(entry), id), ": what this process wrote is lost (",
+            fs_err_text(err), ")");
 }
 
 static void publish_each(bool own, uint64_t end) {
@@ -175,31 +175,31 @@ static void publish_each(bool own, uint64_t end) {
     uint64_t e = fs_fd_entry((int)fd);
     const struct fs_slot *s = e & FS_FDE_VIRTUAL ? fs_fd_use((int)fd, &u) : NULL;
     bool mine = !own || atomic_load_explicit(&noted[fd].process, memory_order_relaxed) == fs_self_process();
-    if (fs_out_noted(e) && mine) (void)publish_until((int)fd, false, end);
+    if (fs_output_tracked(e) && mine) (void)publish_until((int)fd, false, end);
     if (s != NULL && fs_file_writable(s) == 0) flush_or_tell(s->entry);
   }
 }
 
-void fs_out_publish_all(void) {
+void fs_output_publish_all(void) {
   if (fs_vfork_depth > 0) return;
   publish_each(false, UINT64_MAX);
-  if (atomic_load(&fs_out_maps) > 0) (void)fs_out_map_sync(NULL, UINTPTR_MAX, true);
+  if (atomic_load(&fs_output_maps) > 0) (void)fs_output_map_sync(NULL, UINTPTR_MAX, true);
 }
 
-void fs_out_leave(void) {
+void fs_output_leave(void) {
   const struct fs_node *node = atomic_load(&fs_fdtab_high) > 0 ? fs_names_node() : NULL;
   if (node == NULL) return;
   publish_each(true, fs_now_ns() + 2 * node->deadline_ns);
-  if (atomic_load(&fs_out_maps) > 0) (void)fs_out_map_sync(NULL, UINTPTR_MAX, true);
+  if (atomic_load(&fs_output_maps) > 0) (void)fs_output_map_sync(NULL, UINTPTR_MAX, true);
 }
 
 /* Emptied by who only reads it: the daemon sees no close of that, so it is told at once. An error is close's. */
-void fs_out_opened(int fd, int flags, const struct fs_record *r) {
+void fs_output_opened(int fd, int flags, const struct fs_record *r) {
   bool path = (flags & O_PATH) != 0;
   bool writes = (flags & O_ACCMODE) != O_RDONLY && !path, cut = (flags & O_TRUNC) && !path;
   if (writes || cut)
     note(fd, r->dir, r->id);
-  else if (r->flags & FS_RECORD_STAGED)
+  else if (r->flags & FS_RECORD_STAGED_IN)
     note_staged(fd);
   if (cut && !writes) (void)publish_record(r, fd, "");
 }
@@ -215,48 +215,48 @@ static fs_fd open_lowest(const char *path, int flags, mode_t mode) {
   return fd;
 }
 
-fs_err fs_out_may_make(const struct fs_found *f, uint64_t *dir) {
+fs_err fs_output_may_make(const struct fs_found *f, uint64_t *dir) {
   const struct fs_node *node = fs_names_node();
   struct stat st;
-  *dir = node == NULL ? 0 : fs_out_dir_id(f->mount, f->entry);
+  *dir = node == NULL ? 0 : fs_output_dir_id(f->mount, f->entry);
   if (*dir == 0) return -EROFS;
   if (fs_caller_is_root()) return 0;
-  fs_err err = fs_is_out(f->entry) ? fs_out_mode(f->entry, &st.st_mode) : fs_file_stat(f->mount, f->entry, &st);
+  fs_err err = fs_is_output(f->entry) ? fs_output_mode(f->entry, &st.st_mode) : fs_file_stat(f->mount, f->entry, &st);
   return err != 0 ? err : st.st_mode & S_IWUSR ? 0 : -EACCES;
 }
 
-fs_err fs_out_refused(const struct fs_found *f, uint64_t dir, bool made) {
+fs_err fs_output_refused(const struct fs_found *f, uint64_t dir, bool made) {
   struct fs_answer a;
   const struct fs_record *r;
-  fs_err err = fs_out_look_up(dir, f->name, f->name_len, made ? FS_LOOKUP_UNPUBLISHED : 0, &a, &r);
+  fs_err err = fs_output_look_up(dir, f->name, f->name_len, made ? FS_LOOKUP_UNPUBLISHED : 0, &a, &r);
   if (made) return err == 0 ? -EEXIST : err == -ENOENT ? -EACCES : err;
   return err == 0 ? -EACCES : err;
 }
 
-/* A number and its spill, under a name that nobody has: but for a child, that a signal handler forked between the two,
-   or its parent. */
-static fs_fd new_spill(uint64_t *id, char path[PATH_MAX], int flags, mode_t mode) {
+/* A number and its backing file, under a name that nobody has: but for a child, that a signal handler forked between
+   the two, or its parent. */
+static fs_fd new_backing(uint64_t *id, char path[PATH_MAX], int flags, mode_t mode) {
   fs_fd fd;
   do {
-    fs_err err = (*id = fs_names_id()) == 0 ? -EIO : fs_out_path(fs_names_node(), *id, path);
+    fs_err err = (*id = fs_names_id()) == 0 ? -EIO : fs_output_path(fs_names_node(), *id, path);
     if (err != 0) return err;
     fd = open_lowest(path, (flags & ~O_NOFOLLOW) | O_CREAT | O_EXCL, mode & 07777);
   } while (fd == -EEXIST);
   return fd == -ENOENT ? -EIO : fd; /* the directory is the daemon's, and goes with it */
 }
 
-fs_fd fs_out_create(struct fs_found *f, int flags, mode_t mode) {
+fs_fd fs_output_create(struct fs_found *f, int flags, mode_t mode) {
   char path[PATH_MAX];
   struct stat st;
   struct fs_answer a;
   const struct fs_record *r;
   struct fs_names_call c = {.op = FS_NAMES_CREATE, .tail_len = (uint16_t)f->name_len};
   if (f->last != FS_LAST_NAME) return -EISDIR;
-  fs_err err = fs_out_may_make(f, &c.create.dir);
-  if (err == -EACCES) return fs_out_refused(f, c.create.dir, true);
-  if (err == 0 && fs_out_full()) return fs_out_refused(f, c.create.dir, true) == -EEXIST ? -EEXIST : -EDQUOT;
+  fs_err err = fs_output_may_make(f, &c.create.dir);
+  if (err == -EACCES) return fs_output_refused(f, c.create.dir, true);
+  if (err == 0 && fs_output_full()) return fs_output_refused(f, c.create.dir, true) == -EEXIST ? -EEXIST : -EDQUOT;
   if (err != 0) return err;
-  fs_fd fd = new_spill(&c.create.id, path, flags, mode);
+  fs_fd fd = new_backing(&c.create.id, path, flags, mode);
   err = fd < 0 ? fd : fs_sys_fstat(fd, &st);
   if (err != 0) return err;
   c.create.mode = st.st_mode;

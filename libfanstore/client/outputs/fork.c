@@ -5,7 +5,7 @@
  * descriptor before the child comes to that, goes on holding for a while.
  */
 #include "client/data_priv.h"
-#include "client/outputs/part.h"
+#include "client/outputs/segment.h"
 
 #define FS_KEPT 16u
 
@@ -14,8 +14,8 @@
 static _Atomic uint64_t kept[FS_KEPT];
 #define FS_KEPT_GEN 0x3ffffffu
 #define FS_KEPT_WORD(place, slot, gen) ((uint64_t)(place) << 46 | (uint64_t)(slot) << 26 | ((gen)&FS_KEPT_GEN))
-#define FS_KEPT_ENTRY(word) (FS_OUT_FIRST + (uint32_t)((word) >> 46))
-static_assert((FS_SLOTS - 1) >> 20 == 0 && (FS_OUT_NODES - 1) >> 18 == 0, "a word has room for them");
+#define FS_KEPT_ENTRY(word) (FS_OUTPUT_FIRST + (uint32_t)((word) >> 46))
+static_assert((FS_SLOTS - 1) >> 20 == 0 && (FS_OUTPUT_NODES - 1) >> 18 == 0, "a word has room for them");
 
 static bool still_shared(const struct fs_state *st, uint64_t word) {
   const struct fs_slot *s = &st->slot[word >> 26 & (FS_SLOTS - 1)];
@@ -23,7 +23,7 @@ static bool still_shared(const struct fs_state *st, uint64_t word) {
 }
 
 static void give_up(uint64_t word) {
-  if (word != 0 && fs_out_opens(FS_KEPT_ENTRY(word)) == 0) fs_out_forget(FS_KEPT_ENTRY(word));
+  if (word != 0 && fs_output_opens(FS_KEPT_ENTRY(word)) == 0) fs_output_forget(FS_KEPT_ENTRY(word));
 }
 
 static bool put(uint64_t word) {
@@ -47,18 +47,18 @@ static void make_room(struct fs_state *st) {
   if (!any) give_up(atomic_exchange(&kept[0], 0));
 }
 
-void fs_out_keep(const struct fs_slot *s) {
+void fs_output_keep(const struct fs_slot *s) {
   struct fs_state *st = fs_state_attach(false);
   if (st == NULL) return;
-  uint64_t word = FS_KEPT_WORD(s->entry - FS_OUT_FIRST, s - st->slot, atomic_load(&s->gen));
+  uint64_t word = FS_KEPT_WORD(s->entry - FS_OUTPUT_FIRST, s - st->slot, atomic_load(&s->gen));
   for (unsigned tries = 0; tries < 2 && !put(word); tries++) make_room(st);
 }
 
-void fs_out_forked(void) {
+void fs_output_forked(void) {
   uint32_t high = atomic_load(&fs_fdtab_high);
   for (unsigned i = 0; i < FS_KEPT; i++) atomic_store(&kept[i], 0); /* the parent's */
   for (uint32_t fd = 0; fd < high; fd++) {
     const struct fs_slot *s = fs_fd_entry((int)fd) & FS_FDE_VIRTUAL ? fs_fd_slot((int)fd) : NULL;
-    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE && fs_is_out(s->entry)) (void)fs_out_hold(s->entry);
+    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE && fs_is_output(s->entry)) (void)fs_output_open(s->entry);
   }
 }

@@ -14,22 +14,22 @@ static struct {
   _Atomic uintptr_t end;
   _Atomic uint64_t id;
 } maps[FS_MAPS];
-_Atomic uint32_t fs_out_maps;
+_Atomic uint32_t fs_output_maps;
 
-void fs_out_mapped(int fd, const void *addr, size_t n) {
-  uint64_t id = fs_out_noted_id(fd);
+void fs_output_mapped(int fd, const void *addr, size_t n) {
+  uint64_t id = fs_output_tracked_id(fd);
   for (unsigned i = 0; id != 0 && i < FS_MAPS; i++) {
     uintptr_t none = 0;
     if (!atomic_compare_exchange_strong(&maps[i].begin, &none, 1)) continue;
     atomic_store(&maps[i].id, id);
     atomic_store(&maps[i].end, (uintptr_t)addr + n);
     atomic_store(&maps[i].begin, (uintptr_t)addr);
-    atomic_fetch_add(&fs_out_maps, 1);
+    atomic_fetch_add(&fs_output_maps, 1);
     return;
   }
 }
 
-fs_err fs_out_map_sync(const void *addr, size_t n, bool unmapped) {
+fs_err fs_output_map_sync(const void *addr, size_t n, bool unmapped) {
   uintptr_t from = (uintptr_t)addr, to = from + n;
   fs_err first = 0;
   for (unsigned i = 0; i < FS_MAPS; i++) {
@@ -38,8 +38,8 @@ fs_err fs_out_map_sync(const void *addr, size_t n, bool unmapped) {
     if (begin <= 1 || end <= from || begin >= to) continue;
     bool gone = unmapped && from <= begin && end <= to;
     if (gone && !atomic_compare_exchange_strong(&maps[i].begin, &begin, 0)) continue;
-    if (gone) atomic_fetch_sub(&fs_out_maps, 1);
-    fs_err err = fs_out_sync(id, 0, UINT64_MAX); /* no relay */
+    if (gone) atomic_fetch_sub(&fs_output_maps, 1);
+    fs_err err = fs_output_sync(id, 0, UINT64_MAX); /* no forwarder */
     if (first == 0) first = err;
   }
   return first;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names of one node (nodelocal.h): where they are, how they are found, made, removed, renamed and listed. The kernel
- * keeps them in <spill>/node-local/<directory's id>/<name>. The daemon only sets the directory's bit in shared memory,
- * once, before the first name is made. A process that dies at any point leaves a name that is there or is not there.
+ * keeps them in <backing directory>/node-local/<directory's id>/<name>. The daemon only sets the directory's bit in
+ * shared memory, once, before the first name is made. A process that dies at any point leaves a name that is there or
+ * is not there.
  */
 #include "client/outputs/nodelocal.h"
 
@@ -32,7 +33,7 @@ static char *put(char *to, const char *end, const char *text, size_t n) {
 
 fs_err fs_nl_path(const struct fs_node *node, const char *dir, const char *name, size_t len, char out[PATH_MAX]) {
   const char *end = out + PATH_MAX;
-  char *to = put(out, end, node->ctl->spill, strnlen(node->ctl->spill, sizeof(node->ctl->spill)));
+  char *to = put(out, end, node->ctl->backing, strnlen(node->ctl->backing, sizeof(node->ctl->backing)));
   to = put(to, end, "/", 1);
   to = put(to, end, dir, strlen(dir));
   if (len > 0) to = put(to, end, "/", 1);
@@ -53,8 +54,8 @@ static fs_err path_in(const struct fs_node *node, uint64_t id, const char *name,
 
 bool fs_nl_is(const struct fs_found *f) {
   const struct fs_node *node = fs_nl_any() != 0 ? fs_names_node() : NULL;
-  size_t n = node == NULL ? 0 : strnlen(node->ctl->spill, sizeof(node->ctl->spill));
-  return n > 0 && f->out.id == 0 && strncmp(f->real, node->ctl->spill, n) == 0 &&
+  size_t n = node == NULL ? 0 : strnlen(node->ctl->backing, sizeof(node->ctl->backing));
+  return n > 0 && f->out.id == 0 && strncmp(f->real, node->ctl->backing, n) == 0 &&
          strncmp(f->real + n, "/" FS_NL_DIR "/", sizeof("/" FS_NL_DIR "/") - 1) == 0;
 }
 
@@ -86,7 +87,7 @@ bool fs_nl_glob(const char *name, size_t len) {
 
 static const struct fs_entry *dataset_entry(uint32_t mount, uint32_t dir, const char *name, size_t len) {
   fs_err err;
-  const struct fs_index *ix = fs_is_out(dir) || fs_is_vdir(dir) ? NULL : fs_mount_ix(mount, &err);
+  const struct fs_index *ix = fs_is_output(dir) || fs_is_vdir(dir) ? NULL : fs_mount_ix(mount, &err);
   int64_t child = ix == NULL ? -ENOENT : fs_index_child(ix, dir, name, len);
   return child < 0 ? NULL : fs_index_entry(ix, (uint64_t)child);
 }
@@ -109,14 +110,14 @@ static fs_err make_directory(const struct fs_node *node, uint64_t id, uint32_t f
 static fs_err find_output(const struct fs_node *node, uint64_t dir, const char *name, size_t len) {
   struct fs_answer a;
   const struct fs_record *r;
-  return fs_out_maybe(node, dir) ? fs_out_look_up(dir, name, len, FS_LOOKUP_UNPUBLISHED, &a, &r) : -ENOENT;
+  return fs_output_maybe(node, dir) ? fs_output_look_up(dir, name, len, FS_LOOKUP_UNPUBLISHED, &a, &r) : -ENOENT;
 }
 
 fs_err fs_nl_ready(const struct fs_found *f, char real[PATH_MAX]) {
   uint64_t dir;
   const struct fs_node *node = fs_names_node();
-  fs_err err = node == NULL ? -EROFS : fs_out_may_make(f, &dir);
-  if (err == -EACCES) return fs_out_refused(f, dir, true);
+  fs_err err = node == NULL ? -EROFS : fs_output_may_make(f, &dir);
+  if (err == -EACCES) return fs_output_refused(f, dir, true);
   if (err == 0) err = find_output(node, dir, f->name, f->name_len);
   if (err != -ENOENT) return err == 0 ? -EEXIST : err;
   err = make_directory(node, dir, 0);
@@ -165,7 +166,7 @@ static int make_file(const struct fs_node *node, uint32_t mount, uint32_t entry,
   uint64_t same;
   fs_err err = find_output(node, dir, name, len);
   if (err != -ENOENT) return err;
-  err = fs_out_may_make(&(struct fs_found){.mount = mount, .entry = entry}, &same);
+  err = fs_output_may_make(&(struct fs_found){.mount = mount, .entry = entry}, &same);
   if (err == 0) err = make_directory(node, dir, 0);
   return err == 0 ? 1 : err;
 }
@@ -174,7 +175,7 @@ int fs_nl_find(uint32_t mount, uint32_t entry, const char *name, size_t len, con
                unsigned flags, char real[PATH_MAX]) {
   char path[PATH_MAX];
   const struct fs_node *node = fs_names_node();
-  uint64_t dir = node == NULL ? 0 : fs_out_dir_id(mount, entry);
+  uint64_t dir = node == NULL ? 0 : fs_output_dir_id(mount, entry);
   if (dir == 0) return 0;
   bool makes = (flags & (e != NULL ? FS_WRITES : FS_FILE)) != 0, maybe = marked(node, dir);
   if (!makes && !maybe) return 0;
@@ -198,7 +199,7 @@ int fs_nl_find(uint32_t mount, uint32_t entry, const char *name, size_t len, con
 /* 1: f's name is one of this node. */
 static int find_name(const struct fs_found *f, char real[PATH_MAX]) {
   const struct fs_node *node = fs_names_node();
-  uint64_t dir = node == NULL ? 0 : fs_out_dir_id(f->mount, f->entry);
+  uint64_t dir = node == NULL ? 0 : fs_output_dir_id(f->mount, f->entry);
   if (dir == 0 || !marked(node, dir) || path_in(node, dir, f->name, f->name_len, real) != 0) return 0;
   return exists(real);
 }
@@ -208,7 +209,7 @@ int fs_nl_remove(const struct fs_found *f, bool directory) {
   uint64_t dir;
   if (find_name(f, real) != 1) return 0;
   if (directory) return -ENOTDIR;
-  fs_err err = fs_out_may_make(f, &dir);
+  fs_err err = fs_output_may_make(f, &dir);
   if (err == 0) err = (fs_err)FS_SYS3(SYS_unlinkat, AT_FDCWD, real, 0);
   return err == 0 ? 1 : err;
 }
@@ -227,10 +228,10 @@ fs_err fs_nl_check_empty(const struct fs_found *f, uint64_t *id) {
   struct fs_answer a;
   const struct fs_record *r;
   const struct fs_node *node = fs_names_node();
-  uint64_t dir = node == NULL ? 0 : fs_out_dir_id(f->mount, f->entry);
+  uint64_t dir = node == NULL ? 0 : fs_output_dir_id(f->mount, f->entry);
   *id = 0;
-  if (dir == 0 || !fs_out_maybe(node, dir)) return 0;
-  if (fs_out_look_up(dir, f->name, f->name_len, 0, &a, &r) != 0) return 0; /* the removal finds that out */
+  if (dir == 0 || !fs_output_maybe(node, dir)) return 0;
+  if (fs_output_look_up(dir, f->name, f->name_len, 0, &a, &r) != 0) return 0; /* the removal finds that out */
   if (!S_ISDIR(r->mode) || !marked(node, r->id)) return 0;
   *id = r->id;
   return has_names(node, r->id) ? -ENOTEMPTY : 0;
@@ -240,10 +241,10 @@ fs_err fs_nl_check_replaced(const struct fs_found *from, const struct fs_found *
   struct fs_answer a;
   const struct fs_record *r;
   const struct fs_node *node = fs_names_node();
-  uint64_t dir = node == NULL ? 0 : fs_out_dir_id(from->mount, from->entry), own;
+  uint64_t dir = node == NULL ? 0 : fs_output_dir_id(from->mount, from->entry), own;
   *id = 0;
-  if (flags != 0 || dir == 0 || !fs_out_maybe(node, dir)) return 0;
-  if (fs_out_look_up(dir, from->name, from->name_len, 0, &a, &r) != 0 || !S_ISDIR(r->mode)) return 0;
+  if (flags != 0 || dir == 0 || !fs_output_maybe(node, dir)) return 0;
+  if (fs_output_look_up(dir, from->name, from->name_len, 0, &a, &r) != 0 || !S_ISDIR(r->mode)) return 0;
   own = r->id;
   fs_err err = fs_nl_check_empty(to, id);
   if (*id != own) return err;
@@ -260,7 +261,7 @@ void fs_nl_removed(uint64_t id) {
 /* Not a name of this node, but the new name would be one: what it is decides. */
 static fs_err rename_other(const struct fs_node *node, const struct fs_found *from) {
   if (dataset_entry(from->mount, from->entry, from->name, from->name_len) != NULL) return 0; /* EROFS */
-  fs_err err = find_output(node, fs_out_dir_id(from->mount, from->entry), from->name, from->name_len);
+  fs_err err = find_output(node, fs_output_dir_id(from->mount, from->entry), from->name, from->name_len);
   return err == 0 ? -EXDEV : err;
 }
 
@@ -276,12 +277,12 @@ int fs_nl_rename(const struct fs_found *from, const struct fs_found *to, unsigne
   if (!own_a) return rename_other(node, from);
   if (flags & ~(unsigned)RENAME_NOREPLACE) return -EINVAL;
   if (from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH) return -ENOTDIR;
-  fs_err err = fs_out_may_make(from, &dir);
+  fs_err err = fs_output_may_make(from, &dir);
   if (err == 0) err = fs_sys_fstatat(AT_FDCWD, a, &st, AT_SYMLINK_NOFOLLOW);
   if (err == 0 && S_ISREG(st.st_mode) && !glob) err = -EXDEV;
   if (err == 0 && !own_b && dataset_entry(to->mount, to->entry, to->name, to->name_len) != NULL) err = -EROFS;
   if (err == 0 && !own_b) err = fs_nl_ready(to, b);
-  if (err == 0 && own_b) err = fs_out_may_make(to, &dir);
+  if (err == 0 && own_b) err = fs_output_may_make(to, &dir);
   if (err == -EEXIST && !(flags & RENAME_NOREPLACE)) err = -EXDEV; /* an output has that name */
   if (err == 0) err = (fs_err)FS_SYS5(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, flags);
   return err == 0 ? 1 : err;
@@ -328,7 +329,7 @@ fs_ssize fs_nl_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_
   char path[PATH_MAX];
   struct listed batch[FS_NL_BATCH];
   const struct fs_node *node = fs_names_node();
-  uint64_t id = node == NULL ? 0 : fs_out_dir_id(mount, dir);
+  uint64_t id = node == NULL ? 0 : fs_output_dir_id(mount, dir);
   size_t used = 0, len = 1;
   if (id == 0 || !marked(node, id) || path_in(node, id, "", 0, path) != 0) return 0;
   fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names of one node (docs/internals/node-local.md): UNIX sockets, FIFOs, and regular files whose names match
- * --node-local. Each is a real object of the kernel in <spill>/node-local/<directory's id>/. A path that ends in such a
- * name is FS_REDIRECT to that object, with out.id 0 and `mount` and `entry` of its directory. Lock-free, no allocation.
- * A job that has no such names makes no system call for them: one word of shared memory says so.
+ * --node-local. Each is a real object of the kernel in <backing directory>/node-local/<directory's id>/. A path that
+ * ends in such a name is FS_REDIRECT to that object, with out.id 0 and `mount` and `entry` of its directory. Lock-free,
+ * no allocation. A job that has no such names makes no system call for them: one word of shared memory says so.
  */
 #ifndef FS_CLIENT_OUTPUTS_NODELOCAL_H
 #define FS_CLIENT_OUTPUTS_NODELOCAL_H
@@ -52,7 +52,7 @@ fs_err fs_nl_check_replaced(const struct fs_found *from, const struct fs_found *
 void fs_nl_removed(uint64_t id);
 /* 1: done. 0: neither name is of this node. Or a negative errno: -EXDEV when the name would change its kind. */
 int fs_nl_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags);
-/* As fs_out_list, from *at on, which is at least FS_NL_AT. */
+/* As fs_output_list, from *at on, which is at least FS_NL_AT. */
 fs_ssize fs_nl_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n);
 
 /* ---- nodelocal_socket.c ---- */

@@ -10,7 +10,7 @@ void fs_nl_hex(uint64_t v, char out[FS_NL_HEX]);
 /* A name that nobody has, by chance. */
 fs_err fs_nl_token(char out[FS_NL_HEX]);
 struct fs_node;
-/* <spill>/dir/name; without a name <spill>/dir. */
+/* <backing directory>/dir/name; without a name <backing directory>/dir. */
 fs_err fs_nl_path(const struct fs_node *node, const char *dir, const char *name, size_t len, char out[PATH_MAX]);
 /* f's name may be made for this node, in the path `real`, whose directory is there. -EEXIST: an output has it. */
 fs_err fs_nl_ready(const struct fs_found *f, char real[PATH_MAX]);

@@ -2,8 +2,9 @@
 /*
  * Addresses of UNIX sockets that are names of one node (nodelocal.h). An address holds 108 bytes, and the kernel gives
  * back what bind was called with. So a socket is bound to "/proc/self/fd/N/TOKEN", where N is the directory
- * <spill>/node-local/new, and is renamed to its name then. The symlink <spill>/node-local/paths/TOKEN has the path that
- * the program gave: every process of the node finds it by the token. A program without the library sees the token.
+ * <backing directory>/node-local/new, and is renamed to its name then. The symlink <backing
+ * directory>/node-local/paths/TOKEN has the path that the program gave: every process of the node finds it by the
+ * token. A program without the library sees the token.
  */
 #include <sys/stat.h>
 

@@ -16,32 +16,32 @@
 
 /* ---- directories ---- */
 
-uint64_t fs_out_dir_id(uint32_t mount, uint32_t entry) {
+uint64_t fs_output_dir_id(uint32_t mount, uint32_t entry) {
   fs_err err;
   if (fs_is_vdir(entry)) return 0;
-  if (fs_is_out(entry)) {
-    const struct fs_out_node *n = fs_out_node(entry);
+  if (fs_is_output(entry)) {
+    const struct fs_output_node *n = fs_output_node(entry);
     return n ? atomic_load_explicit(&n->id, memory_order_relaxed) : 0;
   }
   const struct fs_dataset *ds = fs_dataset(mount, &err);
   return ds && ds->node ? FS_DATASET_DIR(ds->number, entry) : 0;
 }
 
-bool fs_out_maybe(const struct fs_node *node, uint64_t dir) {
+bool fs_output_maybe(const struct fs_node *node, uint64_t dir) {
   uint32_t bit = fs_mark_bit(dir);
-  if (dir & FS_OUT_ID) return true;
+  if (dir & FS_OUTPUT_ID) return true;
   return atomic_load_explicit(&node->ctl->outputs[bit / 64], memory_order_acquire) >> bit % 64 & 1;
 }
 
-fs_err fs_out_look_up(uint64_t dir, const char *name, size_t len, uint32_t flags, struct fs_answer *a,
-                      const struct fs_record **r) {
+fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, uint32_t flags, struct fs_answer *a,
+                         const struct fs_record **r) {
   struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .flags = flags, .tail_len = (uint16_t)len, .lookup.dir = dir};
   if (len > FS_RECORD_NAME_MAX) return -ENAMETOOLONG;
   fs_err err = fs_names_ask(&c, name, "", a, r);
   return err == 0 && !*r ? -EIO : err;
 }
 
-uint64_t fs_out_tree(const struct fs_node *node) {
+uint64_t fs_output_tree(const struct fs_node *node) {
   return atomic_load_explicit(&node->ctl->tree, memory_order_acquire);
 }
 
@@ -67,50 +67,50 @@ static void known_hash(uint64_t dir, uint64_t tree, const char *name, size_t len
   h[1] = fs_xxh3(&key, n) >> FS_KNOWN_SHIFT << FS_KNOWN_SHIFT;
 }
 
-uint32_t fs_out_known_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len) {
-  uint64_t h[2], tree = fs_out_tree(node);
+uint32_t fs_output_known_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len) {
+  uint64_t h[2], tree = fs_output_tree(node);
   if (len > FS_NAME_MAX || (tree & FS_TREE_UNKNOWN)) return 0;
   known_hash(dir, tree, name, len, h);
   uint64_t rest = atomic_load_explicit(&known[h[0] % FS_KNOWN_DIRS].rest, memory_order_relaxed);
   if (atomic_load_explicit(&known[h[0] % FS_KNOWN_DIRS].hash, memory_order_relaxed) != h[0]) return 0;
   const uint64_t place = (1ull << FS_KNOWN_SHIFT) - 1;
-  return (rest & ~place) == h[1] ? FS_OUT_FIRST + (uint32_t)(rest & place) : 0;
+  return (rest & ~place) == h[1] ? FS_OUTPUT_FIRST + (uint32_t)(rest & place) : 0;
 }
 
-void fs_out_note_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len, uint32_t entry,
-                     uint64_t tree) {
+void fs_output_note_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len, uint32_t entry,
+                        uint64_t tree) {
   uint64_t h[2];
-  if (len > FS_NAME_MAX || (tree & FS_TREE_UNKNOWN) || tree != fs_out_tree(node)) return;
+  if (len > FS_NAME_MAX || (tree & FS_TREE_UNKNOWN) || tree != fs_output_tree(node)) return;
   known_hash(dir, tree, name, len, h);
-  atomic_store_explicit(&known[h[0] % FS_KNOWN_DIRS].rest, h[1] | (entry - FS_OUT_FIRST), memory_order_relaxed);
+  atomic_store_explicit(&known[h[0] % FS_KNOWN_DIRS].rest, h[1] | (entry - FS_OUTPUT_FIRST), memory_order_relaxed);
   atomic_store_explicit(&known[h[0] % FS_KNOWN_DIRS].hash, h[0], memory_order_relaxed);
 }
 
 /* ---- numbers ---- */
 
-struct fs_out_node *fs_out_node(uint32_t entry) {
+struct fs_output_node *fs_output_node(uint32_t entry) {
   struct fs_state *st = fs_state_attach(false);
-  uint32_t place = entry - FS_OUT_FIRST;
-  struct fs_out_node *n = st && entry >= FS_OUT_FIRST && place < FS_OUT_NODES ? &st->out[place] : NULL;
+  uint32_t place = entry - FS_OUTPUT_FIRST;
+  struct fs_output_node *n = st && entry >= FS_OUTPUT_FIRST && place < FS_OUTPUT_NODES ? &st->out[place] : NULL;
   return n && atomic_load_explicit(&n->mode, memory_order_acquire) != 0 ? n : NULL;
 }
 
 static uint32_t first_place(uint64_t id) {
-  return (uint32_t)((id * 0x9e3779b97f4a7c15ull) >> 32) % FS_OUT_NODES;
+  return (uint32_t)((id * 0x9e3779b97f4a7c15ull) >> 32) % FS_OUTPUT_NODES;
 }
 
-int64_t fs_out_number(const struct fs_record *r, uint32_t parent) {
+int64_t fs_output_number(const struct fs_record *r, uint32_t parent) {
   struct fs_state *st = fs_state_attach(true);
   uint32_t at = first_place(r->id);
-  for (uint32_t tries = 0; st && tries < FS_OUT_NODES / 2; tries++, at = (at + 1) % FS_OUT_NODES) {
-    struct fs_out_node *n = &st->out[at];
+  for (uint32_t tries = 0; st && tries < FS_OUTPUT_NODES / 2; tries++, at = (at + 1) % FS_OUTPUT_NODES) {
+    struct fs_output_node *n = &st->out[at];
     uint64_t id = atomic_load_explicit(&n->id, memory_order_acquire);
     if (id == 0 && atomic_compare_exchange_strong(&n->id, &id, r->id)) id = r->id;
     if (id != r->id) continue;
     atomic_store_explicit(&n->dir, r->dir, memory_order_relaxed);
-    if (parent != FS_OUT_PARENT_AS_IS) atomic_store_explicit(&n->parent, parent, memory_order_relaxed);
+    if (parent != FS_OUTPUT_PARENT_AS_IS) atomic_store_explicit(&n->parent, parent, memory_order_relaxed);
     atomic_store_explicit(&n->mode, r->mode, memory_order_release);
-    return FS_OUT_FIRST + (int64_t)at;
+    return FS_OUTPUT_FIRST + (int64_t)at;
   }
   return -ENFILE;
 }
@@ -118,30 +118,30 @@ int64_t fs_out_number(const struct fs_record *r, uint32_t parent) {
 /* Where it was is not known: it is its own parent. */
 static int64_t number_removed(uint64_t id) {
   const struct fs_record r = {.id = id, .dir = id, .mode = S_IFDIR};
-  int64_t number = fs_out_number(&r, FS_OUT_PARENT_AS_IS);
-  return number < 0 ? number : fs_out_number(&r, (uint32_t)number);
+  int64_t number = fs_output_number(&r, FS_OUTPUT_PARENT_AS_IS);
+  return number < 0 ? number : fs_output_number(&r, (uint32_t)number);
 }
 
-int64_t fs_out_number_of(uint64_t id) {
+int64_t fs_output_number_of(uint64_t id) {
   struct fs_answer a;
   const struct fs_record *r;
   struct fs_names_call c = {.op = FS_NAMES_FIND, .find.id = id};
-  uint32_t entry = FS_OUT_FIRST + first_place(id);
-  const struct fs_out_node *n = fs_out_node(entry);
+  uint32_t entry = FS_OUTPUT_FIRST + first_place(id);
+  const struct fs_output_node *n = fs_output_node(entry);
   if (n && atomic_load_explicit(&n->id, memory_order_relaxed) == id) return entry;
   fs_err err = fs_names_ask(&c, "", "", &a, &r);
   if (err == -ENOENT) return number_removed(id);
-  return err != 0 ? err : !r ? -EIO : fs_out_number(r, FS_OUT_PARENT_AS_IS);
+  return err != 0 ? err : !r ? -EIO : fs_output_number(r, FS_OUTPUT_PARENT_AS_IS);
 }
 
 /* ---- paths ---- */
 
-fs_err fs_out_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]) {
+fs_err fs_output_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]) {
   static const char digits[] = "0123456789abcdef";
-  size_t len = strlen(node->ctl->spill);
-  const char dir[] = "/" FS_OUT_DIR "/";
+  size_t len = strlen(node->ctl->backing);
+  const char dir[] = "/" FS_OUTPUT_DIR "/";
   if (len + sizeof(dir) + 16 >= PATH_MAX) return -ENAMETOOLONG;
-  memcpy(out, node->ctl->spill, len);
+  memcpy(out, node->ctl->backing, len);
   memcpy(out + len, dir, sizeof(dir) - 1);
   char *to = out + len + sizeof(dir) - 1;
   for (int i = 15; i >= 0; i--, id >>= 4) to[i] = digits[id & 15];
@@ -149,11 +149,11 @@ fs_err fs_out_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]) 
   return 0;
 }
 
-#define FS_OUT_MOVES 8u /* renames that a call follows */
+#define FS_OUTPUT_MOVES 8u /* renames that a call follows */
 
-fs_err fs_out_ask_id(struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r) {
+fs_err fs_output_ask_id(struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r) {
   fs_err err = -EREMCHG;
-  for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUT_MOVES; tries++) {
+  for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUTPUT_MOVES; tries++) {
     err = fs_names_ask(c, "", "", a, r);
     if (err == -EREMCHG && a->n >= sizeof(uint64_t))
       memcpy(fs_call_at(c, fs_call_op(c)->dir), a->body, sizeof(uint64_t));
@@ -161,39 +161,39 @@ fs_err fs_out_ask_id(struct fs_names_call *c, struct fs_answer *a, const struct 
   return err == -EREMCHG ? -EIO : err;
 }
 
-fs_err fs_out_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r) {
-  struct fs_out_node *n = fs_out_node(entry);
+fs_err fs_output_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r) {
+  struct fs_output_node *n = fs_output_node(entry);
   if (!n) return -EUCLEAN;
   *fs_call_at(c, fs_call_op(c)->dir) = atomic_load_explicit(&n->dir, memory_order_relaxed);
-  fs_err err = fs_out_ask_id(c, a, r);
+  fs_err err = fs_output_ask_id(c, a, r);
   if (err == 0) atomic_store_explicit(&n->dir, fs_call_dir(c), memory_order_relaxed);
   return err;
 }
 
 /* The record of a number, by its id. */
 static fs_err by_number(uint32_t entry, struct fs_answer *a, const struct fs_record **r) {
-  const struct fs_out_node *n = fs_out_node(entry);
+  const struct fs_output_node *n = fs_output_node(entry);
   struct fs_names_call c = {.op = FS_NAMES_LOOKUP};
   if (n) c.lookup.id = atomic_load_explicit(&n->id, memory_order_relaxed);
-  fs_err err = fs_out_ask_number(entry, &c, a, r);
+  fs_err err = fs_output_ask_number(entry, &c, a, r);
   return err == 0 && !*r ? -EIO : err;
 }
 
-void fs_out_permits(uint32_t entry, uint32_t mode, uint64_t tree) {
-  struct fs_out_node *n = fs_out_node(entry);
+void fs_output_permits(uint32_t entry, uint32_t mode, uint64_t tree) {
+  struct fs_output_node *n = fs_output_node(entry);
   if (n) atomic_store_explicit(&n->permits, tree << 16 | (mode & 0xffff), memory_order_relaxed);
 }
 
 /* Whoever takes a directory's permissions away from its owner, or gives them, changes the tree's number. */
-fs_err fs_out_mode(uint32_t entry, uint32_t *mode) {
+fs_err fs_output_mode(uint32_t entry, uint32_t *mode) {
   struct fs_answer a;
   const struct fs_record *r;
   const struct fs_node *node;
-  struct fs_out_node *n = fs_out_node(entry);
+  struct fs_output_node *n = fs_output_node(entry);
   if (!n) return -EUCLEAN;
   *mode = atomic_load_explicit(&n->mode, memory_order_relaxed);
   if (!S_ISDIR(*mode) || fs_caller_is_root() || (node = fs_names_node()) == NULL) return 0;
-  uint64_t tree = fs_out_tree(node), permits = atomic_load_explicit(&n->permits, memory_order_relaxed);
+  uint64_t tree = fs_output_tree(node), permits = atomic_load_explicit(&n->permits, memory_order_relaxed);
   if (permits != 0 && permits >> 16 == tree << 16 >> 16 && !(tree & FS_TREE_UNKNOWN)) {
     *mode = permits & 0xffff;
     return 0;
@@ -201,7 +201,7 @@ fs_err fs_out_mode(uint32_t entry, uint32_t *mode) {
   fs_err err = by_number(entry, &a, &r);
   if (err != 0) return err == -ENOENT ? 0 : err; /* it was removed */
   *mode = r->mode;
-  fs_out_permits(entry, r->mode, tree);
+  fs_output_permits(entry, r->mode, tree);
   return 0;
 }
 
@@ -210,16 +210,16 @@ fs_err fs_out_mode(uint32_t entry, uint32_t *mode) {
  * renamed since, to a directory that no process here has been in, it gets a number now: where that one is, is asked for
  * when somebody climbs further.
  */
-static fs_err parent_number(uint32_t mount, struct fs_out_node *n, uint64_t dir, uint32_t *parent) {
+static fs_err parent_number(uint32_t mount, struct fs_output_node *n, uint64_t dir, uint32_t *parent) {
   fs_err err = 0;
   *parent = atomic_load_explicit(&n->parent, memory_order_relaxed);
-  if (fs_out_dir_id(mount, *parent) == dir) return 0;
-  if (dir & FS_OUT_ID) {
-    int64_t number = fs_out_number_of(dir);
+  if (fs_output_dir_id(mount, *parent) == dir) return 0;
+  if (dir & FS_OUTPUT_ID) {
+    int64_t number = fs_output_number_of(dir);
     if (number < 0) return (fs_err)number;
     *parent = (uint32_t)number;
   } else {
-    if (fs_out_dir_id(mount, (uint32_t)dir) != dir) return err < 0 ? err : -EUCLEAN;
+    if (fs_output_dir_id(mount, (uint32_t)dir) != dir) return err < 0 ? err : -EUCLEAN;
     *parent = (uint32_t)dir;
   }
   atomic_store_explicit(&n->parent, *parent, memory_order_relaxed);
@@ -227,22 +227,22 @@ static fs_err parent_number(uint32_t mount, struct fs_out_node *n, uint64_t dir,
 }
 
 /* Of one that was removed, or when nobody answers: where it was. */
-uint32_t fs_out_up(uint32_t mount, uint32_t entry) {
+uint32_t fs_output_up(uint32_t mount, uint32_t entry) {
   struct fs_answer a;
   const struct fs_record *r;
-  struct fs_out_node *n = fs_out_node(entry);
+  struct fs_output_node *n = fs_output_node(entry);
   uint32_t parent = n ? atomic_load_explicit(&n->parent, memory_order_relaxed) : FS_ROOT;
   if (n && by_number(entry, &a, &r) == 0) (void)parent_number(mount, n, r->dir, &parent);
   return parent;
 }
 
 /* From its end to its beginning, name by name. */
-fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) {
+fs_ssize fs_output_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) {
   struct fs_answer a;
   const struct fs_record *r;
   size_t at = size;
-  for (unsigned depth = 0; fs_is_out(entry); depth++) {
-    struct fs_out_node *n = fs_out_node(entry);
+  for (unsigned depth = 0; fs_is_output(entry); depth++) {
+    struct fs_output_node *n = fs_output_node(entry);
     fs_err err = n ? by_number(entry, &a, &r) : -EIO;
     if (err != 0) return err;
     if (depth > PATH_MAX / 2 || (size_t)r->name_len + 1 >= at) return -ENAMETOOLONG;
@@ -263,16 +263,16 @@ fs_ssize fs_out_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) 
   return len;
 }
 
-#define FS_OUT_GONE_TRIES 100u
-#define FS_OUT_GONE_QUICK 20u /* without a pause: others remove or replace it */
+#define FS_OUTPUT_GONE_TRIES 100u
+#define FS_OUTPUT_GONE_QUICK 20u /* without a pause: others remove or replace it */
 
-bool fs_out_gone(const char *real, unsigned tries) {
+bool fs_output_gone(const char *real, unsigned tries) {
   struct stat st;
   bool missing = real && real[0] != '\0' && fs_sys_fstatat(AT_FDCWD, real, &st, AT_SYMLINK_NOFOLLOW) == -ENOENT;
   errno = ENOENT;
   /* Another name of the call may be what nobody has, or the name be an empty one, which names nothing. */
-  if (!missing || tries < FS_OUT_GONE_QUICK) return tries < FS_OUT_GONE_TRIES;
-  if (tries < FS_OUT_GONE_TRIES) {
+  if (!missing || tries < FS_OUTPUT_GONE_QUICK) return tries < FS_OUTPUT_GONE_TRIES;
+  if (tries < FS_OUTPUT_GONE_TRIES) {
     (void)FS_SYS2(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
     return true;
   }
@@ -282,33 +282,33 @@ bool fs_out_gone(const char *real, unsigned tries) {
   return false;
 }
 
-/* Where the spill is a link to, if it is one: what the kernel is told not to follow, it would not find there. */
+/* Where the backing file is a link to, if it is one: what the kernel is told not to follow, it would not find there. */
 static void staged_path(struct fs_found *f) {
   char target[PATH_MAX];
   long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, f->real, target, sizeof(target) - 1);
   if (n <= 0 || target[0] != '/') {
-    f->out.flags &= ~(uint32_t)FS_RECORD_STAGED; /* it has been copied since */
+    f->out.flags &= ~(uint32_t)FS_RECORD_STAGED_IN; /* it has been copied since */
     return;
   }
   memcpy(f->real, target, (size_t)n);
   f->real[n] = '\0';
 }
 
-int fs_out_found(struct fs_found *f, unsigned flags) {
+int fs_output_found(struct fs_found *f, unsigned flags) {
   const struct fs_node *node = fs_names_node();
   if (node == NULL) return -ENOENT;
-  if (S_ISREG(f->out.mode) && (f->out.flags & FS_RECORD_STAGED) && (flags & FS_CHANGES)) {
+  if (S_ISREG(f->out.mode) && (f->out.flags & FS_RECORD_STAGED_IN) && (flags & FS_CHANGES)) {
     /* Where opening it is refused afterwards, by its mode, the bytes must still be there. */
-    fs_err err = fs_out_own(f->out.id, (flags & FS_EMPTIES) && (f->out.mode & S_IWUSR));
+    fs_err err = fs_output_own(f->out.id, (flags & FS_EMPTIES) && (f->out.mode & S_IWUSR));
     if (err != 0) return err;
-    f->out.flags &= ~(uint32_t)FS_RECORD_STAGED;
+    f->out.flags &= ~(uint32_t)FS_RECORD_STAGED_IN;
   }
   if (S_ISREG(f->out.mode) && f->out.home == fs_names_rank(node) && !(f->out.flags & FS_RECORD_SHARED)) {
-    fs_err err = fs_out_path(node, f->out.id, f->real);
-    if (err == 0 && (f->out.flags & FS_RECORD_STAGED)) staged_path(f);
+    fs_err err = fs_output_path(node, f->out.id, f->real);
+    if (err == 0 && (f->out.flags & FS_RECORD_STAGED_IN)) staged_path(f);
     return err != 0 ? err : FS_REDIRECT;
   }
-  int64_t number = flags & FS_LOOK ? FS_OUT_RECORD : fs_out_number(&f->out, f->entry);
+  int64_t number = flags & FS_LOOK ? FS_OUTPUT_RECORD : fs_output_number(&f->out, f->entry);
   f->entry = (uint32_t)number;
   return number < 0 ? (int)number : FS_IN;
 }
@@ -321,7 +321,7 @@ static nlink_t record_links(const struct fs_record *r) {
   return 2 + (r->flags & FS_RECORD_TIMED ? (nlink_t)r->size : 0);
 }
 
-void fs_out_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st) {
+void fs_output_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st) {
   *st = (struct stat){.st_dev = fs_mount_dev(mount),
                       .st_ino = r->id,
                       .st_mode = r->mode,
@@ -338,29 +338,29 @@ void fs_out_record_stat(uint32_t mount, const struct fs_record *r, struct stat *
 }
 
 /* A directory that was removed while somebody is in it. */
-static void removed_stat(uint32_t mount, const struct fs_out_node *n, struct stat *st) {
+static void removed_stat(uint32_t mount, const struct fs_output_node *n, struct stat *st) {
   struct fs_record r = {.id = atomic_load_explicit(&n->id, memory_order_relaxed),
                         .mode = atomic_load_explicit(&n->mode, memory_order_relaxed)};
-  fs_out_record_stat(mount, &r, st);
+  fs_output_record_stat(mount, &r, st);
   st->st_nlink = 0;
 }
 
-fs_err fs_out_stat(uint32_t mount, uint32_t entry, struct stat *st) {
+fs_err fs_output_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   struct fs_answer a;
   const struct fs_record *r;
-  const struct fs_out_node *n = fs_out_node(entry);
+  const struct fs_output_node *n = fs_output_node(entry);
   if (!n) return -EUCLEAN;
-  if (S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return fs_out_fstat(mount, entry, st);
+  if (S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return fs_output_fstat(mount, entry, st);
   fs_err err = by_number(entry, &a, &r);
   if (err == -ENOENT) removed_stat(mount, n, st);
   if (err != 0) return err == -ENOENT ? 0 : err;
   struct fs_record now = *r;
-  fs_out_record_times(&now);
-  fs_out_record_stat(mount, &now, st);
+  fs_output_record_times(&now);
+  fs_output_record_stat(mount, &now, st);
   return 0;
 }
 
-fs_ssize fs_out_readlink(uint32_t entry, char *buf, size_t n) {
+fs_ssize fs_output_readlink(uint32_t entry, char *buf, size_t n) {
   struct fs_answer a;
   const struct fs_record *r;
   fs_err err = by_number(entry, &a, &r);

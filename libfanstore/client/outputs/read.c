@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reading output files of other nodes (outputs.h): raw blocks through the node's cache, as a dataset's remote blocks. A
- * process asks home for a handle of its own (HOLD), which stands for the contents until the process gives it back; so
- * what it reads by a handle that was its own all the time is of that file. A forked child, and a program that inherits
- * the descriptor, ask anew.
+ * process asks home for a snapshot of its own (OPEN), which stands for the contents until the process gives it back; so
+ * what it reads by a snapshot that was its own all the time is of that file. A forked child, and a program that
+ * inherits the descriptor, ask anew.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,70 +12,71 @@
 #include <sys/stat.h>
 
 #include "client/data_priv.h"
-#include "client/outputs/part.h"
+#include "client/outputs/segment.h"
 #include "util/util.h"
 
-#define FS_OUT_WINDOW 8u /* blocks in flight for one call */
-#define FS_OUT_TRIES 4u  /* handles that a read outlives */
-#define FS_OUT_LISTS 16u /* the same, of lists of parts */
+#define FS_OUTPUT_WINDOW 8u /* blocks in flight for one call */
+#define FS_OUTPUT_TRIES 4u  /* snapshots that a read outlives */
+#define FS_OUTPUT_MAPS 16u  /* the same, of extent maps */
 #define FS_TURN_TRIES 100000u
 #define FS_SNAPSHOTS 1000u
 
 /* ---- what home says ---- */
 
-struct out_held {          /* beside a number; zeros in a forked child */
-  _Atomic uint32_t handle; /* 0: none */
-  _Atomic uint32_t opens;  /* of this process, not closed yet: as far as it knows */
-  _Atomic uint32_t turn;   /* odd: what follows is being written */
-  _Atomic uint64_t own;    /* bytes of home's spill */
-  _Atomic uint64_t size;   /* of the whole */
-  _Atomic uint64_t list;   /* number of home's list of parts then */
-  _Atomic uint64_t asked;  /* when: no older are its parts */
-  _Atomic uint32_t parts;  /* not 0: bytes are elsewhere */
-  _Atomic uint32_t stale;  /* this process has changed the file since */
-  struct fs_out_writing writing;
+struct output_opened {       /* beside a number; zeros in a forked child */
+  _Atomic uint32_t snapshot; /* 0: none */
+  _Atomic uint32_t opens;    /* of this process, not closed yet: as far as it knows */
+  _Atomic uint32_t turn;     /* odd: what follows is being written */
+  _Atomic uint64_t own;      /* bytes of home's backing file */
+  _Atomic uint64_t size;     /* of the whole */
+  _Atomic uint64_t list;     /* number of home's extent map then */
+  _Atomic uint64_t asked;    /* when: no older are its segments */
+  _Atomic uint32_t segments; /* not 0: bytes are elsewhere */
+  _Atomic uint32_t stale;    /* this process has changed the file since */
+  struct fs_output_writing writing;
 };
 
-static struct out_held *held_of(uint32_t entry) {
+static struct output_opened *held_of(uint32_t entry) {
   static void *_Atomic table;
   void *held = atomic_load_explicit(&table, memory_order_acquire);
   if (FS_UNLIKELY(held == NULL)) {
-    void *mine = fs_mem_map_wiped(FS_OUT_NODES * sizeof(struct out_held));
+    void *mine = fs_mem_map_wiped(FS_OUTPUT_NODES * sizeof(struct output_opened));
     if (mine == NULL) return NULL;
-    if (!fs_publish_ptr(&table, mine, &held)) fs_mem_unmap(mine, FS_OUT_NODES * sizeof(struct out_held));
+    if (!fs_publish_ptr(&table, mine, &held)) fs_mem_unmap(mine, FS_OUTPUT_NODES * sizeof(struct output_opened));
   }
-  return fs_out_node(entry) == NULL ? NULL : (struct out_held *)held + (entry - FS_OUT_FIRST);
+  return fs_output_node(entry) == NULL ? NULL : (struct output_opened *)held + (entry - FS_OUTPUT_FIRST);
 }
 
-uint64_t fs_out_id(uint32_t entry) {
-  return atomic_load_explicit(&fs_out_node(entry)->id, memory_order_relaxed);
+uint64_t fs_output_id(uint32_t entry) {
+  return atomic_load_explicit(&fs_output_node(entry)->id, memory_order_relaxed);
 }
 
-struct fs_out_writing *fs_out_writing(uint32_t entry) {
-  struct out_held *held = held_of(entry);
+struct fs_output_writing *fs_output_writing(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
   return held == NULL ? NULL : &held->writing;
 }
 
-static fs_err hold(uint32_t entry, struct fs_held *h) {
+static fs_err hold(uint32_t entry, struct fs_opened *h) {
   size_t got;
-  struct fs_names_call c = {.op = FS_NAMES_HOLD, .hold.id = fs_out_id(entry)};
+  struct fs_names_call c = {.op = FS_NAMES_OPEN, .hold.id = fs_output_id(entry)};
   fs_err err = fs_names_call(&c, "", "", h, sizeof(*h), &got);
   if (err != 0) return err;
-  return got != sizeof(*h) || h->size > INT64_MAX || h->own > h->size || h->handle == 0 || h->handle >= FS_OUT_HANDLES
+  return got != sizeof(*h) || h->size > INT64_MAX || h->own > h->size || h->snapshot == 0 ||
+                 h->snapshot >= FS_OUTPUT_SNAPSHOTS
              ? -EIO
              : 0;
 }
 
-/* One HOLD that gave this handle is over. */
-static void give_back(uint32_t entry, uint32_t handle) {
+/* One OPEN that gave this snapshot is over. */
+static void give_back(uint32_t entry, uint32_t snapshot) {
   char body[8];
   size_t got;
-  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .release = {.id = fs_out_id(entry), .handle = handle}};
-  if (handle != 0) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
+  struct fs_names_call c = {.op = FS_NAMES_CLOSE, .release = {.id = fs_output_id(entry), .snapshot = snapshot}};
+  if (snapshot != 0) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
 }
 
 /* False: a signal handler of the thread whose turn it is, which does without. */
-static bool turn_begin(struct out_held *held) {
+static bool turn_begin(struct output_opened *held) {
   for (unsigned i = 0; i < FS_TURN_TRIES; i++) {
     uint32_t turn = atomic_load(&held->turn) & ~1u;
     if (atomic_compare_exchange_strong(&held->turn, &turn, turn + 1)) return true;
@@ -84,12 +85,12 @@ static bool turn_begin(struct out_held *held) {
   return false;
 }
 
-static void turn_end(struct out_held *held, bool begun) {
+static void turn_end(struct output_opened *held, bool begun) {
   if (begun) atomic_fetch_add(&held->turn, 1);
 }
 
 /* Has nothing changed since? */
-static bool turn_is(const struct out_held *held, uint32_t turn) {
+static bool turn_is(const struct output_opened *held, uint32_t turn) {
   if (turn % 2 == 0 && atomic_load(&held->turn) == turn) return true;
   if (turn % 2 != 0) FS_SYS0(SYS_sched_yield);
   return false;
@@ -101,30 +102,30 @@ static uint64_t asked_now(void) {
   return atomic_fetch_add(&asked_last, 1) + 1;
 }
 
-/* The handle that is to be given back in *old, or 0. */
-static fs_err refresh_once(uint32_t entry, struct out_held *held, struct fs_held *h, uint32_t *old) {
+/* The snapshot that is to be given back in *old, or 0. */
+static fs_err refresh_once(uint32_t entry, struct output_opened *held, struct fs_opened *h, uint32_t *old) {
   uint64_t now = asked_now();
   fs_err err = hold(entry, h);
-  *old = err == 0 ? h->handle : 0;
+  *old = err == 0 ? h->snapshot : 0;
   if (err != 0) return err;
   bool begun = turn_begin(held);
-  if (atomic_load(&held->handle) == 0 || atomic_load(&held->asked) < now) {
+  if (atomic_load(&held->snapshot) == 0 || atomic_load(&held->asked) < now) {
     atomic_store(&held->asked, now);
     atomic_store(&held->size, h->size);
-    atomic_store(&held->parts, h->parts);
+    atomic_store(&held->segments, h->segments);
     atomic_store(&held->own, h->own);
     atomic_store(&held->list, h->list);
-    *old = atomic_exchange(&held->handle, h->handle);
+    *old = atomic_exchange(&held->snapshot, h->snapshot);
   }
   turn_end(held, begun);
   return 0;
 }
 
-/* Asks for what the file is now: this process's handle from here on, unless another thread has asked later. A child
-   that a signal handler forked in the middle of it asks for itself: the handle is its parent's, to give back at any
+/* Asks for what the file is now: this process's snapshot from here on, unless another thread has asked later. A child
+   that a signal handler forked in the middle of it asks for itself: the snapshot is its parent's, to give back at any
    time. */
-static fs_err refresh(uint32_t entry, struct fs_held *h) {
-  struct out_held *held = held_of(entry);
+static fs_err refresh(uint32_t entry, struct fs_opened *h) {
+  struct output_opened *held = held_of(entry);
   if (held == NULL) return -EUCLEAN;
   for (;;) {
     uint32_t old;
@@ -137,107 +138,108 @@ static fs_err refresh(uint32_t entry, struct fs_held *h) {
 }
 
 /* How many there were. */
-static uint32_t not_open(struct out_held *held) {
+static uint32_t not_open(struct output_opened *held) {
   uint32_t opens = atomic_load(&held->opens);
   while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens - 1)) {
   }
   return opens;
 }
 
-fs_err fs_out_hold(uint32_t entry) {
-  struct out_held *held = held_of(entry);
-  struct fs_held h;
+fs_err fs_output_open(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
+  struct fs_opened h;
   if (held == NULL) return -EUCLEAN;
-  atomic_fetch_add(&held->opens, 1); /* first, for fs_out_unhold */
+  atomic_fetch_add(&held->opens, 1); /* first, for fs_output_close */
   fs_err err = refresh(entry, &h);
-  if (err != 0) fs_out_unpin(entry, true); /* another thread's close may have left the end to this one */
+  if (err != 0) fs_output_unpin(entry, true); /* another thread's close may have left the end to this one */
   return err;
 }
 
-void fs_out_closed(const struct fs_slot *s) {
+void fs_output_closed(const struct fs_slot *s) {
   uint32_t entry = s->entry;
-  struct out_held *held = held_of(entry);
+  struct output_opened *held = held_of(entry);
   if (held == NULL) return;
-  if ((atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE) != O_RDONLY) (void)fs_out_flush(entry, false);
+  if ((atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE) != O_RDONLY)
+    (void)fs_output_flush(entry, false);
   if (not_open(held) != 1) return; /* 0: of a file that was inherited, nobody knows the last one */
   if (atomic_load(&s->shared))
-    fs_out_keep(s);
+    fs_output_keep(s);
   else
-    fs_out_forget(entry);
-  fs_out_forget_parts(entry);
-  fs_out_writer_end(entry);
+    fs_output_forget(entry);
+  fs_output_forget_segments(entry);
+  fs_output_writer_end(entry);
 }
 
-bool fs_out_pin(uint32_t entry) {
-  struct out_held *held = held_of(entry);
+bool fs_output_pin(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
   uint32_t opens = held == NULL ? 0 : atomic_load(&held->opens);
   while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens + 1)) {
   }
   return opens > 0;
 }
 
-void fs_out_unpin(uint32_t entry, bool pinned) {
+void fs_output_unpin(uint32_t entry, bool pinned) {
   if (!pinned || not_open(held_of(entry)) != 1 || fs_vfork_depth > 0) return;
-  fs_out_forget(entry);
-  fs_out_forget_parts(entry);
-  fs_out_writer_end(entry);
+  fs_output_forget(entry);
+  fs_output_forget_segments(entry);
+  fs_output_writer_end(entry);
 }
 
-uint32_t fs_out_opens(uint32_t entry) {
-  struct out_held *held = held_of(entry);
+uint32_t fs_output_opens(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
   return held == NULL ? 0 : atomic_load(&held->opens);
 }
 
-void fs_out_forget(uint32_t entry) {
-  struct out_held *held = held_of(entry);
-  if (held != NULL) give_back(entry, atomic_exchange(&held->handle, 0));
+void fs_output_forget(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
+  if (held != NULL) give_back(entry, atomic_exchange(&held->snapshot, 0));
 }
 
-bool fs_out_is_held(uint32_t entry) {
-  const struct out_held *held = held_of(entry);
-  return held != NULL && atomic_load(&held->handle) != 0;
+bool fs_output_is_open(uint32_t entry) {
+  const struct output_opened *held = held_of(entry);
+  return held != NULL && atomic_load(&held->snapshot) != 0;
 }
 
-void fs_out_unhold(uint32_t entry) {
-  struct out_held *held = held_of(entry);
+void fs_output_close(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
   if (held == NULL) return;
   bool begun = turn_begin(held);
-  uint32_t old = atomic_load(&held->opens) == 0 ? atomic_exchange(&held->handle, 0) : 0;
+  uint32_t old = atomic_load(&held->opens) == 0 ? atomic_exchange(&held->snapshot, 0) : 0;
   turn_end(held, begun);
   give_back(entry, old);
 }
 
-void fs_out_changed(uint32_t entry) {
-  struct out_held *held = held_of(entry);
+void fs_output_changed(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
   if (held != NULL) atomic_store(&held->stale, 1);
 }
 
-void fs_out_copied_slot(const struct fs_slot *s) {
-  struct out_held *held = held_of(s->entry);
+void fs_output_copied_slot(const struct fs_slot *s) {
+  struct output_opened *held = held_of(s->entry);
   if (held != NULL && atomic_load(&held->opens) > 0) atomic_fetch_add(&held->opens, 1);
 }
 
-static fs_err known_whole(uint32_t entry, struct fs_out_whole *w) {
-  struct out_held *held = held_of(entry);
-  struct fs_held h;
+static fs_err known_whole(uint32_t entry, struct fs_output_whole *w) {
+  struct output_opened *held = held_of(entry);
+  struct fs_opened h;
   int32_t process = fs_self_process();
   if (held == NULL) return -EUCLEAN;
   bool stale = atomic_load_explicit(&held->stale, memory_order_relaxed) && atomic_exchange(&held->stale, 0);
-  bool known = atomic_load_explicit(&held->handle, memory_order_acquire) != 0;
+  bool known = atomic_load_explicit(&held->snapshot, memory_order_acquire) != 0;
   fs_err err = stale || !known ? refresh(entry, &h) : 0;
   for (unsigned tries = 0; tries < FS_TURN_TRIES; tries++) {
     uint32_t turn = atomic_load(&held->turn);
     w->size = atomic_load(&held->size);
     w->own = atomic_load(&held->own);
     w->list = atomic_load(&held->list);
-    w->parts = atomic_load(&held->parts) != 0;
+    w->segments = atomic_load(&held->segments) != 0;
     if (turn_is(held, turn)) break;
   }
   return err == 0 && FS_UNLIKELY(fs_self_process() != process) ? known_whole(entry, w) : err; /* wiped by a fork */
 }
 
-bool fs_out_list_is(uint32_t entry, struct fs_out_whole *w, uint64_t list) {
-  struct out_held *held = held_of(entry);
+bool fs_output_list_is(uint32_t entry, struct fs_output_whole *w, uint64_t list) {
+  struct output_opened *held = held_of(entry);
   if (w->list == list) return true;
   if (held == NULL || !w->any) return false;
   atomic_store(&held->asked, asked_now());
@@ -246,41 +248,41 @@ bool fs_out_list_is(uint32_t entry, struct fs_out_whole *w, uint64_t list) {
 }
 
 /* The same, asked again where less than `need` is known; with what this process has not published yet. */
-static fs_err whole_for(uint32_t entry, uint64_t need, struct fs_out_whole *w) {
-  struct fs_held h;
+static fs_err whole_for(uint32_t entry, uint64_t need, struct fs_output_whole *w) {
+  struct fs_opened h;
   fs_err err = known_whole(entry, w);
   if (err == 0 && need > w->size) {
     err = refresh(entry, &h);
     if (err == 0) err = known_whole(entry, w);
   }
-  uint64_t end = err == 0 ? fs_out_written_end(entry) : 0;
-  w->parts = w->parts || end > 0;
+  uint64_t end = err == 0 ? fs_output_written_end(entry) : 0;
+  w->segments = w->segments || end > 0;
   w->size = FS_MAX(w->size, end);
   return err;
 }
 
-fs_err fs_out_size(uint32_t entry, uint64_t need, uint64_t *size) {
-  struct fs_out_whole w = {0};
+fs_err fs_output_size(uint32_t entry, uint64_t need, uint64_t *size) {
+  struct fs_output_whole w = {0};
   fs_err err = whole_for(entry, need, &w);
   if (err == 0) *size = w.size;
   return err;
 }
 
-fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
-  struct fs_held h;
+fs_err fs_output_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
+  struct fs_opened h;
   fs_err err = refresh(entry, &h);
   if (err != 0) return err;
-  bool pinned = fs_out_pin(entry);
-  uint64_t end = fs_out_written_end(entry);
-  fs_out_unpin(entry, pinned);
-  struct fs_record r = {.id = fs_out_id(entry),
+  bool pinned = fs_output_pin(entry);
+  uint64_t end = fs_output_written_end(entry);
+  fs_output_unpin(entry, pinned);
+  struct fs_record r = {.id = fs_output_id(entry),
                         .mode = S_IFREG | (h.mode & 07777),
                         .size = FS_MAX(h.size, end),
                         .mtime = h.mtime,
                         .mtime_ns = h.mtime_ns,
                         .ctime = h.ctime,
                         .ctime_ns = h.ctime_ns};
-  fs_out_record_stat(mount, &r, st);
+  fs_output_record_stat(mount, &r, st);
   if (h.nameless != 0) st->st_nlink = 0;
   return 0;
 }
@@ -290,29 +292,29 @@ fs_err fs_out_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
 struct out_reading {
   struct fs_dataset ds; /* what remote.c wants to know of one */
   struct fs_link *link;
-  uint32_t handle;
+  uint32_t snapshot;
   uint32_t block;
   uint64_t size, list, end;
 };
 
 /* What was read by it is of the file only if so: another thread may have given it back. */
-static bool still_held(uint32_t entry, uint32_t handle) {
-  const struct out_held *held = held_of(entry);
-  return held != NULL && atomic_load_explicit(&held->handle, memory_order_seq_cst) == handle;
+static bool still_held(uint32_t entry, uint32_t snapshot) {
+  const struct output_opened *held = held_of(entry);
+  return held != NULL && atomic_load_explicit(&held->snapshot, memory_order_seq_cst) == snapshot;
 }
 
-/* A handle and the size that belongs to it. */
+/* A snapshot and the size that belongs to it. */
 static fs_err snapshot(uint32_t entry, struct out_reading *r) {
-  const struct out_held *held = held_of(entry);
+  const struct output_opened *held = held_of(entry);
   if (held == NULL) return -EUCLEAN;
   for (unsigned tries = 0; tries < FS_SNAPSHOTS; tries++) {
-    struct fs_held h;
+    struct fs_opened h;
     uint32_t turn = atomic_load(&held->turn);
-    r->handle = atomic_load(&held->handle);
+    r->snapshot = atomic_load(&held->snapshot);
     r->size = atomic_load(&held->own);
     r->list = atomic_load(&held->list);
-    if (r->handle != 0 && (turn_is(held, turn) || tries == FS_SNAPSHOTS - 1)) return 0;
-    fs_err err = r->handle == 0 ? refresh(entry, &h) : 0;
+    if (r->snapshot != 0 && (turn_is(held, turn) || tries == FS_SNAPSHOTS - 1)) return 0;
+    fs_err err = r->snapshot == 0 ? refresh(entry, &h) : 0;
     if (err != 0) return err;
   }
   return -EIO;
@@ -325,7 +327,7 @@ static void piece_set(const struct out_reading *r, struct fs_piece *p, uint8_t *
                          .dst = dst,
                          .off = (uint32_t)(off - begin),
                          .slot = -1};
-  p->b.key = FS_CACHE_KEY_BLOCK(FS_OUT_KEY(r->handle, block));
+  p->b.key = FS_CACHE_KEY_BLOCK(FS_OUTPUT_KEY(r->snapshot, block));
   p->n = (uint32_t)FS_MIN(n, (size_t)(len - p->off));
 }
 
@@ -338,13 +340,13 @@ static fs_err submit(struct out_reading *r, struct fs_piece *p, bool wait) {
   return err;
 }
 
-/* Up to FS_OUT_WINDOW blocks at once. Bytes of those that came before the first that did not; *err is its. */
+/* Up to FS_OUTPUT_WINDOW blocks at once. Bytes of those that came before the first that did not; *err is its. */
 static size_t read_window(struct out_reading *r, uint8_t *dst, size_t n, uint64_t off, fs_err *err) {
-  struct fs_piece p[FS_OUT_WINDOW];
-  fs_err started[FS_OUT_WINDOW];
+  struct fs_piece p[FS_OUTPUT_WINDOW];
+  fs_err started[FS_OUTPUT_WINDOW];
   unsigned count = 0, posted = 0;
   size_t done = 0;
-  for (; count < FS_OUT_WINDOW && n > 0; count++) {
+  for (; count < FS_OUTPUT_WINDOW && n > 0; count++) {
     piece_set(r, &p[count], dst, n, off);
     started[count] = submit(r, &p[count], posted == 0);
     if (started[count] == -EAGAIN) break;
@@ -375,16 +377,16 @@ static fs_err read_all(uint32_t entry, struct out_reading *r, uint8_t *dst, size
   for (uint64_t block = off / r->block; err == 0 && *done < n;) {
     *done += read_window(r, dst + *done, n - *done, off + *done, &err);
     for (; err == 0 && *done > 0 && block * r->block < off + *done; block++)
-      fs_remote_ahead_out(&r->ds, r->link, entry, r->handle, block, blocks);
+      fs_remote_ahead_out(&r->ds, r->link, entry, r->snapshot, block, blocks);
   }
   return err;
 }
 
 static void told(uint32_t entry, fs_err err) {
   char id[FS_U64_TEXT], home[FS_U64_TEXT];
-  uint64_t number = fs_out_id(entry);
+  uint64_t number = fs_output_id(entry);
   FS_NOTE("output file ", fs_u64_text(number, id), " cannot be read from node ",
-          fs_u64_text(FS_OUT_ID_RANK(number), home), ", which has it (", fs_err_text(err), ")");
+          fs_u64_text(FS_OUTPUT_ID_RANK(number), home), ", which has it (", fs_err_text(err), ")");
 }
 
 /* A child that a signal handler forked in the middle of it begins again: the pins were its parent's. */
@@ -403,36 +405,36 @@ static fs_err read_once(uint32_t entry, struct out_reading *r, uint64_t list, vo
     err = r->link ? read_all(entry, r, buf, n, off, done) : -EHOSTDOWN;
     if (r->link == &borrowed) fs_link_return(&borrowed);
   } while (FS_UNLIKELY(fs_self_process() != process));
-  return still_held(entry, r->handle) ? err : -ESTALE;
+  return still_held(entry, r->snapshot) ? err : -ESTALE;
 }
 
-/* The file has become another meanwhile, or the handle is not known any more. */
+/* The file has become another meanwhile, or the snapshot is not known any more. */
 static bool worth_asking(fs_err err) {
   return err == -EREMOTEIO || err == -EBADMSG || err == -EINVAL || err == -ESTALE || err == -ENOENT;
 }
 
-static struct out_reading reading(const struct fs_out_how *how) {
-  return (struct out_reading){.ds.number = how->block == FS_OUT_GRAIN ? FS_MAX_DATASETS + 1 : FS_MAX_DATASETS,
+static struct out_reading reading(const struct fs_output_how *how) {
+  return (struct out_reading){.ds.number = how->block == FS_OUTPUT_GRAIN ? FS_MAX_DATASETS + 1 : FS_MAX_DATASETS,
                               .ds.node = fs_names_node(),
                               .block = how->block,
                               .end = how->end};
 }
-static const struct fs_out_how in_order = {.block = FS_OUT_BLOCK, .end = UINT64_MAX};
+static const struct fs_output_how in_order = {.block = FS_OUTPUT_BLOCK, .end = UINT64_MAX};
 
-fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, const struct fs_out_how *how) {
+fs_ssize fs_output_read_backing(uint32_t entry, void *buf, size_t n, uint64_t off, const struct fs_output_how *how) {
   struct out_reading r = reading(how);
   size_t done = 0;
   fs_err err = r.ds.node == NULL ? -EIO : 0;
   uint64_t end = err == 0 ? fs_now_ns() + r.ds.node->deadline_ns : 0;
   for (unsigned tries = 0; err == 0;) {
-    struct fs_held h;
+    struct fs_opened h;
     done = 0;
     err = read_once(entry, &r, how->list, buf, n, off, &done);
     if (err == 0 && done == 0 && tries == 0) err = -ESTALE; /* it may have grown */
     if (err == 0 || !worth_asking(err) || fs_now_ns() > end) break;
     /* Another thread may have asked meanwhile: then it is read by that answer. */
-    bool ask = still_held(entry, r.handle);
-    if (ask && ++tries == FS_OUT_TRIES) break;
+    bool ask = still_held(entry, r.snapshot);
+    if (ask && ++tries == FS_OUTPUT_TRIES) break;
     err = ask ? refresh(entry, &h) : 0;
   }
   if (err == -EREMCHG) return -ESTALE;
@@ -444,35 +446,36 @@ fs_ssize fs_out_read_spill(uint32_t entry, void *buf, size_t n, uint64_t off, co
   return -EIO;
 }
 
-fs_err fs_out_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end) {
+fs_err fs_output_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end) {
   struct out_reading r = reading(&in_order);
-  if (r.ds.node && fs_out_home_here(r.ds.node, fs_out_id(entry))) return 0;
+  if (r.ds.node && fs_output_home_here(r.ds.node, fs_output_id(entry))) return 0;
   r.link = r.ds.node ? fs_link_get() : NULL;
   fs_err err = r.link ? snapshot(entry, &r) : -EHOSTDOWN;
   if (err != 0) return err;
   for (end = FS_MIN(end, r.size); err == 0 && *off < end;) {
-    uint64_t block = *off / FS_OUT_BLOCK;
-    err = fs_remote_want(&r.ds, r.link, &(struct fs_block){.key = FS_CACHE_KEY_BLOCK(FS_OUT_KEY(r.handle, block))});
-    if (err == 0) *off = (block + 1) * FS_OUT_BLOCK;
+    uint64_t block = *off / FS_OUTPUT_BLOCK;
+    err =
+        fs_remote_want(&r.ds, r.link, &(struct fs_block){.key = FS_CACHE_KEY_BLOCK(FS_OUTPUT_KEY(r.snapshot, block))});
+    if (err == 0) *off = (block + 1) * FS_OUTPUT_BLOCK;
   }
   fs_remote_ring(&r.ds, r.link);
   return err;
 }
 
-fs_ssize fs_out_read_part(uint32_t entry, uint32_t part, void *buf, size_t n, uint64_t off,
-                          const struct fs_out_how *how) {
-  const struct out_held *whole = held_of(entry), *held = held_of(part);
-  struct fs_held h;
+fs_ssize fs_output_read_segment(uint32_t entry, uint32_t segment, void *buf, size_t n, uint64_t off,
+                                const struct fs_output_how *how) {
+  const struct output_opened *whole = held_of(entry), *held = held_of(segment);
+  struct fs_opened h;
   bool old = whole && held && atomic_load(&held->asked) < atomic_load(&whole->asked);
-  fs_err err = old ? refresh(part, &h) : 0;
-  if (err == 0) return fs_out_read_spill(part, buf, n, off, how);
+  fs_err err = old ? refresh(segment, &h) : 0;
+  if (err == 0) return fs_output_read_backing(segment, buf, n, off, how);
   fs_count(FS_C_ERRORS, 1);
-  told(part, err);
+  told(segment, err);
   return -EIO;
 }
 
-fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
-  struct fs_out_whole w = {0};
+fs_ssize fs_output_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
+  struct fs_output_whole w = {0};
   fs_ssize got = -ESTALE;
   if (FS_UNLIKELY(fs_bad_memory(buf, n))) return -EFAULT;
   for (unsigned tries = 0; got == -ESTALE; tries++) {
@@ -480,14 +483,14 @@ fs_ssize fs_out_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
     if (err != 0) return err == -ENOENT || err == -EHOSTDOWN || err == -EIO ? (told(entry, err), -EIO) : err;
     if (off >= w.size || n == 0) return 0;
     size_t len = FS_MIN(n, (size_t)(w.size - off));
-    w.any = tries >= FS_OUT_LISTS; /* it changes all the time */
-    if (w.parts || w.size > w.own)
-      got = fs_out_read_parts(entry, &w, buf, len, off);
+    w.any = tries >= FS_OUTPUT_MAPS; /* it changes all the time */
+    if (w.segments || w.size > w.own)
+      got = fs_output_read_segments(entry, &w, buf, len, off);
     else
-      got =
-          fs_out_read_spill(entry, buf, len, off,
-                            &(struct fs_out_how){.block = FS_OUT_BLOCK, .end = UINT64_MAX, .list = w.any ? 0 : w.list});
-    if (got == -ESTALE) fs_out_changed(entry);
+      got = fs_output_read_backing(
+          entry, buf, len, off,
+          &(struct fs_output_how){.block = FS_OUTPUT_BLOCK, .end = UINT64_MAX, .list = w.any ? 0 : w.list});
+    if (got == -ESTALE) fs_output_changed(entry);
   }
   return got;
 }

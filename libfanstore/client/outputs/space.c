@@ -11,11 +11,11 @@
 #include "client/outputs/outputs.h"
 
 static const _Atomic uint32_t never_full;
-const _Atomic uint32_t *_Atomic fs_out_full_word = &never_full;
+const _Atomic uint32_t *_Atomic fs_output_full_word = &never_full;
 
-fs_err fs_out_room(int fd, uint64_t size) {
+fs_err fs_output_room(int fd, uint64_t size) {
   struct stat st;
-  if (!fs_out_noted(fs_fd_entry(fd)) || !fs_out_full()) return 0;
+  if (!fs_output_tracked(fs_fd_entry(fd)) || !fs_output_full()) return 0;
   return size == UINT64_MAX || (fs_sys_fstat(fd, &st) == 0 && size > (uint64_t)st.st_size) ? -EDQUOT : 0;
 }
 
@@ -25,22 +25,22 @@ static uint64_t left_of(const struct fs_node *node) {
   return limit == 0 ? UINT64_MAX : limit - FS_MIN(used, limit);
 }
 
-uint64_t fs_out_left(void) {
+uint64_t fs_output_left(void) {
   const struct fs_node *node = fs_names_node();
   return node == NULL ? UINT64_MAX : left_of(node);
 }
 
-/* All in the dataset's blocks: what is taken is then the dataset, and what the spill's file system has lost. */
-void fs_out_add_room(const struct fs_node *node, struct statfs *st) {
-  struct statfs spill;
-  if (FS_SYS2(SYS_statfs, node->ctl->spill, &spill) != 0) return;
-  uint64_t unit = (uint64_t)(spill.f_frsize > 0 ? spill.f_frsize : spill.f_bsize), block = (uint64_t)st->f_frsize;
+/* All in the dataset's blocks: what is taken is then the dataset, and what the backing file's file system has lost. */
+void fs_output_add_room(const struct fs_node *node, struct statfs *st) {
+  struct statfs backing;
+  if (FS_SYS2(SYS_statfs, node->ctl->backing, &backing) != 0) return;
+  uint64_t unit = (uint64_t)(backing.f_frsize > 0 ? backing.f_frsize : backing.f_bsize), block = (uint64_t)st->f_frsize;
   uint64_t left = left_of(node), limit = node->ctl->output_limit > 0 ? node->ctl->output_limit : UINT64_MAX;
   if (unit == 0 || block == 0) return;
-  st->f_blocks += FS_MIN(spill.f_blocks * unit, limit) / block;
-  st->f_bfree = FS_MIN(spill.f_bfree * unit, left) / block;
-  st->f_bavail = FS_MIN(spill.f_bavail * unit, left) / block;
-  st->f_files += spill.f_files;
-  st->f_ffree = spill.f_ffree;
+  st->f_blocks += FS_MIN(backing.f_blocks * unit, limit) / block;
+  st->f_bfree = FS_MIN(backing.f_bfree * unit, left) / block;
+  st->f_bavail = FS_MIN(backing.f_bavail * unit, left) / block;
+  st->f_files += backing.f_files;
+  st->f_ffree = backing.f_ffree;
   st->f_flags &= ~ST_RDONLY;
 }

@@ -16,14 +16,14 @@ static fs_err ask(uint64_t dir, struct fs_dir_times *t) {
   return err == 0 && n != sizeof(*t) ? -EIO : err;
 }
 
-fs_err fs_out_changed_at(uint64_t dir, uint64_t *changed) {
+fs_err fs_output_changed_at(uint64_t dir, uint64_t *changed) {
   struct fs_dir_times t = {0};
   fs_err err = ask(dir, &t);
   *changed = err == 0 ? t.changed : 0;
   return err;
 }
 
-void fs_out_record_times(struct fs_record *r) {
+void fs_output_record_times(struct fs_record *r) {
   struct fs_dir_times t;
   if (!S_ISDIR(r->mode) || (r->flags & FS_RECORD_TIMED) || ask(r->id, &t) != 0) return;
   fs_record_changed(r, t.changed);
@@ -35,11 +35,11 @@ static bool earlier(struct timespec a, struct timespec b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
-void fs_out_dataset_times(uint32_t mount, uint32_t entry, struct stat *st) {
+void fs_output_dataset_times(uint32_t mount, uint32_t entry, struct stat *st) {
   const struct fs_node *node = fs_names_node();
-  uint64_t dir = node == NULL ? 0 : fs_out_dir_id(mount, entry);
+  uint64_t dir = node == NULL ? 0 : fs_output_dir_id(mount, entry);
   struct fs_dir_times told;
-  if (dir == 0 || node->offline || !fs_out_maybe(node, dir) || ask(dir, &told) != 0) return;
+  if (dir == 0 || node->offline || !fs_output_maybe(node, dir) || ask(dir, &told) != 0) return;
   struct timespec t = {.tv_sec = (time_t)(told.changed / 1000000000u), .tv_nsec = (long)(told.changed % 1000000000u)};
   if (earlier(st->st_mtim, t)) st->st_mtim = t;
   if (earlier(st->st_ctim, t)) st->st_ctim = t;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Writing files that have another node for a home, or that several processes write (outputs.h;
- * docs/internals/several-writers.md): the bytes go to a part, a spill without a name on this node, at the offset that
- * they have in the file; which ones is kept here until fsync or close tells home. Reading back comes in parts.c.
+ * docs/internals/several-writers.md): the bytes go to a segment, a backing file without a name on this node, at the
+ * offset that they have in the file; which ones is kept here until fsync or close tells home. Reading back comes in
+ * segments.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,16 +12,16 @@
 
 #include "client/data_priv.h"
 #include "client/outputs/outputs.h"
-#include "client/outputs/part.h"
+#include "client/outputs/segment.h"
 #include "util/util.h"
 
 #define FS_LOCK_TRIES 100000u
 #define FS_SEALED_TRIES 20000u
 #define FS_LATE_TRIES 4u
 
-/* ---- the part ---- */
+/* ---- the segment ---- */
 
-static bool lock(struct fs_out_writer *w) {
+static bool lock(struct fs_output_writer *w) {
   for (unsigned i = 0; i < FS_LOCK_TRIES; i++) {
     if (atomic_exchange_explicit(&w->lock, 1, memory_order_acquire) == 0) return true;
     FS_SYS0(SYS_sched_yield);
@@ -28,67 +29,68 @@ static bool lock(struct fs_out_writer *w) {
   return false; /* a signal handler of the thread that has it */
 }
 
-static void unlock(struct fs_out_writer *w) {
+static void unlock(struct fs_output_writer *w) {
   atomic_store_explicit(&w->lock, 0, memory_order_release);
 }
 
-static fs_fd open_part(const struct fs_node *node, uint64_t part, uint32_t flags) {
+static fs_fd open_segment(const struct fs_node *node, uint64_t segment, uint32_t flags) {
   char path[PATH_MAX];
-  fs_err err = fs_out_path(node, part, path);
+  fs_err err = fs_output_path(node, segment, path);
   return err != 0 ? err : fs_sys_openat(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
 }
 
 /* One that there may be: of this node, and not dropped meanwhile. */
-static fs_fd open_old(const struct fs_node *node, uint64_t part) {
-  bool here = (part & FS_OUT_ID) && part >> 63 == 0 && FS_OUT_ID_RANK(part) == fs_names_rank(node);
-  return here ? open_part(node, part, 0) : -ENOENT;
+static fs_fd open_old(const struct fs_node *node, uint64_t segment) {
+  bool here = (segment & FS_OUTPUT_ID) && segment >> 63 == 0 && FS_OUTPUT_ID_RANK(segment) == fs_names_rank(node);
+  return here ? open_segment(node, segment, 0) : -ENOENT;
 }
 
-/* The part that this node has of the file, by its daemon's word; 0: none. Where it has none, `offered` becomes it. */
-static fs_err ask_part(uint32_t entry, uint64_t offered, uint64_t *part) {
-  const struct fs_names_call c = {.op = FS_NAMES_OFFER, .offer = {.file = fs_out_id(entry), .part = offered}};
+/* The segment that this node has of the file, by its daemon's word; 0: none. Where it has none, `offered` becomes it.
+ */
+static fs_err ask_segment(uint32_t entry, uint64_t offered, uint64_t *segment) {
+  const struct fs_names_call c = {.op = FS_NAMES_OFFER, .offer = {.file = fs_output_id(entry), .segment = offered}};
   size_t got;
-  fs_err err = fs_names_call(&c, "", "", part, sizeof(*part), &got);
-  return err == 0 && got != sizeof(*part) ? -EIO : err;
+  fs_err err = fs_names_call(&c, "", "", segment, sizeof(*segment), &got);
+  return err == 0 && got != sizeof(*segment) ? -EIO : err;
 }
 
 /* A new one. Another program may offer one first: then that is the node's, and this one goes. */
-static fs_fd new_part(const struct fs_node *node, uint32_t entry, bool offer, uint64_t *part) {
+static fs_fd new_segment(const struct fs_node *node, uint32_t entry, bool offer, uint64_t *segment) {
   char path[PATH_MAX];
   uint64_t taken;
   fs_fd fd;
   do { /* EEXIST: the number was shared by a fork in a signal handler */
-    *part = fs_names_id();
-    fd = *part == 0 ? -EIO : open_part(node, *part, O_CREAT | O_EXCL);
+    *segment = fs_names_id();
+    fd = *segment == 0 ? -EIO : open_segment(node, *segment, O_CREAT | O_EXCL);
   } while (fd == -EEXIST);
-  if (fd < 0 || !offer || ask_part(entry, *part, &taken) != 0 || taken == *part) return fd;
+  if (fd < 0 || !offer || ask_segment(entry, *segment, &taken) != 0 || taken == *segment) return fd;
   fs_fd other = open_old(node, taken);
   if (other < 0) return fd;
   fs_sys_close(fd);
-  if (fs_out_path(node, *part, path) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
-  *part = taken;
+  if (fs_output_path(node, *segment, path) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
+  *segment = taken;
   return other;
 }
 
 /* One for all writers of the file on this node: who writes it anew each epoch takes no more room with each. The family
    remembers it; without a daemon's answer the writer has one of its own. */
-static fs_fd find_part(const struct fs_node *node, uint32_t entry, uint64_t *part) {
-  struct fs_out_node *n = fs_out_node(entry);
-  *part = n == NULL ? 0 : atomic_load_explicit(&n->part, memory_order_relaxed);
-  fs_fd fd = open_old(node, *part);
+static fs_fd find_segment(const struct fs_node *node, uint32_t entry, uint64_t *segment) {
+  struct fs_output_node *n = fs_output_node(entry);
+  *segment = n == NULL ? 0 : atomic_load_explicit(&n->segment, memory_order_relaxed);
+  fs_fd fd = open_old(node, *segment);
   if (fd >= 0) return fd;
-  fs_err err = ask_part(entry, 0, part);
-  if (err == 0) fd = open_old(node, *part);
-  if (fd < 0) fd = new_part(node, entry, err == 0, part);
-  if (fd >= 0 && n != NULL) atomic_store_explicit(&n->part, *part, memory_order_relaxed);
+  fs_err err = ask_segment(entry, 0, segment);
+  if (err == 0) fd = open_old(node, *segment);
+  if (fd < 0) fd = new_segment(node, entry, err == 0, segment);
+  if (fd >= 0 && n != NULL) atomic_store_explicit(&n->segment, *segment, memory_order_relaxed);
   return fd;
 }
 
-static fs_err make_part(struct fs_out_writer *w, uint32_t entry) {
+static fs_err make_segment(struct fs_output_writer *w, uint32_t entry) {
   const struct fs_node *node = fs_names_node();
   bool temporary;
   if (node == NULL) return -EIO;
-  fs_fd low = find_part(node, entry, &w->part);
+  fs_fd low = find_segment(node, entry, &w->segment);
   fs_fd fd = low < 0 ? low : fs_own_publish(&w->fd, low, &temporary);
   if (fd >= 0 && temporary) {
     fs_sys_close(fd);
@@ -100,19 +102,19 @@ static fs_err make_part(struct fs_out_writer *w, uint32_t entry) {
 /* Of files that were closed: used again. */
 static void *_Atomic spare[64];
 
-static struct fs_out_writer *writer_new(void) {
+static struct fs_output_writer *writer_new(void) {
   for (unsigned i = 0; i < FS_ARRAY_LEN(spare); i++) {
-    struct fs_out_writer *w = atomic_exchange(&spare[i], NULL);
+    struct fs_output_writer *w = atomic_exchange(&spare[i], NULL);
     if (w != NULL) return w;
   }
-  return fs_mem_map(sizeof(struct fs_out_writer));
+  return fs_mem_map(sizeof(struct fs_output_writer));
 }
 
-static void writer_drop(struct fs_out_writer *w) {
+static void writer_drop(struct fs_output_writer *w) {
   int32_t fd = atomic_exchange(&w->fd, 0);
   void *none = NULL;
   if (fd > 0) fs_own_close(fd - 1);
-  w->part = 0;
+  w->segment = 0;
   w->count = 0;
   atomic_store(&w->sealed, 0);
   atomic_store(&w->failed, 0);
@@ -125,7 +127,7 @@ static void writer_drop(struct fs_out_writer *w) {
 /* ---- calls that have it in hand (tests/model/writer.pml) ---- */
 
 /* False: a signal handler of the thread that drops it. */
-static bool begin(struct fs_out_writing *at) {
+static bool begin(struct fs_output_writing *at) {
   for (unsigned i = 0; at != NULL && i < FS_LOCK_TRIES; i++) {
     uint32_t uses = atomic_load(&at->uses);
     while (!(uses & FS_WRITING_ENDS))
@@ -138,28 +140,28 @@ static bool begin(struct fs_out_writing *at) {
 static fs_err flush(uint32_t entry, bool sync);
 
 /* In a child that a signal handler forked in the middle of a call there is none. */
-static void finish(struct fs_out_writing *at, uint32_t entry) {
+static void finish(struct fs_output_writing *at, uint32_t entry) {
   uint32_t uses = atomic_load(&at->uses), next;
   do {
     if ((uses & ~(FS_WRITING_ENDS | FS_WRITING_LEFT)) == 0) return;
     next = uses == (FS_WRITING_LEFT | 1) ? 0 : uses - 1;
   } while (!atomic_compare_exchange_weak(&at->uses, &uses, next));
-  if (FS_LIKELY(uses != (FS_WRITING_LEFT | 1)) || fs_out_opens(entry) > 0) return;
+  if (FS_LIKELY(uses != (FS_WRITING_LEFT | 1)) || fs_output_opens(entry) > 0) return;
   (void)flush(entry, false);
-  fs_out_writer_end(entry);
+  fs_output_writer_end(entry);
 }
 
 /* Looks at it while nobody has it in hand, and drops it if the file is closed and all is published. Of what was written
    late *late is set. False: look again. */
-static bool end_once(struct fs_out_writing *at, uint32_t entry, bool *late) {
+static bool end_once(struct fs_output_writing *at, uint32_t entry, bool *late) {
   uint32_t uses = atomic_load(&at->uses), next;
   *late = false;
   do {
     next = uses == 0 ? FS_WRITING_ENDS : uses | FS_WRITING_LEFT;
   } while (!atomic_compare_exchange_weak(&at->uses, &uses, next));
   if (uses != 0) return true; /* the last call's to do */
-  struct fs_out_writer *w = atomic_load(&at->writer);
-  bool closed = w != NULL && fs_out_opens(entry) == 0;
+  struct fs_output_writer *w = atomic_load(&at->writer);
+  bool closed = w != NULL && fs_output_opens(entry) == 0;
   bool rest = closed && (w->count > 0 || atomic_load(&w->appended) != 0);
   bool drop = closed && !rest;
   *late = rest && !atomic_load(&w->failed);
@@ -170,8 +172,8 @@ static bool end_once(struct fs_out_writing *at, uint32_t entry, bool *late) {
 }
 
 /* Signals wait: a handler's call would wait for ENDS in vain, and a jump leave it for good. */
-void fs_out_writer_end(uint32_t entry) {
-  struct fs_out_writing *at = fs_out_writing(entry);
+void fs_output_writer_end(uint32_t entry) {
+  struct fs_output_writing *at = fs_output_writing(entry);
   unsigned published = 0;
   bool done = at == NULL || (atomic_load(&at->writer) == NULL && atomic_load(&at->uses) == 0); /* in this order */
   while (!done) {
@@ -185,23 +187,23 @@ void fs_out_writer_end(uint32_t entry) {
 }
 
 /* One that there is is in hand until finish. */
-static struct fs_out_writer *writer_if_any(struct fs_out_writing *at, uint32_t entry) {
+static struct fs_output_writer *writer_if_any(struct fs_output_writing *at, uint32_t entry) {
   if (at == NULL || atomic_load(&at->writer) == NULL || !begin(at)) return NULL;
-  struct fs_out_writer *w = atomic_load(&at->writer);
+  struct fs_output_writer *w = atomic_load(&at->writer);
   if (w == NULL) finish(at, entry);
   return w;
 }
 
-static fs_err writer_make(struct fs_out_writing *at, uint32_t entry, void **w) {
-  struct fs_out_writer *mine = writer_new();
+static fs_err writer_make(struct fs_output_writing *at, uint32_t entry, void **w) {
+  struct fs_output_writer *mine = writer_new();
   if (mine == NULL) return -ENOMEM;
-  fs_err err = make_part(mine, entry);
-  if (err != 0 || !fs_publish_ptr(&at->writer, mine, w)) writer_drop(mine); /* the part is left to the job's end */
+  fs_err err = make_segment(mine, entry);
+  if (err != 0 || !fs_publish_ptr(&at->writer, mine, w)) writer_drop(mine); /* the segment is left to the job's end */
   return err;
 }
 
 /* This process's writer of a file, made at its first write; in hand until finish. */
-static fs_err writer_of(struct fs_out_writing *at, uint32_t entry, struct fs_out_writer **out) {
+static fs_err writer_of(struct fs_output_writing *at, uint32_t entry, struct fs_output_writer **out) {
   if (at == NULL || fs_vfork_depth > 0) return -EBADF;
   if (!begin(at)) return -EDEADLK;
   void *w = atomic_load(&at->writer);
@@ -213,14 +215,14 @@ static fs_err writer_of(struct fs_out_writing *at, uint32_t entry, struct fs_out
 
 /* ---- what was written ---- */
 
-static fs_err extend(uint32_t entry, uint64_t part, const struct fs_range *ranges, uint32_t n, uint64_t appended,
+static fs_err extend(uint32_t entry, uint64_t segment, const struct fs_range *ranges, uint32_t n, uint64_t appended,
                      bool sync) {
   size_t got;
   char body[8];
   struct fs_names_call c = {.op = FS_NAMES_EXTEND,
                             .flags = sync ? FS_EXTEND_DURABLE : 0,
                             .tail_len = (uint16_t)(n * sizeof(*ranges)),
-                            .extend = {.id = fs_out_id(entry), .part = part}};
+                            .extend = {.id = fs_output_id(entry), .segment = segment}};
   fs_appended_say(&c.extend, appended);
   for (uint32_t i = 0; i < n; i++) c.extend.bytes += ranges[i].len;
   fs_err err = fs_names_call(&c, (const char *)ranges, "", body, sizeof(body), &got);
@@ -229,7 +231,7 @@ static fs_err extend(uint32_t entry, uint64_t part, const struct fs_range *range
 
 /* The ranges that are to be published. Where another thread is at it, who has waited for a while (it may be the thread
    that this signal handler interrupted) publishes the same once more, which does no harm. */
-static bool take(struct fs_out_writer *w, struct fs_range *ranges, uint32_t *n, bool *mine) {
+static bool take(struct fs_output_writer *w, struct fs_range *ranges, uint32_t *n, bool *mine) {
   for (unsigned tries = 0;; tries++) {
     if (!lock(w)) return false;
     *n = w->count;
@@ -245,8 +247,8 @@ static bool take(struct fs_out_writer *w, struct fs_range *ranges, uint32_t *n, 
   }
 }
 
-static fs_err publish(struct fs_out_writer *w, uint32_t entry, bool sync) {
-  struct fs_range ranges[FS_OUT_RANGES];
+static fs_err publish(struct fs_output_writer *w, uint32_t entry, bool sync) {
+  struct fs_range ranges[FS_OUTPUT_RANGES];
   fs_err err = sync ? (fs_err)FS_SYS1(SYS_fdatasync, atomic_load(&w->fd) - 1) : 0;
   uint32_t n = 1;
   bool mine = true;
@@ -254,9 +256,9 @@ static fs_err publish(struct fs_out_writer *w, uint32_t entry, bool sync) {
     if (!take(w, ranges, &n, &mine)) return -EDEADLK;
     uint64_t appended = n == 0 ? atomic_exchange(&w->appended, 0) : 0;
     if (n == 0 && appended == 0) return 0;
-    err = extend(entry, w->part, ranges, n, appended, sync);
+    err = extend(entry, w->segment, ranges, n, appended, sync);
     atomic_store_explicit(&w->failed, err != 0, memory_order_relaxed);
-    if (err == 0) fs_out_changed(entry);
+    if (err == 0) fs_output_changed(entry);
     if (!mine) break;
     bool locked = lock(w); /* if not, they stay, and are published once more */
     if (locked && err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
@@ -269,47 +271,47 @@ static fs_err publish(struct fs_out_writer *w, uint32_t entry, bool sync) {
 }
 
 static fs_err flush(uint32_t entry, bool sync) {
-  struct fs_out_writing *at = fs_out_writing(entry);
-  struct fs_out_writer *w = fs_vfork_depth > 0 ? NULL : writer_if_any(at, entry);
+  struct fs_output_writing *at = fs_output_writing(entry);
+  struct fs_output_writer *w = fs_vfork_depth > 0 ? NULL : writer_if_any(at, entry);
   if (w == NULL) return 0;
   fs_err err = publish(w, entry, sync);
   finish(at, entry);
   return err;
 }
 
-fs_err fs_out_flush(uint32_t entry, bool sync) {
-  bool pinned = fs_vfork_depth == 0 && fs_out_pin(entry);
+fs_err fs_output_flush(uint32_t entry, bool sync) {
+  bool pinned = fs_vfork_depth == 0 && fs_output_pin(entry);
   fs_err err = flush(entry, sync);
-  fs_out_unpin(entry, pinned);
+  fs_output_unpin(entry, pinned);
   return err;
 }
 
 /* Is there room? Joins what follows the last range. */
-static bool note(struct fs_out_writer *w, uint64_t off, uint64_t n) {
+static bool note(struct fs_output_writer *w, uint64_t off, uint64_t n) {
   struct fs_range *last = w->count > w->sealed ? &w->range[w->count - 1] : NULL;
   if (last != NULL && off >= last->off && off <= last->off + last->len) {
     last->len = FS_MAX(last->len, off + n - last->off);
     return true;
   }
-  if (w->count == FS_OUT_RANGES) return false;
+  if (w->count == FS_OUTPUT_RANGES) return false;
   w->range[w->count++] = (struct fs_range){.off = off, .len = n};
   return true;
 }
 
-static fs_err wrote(uint32_t entry, struct fs_out_writer *w, uint64_t off, uint64_t n) {
+static fs_err wrote(uint32_t entry, struct fs_output_writer *w, uint64_t off, uint64_t n) {
   const struct fs_range one = {.off = off, .len = n};
   fs_err err = 0;
   for (unsigned i = 0; i < FS_LATE_TRIES && err == 0 && lock(w); i++) {
     bool noted = note(w, off, n);
     unlock(w);
     if (noted) return 0;
-    err = fs_out_flush(entry, false);
+    err = fs_output_flush(entry, false);
   }
-  return err != 0 ? err : extend(entry, w->part, &one, 1, 0, false);
+  return err != 0 ? err : extend(entry, w->segment, &one, 1, 0, false);
 }
 
 /* How far the byte at off is like this in all ranges. */
-static bool find_range(const struct fs_out_writer *w, uint64_t off, uint64_t *len) {
+static bool find_range(const struct fs_output_writer *w, uint64_t off, uint64_t *len) {
   bool found = false;
   for (uint32_t i = w->count; i-- > 0;) { /* overlapping ones have the same bytes: they are of one file */
     const struct fs_range *r = &w->range[i];
@@ -323,9 +325,9 @@ static bool find_range(const struct fs_out_writer *w, uint64_t off, uint64_t *le
   return found;
 }
 
-bool fs_out_unpublished(uint32_t entry, void *buf, uint64_t off, uint64_t *len, fs_ssize *got) {
-  struct fs_out_writing *at = fs_out_writing(entry);
-  struct fs_out_writer *w = fs_vfork_depth > 0 ? NULL : writer_if_any(at, entry);
+bool fs_output_unpublished(uint32_t entry, void *buf, uint64_t off, uint64_t *len, fs_ssize *got) {
+  struct fs_output_writing *at = fs_output_writing(entry);
+  struct fs_output_writer *w = fs_vfork_depth > 0 ? NULL : writer_if_any(at, entry);
   if (w == NULL) return false;
   bool locked = lock(w), found = locked && find_range(w, off, len);
   if (locked) unlock(w);
@@ -334,14 +336,15 @@ bool fs_out_unpublished(uint32_t entry, void *buf, uint64_t off, uint64_t *len, 
   return found;
 }
 
-uint64_t fs_out_written_end(uint32_t entry) {
-  struct fs_out_writing *at = fs_out_writing(entry);
+uint64_t fs_output_written_end(uint32_t entry) {
+  struct fs_output_writing *at = fs_output_writing(entry);
   bool counted = fs_vfork_depth == 0; /* a vfork child ends nothing: the descriptors are its parent's */
-  struct fs_out_writer *w = counted ? writer_if_any(at, entry) : at == NULL ? NULL : atomic_load(&at->writer);
+  struct fs_output_writer *w = counted ? writer_if_any(at, entry) : at == NULL ? NULL : atomic_load(&at->writer);
   uint64_t end = 0;
   if (w == NULL) return 0;
   bool locked = w->count > 0 && lock(w);
-  for (uint32_t i = 0; i < FS_MIN(w->count, FS_OUT_RANGES); i++) end = FS_MAX(end, w->range[i].off + w->range[i].len);
+  for (uint32_t i = 0; i < FS_MIN(w->count, FS_OUTPUT_RANGES); i++)
+    end = FS_MAX(end, w->range[i].off + w->range[i].len);
   if (locked) unlock(w);
   if (counted) finish(at, entry);
   return end;
@@ -351,7 +354,7 @@ uint64_t fs_out_written_end(uint32_t entry) {
 
 static _Atomic bool at_end;
 
-void fs_out_at_end(void) {
+void fs_output_at_end(void) {
   atomic_store(&at_end, true);
 }
 
@@ -359,11 +362,11 @@ void fs_out_at_end(void) {
 static fs_ssize ending(uint32_t entry, fs_ssize put) {
   fs_use_reap();
   bool last = FS_UNLIKELY(atomic_load_explicit(&at_end, memory_order_relaxed) || fs_use_retired_file(entry));
-  fs_err err = last ? fs_out_flush(entry, false) : 0;
+  fs_err err = last ? fs_output_flush(entry, false) : 0;
   return err != 0 ? err : put;
 }
 
-static fs_ssize write_by(struct fs_out_writer *w, uint32_t entry, const void *buf, size_t n, uint64_t off,
+static fs_ssize write_by(struct fs_output_writer *w, uint32_t entry, const void *buf, size_t n, uint64_t off,
                          bool placed) {
   fs_ssize put = fs_sys_pwrite(atomic_load_explicit(&w->fd, memory_order_relaxed) - 1, buf, n, off);
   if (put <= 0) return put;
@@ -373,24 +376,24 @@ static fs_ssize write_by(struct fs_out_writer *w, uint32_t entry, const void *bu
 }
 
 static fs_ssize write_at(uint32_t entry, const void *buf, size_t n, uint64_t off, bool placed) {
-  struct fs_out_writing *at = fs_out_writing(entry);
-  struct fs_out_writer *w;
+  struct fs_output_writing *at = fs_output_writing(entry);
+  struct fs_output_writer *w;
   if (n == 0) return 0;
   if (off > (uint64_t)INT64_MAX - n) return -EFBIG;
-  fs_err err = FS_UNLIKELY(fs_out_full()) ? -EDQUOT : writer_of(at, entry, &w);
+  fs_err err = FS_UNLIKELY(fs_output_full()) ? -EDQUOT : writer_of(at, entry, &w);
   if (err != 0) return err;
   fs_ssize put = write_by(w, entry, buf, n, off, placed);
   finish(at, entry);
   return put;
 }
 
-fs_ssize fs_out_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
+fs_ssize fs_output_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
   return write_at(entry, buf, n, off, true);
 }
 
 static fs_err append(uint32_t entry, const void *buf, size_t n, bool data, struct fs_appended *at) {
   struct fs_names_call c = {
-      .op = FS_NAMES_APPEND, .tail_len = (uint16_t)(data ? n : 0), .append = {.id = fs_out_id(entry), .bytes = n}};
+      .op = FS_NAMES_APPEND, .tail_len = (uint16_t)(data ? n : 0), .append = {.id = fs_output_id(entry), .bytes = n}};
   size_t got;
   fs_err err = fs_names_call(&c, buf, "", at, sizeof(*at), &got);
   return err == 0 && got != sizeof(*at) ? -EIO : err;
@@ -423,34 +426,34 @@ static fs_err append_bytes(uint32_t entry, size_t n, const struct iovec *iov, in
   return append(entry, buf, n, true, at);
 }
 
-static void note_appended(struct fs_out_writer *w, const struct fs_appended *at, size_t n) {
+static void note_appended(struct fs_output_writer *w, const struct fs_appended *at, size_t n) {
   uint64_t was = atomic_load(&w->appended);
   while (!atomic_compare_exchange_weak(&w->appended, &was, fs_appended_more(was, at, n))) {
   }
 }
 
 /* A line of a log is home's to write at once; of more, home says where it goes. */
-static fs_ssize append_by(struct fs_out_writer *w, uint32_t entry, const struct iovec *iov, int count, size_t n,
+static fs_ssize append_by(struct fs_output_writer *w, uint32_t entry, const struct iovec *iov, int count, size_t n,
                           uint64_t *off) {
   struct fs_appended at;
   bool data = n <= FS_APPEND_DATA;
   n = FS_MIN(n, FS_APPEND_MAX);
   fs_err err = 0;
   /* Of what was written beyond the end home is to know, or it would append before that. */
-  if (atomic_exchange(&w->placed, 0) != 0 && (err = fs_out_flush(entry, false)) != 0) atomic_store(&w->placed, 1);
+  if (atomic_exchange(&w->placed, 0) != 0 && (err = fs_output_flush(entry, false)) != 0) atomic_store(&w->placed, 1);
   if (err == 0) err = data ? append_bytes(entry, n, iov, count, &at) : append(entry, NULL, n, false, &at);
   if (err == 0 && !data && at.off == FS_APPEND_UNKNOWN) err = append(entry, NULL, n, false, &at);
   if (err != 0) return err;
   *off = at.off;
   if (!data) return *off == FS_APPEND_UNKNOWN ? -EIO : scatter(entry, n, iov, count, *off);
   note_appended(w, &at, n);
-  fs_out_changed(entry);
+  fs_output_changed(entry);
   return ending(entry, (fs_ssize)n);
 }
 
-fs_ssize fs_out_append(uint32_t entry, const struct iovec *iov, int count, size_t n, uint64_t *off) {
-  struct fs_out_writing *at = fs_out_writing(entry);
-  struct fs_out_writer *w;
+fs_ssize fs_output_append(uint32_t entry, const struct iovec *iov, int count, size_t n, uint64_t *off) {
+  struct fs_output_writing *at = fs_output_writing(entry);
+  struct fs_output_writer *w;
   fs_err err = writer_of(at, entry, &w);
   if (err != 0) return err;
   fs_ssize put = append_by(w, entry, iov, count, n, off);
@@ -458,6 +461,6 @@ fs_ssize fs_out_append(uint32_t entry, const struct iovec *iov, int count, size_
   return put;
 }
 
-fs_err fs_out_cut(uint32_t entry) {
-  return fs_out_flush(entry, false); /* home cuts what it knows */
+fs_err fs_output_cut(uint32_t entry) {
+  return fs_output_flush(entry, false); /* home cuts what it knows */
 }

@@ -55,9 +55,9 @@ void fs_cwd_forked(void) {
 /* A process with another table of numbers (slot.h), fanstore-static say, has another one for the same directory. */
 static void own_number(const char *id, uint32_t *entry) {
   unsigned long long value;
-  if (!fs_is_out(*entry) || sscanf(id, "%16llx-", &value) != 1) return;
-  int64_t number = fs_out_number_of(value);
-  *entry = number < 0 ? FS_OUT_RECORD : (uint32_t)number; /* if nobody answers, one that leads nowhere: EIO */
+  if (!fs_is_output(*entry) || sscanf(id, "%16llx-", &value) != 1) return;
+  int64_t number = fs_output_number_of(value);
+  *entry = number < 0 ? FS_OUTPUT_RECORD : (uint32_t)number; /* if nobody answers, one that leads nowhere: EIO */
 }
 
 bool fs_standin_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry) {
@@ -174,7 +174,7 @@ static fs_fd open_same(const char *path) {
 static fs_fd open_standin(const char *base, uint32_t mount, uint32_t entry) {
   char path[PATH_MAX], id[24] = "";
   static _Atomic uint32_t unique;
-  if (fs_is_out(entry)) snprintf(id, sizeof(id), "%016llx-", (unsigned long long)fs_out_dir_id(mount, entry));
+  if (fs_is_output(entry)) snprintf(id, sizeof(id), "%016llx-", (unsigned long long)fs_output_dir_id(mount, entry));
   for (int tries = 0; tries < 16; tries++) {
     uint64_t salt = fs_now_ns() ^ atomic_fetch_add(&unique, 1);
     int n = snprintf(path, sizeof(path), "%s/" FS_STANDIN_NAME "%016llx.%x.%s%x-%06x", base,

@@ -56,7 +56,7 @@ static fs_ssize vdir_path_of(uint32_t mount, uint32_t entry, char *buf, size_t s
 fs_ssize fs_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) {
   fs_err err;
   if (fs_is_vdir(entry)) return vdir_path_of(mount, entry, buf, size);
-  if (fs_is_out(entry)) return fs_out_path_of(mount, entry, buf, size);
+  if (fs_is_output(entry)) return fs_output_path_of(mount, entry, buf, size);
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   const struct fs_mount_prefix *m = &fs_mount_list[fs_mount_list[mount].canonical];

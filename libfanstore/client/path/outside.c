@@ -102,7 +102,7 @@ static __attribute__((noinline)) bool out_of_each(const char *path, uint32_t mas
 }
 
 static inline enum fs_side absolute_side(const char *path) {
-  if (FS_UNLIKELY(fs_mount_count() == 0)) return FS_SIDE_OUT;
+  if (FS_UNLIKELY(fs_mount_count() == 0)) return FS_SIDE_OUTSIDE;
   const struct fs_mount_filter *f = &fs_mount_filter;
   size_t at = common_bytes(path, f->path, f->common);
   bool above = path[at] == '\0';
@@ -113,7 +113,7 @@ static inline enum fs_side absolute_side(const char *path) {
     above = true;
   }
   if (climbs(path, path + at - (at > 0))) return FS_SIDE_UNSURE; /* no mount's path has such a component */
-  return FS_UNLIKELY(above) ? FS_SIDE_ABOVE : FS_SIDE_OUT;
+  return FS_UNLIKELY(above) ? FS_SIDE_ABOVE : FS_SIDE_OUTSIDE;
 }
 
 bool fs_path_absolute_out(const char *path) {
@@ -131,7 +131,7 @@ static bool climbs_only(const char *path) {
 
 /* From a directory above mounts, the first `len` bytes of a mount's path: as for the absolute path. */
 static enum fs_side side_from(const char *path, uint32_t mount, uint32_t len) {
-  enum fs_side side = FS_SIDE_OUT;
+  enum fs_side side = FS_SIDE_OUTSIDE;
   const char *base = fs_mount_list[mount].path;
   for (; path[0] == '.' && path[1] == '/'; path += 2 + strspn(path + 2, "/")) {
   }
@@ -152,10 +152,10 @@ static enum fs_side side_from(const char *path, uint32_t mount, uint32_t len) {
 /* From the current directory. */
 static enum fs_side side_from_cwd(const char *path) {
   uint32_t mount, len;
-  if (path[0] == '\0' || fs_mount_count() == 0) return FS_SIDE_OUT;
-  if (FS_LIKELY(fs_cwd_surely_far())) return climbs(path, path) ? FS_SIDE_UNSURE : FS_SIDE_OUT;
+  if (path[0] == '\0' || fs_mount_count() == 0) return FS_SIDE_OUTSIDE;
+  if (FS_LIKELY(fs_cwd_surely_far())) return climbs(path, path) ? FS_SIDE_UNSURE : FS_SIDE_OUTSIDE;
   if (!fs_cwd_is_above(&mount, &len)) {
-    if (fs_cwd_far()) return climbs(path, path) ? FS_SIDE_UNSURE : FS_SIDE_OUT;
+    if (fs_cwd_far()) return climbs(path, path) ? FS_SIDE_UNSURE : FS_SIDE_OUTSIDE;
     if (!fs_cwd_is_above(&mount, &len)) return FS_SIDE_UNSURE; /* below one, or not known */
   }
   return side_from(path, mount, len);
@@ -167,10 +167,10 @@ bool fs_path_relative_out(int dirfd, const char *path) {
 }
 
 enum fs_side fs_path_side(int dirfd, const char *path) {
-  if (FS_UNLIKELY(fs_bad_address(path))) return FS_SIDE_OUT;
+  if (FS_UNLIKELY(fs_bad_address(path))) return FS_SIDE_OUTSIDE;
   if (FS_LIKELY(path[0] == '/')) return absolute_side(path);
   if (dirfd == AT_FDCWD) return side_from_cwd(path);
-  return fs_path_relative_out(dirfd, path) ? FS_SIDE_OUT : FS_SIDE_UNSURE;
+  return fs_path_relative_out(dirfd, path) ? FS_SIDE_OUTSIDE : FS_SIDE_UNSURE;
 }
 
 bool fs_path_maybe_above(int dirfd, const char *path) {
@@ -178,7 +178,7 @@ bool fs_path_maybe_above(int dirfd, const char *path) {
   if (fs_mount_count() == 0 || fs_bad_address(path)) return false;
   if (path[0] != '/') {
     if (dirfd != AT_FDCWD) return (fs_fd_entry(dirfd) & FS_FDE_ANCESTOR) != 0;
-    return !fs_cwd_surely_far() && side_from_cwd(path) != FS_SIDE_OUT;
+    return !fs_cwd_surely_far() && side_from_cwd(path) != FS_SIDE_OUTSIDE;
   }
   size_t at = common_bytes(path, f->path, f->common);
   if (at == f->common && f->next[(uint8_t)path[at]] != 0) return true;

@@ -61,7 +61,7 @@ static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *r
 static bool look_up_child(uint32_t mount, uint32_t dir, const char *name, unsigned flags, struct fs_found *f) {
   size_t len = strcspn(name, "/");
   fs_err err;
-  if (name[len] == '/' || len == 0 || name[0] == '.' || fs_is_out(dir)) return false;
+  if (name[len] == '/' || len == 0 || name[0] == '.' || fs_is_output(dir)) return false;
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   int64_t e = ix == NULL || fs_mount_list[mount].outer ? -1 : fs_index_child(ix, dir, name, len);
   if (e < 0) return false;
@@ -98,7 +98,7 @@ static int route_relative(int dirfd, const char *path, unsigned flags, struct fs
   if (dirfd == AT_FDCWD) {
     struct fs_cwd cwd;
     fs_err err = fs_cwd_get(&cwd);
-    if (err != 0 && !cwd.below) return FS_OUT;
+    if (err != 0 && !cwd.below) return FS_OUTSIDE;
     if (cwd.below) return route_below(cwd.mount, cwd.entry, path, flags, f);
     return fs_walk_text(cwd.path, path, flags, f);
   }
@@ -106,7 +106,7 @@ static int route_relative(int dirfd, const char *path, unsigned flags, struct fs
   struct fs_slot *s = fs_fd_use(dirfd, &u);
   if (s == NULL) {
     char base[PATH_MAX];
-    return fs_path_of_fd(dirfd, base) == 0 ? fs_walk_text(base, path, flags, f) : FS_OUT;
+    return fs_path_of_fd(dirfd, base) == 0 ? fs_walk_text(base, path, flags, f) : FS_OUTSIDE;
   }
   uint8_t kind = atomic_load_explicit(&s->kind, memory_order_relaxed);
   if (kind == FS_SLOT_CLOSED) return -EBADF;
@@ -203,7 +203,7 @@ static int route_fd_name(const char *path, unsigned flags, struct fs_found *f) {
   FS_USE(u);
   const struct fs_slot *s = fd < 0 ? NULL : fs_fd_use(fd, &u);
   if (fd >= 0 && s == NULL) s = fs_fd_adopt_use(fd, &u);
-  if (s == NULL || s == &fs_slot_closed) return FS_OUT;
+  if (s == NULL || s == &fs_slot_closed) return FS_OUTSIDE;
   if (rest[0] != '\0') return route_relative(fd, rest, flags, f);
   f->mount = s->mount;
   f->entry = s->entry;
@@ -215,7 +215,7 @@ static int route_fd_name(const char *path, unsigned flags, struct fs_found *f) {
 int fs_path_route_fd(const char *path, struct fs_found *f) {
   const char *rest;
   int fd = fs_fd_of_name(path, &rest);
-  if (fd < 0 || rest[0] != '\0') return FS_OUT;
+  if (fd < 0 || rest[0] != '\0') return FS_OUTSIDE;
   return route_fd_name(path, 0, f);
 }
 
@@ -240,6 +240,6 @@ int fs_path_retry_walk(int dirfd, const char *path, unsigned flags, fs_err err, 
 }
 
 int fs_path_retry(int dirfd, const char *path, unsigned flags, fs_err err, struct fs_found *f) {
-  if (fs_path_surely_missing(dirfd, path, flags, err)) return FS_OUT;
+  if (fs_path_surely_missing(dirfd, path, flags, err)) return FS_OUTSIDE;
   return fs_path_retry_walk(dirfd, path, flags, err, f);
 }

@@ -15,10 +15,10 @@
 #include "client/path/mounts.h"
 
 #define FS_VDIR FS_MAX_ENTRIES /* | length of the directory's path */
-static_assert(FS_OUT_FIRST - FS_VDIR >= PATH_MAX, "a path's length fits into an entry number");
+static_assert(FS_OUTPUT_FIRST - FS_VDIR >= PATH_MAX, "a path's length fits into an entry number");
 
 static inline bool fs_is_vdir(uint32_t entry) {
-  return FS_UNLIKELY(entry >= FS_VDIR) && entry < FS_OUT_FIRST;
+  return FS_UNLIKELY(entry >= FS_VDIR) && entry < FS_OUTPUT_FIRST;
 }
 
 /* Is this normalised path a proper ancestor of a mount? Then *mount and *entry name it, whether it really exists or

@@ -22,7 +22,7 @@ struct walk {
   bool below;            /* at mount:entry, else at the real path `real` */
   bool entered;          /* was below a mount at some point */
   bool climbed;          /* took a ".." of the real file system by name */
-  uint32_t mount, entry; /* FS_OUT_RECORD: at the output file of found->out, in the directory `parent` */
+  uint32_t mount, entry; /* FS_OUTPUT_RECORD: at the output file of found->out, in the directory `parent` */
   uint32_t parent;
   struct fs_found *found;
   const struct fs_index *ix; /* NULL in a virtual directory */
@@ -178,8 +178,8 @@ static int step_vdir(struct walk *w, const char *name, size_t len) {
 static fs_err check_search(const struct walk *w) {
   if (fs_is_vdir(w->entry)) return 0;
   uint32_t mode;
-  if (fs_is_out(w->entry)) {
-    fs_err err = w->entry == FS_OUT_RECORD ? -ENOTDIR : fs_out_mode(w->entry, &mode);
+  if (fs_is_output(w->entry)) {
+    fs_err err = w->entry == FS_OUTPUT_RECORD ? -ENOTDIR : fs_output_mode(w->entry, &mode);
     if (err != 0) return err;
   } else {
     const struct fs_entry *e = w->ix == NULL ? NULL : fs_index_entry(w->ix, w->entry);
@@ -195,13 +195,13 @@ static int step_record(struct walk *w, const struct fs_record *r) {
   if (S_ISLNK(r->mode) && follow(w)) return expand(w, fs_record_target(r), r->target_len);
   w->found->out = *r;
   w->parent = w->entry;
-  w->entry = FS_OUT_RECORD;
+  w->entry = FS_OUTPUT_RECORD;
   if (S_ISLNK(r->mode)) {
     memcpy(w->real, fs_record_target(r), r->target_len); /* of no use any more for the way */
     w->real[r->target_len] = '\0';
   }
   if (!S_ISDIR(r->mode)) return 0;
-  int64_t number = fs_out_number(r, w->parent);
+  int64_t number = fs_output_number(r, w->parent);
   w->entry = number < 0 ? w->parent : (uint32_t)number;
   return number < 0 ? (int)number : 0;
 }
@@ -211,21 +211,21 @@ static int step_output(struct walk *w, const char *name, size_t len) {
   struct fs_answer a;
   const struct fs_record *r;
   const struct fs_node *node = fs_names_node();
-  uint64_t dir = node == NULL ? 0 : fs_out_dir_id(w->mount, w->entry);
+  uint64_t dir = node == NULL ? 0 : fs_output_dir_id(w->mount, w->entry);
   bool last = at_end(w->ahead);
-  if (dir == 0 || !fs_out_maybe(node, dir) || (last && (w->flags & FS_MAKE))) return 1;
-  uint32_t known = last ? 0 : fs_out_known_dir(node, dir, name, len);
+  if (dir == 0 || !fs_output_maybe(node, dir) || (last && (w->flags & FS_MAKE))) return 1;
+  uint32_t known = last ? 0 : fs_output_known_dir(node, dir, name, len);
   if (known != 0) {
     w->entry = known;
     return 0;
   }
-  uint64_t tree = fs_out_tree(node);
-  fs_err err = fs_out_look_up(dir, name, len, last && (w->flags & FS_WRITES) ? FS_LOOKUP_UNPUBLISHED : 0, &a, &r);
+  uint64_t tree = fs_output_tree(node);
+  fs_err err = fs_output_look_up(dir, name, len, last && (w->flags & FS_WRITES) ? FS_LOOKUP_UNPUBLISHED : 0, &a, &r);
   if (err != 0) return err == -ENOENT ? 1 : err;
   err = step_record(w, r);
   if (err != 0 || !S_ISDIR(r->mode)) return err;
-  fs_out_permits(w->entry, r->mode, tree);
-  fs_out_note_dir(node, dir, name, len, w->entry, tree);
+  fs_output_permits(w->entry, r->mode, tree);
+  fs_output_note_dir(node, dir, name, len, w->entry, tree);
   return 0;
 }
 
@@ -242,7 +242,7 @@ static __attribute__((noinline)) int step_node_local(struct walk *w, const char 
 }
 
 static int step_child(struct walk *w, const char *name, size_t len) {
-  bool out = fs_is_out(w->entry);
+  bool out = fs_is_output(w->entry);
   int64_t child = out ? -ENOENT : fs_index_child(w->ix, w->entry, name, len);
   if (at_end(w->ahead) && fs_nl_maybe(w->flags)) {
     int r = step_node_local(w, name, len, child);
@@ -275,12 +275,12 @@ static int step_below(struct walk *w, const char *name, size_t len) {
   if (len > FS_NAME_MAX) return -ENAMETOOLONG; /* also where a caller makes, removes or renames the name */
   if (fs_is_vdir(w->entry)) return step_vdir(w, name, len);
   if (is_dots(name, len)) {
-    if (fs_is_out(w->entry)) return enter_mount(w, w->mount, fs_out_up(w->mount, w->entry));
+    if (fs_is_output(w->entry)) return enter_mount(w, w->mount, fs_output_up(w->mount, w->entry));
     if (w->entry == FS_ROOT) return leave_mount(w);
     w->entry = fs_index_entry(w->ix, w->entry)->parent;
     return 0;
   }
-  if (fs_mount_list[w->mount].outer && !fs_is_out(w->entry)) {
+  if (fs_mount_list[w->mount].outer && !fs_is_output(w->entry)) {
     int r = step_to_mount(w, name, len, false);
     if (r <= 0) return r;
   }
@@ -289,7 +289,7 @@ static int step_below(struct walk *w, const char *name, size_t len) {
 
 /* The walk ends in the real file system. */
 static int finish_real(struct walk *w, bool slash) {
-  if (!w->entered) return FS_OUT;
+  if (!w->entered) return FS_OUTSIDE;
   if (w->real_len == 0 || slash) {
     if (w->real_len + 2 > PATH_MAX) return -ENAMETOOLONG;
     memcpy(w->real + w->real_len, "/", 2);
@@ -302,18 +302,18 @@ static int finish_record(struct walk *w, bool slash, struct fs_found *f) {
   if (slash && !(w->flags & FS_AS_IS)) return -ENOTDIR;
   f->mount = w->mount;
   f->entry = w->parent;
-  return fs_out_found(f, w->flags);
+  return fs_output_found(f, w->flags);
 }
 
 static int finish(struct walk *w, bool slash, struct fs_found *f) {
   if (!w->below) return finish_real(w, slash);
-  if (w->entry == FS_OUT_RECORD) return finish_record(w, slash, f);
-  if (!fs_is_vdir(w->entry) && !fs_is_out(w->entry)) {
+  if (w->entry == FS_OUTPUT_RECORD) return finish_record(w, slash, f);
+  if (!fs_is_vdir(w->entry) && !fs_is_output(w->entry)) {
     const struct fs_entry *e = w->ix == NULL ? NULL : fs_index_entry(w->ix, w->entry);
     if (e == NULL) return -EUCLEAN;
     if (slash && !S_ISDIR(e->mode) && !(w->flags & FS_AS_IS)) return -ENOTDIR;
   }
-  if (!fs_is_out(w->entry)) f->out.id = 0;
+  if (!fs_is_output(w->entry)) f->out.id = 0;
   f->mount = w->mount;
   f->entry = w->entry;
   return FS_IN;
@@ -388,7 +388,7 @@ int fs_walk_text(const char *base, const char *path, unsigned flags, struct fs_f
     start(&w, flags, f);
     fs_err err = set_ahead(&w, base, path);
     int route = err != 0 ? err : run(&w, f);
-    if (route == FS_OUT || !w.climbed) return route;
+    if (route == FS_OUTSIDE || !w.climbed) return route;
     flags |= FS_REAL_LINKS;
   }
 }

@@ -304,7 +304,7 @@ fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint6
   *place = FS_PLACE_IS_LOCAL;
   r.ds = fs_dataset(mount, &r.err);
   const struct fs_entry *e = r.ds ? fs_index_entry(&r.ds->ix, entry) : NULL;
-  if (!e) return fs_is_out(entry) ? fs_out_read(entry, buf, n, off) : r.ds ? -EUCLEAN : r.err;
+  if (!e) return fs_is_output(entry) ? fs_output_read(entry, buf, n, off) : r.ds ? -EUCLEAN : r.err;
   if (!S_ISREG(e->mode)) return -EUCLEAN;
   if (off >= e->size || n == 0) return 0;
   if (FS_UNLIKELY(fs_bad_address(buf))) return -EFAULT;

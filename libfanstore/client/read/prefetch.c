@@ -48,7 +48,7 @@ static fs_err fs_prefetch_block(struct fs_dataset *ds, struct fs_link *link, con
 fs_err fs_data_prefetch_from(uint32_t mount, uint32_t entry, uint64_t *off, uint64_t end) {
   fs_err err = 0;
   struct fs_hint hint = {.any = false};
-  if (fs_is_out(entry)) return fs_out_prefetch_from(entry, off, end);
+  if (fs_is_output(entry)) return fs_output_prefetch_from(entry, off, end);
   struct fs_dataset *ds = fs_dataset(mount, &err);
   const struct fs_entry *e = ds ? fs_index_entry(&ds->ix, entry) : NULL;
   if (!e) return ds ? -EUCLEAN : err;
@@ -77,7 +77,7 @@ static fs_err fs_prefetch_whole(const struct fs_found *f) {
   const struct timespec nap = {.tv_nsec = FS_NAP_NS};
   uint64_t off = 0, before = 0, since = 0, now;
   fs_err err;
-  bool held = !fs_is_out(f->entry) || fs_out_is_held(f->entry);
+  bool held = !fs_is_output(f->entry) || fs_output_is_open(f->entry);
   while ((err = fs_data_prefetch_from(f->mount, f->entry, &off, UINT64_MAX)) == -EAGAIN) {
     now = fs_now_ns();
     if (off != before || since == 0) since = now;
@@ -85,14 +85,14 @@ static fs_err fs_prefetch_whole(const struct fs_found *f) {
     before = off;
     FS_SYS2(SYS_nanosleep, &nap, NULL);
   }
-  if (!held) fs_out_unhold(f->entry); /* its blocks stay in the cache; its bytes at home only for who opens it */
+  if (!held) fs_output_close(f->entry); /* its blocks stay in the cache; its bytes at home only for who opens it */
   return err;
 }
 
 static bool fs_is_file(const struct fs_found *f) {
   uint32_t mode;
   fs_err err;
-  if (fs_is_out(f->entry)) return fs_out_mode(f->entry, &mode) == 0 && S_ISREG(mode);
+  if (fs_is_output(f->entry)) return fs_output_mode(f->entry, &mode) == 0 && S_ISREG(mode);
   const struct fs_index *ix = fs_mount_ix(f->mount, &err);
   const struct fs_entry *e = ix ? fs_index_entry(ix, f->entry) : NULL;
   return e && S_ISREG(e->mode);

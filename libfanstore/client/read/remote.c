@@ -159,6 +159,6 @@ void fs_remote_ahead_out(struct fs_dataset *ds, struct fs_link *link, uint32_t e
   bool asked = false;
   if (!fs_ahead_window(ds->mount, entry, i, count, &from, &end)) return;
   for (; from < end; from++)
-    asked |= fs_remote_prefetch(ds, link, &(struct fs_block){.key = FS_CACHE_KEY_BLOCK(FS_OUT_KEY(handle, from))});
+    asked |= fs_remote_prefetch(ds, link, &(struct fs_block){.key = FS_CACHE_KEY_BLOCK(FS_OUTPUT_KEY(handle, from))});
   if (asked) fs_remote_ring(ds, link);
 }

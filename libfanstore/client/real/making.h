@@ -24,7 +24,7 @@ struct fs_map_range {
   uint64_t from, to; /* of the file */
 };
 
-#define FS_MADE_WHOLE 'm'  /* endings of names in the spill directory: a whole file, */
+#define FS_MADE_WHOLE 'm'  /* endings of names in the backing directory: a whole file, */
 #define FS_MADE_MAPPED 'c' /* and one of which some chunks are filled */
 #define FS_MADE_MARKS 'b'  /* which ones */
 #define FS_MADE_LOCK 'w'   /* who makes the whole file locks this */
@@ -41,7 +41,7 @@ struct fs_made_of {
 fs_err fs_making_path(const struct fs_making *m, const char *dir, const struct fs_made_of *of, char ending, char *out);
 /* Opens a file of that name for reading. -EUCLEAN if it is not ours or has another size. */
 fs_fd fs_making_open(const struct fs_making *m, const char *path);
-/* Reads such a name, without an inode, in the job's spill directory, the one in memory, or a
+/* Reads such a name, without an inode, in the job's backing directory, the one in memory, or a
    directory of processes without a daemon. */
 bool fs_made_name(const char *path, char ending, uint32_t *mount, uint32_t *entry);
 /* Does this error say that there is no room? */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Real files for what needs one: mmap of a compressed or remote file, exec, descriptors that leave the library. With
- * a daemon they lie in the job's spill directory on this node, or in memory where that is full, and are removed with
+ * a daemon they lie in the job's backing directory on this node, or in memory where that is full, and are removed with
  * the job. A mapping gets the node's copy, of which its part is filled (copies.c). A descriptor that leaves the library
  * gets a whole file: one process makes it while the others wait, and it is complete once it has its name. Without a
  * daemon mappings share a directory of their own (alone.c), and a whole file is anonymous.
@@ -23,8 +23,8 @@
 #define FS_FILL_BYTES (2u << 20) /* eight blocks of the default size: as many as are fetched at once */
 #define FS_PROC_FD 32
 
-static bool fs_has_spill(const struct fs_dataset *ds) {
-  return ds->node && ds->node->ctl->spill[0] == '/';
+static bool fs_has_backing(const struct fs_dataset *ds) {
+  return ds->node && ds->node->ctl->backing[0] == '/';
 }
 
 static char *fs_proc_fd(int fd, char out[FS_PROC_FD]) {
@@ -115,7 +115,7 @@ fs_fd fs_making_open(const struct fs_making *m, const char *path) {
 
 /* For file systems without O_TMPFILE: a name of this thread's own, which goes once the final one is there. In another
    pid namespace a thread may have the same: so it is this very file that is linked, whatever has the name by then. */
-static fs_fd fs_spill_named(struct fs_making *m, const char *path) {
+static fs_fd fs_backing_named(struct fs_making *m, const char *path) {
   char temporary[PATH_MAX], number[FS_U64_TEXT], proc[FS_PROC_FD];
   const char *tid = fs_u64_text((uint64_t)fs_sys_gettid(), number);
   if (strlen(path) + strlen(tid) + 2 > sizeof(temporary)) return -ENAMETOOLONG;
@@ -132,7 +132,7 @@ static fs_fd fs_spill_named(struct fs_making *m, const char *path) {
   return FS_MOVE_FD(fd);
 }
 
-static fs_fd fs_make_spill(struct fs_making *m, const char *dir, const char *path) {
+static fs_fd fs_make_backing(struct fs_making *m, const char *dir, const char *path) {
   char proc[FS_PROC_FD];
   fs_err err = fs_copies_room(m->ds->node, dir, m->size);
   if (err < 0) return err;
@@ -140,7 +140,7 @@ static fs_fd fs_make_spill(struct fs_making *m, const char *dir, const char *pat
   if (fd >= 0)
     FS_SYS5(SYS_linkat, AT_FDCWD, fs_proc_fd(fd, proc), AT_FDCWD, path, AT_SYMLINK_FOLLOW);
   else if (fd == -EOPNOTSUPP || fd == -EISDIR)
-    fd = fs_spill_named(m, path);
+    fd = fs_backing_named(m, path);
   if (fd < 0) return fd;
   /* The one that has the name, whoever linked it: all then share its pages. */
   fs_fd shared = fs_making_open(m, path);
@@ -161,7 +161,7 @@ static fs_fd fs_whole(struct fs_making *m, const char *dir) {
   if (fd >= 0) return fd;
   FS_AUTO_CLOSE fs_fd claim =
       fs_sys_openat(AT_FDCWD, lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-  if (claim < 0) return fs_make_spill(m, dir, path);
+  if (claim < 0) return fs_make_backing(m, dir, path);
   for (unsigned turns = 0; fs_claim(claim, 0) == -EAGAIN && turns < FS_CLAIM_TURNS; turns++) {
     fs_claim_nap();
     if (fs_sys_fstat(claim, &st) != 0 || st.st_size != before) turns = 0;
@@ -170,7 +170,7 @@ static fs_fd fs_whole(struct fs_making *m, const char *dir) {
   fd = fs_making_open(m, path);
   if (fd < 0) {
     m->progress = claim;
-    fd = fs_make_spill(m, dir, path);
+    fd = fs_make_backing(m, dir, path);
     m->progress = -1;
   }
   fs_unclaim(claim, 0); /* a child that was forked off meanwhile has this descriptor too */
@@ -205,16 +205,16 @@ static fs_fd fs_shared(struct fs_making *m, const char *dir, const struct fs_map
   return r ? fs_copies_get(m, dir, r->from, r->to) : fs_whole(m, dir);
 }
 
-/* In memory, where the spill directory has no room. The directory's parent is ours alone, or is not used. Programs and
-   libraries cannot be run from a file system that is mounted noexec: they get a file without a name. */
-static fs_fd fs_in_memory(struct fs_making *m, const char *spill, const struct fs_map_range *r) {
+/* In memory, where the backing directory has no room. The directory's parent is ours alone, or is not used. Programs
+   and libraries cannot be run from a file system that is mounted noexec: they get a file without a name. */
+static fs_fd fs_in_memory(struct fs_making *m, const char *backing, const struct fs_map_range *r) {
   char dir[PATH_MAX];
   struct stat st;
   struct statfs fs;
   if (fs_memory_local(dir, sizeof(dir)) < 0 || fs_sys_fstatat(AT_FDCWD, dir, &st, AT_SYMLINK_NOFOLLOW) != 0)
     return -ENOSPC;
   if (!S_ISDIR(st.st_mode) || (st.st_mode & 077) != 0 || st.st_uid != (uid_t)FS_SYS1(SYS_geteuid, 0)) return -ENOSPC;
-  if (fs_memory_spill(spill, dir, sizeof(dir)) < 0 || FS_SYS2(SYS_statfs, dir, &fs) != 0) return -ENOSPC;
+  if (fs_memory_backing(backing, dir, sizeof(dir)) < 0 || FS_SYS2(SYS_statfs, dir, &fs) != 0) return -ENOSPC;
   if (!r && ((uint64_t)fs.f_flags & ST_NOEXEC)) return fs_read_only(fs_make_anonymous(m, NULL));
   return fs_shared(m, dir, r);
 }
@@ -234,16 +234,16 @@ static fs_fd fs_without_daemon(struct fs_making *m, const struct fs_map_range *r
 
 /* r: what a mapping is to show; NULL: a descriptor of all of it, to be given away. */
 static fs_fd fs_materialize(struct fs_making *m, const struct fs_map_range *r) {
-  const char *spill = fs_has_spill(m->ds) ? m->ds->node->ctl->spill : NULL;
-  if (!spill) return fs_without_daemon(m, r);
-  fs_fd fd = fs_shared(m, spill, r);
+  const char *backing = fs_has_backing(m->ds) ? m->ds->node->ctl->backing : NULL;
+  if (!backing) return fs_without_daemon(m, r);
+  fs_fd fd = fs_shared(m, backing, r);
   if (fd >= 0 || m->unreadable) return fd;
   if (!fs_is_full(fd)) {
-    fd = fs_make_anonymous(m, spill);
-    return fd >= 0 ? fs_read_only(fd) : m->unreadable ? fd : fs_memfd(m, spill);
+    fd = fs_make_anonymous(m, backing);
+    return fd >= 0 ? fs_read_only(fd) : m->unreadable ? fd : fs_memfd(m, backing);
   }
-  fd = fs_in_memory(m, spill, r);
-  return fd >= 0 || m->unreadable ? fd : fs_no_room(m, spill);
+  fd = fs_in_memory(m, backing, r);
+  return fd >= 0 || m->unreadable ? fd : fs_no_room(m, backing);
 }
 
 fs_err fs_making_set(struct fs_making *m, uint32_t mount, uint32_t entry) {
@@ -255,7 +255,7 @@ fs_err fs_making_set(struct fs_making *m, uint32_t mount, uint32_t entry) {
   struct fs_block last; /* a file of exabytes that are nowhere is not worth a try */
   if (e->size > 0 && fs_index_block(&m->ds->ix, entry, fs_index_block_count(&m->ds->ix, e) - 1, &last) < 0)
     return -EUCLEAN;
-  m->number = fs_has_spill(m->ds) ? m->ds->number : 0;
+  m->number = fs_has_backing(m->ds) ? m->ds->number : 0;
   m->size = e->size;
   m->mode = e->mode & 0111 ? 0500 : 0400;
   return 0;
@@ -263,7 +263,7 @@ fs_err fs_making_set(struct fs_making *m, uint32_t mount, uint32_t entry) {
 
 fs_fd fs_data_materialize(uint32_t mount, uint32_t entry) {
   struct fs_making m;
-  if (fs_is_out(entry)) return fs_out_materialize(entry);
+  if (fs_is_output(entry)) return fs_output_materialize(entry);
   fs_err err = fs_making_set(&m, mount, entry);
   return err < 0 ? err : fs_materialize(&m, NULL);
 }
@@ -317,10 +317,10 @@ fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, b
                    bool *temporary) {
   struct fs_making m;
   struct fs_block b;
-  if (fs_is_out(entry)) {
+  if (fs_is_output(entry)) {
     *temporary = true;
     *fd_off = off;
-    *fd = fs_out_materialize(entry);
+    *fd = fs_output_materialize(entry);
     return *fd < 0 ? *fd : 0;
   }
   fs_err err = fs_making_set(&m, mount, entry);

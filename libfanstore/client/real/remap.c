@@ -42,9 +42,9 @@ bool fs_made_name(const char *path, char ending, uint32_t *mount, uint32_t *entr
   uint8_t id[16];
   const char *name = fs_alone_parse(path, id);
   const struct fs_node *node = fs_node_attach();
-  const char *dirs[] = {node ? node->ctl->spill : "", memory};
+  const char *dirs[] = {node ? node->ctl->backing : "", memory};
   if (name) return made_entry(name, ending, id, mount, entry);
-  if (!node || fs_memory_spill(node->ctl->spill, memory, sizeof(memory)) < 0) memory[0] = '\0';
+  if (!node || fs_memory_backing(node->ctl->backing, memory, sizeof(memory)) < 0) memory[0] = '\0';
   for (unsigned i = 0; i < FS_ARRAY_LEN(dirs); i++) {
     size_t len = strlen(dirs[i]);
     if (len > 0 && strncmp(path, dirs[i], len) == 0 && path[len] == '/')
@@ -94,7 +94,7 @@ static fs_err find_mapping(const void *addr, char *buf, size_t size, struct maps
 /* A copy in a directory that is not this node's, or is named in another way: what it shows more would be zeros. */
 static bool looks_made(const char *path) {
   unsigned number, e;
-  return (strstr(path, "/" FS_LOCAL_SPILL "job-") != NULL || strstr(path, "/" FS_ALONE_DIR) != NULL) &&
+  return (strstr(path, "/" FS_LOCAL_BACKING "job-") != NULL || strstr(path, "/" FS_ALONE_DIR) != NULL) &&
          parse_name(strrchr(path, '/') + 1, FS_MADE_MAPPED, &number, &e);
 }
 

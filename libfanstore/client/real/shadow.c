@@ -3,7 +3,7 @@
  * Shadows of libraries (shadow.h). A shadow is replaced in one step by rename, so the linker finds
  * the old or the new file. The real file is the backing file on its home, the dataset's
  * materialised file, or a copy that has the output's id and version in its name. All of it lies in
- * the spill directory and goes with the job.
+ * the backing directory and goes with the job.
  */
 #include "client/real/shadow.h"
 
@@ -16,9 +16,9 @@
 #include "client/path/cwd.h"
 #include "util/util.h"
 
-static const char *spill_of(void) {
+static const char *backing_of(void) {
   const struct fs_node *node = fs_node_attach();
-  return node && node->ctl->spill[0] == '/' ? node->ctl->spill : NULL;
+  return node && node->ctl->backing[0] == '/' ? node->ctl->backing : NULL;
 }
 
 /* The path without ".", ".." and double slashes, by its text alone: the linker composes names in
@@ -43,18 +43,18 @@ bool fs_is_shadow(const char *dir, size_t len) {
 
 fs_err fs_shadow_name(const char *path, char out[PATH_MAX]) {
   char whole[PATH_MAX];
-  const char *spill = spill_of();
-  if (!spill) return -EOPNOTSUPP;
+  const char *backing = backing_of();
+  if (!backing) return -EOPNOTSUPP;
   fs_err err = absolute(path, whole);
   if (err != 0) return err;
-  if (strlen(spill) + sizeof(FS_SHADOW_DIR) + strlen(whole) + 1 > PATH_MAX) return -ENAMETOOLONG;
-  strcpy(out, spill);
+  if (strlen(backing) + sizeof(FS_SHADOW_DIR) + strlen(whole) + 1 > PATH_MAX) return -ENAMETOOLONG;
+  strcpy(out, backing);
   strcat(out, "/" FS_SHADOW_DIR);
   strcat(out, whole);
   return 0;
 }
 
-/* The directories that the last component lies in, from the spill's on. */
+/* The directories that the last component lies in, from the backing file's on. */
 static void make_parents(char *path, size_t from) {
   for (char *slash = path + from; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
     *slash = '\0';
@@ -68,12 +68,12 @@ static fs_err output_target(const struct fs_found *f, char out[PATH_MAX]) {
   struct stat st;
   snprintf(name, sizeof(name), FS_SHADOW_DIR "/%016llx.%llu", (unsigned long long)f->out.id,
            (unsigned long long)f->out.version);
-  fs_err err = fs_join(out, spill_of(), name);
+  fs_err err = fs_join(out, backing_of(), name);
   if (err != 0 || fs_sys_fstatat(AT_FDCWD, out, &st, AT_SYMLINK_NOFOLLOW) == 0) return err;
   FS_AUTO_CLOSE fs_fd fd = fs_file_materialize(f->mount, f->entry);
   if (fd < 0) return fd;
   snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-  make_parents(out, strlen(spill_of()));
+  make_parents(out, strlen(backing_of()));
   long r = FS_SYS5(SYS_linkat, AT_FDCWD, proc, AT_FDCWD, out, AT_SYMLINK_FOLLOW);
   return r == -EEXIST ? 0 : (fs_err)r;
 }
@@ -107,7 +107,7 @@ static fs_err make_link(const char *target, char *path) {
   if (leads_to(path, target)) return 0;
   const char *tid = fs_u64_text((uint64_t)fs_sys_gettid(), number);
   if (strlen(path) + strlen(tid) + 3 > sizeof(fresh)) return -ENAMETOOLONG;
-  make_parents(path, strlen(spill_of()));
+  make_parents(path, strlen(backing_of()));
   strcpy(fresh, path);
   strcat(strcat(fresh, ".~"), tid);
   FS_SYS3(SYS_unlinkat, AT_FDCWD, fresh, 0); /* a thread with this number may have died here */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shadows of libraries. The dynamic linker opens files without the wrappers. So a library below a
- * mount gets a shadow: a symlink in the spill directory, at the library's own path below
+ * mount gets a shadow: a symlink in the backing directory, at the library's own path below
  * FS_SHADOW_DIR, which leads to a real file with its bytes. The tree of shadows has the shape of
  * the mount, so the linker finds by $ORIGIN what lies beside a library. Called before dlopen and
  * exec. Raw system calls, no locks, no allocation; may run in a vfork child.

@@ -120,7 +120,7 @@ static fs_err fs_dataset_resolve(const struct fs_daemon *d, uint64_t key, struct
 const struct fs_block_source fs_dataset_blocks = {.resolve = fs_dataset_resolve, .route = fs_dataset_route};
 
 static const struct fs_block_source *fs_fetch_source(uint64_t key) {
-  return fs_block_sources[FS_KEY_OF_OUT(key) ? FS_BLOCKS_OUTPUT : FS_BLOCKS_DATASET];
+  return fs_block_sources[FS_KEY_OF_OUTPUT(key) ? FS_BLOCKS_OUTPUT : FS_BLOCKS_DATASET];
 }
 
 static fs_err fs_fetch_resolve(const struct fs_daemon *d, uint64_t key, struct fs_block *b) {

@@ -41,7 +41,7 @@ struct fs_job {
   uint64_t due;   /* of one that is held back */
   uint64_t sent;  /* when that was begun */
   bool aside;
-  bool staged; /* of --stage-in's: the spill is a link */
+  bool staged; /* of --stage-in's: the backing file is a link */
 };
 
 struct fs_reply { /* a reply buffer; free ones are linked through it */
@@ -160,10 +160,10 @@ static void fs_job_read_done(struct fs_io *io) {
 /* In a thread of the pool: as many bytes as there are, and their checksum. */
 static fs_err fs_job_output_work(struct fs_io *io) {
   struct fs_job *j = FS_ITEM(io, struct fs_job, io);
-  char name[FS_SPILL_NAME_SIZE];
-  FS_AUTO_CLOSE fs_fd fd =
-      j->staged ? fs_sys_openat(j->d->spill_fd, fs_spill_name(j->req.file, name), O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0)
-                : fs_spill_open(j->d, j->req.file, O_RDONLY | O_NONBLOCK);
+  char name[FS_BACKING_NAME_SIZE];
+  FS_AUTO_CLOSE fs_fd fd = j->staged ? fs_sys_openat(j->d->backing_fd, fs_backing_name(j->req.file, name),
+                                                     O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0)
+                                     : fs_backing_file_open(j->d, j->req.file, O_RDONLY | O_NONBLOCK);
   uint32_t got = 0;
   fs_ssize n = 1;
   if (fd < 0) return fd;
@@ -184,7 +184,7 @@ static fs_err fs_job_output_work(struct fs_io *io) {
 /* While it was read, some of these bytes may have become a part's. */
 static void fs_job_output_done(struct fs_io *io) {
   struct fs_job *j = FS_ITEM(io, struct fs_job, io);
-  if (io->err == 0 && !fs_spill_as_listed(j->d, j->req.file, j->req.list, j->req.offset, j->asked)) io->err = -ESTALE;
+  if (io->err == 0 && !fs_backing_same_map(j->d, j->req.file, j->req.list, j->req.offset, j->asked)) io->err = -ESTALE;
   fs_job_read_done(io);
 }
 
@@ -194,7 +194,7 @@ static void fs_job_staged_done(struct fs_io *io) {
 }
 
 static void fs_job_output(struct fs_job *j) {
-  const struct fs_spill_file *f = fs_spill_find(j->d, j->req.file);
+  const struct fs_backing_file *f = fs_backing_find(j->d, j->req.file);
   j->staged = f && f->in;
   j->asked = j->req.length;
   j->io = (struct fs_io){.work = fs_job_output_work, .done = j->staged ? fs_job_staged_done : fs_job_output_done};
@@ -277,8 +277,8 @@ static void fs_job_take(struct fs_job *j) {
 
 static fs_err fs_job_check(const struct fs_daemon *d, const struct fs_wire_req *r) {
   if (r->type == FS_WIRE_READ_OUTPUT) {
-    bool sane = r->length > 0 && r->length <= FS_OUT_BLOCK && r->offset <= (uint64_t)INT64_MAX - r->length;
-    return sane && fs_spill_mine(d, r->file) ? 0 : -EINVAL;
+    bool sane = r->length > 0 && r->length <= FS_OUTPUT_BLOCK && r->offset <= (uint64_t)INT64_MAX - r->length;
+    return sane && fs_backing_mine(d, r->file) ? 0 : -EINVAL;
   }
   if (r->type != FS_WIRE_READ && r->type != FS_WIRE_READ_BARE) return -EINVAL;
   if (r->dataset >= d->datasets) return -EINVAL;
@@ -386,7 +386,7 @@ fs_err fs_server_new(struct fs_daemon *d) {
   const char *delay = getenv(FS_DELAY_ENV);
   if (!s) return -ENOMEM;
   if (delay && fs_parse_u64(delay, 0, 60000000, &delay_us) == 0) s->delay_ns = delay_us * 1000;
-  uint32_t most = FS_OUT_BLOCK;
+  uint32_t most = FS_OUTPUT_BLOCK;
   for (uint32_t i = 0; i < d->datasets; i++) {
     struct statfs fs;
     most = FS_MAX(most, d->data[i].max_stored);

@@ -48,8 +48,8 @@ struct fs_client *fs_clients_add(struct fs_daemon *d, uint32_t pid, int *channel
     free(c);
     return NULL;
   }
-  if (d->clients.serial < FS_OUT_ID_CLIENTS)
-    c->channel->first_id = c->first_id = FS_OUT_ID_FIRST(d->net->rank, d->clients.serial++);
+  if (d->clients.serial < FS_OUTPUT_ID_CLIENTS)
+    c->channel->first_id = c->first_id = FS_OUTPUT_ID_FIRST(d->net->rank, d->clients.serial++);
   for (uint32_t i = 0; i < FS_CHANNEL_SLOTS; i++) {
     fs_chain_init(&c->waiter[i].chain);
     c->waiter[i].client = c;
@@ -100,7 +100,7 @@ int fs_clients_scan(struct fs_daemon *d) {
   int n = 0;
   for (uint32_t i = 0; i < high; i++) {
     struct fs_client *c = atomic_load_explicit(&d->clients.slot[i], memory_order_acquire);
-    if (c && FS_UNLIKELY(fs_boxes_posted(c))) n += fs_boxes_take(d, c);
+    if (c && FS_UNLIKELY(fs_client_calls_posted(c))) n += fs_client_calls_take(d, c);
     if (!c || atomic_load_explicit(&c->channel->posted, memory_order_relaxed) == 0) continue;
     uint64_t posted = fs_chan_take(&c->channel->posted);
     for (; posted != 0; posted &= posted - 1, n++) fs_clients_take(d, c, (uint32_t)__builtin_ctzll(posted));
@@ -154,7 +154,7 @@ void fs_clients_release_all(struct fs_daemon *d) {
   uint32_t high = atomic_load(&d->clients.high);
   for (uint32_t i = 0; i < high; i++) {
     struct fs_client *c = atomic_load(&d->clients.slot[i]);
-    if (c) fs_boxes_release(c);
+    if (c) fs_client_calls_release(c);
     for (uint32_t s = 0; c && s < FS_CHANNEL_SLOTS; s++) {
       if (c->waiter[s].busy) fs_waiter_answer(&c->waiter[s], -ESHUTDOWN, 0, false);
     }

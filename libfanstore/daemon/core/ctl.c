@@ -123,7 +123,7 @@ void fs_ctl_mark_all(struct fs_daemon *d) {
 fs_err fs_ctl_node_local(struct fs_daemon *d, const struct fs_names_call *c) {
   static const char *const made[] = {FS_NL_DIR, FS_NL_NEW, FS_NL_PATHS};
   for (size_t i = 0; i < FS_ARRAY_LEN(made); i++)
-    if (mkdirat(d->spill_fd, made[i], 0700) < 0 && errno != EEXIST) return -errno;
+    if (mkdirat(d->backing_fd, made[i], 0700) < 0 && errno != EEXIST) return -errno;
   uint32_t bit = fs_nl_bit(c->node_local.dir);
   _Atomic uint64_t *word = &d->ctl->node_local[bit / 64];
   atomic_fetch_or(word, 1ull << bit % 64);
@@ -162,7 +162,7 @@ fs_err fs_ctl_build(struct fs_daemon *d) {
   c->output_limit = d->cfg->output_limit;
   c->memory_limit = fs_memory_limit();
   c->flags = (d->cfg->read_only ? FS_CTL_READ_ONLY : 0) | (d->cfg->replicas ? FS_CTL_REPLICAS : 0) | d->cfg->local_io;
-  memcpy(c->spill, d->spill, sizeof(c->spill));
+  memcpy(c->backing, d->backing, sizeof(c->backing));
   fs_ctl_globs(c, d->cfg);
   for (uint32_t i = 0, first = 0; i < d->datasets; i++) {
     const struct fs_dataset *ds = &d->data[i];

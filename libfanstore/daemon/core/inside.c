@@ -10,7 +10,7 @@
 #include "ipc/channel.h"
 #include "util/sys.h"
 
-#define FS_INSIDE_BLOCKS (FS_INSIDE_BYTES / FS_OUT_BLOCK + 1)
+#define FS_INSIDE_BLOCKS (FS_INSIDE_BYTES / FS_OUTPUT_BLOCK + 1)
 #define FS_INSIDE_PATIENCE 2u /* of the job's deadlines: the daemon answers before that */
 
 struct fs_inside {
@@ -56,28 +56,28 @@ static bool fs_inside_wait(const struct fs_inside *in, _Atomic uint32_t *word) {
 
 static fs_err fs_inside_call(struct fs_inside *in, const struct fs_names_call *c, void *answer, size_t size) {
   struct fs_channel *ch = in->client->channel;
-  int32_t i = fs_chan_claim_box(ch);
+  int32_t i = fs_chan_claim_call(ch);
   if (i < 0) return -ETIMEDOUT; /* all were given up: the daemon has still to clear them away */
-  struct fs_box *b = &ch->box[i];
+  struct fs_call_slot *b = &ch->call_slot[i];
   memcpy(b->body, c, sizeof(*c));
   b->length = sizeof(*c);
-  fs_chan_post(fs_chan_box(ch, (uint32_t)i));
+  fs_chan_post(fs_chan_call(ch, (uint32_t)i));
   fs_inside_ring(in);
   if (!fs_inside_wait(in, &b->state)) return -ETIMEDOUT;
   fs_err err = b->err;
   if (err == 0 && b->length != size) err = -EPROTO;
   if (err == 0 && size > 0) memcpy(answer, b->body, size);
-  fs_chan_free(fs_chan_box(ch, (uint32_t)i));
+  fs_chan_free(fs_chan_call(ch, (uint32_t)i));
   return err;
 }
 
-fs_err fs_inside_hold(struct fs_inside *in, uint64_t id, struct fs_held *held) {
-  struct fs_names_call c = {.op = FS_NAMES_HOLD, .hold.id = id};
+fs_err fs_inside_open(struct fs_inside *in, uint64_t id, struct fs_opened *held) {
+  struct fs_names_call c = {.op = FS_NAMES_OPEN, .hold.id = id};
   return fs_inside_call(in, &c, held, sizeof(*held));
 }
 
-void fs_inside_release(struct fs_inside *in, const struct fs_held *held) {
-  struct fs_names_call c = {.op = FS_NAMES_RELEASE, .release = {.id = held->id, .handle = held->handle}};
+void fs_inside_close(struct fs_inside *in, const struct fs_opened *held) {
+  struct fs_names_call c = {.op = FS_NAMES_CLOSE, .release = {.id = held->id, .snapshot = held->snapshot}};
   (void)fs_inside_call(in, &c, NULL, 0);
 }
 
@@ -113,17 +113,17 @@ static fs_err fs_inside_collect(struct fs_inside *in, const struct fs_inside_blo
   return err;
 }
 
-fs_err fs_inside_read(struct fs_inside *in, const struct fs_held *held, void *buf, size_t n, uint64_t off) {
+fs_err fs_inside_read(struct fs_inside *in, const struct fs_opened *held, void *buf, size_t n, uint64_t off) {
   struct fs_inside_block block[FS_INSIDE_BLOCKS];
   uint32_t count = 0;
   fs_err err = n <= FS_INSIDE_BYTES ? 0 : -EINVAL;
   if (err == 0 && (off > held->own || n > held->own - off)) err = -EAGAIN;
   for (size_t done = 0; err == 0 && done < n; count++) {
     struct fs_inside_block *b = &block[count];
-    b->skip = (uint32_t)((off + done) % FS_OUT_BLOCK);
-    b->n = (uint32_t)FS_MIN(n - done, (size_t)(FS_OUT_BLOCK - b->skip));
+    b->skip = (uint32_t)((off + done) % FS_OUTPUT_BLOCK);
+    b->n = (uint32_t)FS_MIN(n - done, (size_t)(FS_OUTPUT_BLOCK - b->skip));
     b->to = (char *)buf + done;
-    b->slot = fs_inside_post(in, FS_OUT_KEY(held->handle, (off + done) / FS_OUT_BLOCK));
+    b->slot = fs_inside_post(in, FS_OUTPUT_KEY(held->snapshot, (off + done) / FS_OUTPUT_BLOCK));
     if (b->slot == FS_CHANNEL_SLOTS) {
       err = -ETIMEDOUT;
       break;

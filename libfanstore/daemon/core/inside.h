@@ -13,10 +13,10 @@ struct fs_inside;
 /* By the MPI thread, before the guard listens: after that only the guard may add clients. */
 fs_err fs_inside_new(struct fs_daemon *d, struct fs_inside **out);
 /* A file of another node, held until it is let go: the same contents as often as it is held. */
-fs_err fs_inside_hold(struct fs_inside *in, uint64_t id, struct fs_held *held);
-void fs_inside_release(struct fs_inside *in, const struct fs_held *held);
+fs_err fs_inside_open(struct fs_inside *in, uint64_t id, struct fs_opened *held);
+void fs_inside_close(struct fs_inside *in, const struct fs_opened *held);
 /* All n bytes from off on, FS_INSIDE_BYTES at most; -EAGAIN: it has become shorter. */
-#define FS_INSIDE_BYTES (4 * FS_OUT_BLOCK)
-fs_err fs_inside_read(struct fs_inside *in, const struct fs_held *held, void *buf, size_t n, uint64_t off);
+#define FS_INSIDE_BYTES (4 * FS_OUTPUT_BLOCK)
+fs_err fs_inside_read(struct fs_inside *in, const struct fs_opened *held, void *buf, size_t n, uint64_t off);
 
 #endif

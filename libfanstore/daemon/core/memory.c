@@ -89,7 +89,7 @@ fs_err fs_memory_cache_check(uint64_t bytes, uint64_t all, uint32_t nodes, char 
   return -ENOMEM;
 }
 
-/* An eighth of what there is, of a node's share of it: as much again may be those that it mirrors. */
+/* An eighth of what there is, of a node's share of it: as much again may be those that it is the backup of. */
 uint64_t fs_memory_names(const struct fs_daemon *d) {
   return fs_memory_least(d->ctl->memory_limit) / 8 / FS_MAX(d->cfg->emulate, 1u);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The daemon's directories on this host: the run directory (ipc/node.h) with this node's lock and socket, and the
- * spill directory for materialised files. Both are locked while in use, so what dead jobs left can be told from what
+ * backing directory for materialised files. Both are locked while in use, so what dead jobs left can be told from what
  * lives, and is removed by the next daemon. A lock on the base directory keeps starting, leaving and cleaning apart.
  * Called by the MPI thread at start, by whoever ends the process at the end. Every wait for a lock is bounded.
  */
@@ -174,16 +174,16 @@ fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
   return err;
 }
 
-/* Removes what is in spill directories whose owners are dead, but for outputs. */
-static void fs_rundir_clean_spills(const char *parent) {
+/* Removes what is in backing directories whose owners are dead, but for outputs. */
+static void fs_rundir_clean_backing_files(const char *parent) {
   DIR *dir = opendir(parent);
   if (!dir) return;
   for (struct dirent *e; (e = readdir(dir)) != NULL;) {
     char path[PATH_MAX];
-    if (strncmp(e->d_name, FS_LOCAL_SPILL, strlen(FS_LOCAL_SPILL)) != 0) continue;
+    if (strncmp(e->d_name, FS_LOCAL_BACKING, strlen(FS_LOCAL_BACKING)) != 0) continue;
     FS_AUTO_CLOSE int fd = fs_rundir_open(dirfd(dir), e->d_name);
     uint64_t files, bytes;
-    if (fd < 0 || fs_run_spill_held(fd, false) || !fs_is_named(dirfd(dir), e->d_name, fd)) continue;
+    if (fd < 0 || fs_run_backing_held(fd, false) || !fs_is_named(dirfd(dir), e->d_name, fd)) continue;
     if (snprintf(path, sizeof(path), "%s/%s", parent, e->d_name) >= (int)sizeof(path)) continue;
     (void)(fs_left_count(fd, &files, &bytes) != 0 ? fs_left_strip(fd, path) : fs_remove_tree(path));
   }
@@ -206,35 +206,35 @@ static void fs_rundir_apart(int dir) {
 /* Where outputs go: made under a name of its own, which says where it lies. */
 static fs_err fs_rundir_out(const struct fs_daemon *d) {
   char name[NAME_MAX + 1];
-  fs_rundir_apart(d->spill_fd);
-  int n = snprintf(name, sizeof(name), "%s-%s-%u", FS_OUT_DIR, d->cfg->job, d->net->rank);
+  fs_rundir_apart(d->backing_fd);
+  int n = snprintf(name, sizeof(name), "%s-%s-%u", FS_OUTPUT_DIR, d->cfg->job, d->net->rank);
   if (n >= (int)sizeof(name)) return -ENAMETOOLONG;
-  if (mkdirat(d->spill_fd, name, 0700) < 0) return -errno;
-  if (renameat(d->spill_fd, name, d->spill_fd, FS_OUT_DIR) == 0) return 0;
+  if (mkdirat(d->backing_fd, name, 0700) < 0) return -errno;
+  if (renameat(d->backing_fd, name, d->backing_fd, FS_OUTPUT_DIR) == 0) return 0;
   fs_err err = errno == ENOTEMPTY || errno == EEXIST ? 0 : -errno;
-  (void)unlinkat(d->spill_fd, name, AT_REMOVEDIR);
+  (void)unlinkat(d->backing_fd, name, AT_REMOVEDIR);
   return err;
 }
 
-/* The directory in memory for copies that the spill directory has no room for. Nothing needs it: if it cannot be made,
-   there is no such room. Another job that ends may remove its parents as empty. */
+/* The directory in memory for copies that the backing directory has no room for. Nothing needs it: if it cannot be
+   made, there is no such room. Another job that ends may remove its parents as empty. */
 static void fs_rundir_memory(struct fs_daemon *d) {
   char base[PATH_MAX], parent[PATH_MAX], path[PATH_MAX];
-  if (fs_memory_local(base, sizeof(base)) < 0 || fs_memory_spill(d->spill, path, sizeof(path)) < 0) return;
+  if (fs_memory_local(base, sizeof(base)) < 0 || fs_memory_backing(d->backing, path, sizeof(path)) < 0) return;
   int n = snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path, '/') - path), path);
   for (int tries = 0; n > 0 && tries < 3 && d->memory_fd < 0; tries++) {
     if (mkdir(base, 0700) < 0 && errno != EEXIST) return;
     FS_AUTO_CLOSE int fd = fs_rundir_open(AT_FDCWD, base);
     if (fd < 0 && fd != -ENOENT) return; /* somebody else's */
     if (mkdir(parent, 0700) < 0 && errno != EEXIST) continue;
-    fs_rundir_clean_spills(parent);
+    fs_rundir_clean_backing_files(parent);
     d->memory_fd = fs_rundir_make_locked(path, FS_BASE_LEAVE_NS);
   }
 }
 
 static void fs_rundir_memory_leave(const struct fs_daemon *d) {
   char path[PATH_MAX];
-  if (d->memory_fd < 0 || fs_memory_spill(d->spill, path, sizeof(path)) < 0) return;
+  if (d->memory_fd < 0 || fs_memory_backing(d->backing, path, sizeof(path)) < 0) return;
   (void)fs_remove_tree(path);
   for (int up = 0; up < 2; up++) { /* their parents, when they are empty */
     *strrchr(path, '/') = '\0';
@@ -249,26 +249,26 @@ static fs_err fs_rundir_resolve(char *path, size_t size) {
   return snprintf(path, size, "%s", real) < (int)size ? 0 : -ENAMETOOLONG;
 }
 
-fs_err fs_rundir_spill(struct fs_daemon *d, char *why, size_t why_size) {
+fs_err fs_rundir_backing(struct fs_daemon *d, char *why, size_t why_size) {
   char parent[PATH_MAX];
   snprintf(parent, sizeof(parent), "%s", d->data[0].stage.local);
   char *slash = strrchr(parent, '/');
   if (!slash) return -EINVAL;
   *slash = '\0';
-  fs_rundir_clean_spills(parent);
-  int n = snprintf(d->spill, sizeof(d->spill), "%s/" FS_LOCAL_SPILL "%s-%u", parent, d->cfg->job, d->net->rank);
-  fs_err err = n >= (int)sizeof(d->spill) ? -ENAMETOOLONG : 0;
+  fs_rundir_clean_backing_files(parent);
+  int n = snprintf(d->backing, sizeof(d->backing), "%s/" FS_LOCAL_BACKING "%s-%u", parent, d->cfg->job, d->net->rank);
+  fs_err err = n >= (int)sizeof(d->backing) ? -ENAMETOOLONG : 0;
   if (err == 0) {
-    d->spill_fd = fs_rundir_make_locked(d->spill, FS_BASE_LEAVE_NS);
-    err = d->spill_fd < 0 ? d->spill_fd : fs_rundir_resolve(d->spill, sizeof(d->spill));
+    d->backing_fd = fs_rundir_make_locked(d->backing, FS_BASE_LEAVE_NS);
+    err = d->backing_fd < 0 ? d->backing_fd : fs_rundir_resolve(d->backing, sizeof(d->backing));
   }
   if (err == 0) {
-    d->spill_lock_fd = fs_rundir_lock(d->spill_fd, FS_SPILL_LOCK);
-    err = d->spill_lock_fd < 0 ? d->spill_lock_fd : 0;
+    d->backing_lock_fd = fs_rundir_lock(d->backing_fd, FS_BACKING_LOCK);
+    err = d->backing_lock_fd < 0 ? d->backing_lock_fd : 0;
   }
   if (err == 0) err = fs_rundir_out(d);
   if (err == 0) fs_rundir_memory(d);
-  if (err < 0) snprintf(why, why_size, "%s: %s", d->spill, strerror(-err));
+  if (err < 0) snprintf(why, why_size, "%s: %s", d->backing, strerror(-err));
   return err;
 }
 
@@ -285,7 +285,8 @@ static bool fs_rundir_programs(const struct fs_daemon *d) {
 
 bool fs_rundir_leave(struct fs_daemon *d) {
   char base[PATH_MAX], lock[PATH_MAX];
-  if (d->spill_fd >= 0) (void)(d->outputs_left ? fs_left_strip(d->spill_fd, d->spill) : fs_remove_tree(d->spill));
+  if (d->backing_fd >= 0)
+    (void)(d->outputs_left ? fs_left_strip(d->backing_fd, d->backing) : fs_remove_tree(d->backing));
   fs_rundir_memory_leave(d);
   if (d->lock_fd < 0) return false;
   (void)unlink(d->socket_path);

@@ -9,15 +9,15 @@
 #include <string.h>
 
 #include "daemon/finish/finish_priv.h"
+#include "daemon/outputs/backing.h"
+#include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/outpath.h"
-#include "daemon/outputs/relay.h"
-#include "daemon/outputs/spill.h"
 #include "daemon/stagein/stagein.h"
 #include "daemon/stageout/stageout.h"
 
-#define FS_OUTPUTS_FLIGHT 64u   /* paths being asked for, files being moved; */
-#define FS_OUTPUTS_STAGED 1024u /* being copied to --stage-out: some batches */
-#define FS_OUTPUTS_COUNTED 512u /* in a row, when only their sizes are wanted */
+#define FS_OUTPUTS_FLIGHT 64u       /* paths being asked for, files being moved; */
+#define FS_OUTPUTS_STAGED_OUT 1024u /* being copied to --stage-out: some batches */
+#define FS_OUTPUTS_COUNTED 512u     /* in a row, when only their sizes are wanted */
 #define FS_OUTPUTS_SAY_NS 200000000ull
 #define FS_OUTPUTS_GONE_DEADLINES 5u       /* in which it is found out that a node has gone */
 #define FS_OUTPUTS_ALONE_NS 10000000000ull /* the same when mpirun has gone, and with it time (command.c) */
@@ -31,12 +31,12 @@ struct fs_output_step { /* one output on its way; the list may move meanwhile */
 
 /* Of files only the size is asked of the kernel; who wrote last may not have been published. */
 static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *item, uint64_t *size) {
-  char name[FS_SPILL_NAME_SIZE];
+  char name[FS_BACKING_NAME_SIZE];
   struct stat st;
-  const struct fs_spill_file *f = fs_spill_find(d, item->id);
+  const struct fs_backing_file *f = fs_backing_find(d, item->id);
   *size = f && f->in ? f->size : 0;
   if (!S_ISREG(item->mode) || (f && f->in)) return true;
-  if (fstatat(d->spill_fd, fs_spill_name(item->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
+  if (fstatat(d->backing_fd, fs_backing_name(item->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
     return f && !f->removed; /* somebody has removed the bytes of what has a name: that fails then, and is told */
   *size = (uint64_t)st.st_size;
   return S_ISREG(st.st_mode);
@@ -87,7 +87,7 @@ static bool fs_outputs_elsewhere(const struct fs_outputs *o, bool staged) {
 
 static void fs_outputs_other(void *ctx, const struct fs_record *r) {
   struct fs_outputs *o = ctx;
-  bool staged = r->flags & FS_RECORD_STAGED;
+  bool staged = r->flags & FS_RECORD_STAGED_IN;
   if (!staged && S_ISDIR(r->mode)) o->dirs++;
   if (!staged && S_ISLNK(r->mode)) o->links++;
   if ((!o->keep && !o->stage) || fs_outputs_elsewhere(o, staged)) return;
@@ -98,14 +98,14 @@ static void fs_outputs_other(void *ctx, const struct fs_record *r) {
 }
 
 static void fs_outputs_list(struct fs_daemon *d) {
-  const struct fs_spill *s = d->spill_files;
+  const struct fs_backing *s = d->backing_files;
   d->outputs->listed = true;
-  while (fs_spill_drain(d) > 0) continue;
+  while (fs_backing_drain(d) > 0) continue;
   for (uint64_t i = 0; i <= s->mask; i++) {
-    for (const struct fs_spill_file *f = s->chain[i]; f; f = f->next) {
+    for (const struct fs_backing_file *f = s->chain[i]; f; f = f->next) {
       struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
       uint64_t size;
-      if (f->removed || f->dir == 0 || !fs_spill_mine(d, f->id) || fs_outputs_elsewhere(d->outputs, f->in)) continue;
+      if (f->removed || f->dir == 0 || !fs_backing_mine(d, f->id) || fs_outputs_elsewhere(d->outputs, f->in)) continue;
       fs_outputs_add(d->outputs, &item);
       if (d->outputs->stage && !fs_stageout_held(d, f->id) && fs_outputs_size(d, &item, &size))
         d->outputs->total += size;
@@ -116,13 +116,13 @@ static void fs_outputs_list(struct fs_daemon *d) {
 
 /* ---- what went with its home ---- */
 
-static void fs_outputs_homeless(void *ctx, const struct fs_record *r) {
+static void fs_outputs_orphaned(void *ctx, const struct fs_record *r) {
   const struct fs_daemon *d = ctx;
-  struct fs_output item = fs_homeless_item(r);
-  if (!fs_member(fs_ns_members(d->ns), r->home) && !(r->flags & FS_RECORD_STAGED)) fs_outputs_add(d->outputs, &item);
+  struct fs_output item = fs_orphaned_item(r);
+  if (!fs_member(fs_ns_members(d->ns), r->home) && !(r->flags & FS_RECORD_STAGED_IN)) fs_outputs_add(d->outputs, &item);
 }
 
-/* All other nodes have answered, or their names have heirs. */
+/* All other nodes have answered, or their names have successors. */
 static void fs_outputs_all_known(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_outputs *o = ctx;
   (void)body, (void)n;
@@ -138,11 +138,11 @@ static bool fs_outputs_gone(struct fs_daemon *d) {
   }
   if (!o->gone_sure && d->now < o->gone_by) return false;
   o->gone_listed = true;
-  fs_ns_files(d->ns, fs_outputs_homeless, d);
+  fs_ns_files(d->ns, fs_outputs_orphaned, d);
   return o->next == o->n;
 }
 
-void fs_outputs_adopted(struct fs_daemon *d, const struct fs_spill_file *f) {
+void fs_outputs_adopted(struct fs_daemon *d, const struct fs_backing_file *f) {
   struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
   struct fs_outputs *o = d->outputs;
   uint64_t size;
@@ -196,7 +196,7 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
     fs_outputs_kept(s, err);
     return;
   }
-  const struct fs_spill_file *f = fs_spill_find(s->d, s->item.id);
+  const struct fs_backing_file *f = fs_backing_find(s->d, s->item.id);
   if (s->err == -ECANCELED && S_ISREG(s->item.mode) && fs_stageout_at(s->d, s->item.id, path)) {
     s->d->outputs->staged++; /* before it was broken off */
     fs_outputs_step_end(s, 0);
@@ -209,7 +209,7 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
     fs_outputs_keep(s, path);
 }
 
-static void fs_outputs_staged(void *ctx, fs_err err) {
+static void fs_outputs_staged_out(void *ctx, fs_err err) {
   struct fs_output_step *s = ctx;
   struct fs_outputs *o = s->d->outputs;
   if (err == -ESTALE) { /* another node's now, which copies it, and counts it */
@@ -229,7 +229,7 @@ static void fs_outputs_staged(void *ctx, fs_err err) {
 
 /* Names go with two nodes that die together; nobody knows then whether the file had one. */
 static bool fs_outputs_severed(const struct fs_daemon *d, const struct fs_output *item) {
-  const struct fs_spill_file *f = fs_spill_find(d, item->id);
+  const struct fs_backing_file *f = fs_backing_find(d, item->id);
   return S_ISREG(item->mode) && f && f->mode != 0 && !f->removed && fs_ns_members(d->ns)->count + 2 <= d->net->nodes;
 }
 
@@ -261,7 +261,7 @@ static void fs_outputs_found(void *ctx, fs_err err, const char *path) {
 
 static void fs_outputs_begin(struct fs_output_step *s) {
   if (s->d->outputs->stage)
-    fs_stageout_last(s->d, &s->item, fs_outputs_staged, s);
+    fs_stageout_last(s->d, &s->item, fs_outputs_staged_out, s);
   else
     fs_path_find(s->d, s->item.dir, s->item.id, fs_outputs_found, s);
 }
@@ -284,7 +284,7 @@ static void fs_outputs_timed(void *ctx, fs_err err, const void *body, size_t n) 
 static void fs_outputs_gone_named(struct fs_outputs *o, const struct fs_output_step *s, const char *path) {
   if (o->gone_names == 0) return;
   o->gone_names--;
-  fs_homeless_say(s->d, &s->item, path);
+  fs_orphaned_say(s->d, &s->item, path);
 }
 
 /* Is it in --stage-out's directory? */
@@ -309,7 +309,7 @@ static void fs_outputs_gone_found(void *ctx, fs_err err, const char *path) {
     return;
   }
   if (err == 0 && s->d->outputs->stage) {
-    fs_homeless_look(s->d, &s->item, path, fs_outputs_gone_looked, s);
+    fs_orphaned_look(s->d, &s->item, path, fs_outputs_gone_looked, s);
     return;
   }
   s->d->outputs->gone++;
@@ -326,7 +326,7 @@ static void fs_outputs_next_gone(struct fs_daemon *d, const struct fs_output *it
   }
   *s = (struct fs_output_step){.d = d, .item = *item, .size = item->size};
   o->flight++;
-  fs_homeless_find(d, &s->item, fs_outputs_gone_found, s);
+  fs_orphaned_find(d, &s->item, fs_outputs_gone_found, s);
 }
 
 static void fs_outputs_next(struct fs_daemon *d) {
@@ -393,12 +393,12 @@ static bool fs_outputs_waits(struct fs_outputs *o) {
 void fs_outputs_timers(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   if (!d->outputs_pending) return;
-  if (!o->listed && fs_relays_pending(d) && d->now < o->list_by) return;
+  if (!o->listed && fs_forwarders_pending(d) && d->now < o->list_by) return;
   if (!o->listed) fs_outputs_list(d);
   (void)fs_keep_reap();
-  if (o->stage && atomic_load(&d->stageout->given_up)) fs_homeless_give_up();
-  uint32_t most = o->stage ? FS_OUTPUTS_STAGED : o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
-  uint32_t flight = o->stage ? FS_OUTPUTS_STAGED : FS_OUTPUTS_FLIGHT;
+  if (o->stage && atomic_load(&d->stageout->given_up)) fs_orphaned_give_up();
+  uint32_t most = o->stage ? FS_OUTPUTS_STAGED_OUT : o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
+  uint32_t flight = o->stage ? FS_OUTPUTS_STAGED_OUT : FS_OUTPUTS_FLIGHT;
   for (uint32_t i = 0; i < most && o->next < o->n && o->flight < flight && !fs_outputs_waits(o); i++)
     fs_outputs_next(d);
   if (o->next == o->n && o->flight == 0 && fs_outputs_gone(d) && fs_outputs_synced(d)) {
@@ -435,7 +435,7 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   o->say_at = d->now + FS_OUTPUTS_SAY_NS;
   o->list_by = d->now + d->cfg->deadline_ns;
   if (d->ctl)
-    while (fs_spill_drain(d) > 0) continue;
+    while (fs_backing_drain(d) > 0) continue;
   else
     fs_outputs_end(d); /* it does not serve yet */
 }

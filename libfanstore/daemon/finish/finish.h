@@ -6,7 +6,7 @@
  *
  *   finish.c    one after another
  *   tell.c      what the launcher is told
- *   homeless.c  those that went with their homes: what --stage-out's directory has of them
+ *   orphaned.c  those that went with their homes: what --stage-out's directory has of them
  *   keep.c      one of them into <local-dir>/fanstore-outputs/<job>
  *   settle.c    times of directories there, and in --stage-out's, when nobody puts anything into them any more
  */
@@ -18,7 +18,7 @@
 #include "daemon/daemon.h"
 #include "ipc/local.h"
 
-struct fs_spill_file;
+struct fs_backing_file;
 struct fs_output {
   uint64_t id, dir;
   uint32_t mode; /* with the type */
@@ -37,18 +37,18 @@ static inline struct timespec fs_output_time(const struct fs_output *o) {
 void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c);
 void fs_outputs_timers(struct fs_daemon *d);
 /* One more is this node's, perhaps after the list was made. */
-void fs_outputs_adopted(struct fs_daemon *d, const struct fs_spill_file *f);
+void fs_outputs_adopted(struct fs_daemon *d, const struct fs_backing_file *f);
 
-/* ---- homeless.c ---- */
-struct fs_output fs_homeless_item(const struct fs_record *r);
-void fs_homeless_say(const struct fs_daemon *d, const struct fs_output *output, const char *path);
+/* ---- orphaned.c ---- */
+struct fs_output fs_orphaned_item(const struct fs_record *r);
+void fs_orphaned_say(const struct fs_daemon *d, const struct fs_output *output, const char *path);
 /* Its path, as fs_path_find; EEXIST: another node is its home, and has it. */
-void fs_homeless_find(struct fs_daemon *d, const struct fs_output *output,
+void fs_orphaned_find(struct fs_daemon *d, const struct fs_output *output,
                       void (*done)(void *ctx, fs_err err, const char *path), void *ctx);
 /* Is what was published of this file, whose path this is, in --stage-out's directory? */
-void fs_homeless_look(struct fs_daemon *d, const struct fs_output *output, const char *path,
+void fs_orphaned_look(struct fs_daemon *d, const struct fs_output *output, const char *path,
                       void (*done)(void *ctx, bool whole, const char *path), void *ctx);
-void fs_homeless_give_up(void); /* on what is not answered yet: it is not */
+void fs_orphaned_give_up(void); /* on what is not answered yet: it is not */
 
 /* ---- tell.c ---- */
 /* Why an output was not copied, or not kept. */

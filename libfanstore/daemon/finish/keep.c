@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keeping outputs of a job on the node: each spill gets its own name below <local-dir>/fanstore-outputs/<job>, by
- * rename(2), so that no byte is copied. Of a file of several writers what others have is put into the spill before
- * that. Called by finish.c when no program of the job has a file open any more; the I/O pool does it, but for what
- * waits for other nodes, whose own reads it must not hold up: that is a thread's of its own.
+ * Keeping outputs of a job on the node: each backing file gets its own name below <local-dir>/fanstore-outputs/<job>,
+ * by rename(2), so that no byte is copied. Of a file of several writers what others have is put into the backing file
+ * before that. Called by finish.c when no program of the job has a file open any more; the I/O pool does it, but for
+ * what waits for other nodes, whose own reads it must not hold up: that is a thread's of its own.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "daemon/finish/finish.h"
+#include "daemon/outputs/backing.h"
 #include "daemon/outputs/source.h"
-#include "daemon/outputs/spill.h"
 #include "util/dir.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -83,7 +83,7 @@ static fs_err fs_keep_symlink(const struct fs_output *o, const char *path) {
 
 /* ---- a file of several writers ---- */
 
-static fs_err fs_keep_extent(struct fs_source *s, const struct fs_out_extent *e, char *buf) {
+static fs_err fs_keep_extent(struct fs_source *s, const struct fs_output_extent *e, char *buf) {
   for (uint64_t at = e->off, end = e->off + e->len; at < end;) {
     bool hole;
     fs_ssize n = fs_source_read(s, buf, (size_t)FS_MIN(end - at, FS_SOURCE_BYTES), at, &hole);
@@ -95,7 +95,7 @@ static fs_err fs_keep_extent(struct fs_source *s, const struct fs_out_extent *e,
   return 0;
 }
 
-/* Into the spill itself, which nobody reads any more; it keeps its times and mode. */
+/* Into the backing file itself, which nobody reads any more; it keeps its times and mode. */
 static fs_err fs_keep_gather(const struct fs_keeping *k) {
   struct fs_source s;
   FS_AUTO_FREE char *buf = malloc(FS_SOURCE_BYTES);
@@ -103,7 +103,7 @@ static fs_err fs_keep_gather(const struct fs_keeping *k) {
   if (err < 0) return err;
   struct timespec times[2] = {s.st.st_mtim, s.st.st_mtim};
   for (uint32_t i = 0; err == 0 && i < k->scattered.count; i++) err = fs_keep_extent(&s, &k->scattered.extent[i], buf);
-  if (err == 0) err = fs_source_same_parts(&s);
+  if (err == 0) err = fs_source_same_segments(&s);
   bool set = fchmod(s.fd, s.st.st_mode & 07777) == 0 && futimens(s.fd, times) == 0; /* also for the next try */
   if (err == 0 && !set) err = -errno;
   fs_source_close(&s);
@@ -124,7 +124,7 @@ static fs_err fs_keep_whole(const struct fs_keeping *k) {
 
 static fs_err fs_keep_work(struct fs_io *io) {
   struct fs_keeping *k = FS_ITEM(io, struct fs_keeping, io);
-  char name[FS_SPILL_NAME_SIZE];
+  char name[FS_BACKING_NAME_SIZE];
   uint32_t mode = k->output.mode;
   char why[PATH_MAX + 128];
   fs_err err = fs_keep_open(k->d, why, sizeof(why)); /* another job may have removed it since the start */
@@ -134,8 +134,8 @@ static fs_err fs_keep_work(struct fs_io *io) {
   if (err < 0) return err;
   if (S_ISDIR(mode)) return fs_keep_directory(k->path, mode);
   if (S_ISLNK(mode)) return fs_keep_symlink(&k->output, k->path);
-  fs_spill_name(k->output.id, name);
-  return renameat(k->d->spill_fd, name, AT_FDCWD, k->path) < 0 ? -errno : 0;
+  fs_backing_name(k->output.id, name);
+  return renameat(k->d->backing_fd, name, AT_FDCWD, k->path) < 0 ? -errno : 0;
 }
 
 static void fs_keep_end(struct fs_io *io) {
@@ -161,12 +161,12 @@ int fs_keep_reap(void) {
 void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, void (*done)(void *ctx, fs_err err),
              void *ctx) {
   struct fs_keeping *k = calloc(1, sizeof(*k));
-  const struct fs_spill_file *f = fs_spill_find(d, o->id);
+  const struct fs_backing_file *f = fs_backing_find(d, o->id);
   struct fs_iopool *pool = NULL;
   fs_err err = k ? fs_keep_dir(d, k->path, sizeof(k->path)) : -ENOMEM;
   size_t n = err == 0 ? strlen(k->path) : 0;
   if (err == 0 && snprintf(k->path + n, sizeof(k->path) - n, "/%s", path) >= PATH_MAX - (int)n) err = -ENAMETOOLONG;
-  if (err == 0 && f) err = fs_spill_scattered(f, &k->scattered);
+  if (err == 0 && f) err = fs_backing_scattered(f, &k->scattered);
   if (err == 0) err = fs_keep_pool(d, k, &pool);
   if (err < 0) {
     if (k) free(k->scattered.extent);

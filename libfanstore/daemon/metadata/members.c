@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See members.h. Rendezvous hashing: when a rank goes, only its own directories move, each to the rank that mirrors it.
+/* See members.h. Rendezvous hashing: when a rank goes, only its own directories move, each to the rank that is its
+ * backup.
  */
 #include "daemon/metadata/members.h"
 
@@ -25,13 +26,13 @@ struct fs_keepers fs_members_keepers(const struct fs_members *m, uint64_t dir) {
   for (uint32_t i = 0; i < m->nodes; i++) {
     if (!fs_member(m, i)) continue;
     uint64_t w = fs_member_weight(dir, i);
-    if (k.owner == FS_NO_RANK || w > best) {
-      k.mirror = k.owner;
+    if (k.primary == FS_NO_RANK || w > best) {
+      k.backup = k.primary;
       second = best;
-      k.owner = i;
+      k.primary = i;
       best = w;
-    } else if (k.mirror == FS_NO_RANK || w > second) {
-      k.mirror = i;
+    } else if (k.backup == FS_NO_RANK || w > second) {
+      k.backup = i;
       second = w;
     }
   }

@@ -26,7 +26,7 @@ void fs_members_without(struct fs_members *m, uint32_t rank);
 
 /* The two members that keep a directory: FS_NO_RANK where there is none. */
 struct fs_keepers {
-  uint32_t owner, mirror;
+  uint32_t primary, backup;
 };
 struct fs_keepers fs_members_keepers(const struct fs_members *m, uint64_t dir);
 /* The member after this rank, round the ring; FS_NO_RANK when there is no other. */

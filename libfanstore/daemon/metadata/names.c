@@ -2,7 +2,7 @@
 /*
  * The table of names.h. Three hash tables with chains: directories by id, records by directory and id, records by
  * directory and name. A directory keeps its records in an array in order of their seq, which only grows, so adding is
- * at the end; a removed one leaves a hole, and when half are holes the array is closed up. Only a new mirror hears of
+ * at the end; a removed one leaves a hole, and when half are holes the array is closed up. Only a new backup hears of
  * old ones after newer ones: they come in order among themselves, and go into a second array, which is merged into the
  * first when the order is asked for. Used by the MPI thread alone.
  */
@@ -341,7 +341,7 @@ static void fs_names_insert(struct fs_names *n, struct fs_names_dir *d, struct f
   n->bytes += fs_name_bytes(e);
 }
 
-/* What stands in the way of a record: that of its id, of its name, and, from a confused owner, of its seq. */
+/* What stands in the way of a record: that of its id, of its name, and, from a confused primary, of its seq. */
 static void fs_names_clear(struct fs_names *n, const struct fs_names_dir *d, const struct fs_name *e) {
   struct fs_name *old = fs_names_by_id(n, e->rec.dir, e->rec.id);
   if (old) fs_names_remove(n, old);

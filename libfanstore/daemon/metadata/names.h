@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names of output files that this rank keeps, as owner or mirror of their directories (docs/internals/metadata.md):
- * a table in memory, by (directory, name), by (directory, id), and by order within a directory. It knows nothing of
- * other ranks and does no I/O; whoever changes it tells the mirror. One thread. A record that is handed out is valid
- * until the next change.
+ * The names of output files that this rank keeps, as primary or backup of their directories
+ * (docs/internals/metadata.md): a table in memory, by (directory, name), by (directory, id), and by order within a
+ * directory. It knows nothing of other ranks and does no I/O; whoever changes it tells the backup. One thread. A record
+ * that is handed out is valid until the next change.
  */
 #ifndef FS_DAEMON_METADATA_NAMES_H
 #define FS_DAEMON_METADATA_NAMES_H
@@ -47,7 +47,7 @@ void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t d
    and than what was stamped up to now. */
 uint64_t fs_names_changed(const struct fs_names *n, uint64_t dir);
 void fs_names_change(struct fs_names *n, uint64_t dir, uint64_t now);
-/* The owner's word. -ENOMEM. */
+/* The primary's word. -ENOMEM. */
 fs_err fs_names_changed_at(struct fs_names *n, uint64_t dir, uint64_t at);
 
 /* A directory that is about to be removed takes no new names until this time (0: it does again). -ENOMEM. */

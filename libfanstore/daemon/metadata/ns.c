@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The name service as its owner sees it (ns.h): clients' calls, other ranks' messages, time. */
+/* The name service as its user sees it (ns.h): clients' calls, other ranks' messages, time. */
 #include "daemon/metadata/ns.h"
 
 #include <stdlib.h>
@@ -12,12 +12,12 @@ static void fs_ns_other(void *ctx, const struct fs_record *r, bool gone) {
 }
 
 fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
-                 const struct fs_ns_hooks *hooks, void *owner) {
+                 const struct fs_ns_hooks *hooks, void *primary) {
   struct fs_ns *ns = calloc(1, sizeof(*ns));
   if (!ns) return -ENOMEM;
   ns->rank = rank;
   ns->hooks = hooks;
-  ns->owner = owner;
+  ns->primary = primary;
   ns->deadline_ns = deadline_ns;
   fs_members_all(&ns->members, nodes);
   struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits, &ns->committing,      &ns->holds,
@@ -36,8 +36,8 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
   return -ENOMEM;
 }
 
-void *fs_ns_owner(const struct fs_ns *ns) {
-  return ns->owner;
+void *fs_ns_primary(const struct fs_ns *ns) {
+  return ns->primary;
 }
 uint64_t fs_ns_dropped(const struct fs_ns *ns) {
   return ns->dropped_messages;
@@ -55,14 +55,14 @@ void fs_ns_replicate(struct fs_ns *ns) {
   ns->replicated = true;
 }
 uint32_t fs_ns_home(const struct fs_ns *ns, uint64_t id) {
-  uint32_t rank = FS_OUT_ID_RANK(id);
+  uint32_t rank = FS_OUTPUT_ID_RANK(id);
   return !ns->replicated || fs_member(&ns->members, rank) ? rank : fs_members_after(&ns->members, rank);
 }
 bool fs_ns_sure(const struct fs_ns *ns) {
   return !ns->unsure;
 }
 uint64_t fs_ns_id(struct fs_ns *ns) {
-  return FS_OUT_ID_MAKE(ns->rank, ++ns->next_id);
+  return FS_OUTPUT_ID_MAKE(ns->rank, ++ns->next_id);
 }
 bool fs_ns_done_before(const struct fs_ns *ns, uint64_t call) {
   return fs_done_already(ns, call) == 1;
@@ -87,11 +87,11 @@ void fs_ns_run_local(struct fs_ns *ns, uint64_t now) {
 }
 
 /* Questions to a keeper of a directory: both sides must mean the same one. */
-static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, bool mirror) {
+static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, bool backup) {
   struct fs_keepers k = fs_members_keepers(&ns->members, fs_call_dir(c));
   if (a.set > ns->members.number)
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0); /* the set is on its way */
-  else if (a.set < ns->members.number || (mirror ? k.mirror : k.owner) != ns->rank || (mirror && k.owner != a.from))
+  else if (a.set < ns->members.number || (backup ? k.backup : k.primary) != ns->rank || (backup && k.primary != a.from))
     fs_answer_stale(ns, a);
   else
     fs_exec(ns, a, c);
@@ -113,7 +113,7 @@ static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_nam
   case FS_SCOPE_DIRECTORY:
     fs_ns_keeper(ns, a, c, false);
     return;
-  case FS_SCOPE_MIRROR:
+  case FS_SCOPE_BACKUP:
     fs_ns_keeper(ns, a, c, true);
     return;
   case FS_SCOPE_FILE: /* This rank may be its new home: then the set is on its way. */
@@ -171,7 +171,7 @@ void fs_ns_timers(struct fs_ns *ns, uint64_t now) {
   if (gap > ns->deadline_ns / 4) fs_ns_gap(ns, gap);
   fs_ns_ask_timers(ns);
   fs_watch_timers(ns);
-  fs_hold_timers(ns);
+  fs_lock_timers(ns);
   fs_climb_timers(ns);
   fs_commit_timers(ns, false);
   fs_request_timers(ns, false);

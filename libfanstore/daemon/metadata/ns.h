@@ -2,8 +2,8 @@
 /*
  * The names of output files over all ranks: asking the rank that keeps a directory, keeping one, mirroring, and what
  * happens when ranks go (docs/internals/metadata.md). Everything is started and calls back; nothing waits.
- * It sends by `send` of its owner's, which delivers whole messages in order between two ranks that live, and loses
- * those to and from the dead. One thread; time is `now`, which the owner sets before each call.
+ * It sends by its user's `send`, which delivers whole messages in order between two ranks that live, and loses
+ * those to and from the dead. One thread; time is `now`, which the user sets before each call.
  *
  *   ns_ask.c      a question to a rank, its answer, its deadline; the same to itself
  *   ns_request.c  a call about a directory: finding its keeper, again after a change of members
@@ -11,11 +11,11 @@
  *   ns_gone.c     what follows from a removal on other ranks
  *   ns_mark.c     which directories may have outputs: told to all before the first
  *   ns_move.c     a rename between directories, the removal of one: by two keepers
- *   ns_hold.c     the side of the one that has the record
+ *   ns_lock.c     the side of the one that has the record
  *   ns_above.c    which directories are above one: a directory is not renamed into itself
- *   ns_commit.c   the mirror: each change; whole directories after a change of members
+ *   ns_commit.c   the backup: each change; whole directories after a change of members
  *   ns_where.c    which directory a record is in; what is no file
- *   ns_members.c  accusations, pings, the set of members
+ *   ns_members.c  suspicions, pings, the set of members
  */
 #ifndef FS_DAEMON_METADATA_NS_H
 #define FS_DAEMON_METADATA_NS_H
@@ -47,11 +47,11 @@ struct fs_ns_hooks {
   void (*send)(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body, size_t n);
   void (*mark)(struct fs_ns *ns, uint32_t bit); /* a directory of this bit may have outputs */
   void (*tree)(struct fs_ns *ns);               /* a directory was renamed or removed */
-  void (*lists)(struct fs_ns *ns);              /* a list of parts has changed, at another home */
+  void (*lists)(struct fs_ns *ns);              /* an extent map has changed, at another home */
   void (*dropped)(struct fs_ns *ns, uint64_t id);
   /* Asked after `dropped`. True: the bytes are on their way out, and fs_ns_answer comes when they are. May be NULL. */
   bool (*dropping)(struct fs_ns *ns, struct fs_asked a, uint64_t id);
-  /* A question about a file whose home this rank should be (SETATTR, HOLD, RELEASE), or its replica here (REPLICA):
+  /* A question about a file whose home this rank should be (SETATTR, OPEN, CLOSE), or its replica here (REPLICA):
      fs_ns_answer, then or later. The same one may come again while it is at work. */
   void (*home)(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
   void (*members)(struct fs_ns *ns);
@@ -64,8 +64,8 @@ struct fs_ns_hooks {
 typedef void fs_ns_done(void *ctx, fs_err err, const void *body, size_t n);
 
 fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
-                 const struct fs_ns_hooks *hooks, void *owner);
-void *fs_ns_owner(const struct fs_ns *ns);
+                 const struct fs_ns_hooks *hooks, void *primary);
+void *fs_ns_primary(const struct fs_ns *ns);
 uint64_t fs_ns_dropped(const struct fs_ns *ns); /* messages: not understood, late, or nobody's */
 const struct fs_members *fs_ns_members(const struct fs_ns *ns);
 /* Files have replicas: that of a rank which is no member any more is the member's after it. */
@@ -86,7 +86,7 @@ uint64_t fs_ns_id(struct fs_ns *ns);
 void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
 /*
  * The record, if this rank owns the directory and has done this publication of its own. All that others could lose of
- * it with this rank alone is lost with the file, so who published it need not wait for the mirror. Else NULL.
+ * it with this rank alone is lost with the file, so who published it need not wait for the backup. Else NULL.
  */
 const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_names_call *c);
 /* For a removal's answer, which is the file's id, and from its call-back only: done when home has removed the bytes or

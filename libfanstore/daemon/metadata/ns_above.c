@@ -149,7 +149,7 @@ static void fs_climb_answered(void *ctx, fs_err err, const void *body, size_t n)
 static void fs_climb_step(struct fs_climb *w) {
   if (w->at == w->id)
     fs_climb_end(w, -EINVAL);
-  else if (!(w->at & FS_OUT_ID))
+  else if (!(w->at & FS_OUTPUT_ID))
     fs_climb_end(w, 0);
   else if (w->ns->now >= w->until || w->depth++ > FS_ABOVE_DEPTH)
     fs_climb_end(w, w->ns->now >= w->until ? -EAGAIN : -ELOOP);

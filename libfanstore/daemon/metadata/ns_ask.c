@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions and answers of the name service: to other ranks by the owner's `send`, to this one by a queue, so that what
+ * Questions and answers of the name service: to other ranks by the user's `send`, to this one by a queue, so that what
  * a call-back starts never runs inside it. Called by the parts of ns.h.
  */
 #include <stdlib.h>
@@ -28,8 +28,8 @@ static struct fs_ask *fs_ask_new(struct fs_ns *ns, struct fs_keepers k, fs_ns_do
   if (!a) return NULL;
   *a = (struct fs_ask){.id = ++ns->next_ask,
                        .deadline = ns->now + ns->deadline_ns,
-                       .rank = k.owner,
-                       .deputy = k.mirror,
+                       .rank = k.primary,
+                       .deputy = k.backup,
                        .done = done,
                        .ctx = ctx};
   fs_chain_push(&ns->asks, &a->chain);
@@ -61,12 +61,12 @@ void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const struct fs_na
   }
   bool later = c->flags & fs_call_op(c)->later;
   struct fs_ns_message head = {.id = a->id, .set = ns->members.number, .later = later};
-  if (fs_ask_in_vain(ns, k.owner, c)) a->deadline = 0; /* fails with the next timers */
-  if (a->deadline != 0) fs_ns_send(ns, k.owner, &head, c, fs_call_size(c));
+  if (fs_ask_in_vain(ns, k.primary, c)) a->deadline = 0; /* fails with the next timers */
+  if (a->deadline != 0) fs_ns_send(ns, k.primary, &head, c, fs_call_size(c));
 }
 
 void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
-  fs_ns_ask_keepers(ns, (struct fs_keepers){.owner = rank, .mirror = FS_NO_RANK}, c, done, ctx);
+  fs_ns_ask_keepers(ns, (struct fs_keepers){.primary = rank, .backup = FS_NO_RANK}, c, done, ctx);
 }
 
 void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n) {
@@ -149,13 +149,13 @@ static void fs_all_end(struct fs_ask_all *all) {
   free(all);
 }
 
-/* Who does not answer is accused and asked again, until it answers or is no member. */
+/* Who does not answer is suspected and asked again, until it answers or is no member. */
 static void fs_all_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_one *one = ctx;
   struct fs_ask_all *all = one->all;
   (void)body, (void)n;
   if (err == -ETIMEDOUT) {
-    fs_accuse(all->ns, one->rank);
+    fs_suspected(all->ns, one->rank);
     fs_ns_ask(all->ns, one->rank, all->call, fs_all_answered, one);
     return;
   }

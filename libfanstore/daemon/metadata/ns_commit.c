@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mirror of a directory hears of each change before the caller does, and of the whole directory when it has become
- * the mirror by another rank's end. A change says what is to be put and what to be dropped, so it may come twice.
+ * The backup of a directory hears of each change before the caller does, and of the whole directory when it has become
+ * the backup by another rank's end. A change says what is to be put and what to be dropped, so it may come twice.
  */
 #include <stdlib.h>
 
 #include "daemon/metadata/ns_priv.h"
 
-/* ---- on the owner's side ---- */
+/* ---- on the primary's side ---- */
 
 /* The answer to a file's removal is its id: the caller's daemon waits for the home (fs_ns_await_drop). */
 static void fs_commit_say(const struct fs_commit *c, fs_err err) {
@@ -37,8 +37,8 @@ static void fs_commit_later(struct fs_commit *c, uint64_t ns) {
 static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_commit *c = ctx;
   (void)body, (void)n;
-  if (err != 0) c->relayed = c->answered = false; /* what it is told next may be something later */
-  if (err == -ETIMEDOUT) fs_accuse(c->ns, c->rank);
+  if (err != 0) c->forwarded = c->answered = false; /* what it is told next may be something later */
+  if (err == -ETIMEDOUT) fs_suspected(c->ns, c->rank);
   if (err == 0)
     fs_commit_end(c, 0);
   else
@@ -48,11 +48,11 @@ static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n
 /* Does the directory take names? */
 static uint32_t fs_commit_shut(const struct fs_ns *ns, uint64_t dir) {
   uint64_t until = fs_names_closed_until(ns->names, dir);
-  return until == UINT64_MAX ? FS_MIRROR_REMOVED : until > ns->now ? FS_MIRROR_SHUT : FS_MIRROR_OPENED;
+  return until == UINT64_MAX ? FS_BACKUP_REMOVED : until > ns->now ? FS_BACKUP_SHUT : FS_BACKUP_OPENED;
 }
 
 /*
- * What the mirror is to be told, by what is true now: this may be sent again, after later changes of the same records
+ * What the backup is to be told, by what is true now: this may be sent again, after later changes of the same records
  * have arrived there.
  */
 static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
@@ -60,21 +60,21 @@ static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
   struct fs_names_call *head = (void *)ns->body;
   const struct fs_record *put = c->put ? fs_names_find_id(ns->names, c->dir, c->put) : NULL;
   const struct fs_record *kept = c->gone ? fs_names_find_id(ns->names, c->dir, c->gone) : NULL;
-  const struct fs_hold *h = c->hold ? fs_hold_find(ns, c->dir, c->hold) : NULL;
+  const struct fs_hold *h = c->hold ? fs_lock_find(ns, c->dir, c->hold) : NULL;
   size_t at = sizeof(*head);
-  struct fs_call_mirror *m = &head->mirror;
-  *head = (struct fs_names_call){.op = FS_NAMES_MIRROR};
-  *m = (struct fs_call_mirror){
+  struct fs_call_backup *m = &head->backup;
+  *head = (struct fs_names_call){.op = FS_NAMES_BACKUP};
+  *m = (struct fs_call_backup){
       .dir = c->dir, .id = c->gone, .to = c->to, .call = c->call, .changed = fs_names_changed(ns->names, c->dir)};
   if (c->hold) {
     m->id = c->hold;
-    head->flags = h ? FS_MIRROR_HELD : FS_MIRROR_KEEP;
+    head->flags = h ? FS_BACKUP_HELD : FS_BACKUP_KEEP;
     m->to = h ? h->to : 0;
     m->call = h ? h->call : 0;
   }
   if (c->shut) head->flags = fs_commit_shut(ns, c->dir);
   if (kept) m->id = m->to = 0;
-  if (c->later) head->flags |= FS_MIRROR_LATER;
+  if (c->later) head->flags |= FS_BACKUP_LATER;
   if (c->answered) m->question = c->asked.id, m->asker = c->asked.from;
   if (put) (void)fs_record_put(head, FS_NAMES_BODY, &at, put, fs_record_name(put), fs_record_target(put));
   if (kept) (void)fs_record_put(head, FS_NAMES_BODY, &at, kept, fs_record_name(kept), fs_record_target(kept));
@@ -82,16 +82,16 @@ static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
   return head;
 }
 
-/* The owner that is none any more leaves the answer to the new one. */
+/* The primary that is none any more leaves the answer to the new one. */
 static void fs_commit_try(struct fs_commit *c) {
   struct fs_keepers k = fs_members_keepers(&c->ns->members, c->dir);
-  if (k.owner != c->ns->rank) {
+  if (k.primary != c->ns->rank) {
     fs_commit_end(c, -ESTALE);
-  } else if (k.mirror == FS_NO_RANK) {
+  } else if (k.backup == FS_NO_RANK) {
     fs_commit_end(c, 0);
   } else {
-    c->rank = k.mirror;
-    c->answered = c->relayed && c->asked.from != c->ns->rank;
+    c->rank = k.backup;
+    c->answered = c->forwarded && c->asked.from != c->ns->rank;
     fs_ns_ask(c->ns, c->rank, fs_commit_change(c), fs_commit_answered, c);
   }
 }
@@ -141,19 +141,19 @@ void fs_commit_timers(struct fs_ns *ns, bool all) {
   for (struct fs_chain *l; (l = fs_chain_pop(&due)) != NULL;) fs_commit_try(FS_ITEM(l, struct fs_commit, chain));
 }
 
-/* ---- on the mirror's side ---- */
+/* ---- on the backup's side ---- */
 
 static fs_err fs_commit_shut_here(struct fs_ns *ns, const struct fs_names_call *c) {
-  if (c->flags & FS_MIRROR_REMOVED) return fs_gone_dir(ns, c->mirror.dir);
-  if (fs_names_closed_until(ns->names, c->mirror.dir) == UINT64_MAX) return 0;
-  uint64_t until = c->flags & FS_MIRROR_SHUT ? ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns : 0;
-  return fs_names_close(ns->names, c->mirror.dir, until);
+  if (c->flags & FS_BACKUP_REMOVED) return fs_gone_dir(ns, c->backup.dir);
+  if (fs_names_closed_until(ns->names, c->backup.dir) == UINT64_MAX) return 0;
+  uint64_t until = c->flags & FS_BACKUP_SHUT ? ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns : 0;
+  return fs_names_close(ns->names, c->backup.dir, until);
 }
 
-/* For the owner, which saves the caller the way back over it: with the first record, if there are any, or the id of the
-   file that was removed, or 0. */
+/* For the primary, which saves the caller the way back over it: with the first record, if there are any, or the id of
+   the file that was removed, or 0. */
 static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, uint64_t removed) {
-  struct fs_asked caller = {.from = c->mirror.asker, .id = c->mirror.question};
+  struct fs_asked caller = {.from = c->backup.asker, .id = c->backup.question};
   size_t begin = sizeof(*c), end = begin;
   (void)fs_record_next(c, fs_call_size(c), &end);
   if (caller.from >= ns->members.nodes) return;
@@ -163,32 +163,32 @@ static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, ui
     fs_ns_answer(ns, caller, 0, (const char *)c + begin, end - begin);
 }
 
-void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   size_t at = sizeof(*c), n = fs_call_size(c);
   const struct fs_record *r;
-  fs_err err = fs_names_changed_at(ns->names, c->mirror.dir, c->mirror.changed);
-  if (err == 0 && c->mirror.id != 0) err = fs_hold_mirror(ns, c);
-  if (c->flags & (FS_MIRROR_HELD | FS_MIRROR_KEEP)) {
+  fs_err err = fs_names_changed_at(ns->names, c->backup.dir, c->backup.changed);
+  if (err == 0 && c->backup.id != 0) err = fs_lock_backup(ns, c);
+  if (c->flags & (FS_BACKUP_HELD | FS_BACKUP_KEEP)) {
     fs_ns_answer(ns, a, err, NULL, 0);
     return;
   }
-  if (c->flags & (FS_MIRROR_SHUT | FS_MIRROR_OPENED | FS_MIRROR_REMOVED)) err = fs_commit_shut_here(ns, c);
-  const struct fs_record *gone = c->mirror.id != 0 ? fs_names_find_id(ns->names, c->mirror.dir, c->mirror.id) : NULL;
-  uint64_t removed = gone && c->mirror.to == 0 && S_ISREG(gone->mode) ? gone->id : 0;
-  if (gone && c->mirror.to == 0) fs_gone_note(ns, gone);
-  if (c->mirror.id != 0) (void)fs_names_drop(ns->names, c->mirror.dir, c->mirror.id);
-  if (c->mirror.id != 0 && c->mirror.to != 0) fs_moved_note(ns, c->mirror.dir, c->mirror.id, c->mirror.to);
+  if (c->flags & (FS_BACKUP_SHUT | FS_BACKUP_OPENED | FS_BACKUP_REMOVED)) err = fs_commit_shut_here(ns, c);
+  const struct fs_record *gone = c->backup.id != 0 ? fs_names_find_id(ns->names, c->backup.dir, c->backup.id) : NULL;
+  uint64_t removed = gone && c->backup.to == 0 && S_ISREG(gone->mode) ? gone->id : 0;
+  if (gone && c->backup.to == 0) fs_gone_note(ns, gone);
+  if (c->backup.id != 0) (void)fs_names_drop(ns->names, c->backup.dir, c->backup.id);
+  if (c->backup.id != 0 && c->backup.to != 0) fs_moved_note(ns, c->backup.dir, c->backup.id, c->backup.to);
   while (err == 0 && at < n) {
     r = fs_record_next(c, n, &at);
-    if (!r || r->dir != c->mirror.dir)
+    if (!r || r->dir != c->backup.dir)
       err = -EPROTO;
     else
       err = fs_names_put(ns->names, r, fs_record_name(r), fs_record_target(r), NULL);
     if (err == 0) fs_moved_forget(ns, r->dir, r->id);
   }
-  if (err == 0 && c->mirror.call != 0) fs_done_note(ns, c->mirror.call);
-  if (err == 0 && c->mirror.question != 0) fs_commit_answer(ns, c, removed);
-  if (err == 0 && (c->mirror.question != 0 || (c->flags & FS_MIRROR_LATER)))
+  if (err == 0 && c->backup.call != 0) fs_done_note(ns, c->backup.call);
+  if (err == 0 && c->backup.question != 0) fs_commit_answer(ns, c, removed);
+  if (err == 0 && (c->backup.question != 0 || (c->flags & FS_BACKUP_LATER)))
     fs_ns_answer_later(ns, a);
   else
     fs_ns_answer(ns, a, err, NULL, 0);
@@ -230,13 +230,13 @@ static void fs_transfer_answered(void *ctx, fs_err err, const void *body, size_t
   struct fs_transfer *t = ctx;
   bool again = err == -ETIMEDOUT || err == -ESTALE || err == -EAGAIN;
   (void)body, (void)n;
-  if (err == -ETIMEDOUT) fs_accuse(t->ns, t->rank);
+  if (err == -ETIMEDOUT) fs_suspected(t->ns, t->rank);
   if (again) t->seq = t->from;
   t->told = t->told || err == 0;
   if (err == 0 || again)
     fs_transfer_step(t);
   else
-    fs_transfer_end(t); /* it is no member any more: the next mirror has a transfer of its own */
+    fs_transfer_end(t); /* it is no member any more: the next backup has a transfer of its own */
 }
 
 /* As many records as fit; those after them when these have arrived. */
@@ -246,12 +246,12 @@ static void fs_transfer_step(struct fs_transfer *t) {
   size_t at = sizeof(*c);
   const struct fs_record *r;
   struct fs_keepers k = fs_members_keepers(&ns->members, t->dir);
-  if (k.owner != ns->rank || k.mirror != t->rank) {
+  if (k.primary != ns->rank || k.backup != t->rank) {
     fs_transfer_end(t);
     return;
   }
   uint64_t changed = fs_names_changed(ns->names, t->dir);
-  *c = (struct fs_names_call){.op = FS_NAMES_MIRROR, .mirror = {.dir = t->dir, .changed = changed}};
+  *c = (struct fs_names_call){.op = FS_NAMES_BACKUP, .backup = {.dir = t->dir, .changed = changed}};
   if (!t->told && fs_names_closed(ns->names, t->dir, ns->now)) c->flags = fs_commit_shut(ns, t->dir);
   t->from = t->seq;
   while ((r = fs_names_after(ns->names, t->dir, t->seq)) != NULL &&
@@ -274,10 +274,10 @@ static void fs_transfer_dir(void *ctx, uint64_t dir) {
   struct fs_transfers *all = ctx;
   struct fs_ns *ns = all->ns;
   struct fs_keepers was = fs_members_keepers(all->before, dir), is = fs_members_keepers(&ns->members, dir);
-  if (is.owner != ns->rank || is.mirror == FS_NO_RANK || is.mirror == was.mirror || is.mirror == was.owner) return;
+  if (is.primary != ns->rank || is.backup == FS_NO_RANK || is.backup == was.backup || is.backup == was.primary) return;
   struct fs_transfer *t = malloc(sizeof(*t));
   if (!t) return;
-  *t = (struct fs_transfer){.ns = ns, .dir = dir, .rank = is.mirror};
+  *t = (struct fs_transfer){.ns = ns, .dir = dir, .rank = is.backup};
   fs_chain_push(&ns->transfers_to_do, &t->chain);
 }
 

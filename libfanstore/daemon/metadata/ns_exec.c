@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the keeper of a directory does for a call that concerns this directory alone. Memory is changed, the mirror told
+ * What the keeper of a directory does for a call that concerns this directory alone. Memory is changed, the backup told
  * (ns_commit.c), the caller answered, in this order. Called for each such message of a rank with the same members. At
  * the end is the table of all handlers of the name service.
  */
@@ -74,7 +74,7 @@ static struct fs_commit *fs_exec_put_commit(struct fs_ns *ns, struct fs_asked a,
   if (!commit) return NULL;
   commit->put = r->id;
   commit->call = call;
-  commit->relayed = true;
+  commit->forwarded = true;
   return commit;
 }
 
@@ -102,7 +102,7 @@ static void fs_exec_times(struct fs_ns *ns, struct fs_asked a, const struct fs_n
 static void fs_exec_found(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r) {
   struct fs_record now = *r;
   size_t at = 0;
-  if (!S_ISDIR(r->mode) || fs_members_keepers(&ns->members, r->id).owner != ns->rank) {
+  if (!S_ISDIR(r->mode) || fs_members_keepers(&ns->members, r->id).primary != ns->rank) {
     fs_answer_record(ns, a, 0, r);
     return;
   }
@@ -130,7 +130,7 @@ static void fs_exec_above(struct fs_ns *ns, struct fs_asked a, const struct fs_n
   uint64_t call = fs_held_by(ns, c->above.dir, c->above.id);
   if (!r)
     fs_exec_absent(ns, a, fs_call_dir(c), fs_call_id(c));
-  else if (fs_held(ns, c->above.dir, c->above.id))
+  else if (fs_opened(ns, c->above.dir, c->above.id))
     fs_ns_answer(ns, a, -EBUSY, &call, sizeof(call));
   else
     fs_answer_record(ns, a, 0, r);
@@ -152,7 +152,7 @@ static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_na
 
 /* The record as it is when it has just been made. */
 static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t home) {
-  bool file = S_ISREG(c->create.mode), staged = c->flags & FS_CREATE_STAGED;
+  bool file = S_ISREG(c->create.mode), staged = c->flags & FS_CREATE_STAGED_IN;
   return (struct fs_record){.id = c->create.id,
                             .dir = c->create.dir,
                             .size = !file    ? c->tail2_len
@@ -164,7 +164,7 @@ static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t hom
                             .ctime_ns = c->create.mtime_ns,
                             .mode = c->create.mode,
                             .home = home,
-                            .flags = staged ? FS_RECORD_PUBLISHED | FS_RECORD_STAGED
+                            .flags = staged ? FS_RECORD_PUBLISHED | FS_RECORD_STAGED_IN
                                      : file ? 0
                                             : FS_RECORD_PUBLISHED,
                             .name_len = c->tail_len,
@@ -196,7 +196,7 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
     struct fs_record made = fs_exec_made(c, a.from);
     fs_err err = fs_names_put(ns->names, &made, fs_call_tail(c), fs_call_tail2(c), &r);
     if (err == 0) fs_done_note(ns, c->create.id);
-    if (err == 0 && !(c->flags & FS_CREATE_STAGED)) fs_changed_now(ns, c->create.dir); /* else it is as DIR's was */
+    if (err == 0 && !(c->flags & FS_CREATE_STAGED_IN)) fs_changed_now(ns, c->create.dir); /* else it is as DIR's was */
     if (S_ISDIR(c->create.mode)) fs_above_note(ns, c->create.id, c->create.dir);
     fs_exec_put(ns, a, err == 0 ? r : NULL, c->create.id);
   }
@@ -215,18 +215,18 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
     fs_ns_answer(ns, a, -EIO, NULL, 0);
     return;
   }
-  if (fs_held(ns, c->publish.dir, c->publish.id) || !S_ISREG(old->mode)) {
+  if (fs_opened(ns, c->publish.dir, c->publish.id) || !S_ISREG(old->mode)) {
     fs_ns_answer(ns, a, S_ISREG(old->mode) ? -EAGAIN : -ENOENT, NULL, 0);
     return;
   }
   struct fs_record now = *old;
   if (c->publish.number != 0 &&
-      c->publish.number <= old->version) { /* home has said something newer; the mirror is to have it, too */
+      c->publish.number <= old->version) { /* home has said something newer; the backup is to have it, too */
     fs_exec_put(ns, a, old, 0);
     return;
   }
   now.flags |= FS_RECORD_PUBLISHED | (c->flags & FS_PUBLISH_SHARED ? FS_RECORD_SHARED : 0);
-  if (!(c->flags & FS_PUBLISH_STAGED)) now.flags &= ~(uint32_t)FS_RECORD_STAGED;
+  if (!(c->flags & FS_PUBLISH_STAGED_IN)) now.flags &= ~(uint32_t)FS_RECORD_STAGED_IN;
   now.version = c->publish.number != 0 ? c->publish.number : old->version + 1;
   now.size = c->publish.size;
   now.mtime = c->publish.mtime;
@@ -243,7 +243,7 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
 }
 
 const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_names_call *c) {
-  if (ns->replicated || fs_members_keepers(&ns->members, c->publish.dir).owner != ns->rank) return NULL;
+  if (ns->replicated || fs_members_keepers(&ns->members, c->publish.dir).primary != ns->rank) return NULL;
   const struct fs_record *r = fs_names_find_id(ns->names, c->publish.dir, c->publish.id);
   bool done = r && (r->flags & FS_RECORD_PUBLISHED) && r->home == ns->rank && r->version >= c->publish.number;
   return done ? r : NULL;
@@ -260,7 +260,7 @@ static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs
   return now;
 }
 
-/* Clients keep what they know of directories: that their owner may not write or search one, say, all members hear of
+/* Clients keep what they know of directories: that their primary may not write or search one, say, all members hear of
    before the caller is answered. */
 struct fs_exec_modes {
   struct fs_ns *ns;
@@ -296,7 +296,7 @@ static void fs_exec_set_modes(struct fs_ns *ns, struct fs_asked a, const struct 
   struct fs_commit *commit = m ? fs_exec_put_commit(ns, a, r, call) : NULL;
   if (commit) {
     *m = (struct fs_exec_modes){.ns = ns, .a = a, .dir = r->dir, .id = r->id};
-    commit->relayed = false;
+    commit->forwarded = false;
     commit->then = fs_exec_modes_committed;
     commit->ctx = m;
   } else {
@@ -313,7 +313,7 @@ static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs
     fs_exec_absent(ns, a, fs_call_dir(c), fs_call_id(c));
   } else if ((old->mode & S_IFMT) != (c->setattr.mode & S_IFMT)) {
     fs_ns_answer(ns, a, -EINVAL, NULL, 0);
-  } else if (done < 0 || fs_held(ns, c->setattr.dir, c->setattr.id)) {
+  } else if (done < 0 || fs_opened(ns, c->setattr.dir, c->setattr.id)) {
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
   } else if (done > 0) {
     fs_answer_record(ns, a, 0, old);
@@ -335,7 +335,7 @@ static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const
   if (!commit) return NULL;
   commit->gone = r->id;
   commit->call = call;
-  commit->relayed = true;
+  commit->forwarded = true;
   if (S_ISREG(r->mode)) {
     commit->drop = r->id;
   }
@@ -356,7 +356,7 @@ static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_
   int done = fs_done_already(ns, c->remove.call);
   fs_err err = done != 0                                 ? done
                : !r || !fs_exec_removable(ns, r, a.from) ? -ENOENT
-               : fs_held(ns, r->dir, r->id)              ? -EAGAIN
+               : fs_opened(ns, r->dir, r->id)            ? -EAGAIN
                : directory && !S_ISDIR(r->mode)          ? -ENOTDIR
                : !directory && S_ISDIR(r->mode)          ? -EISDIR
                                                          : 0;
@@ -368,7 +368,7 @@ static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_
     fs_exec_commit(ns, a, fs_exec_drop(ns, a, r, c->remove.call));
 }
 
-/* The mirror is to know, too. */
+/* The backup is to know, too. */
 static void fs_exec_shut(struct fs_ns *ns, struct fs_asked a, uint64_t dir, fs_err err) {
   struct fs_commit *commit = err == 0 ? fs_commit_new(ns, a, dir, NULL) : NULL;
   if (commit) commit->shut = true;
@@ -424,16 +424,16 @@ static void fs_exec_lists(struct fs_ns *ns, struct fs_asked a, const struct fs_n
 
 /* ---- the handlers ---- */
 
-/* Those of the home of a file are in spill.c, those of the client's own daemon in boxes.c. */
+/* Those of the home of a file are in backing.c, those of the client's own daemon in client_calls.c. */
 static void (*const fs_handlers[FS_NAMES_OPS])(struct fs_ns *, struct fs_asked, const struct fs_names_call *) = {
-    [FS_NAMES_LOOKUP] = fs_exec_lookup,   [FS_NAMES_CREATE] = fs_exec_create,   [FS_NAMES_PUBLISH] = fs_exec_publish,
-    [FS_NAMES_REMOVE] = fs_exec_remove,   [FS_NAMES_RENAME] = fs_move_start,    [FS_NAMES_LIST] = fs_exec_list,
-    [FS_NAMES_SETATTR] = fs_exec_setattr, [FS_NAMES_TIMES] = fs_exec_times,     [FS_NAMES_TAKE] = fs_move_take,
-    [FS_NAMES_TAKEN] = fs_move_taken,     [FS_NAMES_ARRIVED] = fs_exec_arrived, [FS_NAMES_CLOSE] = fs_exec_close,
-    [FS_NAMES_OPEN] = fs_exec_open,       [FS_NAMES_FORGET] = fs_exec_forget,   [FS_NAMES_ABOVE] = fs_exec_above,
-    [FS_NAMES_MIRROR] = fs_commit_mirror, [FS_NAMES_MARK] = fs_mark_told,       [FS_NAMES_TREE] = fs_exec_tree,
-    [FS_NAMES_LISTS] = fs_exec_lists,     [FS_NAMES_DROP] = fs_gone_told,       [FS_NAMES_PING] = fs_pinged_by,
-    [FS_NAMES_ACCUSE] = fs_accused,       [FS_NAMES_SET] = fs_set_received,     [FS_NAMES_WHERE] = fs_where_asked,
+    [FS_NAMES_LOOKUP] = fs_exec_lookup,      [FS_NAMES_CREATE] = fs_exec_create,   [FS_NAMES_PUBLISH] = fs_exec_publish,
+    [FS_NAMES_REMOVE] = fs_exec_remove,      [FS_NAMES_RENAME] = fs_move_start,    [FS_NAMES_LIST] = fs_exec_list,
+    [FS_NAMES_SETATTR] = fs_exec_setattr,    [FS_NAMES_TIMES] = fs_exec_times,     [FS_NAMES_TAKE] = fs_move_take,
+    [FS_NAMES_TAKEN] = fs_move_taken,        [FS_NAMES_ARRIVED] = fs_exec_arrived, [FS_NAMES_SHUT] = fs_exec_close,
+    [FS_NAMES_UNSHUT] = fs_exec_open,        [FS_NAMES_FORGET] = fs_exec_forget,   [FS_NAMES_ABOVE] = fs_exec_above,
+    [FS_NAMES_BACKUP] = fs_commit_backup,    [FS_NAMES_MARK] = fs_mark_told,       [FS_NAMES_TREE] = fs_exec_tree,
+    [FS_NAMES_MAPS] = fs_exec_lists,         [FS_NAMES_DROP] = fs_gone_told,       [FS_NAMES_PING] = fs_pinged_by,
+    [FS_NAMES_SUSPECT] = fs_suspicion_asked, [FS_NAMES_SET] = fs_set_received,     [FS_NAMES_WHERE] = fs_where_asked,
 };
 
 void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What follows from a removal elsewhere: a file's home drops its bytes, a directory's keepers take no names in it any
- * more. The owner of the name sees to it once its mirror knows of the removal; a mirror whose owner did not live to do
- * so does it again. Both can be done twice. Called by the parts of ns.h.
+ * more. The primary of the name sees to it once its backup knows of the removal; a backup whose primary did not live to
+ * do so does it again. Both can be done twice. Called by the parts of ns.h.
  */
 #include "daemon/metadata/ns_priv.h"
 
@@ -11,7 +11,7 @@ void fs_gone_drop(struct fs_ns *ns, uint64_t id) {
   fs_request_start(ns, &c, NULL, NULL);
 }
 
-/* One deadline, and no second try: the directory's owner tells home as well, and that as often as it takes. */
+/* One deadline, and no second try: the directory's primary tells home as well, and that as often as it takes. */
 void fs_ns_await_drop(struct fs_ns *ns, uint64_t id, fs_ns_done *done, void *ctx) {
   struct fs_names_call c = {.op = FS_NAMES_DROP, .flags = FS_DROP_AWAIT, .drop.id = id};
   fs_ns_ask(ns, fs_ns_home(ns, id), &c, done, ctx);
@@ -48,8 +48,8 @@ void fs_gone_note(struct fs_ns *ns, const struct fs_record *r) {
 void fs_gone_redo(struct fs_ns *ns, const struct fs_members *before) {
   for (uint32_t i = 0; i < FS_GONE; i++) {
     struct fs_gone g = ns->gone[i];
-    if (g.id == 0 || fs_members_keepers(before, g.dir).owner == ns->rank ||
-        fs_members_keepers(&ns->members, g.dir).owner != ns->rank)
+    if (g.id == 0 || fs_members_keepers(before, g.dir).primary == ns->rank ||
+        fs_members_keepers(&ns->members, g.dir).primary != ns->rank)
       continue;
     ns->gone[i].id = 0;
     if (g.directory)

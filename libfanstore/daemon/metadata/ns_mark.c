@@ -28,7 +28,7 @@ static void fs_marked(void *ctx, fs_err err, const void *body, size_t n) {
   fs_chain_drop(&m->chain);
   for (struct fs_chain *l; (l = fs_chain_pop(&m->waiting)) != NULL;) {
     struct fs_deferred *w = FS_ITEM(l, struct fs_deferred, chain);
-    if (err == 0 && fs_members_keepers(&ns->members, w->dir).owner == ns->rank)
+    if (err == 0 && fs_members_keepers(&ns->members, w->dir).primary == ns->rank)
       fs_exec(ns, w->a, &w->call);
     else
       fs_ns_answer(ns, w->a, err < 0 ? err : -EAGAIN, NULL, 0);
@@ -58,7 +58,7 @@ static struct fs_marking *fs_marking_new(struct fs_ns *ns, uint32_t bit) {
 bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c) {
   size_t n = fs_call_size(c);
   uint32_t bit = fs_mark_bit(dir);
-  if ((dir & FS_OUT_ID) || (ns->marked[bit / 64] >> bit % 64 & 1)) return false;
+  if ((dir & FS_OUTPUT_ID) || (ns->marked[bit / 64] >> bit % 64 & 1)) return false;
   struct fs_deferred *w = malloc(sizeof(*w) - sizeof(w->call) + n);
   struct fs_marking *m = w ? fs_marking_find(ns, bit) : NULL, *begun = NULL;
   if (w && !m) m = begun = fs_marking_new(ns, bit);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is a member: a rank that does not answer is accused to the arbiter, the lowest other member, which pings it and,
- * if that is not answered either, tells all members of the set without it. Sets that differ are intersected, so that
- * all come to the same one.
+ * Who is a member: a rank that does not answer is suspected to the arbiter, the lowest other member, which pings it
+ * and, if that is not answered either, tells all members of the set without it. Sets that differ are intersected, so
+ * that all come to the same one.
  */
 #include "daemon/metadata/ns_priv.h"
 
@@ -79,7 +79,7 @@ static void fs_set_remove(struct fs_ns *ns, uint32_t rank) {
   fs_set_changed(ns, &before);
 }
 
-/* ---- accusations ---- */
+/* ---- suspicions ---- */
 
 static void fs_pinged(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_suspect *s = ctx;
@@ -119,32 +119,32 @@ static void fs_ping(struct fs_ns *ns, uint32_t rank) {
 }
 
 /* The lowest member that can be expected to answer: perhaps this rank. */
-static uint32_t fs_arbiter(const struct fs_ns *ns, uint32_t accused) {
+static uint32_t fs_arbiter(const struct fs_ns *ns, uint32_t suspected) {
   for (uint32_t i = 0; i < ns->members.nodes; i++) {
-    if (i != accused && fs_member(&ns->members, i) && !ns->suspect[i].silent) return i;
+    if (i != suspected && fs_member(&ns->members, i) && !ns->suspect[i].silent) return i;
   }
   return ns->rank;
 }
 
-static void fs_accusation_heard(void *ctx, fs_err err, const void *body, size_t n) {
+static void fs_suspicion_heard(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_suspect *s = ctx;
   struct fs_ns *ns = s->ns;
   (void)body, (void)n;
-  s->accusing = false;
-  if (err == -ETIMEDOUT) fs_accuse(ns, s->arbiter);
+  s->reporting = false;
+  if (err == -ETIMEDOUT) fs_suspected(ns, s->arbiter);
 }
 
-void fs_accuse(struct fs_ns *ns, uint32_t rank) {
+void fs_suspected(struct fs_ns *ns, uint32_t rank) {
   if (rank == ns->rank || !fs_member(&ns->members, rank)) return;
   uint32_t arbiter = fs_arbiter(ns, rank);
   struct fs_suspect *s = &ns->suspect[rank];
-  struct fs_names_call c = {.op = FS_NAMES_ACCUSE, .accuse.rank = rank};
+  struct fs_names_call c = {.op = FS_NAMES_SUSPECT, .suspect.rank = rank};
   if (arbiter == ns->rank) {
     fs_ping(ns, rank);
-  } else if (!s->accusing) {
-    s->accusing = true;
+  } else if (!s->reporting) {
+    s->reporting = true;
     s->arbiter = arbiter;
-    fs_ns_ask(ns, arbiter, &c, fs_accusation_heard, s);
+    fs_ns_ask(ns, arbiter, &c, fs_suspicion_heard, s);
   }
 }
 
@@ -154,7 +154,7 @@ static void fs_watched(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_suspect *s = ctx;
   (void)body, (void)n;
   s->ns->watching = false;
-  if (err == -ETIMEDOUT && s->heard) fs_accuse(s->ns, (uint32_t)(s - s->ns->suspect));
+  if (err == -ETIMEDOUT && s->heard) fs_suspected(s->ns, (uint32_t)(s - s->ns->suspect));
 }
 
 /* What was asked before this rank stood still may be answered from before, too. */
@@ -209,8 +209,8 @@ void fs_pinged_by(struct fs_ns *ns, struct fs_asked a, const struct fs_names_cal
     fs_ns_answer(ns, a, 0, NULL, 0);
 }
 
-void fs_accused(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  uint32_t rank = c->accuse.rank;
+void fs_suspicion_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  uint32_t rank = c->suspect.rank;
   if (a.set < ns->members.number) {
     fs_answer_stale(ns, a);
     return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What takes two keepers: a rename from one directory to another, and what needs a directory to be empty. This is the
- * side of the rank that has it done; the one that has the record holds it meanwhile (ns_hold.c).
+ * side of the rank that has it done; the one that has the record holds it meanwhile (ns_lock.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,10 @@ struct fs_move {
   struct fs_ns *ns;
   struct fs_asked a;
   uint64_t id; /* of the record, once it is in its new place; then it is held there until all is done */
-  bool mirrored;
+  bool backed_up;
   uint64_t closed;           /* of an empty directory that it may replace */
   uint64_t replaced;         /* a file that had the name; the answer, as a removal's */
-  struct fs_record *taken;   /* a copy of the record, with its names, that another directory's owner holds for this */
+  struct fs_record *taken;   /* a copy of the record, with its names, that another directory's primary holds for this */
   uint64_t until;            /* it is put by then, or not at all */
   struct fs_names_call call; /* followed by its names */
 };
@@ -33,7 +33,7 @@ static const struct fs_move *fs_move_of(const struct fs_ns *ns, uint64_t dir, ui
 
 bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
   const struct fs_move *m = fs_move_of(ns, dir, id);
-  return m && !m->mirrored;
+  return m && !m->backed_up;
 }
 
 bool fs_move_begun(const struct fs_ns *ns, uint64_t call) {
@@ -45,13 +45,13 @@ bool fs_move_begun(const struct fs_ns *ns, uint64_t call) {
 }
 
 uint64_t fs_held_by(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
-  const struct fs_hold *h = fs_hold_find(ns, dir, id);
+  const struct fs_hold *h = fs_lock_find(ns, dir, id);
   const struct fs_move *m = h ? NULL : fs_move_of(ns, dir, id);
   return h ? h->call : m ? m->call.rename.call : 0;
 }
 
-bool fs_held(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
-  return fs_hold_find(ns, dir, id) || fs_move_of(ns, dir, id);
+bool fs_opened(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  return fs_lock_find(ns, dir, id) || fs_move_of(ns, dir, id);
 }
 
 static void fs_move_free(struct fs_move *m) {
@@ -62,7 +62,7 @@ static void fs_move_free(struct fs_move *m) {
 
 /* What was held and closed for it is so no more. */
 static void fs_move_fail(struct fs_move *m, fs_err err) {
-  struct fs_names_call open = {.op = FS_NAMES_OPEN, .open.dir = m->closed};
+  struct fs_names_call open = {.op = FS_NAMES_UNSHUT, .open.dir = m->closed};
   struct fs_names_call keep = {
       .op = FS_NAMES_TAKEN, .flags = FS_TAKEN_KEEP, .taken = {.dir = m->call.rename.dir, .call = m->call.rename.call}};
   fs_ns_answer(m->ns, m->a, err, NULL, 0);
@@ -74,7 +74,7 @@ static void fs_move_fail(struct fs_move *m, fs_err err) {
 
 /* May r take the place of t, which may be NULL? */
 static fs_err fs_move_check(const struct fs_move *m, const struct fs_record *r, const struct fs_record *t) {
-  if (t && fs_held(m->ns, t->dir, t->id)) return -EAGAIN;
+  if (t && fs_opened(m->ns, t->dir, t->id)) return -EAGAIN;
   if (t && (m->call.flags & FS_RENAME_NOREPLACE)) return -EEXIST;
   if (t && S_ISDIR(t->mode) && !S_ISDIR(r->mode)) return -EISDIR;
   if (t && !S_ISDIR(t->mode) && S_ISDIR(r->mode)) return -ENOTDIR;
@@ -119,7 +119,7 @@ static void fs_move_committed(struct fs_commit *commit, fs_err err) {
   struct fs_names_call c = {
       .op = FS_NAMES_TAKEN,
       .taken = {.dir = m->call.rename.dir, .id = m->id, .to = m->call.rename.to, .call = m->call.rename.call}};
-  m->mirrored = true;
+  m->backed_up = true;
   if (err == 0 && m->closed != 0) fs_gone_forget(ns, m->closed);
   if (err < 0) {
     m->closed = 0;
@@ -181,7 +181,7 @@ static void fs_move_target_closed(void *ctx, fs_err err, const void *body, size_
 
 /* An empty directory in its place takes no names any more. True: that goes on, and the rename after it. */
 static bool fs_move_close(struct fs_move *m, const struct fs_record *t) {
-  struct fs_names_call close = {.op = FS_NAMES_CLOSE};
+  struct fs_names_call close = {.op = FS_NAMES_SHUT};
   if (!t || !S_ISDIR(t->mode) || m->closed == t->id) return false;
   close.close.dir = m->closed = t->id;
   fs_request_start(m->ns, &close, fs_move_target_closed, m);
@@ -193,7 +193,7 @@ static void fs_move_within(struct fs_move *m) {
   const struct fs_names_call *c = &m->call;
   const struct fs_record *r = fs_exec_find(ns, c->rename.dir, c);
   const struct fs_record *t = fs_names_find(ns->names, c->rename.to, fs_call_tail2(c), c->tail2_len);
-  fs_err err = !r || !fs_exec_visible(r, m->a.from) ? -ENOENT : fs_held(ns, r->dir, r->id) ? -EAGAIN : 0;
+  fs_err err = !r || !fs_exec_visible(r, m->a.from) ? -ENOENT : fs_opened(ns, r->dir, r->id) ? -EAGAIN : 0;
   if (err == 0 && (r != t || (m->call.flags & FS_RENAME_NOREPLACE))) err = fs_move_check(m, r, t);
   if (err != 0) {
     fs_move_fail(m, err);
@@ -209,9 +209,9 @@ static void fs_move_across(struct fs_move *m) {
   struct fs_ns *ns = m->ns;
   const struct fs_record *t = fs_names_find(ns->names, m->call.rename.to, fs_call_tail2(&m->call), m->call.tail2_len);
   fs_err err = fs_move_check(m, m->taken, t);
-  if (fs_hold_find(ns, m->call.rename.to, m->taken->id))
+  if (fs_lock_find(ns, m->call.rename.to, m->taken->id))
     err = -EAGAIN; /* it was here before; that rename has not ended */
-  if (ns->now >= m->until || fs_members_keepers(&ns->members, m->call.rename.to).owner != ns->rank) err = -EAGAIN;
+  if (ns->now >= m->until || fs_members_keepers(&ns->members, m->call.rename.to).primary != ns->rank) err = -EAGAIN;
   if (err != 0)
     fs_move_fail(m, err);
   else if (!fs_move_close(m, t))
@@ -301,7 +301,7 @@ struct fs_rmdir {
 };
 
 static void fs_rmdir_end(struct fs_rmdir *w, fs_err err) {
-  fs_hold_end(fs_hold_find(w->ns, w->dir, w->id));
+  fs_lock_end(fs_lock_find(w->ns, w->dir, w->id));
   fs_ns_answer(w->ns, w->a, err, NULL, 0);
   free(w);
 }
@@ -347,7 +347,7 @@ static void fs_rmdir_closed(void *ctx, fs_err err, const void *body, size_t n) {
 void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r = fs_exec_find(ns, c->remove.dir, c);
   struct fs_rmdir *w = malloc(sizeof(*w));
-  struct fs_hold *h = w ? fs_hold_new(ns, r->dir, r->id, 0, c->remove.call) : NULL;
+  struct fs_hold *h = w ? fs_lock_new(ns, r->dir, r->id, 0, c->remove.call) : NULL;
   if (!h) {
     free(w);
     fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
@@ -355,6 +355,6 @@ void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_c
   }
   h->until = UINT64_MAX; /* until it ends, which it does */
   *w = (struct fs_rmdir){.ns = ns, .a = a, .dir = r->dir, .id = r->id, .call = c->remove.call};
-  struct fs_names_call close = {.op = FS_NAMES_CLOSE, .close.dir = r->id};
+  struct fs_names_call close = {.op = FS_NAMES_SHUT, .close.dir = r->id};
   fs_request_start(ns, &close, fs_rmdir_closed, w);
 }

@@ -14,7 +14,7 @@
 #define FS_DONE_CALLS 65536u
 #define FS_REMOVED_DIRS 65536u
 #define FS_ABOVE_SEEN 8192u
-#define FS_GONE 1024u /* removals that a mirror remembers: those whose owner may not live to tell of them */
+#define FS_GONE 1024u /* removals that a backup remembers: those whose primary may not live to tell of them */
 #define FS_CLOSED_DEADLINES (2 * FS_REQUEST_DEADLINES)
 #define FS_NS_RETRY_NS 1000000ull
 /* To find out that a rank is gone takes two; a name that it was about to move is held for two more. */
@@ -42,7 +42,7 @@ struct fs_request {
   struct fs_names_call call; /* followed by its names */
 };
 
-/* A change of this rank's memory on its way to the mirror; then the answer goes out. */
+/* A change of this rank's memory on its way to the backup; then the answer goes out. */
 struct fs_commit {
   struct fs_chain chain; /* of those that wait to be tried again */
   struct fs_chain all;
@@ -54,7 +54,7 @@ struct fs_commit {
   uint64_t hold_call;     /* for this rename */
   bool shut;              /* or whether the directory takes names */
   uint64_t call;          /* id of the call, or 0 */
-  bool relayed;           /* the mirror may answer the caller, if it is told now; */
+  bool forwarded;         /* the backup may answer the caller, if it is told now; */
   bool answered;          /* it was told to */
   bool later;             /* the caller does not wait for it (fs_ns_published) */
   uint64_t again;
@@ -73,7 +73,7 @@ struct fs_local { /* a message to itself */
   alignas(8) char body[];
 };
 
-/* A record that another directory's owner is about to take. */
+/* A record that another directory's primary is about to take. */
 struct fs_hold {
   struct fs_chain chain;
   uint64_t id, dir, to, until;
@@ -103,7 +103,7 @@ struct fs_done_calls {
 
 struct fs_suspect { /* one for each rank, in order */
   struct fs_ns *ns;
-  bool pinging, accusing;
+  bool pinging, reporting;
   uint64_t ping_again; /* when the ping that is under way is sent once more; 0: it was */
   bool answered;       /* that one was */
   uint32_t arbiter;    /* whom this rank has told */
@@ -115,7 +115,7 @@ struct fs_ns {
   uint32_t rank;
   bool replicated;
   const struct fs_ns_hooks *hooks;
-  void *owner;
+  void *primary;
   uint64_t now, deadline_ns;
   struct fs_names *names;
   uint64_t most_bytes; /* of names; 0: no limit */
@@ -153,7 +153,7 @@ struct fs_ns {
 /* Asks a rank, which may be this one. done may be NULL. -ETIMEDOUT, -EHOSTDOWN (no member), -ENOMEM come by done, too.
  */
 void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
-/* Asks a directory's owner; its mirror may answer. */
+/* Asks a directory's primary; its backup may answer. */
 void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const struct fs_names_call *c, fs_ns_done *done,
                        void *ctx);
 /* That it was done, which nobody waits for. */
@@ -190,7 +190,7 @@ void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const str
 /* Starts it, or answers that there was no memory for it. */
 void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commit);
 bool fs_exec_visible(const struct fs_record *r, uint32_t from);
-/* Was the change of the call with this id made already? 1: yes; 0: no; -EAGAIN: yes, but the mirror does not have it
+/* Was the change of the call with this id made already? 1: yes; 0: no; -EAGAIN: yes, but the backup does not have it
  * yet. */
 int fs_done_already(const struct fs_ns *ns, uint64_t id);
 void fs_done_note(struct fs_ns *ns, uint64_t id);
@@ -204,7 +204,7 @@ void fs_gone_drop(struct fs_ns *ns, uint64_t id);
 void fs_gone_forget(struct fs_ns *ns, uint64_t dir);
 /* which then takes no names here. */
 fs_err fs_gone_dir(struct fs_ns *ns, uint64_t dir);
-/* A mirror hears of a removal; and does what the owner would have, when that is gone. */
+/* A backup hears of a removal; and does what the primary would have, when that is gone. */
 void fs_gone_note(struct fs_ns *ns, const struct fs_record *r);
 void fs_gone_redo(struct fs_ns *ns, const struct fs_members *before);
 
@@ -236,24 +236,24 @@ void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
 /* Has the directory `dir` closed, drops its record, and answers. */
 void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* Is a rename or removal of this record under way? And of which call, or 0. */
-bool fs_held(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+bool fs_opened(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 uint64_t fs_held_by(const struct fs_ns *ns, uint64_t dir, uint64_t id);
-/* Is the record on its way into a directory of this rank, and not yet with the mirror? */
+/* Is the record on its way into a directory of this rank, and not yet with the backup? */
 bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 /* Is this rename at work here, and has not put the record yet? */
 bool fs_move_begun(const struct fs_ns *ns, uint64_t call);
 
-/* ---- ns_hold.c ---- */
+/* ---- ns_lock.c ---- */
 /* TAKE, TAKEN */
 void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* What a mirror hears of holds. */
-fs_err fs_hold_mirror(struct fs_ns *ns, const struct fs_names_call *c);
-struct fs_hold *fs_hold_find(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+/* What a backup hears of holds. */
+fs_err fs_lock_backup(struct fs_ns *ns, const struct fs_names_call *c);
+struct fs_hold *fs_lock_find(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 /* For two deadlines, or until something else is said. NULL: no memory. */
-struct fs_hold *fs_hold_new(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to, uint64_t call);
-void fs_hold_end(struct fs_hold *h);
-void fs_hold_timers(struct fs_ns *ns);
+struct fs_hold *fs_lock_new(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to, uint64_t call);
+void fs_lock_end(struct fs_hold *h);
+void fs_lock_timers(struct fs_ns *ns);
 /* Where a record of this directory went last, or 0. */
 void fs_moved_forget(struct fs_ns *ns, uint64_t dir, uint64_t id); /* it is here */
 void fs_moved_note(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to);
@@ -266,20 +266,20 @@ uint64_t fs_moved_to(const struct fs_ns *ns, uint64_t dir, uint64_t id);
  */
 struct fs_commit *fs_commit_new(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_record *answer);
 void fs_commit_start(struct fs_commit *c);
-/* Is the change that this call made still on its way to the mirror? */
+/* Is the change that this call made still on its way to the backup? */
 bool fs_committing(const struct fs_ns *ns, uint64_t call);
 void fs_commit_timers(struct fs_ns *ns, bool all);
-/* MIRROR */
-void fs_commit_mirror(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* After a change of members: directories that lack a mirror get one. */
+/* BACKUP */
+void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+/* After a change of members: directories that lack a backup get one. */
 void fs_commit_transfer(struct fs_ns *ns, const struct fs_members *before);
 
 /* ---- ns_members.c ---- */
-void fs_accuse(struct fs_ns *ns, uint32_t rank);
+void fs_suspected(struct fs_ns *ns, uint32_t rank);
 void fs_watch_timers(struct fs_ns *ns);
-/* PING, ACCUSE, SET */
+/* PING, SUSPECT, SET */
 void fs_pinged_by(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-void fs_accused(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+void fs_suspicion_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_set_take(struct fs_ns *ns, uint64_t number, const void *bits, size_t n);
 void fs_answer_stale(struct fs_ns *ns, struct fs_asked a);

@@ -25,7 +25,7 @@ static void fs_request_later(struct fs_request *r, uint64_t ns) {
   fs_chain_push(&r->ns->requests, &r->chain);
 }
 
-/* Who waits for long asks less often; not less than FS_LET_IN_NS (spill_set.c) takes for granted. */
+/* Who waits for long asks less often; not less than FS_LET_IN_NS (backing_set.c) takes for granted. */
 #define FS_REQUEST_PAUSE_MAX_NS (4 * FS_NS_RETRY_NS)
 
 static uint64_t fs_request_pause(const struct fs_request *r) {
@@ -47,7 +47,7 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
   struct fs_ns *ns = r->ns;
   switch (err) {
   case -ETIMEDOUT:
-    fs_accuse(ns, r->rank);
+    fs_suspected(ns, r->rank);
     if (fs_call_op(&r->call)->not_later) {
       fs_request_silent(r, err);
       return;
@@ -73,12 +73,12 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
 }
 
 static void fs_request_try(struct fs_request *r) {
-  struct fs_keepers k = {.owner = FS_NO_RANK, .mirror = FS_NO_RANK};
+  struct fs_keepers k = {.primary = FS_NO_RANK, .backup = FS_NO_RANK};
   if (fs_call_to_home(&r->call))
-    k.owner = fs_ns_home(r->ns, fs_call_id(&r->call));
+    k.primary = fs_ns_home(r->ns, fs_call_id(&r->call));
   else
     k = fs_members_keepers(&r->ns->members, fs_call_dir(&r->call));
-  r->rank = k.owner;
+  r->rank = k.primary;
   fs_ns_ask_keepers(r->ns, k, &r->call, fs_request_answered, r);
 }
 

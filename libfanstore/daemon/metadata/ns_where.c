@@ -33,7 +33,7 @@ static void fs_where_next(struct fs_where *w) {
   struct fs_ns *ns = w->ns;
   struct fs_names_call c = {.op = FS_NAMES_WHERE, .flags = w->seen ? FS_WHERE_SEEN : 0, .where.id = w->id};
   while (w->tried < ns->members.nodes) {
-    uint32_t rank = (FS_OUT_ID_RANK(w->id) + w->tried++) % ns->members.nodes;
+    uint32_t rank = (FS_OUTPUT_ID_RANK(w->id) + w->tried++) % ns->members.nodes;
     if (!fs_member(&ns->members, rank)) continue;
     fs_ns_ask(ns, rank, &c, fs_where_answered, w);
     return;
@@ -90,7 +90,7 @@ struct fs_others {
 static void fs_others_dir(void *ctx, uint64_t dir) {
   const struct fs_others *o = ctx;
   const struct fs_record *r;
-  if (fs_members_keepers(&o->ns->members, dir).owner != o->ns->rank) return;
+  if (fs_members_keepers(&o->ns->members, dir).primary != o->ns->rank) return;
   for (uint64_t seq = 0; (r = fs_names_after(o->ns->names, dir, seq)) != NULL; seq = r->seq) {
     if (S_ISREG(r->mode) == o->files) o->visit(o->ctx, r);
   }

@@ -4,28 +4,28 @@
  * by blocks/fetch.c through the table in modules.c, in the MPI thread.
  */
 #include "daemon/blocks/fetch.h"
-#include "daemon/outputs/hold.h"
-#include "daemon/outputs/spill.h"
+#include "daemon/outputs/backing.h"
+#include "daemon/outputs/open_files.h"
 #include "util/util.h"
 
-/* The block is that of the contents at the time when the client got its handle. */
+/* The block is that of the contents at the time when the client got its snapshot. */
 static fs_err fs_output_resolve(const struct fs_daemon *d, uint64_t key, struct fs_block *b) {
-  const struct fs_handle *h = fs_holds_find(d, FS_OUT_KEY_HANDLE(key));
-  uint64_t most = FS_OUT_KEY_BYTES(key), offset = FS_OUT_KEY_BLOCK(key) * most;
+  const struct fs_snapshot *h = fs_open_files_find(d, FS_OUTPUT_KEY_SNAPSHOT(key));
+  uint64_t most = FS_OUTPUT_KEY_BYTES(key), offset = FS_OUTPUT_KEY_BLOCK(key) * most;
   if (!h || offset >= h->size) return -EINVAL;
   *b = (struct fs_block){.offset = offset, .stored_len = (uint32_t)FS_MIN(h->size - offset, most)};
   return 0;
 }
 
 static void fs_output_begin(struct fs_daemon *d, struct fs_fetch *f) {
-  const struct fs_handle *h = fs_holds_find(d, FS_OUT_KEY_HANDLE(f->key));
+  const struct fs_snapshot *h = fs_open_files_find(d, FS_OUTPUT_KEY_SNAPSHOT(f->key));
   f->file = h->id;
   f->list = h->list;
-  fs_holds_fetch(d, FS_OUT_KEY_HANDLE(f->key), true);
+  fs_open_files_fetch(d, FS_OUTPUT_KEY_SNAPSHOT(f->key), true);
 }
 
 static void fs_output_done(struct fs_daemon *d, struct fs_fetch *f) {
-  fs_holds_fetch(d, FS_OUT_KEY_HANDLE(f->key), false);
+  fs_open_files_fetch(d, FS_OUTPUT_KEY_SNAPSHOT(f->key), false);
 }
 
 /* The block has one place: the file's home. */

@@ -7,7 +7,7 @@
 
 struct fs_extents {
   uint32_t count, room;
-  struct fs_out_extent at[];
+  struct fs_output_extent at[];
 };
 
 uint64_t fs_extents_end(const struct fs_extents *x) {
@@ -18,7 +18,7 @@ bool fs_extents_any(const struct fs_extents *x) {
   return x && x->count > 0;
 }
 
-struct fs_out_extent *fs_extents_all(struct fs_extents *x, uint32_t *count) {
+struct fs_output_extent *fs_extents_all(struct fs_extents *x, uint32_t *count) {
   *count = x ? x->count : 0;
   return x ? x->at : NULL;
 }
@@ -51,7 +51,7 @@ static fs_err fs_extents_grow(struct fs_extents **list, uint32_t more) {
 }
 
 /* Puts n extents in the place of those from..to. There is room. */
-static void fs_extents_splice(struct fs_extents *x, uint32_t from, uint32_t to, const struct fs_out_extent *put,
+static void fs_extents_splice(struct fs_extents *x, uint32_t from, uint32_t to, const struct fs_output_extent *put,
                               uint32_t n) {
   memmove(&x->at[from + n], &x->at[to], (x->count - to) * sizeof(x->at[0]));
   memcpy(&x->at[from], put, n * sizeof(x->at[0]));
@@ -59,16 +59,17 @@ static void fs_extents_splice(struct fs_extents *x, uint32_t from, uint32_t to, 
 }
 
 /* What an extent is without [off, end): up to two. */
-static uint32_t fs_extent_cut(const struct fs_out_extent *e, uint64_t off, uint64_t end, struct fs_out_extent out[2]) {
+static uint32_t fs_extent_cut(const struct fs_output_extent *e, uint64_t off, uint64_t end,
+                              struct fs_output_extent out[2]) {
   uint32_t n = 0;
-  if (e->off < off) out[n++] = (struct fs_out_extent){.off = e->off, .len = off - e->off, .part = e->part};
+  if (e->off < off) out[n++] = (struct fs_output_extent){.off = e->off, .len = off - e->off, .segment = e->segment};
   if (e->off + e->len > end)
-    out[n++] = (struct fs_out_extent){.off = end, .len = e->off + e->len - end, .part = e->part};
+    out[n++] = (struct fs_output_extent){.off = end, .len = e->off + e->len - end, .segment = e->segment};
   return n;
 }
 
-fs_err fs_extents_put(struct fs_extents **list, struct fs_out_extent e) {
-  struct fs_out_extent put[5], before[2], after[2];
+fs_err fs_extents_put(struct fs_extents **list, struct fs_output_extent e) {
+  struct fs_output_extent put[5], before[2], after[2];
   const struct fs_extents *x = *list;
   uint64_t end = e.off + e.len;
   uint32_t n = 0, count = x ? x->count : 0, from = fs_extents_first(x, e.off), to = from;
@@ -76,8 +77,9 @@ fs_err fs_extents_put(struct fs_extents **list, struct fs_out_extent e) {
   uint32_t nb = x && to > from ? fs_extent_cut(&x->at[from], e.off, end, before) : 0;
   uint32_t na = x && to > from + 1 ? fs_extent_cut(&x->at[to - 1], e.off, end, after) : 0;
   for (uint32_t i = 0; i < nb && before[i].off < e.off; i++) put[n++] = before[i];
-  /* One after the other in the same part is one: how a file is written, mostly. */
-  if (n == 0 && x && from > 0 && x->at[from - 1].part == e.part && x->at[from - 1].off + x->at[from - 1].len == e.off) {
+  /* One after the other in the same segment is one: how a file is written, mostly. */
+  if (n == 0 && x && from > 0 && x->at[from - 1].segment == e.segment &&
+      x->at[from - 1].off + x->at[from - 1].len == e.off) {
     e.off = x->at[--from].off;
     e.len = end - e.off;
   }

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/outputs/backing.h"
 #include "daemon/outputs/outpath.h"
-#include "daemon/outputs/spill.h"
 #include "ipc/left.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -57,7 +57,7 @@ static struct {
 
 /* The file is there from the start: without it, nothing else is kept either. */
 static void fs_left_open(const struct fs_daemon *d) {
-  left.fd = openat(d->spill_fd, FS_LEFT_NAMES, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  left.fd = openat(d->backing_fd, FS_LEFT_NAMES, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
 void fs_left_start(struct fs_daemon *d) {
@@ -169,7 +169,7 @@ static void fs_left_dir(struct fs_daemon *d, uint64_t id, bool named) {
   if (p || (p = malloc(sizeof(*p))) == NULL) return;
   *p = (struct fs_left_dir){.next = *chain, .after = left.all, .d = d, .id = id};
   *chain = left.all = p;
-  if (!(id & FS_OUT_ID))
+  if (!(id & FS_OUTPUT_ID))
     fs_left_dataset(d, p);
   else if (!named)
     p->later = left.later, left.later = p;
@@ -204,7 +204,7 @@ static void fs_left_again(struct fs_daemon *d) {
     fs_left_ask(p);
   }
   for (; left.again && left.asked < FS_LEFT_ASKED; left.again = left.again->after)
-    if (left.again->id & FS_OUT_ID) fs_left_ask(left.again);
+    if (left.again->id & FS_OUTPUT_ID) fs_left_ask(left.again);
 }
 
 void fs_left_timers(struct fs_daemon *d) {
@@ -226,7 +226,7 @@ void fs_left_record(struct fs_daemon *d, const void *body, size_t n) {
   memcpy(name, fs_record_name(r), r->name_len);
   name[r->name_len] = '\0';
   if (S_ISREG(r->mode)) {
-    struct fs_spill_file *f = fs_spill_mine(d, r->id) ? fs_spill_find(d, r->id) : NULL;
+    struct fs_backing_file *f = fs_backing_mine(d, r->id) ? fs_backing_find(d, r->id) : NULL;
     uint64_t hash = fs_xxh3(name, r->name_len) + r->dir;
     if (!f || f->in || f->name == hash) return;
     f->name = hash;
@@ -241,7 +241,8 @@ void fs_left_record(struct fs_daemon *d, const void *body, size_t n) {
 void fs_left_other(struct fs_daemon *d, const struct fs_record *r, bool gone) {
   struct fs_control_line l;
   char name[FS_RECORD_NAME_MAX + 1], target[PATH_MAX];
-  if (!left.on || (r->flags & FS_RECORD_STAGED) || r->name_len > FS_RECORD_NAME_MAX || r->target_len >= sizeof(target))
+  if (!left.on || (r->flags & FS_RECORD_STAGED_IN) || r->name_len > FS_RECORD_NAME_MAX ||
+      r->target_len >= sizeof(target))
     return;
   snprintf(name, sizeof(name), "%.*s", (int)r->name_len, fs_record_name(r));
   snprintf(target, sizeof(target), "%.*s", (int)r->target_len, fs_record_target(r));
@@ -268,5 +269,5 @@ void fs_left_split(struct fs_daemon *d, uint64_t id) {
 bool fs_left_any(const struct fs_daemon *d) {
   uint64_t files, bytes;
   return left.on && d->ctl && (!d->outputs_saved || d->outputs_pending) &&
-         fs_left_count(d->spill_fd, &files, &bytes) != 0;
+         fs_left_count(d->backing_fd, &files, &bytes) != 0;
 }

@@ -15,7 +15,7 @@ void fs_left_split(struct fs_daemon *d, uint64_t id);
 void fs_left_timers(struct fs_daemon *d);
 /* Writes what is not written yet. */
 void fs_left_flush(struct fs_daemon *d);
-/* Is there anything in the spill directory that was to be saved, and is not? */
+/* Is there anything in the backing directory that was to be saved, and is not? */
 bool fs_left_any(const struct fs_daemon *d);
 
 #endif

@@ -110,7 +110,7 @@ static void fs_path_locate(struct fs_path_walk *w) {
 /* The next component is the name of directory w->dir. */
 static void fs_path_up(struct fs_path_walk *w) {
   uint64_t tree = atomic_load(&w->d->ctl->tree);
-  while (w->dir & FS_OUT_ID) {
+  while (w->dir & FS_OUTPUT_ID) {
     const struct fs_path_dir *p = fs_path_dir_find(w->dir);
     w->above = true;
     w->searched = false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See source.h. A part is opened, or held on its node, when its first byte is wanted; and looked at again at the end.
+/* See source.h. A segment is opened, or held on its node, when its first byte is wanted; and looked at again at the
+ * end.
  */
 #include "daemon/outputs/source.h"
 
@@ -9,31 +10,32 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/outputs/spill.h"
+#include "daemon/outputs/backing.h"
 #include "util/sys.h"
 
-struct fs_source_part {
+struct fs_source_segment {
   uint64_t id;
   bool used;
-  struct stat st;      /* on this node */
-  struct fs_held held; /* on another */
+  struct stat st;        /* on this node */
+  struct fs_opened held; /* on another */
 };
 
 static int fs_source_by_id(const void *a, const void *b) {
-  const struct fs_source_part *x = a, *y = b;
+  const struct fs_source_segment *x = a, *y = b;
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Each part once, sorted. */
+/* Each segment once, sorted. */
 static fs_err fs_source_list(struct fs_source *s) {
   const struct fs_scattered *e = s->scattered;
   if (e->count == 0) return 0;
-  s->part = calloc(e->count, sizeof(*s->part));
-  if (!s->part) return -ENOMEM;
-  for (uint32_t i = 0; i < e->count; i++) s->part[i].id = e->extent[i].part;
-  qsort(s->part, e->count, sizeof(*s->part), fs_source_by_id);
+  s->segment = calloc(e->count, sizeof(*s->segment));
+  if (!s->segment) return -ENOMEM;
+  for (uint32_t i = 0; i < e->count; i++) s->segment[i].id = e->extent[i].segment;
+  qsort(s->segment, e->count, sizeof(*s->segment), fs_source_by_id);
   for (uint32_t i = 0; i < e->count; i++)
-    if (s->parts == 0 || s->part[s->parts - 1].id != s->part[i].id) s->part[s->parts++] = s->part[i];
+    if (s->segments == 0 || s->segment[s->segments - 1].id != s->segment[i].id)
+      s->segment[s->segments++] = s->segment[i];
   return 0;
 }
 
@@ -48,11 +50,11 @@ bool fs_source_written(const struct fs_source *s) {
 
 fs_err fs_source_open(struct fs_source *s, const struct fs_daemon *d, struct fs_inside *in, uint64_t id, int flags,
                       const struct fs_scattered *scattered) {
-  char name[FS_SPILL_NAME_SIZE];
+  char name[FS_BACKING_NAME_SIZE];
   *s = (struct fs_source){.d = d, .in = in, .scattered = scattered};
   flags |= O_NONBLOCK | O_CLOEXEC;
-  s->fd =
-      scattered->linked ? fs_sys_openat(d->spill_fd, fs_spill_name(id, name), flags, 0) : fs_spill_open(d, id, flags);
+  s->fd = scattered->linked ? fs_sys_openat(d->backing_fd, fs_backing_name(id, name), flags, 0)
+                            : fs_backing_file_open(d, id, flags);
   if (s->fd < 0) return s->fd;
   fs_err err = fstat(s->fd, &s->st) < 0 ? -errno : S_ISREG(s->st.st_mode) ? 0 : -ENOENT;
   if (err == 0) err = fs_source_list(s);
@@ -65,51 +67,53 @@ fs_err fs_source_open(struct fs_source *s, const struct fs_daemon *d, struct fs_
 }
 
 void fs_source_close(struct fs_source *s) {
-  for (uint32_t i = 0; i < s->parts; i++)
-    if (s->part[i].used && s->part[i].held.handle != 0) fs_inside_release(s->in, &s->part[i].held);
-  free(s->part);
+  for (uint32_t i = 0; i < s->segments; i++)
+    if (s->segment[i].used && s->segment[i].held.snapshot != 0) fs_inside_close(s->in, &s->segment[i].held);
+  free(s->segment);
   if (s->fd >= 0) close(s->fd);
-  s->part = NULL;
-  s->parts = 0;
+  s->segment = NULL;
+  s->segments = 0;
   s->fd = -1;
 }
 
 /* ---- reading ---- */
 
-static bool fs_part_here(const struct fs_source *s, const struct fs_source_part *p) {
-  return FS_OUT_ID_RANK(p->id) == s->d->net->rank;
+static bool fs_segment_here(const struct fs_source *s, const struct fs_source_segment *p) {
+  return FS_OUTPUT_ID_RANK(p->id) == s->d->net->rank;
 }
 
 /* Whatever the reason, bytes that were written cannot be had. */
-static fs_err fs_part_lost(fs_err err) {
+static fs_err fs_segment_lost(fs_err err) {
   return err == -ENOENT || err == -EHOSTDOWN || err == -EREMOTEIO || err == -ETIMEDOUT ? -EHOSTDOWN : err;
 }
 
-static fs_err fs_part_read_here(const struct fs_source *s, struct fs_source_part *p, void *buf, size_t n, uint64_t at) {
-  char name[FS_SPILL_NAME_SIZE];
-  FS_AUTO_CLOSE int fd = openat(s->d->spill_fd, fs_spill_name(p->id, name), FS_SPILL_READ);
+static fs_err fs_segment_read_here(const struct fs_source *s, struct fs_source_segment *p, void *buf, size_t n,
+                                   uint64_t at) {
+  char name[FS_BACKING_NAME_SIZE];
+  FS_AUTO_CLOSE int fd = openat(s->d->backing_fd, fs_backing_name(p->id, name), FS_BACKING_READ);
   if (fd < 0 || (!p->used && fstat(fd, &p->st) < 0)) return errno == ENOENT ? -EIO : -errno;
   p->used = true;
   return fs_pread_full(fd, buf, n, at);
 }
 
-static fs_err fs_part_read_there(struct fs_source *s, struct fs_source_part *p, void *buf, size_t n, uint64_t at) {
+static fs_err fs_segment_read_there(struct fs_source *s, struct fs_source_segment *p, void *buf, size_t n,
+                                    uint64_t at) {
   if (!s->in) return -EHOSTDOWN;
-  fs_err err = p->used ? 0 : fs_inside_hold(s->in, p->id, &p->held);
+  fs_err err = p->used ? 0 : fs_inside_open(s->in, p->id, &p->held);
   if (err == 0) p->used = true;
   if (err == 0 && (at > p->held.own || n > p->held.own - at)) err = -EIO; /* home was told of more */
   if (err == 0) err = fs_inside_read(s->in, &p->held, buf, n, at);
-  return fs_part_lost(err);
+  return fs_segment_lost(err);
 }
 
-static fs_err fs_source_read_part(struct fs_source *s, uint64_t id, void *buf, size_t n, uint64_t at) {
-  struct fs_source_part key = {.id = id};
-  struct fs_source_part *p = bsearch(&key, s->part, s->parts, sizeof(key), fs_source_by_id);
+static fs_err fs_source_read_segment(struct fs_source *s, uint64_t id, void *buf, size_t n, uint64_t at) {
+  struct fs_source_segment key = {.id = id};
+  struct fs_source_segment *p = bsearch(&key, s->segment, s->segments, sizeof(key), fs_source_by_id);
   if (!p) return -EINVAL;
-  return fs_part_here(s, p) ? fs_part_read_here(s, p, buf, n, at) : fs_part_read_there(s, p, buf, n, at);
+  return fs_segment_here(s, p) ? fs_segment_read_here(s, p, buf, n, at) : fs_segment_read_there(s, p, buf, n, at);
 }
 
-/* What no part has: home's spill, and zeros beyond its end. */
+/* What no segment has: home's backing file, and zeros beyond its end. */
 static fs_ssize fs_source_read_own(const struct fs_source *s, void *buf, size_t n, uint64_t at, bool *hole) {
   uint64_t end = (uint64_t)s->st.st_size;
   struct stat now;
@@ -124,7 +128,7 @@ static fs_ssize fs_source_read_own(const struct fs_source *s, void *buf, size_t 
 }
 
 fs_ssize fs_source_read(struct fs_source *s, void *buf, size_t n, uint64_t at, bool *hole) {
-  const struct fs_out_extent *e = s->scattered->extent;
+  const struct fs_output_extent *e = s->scattered->extent;
   uint32_t count = s->scattered->count;
   *hole = false;
   if (s->next > 0 && at < e[s->next - 1].off + e[s->next - 1].len) s->next = 0;
@@ -133,35 +137,35 @@ fs_ssize fs_source_read(struct fs_source *s, void *buf, size_t n, uint64_t at, b
   if (s->next == count || e[s->next].off > at)
     return fs_source_read_own(s, buf, FS_MIN(n, (size_t)(end - at)), at, hole);
   n = FS_MIN(n, (size_t)(e[s->next].off + e[s->next].len - at));
-  fs_err err = fs_source_read_part(s, e[s->next].part, buf, n, at);
+  fs_err err = fs_source_read_segment(s, e[s->next].segment, buf, n, at);
   return err < 0 ? err : (fs_ssize)n;
 }
 
 /* ---- was it the same all the time? ---- */
 
-static fs_err fs_part_same(struct fs_source *s, const struct fs_source_part *p) {
-  char name[FS_SPILL_NAME_SIZE];
+static fs_err fs_segment_same(struct fs_source *s, const struct fs_source_segment *p) {
+  char name[FS_BACKING_NAME_SIZE];
   struct stat st;
-  struct fs_held held;
-  if (fs_part_here(s, p)) {
-    if (fstatat(s->d->spill_fd, fs_spill_name(p->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  struct fs_opened held;
+  if (fs_segment_here(s, p)) {
+    if (fstatat(s->d->backing_fd, fs_backing_name(p->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
     return fs_same_contents(&st, &p->st) ? 0 : -EAGAIN;
   }
-  fs_err err = fs_inside_hold(s->in, p->id, &held);
-  if (err < 0) return fs_part_lost(err);
-  fs_inside_release(s->in, &held);
+  fs_err err = fs_inside_open(s->in, p->id, &held);
+  if (err < 0) return fs_segment_lost(err);
+  fs_inside_close(s->in, &held);
   return held.version == p->held.version ? 0 : -EAGAIN;
 }
 
-fs_err fs_source_same_parts(struct fs_source *s) {
+fs_err fs_source_same_segments(struct fs_source *s) {
   fs_err err = 0;
-  for (uint32_t i = 0; err == 0 && i < s->parts; i++)
-    if (s->part[i].used) err = fs_part_same(s, &s->part[i]);
+  for (uint32_t i = 0; err == 0 && i < s->segments; i++)
+    if (s->segment[i].used) err = fs_segment_same(s, &s->segment[i]);
   return err;
 }
 
 fs_err fs_source_same(struct fs_source *s) {
   struct stat now;
   if (fstat(s->fd, &now) < 0) return -errno;
-  return fs_same_contents(&now, &s->st) ? fs_source_same_parts(s) : -EAGAIN;
+  return fs_same_contents(&now, &s->st) ? fs_source_same_segments(s) : -EAGAIN;
 }

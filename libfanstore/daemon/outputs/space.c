@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * With --output-limit: what the files in the spill take on the disk, added up by a thread of its own, since nothing
- * tells of a program's writes; and the word by which writers learn that it is too much. The nearer the limit, the more
- * often, but never for more than a small part of a core's time: it is late by as much as is written in between.
+ * With --output-limit: what the files in the backing directory take on the disk, added up by a thread of its own, since
+ * nothing tells of a program's writes; and the word by which writers learn that it is too much. The nearer the limit,
+ * the more often, but never for more than a small part of a core's time: it is late by as much as is written in
+ * between.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/daemon.h"
-#include "daemon/outputs/relay.h"
+#include "daemon/outputs/forwarder.h"
 #include "util/dir.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -18,13 +19,13 @@
 #define FS_SPACE_MIN_NS 20000000ull
 #define FS_SPACE_MAX_NS 500000000ull
 #define FS_SPACE_BYTES_NS 4u /* nobody writes more in a nanosecond */
-#define FS_SPACE_SHARE 20u   /* one part in so many is spent with adding up */
+#define FS_SPACE_SHARE 20u   /* one part of the time in so many is spent with adding up */
 #define FS_SPACE_BLOCK 512u  /* what st_blocks counts */
 #define FS_SPACE_TIGHT (256ull << 20)
 
 static uint64_t fs_space_used(const struct fs_daemon *d) {
   uint64_t used = 0;
-  DIR *dir = fs_opendirat(d->spill_fd, FS_OUT_DIR);
+  DIR *dir = fs_opendirat(d->backing_fd, FS_OUTPUT_DIR);
   if (!dir) return 0;
   for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
     struct stat st;
@@ -73,7 +74,7 @@ bool fs_space_tight(struct fs_daemon *d) {
   struct statvfs fs;
   if (s->tight_at != 0 && d->now - s->tight_at < FS_SPACE_MIN_NS) return s->tight;
   s->tight_at = d->now;
-  s->tight = fstatvfs(d->spill_fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < FS_SPACE_TIGHT;
+  s->tight = fstatvfs(d->backing_fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < FS_SPACE_TIGHT;
   if (limit > 0 && d->ctl) s->tight = s->tight || atomic_load(&d->ctl->output_used) + FS_SPACE_TIGHT > limit;
   return s->tight;
 }
@@ -85,7 +86,7 @@ bool fs_space_tight_at(const struct fs_daemon *d, uint32_t rank) {
 void fs_space_told(struct fs_daemon *d, uint32_t rank, bool tight) {
   if (rank >= FS_MAX_NODES || fs_space_tight_at(d, rank) == tight) return;
   d->space.elsewhere[rank / 64] ^= 1ull << rank % 64;
-  if (d->relays) fs_relays_room(d);
+  if (d->forwarders) fs_forwarders_room(d);
 }
 
 void fs_space_await(struct fs_daemon *d, bool await) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which parts a file of several writers has, at its home's partner, too (replicas.h): home notes each change of its
+ * Which segments a file of several writers has, at its home's partner, too (replicas.h): home notes each change of its
  * list and tells the partner of them with the last word of the next time through, or before it where they are many. The
  * partner keeps them apart until all of that time is there; then they hold together with the bytes. A partner that has
  * nothing yet is told the whole list. The MPI thread's.
@@ -12,11 +12,11 @@
 
 #define FS_LISTING_FIRST 256u
 
-static fs_err fs_listing_add(struct fs_listing *l, const struct fs_out_extent *e, uint32_t n) {
+static fs_err fs_listing_add(struct fs_listing *l, const struct fs_output_extent *e, uint32_t n) {
   if (n > FS_EXTENTS_MAX - l->count) return -EFBIG;
   if (l->count + n > l->room) {
     uint32_t room = FS_MAX(FS_MAX(2 * l->room, l->count + n), FS_LISTING_FIRST);
-    struct fs_out_extent *grown = realloc(l->at, room * sizeof(*grown));
+    struct fs_output_extent *grown = realloc(l->at, room * sizeof(*grown));
     if (!grown) return -ENOMEM;
     l->at = grown;
     l->room = room;
@@ -28,7 +28,7 @@ static fs_err fs_listing_add(struct fs_listing *l, const struct fs_out_extent *e
 
 /* ---- home ---- */
 
-void fs_copy_listed(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e) {
+void fs_copy_listed(struct fs_daemon *d, struct fs_backing_file *f, struct fs_output_extent e) {
   struct fs_copy *c = f->copy;
   if (!c || !d->replicas || d->replicas->partner == FS_NO_RANK || c->unlisted) return;
   if (fs_listing_add(&c->listed, &e, 1) == 0) return;
@@ -36,9 +36,9 @@ void fs_copy_listed(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_
   c->unlisted = true;
 }
 
-fs_err fs_copy_list(struct fs_copy *c, struct fs_extents *parts) {
+fs_err fs_copy_list(struct fs_copy *c, struct fs_extents *segments) {
   uint32_t count;
-  const struct fs_out_extent *e = fs_extents_all(parts, &count);
+  const struct fs_output_extent *e = fs_extents_all(segments, &count);
   c->list_all = c->unlisted || c->rank != c->to;
   c->told = c->telling = 0;
   c->more = false;
@@ -70,7 +70,7 @@ void fs_copy_list_put(struct fs_copy *c, struct fs_names_call *call, size_t room
 
 fs_err fs_replica_listed(struct fs_replica *r, const struct fs_names_call *c) {
   struct fs_replica_list head = {0};
-  struct fs_out_extent e[(FS_NAMES_BODY - sizeof(*c) - sizeof(head)) / sizeof(struct fs_out_extent)];
+  struct fs_output_extent e[(FS_NAMES_BODY - sizeof(*c) - sizeof(head)) / sizeof(struct fs_output_extent)];
   uint32_t n = c->tail2_len > 0 ? (uint32_t)((c->tail2_len - sizeof(head)) / sizeof(e[0])) : 0;
   if (c->tail2_len > 0) memcpy(&head, fs_call_tail2(c), sizeof(head));
   if (n > 0) memcpy(e, fs_call_tail2(c) + sizeof(head), n * sizeof(e[0]));
@@ -84,17 +84,17 @@ fs_err fs_replica_listed(struct fs_replica *r, const struct fs_names_call *c) {
 }
 
 fs_err fs_replica_list(struct fs_replica *r) {
-  struct fs_extents *parts = r->list_all ? NULL : r->parts;
+  struct fs_extents *segments = r->list_all ? NULL : r->segments;
   fs_err err = 0;
   for (uint32_t i = 0; err == 0 && i < r->list.count; i++) {
-    if (r->list.at[i].part == 0)
-      fs_extents_truncate(parts, r->list.at[i].off);
+    if (r->list.at[i].segment == 0)
+      fs_extents_truncate(segments, r->list.at[i].off);
     else
-      err = fs_extents_put(&parts, r->list.at[i]);
+      err = fs_extents_put(&segments, r->list.at[i]);
   }
-  if (r->list_all && err == 0) free(r->parts);
-  if (r->list_all && err < 0) free(parts);
-  if (!r->list_all || err == 0) r->parts = parts;
+  if (r->list_all && err == 0) free(r->segments);
+  if (r->list_all && err < 0) free(segments);
+  if (!r->list_all || err == 0) r->segments = segments;
   fs_listing_free(&r->list);
   return err;
 }

@@ -42,7 +42,7 @@ static fs_ssize fs_copy_bytes(int fd, unsigned char *buf, size_t n, uint64_t off
 
 /* How much of this block the partner has. */
 static size_t fs_copy_known(const struct fs_copy *c, uint64_t begin) {
-  return begin / FS_OUT_BLOCK < c->blocks ? FS_MIN((uint64_t)c->st.st_size - begin, FS_OUT_BLOCK) : 0;
+  return begin / FS_OUTPUT_BLOCK < c->blocks ? FS_MIN((uint64_t)c->st.st_size - begin, FS_OUTPUT_BLOCK) : 0;
 }
 
 /* The end of the hole that begins with this block, at a block's or the file's end; `begin`: there is none. */
@@ -51,19 +51,19 @@ static uint64_t fs_copy_hole(const struct fs_copy *c, int fd, uint64_t begin) {
   if ((uint64_t)c->now.st_blocks * FS_STAT_BLOCK >= size) return begin;
   off_t data = lseek(fd, (off_t)begin, SEEK_DATA);
   if (data < 0) return errno == ENXIO ? size : begin;
-  return (uint64_t)data >= size ? size : FS_MAX((uint64_t)data / FS_OUT_BLOCK * FS_OUT_BLOCK, begin);
+  return (uint64_t)data >= size ? size : FS_MAX((uint64_t)data / FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCK, begin);
 }
 
 /* From c->at to `end` there are only zeros, which take no room here, and shall take none there. */
 static fs_err fs_copy_zeros(struct fs_copy *c, struct fs_replica_block *b, uint64_t end, bool *send) {
   uint64_t begin = c->at, whole, sum;
-  memset(b->bytes, 0, FS_OUT_BLOCK);
-  whole = fs_xxh3(b->bytes, FS_OUT_BLOCK);
-  for (uint64_t at = begin; at < end; at += FS_OUT_BLOCK) {
-    size_t len = FS_MIN(end - at, FS_OUT_BLOCK);
-    sum = len == FS_OUT_BLOCK ? whole : fs_xxh3(b->bytes, len);
-    *send = *send || fs_copy_known(c, at) != len || c->sum[at / FS_OUT_BLOCK] != sum;
-    fs_err err = fs_copy_sum(c, at / FS_OUT_BLOCK, sum);
+  memset(b->bytes, 0, FS_OUTPUT_BLOCK);
+  whole = fs_xxh3(b->bytes, FS_OUTPUT_BLOCK);
+  for (uint64_t at = begin; at < end; at += FS_OUTPUT_BLOCK) {
+    size_t len = FS_MIN(end - at, FS_OUTPUT_BLOCK);
+    sum = len == FS_OUTPUT_BLOCK ? whole : fs_xxh3(b->bytes, len);
+    *send = *send || fs_copy_known(c, at) != len || c->sum[at / FS_OUTPUT_BLOCK] != sum;
+    fs_err err = fs_copy_sum(c, at / FS_OUTPUT_BLOCK, sum);
     if (err < 0) return err;
     c->at = at;
   }
@@ -76,8 +76,8 @@ static fs_err fs_copy_zeros(struct fs_copy *c, struct fs_replica_block *b, uint6
 
 /* The block at c->at, in b; *send: some of it has to go. */
 static fs_err fs_copy_block(struct fs_copy *c, int fd, struct fs_replica_block *b, bool *send) {
-  uint64_t begin = c->at, i = begin / FS_OUT_BLOCK;
-  size_t len = FS_MIN((uint64_t)c->now.st_size - begin, FS_OUT_BLOCK), known = fs_copy_known(c, begin), from = 0;
+  uint64_t begin = c->at, i = begin / FS_OUTPUT_BLOCK;
+  size_t len = FS_MIN((uint64_t)c->now.st_size - begin, FS_OUTPUT_BLOCK), known = fs_copy_known(c, begin), from = 0;
   uint64_t hole = fs_copy_hole(c, fd, begin);
   if (hole > begin) return fs_copy_zeros(c, b, hole, send);
   b->head.hole = 0;
@@ -99,7 +99,7 @@ static fs_err fs_copy_block(struct fs_copy *c, int fd, struct fs_replica_block *
 }
 
 static struct fs_replica_block *fs_copy_buffer(struct fs_copy *c) {
-  struct fs_replica_block *b = malloc(sizeof(*b) + FS_OUT_BLOCK);
+  struct fs_replica_block *b = malloc(sizeof(*b) + FS_OUTPUT_BLOCK);
   if (!b) return NULL;
   b->copy = c;
   b->head = (struct fs_wire_replica){
@@ -110,26 +110,26 @@ static struct fs_replica_block *fs_copy_buffer(struct fs_copy *c) {
 static fs_err fs_copy_begin(struct fs_copy *c, int fd) {
   if (fstat(fd, &c->now) < 0) return -errno;
   if (!S_ISREG(c->now.st_mode)) return -ENOENT;
-  if (c->now.st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;
+  if (c->now.st_size > (int64_t)FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCKS) return -EFBIG;
   if (c->now.st_size < c->st.st_size) c->begin = 0, c->end = UINT64_MAX;
   /* What is passed over may be another all the same: then it is published later. */
   bool passed = c->begin > 0 || c->end < (uint64_t)c->now.st_size;
-  c->loose = passed || fs_spill_young(&c->now);
+  c->loose = passed || fs_backing_young(&c->now);
   c->begun = true;
   return 0;
 }
 
 /* The next block that may be another than the partner's: the last one that it has may have become longer. */
 static uint64_t fs_copy_skip(const struct fs_copy *c) {
-  uint64_t last = c->blocks > 0 ? (c->blocks - 1ull) * FS_OUT_BLOCK : 0, at = c->at;
-  if (at < last && at + FS_OUT_BLOCK <= c->begin) at = FS_MIN(c->begin / FS_OUT_BLOCK * FS_OUT_BLOCK, last);
+  uint64_t last = c->blocks > 0 ? (c->blocks - 1ull) * FS_OUTPUT_BLOCK : 0, at = c->at;
+  if (at < last && at + FS_OUTPUT_BLOCK <= c->begin) at = FS_MIN(c->begin / FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCK, last);
   return at < last && at >= c->end ? last : at;
 }
 
 fs_err fs_copy_read(struct fs_io *io) {
   struct fs_copy *c = FS_ITEM(io, struct fs_copy, io);
   struct fs_replica_block *spare = NULL;
-  FS_AUTO_CLOSE fs_fd fd = fs_spill_open(c->d, c->id, O_RDONLY | O_NONBLOCK);
+  FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(c->d, c->id, O_RDONLY | O_NONBLOCK);
   if (fd < 0) return fd == -ELOOP ? -ENOENT : fd; /* a link to a file of --stage-in's */
   fs_err err = c->begun ? 0 : fs_copy_begin(c, fd);
   for (uint32_t looked = 0; err == 0 && c->n < FS_REPLICA_STEP; looked++) {
@@ -139,7 +139,7 @@ fs_err fs_copy_read(struct fs_io *io) {
     if (c->ended || looked == FS_REPLICA_LOOKED) break;
     if (!spare && (spare = fs_copy_buffer(c)) == NULL) return -ENOMEM;
     err = fs_copy_block(c, fd, spare, &send);
-    c->at += FS_OUT_BLOCK;
+    c->at += FS_OUTPUT_BLOCK;
     if (err < 0 || !send) continue;
     c->block[c->n++] = spare;
     spare = NULL;

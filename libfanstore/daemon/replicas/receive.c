@@ -45,7 +45,7 @@ static struct fs_replica *fs_replica_make(struct fs_replicas *t, uint64_t id) {
 /* ---- buffers ---- */
 
 static fs_err fs_replica_post(struct fs_replicas *t, struct fs_replica_block *b) {
-  fs_err err = fs_net_recv(t->d->net, FS_NET_ANY, FS_TAG_REPLICA, &b->head, sizeof(b->head) + FS_OUT_BLOCK, &b->op);
+  fs_err err = fs_net_recv(t->d->net, FS_NET_ANY, FS_TAG_REPLICA, &b->head, sizeof(b->head) + FS_OUTPUT_BLOCK, &b->op);
   if (err < 0) fs_chain_push(&t->unposted, &b->chain);
   return err;
 }
@@ -65,43 +65,43 @@ static void fs_replica_free(struct fs_replica *r) {
   fs_chain_drop(&r->chain);
   fs_replica_give_back(t, &r->blocks);
   free(r->last);
-  free(r->parts);
+  free(r->segments);
   fs_listing_free(&r->list);
   free(r);
 }
 
-/* What was on its way beyond its end came in any order: with some of it missing it is no part of the file. */
+/* What was on its way beyond its end came in any order: with some of it missing it is no segment of the file. */
 static void fs_replica_cut(const struct fs_replica *r, const char *name) {
   struct stat st;
-  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, name, FS_SPILL_WRITE);
+  FS_AUTO_CLOSE int fd = openat(r->d->backing_fd, name, FS_BACKING_WRITE);
   if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size > r->size) (void)ftruncate(fd, (off_t)r->size);
 }
 
 /* This node is its home now; of one that was never complete nobody has been told. */
 static void fs_replica_adopt(struct fs_replica *r) {
   struct fs_daemon *d = r->d;
-  char name[FS_SPILL_NAME_SIZE];
-  fs_spill_name(r->id, name);
+  char name[FS_BACKING_NAME_SIZE];
+  fs_backing_name(r->id, name);
   if (r->whole) {
     if (!r->done) fs_replica_cut(r, name);
-    (void)fchmodat(d->spill_fd, name, r->mode & 07777, 0);
+    (void)fchmodat(d->backing_fd, name, r->mode & 07777, 0);
   } else {
-    fs_spill_unlink(d, r->id);
+    fs_backing_unlink(d, r->id);
   }
-  bool part = r->whole && r->part;
-  if (r->whole && !part) {
-    fs_spill_adopt(d, r->id, r->dir, r->seq, r->mode, r->parts);
-    struct fs_spill_file *f = fs_spill_find(d, r->id);
+  bool segment = r->whole && r->segment;
+  if (r->whole && !segment) {
+    fs_backing_adopt(d, r->id, r->dir, r->seq, r->mode, r->segments);
+    struct fs_backing_file *f = fs_backing_find(d, r->id);
     if (f) f->adopted = r->size;
-    r->parts = NULL;
+    r->segments = NULL;
   }
   uint64_t id = r->id;
   fs_replica_free(r);
-  if (part) fs_part_again(d, id);
+  if (segment) fs_segment_again(d, id);
 }
 
 static void fs_replica_leave(struct fs_replica *r) {
-  fs_spill_unlink(r->d, r->id);
+  fs_backing_unlink(r->d, r->id);
   fs_replica_free(r);
 }
 
@@ -138,7 +138,7 @@ static void fs_replica_settled(struct fs_replica *r) {
     return;
   }
   r->done = r->whole = true;
-  r->part = r->call.flags & FS_REPLICA_PART;
+  r->segment = r->call.flags & FS_REPLICA_SEGMENT;
   r->dir = r->call.replica.dir;
   r->seq = FS_MAX(r->seq, r->call.replica.number);
   r->size = r->call.replica.size;
@@ -177,15 +177,15 @@ static void fs_replica_renew(struct fs_replica *r, uint32_t from, uint32_t gener
 
 /* Bytes, or a hole, where a file can have them. */
 static bool fs_replica_placed(const struct fs_wire_replica *h) {
-  const uint64_t most = (uint64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS;
-  return h->length <= FS_OUT_BLOCK && (h->length == 0 || h->hole == 0) && h->hole <= most &&
+  const uint64_t most = (uint64_t)FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCKS;
+  return h->length <= FS_OUTPUT_BLOCK && (h->length == 0 || h->hole == 0) && h->hole <= most &&
          h->offset <= most - FS_MAX(h->hole, h->length);
 }
 
 static bool fs_replica_sane(const struct fs_daemon *d, const struct fs_wire_replica *h, uint32_t from, uint64_t bytes) {
   return bytes >= sizeof(*h) && h->magic == FS_WIRE_REPLICA_MAGIC && h->version == FS_WIRE_VERSION &&
          h->sum == fs_wire_sum(h, 0) && fs_replica_placed(h) && bytes == sizeof(*h) + h->length &&
-         (h->file & FS_OUT_ID) && h->file >> 63 == 0 && from < d->net->nodes && from != d->net->rank &&
+         (h->file & FS_OUTPUT_ID) && h->file >> 63 == 0 && from < d->net->nodes && from != d->net->rank &&
          fs_home_of(d, h->file) == from;
 }
 
@@ -310,7 +310,7 @@ void fs_replica_members(struct fs_replicas *t) {
 
 fs_err fs_replica_start(struct fs_replicas *t) {
   for (uint32_t i = 0; i < FS_REPLICA_POSTED; i++) {
-    struct fs_replica_block *b = calloc(1, sizeof(*b) + FS_OUT_BLOCK);
+    struct fs_replica_block *b = calloc(1, sizeof(*b) + FS_OUTPUT_BLOCK);
     if (!b) return -ENOMEM;
     b->op.done = fs_replica_received;
     b->replicas = t;

@@ -16,7 +16,7 @@ static void fs_replicas_tell(const struct fs_daemon *d) {
   struct fs_control_line l;
   for (uint32_t rank = 0; rank < m->nodes; rank++) {
     if (fs_member(m, rank) || fs_members_after(m, rank) != d->net->rank) continue;
-    if (fs_say_begin(d, &l, "heir") == 0 && fs_control_add_u64(&l, "of", rank) == 0 &&
+    if (fs_say_begin(d, &l, "successor") == 0 && fs_control_add_u64(&l, "of", rank) == 0 &&
         fs_control_add_u64(&l, "pending", d->outputs_pending) == 0)
       fs_say_line(&l);
   }
@@ -60,7 +60,7 @@ fs_err fs_replicas_start(struct fs_daemon *d) {
   d->replicas = t;
   fs_ns_replicate(d->ns);
   /* Contents of one file that two homes have given out are told apart by it. */
-  d->spill_files->version = (uint64_t)d->net->rank << 40;
+  d->backing_files->version = (uint64_t)d->net->rank << 40;
   fs_err err = fs_iopool_start(&t->pool, FS_REPLICA_THREADS, d->wake);
   return err < 0 ? err : fs_replica_start(t);
 }

@@ -2,13 +2,13 @@
 /*
  * Replicas of output files (docs/internals/replicas.md): what is published of a file of this node is first
  * brought to its partner, the member after this one round the ring; and what other nodes bring here is kept beside this
- * node's own spills, until this node is the home of it. The MPI thread's; files are read and written by a pool of
- * threads of its own, so that a disk which takes long to sync keeps nobody else waiting.
+ * node's own backing files, until this node is the home of it. The MPI thread's; files are read and written by a pool
+ * of threads of its own, so that a disk which takes long to sync keeps nobody else waiting.
  *
  *   send.c      home: which files, when, to whom
  *   read.c      home: what of a file the partner lacks, in a thread of the pool
- *   list.c      home and partner: which parts a file of several writers has
- *   part.c      a writer's node: its part, before home is told of it
+ *   list.c      home and partner: which segments a file of several writers has
+ *   segment.c      a writer's node: its segment, before home is told of it
  *   receive.c   partner: blocks, and the word that all are here
  *   write.c     partner: onto the disk, in a thread of the pool
  *   replicas.c  start, time, and what a change of members brings
@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "daemon/outputs/backing.h"
 #include "daemon/outputs/extents.h"
-#include "daemon/outputs/spill.h"
 
 #define FS_REPLICA_CHAINS 65536u
 #define FS_REPLICA_STEP 8u     /* blocks that one visit to the pool reads at most */
@@ -50,9 +50,9 @@ struct fs_replica_wish {
   uint64_t begin, end;
 };
 
-/* Changes of a list of parts, in order; part 0: it ends at off. */
+/* Changes of an extent map, in order; segment 0: it ends at off. */
 struct fs_listing {
-  struct fs_out_extent *at;
+  struct fs_output_extent *at;
   uint32_t count, room;
 };
 
@@ -61,7 +61,7 @@ struct fs_copy {
   struct fs_daemon *d;
   uint64_t id;
   uint32_t rank;  /* that has it; FS_NO_RANK: none */
-  struct stat st; /* of the spill as it was then */
+  struct stat st; /* of the backing file as it was then */
   bool loose;     /* it may have changed since without a trace */
   bool synced;
   struct fs_listing listed; /* since the partner was told */
@@ -108,11 +108,11 @@ struct fs_replica {
   bool promoted, dropped; /* when the pool has done with it */
   bool asked;
   struct fs_asked question;
-  struct fs_names_call call; /* the last word */
-  struct fs_extents *parts;  /* as of when it was complete last; */
-  struct fs_listing list;    /* what this generation has changed of them, */
-  bool list_all;             /* or all */
-  bool part;                 /* this is one itself */
+  struct fs_names_call call;   /* the last word */
+  struct fs_extents *segments; /* as of when it was complete last; */
+  struct fs_listing list;      /* what this generation has changed of them, */
+  bool list_all;               /* or all */
+  bool segment;                /* this is one itself */
   struct fs_replica_block *last;
   uint64_t since; /* of the last block or word */
   fs_err err;
@@ -150,7 +150,7 @@ int fs_replicas_reap(struct fs_daemon *d); /* what its threads have done; how mu
 /* ---- send.c ---- */
 /* What the file is now is with the partner when done is called: 0, also where there is none or the file has gone. */
 void fs_replicate(struct fs_daemon *d, uint64_t id, struct fs_replica_wish wish, fs_replicated *done, void *ctx);
-void fs_copy_forget(struct fs_daemon *d, struct fs_spill_file *f); /* its file goes */
+void fs_copy_forget(struct fs_daemon *d, struct fs_backing_file *f); /* its file goes */
 /* It may have been changed without a trace in its times. */
 void fs_copy_loosen(const struct fs_daemon *d, uint64_t id);
 void fs_copy_timers(struct fs_replicas *t);
@@ -160,10 +160,10 @@ void fs_copy_members(struct fs_replicas *t);
 fs_err fs_copy_read(struct fs_io *io);
 
 /* ---- list.c ---- */
-/* The list of this file's parts has changed. */
-void fs_copy_listed(struct fs_daemon *d, struct fs_spill_file *f, struct fs_out_extent e);
+/* The list of this file's segments has changed. */
+void fs_copy_listed(struct fs_daemon *d, struct fs_backing_file *f, struct fs_output_extent e);
 /* Home begins anew: what is to be told of the list. */
-fs_err fs_copy_list(struct fs_copy *c, struct fs_extents *parts);
+fs_err fs_copy_list(struct fs_copy *c, struct fs_extents *segments);
 /* As much of it as there is room for goes behind the call's name; else c->more is set. */
 void fs_copy_list_put(struct fs_copy *c, struct fs_names_call *call, size_t room);
 static inline void fs_listing_free(struct fs_listing *l) {
@@ -174,11 +174,11 @@ static inline void fs_listing_free(struct fs_listing *l) {
 fs_err fs_replica_listed(struct fs_replica *r, const struct fs_names_call *c);
 fs_err fs_replica_list(struct fs_replica *r);
 
-/* ---- part.c ---- */
-/* A client's or relay's EXTEND: its part is brought to the partner, then home is told. */
-void fs_part_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
-/* A part whose home this node has become, or that the next partner lacks. */
-void fs_part_again(struct fs_daemon *d, uint64_t id);
+/* ---- segment.c ---- */
+/* A client's or forwarder's EXTEND: its segment is brought to the partner, then home is told. */
+void fs_segment_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
+/* A segment whose home this node has become, or that the next partner lacks. */
+void fs_segment_again(struct fs_daemon *d, uint64_t id);
 
 /* ---- receive.c ---- */
 fs_err fs_replica_start(struct fs_replicas *t);

@@ -137,7 +137,7 @@ static void fs_copy_done(struct fs_copy *c) {
   c->rank = c->to;
   c->st = c->now;
   c->synced = c->sync;
-  c->blocks = (uint32_t)(((uint64_t)c->st.st_size + FS_OUT_BLOCK - 1) / FS_OUT_BLOCK);
+  c->blocks = (uint32_t)(((uint64_t)c->st.st_size + FS_OUTPUT_BLOCK - 1) / FS_OUTPUT_BLOCK);
   c->d->count.replicated++;
   c->d->count.replicated_bytes += c->bytes;
   fs_copy_finish(c, 0);
@@ -164,7 +164,7 @@ static void fs_copy_told(void *ctx, fs_err err, const void *body, size_t n) {
     fs_copy_finish(c, -EIO);
     return;
   case -ETIMEDOUT:
-    fs_accuse(c->d->ns, c->to);
+    fs_suspected(c->d->ns, c->to);
     if (++c->tries > FS_WORD_TRIES)
       fs_copy_finish(c, -EIO);
     else
@@ -189,12 +189,12 @@ static void fs_copy_word(struct fs_copy *c) {
     struct fs_wire_replica head;
     unsigned char bytes[FS_NAMES_BODY - sizeof(struct fs_names_call) - sizeof(struct fs_wire_replica)];
   } m = {0};
-  const struct fs_spill_file *f = fs_spill_find(c->d, c->id);
-  m.call = (struct fs_names_call){.op = FS_NAMES_REPLICA,
-                                  .flags = (c->sync ? FS_REPLICA_DURABLE : 0) | (f && f->part ? FS_REPLICA_PART : 0)};
+  const struct fs_backing_file *f = fs_backing_find(c->d, c->id);
+  m.call = (struct fs_names_call){
+      .op = FS_NAMES_REPLICA, .flags = (c->sync ? FS_REPLICA_DURABLE : 0) | (f && f->segment ? FS_REPLICA_SEGMENT : 0)};
   m.call.replica = (struct fs_call_replica){.id = c->id,
                                             .dir = f ? f->dir : 0,
-                                            .number = c->d->spill_files->published + 1,
+                                            .number = c->d->backing_files->published + 1,
                                             .size = (uint64_t)c->now.st_size,
                                             .mtime = c->now.st_mtim.tv_sec,
                                             .mtime_ns = (uint32_t)c->now.st_mtim.tv_nsec,
@@ -277,7 +277,7 @@ static void fs_copy_was_read(struct fs_io *io) {
 /* Active already; from the beginning. */
 static void fs_copy_begin(struct fs_copy *c) {
   struct fs_replicas *t = c->d->replicas;
-  const struct fs_spill_file *f = fs_spill_find(c->d, c->id);
+  const struct fs_backing_file *f = fs_backing_find(c->d, c->id);
   fs_copy_discard(c);
   c->restart = false;
   c->to = t->partner;
@@ -322,7 +322,7 @@ static void fs_copy_next(struct fs_replicas *t) {
   t->starting = false;
 }
 
-static struct fs_copy *fs_copy_of(struct fs_daemon *d, struct fs_spill_file *f) {
+static struct fs_copy *fs_copy_of(struct fs_daemon *d, struct fs_backing_file *f) {
   struct fs_copy *c = f->copy;
   if (c || (c = calloc(1, sizeof(*c))) == NULL) return c;
   c->d = d;
@@ -338,19 +338,19 @@ static struct fs_copy *fs_copy_of(struct fs_daemon *d, struct fs_spill_file *f) 
   return c;
 }
 
-/* Is what the partner has what the spill is? */
+/* Is what the partner has what the backing file is? */
 static bool fs_copy_current(const struct fs_daemon *d, const struct fs_copy *c, bool sync) {
-  char name[FS_SPILL_NAME_SIZE];
+  char name[FS_BACKING_NAME_SIZE];
   struct stat st;
   if (c->active || c->queued || c->loose || c->rank != d->replicas->partner || (sync && !c->synced)) return false;
   if (c->listed.count > 0 || c->unlisted) return false;
-  return fstatat(d->spill_fd, fs_spill_name(c->id, name), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+  return fstatat(d->backing_fd, fs_backing_name(c->id, name), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
          fs_same_contents(&st, &c->st);
 }
 
 void fs_replicate(struct fs_daemon *d, uint64_t id, struct fs_replica_wish wish, fs_replicated *done, void *ctx) {
   struct fs_replicas *t = d->replicas;
-  struct fs_spill_file *f = t && t->partner != FS_NO_RANK ? fs_spill_find(d, id) : NULL;
+  struct fs_backing_file *f = t && t->partner != FS_NO_RANK ? fs_backing_find(d, id) : NULL;
   if (!f || f->gone) {
     done(ctx, 0);
     return;
@@ -376,11 +376,11 @@ void fs_replicate(struct fs_daemon *d, uint64_t id, struct fs_replica_wish wish,
 }
 
 void fs_copy_loosen(const struct fs_daemon *d, uint64_t id) {
-  const struct fs_spill_file *f = fs_spill_find(d, id);
+  const struct fs_backing_file *f = fs_backing_find(d, id);
   if (f && f->copy) f->copy->loose = true;
 }
 
-void fs_copy_forget(struct fs_daemon *d, struct fs_spill_file *f) {
+void fs_copy_forget(struct fs_daemon *d, struct fs_backing_file *f) {
   struct fs_copy *c = f->copy;
   struct fs_chain waiting;
   f->copy = NULL;
@@ -417,20 +417,20 @@ void fs_copy_timers(struct fs_replicas *t) {
 
 /* What was on its way to who is gone may never end: it begins anew. And the next one lacks everything. */
 void fs_copy_members(struct fs_replicas *t) {
-  struct fs_spill *s = t->d->spill_files;
+  struct fs_backing *s = t->d->backing_files;
   for (struct fs_chain *l = t->busy.next, *next; l != &t->busy; l = next) {
     struct fs_copy *c = FS_ITEM(l, struct fs_copy, busy);
     next = l->next;
     if (!c->reading && !c->ended && !c->restart && c->to != t->partner) fs_copy_restart(c);
   }
   for (uint64_t i = 0; i <= s->mask && t->partner != FS_NO_RANK; i++) {
-    for (struct fs_spill_file *f = s->chain[i]; f; f = f->next) {
+    for (struct fs_backing_file *f = s->chain[i]; f; f = f->next) {
       bool file = f->mode != 0 && f->dir != 0;
-      if ((!file && !f->part) || f->removed || (f->copy && f->copy->rank == t->partner)) continue;
-      if (f->part)
-        fs_part_again(t->d, f->id);
+      if ((!file && !f->segment) || f->removed || (f->copy && f->copy->rank == t->partner)) continue;
+      if (f->segment)
+        fs_segment_again(t->d, f->id);
       else
-        fs_spill_again(t->d, f);
+        fs_backing_again(t->d, f);
     }
   }
 }

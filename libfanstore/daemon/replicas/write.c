@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Onto this node's disk what a file's home has sent of it, by a thread of the pool, for one file one at a time and in
- * the order in which it came. The file lies where a spill of this node's lies: ids differ between ranks. It has the
- * mode that it is to have only once this node is its home, so that it can be written meanwhile.
+ * the order in which it came. The file lies where a backing file of this node's lies: ids differ between ranks. It has
+ * the mode that it is to have only once this node is its home, so that it can be written meanwhile.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -44,8 +44,8 @@ static fs_err fs_replica_settle(int fd, const struct fs_names_call *c) {
 
 fs_err fs_replica_write(struct fs_io *io) {
   struct fs_replica *r = FS_ITEM(io, struct fs_replica, io);
-  char name[FS_SPILL_NAME_SIZE];
-  FS_AUTO_CLOSE int fd = openat(r->d->spill_fd, fs_spill_name(r->id, name), FS_SPILL_WRITE | O_CREAT, 0600);
+  char name[FS_BACKING_NAME_SIZE];
+  FS_AUTO_CLOSE int fd = openat(r->d->backing_fd, fs_backing_name(r->id, name), FS_BACKING_WRITE | O_CREAT, 0600);
   fs_err err = fd >= 0 ? 0 : errno == EAGAIN ? -EIO : -errno; /* who is answered EAGAIN asks again */
   for (struct fs_chain *l = r->writing.next; err == 0 && l != &r->writing; l = l->next)
     err = fs_replica_put(r->d, fd, FS_ITEM(l, struct fs_replica_block, chain));

@@ -2,8 +2,8 @@
 /*
  * --stage-in and --stage-out of one directory: its names become what the job's are, while the job still reads the files
  * that had them. So each file is held by a hard link in a directory of this daemon's, `.fanstore-held-<job>-<rank>`, as
- * long as it runs; the spills are symlinks to these. What a dead daemon has left a later job removes: its lock is free,
- * and it is a week old, as some file systems keep locks to a node.
+ * long as it runs; the backing files are symlinks to these. What a dead daemon has left a later job removes: its lock
+ * is free, and it is a week old, as some file systems keep locks to a node.
  */
 #include <fcntl.h>
 #include <stdio.h>

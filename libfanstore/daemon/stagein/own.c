@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The home of files of --stage-in's directory, as long as their spills are links to it: what other nodes ask of them is
- * asked of that directory by threads of their own, since it may be slow, or hang; and whoever wants to change one asks
- * first that it be copied. The copy gets the link's name in one step. What was copied has changed under the copier's
- * eyes is copied again.
+ * The home of files of --stage-in's directory, as long as their backing files are links to it: what other nodes ask of
+ * them is asked of that directory by threads of their own, since it may be slow, or hang; and whoever wants to change
+ * one asks first that it be copied. The copy gets the link's name in one step. What was copied has changed under the
+ * copier's eyes is copied again.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static fs_err fs_in_errno(fs_err err) {
   return err == 0 || theirs ? err : -EIO;
 }
 
-/* ---- HOLD ---- */
+/* ---- OPEN ---- */
 
 struct fs_in_held {
   struct fs_io io;
@@ -53,25 +53,25 @@ struct fs_in_held {
 
 static fs_err fs_in_held_work(struct fs_io *io) {
   struct fs_in_held *h = FS_ITEM(io, struct fs_in_held, io);
-  char name[FS_SPILL_NAME_SIZE];
-  if (fstatat(h->d->spill_fd, fs_spill_name(h->id, name), &h->st, 0) < 0) return -errno;
-  if (h->st.st_size > (int64_t)FS_OUT_BLOCK * FS_OUT_BLOCKS) return -EFBIG;
+  char name[FS_BACKING_NAME_SIZE];
+  if (fstatat(h->d->backing_fd, fs_backing_name(h->id, name), &h->st, 0) < 0) return -errno;
+  if (h->st.st_size > (int64_t)FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCKS) return -EFBIG;
   return S_ISREG(h->st.st_mode) ? 0 : -EIO;
 }
 
 static void fs_in_held_done(struct fs_io *io) {
   struct fs_in_held *h = FS_ITEM(io, struct fs_in_held, io);
-  struct fs_held held;
+  struct fs_opened held;
   fs_stagein_has_read(h->d);
-  fs_err err = io->err < 0 ? fs_in_errno(io->err) : fs_spill_held(h->d, h->id, &h->st, &held);
+  fs_err err = io->err < 0 ? fs_in_errno(io->err) : fs_backing_opened(h->d, h->id, &h->st, &held);
   fs_ns_answer(h->d->ns, h->asked, err, &held, err == 0 ? sizeof(held) : 0);
   free(h);
 }
 
 /* It is held from now on: a release may be on its way before the answer. */
-void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
   (void)c;
-  fs_err err = fs_spill_holder(d, f, a.from);
+  fs_err err = fs_backing_holder(d, f, a.from);
   struct fs_in_held *h = err == 0 ? malloc(sizeof(*h)) : NULL;
   if (!h) {
     fs_ns_answer(d->ns, a, err < 0 ? err : -ENOMEM, NULL, 0);
@@ -110,9 +110,9 @@ fs_err fs_stagein_bytes(struct fs_stagein *in, int from, int to) {
 /* All of it, with its times and mode; -EAGAIN: it has changed meanwhile. */
 static fs_err fs_own_copy(const struct fs_owning *o, int to) {
   struct stat st, now;
-  char name[FS_SPILL_NAME_SIZE];
+  char name[FS_BACKING_NAME_SIZE];
   FS_AUTO_CLOSE int from =
-      openat(o->d->spill_fd, fs_spill_name(o->id, name), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+      openat(o->d->backing_fd, fs_backing_name(o->id, name), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (from < 0 || fstat(from, &st) < 0) return errno == EAGAIN ? -EIO : -errno;
   if (!S_ISREG(st.st_mode)) return -EIO;
   if (lseek(to, 0, SEEK_SET) < 0 || ftruncate(to, 0) < 0) return -errno;
@@ -125,8 +125,8 @@ static fs_err fs_own_copy(const struct fs_owning *o, int to) {
 
 static fs_err fs_own_work(struct fs_io *io) {
   const struct fs_owning *o = FS_ITEM(io, struct fs_owning, io);
-  int dir = o->d->spill_fd;
-  char name[FS_SPILL_NAME_SIZE], copy[FS_SPILL_NAME_SIZE];
+  int dir = o->d->backing_fd;
+  char name[FS_BACKING_NAME_SIZE], copy[FS_BACKING_NAME_SIZE];
   snprintf(copy, sizeof(copy), "own-%016llx", (unsigned long long)o->id); /* not where closing it would be seen */
   (void)unlinkat(dir, copy, 0);
   FS_AUTO_CLOSE int to = openat(dir, copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -134,7 +134,7 @@ static fs_err fs_own_work(struct fs_io *io) {
   if (to >= 0 && o->empty) err = fchmod(to, o->mode & 07777) < 0 ? -errno : 0;
   for (unsigned tries = 0; err == -EAGAIN && tries < FS_OWN_TRIES; tries++) err = fs_own_copy(o, to);
   if (err == -EAGAIN) err = -EIO;
-  if (err == 0 && renameat(dir, copy, dir, fs_spill_name(o->id, name)) < 0) err = -errno;
+  if (err == 0 && renameat(dir, copy, dir, fs_backing_name(o->id, name)) < 0) err = -errno;
   if (err < 0 && to >= 0) (void)unlinkat(dir, copy, 0);
   return err;
 }
@@ -142,22 +142,22 @@ static fs_err fs_own_work(struct fs_io *io) {
 static void fs_own_done(struct fs_io *io) {
   struct fs_owning *o = FS_ITEM(io, struct fs_owning, io);
   struct fs_daemon *d = o->d;
-  struct fs_spill_file *f = fs_spill_find(d, o->id);
-  char name[FS_SPILL_NAME_SIZE];
+  struct fs_backing_file *f = fs_backing_find(d, o->id);
+  char name[FS_BACKING_NAME_SIZE];
   if (!f || f->gone) { /* it was removed meanwhile: the copy came after that */
-    if (io->err == 0) (void)unlinkat(d->spill_fd, fs_spill_name(o->id, name), 0);
+    if (io->err == 0) (void)unlinkat(d->backing_fd, fs_backing_name(o->id, name), 0);
   } else if (f->in && io->err < 0) {
-    *f->in = (struct fs_spill_in){.err = fs_in_errno(io->err), .err_at = d->now};
+    *f->in = (struct fs_backing_in){.err = fs_in_errno(io->err), .err_at = d->now};
   } else if (f->in) {
     free(f->in);
     f->in = NULL;
-    if (f->told) f->told->loose = true;
+    if (f->reported) f->reported->loose = true;
   }
   free(o);
 }
 
-static fs_err fs_own_start(struct fs_daemon *d, struct fs_spill_file *f, bool empty) {
-  struct fs_spill_in *in = f->in;
+static fs_err fs_own_start(struct fs_daemon *d, struct fs_backing_file *f, bool empty) {
+  struct fs_backing_in *in = f->in;
   if (in->copying) return -EINPROGRESS;
   if (!empty && fs_space_full(d)) return -EDQUOT;
   if (in->err < 0 && d->now < in->err_at + FS_OWN_ERR_NS) return in->err;
@@ -165,21 +165,22 @@ static fs_err fs_own_start(struct fs_daemon *d, struct fs_spill_file *f, bool em
   if (!o) return -ENOMEM;
   *o = (struct fs_owning){.d = d, .id = f->id, .mode = f->mode, .empty = empty};
   o->io = (struct fs_io){.work = fs_own_work, .done = fs_own_done};
-  *in = (struct fs_spill_in){.copying = true};
+  *in = (struct fs_backing_in){.copying = true};
   fs_iopool_submit(&d->stagein->copies, &o->io);
   return -EINPROGRESS;
 }
 
 /* ---- calls ---- */
 
-void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
   uint64_t copied = d->stagein ? atomic_load_explicit(&d->stagein->copied, memory_order_relaxed) : 0;
   fs_err err = fs_own_start(d, f, c->flags & FS_OWN_EMPTY);
   fs_ns_answer(d->ns, a, err, &copied, sizeof(copied));
 }
 
 /* These come after OWN; if not they wait for it as long as calls are made again. */
-void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c) {
+void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                       const struct fs_names_call *c) {
   fs_err err = fs_own_start(d, f, false);
   (void)c;
   fs_ns_answer(d->ns, a, err == -EINPROGRESS ? -EAGAIN : err, NULL, 0);

@@ -57,9 +57,9 @@ static void fs_in_dir_answered(struct fs_in_dir *dir, fs_err err, const struct f
 /* It was not made: nothing of it is left. */
 static void fs_in_file_failed(struct fs_in_item *item) {
   struct fs_daemon *d = item->in->d;
-  char name[FS_SPILL_NAME_SIZE];
-  (void)unlinkat(d->spill_fd, fs_spill_name(item->id, name), 0);
-  fs_spill_not_created(d, item->id);
+  char name[FS_BACKING_NAME_SIZE];
+  (void)unlinkat(d->backing_fd, fs_backing_name(item->id, name), 0);
+  fs_backing_not_created(d, item->id);
 }
 
 static void fs_in_pump(struct fs_stagein *in);
@@ -87,15 +87,15 @@ static void fs_in_answered(void *ctx, fs_err err, const void *body, size_t n) {
 static fs_err fs_in_link(struct fs_in_item *item) {
   struct fs_stagein *in = item->in;
   struct fs_daemon *d = in->d;
-  char name[FS_SPILL_NAME_SIZE], target[2 * PATH_MAX];
+  char name[FS_BACKING_NAME_SIZE], target[2 * PATH_MAX];
   const char *dir = item->dir->path;
   if (in->held_fd >= 0)
     snprintf(target, sizeof(target), "%s/%s/%llu", in->dir, in->held, (unsigned long long)item->link);
   else
     snprintf(target, sizeof(target), "%s/%s%s%s", in->dir, dir, dir[0] != '\0' ? "/" : "", item->name);
-  fs_spill_name(item->id, name);
-  if (symlinkat(target, d->spill_fd, name) < 0) return -errno;
-  if (fs_spill_staged(d, item->id, item->dir->id, &item->st)) {
+  fs_backing_name(item->id, name);
+  if (symlinkat(target, d->backing_fd, name) < 0) return -errno;
+  if (fs_backing_staged_in(d, item->id, item->dir->id, &item->st)) {
     snprintf(target, sizeof(target), "%s%s%s", dir, dir[0] != '\0' ? "/" : "", item->name);
     if (in->held_fd >= 0)
       fs_stageout_there(d, item->id, target, &item->st);
@@ -103,7 +103,7 @@ static fs_err fs_in_link(struct fs_in_item *item) {
       fs_stageout_touch(d, item->id);
     return 0;
   }
-  (void)unlinkat(d->spill_fd, name, 0);
+  (void)unlinkat(d->backing_fd, name, 0);
   return -ENOMEM;
 }
 
@@ -112,7 +112,7 @@ static void fs_in_call(struct fs_in_item *item) {
   struct fs_daemon *d = item->in->d;
   struct fs_names_call *c = (void *)body;
   *c = (struct fs_names_call){.op = FS_NAMES_CREATE,
-                              .flags = FS_CREATE_STAGED,
+                              .flags = FS_CREATE_STAGED_IN,
                               .create.dir = item->dir->id,
                               .create.id = item->id,
                               .create.size = S_ISREG(item->st.st_mode) ? (uint64_t)item->st.st_size : 0,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Staging in: the files of a directory that outlived an earlier job become output files before COMMAND starts
- * (docs/internals/stage-in.md). Their bytes stay there: the spill of such a file is a symlink to it, until the
+ * (docs/internals/stage-in.md). Their bytes stay there: the backing file of such a file is a symlink to it, until the
  * file is to be changed; then it is copied.
  *
  *   stagein.c  makes the names: the MPI thread's
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #include "daemon/core/chain.h"
-#include "daemon/outputs/spill.h"
+#include "daemon/outputs/backing.h"
 
 /* What becomes a record: a file, a directory or a symlink. */
 struct fs_in_dir;
@@ -103,11 +103,12 @@ bool fs_stagein_settled(struct fs_daemon *d);
 void fs_stagein_leave(struct fs_daemon *d);
 
 /* ---- own.c ---- */
-/* While the spill of `f` is a link to a file of --stage-in's: HOLD; OWN; and what changes it, which has to come again
-   until it is copied. */
-void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
-void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
-void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_spill_file *f, const struct fs_names_call *c);
+/* While the backing file of `f` is a link to a file of --stage-in's: OPEN; OWN; and what changes it, which has to come
+   again until it is copied. */
+void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
+void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
+void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                       const struct fs_names_call *c);
 /* Work that reads such a file. False: the directory hangs. */
 bool fs_stagein_read(struct fs_daemon *d, struct fs_io *io);
 void fs_stagein_has_read(struct fs_daemon *d);

@@ -65,7 +65,7 @@ static int fs_in_mount(const struct fs_daemon *d, const char *path) {
 /* The dataset's entry of a name in one of its directories; -ENOENT. */
 static int64_t fs_in_entry(const struct fs_daemon *d, const struct fs_in_dir *dir, const char *name) {
   uint64_t dataset = (dir->id >> 32) - 1;
-  if (dir->id == 0 || (dir->id & FS_OUT_ID) || dataset >= d->datasets) return -ENOENT;
+  if (dir->id == 0 || (dir->id & FS_OUTPUT_ID) || dataset >= d->datasets) return -ENOENT;
   return fs_index_child(&d->data[dataset].stage.index, (uint32_t)dir->id, name, strlen(name));
 }
 

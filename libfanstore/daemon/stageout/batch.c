@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/outputs/backing.h"
 #include "daemon/outputs/outpath.h"
-#include "daemon/outputs/spill.h"
 #include "daemon/stageout/stageout.h"
 #include "util/sys.h"
 
@@ -46,8 +46,8 @@ static void fs_batch_named(struct fs_io *io);
 
 /* Which of its bytes are elsewhere, as it is now. */
 static fs_err fs_batch_scattered(struct fs_stageout_item *i) {
-  const struct fs_spill_file *s = fs_spill_find(i->out->d, i->output.id);
-  return s && i->task == FS_STAGE_COPY ? fs_spill_scattered(s, &i->scattered) : 0;
+  const struct fs_backing_file *s = fs_backing_find(i->out->d, i->output.id);
+  return s && i->task == FS_STAGE_COPY ? fs_backing_scattered(s, &i->scattered) : 0;
 }
 
 /* All paths are there. */
@@ -84,7 +84,7 @@ static void fs_batch_found(void *ctx, fs_err err, const char *path) {
     i->path = strdup(path);
     if (!i->path) err = -ENOMEM;
   }
-  if (S_ISREG(i->output.mode) && !fs_spill_mine(i->out->d, i->output.id))
+  if (S_ISREG(i->output.mode) && !fs_backing_mine(i->out->d, i->output.id))
     err = -ESTALE;
   else if (!fs_ns_sure(i->out->d->ns))
     err = -EAGAIN;
@@ -97,7 +97,7 @@ static void fs_batch_found(void *ctx, fs_err err, const char *path) {
 }
 
 static void fs_batch_ask(struct fs_stageout_item *i) {
-  const struct fs_spill_file *s = fs_spill_find(i->out->d, i->output.id);
+  const struct fs_backing_file *s = fs_backing_find(i->out->d, i->output.id);
   i->out->batch.asking++;
   i->asked_ns = fs_now_ns();
   fs_path_find(i->out->d, S_ISREG(i->output.mode) ? (s ? s->dir : 0) : i->output.dir, i->output.id, fs_batch_found, i);
@@ -114,7 +114,7 @@ void fs_batch_begin(struct fs_stageout *o) {
 /* ---- naming ---- */
 
 static void fs_batch_name(struct fs_stageout_item *i) {
-  const struct fs_spill_file *s = fs_spill_find(i->out->d, i->output.id);
+  const struct fs_backing_file *s = fs_backing_find(i->out->d, i->output.id);
   bool file = S_ISREG(i->output.mode);
   if (i->later || i->err < 0) return;
   if (i->task == FS_STAGE_REMOVE) {

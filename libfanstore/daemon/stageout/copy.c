@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/outputs/spill.h"
+#include "daemon/outputs/backing.h"
 #include "daemon/stageout/inplace.h"
 #include "util/dir.h"
 #include "util/sys.h"
@@ -234,15 +234,15 @@ static fs_err fs_copy_again(struct fs_stageout_item *j, struct fs_source *from, 
 static bool fs_copy_link(struct fs_stageout_item *j) {
   struct fs_stageout *o = j->out;
   const struct fs_staged *s = j->staged;
-  char name[FS_SPILL_NAME_SIZE];
+  char name[FS_BACKING_NAME_SIZE];
   struct stat st;
-  if (!o->held || !j->scattered.linked || fstatat(o->d->spill_fd, fs_spill_name(j->output.id, name), &st, 0) < 0)
+  if (!o->held || !j->scattered.linked || fstatat(o->d->backing_fd, fs_backing_name(j->output.id, name), &st, 0) < 0)
     return false;
   if (s->path && strcmp(s->path, j->path) == 0 && fs_staged_there(o->fd, s)) return true;
   char *link = fs_copy_temporary(j);
   if (link && fs_copy_parents(o, j->path) == 0) {
     (void)unlinkat(o->fd, link, 0);
-    if (linkat(o->d->spill_fd, name, o->fd, link, AT_SYMLINK_FOLLOW) == 0) {
+    if (linkat(o->d->backing_fd, name, o->fd, link, AT_SYMLINK_FOLLOW) == 0) {
       j->copy = (struct fs_staged){.path = link,
                                    .ino = st.st_ino,
                                    .size = (uint64_t)st.st_size,

@@ -139,7 +139,7 @@ void fs_stageout_end(struct fs_stageout *o, struct fs_stageout_item *i) {
 }
 
 bool fs_stageout_nameless(struct fs_stageout *o, struct fs_stageout_file *f) {
-  const struct fs_spill_file *s = fs_spill_find(o->d, f->output.id);
+  const struct fs_backing_file *s = fs_backing_find(o->d, f->output.id);
   if (!f->removed) {
     f->removed = true;
     f->output.dir = s ? s->dir : 0;
@@ -176,12 +176,12 @@ static bool fs_stageout_ask(struct fs_stageout *o, struct fs_stageout_file *f) {
 }
 
 static uint64_t fs_stageout_size(const struct fs_stageout *o, const struct fs_stageout_file *f) {
-  char name[FS_SPILL_NAME_SIZE];
+  char name[FS_BACKING_NAME_SIZE];
   struct stat st;
-  const struct fs_spill_file *s = fs_spill_find(o->d, f->output.id);
+  const struct fs_backing_file *s = fs_backing_find(o->d, f->output.id);
   if (s && s->in && !f->removed) return o->held ? 0 : s->size;
   if (f->removed || !S_ISREG(f->output.mode) ||
-      fstatat(o->d->spill_fd, fs_spill_name(f->output.id, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
+      fstatat(o->d->backing_fd, fs_backing_name(f->output.id, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
     return 0;
   return (uint64_t)st.st_size;
 }
@@ -216,7 +216,7 @@ static void fs_stageout_next(struct fs_stageout *o) {
 
 void fs_stageout_touch(struct fs_daemon *d, uint64_t id) {
   struct fs_stageout *o = d->stageout;
-  struct fs_stageout_file *f = o && fs_spill_mine(d, id) ? fs_stageout_make(o, id) : NULL;
+  struct fs_stageout_file *f = o && fs_backing_mine(d, id) ? fs_stageout_make(o, id) : NULL;
   if (!f || f->done || f->removed) return; /* without memory it is copied at the end */
   if (f->busy)
     f->again = true;
@@ -321,17 +321,17 @@ void fs_stageout_cancel(struct fs_daemon *d) {
 
 bool fs_stageout_done(const struct fs_daemon *d, uint64_t id) {
   const struct fs_stageout_file *f = d->stageout ? fs_stageout_find(d->stageout, id) : NULL;
-  const struct fs_spill_file *s = fs_spill_find(d, id);
-  char name[FS_SPILL_NAME_SIZE];
+  const struct fs_backing_file *s = fs_backing_find(d, id);
+  char name[FS_BACKING_NAME_SIZE];
   struct stat st;
   if (!f || f->busy || !f->staged.path || f->staged.open || f->again || f->removed) return false;
   if (s && s->changes != f->staged.changes) return false;
-  return fstatat(d->spill_fd, fs_spill_name(id, name), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+  return fstatat(d->backing_fd, fs_backing_name(id, name), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
          (uint64_t)st.st_size == f->staged.size && fs_same_time(st.st_mtim, f->staged.mtime);
 }
 
 bool fs_stageout_held(const struct fs_daemon *d, uint64_t id) {
-  const struct fs_spill_file *f = fs_spill_find(d, id);
+  const struct fs_backing_file *f = fs_backing_find(d, id);
   return f && f->in && d->stageout && d->stageout->held;
 }
 

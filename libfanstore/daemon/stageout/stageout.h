@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 
 #include "daemon/finish/finish.h"
+#include "daemon/outputs/backing.h"
 #include "daemon/outputs/source.h"
-#include "daemon/outputs/spill.h"
 #include "util/sys.h"
 
 /* What was copied, and where to. Changed by the thread while it is at work on it, else by the MPI thread. */

@@ -27,7 +27,7 @@ on_node() { # NODE COMMAND...
   FANSTORE_RUN=$(dirname "$(find "$TMPDIR" -name node-1.sock)") FANSTORE_NODE=$1 FANSTORE_DATASET=$work/ds FANSTORE_MOUNT=$mnt \
     LD_PRELOAD=${preload:-}$lib "${@:2}"
 }
-full_spill() {
+full_backing() {
   small_disk 70
   begin both --emulate 4 --discard
   on_node 1 dd if=/dev/zero of="$mnt/output" bs=64k 2>"$work/dd" && why='no error for the writer'
@@ -94,7 +94,7 @@ fails() {
 for disk in full hanging failing; do cc -shared -fPIC -O1 -o "$work/$disk.so" "$root/tests/fault/table/${disk}_disk.c"; done
 if [ -n "${mounts:-}" ]; then
   fault 'the disk is full while staging' 1 full_staging
-  fault 'the disk is full while outputs are written' 1 full_spill
+  fault 'the disk is full while outputs are written' 1 full_backing
 else
   say "no mounts here: full disks are not tried"
 fi

@@ -84,7 +84,7 @@ all_begun() { [ "$(find "$work" -maxdepth 1 -name 'begun.*' | wc -l)" = "$proces
 
 # Of local directories, where whole copies, their index, stamps and locks may stay.
 left_locally() { # DIRECTORY...
-  find "$@" \( -name '.new-*' -o -name 'spill-*' \) -prune -print 2>/dev/null || :
+  find "$@" \( -name '.new-*' -o -name 'outputs-*' \) -prune -print 2>/dev/null || :
 }
 # What no job may leave behind, one thing a line.
 list_left() {

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What killed daemons have left in a local directory, below DIR/fanstore, with emulated nodes below DIR/fanstore-nodeK.
+ * Backing directories (docs/internals/end-of-job.md): backing file-JOB-RANK, on which a daemon holds a lock as long as
+ * it lives; removed at the end of the job, and by fs-launch clean when the job is over, unless there are outputs in
+ * them. Fragments of copies: ID/.new-..., whose writer holds the lock ID/.staging (docs/internals/staging.md); removed
+ * at the end of each job, and by fs-launch clean. Copies of files in memory (docs/internals/read-path.md): directories
+ * as of backing files, below /dev/shm; removed likewise.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "../launch.h"
+#include "ipc/left.h"
+#include "ipc/local.h"
+#include "ipc/node.h"
+#include "ipc/record.h"
+#include "ipc/rundir.h"
+#include "left.h"
+#include "util/dir.h"
+
+#define FS_LOCK_POLL_NS 20000000l
+#define FS_LOCK_TRIES 50u
+
+struct left {
+  const char *job;                   /* of backing files: its alone, or NULL */
+  unsigned tries;                    /* for a lock */
+  bool fragment, tell, all;          /* all: outputs as well, since they are saved or dropped */
+  const struct fs_left_clean *clean; /* what becomes of outputs; NULL: they stay */
+};
+
+bool fs_local_top(const char *name) {
+  size_t n = strlen("fanstore-node");
+  return strcmp(name, "fanstore") == 0 ||
+         (strncmp(name, "fanstore-node", n) == 0 && name[n] && strspn(name + n, "0123456789") == strlen(name + n));
+}
+
+/* "backing file-JOB-RANK" */
+static bool job_of(const char *name, char *job, size_t size) {
+  size_t n = strlen(FS_LOCAL_BACKING);
+  const char *rank = strrchr(name, '-');
+  if (strncmp(name, FS_LOCAL_BACKING "job-", n + 4) != 0 || strspn(rank + 1, "0123456789") != strlen(rank + 1) ||
+      !rank[1])
+    return false;
+  int put = snprintf(job, size, "%.*s", (int)(rank - name) - (int)n, name + n);
+  return put > 0 && (size_t)put < size;
+}
+
+/* Does anything of it run on this host? Its other daemons, or programs whose own daemon is dead. */
+bool fs_job_lives(const char *job) {
+  char run[PATH_MAX];
+  return fs_run_find(job, run, sizeof(run)) < 0 || fs_run_held(run) || fs_job_signal(job, run, true, 0) > 0;
+}
+
+static void tell_removed(const struct left *w, const char *path) {
+  char shown[512];
+  if (w->tell) fs_say("removed %s, left by a daemon that died", fs_shown(path, shown, sizeof(shown)));
+}
+
+/* Is it to be tried once more? A process that was killed lets its locks go a moment after it looks dead. */
+static bool lock_again(const struct left *w, unsigned tries) {
+  if (tries >= w->tries) return false;
+  nanosleep(&(struct timespec){.tv_nsec = FS_LOCK_POLL_NS}, NULL);
+  return true;
+}
+
+/* That nobody has saved. */
+static unsigned backing_files(int dir) {
+  unsigned n = 0;
+  DIR *d = fs_opendirat(dir, FS_OUTPUT_DIR);
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) n += e->d_name[0] != '.';
+  if (d) closedir(d);
+  return n;
+}
+
+/* Its outputs cannot be counted: it stays. */
+static void tell_unknown(const struct left *w, const char *path, fs_err err) {
+  char shown[512];
+  fs_say("%s: %s: it stays", fs_shown(path, shown, sizeof(shown)), strerror(-err));
+  if (w->clean && w->clean->failed) *w->clean->failed = true;
+}
+
+static void remove_backing(int top, const char *top_path, const char *name, const struct left *w) {
+  char path[PATH_MAX], of[128], shown[512];
+  struct stat st;
+  int n = snprintf(path, sizeof(path), "%s/%s", top_path, name);
+  if (!job_of(name, of, sizeof(of)) || (w->job && strcmp(w->job, of) != 0) || n < 0 || (size_t)n >= sizeof(path))
+    return;
+  FS_AUTO_CLOSE int dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
+  for (unsigned tries = 0; fs_run_backing_held(dir, w->job != NULL); tries++)
+    if (!lock_again(w, tries)) return;
+  if ((!w->job && fs_job_lives(of)) || !fs_is_named(top, name, dir)) return; /* it may have been removed by now */
+  struct fs_left_sum sum = {0};
+  int any = w->all ? 0 : fs_left_count(dir, &sum.files, &sum.bytes);
+  if (any < 0) {
+    tell_unknown(w, path, any);
+    return;
+  }
+  if (any > 0) {
+    (void)fs_left_strip(dir, path);
+    if (w->clean) (void)fs_left_done(w->clean, dir, path, of, &sum);
+    return;
+  }
+  unsigned files = w->tell ? backing_files(dir) : 0;
+  fs_err err = fs_remove_tree(path);
+  fs_shown(path, shown, sizeof(shown));
+  if (err < 0)
+    fs_say("%s: %s", shown, strerror(-err));
+  else if (files > 0)
+    fs_say("removed %s, left by a daemon that died, with %u output%s in it", shown, files, files == 1 ? "" : "s");
+  else
+    tell_removed(w, path);
+}
+
+bool fs_lock_alone(int dir, const char *name, int lock) {
+  return flock(lock, LOCK_EX | LOCK_NB) == 0 && fs_is_named(dir, name, lock);
+}
+
+static bool is_fragment(const char *name) {
+  return strncmp(name, FS_STAGE_NEW, strlen(FS_STAGE_NEW)) == 0;
+}
+
+/* Is anything to be done? Else nobody's lock is touched. */
+static bool has_fragments(int dir) {
+  bool found = false;
+  DIR *d = fs_opendirat(dir, ".");
+  for (const struct dirent *e; d && !found && (e = readdir(d)) != NULL;) found = is_fragment(e->d_name);
+  if (d) closedir(d);
+  return found;
+}
+
+/* Those of one dataset, unless another job copies it just now. */
+static void remove_fragments(int top, const char *top_path, const char *id, const struct left *w) {
+  char path[2 * PATH_MAX];
+  struct stat st;
+  uint8_t bytes[16];
+  if (strlen(id) != 32 || fs_unhex(id, bytes, 16) < 0) return;
+  FS_AUTO_CLOSE int dir = openat(top, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() || !has_fragments(dir)) return;
+  FS_AUTO_CLOSE int lock = openat(dir, FS_STAGE_STAGING, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (lock < 0) return;
+  for (unsigned tries = 0; !fs_lock_alone(dir, FS_STAGE_STAGING, lock); tries++)
+    if (!lock_again(w, tries)) return;
+  DIR *d = fs_opendirat(dir, ".");
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
+    if (!is_fragment(e->d_name) || unlinkat(dir, e->d_name, 0) < 0) continue;
+    snprintf(path, sizeof(path), "%s/%s/%s", top_path, id, e->d_name);
+    tell_removed(w, path);
+  }
+  if (d) closedir(d);
+}
+
+static void remove_below(int local, const char *local_path, const char *name, const struct left *w) {
+  char path[PATH_MAX];
+  struct stat st;
+  int n = snprintf(path, sizeof(path), "%s/%s", local_path, name);
+  int fd = openat(local, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR *d = fd >= 0 && n > 0 && (size_t)n < sizeof(path) && fstat(fd, &st) == 0 && st.st_uid == geteuid() ? fdopendir(fd)
+                                                                                                         : NULL;
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
+    (w->fragment ? remove_fragments : remove_backing)(fd, path, e->d_name, w);
+  if (d)
+    closedir(d);
+  else if (fd >= 0)
+    close(fd);
+}
+
+static void remove_in(const char *local, const struct left *w) {
+  int fd = open(local, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *d = fd < 0 ? NULL : fdopendir(fd);
+  if (!d && fd >= 0) close(fd);
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
+    if (fs_local_top(e->d_name)) remove_below(fd, local, e->d_name, w);
+  if (d) closedir(d);
+}
+
+static int remove_each(void *ctx, const char *local) {
+  remove_in(local, ctx);
+  return 0;
+}
+
+static void remove_left(const char *local, bool by_default, struct left w) {
+  if (by_default)
+    fs_own_each(local, true, remove_each, &w);
+  else
+    remove_in(local, &w);
+}
+
+/* Copies in memory, and their directories if nothing is left in them. */
+static void remove_in_memory(const struct left *w) {
+  char path[PATH_MAX];
+  fs_ssize n = fs_memory_local(path, sizeof(path));
+  if (n <= 0 || !fs_own_is(path, false)) return;
+  remove_in(path, w);
+  snprintf(path + n, sizeof(path) - (size_t)n, "/" FS_MEMORY_LOCAL);
+  (void)rmdir(path);
+  path[n] = '\0';
+  (void)rmdir(path);
+}
+
+void fs_backing_files_remove(const char *local, bool by_default, const char *job, bool all) {
+  struct left w = {.job = job, .tries = FS_LOCK_TRIES, .all = all};
+  remove_left(local, by_default, w);
+  remove_in_memory(&w);
+}
+
+void fs_backing_files_clean(const char *local, bool by_default, const struct fs_left_clean *c) {
+  remove_left(local, by_default, (struct left){.tell = true, .clean = c});
+}
+
+void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell) {
+  struct left w = {.fragment = true, .tries = wait ? FS_LOCK_TRIES : 0, .tell = tell};
+  remove_left(local, by_default, w);
+  remove_in_memory(&(struct left){.tries = w.tries});
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Records that are on their way to another directory, at the rank that has them: held while the other keeper works, and
+ * known for a while after they went. Should that one die, the hold ends by asking its successor.
+ * docs/internals/metadata.md.
+ */
+#include <stdlib.h>
+
+#include "daemon/metadata/ns_priv.h"
+
+/* ---- where a file went ---- */
+
+static struct fs_moved **fs_moved_chain(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  return (struct fs_moved **)&ns->moved[((id ^ dir * 3) * 0x9e3779b97f4a7c15ull >> 32) % FS_MOVED_CHAINS];
+}
+
+static struct fs_moved *fs_moved_find(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  struct fs_moved *m = *fs_moved_chain(ns, dir, id);
+  while (m && (m->id != id || m->dir != dir)) m = m->next;
+  return m;
+}
+
+uint64_t fs_moved_to(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  const struct fs_moved *m = fs_moved_find(ns, dir, id);
+  return m ? m->to : 0;
+}
+
+void fs_moved_forget(struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  struct fs_moved **at = fs_moved_chain(ns, dir, id), *m = fs_moved_find(ns, dir, id);
+  if (!m) return;
+  while (*at != m) at = &(*at)->next;
+  *at = m->next;
+  free(m);
+}
+
+/* The newest are first, and the oldest goes when there are many. */
+void fs_moved_note(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to) {
+  struct fs_moved **chain = fs_moved_chain(ns, dir, id), **at = chain, *m;
+  fs_moved_forget(ns, dir, id);
+  m = calloc(1, sizeof(*m));
+  if (!m) return; /* a publication on its way will find nothing */
+  m->next = *chain, *chain = m;
+  for (unsigned i = 0; *at && i < FS_MOVED_MOST; i++) at = &(*at)->next;
+  if (*at) {
+    free(*at); /* the last one: there is never more than one too many */
+    *at = NULL;
+  }
+  m->dir = dir;
+  m->id = id;
+  m->to = to;
+}
+
+/* ---- holds ---- */
+
+struct fs_hold *fs_lock_find(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  for (struct fs_chain *l = ns->holds.next; l != &ns->holds; l = l->next) {
+    struct fs_hold *h = FS_ITEM(l, struct fs_hold, chain);
+    if (h->id == id && h->dir == dir) return h;
+  }
+  return NULL;
+}
+
+struct fs_hold *fs_lock_new(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to, uint64_t call) {
+  struct fs_hold *h = malloc(sizeof(*h));
+  if (!h) return NULL;
+  *h = (struct fs_hold){.id = id, .dir = dir, .to = to, .call = call, .until = ns->now + 2 * ns->deadline_ns};
+  fs_chain_push(&ns->holds, &h->chain);
+  return h;
+}
+
+void fs_lock_end(struct fs_hold *h) {
+  if (!h) return;
+  fs_chain_drop(&h->chain);
+  free(h);
+}
+
+/* The record is another directory's now. */
+static struct fs_commit *fs_moved_away(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t to) {
+  struct fs_commit *commit = fs_commit_new(ns, a, r->dir, NULL);
+  if (!commit) return NULL;
+  commit->gone = r->id;
+  commit->to = to;
+  fs_moved_note(ns, r->dir, r->id, to);
+  fs_changed_now(ns, r->dir);
+  (void)fs_names_drop(ns->names, r->dir, r->id);
+  return commit;
+}
+
+/* A record is held, or is no more. */
+static struct fs_commit *fs_lock_commit(struct fs_ns *ns, struct fs_asked a, uint64_t dir, uint64_t id,
+                                        const struct fs_record *answer) {
+  struct fs_commit *commit = fs_commit_new(ns, a, dir, answer);
+  if (commit) commit->hold = id;
+  return commit;
+}
+
+/* The time runs from the answer on: whoever took it puts it when it hears of it, which is before its own deadline, or
+ * never. */
+static void fs_move_held(struct fs_commit *c, fs_err err) {
+  struct fs_hold *h = fs_lock_find(c->ns, c->dir, c->hold);
+  if (h && h->call != c->hold_call) h = NULL; /* it has ended, and this is another's */
+  if (h && err == 0) h->until = c->ns->now + 2 * c->ns->deadline_ns;
+  if (err < 0) fs_lock_end(h);
+  if (!h && err == 0) err = -EAGAIN;
+  fs_ns_answer(c->ns, c->asked, err, c->answer, err == 0 ? c->answer_n : 0);
+}
+
+void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *r = fs_exec_find(ns, c->take.dir, c);
+  struct fs_hold *h = r ? fs_lock_find(ns, r->dir, r->id) : NULL;
+  fs_err err = !r || !fs_exec_visible(r, c->take.caller) ? -ENOENT
+               : h && h->call != c->take.call            ? -EAGAIN
+               : !h && fs_opened(ns, r->dir, r->id)      ? -EAGAIN
+                                                         : 0;
+  if (err == 0 && !h && (h = fs_lock_new(ns, r->dir, r->id, c->take.to, c->take.call)) == NULL) err = -ENOMEM;
+  struct fs_commit *commit = err == 0 ? fs_lock_commit(ns, a, r->dir, r->id, r) : NULL;
+  if (!commit) {
+    fs_ns_answer(ns, a, err < 0 ? err : -ENOMEM, NULL, 0);
+    return;
+  }
+  h->until = UINT64_MAX;
+  commit->hold_call = h->call;
+  commit->then = fs_move_held;
+  fs_commit_start(commit);
+}
+
+fs_err fs_lock_backup(struct fs_ns *ns, const struct fs_names_call *c) {
+  fs_lock_end(fs_lock_find(ns, c->backup.dir, c->backup.id));
+  if (!(c->flags & FS_BACKUP_HELD)) return 0;
+  return fs_lock_new(ns, c->backup.dir, c->backup.id, c->backup.to, c->backup.call) ? 0 : -ENOMEM;
+}
+
+void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_record *r = fs_names_find_id(ns->names, c->taken.dir, c->taken.id);
+  struct fs_hold *h = fs_lock_find(ns, c->taken.dir, c->taken.id);
+  if (h &&
+      h->call != c->taken.call) { /* another's: that one's has ended long ago, whichever way, and the record is here */
+    fs_ns_answer(ns, a, 0, NULL, 0);
+    return;
+  }
+  fs_lock_end(h);
+  if (c->flags & FS_TAKEN_KEEP)
+    fs_exec_commit(ns, a, fs_lock_commit(ns, a, c->taken.dir, c->taken.id, NULL));
+  else if (!r)
+    fs_ns_answer(ns, a, 0, NULL, 0);
+  else
+    fs_exec_commit(ns, a, fs_moved_away(ns, a, r, c->taken.to));
+}
+
+static void fs_lock_nobody(struct fs_commit *c, fs_err err) {
+  (void)c, (void)err;
+}
+
+struct fs_lock_question {
+  struct fs_ns *ns;
+  uint64_t dir, id;
+};
+
+/* Whoever took it has not come back: did it arrive? */
+static void fs_lock_asked(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_lock_question q = *(struct fs_lock_question *)ctx;
+  struct fs_hold *h = fs_lock_find(q.ns, q.dir, q.id);
+  (void)body, (void)n;
+  free(ctx);
+  if (!h) return;
+  const struct fs_record *r = fs_names_find_id(q.ns->names, h->dir, q.id);
+  h->asking = false;
+  if (q.ns->now < h->until) return; /* taken anew meanwhile */
+  h->until = q.ns->now + q.ns->deadline_ns;
+  if (err != 0 && err != -ENOENT) return; /* again, later */
+  struct fs_asked nobody = {0};
+  struct fs_commit *commit =
+      err == 0 && r ? fs_moved_away(q.ns, nobody, r, h->to) : fs_lock_commit(q.ns, nobody, h->dir, h->id, NULL);
+  if (!commit) return;
+  commit->then = fs_lock_nobody;
+  fs_lock_end(h);
+  fs_commit_start(commit);
+}
+
+static void fs_lock_ask(struct fs_ns *ns, struct fs_hold *h) {
+  struct fs_lock_question *q = malloc(sizeof(*q));
+  struct fs_names_call c = {.op = FS_NAMES_ARRIVED, .arrived = {.dir = h->to, .id = h->id, .call = h->call}};
+  if (!q) return;
+  *q = (struct fs_lock_question){.ns = ns, .dir = h->dir, .id = h->id};
+  h->asking = true;
+  fs_request_start(ns, &c, fs_lock_asked, q);
+}
+
+void fs_lock_timers(struct fs_ns *ns) {
+  for (struct fs_chain *l = ns->holds.next, *next; l != &ns->holds; l = next) {
+    struct fs_hold *h = FS_ITEM(l, struct fs_hold, chain);
+    next = l->next;
+    if (h->asking || ns->now < h->until) continue;
+    bool mine = fs_members_keepers(&ns->members, h->dir).primary == ns->rank;
+    if (!mine && ns->now < h->until + 8 * ns->deadline_ns) continue; /* the primary's affair */
+    if (!mine || h->to == 0)
+      fs_lock_end(h);
+    else
+      fs_lock_ask(ns, h);
+  }
+}

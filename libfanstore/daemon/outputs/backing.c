@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See backing.h. A file's version names its contents: it is bumped when the backing file is not what other nodes were
+ * told last, or could be otherwise without a sign of it.
+ */
+#include "daemon/outputs/backing.h"
+
+#include "daemon/module.h"
+#include "daemon/outputs/node_segment.h"
+#include "daemon/replicas/replicas.h"
+#include "daemon/stagein/stagein.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_BACKING_FIRST 1024u      /* chains of a new table */
+#define FS_CLOCK_TICK_NS 20000000ll /* the kernel's times of files are no finer than this */
+
+const char *fs_backing_name(uint64_t id, char name[FS_BACKING_NAME_SIZE]) {
+  snprintf(name, FS_BACKING_NAME_SIZE, FS_OUTPUT_FILE, (unsigned long long)id);
+  return name;
+}
+
+bool fs_backing_mine(const struct fs_daemon *d, uint64_t id) {
+  return (id & FS_OUTPUT_ID) && id >> 63 == 0 && fs_home_of(d, id) == d->net->rank;
+}
+
+/* ---- the table ---- */
+
+static struct fs_backing_file **fs_backing_chain(struct fs_backing_file **chain, uint64_t mask, uint64_t id) {
+  return &chain[fs_mix64(id) & mask];
+}
+
+struct fs_backing_file *fs_backing_find(const struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_file *f = *fs_backing_chain(d->backing_files->chain, d->backing_files->mask, id);
+  while (f && f->id != id) f = f->next;
+  return f;
+}
+
+/* Twice as many chains; without memory they just get longer. */
+static void fs_backing_grow(struct fs_backing *s) {
+  uint64_t mask = 2 * s->mask + 1;
+  struct fs_backing_file **to = calloc(mask + 1, sizeof(struct fs_backing_file *));
+  if (!to) return;
+  for (uint64_t i = 0; i <= s->mask; i++) {
+    for (struct fs_backing_file *f = s->chain[i], *next; f; f = next) {
+      struct fs_backing_file **chain = fs_backing_chain(to, mask, f->id);
+      next = f->next;
+      f->next = *chain, *chain = f;
+    }
+  }
+  free(s->chain);
+  s->chain = to;
+  s->mask = mask;
+  if (s->scan_left > 0) s->scan_left = mask + 1;
+}
+
+static struct fs_backing_file *fs_backing_make(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing *s = d->backing_files;
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  if (f) return f;
+  f = calloc(1, sizeof(*f));
+  if (!f) return NULL;
+  if (s->count > s->mask) fs_backing_grow(s);
+  struct fs_backing_file **chain = fs_backing_chain(s->chain, s->mask, id);
+  f->id = id;
+  f->next = *chain, *chain = f;
+  s->count++;
+  return f;
+}
+
+static void fs_backing_free(struct fs_daemon *d, struct fs_backing_file *f) {
+  struct fs_backing *s = d->backing_files;
+  struct fs_backing_file **at = fs_backing_chain(s->chain, s->mask, f->id);
+  while (*at != f) at = &(*at)->next;
+  *at = f->next;
+  s->count--;
+  free(f->reported);
+  free(f->in);
+  fs_copy_forget(d, f);
+  free(f->extents);
+  free(f->recent);
+  free(f);
+}
+
+struct fs_backing_file *fs_backing_segment(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_file *f = fs_backing_make(d, id);
+  if (f && f->dir == 0) f->segment = true;
+  return f;
+}
+
+void fs_backing_creating(struct fs_daemon *d, uint64_t id, uint64_t dir) {
+  struct fs_backing_file *f = fs_backing_mine(d, id) ? fs_backing_make(d, id) : NULL;
+  if (!f) return;
+  f->dir = dir;
+  f->creating = true;
+  f->closed = fs_backing_closed_early(d, id);
+}
+
+void fs_backing_created(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  if (!f) return;
+  f->creating = false;
+  fs_backing_named(d, f);
+}
+
+bool fs_backing_staged_in(struct fs_daemon *d, uint64_t id, uint64_t dir, const struct stat *st) {
+  struct fs_backing_file *f = fs_backing_make(d, id);
+  if (!f || (f->in = calloc(1, sizeof(*f->in))) == NULL) return false;
+  f->dir = dir;
+  f->size = (uint64_t)st->st_size;
+  f->mtime = st->st_mtim.tv_sec;
+  f->mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
+  f->mode = st->st_mode & (S_IFMT | 07777);
+  return true;
+}
+
+void fs_backing_not_created(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  if (f && !f->reported) fs_backing_free(d, f);
+}
+
+void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there) {
+  struct fs_backing_file *f = there ? fs_backing_make(d, c->id) : fs_backing_find(d, c->id);
+  if (!f) return;
+  f->dir = c->dir;
+  f->size = c->size;
+  f->mtime = c->mtime;
+  f->mtime_ns = c->mtime_ns;
+  f->mode = S_IFREG | (c->mode & 07777);
+  if (f->reported) f->reported->loose = true; /* written through a mapping, say */
+  fs_modules_published(d, c->id);
+}
+
+void fs_backing_again(struct fs_daemon *d, struct fs_backing_file *f) {
+  fs_backing_not_published(d, f->id);
+  f->closed = true;
+  d->backing_files->scan_again = true;
+}
+
+/* What was published between the replica's last word and the end of who said it has a number below these. */
+#define FS_BACKING_ADOPTED (1u << 20)
+
+void fs_backing_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t published, uint32_t mode,
+                      struct fs_extents *segments) {
+  struct fs_backing_file *f = fs_backing_make(d, id);
+  if (!f) {
+    free(segments);
+    return;
+  }
+  free(f->extents);
+  f->extents = segments;
+  f->changes++;
+  f->dir = dir;
+  f->mode = mode;
+  d->backing_files->published = FS_MAX(d->backing_files->published, published + FS_BACKING_ADOPTED);
+  fs_modules_adopted(d, f);
+  fs_backing_again(d, f);
+}
+
+/* ---- removal ---- */
+
+struct fs_backing_unlinking {
+  struct fs_io io;
+  struct fs_daemon *d;
+  uint64_t id;
+  char name[FS_BACKING_NAME_SIZE];
+};
+
+static fs_err fs_backing_unlink_work(struct fs_io *io) {
+  const struct fs_backing_unlinking *u = FS_ITEM(io, struct fs_backing_unlinking, io);
+  return unlinkat(u->d->backing_fd, u->name, 0) < 0 ? -errno : 0;
+}
+
+static void fs_backing_unlinked(struct fs_io *io) {
+  struct fs_backing_unlinking *u = FS_ITEM(io, struct fs_backing_unlinking, io);
+  struct fs_backing_file *f = fs_backing_find(u->d, u->id);
+  if (f) fs_backing_free(u->d, f);
+  fs_space_freed(u->d);
+  fs_backing_drop_done(u->d, u->id);
+  free(u);
+}
+
+/* By the pool: the file system may take long to give back what a large file has. */
+void fs_backing_unlink(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_unlinking *u = malloc(sizeof(*u));
+  if (!u) return; /* it stays to the end of the job */
+  *u = (struct fs_backing_unlinking){
+      .io = {.work = fs_backing_unlink_work, .done = fs_backing_unlinked}, .d = d, .id = id};
+  fs_backing_name(id, u->name);
+  fs_iopool_submit(&d->pool, &u->io);
+}
+
+/* Nobody can hold it from now on. */
+static void fs_backing_remove(struct fs_daemon *d, uint64_t id, bool soon) {
+  struct fs_backing_file *f = fs_backing_make(d, id);
+  if (!f) return;
+  f->removed = f->gone = true;
+  fs_backing_drop_segments(d, f);
+  if (soon)
+    fs_backing_unlink_soon(d, id);
+  else
+    fs_backing_unlink(d, id);
+}
+
+static void fs_backing_drop(struct fs_daemon *d, uint64_t id, bool soon) {
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  fs_node_segment_dropped(d, id);
+  if (!fs_backing_mine(d, id)) fs_node_segment_useless(d, id);
+  if (!fs_backing_mine(d, id) || fs_replica_waits(d, id)) {
+    fs_replica_drop(d, id);
+    return;
+  }
+  fs_modules_removed(d, id);
+  if (f && f->reported && f->reported->holding > 0)
+    f->removed = true;
+  else if (!f || !f->gone)
+    fs_backing_remove(d, id, soon);
+}
+
+void fs_backing_dropped(struct fs_daemon *d, uint64_t id) {
+  fs_backing_drop(d, id, false);
+}
+
+void fs_backing_dropped_soon(struct fs_daemon *d, uint64_t id) {
+  fs_backing_drop(d, id, true);
+}
+
+/* ---- who holds it ---- */
+
+/* True: nothing of it is left here. */
+static bool fs_backing_close_by(struct fs_daemon *d, struct fs_backing_file *f, uint32_t rank) {
+  struct fs_backing_reported *t = f->reported;
+  uint64_t bit = 1ull << rank % 64;
+  if (!t || !(t->holder[rank / 64] & bit)) return false;
+  t->holder[rank / 64] &= ~bit;
+  if (--t->holding > 0 || !f->removed) return false;
+  fs_backing_remove(d, f->id, false);
+  return true;
+}
+
+void fs_backing_members(struct fs_daemon *d) {
+  struct fs_backing *s = d->backing_files;
+  const struct fs_members *m = fs_ns_members(d->ns);
+  for (uint64_t i = 0; i <= s->mask; i++) {
+    for (struct fs_backing_file *f = s->chain[i], *next; f; f = next) {
+      next = f->next;
+      for (uint32_t rank = 0; f->reported && f->reported->holding > 0 && rank < d->net->nodes; rank++) {
+        if (!fs_member(m, rank) && fs_backing_close_by(d, f, rank)) break;
+      }
+    }
+  }
+}
+
+/* ---- what it is ---- */
+
+bool fs_backing_young(const struct stat *st) {
+  int64_t changed = st->st_ctim.tv_sec * 1000000000ll + st->st_ctim.tv_nsec;
+  return (int64_t)fs_clock_ns(CLOCK_REALTIME) - changed < FS_CLOCK_TICK_NS;
+}
+
+static void fs_backing_version(struct fs_daemon *d, struct fs_backing_reported *t, const struct stat *st,
+                               uint64_t list) {
+  bool same = t->version != 0 && !t->loose && t->list == list && t->size == (uint64_t)st->st_size &&
+              fs_same_time(t->mtime, st->st_mtim) && fs_same_time(t->ctime, st->st_ctim);
+  if (same) return;
+  t->version = ++d->backing_files->version;
+  t->list = list;
+  t->size = (uint64_t)st->st_size;
+  t->mtime = st->st_mtim;
+  t->ctime = st->st_ctim;
+  t->loose = fs_backing_young(st);
+}
+
+static size_t fs_backing_words(const struct fs_daemon *d) {
+  return (d->net->nodes + 63) / 64;
+}
+
+static struct fs_backing_reported *fs_backing_reported(const struct fs_daemon *d, struct fs_backing_file *f) {
+  if (!f->reported)
+    f->reported = calloc(1, sizeof(*f->reported) + 2 * fs_backing_words(d) * sizeof(f->reported->holder[0]));
+  return f->reported;
+}
+
+fs_err fs_backing_opened(struct fs_daemon *d, uint64_t id, const struct stat *st, struct fs_opened *held) {
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  struct fs_backing_reported *t = f && !f->gone ? fs_backing_reported(d, f) : NULL;
+  if (!t) return f && !f->gone ? -ENOMEM : -ENOENT;
+  fs_backing_version(d, t, st, fs_backing_map(d, f));
+  *held = (struct fs_opened){.id = id,
+                             .version = t->version,
+                             .size = FS_MAX(t->size, fs_extents_end(f->extents)),
+                             .own = t->size,
+                             .segments = fs_extents_any(f->extents),
+                             .tight = fs_space_tight(d),
+                             .nameless = f->removed,
+                             .list = t->list,
+                             .mtime = st->st_mtim.tv_sec,
+                             .ctime = st->st_ctim.tv_sec,
+                             .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
+                             .ctime_ns = (uint32_t)st->st_ctim.tv_nsec,
+                             .mode = st->st_mode};
+  return 0;
+}
+
+fs_err fs_backing_holder(struct fs_daemon *d, struct fs_backing_file *f, uint32_t rank) {
+  struct fs_backing_reported *t = fs_backing_reported(d, f);
+  if (!t) return -ENOMEM;
+  if (t->holder[rank / 64] >> rank % 64 & 1) return 0;
+  t->holder[rank / 64] |= 1ull << rank % 64;
+  t->holding++;
+  return 0;
+}
+
+fs_err fs_backing_writer(struct fs_daemon *d, struct fs_backing_file *f, uint32_t rank) {
+  struct fs_backing_reported *t = fs_backing_reported(d, f);
+  if (!t) return -ENOMEM;
+  t->holder[fs_backing_words(d) + rank / 64] |= 1ull << rank % 64;
+  return 0;
+}
+
+bool fs_backing_writes(const struct fs_daemon *d, const struct fs_backing_file *f, uint32_t rank) {
+  return f->reported && f->reported->holder[fs_backing_words(d) + rank / 64] >> rank % 64 & 1;
+}
+
+static fs_err fs_backing_open_by(struct fs_daemon *d, uint32_t from, uint64_t id, struct fs_opened *held) {
+  char name[FS_BACKING_NAME_SIZE];
+  struct stat st;
+  if (fstatat(d->backing_fd, fs_backing_name(id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    const struct fs_backing_file *of = fs_backing_find(d, id);
+    bool successor = FS_OUTPUT_ID_RANK(id) != d->net->rank; /* of a home that is gone; here is no copy of it, then */
+    bool lost = of ? !of->removed && of->dir != 0 : successor;
+    return lost && errno == ENOENT ? -EIO : -errno;
+  }
+  if (!S_ISREG(st.st_mode)) return -ENOENT;
+  if (from != d->net->rank && st.st_size > (int64_t)FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCKS) return -EFBIG;
+  struct fs_backing_file *f = fs_backing_make(d, id);
+  fs_err err = f ? fs_backing_opened(d, id, &st, held) : -ENOMEM;
+  return err == 0 ? fs_backing_holder(d, f, from) : err;
+}
+
+/* ---- what other nodes ask of a file's home ---- */
+
+static void fs_home_open(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                         const struct fs_names_call *c) {
+  struct fs_opened held;
+  (void)f;
+  (void)fs_backing_drain(d);
+  fs_err err = fs_backing_open_by(d, a.from, c->hold.id, &held);
+  fs_ns_answer(d->ns, a, err, &held, err == 0 ? sizeof(held) : 0);
+}
+
+static void fs_home_close(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                          const struct fs_names_call *c) {
+  (void)c;
+  if (f) (void)fs_backing_close_by(d, f, a.from);
+  fs_ns_answer(d->ns, a, 0, NULL, 0);
+}
+
+static void fs_home_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                        const struct fs_names_call *c) {
+  (void)f, (void)c;
+  fs_ns_answer(d->ns, a, 0, NULL, 0); /* it is */
+}
+
+typedef void fs_home_handler(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                             const struct fs_names_call *c);
+static const struct fs_home_op {
+  fs_home_handler *run; /* f: NULL if nothing is known here of the file */
+  fs_home_handler
+      *staged; /* instead, while the file's backing file is a link to a file of --stage-in's; NULL: the same */
+  bool looks;  /* The answer tells the contents: a home that may be none any more does not give it. */
+  bool lists;  /* The extent map changes. */
+} fs_home_ops[FS_NAMES_OPS] = {
+    [FS_NAMES_SETATTR] = {.run = fs_backing_set, .staged = fs_stagein_change},
+    [FS_NAMES_OPEN] = {.run = fs_home_open, .staged = fs_stagein_hold, .looks = true},
+    [FS_NAMES_CLOSE] = {.run = fs_home_close},
+    [FS_NAMES_EXTEND] = {.run = fs_extents_extend, .staged = fs_stagein_change, .lists = true},
+    [FS_NAMES_EXTENTS] = {.run = fs_extents_asked, .looks = true},
+    [FS_NAMES_APPEND] = {.run = fs_extents_append, .staged = fs_stagein_change},
+    [FS_NAMES_OWN] = {.run = fs_home_own, .staged = fs_stagein_own},
+};
+
+/* A call that is turned away comes again after 4 ms at most (ns_request.c). It is let in before the next cut. */
+#define FS_LET_IN_NS 10000000ull
+
+/* True for a call that has to come again: the extent map is not here yet, or does not go with the backing file at the
+   moment; or this node stood still, and may have been left out: then the file has another home, which knows better. */
+static bool fs_home_later(struct fs_daemon *d, struct fs_backing_file *f, const struct fs_names_call *c) {
+  const struct fs_home_op *op = &fs_home_ops[c->op];
+  if (!fs_call_op(c)->not_later && fs_replica_waits(d, fs_call_id(c))) return true;
+  bool wait = f && (op->lists || (op->looks && fs_extents_any(f->extents))) && fs_backing_cutting(d, f);
+  if (wait) f->let_in = d->now + FS_LET_IN_NS;
+  bool cut = c->op == FS_NAMES_SETATTR && (c->flags & FS_SET_SIZE);
+  return wait || (cut && f && d->now < f->let_in) || (op->looks && d->replicas && !fs_ns_sure(d->ns));
+}
+
+void fs_backing_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+  const struct fs_home_op *op = &fs_home_ops[c->op];
+  struct fs_backing_file *f = fs_backing_find(d, fs_call_id(c));
+  bool staged = f && f->in && !f->gone;
+  if (fs_call_scope(c) == FS_SCOPE_PARTNER)
+    fs_replica_call(d, a, c);
+  else if (!op->run || !fs_backing_mine(d, fs_call_id(c)))
+    fs_ns_answer(d->ns, a, -EINVAL, NULL, 0);
+  else if (fs_home_later(d, f, c))
+    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
+  else if (staged && op->staged)
+    op->staged(d, a, f, c);
+  else
+    op->run(d, a, f, c);
+}
+
+fs_err fs_backing_new(struct fs_daemon *d) {
+  struct fs_backing *s = calloc(1, sizeof(*s));
+  if (!s) return -ENOMEM;
+  d->backing_files = s;
+  s->mask = FS_BACKING_FIRST - 1;
+  s->watch = -1;
+  fs_chain_init(&s->setting);
+  fs_chain_init(&s->appending);
+  fs_chain_init(&s->dropping);
+  fs_chain_init(&s->leaving);
+  s->chain = calloc(FS_BACKING_FIRST, sizeof(struct fs_backing_file *));
+  if (!s->chain) return -ENOMEM;
+  fs_backing_watch(d);
+  return fs_maps_new(d);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of a removed file's bytes. A program that has removed or replaced a file goes on when the backing file has
+ * been unlinked: then fstat of an open descriptor says st_nlink 0, and the space is free. A program of the file's home
+ * unlinks it itself. Another node's daemon asks with FS_NAMES_AWAIT, and is answered when the I/O pool has unlinked it.
+ * What nobody asks for the pool unlinks a moment later. The MPI thread's.
+ */
+#include <stdlib.h>
+
+#include "daemon/outputs/backing.h"
+
+#define FS_LEAVING_NS 20000000ull
+
+/* Of two lists: `dropping`, with who asks; `leaving`, in order of time. */
+struct fs_backing_end {
+  struct fs_chain chain;
+  struct fs_asked asked;
+  uint64_t id, due;
+};
+
+/* The last one first: it is what is asked for most. */
+static struct fs_backing_end *fs_leaving_find(const struct fs_daemon *d, uint64_t id) {
+  const struct fs_chain *all = &d->backing_files->leaving;
+  for (struct fs_chain *l = all->prev; l != all; l = l->prev) {
+    struct fs_backing_end *e = FS_ITEM(l, struct fs_backing_end, chain);
+    if (e->id == id) return e;
+  }
+  return NULL;
+}
+
+static void fs_leaving_push(struct fs_daemon *d, struct fs_backing_end *e) {
+  e->due = d->now + FS_LEAVING_NS;
+  fs_chain_push(&d->backing_files->leaving, &e->chain);
+}
+
+static void fs_leaving_unlink(struct fs_daemon *d, struct fs_backing_end *e) {
+  fs_chain_drop(&e->chain);
+  fs_backing_unlink(d, e->id);
+  free(e);
+}
+
+void fs_backing_unlink_soon(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_end *e = malloc(sizeof(*e));
+  if (!e) {
+    fs_backing_unlink(d, id);
+    return;
+  }
+  *e = (struct fs_backing_end){.id = id};
+  fs_leaving_push(d, e);
+}
+
+bool fs_backing_leaving(struct fs_daemon *d, uint64_t id) {
+  if (!fs_backing_mine(d, id)) return false;
+  fs_backing_dropped_soon(d, id); /* the directory's owner may say so later */
+  struct fs_backing_end *e = fs_leaving_find(d, id);
+  if (!e) return false;
+  fs_chain_drop(&e->chain);
+  fs_leaving_push(d, e);
+  return true;
+}
+
+void fs_backing_drop_timers(struct fs_daemon *d) {
+  const struct fs_chain *all = &d->backing_files->leaving;
+  while (!fs_chain_empty(all)) {
+    struct fs_backing_end *e = FS_ITEM(all->next, struct fs_backing_end, chain);
+    if (d->now < e->due) return;
+    fs_leaving_unlink(d, e);
+  }
+}
+
+bool fs_backing_dropping(struct fs_daemon *d, struct fs_asked a, uint64_t id) {
+  const struct fs_backing_file *f = fs_backing_find(d, id);
+  struct fs_backing_end *e = f && f->gone ? malloc(sizeof(*e)) : NULL;
+  if (!e) return false; /* it is gone, or held: nothing is to be waited for */
+  *e = (struct fs_backing_end){.asked = a, .id = id};
+  fs_chain_push(&d->backing_files->dropping, &e->chain);
+  e = fs_leaving_find(d, id);
+  if (e) fs_leaving_unlink(d, e);
+  return true;
+}
+
+void fs_backing_drop_done(struct fs_daemon *d, uint64_t id) {
+  bool any = false;
+  for (struct fs_chain *l = d->backing_files->dropping.next, *next; l != &d->backing_files->dropping; l = next) {
+    struct fs_backing_end *e = FS_ITEM(l, struct fs_backing_end, chain);
+    next = l->next;
+    if (e->id != id) continue;
+    fs_chain_drop(l);
+    fs_ns_answer(d->ns, e->asked, 0, NULL, 0);
+    free(e);
+    any = true;
+  }
+  if (any) fs_ns_run_local(d->ns, d->now);
+}

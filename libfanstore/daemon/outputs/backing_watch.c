@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Publications of this node's files. Those of clients come through the daemon, which puts in what the backing file is
+ * at that moment and a number that grows, so that of two under way at once the newer one wins at the directory's owner.
+ * What no client tells of (it was killed, or is no client) the kernel tells when the file is closed (inotify); a close
+ * that a publication came before costs a stat. When the kernel's queue has overflowed all files are looked at.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "daemon/outputs/forwarder.h"
+#include "daemon/outputs/left.h"
+#include "daemon/replicas/replicas.h"
+#include "util/sys.h"
+#include "util/util.h"
+
+#define FS_WATCH_NS 1000000ull  /* how often the kernel is asked */
+#define FS_WATCH_BYTES 65536u   /* of its queue at once, */
+#define FS_WATCH_READS 4u       /* so many times */
+#define FS_WATCH_PUBLISHING 64u /* at once */
+#define FS_WATCH_SCAN 256u      /* files looked at in a row, when it has lost some */
+#define FS_WATCH_MOVES 16u      /* so often is a file followed that is being renamed */
+
+/* ---- publishing ---- */
+
+struct fs_publication {
+  struct fs_daemon *d;
+  struct fs_names_call call; /* PUBLISH */
+  uint32_t moves;
+  fs_err why; /* there is no replica */
+  fs_ns_done *done;
+  void *ctx;
+};
+
+/* What the backing file is now, and with which flags. */
+static bool fs_backing_fill(const struct fs_daemon *d, struct fs_call_publish *c, uint32_t *flags) {
+  char name[FS_BACKING_NAME_SIZE];
+  struct stat st;
+  const struct fs_backing_file *f = fs_backing_find(d, c->id);
+  if (f && f->in) { /* as it was when it was found */
+    c->size = f->size;
+    c->mtime = f->mtime;
+    c->mtime_ns = f->mtime_ns;
+    c->mode = f->mode;
+    *flags = FS_PUBLISH_STAGED_IN;
+    return true;
+  }
+  if (fstatat(d->backing_fd, fs_backing_name(c->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+    return false;
+  c->size = (uint64_t)st.st_size;
+  c->mtime = st.st_mtim.tv_sec;
+  c->mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
+  c->mode = S_IFREG | (st.st_mode & 07777);
+  c->ctime = (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec;
+  if (!f || !fs_extents_any(f->extents)) return true;
+  c->size = FS_MAX(c->size, fs_extents_end(f->extents));
+  *flags = FS_PUBLISH_SHARED;
+  return true;
+}
+
+bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c) {
+  bool filled = fs_backing_fill(d, &c->publish, &c->flags);
+  c->publish.number = ++d->backing_files->published;
+  fs_backing_published(d, &c->publish, filled);
+  return filled;
+}
+
+void fs_backing_not_published(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  if (f) f->size = UINT64_MAX; /* so that the next close is not taken for one that was published */
+}
+
+static void fs_publication_end(struct fs_publication *p, fs_err err, const void *body, size_t n) {
+  if (err < 0) fs_backing_not_published(p->d, p->call.publish.id);
+  if (err == 0) fs_left_record(p->d, body, n);
+  if (err == 0) err = p->why;
+  p->done(p->ctx, err, body, n);
+  free(p);
+}
+
+static void fs_publication_start(struct fs_publication *p);
+
+static void fs_publication_answered(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_publication *p = ctx;
+  if (err == -EREMCHG && n == sizeof(p->call.publish.dir) && p->moves++ < FS_WATCH_MOVES) {
+    memcpy(&p->call.publish.dir, body, n);
+    fs_publication_start(p);
+    return;
+  }
+  fs_publication_end(p, err, body, n);
+}
+
+static void fs_publication_start(struct fs_publication *p) {
+  struct fs_daemon *d = p->d;
+  if (p->call.publish.dir == 0 || !fs_backing_publishing(d, &p->call)) {
+    fs_publication_end(p, -ENOENT, NULL, 0);
+    return;
+  }
+  fs_ns_call(d->ns, d->now, &p->call, fs_publication_answered, p);
+}
+
+static void fs_publication_replicated(void *ctx, fs_err err) {
+  struct fs_publication *p = ctx;
+  p->why = err;
+  fs_publication_start(p);
+}
+
+static void fs_publication_new(struct fs_daemon *d, uint64_t id, uint64_t begin, fs_ns_done *done, void *ctx) {
+  const struct fs_backing_file *f = fs_backing_find(d, id);
+  struct fs_publication *p = malloc(sizeof(*p));
+  if (!p) {
+    done(ctx, -ENOMEM, NULL, 0);
+    return;
+  }
+  *p = (struct fs_publication){.d = d, .done = done, .ctx = ctx};
+  p->call = (struct fs_names_call){.op = FS_NAMES_PUBLISH, .publish = {.id = id, .dir = f ? f->dir : 0}};
+  struct fs_replica_wish wish = {.behind = f && f->publishing, .begin = begin, .end = UINT64_MAX};
+  fs_replicate(d, id, wish, fs_publication_replicated, p);
+}
+
+void fs_backing_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  fs_publication_new(d, id, 0, done, ctx);
+}
+
+void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  fs_publication_new(d, id, UINT64_MAX, done, ctx);
+}
+
+/* ---- what was closed ---- */
+
+static void fs_watch_look(struct fs_daemon *d, struct fs_backing_file *f);
+
+struct fs_watched {
+  struct fs_daemon *d;
+  uint64_t id;
+};
+
+static void fs_watch_published(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_watched w = *(struct fs_watched *)ctx;
+  struct fs_backing_file *f = fs_backing_find(w.d, w.id);
+  (void)err, (void)body, (void)n;
+  free(ctx);
+  w.d->backing_files->publishing--;
+  if (!f) return;
+  f->publishing = false;
+  if (f->closed) fs_watch_look(w.d, f);
+}
+
+static bool fs_watch_same(const struct fs_backing_file *f, const struct fs_call_publish *c) {
+  return f->mode == c->mode && f->size == c->size && f->mtime == c->mtime && f->mtime_ns == c->mtime_ns;
+}
+
+/* Is its record what the backing file is? If not, it is published; later, when much is under way. */
+static void fs_watch_look(struct fs_daemon *d, struct fs_backing_file *f) {
+  struct fs_backing *s = d->backing_files;
+  struct fs_call_publish c = {.id = f->id};
+  uint32_t flags;
+  struct fs_watched *w;
+  f->closed = f->creating; /* when its name is there */
+  if (f->creating || f->removed || f->dir == 0 || !fs_backing_fill(d, &c, &flags)) return;
+  if (fs_watch_same(f, &c)) return;
+  f->closed = true;
+  if (f->publishing) return; /* again after that one */
+  if (s->publishing >= FS_WATCH_PUBLISHING || (w = malloc(sizeof(*w))) == NULL) {
+    s->scan_again = true;
+    return;
+  }
+  *w = (struct fs_watched){.d = d, .id = f->id};
+  f->closed = false;
+  f->publishing = true;
+  s->publishing++;
+  fs_backing_publish(d, f->id, fs_watch_published, w);
+}
+
+void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  const struct fs_backing_file *f = fs_backing_find(d, id);
+  struct fs_call_publish c = {.id = id};
+  uint32_t flags;
+  bool seen = f && f->mode != 0 && !f->removed && fs_backing_fill(d, &c, &flags);
+  if (seen && !fs_watch_same(f, &c))
+    fs_backing_publish(d, id, done, ctx);
+  else
+    done(ctx, 0, NULL, 0);
+}
+
+void fs_backing_named(struct fs_daemon *d, struct fs_backing_file *f) {
+  if (f->closed) fs_watch_look(d, f);
+}
+
+/* Of one whose writer was killed while its word about it lay here, the kernel's may be read first. */
+bool fs_backing_closed_early(const struct fs_daemon *d, uint64_t id) {
+  for (uint32_t i = 0; i < FS_BACKING_EARLY; i++) {
+    if (d->backing_files->early[i] == id) return true;
+  }
+  return false;
+}
+
+static void fs_watch_lost(struct fs_backing *s) {
+  s->scan_all = true;
+  s->scan_left = s->mask + 1;
+}
+
+static void fs_watch_event(struct fs_daemon *d, const struct inotify_event *e) {
+  uint64_t id;
+  if (e->mask & IN_Q_OVERFLOW) fs_watch_lost(d->backing_files);
+  if (e->len == 0 || fs_unhex(e->name, (uint8_t *)&id, sizeof(id)) < 0) return;
+  id = __builtin_bswap64(id);
+  struct fs_backing *s = d->backing_files;
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  if (!f && FS_OUTPUT_ID_RANK(id) != d->net->rank) return; /* a replica, that this daemon itself has written */
+  if (f)
+    fs_watch_look(d, f);
+  else
+    s->early[s->early_at++ % FS_BACKING_EARLY] = id;
+  if (!f || f->dir == 0) fs_forwarder_closed(d, id);
+}
+
+int fs_backing_drain(struct fs_daemon *d) {
+  alignas(8) char buf[FS_WATCH_BYTES];
+  int n = 0;
+  for (uint32_t i = 0; i < FS_WATCH_READS && d->backing_files->watch >= 0; i++) {
+    fs_ssize got = fs_sys_read(d->backing_files->watch, buf, sizeof(buf));
+    const struct inotify_event *e;
+    for (fs_ssize at = 0; at < got; at += (fs_ssize)(sizeof(*e) + e->len), n++) {
+      e = (const void *)(buf + at);
+      fs_watch_event(d, e);
+    }
+    if (got < (fs_ssize)sizeof(buf) / 2) break;
+  }
+  return n;
+}
+
+/* All files once, from where it stopped; while it goes on the table may only grow. */
+static void fs_watch_scan(struct fs_daemon *d) {
+  struct fs_backing *s = d->backing_files;
+  for (uint32_t n = 0; s->scan_left > 0 && n < FS_WATCH_SCAN && s->publishing < FS_WATCH_PUBLISHING; s->scan_left--) {
+    struct fs_backing_file *next;
+    for (struct fs_backing_file *f = s->chain[s->scan_left - 1]; f; f = next, n++) {
+      next = f->next;
+      if (s->scan_all || f->closed) fs_watch_look(d, f);
+    }
+  }
+  if (s->scan_left == 0) s->scan_all = false;
+}
+
+void fs_backing_timers(struct fs_daemon *d) {
+  struct fs_backing *s = d->backing_files;
+  if (d->now < s->look_at) return;
+  s->look_at = d->now + FS_WATCH_NS;
+  (void)fs_backing_drain(d);
+  if (s->scan_left == 0 && s->scan_again) {
+    s->scan_again = false;
+    s->scan_left = s->mask + 1;
+  }
+  if (s->scan_left > 0) fs_watch_scan(d);
+}
+
+/* Without it what no client tells of stays unpublished. */
+void fs_backing_watch(struct fs_daemon *d) {
+  char path[PATH_MAX];
+  if (d->cfg->read_only) return;
+  int n = snprintf(path, sizeof(path), "%s/%s", d->backing, FS_OUTPUT_DIR),
+      fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (fd >= 0 && n < (int)sizeof(path) && inotify_add_watch(fd, path, IN_CLOSE_WRITE | IN_ONLYDIR) >= 0) {
+    d->backing_files->watch = fd;
+    return;
+  }
+  fs_say_text(d, "warn", "outputs of killed programs will not be seen by other nodes: inotify: %s", strerror(errno));
+  if (fd >= 0) close(fd);
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Backing files of this node that stand for another node's file (client/outputs/forwarder.c): programs write them as
+ * files of the kernel's, and this daemon passes on what they wrote: each second, when it is asked to, and when the last
+ * of them has closed it. With O_APPEND the bytes are appended by home, whole lines while there are some; else the
+ * backing file becomes a segment of the file. The MPI thread's; bytes are read by the I/O pool.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/outputs/forwarder.h"
+
+#include "daemon/outputs/backing.h"
+#include "daemon/outputs/outpath.h"
+#include "daemon/replicas/replicas.h"
+#include "util/sys.h"
+
+#define FS_FORWARDER_LOOK_NS 1000000000ull
+#define FS_FORWARDER_RANGES 240u
+#define FS_FORWARDERS 4096u /* at once; then ENFILE */
+
+/* Waits for what was there when it asked, and not for what others go on writing. */
+struct fs_forwarder_wait {
+  struct fs_chain chain;
+  uint64_t until, upto; /* append: bytes; else the number of a pass */
+  uint32_t flags;
+  uint64_t size;          /* of FS_SYNC_CUT and FS_SYNC_SEEK */
+  struct fs_forwarded of; /* file 0: it is no forwarder */
+  fs_ns_done *done;
+  void *ctx;
+};
+
+struct fs_forwarder {
+  struct fs_chain chain, waiting;
+  struct fs_daemon *d;
+  uint64_t id, to, dir;
+  uint64_t sent;         /* append: bytes that were passed on; else where this one's begin */
+  uint64_t passes, scan; /* else: how often all of it was passed on, the one under way included, and how far that is */
+  uint64_t look_at;
+  struct stat st; /* as it was when that began */
+  bool append, closed, busy;
+  bool dirty;        /* some of it is not published yet: */
+  uint64_t kept;     /* append: what comes after these bytes, */
+  uint64_t appended; /* which home has */
+  fs_err err;        /* nobody was told yet */
+  /* What was lost last, for whoever asks after others were told: append: these bytes; else by the last pass. */
+  uint64_t lost_from, lost_end;
+  fs_err lost;
+  struct fs_io io;
+  bool extending; /* `call`, the last one, is an EXTEND; else an APPEND */
+  struct fs_names_call call;
+  char bytes[FS_APPEND_DATA];
+};
+
+static void fs_forwarder_run(struct fs_forwarder *r);
+
+struct fs_forwarder *fs_forwarder_find(const struct fs_daemon *d, uint64_t id) {
+  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next) {
+    struct fs_forwarder *r = FS_ITEM(l, struct fs_forwarder, chain);
+    if (r->id == id) return r;
+  }
+  return NULL;
+}
+
+static void fs_forwarder_end(struct fs_forwarder_wait *w, fs_err err) {
+  w->done(w->ctx, err, &w->of, w->of.file != 0 ? sizeof(w->of) : 0);
+  free(w);
+}
+
+static void fs_forwarder_cut(void *ctx, fs_err err, const void *body, size_t n) {
+  (void)body, (void)n;
+  fs_forwarder_end(ctx, err == -ENOENT ? 0 : err);
+}
+
+/* What it waited for is published. A descriptor that is moved on leaves a gap, which is not this one's. */
+static void fs_forwarder_answer(struct fs_forwarder *r, struct fs_forwarder_wait *w, fs_err err) {
+  struct fs_names_call cut = {.op = FS_NAMES_SETATTR,
+                              .flags = FS_SET_SIZE,
+                              .setattr = {.dir = r->to, .id = r->to, .mode = S_IFREG, .size = w->size}};
+  fs_chain_drop(&w->chain);
+  if (err == 0 && (w->flags & FS_SYNC_SEEK) && !r->append) {
+    if (w->size < r->sent) err = -ESPIPE;
+    if (w->size >= (uint64_t)r->st.st_size) r->sent = r->scan = FS_MAX(w->size, r->sent);
+  }
+  if (err != 0 || !(w->flags & FS_SYNC_CUT)) {
+    fs_forwarder_end(w, err);
+    return;
+  }
+  cut.setattr.call = fs_ns_id(r->d->ns);
+  r->busy = true; /* a close that is heard of in there comes later */
+  fs_ns_call(r->d->ns, r->d->now, &cut, fs_forwarder_cut, w);
+  r->busy = false;
+}
+
+static bool fs_forwarder_hurry(const struct fs_forwarder *r) {
+  return r->closed || r->waiting.next != &r->waiting;
+}
+
+/* ---- what is lost ---- */
+
+struct fs_forwarder_loss {
+  struct fs_daemon *d;
+  uint64_t id, bytes;
+  fs_err err;
+};
+
+static void fs_forwarder_named(void *ctx, fs_err err, const char *path) {
+  struct fs_forwarder_loss *l = ctx;
+  char number[32];
+  snprintf(number, sizeof(number), "%llu", (unsigned long long)l->id);
+  if (err != -ENOENT) /* else it was removed */
+    fs_say_text(l->d, "warn",
+                "output file %.700s: %llu bytes that were written here are lost, node %u did not take them: %s",
+                err == 0 ? path : number, (unsigned long long)l->bytes, fs_home_of(l->d, l->id), strerror(-l->err));
+  l->d->forwarders_telling--;
+  free(l);
+}
+
+static void fs_forwarder_tell(struct fs_forwarder *r, fs_err err, uint64_t bytes) {
+  struct fs_forwarder_loss *l = malloc(sizeof(*l));
+  if (!l) return;
+  *l = (struct fs_forwarder_loss){.d = r->d, .id = r->to, .bytes = bytes, .err = err};
+  r->d->forwarders_telling++;
+  r->busy = true; /* a close that is heard of in there comes later */
+  fs_path_find(r->d, r->dir, r->to, fs_forwarder_named, l);
+  r->busy = false;
+}
+
+/* Do the programs hear of it whose bytes these are, as an error of their writing? */
+static bool fs_forwarder_heard(const struct fs_forwarder *r, uint64_t end) {
+  for (struct fs_chain *l = r->waiting.next; l != &r->waiting; l = l->next) {
+    const struct fs_forwarder_wait *w = FS_ITEM(l, struct fs_forwarder_wait, chain);
+    if ((w->flags & FS_SYNC_WRITE) && (!r->append || w->upto >= end)) return true;
+  }
+  return false;
+}
+
+/* Of a segment what was to be passed on, and what comes after it. */
+static uint64_t fs_forwarder_lost_from(const struct fs_forwarder *r, fs_err err) {
+  struct fs_range first;
+  if (r->append) return r->extending && err == -EIO ? r->kept : r->sent;
+  if (!r->extending || r->call.tail_len < sizeof(first)) return r->scan;
+  memcpy(&first, r->bytes, sizeof(first));
+  return first.off;
+}
+
+/* What cannot be passed on is lost, which is told to whoever writes or closes it, or to the launcher. */
+static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
+  struct stat st = {0};
+  char name[FS_BACKING_NAME_SIZE];
+  uint64_t from = fs_forwarder_lost_from(r, err);
+  if (fstatat(r->d->backing_fd, fs_backing_name(r->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) st.st_size = 0;
+  uint64_t end = (uint64_t)st.st_size;
+  if (r->append) r->sent = end;
+  r->st = st;
+  r->scan = end;
+  r->dirty = r->dirty && r->append && !r->extending; /* what was appended before is there */
+  if (r->append && !r->dirty) r->kept = end;
+  if (err == -ENOENT) return; /* the file was removed */
+  if (r->lost_end != from) r->lost_from = from;
+  r->lost_end = end;
+  r->err = r->lost = err;
+  if (!fs_forwarder_heard(r, end)) fs_forwarder_tell(r, err, FS_MAX(end, from) - from);
+}
+
+/* Of what `w` waited for. */
+static fs_err fs_forwarder_result(const struct fs_forwarder *r, const struct fs_forwarder_wait *w) {
+  if (r->err != 0 || !(w->flags & FS_SYNC_WRITE)) return r->err;
+  return !r->append || (w->upto > r->lost_from && w->upto <= r->lost_end) ? r->lost : 0;
+}
+
+static int fs_forwarder_open(const struct fs_forwarder *r) {
+  char name[FS_BACKING_NAME_SIZE];
+  return openat(r->d->backing_fd, fs_backing_name(r->id, name), FS_BACKING_READ);
+}
+
+/* Can anybody still write there? The kernel gives no lease then. */
+static bool fs_forwarder_written(const struct fs_forwarder *r) {
+  FS_AUTO_CLOSE int fd = fs_forwarder_open(r);
+  if (fd < 0) return errno != ENOENT;
+  return fcntl(fd, F_SETLEASE, F_RDLCK) < 0; /* also where there are none: what is written must not be lost */
+}
+
+/* So much was passed on. Of some that wait all is then published: they are answered, or that comes next. */
+static void fs_forwarder_reached(struct fs_forwarder *r, uint64_t upto) {
+  bool any = false;
+  for (struct fs_chain *l = r->waiting.next, *next; l != &r->waiting; l = next) {
+    struct fs_forwarder_wait *w = FS_ITEM(l, struct fs_forwarder_wait, chain);
+    next = l->next;
+    if (w->upto > upto) continue;
+    fs_forwarder_answer(r, w, fs_forwarder_result(r, w));
+    any = true;
+  }
+  if (any) r->err = 0;
+}
+
+static bool fs_forwarder_awaited(const struct fs_forwarder *r, uint64_t upto) {
+  for (struct fs_chain *l = r->waiting.next; l != &r->waiting; l = l->next)
+    if (FS_ITEM(l, struct fs_forwarder_wait, chain)->upto <= upto) return true;
+  return false;
+}
+
+/* All was passed on. */
+static void fs_forwarder_settled(struct fs_forwarder *r, bool gone) {
+  char name[FS_BACKING_NAME_SIZE];
+  fs_forwarder_reached(r, UINT64_MAX);
+  if (!gone && (!r->closed || fs_forwarder_written(r))) {
+    r->closed = false;
+    return;
+  }
+  if (r->append) (void)unlinkat(r->d->backing_fd, fs_backing_name(r->id, name), 0);
+  struct fs_daemon *d = r->d;
+  fs_chain_drop(&r->chain);
+  free(r);
+  d->forwarders_open--;
+  fs_forwarders_room(d);
+}
+
+/* ---- passing on ---- */
+
+static void fs_forwarder_called(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_forwarder *r = ctx;
+  struct fs_appended at = {.off = FS_APPEND_UNKNOWN};
+  r->busy = false;
+  if (err == 0 && n == sizeof(at)) {
+    memcpy(&at, body, n);
+    fs_space_told(r->d, fs_home_of(r->d, r->to), at.tight != 0);
+  }
+  if (err == 0 && !r->append) r->lost = 0;
+  if (err < 0)
+    fs_forwarder_failed(r, err);
+  else if (!r->extending)
+    r->appended = fs_appended_more(r->dirty ? r->appended : 0, &at, r->call.append.bytes),
+    r->sent += r->call.append.bytes, r->dirty = true;
+  else
+    r->dirty = false, r->kept = r->sent;
+  fs_forwarder_run(r);
+}
+
+static_assert(offsetof(struct fs_forwarder, bytes) ==
+                  offsetof(struct fs_forwarder, call) + sizeof(struct fs_names_call),
+              "the bytes follow the call");
+
+static void fs_forwarder_call_append(struct fs_forwarder *r, size_t n) {
+  const struct fs_call_append append = {.id = r->to, .call = fs_ns_id(r->d->ns), .bytes = n};
+  r->busy = true, r->extending = false;
+  r->call = (struct fs_names_call){.op = FS_NAMES_APPEND, .tail_len = (uint16_t)n, .append = append};
+  fs_ns_call(r->d->ns, r->d->now, &r->call, fs_forwarder_called, r);
+}
+
+static void fs_forwarder_call_extend(struct fs_forwarder *r, size_t n) {
+  const struct fs_call_extend extend = {.id = r->to, .segment = r->id};
+  r->busy = r->extending = true;
+  r->call = (struct fs_names_call){.op = FS_NAMES_EXTEND, .tail_len = (uint16_t)n, .extend = extend};
+  if (r->append) fs_appended_say(&r->call.extend, r->appended);
+  fs_segment_extend(r->d, &r->call, fs_forwarder_called, r);
+}
+
+/* Lines stay whole, as long as they are not very long. */
+static size_t fs_forwarder_lines(const struct fs_forwarder *r, size_t n) {
+  const char *last = memrchr(r->bytes, '\n', n);
+  if (n < FS_APPEND_DATA && fs_forwarder_hurry(r)) return n;
+  return last ? (size_t)(last - r->bytes) + 1 : n == FS_APPEND_DATA ? n : 0;
+}
+
+static fs_err fs_forwarder_read(struct fs_io *io) {
+  struct fs_forwarder *r = FS_ITEM(io, struct fs_forwarder, io);
+  FS_AUTO_CLOSE int fd = fs_forwarder_open(r);
+  ssize_t n = fd < 0 ? -1 : pread(fd, r->bytes, sizeof(r->bytes), (off_t)r->sent);
+  if (n < 0) return -errno;
+  io->len = (uint32_t)n;
+  return 0;
+}
+
+static void fs_forwarder_have(struct fs_io *io) {
+  struct fs_forwarder *r = FS_ITEM(io, struct fs_forwarder, io);
+  size_t n = io->err == 0 ? fs_forwarder_lines(r, io->len) : 0;
+  r->busy = false;
+  if (io->err == -EAGAIN) return; /* somebody's lease: at the next look */
+  if (io->err < 0) fs_forwarder_failed(r, io->err);
+  if (n > 0)
+    fs_forwarder_call_append(r, n);
+  else if (r->dirty)
+    fs_forwarder_call_extend(r, 0);
+  else if (fs_forwarder_hurry(r))
+    fs_forwarder_run(r);
+}
+
+static void fs_forwarder_append(struct fs_forwarder *r) {
+  r->busy = true;
+  r->io = (struct fs_io){.work = fs_forwarder_read, .done = fs_forwarder_have};
+  fs_iopool_submit(&r->d->pool, &r->io);
+}
+
+/* What is in the file, and was written so: what is no more than a gap is another's. */
+static fs_err fs_forwarder_find_ranges(struct fs_io *io) {
+  struct fs_forwarder *r = FS_ITEM(io, struct fs_forwarder, io);
+  struct fs_range range;
+  FS_AUTO_CLOSE int fd = fs_forwarder_open(r);
+  uint64_t end = (uint64_t)r->st.st_size;
+  if (fd < 0) return -errno;
+  io->len = 0;
+  while (r->scan < end && io->len < FS_FORWARDER_RANGES * sizeof(range)) {
+    off_t data = lseek(fd, (off_t)r->scan, SEEK_DATA);
+    off_t hole = data < 0 ? data : lseek(fd, data, SEEK_HOLE);
+    if (data < 0 && errno != ENXIO) return -errno;
+    if (data < 0 || (uint64_t)data >= end) break;
+    range.off = (uint64_t)data;
+    range.len = FS_MIN(hole > data ? (uint64_t)hole : end, end) - range.off;
+    memcpy(r->bytes + io->len, &range, sizeof(range));
+    io->len += (uint32_t)sizeof(range);
+    r->scan = range.off + range.len;
+  }
+  if (io->len < FS_FORWARDER_RANGES * sizeof(range)) r->scan = end;
+  return 0;
+}
+
+static void fs_forwarder_ranges(struct fs_io *io) {
+  struct fs_forwarder *r = FS_ITEM(io, struct fs_forwarder, io);
+  r->busy = false;
+  if (io->err == -EAGAIN) return;
+  if (io->err < 0) fs_forwarder_failed(r, io->err);
+  if (io->err == 0 && io->len > 0)
+    fs_forwarder_call_extend(r, io->len);
+  else
+    fs_forwarder_run(r);
+}
+
+static void fs_forwarder_extend(struct fs_forwarder *r) {
+  r->busy = true;
+  r->io = (struct fs_io){.work = fs_forwarder_find_ranges, .done = fs_forwarder_ranges};
+  fs_iopool_submit(&r->d->pool, &r->io);
+}
+
+static void fs_forwarder_run_append(struct fs_forwarder *r, uint64_t size) {
+  if (size < r->sent) r->sent = size; /* it was cut: by "> /dev/stdout", say */
+  r->kept = FS_MIN(r->kept, r->sent);
+  if (!r->dirty) fs_forwarder_reached(r, r->sent);
+  if (r->dirty && (size == r->sent || fs_forwarder_awaited(r, r->sent)))
+    fs_forwarder_call_extend(r, 0);
+  else if (size > r->sent)
+    fs_forwarder_append(r);
+  else
+    fs_forwarder_settled(r, false);
+}
+
+static void fs_forwarder_run_segment(struct fs_forwarder *r, const struct stat *st) {
+  r->st.st_size = FS_MIN(r->st.st_size, st->st_size);
+  bool pass = r->scan < (uint64_t)r->st.st_size;
+  if (!pass) fs_forwarder_reached(r, r->passes);
+  bool changed = st->st_size != r->st.st_size || !fs_same_time(st->st_mtim, r->st.st_mtim);
+  if (!pass && (uint64_t)st->st_size > r->sent && changed) {
+    r->passes++;
+    r->scan = r->sent;
+    pass = true;
+    r->st = *st;
+  }
+  if (pass)
+    fs_forwarder_extend(r);
+  else
+    fs_forwarder_settled(r, false);
+}
+
+static void fs_forwarder_run(struct fs_forwarder *r) {
+  char name[FS_BACKING_NAME_SIZE];
+  struct stat st;
+  if (r->busy) return;
+  if (fstatat(r->d->backing_fd, fs_backing_name(r->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    fs_forwarder_settled(r, true);
+    return;
+  }
+  if (r->append)
+    fs_forwarder_run_append(r, (uint64_t)st.st_size);
+  else
+    fs_forwarder_run_segment(r, &st);
+}
+
+/* ---- calls, closes, time ---- */
+
+fs_err fs_forwarder_begin(struct fs_daemon *d, const struct fs_names_call *c) {
+  if (FS_OUTPUT_ID_RANK(c->forwarder.file) >= d->net->nodes || fs_forwarder_find(d, c->forwarder.id)) return -EINVAL;
+  if (d->forwarders_open >= FS_FORWARDERS) return -ENFILE;
+  struct fs_forwarder *r = malloc(sizeof(*r));
+  if (!r) return -ENOMEM;
+  *r = (struct fs_forwarder){.d = d,
+                             .id = c->forwarder.id,
+                             .to = c->forwarder.file,
+                             .dir = c->forwarder.dir >> 63 ? 0 : c->forwarder.dir,
+                             .append = c->flags & FS_FORWARDER_APPEND,
+                             .sent = c->forwarder.off};
+  if (r->append) r->sent = 0;
+  r->scan = r->sent;
+  r->look_at = d->now + FS_FORWARDER_LOOK_NS;
+  fs_chain_init(&r->waiting);
+  fs_chain_push(d->forwarders, &r->chain);
+  d->forwarders_open++;
+  fs_forwarders_room(d);
+  return 0;
+}
+
+static void fs_forwarder_published(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_forwarder_wait *w = ctx;
+  (void)body, (void)n;
+  fs_forwarder_end(w, err == -ENOENT ? 0 : err);
+}
+
+/* The caller says how much there was when it asked first. */
+static uint64_t fs_forwarder_upto(const struct fs_forwarder *r, uint64_t size) {
+  return r->append ? FS_MAX(size, 1u) : r->passes + 1;
+}
+
+void fs_forwarder_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
+  uint64_t id = c->sync.id;
+  struct fs_forwarder *r = fs_forwarder_find(d, id);
+  struct fs_forwarder_wait *w = malloc(sizeof(*w));
+  if (!w) {
+    done(ctx, -ENOMEM, NULL, 0);
+    return;
+  }
+  *w = (struct fs_forwarder_wait){.flags = c->flags, .size = c->sync.size, .done = done, .ctx = ctx};
+  w->until = d->now + d->cfg->deadline_ns;
+  fs_chain_init(&w->chain);
+  if (!r && (c->flags & FS_SYNC_WRITE)) {
+    fs_forwarder_end(w, 0);
+    return;
+  }
+  if (!r && (c->flags & FS_SYNC_LOOK)) {
+    fs_backing_look(d, id, fs_forwarder_published, w);
+    return;
+  }
+  if (!r) { /* what was stored through a mapping: pages that were dirty before have left no trace in the times */
+    fs_copy_loosen(d, id);
+    fs_backing_publish(d, id, fs_forwarder_published, w);
+    return;
+  }
+  w->upto = fs_forwarder_upto(r, c->sync.upto);
+  w->of = (struct fs_forwarded){.file = r->to, .dir = r->dir, .append = r->append};
+  fs_chain_push(&r->waiting, &w->chain);
+  fs_forwarder_run(r);
+}
+
+void fs_forwarder_closed(struct fs_daemon *d, uint64_t id) {
+  struct fs_forwarder *r = fs_forwarder_find(d, id);
+  if (!r) return;
+  r->closed = true;
+  fs_forwarder_run(r);
+}
+
+bool fs_forwarders_pending(struct fs_daemon *d) {
+  bool any = false;
+  for (struct fs_chain *l = d->forwarders->next, *next; l != d->forwarders; l = next) {
+    struct fs_forwarder *r = FS_ITEM(l, struct fs_forwarder, chain);
+    next = l->next;
+    any = any || r->busy || r->closed;
+  }
+  return any || d->forwarders_telling > 0;
+}
+
+static struct fs_forwarder *fs_forwarder_due(const struct fs_daemon *d) {
+  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next) {
+    struct fs_forwarder *r = FS_ITEM(l, struct fs_forwarder, chain);
+    if (d->now >= r->look_at) return r;
+  }
+  return NULL;
+}
+
+void fs_forwarder_timers(struct fs_daemon *d) {
+  struct fs_forwarder *r;
+  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next) {
+    r = FS_ITEM(l, struct fs_forwarder, chain);
+    for (struct fs_chain *k = r->waiting.next, *after; k != &r->waiting; k = after) {
+      struct fs_forwarder_wait *w = FS_ITEM(k, struct fs_forwarder_wait, chain);
+      after = k->next;
+      if (d->now >= w->until) fs_forwarder_answer(r, w, -EAGAIN);
+    }
+  }
+  while ((r = fs_forwarder_due(d)) != NULL) { /* any of them may end meanwhile */
+    r->look_at = d->now + FS_FORWARDER_LOOK_NS;
+    r->closed = r->closed || !fs_forwarder_written(r);
+    fs_forwarder_run(r);
+  }
+}
+
+void fs_forwarders_room(struct fs_daemon *d) {
+  bool await = false;
+  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next)
+    await = await || fs_space_tight_at(d, fs_home_of(d, FS_ITEM(l, struct fs_forwarder, chain)->to));
+  fs_space_await(d, await);
+}
+
+fs_err fs_forwarders_new(struct fs_daemon *d) {
+  d->forwarders = malloc(sizeof(*d->forwarders));
+  if (!d->forwarders) return -ENOMEM;
+  fs_chain_init(d->forwarders);
+  return 0;
+}

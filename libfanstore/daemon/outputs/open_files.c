@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See open_files.h. Home hears of the first hold of a file on this node (each OPEN goes there) and of the end of the
+ * last. Messages between two ranks keep their order, so a CLOSE that is sent while no OPEN is under way cannot undo a
+ * later one; that is why it is not made again by itself, but only here, where that is known.
+ */
+#include "daemon/outputs/open_files.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/metadata/ns.h"
+#include "daemon/outputs/backing.h"
+
+#define FS_HOLD_CHAINS 4096u
+#define FS_CLIENT_CHAINS 256u
+#define FS_CLIENT_HOLDS 65536u /* of one client; then EMFILE */
+#define FS_RELEASE_TRIES 4u
+
+struct fs_open_file {
+  struct fs_open_file *next;
+  struct fs_daemon *d;
+  uint64_t id;
+  uint32_t holds, asking; /* of clients; OPENs under way */
+  uint32_t tries;
+  bool known;     /* home may think that it is held here */
+  bool releasing; /* it is being told that it is not */
+};
+
+struct fs_open_files {
+  struct fs_snapshots *snapshots;
+  struct fs_open_file *chain[FS_HOLD_CHAINS];
+};
+
+struct fs_client_open {
+  struct fs_client_open *next;
+  uint64_t id;
+  uint32_t snapshot, count;
+  uint32_t unnamed; /* releases of its file that did not say of which contents */
+};
+
+struct fs_client_opens {
+  uint32_t count;
+  struct fs_client_open *chain[FS_CLIENT_CHAINS];
+};
+
+fs_err fs_open_files_new(struct fs_daemon *d) {
+  struct fs_open_files *t = calloc(1, sizeof(*t));
+  if (!t) return -ENOMEM;
+  d->holds = t;
+  return fs_snapshots_new(&t->snapshots, d->cache, FS_OUTPUT_SNAPSHOTS);
+}
+
+const struct fs_snapshot *fs_open_files_find(const struct fs_daemon *d, uint32_t snapshot) {
+  return d->holds ? fs_snapshots_find(d->holds->snapshots, snapshot) : NULL;
+}
+
+void fs_open_files_fetch(struct fs_daemon *d, uint32_t snapshot, bool begins) {
+  fs_snapshots_fetch(d->holds->snapshots, snapshot, begins);
+}
+
+/* ---- files ---- */
+
+static struct fs_open_file **fs_held_chain(struct fs_open_files *t, uint64_t id) {
+  return &t->chain[fs_mix64(id) % FS_HOLD_CHAINS];
+}
+
+static struct fs_open_file *fs_held_find(struct fs_open_files *t, uint64_t id) {
+  struct fs_open_file *f = *fs_held_chain(t, id);
+  while (f && f->id != id) f = f->next;
+  return f;
+}
+
+static void fs_held_free(struct fs_open_file *f) {
+  struct fs_open_file **at = fs_held_chain(f->d->holds, f->id);
+  while (*at != f) at = &(*at)->next;
+  *at = f->next;
+  free(f);
+}
+
+static void fs_held_settle(struct fs_open_file *f);
+
+static void fs_held_released(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_open_file *f = ctx;
+  (void)body, (void)n;
+  f->releasing = false;
+  if (f->holds == 0 && f->asking == 0) f->known = err == -ETIMEDOUT && ++f->tries < FS_RELEASE_TRIES;
+  fs_held_settle(f);
+}
+
+/* Nobody here holds it: home is told, and then it is forgotten. */
+static void fs_held_settle(struct fs_open_file *f) {
+  struct fs_names_call c = {.op = FS_NAMES_CLOSE, .release.id = f->id};
+  if (f->holds > 0 || f->asking > 0 || f->releasing) return;
+  if (!f->known) {
+    fs_held_free(f);
+    return;
+  }
+  f->releasing = true;
+  fs_ns_call(f->d->ns, f->d->now, &c, fs_held_released, f);
+}
+
+fs_err fs_open_files_ask(struct fs_daemon *d, const struct fs_client *c, uint64_t id) {
+  struct fs_open_file *f = fs_held_find(d->holds, id), **chain = fs_held_chain(d->holds, id);
+  if (FS_OUTPUT_ID_RANK(id) >= d->net->nodes) return -EINVAL;
+  if (c->holds && c->holds->count >= FS_CLIENT_HOLDS) return -EMFILE;
+  if (!f) {
+    f = malloc(sizeof(*f));
+    if (!f) return -ENOMEM;
+    *f = (struct fs_open_file){.d = d, .id = id, .next = *chain};
+    *chain = f;
+  }
+  f->asking++;
+  f->known = true;
+  f->tries = 0;
+  return 0;
+}
+
+/* ---- a client's ---- */
+
+static struct fs_client_open **fs_client_chain(const struct fs_client *c, uint64_t id) {
+  return &c->holds->chain[fs_mix64(id) % FS_CLIENT_CHAINS];
+}
+
+/* One hold of these contents is over. */
+static void fs_client_drop(struct fs_daemon *d, const struct fs_client *c, struct fs_client_open *h) {
+  struct fs_open_file *f = fs_held_find(d->holds, h->id);
+  fs_snapshots_release(d->holds->snapshots, h->snapshot);
+  f->holds--;
+  c->holds->count--;
+  h->count--;
+  h->unnamed = FS_MIN(h->unnamed, h->count);
+  if (h->count == 0) {
+    struct fs_client_open **at = fs_client_chain(c, h->id);
+    while (*at != h) at = &(*at)->next;
+    *at = h->next;
+    free(h);
+  }
+  fs_held_settle(f);
+}
+
+static fs_err fs_client_add(struct fs_daemon *d, struct fs_client *c, const struct fs_opened *held) {
+  if (!c->holds) c->holds = calloc(1, sizeof(*c->holds));
+  if (!c->holds) return -ENOMEM;
+  struct fs_client_open **chain = fs_client_chain(c, held->id), *h = *chain;
+  while (h && (h->id != held->id || h->snapshot != held->snapshot)) h = h->next;
+  if (!h) {
+    h = malloc(sizeof(*h));
+    if (!h) return -ENOMEM;
+    *h = (struct fs_client_open){.next = *chain, .id = held->id, .snapshot = held->snapshot};
+    *chain = h;
+  }
+  h->count++;
+  c->holds->count++;
+  fs_held_find(d->holds, held->id)->holds++;
+  return 0;
+}
+
+static bool fs_held_sane(const struct fs_daemon *d, const struct fs_opened *held, uint64_t id) {
+  bool here = fs_home_of(d, id) == d->net->rank; /* read through the kernel, not in blocks */
+  return held->id == id && held->size <= INT64_MAX &&
+         (here || held->own <= (uint64_t)FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCKS) && S_ISREG(held->mode) &&
+         held->mtime_ns < 1000000000 && held->ctime_ns < 1000000000;
+}
+
+fs_err fs_open_files_answered(struct fs_daemon *d, struct fs_client *c, uint64_t id, fs_err err,
+                              struct fs_opened *held) {
+  struct fs_open_file *f = fs_held_find(d->holds, id);
+  if (err == 0 && !fs_held_sane(d, held, id)) err = -EPROTO;
+  if (err == 0) fs_space_told(d, fs_home_of(d, id), held->tight != 0);
+  if (err == 0 && c) {
+    int64_t snapshot = fs_snapshots_hold(d->holds->snapshots, id, held->version, held->own, held->list);
+    held->snapshot = (uint32_t)snapshot;
+    err = snapshot < 0 ? (fs_err)snapshot : fs_client_add(d, c, held);
+    if (err < 0 && snapshot > 0) fs_snapshots_release(d->holds->snapshots, (uint32_t)snapshot);
+  }
+  f->asking--;
+  fs_held_settle(f);
+  return err == -ETIMEDOUT ? -EHOSTDOWN : err;
+}
+
+/* What is held of the file, and how many of its releases did not say what. */
+static struct fs_client_open *fs_client_sum(const struct fs_client *c, uint64_t id, uint32_t *kinds, uint32_t *left) {
+  struct fs_client_open *first = NULL;
+  *kinds = *left = 0;
+  for (struct fs_client_open *h = *fs_client_chain(c, id); h; h = h->next) {
+    if (h->id != id) continue;
+    first = h;
+    ++*kinds;
+    *left += h->count - h->unnamed;
+  }
+  return first;
+}
+
+/* Without a snapshot: with one kind of contents it is that; with several it takes as many releases as there were holds.
+ */
+static fs_err fs_client_release_any(struct fs_daemon *d, const struct fs_client *c, uint64_t id) {
+  uint32_t kinds, left;
+  struct fs_client_open *h = fs_client_sum(c, id, &kinds, &left);
+  if (!h) return -ENOENT;
+  if (kinds == 1) {
+    fs_client_drop(d, c, h);
+    return 0;
+  }
+  h = *fs_client_chain(c, id);
+  while (h && (h->id != id || h->unnamed == h->count)) h = h->next;
+  if (h) h->unnamed++;
+  if (left > 1) return 0;
+  while ((h = fs_client_sum(c, id, &kinds, &left)) != NULL) fs_client_drop(d, c, h);
+  return 0;
+}
+
+fs_err fs_open_files_release(struct fs_daemon *d, struct fs_client *c, uint64_t id, uint64_t snapshot) {
+  if (!c->holds) return -ENOENT;
+  if (snapshot == 0) return fs_client_release_any(d, c, id);
+  struct fs_client_open *h = *fs_client_chain(c, id);
+  while (h && (h->id != id || h->snapshot != snapshot)) h = h->next;
+  if (!h) return -ENOENT;
+  fs_client_drop(d, c, h);
+  return 0;
+}
+
+void fs_open_files_forget(struct fs_daemon *d, struct fs_client *c) {
+  for (uint32_t i = 0; c->holds && i < FS_CLIENT_CHAINS; i++) {
+    while (c->holds->chain[i]) fs_client_drop(d, c, c->holds->chain[i]);
+  }
+  free(c->holds);
+  c->holds = NULL;
+}
