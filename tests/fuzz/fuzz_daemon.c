@@ -149,7 +149,7 @@ static void start(void) {
   d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   const char *tmp = getenv("TMPDIR");
   snprintf(dir, sizeof(dir), "%.200s/fuzz-%d-%u", tmp ? tmp : "/tmp", (int)getpid(), lives++);
-  snprintf(d->backing, sizeof(d->backing), "%s/spill", dir);
+  snprintf(d->backing, sizeof(d->backing), "%s/backing", dir);
   if (mkdir(dir, 0700) < 0 || mkdir(d->backing, 0700) < 0) abort();
   d->backing_fd = open(d->backing, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (mkdirat(d->backing_fd, FS_OUTPUT_DIR, 0700) < 0) abort();

@@ -222,7 +222,7 @@ def step_lines(name):
         sys.exit(f"{len(lost)} lines are lost, and nobody was told: {sorted(lost)[:5]}")
 
 
-def homeless(step, name):
+def orphaned(step, name):
     """Each of the others does this; home dies when all have said that they are in the middle of it."""
     writers = [node(n, step, name, wait=False) for n in range(nodes) if n != 1]
     while any(not os.path.exists(f"{plain}/open-{n}") for n in range(nodes) if n != 1):
@@ -241,7 +241,7 @@ def homeless(step, name):
 def case_open():
     """Who writes goes on when home dies."""
     node(1, "make", "f")
-    homeless("halves", "f")
+    orphaned("halves", "f")
     on_all([1], "whole", "f")
     print("ok - several writers go on after home's death")
 
@@ -251,7 +251,7 @@ def case_untold():
     holder = node(1, "hold", "f", wait=False)
     while not os.path.exists(f"{plain}/open-1"):
         time.sleep(0.01)
-    homeless("into", "f")
+    orphaned("into", "f")
     open(f"{plain}/dead", "w").close()
     holder.communicate()
     print("ok - home dies with a file that nobody had published")
@@ -259,7 +259,7 @@ def case_untold():
 
 def case_appended():
     node(1, "touch", "log")
-    homeless("lines", "log")
+    orphaned("lines", "log")
     print("ok - home dies while lines are appended")
 
 

@@ -92,7 +92,7 @@ static inline void fake_ctl(struct fake *d) {
   snprintf(s->mount, PATH_MAX, FIX_MOUNT);
   snprintf(s->source, PATH_MAX, "%s", d->f->dataset);
   snprintf(s->local, PATH_MAX, "%s/local", d->f->dir);
-  snprintf(c->backing, PATH_MAX, "%s/spill", d->f->dir);
+  snprintf(c->backing, PATH_MAX, "%s/backing", d->f->dir);
   memcpy(s->id, d->ix.hdr->dataset_id, 16);
   s->partitions = FIX_PARTS;
   if (atomic_load(&d->word->mode) == FAKE_BAD_CTL) s->placement = 1;
@@ -315,7 +315,7 @@ static inline struct fs_dataset *fake_dataset(void) {
 }
 
 static inline int fake_setup(void **state) {
-  char path[512], from[512], *name[] = {"run", "local", "spill"};
+  char path[512], from[512], *name[] = {"run", "local", "backing"};
   if (fix_setup(state) != 0) return -1;
   struct fix *f = *state;
   for (unsigned i = 0; i < 3; i++) {

@@ -144,7 +144,7 @@ static void others_files(const struct fix *f) {
   char path[512], moved[600];
   uint64_t size = fix_table[FIX_MID].size;
   uint8_t *wrong = calloc(1, size + 1);
-  snprintf(path, sizeof(path), "%s/spill/0-%u.m", f->dir, fix_entry(FIX_MID));
+  snprintf(path, sizeof(path), "%s/backing/0-%u.m", f->dir, fix_entry(FIX_MID));
   snprintf(moved, sizeof(moved), "%s.moved", path);
   for (uint64_t n = size - 1; n <= size + 1; n += 2) {
     plant(path, wrong, n);
@@ -158,7 +158,7 @@ static void others_files(const struct fix *f) {
     CHECK(chown(path, 65534, 65534) == 0);
     materialized(f, FIX_MID);
   }
-  snprintf(path, sizeof(path), "%s/spill/0-%u.m", f->dir, fix_entry(FIX_EMPTY));
+  snprintf(path, sizeof(path), "%s/backing/0-%u.m", f->dir, fix_entry(FIX_EMPTY));
   CHECK(mkfifo(path, 0600) == 0);
   materialized(f, FIX_EMPTY);
   free(wrong);

@@ -92,7 +92,7 @@ static int setup(void **state) {
   static char dir[PATH_MAX];
   const char *tmp = getenv("TMPDIR");
   (void)state;
-  snprintf(dir, sizeof(dir), "%s/spill_open.XXXXXX", tmp ? tmp : "/tmp");
+  snprintf(dir, sizeof(dir), "%s/backing_open.XXXXXX", tmp ? tmp : "/tmp");
   if (!mkdtemp(dir) || (d.backing_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) return -1;
   *state = dir;
   if (mkdirat(d.backing_fd, FS_OUTPUT_DIR, 0700) < 0) return -1;

@@ -205,7 +205,7 @@ static void test_real_files(void **state) {
   struct fix *f = *state;
   char path[512];
   for (int i = 0; i < 2; i++) run_with(state, "node-0.sock", FAKE_SERVE, BIG_CACHE, real_files, NULL, 0);
-  snprintf(path, sizeof(path), "%s/spill", f->dir);
+  snprintf(path, sizeof(path), "%s/backing", f->dir);
   fs_remove_tree(path);
   run_with(state, "node-0.sock", FAKE_SERVE, BIG_CACHE, sequence, NULL, 0); /* no directory: no harm */
   assert_int_equal(mkdir(path, 0700), 0);
