@@ -98,18 +98,16 @@ static void fs_outputs_other(void *ctx, const struct fs_record *r) {
 }
 
 static void fs_outputs_list(struct fs_daemon *d) {
-  const struct fs_backing *s = d->backing_files;
+  const struct fs_table *t = &d->backing_files->files;
   d->outputs->listed = true;
   while (fs_backing_drain(d) > 0) continue;
-  for (uint64_t i = 0; i <= s->mask; i++) {
-    for (const struct fs_backing_file *f = s->chain[i]; f; f = f->next) {
-      struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
-      uint64_t size;
-      if (f->removed || f->dir == 0 || !fs_backing_mine(d, f->id) || fs_outputs_elsewhere(d->outputs, f->in)) continue;
-      fs_outputs_add(d->outputs, &item);
-      if (d->outputs->stage && !fs_stageout_held(d, f->id) && fs_outputs_size(d, &item, &size))
-        d->outputs->total += size;
-    }
+  for (struct fs_table_link *l = NULL; (l = fs_table_next(t, l)) != NULL;) {
+    const struct fs_backing_file *f = FS_ITEM(l, struct fs_backing_file, by_id);
+    struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
+    uint64_t size;
+    if (f->removed || f->dir == 0 || !fs_backing_mine(d, f->id) || fs_outputs_elsewhere(d->outputs, f->in)) continue;
+    fs_outputs_add(d->outputs, &item);
+    if (d->outputs->stage && !fs_stageout_held(d, f->id) && fs_outputs_size(d, &item, &size)) d->outputs->total += size;
   }
   fs_ns_others(d->ns, fs_outputs_other, d->outputs);
 }

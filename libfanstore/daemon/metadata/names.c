@@ -12,13 +12,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FS_NAMES_FIRST 1024u /* chains of a new hash table */
+#include "daemon/core/chain.h"
+#include "util/table.h"
+
 #define FS_PLACES_FIRST 8u
 
 struct fs_name {
-  struct fs_name *next_id, *next_name;
+  struct fs_table_link by_id, by_name;
   struct fs_names_dir *in;
-  uint64_t hash; /* of directory and name */
   struct fs_record rec;
   char text[]; /* name, target: what follows a record in a message, too */
 };
@@ -34,17 +35,15 @@ struct fs_places { /* in order of seq */
 };
 
 struct fs_names_dir {
-  struct fs_names_dir *next;
-  uint64_t id, seq, closed_until, changed;
+  struct fs_table_link by_id;
+  uint64_t seq, closed_until, changed;
   uint64_t subdirs;           /* of its records, the directories */
   struct fs_places all, late; /* `all` has room for what is late, too */
 };
 
 struct fs_names {
-  struct fs_names_dir **dir;
-  struct fs_name **by_id, **by_name;
-  uint64_t dir_mask, mask;
-  uint64_t dirs, count, bytes;
+  struct fs_table dirs, by_id, by_name;
+  uint64_t bytes;
   void (*watch)(void *ctx, const struct fs_record *r, bool gone);
   void *watch_ctx;
 };
@@ -52,46 +51,41 @@ struct fs_names {
 static uint64_t fs_names_hash(uint64_t dir, const char *name, size_t len) {
   uint64_t h = fs_mix64(dir + len);
   for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)name[i]) * 0x100000001b3ull;
-  return fs_mix64(h);
+  return h;
 }
 
 fs_err fs_names_new(struct fs_names **out) {
-  struct fs_names *n = calloc(1, sizeof(*n));
-  if (!n) return -ENOMEM;
-  n->mask = n->dir_mask = FS_NAMES_FIRST - 1;
-  n->dir = calloc(FS_NAMES_FIRST, sizeof(*n->dir));
-  n->by_id = calloc(FS_NAMES_FIRST, sizeof(*n->by_id));
-  n->by_name = calloc(FS_NAMES_FIRST, sizeof(*n->by_name));
-  *out = n;
-  if (n->dir && n->by_id && n->by_name) return 0;
-  fs_names_free(n);
-  return -ENOMEM;
+  *out = calloc(1, sizeof(**out));
+  return *out ? 0 : -ENOMEM;
 }
 
 /* ---- finding ---- */
 
 static struct fs_names_dir *fs_names_dir_find(const struct fs_names *n, uint64_t id) {
-  struct fs_names_dir *d = n->dir[fs_mix64(id) & n->dir_mask];
-  while (d && d->id != id) d = d->next;
-  return d;
+  struct fs_table_link *l = fs_table_find(&n->dirs, id);
+  return l ? FS_ITEM(l, struct fs_names_dir, by_id) : NULL;
 }
 
 static uint64_t fs_names_hash_id(uint64_t dir, uint64_t id) {
-  return fs_mix64(id + dir * 0x9e3779b97f4a7c15ull);
+  return id + dir * 0x9e3779b97f4a7c15ull;
 }
 
 static struct fs_name *fs_names_by_id(const struct fs_names *n, uint64_t dir, uint64_t id) {
-  struct fs_name *e = n->by_id[fs_names_hash_id(dir, id) & n->mask];
-  while (e && (e->rec.id != id || e->rec.dir != dir)) e = e->next_id;
-  return e;
+  struct fs_table_link *l = fs_table_find(&n->by_id, fs_names_hash_id(dir, id));
+  for (; l; l = fs_table_more(l)) {
+    struct fs_name *e = FS_ITEM(l, struct fs_name, by_id);
+    if (e->rec.id == id && e->rec.dir == dir) return e;
+  }
+  return NULL;
 }
 
 static struct fs_name *fs_names_by_name(const struct fs_names *n, uint64_t dir, const char *name, size_t len) {
-  uint64_t hash = fs_names_hash(dir, name, len);
-  struct fs_name *e = n->by_name[hash & n->mask];
-  while (e && (e->hash != hash || e->rec.dir != dir || e->rec.name_len != len || memcmp(e->text, name, len) != 0))
-    e = e->next_name;
-  return e;
+  struct fs_table_link *l = fs_table_find(&n->by_name, fs_names_hash(dir, name, len));
+  for (; l; l = fs_table_more(l)) {
+    struct fs_name *e = FS_ITEM(l, struct fs_name, by_name);
+    if (e->rec.dir == dir && e->rec.name_len == len && memcmp(e->text, name, len) == 0) return e;
+  }
+  return NULL;
 }
 
 const struct fs_record *fs_names_find(const struct fs_names *n, uint64_t dir, const char *name, size_t len) {
@@ -157,9 +151,7 @@ uint64_t fs_names_subdirs(const struct fs_names *n, uint64_t dir) {
 }
 
 void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t dir), void *ctx) {
-  for (uint64_t i = 0; i <= n->dir_mask; i++) {
-    for (const struct fs_names_dir *d = n->dir[i]; d; d = d->next) visit(ctx, d->id);
-  }
+  for (struct fs_table_link *l = NULL; (l = fs_table_next(&n->dirs, l)) != NULL;) visit(ctx, l->key);
 }
 
 /* ---- growing ---- */
@@ -175,57 +167,12 @@ uint64_t fs_names_bytes(const struct fs_names *n) {
   return n->bytes;
 }
 
-/* Chains of twice the number; without memory they just get longer. */
-static void fs_names_grow(struct fs_names *n) {
-  uint64_t chains = 2 * (n->mask + 1);
-  struct fs_name **by_id = calloc(chains, sizeof(*by_id)), **by_name = calloc(chains, sizeof(*by_name));
-  if (!by_id || !by_name) {
-    free(by_id);
-    free(by_name);
-    return;
-  }
-  for (uint64_t i = 0; i <= n->mask; i++) {
-    for (struct fs_name *e = n->by_id[i], *next; e; e = next) {
-      struct fs_name **a = &by_id[fs_names_hash_id(e->rec.dir, e->rec.id) & (chains - 1)];
-      struct fs_name **b = &by_name[e->hash & (chains - 1)];
-      next = e->next_id;
-      e->next_id = *a, *a = e;
-      e->next_name = *b, *b = e;
-    }
-  }
-  free(n->by_id);
-  free(n->by_name);
-  n->by_id = by_id;
-  n->by_name = by_name;
-  n->mask = chains - 1;
-}
-
-static void fs_names_grow_dirs(struct fs_names *n) {
-  uint64_t chains = 2 * (n->dir_mask + 1);
-  struct fs_names_dir **to = calloc(chains, sizeof(*to));
-  if (!to) return;
-  for (uint64_t i = 0; i <= n->dir_mask; i++) {
-    for (struct fs_names_dir *d = n->dir[i], *next; d; d = next) {
-      struct fs_names_dir **chain = &to[fs_mix64(d->id) & (chains - 1)];
-      next = d->next;
-      d->next = *chain, *chain = d;
-    }
-  }
-  free(n->dir);
-  n->dir = to;
-  n->dir_mask = chains - 1;
-}
-
 static struct fs_names_dir *fs_names_dir_make(struct fs_names *n, uint64_t id) {
   struct fs_names_dir *d = fs_names_dir_find(n, id);
   if (d) return d;
   d = calloc(1, sizeof(*d));
   if (!d) return NULL;
-  if (n->dirs > n->dir_mask) fs_names_grow_dirs(n);
-  struct fs_names_dir **chain = &n->dir[fs_mix64(id) & n->dir_mask];
-  d->id = id;
-  d->next = *chain, *chain = d;
-  n->dirs++;
+  fs_table_add(&n->dirs, &d->by_id, id);
   n->bytes += FS_NAMES_DIR_BYTES;
   return d;
 }
@@ -285,15 +232,10 @@ static void fs_dir_enter(struct fs_names_dir *d, struct fs_name *e) {
 }
 
 static void fs_names_remove(struct fs_names *n, struct fs_name *e) {
-  struct fs_name **id = &n->by_id[fs_names_hash_id(e->rec.dir, e->rec.id) & n->mask];
-  struct fs_name **name = &n->by_name[e->hash & n->mask];
-  while (*id != e) id = &(*id)->next_id;
-  while (*name != e) name = &(*name)->next_name;
-  *id = e->next_id;
-  *name = e->next_name;
+  fs_table_remove(&n->by_id, &e->by_id);
+  fs_table_remove(&n->by_name, &e->by_name);
   fs_dir_leave(e->in, e);
   if (S_ISDIR(e->rec.mode)) e->in->subdirs--;
-  n->count--;
   n->bytes -= fs_name_bytes(e);
   free(e);
 }
@@ -324,20 +266,15 @@ static struct fs_name *fs_name_make(const struct fs_record *r, const char *name,
   e->rec = *r;
   memcpy(e->text, name, r->name_len);
   if (r->target_len > 0) memcpy(e->text + r->name_len, target, r->target_len);
-  e->hash = fs_names_hash(r->dir, name, r->name_len);
   return e;
 }
 
 static void fs_names_insert(struct fs_names *n, struct fs_names_dir *d, struct fs_name *e) {
-  if (n->count > n->mask) fs_names_grow(n);
-  struct fs_name **id = &n->by_id[fs_names_hash_id(e->rec.dir, e->rec.id) & n->mask];
-  struct fs_name **name = &n->by_name[e->hash & n->mask];
+  fs_table_add(&n->by_id, &e->by_id, fs_names_hash_id(e->rec.dir, e->rec.id));
+  fs_table_add(&n->by_name, &e->by_name, fs_names_hash(e->rec.dir, e->text, e->rec.name_len));
   e->in = d;
-  e->next_id = *id, *id = e;
-  e->next_name = *name, *name = e;
   fs_dir_enter(d, e);
   if (S_ISDIR(e->rec.mode)) d->subdirs++;
-  n->count++;
   n->bytes += fs_name_bytes(e);
 }
 
@@ -402,9 +339,7 @@ bool fs_names_closed(const struct fs_names *n, uint64_t dir, uint64_t now) {
 }
 
 void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
-  struct fs_names_dir **at = &n->dir[fs_mix64(dir) & n->dir_mask];
-  while (*at && (*at)->id != dir) at = &(*at)->next;
-  struct fs_names_dir *d = *at;
+  struct fs_names_dir *d = fs_names_dir_find(n, dir);
   if (!d) return;
   fs_dir_merge(d);
   while (d->all.used > 0) {
@@ -414,8 +349,7 @@ void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
     else
       d->all.used--;
   }
-  *at = d->next;
-  n->dirs--;
+  fs_table_remove(&n->dirs, &d->by_id);
   n->bytes -= FS_NAMES_DIR_BYTES;
   free(d->all.place);
   free(d->late.place);
@@ -423,11 +357,12 @@ void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
 }
 
 void fs_names_free(struct fs_names *n) {
-  for (uint64_t i = 0; n->dir && i <= n->dir_mask; i++) {
-    while (n->dir[i]) fs_names_drop_dir(n, n->dir[i]->id);
+  for (struct fs_table_link *l = fs_table_next(&n->dirs, NULL), *next; l; l = next) {
+    next = fs_table_next(&n->dirs, l);
+    fs_names_drop_dir(n, l->key);
   }
-  free(n->dir);
-  free(n->by_id);
-  free(n->by_name);
+  free(n->dirs.chain);
+  free(n->by_id.chain);
+  free(n->by_name.chain);
   free(n);
 }

@@ -19,7 +19,6 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_BACKING_FIRST 1024u      /* chains of a new table */
 #define FS_CLOCK_TICK_NS 20000000ll /* the kernel's times of files are no finer than this */
 
 const char *fs_backing_name(uint64_t id, char name[FS_BACKING_NAME_SIZE]) {
@@ -33,32 +32,9 @@ bool fs_backing_mine(const struct fs_daemon *d, uint64_t id) {
 
 /* ---- the table ---- */
 
-static struct fs_backing_file **fs_backing_chain(struct fs_backing_file **chain, uint64_t mask, uint64_t id) {
-  return &chain[fs_mix64(id) & mask];
-}
-
 struct fs_backing_file *fs_backing_find(const struct fs_daemon *d, uint64_t id) {
-  struct fs_backing_file *f = *fs_backing_chain(d->backing_files->chain, d->backing_files->mask, id);
-  while (f && f->id != id) f = f->next;
-  return f;
-}
-
-/* Twice as many chains; without memory they just get longer. */
-static void fs_backing_grow(struct fs_backing *s) {
-  uint64_t mask = 2 * s->mask + 1;
-  struct fs_backing_file **to = calloc(mask + 1, sizeof(struct fs_backing_file *));
-  if (!to) return;
-  for (uint64_t i = 0; i <= s->mask; i++) {
-    for (struct fs_backing_file *f = s->chain[i], *next; f; f = next) {
-      struct fs_backing_file **chain = fs_backing_chain(to, mask, f->id);
-      next = f->next;
-      f->next = *chain, *chain = f;
-    }
-  }
-  free(s->chain);
-  s->chain = to;
-  s->mask = mask;
-  if (s->scan_left > 0) s->scan_left = mask + 1;
+  struct fs_table_link *l = fs_table_find(&d->backing_files->files, id);
+  return l ? FS_ITEM(l, struct fs_backing_file, by_id) : NULL;
 }
 
 static struct fs_backing_file *fs_backing_make(struct fs_daemon *d, uint64_t id) {
@@ -67,20 +43,13 @@ static struct fs_backing_file *fs_backing_make(struct fs_daemon *d, uint64_t id)
   if (f) return f;
   f = calloc(1, sizeof(*f));
   if (!f) return NULL;
-  if (s->count > s->mask) fs_backing_grow(s);
-  struct fs_backing_file **chain = fs_backing_chain(s->chain, s->mask, id);
   f->id = id;
-  f->next = *chain, *chain = f;
-  s->count++;
+  if (fs_table_add(&s->files, &f->by_id, id) && s->scan_left > 0) s->scan_left = s->files.mask + 1;
   return f;
 }
 
 static void fs_backing_free(struct fs_daemon *d, struct fs_backing_file *f) {
-  struct fs_backing *s = d->backing_files;
-  struct fs_backing_file **at = fs_backing_chain(s->chain, s->mask, f->id);
-  while (*at != f) at = &(*at)->next;
-  *at = f->next;
-  s->count--;
+  fs_table_remove(&d->backing_files->files, &f->by_id);
   free(f->reported);
   free(f->in);
   fs_copy_forget(d, f);
@@ -246,14 +215,13 @@ static bool fs_backing_close_by(struct fs_daemon *d, struct fs_backing_file *f, 
 }
 
 void fs_backing_members(struct fs_daemon *d) {
-  struct fs_backing *s = d->backing_files;
+  const struct fs_table *t = &d->backing_files->files;
   const struct fs_members *m = fs_ns_members(d->ns);
-  for (uint64_t i = 0; i <= s->mask; i++) {
-    for (struct fs_backing_file *f = s->chain[i], *next; f; f = next) {
-      next = f->next;
-      for (uint32_t rank = 0; f->reported && f->reported->holding > 0 && rank < d->net->nodes; rank++) {
-        if (!fs_member(m, rank) && fs_backing_close_by(d, f, rank)) break;
-      }
+  for (struct fs_table_link *l = fs_table_next(t, NULL), *next; l; l = next) {
+    struct fs_backing_file *f = FS_ITEM(l, struct fs_backing_file, by_id);
+    next = fs_table_next(t, l);
+    for (uint32_t rank = 0; f->reported && f->reported->holding > 0 && rank < d->net->nodes; rank++) {
+      if (!fs_member(m, rank) && fs_backing_close_by(d, f, rank)) break;
     }
   }
 }
@@ -421,14 +389,11 @@ fs_err fs_backing_new(struct fs_daemon *d) {
   struct fs_backing *s = calloc(1, sizeof(*s));
   if (!s) return -ENOMEM;
   d->backing_files = s;
-  s->mask = FS_BACKING_FIRST - 1;
   s->watch = -1;
   fs_chain_init(&s->setting);
   fs_chain_init(&s->appending);
   fs_chain_init(&s->dropping);
   fs_chain_init(&s->leaving);
-  s->chain = calloc(FS_BACKING_FIRST, sizeof(struct fs_backing_file *));
-  if (!s->chain) return -ENOMEM;
   fs_backing_watch(d);
   return fs_maps_new(d);
 }

@@ -20,6 +20,7 @@
 #include "daemon/daemon.h"
 #include "daemon/metadata/ns.h"
 #include "daemon/outputs/extents.h"
+#include "util/table.h"
 
 /* What other nodes were told of a file's contents. */
 struct fs_backing_reported {
@@ -38,7 +39,7 @@ struct fs_backing_in {
 };
 
 struct fs_backing_file {
-  struct fs_backing_file *next;
+  struct fs_table_link by_id;
   uint64_t id, dir; /* dir: of its record, as last heard; 0: unknown */
   uint64_t size;    /* as published, with what follows; before the first time mode is 0 */
   int64_t mtime;
@@ -63,8 +64,7 @@ struct fs_backing_file {
 
 #define FS_BACKING_EARLY 256u
 struct fs_backing {
-  struct fs_backing_file **chain;
-  uint64_t mask, count;
+  struct fs_table files;
   uint64_t version, published; /* the last ones given */
   struct fs_chain setting, appending, dropping, leaving;
   int watch; /* inotify; -1: none */

@@ -200,7 +200,7 @@ bool fs_backing_closed_early(const struct fs_daemon *d, uint64_t id) {
 
 static void fs_watch_lost(struct fs_backing *s) {
   s->scan_all = true;
-  s->scan_left = s->mask + 1;
+  s->scan_left = s->files.mask + 1;
 }
 
 static void fs_watch_event(struct fs_daemon *d, const struct inotify_event *e) {
@@ -237,9 +237,9 @@ int fs_backing_drain(struct fs_daemon *d) {
 static void fs_watch_scan(struct fs_daemon *d) {
   struct fs_backing *s = d->backing_files;
   for (uint32_t n = 0; s->scan_left > 0 && n < FS_WATCH_SCAN && s->publishing < FS_WATCH_PUBLISHING; s->scan_left--) {
-    struct fs_backing_file *next;
-    for (struct fs_backing_file *f = s->chain[s->scan_left - 1]; f; f = next, n++) {
-      next = f->next;
+    for (struct fs_table_link *l = *fs_table_chain(&s->files, s->scan_left - 1), *next; l; l = next, n++) {
+      struct fs_backing_file *f = FS_ITEM(l, struct fs_backing_file, by_id);
+      next = l->next;
       if (s->scan_all || f->closed) fs_watch_look(d, f);
     }
   }
@@ -253,7 +253,7 @@ void fs_backing_timers(struct fs_daemon *d) {
   (void)fs_backing_drain(d);
   if (s->scan_left == 0 && s->scan_again) {
     s->scan_again = false;
-    s->scan_left = s->mask + 1;
+    s->scan_left = s->files.mask + 1;
   }
   if (s->scan_left > 0) fs_watch_scan(d);
 }

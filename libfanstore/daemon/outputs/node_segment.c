@@ -12,77 +12,34 @@
 
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/forwarder.h"
-
-#define FS_NODE_SEGMENT_FIRST 256u /* chains of a new table */
+#include "util/table.h"
 
 struct fs_node_segment {
-  struct fs_node_segment *next, *next_segment; /* in the chains of their files, and of their own ids */
-  uint64_t file, segment;
+  struct fs_table_link by_file, by_segment;
 };
 
 struct fs_node_segments {
-  struct fs_node_segment **file, **segment;
-  uint64_t mask, count;
+  struct fs_table by_file, by_segment;
 };
 
 fs_err fs_node_segments_new(struct fs_daemon *d) {
-  struct fs_node_segments *t = calloc(1, sizeof(*t));
-  d->node_segments = t;
-  if (!t) return -ENOMEM;
-  t->file = calloc(FS_NODE_SEGMENT_FIRST, sizeof(struct fs_node_segment *));
-  t->segment = calloc(FS_NODE_SEGMENT_FIRST, sizeof(struct fs_node_segment *));
-  t->mask = FS_NODE_SEGMENT_FIRST - 1;
-  return t->file && t->segment ? 0 : -ENOMEM;
+  d->node_segments = calloc(1, sizeof(struct fs_node_segments));
+  return d->node_segments ? 0 : -ENOMEM;
 }
 
 static struct fs_node_segment *fs_node_segment_of(const struct fs_node_segments *t, uint64_t file) {
-  struct fs_node_segment *p = t->file[fs_mix64(file) & t->mask];
-  while (p && p->file != file) p = p->next;
-  return p;
+  struct fs_table_link *l = fs_table_find(&t->by_file, file);
+  return l ? FS_ITEM(l, struct fs_node_segment, by_file) : NULL;
 }
 
 static struct fs_node_segment *fs_node_segment_find(const struct fs_node_segments *t, uint64_t segment) {
-  struct fs_node_segment *p = t->segment[fs_mix64(segment) & t->mask];
-  while (p && p->segment != segment) p = p->next_segment;
-  return p;
-}
-
-static void fs_node_segment_link(struct fs_node_segments *t, struct fs_node_segment *p) {
-  struct fs_node_segment **file = &t->file[fs_mix64(p->file) & t->mask],
-                         **segment = &t->segment[fs_mix64(p->segment) & t->mask];
-  p->next = *file, *file = p;
-  p->next_segment = *segment, *segment = p;
-}
-
-/* Twice as many chains; without memory they just get longer. */
-static void fs_node_segments_grow(struct fs_node_segments *t) {
-  struct fs_node_segments to = {.mask = 2 * t->mask + 1, .count = t->count};
-  to.file = calloc(to.mask + 1, sizeof(struct fs_node_segment *));
-  to.segment = calloc(to.mask + 1, sizeof(struct fs_node_segment *));
-  if (!to.file || !to.segment) {
-    free(to.file);
-    free(to.segment);
-    return;
-  }
-  for (uint64_t i = 0; i <= t->mask; i++) {
-    for (struct fs_node_segment *p = t->file[i], *next; p; p = next) {
-      next = p->next;
-      fs_node_segment_link(&to, p);
-    }
-  }
-  free(t->file);
-  free(t->segment);
-  *t = to;
+  struct fs_table_link *l = fs_table_find(&t->by_segment, segment);
+  return l ? FS_ITEM(l, struct fs_node_segment, by_segment) : NULL;
 }
 
 static void fs_node_segment_forget(struct fs_node_segments *t, struct fs_node_segment *p) {
-  struct fs_node_segment **at = &t->file[fs_mix64(p->file) & t->mask];
-  while (*at != p) at = &(*at)->next;
-  *at = p->next;
-  at = &t->segment[fs_mix64(p->segment) & t->mask];
-  while (*at != p) at = &(*at)->next_segment;
-  *at = p->next_segment;
-  t->count--;
+  fs_table_remove(&t->by_file, &p->by_file);
+  fs_table_remove(&t->by_segment, &p->by_segment);
   free(p);
 }
 
@@ -105,21 +62,19 @@ static fs_err fs_node_segment_add(struct fs_daemon *d, uint64_t file, uint64_t s
   if (segment == file || !fs_node_segment_free(d, segment)) return -EINVAL;
   struct fs_node_segment *p = malloc(sizeof(*p));
   if (!p) return -ENOMEM;
-  if (t->count > t->mask) fs_node_segments_grow(t);
-  *p = (struct fs_node_segment){.file = file, .segment = segment};
-  fs_node_segment_link(t, p);
-  t->count++;
+  fs_table_add(&t->by_file, &p->by_file, file);
+  fs_table_add(&t->by_segment, &p->by_segment, segment);
   return 0;
 }
 
 fs_err fs_node_segment_offered(struct fs_daemon *d, uint64_t file, uint64_t offered, uint64_t *segment) {
   struct fs_node_segment *p = fs_node_segment_of(d->node_segments, file);
-  if (p && !fs_node_segment_there(d, p->segment)) {
+  if (p && !fs_node_segment_there(d, p->by_segment.key)) {
     fs_node_segment_forget(d->node_segments, p);
     p = NULL;
   }
   fs_err err = !p && offered != 0 ? fs_node_segment_add(d, file, offered) : 0;
-  *segment = p ? p->segment : offered;
+  *segment = p ? p->by_segment.key : offered;
   return err;
 }
 
@@ -130,5 +85,5 @@ void fs_node_segment_dropped(struct fs_daemon *d, uint64_t segment) {
 
 void fs_node_segment_useless(struct fs_daemon *d, uint64_t file) {
   const struct fs_node_segment *p = d->node_segments ? fs_node_segment_of(d->node_segments, file) : NULL;
-  if (p) fs_backing_dropped(d, p->segment);
+  if (p) fs_backing_dropped(d, p->by_segment.key);
 }

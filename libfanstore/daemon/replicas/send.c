@@ -417,20 +417,19 @@ void fs_copy_timers(struct fs_replicas *t) {
 
 /* What was on its way to who is gone may never end: it begins anew. And the next one lacks everything. */
 void fs_copy_members(struct fs_replicas *t) {
-  struct fs_backing *s = t->d->backing_files;
+  const struct fs_table *files = &t->d->backing_files->files;
   for (struct fs_chain *l = t->busy.next, *next; l != &t->busy; l = next) {
     struct fs_copy *c = FS_ITEM(l, struct fs_copy, busy);
     next = l->next;
     if (!c->reading && !c->ended && !c->restart && c->to != t->partner) fs_copy_restart(c);
   }
-  for (uint64_t i = 0; i <= s->mask && t->partner != FS_NO_RANK; i++) {
-    for (struct fs_backing_file *f = s->chain[i]; f; f = f->next) {
-      bool file = f->mode != 0 && f->dir != 0;
-      if ((!file && !f->segment) || f->removed || (f->copy && f->copy->rank == t->partner)) continue;
-      if (f->segment)
-        fs_segment_again(t->d, f->id);
-      else
-        fs_backing_again(t->d, f);
-    }
+  for (struct fs_table_link *l = NULL; t->partner != FS_NO_RANK && (l = fs_table_next(files, l)) != NULL;) {
+    struct fs_backing_file *f = FS_ITEM(l, struct fs_backing_file, by_id);
+    bool file = f->mode != 0 && f->dir != 0;
+    if ((!file && !f->segment) || f->removed || (f->copy && f->copy->rank == t->partner)) continue;
+    if (f->segment)
+      fs_segment_again(t->d, f->id);
+    else
+      fs_backing_again(t->d, f);
   }
 }

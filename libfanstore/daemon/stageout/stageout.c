@@ -14,7 +14,6 @@
 #include "daemon/metadata/ns.h"
 #include "daemon/stageout/inplace.h"
 
-#define FS_STAGEOUT_FIRST 1024u /* chains of a new table */
 #define FS_STAGEOUT_RETRY_NS 5000000000ull
 #define FS_STAGEOUT_LAST_NS 1000000000ull /* between the tries at the end, */
 #define FS_STAGEOUT_TRIES 3u              /* so many; */
@@ -24,44 +23,22 @@
 /* ---- the table ---- */
 
 static struct fs_stageout_file *fs_stageout_find(const struct fs_stageout *o, uint64_t id) {
-  struct fs_stageout_file *f = o->chain[fs_mix64(id) & o->mask];
-  while (f && f->output.id != id) f = f->next;
-  return f;
-}
-
-static void fs_stageout_grow(struct fs_stageout *o) {
-  uint64_t mask = 2 * o->mask + 1;
-  struct fs_stageout_file **to = calloc(mask + 1, sizeof(struct fs_stageout_file *));
-  if (!to) return;
-  for (uint64_t i = 0; i <= o->mask; i++) {
-    for (struct fs_stageout_file *f = o->chain[i], *next; f; f = next) {
-      struct fs_stageout_file **chain = &to[fs_mix64(f->output.id) & mask];
-      next = f->next;
-      f->next = *chain, *chain = f;
-    }
-  }
-  free(o->chain);
-  o->chain = to;
-  o->mask = mask;
+  struct fs_table_link *l = fs_table_find(&o->files, id);
+  return l ? FS_ITEM(l, struct fs_stageout_file, by_id) : NULL;
 }
 
 static struct fs_stageout_file *fs_stageout_make(struct fs_stageout *o, uint64_t id) {
   struct fs_stageout_file *f = fs_stageout_find(o, id);
   if (f || (f = calloc(1, sizeof(*f))) == NULL) return f;
-  if (o->count++ > o->mask) fs_stageout_grow(o);
-  struct fs_stageout_file **chain = &o->chain[fs_mix64(id) & o->mask];
   f->out = o;
   f->output = (struct fs_output){.id = id, .mode = S_IFREG};
   fs_chain_init(&f->chain);
-  f->next = *chain, *chain = f;
+  fs_table_add(&o->files, &f->by_id, id);
   return f;
 }
 
 static void fs_stageout_free(struct fs_stageout *o, struct fs_stageout_file *f) {
-  struct fs_stageout_file **at = &o->chain[fs_mix64(f->output.id) & o->mask];
-  while (*at != f) at = &(*at)->next;
-  *at = f->next;
-  o->count--;
+  fs_table_remove(&o->files, &f->by_id);
   o->removing -= f->removed;
   fs_chain_drop(&f->chain);
   free(f->staged.path);
@@ -367,13 +344,9 @@ fs_err fs_stageout_open(struct fs_daemon *d, char *why, size_t why_size) {
   char name[FS_JOB_NAME_MAX + 16];
   if (!d->cfg->stage_out) return 0;
   struct fs_stageout *o = calloc(1, sizeof(*o));
-  if (!o || (o->chain = calloc(FS_STAGEOUT_FIRST, sizeof(struct fs_stageout_file *))) == NULL) {
-    free(o);
-    return -ENOMEM;
-  }
+  if (!o) return -ENOMEM;
   o->d = d;
   o->dir = d->cfg->stage_out;
-  o->mask = FS_STAGEOUT_FIRST - 1;
   fs_chain_init(&o->now);
   fs_chain_init(&o->due);
   fs_chain_init(&o->retry);

@@ -21,6 +21,7 @@
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/source.h"
 #include "util/sys.h"
+#include "util/table.h"
 
 /* What was copied, and where to. Changed by the thread while it is at work on it, else by the MPI thread. */
 struct fs_staged {
@@ -38,7 +39,7 @@ enum fs_stage_task { FS_STAGE_COPY, FS_STAGE_NAME, FS_STAGE_REMOVE, FS_STAGE_REM
 
 struct fs_stageout;
 struct fs_stageout_file {
-  struct fs_stageout_file *next;
+  struct fs_table_link by_id;
   struct fs_stageout *out;
   struct fs_chain chain;
   struct fs_output output; /* target: the caller's of fs_stageout_last */
@@ -98,8 +99,7 @@ struct fs_stageout {
   struct fs_stageout_log *log;
   bool in_place;          /* the directory is the dataset's own source, where `log` is made with the first copy */
   struct fs_inplace *own; /* the thread's */
-  struct fs_stageout_file **chain;
-  uint64_t mask, count;
+  struct fs_table files;
   struct fs_chain now, due, retry; /* the last two in order of time */
   struct fs_stageout_batch batch;  /* being worked on, if there is any in it */
   struct fs_io sync;
