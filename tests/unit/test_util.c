@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The helpers of libfanstore/util: sizes, lists, paths, printing, patterns, directories, options, checksums. */
+/*
+ * The helpers of libfanstore/util: sizes, tables, lists, paths, printing, patterns, directories,
+ * options, checksums.
+ */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <setjmp.h>
@@ -15,6 +18,7 @@
 #include <cmocka.h>
 
 #include "util/sys.h"
+#include "util/table.h"
 #include "util/util.h"
 #include "util/xxh.h"
 
@@ -423,6 +427,32 @@ static void test_eventfd_filtered(void **state) {
   }
 }
 
+/* Each key is there twice while the table grows. Then every other key loses one of its links. */
+static void test_table(void **state) {
+  (void)state;
+  static struct fs_table_link link[2000];
+  struct fs_table t = {.count = 0};
+  struct fs_table_link *l = NULL, *next;
+  size_t seen = 0;
+  assert_null(fs_table_find(&t, 0));
+  assert_null(fs_table_next(&t, NULL));
+  for (size_t i = 0; i < FS_ARRAY_LEN(link); i++) fs_table_add(&t, &link[i], i / 2);
+  for (size_t i = 0; i < FS_ARRAY_LEN(link); i += 4) fs_table_remove(&t, &link[i]);
+  for (uint64_t key = 0; key < FS_ARRAY_LEN(link) / 2; key++) {
+    l = fs_table_find(&t, key);
+    assert_non_null(l);
+    assert_int_equal(fs_table_more(l) != NULL, key % 2);
+  }
+  for (l = fs_table_next(&t, NULL); l; l = next, seen++) {
+    next = fs_table_next(&t, l);
+    fs_table_remove(&t, l);
+  }
+  assert_int_equal(seen, FS_ARRAY_LEN(link) * 3 / 4);
+  assert_int_equal(t.count, 0);
+  assert_null(fs_table_find(&t, 1));
+  free(t.chain);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_parse_size),    cmocka_unit_test(test_format_size),
@@ -433,6 +463,7 @@ int main(void) {
       cmocka_unit_test(test_option_errors), cmocka_unit_test(test_option_help),
       cmocka_unit_test(test_xxh3),          cmocka_unit_test(test_sys),
       cmocka_unit_test(test_eventfd),       cmocka_unit_test(test_eventfd_filtered),
+      cmocka_unit_test(test_table),
   };
   return cmocka_run_group_tests_name("util", tests, NULL, NULL);
 }

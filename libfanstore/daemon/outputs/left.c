@@ -19,9 +19,9 @@
 #include "daemon/outputs/outpath.h"
 #include "ipc/left.h"
 #include "util/sys.h"
+#include "util/table.h"
 #include "util/util.h"
 
-#define FS_LEFT_CHAINS 4096u
 #define FS_LEFT_MOST (16u << 20) /* bytes of lines that wait */
 #define FS_LEFT_NS 1000000ull
 #define FS_LEFT_RETRY_NS 1000000000ull /* when the disk was full, say */
@@ -30,7 +30,8 @@
 #define FS_LEFT_WAIT_NS 1000000000ull  /* at the end, for the pool's last write */
 
 struct fs_left_dir { /* a directory that has a line */
-  struct fs_left_dir *next, *after, *later;
+  struct fs_table_link by_id;
+  struct fs_left_dir *after, *later;
   struct fs_daemon *d;
   uint64_t id;
   uint64_t path; /* its hash; 0: not known */
@@ -49,7 +50,8 @@ static struct {
   _Atomic int fd;
   uint64_t since, tree, round;
   uint32_t asked;
-  struct fs_left_dir *chain[FS_LEFT_CHAINS], *all, *again, *later;
+  struct fs_table dirs;
+  struct fs_left_dir *all, *again, *later;
   struct fs_left_text lines, written;
   struct fs_daemon *d;
   struct fs_io io;
@@ -164,11 +166,11 @@ static void fs_left_dataset(struct fs_daemon *d, struct fs_left_dir *p) {
 
 /* `named`: it has its own line already. Else its path is asked for soon: this may be in the middle of a change. */
 static void fs_left_dir(struct fs_daemon *d, uint64_t id, bool named) {
-  struct fs_left_dir **chain = &left.chain[fs_mix64(id) % FS_LEFT_CHAINS], *p = *chain;
-  while (p && p->id != id) p = p->next;
-  if (p || (p = malloc(sizeof(*p))) == NULL) return;
-  *p = (struct fs_left_dir){.next = *chain, .after = left.all, .d = d, .id = id};
-  *chain = left.all = p;
+  struct fs_left_dir *p = fs_table_find(&left.dirs, id) ? NULL : malloc(sizeof(*p));
+  if (!p) return;
+  *p = (struct fs_left_dir){.after = left.all, .d = d, .id = id};
+  fs_table_add(&left.dirs, &p->by_id, id);
+  left.all = p;
   if (!(id & FS_OUTPUT_ID))
     fs_left_dataset(d, p);
   else if (!named)
@@ -178,13 +180,11 @@ static void fs_left_dir(struct fs_daemon *d, uint64_t id, bool named) {
 /* Forgets directories that were removed. */
 static void fs_left_forget(void) {
   for (struct fs_left_dir **at = &left.all, *p; (p = *at) != NULL;) {
-    struct fs_left_dir **chain = &left.chain[fs_mix64(p->id) % FS_LEFT_CHAINS];
     if (!p->gone) {
       at = &p->after;
       continue;
     }
-    while (*chain != p) chain = &(*chain)->next;
-    *chain = p->next;
+    fs_table_remove(&left.dirs, &p->by_id);
     *at = p->after;
     free(p);
   }

@@ -13,13 +13,12 @@
 #include "daemon/metadata/ns.h"
 #include "daemon/outputs/backing.h"
 
-#define FS_HOLD_CHAINS 4096u
 #define FS_CLIENT_CHAINS 256u
 #define FS_CLIENT_HOLDS 65536u /* of one client; then EMFILE */
 #define FS_RELEASE_TRIES 4u
 
 struct fs_open_file {
-  struct fs_open_file *next;
+  struct fs_table_link by_id;
   struct fs_daemon *d;
   uint64_t id;
   uint32_t holds, asking; /* of clients; OPENs under way */
@@ -30,7 +29,7 @@ struct fs_open_file {
 
 struct fs_open_files {
   struct fs_snapshots *snapshots;
-  struct fs_open_file *chain[FS_HOLD_CHAINS];
+  struct fs_table files;
 };
 
 struct fs_client_open {
@@ -62,20 +61,13 @@ void fs_open_files_fetch(struct fs_daemon *d, uint32_t snapshot, bool begins) {
 
 /* ---- files ---- */
 
-static struct fs_open_file **fs_held_chain(struct fs_open_files *t, uint64_t id) {
-  return &t->chain[fs_mix64(id) % FS_HOLD_CHAINS];
-}
-
 static struct fs_open_file *fs_held_find(struct fs_open_files *t, uint64_t id) {
-  struct fs_open_file *f = *fs_held_chain(t, id);
-  while (f && f->id != id) f = f->next;
-  return f;
+  struct fs_table_link *l = fs_table_find(&t->files, id);
+  return l ? FS_ITEM(l, struct fs_open_file, by_id) : NULL;
 }
 
 static void fs_held_free(struct fs_open_file *f) {
-  struct fs_open_file **at = fs_held_chain(f->d->holds, f->id);
-  while (*at != f) at = &(*at)->next;
-  *at = f->next;
+  fs_table_remove(&f->d->holds->files, &f->by_id);
   free(f);
 }
 
@@ -102,14 +94,14 @@ static void fs_held_settle(struct fs_open_file *f) {
 }
 
 fs_err fs_open_files_ask(struct fs_daemon *d, const struct fs_client *c, uint64_t id) {
-  struct fs_open_file *f = fs_held_find(d->holds, id), **chain = fs_held_chain(d->holds, id);
+  struct fs_open_file *f = fs_held_find(d->holds, id);
   if (FS_OUTPUT_ID_RANK(id) >= d->net->nodes) return -EINVAL;
   if (c->holds && c->holds->count >= FS_CLIENT_HOLDS) return -EMFILE;
   if (!f) {
     f = malloc(sizeof(*f));
     if (!f) return -ENOMEM;
-    *f = (struct fs_open_file){.d = d, .id = id, .next = *chain};
-    *chain = f;
+    *f = (struct fs_open_file){.d = d, .id = id};
+    fs_table_add(&d->holds->files, &f->by_id, id);
   }
   f->asking++;
   f->known = true;

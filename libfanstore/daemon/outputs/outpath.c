@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "daemon/metadata/ns.h"
+#include "util/table.h"
 #include "util/util.h"
 
-#define FS_PATH_CHAINS 4096u
 #define FS_PATH_MOVES 16u /* so often is a file followed that is being renamed */
 
 struct fs_path_dir { /* an output directory */
-  struct fs_path_dir *next;
+  struct fs_table_link by_id;
   uint64_t id, parent, tree;
   char *name; /* NULL: not known */
 };
@@ -33,21 +33,19 @@ struct fs_path_walk {
   char path[PATH_MAX];
 };
 
-static struct fs_path_dir *path_dirs[FS_PATH_CHAINS]; /* one daemon a process */
+static struct fs_table path_dirs; /* one daemon a process */
 
 static struct fs_path_dir *fs_path_dir_find(uint64_t id) {
-  struct fs_path_dir *p = path_dirs[fs_mix64(id) % FS_PATH_CHAINS];
-  while (p && p->id != id) p = p->next;
-  return p;
+  struct fs_table_link *l = fs_table_find(&path_dirs, id);
+  return l ? FS_ITEM(l, struct fs_path_dir, by_id) : NULL;
 }
 
 /* NULL: no memory, and it will be asked for again. */
 static struct fs_path_dir *fs_path_dir_make(uint64_t id, uint64_t parent) {
   struct fs_path_dir *p = fs_path_dir_find(id);
   if (p || (p = calloc(1, sizeof(*p))) == NULL) return p;
-  struct fs_path_dir **chain = &path_dirs[fs_mix64(id) % FS_PATH_CHAINS];
-  *p = (struct fs_path_dir){.id = id, .parent = parent, .next = *chain};
-  *chain = p;
+  *p = (struct fs_path_dir){.id = id, .parent = parent};
+  fs_table_add(&path_dirs, &p->by_id, id);
   return p;
 }
 

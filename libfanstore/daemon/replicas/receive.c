@@ -16,20 +16,15 @@
 
 /* ---- the table ---- */
 
-static struct fs_replica **fs_replica_chain(struct fs_replicas *t, uint64_t id) {
-  return &t->chain[fs_mix64(id) % FS_REPLICA_CHAINS];
-}
-
 static struct fs_replica *fs_replica_find(struct fs_replicas *t, uint64_t id) {
-  struct fs_replica *r = *fs_replica_chain(t, id);
-  while (r && r->id != id) r = r->next;
-  return r;
+  struct fs_table_link *l = fs_table_find(&t->files, id);
+  return l ? FS_ITEM(l, struct fs_replica, by_id) : NULL;
 }
 
 static void fs_replica_written(struct fs_io *io);
 
 static struct fs_replica *fs_replica_make(struct fs_replicas *t, uint64_t id) {
-  struct fs_replica *r = fs_replica_find(t, id), **chain = fs_replica_chain(t, id);
+  struct fs_replica *r = fs_replica_find(t, id);
   if (r || (r = calloc(1, sizeof(*r))) == NULL) return r;
   r->d = t->d;
   r->id = id;
@@ -38,7 +33,7 @@ static struct fs_replica *fs_replica_make(struct fs_replicas *t, uint64_t id) {
   fs_chain_init(&r->chain);
   fs_chain_init(&r->blocks);
   fs_chain_init(&r->writing);
-  r->next = *chain, *chain = r;
+  fs_table_add(&t->files, &r->by_id, id);
   return r;
 }
 
@@ -59,9 +54,7 @@ static void fs_replica_give_back(struct fs_replicas *t, struct fs_chain *blocks)
 
 static void fs_replica_free(struct fs_replica *r) {
   struct fs_replicas *t = r->d->replicas;
-  struct fs_replica **at = fs_replica_chain(t, r->id);
-  while (*at != r) at = &(*at)->next;
-  *at = r->next;
+  fs_table_remove(&t->files, &r->by_id);
   fs_chain_drop(&r->chain);
   fs_replica_give_back(t, &r->blocks);
   free(r->last);
@@ -297,14 +290,13 @@ void fs_replica_timers(struct fs_replicas *t) {
 }
 
 void fs_replica_members(struct fs_replicas *t) {
-  for (uint32_t i = 0; i < FS_REPLICA_CHAINS; i++) {
-    for (struct fs_replica *r = t->chain[i], *next; r; r = next) {
-      next = r->next;
-      if (fs_home_of(t->d, r->id) != t->d->net->rank) continue;
-      fs_replica_answer(r, -ESTALE);
-      r->promoted = true;
-      if (!r->busy) fs_replica_adopt(r);
-    }
+  for (struct fs_table_link *l = fs_table_next(&t->files, NULL), *next; l; l = next) {
+    struct fs_replica *r = FS_ITEM(l, struct fs_replica, by_id);
+    next = fs_table_next(&t->files, l);
+    if (fs_home_of(t->d, r->id) != t->d->net->rank) continue;
+    fs_replica_answer(r, -ESTALE);
+    r->promoted = true;
+    if (!r->busy) fs_replica_adopt(r);
   }
 }
 

@@ -22,7 +22,6 @@
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/extents.h"
 
-#define FS_REPLICA_CHAINS 65536u
 #define FS_REPLICA_STEP 8u     /* blocks that one visit to the pool reads at most */
 #define FS_REPLICA_LOOKED 256u /* and looks at, so that others have their turn */
 #define FS_REPLICA_FLIGHT 16u  /* of one file, being sent */
@@ -99,7 +98,7 @@ struct fs_copy {
 
 /* A file of another node's that is kept here. */
 struct fs_replica {
-  struct fs_replica *next;
+  struct fs_table_link by_id;
   struct fs_chain chain; /* of those that somebody waits for */
   struct fs_daemon *d;
   uint64_t id, dir, seq, size; /* as of when it was complete last */
@@ -133,7 +132,7 @@ struct fs_replicas {
   bool starting;
   struct fs_chain first, later, again; /* copies that wait for their turn, or for time; */
   struct fs_chain busy;                /* those that are active */
-  struct fs_replica *chain[FS_REPLICA_CHAINS];
+  struct fs_table files;
   struct fs_chain asked;
   struct fs_chain unposted; /* receives that the network had no room for */
   uint32_t *heard;          /* blocks from each rank */
