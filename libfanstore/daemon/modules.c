@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of a daemon's parts (module.h), and its walks. Called by the loop, and by lower layers
- * for what concerns parts that they do not know: a client that has gone, a change of members, an event
- * of an output, a line of the launcher's, the end.
+ * The table of a daemon's parts (module.h) and the functions that walk it. The loop calls them, and
+ * so do lower layers for events that concern parts that they do not know: a client that has gone, a
+ * change of members, a line of the launcher, the end.
  */
 #include "daemon/module.h"
 
@@ -27,7 +27,7 @@
 
 /* ---- blocks ---- */
 
-/* The cache must hold a few blocks, however small it was asked to be. */
+/* Makes the cache. Its size is raised if it is too small for a few blocks. */
 static fs_err cache_start(struct fs_daemon *d) {
   uint32_t most = 0;
   char text[32];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See finish.h. A list of what this rank has is made once, then worked off a few at a time, between the other work of
- * the MPI thread.
+ * The end of the job for this rank's outputs (finish.h). A list of them is made once. It is worked
+ * off in small steps, between the other work of the MPI thread.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,21 +15,22 @@
 #include "daemon/stagein/stagein.h"
 #include "daemon/stageout/stageout.h"
 
-#define FS_OUTPUTS_FLIGHT 64u       /* paths being asked for, files being moved; */
-#define FS_OUTPUTS_STAGED_OUT 1024u /* being copied to --stage-out: some batches */
-#define FS_OUTPUTS_COUNTED 512u     /* in a row, when only their sizes are wanted */
+#define FS_OUTPUTS_FLIGHT 64u       /* paths being asked for, or files being moved, at once */
+#define FS_OUTPUTS_STAGED_OUT 1024u /* files being copied to --stage-out at once: some batches */
+#define FS_OUTPUTS_COUNTED 512u     /* files in one step if only their sizes are wanted */
 #define FS_OUTPUTS_SAY_NS 200000000ull
-#define FS_OUTPUTS_GONE_DEADLINES 5u       /* in which it is found out that a node has gone */
-#define FS_OUTPUTS_ALONE_NS 10000000000ull /* the same when mpirun has gone, and with it time (command.c) */
+#define FS_OUTPUTS_GONE_DEADLINES 5u       /* deadlines within which a node's death is detected */
+#define FS_OUTPUTS_ALONE_NS 10000000000ull /* the same limit if mpirun has died (command.c) */
 
-struct fs_output_step { /* one output on its way; the list may move meanwhile */
+struct fs_output_step { /* one output at work; a copy, as the list may move in memory */
   struct fs_daemon *d;
   struct fs_output item;
   uint64_t size;
-  fs_err err; /* of staging it */
+  fs_err err; /* error of its copy to --stage-out */
 };
 
-/* Of files only the size is asked of the kernel; who wrote last may not have been published. */
+/* Sets *size to the file's size by the kernel, as the last writer may not be published yet.
+   Returns false if there is no such output any more. */
 static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *item, uint64_t *size) {
   char name[FS_BACKING_NAME_SIZE];
   struct stat st;
@@ -37,14 +38,16 @@ static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *i
   *size = f && f->in ? f->size : 0;
   if (!S_ISREG(item->mode) || (f && f->in)) return true;
   if (fstatat(d->backing_fd, fs_backing_name(item->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
-    return f && !f->removed; /* somebody has removed the bytes of what has a name: that fails then, and is told */
+    /* if the bytes are missing but the name exists, the copy will fail and report it */
+    return f && !f->removed;
   *size = (uint64_t)st.st_size;
   return S_ISREG(st.st_mode);
 }
 
 /* ---- what fails ---- */
 
-/* Its place among the reasons. There are fewer kinds of errors than places; if not, the last has all others. */
+/* Returns the entry for this error. If there were more errors than entries, the last would count
+   all others. */
 static struct fs_outputs_reason *fs_outputs_reason(struct fs_outputs *o, fs_err err) {
   struct fs_outputs_reason *r = o->reason;
   while (r->err != 0 && r->err != err && r < &o->reason[FS_OUTPUTS_REASONS - 1]) r++;
@@ -57,7 +60,8 @@ static void fs_outputs_failed(struct fs_outputs *o, fs_err err) {
   fs_outputs_reason(o, err)->failed++;
 }
 
-/* What was not copied because of `first` (0: it did not have to be) could not be kept because of `err`. */
+/* Counts an output that was not copied because of `first` (0: it did not have to be) and not
+   kept because of `err`. */
 static void fs_outputs_lost(struct fs_outputs *o, fs_err first, fs_err err) {
   o->lost++;
   fs_outputs_reason(o, first < 0 ? first : err)->unkept++;
@@ -80,7 +84,7 @@ static void fs_outputs_add(struct fs_outputs *o, const struct fs_output *item) {
   o->item[o->n++] = *item;
 }
 
-/* What --stage-in brought, and nobody changed, is where it came from. */
+/* Returns true if an unchanged staged-in file needs no work: it is still where it came from. */
 static bool fs_outputs_elsewhere(const struct fs_outputs *o, bool staged) {
   return staged && !o->stage;
 }
@@ -122,11 +126,11 @@ static void fs_outputs_orphaned(void *ctx, const struct fs_record *r) {
   if (!fs_member(fs_ns_members(d->ns), r->home) && !(r->flags & FS_RECORD_STAGED_IN)) fs_outputs_add(d->outputs, &item);
 }
 
-/* All other nodes have answered, or their names have successors. */
+/* All other nodes have answered, or other nodes keep their names now. */
 static void fs_outputs_all_known(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_outputs *o = ctx;
   (void)body, (void)n;
-  if (!o->gone_listed) o->gone_sure = err == 0; /* else the list was made without this */
+  if (!o->gone_listed) o->gone_sure = err == 0; /* else the list was made before this answer */
 }
 
 static bool fs_outputs_gone(struct fs_daemon *d) {
@@ -189,7 +193,7 @@ static void fs_outputs_keep(struct fs_output_step *s, const char *path) {
   fs_keep(s->d, &s->item, path, fs_outputs_kept, s);
 }
 
-/* What could not be staged out is named, and kept here. */
+/* Names and keeps an output that could not be copied to --stage-out. */
 static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
   struct fs_output_step *s = ctx;
   if (err < 0) {
@@ -198,7 +202,7 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
   }
   const struct fs_backing_file *f = fs_backing_find(s->d, s->item.id);
   if (s->err == -ECANCELED && S_ISREG(s->item.mode) && fs_stageout_at(s->d, s->item.id, path)) {
-    s->d->outputs->staged++; /* before it was broken off */
+    s->d->outputs->staged++; /* it was copied before the cancellation */
     fs_outputs_step_end(s, 0);
     return;
   }
@@ -212,7 +216,7 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
 static void fs_outputs_staged_out(void *ctx, fs_err err) {
   struct fs_output_step *s = ctx;
   struct fs_outputs *o = s->d->outputs;
-  if (err == -ESTALE) { /* another node's now, which copies it, and counts it */
+  if (err == -ESTALE) { /* another node is its home now; it copies and counts the file */
     fs_outputs_step_end(s, 0);
     return;
   }
@@ -227,7 +231,8 @@ static void fs_outputs_staged_out(void *ctx, fs_err err) {
   fs_path_find(s->d, s->item.dir, s->item.id, fs_outputs_left, s);
 }
 
-/* Names go with two nodes that die together; nobody knows then whether the file had one. */
+/* Returns true if the file's name may have been lost: if two nodes die together, names go with
+   them, and nobody knows whether this file had one. */
 static bool fs_outputs_severed(const struct fs_daemon *d, const struct fs_output *item) {
   const struct fs_backing_file *f = fs_backing_find(d, item->id);
   return S_ISREG(item->mode) && f && f->mode != 0 && !f->removed && fs_ns_members(d->ns)->count + 2 <= d->net->nodes;
@@ -256,7 +261,8 @@ static void fs_outputs_found(void *ctx, fs_err err, const char *path) {
   if (err == 0 && o->keep && !fs_stageout_done(s->d, s->item.id))
     fs_outputs_keep(s, path);
   else
-    fs_outputs_step_end(s, err == -ENOENT ? 0 : err); /* it was removed, or never got its name */
+    /* -ENOENT: it was removed, or never got a name */
+    fs_outputs_step_end(s, err == -ENOENT ? 0 : err);
 }
 
 static void fs_outputs_begin(struct fs_output_step *s) {
@@ -266,7 +272,8 @@ static void fs_outputs_begin(struct fs_output_step *s) {
     fs_path_find(s->d, s->item.dir, s->item.id, fs_outputs_found, s);
 }
 
-/* A directory's times are also those of the last change in it; without an answer those of its record. */
+/* Takes a directory's times, which the last change in it also moves. Without an answer its
+   record's times are used. */
 static void fs_outputs_timed(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_output_step *s = ctx;
   struct fs_output *item = &s->item;
@@ -287,7 +294,7 @@ static void fs_outputs_gone_named(struct fs_outputs *o, const struct fs_output_s
   fs_orphaned_say(s->d, &s->item, path);
 }
 
-/* Is it in --stage-out's directory? */
+/* Takes the answer whether --stage-out's directory has the orphaned file. */
 static void fs_outputs_gone_looked(void *ctx, bool whole, const char *path) {
   struct fs_output_step *s = ctx;
   struct fs_outputs *o = s->d->outputs;
@@ -338,7 +345,7 @@ static void fs_outputs_next(struct fs_daemon *d) {
     return;
   }
   if (!fs_outputs_size(d, item, &size)) return;
-  if (!o->keep && !o->stage && o->flight >= o->names) { /* those under way may be named */
+  if (!o->keep && !o->stage && o->flight >= o->names) { /* files under way may still need names */
     o->files++;
     o->bytes += size;
     return;
@@ -361,7 +368,8 @@ static void fs_outputs_next(struct fs_daemon *d) {
 
 static void fs_outputs_end(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
-  bool given_up = d->stageout && atomic_load(&d->stageout->given_up); /* a thread may still read them */
+  /* the copying thread may still read them */
+  bool given_up = d->stageout && atomic_load(&d->stageout->given_up);
   for (size_t i = 0; i < o->n && !given_up; i++) free(o->item[i].target);
   free(o->item);
   o->item = NULL;
@@ -371,7 +379,7 @@ static void fs_outputs_end(struct fs_daemon *d) {
   fs_commands_finished(d);
 }
 
-/* The copies' names are on the disk, or nothing was copied. */
+/* Returns true when the copies' names are synced, or nothing was copied. */
 static bool fs_outputs_synced(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   fs_err err = 0;
@@ -383,7 +391,8 @@ static bool fs_outputs_synced(struct fs_daemon *d) {
   return true;
 }
 
-/* Directories come after all files, which take empty ones along when they go. */
+/* Returns true if the next output has to wait: directories come after all files, because the
+   removal of a file also removes empty directories. */
 static bool fs_outputs_waits(struct fs_outputs *o) {
   bool wait = !S_ISREG(o->item[o->next].mode) && o->flight > 0 && !o->others;
   if (!wait && !S_ISREG(o->item[o->next].mode)) o->others = true;
@@ -413,7 +422,8 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   uint64_t keep = 0, stage = 0, alone = 0;
   (void)fs_control_get_u64(c, "alone", &alone);
   if (d->outputs) {
-    uint64_t names; /* asked for twice: the launcher has gone meanwhile, or mpirun, or it was said in two ways */
+    /* a second `finish`: the launcher or mpirun has died meanwhile, or the first came twice */
+    uint64_t names;
     if (fs_control_get_u64(c, "names", &names) < 0) fs_stageout_cancel(d);
     if (!d->outputs_pending && alone) fs_outputs_tell(d, true);
     if (!d->outputs_pending) fs_commands_finished(d);
@@ -427,7 +437,7 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   o->gone_names = o->names;
   uint64_t patience = FS_OUTPUTS_GONE_DEADLINES * d->cfg->deadline_ns;
   o->gone_by = d->now + (alone ? FS_MIN(patience, FS_OUTPUTS_ALONE_NS) : patience);
-  o->gone_sure = o->names == 0; /* nobody is there to be told */
+  o->gone_sure = o->names == 0; /* without names nobody wants the answer */
   o->gone_listed = o->gone_sure;
   o->keep = fs_control_get_u64(c, "keep", &keep) == 0 && keep != 0;
   o->stage = d->stageout && fs_control_get_u64(c, "stage", &stage) == 0 && stage != 0;
@@ -437,5 +447,5 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   if (d->ctl)
     while (fs_backing_drain(d) > 0) continue;
   else
-    fs_outputs_end(d); /* it does not serve yet */
+    fs_outputs_end(d); /* the daemon does not serve yet */
 }

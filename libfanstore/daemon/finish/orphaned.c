@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Outputs whose home has gone. With replicas its successor is asked whether it has them: what could not be replicated
- * it has not. With --stage-out: was what was published of one copied before? A copy has its name only when it is whole
- * and on the disk, and has the size and mtime of the file, which the record tells. Called by finish.c, in the MPI
- * thread; looked at by the thread that copies, since the directory may hang.
+ * Outputs whose home has died. With replicas, the file's new home is asked whether it has the
+ * bytes; it has none that could not be replicated. With --stage-out, the directory is checked for a
+ * copy of the last published contents. A copy has its name only when it is complete and synced, and
+ * has the size and mtime that the record tells. finish.c calls this in the MPI thread; the thread
+ * that copies looks into the directory, since that may hang.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ struct fs_orphaned {
   struct fs_chain chain;
   int dir;
   struct fs_output output;
-  void (*done)(void *ctx, bool whole, const char *path); /* NULL: answered already */
+  void (*done)(void *ctx, bool whole, const char *path); /* NULL: already answered */
   void *ctx;
   char path[];
 };
@@ -47,7 +48,8 @@ struct fs_orphaned_question {
   void *ctx;
 };
 
-/* The home that it has now says EIO of what its last one had not brought there (backing_extents.c). */
+/* The new home answers -EIO for a file whose bytes the last home had not sent
+   (backing_extents.c). */
 static void fs_orphaned_told(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_orphaned_question q = *(struct fs_orphaned_question *)ctx;
   (void)body, (void)n;
@@ -70,7 +72,7 @@ void fs_orphaned_find(struct fs_daemon *d, const struct fs_output *output,
   fs_ns_call(d->ns, d->now, &c, fs_orphaned_told, q);
 }
 
-static struct fs_chain looks = {&looks, &looks}; /* that are with the thread */
+static struct fs_chain looks = {&looks, &looks}; /* checks that are with the thread */
 
 static fs_err fs_orphaned_work(struct fs_io *io) {
   const struct fs_orphaned *g = FS_ITEM(io, struct fs_orphaned, io);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See finish.h. What the launcher is told of the outputs of this rank: how many there are, what becomes of them, and
- * why some were not copied or not kept (ipc/control.h).
+ * What the launcher is told of this rank's outputs: how many there are, what becomes of them, and
+ * why some were not copied or kept (ipc/control.h). Called by finish.c.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stageout.h. A file that was published is copied when it has been quiet for a second; by then it has been renamed
- * to what it is to be called, as a rule. Its path is asked for before the copy, and again after it.
+ * Decides what is copied, renamed and removed, and when (stageout.h). A published file is copied
+ * after it has been quiet for a second; by then it usually has been renamed to its final name. Its
+ * path is asked for before the copy and again after it. The MPI thread's.
  */
 #include "daemon/stageout/stageout.h"
 
@@ -16,9 +17,9 @@
 
 #define FS_STAGEOUT_FIRST 1024u /* chains of a new table */
 #define FS_STAGEOUT_RETRY_NS 5000000000ull
-#define FS_STAGEOUT_LAST_NS 1000000000ull /* between the tries at the end, */
-#define FS_STAGEOUT_TRIES 3u              /* so many; */
-#define FS_STAGEOUT_CHANGES 10u           /* of what somebody still writes */
+#define FS_STAGEOUT_LAST_NS 1000000000ull /* between the tries at the end of the job */
+#define FS_STAGEOUT_TRIES 3u              /* tries at the end of the job */
+#define FS_STAGEOUT_CHANGES 10u           /* tries for a file that somebody still writes */
 #define FS_STAGEOUT_CANCEL_NS 1000000000ull
 
 /* ---- the table ---- */
@@ -89,7 +90,8 @@ static void fs_stageout_failed(struct fs_stageout *o, const struct fs_stageout_i
   bool changed = i->err == -EAGAIN, over = i->err == -ECANCELED || i->err == -ESTALE;
   if (!over && (!changed || f->done)) f->tries++;
   bool taken = o->in_place && i->err == -EEXIST;
-  if (!changed && !over && !o->warned && (!taken || f->tries > 1)) { /* another rank may just have put it there */
+  /* another rank may just have put it there, so only the second failure counts */
+  if (!changed && !over && !o->warned && (!taken || f->tries > 1)) {
     o->warned = true;
     if (taken)
       fs_say_text(d, "warn", "%s/%s is there and not this job's: the output is kept on its node", o->dir, i->path);
@@ -106,7 +108,8 @@ static void fs_stageout_failed(struct fs_stageout *o, const struct fs_stageout_i
                                           : FS_STAGEOUT_RETRY_NS));
 }
 
-/* What takes its name, if anything, is published by then. Nobody waits for that. */
+/* Queues a removed file for the removal of its copy, after the quiet time: whatever takes its
+   name is published by then. Nobody waits for the removal. */
 static void fs_stageout_queue_removed(struct fs_stageout *o, struct fs_stageout_file *f) {
   fs_stageout_answer(f, 0);
   if (f->staged.path && !o->ending)
@@ -148,20 +151,23 @@ bool fs_stageout_nameless(struct fs_stageout *o, struct fs_stageout_file *f) {
   return f->gone || o->ending || !f->staged.path;
 }
 
-/* Its copy goes when nobody else has its name: who has will replace it, and until then it is all that there is. */
+/* Takes the answer whether the name of a removed file is used again. If it is not, the copy is
+   removed. If it is, the other file's copy will replace it, and until then it is the only one. */
 static void fs_stageout_asked(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_stageout_file *f = ctx;
   struct fs_stageout *o = f->out;
   (void)body, (void)n;
   f->asking = false;
-  f->gone = err == -ENOENT || err == -ENOTDIR || o->ending; /* of who does not answer nobody knows */
+  /* any other error means that nobody knows */
+  f->gone = err == -ENOENT || err == -ENOTDIR || o->ending;
   if (f->gone)
     fs_stageout_queue(f, &o->now, 0);
   else
     fs_stageout_queue(f, &o->retry, o->d->now + FS_STAGEOUT_RETRY_NS);
 }
 
-/* Is it still to be asked for? Then it is. */
+/* Asks whether the name of a removed file is used again, unless that is known or does not
+   matter. Returns true if it asked. */
 static bool fs_stageout_ask(struct fs_stageout *o, struct fs_stageout_file *f) {
   alignas(8) char body[sizeof(struct fs_names_call) + FS_RECORD_NAME_MAX + 8] = {0};
   struct fs_names_call *c = (void *)body;
@@ -186,7 +192,7 @@ static uint64_t fs_stageout_size(const struct fs_stageout *o, const struct fs_st
   return (uint64_t)st.st_size;
 }
 
-/* From a list into the batch, as many as go together. */
+/* Moves files from a list into the batch, as many as fit. */
 static void fs_stageout_take(struct fs_stageout *o, const struct fs_chain *list, uint64_t *bytes) {
   while (list->next != list && o->batch.count < FS_BATCH_FILES && *bytes < FS_BATCH_BYTES) {
     struct fs_stageout_file *f = FS_ITEM(list->next, struct fs_stageout_file, chain);
@@ -217,7 +223,8 @@ static void fs_stageout_next(struct fs_stageout *o) {
 void fs_stageout_touch(struct fs_daemon *d, uint64_t id) {
   struct fs_stageout *o = d->stageout;
   struct fs_stageout_file *f = o && fs_backing_mine(d, id) ? fs_stageout_make(o, id) : NULL;
-  if (!f || f->done || f->removed) return; /* without memory it is copied at the end */
+  /* without memory the file is copied at the end of the job */
+  if (!f || f->done || f->removed) return;
   if (f->busy)
     f->again = true;
   else
@@ -244,7 +251,7 @@ void fs_stageout_there(struct fs_daemon *d, uint64_t id, const char *path, const
                                  .unsummed = true};
 }
 
-/* Those that hang are not waited for. */
+/* Answers the files of the present batch, as the copying thread seems to hang. */
 static void fs_stageout_give_up(struct fs_stageout *o) {
   atomic_store(&o->given_up, true);
   for (uint32_t i = 0; i < o->batch.count; i++) fs_stageout_answer(o->batch.item[i].file, -EINPROGRESS);
@@ -312,7 +319,8 @@ bool fs_stageout_sync(struct fs_daemon *d, bool named, fs_err *err) {
 void fs_stageout_cancel(struct fs_daemon *d) {
   struct fs_stageout *o = d->stageout;
   if (!o || atomic_exchange(&o->cancelled, true)) return;
-  o->cancel_by = d->now + FS_STAGEOUT_CANCEL_NS; /* for what is with the thread, which may be about to get its name */
+  /* so long the thread may take to name its present batch */
+  o->cancel_by = d->now + FS_STAGEOUT_CANCEL_NS;
   struct fs_chain *lists[] = {&o->now, &o->due, &o->retry};
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++)
     for (struct fs_chain *l; (l = fs_chain_pop(lists[i])) != NULL;)
@@ -348,7 +356,8 @@ uint64_t fs_stageout_under_way(const struct fs_daemon *d) {
 
 /* ---- start ---- */
 
-/* Where this node cannot have it, outputs are kept. */
+/* Opens the directory for --in-place. If this node cannot use it, the node keeps its outputs
+   instead. */
 static fs_err fs_stageout_in_place(struct fs_daemon *d, struct fs_stageout *o) {
   struct stat st;
   fs_err err = o->fd < 0 || faccessat(o->fd, ".", R_OK | W_OK | X_OK, AT_EACCESS) < 0 ? -errno : 0;
