@@ -387,18 +387,14 @@ static const struct fs_home_op {
     [FS_NAMES_OWN] = {.run = fs_home_own, .staged = fs_stagein_own},
 };
 
-/* A call that is turned away comes again after 4 ms at most (ns_request.c). It is let in before the next cut. */
-#define FS_LET_IN_NS 10000000ull
-
 /* True for a call that has to come again: the extent map is not here yet, or does not go with the backing file at the
    moment; or this node stood still, and may have been left out: then the file has another home, which knows better. */
 static bool fs_home_later(struct fs_daemon *d, struct fs_backing_file *f, const struct fs_names_call *c) {
   const struct fs_home_op *op = &fs_home_ops[c->op];
   if (!fs_call_op(c)->not_later && fs_replica_waits(d, fs_call_id(c))) return true;
   bool wait = f && (op->lists || (op->looks && fs_extents_any(f->extents))) && fs_backing_cutting(d, f);
-  if (wait) f->let_in = d->now + FS_LET_IN_NS;
-  bool cut = c->op == FS_NAMES_SETATTR && (c->flags & FS_SET_SIZE);
-  return wait || (cut && f && d->now < f->let_in) || (op->looks && d->replicas && !fs_ns_sure(d->ns));
+  if (wait) fs_backing_let_in(d, f);
+  return wait || (op->looks && d->replicas && !fs_ns_sure(d->ns));
 }
 
 void fs_backing_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {

@@ -196,6 +196,9 @@ void fs_backing_set(struct fs_daemon *d, struct fs_asked a, struct fs_backing_fi
 /* Returns true if the backing file is being truncated and the extent map will be: the two do not
    fit together now. */
 bool fs_backing_cutting(const struct fs_daemon *d, const struct fs_backing_file *f);
+/* Who is turned away because of that comes again, and in before the next cut. */
+void fs_backing_let_in(struct fs_daemon *d, struct fs_backing_file *f);
+void fs_backing_set_timers(struct fs_daemon *d);
 
 /* ---- backing_watch.c ---- */
 void fs_backing_watch(struct fs_daemon *d);
