@@ -6,7 +6,6 @@
  *
  *   finish.c    one after another
  *   tell.c      what the launcher is told
- *   orphaned.c  those that went with their homes: what --stage-out's directory has of them
  *   keep.c      one of them into <local-dir>/fanstore-outputs/<job>
  *   settle.c    times of directories there, and in --stage-out's, when nobody puts anything into them any more
  */
@@ -38,17 +37,6 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c);
 void fs_outputs_timers(struct fs_daemon *d);
 /* One more is this node's, perhaps after the list was made. */
 void fs_outputs_adopted(struct fs_daemon *d, const struct fs_backing_file *f);
-
-/* ---- orphaned.c ---- */
-struct fs_output fs_orphaned_item(const struct fs_record *r);
-void fs_orphaned_say(const struct fs_daemon *d, const struct fs_output *output, const char *path);
-/* Its path, as fs_path_find; EEXIST: another node is its home, and has it. */
-void fs_orphaned_find(struct fs_daemon *d, const struct fs_output *output,
-                      void (*done)(void *ctx, fs_err err, const char *path), void *ctx);
-/* Is what was published of this file, whose path this is, in --stage-out's directory? */
-void fs_orphaned_look(struct fs_daemon *d, const struct fs_output *output, const char *path,
-                      void (*done)(void *ctx, bool whole, const char *path), void *ctx);
-void fs_orphaned_give_up(void); /* on what is not answered yet: it is not */
 
 /* ---- tell.c ---- */
 /* Why an output was not copied, or not kept. */

@@ -146,6 +146,8 @@ void fs_replicas_timers(struct fs_daemon *d);
 void fs_replicas_members(struct fs_daemon *d);
 bool fs_replicas_busy(const struct fs_daemon *d);
 int fs_replicas_reap(struct fs_daemon *d); /* what its threads have done; how much */
+/* Asks the successor of a file's last home for the file. done: -EIO if it has none, or there are no replicas. */
+void fs_replicas_ask(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 
 /* ---- send.c ---- */
 /* What the file is now is with the partner when done is called: 0, also where there is none or the file has gone. */
