@@ -88,10 +88,9 @@ libfanstore/client/fd/slot.c client/path/mounts.h
 # Not in the table of modules (daemon/modules.c): who is a member, replication.
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
 libfanstore/daemon/outputs/client_calls.c daemon/replicas/replicas.h
-# Replicas come before a publication, and staged-in files answer for their home: outputs ask both by name.
+# Outputs ask replicas by name: they come before a publication.
 libfanstore/daemon/outputs/forwarder.c daemon/replicas/replicas.h
 libfanstore/daemon/outputs/backing.c daemon/replicas/replicas.h
-libfanstore/daemon/outputs/backing.c daemon/stagein/stagein.h
 libfanstore/daemon/outputs/backing_extents.c daemon/replicas/replicas.h
 libfanstore/daemon/outputs/backing_watch.c daemon/replicas/replicas.h
 # Serving has no source of blocks yet (read): it knows staged-in files.

@@ -103,12 +103,6 @@ bool fs_stagein_settled(struct fs_daemon *d);
 void fs_stagein_leave(struct fs_daemon *d);
 
 /* ---- own.c ---- */
-/* While the backing file of `f` is a link to a file of --stage-in's: OPEN; OWN; and what changes it, which has to come
-   again until it is copied. */
-void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
-void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
-void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
-                       const struct fs_names_call *c);
 /* Work that reads such a file. False: the directory hangs. */
 bool fs_stagein_read(struct fs_daemon *d, struct fs_io *io);
 void fs_stagein_has_read(struct fs_daemon *d);
