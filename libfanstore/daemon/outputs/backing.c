@@ -7,7 +7,7 @@
 
 #include "daemon/module.h"
 #include "daemon/outputs/node_segment.h"
-#include "daemon/replicas/replicas.h"
+#include "daemon/outputs/replicate.h"
 
 #include <fcntl.h>
 #include <stdio.h>

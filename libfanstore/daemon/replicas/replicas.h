@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "daemon/outputs/backing.h"
 #include "daemon/outputs/extents.h"
+#include "daemon/outputs/replicate.h"
 
 #define FS_REPLICA_CHAINS 65536u
 #define FS_REPLICA_STEP 8u     /* blocks that one visit to the pool reads at most */
@@ -40,14 +40,6 @@ struct fs_replica_block {
   struct fs_replicas *replicas; /* or who receives it */
   struct fs_wire_replica head;
   unsigned char bytes[];
-};
-
-typedef void fs_replicated(void *ctx, fs_err err);
-
-/* What a program waits for. Looked at is what may be another in begin ... end, and what the partner lacks. */
-struct fs_replica_wish {
-  bool sync, behind; /* also on the partner's disk; for nobody who waits */
-  uint64_t begin, end;
 };
 
 /* Changes of an extent map, in order; segment 0: it ends at off. */
@@ -150,11 +142,6 @@ int fs_replicas_reap(struct fs_daemon *d); /* what its threads have done; how mu
 void fs_replicas_ask(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 
 /* ---- send.c ---- */
-/* What the file is now is with the partner when done is called: 0, also where there is none or the file has gone. */
-void fs_replicate(struct fs_daemon *d, uint64_t id, struct fs_replica_wish wish, fs_replicated *done, void *ctx);
-void fs_copy_forget(struct fs_daemon *d, struct fs_backing_file *f); /* its file goes */
-/* It may have been changed without a trace in its times. */
-void fs_copy_loosen(const struct fs_daemon *d, uint64_t id);
 void fs_copy_timers(struct fs_replicas *t);
 void fs_copy_members(struct fs_replicas *t);
 
@@ -162,8 +149,6 @@ void fs_copy_members(struct fs_replicas *t);
 fs_err fs_copy_read(struct fs_io *io);
 
 /* ---- list.c ---- */
-/* The list of this file's segments has changed. */
-void fs_copy_listed(struct fs_daemon *d, struct fs_backing_file *f, struct fs_output_extent e);
 /* Home begins anew: what is to be told of the list. */
 fs_err fs_copy_list(struct fs_copy *c, struct fs_extents *segments);
 /* As much of it as there is room for goes behind the call's name; else c->more is set. */
@@ -177,17 +162,11 @@ fs_err fs_replica_listed(struct fs_replica *r, const struct fs_names_call *c);
 fs_err fs_replica_list(struct fs_replica *r);
 
 /* ---- segment.c ---- */
-/* A client's or forwarder's EXTEND: its segment is brought to the partner, then home is told. */
-void fs_segment_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
 /* A segment whose home this node has become, or that the next partner lacks. */
 void fs_segment_again(struct fs_daemon *d, uint64_t id);
 
 /* ---- receive.c ---- */
 fs_err fs_replica_start(struct fs_replicas *t);
-void fs_replica_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
-void fs_replica_drop(struct fs_daemon *d, uint64_t id);
-/* This node is its home, and is still writing what the last one has sent. */
-bool fs_replica_waits(const struct fs_daemon *d, uint64_t id);
 void fs_replica_timers(struct fs_replicas *t);
 /* Files whose home this node has become. */
 void fs_replica_members(struct fs_replicas *t);
