@@ -266,10 +266,15 @@ static fs_err fs_orphaned_work(struct fs_io *io) {
   return same ? 0 : -ESTALE;
 }
 
+static void fs_orphaned_answer(struct fs_orphaned *g, bool whole) {
+  if (g->done) g->done(g->ctx, whole, g->path);
+  g->done = NULL;
+}
+
 static void fs_orphaned_end(struct fs_io *io) {
   struct fs_orphaned *g = FS_ITEM(io, struct fs_orphaned, io);
   fs_chain_drop(&g->chain);
-  if (g->done) g->done(g->ctx, io->err == 0, g->path);
+  fs_orphaned_answer(g, io->err == 0);
   free(g);
 }
 
@@ -295,11 +300,8 @@ void fs_stageout_look(struct fs_daemon *d, const struct fs_output *output, const
 static void fs_stageout_give_up(struct fs_stageout *o) {
   atomic_store(&o->given_up, true);
   for (uint32_t i = 0; i < o->batch.count; i++) fs_stageout_answer(o->batch.item[i].file, -EINPROGRESS);
-  for (struct fs_chain *l; (l = fs_chain_pop(&o->looks)) != NULL;) {
-    struct fs_orphaned *g = FS_ITEM(l, struct fs_orphaned, chain);
-    g->done(g->ctx, false, g->path);
-    g->done = NULL;
-  }
+  for (struct fs_chain *l; (l = fs_chain_pop(&o->looks)) != NULL;)
+    fs_orphaned_answer(FS_ITEM(l, struct fs_orphaned, chain), false);
 }
 
 void fs_stageout_timers(struct fs_daemon *d) {
