@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What killed daemons have left in a local directory, below DIR/fanstore, with emulated nodes below DIR/fanstore-nodeK.
- * Backing directories (docs/internals/end-of-job.md): backing file-JOB-RANK, on which a daemon holds a lock as long as
+ * Backing directories (docs/internals/end-of-job.md): outputs-JOB-RANK, on which a daemon holds a lock as long as
  * it lives; removed at the end of the job, and by fs-launch clean when the job is over, unless there are outputs in
  * them. Fragments of copies: ID/.new-..., whose writer holds the lock ID/.staging (docs/internals/staging.md); removed
  * at the end of each job, and by fs-launch clean. Copies of files in memory (docs/internals/read-path.md): directories
@@ -38,7 +38,7 @@ bool fs_local_top(const char *name) {
          (strncmp(name, "fanstore-node", n) == 0 && name[n] && strspn(name + n, "0123456789") == strlen(name + n));
 }
 
-/* "backing file-JOB-RANK" */
+/* "outputs-JOB-RANK" */
 static bool job_of(const char *name, char *job, size_t size) {
   size_t n = strlen(FS_LOCAL_BACKING);
   const char *rank = strrchr(name, '-');

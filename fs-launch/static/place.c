@@ -18,16 +18,16 @@
 
 /* 16 bits of mark, 8 of the mount (0xff: a number in the table), 8 of its key, 32 of the entry. */
 #define FS_MARK 0x3fa5ull
-#define FS_OUTSIDE 0xffu
-#define FS_OUTSIDE_MAX 16384u
+#define FS_PLACE_OUTSIDE 0xffu
+#define FS_PLACE_OUTSIDE_MAX 16384u
 
 static pthread_mutex_t outside_lock = PTHREAD_MUTEX_INITIALIZER;
-static char *outside[FS_OUTSIDE_MAX];
+static char *outside[FS_PLACE_OUTSIDE_MAX];
 static uint32_t outside_count;
 static _Atomic bool told_limit;
 
 static uint64_t place_value(uint32_t mount, uint32_t entry) {
-  uint8_t check = mount == FS_OUTSIDE ? 0 : (uint8_t)fs_mount_list[mount].key;
+  uint8_t check = mount == FS_PLACE_OUTSIDE ? 0 : (uint8_t)fs_mount_list[mount].key;
   return FS_MARK << 48 | (uint64_t)mount << 40 | (uint64_t)check << 32 | entry;
 }
 
@@ -35,13 +35,13 @@ static bool read_limit(const struct fs_call *c, struct rlimit *limit) {
   return FS_SYS4(SYS_prlimit64, c->tid, RLIMIT_RTTIME, NULL, limit) == 0;
 }
 
-/* What the limit says: a mount and an entry, or FS_OUTSIDE and a number. */
+/* What the limit says: a mount and an entry, or FS_PLACE_OUTSIDE and a number. */
 static bool place_read(const struct fs_call *c, uint32_t *mount, uint32_t *entry) {
   struct rlimit limit;
   if (!read_limit(c, &limit) || limit.rlim_cur >> 48 != FS_MARK) return false;
   *mount = limit.rlim_cur >> 40 & 0xff;
   *entry = (uint32_t)limit.rlim_cur;
-  if (*mount != FS_OUTSIDE && *mount >= fs_mount_count()) return false;
+  if (*mount != FS_PLACE_OUTSIDE && *mount >= fs_mount_count()) return false;
   return limit.rlim_cur == place_value(*mount, *entry);
 }
 
@@ -71,7 +71,7 @@ static fs_err outside_put(const char *path, uint32_t *number) {
   uint32_t i = 0;
   pthread_mutex_lock(&outside_lock);
   while (i < outside_count && strcmp(outside[i], path) != 0) i++;
-  if (i == outside_count && i < FS_OUTSIDE_MAX && (outside[i] = strdup(path)) != NULL) outside_count++;
+  if (i == outside_count && i < FS_PLACE_OUTSIDE_MAX && (outside[i] = strdup(path)) != NULL) outside_count++;
   bool known = i < outside_count;
   pthread_mutex_unlock(&outside_lock);
   *number = i;
@@ -81,7 +81,7 @@ static fs_err outside_put(const char *path, uint32_t *number) {
 int fs_place_get(const struct fs_call *c, char *path) {
   uint32_t mount, entry;
   if (!place_read(c, &mount, &entry)) return 0;
-  if (mount == FS_OUTSIDE) return outside_get(entry, path) ? 1 : -ENOENT;
+  if (mount == FS_PLACE_OUTSIDE) return outside_get(entry, path) ? 1 : -ENOENT;
   fs_ssize n = fs_path_of(mount, entry, path, PATH_MAX);
   return n < 0 ? (int)n : 1;
 }
@@ -107,7 +107,7 @@ static int64_t enter_outside(const struct fs_call *c, const char *path) {
   if (err == 0 && !S_ISDIR(st.st_mode)) err = -ENOTDIR;
   if (err == 0) err = (fs_err)FS_SYS3(SYS_faccessat, AT_FDCWD, path, X_OK);
   if (err == 0) err = outside_put(path, &number);
-  return err != 0 ? err : place_write(c, place_value(FS_OUTSIDE, number));
+  return err != 0 ? err : place_write(c, place_value(FS_PLACE_OUTSIDE, number));
 }
 
 int64_t fs_on_chdir(struct fs_call *c, const struct fs_trap *t) {

@@ -5,8 +5,8 @@
  * Its name, which /proc shows for as long as anybody has it open, tells mount and entry, so nothing need be remembered:
  *
  * - files up to 1 MiB: a sealed memfd, /memfd:.fanstore-file.<mount key>.<entry>. (deleted)
- * - larger ones: fs_data_materialize's, <backing file of the job>/<dataset>-<entry>.m, which the node shares; without a
- * daemon DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted)
+ * - larger ones: fs_data_materialize's, <backing directory>/<dataset>-<entry>.m, which the node shares; without a
+ *   daemon DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted)
  * - directories: a stand-in (client/path/cwd.h), DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted); with the id
  * of an output directory before <unique>
  * - for O_PATH: an empty memfd, named as for files; not in the table

@@ -38,14 +38,17 @@
  *                                                       gone, with end=1: files in this rank's directories whose
  *                                                       home has gone (if that is known); an `output` line of one
  *                                                       of them has gone=K, the home
- *   successor rank=K of=N [pending=1]                        --output-replicas: rank N has gone, and what it had of
- * outputs is K's; it has (pending) not finished with them leaving rank=K                                      after
- * stats, once a second: what was made is being removed bye rank=K [left=1]                                 left:
- * programs of the job are there, and node-K.ctl (ipc/node.h) stays for them launcher -> rank 0 (stdin), which passes
- * each on to all ranks place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.',
- * '-' none, '*' all go                                                  placement complete: stage, then serve stagein
- * all are ready: make the names of --stage-in's files finish [names=N] [keep=1] [stage=1] [alone=1]       COMMAND is
- * over: count its outputs, name N, keep them, or copy them out and keep those that cannot be; serve on. alone: a
+ *   successor rank=K of=N [pending=1]                   --output-replicas: rank N has gone, and what it had of outputs
+ *                                                       is K's; it has (pending) not finished with them
+ *   leaving rank=K                                      after stats, once a second: what was made is being removed
+ *   bye rank=K [left=1]                                 left: programs of the job are there, and node-K.ctl
+ *                                                       (ipc/node.h) stays for them
+ * launcher -> rank 0 (stdin), which passes each on to all ranks
+ *   place dataset=D first=P owners=0.2,1.3,-,*          partitions P, P+1, ...: ranks joined by '.', '-' none, '*' all
+ *   go                                                  placement complete: stage, then serve
+ *   stagein                                             all are ready: make the names of --stage-in's files
+ *   finish [names=N] [keep=1] [stage=1] [alone=1]       COMMAND is over: count its outputs, name N, keep them, or copy
+ *                                                       them out and keep those that cannot be; serve on. alone: a
  *                                                       daemon's own, when mpirun has died: what it says from then on
  *                                                       is in the run directory (ipc/node.h)
  *   cancel                                              no more copies: what is left counts as failed

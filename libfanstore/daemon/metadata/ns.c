@@ -12,12 +12,12 @@ static void fs_ns_other(void *ctx, const struct fs_record *r, bool gone) {
 }
 
 fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
-                 const struct fs_ns_hooks *hooks, void *primary) {
+                 const struct fs_ns_hooks *hooks, void *user) {
   struct fs_ns *ns = calloc(1, sizeof(*ns));
   if (!ns) return -ENOMEM;
   ns->rank = rank;
   ns->hooks = hooks;
-  ns->primary = primary;
+  ns->user = user;
   ns->deadline_ns = deadline_ns;
   fs_members_all(&ns->members, nodes);
   struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits, &ns->committing,      &ns->holds,
@@ -36,8 +36,8 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
   return -ENOMEM;
 }
 
-void *fs_ns_primary(const struct fs_ns *ns) {
-  return ns->primary;
+void *fs_ns_user(const struct fs_ns *ns) {
+  return ns->user;
 }
 uint64_t fs_ns_dropped(const struct fs_ns *ns) {
   return ns->dropped_messages;

@@ -64,8 +64,8 @@ struct fs_ns_hooks {
 typedef void fs_ns_done(void *ctx, fs_err err, const void *body, size_t n);
 
 fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
-                 const struct fs_ns_hooks *hooks, void *primary);
-void *fs_ns_primary(const struct fs_ns *ns);
+                 const struct fs_ns_hooks *hooks, void *user);
+void *fs_ns_user(const struct fs_ns *ns);
 uint64_t fs_ns_dropped(const struct fs_ns *ns); /* messages: not understood, late, or nobody's */
 const struct fs_members *fs_ns_members(const struct fs_ns *ns);
 /* Files have replicas: that of a rank which is no member any more is the member's after it. */

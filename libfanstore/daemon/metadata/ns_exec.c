@@ -127,10 +127,10 @@ static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_
 /* For a rename into it: where it is, unless that is about to change. */
 static void fs_exec_above(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r = fs_names_find_id(ns->names, c->above.dir, c->above.id);
-  uint64_t call = fs_held_by(ns, c->above.dir, c->above.id);
+  uint64_t call = fs_locked_by(ns, c->above.dir, c->above.id);
   if (!r)
     fs_exec_absent(ns, a, fs_call_dir(c), fs_call_id(c));
-  else if (fs_opened(ns, c->above.dir, c->above.id))
+  else if (fs_locked(ns, c->above.dir, c->above.id))
     fs_ns_answer(ns, a, -EBUSY, &call, sizeof(call));
   else
     fs_answer_record(ns, a, 0, r);
@@ -215,7 +215,7 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
     fs_ns_answer(ns, a, -EIO, NULL, 0);
     return;
   }
-  if (fs_opened(ns, c->publish.dir, c->publish.id) || !S_ISREG(old->mode)) {
+  if (fs_locked(ns, c->publish.dir, c->publish.id) || !S_ISREG(old->mode)) {
     fs_ns_answer(ns, a, S_ISREG(old->mode) ? -EAGAIN : -ENOENT, NULL, 0);
     return;
   }
@@ -313,7 +313,7 @@ static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs
     fs_exec_absent(ns, a, fs_call_dir(c), fs_call_id(c));
   } else if ((old->mode & S_IFMT) != (c->setattr.mode & S_IFMT)) {
     fs_ns_answer(ns, a, -EINVAL, NULL, 0);
-  } else if (done < 0 || fs_opened(ns, c->setattr.dir, c->setattr.id)) {
+  } else if (done < 0 || fs_locked(ns, c->setattr.dir, c->setattr.id)) {
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
   } else if (done > 0) {
     fs_answer_record(ns, a, 0, old);
@@ -356,7 +356,7 @@ static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_
   int done = fs_done_already(ns, c->remove.call);
   fs_err err = done != 0                                 ? done
                : !r || !fs_exec_removable(ns, r, a.from) ? -ENOENT
-               : fs_opened(ns, r->dir, r->id)            ? -EAGAIN
+               : fs_locked(ns, r->dir, r->id)            ? -EAGAIN
                : directory && !S_ISDIR(r->mode)          ? -ENOTDIR
                : !directory && S_ISDIR(r->mode)          ? -EISDIR
                                                          : 0;

@@ -110,7 +110,7 @@ void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_cal
   struct fs_hold *h = r ? fs_lock_find(ns, r->dir, r->id) : NULL;
   fs_err err = !r || !fs_exec_visible(r, c->take.caller) ? -ENOENT
                : h && h->call != c->take.call            ? -EAGAIN
-               : !h && fs_opened(ns, r->dir, r->id)      ? -EAGAIN
+               : !h && fs_locked(ns, r->dir, r->id)      ? -EAGAIN
                                                          : 0;
   if (err == 0 && !h && (h = fs_lock_new(ns, r->dir, r->id, c->take.to, c->take.call)) == NULL) err = -ENOMEM;
   struct fs_commit *commit = err == 0 ? fs_lock_commit(ns, a, r->dir, r->id, r) : NULL;

@@ -44,13 +44,13 @@ bool fs_move_begun(const struct fs_ns *ns, uint64_t call) {
   return false;
 }
 
-uint64_t fs_held_by(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+uint64_t fs_locked_by(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
   const struct fs_hold *h = fs_lock_find(ns, dir, id);
   const struct fs_move *m = h ? NULL : fs_move_of(ns, dir, id);
   return h ? h->call : m ? m->call.rename.call : 0;
 }
 
-bool fs_opened(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+bool fs_locked(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
   return fs_lock_find(ns, dir, id) || fs_move_of(ns, dir, id);
 }
 
@@ -74,7 +74,7 @@ static void fs_move_fail(struct fs_move *m, fs_err err) {
 
 /* May r take the place of t, which may be NULL? */
 static fs_err fs_move_check(const struct fs_move *m, const struct fs_record *r, const struct fs_record *t) {
-  if (t && fs_opened(m->ns, t->dir, t->id)) return -EAGAIN;
+  if (t && fs_locked(m->ns, t->dir, t->id)) return -EAGAIN;
   if (t && (m->call.flags & FS_RENAME_NOREPLACE)) return -EEXIST;
   if (t && S_ISDIR(t->mode) && !S_ISDIR(r->mode)) return -EISDIR;
   if (t && !S_ISDIR(t->mode) && S_ISDIR(r->mode)) return -ENOTDIR;
@@ -193,7 +193,7 @@ static void fs_move_within(struct fs_move *m) {
   const struct fs_names_call *c = &m->call;
   const struct fs_record *r = fs_exec_find(ns, c->rename.dir, c);
   const struct fs_record *t = fs_names_find(ns->names, c->rename.to, fs_call_tail2(c), c->tail2_len);
-  fs_err err = !r || !fs_exec_visible(r, m->a.from) ? -ENOENT : fs_opened(ns, r->dir, r->id) ? -EAGAIN : 0;
+  fs_err err = !r || !fs_exec_visible(r, m->a.from) ? -ENOENT : fs_locked(ns, r->dir, r->id) ? -EAGAIN : 0;
   if (err == 0 && (r != t || (m->call.flags & FS_RENAME_NOREPLACE))) err = fs_move_check(m, r, t);
   if (err != 0) {
     fs_move_fail(m, err);

@@ -115,7 +115,7 @@ struct fs_ns {
   uint32_t rank;
   bool replicated;
   const struct fs_ns_hooks *hooks;
-  void *primary;
+  void *user;
   uint64_t now, deadline_ns;
   struct fs_names *names;
   uint64_t most_bytes; /* of names; 0: no limit */
@@ -236,8 +236,8 @@ void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
 /* Has the directory `dir` closed, drops its record, and answers. */
 void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* Is a rename or removal of this record under way? And of which call, or 0. */
-bool fs_opened(const struct fs_ns *ns, uint64_t dir, uint64_t id);
-uint64_t fs_held_by(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+bool fs_locked(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+uint64_t fs_locked_by(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 /* Is the record on its way into a directory of this rank, and not yet with the backup? */
 bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 /* Is this rename at work here, and has not put the record yet? */
