@@ -12,6 +12,7 @@
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/outpath.h"
+#include "daemon/replicas/replicas.h"
 #include "daemon/stagein/stagein.h"
 #include "daemon/stageout/stageout.h"
 
@@ -122,7 +123,13 @@ static void fs_outputs_list(struct fs_daemon *d) {
 
 static void fs_outputs_orphaned(void *ctx, const struct fs_record *r) {
   const struct fs_daemon *d = ctx;
-  struct fs_output item = fs_orphaned_item(r);
+  struct fs_output item = {.id = r->id,
+                           .dir = r->dir,
+                           .mode = r->mode,
+                           .mtime = r->mtime,
+                           .mtime_ns = r->mtime_ns,
+                           .gone = true,
+                           .size = r->size};
   if (!fs_member(fs_ns_members(d->ns), r->home) && !(r->flags & FS_RECORD_STAGED_IN)) fs_outputs_add(d->outputs, &item);
 }
 
@@ -291,7 +298,7 @@ static void fs_outputs_timed(void *ctx, fs_err err, const void *body, size_t n) 
 static void fs_outputs_gone_named(struct fs_outputs *o, const struct fs_output_step *s, const char *path) {
   if (o->gone_names == 0) return;
   o->gone_names--;
-  fs_orphaned_say(s->d, &s->item, path);
+  fs_outputs_tell_gone(s->d, &s->item, path);
 }
 
 /* Takes the answer whether --stage-out's directory has the orphaned file. */
@@ -311,17 +318,23 @@ static void fs_outputs_gone_looked(void *ctx, bool whole, const char *path) {
 
 static void fs_outputs_gone_found(void *ctx, fs_err err, const char *path) {
   struct fs_output_step *s = ctx;
-  if (err == -EEXIST) {
-    fs_outputs_step_end(s, 0);
-    return;
-  }
   if (err == 0 && s->d->outputs->stage) {
-    fs_orphaned_look(s->d, &s->item, path, fs_outputs_gone_looked, s);
+    fs_stageout_look(s->d, &s->item, path, fs_outputs_gone_looked, s);
     return;
   }
   s->d->outputs->gone++;
   if (err == 0) fs_outputs_gone_named(s->d->outputs, s, path);
   fs_outputs_step_end(s, 0);
+}
+
+/* If another node is its home and has it, that node counts it. */
+static void fs_outputs_gone_asked(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_output_step *s = ctx;
+  (void)body, (void)n;
+  if (err == -EIO)
+    fs_path_find(s->d, s->item.dir, s->item.id, fs_outputs_gone_found, s);
+  else
+    fs_outputs_step_end(s, 0);
 }
 
 static void fs_outputs_next_gone(struct fs_daemon *d, const struct fs_output *item) {
@@ -333,7 +346,7 @@ static void fs_outputs_next_gone(struct fs_daemon *d, const struct fs_output *it
   }
   *s = (struct fs_output_step){.d = d, .item = *item, .size = item->size};
   o->flight++;
-  fs_orphaned_find(d, &s->item, fs_outputs_gone_found, s);
+  fs_replicas_ask(d, item->id, fs_outputs_gone_asked, s);
 }
 
 static void fs_outputs_next(struct fs_daemon *d) {
@@ -405,7 +418,6 @@ void fs_outputs_timers(struct fs_daemon *d) {
   if (!o->listed && fs_forwarders_pending(d) && d->now < o->list_by) return;
   if (!o->listed) fs_outputs_list(d);
   (void)fs_keep_reap();
-  if (o->stage && atomic_load(&d->stageout->given_up)) fs_orphaned_give_up();
   uint32_t most = o->stage ? FS_OUTPUTS_STAGED_OUT : o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
   uint32_t flight = o->stage ? FS_OUTPUTS_STAGED_OUT : FS_OUTPUTS_FLIGHT;
   for (uint32_t i = 0; i < most && o->next < o->n && o->flight < flight && !fs_outputs_waits(o); i++)

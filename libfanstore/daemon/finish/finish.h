@@ -7,9 +7,8 @@
  *
  *   finish.c    works off the list of this rank's outputs
  *   tell.c      what the launcher is told
- *   orphaned.c  outputs whose home has died: checks what --stage-out's directory has of them
- *   keep.c      moves an output to <local-dir>/fanstore-outputs/<job>
- *   settle.c    sets the times of directories there and in --stage-out's, when no more files come
+ *   keep.c      one of them into <local-dir>/fanstore-outputs/<job>
+ *   settle.c    times of directories there, and in --stage-out's, when nobody puts anything into them any more
  */
 #ifndef FS_DAEMON_FINISH_FINISH_H
 #define FS_DAEMON_FINISH_FINISH_H
@@ -40,19 +39,6 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c);
 void fs_outputs_timers(struct fs_daemon *d);
 /* Adds a file whose home this node has become, also after the list was made. */
 void fs_outputs_adopted(struct fs_daemon *d, const struct fs_backing_file *f);
-
-/* ---- orphaned.c ---- */
-struct fs_output fs_orphaned_item(const struct fs_record *r);
-void fs_orphaned_say(const struct fs_daemon *d, const struct fs_output *output, const char *path);
-/* Finds an orphaned file's path, as fs_path_find does. done gets -EEXIST if another node is its
-   home now and has the bytes. */
-void fs_orphaned_find(struct fs_daemon *d, const struct fs_output *output,
-                      void (*done)(void *ctx, fs_err err, const char *path), void *ctx);
-/* Checks whether --stage-out's directory has the last published contents of this file under
-   `path`. Calls done. */
-void fs_orphaned_look(struct fs_daemon *d, const struct fs_output *output, const char *path,
-                      void (*done)(void *ctx, bool whole, const char *path), void *ctx);
-void fs_orphaned_give_up(void); /* answers all pending checks with false */
 
 /* ---- tell.c ---- */
 /* Returns the text for an error, of an output that was not copied or not kept. */

@@ -39,5 +39,7 @@ struct fs_outputs {
 
 /* Sends the launcher the counts so far. If `end` is true, they are final. */
 void fs_outputs_tell(const struct fs_daemon *d, bool end);
+/* Tells the launcher of an output that went with its home. */
+void fs_outputs_tell_gone(const struct fs_daemon *d, const struct fs_output *output, const char *path);
 
 #endif

@@ -28,6 +28,13 @@ static void fs_outputs_tell_reason(const struct fs_daemon *d, const struct fs_ou
   fs_say_line(&l);
 }
 
+void fs_outputs_tell_gone(const struct fs_daemon *d, const struct fs_output *output, const char *path) {
+  struct fs_control_line l;
+  if (fs_say_begin(d, &l, "output") == 0 && fs_control_add_u64(&l, "size", output->size) == 0 &&
+      fs_control_add_u64(&l, "gone", FS_OUTPUT_ID_RANK(output->id)) == 0 && fs_control_add(&l, "name", path) == 0)
+    fs_say_line(&l);
+}
+
 void fs_outputs_tell(const struct fs_daemon *d, bool end) {
   const struct fs_outputs *o = d->outputs;
   struct fs_control_line l;

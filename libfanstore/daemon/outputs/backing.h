@@ -109,7 +109,12 @@ void fs_backing_unlink(struct fs_daemon *d, uint64_t id);
 bool fs_backing_young(const struct stat *st);
 /* Records what is now published of a file. */
 void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there);
-/* Hooks of the name service (ns.h). */
+/* A call to a file's home. f: NULL if nothing is known here of the file. */
+typedef void fs_home_handler(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                             const struct fs_names_call *c);
+/* Instead of home's own, while the backing file is a link to a file of --stage-in's (stagein/own.c); NULL: the same. */
+extern fs_home_handler *const fs_staged_handlers[FS_NAMES_OPS];
+/* The name service's words (ns.h). */
 void fs_backing_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 void fs_backing_dropped(struct fs_daemon *d, uint64_t id);
 /* Like fs_backing_dropped, but leaves the bytes for a moment to the program that has removed the

@@ -40,6 +40,15 @@ void fs_replicas_members(struct fs_daemon *d) {
   fs_copy_members(t);
 }
 
+/* The home that it has now says EIO of what its last one had not brought there (backing_extents.c). */
+void fs_replicas_ask(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .extents = {.id = id, .off = INT64_MAX}};
+  if (d->replicas)
+    fs_ns_call(d->ns, d->now, &c, done, ctx);
+  else
+    done(ctx, -EIO, NULL, 0);
+}
+
 int fs_replicas_reap(struct fs_daemon *d) {
   return d->replicas ? fs_iopool_reap(&d->replicas->pool) : 0;
 }

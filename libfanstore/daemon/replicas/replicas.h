@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "daemon/outputs/backing.h"
 #include "daemon/outputs/extents.h"
+#include "daemon/outputs/replicate.h"
 
 #define FS_REPLICA_CHAINS 65536u
 #define FS_REPLICA_STEP 8u /* blocks that one job of the pool reads at most */
@@ -43,17 +43,7 @@ struct fs_replica_block {
   unsigned char bytes[];
 };
 
-typedef void fs_replicated(void *ctx, fs_err err);
-
-/* The changes that a program wants to have at the partner. Only begin ... end may have changed;
-   that range and whatever the partner lacks are checked. */
-struct fs_replica_wish {
-  bool sync, behind; /* sync: wait for the partner's disk, too. behind: no program waits */
-  uint64_t begin, end;
-};
-
-/* Changes of an extent map, in order. An entry with segment 0 says that the file ends at its
-   `off`. */
+/* Changes of an extent map, in order; segment 0: it ends at off. */
 struct fs_listing {
   struct fs_output_extent *at;
   uint32_t count, room;
@@ -156,14 +146,10 @@ void fs_replicas_members(struct fs_daemon *d);
 /* Returns true while files are being sent or a last word waits for its answer. */
 bool fs_replicas_busy(const struct fs_daemon *d);
 int fs_replicas_reap(struct fs_daemon *d); /* what its threads have done; how much */
+/* Asks the successor of a file's last home for the file. done: -EIO if it has none, or there are no replicas. */
+void fs_replicas_ask(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 
 /* ---- send.c ---- */
-/* Brings the partner's replica up to date and then calls done, with 0 or an error. done also
-   gets 0 if there is no partner or the file has gone. */
-void fs_replicate(struct fs_daemon *d, uint64_t id, struct fs_replica_wish wish, fs_replicated *done, void *ctx);
-void fs_copy_forget(struct fs_daemon *d, struct fs_backing_file *f); /* the file is being removed */
-/* Says that the file may have changed without a trace in its times. */
-void fs_copy_loosen(const struct fs_daemon *d, uint64_t id);
 void fs_copy_timers(struct fs_replicas *t);
 void fs_copy_members(struct fs_replicas *t);
 
@@ -171,10 +157,7 @@ void fs_copy_members(struct fs_replicas *t);
 fs_err fs_copy_read(struct fs_io *io);
 
 /* ---- list.c ---- */
-/* Records a change of the file's extent map for the partner. */
-void fs_copy_listed(struct fs_daemon *d, struct fs_backing_file *f, struct fs_output_extent e);
-/* Home: collects for a new round what the partner has to be told of the extent map. Returns 0 or
-   -ENOMEM. */
+/* Home begins anew: what is to be told of the list. */
 fs_err fs_copy_list(struct fs_copy *c, struct fs_extents *segments);
 /* Home: appends as many entries as fit to the call, behind its name. If some are left, sets
    c->more. */
@@ -189,21 +172,11 @@ fs_err fs_replica_listed(struct fs_replica *r, const struct fs_names_call *c);
 fs_err fs_replica_list(struct fs_replica *r);
 
 /* ---- segment.c ---- */
-/* Handles EXTEND of a client or forwarder: copies the segment to the partner, then tells home. */
-void fs_segment_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
-/* Copies a segment to the partner again: this node has become its home, or the partner is a new
-   one. */
+/* A segment whose home this node has become, or that the next partner lacks. */
 void fs_segment_again(struct fs_daemon *d, uint64_t id);
 
 /* ---- receive.c ---- */
 fs_err fs_replica_start(struct fs_replicas *t);
-/* Handles REPLICA: the last word of home, or entries of the extent map before it. */
-void fs_replica_call(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
-/* Removes the replica of a file that has gone. */
-void fs_replica_drop(struct fs_daemon *d, uint64_t id);
-/* Returns true if this node has become the file's home and is still writing what the last home
-   has sent. */
-bool fs_replica_waits(const struct fs_daemon *d, uint64_t id);
 void fs_replica_timers(struct fs_replicas *t);
 /* Adopts the files whose home this node has become. */
 void fs_replica_members(struct fs_replicas *t);

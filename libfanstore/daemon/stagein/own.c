@@ -70,8 +70,9 @@ static void fs_in_held_done(struct fs_io *io) {
   free(h);
 }
 
-/* The file counts as open from now on, as the CLOSE may come before the answer has gone out. */
-void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
+/* It is held from now on: a release may be on its way before the answer. */
+static void fs_in_hold(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                       const struct fs_names_call *c) {
   (void)c;
   fs_err err = fs_backing_holder(d, f, a.from);
   struct fs_in_held *h = err == 0 ? malloc(sizeof(*h)) : NULL;
@@ -175,17 +176,22 @@ static fs_err fs_own_start(struct fs_daemon *d, struct fs_backing_file *f, bool 
 
 /* ---- calls ---- */
 
-void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
+static void fs_in_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                      const struct fs_names_call *c) {
   uint64_t copied = d->stagein ? atomic_load_explicit(&d->stagein->copied, memory_order_relaxed) : 0;
   fs_err err = fs_own_start(d, f, c->flags & FS_OWN_EMPTY);
   fs_ns_answer(d->ns, a, err, &copied, sizeof(copied));
 }
 
-/* Such a call normally comes after OWN. If not, it starts the copy and waits for it, as long as
-   calls are repeated. */
-void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
-                       const struct fs_names_call *c) {
+/* These come after OWN; if not they wait for it as long as calls are made again. */
+static void fs_in_change(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                         const struct fs_names_call *c) {
   fs_err err = fs_own_start(d, f, false);
   (void)c;
   fs_ns_answer(d->ns, a, err == -EINPROGRESS ? -EAGAIN : err, NULL, 0);
 }
+
+fs_home_handler *const fs_staged_handlers[FS_NAMES_OPS] = {
+    [FS_NAMES_SETATTR] = fs_in_change, [FS_NAMES_OPEN] = fs_in_hold, [FS_NAMES_EXTEND] = fs_in_change,
+    [FS_NAMES_APPEND] = fs_in_change,  [FS_NAMES_OWN] = fs_in_own,
+};

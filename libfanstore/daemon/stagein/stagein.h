@@ -108,14 +108,7 @@ bool fs_stagein_settled(struct fs_daemon *d);
 void fs_stagein_leave(struct fs_daemon *d);
 
 /* ---- own.c ---- */
-/* Handle the calls for a file whose backing file is a link to a staged-in file: OPEN, OWN, and
-   any call that changes the file. The last is answered -EAGAIN until the file is copied. */
-void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
-void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
-void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
-                       const struct fs_names_call *c);
-/* Submits a job that reads such a file. Returns false if the directory hangs. The job's end must
-   call fs_stagein_has_read. */
+/* Work that reads such a file. False: the directory hangs. */
 bool fs_stagein_read(struct fs_daemon *d, struct fs_io *io);
 void fs_stagein_has_read(struct fs_daemon *d);
 /* Copies all bytes of `from` to `to`. Returns 0 or an error. */

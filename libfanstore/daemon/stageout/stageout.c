@@ -251,10 +251,64 @@ void fs_stageout_there(struct fs_daemon *d, uint64_t id, const char *path, const
                                  .unsummed = true};
 }
 
-/* Answers the files of the present batch, as the copying thread seems to hang. */
+/* ---- files whose home has gone ---- */
+
+struct fs_orphaned {
+  struct fs_io io;
+  struct fs_chain chain;
+  int dir;
+  struct fs_output output;
+  void (*done)(void *ctx, bool whole, const char *path); /* NULL: answered already */
+  void *ctx;
+  char path[];
+};
+
+/* A copy has its name only when it is whole and on the disk, and has the size and mtime of the file. */
+static fs_err fs_orphaned_work(struct fs_io *io) {
+  const struct fs_orphaned *g = FS_ITEM(io, struct fs_orphaned, io);
+  struct stat st;
+  if (fstatat(g->dir, g->path, &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  bool same = S_ISREG(st.st_mode) && (uint64_t)st.st_size == g->output.size && st.st_mtim.tv_sec == g->output.mtime &&
+              st.st_mtim.tv_nsec == (long)g->output.mtime_ns;
+  return same ? 0 : -ESTALE;
+}
+
+static void fs_orphaned_answer(struct fs_orphaned *g, bool whole) {
+  if (g->done) g->done(g->ctx, whole, g->path);
+  g->done = NULL;
+}
+
+static void fs_orphaned_end(struct fs_io *io) {
+  struct fs_orphaned *g = FS_ITEM(io, struct fs_orphaned, io);
+  fs_chain_drop(&g->chain);
+  fs_orphaned_answer(g, io->err == 0);
+  free(g);
+}
+
+void fs_stageout_look(struct fs_daemon *d, const struct fs_output *output, const char *path,
+                      void (*done)(void *ctx, bool whole, const char *path), void *ctx) {
+  size_t n = strlen(path) + 1;
+  struct fs_orphaned *g = atomic_load(&d->stageout->cancelled) ? NULL : malloc(sizeof(*g) + n);
+  if (!g) {
+    done(ctx, false, path);
+    return;
+  }
+  *g = (struct fs_orphaned){.io = {.work = fs_orphaned_work, .done = fs_orphaned_end},
+                            .dir = d->stageout->fd,
+                            .output = *output,
+                            .done = done,
+                            .ctx = ctx};
+  memcpy(g->path, path, n);
+  fs_chain_push(&d->stageout->looks, &g->chain);
+  fs_iopool_submit(&d->stageout->pool, &g->io);
+}
+
+/* Those that hang are not waited for. */
 static void fs_stageout_give_up(struct fs_stageout *o) {
   atomic_store(&o->given_up, true);
   for (uint32_t i = 0; i < o->batch.count; i++) fs_stageout_answer(o->batch.item[i].file, -EINPROGRESS);
+  for (struct fs_chain *l; (l = fs_chain_pop(&o->looks)) != NULL;)
+    fs_orphaned_answer(FS_ITEM(l, struct fs_orphaned, chain), false);
 }
 
 void fs_stageout_timers(struct fs_daemon *d) {
@@ -386,6 +440,7 @@ fs_err fs_stageout_open(struct fs_daemon *d, char *why, size_t why_size) {
   fs_chain_init(&o->now);
   fs_chain_init(&o->due);
   fs_chain_init(&o->retry);
+  fs_chain_init(&o->looks);
   o->fd = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   fs_err err = o->fd < 0 ? -errno : 0;
   if (d->cfg->in_place) return fs_stageout_in_place(d, o);

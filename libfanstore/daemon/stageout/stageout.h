@@ -108,8 +108,9 @@ struct fs_stageout {
   struct fs_inplace *own; /* the thread's */
   struct fs_stageout_file **chain;
   uint64_t mask, count;
-  struct fs_chain now, due, retry; /* lists of files; the last two in order of time */
-  struct fs_stageout_batch batch;  /* under way if its count is not 0 */
+  struct fs_chain now, due, retry; /* the last two in order of time */
+  struct fs_chain looks;           /* that are with the thread */
+  struct fs_stageout_batch batch;  /* being worked on, if there is any in it */
   struct fs_io sync;
   struct fs_io clean;
   bool syncing, synced;
@@ -154,7 +155,10 @@ bool fs_stageout_at(const struct fs_daemon *d, uint64_t id, const char *path);
 /* Returns how many bytes of the present batch have been copied, if it is one of the end of the
    job. */
 uint64_t fs_stageout_under_way(const struct fs_daemon *d);
-/* Stops all copying. Files that the copying thread has at the moment may still be completed. */
+/* Was what was last published of this file, whose home has gone and whose path this is, copied there before? */
+void fs_stageout_look(struct fs_daemon *d, const struct fs_output *output, const char *path,
+                      void (*done)(void *ctx, bool whole, const char *path), void *ctx);
+/* Nothing more is copied. */
 void fs_stageout_cancel(struct fs_daemon *d);
 
 /* ---- batch.c ---- */
