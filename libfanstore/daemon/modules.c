@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of a daemon's parts (module.h) and the functions that walk it. The loop calls them, and
- * so do lower layers for events that concern parts that they do not know: a client that has gone, a
+ * The table of a daemon's modules (module.h) and the functions that walk it. The loop calls them, and
+ * so do lower layers for events that concern modules that they do not know: a client that has gone, a
  * change of members, a line of the launcher, the end.
  */
 #include "daemon/module.h"
@@ -140,9 +140,9 @@ static fs_err offline_start(struct fs_daemon *d) {
 
 /*
  * The order is that of the starts, and of the calls within a round:
- * - a part comes after those whose memory its `start` uses: pool after cache, replicas after names;
+ * - a module comes after those whose memory its `start` uses: pool after cache, replicas after names;
  * - ctl is what clients map, and d->ctl says that the node serves. No message and no client is heard
- *   before all parts have started: listen is last;
+ *   before all modules have started: listen is last;
  * - finish leaves before "in place", which removes what it has told, and left comes after both: it
  *   looks at what has been saved.
  */
