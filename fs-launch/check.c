@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is looked at before anything is started: datasets, mounts, the report file, the local directory. Each fault is
- * one line that names the file and the remedy. The partitions' content is checked by whoever stages it.
+ * Checks datasets, mounts, the report file and the directories before anything is started. Each
+ * error is one line that names the file and the remedy. The content of the partitions is checked by
+ * the daemon that stages it. Called by main.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +134,7 @@ int fs_check_report(const struct fs_launch *l) {
   return FS_EXIT_FAILED;
 }
 
-/* It is each node's to see; this host need not be one. */
+/* Only the nodes must see the directory; this host need not be one. */
 static int check_stage_dir(const struct fs_launch *l, const char *option, const char *given, int access_mode,
                            char *out) {
   char path[2 * PATH_MAX], cwd[PATH_MAX], shown[512];
@@ -184,7 +185,8 @@ void fs_warn_taken(struct fs_launch *l, const char *name, const char *used) {
           fs_shown(used, instead, sizeof(instead)));
 }
 
-/* Where the default is another user's. On other hosts their daemons do this, and tell about theirs. */
+/* Uses another local directory if another user owns the default one. On other hosts the daemons do
+   this and report it. */
 static fs_err check_default(struct fs_launch *l) {
   char own[PATH_MAX];
   fs_err err = fs_own_get(l->local_dir, true, own, sizeof(own));
@@ -195,7 +197,7 @@ static fs_err check_default(struct fs_launch *l) {
   return 0;
 }
 
-/* The path without symlinks, as far as it exists on this host. */
+/* Writes the path without symlinks, as far as it exists on this host. */
 static void resolve(const char *path, char out[PATH_MAX]) {
   char head[PATH_MAX], real[PATH_MAX];
   snprintf(head, sizeof(head), "%s", path);
@@ -208,7 +210,8 @@ static void resolve(const char *path, char out[PATH_MAX]) {
   if (len < 0 || len >= PATH_MAX) snprintf(out, PATH_MAX, "%s", path);
 }
 
-/* The mount with the symlinks before its last component resolved: programs reach it by this name, too. */
+/* Writes the mount with the symlinks before its last component resolved: programs also use this
+   name. */
 static void resolve_mount(const char *mount, char out[PATH_MAX]) {
   char parent[PATH_MAX], real[PATH_MAX];
   size_t n = (size_t)(strrchr(mount, '/') - mount);
@@ -222,7 +225,8 @@ static bool is_below(const char *path, const char *top) {
   return fs_path_below(path, strlen(path), top, strlen(top)) >= 0;
 }
 
-/* The local directory is neither below a mount, which would hide it, nor in a dataset. */
+/* Checks that the local directory is not below a mount, which would hide it, and not in a
+   dataset. */
 static int check_apart(const struct fs_launch *l) {
   char local[PATH_MAX], mount[PATH_MAX], shown[512], other[512];
   resolve(l->local_dir, local);
@@ -245,13 +249,13 @@ int fs_check_local_dir(struct fs_launch *l) {
   if (status == 0) status = check_apart(l);
   if (status == 0 && l->opt.local_dir && l->first_here) {
     fs_run_prefer(l->local_dir);
-    (void)fs_mkdirs(l->local_dir, 0700); /* the run directory is made before the daemons */
+    (void)fs_mkdirs(l->local_dir, 0700); /* the run directory is made before the daemons start */
   }
   if (status != 0 || l->where != FS_WHERE_HERE) return status;
   fs_err err = l->opt.local_dir ? 0 : check_default(l);
   fs_shown(l->local_dir, shown, sizeof(shown));
   for (unsigned tries = 0; tries < 10 && (tries == 0 ? err == 0 : err == -ENOENT);
-       tries++) { /* `clean` removes what is empty */
+       tries++) { /* `clean` removes empty directories */
     err = fs_mkdirs(l->local_dir, 0700);
     if (err == 0 && access(l->local_dir, R_OK | W_OK | X_OK) < 0) err = -errno;
   }

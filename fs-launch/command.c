@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * COMMAND: run as a child of fs-launch when the first node is this host, else (and with --np) by a second mpirun,
- * where `fs-launch --exec-node` stands in front of it on each host, since mpirun carries no environment over. The
- * terminal and standard input are COMMAND's; it dies with fs-launch.
+ * Runs COMMAND. If the first node is this host and --np is not given, COMMAND is a child of
+ * fs-launch. Else a second mpirun starts `fs-launch --exec-node` on each host, which sets the
+ * environment, because mpirun does not carry it over, and becomes COMMAND. The terminal and
+ * standard input are COMMAND's. COMMAND dies with fs-launch. One thread.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,10 +16,10 @@
 
 #include "launch.h"
 
-#define FS_REST_NS (FS_NS_PER_S / 2) /* for what COMMAND left running to end by itself */
+#define FS_REST_NS (FS_NS_PER_S / 2) /* time for what COMMAND left running to end by itself */
 #define FS_LISTS (FS_MAX_DATASETS * PATH_MAX)
 
-/* Our library comes first, whatever else is preloaded stays. */
+/* Puts our library first in LD_PRELOAD and keeps the others. */
 static int preload(const char *library) {
   const char *old = getenv("LD_PRELOAD");
   FS_AUTO_FREE char *text = NULL;
@@ -28,8 +29,8 @@ static int preload(const char *library) {
   return setenv("LD_PRELOAD", text, 1);
 }
 
-/* Marks the nodes that have a daemon here, by their files in the run directory: its socket, or what it left. Their
-   number. */
+/* Marks the nodes with a daemon on this host, by their files in the run directory: the socket, or
+   what the daemon left. Returns their number. */
 static unsigned nodes_here(const char *run, bool here[FS_MAX_NODES]) {
   unsigned found = 0;
   DIR *d = opendir(run);
@@ -47,8 +48,9 @@ static unsigned nodes_here(const char *run, bool here[FS_MAX_NODES]) {
 }
 
 /*
- * With emulated nodes the process's rank decides. A host has one daemon otherwise, and so one socket; where a test bed
- * has several (slurmd can), the processes are spread over them by rank.
+ * Sets the node of this process. With emulated nodes the process's rank decides. Else a host has
+ * one daemon and so one socket. A test bed may have several (slurmd can); then the processes are
+ * spread over them by rank.
  */
 static int set_node(const char *run) {
   bool here[FS_MAX_NODES] = {false};
@@ -73,14 +75,15 @@ int fs_command_environment(const struct fs_launch_env *e) {
     fs_say(FS_ENV_RUN_BASE " is too long");
     return FS_EXIT_FAILED;
   }
-  fs_slurm_export(); /* an srun in COMMAND */
+  fs_slurm_export(); /* for an srun in COMMAND */
   unsetenv(FS_ENV_STATE);
   unsetenv(FS_ENV_JOB);
-  if (!emulated || getenv(FS_ENV_RUN)) unsetenv(FS_ENV_NODE); /* of a job around this one */
+  if (!emulated || getenv(FS_ENV_RUN)) unsetenv(FS_ENV_NODE); /* from a job around this one */
   int err = setenv(FS_ENV_DATASET, e->datasets, 1) | setenv(FS_ENV_MOUNT, e->mounts, 1) | setenv(FS_ENV_RUN, run, 1);
   err |= emulated ? setenv(FS_ENV_EMULATE, e->emulate, 1) : unsetenv(FS_ENV_EMULATE);
   err |= e->read_only[0] == '1' ? setenv(FS_ENV_READ_ONLY, "1", 1) : unsetenv(FS_ENV_READ_ONLY);
-  /* HDF5 fails when a lock is refused (ENOLCK); what one node has written another one is to read. */
+  /* HDF5 fails if a lock is refused (ENOLCK), and other nodes must be able to read what one has
+     written. */
   if (e->read_only[0] != '1') err |= setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
   err |= e->as_is[0] == '1' ? setenv(FS_ENV_AS_IS, "1", 1) : unsetenv(FS_ENV_AS_IS);
   if (e->io_uring[0] != '\0') err |= setenv(FS_ENV_IO_URING, e->io_uring, 1);
@@ -106,7 +109,7 @@ static void become_supervised(const char *supervisor, char **command) {
   free(words);
 }
 
-/* Becomes COMMAND. Only returns, with the exit status, when that cannot be. */
+/* Becomes COMMAND. Returns only if that fails, with the exit status. */
 static int become(const struct fs_launch_env *e, char **command) {
   char shown[512];
   if (e->supervisor[0] != '\0') {
@@ -164,7 +167,7 @@ static bool by_mpirun(const struct fs_launch *l) {
 static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struct fs_words *w) {
   fs_mpirun_command(l, w);
   if (l->opt.np == 0 && l->where == FS_WHERE_HOSTS) {
-    fs_words_add(w, "--host"); /* of the hosts only the first */
+    fs_words_add(w, "--host"); /* only the first host */
     fs_words_add(w, "%s", l->first_host);
   }
   const char *local = l->opt.local_dir ? l->local_dir : "";
@@ -185,7 +188,8 @@ static void command_child(const struct fs_launch *l, const struct fs_launch_env 
     fs_events_restore(l);
     fs_mpirun_environment(l, false);
     fs_mpirun_paths(l);
-    for (int fd = 0; fd < 3; fd++) fcntl(fd, F_SETFD, 0); /* closed ones are /dev/null to mpirun, which would hang */
+    /* Closed descriptors are /dev/null here: mpirun would hang without them. */
+    for (int fd = 0; fd < 3; fd++) fcntl(fd, F_SETFD, 0);
     fs_carriers_block();
     execv(w.word[0], w.word);
     fs_say("%s: %s", w.word[0], strerror(errno));
@@ -242,8 +246,9 @@ static int start_command(struct fs_launch *l) {
   return FS_EXIT_FAILED;
 }
 
-/* What COMMAND left running would find its mount gone: it is ended too. Helpers of a runtime (multiprocessing's
-   resource tracker, say) end by themselves a moment after their parent. */
+/* Ends what COMMAND left running, because its mount disappears. Helpers of a runtime
+   (multiprocessing's resource tracker, for example) end by themselves a moment after their
+   parent. */
 static void end_rest(struct fs_launch *l) {
   uint64_t until = fs_now_ns() + FS_REST_NS;
   while (fs_now_ns() < until && l->signals_late == 0 && fs_job_signal(l->job, l->run, false, 0) > 0)
@@ -257,7 +262,8 @@ static void end_rest(struct fs_launch *l) {
 void fs_command_signal(struct fs_launch *l, int sig, bool terminal) {
   int carrier = by_mpirun(l) ? fs_carrier(sig) : 0;
   if (carrier == 0) {
-    if (!terminal && !fs_group_has(l->command, sig)) kill(l->command, sig); /* else it has had it */
+    /* If the terminal or the group sent the signal, COMMAND already has it. */
+    if (!terminal && !fs_group_has(l->command, sig)) kill(l->command, sig);
     return;
   }
   if (fs_is_user_signal(sig)) {
@@ -277,14 +283,15 @@ bool fs_command_interrupted(const struct fs_launch *l) {
   return l->signal != 0 || WIFSIGNALED(l->command_status) || (l->interrupt != 0 && !well);
 }
 
-/* mpirun's own status says only 1 when a signal ended it. */
+/* Returns COMMAND's exit status. If a signal ended it, mpirun's own status is only 1. */
 static int exit_status(const struct fs_launch *l) {
   if (by_mpirun(l) && fs_command_interrupted(l) && (l->signal || l->interrupt))
     return 128 + (l->signal ? l->signal : l->interrupt);
   return WIFSIGNALED(l->command_status) ? 128 + WTERMSIG(l->command_status) : WEXITSTATUS(l->command_status);
 }
 
-/* Its time is over. mpirun goes last: by it the processes of other hosts are reached. */
+/* Kills COMMAND when its time is over. mpirun is killed last, because it reaches the other hosts'
+   processes. */
 static void end_command(const struct fs_launch *l, bool first) {
   kill(l->command, by_mpirun(l) && first ? fs_carrier(SIGKILL) : SIGKILL);
 }

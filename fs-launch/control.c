@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The launcher's side of the lines of ipc/control.h: what the daemons say is put into struct fs_launch_node, and the
- * placement is told to rank 0. Lines come through mpirun and may be anything: what does not parse, or speaks of a
- * rank or partition that does not exist, is passed over.
+ * The launcher's side of the control lines (ipc/control.h): stores what the daemons report in
+ * struct fs_launch_node, and sends the placement to rank 0. Lines come through mpirun and are
+ * untrusted: a line that does not parse, or names a rank or partition that does not exist, is
+ * ignored. One thread.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 #define FS_SEND_NS (10 * FS_NS_PER_S)
 
-/* Of each host that it does not reach, ssh says a line; mpirun's own many lines after these tell less. */
+/* Keeps ssh's line about a host that it cannot reach. mpirun's many lines after that say less. */
 static void on_shell(struct fs_launch *l, const char *line) {
   size_t n = strlen(l->shell);
   bool refused = strchr(line, '@') && strstr(line, ": Permission denied");
@@ -23,7 +24,8 @@ static void on_shell(struct fs_launch *l, const char *line) {
     snprintf(l->shell + n, sizeof(l->shell) - n, "%s%s", n ? "; " : "", line);
 }
 
-/* Open MPI 4.1's at the end of any job whose daemons end by themselves. */
+/* Returns true for a line that Open MPI 4.1 prints at the end of each job whose daemons end by
+   themselves. */
 static bool is_harmless(const struct fs_launch *l, const char *line) {
   return l->stopping && !l->starting && strstr(line, "PMIX ERROR: BAD-PARAM in file ") &&
          strstr(line, "/pmix_event_notification.c at line ");
@@ -42,7 +44,7 @@ void fs_noise_line(struct fs_launch *l, const char *line, size_t n) {
   if (slot[0] && strspn(slot, "- ") != strlen(slot)) l->noises++;
 }
 
-/* Also of `begun`. */
+/* Handles `hello` and `begun`. */
 static void on_hello(struct fs_launch_node *node, const struct fs_control *c) {
   const char *host = fs_control_get(c, "host");
   uint64_t pid = 0;
@@ -59,7 +61,7 @@ static void on_begun(struct fs_launch *l, struct fs_launch_node *node, const str
   l->begun_ns = node->heard_ns;
 }
 
-/* "0,4-7,12" */
+/* Handles `have`: partitions such as "0,4-7,12". */
 static void on_have(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
   uint64_t d;
   const char *text = fs_control_get(c, "parts");
@@ -163,14 +165,14 @@ int fs_control_send(struct fs_launch *l, const struct fs_control_line *line) {
     }
     if (l->to_daemons < 0 || (errno != EAGAIN && errno != EINTR) || fs_now_ns() > until || l->daemons_ended)
       return -EPIPE;
-    fs_events_step(l, fs_now_ns()); /* the daemons may be waiting for us to read */
+    fs_events_step(l, fs_now_ns()); /* the daemons may wait for us to read */
     struct pollfd p = {.fd = l->to_daemons, .events = POLLOUT};
     poll(&p, 1, 20);
   }
   return 0;
 }
 
-/* "0.2", "*", or "-" */
+/* Writes the owners of a partition as "0.2", "*", or "-". */
 static void owners_text(const struct fs_owners *p, char *out, size_t size) {
   size_t n = 0;
   snprintf(out, size, "%s", p->everywhere ? "*" : "-");
@@ -194,7 +196,7 @@ static int send_dataset(struct fs_launch *l, unsigned d) {
   size_t n = 0;
   for (uint64_t p = 0; p < l->dataset[d].index.nparts; p++) {
     owners_text(&l->place[l->dataset[d].first + p], one, sizeof(one));
-    if (n + strlen(one) + 2 > sizeof(owners)) { /* escaping may triple it: still within a line */
+    if (n + strlen(one) + 2 > sizeof(owners)) { /* escaping may triple it: the line still fits */
       int err = send_some(l, d, first, owners);
       if (err < 0) return err;
       first = p;

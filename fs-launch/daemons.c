@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of the daemons as fs-launch sees it: mpirun is started for them, they say what they have, are told the
- * placement, stage, serve, and are stopped. Every phase ends by a deadline; the last resort is a signal to every
- * process of the job on this host.
+ * The daemons' life, seen from fs-launch: mpirun starts them, they report what they have, get the
+ * placement, stage, serve, and are stopped. Each phase has a deadline. The last resort is a signal
+ * to every process of the job on this host. One thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +12,17 @@
 
 #include "launch.h"
 
-#define FS_STOP_NS (5 * FS_NS_PER_S)      /* without a word from a daemon that is to stop */
-#define FS_DEAF_NS (2 * FS_NS_PER_S)      /* then they are told by a signal */
-#define FS_FAILED_NS (1 * FS_NS_PER_S)    /* the same when the start failed: some may not hear us at all */
-#define FS_STOP_MAX_NS (60 * FS_NS_PER_S) /* in all: purging a large dataset takes its time */
-#define FS_EXIT_NS (2 * FS_NS_PER_S)      /* for mpirun, after the last daemon */
-#define FS_ALONE_NS (45 * FS_NS_PER_S)    /* for daemons whose mpirun has died to end, with their outputs */
+#define FS_STOP_NS (5 * FS_NS_PER_S)      /* silence of a daemon that is to stop */
+#define FS_DEAF_NS (2 * FS_NS_PER_S)      /* then signals replace the lines */
+#define FS_FAILED_NS (1 * FS_NS_PER_S)    /* the same after a failed start */
+#define FS_STOP_MAX_NS (60 * FS_NS_PER_S) /* in total: purging a large dataset is slow */
+#define FS_EXIT_NS (2 * FS_NS_PER_S)      /* for mpirun, after the last daemon's end */
+#define FS_ALONE_NS (45 * FS_NS_PER_S)    /* for daemons whose mpirun has died */
 
 static void exec_mpirun(const struct fs_launch *l, const struct fs_words *w, int in, int out, int err) {
   fs_events_restore(l);
   fs_signals_leave();
-  setsid(); /* what the terminal sends is for COMMAND */
+  setsid(); /* the terminal's signals are for COMMAND */
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
@@ -64,7 +64,7 @@ int fs_daemons_start(struct fs_launch *l) {
   return 0;
 }
 
-/* Of what mpirun and the programs below it said, the line that tells most. */
+/* Returns the most useful line of what mpirun and the programs below it printed. */
 static const char *telling_noise(const struct fs_launch *l) {
   static const char *const words[] = {"srun: error", "step creation", "ssh:",      "resolve", "refused",
                                       "denied",      "timed out",     "not found", "rror"};
@@ -83,7 +83,7 @@ static bool all_are(const struct fs_launch *l, size_t offset) {
   return true;
 }
 
-/* The hosts that have not answered, as "a, b and 3 more". */
+/* Writes the hosts that have not answered, as "a, b and 3 more". */
 static void silent_nodes(const struct fs_launch *l, char *out, size_t size) {
   uint32_t silent = 0;
   size_t n = 0;
@@ -119,7 +119,8 @@ void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size) {
   }
 }
 
-/* Has mpirun died while daemons lived? They end, too, when they have kept or copied what there is. */
+/* Notices that mpirun died while daemons live. They end too, after they have kept or copied their
+   outputs. */
 static void look_at_mpirun(struct fs_launch *l) {
   bool alive = false;
   for (uint32_t i = 0; i < l->nodes; i++) alive = alive || (!l->node[i].dead && !l->node[i].bye);
@@ -130,7 +131,8 @@ static void look_at_mpirun(struct fs_launch *l) {
   for (uint32_t i = 0; i < l->nodes; i++) l->node[i].told = true;
 }
 
-/* A daemon of this host that is gone is known by its pid; of others by their silence at the end. */
+/* Finds dead daemons of this host by their pid. Those of other hosts are found by their silence at
+   the end. */
 void fs_daemons_look(struct fs_launch *l) {
   char here[256] = "";
   gethostname(here, sizeof(here) - 1);
@@ -140,7 +142,7 @@ void fs_daemons_look(struct fs_launch *l) {
     if (fs_process_alive(n->pid)) continue;
     n->dead = true;
     n->dead_ns = fs_now_ns();
-    if (l->stopping || l->starting || n->told) continue; /* its last words may still be on their way */
+    if (l->stopping || l->starting || n->told) continue; /* its last lines may still arrive */
     n->told = true;
     fs_warn(l, "the daemon of node %u (%s) died %.1f s after the start", i, n->host,
             (double)(fs_now_ns() - l->started_ns) / 1e9);
@@ -156,7 +158,7 @@ void fs_daemons_last_words(struct fs_launch *l, bool deaf) {
   char path[PATH_MAX], here[256] = "";
   bool some = true;
   gethostname(here, sizeof(here) - 1);
-  uint64_t until = fs_now_ns() + FS_NS_PER_S; /* its pipes close a moment before it has ended */
+  uint64_t until = fs_now_ns() + FS_NS_PER_S; /* its pipes close a moment before its end */
   while ((deaf || l->out.fd < 0) && !l->daemons_ended && fs_now_ns() < until) fs_events_step(l, until);
   fs_daemons_look(l);
   if (l->alone_ns == 0) return;
@@ -185,7 +187,7 @@ static void time_left(uint64_t bytes, double rate, char *out, size_t size) {
     snprintf(out, size, ", about %.0f s left", seconds);
 }
 
-/* Shows how far staging is. A terminal's line is short, so that it does not wrap. */
+/* Shows the progress of staging. A line on a terminal is short so that it does not wrap. */
 static void show_staging(struct fs_launch *l) {
   uint64_t done = 0, total = 0;
   char a[32], b[32], c[32], left[64];
@@ -205,10 +207,12 @@ static void show_staging(struct fs_launch *l) {
     fs_progress("staging: %s of %s on %u node%s, %s/s%s", a, b, l->nodes, l->nodes == 1 ? "" : "s", c, left);
 }
 
-/* Waits until all have said hello, or that flag of theirs is set. 0, or the exit status with the reason told. */
+/* Waits until all daemons have said hello, or until this flag is set for all. Returns 0, or the
+   exit status after it told the reason. */
 static int wait_start(struct fs_launch *l, size_t flag, void (*show)(struct fs_launch *l)) {
   for (;;) {
-    if (l->signal) return 128 + l->signal; /* first: it may have come in the same step as the last daemon's line */
+    /* A signal is checked first: it may come in the same step as the last daemon's line. */
+    if (l->signal) return 128 + l->signal;
     if (flag ? all_are(l, flag) : all_said_hello(l)) return 0;
     fs_daemons_look(l);
     bool late = fs_now_ns() - l->progress_ns > l->opt.start_timeout * FS_NS_PER_S;
@@ -227,7 +231,8 @@ int fs_daemons_wait(struct fs_launch *l, size_t flag, void (*show)(struct fs_lau
   return status;
 }
 
-/* Nodes on one host share its file system. A little room is left for the cache's backing file and for others. */
+/* Computes the usable space. Nodes on one host share its file system. Some room is left for the
+   cache's backing file and for others. */
 static void rooms(const struct fs_launch *l, uint32_t *group, uint64_t *room) {
   uint64_t index = 0;
   for (unsigned d = 0; d < l->opt.datasets; d++) index += l->dataset[d].index.map_size;
@@ -279,8 +284,8 @@ int fs_daemons_place(struct fs_launch *l) {
   return fs_daemons_wait(l, offsetof(struct fs_launch_node, ready), show_staging);
 }
 
-/* Rank 0 passes on what the daemons are told. Where it is gone, or nobody has said a word for a while, they are told
- * by a signal, once. */
+/* Rank 0 passes commands on to the daemons. If rank 0 is gone, or no daemon has sent a line for a
+   while, the daemons get a signal instead, once. */
 void fs_daemons_signal(const struct fs_launch *l, int sig, bool *told) {
   bool deaf = l->node[0].dead || fs_now_ns() - l->progress_ns > FS_DEAF_NS;
   if (*told || !deaf || l->nodes == 1 || l->daemons <= 0 || l->daemons_ended) return;
@@ -288,7 +293,7 @@ void fs_daemons_signal(const struct fs_launch *l, int sig, bool *told) {
   kill(l->daemons, sig);
 }
 
-/* Does every daemon that can still speak have said its last word? */
+/* Returns true if each daemon that can still send lines has sent its last. */
 static bool all_over(const struct fs_launch *l) {
   for (uint32_t i = 0; i < l->nodes; i++)
     if (!l->node[i].bye && !l->node[i].dead) return false;
@@ -301,7 +306,8 @@ static void ask_to_stop(struct fs_launch *l) {
   if (err == 0 && l->opt.purge && !l->lost) err = fs_control_add_u64(&line, "purge", 1);
   if (err == 0) err = fs_control_end(&line);
   if (err == 0) fs_control_send(l, &line);
-  if (l->to_daemons >= 0) close(l->to_daemons); /* the same to a daemon that did not understand */
+  /* The end of its input stops a daemon that did not understand the line. */
+  if (l->to_daemons >= 0) close(l->to_daemons);
   l->to_daemons = -1;
 }
 
@@ -320,7 +326,8 @@ static void tell_hanging(struct fs_launch *l) {
         (int)pid[i]);
 }
 
-/* Whom it would wait for was silent for five seconds already, when it was to tell of its outputs. */
+/* Returns true if the remaining daemons were already silent for five seconds when outputs were to
+   be reported. */
 static bool known_silent(const struct fs_launch *l) {
   bool some = false;
   for (uint32_t i = 0; i < l->nodes; i++) {
@@ -335,14 +342,15 @@ static bool known_silent(const struct fs_launch *l) {
 void fs_daemons_stop(struct fs_launch *l) {
   if (l->daemons <= 0) return;
   l->stopping = true;
-  fs_daemons_look(l); /* who died before is not waited for */
+  fs_daemons_look(l); /* do not wait for those that died before */
   ask_to_stop(l);
   uint64_t start = fs_now_ns(), patience = l->command == 0 ? FS_FAILED_NS : l->node[0].dead ? FS_DEAF_NS : FS_STOP_NS;
   bool told = false;
   l->progress_ns = start;
   while (!l->daemons_ended && !all_over(l)) {
     uint64_t now = fs_now_ns();
-    if (l->command > 0 && known_silent(l)) patience = FS_FAILED_NS; /* after the others' last words */
+    /* Daemons that were silent before get little time after the others' last lines. */
+    if (l->command > 0 && known_silent(l)) patience = FS_FAILED_NS;
     if (now - l->progress_ns > patience || now - start > FS_STOP_MAX_NS) break;
     if (l->command > 0) fs_daemons_signal(l, FS_SIGNAL_STOP, &told);
     fs_events_step(l, now + FS_NS_PER_S / 20);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The one place where fs-launch waits: for signals (through a signalfd, so no handler runs), for its children's ends,
- * and for lines from the daemons and from mpirun. Every wait of the other files is a loop over fs_events_step with a
- * time limit.
+ * The only place where fs-launch waits: for signals (by a signalfd, so no handler runs), for its
+ * children's ends, and for lines from the daemons and mpirun. Each wait in another file is a loop
+ * over fs_events_step with a time limit.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -26,8 +26,9 @@ void fs_signals_leave(void) {
 }
 
 /*
- * Under nohup a hang-up stays ignored. An ignored SIGINT (a shell's background job) is still listened to, since it may
- * be meant for us alone: from the terminal it is then passed over, and COMMAND inherits it ignored.
+ * Sets up signals. Under nohup SIGHUP stays ignored. An ignored SIGINT (a shell's background job)
+ * is still received, because it may be meant for us alone. If it comes from the terminal it is
+ * ignored, and COMMAND inherits it ignored.
  */
 int fs_events_open(struct fs_launch *l) {
   static const int wanted[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
@@ -73,8 +74,9 @@ static void reap(struct fs_launch *l) {
 }
 
 /*
- * While COMMAND runs, it decides what a signal means: what the terminal sends reaches it anyway (it is in the same
- * process group), what somebody sent to us is passed on.
+ * Handles a signal. While COMMAND runs, COMMAND decides what a signal means. The terminal's signals
+ * reach it without us, because it is in the same process group. A signal that was sent to us is
+ * passed on.
  */
 static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) {
   int sig = (int)info->ssi_signo;
@@ -115,7 +117,7 @@ static void cut_lines(struct fs_launch *l, struct fs_launch_lines *in, line_fn *
   }
   in->len -= start;
   memmove(in->text, in->text + start, in->len);
-  if (in->len == sizeof(in->text)) { /* no program of ours writes such a line */
+  if (in->len == sizeof(in->text)) { /* our programs never write such a line */
     in->skip = true;
     in->len = 0;
   }

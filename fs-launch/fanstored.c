@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fanstored: one process, and one MPI rank, on each node of a job. Reads its options and goes over to
- * libfanstore/daemon. Started by fs-launch under mpirun; docs/fanstored.1 tells how to start it by hand.
+ * fanstored: one process, which is one MPI rank, on each node of a job. Reads its options and
+ * enters libfanstore/daemon. fs-launch starts it under mpirun; docs/fanstored.1 tells how to start
+ * it by hand.
  */
 #include <limits.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Was a signal for the whole process group? Then COMMAND, which is in fs-launch's, has had it, and fs-launch must not
- * pass it on. The kernel does not tell. So a child in the same group listens: it does nothing but note which signals it
- * gets. It holds no descriptors, and dies with fs-launch. It has a name of its own, so that `pkill fs-launch` does not
- * look like a signal for the group. One process, one thread; without the listener every signal is passed on.
+ * Finds out if a signal was sent to the whole process group. Then COMMAND, which is in the group of
+ * fs-launch, has received the signal, and fs-launch must not pass it on. The kernel does not tell.
+ * So a child in the same group listens and only records which signals it gets. The child holds no
+ * descriptors and dies with fs-launch. It has another name, so that `pkill fs-launch` does not look
+ * like a signal for the group. Without the listener every signal is passed on.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +16,13 @@
 #include "launch.h"
 
 #define FS_GROUP_SIGNALS 32
-#define FS_GROUP_WAIT_NS (FS_NS_PER_S / 20) /* a sender reaches the members of a group one after another */
+/* The members of a group get a signal one after another. */
+#define FS_GROUP_WAIT_NS (FS_NS_PER_S / 20)
 #define FS_GROUP_SAME_NS                                                                                               \
-  (FS_NS_PER_S / 5) /* it may send to fs-launch first, and then to the group, as timeout(1) does */
+  (FS_NS_PER_S / 5) /* timeout(1), for example, sends a signal to fs-launch first, then to the group */
 
 struct group_heard {
-  _Atomic uint64_t ns[FS_GROUP_SIGNALS]; /* when a signal came last */
+  _Atomic uint64_t ns[FS_GROUP_SIGNALS]; /* time of the last signal */
 };
 
 static struct group_heard *heard;
@@ -32,7 +34,8 @@ static void listen_on(pid_t parent) {
   sigprocmask(SIG_SETMASK, &all, NULL);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, "group-listener");
-  memset(program_invocation_name, 'x', strlen(program_invocation_name)); /* the name that others see */
+  /* Other programs see this name. */
+  memset(program_invocation_name, 'x', strlen(program_invocation_name));
   close_range(0, ~0u, 0);
   while (getppid() == parent) {
     int sig = sigwaitinfo(&all, NULL);
@@ -53,14 +56,15 @@ void fs_group_begin(void) {
 }
 
 void fs_group_end(void) {
-  if (listener > 0 && waitpid(listener, NULL, WNOHANG) == 0) { /* else it is gone, and its number may be another's */
+  /* If the listener has ended, its pid may be another process's. */
+  if (listener > 0 && waitpid(listener, NULL, WNOHANG) == 0) {
     kill(listener, SIGKILL);
     waitpid(listener, NULL, 0);
   }
   listener = 0;
 }
 
-/* Has the listener a signal that it has not noted yet? */
+/* Returns true if the listener has a signal that it has not recorded yet. */
 static bool is_pending(int sig) {
   char path[64], line[128];
   unsigned long long pending = 0, found;

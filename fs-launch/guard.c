@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The guard: a child in a session of its own that waits for the end of fs-launch. At a good end it is dismissed; when
- * fs-launch was killed, its end of the pipe closes, and the guard ends COMMAND's processes, lets the daemons end by
- * themselves (they see the end of their input), insists after some seconds, and removes the run directory.
+ * The guard: a child in its own session that waits for the end of fs-launch. After a normal end it
+ * is dismissed. If fs-launch was killed, its end of the pipe closes. Then the guard ends COMMAND's
+ * processes and lets the daemons end by themselves, because their input ends too. After some
+ * seconds it kills them, and removes the run directory.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@
 
 #define FS_GUARD_WAIT_MS 6000
 
-/* Only the pipe stays open: what fs-launch held must be seen to close, its locks above all. */
+/* Closes everything except the pipe: what fs-launch held must close with it, above all its
+   locks. */
 static void guard_let_go(int fd) {
   int null = open("/dev/null", O_RDWR);
   for (int i = 0; i < 3; i++) dup2(null, i);
@@ -30,7 +32,8 @@ static void guard_wait(pid_t pid, int ms) {
   if (fd >= 0) poll(&p, 1, ms);
 }
 
-/* Slurm sends what is for the job to every process of it, and this one is for its end. */
+/* Ignores signals: Slurm sends a job's signals to each of its processes, and the guard acts only at
+   the end. */
 static void guard_signals(void) {
   static const int passed_over[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
   for (size_t i = 0; i < FS_ARRAY_LEN(passed_over); i++)
@@ -46,7 +49,7 @@ static void guard_main(const struct fs_launch *l, int fd) {
     if (n < 0 && errno != EINTR) break;
     if (n != sizeof(word)) continue;
     if (word < 0) _exit(0);
-    if (word == 0) memset(pid, 0, sizeof(pid)); /* they are started again */
+    if (word == 0) memset(pid, 0, sizeof(pid)); /* the daemons are started again */
     if (word == 0) continue;
     pid[pid[0] ? 1 : 0] = word;
   }
@@ -90,7 +93,7 @@ void fs_guard_dismiss(struct fs_launch *l) {
   fs_guard_watch(l, -1);
   close(l->guard_fd);
   l->guard_fd = -1;
-  if (l->guard > 0) kill(l->guard, SIGKILL); /* somebody may have stopped it, and there is nothing left for it to do */
+  if (l->guard > 0) kill(l->guard, SIGKILL); /* it may be stopped, and has nothing left to do */
   if (l->guard > 0) waitpid(l->guard, NULL, 0);
   l->guard = 0;
 }

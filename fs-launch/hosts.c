@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which hosts the nodes are on: --emulate, --hosts, --hostfile, the Slurm allocation, or this host alone. Only counts
- * them and finds the first; mpirun itself reads the lists. Called once, and by fs-launch clean.
+ * Finds the hosts of the nodes: --emulate, --hosts, --hostfile, the Slurm allocation, or this host
+ * alone. Only counts the hosts and finds the first; mpirun itself reads the lists. Called once,
+ * also by fs-launch clean.
  */
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -18,7 +19,8 @@ struct host_list {
   uint32_t n;
 };
 
-/* A remote shell would take a leading dash for an option of its own. */
+/* Returns true for a valid host name. A leading dash is refused: a remote shell would read an
+   option. */
 static bool is_name(const char *name, size_t len) {
   if (len == 0 || len >= 256 || name[0] == '-') return false;
   for (size_t i = 0; i < len; i++)
@@ -26,7 +28,8 @@ static bool is_name(const char *name, size_t len) {
   return true;
 }
 
-/* Adds a name unless it is there already (names may repeat with slots). -EINVAL, -E2BIG, -ENOMEM. */
+/* Adds a name unless it is in the list (names may repeat with slots). Returns 0, -EINVAL, -E2BIG or
+   -ENOMEM. */
 static fs_err list_add(struct host_list *list, const char *name, size_t len) {
   if (!is_name(name, len)) return -EINVAL;
   for (uint32_t i = 0; i < list->n; i++)
@@ -46,7 +49,7 @@ static void list_free(struct host_list *list) {
   free(list->name);
 }
 
-/* "A,B:4,C" */
+/* Reads a list such as "A,B:4,C". */
 static fs_err hosts_from_option(const char *text, struct host_list *list) {
   for (;;) {
     size_t n = strcspn(text, ",");
@@ -57,7 +60,7 @@ static fs_err hosts_from_option(const char *text, struct host_list *list) {
   }
 }
 
-/* One host a line: "name slots=4 # remark". */
+/* Reads a file with one host on each line: "name slots=4 # remark". */
 static fs_err hosts_from_file(const char *path, struct host_list *list) {
   char line[1024];
   FILE *f = fopen(path, "re");
@@ -76,7 +79,7 @@ static fs_err hosts_from_file(const char *path, struct host_list *list) {
   return err < 0 ? err : list->n > 0 ? 0 : -ENODATA;
 }
 
-/* The first name of "r[3-5,9]n[1-2],g7": "r3n1". */
+/* Writes the first name of a Slurm list: "r3n1" for "r[3-5,9]n[1-2],g7". */
 static void slurm_first(const char *list, char *out, size_t size) {
   size_t at = 0;
   while (*list != '\0' && *list != ',' && at + 1 < size) {
@@ -158,8 +161,9 @@ static bool hosts_slurm(struct fs_launch *l) {
   return true;
 }
 
-/* `srun fs-launch` starts as many of us as the job step has tasks, and each would start FanStore on all nodes and run
- * COMMAND. A rank of an MPI job has chosen to be here. */
+/* Returns true if Slurm starts several of us. `srun fs-launch` starts one for each task of the
+   step, and each would start FanStore on all nodes and run COMMAND. A rank of an MPI job is here on
+   purpose. */
 static bool step_repeats(void) {
   const char *task = getenv("SLURM_PROCID");
   uint64_t n;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-launch: stages datasets to the nodes, starts the daemons, runs COMMAND with the datasets under their mounts, tells
- * where the data came from, and cleans up. This file is the order of things; launch.h names the files that do them.
+ * fs-launch: stages datasets to the nodes, starts the daemons, runs COMMAND with the datasets under
+ * their mounts, reports where the data came from, and cleans up. This file is the order of the
+ * steps; launch.h names the files that do them.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 #include "launch.h"
 
-/* Everything that can be wrong before anything was started. */
+/* Checks everything that can be checked before anything is started. */
 static int check(struct fs_launch *l) {
   int status = fs_hosts_find(l);
   if (status == 0) status = fs_check_command(l);
@@ -36,7 +37,7 @@ static void tell_ready(const struct fs_launch *l) {
   fs_say("%u nodes are ready; running %s", l->nodes, l->opt.command[0]);
 }
 
-/* What was asked for of replicas, and cannot be had. */
+/* Warns of replicas that were requested and cannot be made. */
 static void warn_of_replicas(struct fs_launch *l) {
   if (l->opt.replicas > l->nodes)
     fs_warn(l, "--replicas %llu: with %u node%s there can be %u cop%s only", (unsigned long long)l->opt.replicas,
@@ -81,7 +82,8 @@ static int launch(struct fs_launch *l) {
   return status;
 }
 
-/* Descriptors 0 to 2 that are closed: no pipe of ours is to get their numbers. COMMAND has them closed again. */
+/* Opens /dev/null on closed descriptors 0 to 2, so that our pipes do not get their numbers. COMMAND
+   has them closed again. */
 static void hold_streams(void) {
   int fd;
   do fd = open("/dev/null", O_RDWR | O_CLOEXEC);

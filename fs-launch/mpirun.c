@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The command lines and the environment of mpirun: for the daemons, for COMMAND with --np, and for fs-launch clean.
- * Why each flag is there: docs/internals/staging.md, "How the daemons are started".
+ * Makes the command lines and the environment of mpirun: for the daemons, for COMMAND with --np,
+ * and for fs-launch clean. docs/internals/staging.md, "How the daemons are started", gives the reason for
+ * each flag.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,14 +47,14 @@ static void add_all(struct fs_words *w, const char *text) {
   }
 }
 
-/* The user's own words come after ours: of a parameter given twice mpirun takes the last. */
+/* Adds the user's own words after ours: mpirun takes the last of a repeated parameter. */
 static void add_user(struct fs_words *w) {
   const char *mine = getenv("FANSTORE_MPIRUN_ARGS");
   if (mine) add_all(w, mine);
 }
 
-/* ssh is told not to ask and not to wait for ever, unless the user chose another agent or other arguments. The daemons'
-   shells may fail once all serve, whichever agent it is (rsh.c). */
+/* Makes ssh neither ask nor wait without limit, unless the user chose another agent or other
+   arguments. The daemons' shells, by any agent, may fail once all daemons serve (rsh.c). */
 static void add_shell(const struct fs_launch *l, struct fs_words *w, bool daemons) {
   const char *mine = getenv("FANSTORE_MPIRUN_ARGS"), *agent = getenv("OMPI_MCA_plm_rsh_agent");
   if (mine && strstr(mine, "rsh_a")) return;
@@ -65,7 +66,8 @@ static void add_shell(const struct fs_launch *l, struct fs_words *w, bool daemon
   fs_words_add(w, "-x -o BatchMode=yes -o ConnectTimeout=15");
 }
 
-/* mpirun's own files go with the run directory. On other hosts they stay where they belong: one place serves all. */
+/* Puts mpirun's own files in the run directory. On other hosts they stay in their usual place,
+   because one path is for all hosts. */
 static void add_session(const struct fs_launch *l, struct fs_words *w) {
   if (l->run[0] == '\0' || l->where != FS_WHERE_HERE) return;
   if (getenv("OMPI_MCA_orte_tmpdir_base") || getenv("OMPI_MCA_orte_local_tmpdir_base")) return;
@@ -73,7 +75,8 @@ static void add_session(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "%s", l->run);
 }
 
-/* Without it the step of mpirun's srun asks for the job's memory, which another step may have. */
+/* Sets the step's memory. Otherwise the step of mpirun's srun requests the job's memory, which
+   another step may have. */
 static void add_step(struct fs_words *w) {
   const char *mine = getenv("OMPI_MCA_plm_slurm_args");
   add_all(w, "--mca plm_slurm_args");
@@ -95,7 +98,8 @@ static void add_where(const struct fs_launch *l, struct fs_words *w, bool daemon
   fs_words_add(w, "%s", l->opt.hosts ? l->opt.hosts : l->opt.hostfile);
 }
 
-/* On one host UCX is kept to TCP over loopback; across hosts it chooses, or does what the UCX_ variables say. */
+/* Adds UCX's parameters. On one host UCX uses only TCP over loopback. Across hosts UCX chooses, or
+   follows the UCX_ variables. */
 static void add_ucx(const struct fs_launch *l, struct fs_words *w) {
   add_all(w,
           "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca btl self"); /* no segments in /dev/shm */
@@ -142,7 +146,8 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "--mca");
   fs_words_add(w, "ess_base_forward_signals");
   fs_words_add(w, "%d,%d", FS_SIGNAL_FINISH, FS_SIGNAL_STOP);
-  add_all(w, "--mca odls_base_sigkill_timeout 0 -np"); /* else two seconds pass after the last daemon's end */
+  /* Without this mpirun waits two seconds after the last daemon's end. */
+  add_all(w, "--mca odls_base_sigkill_timeout 0 -np");
   fs_words_add(w, "%u", l->nodes);
   add_where(l, w, true);
   if (l->where == FS_WHERE_SLURM) add_all(w, "--mca orte_leave_session_attached 1"); /* else srun has no stderr */
@@ -232,7 +237,7 @@ static bool starts(const char *name, const char *prefix) {
   return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* Variables by which an MPI job around this one would capture ours. */
+/* Returns true for a variable by which an MPI job around this one would capture ours. */
 static bool of_outer_job(const char *e, bool inside) {
   static const char *const set_by_mpirun[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_initial_",
                                               "OMPI_MCA_mpi_oversubscribe"};
@@ -249,7 +254,7 @@ static bool unwanted(const struct fs_launch *l, const char *e, bool daemons, boo
   if (of_outer_job(e, inside)) return true;
   if (daemons && (starts(e, "LD_PRELOAD=") || starts(e, "FANSTORE_NODE="))) return true;
   if (starts(e, "FANSTORE_RUN=") || starts(e, "FANSTORE_STATE=")) return true;
-  return l->where != FS_WHERE_SLURM && starts(e, "SLURM_"); /* the allocation is not to be used */
+  return l->where != FS_WHERE_SLURM && starts(e, "SLURM_"); /* the allocation must not be used */
 }
 
 void fs_slurm_export(void) {
@@ -263,17 +268,19 @@ void fs_mpirun_environment(const struct fs_launch *l, bool daemons) {
   for (char **from = environ; *from; from++)
     if (!unwanted(l, *from, daemons, inside)) *to++ = *from;
   *to = NULL;
-  setenv(FS_ENV_AS_IS, "1", 1);                         /* a job around this one is not to give it back */
-  if (l->job[0] != '\0') setenv(FS_ENV_JOB, l->job, 1); /* by which its remote shells are found */
+  /* A job around this one must not restore its library. */
+  setenv(FS_ENV_AS_IS, "1", 1);
+  if (l->job[0] != '\0') setenv(FS_ENV_JOB, l->job, 1); /* marks its remote shells */
   if (l->where != FS_WHERE_SLURM) return;
-  setenv("SLURM_OVERLAP", "1", 1); /* else a second mpirun waits for the first's end */
-  fs_slurm_export();               /* the srun in mpirun */
+  setenv("SLURM_OVERLAP", "1", 1); /* else a second mpirun waits for the first */
+  fs_slurm_export();               /* for the srun in mpirun */
 }
 
 /*
- * An mpirun that is started by an absolute path puts its own directories in front of PATH and LD_LIBRARY_PATH:
- * /usr/bin, and so another python3, in front of a virtual environment. Where this environment comes to COMMAND's hosts
- * (here, and in an allocation) both are as they were; one that the user has named so does what it does without us, too.
+ * PATH and LD_LIBRARY_PATH of COMMAND. An mpirun that is started by an absolute path puts its own
+ * directories first in both: for example /usr/bin, with another python3, before a virtual
+ * environment. On this host and in an allocation, where the environment reaches COMMAND, both are
+ * restored. An mpirun that the user has named in this way behaves as it does without us.
  */
 static const char *const paths[][2] = {{FS_ENV_PATH, "PATH"}, {FS_ENV_LIBRARY_PATH, "LD_LIBRARY_PATH"}};
 

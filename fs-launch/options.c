@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line of fs-launch, fs-launch clean and fs-launch doctor: one table makes the parser and the help. */
+/* The command lines of fs-launch, fs-launch clean and fs-launch doctor. One table serves the parser
+   and the help. One thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,7 +194,7 @@ static fs_err set_local_io(const char *value, const char **out) {
   return 0;
 }
 
-/* '' adds none: alone it takes the default ones away. */
+/* Adds a pattern of --node-local. '' adds none, and so alone removes the default ones. */
 static fs_err set_node_local(struct fs_launch_options *o, const char *value) {
   o->node_local_given = true;
   if (value[0] == '\0') return 0;
@@ -284,7 +285,7 @@ static void answer(int id, void (*help)(void)) {
   exit(fflush(stdout) == 0 ? 0 : FS_EXIT_FAILED);
 }
 
-/* Of two values one would be passed over in silence. */
+/* Refuses an option that is given twice: one of the two values would be ignored silently. */
 static fs_err once(struct fs_launch_options *o, const struct fs_opt *opts, size_t n, int id) {
   uint64_t bit = 1ull << id;
   for (size_t i = 0; (o->given & bit) && i < n; i++) {
@@ -322,7 +323,7 @@ static int check_nodes(const struct fs_launch_options *o) {
   return FS_EXIT_USAGE;
 }
 
-/* What of the options for outputs contradicts the others. */
+/* Checks that the options for outputs do not contradict each other. */
 static int check_outputs(const struct fs_launch_options *o) {
   const struct {
     const char *name;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where outputs go if no option says so (docs/internals/stage-out.md): to the directory that the dataset was
- * packed from, where its mount is that and it is there; else they are kept on the nodes, as by --keep. The first output
- * tells the user, at once, in one line. Called by main.c and outputs.c.
+ * Chooses where outputs go if no option says so (docs/outputs.md). If the mount is
+ * the directory that the dataset was packed from, and that exists, they go there. Else they stay on
+ * the nodes, like with --keep. The first output tells the user at once, in one line. Called by
+ * main.c and outputs.c.
  */
 #include <linux/magic.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 
 #include "launch.h"
 
-/* A mount of another job, in which this one runs, shows itself as such. */
+/* Returns true if the directory is the dataset's source itself. A mount of a job around this one
+   has marks. */
 static bool is_own_source(struct fs_launch *l) {
   const struct fs_launch_dataset *d = &l->dataset[0];
   struct stat st;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What COMMAND wrote below the mounts, at its end: the daemons count it, name it, and keep it on their nodes if --keep
- * says so (ipc/control.h, `finish`); the user is told what is about to be lost.
+ * Handles what COMMAND wrote below the mounts, after its end. The daemons count it, name it, and
+ * keep it on their nodes with --keep (ipc/control.h, `finish`). The user is told what will be lost.
+ * One thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +12,10 @@
 #include "ipc/local.h"
 #include "launch.h"
 
-#define FS_FINISH_NS (5 * FS_NS_PER_S) /* without a word from any daemon */
-#define FS_HEIR_NS (6 * FS_NS_PER_S)   /* in which a daemon's end is found out by the others */
+#define FS_FINISH_NS (5 * FS_NS_PER_S) /* silence of all daemons */
+#define FS_HEIR_NS (6 * FS_NS_PER_S)   /* time in which the others notice a daemon's end */
 #define FS_NAMED 10u                   /* outputs that are named to the user */
-#define FS_REASONS 16u                 /* of one node, why outputs could not be copied */
+#define FS_REASONS 16u                 /* reasons of one node why outputs could not be copied */
 
 static struct fs_launch_output *room_for(struct fs_launch_output **list, size_t named, size_t *room) {
   if (named == *room) {
@@ -43,7 +44,7 @@ static void on_output(struct fs_launch *l, uint64_t rank, const struct fs_contro
   if (out->name) ++*named;
 }
 
-/* So often as the node tells, the last time counts. */
+/* Returns the failure of this node and reason. The node's last report counts. */
 static struct fs_launch_failure *failure_of(struct fs_launch *l, uint32_t rank, const char *why) {
   struct fs_launch_outputs *o = &l->outputs;
   size_t of_rank = 0;
@@ -147,7 +148,7 @@ static void add_up(struct fs_launch *l) {
   }
 }
 
-/* Shows how far copying is. */
+/* Shows the progress of copying. */
 static void show_copying(struct fs_launch *l) {
   uint64_t done = 0, total = 0;
   char a[32], b[32];
@@ -168,8 +169,9 @@ static void cancel(struct fs_launch *l) {
 }
 
 /*
- * Should the wait end? The first signal does not end copying, unless one has ended COMMAND; that which does has the
- * rest kept, and one more ends the wait.
+ * Returns true if the wait should end. The first signal does not end copying unless a signal has
+ * ended COMMAND. The signal that ends copying makes the daemons keep the rest, and one more ends
+ * the wait.
  */
 static bool interrupted(struct fs_launch *l, bool by_signal, unsigned *heard) {
   unsigned patience = by_signal ? 0 : 1, now = l->signals_late;
@@ -181,12 +183,13 @@ static bool interrupted(struct fs_launch *l, bool by_signal, unsigned *heard) {
   return now > patience + 1;
 }
 
-/* It may have outputs, and does not tell of them. */
+/* Returns true if a node may have outputs and does not report them. */
 static bool is_silent(const struct fs_launch *l, const struct fs_launch_node *n) {
   return l->outputs.any && n->ready && !n->finished;
 }
 
-/* Do the others know which outputs the silent nodes had? Of two that went together they may not. */
+/* Returns true if the other nodes know which outputs the silent nodes had. They may not if two went
+   together. */
 static bool all_known(const struct fs_launch *l, unsigned silent) {
   bool known = silent < l->nodes;
   for (uint32_t i = 0; i < l->nodes; i++)
@@ -194,11 +197,12 @@ static bool all_known(const struct fs_launch *l, unsigned silent) {
   return known && silent == 1;
 }
 
-/* Names the nodes that do not tell of their outputs. May any have been lost that nobody names? */
+/* Names the nodes that do not report their outputs. Returns true if outputs may be lost that no
+   node names. */
 static bool tell_of_silent(struct fs_launch *l) {
   unsigned silent = 0, lost = 0;
   for (uint32_t i = 0; i < l->nodes; i++) silent += is_silent(l, &l->node[i]);
-  if (silent == 0) l->outputs.gone = 0; /* one that was taken for dead has told of them */
+  if (silent == 0) l->outputs.gone = 0; /* a node that was thought dead has reported them */
   bool known = all_known(l, silent), lost_before = false;
   for (uint32_t i = 0; i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
@@ -210,7 +214,8 @@ static bool tell_of_silent(struct fs_launch *l) {
             : l->outputs.gone > 0 ? "those that are lost are named"
             : l->opt.stage_out    ? "what was closed or synced had been staged out"
                                   : "none of them is known to be lost");
-    lost += !n->inherited || lost_before; /* whether of two the second had replicated the first's is not known */
+    lost += !n->inherited || lost_before; /* if two died, the second may not have replicated the
+                                             first's */
     lost_before = true;
   }
   if (lost > 0 && !known && (l->opt.stage_out || l->opt.keep))
@@ -243,14 +248,15 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
   bool unknown = tell_of_silent(l);
   bool wanted = l->opt.stage_out || l->opt.keep;
   l->outputs.missing = wanted && (l->outputs.gone > 0 || unknown);
-  uint64_t badly = l->in_place ? l->outputs.lost : l->outputs.failed; /* what is kept instead is told, and is there */
+  uint64_t badly = l->in_place ? l->outputs.lost : l->outputs.failed; /* what is kept instead is
+                                                                         reported, and exists */
   l->outputs.unsaved =
       wanted && (l->outputs.missing || badly > 0 || l->outputs.lost > 0 || (l->outputs.any && !all_finished(l)));
   bool failed = l->outputs.missing || (wanted && badly > 0);
   return status == 0 && failed ? FS_EXIT_FAILED : status;
 }
 
-/* The first names, as "a, b, c and 4 more": of all, or of those with this reason. */
+/* Writes the first names, as "a, b, c and 4 more": of all, or of those with this reason. */
 static void names_text(const struct fs_launch_output *list, size_t n_list, const char *why, uint64_t of, char *text,
                        size_t size) {
   char shown[512];
@@ -300,7 +306,7 @@ static void tell_not_staged(const struct fs_launch *l, const struct fs_launch_fa
   fprintf(out, "%s%s\n", names[0] ? ": " : "", names);
 }
 
-/* Those that should have been copied or kept, and were not: a line for each reason. */
+/* Tells which outputs should have been copied or kept and were not: a line for each reason. */
 static void tell_failed(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   struct fs_launch_failure f;
@@ -311,7 +317,7 @@ static void tell_failed(const struct fs_launch *l, FILE *out) {
       fprintf(out, "fs-launch: %llu of them could not be kept: %s\n", (unsigned long long)f.lost, f.why);
 }
 
-/* "3 outputs (12 KiB)"; of a job that made none what else it made: "2 directories and 1 symlink". */
+/* Writes "3 outputs (12 KiB)", or if the job made no outputs, "2 directories and 1 symlink". */
 static void made_text(const struct fs_launch_outputs *o, char *text, size_t size) {
   char bytes[32];
   if (o->files > 0) {
@@ -328,7 +334,7 @@ static void made_text(const struct fs_launch_outputs *o, char *text, size_t size
     snprintf(text + n, size - (size_t)n, "%llu symlink%s", (unsigned long long)o->links, o->links == 1 ? "" : "s");
 }
 
-/* Those whose bytes went with their nodes. */
+/* Tells which outputs were lost with their nodes. */
 static void tell_gone(const struct fs_launch *l, FILE *out) {
   const struct fs_launch_outputs *o = &l->outputs;
   char names[8192], shown[512];
@@ -340,7 +346,7 @@ static void tell_gone(const struct fs_launch *l, FILE *out) {
     fprintf(out, "fs-launch: what %s has of them was copied before\n", fs_shown(l->stage_out, shown, sizeof(shown)));
 }
 
-/* Where the bytes of nodes lie that are gone, their disks perhaps not. */
+/* Tells where the outputs of nodes that are gone may still be, if their disks exist. */
 static void tell_left(const struct fs_launch *l, FILE *out) {
   char path[2 * PATH_MAX], node[32] = "", shown[512];
   for (uint32_t i = 0; l->outputs.missing && i < l->nodes; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The placement: largest partitions first, each to the node with the least bytes so far. Before that, partitions that
- * are staged already are given to a node that has them while it holds less than its fair share; since the greedy
- * rule only ever gives to nodes below their share, the same job started again finds all of its partitions where
- * they are.
+ * Computes the placement (placement.h). First, a staged partition stays on a node that has it while
+ * that node holds less than its fair share. Then the largest partitions go first, each to the node
+ * with the fewest bytes so far. This rule gives only to nodes below their share, so the same job
+ * finds all its partitions where they are when it starts again. A pure function.
  */
 #include "placement.h"
 
@@ -13,10 +13,10 @@
 struct place_state {
   const struct fs_place_input *in;
   struct fs_owners *out;
-  uint64_t *load;    /* [node]: bytes of the partitions it owns */
-  uint64_t *primary; /* [node]: bytes for which it is asked first */
+  uint64_t *load;    /* [node]: bytes of the partitions that it owns */
+  uint64_t *primary; /* [node]: bytes of the partitions that it is asked for first */
   uint64_t *order;   /* [part]: largest first */
-  uint64_t fair;     /* bytes a node should own */
+  uint64_t fair;     /* bytes that a node should own */
 };
 
 static bool has_copy(const struct fs_place_input *in, uint32_t node, uint64_t p) {
@@ -40,7 +40,7 @@ static void give(struct place_state *s, uint32_t node, uint64_t p) {
   if (!has_copy(s->in, node, p)) s->in->room[s->in->group[node]] -= s->in->part[p].size;
 }
 
-/* Copies wanted of a partition, apart from those that are simply everywhere. */
+/* Returns the wanted number of copies of a partition that is not everywhere. */
 static uint32_t wanted(const struct place_state *s, uint64_t p) {
   uint32_t n = s->in->part[p].everywhere ? s->in->nodes : s->in->replicas;
   return FS_MIN(FS_MIN(n, s->in->nodes), FS_MAX_OWNERS);
@@ -60,7 +60,8 @@ static bool try_everywhere(struct place_state *s, uint64_t p) {
   return false;
 }
 
-/* The node with the least bytes that may take p; of equals one that has it. in->nodes when there is none. */
+/* Returns the node with the fewest bytes that may take p, or in->nodes if there is none. Among
+   equals it prefers one that has p. */
 static uint32_t best_node(const struct place_state *s, uint64_t p, bool only_staged) {
   const struct fs_place_input *in = s->in;
   uint32_t best = in->nodes;
@@ -83,7 +84,7 @@ static void place_round(struct place_state *s, uint32_t copies, bool only_staged
   }
 }
 
-/* Each partition is first asked for at the owner that has the least to answer for. */
+/* For each partition, makes the owner with the least load the first to be asked. */
 static void place_primaries(struct place_state *s) {
   for (uint64_t i = 0; i < s->in->parts; i++) {
     struct fs_owners *out = &s->out[s->order[i]];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which node stages which partition: the only place where that is decided. A pure function of its input, so that it is
- * tested without any node. Called by fs-launch once, when every daemon has told what it has and what room there is.
+ * Decides which node stages which partition; no other code does. A pure function of its input, so
+ * that tests need no nodes. fs-launch calls it once, after each daemon has reported its copies and
+ * its free space.
  */
 #ifndef FS_LAUNCH_PLACEMENT_H
 #define FS_LAUNCH_PLACEMENT_H
@@ -18,9 +19,10 @@ struct fs_place_input {
   uint64_t parts;
   uint32_t replicas;                /* wanted copies, at least 1 */
   const struct fs_place_part *part; /* [parts] */
-  const bool *staged;               /* [node * parts + partition]: a fitting copy is there */
-  const uint32_t *group;            /* [nodes]: nodes of one group share one file system; groups count from 0 */
-  uint64_t *room;                   /* [group]: bytes that may be used; what is left afterwards */
+  const bool *staged;               /* [node * parts + partition]: a valid copy is there */
+  const uint32_t *group;            /* [nodes]: nodes of one group share a file system; counted from
+                                       0 */
+  uint64_t *room;                   /* [group]: usable bytes; on return the rest */
 };
 
 struct fs_owners {
@@ -30,9 +32,9 @@ struct fs_owners {
 };
 
 /*
- * Balanced by bytes; what is staged stays where it is as long as that is balanced; copies of a partition are on
- * distinct nodes; every partition gets its first copy before any gets its second. What fits nowhere has no owner.
- * 0 or -ENOMEM.
+ * Places the partitions, balanced by bytes. A staged copy stays where it is as long as that is
+ * balanced. Copies of a partition are on distinct nodes. Every partition gets its first copy before
+ * any gets its second. A partition that fits nowhere has no owner. Returns 0 or -ENOMEM.
  */
 fs_err fs_place_compute(const struct fs_place_input *in, struct fs_owners *out);
 

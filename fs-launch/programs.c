@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds the programs and the library: what is installed beside this binary, mpirun and COMMAND in PATH. Called before
- * anything is started, so that what is missing is told in one line and costs nothing.
+ * Finds the programs and the library: those installed beside this binary, and mpirun and COMMAND in
+ * PATH. Called before anything is started, so that a missing file is one line and costs nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "launch.h"
 
-/* Looks NAME up in PATH. 0, -ENOENT, or -EACCES when it was found but is not executable. */
+/* Looks up a name in PATH. Returns 0, -ENOENT, or -EACCES if it was found but is not executable. */
 static fs_err find_in_path(const char *name, char *out, size_t size) {
   const char *path = getenv("PATH");
   fs_err err = -ENOENT;
@@ -40,7 +40,7 @@ fs_err fs_find_command(const char *name, char *out, size_t size) {
 int fs_check_command(const struct fs_launch *l) {
   const char *command = l->opt.command[0];
   char path[PATH_MAX], shown[512];
-  if (!l->first_here) return 0; /* the host that runs it will tell */
+  if (!l->first_here) return 0; /* the host that runs it will report */
   fs_err err = fs_find_command(command, path, sizeof(path));
   if (err == 0) return 0;
   fs_shown(command, shown, sizeof(shown));
@@ -52,13 +52,14 @@ int fs_check_command(const struct fs_launch *l) {
   return FS_EXIT_NOT_FOUND;
 }
 
-/* Is there a UCX component in this Open MPI? FANSTORE_PML chooses without a look. */
+/* Returns true if this Open MPI has a UCX component. FANSTORE_PML decides without a look. */
 static bool have_ucx(const struct fs_launch *l) {
   char info[PATH_MAX], command[PATH_MAX + 96];
   const char *pml = getenv("FANSTORE_PML");
   if (pml && pml[0] != '\0') return strcmp(pml, "ucx") == 0;
   snprintf(info, sizeof(info), "%.*s/ompi_info", (int)(strrchr(l->mpirun, '/') - l->mpirun), l->mpirun);
-  if (access(info, X_OK) < 0 || strchr(info, '\'')) return true; /* the usual case; the start tells otherwise */
+  /* This is the usual case; otherwise the start fails with a reason. */
+  if (access(info, X_OK) < 0 || strchr(info, '\'')) return true;
   snprintf(command, sizeof(command), "unset LD_PRELOAD; '%s' --parsable --param pml ucx 2>/dev/null </dev/null", info);
   FILE *f = popen(command, "re");
   char line[256];
@@ -83,7 +84,8 @@ static int find_mpirun(struct fs_launch *l) {
   return FS_EXIT_FAILED;
 }
 
-/* <prefix>/lib/libfanstore.so for a binary in <prefix>/bin. LD_PRELOAD takes neither spaces nor colons in a name. */
+/* Finds <prefix>/lib/libfanstore.so for a binary in <prefix>/bin. LD_PRELOAD accepts neither spaces
+   nor colons in a path. */
 static int find_library(struct fs_launch *l, const char *prefix) {
   static const char *const dirs[] = {"lib", "lib64", "lib/fanstore"};
   char shown[512];
@@ -99,7 +101,7 @@ static int find_library(struct fs_launch *l, const char *prefix) {
   return FS_EXIT_FAILED;
 }
 
-/* A program of ours in the same directory, into out (PATH_MAX). */
+/* Writes the path of one of our programs in the same directory to out (PATH_MAX). */
 static int find_beside(const char *dir, const char *name, char *out) {
   char shown[512];
   int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between mpirun and a process of COMMAND. mpirun itself turns each signal into SIGTERM, and kills a second later; so
- * it is started with them blocked, and fs-launch has it forward others in their place (FS_CARRIER), which this process,
- * the parent of COMMAND's in its process group, turns back. And since mpirun ends all when one has ended badly, it
- * waits, after such a signal, with its own end for the others. Where others are on other hosts too, until their time is
- * over.
+ * The process between mpirun and a process of COMMAND. mpirun itself turns each signal into
+ * SIGTERM, and kills a second later. So mpirun is started with these signals blocked, and fs-launch
+ * makes it forward other signals in their place, the carriers (FS_CARRIER). This process, which is
+ * COMMAND's parent and in its process group, turns them back. mpirun ends all processes when one
+ * has failed. So after such a signal this process delays its own end until the others have ended;
+ * if others are on other hosts, until their time is over.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -50,13 +51,13 @@ void fs_carriers_block(void) {
 
 struct rank {
   pid_t child;
-  int lock; /* the run directory, locked shared as long as the child runs; -1: there is none */
+  int lock; /* the run directory, locked shared while the child runs; -1: none */
   int status;
-  uint64_t told_ns; /* when a signal was passed on */
+  uint64_t told_ns; /* when the last signal was passed on */
   sigset_t set;
 };
 
-/* Signals for the group are the child's; this process hears the carriers only. */
+/* Blocks signals for the group, which are the child's. This process receives only the carriers. */
 static void rank_signals(struct rank *r) {
   sigemptyset(&r->set);
   sigaddset(&r->set, SIGCHLD);
@@ -64,7 +65,8 @@ static void rank_signals(struct rank *r) {
   sigprocmask(SIG_BLOCK, &r->set, NULL);
 }
 
-/* In the child everything is as it was, but that carriers, which the whole group gets, do nothing. */
+/* Restores the signals in the child, except that the carriers, which the whole group gets, do
+   nothing. */
 static void child_signals(const struct rank *r) {
   for (size_t i = 0; i < FS_ARRAY_LEN(carried); i++)
     sigaction(fs_carrier(carried[i]), &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
@@ -77,7 +79,7 @@ static void own_signals(void) {
       sigaction(sig, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 }
 
-/* A COMMAND like timeout or setsid has a group of its own. */
+/* Passes a signal on. A COMMAND like timeout or setsid has its own group. */
 static void rank_pass(const struct rank *r, int sig) {
   pid_t group = getpgid(r->child);
   if (group > 0 && group != getpgrp()) kill(-group, sig);
@@ -94,7 +96,7 @@ static bool rank_step(struct rank *r) {
   return waitpid(r->child, &r->status, WNOHANG) == r->child;
 }
 
-/* Do others of this host still run? */
+/* Returns true if other processes of this host still run. */
 static bool others_run(const struct rank *r) {
   bool alone = r->lock < 0 || flock(r->lock, LOCK_EX | LOCK_NB) == 0;
   if (r->lock >= 0) flock(r->lock, LOCK_UN);
@@ -106,7 +108,7 @@ static bool on_one_host(void) {
   return all && here && strcmp(all, here) == 0;
 }
 
-/* mpirun lets the others be as long as none has ended badly. */
+/* Waits for the others after a failure. mpirun leaves them alone as long as none has failed. */
 static void rank_hold(struct rank *r) {
   bool well = WIFEXITED(r->status) && WEXITSTATUS(r->status) == 0, here = on_one_host();
   uint64_t until = r->told_ns + FS_COMMAND_GRACE_NS;
@@ -117,7 +119,7 @@ static void rank_hold(struct rank *r) {
   }
 }
 
-/* As the child has ended. */
+/* Ends in the same way as the child. */
 static int rank_end(const struct rank *r) {
   int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
   if (sig == 0) return WEXITSTATUS(r->status);
@@ -146,7 +148,7 @@ int fs_rank_run(int (*become)(void *ctx), void *ctx) {
     return FS_EXIT_FAILED;
   }
   own_signals();
-  for (int i = 0; i < 2; i++) close(i); /* who reads them is to see the child's end */
+  for (int i = 0; i < 2; i++) close(i); /* their readers must see the child's end */
   while (!rank_step(&r)) continue;
   rank_hold(&r);
   return rank_end(&r);

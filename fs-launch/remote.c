@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cleaning up on other hosts after daemons that died there: what they could not remove themselves is removed by
- * `fs-launch --end-job JOB LOCAL-DIR [keep]` (outputs in their backing files stay then), run there by one more mpirun
- * for each host, since one whose host is gone starts nothing. Best effort, within a time limit.
+ * Cleans up on other hosts after daemons that died there. `fs-launch --end-job JOB LOCAL-DIR
+ * [keep]` removes what they could not remove themselves (with `keep`, outputs in their backing
+ * files stay). It runs by one more mpirun for each host, because an mpirun with a dead host starts
+ * nothing. Best effort, with a time limit.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 #include "launch.h"
 
-#define FS_REMOTE_NS (15 * FS_NS_PER_S) /* in all */
+#define FS_REMOTE_NS (15 * FS_NS_PER_S) /* in total */
 #define FS_REMOTE_AT_ONCE 16u
 
 static void exec_end(const struct fs_launch *l, const struct fs_words *w) {
@@ -21,7 +22,7 @@ static void exec_end(const struct fs_launch *l, const struct fs_words *w) {
   setsid();
   for (int i = 0; i < 3 && !(i == 2 && l->opt.verbose); i++) dup2(null, i);
   fs_mpirun_environment(l, true);
-  unsetenv(FS_ENV_JOB); /* it is not to end itself */
+  unsetenv(FS_ENV_JOB); /* must not end itself */
   execv(w->word[0], w->word);
   _exit(127);
 }
@@ -40,12 +41,13 @@ static pid_t start_end(const struct fs_launch *l, const char *host) {
   return pid;
 }
 
-/* Waits for those that run, until there are no more than so many; after that time they are ended. */
+/* Waits until at most this many run. After the time limit they are killed. */
 static void wait_ends(pid_t *pid, uint32_t *running, uint32_t most, uint64_t until) {
   while (*running > most) {
     bool late = fs_now_ns() > until;
     for (uint32_t i = 0; i < *running;) {
-      if (late && kill(-pid[i], SIGKILL) < 0) kill(pid[i], SIGKILL); /* not even a session of its own yet */
+      /* The child may not have its own session yet. */
+      if (late && kill(-pid[i], SIGKILL) < 0) kill(pid[i], SIGKILL);
       if (waitpid(pid[i], NULL, late ? 0 : WNOHANG) == 0)
         i++;
       else

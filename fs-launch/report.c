@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * --report: every counter of every node, the placement and the warnings, as JSON or as lines of text. Keys are the
- * daemons' own (ipc/control.h), so that new ones appear without a change here. docs/internals/staging.md describes it.
+ * --report: every counter of every node, the placement and the warnings, as JSON or lines of text.
+ * The keys are the daemons' own (ipc/control.h), so new ones appear without a change here.
+ * docs/internals/staging.md describes the report.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #include "launch.h"
 
-/* A JSON string; bytes that are no UTF-8 are written as fs_printable has them. */
+/* Writes a JSON string. Bytes that are no UTF-8 are written by fs_printable. */
 static void json_string(FILE *out, const char *text) {
   char shown[2 * PATH_MAX];
   fs_shown(text, shown, sizeof(shown));
@@ -109,7 +110,7 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
   fputs("]},\n", out);
 }
 
-/* The keys of all nodes, each once: the first node that has one names it. */
+/* Returns true if this node is the first with this key, so that each key is listed once. */
 static bool first_with(const struct fs_launch *l, uint32_t node, const char *key) {
   for (uint32_t i = 0; i < node; i++)
     for (unsigned k = 0; k < l->node[i].stats; k++)
@@ -168,7 +169,7 @@ static void report_text(const struct fs_launch *l, int status, FILE *out) {
   for (unsigned i = 0; i < l->warnings; i++) fprintf(out, "warning %s\n", l->warning[i]);
 }
 
-/* Without a wait: nobody may read a FIFO any more. */
+/* Opens the report without waiting: a FIFO may have no reader any more. */
 static FILE *report_open(const char *name) {
   int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
   if (fd >= 0) fcntl(fd, F_SETFL, 0);

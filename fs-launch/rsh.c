@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-launch --rsh READY AGENT ARG...: stands between the daemons' mpirun and its remote shells. When one of them fails,
- * mpirun takes it for a host that could not be started, and ends all others. That is right until the daemons serve,
- * which the file READY tells; later it is a host that died, or a broken connection, and no reason to end the others.
+ * fs-launch --rsh READY AGENT ARG...: runs between the daemons' mpirun and one of its remote
+ * shells. If a shell fails, mpirun thinks that the host could not be started, and ends all others.
+ * That is right until the daemons serve, which the file READY shows. Later the host died or the
+ * connection broke, which is no reason to end the others.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ void fs_rsh_not_ready(const struct fs_launch *l) {
   if (ready_path(l, path, sizeof(path))) (void)unlink(path);
 }
 
-/* mpirun cuts the agent at blanks, and at colons into alternatives. */
+/* Returns true for one word: mpirun splits the agent at blanks, and at colons into alternatives. */
 static bool one_word(const char *text) {
   return text[0] != '\0' && strpbrk(text, " \t\n:") == NULL;
 }

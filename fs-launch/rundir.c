@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The run directory of a job on this host: made here, removed here, and those of dead jobs swept. It is alive as long
- * as any of its lock files is held: launch.lock by fs-launch, node-<rank>.lock by each daemon.
+ * Makes and removes the run directory of a job on this host, and sweeps those of dead jobs. A run
+ * directory is alive while one of its lock files is locked: launch.lock by fs-launch,
+ * node-<rank>.lock by each daemon.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static int run_base(struct fs_launch *l, char *base, size_t size) {
     return FS_EXIT_FAILED;
   }
   int n = (int)(strrchr(base, '/') - base), m = (int)fs_run_name("", plain, sizeof(plain));
-  snprintf(name, sizeof(name), "%.*s", n + m, base); /* without a suffix */
+  snprintf(name, sizeof(name), "%.*s", n + m, base); /* without the suffix */
   fs_warn_taken(l, name, base);
   FS_AUTO_CLOSE int fd = open(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat st;
@@ -31,7 +32,7 @@ static int run_base(struct fs_launch *l, char *base, size_t size) {
   return 0;
 }
 
-/* A name that no other job has, on any host that may share the directory. */
+/* Makes a job name that no other job has, on any host that may share the directory. */
 static void run_name(char *job, size_t size) {
   char host[64] = "";
   struct timespec now;
@@ -71,7 +72,7 @@ int fs_run_create(struct fs_launch *l) {
       return FS_EXIT_FAILED;
     }
     err = run_make(l);
-    /* The last one out of another job has just removed the base, or a sweep looks at our lock: once more. */
+    /* Another job's end has just removed the base, or a sweep examines our lock: try again. */
     if (err != -ENOENT && err != -EWOULDBLOCK) break;
     usleep(10000);
   }
@@ -85,7 +86,7 @@ void fs_run_remove(const char *run) {
   if (run[0] == '\0') return;
   fs_remove_tree(run);
   snprintf(base, sizeof(base), "%.*s", (int)(strrchr(run, '/') - run), run);
-  rmdir(base); /* stays while there are other jobs */
+  rmdir(base); /* stays while other jobs exist */
 }
 
 void fs_session_remove(pid_t mpirun) {
@@ -114,7 +115,7 @@ struct run_state {
 static void run_look(int dir, struct run_state *s) {
   DIR *d = fs_opendirat(dir, ".");
   struct stat st;
-  *s = (struct run_state){.launcher_held = !d}; /* what cannot be looked at lives */
+  *s = (struct run_state){.launcher_held = !d}; /* treat it as alive if it cannot be examined */
   if (fs_sys_fstat(dir, &st) == 0) s->newest = st.st_mtime;
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
     size_t n = strlen(e->d_name);
@@ -139,7 +140,7 @@ bool fs_run_held(const char *run) {
   return s.launcher_held || s.node_held;
 }
 
-/* Removes one run directory if its job is dead; ends daemons whose launcher is gone. */
+/* Removes one run directory if its job is dead. Kills daemons whose launcher is gone. */
 static bool run_sweep_one(int base, const char *base_path, const char *job, bool tell) {
   char run[PATH_MAX], shown[512];
   struct run_state s;
@@ -154,8 +155,8 @@ static bool run_sweep_one(int base, const char *base_path, const char *job, bool
              fs_shown(run, shown, sizeof(shown)), FS_RUN_YOUNG_S);
     return false;
   }
-  /* Launched on another host, it goes on without its daemon here, or mpirun's is about to start a program: its launcher
-     ends it. */
+  /* The job was launched on another host. It continues without its daemon here, or mpirun's daemon
+     is about to start a program. Its launcher will end it. */
   if (!s.launcher && fs_job_signal(job, run, true, 0) > 0) return false;
   fs_job_end(job, run, true);
   fs_err err = fs_remove_tree(run);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What fs-launch tells the user: lines and a progress bar on stderr, and warnings kept for the summary. */
+/* Messages to the user: lines and a progress bar on stderr, and warnings that are kept for the
+   summary. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 #include "launch.h"
 
 #define FS_BAR_NS (FS_NS_PER_S / 10)
-#define FS_LINE_NS (60 * FS_NS_PER_S)               /* a log file is to be read by people */
-#define FS_PROGRESS_ENV "FANSTORE_TEST_PROGRESS_MS" /* for tests: instead of FS_LINE_NS */
+#define FS_LINE_NS (60 * FS_NS_PER_S)               /* for log files that people read */
+#define FS_PROGRESS_ENV "FANSTORE_TEST_PROGRESS_MS" /* for tests: replaces FS_LINE_NS */
 
 static bool bar_on_screen;
 

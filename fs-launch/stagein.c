@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * --stage-in: when all daemons serve they are told to make the names of the files there, each its share (ipc/control.h,
- * `stagein`). How many they were is told in one line, and what could not be taken in is a warning.
+ * --stage-in: when all daemons serve, each makes the names of its share of the files there
+ * (ipc/control.h, `stagein`). One line tells how many. Names that were left out are a warning.
+ * Called by start.c.
  */
 #include <stdio.h>
 #include <string.h>

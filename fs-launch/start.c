@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The start of the daemons as a whole. COMMAND has not begun, so nothing is lost with a daemon that is killed or stands
- * still meanwhile, or with an mpirun that is killed: all are ended and started anew, once; what was staged is used
- * again. A daemon that says why it cannot start, and an mpirun that starts none, would do the same again: these end the
- * job at once.
+ * The start of the daemons. COMMAND has not begun, so nothing is lost if a daemon is killed or
+ * hangs, or if mpirun is killed: all are ended and started again, once, and staged data is used
+ * again. A daemon that reports why it cannot start, and an mpirun that starts none, would fail
+ * again: these end the job at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,11 @@
 
 #include "launch.h"
 
-#define FS_SILENT_NS (10 * FS_NS_PER_S) /* without a line, where one comes each second */
-#define FS_ASLEEP_NS (2 * FS_NS_PER_S)  /* we ourselves, who look every 0.2 s, were held up */
+#define FS_SILENT_NS (10 * FS_NS_PER_S) /* silence, although a line comes each second */
+#define FS_ASLEEP_NS (2 * FS_NS_PER_S)  /* we look every 0.2 s, so we were held up ourselves */
 
-/* The second time there is no hurry: whoever was only slow is not to end the job. */
+/* Returns how long a daemon may be silent. The second start is patient: a slow daemon must not end
+   the job. */
 static uint64_t patience(const struct fs_launch *l) {
   uint64_t timeout = l->opt.start_timeout * FS_NS_PER_S;
   return l->again ? timeout : FS_MIN(timeout, FS_SILENT_NS);
@@ -25,7 +26,8 @@ static bool over(const struct fs_launch *l, const struct fs_launch_node *n) {
   return n->ready && (l->stage_in[0] == '\0' || n->staged_in);
 }
 
-/* mpirun starts all at once, when it has all hosts: of one that has not begun, since the last one did. */
+/* Returns true if a daemon is silent. mpirun starts all at once, when it has all hosts. So a daemon
+   that has not begun counts as silent since the last one began. */
 static bool is_silent(const struct fs_launch *l, const struct fs_launch_node *n) {
   uint64_t heard = n->begun ? n->heard_ns : l->begun_ns;
   return heard != 0 && !n->failed && !over(l, n) && fs_now_ns() - heard > patience(l);
@@ -35,7 +37,7 @@ static bool is_dead(const struct fs_launch_node *n) {
   return !n->failed && (n->dead || n->killed != 0);
 }
 
-/* "mpirun noticed that process rank 1 with PID 99 on node h exited on signal 9 (Killed)." */
+/* Parses "mpirun noticed that process rank 1 with PID 99 on node h exited on signal 9 (Killed)." */
 void fs_start_noise(struct fs_launch *l, const char *line) {
   const char *rank = strstr(line, "process rank "), *host = strstr(line, " on node "),
              *sig = strstr(line, " on signal ");
@@ -60,8 +62,9 @@ bool fs_start_lost(struct fs_launch *l) {
   return lost;
 }
 
-/* If all have ended, or are about to because they have said why, they would end so again. Without a word: of a killed
-   one mpirun does not tell when another has found that it cannot be reached and ends by itself. */
+/* Returns true if a second start may succeed. If all have ended or will end with a reason, they
+   would end again. Daemons may end without a reason: mpirun does not report a killed one if another
+   has noticed that it cannot be reached and ends by itself. */
 static bool worth_it(const struct fs_launch *l) {
   uint32_t dead = 0, lost = 0, killed = 0;
   for (uint32_t i = 0; i < l->nodes; i++) {
@@ -80,7 +83,8 @@ static const struct fs_launch_node *first_lost(const struct fs_launch *l, uint32
   *more = 0;
   for (uint32_t i = 0; i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
-    if (killed ? n->killed == 0 || n->failed : !is_dead(n) && !is_silent(l, n)) continue; /* others die of it */
+    /* If one was killed, the others die as a consequence, so they are skipped. */
+    if (killed ? n->killed == 0 || n->failed : !is_dead(n) && !is_silent(l, n)) continue;
     if (found) ++*more;
     if (!found) found = n;
   }
@@ -89,14 +93,15 @@ static const struct fs_launch_node *first_lost(const struct fs_launch *l, uint32
 
 static void tell_lost(const struct fs_launch *l, char *why, size_t size) {
   uint32_t more;
-  const struct fs_launch_node *n = l->daemons_killed ? NULL : first_lost(l, &more); /* they die of that */
+  /* If mpirun was killed, the daemons die as a consequence, so none is named. */
+  const struct fs_launch_node *n = l->daemons_killed ? NULL : first_lost(l, &more);
   char host[300] = "", others[64] = "", signal[64] = "";
   const char *twice = l->again ? ", after all had been started again" : "";
   if (!n) {
     snprintf(why, size, "the daemons' mpirun died of signal %d while they started%s", l->daemons_killed, twice);
     return;
   }
-  bool ended = l->daemons_ended || l->out.fd < 0; /* else they are silent, and that reason tells of the whole time */
+  bool ended = l->daemons_ended || l->out.fd < 0; /* else they are silent for the whole time */
   if (n->killed == 0 && more + 1 == l->nodes && ended) {
     fs_daemons_reason(l, why, size);
     snprintf(why + strlen(why), size - strlen(why), "%s", twice);
@@ -111,14 +116,15 @@ static void tell_lost(const struct fs_launch *l, char *why, size_t size) {
   else
     snprintf(why, size, "the daemon of node %u%s%s said nothing for %llu s while it started%s", i, host, others,
              (unsigned long long)((fs_now_ns() - (n->begun ? n->heard_ns : l->begun_ns)) / FS_NS_PER_S), twice);
-  if (l->fail[0]) snprintf(why + strlen(why), size - strlen(why), "; %s", l->fail); /* the cause, or what came of it */
+  /* That reason is the cause or a consequence. */
+  if (l->fail[0]) snprintf(why + strlen(why), size - strlen(why), "; %s", l->fail);
 }
 
 int fs_start_failed(struct fs_launch *l) {
   char why[900];
-  uint64_t until = fs_now_ns() + FS_NS_PER_S / 2; /* the reason may still be on its way */
+  uint64_t until = fs_now_ns() + FS_NS_PER_S / 2; /* the reason may still arrive */
   while (fs_now_ns() < until && !l->fail[0] && (l->err.fd >= 0 || !l->daemons_ended)) fs_events_step(l, until);
-  if (l->signal) return 128 + l->signal; /* the daemons may have got it, too */
+  if (l->signal) return 128 + l->signal; /* the daemons may have received it too */
   fs_daemons_look(l);
   l->lost = worth_it(l);
   if (l->lost)
@@ -137,7 +143,7 @@ static void close_lines(struct fs_launch_lines *in) {
   *in = (struct fs_launch_lines){.fd = -1};
 }
 
-/* Of the daemons that were lost, but for what the user was told. */
+/* Ends the first start. The user was told about the lost daemons already. */
 static void end_first(struct fs_launch *l) {
   for (uint32_t i = 0; i < l->nodes; i++) l->node[i].told = true;
   fs_daemons_stop(l);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The short summary on stderr: where the data came from, node by node, and what went wrong. */
+/* Prints the short summary on stderr: where the data came from, node by node, and what went
+   wrong. */
 #include <stdio.h>
 #include <string.h>
 
@@ -50,7 +51,7 @@ static void share_line(FILE *out, const char *label, const struct shares *s) {
   fputc('\n', out);
 }
 
-/* Of the nodes that reported; how many did not is said. */
+/* Prints the total of the nodes that reported, and how many did not. */
 static void total_line(const struct fs_launch *l, const struct shares *total, uint32_t reported, FILE *out) {
   char label[64];
   snprintf(label, sizeof(label), reported < l->nodes ? "%u of %u nodes, the others gave no report" : "all %u nodes",
@@ -81,7 +82,8 @@ static void node_lines(const struct fs_launch *l, FILE *out) {
   if (l->nodes > 1) total_line(l, &total, reported, out);
 }
 
-/* Nodes where COMMAND ran, and no process came to the daemon: it had no need to, or did not load the library. */
+/* Names nodes where COMMAND ran and no process connected to the daemon: none needed it, or the
+   library was not loaded. */
 static void unused_line(const struct fs_launch *l, FILE *out) {
   char list[256] = "";
   uint32_t ran = l->opt.np == 0 ? 1 : (uint32_t)FS_MIN(l->opt.np, l->nodes), unused = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Command line and messages of the commands. One mutex orders the lines on stderr with the progress bar, so that any
- * thread may speak.
+ * The command line and the messages of the commands. One mutex orders the lines on stderr and the
+ * progress bar, so any thread may print.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -102,7 +102,7 @@ fs_err fs_prep_parse(struct fs_prep_cli *cli, int argc, char **argv) {
   snprintf(prog, sizeof prog, "fs-prepare %s", cli->command);
   int next = fs_opt_parse(prog, cli->opts, cli->nopts, argc, argv, 1, false, on_option, cli);
   if (next < 0) return -EINVAL;
-  for (; next < argc; next++) /* after "--" all are words */
+  for (; next < argc; next++) /* after "--" all arguments are words */
     if (on_option(cli, FS_OPT_WORD, argv[next]) < 0) return -EINVAL;
   for (size_t i = 0; i < cli->got; i++)
     if (cli->word[i][0] == '\0') {

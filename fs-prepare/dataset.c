@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A dataset opened for reading by verify, info, list and unpack: manifest, index and the partitions' descriptors.
- * Everything is untrusted; the index module checks what it hands out.
+ * A dataset opened for reading by verify, info, list and unpack: the manifest, the index and the
+ * partitions' descriptors. Everything is untrusted; the index module checks what it returns.
+ * Partitions may be opened from any thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,7 @@ void fs_dataset_close(struct fs_dataset *ds) {
   fs_index_close(&ds->ix);
 }
 
-/* A fifo in its place must not stop us. */
+/* Opens a partition without blocking: a FIFO may be in its place. */
 static fs_fd open_part(const struct fs_dataset *ds, uint32_t number) {
   char name[FS_PART_NAME_SIZE];
   struct stat st;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A batch of chunks, each: read, choose the codec, encode block by block, checksum. Called by the pipeline's threads.
- * The choice for a large file is made once, from samples, under a mutex: all its chunks have one codec. Buffers are
- * used again and again: they stay in the processor's caches, and new memory costs as much as compressing a quarter of
- * it.
+ * Encodes a batch of chunks: reads each, chooses the codec, encodes block by block, computes
+ * checksums. Called by the pipeline's threads. All chunks of a large file have one codec, which is
+ * chosen once, from samples, under a mutex. Buffers are reused: they stay in the processor's
+ * caches, and new memory would cost as much as compressing a quarter of it.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,12 +13,12 @@
 #include "pack.h"
 
 enum { CHOICE_OPEN, CHOICE_RAW, CHOICE_LZ4 };
-#define SAMPLES 8u       /* blocks looked at in a large file, evenly spread from the first to the last */
-#define SMALL_FILE 4096u /* up to here a file must halve: it costs one read anyway, and a decode each time */
+#define SAMPLES 8u       /* sampled blocks of a large file, evenly spread */
+#define SMALL_FILE 4096u /* up to this a file must halve, to be worth the decoding */
 
 static pthread_mutex_t choice_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Is `stored` instead of `plain` bytes worth the decoding? */
+/* Returns true if `stored` instead of `plain` bytes are worth the decoding. */
 static bool worth(const struct fs_pack_options *o, uint64_t file_size, uint64_t plain, uint64_t stored) {
   if (o->codec != FS_CHOOSE_AUTO) return stored < plain;
   return file_size <= SMALL_FILE ? stored <= plain / 2 : stored <= plain - plain / 8;
@@ -29,8 +29,9 @@ static int level_of(const struct fs_pack_options *o) {
 }
 
 /*
- * Encodes one block into out, which has room for its bound. Returns the stored length; n: it was copied. With auto,
- * what the fast level does not shrink (JPEG and the like) is not tried with the slow one.
+ * Encodes one block into out, which has room for its bound. Returns the stored length; n means that
+ * the block was copied. With auto, a block that the fast level does not shrink (JPEG, for example)
+ * is not tried with the slow level.
  */
 static size_t encode_block(const struct fs_plan *plan, const uint8_t *plain, size_t n, uint8_t *out) {
   const struct fs_codec *codec = fs_codec_by_id(FS_CODEC_LZ4);
@@ -61,7 +62,7 @@ static size_t room_for(const struct fs_plan *plan, uint64_t n) {
   return (size_t)n + fs_codec_by_id(FS_CODEC_LZ4)->bound(block) - block;
 }
 
-/* Reads SAMPLES blocks of a large file and encodes them. CHOICE_*, or a negative errno. */
+/* Reads SAMPLES blocks of a large file and encodes them. Returns CHOICE_* or a negative errno. */
 static int choose_by_samples(const struct fs_plan *plan, const struct fs_item *item, int fd) {
   const uint64_t block = plan->opts->block_size, nblocks = (item->size + block - 1) / block;
   const uint64_t k = FS_MIN((uint64_t)SAMPLES, nblocks);
@@ -98,7 +99,7 @@ static void set_raw(const struct fs_plan *plan, struct fs_chunk *c, struct fs_ch
   c->stored_len = c->plain_len;
 }
 
-/* The stored form of the plain bytes, in `out`. */
+/* Writes the stored form of the plain bytes to `out`. */
 static void encode(const struct fs_plan *plan, struct fs_chunk *c, const uint8_t *plain, int choice, uint8_t *out,
                    struct fs_chunk_block *blocks) {
   const uint64_t n = c->plain_len, stored = encode_blocks(plan, plain, n, out, blocks);
@@ -107,7 +108,7 @@ static void encode(const struct fs_plan *plan, struct fs_chunk *c, const uint8_t
     c->stored_len = stored;
     return;
   }
-  if (stored < n) memcpy(out, plain, n); /* else each block is as it was */
+  if (stored < n) memcpy(out, plain, n); /* else each block was copied */
   set_raw(plan, c, blocks);
 }
 
@@ -119,14 +120,14 @@ static void checksum(const struct fs_chunk *c, struct fs_chunk_block *blocks) {
   }
 }
 
-/* Reads the chunk's plain bytes from an item that does not change meanwhile. */
+/* Reads the chunk's plain bytes. Returns -ESTALE if the item changed meanwhile. */
 static fs_err read_plain(int fd, const struct fs_item *item, const struct fs_chunk *c, uint8_t *plain) {
   fs_err err = fs_pread_full(fd, plain, (size_t)c->plain_len, c->offset);
   fs_err changed = fs_item_check(fd, item);
   return changed < 0 ? changed : err;
 }
 
-/* `out` and `blocks` are the chunk's share of the batch's. */
+/* Fills one chunk. `out` and `blocks` are the chunk's part of the batch's buffers. */
 static fs_err fill(const struct fs_plan *plan, struct fs_chunk *c, uint8_t *plain, uint8_t *out,
                    struct fs_chunk_block *blocks) {
   struct fs_item *item = &plan->tree->items[c->item];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large files of equal content, found before packing: those of one size are told apart by a few samples, many of one
- * sample by checksums, and what is left is compared byte by byte. Called once by the plan; the reading is done by
- * several threads, each on items of its own.
+ * Finds large files of equal content before packing. Files of one size are distinguished by a few
+ * samples, many files with equal samples by checksums, and the rest are compared byte by byte.
+ * Called once by the plan. Several threads read, each its own items.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define SAMPLE (64u << 10)
 #define COMPARE (1u << 20)
-#define COMPARE_ALL 8u /* larger runs are told apart by checksums first: each file is read once, not once a pair */
+#define COMPARE_ALL 8u /* larger runs use checksums: one read per file, not per pair */
 
 struct candidate {
   uint64_t item;
@@ -27,7 +27,7 @@ struct search {
   size_t n;
   struct {
     size_t from, to;
-  } * runs; /* of candidates that may be equal */
+  } * runs; /* candidates that may be equal */
   size_t nruns;
   _Atomic bool failed;
 };
@@ -59,7 +59,7 @@ fs_fd fs_item_open_checked(const struct fs_tree *tree, const struct fs_item *ite
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err) {
   FS_AUTO_FREE char *source = fs_prep_name(plan->opts->source);
   FS_AUTO_FREE char *path = fs_prep_name(item->path);
-  if (err == -EIO) { /* an early end, more often than a bad disk */
+  if (err == -EIO) { /* probably an early end, not a bad disk */
     FS_AUTO_CLOSE int fd = fs_item_open_checked(plan->tree, item);
     if (fd == -ESTALE) err = fd;
   }
@@ -83,7 +83,7 @@ static bool alike(const struct candidate *a, const struct candidate *b) {
   return a->size == b->size && a->replicate == b->replicate && a->sample == b->sample;
 }
 
-/* Splits the sorted candidates into runs of two and more. */
+/* Splits the sorted candidates into runs of at least two. */
 static fs_err find_runs(struct search *s) {
   qsort(s->c, s->n, sizeof *s->c, by_likeness);
   free(s->runs);
@@ -103,7 +103,7 @@ static void fail(struct search *s, const struct fs_item *item, fs_err err) {
   if (!atomic_exchange(&s->failed, true)) fs_item_say(s->plan, item, err);
 }
 
-/* Beginning, middle and end of one file. */
+/* Computes a checksum of the beginning, middle and end of one file. */
 static fs_err sample(struct search *s, struct candidate *c) {
   const struct fs_item *item = &s->plan->tree->items[c->item];
   FS_AUTO_CLOSE int fd = fs_item_open_checked(s->plan->tree, item);
@@ -118,7 +118,7 @@ static fs_err sample(struct search *s, struct candidate *c) {
   return err;
 }
 
-/* The whole file takes the place of the sample. */
+/* Computes the checksum of the whole file, which replaces that of the sample. */
 static fs_err checksum(struct search *s, struct candidate *c) {
   const struct fs_item *item = &s->plan->tree->items[c->item];
   FS_AUTO_CLOSE int fd = fs_item_open_checked(s->plan->tree, item);
@@ -153,7 +153,7 @@ static void checksum_run(void *ctx, uint64_t r) {
   if (s->runs[r].to - s->runs[r].from > COMPARE_ALL) look_at_run(s, r, checksum);
 }
 
-/* 1: equal, 0: not, or a negative errno. */
+/* Compares two files. Returns 1 if equal, 0, or a negative errno. */
 static int compare(int a, int b, uint64_t size, uint8_t *buf) {
   for (uint64_t at = 0; at < size; at += COMPARE) {
     size_t n = (size_t)FS_MIN(size - at, (uint64_t)COMPARE);
@@ -179,7 +179,7 @@ static int equal_items(const struct fs_tree *tree, const struct fs_item *a, cons
   return err < 0 ? err : equal;
 }
 
-/* Compares each file of a run with the earlier ones that stand for themselves. */
+/* Compares each file of a run with the earlier ones that are no aliases. */
 static void compare_run(void *ctx, uint64_t r) {
   struct search *s = ctx;
   struct fs_tree *tree = s->plan->tree;

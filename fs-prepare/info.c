@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fs-prepare info: what a dataset is, for people or as JSON. Reads the manifest and the index only. */
+/* fs-prepare info: describes a dataset, for people or as JSON. Reads the manifest and the index
+   only. One thread. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,8 +11,8 @@ struct info {
 };
 
 /*
- * A string of any bytes as JSON. What is not valid UTF-8 becomes the escape of a lone low surrogate, \udc80 to \udcff,
- * as Python's surrogateescape has it: no byte is lost.
+ * Writes a string of any bytes as JSON. A byte that is not valid UTF-8 becomes the escape of a lone
+ * low surrogate, \udc80 to \udcff, like in Python's surrogateescape: no byte is lost.
  */
 static size_t utf8_length(const unsigned char *p) {
   size_t n = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : (*p & 0xf0) == 0xe0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
@@ -38,7 +39,7 @@ static void json_string(const char *text) {
   putchar('"');
 }
 
-/* How the files are stored. */
+/* Counts of how the files are stored. */
 struct kinds {
   uint64_t raw, lz4, empty, aligned, linked;
 };

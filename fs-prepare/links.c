@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Symlinks of SOURCE: which of them lead out of it, seen by a program on the mount, and which directories contain
- * themselves once symlinks are followed. Called by the walk, by any of its threads. A directory that is packed in the
- * place of a symlink is the root of a region: its own links may lead up to there and no higher, because the names
- * above it are others in the dataset than in the file system.
+ * Symlinks of SOURCE: which of them lead out of SOURCE for a program on the mount, and which
+ * directories contain themselves when symlinks are followed. Any thread of the walk calls this. A
+ * directory that is packed in the place of a symlink is the root of a region. Links in the region
+ * may lead up to its root and no higher: the names above are others in the dataset than in the file
+ * system.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +12,11 @@
 
 #include "links.h"
 
-#define MOST_LINKS 40 /* as the kernel follows in one path */
+#define MOST_LINKS 40 /* the kernel's limit for one path */
 
 enum leads { LEADS_INSIDE, LEADS_OUT, LEADS_NOWHERE };
 
-/* A file below SOURCE. No component of `path` after the region's is a symlink. */
+/* A file below SOURCE. No component of `path` after the region's root is a symlink. */
 struct place {
   char path[PATH_MAX];
   size_t len, region;
@@ -26,7 +27,7 @@ struct search {
   unsigned followed;
 };
 
-/* The rest of an absolute path below `top`, or NULL. */
+/* Returns the rest of an absolute path below `top`, or NULL. */
 static const char *below(const char *path, const char *top) {
   while (*top != '\0') {
     top += strspn(top, "/");
@@ -61,7 +62,7 @@ static bool enter_component(struct place *p, const char *name, size_t n) {
 
 static enum leads resolve(struct search *s, struct place *p, const char *text);
 
-/* `p` was just entered. If it is a symlink, goes on to what that leads to. */
+/* Follows `p`, which was just entered, if it is a symlink. */
 static enum leads follow(struct search *s, struct place *p) {
   char text[PATH_MAX];
   ssize_t n = readlinkat(s->links->root, p->path, text, sizeof text);
@@ -76,11 +77,11 @@ static enum leads follow(struct search *s, struct place *p) {
   if (where == LEADS_INSIDE) *p = *to;
   free(to);
   if (where != LEADS_OUT || !s->links->outside_packed) return where;
-  p->region = p->len; /* what this link leads to is packed in its place */
+  p->region = p->len; /* the target is packed in the link's place */
   return LEADS_INSIDE;
 }
 
-/* Goes from the directory `p` along `text`, a symlink's. */
+/* Walks from directory `p` along `text`, the target of a symlink. */
 static enum leads resolve(struct search *s, struct place *p, const char *text) {
   if (*text == '/') {
     text = below_mount(s->links, text);
@@ -116,7 +117,8 @@ bool fs_links_out(const struct fs_links *links, const char *path, size_t region,
   return out;
 }
 
-/* The mount's other name: programs may reach it with the symlinks before its last component resolved. */
+/* Also finds the mount's other name, with the symlinks before its last component resolved: programs
+   may use it. */
 void fs_links_init(struct fs_links *links, int root, const struct fs_pack_options *o) {
   *links = (struct fs_links){.root = root, .mount = o->mount, .outside_packed = o->dereference == FS_DEREF_OUTSIDE};
   FS_AUTO_FREE char *parent = strdup(o->mount);

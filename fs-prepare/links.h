@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the walk asks of symlinks (links.c) and of files whose size is 0 (pseudo.c). Any thread. */
+/* Helpers of the walk: where symlinks lead (links.c), and files whose size is 0 (pseudo.c). Any
+   thread may call them, each with its own struct fs_pseudo. */
 #ifndef FS_PREPARE_LINKS_H
 #define FS_PREPARE_LINKS_H
 
@@ -8,37 +9,40 @@
 struct fs_links {
   int root; /* SOURCE */
   const char *mount;
-  char mount_real[PATH_MAX]; /* the mount's other name; "": none */
-  bool outside_packed;       /* what leads out is packed in the link's place */
+  char mount_real[PATH_MAX]; /* the mount's path without symlinks; "": the same */
+  bool outside_packed;       /* the target of a link that leads out is packed in its place */
 };
 void fs_links_init(struct fs_links *links, int root, const struct fs_pack_options *o);
 /*
- * Returns true if the symlink at `path` (below SOURCE) leads out of SOURCE for a program on the mount. `region` is the
- * length of the path of the region that it lies in. A link that leads to nothing within SOURCE does not lead out.
+ * Returns true if the symlink at `path` (below SOURCE) leads out of SOURCE for a program on the
+ * mount. `region` is the length of the path of the region that the link lies in. A link to a
+ * missing name within SOURCE does not lead out.
  */
 bool fs_links_out(const struct fs_links *links, const char *path, size_t region, const char *target);
 
-/* The directories that a directory is packed in, up to SOURCE. Kept only if symlinks are followed. */
+/* The directories that contain a packed directory, up to SOURCE. Kept only if symlinks are
+   followed. */
 struct fs_ancestor {
   const struct fs_ancestor *up;
-  struct fs_ancestor *next; /* of all that one thread made */
+  struct fs_ancestor *next; /* list of all that one thread made */
   dev_t dev;
   ino_t ino;
 };
 bool fs_ancestor_loop(const struct fs_ancestor *in, const struct stat *st);
-/* Adds one to the list `all`, which fs_ancestors_free frees. 0 or -ENOMEM. */
+/* Adds one to the list `all`, which fs_ancestors_free frees. Returns 0 or -ENOMEM. */
 fs_err fs_ancestor_add(struct fs_ancestor **all, const struct fs_ancestor *up, const struct stat *st,
                        const struct fs_ancestor **added);
 void fs_ancestors_free(struct fs_ancestor *all);
 
-/* Remembers the last file system whose sizes are true. */
+/* Remembers the last file system that reports true sizes. */
 struct fs_pseudo {
   bool known;
   dev_t dev;
 };
 /*
- * Returns what is wrong with a file whose size is 0, or NULL. Files of /proc, /sys and some FUSE file systems have
- * bytes all the same. The file is opened only if its file system is not known to have true sizes.
+ * Returns the problem with a file whose size is 0, or NULL. Files of /proc, /sys and some FUSE file
+ * systems have bytes although their size is 0. The file is opened only if its file system is not
+ * known to report true sizes.
  */
 const char *fs_pseudo_problem(struct fs_pseudo *seen, int dir, const char *name, const struct stat *st, int flags);
 

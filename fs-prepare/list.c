@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fs-prepare list: the paths of a dataset in the index's order, level by level. Reads the manifest and index only. */
+/* fs-prepare list: prints the paths of a dataset in the index's order, level by level. Reads the
+   manifest and the index only. One thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ static void mode_text(uint32_t mode, char out[11]) {
   out[10] = '\0';
 }
 
-/* Stored bytes of a file; what cannot be resolved counts nothing, nor does a file of more blocks than there are. */
+/* Returns the stored bytes of a file. A block that cannot be resolved counts 0, and so does a file
+   with more blocks than exist. */
 static uint64_t stored_bytes(const struct fs_index *ix, uint32_t entry) {
   const struct fs_entry *e = fs_index_entry(ix, entry);
   uint64_t sum = 0, n = fs_index_block_count(ix, e);
@@ -33,7 +35,7 @@ static uint64_t stored_bytes(const struct fs_index *ix, uint32_t entry) {
   return sum;
 }
 
-/* Mode, links, plain bytes, codec, stored bytes, time. */
+/* Prints mode, links, plain bytes, codec, stored bytes and time. */
 static void print_details(const struct list *l, uint32_t entry) {
   const struct fs_index *ix = &l->ds.ix;
   const struct fs_entry *e = fs_index_entry(ix, entry);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fs-prepare: packs a directory tree into a dataset, and looks into datasets. This file only chooses the command. */
+/* fs-prepare: packs a directory tree into a dataset, and reads datasets. This file only chooses the
+   command. */
 #include "prepare.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-prepare pack: runs the stages of pack.h and cleans up after them, whatever ends them. Signals only set a flag;
- * the stages look at it and come back here.
+ * fs-prepare pack: runs the stages of pack.h and always cleans up after them. Signals only set a
+ * flag; the stages check it and return here. Main thread.
  */
 #include "pack.h"
 
@@ -17,7 +17,7 @@ struct pack {
   struct fs_target target;
   struct fs_store store;
   struct fs_progress progress;
-  struct fs_manifest manifest; /* filled from the index that was built */
+  struct fs_manifest manifest; /* filled from the new index */
 };
 
 static fs_err open_source(struct pack *p) {
@@ -31,7 +31,8 @@ static fs_err open_source(struct pack *p) {
   return p->tree.root;
 }
 
-/* Files that the pipeline has passed: without content, shared, or whose last chunk came. */
+/* Counts the files that the pipeline has passed: empty ones, shared ones, and those whose last
+   chunk came. */
 static void count_progress(struct pack *p, const struct fs_chunk *c) {
   const struct fs_item *item = &p->tree.items[c->item];
   p->progress.bytes += c->plain_len;
@@ -72,7 +73,8 @@ static fs_err pack_contents(struct pack *p) {
     if (fs_prep_signal != 0) err = -EINTR;
     if (err == 0) fs_progress_show(&p->progress, &p->plan);
   }
-  if (err != -EINTR) fs_pipeline_stop(pipeline); /* when interrupted, nobody waits for a reader that hangs */
+  /* After an interrupt, nothing waits for a reader that hangs. */
+  if (err != -EINTR) fs_pipeline_stop(pipeline);
   fs_prep_status(NULL);
   return err;
 }
@@ -125,7 +127,8 @@ static void fill_manifest(struct pack *p, const void *index, uint64_t size) {
   snprintf(m->codec, sizeof m->codec, "%s", p->o.codec_text);
 }
 
-/* Partitions first, then the index, then the manifest: each is synced before the next is begun. */
+/* Writes the partitions, then the index, then the manifest. Each is synced before the next one
+   begins. */
 static fs_err write_all(struct pack *p, const void *index, uint64_t size) {
   const size_t room = 64 << 10;
   FS_AUTO_FREE char *text = malloc(room);
@@ -162,7 +165,7 @@ static fs_err write_dataset(struct pack *p) {
   return err < 0 ? err : fs_target_commit(&p->target, p->o.force);
 }
 
-/* Content that is stored once for several files, hard links aside. */
+/* Returns the number of files whose content is stored already, without hard links. */
 static uint64_t count_duplicates(const struct fs_tree *tree, uint64_t *bytes) {
   uint64_t n = 0;
   *bytes = 0;
@@ -208,7 +211,7 @@ static void summary(struct pack *p) {
   printf("  %.1f s, %.1f MB/s\n", seconds, seconds > 0 ? (double)m->plain_bytes / 1e6 / seconds : 0.0);
 }
 
-/* The walk must not go into the directory that is being written. */
+/* Records the directory that is being written: the walk must not enter it. */
 static fs_err note_target(struct pack *p) {
   struct stat st;
   fs_err err = fs_sys_fstat(p->target.temp_fd, &st);
@@ -250,7 +253,7 @@ int fs_prep_pack(int argc, char **argv) {
   p->progress.start_ns = p->progress.last_ns = fs_now_ns();
   fs_prep_catch_signals();
   fs_err err = run(p);
-  fs_parts_close(&p->store.parts); /* they may be all the descriptors there are */
+  fs_parts_close(&p->store.parts); /* they may use all descriptors */
   fs_target_discard(&p->target);
   if (err < 0 && fs_prep_signal != 0) {
     fs_prep_say("interrupted; nothing is left behind");

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stages of `fs-prepare pack`, in order: walk (what is there) -> plan (order, links, partitions, segments) ->
- * pipeline (threads that read, compress and checksum) -> store (one thread that places) -> parts (the partitions, each
- * with a buffer) -> writer (threads that write full buffers) -> target (the directory that becomes the dataset).
+ * The stages of `fs-prepare pack`, in order: walk (lists SOURCE) -> plan (order, links, partitions,
+ * segments) -> pipeline (threads that read, compress and checksum) -> store (one thread that
+ * places) -> parts (the partitions, each with a buffer) -> writer (threads that write full buffers)
+ * -> target (the directory that becomes the dataset).
  *
- * A chunk is a whole small file, or whole blocks of a large one. A segment is the unit of placement: chunks that stay
- * in one partition; a file that is not very large is one segment. Both depend on the data and the options only, never
- * on --jobs or on timing, so neither does the output. A batch is the unit of work: a large chunk, or many small ones.
+ * A chunk is a whole small file, or whole blocks of a large one. A segment is the unit of
+ * placement: chunks that stay in one partition. A file below plan.cut_above is one segment. Chunks
+ * and segments depend only on the data and the options, never on --jobs or on timing, so neither
+ * does the output. A batch is the unit of work: a large chunk, or many small ones.
  */
 #ifndef FS_PREPARE_PACK_H
 #define FS_PREPARE_PACK_H
@@ -27,8 +29,8 @@ struct fs_pack_options {
   char mount[PATH_MAX];
   char codec_text[32];
   enum fs_codec_choice codec;
-  int level;           /* of lz4hc */
-  uint64_t partitions; /* 0: chosen by size */
+  int level;           /* for lz4hc */
+  uint64_t partitions; /* 0: chosen from the size */
   uint32_t block_size;
   uint32_t align;
   unsigned jobs;
@@ -36,13 +38,14 @@ struct fs_pack_options {
   enum fs_dereference dereference; /* which symlinks are followed */
   struct fs_globs replicate, exclude;
 };
-/* Reads the command line. 0, or -EINVAL after a line. Release with fs_pack_options_free. */
+/* Reads the command line. Returns 0, or -EINVAL after one line on stderr. Release with
+   fs_pack_options_free. */
 fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv);
 void fs_pack_options_free(struct fs_pack_options *o);
 
 /* One file, directory or symlink of SOURCE. */
 struct fs_item {
-  char *path; /* relative, "" for the root */
+  char *path; /* relative; "" for the root */
   char *target;
   uint64_t size;
   uint64_t dev, ino;
@@ -51,53 +54,56 @@ struct fs_item {
   uint32_t mode;
   uint16_t depth; /* components; 0 for the root */
   bool replicate;
-  bool linked;   /* other names may be the same file */
-  bool followed; /* its path has a symlink that is followed */
-  bool alias;    /* the content is that of item `same` */
+  bool linked;   /* other names may be hard links of the same file */
+  bool followed; /* its path contains a followed symlink */
+  bool alias;    /* the content is the same as that of item `same` */
   uint8_t codec;
   uint8_t flags;
   _Atomic int choice; /* large files: FS_CHOICE_*; see encode.c */
   uint64_t same;
-  uint64_t group; /* hard links: 0, or the same number for all of the group */
+  uint64_t group; /* hard links: the same number for all of a group; 0: none */
   struct fs_built_block *blocks;
-  uint64_t nblocks; /* of them */
+  uint64_t nblocks; /* number of blocks */
 };
 
 struct fs_tree {
-  int root;         /* SOURCE's descriptor */
+  int root;         /* descriptor of SOURCE */
   dev_t target_dev; /* the directory that becomes the dataset */
   ino_t target_ino;
   struct fs_item *items;
   size_t n;
 };
-/* Collects SOURCE, in no order. 0, or a negative errno after a line or several. */
+/* Collects the items of SOURCE, in no order. Returns 0, or a negative errno after one or more lines
+   on stderr. */
 fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree);
 void fs_tree_free(struct fs_tree *tree);
 
 struct fs_plan {
   const struct fs_pack_options *opts;
-  struct fs_tree *tree; /* sorted as the index will be */
-  uint64_t plain_bytes; /* of all files, hard links once */
-  uint64_t pack_bytes;  /* to be read by the pipeline: without aliases */
+  struct fs_tree *tree; /* sorted in the index's order */
+  uint64_t plain_bytes; /* of all files; hard links count once */
+  uint64_t pack_bytes;  /* bytes that the pipeline reads: without aliases */
   uint64_t files, dirs, symlinks;
   uint64_t links;  /* further names of hard-linked files */
-  uint32_t nparts; /* ordinary ones; the replicated ones follow */
+  uint32_t nparts; /* ordinary partitions; the replicated ones follow */
   uint32_t nreplicated;
   uint64_t cut_above; /* larger files are cut into segments */
   uint64_t segment;   /* bytes; a multiple of chunk */
   uint64_t chunk;     /* bytes; a multiple of the block size and of the alignment */
 };
 fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree);
-/* Finds large files of equal content and makes the later ones aliases. Small ones are found by the store. */
+/* Finds large files of equal content and makes the later ones aliases. The store finds small
+   ones. */
 fs_err fs_plan_find_equal(struct fs_plan *plan);
 
-/* Opens an item, to be checked after reading. A descriptor, or a negative errno (-ESTALE: it changed). */
+/* Opens an item; the caller checks it after reading. Returns a descriptor or a negative errno
+   (-ESTALE: the item changed). */
 fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item);
-/* The same, and checks that it is what was walked. */
+/* Opens an item and checks that it is unchanged since the walk. Returns like fs_item_open. */
 fs_fd fs_item_open_checked(const struct fs_tree *tree, const struct fs_item *item);
-/* Is it what was walked? 0 or -ESTALE. */
+/* Checks that an open item is unchanged since the walk. Returns 0 or -ESTALE. */
 fs_err fs_item_check(int fd, const struct fs_item *item);
-/* One line about an error of the two above or of reading. */
+/* Prints one line about an error of fs_item_open, fs_item_check or a read. */
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err);
 
 struct fs_chunk_block {
@@ -106,7 +112,7 @@ struct fs_chunk_block {
 };
 struct fs_chunk {
   uint64_t item;
-  uint64_t offset;    /* plain bytes before it in the file */
+  uint64_t offset;    /* offset of its plain bytes in the file */
   uint64_t plain_len; /* > 0 */
   bool whole;         /* the whole file */
   uint8_t codec;
@@ -119,62 +125,68 @@ struct fs_chunk {
 #define FS_BATCH_BYTES (1u << 20) /* plain; a single chunk may have more */
 struct fs_batch {
   uint32_t n;
-  fs_err err; /* of the last chunk; those before it are good */
+  fs_err err; /* of the last chunk; those before it are valid */
   struct fs_chunk chunk[FS_BATCH_CHUNKS];
-  uint8_t *stored; /* room for all chunks' stored bytes; kept from batch to batch, as the next is */
+  uint8_t *stored; /* room for all chunks' stored bytes; reused, like `blocks` */
   struct fs_chunk_block *blocks;
 };
-/* Makes room for the largest batch. 0 or -ENOMEM. */
+/* Makes room for the largest batch. Returns 0 or -ENOMEM. */
 fs_err fs_batch_room(const struct fs_plan *plan, struct fs_batch *batch);
 void fs_batch_free(struct fs_batch *batch);
-/* Fills the chunks from their items: reads, chooses the codec, encodes. `plain` has room for plan->chunk. Any thread.
- */
+/* Fills the chunks from their items: reads, chooses the codec, encodes. `plain` has room for
+   plan->chunk bytes. Any thread. */
 void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain);
 
 struct fs_pipeline;
 struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan);
-/* The next batch in order: 1, 0 after a short while without one, -ENODATA after the last. */
+/* Stores the next batch in order. Returns 1, 0 after a short while without a batch, or -ENODATA
+   after the last. */
 int fs_pipeline_next(struct fs_pipeline *p, const struct fs_batch **batch);
-/* Gives the batch back that fs_pipeline_next gave out last. */
+/* Gives back the batch that fs_pipeline_next returned last. */
 void fs_pipeline_done(struct fs_pipeline *p);
 void fs_pipeline_stop(struct fs_pipeline *p);
 
-/* Threads that write buffers to files. The rest of fs-prepare is one thread to them. */
+/* Threads that write buffers to files. Only one thread of fs-prepare calls these functions. */
 struct fs_writer;
 struct fs_write {
-  uint8_t *data; /* at a page's beginning */
+  uint8_t *data; /* page-aligned */
   size_t used;
-  uint64_t at;       /* in the file */
-  uint32_t *pending; /* the file's writes that have not ended; the writer's */
+  uint64_t at;       /* offset in the file */
+  uint32_t *pending; /* count of the file's unfinished writes; under the writer's lock */
   int fd;
   struct fs_write *next;
 };
-/* With buffers for so many files at once and some more on their way to the disk, about 32 MiB in all. */
+/* Starts the threads, with buffers for `files` open files and some more that are being written,
+   about 32 MiB in all. */
 struct fs_writer *fs_writer_start(uint32_t files);
-size_t fs_writer_size(const struct fs_writer *w); /* of a buffer: a power of two, whole pages */
-/* An empty buffer, perhaps after waiting for one. 0, or why writing failed, or -EINTR. */
+/* Returns the size of a buffer: a power of two, whole pages. */
+size_t fs_writer_size(const struct fs_writer *w);
+/* Returns an empty buffer, and may wait for one. Returns 0, the error of an earlier write, or
+   -EINTR. */
 fs_err fs_writer_get(struct fs_writer *w, struct fs_write **buf);
-/* Writes and frees it: whole pages, at whole pages. */
+/* Starts to write a buffer, which is then freed. Size and offset are whole pages. */
 void fs_writer_put(struct fs_writer *w, struct fs_write *buf);
-/* Waits until nothing of one file, or (NULL) of any, is pending. 0, why writing failed, or -EINTR. */
+/* Waits until no write of one file, or (NULL) of any file, is pending. Returns 0, the error of a
+   write, or -EINTR. */
 fs_err fs_writer_wait(struct fs_writer *w, const uint32_t *pending);
-/* Drops what was not begun. */
+/* Stops the threads, and drops the writes that have not begun. */
 void fs_writer_stop(struct fs_writer *w);
-/* Past the page cache where the file system can, for page-aligned memory. Each write is then one of the disk's, so not
-   with smaller buffers than these, which very many partitions leave. */
+/* Sets a file to write page-aligned memory past the page cache, if the file system can. Each write
+   is then a write of the disk, so this is not for buffers smaller than FS_DIRECT_LEAST, which very
+   many partitions have. */
 #define FS_DIRECT_LEAST (256u << 10)
 void fs_write_direct(int fd);
 fs_err fs_write_pages(int fd, const void *data, size_t n, uint64_t at);
 
-/* The partition files being written, by one thread. */
+/* The partition files that are being written. One thread. */
 struct fs_part_out {
   int fd;
-  uint64_t size; /* with what is in the buffer */
+  uint64_t size; /* including the bytes in the buffer */
   struct fs_write *buf;
   uint32_t pending;
   uint32_t heap_at;
   struct fs_xxh3_stream *hash;
-  struct fs_part_rec rec; /* when closed */
+  struct fs_part_rec rec; /* set at the end */
 };
 struct fs_parts {
   int dir;
@@ -182,24 +194,25 @@ struct fs_parts {
   struct fs_part_out *out;
   struct fs_writer *writer;
   uint32_t n, nordinary;
-  uint32_t *heap; /* two heaps of partition numbers, by size: [0, nordinary) and [nordinary, n) */
+  uint32_t *heap; /* two heaps of partition numbers, by size: [0, nordinary), [nordinary, n) */
 };
 fs_err fs_parts_create(struct fs_parts *p, int dir, int first_fd, const struct fs_plan *plan);
 uint32_t fs_parts_least(const struct fs_parts *p, bool replicate);
-/* Appends after padding to `align`; *offset says where. */
+/* Appends data after padding to `align`. Stores where it begins in *offset. */
 fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint64_t n, uint64_t align,
                        uint64_t *offset);
 fs_err fs_parts_pad(struct fs_parts *p, uint32_t part, uint64_t align);
-/* Are these the bytes that were appended at `offset`? 1, 0 or a negative errno. */
+/* Compares data with the bytes at `offset`. Returns 1 if equal, 0, or a negative errno. */
 int fs_parts_equal(struct fs_parts *p, uint32_t part, uint64_t offset, const uint8_t *data, uint64_t n);
-/* Pads all, writes what is in buffers, and fills their records. */
+/* Pads all partitions, writes their buffers, and fills in their records. */
 fs_err fs_parts_finish(struct fs_parts *p);
-/* Writes the headers and syncs. */
+/* Writes the headers and syncs the files. */
 fs_err fs_parts_seal(struct fs_parts *p, const uint8_t dataset_id[16]);
 void fs_parts_close(struct fs_parts *p);
 void fs_parts_free(struct fs_parts *p);
 
-/* Where content goes: partitions, and the table of what is stored already. */
+/* Where content is stored: the partitions, and a table of the content that is stored already. One
+   thread. */
 struct fs_store {
   const struct fs_plan *plan;
   struct fs_parts parts;
@@ -212,24 +225,24 @@ fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, in
 fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *chunk);
 void fs_store_free(struct fs_store *s);
 
-/* The temporary directory beside DATASET, and how it becomes DATASET. */
+/* The temporary directory beside DATASET, which becomes DATASET. One thread. */
 struct fs_target {
-  char path[PATH_MAX];   /* of DATASET, symlinks resolved */
-  char parent[PATH_MAX]; /* of its directory */
+  char path[PATH_MAX];   /* path of DATASET, symlinks resolved */
+  char parent[PATH_MAX]; /* path of its parent directory */
   char name[256];
-  char temp[256]; /* name in the parent; "" when there is none */
+  char temp[256]; /* name in the parent; "": none */
   int parent_fd, temp_fd;
-  int lock_fd; /* part-00000, locked: shows that we live */
+  int lock_fd; /* part-00000, locked while we live */
 };
-/* Says one line and refuses what must not be touched. */
+/* Checks that DATASET may be written. Returns a negative errno after one line on stderr. */
 fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o);
 fs_err fs_target_create(struct fs_target *t);
 fs_err fs_target_commit(struct fs_target *t, bool force);
-/* Removes the temporary directory, if there still is one. */
+/* Removes the temporary directory, if it still exists. */
 void fs_target_discard(struct fs_target *t);
-/* Writes a whole file into the temporary directory and syncs it. */
+/* Writes a whole file in the temporary directory and syncs it. */
 fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, uint64_t n);
-/* One line for an error while writing below the target. */
+/* Prints one line about an error of a write below the target. */
 void fs_target_say(const struct fs_target *t, const char *what, fs_err err);
 
 struct fs_progress {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line of `fs-prepare pack`. Single threaded. */
+/* The command line of `fs-prepare pack`. One thread. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,7 +76,7 @@ static fs_err set_size(const char *option, const char *value, uint64_t min, uint
   return 0;
 }
 
-/* Keeps a pattern, without the '/' that a shell's completion puts after a directory. */
+/* Keeps a pattern, without the '/' that a shell's completion adds to a directory. */
 static fs_err add_glob(struct fs_globs *g, const char *option, const char *value) {
   size_t n = strlen(value);
   while (n > 0 && value[n - 1] == '/') n--;
@@ -146,12 +146,13 @@ static bool has_dotdot(const char *path) {
   return false;
 }
 
-/* SOURCE as the user names it, made absolute: a script names it the same way, symlinks included. */
+/* Sets the mount to SOURCE as the user names it, made absolute: scripts use the same name, with its
+   symlinks. */
 static fs_err default_mount(struct fs_pack_options *o) {
   FS_AUTO_FREE char *base = NULL;
   FS_AUTO_FREE char *joined = NULL;
   const char *path = o->source;
-  if (has_dotdot(path)) { /* after a symlink it is not lexical */
+  if (has_dotdot(path)) { /* after a symlink ".." is not lexical */
     base = realpath(path, NULL);
     if (base == NULL) return -errno;
     path = base;
@@ -190,7 +191,8 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
   o->dataset = cli.word[1];
   if (o->mount[0] != '\0') return 0;
   err = default_mount(o);
-  if (err < 0 && err != -ENOENT && err != -ENOTDIR) /* those two are told when SOURCE is opened */
+  /* ENOENT and ENOTDIR are reported when SOURCE is opened. */
+  if (err < 0 && err != -ENOENT && err != -ENOTDIR)
     fs_prep_say("pack: SOURCE's path cannot be the mount: %s; give one with --mount", strerror(-err));
   else
     err = 0;

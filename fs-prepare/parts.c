@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The partition files being written: append only, into a buffer each, so that its checksum is made while it grows and
- * what is written is large and page-aligned. Two heaps, of the ordinary and of the replicated partitions, tell which
- * one is smallest. One thread, but for the writer's and the last syncs.
+ * The partition files that are being written. Each is append-only and has a buffer, so its checksum
+ * is computed while it grows, and writes are large and page-aligned. Two heaps, of the ordinary and
+ * of the replicated partitions, give the smallest one. One thread, except for the writer's threads
+ * and the last syncs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static void heap_put(struct fs_parts *p, uint32_t at, uint32_t part) {
   p->out[part].heap_at = at;
 }
 
-/* A partition grew: moves it down in its heap. */
+/* Moves a partition that has grown down in its heap. */
 static void heap_sift(struct fs_parts *p, uint32_t part) {
   uint32_t base = part < p->nordinary ? 0 : p->nordinary;
   uint32_t n = part < p->nordinary ? p->nordinary : p->n - p->nordinary;
@@ -49,7 +50,7 @@ static fs_err create_one(struct fs_parts *p, uint32_t i, int first_fd) {
   if (o->fd < 0) return o->fd;
   o->size = FS_PART_HEADER_SIZE;
   o->hash = fs_xxh3_new();
-  heap_put(p, i, i); /* all are equal: in order of the numbers this is a heap */
+  heap_put(p, i, i); /* all are equal, so the order of the numbers is a heap */
   return o->hash != NULL ? 0 : -ENOMEM;
 }
 
@@ -69,7 +70,8 @@ fs_err fs_parts_create(struct fs_parts *p, int dir, int first_fd, const struct f
   return err < 0 ? err : p->writer != NULL ? 0 : -ENOMEM;
 }
 
-/* Where the buffer ends: at multiples of its size in the file, as stripes and erase blocks do. */
+/* Returns the room in the buffer. A buffer ends at a multiple of its size in the file, like stripes
+   and erase blocks. */
 static size_t room_in(const struct fs_parts *p, const struct fs_write *buf) {
   const size_t size = fs_writer_size(p->writer);
   return size - (size_t)(buf->at & (size - 1)) - buf->used;
@@ -81,7 +83,7 @@ static void flush(struct fs_parts *p, struct fs_part_out *o) {
   o->buf = NULL;
 }
 
-/* Appends bytes, or (NULL) zeros. */
+/* Appends bytes, or zeros if `data` is NULL. */
 static fs_err put(struct fs_parts *p, uint32_t part, const uint8_t *data, uint64_t n) {
   struct fs_part_out *o = &p->out[part];
   while (n > 0) {
@@ -119,7 +121,8 @@ fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint
   return err < 0 ? err : put(p, part, data, n);
 }
 
-/* As fs_parts_equal, of bytes that are in the file. The partition's own descriptor reads whole pages only. */
+/* Like fs_parts_equal, for bytes in the file. The partition's own descriptor reads only whole
+   pages, so another one is opened. */
 static int equal_in_file(struct fs_parts *p, uint32_t part, uint64_t offset, const uint8_t *data, uint64_t n) {
   uint8_t bytes[16384];
   char name[FS_PART_NAME_SIZE];
@@ -177,7 +180,7 @@ static void seal_one(void *ctx, uint64_t i) {
   if (err < 0) atomic_store(&s->err, err);
 }
 
-/* Several at once: a sync waits for the disk, and most of them can wait together. */
+/* Seals several at once: a sync waits for the disk, and these waits can overlap. */
 fs_err fs_parts_seal(struct fs_parts *p, const uint8_t dataset_id[16]) {
   struct seal s = {.parts = p, .dataset_id = dataset_id};
   fs_prep_parallel(8, p->n, seal_one, &s);
@@ -185,7 +188,7 @@ fs_err fs_parts_seal(struct fs_parts *p, const uint8_t dataset_id[16]) {
 }
 
 void fs_parts_close(struct fs_parts *p) {
-  fs_writer_stop(p->writer); /* before another file gets a number that it writes to */
+  fs_writer_stop(p->writer); /* before another file gets a descriptor number that it writes to */
   p->writer = NULL;
   for (uint32_t i = 0; p->out != NULL && i < p->n; i++) {
     if (p->out[i].fd >= 0) close(p->out[i].fd);

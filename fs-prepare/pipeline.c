@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The threads between the walk and the store. They claim batches of chunks in order and finish them in any; the store
- * takes them in order again. One mutex guards the cursor and the ring, whose slots keep their memory and bound it: a
- * slow disk holds the readers back. The next batch to be taken is always claimed already, so this cannot lock up.
+ * The threads between the plan and the store. They claim batches of chunks in order and finish them
+ * in any order; the store takes them in order. One mutex protects the cursor and the ring. The
+ * ring's slots keep their memory and limit it, so a slow disk delays the readers. The next batch
+ * that the store takes is always claimed already, so there is no deadlock.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include "pack.h"
 
-#define AHEAD 8u /* slots, and two for each thread: one that it fills, one that waits for its turn */
+#define AHEAD 8u /* slots, plus two for each thread: one being filled, one waiting */
 
 struct slot {
   struct fs_batch batch;
@@ -22,7 +23,7 @@ struct fs_pipeline {
   pthread_mutex_t lock;
   pthread_cond_t room;   /* for the threads: a batch was taken */
   pthread_cond_t done;   /* for the store: the next batch is done */
-  uint64_t item, offset; /* cursor: the next chunk to be claimed */
+  uint64_t item, offset; /* cursor: the next chunk to claim */
   uint64_t claimed, taken;
   bool stop;
   unsigned nthreads;
@@ -31,8 +32,8 @@ struct fs_pipeline {
   struct slot ring[];
 };
 
-/* Moves the cursor to where content is. False at the end. An item that was claimed is not looked at: it is the store's.
- */
+/* Moves the cursor to the next item with content. Returns false at the end. Does not read items
+   that were claimed: these belong to the store. */
 static bool cursor_ready(struct fs_pipeline *p) {
   const struct fs_tree *tree = p->plan->tree;
   if (p->offset != 0) return true;
@@ -43,7 +44,7 @@ static bool cursor_ready(struct fs_pipeline *p) {
   return false;
 }
 
-/* The chunk at the cursor, which moves on. */
+/* Returns the chunk at the cursor, and advances the cursor. */
 static struct fs_chunk next_chunk(struct fs_pipeline *p) {
   const uint64_t size = p->plan->tree->items[p->item].size, len = FS_MIN(size - p->offset, p->plan->chunk);
   struct fs_chunk c = {.item = p->item, .offset = p->offset, .plain_len = len, .whole = len == size};
@@ -55,7 +56,7 @@ static struct fs_chunk next_chunk(struct fs_pipeline *p) {
   return c;
 }
 
-/* A large chunk, or as many small ones as make up a batch. */
+/* Fills a batch with a large chunk, or with as many small ones as fit. */
 static void fill_batch(struct fs_pipeline *p, struct fs_batch *b) {
   uint64_t bytes = 0;
   b->n = 0;
@@ -68,7 +69,8 @@ static void fill_batch(struct fs_pipeline *p, struct fs_batch *b) {
   }
 }
 
-/* Waits for room and claims the next batch; NULL at the end or when stopped. Under the lock. */
+/* Waits for room and claims the next batch. Returns NULL at the end or when stopped. Called with
+   the lock. */
 static struct slot *claim(struct fs_pipeline *p) {
   for (;;) {
     if (p->stop || !cursor_ready(p)) return NULL;
@@ -111,7 +113,7 @@ static unsigned start_threads(struct fs_pipeline *p, unsigned jobs) {
   unsigned n = 0;
   sigset_t all, old;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
+  pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the main thread */
   while (n < jobs && pthread_create(&p->threads[n], NULL, work, p) == 0) n++;
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   return n;

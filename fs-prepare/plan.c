@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From what was walked to what will be done: the order of the files, hard links, the numbers of partitions, and the
- * sizes of segments and chunks. Everything follows from SOURCE and the options. Single threaded.
+ * Makes the plan from the walked items: the order of the files, hard links, the numbers of
+ * partitions, and the sizes of segments and chunks. Everything depends only on SOURCE and the
+ * options. One thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,14 @@
 
 #define GIB (1ull << 30)
 
-/* Rank of a byte in a path: the end of a component comes before any byte of a longer name. */
+/* Returns the rank of a byte in a path. The end of a component comes before any byte of a longer
+   name. */
 static unsigned rank(char c) {
   return c == '/' ? 0 : (unsigned char)c;
 }
 
-/* The order of the index: level by level, and in a level by the parents' order, then by name. */
+/* Compares in the index's order: level by level, within a level by the parents' order, then by
+   name. */
 static int by_index_order(const void *va, const void *vb) {
   const struct fs_item *a = va, *b = vb;
   if (a->depth != b->depth) return a->depth < b->depth ? -1 : 1;
@@ -36,7 +39,8 @@ static int by_inode(const void *va, const void *vb) {
   return a->item < b->item ? -1 : a->item > b->item;
 }
 
-/* Names [from, to) are one inode: the first in order keeps the content, and is replicated if any of them is. */
+/* Makes the names [from, to) one inode. The first in order keeps the content. It is replicated if
+   any of them is. */
 static void make_group(struct fs_plan *plan, const struct link *links, size_t from, size_t to) {
   struct fs_item *items = plan->tree->items;
   struct fs_item *first = &items[links[from].item];
@@ -68,7 +72,7 @@ static fs_err find_links(struct fs_plan *plan) {
   return 0;
 }
 
-/* Sums up; the bytes to be replicated are the result. */
+/* Computes the totals. Returns the bytes to be replicated. */
 static uint64_t count(struct fs_plan *plan, bool *any_replicated) {
   uint64_t replicated = 0;
   for (size_t i = 0; i < plan->tree->n; i++) {
@@ -85,7 +89,7 @@ static uint64_t count(struct fs_plan *plan, bool *any_replicated) {
   return replicated;
 }
 
-/* One partition a GiB, from 8 to 64; above 4 TiB one per 64 GiB. */
+/* Chooses one partition for each GiB, from 8 to 64; above 4 TiB one for each 64 GiB. */
 static uint32_t choose_partitions(uint64_t bytes) {
   uint64_t n = (bytes + GIB - 1) / GIB;
   if (n < 8) return 8;
@@ -94,8 +98,9 @@ static uint32_t choose_partitions(uint64_t bytes) {
 }
 
 /*
- * A file of more than a quarter of a partition's share would leave the partitions unequal: it is cut, and then finely.
- * All others stay in one piece, so that they can be mapped.
+ * Chooses which files are cut. A file of more than a quarter of a partition's share would make the
+ * partitions unequal, so it is cut finely. All others stay in one piece, so that they can be
+ * mapped.
  */
 static void choose_segment(struct fs_plan *plan) {
   const uint64_t unit = FS_MAX(plan->opts->block_size, plan->opts->align), most = 256ull << 20;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How far pack has come: a bar on a terminal, a line every ten seconds otherwise. Called by its main thread. */
+/* Shows the progress of pack: a bar on a terminal, else a line every ten seconds. Called by its
+   main thread. */
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files whose size is 0 though they have bytes: those of /proc, /sys and of FUSE file systems that make their files on
- * the fly. Such a file is found by one read. On file systems that store files there is no need for it.
+ * Finds files whose size is 0 although they have bytes: those of /proc, /sys and FUSE file systems
+ * that make their contents at a read. One read finds such a file. File systems that store files
+ * need no read.
  */
 #include <string.h>
 #include <sys/vfs.h>
@@ -9,7 +10,7 @@
 
 #include "links.h"
 
-/* File systems whose st_size is that of the file: by statfs(2)'s f_type. */
+/* Returns true if st_size is the real size on a file system with this f_type of statfs(2). */
 static bool has_true_sizes(uint32_t type) {
   static const uint32_t known[] = {
       0xef53,     0x58465342, 0x9123683e, 0xf2f52010, 0x2fc12fc1,

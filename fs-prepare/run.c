@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads, signals and limits for the commands. fs_prep_parallel hands out indices from one atomic counter; its threads
- * take no signals, so that the main thread always gets them.
+ * Threads, signals and limits for the commands. fs_prep_parallel gives out indices from one atomic
+ * counter. Its threads block signals, so that the main thread always gets them.
  */
 #include <linux/openat2.h>
 #include <pthread.h>
@@ -25,11 +25,11 @@ void fs_prep_catch_signals(void) {
   sigaction(SIGINT, &sa, NULL);
   sigaction(SIGTERM, &sa, NULL);
   struct sigaction old;
-  /* Under nohup a hang-up stays ignored. */
+  /* Under nohup SIGHUP stays ignored. */
   if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(SIGHUP, &sa, NULL);
   sa.sa_handler = SIG_IGN; /* a closed stderr must not leave the temporary directory behind */
   sigaction(SIGPIPE, &sa, NULL);
-  sigaction(SIGXFSZ, &sa, NULL); /* the write says it (ulimit -f) */
+  sigaction(SIGXFSZ, &sa, NULL); /* the write reports it (ulimit -f) */
 }
 
 unsigned fs_prep_cpus(void) {
@@ -44,7 +44,8 @@ uint64_t fs_prep_open_files(uint64_t n) {
   if (lim.rlim_cur >= n) return lim.rlim_cur;
   rlim_t had = lim.rlim_cur;
   lim.rlim_cur = lim.rlim_max == RLIM_INFINITY ? n : FS_MIN(n, lim.rlim_max);
-  return setrlimit(RLIMIT_NOFILE, &lim) == 0 ? lim.rlim_cur : had; /* where it does not help, the open says so */
+  /* If the limit stays too low, a later open fails and reports it. */
+  return setrlimit(RLIMIT_NOFILE, &lim) == 0 ? lim.rlim_cur : had;
 }
 
 struct parallel {
@@ -83,7 +84,7 @@ fs_fd fs_prep_open_beneath(int dirfd, const char *path, int flags, mode_t mode) 
                            .mode = flags & O_CREAT ? mode & 07777u : 0,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     long fd = FS_SYS4(SYS_openat2, dirfd, path, &how, sizeof how);
-    for (int tries = 0; fd == -EAGAIN && tries < 100; tries++) /* a rename somewhere raced with the check */
+    for (int tries = 0; fd == -EAGAIN && tries < 100; tries++) /* a rename raced with the check */
       fd = FS_SYS4(SYS_openat2, dirfd, path, &how, sizeof how);
     if (fd != -ENOSYS && fd != -EPERM && fd != -EAGAIN) return (fs_fd)fd;
     if (fd == -ENOSYS) atomic_store(&no_openat2, true);

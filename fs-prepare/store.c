@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Takes the chunks in order and decides where they go: equal content is stored once, a segment goes to the least filled
- * partition, large raw files are aligned. One thread, so the result depends on the order only.
+ * Takes the chunks in order and decides their places: equal content is stored once, a segment goes
+ * to the least filled partition, large raw files are aligned. One thread, so the result depends on
+ * the order only.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "pack.h"
 
-#define SMALL_ALIGN 8u /* of everything but large raw files */
+#define SMALL_ALIGN 8u /* alignment of everything except large raw files */
 
 struct fs_seen {
   uint64_t key;
   uint64_t item1; /* item + 1; 0: free */
 };
 
-/* Of the content. Equal files are stored equally, so the blocks' checksums serve; the bytes are compared in any case.
- */
+/* Returns a hash of the content, from the blocks' checksums: equal files are stored equally. The
+   bytes are compared in any case. */
 static uint64_t content_key(const struct fs_chunk *c) {
   uint64_t key = c->blocks[0].xxh3;
   for (uint32_t i = 1; i < c->nblocks; i++) key = key * 0x9e3779b97f4a7c15u + c->blocks[i].xxh3;
@@ -62,7 +63,8 @@ static fs_err seen_add(struct fs_store *s, uint64_t key, uint64_t item) {
   return 0;
 }
 
-/* Are the chunk's stored bytes those of an item that was stored as one chunk? 1, 0 or a negative errno. */
+/* Compares the chunk's stored bytes with those of an item that was stored as one chunk. Returns 1
+   if equal, 0, or a negative errno. */
 static int same_bytes(struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
   if (item->nblocks != c->nblocks || item->codec != c->codec) return 0;
   for (uint32_t i = 0; i < c->nblocks; i++)
@@ -70,7 +72,7 @@ static int same_bytes(struct fs_store *s, const struct fs_item *item, const stru
   return fs_parts_equal(&s->parts, item->blocks[0].partition, item->blocks[0].offset, c->stored, c->stored_len);
 }
 
-/* Looks for a stored file of the same content: 1 and *found, 0, or a negative errno. */
+/* Looks for a stored file of the same content. Returns 1 and *found, 0, or a negative errno. */
 static int find_same(struct fs_store *s, const struct fs_chunk *c, uint64_t key, uint64_t *found) {
   const struct fs_item *items = s->plan->tree->items, *item = &items[c->item];
   for (uint64_t i = key & (s->seen_size - 1); s->seen[i].item1 != 0; i = (i + 1) & (s->seen_size - 1)) {
@@ -91,7 +93,8 @@ static bool is_large_raw(const struct fs_item *item) {
 
 static fs_err place(struct fs_store *s, struct fs_item *item, const struct fs_chunk *c) {
   uint64_t align = 1, offset;
-  /* Every node has all replicated partitions: there is nothing to balance, and in one piece the file can be mapped. */
+  /* A replicated file is not cut. Every node has all replicated partitions, so nothing must be
+     balanced, and a file in one piece can be mapped. */
   bool cut = !item->replicate && item->size > s->plan->cut_above && c->offset % s->plan->segment == 0;
   if (c->offset == 0 || cut) {
     s->current = fs_parts_least(&s->parts, item->replicate);
@@ -108,7 +111,7 @@ static fs_err place(struct fs_store *s, struct fs_item *item, const struct fs_ch
   return 0;
 }
 
-/* After the last chunk of a file: pads it, and notes whether it lies in one piece. */
+/* Pads a file after its last chunk, and records whether it lies in one piece. */
 static fs_err finish_item(struct fs_store *s, struct fs_item *item) {
   if (item->codec != FS_CODEC_RAW) return 0;
   bool contig = true;

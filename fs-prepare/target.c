@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The directory that becomes the dataset. It is written as ".NAME.partial-XXXXXX" beside DATASET and renamed when it is
- * complete and synced. Its first partition is locked (flock) while its fs-prepare lives: a later pack of the same NAME
- * removes those that nobody holds. Called by pack, by its main thread.
+ * The directory that becomes the dataset. It is written as ".NAME.partial-XXXXXX" beside DATASET,
+ * and renamed when it is complete and synced. Its first partition is locked (flock) while its
+ * fs-prepare lives. A later pack of the same NAME removes those that no process locks. Called by
+ * pack's main thread.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -96,7 +97,8 @@ static fs_err look(const char *path, struct contents *c) {
   return 0;
 }
 
-/* May DATASET be made here, given what is there now? Sets *replace when a dataset is to be replaced. */
+/* Checks if DATASET may be made here, given what exists now. Sets *replace if a dataset is to be
+   replaced. */
 static fs_err may_make(const struct fs_target *t, bool force, bool *replace) {
   struct contents c;
   FS_AUTO_FREE char *path = fs_prep_name(t->path);
@@ -156,7 +158,8 @@ fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
   return t->parent_fd < 0 ? t->parent_fd : 0;
 }
 
-/* Removes a directory of a dataset's files. What else is in it stays, and so does the directory then. */
+/* Removes a directory of a dataset's files. If it contains anything else, that stays, and the
+   directory too. */
 static void remove_flat(int parent, const char *name) {
   int fd = fs_sys_openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
   if (fd < 0) return;
@@ -179,8 +182,8 @@ static int open_lock(int parent, const char *temp) {
 }
 
 /*
- * Removes a left-over directory unless its fs-prepare lives. A living one holds the lock, or has an empty directory for
- * a moment: rmdir takes that from it, and it makes another one.
+ * Removes a left-over directory unless its fs-prepare lives. A living one holds the lock, or its
+ * directory is empty for a moment: then rmdir removes that directory, and it makes another.
  */
 static void remove_dead(int parent, const char *temp) {
   for (int tries = 0; tries < 2; tries++) {
@@ -191,7 +194,7 @@ static void remove_dead(int parent, const char *temp) {
     }
     if (fd != -ENOENT || unlinkat(parent, temp, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY) return;
   }
-  remove_flat(parent, temp); /* not empty, and twice without a first partition: half removed */
+  remove_flat(parent, temp); /* not empty, twice without a first partition: half removed */
 }
 
 static const char temp_letters[] = "abcdefghijklmnopqrstuvwxyz234567";
@@ -200,7 +203,8 @@ static void temp_prefix(const struct fs_target *t, const char *kind, char *out, 
   snprintf(out, size, ".%.200s.%s-", t->name, kind);
 }
 
-/* A dataset that stepped aside for another (step_aside) goes back to its name, unless the other has it by now. */
+/* Gives a dataset that stepped aside (step_aside) its name back, unless the other one has the name
+   by now. */
 static void restore_old(const struct fs_target *t, const char *old) {
   struct stat st;
   if (fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -209,7 +213,8 @@ static void restore_old(const struct fs_target *t, const char *old) {
     renameat(t->parent_fd, old, t->parent_fd, t->name);
 }
 
-/* Six letters and digits after the prefix, a digit first: nobody's ".ds.old-backup". */
+/* Returns true for six letters and digits after the prefix, a digit first: no user's
+   ".ds.old-backup". */
 static bool is_temp(const char *name, const char *prefix) {
   size_t n = strlen(prefix);
   return strncmp(name, prefix, n) == 0 && strlen(name) == n + 6 && name[n] >= '2' && name[n] <= '7' &&
@@ -230,7 +235,8 @@ static void remove_all_dead(const struct fs_target *t) {
   closedir(dir);
 }
 
-/* A new directory with a locked first partition: 0, -EAGAIN when another pack took it for a dead one, or an error. */
+/* Makes a new directory with a locked first partition. Returns 0, -EAGAIN if another pack took it
+   for a dead one, or an error. */
 static fs_err create_once(struct fs_target *t) {
   char prefix[256], part[FS_PART_NAME_SIZE];
   uint8_t random[6];
@@ -248,7 +254,8 @@ static fs_err create_once(struct fs_target *t) {
   if (t->lock_fd < 0) return t->lock_fd == -ENOENT ? -EAGAIN : t->lock_fd;
   struct stat st;
   bool locked = flock(t->lock_fd, LOCK_EX | LOCK_NB) == 0;
-  if (!locked && errno != EWOULDBLOCK) return 0; /* no locks on this file system: none will be removed as dead either */
+  /* This file system has no locks, so no directory is removed as dead. */
+  if (!locked && errno != EWOULDBLOCK) return 0;
   if (locked && fstat(t->lock_fd, &st) == 0 && st.st_nlink > 0) return 0;
   return -EAGAIN;
 }
@@ -268,7 +275,8 @@ void fs_target_discard(struct fs_target *t) {
   if (t->temp[0] != '\0') remove_flat(t->parent_fd, t->temp);
   if (t->lock_fd >= 0) close(t->lock_fd);
   if (t->temp_fd >= 0) close(t->temp_fd);
-  if (t->temp[0] != '\0') unlinkat(t->parent_fd, t->temp, AT_REMOVEDIR); /* NFS keeps it while the files are open */
+  /* Removed last: NFS keeps the directory while its files are open. */
+  if (t->temp[0] != '\0') unlinkat(t->parent_fd, t->temp, AT_REMOVEDIR);
   t->temp[0] = '\0';
   t->lock_fd = t->temp_fd = -1;
 }
@@ -282,8 +290,9 @@ fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, 
 }
 
 /*
- * Where the file system cannot exchange two names (NFS): the old one steps aside under a name of its own. A kill
- * between the two renames leaves that, and the next pack puts it back (restore_old).
+ * Replaces a dataset if the file system cannot exchange two names (NFS): the old one steps aside
+ * under another name. If fs-prepare is killed between the two renames, the next pack restores the
+ * name (restore_old).
  */
 static fs_err step_aside(struct fs_target *t) {
   char old[sizeof t->temp];
@@ -310,9 +319,9 @@ fs_err fs_target_commit(struct fs_target *t, bool force) {
   fs_err err = fchmod(t->temp_fd, 0777 & ~mask) < 0 || fsync(t->temp_fd) < 0 ? -errno : 0;
   if (err == 0 && may_make(t, force, &replace) < 0) return -EEXIST;
   if (err == 0 && replace)
-    err = exchange(t); /* the old one has the temporary name now, and is removed below */
+    err = exchange(t); /* the old one now has the temporary name and is removed below */
   else if (err == 0 && renameat(t->parent_fd, t->temp, t->parent_fd, t->name) < 0)
-    err = -errno; /* an empty directory may be in the way; one with contents is not replaced */
+    err = -errno; /* an empty directory may be there; one with contents is not replaced */
   if (err == 0 && fsync(t->parent_fd) < 0) err = -errno;
   if (err < 0) {
     fs_target_say(t, err == -EBUSY ? "is a mount point; name a directory below it" : "cannot be put in place", err);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-prepare unpack: restores the tree. The index is verified first, so names and parents are sound; everything is
- * created exclusively, below DIR's descriptor, through no symlink. Directories come first, then the files (by several
- * threads), hard links and symlinks, then the directories' modes and times, deepest first.
+ * fs-prepare unpack: restores the tree. The index is verified first, so names and parents are
+ * valid. Everything is created exclusively, below DIR's descriptor, through no symlink. The order
+ * is: directories, files (by several threads), hard links and symlinks, then the directories' modes
+ * and times, deepest first.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -18,12 +19,12 @@ struct unpack {
   const char *dir;
   unsigned jobs;
   int root;
-  bool setuid; /* of files, too */
+  bool setuid; /* also of files */
   _Atomic uint64_t cleared;
   _Atomic bool failed;
 };
 
-/* One line for the first failure; the threads then stop. */
+/* Prints one line for the first failure; then the threads stop. */
 static void fail(struct unpack *u, uint32_t entry, const char *what, fs_err err) {
   if (atomic_exchange(&u->failed, true)) return;
   FS_AUTO_FREE char *dir = fs_prep_name(u->dir);
@@ -38,7 +39,8 @@ static bool all_zero(const uint8_t *p, size_t n) {
   return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
 }
 
-/* The stored bytes of a block. A partition that cannot be opened is told here; -ECANCELED is the result. */
+/* Reads the stored bytes of a block. Returns -ECANCELED after a line if the partition cannot be
+   opened. */
 static fs_err read_block(struct unpack *u, const struct fs_block *b, uint8_t *stored) {
   int part = fs_dataset_part(&u->ds, b->partition);
   if (part >= 0) {
@@ -85,8 +87,9 @@ static fs_err write_contents(struct unpack *u, uint32_t entry, int fd) {
   return err;
 }
 
-/* Whoever owned the file, it is the caller's now: rights of the owner's or the group's that all who run it would have
-   are not given on, as cp does it where it cannot keep the owner. */
+/* Returns the mode of a restored file, which the caller owns, whoever owned the original. The
+   set-ID bits are dropped, like by cp if it cannot keep the owner: they would give the caller's
+   rights to all who run the file. */
 static mode_t mode_of(struct unpack *u, const struct fs_entry *e) {
   mode_t mode = e->mode & 07777;
   if (u->setuid || !S_ISREG(e->mode) || !(mode & (S_ISUID | S_ISGID))) return mode;
@@ -125,7 +128,8 @@ static void make_file(void *ctx, uint64_t i) {
   if (err < 0 && err != -ECANCELED) fail(u, entry, "cannot be written", err);
 }
 
-/* Splits a path: *dirfd is its directory's descriptor (close it), the result the last component. */
+/* Splits a path. Stores a descriptor of its directory, which the caller closes, and returns the
+   last component. */
 static const char *last_component(struct unpack *u, char *path, int *dirfd) {
   char *slash = strrchr(path, '/');
   if (slash != NULL) *slash = '\0';
@@ -203,7 +207,7 @@ static bool restore(struct unpack *u) {
   return true;
 }
 
-/* DIR: made, or there and empty. */
+/* Makes DIR, or opens it if it exists and is empty. */
 static fs_err open_target(struct unpack *u) {
   FS_AUTO_FREE char *shown = fs_prep_name(u->dir);
   bool made = mkdir(u->dir, 0700) == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-prepare verify: one pass over each partition, in the order of its blocks, which checks the checksum of the whole
- * and each block's checksum and decoding. Threads take partitions; a partition is one thread's at a time, and a
- * file's mark is an atomic byte.
+ * fs-prepare verify: one pass over each partition, in the order of its blocks, which checks the
+ * checksum of the whole partition and each block's checksum and decoding. Threads take partitions;
+ * one thread handles a partition at a time. A file's mark is an atomic byte.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,10 +24,10 @@ struct vblock {
 struct verify {
   struct fs_dataset ds;
   unsigned jobs;
-  struct vblock *blocks; /* by partition and offset */
+  struct vblock *blocks; /* sorted by partition and offset */
   uint64_t nblocks;
-  uint64_t *first;        /* of each partition, and the end */
-  _Atomic uint8_t *state; /* one an entry: DAMAGED, UNCHECKED or 0 */
+  uint64_t *first;        /* first block of each partition, and the end */
+  _Atomic uint8_t *state; /* one for each entry: DAMAGED, UNCHECKED or 0 */
   _Atomic uint64_t bad_parts, unread_parts;
 };
 
@@ -45,7 +45,7 @@ static fs_err add_blocks(struct verify *v, uint32_t entry, uint64_t *n, bool sto
   return 0;
 }
 
-/* Orders blocks; those that are the same stored bytes, decoded the same way, stand together. */
+/* Sorts blocks. Those with the same stored bytes and the same decoding are neighbours. */
 static int by_place(const void *va, const void *vb) {
   const struct vblock *a = va, *b = vb;
   if (a->partition != b->partition) return a->partition < b->partition ? -1 : 1;
@@ -74,7 +74,7 @@ static fs_err collect(struct verify *v) {
   return 0;
 }
 
-/* One partition while it is read. */
+/* One partition while a thread reads it. */
 struct scan {
   struct verify *v;
   uint32_t number;
@@ -83,8 +83,8 @@ struct scan {
   struct fs_xxh3_stream *hash;
   uint8_t *stored, *plain;
   uint64_t bad_blocks;
-  bool unreadable; /* for a reason that says nothing about the data */
-  fs_err err;      /* of the first read that failed */
+  bool unreadable; /* for a reason that is not the data's */
+  fs_err err;      /* of the first failed read */
   char why[256];
 };
 
@@ -127,7 +127,7 @@ static void scan_blocks(struct scan *s) {
   }
 }
 
-/* Opens the partition and looks at its size and header; says in s->why what is wrong. */
+/* Opens the partition and checks its size and header. Sets s->why on an error. */
 static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
   uint8_t page[FS_PART_HEADER_SIZE];
   struct stat st = {0};

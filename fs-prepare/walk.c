@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collects what is below SOURCE, with several threads. A stack of directories is shared under one mutex; each thread
- * gathers items and problems of its own, which are joined at the end. Directories are opened relative to SOURCE's
- * descriptor. Symlinks are followed only as --dereference says.
+ * Collects the items below SOURCE, with several threads. They share a stack of directories under
+ * one mutex. Each thread gathers its own items and problems, which are joined at the end.
+ * Directories are opened relative to SOURCE's descriptor. Symlinks are followed only if
+ * --dereference says so.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -17,9 +18,9 @@ struct pending {
   char *path;
   uint16_t depth;
   bool replicate;
-  bool followed;                   /* its path has a symlink that is followed */
+  bool followed;                   /* its path contains a followed symlink */
   size_t region;                   /* length of the path of its region (links.c) */
-  const struct fs_ancestor *chain; /* itself and those above it; NULL: no symlink is followed */
+  const struct fs_ancestor *chain; /* itself and its ancestors; NULL: no symlink is followed */
 };
 
 struct problem {
@@ -38,7 +39,7 @@ struct shared {
   struct pending *stack;
   size_t n, room;
   unsigned busy;
-  fs_err err; /* stops all */
+  fs_err err; /* stops all threads */
   _Atomic uint64_t seen;
 };
 
@@ -50,7 +51,7 @@ struct walker {
   size_t nproblems, problem_room;
   struct fs_ancestor *ancestors;
   struct fs_pseudo pseudo;
-  uint64_t symlinks, outside; /* seen; of them, those that lead out and are packed as they are */
+  uint64_t symlinks, outside; /* symlinks seen; those that lead out and are packed unchanged */
   char *example;              /* the first path of `outside` */
 };
 
@@ -121,7 +122,8 @@ static const char *why_refused(mode_t mode) {
 
 static fs_err add_item(struct walker *w, const struct stat *st, const char *path, char *target,
                        const struct pending *p) {
-  bool many = S_ISREG(st->st_mode) && w->sh->o->dereference != FS_DEREF_NONE; /* names by symlinks are not counted */
+  /* Names through symlinks are not counted. */
+  bool many = S_ISREG(st->st_mode) && w->sh->o->dereference != FS_DEREF_NONE;
   fs_err err = grow(&w->items, w->n, &w->room, sizeof *w->items);
   char *copy = err < 0 ? NULL : strdup(path);
   if (copy == NULL) {
@@ -145,7 +147,7 @@ static fs_err add_item(struct walker *w, const struct stat *st, const char *path
   return 0;
 }
 
-/* Counts a symlink, and says whether it is to be followed. 1, 0, or a negative errno. */
+/* Counts a symlink. Returns 1 if it is to be followed, 0, or a negative errno. */
 static int look_at_link(struct walker *w, const char *path, const char *target, size_t region) {
   enum fs_dereference mode = w->sh->o->dereference;
   w->symlinks++;
@@ -159,7 +161,8 @@ static int look_at_link(struct walker *w, const char *path, const char *target, 
   return w->example != NULL ? 0 : -ENOMEM;
 }
 
-/* A symlink: sets *target, or follows it and replaces *st. 0, 1 after a problem, or -ENOMEM. */
+/* Handles a symlink: sets *target, or follows it and replaces *st. Returns 0, 1 after a problem, or
+   -ENOMEM. */
 static int visit_link(struct walker *w, int dir, const char *name, const char *path, struct pending *p, struct stat *st,
                       char **target) {
   fs_err err = read_target(dir, name, target);
@@ -192,14 +195,15 @@ static fs_err visit_dir(struct walker *w, const char *path, struct pending *p, c
 
 static const char *file_problem(struct walker *w, int dir, const char *name, const struct pending *p,
                                 const struct stat *st) {
-  bool own = st->st_uid == w->sh->user && (st->st_mode & S_IRUSR) != 0; /* needs no question */
+  bool own = st->st_uid == w->sh->user && (st->st_mode & S_IRUSR) != 0; /* needs no check */
   if (!own && faccessat(dir, name, R_OK, AT_EACCESS | (p->followed ? 0 : AT_SYMLINK_NOFOLLOW)) < 0)
     return errno == EACCES ? "is not readable" : strerror(errno);
   if (st->st_size != 0 || st->st_blocks != 0) return NULL;
   return fs_pseudo_problem(&w->pseudo, dir, name, st, p->followed ? 0 : O_NOFOLLOW);
 }
 
-/* One name in a directory: an item, a problem, or nothing when it is excluded. */
+/* Handles one name in a directory: adds an item or a problem, or nothing if the name is
+   excluded. */
 static fs_err visit(struct walker *w, int dir, const char *name, const char *path, const struct pending *in) {
   struct shared *sh = w->sh;
   struct stat st;
@@ -253,7 +257,8 @@ static fs_err read_dir(struct walker *w, DIR *dir, const struct pending *in) {
   }
 }
 
-/* A directory whose path has a symlink is the one that was seen by that name, or -ESTALE. */
+/* Opens a directory whose path has a followed symlink. Returns -ESTALE if it is not the one that
+   was seen. */
 static fs_fd open_followed(const struct walker *w, const struct pending *in) {
   struct stat st;
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(w->sh->root, in->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC, 0);
@@ -309,7 +314,7 @@ static int by_path(const void *a, const void *b) {
   return strcmp(((const struct problem *)a)->path, ((const struct problem *)b)->path);
 }
 
-/* Names the first ten problems of all walkers. */
+/* Names the first ten problems of all threads. */
 static fs_err say_problems(const char *source, struct walker *ws, unsigned n) {
   size_t total = 0, at = 0;
   for (unsigned i = 0; i < n; i++) total += ws[i].nproblems;
@@ -331,7 +336,7 @@ static fs_err say_problems(const char *source, struct walker *ws, unsigned n) {
   return -EPERM;
 }
 
-/* One line of the symlinks that are packed as they are and lead out. */
+/* Prints one line about the symlinks that are packed unchanged and lead out. */
 static void warn_outside(const struct walker *ws, unsigned n) {
   uint64_t symlinks = 0, outside = 0;
   const char *example = NULL;

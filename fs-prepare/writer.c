@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes the partitions' buffers, by a few threads that mostly wait for the disk. Where the file system can, they write
- * past the page cache: copying into it and writing it back takes as much of the processors as fast compression, pushes
- * the source out of memory, and leaves the disk idle until the end. Called by parts.c; one mutex guards everything.
+ * Writes the partitions' buffers, by a few threads that mostly wait for the disk. If the file
+ * system can, they write past the page cache. Copying into the cache and writing it back takes as
+ * much processor time as fast compression, pushes the source out of memory, and leaves the disk
+ * idle until the end. Called by parts.c. One mutex protects everything.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,15 +15,15 @@
 #define MEMORY (32u << 20)
 #define LARGEST (2u << 20)
 #define THREADS 4u
-#define SPARE (2 * THREADS) /* buffers that are being written or wait for it */
+#define SPARE (2 * THREADS) /* buffers that are written or wait for it */
 
 struct fs_writer {
   pthread_mutex_t lock;
   pthread_cond_t work; /* for the threads */
-  pthread_cond_t done; /* for the one that waits */
+  pthread_cond_t done; /* for the thread that waits */
   struct fs_write *free, *first, **last;
   uint32_t pending; /* of all files */
-  fs_err err;       /* the first; nothing is written after it */
+  fs_err err;       /* the first error; nothing is written after it */
   bool stop;
   size_t size, slab_size;
   uint8_t *slab;
@@ -36,8 +37,8 @@ void fs_write_direct(int fd) {
   if (flags >= 0) fs_sys_fcntl(fd, F_SETFL, (long)flags | O_DIRECT);
 }
 
-/* Some file systems take the flag and refuse the write; so does one of which a limit leaves half a page. Of two threads
-   that are refused only one finds the flag still set. */
+/* Some file systems accept the flag and refuse the write; so does one on which a limit leaves half
+   a page. If two threads are refused, only one finds the flag still set. */
 fs_err fs_write_pages(int fd, const void *data, size_t n, uint64_t at) {
   fs_err err = fs_pwrite_full(fd, data, n, at);
   if (err != -EINVAL && err != -EOPNOTSUPP) return err;
@@ -73,7 +74,7 @@ static void *work(void *arg) {
 static void start_threads(struct fs_writer *w) {
   sigset_t all, old;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
+  pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the main thread */
   while (w->nthreads < THREADS && pthread_create(&w->threads[w->nthreads], NULL, work, w) == 0) w->nthreads++;
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
@@ -107,7 +108,7 @@ size_t fs_writer_size(const struct fs_writer *w) {
   return w->size;
 }
 
-/* Waits for a write to end, for a while. Under the lock. */
+/* Waits for a write to end, for a limited time. Called with the lock. */
 static fs_err wait_a_while(struct fs_writer *w) {
   uint64_t deadline = fs_now_ns() + 100000000ull;
   struct timespec until = {.tv_sec = (time_t)(deadline / 1000000000ull), .tv_nsec = (long)(deadline % 1000000000ull)};

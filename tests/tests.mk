@@ -70,7 +70,8 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 .PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
-check-bin: $(UNIT_BIN) $(HELPER_BIN)
+# The fuzz targets are compiled only: linking them takes clang.
+check-bin: $(UNIT_BIN) $(HELPER_BIN) $(FUZZ_SRC:%.c=$(O)/%.o)
 setup-check:
 	@tests/setup/packages.sh build check
 

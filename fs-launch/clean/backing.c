@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What killed daemons have left in a local directory, below DIR/fanstore, with emulated nodes below DIR/fanstore-nodeK.
- * Backing directories (docs/internals/end-of-job.md): backing file-JOB-RANK, on which a daemon holds a lock as long as
- * it lives; removed at the end of the job, and by fs-launch clean when the job is over, unless there are outputs in
- * them. Fragments of copies: ID/.new-..., whose writer holds the lock ID/.staging (docs/internals/staging.md); removed
- * at the end of each job, and by fs-launch clean. Copies of files in memory (docs/internals/read-path.md): directories
- * as of backing files, below /dev/shm; removed likewise.
+ * Removes what killed daemons have left in a local directory DIR: below DIR/fanstore, for emulated
+ * nodes below DIR/fanstore-nodeK. Called by fs-launch at the end of each job, and by fs-launch
+ * clean. One thread.
+ *
+ *   Backing directories (docs/internals/end-of-job.md): outputs-JOB-RANK. A daemon locks its own
+ *   while it lives. They are removed when the job is over, unless outputs are in them.
+ *   Incomplete copies (docs/internals/staging.md): ID/.new-... The writer holds the lock ID/.staging.
+ *   Copies of files in memory (docs/internals/read-path.md): below /dev/shm, in directories named like
+ *   backing directories.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -26,10 +29,10 @@
 #define FS_LOCK_TRIES 50u
 
 struct left {
-  const char *job;                   /* of backing files: its alone, or NULL */
-  unsigned tries;                    /* for a lock */
-  bool fragment, tell, all;          /* all: outputs as well, since they are saved or dropped */
-  const struct fs_left_clean *clean; /* what becomes of outputs; NULL: they stay */
+  const char *job;                   /* only backing directories of this job; NULL: of all */
+  unsigned tries;                    /* attempts to take a lock */
+  bool fragment, tell, all;          /* all: also outputs, which are saved or dropped */
+  const struct fs_left_clean *clean; /* what to do with outputs; NULL: they stay */
 };
 
 bool fs_local_top(const char *name) {
@@ -38,7 +41,7 @@ bool fs_local_top(const char *name) {
          (strncmp(name, "fanstore-node", n) == 0 && name[n] && strspn(name + n, "0123456789") == strlen(name + n));
 }
 
-/* "backing file-JOB-RANK" */
+/* Takes the job's name from "outputs-JOB-RANK". */
 static bool job_of(const char *name, char *job, size_t size) {
   size_t n = strlen(FS_LOCAL_BACKING);
   const char *rank = strrchr(name, '-');
@@ -49,7 +52,7 @@ static bool job_of(const char *name, char *job, size_t size) {
   return put > 0 && (size_t)put < size;
 }
 
-/* Does anything of it run on this host? Its other daemons, or programs whose own daemon is dead. */
+/* Also counts the job's other daemons, and programs whose own daemon is dead. */
 bool fs_job_lives(const char *job) {
   char run[PATH_MAX];
   return fs_run_find(job, run, sizeof(run)) < 0 || fs_run_held(run) || fs_job_signal(job, run, true, 0) > 0;
@@ -60,14 +63,15 @@ static void tell_removed(const struct left *w, const char *path) {
   if (w->tell) fs_say("removed %s, left by a daemon that died", fs_shown(path, shown, sizeof(shown)));
 }
 
-/* Is it to be tried once more? A process that was killed lets its locks go a moment after it looks dead. */
+/* Waits a moment and returns true if the lock should be tried again: a killed process releases its
+   locks a moment after it looks dead. */
 static bool lock_again(const struct left *w, unsigned tries) {
   if (tries >= w->tries) return false;
   nanosleep(&(struct timespec){.tv_nsec = FS_LOCK_POLL_NS}, NULL);
   return true;
 }
 
-/* That nobody has saved. */
+/* Returns the number of backing files that are not saved. */
 static unsigned backing_files(int dir) {
   unsigned n = 0;
   DIR *d = fs_opendirat(dir, FS_OUTPUT_DIR);
@@ -76,7 +80,7 @@ static unsigned backing_files(int dir) {
   return n;
 }
 
-/* Its outputs cannot be counted: it stays. */
+/* Tells that a directory stays because its outputs cannot be counted. */
 static void tell_unknown(const struct left *w, const char *path, fs_err err) {
   char shown[512];
   fs_say("%s: %s: it stays", fs_shown(path, shown, sizeof(shown)), strerror(-err));
@@ -93,7 +97,7 @@ static void remove_backing(int top, const char *top_path, const char *name, cons
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
   for (unsigned tries = 0; fs_run_backing_held(dir, w->job != NULL); tries++)
     if (!lock_again(w, tries)) return;
-  if ((!w->job && fs_job_lives(of)) || !fs_is_named(top, name, dir)) return; /* it may have been removed by now */
+  if ((!w->job && fs_job_lives(of)) || !fs_is_named(top, name, dir)) return; /* removed by now */
   struct fs_left_sum sum = {0};
   int any = w->all ? 0 : fs_left_count(dir, &sum.files, &sum.bytes);
   if (any < 0) {
@@ -124,7 +128,7 @@ static bool is_fragment(const char *name) {
   return strncmp(name, FS_STAGE_NEW, strlen(FS_STAGE_NEW)) == 0;
 }
 
-/* Is anything to be done? Else nobody's lock is touched. */
+/* Returns true if there is anything to remove; otherwise no lock is touched. */
 static bool has_fragments(int dir) {
   bool found = false;
   DIR *d = fs_opendirat(dir, ".");
@@ -133,7 +137,7 @@ static bool has_fragments(int dir) {
   return found;
 }
 
-/* Those of one dataset, unless another job copies it just now. */
+/* Removes the incomplete copies of one dataset, unless another job is copying it now. */
 static void remove_fragments(int top, const char *top_path, const char *id, const struct left *w) {
   char path[2 * PATH_MAX];
   struct stat st;
@@ -190,7 +194,7 @@ static void remove_left(const char *local, bool by_default, struct left w) {
     remove_in(local, &w);
 }
 
-/* Copies in memory, and their directories if nothing is left in them. */
+/* Removes copies in memory, and their directories if they are empty. */
 static void remove_in_memory(const struct left *w) {
   char path[PATH_MAX];
   fs_ssize n = fs_memory_local(path, sizeof(path));

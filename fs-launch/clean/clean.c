@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-launch clean: removes the run directories of dead jobs, and what killed daemons and killed programs without a
- * daemon have left on this node; with --staged also the staged partitions that no job uses (a job holds the .lock of
- * each directory shared, docs/internals/staging.md). With --hosts it runs itself on each by mpirun.
+ * fs-launch clean: removes the run directories of dead jobs, and what killed daemons and killed
+ * programs without a daemon have left on this node. With --staged it also removes staged partitions
+ * that no job uses (a job holds the .lock of each directory shared, docs/internals/staging.md). With --hosts
+ * it runs itself on each host by mpirun.
  */
 #include <dirent.h>
 #include <pwd.h>
@@ -21,8 +22,8 @@ struct clean_count {
   unsigned removed, kept;
 };
 
-/* The lock goes last, so that no job takes a new one beside files that still go. A job that comes then has all to
- * stage. */
+/* Removes a dataset's directory. The lock is removed last, so that no job takes a new lock beside
+   files that are being removed. A job that comes then stages everything. */
 static fs_err remove_dataset(int dir, const char *path) {
   char file[PATH_MAX + 300];
   DIR *d = fs_opendirat(dir, ".");
@@ -37,7 +38,7 @@ static fs_err remove_dataset(int dir, const char *path) {
   return err == -ENOENT ? 0 : err == -ENOTEMPTY ? -EBUSY : err;
 }
 
-/* Removes one dataset's directory, <top>/<id>, unless it is in use. */
+/* Removes one dataset's directory, <top>/<id>, unless a job uses it. */
 static void clean_dataset(int top, const char *top_path, const char *id, struct clean_count *count) {
   char path[PATH_MAX], shown[512];
   struct stat st;
@@ -48,7 +49,7 @@ static void clean_dataset(int top, const char *top_path, const char *id, struct 
   FS_AUTO_CLOSE int dir = openat(top, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
   FS_AUTO_CLOSE int lock = openat(dir, FS_STAGE_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (lock < 0 && errno == ENOENT) return; /* another has removed it */
+  if (lock < 0 && errno == ENOENT) return; /* another process removed it */
   fs_err err = lock < 0 ? -errno : !fs_lock_alone(dir, FS_STAGE_LOCK, lock) ? -EBUSY : remove_dataset(dir, path);
   if (err < 0) {
     fs_say("%s: %s", shown, err == -EBUSY ? "in use, kept" : strerror(-err));
@@ -72,7 +73,7 @@ static void clean_top(int local, const char *local_path, const char *name, struc
   }
   for (const struct dirent *e; (e = readdir(d)) != NULL;) clean_dataset(fd, path, e->d_name, count);
   closedir(d);
-  unlinkat(local, name, AT_REMOVEDIR); /* when it is empty */
+  unlinkat(local, name, AT_REMOVEDIR); /* if it is empty */
 }
 
 static int clean_local(void *ctx, const char *local) {
@@ -93,7 +94,7 @@ static int clean_local(void *ctx, const char *local) {
 
 static int clean_default(void *ctx, const char *local) {
   int status = clean_local(ctx, local);
-  rmdir(local); /* ours by name, when it is empty */
+  rmdir(local); /* our own by name, if it is empty */
   return status;
 }
 
@@ -106,7 +107,7 @@ static int clean_staged(const struct fs_launch *l) {
   return count.kept > 0 ? 1 : 0;
 }
 
-/* What is another user's there was left alone: says so, with what to do. The exit status. */
+/* Tells what was left because another user owns it, with advice. Returns the exit status. */
 static int clean_others(const char *local) {
   char path[PATH_MAX], shown[512];
   struct stat st;
@@ -125,7 +126,7 @@ static int clean_others(const char *local) {
   return status;
 }
 
-/* The same command without its hosts, by mpirun on each of them. */
+/* Runs the same command without its hosts, by mpirun on each of them. */
 static int clean_hosts(struct fs_launch *l) {
   struct fs_words w = {0};
   int status = fs_find_programs(l);
@@ -154,7 +155,8 @@ int fs_clean(int argc, char **argv) {
   static struct fs_launch l = {.run_lock = -1, .guard_fd = -1, .to_daemons = -1};
   int status = fs_options_parse_clean(&l.opt, argc, argv);
   if (status >= 0) return status;
-  l.opt.emulate = l.opt.hosts || l.opt.hostfile ? 0 : 1; /* here means here, also inside a Slurm allocation */
+  l.opt.emulate = l.opt.hosts || l.opt.hostfile ? 0 : 1; /* clean this host only, also in a Slurm
+                                                            allocation */
   status = fs_hosts_find(&l);
   if (status == 0) status = fs_local_dir(&l);
   if (status == 0) status = fs_check_to(&l);

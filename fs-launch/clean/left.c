@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-launch clean --outputs: outputs of jobs that are over, in a local directory. What a job kept is below
- * DIR/fanstore-outputs/JOB, under its names. What a daemon that was killed has left is in its backing directory, with
- * its names in a file beside it (ipc/left.h). With --to both are copied to TO/JOB first, and removed when all is there.
- * Never over a file that is there. Called by backing.c and clean.c.
+ * fs-launch clean --outputs: handles outputs of finished jobs in a local directory. What a job kept
+ * is below DIR/fanstore-outputs/JOB, under its names. What a killed daemon left is in its backing
+ * directory, with the names in a file beside it (ipc/left.h). With --to both are first copied to
+ * TO/JOB, never over an existing file, and removed when all is copied. Called by backing.c and
+ * clean.c. One thread.
  *
- *   left.c        what is done with each directory, and what the user is told
+ *   left.c        what is done with each directory, and the messages
  *   left_copy.c   one copy
  *   left_names.c  the names that a daemon has left
  */
@@ -25,7 +26,7 @@
 #include "util/dir.h"
 
 #define FS_LEFT_DEPTH 256u
-#define FS_LEFT_NAMED 10u /* files that are not whole */
+#define FS_LEFT_NAMED 10u /* incomplete files that are named to the user */
 
 static fs_err tell_failed(const char *path, fs_err err) {
   char shown[512];
@@ -33,7 +34,7 @@ static fs_err tell_failed(const char *path, fs_err err) {
   return err;
 }
 
-/* The next entry of a directory; NULL with *err at its end, or if it cannot be read. */
+/* Returns the next entry of a directory, or NULL with *err at the end or after an error. */
 static const struct dirent *next_entry(DIR *d, struct stat *st, fs_err *err) {
   for (const struct dirent *e; errno = 0, (e = readdir(d)) != NULL;) {
     if (fs_is_dot(e->d_name)) continue;
@@ -48,7 +49,7 @@ static const struct dirent *next_entry(DIR *d, struct stat *st, fs_err *err) {
 
 static fs_err walk_kept(int dir, int to, const char *shown, unsigned depth, struct fs_left_sum *sum);
 
-/* A copy has mode and mtime of its directory when all is in it. */
+/* Copies a directory's contents, then sets mode and mtime of the copy. */
 static fs_err walk_directory(int dir, const char *name, int to, const char *shown, unsigned depth,
                              struct fs_left_sum *sum) {
   struct stat st;
@@ -71,7 +72,8 @@ static fs_err copy_kept(int dir, const char *name, int to, bool file) {
   return fs_left_copy_link(target, to, name);
 }
 
-/* Counts the files of a tree. Copies all of it, unless `to` is -1. `shown`: the path of `to`, for messages. */
+/* Counts the files of a tree, and copies all of it unless `to` is -1. `shown` is the path of `to`,
+   for messages. */
 static fs_err walk_kept(int dir, int to, const char *shown, unsigned depth, struct fs_left_sum *sum) {
   char path[PATH_MAX];
   struct stat st;
@@ -96,8 +98,8 @@ static fs_err walk_kept(int dir, int to, const char *shown, unsigned depth, stru
 /* ---- what a daemon left: numbers, and names beside them ---- */
 
 struct left_backing {
-  int backing, top; /* top: of the copies, or -1 */
-  const char *to;   /* its path */
+  int backing, top; /* top: directory of the copies, or -1 */
+  const char *to;   /* path of `top` */
   struct fs_left_names *names;
   struct fs_left_sum *sum;
 };
@@ -112,8 +114,8 @@ static bool is_taken(fs_err err) {
   return err == -EEXIST || err == -ENOTDIR || err == -ELOOP || err == -EISDIR || err == -ENAMETOOLONG;
 }
 
-/* A file is in lost+found if it has no name, if it is not whole, or if something else has its name: that may have been
-   given to another node's file meanwhile. `lost` is where it is. */
+/* Copies one file. It goes to lost+found, with `lost` as its path, if it has no name, is
+   incomplete, or if its name is taken: another node's file may have got that name meanwhile. */
 static fs_err copy_left(const struct left_backing *s, int out, const char *name, const char *path, bool whole,
                         char lost[PATH_MAX]) {
   if (path) {
@@ -155,7 +157,7 @@ static fs_err put_link(int top, const char *path, const char *target) {
   return to < 0 ? to : fs_left_copy_link(target, to, slash ? slash + 1 : path);
 }
 
-/* A directory has nothing to lose. */
+/* Makes a directory. If its name is taken, nothing is lost. */
 static fs_err put_directory(int top, const char *path) {
   char inside[PATH_MAX + 1];
   snprintf(inside, sizeof(inside), "%s/", path ? path : "lost+found");
@@ -176,7 +178,7 @@ static fs_err each_other(void *ctx, uint64_t id, const char *path, const char *t
   return tell_failed(full, is_taken(err) ? put_link(s->top, lost, target) : err);
 }
 
-/* Counts all, and copies it unless `top` is -1. */
+/* Counts all outputs, and copies them unless `top` is -1. */
 static fs_err walk_left(struct left_backing *s) {
   struct stat st;
   DIR *d = fs_opendirat(s->backing, FS_OUTPUT_DIR);
@@ -203,7 +205,7 @@ static fs_err backing_walk(int backing, int top, const char *to, struct fs_left_
 
 /* ---- telling, and removing ---- */
 
-/* All has its names on the disk when this returns 0. */
+/* Copies all outputs. When this returns 0, files and names are on the disk. */
 static fs_err copy_all(const struct fs_left_clean *c, int backing, const char *job, const char *to,
                        struct fs_left_sum *sum) {
   struct stat st;
@@ -212,7 +214,7 @@ static fs_err copy_all(const struct fs_left_clean *c, int backing, const char *j
   bool made = mkdirat(dir, job, 0777) == 0;
   FS_AUTO_CLOSE fs_fd top = fs_left_open_dir(dir, job);
   if (top < 0 || fstat(top, &st) < 0) return tell_failed(to, top < 0 ? top : -errno);
-  if (!made && st.st_uid != geteuid()) { /* who could put anything into the place of a copy */
+  if (!made && st.st_uid != geteuid()) { /* another user could replace the copies */
     char shown[512];
     fs_say("%s: belongs to another user: the outputs stay", fs_shown(to, shown, sizeof(shown)));
     return -EPERM;
@@ -222,7 +224,7 @@ static fs_err copy_all(const struct fs_left_clean *c, int backing, const char *j
   return err == 0 && syncfs(dir) < 0 ? -errno : err;
 }
 
-/* "2 outputs (12 B) and 1 symlink" */
+/* Writes text like "2 outputs (12 B) and 1 symlink". */
 static void describe(const struct fs_left_sum *sum, char *text, size_t size) {
   char bytes[32], links[64] = "";
   fs_format_size(sum->bytes, bytes, sizeof(bytes));
@@ -232,7 +234,7 @@ static void describe(const struct fs_left_sum *sum, char *text, size_t size) {
            links);
 }
 
-/* " (1 is not whole, 2 have no name)", or nothing */
+/* Writes text like " (1 is not whole, 2 have no name)", or "". */
 static void describe_flaws(const struct fs_left_sum *sum, char *text, size_t size) {
   char split[64] = "", nameless[64] = "";
   if (sum->split > 0)
@@ -287,7 +289,7 @@ static void clean_job(struct fs_left_clean *c, const char *base, int job, const 
   snprintf(path, sizeof(path), "%s/%s", base, name);
   fs_shown(path, shown, sizeof(shown));
   fs_err err = flock(job, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK ? -EBUSY : 0;
-  if (!fs_is_named(AT_FDCWD, path, job)) return; /* another fs-launch clean has just removed it */
+  if (!fs_is_named(AT_FDCWD, path, job)) return; /* another fs-launch clean removed it */
   if (err == 0) err = walk_kept(job, -1, "", FS_LEFT_DEPTH, &sum);
   c->kept = job;
   if (err == 0)

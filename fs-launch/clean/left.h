@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Outputs that jobs which are over have left in a local directory: left.c, backing.c. */
+/* Outputs that finished jobs have left in a local directory (left.c, backing.c). For fs-launch
+   clean and the launcher's own cleanup. One thread. */
 #ifndef FS_LAUNCH_CLEAN_LEFT_H
 #define FS_LAUNCH_CLEAN_LEFT_H
 
 #include "util/base.h"
 
 struct fs_left_clean {
-  bool remove;    /* --outputs; else they are only told */
+  bool remove;    /* --outputs; else they are only listed */
   const char *to; /* --to: an absolute path, or NULL */
-  bool *failed;   /* something could not be copied or removed */
-  int kept;       /* left.c's own: the directory at work */
+  bool *failed;   /* set if something could not be copied or removed */
+  int kept;       /* private to left.c: the current directory */
 };
 struct fs_left_sum {
   uint64_t files, bytes, links;
-  uint64_t nameless, split, taken; /* of them: without a name; not whole; with a name that something else has there */
+  uint64_t nameless, split, taken; /* of the files: without a name; incomplete; with a name that
+                                      another file has there */
 };
 
-/* What is done with one directory of outputs: `backing file` is a daemon's, or -1 (then *sum says what is in it). True:
-   it is gone. */
+/* Lists, copies or removes one directory of outputs. `backing` is a daemon's backing directory; if
+   it is -1, *sum says what the directory holds. Returns true if the directory is removed. */
 bool fs_left_done(const struct fs_left_clean *c, int backing, const char *path, const char *job,
                   struct fs_left_sum *sum);
-/* The same for what jobs have kept. */
+/* Does the same for the outputs that jobs have kept. */
 void fs_kept_clean(const char *local, bool by_default, const struct fs_left_clean *c);
-/* backing.c: removes what dead daemons have left, but for outputs, with which fs_left_done is asked. */
+/* backing.c. Removes what dead daemons left. Directories with outputs go to fs_left_done. */
 void fs_backing_files_clean(const char *local, bool by_default, const struct fs_left_clean *c);
-/* Does anything of this job run on this host? */
+/* Returns true if a process of this job runs on this host. */
 bool fs_job_lives(const char *job);
 
 #endif

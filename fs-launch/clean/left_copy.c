@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See left.c. Copies of outputs: whole and on the disk before they have their names, and never over what is there. */
+/* Copies outputs (left.c). A copy is complete and on the disk before it gets its name, and never
+   replaces an existing file. No state. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +28,15 @@ static fs_err copy_data(int from, int to, off_t size) {
   return ftruncate(to, size) < 0 ? -errno : 0;
 }
 
-/* A directory of copies, made if it is not there. Not a symlink, which would lead elsewhere. */
+/* Opens a directory of copies, and makes it if necessary. A symlink is refused: it would lead
+   elsewhere. */
 fs_fd fs_left_open_dir(int at, const char *name) {
   if (!fs_is_dot(name) && mkdirat(at, name, 0777) < 0 && errno != EEXIST) return -errno;
   int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   return fd < 0 ? -errno : fd;
 }
 
-/* The directory of a path below `top`. */
+/* Opens the directory of a path below `top`. */
 fs_fd fs_left_open_parent(int top, const char *path) {
   char name[NAME_MAX + 1];
   fs_fd at = fs_left_open_dir(top, ".");
@@ -73,14 +75,16 @@ static bool same_bytes(int a, int b) {
   return false;
 }
 
-/* An earlier run has copied it, and was broken off before it removed the source. */
+/* Returns true if an earlier run has made this copy and was interrupted before it removed the
+   source. */
 static bool is_there(int from, off_t size, int to, const char *as) {
   struct stat st;
   FS_AUTO_CLOSE int fd = openat(to, as, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == size && same_bytes(from, fd);
 }
 
-/* The name of a copy that is not whole: always the same for one file of one host, so that a later run replaces it. */
+/* Makes the temporary name of a copy: always the same for one file of one host, so that a later run
+   replaces it. */
 static void temporary_name(const struct stat *st, char *name, size_t size) {
   char text[160] = "";
   gethostname(text, 64);
@@ -90,7 +94,7 @@ static void temporary_name(const struct stat *st, char *name, size_t size) {
   snprintf(name, size, ".fanstore-copy-%016llx", (unsigned long long)fs_xxh3(text, strlen(text)));
 }
 
-/* It has its bytes on the disk, its mode and its time when it gets its name. -EEXIST: something else has the name. */
+/* The copy has its bytes on the disk, its mode and its time before it gets its name. */
 fs_err fs_left_copy_file(int dir, const char *name, int to, const char *as) {
   struct stat st, there;
   char temp[64];
@@ -106,7 +110,7 @@ fs_err fs_left_copy_file(int dir, const char *name, int to, const char *as) {
   struct timespec times[2] = {st.st_mtim, st.st_mtim};
   fs_err err = copy_data(from, fd, st.st_size);
   if (err == 0 && (fchmod(fd, st.st_mode & 07777) < 0 || futimens(fd, times) < 0 || fsync(fd) < 0)) err = -errno;
-  /* Another fs-launch may have begun the same copy, where locks do not keep it away (NFS). */
+  /* Without locks (NFS) another fs-launch may have begun the same copy. */
   bool ours = fs_is_named(to, temp, fd);
   if (err == 0) err = ours ? fs_rename_new(to, temp, as) : -EBUSY;
   if (err < 0 && ours) (void)unlinkat(to, temp, 0);

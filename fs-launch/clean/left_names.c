@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See left.c. The names that a killed daemon has left (ipc/left.h): a table by number, and one of what has no bytes. */
+/* Reads the names that a killed daemon has left (ipc/left.h, left.c): one table of files and
+   directories by id, and one of names without bytes. One thread. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 struct left_name {
   struct left_name *next;
   uint64_t id, dir;
-  bool split, whole; /* whole: the text is a path, not a name in `dir` */
+  bool split, whole; /* whole: `name` is a path, not a name in `dir` */
   char *text;
 };
 
@@ -51,7 +52,7 @@ static void free_other(struct left_other *e) {
   free(e);
 }
 
-/* What a directory has under a number is as the last line about it says. */
+/* Applies a line about a symlink or directory: the last line about an id is valid. */
 static fs_err other_line(struct fs_left_names *n, const struct fs_control *c, uint64_t id, uint64_t dir) {
   const char *name = fs_control_get(c, "name"), *target = fs_control_get(c, "target");
   bool put = name && ((target && target[0]) || fs_control_get(c, "made"));
@@ -132,7 +133,7 @@ bool fs_left_names_split(const struct fs_left_names *n, uint64_t id) {
   return e && e->split;
 }
 
-/* No component leads out of the directory. */
+/* Returns true if no component leads out of the directory. */
 static bool is_below(const char *path) {
   for (const char *p = path; p; p = strchr(p, '/')) {
     p += *p == '/';
@@ -142,7 +143,7 @@ static bool is_below(const char *path) {
   return true;
 }
 
-/* Puts a path together from its end. `tail` is what comes below `id`, or "". */
+/* Makes a path from its end. `tail` is the part below `id`, or "". */
 static bool path_of(const struct fs_left_names *names, uint64_t id, const char *tail, char *out, size_t size) {
   char path[PATH_MAX];
   const struct left_name *n = name_of(names, id);

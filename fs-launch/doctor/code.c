@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Scans machine code for system calls; see code.h. Reads only what the ELF reader says is code. */
+/* Scans machine code for system calls (code.h). Reads only what the ELF reader reports as code. No
+   state. */
 #include "code.h"
 
 #include <dlfcn.h>
@@ -55,7 +56,7 @@ static void note_call(struct fs_code *out, int64_t number) {
 
 #if defined(__x86_64__)
 
-#define FS_BACK 64u /* bytes before the instruction in which its number is looked for */
+#define FS_BACK 64u /* search the number in this many bytes before the instruction */
 
 enum reg { RAX, RSI = 6, RDI = 7 };
 
@@ -65,7 +66,8 @@ static uint32_t word_at(const uint8_t *p) {
   return w;
 }
 
-/* Does an instruction that loads a constant into reg begin at p? Its length, and the constant. */
+/* Returns the length of an instruction at p that loads a constant into reg, and the constant; else
+   0. */
 static unsigned constant_load(const uint8_t *p, uint64_t n, enum reg reg, int64_t *value) {
   uint8_t self = (uint8_t)(0xc0 | reg << 3 | reg);
   if (n >= 5 && p[0] == (0xb8 | reg)) {
@@ -91,7 +93,8 @@ static bool clobbers(const struct fs_x86 *x, enum reg reg) {
   return x->leaves || (reg == RAX ? x->sets_rax : reg == RSI ? x->sets_rsi : x->sets_rdi);
 }
 
-/* Does the straight line of instructions from p arrive at end with reg unchanged? */
+/* Returns true if the instructions from p reach `end` in a straight line and leave reg
+   unchanged. */
 static bool arrives(const uint8_t *p, const uint8_t *end, enum reg reg) {
   while (p < end) {
     struct fs_x86 x;
@@ -102,7 +105,7 @@ static bool arrives(const uint8_t *p, const uint8_t *end, enum reg reg) {
   return p == end;
 }
 
-/* The constant in reg at p, or -1. */
+/* Returns the constant in reg at p, or -1. */
 static int64_t constant_before(const struct fs_elf_code *c, const uint8_t *p, enum reg reg) {
   const uint8_t *first = (uint64_t)(p - c->p) > FS_BACK ? p - FS_BACK : c->p;
   for (const uint8_t *at = p - 1; at >= first && at < p; at--) {
@@ -122,7 +125,7 @@ static void scan_syscalls(const struct fs_elf_code *c, struct fs_code *out) {
   }
 }
 
-/* The entries of the procedure linkage table that lead to one import, and calls to them. */
+/* The entries of the procedure linkage table that lead to one import, and the calls to them. */
 struct imported {
   uint64_t slot[2], plt[4];
   unsigned slots, plts;
@@ -143,7 +146,8 @@ static void import_find(const struct fs_elf *e, const char *name, struct importe
   }
 }
 
-/* Is this an instruction that calls (or jumps to) the import? Entries begin on 16 bytes, before the jump itself. */
+/* Returns true if this instruction calls, or jumps to, the import. A table entry begins at a
+   multiple of 16 bytes, before the jump itself. */
 static bool import_called(const struct imported *im, const struct fs_elf_code *c, const uint8_t *p, uint64_t n) {
   uint64_t here = c->address + (uint64_t)(p - c->p);
   if (n >= 5 && (p[0] == 0xe8 || p[0] == 0xe9)) {
@@ -159,7 +163,7 @@ static bool import_called(const struct imported *im, const struct fs_elf_code *c
   return false;
 }
 
-/* Is the import called with a constant in reg that `wanted` likes? */
+/* Returns true if the import is called with a constant in reg that `wanted` accepts. */
 static bool import_called_with(const struct fs_elf *e, const char *name, enum reg reg, bool (*wanted)(int64_t)) {
   struct imported im;
   struct fs_elf_code c;
@@ -193,7 +197,7 @@ static uint32_t word_at(const uint8_t *p) {
   return w;
 }
 
-/* movz x8 or w8 with the number, before svc #0 */
+/* Finds "movz x8" or "movz w8" with the number, before "svc #0". */
 static void scan_syscalls(const struct fs_elf_code *c, struct fs_code *out) {
   for (uint64_t i = 0; i + 4 <= c->n; i += 4) {
     int64_t number = -1;

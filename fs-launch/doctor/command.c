@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From the words of a command to the files that would run: PATH, the interpreters of scripts, and programs that start
- * another one (env, nice, mpirun, sudo). See doctor.h.
+ * Finds the files that a command would run: through PATH, the interpreters of scripts, and programs
+ * that start another one (env, nice, mpirun, sudo). Called by doctor.c. Single-threaded.
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "../launch.h"
 #include "doctor.h"
 
-#define FS_SCRIPT_DEPTH 5 /* interpreters of interpreters, as the kernel's */
+#define FS_SCRIPT_DEPTH 5 /* nested interpreters, like the kernel */
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -35,7 +35,7 @@ static const char *base_name(const char *path) {
 static const struct {
   const char *name;
   enum fs_verdict verdict;
-  const char *text; /* NULL: it hands the environment on */
+  const char *text; /* NULL: it passes the environment on */
 } starters[] = {
     {"sudo", FS_BYPASS, CLEANS},
     {"su", FS_BYPASS, CLEANS},
@@ -86,7 +86,8 @@ static const struct {
 
 static fs_err command(struct fs_doctor *d, char **words, unsigned depth);
 
-/* The command that a starter starts: the first word from here on that is a program, as far as one can tell. */
+/* Examines the command that a starter starts: the first word from here on that looks like a
+   program. */
 static void started(struct fs_doctor *d, char **words, unsigned depth) {
   char path[PATH_MAX];
   for (; *words; words++) {
@@ -106,7 +107,8 @@ static void starter(struct fs_doctor *d, const char *path, char **words, unsigne
   }
 }
 
-/* The program gets back what its environment lacks, unless that is not wanted. */
+/* Reports a variable that the started program loses. Without --env-as-is the library restores
+   it. */
 static void dropped(struct fs_doctor *d, const char *path, const char *word, const char *what, const char *advice) {
   if (d->as_is)
     fs_doctor_tell(d, FS_BYPASS, path, "env %s drops %s: %s", word, what, advice);
@@ -114,7 +116,8 @@ static void dropped(struct fs_doctor *d, const char *path, const char *word, con
     fs_doctor_tell(d, FS_NOTE, path, "env %s drops %s: the program gets it back (not with --env-as-is)", word, what);
 }
 
-/* What env does with the variables, word by word; the command's first word, or NULL. */
+/* Follows what env does with the variables, word by word. Returns the command's first word, or
+   NULL. */
 static char **env_words(struct fs_doctor *d, const char *path, char **words) {
   for (; *words; words++) {
     const char *w = *words;
@@ -163,7 +166,8 @@ const char *fs_doctor_starts(char **words, bool as_is, const char **name) {
 
 /* ---- scripts ---- */
 
-/* The words of a "#!" line: the interpreter, then at most one argument. False: no script. */
+/* Splits a "#!" line into the interpreter and at most one argument. Returns false if the file is no
+   script. */
 static bool script_line(const char *path, char line[256], char *words[3]) {
   FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   ssize_t n = fd < 0 ? -1 : read(fd, line, 255);
@@ -183,7 +187,7 @@ static bool script_line(const char *path, char line[256], char *words[3]) {
   return true;
 }
 
-/* env's single argument of a "#!" line: a program, or with -S several words. */
+/* Examines env's single argument in a "#!" line: a program, or with -S several words. */
 static void script_env(struct fs_doctor *d, char *words[3], unsigned depth) {
   char *split[16], *save = NULL, *text = words[1];
   size_t n = 0;

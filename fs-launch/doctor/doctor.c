@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-launch doctor FILE..., and fs-launch --doctor COMMAND: what would bypass the mount, one line each on standard
- * output, a summary as the last one. Exit status 0: nothing was found; 1: something was; 2: a file is missing. Also the
- * short warning before a command that cannot be preloaded. doctor.h names the parts.
+ * fs-launch doctor FILE... and fs-launch --doctor COMMAND: prints each thing that would bypass the
+ * mount as one line on standard output, then a summary. Exit status 0: nothing found; 1: something
+ * found; 2: a file is missing. Also prints the short warning before a command that cannot be
+ * preloaded. doctor.h names the parts. Single-threaded.
  */
 #include <fts.h>
 #include <glob.h>
@@ -44,7 +45,7 @@ static int verdict(struct fs_doctor *d, bool missing) {
 
 /* ---- a command ---- */
 
-/* What else is preloaded: our library stands before it. */
+/* Examines the other preloaded libraries. Ours comes before them. */
 static void preloaded(struct fs_doctor *d) {
   const char *list = getenv("LD_PRELOAD");
   for (size_t n; list && *list; list += n + (list[n] != '\0')) {
@@ -78,7 +79,8 @@ struct other_mpi {
   char file[PATH_MAX], library[512];
 };
 
-/* -1: this directory has no mpi4py. 1: what it has needs another MPI. One with a module for each MPI is 0. */
+/* Examines mpi4py in a directory. Returns -1 if there is none, 1 if it needs another MPI, 0 if it
+   fits or has a module for each MPI. */
 static int look_at_mpi4py(struct fs_doctor *d, struct other_mpi *other, const char *dir, const char *below) {
   char pattern[2 * PATH_MAX];
   int n = snprintf(pattern, sizeof(pattern), "%s%s/mpi4py/MPI.*so", dir, below), found = -1;
@@ -97,7 +99,8 @@ static int look_at_mpi4py(struct fs_doctor *d, struct other_mpi *other, const ch
   return found;
 }
 
-/* The mpi4py that a Python of this path would import, in the usual places. */
+/* Examines the mpi4py that a Python at this path would import from the usual places. Returns true
+   if it needs another MPI. */
 static bool python_of_other_mpi(struct fs_doctor *d, struct other_mpi *other, const char *path) {
   const char *name = strrchr(path, '/'), *list = getenv("PYTHONPATH"), *home = getenv("HOME");
   int found = -1;
@@ -117,7 +120,7 @@ static bool python_of_other_mpi(struct fs_doctor *d, struct other_mpi *other, co
   return found == 1;
 }
 
-/* COMMAND itself, or what Python would import, needs another MPI than --np's. */
+/* Warns if COMMAND itself, or what its Python imports, needs another MPI than that of --np. */
 static void warn_of_mpi(struct fs_doctor *d, const struct fs_object *o, const char *path) {
   char shown[512], library[512];
   const char *needs = fs_doctor_other_mpi(o);
@@ -154,7 +157,7 @@ static fs_err tree(struct fs_doctor *d, const char *path) {
     struct fs_object *o;
     if (e->fts_info != FTS_F || fs_object_open(d, e->fts_path, NULL, &o) < 0 || !o) continue;
     if (o->elf.type == ET_EXEC || o->elf.type == ET_DYN) fs_doctor_object(d, o);
-    fs_object_done(o); /* there may be more of them than a process may have mappings */
+    fs_object_done(o); /* there may be more files than a process can map */
   }
   fts_close(fts);
   return 0;

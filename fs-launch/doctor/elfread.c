@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads ELF files; see elfread.h. Structures are copied out before they are used: they may lie at any offset. */
+/* Reads ELF files (elfread.h). Structures are copied before use, because they may lie at any
+   offset. */
 #include "elfread.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ static bool get(const struct fs_elf *e, uint64_t off, void *out, uint64_t n) {
   return true;
 }
 
-/* The string at an offset, if it ends within `room` bytes of the file. */
+/* Returns the string at an offset if it ends within `room` bytes of the file, else NULL. */
 static const char *text_at(const struct fs_elf *e, uint64_t off, uint64_t room) {
   if (off >= e->size) return NULL;
   room = FS_MIN(room, e->size - off);
@@ -29,7 +30,7 @@ static bool section(const struct fs_elf *e, uint64_t i, Elf64_Shdr *sh) {
   return i < e->shnum && get(e, e->shoff + i * sizeof(*sh), sh, sizeof(*sh));
 }
 
-/* Where an address lies in the file, or UINT64_MAX. */
+/* Returns the file offset of an address, or UINT64_MAX. */
 static uint64_t offset_of(const struct fs_elf *e, uint64_t address) {
   Elf64_Phdr ph;
   for (uint64_t i = 0; segment(e, i, &ph); i++) {
@@ -64,7 +65,8 @@ static const char *dynamic_name(const struct fs_elf *e, int64_t tag) {
   return dynamic_value(e, tag, &off) ? dynamic_text(e, off) : NULL;
 }
 
-/* The undefined symbols come first and are not in the GNU hash table, which says where the others begin. */
+/* Returns the number of symbols, at least of the undefined ones. These come first and are not in
+   the GNU hash table, which says where the others begin. */
 static uint64_t symbol_count(const struct fs_elf *e) {
   uint64_t address, off;
   uint32_t word[4];
@@ -96,7 +98,7 @@ static void read_dynamic(struct fs_elf *e, const Elf64_Phdr *ph) {
   e->runpath = dynamic_name(e, DT_RUNPATH);
 }
 
-/* Of a 32-bit file only whether it is a program. */
+/* Reads only whether a 32-bit file is a program. */
 static void read_interp32(struct fs_elf *e) {
   Elf32_Ehdr h;
   Elf32_Phdr ph;
@@ -214,7 +216,7 @@ bool fs_elf_code(const struct fs_elf *e, uint64_t *cursor, struct fs_elf_code *o
   return false;
 }
 
-/* Looks for the import in one table of relocations; *n counts down to the wanted one. */
+/* Looks for the import in one table of relocations. *n counts down to the wanted slot. */
 static bool slot_in(const struct fs_elf *e, int64_t table, int64_t size, const char *import, unsigned *n,
                     uint64_t *address) {
   uint64_t at, bytes;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one ELF file does that would bypass the preloaded library; see doctor.h. Each finding is one line with what to
- * do. What is known to do so harmlessly (sanitizers read /proc/self/maps by system calls of their own) is not told.
+ * Finds what in one ELF file would bypass the preloaded library (doctor.h). Each finding is one
+ * line with advice. Cases that are known to be harmless are not reported: sanitizers read
+ * /proc/self/maps by their own system calls, for example.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ static const char *object_name(const struct fs_object *o) {
 
 /* ---- what the loader does with it ---- */
 
-/* Does the loader ignore LD_PRELOAD, since the program gets other rights than its caller? */
+/* Returns true if the loader ignores LD_PRELOAD because the program gets other rights than its
+   caller. */
 static bool gains_rights(const struct fs_object *o) {
   char caps[64];
   if ((o->mode & S_ISUID) && o->uid != getuid()) return true;
@@ -63,7 +65,7 @@ const char *fs_doctor_hopeless(const struct fs_object *o) {
   return is_go(&o->elf) ? "is a Go program, which makes system calls by itself" : NULL;
 }
 
-/* The C library of this process. */
+/* Returns true if the path is the C library of this process. */
 static bool same_as_ours(const char *path, const char *ours) {
   struct stat a, b;
   return stat(path, &a) == 0 && stat(ours, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
@@ -85,7 +87,7 @@ static void tell_loader(struct fs_doctor *d, const struct fs_object *o) {
                    "it has a glibc of its own (%s); libfanstore.so must be built for that one or an older one", shown);
 }
 
-/* False: nothing more to be said. */
+/* Reports the kind of the file. Returns false if there is nothing else to report. */
 static bool tell_kind(struct fs_doctor *d, const struct fs_object *o) {
   const struct fs_elf *e = &o->elf;
   bool program = fs_elf_program(e), go = is_go(e);
@@ -140,7 +142,8 @@ static bool asan_order_unchecked(void) {
   return options && strstr(options, "verify_asan_link_order=0");
 }
 
-/* MPICH and its relatives (Intel MPI, MVAPICH, Cray) share the ABI number 12; Open MPI has 40. */
+/* Finds the library by its ABI number: MPICH and its relatives (Intel MPI, MVAPICH, Cray) share 12,
+   Open MPI has 40. */
 const char *fs_doctor_other_mpi(const struct fs_object *o) {
   uint64_t cursor = 0;
   for (const char *name; (name = fs_elf_needed(&o->elf, &cursor)) != NULL;) {
@@ -178,7 +181,7 @@ static void tell_needed(struct fs_doctor *d, const struct fs_object *o) {
 
 /* ---- its code ---- */
 
-/* Known to be harmless: what they open or load so is never a dataset's. */
+/* Returns true if what this file opens or loads in this way is never in a dataset. */
 static bool harmless(const struct fs_object *o, bool deepbind) {
   static const char *const calls[] = {"libasan.so", "libtsan.so",     "liblsan.so",    "libubsan.so",
                                       "libhwasan.", "libclang_rt.",   "libtcmalloc",   "libprofiler.so",
@@ -187,11 +190,12 @@ static bool harmless(const struct fs_object *o, bool deepbind) {
   const char *name = object_name(o);
   for (size_t i = 0; i < (deepbind ? FS_ARRAY_LEN(binds) : FS_ARRAY_LEN(calls)); i++)
     if (begins(name, deepbind ? binds[i] : calls[i])) return true;
-  /* The libraries that exist for it are told of where they are used. */
+  /* Libraries whose purpose this is are reported where they are used. */
   return o->parent && (begins(name, "liburing.so") || begins(name, "libaio.so"));
 }
 
-/* clang puts its sanitizers into the program: their system calls cannot be told from the program's own. */
+/* clang links its sanitizers into the program, so their system calls look like the program's
+   own. */
 static bool has_sanitizer(const struct fs_elf *e) {
   static const char *const options[] = {"ASAN_OPTIONS", "TSAN_OPTIONS", "MSAN_OPTIONS", "UBSAN_OPTIONS",
                                         "LSAN_OPTIONS"};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The libraries that a program would load, found as ld.so finds them: RPATH of the file and of those that need it,
- * LD_LIBRARY_PATH, RUNPATH, /etc/ld.so.cache, the default directories. Nothing is run. See doctor.h.
+ * Finds the libraries that a program would load, in the order of ld.so: RPATH of the file and of
+ * those that need it, LD_LIBRARY_PATH, RUNPATH, /etc/ld.so.cache, the default directories. Runs
+ * nothing. Called by doctor.c and command.c (doctor.h).
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -113,10 +114,10 @@ bool fs_object_is_libc(const struct fs_object *o) {
 struct search {
   const struct fs_object *from;
   const char *name;
-  char path[PATH_MAX]; /* where it was found */
+  char path[PATH_MAX]; /* path of the library that was found */
 };
 
-/* A library of this kind? The loader passes over others. */
+/* Returns true if the file is of this machine's kind. The loader skips others. */
 static bool fits(const char *path) {
   uint8_t head[20];
   FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -124,7 +125,8 @@ static bool fits(const char *path) {
          head[EI_CLASS] == ELFCLASS64 && (head[18] | head[19] << 8) == FS_ELF_MACHINE;
 }
 
-/* The token at text, "$NAME" or "${NAME}": its value, the value's length, and how many bytes it stands in. */
+/* Returns the value of a token "$NAME" or "${NAME}" at text, with the value's length and the
+   token's length. */
 static const char *token_at(const struct fs_object *from, const char *text, size_t n, size_t *len, size_t *took) {
   static const char *const names[] = {"ORIGIN", "LIB", "PLATFORM"};
   static const char *const values[] = {NULL, "lib/" FS_TRIPLET, FS_PLATFORM};
@@ -141,7 +143,7 @@ static const char *token_at(const struct fs_object *from, const char *text, size
   return NULL;
 }
 
-/* A path with its tokens replaced. */
+/* Writes a path with its tokens replaced. */
 static bool expand(const struct fs_object *from, const char *text, size_t n, char *out, size_t size) {
   size_t at = 0;
   for (size_t i = 0, len, took; i < n; i += took) {
@@ -174,7 +176,8 @@ static bool in_list(struct search *s, const char *list) {
   return false;
 }
 
-/* RPATH of the file and of those through which it came; a RUNPATH switches that of its own file off. */
+/* Searches the RPATHs of the file and of those that led to it. A file's RUNPATH disables its own
+   RPATH. */
 static bool in_rpaths(struct search *s) {
   const struct fs_object *from = s->from;
   bool found = false;
@@ -247,7 +250,7 @@ static bool search(struct search *s) {
          in_list(s, defaults);
 }
 
-/* A library that is there already under this name is not looked for. */
+/* Returns true if a library of this name is loaded already: then there is no search. */
 static bool loaded(const struct fs_doctor *d, const char *name) {
   for (const struct fs_object *o = d->first; o; o = o->next)
     if (o->elf.soname && strcmp(o->elf.soname, name) == 0) return true;

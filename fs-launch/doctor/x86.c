@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Walks over x86-64 instructions; see x86.h. */
+/* Decodes x86-64 instructions (x86.h). No state. */
 #include "x86.h"
 
 enum form { F_BAD, F_PLAIN, F_MODRM };
@@ -39,7 +39,7 @@ static uint8_t byte(struct op *o) {
   return 0;
 }
 
-/* Prefixes and escapes: which opcode map, and the opcode. */
+/* Reads prefixes and escapes, and finds the opcode map and the opcode. */
 static void opcode(struct op *o) {
   uint8_t b = byte(o);
   for (int i = 0; is_prefix(b) && i < 14; i++) {
@@ -79,7 +79,7 @@ static void one_byte(struct op *o) {
     o->form = F_BAD;
   } else if (c == 0x63 || (c >= 0x84 && c <= 0x8f) || (c >= 0xd0 && c <= 0xd3) || (c >= 0xd8 && c <= 0xdf) ||
              c == 0xf6 || c == 0xf7 || c >= 0xfe) {
-    o->form = F_MODRM; /* whether f6 and f7 have an immediate depends on the reg field */
+    o->form = F_MODRM; /* the reg field decides if f6 and f7 have an immediate */
   } else if (c == 0x80 || c == 0x83 || c == 0x6b || c == 0xc0 || c == 0xc1 || c == 0xc6) {
     o->form = F_MODRM;
     o->imm = 1;
@@ -119,7 +119,7 @@ static void two_byte(struct op *o) {
   }
 }
 
-/* ModRM, SIB and displacement. */
+/* Reads ModRM, SIB and displacement. */
 static void operands(struct op *o) {
   o->modrm = byte(o);
   unsigned mod = o->modrm >> 6, rm = o->modrm & 7, disp = mod == 1 ? 1 : mod == 2 ? 4 : 0;
@@ -133,8 +133,8 @@ static void operands(struct op *o) {
     o->imm = o->code == 0xf6 ? 1 : o->word ? 2 : 4;
 }
 
-/* The number of the general register that the instruction writes, as far as code before a system call does; -1: none.
- */
+/* Returns the number of the general register that the instruction writes, or -1. Knows only
+   instructions that occur before a system call. */
 static int target(const struct op *o) {
   uint8_t c = o->code;
   int reg = ((o->modrm >> 3) & 7) | (o->rex & 4 ? 8 : 0), rm = (o->modrm & 7) | (o->rex & 1 ? 8 : 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Just enough of the x86-64 instruction format to walk over code: lengths, and whether an instruction changes rax or
- * leaves the straight line. Pure functions over untrusted bytes.
+ * Decodes enough of the x86-64 instruction format to walk over code: lengths, and if an instruction
+ * changes rax or leaves the straight line. Pure functions over untrusted bytes.
  */
 #ifndef FS_LAUNCH_DOCTOR_X86_H
 #define FS_LAUNCH_DOCTOR_X86_H
@@ -9,7 +9,7 @@
 #include "util/base.h"
 
 struct fs_x86 {
-  unsigned length; /* 0: none that compilers emit, or cut off */
+  unsigned length; /* 0: cut off, or not emitted by compilers */
   bool sets_rax, sets_rdi, sets_rsi, leaves;
 };
 void fs_x86_decode(const uint8_t *p, uint64_t n, struct fs_x86 *out);

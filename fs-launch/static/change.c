@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that change names or attributes: refused below a mount as a read-only file system refuses them
- * (client/files/refuse.c), but for removing and renaming outputs. What the kernel finds wrong before it looks at a path
- * is left to it. Where a path leads out of a mount, and so cannot be left to the kernel, the call is made here if it
- * has no other pointers. Nothing is locked.
+ * Answers calls that change names or attributes. Below a mount they are refused like on a read-only
+ * file system (client/files/refuse.c), except for removing and renaming outputs. Errors that the
+ * kernel finds before it looks at a path are left to the kernel. If a path leads out of a mount,
+ * the kernel cannot follow it, so the call is made here if it has no other pointers. No locks.
  */
 #include <utime.h>
 
 #include "static.h"
 
-/* The older calls, which newer kinds of processor lack: no call has these numbers there. */
+/* Newer kinds of processor lack these older calls. No call has these numbers. */
 #ifndef SYS_mkdir
 enum { SYS_mkdir = -9, SYS_mknod, SYS_symlink, SYS_link, SYS_unlink, SYS_rmdir, SYS_chmod, SYS_chown, SYS_lchown };
 #endif
 
-/* The call with the path replaced, by us. The umask of this process is 0. */
+/* Makes the call in this process with the path replaced. The umask of this process is 0. */
 static int64_t change_outside(struct fs_call *c, const struct fs_trap *t, const char *real) {
   uint64_t a[6];
   memcpy(a, c->arg, sizeof(a));
@@ -61,7 +61,7 @@ int64_t fs_on_change_fd(struct fs_call *c, const struct fs_trap *t) {
 
 /* ---- times ---- */
 
-/* Microseconds that are none give nanoseconds that are none. */
+/* Converts microseconds. Invalid ones become invalid nanoseconds, which the kernel refuses. */
 static struct timespec from_timeval(struct timeval t) {
   bool valid = t.tv_usec >= 0 && t.tv_usec < 1000000;
   return (struct timespec){.tv_sec = t.tv_sec, .tv_nsec = valid ? t.tv_usec * 1000 : -1};
@@ -81,7 +81,7 @@ static fs_err read_times(const struct fs_call *c, uint64_t addr, struct timespec
   return fs_tracee_read(c, addr, t, 2 * sizeof(*t));
 }
 
-/* No path: the descriptor itself. */
+/* If there is no path, the call means the descriptor itself. */
 int64_t fs_on_times(struct fs_call *c, const struct fs_trap *t) {
   struct fs_found f;
   struct timespec times[2];
@@ -99,7 +99,7 @@ int64_t fs_on_times(struct fs_call *c, const struct fs_trap *t) {
 
 /* ---- names ---- */
 
-/* What the kernel refuses before it looks at the path. */
+/* Returns true if the kernel refuses the call before it looks at the path. */
 static bool bad_before(const struct fs_call *c, const struct fs_trap *t) {
   char target[PATH_MAX];
   mode_t type = (mode_t)c->arg[t->path + 1] & S_IFMT;
@@ -127,7 +127,8 @@ int64_t fs_on_remove(struct fs_call *c, const struct fs_trap *t) {
   return route == FS_REDIRECT ? change_outside(c, t, f.real) : fs_file_remove(route, &f, directory);
 }
 
-/* The absolute path of one of two names. 1: only we know it, 0: the kernel finds it, too; negative: leave it all. */
+/* Writes the absolute path of one of two names. Returns 1 if only we know the path, 0 if the kernel
+   finds it too; negative: leave the whole call to the kernel. */
 static int full_name(struct fs_call *c, int dirfd, int path, char *out) {
   int ours = fs_call_full(c, dirfd, path);
   if (ours < 0) return ours;
@@ -136,7 +137,7 @@ static int full_name(struct fs_call *c, int dirfd, int path, char *out) {
   return ours;
 }
 
-/* rename and link. With "" and AT_EMPTY_PATH the descriptor is meant, which the kernel knows best. */
+/* Answers rename and link. "" with AT_EMPTY_PATH means the descriptor, which the kernel handles. */
 int64_t fs_on_rename(struct fs_call *c, const struct fs_trap *t) {
   char from[PATH_MAX], to[PATH_MAX];
   bool at = t->dirfd >= 0, links = c->nr == SYS_link || c->nr == SYS_linkat;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listing directories below a mount. The caller has a real, empty directory open that stands for it; its records are
- * written into the caller's buffer. The number of the next record is the real description's file position: so the
- * kernel keeps it, dup and fork share it, and lseek (rewinddir, seekdir) needs no answer from us. Nothing is locked.
+ * Lists directories below a mount. The caller has a real, empty directory open that stands for the
+ * listed one, and the records are written into the caller's buffer. The number of the next record
+ * is the file position of that open directory: the kernel keeps it, dup and fork share it, and
+ * lseek (rewinddir, seekdir) needs no answer from us. No locks.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -17,14 +18,15 @@
 #define PIDFD_THREAD O_EXCL
 #endif
 
-/* Where the parts of a listing begin in the kernel's positions. Not every file system takes larger ones for
-   directories: tmpfs of Linux 6.6 to 6.9 none above UINT32_MAX, some ext4 none above 2^34. */
+/* Where the parts of a listing begin in the kernel's positions. Not every file system accepts
+   larger positions for directories: tmpfs of Linux 6.6 to 6.9 none above UINT32_MAX, some ext4 none
+   above 2^34. */
 #define FS_KERNEL_OUTSIDE (1ll << 30)
 #define FS_KERNEL_NL (3ll << 30)
 #define FS_NL_CUT 10u
 static_assert(FS_KERNEL_NL + (int64_t)((FS_RECORD_SEQ_MAX - 1) >> FS_NL_CUT) <= UINT32_MAX, "32 bits are enough");
 
-/* Of the thread (Linux 6.9), else of its process. */
+/* Opens a pidfd of the caller's thread (Linux 6.9) or else of its process. */
 static fs_fd open_pidfd(const struct fs_call *c) {
   char text[FS_STATUS_HEAD];
   fs_fd fd = (fs_fd)FS_SYS2(SYS_pidfd_open, c->tid, PIDFD_THREAD);
@@ -34,13 +36,14 @@ static fs_fd open_pidfd(const struct fs_call *c) {
   return line == NULL ? -ESRCH : (fs_fd)FS_SYS2(SYS_pidfd_open, atoi(line + 6), 0);
 }
 
-/* The caller's own open description. */
+/* Returns a descriptor of the caller's own open description. */
 static fs_fd borrow(const struct fs_call *c, int fd) {
   FS_AUTO_CLOSE int pidfd = open_pidfd(c);
   return pidfd < 0 ? pidfd : (fs_fd)FS_SYS3(SYS_pidfd_getfd, pidfd, fd, 0);
 }
 
-/* The kernel's position for one of the client's; -EOVERFLOW. Of the places of this node's names the lower bits go. */
+/* Returns the kernel's position for a position of the client, or -EOVERFLOW. Positions of
+   node-local names lose their lower bits. */
 static int64_t to_kernel(uint64_t at) {
   if (at >= FS_NL_AT) return FS_KERNEL_NL + (int64_t)((at - FS_NL_AT - 1) >> FS_NL_CUT);
   uint64_t first = at < FS_OUTPUT_AT ? 0 : FS_OUTPUT_AT,
@@ -55,7 +58,7 @@ static uint64_t from_kernel(int64_t at) {
   return FS_NL_AT + ((uint64_t)(at - FS_KERNEL_NL + 1) << FS_NL_CUT);
 }
 
-/* The older record has the type behind the name, and the same length. */
+/* Converts a record to the older form: the type is behind the name, and the length is equal. */
 static void make_old(struct dirent64 *d) {
   char *record = (char *)d, type = (char)d->d_type;
   size_t head = offsetof(struct dirent64, d_name) - 1;
@@ -63,7 +66,8 @@ static void make_old(struct dirent64 *d) {
   record[d->d_reclen - 1] = type;
 }
 
-/* Turns records into the caller's. Their length, to the first whose position the kernel cannot keep. *at: after it. */
+/* Converts records for the caller. Returns their length, up to the first whose position the kernel
+   cannot keep. Sets *at to the position after them. */
 static fs_ssize convert(char *buf, fs_ssize n, int64_t *at, bool old) {
   for (fs_ssize used = 0; used < n;) {
     struct dirent64 *d = (struct dirent64 *)(void *)(buf + used);
@@ -76,7 +80,8 @@ static fs_ssize convert(char *buf, fs_ssize n, int64_t *at, bool old) {
   return n;
 }
 
-/* The type alone, which needs no daemon: a listing must not be the empty directory's because nobody answers. */
+/* Checks only that the entry is a directory, which needs no daemon. If no daemon answers, the
+   listing must fail and not show the empty real directory. */
 static fs_err must_list(uint32_t mount, uint32_t entry) {
   struct stat st = {0};
   const struct fs_output_node *n = fs_output_node(entry);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Executing a program that is stored in a dataset. The kernel has to find it, and an answer cannot change what was
- * asked. So the caller is stopped for a moment (ptrace) on its way out of the call, the name /proc/<us>/fd/<N> is
- * written below its stack, its path argument is turned to that, and it makes the call again. The memory that is
- * written to is unused by definition, so also a vfork child's parent does not notice.
+ * Executes a program that is stored in a dataset. The kernel must find the program, and an answer
+ * cannot change the call's arguments. So ptrace stops the caller for a moment on its way out of the
+ * call. The name /proc/<us>/fd/<N> is written below its stack, its path argument is set to that
+ * name, and it makes the call again. The memory below the stack is unused by definition, so the
+ * parent of a vfork child notices nothing.
  *
- * One at a time, and not while the main thread waits for children: the stop of a traced child is told to any thread.
+ * Only one caller is traced at a time (fs_tracing), and not while the main thread waits for
+ * children, because the stop of a traced child is reported to any thread.
  */
 #include <elf.h>
 #include <stdio.h>
@@ -21,18 +23,18 @@ pthread_mutex_t fs_tracing = PTHREAD_MUTEX_INITIALIZER;
 
 #define FS_RED_ZONE 128
 #define FS_SHEBANG 256 /* the kernel's limit for the first line */
-#define FS_WORDS 40    /* arguments of a script; with more it sees another name of itself */
-#define FS_KEPT 256    /* programs whose descriptors stay: a script is opened by its interpreter later */
+#define FS_WORDS 40    /* arguments of a script; a script with more sees another $0 */
+#define FS_KEPT 256    /* programs that stay open: an interpreter opens its script later */
 
 static _Atomic bool told_setuid, told_32bit, told_traced;
 
-/* What is to be asked instead: the path's text, and for a script the interpreter's arguments. */
+/* The new arguments of the call: the path's text, and for a script the interpreter's arguments. */
 struct wish {
   int path; /* number of the path argument; argv is the next one */
   char text[FS_SHEBANG];
-  char argument[FS_SHEBANG];   /* of the interpreter; may be empty */
+  char argument[FS_SHEBANG];   /* the interpreter's argument; may be empty */
   uint64_t word[FS_WORDS + 4]; /* argv; the first two are set when their addresses are known */
-  size_t words;                /* 0: argv stays */
+  size_t words;                /* 0: argv is unchanged */
 };
 
 typedef struct user_regs_struct fs_regs;
@@ -49,7 +51,7 @@ static bool in_call(const fs_regs *r, const struct fs_call *c) {
 }
 static void call_again(fs_regs *r, int nr) {
   r->rax = (uint64_t)nr;
-  r->orig_rax = (uint64_t)-1; /* no call is going on that could be started again */
+  r->orig_rax = (uint64_t)-1; /* no call that the kernel could restart */
   r->rip -= 2;
 }
 #else
@@ -68,7 +70,7 @@ static void call_again(fs_regs *r, int nr) {
 }
 #endif
 
-/* argv, the path's text and the argument's, as they are to lie at addr. */
+/* Lays out argv, the path's text and the argument's text as they will lie at addr. */
 static size_t lay_out(struct wish *w, uint64_t addr, char *block) {
   size_t at = w->words * sizeof(w->word[0]), text = strlen(w->text) + 1, argument = strlen(w->argument) + 1;
   if (w->words > 0) w->word[0] = addr + at;
@@ -84,21 +86,21 @@ static fs_err redirect(const struct fs_call *c, struct wish *w) {
   fs_regs regs;
   struct iovec v = {&regs, sizeof(regs)};
   if (ptrace(PTRACE_GETREGSET, c->tid, NT_PRSTATUS, &v) != 0) return -errno;
-  if (!in_call(&regs, c)) return -ESRCH; /* a signal's handler runs, or the number is another process's by now */
+  if (!in_call(&regs, c)) return -ESRCH; /* a signal handler runs, or the pid was reused */
   size_t n = lay_out(w, 0, block);
   uint64_t addr = (stack_of(&regs) - FS_RED_ZONE - n) & ~15ull;
   lay_out(w, addr, block);
   struct iovec from = {block, n}, to = {(void *)(uintptr_t)addr, n};
   if (FS_SYS6(SYS_process_vm_writev, c->tid, &from, 1, &to, 1, 0) != (long)n) return -EFAULT;
-  set_argument(&regs, 0, c->arg[0]); /* the answer may be in its register */
+  set_argument(&regs, 0, c->arg[0]); /* the register may hold the answer */
   set_argument(&regs, w->path, addr + w->words * sizeof(w->word[0]));
   if (w->words > 0) set_argument(&regs, w->path + 1, addr);
   call_again(&regs, c->nr);
   return ptrace(PTRACE_SETREGSET, c->tid, NT_PRSTATUS, &v) == 0 ? 0 : -errno;
 }
 
-/* It was killed. Its status is for whoever waits for it, who is told only when we have taken note: but for our own
-   children, which the main thread takes. */
+/* Lets a killed caller die. Its parent gets the status only after we have waited for the caller.
+   Our own children are left to the main thread. */
 static void let_die(const struct fs_call *c) {
   char text[FS_STATUS_HEAD];
   int status;
@@ -109,7 +111,8 @@ static void let_die(const struct fs_call *c) {
   if (tgid != c->tid || parent != (int)fs_sys_getpid()) waitpid(c->tid, &status, __WALL | __WNOTHREAD);
 }
 
-/* The answer to the call is -EACCES, seen by the program only if it cannot be redirected. */
+/* Redirects the call. The call's answer is -EACCES, which the program sees only if the redirection
+   fails. */
 static int64_t call_with(const struct fs_call *c, struct wish *w) {
   siginfo_t info = {0};
   if (ptrace(PTRACE_SEIZE, c->tid, NULL, NULL) != 0) {
@@ -121,7 +124,7 @@ static int64_t call_with(const struct fs_call *c, struct wish *w) {
   fs_answer(c, -EACCES);
   int r = waitid(P_PID, (id_t)c->tid, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL);
   if (r == 0 && info.si_code == CLD_TRAPPED) redirect(c, w);
-  /* It may be killed while it is stopped, too. */
+  /* The caller may also be killed while it is stopped. */
   bool gone = ptrace(PTRACE_DETACH, c->tid, NULL, NULL) != 0;
   if (gone && waitid(P_PID, (id_t)c->tid, &info, WEXITED | WNOWAIT | __WALL) == 0) let_die(c);
   return FS_ANSWERED;
@@ -136,7 +139,7 @@ static int64_t call_with_alone(const struct fs_call *c, struct wish *w) {
 
 /* ---- programs ---- */
 
-/* Keeps a program's descriptor open while it may still be opened by name. */
+/* Keeps a program's descriptor open while another program may still open it by name. */
 static void keep(fs_fd fd) {
   static _Atomic int32_t kept[FS_KEPT]; /* number + 1 */
   static _Atomic uint32_t next;
@@ -146,7 +149,8 @@ static void keep(fs_fd fd) {
 
 /* ---- scripts ---- */
 
-/* "#! /bin/sh -x" into the interpreter and its one argument ("" if none), as the kernel cuts it. */
+/* Splits "#! /bin/sh -x" into the interpreter and its one argument ("" if none), like the
+   kernel. */
 static bool parse_shebang(char *line, struct wish *w) {
   line[strcspn(line, "\n")] = '\0';
   char *p = line + 2 + strspn(line + 2, " \t");
@@ -160,7 +164,8 @@ static bool parse_shebang(char *line, struct wish *w) {
   return true;
 }
 
-/* interpreter [argument] path argv[1...]. False: too many to write them below the stack of a stranger. */
+/* Sets argv to: interpreter [argument] path argv[1...]. Returns false if these are too many to be
+   written below another process's stack. */
 static bool set_arguments(const struct fs_call *c, struct wish *w) {
   uint64_t argv = c->arg[w->path + 1], word = argv;
   w->word[w->words++] = 0;
@@ -174,7 +179,8 @@ static bool set_arguments(const struct fs_call *c, struct wish *w) {
   return true;
 }
 
-/* A script is started by its interpreter under its own name, as the kernel does it, any other program under ours. */
+/* Redirects the call. The interpreter gets a script by the script's own path, like from the kernel.
+   Any other program gets our name for it. */
 static int64_t execute(struct fs_call *c, const struct fs_trap *t, fs_fd fd, bool below) {
   char head[FS_SHEBANG] = "";
   struct wish w = {.path = t->path};
@@ -202,7 +208,7 @@ static int64_t execute_below(struct fs_call *c, const struct fs_trap *t, const s
   return err != 0 ? err : execute(c, t, fs_real_open(f->mount, f->entry, false, 0), true);
 }
 
-/* What will not be served as the user may expect is told once. */
+/* Tells the user once about a program that cannot be served as expected. */
 static void look_at(const struct fs_call *c) {
   unsigned char head[EI_CLASS + 1] = {0};
   if (c->seen && (c->st.st_mode & S_ISUID))

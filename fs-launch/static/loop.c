@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The threads that take calls from the listener and answer them. Each waits in the kernel for the next call, so one
- * that waits for another node does not hold up the rest. Nothing here is locked.
+ * The threads that take calls from the listener and answer them. Each waits in the kernel for the
+ * next call, so a thread that waits for another node does not delay the others. No locks.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ bool fs_call_valid(const struct fs_call *c) {
   return request(c->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
-/* That the caller is gone (ENOENT) is no failure: it was killed, or a signal came first. */
+/* Sends an answer. ENOENT is no failure: the caller was killed, or a signal came first. */
 fs_err fs_answer(const struct fs_call *c, int64_t result) {
   struct seccomp_notif_resp r = {.id = c->id};
   if (result == FS_PASS)
@@ -41,7 +41,8 @@ fs_err fs_answer(const struct fs_call *c, int64_t result) {
   return (fs_err)request(c->listener, SECCOMP_IOCTL_NOTIF_SEND, &r);
 }
 
-/* In one step where the kernel can (5.14): else a caller that is interrupted in between keeps a stray descriptor. */
+/* Adds the descriptor and answers in one step if the kernel can (5.14). Otherwise a caller that is
+   interrupted in between keeps a stray descriptor. */
 int64_t fs_give(struct fs_call *c, fs_fd fd, bool cloexec) {
   if (fd < 0) return fd;
   struct seccomp_notif_addfd add = {
@@ -72,7 +73,7 @@ static void handle(struct fs_call *c, const struct seccomp_notif *n) {
   c->nr = n->data.nr;
   c->seen = false;
   memcpy(c->arg, n->data.args, sizeof(c->arg));
-  /* No number: the caller is in a pid namespace that ours does not see. */
+  /* Without a pid the caller is in a pid namespace that we cannot see. */
   int64_t result = t != NULL && c->tid > 0 ? t->fn(c, t) : FS_PASS;
   if (result != FS_ANSWERED) fs_answer(c, result);
 }
@@ -107,8 +108,8 @@ static int add_thread(int listener) {
   return err;
 }
 
-/* The last that waits for calls sees to it that another does, before it is busy for nobody knows how long. False: there
-   are enough, this one ends. */
+/* Handles one call. The last waiting thread first starts another, because it may be busy for any
+   time. Returns false if there are enough waiting threads: then this one ends. */
 static bool work(struct fs_call *c, const struct seccomp_notif *n) {
   if (atomic_fetch_sub(&idle, 1) == 1) add_thread(c->listener);
   handle(c, n);
@@ -122,15 +123,15 @@ static void *serve(void *arg) {
   size_t size;
   struct seccomp_notif *n = notification_new(&size);
   struct fs_call *c = calloc(1, sizeof(*c));
-  if (n == NULL || c == NULL) abort(); /* at the start; the main process tells that the supervisor died */
+  if (n == NULL || c == NULL) abort(); /* only at the start; the main process reports the death */
   c->listener = (int)(intptr_t)arg;
   for (;;) {
-    memset(n, 0, size); /* the kernel insists */
+    memset(n, 0, size); /* the kernel requires this */
     long r = request(c->listener, SECCOMP_IOCTL_NOTIF_RECV, n);
     if (r == 0 && !work(c, n)) break;
     if (r != 0 && r != -EINTR)
-      /* Another thread got it (a call wakes all that wait, so a short sleep also saves wake-ups), the caller died, or
-         all are gone, which the main thread sees. */
+      /* Another thread got the call, the caller died, or no caller is left, which the main thread
+         notices. A call wakes all waiting threads, so a short sleep also saves wake-ups. */
       usleep(1000);
   }
   free(n);
@@ -140,7 +141,8 @@ static void *serve(void *arg) {
 
 fs_err fs_loop_start(int listener) {
   int err = 0;
-  /* Caller and supervisor take turns: staying on one processor saves the wake-up of another (Linux 6.6). */
+  /* Caller and supervisor take turns. Staying on one processor saves a wake-up of another (Linux
+     6.6). */
   FS_SYS3(SYS_ioctl, listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
   for (int i = 0; i < FS_STATIC_THREADS && err == 0; i++) err = add_thread(listener);
   return -err;

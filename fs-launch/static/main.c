@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fanstore-static [--preload LIST] [--] COMMAND [ARG...]: runs COMMAND with the mounts that FANSTORE_DATASET and
- * FANSTORE_MOUNT name, whether or not LD_PRELOAD reaches it (docs/static.md). Three processes: this one, which is
- * waited for, passes signals on and ends as COMMAND does; the supervisor, its child; and COMMAND, the supervisor's.
+ * fanstore-static [--preload LIST] [--] COMMAND [ARG...]: runs COMMAND with the mounts of
+ * FANSTORE_DATASET and FANSTORE_MOUNT, even if LD_PRELOAD does not reach it (docs/static.md). There
+ * are three processes. This one, which the user waits for, passes signals on and ends like COMMAND.
+ * Its child is the supervisor. The supervisor's child is COMMAND. One thread.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ static fs_err on_option(void *ctx, int id, const char *value) {
   exit(fflush(stdout) == 0 ? 0 : FS_STATIC_FAILED);
 }
 
-/* The library in this very process would only be in the way: it is for COMMAND. */
+/* Removes the library from this process's own environment: it is for COMMAND only. */
 static void drop_preload(int argc, char **argv) {
   const char *list = getenv("LD_PRELOAD");
   if (list == NULL || list[0] == '\0') return;
@@ -64,13 +65,14 @@ static void drop_preload(int argc, char **argv) {
   free(copy);
 }
 
-/* A standard descriptor that is closed must not become one of ours; COMMAND has it closed again. */
+/* Opens /dev/null on closed standard descriptors, so that ours do not get their numbers. COMMAND
+   has them closed again. */
 static void hold_standard(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
-/* Ends everything that the dead supervisor leaves: its calls would fail with ENOSYS from now on. */
+/* Kills all that a dead supervisor leaves: their calls would fail with ENOSYS from now on. */
 static void end_children(void) {
   char path[64], text[4096];
   snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
@@ -84,7 +86,7 @@ static void end_children(void) {
   }
 }
 
-/* What the terminal sends reaches COMMAND anyway; what somebody sent to us is passed on. */
+/* Passes on signals that were sent to us. The terminal's signals reach COMMAND without us. */
 static void pass_on(int signals, pid_t command) {
   struct signalfd_siginfo info;
   while (read(signals, &info, sizeof(info)) == sizeof(info))
@@ -95,7 +97,7 @@ static int as_command(int status) {
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   sigset_t set;
   int sig = WTERMSIG(status);
-  setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* COMMAND has left its own, if any */
+  setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* a core dump is COMMAND's */
   signal(sig, SIG_DFL);
   sigemptyset(&set);
   sigaddset(&set, sig);
@@ -139,7 +141,7 @@ static int run(struct fs_static *s) {
   sigemptyset(&set);
   for (size_t i = 0; i < FS_ARRAY_LEN(passed); i++) sigaddset(&set, passed[i]);
   sigprocmask(SIG_BLOCK, &set, &s->old_mask);
-  s->old_child = signal(SIGCHLD, SIG_DFL); /* whoever ignores it cannot wait */
+  s->old_child = signal(SIGCHLD, SIG_DFL); /* a process that ignores it cannot wait */
   int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     perror("fanstore-static");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening: a file of a dataset is answered with a descriptor of a real file with its bytes. Nothing is locked. */
+/* Answers calls that open files: a file of a dataset is answered with a descriptor of a real file
+   that has its bytes. No locks. */
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -7,9 +8,10 @@
 #include "client/outputs/outputs.h"
 #include "static.h"
 
-#define FS_HOW_MIN 24 /* struct open_how, first version */
+#define FS_HOW_MIN 24 /* size of the first version of struct open_how */
 
-/* Where a link of the dataset or ".." led out of the mount: opened here, with the same rights. */
+/* Opens, with the same rights, a file that a link of the dataset or ".." led to outside the
+   mount. */
 static int64_t open_outside(struct fs_call *c, const char *path, int flags, mode_t mode) {
   bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
   if (creates) mode &= ~fs_tracee_umask(c);
@@ -25,13 +27,14 @@ static int64_t open_below(struct fs_call *c, int route, const struct fs_found *f
   if (err != 0) return err;
   bool dir = S_ISDIR(st.st_mode), cloexec = (flags & O_CLOEXEC) != 0;
   if (flags & O_PATH) return fs_give(c, fs_real_path(f->mount, f->entry, dir), cloexec);
-  if (S_ISREG(st.st_mode) && fs_is_output(f->entry)) /* another node's: a copy of what it is now */
+  if (S_ISREG(st.st_mode) && fs_is_output(f->entry)) /* another node's: a copy */
     return (flags & O_ACCMODE) != O_RDONLY ? -EROFS : fs_give(c, fs_file_materialize(f->mount, f->entry), cloexec);
   if (S_ISREG(st.st_mode)) fs_count(FS_C_OPENS, 1);
   return fs_give(c, fs_real_open(f->mount, f->entry, dir, flags), cloexec);
 }
 
-/* A name that may be made is not followed when it must be new, nor looked at when it ends in a slash. */
+/* Returns the flags of the walk. A name that may be created is not followed if it must be new, and
+   not looked up if it ends in a slash. */
 static unsigned open_walk(const struct fs_call *c, int flags) {
   unsigned walk = flags & O_NOFOLLOW ? FS_NOFOLLOW : 0;
   if ((flags & (O_ACCMODE | O_TRUNC)) != O_RDONLY && !(flags & O_PATH)) walk |= FS_CHANGES;
@@ -43,10 +46,10 @@ static unsigned open_walk(const struct fs_call *c, int flags) {
 static int64_t open_at(struct fs_call *c, int dirfd, int path, uint64_t how, mode_t mode) {
   struct fs_found f = {.last = FS_LAST_NAME};
   int flags = (int)how;
-  /* What is wrong with the flags alone, the kernel says before it looks at the path. */
+  /* The kernel reports wrong flags before it looks at the path. */
   if (fs_file_check_flags(flags) != 0 || fs_tracee_string(c, c->arg[path], c->path) != 0) return FS_PASS;
   int route = fs_call_find(c, dirfd, path, open_walk(c, flags), &f);
-  /* A given file by its name in /proc: what it stands for, not what it is. */
+  /* A file that we gave, by its name in /proc: the entry is meant, not the real file. */
   if (route == FS_OUTSIDE && fs_call_proc_ref(c, &f.mount, &f.entry))
     return open_below(c, FS_IN, &f, flags & ~O_NOFOLLOW);
   if (route == FS_OUTSIDE) return FS_PASS;
@@ -55,7 +58,7 @@ static int64_t open_at(struct fs_call *c, int dirfd, int path, uint64_t how, mod
   return open_below(c, route, &f, flags);
 }
 
-/* A lock of such a copy would exclude nobody. */
+/* Refuses a lock of a copy of another node's file: the lock would exclude nobody. */
 int64_t fs_on_lock(struct fs_call *c, const struct fs_trap *t) {
   char what[32], link[PATH_MAX];
   struct flock request = {.l_type = F_UNLCK};
@@ -81,8 +84,8 @@ int64_t fs_on_openat(struct fs_call *c, const struct fs_trap *t) {
   return open_at(c, t->dirfd, t->path, c->arg[2], (mode_t)c->arg[3]);
 }
 
-/* With restrictions on the walk, the kernel answers outside, and we are as a kernel without this call below: programs
-   then use openat. */
+/* Answers openat2. If the walk is restricted, the kernel answers outside the mounts. Below a mount
+   we behave like a kernel without this call, so programs use openat. */
 int64_t fs_on_openat2(struct fs_call *c, const struct fs_trap *t) {
   struct open_how how = {0};
   struct fs_found f;

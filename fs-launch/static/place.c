@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The current directory of a caller that changed to one below a mount. The kernel has no such directory, and nobody
- * can change another process's. So the kernel's current directory stays as it was, and which one is meant is a number
- * that the kernel keeps for the process and hands to its children by fork, vfork and exec: the soft limit
- * RLIMIT_RTTIME, which is unlimited else. Our values are so large (142 years) that they limit nothing. A directory
- * outside the mounts that was reached from one inside by ".." has a number in a table here, under a mutex.
+ * The current directory of a caller that changed to one below a mount. The kernel has no such
+ * directory, and no process can change another's. So the kernel's current directory stays, and a
+ * number says which directory is meant. The kernel keeps that number for the process and passes it
+ * to children by fork, vfork and exec: it is the soft limit RLIMIT_RTTIME, which is normally
+ * unlimited. Our values are so large (142 years) that they limit nothing. If ".." led from a
+ * directory inside a mount to one outside, that has a number in a table here, under a mutex.
  *
- * A preloaded program's current directory is a stand-in instead (client/path/cwd.h); both are understood.
+ * For a preloaded program the current directory is a stand-in (client/path/cwd.h). Both forms are
+ * understood.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -16,18 +18,19 @@
 #include "client/path/cwd.h"
 #include "static.h"
 
-/* 16 bits of mark, 8 of the mount (0xff: a number in the table), 8 of its key, 32 of the entry. */
+/* The limit has 16 bits of mark, 8 of the mount (0xff: a number in the table), 8 of its key, 32 of
+   the entry. */
 #define FS_MARK 0x3fa5ull
-#define FS_OUTSIDE 0xffu
-#define FS_OUTSIDE_MAX 16384u
+#define FS_PLACE_OUTSIDE 0xffu
+#define FS_PLACE_OUTSIDE_MAX 16384u
 
 static pthread_mutex_t outside_lock = PTHREAD_MUTEX_INITIALIZER;
-static char *outside[FS_OUTSIDE_MAX];
+static char *outside[FS_PLACE_OUTSIDE_MAX];
 static uint32_t outside_count;
 static _Atomic bool told_limit;
 
 static uint64_t place_value(uint32_t mount, uint32_t entry) {
-  uint8_t check = mount == FS_OUTSIDE ? 0 : (uint8_t)fs_mount_list[mount].key;
+  uint8_t check = mount == FS_PLACE_OUTSIDE ? 0 : (uint8_t)fs_mount_list[mount].key;
   return FS_MARK << 48 | (uint64_t)mount << 40 | (uint64_t)check << 32 | entry;
 }
 
@@ -35,13 +38,13 @@ static bool read_limit(const struct fs_call *c, struct rlimit *limit) {
   return FS_SYS4(SYS_prlimit64, c->tid, RLIMIT_RTTIME, NULL, limit) == 0;
 }
 
-/* What the limit says: a mount and an entry, or FS_OUTSIDE and a number. */
+/* Reads from the limit a mount and an entry, or FS_OUTSIDE and a number. */
 static bool place_read(const struct fs_call *c, uint32_t *mount, uint32_t *entry) {
   struct rlimit limit;
   if (!read_limit(c, &limit) || limit.rlim_cur >> 48 != FS_MARK) return false;
   *mount = limit.rlim_cur >> 40 & 0xff;
   *entry = (uint32_t)limit.rlim_cur;
-  if (*mount != FS_OUTSIDE && *mount >= fs_mount_count()) return false;
+  if (*mount != FS_PLACE_OUTSIDE && *mount >= fs_mount_count()) return false;
   return limit.rlim_cur == place_value(*mount, *entry);
 }
 
@@ -66,12 +69,12 @@ static bool outside_get(uint32_t number, char *path) {
   return known;
 }
 
-/* The number of a path in the table; it stays there. */
+/* Puts a path in the table, where it stays, and stores its number. */
 static fs_err outside_put(const char *path, uint32_t *number) {
   uint32_t i = 0;
   pthread_mutex_lock(&outside_lock);
   while (i < outside_count && strcmp(outside[i], path) != 0) i++;
-  if (i == outside_count && i < FS_OUTSIDE_MAX && (outside[i] = strdup(path)) != NULL) outside_count++;
+  if (i == outside_count && i < FS_PLACE_OUTSIDE_MAX && (outside[i] = strdup(path)) != NULL) outside_count++;
   bool known = i < outside_count;
   pthread_mutex_unlock(&outside_lock);
   *number = i;
@@ -81,12 +84,12 @@ static fs_err outside_put(const char *path, uint32_t *number) {
 int fs_place_get(const struct fs_call *c, char *path) {
   uint32_t mount, entry;
   if (!place_read(c, &mount, &entry)) return 0;
-  if (mount == FS_OUTSIDE) return outside_get(entry, path) ? 1 : -ENOENT;
+  if (mount == FS_PLACE_OUTSIDE) return outside_get(entry, path) ? 1 : -ENOENT;
   fs_ssize n = fs_path_of(mount, entry, path, PATH_MAX);
   return n < 0 ? (int)n : 1;
 }
 
-/* The kernel's own current directory counts again. */
+/* Makes the kernel's own current directory the caller's again. */
 static void place_clear(const struct fs_call *c) {
   uint32_t mount, entry;
   if (place_read(c, &mount, &entry)) place_write(c, RLIM_INFINITY);
@@ -107,7 +110,7 @@ static int64_t enter_outside(const struct fs_call *c, const char *path) {
   if (err == 0 && !S_ISDIR(st.st_mode)) err = -ENOTDIR;
   if (err == 0) err = (fs_err)FS_SYS3(SYS_faccessat, AT_FDCWD, path, X_OK);
   if (err == 0) err = outside_put(path, &number);
-  return err != 0 ? err : place_write(c, place_value(FS_OUTSIDE, number));
+  return err != 0 ? err : place_write(c, place_value(FS_PLACE_OUTSIDE, number));
 }
 
 int64_t fs_on_chdir(struct fs_call *c, const struct fs_trap *t) {
@@ -117,7 +120,7 @@ int64_t fs_on_chdir(struct fs_call *c, const struct fs_trap *t) {
   if (route == FS_IN) return enter_below(c, &f);
   if (route == FS_REDIRECT) return enter_outside(c, f.real);
   if (route != FS_OUTSIDE) return -ENOENT;
-  /* If the kernel is going to refuse it, the old directory stays. */
+  /* If the kernel will refuse the change, the old directory stays. */
   if (c->seen && S_ISDIR(c->st.st_mode) && FS_SYS3(SYS_faccessat, AT_FDCWD, c->full, X_OK) == 0) place_clear(c);
   return FS_PASS;
 }
@@ -131,7 +134,8 @@ int64_t fs_on_fchdir(struct fs_call *c, const struct fs_trap *t) {
   return FS_PASS;
 }
 
-/* A directory of a dataset as a limit, or as the stand-in that a descriptor or the preloaded library led to. */
+/* The directory comes from the limit, or from the stand-in that a descriptor or the preloaded
+   library set. */
 int64_t fs_on_getcwd(struct fs_call *c, const struct fs_trap *t) {
   char path[PATH_MAX];
   uint32_t mount, entry;

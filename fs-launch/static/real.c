@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Real files and directories that stand for those of a dataset, to be given to programs. Each is made once while it
- * stays in the table, by one thread, for which the others that want it wait; every open gets a description of its own.
- * Its name, which /proc shows for as long as anybody has it open, tells mount and entry, so nothing need be remembered:
+ * Makes real files and directories that stand for those of a dataset, to be given to programs. Each
+ * is made once while it stays in the table, by one thread; other threads that want it wait. Each
+ * open gets its own description. A mutex protects the table; it is not held while something is
+ * made. The table is limited in files and in bytes. The name of a real file, which /proc shows
+ * while it is open, gives mount and entry, so nothing else must be remembered:
  *
- * - files up to 1 MiB: a sealed memfd, /memfd:.fanstore-file.<mount key>.<entry>. (deleted)
- * - larger ones: fs_data_materialize's, <backing file of the job>/<dataset>-<entry>.m, which the node shares; without a
- * daemon DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted)
- * - directories: a stand-in (client/path/cwd.h), DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted); with the id
- * of an output directory before <unique>
- * - for O_PATH: an empty memfd, named as for files; not in the table
- *
- * The table is under a mutex, which is not held while something is made. Its size is bounded in files and in bytes.
+ *   files up to 1 MiB: a sealed memfd, /memfd:.fanstore-file.<mount key>.<entry>. (deleted)
+ *   larger files:      that of fs_data_materialize, <backing directory>/<dataset>-<entry>.m, which
+ *                      the node shares; without a daemon
+ *                      DIR/.fanstore-file.<mount key>.<entry>.<unique> (deleted)
+ *   directories:       a stand-in (client/path/cwd.h),
+ *                      DIR/.fanstore-cwd.<mount key>.<entry>.<unique> (deleted); an output
+ *                      directory's id is before <unique>
+ *   for O_PATH:        an empty memfd, named like a file's; not in the table
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -23,14 +25,14 @@
 #include "static.h"
 
 #define FS_REAL_SLOTS 256
-#define FS_REAL_BYTES (256ull << 20) /* kept beyond their last use */
+#define FS_REAL_BYTES (256ull << 20) /* bytes kept after their last use */
 #define FS_REAL_SMALL (1u << 20)
 #define FS_FILE_NAME ".fanstore-file."
 
 struct real {
   enum { FREE, MAKING, READY } state;
   uint32_t mount, entry;
-  unsigned users; /* threads that need it to stay */
+  unsigned users; /* threads that use it, so it must stay */
   int fd;
   fs_err err;
   uint64_t bytes, used;
@@ -59,7 +61,7 @@ static char *proc_fd(int fd, char out[32]) {
 
 /* ---- making one ---- */
 
-/* The real directory of an output directory's path may be there: a copy that is not complete. */
+/* An output directory gets a stand-in: a real directory at its path would be an incomplete copy. */
 static fs_fd make_directory(uint32_t mount, uint32_t entry) {
   return fs_is_output(entry) ? fs_cwd_standin(mount, entry) : fs_cwd_open(mount, entry);
 }
@@ -79,7 +81,7 @@ static fs_err fill(int fd, uint32_t mount, uint32_t entry, uint64_t size) {
   return err;
 }
 
-/* In memory, unchangeable. */
+/* Makes a sealed file in memory. */
 static fs_fd make_small(uint32_t mount, uint32_t entry, mode_t mode, uint64_t size) {
   char name[64];
   snprintf(name, sizeof(name), FS_FILE_NAME "%016llx.%x.", (unsigned long long)key_of(mount), entry);
@@ -92,7 +94,8 @@ static fs_fd make_small(uint32_t mount, uint32_t entry, mode_t mode, uint64_t si
   return err != 0 ? err : FS_MOVE_FD(fd);
 }
 
-/* The same file under a name that tells what it is; the name goes at once. On any failure the file as it is. */
+/* Reopens the file under a name that says what it is, and removes that name at once. On a failure
+   returns the file unchanged. */
 static fs_fd named(fs_fd fd, uint32_t mount, uint32_t entry) {
   char path[PATH_MAX + 80], proc[32];
   static _Atomic uint32_t unique;
@@ -146,7 +149,8 @@ static struct real *find(uint32_t mount, uint32_t entry) {
   return NULL;
 }
 
-/* How many files stay in the table: few where few descriptors are to be had, but more than there are threads. */
+/* Returns how many files stay in the table: few if few descriptors are available, but more than
+   there are threads. */
 static size_t slots(void) {
   static size_t n;
   struct rlimit limit = {.rlim_cur = 0};
@@ -156,7 +160,7 @@ static size_t slots(void) {
   return n;
 }
 
-/* NULL: threads use them all. */
+/* Takes a free slot or one without users. Returns NULL if threads use all slots. */
 static struct real *take(uint32_t mount, uint32_t entry) {
   struct real *r = table, *end = table + slots();
   while (r < end && r->state != FREE) r++;
@@ -170,7 +174,7 @@ static void make_room(const struct real *but) {
   for (struct real *old; bytes > FS_REAL_BYTES && (old = least_used(but)) != NULL;) drop(old);
 }
 
-/* With the mutex held, which is released while the file is made. */
+/* Makes the file of a slot. Called with the mutex held, and releases it meanwhile. */
 static void fill_slot(struct real *r, bool dir) {
   pthread_mutex_unlock(&lock);
   fs_fd fd = make(r, dir);
@@ -213,8 +217,9 @@ fs_fd fs_real_open(uint32_t mount, uint32_t entry, bool dir, int flags) {
   return fd;
 }
 
-/* The kernel hands over no O_PATH descriptors. Opened with this access mode, a file can be neither read nor written. No
-   other open shares the file: locks, which O_PATH has not, must not meet others'. */
+/* Stands in for O_PATH, because the kernel does not hand over O_PATH descriptors. A file opened
+   with this access mode can be neither read nor written. No other open shares the file: O_PATH has
+   no locks, so locks must not meet those of others. */
 fs_fd fs_real_path(uint32_t mount, uint32_t entry, bool dir) {
   char proc[32];
   FS_AUTO_CLOSE int fd = dir ? make_directory(mount, entry) : make_small(mount, entry, 0600, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What describes a file: stat and its like, access, readlink, statfs. Answers come from the index
- * and are written into the caller's memory. For a descriptor that was given, the dataset's file is described and not
- * the real one behind it. Nothing is locked.
+ * Answers calls that describe a file: stat and its relatives, access, readlink, statfs. Answers
+ * come from the index and are written into the caller's memory. For a descriptor that we gave, the
+ * answer describes the dataset's file and not the real one behind it. No locks.
  */
 #include <linux/stat.h>
 #include <sys/statfs.h>
@@ -27,7 +27,7 @@ static int64_t stat_path(struct fs_call *c, const struct fs_trap *t, struct stat
   return stat_route(route, &f, fs_call_nofollow(c, t), st);
 }
 
-/* "" means the current directory, or the descriptor. */
+/* Answers a call with "", which means the current directory or the descriptor. */
 static int64_t stat_fd(const struct fs_call *c, int fd, struct stat *st) {
   char path[PATH_MAX];
   struct fs_found f = {.mount = 0};
@@ -77,7 +77,7 @@ int64_t fs_on_access(struct fs_call *c, const struct fs_trap *t) {
   struct fs_found f;
   int mode = (int)c->arg[t->path + 1];
   int route;
-  if (mode & ~(R_OK | W_OK | X_OK)) return FS_PASS; /* EINVAL, whatever the path */
+  if (mode & ~(R_OK | W_OK | X_OK)) return FS_PASS; /* EINVAL for any path */
   if (fs_call_bad_flags(c, t, AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return FS_PASS;
   if (fs_call_empty(c, t) && (int)c->arg[0] != AT_FDCWD)
     route = fs_call_ref(c, (int)c->arg[0], &f.mount, &f.entry) ? FS_IN : FS_OUTSIDE;
@@ -95,7 +95,7 @@ int64_t fs_on_access(struct fs_call *c, const struct fs_trap *t) {
   }
 }
 
-/* "" means the descriptor, which must be a symlink's. */
+/* "" means the descriptor, which must be of a symlink. */
 static int readlink_find(struct fs_call *c, const struct fs_trap *t, struct fs_found *f) {
   struct stat st;
   char first;

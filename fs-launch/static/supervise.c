@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The supervising process: the parent of COMMAND, and by that allowed to look into it and its descendants, also where
- * the kernel allows that to ancestors only; those that lose their parent become its children. It answers until the last
- * process under the filter is gone, also after COMMAND's end. It has left the terminal's process group: an interrupt is
- * COMMAND's. If it dies, COMMAND is killed.
+ * The supervisor. It is COMMAND's parent, so it may look into COMMAND and its descendants, even if
+ * the kernel allows that only to ancestors. Descendants that lose their parent become its children.
+ * It answers until the last process under the filter has ended, also after COMMAND's end. It has
+ * left the terminal's process group, because an interrupt is for COMMAND. If it dies, COMMAND is
+ * killed.
  */
 #include <dirent.h>
 #include <poll.h>
@@ -28,7 +29,7 @@ static void say(const char *format, const char *what, const char *why) {
 
 /* ---- COMMAND ---- */
 
-/* The listener, or why there is none. */
+/* Sends the listener, or the error if there is none. */
 static void send_listener(int to, fs_fd fd) {
   char room[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
   struct iovec v = {&fd, sizeof(fd)};
@@ -55,7 +56,7 @@ static fs_fd receive_listener(int from) {
   return fd;
 }
 
-/* Becomes COMMAND, in a child. */
+/* Becomes COMMAND in a child process. */
 static void become(const struct fs_static *s, int to) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGCHLD, s->old_child);
@@ -82,7 +83,7 @@ static void tell_unavailable(fs_err err) {
 
 /* ---- the supervisor ---- */
 
-/* Our own descriptors are all closed on exec; those that came through one are not. */
+/* Our own descriptors are closed on exec. The inherited ones are not, which distinguishes them. */
 void fs_static_let_go(void) {
   FS_AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   DIR *dir = opendir("/proc/self/fd");
@@ -96,7 +97,7 @@ void fs_static_let_go(void) {
   dup2(null, STDOUT_FILENO);
 }
 
-/* The terminal's signals are COMMAND's. */
+/* Leaves the terminal's process group: its signals are for COMMAND. */
 static void leave_terminal(void) {
   struct rlimit limit;
   fs_static_let_go();
@@ -118,7 +119,8 @@ static void report(int to, enum fs_static_news what, int value) {
   (void)send(to, &m, sizeof(m), MSG_NOSIGNAL);
 }
 
-/* Waits for children that have ended. False: a thread traces one, and is not to be disturbed. */
+/* Waits for children that have ended. Returns false if a thread traces one and must not be
+   disturbed. */
 static bool reap(struct fs_static *s, pid_t command, int listener) {
   int status;
   if (pthread_mutex_trylock(&fs_tracing) != 0) return false;
@@ -133,7 +135,7 @@ static bool reap(struct fs_static *s, pid_t command, int listener) {
   return true;
 }
 
-/* Whoever waits for COMMAND kills us and means it. */
+/* Kills COMMAND if the process in front has ended: a user who kills that process means COMMAND. */
 static void on_front(struct fs_static *s, pid_t command) {
   char byte;
   if (recv(s->front, &byte, 1, MSG_DONTWAIT) != 0) return;

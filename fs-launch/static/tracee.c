@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The caller of a trapped call: its memory, where its descriptors and its current directory lead, and to what its path
- * does. Everything of it may change while we look, by its other threads: it can mislead only itself, since what we do
- * is done with the user's own rights, and what the kernel does is checked by the kernel. Lengths and pointers are
- * checked.
+ * The caller of a trapped call: its memory, its descriptors, its current directory, and where its
+ * path leads. The caller's other threads can change all of this meanwhile. This can mislead only
+ * the caller itself: we act with the user's own rights, and the kernel checks what the kernel does.
+ * Lengths and pointers are checked.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ fs_err fs_tracee_write(const struct fs_call *c, uint64_t addr, const void *buf, 
   return r == (long)n ? 0 : memory_error(c, r);
 }
 
-/* Page by page, since the one after the string's end may not be there. */
+/* Reads page by page, because the page after the string's end may not exist. */
 fs_err fs_tracee_string(const struct fs_call *c, uint64_t addr, char *out) {
   for (size_t at = 0; at < PATH_MAX;) {
     size_t n = FS_MIN(FS_PAGE - (addr + at) % FS_PAGE, PATH_MAX - at);
@@ -95,7 +95,7 @@ mode_t fs_tracee_umask(const struct fs_call *c) {
   return mask & 0777;
 }
 
-/* Which directory of a dataset is this: the real one of the same path? */
+/* Finds the dataset's directory whose path equals that of this real directory. */
 static bool directory_of(const char *link, uint32_t *mount, uint32_t *entry) {
   size_t len = strlen(link), rest;
   fs_err err;
@@ -136,7 +136,8 @@ bool fs_call_proc_ref(const struct fs_call *c, uint32_t *mount, uint32_t *entry)
   return fs_real_parse(link, mount, entry) || directory_of(link, mount, entry);
 }
 
-/* The directory that a path is relative to, as text. 1: only we know it; 0: the kernel does. */
+/* Writes the directory that a path is relative to. Returns 1 if only we know it, 0 if the kernel
+   does. */
 static int base_path(struct fs_call *c, int dirfd, char *out) {
   uint32_t mount, entry;
   int place = dirfd == AT_FDCWD ? fs_place_get(c, out) : 0;
@@ -152,7 +153,8 @@ static int base_path(struct fs_call *c, int dirfd, char *out) {
   return out[0] == '/' ? 0 : -ENOTDIR;
 }
 
-/* Puts the absolute path together. 1: the kernel cannot resolve it from where the caller is. */
+/* Makes the absolute path. Returns 1 if the kernel cannot resolve it from the caller's
+   directory. */
 static int make_full(struct fs_call *c, int dirfd) {
   size_t len = strlen(c->path);
   if (c->path[0] == '/') {
@@ -167,8 +169,8 @@ static int make_full(struct fs_call *c, int dirfd) {
   return ours;
 }
 
-/* Does the kernel not find it? Then a symlink of the real file system may lead into a mount that is not really there.
- */
+/* If the kernel does not find the path, a symlink of the real file system may lead into a mount,
+   which does not really exist. */
 static int look_again(struct fs_call *c, unsigned flags, struct fs_found *f) {
   if (strncmp(c->full, "/proc/", 6) == 0 || strncmp(c->full, "/dev/", 5) == 0) return FS_OUTSIDE;
   fs_err err = fs_sys_fstatat(AT_FDCWD, c->full, &c->st, flags & FS_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0);
@@ -193,7 +195,7 @@ static unsigned long long capabilities(const char *status) {
 bool fs_call_trusted(const struct fs_call *c) {
   char ours[8192], theirs[8192], root[PATH_MAX];
   fs_ssize a = read_status("self", ours, sizeof(ours)), b = fs_tracee_status(c, theirs, sizeof(theirs));
-  if (a <= 0 || b <= 0 || (size_t)FS_MAX(a, b) >= sizeof(ours) - 1) return false; /* not all of it */
+  if (a <= 0 || b <= 0 || (size_t)FS_MAX(a, b) >= sizeof(ours) - 1) return false; /* cut off */
   if (!same_line(ours, theirs, "\nUid:") || !same_line(ours, theirs, "\nGid:")) return false;
   if (!same_line(ours, theirs, "\nGroups:") || (capabilities(ours) & ~capabilities(theirs)) != 0) return false;
   return fs_tracee_link(c, "root", root) == 0 && strcmp(root, "/") == 0 && fs_call_valid(c);

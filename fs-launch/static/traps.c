@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The system calls that are handed over, and the filter made from them. One table, so that what is trapped is what is
- * answered. Calls of another ABI (32-bit, x32) are let through: such a program sees the real file system.
+ * The table of trapped system calls, and the filter that is made from it. One table serves both, so
+ * every trapped call is answered. Calls of another ABI (32-bit, x32) are let through: such a
+ * program sees the real file system.
  */
 #include <assert.h>
 #include <linux/audit.h>
@@ -27,7 +28,8 @@
 #define FS_IO_URING_SETUP 425
 #define FS_TRAP_MAX 512
 
-/* number, function, arguments with the descriptor, the path and the flags, last component never followed */
+/* Columns: number, function, argument numbers of descriptor, path and flags, last component never
+   followed. */
 static const struct fs_trap traps[] = {
 #ifdef SYS_open
     {SYS_open, fs_on_open, -1, 0, -1, false},
@@ -117,8 +119,8 @@ const struct fs_trap *fs_trap_of(int nr) {
 #define FS_IF(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), (uint8_t)(yes), (uint8_t)(no))
 
 /*
- * What the number decides, then fcntl's command, and three ends: let through, hand over, ENOSYS. io_uring would go past
- * us; told that there is none, programs use the plain calls.
+ * Makes the filter: the decision by number, then by fcntl's command, then three ends: let through,
+ * hand over, ENOSYS. io_uring would bypass us; with ENOSYS programs use the plain calls.
  */
 static size_t filter_make(struct sock_filter *f) {
   const size_t count = FS_ARRAY_LEN(traps) - 1, locks = FS_ARRAY_LEN(lock_commands), rest = locks + 3;
@@ -141,8 +143,8 @@ static size_t filter_make(struct sock_filter *f) {
   return n;
 }
 
-/* Waiting killably (Linux 5.19), a call that has been received is not given up for every signal: Go sends itself many.
-   Before that, it is started again after a handler has run. */
+/* Installs the filter. With killable waiting (Linux 5.19) a received call is not abandoned at each
+   signal: Go sends itself many. Before that, a call starts again after a handler has run. */
 fs_fd fs_filter_install(void) {
   struct sock_filter filter[FS_ARRAY_LEN(traps) + FS_ARRAY_LEN(lock_commands) + 16];
   struct sock_fprog program = {.len = (unsigned short)filter_make(filter), .filter = filter};

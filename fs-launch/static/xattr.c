@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Extended attributes: user.fanstore.* can be asked for (client/files/info.h), none are listed. Nothing is locked. */
+/* Answers calls about extended attributes: user.fanstore.* can be read (client/files/info.h), none
+   are listed. No locks. */
 #include "client/files/info.h"
 #include "static.h"
 
@@ -15,7 +16,7 @@ static int64_t give_value(const struct fs_call *c, uint32_t mount, uint32_t entr
   return err != 0 ? err : n;
 }
 
-/* FS_IN, or the answer in *r. */
+/* Finds the entry. Returns FS_IN, or another value with the answer in *r. */
 static int find(struct fs_call *c, const struct fs_trap *t, struct fs_found *f, int64_t *r) {
   if (t->path < 0) {
     *r = FS_PASS;

@@ -3,13 +3,13 @@
  * FanStore's on-disk structures, format version 1.
  *
  * A dataset is a directory that holds
- *     manifest      text; written last, and so what makes the directory a dataset
+ *     manifest      text, written last: a directory with a manifest is a dataset
  *     index         one file: header, entries, hash buckets, blocks, links, parts, strings
- *     part-00000    P partitions: a header page, then stored blocks
+ *     part-00000    partitions: each has a header page, then stored blocks
  *
- * All integers are little-endian; all structures are naturally aligned, without padding. Offsets and
- * lengths are in bytes. Everything here is untrusted until libfanstore/index has bounds-checked it.
- * docs/internals/format.md is the specification in prose; the two must agree.
+ * All integers are little-endian. All structures are naturally aligned and have no padding. Offsets
+ * and lengths are in bytes. A reader trusts nothing here until libfanstore/index has checked its
+ * bounds. docs/internals/format.md is the specification in prose; the two must agree.
  */
 #ifndef FANSTORE_FORMAT_H
 #define FANSTORE_FORMAT_H
@@ -22,15 +22,16 @@
 #define FS_INDEX_MAGIC 0x5845444e49534600ull /* "\0FSINDEX" read as a little-endian u64 */
 #define FS_PART_MAGIC 0x5452415053465300ull  /* "\0SFSPART" */
 
-/* Features that a reader may ignore (compat) or must know (incompat, else it refuses the file). */
-#define FS_FEATURE_SAMPLES 0x1ull /* compat: strings holds samples of the names' offsets; see fs_index_header */
+/* A reader may ignore unknown compat features. It refuses a file with an unknown incompat
+   feature. */
+#define FS_FEATURE_SAMPLES 0x1ull /* compat: fs_index_header.samples is set */
 #define FS_FEATURE_COMPAT_KNOWN FS_FEATURE_SAMPLES
 #define FS_FEATURE_INCOMPAT_KNOWN 0ull
 
-#define FS_PROBE_MAX 4096u            /* largest max_probe: bounds what a made-up hash table costs a reader */
+#define FS_PROBE_MAX 4096u            /* largest max_probe: limits a malicious hash table */
 #define FS_NAME_MAX 255u              /* bytes in one name */
-#define FS_ALIGN 4096u                /* alignment of large raw files in a partition, unless packed otherwise */
-#define FS_RAW_ALIGN_MIN 16384u       /* raw files of this size and more start on FS_ALIGN and are zero-padded */
+#define FS_ALIGN 4096u                /* default alignment of large raw files in a partition */
+#define FS_RAW_ALIGN_MIN 16384u       /* larger or equal raw files are aligned and padded */
 #define FS_BLOCK_SIZE_MIN (16u << 10) /* --block-size: a power of two in this range */
 #define FS_BLOCK_SIZE_MAX (16u << 20)
 #define FS_BLOCK_SIZE_DEFAULT (256u << 10)
@@ -38,25 +39,27 @@
 #define FS_MAX_ENTRIES 0xfff00000u
 #define FS_ROOT 0u /* entry number of the dataset's root directory */
 
-/* Codec ids. One codec a file; inside an lz4 file, a block whose stored length equals its plain length is raw. */
+/* Codec ids. A file has one codec. A block of an lz4 file is stored raw if its stored length equals
+   its plain length. */
 enum fs_codec_id { FS_CODEC_RAW = 0, FS_CODEC_LZ4 = 1 };
 
 /* fs_entry.flags */
-#define FS_ENTRY_LINKED 0x01u  /* the inode number is that of another entry: look in the links section */
+#define FS_ENTRY_LINKED 0x01u  /* the inode number is in the links section */
 #define FS_ENTRY_BLOCKS 0x02u  /* more than one block: `data` is the number of the first fs_block_rec */
-#define FS_ENTRY_CONTIG 0x04u  /* raw, all bytes of the file adjacent in one partition */
-#define FS_ENTRY_ALIGNED 0x08u /* with CONTIG: starts on FS_ALIGN and is zero-padded to it, so it can be mapped */
+#define FS_ENTRY_CONTIG 0x04u  /* raw; all bytes of the file are adjacent in one partition */
+#define FS_ENTRY_ALIGNED 0x08u /* with CONTIG: aligned and zero-padded to FS_ALIGN, so mmap works */
 
 /*
- * One file, directory or symlink. Entry 0 is the root. The children of a directory are one contiguous run of
- * entries, sorted by the bytes of their names (memcmp, shorter first), so readdir is a slice.
+ * One file, directory or symlink. Entry 0 is the root. The children of a directory are consecutive
+ * entries, sorted by the bytes of their names (memcmp; a prefix sorts first), so readdir returns a
+ * slice.
  */
 struct fs_entry {
   uint64_t size; /* file: plain bytes; directory: number of children; symlink: bytes of the target */
   int64_t mtime_sec;
   uint32_t mtime_nsec; /* < 1e9 */
   uint32_t mode;       /* S_IFREG, S_IFDIR or S_IFLNK, and the permission bits (07777) */
-  uint32_t parent;     /* entry number; the root's is itself; always less than this entry's number otherwise */
+  uint32_t parent;     /* entry number, less than this entry's; the root is its own parent */
   uint32_t nlink;
   uint64_t name;       /* bits 0-39 offset in strings; 40-47 length; 48-55 codec; 56-63 flags */
   uint64_t data;       /* file of one block: offset in the partition; of more: first fs_block_rec;
@@ -74,7 +77,8 @@ static_assert(sizeof(struct fs_entry) == 64, "fs_entry is 64 bytes");
 #define FS_NAME_MAKE(off, len, codec, flags)                                                                           \
   ((uint64_t)(off) | (uint64_t)(len) << 40 | (uint64_t)(codec) << 48 | (uint64_t)(flags) << 56)
 
-/* One stored block of a file that has several. Plain lengths follow from the file's size and the block size. */
+/* One stored block of a file that has several. Its plain length follows from the file's size and
+   the block size. */
 struct fs_block_rec {
   uint64_t offset; /* in the partition */
   uint32_t stored_len;
@@ -83,17 +87,18 @@ struct fs_block_rec {
 };
 static_assert(sizeof(struct fs_block_rec) == 24, "fs_block_rec is 24 bytes");
 
-/* Hard links: sorted by `entry`; `inode` is the lowest entry number of the group, whose inode number all share. */
+/* A hard link. The records are sorted by `entry`. `inode` is the lowest entry number of the group;
+   all entries of the group have its inode number. */
 struct fs_link_rec {
   uint32_t entry;
   uint32_t inode;
 };
 static_assert(sizeof(struct fs_link_rec) == 8, "fs_link_rec is 8 bytes");
 
-#define FS_PART_REPLICATE 0x1u /* holds files of --replicate: to be placed on every node */
+#define FS_PART_REPLICATE 0x1u /* holds files of --replicate: belongs on every node */
 
 struct fs_part_rec {
-  uint64_t size; /* of the partition file, header included; a multiple of FS_ALIGN */
+  uint64_t size; /* of the partition file with its header; a multiple of FS_ALIGN */
   uint64_t xxh3; /* of the bytes [FS_PART_HEADER_SIZE, size) */
   uint32_t flags;
   uint32_t reserved;
@@ -119,12 +124,14 @@ enum fs_section_id {
 };
 
 /*
- * The hash section: `count` buckets of u64, a power of two. Path hash h = XXH3-64 of the path relative to the root,
- * without leading or trailing '/', "" for the root. A look-up starts at bucket h & (count - 1), goes on to the
- * next (wrapping), and ends at a 0 bucket or after max_probe buckets. A bucket is (h >> 32) << 32 | (entry + 1).
- * The reader compares the names of the entry and its ancestors with the path, so equal hashes do no harm.
+ * The hash section has `count` buckets of u64; `count` is a power of two. The hash h of a path is
+ * XXH3-64 of the path relative to the root, without a leading or trailing '/'; the root's path is
+ * "". A look-up starts at bucket h & (count - 1) and goes on to the next bucket, wrapping around.
+ * It ends at a 0 bucket or after max_probe buckets. A bucket is (h >> 32) << 32 | (entry + 1).
+ * Equal hashes are harmless: the reader compares the names of the entry and its ancestors with the
+ * path.
  */
-#define FS_SAMPLE_SHIFT 6u /* a sample for each 64 entries */
+#define FS_SAMPLE_SHIFT 6u /* one sample for 64 entries */
 #define FS_SAMPLE_COUNT(entries) ((((uint64_t)(entries)-1) >> FS_SAMPLE_SHIFT) + 2)
 
 struct fs_index_header {
@@ -136,21 +143,22 @@ struct fs_index_header {
   uint64_t file_size; /* of the whole index */
   uint32_t block_size;
   uint32_t align;
-  uint32_t max_probe;    /* longest probe sequence, in buckets */
-  uint32_t max_depth;    /* deepest entry: number of components */
-  uint64_t plain_bytes;  /* sum over the files, each hard-link group once */
-  uint64_t stored_bytes; /* sum of the stored blocks, each once */
+  uint32_t max_probe;    /* longest probe sequence in buckets */
+  uint32_t max_depth;    /* components in the deepest path */
+  uint64_t plain_bytes;  /* sum over the files; each hard-link group counts once */
+  uint64_t stored_bytes; /* sum over the stored blocks; each counts once */
   uint64_t files, dirs, symlinks;
   struct fs_section section[FS_SEC_COUNT];
-  uint8_t dataset_id[16]; /* XXH3-128 (canonical, big-endian form) of all section checksums above, in order */
-  uint64_t samples;       /* offset in strings of u64[FS_SAMPLE_COUNT(entries)], a multiple of 8: where the names of
-                             entries 0, 64, 128... begin, then where the last name ends. With FS_FEATURE_SAMPLES */
+  uint8_t dataset_id[16]; /* XXH3-128 (canonical, big-endian) of all section checksums, in order */
+  uint64_t samples;       /* with FS_FEATURE_SAMPLES: offset in strings of u64[FS_SAMPLE_COUNT(entries)], a
+                             multiple of 8: where the names of entries 0, 64, 128... begin, then
+                             where the last name ends */
   uint8_t reserved[112];
   uint64_t header_xxh3; /* of all header bytes before this field */
 };
 static_assert(sizeof(struct fs_index_header) == 384, "fs_index_header is 384 bytes");
 
-/* A partition begins with a page that holds this header and zeros; blocks follow. */
+/* A partition begins with a page that holds this header and zeros. The blocks follow. */
 #define FS_PART_HEADER_SIZE 4096u
 struct fs_part_header {
   uint64_t magic;

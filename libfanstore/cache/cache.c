@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The writer's side of the node cache (cache.h): creates the slab, gives out lines, publishes and evicts them. Only
- * the daemon's MPI thread calls this; clients read at the same time, and cache.h with docs/internals/shared-memory.md
- * says why that is safe. What the writer alone needs (states, extents) is in its own memory, so no client can confuse
- * it.
+ * The writer's side of the node cache (cache.h): creates the slab, gives out lines, publishes and
+ * evicts them. Only the daemon's MPI thread calls this; clients read at the same time. cache.h and
+ * docs/internals/shared-memory.md explain why that is safe. State that only the writer needs (line states,
+ * extents) is in its own memory, so no client can damage it.
  */
 #include "cache/cache.h"
 
@@ -15,16 +15,16 @@
 #include "cache/slab.h"
 #include "util/sys.h"
 
-#define FS_CACHE_LINE_BYTES 4096u /* one line for so many bytes of the cache */
+#define FS_CACHE_LINE_BYTES 4096u /* the cache has one line for this many bytes */
 #define FS_CACHE_MIN_LINES 64u
-#define FS_CACHE_BATCH 64u      /* lines evicted for one scan of the pins */
-#define FS_CACHE_WARM_WALK 2048 /* lines passed over as warm in one batch, before warm ones are taken too */
+#define FS_CACHE_BATCH 64u      /* lines evicted after one scan of the pins */
+#define FS_CACHE_WARM_WALK 2048 /* warm lines that one batch skips before it also takes warm ones */
 
 enum fs_line_state { FS_LINE_FREE, FS_LINE_FILLING, FS_LINE_VALID, FS_LINE_LEAVING, FS_LINE_PINNED };
 
 struct fs_own_line {
   uint64_t key;
-  uint32_t extent; /* FREE: the next free line */
+  uint32_t extent; /* the line's extent; FREE: the next free line */
   uint8_t state;
   uint8_t way;
 };
@@ -43,9 +43,9 @@ struct fs_cache {
   fs_cache_pins_fn *pins;
   void *ctx;
   struct fs_cache_stats stats;
-  _Atomic uint64_t reached; /* end of what was given out so far; writer */
-  uint64_t warmed;          /* has pages up to here; fs_cache_warm's thread */
-  bool no_huge;             /* the kernel makes no huge pages here; the same thread */
+  _Atomic uint64_t reached; /* end of the part used so far; writer */
+  uint64_t warmed;          /* end of the part with pages; fs_cache_warm's thread */
+  bool no_huge;             /* the kernel makes no huge pages here; fs_cache_warm's thread */
 };
 
 #define FS_WARM_STEP FS_HUGE_PAGE
@@ -58,7 +58,8 @@ struct fs_cache {
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
-/* A memfd of this size, mapped; sealed against resizing, and with `mine` against new writable mappings. */
+/* Makes and maps a memfd of this size, sealed against resizing. With `mine` it is also sealed
+   against new writable mappings. */
 static fs_err fs_cache_segment(const char *name, uint64_t size, bool mine, int *fd_out, void **map) {
   FS_AUTO_CLOSE int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -errno;
@@ -82,7 +83,7 @@ static uint32_t fs_cache_buckets(uint32_t lines) {
   return buckets;
 }
 
-/* Divides the slab. -EINVAL when no block fits. */
+/* Divides the slab into header, buckets, lines and data. Returns -EINVAL if no block fits. */
 static fs_err fs_cache_layout(struct fs_cache_header *h, uint64_t bytes, uint32_t max_stored) {
   uint64_t lines = FS_MAX(bytes / FS_CACHE_LINE_BYTES, FS_CACHE_MIN_LINES);
   lines = FS_MIN(lines, UINT64_C(1) << 28);
@@ -191,9 +192,9 @@ static void fs_cache_drop(struct fs_cache *c, uint32_t l) {
 }
 
 /*
- * Evicts these lines but for the pinned ones; returns how many went. The tags go first and then the pins are read,
- * all sequentially consistent: a client stores its pin before it reads the tag again, so either it sees the tag gone,
- * or its pin is seen here.
+ * Evicts these lines except the pinned ones, and returns how many were evicted. First the tags are
+ * cleared, then the pins are read, all sequentially consistent. A client stores its pin before it
+ * reads the tag again. So either the client sees the cleared tag, or the pin is seen here.
  */
 static uint32_t fs_cache_evict(struct fs_cache *c, const uint32_t *line, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
@@ -217,8 +218,8 @@ static uint32_t fs_cache_evict(struct fs_cache *c, const uint32_t *line, uint32_
   return gone;
 }
 
-/* Collects neighbouring lines from the hand on, giving warm ones a second chance, and evicts them. *walk: extents that
-   may still be passed. */
+/* Evicts a batch of neighbouring lines from the hand on. Warm lines get a second chance. *walk:
+   extents that may still be passed. */
 static uint32_t fs_cache_sweep(struct fs_cache *c, uint64_t want, uint64_t *walk) {
   uint32_t batch[FS_CACHE_BATCH], n = 0;
   uint64_t room = 0;
@@ -231,14 +232,15 @@ static uint32_t fs_cache_sweep(struct fs_cache *c, uint64_t want, uint64_t *walk
       warm++;
       continue;
     }
-    c->own[l].state = FS_LINE_LEAVING; /* the hand may come round to it in a small cache */
+    c->own[l].state = FS_LINE_LEAVING; /* a small cache: the hand may reach this line again */
     room += c->slab.extent[c->own[l].extent].size;
     batch[n++] = l;
   }
   return n ? fs_cache_evict(c, batch, n) : 0;
 }
 
-/* A way for the key: a free one, else that of a cold line, else of any line that is not pinned. */
+/* Returns a way for the key: a free one, else a cold line's, else that of any line without a pin;
+   -1 if there is none. */
 static int fs_cache_way(struct fs_cache *c, uint64_t key) {
   _Atomic uint32_t *ways = fs_cache_ways(c, key);
   for (int w = 0; w < (int)FS_CACHE_WAYS; w++) {
@@ -264,7 +266,8 @@ static uint32_t fs_cache_take_line(struct fs_cache *c) {
   return l;
 }
 
-/* A line with room for so many granules; evicts until there is one, at most twice round. */
+/* Returns a line with room for so many granules. Evicts until there is one, but passes each extent
+   at most twice. */
 static uint32_t fs_cache_room(struct fs_cache *c, uint32_t granules) {
   uint64_t walk = 2 * (uint64_t)c->slab.made + 2;
   uint64_t want = FS_MAX((uint64_t)granules, (c->size / FS_SLAB_GRANULE) / 256);
@@ -305,12 +308,13 @@ int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **bu
   o->way = (uint8_t)way;
   o->state = FS_LINE_FILLING;
   uint64_t off = c->hdr->data_off + (uint64_t)c->slab.extent[o->extent].off * FS_SLAB_GRANULE + FS_CACHE_HEADROOM;
-  /* For readers without a pin: the tag that went is seen before uses, and both before any new byte. */
+  /* For readers without a pin: they see the cleared tag before the new `uses`, and both before any
+     new byte. */
   atomic_fetch_add_explicit(&c->line[l].uses, 1, memory_order_release);
   atomic_thread_fence(memory_order_seq_cst);
   atomic_store_explicit(&c->line[l].off, off, memory_order_relaxed);
   atomic_store_explicit(&c->line[l].len, len, memory_order_relaxed);
-  /* The way is taken now; a reader that finds the line in it sees no valid tag yet. */
+  /* This takes the way. A reader that finds the line there sees no valid tag yet. */
   atomic_store_explicit(&fs_cache_ways(c, key)[way], l + 1, memory_order_release);
   c->stats.lines_used++;
   *buf = (char *)c->hdr + off - FS_CACHE_HEADROOM;
@@ -338,9 +342,10 @@ uint64_t fs_cache_reached(const struct fs_cache *c) {
   return atomic_load_explicit(&c->reached, memory_order_relaxed);
 }
 
-/* A huge page for a step: half the time of small ones, and a page fault and an entry of the page tables for clients
-   instead of 512. Collapsing needs no setting of the administrator's, but a page to begin with. Not where most of it
-   is in use already and would have to be copied. */
+/* Makes one huge page, or returns false. A huge page takes half the time of small ones, and clients
+   have one page fault and one page table entry instead of 512. MADV_COLLAPSE works without the
+   administrator's settings but needs one existing page. A step that is mostly in use already is
+   skipped: its pages would have to be copied. */
 static bool fs_cache_huge(struct fs_cache *c, uint64_t from, uint64_t to) {
   bool used = to <= fs_cache_reached(c) && from >= c->hdr->data_off;
   if (c->no_huge || used || to - from != FS_HUGE_PAGE) return false;
@@ -357,7 +362,8 @@ uint64_t fs_cache_warm(struct fs_cache *c) {
   uint64_t from = c->warmed, to = FS_MIN(fs_round_up(from + 1, FS_WARM_STEP), c->size);
   c->warmed = to;
   if (fs_cache_huge(c, from, to)) return to;
-  /* Allocation in one call is what makes it cheap; without memory for it, pages come one by one at their first use. */
+  /* One call for the whole step makes this cheap. Without enough memory, pages come one by one at
+     first use. */
   if (fallocate(c->slab_fd, 0, (off_t)from, (off_t)(to - from)) < 0)
     c->warmed = c->size;
   else if (to > reached)

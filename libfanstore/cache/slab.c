@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The extent allocator of the node cache (slab.h). Called by cache.c, that is by the daemon's MPI thread. */
+/* The extent allocator of the node cache (slab.h). Called by cache.c on the daemon's MPI thread. */
 #include "cache/slab.h"
 
 #include <stdlib.h>
 
-/* Four bins to each power of two: a bin holds sizes from its lower bound up to the next bin's. */
+/* Returns the bin of a size. There are four bins for each power of two; a bin holds sizes from its
+   lower bound up to the next bin's. */
 static uint32_t fs_slab_bin(uint32_t size) {
   if (size < 4) return size;
   uint32_t log = 31u - (uint32_t)__builtin_clz(size);
@@ -41,7 +42,7 @@ static uint32_t fs_slab_record(struct fs_slab *s) {
   return e;
 }
 
-/* Takes the record of b, the right neighbour of a, whose room a has taken over. */
+/* Joins b to a, its left neighbour, and frees b's record. */
 static void fs_slab_absorb(struct fs_slab *s, uint32_t a, uint32_t b) {
   s->extent[a].size += s->extent[b].size;
   s->extent[a].next = s->extent[b].next;
@@ -67,7 +68,8 @@ void fs_slab_fini(struct fs_slab *s) {
   s->extent = NULL;
 }
 
-/* A free extent that fits: the head of any bin above the size's own, else the first that fits among a few in it. */
+/* Returns a free extent that fits: the first that fits among a few in the size's own bin, else the
+   head of any larger bin. */
 static uint32_t fs_slab_find(const struct fs_slab *s, uint32_t size) {
   uint32_t b = fs_slab_bin(size);
   uint32_t e = s->bin[b];

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reader's side of the node's cache: finding a block in the shared slab and pinning it there. Called by clients on
- * every remote read. Lock-free; nothing in the slab is believed without a bounds check.
+ * The reader's side of the node's cache: finds a block in the shared slab and pins or copies it.
+ * Clients call this on every remote read. Lock-free. Nothing in the slab is used without a bounds
+ * check.
  *
- * The pin is a hazard pointer: it is stored before the tag is looked at again, and the daemon clears the tag before it
- * looks at the pins, all four sequentially consistent. So at least one of the two sees the other: either the reader
- * finds the tag gone, or the daemon finds the pin and leaves the line.
+ * A pin is a hazard pointer. The reader stores the pin before it reads the tag again; the daemon
+ * clears the tag before it reads the pins. All four accesses are sequentially consistent, so at
+ * least one side sees the other: the reader finds the tag cleared, or the daemon finds the pin and
+ * keeps the line.
  *
- * A copy without a pin may be of bytes that are being replaced; it is believed only when tag and uses say afterwards
- * that they were not. The daemon counts uses up, and passes a full fence, before the first byte of another block can
- * come.
+ * A copy without a pin may read bytes that are being replaced. The copy is valid only if the tag
+ * and `uses` are unchanged afterwards. The daemon increments `uses` and passes a full fence before
+ * it stores the first byte of another block.
  */
 #include "cache/cache.h"
 
@@ -18,8 +20,7 @@
 #include "util/util.h"
 
 #define FS_AFTER_PAGE                                                                                                  \
-  256u /* where the processor's own fetching ahead has to begin anew: bytes here lie across pages                      \
-        */
+  256u /* where the processor's own prefetching starts again: it stops at the end of a page, and bytes cross pages */
 
 static bool fs_inside(uint64_t off, uint64_t count, uint64_t each, uint64_t size) {
   uint64_t bytes;
@@ -44,7 +45,8 @@ fs_err fs_cache_view_init(struct fs_cache_view *v, const void *slab, uint64_t sl
   return 0;
 }
 
-/* The bytes of a line whose tag was seen to be this key while it was pinned. */
+/* Returns the bytes of a line. The caller has seen this key in the tag while it held a pin, or
+   checks tag and `uses` afterwards. Returns NULL if the line's fields are out of bounds. */
 static const void *fs_line_bytes(const struct fs_cache_view *v, uint32_t line, uint32_t *len) {
   const struct fs_line *l = &v->line[line];
   uint64_t off = atomic_load_explicit(&l->off, memory_order_relaxed);
@@ -59,7 +61,8 @@ static bool fs_line_is(const struct fs_cache_view *v, uint32_t line, uint64_t ke
 }
 
 static void fs_line_heat(const struct fs_cache_view *v, uint32_t line) {
-  /* Written only when it changes, so that a hot line's byte stays shared between the processors' caches. */
+  /* Written only on a change, so that the byte of a hot line stays shared between the processors'
+     caches. */
   if (v->heat && atomic_load_explicit(&v->heat[line], memory_order_relaxed) == 0)
     atomic_store_explicit(&v->heat[line], 1, memory_order_relaxed);
 }
@@ -68,7 +71,7 @@ static const _Atomic uint32_t *fs_ways(const struct fs_cache_view *v, uint64_t k
   return v->bucket + (uint64_t)FS_CACHE_WAYS * (fs_cache_bucket(key) & v->bucket_mask);
 }
 
-/* The line that has the key at this moment, or v->lines. */
+/* Returns the line that has the key at this moment, or v->lines. */
 static uint32_t fs_line_find(const struct fs_cache_view *v, uint64_t key) {
   const _Atomic uint32_t *ways = fs_ways(v, key);
   for (unsigned way = 0; way < FS_CACHE_WAYS; way++) {
@@ -79,9 +82,10 @@ static uint32_t fs_line_find(const struct fs_cache_view *v, uint64_t key) {
 }
 
 /*
- * A hint is where this process last found a key: line << 32 | its bytes' offset in cache lines. With it line and bytes
- * are waited for together, and the bucket not at all. It may be of another key, or of before an eviction: only the
- * line's tag is believed.
+ * Returns this process's hint for a key: where the key was last found, as line << 32 | offset of
+ * its bytes in cache lines. With a hint the processor fetches line and bytes at once, and skips the
+ * bucket. The hint may belong to another key or be older than an eviction, so only the line's tag
+ * decides.
  */
 static _Atomic uint64_t *fs_hint(const struct fs_cache_view *v, uint64_t key) {
   return v->hint ? &v->hint[(key ^ key >> 24) % FS_CACHE_HINTS] : NULL;
@@ -129,13 +133,14 @@ bool fs_cache_copy(const struct fs_cache_view *v, uint64_t key, uint32_t stored_
   if (line == v->lines) return false;
   const struct fs_line *l = &v->line[line];
   uint32_t uses = atomic_load_explicit(&l->uses, memory_order_acquire);
-  if (!fs_line_is(v, line, key)) return false; /* off and len are of this use, or of a later one */
+  if (!fs_line_is(v, line, key)) return false; /* off and len belong to this use or a later one */
   const uint8_t *bytes = fs_line_bytes(v, line, &len);
   if (!bytes || len != stored_len || from > len || n > len - from) return false;
-  fs_line_heat(v, line); /* before the copy: the daemon passes it over */
+  fs_line_heat(v, line); /* before the copy, so that the daemon does not evict the line now */
   fs_copy(dst, bytes + from, n);
   atomic_thread_fence(memory_order_acquire);
-  /* In this order: a tag that came back is of a use that is counted before it. */
+  /* The tag is read first: if the same key came back, `uses` was incremented before its tag was
+     set. */
   return fs_line_is(v, line, key) && atomic_load_explicit(&l->uses, memory_order_relaxed) == uses;
 }
 
@@ -153,11 +158,13 @@ const void *fs_cache_pin(const struct fs_cache_view *v, uint64_t key, _Atomic ui
 }
 
 const void *fs_cache_pinned(const struct fs_cache_view *v, uint64_t key, uint32_t line, uint32_t *len) {
-  /* The pin keeps the line; its tag is 0 for the moment in which the daemon tries to evict it and finds the pin. */
+  /* The pin keeps the line. Its tag is 0 while the daemon tries to evict the line and finds the
+     pin. */
   uint64_t tag = line < v->lines ? atomic_load_explicit(&v->line[line].tag, memory_order_acquire) : 1;
   if (tag != 0 && tag != (key | FS_CACHE_VALID)) return NULL;
   fs_hint_set(v, key, line);
-  /* Not heated: a block that was fetched for this read is cold until it is read again; the daemon heats hits. */
+  /* Not heated: a block that was fetched for this read stays cold until it is read again. The
+     daemon heats hits. */
   return fs_line_bytes(v, line, len);
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client's mounts and the bytes of their files: which datasets this process sees, attaching to the node's
- * daemon, and reading a range of a file from wherever its blocks are (local partition, node cache, peer through the
- * daemon, shared copy). Used by client/files and preload; tested with no preload.
+ * This is the client's interface to its mounts and to the bytes of their files. It says which
+ * datasets this process sees, attaches to the node's daemon, and reads a range of a file from
+ * wherever its blocks are: a local partition, the node's cache, a peer through the daemon, or the
+ * shared copy. client/files and preload/ call it; it works without preload/.
  *
- * Everything is lazy and may be called first from any thread, a signal handler, or a forked child. The read path
- * takes no lock, allocates nothing and sets no errno; raw system calls only. Where two threads race to open
- * something, one wins and the other's is dropped.
+ * Everything is lazy: any thread, signal handler or forked child may make the first call. The read
+ * path takes no lock, allocates nothing, sets no errno and makes raw system calls only. If two
+ * threads race to open something, one wins and the other's is dropped.
  */
 #ifndef FS_CLIENT_DATA_H
 #define FS_CLIENT_DATA_H
@@ -17,65 +18,73 @@
 
 struct fs_mount; /* opaque but for the accessors below */
 
-/* Reads the environment once (cheap; a constructor may call it). Number of mounts: 0 when nothing is configured. */
+/* Returns the number of mounts, 0 if none is configured. The first call reads the environment; a
+   constructor may make it. */
 uint32_t fs_mounts(void);
 /*
- * The same with the mounts' other names: one whose path leads through a symlink of the real file system can also be
- * reached by the path without it. Such a name has a number of its own, above the mounts'; it is the canonical one,
- * which getcwd and realpath give. fs_mount_canonical: from a mount's number to that of its canonical name.
+ * Returns the number of mounts and of their canonical names together. If a mount's path leads
+ * through a symlink of the real file system, the path without the symlink is its canonical name,
+ * which getcwd and realpath give. A canonical name has a number of its own, above the mounts'.
  */
 uint32_t fs_mount_names(void);
+/* Returns the number of the canonical name of mount i, or i if the mount has no other name. */
 uint32_t fs_mount_canonical(uint32_t i);
-/* Normalised mount path of mount i, and its length. Known without attaching unless the dataset's manifest names it. */
+/* Returns the normalised path of mount i and sets its length. The path is known without attaching,
+   unless the dataset's manifest names it. */
 const char *fs_mount_path(uint32_t i, size_t *len);
-/* The index of mount i, attaching on first use. NULL with *err set when it cannot be had (the calls then fail with it).
- */
+/* Returns the index of mount i. The first call attaches. If there is no index, the call returns
+   NULL and sets *err, with which the program's calls then fail. */
 const struct fs_index *fs_mount_index(uint32_t i, fs_err *err);
-/* st_dev of everything below mount i. */
+/* Returns the st_dev of everything below mount i. */
 dev_t fs_mount_dev(uint32_t i);
 bool fs_mounts_read_only(void);
-/* For a constructor: keeps the job's run directory and this process's node, for programs that clear their environment.
- */
+/* Keeps the job's run directory and this process's node, for programs that clear their environment.
+   A constructor calls this. */
 void fs_run_remember(void);
-/* For a constructor: where datasets were named relative to the current directory, calls set(name, value) with what says
-   the same in any directory, so that children that start elsewhere find them too. */
+/* Calls set(name, value) with absolute paths for the variables that name datasets relative to the
+   current directory, so that children that start elsewhere find them. A constructor calls this. */
 void fs_mounts_export(void (*set)(const char *name, const char *value));
 
 /*
- * Reads up to n bytes at off of a regular file into buf. Count (short only at the end of the file), or -EIO, -EFAULT,
- * -EUCLEAN. *place (may be NULL) is where the first block came from. buf may be any memory of the caller's; a bad
- * pointer is -EFAULT where the kernel would say so for large reads too (the small-read fast path may fault).
+ * Reads up to n bytes at off of a regular file into buf. Returns the count, which is short only at
+ * the end of the file, or -EIO, -EFAULT or -EUCLEAN. Sets *place, if not NULL, to where the first
+ * block came from. buf may be any memory of the caller's. A bad pointer is -EFAULT where the kernel
+ * would say so, for large reads too; the fast path for small reads may fault instead.
  */
 fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint64_t off, enum fs_place *place);
 
-/* A file was opened, and will probably be read from its beginning: has the processor fetch what a read waits for first.
-   No system call, no fault, nothing is counted. */
+/* Has the processor fetch what the first read of a just opened file waits for. The call makes no
+   system call, does not fault and counts nothing. */
 void fs_data_opened(uint32_t mount, uint32_t entry);
 
 /*
- * A file descriptor (owned by the library, CLOEXEC, do not close) and an offset in it where [off, off + len) of
- * the file can be mapped with page granularity: a page-aligned raw file in a partition, else the materialised copy.
- * off is page-aligned; exec: the mapping is to be executable. Bytes after the file's end up to the page's end are zero.
- * *temporary is set when the descriptor is to be closed by the caller after mmap.
+ * Sets *fd and *fd_off to a descriptor and an offset in it where [off, off + len) of the file can
+ * be mapped with page granularity: in a page-aligned raw file of a partition, else in the
+ * materialised copy. off is page-aligned. `exec` says that the mapping is to be executable. Bytes
+ * between the file's end and the page's end are zero. The library owns the descriptor, which is
+ * CLOEXEC. If *temporary is set, the caller closes it after mmap; otherwise it must not.
  */
 fs_err fs_data_map(uint32_t mount, uint32_t entry, uint64_t off, uint64_t len, bool exec, int *fd, uint64_t *fd_off,
                    bool *temporary);
 
-/* Before mremap or remap_file_pages lets a mapping at addr show n bytes from `off` of its file on: has the node's copy
-   filled there. 0, also when the mapping shows nothing of ours; -ENOMEM. */
+/* Fills the node's copy for n bytes from `off` of its file, before mremap or remap_file_pages lets
+   a mapping at addr show them. Returns 0, also if the mapping shows nothing of a dataset, or
+   -ENOMEM. */
 #define FS_REMAP_HERE UINT64_MAX /* off: where addr is */
 fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n);
 
-/* A new read-only kernel descriptor (CLOEXEC) of a real file with the entry's content, at offset 0: for exec, fds
-   0-2, sendfile and programs without the preload. Shared by the node where a daemon runs; anonymous else. */
+/* Returns a new read-only kernel descriptor (CLOEXEC) at offset 0 of a real file with the entry's
+   content. exec, descriptors 0-2, sendfile and programs without the library need such a file. If a
+   daemon runs, the node shares the file; otherwise it is anonymous. */
 fs_fd fs_data_materialize(uint32_t mount, uint32_t entry);
 
-/* The process ends: what it shares with others without a daemon is removed if it is the last. Safe
-   in a signal handler. */
+/* Removes what this process shares with others without a daemon, if it is the last of them. The
+   process calls this at its end. Async-signal-safe. */
 void fs_data_leave(void);
 
-/* Around fork, in the thread that forks: makes locks for the child, which takes them over; the
-   parent closes its descriptors of them. */
+/* Carry the process's locks over a fork. The forking thread calls fs_data_locks_fork before the
+   fork, to make locks for the child, and fs_data_locks_forked after it. The child takes the locks
+   over; the parent closes its descriptors of them. */
 #define FS_FORK_LOCKS 16u
 struct fs_fork_locks {
   unsigned n;
@@ -87,47 +96,51 @@ struct fs_fork_locks {
 void fs_data_locks_fork(struct fs_fork_locks *l);
 void fs_data_locks_forked(struct fs_fork_locks *l, bool child);
 
-/* Is this the name of a file that fs_data_materialize has made? */
+/* Returns whether path names a file that fs_data_materialize has made, and sets of which entry. */
 bool fs_data_materialized(const char *path, uint32_t *mount, uint32_t *entry);
 
 /* ---- prefetch.c: hints; nobody waits for the data ---- */
 
 #define FS_PREFETCH_BLOCKS 256u /* of one file at most */
-/* Starts fetching [*off, end) of a file: the remote blocks into the node's cache, the others into the page cache. *off
-   goes on beyond what was taken. 0, -EAGAIN (the queue of remote blocks is full), or why the dataset cannot be used. */
+/* Starts to fetch [*off, end) of a file: remote blocks into the node's cache, others into the page
+   cache. Moves *off past what was taken. Returns 0, -EAGAIN if the queue of remote blocks is full,
+   or why the dataset cannot be used. */
 fs_err fs_data_prefetch_from(uint32_t mount, uint32_t entry, uint64_t *off, uint64_t end);
-/* The same without a word about it. */
+/* Starts to fetch n bytes at off of a file, as fs_data_prefetch_from does. Reports no error. */
 void fs_data_prefetch(uint32_t mount, uint32_t entry, uint64_t off, uint64_t n);
-/* Whole files by their paths; fanstore.h has the rules (fanstore_prefetch). */
+/* Prefetches whole files by their paths, by the rules of fanstore_prefetch in fanstore.h. */
 fs_ssize fs_data_prefetch_list(const char *const *paths, size_t n, size_t *started);
 
 /* Adds to a counter of this client (enum fs_counter + place). */
 void fs_count(unsigned counter, uint64_t n);
 
-/* Around a fork by a wrapper: begin in the parent, end in both. Bounded waits; see ownfd.c. */
+/* Keep other threads from publishing descriptors during a fork (ownfd.c says why). A wrapper of
+   fork calls begin in the parent and end in both processes. The waits are bounded. */
 void fs_data_fork_begin(void);
 void fs_data_fork_end(bool child);
-/* In a forked child, before anything else: drops the parent's attachment and populated chunks. Async-signal-safe. */
+/* Drops the parent's attachment and populated chunks. A forked child calls this before anything
+   else. Async-signal-safe. */
 void fs_data_forked(void);
-/* Is this descriptor one of the library's own (to be shielded from close, closefrom and the like)? */
+/* Returns whether fd is the library's own, so that close, closefrom and the like must spare it. */
 bool fs_data_owns_fd(int fd);
-/* No descriptor of the library's own has ever had a lower number. */
+/* The lowest number that any descriptor of the library's own has ever had. */
 extern FS_INTERNAL _Atomic int fs_own_lowest;
-/* The lowest of them that is not below fd, or -1. */
+/* Returns the library's lowest descriptor that is not below fd, or -1. */
 int fs_data_next_owned(int fd);
-/* Moves a descriptor to the library's own range (>= 1000, and above a soft limit that is lower, where the hard limit
-   allows), CLOEXEC, and marks it owned.
-   The new number; the old is closed. */
+/* Moves fd to the library's own range, marks it as owned and sets CLOEXEC. The range begins at
+   1000, or above the soft limit if that is lower and the hard limit allows. Returns the new number;
+   the old one is closed. */
 fs_fd fs_data_adopt_fd(int fd);
-/* For a constructor: the kernel's table of descriptors becomes as large as the
-   library's own will need it. Later, with threads, that takes the kernel 10 ms. */
+/* Grows the kernel's table of descriptors to the size that the library's own need. A constructor
+   calls this, because the kernel takes 10 ms for it once there are threads. */
 void fs_own_make_room(void);
-/* The program wants this number: moves the library's descriptor away. The old number stays open, to be replaced by
- * dup2. */
+/* Moves the library's descriptor away from a number that the program wants. The old number stays
+   open, for dup2 to replace. Returns whether the descriptor moved. Its users then fail
+   fs_own_still. */
 bool fs_own_move(int fd);
-/* Opens a file at a number above the soft limit, where the hard limit has room; -EMFILE. */
+/* Opens a file at a number above the soft limit. Returns -EMFILE if the hard limit has no room. */
 fs_fd fs_own_open_above(const char *path, int flags);
-/* Closes a descriptor that fs_data_adopt_fd gave. */
+/* Closes a descriptor that fs_data_adopt_fd returned. */
 void fs_own_close(int fd);
 
 #endif

@@ -16,7 +16,7 @@ static size_t fs_raw_bound(size_t n) {
   return n;
 }
 
-/* Raw never makes anything shorter, so encoding always says: store the bytes as they are. */
+/* Encoding raw never saves space, so the result is always "store the bytes as they are". */
 static fs_ssize fs_raw_encode(const void *src, size_t n, void *dst, size_t dst_size, int level) {
   (void)src, (void)n, (void)dst, (void)dst_size, (void)level;
   return -ENOSPC;
@@ -54,7 +54,8 @@ static fs_err fs_lz4_decode_prefix(const void *src, size_t src_len, void *dst, s
   return LZ4_decompress_safe_partial(src, dst, (int)src_len, (int)n, (int)n) == (int)n ? 0 : -EBADMSG;
 }
 
-/* A length of 15 goes on in the bytes that follow, to the first that is not 255. */
+/* Reads a length. 15 means that it continues in the following bytes, up to the first that is not
+   255. */
 static size_t fs_lz4_length(const uint8_t *p, size_t n, size_t *at, unsigned nibble) {
   size_t len = nibble;
   uint8_t more = nibble == 15 ? 255 : 0;
@@ -62,7 +63,8 @@ static size_t fs_lz4_length(const uint8_t *p, size_t n, size_t *at, unsigned nib
   return len;
 }
 
-/* Has it no match at offset 0, that is, of bytes that were not written yet? Of a block that decodes. */
+/* Returns true if a decodable block has no match at offset 0, which would copy bytes that are not
+   written yet. */
 static bool fs_lz4_sound(const uint8_t *p, size_t n) {
   for (size_t at = 0; at < n;) {
     unsigned token = p[at++];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Codecs: a constant table of functions found by the id in the index. Callers never switch on the codec. Thread
- * safe; decode allocates nothing and may run in a signal handler.
+ * Codecs: a constant table of functions, found by the id in the index. Callers never switch on the
+ * codec. All functions are thread-safe. Decoding allocates nothing and may run in a signal handler.
  */
 #ifndef FS_CODEC_CODEC_H
 #define FS_CODEC_CODEC_H
@@ -11,25 +11,28 @@
 struct fs_codec {
   uint8_t id; /* enum fs_codec_id */
   const char *name;
-  /* Largest stored length of n plain bytes. */
+  /* Returns the largest stored length of n plain bytes. */
   size_t (*bound)(size_t n);
-  /* Encodes n bytes into dst. Returns the stored length, or -ENOSPC when it would not be shorter than n. level 0: fast.
-   */
+  /* Encodes n bytes into dst. Returns the stored length, or -ENOSPC if it would not be below n.
+     Level 0 is fast. */
   fs_ssize (*encode)(const void *src, size_t n, void *dst, size_t dst_size, int level);
-  /* Decodes src into exactly n plain bytes. 0, or -EBADMSG. Never writes beyond dst + n. */
+  /* Decodes src into exactly n plain bytes. Returns 0 or -EBADMSG. Never writes beyond dst + n. */
   fs_err (*decode)(const void *src, size_t src_len, void *dst, size_t n);
-  /* The same for the first n plain bytes of a block that has more. */
+  /* Decodes only the first n plain bytes of a longer block. Returns 0 or -EBADMSG. */
   fs_err (*decode_prefix)(const void *src, size_t src_len, void *dst, size_t n);
 };
 
-const struct fs_codec *fs_codec_by_id(uint32_t id); /* NULL when unknown */
+const struct fs_codec *fs_codec_by_id(uint32_t id); /* NULL if unknown */
 
-/* Decodes a stored block: raw when stored_len == plain_len, else by the codec. 0, -EBADMSG or -EPROTONOSUPPORT. */
+/* Decodes a stored block. If stored_len == plain_len, the block is raw. Returns 0, -EBADMSG or
+   -EPROTONOSUPPORT. */
 fs_err fs_block_decode(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len);
-/* Does what it decodes to depend on nothing but the stored bytes? LZ4's decoder takes a match at offset 0, which no
-   encoder writes, for whatever the buffer had. Of a block that decodes; takes time: for verify and unpack. */
+/* Returns true if the plain bytes depend only on the stored bytes. LZ4's decoder accepts a match at
+   offset 0, which no encoder writes, and copies what the buffer held before. The block must decode.
+   This is slow: only verify and unpack call it. */
 bool fs_block_sound(uint32_t codec, const void *stored, size_t stored_len, size_t plain_len);
-/* Only its first n plain bytes: what comes after them is neither decoded nor checked. */
+/* Decodes the first n plain bytes of a stored block. The bytes after these are not decoded or
+   checked. Returns 0, -EBADMSG or -EPROTONOSUPPORT. */
 fs_err fs_block_decode_prefix(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len,
                               size_t n);
 

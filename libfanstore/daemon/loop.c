@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a daemon, and the loop of its MPI thread: start (run directory, datasets, what is staged already),
- * placement, staging, serving, stop. MPI has no blocking wait that others could interrupt, so the loop polls: it
- * yields while work is at hand, and sleeps for up to two milliseconds when there is none; a client's post or a result
- * of another thread ends the sleep by an eventfd, a message where MPI uses sockets.
+ * The life of a daemon, and the loop of its MPI thread: start (run directory, datasets, what is
+ * staged already), placement, staging, serving, stop. MPI has no blocking wait that others could
+ * interrupt, so the loop polls. It yields while there is work, and else sleeps for up to two
+ * milliseconds. A client's post or another thread's result ends the sleep by an eventfd; a message
+ * ends it only if MPI uses sockets.
  */
 #include <poll.h>
 #include <sched.h>
@@ -19,25 +20,26 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_YIELD_NS 250000ull       /* with nothing under way */
+#define FS_YIELD_NS 250000ull       /* if nothing is under way */
 #define FS_YIELD_BUSY_NS 2000000ull /* while an answer is awaited */
 #define FS_SLEEP_MIN_NS 50000ull
 #define FS_SLEEP_BUSY_NS 100000ull
 #define FS_SLEEP_MAX_NS 1000000ull
 #define FS_SLEEP_DEEP_NS 2000000ull /* after a second without work */
 #define FS_DEEP_NS 1000000000ull
-#define FS_SLEEP_TRUSTED_NS 5000000ull /* messages end it */
-#define FS_CROWDED_NS 500000ull        /* yielding took so long: others compute */
+#define FS_SLEEP_TRUSTED_NS 5000000ull /* if messages are known to end the sleep */
+#define FS_CROWDED_NS 500000ull        /* if a yield takes so long, other processes compute */
 #define FS_CROWDED_MIN_NS 4000000ull
 #define FS_CROWDED_MAX_NS 256000000ull
 #define FS_CROWDED_AGAIN_NS 50000000ull
-#define FS_FIND_NS 100000000ull /* connections are looked for at most so often; and less often where there are none */
+/* shortest time between searches for connections; longer if none are found */
+#define FS_FIND_NS 100000000ull
 #define FS_FIND_MAX_NS 60000000000ull
 #define FS_IN_VAIN 1000u
-#define FS_SLEEP_START_NS 10000000ull /* before it serves */
-#define FS_START_NS 600000000000ull   /* without a line from the launcher, before `go` */
+#define FS_SLEEP_START_NS 10000000ull /* before the node serves */
+#define FS_START_NS 600000000000ull   /* longest wait for a line of the launcher before `go` */
 
-static struct fs_daemon daemon_state; /* one a process; the signal handler needs it */
+static struct fs_daemon daemon_state; /* one per process, static for the signal handler */
 
 void fs_daemon_wake(const struct fs_daemon *d) {
   uint64_t one = 1;
@@ -65,10 +67,10 @@ static void fs_daemon_signals(void) {
   sigaction(SIGHUP, &sa, NULL);
   sigaction(FS_SIGNAL_FINISH, &told, NULL);
   sigaction(FS_SIGNAL_STOP, &told, NULL);
-  sigaction(SIGUSR1, &ignore, NULL); /* COMMAND's */
+  sigaction(SIGUSR1, &ignore, NULL); /* meant for COMMAND */
   sigaction(SIGUSR2, &ignore, NULL);
   sigaction(SIGPIPE, &ignore, NULL);
-  sigaction(SIGIO, &ignore, NULL); /* of leases, until lease.c takes it */
+  sigaction(SIGIO, &ignore, NULL); /* sent for leases; lease.c handles it later */
 }
 
 static _Noreturn void fs_daemon_fail(struct fs_daemon *d, const char *why) {
@@ -90,18 +92,21 @@ static bool fs_loop_posted(struct fs_daemon *d) {
   return atomic_load(&d->pool.nfinished) != 0;
 }
 
-/* How the loop waits. `arrivals` (net.h) is only a hint, so it is checked against what the network then has. */
+/* The state of the loop's waiting. `arrivals` (net.h) is only a hint, so it is compared with
+   what the network then has. */
 static struct fs_idle {
   uint64_t since, nap;
-  uint64_t crowded_for, crowded_until; /* somebody else needs this processor for long: no yielding */
+  /* another process needs this processor for long: do not yield */
+  uint64_t crowded_for, crowded_until;
   uint64_t find_at, find_every;
-  uint32_t in_vain;  /* arrivals in a row that were none */
-  bool trusted;      /* the last message after a sleep had ended it */
-  bool told, napped; /* the last sleep ended by an arrival, or by its end */
+  uint32_t in_vain;  /* hints in a row without a message */
+  bool trusted;      /* the last message after a sleep had ended the sleep */
+  bool told, napped; /* the last sleep ended by a hint; by its timeout */
 } idle;
 
-/* Sleeps until something is posted or arrives, or for so long. Clients read `asleep` after they have posted: one side
-   sees. */
+/* Sleeps until something is posted or arrives, for `ns` at most. Clients post and then read
+   `asleep`; the loop sets `asleep` and then looks for posts. So at least one side sees the
+   other. */
 static void fs_loop_sleep(struct fs_daemon *d, uint64_t ns) {
   struct pollfd p[3] = {{.fd = d->wake, .events = POLLIN},
                         {.fd = d->doorbell, .events = POLLIN},
@@ -115,19 +120,21 @@ static void fs_loop_sleep(struct fs_daemon *d, uint64_t ns) {
     int n = ppoll(p, 3, &ts, NULL);
     idle.napped = n == 0;
     if (n > 0 && p[0].revents) (void)fs_sys_read(d->wake, &sink, sizeof(sink));
-    if (n > 0 && p[1].revents)
-      fs_eventfd_take(d->doorbell); /* clients have it, too: see docs/internals/shared-memory.md */
+    /* clients have this descriptor, too: see docs/internals/shared-memory.md */
+    if (n > 0 && p[1].revents) fs_eventfd_take(d->doorbell);
     idle.told = n > 0 && p[2].revents;
   }
   if (d->ctl) atomic_store(&d->ctl->asleep, 0);
 }
 
-/* After a sleep: messages that came without a hint are of connections to be found; hints without messages are of dead
-   ones, or of others that are not read here. */
+/* Compares the hints with the messages after a sleep. Messages without a hint mean connections
+   that are not known yet. Hints without messages mean dead connections, or ones that MPI does
+   not read here. */
 static void fs_loop_arrivals(struct fs_daemon *d, int messages) {
   if (idle.told && messages == 0 && ++idle.in_vain >= FS_IN_VAIN) {
     d->net->ops->drop(d->net);
-    idle.find_at = d->now + (idle.find_every = FS_FIND_NS); /* should a live one be among them */
+    /* a live connection may be among the dropped ones */
+    idle.find_at = d->now + (idle.find_every = FS_FIND_NS);
   }
   if (!idle.told || messages > 0 || idle.in_vain >= FS_IN_VAIN) idle.in_vain = 0;
   if (messages > 0 && (idle.told || idle.napped)) idle.trusted = idle.told;
@@ -139,8 +146,9 @@ static void fs_loop_arrivals(struct fs_daemon *d, int messages) {
   idle.told = idle.napped = false;
 }
 
-/* Gives the processor away: the clients, and on one host the other nodes, share it. Who computes keeps it for
-   milliseconds; then sleeping is better, since a wake-up takes it away again. */
+/* Yields the processor, which the clients share, and on one host other nodes too. A process that
+   computes keeps it for milliseconds; sleeping is then better, since a wake-up preempts that
+   process. */
 static void fs_loop_yield(void) {
   uint64_t begin = fs_now_ns();
   sched_yield();
@@ -174,7 +182,7 @@ static void fs_loop_idle(struct fs_daemon *d, bool worked) {
   idle.nap *= 2;
 }
 
-/* One round; does the daemon go on? */
+/* Runs one round. Returns whether the daemon goes on. */
 static bool fs_loop_round(struct fs_daemon *d) {
   d->now = fs_now_ns();
   int n = fs_net_poll(d->net);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of a daemon's parts (module.h), and its walks. Called by the loop, and by lower layers
- * for what concerns parts that they do not know: a client that has gone, a change of members, an event
- * of an output, a line of the launcher's, the end.
+ * The table of a daemon's modules (module.h) and the functions that walk it. The loop calls them, and
+ * so do lower layers for events that concern modules that they do not know: a client that has gone, a
+ * change of members, a line of the launcher, the end.
  */
 #include "daemon/module.h"
 
@@ -27,7 +27,7 @@
 
 /* ---- blocks ---- */
 
-/* The cache must hold a few blocks, however small it was asked to be. */
+/* Makes the cache. Its size is raised if it is too small for a few blocks. */
 static fs_err cache_start(struct fs_daemon *d) {
   uint32_t most = 0;
   char text[32];
@@ -59,6 +59,7 @@ static void files_timers(struct fs_daemon *d) {
   fs_maps_timers(d);
   fs_backing_timers(d);
   fs_backing_drop_timers(d);
+  fs_backing_set_timers(d);
 }
 
 static void files_members(struct fs_daemon *d) {
@@ -139,9 +140,9 @@ static fs_err offline_start(struct fs_daemon *d) {
 
 /*
  * The order is that of the starts, and of the calls within a round:
- * - a part comes after those whose memory its `start` uses: pool after cache, replicas after names;
+ * - a module comes after those whose memory its `start` uses: pool after cache, replicas after names;
  * - ctl is what clients map, and d->ctl says that the node serves. No message and no client is heard
- *   before all parts have started: listen is last;
+ *   before all modules have started: listen is last;
  * - finish leaves before "in place", which removes what it has told, and left comes after both: it
  *   looks at what has been saved.
  */
@@ -161,10 +162,10 @@ static const struct fs_module table[] = {
      .dropped = fs_service_lost,
      .members = fs_service_members},
     {.name = "files", .start = fs_backing_new, .timers = files_timers, .members = files_members},
-    {.name = "relays", .start = fs_forwarders_new, .timers = fs_forwarder_timers},
-    {.name = "parts", .start = fs_node_segments_new},
+    {.name = "forwarders", .start = fs_forwarders_new, .timers = fs_forwarder_timers},
+    {.name = "segments", .start = fs_node_segments_new},
     {.name = "calls", .client_gone = fs_client_calls_forget},
-    {.name = "holds", .start = fs_open_files_new, .client_gone = fs_open_files_forget},
+    {.name = "open files", .start = fs_open_files_new, .client_gone = fs_open_files_forget},
     {.name = "keep", .open = keep_open, .start = keep_start, .leave = keep_leave},
     {.name = "stage-out",
      .open = fs_stageout_open,

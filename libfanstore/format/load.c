@@ -14,7 +14,7 @@
 #define FS_MANIFEST_MAX (64u << 10) /* an escaped mount of PATH_MAX bytes is 16 KiB */
 #define FS_WHY(...) (why ? (void)snprintf(why, why_size, __VA_ARGS__) : (void)0)
 
-/* Reads to the end of the file, at most size bytes. */
+/* Reads up to the end of the file, at most `size` bytes. */
 static fs_ssize fs_read_all(int fd, char *buf, size_t size) {
   size_t n = 0;
   while (n < size) {
@@ -34,7 +34,7 @@ static bool has_index(const char *dataset) {
   return len < (int)sizeof(path) && fs_sys_fstatat(AT_FDCWD, path, &st, 0) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Says why the manifest cannot be opened, in the user's terms. */
+/* Explains to the user why the manifest cannot be opened. */
 static void fs_explain_open(const char *dataset, const char *shown, fs_err err, char *why, size_t why_size) {
   struct stat st;
   fs_err there = fs_sys_fstatat(AT_FDCWD, dataset, &st, 0);

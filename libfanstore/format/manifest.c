@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The manifest's text form: one table of keys from which parser and writer are made. Called by the tools, the daemons
- * and preloaded processes without a daemon. No state, no locks; errors come as one line for the user.
+ * The manifest's text form. One table of keys serves the parser and the writer. Called by the
+ * tools, the daemons and preloaded processes without a daemon. No state, no locks. An error comes
+ * with one line for the user.
  */
 #include "format/manifest.h"
 
@@ -43,7 +44,8 @@ static const struct fs_key fs_keys[] = {
     FS_KEY(index_xxh3, FS_KEY_SUM, 0, 0),
 };
 
-/* A mount in the text: printable ASCII as it is, backslash as \\, all other bytes as \xNN. Returns the length or -1. */
+/* Writes a mount as text: printable ASCII unchanged, a backslash as \\, all other bytes as \xNN.
+   Returns the length or -1. */
 static int fs_escape(const char *in, char *out, size_t size) {
   size_t n = 0;
   for (const unsigned char *p = (const unsigned char *)in; *p != '\0'; p++) {
@@ -118,11 +120,11 @@ static fs_err fs_parse_value(const struct fs_key *key, const char *value, struct
     break;
   }
   if (fs_parse_u64(value, key->min, key->max, &n) < 0) return -EINVAL;
-  memcpy(field, &n, key->type == FS_KEY_U32 ? 4 : 8); /* little-endian, as all that FanStore runs on */
+  memcpy(field, &n, key->type == FS_KEY_U32 ? 4 : 8); /* little-endian, like the host */
   return 0;
 }
 
-/* One "key value" line; bits of *seen are the keys that have come. */
+/* Parses one "key value" line. A bit of *seen is a key that has been read. */
 static fs_err fs_parse_line(char *line, struct fs_manifest *m, uint32_t *seen, char *why, size_t why_size) {
   char shown[128];
   char *value = strchr(line, ' ');
@@ -146,7 +148,8 @@ static fs_err fs_parse_line(char *line, struct fs_manifest *m, uint32_t *seen, c
   return -EINVAL;
 }
 
-/* The first line: before the checksum, so that another version is called that and not damaged. */
+/* Parses the first line. This comes before the checksum, so that another version is reported as a
+   version and not as damage. */
 static fs_err fs_parse_version(const char *text, size_t n, struct fs_manifest *m, char *why, size_t why_size) {
   const size_t skip = sizeof(FS_MANIFEST_FIRST) - 1;
   const char *end = memchr(text, '\n', n);
@@ -168,7 +171,7 @@ static fs_err fs_parse_version(const char *text, size_t n, struct fs_manifest *m
   return 0;
 }
 
-/* The last line, "checksum HEX\n". Sets *body to the length of what is before it. */
+/* Checks the last line, "checksum HEX\n". Sets *body to the length of the text before it. */
 static fs_err fs_parse_checksum(const char *text, size_t n, size_t *body, char *why, size_t why_size) {
   const size_t last = FS_MANIFEST_LAST_LEN + 16 + 1;
   char hex[17] = "", want[17];
@@ -220,7 +223,7 @@ fs_err fs_manifest_parse(const char *text, size_t n, struct fs_manifest *m, char
   return 0;
 }
 
-/* One value as text. Returns its length or -1. */
+/* Writes one value as text. Returns its length or -1. */
 static int fs_format_value(const struct fs_key *key, const struct fs_manifest *m, char *out, size_t size) {
   const char *field = (const char *)m + key->offset;
   uint64_t n = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The manifest: the text file whose presence makes a directory a dataset. Read by the tools, fs-launch, fanstored
- * and by every preloaded process that works without a daemon. Parser errors come with one line for the user.
+ * The manifest: the text file that makes a directory a dataset. Also the header of a partition. The
+ * tools, fs-launch, fanstored and preloaded processes without a daemon read manifests. A parser
+ * error comes with one line for the user in `why`. No state.
  */
 #ifndef FS_FORMAT_MANIFEST_H
 #define FS_FORMAT_MANIFEST_H
@@ -23,27 +24,29 @@ struct fs_manifest {
   uint64_t index_size; /* of the file "index" */
   uint64_t index_xxh3; /* of all its bytes */
 };
-/* The sizes and checksums of the partitions are in the index (struct fs_part_rec). */
+/* The index has the sizes and checksums of the partitions (struct fs_part_rec). */
 
-/* Can this FanStore read that format version? 0, -EPROTONOSUPPORT (it is newer) or -EPFNOSUPPORT (it is older). */
+/* Returns 0 if this FanStore can read that format version, -EPROTONOSUPPORT if it is newer,
+   -EPFNOSUPPORT if it is older. */
 static inline fs_err fs_format_version(uint64_t version) {
   return version == FS_FORMAT_VERSION ? 0 : version > FS_FORMAT_VERSION ? -EPROTONOSUPPORT : -EPFNOSUPPORT;
 }
-/* What to do about an error of fs_format_version. */
+/* Returns advice for the user about an error of fs_format_version. */
 static inline const char *fs_format_remedy(fs_err err) {
   return err == -EPFNOSUPPORT ? "pack it again, or use an older FanStore" : "use a newer FanStore";
 }
 
-/* Parses text of n bytes. 0, or -EINVAL / -EPROTONOSUPPORT / -EPFNOSUPPORT (newer or older version) / -EBADMSG
-   (checksum), and `why` filled. */
+/* Parses n bytes of text. Returns 0 or, with `why`, -EINVAL, -EPROTONOSUPPORT (newer version),
+   -EPFNOSUPPORT (older version) or -EBADMSG (checksum). */
 fs_err fs_manifest_parse(const char *text, size_t n, struct fs_manifest *m, char *why, size_t why_size);
-/* Writes the text form; returns its length or -ENOSPC. */
+/* Writes the text form to `out`. Returns its length or -ENOSPC. */
 fs_ssize fs_manifest_format(const struct fs_manifest *m, char *out, size_t size);
-/* Reads DATASET/manifest. Errors as above, -ENOENT with "DATASET: no such dataset ..." in why. */
+/* Reads DATASET/manifest. Returns 0, an error of fs_manifest_parse or of the file, or -ENOENT with
+   "DATASET: no such dataset ..." in `why`. */
 fs_err fs_manifest_load(const char *dataset, struct fs_manifest *m, char *why, size_t why_size);
 
-/* Checks the header page of a partition against what the index says of it. 0, -EBADMSG, -EPROTONOSUPPORT,
- * -EPFNOSUPPORT. */
+/* Checks the header page of a partition against the index. Returns 0, -EBADMSG, -EPROTONOSUPPORT or
+   -EPFNOSUPPORT. */
 fs_err fs_part_header_check(const void *page, size_t n, uint32_t number, const struct fs_part_rec *rec,
                             const uint8_t dataset_id[16], char *why, size_t why_size);
 /* Fills a header page of FS_PART_HEADER_SIZE bytes. */

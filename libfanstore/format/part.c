@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The header page of a partition: making and checking it. Called by fs-prepare and by whoever opens partitions. */
+/* Makes and checks the header page of a partition. Called by fs-prepare and by all that open
+   partitions. No state. */
 #include <stdio.h>
 #include <string.h>
 

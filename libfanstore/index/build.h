@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the two halves of the builder share: collecting the entries (builder.c), and laying them out (layout.c). */
+/* Internals of the index builder: builder.c collects the entries, layout.c lays them out. One
+   thread. */
 #ifndef FS_INDEX_BUILD_H
 #define FS_INDEX_BUILD_H
 
@@ -7,14 +8,14 @@
 
 /* One added entry. Strings and blocks live in the builder's arena. */
 struct fs_node {
-  const char *path; /* with NUL in place of '/': so memcmp puts the paths of a level into order by components */
+  const char *path; /* NUL replaces '/', so memcmp sorts a level by components */
   const char *target;
   const struct fs_built_block *blocks;
   uint64_t hash; /* of the path as given */
-  uint64_t size; /* file: plain bytes; symlink: of the target; directory: number of children */
+  uint64_t size; /* file: plain bytes; symlink: target's length; directory: children */
   uint64_t nblocks;
   uint64_t group;
-  uint64_t first; /* as fs_entry.data: of the first child, block record or byte of the target. Known after layout */
+  uint64_t first; /* fs_entry.data: first child, block record or target byte; set by layout */
   int64_t mtime_sec;
   uint32_t mtime_nsec;
   uint32_t mode;
@@ -22,10 +23,11 @@ struct fs_node {
   uint32_t name_len;
   uint32_t depth; /* components of the path */
   uint32_t codec, flags;
-  uint32_t parent, nlink, inode; /* entry numbers, known after sorting */
+  uint32_t parent, nlink, inode; /* entry numbers; set by sorting */
 };
 
-/* A file whose only block is in its entry, or a directory, or a symlink: no block records. */
+/* Returns true for a file with more than one block. The entry itself has the only block of other
+   files. */
 static inline bool fs_node_has_records(const struct fs_node *node) {
   return node->nblocks > 1;
 }
@@ -41,7 +43,7 @@ struct fs_builder {
   struct fs_arena_chunk *arena;
 };
 
-/* The work of one fs_builder_finish. Node i of `sorted` becomes entry i. */
+/* The state of one fs_builder_finish. Node i of `sorted` becomes entry i. */
 struct fs_layout {
   struct fs_builder *b;
   struct fs_node **sorted;
@@ -53,11 +55,13 @@ struct fs_layout {
   size_t why_size;
 };
 
-/* Sorts the nodes, finds parents, children and hard links. */
+/* Sorts the nodes, and finds parents, children and hard links. Returns 0, -ENOMEM, or -EINVAL with
+   `why`. */
 fs_err fs_layout_tree(struct fs_layout *l);
-/* Numbers the block records and targets, checks the blocks, and sums up. */
+/* Numbers the block records and targets, checks the blocks, and computes the totals. Returns 0 or
+   -EINVAL with `why`. */
 fs_err fs_layout_data(struct fs_layout *l);
-/* Fills `why` with the text and the node's path. Returns -EINVAL. */
+/* Writes the text and the node's path to `why`. Returns -EINVAL. */
 fs_err fs_layout_refuse(const struct fs_layout *l, const char *text, const struct fs_node *node);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The first half of the builder: checks and keeps what is added, in an arena. Used by fs-prepare and tests. One thread
- * at a time.
+ * The first half of the builder: checks the added entries and keeps them in an arena. Used by
+ * fs-prepare and tests. One thread at a time.
  */
 #include "index/builder.h"
 
@@ -37,7 +37,7 @@ static void *fs_arena_get(struct fs_builder *b, size_t n) {
   return p;
 }
 
-/* Makes room for one more record in a growing array. */
+/* Makes room for one more record in a growing array. Returns 0 or -ENOMEM. */
 static fs_err fs_grow(void *array, uint64_t *room, uint64_t used, size_t record) {
   if (used < *room) return 0;
   uint64_t more = *room ? *room * 2 : 256;
@@ -67,7 +67,8 @@ void fs_builder_free(struct fs_builder *b) {
   free(b);
 }
 
-/* Copies a path into the node, with NUL for '/'. -EINVAL unless it is relative, normalised and short enough. */
+/* Copies a path into the node, with NUL for '/'. Returns -EINVAL unless the path is relative,
+   normalised and short enough. */
 static fs_err fs_node_path(struct fs_builder *b, struct fs_node *node, const char *path) {
   size_t len = strlen(path);
   if (len >= PATH_MAX) return -EINVAL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Builds an index in memory and writes it. Used by fs-prepare and by tests. One thread. The caller adds the
- * directories, files and symlinks in any order with their full relative paths; finishing sorts them breadth first,
- * numbers them, and makes all sections. The same input gives the same bytes.
+ * Builds an index in memory, for fs-prepare and tests. One thread. The caller adds directories,
+ * files and symlinks in any order, with full relative paths. fs_builder_finish sorts them breadth
+ * first, numbers them and makes all sections. The same input gives the same bytes.
  */
 #ifndef FS_INDEX_BUILDER_H
 #define FS_INDEX_BUILDER_H
@@ -20,7 +20,7 @@ struct fs_built_block {
 };
 
 struct fs_build_file {
-  const char *path; /* relative; parents must be added too (any order) */
+  const char *path; /* relative; parents must be added too, in any order */
   uint32_t mode;    /* with the type bits */
   int64_t mtime_sec;
   uint32_t mtime_nsec;
@@ -30,16 +30,18 @@ struct fs_build_file {
   uint32_t flags;                      /* FS_ENTRY_CONTIG, FS_ENTRY_ALIGNED */
   const struct fs_built_block *blocks; /* copied */
   uint64_t nblocks;                    /* 0 for an empty file, else ceil(size / block_size) */
-  uint64_t inode_group; /* hard links: entries with the same non-zero group share an inode; nlink is the group's size
-                           as packed */
+  uint64_t inode_group;                /* hard links: the same non-zero group; nlink is the group's
+                                          size as packed */
 };
 
 struct fs_builder *fs_builder_new(uint32_t block_size, uint32_t align);
 void fs_builder_free(struct fs_builder *b);
-/* 0, -ENOMEM, -EINVAL. */
+/* Adds an entry and copies its strings and blocks. Returns 0, -ENOMEM or -EINVAL. */
 fs_err fs_builder_add(struct fs_builder *b, const struct fs_build_file *f);
-fs_err fs_builder_part(struct fs_builder *b, const struct fs_part_rec *part); /* in order of their numbers */
-/* Sorts and lays out. *out is malloc'ed (or mapped: release with fs_builder_release). 0, -ENOMEM, -EINVAL with why. */
+/* Adds a partition. Call in the order of the partition numbers. Returns 0, -ENOMEM or -EINVAL. */
+fs_err fs_builder_part(struct fs_builder *b, const struct fs_part_rec *part);
+/* Makes the index in *out, which the caller frees by fs_builder_release. Returns 0, -ENOMEM, or
+   -EINVAL with a line in `why`. */
 fs_err fs_builder_finish(struct fs_builder *b, void **out, uint64_t *size, char *why, size_t why_size);
 void fs_builder_release(void *out, uint64_t size);
 

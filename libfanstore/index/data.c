@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The builder's data: checks the blocks against the partitions, numbers the block records (files of equal content
- * share them) and the symlink targets, and sums up. Called once by fs_builder_finish. One thread.
+ * The builder's data: checks the blocks against the partitions, numbers the block records and the
+ * symlink targets, and computes the totals. Files of equal content share block records. Called once
+ * by fs_builder_finish. One thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ static fs_err fs_check_blocks(const struct fs_layout *l, const struct fs_node *n
   return 0;
 }
 
-/* An open hash table of the files that own block records, by the place of their first block. */
+/* An open hash table of the files that own block records, keyed by the place of their first
+   block. */
 struct fs_owners {
   uint32_t *slots; /* entry number + 1 */
   uint64_t mask;
@@ -37,7 +39,7 @@ static void fs_share_records(struct fs_layout *l, struct fs_owners *owners, uint
     if (other->nblocks == node->nblocks &&
         memcmp(other->blocks, node->blocks, node->nblocks * sizeof(*node->blocks)) == 0) {
       node->first = other->first;
-      node->blocks = NULL; /* has no records of its own */
+      node->blocks = NULL; /* shares the other file's records */
       return;
     }
   }
@@ -71,7 +73,7 @@ static int fs_block_order(const void *pa, const void *pb) {
   return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* Sums the stored bytes, each stored block once however many files it serves. */
+/* Sums the stored bytes. A block that several files share counts once. */
 static fs_err fs_sum_stored(struct fs_layout *l) {
   uint64_t count = 0;
   for (uint64_t i = 0; i < l->n; i++) count += l->sorted[i]->inode == i ? l->sorted[i]->nblocks : 0;

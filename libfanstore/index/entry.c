@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one entry says: its blocks, symlink target and attributes, each field checked before it is used. Called by the
- * client for every open, read and stat, and by daemons for every request. Read-only; no locks, no allocation.
+ * Reads one entry: its blocks, symlink target and attributes. Each field is checked before use. The
+ * client calls this for every open, read and stat, daemons for every request. Read-only; no locks,
+ * no allocation.
  */
 #include <limits.h>
 #include <string.h>
@@ -9,8 +10,8 @@
 #include "codec/codec.h"
 #include "index/index.h"
 
-#define FS_FIRST_INO 2u       /* of the root; 0 means "none" in directories, 1 is the bad-blocks inode by tradition */
-#define FS_DIR_STAT_SIZE 4096 /* what a directory shows as its size */
+#define FS_FIRST_INO 2u       /* of the root; 0 means "none", 1 is the bad-blocks inode */
+#define FS_DIR_STAT_SIZE 4096 /* a directory's st_size */
 #define FS_SHORT_LINK 60      /* ext4 keeps shorter targets in the inode */
 
 fs_err fs_index_target(const struct fs_index *ix, const struct fs_entry *e, const char **target, uint64_t *len) {
@@ -27,14 +28,15 @@ uint64_t fs_index_block_count(const struct fs_index *ix, const struct fs_entry *
   return ((e->size - 1) >> ix->block_shift) + 1;
 }
 
-/* Does [offset, offset + n) lie in the partition, behind its header? */
+/* Returns true if [offset, offset + n) lies in the partition, behind its header. */
 static bool fs_in_part(const struct fs_index *ix, uint32_t partition, uint64_t offset, uint64_t n) {
   if (partition >= ix->nparts) return false;
   uint64_t size = ix->parts[partition].size;
   return size <= INT64_MAX && offset >= FS_PART_HEADER_SIZE && offset <= size && n <= size - offset;
 }
 
-/* The stored block i of a file with `count`, not yet checked. False when the entry contradicts itself. */
+/* Stores the unchecked record of block i of a file with `count` blocks. Returns false if the entry
+   contradicts itself. */
 static bool fs_stored_block(const struct fs_index *ix, const struct fs_entry *e, uint64_t i, uint64_t count,
                             struct fs_block_rec *rec) {
   bool many = FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS;
@@ -49,8 +51,9 @@ static bool fs_stored_block(const struct fs_index *ix, const struct fs_entry *e,
 }
 
 /*
- * Readers take the place of a contiguous file from one block and use all of it, as a mapping when it is aligned: so
- * each block of such a file is checked against the first, and the first against the whole.
+ * Checks block i of a contiguous file. Readers take the place of the whole file from one block and,
+ * if the file is aligned, map all of it. So each block is checked against the first block, and the
+ * first against the whole file.
  */
 static bool fs_contig_ok(const struct fs_index *ix, const struct fs_entry *e, uint64_t i, uint64_t count,
                          const struct fs_block_rec *rec) {
@@ -88,7 +91,7 @@ fs_err fs_index_block(const struct fs_index *ix, uint32_t entry, uint64_t i, str
   return 0;
 }
 
-/* What fs_index_block checks, for the entry that most files are: raw, of one block. */
+/* Makes the checks of fs_index_block for the most common entry: a raw file of one block. */
 static inline bool fs_plain_ok(const struct fs_index *ix, const struct fs_entry *e) {
   uint32_t flags = FS_NAME_FLAGS(e->name);
   if (!S_ISREG(e->mode) || FS_NAME_CODEC(e->name) != FS_CODEC_RAW || (flags & FS_ENTRY_BLOCKS)) return false;
@@ -155,9 +158,10 @@ void fs_index_stat(const struct fs_index *ix, uint32_t entry, struct stat *st) {
   st->st_ino = fs_index_ino(ix, entry);
   st->st_nlink = e->nlink;
   st->st_size = (off_t)size;
-  /* One read for a small file, without the large buffer that stdio and Python would allocate for a whole block. */
+  /* A small file is one read. A larger block would make stdio and Python allocate a large
+     buffer. */
   st->st_blksize = (blksize_t)FS_MIN((uint64_t)ix->block_size, FS_MAX(4096, fs_round_up((uint64_t)st->st_size, 4096)));
-  /* In pages, as on most file systems, for ls and du; a short link lies in its inode there. */
+  /* Count whole pages for ls and du, like most file systems. A short symlink takes none. */
   bool inside = S_ISLNK(e->mode) && size < FS_SHORT_LINK;
   st->st_blocks = inside ? 0 : (blkcnt_t)(fs_round_up(size, 4096) / 512);
   st->st_mtim.tv_sec = e->mtime_sec;

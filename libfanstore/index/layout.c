@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The last step of the builder: writes the sorted and numbered entries out as an index, in memory. Called by fs-prepare
- * and tests. One thread. The same input gives the same bytes: nothing here depends on addresses, time or add order.
+ * The last step of the builder: writes the sorted and numbered entries as an index in memory.
+ * Called by fs-prepare and tests. One thread. The same input gives the same bytes: nothing depends
+ * on addresses, time or the order of adding.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +15,11 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-/* Places the sections one after the other, in the order of their ids, and sizes the file. */
+/* Places the sections in the order of their ids, and computes the file's size. */
 static void fs_place_sections(struct fs_layout *l) {
   struct fs_index_header *h = &l->hdr;
   uint64_t at = sizeof(*h), buckets = 2;
-  while (buckets * 3 < l->n * 4) buckets *= 2; /* at most three in four are used */
+  while (buckets * 3 < l->n * 4) buckets *= 2; /* at most three quarters are used */
   h->feature_compat = FS_FEATURE_SAMPLES;
   h->samples = fs_round_up(l->names_size + l->targets_size, sizeof(uint64_t));
   uint64_t strings = h->samples + FS_SAMPLE_COUNT(l->n) * sizeof(uint64_t);
@@ -58,7 +59,8 @@ static struct fs_entry fs_make_entry(const struct fs_layout *l, const struct fs_
   return e;
 }
 
-/* A further hard link: everything but the place in the tree is the first one's, whatever it was added with. */
+/* Makes the entry of a further hard link. All except name and parent is copied from the first link,
+   whatever the node says. */
 static struct fs_entry fs_make_link(const struct fs_entry *first, const struct fs_node *node, uint64_t name_off) {
   struct fs_entry e = *first;
   uint32_t codec = FS_NAME_CODEC(first->name), flags = FS_NAME_FLAGS(first->name) | FS_ENTRY_LINKED;
@@ -117,7 +119,7 @@ static void fs_emit_blocks(const struct fs_layout *l, char *out) {
   }
 }
 
-/* All checksums, from the inside out: sections, dataset id, header. */
+/* Computes the checksums from the inside out: sections, dataset id, header. */
 static void fs_emit_header(struct fs_layout *l, char *out) {
   struct fs_index_header *h = &l->hdr;
   uint64_t sums[FS_SEC_COUNT];
@@ -158,7 +160,7 @@ fs_err fs_builder_finish(struct fs_builder *b, void **out, uint64_t *size, char 
   fs_emit_entries(&l, map);
   fs_emit_samples(&l, map);
   fs_emit_buckets(&l, map);
-  if (l.hdr.max_probe > FS_PROBE_MAX) { /* with names that were chosen for it; chance takes more than there are atoms */
+  if (l.hdr.max_probe > FS_PROBE_MAX) { /* only with names chosen for this; never by chance */
     fs_sys_munmap(map, l.hdr.file_size);
     if (why) snprintf(why, why_size, "too many names have the same hash");
     return -EINVAL;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From paths to entries and back. fs_index_lookup is the hot path of every open and stat: one hash, one bucket and one
- * entry in the common case, then one name compare a component. Read-only on the mapping; no locks, no allocation.
- * Hostile data cannot make it run long: look-ups end after max_probe buckets, parents have lower numbers.
+ * Finds entries by path, and paths of entries. fs_index_lookup is the hot path of each open and
+ * stat: one hash, one bucket and one entry in the common case, then one name comparison for each
+ * component. Reads the mapping only; no locks, no allocation. Hostile data cannot make a look-up
+ * long: it ends after max_probe buckets, and parents have lower numbers.
  */
 #include <string.h>
 
 #include "index/index.h"
 #include "util/xxh.h"
 
-/* Do the names of entry n and of its ancestors, joined by '/', give this path? */
+/* Returns true if the names of entry n and its ancestors, joined by '/', are this path. */
 static bool fs_path_is(const struct fs_index *ix, uint64_t n, const char *path, size_t len) {
   for (;;) {
     const struct fs_entry *e = &ix->entries[n];
     uint64_t off = FS_NAME_OFF(e->name);
     uint32_t name_len = FS_NAME_LEN(e->name);
-    if (n == FS_ROOT) return false; /* path not used up, so the entry is not that deep */
+    if (n == FS_ROOT) return false; /* the path is longer than the entry's */
     if (name_len == 0 || name_len > len || off > ix->strings_size || name_len > ix->strings_size - off) return false;
     len -= name_len;
     if (memcmp(ix->strings + off, path + len, name_len) != 0) return false;
@@ -27,8 +28,9 @@ static bool fs_path_is(const struct fs_index *ix, uint64_t n, const char *path, 
 }
 
 /*
- * Is the entry what it says it is? A damaged type would read as an empty file, and so would a damaged size of 0. All
- * fields are in the cache line that holds the name.
+ * Returns true if the entry's type and size are consistent. Without this check a damaged type or a
+ * damaged size of 0 would read as an empty file. All fields are in the cache line of the name
+ * field.
  */
 static bool fs_entry_sound(const struct fs_index *ix, const struct fs_entry *e) {
   if (!S_ISREG(e->mode)) return S_ISDIR(e->mode) || S_ISLNK(e->mode);
@@ -37,9 +39,10 @@ static bool fs_entry_sound(const struct fs_index *ix, const struct fs_entry *e) 
 }
 
 /*
- * Starts to fetch the entry's name from about where the samples say it is. Its offset is in the entry, which may take
- * as long to come from memory as the name then does: so the two come at once. A wrong guess costs nothing but time.
- * always_inline: gcc takes a function that only prefetches for one without effects, and drops calls of it.
+ * Prefetches the entry's name from its approximate place, which the samples give. The exact offset
+ * is in the entry, which may take as long to arrive from memory as the name; so both arrive
+ * together. A wrong guess costs only time. always_inline is needed: gcc thinks that a function that
+ * only prefetches has no effect, and drops its calls.
  */
 static inline __attribute__((always_inline)) void fs_name_prefetch(const struct fs_index *ix, uint64_t n) {
   if (FS_UNLIKELY(!ix->samples)) return;
@@ -113,7 +116,8 @@ int64_t fs_index_child(const struct fs_index *ix, uint32_t dir, const char *name
   return -ENOENT;
 }
 
-/* Length of the entry's path: -EUCLEAN, or -ENAMETOOLONG as soon as that is known, however deep a damaged chain is. */
+/* Returns the length of the entry's path, -EUCLEAN, or -ENAMETOOLONG as soon as that is known,
+   however deep a damaged chain of parents is. */
 static fs_ssize fs_path_length(const struct fs_index *ix, uint32_t n, size_t size) {
   size_t total = 0;
   while (n != FS_ROOT) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening an index: maps the file and checks the header and the sections' bounds, in constant time. Called by every
- * process that uses a dataset, also inside the preloaded library: system calls are raw ones, nothing is allocated.
+ * Opens an index: maps the file and checks the header and the sections' bounds in constant time.
+ * Called by every process that uses a dataset, also inside the preloaded library: raw system calls,
+ * no allocation.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 static const char *const fs_section_names[FS_SEC_COUNT] = {"entries", "buckets",    "blocks",
                                                            "links",   "partitions", "strings"};
 
-/* What says whether this reader can read the rest at all. */
+/* Checks whether this reader can read the rest at all. */
 static fs_err fs_check_identity(const struct fs_index_header *h, uint64_t size, char *why, size_t why_size) {
   if (h->magic != FS_INDEX_MAGIC) {
     FS_WHY("not a FanStore index (wrong magic number)");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The builder's tree: puts the added entries into breadth-first order, finds each one's parent and children, and joins
- * hard links. Called once by fs_builder_finish. One thread.
+ * The builder's tree: sorts the added entries breadth first, finds each entry's parent and
+ * children, and joins hard links. Called once by fs_builder_finish. One thread.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -20,7 +20,8 @@ fs_err fs_layout_refuse(const struct fs_layout *l, const char *text, const struc
   return -EINVAL;
 }
 
-/* Order of a node's path against len bytes of another in the same form, both of one depth. */
+/* Compares a node's path with len bytes of another path in the same form. Both have the same
+   depth. */
 static int fs_path_order(const struct fs_node *a, const char *path, uint32_t len) {
   int order = memcmp(a->path, path, FS_MIN(a->path_len, len));
   return order != 0 ? order : (a->path_len > len) - (a->path_len < len);
@@ -33,8 +34,8 @@ static int fs_node_order(const void *pa, const void *pb) {
 }
 
 /*
- * Parents stand in the order of their first children, so one pass with two cursors joins the levels: `up` goes over
- * the possible parents while i goes over the entries.
+ * Finds the parents. Parents are in the order of their first children, so one pass with two cursors
+ * joins the levels: `up` goes over the possible parents, i over the entries.
  */
 static fs_err fs_join_parents(struct fs_layout *l) {
   uint64_t up = 0;
@@ -66,7 +67,8 @@ static int fs_member_order(const void *pa, const void *pb) {
   return (a->entry > b->entry) - (a->entry < b->entry);
 }
 
-/* Members [0, count) of one group, the lowest entry first: all take the inode of that one. */
+/* Joins the members [0, count) of one hard-link group, sorted by entry: all take the first one's
+   inode. */
 static fs_err fs_join_group(struct fs_layout *l, const struct fs_member *members, uint64_t count) {
   const struct fs_node *first = l->sorted[members[0].entry];
   for (uint64_t i = 0; i < count; i++) {

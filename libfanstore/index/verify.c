@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The full check of an index: every checksum, and every promise that docs/internals/format.md makes. Called once per
- * node at staging and by fs-prepare verify. Takes O(entries) time and no memory; stops at the first fault, which it
- * names.
+ * The full check of an index: every checksum, and every promise of docs/internals/format.md. Called once per
+ * node at staging, and by fs-prepare. Takes O(entries) time and no memory. Stops at the first fault
+ * and names it.
  */
 #include <limits.h>
 #include <stdarg.h>
@@ -85,7 +85,7 @@ static bool fs_name_legal(const char *name, uint32_t len) {
   return !memchr(name, '/', len) && !memchr(name, '\0', len);
 }
 
-/* The name itself, and its place: each name of a run is greater than the one before. */
+/* Checks the name and its place: each name of a directory is greater than the one before. */
 static fs_err fs_verify_name(const struct fs_verify *v, uint32_t n) {
   const struct fs_entry *e = &v->ix->entries[n], *before = e - 1;
   const char *name, *other;
@@ -99,7 +99,7 @@ static fs_err fs_verify_name(const struct fs_verify *v, uint32_t n) {
   return 0;
 }
 
-/* Does its own path lead to the entry? Also takes its depth. */
+/* Checks that the entry's own path leads to the entry. Also records the depth. */
 static fs_err fs_verify_path(struct fs_verify *v, uint32_t n) {
   char path[PATH_MAX];
   uint32_t depth = n != FS_ROOT;
@@ -157,7 +157,7 @@ static fs_err fs_verify_symlink(struct fs_verify *v, uint32_t n) {
   return memchr(target, '\0', len) ? fs_entry_fault(v, n, "its target holds a NUL") : 0;
 }
 
-/* All hard links of a group are one inode: everything but the name and the parent is equal. */
+/* Checks that a hard link equals its inode's entry in everything except name and parent. */
 static fs_err fs_verify_inode(struct fs_verify *v, uint32_t n) {
   const struct fs_index *ix = v->ix;
   const struct fs_entry *e = &ix->entries[n];

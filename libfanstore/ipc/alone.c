@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The directories of processes without a daemon (alone.h). Called by the client, also in a signal
- * handler and in a forked child, and by `fs-launch clean`. No state.
+ * Makes, shares and removes the directories of processes without a daemon (alone.h). Called by the
+ * client, also in a signal handler and in a forked child, and by `fs-launch clean`. No state.
  */
 #include "ipc/alone.h"
 
@@ -44,7 +44,7 @@ fs_err fs_alone_path(const char *base, const uint8_t id[16], char out[PATH_MAX])
 }
 
 const char *fs_alone_parse(const char *path, uint8_t id[16]) {
-  const size_t boot = 1 + 32 + 1, name = boot + FS_ALONE_BOOT + 1; /* of "/ID-BOOT/NAME" */
+  const size_t boot = 1 + 32 + 1, name = boot + FS_ALONE_BOOT + 1; /* offsets in "/ID-BOOT/NAME" */
   char hex[33];
   const char *at = strstr(path, "/" FS_ALONE_DIR), *slash = strrchr(path, '/');
   if (!at || (size_t)(slash - at) < name) return NULL;
@@ -78,7 +78,7 @@ bool fs_alone_is(const char *path, int fd) {
   return is_named(AT_FDCWD, path, fd);
 }
 
-/* Calls fn for each name but "." and ".."; names may go meanwhile. */
+/* Calls fn for each name except "." and "..". A name may disappear during this. */
 static void each_name(int dir, void (*fn)(int dir, const char *name)) {
   struct fs_dirents names = {.fd = dir};
   (void)FS_SYS3(SYS_lseek, dir, 0, SEEK_SET);
@@ -90,10 +90,12 @@ static void remove_file(int dir, const char *name) {
   (void)FS_SYS3(SYS_unlinkat, dir, name, 0);
 }
 
-/* fd: open on dir/name, whose shared lock, if there is one, becomes exclusive or is lost. */
+/* Removes dir/name, which is open at fd, if no other process locks it. A shared lock of the caller
+   is lost in any case: it becomes exclusive or is released. */
 static void remove_unused(int dir, const char *name, int fd) {
   if (FS_SYS2(SYS_flock, fd, LOCK_EX | LOCK_NB) != 0 || !is_named(dir, name, fd)) return;
-  for (unsigned tries = 0; tries < FS_ALONE_REMOVALS; tries++) { /* a thread may be at work in it to the end */
+  for (unsigned tries = 0; tries < FS_ALONE_REMOVALS; tries++) { /* another thread may still add
+                                                                    files */
     each_name(fd, remove_file);
     if (FS_SYS3(SYS_unlinkat, dir, name, AT_REMOVEDIR) == 0) return;
   }
@@ -116,13 +118,14 @@ static bool holds_locks(int fd) {
   return false;
 }
 
-/* -ENOENT: what it would be in is not there; -EAGAIN: it is being removed. */
+/* Opens the directory, and makes it if necessary. Returns -ENOENT if the parent does not exist,
+   -EAGAIN if the directory is being removed. */
 static fs_fd make_ours(int at, const char *name) {
   fs_fd fd = open_ours(at, name);
   if (fd != -ENOENT) return fd;
   fs_err err = (fs_err)FS_SYS3(SYS_mkdirat, at, name, 0700);
   if (err < 0 && err != -EEXIST) return err;
-  if (err == 0) (void)FS_SYS3(SYS_fchmodat, at, name, 0700); /* whatever the umask is */
+  if (err == 0) (void)FS_SYS3(SYS_fchmodat, at, name, 0700); /* overrides the umask */
   fd = open_ours(at, name);
   return fd == -ENOENT ? -EAGAIN : fd;
 }
@@ -142,7 +145,7 @@ static fs_fd try_enter(const char *parent, const char *name) {
   return FS_MOVE_FD(fd);
 }
 
-/* The outer directory's path. Returns the inner one's name. */
+/* Writes the outer directory's path. Returns the inner directory's name. */
 static const char *outer_of(const char *path, char parent[PATH_MAX]) {
   const char *slash = strrchr(path, '/');
   memcpy(parent, path, (size_t)(slash - path));

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where processes without a daemon share the copies of files that they map (docs/internals/read-path.md,
- * "Real files"):
+ * Directories in which processes without a daemon share the copies of files that they map
+ * (docs/internals/read-path.md, "Real files"):
  *
  *   BASE/fanstore-copies-<uid>/<dataset id>-<boot>/
  *
  * Both directories have mode 0700. <boot> is the first part of the kernel's boot id: after a crash
- * of the machine a file may say that it is filled and not be. Each process that uses the inner
+ * of the machine a file may be marked as filled and not be. Each process that uses the inner
  * directory holds a shared flock on it. A process that ends tries to make this lock exclusive. The
- * one that succeeds is the last, and removes the directory. A directory without a lock is one that
- * killed processes have left: the next process that needs such directories removes it, and so does
+ * process that succeeds is the last one and removes the directory. If a directory has no lock, its
+ * processes were killed. The next process that needs such directories removes it, and so does
  * `fs-launch clean`.
  *
- * Raw system calls only; no allocation. Safe between processes, and in threads by descriptors of
- * their own.
+ * All functions make raw system calls only and allocate nothing. They are safe between processes,
+ * and between threads that use different descriptors.
  */
 #ifndef FS_IPC_ALONE_H
 #define FS_IPC_ALONE_H
@@ -24,30 +24,34 @@
 
 #define FS_ALONE_DIR "fanstore-copies-"
 
-/* BASE of this number: FANSTORE_TMPDIR, TMPDIR, /tmp, /dev/shm. NULL: not set, or not absolute. */
+/* Returns base number i: FANSTORE_TMPDIR, TMPDIR, /tmp or /dev/shm. Returns NULL if the variable is
+   not set or its path is not absolute. */
 #define FS_ALONE_BASES 4u
-#define FS_ALONE_MEMORY 3u /* /dev/shm, for what the others have no room for */
+#define FS_ALONE_MEMORY 3u /* /dev/shm: used if the other bases have no room */
 const char *fs_alone_base(unsigned i);
 
-/* The inner directory's path. -ENAMETOOLONG; -ENOENT: the kernel does not tell its boot id. */
+/* Writes the path of the inner directory to `out`. Returns -ENAMETOOLONG, or -ENOENT if the kernel
+   does not give its boot id. */
 fs_err fs_alone_path(const char *base, const uint8_t id[16], char out[PATH_MAX]);
 
-/* Opens the inner directory of this path with a shared lock; makes it if it is not there.
-   -EOPNOTSUPP: BASE is not on a file system of this machine's
-   own, where a lock and the bytes of a mapping hold; -EUCLEAN: the name is not ours, or others may
-   write there; -EAGAIN: it was being removed for two seconds. */
+/* Opens the inner directory at this path with a shared lock, and makes the directory if it does not
+   exist. Returns -EOPNOTSUPP if BASE is not on a local file system, where locks and mapped bytes
+   are reliable; -EUCLEAN if another user owns the name or can write there; -EAGAIN if the directory
+   was being removed for two seconds. */
 fs_fd fs_alone_enter(const char *path);
 
-/* Is this path still this open directory's name? */
+/* Returns true if `path` still names the directory that is open at fd. */
 bool fs_alone_is(const char *path, int fd);
 
-/* Gives the lock up; removes the directory if no other process has one. Does not close. */
+/* Releases the lock, and removes the directory if no other process holds a lock. Does not close
+   fd. */
 void fs_alone_leave(const char *path, int fd);
 
-/* Removes what nobody uses in BASE. */
+/* Removes the directories in `base` that no process uses. */
 void fs_alone_clean(const char *base);
 
-/* Reads PATH/ID-BOOT/NAME: the id and where NAME begins, or NULL. */
+/* Parses a path of the form .../ID-BOOT/NAME. Stores the id and returns where NAME begins, or
+   NULL. */
 const char *fs_alone_parse(const char *path, uint8_t id[16]);
 
 #endif

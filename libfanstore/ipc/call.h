@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls about output files, as clients and daemons make them of each other, and their answers. A
- * call is a header (struct fs_names_call), in a call slot of a channel (ipc/layout.h) or behind a struct
- * fs_wire_names (ipc/wire.h), then its tails. Little-endian, no pointers, FS_NAMES_BODY bytes at
- * most. Whoever receives one checks it by fs_call_ok before use. docs/internals/metadata.md is the
- * protocol; CONTRIBUTING.md says how to add an operation.
+ * Calls about output files and their answers. Clients call daemons, and daemons call each other. A
+ * call is a header (struct fs_names_call), then its tails, at most FS_NAMES_BODY bytes,
+ * little-endian, without pointers. A call is in a call slot of a channel (ipc/layout.h) or behind a
+ * struct fs_wire_names (ipc/wire.h). The receiver checks each call by fs_call_ok before use.
+ * docs/internals/metadata.md is the protocol. CONTRIBUTING.md explains how to add an operation.
  *
- * What follows is, for each operation: what it does, its answer, its errors; then its fields and
- * flags. Errors that all have: EINVAL for a call that fails the check; ETIMEDOUT or EHOSTDOWN with
- * the rank (32 bits) that does not answer; ENOMEM; between daemons also EAGAIN, and ESTALE with the
- * members: the caller asks again.
+ * Each operation below has a comment with its effect, answer and errors, then its fields and flags.
+ * All calls can fail with: EINVAL if the check fails; ETIMEDOUT or EHOSTDOWN, with the rank (32
+ * bits) that does not answer; ENOMEM. Between daemons also EAGAIN, and ESTALE with the members: the
+ * caller retries.
  */
 #ifndef FS_IPC_CALL_H
 #define FS_IPC_CALL_H
@@ -60,7 +60,7 @@ enum fs_names_op {
   FS_NAMES_OPS
 };
 
-/* Operations that say no more than a directory, or a record. */
+/* The fields of operations that name only a directory, or only a record. */
 struct fs_call_directory {
   uint64_t dir;
 };
@@ -68,55 +68,55 @@ struct fs_call_record {
   uint64_t id;
 };
 
-/* ---- names, at the owner of their directory ---- */
+/* ---- names, at the primary of their directory ---- */
 
-/* LOOKUP finds a name, the tail; or, without a name, a record of the directory by its id. The
-   answer is the record. ENOENT. EREMCHG, by id: the answer is the id of the directory that the
-   record has moved to (64 bits). */
+/* LOOKUP finds the name in the tail or, without a tail, the directory's record with this id. The
+   answer is the record. ENOENT. EREMCHG, by id only: the record has moved; the answer is the id of
+   its new directory (64 bits). */
 enum fs_lookup_flags {
-  FS_LOOKUP_UNPUBLISHED = 1, /* Files count before they are published: the name is to be written. */
+  FS_LOOKUP_UNPUBLISHED = 1, /* Also find unpublished files: the caller will write the name. */
 };
 struct fs_call_lookup {
   uint64_t dir;
   uint64_t id;
 };
 
-/* CREATE makes a record. The tails are its name and, of a symlink, its target. The answer is the
+/* CREATE makes a record. The tails are the name and, for a symlink, the target. The answer is the
    record. EEXIST with the record that has the name; ENOENT: the directory was removed; ENOSPC:
-   names take all the memory that they may. */
+   names use all the memory that they may. */
 enum fs_create_flags {
-  FS_CREATE_STAGED_IN = 1, /* by a daemon: the record is FS_RECORD_STAGED_IN, and published */
+  FS_CREATE_STAGED_IN = 1, /* by a daemon: the record is FS_RECORD_STAGED_IN and published */
 };
 struct fs_call_create {
   uint64_t dir;
-  uint64_t id;       /* of the new record, and of this call */
-  uint64_t size;     /* of a file of --stage-in's */
+  uint64_t id;       /* id of the new record and of this call */
+  uint64_t size;     /* of a file from --stage-in */
   int64_t mtime;     /* in s; also the ctime */
   uint32_t mtime_ns; /* the rest of it */
   uint32_t mode;     /* with the type */
 };
 
-/* PUBLISH makes a file's record what its backing file is now. The answer is the record. ENOENT and
-   EREMCHG as of LOOKUP; EIO: the file has another home. */
+/* PUBLISH updates a file's record from its backing file. The answer is the record. ENOENT and
+   EREMCHG as for LOOKUP; EIO: the file has another home. */
 enum fs_publish_flags {
-  FS_PUBLISH_SHARED = 1,    /* not all bytes are in home's backing file */
-  FS_PUBLISH_STAGED_IN = 2, /* by a daemon: the file is still as --stage-in has found it */
-  FS_PUBLISH_DURABLE = 4,   /* The program waits until the file is on disk, as its replica. */
-  FS_PUBLISH_LATER = 8,     /* by the owner itself: nobody waits for the answer */
+  FS_PUBLISH_SHARED = 1,    /* the home's backing file does not have all bytes */
+  FS_PUBLISH_STAGED_IN = 2, /* by a daemon: unchanged since --stage-in */
+  FS_PUBLISH_DURABLE = 4,   /* The program waits until file and replica are on disk. */
+  FS_PUBLISH_LATER = 8,     /* by the primary itself: nobody waits for the answer */
 };
 struct fs_call_publish {
   uint64_t dir;
   uint64_t id;
-  uint64_t number; /* Of two publications the greater is the newer; 0: this one is. */
+  uint64_t number; /* a newer publication has a greater number; 0: newest */
   uint64_t size;
   int64_t mtime;     /* in s */
-  uint64_t ctime;    /* in ns since 1970; 0: the mtime */
+  uint64_t ctime;    /* in ns since 1970; 0: the same as the mtime */
   uint32_t mtime_ns; /* the rest of the mtime */
   uint32_t mode;
 };
 
-/* REMOVE removes a name, the tail. The answer is the id of the file that had it (64 bits), or
-   nothing. ENOENT, EISDIR, ENOTDIR, ENOTEMPTY. */
+/* REMOVE removes the name in the tail. The answer is the id of the removed file (64 bits), or empty
+   if no file was removed. ENOENT, EISDIR, ENOTDIR, ENOTEMPTY. */
 enum fs_remove_flags {
   FS_REMOVE_DIRECTORY = 1, /* rmdir; else unlink */
 };
@@ -125,12 +125,12 @@ struct fs_call_remove {
   uint64_t call; /* the id of this call */
 };
 
-/* RENAME gives the first name, in `dir`, the second name, in `to`; its owner does it. The answer is
-   the id of the file that was replaced, or 0, then the record unless that is a symlink; it is empty
-   if it was done before. ENOENT, EEXIST, EISDIR, ENOTDIR, ENOTEMPTY; EINVAL: a directory into
-   itself; ENOSPC as of CREATE. */
+/* RENAME changes the first name, in `dir`, to the second name, in `to`. The primary of `to` does
+   it. The answer is the id of the replaced file, or 0, then the record unless it is a symlink. The
+   answer is empty if this call was done before. ENOENT, EEXIST, EISDIR, ENOTDIR, ENOTEMPTY; EINVAL:
+   a directory cannot move into itself; ENOSPC as for CREATE. */
 enum fs_rename_flags {
-  FS_RENAME_NOREPLACE = 1, /* EEXIST if the second name is there */
+  FS_RENAME_NOREPLACE = 1, /* fail with EEXIST if the second name exists */
 };
 struct fs_call_rename {
   uint64_t dir;
@@ -138,190 +138,191 @@ struct fs_call_rename {
   uint64_t call; /* the id of this call */
 };
 
-/* LIST lists a directory in its order. The answer is as many records as fit, or none at the end. */
+/* LIST lists a directory in its order. The answer is as many records as fit; at the end it is
+   empty. */
 struct fs_call_list {
   uint64_t dir;
   uint64_t after; /* the `seq` of the last record that the caller has; 0: none */
 };
 
-/* SETATTR changes attributes: of a file at its home, of others at the owner of their directory. The
-   answer is the record as it is then; nothing, of a file that is not published. ENOENT and EREMCHG
-   as of LOOKUP; EINVAL: it is of another type; EDQUOT. */
+/* SETATTR changes attributes: of a file at its home, of others at the primary of their directory.
+   The answer is the new record; for an unpublished file it is empty. ENOENT and EREMCHG as for
+   LOOKUP; EINVAL: the record has another type; EDQUOT. */
 enum fs_set { FS_SET_MODE = 1, FS_SET_TIMES = 2, FS_SET_SIZE = 4, FS_SET_ALL = 7 };
 struct fs_call_setattr {
-  uint64_t dir; /* that the record is in */
+  uint64_t dir; /* the directory of the record */
   uint64_t id;
   uint64_t call;     /* the id of this call */
-  uint64_t size;     /* of SET_SIZE, of a file */
-  uint64_t changed;  /* of SET_TIMES, of a directory: its last change, as TIMES has said; the times
-                        hold until the next */
-  int64_t mtime;     /* of SET_TIMES, in s */
+  uint64_t size;     /* for SET_SIZE, of a file */
+  uint64_t changed;  /* for SET_TIMES of a directory: its last change, from TIMES; the times hold
+                        until the next change */
+  int64_t mtime;     /* for SET_TIMES, in s */
   uint32_t mtime_ns; /* the rest of it */
-  uint32_t mode;     /* the type of the record; and the permissions, of SET_MODE */
+  uint32_t mode;     /* type of the record; for SET_MODE also the permissions */
 };
 
-/* TIMES (struct fs_call_directory) asks when names in a directory were changed last. Its answer: */
+/* TIMES (struct fs_call_directory) asks when names in a directory changed last. Its answer: */
 struct fs_dir_times {
-  uint64_t changed; /* when they were changed last, in ns since 1970; 0: never */
-  uint64_t subdirs; /* how many of them are directories */
+  uint64_t changed; /* last change in ns since 1970; 0: never */
+  uint64_t subdirs; /* number of its output directories */
 };
 static_assert(sizeof(struct fs_dir_times) == 16, "fs_dir_times is 16 bytes");
 
 /* ---- bytes of a file, at its home ---- */
 
 /*
- * OPEN (struct fs_call_record) opens a file of another node, or of several writers. Home keeps its
- * bytes until CLOSE. ENOENT, EIO: its bytes are lost, EFBIG, EMFILE. The answer is what the file
- * is now. Its bytes come by requests for FS_OUTPUT_KEY(snapshot, block): of `own` bytes each block but
- * the last has FS_OUTPUT_BLOCK, fewer when the file has become shorter since; or for FS_OUTPUT_GRAIN_KEY,
- * where less of a block than half is wanted.
+ * OPEN (struct fs_call_record) opens a file of another node, or of several writers. The home keeps
+ * the file's bytes until CLOSE. ENOENT; EIO: the bytes are lost; EFBIG; EMFILE. The answer
+ * describes the file now. The client requests the bytes by FS_OUTPUT_KEY(snapshot, block): each
+ * block but the last of `own` bytes has FS_OUTPUT_BLOCK, fewer if the file has become shorter. If
+ * less than half of a block is wanted, the client uses FS_OUTPUT_GRAIN_KEY.
  */
 #define FS_OUTPUT_BLOCK (256u << 10)
-#define FS_OUTPUT_GRAIN (32u << 10) /* in multiples of it, whole files of up to 64 GiB */
+#define FS_OUTPUT_GRAIN (32u << 10) /* unit for files of up to 64 GiB */
 #define FS_OUTPUT_SNAPSHOTS (1u << 20)
-#define FS_OUTPUT_BLOCKS (1u << 21) /* of a file; a longer one is EFBIG */
+#define FS_OUTPUT_BLOCKS (1u << 21) /* of a file; EFBIG beyond */
 struct fs_opened {
   uint64_t id, version, size;
   int64_t mtime, ctime;
   uint32_t mtime_ns, ctime_ns;
   uint32_t mode;
-  uint32_t snapshot; /* this node's number for these contents, for all its processes until the last
-                      CLOSE; not 0 */
-  uint64_t own;      /* bytes of home's backing file, which has the blocks; `size` is of the whole */
-  uint32_t segments; /* not 0: some are elsewhere */
-  uint16_t tight;    /* not 0: home has little room left */
-  uint16_t nameless; /* not 0: it was removed, or replaced */
-  uint64_t list;     /* number of the extent map, another one after each change; not 0 */
+  uint32_t snapshot; /* number of these contents on this node, for all its processes until the last
+                        CLOSE; not 0 */
+  uint64_t own;      /* size of the home's backing file, which has the blocks; `size` is the whole
+                        file's */
+  uint32_t segments; /* not 0: other nodes have segments */
+  uint16_t tight;    /* not 0: the home has little room left */
+  uint16_t nameless; /* not 0: the file was removed or replaced */
+  uint64_t list;     /* version of the extent map, new after each change; not 0 */
 };
 static_assert(sizeof(struct fs_opened) == 80, "fs_opened is 80 bytes");
 
-/* CLOSE ends one OPEN of a client; of a node, all of them. No answer. ENOENT. */
+/* CLOSE ends one OPEN of a client, or all OPENs of a node. No answer. ENOENT. */
 struct fs_call_close {
   uint64_t id;
-  uint32_t snapshot; /* that OPEN gave; 0: whichever */
+  uint32_t snapshot; /* from OPEN; 0: any */
 };
 
-/* EXTEND says that ranges of a file (the tail, struct fs_range[]) are in a part of it, and
-   publishes the file; also without any. The answer is a struct fs_appended with an offset of 0.
-   ENOENT; EIO: home has not got what the caller has appended. */
+/* EXTEND adds ranges (the tail, struct fs_range[], may be empty) of a segment to the extent map and
+   publishes the file. The answer is a struct fs_appended with an offset of 0. ENOENT; EIO: the home
+   does not have what the caller appended. */
 enum fs_extend_flags {
-  FS_EXTEND_DURABLE = 1, /* as of PUBLISH */
+  FS_EXTEND_DURABLE = 1, /* as for PUBLISH */
 };
 struct fs_call_extend {
   uint64_t id;
-  uint64_t segment;       /* the id of the segment, which the caller's node has */
+  uint64_t segment;       /* id of the segment, on the caller's node */
   uint64_t bytes;         /* in all ranges */
-  uint64_t appended;      /* up to there the caller has appended, */
-  uint32_t appended_home; /* and this rank, minus 1, has taken it; 0: nothing was appended */
+  uint64_t appended;      /* end of what the caller appended */
+  uint32_t appended_home; /* rank + 1 of the home that took it; 0: nothing was appended */
 };
 struct fs_range {
   uint64_t off, len; /* len > 0 */
 };
 
-/* EXTENTS asks which bytes of a file are in segments. The answer is a struct fs_extent_map_head, then struct
-   fs_output_extent[], in order, as many as fit. ENOENT, EIO. */
+/* EXTENTS asks which bytes of a file are in segments. The answer is a struct fs_extent_map_head,
+   then as many struct fs_output_extent as fit, in order. ENOENT, EIO. */
 struct fs_call_extents {
   uint64_t id;
-  uint64_t off; /* from there on */
+  uint64_t off; /* list from this offset on */
 };
 struct fs_extent_map_head {
-  uint64_t list, end; /* its number, as in struct fs_opened; where its last bytes end */
+  uint64_t list, end; /* version as in struct fs_opened; end of the last extent */
 };
 struct fs_output_extent {
   uint64_t off, len;
-  uint64_t segment; /* id of the backing file that has them, at the same offset */
+  uint64_t segment; /* id of the backing file with the bytes, at the same offset */
 };
 
-/* APPEND adds bytes, the tail, to the end of home's backing file; or, without a tail, zeros that
-   are the caller's to overwrite. The answer is a struct fs_appended. ENOENT, EIO, EDQUOT, ENOSPC.
- */
+/* APPEND adds the tail's bytes to the end of the home's backing file. Without a tail it adds zeros
+   for the caller to overwrite. The answer is a struct fs_appended. ENOENT, EIO, EDQUOT, ENOSPC. */
 #define FS_APPEND_MAX (1u << 20) /* zeros */
 #define FS_APPEND_DATA 16000u    /* bytes */
 struct fs_call_append {
   uint64_t id;
   uint64_t call;  /* the id of this call */
-  uint64_t bytes; /* how many: not 0 */
+  uint64_t bytes; /* number of bytes, not 0 */
 };
-#define FS_APPEND_UNKNOWN UINT64_MAX /* the offset of a call that was made before */
+#define FS_APPEND_UNKNOWN UINT64_MAX /* offset in the answer of a repeated call */
 struct fs_appended {
   uint64_t off;
   uint32_t tight; /* as in fs_opened */
-  uint32_t home;  /* the rank that has done it */
+  uint32_t home;  /* the rank that appended the bytes */
 };
 
-/* OWN makes the backing file of a file of --stage-in's a file of its own, before the file is
-   changed. The answer is empty. EINPROGRESS with the bytes that were copied so far (64 bits): the
-   caller asks again. */
+/* OWN makes a private copy of the backing file of a --stage-in file, before a change. The answer is
+   empty. EINPROGRESS with the number of bytes copied so far (64 bits): the caller retries. */
 enum fs_own_flags {
-  FS_OWN_EMPTY = 1, /* The program truncates the file: nothing is copied. */
+  FS_OWN_EMPTY = 1, /* The program truncates the file: copy nothing. */
 };
 struct fs_call_own {
   uint64_t id;
 };
 
-/* ---- of a client, at its own daemon ---- */
+/* ---- from a client to its own daemon ---- */
 
-/* FORWARD: a backing file of this node, which has no name, stands for a file of another node: what programs
-   write to it is that file's. No answer. EINVAL, ENFILE. */
+/* FORWARD makes an unnamed backing file of this node stand for a file of another node: what
+   programs write to the forwarder goes to that file. No answer. EINVAL, ENFILE. */
 enum fs_forwarder_flags {
-  FS_FORWARDER_APPEND = 1, /* What they write is appended. */
+  FS_FORWARDER_APPEND = 1, /* Append what programs write. */
 };
 struct fs_call_forwarder {
   uint64_t id;
-  uint64_t file; /* that it stands for */
-  uint64_t dir;  /* where that was seen last, or 0 */
-  uint64_t off;  /* where it is written from */
+  uint64_t file; /* the file that it stands for */
+  uint64_t dir;  /* directory where the file was last seen, or 0 */
+  uint64_t off;  /* offset of the first byte that is written */
 };
 
-/* SYNC waits until what was written to a backing file is published. The answer is a struct fs_forwarded if
-   that is a forwarder, else nothing. EAGAIN: it takes longer, the caller asks again. ESPIPE: a forwarder
-   cannot be moved there. */
+/* SYNC waits until what was written to a backing file is published. For a forwarder the answer is a
+   struct fs_forwarded, else it is empty. EAGAIN: not done yet, the caller retries. ESPIPE: the
+   forwarder cannot seek there. */
 enum fs_sync_flags {
-  FS_SYNC_CUT = 1,   /* Then the file is made `size` bytes long. */
-  FS_SYNC_SEEK = 2,  /* Then the forwarder is written from `size` on. */
-  FS_SYNC_WRITE = 4, /* The program is told, and goes on: nobody else needs to be. Of no forwarder
-                        nothing is done. */
-  FS_SYNC_LOOK = 8,  /* For attributes: of no forwarder only what has changed is published. */
+  FS_SYNC_CUT = 1,   /* Afterwards set the file's size to `size`. */
+  FS_SYNC_SEEK = 2,  /* Afterwards the forwarder writes from `size` on. */
+  FS_SYNC_WRITE = 4, /* Report errors of the caller's own writes only. No effect without a
+                        forwarder. */
+  FS_SYNC_LOOK = 8,  /* For attributes: without a forwarder, publish only changes. */
   FS_SYNC_ALL = 15,
 };
 struct fs_call_sync {
   uint64_t id;
-  uint64_t upto; /* the first so many bytes */
+  uint64_t upto; /* wait for so many first bytes */
   uint64_t size;
 };
 struct fs_forwarded {
-  uint64_t file, dir; /* that it stands for; where that was seen last, or 0 */
-  uint64_t append;    /* not 0: what is written to it is appended there */
+  uint64_t file, dir; /* the file that it stands for; its last known directory, or 0 */
+  uint64_t append;    /* not 0: writes to the forwarder append */
 };
 
-/* OFFER makes a backing file this node's segment of a file, if the node has none yet. The answer is the id of
-   the node's segment, or 0 (64 bits). EINVAL: that backing file is something else. */
+/* OFFER makes a backing file this node's segment of a file if the node has no segment yet. The
+   answer is the id of the node's segment, or 0 (64 bits). EINVAL: that backing file has another
+   role. */
 struct fs_call_offer {
   uint64_t file;
-  uint64_t segment; /* the backing file; 0: only asks */
+  uint64_t segment; /* the backing file; 0: only ask */
 };
 
-/* FIND (struct fs_call_record) finds the record of a directory, whichever directory that is in. The
-   answer is the record. ENOENT. */
+/* FIND (struct fs_call_record) finds the record of a directory by its id, in whichever directory
+   the record is. The answer is the record. ENOENT. */
 
-/* NODE_LOCAL (struct fs_call_directory): the client is about to make names of its node in a
-   directory. No answer. Its flag is FS_NL_SHADOWS. */
+/* NODE_LOCAL (struct fs_call_directory) announces that the client will make node-local names in a
+   directory. No answer. The flag is FS_NL_SHADOWS. */
 
-/* ---- between the owners of two directories ---- */
+/* ---- between the primaries of two directories ---- */
 
-/* TAKE: a record, by its name, the tail, is held for a rename to another directory. The answer is
-   the record. ENOENT; EAGAIN while another call holds it. */
+/* TAKE holds a record, named by the tail, for a rename to another directory. The answer is the
+   record. ENOENT; EAGAIN: another call holds the record. */
 struct fs_call_take {
   uint64_t dir;
-  uint64_t to;     /* the other directory, whose owner asks */
+  uint64_t to;     /* the other directory; its primary asks */
   uint64_t call;   /* the rename */
-  uint32_t caller; /* the rank whose client renames it: it sees its own files before they are
+  uint32_t caller; /* rank of the client that renames: a client sees its own files before they are
                       published */
 };
 
-/* TAKEN: by that rename the record has moved away. No answer. */
+/* TAKEN ends a TAKE: the rename has moved the record away. No answer. */
 enum fs_taken_flags {
-  FS_TAKEN_KEEP = 1, /* It has not: it is held no more, and stays. */
+  FS_TAKEN_KEEP = 1, /* The record stays; release it. */
 };
 struct fs_call_taken {
   uint64_t dir;
@@ -330,86 +331,84 @@ struct fs_call_taken {
   uint64_t call;
 };
 
-/* ARRIVED: has the record come to this directory, or was the rename done? No answer. ENOENT: no. */
+/* ARRIVED asks if the record is in this directory, or if the rename was done. No answer. ENOENT:
+   no. */
 struct fs_call_arrived {
   uint64_t dir;
   uint64_t id;
   uint64_t call;
 };
 
-/* CLOSE, OPEN, FORGET (struct fs_call_directory): a directory that is about to be removed takes no
-   names for a while, does again, was removed. No answer. CLOSE: ENOTEMPTY. */
+/* SHUT stops a directory that is about to be removed from taking names; UNSHUT undoes SHUT; FORGET
+   drops the removed directory (struct fs_call_directory). No answer. SHUT: ENOTEMPTY. */
 
-/* ABOVE finds a record by its id, as LOOKUP does. EBUSY with the id of the call that is about to
- * rename or remove it.
- */
+/* ABOVE finds a record by its id, like LOOKUP. EBUSY with the id of a call that is about to rename
+   or remove the record. */
 
-/* BACKUP tells the backup of a directory what has changed. The tail is records to put. No answer.
- */
+/* BACKUP sends changes of a directory to its backup. The tail is the records to put. No answer. */
 enum fs_backup_flags {
-  FS_BACKUP_HELD = 1,     /* Record `id` is held for directory `to` and the rename `call`. */
-  FS_BACKUP_KEEP = 2,     /* Record `id` is held no more. */
-  FS_BACKUP_SHUT = 4,     /* The directory takes no names for a while; */
-  FS_BACKUP_OPENED = 8,   /* it does; */
-  FS_BACKUP_REMOVED = 16, /* it never will. */
+  FS_BACKUP_HELD = 1,     /* Record `id` is held for directory `to` by the rename `call`. */
+  FS_BACKUP_KEEP = 2,     /* Record `id` is released. */
+  FS_BACKUP_SHUT = 4,     /* The directory takes no names for now. */
+  FS_BACKUP_OPENED = 8,   /* The directory takes names again. */
+  FS_BACKUP_REMOVED = 16, /* The directory was removed. */
   FS_BACKUP_LATER = 32,   /* Nobody waits for the answer. */
   FS_BACKUP_ALL = 63,
 };
 struct fs_call_backup {
   uint64_t dir;
   uint64_t id;       /* a record to drop, or 0 */
-  uint64_t to;       /* the directory that it went to, or 0 */
-  uint64_t call;     /* the call that did it, or 0 */
-  uint64_t changed;  /* when names in the directory were changed last, in ns */
-  uint64_t question; /* The backup answers this question of the rank `asker`, with the first record;
-                        0: it does not. */
+  uint64_t to;       /* the directory that it moved to, or 0 */
+  uint64_t call;     /* the call that removed it, or 0 */
+  uint64_t changed;  /* last change of names in the directory, in ns */
+  uint64_t question; /* If not 0, the backup answers this question of rank `asker` with the first
+                        record. */
   uint32_t asker;
 };
 
-/* ---- of any daemon ---- */
+/* ---- to any daemon ---- */
 
-/* MARK: directories of this bit (fs_mark_bit) may have outputs. No answer. */
+/* MARK says that directories with this bit (fs_mark_bit) may have outputs. No answer. */
 struct fs_call_mark {
   uint32_t bit;
 };
 
-/* TREE: the tree of directories has changed. LISTS: an extent map has; no program is to use one
-   that it has. PING: is it there? Without fields or answers. */
+/* TREE: the directory tree has changed. MAPS: an extent map has changed, so programs drop the maps
+   that they keep. PING: tests if a daemon is alive. These three have no fields and no answer. */
 
-/* DROP (struct fs_call_record): a file has no name any more. No answer. */
+/* DROP (struct fs_call_record): a file no longer has a name. No answer. */
 enum fs_drop_flags {
-  FS_DROP_AWAIT = 1, /* Home answers when the backing file is gone, or at once if it stays. */
+  FS_DROP_AWAIT = 1, /* Home answers when the backing file is removed, or at once if it stays. */
 };
 
-/* SUSPECT: a rank does not answer the caller. No answer. */
+/* SUSPECT reports a rank that does not answer the caller. No answer. */
 struct fs_call_suspect {
   uint32_t rank;
 };
 
-/* SET tells the members: the tail is a bit for each rank. No answer. */
+/* SET announces the members: the tail has one bit for each rank. No answer. */
 struct fs_call_set {
-  uint64_t number; /* A greater one is newer. */
+  uint64_t number; /* a newer set has a greater number */
 };
 
-/* WHERE (struct fs_call_record): the id of the directory that a record is in (64 bits), if this
- * rank keeps it. ENOENT.
- */
+/* WHERE (struct fs_call_record) asks for the id of a record's directory (64 bits), if this rank
+   keeps the record. ENOENT. */
 enum fs_where_flags {
-  FS_WHERE_SEEN = 1, /* Else where it was seen last. */
+  FS_WHERE_SEEN = 1, /* Otherwise answer where it was last seen. */
 };
 
-/* REPLICA: of a generation of a file's replica so many blocks were sent (ipc/wire.h); all is here.
-   The tails are one more block (struct fs_wire_replica, bytes) or nothing; and of a file of several
-   writers what has changed in its extent map. No answer. EILSEQ: not all is here. EAGAIN: it is
-   not written yet. */
+/* REPLICA ends a transfer: the home has sent `blocks` blocks (ipc/wire.h) of this generation of a
+   replica. The tails are one more block (struct fs_wire_replica, bytes) or nothing, then the
+   changes of the extent map if the file has several writers. No answer. EILSEQ: blocks are missing.
+   EAGAIN: not written yet. */
 enum fs_replica_flags {
-  FS_REPLICA_DURABLE = 1, /* as of PUBLISH */
+  FS_REPLICA_DURABLE = 1, /* as for PUBLISH */
   FS_REPLICA_SEGMENT = 2, /* This is a segment of another file. */
-  FS_REPLICA_MORE = 4,    /* More of the list follows; all is not here yet. */
+  FS_REPLICA_MORE = 4,    /* More of the extent map follows. */
 };
 struct fs_call_replica {
   uint64_t id;
-  uint64_t dir;    /* of its record; 0: of a segment */
+  uint64_t dir;    /* of its record; 0: this is a segment */
   uint64_t number; /* of its next publication */
   uint64_t size;
   int64_t mtime;     /* in s */
@@ -417,20 +416,20 @@ struct fs_call_replica {
   uint32_t mode;
   uint32_t generation;
   uint32_t blocks; /* of this generation */
-  uint32_t sent;   /* blocks that home has sent by then, of all its files */
+  uint32_t sent;   /* blocks of all files that the home has sent so far */
 };
-/* Changes of the extent map, from number `at` of `total` on, followed by struct fs_output_extent[]:
-   with segment 0 and no length the list ends at off. */
+/* Changes of the extent map, from number `at` of `total` on; struct fs_output_extent[] follows. An
+   extent with segment 0 and length 0 says that the map ends at its offset. */
 struct fs_replica_list {
   uint32_t at, total;
-  uint32_t all; /* not 0: they are the whole list */
+  uint32_t all; /* not 0: this is the whole map */
   uint32_t unused;
 };
 static_assert(sizeof(struct fs_replica_list) == 16, "fs_replica_list is 16 bytes");
 
 /* ---- a call ---- */
 
-/* Followed by its tails, then by zeros to a multiple of 8 bytes. */
+/* The tails follow, then zeros to a multiple of 8 bytes. */
 struct fs_names_call {
   uint32_t op;    /* enum fs_names_op */
   uint32_t flags; /* the operation's own */
@@ -477,9 +476,9 @@ static inline size_t fs_call_size(const struct fs_names_call *c) {
 }
 
 /*
- * What a home has appended and is not published yet: up to where, in bits from FS_APPENDED_RANK on,
- * and its rank + 1. Of a home that goes before it is published the next one may lack it. What the
- * first home has done counts.
+ * Packs unpublished appends in one word: their end, from bit FS_APPENDED_RANK on, and the rank + 1
+ * of the home that took them. If that home fails before publication, its successor may lack the
+ * bytes. So the word keeps the first home, and appends at a later home do not change it.
  */
 #define FS_APPENDED_RANK 16
 static inline uint64_t fs_appended_more(uint64_t was, const struct fs_appended *at, uint64_t n) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Control lines (control.h): parsed in a buffer of the caller's, built in one. Called by fs-launch and fanstored. What
- * is parsed came through mpirun and may be cut or mixed with other output, so nothing of it is trusted. No state.
+ * Parses control lines (control.h) in the caller's buffer and builds them there. Called by
+ * fs-launch and fanstored. A parsed line came through mpirun: it may be truncated or mixed with
+ * other output, so nothing in it is trusted. No state.
  */
 #include "ipc/control.h"
 
@@ -36,7 +37,7 @@ static fs_err fs_control_unescape(char *s) {
   return 0;
 }
 
-/* Cuts the next word off; NULL at the end. */
+/* Cuts off and returns the next word, or NULL at the end. */
 static char *fs_control_word(char **cursor) {
   char *w = *cursor + strspn(*cursor, " ");
   if (*w == '\0') return NULL;
@@ -91,7 +92,7 @@ fs_err fs_control_get_u64(const struct fs_control *c, const char *key, uint64_t 
   return value ? fs_parse_u64(value, 0, UINT64_MAX, out) : -ENOENT;
 }
 
-/* Appends bytes, keeping room for the newline and the terminator. */
+/* Appends bytes and leaves room for the newline and the NUL. */
 static fs_err fs_control_put(struct fs_control_line *l, const char *s, size_t n) {
   if (l->len + n + 2 > sizeof(l->text)) return -ENOSPC;
   memcpy(l->text + l->len, s, n);
@@ -124,7 +125,7 @@ fs_err fs_control_add(struct fs_control_line *l, const char *key, const char *va
   if (err == 0) err = fs_control_put(l, key, strlen(key));
   if (err == 0) err = fs_control_put(l, "=", 1);
   if (err == 0) err = fs_control_put_value(l, value);
-  if (err < 0) { /* all of the pair or none of it */
+  if (err < 0) { /* add the whole pair or nothing */
     l->len = before;
     l->text[before] = '\0';
   }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client's side of meeting its node's daemon. Called at attach, in any context of a preloaded process: raw system
- * calls, no allocation, bounded by the caller's timeout. No state; whatever was received is closed again on an error.
+ * The client's side of the hand-over (handover.h). Called at attach, in any context of a preloaded
+ * process: raw system calls, no allocation, bounded by the caller's timeout. No state. After an
+ * error all received descriptors are closed.
  */
 #include "ipc/handover.h"
 
@@ -12,14 +13,15 @@
 
 #include "util/sys.h"
 
-#define FS_HO_PAUSE_NS 1000000ull /* between attempts while the daemon's backlog is full */
+#define FS_HO_PAUSE_NS 1000000ull /* pause between attempts while the daemon's backlog is full */
 
 static uint64_t fs_left(uint64_t deadline) {
   uint64_t now = fs_now_ns();
   return now < deadline ? deadline - now : 0;
 }
 
-/* Fills the address. A path too long for it goes by its directory's descriptor, left open in *dir. */
+/* Fills in the socket's address. If the path is too long, the address goes through the descriptor
+   of its directory, which stays open in *dir. */
 static fs_err fs_address(const char *path, struct sockaddr_un *addr, int *dir) {
   static const char proc[] = "/proc/self/fd/";
   const char *name = strrchr(path, '/');
@@ -45,9 +47,10 @@ static fs_err fs_address(const char *path, struct sockaddr_un *addr, int *dir) {
 }
 
 /*
- * A signal handler may fork in the middle, and the child goes on here with its parent's connection. It must neither say
- * hello once more nor take the welcome: each message is sent or received by who connected, with signals held back so
- * that nobody forks between the look and the call.
+ * Makes a call on the connection only in the process that opened it; returns -ECHILD in another. A
+ * signal handler may fork during the hand-over, and the child then continues here with its parent's
+ * connection: it must neither send a second hello nor take the welcome. Signals are blocked so that
+ * nothing forks between the check and the call.
  */
 static long fs_as(pid_t process, long number, int fd, const void *message, size_t n, int flags) {
   uint64_t signals;
@@ -61,7 +64,7 @@ static fs_err fs_poll(int fd, pid_t process, short events, uint64_t timeout_ns) 
   struct pollfd p = {.fd = fd, .events = events};
   struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
   uint64_t signals;
-  fs_sys_sigmask(~0ull, &signals); /* they come in the middle of the call, and end it in a child, too */
+  fs_sys_sigmask(~0ull, &signals); /* signals arrive inside ppoll, and also end it in a child */
   long n = fs_sys_getpid() == process ? FS_SYS5(SYS_ppoll, &p, 1, &ts, &signals, sizeof(signals)) : -ECHILD;
   fs_sys_sigmask(signals, NULL);
   if (n < 0) return (fs_err)n;
@@ -83,7 +86,7 @@ static fs_err fs_connect_to(int fd, pid_t process, const char *path, uint64_t de
   return err == -EISCONN ? 0 : err;
 }
 
-/* The daemon must be ours: it will tell us where data lies. */
+/* The daemon must have our uid: it tells where data lies. */
 static fs_err fs_check_peer(int fd) {
   struct ucred peer;
   socklen_t size = sizeof(peer);
@@ -109,8 +112,8 @@ union fs_cmsg {
   char bytes[CMSG_SPACE(FS_HO_COUNT * sizeof(int))];
 };
 
-/* Takes the descriptors out of a message, all of them, so that none is lost; those that are too many are closed. How
-   many there were: the room for them is rounded up, so the kernel may give one more. */
+/* Takes all descriptors out of a message, so that none leaks, and closes those beyond FS_HO_COUNT.
+   Returns how many there were: the kernel rounds the room for them up, so one more may come. */
 static unsigned fs_take_fds(struct msghdr *msg, int fds[FS_HO_COUNT]) {
   unsigned n = 0;
   for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a client meets its node's daemon: a SOCK_SEQPACKET Unix socket in a 0700 run directory, one struct fs_hello,
- * one struct fs_welcome with five file descriptors. The connection then stays open, silent; its end is the
- * client's end. The daemon checks SO_PEERCRED (same uid). Client side: raw system calls only, no allocation,
- * bounded by a timeout. Descriptors are returned with CLOEXEC.
+ * How a client connects to its node's daemon. A SOCK_SEQPACKET Unix socket is in a run directory of
+ * mode 0700. The client sends one struct fs_hello; the daemon answers with one struct fs_welcome
+ * and five file descriptors, which have CLOEXEC. Afterwards the connection stays open and silent:
+ * it closes when the client ends. Both sides check that the peer has the same uid (SO_PEERCRED).
+ * The client's side makes raw system calls only, allocates nothing and has a timeout.
  */
 #ifndef FS_IPC_HANDOVER_H
 #define FS_IPC_HANDOVER_H
@@ -24,7 +25,7 @@ enum fs_handover_fd { FS_HO_CTL, FS_HO_SLAB, FS_HO_HEAT, FS_HO_CHANNEL, FS_HO_DO
 struct fs_welcome {
   uint32_t magic;
   uint32_t version;
-  int32_t err; /* negative errno: refused, no descriptors follow */
+  int32_t err; /* negative errno: refused, without descriptors */
   uint32_t reserved;
   uint64_t size[FS_HO_COUNT]; /* bytes of each memfd; 0 for the doorbell */
 };
@@ -35,14 +36,16 @@ struct fs_handover {
   uint64_t size[FS_HO_COUNT];
 };
 
-/* Connects, says hello, receives. 0; -ECONNREFUSED, -ENOENT (no daemon), -ETIMEDOUT, -EPROTO, -ECHILD (in a child that
-   a signal handler forked meanwhile), or the refusal. */
+/* Connects to the daemon and receives the descriptors. Returns 0, -ECONNREFUSED, -ENOENT (no
+   daemon), -ETIMEDOUT, -EPROTO, the daemon's refusal, or -ECHILD in a child that a signal handler
+   forked during the call. */
 fs_err fs_handover_connect(const char *socket_path, uint64_t timeout_ns, struct fs_handover *out);
-/* Daemon: creates the socket (mode 0600, CLOEXEC, non-blocking). */
+/* Creates the daemon's listening socket (mode 0600, CLOEXEC, non-blocking). */
 fs_fd fs_handover_listen(const char *socket_path);
-/* Daemon: reads the hello of an accepted connection and checks the peer's uid. The peer's pid, -EAGAIN, or an error. */
+/* Reads the hello of an accepted connection in the daemon, and checks the client's uid. Returns the
+   client's pid (0: another pid namespace), -EAGAIN, or another error. */
 fs_ssize fs_handover_hello(int connection);
-/* Daemon: sends the welcome. fds may be NULL when err is not 0. */
+/* Sends the daemon's welcome, or its refusal `err`. h may be NULL if err is not 0. */
 fs_err fs_handover_welcome(int connection, fs_err err, const struct fs_handover *h);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon's side of the hand-over (handover.h): listens, checks who calls, sends the welcome with its descriptors.
- * Called by the daemon's listener thread; all sockets are non-blocking, so nothing here waits. No state.
+ * The daemon's side of the hand-over (handover.h): listens, checks the client's uid, sends the
+ * welcome with its descriptors. Called by the daemon's listener thread. All sockets are
+ * non-blocking, so nothing here waits. No state.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@
 
 #define FS_LISTEN_BACKLOG 1024
 
-/* Binds in the directory through /proc/self/fd where the path is longer than sockaddr_un has room for. */
+/* Binds the socket. If the path is longer than sockaddr_un, binds through /proc/self/fd of the
+   directory. */
 static fs_err fs_handover_bind(int fd, const char *path) {
   struct sockaddr_un addr = {.sun_family = AF_UNIX};
   size_t n = strlen(path);

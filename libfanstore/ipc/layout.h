@@ -38,12 +38,12 @@ struct fs_placement {
   int64_t mtime;  /* and its mtime then, in ns: one that differs is another file, or was written to */
 };
 static_assert(sizeof(struct fs_placement) == 32, "fs_placement is 32 bytes");
-#define FS_PLACE_LOCAL 0x1u /* staged on this node: the file is fs_ctl_dataset.local/segment-NNNNN; may be cleared */
+#define FS_PLACE_LOCAL 0x1u /* staged on this node: the file is fs_ctl_dataset.local/part-NNNNN; may be cleared */
 
 struct fs_ctl_dataset {
   char mount[PATH_MAX];  /* normalised */
   char source[PATH_MAX]; /* the dataset on shared storage: the last resort */
-  char local[PATH_MAX];  /* this node's directory: index, segment-NNNNN */
+  char local[PATH_MAX];  /* this node's directory: index, part-NNNNN */
   uint8_t id[16];
   uint32_t partitions;
   uint32_t placement;   /* number of its first record in the placement table */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See left.h. */
+/* Counts and keeps the outputs that a dead daemon has left (left.h). No state. */
 #include "ipc/left.h"
 
 #include <fcntl.h>

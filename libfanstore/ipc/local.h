@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names below a local directory, fanstore or fanstore-nodeK of a node: of the daemon that writes there, and of the
- * launcher that removes what a dead one has left (docs/internals/staging.md, docs/internals/end-of-job.md).
+ * Names in the directory fanstore, or fanstore-nodeK, below a local directory. The daemon writes
+ * there; the launcher removes what a dead daemon has left (docs/internals/staging.md; docs/internals/end-of-job.md).
  */
 #ifndef FS_IPC_LOCAL_H
 #define FS_IPC_LOCAL_H
 
-#define FS_LOCAL_BACKING "outputs-"        /* JOB-RANK: outputs; its daemon holds a lock on it as long as it lives, */
-#define FS_OUTPUTS_KEPT "fanstore-outputs" /* in the local directory itself: JOB/PATH, what jobs have kept */
-#define FS_BACKING_LOCK "lock"             /* and on this file in it: on NFS another host sees locks of files only */
+#define FS_LOCAL_BACKING "outputs-"        /* outputs-JOB-RANK; locked while its daemon lives */
+#define FS_OUTPUTS_KEPT "fanstore-outputs" /* JOB/PATH, in the local directory: what jobs kept */
+#define FS_BACKING_LOCK "lock"             /* also locked: over NFS only file locks are visible */
 
-/* In a dataset's directory, whose name is its id. */
-#define FS_STAGE_LOCK ".lock"       /* shared: a job uses the copies; exclusive: they are being removed */
-#define FS_STAGE_STAGING ".staging" /* exclusive: one copy is being made */
-#define FS_STAGE_NEW ".new-"        /* prefix of a copy that is not whole yet; its writer holds .staging */
+/* Files in a dataset's directory. The dataset's id is the name of that directory. */
+#define FS_STAGE_LOCK ".lock"       /* shared lock: copies in use; exclusive: being removed */
+#define FS_STAGE_STAGING ".staging" /* exclusive lock: a copy is being made */
+#define FS_STAGE_NEW ".new-"        /* prefix of an incomplete copy; its writer locks .staging */
 
 #endif

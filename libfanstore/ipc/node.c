@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The run directory's names and the node of this process. Called by the client, the daemon and fs-launch, also from
- * a library constructor: reads the environment, allocates nothing, prints nothing. No state.
+ * Makes the names in the run directory and decides the node of this process. Called by the client,
+ * the daemon and fs-launch, also from a library constructor: reads the environment, allocates
+ * nothing, prints nothing. No state.
  */
 #include "ipc/node.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of operations on output files, and what a call must be before it is believed. No state, no locks. */
+/* The table of operations on output files, and the checks of their calls (op.h). No state, no
+   locks. */
 #include "ipc/op.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ static bool bytes_ok(const char *bytes, size_t n) {
   return n <= FS_APPEND_DATA;
 }
 
-/* Records, and the members: their readers check them. */
+/* For tails that their readers check: records and the members. */
 static bool any_ok(const char *bytes, size_t n) {
   (void)bytes, (void)n;
   return true;

@@ -1,74 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of operations on output files: for each operation of ipc/call.h whom it is asked of,
- * who may ask, which ids it has, and what must be true of a call before it is believed. Clients and
- * daemons ask the table, and compare no numbers of operations. The daemon's handlers are in tables
- * of their own, by the operation.
+ * The table of operations on output files (ipc/call.h). A row says who receives the call, who may
+ * make the call, which ids it has, and what the receiver checks. Clients and daemons ask this table
+ * and never compare operation numbers. The daemon's handlers are in tables of their own, indexed by
+ * the operation.
  */
 #ifndef FS_IPC_OP_H
 #define FS_IPC_OP_H
 
 #include "ipc/call.h"
 
-/* Whom a call is asked of. */
+/* The receiver of a call. */
 enum fs_scope {
-  FS_SCOPE_NONE,      /* there is no such operation */
-  FS_SCOPE_DIRECTORY, /* the owner of a directory's records */
-  FS_SCOPE_BACKUP,    /* the backup of that directory, by its owner */
+  FS_SCOPE_NONE,      /* no such operation */
+  FS_SCOPE_DIRECTORY, /* the primary of a directory */
+  FS_SCOPE_BACKUP,    /* the backup of a directory; called by the primary */
   FS_SCOPE_FILE,      /* the home of a file */
-  FS_SCOPE_RECORD,    /* of a file its home, of a directory or a symlink the owner of the directory
-                         that it is in */
-  FS_SCOPE_BYTES,     /* the node that has the bytes of a file: its home, or one that has a segment or a
-                         replica */
-  FS_SCOPE_PARTNER,   /* the partner of a file's home, by that home */
+  FS_SCOPE_RECORD,    /* for a file its home, for a directory or a symlink the primary of its parent
+                         directory */
+  FS_SCOPE_BYTES,     /* a node with bytes of the file: its home, or one with a segment or replica
+                       */
+  FS_SCOPE_PARTNER,   /* the partner of a file's home; called by the home */
   FS_SCOPE_RANK,      /* any daemon */
-  FS_SCOPE_NODE,      /* the daemon of the client's own node, and no other one */
+  FS_SCOPE_NODE,      /* only the daemon of the client's own node */
 };
 
-/* One operation: what is true of all its calls. A field is given by its offset in struct
-   fs_names_call; 0: the operation has none. */
+/* One operation. A field is given as its offset in struct fs_names_call; 0: the operation has no
+   such field. */
 struct fs_op {
   const char *name;
   enum fs_scope scope;
   bool client;    /* a client may make the call */
-  bool changes;   /* the call changes names: EROFS where outputs are read-only */
-  bool not_twice; /* A forked child may not make its parent's unfinished call once more. */
-  bool not_later; /* The call is sent once: a later one could undo what was done since. */
-  uint8_t dir;    /* field: the directory whose owner is asked */
+  bool changes;   /* the call changes names: EROFS if outputs are read-only */
+  bool not_twice; /* a forked child must not repeat its parent's unfinished call */
+  bool not_later; /* never resend: a late copy could undo a newer change */
+  uint8_t dir;    /* field: the directory whose primary is called */
   uint8_t id;     /* field: the record that the call is about */
-  uint8_t call;   /* field: the call's own id, set by the client's daemon: it is done once */
-  uint8_t bytes;  /* field: so many bytes are brought to a replica before the answer comes */
+  uint8_t call;   /* field: the call's id, set by the client's daemon; a call is done once */
+  uint8_t bytes;  /* field: bytes that reach a replica before the answer */
   uint32_t flags; /* all flags that the operation has */
-  uint32_t later; /* the flag that lets the call wait for the next message to that rank */
-  /* What the two tails of a call must be; NULL: empty. */
+  uint32_t later; /* flag: the call may wait for the next message to that rank */
+  /* Checks of the two tails; NULL: the tail must be empty. */
   bool (*tail)(const char *bytes, size_t n);
   bool (*tail2)(const char *bytes, size_t n);
-  /* What else must be true of a call; NULL: nothing. */
+  /* A further check of the call; NULL: none. */
   bool (*ok)(const struct fs_names_call *c);
 };
 extern const struct fs_op fs_ops[FS_NAMES_OPS];
 
-/* The functions that follow take calls that were made here, or that have passed fs_call_ok. */
+/* These functions take only calls that were made here or have passed fs_call_ok. */
 static inline const struct fs_op *fs_call_op(const struct fs_names_call *c) {
   return &fs_ops[c->op];
 }
 static inline uint64_t *fs_call_at(struct fs_names_call *c, uint8_t at) {
   return (uint64_t *)(void *)((char *)c + at);
 }
-/* The fields `dir` and `id` of the table's row; only where the operation has them. */
+/* Return the call's directory or record id. The operation must have that field. */
 static inline uint64_t fs_call_dir(const struct fs_names_call *c) {
   return *fs_call_at((struct fs_names_call *)c, fs_call_op(c)->dir);
 }
 static inline uint64_t fs_call_id(const struct fs_names_call *c) {
   return *fs_call_at((struct fs_names_call *)c, fs_call_op(c)->id);
 }
-/* The scope, of RECORD either FILE or DIRECTORY. */
+/* Returns the call's scope; FS_SCOPE_RECORD becomes FILE or DIRECTORY. */
 static inline enum fs_scope fs_call_scope(const struct fs_names_call *c) {
   enum fs_scope scope = fs_call_op(c)->scope;
   return scope != FS_SCOPE_RECORD ? scope : S_ISREG(c->setattr.mode) ? FS_SCOPE_FILE : FS_SCOPE_DIRECTORY;
 }
 
-/* True if, where files have replicas, *bytes are brought to one before the answer comes. */
+/* Returns true if the call waits, when files have replicas, until some bytes reach a replica, and
+   stores how many in *bytes. */
 static inline bool fs_call_bytes(const struct fs_names_call *c, uint64_t *bytes) {
   const struct fs_op *op = fs_call_op(c);
   if (op->bytes == 0 || (op->scope == FS_SCOPE_RECORD && fs_call_scope(c) != FS_SCOPE_FILE)) return false;
@@ -76,10 +77,11 @@ static inline bool fs_call_bytes(const struct fs_names_call *c, uint64_t *bytes)
   return true;
 }
 
-/* Puts the tails and the zeros behind a call, where there is room for them. Returns its size. */
+/* Writes the tails and the zeros behind a call, which must have room for them. Returns the call's
+   size. */
 size_t fs_call_put(struct fs_names_call *c, const void *tail, size_t n, const void *tail2, size_t n2);
-/* True for a whole call, with all that its operation needs, in n bytes. Records in a tail are
-   checked by fs_record_next. */
+/* Returns true if the n bytes are a complete and valid call. Records in a tail are not checked
+   here; fs_record_next checks them. */
 bool fs_call_ok(const void *body, size_t n);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The processes of a job on this host, found in /proc by what only they have: FANSTORE_RUN in their environment, or the
- * job's name after --job (mpirun and the daemons) or --exec-node (the mpirun of COMMAND), or in FANSTORE_JOB (remote
- * shells of either mpirun). So also those are found that have left their parent's session or lost their parent. Only
- * this user's processes are looked at.
+ * Finds the processes of a job on this host in /proc. Each has a mark that only they have:
+ * FANSTORE_RUN in the environment; or the job's name after --job (mpirun and the daemons), after
+ * --exec-node (the mpirun of COMMAND), or in FANSTORE_JOB (remote shells of either mpirun). This
+ * also finds processes that left their parent's session or lost their parent. Only this user's
+ * processes are examined. look_lock protects all state.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,9 +24,9 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_PF_KTHREAD 0x200000u   /* in the flags of /proc/PID/stat: linux/sched.h */
-#define FS_PROC_TEXT (256u << 10) /* of a command line or an environment; more is not looked at */
-#define FS_LOOK_NS FS_NS_PER_S    /* at one process; a second one of the same call that hangs has a fifth of it */
+#define FS_PF_KTHREAD 0x200000u   /* flag in /proc/PID/stat (linux/sched.h) */
+#define FS_PROC_TEXT (256u << 10) /* read at most this much of a command line or environment */
+#define FS_LOOK_NS FS_NS_PER_S    /* wait for one process; then a fifth for each further one */
 
 const char *fs_proc_dir = "/proc";
 
@@ -35,12 +36,13 @@ static int proc_open(const char *pid, const char *what) {
   return len < (int)sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-/* The caller has no descriptor or memory for a look: then nothing is known of the process. */
+/* Returns true if the caller lacked a descriptor or memory, so that nothing is known of the
+   process. */
 static bool proc_is_blind(int fd) {
   return fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
 }
 
-/* A file of /proc, whole, NUL-terminated. Its length, 0 on any error. */
+/* Reads a file of /proc as a NUL-terminated text. Returns its length, or 0 on any error. */
 static size_t proc_read(const char *pid, const char *what, char *buf, bool *blind) {
   size_t n = 0;
   FS_AUTO_CLOSE int fd = proc_open(pid, what);
@@ -54,7 +56,8 @@ static size_t proc_read(const char *pid, const char *what, char *buf, bool *blin
   return n;
 }
 
-/* Is `item` one of the NUL-terminated strings in buf, right after `before` (NULL: anywhere)? */
+/* Returns true if `item` is one of the NUL-terminated strings in buf, and follows `before` unless
+   that is NULL. */
 static bool proc_has(const char *buf, size_t n, const char *before, const char *item) {
   bool armed = !before;
   for (const char *p = buf; p < buf + n; p += strlen(p) + 1) {
@@ -67,10 +70,11 @@ static bool proc_has(const char *buf, size_t n, const char *before, const char *
 struct proc_wanted {
   bool daemons;
   char job[NAME_MAX + 1];
-  char run_item[PATH_MAX + 32], job_item[NAME_MAX + 32]; /* of the environment */
+  char run_item[PATH_MAX + 32], job_item[NAME_MAX + 32]; /* strings of the environment */
 };
 
-/* Neither a zombie nor a thread of the kernel's. Does not need the process's memory, so it does not wait for it. */
+/* Returns true if the process is no zombie and no kernel thread. Never waits, because this does not
+   read the process's memory. */
 static bool proc_lives(const char *pid) {
   char state, text[1024];
   unsigned flags;
@@ -89,7 +93,8 @@ bool fs_process_alive(pid_t pid) {
   return proc_lives(name);
 }
 
-/* In the middle of exec a process has no command line yet, nor an environment. */
+/* Reads the command line. During exec a process has none, so an empty one is read again for 50
+   ms. */
 static size_t proc_command(const char *pid, char *buf, bool *blind) {
   for (int i = 0;; i++) {
     size_t n = proc_read(pid, "cmdline", buf, blind);
@@ -112,24 +117,25 @@ static bool proc_is_ours(pid_t pid, const struct proc_wanted *w, char *buf, bool
 /* ---- looking, with a deadline ---- */
 
 /*
- * A command line and an environment are read from the process's memory, and who reads them waits, for however long,
- * while one of its threads is in mmap or munmap on a server that does not answer: what makes ps hang. So a thread
- * looks, and is left behind where it hangs, with what it has; another one looks at the rest.
+ * Reading a command line or an environment reads the process's memory. The reader hangs, without
+ * limit, while a thread of that process is in mmap or munmap on a server that does not answer (ps
+ * hangs in the same way). So a thread does the reading. If the thread hangs, the caller abandons it
+ * together with its data, and another thread examines the rest.
  */
 struct look {
-  struct look *next; /* in `left` */
+  struct look *next; /* in looks_left */
   struct proc_wanted wanted;
   pthread_cond_t moved;
-  bool left, over; /* by its caller; the thread has ended */
-  bool blind;      /* the thread's: not all could be looked at */
+  bool left, over; /* abandoned by its caller; the thread has ended */
+  bool blind;      /* not all processes could be examined */
   int sig;
   unsigned signalled;
-  size_t at, count; /* of pid: being looked at; all */
+  size_t at, count; /* in pid[]: the current one; the number of all */
   char *buf;
   pid_t pid[];
 };
 
-static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER; /* of all below, and of each look */
+static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER; /* protects all below and each look */
 static struct look *looks_left;
 
 static void look_free(struct look *k) {
@@ -163,7 +169,7 @@ static void *look_main(void *arg) {
   return NULL;
 }
 
-/* Without a thread it looks itself, and waits. */
+/* Starts the thread of a look. If no thread can be made, the caller looks itself and may hang. */
 static void look_start(struct look *k) {
   pthread_t thread;
   pthread_attr_t attr;
@@ -178,8 +184,9 @@ static void look_start(struct look *k) {
   if (err != 0) look_main(k);
 }
 
-/* Waits until all is looked at, or one process has been for too long: that one is left. Takes the look from its caller.
-   How many are done with. */
+/* Waits until the look ends, or until one process takes longer than `patience`: then abandons the
+   look. Takes over the look from the caller. Returns how many processes are done, including the one
+   that hangs. */
 static size_t look_wait(struct look *k, uint64_t patience, unsigned *signalled) {
   pthread_mutex_lock(&look_lock);
   while (!k->over && !k->left) {
@@ -219,7 +226,7 @@ static bool look_hangs(pid_t pid) {
   return hangs;
 }
 
-/* This user's, but for the caller and those at which another look hangs. */
+/* Lists this user's processes, except the caller and those at which another look hangs. */
 static size_t proc_list(pid_t **list, bool *blind) {
   size_t n = 0, room = 0;
   DIR *proc = opendir(fs_proc_dir);

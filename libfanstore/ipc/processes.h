@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The processes of a job on this host (processes.c has by what they are known). For the daemon and the launcher. A
- * call reads the command line and the environment of each of this user's processes. One that hangs in the kernel so
- * that these cannot be read is given a second, once, and is then passed over, as if it were not the job's, until its
- * memory can be read again. Thread-safe.
+ * Finds and signals the processes of a job on this host. The daemon and the launcher use it;
+ * processes.c says how processes are recognised. Each call reads the command line and the
+ * environment of all of this user's processes. If a process hangs in the kernel and these cannot be
+ * read, the call waits up to a second, once. Later calls ignore that process until its memory can
+ * be read again. Thread-safe.
  */
 #ifndef FS_IPC_PROCESSES_H
 #define FS_IPC_PROCESSES_H
@@ -11,18 +12,22 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define FS_ENV_JOB "FANSTORE_JOB" /* in the environment of every mpirun */
+#define FS_ENV_JOB "FANSTORE_JOB" /* in the environment of each mpirun */
 
-/* Sends sig (0: none) to each but the caller; their number. daemons: fanstored and its mpirun too, else only COMMAND's:
-   what inherited the job's environment, and --exec-node. run: the run directory. One more where the caller has no
-   descriptor or memory to look at all: of those it cannot say that none is there. */
+/* Sends sig (0: none) to each process of the job except the caller, and returns their number. With
+   `daemons` this includes fanstored and its mpirun; without, only COMMAND's processes: those that
+   inherited the job's environment, and --exec-node. `run` is the run directory. If the caller lacks
+   the descriptors or memory to look, the number is one higher, because a process may have been
+   missed. */
 unsigned fs_job_signal(const char *job, const char *run, bool daemons, int sig);
-/* TERM, a second of grace, KILL. */
+/* Ends the job's processes: SIGTERM, a second of grace, SIGKILL. The parameters and the result are
+   those of fs_job_signal. */
 unsigned fs_job_end(const char *job, const char *run, bool daemons);
-/* Those that are passed over just now, `most` at most; their number. */
+/* Stores the pids of at most `most` processes that are ignored now because they hang. Returns how
+   many hang. */
 unsigned fs_processes_hang(pid_t *pid, unsigned most);
-bool fs_process_alive(pid_t pid); /* a zombie is not; does not wait for its memory */
+bool fs_process_alive(pid_t pid); /* false for a zombie; does not wait for its memory */
 
-extern const char *fs_proc_dir; /* "/proc"; tests have another one */
+extern const char *fs_proc_dir; /* "/proc"; tests set another directory */
 
 #endif

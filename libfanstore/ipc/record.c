@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records of output files in messages: written, and checked when they come in. No state, no locks. */
+/* Writes records of output files to messages, and checks received ones. No state, no locks. */
 #include "ipc/record.h"
 
 #include <string.h>

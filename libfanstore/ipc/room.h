@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of a node's partitions is to be in its memory: computed alike by clients, for whom it decides, and by the
- * daemon, which tells it. No state.
+ * Decides how much of a node's partitions is kept in its memory. The client uses the result; the
+ * daemon computes the same to report it. No state.
  */
 #ifndef FS_IPC_ROOM_H
 #define FS_IPC_ROOM_H
@@ -11,8 +11,9 @@
 #define FS_ROOM_SHIFT 8u
 #define FS_ROOM_ALL (1u << FS_ROOM_SHIFT)
 
-/* Of FS_ROOM_ALL chunks those that memory is to have, where `bytes` of partitions are on a node with `available` bytes
-   of memory, the page cache's among them: a quarter of it is left to all else. */
+/* Returns how many of FS_ROOM_ALL chunks memory keeps. The node has `bytes` of partitions and
+   `available` bytes of memory, including the page cache. A quarter of the memory is left to other
+   uses. */
 static inline uint32_t fs_room_share(uint32_t flags, uint64_t bytes, uint64_t available) {
   uint64_t room = available / 4 * 3;
   if (flags & FS_CTL_IO_DIRECT) return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See rundir.h. No state but the local directory; what it finds may be gone a moment later, and who opens it looks
- * whose it is. */
+/* Finds and makes run directories, and checks their locks (rundir.h). The only state is the local
+   directory. A path that is returned may disappear at any time, and whoever opens it checks its
+   owner. */
 #include "ipc/rundir.h"
 
 #include <errno.h>
@@ -62,7 +63,7 @@ static struct run_places run_places(void) {
   return p;
 }
 
-/* Is this path `top`, or below it? Symlinks are followed in both. */
+/* Returns true if `path` is `top` or below it. Follows symlinks in both. */
 static bool run_below(const char *path, const char *top) {
   char a[PATH_MAX], b[PATH_MAX];
   if (!realpath(path, a) || !realpath(top, b)) return false;
@@ -70,7 +71,8 @@ static bool run_below(const char *path, const char *top) {
   return strncmp(a, b, n) == 0 && (a[n] == '/' || a[n] == '\0');
 }
 
-/* A file system of another kind may be shared by hosts, or have no sockets. */
+/* Returns true for a file system that is known to be local. Others may be shared by hosts or lack
+   sockets. */
 static bool run_is_local(const char *path) {
   static const unsigned long kinds[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,       BTRFS_SUPER_MAGIC, TMPFS_MAGIC,
                                         F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */};
@@ -81,14 +83,14 @@ static bool run_is_local(const char *path) {
   return false;
 }
 
-/* Can nobody else rename what this user makes there? */
+/* Returns true if no other user can rename what this user makes in this directory. */
 static bool run_is_safe(const char *path) {
   struct stat st;
   if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0)) return false;
   return (st.st_mode & 022) == 0 || (st.st_mode & S_ISVTX) != 0;
 }
 
-/* The bytes of a socket's name there, with its NUL. */
+/* Returns the size of a socket's path in this place, with its NUL. */
 static size_t run_socket_size(const char *place, const char *job) {
   char name[PATH_MAX];
   fs_ssize n = fs_run_name(place, name, sizeof(name));
@@ -170,7 +172,7 @@ bool fs_run_is_job(const char *base, const char *name) {
   return strncmp(name, "job-", 4) == 0;
 }
 
-/* Open for writing: NFS lets nobody lock a file who only reads it. */
+/* Opens the file for writing, because NFS refuses locks on files that are open only for reading. */
 int fs_run_lock_held(int dir, const char *name) {
   FS_AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return errno == ENOENT ? -ENOENT : 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What daemons send each other as MPI messages. Little-endian hosts only (checked at build). A request is one
- * struct fs_wire_req on tag FS_TAG_REQUEST; its reply is one message on the tag named in it: a struct fs_wire_rep,
- * then the stored bytes; or of a bare read that succeeds the stored bytes alone, so that they can be sent from where
- * they are. The receiver checks length, magic, id and checksums, and drops what does not fit.
- * docs/internals/messages.md is the protocol.
+ * The MPI messages between daemons. docs/internals/messages.md is the protocol. Little-endian hosts only
+ * (checked at build). A request is one struct fs_wire_req on tag FS_TAG_REQUEST. The reply is one
+ * message on the tag that the request names: a struct fs_wire_rep, then the stored bytes. A bare
+ * read that succeeds returns the stored bytes alone, so that they are sent without a copy. The
+ * receiver checks length, magic, id and checksums, and drops invalid messages.
  */
 #ifndef FS_IPC_WIRE_H
 #define FS_IPC_WIRE_H
@@ -27,10 +27,11 @@ enum fs_wire_type {
   FS_WIRE_READ = 1,
   FS_WIRE_PING = 2,
   FS_WIRE_READ_BARE = 3,
-  FS_WIRE_READ_OUTPUT = 4, /* of an output file: its home's bytes as they are now, perhaps fewer than asked for */
+  FS_WIRE_READ_OUTPUT = 4, /* bytes of an output at its home, as they are now; may be fewer than
+                              requested */
 };
 
-#define FS_WIRE_BARE_LEAST 32768u /* stored bytes of a bare read at least: more than a struct fs_wire_rep */
+#define FS_WIRE_BARE_LEAST 32768u /* least length of a bare read; above a struct fs_wire_rep */
 
 struct fs_wire_req {
   uint32_t magic;
@@ -44,7 +45,7 @@ struct fs_wire_req {
   uint64_t offset;
   uint64_t file; /* of READ_OUTPUT; dataset and partition are 0 */
   uint64_t
-      list; /* of READ_OUTPUT: as in struct fs_opened; ESTALE when bytes of these are elsewhere since; 0: whichever */
+      list; /* of READ_OUTPUT: `list` of struct fs_opened; ESTALE if bytes have moved to other nodes since; 0: any */
   uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_req) == 64, "fs_wire_req is 64 bytes");
@@ -61,23 +62,24 @@ struct fs_wire_rep {
 };
 static_assert(sizeof(struct fs_wire_rep) == 64, "fs_wire_rep is 64 bytes");
 
-/* About names of output files (ipc/call.h), on tag FS_TAG_NAMES: a head, then the body. */
+/* A call about names of output files (ipc/call.h) on tag FS_TAG_NAMES: this head, then the body. */
 #define FS_WIRE_NAMES_MAGIC 0x4e495746u
 struct fs_wire_names {
   uint32_t magic;
   uint16_t version;
   uint16_t answer; /* 0 a question, 1 an answer */
   uint64_t id;
-  uint64_t set;   /* number of the members that the sender knows */
-  uint64_t order; /* of this message among those from this sender to this receiver; from 1 */
+  uint64_t set;   /* number of the member set that the sender knows */
+  uint64_t order; /* counts messages from this sender to this receiver, from 1 */
   int32_t err;
   uint32_t length; /* of the body */
   uint64_t reserved[2];
   uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_names) == 64, "fs_wire_names is 64 bytes");
-/* Bytes of an output file for the rank that has its replica, on tag FS_TAG_REPLICA: a head, then at most
-   FS_OUTPUT_BLOCK bytes. Nobody answers it; FS_NAMES_REPLICA says how many there were. */
+/* Bytes of an output file for the rank with its replica, on tag FS_TAG_REPLICA: this head, then at
+   most FS_OUTPUT_BLOCK bytes. There is no answer. FS_NAMES_REPLICA says how many messages there
+   were. */
 #define FS_WIRE_REPLICA_MAGIC 0x50495746u
 struct fs_wire_replica {
   uint32_t magic;
@@ -85,20 +87,20 @@ struct fs_wire_replica {
   uint16_t reserved;
   uint64_t file;
   uint64_t offset;
-  uint32_t generation; /* of this file, from this sender: a higher one is newer */
+  uint32_t generation; /* of this file, from this sender; newer is greater */
   uint32_t length;
   uint64_t xxh3; /* of the bytes that follow */
-  uint64_t hole; /* with a length of 0: so many zeros that take no room */
+  uint64_t hole; /* with a length of 0: size of a hole */
   uint64_t unused;
   uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_replica) == 64, "fs_wire_replica is 64 bytes");
 
 /*
- * The last field of a head, `sum`, is of all before it, and of the n bytes that follow it: a request that asks for
- * other bytes than were meant, or a record that is another, has no other sign of it. Of a struct fs_wire_replica it is
- * of the head alone, which has the checksum of its bytes. A reply that is not the one that was asked for is found by
- * the checksum of its bytes, and needs none.
+ * Returns the value of `sum`, the last field of a head. The sum covers the rest of the head and the
+ * n bytes that follow. Without it a damaged request could ask for other bytes, and a damaged record
+ * could be believed. The sum of a struct fs_wire_replica covers the head alone, because `xxh3`
+ * covers its bytes. A reply needs no sum: the checksum of its bytes shows a wrong reply.
  */
 #define FS_WIRE_HEAD 64u
 static inline uint64_t fs_wire_sum(const void *head, size_t n) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of the calls with an address of a socket. An address that is a path below a mount is that of a socket of
- * this node (client/outputs/nodelocal.h). The kernel gives back other addresses than the program gave; they become what
- * it gave.
+ * Wrappers of the calls with the address of a socket. If an address is a path below a mount, the
+ * socket is one of this node (client/outputs/nodelocal.h). The kernel then gives back another
+ * address than the program gave; the wrappers replace it by the program's.
  */
 #include "preload/preload.h"
 
@@ -17,7 +17,7 @@ ssize_t fs_not_a_socket(int fd, ssize_t r) {
   return r;
 }
 
-/* The path of a UNIX address, with a zero at its end. */
+/* Copies the path of a UNIX address, with a zero at its end. */
 #define FS_SUN_PATH (sizeof(((struct sockaddr_un *)0)->sun_path) + 1)
 static bool path_of(const struct sockaddr *a, socklen_t n, char out[FS_SUN_PATH]) {
   const size_t head = offsetof(struct sockaddr_un, sun_path);
@@ -33,7 +33,7 @@ bool fs_address_below(const struct sockaddr *a, socklen_t n) {
   return path_of(a, n, path) && !fs_path_outside(AT_FDCWD, path);
 }
 
-/* What is done with an address: connect, sendto or sendmsg. */
+/* A call with an address: connect, sendto or sendmsg. */
 struct send {
   int fd, flags;
   const void *buf;
@@ -51,7 +51,7 @@ static ssize_t send_to(const struct send *s, const struct sockaddr *a, socklen_t
   return FS_REAL(sendmsg)(s->fd, &m, s->flags);
 }
 
-/* To a real path, which may be longer than an address. */
+/* Sends to a real path, which may be longer than an address. */
 static ssize_t send_to_real(const struct send *s, const char *real) {
   struct fs_nl_address to;
   fs_err err = fs_nl_reach(real, &to);
@@ -61,7 +61,7 @@ static ssize_t send_to_real(const struct send *s, const char *real) {
   return r;
 }
 
-/* A name of the dataset, or an output: no socket. */
+/* Returns the error for a name of the dataset or an output, which is no socket. */
 static fs_err no_socket(int route) {
   fs_err err = fs_must_exist(route);
   return err != 0 ? err : -ECONNREFUSED;
@@ -104,7 +104,7 @@ static int64_t bind_below(int route, const struct fs_found *f, int fd, const cha
   return err == -EEXIST ? -EADDRINUSE : err;
 }
 
-/* A name of this node that is there; or where a symlink of the dataset leads. */
+/* Binds to a name of this node that exists, or to where a symlink of the dataset leads. */
 static int bind_real(int fd, const char *real) {
   struct stat st;
   struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -129,14 +129,14 @@ FS_EXPORT int bind(int fd, const struct sockaddr *a, socklen_t n) {
 
 /* ---- addresses that the kernel gives ---- */
 
-/* The bytes that there are for one. */
+/* Returns how many bytes there are for an address. */
 static socklen_t room(const struct sockaddr *a, const socklen_t *n) {
   FS_MAY_BE_NULL(a);
   FS_MAY_BE_NULL(n);
   return a == NULL || fs_bad_address(n) ? 0 : *n;
 }
 
-/* An address that had no room is asked for again: its beginning does not tell whose it is. */
+/* Asks again for an address that had no room: its beginning does not tell whose it is. */
 static void tell_name(int fd, long getname, struct sockaddr *a, socklen_t have, socklen_t *n) {
   struct sockaddr_un whole;
   socklen_t len = sizeof(whole);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of POSIX AIO, which libc does by threads of its own, on the kernel's descriptors. A request on a dataset's
- * file is carried out at once: when aio_read returns, its status and count stand in the control block, where aio_error,
- * aio_return and aio_suspend, which are libc's, find them, and the notification that was asked for has been sent.
+ * Wrappers of POSIX AIO. libc does it by threads of its own, on the kernel's descriptors. A request
+ * on a dataset's file is carried out at once. When aio_read returns, its status and count stand in
+ * the control block, where libc's aio_error, aio_return and aio_suspend find them, and the
+ * notification has been sent.
  */
 #include <aio.h>
 #include <pthread.h>
@@ -61,7 +62,7 @@ static int64_t notify(const struct sigevent *event) {
   }
 }
 
-/* The request is done: r is its count or a negative errno. */
+/* Ends a request. r is its count or a negative errno. */
 static int finish(struct aiocb *cb, int64_t r) {
   cb->__return_value = r < 0 ? -1 : (ssize_t)r;
   __atomic_store_n(&cb->__error_code, r < 0 ? (int)-r : 0, __ATOMIC_RELEASE);
@@ -73,7 +74,8 @@ static int64_t transfer(struct fs_slot *s, const struct aiocb *cb, int op) {
   return cb->aio_offset < 0 ? -EINVAL : fs_file_pread(s, (void *)cb->aio_buf, cb->aio_nbytes, cb->aio_offset);
 }
 
-/* The open file of a request; one that was inherited, too, since libc's thread would only find EBADF. */
+/* Returns the open file of a request. An inherited one counts too, since libc's thread would only
+   find EBADF. */
 static struct fs_slot *slot_of(const struct aiocb *cb, struct fs_use *u) {
   struct fs_slot *s = fs_fd_use(cb->aio_fildes, u);
   return s != NULL || fs_state_fd() < 0 ? s : fs_fd_adopt_use(cb->aio_fildes, u);
@@ -114,7 +116,8 @@ static bool is_request(const struct aiocb *cb) {
   return cb != NULL && cb->aio_lio_opcode != LIO_NOP;
 }
 
-/* Does those of the list that are ours, and gathers the others. How many there are; *failed: one of ours did. */
+/* Carries out those requests of the list that are on virtual descriptors, and gathers the others.
+   Returns how many others there are. Sets *failed if a request of the first kind failed. */
 static int split(struct aiocb *const *list, int n, struct aiocb **others, bool *failed) {
   int left = 0;
   for (int i = 0; i < n; i++) {
@@ -145,8 +148,8 @@ FS_EXPORT int lio_listio(int mode, struct aiocb *const list[], int n, struct sig
   bool failed = false;
   if (others == NULL) return fs_ret_int(-EAGAIN);
   int left = split(list, n, others, &failed), r = 0;
-  if (left > 0)
-    r = FS_REAL(lio_listio)(mode, others, left, event); /* tells when these are done: the last ones */
+  if (left > 0) /* libc tells when the others, which end last, are done. */
+    r = FS_REAL(lio_listio)(mode, others, left, event);
   else if (mode == LIO_NOWAIT && event != NULL)
     notify(event);
   free(others);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of fanstore.h, and the extended attributes that say the same. What they answer is
- * client/files/info.h's. */
+/* The functions of fanstore.h, and the extended attributes with the same answers, which come from
+   client/files/info.h. */
 #include "client/files/info.h"
 #include "preload/preload.h"
 #include "util/util.h"
@@ -52,7 +52,8 @@ FS_EXPORT ssize_t fgetxattr(int fd, const char *a, void *v, size_t n) {
   FS_FD_CALL(fd, get_slot(s, a, v, n), FS_REAL(fgetxattr)(fd, a, v, n));
 }
 
-/* None are listed: programs that copy all attributes (cp -a, rsync -X, tar --xattrs) would try to. */
+/* Lists none: programs that copy all attributes (cp -a, rsync -X, tar --xattrs) would try to copy
+   them. */
 FS_EXPORT ssize_t listxattr(const char *p, char *l, size_t n) {
   FS_PATH_CALL(AT_FDCWD, p, 0, fs_must_exist(route), FS_REAL(listxattr)(p, l, n));
 }

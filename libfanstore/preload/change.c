@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of the calls that change names or attributes. A dataset is read-only: they are refused as a read-only file
- * system refuses them (client/files/refuse.c); output files are changed (client/outputs/change.c, or, of this node's
- * own, by the kernel). Each says which argument is the path, and which of these applies.
+ * Wrappers of the calls that change names or attributes. A dataset is read-only, so they are
+ * refused as a read-only file system refuses them (client/files/refuse.c). Output files are changed
+ * by client/outputs/change.c or, if they are this node's own, by the kernel. Each wrapper says
+ * which argument is the path, and which of these applies.
  */
 #include "client/path/cwd.h"
 #include "preload/preload.h"
 
-/* Is it an output that the kernel does not have? */
+/* Returns whether it is an output that the kernel does not have. */
 static bool is_output(int route, const struct fs_found *f) {
   return route == FS_IN && fs_is_output(f->entry);
 }
@@ -24,12 +25,12 @@ static int64_t refuse_xattr(int route, const struct fs_found *f) {
   return is_output(route, f) ? -EOPNOTSUPP : fs_file_xattr(route, f);
 }
 
-/* The last component is the one to change. */
+/* A wrapper of a call that changes what the last component names. */
 #define FS_CHANGE(name, params, args, dirfd, path, walk, ours)                                                         \
   FS_EXPORT int name params {                                                                                          \
     FS_PATH_SET(dirfd, path, walk, ours, FS_REAL(name) args);                                                          \
   }
-/* The name is to be made; a directory that exists only above a mount exists for the kernel's calls, too. */
+/* A wrapper of a call that makes a name. A virtual directory exists for these calls, too. */
 #define FS_NEW_NAME(name, params, args, dirfd, path, early, directory, output)                                         \
   FS_EXPORT int name params {                                                                                          \
     if (FS_UNLIKELY(fs_file_is_vdir(dirfd, path))) return fs_ret_int(early != 0 ? early : -EEXIST);                    \
@@ -39,12 +40,12 @@ static int64_t refuse_xattr(int route, const struct fs_found *f) {
                                                          : fs_file_refuse_new(route, f, directory),                    \
                  FS_REAL(name) args);                                                                                  \
   }
-/* The name is to be removed: refused before it is looked at. */
+/* A wrapper of a call that removes a name, which is refused before the name is looked at. */
 #define FS_REMOVE(name, params, args, dirfd, path, ours)                                                               \
   FS_EXPORT int name params {                                                                                          \
     FS_PATH_CALL(dirfd, path, FS_PARENT, ours, FS_REAL(name) args);                                                    \
   }
-/* The file that --stage-in's descriptor was opened on is not this job's. */
+/* Refuses a descriptor of --stage-in's directory: its file is not this job's. */
 #define FS_NOT_STAGED(fd)                                                                                              \
   if (FS_UNLIKELY(fs_output_staged_in(fs_fd_entry(fd)))) return fs_ret_int(-EROFS)
 #define FS_CHANGE_FD(name, params, args)                                                                               \
@@ -73,7 +74,7 @@ static int64_t fd_refuse_xattr(const struct fs_slot *s) {
   return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : refuse_xattr(FS_IN, &f);
 }
 
-/* A path of "" with AT_EMPTY_PATH: an O_PATH descriptor will do. */
+/* Sets the mode for a path of "" with AT_EMPTY_PATH. An O_PATH descriptor will do. */
 static int64_t at_set_mode(const struct fs_slot *s, mode_t m) {
   struct fs_found f = found_fd(s);
   return s == &fs_slot_closed ? -EBADF : set_mode(FS_IN, &f, m);
@@ -93,7 +94,7 @@ FS_CHANGE(chmod, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, set_mode(rou
 FS_CHANGE(chown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, 0, set_owner(route, f, u, g))
 FS_CHANGE(lchown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, FS_NOFOLLOW, set_owner(route, f, u, g))
 
-/* libc makes this one of an O_PATH descriptor and chmod, which a symlink has not. */
+/* libc makes lchmod of an O_PATH descriptor and chmod, which a symlink does not have. */
 static int64_t refuse_lchmod(int route, const struct fs_found *f, int flags) {
   struct stat st;
   if (flags & ~AT_SYMLINK_NOFOLLOW) return -EINVAL;
@@ -108,7 +109,7 @@ static int64_t chmod_entry(int route, const struct fs_found *f, mode_t m, int fl
   return err == -EROFS ? set_mode(route, f, m) : err;
 }
 
-/* fchmodat2(2) of a descriptor itself. */
+/* fchmodat2(2) of the descriptor itself. */
 int fs_chmod_empty(int fd, mode_t m, int flags) {
   if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) return fs_ret_int(-EINVAL);
   FS_NOT_STAGED(fd);
@@ -142,12 +143,12 @@ FS_EXPORT int fchownat(int d, const char *p, uid_t u, gid_t g, int flags) {
 }
 
 static int64_t set_times(int route, const struct fs_found *f, const struct timespec t[2]) {
-  fs_err err = fs_file_refuse_times(route, t); /* what is wrong with the call comes first */
+  fs_err err = fs_file_refuse_times(route, t); /* an error of the call itself comes first */
   if (err != -EROFS) return err;
   return is_output(route, f) ? fs_output_times(f, t) : fs_file_times(f, t);
 }
 
-/* Microseconds that are none give nanoseconds that are none. */
+/* Invalid microseconds become invalid nanoseconds. */
 static int64_t set_timevals(int route, const struct fs_found *f, const struct timeval t[2]) {
   struct timespec ts[2];
   for (int i = 0; t != NULL && i < 2; i++) {
@@ -173,7 +174,7 @@ FS_EXPORT int lutimes(const char *p, const struct timeval t[2]) {
   FS_PATH_SET(AT_FDCWD, p, FS_NOFOLLOW, set_timevals(route, f, t), FS_REAL(lutimes)(p, t));
 }
 
-/* "/dev/stdout" and its like, of a forwarder: both are cut. */
+/* truncate of a path like "/dev/stdout" of a forwarder: the file and the forwarder are cut. */
 static int64_t truncate_forwarder(int fd, const struct fs_found *f, off_t n) {
   fs_err err = n < 0 ? -EINVAL : fs_file_access(f->mount, f->entry, W_OK);
   return err != 0 ? err : ftruncate(fd, n) == 0 ? 0 : -errno;
@@ -246,7 +247,7 @@ static int64_t refuse_unlinkat(int route, const struct fs_found *f, int flags) {
   return flags & ~AT_REMOVEDIR ? -EINVAL : fs_file_remove(route, f, flags & AT_REMOVEDIR);
 }
 
-/* As libc does it: what unlink calls a directory goes to rmdir. */
+/* Removes as libc does: if unlink says that it is a directory, rmdir follows. */
 static int64_t refuse_either(int route, const struct fs_found *f) {
   fs_err err = fs_file_remove(route, f, false);
   return err == -EISDIR ? fs_file_remove(route, f, true) : err;
@@ -257,7 +258,7 @@ FS_REMOVE(unlinkat, (int d, const char *p, int flags), (d, p, flags), d, p, refu
 FS_REMOVE(rmdir, (const char *p), (p), AT_FDCWD, p, fs_file_remove(route, f, true))
 FS_REMOVE(remove, (const char *p), (p), AT_FDCWD, p, refuse_either(route, f))
 
-/* What is wrong with a call before its path is looked at. */
+/* Returns what is wrong with a call before its path is looked at. */
 static int64_t bad_type(mode_t m) {
   mode_t type = m & S_IFMT;
   if (type == S_IFDIR) return -EPERM;

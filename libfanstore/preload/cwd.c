@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrappers of the current directory and of realpath. */
+/* Wrappers of the calls about the current directory, and of realpath. */
 #include "client/path/cwd.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ FS_EXPORT int fchdir(int fd) {
   return fs_ret_int(enter_slot(s));
 }
 
-/* The name of a virtual current directory; false when it is a real one. */
+/* Gets the name of a virtual current directory. Returns false if the directory is a real one. */
 static bool virtual_cwd(struct fs_cwd *cwd) {
   return fs_mount_count() > 0 && fs_cwd_get(cwd) == 0 && cwd->below;
 }
@@ -51,7 +51,8 @@ static char *give(const char *text, size_t len, char *buf, size_t size) {
   return memcpy(buf, text, len + 1);
 }
 
-/* An output directory, or one above it, may have been renamed since it was entered. */
+/* Gets an output directory's path anew: it, or one above it, may have been renamed since it was
+   entered. */
 static fs_err look_again(struct fs_cwd *cwd) {
   if (!fs_is_output(cwd->entry)) return 0;
   fs_ssize n = fs_path_of(cwd->mount, cwd->entry, cwd->path, sizeof(cwd->path));
@@ -101,13 +102,13 @@ FS_EXPORT char *__getwd_chk(char *buf, size_t have) {
   return getwd(buf);
 }
 
-/* The canonical path into out (PATH_MAX): its length or an error. */
+/* Writes the canonical path to out (PATH_MAX). Returns its length or an error. */
 static fs_ssize canonical(int route, const struct fs_found *f, char *out) {
   fs_err err = fs_must_exist(route);
   return err != 0 ? err : fs_path_of(f->mount, f->entry, out, PATH_MAX);
 }
 
-/* Of a name of this node, whose directory f->entry is. */
+/* Writes the canonical path of a name of this node, whose directory is f->entry. */
 static fs_ssize canonical_of_node(const struct fs_found *f, char *out) {
   struct stat st;
   fs_err err = fs_sys_fstatat(AT_FDCWD, f->real, &st, AT_SYMLINK_NOFOLLOW);
@@ -126,7 +127,8 @@ static char *real_realpath(const char *path, char *buf, bool *again) {
   return r;
 }
 
-/* `missed`: the kernel has said ENOENT of a path that did not look like ours. */
+/* Makes realpath of a path that may lead below a mount. `missed` says that the kernel has refused
+   it with ENOENT although it did not look so. */
 static __attribute__((noinline)) char *realpath_slow(const char *path, char *buf, bool missed) {
   char out[PATH_MAX];
   struct fs_found f;

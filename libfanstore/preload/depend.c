@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a library below a mount needs. The loader looks for needed libraries without us. So each one that lies below a
- * mount gets a shadow (client/real/shadow.h), which the loader finds by $ORIGIN. One that is found in another way is
- * loaded first: the loader then finds it by its name among what is loaded. Called before dlopen, and before exec
- * (libpath.c). Reads ELF files of 64 bits as they are; whatever is odd in one is left to the loader, which says what is
- * wrong.
+ * Finds what a library below a mount needs. The loader looks for needed libraries without the
+ * wrappers. So each one that lies below a mount gets a shadow (client/real/shadow.h), which the
+ * loader finds by $ORIGIN. If a library is found in another way, it is loaded first: the loader
+ * then finds it by its name among what is loaded. Called before dlopen, and before exec
+ * (libpath.c). ELF files of 64 bits are read as they are. The loader handles whatever is odd in
+ * one, and reports what is wrong.
  */
 #include <elf.h>
 #include <link.h>
@@ -15,13 +16,14 @@
 #include "preload/exec.h"
 #include "preload/preload.h"
 
-/* Libraries that need libraries; each level has a few paths on the stack. And all together, for those that cannot be
-   loaded and are needed again and again. */
+/* The limits of a search: libraries that need libraries, where each level has a few paths on the
+   stack, and all libraries together, because some cannot be loaded and are needed again and
+   again. */
 #define FS_DEPEND_DEPTH 8
 #define FS_DEPEND_ALL 256
 #define FS_DYNAMIC_MAX 256
 #define FS_DYNAMIC_AT_ONCE 32
-/* Libraries that stay loaded to the thread's next dlopen. */
+/* How many libraries stay loaded until the thread's next dlopen. */
 #define FS_PINNED 32
 
 static bool read_at(const struct fs_library *l, void *buf, size_t n, uint64_t off) {
@@ -40,7 +42,7 @@ static bool read_header(struct fs_library *l) {
   return read_at(l, l->program, l->programs * sizeof(Elf64_Phdr), h.e_phoff);
 }
 
-/* The place in the file of an address. 0: none. */
+/* Returns the place of an address in the file, or 0 if there is none. */
 static uint64_t file_offset(const struct fs_library *l, uint64_t address) {
   for (uint32_t i = 0; i < l->programs; i++) {
     const Elf64_Phdr *p = &l->program[i];
@@ -74,7 +76,7 @@ static bool read_dynamic(struct fs_library *l) {
   return false;
 }
 
-/* A name of the string table. False for one that is not in it, or longer than `size`. */
+/* The name may be outside the table, or longer than `size`: then the call returns false. */
 bool fs_library_name(const struct fs_library *l, uint64_t at, char *out, size_t size) {
   if (at >= l->strings_size) return false;
   size_t n = (size_t)FS_MIN(size, l->strings_size - at);
@@ -84,7 +86,7 @@ bool fs_library_name(const struct fs_library *l, uint64_t at, char *out, size_t 
   return r > 0 && memchr(out, '\0', (size_t)r) != NULL;
 }
 
-/* Puts dir (of len bytes), with $ORIGIN in its place, and the name behind it. */
+/* Writes dir (of len bytes), with $ORIGIN replaced, and the name behind it. */
 static bool join(char *out, const char *dir, size_t len, const char *origin, const char *name) {
   static const char *const words[] = {"$ORIGIN", "${ORIGIN}"};
   size_t skip = 0, n = 0;
@@ -122,7 +124,7 @@ fs_err fs_library_shadow(const char *path, char out[PATH_MAX]) {
   return route == FS_OUTSIDE ? -EOPNOTSUPP : fs_shadow_make(route, &f, path, out);
 }
 
-/* The loader is not to find what is not there any more. */
+/* Removes a shadow, so that the loader does not find what is gone. */
 static void drop_shadow(const char *path) {
   char shadow[PATH_MAX];
   if (!fs_path_outside(AT_FDCWD, path) && fs_shadow_name(path, shadow) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, shadow, 0);
@@ -148,7 +150,7 @@ bool fs_library_origin(const char *path, char out[PATH_MAX]) {
   return true;
 }
 
-/* What needs a library keeps it loaded. Until that is so, this does. */
+/* Keep libraries loaded until the libraries that need them do. */
 static FS_TLS void *pinned[FS_PINNED];
 static FS_TLS bool searching; /* a constructor of what is loaded meanwhile may call dlopen itself */
 
@@ -168,7 +170,8 @@ static void unpin_all(void) {
   }
 }
 
-/* One that lies below a mount stays loaded: another thread may be about to unload it. */
+/* Returns whether a library is loaded. One that lies below a mount stays loaded, because another
+   thread may be about to unload it. */
 static bool is_loaded(const char *name) {
   struct link_map *map = NULL;
   void *handle = FS_REAL(dlopen)(name, RTLD_LAZY | RTLD_NOLOAD);
@@ -180,7 +183,7 @@ static bool is_loaded(const char *name) {
   return true;
 }
 
-/* How far a search has come. */
+/* The progress of a search. */
 struct search {
   int depth, loads;
 };

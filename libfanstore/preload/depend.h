@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What an ELF file below a mount needs, and where it is; shared by dlopen (depend.c) and exec
- * (libpath.c). No allocation. What is read from the file is bounds-checked.
- */
+/* Finds what an ELF file below a mount needs, and where that is. dlopen (depend.c) and exec
+   (libpath.c) share this. No allocation. What is read from the file is bounds-checked. */
 #ifndef FS_PRELOAD_DEPEND_H
 #define FS_PRELOAD_DEPEND_H
 
@@ -27,21 +25,22 @@ struct fs_library {
   bool has_runpath; /* it is no DT_RPATH */
 };
 
-/* False: it is no program or library of 64 bits that can be read. The caller ends a true one by
-   fs_library_close. */
+/* Opens a program or library. Returns false if it is not a readable one of 64 bits. Otherwise the
+   caller ends the use by fs_library_close. */
 bool fs_library_open(struct fs_library *l, int dirfd, const char *path);
 void fs_library_close(struct fs_library *l);
-/* A name of the string table. False if it is not in there, or longer than `size`. */
+/* Copies a name of the string table to out. Returns false if it is not in the table or longer than
+   `size`. */
 bool fs_library_name(const struct fs_library *l, uint64_t at, char *out, size_t size);
-/* The directory of a path: what $ORIGIN stands for. */
+/* Writes the directory of a path, for which $ORIGIN stands. */
 bool fs_library_origin(const char *path, char out[PATH_MAX]);
-/* Looks for the name in a list of directories. The list from the first directory on that has it,
-   if that lies below a mount, and the path in `out`; else NULL. */
+/* Looks for the name in a list of directories. If the first directory that has it lies below a
+   mount, returns the list from that directory on, with the path in `out`. Else returns NULL. */
 const char *fs_library_find(const char *list, const char *origin, const char *name, char out[PATH_MAX]);
-/* Loads the library at a real path as the loader does that searches for `name`, the path's last component. NULL: it
-   cannot be loaded so. needer.c. */
+/* Loads the library at a real path as the loader does when it searches for `name`, the last
+   component of the path. Returns NULL if the library cannot be loaded so. Lies in needer.c. */
 void *fs_library_load_named(const char *path, const char *name);
-/* The shadow of a path below a mount (client/real/shadow.h). */
+/* Writes the shadow of a path below a mount (client/real/shadow.h). */
 fs_err fs_library_shadow(const char *path, char out[PATH_MAX]);
 
 #endif

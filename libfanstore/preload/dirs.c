@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of opendir to closedir and scandir. A directory of a dataset has a stream of our own, told from libc's by
- * its first word, which in libc's is the descriptor and never negative. The position is the stream's own, as libc's
- * buffer is: a forked child goes on by itself. It is also noted in the open file, where dup and lseek find it.
+ * Wrappers of opendir to closedir and scandir. A directory of a dataset has a stream of this
+ * library. Its first word tells it from libc's: there it is the descriptor, which is never
+ * negative. The position is the stream's own, as libc's buffer is, so a forked child goes on by
+ * itself. The position is also noted in the open file, where dup and lseek find it.
  *
- * A real directory in which a mount, or the way to one, is missing has such a stream too, around libc's: the names that
- * are missing come after those that are there. One that was not opened by its own name (but by a symlink, say) is
- * noticed when its "." is read; the program has libc's stream by then, and a small table leads to ours.
+ * A real directory has such a stream too, around libc's, if it lacks a mount or the way to one. The
+ * missing names come after those that are there. If such a directory was not opened by its own name
+ * but by a symlink, for example, it is noticed when its "." is read. The program has libc's stream
+ * by then, and a small table leads to this library's.
  */
 #include <stdlib.h>
 
@@ -19,8 +21,8 @@
 struct fs_dirstream {
   int magic;
   int fd;
-  uint64_t at; /* number of the next record; of a real directory: of the next missing name, once all others were read */
-  DIR *inner;  /* libc's stream of a real directory, or NULL */
+  uint64_t at;      /* number of the next record, or of the next missing name */
+  DIR *inner;       /* libc's stream of a real directory, or NULL */
   const char *path; /* of that directory, and its length */
   size_t path_len;
   struct dirent64 *shown; /* the current record: the one below, or libc's, which may be longer */
@@ -31,9 +33,9 @@ struct fs_dirstream {
 };
 #define FS_AT_MISSING (1l << 62) /* what telldir says among the missing names, plus their number */
 
-/* ---- streams of libc's that are found to need one of ours ---- */
+/* ---- libc's streams that are found to need one of this library ---- */
 
-#define FS_LATE 64 /* of more at once, the missing names are not shown */
+#define FS_LATE 64 /* more streams at once do not show the missing names */
 static struct {
   DIR *_Atomic dir;
   struct fs_dirstream *stream;
@@ -70,7 +72,7 @@ static struct fs_dirstream *ours(DIR *d) {
   return FS_UNLIKELY(atomic_load_explicit(&late_count, memory_order_relaxed) > 0) ? late_find(d, false) : NULL;
 }
 
-/* The descriptor of one of libc's, by its first word. */
+/* Returns the descriptor of a stream of libc, by its first word. */
 static int libc_dirfd(DIR *d) {
   return *(int *)(void *)d;
 }
@@ -84,7 +86,8 @@ static DIR *new_stream(int fd, const struct fs_slot *s) {
   return (DIR *)(void *)d;
 }
 
-/* One of ours around a real directory's, with the names that mounts put there; NULL: they put none. */
+/* Returns a stream around a real directory's, with the names that mounts put there, or NULL if they
+   put none. */
 static struct fs_dirstream *stream_around(DIR *inner) {
   const char *path;
   size_t len;
@@ -95,7 +98,8 @@ static struct fs_dirstream *stream_around(DIR *inner) {
   return d;
 }
 
-/* A real directory's stream: as it is, or, where it is known to lie above a mount, with the missing names. */
+/* Returns a real directory's stream as it is or, if it is known to lie above a mount, with the
+   missing names. */
 static DIR *real_stream(DIR *inner) {
   if (inner == NULL || fs_mount_count() == 0) return inner;
   bool above = (fs_fd_entry(libc_dirfd(inner)) & FS_FDE_ANCESTOR) != 0 || fs_vdir_edge_dot(0);
@@ -103,7 +107,7 @@ static DIR *real_stream(DIR *inner) {
   return d != NULL ? (DIR *)(void *)d : inner;
 }
 
-/* After "." was read from one of libc's. */
+/* Looks at a stream of libc after its "." was read. */
 static __attribute__((noinline)) void look_at_dot(DIR *dir, uint64_t ino) {
   int saved = errno;
   struct fs_dirstream *d = fs_mount_count() > 0 && fs_vdir_edge_dot(ino) ? stream_around(dir) : NULL;
@@ -115,7 +119,8 @@ static inline void look_at_record(DIR *dir, const struct dirent *e) {
   if (FS_UNLIKELY(e->d_name[0] == '.' && e->d_name[1] == '\0')) look_at_dot(dir, e->d_ino);
 }
 
-/* opendir of an entry, for the path frame, which wants an integer: twice the descriptor and 1, which no address is. */
+/* opendir of an entry. FS_PATH_CALL wants an integer, so it returns twice the descriptor plus 1,
+   which no address is. */
 static int64_t open_entry(int route, const struct fs_found *f) {
   int64_t fd = route < 0 ? route : fs_file_open(route, f, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   return fd < 0 ? fd : 2 * fd + 1;
@@ -136,8 +141,8 @@ FS_PATH_INLINE intptr_t opendir_any(const char *path) {
   FS_PATH_CALL(AT_FDCWD, path, 0, open_entry(route, f), real_opendir(path));
 }
 
-/* A thread with descriptors of its own, and a vfork child, have no open directories of a dataset: EBADF, as fdopendir.
- */
+/* Makes the stream of a new descriptor. A vfork child, or a thread with descriptors of its own, has
+   no open directories of a dataset: then errno is EBADF, as from fdopendir. */
 static DIR *open_stream(int fd) {
   const struct fs_slot *s = fs_fd_slot(fd);
   DIR *d = s == NULL ? NULL : new_stream(fd, s);
@@ -160,7 +165,8 @@ FS_EXPORT DIR *fdopendir(int fd) {
     if (d != NULL || (errno != ENOTDIR && errno != EBADF) || (s = fs_fd_adopt(fd)) == NULL) return real_stream(d);
   }
   struct stat st;
-  fs_err err = fs_file_fstat(s, &st); /* as libc: an O_PATH descriptor of a directory will do until it is read */
+  /* As in libc, an O_PATH descriptor of a directory will do until it is read. */
+  fs_err err = fs_file_fstat(s, &st);
   if (err == 0 && S_ISDIR(st.st_mode)) return new_stream(fd, s);
   fs_ret(err != 0 ? err : -ENOTDIR);
   return NULL;
@@ -171,7 +177,7 @@ static void set_record(struct fs_dirstream *d, const struct fs_dirent_view *v, u
   d->shown = &d->record;
 }
 
-/* The names that mounts put into a real directory and that are not there. */
+/* Gets the next name that mounts put into a real directory and that is not there. */
 static int next_missing(struct fs_dirstream *d) {
   struct fs_dirent_view v = {.ino = 1, .type = DT_DIR};
   for (;;) {
@@ -207,7 +213,7 @@ static int next_output(struct fs_dirstream *d, struct fs_slot *s) {
   return 1;
 }
 
-/* 1: a record is at d->shown; 0: the end; or a negative errno. */
+/* Sets d->shown to the next record. Returns 1, 0 at the end, or a negative errno. */
 static int next_record(struct fs_dirstream *d) {
   struct fs_dirent_view v;
   if (d->inner != NULL) return next_real(d);
@@ -282,7 +288,8 @@ FS_EXPORT void rewinddir(DIR *dir) {
     lseek(d->fd, 0, SEEK_SET);
 }
 
-/* Back from the missing names, libc's stream is at its end, or where it was when the position was told. */
+/* Moves a real directory's stream. When it moves back from the missing names, libc's stream is at
+   its end, or where it was when the position was told. */
 static void seek_real(struct fs_dirstream *d, long at) {
   d->at = at >= FS_AT_MISSING ? (uint64_t)(at - FS_AT_MISSING) : 0;
   if (at < FS_AT_MISSING) FS_REAL(seekdir)(d->inner, at);
@@ -322,7 +329,7 @@ static struct dirent *copy_record(const struct dirent *e) {
   return copy;
 }
 
-/* scandir of one of our streams: libc's would call its own readdir. */
+/* scandir of a stream of this library. libc's scandir would call its own readdir. */
 static int collect(DIR *dir, struct dirent ***out, select_fn *select, compare_fn *compare) {
   struct dirent **list = NULL, *e;
   size_t n = 0, room = 0;
@@ -345,7 +352,8 @@ static int collect(DIR *dir, struct dirent ***out, select_fn *select, compare_fn
 }
 
 static void end_scan(DIR *dir) {
-  FS_MAY_BE_NULL(dir); /* hides from the compiler that fdopendir here and closedir are of one family */
+  /* Hides from the compiler that fdopendir here and closedir are of one family. */
+  FS_MAY_BE_NULL(dir);
   closedir(dir);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dlopen and dlmopen search the run path of their caller, which they know by the return address: so the wrapper jumps to the real
- * one instead of calling it. fs_dlopen_path gives the path to load, a real copy when it lies in a dataset.
+ * dlopen and dlmopen search the run path of their caller, which they know by the return address. So
+ * the wrapper jumps to the real function instead of calling it. fs_dlopen_path gives the path to
+ * load, or a real copy if the path lies in a dataset.
  */
         .text
         .globl  dlopen

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The environment of a program that is about to be executed (environ.h). What is given back are the
- * variables that this process started with. A program gets them only if it has this process's
- * dynamic linker: another libc's would end at a library that it cannot load. So a process that has
- * changed its root directory gives nothing. No locks, no allocation but mmap.
+ * The environment of a program that is about to be executed (environ.h). The variables that a
+ * program gets back are those that this process started with. A program gets them only if it has
+ * this process's dynamic linker: another libc's would end at a library that it cannot load. So a
+ * process that has changed its root directory gives nothing. No locks, no allocation except mmap.
  */
 #include "preload/environ.h"
 
@@ -18,7 +18,7 @@
 #define FS_PRELOAD "LD_PRELOAD"
 #define FS_PATHS "LD_LIBRARY_PATH"
 
-/* Written by the constructor. */
+/* The constructor writes this. */
 static struct {
   const char *item[FS_GIVEN_MAX]; /* "FANSTORE_NAME=value" */
   size_t items;
@@ -37,7 +37,7 @@ static bool names(const char *item, const char *name) {
   return strncmp(item, name, n) == 0 && item[n] == '=';
 }
 
-/* Has the environment a variable of the same name as this item? */
+/* Returns whether the environment has a variable of the same name as this item. */
 static bool has_item(char *const envp[], const char *item) {
   size_t n = strcspn(item, "=") + 1;
   for (; envp != NULL && *envp != NULL; envp++)
@@ -82,7 +82,7 @@ static void remember(void) {
   given.library = keep(&room, word, strcspn(word, ": "));
 }
 
-/* The linker has read them by now. */
+/* Drops the shadows from LD_LIBRARY_PATH. The linker has read them by now. */
 static __attribute__((noinline)) void drop_shadows(const char *list) {
   char rest[FS_PATHS_MAX];
   rest[0] = '\0';
@@ -110,7 +110,8 @@ void fs_env_start(void) {
 
 /* ---- what the program gets ---- */
 
-/* Its run-time ends the program if another library comes before it. */
+/* Returns whether the program needs the address sanitizer's run-time first, which ends the program
+   if another library comes before it. */
 static bool asan_first(struct fs_env_plan *p, const struct fs_program_start *start) {
   p->last = p->preloaded != NULL && strstr(p->preloaded, "asan") != NULL;
   const char *options = fs_program_value(start->envp, "ASAN_OPTIONS");
@@ -127,7 +128,7 @@ static size_t preload_size(const struct fs_env_plan *p) {
   return sizeof(FS_PRELOAD) + strlen(given.library) + 2 + (p->preloaded != NULL ? strlen(p->preloaded) : 0);
 }
 
-/* `elf` is room for the name of a script's interpreter. */
+/* Plans the changes. `elf` is room for the name of a script's interpreter. */
 static void plan_changes(struct fs_env_plan *p, const struct fs_program_start *start, char *elf) {
   enum fs_loads loads = fs_program_loads(start->dirfd, start->path, elf);
   struct fs_program_start program = *start;
@@ -139,7 +140,7 @@ static void plan_changes(struct fs_env_plan *p, const struct fs_program_start *s
   p->paths = p->loads_us ? fs_library_paths(&program) : NULL;
 }
 
-/* A thread's stack may be too small for paths. */
+/* Takes memory by mmap, because a thread's stack may be too small for paths. */
 size_t fs_env_plan(struct fs_env_plan *p, const struct fs_program_start *start) {
   *p = (struct fs_env_plan){0};
   if (fs_mount_count() == 0 || fs_bad_address(start->path)) return 0;
@@ -159,7 +160,7 @@ size_t fs_env_plan(struct fs_env_plan *p, const struct fs_program_start *start) 
   return bytes;
 }
 
-/* "NAME=first:second", where one of the two may be empty. */
+/* Writes "NAME=first:second", where one of the two may be empty. */
 static char *join(char **text, const char *name, const char *first, const char *second) {
   char *at = *text;
   strcpy(at, name);
@@ -207,7 +208,7 @@ bool fs_env_gives(void) {
   return given.library != NULL && !is_set(getenv(FS_ENV_AS_IS)) && same_root();
 }
 
-/* libc's shell is this libc's. */
+/* libc's shell has this libc, so it can load the library. */
 void fs_env_restore(void) {
   char *text = NULL;
   if (!fs_env_gives() || fs_program_names_us(environ)) return;

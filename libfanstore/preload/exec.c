@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Running programs that lie below a mount. The kernel cannot see them: a script's interpreter is started on the
- * script's own path, as the kernel would; any other program becomes a real file first, executed as /proc/self/fd/N. An
- * output on its home is one already.
- * May run in a vfork child: nothing is allocated but on the stack.
+ * Runs programs that lie below a mount, which the kernel cannot see. A script's interpreter is
+ * started on the script's own path, as the kernel would do. Any other program becomes a real file
+ * first, which is executed as /proc/self/fd/N. An output on its home is a real file already. This
+ * may run in a vfork child, so it allocates only on the stack.
  */
 #include "preload/exec.h"
 
@@ -15,7 +15,7 @@
 #include "util/util.h"
 
 #define FS_SHEBANG_MAX 256
-/* Scripts whose interpreters are scripts: as the kernel allows. */
+/* How deep scripts may have scripts as interpreters: as the kernel allows. */
 #define FS_SHEBANG_DEPTH 5
 static FS_TLS int shebang_depth;
 
@@ -28,7 +28,8 @@ static fs_err check(int route, const struct fs_found *f) {
   return err != 0 ? err : fs_file_access(f->mount, f->entry, X_OK);
 }
 
-/* Cuts "#! /bin/sh -x" into the interpreter and its one argument (NULL if none). False: not a script. */
+/* Cuts "#! /bin/sh -x" into the interpreter and its one argument (NULL if none). Returns false if
+   it is no script. */
 static bool parse_shebang(char *line, size_t n, char **interpreter, char **argument) {
   if (n < 3 || line[0] != '#' || line[1] != '!') return false;
   line[FS_MIN(n, FS_SHEBANG_MAX - 1)] = '\0';
@@ -44,7 +45,8 @@ static bool parse_shebang(char *line, size_t n, char **interpreter, char **argum
   return true;
 }
 
-/* The kernel starts by its own name what a symlink out of the mount leads to, and refuses what must not be executed. */
+/* Reads the first line of an output. The kernel starts by its own name what a symlink out of the
+   mount leads to, and refuses what must not be executed. */
 static fs_ssize read_redirected(const struct fs_found *f, char *line) {
   if (f->out.id == 0 || FS_SYS3(SYS_faccessat, AT_FDCWD, f->real, X_OK) != 0) return 0;
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, f->real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
@@ -65,7 +67,7 @@ static size_t count(char *const argv[]) {
   return n;
 }
 
-/* interpreter [argument] path argv[1...], in room for count + 4 pointers. */
+/* Writes interpreter [argument] path argv[1...], with room for count + 4 pointers. */
 static char **script_arguments(char **room, char *interpreter, char *argument, const char *path, char *const argv[]) {
   size_t n = 0;
   room[n++] = interpreter;
@@ -123,14 +125,15 @@ int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t 
 }
 
 /*
- * The copies that stay open: what is loaded again is to be the same file to the dynamic linker, which then gives the
- * same handle, and takes no other descriptor. More than there is room for are not found again.
+ * The copies that stay open. If a file is loaded again, the dynamic linker must find the same file,
+ * so that it gives the same handle; and no other descriptor is taken. Copies beyond the room for
+ * them are not found again.
  */
 #define FS_COPIES 512
 #define FS_COPY_OUTPUT (1ull << 63) /* a hash; no entry has this bit */
 static struct {
   _Atomic uint64_t entry; /* mount and entry, and 1, or a hash; 0: free */
-  _Atomic int fd;         /* and 1 */
+  _Atomic int fd;         /* descriptor + 1 */
 } copies[FS_COPIES];
 
 static int copy_find(uint64_t entry) {
@@ -151,7 +154,8 @@ static void copy_note(uint64_t entry, int fd) {
   }
 }
 
-/* A file of the kernel's, by its device and inode: the descriptor keeps them from being another file's. */
+/* Opens a file of the kernel's. Its key is the device and inode, which the open descriptor keeps
+   from being another file's. */
 static fs_fd open_redirected(const struct fs_found *f, uint64_t *key) {
   struct stat st;
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, f->real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
@@ -161,7 +165,7 @@ static fs_fd open_redirected(const struct fs_found *f, uint64_t *key) {
   return FS_MOVE_FD(fd);
 }
 
-/* Another node's output is one file for each of its versions. */
+/* Returns a copy's key. Another node's output is one file for each of its versions. */
 static uint64_t copy_key(const struct fs_found *f) {
   if (f->out.id == 0) return ((uint64_t)f->mount << 32 | f->entry) + 1;
   const uint64_t version[] = {f->out.id, f->out.version};
@@ -190,8 +194,8 @@ const char *fs_real_copy(const char *path, char real[FS_REAL_COPY]) {
   return real;
 }
 
-/* Names that the loader was given. It may read one after the call of dlopen that was jumped to has begun, so they
-   stay: each is kept once. */
+/* Names that the loader was given. The jump to the real dlopen passes the name on, which the loader
+   may read late. So each name is kept, once. */
 struct name {
   struct name *next;
   char text[];
@@ -210,7 +214,7 @@ static const char *kept(const char *text) {
   return fresh->text;
 }
 
-/* For dlopen_entry.S: the path that the real dlopen or dlmopen is to load. */
+/* Returns the path that the real dlopen or dlmopen is to load. dlopen_entry.S calls this. */
 const char *fs_dlopen_path(const char *path);
 const char *fs_dlopen_path(const char *path) {
   static FS_TLS char real[FS_REAL_COPY];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of the ends of a process that run no destructor: what it has written to outputs is published before. exit
- * and a return from main come by end() in real.c. May run in a signal handler: no wait is without an end.
+ * Wrappers of the ends of a process that run no destructor. What the process has written to outputs
+ * is published first. exit and a return from main come by end() in real.c. This may run in a signal
+ * handler: each wait has an end.
  */
 #include <stdlib.h>
 
 #include "preload/preload.h"
 
-/* A vfork child has nothing of its own. */
+/* Leaves, unless this is a vfork child, which has nothing of its own. */
 static void leave(void) {
   if (fs_mount_count() == 0 || fs_vfork_depth > 0) return;
   fs_output_leave();
@@ -21,7 +22,7 @@ FS_EXPORT void _exit(int status) {
 }
 FS_ALIAS(_Exit, _exit);
 
-/* Its handlers may write, and come first. */
+/* Runs the handlers first, because they may write. */
 FS_EXPORT void quick_exit(int status) {
   if (fs_mount_count() > 0) fs_output_at_end();
   leave();

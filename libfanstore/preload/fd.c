@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrappers of dup, fcntl, ioctl and the calls that only look at a descriptor's file: sync, locks, advice. */
+/* Wrappers of dup, fcntl, ioctl and the calls that only act on a descriptor's file: sync, locks,
+   advice. */
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <sys/file.h>
 
 #include "preload/preload.h"
 
-/* A real descriptor was copied: the copy of one of an output file is one, too. */
+/* Notes that a real descriptor was copied: a copy of an output's descriptor is tracked, too. */
 static inline int copied(int fd, int copy) {
   const uint64_t output = FS_FDE_OUTPUT | FS_FDE_STAGED;
   if (FS_UNLIKELY(copy >= 0 && (fs_fd_entry(fd) & output) != 0)) fs_output_copied(fd, copy);
@@ -19,7 +20,8 @@ FS_EXPORT int dup(int fd) {
   return copy == FS_E_REAL ? copied(fd, FS_FRESH(FS_REAL(dup)(fd))) : fs_ret_int(copy);
 }
 
-/* An inherited virtual descriptor that the table does not know yet must not become standard input as it is. */
+/* Makes an inherited virtual descriptor real that was copied to 0-2 and that the table does not
+   know yet. */
 static int after_dup(int fd, int newfd) {
   if (newfd < 0 || newfd > 2 || fs_vfork_depth > 0 || fs_state_attach(false) == NULL) return newfd;
   struct fs_slot *s = fs_fd_adopt(newfd);
@@ -28,7 +30,7 @@ static int after_dup(int fd, int newfd) {
   return fs_ret_int(fs_file_dup_to(newfd, s, newfd, false));
 }
 
-/* Gets the library's own descriptor, if one has this number, out of the way. */
+/* Moves the library's own descriptor away, if one has this number. */
 static bool has_room(int fd, const struct fs_slot *s, int newfd) {
   if (FS_LIKELY(!fs_shielded(newfd))) return true;
   return fd != newfd && (s != NULL || fs_sys_fcntl(fd, F_GETFD, 0) >= 0) && fs_own_move(newfd);
@@ -89,7 +91,8 @@ static bool is_lock(int cmd) {
   return cmd == F_GETLK || cmd == F_SETLK || cmd == F_SETLKW || (cmd >= F_OFD_GETLK && cmd <= F_OFD_SETLKW);
 }
 
-/* A lock is asked for, or asked after; giving one back is nobody's harm. */
+/* Returns whether the command asks for a lock, or asks after one. Giving a lock back does no
+   harm. */
 static bool locks(int cmd, long arg) {
   if (fs_bad_address((const void *)arg)) return false; /* the kernel says so */
   return cmd == F_GETLK || cmd == F_OFD_GETLK || ((const struct flock *)arg)->l_type != F_UNLCK;
@@ -123,7 +126,8 @@ static bool sets_cloexec(const struct fs_slot *s, unsigned long request) {
   return here && (request == FIOCLEX || request == FIONCLEX);
 }
 
-/* FICLONE and FICLONERANGE name the file to copy from: one of ours is on another file system. */
+/* Returns whether FICLONE or FICLONERANGE names a virtual descriptor to copy from. Such a file is
+   on another file system. */
 static bool clones_ours(unsigned long request, const void *arg) {
   if (request == FICLONE) return fs_fd_slot((int)(intptr_t)arg) != NULL;
   return request == FICLONERANGE && !fs_bad_address(arg) &&
@@ -158,7 +162,7 @@ static int64_t is_open(const struct fs_slot *s) {
   return kind == FS_SLOT_CLOSED || kind == FS_SLOT_PATH ? -EBADF : 0;
 }
 
-/* The kernel has synced it: other nodes shall see it, too. */
+/* Publishes an output that the kernel has synced, so that other nodes see it, too. */
 static inline int synced(int fd, int r) {
   if (FS_LIKELY(r != 0 || !fs_output_tracked(fs_fd_entry(fd)))) return r;
   return fs_ret_int(fs_output_publish_synced(fd));
@@ -199,7 +203,7 @@ FS_EXPORT int flock(int fd, int op) {
   FS_FD_CALL(fd, flock_slot(s, op), flock_real(fd, op));
 }
 
-/* F_LOCK and F_TLOCK want a file that is open for writing. */
+/* F_LOCK and F_TLOCK need a file that is open for writing. */
 static int64_t lockf_slot(const struct fs_slot *s, int cmd) {
   if (is_open(s) == 0 && cmd == F_ULOCK) return 0;
   if (is_open(s) == 0 && cmd == F_TEST) return fs_file_lockable(s);
@@ -219,7 +223,8 @@ static int64_t truncate_slot(const struct fs_slot *s, off_t n) {
   return n >= 0 && is_open(s) != 0 ? is_open(s) : -EINVAL;
 }
 
-/* Without blocks of its own a file that is made longer has zeros there, as one with them. */
+/* Makes an output longer. It has no blocks of its own, but reads zeros there as a file with blocks
+   does. */
 static int64_t allocate_slot(struct fs_slot *s, int mode, off_t off, off_t n) {
   struct stat st;
   if (fs_file_writable(s) != 0) return -EBADF;
@@ -240,7 +245,7 @@ FS_EXPORT int ftruncate(int fd, off_t n) {
 }
 FS_ALIAS(ftruncate64, ftruncate);
 
-/* Holes may be made all the same. */
+/* Allocates unless the node's outputs take more than they may. Holes may be made all the same. */
 static int allocate_real(int fd, int mode, off_t off, off_t n) {
   return mode & FALLOC_FL_PUNCH_HOLE ? FS_REAL(fallocate)(fd, mode, off, n)
                                      : FS_WITH_ROOM(fd, FS_REAL(fallocate)(fd, mode, off, n));

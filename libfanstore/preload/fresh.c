@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of the calls that only make new descriptors. Two things are ours: when the numbers have run out, idle
- * placeholders are given up and the call is made again; and what the table knew of the number is forgotten. All made
- * from the tables in symbols.h.
+ * Wrappers of the calls that only make new descriptors. They do two things. If the numbers have run
+ * out, they give up idle placeholders and make the call again. They forget what the table knew of
+ * the new number. The tables in symbols.h make all of them.
  */
 #include <mqueue.h>
 #include <sys/eventfd.h>
@@ -23,14 +23,15 @@ FS_SYMBOLS_FRESH(X)
 #undef X
 
 /*
- * Made below a mount it would be a file of the real file system: libc opens it without us. Where a symlink or ".."
- * leads out of the mount, libc makes the name there, and the caller's template gets its letters.
+ * libc opens a temporary file without the wrappers, so one below a mount would be a file of the
+ * real file system. If a symlink or ".." leads out of the mount, libc makes the name there, and the
+ * caller's template gets its letters.
  */
 static char *template_end(char *t, int suffix) {
   return t + strlen(t) - suffix - 6;
 }
 
-/* An output file (flags) or directory (-1) of a name that nobody has. */
+/* Makes an output file (flags) or directory (-1) with a name that nobody has. */
 static int temporary(char *t, int suffix, int flags) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   char *at = template_end(t, suffix);

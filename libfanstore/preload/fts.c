@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of the fts functions, which walk directories inside libc. A walk that may meet a mount is done here, with
- * the library's own opendir, stat and fchdir; all others are libc's. The structures are fts.h's, and what a program
- * sees in them is what libc's walk shows: a walk of ours is told from libc's by a bit in its options.
+ * Wrappers of the fts functions, which walk directories inside libc. A walk that may meet a mount
+ * is done here, with this library's opendir, stat and fchdir; all others are libc's. The structures
+ * are those of fts.h, and a program sees in them what libc's walk shows. A bit in its options tells
+ * such a walk from libc's.
  */
 #include <fts.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 #define FS_OURS(walk) (((walk)->fts_options & FS_FTS_OURS) != 0)
 
-/* May the walk come below a mount? One that follows symlinks may from anywhere. */
+/* Returns whether the walk may come below a mount. One that follows symlinks may from anywhere. */
 static bool meets_mount(char *const *paths, int options) {
   if (fs_mount_count() == 0) return false;
   if (options & (FTS_LOGICAL | FTS_COMFOLLOW)) return true;
@@ -37,11 +38,13 @@ static FTSENT *argument(FTS *walk, FTSENT *parent, const char *path) {
   e->fts_parent = parent;
   e->fts_accpath = e->fts_name;
   e->fts_info = fs_fts_stat(walk, e, (walk->fts_options & FTS_COMFOLLOW) != 0);
-  if (e->fts_info == FTS_DOT) e->fts_info = FTS_D; /* "." is a directory like others when it was asked for */
+  /* An argument "." is a directory like others. */
+  if (e->fts_info == FTS_DOT) e->fts_info = FTS_D;
   return e;
 }
 
-/* The arguments in their order, or sorted. NULL with *failed for an error, which is in errno. */
+/* Returns the arguments in their order, or sorted. On an error returns NULL with *failed and errno
+   set. */
 static FTSENT *arguments(FTS *walk, FTSENT *parent, char *const *paths, bool *failed) {
   FTSENT *list = NULL, **end = &list;
   size_t n = 0;
@@ -85,7 +88,7 @@ static void free_walk(FTS *walk) {
   free(walk);
 }
 
-/* Sets the first current entry: one that is not in the tree, and leads to the arguments. */
+/* Sets the first current entry, which is not in the tree and leads to the arguments. */
 static bool begin(FTS *walk, char *const *paths) {
   bool failed = false;
   FTSENT *parent = fs_fts_entry(walk, "", 0), *first = fs_fts_entry(walk, "", 0);
@@ -116,7 +119,7 @@ FS_EXPORT FTS *fts_open(char *const *paths, int options, int (*compare)(const FT
 }
 FS_ALIAS(fts64_open, fts_open);
 
-/* An argument's turn: its path is the walk's, and its name the last component. */
+/* Makes an argument current: its path is the walk's, and its name the last component. */
 static FTSENT *load(FTS *walk, FTSENT *e) {
   if (fs_fts_back_to_start(walk) != 0) {
     walk->fts_options |= FTS_STOP;
@@ -134,7 +137,8 @@ static FTSENT *load(FTS *walk, FTSENT *e) {
   return walk->fts_cur = e;
 }
 
-/* FTS_FOLLOW of a symlink. Where the walk changes directories, it notes where to come back to. */
+/* Follows a symlink for FTS_FOLLOW. If the walk changes directories, it notes where to come back
+   to. */
 static void follow(FTS *walk, FTSENT *e) {
   e->fts_info = fs_fts_stat(walk, e, true);
   if (e->fts_info != FTS_D || (walk->fts_options & FTS_NOCHDIR)) return;
@@ -159,7 +163,7 @@ static void drop_children(FTS *walk) {
   walk->fts_child = NULL;
 }
 
-/* Back in the directory that e is in, after all of e was seen. */
+/* Goes back to the directory that e is in, after all of e was seen. */
 static int leave(FTS *walk, FTSENT *e) {
   if (e->fts_level == FTS_ROOTLEVEL) return fs_fts_back_to_start(walk);
   if (e->fts_flags & FTS_SYMFOLLOW) {
@@ -171,7 +175,7 @@ static int leave(FTS *walk, FTSENT *e) {
   return e->fts_flags & FTS_DONTCHDIR ? 0 : fs_fts_enter(walk, e->fts_parent, -1, "..");
 }
 
-/* A directory once more, after all that is in it; NULL after the arguments. */
+/* Shows a directory once more, after all that is in it. Returns NULL after the arguments. */
 static FTSENT *show_again(FTS *walk, FTSENT *e) {
   walk->fts_cur = e;
   if (e->fts_level == FTS_ROOTPARENTLEVEL) {
@@ -188,7 +192,7 @@ static FTSENT *show_again(FTS *walk, FTSENT *e) {
   return e;
 }
 
-/* The entry after `e` in its directory; after the last one the directory itself. */
+/* Returns the entry after `e` in its directory, or the directory itself after the last one. */
 static FTSENT *next(FTS *walk, FTSENT *e) {
   do {
     FTSENT *done = e, *parent = done->fts_parent;
@@ -204,7 +208,8 @@ static FTSENT *next(FTS *walk, FTSENT *e) {
   return show_child(walk, e);
 }
 
-/* Into a directory that was shown: its first child, or itself again when there is none. */
+/* Goes into a directory that was shown. Returns its first child, or the directory again if it has
+   none. */
 static FTSENT *descend(FTS *walk, FTSENT *e) {
   if (walk->fts_child != NULL && (walk->fts_options & FTS_NAMEONLY)) {
     walk->fts_options &= ~FTS_NAMEONLY;

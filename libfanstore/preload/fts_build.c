@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * How an fts walk reads a directory; called by fts.c. What is in an entry after it, and which errors are noted where,
- * is libc's, which programs like rm, chmod and du have come to count on.
- */
+/* Reads a directory for an fts walk; fts.c calls this. What an entry has after it, and which errors
+   are noted where, is as in libc, because programs like rm, chmod and du rely on it. */
 #include "preload/fts_build.h"
 
 #include <stdlib.h>
@@ -27,7 +25,7 @@ size_t fs_fts_append_at(const FTSENT *dir) {
   return dir->fts_pathlen > 0 && dir->fts_path[dir->fts_pathlen - 1] == '/' ? dir->fts_pathlen - 1u : dir->fts_pathlen;
 }
 
-/* A directory: seen above already? */
+/* Returns the kind of a directory: it may have been seen above already. */
 static unsigned short kind_of_directory(FTSENT *e) {
   if (fs_is_dot(e->fts_name)) return FTS_DOT;
   for (FTSENT *above = e->fts_parent; above->fts_level >= FTS_ROOTLEVEL; above = above->fts_parent)
@@ -94,7 +92,7 @@ int fs_fts_back_to_start(FTS *walk) {
   return walk->fts_options & FTS_NOCHDIR ? 0 : fchdir(walk->fts_rfd);
 }
 
-/* What is being read. */
+/* The state of reading one directory. */
 struct build {
   FTS *walk;
   FTSENT *dir;
@@ -105,7 +103,7 @@ struct build {
   bool refused;    /* it could not be entered: nothing is read then */
 };
 
-/* FTS_NOSTAT: a directory's links say how many directories it holds. */
+/* Plans the stats. With FTS_NOSTAT a directory's link count says how many directories it holds. */
 static void plan(struct build *b, enum fs_fts_want want) {
   int options = b->walk->fts_options;
   b->to_stat = -1;
@@ -128,7 +126,7 @@ static void describe(struct build *b, FTSENT *e, uint8_t type) {
   if (b->to_stat > 0 && directory && b->by_type) b->to_stat--;
 }
 
-/* One entry of the directory. NULL: errno says why the walk cannot go on. */
+/* Makes one entry of the directory. If it returns NULL, errno says why the walk cannot go on. */
 static FTSENT *child(struct build *b, const struct dirent *d) {
   size_t n = strlen(d->d_name);
   if (b->len + n > USHRT_MAX) return fs_ret(-ENAMETOOLONG), NULL;
@@ -153,7 +151,7 @@ static void drop(struct build *b, FTSENT *list) {
   errno = saved;
 }
 
-/* All of it, in the directory's order. */
+/* Reads all of the directory, in its order. */
 static FTSENT *read_all(struct build *b, DIR *stream, size_t *count, bool *failed) {
   FTSENT *list = NULL, **end = &list;
   const struct dirent *d;

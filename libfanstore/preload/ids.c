@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrappers of setuid and its like: only to forget who the caller was, and of umask. Made from the table in symbols.h.
- */
+/* Wrappers of setuid and its like, which only forget who the caller was, and of umask. The table in
+   symbols.h makes them. */
 #include "preload/preload.h"
 
 #define X(ret, name, params, args)                                                                                     \

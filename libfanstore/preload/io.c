@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrappers of reading, writing, seeking and copying by descriptor. A dataset's file is never open for writing. */
+/* Wrappers of reading, writing, seeking and copying by descriptor. A dataset's file is never open
+   for writing. */
 #include "preload/preload.h"
 
 FS_EXPORT ssize_t read(int fd, void *buf, size_t n) {
@@ -26,7 +27,8 @@ FS_EXPORT ssize_t preadv(int fd, const struct iovec *iov, int count, off_t off) 
 }
 FS_ALIAS(preadv64, preadv);
 
-/* Hints that do not matter here; others are refused, after the vectors were looked at. */
+/* Ignores hints that do not matter here. Other flags are refused, after the vectors were looked
+   at. */
 static int64_t preadv2_at(struct fs_slot *s, const struct iovec *iov, int count, off_t off, int flags) {
   if (off < -1) return -EINVAL;
   bool known = (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT)) == 0;
@@ -94,7 +96,7 @@ FS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count, off_t off
 }
 FS_ALIAS(pwritev64v2, pwritev2);
 
-/* Callers go on with read and write after EINVAL. */
+/* Returns the error for a copy into a file. Callers go on with read and write after it. */
 static int64_t not_into(const struct fs_slot *s, fs_err err) {
   return fs_file_writable(s) == 0 ? err : -EBADF;
 }
@@ -108,8 +110,8 @@ FS_ALIAS(sendfile64, sendfile);
 
 #define FS_SPLICE_MAX ((size_t)1 << 20) /* what a pipe may hold, unless root has changed that */
 
-/* The bytes that a pipe can take now, at most. Of a full one, which the kernel waits for, what it holds: no more fits.
- */
+/* Returns how many bytes the pipe can take now, at most. For a full pipe, on which the kernel
+   waits, returns its size: no more fits. */
 static size_t pipe_room(int pipe) {
   long size = FS_SYS3(SYS_fcntl, pipe, F_GETPIPE_SZ, 0);
   int held = 0;
@@ -118,7 +120,7 @@ static size_t pipe_room(int pipe) {
   return FS_MIN(FS_SPLICE_MAX, (size_t)(held >= 0 && held < size ? size - held : size));
 }
 
-/* Callers go on with read and write after EXDEV, and after EINVAL from splice into one. */
+/* Callers go on with read and write after EXDEV, and after EINVAL from splice into a file. */
 FS_EXPORT ssize_t copy_file_range(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags) {
   if (fs_fd_slot(out) != NULL) return fs_ret(not_into(fs_fd_slot(out), -EXDEV));
   FS_FD_CALL(in, fs_file_readable(s) != 0 ? fs_file_readable(s) : -EXDEV,
@@ -126,8 +128,9 @@ FS_EXPORT ssize_t copy_file_range(int in, off64_t *in_off, int out, off64_t *out
 }
 
 /*
- * From a file into a pipe. The bytes go into pages of their own, which the pipe keeps: so the kernel waits for room, or
- * does not, as its own splice does. The offset moves by what the pipe took.
+ * Copies from a file into a pipe. The bytes go into pages of their own, which the pipe keeps. So
+ * the kernel waits for room, or does not, as its own splice does. The offset moves by what the pipe
+ * took.
  */
 static int64_t splice_to_pipe(struct fs_slot *s, off64_t *off, int out, const off64_t *out_off, size_t n,
                               unsigned flags) {
@@ -146,7 +149,8 @@ static int64_t splice_to_pipe(struct fs_slot *s, off64_t *off, int out, const of
   if (fs_sys_mmap_failed(buf)) return -ENOMEM;
   fs_ssize got = fs_file_pread(s, buf, n, at);
   struct iovec v = {.iov_base = buf, .iov_len = got > 0 ? (size_t)got : 0};
-  bool now = (flags & SPLICE_F_NONBLOCK) || ((int)FS_SYS2(SYS_fcntl, out, F_GETFL) & O_NONBLOCK); /* as splice has it */
+  /* As the kernel's splice does. */
+  bool now = (flags & SPLICE_F_NONBLOCK) || ((int)FS_SYS2(SYS_fcntl, out, F_GETFL) & O_NONBLOCK);
   if (got > 0) got = FS_SYS4(SYS_vmsplice, out, &v, 1, now ? SPLICE_F_NONBLOCK : 0);
   fs_sys_munmap(buf, n);
   if (got > 0 && off != NULL) *off = at + got;
@@ -160,7 +164,7 @@ FS_EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, siz
              FS_WITH_ROOM(out, FS_REAL(splice)(in, in_off, out, out_off, n, flags)));
 }
 
-/* A mapping of an output by which it is written is noted. */
+/* Notes a mapping of an output by which it can be written. */
 static inline void *written(int fd, void *p, size_t len, int prot, int flags) {
   bool shared = (flags & MAP_TYPE) != MAP_PRIVATE && !(flags & MAP_ANONYMOUS);
   if (FS_UNLIKELY(shared && (prot & PROT_WRITE) && fs_output_tracked(fs_fd_entry(fd)))) fs_output_mapped(fd, p, len);
@@ -198,8 +202,8 @@ FS_EXPORT int munmap(void *addr, size_t len) {
   return map_synced(FS_REAL(munmap)(addr, len), addr, len, true);
 }
 
-/* A mapping may show a copy that is filled where it was mapped (client/real/remap.c): what it will show is filled
- * first. */
+/* A mapping may show a copy that is filled only where it was mapped (client/real/remap.c). So what
+   the mapping will show is filled first. */
 FS_EXPORT void *mremap(void *addr, size_t len, size_t to, int flags, ...) {
   void *target = NULL;
   if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kernel AIO (io_submit, by libaio or syscall(2)) and io_uring (by liburing or syscall(2)). The kernel does not know
- * the mount's descriptors. A request of kernel AIO on one is carried out here, before io_submit returns. The kernel
- * gets a write of as many bytes to /dev/null in its place: that ends at once with the same count, so that the event
- * comes out of the context like any other, with its data, its eventfd and its turn. A request that fails is refused by
- * io_submit, as the kernel refuses one on a bad descriptor. io_uring has no call for a request, so it is refused as a
- * whole or not at all: docs/compatibility.md.
+ * Kernel AIO (io_submit, by libaio or syscall(2)) and io_uring (by liburing or syscall(2)). The
+ * kernel does not know a mount's descriptors. A request of kernel AIO on one is carried out here,
+ * before io_submit returns. In its place the kernel gets a write of as many bytes to /dev/null.
+ * That write ends at once with the same count, so that the event comes out of the context like any
+ * other, with its data, its eventfd and its turn. A request that fails is refused by io_submit, as
+ * the kernel refuses one on a bad descriptor. io_uring has no call for a request, so it is refused
+ * as a whole or not at all: docs/compatibility.md.
  */
 #include <dlfcn.h>
 #include <linux/aio_abi.h>
@@ -23,7 +24,8 @@ static bool is_ours(const struct iocb *cb) {
   return s != NULL && s != &fs_slot_closed;
 }
 
-/* Not appended: if the context has no room for the event, the caller submits it again. */
+/* Writes at the request's offset. An appended write is refused: if the context has no room for the
+   event, the caller submits it again. */
 static ssize_t write_at(int fd, const struct iovec *v, int n, const struct iocb *cb) {
   if (cb->aio_offset < 0 || (fcntl(fd, F_GETFL) & O_APPEND)) return fs_ret(-EINVAL);
   return pwritev2(fd, v, n, cb->aio_offset, (int)cb->aio_rw_flags);
@@ -33,7 +35,7 @@ static ssize_t read_at(int fd, const struct iovec *v, int n, const struct iocb *
   return cb->aio_offset < 0 ? fs_ret(-EINVAL) : preadv2(fd, v, n, cb->aio_offset, (int)cb->aio_rw_flags);
 }
 
-/* The count, or -1 with errno. */
+/* Returns the count, or -1 with errno. */
 static ssize_t transfer(const struct iocb *cb) {
   int fd = (int)cb->aio_fildes;
   struct iovec one = {(void *)(uintptr_t)cb->aio_buf, cb->aio_nbytes};
@@ -56,7 +58,8 @@ static ssize_t transfer(const struct iocb *cb) {
   }
 }
 
-/* The kernel takes its copy of a control block when it is submitted, and the caller's is as before afterwards. */
+/* Submits a write to /dev/null in place of a finished request. The kernel copies a control block
+   when it is submitted, and the caller's is restored afterwards. */
 static int64_t submit_done(aio_context_t context, struct iocb *cb, ssize_t count, int null) {
   const struct iocb as_given = *cb;
   cb->aio_lio_opcode = IOCB_CMD_PWRITE;
@@ -87,13 +90,14 @@ static int64_t submit_mixed(aio_context_t context, long n, struct iocb **list, i
   return n;
 }
 
-/* Is the first request on a descriptor that was inherited, and that nothing has been done with? The kernel has refused
-   it: it is looked at then, so that requests on real files cost no more. */
+/* Returns whether the first request is on an inherited descriptor that was not used yet. This is
+   asked only after the kernel has refused it, so that requests on real files cost no more. */
 static bool is_inherited(int64_t r, struct iocb *const *list) {
-  return r == -EBADF && fs_fd_adopt((int)list[0]->aio_fildes) != NULL; /* the kernel has read the first one */
+  /* The kernel has read the first request. */
+  return r == -EBADF && fs_fd_adopt((int)list[0]->aio_fildes) != NULL;
 }
 
-/* How many were submitted, or a negative errno. */
+/* Returns how many requests were submitted, or a negative errno. */
 static int64_t submit(aio_context_t context, long n, struct iocb **list) {
   bool any = false;
   for (long i = 0; i < n && !any && !fs_bad_address(list); i++) any = is_ours(list[i]);
@@ -113,16 +117,17 @@ long fs_io_submit(unsigned long context, long n, struct iocb **list) {
   return fs_ret(submit(context, n, list));
 }
 
-/* libaio's. */
+/* The function of libaio. */
 FS_EXPORT int io_submit(aio_context_t context, long n, struct iocb **list);
 FS_EXPORT int io_submit(aio_context_t context, long n, struct iocb **list) {
   return (int)submit(context, n, list);
 }
 
 /*
- * A ring takes real files as ever, but a descriptor of a mount in it gives EBADF. Programs fall back to plain calls if
- * there is no io_uring. libuv's fallback are the threads that it uses by default, so there it is refused, unless
- * FANSTORE_IO_URING=1 says otherwise; FANSTORE_IO_URING=0 refuses it to every program.
+ * Returns whether io_uring is refused. A ring takes real files as ever, but a descriptor of a mount
+ * in it gives EBADF. Programs without io_uring fall back to plain calls. libuv falls back to
+ * threads, which it uses by default, so it is refused there, unless FANSTORE_IO_URING=1 says
+ * otherwise. FANSTORE_IO_URING=0 refuses it to every program.
  */
 static bool refuses_rings(void) {
   const char *wish = getenv(FS_ENV_IO_URING);
@@ -134,7 +139,8 @@ long fs_io_uring_setup(unsigned entries, void *params) {
   return refuses_rings() ? fs_ret(-ENOSYS) : fs_ret(FS_SYS2(SYS_io_uring_setup, entries, params));
 }
 
-/* In liburing, which is not in the global scope if only a module that was loaded by dlopen needs it. */
+/* Finds a function in liburing, which is not in the global scope if only a module that dlopen
+   loaded needs it. */
 static void *next_of(const char *name) {
   static const char *const libraries[] = {"liburing.so.2", "liburing-ffi.so.2", "liburing.so.1"};
   if (refuses_rings()) return NULL;
@@ -147,7 +153,7 @@ static void *next_of(const char *name) {
   return found;
 }
 
-/* liburing's, which makes the system call itself. */
+/* A function of liburing that makes the system call itself. */
 #define FS_RING(name, params, args)                                                                                    \
   FS_EXPORT int name params;                                                                                           \
   FS_EXPORT int name params {                                                                                          \

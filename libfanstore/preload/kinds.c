@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of the calls that want a socket, a terminal, a timer and the like. The kernel knows a dataset's file as a
- * placeholder and says EBADF; a program that asks what a descriptor is expects ENOTSOCK, ENOTTY or EINVAL. The real
- * call comes first: what works costs nothing. All made from the tables in symbols.h.
+ * Wrappers of the calls that want a socket, a terminal, a timer and the like. The kernel knows a
+ * dataset's file as a placeholder and says EBADF, but a program that asks what a descriptor is
+ * expects ENOTSOCK, ENOTTY or EINVAL. The real call comes first, so a call that works costs nothing
+ * more. The tables in symbols.h make all of them.
  */
 #include <pty.h>
 #include <sys/eventfd.h>
@@ -11,7 +12,7 @@
 
 #include "preload/preload.h"
 
-/* After a real call refused fd: is it a file of ours, and open? */
+/* Returns whether fd, which a real call has refused, is an open virtual descriptor. */
 static bool is_file(int fd) {
   struct fs_slot *s = fs_fd_slot(fd);
   if (s == NULL) s = fs_fd_adopt(fd);
@@ -74,7 +75,7 @@ FS_EXPORT int unlockpt(int fd) {
   return r;
 }
 
-/* libc looks at the placeholder, which is a socket. */
+/* libc would look at the placeholder, which is a socket. */
 FS_EXPORT int isfdtype(int fd, int type) {
   struct stat st;
   return fstat(fd, &st) != 0 ? -1 : (st.st_mode & S_IFMT) == (mode_t)type;
@@ -105,7 +106,7 @@ FS_EXPORT int openpty(int *master, int *slave, char *name, const struct termios 
   return r;
 }
 
-/* libc's would fork without us. */
+/* libc's forkpty would fork without the wrapper. */
 FS_EXPORT int forkpty(int *master, char *name, const struct termios *termp, const struct winsize *winp) {
   int m, slave;
   if (openpty(&m, &slave, name, termp, winp) != 0) return -1;
@@ -119,6 +120,7 @@ FS_EXPORT int forkpty(int *master, char *name, const struct termios *termp, cons
     return pid;
   }
   close(m);
-  if (login_tty(slave) != 0) FS_SYS1(SYS_exit_group, 1); /* what forkpty(3) is for: a child without a terminal ends */
+  /* As forkpty(3) says, a child without a terminal ends. */
+  if (login_tty(slave) != 0) FS_SYS1(SYS_exit_group, 1);
   return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The libraries below a mount that a program needs when it starts. The dynamic linker looks for
- * them before any preloaded library runs. So they get shadows before the exec (client/real/shadow.h),
- * and LD_LIBRARY_PATH the directories of these. The search is the linker's: LD_LIBRARY_PATH, then
- * DT_RUNPATH or DT_RPATH. Called by environ.c, also in a vfork child and in threads with small
- * stacks: memory comes from mmap and is given back before the exec.
+ * them before any preloaded library runs. So they get shadows before the exec
+ * (client/real/shadow.h), and LD_LIBRARY_PATH gets the shadows' directories. The search is the
+ * linker's: LD_LIBRARY_PATH, then DT_RUNPATH or DT_RPATH. environ.c calls this, also in a vfork
+ * child and in threads with small stacks. So memory comes from mmap and is given back before the
+ * exec.
  */
 #include <stdlib.h>
 
@@ -31,7 +32,7 @@ static void *map(size_t n) {
   return fs_sys_mmap_failed(p) ? NULL : p;
 }
 
-/* Adds dir, and in front of it what separates it from others. */
+/* Adds dir to a list, after a separator. */
 static void add(char *value, const char *dir, size_t len) {
   size_t n = strlen(value);
   if (n + len + 2 > FS_PATHS_MAX) return;
@@ -47,7 +48,7 @@ static bool has(const char *value, const char *dir) {
   return false;
 }
 
-/* A directory of a list that begins with one that is a mount's. */
+/* Returns whether the directory at the begin of a list lies below a mount. */
 static bool below_mount(const char *dir, size_t len, const char *origin) {
   char path[PATH_MAX];
   if (len == 0 || len >= sizeof(path)) return false;
@@ -73,8 +74,8 @@ static bool is_new(struct walk *w, const char *name) {
   return true;
 }
 
-/* Where the linker would find the library. 1: by LD_LIBRARY_PATH, 2: in another way, 0: not
-   below a mount. */
+/* Finds where the linker would find the library. Returns 1 if by LD_LIBRARY_PATH, 2 if in another
+   way, 0 if not below a mount. */
 static int find(struct walk *w, const char *name) {
   if (fs_library_find(w->list, w->origin, name, w->found)) return 1;
   if (fs_library_find(w->runpath, w->origin, name, w->found)) return 2;
@@ -116,8 +117,8 @@ static void walk(struct walk *w) {
   }
 }
 
-/* What LD_LIBRARY_PATH has, with its shadow behind each directory below a mount, and then the
-   others. */
+/* Writes LD_LIBRARY_PATH's directories, each one below a mount with its shadow behind it, and then
+   the other shadows. */
 static bool compose(struct walk *w, char *value) {
   bool any = w->by_runpath[0] != '\0';
   for (const char *dir = w->list; dir != NULL && *dir != '\0';) {
@@ -137,7 +138,7 @@ static bool compose(struct walk *w, char *value) {
   return any;
 }
 
-/* The program that is started. NULL if nothing of it lies below a mount. */
+/* Begins with the program that is started. Returns NULL if nothing of it lies below a mount. */
 static struct walk *begin(const struct fs_program_start *start) {
   struct walk *w = map(sizeof(*w));
   if (w == NULL) return NULL;

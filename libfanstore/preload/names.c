@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of what libc does with a path inside itself, and that is not a system call: names for temporary files, keys,
- * message catalogues, tables of mounts and logins. Where libc has to open a dataset's file itself, it gets the path of
- * a real copy that stays open.
+ * Wrappers of functions of libc that use a path inside themselves and are no system call: names for
+ * temporary files, keys, message catalogues, tables of mounts and logins. If libc has to open a
+ * dataset's file itself, it gets the path of a real copy that stays open.
  */
 #include <mntent.h>
 #include <nl_types.h>
@@ -20,7 +20,7 @@ static bool exists(const char *path) {
   return lstat(path, &st) == 0;
 }
 
-/* libc looks for a name that is free in the real file system. */
+/* libc's mktemp looks for a name that is free in the real file system. */
 FS_EXPORT char *mktemp(char *template) {
   size_t n = strlen(template);
   bool wrong = n < 6 || memcmp(template + n - 6, "XXXXXX", 6) != 0;
@@ -35,7 +35,7 @@ FS_EXPORT char *mktemp(char *template) {
   return template;
 }
 
-/* libc takes only directories that it sees itself. */
+/* libc's tempnam takes only directories that libc sees itself. */
 FS_EXPORT char *tempnam(const char *dir, const char *prefix) {
   char path[PATH_MAX];
   struct stat st;
@@ -102,7 +102,7 @@ FS_EXPORT ssize_t getdirentries64(int fd, char *buf, size_t n, off64_t *base) {
 }
 FS_ALIAS(getdirentries, getdirentries64);
 
-/* Old binaries, whose device number comes by address. */
+/* For old binaries, which pass the device number by address. */
 FS_EXPORT int __xmknod(int ver, const char *path, mode_t mode, dev_t *dev);
 FS_EXPORT int __xmknod(int ver, const char *path, mode_t mode, dev_t *dev) {
   return ver == 0 ? mknod(path, mode, *dev) : fs_ret_int(-EINVAL);
@@ -112,7 +112,8 @@ FS_EXPORT int __xmknodat(int ver, int dirfd, const char *path, mode_t mode, dev_
   return ver == 0 ? mknodat(dirfd, path, mode, *dev) : fs_ret_int(-EINVAL);
 }
 
-/* libc writes without us: see fs_written. Shells ask the stream whether that was well. */
+/* libc writes without the wrappers (see fs_written). Shells ask the stream whether that
+   succeeded. */
 FS_EXPORT int fflush(FILE *f) {
   int r = FS_REAL(fflush)(f);
   FS_MAY_BE_NULL(f);
@@ -125,7 +126,7 @@ FS_EXPORT int fflush(FILE *f) {
 }
 FS_ALIAS(_IO_fflush, fflush);
 
-/* libc closes the descriptor without us. */
+/* libc closes the descriptor without the wrapper. */
 static int close_output(FILE *f) {
   int flushed = fflush(f);
   fs_err err = fs_output_publish(f->_fileno);
@@ -134,7 +135,7 @@ static int close_output(FILE *f) {
   return flushed != 0 || err == 0 ? r : fs_ret_int(err);
 }
 
-/* And the next open must get the lowest number. */
+/* The next open must get the lowest number. */
 FS_EXPORT int fclose(FILE *f) {
   if (FS_UNLIKELY((unsigned)f->_fileno < 3)) fs_fd_low_closed();
   if (FS_UNLIKELY(f->_fileno >= 0 && fs_output_tracked(fs_fd_entry(f->_fileno)))) return close_output(f);

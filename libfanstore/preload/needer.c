@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A library loaded by a name of the caller's choice. The loader finds what is loaded by the name that was searched for,
- * which dlopen of a path does not set. So a needer is loaded, an ELF file in memory that needs the name and has a run
- * path to its directory: the loader does the search, and keeps the name. Called by depend.c, before dlopen.
+ * Loads a library by a name of the caller's choice. The loader finds a loaded library by the name
+ * that was searched for, which dlopen of a path does not set. So a needer is loaded: an ELF file in
+ * memory that needs the name and has a run path to its directory. The loader then does the search
+ * and keeps the name. depend.c calls this, before dlopen.
  */
 #include <elf.h>
 #include <stddef.h>
@@ -62,7 +63,8 @@ void *fs_library_load_named(const char *path, const char *name) {
   char proc[32];
   const char *slash = strrchr(path, '/');
   if (slash == NULL || slash == path || strcmp(slash + 1, name) != 0 || strlen(name) >= FS_SONAME_MAX) return NULL;
-  if (memchr(path, ':', (size_t)(slash - path)) != NULL) return NULL; /* it ends a directory of a run path */
+  /* A colon ends a directory of a run path. */
+  if (memchr(path, ':', (size_t)(slash - path)) != NULL) return NULL;
   FS_AUTO_CLOSE fs_fd fd = (fs_fd)FS_SYS2(SYS_memfd_create, "fanstore-needer", MFD_CLOEXEC);
   struct needer s;
   fill(&s, path, (size_t)(slash - path), name);

@@ -35,7 +35,8 @@ __attribute__((noinline)) void fs_note_directory(int fd, int dirfd, const char *
   errno = saved;
 }
 
-/* A name that may be made is not followed when it must be new, nor looked at when it ends in a slash. */
+/* Returns the flags of the walk. A name that must be new is not followed, and one that may be made
+   and ends in a slash is not looked at. */
 static unsigned open_walk(const char *path, int flags) {
   unsigned walk = flags & O_NOFOLLOW ? FS_NOFOLLOW : 0;
   if ((flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH)) walk |= FS_WRITES | FS_CHANGES;
@@ -52,7 +53,7 @@ static int64_t open_entry(int route, const struct fs_found *f, int flags) {
   return err != 0 ? err : fs_file_open(route, f, flags);
 }
 
-/* A name that may have to be made: who makes it finds out whether it is there. */
+/* Opens a name that may have to be made. Making it finds out whether it is there. */
 static int64_t create(int *route, struct fs_found *f, int dirfd, const char *path, int flags, mode_t mode) {
   fs_err err = fs_file_check_flags(flags);
   fs_fd fd = err != 0 ? err : fs_output_create(f, flags, mode);
@@ -65,7 +66,7 @@ static int64_t create(int *route, struct fs_found *f, int dirfd, const char *pat
   return -EEXIST;
 }
 
-/* One of this node. */
+/* Opens an output of this node. */
 static int open_output(const struct fs_found *f, int flags) {
   int fd = plain_openat(AT_FDCWD, f->real, flags & ~(O_CREAT | O_EXCL), 0);
   if (fd >= 0) fs_output_opened(fd, flags, &f->out);
@@ -76,7 +77,7 @@ static int open_routed(int route, struct fs_found *f, int dirfd, const char *pat
   const int making = O_CREAT | O_PATH;
   for (int tries = 0; (flags & making) == O_CREAT && fs_file_may_make(route, f, false); tries++) {
     int64_t fd = FS_CANCELLABLE(create(&route, f, dirfd, path, flags, mode));
-    /* It was there, and is gone again: somebody else makes and removes it all the time. */
+    /* The name was there and is gone again: somebody makes and removes it all the time. */
     if (fd != -EEXIST || (flags & O_EXCL) || (route == FS_NEW && tries == 100)) return fs_ret_int(fd);
   }
   if (route == FS_REDIRECT && f->out.id == 0) return real_openat(dirfd, f->real, flags, mode);
@@ -88,7 +89,7 @@ static int open_routed(int route, struct fs_found *f, int dirfd, const char *pat
   }
 }
 
-/* The kernel has refused it. */
+/* Opens a path that the kernel has refused. */
 static __attribute__((noinline)) int open_refused(int dirfd, const char *path, int flags, mode_t mode) {
   struct fs_found f;
   int err = errno;
@@ -111,7 +112,8 @@ static __attribute__((noinline)) int open_slow(int dirfd, const char *path, int 
   return open_result(real_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
 }
 
-/* "/dev/stdout" and its like, to be written: one of an output of this node's is noted, a forwarder cut as its file. */
+/* Opens a path like "/dev/stdout" for writing. A descriptor of this node's output is tracked; a
+   forwarder is cut with its file. */
 static __attribute__((noinline)) int open_named(int dirfd, const char *path, int flags, mode_t mode) {
   const char *rest = "";
   if (FS_UNLIKELY(fs_output_staged_in_name(path)) && !(flags & O_PATH)) return fs_ret_int(-EROFS);
@@ -124,7 +126,8 @@ static __attribute__((noinline)) int open_named(int dirfd, const char *path, int
   return fs_ret_int(err);
 }
 
-/* As FS_PATH_CALL, with the room for a path only where it is needed: opening is what programs do most. */
+/* Does what FS_PATH_CALL does, but takes the room for a path only if it is needed: programs open
+   more than they do anything else. */
 int fs_open_common(int dirfd, const char *path, int flags, mode_t mode) {
   enum fs_side side = fs_path_side(dirfd, path);
   if (FS_UNLIKELY(side != FS_SIDE_OUTSIDE)) return open_slow(dirfd, path, flags, mode, side);
@@ -134,8 +137,9 @@ int fs_open_common(int dirfd, const char *path, int flags, mode_t mode) {
 }
 
 /*
- * Defined with three and four parameters, where libc's headers say "...": the same registers on these machines, and
- * a function with variable arguments begins by storing all of them. Without O_CREAT the mode is whatever was there.
+ * These functions have three and four parameters where libc's headers say "...". The registers are
+ * the same on these machines, and a function with variable arguments begins by storing all of them.
+ * Without O_CREAT the mode is undefined.
  */
 static mode_t mode_of(int flags, mode_t mode) {
   return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? mode : 0;
@@ -210,7 +214,8 @@ FS_EXPORT int close(int fd) {
 }
 FS_ALIAS(__close, close);
 
-/* Virtual descriptors of the range; then the kernel's, but for our own. */
+/* Closes the virtual descriptors of the range. The kernel then closes the others, except the
+   library's own. */
 static void close_ours(unsigned first, unsigned last, bool cloexec) {
   unsigned high = atomic_load(&fs_fdtab_high);
   if (fs_vfork_depth > 0) return;
@@ -226,7 +231,7 @@ static void close_ours(unsigned first, unsigned last, bool cloexec) {
   }
 }
 
-/* The lowest descriptor of the library's own that is not below fd; UINT_MAX when there is none. */
+/* Returns the lowest descriptor of the library's own that is not below fd, or UINT_MAX. */
 static unsigned next_shielded(unsigned fd) {
   int owned = fd > INT_MAX ? -1 : fs_data_next_owned((int)fd);
   return owned < 0 ? UINT_MAX : (unsigned)owned;
@@ -248,7 +253,7 @@ FS_EXPORT int close_range(unsigned first, unsigned last, int flags) {
   return r;
 }
 
-/* What kernels before 5.9 need. */
+/* Closes one number, for kernels before 5.9. */
 static void close_number(void *ctx, int dirfd, const char *name) {
   uint64_t fd;
   if (fs_parse_u64(name, *(const unsigned *)ctx, INT_MAX, &fd) == 0 && (int)fd != dirfd) fs_close((int)fd);

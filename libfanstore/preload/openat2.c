@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * openat2(2), which libc does not wrap: it comes by syscall(2). The kernel checks `how`. A path with RESOLVE_ flags
- * that begins or leads below a mount is walked here, one component at a time, by the wrappers of fstatat and
- * readlinkat. No state, no locks; 8 KiB of stack.
+ * openat2(2), which libc does not wrap, so it comes by syscall(2). The kernel checks `how`. A path
+ * with RESOLVE_ flags that begins or leads below a mount is walked here, one component at a time,
+ * by the wrappers of fstatat and readlinkat. No state, no locks; 8 KiB of stack.
  */
 #include <linux/openat2.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@ struct resolving {
   int dirfd;
   uint64_t resolve;
   int flags;
-  dev_t dev; /* of where it begins */
+  dev_t dev; /* of the directory where the path begins */
   unsigned links, depth;
   size_t len;          /* of `done` */
   char done[PATH_MAX]; /* from dirfd, without symlinks */
   char ahead[PATH_MAX];
 };
 
-/* The kernel looks at `how` before it looks at the path: 0, or what it finds wrong. */
+/* Returns 0 or what the kernel finds wrong with `how`, at which it looks before the path. */
 static fs_err check_how(const struct open_how *how, size_t size) {
   long r = FS_SYS4(SYS_openat2, AT_FDCWD, "", how, size);
   return r == -ENOENT ? 0 : r < 0 ? (fs_err)r : -EINVAL;
@@ -42,7 +42,7 @@ static fs_err append(struct resolving *r, const char *name, size_t len) {
   return 0;
 }
 
-/* To the beginning: dirfd, or the root. */
+/* Goes back to the beginning: dirfd, or the root. */
 static fs_err restart(struct resolving *r, bool root) {
   struct stat st;
   if (root && (r->resolve & RESOLVE_BENEATH)) return -EXDEV;
@@ -67,7 +67,7 @@ static fs_err step_up(struct resolving *r) {
   return 0;
 }
 
-/* A symlink's target goes in front of what is left. */
+/* Puts a symlink's target in front of what is left of the path. */
 static fs_err expand(struct resolving *r, const char *rest, size_t before) {
   char target[PATH_MAX];
   if ((r->resolve & RESOLVE_NO_SYMLINKS) || ++r->links > FS_RESOLVE_LINKS) return -ELOOP;
@@ -131,7 +131,8 @@ static bool begins_below(int dirfd) {
 
 static __attribute__((noinline)) long open_resolved(int dirfd, const char *path, const struct open_how *how) {
   struct resolving r = {.dirfd = dirfd, .resolve = how->resolve, .flags = (int)how->flags};
-  if (how->resolve & RESOLVE_CACHED) return fs_ret(-EAGAIN); /* nothing of ours is in the kernel's cache */
+  /* The kernel's cache has nothing of a mount. */
+  if (how->resolve & RESOLVE_CACHED) return fs_ret(-EAGAIN);
   fs_err err = resolve(&r, path);
   if (err != 0) return fs_ret(err);
   return fs_open_common(dirfd, r.len == 0 ? "." : r.done, r.flags, (mode_t)how->mode);

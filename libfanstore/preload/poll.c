@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of poll, select and epoll_ctl. A regular file is always ready, and epoll refuses it; the kernel would call
- * a placeholder invalid. Virtual descriptors are hidden from the kernel for the call, which then does not wait.
+ * Wrappers of poll, select and epoll_ctl. A regular file is always ready, and epoll refuses it; the
+ * kernel would call a placeholder invalid. Virtual descriptors are hidden from the kernel for the
+ * call, which then does not wait.
  */
 #include <limits.h>
 
@@ -13,12 +14,13 @@ static bool is_ours(int fd) {
   return fd >= 0 && fs_fd_slot(fd) != NULL;
 }
 
-/* The kernel does not take an O_PATH descriptor for an open file here. */
+/* Returns whether the descriptor counts as open here: the kernel does not accept an O_PATH one. */
 static bool is_open(const struct fs_slot *s) {
   return atomic_load(&s->kind) < FS_SLOT_PATH;
 }
 
-/* Where nothing of ours is open, the sets are not looked at: a wrong address is the kernel's to find. */
+/* If no virtual descriptor is open, the sets are not looked at, and the kernel finds a wrong
+   address. */
 __attribute__((always_inline)) static inline bool any_ours(const struct pollfd *p, nfds_t n) {
   if (atomic_load_explicit(&fs_state, memory_order_relaxed) == NULL) return false;
   for (nfds_t i = 0; i < n; i++)
@@ -30,7 +32,8 @@ bool fs_poll_meets_ours(const struct pollfd *p, nfds_t n) {
   return any_ours(p, n);
 }
 
-/* A hidden descriptor: negative, so that the kernel skips it, and not one that a program would write (-fd, ~fd). */
+/* A hidden descriptor: negative, so that the kernel skips it, but none that a program would write
+   (-fd, ~fd). */
 #define FS_HIDDEN (INT_MIN + 1)
 
 static bool hide(struct pollfd *p, nfds_t n) {
@@ -81,7 +84,7 @@ FS_EXPORT int __ppoll_chk(struct pollfd *p, nfds_t n, const struct timespec *t, 
   return ppoll(p, n, t, m);
 }
 
-/* Moves our descriptors of a set into `ours`; how many. */
+/* Moves the virtual descriptors of a set into `ours`, and returns how many. */
 static int take(int n, fd_set *set, fd_set *ours) {
   int count = 0;
   FD_ZERO(ours);
@@ -113,7 +116,7 @@ FS_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct times
   fd_set ours[3];
   if (fs_state_fd() < 0) return FS_REAL(pselect)(n, r, w, e, timeout, mask);
   int ready = take(n, r, &ours[0]) + take(n, w, &ours[1]);
-  take(n, e, &ours[2]); /* no exceptional conditions on a file */
+  take(n, e, &ours[2]); /* a file has no exceptional conditions */
   int got = FS_REAL(pselect)(n, r, w, e, ready > 0 ? &at_once : timeout, mask);
   give_back(n, r, &ours[0]);
   give_back(n, w, &ours[1]);

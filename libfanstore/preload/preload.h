@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all wrappers share. A wrapper holds no policy: it asks client/ whether its argument is a dataset's, calls
- * client/ or the real function, and sets errno. symbols.h is the one table of wrapped functions: the pointers to the
- * real ones, their resolution, and the declarations with default visibility come from it.
+ * What all wrappers share. A wrapper holds no policy: it asks client/ whether its argument is a
+ * dataset's, calls client/ or the real function, and sets errno. symbols.h is the one table of
+ * wrapped functions. The pointers to the real functions, their resolution, and the declarations
+ * with default visibility come from it.
  */
 #ifndef FS_PRELOAD_PRELOAD_H
 #define FS_PRELOAD_PRELOAD_H
@@ -56,26 +57,29 @@ struct fs_real {
 };
 extern FS_INTERNAL struct fs_real fs_real;
 void fs_real_resolve(void);
-/* libc's setenv; see real.c. */
+/* Sets a variable by libc's own setenv (real.c). */
 void fs_env_set(const char *name, const char *value);
 void fs_env_drop(const char *name);
 extern FS_INTERNAL void *fs_real_dlopen;
 
-/* The real function. Resolves on first use: wrappers may run before our constructor. */
+/* The real function. It is resolved on first use, because wrappers may run before the library's
+   constructor. */
 #define FS_REAL(name)                                                                                                  \
   (*({                                                                                                                 \
     if (FS_UNLIKELY(__atomic_load_n(&fs_real.name, __ATOMIC_RELAXED) == NULL)) fs_real_resolve();                      \
     fs_real.name;                                                                                                      \
   }))
 
-/* A second name for a wrapper: the 64-bit form, which is the same function on 64-bit machines, and the like. */
+/* A second name for a wrapper, such as the 64-bit form, which is the same function on 64-bit
+   machines. */
 #define FS_ALIAS(alias, name)                                                                                          \
   __asm__(".globl " #alias "\n\t.type " #alias ", %function\n\t.set " #alias ", " #name "\n\t")
 
-/* libc's headers promise the compiler that some arguments are not NULL; programs do not keep that. */
+/* Lets p be NULL: libc's headers promise the compiler that some arguments are not NULL, but
+   programs pass it. */
 #define FS_MAY_BE_NULL(p) __asm__("" : "+r"(p))
 
-/* A client result as libc returns it. */
+/* Returns a result of client/ as libc would: -1 with errno set for a negative errno. */
 static inline int64_t fs_ret(int64_t r) {
   if (FS_LIKELY(r >= 0)) return r;
   errno = (int)-r;
@@ -85,18 +89,20 @@ static inline int fs_ret_int(int64_t r) {
   return (int)fs_ret(r);
 }
 
-/* Was an output file replaced or removed after it was found? Then the name is to be looked up once more. If it is found
-   again and again, its bytes are what is gone: that is EIO, since ENOENT is what no name at all is. */
+/* Returns whether an output file was replaced or removed after it was found, so that the name must
+   be looked up again. If the name is found again and again, its bytes are gone: errno is then EIO,
+   since ENOENT would say that there is no name. */
 static inline bool fs_output_is_lost(const struct fs_found *f, int route, int err, unsigned *tries) {
   return FS_UNLIKELY(err == ENOENT) && f->out.id != 0 &&
          fs_output_gone(route == FS_REDIRECT ? f->real : NULL, (*tries)++);
 }
 
 /*
- * The frame of a wrapper that takes a path: `ours` is what client/ answers, with `route` >= FS_IN or an error, and
- * `f`; `native` the real call, with `path` replaced where a symlink leads out of the mount (dirfd is then ignored).
- * After ENOENT and its like from the kernel, the path is looked at once more. `f` is large: only a path that may be
- * ours takes its room, since signal handlers and threads with small stacks make such calls.
+ * The frame of a wrapper that takes a path. `ours` is the answer of client/, with `route` >= FS_IN
+ * or an error, and `f`. `native` is the real call. If a symlink leads out of the mount, `path` is
+ * replaced in it and dirfd is ignored. After ENOENT and its like from the kernel, the path is
+ * looked at once more. `f` is large, so only a path that may lead below a mount takes its room:
+ * signal handlers and threads with small stacks make such calls.
  */
 #define FS_PATH_CALL(dirfd, path, flags, ours, native)                                                                 \
   do {                                                                                                                 \
@@ -126,7 +132,8 @@ static inline bool fs_output_is_lost(const struct fs_found *f, int route, int er
     return (__typeof__(native))fs_ret(ours);                                                                           \
   } while (0)
 
-/* The same for what changes a file: one of this node's outputs is published afterwards. */
+/* Like FS_PATH_CALL, for calls that change a file. A changed output of this node is published
+   afterwards. */
 #define FS_PATH_SET(dirfd, path, flags, ours, native)                                                                  \
   if (!((flags)&FS_NOFOLLOW) && FS_UNLIKELY(fs_output_staged_in_name(path))) return fs_ret_int(-EROFS);                \
   if (!((flags)&FS_NOFOLLOW) && FS_UNLIKELY(fs_path_may_name_fd(path))) {                                              \
@@ -136,14 +143,15 @@ static inline bool fs_output_is_lost(const struct fs_found *f, int route, int er
     return fs_output_set_named(path, f, native);                                                                       \
   }                                                                                                                    \
   FS_PATH_CALL(dirfd, path, (flags) | FS_CHANGES, ours, fs_output_set_done(f, path, native))
-/* By the name of a descriptor: of one that is real, and a forwarder, the file that it stands for. */
+/* Routes a path that names a descriptor. If the descriptor is a forwarder, the route is to the file
+   that it stands for. */
 static inline int fs_output_route_named(const char *path, struct fs_found *f) {
   const char *rest = "";
   int route = fs_path_route_fd(path, f), fd = route == FS_OUTSIDE ? fs_fd_of_name(path, &rest) : -1;
   fs_err err = fd >= 0 && rest[0] == '\0' ? fs_output_real_set(fd, f) : 0;
   return err == 0 ? route : err < 0 ? err : FS_IN;
 }
-/* It may be one of an output of this node. */
+/* Publishes an output of this node that was changed by the name of a descriptor. */
 static inline int fs_output_set_named(const char *path, const struct fs_found *f, int r) {
   const char *rest = "";
   int fd = r == 0 ? fs_fd_of_name(path, &rest) : -1;
@@ -156,19 +164,20 @@ static inline int fs_output_set_done(const struct fs_found *f, const char *path,
   return err == 0 ? 0 : fs_ret_int(err);
 }
 
-/* For what does nothing but that, and is called by one wrapper. */
+/* For a function that only consists of such a frame and that one wrapper calls. */
 #define FS_PATH_INLINE static inline __attribute__((always_inline))
 
 static inline bool fs_worth_retry(int err) {
   return err == ENOENT || err == ENOTDIR || err == EBADF || err == ENXIO;
 }
 
-/* A call on a dataset's file that libc makes a cancellation point: as in libc, before anything is done. */
+/* A call on a dataset's file that libc makes a cancellation point. Cancellation comes before
+   anything is done, as in libc. */
 #define FS_CANCELLABLE(call) (pthread_testcancel(), call)
 
-/* The frame of a wrapper that takes a descriptor: `ours` uses s, the open file, and goes on with it whatever becomes of
-   the number; where its offset has moved to a real one (fdreal.h), fd becomes that, if it is not another file's by now.
- */
+/* The frame of a wrapper that takes a descriptor. `ours` uses s, the open file, and goes on with it
+   whatever becomes of the number. If the file's offset has moved to a real descriptor (fdreal.h),
+   fd becomes that one, unless it is another file's by now. */
 #define FS_FD_CALL(fd, ours, native)                                                                                   \
   for (unsigned fs_round = 0;; fs_round++) {                                                                           \
     FS_USE(fs_u);                                                                                                      \
@@ -190,7 +199,8 @@ static inline bool fs_worth_retry(int err) {
     return (__typeof__(native))fs_ret(fs_v);                                                                           \
   }
 
-/* What sets attributes by a descriptor that is real: `ours`, with f, where that stands for another node's file. */
+/* A call that sets attributes by a real descriptor. If that stands for another node's file, `ours`
+   runs, with f. */
 #define FS_REAL_SET(fd, ours, native)                                                                                  \
   ({                                                                                                                   \
     struct fs_found fs_named, *f = &fs_named;                                                                          \
@@ -202,27 +212,29 @@ static inline int fs_real_was_set(int fd, const struct fs_found *f, int r) {
   return err == 0 ? r : fs_ret_int(err);
 }
 
-/* It was written to a real descriptor. */
+/* Completes a write to a real descriptor that returned r. */
 static inline int64_t fs_written(int fd, int64_t r) {
   if (r <= 0 || !fs_output_awaits()) return r;
   fs_err err = fs_output_await(fd);
   return err == 0 ? r : fs_ret(err);
 }
 
-/* A call that writes to a real descriptor: not to one of an output while the node's take more than they may. */
+/* A call that writes to a real descriptor. If the descriptor is an output's and the node's outputs
+   take more than they may, it returns -EDQUOT. */
 #define FS_WITH_ROOM(fd, native)                                                                                       \
   (FS_LIKELY(fs_fd_entry(fd) == 0)       ? (native)                                                                    \
    : fs_output_room(fd, UINT64_MAX) != 0 ? (__typeof__(native))fs_ret(-EDQUOT)                                         \
                                          : (__typeof__(native))fs_written(fd, native))
 
-/* Before the kernel gives n new descriptors: see fs_fd_make_lowest. */
+/* Makes room before the kernel gives out n new descriptors (fs_fd_make_lowest). */
 static inline void fs_lowest(int n) {
-  if (n > 1) atomic_store_explicit(&fs_fd_hint, UINT32_MAX, memory_order_relaxed); /* it speaks of one number */
+  /* The hint is of one number. */
+  if (n > 1) atomic_store_explicit(&fs_fd_hint, UINT32_MAX, memory_order_relaxed);
   if (FS_UNLIKELY(atomic_load_explicit(&fs_pool_maybe, memory_order_relaxed))) fs_fd_make_lowest(n);
 }
 
-/* A real call that returns a new descriptor: retried without our idle placeholders when the numbers have run out, and
-   whatever the table thought of the number is forgotten. */
+/* A real call that returns a new descriptor. If the numbers have run out, it is retried without the
+   idle placeholders. The table forgets what it knew of the number. */
 #define FS_FRESH(native)                                                                                               \
   ({                                                                                                                   \
     fs_lowest(1);                                                                                                      \
@@ -232,28 +244,29 @@ static inline void fs_lowest(int n) {
     fs_new;                                                                                                            \
   })
 
-/* A route as an error, for calls that have nothing to say of FS_NEW but that it is not there. */
+/* Returns a route as an error, for calls to which FS_NEW only means that the name is not there. */
 static inline fs_err fs_must_exist(int route) {
   return route < 0 ? route : route == FS_IN ? 0 : -ENOENT;
 }
-/* What a file's descriptor gets where a socket is wanted (address.c). */
+/* Returns what a file's descriptor gets if a socket is wanted (address.c). */
 ssize_t fs_not_a_socket(int fd, ssize_t r);
-/* May an address be that of a UNIX socket below a mount? */
+/* Returns whether an address may be that of a UNIX socket below a mount. */
 bool fs_address_below(const struct sockaddr *a, socklen_t n);
 /* sendmsg(2) to any address. */
 ssize_t fs_send_message(int fd, const struct msghdr *m, int flags);
-/* The library's own descriptors are not the program's to close or replace. */
+/* Returns whether fd is the library's own, which the program must not close or replace. */
 static inline bool fs_shielded(int fd) {
   if (FS_LIKELY(fd < atomic_load_explicit(&fs_own_lowest, memory_order_relaxed))) return false;
   return fd > 2 && fs_data_owns_fd(fd);
 }
 
-/* May a walk of the tree at `path` come below a mount? Symlinks aside. */
+/* Returns whether a walk of the tree at `path` may come below a mount. Symlinks are not
+   considered. */
 bool fs_walk_meets_mount(const char *path);
-/* Is one of the descriptors ours? */
+/* Returns whether one of the descriptors is virtual. */
 bool fs_poll_meets_ours(const struct pollfd *p, nfds_t n);
 bool fs_select_meets_ours(int n, const fd_set *r, const fd_set *w, const fd_set *e);
-/* close(2), but no cancellation point. */
+/* close(2) without a cancellation point. */
 int fs_close(int fd);
 /* fchmodat2(2) with AT_EMPTY_PATH, which this libc may lack. */
 #define FS_SYS_FCHMODAT2 452
@@ -265,13 +278,13 @@ struct iocb;
 long fs_io_submit(unsigned long context, long n, struct iocb **list);
 long fs_io_uring_setup(unsigned entries, void *params);
 long fs_openat2(int dirfd, const char *path, const struct open_how *how, size_t size);
-/* After a real open of a directory: notes it when a mount lies below. */
+/* Notes a directory that was really opened, if a mount lies below it. */
 void fs_note_directory(int fd, int dirfd, const char *path);
-/* A FILE on a virtual descriptor; takes the descriptor over. */
+/* Returns a FILE on a virtual descriptor, and takes the descriptor over. */
 FILE *fs_stdio_wrap(int fd, const char *mode);
-/* A FILE of a dataset that nothing was read from yet? */
+/* Returns whether f is a FILE of a dataset from which nothing was read yet. */
 bool fs_stdio_unread(const FILE *f);
-/* Before wide characters are read from f: makes such a stream one of a real file. */
+/* Makes a stream of a dataset one of a real file, before wide characters are read from it. */
 void fs_stdio_widen(FILE *f);
 
 #endif

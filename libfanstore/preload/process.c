@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of fork, exec and spawn. Children inherit open files by the shared table of slots: before they start, the
- * slots are marked shared and the descriptors that they are to see lose the kernel's close-on-exec flag;
- * FANSTORE_STATE tells an executed program where the table is. docs/internals/descriptors.md has the whole protocol.
+ * Wrappers of fork, exec and spawn. Children inherit open files by the shared table of slots.
+ * Before they start, the slots are marked shared, and the descriptors that they are to see lose the
+ * kernel's close-on-exec flag. FANSTORE_STATE tells an executed program where the table is.
+ * docs/internals/descriptors.md has the whole protocol.
  */
 #include <alloca.h>
 #include <sys/wait.h>
@@ -14,7 +15,7 @@
 #include "preload/exec.h"
 #include "preload/preload.h"
 
-/* For vfork.S. The counter of this thread, which the child's wrappers look at. */
+/* Returns this thread's counter, which the child's wrappers read. vfork.S calls this. */
 int *fs_vfork_enter(void);
 int *fs_vfork_enter(void) {
   if (fs_vfork_depth == 0) fs_state_ahead();
@@ -67,7 +68,7 @@ FS_EXPORT pid_t _Fork(void) {
   return forked(FS_REAL(_Fork)(), &idle, &locks);
 }
 
-/* libc's daemon forks without us: the same, by our own means. */
+/* libc's daemon would fork without the wrapper, so this does the same. */
 FS_EXPORT int daemon(int keep_cwd, int keep_files) {
   switch (fork()) {
   case -1:
@@ -75,7 +76,8 @@ FS_EXPORT int daemon(int keep_cwd, int keep_files) {
   case 0:
     break;
   default:
-    FS_SYS1(SYS_exit_group, 0); /* what daemon(3) is for: the parent ends without its exit handlers */
+    /* As daemon(3) says, the parent ends without its exit handlers. */
+    FS_SYS1(SYS_exit_group, 0);
   }
   if (setsid() < 0) return -1;
   if (!keep_cwd && chdir("/") < 0) return -1;
@@ -87,7 +89,8 @@ FS_EXPORT int daemon(int keep_cwd, int keep_files) {
   return 0;
 }
 
-/* What the program is to inherit of our open files; `spawn`: it is started by libc's posix_spawn. */
+/* Prepares what the program is to inherit of the open files. `spawn` says that libc's posix_spawn
+   starts it. */
 static void hand_on(bool loads_us, bool spawn) {
   if (spawn)
     fs_real_follow();
@@ -97,7 +100,8 @@ static void hand_on(bool loads_us, bool spawn) {
   if (!loads_us) fs_real_inherited(spawn);
 }
 
-/* Runs `call` with env in place of envp: on the stack, since a vfork child must not allocate. */
+/* Runs `call` with env in place of envp. env is on the stack, since a vfork child must not
+   allocate. */
 #define FS_WITH_ENV(dirfd, path, name, envp, spawn, call)                                                              \
   do {                                                                                                                 \
     char *const *env = envp;                                                                                           \
@@ -143,7 +147,7 @@ FS_EXPORT int execvp(const char *file, char *const argv[]) {
   return execvpe(file, argv, environ);
 }
 
-/* The arguments of the execl family, in room for n + 1 pointers. */
+/* Collects the arguments of the execl family, with room for n + 1 pointers. */
 static void take_arguments(const char *first, va_list *ap, char **argv, size_t n) {
   argv[0] = (char *)first;
   for (size_t i = 1; i <= n; i++) argv[i] = va_arg(*ap, char *);
@@ -203,7 +207,7 @@ FS_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *co
               FS_REAL(execveat)(dirfd, path, argv, env, flags));
 }
 
-/* libc runs the shell without us; it takes the environment as it is. */
+/* libc runs the shell without the wrappers, with the environment as it is. */
 static void prepare_shell(void) {
   if (fs_mount_count() == 0) return;
   if (fs_state_fd() >= 0) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The real functions behind the wrappers, resolved in one pass at first use, and the library's start and end. While
- * one thread resolves, its own nested calls (malloc under dlsym) find the pointers that are needed there already set,
- * or go straight to the kernel. Racing threads store the same values.
+ * The real functions behind the wrappers, resolved in one pass at first use, and the library's
+ * start and end. While one thread resolves, its own nested calls (malloc under dlsym) find the
+ * pointers that they need already set, or go straight to the kernel. Racing threads store the same
+ * values.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 struct fs_real fs_real;
 void *fs_real_dlopen; /* for dlopen_entry.S */
 
-/* Stands in for what this libc lacks. */
+/* Stands in for a function that this libc lacks. */
 static long not_there(void) {
   errno = ENOSYS;
   return -1;
@@ -51,7 +52,7 @@ static ssize_t raw_readlink(const char *path, char *buf, size_t n) {
   return fs_ret(FS_SYS4(SYS_readlinkat, AT_FDCWD, path, buf, n));
 }
 
-/* What dlsym may need before it has answered. */
+/* Sets what dlsym may need before it has answered. */
 static void set_bootstrap(void) {
   if (fs_real.mmap == NULL) fs_real.mmap = raw_mmap;
   if (fs_real.munmap == NULL) fs_real.munmap = raw_munmap;
@@ -82,7 +83,8 @@ void fs_real_resolve(void) {
   resolving = false;
 }
 
-/* By libc's own function: bash has one of the same name that works on shell variables, which it has not read yet. */
+/* Uses libc's own function: bash has one of the same name for shell variables, which it has not
+   read yet. */
 void fs_env_set(const char *name, const char *value) {
   int (*set)(const char *, const char *, int) = (int (*)(const char *, const char *, int))dlsym(RTLD_NEXT, "setenv");
   if (set != NULL) set(name, value, 1);
@@ -118,7 +120,8 @@ __attribute__((constructor)) static void start(void) {
 
 /* Other destructors may still open files after this: they get new placeholders. */
 __attribute__((destructor)) static void end(void) {
-  if (fs_output_tracked(fs_fd_entry(1)) && ftrylockfile(stdout) == 0) { /* libc writes it out when we are gone */
+  /* libc writes stdout out only after this library has ended. */
+  if (fs_output_tracked(fs_fd_entry(1)) && ftrylockfile(stdout) == 0) {
     fflush(stdout);
     funlockfile(stdout);
   }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of calls that would have the kernel itself work on a path of a dataset: mounts, swap, accounting, quotas,
- * file handles, change notification. The kernel does not know the dataset, and where a real directory lies at the mount
- * it would take that one. Each is one line: its path, and what it gets once the path is found.
+ * Wrappers of calls that would have the kernel itself work on a path of a dataset: mounts, swap,
+ * accounting, quotas, file handles, change notification. The kernel does not know the dataset. If a
+ * real directory lies at the mount, it would take that one. Each wrapper is one line: its path, and
+ * its result once the path is found.
  */
 #include <sys/fanotify.h>
 #include <sys/inotify.h>
@@ -42,7 +43,8 @@ static bool within(int d, const char *p) {
   return route != FS_OUTSIDE && route != FS_REDIRECT;
 }
 
-/* Two paths: of a dataset, neither. (What is mounted may be a word, "none": relative to a directory above a mount.) */
+/* Returns whether one of two paths is of a dataset; neither may be. What is mounted may be a word
+   like "none", which is relative to the current directory, maybe above a mount. */
 static bool either(int d, const char *p, int e, const char *q) {
   return within(d, p) || within(e, q);
 }
@@ -76,10 +78,11 @@ FS_EXPORT int name_to_handle_at(int d, const char *p, struct file_handle *h, int
 /* ---- change notification ---- */
 
 /*
- * A dataset's file never changes, so a watch on it is one that nothing comes from; so is one of a directory where
- * nobody can make outputs. What may change without the kernel's knowing is refused, so that programs poll. The watch is
- * on an inode of its own, an anonymous socket's, which the watch keeps. It ends with inotify_rm_watch or close like any
- * other. Watching a path twice gives two watches.
+ * Makes a watch that reports nothing. A dataset's file never changes, nor does a directory where
+ * nobody can make outputs. A watch on what may change without the kernel's knowledge is refused, so
+ * that programs poll. The watch is on an inode of its own, an anonymous socket's, which the watch
+ * keeps. It ends with inotify_rm_watch or close like any other. Watching a path twice gives two
+ * watches.
  */
 static int64_t watch_nothing(int fd, int route, const struct fs_found *f, uint32_t mask) {
   struct stat st = {0};
@@ -88,12 +91,13 @@ static int64_t watch_nothing(int fd, int route, const struct fs_found *f, uint32
   if (err == 0) err = fs_file_stat(f->mount, f->entry, &st);
   if (err == 0 && (mask & IN_ONLYDIR) && !S_ISDIR(st.st_mode)) err = -ENOTDIR;
   bool changes = S_ISDIR(st.st_mode) ? fs_names_node() != NULL && !fs_is_vdir(f->entry) : fs_is_output(f->entry);
-  if (err == 0 && changes && !S_ISLNK(st.st_mode)) err = -ENOSPC; /* programs have a way for "no more watches" */
+  /* Programs have a way for "no more watches". */
+  if (err == 0 && changes && !S_ISLNK(st.st_mode)) err = -ENOSPC;
   if (err != 0) return err;
   fs_fd inode = (fs_fd)FS_SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (inode < 0) return inode;
   snprintf(path, sizeof(path), "/proc/self/fd/%d", inode);
-  const uint32_t events = IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF; /* not those of our own closing it */
+  const uint32_t events = IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF; /* not those of the close here */
   int64_t r = FS_SYS3(SYS_inotify_add_watch, fd, path, (mask & events) != 0 ? mask & events : IN_ATTRIB);
   fs_sys_close(inode);
   return r;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The search of PATH by execvp, execlp and posix_spawnp when one of its directories lies in a dataset: libc's own would
- * not see what is in there. Called by process.c; may run in a vfork child, so nothing is allocated.
+ * The search of PATH by execvp, execlp and posix_spawnp if one of its directories lies in a
+ * dataset, whose files libc's own search would not see. process.c calls this. It may run in a vfork
+ * child, so nothing is allocated.
  */
 #include <alloca.h>
 #include <paths.h>
@@ -11,10 +12,11 @@
 
 static const char *search_path(void) {
   const char *path = getenv("PATH");
-  return path != NULL ? path : "/bin:/usr/bin"; /* what confstr(_CS_PATH) says */
+  return path != NULL ? path : "/bin:/usr/bin"; /* as confstr(_CS_PATH) says */
 }
 
-/* The next directory of *path and the name in it. False at the end; what is too long to exist is left out. */
+/* Writes the path of the name in the next directory of *path. Returns false at the end. A path too
+   long to exist is left out. */
 static bool next_candidate(const char **path, const char *name, char *out) {
   while (*path != NULL) {
     const char *dir = *path;
@@ -39,7 +41,7 @@ bool fs_search_meets_mount(const char *file) {
   return false;
 }
 
-/* What is of no known format is a script of the shell's. */
+/* Runs a file of no known format as a script of the shell. */
 static int exec_script(const char *path, char *const argv[], char *const envp[]) {
   size_t n = 0;
   while (argv[n] != NULL) n++;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of the calls that pass descriptors between processes (SCM_RIGHTS). One that leaves becomes a real one first,
- * since nothing is known of the receiver. Where no real file can be made (no space), the placeholder goes; its slot is
- * marked shared, so that closing it here does not give it to the next open before the receiver has looked. Of one that
- * arrives, what the table knew of its number is forgotten.
+ * Wrappers of the calls that pass descriptors between processes (SCM_RIGHTS). A virtual descriptor
+ * that leaves becomes a real one first, since nothing is known of the receiver. If no real file can
+ * be made, for lack of space, the placeholder goes. Its slot is then marked shared, so that closing
+ * it here does not give it to the next open before the receiver has looked. When a descriptor
+ * arrives, the table forgets what it knew of its number.
  */
 #include "preload/preload.h"
 
@@ -25,7 +26,7 @@ static void make_real(int fd) {
   if (s != NULL && fs_fd_take_over(fd, s) != 0) fs_fd_share();
 }
 
-/* What a file's descriptor gets where a socket is wanted. */
+/* Returns what a file's descriptor gets if a socket is wanted. */
 static ssize_t after(int fd, ssize_t r) {
   return FS_UNLIKELY(r < 0 && errno == EBADF) ? fs_not_a_socket(fd, r) : r;
 }
@@ -38,7 +39,8 @@ FS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags) {
   return after(fd, r);
 }
 
-/* How many bytes each address may take, which the kernel overwrites; NULL: none is asked for. */
+/* Collects how many bytes each address may take, which the kernel overwrites. NULL: none is asked
+   for. */
 #define fs_rooms(m, n)                                                                                                 \
   (fs_mount_count() > 0 && any_name(m, n) ? fill_rooms(m, n, alloca(FS_MIN(n, UIO_MAXIOV) * sizeof(socklen_t))) : NULL)
 static bool any_name(const struct mmsghdr *m, unsigned n) {
@@ -68,14 +70,14 @@ FS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags) {
   return after(fd, fs_send_message(fd, m, flags));
 }
 
-/* Has one an address that may be a path below a mount? */
+/* Returns whether a message has an address that may be a path below a mount. */
 static bool any_below(const struct mmsghdr *m, unsigned n) {
   for (unsigned i = 0; !fs_bad_address(m) && i < n; i++)
     if (FS_UNLIKELY(fs_address_below(m[i].msg_hdr.msg_name, m[i].msg_hdr.msg_namelen))) return true;
   return false;
 }
 
-/* An error after the first message is that of the next call. */
+/* Sends one message after the other. An error after the first message is left to the next call. */
 static int send_each(int fd, struct mmsghdr *m, unsigned n, int flags) {
   for (unsigned i = 0; i < n; i++) {
     ssize_t r = fs_send_message(fd, &m[i].msg_hdr, flags);

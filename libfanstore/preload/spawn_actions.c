@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of posix_spawn's file actions. libc carries them out in the child, without us: a path in a dataset must be
- * something real by then. The descriptors that this takes live until the actions are destroyed, and are kept in a
- * small table; a program with more of them at once than it holds keeps the rest open, close-on-exec.
+ * Wrappers of posix_spawn's file actions. libc carries them out in the child, without the wrappers,
+ * so a path in a dataset must be something real by then. The descriptors that this takes live until
+ * the actions are destroyed. A small table keeps them. If a program has more of them at once than
+ * the table holds, the rest stay open, close-on-exec.
  */
 #include "client/path/cwd.h"
 #include "preload/preload.h"
@@ -12,7 +13,7 @@
 static struct {
   _Atomic(const posix_spawn_file_actions_t *) owner;
   int fd;
-  bool output; /* not one of the library's own: its close publishes */
+  bool output; /* an output's: its close publishes */
 } kept[FS_KEPT];
 
 static void keep(const posix_spawn_file_actions_t *fa, int fd, bool output) {
@@ -34,12 +35,14 @@ FS_EXPORT int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *fa) {
   return FS_REAL(posix_spawn_file_actions_destroy)(fa);
 }
 
-/* A path of which the kernel says the same when the action is carried out; NULL: the action cannot even be added. */
+/* Returns a path for which the kernel gives the same error when the action is carried out, or NULL
+   if the action cannot even be added. */
 static const char *fails_so(fs_err err) {
   return err == -ENOENT ? "/proc/self/fd/none" : err == -ENOTDIR ? "/dev/null/none" : NULL;
 }
 
-/* An output that is written, or made: at once, since libc could not. Each child gets a copy of one descriptor. */
+/* Opens an output that is written or made at once, since libc could not. Each child gets a copy of
+   one descriptor. */
 static int add_output(posix_spawn_file_actions_t *fa, int fd, const char *path, int flags, mode_t mode) {
   int out = open(path, flags | O_CLOEXEC, mode);
   if (out < 0 && fails_so(-errno) != NULL)
@@ -62,7 +65,7 @@ FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restr
   if (real < 0 && fails_so(real) != NULL)
     return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, fails_so(real), 0, 0);
   if (real < 0) return -real;
-  /* Opened anew by each child, as the path itself would be. */
+  /* Each child opens the file anew, as it would open the path itself. */
   char name[32];
   fs_fd high = fs_data_adopt_fd(real);
   if (high < 0) high = real;
@@ -71,7 +74,7 @@ FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restr
   return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, name, flags & ~(O_CREAT | O_EXCL | O_NOFOLLOW), mode);
 }
 
-/* A program that does not load the library is to find a real file there. */
+/* Names fd, so that a program that does not load the library finds a real file there. */
 FS_EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa, int fd, int newfd) {
   if (fs_fd_slot(fd) != NULL) fs_fd_name(fd);
   return FS_REAL(posix_spawn_file_actions_adddup2)(fa, fd, newfd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrappers of the stat, access, readlink and statfs families, with the forms that old binaries import. */
+/* Wrappers of the stat, access, readlink and statfs families, with the forms that old binaries
+   import. */
 #include <sys/sysmacros.h>
 
 #include "client/path/cwd.h"
@@ -20,7 +21,7 @@ FS_PATH_INLINE int stat_path(const char *path, struct stat *st) {
   FS_PATH_CALL(AT_FDCWD, path, FS_LOOK, stat_entry(route, f, st), FS_REAL(stat)(path, st));
 }
 
-/* "/dev/fd/5" and its like: the kernel describes a placeholder as a socket. */
+/* Corrects stat of a path like "/dev/fd/5": the kernel describes a placeholder as a socket. */
 static __attribute__((noinline)) int stat_socket(struct stat *st) {
   struct fs_slot *s = fs_slot_of_socket(st->st_dev, st->st_ino);
   return s == NULL ? 0 : fs_ret_int(fs_file_fstat(s, st));
@@ -37,7 +38,7 @@ FS_EXPORT int lstat(const char *path, struct stat *st) {
 }
 FS_ALIAS(lstat64, lstat);
 
-/* The kernel describes a placeholder that came by exec as a socket: ask the table then. */
+/* The kernel describes a placeholder that came by exec as a socket: the table is asked then. */
 FS_EXPORT int fstat(int fd, struct stat *st) {
   FS_USE(u);
   struct fs_slot *s = fs_fd_use(fd, &u);
@@ -58,13 +59,14 @@ FS_PATH_INLINE int at_path(int dirfd, const char *path, struct stat *st, int fla
                FS_REAL(fstatat)(dirfd, path, st, flags));
 }
 
-/* "" with AT_EMPTY_PATH means dirfd itself. */
+/* Returns whether the path is "" with AT_EMPTY_PATH, which means dirfd itself. */
 static bool is_empty_path(const char *path, int flags) {
   __asm__("" : "+r"(path)); /* may be NULL, whatever libc's headers say */
   return (flags & AT_EMPTY_PATH) && (path == NULL || path[0] == '\0');
 }
 
-/* The current directory as "" with AT_EMPTY_PATH: as the kernel sees it, where that is far from all mounts. */
+/* Returns whether "" with AT_EMPTY_PATH means a current directory that is far from all mounts, as
+   the kernel sees it. */
 static bool is_real_cwd(int dirfd) {
   return dirfd == AT_FDCWD && (fs_mount_count() == 0 || fs_cwd_far());
 }
@@ -142,7 +144,8 @@ FS_EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned ma
   return FS_LIKELY(r != 0 || !S_ISSOCK(out->stx_mode)) ? r : statx_socket(mask, out);
 }
 
-/* What binaries linked before glibc 2.33 call. The version says which struct stat: there is one on these machines. */
+/* Called by binaries that were linked before glibc 2.33. The version says which struct stat: there
+   is one on these machines. */
 FS_EXPORT int __xstat(int ver, const char *path, struct stat *st);
 FS_EXPORT int __xstat(int ver, const char *path, struct stat *st) {
   (void)ver;
@@ -205,7 +208,8 @@ FS_PATH_INLINE ssize_t readlink_path(const char *path, char *buf, size_t n) {
                FS_REAL(readlink)(path, buf, n));
 }
 
-/* "/dev/fd/5" and its like: what the kernel calls socket:[1234] is the path of the file that is open there. */
+/* Corrects readlink of a path like "/dev/fd/5": if the kernel calls it socket:[1234], the answer is
+   the path of the file that is open there. */
 static __attribute__((noinline)) ssize_t readlink_socket(int dirfd, const char *path, char *buf, size_t n) {
   char link[64], name[PATH_MAX];
   uint64_t ino;
@@ -221,7 +225,7 @@ static __attribute__((noinline)) ssize_t readlink_socket(int dirfd, const char *
   return FS_MIN(got, (fs_ssize)n);
 }
 
-/* May this be the beginning of "socket:[1234]"? */
+/* Returns whether this may be the beginning of "socket:[1234]". */
 static bool maybe_socket(const char *buf, ssize_t n) {
   return n > 0 && FS_UNLIKELY(buf[0] == 's') && fs_mount_count() > 0 &&
          memcmp(buf, "socket:[", FS_MIN((size_t)n, 8u)) == 0;
@@ -232,7 +236,7 @@ FS_EXPORT ssize_t readlink(const char *path, char *buf, size_t n) {
   return FS_LIKELY(!maybe_socket(buf, r)) ? r : readlink_socket(AT_FDCWD, path, buf, n);
 }
 
-/* With an empty path the kernel says ENOENT of what is no symlink. */
+/* Reads a link by descriptor. With an empty path the kernel says ENOENT if it is no symlink. */
 static fs_ssize readlink_slot(const struct fs_slot *s, char *buf, size_t n) {
   if (atomic_load(&s->kind) == FS_SLOT_CLOSED) return -EBADF;
   fs_ssize r = fs_file_readlink(s->mount, s->entry, buf, n);

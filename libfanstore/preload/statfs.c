@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrappers of what asks about the file system: statfs, statvfs, pathconf. */
+/* Wrappers of the calls that ask about the file system: statfs, statvfs, pathconf. */
 #include <sys/vfs.h>
 
 #include "preload/preload.h"
@@ -9,7 +9,7 @@ static int64_t statfs_entry(int route, const struct fs_found *f, struct statfs *
   return err != 0 ? err : fs_file_statfs(f->mount, out);
 }
 
-/* The kernel has answered for an output of this node's: of that room a part may be for outputs. */
+/* Cuts the kernel's answer for an output of this node to the room that outputs may take. */
 static void limit(uint64_t unit, uint64_t *free_blocks, uint64_t *available) {
   uint64_t left = fs_output_left();
   if (FS_LIKELY(left == UINT64_MAX) || unit == 0) return;
@@ -39,7 +39,7 @@ static int64_t statfs_slot(const struct fs_slot *s, struct statfs *out) {
   return atomic_load(&s->kind) == FS_SLOT_CLOSED ? -EBADF : fs_file_statfs(s->mount, out);
 }
 
-/* The kernel answers for any descriptor, a placeholder that came by exec too: sockfs then. */
+/* The kernel answers for any descriptor; for a placeholder that came by exec it says sockfs. */
 FS_EXPORT int fstatfs(int fd, struct statfs *out) {
   struct stat st;
   struct fs_slot *s = fs_fd_slot(fd);
@@ -86,7 +86,7 @@ FS_EXPORT int fstatvfs(int fd, struct statvfs *out) {
 }
 FS_ALIAS(fstatvfs64, fstatvfs);
 
-/* Limits of the dataset's names; what else is asked is the same everywhere. */
+/* Answers for the limits of the dataset's names. Other limits are the same everywhere. */
 static int64_t conf(int64_t err, int name) {
   int64_t r;
   if (err != 0) return err;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of fopen, freopen and fdopen: libc's own would call its own open. A dataset's file becomes a cookie stream
- * whose _fileno is the virtual descriptor, so that fileno and what builds on it agree with a native stream. Streams
- * that convert characters (",ccs=") need libc's own file streams: they get a real file.
+ * Wrappers of fopen, freopen and fdopen: libc's own would call its own open. A dataset's file
+ * becomes a cookie stream whose _fileno is the virtual descriptor, so that fileno and what builds
+ * on it agree with a native stream. Streams that convert characters (",ccs=") need libc's own file
+ * streams, so they get a real file.
  */
 #include "preload/preload.h"
 
@@ -12,7 +13,7 @@ static ssize_t stream_read(void *cookie, char *buf, size_t n) {
 
 static ssize_t stream_write(void *cookie, const char *buf, size_t n) {
   ssize_t put = write((int)(intptr_t)cookie, buf, n);
-  return put < 0 ? 0 : put; /* what libc takes for an error */
+  return put < 0 ? 0 : put; /* libc takes 0 for an error */
 }
 
 static int stream_seek(void *cookie, off64_t *off, int whence) {
@@ -34,7 +35,7 @@ FILE *fs_stdio_wrap(int fd, const char *mode) {
   return f;
 }
 
-/* open(2) flags of a mode; -EINVAL when it is not one. */
+/* Returns the open(2) flags of a mode, or -EINVAL if it is not a mode. */
 static int mode_flags(const char *mode) {
   int flags;
   switch (mode[0]) {
@@ -59,8 +60,9 @@ static int mode_flags(const char *mode) {
 }
 
 /*
- * libc's freopen and wide functions want room for wide characters, which cookie streams lack: one that is never used
- * again lends its own. That much memory is not given back; few programs reopen such streams.
+ * Lends room for wide characters, which libc's freopen and wide functions want and cookie streams
+ * lack. The lender is a stream that is never used again. Its memory is not given back; few programs
+ * reopen such streams.
  */
 static bool lend_wide_data(FILE *f) {
   FILE *lender = FS_REAL(fdopen)(f->_fileno, "r");
@@ -70,7 +72,7 @@ static bool lend_wide_data(FILE *f) {
   return true;
 }
 
-/* libc puts the new file at the old descriptor, without us. */
+/* Reopens a stream: libc puts the new file at the old descriptor, without the wrappers. */
 static FILE *reopen(const char *path, const char *mode, FILE *old) {
   int fd = old->_fileno;
   if (fd >= 0 && fs_fd_slot(fd) != NULL && !lend_wide_data(old)) return fclose(old), NULL;
@@ -90,7 +92,7 @@ static FILE *open_real_file(const struct fs_found *f, const char *mode, FILE *ol
   return file;
 }
 
-/* The stream becomes one of the real file that stands for another node's output. */
+/* Makes the stream one of the real file that stands for another node's output. */
 static FILE *reopen_output(struct fs_slot *s, const char *mode, FILE *old) {
   char path[32];
   fs_fd fd = fs_real_get(s);
@@ -122,7 +124,7 @@ static FILE *real_fopen(const char *path, const char *mode) {
   return file;
 }
 
-/* One that was found, or is to be made. */
+/* Opens an output that was found or is to be made. */
 static FILE *open_output(const char *path, const char *mode) {
   int flags = mode_flags(mode);
   if (flags < 0) return fs_ret(flags), NULL;
@@ -137,7 +139,8 @@ static bool fopen_again(const char *path) {
   return (errno == ENOENT || errno == ENXIO) && !fs_path_surely_missing(AT_FDCWD, path, 0, -errno);
 }
 
-/* `err`: the kernel has said so of a path that did not look like ours; or 0. */
+/* Opens a path that may lead below a mount. `err` is the kernel's error for a path that did not
+   look so, or 0. */
 static __attribute__((noinline)) FILE *fopen_slow(const char *path, const char *mode, fs_err err) {
   struct fs_found f;
   int route = err != 0 ? FS_OUTSIDE : fs_path_route_slow(AT_FDCWD, path, 0, &f);
@@ -171,7 +174,8 @@ bool fs_stdio_unread(const FILE *f) {
   return f->_IO_read_base == NULL && is_cookie(f);
 }
 
-/* Where bytes were read before, libc finds that the stream is not for wide characters; it looks at their room first. */
+/* If bytes were read before, libc finds that the stream is not for wide characters; but it first
+   looks at the room for them. */
 void fs_stdio_widen(FILE *f) {
   if (FS_LIKELY(!is_cookie(f))) return;
   if (f->_IO_read_base != NULL || f->_IO_write_base != NULL) {
@@ -188,12 +192,13 @@ void fs_stdio_widen(FILE *f) {
     return;
   }
   struct fs_found found = {.mount = s->mount, .entry = s->entry};
-  off_t off = lseek(f->_fileno, 0, SEEK_CUR); /* which may make the descriptor real: s is done with */
+  /* lseek may make the descriptor real, so s must not be used after it. */
+  off_t off = lseek(f->_fileno, 0, SEEK_CUR);
   if (open_real_file(&found, fs_fd_get_cloexec(f->_fileno) > 0 ? "re" : "r", f) != NULL)
     FS_SYS3(SYS_lseek, f->_fileno, off, SEEK_SET);
 }
 
-/* Where freopen's path leads; without one, to the file that is open. */
+/* Routes freopen's path. Without a path, the route is to the file that is open. */
 static int reopen_route(const char *path, int flags, const FILE *old, struct fs_found *f) {
   FS_MAY_BE_NULL(path);
   const struct fs_slot *s = path == NULL && old->_fileno >= 0 ? fs_fd_slot(old->_fileno) : NULL;
@@ -205,7 +210,7 @@ static int reopen_route(const char *path, int flags, const FILE *old, struct fs_
   return FS_IN;
 }
 
-/* Where it cannot be, the stream is closed, as freopen does. */
+/* Reopens a stream for writing. If that fails, the stream is closed, as freopen does. */
 static FILE *reopen_writing(const char *path, const char *mode, int flags, FILE *old) {
   int fd = path == NULL ? fs_ret_int(-EOPNOTSUPP) : fs_open_common(AT_FDCWD, path, flags, 0666);
   struct fs_slot *s = fd >= 0 ? fs_fd_slot(fd) : NULL;
@@ -216,12 +221,12 @@ static FILE *reopen_writing(const char *path, const char *mode, int flags, FILE 
   return err == 0 ? file : (fs_ret(err), NULL);
 }
 
-/* The stream becomes one of a real file: its descriptor may be 0-2, and its address must stay. */
+/* Makes the stream one of a real file: its descriptor may be 0-2, and its address must stay. */
 FS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode, FILE *restrict old) {
   struct fs_found f;
   int route = reopen_route(path, mode_flags(mode), old, &f);
   if ((mode_flags(mode) & O_CREAT) && fs_file_may_make(route, &f, false)) {
-    int fd = fs_open_common(AT_FDCWD, path, mode_flags(mode), 0666); /* so that it is there */
+    int fd = fs_open_common(AT_FDCWD, path, mode_flags(mode), 0666); /* makes the file */
     route = fd < 0 ? fd : fs_path_route_slow(AT_FDCWD, path, 0, &f);
     if (fd >= 0) close(fd);
   }

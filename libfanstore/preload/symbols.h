@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every libc function that a wrapper calls under its real name: X(return type, name, parameters, arguments). real.c
- * makes the pointers and resolves them in this order, so what the dynamic linker and malloc themselves may call comes
- * first. Aliases (64-bit forms and the like) stand beside their wrapper, by FS_ALIAS.
+ * The table of every libc function that a wrapper calls under its real name: X(return type, name,
+ * parameters, arguments). real.c makes the pointers and resolves them in this order, so functions
+ * that the dynamic linker and malloc may call come first. An alias, like a 64-bit form, stands
+ * beside its wrapper, by FS_ALIAS.
  */
 #ifndef FS_PRELOAD_SYMBOLS_H
 #define FS_PRELOAD_SYMBOLS_H
@@ -70,7 +71,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, pselect, (int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *m),               \
     (n, r, w, e, t, m))
 
-/* Each returns one new descriptor and takes none of ours. */
+/* Each of these returns one new descriptor and takes no virtual one. */
 #define FS_SYMBOLS_FRESH(X)                                                                                            \
   X(int, socket, (int d, int t, int p), (d, t, p))                                                                     \
   X(int, epoll_create, (int n), (n))                                                                                   \
@@ -91,7 +92,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, fsopen, (const char *n, unsigned f), (n, f))                                                                  \
   X(int, fsmount, (int fd, unsigned f, unsigned a), (fd, f, a))
 
-/* Each makes a file of its template and returns its descriptor. */
+/* Each of these makes a file of its template and returns its descriptor. */
 #define FS_SYMBOLS_TEMP(X)                                                                                             \
   X(int, mkstemp, (char *t), (t))                                                                                      \
   X(int, mkostemp, (char *t, int f), (t, f))                                                                           \
@@ -121,7 +122,8 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(long, pathconf, (const char *p, int n), (p, n))                                                                    \
   X(long, fpathconf, (int fd, int n), (fd, n))
 
-/* A dataset's file is not what these want: the error that a file's descriptor gets, where the kernel says EBADF. */
+/* These want something other than a dataset's file. Each gives the error of a file's descriptor,
+   where the kernel says EBADF. */
 #define FS_SYMBOLS_NOT_SOCKET(X)                                                                                       \
   X(int, getsockopt, (int fd, int l, int o, void *v, socklen_t *n), (fd, l, o, v, n))                                  \
   X(int, setsockopt, (int fd, int l, int o, const void *v, socklen_t n), (fd, l, o, v, n))                             \
@@ -131,7 +133,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(ssize_t, __recv_chk, (int fd, void *b, size_t n, size_t z, int f), (fd, b, n, z, f))                               \
   X(ssize_t, send, (int fd, const void *b, size_t n, int f), (fd, b, n, f))
 
-/* The same, of those with an address, which may be a path below a mount. */
+/* These give the same error, and have an address, which may be a path below a mount. */
 #define FS_SYMBOLS_ADDRESS(X)                                                                                          \
   X(int, bind, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n))                                            \
   X(int, connect, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n))                                         \
@@ -166,7 +168,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, setns, (int fd, int t), (fd, t))                                                                              \
   X(ssize_t, tee, (int fd, int o, size_t n, unsigned f), (fd, o, n, f))
 
-/* They return the error. */
+/* These return the error. */
 #define FS_SYMBOLS_TTY_NAME(X)                                                                                         \
   X(int, ttyname_r, (int fd, char *b, size_t n), (fd, b, n))                                                           \
   X(int, __ttyname_r_chk, (int fd, char *b, size_t n, size_t z), (fd, b, n, z))                                        \
@@ -179,7 +181,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, grantpt, (int fd), (fd))                                                                                      \
   X(int, unlockpt, (int fd), (fd))
 
-/* A path of a dataset can be none of theirs. */
+/* No path of a dataset can be valid for these. */
 #define FS_SYMBOLS_REFUSE(X)                                                                                           \
   X(int, acct, (const char *p), (p))                                                                                   \
   X(int, swapon, (const char *p, int f), (p, f))                                                                       \
@@ -198,7 +200,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, inotify_add_watch, (int fd, const char *p, uint32_t m), (fd, p, m))                                           \
   X(int, fanotify_mark, (int fd, unsigned f, uint64_t m, int d, const char *p), (fd, f, m, d, p))
 
-/* What libc does with a path or a descriptor inside itself. */
+/* libc uses the path or descriptor of these inside itself. */
 #define FS_SYMBOLS_NAMES(X)                                                                                            \
   X(char *, mktemp, (char *t), (t))                                                                                    \
   X(char *, tempnam, (const char *d, const char *p), (d, p))                                                           \
@@ -361,7 +363,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(void *, dlopen, (const char *p, int f), (p, f))                                                                    \
   X(void *, dlmopen, (Lmid_t n, const char *p, int f), (n, p, f))
 
-/* Each changes who the caller is. */
+/* Each of these changes who the caller is. */
 #define FS_SYMBOLS_IDS(X)                                                                                              \
   X(int, setuid, (uid_t u), (u))                                                                                       \
   X(int, setgid, (gid_t g), (g))                                                                                       \

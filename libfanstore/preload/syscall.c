@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * syscall(2) for the numbers that may name a dataset's file: each goes to its wrapper. One table gives the numbers,
- * which syscall_entry.S looks up in a mask, and the calls. Some kernels' calls differ from libc's (getcwd returns a
- * length, faccessat has no flags): they are adapted here.
+ * syscall(2) for the numbers that may name a dataset's file: each goes to its wrapper. One table
+ * gives the numbers, which syscall_entry.S looks up in a mask, and the calls. Some kernels' calls
+ * differ from libc's and are adapted here: getcwd returns a length, and faccessat has no flags.
  */
 #include <sched.h>
 #include <sys/fanotify.h>
@@ -19,7 +19,7 @@
 
 int pivot_root(const char *, const char *);
 
-/* What the kernel does not know is a directory of a dataset, or one that was removed. */
+/* If the kernel does not know the directory, it is one of a dataset, or was removed. */
 static long sys_getcwd(char *buf, size_t n) {
   char path[PATH_MAX];
   long r = FS_SYS2(SYS_getcwd, buf, n);
@@ -31,7 +31,8 @@ static long sys_getcwd(char *buf, size_t n) {
   return (long)size;
 }
 
-/* An allocator's own mmap (tcmalloc's) may be what comes here: what is not ours goes to the kernel, not to it again. */
+/* An allocator's own mmap, like tcmalloc's, may come here. A call that is not on a virtual
+   descriptor goes to the kernel, not back to the allocator. */
 static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off) {
   bool file = !(flags & MAP_ANONYMOUS);
   FS_USE(u);
@@ -43,7 +44,7 @@ static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
   return fs_sys_mmap_failed(p) ? fs_ret((intptr_t)p) : (intptr_t)p;
 }
 
-/* Numbers that are the same on all machines, and that this libc's headers may lack. */
+/* Numbers that are the same on all machines and that this libc's headers may lack. */
 #define FS_SYS_SETXATTRAT 463
 #define FS_SYS_GETXATTRAT 464
 #define FS_SYS_LISTXATTRAT 465
@@ -52,12 +53,12 @@ static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
 #define FS_SYS_FILE_GETATTR 468
 #define FS_SYS_FILE_SETATTR 469
 
-/* libc's returns the error. */
+/* libc's function returns the error. */
 static long sys_fadvise(int fd, off_t off, off_t n, int advice) {
   return fs_ret(-posix_fadvise(fd, off, n, advice));
 }
 
-/* libc's refuses a path of NULL. */
+/* libc's function refuses a path of NULL. */
 static long sys_utimensat(int dirfd, const char *path, const struct timespec *t, int flags) {
   if (path == NULL && fs_fd_slot(dirfd) == NULL && (flags != 0 || dirfd < 0))
     return fs_ret(FS_SYS4(SYS_utimensat, dirfd, path, t, flags));
@@ -71,7 +72,7 @@ struct sized_mask {
   size_t size;
 };
 
-/* The kernel's two tell how much time was left, libc's do not. */
+/* The kernel's two calls tell how much time was left; libc's do not. */
 static long sys_pselect6(int n, fd_set *r, fd_set *w, fd_set *e, struct timespec *t, const struct sized_mask *m) {
   if (!fs_select_meets_ours(n, r, w, e)) return fs_ret(FS_SYS6(SYS_pselect6, n, r, w, e, t, m));
   return pselect(n, r, w, e, t, m == NULL ? NULL : m->mask);
@@ -90,7 +91,7 @@ static long sys_fchmodat2(int dirfd, const char *path, mode_t mode, int flags) {
   return fchmodat(dirfd, path, mode, flags & AT_SYMLINK_NOFOLLOW);
 }
 
-/* Calls newer than the libc that this is built with: a program that uses them can do without. */
+/* Calls newer than the libc that this is built with. A program that uses them can do without. */
 static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   bool itself = (const char *)b != NULL && *(const char *)b == '\0' && fs_fd_slot((int)a) != NULL;
   if (itself || !fs_path_outside((int)a, (const char *)b)) return fs_ret(-ENOSYS);
@@ -130,7 +131,7 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_execve, execve((const char *)a, (char *const *)b, (char *const *)c))                                           \
   X(SYS_execveat, execveat((int)a, (const char *)b, (char *const *)c, (char *const *)d, (int)e))
 
-/* Less usual ways to read, and what only looks at a descriptor. */
+/* Less usual ways to read, and calls that only look at a descriptor. */
 #define FS_SYSCALLS_FD(X)                                                                                              \
   X(SYS_preadv2, preadv2((int)a, (const struct iovec *)b, (int)c, (off_t)d, (int)f))                                   \
   X(SYS_splice, splice((int)a, (off64_t *)b, (int)c, (off64_t *)d, (size_t)e, (unsigned)f))                            \
@@ -160,7 +161,7 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_fchmod, fchmod((int)a, (mode_t)b))                                                                             \
   X(SYS_fchown, fchown((int)a, (uid_t)b, (gid_t)c))
 
-/* Addresses of sockets. */
+/* Calls with addresses of sockets. */
 #define FS_SYSCALLS_ADDRESS(X)                                                                                         \
   X(SYS_bind, bind((int)a, (const struct sockaddr *)b, (socklen_t)c))                                                  \
   X(SYS_connect, connect((int)a, (const struct sockaddr *)b, (socklen_t)c))                                            \
@@ -277,8 +278,9 @@ static long dispatch(long n, long a, long b, long c, long d, long e, long f) {
   }
 }
 
-/* syscall(2) is no cancellation point, whatever the call is: programs use it for that. What execve leaves behind, and
-   what a vfork child does, would stay with the parent. */
+/* Makes the call with cancellation disabled: syscall(2) is no cancellation point, and programs use
+   it for that. execve and the calls of a vfork child go without, because the disabled state would
+   stay with the parent. */
 long fs_syscall(long n, long a, long b, long c, long d, long e, long f);
 long fs_syscall(long n, long a, long b, long c, long d, long e, long f) {
   int state;

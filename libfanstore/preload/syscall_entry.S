@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * syscall(2) as a libc function. Numbers that may concern a dataset go to fs_syscall (syscall.c, with the mask), all others to the
- * kernel with nothing on the stack: what it does may be a clone with a stack of its own.
+ * syscall(2) as a libc function. Numbers that may concern a dataset go to fs_syscall (syscall.c,
+ * with the mask). All others go to the kernel with nothing on the stack, because the call may be a
+ * clone with a stack of its own.
  */
         .text
         .globl  syscall

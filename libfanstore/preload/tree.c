@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of glob, ftw and nftw, which walk directories inside libc. glob is told to use our directory functions (its
- * pattern may name the mount by wildcards); for the tree walks that may come below a mount there is a walk of our own,
- * which shows what libc's shows: the order of calls, the current directory with FTW_CHDIR, which errors end it.
+ * Wrappers of glob, ftw and nftw, which walk directories inside libc. glob is told to use this
+ * library's directory functions, because its pattern may name the mount by wildcards. A tree walk
+ * that may come below a mount is done here and shows what libc's shows: the order of calls, the
+ * current directory with FTW_CHDIR, and which errors end it.
  */
 #include <search.h>
 #include <stdlib.h>
@@ -37,8 +38,9 @@ FS_ALIAS(glob64, glob);
 typedef int ftw_fn(const char *, const struct stat *, int);
 typedef int nftw_fn(const char *, const struct stat *, int, struct FTW *);
 
-/* A directory that is being walked: an open stream, or, once it was closed for want of descriptors, the names that
-   were still to be read, one behind the other, an empty one last. */
+/* A directory that is being walked. It is an open stream or, once the stream was closed for want of
+   descriptors, the names that were still to be read, one behind the other, with an empty one
+   last. */
 struct level {
   DIR *stream;
   char *names;
@@ -50,7 +52,7 @@ struct tree {
   int flags;
   dev_t dev;
   void *seen; /* the directories, where symlinks are followed: a tree of struct directory */
-  bool stay;  /* the directory above the root cannot be entered: it is there only as part of a mount's path */
+  bool stay;  /* the directory above the root is only part of a mount's path */
   struct FTW at;
   struct level **open; /* the streams, at most as many as the program allows: a ring */
   size_t most, next;
@@ -69,7 +71,7 @@ static int compare_directories(const void *a, const void *b) {
   return x->ino < y->ino ? -1 : x->ino > y->ino;
 }
 
-/* 1: new; 0: seen before; -1 with errno. */
+/* Notes a directory. Returns 1 if it is new, 0 if it was seen before, or -1 with errno. */
 static int note_directory(struct tree *t, const struct stat *st) {
   if (t->flags & FTW_PHYS) return 1;
   struct directory *d = malloc(sizeof(*d));
@@ -81,15 +83,15 @@ static int note_directory(struct tree *t, const struct stat *st) {
   return found == NULL ? fs_ret_int(-ENOMEM) : !known;
 }
 
-/* ftw knows fewer kinds. */
+/* Calls the program's function. ftw knows fewer kinds. */
 static int visit(struct tree *t, const struct stat *st, int type) {
   static const int plain[] = {[FTW_F] = FTW_F,  [FTW_D] = FTW_D,  [FTW_DNR] = FTW_DNR, [FTW_NS] = FTW_NS,
                               [FTW_SL] = FTW_F, [FTW_DP] = FTW_D, [FTW_SLN] = FTW_NS};
   return t->old != NULL ? t->old(t->path, st, plain[type]) : t->fn(t->path, st, type, &t->at);
 }
 
-/* What calls are to be made with, and relative to what: the open directory that holds the name; else, with FTW_CHDIR,
-   the current one. Paths may become longer than the kernel takes. */
+/* Returns the name for calls and what it is relative to: the open directory that holds the name or,
+   with FTW_CHDIR, the current one. Paths may become longer than the kernel takes. */
 static const char *name_of(const struct tree *t, const struct level *above, int *dirfd_) {
   bool open_above = above != NULL && above->stream != NULL;
   bool by_name = open_above || ((t->flags & FTW_CHDIR) && !(t->stay && t->at.level == 0));
@@ -98,7 +100,7 @@ static const char *name_of(const struct tree *t, const struct level *above, int 
   return name[0] != '\0' ? name : "."; /* "/" */
 }
 
-/* An FTW_ value, or -1 for an error that ends the walk. */
+/* Returns an FTW_ value, or -1 for an error that ends the walk. */
 static int kind_of(const struct tree *t, const struct level *above, struct stat *st) {
   int dir;
   const char *name = name_of(t, above, &dir);
@@ -116,7 +118,7 @@ static void close_stream(struct level *level) {
   errno = saved;
 }
 
-/* Reads the rest of a directory, and closes its stream. */
+/* Reads the rest of a directory and closes its stream. */
 static int keep_names(struct level *level) {
   size_t len = 0, size = 0;
   const struct dirent *e;
@@ -137,7 +139,7 @@ static int keep_names(struct level *level) {
   return 0;
 }
 
-/* Opens the directory of t->path, after another stream was closed where there are enough. */
+/* Opens the directory of t->path. If the walk has all its streams open, one is closed first. */
 static int open_level(struct tree *t, struct level *level, const struct level *above) {
   struct level *oldest = t->open[t->next];
   if (oldest != NULL && keep_names(oldest) != 0) return -1;
@@ -220,7 +222,7 @@ static int walk_children(struct tree *t, struct level *level) {
   return (t->flags & FTW_ACTIONRETVAL) && r == FTW_SKIP_SIBLINGS ? 0 : r;
 }
 
-/* Back to the directory above, where the walk goes on there. */
+/* Goes back to the directory above, if the walk goes on there. */
 static int leave(const struct tree *t, const struct level *above, int r) {
   bool on = r == 0 || ((t->flags & FTW_ACTIONRETVAL) && r != -1 && r != FTW_STOP);
   if (above == NULL || !(t->flags & FTW_CHDIR) || !on) return r;
@@ -253,7 +255,8 @@ static int walk_root(struct tree *t) {
   return walk_directory(t, &st, NULL);
 }
 
-/* With FTW_CHDIR the walk begins in the directory that holds its root, and ends where the program was. */
+/* Walks with FTW_CHDIR. The walk begins in the directory that holds its root, and ends where the
+   program was. */
 static int walk_with_chdir(struct tree *t) {
   int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (here < 0) return -1;
@@ -292,7 +295,8 @@ static int walk_from(const char *path, ftw_fn *old, nftw_fn *fn, int fds, int fl
   return (flags & FTW_ACTIONRETVAL) && (r == FTW_SKIP_SUBTREE || r == FTW_SKIP_SIBLINGS) ? 0 : r;
 }
 
-/* A walk that follows symlinks may come below a mount from anywhere. */
+/* Returns whether the walk is done here. One that follows symlinks may come below a mount from
+   anywhere. */
 static bool is_ours(const char *path, int flags) {
   return fs_mount_count() > 0 && path != NULL && (!(flags & FTW_PHYS) || fs_walk_meets_mount(path));
 }

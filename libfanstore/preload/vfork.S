@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vfork: the child runs on the parent's memory and stack, so the wrapper cannot be C. It notes in the thread's
- * fs_vfork_depth that what runs now is such a child (fs_vfork_enter returns the counter's address), makes the system
- * call, and takes the note back in the parent, whose registers, the return address among them, the kernel has kept.
+ * vfork. The child runs on the parent's memory and stack, so the wrapper cannot be C. It counts in
+ * the thread's fs_vfork_depth that such a child runs now (fs_vfork_enter returns the counter's
+ * address), and makes the system call. In the parent it counts down again: the kernel has kept the
+ * parent's registers, with the return address among them.
  */
         .text
         .globl  vfork

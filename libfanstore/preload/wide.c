@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of what reads or writes wide characters. The cookie streams that stand for a dataset's files have none:
- * before the first wide character, such a stream becomes one of a real file. Called by programs like rev and col.
+ * Wrappers of the functions that read or write wide characters. The cookie streams that stand for a
+ * dataset's files have none. So before the first wide character, such a stream becomes one of a
+ * real file. Programs like rev and col call these.
  */
 #include "preload/preload.h"
 

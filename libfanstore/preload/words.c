@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrapper of wordexp, which libc does with a glob of its own. The wildcards of the text are hidden from it (each
- * becomes a control character that text does not hold), it does all the rest, and what it makes of the text is matched
- * here, by our glob. Wildcards that come out of variables and commands are still libc's: they match real files only.
+ * Wrapper of wordexp, in which libc uses a glob of its own. The wildcards of the text are hidden
+ * from libc: each becomes a control character that the text does not hold. libc does all the rest,
+ * and its words are matched here, by this library's glob. Wildcards that come out of variables and
+ * commands are still libc's: they match real files only.
  */
 #include <stdlib.h>
 
@@ -11,7 +12,8 @@
 static const char wild[] = "*?[";
 static const char hidden[] = "\001\002\003";
 
-/* The end of what a quote or a dollar sign begins at p; wildcards in there are not for us. */
+/* Returns the end of what a quote or a dollar sign begins at p. Wildcards in there are not handled
+   here. */
 static const char *skip_quoted(const char *p);
 
 static const char *skip_to(const char *p, char end) {
@@ -52,7 +54,8 @@ static const char *skip_quoted(const char *p) {
   }
 }
 
-/* libc takes these as they are behind a wildcard in the same word, and refuses them elsewhere. */
+/* libc takes these characters as they are behind a wildcard in the same word, and refuses them
+   elsewhere. */
 static bool is_odd(const char *text) {
   bool behind = false;
   for (const char *p = text; *p != '\0';) {
@@ -65,7 +68,7 @@ static bool is_odd(const char *text) {
   return false;
 }
 
-/* A copy of the text with its wildcards hidden. */
+/* Returns a copy of the text with its wildcards hidden. */
 static char *hide_wildcards(const char *text) {
   char *copy = strdup(text);
   if (copy == NULL) return NULL;
@@ -77,7 +80,7 @@ static char *hide_wildcards(const char *text) {
   return copy;
 }
 
-/* A growing list of words, as wordexp's. */
+/* A growing list of words, like wordexp's. */
 struct words {
   char **list;
   size_t n;
@@ -93,7 +96,8 @@ static bool add(struct words *w, const char *text) {
   return true;
 }
 
-/* A word with hidden wildcards: as a pattern, in which all else stands for itself, or as plain text. */
+/* Writes a word with hidden wildcards as a pattern, in which all else stands for itself, or as
+   plain text. */
 static void show_wildcards(const char *word, char *out, bool pattern) {
   for (; *word != '\0'; word++) {
     const char *h = strchr(hidden, *word);

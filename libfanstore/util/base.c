@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The scope cleanups of base.h. Called from everywhere, also inside the preloaded library: the close is the kernel's.
- */
+/* The scope cleanups of base.h. Called from everywhere, also in the preloaded library, so close is
+   a raw system call. */
 #include "util/base.h"
 
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernel's clocks. A program may run with clocks that another preloaded library makes up (libfaketime): deadlines,
- * the daemon's heartbeat and times of files need the real ones. The vDSO's function is looked up once; without it the
- * system call does the same. Threads that race look up the same. No libc function but getauxval.
+ * The kernel's clocks. Another preloaded library may fake the program's clocks (libfaketime), but
+ * deadlines, the daemon's heartbeat and times of files need the real ones. The vDSO's function is
+ * looked up once; if there is none, the system call serves. Racing threads find the same function.
+ * The only libc function used is getauxval.
  */
 #include <elf.h>
 #include <link.h>
@@ -13,7 +14,7 @@
 #include "util/sys.h"
 
 #define FS_NS_PER_SEC 1000000000ull
-#define FS_VDSO_SYMBOLS 64u /* more than any has */
+#define FS_VDSO_SYMBOLS 64u /* more than any vDSO has */
 
 typedef int clock_function(clockid_t, struct timespec *);
 
@@ -33,7 +34,8 @@ static const ElfW(Phdr) * fs_vdso_header(const char *base, uint32_t type) {
   return NULL;
 }
 
-/* The kernel's image is trusted; its symbols end where its strings begin, as ld puts them, or at a limit. */
+/* Finds clock_gettime in the vDSO. The kernel's image is trusted. ld puts the strings after the
+   symbols, so the symbols end there, or at a limit. */
 static clock_function *fs_vdso_find(const char *base) {
   const ElfW(Phdr) *load = fs_vdso_header(base, PT_LOAD), *dynamic = fs_vdso_header(base, PT_DYNAMIC);
   if (load == NULL || dynamic == NULL) return NULL;

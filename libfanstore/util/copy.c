@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The copy of a block's bytes to the caller: memcpy, but for what copy_wide.c and copy_512.c do faster. Thread safe; no
- * state. */
+/* Copies a block's bytes to the caller: memcpy, or copy_wide.c and copy_512.c where these are
+   faster. Thread-safe; no state. */
 #include <string.h>
 
 #include "util/copy_wide.h"

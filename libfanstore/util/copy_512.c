@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs_copy_wide by AVX-512, on Intel's processors from Ice Lake on (util/cpu.c): with half as many instructions a line,
- * twice as many lines are on their way from memory at once. Four streams are worth it from two pages on, without an
- * upper bound: docs/performance.md has what was measured.
+ * fs_copy_wide by AVX-512, for Intel processors from Ice Lake on (util/cpu.c). A cache line takes
+ * half as many instructions, so twice as many lines are fetched from memory at once. Four streams
+ * pay from two pages on, without an upper bound (measurements: docs/internals/read-path.md). No state.
  */
 #include "util/copy_wide.h"
 
@@ -47,6 +47,6 @@ void fs_copy_512(void *dst, const void *src, size_t n) {
   if (n >= 256) {
     for (size_t i = 0; i < n - 256; i += 256) four_lines(d + i, s + i, 64);
   }
-  if (n > 0) four_lines(d + n - 256, s + n - 256, 64); /* what it overlaps was copied above */
+  if (n > 0) four_lines(d + n - 256, s + n - 256, 64); /* the overlap was copied above */
 }
 #endif

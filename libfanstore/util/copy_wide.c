@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memcpy for bytes that come from memory and not from a cache, as a data set's mostly do. libc's ends in `rep movsb`
- * for such lengths, which on AMD's Zen takes twice as long where the destination lies 1 to 31 bytes further in its
- * page than the source in its own; and that is where malloc puts a large buffer, read from a page's beginning.
+ * memcpy for bytes that come from memory and not from a processor cache, as a dataset's bytes
+ * mostly do. For such lengths libc uses `rep movsb`. On AMD Zen that takes twice as long if the
+ * destination lies 1 to 31 bytes further in its page than the source in its page. malloc causes
+ * this case: a large buffer there is read from the beginning of a page. No state.
  *
- * Between the bounds below, the bytes are copied as four quarters at once: the processor follows each as a stream of
- * its own and fetches ahead in four pages instead of one. The bounds are measured (docs/performance.md):
- * shorter copies have ended before it pays, and longer ones, whose destination falls out of the second cache, are
- * faster in sequence.
+ * Between the bounds below, four quarters are copied at once: the processor sees four streams and
+ * prefetches in four pages instead of one. The bounds are measured (docs/internals/read-path.md). A shorter
+ * copy ends before this pays. A longer one, whose destination does not fit into the second-level
+ * cache, is faster in sequence.
  */
 #include "util/copy_wide.h"
 
@@ -35,13 +36,13 @@ static inline void line_pair(uint8_t *d, const uint8_t *s) {
   store(d + 96, e);
 }
 
-/* n >= 128; the last step overlaps the one before. */
+/* Copies n >= 128 bytes. The last step overlaps the one before. */
 static inline void in_sequence(uint8_t *d, const uint8_t *s, size_t n) {
   for (size_t i = 0; i < n - 128; i += 128) line_pair(d + i, s + i);
   line_pair(d + n - 128, s + n - 128);
 }
 
-/* Four streams of n bytes, `apart` from each other. */
+/* Copies four streams of n bytes at a distance of `apart`. */
 static inline void in_quarters(uint8_t *d, const uint8_t *s, size_t apart, size_t n) {
   for (size_t i = 0; i < n; i += 64) {
     const uint8_t *from = s + i;
@@ -63,7 +64,7 @@ static inline void in_quarters(uint8_t *d, const uint8_t *s, size_t apart, size_
 void fs_copy_wide(void *dst, const void *src, size_t n) {
   uint8_t *d = dst;
   const uint8_t *s = src;
-  size_t head = -(uintptr_t)d & 63; /* stores that cross a line cost more than loads that do */
+  size_t head = -(uintptr_t)d & 63; /* stores across two lines cost more than such loads */
   __m256i a = load(s), b = load(s + 32);
   store(d, a);
   store(d + 32, b);
@@ -79,7 +80,7 @@ void fs_copy_wide(void *dst, const void *src, size_t n) {
   }
   if (n >= 128) {
     in_sequence(d, s, n);
-  } else if (n > 0) { /* bytes before these were copied above */
+  } else if (n > 0) { /* the bytes before these were copied above */
     line_pair(d + n - 128, s + n - 128);
   }
 }

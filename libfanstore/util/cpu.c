@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asks the processor itself: libgcc's __builtin_cpu_supports runs some twenty CPUID instructions when a program starts,
- * which in a virtual machine cost more than all else that this library does then. Threads that race store the same.
+ * Asks the processor for its features. libgcc's __builtin_cpu_supports is not used: it runs about
+ * twenty CPUID instructions at program start, which in a virtual machine cost more than the rest of
+ * this library's start. Racing threads store the same value.
  */
 #include "util/cpu.h"
 
@@ -10,7 +11,8 @@
 
 _Atomic int fs_cpu_known = -1;
 
-/* Intel's with VBMI2: since Ice Lake. Those before lower their clock for 512 bits; others' were not measured. */
+/* Returns true for Intel processors with VBMI2 (Ice Lake and later). Earlier ones lower their clock
+   for 512-bit instructions; other vendors were not measured. */
 static bool fs_has_512(void) {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_INTEL_ebx) return false;
@@ -18,7 +20,7 @@ static bool fs_has_512(void) {
 }
 
 static int fs_cpu_find(void) {
-  /* The system saves the halves of the AVX registers; and what AVX-512 adds to them. */
+  /* ymm: the system saves the AVX registers; zmm: also those of AVX-512. */
   const unsigned need = bit_OSXSAVE | bit_AVX, ymm = 0x06, zmm = 0xe6;
   unsigned a = 0, b = 0, c = 0, d = 0, enabled, high;
   if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need) != need) return FS_CPU_PLAIN;

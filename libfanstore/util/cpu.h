@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the processor can do beyond what every x86-64 can. Thread safe; the answer is kept. */
+/* Detects AVX2 and AVX-512. Thread-safe; the answer is kept. */
 #ifndef FS_UTIL_CPU_H
 #define FS_UTIL_CPU_H
 
 #include "util/base.h"
 
-/* Are there functions for AVX2 and AVX-512 in this library? With gcc only: clang does not tell a header of a target
-   that a pragma sets. */
+/* FS_WIDE is 1 if this library has functions for AVX2 and AVX-512. Only gcc builds them: with clang
+   a header does not see the target that a pragma sets. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define FS_WIDE 1
 enum { FS_CPU_PLAIN, FS_CPU_WIDE, FS_CPU_512 };
@@ -16,11 +16,12 @@ static inline int fs_cpu_level(void) {
   int known = atomic_load_explicit(&fs_cpu_known, memory_order_relaxed);
   return FS_LIKELY(known >= 0) ? known : fs_cpu_ask();
 }
-/* Has the processor AVX2, and does the system save its registers? */
+/* Returns true if the processor has AVX2 and the system saves its registers. */
 static inline bool fs_cpu_wide(void) {
   return fs_cpu_level() >= FS_CPU_WIDE;
 }
-/* The same of AVX-512, where copying by it was seen to be faster and does not lower the processor's clock. */
+/* Returns true if the processor has AVX-512 and copying by it is known to be faster without
+   lowering the processor's clock. */
 static inline bool fs_cpu_512(void) {
   return fs_cpu_level() >= FS_CPU_512;
 }

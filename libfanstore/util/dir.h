@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A directory that is open already: its listing, and whether a file still has its name there. Not for the preloaded
- * library, which makes its own streams. */
+/* Helpers for an open directory: listing, and checks and changes of a name in it. For the daemon
+   and the tools; the preloaded library has its own (util/dirents.h). */
 #ifndef FS_UTIL_DIR_H
 #define FS_UTIL_DIR_H
 
@@ -10,13 +10,15 @@
 
 #include "util/base.h"
 
-/* A stream of its own over a directory below `at` ("." for at itself). NULL with errno. */
+/* Opens an independent stream of a directory below `at` ("." for `at` itself). Returns NULL and
+   sets errno on an error. */
 DIR *fs_opendirat(int at, const char *path);
-/* Is fd the file, or the symlink, that has this name below `at` now? */
+/* Returns true if fd is the file or symlink that has this name below `at` now. */
 bool fs_is_named(int at, const char *name, int fd);
-/* Renames a file of the directory `dir` without replacing anything: -EEXIST if something has the name. */
+/* Renames a file of directory `dir` without replacing another. Returns -EEXIST if the new name
+   exists. */
 fs_err fs_rename_new(int dir, const char *from, const char *to);
-/* Sets the mode of a directory, which need not be readable. Not of what a symlink leads to. */
+/* Sets the mode of a directory, even one that is not readable. Does not follow symlinks. */
 fs_err fs_chmod_dir(int at, const char *name, mode_t mode);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The names of a real directory by raw system calls: for the preloaded library, which must not call
- * libc's opendir and allocates nothing.
+ * Reads the names of a real directory by raw system calls, without allocation. For the preloaded
+ * library, which must not call libc's opendir.
  */
 #ifndef FS_UTIL_DIRENTS_H
 #define FS_UTIL_DIRENTS_H
@@ -11,13 +11,13 @@
 #include "util/sys.h"
 
 struct fs_dirents {
-  int fd; /* an open directory of the caller's; below 0: it has no names */
+  int fd; /* an open directory of the caller; below 0: no names */
   long at, have;
   alignas(struct dirent64) char page[2048];
 };
 
-/* Returns the next name, "." and ".." among them, until the next call. NULL: there are no more, or
-   the directory cannot be read. */
+/* Returns the next name, including "." and "..", valid until the next call. Returns NULL at the end
+   or if the directory cannot be read. */
 static inline const struct dirent64 *fs_dirents_next(struct fs_dirents *d) {
   if (d->at >= d->have) {
     d->at = 0;

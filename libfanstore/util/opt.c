@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command-line parser of the tools: one table makes the parsing and the help. Single threaded; prints to stderr. */
+/* The command-line parser of the tools. One table serves the parser and the help. Single-threaded;
+   prints errors to stderr. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,13 +39,15 @@ static const struct fs_opt *fs_opt_by_letter(const struct fs_opt_state *s, char 
   return NULL;
 }
 
-/* An option of this table, or "--", where a value should be: that was forgotten. As "--name=--value" it may be one. */
+/* Returns true if this word, at the place of a value, is "--" or an option of the table: then the
+   value was forgotten. A value of that form can be given as "--name=--value". */
 static bool fs_opt_forgotten(const struct fs_opt_state *s, const char *word) {
   if (word[0] != '-' || word[1] != '-') return false;
   return word[2] == '\0' || fs_opt_by_name(s, word + 2, strcspn(word + 2, "=")) != NULL;
 }
 
-/* Handles the option at argv[i]: an attached value, else the next word, when it takes one. Returns the next index. */
+/* Handles the option at argv[i]. If the option takes a value, this is attached or the next word.
+   Returns the next index. */
 static int fs_opt_one(const struct fs_opt_state *s, int i) {
   const char *word = s->argv[i], *value = NULL;
   const struct fs_opt *o;
@@ -58,7 +61,7 @@ static int fs_opt_one(const struct fs_opt_state *s, int i) {
     shown = 2;
     o = fs_opt_by_letter(s, word[1]);
     if (word[2] != '\0') value = word + 2;
-    if (o && !o->arg && value) o = NULL; /* -xy: not one of ours */
+    if (o && !o->arg && value) o = NULL; /* "-xy" is no option */
     if (!o) shown = strlen(word);
   }
   if (!o) return fs_opt_error(s, "unknown option", word, shown, "");
@@ -95,7 +98,7 @@ int fs_opt_parse(const char *prog, const struct fs_opt *opts, size_t nopts, int 
   return argc;
 }
 
-/* "  -l, --name ARG" into text; returns its width. */
+/* Writes " -l, --name ARG" to text. Returns its width. */
 static int fs_opt_label(const struct fs_opt *o, char *text, size_t size) {
   const char *arg = o->arg ? o->arg : "", *space = o->arg ? " " : "";
   if (!o->name) return snprintf(text, size, "  -%c%s%s", o->letter, space, arg);
@@ -110,7 +113,8 @@ void fs_opt_help(FILE *out, const struct fs_opt *opts, size_t nopts) {
   for (size_t i = 0; i < nopts; i++) {
     fs_opt_label(&opts[i], label, sizeof(label));
     fprintf(out, "%-*s  ", width, label);
-    for (const char *p = opts[i].help; *p != '\0'; p++) { /* further lines of a help text stand below the first */
+    for (const char *p = opts[i].help; *p != '\0'; p++) { /* further lines of a help text are
+                                                             aligned with the first */
       fputc(*p, out);
       if (*p == '\n') fprintf(out, "%*s", width + 2, "");
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See own.h. Used by the daemon and the launcher only, never by the preloaded library. Names are looked at by lstat:
-   what is one's own in a sticky directory nobody else can replace. */
+/* Directories of this user in a directory for all (own.h). Used by the daemon and the launcher
+   only, never by the preloaded library. No state. Names are examined by lstat: in a sticky
+   directory nobody else can replace what belongs to this user. */
 #include "util/own.h"
 
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 #include "util/dir.h"
 #include "util/util.h"
 
-#define FS_OWN_SUFFIX 6 /* characters that mkdtemp puts there */
+#define FS_OWN_SUFFIX 6 /* characters of mkdtemp's suffix */
 #define FS_OWN_TRIES 100
 
 bool fs_own_is(const char *path, bool links) {
@@ -27,7 +28,7 @@ bool fs_own_is(const char *path, bool links) {
   return dir.st_uid == 0 && access(path, R_OK | W_OK | X_OK) == 0;
 }
 
-/* Its directory and the rest, which begins behind the last slash. */
+/* Splits a path: writes its directory to `parent`, and returns the name after the last slash. */
 static const char *own_split(const char *path, char *parent, size_t size) {
   const char *slash = strrchr(path, '/');
   if (!slash || (size_t)(slash - path) + 2 > size) return NULL;
@@ -42,7 +43,7 @@ static bool own_suffixed(const char *name, const char *first, size_t n) {
          strspn(name + n + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == FS_OWN_SUFFIX;
 }
 
-/* The first suffix after this one ("" before all) of a directory of one's own. */
+/* Finds the first suffix after this one ("" is before all) of a directory of this user. */
 static bool own_next(const char *path, char suffix[FS_OWN_SUFFIX + 1]) {
   char parent[PATH_MAX], found[FS_OWN_SUFFIX + 1] = "";
   const char *name = own_split(path, parent, sizeof(parent));
@@ -53,7 +54,7 @@ static bool own_next(const char *path, char suffix[FS_OWN_SUFFIX + 1]) {
     const char *this = e->d_name + strlen(name) + 1;
     if (strcmp(this, suffix) <= 0 || (found[0] && strcmp(this, found) >= 0)) continue;
     if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid()) continue;
-    /* Its group comes from a directory that has the set-group-ID bit, and so does that bit. */
+    /* The set-group-ID bit is ignored: a parent directory with that bit passes it on. */
     if (S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0700) memcpy(found, this, sizeof(found));
   }
   if (d) closedir(d);
@@ -101,6 +102,6 @@ fs_err fs_own_get(const char *path, bool links, char *out, size_t size) {
     if (got != 0) return FS_MIN(got, 0);
     if (lstat(path, &st) == 0 && !fs_own_is(path, links)) break;
     if (err != 0 && err != -EEXIST && err != -ENOENT) return err;
-  } /* it is somebody else's, or comes and goes */
+  } /* another user has the name, or the directory appears and disappears */
   return own_new(path, out, size);
 }

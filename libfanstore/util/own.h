@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Directories of one's own at names that anybody may take first, in a directory that is for all (/tmp): PATH, and
- * PATH.XXXXXX (mkdtemp, mode 0700), which nobody can have made before. What is somebody else's is not opened.
+ * Finds and makes directories of this user in a directory for all users (/tmp), where anybody may
+ * take a name first. The names are PATH and PATH.XXXXXX (mkdtemp, mode 0700), which nobody can take
+ * in advance. Directories of other users are not opened. No state.
  */
 #ifndef FS_UTIL_OWN_H
 #define FS_UTIL_OWN_H
 
 #include "util/base.h"
 
-/* A directory of this user's, no symlink. With links root's will do when this user can write there, and so will a
-   symlink of either to one: what a user, or who runs the machine, has put there to be used. */
+/* Returns true if `path` is a directory of this user and no symlink. With `links`, three more
+   count: a directory of root's that this user can write to, and a symlink of this user or root to
+   either kind. The user or the administrator has made these on purpose. */
 bool fs_own_is(const char *path, bool links);
-/* Calls fn for `path` and for each path.XXXXXX that are one's own, in this order, the latter by name. It ends with the
-   first result that is not 0, and returns that. */
+/* Calls fn for `path`, then for each path.XXXXXX by name, if they belong to this user. Stops at the
+   first result that is not 0 and returns it. */
 typedef int fs_own_fn(void *ctx, const char *dir);
 int fs_own_each(const char *path, bool links, fs_own_fn *fn, void *ctx);
-/* The first of them, made when there is none: `path`, when that is nobody's. 0 or a negative errno. */
+/* Writes the first such directory to `out`. If there is none, makes `path` if nobody has that name,
+   else a path.XXXXXX. Returns 0 or a negative errno. */
 fs_err fs_own_get(const char *path, bool links, char *out, size_t size);
 
 #endif

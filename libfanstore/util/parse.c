@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers, sizes, hexadecimal and partition names, from and to text. Called by all parts; pure functions. */
+/* Converts numbers, sizes, hexadecimal and partition names from and to text. Called by all parts.
+   Pure functions. */
 #include <stdio.h>
 #include <string.h>
 
 #include "util/util.h"
 
-/* Digits at *text, moved past them. -EINVAL when there is none or on overflow. */
+/* Parses digits and moves *text past them. Returns -EINVAL if there is none or on overflow. */
 static fs_err fs_parse_digits(const char **text, uint64_t *out) {
   const char *p = *text;
   uint64_t n = 0;

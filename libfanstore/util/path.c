@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lists of paths in environment variables, and lexical work on absolute paths. Called by the client for every path
- * and by the tools. Pure functions; no system calls.
+ * Lists of paths in environment variables, and lexical changes of absolute paths. The client calls
+ * this for every path; the tools call it too. Pure functions; no system calls.
  */
 #include <string.h>
 
 #include "util/util.h"
 
-/* One character of a list item: its value at *p, and *p moved past it. */
+/* Returns one character of a list item and moves *p past it. */
 static char fs_list_char(const char **p) {
   char c = *(*p)++;
   if (c == '\\' && (**p == ':' || **p == '\\')) c = *(*p)++;
@@ -27,7 +27,7 @@ fs_ssize fs_list_next(const char **cursor, char *item, size_t size) {
     if (n < size) item[n] = c;
     n++;
   }
-  *cursor = p; /* past the item also when it is too long, so that the caller's loop ends */
+  *cursor = p; /* past the item even if it is too long, so that the caller's loop ends */
   if (n >= size) return -ENAMETOOLONG;
   item[n] = '\0';
   return (fs_ssize)n;
@@ -50,7 +50,7 @@ fs_err fs_list_append(char *list, size_t size, const char *item) {
   return 0;
 }
 
-/* Takes the last component off out[0..n). The root stays. */
+/* Removes the last component of out[0..n) and returns the new length. The root stays. */
 static size_t fs_path_up(const char *out, size_t n) {
   while (n > 0 && out[n - 1] != '/') n--;
   return n > 0 ? n - 1 : 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What sys.h does not inline: futexes, complete reads and writes. Called by all parts, also inside the
- * preloaded library, so no interposed libc function is called. No state, no locks.
+ * The system calls that sys.h does not inline: futexes, mappings, complete reads and writes. Called
+ * by all parts, also in the preloaded library, so no interposed libc function is called. No state,
+ * no locks.
  */
 #include "util/sys.h"
 
@@ -21,7 +22,7 @@ void fs_eventfd_take(int fd) {
   uint64_t sink;
   struct iovec iov = {.iov_base = &sink, .iov_len = sizeof(sink)};
   long n = FS_SYS6(SYS_preadv2, fd, &iov, 1, -1, -1, RWF_NOWAIT);
-  if (n < 0 && n != -EAGAIN) (void)fs_sys_read(fd, &sink, sizeof(sink)); /* before Linux 5.13, or a sandbox's filter */
+  if (n < 0 && n != -EAGAIN) (void)fs_sys_read(fd, &sink, sizeof(sink)); /* Linux < 5.13, sandbox */
 }
 
 void fs_futex_wake(_Atomic uint32_t *word, int count) {
@@ -58,11 +59,12 @@ void *fs_map_hint(size_t n) {
   n += FS_HUGE_PAGE;
   void *p = fs_sys_mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (fs_sys_mmap_failed(p)) return NULL;
-  fs_sys_munmap(p, n); /* another thread may take the place: then the mapping lies elsewhere */
+  fs_sys_munmap(p, n); /* if another thread takes the place, the mapping lies elsewhere */
   return (void *)fs_round_up((uintptr_t)p, FS_HUGE_PAGE);
 }
 
-/* Before Linux 5.18 a fault in a mapping for random access reads one page, and no huge one. */
+/* Returns true from Linux 5.18 on. Before, a fault in a mapping for random access reads one page
+   and no huge page. */
 static bool fs_random_is_huge(void) {
   struct utsname u;
   unsigned version[2] = {0};
@@ -75,7 +77,8 @@ static bool fs_random_is_huge(void) {
 
 void fs_map_advise(const void *map, size_t n, bool whole) {
   bool huge = FS_SYS3(SYS_madvise, map, n, whole ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0;
-  /* Else it reads two, in one request, and who wants the first waits for both. */
+  /* Otherwise a fault reads two huge pages in one request, and the reader of the first waits for
+     both. */
   FS_SYS3(SYS_madvise, map, n, whole && huge && fs_random_is_huge() ? MADV_RANDOM : MADV_NORMAL);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * System calls that go straight to the kernel: no libc wrapper (the preload library replaces those), no errno,
- * no cancellation point. They return the kernel's value: a result or a negative errno. Safe in signal handlers,
- * in a vfork child and before the library is initialised.
+ * System calls without libc's wrappers, which the preload library replaces. They do not set errno
+ * and are no cancellation points. They return the kernel's value: a result or a negative errno.
+ * They are safe in signal handlers, in a vfork child and before the library is initialised.
  */
 #ifndef FS_UTIL_SYS_H
 #define FS_UTIL_SYS_H
@@ -90,20 +90,25 @@ static inline bool fs_sys_mmap_failed(const void *p) {
 static inline fs_err fs_sys_munmap(void *addr, size_t n) {
   return (fs_err)FS_SYS2(SYS_munmap, addr, n);
 }
-/* Are all pages of a mapping that these bytes lie in, in memory, as far as the kernel tells? */
+/* Returns true if all pages under these bytes of a mapping are in memory, as far as the kernel
+   tells. */
 bool fs_pages_resident(const void *bytes, size_t n);
-/* Where a mapping of n bytes can lie so that huge pages of its file fit into the page tables; NULL: anywhere. */
+/* Returns an address for a mapping of n bytes at which huge pages of a file fit into the page
+   tables, or NULL for any address. */
 void *fs_map_hint(size_t n);
 #define FS_HUGE_PAGE (2ull << 20)
-/* What a page fault in the mapping of a file reads: a whole huge page, or what the kernel thinks right. */
+/* Sets what a page fault in a file's mapping reads: a whole huge page if `whole`, else the kernel's
+   choice. */
 void fs_map_advise(const void *map, size_t n, bool whole);
-/* Bytes of memory that could be used, the page cache's among them, by the text of FS_MEMINFO. 0: unknown. */
+/* Returns the bytes of usable memory, including the page cache, from the text of FS_MEMINFO.
+   Returns 0 if unknown. */
 uint64_t fs_mem_available(const char *meminfo);
 #define FS_MEMINFO "/proc/meminfo"
 static inline pid_t fs_sys_getpid(void) {
   return (pid_t)FS_SYS1(SYS_getpid, 0);
 }
-/* Sets this thread's mask of signals (~0: none comes), whatever libc keeps from a program; *old may be NULL. */
+/* Sets this thread's signal mask (~0 blocks all), also for the signals that libc reserves. *old may
+   be NULL. */
 static inline void fs_sys_sigmask(uint64_t mask, uint64_t *old) {
   FS_SYS4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, old, sizeof(mask));
 }
@@ -111,9 +116,10 @@ static inline pid_t fs_sys_gettid(void) {
   return (pid_t)FS_SYS1(SYS_gettid, 0);
 }
 
-/* Sets an eventfd to 0, and never waits, whatever its flags are. */
+/* Sets an eventfd to 0. Never waits, whatever the eventfd's flags are. */
 void fs_eventfd_take(int fd);
-/* Waits on or wakes a futex that other processes share. wait: 0, -EAGAIN (value differs), -ETIMEDOUT, -EINTR. */
+/* Wait on and wake a futex in memory that processes share. fs_futex_wait returns 0, -EAGAIN (the
+   value differs), -ETIMEDOUT or -EINTR. */
 fs_err fs_futex_wait(const _Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
 void fs_futex_wake(_Atomic uint32_t *word, int count);
 
@@ -130,19 +136,21 @@ static inline bool fs_same_contents(const struct stat *a, const struct stat *b) 
 }
 
 #define FS_NS_PER_S 1000000000ull
-/* A clock of the kernel in nanoseconds, through the vDSO (clock.c): no library that is preloaded can change it. */
+/* Returns a kernel clock in nanoseconds through the vDSO (clock.c). No preloaded library can change
+   it. */
 uint64_t fs_clock_ns(clockid_t id);
-/* CLOCK_MONOTONIC of these. */
+/* Returns fs_clock_ns(CLOCK_MONOTONIC). */
 uint64_t fs_now_ns(void);
-/* A wait that gives the processor away in a loop ends after so many turns, many seconds, even if no clock goes. */
+/* A loop that waits by yielding ends after this many turns, many seconds, even if no clock
+   advances. */
 #define FS_YIELDS_MOST (1u << 26)
-/* The seconds since a file's time, as a stat of this header (fs_sys_fstat) gives it. */
+/* Returns the seconds since a file's time as fs_sys_fstat gives it. */
 static inline int64_t fs_age_s(time_t since) {
   return (int64_t)(fs_clock_ns(CLOCK_REALTIME) / FS_NS_PER_S) - since;
 }
 
-/* Reads or writes all of it, going on after EINTR and short counts. read: 0, -EIO at an early end of file, or the
- * error. */
+/* Read or write all n bytes, and continue after EINTR and short counts. Return 0 or a negative
+   errno; fs_pread_full returns -EIO at an early end of file. */
 fs_err fs_pread_full(int fd, void *buf, size_t n, uint64_t off);
 fs_err fs_pwrite_full(int fd, const void *buf, size_t n, uint64_t off);
 fs_err fs_write_full(int fd, const void *buf, size_t n);

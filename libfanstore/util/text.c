@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* File names for people: printing any bytes on one line, and shell patterns. Used by the tools. Pure functions. */
+/* Prints file names of any bytes on one line, and matches shell patterns. Used by the tools. Pure
+   functions. */
 #include <stdio.h>
 #include <string.h>
 
 #include "util/util.h"
 
 /*
- * Length of the well-formed UTF-8 sequence at p (at most n bytes), 0 when there is none. The C1 control characters
- * count as none: terminals obey them.
+ * Returns the length of the well-formed UTF-8 sequence at p (at most n bytes), or 0. The C1 control
+ * characters count as malformed, because terminals obey them.
  */
 static size_t fs_utf8_len(const unsigned char *p, size_t n) {
   static const uint32_t lowest[5] = {0, 0, 0xa0, 0x800, 0x10000};
@@ -22,7 +23,7 @@ static size_t fs_utf8_len(const unsigned char *p, size_t n) {
   return code < lowest[len] || code > 0x10ffff || surrogate ? 0 : len;
 }
 
-/* The printed form of what is at p, into piece (5 bytes at least). Returns how many bytes of p it stands for. */
+/* Writes the printed form of the bytes at p to piece. Returns how many bytes of p it stands for. */
 static size_t fs_print_piece(const unsigned char *p, size_t n, char piece[8]) {
   size_t utf8 = fs_utf8_len(p, n);
   if (utf8 > 0) {
@@ -56,7 +57,8 @@ char *fs_printable(const char *name, size_t len, char *out, size_t size) {
   return out;
 }
 
-/* Does c match the set at p (after its '[')? *end gets the place after ']', or NULL when the set is not closed. */
+/* Returns true if c matches the set at p, after its '['. Sets *end to the place after ']', or to
+   NULL if the set is not closed. */
 static bool fs_glob_set(const char *p, unsigned char c, const char **end) {
   bool negate = *p == '!' || *p == '^', hit = false;
   if (negate) p++;
@@ -74,7 +76,8 @@ static bool fs_glob_set(const char *p, unsigned char c, const char **end) {
   return hit != negate;
 }
 
-/* Matches one pattern unit that is no star against the character c. *next gets the rest of the pattern. */
+/* Matches one pattern unit that is no star with the character c. Sets *next to the rest of the
+   pattern. */
 static bool fs_glob_one(const char *p, unsigned char c, const char **next) {
   const char *end;
   *next = p + 1;
@@ -93,13 +96,15 @@ static bool fs_glob_one(const char *p, unsigned char c, const char **next) {
   return (unsigned char)*p == c;
 }
 
-/* A place to go back to: the pattern after a star, and the text that the star has not swallowed yet. */
+/* A place to go back to: the pattern after a star, and the text that the star has not consumed
+   yet. */
 struct fs_glob_mark {
   const char *pattern, *text;
-  bool whole_dirs; /* of a double star with a slash: it swallows whole components */
+  bool whole_dirs; /* of "**" before a slash: it consumes whole components */
 };
 
-/* Lets the last star swallow more: '*' within its component, else the last "**". False when there is nothing left. */
+/* Lets the last star consume more: '*' within its component, else the last "**". Returns false if
+   nothing is left. */
 static bool fs_glob_back(struct fs_glob_mark *star, struct fs_glob_mark *deep, const char **p, const char **t) {
   if (star->pattern && *star->text != '\0' && *star->text != '/') {
     star->text++;

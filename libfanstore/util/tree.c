@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Directories of our own, and names in them. Used by the daemon, the tools and the launcher, never by the preloaded
- * library.
- * Removal works on directory descriptors with O_NOFOLLOW, so a symlink put in its way is removed, not followed.
+ * Makes, examines and removes our own directories and names in them. Used by the daemon, the tools
+ * and the launcher, never by the preloaded library. Removal works on directory descriptors with
+ * O_NOFOLLOW, so a symlink that is put in its way is removed and not followed.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include "util/dir.h"
 #include "util/util.h"
 
-#define FS_TREE_DEPTH 2000 /* deeper trees are refused: one descriptor a level, and PATH_MAX has no room for more */
+#define FS_TREE_DEPTH 2000 /* refuse deeper trees: each level takes a descriptor */
 
 static fs_err fs_mkdir_one(const char *path, mode_t mode) {
   struct stat st;
@@ -55,7 +55,7 @@ bool fs_is_named(int at, const char *name, int fd) {
          a.st_dev == b.st_dev;
 }
 
-/* Where no file system flag does it (NFS), a hard link does. */
+/* If the file system does not support RENAME_NOREPLACE (NFS), a hard link has the same effect. */
 fs_err fs_rename_new(int dir, const char *from, const char *to) {
   if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return -errno;
@@ -68,7 +68,7 @@ fs_err fs_chmod_dir(int at, const char *name, mode_t mode) {
   char path[64];
   FS_AUTO_CLOSE int dir = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (dir < 0) return -errno;
-  snprintf(path, sizeof(path), "/proc/self/fd/%d", dir); /* fchmod refuses such a descriptor */
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", dir); /* fchmod refuses an O_PATH descriptor */
   return chmod(path, mode) < 0 ? -errno : 0;
 }
 
@@ -104,7 +104,8 @@ static fs_err fs_remove_at(int dirfd, const char *name, unsigned depth) {
   if (depth > FS_TREE_DEPTH) return -ELOOP;
   int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return errno == ENOTDIR || errno == ELOOP ? -cause : -errno;
-  if (fstat(fd, &st) == 0 && (st.st_mode & S_IRWXU) != S_IRWXU) fchmod(fd, S_IRWXU); /* unpacked as read-only */
+  /* The directory may have been unpacked as read-only. */
+  if (fstat(fd, &st) == 0 && (st.st_mode & S_IRWXU) != S_IRWXU) fchmod(fd, S_IRWXU);
   fs_err err = fs_remove_children(fd, depth);
   if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return 0;
   return err < 0 ? err : -errno;

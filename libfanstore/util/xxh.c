@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* XXH3 over whole buffers and in pieces. Called by all parts for every checksum. Thread safe; no state. */
+/* XXH3 over whole buffers and in pieces. Called by all parts for every checksum. Thread-safe; no
+   state. */
 #include "util/xxh.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ struct fs_xxh3_stream {
 };
 
 #if FS_WIDE
-/* Is it worth it, and can the processor? */
+/* Returns true if the AVX2 version is faster here and the processor has AVX2. */
 static bool fs_xxh_use_wide(size_t n) {
   return n > 240 && fs_cpu_wide(); /* XXH3 takes shorter inputs without vectors */
 }

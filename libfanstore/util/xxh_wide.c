@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XXH3 compiled for AVX2: three times as fast on large blocks as what every x86-64 can run. Called by util/xxh.c where
- * the processor has AVX2. No state.
+ * XXH3 compiled for AVX2: three times as fast on large blocks as the plain x86-64 version. Called
+ * by util/xxh.c if the processor has AVX2. No state.
  */
 #include "util/xxh_wide.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* XXH3 by AVX2. Private to util/xxh.c, which asks the processor first. The results are those of the plain one. */
+/* XXH3 by AVX2, with the results of the plain version. Private to util/xxh.c, which checks the
+   processor first. */
 #ifndef FS_UTIL_XXH_WIDE_H
 #define FS_UTIL_XXH_WIDE_H
 

@@ -68,7 +68,7 @@ static void make_index(struct fs_index *ix) {
   static struct fs_built_block blocks[BLOCKS];
   struct fs_built_block one = {4096, fs_xxh3(segment + 4096, 500), 500, 0};
   struct fs_builder *b = fs_builder_new(FS_BLOCK_SIZE_MIN, FS_ALIGN);
-  const struct fs_segment_rec rec = {.size = SEGMENT_SIZE};
+  const struct fs_part_rec rec = {.size = SEGMENT_SIZE};
   char why[256];
   void *out;
   uint64_t size;
@@ -89,7 +89,7 @@ static void make_index(struct fs_index *ix) {
        .nblocks = BLOCKS}};
   for (size_t i = 0; i < FS_ARRAY_LEN(files); i++)
     if (fs_builder_add(b, &files[i]) < 0) abort();
-  if (fs_builder_segment(b, &rec) < 0 || fs_builder_segment(b, &rec) < 0) abort();
+  if (fs_builder_part(b, &rec) < 0 || fs_builder_part(b, &rec) < 0) abort();
   if (fs_builder_finish(b, &out, &size, why, sizeof(why)) < 0 || fs_index_attach(out, size, ix, NULL, 0) < 0) abort();
   fs_builder_free(b);
 }

@@ -126,7 +126,7 @@ static void check_call(const struct fs_names_call *c, size_t n) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size > FS_NAMES_BODY) size = FS_NAMES_BODY;
-  char *body = malloc(size + (size == 0)); /* just so large that what is read beyond it is seen */
+  char *body = calloc(1, size + (size == 0)); /* just so large that what is read beyond it is seen */
   if (!body) abort();
   if (size > 0) memcpy(body, data, size);
   if (fs_call_ok(body, size)) {

@@ -12,15 +12,15 @@
  *   many DIR PREFIX N WINDOW [backing]   N files are made and published, WINDOW at once; with a byte in each
  *   find DIR ID                the record of this id
  *   setattr DIR ID TYPE [mode=OCTAL] [mtime=SECONDS] [size=BYTES]     TYPE: f, d or l
- *   hold ID                    prints "ok HANDLE SIZE VERSION"
- *   release ID HANDLE
- *   fetch HANDLE SIZE FILE     what HANDLE has, by the blocks of the node's cache, into a file
- *   rude SECONDS               random keys and snapshots, holds and releases, none of them waited for long
+ *   hold ID                    prints "ok SNAPSHOT SIZE VERSION"
+ *   release ID SNAPSHOT
+ *   fetch SNAPSHOT SIZE FILE   what SNAPSHOT has, by the blocks of the node's cache, into a file
+ *   rude SECONDS               random keys and snapshots, opens and closes, none of them waited for long
  *   forwarder ID TO            the backing file ID stands for the file TO
  *   forwarders TO N            N such of one empty backing file: "ok N", or the first error and how many there were
- * before append ID TEXT | extend ID PART OFFSET LENGTH | offer ID PART refused DIR                calls of all numbers
- * that are none of a client's, about DIR: those that are not EINVAL backing 0                    where this node's
- * outputs are
+ *   append ID TEXT | extend ID SEGMENT OFFSET LENGTH | offer ID SEGMENT
+ *   refused DIR                calls of all numbers that are none of a client's, about DIR: those that are not EINVAL
+ *   backing 0                  where this node's outputs are
  *
  * A DIR is a number: 1 is the dataset's root, others are ids. Prints "ok" or the errno's name, then records: "ID NAME
  * SIZE".

@@ -85,15 +85,8 @@ libfanstore/client/real/shadow.c client/files/files.h
 # The table of mounts, which descriptors look at, is in client/path.
 libfanstore/client/fd/fdtab.c client/path/mounts.h
 libfanstore/client/fd/slot.c client/path/mounts.h
-# Not in the table of modules (daemon/modules.c): who is a member, replication.
+# Not in the table of modules (daemon/modules.c): who is a member.
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
-libfanstore/daemon/outputs/client_calls.c daemon/replicas/replicas.h
-# Replicas come before a publication, and staged-in files answer for their home: outputs ask both by name.
-libfanstore/daemon/outputs/forwarder.c daemon/replicas/replicas.h
-libfanstore/daemon/outputs/backing.c daemon/replicas/replicas.h
-libfanstore/daemon/outputs/backing.c daemon/stagein/stagein.h
-libfanstore/daemon/outputs/backing_extents.c daemon/replicas/replicas.h
-libfanstore/daemon/outputs/backing_watch.c daemon/replicas/replicas.h
 # Serving has no source of blocks yet (read): it knows staged-in files.
 libfanstore/daemon/blocks/serve.c daemon/stagein/stagein.h
 # Structures of one folder inside those of a lower one.

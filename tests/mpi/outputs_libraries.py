@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Libraries and programs that were written below the mount: built on one node, loaded and run on each.
-   outputs_libraries.py MOUNT NODES; with LOAD as first argument the segment that runs on one node."""
+   outputs_libraries.py MOUNT NODES; with LOAD as first argument the part that runs on one node."""
 import ctypes, os, subprocess, sys, sysconfig, threading
 
 libc = ctypes.CDLL(None)

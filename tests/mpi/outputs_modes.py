@@ -393,8 +393,8 @@ def whatever_the_mode():
         os.close(fd)
 
 
-for segment in (directories, between_nodes, files, by_descriptor, seen_at_once, standard_output, times_before_close,
+for part in (directories, between_nodes, files, by_descriptor, seen_at_once, standard_output, times_before_close,
              whatever_the_mode):
-    print("==", segment.__name__)
-    segment()
+    print("==", part.__name__)
+    part()
 there.end()

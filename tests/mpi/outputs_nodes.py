@@ -301,7 +301,7 @@ for i in range(5):
     on(last, "os.unlink(work + '/killed')")
 step("a killed writer leaves a prefix, seen alike")
 
-# Several writers of one file, by segments and strided; each reads its own before it is published, and all of it afterwards.
+# Several writers of one file, by parts and strided; each reads its own before it is published, and all of it afterwards.
 SHARED_WRITE = """
     rank, n, block, segments = map(int, sys.argv[2:])
     fd = os.open(work + '/shared', os.O_CREAT | os.O_RDWR)
@@ -331,7 +331,7 @@ for block, segments in ((100_000, 10), (4096, 100), (1 << 20, 2), (777, 700)):
         for r in [start(k % nodes, code, k, writers, block, segments) for k in range(writers)]:
             finish(r)
     on(last, "os.unlink(work + '/shared')")
-step("one file with a writer on each node, by segments and strided")
+step("one file with a writer on each node, by parts and strided")
 
 # One that another node made: overwritten in the middle, appended, cut, made longer, replaced.
 on(0, "open(work + '/other', 'w').write('0123456789')")

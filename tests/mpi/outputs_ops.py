@@ -353,6 +353,6 @@ def libraries():
     show("their sum", sum(int(contents(f"many.{n}")) for n in range(300)))
 
 
-for segment in (opening, writing, copying, names, open_while_gone, attributes_set, descriptors, spawning, libraries):
-    print("==", segment.__name__)
-    segment()
+for part in (opening, writing, copying, names, open_while_gone, attributes_set, descriptors, spawning, libraries):
+    print("==", part.__name__)
+    part()

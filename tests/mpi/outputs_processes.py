@@ -182,7 +182,7 @@ step("standard output that is moved and cut: dd seek=")
 # Many at once: no line is lost, torn or there twice.
 on(0, "open('many', 'w').close()")
 LINES = 'for i in $(seq 60); do echo "$1 builtin $i" >> many; done; for i in $(seq 15); do /bin/echo "$1 echo $i" >> many; done'
-LINES += '; [ "$FANSTORE_NODE" = 0 ] || seq -f "$1 seq %.0f" 20000 >> many'  # at home the kernel appends segments of lines
+LINES += '; [ "$FANSTORE_NODE" = 0 ] || seq -f "$1 seq %.0f" 20000 >> many'  # at home the kernel appends parts of lines
 writers = [start(k % nodes, "bash", "-c", LINES, "-", str(k), cwd=work) for k in range(4)]
 for w in writers:
     finish(w)

@@ -60,7 +60,7 @@ static unsigned random_below(unsigned n) {
 }
 
 static uint32_t rank_of(const struct fs_ns *ns) {
-  return (uint32_t)(uintptr_t)fs_ns_primary(ns);
+  return (uint32_t)(uintptr_t)fs_ns_user(ns);
 }
 
 static void sim_send(struct fs_ns *ns, uint32_t to, const struct fs_ns_message *head, const void *body, size_t n) {

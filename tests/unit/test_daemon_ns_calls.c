@@ -279,7 +279,7 @@ static bool removal_dies(unsigned round, mode_t mode) {
   }
   return lost;
 }
-static void test_removals_of_an_primary_that_dies(void **state) {
+static void test_removals_of_a_primary_that_dies(void **state) {
   (void)state;
   unsigned lost[2] = {0};
   for (unsigned round = 0; round < 600; round++) lost[round % 2] += removal_dies(round, round % 2 ? S_IFREG : S_IFDIR);
@@ -480,7 +480,7 @@ int main(void) {
       cmocka_unit_test(test_staged),
       cmocka_unit_test(test_questions_to_a_home),
       cmocka_unit_test(test_a_busy_home),
-      cmocka_unit_test(test_removals_of_an_primary_that_dies),
+      cmocka_unit_test(test_removals_of_a_primary_that_dies),
       cmocka_unit_test(test_marked_everywhere_before_the_first),
       cmocka_unit_test(test_cut_off),
       cmocka_unit_test(test_marked_once),

@@ -103,7 +103,7 @@ static void test_none_left(void **state) {
 }
 
 /* A part of a node that dies is this node's, and nobody's output; the next partner gets it. */
-static void test_heir(void **state) {
+static void test_successor(void **state) {
   struct fs_names_call hold = {.op = FS_NAMES_OPEN, .hold.id = THEIRS};
   struct fs_ns_message head = {.id = 77, .set = 2};
   (void)state;
@@ -293,7 +293,7 @@ static void test_segment_first(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       REPLICA_TEST(test_list),           REPLICA_TEST(test_unfinished),    REPLICA_TEST(test_pieces),
-      REPLICA_TEST(test_none_left),      REPLICA_TEST(test_heir),          REPLICA_TEST(test_told),
+      REPLICA_TEST(test_none_left),      REPLICA_TEST(test_successor),     REPLICA_TEST(test_told),
       REPLICA_TEST(test_told_in_pieces), REPLICA_TEST(test_segment_first), REPLICA_TEST(test_heard_later),
       REPLICA_TEST(test_untold),
   };

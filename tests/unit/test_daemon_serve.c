@@ -196,7 +196,8 @@ static fs_err read_as(uint64_t file, uint64_t list, uint64_t offset, uint32_t le
   return answer(1, data).err;
 }
 
-/* Home's backing file has no bytes of the file's where parts have some, or it was cut, since a list was told. */
+/* Home's backing file has no bytes of the file's where segments have some, or it was cut, since an extent map was told.
+ */
 static void check_lists(uint64_t mine) {
   static struct fs_ctl ctl;
   struct fs_backing_file *f = fs_backing_segment(d, mine);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Claims on virtual descriptors. A thread that puts a real file at another's descriptor, or changes its close-on-exec
- * flag, does so for a reason of its own (it forks, or executes a program), while the descriptor's user may close it at
- * the same moment, and the number be another file's at the next. So it claims the table's entry first, and who wants
- * to close the number, copy it, or put a file there waits for that: a few system calls of a thread that takes no
- * signal meanwhile, at most FS_CLAIM_WAIT_NS. fork ends all claims in the child (fs_fd_child).
+ * Claims on virtual descriptors. A thread that forks or executes a program may put a real file at
+ * another thread's descriptor, or change its close-on-exec flag. The descriptor's user may close it
+ * at that moment, and the number may then be another file's. So the thread first claims the table's
+ * entry. A thread that wants to close or copy the number, or put a file there, waits for the
+ * claim's end. That takes a few system calls of a thread that takes no signal meanwhile, and at
+ * most FS_CLAIM_WAIT_NS. fork ends all claims in the child (fs_fd_child).
  */
 #include "client/fd/fdpool.h"
 #include "client/fd/fdtab.h"
@@ -21,7 +22,7 @@ uint64_t fs_fd_settled(int fd) {
     if (fs_now_ns() - begin >= FS_CLAIM_WAIT_NS) break;
     FS_SYS1(SYS_sched_yield, 0);
   }
-  /* It has ended without a word: in another process, by a fork that no wrapper saw. */
+  /* The claim's thread has ended in another process, by a fork that no wrapper saw. */
   if (e & FS_FDE_CLAIMED) e = atomic_fetch_and(&fs_fdtab[fd], ~(uint64_t)FS_FDE_CLAIMED) & ~(uint64_t)FS_FDE_CLAIMED;
   return e;
 }
@@ -42,7 +43,8 @@ bool fs_fd_claim(int fd, uint64_t like, uint64_t flags, struct fs_fd_claim *c) {
   return true;
 }
 
-/* False: somebody had waited too long, and the entry is not this claim's any more. */
+/* Ends a claim. Returns false if somebody has waited too long, so that the entry is not this
+   claim's any more. */
 static bool end_claim(int fd, const struct fs_fd_claim *c, bool gone, uint64_t put) {
   uint64_t e = fs_fd_entry(fd);
   bool mine;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of virtual descriptors, their close-on-exec flags, and what fork and exec need to know. The kernel's
- * close-on-exec flag of a placeholder stays set; the program's own wish is a bit in the table, and is carried out
- * just before a child could see it.
+ * Copies of virtual descriptors, their close-on-exec flags, and what fork and exec need to know.
+ * The kernel's close-on-exec flag of a placeholder stays set. The program's own wish is a bit in
+ * the table, which is carried out just before a child could see it.
  */
 #include "client/data_priv.h"
 #include "client/fd/fdpool.h"
@@ -16,15 +16,16 @@ static struct fs_slot *live(uint64_t e) {
   return atomic_load(&s->gen) == FS_FDE_GEN(e) ? s : NULL;
 }
 
-/* Another thread's fork or exec may have made a real file of it since the wrapper looked. */
+/* Returns the error for an entry without a live slot. Another thread's fork or exec may have made a
+   real file of it since the wrapper looked. */
 static fs_err not_live(uint64_t e) {
   return e & (FS_FDE_VIRTUAL | FS_FDE_IDLE) ? -EBADF : FS_E_REAL;
 }
 
-/* One descriptor more, unless the last one is gone by now. */
+/* Counts one descriptor more. Returns false if the last one is gone by now. */
 static bool hold(struct fs_slot *s) {
   uint32_t refs = atomic_load(&s->refs);
-  bool shared = atomic_load(&s->shared); /* then nobody counts */
+  bool shared = atomic_load(&s->shared); /* a shared slot is not counted */
   while ((shared || refs > 0) && !atomic_compare_exchange_weak(&s->refs, &refs, refs + 1)) {
   }
   if (!shared && refs == 0) return false;
@@ -38,7 +39,7 @@ static uint64_t copy_entry(uint64_t e, bool cloexec) {
   return e | (cloexec ? FS_FDE_CLOEXEC : 0);
 }
 
-/* The open file of fd, held once more. NULL: err says why. */
+/* Returns the open file of fd, held once more, or NULL with the reason in *err. */
 static struct fs_slot *hold_file(int fd, uint64_t *e, fs_err *err) {
   for (;;) {
     FS_USE(u);
@@ -49,17 +50,18 @@ static struct fs_slot *hold_file(int fd, uint64_t *e, fs_err *err) {
     struct fs_slot *s = live(*e);
     *err = s == NULL ? not_live(*e) : 0;
     if (s == NULL || hold(s)) return s;
-    if (fs_fd_same_file(fs_fd_entry(fd), *e)) return *err = -EBADF, NULL; /* closed behind our back */
+    if (fs_fd_same_file(fs_fd_entry(fd), *e)) return *err = -EBADF, NULL; /* closed unseen */
   }
 }
 
-/* A kernel descriptor of the same placeholder. dup takes the lowest number: that of an idle one, if there is any. */
+/* Returns a kernel descriptor of the same placeholder. dup takes the lowest number, which may be an
+   idle placeholder's. */
 static int64_t copy_placeholder(int fd, int min) {
   uint32_t slot;
   int32_t process = fs_self_process();
   fs_fd idle = min == 0 ? fs_pool_take(&slot) : -ENOENT;
   if (idle >= 0) {
-    if (fs_self_process() == process) fs_use_free_idle(slot); /* else a handler forked: the parent's */
+    if (fs_self_process() == process) fs_use_free_idle(slot); /* else a handler forked */
     int64_t r = FS_SYS3(SYS_dup3, fd, idle, O_CLOEXEC);
     if (r < 0) fs_sys_close(idle);
     atomic_store(&fs_fdtab[idle], 0);
@@ -70,7 +72,8 @@ static int64_t copy_placeholder(int fd, int min) {
   return newfd;
 }
 
-/* A copy that may be of another file than its entry says: its number is not to be used again with that slot. */
+/* Closes a copy that may be of another file than its entry says, so that its number is not used
+   again with that slot. */
 static void undo_copy(int newfd, uint64_t e) {
   uint64_t now = fs_fd_settled(newfd);
   while ((now & FS_FDE_VIRTUAL) && fs_fd_same_file(now, e)) {
@@ -101,7 +104,7 @@ fs_fd fs_fd_dup(int fd, int min, bool cloexec) {
     fs_fd_note_high((int)newfd);
     atomic_store(&fs_fdtab[newfd], copy_entry(e, cloexec));
     if (FS_LIKELY(fs_fd_same_file(fs_fd_settled(fd), e))) return (fs_fd)newfd;
-    /* In the middle of that it became a real file, and this may be a copy of either. */
+    /* The descriptor became a real file meanwhile, and this may be a copy of either. */
     undo_copy((int)newfd, e);
   }
 }
@@ -123,7 +126,7 @@ fs_fd fs_fd_dup_to(int fd, int newfd, bool cloexec) {
   fs_fd_over_put(newfd, &c, copy_entry(e, cloexec));
   if (FS_LIKELY(fs_fd_same_file(fs_fd_settled(fd), e))) return newfd;
   fs_fd_settled(newfd);
-  fs_fd_forget(newfd); /* as in fs_fd_dup */
+  fs_fd_forget(newfd); /* fd became real meanwhile */
   return FS_E_REAL;
 }
 
@@ -133,7 +136,7 @@ fs_err fs_fd_get_cloexec(int fd) {
   return live(e) == NULL ? not_live(e) : e & FS_FDE_CLOEXEC ? FD_CLOEXEC : 0;
 }
 
-/* The flags before, or an error. */
+/* Sets or clears a flag. Returns the flags before, or an error. */
 static int64_t set_flag(int fd, uint64_t flag, bool on) {
   uint64_t e;
   do {
@@ -143,7 +146,8 @@ static int64_t set_flag(int fd, uint64_t flag, bool on) {
   return (int64_t)(e & UINT32_MAX);
 }
 
-/* The table first: who carries out the wish in the kernel (let_inherit) looks there once it has the claim. */
+/* Sets the table's bit first, because let_inherit, which carries out the wish in the kernel, reads
+   the bit once it has the claim. */
 fs_err fs_fd_set_cloexec(int fd, bool on) {
   if (fs_vfork_depth > 0) return (fs_err)fs_sys_fcntl(fd, F_SETFD, on ? FD_CLOEXEC : 0);
   int64_t was = set_flag(fd, FS_FDE_CLOEXEC, on);
@@ -176,13 +180,15 @@ void fs_fd_share_known(void) {
   }
 }
 
-/* In a vfork child the number may mean another file by now: that one is to be inherited as it is. */
+/* Returns whether fd is still the slot's placeholder. In a vfork child the number may mean another
+   file by now, which is to be inherited as it is. */
 static bool still_there(int fd, const struct fs_slot *s) {
   struct stat sb;
   return fs_sys_fstat(fd, &sb) == 0 && sb.st_ino == atomic_load(&s->ino);
 }
 
-/* Unless another thread has closed or replaced fd. INHERIT, so that close does not keep the placeholder in the pool. */
+/* Lets a child inherit fd, unless another thread has closed or replaced it. The INHERIT flag stops
+   close from keeping the placeholder in the pool. */
 static void let_inherit(int fd, uint64_t e) {
   struct fs_fd_claim c;
   if (!fs_fd_claim(fd, e, FS_FDE_INHERIT, &c)) return;
@@ -197,8 +203,9 @@ void fs_fd_prepare_exec(void) {
     uint64_t e = atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed);
     const struct fs_slot *s = live(e);
     if (s == NULL || (e & FS_FDE_CLOEXEC)) continue;
-    /* The entry may say INHERIT where the kernel's flag is still set: another thread is about to clear it, or cleared
-       it after we were forked off. So it is cleared each time. */
+    /* The entry may say INHERIT while the kernel's flag is still set, because another thread is
+       about to clear it, or cleared it after this process was forked off. So the flag is cleared
+       each time. */
     if (fs_vfork_depth == 0)
       let_inherit((int)fd, e);
     else if (still_there((int)fd, s))
@@ -206,8 +213,8 @@ void fs_fd_prepare_exec(void) {
   }
 }
 
-/* Where the placeholder is gone (closed behind our back, or made real before this process was forked off), the entry
-   was all that was left of it. */
+/* Replaces a placeholder by `real`. If the placeholder is gone, because no wrapper saw its close or
+   it became real before this process was forked off, only the entry is left to remove. */
 static bool replace(int fd, uint64_t e, const struct fs_slot *s, int real) {
   struct fs_fd_claim c;
   if (!fs_fd_claim(fd, e, 0, &c)) return false;
@@ -217,7 +224,8 @@ static bool replace(int fd, uint64_t e, const struct fs_slot *s, int real) {
   return gone;
 }
 
-/* Once the last one is done, the slot may be another file's; its generation tells. */
+/* Replaces all placeholders of a slot and returns how many. After the last one the slot may be
+   another file's; its generation tells. */
 static uint32_t replace_all(const struct fs_slot *s, uint32_t gen, int real, bool output) {
   uint32_t high = atomic_load(&fs_fdtab_high), count = 0;
   for (uint32_t fd = 0; fd < high; fd++) {
@@ -229,7 +237,8 @@ static uint32_t replace_all(const struct fs_slot *s, uint32_t gen, int real, boo
   return count;
 }
 
-/* Again until there is none: another thread may copy one that comes later to a number that has been passed. */
+/* Repeats until none is left: another thread may copy a descriptor to a number that was passed
+   already. */
 void fs_fd_become_real(const struct fs_slot *s, uint32_t gen, int real, bool output) {
   while (fs_vfork_depth == 0 && replace_all(s, gen, real, output) > 0) {
   }

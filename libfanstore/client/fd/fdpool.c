@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The pool of idle placeholders, and what fork does to it. Lock-free; see fdpool.h. The pool lies in memory that the
- * kernel zeroes in a forked child: its placeholders are the parent's, and one that was forked behind our back (by
- * clone, say) must not use them.
+ * The pool of idle placeholders, and what fork does to it. Lock-free; see fdpool.h. The pool lies
+ * in memory that the kernel zeroes in a forked child. Its placeholders are the parent's, and a
+ * child that clone, for example, has made without the wrapper must not use them.
  */
 #include "client/fd/fdpool.h"
 
 #include "client/data_priv.h"
 #include "client/fd/fdtab.h"
 
-/* A real file wants an idle placeholder's number: the placeholder goes up here, and comes down at the next open. */
+/* If a real file needs an idle placeholder's number, the placeholder moves up to here. The next
+   open moves it down again. */
 #define PARK_FIRST 1000
 
 struct pool {
@@ -18,9 +19,9 @@ struct pool {
   _Atomic uint32_t known;                  /* 0 in a process that has not been here yet */
 };
 static struct pool *_Atomic pool_memory;
-static struct pool pool_fallback; /* where the kernel cannot zero it: then only our fork wrapper empties it */
-/* By number: the process that put it there, and its slot. A signal handler may fork in the middle of close; what the
-   child then puts into its own pool is its parent's, and is not to be opened. */
+static struct pool pool_fallback; /* the kernel cannot zero it; the fork wrapper empties it */
+/* By number: the slot, and the process that put it there. A signal handler may fork in the middle
+   of close. What its child then puts into its own pool is its parent's and must not be opened. */
 static _Atomic uint64_t idle_slot[FS_POOL_WORDS * 64];
 /* A program that closed 0, 1 or 2 counts on the next open to return it. */
 static _Atomic bool low_closed;
@@ -39,7 +40,7 @@ static __attribute__((noinline)) struct pool *map_pool(void) {
 
 static __attribute__((noinline)) struct pool *first_use(void) {
   struct pool *p = map_pool();
-  fs_fd_share_known(); /* what is open is the parent's too, if there is one */
+  fs_fd_share_known(); /* a parent may have them open too */
   fs_use_forked(false);
   atomic_store(&p->known, 1);
   return p;
@@ -74,7 +75,8 @@ static void free_idle(int fd) {
   if (idle_is_own(fd, &slot)) fs_use_free_idle(slot);
 }
 
-/* Unless another thread has put a file of its own at the number meanwhile, by dup2. */
+/* Closes an idle placeholder, unless another thread has put a file of its own at the number by dup2
+   meanwhile. */
 static void forget_idle(int fd) {
   uint64_t e = atomic_load(&fs_fdtab[fd]);
   while (e & FS_FDE_IDLE) {
@@ -84,7 +86,7 @@ static void forget_idle(int fd) {
   }
 }
 
-/* Clears the note once 0-2 are all open again. May some placeholder be used? */
+/* Clears the note once 0-2 are all open again. Returns whether a placeholder may be used. */
 static bool low_numbers_taken(void) {
   for (int fd = 0; fd < 3; fd++)
     if (fs_sys_fcntl(fd, F_GETFD, 0) < 0) return false;
@@ -105,7 +107,8 @@ fs_fd fs_pool_take(uint32_t *slot) {
                                                  memory_order_relaxed))
         continue;
       mask &= mask - 1;
-      if (FS_UNLIKELY(fs_fd_entry((int)fd) != FS_FDE_IDLE)) continue; /* evicted while a fork gave it back */
+      /* Evicted while a fork gave it back. */
+      if (FS_UNLIKELY(fs_fd_entry((int)fd) != FS_FDE_IDLE)) continue;
       if (idle_is_own((int)fd, slot)) return (fs_fd)fd;
       forget_idle((int)fd);
     }
@@ -113,7 +116,8 @@ fs_fd fs_pool_take(uint32_t *slot) {
   return -ENOENT;
 }
 
-/* Another number for a placeholder, at least min; the old one stays. A scan of holders must not miss both. */
+/* Returns another number, at least min, for a placeholder. The old number stays, because a scan of
+   holders must not miss both. */
 static fs_fd renumber(int fd, uint32_t slot, int min) {
   struct fs_state *st = atomic_load(&fs_state);
   fs_fd to = (fs_fd)fs_sys_fcntl(fd, F_DUPFD_CLOEXEC, min);
@@ -125,8 +129,9 @@ static fs_fd renumber(int fd, uint32_t slot, int min) {
   return to;
 }
 
-/* False: no room, or no number up there. In a child that a signal handler forked since `process` began, it is the
-   parent's. */
+/* Parks fd's placeholder at a high number. Returns false if there is no room or no number. Also
+   returns false in a child that a signal handler forked since `process` began: the placeholder is
+   then its parent's. */
 static bool park(int fd, uint32_t slot, int32_t process) {
   struct pool *p = the_pool();
   uint32_t i = 0;
@@ -149,7 +154,8 @@ fs_fd fs_pool_unpark(uint32_t *slot) {
     if (e == 0 || !atomic_compare_exchange_strong(&p->parked[i], &e, 0)) continue;
     int up = (int)(uint32_t)e - 1;
     *slot = (uint32_t)(e >> 32);
-    fs_fd fd = fs_use_seen(*slot) ? -EBUSY : renumber(up, *slot, 0); /* a call of its old number is under way */
+    /* A call may still use its old number. */
+    fs_fd fd = fs_use_seen(*slot) ? -EBUSY : renumber(up, *slot, 0);
     forget_idle(up);
     if (fd >= 0) return fd;
     fs_use_free_idle(*slot);
@@ -174,8 +180,10 @@ static bool has_room(uint64_t mask) {
   return mask == 0;
 }
 
-/* The slot is idle from here on, and of who gets true: one of two, if a signal handler has forked since the entry was
-   taken out of the table. Generation and kind at once, or the other one would write the kind when it is open again. */
+/* Makes the slot idle and returns whether this process may have it. If a signal handler has forked
+   since the entry was taken out of the table, two processes come here, and one gets true. The call
+   changes generation and kind at once; otherwise the other process could write the kind once the
+   slot is open again. */
 static bool end_use(struct fs_slot *s, uint32_t gen) {
   typedef uint64_t __attribute__((may_alias)) word;
   union {
@@ -228,7 +236,7 @@ void fs_fd_make_lowest(int n) {
   uint32_t slot;
   if (fs_vfork_depth > 0 || fs_fd_low_was_closed()) return;
   for (int32_t process = fs_self_process(); n > 0; n--) {
-    atomic_store(&fs_pool_maybe, false); /* before looking: who puts one there later says so later */
+    atomic_store(&fs_pool_maybe, false); /* before looking: a later put sets it again */
     fs_fd fd = fs_pool_take(&slot);
     if (fd < 0 && !any_idle()) return;
     atomic_store(&fs_pool_maybe, true);
@@ -289,8 +297,8 @@ static void give_back_parked(const struct fs_fd_idle *taken) {
   }
 }
 
-/* Another thread may have put a file of its own at the number meanwhile, by dup2 or close_range: that one is not ours.
-   The slot that it leaves is found by a scan. */
+/* Leaves out numbers at which another thread has put a file of its own by dup2 or close_range
+   meanwhile. A scan finds the slots that those leave. */
 void fs_fd_parent(const struct fs_fd_idle *taken) {
   give_back_parked(taken);
   for (uint32_t w = 0; w < FS_POOL_WORDS; w++) {
@@ -303,13 +311,13 @@ void fs_fd_parent(const struct fs_fd_idle *taken) {
   }
 }
 
-/* The slots stay: they are the parent's, who goes on using them. */
+/* Closes the pool's placeholders. Their slots stay: the parent goes on using them. */
 void fs_fd_child(const struct fs_fd_idle *taken) {
   uint32_t high = atomic_load(&fs_fdtab_high);
   for (uint32_t fd = 0; fd < high; fd++) {
-    if (fs_vfork_depth > 0) /* of a thread with descriptors of its own: the table was not about them */
+    if (fs_vfork_depth > 0) /* the table was not about this thread's descriptors */
       atomic_store(&fs_fdtab[fd], 0);
-    else if (fs_fd_entry((int)fd) & FS_FDE_CLAIMED) /* by a thread that is not here */
+    else if (fs_fd_entry((int)fd) & FS_FDE_CLAIMED) /* its thread is not in this process */
       atomic_fetch_and(&fs_fdtab[fd], ~FS_FDE_CLAIMED);
   }
   fs_vfork_depth = 0;

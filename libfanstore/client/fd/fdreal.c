@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a virtual descriptor to a real one: who needs it moves the slot's offset into a real file's description (one
- * bit of the offset's word, set once), leaves that in the store, and all holders follow when they need the offset.
- * Called by the wrappers of reading, dup, exec and spawn; not on any path that has no need of it.
+ * Makes a real descriptor of a virtual one. A process that needs it moves the slot's offset into a
+ * real file's description, by one bit of the offset's word that is set once, and leaves the
+ * description in the store. All holders follow when they need the offset. The wrappers of reading,
+ * dup, exec and spawn call this only if they must.
  */
 #include "client/fd/fdreal.h"
 
@@ -18,13 +19,14 @@ static uint64_t ready_word(const struct fs_slot *s, uint32_t token) {
 }
 
 static void set_place(struct fs_slot *s, fs_fd fd, uint32_t token, uint64_t place) {
-  if (atomic_load(&s->ready) == ready_word(s, token)) return; /* somebody grew tired of waiting */
+  if (atomic_load(&s->ready) == ready_word(s, token)) return; /* a waiter has done it */
   FS_SYS3(SYS_lseek, fd, place, SEEK_SET);
   atomic_store(&s->ready, ready_word(s, token));
 }
 
-/* The description that the offset has moved to, once it stands at the right place: whoever moves it is between two
-   instructions, or dead, and then it is put there by who waits. */
+/* Returns the description that the offset has moved to, once it stands at the right place. The
+   process that moves it is between two instructions, or dead. If it is dead, the waiter sets the
+   place. */
 static fs_fd stored(struct fs_state *st, struct fs_slot *s, uint64_t off) {
   uint32_t token = FS_OFFSET_TOKEN(off), from = 0;
   fs_fd fd = -ENOENT;
@@ -40,8 +42,9 @@ static fs_fd stored(struct fs_state *st, struct fs_slot *s, uint64_t off) {
 }
 
 /*
- * Moves the offset to `mine`, which is in the store under the token already. Where it has moved before, that one is
- * taken; if it is lost (a full store, say), this one goes on from the place that the word says.
+ * Moves the offset to `mine`, which is in the store under the token already. If the offset has
+ * moved before, that description is taken instead. If that one is lost, because the store was full
+ * for example, `mine` goes on from the place in the word.
  */
 static fs_fd move_offset(struct fs_state *st, struct fs_slot *s, fs_fd mine, uint32_t token) {
   uint64_t name = FS_OFFSET_REAL | (uint64_t)token << FS_OFFSET_BITS, off = atomic_load(&s->offset), place;
@@ -76,11 +79,12 @@ fs_fd fs_real_get(struct fs_slot *s) {
     return move_offset(st, s, fd, token);
   }
   FS_SYS3(SYS_lseek, fd, atomic_load(&s->offset) & FS_OFFSET_MASK, SEEK_SET);
-  atomic_store(&s->shared, 1); /* another thread may be reading by it: not to be another file's at once */
+  /* Another thread may read by the slot, which must not become another file's at once. */
+  atomic_store(&s->shared, 1);
   return fd;
 }
 
-/* In a vfork child only its own descriptor: the table is its parent's. */
+/* In a vfork child only fd itself is replaced: the table is its parent's. */
 fs_err fs_fd_take_over(int fd, struct fs_slot *s) {
   uint32_t gen = atomic_load(&s->gen);
   bool output = fs_file_writable(s) == 0;
@@ -113,8 +117,8 @@ static bool is_inherited(int fd) {
   return status >= 0 && (status & O_PATH) && fs_sys_fcntl(fd, F_GETFD, 0) == 0;
 }
 
-/* What one exec copies at most, but for descriptors 0-2 and those that were asked for by name: most of what a program
-   inherits, it never looks at. */
+/* How many bytes one exec copies at most, without descriptors 0-2 and those named to posix_spawn. A
+   program never looks at most of what it inherits. */
 #define FS_INHERIT_BYTES (1ll << 30)
 
 static void make_inherited_real(void *ctx, int dirfd, const char *name) {

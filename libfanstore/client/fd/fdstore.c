@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The store: a datagram socket that is connected to itself and inherited by all processes that share a state. A real
- * descriptor that belongs to a slot waits in its queue as one message and is only ever peeked at, so that any number
- * of processes get a copy; the kernel frees all of it with the last process. Called by fdreal.c.
+ * The store: a datagram socket that is connected to itself, and that all processes which share a
+ * state inherit. A real descriptor that belongs to a slot waits in the socket's queue as one
+ * message. Processes only peek at it, so that any number of them get a copy. The kernel frees all
+ * of it with the last process. fdreal.c calls this.
  *
- * `store_owner` keeps two processes from walking the queue at once. It is a hint: who waited too long for it goes on
- * without. Every message says what it carries, so the worst is that a walk finds nothing that is there.
+ * `store_owner` keeps two processes from walking the queue at once. It is a hint: a process that
+ * has waited too long for it goes on without. Every message says what it carries, so the worst case
+ * is a walk that misses a message.
  */
 #include <linux/sockios.h>
 #include <string.h>
@@ -16,9 +18,10 @@
 #include "client/fd/fdreal.h"
 
 #define FS_STORE_MAGIC 0x46534654u
-#define FS_STORE_WAIT_DEAD_NS 50000000ull /* it may be alive in another pid namespace */
+#define FS_STORE_WAIT_DEAD_NS 50000000ull /* a thread in another pid namespace may seem dead */
 #define FS_STORE_WAIT_NS 2000000000ull
-/* From this many on, what belongs to no slot any more is looked for at each put; and no more than twice as many. */
+/* If so many messages wait, each put looks for messages whose slots are in use no more. No more
+   than twice as many may wait. */
 #define FS_STORE_SOME 16
 #define FS_STORE_MOST 32
 
@@ -36,7 +39,8 @@ fs_fd fs_store_new(void) {
   socklen_t len = sizeof(name);
   fs_fd fd = (fs_fd)FS_SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fd;
-  /* An address of the kernel's choice, in no file system. Connected to itself, it takes messages from nobody else. */
+  /* The kernel chooses an address, in no file system. A socket that is connected to itself takes
+     messages from nobody else. */
   fs_err err = (fs_err)FS_SYS3(SYS_bind, fd, &name, sizeof(sa_family_t));
   if (err == 0) err = (fs_err)FS_SYS3(SYS_getsockname, fd, &name, &len);
   if (err == 0) err = (fs_err)FS_SYS3(SYS_connect, fd, &name, len);
@@ -56,7 +60,8 @@ void fs_store_begin(struct fs_state *st) {
   uint32_t me = (uint32_t)fs_sys_gettid(), other = 0;
   if (FS_LIKELY(atomic_compare_exchange_strong(&st->store_owner, &other, me))) return;
   uint64_t begin = fs_now_ns();
-  while (other != me && !fs_store_give_up(other, begin)) { /* me: a signal handler interrupted this thread there */
+  /* If it is this thread's turn, a signal handler has interrupted it. */
+  while (other != me && !fs_store_give_up(other, begin)) {
     other = 0;
     if (atomic_compare_exchange_strong(&st->store_owner, &other, me)) return;
   }
@@ -68,7 +73,7 @@ void fs_store_end(struct fs_state *st) {
   atomic_compare_exchange_strong(&st->store_owner, &me, 0);
 }
 
-/* One message: with `fd`, also its descriptor (-1: it had none). */
+/* Receives one message. With `fd`, also its descriptor, or -1 if it had none. */
 static bool receive(struct note *n, int *fd, int flags) {
   union control control = {.room = {0}};
   struct iovec iov = {n, sizeof(*n)};
@@ -99,7 +104,7 @@ static bool leave(const struct note *n, int fd) {
   return FS_SYS3(SYS_sendmsg, fs_state_store(), &m, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*n);
 }
 
-/* The next peek is at message i. */
+/* Makes the next peek be at message i. */
 static bool peek_at(uint32_t i) {
   int off = (int)(i * sizeof(struct note));
   return FS_SYS5(SYS_setsockopt, fs_state_store(), SOL_SOCKET, SO_PEEK_OFF, &off, sizeof(off)) == 0;
@@ -120,14 +125,14 @@ fs_fd fs_store_get(const struct fs_state *st, uint32_t slot, uint32_t token, uin
   return -ENOENT;
 }
 
-/* The slot is another file's, or its offset moved to another one. */
+/* Returns whether the slot is another file's, or its offset has moved to another description. */
 static bool is_stale(const struct fs_state *st, const struct note *n) {
   if (n->slot >= FS_SLOTS || atomic_load(&st->slot[n->slot].gen) != n->gen) return true;
   uint64_t off = atomic_load(&st->slot[n->slot].offset);
   return (off & FS_OFFSET_REAL) && FS_OFFSET_TOKEN(off) != n->token;
 }
 
-/* How many messages wait, and how many of them are of slots that are in use no more. */
+/* Returns how many messages wait, and sets how many of them are stale. */
 static uint32_t count(const struct fs_state *st, uint32_t *stale) {
   struct note n;
   uint32_t all = 0;
@@ -136,7 +141,8 @@ static uint32_t count(const struct fs_state *st, uint32_t *stale) {
   return all;
 }
 
-/* Takes the first `all` messages and puts back those that are not stale, nor among the `drop` oldest. */
+/* Takes the first `all` messages and puts back those that are neither stale nor among the `drop`
+   oldest. */
 static void turn_over(const struct fs_state *st, uint32_t all, uint32_t drop) {
   struct note n;
   int fd;
@@ -146,7 +152,7 @@ static void turn_over(const struct fs_state *st, uint32_t all, uint32_t drop) {
   }
 }
 
-/* Makes room: what is dropped although somebody may still want it is the oldest. */
+/* Makes room. If a message must go that somebody may still want, it is the oldest. */
 static void prune(struct fs_state *st) {
   uint32_t stale, all = count(st, &stale);
   if (all < FS_STORE_SOME) return;

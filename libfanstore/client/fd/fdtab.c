@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of virtual descriptors and the life of a placeholder. All threads use it without locks; who takes an
- * entry out by exchange owns its end. Raw system calls only.
+ * The table of virtual descriptors and the life of a placeholder. All threads use it without locks.
+ * The thread that takes an entry out by exchange ends it. Raw system calls only.
  */
 #include "client/fd/fdtab.h"
 
@@ -46,7 +46,7 @@ static struct fs_slot *find_inode(struct fs_state *st, uint64_t ino, uint32_t *i
   if (i < 0) return NULL;
   *index = (uint32_t)i;
   struct fs_slot *s = &st->slot[i];
-  /* Opened by a process with other mounts: nothing here can say what it is. */
+  /* A process with other mounts has opened it: nothing here can say what it is. */
   if (s->mount >= fs_mount_count() || fs_mount_list[s->mount].key != s->mount_key) return &fs_slot_closed;
   return atomic_load(&s->kind) == FS_SLOT_IDLE ? &fs_slot_closed : s;
 }
@@ -67,8 +67,8 @@ struct fs_slot *fs_slot_of_socket(uint64_t dev, uint64_t ino) {
   return s == &fs_slot_closed ? NULL : s;
 }
 
-/* Of an entry that is of another generation than its slot, the number is looked at once more: it may be another file's.
- */
+/* Returns the slot of an entry. If the slot has another generation than the entry, the number is
+   looked at once more: it may be another file's. */
 static struct fs_slot *slot_of(int fd, uint64_t e) {
   for (uint64_t now;; e = now) {
     if (FS_UNLIKELY(e & FS_FDE_IDLE)) return &fs_slot_closed;
@@ -85,8 +85,8 @@ struct fs_slot *fs_fd_slot_slow(int fd, uint64_t e) {
   return FS_UNLIKELY(fs_vfork_depth > 0) ? find_by_inode(fd, &index) : slot_of(fd, e);
 }
 
-/* Who replaces the number looks for the slot in the words of all threads after taking the entry out: either it finds it
-   there, or the entry is another one here. */
+/* A thread that replaces the number looks for the slot in the words of all threads after it has
+   taken the entry out. So either it finds the slot there, or this call sees another entry. */
 struct fs_slot *fs_fd_use_slow(int fd, uint64_t e, struct fs_use *u) {
   if (FS_UNLIKELY(fs_vfork_depth > 0) || FS_UNLIKELY(!(e & FS_FDE_VIRTUAL))) return fs_fd_slot_slow(fd, e);
   fs_use_begin(u);
@@ -103,8 +103,8 @@ struct fs_slot *fs_fd_use_slow(int fd, uint64_t e, struct fs_use *u) {
   return FS_LIKELY(atomic_load_explicit(&s->gen, memory_order_relaxed) == FS_FDE_GEN(e)) ? s : &fs_slot_closed;
 }
 
-/* What another thread does with the number meanwhile counts: an entry that is known stays, and one that is made is
-   looked at again, since the number may have been closed and be a real file's by now. */
+/* Respects what another thread does with the number meanwhile. A known entry stays. A new entry is
+   looked at again, since the number may have been closed and may be a real file's by now. */
 struct fs_slot *fs_fd_adopt(int fd) {
   uint32_t index, again;
   uint64_t was = fs_fd_entry(fd);
@@ -129,7 +129,7 @@ struct fs_slot *fs_fd_adopt_use(int fd, struct fs_use *u) {
   return named != NULL ? named : s;
 }
 
-/* An O_PATH descriptor of a fresh anonymous inode, at the lowest free number. */
+/* Makes an O_PATH descriptor of a fresh anonymous inode, at the lowest free number. */
 static fs_fd new_placeholder(uint64_t *ino) {
   char path[32];
   struct stat sb;
@@ -171,8 +171,8 @@ static fs_fd slot_and_placeholder(struct fs_slot **slot) {
   return fd;
 }
 
-/* Signals wait: of a handler that forked in the middle, the child would put a placeholder of its own to its parent's
- * slot. */
+/* Makes a slot with its placeholder. Signals wait: if a handler forked in the middle, the child
+   would give its parent's slot a placeholder of its own. */
 static fs_fd new_slot(struct fs_slot **slot) {
   uint64_t signals;
   fs_use_reap();
@@ -202,8 +202,9 @@ void fs_fd_publish(int fd, struct fs_slot *slot, bool cloexec) {
   set_entry(fd, gen << 32 | FS_FDE_VIRTUAL | (cloexec ? FS_FDE_CLOEXEC : 0) | slot_index(slot));
 }
 
-/* One descriptor less, unless other processes count, too. False: there are more. Where threads may copy it at the same
-   time, it is counted so that only one of us finds the last one. */
+/* Counts one descriptor less. Returns false if there are more. A shared slot is not counted. If
+   threads may copy the descriptor at the same time, `exact` counting lets only one of them find the
+   last one. */
 static bool is_last(struct fs_slot *s, bool exact) {
   if (atomic_load_explicit(&s->shared, memory_order_relaxed)) return true;
   if (!exact && atomic_load_explicit(&s->refs, memory_order_acquire) == 1) return true;
@@ -219,26 +220,28 @@ static bool leave_shared(struct fs_slot *s) {
 }
 
 /*
- * Gives up one descriptor's hold on its slot. True when it was the last and the slot can be used anew. A number that
- * gets another file may be in use by calls of other threads, which finish on this one; what is closed should not, and
- * the barrier that tells for sure costs more than all else: so it is only for outputs that it is made.
+ * Gives up one descriptor's hold on its slot. Returns true if it was the last one and the slot can
+ * be used anew. If a number gets another file, calls of other threads may still use it, and finish
+ * on this file. A closed number should not be in use. The barrier that tells for sure costs more
+ * than all else, so only outputs get it.
  */
 static bool release(struct fs_slot *s, uint64_t e, bool replaced) {
   fs_pool_check();
   if (atomic_load_explicit(&s->gen, memory_order_relaxed) != FS_FDE_GEN(e)) return false;
   bool output = fs_is_output(s->entry) && atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE;
-  if (replaced) atomic_store(&s->replaced, 1); /* for who finds the last one */
+  if (replaced) atomic_store(&s->replaced, 1); /* for the thread that finds the last one */
   bool last = is_last(s, replaced || output);
   bool look = output || (atomic_load_explicit(&s->replaced, memory_order_relaxed) && !atomic_load(&s->shared));
   enum fs_use_end use = last && FS_UNLIKELY(look) ? fs_use_retire(s, e, true, false) : FS_USE_NONE;
   if (use == FS_USE_RETIRED) return false;
   if (FS_UNLIKELY(output)) fs_output_closed(s);
-  if (FS_LIKELY(use == FS_USE_NONE)) return last && !leave_shared(s); /* what is shared, a scan frees */
+  /* A scan frees a shared slot. */
+  if (FS_LIKELY(use == FS_USE_NONE)) return last && !leave_shared(s);
   if (!leave_shared(s)) fs_use_leave(s);
   return false;
 }
 
-/* The placeholder may be closed by now, and a scan of holders have freed it. */
+/* Frees the slot, which a scan of holders may have freed already if the placeholder is closed. */
 static void free_slot(uint64_t e) {
   fs_slot_free_if(atomic_load(&fs_state), FS_FDE_SLOT(e), FS_FDE_GEN(e));
 }
@@ -279,7 +282,8 @@ void fs_fd_evict(int fd) {
   if (fs_pool_remove(fd))
     fs_sys_close(fd);
   else
-    atomic_compare_exchange_strong(&fs_fdtab[fd], &idle, 0); /* another thread forks: it must not give it back */
+    /* Another thread forks and must not give it back. */
+    atomic_compare_exchange_strong(&fs_fdtab[fd], &idle, 0);
 }
 
 void fs_fd_mark_ancestor(int fd) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which descriptors of this process are files of a dataset. A virtual descriptor is a number that the kernel holds
- * too: a placeholder, an O_PATH descriptor of an anonymous socket's inode, so that the lowest free number, EMFILE,
- * dup and close_range stay right and a call that bypasses us fails with EBADF instead of lying.
+ * The table of this process's descriptors that are files of a dataset. The kernel holds a virtual
+ * descriptor's number too, by a placeholder: an O_PATH descriptor of an anonymous socket's inode.
+ * So the lowest free number, EMFILE, dup and close_range stay right, and a call that bypasses the
+ * library fails with EBADF instead of giving a wrong answer.
  *
- * The table is a lock-free cache: a missing entry is harmless (fs_fd_adopt finds the slot by the placeholder's
- * inode), a wrong one would be corruption, so entries carry the slot's generation, and wrappers clear the entry of
- * every fresh real descriptor. In a vfork child, whose memory is its parent's, nothing here is written.
- * docs/internals/descriptors.md tells all of it.
+ * The table is a lock-free cache. A missing entry does no harm: fs_fd_adopt finds the slot by the
+ * placeholder's inode. A wrong entry would be corruption, so entries carry the slot's generation,
+ * and wrappers clear the entry of every fresh real descriptor. In a vfork child, whose memory is
+ * its parent's, nothing here is written. docs/internals/descriptors.md describes all of it.
  */
 #ifndef FS_CLIENT_FD_FDTAB_H
 #define FS_CLIENT_FD_FDTAB_H
@@ -17,29 +18,31 @@
 
 #define FS_FD_MAX (1u << 20)
 
-/* An entry: bits 0-19 slot, 20-31 flags, 32-63 the slot's generation. 0: not ours. */
+/* An entry has the slot in bits 0-19, flags in bits 20-31 and the slot's generation in bits 32-63.
+   0: not a virtual descriptor. */
 #define FS_FDE_VIRTUAL 0x100000u
-#define FS_FDE_IDLE 0x200000u       /* a placeholder in the pool: closed, as far as the program can tell */
+#define FS_FDE_IDLE 0x200000u       /* a placeholder in the pool: closed, as the program sees it */
 #define FS_FDE_ANCESTOR 0x400000u   /* a real directory above a mount */
 #define FS_FDE_CLOEXEC 0x800000u    /* what F_GETFD says; the kernel's own flag stays set */
-#define FS_FDE_INHERIT 0x1000000u   /* the kernel's close-on-exec flag was cleared: children may hold it */
+#define FS_FDE_INHERIT 0x1000000u   /* the kernel's close-on-exec flag was cleared */
 #define FS_FDE_NAMED 0x2000000u     /* a file action of posix_spawn names it */
-#define FS_FDE_OUTPUT 0x8000000u    /* a real file of the outputs, open for writing: closing publishes it (outputs.h) */
-#define FS_FDE_STAGED 0x10000000u   /* a real file of --stage-in's directory, open for reading (outputs.h) */
-#define FS_FDE_CLAIMED 0x4000000ull /* a thread changes what the kernel has there: fdclaim.c */
+#define FS_FDE_OUTPUT 0x8000000u    /* a written output's real file; close publishes it */
+#define FS_FDE_STAGED 0x10000000u   /* a real file of --stage-in's directory, open for reading */
+#define FS_FDE_CLAIMED 0x4000000ull /* a thread changes what the kernel has there (fdclaim.c) */
 #define FS_FDE_SLOT(e) ((uint32_t)(e) & (FS_SLOTS - 1))
 #define FS_FDE_GEN(e) ((uint32_t)((e) >> 32))
 
-/* What a call answers when fd is no virtual descriptor any more: the call is to be made on the descriptor, which is
-   real, after fs_fd_take_over where its offset has moved (fdreal.h). */
+/* A call returns this if fd is no virtual descriptor any more. The caller then makes the call on
+   the real descriptor; if the file's offset has moved, it first calls fs_fd_take_over
+   (fdreal.h). */
 #define FS_E_REAL (-5000)
 
 extern FS_INTERNAL _Atomic uint64_t fs_fdtab[FS_FD_MAX];
-/* No virtual descriptor has ever had this number or one above. */
+/* One more than the highest number that was ever a virtual descriptor's. */
 extern FS_INTERNAL _Atomic uint32_t fs_fdtab_high;
-/* Before the number gets an entry. */
+/* Raises fs_fdtab_high above fd. Called before the number gets an entry. */
 void fs_fd_note_high(int fd);
-/* > 0 in a vfork child: its memory is the parent's, its descriptors are not. */
+/* More than 0 in a vfork child, whose memory is its parent's and whose descriptors are not. */
 extern FS_INTERNAL FS_TLS int fs_vfork_depth;
 
 static inline uint64_t fs_fd_entry(int fd) {
@@ -48,57 +51,63 @@ static inline uint64_t fs_fd_entry(int fd) {
 
 struct fs_slot *fs_fd_slot_slow(int fd, uint64_t entry);
 
-/* The open file behind fd, &fs_slot_closed for an idle placeholder, NULL when fd is not (known to be) ours. */
+/* Returns the open file behind fd, &fs_slot_closed for an idle placeholder, or NULL if fd is not
+   known to be virtual. */
 static inline struct fs_slot *fs_fd_slot(int fd) {
   uint64_t e = fs_fd_entry(fd);
   return FS_LIKELY(e == 0) ? NULL : fs_fd_slot_slow(fd, e);
 }
 
 struct fs_slot *fs_fd_use_slow(int fd, uint64_t entry, struct fs_use *u);
-/* The same for a call that goes on with the open file, whatever other threads do to the number meanwhile, until
-   fs_use_end. */
+/* Like fs_fd_slot, for a call that goes on with the open file until fs_use_end. Other threads may
+   close or replace the number meanwhile. */
 static inline struct fs_slot *fs_fd_use(int fd, struct fs_use *u) {
   uint64_t e = fs_fd_entry(fd);
   return FS_LIKELY(e == 0) ? NULL : fs_fd_use_slow(fd, e, u);
 }
 
-/* After the kernel refused fd with EBADF, or showed a socket: is it an inherited virtual descriptor? Inserts it. */
+/* Inserts fd into the table if it is an inherited virtual descriptor, and returns its slot. Called
+   after the kernel has refused fd with EBADF or has shown a socket. */
 struct fs_slot *fs_fd_adopt(int fd);
-/* The same for a call that goes on with it. */
+/* Like fs_fd_adopt, for a call that goes on with the open file until fs_use_end. */
 struct fs_slot *fs_fd_adopt_use(int fd, struct fs_use *u);
 
-/* The open file whose placeholder stat describes so, in whatever process it is open; NULL: a socket like others. */
+/* Returns the open file whose placeholder has this device and inode, in whatever process it is
+   open. NULL: an ordinary socket. */
 struct fs_slot *fs_slot_of_socket(uint64_t dev, uint64_t ino);
 
-/* The descriptor of this process that a path like "/dev/fd/5/rest", "/proc/self/fd/5" or "/dev/stdin" names, and what
-   follows the number, without slashes; or -1. */
+/* Returns the descriptor of this process that a path like "/dev/fd/5/rest", "/proc/self/fd/5" or
+   "/dev/stdin" names, or -1. Sets *rest to what follows the number, without slashes. */
 int fs_fd_of_name(const char *path, const char **rest);
 
-/* A new virtual descriptor and its slot (kind IDLE, to be filled and published). -EMFILE, -ENFILE, -EAGAIN in a
-   vfork child. */
+/* Returns a new virtual descriptor and its slot, of kind IDLE, which the caller fills and
+   publishes. Errors: -EMFILE, -ENFILE, and -EAGAIN in a vfork child. */
 fs_fd fs_fd_new(struct fs_slot **slot);
 /* Makes a filled slot visible as fd. */
 void fs_fd_publish(int fd, struct fs_slot *slot, bool cloexec);
 
-/* close(2) of a virtual descriptor. -EBADF when it is idle; here and below, FS_E_REAL when it is neither. */
+/* close(2) of a virtual descriptor. Returns -EBADF if fd is idle, and FS_E_REAL if it is real, as
+   fs_fd_dup and fs_fd_dup_to do. */
 fs_err fs_fd_close(int fd);
-/* The kernel has closed fd, or put another file there: forgets what the table knew. */
+/* Forgets what the table knew of fd, after the kernel has closed it or put another file there. */
 void fs_fd_forget(int fd);
-/* An entry was taken out of the table: gives up its hold on the slot. */
+/* Gives up the hold on its slot of an entry that was taken out of the table. */
 void fs_fd_release(uint64_t e);
-/* Before the kernel puts another file at fd: an idle placeholder there leaves the pool. */
+/* Takes an idle placeholder at fd out of the pool. Called before the kernel puts another file
+   there. */
 void fs_fd_evict(int fd);
-/* fcntl(F_DUPFD...) of a virtual descriptor. */
+/* fcntl(F_DUPFD...) of a virtual descriptor. Returns the copy or a negative errno. */
 fs_fd fs_fd_dup(int fd, int min, bool cloexec);
 /* dup3 of a virtual descriptor onto newfd >= 3. */
 fs_fd fs_fd_dup_to(int fd, int newfd, bool cloexec);
-/* Puts the file behind `real` at every descriptor of this process that is open on s with that generation, so that they
-   go on sharing an offset; those of an output are noted. */
+/* Puts the file behind `real` at every descriptor of this process that is open on s with generation
+   gen, so that they go on sharing an offset. If `output` is set, the descriptors are noted as an
+   output's. */
 void fs_fd_become_real(const struct fs_slot *s, uint32_t gen, int real, bool output);
 fs_err fs_fd_get_cloexec(int fd);
 fs_err fs_fd_set_cloexec(int fd, bool on);
 void fs_fd_mark_ancestor(int fd);
-/* A file action of posix_spawn names fd. */
+/* Notes that a file action of posix_spawn names fd. */
 void fs_fd_name(int fd);
 
 /* ---- fdclaim.c: one thread's descriptor, changed by another ---- */
@@ -111,26 +120,29 @@ static inline bool fs_fd_same_file(uint64_t a, uint64_t b) {
   const uint64_t file = ~0xffffffffull | FS_FDE_VIRTUAL | FS_FDE_SLOT(~0u);
   return ((a ^ b) & file) == 0;
 }
-/* The entry, once nobody claims it. */
+/* Returns the entry of fd, once no thread claims it. */
 uint64_t fs_fd_settled(int fd);
-/* Claims fd, if it is still the file of the entry `like`, and sets flags of its entry. Until fs_fd_unclaim, which says
-   whether the number is another file's now, no other thread changes it, and this one gets no signal. */
+/* Claims fd if it is still the file of the entry `like`, and sets flags of its entry. Until
+   fs_fd_unclaim, no other thread changes fd and this thread gets no signal. `gone` tells
+   fs_fd_unclaim that the number is another file's now. */
 bool fs_fd_claim(int fd, uint64_t like, uint64_t flags, struct fs_fd_claim *c);
 void fs_fd_unclaim(int fd, const struct fs_fd_claim *c, bool gone);
-/* Around a call by which the kernel puts another file at fd, whatever was there. */
+/* Enclose a call by which the kernel puts another file at fd, whatever was there. */
 void fs_fd_over_begin(int fd, struct fs_fd_claim *c);
 void fs_fd_over_end(int fd, const struct fs_fd_claim *c, bool replaced);
-/* The same where it was replaced by a virtual descriptor, with this entry: the number is never without one. */
+/* Ends the claim like fs_fd_over_end, with the entry of the virtual descriptor that has replaced
+   fd. The number is never without an entry. */
 void fs_fd_over_put(int fd, const struct fs_fd_claim *c, uint64_t entry);
 
-/* Gives up the pool's idle placeholders, so that the kernel has free numbers. Were there any? */
+/* Gives up the pool's idle placeholders, so that the kernel has free numbers. Returns whether there
+   were any. */
 bool fs_fd_pool_drop(void);
-/* Descriptors below 3 were closed: the next open must take the lowest number. */
+/* Notes that descriptors below 3 were closed, so that the next open must take the lowest number. */
 void fs_fd_low_closed(void);
-/* Is one of them still closed, for all that is known? */
+/* Returns whether one of the descriptors below 3 may still be closed. */
 bool fs_fd_low_was_closed(void);
-/* The lowest number that the kernel may have free: what a wrapper saw closed. A hint, UINT_MAX when nothing is known.
- */
+/* The lowest number that the kernel may have free, as far as wrappers saw it closed. A hint;
+   UINT_MAX: nothing is known. */
 extern FS_INTERNAL _Atomic uint32_t fs_fd_hint;
 static inline void fs_fd_freed(int fd) {
   if ((uint32_t)fd < atomic_load_explicit(&fs_fd_hint, memory_order_relaxed))
@@ -140,19 +152,21 @@ static inline void fs_fd_taken(int fd) {
   if ((uint32_t)fd >= atomic_load_explicit(&fs_fd_hint, memory_order_relaxed))
     atomic_store_explicit(&fs_fd_hint, UINT32_MAX, memory_order_relaxed);
 }
-/* The kernel has given out fd for a file of its own: forgets what the table knew, if anything. */
+/* Forgets what the table knew of fd, after the kernel has given it to a file of its own. */
 static inline void fs_fd_is_real(int fd) {
   fs_fd_taken(fd);
   if (FS_UNLIKELY(fs_fd_entry(fd) != 0)) fs_fd_forget(fd);
 }
-/* May there be idle placeholders? True also when the last has just gone. */
+/* Whether there may be idle placeholders. Also true if the last one has just gone. */
 extern FS_INTERNAL _Atomic bool fs_pool_maybe;
-/* Before the kernel gives out the n lowest free numbers: those of the lowest idle placeholders are to be among them. */
+/* Makes the numbers of the lowest idle placeholders free, so that they are among the n lowest free
+   numbers that the kernel gives out next. */
 void fs_fd_make_lowest(int n);
 
 /*
- * Around fork: prepare takes the pool away (into *idle) and marks the open slots shared; then fs_fd_parent, or in the
- * child fs_fd_child, gives it back or closes it.
+ * Enclose a fork. fs_fd_prepare_fork takes the pool away (into *idle) and marks the open slots
+ * shared. After the fork, fs_fd_parent gives the pool back in the parent, and fs_fd_child closes it
+ * in the child.
  */
 #define FS_POOL_WORDS 16
 #define FS_POOL_PARKED 4
@@ -163,13 +177,16 @@ struct fs_fd_idle {
 void fs_fd_prepare_fork(struct fs_fd_idle *idle);
 void fs_fd_parent(const struct fs_fd_idle *idle);
 void fs_fd_child(const struct fs_fd_idle *idle);
-/* Before exec or spawn: children may hold the open slots, and see those descriptors that are not close-on-exec. */
+/* Marks the open slots shared, because children may hold them. Called before exec or spawn. */
 void fs_fd_share(void);
-/* How often that was: what was opened meanwhile was not in the table yet, and is to be shared too. */
+/* How often fs_fd_share was called. An open that sees it change shares its new slot too, which was
+   not in the table yet. */
 extern FS_INTERNAL _Atomic uint32_t fs_fd_shares;
 void fs_fd_share_slot(struct fs_slot *s);
-/* What is in the table alone: in a child, of what it has from its parent. */
+/* Marks the slots in the table shared. In a child these are the ones that it has from its
+   parent. */
 void fs_fd_share_known(void);
+/* Clears the kernel's close-on-exec flag of the placeholders that a program is to inherit. */
 void fs_fd_prepare_exec(void);
 
 #endif

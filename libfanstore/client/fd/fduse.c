@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slots that calls are under way on, see fduse.h: the threads' words, and slots that were retired. Called by opens and
- * closes of all threads, without locks; by a call that only reads or writes once in a thread's life, for its words.
+ * Slots that calls are using (fduse.h): the threads' words, and the retired slots. Opens and closes
+ * of all threads call this, without locks. A call that only reads or writes comes here once in a
+ * thread's life, for the thread's words.
  */
 #include "client/fd/fduse.h"
 
@@ -14,8 +15,8 @@
 #include "util/sys.h"
 
 #define FS_RETIRED 64u
-#define FS_USERS_STEP 64u    /* threads are looked for that are gone before there are so many more */
-#define FS_USER_ENDING (~0u) /* in `thread`: somebody clears the words */
+#define FS_USERS_STEP 64u    /* so many more threads, and ended ones are looked for */
+#define FS_USER_ENDING (~0u) /* in `thread`: the words are being cleared */
 #define FS_RETIRED_TOLD FS_FDE_CLAIMED
 
 FS_TLS struct fs_user *fs_user;
@@ -23,7 +24,7 @@ _Atomic uint32_t fs_use_retired;
 
 static struct fs_user users[FS_USERS];
 static _Atomic uint32_t users_high;
-static _Atomic bool users_short; /* there were too many threads; the last ones write where nobody looks */
+static _Atomic bool users_short; /* too many threads; the last write where nobody looks */
 static struct fs_user nobody;
 static _Atomic uint64_t retired[FS_RETIRED]; /* entries of the table, as they were */
 
@@ -39,7 +40,7 @@ static bool clear_words(struct fs_user *u) {
   return true;
 }
 
-/* Of a thread that is gone; one does it. */
+/* Clears the words of a thread that is gone. Returns true for one caller only. */
 static bool clear_user(struct fs_user *u, uint32_t thread) {
   if (!atomic_compare_exchange_strong(&u->thread, &thread, FS_USER_ENDING)) return false;
   clear_words(u);
@@ -56,7 +57,7 @@ static bool clear_gone(uint32_t high) {
   return any;
 }
 
-/* One that is nobody's, or that an earlier thread of the same number left. */
+/* Returns words that are free, or that an earlier thread of the same number left. */
 static struct fs_user *find_user(uint32_t high, uint32_t me) {
   for (uint32_t i = 0; i < high; i++) {
     uint32_t none = 0;
@@ -78,7 +79,8 @@ struct fs_user *fs_user_new(void) {
   }
   if (u == NULL) atomic_store(&users_short, true);
   fs_user = u != NULL ? u : &nobody;
-  atomic_thread_fence(memory_order_seq_cst); /* who sees none but its own words need not wait for ours: see settle */
+  /* If settle sees no words but its own thread's, it need not wait for this thread. */
+  atomic_thread_fence(memory_order_seq_cst);
   return fs_user;
 }
 
@@ -88,7 +90,7 @@ static bool names(struct fs_user *u, uint32_t slot) {
   return false;
 }
 
-/* A thread that ended in the middle of a call does not go on with it. */
+/* A thread that ended in the middle of a call does not go on with it, so its words do not count. */
 bool fs_use_seen(uint32_t slot) {
   uint32_t high = atomic_load(&users_high);
   for (uint32_t i = 0; i < high; i++) {
@@ -110,15 +112,17 @@ static int64_t barrier(void) {
 }
 
 /*
- * After it, the words tell of every call that has found the entry which was taken out before. False: they may not. A
- * filter of system calls might kill for one that it does not know.
+ * Waits until the words tell of every call that has found an entry which was taken out before.
+ * Returns false if they may not tell. membarrier is not called under a filter of system calls,
+ * which might kill for one that it does not know.
  */
 static bool settle(void) {
   static _Atomic int refused;
   atomic_thread_fence(memory_order_seq_cst);
   if (atomic_load(&users_short)) return false;
   uint32_t high = atomic_load(&users_high);
-  if (high == 0 || (high == 1 && &users[0] == fs_user)) return true; /* nobody else has made a call yet */
+  /* Nobody else has made a call yet. */
+  if (high == 0 || (high == 1 && &users[0] == fs_user)) return true;
   if (atomic_load_explicit(&refused, memory_order_relaxed) != 0) return false;
   if (FS_SYS1(SYS_prctl, PR_GET_SECCOMP) == 0 && barrier() == 0) return true;
   atomic_store(&refused, 1);
@@ -152,7 +156,8 @@ void fs_use_reap(void) {
   }
 }
 
-/* Counted first: a call that ends meanwhile publishes itself what it has written. */
+/* Puts an entry among the retired ones. It is counted first: a call that ends meanwhile then
+   publishes by itself what it has written. */
 static bool put(uint64_t e) {
   atomic_fetch_add(&fs_use_retired, 1);
   for (unsigned i = 0; i < FS_RETIRED; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The library's own file descriptors: kept at high numbers, where they disturb neither lowest-number rules nor
- * select(), and known by number so that preload can shield them. Called by all files of the client. State: one bit a
- * number, atomic.
+ * The library's own file descriptors. They have high numbers, where they disturb neither
+ * lowest-number rules nor select(). The library knows them by number, so that preload can shield
+ * them. All files of the client call this. The state is one atomic bit a number.
  */
 #include <limits.h>
 #include <string.h>
@@ -68,9 +68,10 @@ static fs_err limit_get(struct rlimit *limit) {
 }
 
 /*
- * A descriptor may have a number above the soft limit: the limit counts when the number is given out. So the library
- * raises it for the moment of one call, where the hard limit allows, and the program's own numbers stay its own.
- * Another thread that makes a descriptor in that moment may get one more than its limit.
+ * Raises the soft limit for the moment of one call, if the hard limit allows, so that the program's
+ * own numbers stay its own. A descriptor may have a number above the soft limit, which only counts
+ * when the number is given out. Another thread that makes a descriptor in that moment may get one
+ * above its limit.
  */
 static bool limit_raise(struct rlimit *was, uint64_t to) {
   if (limit_get(was) != 0 || was->rlim_max < to) return false;
@@ -96,7 +97,8 @@ fs_fd fs_own_open_above(const char *path, int flags) {
   return fd;
 }
 
-/* At 1000 and above; where the soft limit is lower, above that; else in the upper quarter of what there is. */
+/* Duplicates fd at 1000 and above, or above a lower soft limit, or else in the upper quarter of the
+   numbers. */
 static int64_t dup_high(int fd) {
   struct rlimit was;
   int64_t high;
@@ -134,24 +136,27 @@ fs_fd fs_data_adopt_fd(int fd) {
 }
 
 /*
- * fork copies the descriptors first and the memory after: a descriptor that another thread opened and published in
- * between would be a number in the child's memory that its kernel does not have, and that its next open could get for
- * another file. So publishing and forking keep out of each other's way. Both waits are short and bounded: whoever opens
- * then uses the descriptor once, without publishing it. A handler that has interrupted its own thread in fork
- * publishes: the copy is before that or after it. None interrupts publishing, and so none jumps out of it. A jump out
- * of fork leaves that counted: who waits then waits in vain once, until nobody can be in there any more.
+ * Publishing and forking exclude each other. fork copies the descriptors first and the memory
+ * after. If another thread opened and published a descriptor in between, the child's memory would
+ * have a number that its kernel does not have, and that its next open could get for another file.
+ *
+ * Both waits are short and bounded; a thread that opens and has waited in vain uses the descriptor
+ * once, without publishing it. A handler that has interrupted its own thread in fork may publish,
+ * because the copy is made before or after that. No handler interrupts publishing, so none jumps
+ * out of it. A jump out of fork leaves the fork counted. The next waiter then waits in vain once,
+ * until no thread can be in there any more.
  */
 #define FS_FORK_WAIT_NS 50000000ull
 #define FS_FORK_LOST_NS 5000000000ull
 
 static _Atomic int32_t g_publishing, g_forking;
-static _Atomic uint64_t g_fork_ns;                          /* when the first of those that are forking began */
+static _Atomic uint64_t g_fork_ns;                          /* start of the first present fork */
 static FS_TLS volatile int32_t own_publishing, own_forking; /* this thread's share */
 static FS_TLS uint64_t own_signals;                         /* its mask, outside of publishing */
 
 static int32_t others_forking(void) {
   int32_t all = atomic_load(&g_forking);
-  if (FS_UNLIKELY(own_forking > all)) own_forking = all; /* it was given up for lost */
+  if (FS_UNLIKELY(own_forking > all)) own_forking = all; /* a waiter gave the fork up */
   return all - own_forking;
 }
 
@@ -213,13 +218,14 @@ fs_fd fs_own_publish(_Atomic int32_t *word, int low, bool *temporary) {
   if (high >= 0 && !won) fs_own_close(high);
   if (publish) fs_own_publish_end();
   *temporary = high < 0;
-  if (high < 0) return low; /* no number to spare, or a vfork child: for this once */
+  if (high < 0) return low; /* no number to spare, or a vfork child: for this use only */
   return won ? high : none - 1;
 }
 
 /*
- * The word is changed before the number is given up: who used the number in between finds afterwards that it is not the
- * library's any more (fs_own_still), and does it again. The store's users keep each other away by its hint.
+ * Changes the word before the number is given up. A user of the number in between finds afterwards
+ * that it is not the library's any more (fs_own_still), and repeats its work. Users of the store
+ * keep each other away by the store's hint.
  */
 bool fs_own_move(int fd) {
   _Atomic int32_t *word = fd >= 0 && fd < FS_OWN_LOW ? atomic_load(&g_word[fd]) : NULL;

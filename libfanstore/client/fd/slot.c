@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The shared table of open file descriptions: creating and inheriting it, and its allocator, a bitmap in shared
- * memory that any process may change by compare and swap. A process that dies leaves its bits set; slot_scan.c
- * finds them when slots run short.
+ * The shared table of open file descriptions: how it is made and inherited, and its allocator, a
+ * bitmap in shared memory that any process may change by compare and swap. A process that dies
+ * leaves its bits set; slot_scan.c finds them when slots run short.
  */
 #include "client/fd/slot.h"
 
@@ -21,7 +21,7 @@
 struct fs_state *_Atomic fs_state;
 struct fs_slot fs_slot_closed = {.kind = FS_SLOT_CLOSED};
 
-/* Numbers + 1; 0: none. */
+/* Descriptors of the state and the store, + 1; 0: none. */
 static _Atomic int32_t state_fd, store_fd;
 static _Atomic bool env_tried;
 
@@ -47,7 +47,7 @@ static struct fs_state *map_state(int fd) {
   return fs_sys_mmap_failed(p) ? NULL : p;
 }
 
-/* One thread's table wins; a loser's goes away. */
+/* Publishes one thread's table. A loser's goes away. */
 static struct fs_state *install(struct fs_state *st, int fd, int store) {
   struct fs_state *none = NULL;
   if (atomic_compare_exchange_strong(&fs_state, &none, st)) {
@@ -61,7 +61,7 @@ static struct fs_state *install(struct fs_state *st, int fd, int store) {
   return none;
 }
 
-/* "STATE,STORE": two numbers, the second may be missing. */
+/* Parses "STATE,STORE": two numbers, of which the second may be missing. */
 static bool parse_state(const char *text, uint64_t *fd, uint64_t *store) {
   char first[FS_STATE_TEXT];
   size_t len = text != NULL ? strcspn(text, ",") : 0;
@@ -90,7 +90,7 @@ static struct fs_state *inherit_state(void) {
   return install(st, (int)fd, has_store ? (int)store : -1);
 }
 
-/* At a high number, inheritable: exec'ed programs find their open files through it. */
+/* Moves fd to a high number, inheritable: executed programs find their open files through it. */
 static fs_fd place_inheritable(fs_fd fd) {
   if (fd < 0) return fd;
   fs_fd high = fs_data_adopt_fd(fd);
@@ -114,7 +114,8 @@ static struct fs_state *fill_state(int fd, int store) {
   return st;
 }
 
-/* Never in a vfork child: the memory would be its parent's, the descriptors not. */
+/* Makes the table. A vfork child never does: the memory would be its parent's, the descriptors
+   not. */
 static struct fs_state *create_state(void) {
   if (fs_vfork_depth > 0) return NULL;
   bool publish = fs_own_publish_begin();
@@ -132,7 +133,8 @@ static struct fs_state *create_state(void) {
 struct fs_state *fs_state_attach(bool create) {
   struct fs_state *st = atomic_load_explicit(&fs_state, memory_order_acquire);
   if (FS_LIKELY(st != NULL)) return st;
-  /* Every thread that comes here before the answer is known asks: none may create a table while one is inherited. */
+  /* Every thread that comes here before the answer is known asks: none may make a table while one
+     is inherited. */
   if (!atomic_load(&env_tried)) st = inherit_state();
   atomic_store(&env_tried, true);
   if (st == NULL) st = atomic_load_explicit(&fs_state, memory_order_acquire);
@@ -156,7 +158,7 @@ static int64_t take_between(struct fs_state *st, uint32_t from, uint32_t to) {
   return -ENFILE;
 }
 
-/* The lowest, nearly: the hint may be late. */
+/* Takes nearly the lowest free slot: the hint may be late. */
 static int64_t try_alloc(struct fs_state *st) {
   uint32_t end = FS_MIN(atomic_load_explicit(&st->limit, memory_order_relaxed), FS_SLOTS) / 64;
   uint32_t hint = FS_MIN(atomic_load_explicit(&st->hint, memory_order_relaxed), end);
@@ -165,13 +167,14 @@ static int64_t try_alloc(struct fs_state *st) {
 }
 
 /*
- * All up to the limit are in use, or nobody has given them back. As long as few can be of the latter, the limit is
- * doubled: a scan takes some tenths of a second of a processor. Before a scan, too, so that the others who come here go
- * on meanwhile; where it finds that half of them were free the limit goes back.
+ * Finds a slot if all up to the limit are marked used, some of which may have no holder any more.
+ * As long as few can be such, the limit is doubled, because a scan takes some tenths of a second of
+ * a processor. The limit is also doubled before a scan, so that other processes can go on
+ * meanwhile. If the scan finds half of the slots free, the limit goes back.
  */
 static int64_t alloc_short(struct fs_state *st) {
   int64_t i = -ENFILE;
-  for (int tries = 0; i < 0 && tries < 3;) { /* another's scan may have freed what ours would have */
+  for (int tries = 0; i < 0 && tries < 3;) { /* another scan may have freed the slots of this one */
     uint32_t was = atomic_load(&st->limit), more = was * 2;
     bool scan = was >= FS_SLOTS || atomic_load(&st->left) >= was / 2;
     bool raised = was < FS_SLOTS && atomic_compare_exchange_strong(&st->limit, &was, more);

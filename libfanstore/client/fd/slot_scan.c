@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds the slots that nobody holds any more: killed processes cannot give theirs back, and of a shared slot no
- * process knows whether it is the last. Walks /proc/<pid>/fd of every process that may be read (those of the user) and
- * keeps what is named there as "socket:[ino]". Called only when slots run short, so once in tens of thousands of opens.
+ * Finds the slots that nobody holds any more. A killed process cannot give its slots back, and no
+ * process knows whether it is the last one to hold a shared slot. The scan walks /proc/<pid>/fd of
+ * every process that may be read, which are the user's, and keeps the slots that appear there as
+ * "socket:[ino]". It runs only when slots run short, once in tens of thousands of opens.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,7 @@ void fs_each_number(int dirfd, fs_visit_number *visit, void *ctx) {
     if (d->d_name[0] >= '0' && d->d_name[0] <= '9') visit(ctx, dirfd, d->d_name);
 }
 
-/* A file of a process in /proc, from its beginning; "" when it cannot be read. */
+/* Reads a file of a process in /proc from its beginning, or "" if it cannot be read. */
 static void read_about(const char *name, const char *file, char *text, size_t size) {
   char path[64];
   snprintf(path, sizeof(path), "/proc/%.20s/%s", name, file);
@@ -38,9 +39,10 @@ uint64_t fs_process_began(const char *name) {
 }
 
 /*
- * One whose descriptors are not shown (it is not dumpable, or of somebody else) holds slots only if it was made after
- * the state was, whose first user is the ancestor of all others, and may be of the user. Root without its capabilities
- * is not shown what has given up being root, either.
+ * Returns whether a process whose descriptors are not shown may hold slots. Such a process is not
+ * dumpable, or is another user's. It may hold some only if it is younger than the state, whose
+ * first user is the ancestor of all others, and may be this user's. Root without its capabilities
+ * is not shown the descriptors of a process that has given up being root, either.
  */
 static bool may_hold(const struct fs_state *st, const char *name) {
   char text[1024];
@@ -57,11 +59,11 @@ static bool may_hold(const struct fs_state *st, const char *name) {
 
 struct scan {
   const struct fs_state *st;
-  uint32_t slots; /* that were ever used, when it began */
+  uint32_t slots; /* ever used, when the scan began */
   uint32_t mask;  /* of `by_ino` */
   bool blind;     /* a process could not be looked at */
   uint64_t *held; /* one bit a slot */
-  uint64_t *ino;  /* of each slot, when it began, and its generation before that */
+  uint64_t *ino;  /* of each slot when the scan began; `gen` is its generation before that */
   uint32_t *gen;
   uint32_t *by_ino; /* slot + 1, a hash table with linear probing; 0: free */
 };
@@ -96,11 +98,11 @@ static void visit_pid(void *ctx, int dirfd, const char *name) {
   else if (fd == -EACCES || fd == -EPERM)
     scan->blind |= may_hold(scan->st, name);
   else if (fd != -ENOENT && fd != -ESRCH)
-    scan->blind = true; /* no free number, or no memory: what it holds is not known */
+    scan->blind = true; /* no free number or memory: what it holds is not known */
 }
 
-/* A slot whose generation moved while we scanned was in use after all; one whose descriptor moved may have been missed.
- */
+/* Frees the slots that no process holds. A slot whose generation changed during the scan was in use
+   after all. A slot whose descriptor moved may have been missed. */
 static uint32_t free_unheld(struct fs_state *st, const struct scan *scan, uint32_t number) {
   uint32_t freed = 0;
   for (uint32_t i = 0; i < scan->slots; i++) {
@@ -115,9 +117,10 @@ static uint32_t free_unheld(struct fs_state *st, const struct scan *scan, uint32
 
 static void note_slots(struct scan *scan, const struct fs_state *st) {
   for (uint32_t i = 0; i < scan->slots; i++) {
-    scan->gen[i] = atomic_load(&st->slot[i].gen); /* first: with a newer inode it is an older one, and so not freed */
+    /* The generation first: beside a newer inode it is too old, so the slot is not freed. */
+    scan->gen[i] = atomic_load(&st->slot[i].gen);
     uint64_t ino = scan->ino[i] = atomic_load(&st->slot[i].ino);
-    if (ino == 0) { /* about to get its placeholder, maybe: not ours to free */
+    if (ino == 0) { /* it may be about to get its placeholder */
       scan->held[i / 64] |= 1ull << i % 64;
       continue;
     }

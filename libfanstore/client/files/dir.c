@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listing directories of a dataset: record 0 is ".", 1 is "..", the rest are the children, a sorted run of the index.
- * Outputs and names of this node follow (outputs/list.c). The position is the number of the next record and lies in the
- * open file's slot, or with fanstore-static in the kernel's. Lock-free.
+ * Lists directories of a dataset. Record 0 is ".", record 1 is "..", and the rest are the children,
+ * a sorted run of the index. Outputs and names of this node follow (outputs/list.c). The position
+ * is the number of the next record. It lies in the open file's slot, or, with fanstore-static, in
+ * the kernel. Lock-free.
  */
 #include <dirent.h>
 
@@ -10,7 +11,8 @@
 #include "client/outputs/outputs.h"
 #include "client/path/vdir.h"
 
-/* Name i of those that mounts put into a directory whose path is known; the dataset's own names are left out. */
+/* Gets name i of those that mounts put into a directory whose path is known, without the dataset's
+   own names. */
 static fs_err mount_record(const char *path, size_t len, const struct fs_index *ix, uint32_t dir, uint64_t i,
                            struct fs_dirent_view *out) {
   const char *name;
@@ -49,7 +51,7 @@ static fs_err nested_record(const struct fs_index *ix, uint32_t mount, uint32_t 
   return n < 0 ? -ENOENT : mount_record(path, (size_t)n, ix, dir, i, out);
 }
 
-/* Of an output directory. */
+/* Gets record i of an output directory. */
 static fs_err out_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out) {
   struct stat up;
   const struct fs_output_node *n = fs_output_node(dir), *above;
@@ -90,7 +92,7 @@ fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_
   return fs_index_name(ix, e, &out->name, &out->name_len);
 }
 
-/* The kernel's record is glibc's struct dirent64 on 64-bit machines. */
+/* Relies on the kernel's record being glibc's struct dirent64 on 64-bit machines. */
 size_t fs_dirent_put(char *to, size_t room, const struct fs_dirent_view *v, uint64_t next) {
   size_t len = fs_round_up(offsetof(struct dirent64, d_name) + v->name_len + 1, 8);
   struct dirent64 *d = (struct dirent64 *)(void *)to;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What fanstore.h's functions answer; see info.h. Everything comes from the index, the placement and the counters. */
+/* What the functions of fanstore.h answer; see info.h. All of it comes from the index, the
+   placement and the counters. */
 #include "client/files/info.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ int fs_path_find(const char *path, struct fs_found *f) {
   return fs_path_retry(AT_FDCWD, path, 0, err, f);
 }
 
-/* The same for names that are not there: what their nearest directory that is there leads to. */
+/* Finds, for a name that is not there, where its nearest existing directory leads. */
 static int find_above(const char *path, struct fs_found *f) {
   char above[PATH_MAX];
   size_t len = strnlen(path, sizeof(above));

@@ -18,14 +18,14 @@ fs_err fs_file_lockable(const struct fs_slot *s) {
 static int64_t get_lock(const struct fs_slot *s, struct flock *lock) {
   if (fs_bad_address(lock)) return -EFAULT;
   if (fs_file_lockable(s) != 0) return -ENOLCK;
-  lock->l_type = F_UNLCK; /* nobody can have taken a conflicting one: the file cannot be written */
+  lock->l_type = F_UNLCK; /* nobody can hold a conflicting lock: the file cannot be written */
   return 0;
 }
 
 static int64_t set_lock(const struct fs_slot *s, const struct flock *lock) {
   if (fs_bad_address(lock)) return -EFAULT;
   switch (lock->l_type) {
-  case F_UNLCK: /* a kernel lets everybody give back what he never had */
+  case F_UNLCK: /* a kernel lets everybody give back a lock that he never had */
     return 0;
   case F_WRLCK:
     return fs_file_writable(s) == 0 ? -ENOLCK : -EBADF;
@@ -36,7 +36,7 @@ static int64_t set_lock(const struct fs_slot *s, const struct flock *lock) {
   }
 }
 
-/* A lease on a dataset's file is never broken; that there is one is noted, for F_GETLEASE. An output has none. */
+/* Notes a lease for F_GETLEASE. A lease on a dataset's file is never broken. An output has none. */
 static int64_t set_lease(struct fs_slot *s, uint8_t kind, long arg) {
   if (kind != FS_SLOT_FILE || fs_is_output(s->entry) || (arg != F_RDLCK && arg != F_WRLCK && arg != F_UNLCK))
     return -EINVAL;
@@ -78,7 +78,7 @@ int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg) {
   case F_GETPIPE_SZ:
   case F_SETPIPE_SZ:
     return -EBADF;
-  case F_NOTIFY: /* nothing is ever told: as a kernel that is built without it */
+  case F_NOTIFY: /* never tells anything, as a kernel that is built without it */
     return kind == FS_SLOT_DIR ? -EINVAL : -ENOTDIR;
   case F_SETSIG:
     return arg < 0 || arg >= _NSIG ? -EINVAL : 0;
@@ -122,10 +122,10 @@ fs_err fs_file_ioctl(struct fs_slot *s, unsigned long request, void *arg) {
     else
       atomic_fetch_and(&s->flags, ~(uint32_t)O_NONBLOCK);
     return 0;
-  case FIOASYNC: /* what has no signals to give refuses a change */
+  case FIOASYNC: /* a file that gives no signals refuses a change */
     if (fs_bad_address(arg)) return -EFAULT;
     return (*(const int *)arg != 0) == ((atomic_load(&s->flags) & O_ASYNC) != 0) ? 0 : -ENOTTY;
-  case FICLONE: /* into it: callers go on with read and write */
+  case FICLONE: /* cloning into it: callers go on with read and write */
   case FICLONERANGE:
     return fs_file_writable(s) == 0 ? -EXDEV : -EBADF;
   default:
@@ -141,7 +141,8 @@ fs_err fs_file_advise(struct fs_slot *s, int64_t off, int64_t len, int advice) {
   return 0;
 }
 
-/* Flags that only say where the mapping goes: they make the reservation, and the file goes on top of it. */
+/* Flags that only say where the mapping goes. They apply to the reservation, and the file goes on
+   top of it. */
 #define FS_PLACE_FLAGS (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)
 
 static uint64_t page_size(void) {
@@ -153,8 +154,8 @@ static void *map_at(void *addr, size_t len, int prot, int flags, int fd, uint64_
 }
 
 /*
- * Pages that begin past the file's end have no bytes: natively they raise SIGBUS. Here they are reserved without
- * access, so that what follows the file in its partition is not seen.
+ * Maps a file with the pages that begin past its end, whose access natively raises SIGBUS. Here
+ * they are reserved without access, so that what follows the file in its partition is not seen.
  */
 static void *map_with_tail(void *addr, size_t len, size_t valid, int prot, int flags, int fd, uint64_t fd_off) {
   char *base =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening files of a dataset, and making real files of them where a virtual descriptor will not do: as standard
- * input, in a vfork child, for exec and sendfile's like. Lock-free; see files.h.
+ * Opens files of a dataset. Makes real files of them where a virtual descriptor does not serve: as
+ * standard input, in a vfork child, for exec, sendfile and their like. Lock-free; see files.h.
  */
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 #define FS_OPEN_ONLY (O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC)
 #define FS_O_LARGEFILE 0100000 /* the kernel's value, which glibc hides on 64-bit machines */
 
-/* Flags that contradict each other are refused before the path is looked at. */
+/* Refuses flags that contradict each other, before the path is looked at. */
 fs_err fs_file_check_flags(int flags) {
   const int tmpfile = O_TMPFILE & ~O_DIRECTORY;
   if (flags & O_PATH) return 0;
@@ -23,7 +23,7 @@ fs_err fs_file_check_flags(int flags) {
   return (flags & O_TMPFILE) == O_TMPFILE && (flags & O_ACCMODE) != O_RDONLY ? 0 : -EINVAL;
 }
 
-/* The checks of open(2) on a read-only file system, in the kernel's order. */
+/* Makes the checks of open(2) on a read-only file system, in the kernel's order. */
 static fs_err check_open(mode_t mode, int flags, bool output) {
   bool writes = (flags & O_ACCMODE) != O_RDONLY;
   if (flags & O_PATH) return (flags & O_DIRECTORY) && !S_ISDIR(mode) ? -ENOTDIR : 0;
@@ -44,7 +44,7 @@ static fs_fd real_directory_standin(void) {
   return fs_sys_openat(AT_FDCWD, "/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 }
 
-/* Where the number or the process cannot hold a virtual descriptor. */
+/* Opens a real file, where the number or the process cannot hold a virtual descriptor. */
 static fs_fd open_real(const struct fs_found *f, mode_t mode, int flags) {
   bool output = fs_is_output(f->entry) && (flags & O_ACCMODE) != O_RDONLY;
   fs_fd fd = !S_ISREG(mode) ? real_directory_standin()
@@ -54,8 +54,9 @@ static fs_fd open_real(const struct fs_found *f, mode_t mode, int flags) {
   return fd;
 }
 
-/* If it is shared and filled already, a signal handler has forked in the middle of open, and the other one was quicker:
-   it may have read from it. One that is shared and idle another thread's fork took for what it was before. */
+/* Fills a new slot. If it is shared and filled already, a signal handler has forked in the middle
+   of open, and the other process was quicker and may have read from it. If it is shared and idle,
+   another thread's fork took it for what it was before. */
 static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int flags) {
   bool shared = atomic_load_explicit(&s->shared, memory_order_acquire) != 0;
   if (FS_UNLIKELY(shared) && atomic_load_explicit(&s->kind, memory_order_relaxed) != FS_SLOT_IDLE) return;
@@ -71,7 +72,7 @@ static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int f
   atomic_store_explicit(&s->kind, kind, memory_order_relaxed);
 }
 
-/* The entry's type and permissions. */
+/* Sets the entry's type and permissions. */
 static fs_err mode_of(const struct fs_found *f, mode_t *mode) {
   fs_err err = 0;
   *mode = S_IFDIR | 0755;
@@ -84,7 +85,7 @@ static fs_err mode_of(const struct fs_found *f, mode_t *mode) {
   return 0;
 }
 
-/* Refuses, or tells the mode. */
+/* Refuses the open, or sets the file's mode. */
 static inline fs_err check_route(int route, const struct fs_found *f, int flags, mode_t *mode) {
   if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
   if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
@@ -97,7 +98,7 @@ fs_err fs_file_open_check(int route, const struct fs_found *f, int flags) {
   return check_route(route, f, flags, &mode);
 }
 
-/* Of another node, or of several writers. */
+/* Opens an output of another node or of several writers. */
 static fs_err open_output(const struct fs_found *f, int flags) {
   fs_err err = flags & O_TRUNC ? fs_output_truncate(f, 0) : 0;
   return err == 0 ? fs_output_open(f->entry) : err;
@@ -114,7 +115,8 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   uint32_t shares = atomic_load_explicit(&fs_fd_shares, memory_order_relaxed);
   fs_fd fd = fs_fd_new(&s);
   if (fd < 0) {
-    if (fd == -EAGAIN || fd == -ENOENT) fd = open_real(f, mode, flags); /* a vfork child; a root without /proc */
+    /* A vfork child, or a root directory without /proc. */
+    if (fd == -EAGAIN || fd == -ENOENT) fd = open_real(f, mode, flags);
     fs_output_unpin(f->entry, output);
     return fd;
   }
@@ -139,7 +141,8 @@ fs_fd fs_file_materialize(uint32_t mount, uint32_t entry) {
   return (mode & S_IRUSR) || fs_caller_is_root() ? fs_data_materialize(mount, entry) : -EACCES;
 }
 
-/* dup3; the program may have closed newfd before, and the real file then has that number already. */
+/* Moves `real` to newfd. The program may have closed newfd before, and the real file then has that
+   number already. */
 static fs_err move_to(int real, int newfd, bool cloexec) {
   if (real == newfd) return (fs_err)fs_sys_fcntl(real, F_SETFD, cloexec ? FD_CLOEXEC : 0);
   return (fs_err)FS_SYS3(SYS_dup3, real, newfd, cloexec ? O_CLOEXEC : 0);
@@ -160,7 +163,8 @@ static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
   return err < 0 ? err : newfd;
 }
 
-/* In a vfork child the placeholder itself goes to 0-2, which may be moved on; exec then makes a real file of it. */
+/* In a vfork child the placeholder itself goes to 0-2, from where it may be moved on. exec then
+   makes a real file of it. */
 fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec) {
   if (newfd > 2 || fs_vfork_depth > 0 || atomic_load(&s->kind) != FS_SLOT_FILE)
     return fd == newfd ? fd : fs_fd_dup_to(fd, newfd, cloexec);

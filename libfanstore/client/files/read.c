@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading open files of a dataset. The offset lies in shared memory, where dup and fork share it: a read claims its
- * range by compare and swap, copies, and gives back what it did not get. Lock-free, no system call for data at hand.
+ * Reads open files of a dataset. The offset lies in shared memory, where dup and fork share it. A
+ * read claims its range by compare and swap, copies, and gives back what it did not get. Lock-free,
+ * no system call for data at hand.
  */
 #include <limits.h>
 #include <unistd.h>
@@ -18,7 +19,8 @@ fs_err fs_file_readable(const struct fs_slot *s) {
   return kind == FS_SLOT_DIR ? -EISDIR : -EBADF;
 }
 
-/* An output file may have grown, which is asked where less than `need` is known. */
+/* Sets the size. An output file may have grown, so its home is asked if less than `need` is
+   known. */
 static fs_err file_size(const struct fs_slot *s, uint64_t need, uint64_t *size) {
   fs_err err;
   const struct fs_index *ix = fs_mount_ix(s->mount, &err);
@@ -32,7 +34,7 @@ static int access_of(const struct fs_slot *s) {
   return (int)(atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE);
 }
 
-/* That of a file which is to be read. */
+/* Sets the size of a file that is to be read. */
 static inline fs_err read_size(const struct fs_slot *s, uint64_t need, uint64_t *size) {
   if (fs_is_output(s->entry) && access_of(s) == O_WRONLY) return -EBADF;
   return file_size(s, need, size);
@@ -60,7 +62,7 @@ fs_ssize fs_file_pread(struct fs_slot *s, void *buf, size_t n, int64_t off) {
   return read_at(s, buf, FS_MIN(n, FS_IO_MAX), (uint64_t)off);
 }
 
-/* Moves the offset over what will be read: the range's length. */
+/* Moves the offset over what will be read and returns the length of that range. */
 static uint64_t claim(struct fs_slot *s, uint64_t size, uint64_t n, uint64_t *off) {
   uint64_t at = atomic_load_explicit(&s->offset, memory_order_relaxed);
   uint64_t take;
@@ -90,7 +92,7 @@ fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n) {
   return got;
 }
 
-/* Looked at as a whole before anything is read. Their bytes in all, or -EINVAL, -EFAULT. */
+/* Checks all vectors before anything is read. Returns their bytes in all, or -EINVAL or -EFAULT. */
 static fs_ssize check_vectors(const struct iovec *iov, int count) {
   uint64_t total = 0;
   if (count < 0 || count > IOV_MAX) return -EINVAL;
@@ -110,7 +112,7 @@ static fs_ssize one_vector(struct fs_slot *s, const struct iovec *v, int64_t off
   return off < 0 ? fs_file_read(s, v->iov_base, v->iov_len) : fs_file_pread(s, v->iov_base, v->iov_len, off);
 }
 
-/* One after the other, until one is not done whole. */
+/* Reads or writes the vectors one after the other, until one is not done whole. */
 static fs_ssize each_vector(struct fs_slot *s, const struct iovec *iov, int count, int64_t off, bool write) {
   fs_ssize total = 0;
   for (int i = 0; i < count; i++) {
@@ -143,7 +145,7 @@ static bool appends(const struct fs_slot *s) {
   return atomic_load_explicit(&s->flags, memory_order_relaxed) & O_APPEND;
 }
 
-/* Also of pwrite, as Linux has it. */
+/* Appends. Linux does so for pwrite too. */
 static fs_ssize append_all(struct fs_slot *s, const struct iovec *iov, int count, size_t n, bool move) {
   uint64_t off;
   if (FS_UNLIKELY(fs_slot_is_real(s))) return FS_E_REAL;
@@ -218,7 +220,8 @@ static int64_t seek_target(uint64_t now, int64_t off, int whence, int64_t size) 
   return __builtin_add_overflow(base, off, &to) || to < 0 ? -EINVAL : to;
 }
 
-/* While other processes may move the offset into a real file, it is changed by compare and swap only. */
+/* Changes the offset by compare and swap only, because other processes may move it into a real file
+   meanwhile. */
 static int64_t seek_shared(struct fs_slot *s, int64_t off, int whence, int64_t size) {
   uint64_t now = atomic_load(&s->offset);
   for (;;) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What calls that would change a dataset get: EROFS, but first what the kernel finds wrong with the call before it asks
- * whether the file system may be written. Called by the wrappers of preload/change.c. System calls only where one of
- * two names lies outside.
+ * What calls that would change a dataset get: EROFS, but first what the kernel finds wrong with the
+ * call before it asks whether the file system may be written. The wrappers of preload/change.c call
+ * this. Only calls with one of two names outside make a system call.
  */
 #include <linux/fs.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ bool fs_file_may_make(int route, const struct fs_found *f, bool directory) {
 
 static fs_err refuse_remove(int route, const struct fs_found *f, bool directory) {
   if (route < 0) return route;
-  if (route == FS_IN) return directory ? -EBUSY : -EISDIR; /* a mount itself, or what is above one */
+  if (route == FS_IN) return directory ? -EBUSY : -EISDIR; /* a mount itself, or above one */
   if (f->last == FS_LAST_DOT) return directory ? -EINVAL : -EISDIR;
   if (f->last == FS_LAST_DOTDOT) return directory ? -ENOTEMPTY : -EISDIR;
   return -EROFS;
@@ -49,8 +49,9 @@ fs_err fs_file_refuse_change(int route) {
 }
 
 /* ---- attributes of a dataset's directory ----
- * tar, cp and rsync set the attributes of directories that are there already. Where outputs can be made, such calls
- * succeed, and nothing of them is kept: owners, times, and the bits of other users, which count for nobody. */
+ * tar, cp and rsync set the attributes of directories that exist already. If outputs can be made,
+ * such calls succeed and keep nothing: neither owners nor times, nor the bits of other users, which
+ * count for nobody. */
 
 static bool is_shared_dir(int route, const struct fs_found *f, struct stat *st) {
   return route == FS_IN && fs_names_node() != NULL && !fs_is_vdir(f->entry) &&
@@ -92,7 +93,8 @@ static bool valid_time(const struct timespec *t) {
 }
 
 fs_err fs_file_refuse_times(int route, const struct timespec t[2]) {
-  if (t != NULL && t[0].tv_nsec == UTIME_OMIT && t[1].tv_nsec == UTIME_OMIT) return 0; /* the path is not looked at */
+  /* The path is not looked at. */
+  if (t != NULL && t[0].tv_nsec == UTIME_OMIT && t[1].tv_nsec == UTIME_OMIT) return 0;
   if (route == FS_IN && t != NULL && !(valid_time(&t[0]) && valid_time(&t[1]))) return -EINVAL;
   return fs_file_refuse_change(route);
 }
@@ -120,11 +122,12 @@ bool fs_file_is_vdir(int dirfd, const char *path) {
 
 struct side {
   int route; /* FS_OUTSIDE also for a mount itself, whose name is in a directory outside */
-  bool busy; /* it is a mount, or a directory above one */
+  bool busy; /* a mount, or a directory above one */
   struct fs_found f;
 };
 
-/* The directory of a name outside must be there, before anything is said of the other name. */
+/* Checks that the directory of a name outside is there, before anything is said of the other
+   name. */
 static fs_err check_parent(int dirfd, const char *path) {
   char parent[PATH_MAX];
   struct stat st;
@@ -172,7 +175,7 @@ static fs_err check_side(const struct side *s, int dirfd, const char *path) {
   return s->route == FS_OUTSIDE && !s->busy ? check_parent(dirfd, path) : 0;
 }
 
-/* Something outside is to take a mount's place. */
+/* Answers a rename that would put something outside in a mount's place. */
 static fs_err rename_over(int dirfd, const char *path) {
   struct stat st;
   fs_err err = fs_sys_fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW);

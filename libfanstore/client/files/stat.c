@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What stat and its like say of a dataset's files, and what calls that would change them get. Answers come from the
- * index alone, but for the times of directories that may have outputs. Lock-free.
+ * What stat and its like say of a dataset's files, and what calls that would change them get.
+ * Answers come from the index alone, except for the times of directories that may have outputs.
+ * Lock-free.
  */
 #include <linux/magic.h>
 #include <linux/stat.h>
@@ -22,7 +23,8 @@ fs_err fs_file_stat(uint32_t mount, uint32_t entry, struct stat *st) {
   if (FS_UNLIKELY(entry >= ix->nentries)) return -EUCLEAN;
   fs_index_stat(ix, entry, st);
   st->st_dev = fs_mount_dev(mount);
-  fs_ids(&st->st_uid, &st->st_gid); /* the caller's own, by default: git and ssh refuse files of others */
+  /* The file belongs to the caller, by default: git and ssh refuse files of others. */
+  fs_ids(&st->st_uid, &st->st_gid);
   fs_count(FS_C_STATS, 1);
   return 0;
 }
@@ -73,7 +75,7 @@ void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out) {
   };
 }
 
-/* May one with this mode be used so? */
+/* Returns whether a file with this mode may be used so. */
 static fs_err access_mode(uint32_t has, int mode) {
   bool root = fs_caller_is_root();
   if ((mode & R_OK) && !root && !(has & S_IRUSR)) return -EACCES;
@@ -87,7 +89,7 @@ fs_err fs_found_access(const struct fs_found *f, int mode) {
   return mode & ~(R_OK | W_OK | X_OK) ? -EINVAL : access_mode(f->out.mode, mode);
 }
 
-/* Would an open for writing make a copy of this node (nodelocal.h)? */
+/* Returns whether an open for writing would make a copy of this node (nodelocal.h). */
 static bool may_be_copied(const struct fs_index *ix, const struct fs_entry *e) {
   const char *name;
   uint32_t len;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The extended attributes of a dataset's files: user.fanstore.*, made up when they are asked for; see info.h. Datasets
- * have no others.
- */
+/* The extended attributes of a dataset's files, user.fanstore.*, which are made up when they are
+   asked for; see info.h. Datasets have no others. */
 #include <string.h>
 
 #include "client/data_priv.h"
@@ -11,7 +9,7 @@
 
 #define FS_XATTR_PREFIX "user.fanstore."
 #define FS_XATTR_VALUE PATH_MAX
-#define FS_XATTR_ITEMS 64u /* of a list; more are "..." */
+#define FS_XATTR_ITEMS 64u /* of a list; "..." stands for more */
 
 struct fs_text {
   size_t len;
@@ -46,7 +44,7 @@ static void list_item(struct fs_text *t, enum fs_list what, uint32_t value) {
     text_number(t, value);
 }
 
-/* Of the file's blocks, each value once, in the order of the blocks. */
+/* Lists a property of the file's blocks, each value once, in the order of the blocks. */
 static fs_err list_blocks(const struct fs_dataset *ds, uint32_t entry, enum fs_list what, struct fs_text *t) {
   uint32_t seen[FS_XATTR_ITEMS];
   unsigned n = 0, k;
@@ -85,7 +83,8 @@ static fs_err value_of_file(const struct fs_dataset *ds, uint32_t entry, const c
   return 0;
 }
 
-/* Symlinks have no attributes of users, as on any file system; directories have those of the whole dataset. */
+/* Symlinks have no attributes of users, as on any file system. Directories have those of the whole
+   dataset. */
 static fs_err value_of(const struct fs_dataset *ds, uint32_t entry, const char *key, struct fs_text *t) {
   const struct fs_entry *e = fs_index_entry(&ds->ix, entry);
   size_t len;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meeting the node's daemon: the hand-over, the mappings and the checks on them. Called at the first use of a mount and
- * of a remote block. Two things are published: what is the same for a process and its children (struct fs_node), and
- * this process's own channel (struct fs_link), which a forked child makes anew. No locks; the loser of a race closes
- * what it got.
+ * Meets the node's daemon: the hand-over, the mappings and their checks. Called at the first use of
+ * a mount and of a remote block. Two things are published: what a process and its children share
+ * (struct fs_node), and this process's own channel (struct fs_link), which a forked child makes
+ * anew. No locks; the loser of a race closes what it got.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +20,17 @@
 #include "util/util.h"
 
 #define FS_ATTACH_TIMEOUT_NS 2000000000ull
-#define FS_ATTACH_SILENT_NS 200000000ull /* of a daemon that has welcomed nobody for long */
+#define FS_ATTACH_SILENT_NS 200000000ull /* for a daemon that has welcomed nobody for long */
 #define FS_ATTACH_SILENT_AFTER_NS 3000000000
 #define FS_ATTACH_RETRY_NS 5000000000ull
 #define FS_RUN_UNSEEN (-ENXIO) /* no directory by the name in FANSTORE_RUN */
 
 _Atomic uint32_t fs_no_run;
-static _Atomic uint32_t g_run; /* it named one */
+static _Atomic uint32_t g_run; /* the environment named a job */
 static void *_Atomic g_node;
 static _Atomic int32_t g_failed;  /* of the last attempt to meet the daemon */
-static _Atomic uint32_t g_unseen; /* the user knows that the run directory is not there for this program */
-static void *_Atomic g_link;      /* the newest link of this process or its parent: what a child has to close */
+static _Atomic uint32_t g_unseen; /* the user was told of an unseen run directory */
+static void *_Atomic g_link;      /* the newest link, of this process or its parent */
 
 struct fs_run_place { /* what the environment said of the job when the program started */
   uint32_t node;
@@ -70,7 +70,7 @@ bool fs_run_set(void) {
 
 /* ---- the socket ---- */
 
-/* "node-<k><suffix>": k, else -1 */
+/* Returns k of the name "node-<k><suffix>", or -1. */
 static int64_t fs_named_node(const char *name, const char *suffix) {
   uint64_t k = 0;
   if (strncmp(name, "node-", 5) != 0) return -1;
@@ -79,7 +79,8 @@ static int64_t fs_named_node(const char *name, const char *suffix) {
   return p > name + 5 && strcmp(p, suffix) == 0 && k < FS_MAX_NODES ? (int64_t)k : -1;
 }
 
-/* The lowest node with such a file in the run directory, or -1: this host has one daemon, whatever its number. */
+/* Returns the lowest node with such a file in the run directory, or -1. This host has one daemon,
+   whatever its number. */
 static int64_t fs_any_node(const char *run, const char *suffix) {
   int64_t best = -1;
   FS_AUTO_CLOSE int dir = fs_sys_openat(AT_FDCWD, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -91,8 +92,8 @@ static int64_t fs_any_node(const char *run, const char *suffix) {
   return best;
 }
 
-/* The socket that this process's daemon has or had, and whose it is. One that has ended in order has none any more,
-   only what it left for those who come later. */
+/* Finds the socket that this process's daemon has or had, and its node. A daemon that has ended in
+   order leaves no socket, only its other files for later processes. */
 static fs_err fs_meeting_place(const char *run, uint32_t *node, char path[PATH_MAX], struct stat *st) {
   *node = fs_run_node();
   fs_ssize n = fs_run_socket(run, *node, path, PATH_MAX);
@@ -107,9 +108,9 @@ static fs_err fs_meeting_place(const char *run, uint32_t *node, char path[PATH_M
   return n < 0 ? (fs_err)n : fs_sys_fstatat(AT_FDCWD, path, st, 0);
 }
 
-/* Tells those who come later, by the socket's mode, whether the daemon answers. What it was before the wait is not
-   asked: others may have told meanwhile; and a mode that is right is left, so that its ctime stays that of the first
-   word. */
+/* Tells later processes by the socket's mode whether the daemon answers. The mode is read now, not
+   before the wait, because other processes may have changed it meanwhile. A mode that is right is
+   left, so that its ctime stays that of the first change. */
 static void fs_note_silence(const char *path, bool silent) {
   struct stat st;
   mode_t mode = silent ? FS_SOCKET_SILENT : FS_SOCKET_MODE;
@@ -117,7 +118,8 @@ static void fs_note_silence(const char *path, bool silent) {
     FS_SYS3(SYS_fchmodat, AT_FDCWD, path, mode);
 }
 
-/* One who waited in vain says little: where many start at once, others were welcomed at that time. */
+/* A single process that waited in vain says little: if many start at once, others were welcomed at
+   that time. */
 uint64_t fs_attach_patience(const struct stat *socket, const struct timespec *now) {
   int64_t s = now->tv_sec - socket->st_ctim.tv_sec, ns = now->tv_nsec - socket->st_ctim.tv_nsec;
   bool silent = (socket->st_mode & 07777) == FS_SOCKET_SILENT;
@@ -188,7 +190,7 @@ static void fs_node_drop(struct fs_node *node, const struct fs_handover *h) {
   fs_mem_unmap(node, sizeof(*node));
 }
 
-static _Atomic uint64_t g_hints[FS_CACHE_HINTS]; /* memory that only those who read out of the cache touch */
+static _Atomic uint64_t g_hints[FS_CACHE_HINTS]; /* memory that only readers of the cache touch */
 
 static fs_err fs_node_fill(struct fs_node *node, const struct fs_handover *h) {
   const struct fs_ctl *ctl = fs_map_fd(h->fd[FS_HO_CTL], h->size[FS_HO_CTL], PROT_READ, &node->ctl_ino);
@@ -202,12 +204,13 @@ static fs_err fs_node_fill(struct fs_node *node, const struct fs_handover *h) {
   node->view.hint = g_hints;
   if (err == 0 && heat && !node->view.heat) err = -EPROTO;
   if (err == 0) return 0;
-  node->view.base = slab; /* what is to be unmapped */
+  node->view.base = slab; /* so that fs_node_drop unmaps it */
   node->view.heat = heat;
   return err;
 }
 
-/* The node of this hand-over: the one that is published already, or a new one. NULL: it is another daemon's. */
+/* Returns the node of this hand-over: the published one, or a new one. Returns NULL if it is
+   another daemon's. */
 static const struct fs_node *fs_node_take(const struct fs_handover *h) {
   struct stat st;
   void *node = atomic_load_explicit(&g_node, memory_order_acquire);
@@ -259,7 +262,7 @@ static fs_err fs_link_fill(struct fs_link *link, struct fs_handover *h) {
   return 0;
 }
 
-/* What was counted before there was a channel. */
+/* Moves what was counted before there was a channel into the channel. */
 static void fs_link_counters(struct fs_self *self, struct fs_link *link) {
   for (unsigned i = 0; i < FS_C_COUNT; i++) {
     uint64_t n = atomic_exchange_explicit(&self->counter[i], 0, memory_order_relaxed);
@@ -292,8 +295,9 @@ static void fs_handover_drop(const struct fs_handover *h) {
   }
 }
 
-/* What the daemon has given to this process. Signals wait: of a handler that forked in the middle, the child would
-   publish its parent's channel as its own. Of one that has forked by now, it lets go of what it inherited. */
+/* Takes what the daemon has given to this process. Signals wait: if a handler forked in the middle,
+   the child would publish its parent's channel as its own. If a handler has forked by now, the
+   child drops what it inherited. */
 static bool fs_attach_take(struct fs_handover *h, int32_t process) {
   uint64_t signals;
   fs_sys_sigmask(~0ull, &signals);
@@ -305,7 +309,8 @@ static bool fs_attach_take(struct fs_handover *h, int32_t process) {
   return attached;
 }
 
-/* In a child that was forked meanwhile: for itself, unless the handler has done it. */
+/* Attaches. In a child that was forked meanwhile, attaches again for the child, unless the handler
+   has done so. */
 static bool fs_attach(void) {
   for (;;) {
     struct fs_handover h;
@@ -316,7 +321,8 @@ static bool fs_attach(void) {
   }
 }
 
-/* The descriptors keep the numbers that they came with: nobody else uses the child's during the read. */
+/* The descriptors keep the numbers that they came with: nobody else uses the child's during the
+   read. */
 struct fs_link *fs_link_borrow(struct fs_link *mine) {
   struct fs_self *self = fs_self();
   struct fs_handover h;
@@ -347,14 +353,16 @@ struct fs_link *fs_link_get(void) {
   if (FS_LIKELY(link != NULL) || !fs_run_set()) return link;
   if (!fs_self_owner() && atomic_load_explicit(&g_node, memory_order_acquire)) return NULL;
   int32_t process = fs_self_process();
-  /* After a failure only every few seconds: a daemon that does not answer must not slow down every call. */
+  /* After a failure, tries again only every few seconds: a daemon that does not answer must not
+     slow down every call. */
   if (fs_now_ns() >= atomic_load(&self->link_retry_ns) && !fs_attach())
     atomic_store(&self->link_retry_ns, fs_now_ns() + FS_ATTACH_RETRY_NS);
   link = atomic_load_explicit(&self->link, memory_order_acquire);
   return FS_LIKELY(link || fs_self_process() == process) ? link : fs_link_get();
 }
 
-/* Programs that see the job's files in another way than the launcher are common: containers, a private /tmp. */
+/* Programs that see other files than the launcher does are common: containers, or a private
+   /tmp. */
 static void tell_unseen(const char *run) {
   if (atomic_exchange(&g_unseen, 1)) return;
   FS_NOTE("the job's run directory ", run, " does not exist for this program, which sees other files than fs-launch",
@@ -391,9 +399,10 @@ struct fs_link *fs_link_newest(void) {
   return atomic_load(&g_link);
 }
 
-/* A signal handler may have forked in the middle of a read, which goes on in the child with its parent's link: it must
-   neither crash nor touch the parent's slots. So the link stays, with memory of the child's own in place of the
-   channel. The read is then done again (data.c). */
+/* Replaces an inherited link's channel by memory of the child's own. A signal handler may have
+   forked in the middle of a read, which goes on in the child with its parent's link. The read must
+   neither crash nor touch the parent's slots, so the link stays. data.c then does the read
+   again. */
 static void fs_link_disown(struct fs_link *link) {
   void *p = fs_sys_mmap(link->channel, link->channel_size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);

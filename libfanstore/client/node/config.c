@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mounts of this process, from FANSTORE_DATASET and FANSTORE_MOUNT (ipc/node.h). Called by the first
- * interposed call or the constructor; read once, published by compare and swap, kept for the process's life and
- * inherited by forked children. Bad settings are told once and leave the mount out.
+ * The mounts of this process, from FANSTORE_DATASET and FANSTORE_MOUNT (ipc/node.h). The first
+ * interposed call or the constructor reads them once. They are published by compare and swap, kept
+ * for the process's life, and inherited by forked children. A bad setting is told once, and its
+ * mount is left out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,8 @@ fs_err fs_manifest_read(const char *dir, struct fs_manifest *m) {
   return err;
 }
 
-/* The mount that the dataset itself names; failing that, the one that the job's daemon knows for it. */
+/* Sets the mount that the dataset itself names, or else the one that the job's daemon knows for
+   it. */
 static fs_err fs_default_mount(const char *dataset, char *path) {
   struct fs_manifest *m = fs_mem_map(sizeof(*m));
   if (!m) return -ENOMEM;
@@ -64,8 +66,8 @@ static fs_err fs_default_mount(const char *dataset, char *path) {
   return err;
 }
 
-/* Makes a path absolute and normal, in place; work has 2 * PATH_MAX bytes. A dataset may be named relative to where the
-   process starts. */
+/* Makes a path absolute and normal, in place; work has 2 * PATH_MAX bytes. A dataset may be named
+   relative to the directory in which the process starts. */
 static fs_err fs_absolute(char *path, char *work) {
   fs_err err = 0;
   if (path[0] == '/') {
@@ -81,7 +83,7 @@ static fs_err fs_absolute(char *path, char *work) {
   return err;
 }
 
-/* Puts the mount's path in place: from the list, else from the dataset. */
+/* Sets the mount's path from the list, or else from the dataset. */
 static bool fs_config_path(struct fs_mount *m, bool named, char *work) {
   if (named && m->path[0] != '/') {
     FS_NOTE(FS_ENV_MOUNT "=", m->path, ": a mount path must be absolute; nothing is mounted there");
@@ -111,7 +113,8 @@ static bool fs_config_known(const struct fs_config *c, const struct fs_mount *m)
   return false;
 }
 
-/* The next item of a list in which empty items count. Length, 0 for an empty one, -ENOENT at the end. */
+/* Takes the next item of a list in which empty items count. Returns its length, 0 for an empty
+   item, or -ENOENT at the end. */
 static fs_ssize fs_config_item(const char **cursor, bool first, char *item) {
   item[0] = '\0';
   if (!first && **cursor == ':')
@@ -146,7 +149,7 @@ static void fs_config_fill(struct fs_config *c, const char *datasets, const char
   }
 }
 
-/* How much of an absolute path exists, and whether a symlink is in it. */
+/* Returns how much of an absolute path exists, and sets whether a symlink is in it. */
 static size_t fs_config_existing(const char *path, bool *linked) {
   char text[PATH_MAX], target[8];
   size_t at = 0, len = strlen(path);
@@ -163,7 +166,7 @@ static size_t fs_config_existing(const char *path, bool *linked) {
   return at;
 }
 
-/* What the kernel calls a directory. */
+/* Writes the kernel's path of a directory. */
 static fs_ssize fs_config_real(const char *path, char *out) {
   char link[32] = "/proc/self/fd/", number[FS_U64_TEXT];
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -174,8 +177,8 @@ static fs_ssize fs_config_real(const char *path, char *out) {
   return n > 1 ? n : n < 0 ? n : 0;
 }
 
-/* A mount's path with the symlinks of the real file system resolved, but for the last component, which the mount
-   covers. False when it is the same. */
+/* Resolves the symlinks of the real file system in a mount's path, except for the last component,
+   which the mount covers. Returns false if the path stays the same. */
 static bool fs_config_resolve(const struct fs_mount *m, char *out) {
   char parent[PATH_MAX];
   bool linked;
@@ -190,7 +193,7 @@ static bool fs_config_resolve(const struct fs_mount *m, char *out) {
   return true;
 }
 
-/* A mount below a symlink has two names. */
+/* Adds the second name of each mount below a symlink. */
 static void fs_config_names(struct fs_config *c) {
   for (uint32_t i = 0; i < c->mounts; i++) {
     struct fs_mount *m = &c->mount[c->names];
@@ -213,7 +216,8 @@ static enum fs_verify fs_config_verify(const char *word) {
 static struct fs_config *fs_config_read(void) {
   const char *datasets = getenv(FS_ENV_DATASET), *mounts = getenv(FS_ENV_MOUNT), *ro = getenv(FS_ENV_READ_ONLY);
   void *winner = &g_none;
-  if (!environ) return &g_none; /* too early: libc has not set it yet; look again at the next call */
+  /* Libc has not set the environment yet; the next call looks again. */
+  if (!environ) return &g_none;
   struct fs_config *c = datasets && *datasets ? fs_mem_map(fs_config_size()) : NULL;
   char *work = c ? fs_mem_map(2 * PATH_MAX) : NULL;
   if (c) {

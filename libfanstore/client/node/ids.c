@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The caller's effective user and group, which stat shows and access checks ask for: cached, since reading a file's
- * attributes makes no system call. Called by client/files/, and by the wrappers of setuid and its like. Lock-free: the
- * one word holds both numbers, or, when they are not known, the number of the last change; who computes them
- * stores them only if nothing was changed meanwhile.
+ * The caller's effective user and group, which stat shows and access checks ask for. They are
+ * cached, since stat makes no system call. client/files/ and the wrappers of setuid and its like
+ * call this. Lock-free: one word holds both numbers or, if they are not known, the number of the
+ * last change. A thread that computes them stores them only if nothing was changed meanwhile.
  */
 #include <string.h>
 
@@ -21,7 +21,8 @@ void fs_ids_changed(void) {
 
 static __attribute__((noinline)) uint64_t ask(uint64_t seen) {
   uint64_t ids = (uint64_t)(uint32_t)FS_SYS1(SYS_geteuid, 0) << 32 | (uint32_t)FS_SYS1(SYS_getegid, 0);
-  if (fs_vfork_depth == 0) atomic_compare_exchange_strong(&g_ids, &seen, ids); /* else it is the parent's memory */
+  /* In a vfork child the memory is the parent's. */
+  if (fs_vfork_depth == 0) atomic_compare_exchange_strong(&g_ids, &seen, ids);
   return ids;
 }
 
@@ -38,8 +39,8 @@ bool fs_caller_is_root(void) {
   return uid == 0;
 }
 
-/* The mask that umask(2) keeps, which the kernel tells only who changes it: read once, then followed. + 1; 0: unknown.
- */
+/* The mask of umask(2), + 1; 0: unknown. The kernel returns the mask only to a caller that changes
+   it, so it is read once from /proc and then followed. */
 static _Atomic uint32_t g_umask;
 
 void fs_umask_changed(mode_t mask) {

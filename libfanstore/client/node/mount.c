@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opens the dataset of a mount at its first use: finds it at the node's daemon or on shared storage and maps its
- * index. Called by fs_mount_index and every read. Published by compare and swap, never closed; a failure is told once
- * and tried again a second later.
+ * Opens the dataset of a mount at its first use: finds it at the node's daemon or on shared
+ * storage, and maps its index. fs_mount_index and every read call this. A dataset is published by
+ * compare and swap and never closed. A failure is told once and tried again a second later.
  */
 #include <string.h>
 
@@ -29,7 +29,8 @@ static fs_err fs_open_index(const char *dir, const uint8_t *id, struct fs_index 
   return -EPROTO;
 }
 
-/* The same where nobody has checked its contents: a flipped bit must not become another size. */
+/* Like fs_open_index, and checks the contents, if nobody else has: a flipped bit must not become
+   another size. */
 static fs_err fs_open_index_checked(const char *dir, const uint8_t *id, struct fs_index *ix) {
   fs_err err = fs_open_index(dir, id, ix);
   if (err < 0 || fs_index_check(ix, NULL, 0) == 0) return err;
@@ -37,18 +38,20 @@ static fs_err fs_open_index_checked(const char *dir, const uint8_t *id, struct f
   return -EBADMSG;
 }
 
-/* Without its daemon nobody looks after the node's copies: all that is read of them is checked, but for 'never'. */
+/* Returns how much is checked. Without its daemon nobody looks after the node's copies, so all that
+   is read of them is checked, unless the setting is 'never'. */
 static enum fs_verify fs_verify_of(const struct fs_node *node) {
   enum fs_verify verify = fs_config()->verify;
   return node && node->offline && verify == FS_VERIFY_REMOTE ? FS_VERIFY_ALWAYS : verify;
 }
 
-/* With a daemon: the node's own copy of the index, checked when it was staged; else the one on shared storage. */
+/* Opens the index with a daemon: the node's own copy, which was checked when it was staged, or else
+   the one on shared storage. */
 static fs_err fs_open_index_node(const struct fs_node *node, const struct fs_ctl_dataset *d, struct fs_index *ix) {
   bool always = fs_verify_of(node) == FS_VERIFY_ALWAYS;
   fs_err err = (always ? fs_open_index_checked : fs_open_index)(d->local, d->id, ix);
   if (err == 0 && d->index_inode != 0 && (ix->inode != d->index_inode || ix->mtime != d->index_mtime)) {
-    fs_index_close(ix); /* not the one that was checked, or not as it was then */
+    fs_index_close(ix); /* it is not the one that was checked, or has changed since */
     err = -EBADMSG;
   }
   if (err == -EBADMSG)
@@ -59,7 +62,8 @@ static fs_err fs_open_index_node(const struct fs_node *node, const struct fs_ctl
   return -EPROTO;
 }
 
-/* Without a daemon: the manifest says whether this is a whole dataset, and which index is its. */
+/* Opens the index without a daemon. The manifest says whether this is a whole dataset, and which
+   index belongs to it. */
 static fs_err fs_open_index_plain(const char *dataset, struct fs_index *ix) {
   struct fs_manifest *m = fs_mem_map(sizeof(*m));
   if (!m) return -ENOMEM;
@@ -101,8 +105,9 @@ static struct fs_dataset *fs_dataset_make(uint32_t i, struct fs_mount *m, fs_err
   return ds;
 }
 
-/* Numbers and directories are those of before, unless the daemon had left nothing: then it is left alone if they are
-   not what it was taken to have. */
+/* Gives an opened dataset the node of a daemon that has been met. Numbers and directories are the
+   same as before, unless the daemon had left nothing. If they then differ from what was assumed,
+   the dataset stays as it is. */
 static void fs_dataset_online(struct fs_dataset *ds, const struct fs_mount *m, const struct fs_node *node) {
   const struct fs_ctl_dataset *d = fs_ctl_find(node, m->path);
   const struct fs_node *was = ds->node;
@@ -121,9 +126,10 @@ void fs_datasets_online(const struct fs_node *node) {
   }
 }
 
-/* What a call below the mount fails with, and one line for the user. */
+/* Returns what a call below the mount fails with, and tells the user once. */
 static fs_err fs_mount_failed(struct fs_mount *m, fs_err err) {
-  if (err == -EMFILE || err == -ENFILE || err == -ENOMEM) return err; /* will pass; nothing to tell */
+  /* These errors will pass, so the user is not told. */
+  if (err == -EMFILE || err == -ENFILE || err == -ENOMEM) return err;
   if (atomic_exchange(&m->told, 1) == 0) {
     if (err == -ENOENT)
       fs_note_no_dataset(m->dataset, "; nothing can be read below ", m->path);
@@ -162,7 +168,8 @@ static struct fs_dataset *fs_dataset_open(uint32_t i, fs_err *err) {
     fs_index_close(&mine->ix);
     fs_mem_unmap(mine, fs_dataset_size(nparts));
   }
-  if (node && node->offline && !fs_node_attach()->offline) fs_datasets_online(fs_node_attach()); /* met meanwhile */
+  /* The daemon was met meanwhile. */
+  if (node && node->offline && !fs_node_attach()->offline) fs_datasets_online(fs_node_attach());
   return ds;
 }
 

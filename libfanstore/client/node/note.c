@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines on stderr for what the user must know: bad configuration, damaged or missing data. Called on failing paths
- * only, from any context: one raw writev, no stdio, no allocation. At most FS_NOTES_MAX lines a process.
+ * Lines on stderr for what the user must know: bad configuration, damaged or missing data. Called
+ * on failing paths only, from any context: one raw writev, no stdio, no allocation. A process
+ * writes FS_NOTES_MAX lines at most.
  */
 #include <string.h>
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node whose daemon cannot be met when a program starts: it is dead, stopped, or refuses. What it said of the node
- * lies in the run directory (ipc/node.h): which partitions are here, how they are read, which directories may have
- * outputs. The program then goes on as one that knew the daemon: it reads local partitions and shared storage, and is
- * told EIO where outputs may be. Where nothing lies there, that is everywhere. Called by attach.c; published by
- * compare and swap, never freed.
+ * A node whose daemon cannot be met when a program starts, because it is dead, stopped, or refuses.
+ * The daemon has left a description of the node in the run directory (ipc/node.h): which partitions
+ * are here, how they are read, and which directories may have outputs. The program reads local
+ * partitions and shared storage, and gets EIO where outputs may be. If no description is there,
+ * outputs may be everywhere. attach.c calls this. The node is published by compare and swap and
+ * never freed.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +17,8 @@
 
 static void *_Atomic g_offline;
 
-/* Into memory of this process's own: the file may be cut at any time. NULL: not there, or not well-formed. */
+/* Reads the ctl into memory of this process's own, because the file may be cut at any time. Returns
+   NULL if it is not there or not well-formed. */
 static struct fs_ctl *read_ctl(const char *run, uint32_t rank) {
   char path[PATH_MAX];
   struct stat st;
@@ -44,7 +46,7 @@ static struct fs_ctl *unknown_ctl(uint32_t rank) {
   return c;
 }
 
-/* Nothing that a daemon would keep true is believed. */
+/* Resets everything that only a running daemon keeps true. */
 static void take_offline(struct fs_ctl *c) {
   atomic_store(&c->heartbeat_ns, 0);
   atomic_store(&c->stopping, 1);

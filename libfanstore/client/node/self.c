@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The process that the library is loaded in: memory from the kernel, whether this is a forked or a vfork child, and
- * the counters. Called by all files of the client. No locks: one published pointer to memory that the kernel zeroes
- * in a forked child.
+ * The process that the library is loaded in: memory from the kernel, whether this is a forked or a
+ * vfork child, and the counters. All files of the client call this. No locks: one published pointer
+ * leads to memory that the kernel zeroes in a forked child.
  */
 #include <sys/mman.h>
 
@@ -10,11 +10,13 @@
 #include "client/fd/fdtab.h"
 
 static void *_Atomic g_self;
-/* Where the kernel has no MADV_WIPEONFORK (before 4.14) or no memory: fs_data_forked then clears it by hand. */
+/* Used if the kernel has no MADV_WIPEONFORK (before 4.14) or no memory. fs_data_forked then clears
+   it. */
 static struct fs_self g_self_static;
 
 #ifdef __SANITIZE_THREAD__
-/* It must see that an address is used again for another thing, and forgets whole pages only. */
+/* The sanitizer must see that an address is used again for another thing, and forgets whole pages
+   only. */
 #define FS_MMAP(at, n, prot, flags, fd) mmap(at, fs_round_up(n, 4096), prot, flags, fd, 0)
 #define FS_MUNMAP(p, n) munmap(p, fs_round_up(n, 4096))
 #else
@@ -58,12 +60,14 @@ struct fs_self *fs_self(void) {
   return self;
 }
 
-/* Signals wait: of a handler that forked in the middle, the child would take its parent's number for its own. */
+/* Adopts the memory for this process. Signals wait: if a handler forked in the middle, the child
+   would take its parent's number for its own. */
 static __attribute__((noinline)) bool fs_self_adopt(struct fs_self *self) {
   uint64_t signals;
   fs_sys_sigmask(~0ull, &signals);
   int32_t pid = fs_sys_getpid(), none = 0;
-  struct fs_link *inherited = fs_link_newest(); /* first: afterwards other threads may make one of this process */
+  /* First: later, other threads may make a link of this process. */
+  struct fs_link *inherited = fs_link_newest();
   bool adopted = atomic_compare_exchange_strong(&self->pid, &none, pid);
   if (adopted) fs_link_forked(inherited);
   fs_sys_sigmask(signals, NULL);
@@ -73,7 +77,8 @@ static __attribute__((noinline)) bool fs_self_adopt(struct fs_self *self) {
 bool fs_self_owner(void) {
   struct fs_self *self = fs_self();
   if (FS_LIKELY(atomic_load_explicit(&self->pid, memory_order_acquire) == fs_sys_getpid())) return true;
-  /* A vfork child does not, also when the parent has not come here yet: it would be locked out. */
+  /* A vfork child does not adopt it, even if its parent has not come here yet: the parent would be
+     locked out. */
   return fs_vfork_depth == 0 && fs_self_adopt(self);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for what this process has posted in its channel: requests for blocks (remote.c) and calls about names
- * (calls.c). Bounded by a deadline, and ends early when the daemon has died, hangs or stops.
+ * Waits for what this process has posted in its channel: requests for blocks (remote.c) and calls
+ * about names (calls.c). Each wait has a deadline, and ends early if the daemon has died, hangs or
+ * stops.
  */
 #include <poll.h>
 
@@ -10,8 +11,8 @@
 #include "util/util.h"
 
 #define FS_SPIN_MAX_NS 50000u
-#define FS_CROWDED_NS 500000u /* a yield took so long: others compute here */
-#define FS_CROWDED_WAITS 50u  /* so often it sleeps at once then; spin_ns counts them down to FS_SPIN_MAX_NS */
+#define FS_CROWDED_NS 500000u /* if a yield takes so long, others compute here */
+#define FS_CROWDED_WAITS 50u  /* so many waits then sleep; spin_ns counts them down */
 #define FS_SLICE_NS 50000000ull
 #define FS_REVIVE_NS 500000000ull
 
@@ -19,7 +20,8 @@ bool fs_link_known_dead(const struct fs_link *link) {
   return atomic_load_explicit(&link->dead, memory_order_relaxed);
 }
 
-/* Has the daemon ended? Its end of the connection is then closed, and its memory, the channel too, was before that. */
+/* Finds out by the connection. When the daemon ends, the kernel first drops its memory, with the
+   channel, and then closes its end of the connection. */
 bool fs_link_dead(struct fs_link *link) {
   struct pollfd p = {.fd = link->socket, .events = POLLRDHUP};
   struct timespec now = {0};
@@ -33,8 +35,9 @@ static bool fs_pending(const _Atomic uint32_t *word) {
   return fs_chan_pending(atomic_load_explicit(word, memory_order_acquire));
 }
 
-/* Has this process more than two processors? With fewer, one that looks takes what a daemon needs to answer; the kernel
-   then leaves the two daemons of a request on the other one, since neither is idle for long enough to be moved. */
+/* Returns whether this process has more than two processors. With fewer, a spinning client takes
+   what a daemon needs to answer. The kernel then leaves the two daemons of a request on the other
+   processor, since neither is idle for long enough to be moved. */
 static bool fs_many_cpus(void) {
   static _Atomic uint32_t known; /* number of processors + 1 */
   uint32_t n = atomic_load_explicit(&known, memory_order_relaxed);
@@ -48,9 +51,10 @@ static bool fs_many_cpus(void) {
   return n > 3;
 }
 
-/* Looks again and again for as long as short answers take, if the last one was short: a sleep and a wake-up cost more.
-   In between it gives its processor away, which the daemon may need to answer. Who computes does not give it back for
-   milliseconds, where a wake-up would: then the next waits are sleeps. */
+/* Spins for as long as short answers take, if the last answer was short: a sleep and a wake-up cost
+   more. In between it yields its processor, which the daemon may need to answer. A computing
+   process does not give the processor back for milliseconds, where a wake-up would take it. If that
+   happens, the next waits are sleeps. */
 static bool fs_wait_spin(const _Atomic uint32_t *state, uint64_t start) {
   _Atomic uint32_t *word = &fs_self()->spin_ns;
   uint32_t spin = atomic_load_explicit(word, memory_order_relaxed);
@@ -76,7 +80,8 @@ fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic ui
   if (!fs_wait_spin(state, start)) {
     while (fs_pending(state)) {
       uint64_t now = fs_now_ns();
-      if (now >= end || slept >= 2 * ns) return -ETIMEDOUT; /* by the clock, or by what the sleeps came to */
+      /* The deadline is by the clock, or by the sum of the sleeps. */
+      if (now >= end || slept >= 2 * ns) return -ETIMEDOUT;
       if (fs_link_known_dead(link)) return -EHOSTDOWN;
       if (now >= look && (!fs_node_alive(node) || fs_link_dead(link))) return -EHOSTDOWN;
       if (now >= look) look = now + FS_SLICE_NS;
@@ -100,8 +105,8 @@ bool fs_wait_slot(struct fs_slot_wait *w, uint64_t ns) {
   return true;
 }
 
-/* The processes of a job may all have stood still (a batch system that suspends it): a client that goes on first finds
-   a daemon that seems to have stopped. It waits a moment for it, once. */
+/* A batch system may have suspended the whole job. A client that goes on first then finds a daemon
+   that seems to have stopped, and waits for it once. */
 bool fs_wait_alive(const struct fs_node *node, struct fs_link *link) {
   static _Atomic uint64_t doubted; /* the heartbeat that none came after */
   const struct timespec nap = {.tv_nsec = FS_REVIVE_NS / 100};
@@ -120,6 +125,7 @@ bool fs_wait_alive(const struct fs_node *node, struct fs_link *link) {
 
 void fs_link_ring(const struct fs_node *node, const struct fs_link *link) {
   uint64_t one = 1;
-  /* posted first, then asleep; the daemon the other way round, both sequentially consistent: one sees the other */
+  /* This process posts, then reads `asleep`; the daemon sets `asleep`, then reads what was posted.
+     Both are sequentially consistent, so one sees the other. */
   if (atomic_load_explicit(&node->ctl->asleep, memory_order_seq_cst)) fs_sys_write(link->doorbell, &one, sizeof(one));
 }

@@ -10,7 +10,7 @@
 
 #define FS_REPLICA_NS 60000000000ull
 #define FS_REPLICA_BYTE_NS 100u           /* 10 MB/s */
-#define FS_REPLICA_BYTES_MAX (1ull << 40) /* counted of a file, which may be sparse: a day or so */
+#define FS_REPLICA_BYTES_MAX (1ull << 40) /* counted at most: files may be sparse */
 
 const struct fs_node *fs_names_node(void) {
   const struct fs_node *node = fs_mounts_read_only() ? NULL : fs_node_attach();
@@ -29,7 +29,7 @@ static void fs_call_slot_post(struct fs_channel *ch, uint32_t i, const struct fs
   fs_chan_post(fs_chan_call(ch, i));
 }
 
-/* What the daemon has put there; it is as untrusted as any shared memory. */
+/* Takes the daemon's answer, which is as untrusted as any shared memory. */
 static fs_err fs_call_slot_take(const struct fs_call_slot *b, void *body, size_t size, size_t *n) {
   int32_t err = *(volatile const int32_t *)&b->err;
   *n = FS_MIN(FS_MIN(*(volatile const uint32_t *)&b->length, FS_NAMES_BODY), size);
@@ -41,15 +41,16 @@ static bool fs_no_answer(fs_err err) {
   return err == -ETIMEDOUT || err == -EHOSTDOWN || err == -ESHUTDOWN;
 }
 
-/* A call is made again for a while by the daemons themselves, when a node dies: two of the job's deadlines. Where a
-   replica is made first, all bytes have to go to another node's disk, which is as slow as it is. */
+/* When a node dies, the daemons repeat a call for up to two of the job's deadlines. If a replica is
+   made first, all bytes have to go to another node's disk, which may be slow. */
 uint64_t fs_names_patience(const struct fs_node *node, const struct fs_names_call *c) {
   uint64_t bytes, patience = 2 * node->deadline_ns;
   if (!(node->ctl->flags & FS_CTL_REPLICAS) || !fs_call_bytes(c, &bytes)) return patience;
   return patience + FS_REPLICA_NS + FS_MIN(bytes, FS_REPLICA_BYTES_MAX) * FS_REPLICA_BYTE_NS;
 }
 
-/* *answered: the error is the daemon's word, about others. */
+/* Makes the call by a link. Sets *answered if the error is the daemon's answer about other
+   nodes. */
 static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const struct fs_names_call *c,
                          const char *name, const char *name2, void *body, size_t size, size_t *n, bool *answered) {
   uint64_t patience = fs_names_patience(node, c);
@@ -73,14 +74,15 @@ static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const
   return err;
 }
 
-/* One line for each node that does not answer, of a process and its children. */
+/* Returns whether this process or its parent has told of that node already: one line for each node
+   that does not answer. */
 static bool fs_names_told(uint32_t rank) {
   static _Atomic uint64_t told[FS_MAX_NODES / 64 + 1];
   rank = FS_MIN(rank, FS_MAX_NODES);
   return atomic_fetch_or(&told[rank / 64], 1ull << rank % 64) >> rank % 64 & 1;
 }
 
-/* Why this process's own daemon does not answer. */
+/* Returns why this process's own daemon does not answer. */
 static const char *fs_own_why(const struct fs_node *node, const struct fs_link *link) {
   fs_err err = fs_attach_failed();
   if (link ? atomic_load_explicit(&node->ctl->stopping, memory_order_relaxed) != 0 : err == -ESHUTDOWN)
@@ -99,7 +101,7 @@ fs_err fs_names_lost(const struct fs_node *node, struct fs_link *link) {
   return -EIO;
 }
 
-/* The node's daemon has answered that another one does not. */
+/* Tells the user that the node's daemon has answered that another one does not. */
 static fs_err fs_names_lost_by(const struct fs_node *node, fs_err err, const void *body, size_t n) {
   char other[FS_U64_TEXT], own[FS_U64_TEXT];
   uint32_t rank = FS_MAX_NODES;
@@ -123,7 +125,7 @@ static fs_err fs_call_once(const struct fs_names_call *c, const char *name, cons
   *n = 0;
   if (!node) return -EROFS;
   if (!link) link = mine = fs_link_borrow(&borrowed);
-  if (node->offline && link) node = fs_node_attach(); /* met a moment ago */
+  if (node->offline && link) node = fs_node_attach(); /* the daemon was met a moment ago */
   fs_err err = link ? fs_call_by(node, link, c, name, name2, body, size, n, &answered) : -EHOSTDOWN;
   if (fs_no_answer(err) && fs_self_process() == process) {
     err = answered ? fs_names_lost_by(node, err, body, *n) : fs_names_lost(node, link);
@@ -133,8 +135,8 @@ static fs_err fs_call_once(const struct fs_names_call *c, const char *name, cons
   return err;
 }
 
-/* A child that a signal handler forked in the middle of it has no answer: that is in its parent's channel. It asks by
-   its own. */
+/* Repeats the call in a child that a signal handler forked in the middle of it. The answer is in
+   the parent's channel, and the child asks by its own. */
 fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
                      size_t *n) {
   for (;;) {
@@ -143,7 +145,8 @@ fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char
     if (FS_LIKELY(fs_self_process() == process)) return err;
     if (!fs_call_op(c)->not_twice) continue;
     *n = 0;
-    return fs_call_op(c)->not_later ? 0 : -EIO; /* what the parent has open is the parent's to release */
+    /* What the parent has open, the parent gives back. */
+    return fs_call_op(c)->not_later ? 0 : -EIO;
   }
 }
 
@@ -169,7 +172,8 @@ static uint64_t fs_id_once(void) {
   return first != 0 && count < FS_OUTPUT_ID_FILES ? first + count : 0;
 }
 
-/* Of a child that a signal handler forked in the middle of it, the number may be its parent's. */
+/* Asks again in a child that a signal handler forked in the middle of it, because the number may be
+   its parent's. */
 uint64_t fs_names_id(void) {
   for (;;) {
     int32_t process = fs_self_process();

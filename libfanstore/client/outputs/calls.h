@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls about names of output files (ipc/call.h), by the call slots of this process's channel;
- * docs/internals/metadata.md. Thread safe, lock-free, no allocation; each call is bounded by a deadline. In a vfork
- * child the parent's channel is used, or one for the call alone.
+ * Calls about names of output files (ipc/call.h). A process makes them by the call slots of its
+ * channel; docs/internals/metadata.md describes them. Thread safe, lock-free, no allocation. Each call
+ * has a deadline. A vfork child uses its parent's channel, or one for the call alone.
  */
 #ifndef FS_CLIENT_OUTPUTS_CALLS_H
 #define FS_CLIENT_OUTPUTS_CALLS_H
@@ -11,7 +11,8 @@
 #include "ipc/op.h"
 
 struct fs_node;
-/* The node, if files can be made below its mounts; NULL: everything there is read-only. */
+/* Returns the node if files can be made below its mounts, or NULL if everything there is
+   read-only. */
 const struct fs_node *fs_names_node(void);
 uint32_t fs_names_rank(const struct fs_node *node);
 /* Room for the largest record, with its name and target. */
@@ -21,20 +22,23 @@ struct fs_answer {
   alignas(8) char body[FS_RECORD_MAX];
 };
 /*
- * Makes the call with c->tail_len bytes of name and c->tail2_len of name2. Its own error; -EROFS without a daemon or
- * where it is to be so; -EIO when there is no answer. The answer's body goes to `body` (of `size` bytes), *n of them.
+ * Makes the call with c->tail_len bytes of name and c->tail2_len bytes of name2. Writes *n bytes of
+ * the answer to `body`, which has `size` bytes. Returns the call's own error, -EROFS if there is no
+ * daemon or the mount is read-only, or -EIO if there is no answer.
  */
 fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
                      size_t *n);
-/* How long the call may take. */
+/* Returns how long the call may take. */
 uint64_t fs_names_patience(const struct fs_node *node, const struct fs_names_call *c);
-/* Says once that this node's daemon does not answer: -EIO. link: by which it was asked, or NULL. */
+/* Says once that this node's daemon does not answer, and returns -EIO. link is the one by which it
+   was asked, or NULL. */
 struct fs_link;
 fs_err fs_names_lost(const struct fs_node *node, struct fs_link *link);
-/* fs_names_call for an answer of one record, which is checked: in `a`, or NULL when there is none. */
+/* Makes a call whose answer is one record, and checks the record. *record points into `a`, or is
+   NULL if the answer has none. */
 fs_err fs_names_ask(const struct fs_names_call *c, const char *name, const char *name2, struct fs_answer *a,
                     const struct fs_record **record);
-/* A new id for a file of this process's; 0: there are no more. */
+/* Returns a new id for a file of this process, or 0 if there are no more. */
 uint64_t fs_names_id(void);
 
 #endif

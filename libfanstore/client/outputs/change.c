@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names and attributes of output files (outputs.h): each is one call to the daemon, which has a dataset's names
- * refused. */
+/* Names and attributes of output files (outputs.h). Each change is one call to the daemon, which
+   refuses a dataset's names. */
 #include <errno.h>
 #include <linux/fs.h>
 #include <signal.h>
@@ -14,9 +14,10 @@
 #include "client/outputs/segment.h"
 #include "util/util.h"
 
-/* Later than the last change in a directory, if any. */
+/* Stamps with the present time, but later than the last change in a directory, if there is one. */
 static void stamp_now(uint64_t changed, int64_t *sec, uint32_t *ns) {
-  uint64_t now = fs_clock_ns(CLOCK_REALTIME_COARSE); /* as the kernel stamps files, also where clocks are faked */
+  /* The kernel stamps files with this clock, also if the program's clocks are faked. */
+  uint64_t now = fs_clock_ns(CLOCK_REALTIME_COARSE);
   if (changed != 0) now = FS_MAX(now, changed + FS_CHANGED_STEP / 2);
   fs_stamp(now, sec, ns);
 }
@@ -46,8 +47,8 @@ fs_err fs_output_symlink(const struct fs_found *f, const char *target) {
 
 /* ---- removing and renaming ---- */
 
-/* Unlinks the backing file of what was removed, if that is this node's and nobody needs it. The daemon does it a moment
-   later if this process does not. */
+/* Unlinks the backing file of what was removed, if it is this node's and nobody needs it. If this
+   process does not, the daemon does it a moment later. */
 static void drop_own(const struct fs_answer *a) {
   const struct fs_node *node = fs_names_node();
   char path[PATH_MAX];
@@ -68,7 +69,7 @@ fs_err fs_output_remove(const struct fs_found *f, bool directory) {
   return err;
 }
 
-/* With "x/", as either name, it is a directory or an error. */
+/* Checks that a name given as "x/" is a directory. */
 static fs_err check_directory(const struct fs_found *f, uint64_t dir) {
   struct fs_answer a;
   const struct fs_record *r;
@@ -76,7 +77,8 @@ static fs_err check_directory(const struct fs_found *f, uint64_t dir) {
   return err != 0 ? err : S_ISDIR(r->mode) ? 0 : -ENOTDIR;
 }
 
-/* What has two parents needs to be written, too: its ".." changes. */
+/* Checks a move to another directory. A directory that moves must be writable, too: its ".."
+   changes. */
 static fs_err check_moved(const struct fs_found *f, uint64_t dir) {
   struct fs_answer a;
   const struct fs_record *r;
@@ -85,7 +87,7 @@ static fs_err check_moved(const struct fs_found *f, uint64_t dir) {
   return S_ISDIR(r->mode) && !(r->mode & S_IWUSR) ? -EACCES : 0;
 }
 
-/* Is `from`, a name, a directory that `to` is below? */
+/* Returns whether the name `from` is a directory that `to` is below. */
 static bool is_above(const struct fs_found *from, uint64_t dir, const struct fs_found *to) {
   struct fs_answer a;
   const struct fs_record *r;
@@ -98,7 +100,8 @@ static bool is_above(const struct fs_found *from, uint64_t dir, const struct fs_
   return false;
 }
 
-/* What the kernel says before it looks whether the directories may be written: 0, an error, or else `err`. */
+/* Returns what the kernel says before it looks whether the directories may be written: 0, an error,
+   or else `err`. */
 static fs_err rename_refused(const struct fs_found *from, const struct fs_found *to, const struct fs_names_call *c,
                              fs_err err) {
   bool same = c->rename.dir == c->rename.to && from->name_len == to->name_len &&
@@ -193,7 +196,8 @@ static bool is_group(gid_t gid) {
   return false;
 }
 
-/* Whom a kernel would let do so may; nothing is kept, as everything belongs to whoever looks. */
+/* Allows what a kernel would allow. Nothing is kept, because everything belongs to the user who
+   looks. */
 fs_err fs_output_chown(uid_t uid, gid_t gid) {
   uint32_t own_uid, own_gid;
   fs_ids(&own_uid, &own_gid);
@@ -209,7 +213,8 @@ fs_err fs_output_times(const struct fs_found *f, const struct timespec t[2]) {
     fs_err err = fs_output_changed_at(atomic_load_explicit(&n->id, memory_order_relaxed), &c.setattr.changed);
     if (err != 0) return err;
   }
-  fs_err err = fs_output_flush(f->entry, false); /* what was written before does not change them afterwards */
+  /* Publish now what was written before, so that it does not change the times afterwards. */
+  fs_err err = fs_output_flush(f->entry, false);
   if (err != 0) return err;
   if (t == NULL || t[1].tv_nsec == UTIME_NOW)
     stamp_now(c.setattr.changed, &c.setattr.mtime, &c.setattr.mtime_ns);

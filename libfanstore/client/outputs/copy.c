@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An output file of another node, or of several writers, as a file of the kernel's (outputs.h), for those who need one:
- * mappings, programs that get the descriptor. A copy of what it is at that moment. No locks; slow.
+ * Makes a file of the kernel's of an output file of another node or of several writers (outputs.h),
+ * for mappings and programs that get the descriptor. The file is a copy of the present contents. No
+ * locks; slow.
  */
 #include <errno.h>
 #include <fcntl.h>

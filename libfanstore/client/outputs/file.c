@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Output files of this node: made, noted while they are open for writing, and published (outputs.h). The bytes come
- * first, then the name, so that no name is ever without them; who dies in between leaves a file without a name, which
- * the end of the job removes.
+ * Output files of this node: how they are made, tracked while they are open for writing, and
+ * published (outputs.h). The bytes come first, then the name, so that no name is ever without them.
+ * A process that dies in between leaves a file without a name, which the end of the job removes.
  *
- * Noted means: FS_FDE_OUTPUT in the descriptor's entry of the table, and the file's directory and id here. A note that
- * is missing (after exec; in a child that was made by vfork) is harmless: the node's daemon sees the kernel's close.
+ * A tracked descriptor has FS_FDE_OUTPUT in its entry of the table, and its file's directory and id
+ * here. A missing note, after exec or in a child that vfork has made, does no harm: the node's
+ * daemon sees the kernel's close.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,10 +20,10 @@
 
 #define FS_OUTPUT_TRIES 8u /* renames that a publication follows */
 
-/* By descriptor. Untouched pages cost nothing. */
+/* The notes, by descriptor. Untouched pages cost nothing. */
 static struct {
   _Atomic uint64_t dir, id; /* dir 0: not known */
-  _Atomic int32_t process;  /* that opened it: a child has a copy */
+  _Atomic int32_t process;  /* the process that opened it: a child has a copy */
 } noted[FS_FD_MAX];
 
 /* ---- notes ---- */
@@ -71,7 +72,8 @@ void fs_output_copied(int fd, int copy) {
 
 /* ---- publishing ---- */
 
-/* Follows the name where it went meanwhile. *dir: where it is. 0 also when it has no name any more. */
+/* Publishes a file and follows its name if that has moved. Sets *dir to where it is. Returns 0 also
+   if the file has no name any more. */
 static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool synced) {
   struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
                             .flags = synced ? FS_PUBLISH_DURABLE : 0,
@@ -108,7 +110,8 @@ fs_err fs_output_publish_synced(int fd) {
   return publish_until(fd, true, UINT64_MAX);
 }
 
-/* Of a descriptor that came from elsewhere: it may be a forwarder. 0: it is not. */
+/* Returns the id of a tracked descriptor that came from elsewhere and so may be a forwarder, or
+   0. */
 static uint64_t forwarder_maybe(int fd) {
   if (FS_LIKELY(!fs_output_tracked(fs_fd_entry(fd))) || fs_vfork_depth > 0) return 0;
   if (atomic_load_explicit(&noted[fd].dir, memory_order_relaxed) != 0) return 0;
@@ -130,7 +133,8 @@ fs_err fs_output_real_seek(int fd, int64_t off, int whence) {
   return id == 0 ? 0 : fs_output_forwarder_seek(fd, id, off, whence);
 }
 
-/* Of one that can be written other nodes see attributes as they see bytes: when it is closed. */
+/* Other nodes see the attributes of a descriptor that can be written when they see its bytes: at
+   close. */
 fs_err fs_output_real_set(int fd, struct fs_found *f) {
   f->out.id = 0;
   if (fs_mount_count() == 0 || fs_mounts_read_only() || !fs_run_set() || fs_vfork_depth > 0) return 0;
@@ -138,7 +142,7 @@ fs_err fs_output_real_set(int fd, struct fs_found *f) {
   uint64_t id = written ? forwarder_maybe(fd) : fs_output_real_id(fd);
   fs_err err = id == 0 ? 0 : fs_output_forwarded(fd, id, &f->entry);
   if (err == 0 && !written) f->out.id = id;
-  if (err > 0 && !written) fs_output_note_real(fd); /* it came by exec */
+  if (err > 0 && !written) fs_output_note_real(fd); /* fd came by exec */
   return err;
 }
 
@@ -158,7 +162,8 @@ fs_err fs_output_publish_path(const struct fs_record *r, const char *path) {
   return publish_record(r, AT_FDCWD, path);
 }
 
-/* Nobody is there any more who could be given the error. */
+/* Publishes what the process has written, and tells the user of an error: no call is left that
+   could return it. */
 static void flush_or_tell(uint32_t entry) {
   char id[FS_U64_TEXT];
   fs_err err = fs_output_flush(entry, false);
@@ -193,7 +198,8 @@ void fs_output_leave(void) {
   if (atomic_load(&fs_output_maps) > 0) (void)fs_output_map_sync(NULL, UINTPTR_MAX, true);
 }
 
-/* Emptied by who only reads it: the daemon sees no close of that, so it is told at once. An error is close's. */
+/* If a file was emptied through a descriptor that only reads, the daemon sees no close of it, so it
+   is told at once. An error is left to close. */
 void fs_output_opened(int fd, int flags, const struct fs_record *r) {
   bool path = (flags & O_PATH) != 0;
   bool writes = (flags & O_ACCMODE) != O_RDONLY && !path, cut = (flags & O_TRUNC) && !path;
@@ -206,7 +212,7 @@ void fs_output_opened(int fd, int flags, const struct fs_record *r) {
 
 /* ---- making one ---- */
 
-/* As a wrapper opens: the lowest number is the program's. */
+/* Opens as a wrapper does: the lowest number is the program's. */
 static fs_fd open_lowest(const char *path, int flags, mode_t mode) {
   if (atomic_load_explicit(&fs_pool_maybe, memory_order_relaxed)) fs_fd_make_lowest(1);
   fs_fd fd = fs_sys_openat(AT_FDCWD, path, flags, mode);
@@ -233,8 +239,8 @@ fs_err fs_output_refused(const struct fs_found *f, uint64_t dir, bool made) {
   return err == 0 ? -EACCES : err;
 }
 
-/* A number and its backing file, under a name that nobody has: but for a child, that a signal handler forked between
-   the two, or its parent. */
+/* Makes a number and its backing file. Nobody else has the name, except if a signal handler has
+   forked between the two: then the child or the parent may. */
 static fs_fd new_backing(uint64_t *id, char path[PATH_MAX], int flags, mode_t mode) {
   fs_fd fd;
   do {
@@ -266,12 +272,12 @@ fs_fd fs_output_create(struct fs_found *f, int flags, mode_t mode) {
   if (err == -EEXIST && r != NULL && r->id == c.create.id)
     err = 0; /* made by the process that forked in here, or its child */
   if (err == 0) {
-    note(fd, c.create.dir, c.create.id); /* also of one that is only read: it has to become visible */
+    note(fd, c.create.dir, c.create.id); /* also if it is only read: it has to become visible */
     return fd;
   }
   fs_sys_close(fd);
   fs_fd_freed(fd);
   if (err == -EEXIST && r != NULL) f->out = *r;
-  if (err != -EIO) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0); /* after no answer it may be made all the same */
+  if (err != -EIO) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0); /* the name may exist */
   return err;
 }

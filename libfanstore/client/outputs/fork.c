@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files of other nodes that forked children have inherited (outputs.h): home keeps the bytes of a removed file for
- * those that hold it, and each process holds for itself. A child does so at its start; its parent, which may close the
- * descriptor before the child comes to that, goes on holding for a while.
+ * Files of other nodes that forked children have inherited (outputs.h). Home keeps the bytes of a
+ * removed file for the processes that have it open, and each process opens it for itself. A child
+ * does so at its start. Its parent may close the descriptor before that, so it keeps the file open
+ * at home for a while.
  */
 #include "client/data_priv.h"
 #include "client/outputs/segment.h"
 
 #define FS_KEPT 16u
 
-/* What this process holds for others: 18 bits of the number's place, 20 of the slot, and the low 26 of its generation.
- */
+/* What this process keeps open for others: 18 bits of the number's place, 20 of the slot, and the
+   low 26 of its generation. */
 static _Atomic uint64_t kept[FS_KEPT];
 #define FS_KEPT_GEN 0x3ffffffu
 #define FS_KEPT_WORD(place, slot, gen) ((uint64_t)(place) << 46 | (uint64_t)(slot) << 26 | ((gen)&FS_KEPT_GEN))
@@ -34,7 +35,7 @@ static bool put(uint64_t word) {
   return false;
 }
 
-/* Those that no process has open any more, or, of none, the one that comes first. */
+/* Gives up what no process has open any more, or, if there is none, the first one. */
 static void make_room(struct fs_state *st) {
   bool any = false;
   fs_slot_reclaim(st);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Output files of other nodes as files of the kernel's that can be written (outputs.h): as standard output, and for
- * programs without the library. Such a file is a backing file of its own, of which the daemon is told whose bytes it
- * has; what is written there goes on to that file, while it is open and when it is closed
- * (docs/internals/several-writers.md).
+ * Output files of other nodes as files of the kernel's that can be written (outputs.h): as standard
+ * output, and for programs without the library. Such a forwarder is a backing file of its own, and
+ * the daemon knows to which file its bytes belong. What is written there goes on to that file,
+ * while the forwarder is open and when it is closed (docs/internals/several-writers.md).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +12,14 @@
 #include "client/data_priv.h"
 #include "client/outputs/segment.h"
 
-/* The daemon says EAGAIN while it gets on with it. */
+/* Makes the call until the daemon is done: it answers EAGAIN while it makes progress. */
 static fs_err sync_until(const struct fs_names_call *c, uint64_t end, struct fs_forwarded *of) {
   size_t n = 0;
   fs_err err;
   do {
     err = fs_names_call(c, "", "", of, sizeof(*of), &n);
   } while (err == -EAGAIN && fs_now_ns() < end);
-  if (err != 0 || n < sizeof(*of)) of->file = 0; /* it is none */
+  if (err != 0 || n < sizeof(*of)) of->file = 0; /* it is no forwarder */
   return err;
 }
 
@@ -33,12 +33,12 @@ fs_err fs_output_sync(uint64_t id, uint64_t size, uint64_t end) {
   return sync_until(&c, end, &of);
 }
 
-/* The file is cut, or made longer, whose forwarder fd is; the forwarder itself by who calls, unless what is there now
-   would be appended. */
+/* Cuts or extends the file whose forwarder fd is. The caller does the same to the forwarder, unless
+   its present bytes would be appended. */
 fs_err fs_output_forwarder_cut(int fd, uint64_t id, uint64_t size) {
   struct stat st;
   struct fs_forwarded of;
-  if (fs_sys_fstat(fd, &st) != 0) return 0; /* the kernel says it */
+  if (fs_sys_fstat(fd, &st) != 0) return 0; /* the kernel's call gives the error */
   struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
   c.flags = FS_SYNC_CUT;
   c.sync.size = size;
@@ -56,8 +56,8 @@ fs_err fs_output_forwarder_await(int fd, uint64_t id) {
   return sync_until(&c, UINT64_MAX, &of);
 }
 
-/* Before a descriptor is moved. What it passes over is not written: the daemon is told, since a gap has no bounds but
-   those of blocks. */
+/* The daemon is told of a move, because the bytes that it passes over are not written, and a gap
+   has no bounds but those of blocks. */
 fs_err fs_output_forwarder_seek(int fd, uint64_t id, int64_t off, int whence) {
   struct stat st;
   struct fs_forwarded of;
@@ -72,7 +72,8 @@ fs_err fs_output_forwarder_seek(int fd, uint64_t id, int64_t off, int whence) {
   return sync_until(&c, UINT64_MAX, &of);
 }
 
-/* The number of the file, with the mode that it has now: of one that was removed nobody knows that. */
+/* Returns the number of the file with its present mode, which nobody knows if the file was
+   removed. */
 static int64_t number_of(const struct fs_forwarded *of) {
   struct fs_answer a;
   const struct fs_record *r;
@@ -100,8 +101,8 @@ fs_err fs_output_forwarded(int fd, uint64_t id, uint32_t *entry) {
   return 1;
 }
 
-/* Of a file of this node what is appended goes to its backing file, as other programs' bytes do. -ELOOP: that is none
-   of its own yet. */
+/* Opens a file of this node to append: the bytes go to its backing file, as other programs' bytes
+   do. Returns -ELOOP if the backing file is still a link to a file of --stage-in. */
 static fs_fd open_own(const struct fs_node *node, uint64_t id) {
   char path[PATH_MAX];
   fs_err err = fs_output_path(node, id, path);
@@ -140,7 +141,8 @@ fs_fd fs_output_forwarder(uint32_t entry, uint32_t flags, uint64_t off) {
   return fd == -ELOOP ? open_new(node, to, dir, append, off) : fd;
 }
 
-/* "<backing directory>/out/<id>", by its end; *dir: the length of "<backing directory>". */
+/* Parses "<backing directory>/out/<id>" by its end, and sets *dir to the length of "<backing
+   directory>". */
 static uint64_t id_of(const char *path, size_t n, size_t *dir) {
   const size_t tail = sizeof("/" FS_OUTPUT_DIR "/") - 1 + 16;
   uint64_t id = 0;

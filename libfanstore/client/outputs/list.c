@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listing output files (outputs.h): as many of a page of the daemon's as fit, from a position on. */
+/* Lists output files (outputs.h): as many of a page of the daemon's as fit, from a position on. */
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>

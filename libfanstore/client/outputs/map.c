@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Outputs of this node that the process has mapped to write them: stores leave no trace that the daemon could rely on,
- * so msync, munmap and the process's end publish them (outputs.h). A mapping that finds no room here, or is moved, is
- * published when the kernel closes the file.
+ * Outputs of this node that the process has mapped to write them (outputs.h). Stores leave no trace
+ * on which the daemon could rely, so msync, munmap and the process's end publish them. A mapping
+ * that finds no room here, or is moved, is published when the kernel closes the file.
  */
 #include "client/data_priv.h"
 #include "client/outputs/outputs.h"
@@ -39,7 +39,7 @@ fs_err fs_output_map_sync(const void *addr, size_t n, bool unmapped) {
     bool gone = unmapped && from <= begin && end <= to;
     if (gone && !atomic_compare_exchange_strong(&maps[i].begin, &begin, 0)) continue;
     if (gone) atomic_fetch_sub(&fs_output_maps, 1);
-    fs_err err = fs_output_sync(id, 0, UINT64_MAX); /* no forwarder */
+    fs_err err = fs_output_sync(id, 0, UINT64_MAX); /* the id is no forwarder's */
     if (first == 0) first = err;
   }
   return first;

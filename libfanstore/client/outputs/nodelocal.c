@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of one node (nodelocal.h): where they are, how they are found, made, removed, renamed and listed. The kernel
- * keeps them in <backing directory>/node-local/<directory's id>/<name>. The daemon only sets the directory's bit in
- * shared memory, once, before the first name is made. A process that dies at any point leaves a name that is there or
- * is not there.
+ * Names of one node (nodelocal.h): where they are, and how they are found, made, removed, renamed
+ * and listed. The kernel keeps them in <backing directory>/node-local/<directory's id>/<name>. The
+ * daemon only sets the directory's bit in shared memory, once, before the first name is made. A
+ * process may die at any point: the name then exists or does not.
  */
 #include "client/outputs/nodelocal.h"
 
@@ -45,7 +45,7 @@ void fs_nl_hex(uint64_t v, char out[FS_NL_HEX]) {
   out[16] = '\0';
 }
 
-/* Of a name in the directory `id`; without a name, of the directory itself. */
+/* Writes the path of a name in the directory `id`; without a name, that of the directory itself. */
 static fs_err path_in(const struct fs_node *node, uint64_t id, const char *name, size_t len, char out[PATH_MAX]) {
   char dir[sizeof(FS_NL_DIR "/") + FS_NL_HEX] = FS_NL_DIR "/";
   fs_nl_hex(id, dir + sizeof(FS_NL_DIR "/") - 1);
@@ -94,7 +94,7 @@ static const struct fs_entry *dataset_entry(uint32_t mount, uint32_t dir, const 
 
 /* ---- making ---- */
 
-/* The directory of this node's names in directory `id`: there from now on. */
+/* Makes the directory of this node's names in directory `id`. */
 static fs_err make_directory(const struct fs_node *node, uint64_t id, uint32_t flags) {
   char path[PATH_MAX];
   struct fs_answer a;
@@ -106,7 +106,7 @@ static fs_err make_directory(const struct fs_node *node, uint64_t id, uint32_t f
   return err == -EEXIST ? 0 : err;
 }
 
-/* 0: there is an output of that name, also one that is not published yet. -ENOENT: there is none. */
+/* Returns 0 if there is an output of that name, also one that is not published yet, or -ENOENT. */
 static fs_err find_output(const struct fs_node *node, uint64_t dir, const char *name, size_t len) {
   struct fs_answer a;
   const struct fs_record *r;
@@ -131,7 +131,7 @@ fs_err fs_nl_mknod(const struct fs_found *f, mode_t mode) {
   return err != 0 ? err : (fs_err)FS_SYS4(SYS_mknodat, AT_FDCWD, real, mode, 0);
 }
 
-/* All of `from` into `to`, both real. */
+/* Copies all of the real file `from` to the real file `to`. */
 static fs_err copy_bytes(int from, int to) {
   struct stat st;
   fs_err err = fs_sys_fstat(from, &st);
@@ -142,7 +142,8 @@ static fs_err copy_bytes(int from, int to) {
   return err;
 }
 
-/* The dataset's file becomes one of this node, under another name until it is whole. Who is second uses the first's. */
+/* Makes the dataset's file one of this node, under another name until it is whole. A second process
+   uses the first one's file. */
 static fs_err copy_up(const struct fs_node *node, uint32_t mount, uint32_t child, uint32_t mode, bool empty,
                       const char *real) {
   char path[PATH_MAX], name[FS_NL_HEX];
@@ -160,7 +161,7 @@ static fs_err copy_up(const struct fs_node *node, uint32_t mount, uint32_t child
   return err == -EEXIST ? 0 : err;
 }
 
-/* A file that matches, and is not there yet. */
+/* Prepares to make a file that matches a pattern and is not there yet. */
 static int make_file(const struct fs_node *node, uint32_t mount, uint32_t entry, uint64_t dir, const char *name,
                      size_t len) {
   uint64_t same;
@@ -196,7 +197,7 @@ int fs_nl_find(uint32_t mount, uint32_t entry, const char *name, size_t len, con
 
 /* ---- removing and renaming ---- */
 
-/* 1: f's name is one of this node. */
+/* Returns 1 if f's name is one of this node. */
 static int find_name(const struct fs_found *f, char real[PATH_MAX]) {
   const struct fs_node *node = fs_names_node();
   uint64_t dir = node == NULL ? 0 : fs_output_dir_id(f->mount, f->entry);
@@ -231,7 +232,8 @@ fs_err fs_nl_check_empty(const struct fs_found *f, uint64_t *id) {
   uint64_t dir = node == NULL ? 0 : fs_output_dir_id(f->mount, f->entry);
   *id = 0;
   if (dir == 0 || !fs_output_maybe(node, dir)) return 0;
-  if (fs_output_look_up(dir, f->name, f->name_len, 0, &a, &r) != 0) return 0; /* the removal finds that out */
+  /* The removal finds that out. */
+  if (fs_output_look_up(dir, f->name, f->name_len, 0, &a, &r) != 0) return 0;
   if (!S_ISDIR(r->mode) || !marked(node, r->id)) return 0;
   *id = r->id;
   return has_names(node, r->id) ? -ENOTEMPTY : 0;
@@ -258,7 +260,8 @@ void fs_nl_removed(uint64_t id) {
   if (node != NULL && path_in(node, id, "", 0, path) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
 }
 
-/* Not a name of this node, but the new name would be one: what it is decides. */
+/* Refuses a rename of a name that is not this node's to one that would be. The kind of the old name
+   decides the error. */
 static fs_err rename_other(const struct fs_node *node, const struct fs_found *from) {
   if (dataset_entry(from->mount, from->entry, from->name, from->name_len) != NULL) return 0; /* EROFS */
   fs_err err = find_output(node, fs_output_dir_id(from->mount, from->entry), from->name, from->name_len);
@@ -298,7 +301,7 @@ struct listed {
   char name[FS_NAME_MAX + 1];
 };
 
-/* Into the batch, which is sorted, and has the smallest that were seen. */
+/* Puts a name into the batch, which is sorted and has the smallest positions seen so far. */
 static void keep(struct listed *batch, uint32_t *n, uint64_t at, const struct dirent64 *d, size_t len) {
   uint32_t i = *n;
   if (i == FS_NL_BATCH && batch[--i].at <= at) return;
@@ -311,7 +314,8 @@ static void keep(struct listed *batch, uint32_t *n, uint64_t at, const struct di
   memcpy(batch[i].name, d->d_name, len);
 }
 
-/* The next names in the order of a hash, which stays when others are made or removed. */
+/* Collects the next names in the order of a hash, which stays the same when other names are made or
+   removed. */
 static uint32_t gather(int fd, uint32_t mount, uint32_t dir, uint64_t from, struct listed *batch) {
   struct fs_dirents names = {.fd = fd};
   uint32_t kept = 0;

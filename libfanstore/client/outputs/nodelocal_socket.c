@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of UNIX sockets that are names of one node (nodelocal.h). An address holds 108 bytes, and the kernel gives
- * back what bind was called with. So a socket is bound to "/proc/self/fd/N/TOKEN", where N is the directory
- * <backing directory>/node-local/new, and is renamed to its name then. The symlink <backing
- * directory>/node-local/paths/TOKEN has the path that the program gave: every process of the node finds it by the
- * token. A program without the library sees the token.
+ * Addresses of UNIX sockets that are names of one node (nodelocal.h). An address holds 108 bytes,
+ * and the kernel gives back what bind was called with. So a socket is bound to
+ * "/proc/self/fd/N/TOKEN", where N is the directory <backing directory>/node-local/new, and is then
+ * renamed to its name. The symlink <backing directory>/node-local/paths/TOKEN has the path that the
+ * program gave. Every process of the node finds it by the token. A program without the library sees
+ * the token.
  */
 #include <sys/stat.h>
 
@@ -20,7 +21,7 @@ fs_err fs_nl_token(char out[FS_NL_HEX]) {
   return 0;
 }
 
-/* "/proc/self/fd/N", with a name after it if there is one. */
+/* Writes "/proc/self/fd/N", with a name after it if there is one. */
 static void fd_address(int fd, const char *name, struct sockaddr_un *un, socklen_t *len) {
   char *to = un->sun_path, digits[12];
   size_t n = 0;
@@ -35,7 +36,7 @@ static void fd_address(int fd, const char *name, struct sockaddr_un *un, socklen
   *len = (socklen_t)(to + n + 1 - (char *)un);
 }
 
-/* The name is taken first, so that who is second is refused before its socket is bound. */
+/* Takes the name first, so that a second process is refused before its socket is bound. */
 static fs_err bind_token(const struct fs_node *node, int fd, const char *token, const char *real) {
   char dir[PATH_MAX];
   struct sockaddr_un un;
@@ -75,7 +76,7 @@ fs_err fs_nl_reach(const char *real, struct fs_nl_address *a) {
   return 0;
 }
 
-/* The token of an address, or NULL. */
+/* Returns the token of an address, or NULL. */
 static const char *token_of(const char *path, size_t len) {
   size_t at = sizeof(FS_NL_FD) - 1;
   if (len <= at || memcmp(path, FS_NL_FD, at) != 0) return NULL;

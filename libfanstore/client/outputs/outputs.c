@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Output directories and the numbers of output files (outputs.h). The table of numbers lies in the memory that open
- * file descriptions lie in (slot.h), so that descriptors and current directories which are inherited mean the same.
+ * Output directories and the numbers of output files (outputs.h). The table of numbers lies in the
+ * memory of the open file descriptions (slot.h), so that inherited descriptors and current
+ * directories keep their meaning.
  */
 #include "client/outputs/outputs.h"
 
@@ -46,8 +47,9 @@ uint64_t fs_output_tree(const struct fs_node *node) {
 }
 
 /*
- * Directories that were come through: two words for each, found by a hash of directory, tree number and name. Both hold
- * parts of the hash, 108 bits in all, so that words of two writers, or of another tree, do not fit together.
+ * Directories that were walked through: two words for each, found by a hash of directory, tree
+ * number and name. Both words hold parts of the hash, 108 bits in all, so that words of two
+ * writers, or of another tree, do not fit together.
  */
 #define FS_KNOWN_DIRS 512u
 #define FS_KNOWN_SHIFT 20
@@ -115,7 +117,7 @@ int64_t fs_output_number(const struct fs_record *r, uint32_t parent) {
   return -ENFILE;
 }
 
-/* Where it was is not known: it is its own parent. */
+/* Gives a removed directory a number. Where it was is not known, so it is its own parent. */
 static int64_t number_removed(uint64_t id) {
   const struct fs_record r = {.id = id, .dir = id, .mode = S_IFDIR};
   int64_t number = fs_output_number(&r, FS_OUTPUT_PARENT_AS_IS);
@@ -170,7 +172,7 @@ fs_err fs_output_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_a
   return err;
 }
 
-/* The record of a number, by its id. */
+/* Gets the record of a number, by its id. */
 static fs_err by_number(uint32_t entry, struct fs_answer *a, const struct fs_record **r) {
   const struct fs_output_node *n = fs_output_node(entry);
   struct fs_names_call c = {.op = FS_NAMES_LOOKUP};
@@ -184,7 +186,8 @@ void fs_output_permits(uint32_t entry, uint32_t mode, uint64_t tree) {
   if (n) atomic_store_explicit(&n->permits, tree << 16 | (mode & 0xffff), memory_order_relaxed);
 }
 
-/* Whoever takes a directory's permissions away from its owner, or gives them, changes the tree's number. */
+/* A change of the owner's permissions of a directory changes the tree's number, so a mode of the
+   same number is current. */
 fs_err fs_output_mode(uint32_t entry, uint32_t *mode) {
   struct fs_answer a;
   const struct fs_record *r;
@@ -199,16 +202,16 @@ fs_err fs_output_mode(uint32_t entry, uint32_t *mode) {
     return 0;
   }
   fs_err err = by_number(entry, &a, &r);
-  if (err != 0) return err == -ENOENT ? 0 : err; /* it was removed */
+  if (err != 0) return err == -ENOENT ? 0 : err; /* the directory was removed */
   *mode = r->mode;
   fs_output_permits(entry, r->mode, tree);
   return 0;
 }
 
 /*
- * The number of the directory `dir` that n's record is in. Mostly it is the one that n was come to by; when it has been
- * renamed since, to a directory that no process here has been in, it gets a number now: where that one is, is asked for
- * when somebody climbs further.
+ * Sets the number of the directory `dir` that n's record is in. In most cases n was found by it. If
+ * n was renamed since, to a directory that no process here has been in, that directory gets a
+ * number now. Its own parent is asked for when a walk goes further up.
  */
 static fs_err parent_number(uint32_t mount, struct fs_output_node *n, uint64_t dir, uint32_t *parent) {
   fs_err err = 0;
@@ -226,7 +229,7 @@ static fs_err parent_number(uint32_t mount, struct fs_output_node *n, uint64_t d
   return 0;
 }
 
-/* Of one that was removed, or when nobody answers: where it was. */
+/* Returns the last known directory if the directory was removed or nobody answers. */
 uint32_t fs_output_up(uint32_t mount, uint32_t entry) {
   struct fs_answer a;
   const struct fs_record *r;
@@ -236,7 +239,7 @@ uint32_t fs_output_up(uint32_t mount, uint32_t entry) {
   return parent;
 }
 
-/* From its end to its beginning, name by name. */
+/* Builds the path from its end to its beginning, name by name. */
 fs_ssize fs_output_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) {
   struct fs_answer a;
   const struct fs_record *r;
@@ -270,7 +273,7 @@ bool fs_output_gone(const char *real, unsigned tries) {
   struct stat st;
   bool missing = real && real[0] != '\0' && fs_sys_fstatat(AT_FDCWD, real, &st, AT_SYMLINK_NOFOLLOW) == -ENOENT;
   errno = ENOENT;
-  /* Another name of the call may be what nobody has, or the name be an empty one, which names nothing. */
+  /* The missing name may be another one of the call, or an empty one, which names nothing. */
   if (!missing || tries < FS_OUTPUT_GONE_QUICK) return tries < FS_OUTPUT_GONE_TRIES;
   if (tries < FS_OUTPUT_GONE_TRIES) {
     (void)FS_SYS2(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -282,12 +285,13 @@ bool fs_output_gone(const char *real, unsigned tries) {
   return false;
 }
 
-/* Where the backing file is a link to, if it is one: what the kernel is told not to follow, it would not find there. */
+/* Replaces the path of a backing file that is a link by the link's target. A call that must not
+   follow links would not find the file otherwise. */
 static void staged_path(struct fs_found *f) {
   char target[PATH_MAX];
   long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, f->real, target, sizeof(target) - 1);
   if (n <= 0 || target[0] != '/') {
-    f->out.flags &= ~(uint32_t)FS_RECORD_STAGED_IN; /* it has been copied since */
+    f->out.flags &= ~(uint32_t)FS_RECORD_STAGED_IN; /* the file has been copied since */
     return;
   }
   memcpy(f->real, target, (size_t)n);
@@ -298,7 +302,7 @@ int fs_output_found(struct fs_found *f, unsigned flags) {
   const struct fs_node *node = fs_names_node();
   if (node == NULL) return -ENOENT;
   if (S_ISREG(f->out.mode) && (f->out.flags & FS_RECORD_STAGED_IN) && (flags & FS_CHANGES)) {
-    /* Where opening it is refused afterwards, by its mode, the bytes must still be there. */
+    /* If the open is refused afterwards by the file's mode, the bytes must still be there. */
     fs_err err = fs_output_own(f->out.id, (flags & FS_EMPTIES) && (f->out.mode & S_IWUSR));
     if (err != 0) return err;
     f->out.flags &= ~(uint32_t)FS_RECORD_STAGED_IN;
@@ -315,7 +319,7 @@ int fs_output_found(struct fs_found *f, unsigned flags) {
 
 /* ---- stat ---- */
 
-/* The count of subdirectories is part of an answer that has the directory's times, too. */
+/* An answer that has the directory's times has the count of subdirectories, too. */
 static nlink_t record_links(const struct fs_record *r) {
   if (!S_ISDIR(r->mode)) return 1;
   return 2 + (r->flags & FS_RECORD_TIMED ? (nlink_t)r->size : 0);
@@ -337,7 +341,7 @@ void fs_output_record_stat(uint32_t mount, const struct fs_record *r, struct sta
   fs_ids(&st->st_uid, &st->st_gid);
 }
 
-/* A directory that was removed while somebody is in it. */
+/* Fills in the attributes of a directory that was removed while a process is in it. */
 static void removed_stat(uint32_t mount, const struct fs_output_node *n, struct stat *st) {
   struct fs_record r = {.id = atomic_load_explicit(&n->id, memory_order_relaxed),
                         .mode = atomic_load_explicit(&n->mode, memory_order_relaxed)};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading output files of other nodes (outputs.h): raw blocks through the node's cache, as a dataset's remote blocks. A
- * process asks home for a snapshot of its own (OPEN), which stands for the contents until the process gives it back; so
- * what it reads by a snapshot that was its own all the time is of that file. A forked child, and a program that
- * inherits the descriptor, ask anew.
+ * Reads output files of other nodes (outputs.h): raw blocks through the node's cache, like a
+ * dataset's remote blocks. A process asks home for a snapshot of its own (OPEN), which stands for
+ * the contents until the process gives it back. So bytes that it reads while the snapshot is its
+ * own are of that file. A forked child, and a program that inherits the descriptor, ask anew.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include "util/util.h"
 
 #define FS_OUTPUT_WINDOW 8u /* blocks in flight for one call */
-#define FS_OUTPUT_TRIES 4u  /* snapshots that a read outlives */
-#define FS_OUTPUT_MAPS 16u  /* the same, of extent maps */
+#define FS_OUTPUT_TRIES 4u  /* so often a read asks for a new snapshot */
+#define FS_OUTPUT_MAPS 16u  /* so often a read takes a new extent map */
 #define FS_TURN_TRIES 100000u
 #define FS_SNAPSHOTS 1000u
 
@@ -25,14 +25,14 @@
 
 struct output_opened {       /* beside a number; zeros in a forked child */
   _Atomic uint32_t snapshot; /* 0: none */
-  _Atomic uint32_t opens;    /* of this process, not closed yet: as far as it knows */
-  _Atomic uint32_t turn;     /* odd: what follows is being written */
+  _Atomic uint32_t opens;    /* this process's opens without a close, as far as it knows */
+  _Atomic uint32_t turn;     /* odd: the next fields are being written */
   _Atomic uint64_t own;      /* bytes of home's backing file */
   _Atomic uint64_t size;     /* of the whole */
-  _Atomic uint64_t list;     /* number of home's extent map then */
-  _Atomic uint64_t asked;    /* when: no older are its segments */
+  _Atomic uint64_t list;     /* version of home's extent map at that time */
+  _Atomic uint64_t asked;    /* order of that question; its segments are no older */
   _Atomic uint32_t segments; /* not 0: bytes are elsewhere */
-  _Atomic uint32_t stale;    /* this process has changed the file since */
+  _Atomic uint32_t stale;    /* this process has changed the file since then */
   struct fs_output_writing writing;
 };
 
@@ -67,7 +67,7 @@ static fs_err hold(uint32_t entry, struct fs_opened *h) {
              : 0;
 }
 
-/* One OPEN that gave this snapshot is over. */
+/* Ends one OPEN that gave this snapshot. */
 static void give_back(uint32_t entry, uint32_t snapshot) {
   char body[8];
   size_t got;
@@ -75,7 +75,7 @@ static void give_back(uint32_t entry, uint32_t snapshot) {
   if (snapshot != 0) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
 }
 
-/* False: a signal handler of the thread whose turn it is, which does without. */
+/* Begins to write the fields. False: a signal handler of the writing thread, which goes without. */
 static bool turn_begin(struct output_opened *held) {
   for (unsigned i = 0; i < FS_TURN_TRIES; i++) {
     uint32_t turn = atomic_load(&held->turn) & ~1u;
@@ -89,7 +89,7 @@ static void turn_end(struct output_opened *held, bool begun) {
   if (begun) atomic_fetch_add(&held->turn, 1);
 }
 
-/* Has nothing changed since? */
+/* Returns whether nothing has changed since. */
 static bool turn_is(const struct output_opened *held, uint32_t turn) {
   if (turn % 2 == 0 && atomic_load(&held->turn) == turn) return true;
   if (turn % 2 != 0) FS_SYS0(SYS_sched_yield);
@@ -102,7 +102,7 @@ static uint64_t asked_now(void) {
   return atomic_fetch_add(&asked_last, 1) + 1;
 }
 
-/* The snapshot that is to be given back in *old, or 0. */
+/* Asks home once. Sets *old to the snapshot that is to be given back, or 0. */
 static fs_err refresh_once(uint32_t entry, struct output_opened *held, struct fs_opened *h, uint32_t *old) {
   uint64_t now = asked_now();
   fs_err err = hold(entry, h);
@@ -121,9 +121,9 @@ static fs_err refresh_once(uint32_t entry, struct output_opened *held, struct fs
   return 0;
 }
 
-/* Asks for what the file is now: this process's snapshot from here on, unless another thread has asked later. A child
-   that a signal handler forked in the middle of it asks for itself: the snapshot is its parent's, to give back at any
-   time. */
+/* Asks home what the file is now. The answer's snapshot becomes this process's, unless another
+   thread has asked later. A child that a signal handler forked in the middle of this asks for
+   itself: its parent may give its own snapshot back at any time. */
 static fs_err refresh(uint32_t entry, struct fs_opened *h) {
   struct output_opened *held = held_of(entry);
   if (held == NULL) return -EUCLEAN;
@@ -137,7 +137,7 @@ static fs_err refresh(uint32_t entry, struct fs_opened *h) {
   }
 }
 
-/* How many there were. */
+/* Counts one open less and returns how many there were. */
 static uint32_t not_open(struct output_opened *held) {
   uint32_t opens = atomic_load(&held->opens);
   while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens - 1)) {
@@ -161,7 +161,7 @@ void fs_output_closed(const struct fs_slot *s) {
   if (held == NULL) return;
   if ((atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE) != O_RDONLY)
     (void)fs_output_flush(entry, false);
-  if (not_open(held) != 1) return; /* 0: of a file that was inherited, nobody knows the last one */
+  if (not_open(held) != 1) return; /* 0: an inherited file, of which nobody knows the last close */
   if (atomic_load(&s->shared))
     fs_output_keep(s);
   else
@@ -247,7 +247,7 @@ bool fs_output_list_is(uint32_t entry, struct fs_output_whole *w, uint64_t list)
   return true;
 }
 
-/* The same, asked again where less than `need` is known; with what this process has not published yet. */
+/* Like known_whole, but asks again if less than `need` is known, and adds unpublished bytes. */
 static fs_err whole_for(uint32_t entry, uint64_t need, struct fs_output_whole *w) {
   struct fs_opened h;
   fs_err err = known_whole(entry, w);
@@ -290,20 +290,20 @@ fs_err fs_output_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
 /* ---- blocks ---- */
 
 struct out_reading {
-  struct fs_dataset ds; /* what remote.c wants to know of one */
+  struct fs_dataset ds; /* stands for a dataset, for remote.c */
   struct fs_link *link;
   uint32_t snapshot;
   uint32_t block;
   uint64_t size, list, end;
 };
 
-/* What was read by it is of the file only if so: another thread may have given it back. */
+/* False: another thread gave the snapshot back, so bytes read by it may be another file's. */
 static bool still_held(uint32_t entry, uint32_t snapshot) {
   const struct output_opened *held = held_of(entry);
   return held != NULL && atomic_load_explicit(&held->snapshot, memory_order_seq_cst) == snapshot;
 }
 
-/* A snapshot and the size that belongs to it. */
+/* Sets a snapshot and the size that belongs to it. */
 static fs_err snapshot(uint32_t entry, struct out_reading *r) {
   const struct output_opened *held = held_of(entry);
   if (held == NULL) return -EUCLEAN;
@@ -331,7 +331,7 @@ static void piece_set(const struct out_reading *r, struct fs_piece *p, uint8_t *
   p->n = (uint32_t)FS_MIN(n, (size_t)(len - p->off));
 }
 
-/* Other threads of this process may have all slots. */
+/* Starts a piece. Other threads of this process may have all slots. */
 static fs_err submit(struct out_reading *r, struct fs_piece *p, bool wait) {
   struct fs_slot_wait turn = {0};
   fs_err err = fs_remote_submit(&r->ds, r->link, p, 0);
@@ -340,7 +340,7 @@ static fs_err submit(struct out_reading *r, struct fs_piece *p, bool wait) {
   return err;
 }
 
-/* Up to FS_OUTPUT_WINDOW blocks at once. Bytes of those that came before the first that did not; *err is its. */
+/* Reads up to FS_OUTPUT_WINDOW blocks. Returns the bytes before the first error, *err. */
 static size_t read_window(struct out_reading *r, uint8_t *dst, size_t n, uint64_t off, fs_err *err) {
   struct fs_piece p[FS_OUTPUT_WINDOW];
   fs_err started[FS_OUTPUT_WINDOW];
@@ -389,7 +389,7 @@ static void told(uint32_t entry, fs_err err) {
           fs_u64_text(FS_OUTPUT_ID_RANK(number), home), ", which has it (", fs_err_text(err), ")");
 }
 
-/* A child that a signal handler forked in the middle of it begins again: the pins were its parent's. */
+/* Begins again in a child that a signal handler forked meanwhile: the pins were its parent's. */
 static fs_err read_once(uint32_t entry, struct out_reading *r, uint64_t list, void *buf, size_t n, uint64_t off,
                         size_t *done) {
   struct fs_link borrowed;
@@ -408,7 +408,7 @@ static fs_err read_once(uint32_t entry, struct out_reading *r, uint64_t list, vo
   return still_held(entry, r->snapshot) ? err : -ESTALE;
 }
 
-/* The file has become another meanwhile, or the snapshot is not known any more. */
+/* Asking again helps if the file is another by now, or the snapshot is not known any more. */
 static bool worth_asking(fs_err err) {
   return err == -EREMOTEIO || err == -EBADMSG || err == -EINVAL || err == -ESTALE || err == -ENOENT;
 }
@@ -430,9 +430,9 @@ fs_ssize fs_output_read_backing(uint32_t entry, void *buf, size_t n, uint64_t of
     struct fs_opened h;
     done = 0;
     err = read_once(entry, &r, how->list, buf, n, off, &done);
-    if (err == 0 && done == 0 && tries == 0) err = -ESTALE; /* it may have grown */
+    if (err == 0 && done == 0 && tries == 0) err = -ESTALE; /* the file may have grown */
     if (err == 0 || !worth_asking(err) || fs_now_ns() > end) break;
-    /* Another thread may have asked meanwhile: then it is read by that answer. */
+    /* If another thread has asked meanwhile, its answer is used. */
     bool ask = still_held(entry, r.snapshot);
     if (ask && ++tries == FS_OUTPUT_TRIES) break;
     err = ask ? refresh(entry, &h) : 0;
@@ -483,7 +483,7 @@ fs_ssize fs_output_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
     if (err != 0) return err == -ENOENT || err == -EHOSTDOWN || err == -EIO ? (told(entry, err), -EIO) : err;
     if (off >= w.size || n == 0) return 0;
     size_t len = FS_MIN(n, (size_t)(w.size - off));
-    w.any = tries >= FS_OUTPUT_MAPS; /* it changes all the time */
+    w.any = tries >= FS_OUTPUT_MAPS; /* the extent map changes all the time */
     if (w.segments || w.size > w.own)
       got = fs_output_read_segments(entry, &w, buf, len, off);
     else

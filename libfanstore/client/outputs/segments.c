@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading files of several writers (outputs.h): what this process has not published yet comes first, then what home
- * says is in segments, then home's own backing file; what is in none of them is zeros. Backing files of this node are
- * read through the kernel.
+ * Reads files of several writers (outputs.h). What this process has not published yet comes first,
+ * then what home says is in segments, then home's own backing file. The rest is zeros. Backing
+ * files of this node are read through the kernel.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +15,11 @@
 
 #define FS_WINDOW_EXTENTS 128u
 
-/* What home says of the bytes from some offset on. */
+/* Home's answer about the bytes from some offset on. */
 struct window {
   uint32_t count;
-  uint64_t from, end;            /* it tells of these */
-  struct fs_extent_map_head now; /* the answer: what the list is, and some of it */
+  uint64_t from, end;            /* the range that it describes */
+  struct fs_extent_map_head now; /* the answer: the extent map's version, and some of the map */
   struct fs_output_extent at[FS_WINDOW_EXTENTS];
 };
 static_assert(offsetof(struct window, at) == offsetof(struct window, now) + sizeof(struct fs_extent_map_head),
@@ -71,7 +71,8 @@ static struct run run_at(const struct window *w, uint64_t off) {
   return r;
 }
 
-/* Grains where half of a block or less is of this run: the rest of it is another's. *len is cut to where that is so. */
+/* Returns how to read a run: by grains if it has half of a block or less, because the rest of the
+   block is another's. Cuts *len to where that holds. */
 static struct fs_output_how how_to_read(const struct run *r, uint64_t off, uint64_t *len) {
   uint64_t begin = off - off % FS_OUTPUT_BLOCK, end = begin + FS_OUTPUT_BLOCK, last = r->end - r->end % FS_OUTPUT_BLOCK;
   bool few = FS_MIN(r->end, end) - FS_MAX(r->from, begin) <= FS_OUTPUT_BLOCK / 2;
@@ -84,8 +85,9 @@ static struct fs_output_how how_to_read(const struct run *r, uint64_t off, uint6
   return (struct fs_output_how){.block = FS_OUTPUT_BLOCK, .end = last > off ? last : r->end};
 }
 
-/* Windows of the last files, good as long as the node's word is what it was before they were asked for. Who finds one
-   busy - another thread, or the one that this signal handler has interrupted - asks anew. */
+/* The windows of the last files. They are good as long as the node's word is what it was before
+   they were asked for. A thread that finds one busy, in use by another thread or by the one that
+   this signal handler has interrupted, asks anew. */
 #define FS_WINDOWS 8u
 static struct kept {
   _Atomic uint32_t busy;
@@ -98,7 +100,7 @@ static struct kept *kept_take(uint64_t id) {
   return atomic_exchange_explicit(&k->busy, 1, memory_order_acquire) == 0 ? k : NULL;
 }
 
-/* Of that list, by its number. */
+/* Answers from a kept window of that version of the extent map. */
 static bool recall(const struct fs_node *node, uint64_t id, uint64_t list, uint64_t at, struct run *run) {
   struct kept *k = fs_node_alive(node) ? kept_take(id) : NULL;
   if (k == NULL) return false;
@@ -118,14 +120,16 @@ static void keep(uint64_t id, uint64_t word, const struct window *win) {
   atomic_store_explicit(&k->busy, 0, memory_order_release);
 }
 
-/* Who has the byte at `at`: by what this call knows, or this process does, or home. */
+/* Finds which segment has the byte at `at`: from what this call knows, from what this process
+   knows, or from home. */
 static fs_err find_run(const struct fs_node *node, uint32_t entry, struct fs_output_whole *w, uint64_t at,
                        struct window *win, struct run *run) {
   uint64_t id = fs_output_id(entry), word = atomic_load_explicit(&node->ctl->lists, memory_order_acquire);
   fs_err err = 0;
   if (at < win->from || at >= win->end) {
     if (recall(node, id, w->list, at, run)) return 0;
-    /* from the block's begin, to know how much of it is where; a window may end in the middle of a block */
+    /* Ask from the block's begin, to know how much of the block is where. A window may end in the
+       middle of a block. */
     err = ask_window(entry, at - at % FS_OUTPUT_BLOCK, win);
     if (err == 0 && at >= win->end) err = ask_window(entry, at, win);
     if (err == 0) keep(id, word, win);
@@ -135,7 +139,7 @@ static fs_err find_run(const struct fs_node *node, uint32_t entry, struct fs_out
   return err;
 }
 
-/* From one of this node's backing files; zeros beyond its end. */
+/* Reads one of this node's backing files; beyond its end are zeros. */
 static fs_ssize read_here(const struct fs_node *node, uint64_t id, void *buf, size_t n, uint64_t off) {
   char path[PATH_MAX];
   fs_err err = fs_output_path(node, id, path);
@@ -147,7 +151,8 @@ static fs_ssize read_here(const struct fs_node *node, uint64_t id, void *buf, si
   return (fs_ssize)n;
 }
 
-/* Handles of segments are kept for the last few, or until their file is closed: they have no descriptors. */
+/* Snapshots of segments have no descriptors, so they are kept for the last few, or until their file
+   is closed. */
 static _Atomic uint64_t last[32]; /* the file's number, and the segment's */
 
 static void remember(uint32_t entry, uint32_t number) {
@@ -191,8 +196,8 @@ static fs_ssize read_own(const struct fs_node *node, uint32_t entry, const struc
   return (fs_ssize)n;
 }
 
-/* Of what the kernel has read of home's backing file: had no segment those bytes at the end, either, and was it not
- * cut? */
+/* Returns whether what the kernel has read of home's backing file was right to the end: no segment
+   had those bytes, and the file was not cut. */
 static bool still_own(const struct fs_node *node, uint32_t entry, const struct fs_output_whole *w, uint64_t word) {
   struct fs_extent_map_head now;
   if (atomic_load(&node->ctl->lists) == word && !(word & FS_LISTS_UNKNOWN)) return true;
@@ -218,8 +223,8 @@ fs_ssize fs_output_read_segments(uint32_t entry, struct fs_output_whole *w, void
       got =
           run.segment != 0 ? read_segment(node, entry, &run, to, len, at) : read_own(node, entry, w, &run, to, len, at);
     }
-    /* A segment is shorter than home was told; else home's backing file, which is as long as the file: it has been cut.
-     */
+    /* A segment is shorter than its home was told. If it is home's backing file, which is as long
+       as the file, it has been cut. */
     if (got == 0 && run.segment != 0) got = -EIO;
     if (got > 0) done += (size_t)got;
   }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much may be written (outputs.h; docs/internals/output-bytes.md): the daemon adds up what the node's outputs
- * take, and says by one word when that is too much. Whoever writes looks at it; the kernel knows nothing of it.
+ * How much may be written (outputs.h; docs/internals/output-bytes.md). The daemon adds up what
+ * the node's outputs take, and one word says when that is too much. Each writer reads the word; the
+ * kernel knows nothing of it.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -30,7 +31,8 @@ uint64_t fs_output_left(void) {
   return node == NULL ? UINT64_MAX : left_of(node);
 }
 
-/* All in the dataset's blocks: what is taken is then the dataset, and what the backing file's file system has lost. */
+/* Counts all in the dataset's blocks. What is taken is then the dataset, and what the backing file
+   system has lost. */
 void fs_output_add_room(const struct fs_node *node, struct statfs *st) {
   struct statfs backing;
   if (FS_SYS2(SYS_statfs, node->ctl->backing, &backing) != 0) return;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Times and link counts of directories that have outputs (outputs.h). Who keeps the names in a directory knows when
- * they were changed last, and how many are directories, and is asked by each stat of it; of a dataset's directory only
- * where outputs may be. When nobody answers, the times and the count are those that are known here.
+ * Times and link counts of directories that have outputs (outputs.h). The daemon that keeps a
+ * directory's names knows when they were changed last and how many are directories. Each stat asks
+ * it; stat of a dataset's directory asks only if outputs may be there. If nobody answers, the times
+ * and the count are those that are known here.
  */
 #include <sys/stat.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing files that have another node for a home, or that several processes write (outputs.h;
- * docs/internals/several-writers.md): the bytes go to a segment, a backing file without a name on this node, at the
- * offset that they have in the file; which ones is kept here until fsync or close tells home. Reading back comes in
- * segments.c.
+ * Writes files that have another node for a home, or that several processes write (outputs.h;
+ * docs/internals/several-writers.md). The bytes go to a segment, a backing file without a name on
+ * this node, at their offset in the file. Their ranges are kept here until fsync or close tells
+ * home. segments.c reads them back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,14 +39,14 @@ static fs_fd open_segment(const struct fs_node *node, uint64_t segment, uint32_t
   return err != 0 ? err : fs_sys_openat(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
 }
 
-/* One that there may be: of this node, and not dropped meanwhile. */
+/* Opens a segment that may be there, if it is of this node and was not dropped meanwhile. */
 static fs_fd open_old(const struct fs_node *node, uint64_t segment) {
   bool here = (segment & FS_OUTPUT_ID) && segment >> 63 == 0 && FS_OUTPUT_ID_RANK(segment) == fs_names_rank(node);
   return here ? open_segment(node, segment, 0) : -ENOENT;
 }
 
-/* The segment that this node has of the file, by its daemon's word; 0: none. Where it has none, `offered` becomes it.
- */
+/* Asks the daemon for the segment that this node has of the file, or 0. If there is none, `offered`
+   becomes it. */
 static fs_err ask_segment(uint32_t entry, uint64_t offered, uint64_t *segment) {
   const struct fs_names_call c = {.op = FS_NAMES_OFFER, .offer = {.file = fs_output_id(entry), .segment = offered}};
   size_t got;
@@ -54,7 +54,8 @@ static fs_err ask_segment(uint32_t entry, uint64_t offered, uint64_t *segment) {
   return err == 0 && got != sizeof(*segment) ? -EIO : err;
 }
 
-/* A new one. Another program may offer one first: then that is the node's, and this one goes. */
+/* Makes a new segment. If another program offers one first, that one is the node's, and this one
+   goes. */
 static fs_fd new_segment(const struct fs_node *node, uint32_t entry, bool offer, uint64_t *segment) {
   char path[PATH_MAX];
   uint64_t taken;
@@ -72,8 +73,9 @@ static fs_fd new_segment(const struct fs_node *node, uint32_t entry, bool offer,
   return other;
 }
 
-/* One for all writers of the file on this node: who writes it anew each epoch takes no more room with each. The family
-   remembers it; without a daemon's answer the writer has one of its own. */
+/* Finds the one segment of all writers of the file on this node, so that a file that is written
+   anew each epoch takes no more room each time. The processes that share the table remember it.
+   Without a daemon's answer the writer has one of its own. */
 static fs_fd find_segment(const struct fs_node *node, uint32_t entry, uint64_t *segment) {
   struct fs_output_node *n = fs_output_node(entry);
   *segment = n == NULL ? 0 : atomic_load_explicit(&n->segment, memory_order_relaxed);
@@ -99,7 +101,7 @@ static fs_err make_segment(struct fs_output_writer *w, uint32_t entry) {
   return fd < 0 ? fd : 0;
 }
 
-/* Of files that were closed: used again. */
+/* Writers of files that were closed, to be used again. */
 static void *_Atomic spare[64];
 
 static struct fs_output_writer *writer_new(void) {
@@ -126,7 +128,8 @@ static void writer_drop(struct fs_output_writer *w) {
 
 /* ---- calls that have it in hand (tests/model/writer.pml) ---- */
 
-/* False: a signal handler of the thread that drops it. */
+/* Begins a call that uses the writer. Returns false in a signal handler of the thread that drops
+   it. */
 static bool begin(struct fs_output_writing *at) {
   for (unsigned i = 0; at != NULL && i < FS_LOCK_TRIES; i++) {
     uint32_t uses = atomic_load(&at->uses);
@@ -139,7 +142,8 @@ static bool begin(struct fs_output_writing *at) {
 
 static fs_err flush(uint32_t entry, bool sync);
 
-/* In a child that a signal handler forked in the middle of a call there is none. */
+/* Ends a call that uses the writer. A child that a signal handler forked in the middle of a call
+   has none to end. */
 static void finish(struct fs_output_writing *at, uint32_t entry) {
   uint32_t uses = atomic_load(&at->uses), next;
   do {
@@ -151,15 +155,16 @@ static void finish(struct fs_output_writing *at, uint32_t entry) {
   fs_output_writer_end(entry);
 }
 
-/* Looks at it while nobody has it in hand, and drops it if the file is closed and all is published. Of what was written
-   late *late is set. False: look again. */
+/* Looks at the writer while no call uses it, and drops it if the file is closed and all is
+   published. Sets *late if something was written late. Returns false if the caller must look
+   again. */
 static bool end_once(struct fs_output_writing *at, uint32_t entry, bool *late) {
   uint32_t uses = atomic_load(&at->uses), next;
   *late = false;
   do {
     next = uses == 0 ? FS_WRITING_ENDS : uses | FS_WRITING_LEFT;
   } while (!atomic_compare_exchange_weak(&at->uses, &uses, next));
-  if (uses != 0) return true; /* the last call's to do */
+  if (uses != 0) return true; /* the last call does it */
   struct fs_output_writer *w = atomic_load(&at->writer);
   bool closed = w != NULL && fs_output_opens(entry) == 0;
   bool rest = closed && (w->count > 0 || atomic_load(&w->appended) != 0);
@@ -171,11 +176,13 @@ static bool end_once(struct fs_output_writing *at, uint32_t entry, bool *late) {
   return !*late && !left;
 }
 
-/* Signals wait: a handler's call would wait for ENDS in vain, and a jump leave it for good. */
+/* Signals wait: a handler's call would wait for ENDS in vain, and a jump would leave ENDS for
+   good. */
 void fs_output_writer_end(uint32_t entry) {
   struct fs_output_writing *at = fs_output_writing(entry);
   unsigned published = 0;
-  bool done = at == NULL || (atomic_load(&at->writer) == NULL && atomic_load(&at->uses) == 0); /* in this order */
+  /* The writer is read before the uses. */
+  bool done = at == NULL || (atomic_load(&at->writer) == NULL && atomic_load(&at->uses) == 0);
   while (!done) {
     uint64_t signals;
     bool late;
@@ -186,7 +193,7 @@ void fs_output_writer_end(uint32_t entry) {
   }
 }
 
-/* One that there is is in hand until finish. */
+/* Returns the writer if there is one. finish ends its use. */
 static struct fs_output_writer *writer_if_any(struct fs_output_writing *at, uint32_t entry) {
   if (at == NULL || atomic_load(&at->writer) == NULL || !begin(at)) return NULL;
   struct fs_output_writer *w = atomic_load(&at->writer);
@@ -198,11 +205,12 @@ static fs_err writer_make(struct fs_output_writing *at, uint32_t entry, void **w
   struct fs_output_writer *mine = writer_new();
   if (mine == NULL) return -ENOMEM;
   fs_err err = make_segment(mine, entry);
-  if (err != 0 || !fs_publish_ptr(&at->writer, mine, w)) writer_drop(mine); /* the segment is left to the job's end */
+  /* The segment is left to the end of the job. */
+  if (err != 0 || !fs_publish_ptr(&at->writer, mine, w)) writer_drop(mine);
   return err;
 }
 
-/* This process's writer of a file, made at its first write; in hand until finish. */
+/* Returns this process's writer of a file, which the first write makes. finish ends its use. */
 static fs_err writer_of(struct fs_output_writing *at, uint32_t entry, struct fs_output_writer **out) {
   if (at == NULL || fs_vfork_depth > 0) return -EBADF;
   if (!begin(at)) return -EDEADLK;
@@ -226,11 +234,12 @@ static fs_err extend(uint32_t entry, uint64_t segment, const struct fs_range *ra
   fs_appended_say(&c.extend, appended);
   for (uint32_t i = 0; i < n; i++) c.extend.bytes += ranges[i].len;
   fs_err err = fs_names_call(&c, (const char *)ranges, "", body, sizeof(body), &got);
-  return err == -ENOENT ? 0 : err; /* it was removed meanwhile */
+  return err == -ENOENT ? 0 : err; /* the file was removed meanwhile */
 }
 
-/* The ranges that are to be published. Where another thread is at it, who has waited for a while (it may be the thread
-   that this signal handler interrupted) publishes the same once more, which does no harm. */
+/* Copies the ranges to publish. If another thread is publishing them, a thread that has waited for
+   a while publishes them once more, which does no harm. The other thread may be the one that this
+   signal handler interrupted. */
 static bool take(struct fs_output_writer *w, struct fs_range *ranges, uint32_t *n, bool *mine) {
   for (unsigned tries = 0;; tries++) {
     if (!lock(w)) return false;
@@ -260,10 +269,11 @@ static fs_err publish(struct fs_output_writer *w, uint32_t entry, bool sync) {
     atomic_store_explicit(&w->failed, err != 0, memory_order_relaxed);
     if (err == 0) fs_output_changed(entry);
     if (!mine) break;
-    bool locked = lock(w); /* if not, they stay, and are published once more */
+    bool locked = lock(w); /* if not, the ranges stay and are published again */
     if (locked && err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
     if (locked && err == 0) w->count -= n;
-    if (n > 0) atomic_store(&w->sealed, 0); /* of no ranges nothing was: it may be another thread's by now */
+    /* Without ranges nothing was sealed here, and `sealed` may be another thread's by now. */
+    if (n > 0) atomic_store(&w->sealed, 0);
     if (!locked) break;
     unlock(w);
   }
@@ -286,7 +296,7 @@ fs_err fs_output_flush(uint32_t entry, bool sync) {
   return err;
 }
 
-/* Is there room? Joins what follows the last range. */
+/* Notes a range, joined to the last range if it follows it. Returns whether there was room. */
 static bool note(struct fs_output_writer *w, uint64_t off, uint64_t n) {
   struct fs_range *last = w->count > w->sealed ? &w->range[w->count - 1] : NULL;
   if (last != NULL && off >= last->off && off <= last->off + last->len) {
@@ -310,10 +320,11 @@ static fs_err wrote(uint32_t entry, struct fs_output_writer *w, uint64_t off, ui
   return err != 0 ? err : extend(entry, w->segment, &one, 1, 0, false);
 }
 
-/* How far the byte at off is like this in all ranges. */
+/* Returns whether the byte at off is in a range, and cuts *len to how far that answer goes. */
 static bool find_range(const struct fs_output_writer *w, uint64_t off, uint64_t *len) {
   bool found = false;
-  for (uint32_t i = w->count; i-- > 0;) { /* overlapping ones have the same bytes: they are of one file */
+  /* Overlapping ranges have the same bytes: they are of one file. */
+  for (uint32_t i = w->count; i-- > 0;) {
     const struct fs_range *r = &w->range[i];
     if (off >= r->off && off - r->off < r->len) {
       *len = FS_MIN(*len, r->off + r->len - off);
@@ -338,7 +349,8 @@ bool fs_output_unpublished(uint32_t entry, void *buf, uint64_t off, uint64_t *le
 
 uint64_t fs_output_written_end(uint32_t entry) {
   struct fs_output_writing *at = fs_output_writing(entry);
-  bool counted = fs_vfork_depth == 0; /* a vfork child ends nothing: the descriptors are its parent's */
+  /* A vfork child ends nothing: the descriptors are its parent's. */
+  bool counted = fs_vfork_depth == 0;
   struct fs_output_writer *w = counted ? writer_if_any(at, entry) : at == NULL ? NULL : atomic_load(&at->writer);
   uint64_t end = 0;
   if (w == NULL) return 0;
@@ -358,7 +370,8 @@ void fs_output_at_end(void) {
   atomic_store(&at_end, true);
 }
 
-/* Nobody may come by later to publish it: the program ends, or the descriptor is another file's by now. */
+/* Publishes at once if nobody may come by later to do so, because the program ends or the
+   descriptor is another file's by now. */
 static fs_ssize ending(uint32_t entry, fs_ssize put) {
   fs_use_reap();
   bool last = FS_UNLIKELY(atomic_load_explicit(&at_end, memory_order_relaxed) || fs_use_retired_file(entry));
@@ -432,14 +445,14 @@ static void note_appended(struct fs_output_writer *w, const struct fs_appended *
   }
 }
 
-/* A line of a log is home's to write at once; of more, home says where it goes. */
+/* Appends. Home writes a log line at once. For more bytes, home says where they go. */
 static fs_ssize append_by(struct fs_output_writer *w, uint32_t entry, const struct iovec *iov, int count, size_t n,
                           uint64_t *off) {
   struct fs_appended at;
   bool data = n <= FS_APPEND_DATA;
   n = FS_MIN(n, FS_APPEND_MAX);
   fs_err err = 0;
-  /* Of what was written beyond the end home is to know, or it would append before that. */
+  /* Home must know what was written beyond the end, or it would append before that. */
   if (atomic_exchange(&w->placed, 0) != 0 && (err = fs_output_flush(entry, false)) != 0) atomic_store(&w->placed, 1);
   if (err == 0) err = data ? append_bytes(entry, n, iov, count, &at) : append(entry, NULL, n, false, &at);
   if (err == 0 && !data && at.off == FS_APPEND_UNKNOWN) err = append(entry, NULL, n, false, &at);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The current directory and the stand-ins that stand for directories of a dataset (cwd.h). Called by the path code and
- * by the wrappers of chdir and getcwd. A sequence lock guards the cached copy; a reader that meets a writer computes
- * the answer itself.
+ * The current directory, and the stand-ins for directories of a dataset (cwd.h). The path code and
+ * the wrappers of chdir and getcwd call this. A sequence lock guards the cached copy; a reader that
+ * meets a writer computes the answer itself.
  */
 #include "client/path/cwd.h"
 
@@ -20,11 +20,13 @@
 static struct fs_cwd cached;
 static _Atomic uint32_t cached_seq; /* odd: being written */
 static _Atomic uint32_t cached_epoch;
-/* Bumped at each change; and the one in which the directory was found to be far from all mounts. */
+/* fs_cwd_epoch is bumped at each change. fs_cwd_far_epoch is the epoch in which the directory was
+   found to be far from all mounts. */
 _Atomic uint32_t fs_cwd_epoch = 1, fs_cwd_far_epoch;
 
-/* Of a real directory above a mount: the epoch, the mount's number and the length of the directory's path. One in the
-   real directory that a mount covers is none, though it may lie above another mount; nor is one of a stand-in. */
+/* The current directory, if it is a real directory above a mount: the epoch, the mount's number and
+   the length of the directory's path. A directory that a mount covers, or a stand-in, is not kept
+   here, though it may lie above another mount. */
 static _Atomic uint64_t above_word;
 
 static void note_above(const struct fs_cwd *c, uint32_t at_epoch) {
@@ -52,12 +54,13 @@ void fs_cwd_forked(void) {
   fs_cwd_changed();
 }
 
-/* A process with another table of numbers (slot.h), fanstore-static say, has another one for the same directory. */
+/* Replaces an output directory's number in a stand-in by this process's own. A process with another
+   table of numbers (slot.h), like fanstore-static, has another number for the same directory. */
 static void own_number(const char *id, uint32_t *entry) {
   unsigned long long value;
   if (!fs_is_output(*entry) || sscanf(id, "%16llx-", &value) != 1) return;
   int64_t number = fs_output_number_of(value);
-  *entry = number < 0 ? FS_OUTPUT_RECORD : (uint32_t)number; /* if nobody answers, one that leads nowhere: EIO */
+  *entry = number < 0 ? FS_OUTPUT_RECORD : (uint32_t)number; /* no answer: it leads nowhere */
 }
 
 bool fs_standin_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry) {
@@ -76,8 +79,9 @@ bool fs_standin_parse(const char *link, const char *name, uint32_t *mount, uint3
   return true;
 }
 
-/* One without a path was removed, or nobody answers. It is below a mount all the same: the kernel's ".." leads to the
-   directory that stand-ins are made in. */
+/* Fills in c from a stand-in's name. If the directory was removed or nobody answers, it has no
+   path. It is below a mount all the same: the kernel's ".." leads to the directory that stand-ins
+   are made in. */
 static fs_err parse_standin(const char *link, struct fs_cwd *c) {
   if (!fs_standin_parse(link, FS_STANDIN_NAME, &c->mount, &c->entry)) return -ENOENT;
   fs_ssize n = fs_path_of(c->mount, c->entry, c->path, sizeof(c->path));
@@ -86,7 +90,8 @@ static fs_err parse_standin(const char *link, struct fs_cwd *c) {
   return n < 0 ? (fs_err)n : 0;
 }
 
-/* A real directory: is it the same path as a directory of a dataset, or above a mount? */
+/* Finds out whether a real directory has the path of a dataset's directory, or lies above a
+   mount. */
 static void classify(struct fs_cwd *c) {
   uint32_t mount, entry;
   size_t rest;
@@ -159,7 +164,7 @@ bool fs_cwd_far(void) {
   return !c.near;
 }
 
-/* The real directory of the same path serves, if it is there under exactly this name. */
+/* Opens the real directory of the same path, if it is there under exactly this name. */
 static fs_fd open_same(const char *path) {
   char link[32], seen[PATH_MAX];
   FS_AUTO_CLOSE int fd = fs_sys_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -200,7 +205,8 @@ fs_fd fs_cwd_open(uint32_t mount, uint32_t entry) {
 }
 
 fs_fd fs_cwd_standin(uint32_t mount, uint32_t entry) {
-  fs_fd fd = open_standin("/dev/shm", mount, entry); /* on a disk, making and leaving one takes milliseconds */
+  /* On a disk, making and removing a directory takes milliseconds. */
+  fs_fd fd = open_standin("/dev/shm", mount, entry);
   if (fd >= 0) return fd;
   const char *tmp = getenv("TMPDIR");
   return open_standin(tmp != NULL && tmp[0] == '/' ? tmp : "/tmp", mount, entry);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The current directory, which may be below a mount. The kernel's own current directory then is either the real
- * directory of the same path, or a stand-in: a directory that was removed as soon as we were in it, whose name, seen
- * through /proc/self/cwd, says which mount and entry it stands for. So the kernel carries it over fork and exec.
+ * The current directory, which may be below a mount. The kernel's own current directory is then
+ * either the real directory of the same path, or a stand-in: a directory that was removed as soon
+ * as the process was in it. The stand-in's name, as /proc/self/cwd shows it, says which mount and
+ * entry it stands for. So the kernel carries the current directory over fork and exec.
  *
- * The answer is cached per process, and computed anew after chdir and in every vfork child (whose current directory is
- * its own but whose memory is its parent's). Thread safe; nobody waits.
+ * The answer is cached per process. It is computed anew after chdir, and in every vfork child,
+ * whose current directory is its own but whose memory is its parent's. Thread safe; nobody waits.
  */
 #ifndef FS_CLIENT_PATH_CWD_H
 #define FS_CLIENT_PATH_CWD_H
@@ -25,32 +26,38 @@ struct fs_cwd {
   char path[PATH_MAX];
 };
 
-/* Copies the current directory. 0, or why its path is not known (a removed directory, say): then it is outside, unless
-   `below` says otherwise. */
+/* Copies the current directory. Returns 0, or why its path is not known, because it was removed,
+   for example. If the path is not known, the directory is outside, unless `below` is set. */
 fs_err fs_cwd_get(struct fs_cwd *out);
-/* Is the current directory neither in nor above a mount? No copy, no system call when cached. */
+/* Returns whether the current directory is neither in nor above a mount. If the answer is cached,
+   the call makes no system call. Nothing is copied. */
 bool fs_cwd_far(void);
-/* The same in a few instructions; false also when it is not known. */
+/* Returns what fs_cwd_far does, in a few instructions, but also false if the answer is not
+   cached. */
 extern FS_INTERNAL _Atomic uint32_t fs_cwd_epoch, fs_cwd_far_epoch;
 static inline bool fs_cwd_surely_far(void) {
   return atomic_load_explicit(&fs_cwd_far_epoch, memory_order_relaxed) ==
              atomic_load_explicit(&fs_cwd_epoch, memory_order_relaxed) &&
          fs_vfork_depth == 0;
 }
-/* Is it known to be above a mount, and below none? Its path is then the first `len` bytes of that mount's. */
+/* Returns whether the current directory is known to be above a mount and below none. Its path is
+   then the first *len bytes of the path of *mount. */
 bool fs_cwd_is_above(uint32_t *mount, uint32_t *len);
-/* A real directory (O_PATH, CLOEXEC) that stands for a directory of a dataset: chdir to it means that. */
+/* Returns a real directory (O_PATH, CLOEXEC) that stands for a directory of a dataset. A process
+   that changes to it is in the dataset's directory. */
 fs_fd fs_cwd_open(uint32_t mount, uint32_t entry);
-/* The same, and never the real directory of the same path. */
+/* Like fs_cwd_open, but never returns the real directory of the same path. */
 fs_fd fs_cwd_standin(uint32_t mount, uint32_t entry);
-/* chdir to a directory of a dataset. */
+/* Changes the current directory to a directory of a dataset. */
 fs_err fs_cwd_enter(uint32_t mount, uint32_t entry);
-/* The kernel's current directory has changed. */
+/* Drops the cached answer. Called after the kernel's current directory has changed. */
 void fs_cwd_changed(void);
-/* "DIR/<name><mount key>.<entry>.<anything> (deleted)", as /proc shows a stand-in's name: what does it stand for? That
-   of an output directory has its id after the entry, which is this process's own afterwards. */
+/* Finds the mount and entry that a stand-in's name stands for, and returns whether it is such a
+   name. /proc shows the name as "DIR/<name><mount key>.<entry>.<anything> (deleted)". The name of
+   an output directory has the directory's id after the entry; this process gives it an entry number
+   of its own. */
 bool fs_standin_parse(const char *link, const char *name, uint32_t *mount, uint32_t *entry);
-/* In a forked child. */
+/* Drops the cached answer in a forked child. */
 void fs_cwd_forked(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Paths that name a descriptor: below /proc and in /dev. Called when the kernel could not do with such a path. */
+/* Paths that name a descriptor, below /proc and in /dev. Called if the kernel has refused such a
+   path. */
 #include <string.h>
 
 #include "client/fd/fdtab.h"
@@ -10,7 +11,7 @@ static const char *skip(const char *path, const char *prefix) {
   return path != NULL && strncmp(path, prefix, n) == 0 ? path + n : NULL;
 }
 
-/* Decimal digits, at most nine of them. */
+/* Reads decimal digits, at most nine. */
 static const char *number(const char *p, int *value) {
   int n = 0;
   *value = 0;
@@ -18,7 +19,7 @@ static const char *number(const char *p, int *value) {
   return n > 0 ? p + n : NULL;
 }
 
-/* Behind "/proc/self/fd/" and the other names of that directory. */
+/* Returns what follows "/proc/self/fd/" or another name of that directory. */
 static const char *in_fd_directory(const char *path) {
   const char *p = skip(path, "/dev/fd/");
   if (p != NULL || (path = skip(path, "/proc/")) == NULL) return p;

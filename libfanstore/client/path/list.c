@@ -28,7 +28,8 @@ uint32_t fs_mount_list_fill(void) {
     for (uint32_t k = 0; k < n; k++)
       if (fs_mount_list[k].len > fs_mount_list[i].len && is_below(k, i)) fs_mount_list[i].outer = true;
   if (n > 0) fs_mount_filter_fill(n);
-  /* Called before libc has set the environment (by an allocator, say), it is not known yet. */
+  /* An allocator, for example, may call this before libc has set the environment, which is then not
+     known yet. */
   if (environ != NULL) atomic_store_explicit(&fs_mount_listed, (int32_t)n, memory_order_release);
   return n;
 }

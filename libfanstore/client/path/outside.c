@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which paths are surely no mount's: the question that every call with a path begins with. Answered from the path's
- * text alone, in one pass, however many mounts there are (mounts.h, fs_mount_filter). Lock-free, no system calls.
+ * Decides whether a path is surely below no mount: the question that every call with a path begins
+ * with. The answer comes from the path's text alone, in one pass for any number of mounts
+ * (mounts.h, fs_mount_filter). Lock-free, no system calls.
  */
 #include <assert.h>
 #include <string.h>
@@ -26,8 +27,9 @@ static inline uint64_t any_word(const char *p) {
 }
 
 /*
- * How many bytes of a path are b's, at most limit, which is not beyond b's end. The path may end before, and is read by
- * aligned words, which lie in one page: what comes behind its end in the last of them is not looked at.
+ * Returns how many first bytes of a are the same in b, at most `limit`, which is not beyond b's
+ * end. The path a may end before. It is read by aligned words, each of which lies in one page, and
+ * what is behind its end in the last word is not used.
  */
 static inline __attribute__((no_sanitize("address", "thread"))) size_t common_bytes(const char *a, const char *b,
                                                                                     size_t limit) {
@@ -71,7 +73,8 @@ void fs_mount_filter_fill(uint32_t n) {
   fs_mount_filter = f; /* threads that race here write the same */
 }
 
-/* Does an absolute path that differs from a mount's at byte `at` need normalising before one can tell? */
+/* Returns whether an absolute path that differs from a mount's at byte `at` must be normalised to
+   tell whether it is below the mount. */
 static __attribute__((noinline)) bool odd_at(const char *path, size_t at) {
   char c = path[at], before = at > 0 ? path[at - 1] : '\0';
   if (c == '/') return before == '/' || (before == '.' && at > 1 && (path[at - 2] == '/' || path[at - 2] == '.'));
@@ -82,14 +85,15 @@ static inline bool odd(const char *path, size_t at) {
   return FS_UNLIKELY((path[at] | 1) == '/') && odd_at(path, at); /* '.' is the byte before '/' */
 }
 
-/* Is there a component ".." (or one that begins so)? `from` is not in the middle of one. */
+/* Returns whether there is a component "..", or one that begins so. `from` is not inside a
+   component. */
 static bool climbs(const char *path, const char *from) {
   for (const char *p = from; (p = strchr(p, '.')) != NULL; p++)
     if (p[1] == '.' && (p == path || p[-1] == '/')) return true;
   return false;
 }
 
-/* The mounts of `mask` one by one; the first bytes are the same. */
+/* Compares with the mounts of `mask` one by one. The first `same` bytes are the same. */
 static __attribute__((noinline)) bool out_of_each(const char *path, uint32_t mask, size_t same) {
   for (; mask != 0; mask &= mask - 1) {
     const struct fs_mount_prefix *m = &fs_mount_list[__builtin_ctz(mask)];
@@ -112,7 +116,8 @@ static inline enum fs_side absolute_side(const char *path) {
     if (!out_of_each(path, f->next[(uint8_t)path[at]], at)) return FS_SIDE_UNSURE;
     above = true;
   }
-  if (climbs(path, path + at - (at > 0))) return FS_SIDE_UNSURE; /* no mount's path has such a component */
+  /* No mount's path has such a component. */
+  if (climbs(path, path + at - (at > 0))) return FS_SIDE_UNSURE;
   return FS_UNLIKELY(above) ? FS_SIDE_ABOVE : FS_SIDE_OUTSIDE;
 }
 
@@ -120,7 +125,8 @@ bool fs_path_absolute_out(const char *path) {
   return absolute_side(path) != FS_SIDE_UNSURE;
 }
 
-/* "..", "../.." and the like from outside lead outside: what lies in a mount has its parents there, or is its root. */
+/* Returns whether the path consists of ".." only. Such a path from outside leads outside, because
+   the parents of what is in a mount are in it, or above its root. */
 static bool climbs_only(const char *path) {
   while (path[0] == '.' && path[1] == '.' && (path[2] == '/' || path[2] == '\0')) {
     path += 2;
@@ -129,7 +135,8 @@ static bool climbs_only(const char *path) {
   return *path == '\0';
 }
 
-/* From a directory above mounts, the first `len` bytes of a mount's path: as for the absolute path. */
+/* Answers for a path from a directory above mounts, which is the first `len` bytes of a mount's
+   path. */
 static enum fs_side side_from(const char *path, uint32_t mount, uint32_t len) {
   enum fs_side side = FS_SIDE_OUTSIDE;
   const char *base = fs_mount_list[mount].path;
@@ -149,7 +156,7 @@ static enum fs_side side_from(const char *path, uint32_t mount, uint32_t len) {
   return side;
 }
 
-/* From the current directory. */
+/* Answers for a path from the current directory. */
 static enum fs_side side_from_cwd(const char *path) {
   uint32_t mount, len;
   if (path[0] == '\0' || fs_mount_count() == 0) return FS_SIDE_OUTSIDE;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Resolving a path that may lead below a mount. The common case, a plain absolute path, is one hash look-up; all
- * else is walked component by component: dots, symlinks inside the dataset, into it and out of it, mounts below mounts,
- * directories that exist only above a mount, and what the kernel has refused, with the real file system's symlinks read
- * too. No allocation, no locks.
+ * Resolves a path that may lead below a mount. The common case, a plain absolute path, is one hash
+ * look-up. Every other path is walked component by component: dots, symlinks inside, into and out
+ * of the dataset, mounts below mounts, and virtual directories. A path that the kernel has refused
+ * is walked with the real file system's symlinks read too. No allocation, no locks.
  */
 #include "client/path/path.h"
 
@@ -17,7 +17,7 @@
 #include "client/path/walk.h"
 #include "util/util.h"
 
-/* May the caller look up names in the directories above an entry? */
+/* Returns whether the caller may look up names in all directories above an entry. */
 static bool may_search(const struct fs_index *ix, uint32_t entry) {
   if (fs_caller_is_root()) return true;
   while (entry != FS_ROOT) {
@@ -28,7 +28,7 @@ static bool may_search(const struct fs_index *ix, uint32_t entry) {
   return true;
 }
 
-/* Does its last name match --node-local? */
+/* Returns whether the path's last name matches --node-local. */
 static __attribute__((noinline)) bool may_be_node_local(const char *path, size_t len) {
   while (len > 0 && path[len - 1] == '/') len--;
   size_t at = len;
@@ -36,7 +36,7 @@ static __attribute__((noinline)) bool may_be_node_local(const char *path, size_t
   return fs_nl_glob(path + at, len - at);
 }
 
-/* The whole rest of an absolute path at once. False: it has to be walked. */
+/* Looks up the whole rest of an absolute path at once. Returns false if the path must be walked. */
 static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *result) {
   size_t at, path_len = strlen(path);
   int i = fs_mount_above(path, path_len, &at);
@@ -57,7 +57,7 @@ static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *r
   return true;
 }
 
-/* One plain name in a directory of a dataset: what find and ls do. */
+/* Looks up one plain name in a directory of a dataset, as find and ls do. */
 static bool look_up_child(uint32_t mount, uint32_t dir, const char *name, unsigned flags, struct fs_found *f) {
   size_t len = strcspn(name, "/");
   fs_err err;
@@ -131,7 +131,8 @@ static bool is_link(int dirfd, const char *path) {
   return FS_SYS4(SYS_readlinkat, dirfd, path, target, sizeof(target)) > 0;
 }
 
-/* A sandbox that was not told of openat2 may kill for it (man's, for one); a container's is taken for one. */
+/* Returns whether openat2 may be called. A sandbox that does not know openat2 may kill for it, as
+   man's does. A container's sandbox looks the same. */
 static bool may_ask_for_links(void) {
   static _Atomic int may = -1;
   int known = atomic_load_explicit(&may, memory_order_relaxed);
@@ -142,8 +143,9 @@ static bool may_ask_for_links(void) {
 }
 
 /*
- * Asks the kernel, in one system call, to look again without following symlinks: is there none on the way? Where there
- * was one (a linked home directory, say), the next paths mostly have it too, and asking is left out for a while.
+ * Asks the kernel, in one system call, whether the path can be looked up without following
+ * symlinks. If a path meets a symlink, like a linked home directory, the next paths mostly meet it
+ * too. So asking is then left out for a while.
  */
 static bool meets_no_link(int dirfd, const char *path, unsigned flags) {
   static _Atomic uint32_t leave_out;
@@ -153,14 +155,14 @@ static bool meets_no_link(int dirfd, const char *path, unsigned flags) {
   if (left > 0) atomic_store_explicit(&leave_out, left - 1, memory_order_relaxed);
   if (left > 0 || !may_ask_for_links()) return false;
   long fd = FS_SYS4(SYS_openat2, dirfd, path, &how, sizeof(how));
-  if (fd >= 0) fs_sys_close((int)fd); /* it was made just now */
+  if (fd >= 0) fs_sys_close((int)fd); /* openat2 has just made it */
   if (fd == -ELOOP) atomic_store_explicit(&leave_out, 63, memory_order_relaxed);
   return fd >= 0 || fd == -ENOENT;
 }
 
-/* May meets_no_link be the whole answer? Not where a descriptor is one of a directory above a mount, maybe unknown to
-   the table, nor where directories above a mount come in that the kernel does not have, which ".." and odd spellings
-   may lead to. */
+/* Returns whether meets_no_link may be the whole answer. It may not if a descriptor may be of a
+   directory above a mount that the table does not know. It may not if the path may lead through
+   virtual directories, which the kernel does not have; ".." and odd spellings may lead to them. */
 static bool link_is_needed(int dirfd, const char *path) {
   if (strstr(path, "..") != NULL || strstr(path, "//") != NULL || strstr(path, "/./") != NULL) return false;
   if (path[0] == '/') return !fs_vdir_on_way(path);
@@ -168,9 +170,9 @@ static bool link_is_needed(int dirfd, const char *path) {
 }
 
 /*
- * Most names that the kernel does not find are just missing, and lead to no mount: there is no symlink in the path at
- * all; or the deepest directory of it that exists has no dangling link of the next name, and no mount's path has a
- * component of this name. Mostly one system call.
+ * Returns whether the path leads to no mount, as most names do that the kernel does not find. Its
+ * deepest directory that exists then has no dangling link of the next name, and no mount's path has
+ * a component of that name. Makes one system call in most cases.
  */
 static __attribute__((noinline)) bool missing_by_parts(int dirfd, const char *path, unsigned flags) {
   char prefix[PATH_MAX];
@@ -195,8 +197,8 @@ static bool plainly_missing(int dirfd, const char *path, unsigned flags) {
   return (link_is_needed(dirfd, path) && meets_no_link(dirfd, path, flags)) || missing_by_parts(dirfd, path, flags);
 }
 
-/* "/dev/fd/5" of a placeholder, which the kernel cannot open anew (ENXIO): the file that it stands for; or a path that
-   goes on below it (ENOTDIR). */
+/* Routes a path like "/dev/fd/5" of a placeholder to the file that it stands for. The kernel cannot
+   open a placeholder anew (ENXIO), nor go on below it (ENOTDIR). */
 static int route_fd_name(const char *path, unsigned flags, struct fs_found *f) {
   const char *rest;
   int fd = fs_fd_of_name(path, &rest);
@@ -219,7 +221,8 @@ int fs_path_route_fd(const char *path, struct fs_found *f) {
   return route_fd_name(path, 0, f);
 }
 
-/* Does a path that the kernel refused so go through a descriptor that may be ours? */
+/* Returns whether a path that the kernel refused with err goes through a descriptor that may be
+   virtual. */
 static bool names_descriptor(int dirfd, const char *path, fs_err err) {
   const char *rest;
   if (err == -ENXIO || (err == -ENOTDIR && path[0] == '/')) return fs_fd_of_name(path, &rest) >= 0;

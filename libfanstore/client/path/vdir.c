@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Virtual directories above mounts (vdir.h). All answers are string comparisons with the mounts' paths. */
+/* Virtual directories above mounts (vdir.h). Most answers are string comparisons with the mounts'
+   paths. */
 #include "client/path/vdir.h"
 
 #include <dirent.h>
@@ -11,7 +12,8 @@
 
 #define FS_VDIR_DEV ((dev_t)0xfa5 << 8) /* the mounts' major number, and a minor of their own */
 
-/* What of mount i's path lies strictly below the directory; NULL: nothing. The root is "". */
+/* Returns the part of mount i's path that is strictly below the directory, or NULL if it is not
+   below. The root is "". */
 static const char *rest_below(uint32_t i, const char *path, size_t len) {
   const struct fs_mount_prefix *m = &fs_mount_list[i];
   return m->len > len && memcmp(m->path, path, len) == 0 && m->path[len] == '/' ? m->path + len + 1 : NULL;
@@ -83,18 +85,19 @@ bool fs_vdir_component(const char *name, size_t len) {
 struct edge {
   dev_t dev;
   ino_t ino;
-  uint64_t dot; /* the inode number in its listing, which another one's may have, too; 0: not known */
+  uint64_t dot; /* "." in its listing, which another directory's may have too; 0: not known */
   uint32_t mount;
   uint32_t len;
 };
 struct edges {
   uint32_t n;
-  bool undotted; /* one's listing has no ".", or cannot be read */
-  size_t least;  /* bytes of a path up to the first directory that is missing, of all of them */
+  bool undotted; /* the listing of one has no ".", or cannot be read */
+  size_t least;  /* the least length of a path up to its first missing directory */
   struct edge at[FS_MOUNT_NAMES];
 };
 
-/* Of "." in a directory's listing; 0: not among the first names. */
+/* Returns the inode number of "." in a directory's listing, or 0 if it is not among the first
+   names. */
 static uint64_t ino_of_dot(const char *path) {
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   struct fs_dirents names = {.fd = fd};
@@ -103,7 +106,7 @@ static uint64_t ino_of_dot(const char *path) {
   return d == NULL ? 0 : d->d_ino;
 }
 
-/* The deepest directory above mount i that exists, if the mount itself does not. */
+/* Finds the deepest directory above mount i that exists, if the mount itself does not. */
 static bool find_edge(uint32_t i, struct edge *e) {
   char text[PATH_MAX];
   struct stat st;
@@ -123,7 +126,8 @@ static bool find_edge(uint32_t i, struct edge *e) {
   return S_ISDIR(st.st_mode);
 }
 
-/* Whoever is first publishes what it has found; others use their own until then. */
+/* Returns the edges. The first thread publishes what it has found; others use their own until
+   then. */
 static const struct edges *the_edges(struct edges *mine) {
   static struct edges found;
   static _Atomic uint32_t state; /* 0: none, 1: being written, 2: there */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The walk of a path, component by component, as the kernel walks it: through datasets, virtual directories and the
- * real file system. Before it has entered a mount, the walk takes the real file system by name, without a system call;
- * when that leads into a mount by way of a "..", it is walked again with every component looked at, since "link/.." is
- * not where its name says. No allocation, no locks; a name that a dataset lacks is asked for only where outputs may be.
+ * Walks a path component by component, as the kernel does: through datasets, virtual directories
+ * and the real file system. Before the walk has entered a mount, it takes names of the real file
+ * system without a system call. If a ".." then leads into a mount, the path is walked again with
+ * every component looked at, since "link/.." is not where its name says. No allocation, no locks. A
+ * name that a dataset lacks is asked for only where outputs may be.
  */
 #include "client/path/walk.h"
 
@@ -22,7 +23,7 @@ struct walk {
   bool below;            /* at mount:entry, else at the real path `real` */
   bool entered;          /* was below a mount at some point */
   bool climbed;          /* took a ".." of the real file system by name */
-  uint32_t mount, entry; /* FS_OUTPUT_RECORD: at the output file of found->out, in the directory `parent` */
+  uint32_t mount, entry; /* FS_OUTPUT_RECORD: at found->out, in the directory `parent` */
   uint32_t parent;
   struct fs_found *found;
   const struct fs_index *ix; /* NULL in a virtual directory */
@@ -57,7 +58,8 @@ static fs_err enter_if_mount(struct walk *w) {
   return 0;
 }
 
-/* To the directory that path[0..len) lies in: of another dataset, virtual, or real. */
+/* Goes up to the directory that path[0..len) lies in, which may be of another dataset, virtual, or
+   real. */
 static fs_err go_up_from(struct walk *w, const char *path, size_t len) {
   size_t rest;
   uint32_t mount, entry;
@@ -84,7 +86,7 @@ static fs_err leave_mount(struct walk *w) {
   return go_up_from(w, m->path, m->len);
 }
 
-/* Puts a symlink's target in front of what is left. */
+/* Puts a symlink's target in front of what is left of the path. */
 static fs_err expand(struct walk *w, const char *target, size_t len) {
   size_t rest = strlen(w->ahead);
   if (++w->links > FS_MAX_LINKS) return -ELOOP;
@@ -107,12 +109,14 @@ static bool follow(const struct walk *w) {
   return !(w->flags & FS_NOFOLLOW) || w->ahead[0] != '\0';
 }
 
-/* Are the real file system's symlinks looked at? Always once a mount was entered: what comes back is the kernel's. */
+/* Returns whether the real file system's symlinks are looked at. They always are once a mount was
+   entered, because the resulting path goes to the kernel. */
 static bool resolving(const struct walk *w) {
   return (w->flags & FS_REAL_LINKS) || w->entered;
 }
 
-/* Links like /proc/self/fd/3 lead where their text does not say. */
+/* Returns whether the real path may be a link like /proc/self/fd/3, which does not lead where its
+   text says. */
 static bool is_magic(const struct walk *w) {
   return strncmp(w->real, "/proc/", 6) == 0 && strchr(w->real + 6, '/') != NULL;
 }
@@ -131,7 +135,7 @@ static fs_err climb_real(struct walk *w) {
   return enter_if_mount(w);
 }
 
-/* One step in the real file system. By name only, unless it is being resolved. */
+/* Takes one step in the real file system: by name only, unless it is being resolved. */
 static fs_err step_real(struct walk *w, const char *name, size_t len) {
   if (is_dots(name, len)) return climb_real(w);
   if (w->real_len + len + 2 > PATH_MAX) return -ENAMETOOLONG;
@@ -152,7 +156,8 @@ static fs_err step_real(struct walk *w, const char *name, size_t len) {
   return expand(w, target, (size_t)n);
 }
 
-/* Is there a mount of this name in the directory, or a directory above one that the dataset lacks? 1: neither. */
+/* Enters a mount of this name in the directory, or a directory above a mount that the dataset
+   lacks. Returns 1 if there is neither. */
 static int step_to_mount(struct walk *w, const char *name, size_t len, bool missing) {
   char path[PATH_MAX];
   uint32_t mount, entry;
@@ -174,7 +179,7 @@ static int step_vdir(struct walk *w, const char *name, size_t len) {
   return step_to_mount(w, name, len, true);
 }
 
-/* May names be looked up here? */
+/* Returns 0 if names may be looked up in the current place of the walk. */
 static fs_err check_search(const struct walk *w) {
   if (fs_is_vdir(w->entry)) return 0;
   uint32_t mode;
@@ -190,14 +195,14 @@ static fs_err check_search(const struct walk *w) {
   return (mode & S_IXUSR) || fs_caller_is_root() ? 0 : -EACCES;
 }
 
-/* A record that was found: on to it. */
+/* Goes on to a record that was found. */
 static int step_record(struct walk *w, const struct fs_record *r) {
   if (S_ISLNK(r->mode) && follow(w)) return expand(w, fs_record_target(r), r->target_len);
   w->found->out = *r;
   w->parent = w->entry;
   w->entry = FS_OUTPUT_RECORD;
   if (S_ISLNK(r->mode)) {
-    memcpy(w->real, fs_record_target(r), r->target_len); /* of no use any more for the way */
+    memcpy(w->real, fs_record_target(r), r->target_len); /* this path is not needed any more */
     w->real[r->target_len] = '\0';
   }
   if (!S_ISDIR(r->mode)) return 0;
@@ -206,7 +211,7 @@ static int step_record(struct walk *w, const struct fs_record *r) {
   return number < 0 ? (int)number : 0;
 }
 
-/* A name that the dataset lacks. 1: it is missing. */
+/* Looks among the outputs for a name that the dataset lacks. Returns 1 if it is missing. */
 static int step_output(struct walk *w, const char *name, size_t len) {
   struct fs_answer a;
   const struct fs_record *r;
@@ -229,7 +234,8 @@ static int step_output(struct walk *w, const char *name, size_t len) {
   return 0;
 }
 
-/* The last name, if it is one of this node: the walk goes on, and ends, at its real path. 1: it is. */
+/* Ends the walk at the real path of the last name, if it is one of this node. Returns 1 if it
+   is. */
 static __attribute__((noinline)) int step_node_local(struct walk *w, const char *name, size_t len, int64_t child) {
   const struct fs_entry *e = child < 0 ? NULL : fs_index_entry(w->ix, (uint64_t)child);
   int r = fs_nl_find(w->mount, w->entry, name, len, e, (uint32_t)child, w->flags, w->real);
@@ -266,13 +272,15 @@ static int step_child(struct walk *w, const char *name, size_t len) {
   return 0;
 }
 
-/* One step in a dataset or a virtual directory. 1: the name is missing, or is not to be looked at. */
+/* Takes one step in a dataset or a virtual directory. Returns 1 if the name is missing or is not to
+   be looked at. */
 static int step_below(struct walk *w, const char *name, size_t len) {
   fs_err err = check_search(w);
   if (err != 0) return err;
   bool last = (w->flags & FS_PARENT) && at_end(w->ahead);
   if (last && is_dots(name, len)) return 1;
-  if (len > FS_NAME_MAX) return -ENAMETOOLONG; /* also where a caller makes, removes or renames the name */
+  /* Also for a caller that makes, removes or renames the name. */
+  if (len > FS_NAME_MAX) return -ENAMETOOLONG;
   if (fs_is_vdir(w->entry)) return step_vdir(w, name, len);
   if (is_dots(name, len)) {
     if (fs_is_output(w->entry)) return enter_mount(w, w->mount, fs_output_up(w->mount, w->entry));
@@ -287,7 +295,7 @@ static int step_below(struct walk *w, const char *name, size_t len) {
   return last ? 1 : step_child(w, name, len);
 }
 
-/* The walk ends in the real file system. */
+/* Ends a walk in the real file system. */
 static int finish_real(struct walk *w, bool slash) {
   if (!w->entered) return FS_OUTSIDE;
   if (w->real_len == 0 || slash) {
@@ -297,7 +305,7 @@ static int finish_real(struct walk *w, bool slash) {
   return FS_REDIRECT;
 }
 
-/* At a record that is no directory. */
+/* Ends a walk at a record that is no directory. */
 static int finish_record(struct walk *w, bool slash, struct fs_found *f) {
   if (slash && !(w->flags & FS_AS_IS)) return -ENOTDIR;
   f->mount = w->mount;
@@ -373,7 +381,7 @@ static void start(struct walk *w, unsigned flags, struct fs_found *f) {
   w->ahead = w->buf;
 }
 
-/* base + "/" + path into the work buffer. */
+/* Puts base + "/" + path into the work buffer. */
 static fs_err set_ahead(struct walk *w, const char *base, const char *path) {
   size_t base_len = base == NULL ? 0 : strlen(base), len = strlen(path);
   if (len >= PATH_MAX || base_len + 1 + len >= sizeof(w->buf)) return -ENAMETOOLONG;

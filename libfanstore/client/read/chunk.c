@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which chunks of the mapped local partitions are in this process's page tables, and when to put one there. Where
- * the dataset fits in memory ("room"), a chunk is taken whole, in one call, by page cache folios as large as page table
- * entries: warm ones after a few reads, ones that have to come from the device as soon as that is worth it. Where it
- * does not fit, only what is read is read, and only chunks that are in memory anyway are mapped. Called by local.c
- * alone. No locks: the chunks' states are hints, all else are words of which any value will do.
+ * Which chunks of the mapped local partitions are in this process's page tables, and when to put
+ * one there. If memory has room for the dataset, a chunk is taken whole, in one call, by page cache
+ * folios as large as page table entries: a warm chunk after a few reads, one that has to come from
+ * the device as soon as that is worth it. If it has no room, only the wanted bytes are read, and
+ * only chunks that are in memory anyway are mapped. local.c alone calls this. No locks: the chunks'
+ * states are hints, and all other words may have any value.
  */
 #include <sys/mman.h>
 
@@ -17,27 +18,27 @@
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
 #endif
 
-#define FS_WARM_UNIT 8u           /* what 4 KiB read from the page cache count; see fs_chunk_read */
+#define FS_WARM_UNIT 8u           /* of a count, for 4 KiB from the page cache (fs_chunk_read) */
 #define FS_GAIN_SHIFT 9           /* ns that such a read from the mapping saves, about 2^9 */
 #define FS_AT_LEAST 2u            /* reads before a chunk is populated */
-#define FS_AT_MOST 64u            /* the same, where small folios make that dear */
-#define FS_COST_MOST 400000ull    /* more was an interruption */
-#define FS_FROM_DEVICE_NS 100000u /* populating takes longer: it was not only page tables */
-#define FS_ROOM_NS 1000000000ull  /* so long is an answer of fs_room_look good */
+#define FS_AT_MOST 64u            /* the same, if small folios make that dear */
+#define FS_COST_MOST 400000ull    /* a longer time was an interruption */
+#define FS_FROM_DEVICE_NS 100000u /* if populating takes longer, it was not only page tables */
+#define FS_ROOM_NS 1000000000ull  /* an answer of fs_room_look is good for so long */
 #define FS_LOSSES_MOST 6u
-#define FS_LOST_NS 30000000000ull /* so long no room after the kernel has taken back a chunk */
+#define FS_LOST_NS 30000000000ull /* no room for so long after the kernel has taken back a chunk */
 
 static _Atomic uint32_t g_never;         /* the kernel has no MADV_POPULATE_READ */
 static _Atomic uint32_t g_cost = 2048;   /* ns that populating a chunk takes, moving average */
-static _Atomic uint32_t g_room;          /* the last answer: for how many of FS_ROOM_ALL chunks */
-static _Atomic uint32_t g_losses;        /* how often the kernel took chunks back, FS_LOSSES_MOST at most */
-static _Atomic uint64_t g_until, g_lost; /* it is good until then; no room until then */
+static _Atomic uint32_t g_room;          /* the last answer, of FS_ROOM_ALL chunks */
+static _Atomic uint32_t g_losses;        /* how often the kernel took chunks back */
+static _Atomic uint64_t g_until, g_lost; /* ends of the answer, and of having no room */
 static _Atomic int32_t g_meminfo;        /* descriptor + 1 */
 static _Atomic uint64_t g_hand;          /* counts looks at what is in memory */
 
 /* ---- room ---- */
 
-/* Opened once, so that it takes no low number of the program's each time. */
+/* The file is opened once, so that no read takes a low number that the program may want. */
 static fs_ssize fs_meminfo_read(char *text, size_t n) {
   for (;;) {
     bool temporary = false;
@@ -53,7 +54,8 @@ static fs_ssize fs_meminfo_read(char *text, size_t n) {
   }
 }
 
-/* Memory for the partitions. Where a part of them can be kept, it is half of that each time that it proved too much. */
+/* Returns the memory for the partitions. Unless all are kept in the page cache, it is halved each
+   time that it proved too much. */
 static uint64_t fs_room_bytes(const struct fs_ctl *ctl) {
   char text[512];
   fs_ssize n = fs_meminfo_read(text, sizeof(text) - 1);
@@ -64,7 +66,7 @@ static uint64_t fs_room_bytes(const struct fs_ctl *ctl) {
   return ctl->flags & FS_CTL_IO_CACHED ? bytes : bytes >> atomic_load_explicit(&g_losses, memory_order_relaxed);
 }
 
-/* The opened datasets, one after the other; NULL after the last. */
+/* Returns the opened datasets one after the other, and NULL after the last. */
 static struct fs_dataset *fs_dataset_next(uint32_t *i) {
   struct fs_config *config = fs_config();
   struct fs_dataset *ds = NULL;
@@ -82,8 +84,8 @@ static void fs_advise(bool whole) {
   }
 }
 
-/* For how many chunks of the local partitions is there room in memory, beside what others have there? MemAvailable
-   counts the page cache, and so also what of the partitions is in it. */
+/* Finds for how many chunks of the local partitions memory has room beside what others have there.
+   MemAvailable counts the page cache, and so also what it has of the partitions. */
 static uint32_t fs_room_look(uint64_t now) {
   const struct fs_ctl *ctl = NULL;
   uint64_t bytes = 0;
@@ -106,7 +108,7 @@ static uint32_t fs_room(uint64_t now) {
   return fs_room_look(now);
 }
 
-/* Always the same chunks are those that there is room for, spread over all partitions, in all processes of the node. */
+/* Chooses always the same chunks, spread over all partitions, in all processes of the node. */
 static bool fs_room_for(uint64_t now, uint32_t p, uint64_t c) {
   uint32_t room = fs_room(now);
   if (room == 0 || room == FS_ROOM_ALL) return room > 0;
@@ -129,15 +131,17 @@ void fs_local_mapped(const void *map, size_t n) {
 
 /* ---- what the kernel has taken back ---- */
 
-/* One page of a chunk tells most of those that are not in memory; another one each time. */
+/* Looks at one page of a chunk, another one each time. That finds most chunks that are not in
+   memory. */
 static bool fs_page_resident(struct fs_dataset *ds, uint32_t p, const uint8_t *map, uint64_t c) {
   uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin);
   uint64_t n = atomic_fetch_add_explicit(&g_hand, 1, memory_order_relaxed);
   return fs_pages_resident(map + begin + n * 37 % ((len + 4095) / 4096) * 4096, 1);
 }
 
-/* A populated chunk is no longer in memory: there is less room than it seemed (a limit of the cgroup, say). All chunks
-   start again, and for a while none is read but for what is wanted of it. */
+/* A populated chunk is no longer in memory, so there is less room than it seemed, because of a
+   limit of the cgroup, for example. All chunks start again, and for a while only the wanted bytes
+   are read. */
 static void fs_room_lost(uint64_t now) {
   uint32_t i = 0;
   uint32_t losses = atomic_load_explicit(&g_losses, memory_order_relaxed);
@@ -195,8 +199,8 @@ static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const
   return now < atomic_load_explicit(&g_lost, memory_order_relaxed) ? FS_CHUNK_COLD : FS_CHUNK_PRESENT;
 }
 
-/* Takes the chunk into the page tables, from the device where there is room for all; `resident`: it is known to be in
-   memory. Is it present now? */
+/* Takes the chunk into the page tables, from the device if there is room for all. `resident` says
+   that it is known to be in memory. Returns whether it is present now. */
 static bool fs_chunk_take(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, bool resident) {
   const uint8_t *map = atomic_load_explicit(&g_never, memory_order_relaxed) ? NULL : fs_local_map(ds, p);
   uint32_t kind = map ? fs_populate(ds, p, c, map, resident) : FS_CHUNK_NEVER;

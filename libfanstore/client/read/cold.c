@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large reads of local partitions that are not in memory, where there is room for all of them. A read waits for its own
- * bytes alone, and they are asked for in pieces, so that the first is copied while the others come. What is likely to
- * be read next is asked for after that, and nobody waits for it: it comes while the program copies, decodes and
- * computes. Called by local.c alone. No locks: words of which any value will do.
+ * Large reads of local partitions that are not in memory, although there is room for all of them. A
+ * read waits for its own bytes alone. They are asked for in pieces, so that the first is copied
+ * while the others come. After that, what is likely to be read next is asked for, and nobody waits
+ * for it: it comes while the program copies, decodes and computes. local.c alone calls this. No
+ * locks: the words may have any value.
  */
 #include <sys/mman.h>
 
@@ -11,14 +12,14 @@
 #include "util/util.h"
 
 #define FS_COLD_PIECE (256u << 10)   /* one request: long enough for the device's full rate */
-#define FS_COLD_AHEAD (2 * FS_CHUNK) /* of a long read, or behind chunks in a row, so much is under way */
-#define FS_COLD_ALONE (FS_CHUNK / 4) /* reads from here on leave little of a chunk: no rest is asked for */
+#define FS_COLD_AHEAD (2 * FS_CHUNK) /* under way of a long read, or behind chunks in a row */
+#define FS_COLD_ALONE (FS_CHUNK / 4) /* larger reads leave little of a chunk to ask for */
 #define FS_COLD_SHARE 4u             /* once a quarter of a chunk was read, the rest is likely to be */
 #define FS_COLD_LOOKS 16u
-#define FS_COLD_LATE_NS 20000000ull /* what was asked for has come by then, or will not */
+#define FS_COLD_LATE_NS 20000000ull /* by then the bytes have come, or will not */
 
 static _Atomic uintptr_t g_asked;    /* the last page that was asked for and not waited for */
-static _Atomic uint64_t g_asked_for; /* it is looked for until then */
+static _Atomic uint64_t g_asked_for; /* until then it is looked for */
 
 static void fs_cold_ask(int fd, uint64_t begin, uint64_t end) {
   while (begin < end) {
@@ -28,8 +29,8 @@ static void fs_cold_ask(int fd, uint64_t begin, uint64_t end) {
   }
 }
 
-/* Was so much of chunk c read that the rest is likely to be? Samples pages, as looking at all costs a tenth of a read.
- */
+/* Finds whether so much of chunk c was read that the rest is likely to be. Only some pages are
+   looked at, because all would cost a tenth of a read. */
 void fs_cold_look(const uint8_t *map, uint64_t size, uint64_t c, struct fs_cold *cold) {
   uint64_t at = c << FS_CHUNK_SHIFT, end = FS_MIN(size, at + FS_CHUNK);
   uint32_t looks = 0, there = 0;
@@ -68,7 +69,7 @@ void fs_cold_follow(struct fs_dataset *ds, uint32_t p, uint64_t c) {
   if (temporary) fs_sys_close(fd);
 }
 
-/* One chunk's rest at a time for each process: what is read next waits behind it. */
+/* Asks for one chunk's rest at a time in each process: the next read waits behind it. */
 void fs_cold_rest(struct fs_dataset *ds, uint32_t p, const struct fs_cold_read *r, const struct fs_cold *cold) {
   uint64_t begin = r->off & ~(FS_CHUNK - 1), now = fs_now_ns();
   const void *asked = (const void *)atomic_load_explicit(&g_asked, memory_order_relaxed);

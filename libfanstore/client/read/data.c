@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading a range of a file: cuts it into pieces of blocks and gets each from the best place that works: the node's own
- * partition, the node's cache or a peer through the daemon, the copy on shared storage. Called by client/files and
- * by materialize.c. No locks, no allocation on the way but for blocks too large for the decoded-block cache.
+ * Reads a range of a file. Cuts the range into pieces of blocks and gets each from the best place
+ * that works: the node's own partition, the node's cache or a peer through the daemon, or the copy
+ * on shared storage. client/files and materialize.c call this. No locks. Nothing is allocated,
+ * except for blocks too large for the decoded-block cache.
  */
 #include "client/data_priv.h"
 #include "client/outputs/outputs.h"
@@ -10,13 +11,13 @@
 
 #define FS_READ_MAX 0x7ffff000u /* as read(2) */
 #define FS_WINDOW 8u            /* blocks in flight for one call */
-#define FS_OPENED_BYTES 512u    /* from there on the processor fetches ahead by itself */
+#define FS_OPENED_BYTES 512u    /* behind these the processor fetches ahead by itself */
 
 struct fs_reading {
   struct fs_dataset *ds;
-  struct fs_link *link; /* NULL: no daemon (now) */
+  struct fs_link *link; /* NULL: no daemon at this time */
   uint32_t entry;
-  int32_t process; /* that began it */
+  int32_t process; /* began the read */
   fs_err err;
 };
 
@@ -69,7 +70,8 @@ static const char *fs_owner_list(const struct fs_dataset *ds, uint32_t partition
   return out;
 }
 
-/* One line: which file, which block, where it should have been, why it cannot be had, what to do. */
+/* Tells the user in one line which file and block it is, where it should have been, why it cannot
+   be had, and what to do. */
 static void fs_read_told(const struct fs_reading *r, const struct fs_piece *p, fs_err err) {
   char name[2048], shown[2048], part[FS_PART_NAME_SIZE], block[FS_U64_TEXT], owners[64] = "";
   const struct fs_dataset *ds = r->ds;
@@ -86,7 +88,8 @@ static void fs_read_told(const struct fs_reading *r, const struct fs_piece *p, f
 }
 
 static fs_err fs_read_failed(const struct fs_reading *r, const struct fs_piece *p, fs_err err) {
-  if (err == -EFAULT || fs_self_process() != r->process) return err; /* in a child that begins again */
+  /* A child begins the read again. */
+  if (err == -EFAULT || fs_self_process() != r->process) return err;
   fs_count(FS_C_ERRORS, 1);
   fs_read_told(r, p, err);
   return -EIO;
@@ -94,7 +97,8 @@ static fs_err fs_read_failed(const struct fs_reading *r, const struct fs_piece *
 
 /* ---- windows of blocks ---- */
 
-/* Starts what takes time. 1: done already; 0: to be finished; negative: the shared copy is next. */
+/* Starts what takes time. Returns 1 if done already, 0 if it must be finished, or a negative errno
+   if the shared copy is next. */
 static fs_err fs_piece_start(const struct fs_reading *r, struct fs_piece *p) {
   struct fs_dataset *ds = r->ds;
   p->slot = -1;
@@ -112,13 +116,13 @@ static fs_err fs_piece_ask(const struct fs_reading *r, struct fs_piece *p, uint3
   return fs_remote_collect(r->ds, r->link, p);
 }
 
-/* A local copy that fails: is there another node that has the block? */
+/* Looks for another node that has the block, if the local copy fails. */
 static fs_err fs_piece_elsewhere(const struct fs_reading *r, struct fs_piece *p, fs_err err) {
   if (!r->link || r->ds->placement[p->b.partition].owners < 2) return err;
   return fs_piece_ask(r, p, 0);
 }
 
-/* From the shared copy; where it cannot be had either, nodes that are slow are better than an error. */
+/* Reads from the shared copy. If that fails too, slow nodes are better than an error. */
 static fs_err fs_piece_missed(const struct fs_reading *r, struct fs_piece *p) {
   fs_err err = fs_read_shared(r->ds, p);
   if (err == 0 || err == -EFAULT || p->missed != -EREMOTEIO || !r->link) return err;
@@ -136,7 +140,7 @@ static fs_err fs_piece_finish(const struct fs_reading *r, struct fs_piece *p, fs
     if (err == -EIO) fs_local_failed(ds, p->b.partition);
     if (err < 0 && err != -EFAULT) err = fs_piece_elsewhere(r, p, err);
   } else if (err == 0) {
-    err = -ENODEV; /* not by way of this node */
+    err = -ENODEV; /* this node gives no way to it */
   }
   if (err == 0 || err == -EFAULT) return err;
   if (local || remote) fs_count(FS_C_FALLBACKS, 1);
@@ -144,7 +148,7 @@ static fs_err fs_piece_finish(const struct fs_reading *r, struct fs_piece *p, fs
   return fs_piece_missed(r, p);
 }
 
-/* Resolves the block at `off` of the file and the part of it that is wanted. */
+/* Finds the block at `off` of the file and the part of it that is wanted. */
 static fs_err fs_piece_set(const struct fs_reading *r, struct fs_piece *p, uint8_t *dst, size_t n, uint64_t off) {
   const struct fs_index *ix = &r->ds->ix;
   fs_err err = fs_index_block(ix, r->entry, off >> ix->block_shift, &p->b);
@@ -156,8 +160,9 @@ static fs_err fs_piece_set(const struct fs_reading *r, struct fs_piece *p, uint8
   return 0;
 }
 
-/* Other threads of this process have all slots: waits for one, as long as for an answer at most. Slots that a jump out
-   of a signal handler left behind never come back: only the first read waits then. */
+/* Waits for a slot if other threads of this process have all, as long as for an answer at most.
+   Slots that a jump out of a signal handler left behind never come back: then only the first read
+   waits. */
 static fs_err fs_piece_await(const struct fs_reading *r, struct fs_piece *p) {
   struct fs_slot_wait wait = {0};
   fs_err err = -EAGAIN;
@@ -167,7 +172,8 @@ static fs_err fs_piece_await(const struct fs_reading *r, struct fs_piece *p) {
   return err;
 }
 
-/* Starts up to FS_WINDOW blocks. Their number; stops early when the channel is full and something is in flight. */
+/* Starts up to FS_WINDOW blocks and returns their number. Stops early if the channel is full and
+   something is in flight. */
 static unsigned fs_window_start(struct fs_reading *r, struct fs_piece *p, fs_err *started, uint8_t *dst, size_t n,
                                 uint64_t off) {
   unsigned k = 0, posted = 0;
@@ -186,13 +192,13 @@ static unsigned fs_window_start(struct fs_reading *r, struct fs_piece *p, fs_err
   return k;
 }
 
-/* Reads a window. Bytes, or r->err set and the bytes before the failing block. */
+/* Reads a window. Returns the bytes. If a block fails, returns those before it and sets r->err. */
 static size_t fs_window_read(struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place) {
   struct fs_piece p[FS_WINDOW];
   fs_err started[FS_WINDOW];
   size_t done = 0;
   unsigned count = fs_window_start(r, p, started, dst, n, off);
-  fs_err bad = r->err; /* of the block after these */
+  fs_err bad = r->err; /* the error of the block after these */
   r->err = 0;
   for (unsigned k = 0; k < count; k++) {
     if (r->err < 0) {
@@ -214,8 +220,8 @@ static size_t fs_window_read(struct fs_reading *r, uint8_t *dst, size_t n, uint6
   return done;
 }
 
-/* Reads window by window. A child that a signal handler forked in the middle of it begins again: the memory that the
-   decoded blocks lay in was wiped, and the pins were its parent's. */
+/* Reads window by window. A child that a signal handler forked in the middle of it begins again:
+   the memory of the decoded blocks was wiped, and the pins were its parent's. */
 static size_t fs_read_windows(struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place) {
   struct fs_link borrowed;
   size_t done;
@@ -232,8 +238,9 @@ static size_t fs_read_windows(struct fs_reading *r, uint8_t *dst, size_t n, uint
 }
 
 /*
- * A raw file that lies in one piece: one copy from a local partition, or one pread of the shared copy, however many
- * blocks. The hot path. False: block by block.
+ * Reads a raw file that lies in one piece, by one copy from a local partition or one pread of the
+ * shared copy, for any number of blocks. This is the hot path. Returns false if the read must go
+ * block by block.
  */
 static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place,
                              fs_err *err) {
@@ -255,8 +262,9 @@ static bool fs_read_straight(const struct fs_reading *r, uint8_t *dst, size_t n,
 }
 
 /*
- * A range inside one raw block that is in the node's cache: the same without the bookkeeping of several blocks. A file
- * of one block, as most are, has its entry for a key. False: the long way.
+ * Reads a range inside one raw block that is in the node's cache, without the bookkeeping for
+ * several blocks. A file of one block, as most are, has its entry for a key. Returns false if the
+ * read must go the long way.
  */
 static bool fs_read_cached(const struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place) {
   struct fs_dataset *ds = r->ds;

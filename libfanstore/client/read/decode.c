@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From stored bytes to the caller's buffer, and a small cache of decoded blocks, so that small reads of a compressed
- * file do not decode its block again and again. One cache a dataset in this process, FS_DECODED_BYTES over all (one
- * block each where blocks are larger). A slot is taken by a try-lock: who finds it busy uses another or a temporary
- * mapping, so nobody waits, also not a signal handler for the thread that it interrupted. Empty in a forked child.
+ * Decodes stored bytes to the caller's buffer, and keeps a small cache of decoded blocks, so that
+ * small reads of a compressed file do not decode its block again and again. Each dataset has one
+ * cache in this process, of FS_DECODED_BYTES in all, or one block each if blocks are larger. A slot
+ * is taken by a try-lock: a thread that finds it busy uses another slot or a temporary mapping. So
+ * nobody waits, and no signal handler waits for the thread that it interrupted. The cache is empty
+ * in a forked child.
  */
 
 #include "client/data_priv.h"
@@ -16,20 +18,20 @@
 #define FS_SLOT_TAKEN UINT32_MAX
 
 #define FS_DECODED_HINTS 64u
-#define FS_PREFIX_OF 32768u /* of smaller blocks no part is decoded alone */
+#define FS_PREFIX_OF 32768u /* no part of a smaller block is decoded alone */
 
 struct fs_dslot {
-  _Atomic uint32_t lock; /* readers, or FS_SLOT_TAKEN */
+  _Atomic uint32_t lock; /* number of readers, or FS_SLOT_TAKEN */
   _Atomic uint32_t used; /* read since the hand passed */
-  _Atomic uint64_t key;  /* key + 1 of the block whose plain bytes it holds, or 0; changes under FS_SLOT_TAKEN only */
-  _Atomic int32_t owner; /* the process that put it there: in a child that was forked meanwhile, the bytes were wiped */
-  uint32_t len;          /* of them, from the block's beginning */
+  _Atomic uint64_t key;  /* key + 1 of its block, or 0; changes under FS_SLOT_TAKEN only */
+  _Atomic int32_t owner; /* the process that put it there: a forked child finds the bytes wiped */
+  uint32_t len;          /* how many of the bytes are there, from the block's beginning */
 };
 
 struct fs_dcache {
   _Atomic uint32_t hand;
-  _Atomic uint32_t spent; /* slot + 1 of a block that was read to its end, or 0: the next to be replaced */
-  _Atomic uint8_t hint[FS_DECODED_HINTS]; /* the slot in which a block with this hash of its key was left last */
+  _Atomic uint32_t spent;                 /* slot + 1 of a block read to its end, or 0 */
+  _Atomic uint8_t hint[FS_DECODED_HINTS]; /* by a hash of its key: the block's last slot */
   struct fs_dslot slot[FS_DECODED_SLOTS];
 };
 static_assert(sizeof(struct fs_dcache) <= FS_DECODED_DATA, "the slots' heads fit before their bytes");
@@ -51,7 +53,8 @@ static uint8_t *fs_slot_bytes(const struct fs_dataset *ds, struct fs_dcache *c, 
   return (uint8_t *)c + FS_DECODED_DATA + (size_t)i * ds->ix.block_size;
 }
 
-/* A reader no longer. In a child that was forked in the middle of it, the slot was wiped and has no readers. */
+/* Ends a reader's use. In a child that was forked meanwhile, the slot was wiped and has no
+   readers. */
 static void fs_slot_leave(struct fs_dslot *s) {
   uint32_t readers = atomic_load_explicit(&s->lock, memory_order_relaxed);
   while (readers != 0 && readers != FS_SLOT_TAKEN) {
@@ -77,9 +80,10 @@ static _Atomic uint8_t *fs_slot_hint(struct fs_dcache *c, uint64_t key) {
   return &c->hint[(key * 0x9e3779b97f4a7c15ull) >> 58];
 }
 
-/* Copies the range if slot i holds it. A block of which the last byte is read goes first when room is needed: a file
-   that is read to its end then passes through one slot, which stays in the processor's cache. The copy counts only if
-   no signal handler has forked in the middle of it: in that child the rest of the bytes were zeros. */
+/* Copies the range if slot i holds it. A block whose last byte is read goes first when room is
+   needed. So a file that is read to its end passes through one slot, which stays in the processor's
+   cache. The copy counts only if no signal handler has forked in the middle of it: in that child
+   the rest of the bytes were zeros. */
 static bool fs_slot_copy(struct fs_dataset *ds, struct fs_dcache *c, uint32_t i, const struct fs_piece *p) {
   struct fs_dslot *s = &c->slot[i];
   if (!fs_slot_read(s, p->b.key)) return false;
@@ -112,7 +116,7 @@ static bool fs_slot_take(struct fs_dslot *s) {
   return true;
 }
 
-/* The slot that holds a part of the block, or -1. */
+/* Returns the slot that holds a part of the block, or -1. */
 static int32_t fs_slot_of(struct fs_dcache *c, uint32_t n, uint64_t key) {
   for (uint32_t i = 0; i < n; i++) {
     if (atomic_load_explicit(&c->slot[i].key, memory_order_relaxed) == key + 1) return (int32_t)i;
@@ -120,7 +124,8 @@ static int32_t fs_slot_of(struct fs_dcache *c, uint32_t n, uint64_t key) {
   return -1;
 }
 
-/* An empty slot, else one that was read to its end, else by second chance the next that nobody reads. */
+/* Returns an empty slot, else one that was read to its end, else by second chance the next that
+   nobody reads. */
 static int32_t fs_slot_find(struct fs_dcache *c, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     if (atomic_load_explicit(&c->slot[i].key, memory_order_relaxed) == 0 && fs_slot_take(&c->slot[i]))
@@ -136,14 +141,16 @@ static int32_t fs_slot_find(struct fs_dcache *c, uint32_t n) {
   return -1;
 }
 
-/* As fs_scratch_get; *again says that a part of the block was in the cache, whose slot is then taken where possible. */
+/* Like fs_scratch_get. Sets *again if a part of the block was in the cache; its slot is then taken
+   if possible. */
 static fs_err fs_scratch_for(struct fs_dataset *ds, size_t n, uint64_t key, struct fs_scratch *s, bool *again) {
   struct fs_dcache *c = atomic_load_explicit(&ds->blocks, memory_order_acquire);
   *s = (struct fs_scratch){.process = fs_self_process()};
   if (!c) c = fs_dcache_make(ds);
   uint32_t slots = fs_dcache_slots(ds);
   int32_t i = c && key != FS_KEY_NONE ? fs_slot_of(c, slots, key) : -1;
-  /* Bytes that nobody looks for again do not take the only slot from the block that they are decoded to. */
+  /* Bytes that nobody will look for do not take the only slot from the block that they are decoded
+     to. */
   bool find = c && n <= ds->ix.block_size && (slots > 1 || key != FS_KEY_NONE);
   *again = i >= 0;
   if (i < 0 || !fs_slot_take(&c->slot[i])) i = find ? fs_slot_find(c, slots) : -1;
@@ -183,9 +190,10 @@ void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len) {
 }
 
 /*
- * How much of the block to decode for a first small read. Its beginning alone: a program looks at what the file is; it
- * is at most a 16th of the block, so that going on from there costs little more. Somewhere in a large file: a read at
- * random, which may well be the block's only one; from its middle on it is decoded whole, as it is at its second miss.
+ * Returns how much of the block to decode for a first small read. At a block's beginning, a program
+ * looks at what the file is: a 16th of the block at most is decoded, so that going on from there
+ * costs little more. Elsewhere in a large file, a read at random may be the block's only one, so
+ * only its part is decoded. From its middle on, and at its second miss, the block is decoded whole.
  */
 static uint32_t fs_prefix_wanted(const struct fs_piece *p) {
   uint32_t plain = p->b.plain_len, end = (uint32_t)fs_round_up(p->off + p->n, 4096);

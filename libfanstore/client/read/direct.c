@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads of local partitions past the page cache, by O_DIRECT: of chunks that memory has no room for, and that are not
- * there anyway. Into one of a few buffers of this process, of which the caller gets a copy, and which keeps what was
- * read ahead within the file. Called by local.c alone. A buffer is taken by a try-lock: who finds none reads through
- * the page cache. All are empty in a forked child.
+ * Reads local partitions past the page cache, by O_DIRECT: chunks for which memory has no room, and
+ * that are not in the page cache anyway. The bytes go to one of a few buffers of this process, from
+ * which the caller gets a copy, and which keeps what was read ahead within the file. local.c alone
+ * calls this. A buffer is taken by a try-lock: a thread that finds none reads through the page
+ * cache. All buffers are empty in a forked child.
  */
 #include <linux/stat.h>
 #include <sys/mman.h>
@@ -12,20 +13,20 @@
 #include "client/fd/fdtab.h"
 #include "util/util.h"
 
-#define FS_BOUNCES 8u                 /* threads that read at a time; beyond, through the page cache */
-#define FS_BOUNCE_USUAL 4u            /* of which others are taken only when these are busy */
+#define FS_BOUNCES 8u                 /* threads that read at a time; others use the page cache */
+#define FS_BOUNCE_USUAL 4u            /* the others are taken only if these are busy */
 #define FS_BOUNCE_BYTES (256u << 10)  /* one request: long enough for the device's full rate */
 #define FS_DIRECT_FIRST (128u << 10)  /* read ahead at the beginning of a file, at most */
-#define FS_DIRECT_STREAM (1ull << 20) /* after so much in order, the kernel's readahead does better */
-#define FS_DIRECT_GAP FS_ALIGN        /* in order: also where the next file begins at a page */
-#define FS_DIRECT_UNIT 4096u          /* where the kernel does not say what it wants: before Linux 6.1 */
+#define FS_DIRECT_STREAM (1ull << 20) /* after so much in order, the kernel reads ahead better */
+#define FS_DIRECT_GAP FS_ALIGN        /* in order: also if the next file begins at a page */
+#define FS_DIRECT_UNIT 4096u          /* if the kernel does not say (before Linux 6.1) */
 
 struct fs_bounce {
   _Atomic int32_t lock;        /* the process that uses it, or 0 */
-  _Atomic int32_t owner;       /* whose read filled it: in a child that was forked meanwhile it is empty for all that */
-  _Atomic uintptr_t part;      /* struct fs_part: what it holds of which partition, */
-  _Atomic uint64_t begin, end; /* all changed under the lock only */
-  uint32_t last;               /* bytes that its last read was to have */
+  _Atomic int32_t owner;       /* the process that filled it; in a child it is empty */
+  _Atomic uintptr_t part;      /* struct fs_part: the partition whose bytes it holds */
+  _Atomic uint64_t begin, end; /* their range; all of it is changed under the lock only */
+  uint32_t last;               /* bytes that its last read was meant to have */
 };
 
 struct fs_bounces {
@@ -33,10 +34,10 @@ struct fs_bounces {
   struct fs_bounce slot[FS_BOUNCES];
 };
 
-/* Memory that a forked child finds cleared: it has nothing of its parent's reads, and the kernel makes no copy of what
-   the device is writing to. */
+/* A forked child finds this memory cleared. So it has nothing of its parent's reads, and the kernel
+   makes no copy of what the device is writing to. */
 static void *_Atomic g_bounces; /* struct fs_bounces */
-static void *_Atomic g_bytes;   /* a huge page lies in it: one run of memory, which is faster for the device */
+static void *_Atomic g_bytes;   /* has a huge page: one run is faster for the device */
 static_assert(FS_BOUNCES * FS_BOUNCE_BYTES == FS_HUGE_PAGE, "the buffers are a huge page");
 
 struct fs_direct {
@@ -80,13 +81,13 @@ static bool fs_bounce_take(const struct fs_direct *d, struct fs_bounce *s) {
                                                  memory_order_relaxed);
 }
 
-/* In a child that was forked meanwhile it is not this read's any more. */
+/* In a child that was forked meanwhile, the buffer is not this read's any more. */
 static void fs_bounce_leave(const struct fs_direct *d, struct fs_bounce *s) {
   int32_t own = d->process;
   atomic_compare_exchange_strong_explicit(&s->lock, &own, 0, memory_order_release, memory_order_relaxed);
 }
 
-/* Has it bytes from `off` on, or (`next`) the ones before? */
+/* Returns whether the buffer has bytes from `off` on, or, with `next`, the ones before. */
 static bool fs_bounce_has(const struct fs_direct *d, const struct fs_bounce *s, uint64_t off, bool next) {
   uint64_t end = atomic_load_explicit(&s->end, memory_order_relaxed);
   if (atomic_load_explicit(&s->owner, memory_order_relaxed) != d->process ||
@@ -116,7 +117,7 @@ static struct fs_bounce *fs_bounce_free(const struct fs_direct *d) {
   return NULL;
 }
 
-/* Bytes copied, 0: no buffer has the first of them. */
+/* Returns how many bytes were copied, or 0 if no buffer has the first of them. */
 static size_t fs_bounce_copy(const struct fs_direct *d, uint8_t *dst, size_t n, uint64_t off) {
   struct fs_bounce *s = fs_bounce_find(d, off, false);
   if (!s) return 0;
@@ -128,7 +129,7 @@ static size_t fs_bounce_copy(const struct fs_direct *d, uint8_t *dst, size_t n, 
 
 /* ---- the descriptor ---- */
 
-/* What addresses, offsets and lengths must be multiples of; 0: O_DIRECT is not to be had. */
+/* Returns the unit of addresses, offsets and lengths, or 0 if the file has no O_DIRECT. */
 static uint32_t fs_direct_unit(int fd) {
 #ifdef STATX_DIOALIGN
   struct statx st = {0};
@@ -156,20 +157,22 @@ static bool fs_direct_open(struct fs_direct *d) {
     if (low >= 0) fs_sys_close(low);
     return false;
   }
-  atomic_store_explicit(&part->direct_unit, d->unit, memory_order_relaxed); /* whoever opens it: the same */
+  /* Another thread that opens it stores the same. */
+  atomic_store_explicit(&part->direct_unit, d->unit, memory_order_relaxed);
   d->fd = fs_own_publish(&part->direct_fd, low, &d->temporary);
   return d->fd >= 0;
 }
 
 /* ---- reading ---- */
 
-/* One request. Bytes, at least `need`; -EAGAIN: this way they are not to be had. */
+/* Makes one request. Returns its bytes, at least `need`, or -EAGAIN if they are not to be had this
+   way. */
 static fs_ssize fs_direct_pread(struct fs_direct *d, void *to, size_t n, uint64_t off, size_t need) {
   fs_ssize got;
   do got = fs_sys_pread(d->fd, to, n, off);
   while (got == -EINTR);
   if (!fs_own_still(&d->ds->part[d->p].direct_fd, d->fd, d->temporary)) return -EAGAIN;
-  if (got == -EINVAL || got == -ENOTSUP) { /* it could be opened, and yet */
+  if (got == -EINVAL || got == -ENOTSUP) { /* an open with O_DIRECT may succeed all the same */
     int32_t word = d->fd + 1;
     if (!d->temporary && atomic_compare_exchange_strong(&d->ds->part[d->p].direct_fd, &word, -1)) fs_own_close(d->fd);
     return -EAGAIN;
@@ -177,7 +180,8 @@ static fs_ssize fs_direct_pread(struct fs_direct *d, void *to, size_t n, uint64_
   return got < 0 ? got : (size_t)got < need ? -EAGAIN : got;
 }
 
-/* How much to read for a piece of a file: it, and of what is behind it in the file so much as is likely to be read. */
+/* Returns how much to read for a piece of a file: the piece, and as much behind it in the file as
+   is likely to be read. */
 static size_t fs_direct_window(const struct fs_bounce *s, const struct fs_cold_read *r, uint64_t off, size_t n,
                                bool next) {
   size_t want = n;
@@ -188,7 +192,8 @@ static size_t fs_direct_window(const struct fs_bounce *s, const struct fs_cold_r
   return FS_MIN(want, (size_t)(r->file_end - off));
 }
 
-/* From the device into a buffer, and to the caller. Bytes, or negative. */
+/* Reads from the device into a buffer and copies to the caller. Returns the bytes, or a negative
+   errno. */
 static fs_ssize fs_direct_fill(struct fs_direct *d, uint8_t *dst, size_t n, uint64_t off,
                                const struct fs_cold_read *r) {
   struct fs_bounce *s = fs_bounce_find(d, off, true);
@@ -214,7 +219,7 @@ static fs_ssize fs_direct_fill(struct fs_direct *d, uint8_t *dst, size_t n, uint
   return got < 0 ? got : (fs_ssize)n;
 }
 
-/* Does it go on where the last ones ended, and has done so for long? */
+/* Returns whether the read goes on where the last ones ended, and this has gone on for long. */
 static bool fs_direct_stream(struct fs_part *part, const struct fs_cold_read *r) {
   uint64_t before = atomic_exchange_explicit(&part->run_end, r->off + r->n, memory_order_relaxed), run = 0;
   if (r->off >= before && r->off - before < FS_DIRECT_GAP)
@@ -223,7 +228,7 @@ static bool fs_direct_stream(struct fs_part *part, const struct fs_cold_read *r)
   return run >= FS_DIRECT_STREAM;
 }
 
-/* What no buffer has. */
+/* Reads what no buffer has. */
 static fs_err fs_direct_rest(struct fs_direct *d, uint8_t *dst, const struct fs_cold_read *r, size_t done) {
   fs_ssize got = 0;
   if (!fs_direct_open(d)) return -EAGAIN;
@@ -250,7 +255,8 @@ fs_err fs_direct_read(struct fs_dataset *ds, uint32_t p, void *dst, const struct
     fs_err err = fs_direct_rest(&d, dst, r, done);
     if (err < 0) return err;
   }
-  if (fs_self_process() != d.process) return -EAGAIN; /* a signal handler forked: the buffers are empty here */
+  /* A signal handler has forked: the buffers are empty here. */
+  if (fs_self_process() != d.process) return -EAGAIN;
   fs_count(FS_C_DIRECT, r->n);
   return 0;
 }

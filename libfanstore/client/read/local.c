@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partitions staged on this node: the hot path of all reads. Each is opened once and mapped whole. Bytes are copied
- * from the mapping where this process has its pages already, chunk by chunk, else with pread: the first touch of a
- * mapped page costs more than a pread, and a cold one would be read page by page. Which chunks it has, and when it
- * takes one, is chunk.c's to say. No locks.
+ * Partitions staged on this node: the hot path of all reads. Each is opened once and mapped whole.
+ * Bytes are copied from the mapping, chunk by chunk, if its pages are in this process's page tables
+ * already, else by pread. The first touch of a mapped page costs more than a pread, and a cold one
+ * would be read page by page. chunk.c decides which chunks the process has, and when it takes one.
+ * No locks.
  */
 #include <sys/mman.h>
 
@@ -11,15 +12,15 @@
 #include "client/fd/fdtab.h"
 #include "util/util.h"
 
-#define FS_LOCAL_BIG 65536u    /* a read from which on a request of its own is as good as one for the whole chunk */
+#define FS_LOCAL_BIG 65536u    /* a larger read's own request is as good as a chunk's */
 #define FS_LOCAL_USUAL 131072u /* what the kernel reads in one request unless told otherwise */
 
-static _Atomic uint32_t g_no_nowait; /* this kernel or file system cannot say what is in the page cache */
+static _Atomic uint32_t g_no_nowait; /* RWF_NOWAIT cannot tell what is in the page cache */
 
 /* ---- opening ---- */
 
-/* Is it the file that the daemon has checked, as it was then? Another one may have its name by now, which no lease
-   prevents. */
+/* Returns whether it is the file that the daemon has checked, unchanged since. Another file may
+   have its name by now: no lease prevents that. */
 static bool fs_local_same(const struct fs_dataset *ds, uint32_t p, const struct stat *st) {
   const struct fs_placement *place = &ds->placement[p];
   return place->inode == 0 || (place->inode == st->st_ino && place->mtime == fs_mtime_ns(st));
@@ -78,7 +79,8 @@ const uint8_t *fs_local_map(struct fs_dataset *ds, uint32_t p) {
   return map;
 }
 
-/* The chunks' states, in memory that a forked child finds cleared: page tables of file mappings are not inherited. */
+/* Returns the chunks' states, in memory that a forked child finds cleared: it does not inherit the
+   page tables of file mappings. */
 static _Atomic uint16_t *fs_local_chunks(struct fs_dataset *ds, uint32_t p) {
   void *chunk = atomic_load_explicit(&ds->part[p].chunk, memory_order_acquire);
   if (FS_LIKELY(chunk != NULL)) return chunk;
@@ -101,7 +103,8 @@ static fs_err fs_local_pread(struct fs_dataset *ds, uint32_t p, void *dst, size_
   }
 }
 
-/* Reads what is in the page cache at the beginning of the range: bytes, 0 also where that cannot be told apart. */
+/* Reads what is in the page cache at the beginning of the range. Returns the bytes, or 0, also if
+   that cannot be told apart. */
 static size_t fs_local_pread_cached(struct fs_dataset *ds, uint32_t p, void *dst, size_t n, uint64_t off) {
   struct iovec v = {.iov_base = dst, .iov_len = n};
   bool temporary;
@@ -128,21 +131,23 @@ void fs_local_willneed(struct fs_dataset *ds, const struct fs_block *b) {
   fs_local_ask(ds, b->partition, b->offset, b->stored_len);
 }
 
-/* A large read of a chunk that is not in the page tables. */
+/* Makes a large read of a chunk that is not in the page tables. */
 static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, void *dst,
                                   const struct fs_cold_read *r) {
   const uint8_t *map = fs_local_map(ds, p);
   uint64_t c = r->off >> FS_CHUNK_SHIFT, end = r->off + r->n;
   uint64_t before = atomic_exchange_explicit(&ds->part[p].read_to, end, memory_order_relaxed);
   struct fs_cold cold = {0};
-  if (map && fs_pages_resident(map + r->off, r->n)) { /* not by RWF_NOWAIT, which begins to read what is missing */
+  /* Not by RWF_NOWAIT, which begins to read what is missing. */
+  if (map && fs_pages_resident(map + r->off, r->n)) {
     if (fs_chunk_read_big(ds, p, word, c, r->n)) {
       fs_copy(dst, map + r->off, r->n);
       return 0;
     }
   } else if (!map || !fs_chunk_room(p, c)) {
-    /* Left to itself the kernel makes several requests of it, one after the other. Each chunk of a large read asks for
-       all the rest: the kernel begins with no more than its readahead at a time, and so keeps ahead. */
+    /* The kernel alone would make several requests of it, one after the other. Each chunk of a
+       large read asks for all the rest: the kernel begins with no more than its readahead at a
+       time, and so keeps ahead. */
     if (r->end - r->off > FS_LOCAL_USUAL) fs_local_ask(ds, p, r->off, r->end - r->off);
   } else if (before != r->off) { /* else it goes on where the last one ended: the kernel knows how to read ahead */
     fs_cold_look(map, ds->ix.parts[p].size, c, &cold);
@@ -153,7 +158,7 @@ static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uin
   return err;
 }
 
-/* From a chunk that is not in the page tables, and perhaps is after this. */
+/* Reads from a chunk that is not in the page tables, and perhaps is after this. */
 static __attribute__((noinline)) fs_err fs_local_copy_absent(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word,
                                                              void *dst, const struct fs_cold_read *r) {
   const uint8_t *map = NULL;
@@ -171,7 +176,7 @@ static __attribute__((noinline)) fs_err fs_local_copy_absent(struct fs_dataset *
   return 0;
 }
 
-/* Counts a use of a chunk. True: its pages are in this process's page tables. */
+/* Counts a use of a chunk. Returns whether its pages are in this process's page tables. */
 static inline bool fs_chunk_use(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c) {
   uint32_t w = atomic_load_explicit(word, memory_order_relaxed);
   if (FS_UNLIKELY((w & FS_CHUNK_KIND) != FS_CHUNK_PRESENT)) return false;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fetching ahead, on a hint of the program's: posix_fadvise, readahead, fanstore_prefetch. Remote blocks go as keys
- * into a queue of this process's channel, from which the daemon takes them behind what reads wait for; of local and
- * shared ones the kernel is told. Called by client/files and preload. No locks, no allocation.
+ * Fetches ahead on a hint of the program: posix_fadvise, readahead or fanstore_prefetch. Remote
+ * blocks go as keys into a queue of this process's channel. The daemon takes them after what reads
+ * wait for. The kernel gets a hint for local and shared blocks. client/files and preload call this.
+ * No locks, no allocation.
  */
 #include "client/data_priv.h"
 #include "client/files/info.h"
@@ -72,7 +73,8 @@ void fs_data_prefetch(uint32_t mount, uint32_t entry, uint64_t off, uint64_t n) 
   if (n > 0) (void)fs_data_prefetch_from(mount, entry, &off, n < UINT64_MAX - off ? off + n : UINT64_MAX);
 }
 
-/* One file, waiting a little whenever the queue is full: -EAGAIN when it does not move. */
+/* Prefetches one file, and waits a little whenever the queue is full. Returns -EAGAIN if the queue
+   does not move. */
 static fs_err fs_prefetch_whole(const struct fs_found *f) {
   const struct timespec nap = {.tv_nsec = FS_NAP_NS};
   uint64_t off = 0, before = 0, since = 0, now;
@@ -85,7 +87,7 @@ static fs_err fs_prefetch_whole(const struct fs_found *f) {
     before = off;
     FS_SYS2(SYS_nanosleep, &nap, NULL);
   }
-  if (!held) fs_output_close(f->entry); /* its blocks stay in the cache; its bytes at home only for who opens it */
+  if (!held) fs_output_close(f->entry); /* home keeps its bytes only while it is open */
   return err;
 }
 

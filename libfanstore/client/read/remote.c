@@ -59,8 +59,8 @@ void fs_remote_ring(struct fs_dataset *ds, struct fs_link *link) {
   fs_link_ring(ds->node, link);
 }
 
-/* Leaves a slot to the daemon, which frees it when it would answer; a dead one never will. False: it is done after
-   all. */
+/* Leaves a slot to the daemon, which frees it instead of an answer; a dead one never will. Returns
+   false if the answer has come after all. */
 static bool fs_req_abandon(struct fs_link *link, int32_t i) {
   if (!fs_chan_abandon(&link->channel->req[i].state)) return false;
   if (fs_link_dead(link)) fs_chan_free(fs_chan_req(link->channel, (uint32_t)i));
@@ -93,7 +93,7 @@ void fs_remote_cancel(struct fs_link *link, struct fs_piece *p) {
 
 /* ---- ahead of the reader ---- */
 
-/* True: asked for; the doorbell is to be rung. */
+/* Asks for a block ahead. Returns whether the doorbell must be rung. */
 static bool fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b) {
   struct fs_channel *c = link->channel;
   uint64_t key = FS_CACHE_KEY(ds->number, b->key);
@@ -123,8 +123,8 @@ fs_err fs_remote_want(struct fs_dataset *ds, struct fs_link *link, const struct 
   return 0;
 }
 
-/* Of a file of `count` blocks that is read in order, whose block i is read now: those from *from on, before *end, are
-   to be asked for. */
+/* Finds which blocks to ask for, those from *from on and before *end, of a file of `count` blocks
+   that is read in order and whose block i is read now. */
 static bool fs_ahead_window(uint32_t mount, uint32_t entry, uint64_t i, uint64_t count, uint64_t *from, uint64_t *end) {
   struct fs_self *self = fs_self();
   uint32_t h = (entry * 2654435761u ^ mount) % FS_AHEAD_SLOTS;
@@ -150,7 +150,7 @@ void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry
     if (fs_index_block(&ds->ix, entry, from, &b) < 0) break;
     if (!fs_is_local(ds, b.partition) && fs_is_remote(ds, b.partition)) asked |= fs_remote_prefetch(ds, link, &b);
   }
-  if (asked) fs_remote_ring(ds, link); /* a daemon that sleeps is not woken for what is cached */
+  if (asked) fs_remote_ring(ds, link); /* a sleeping daemon is not woken for cached blocks */
 }
 
 void fs_remote_ahead_out(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint32_t handle, uint64_t i,

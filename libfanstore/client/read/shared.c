@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The dataset's own directory on shared storage: the only source without a daemon, the last one with it. Read by pread
- * only, since such a file may shrink or vanish under a mapping; mappings of the program's may show it (materialize.c).
- * Every block is checked against its checksum at its first use in a process (verify.c). No locks; descriptors are
- * published once.
+ * The dataset's own directory on shared storage: the only source without a daemon, the last one
+ * with it. It is read by pread only, since such a file may shrink or vanish under a mapping; only
+ * mappings of the program show it (materialize.c). Every block is compared with its checksum at its
+ * first use in a process (verify.c). No locks; descriptors are published once.
  */
 #include "client/data_priv.h"
 #include "client/fd/fdtab.h"
 #include "format/manifest.h"
 #include "util/util.h"
 
-/* The dataset may have been packed anew since its index was read; a partition of it is not this one, whatever was
-   checked of the blocks in the one before. */
+/* Checks that the partition is of this dataset. The dataset may have been packed anew since its
+   index was read, and what was checked of the old blocks says nothing about the new ones. */
 static fs_err fs_shared_same(const struct fs_dataset *ds, uint32_t p, int fd) {
   struct fs_part_header h;
   fs_err err = fs_pread_full(fd, &h, sizeof(h), 0);
   return err < 0 ? err : fs_part_header_check(&h, sizeof(h), p, &ds->ix.parts[p], ds->ix.hdr->dataset_id, NULL, 0);
 }
 
-/* Opens a partition and checks its size against the index, so that a truncated one is told as such, and its header. */
+/* Opens a partition, and checks its header and its size against the index, so that the user is told
+   of a truncated one. */
 static fs_fd fs_shared_open(struct fs_dataset *ds, uint32_t p) {
   char path[PATH_MAX], name[FS_PART_NAME_SIZE], has[FS_U64_TEXT], want[FS_U64_TEXT];
   struct stat st;
@@ -60,7 +61,7 @@ static fs_err fs_shared_pread(struct fs_dataset *ds, uint32_t p, void *dst, size
   fs_err err = fs_pread_full(fd, dst, n, off);
   if (temporary) fs_sys_close(fd);
   if ((err == 0 || err == -EFAULT || temporary) && fs_own_still(&ds->part[p].shared_fd, fd, temporary)) return err;
-  /* A network file system's descriptor may have gone stale: once more with a fresh one. */
+  /* A network file system's descriptor may have gone stale, so try once more with a fresh one. */
   fd = fs_shared_open(ds, p);
   if (fd < 0) return fd;
   err = fs_pread_full(fd, dst, n, off);
@@ -86,7 +87,7 @@ fs_err fs_shared_straight(struct fs_dataset *ds, uint32_t entry, const struct fs
   uint64_t key = FS_NAME_FLAGS(e->name) & FS_ENTRY_BLOCKS ? FS_KEY_BLOCK | e->data : entry;
   if (!fs_checked_range(ds, FS_CHECK_SHARED, entry, s->off, s->n)) return -EAGAIN;
   uint64_t plain = FS_MIN(e->size - start, (uint64_t)ds->ix.block_size);
-  if (first == last && s->n < plain) { /* perhaps its first use has left the block in memory */
+  if (first == last && s->n < plain) { /* its first use may have left the block in memory */
     const struct fs_piece p = {.b = {.key = key + first, .plain_len = (uint32_t)plain},
                                .dst = s->dst,
                                .off = (uint32_t)(s->off - start),

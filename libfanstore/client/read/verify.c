@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which stored blocks were compared with their checksums: each at its first use in a process, a bit for each block and
- * kind of copy, since the staged and the shared copy of one block are damaged apart. Which copies are checked at all is
- * FANSTORE_VERIFY's to say (ipc/node.h). Called by data.c, shared.c and materialize.c. No locks.
+ * Which stored blocks were compared with their checksums. Each is compared at its first use in a
+ * process. There is one bit for each block and kind of copy, since the staged and the shared copy
+ * of a block may be damaged independently. FANSTORE_VERIFY says which copies are checked at all
+ * (ipc/node.h). data.c, shared.c and materialize.c call this. No locks.
  */
 #include "client/data_priv.h"
 #include "util/util.h"

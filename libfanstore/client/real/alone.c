@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The copies that a process without a daemon maps lie in directories that all such processes of the
- * node share (ipc/alone.h). This file enters a dataset's directory when it is first needed, and
- * leaves it when the process ends. Called by materialize.c, and at forks and ends of the process.
- * Safe in threads and signal handlers: words are published by compare and swap.
+ * Processes without a daemon map copies in directories that all such processes of the node share
+ * (ipc/alone.h). This file enters a dataset's directory when it is first needed, and leaves it when
+ * the process ends. Called by materialize.c, and at forks and ends of the process. Safe in threads
+ * and signal handlers: words are published by compare and swap.
  */
 #include <string.h>
 #include <sys/file.h>
@@ -14,21 +14,23 @@
 #define FS_ALONE_NEVER (-1)
 
 struct fs_alone {
-  _Atomic int32_t lock; /* the open directory, locked: number + 1; 0: not entered; FS_ALONE_NEVER: it cannot be */
-  _Atomic int32_t pid;  /* of the process that has this lock to itself */
+  _Atomic int32_t lock;        /* number + 1 of the locked directory; 0: none; or FS_ALONE_NEVER */
+  _Atomic int32_t pid;         /* the process that has this lock to itself */
   _Atomic uint64_t dev, inode; /* of the directory */
   char path[PATH_MAX];         /* "": there is none */
 };
 
 static _Atomic bool g_ended;
 
-/* Byte by byte: ThreadSanitizer in the program would see libc write here, and not how it is published. */
+/* Copies byte by byte: ThreadSanitizer in the program would see a write of libc, and not how it is
+   published. */
 static void put_path(struct fs_alone *a, const char *path) {
   volatile char *to = a->path;
   while ((*to++ = *path++) != '\0') continue;
 }
 
-/* The dataset's, or NULL without memory. Names are made once: the environment may change. */
+/* Returns the dataset's places, or NULL without memory. The names are made once, because the
+   environment may change. */
 static struct fs_alone *alone_of(struct fs_dataset *ds) {
   void *all = atomic_load_explicit(&ds->alone, memory_order_acquire);
   const size_t bytes = FS_ALONE_BASES * sizeof(struct fs_alone);
@@ -43,7 +45,8 @@ static struct fs_alone *alone_of(struct fs_dataset *ds) {
   return mine ? all : NULL;
 }
 
-/* The program may have closed the number, by means of its own, and may use it for another file. */
+/* Returns whether fd is still the directory. The program may have closed the number by means of its
+   own, and may use it for another file. */
 static bool is_ours(const struct fs_alone *a, int fd) {
   struct stat st;
   return fs_sys_fstat(fd, &st) == 0 && st.st_dev == atomic_load(&a->dev) && st.st_ino == atomic_load(&a->inode);
@@ -55,7 +58,7 @@ static void forget(struct fs_alone *a, int32_t word) {
   if (fs_data_owns_fd(word - 1) && is_ours(a, word - 1)) fs_own_close(word - 1);
 }
 
-/* What killed processes have left, in all places, once a process. */
+/* Removes what killed processes have left in all places, once a process. */
 static void clean_once(void) {
   static _Atomic bool cleaned;
   if (atomic_exchange(&cleaned, true)) return;
@@ -68,7 +71,8 @@ static bool enter(struct fs_alone *a) {
   struct stat st;
   int32_t none = 0;
   fs_fd low = fs_alone_enter(a->path);
-  if (low == -EAGAIN) atomic_compare_exchange_strong(&a->lock, &none, FS_ALONE_NEVER); /* once is enough to wait */
+  /* A second wait would not help. */
+  if (low == -EAGAIN) atomic_compare_exchange_strong(&a->lock, &none, FS_ALONE_NEVER);
   if (low < 0) return false;
   if (fs_sys_fstat(low, &st) == 0) {
     atomic_store(&a->dev, st.st_dev);
@@ -76,7 +80,7 @@ static bool enter(struct fs_alone *a) {
     atomic_store(&a->pid, fs_sys_getpid());
   }
   (void)fs_own_publish(&a->lock, low, &temporary);
-  if (temporary) fs_sys_close(low); /* a lock that goes with this call protects nothing */
+  if (temporary) fs_sys_close(low); /* a lock that ends with this call protects nothing */
   return !temporary;
 }
 
@@ -85,14 +89,15 @@ const char *fs_alone_get(struct fs_dataset *ds, unsigned base) {
   if (!a || !a->path[0] || atomic_load(&g_ended)) return NULL;
   int32_t word = atomic_load(&a->lock);
   if (word > 0 && fs_alone_is(a->path, word - 1)) return a->path;
-  if (word == FS_ALONE_NEVER || fs_vfork_depth > 0) return NULL; /* a vfork child's parent would not have the lock */
+  /* A vfork child's parent would not have the lock. */
+  if (word == FS_ALONE_NEVER || fs_vfork_depth > 0) return NULL;
   if (word > 0) forget(a, word);
   if (!enter(a)) return NULL;
-  clean_once(); /* not what it uses from now on */
+  clean_once(); /* what this process uses now is locked */
   return a->path;
 }
 
-/* Calls fn for all that this process has entered. */
+/* Calls fn for each directory that this process has entered. */
 static void each_entered(void (*fn)(struct fs_alone *a, int32_t word, struct fs_fork_locks *l),
                          struct fs_fork_locks *l) {
   struct fs_config *c = fs_config();
@@ -106,7 +111,8 @@ static void each_entered(void (*fn)(struct fs_alone *a, int32_t word, struct fs_
   }
 }
 
-/* A child that was made without our knowing has its parent's lock: it is not its own to give up. */
+/* Leaves a directory. A child that was made without the library's knowledge has its parent's lock,
+   and must not give it up. */
 static void leave(struct fs_alone *a, int32_t word, struct fs_fork_locks *l) {
   (void)l;
   if (atomic_load(&a->pid) != fs_sys_getpid()) return;
@@ -114,7 +120,7 @@ static void leave(struct fs_alone *a, int32_t word, struct fs_fork_locks *l) {
   forget(a, word);
 }
 
-/* Threads that go on to map have copies of their own. */
+/* Threads that map after this get copies of their own. */
 void fs_data_leave(void) {
   if (fs_vfork_depth > 0) return;
   atomic_store(&g_ended, true);
@@ -142,7 +148,7 @@ void fs_data_locks_fork(struct fs_fork_locks *l) {
   each_entered(make_lock, l);
 }
 
-/* Under the same number: others read it from the word. */
+/* Puts the child's lock at the same number, because others read the number from the word. */
 static void take_lock(struct fs_alone *a, int32_t word, struct fs_fork_locks *l) {
   for (unsigned i = 0; i < l->n; i++) {
     if (l->lock[i].of != a || !is_ours(a, word - 1)) continue;

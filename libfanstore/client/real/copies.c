@@ -49,8 +49,8 @@ void fs_claim_nap(void) {
 
 /* ---- room ---- */
 
-/* What the copies in a directory take, by the kernel's account: nothing of a process that died
-   stays in it. */
+/* Returns how many bytes the copies in a directory take, by the kernel's account. What a dead
+   process had meant to write is not in it. */
 static uint64_t copies_bytes(const char *dir) {
   uint64_t bytes = 0;
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -92,8 +92,8 @@ fs_err fs_copies_room(const struct fs_node *node, const char *dir, uint64_t byte
 
 /* ---- which chunks are filled ---- */
 
-/* The first chunk from i on that is not marked as filled, or c->end. A mark that is not there
-   yet is none. */
+/* Returns the first chunk from i on that is not marked as filled, or c->end. A mark beyond the
+   file's end counts as not filled. */
 static uint64_t unfilled(const struct fs_copies *c, uint64_t i) {
   uint8_t mark[FS_MARKS_AT_ONCE];
   while (i < c->end) {
@@ -117,7 +117,7 @@ static uint64_t missing(const struct fs_copies *c) {
   return bytes;
 }
 
-/* The mark comes last: a process that dies before it leaves a chunk that the next one fills
+/* Fills a chunk. The mark comes last: if a process dies before it, the next one fills the chunk
    again. */
 static fs_err fill_chunk(const struct fs_copies *c, int fd, uint64_t i) {
   static const uint8_t mark = 1;
@@ -129,8 +129,8 @@ static fs_err fill_chunk(const struct fs_copies *c, int fd, uint64_t i) {
   return err < 0 ? err : fs_pwrite_full(c->marks, &mark, 1, i);
 }
 
-/* Fills what nobody else fills; then waits for those that others fill, but for none that makes
-   no progress. */
+/* Fills the chunks that nobody else fills. Then waits for those that others fill, but not for one
+   without progress. */
 static fs_err fill_missing(const struct fs_copies *c, int fd) {
   for (uint64_t turns = 0, before = UINT64_MAX;;) {
     uint64_t left = 0;
@@ -153,8 +153,8 @@ static fs_err fill_missing(const struct fs_copies *c, int fd) {
 
 /* ---- the files ---- */
 
-/* Whoever finds the file empty gives it its size: that changes nothing in a file that has it
-   already. */
+/* Opens the data file. A process that finds it empty gives it its size, which changes nothing in a
+   file that has its size already. */
 static fs_fd open_data(const struct fs_making *m, const char *path) {
   struct stat st;
   fs_fd fd = fs_making_open(m, path);
@@ -173,8 +173,8 @@ static fs_fd open_data(const struct fs_making *m, const char *path) {
   return fs_making_open(m, path);
 }
 
-/* Which file this is, of all that ever had the name: an inode is given to another file when its own
-   has gone. */
+/* Tells this file from all others that ever had the name: an inode is given to another file when
+   its own has gone. */
 static struct fs_made_of made_of(int data, const struct stat *st) {
   struct statx x = {.stx_mask = 0};
   (void)FS_SYS5(SYS_statx, data, "", AT_EMPTY_PATH, STATX_BTIME, &x);
@@ -182,7 +182,8 @@ static struct fs_made_of made_of(int data, const struct stat *st) {
   return (struct fs_made_of){st->st_ino, known ? (uint64_t)x.stx_btime.tv_sec * 1000000000u + x.stx_btime.tv_nsec : 0};
 }
 
-/* The marks of this very copy. Their room is taken at once, so that a full disk is known before. */
+/* Opens the marks of this very copy. Their room is taken at once, so that a full disk shows before
+   the fill. */
 static fs_fd open_marks(const struct fs_making *m, const char *dir, const struct fs_made_of *of, uint64_t count) {
   char path[PATH_MAX];
   struct stat st;
@@ -196,7 +197,7 @@ static fs_fd open_marks(const struct fs_making *m, const char *dir, const struct
   return fs_is_full(err) ? err : FS_MOVE_FD(fd);
 }
 
-/* The copy for writing: only who has chunks to fill opens it so. */
+/* Opens the copy for writing. Only a process with chunks to fill does so. */
 static fs_fd open_write(const char *path, const struct stat *data) {
   struct stat st;
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Real files for what needs one: mmap of a compressed or remote file, exec, descriptors that leave the library. With
- * a daemon they lie in the job's backing directory on this node, or in memory where that is full, and are removed with
- * the job. A mapping gets the node's copy, of which its part is filled (copies.c). A descriptor that leaves the library
- * gets a whole file: one process makes it while the others wait, and it is complete once it has its name. Without a
- * daemon mappings share a directory of their own (alone.c), and a whole file is anonymous.
+ * Makes real files for what needs one: mmap of a compressed or remote file, exec, and descriptors
+ * that leave the library. With a daemon they lie in the job's backing directory on this node, or in
+ * memory if that is full, and are removed with the job. A mapping gets the node's copy, of which
+ * its part is filled (copies.c). A descriptor that leaves the library gets a whole file: one
+ * process makes it while the others wait, and it is complete once it has its name. Without a daemon
+ * mappings share a directory of their own (alone.c), and a whole file is anonymous. See
  * docs/internals/read-path.md, "Real files".
  */
 #include <stdio.h>
@@ -20,7 +21,7 @@
 #include "ipc/node.h"
 #include "util/util.h"
 
-#define FS_FILL_BYTES (2u << 20) /* eight blocks of the default size: as many as are fetched at once */
+#define FS_FILL_BYTES (2u << 20) /* eight blocks of the default size: one fetch */
 #define FS_PROC_FD 32
 
 static bool fs_has_backing(const struct fs_dataset *ds) {
@@ -56,12 +57,12 @@ static fs_err fs_fill(struct fs_making *m, int fd) {
   return fs_is_full(full) ? full : fs_making_fill(m, fd, 0, m->size);
 }
 
-/* A read-only descriptor of the file behind a writable one, which is closed. */
+/* Returns a read-only descriptor of the file behind a writable one, and closes the writable one. */
 static fs_fd fs_read_only(int fd) {
   char proc[FS_PROC_FD];
   if (fd < 0) return fd;
   fs_fd ro = fs_sys_openat(AT_FDCWD, fs_proc_fd(fd, proc), O_RDONLY | O_CLOEXEC, 0);
-  if (ro < 0) return fd; /* no /proc: the writable one has to do */
+  if (ro < 0) return fd; /* without /proc the writable one has to do */
   fs_sys_close(fd);
   return ro;
 }
@@ -113,15 +114,16 @@ fs_fd fs_making_open(const struct fs_making *m, const char *path) {
   return FS_MOVE_FD(fd);
 }
 
-/* For file systems without O_TMPFILE: a name of this thread's own, which goes once the final one is there. In another
-   pid namespace a thread may have the same: so it is this very file that is linked, whatever has the name by then. */
+/* Makes the file on a file system without O_TMPFILE, under a name of this thread's own, which goes
+   once the final name is there. A thread in another pid namespace may have the same name. So this
+   descriptor's file is linked, whatever file has the name by then. */
 static fs_fd fs_backing_named(struct fs_making *m, const char *path) {
   char temporary[PATH_MAX], number[FS_U64_TEXT], proc[FS_PROC_FD];
   const char *tid = fs_u64_text((uint64_t)fs_sys_gettid(), number);
   if (strlen(path) + strlen(tid) + 2 > sizeof(temporary)) return -ENAMETOOLONG;
   strcpy(temporary, path);
   strcat(strcat(temporary, "."), tid);
-  FS_SYS3(SYS_unlinkat, AT_FDCWD, temporary, 0); /* of a thread that died, with the same number */
+  FS_SYS3(SYS_unlinkat, AT_FDCWD, temporary, 0); /* left by a dead thread of the same number */
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, m->mode);
   if (fd < 0) return fd;
   fs_err err = fs_fill(m, fd);
@@ -142,14 +144,15 @@ static fs_fd fs_make_backing(struct fs_making *m, const char *dir, const char *p
   else if (fd == -EOPNOTSUPP || fd == -EISDIR)
     fd = fs_backing_named(m, path);
   if (fd < 0) return fd;
-  /* The one that has the name, whoever linked it: all then share its pages. */
+  /* Use the file that has the name, whoever linked it, so that all share its pages. */
   fs_fd shared = fs_making_open(m, path);
   if (shared < 0) return fs_read_only(fd);
   fs_sys_close(fd);
   return shared;
 }
 
-/* The node's whole file: there, or made here, or waited for while another process makes progress with it. */
+/* Returns the node's whole file. If it is not there, makes it, or waits while another process makes
+   progress with it. */
 static fs_fd fs_whole(struct fs_making *m, const char *dir) {
   char path[PATH_MAX], lock[PATH_MAX];
   struct stat st = {.st_size = 0};
@@ -173,13 +176,13 @@ static fs_fd fs_whole(struct fs_making *m, const char *dir) {
     fd = fs_make_backing(m, dir, path);
     m->progress = -1;
   }
-  fs_unclaim(claim, 0); /* a child that was forked off meanwhile has this descriptor too */
+  fs_unclaim(claim, 0); /* a child that was forked meanwhile has this descriptor too */
   return fd;
 }
 
 /* ---- the interface ---- */
 
-/* One line, once a process: a program that maps many files would repeat it. */
+/* Tells the user once a process, because a program that maps many files would repeat the line. */
 static fs_err fs_no_room(const struct fs_making *m, const char *dir) {
   static _Atomic uint32_t told;
   char name[2048], shown[2048], size[32];
@@ -194,7 +197,7 @@ static fs_err fs_no_room(const struct fs_making *m, const char *dir) {
   return -ENOSPC;
 }
 
-/* In memory, without a name: of this process alone. */
+/* Makes a file in memory without a name, for this process alone. */
 static fs_fd fs_memfd(struct fs_making *m, const char *full) {
   fs_fd fd = fs_make_anonymous(m, NULL);
   if (fd >= 0) return fs_read_only(fd);
@@ -205,8 +208,9 @@ static fs_fd fs_shared(struct fs_making *m, const char *dir, const struct fs_map
   return r ? fs_copies_get(m, dir, r->from, r->to) : fs_whole(m, dir);
 }
 
-/* In memory, where the backing directory has no room. The directory's parent is ours alone, or is not used. Programs
-   and libraries cannot be run from a file system that is mounted noexec: they get a file without a name. */
+/* Makes the file in memory, if the backing directory has no room. The directory is used only if its
+   parent is the user's alone. A program or library cannot be run from a file system that is mounted
+   noexec, so it gets a file without a name. */
 static fs_fd fs_in_memory(struct fs_making *m, const char *backing, const struct fs_map_range *r) {
   char dir[PATH_MAX];
   struct stat st;
@@ -219,8 +223,8 @@ static fs_fd fs_in_memory(struct fs_making *m, const char *backing, const struct
   return fs_shared(m, dir, r);
 }
 
-/* Without a daemon: in the first place that has room. Only mappings share: of a whole file, which may be executed,
-   nobody would know when it is not needed any more. */
+/* Makes the file without a daemon, in the first place that has room. Only mappings share files. A
+   whole file may be executed, so nobody would know when it is not needed any more. */
 static fs_fd fs_without_daemon(struct fs_making *m, const struct fs_map_range *r) {
   for (unsigned i = 0; i < FS_ALONE_BASES; i++) {
     const char *base = fs_alone_base(i), *dir = base && r ? fs_alone_get(m->ds, i) : NULL;
@@ -232,7 +236,8 @@ static fs_fd fs_without_daemon(struct fs_making *m, const struct fs_map_range *r
   return fs_memfd(m, "the local directory");
 }
 
-/* r: what a mapping is to show; NULL: a descriptor of all of it, to be given away. */
+/* Makes a real file. r is what a mapping is to show. If r is NULL, the descriptor is of the whole
+   file and is given away. */
 static fs_fd fs_materialize(struct fs_making *m, const struct fs_map_range *r) {
   const char *backing = fs_has_backing(m->ds) ? m->ds->node->ctl->backing : NULL;
   if (!backing) return fs_without_daemon(m, r);
@@ -272,14 +277,16 @@ bool fs_data_materialized(const char *path, uint32_t *mount, uint32_t *entry) {
   return fs_made_name(path, FS_MADE_WHOLE, mount, entry);
 }
 
-/* Without a daemon the partition on shared storage can be mapped. What is checked before is what is mapped, so it must
-   be all that mremap can show; and such storage is often mounted noexec. */
+/* Returns whether the partition on shared storage can be mapped, without a daemon. What is checked
+   before is what is mapped, so it must be all that mremap can show. Such storage is often mounted
+   noexec. */
 static bool fs_map_shared(const struct fs_making *m, uint64_t off, uint64_t len, bool exec) {
   bool whole = off == 0 && len >= m->size;
   return !m->ds->placement && !exec && (whole || !fs_is_verified(m->ds, FS_CHECK_SHARED));
 }
 
-/* Can [off, off + len) be mapped from a partition? Beyond the file's last page lie other files. */
+/* Returns whether [off, off + len) can be mapped from a partition. Other files lie beyond the
+   file's last page. */
 static bool fs_map_direct(const struct fs_making *m, uint64_t off, uint64_t len, bool exec, struct fs_block *b) {
   const struct fs_index *ix = &m->ds->ix;
   const uint32_t need = FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED;
@@ -300,7 +307,7 @@ static bool fs_block_checked(struct fs_making *m, enum fs_check which, const str
   return true;
 }
 
-/* Is what would be mapped what was stored? */
+/* Returns whether what would be mapped is what was stored. */
 static bool fs_map_checked(struct fs_making *m, enum fs_check which, uint64_t off, uint64_t len) {
   uint64_t end = FS_MIN(m->size, off + len), bs = m->ds->ix.block_size;
   struct fs_block b;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A look at a program's first bytes, as the kernel's loader takes it: "#!" leads to the interpreter, an ELF file names
- * its dynamic linker. One open and one pread for an ordinary program; everything read is bounds-checked. See program.h.
+ * Looks at a program's first bytes as the kernel's loader does: "#!" leads to the interpreter, an
+ * ELF file names its dynamic linker. An ordinary program costs one open and one pread. Everything
+ * read is bounds-checked. See program.h.
  */
 #include "client/real/program.h"
 
@@ -15,7 +16,7 @@
 
 #define FS_LIBRARY_NAME "libfanstore"
 #define FS_HEAD 2048
-#define FS_SCRIPTS 5 /* a script's interpreter may be a script: as deep as the kernel goes */
+#define FS_SCRIPTS 5 /* a script's interpreter may be a script; this is the kernel's limit */
 #define FS_INTERP_MAX 256
 
 #if defined(__x86_64__)
@@ -36,7 +37,7 @@ bool fs_program_names_us(char *const envp[]) {
   return preload != NULL && strstr(preload, FS_LIBRARY_NAME) != NULL && fs_program_value(envp, FS_ENV_DATASET) != NULL;
 }
 
-/* The dynamic linker ignores LD_PRELOAD then. */
+/* Returns whether the program changes user. The dynamic linker then ignores LD_PRELOAD. */
 static bool changes_user(int fd) {
   struct stat st;
   char capability[64];
@@ -57,7 +58,7 @@ static bool is_a_linker(const char *path) {
   return strncmp(base_name(path), "ld-linux", 8) == 0;
 }
 
-/* The dynamic linker that this process was started with. NULL: not known. */
+/* Returns the dynamic linker that this process was started with, or NULL if it is not known. */
 static const char *own_linker(void) {
   const Elf64_Phdr *p = (const Elf64_Phdr *)getauxval(AT_PHDR); /* NOLINT(performance-no-int-to-ptr) */
   uint64_t n = getauxval(AT_PHNUM), base = 0;
@@ -75,7 +76,7 @@ static enum fs_loads linker_loads(const char *name) {
   return own != NULL && strcmp(own, name) == 0 ? FS_LOADS : FS_LOADS_MAYBE;
 }
 
-/* By the program's dynamic linker. */
+/* Decides by the program's dynamic linker. */
 static enum fs_loads elf_loads(int fd, const char *path, const char *head, size_t n) {
   Elf64_Ehdr e;
   char name[FS_INTERP_MAX];
@@ -99,10 +100,11 @@ static enum fs_loads elf_loads(int fd, const char *path, const char *head, size_
     name[len] = '\0';
     return linker_loads(name);
   }
-  return is_a_linker(path) ? FS_LOADS_MAYBE : FS_LOADS_NOT; /* it may be the dynamic linker itself, called by name */
+  /* The file may be the dynamic linker itself, called by name. */
+  return is_a_linker(path) ? FS_LOADS_MAYBE : FS_LOADS_NOT;
 }
 
-/* "#! /bin/sh -x": the interpreter, cut out of the line. */
+/* Cuts the interpreter out of a line like "#! /bin/sh -x". */
 static char *interpreter(char *line, size_t n) {
   line[FS_MIN(n, FS_INTERP_MAX)] = '\0';
   char *p = line + 2 + strspn(line + 2, " \t");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mremap and remap_file_pages of a mapping that shows the node's copy of a file (copies.c): what
- * they would show is filled before. Which file a mapping shows is read from /proc/self/maps, so
- * nothing need be remembered of mappings. Called by preload. Slow; no locks.
+ * mremap and remap_file_pages of a mapping that shows the node's copy of a file (copies.c). What
+ * they would show is filled before. /proc/self/maps says which file a mapping shows, so nothing is
+ * remembered of mappings. preload calls this. Slow; no locks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 _Atomic uint32_t fs_copies_mapped;
 
-/* "NUMBER-ENTRY.c" and the like; behind that may be " (deleted)" */
+/* Parses a name like "NUMBER-ENTRY.c", which " (deleted)" may follow. */
 static bool parse_name(const char *name, char ending, unsigned *number, unsigned *entry) {
   char end[2];
   return sscanf(name, "%9u-%10u.%1[a-z]", number, entry, end) == 3 && end[0] == ending;
@@ -27,7 +27,8 @@ static bool is_entry(uint32_t mount, const uint8_t *id, unsigned number, unsigne
   return id ? memcmp(ds->ix.hdr->dataset_id, id, 16) == 0 : ds->node && ds->number == number;
 }
 
-/* id: of the dataset, where the directory is of this one alone; NULL: the name has its number */
+/* Finds the entry of a made file's name. id is the dataset's, if the directory is of that dataset
+   alone. If id is NULL, the name has the dataset's number. */
 static bool made_entry(const char *name, char ending, const uint8_t *id, uint32_t *mount, uint32_t *entry) {
   unsigned number, e;
   if (!parse_name(name, ending, &number, &e) || strchr(name, ' ')) return false;
@@ -53,7 +54,7 @@ bool fs_made_name(const char *path, char ending, uint32_t *mount, uint32_t *entr
   return false;
 }
 
-/* "begin-end perms offset device inode path" */
+/* A parsed line "begin-end perms offset device inode path". */
 struct maps_line {
   uint64_t begin, end, off, inode;
   const char *path;
@@ -73,7 +74,8 @@ static bool parse_line(char *line, struct maps_line *l) {
   return true;
 }
 
-/* The line of the mapping at this address: 0; -ENOENT: there is none. buf holds a line. */
+/* Finds the line of the mapping at this address. Returns 0, or -ENOENT if there is none. buf holds
+   a line. */
 static fs_err find_mapping(const void *addr, char *buf, size_t size, struct maps_line *l) {
   size_t have = 0;
   FS_AUTO_CLOSE fs_fd fd = fs_open_read("/proc/self/maps");
@@ -91,7 +93,8 @@ static fs_err find_mapping(const void *addr, char *buf, size_t size, struct maps
   return fd < 0 ? -ENOMEM : -ENOENT;
 }
 
-/* A copy in a directory that is not this node's, or is named in another way: what it shows more would be zeros. */
+/* Returns whether the path looks like a copy in a directory that is not this node's, or has another
+   name. More of such a copy would show zeros. */
 static bool looks_made(const char *path) {
   unsigned number, e;
   return (strstr(path, "/" FS_LOCAL_BACKING "job-") != NULL || strstr(path, "/" FS_ALONE_DIR) != NULL) &&
@@ -117,6 +120,6 @@ fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n) {
   memcpy(dir, l.path, len);
   dir[len] = '\0';
   FS_AUTO_CLOSE fs_fd fd = fs_copies_get(&m, dir, off, n > m.size - off ? m.size : off + n);
-  /* The path may lead elsewhere by now, in another root directory say. */
+  /* The path may lead elsewhere by now, in another root directory for example. */
   return fd >= 0 && fs_sys_fstat(fd, &st) == 0 && st.st_ino == l.inode ? 0 : -ENOMEM;
 }

@@ -21,8 +21,8 @@ static const char *backing_of(void) {
   return node && node->ctl->backing[0] == '/' ? node->ctl->backing : NULL;
 }
 
-/* The path without ".", ".." and double slashes, by its text alone: the linker composes names in
-   the same way. */
+/* Writes the path without ".", ".." and double slashes, by its text alone: the linker composes
+   names in the same way. */
 static fs_err absolute(const char *path, char out[PATH_MAX]) {
   struct fs_cwd cwd;
   char joined[PATH_MAX];
@@ -54,7 +54,7 @@ fs_err fs_shadow_name(const char *path, char out[PATH_MAX]) {
   return 0;
 }
 
-/* The directories that the last component lies in, from the backing file's on. */
+/* Makes the directories that the last component lies in, from the backing directory on. */
 static void make_parents(char *path, size_t from) {
   for (char *slash = path + from; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
     *slash = '\0';
@@ -62,7 +62,7 @@ static void make_parents(char *path, size_t from) {
   }
 }
 
-/* A copy of another node's output, which all processes of this node share. */
+/* Makes a copy of another node's output, which all processes of this node share. */
 static fs_err output_target(const struct fs_found *f, char out[PATH_MAX]) {
   char name[80], proc[32];
   struct stat st;
@@ -78,7 +78,7 @@ static fs_err output_target(const struct fs_found *f, char out[PATH_MAX]) {
   return r == -EEXIST ? 0 : (fs_err)r;
 }
 
-/* The name of a real file with the bytes that the path was found to have. */
+/* Writes the name of a real file with the bytes that the path was found to have. */
 static fs_err target_of(int route, const struct fs_found *f, char out[PATH_MAX]) {
   char proc[32];
   if (route == FS_REDIRECT) {

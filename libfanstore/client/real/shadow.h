@@ -13,12 +13,14 @@
 
 #define FS_SHADOW_DIR "fanstore-so"
 
-/* Makes or renews the shadow of `path`, which fs_path_route has answered with `route` and f; its
-   name in `out`. -ENOENT: nothing is there; -EOPNOTSUPP: this process has no daemon. */
+/* Makes or renews the shadow of `path`, which fs_path_route has answered with `route` and f, and
+   writes its name to `out`. Returns -ENOENT if nothing is there, or -EOPNOTSUPP if this process has
+   no daemon. */
 fs_err fs_shadow_make(int route, const struct fs_found *f, const char *path, char out[PATH_MAX]);
-/* Is the directory `dir`, which has `len` bytes, one of shadows? Of a list: is one of them? */
+/* Returns whether `dir`, a directory or a list of directories, names one of shadows. It has `len`
+   bytes. */
 bool fs_is_shadow(const char *dir, size_t len);
-/* The shadow of a directory's path; it need not exist. */
+/* Writes the name that the shadow of a directory's path has. The shadow need not exist. */
 fs_err fs_shadow_name(const char *path, char out[PATH_MAX]);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests to other nodes and their replies (fetch.h, ipc/wire.h): how many may be under way, deadlines, and which
- * peers are suspect. A suspect is asked nothing but a rare ping; any answer clears it. One that answers and yet owes
- * blocks (its disk hangs) is asked only for what nobody else may have. Replies are received straight
- * into the cache line that the clients will read, checked, and only then published. Called by the MPI thread.
+ * Requests to other nodes and their replies (fetch.h, ipc/wire.h): how many may be under way, their
+ * deadlines, and which peers are suspected. A suspected peer is asked nothing but a rare ping, and
+ * any answer clears it. A peer that answers and yet owes blocks, as its disk hangs, is asked only
+ * for blocks that nobody else may have. Replies are received directly into the cache line that
+ * clients will read, checked, and only then published. The MPI thread's.
  */
 #include <stdlib.h>
 
@@ -11,7 +12,8 @@
 
 /* ---- peers ---- */
 
-/* When the exchanges are all with peers that have died, nobody can be asked any more, and nobody is to wait for it. */
+/* Returns true if all exchanges are lost to peers that have died. Then nobody can be asked any
+   more, and nothing may wait for an exchange. */
 static bool fs_exchanges_lost(const struct fs_fetcher *t) {
   return t->flying == 0 && t->spare <= FS_PING_SPARE;
 }
@@ -30,7 +32,7 @@ static bool fs_peer_room(const struct fs_fetcher *t, const struct fs_peer *p) {
   return p->in_flight + p->owed < FS_PEER_IN_FLIGHT && p->bytes < t->peer_bytes;
 }
 
-/* Keeps the list of ready peers true: those with a queue and room. */
+/* Updates the list of ready peers, which have a queue and room. */
 static void fs_peer_update(struct fs_fetcher *t, struct fs_peer *p) {
   bool ready = !fs_chain_empty(&p->queue) && fs_peer_room(t, p);
   if (!ready)
@@ -53,7 +55,8 @@ static void fs_peer_heard(struct fs_daemon *d, struct fs_peer *p) {
   if (d->cfg->verbose) fs_say_text(d, "warn", "node %u answers again", (uint32_t)(p - d->fetcher->peer));
 }
 
-/* What waits for it is asked elsewhere, at once. */
+/* Asks elsewhere for what waits for this peer, at once. Fetches that have no other source stay
+   while the peer is usable. */
 static void fs_peer_leave(struct fs_daemon *d, struct fs_peer *p) {
   bool usable = fs_peer_usable(d, (uint32_t)(p - d->fetcher->peer));
   struct fs_chain moved, stays;
@@ -68,7 +71,7 @@ static void fs_peer_leave(struct fs_daemon *d, struct fs_peer *p) {
   for (struct fs_chain *l; (l = fs_chain_pop(&moved)) != NULL;) fs_fetch_route(d, FS_ITEM(l, struct fs_fetch, chain));
 }
 
-/* Nothing came from it for a whole deadline. */
+/* Marks a peer as suspected, from which nothing came for a whole deadline. */
 static void fs_peer_suspect(struct fs_daemon *d, struct fs_peer *p) {
   struct fs_fetcher *t = d->fetcher;
   if (p->suspected) return;
@@ -82,7 +85,7 @@ static void fs_peer_suspect(struct fs_daemon *d, struct fs_peer *p) {
 
 /* ---- exchanges ---- */
 
-/* Takes it out of the count of what is in flight. */
+/* Ends the time in which an exchange counts as in flight. */
 static void fs_exchange_land(struct fs_exchange *x) {
   struct fs_fetcher *t = x->d->fetcher;
   struct fs_peer *p = &t->peer[x->peer];
@@ -95,7 +98,7 @@ static void fs_exchange_land(struct fs_exchange *x) {
   fs_peer_update(t, p);
 }
 
-/* Its fetch is taken from it, and a reply may still come. */
+/* Takes the fetch from an exchange whose reply may still come. */
 static void fs_exchange_owe(struct fs_exchange *x) {
   x->fetch = NULL;
   fs_exchange_land(x);
@@ -109,7 +112,7 @@ static void fs_exchange_give_line(struct fs_exchange *x) {
   x->has_line = false;
 }
 
-/* Back to the free list, once MPI is done with both messages. */
+/* Frees an exchange, if MPI has completed both messages. */
 static void fs_exchange_settle(struct fs_exchange *x) {
   if (x->sending || x->receiving) return;
   fs_exchange_land(x);
@@ -132,7 +135,8 @@ static bool fs_exchange_bare(const struct fs_exchange *x) {
   return x->req.type == FS_WIRE_READ_BARE;
 }
 
-/* Bytes that came alone are only of the right number; the checksum tells the rest. */
+/* Returns true if the message is a reply to this exchange. Of a bare reply only the length is
+   known; the checksum is checked later. */
 static bool fs_exchange_fits(const struct fs_exchange *x, uint64_t bytes) {
   const struct fs_wire_rep *r = x->rep;
   if (fs_exchange_bare(x) && bytes == x->req.length) return true;
@@ -140,7 +144,8 @@ static bool fs_exchange_fits(const struct fs_exchange *x, uint64_t bytes) {
          r->type == x->req.type;
 }
 
-/* Are these the bytes that were asked for? Of an output file they may be fewer, and the reply says what they are. */
+/* Returns true if the reply has the bytes that were asked for. For an output file they may be
+   fewer, and the reply has their length and checksum. */
 static bool fs_exchange_good(const struct fs_exchange *x, const struct fs_fetch *f, uint64_t bytes) {
   uint32_t len = f->block.stored_len;
   const struct fs_wire_rep *r = x->rep;
@@ -153,7 +158,7 @@ static bool fs_exchange_good(const struct fs_exchange *x, const struct fs_fetch 
   return whole && fs_fetch_intact(x->d, x->bytes, r->length, f->file != 0 ? r->xxh3 : f->block.xxh3);
 }
 
-/* The fetch has its answer from this peer: a good block, or it goes on looking. */
+/* Gives the fetch its answer: a good block, or else the fetch goes on to the next peer. */
 static void fs_exchange_conclude(struct fs_exchange *x, uint64_t bytes, bool fits) {
   struct fs_daemon *d = x->d;
   struct fs_fetch *f = x->fetch;
@@ -163,7 +168,7 @@ static void fs_exchange_conclude(struct fs_exchange *x, uint64_t bytes, bool fit
     fs_fetch_route(d, f);
     return;
   }
-  x->has_line = false; /* the cache's now */
+  x->has_line = false; /* the line belongs to the cache now */
   d->count.fetched++;
   if (f->file != 0) fs_cache_shorten(d->cache, x->line, x->rep->length);
   d->count.fetched_bytes += f->file != 0 ? x->rep->length : f->block.stored_len;
@@ -177,7 +182,8 @@ static void fs_exchange_received(struct fs_net_op *op, uint32_t peer, uint64_t b
   x->receiving = false;
   bool fits = err == 0 && fs_exchange_fits(x, bytes);
   if (fits) fs_peer_heard(x->d, &x->d->fetcher->peer[x->peer]);
-  if (!fits || (!x->fetch && !x->ping)) x->d->count.dropped++; /* no reply to it, or a late one */
+  /* a late reply, or none to this exchange */
+  if (!fits || (!x->fetch && !x->ping)) x->d->count.dropped++;
   fs_exchange_land(x);
   if (x->fetch) fs_exchange_conclude(x, bytes, fits);
   fs_exchange_settle(x);
@@ -188,7 +194,7 @@ static void fs_exchange_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes
   (void)peer, (void)bytes;
   x->sending = false;
   if (err <
-      0) { /* no reply will come; the receive stays, as for one that is overdue, with its line: let there be few */
+      0) { /* no reply will come, but the receive keeps its line, as in an overdue exchange; so suspect the peer */
     struct fs_fetch *f = x->fetch;
     fs_exchange_owe(x);
     fs_peer_suspect(x->d, &x->d->fetcher->peer[x->peer]);
@@ -213,7 +219,8 @@ static struct fs_exchange *fs_exchange_new(struct fs_daemon *d, uint32_t peer, u
   return x;
 }
 
-/* Receive first, then send. On an error of the send the receive stays posted and is waited for. */
+/* Posts the receive, then sends the request. If the send fails, the receive stays posted and is
+   waited for. */
 static fs_err fs_exchange_start(struct fs_exchange *x, uint32_t length) {
   struct fs_net *net = x->d->net;
   size_t most = length + (fs_exchange_bare(x) ? 0 : sizeof(*x->rep));
@@ -226,13 +233,15 @@ static fs_err fs_exchange_start(struct fs_exchange *x, uint32_t length) {
   return err;
 }
 
-/* Asks a peer for a block. False: the cache is full of what is pinned or under way, which will pass; try again soon.
-   Else the fetch is the exchange's from here on, also when that cannot be started. */
+/* Asks a peer for a block. Returns false if the cache is full of lines that are pinned or under
+   way, which will pass; the caller tries again soon. Else the exchange has the fetch from here
+   on, even if it could not be started. */
 static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fetch *f) {
   struct fs_fetcher *t = d->fetcher;
   void *buf;
   int64_t line = fs_cache_alloc(d->cache, f->key, f->block.stored_len, &buf);
-  if (line < 0 && f->full_since == 0) f->full_since = d->now; /* it may have waited for another owner before that */
+  /* counted from here, as the fetch may have waited for another owner before */
+  if (line < 0 && f->full_since == 0) f->full_since = d->now;
   if (line < 0 && (t->flying > 0 || d->now - f->full_since < FS_FULL_NS)) return false;
   if (line < 0) {
     fs_fetch_finish(d, f, (fs_err)line, 0);
@@ -259,7 +268,7 @@ static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fe
   p->in_flight++;
   p->bytes += x->req.length;
   if (fs_exchange_start(x, f->block.stored_len) < 0) {
-    bool refused = x->receiving; /* the send was, not the receive */
+    bool refused = x->receiving; /* the send was refused, not the receive */
     fs_exchange_owe(x);
     fs_exchange_settle(x);
     if (refused) fs_peer_suspect(d, p);
@@ -280,7 +289,7 @@ void fs_exchange_pump(struct fs_daemon *d) {
       fs_chain_push_front(&p->queue, &f->chain);
       t->full_until = d->now + FS_FULL_RETRY_NS;
     }
-    fs_peer_update(t, p); /* behind the other ready peers */
+    fs_peer_update(t, p); /* puts it behind the other ready peers */
   }
 }
 
@@ -301,7 +310,7 @@ static void fs_peer_ping(struct fs_daemon *d, struct fs_peer *p) {
   uint32_t most = t->pings < FS_PINGS / 2 ? FS_PEER_PINGS : t->pings < FS_PINGS ? 1 : 0;
   p->ping_at = d->now + p->ping_every;
   p->ping_every = FS_MIN(p->ping_every * 2, FS_PING_MAX_NS);
-  if (p->pings >= most) return; /* those to dead peers are never settled */
+  if (p->pings >= most) return; /* pings to dead peers are never settled */
   struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), FS_WIRE_PING);
   if (!x) return;
   x->ping = true;
@@ -310,7 +319,8 @@ static void fs_peer_ping(struct fs_daemon *d, struct fs_peer *p) {
   if (fs_exchange_start(x, 0) < 0) fs_exchange_settle(x);
 }
 
-/* What waited in a queue for a whole deadline: its clients have given up. The queues are in order of time. */
+/* Ends fetches that have waited in a queue for a whole deadline, as their clients have given up.
+   Queues are in order of time. */
 static void fs_peer_expire(struct fs_daemon *d, struct fs_peer *p) {
   while (!fs_chain_empty(&p->queue)) {
     struct fs_fetch *f = FS_ITEM(p->queue.next, struct fs_fetch, chain);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The blocks that this node's clients wait for (fetch.h): one fetch for a block however many wait, owners tried in
- * the placement's order, and an answer in every case. Called by the MPI thread. Requests come from clients' memory:
- * every field is checked against the index here.
+ * The blocks that this node's clients wait for (fetch.h). Each block has one fetch, however many
+ * clients wait. Owners are tried in the placement's order, and every request gets an answer. The
+ * MPI thread's. Requests come from clients' memory, so every field is checked against the index
+ * here.
  */
 #include "daemon/blocks/fetch.h"
 
@@ -59,7 +60,7 @@ static void fs_fetch_local_done(struct fs_io *io) {
   }
 }
 
-/* The client could not read the local copy by itself: try here, and check it. */
+/* Reads a block of a local copy that the client could not read by itself, and checks it. */
 static void fs_fetch_local(struct fs_daemon *d, struct fs_fetch *f) {
   void *buf;
   struct fs_dataset *ds = &d->data[f->dataset];
@@ -213,14 +214,14 @@ static void fs_fetch_free(struct fs_fetcher *t, struct fs_fetch *f) {
 }
 
 void fs_fetch_finish(struct fs_daemon *d, struct fs_fetch *f, fs_err err, uint32_t line) {
-  bool hit = false; /* the first who waits caused the fetch; for the others it was a hit */
+  bool hit = false; /* the first waiter caused the fetch; for the others it is a hit */
   for (struct fs_chain *link; (link = fs_chain_pop(&f->waiters)) != NULL; hit = true) {
     fs_waiter_answer(FS_ITEM(link, struct fs_waiter, chain), err, line, hit);
   }
   fs_fetch_free(d->fetcher, f);
 }
 
-/* Requests for which there was no fetch: as many as there is room for now, in their order. */
+/* Takes deferred requests in their order, as many as there are free fetches. */
 static void fs_fetch_deferred(struct fs_daemon *d) {
   struct fs_fetcher *t = d->fetcher;
   while (!fs_chain_empty(&t->deferred) && !fs_chain_empty(&t->free_fetches)) {

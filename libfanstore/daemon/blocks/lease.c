@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Leases on this node's partitions. Clients copy out of mappings of them and trust what staging has checked, so a file
- * that somebody truncates or writes to would crash them, or be wrong. The kernel holds up whoever opens a leased file
- * for writing, and tells its holder: all readers are then sent elsewhere, have a moment to be done, and only then the
- * file is let go. Where a file system knows no leases (NFS) there are none. The MPI thread's, but for the signal.
+ * Leases on this node's partitions. Clients copy from mappings of them and trust what staging has
+ * checked. So a program that truncates or writes to such a file would crash clients or give them
+ * wrong bytes. The kernel delays an open for writing of a leased file and tells the lease's holder.
+ * This daemon then sends all readers elsewhere, gives them a moment to finish, and only then
+ * releases the lease. If a file system knows no leases (NFS), there are none. The MPI thread's,
+ * except the signal handler.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -14,18 +16,19 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_LEASE_GRACE_NS 1000000000ull /* for copies that were begun; the kernel waits for 45 s (lease-break-time) */
+/* time for copies that have begun; the kernel waits for 45 s (lease-break-time) */
+#define FS_LEASE_GRACE_NS 1000000000ull
 #define FS_LEASE_WARNINGS 4u
 
 enum fs_lease { FS_LEASE_NONE, FS_LEASE_HELD, FS_LEASE_BROKEN };
 
 struct fs_leases {
-  uint8_t *state[FS_MAX_DATASETS]; /* enum fs_lease, of each partition */
-  uint64_t release_at;             /* those that are broken; 0: there are none */
+  uint8_t *state[FS_MAX_DATASETS]; /* enum fs_lease for each partition */
+  uint64_t release_at;             /* when broken leases are released; 0: there are none */
   uint32_t lost;
 };
 
-static _Atomic bool lease_signal; /* one of them may be broken */
+static _Atomic bool lease_signal; /* some lease may be broken */
 static int lease_wake = -1;
 
 static void fs_lease_handler(int sig) {
@@ -52,7 +55,7 @@ fs_err fs_leases_start(struct fs_daemon *d) {
   return 0;
 }
 
-/* Nobody begins to read it any more, here or on another node. */
+/* Withdraws a partition: no reader begins to read it any more, here or on another node. */
 static void fs_lease_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part) {
   struct fs_dataset *ds = &d->data[dataset];
   char name[FS_PART_NAME_SIZE];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * This node's partitions as memory that can be sent from (partitions.h). Called by serve.c, in the MPI thread; only
- * fs_bytes_read is called by the I/O pool's threads. A mapping lives as long as the daemon.
+ * This node's partitions as memory that can be sent from (partitions.h). serve.c calls this in the
+ * MPI thread; threads of the I/O pool call only fs_bytes_read. A mapping lives as long as the
+ * daemon.
  */
 #include "daemon/blocks/partitions.h"
 
@@ -21,20 +22,22 @@
 
 #define FS_PAGE 4096ull
 #define FS_CHUNK FS_HUGE_PAGE
-#define FS_ROOM_NS 1000000000ull  /* so long is an answer good */
-#define FS_READING_MOST 8u        /* chunks at once; beyond, only what was asked for: others wait for the disk, too */
-#define FS_LOST_NS 30000000000ull /* so long no room after the kernel has taken a chunk back */
+#define FS_ROOM_NS 1000000000ull /* how long the answer of fs_parts_room counts */
+/* chunks being read at once; beyond that only pages, as others wait for the disk, too */
+#define FS_READING_MOST 8u
+/* how long there is no room after the kernel has evicted a chunk */
+#define FS_LOST_NS 30000000000ull
 
 struct fs_part_map {
   const uint8_t *map;
   bool tried;
-  uint8_t *taken; /* one bit for each chunk: it was read whole; */
-  uint8_t *bad;   /* and one: that failed */
+  uint8_t *taken; /* one bit for each chunk that was read whole */
+  uint8_t *bad;   /* one bit for each chunk whose read failed */
 };
 
 struct fs_parts {
   struct fs_part_map *part[FS_MAX_DATASETS];
-  bool told[FS_MAX_DATASETS]; /* that the disk gives errors */
+  bool told[FS_MAX_DATASETS]; /* the warning about disk errors was given */
   bool room;
   uint32_t reading; /* spans with the I/O pool */
   uint64_t room_until, lost_until;
@@ -53,7 +56,7 @@ fs_err fs_parts_new(struct fs_daemon *d) {
 
 /* ---- room ---- */
 
-/* Huge folios for what is read whole, the kernel's own choice else. */
+/* Asks for huge folios if partitions are read whole; else the kernel chooses. */
 static void fs_parts_advise(const struct fs_daemon *d, bool whole) {
   for (uint32_t i = 0; i < d->datasets; i++) {
     for (uint32_t p = 0; p < d->data[i].partitions; p++) {
@@ -63,7 +66,8 @@ static void fs_parts_advise(const struct fs_daemon *d, bool whole) {
   }
 }
 
-/* Do all partitions of this node fit in memory, beside what others have there? As client/read/chunk.c has it. */
+/* Returns true if all partitions of this node fit in memory, beside what others have there.
+   client/read/chunk.c uses the same rule. */
 static bool fs_parts_room(struct fs_daemon *d) {
   struct fs_parts *s = d->parts;
   uint64_t bytes = 0;
@@ -88,7 +92,8 @@ static void fs_part_map(struct fs_part_map *m, int fd, uint64_t size, bool room)
   void *p = mmap(fs_map_hint(size), size, PROT_READ, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED) return;
   m->taken = calloc(2, size / FS_CHUNK / 8 + 1);
-  if (!m->taken || madvise(p, 0, MADV_POPULATE_READ) < 0) { /* no bytes: only whether the kernel knows it */
+  /* zero bytes: tests only that the kernel knows MADV_POPULATE_READ */
+  if (!m->taken || madvise(p, 0, MADV_POPULATE_READ) < 0) {
     free(m->taken);
     m->taken = NULL;
     munmap(p, size);
@@ -107,7 +112,7 @@ const void *fs_part_bytes(struct fs_daemon *d, uint32_t dataset, uint32_t part, 
   return m->map ? m->map + off : NULL;
 }
 
-/* The kernel took back what was read: there is less room than it seemed. */
+/* The kernel has evicted what was read, so there is less room than it seemed. */
 static void fs_parts_lost(struct fs_daemon *d) {
   struct fs_parts *s = d->parts;
   s->lost_until = d->now + FS_LOST_NS;
@@ -137,7 +142,8 @@ void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct f
   struct fs_part_map *m = &d->parts->part[dataset][part];
   uint64_t begin = (uint64_t)(s.at - m->map), end = begin + s.len;
   d->parts->reading--;
-  if (err == -EFAULT) m->bad[begin / FS_CHUNK / 8] |= (uint8_t)(1u << (begin / FS_CHUNK % 8)); /* EIO, of a mapping */
+  /* how a mapping reports EIO */
+  if (err == -EFAULT) m->bad[begin / FS_CHUNK / 8] |= (uint8_t)(1u << (begin / FS_CHUNK % 8));
   if (err < 0) return;
   for (uint64_t c = fs_round_up(begin, FS_CHUNK) / FS_CHUNK; (c + 1) * FS_CHUNK <= end; c++)
     m->taken[c / 8] |= (uint8_t)(1u << (c % 8));

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * This node's partitions as memory, for sending from it without a copy of the daemon's own. What is not in the page
- * cache is read by another thread first, so that sending does not wait for a disk: whole chunks of 2 MiB where all of
- * the node's partitions fit in memory, since neighbours will be asked for too, else what is asked for alone.
+ * This node's partitions as mapped memory, so that blocks are sent without a copy by the daemon. If
+ * bytes are not in the page cache, another thread reads them first, so that sending does not wait
+ * for a disk. If all of the node's partitions fit in memory, it reads whole chunks of 2 MiB, since
+ * neighbouring blocks will be asked for, too. Else it reads only what is asked for. The MPI
+ * thread's, except fs_bytes_read.
  */
 #ifndef FS_DAEMON_BLOCKS_PARTITIONS_H
 #define FS_DAEMON_BLOCKS_PARTITIONS_H
@@ -17,22 +19,25 @@ struct fs_span {
 };
 
 fs_err fs_parts_new(struct fs_daemon *d);
-/* The bytes at off of a staged partition, which the caller has checked to be inside it; NULL: not mapped, or the
-   network cannot send from there. Not to be touched before fs_pages_resident, or what follows, says that they are in
-   memory. */
+/* Returns the address of the bytes at off of a staged partition; the caller has checked that
+   they are inside. Returns NULL if the partition is not mapped or the network cannot send from
+   there. The bytes may be touched only when fs_pages_resident says that they are in memory, or
+   after a successful fs_bytes_read. */
 const void *fs_part_bytes(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off);
-/* What to read of a mapped partition so that these bytes are in memory, or nothing where there is no room to keep them,
-   or a part of the chunk could not be read before; */
+/* Returns what has to be read of a mapped partition so that these bytes are in memory. Returns
+   nothing if there is no room to keep them, or if a part of the chunk could not be read before.
+   Each non-empty span needs a fs_part_read. */
 struct fs_span fs_part_missing(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off, uint32_t len);
-/* reads it, in any thread; */
+/* Reads a span into memory. Any thread may call it. */
 fs_err fs_bytes_read(struct fs_span s);
-/* and, once for each that was to be read, how that went. A chunk that could not be read is not read whole again. */
+/* Takes the result of reading a span. A chunk that could not be read is not read whole again. */
 void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct fs_span s, fs_err err);
 
-/* A read of it failed: said once for each dataset. */
+/* Warns that a read of a partition has failed, once for each dataset. */
 void fs_part_failed(struct fs_daemon *d, uint32_t dataset, uint32_t part, fs_err err);
 
-/* Its file may change or shrink from now on: what is under way reads zeros, which the receiver's checksum tells. */
+/* Replaces the mapping of a partition by zeros, as its file may change or shrink from now on. A
+   reply under way then has zeros, which the receiver's checksum detects. */
 void fs_part_forget(struct fs_daemon *d, uint32_t dataset, uint32_t part);
 
 #endif

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks that clients want ahead (posix_fadvise, readahead, fanstore_prefetch): taken from the rings of their channels
- * into a bounded queue, and fetched a few at a time, after what reads wait for, one of each client in turn. A client
- * has no more items than are free, half of all at most, so that there is room for one that comes later. What has no
- * room stays in its ring, so that it notices. All of it is the MPI thread's; what is read from a ring is checked as any
- * request is.
+ * Blocks that clients want ahead (posix_fadvise, readahead, fanstore_prefetch). They are taken from
+ * the rings of the clients' channels into a bounded queue, and fetched a few at a time, after the
+ * blocks that reads wait for. The clients take turns. A client has no more items than are free, at
+ * most half of all, so that a later client finds room. Items without room stay in the client's
+ * ring, so that the client notices. The MPI thread's. What is read from a ring is checked like any
+ * request.
  */
 #include "daemon/blocks/fetch.h"
 #include "util/util.h"
 
-#define FS_PREFETCH_TAKE 256u        /* of one client in one round */
+#define FS_PREFETCH_TAKE 256u        /* items of one client in one round */
 #define FS_PREFETCH_FLYING 32u       /* under way at once */
-#define FS_PREFETCH_FLYING_BUSY 4u   /* while a read waits */
-#define FS_PREFETCH_BYTES (8u << 20) /* and not more than this, or 1/8 of the cache */
+#define FS_PREFETCH_FLYING_BUSY 4u   /* the same while a read waits */
+#define FS_PREFETCH_BYTES (8u << 20) /* bytes under way at once, but at most 1/8 of the cache */
 
 static uint64_t fs_prefetch_word(const struct fs_client *c) {
   if (atomic_load_explicit(&c->channel->prefetch_head, memory_order_seq_cst) == c->prefetch_tail) return 0;
@@ -52,7 +53,7 @@ static uint64_t fs_prefetch_pop(struct fs_prefetch_queue *q, struct fs_wishes *w
   return q->key[item - 1];
 }
 
-/* Those of the next client in turn that has any. */
+/* Returns the wishes of the next client in turn that has any, or NULL. */
 static struct fs_wishes *fs_prefetch_next(struct fs_prefetch_queue *q, uint32_t high) {
   for (uint32_t i = 0; i < high; i++) {
     struct fs_wishes *w = &q->of[(q->turn + i) % high];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers other nodes: stored bytes of the partitions that are staged here (ipc/wire.h). The MPI thread reads what
- * the page cache has, or sends it from there (partitions.h), and leaves the rest to the I/O pool. Jobs and reply
- * buffers are bounded: when they are used up no receive is posted, and requests wait in MPI at their senders' cost.
- * Replies that nobody takes, since a peer has died or hangs, are put aside and do not count. Every field of a request
- * is checked.
+ * Answers other nodes' requests (ipc/wire.h) with stored bytes of the partitions that are staged
+ * here, or with bytes of output files. The MPI thread reads what the page cache has, or sends it
+ * from there (partitions.h), and leaves the rest to the I/O pool. Jobs and reply buffers are
+ * bounded: when they are used up, no receive is posted, and requests wait in MPI at their senders'
+ * cost. Replies that nobody takes, since a peer has died or hangs, are put aside and do not count.
+ * Every field of a request is checked.
  */
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -20,28 +21,32 @@
 #include "util/util.h"
 
 #define FS_JOBS 256u
-#define FS_POSTED 32u             /* receives waiting for requests */
-#define FS_ASIDE 2048u            /* jobs that are put aside: a peer has 64 requests under way at most */
-#define FS_ASIDE_NS 1000000000ull /* after so long, or two deadlines */
+#define FS_POSTED 32u /* receives waiting for requests */
+/* jobs put aside at most; a peer has 64 requests under way at most */
+#define FS_ASIDE 2048u
+/* time after which a reply is put aside, or two deadlines if that is longer */
+#define FS_ASIDE_NS 1000000000ull
 #define FS_REPLY_BYTES (64u << 20)
-#define FS_DELAY_ENV "FANSTORE_TEST_DELAY_US" /* for tests: holds each reply back for so long */
+/* for tests: delays each reply by so many microseconds */
+#define FS_DELAY_ENV "FANSTORE_TEST_DELAY_US"
 
 struct fs_job {
   struct fs_net_op recv, send;
-  struct fs_chain chain; /* free, waiting for a buffer, held back, or being sent */
+  struct fs_chain chain; /* link in the list of free, hungry, delayed or sending jobs */
   struct fs_daemon *d;
   struct fs_io io;
   struct fs_wire_req req;
   struct fs_wire_rep bare; /* the whole reply, when it is an error or a pong */
   struct fs_reply *reply;
-  uint64_t xxh3;     /* of what was read of an output file */
-  const void *bytes; /* of a bare read that succeeded: what is sent, in the reply buffer or the partition itself */
+  uint64_t xxh3; /* checksum of what was read of an output file */
+  /* what a successful bare read sends, in the reply buffer or the partition itself */
+  const void *bytes;
   uint32_t peer;
-  uint32_t asked; /* of an output file, of which there may be less */
-  uint64_t due;   /* of one that is held back */
-  uint64_t sent;  /* when that was begun */
+  uint32_t asked; /* length asked of an output file, which may be shorter */
+  uint64_t due;   /* when a delayed reply is sent */
+  uint64_t sent;  /* when the sending began */
   bool aside;
-  bool staged; /* of --stage-in's: the backing file is a link */
+  bool staged; /* the backing file is a link to a staged-in file */
 };
 
 struct fs_reply { /* a reply buffer; free ones are linked through it */
@@ -52,7 +57,7 @@ struct fs_reply { /* a reply buffer; free ones are linked through it */
 struct fs_server {
   struct fs_job job[FS_JOBS];
   struct fs_chain free_jobs, hungry, delayed, sending;
-  struct fs_chain spare_jobs; /* made for those put aside, and not needed now */
+  struct fs_chain spare_jobs; /* made in place of jobs put aside, and not needed now */
   uint32_t posted, running, aside;
   size_t reply_size;
   uint32_t replies, replies_most; /* made so far, at most */
@@ -73,7 +78,8 @@ static struct fs_reply *fs_reply_take(struct fs_server *s) {
   return p;
 }
 
-/* It was taken after all: another has its place by now. */
+/* Takes back a job that was put aside and whose reply was taken after all. Another job has its
+   place by now. */
 static void fs_job_back(struct fs_job *j) {
   struct fs_server *s = j->d->server;
   if (j->reply) {
@@ -157,7 +163,7 @@ static void fs_job_read_done(struct fs_io *io) {
   fs_job_reply(j, io->err);
 }
 
-/* In a thread of the pool: as many bytes as there are, and their checksum. */
+/* Reads as many bytes as there are, and their checksum. A thread of the pool runs it. */
 static fs_err fs_job_output_work(struct fs_io *io) {
   struct fs_job *j = FS_ITEM(io, struct fs_job, io);
   char name[FS_BACKING_NAME_SIZE];
@@ -181,7 +187,7 @@ static fs_err fs_job_output_work(struct fs_io *io) {
   return 0;
 }
 
-/* While it was read, some of these bytes may have become a part's. */
+/* Some of these bytes may have moved to a segment during the read; then the answer is -ESTALE. */
 static void fs_job_output_done(struct fs_io *io) {
   struct fs_job *j = FS_ITEM(io, struct fs_job, io);
   if (io->err == 0 && !fs_backing_same_map(j->d, j->req.file, j->req.list, j->req.offset, j->asked)) io->err = -ESTALE;
@@ -204,7 +210,7 @@ static void fs_job_output(struct fs_job *j) {
     fs_job_reply(j, -EIO);
 }
 
-/* What can be read without blocking, or false. */
+/* Reads the block if that does not block. Returns false if it would, or on an error. */
 static bool fs_job_read_now(struct fs_job *j, int fd) {
   struct fs_server *s = j->d->server;
   struct iovec iov = {.iov_base = j->reply->data, .iov_len = j->req.length};
@@ -213,7 +219,7 @@ static bool fs_job_read_now(struct fs_job *j, int fd) {
   return preadv2(fd, &iov, 1, (off_t)j->req.offset, RWF_NOWAIT) == (ssize_t)iov.iov_len;
 }
 
-/* Into a reply buffer. */
+/* Reads the block into a reply buffer. */
 static void fs_job_read(struct fs_job *j) {
   struct fs_daemon *d = j->d;
   j->reply = fs_reply_take(d->server);
@@ -269,7 +275,7 @@ static void fs_job_take(struct fs_job *j) {
     if (j->io.span.len > 0)
       fs_iopool_submit(&d->pool, &j->io);
     else
-      fs_job_read(j); /* no room: what is read now may be gone again by the time that it is sent */
+      fs_job_read(j); /* no room: pages read now may be evicted before they are sent */
   }
 }
 
@@ -302,7 +308,7 @@ static void fs_job_received(struct fs_net_op *op, uint32_t peer, uint64_t bytes,
   j->peer = peer;
   if (err < 0 || peer >= d->net->nodes || !fs_job_understood(d, &j->req, bytes)) {
     d->count.dropped++;
-    fs_job_free(j); /* there is no address for a reply */
+    fs_job_free(j); /* no address for a reply is known */
   } else if (j->req.type == FS_WIRE_PING) {
     fs_job_reply(j, 0);
   } else {
@@ -333,7 +339,8 @@ static void fs_job_init(struct fs_daemon *d, struct fs_job *j) {
   fs_chain_init(&j->chain);
 }
 
-/* Nobody has taken this reply for long: another job takes its place, and another buffer. */
+/* Puts aside a job whose reply nobody has taken for long. Another job and another buffer take
+   its place. */
 static bool fs_job_put_aside(struct fs_job *j) {
   struct fs_server *s = j->d->server;
   struct fs_chain *link = fs_chain_pop(&s->spare_jobs);
@@ -370,7 +377,7 @@ void fs_server_timers(struct fs_daemon *d) {
   while (!fs_chain_empty(&s->hungry) && (s->nfree > 0 || s->replies < s->replies_most)) {
     struct fs_chain *link = fs_chain_pop(&s->hungry);
     fs_job_read(FS_ITEM(link, struct fs_job, chain));
-    if (s->hungry.prev == link) break; /* it waits again: there is no memory for a new buffer */
+    if (s->hungry.prev == link) break; /* it waits again, as there is no memory for a new buffer */
   }
   fs_job_post(s);
 }

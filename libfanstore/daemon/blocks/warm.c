@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread that gives the cache its pages before messages are received into them (cache/cache.h, fs_cache_warm). It
- * sleeps until the MPI thread has come near to the end of them. Nothing depends on it: a page that it has not made is
- * made by its first use.
+ * A thread that touches the cache's pages before messages are received into them (cache/cache.h,
+ * fs_cache_warm). It sleeps until the MPI thread has come near the end of the touched pages.
+ * Nothing depends on it: an untouched page is made by its first use.
  */
 #include "daemon/daemon.h"
 #include "util/sys.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * While the daemon starts, a thread says each second that the process is there (`begun`, `alive`: ipc/control.h), from
- * before MPI is up until it serves, whatever the MPI thread waits for meanwhile: a peer in MPI_Init, a slow file
- * system. So fs-launch can tell a daemon that stands still, or has died on another host, from one that is slow.
+ * While the daemon starts, a thread says each second that the process is there (`begun`, `alive`:
+ * ipc/control.h). It runs from before MPI is up until the daemon serves, whatever the MPI thread
+ * waits for: a peer in MPI_Init, a slow file system. So fs-launch can tell a daemon that is
+ * suspended, or has died on another host, from a slow one.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 #define FS_ALIVE_US 1000000u
 
-static struct fs_alive { /* one a process */
+static struct fs_alive { /* one per process */
   uint64_t rank;
   atomic_bool over;
 } alive;

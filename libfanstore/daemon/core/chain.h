@@ -9,7 +9,7 @@ struct fs_chain {
   struct fs_chain *prev, *next;
 };
 
-/* The item that holds this link. */
+/* The item that contains this link. */
 #define FS_ITEM(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 static inline void fs_chain_init(struct fs_chain *c) {
@@ -27,7 +27,7 @@ static inline void fs_chain_push(struct fs_chain *list, struct fs_chain *item) {
 static inline void fs_chain_push_front(struct fs_chain *list, struct fs_chain *item) {
   fs_chain_push(list->next, item);
 }
-/* Takes an item out of whatever list it is in; harmless for one that is in none. */
+/* Takes an item out of its list. Harmless if it is in none. */
 static inline void fs_chain_drop(struct fs_chain *item) {
   item->prev->next = item->next;
   item->next->prev = item->prev;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of this node's clients and their channels. The guard adds a client before it is welcomed, so no pin can
- * exist in a channel that an eviction does not scan; the MPI thread removes it. Nothing that is read from a channel
- * is believed: a request's fields are copied once and checked by fetch.c.
+ * The table of this node's clients and their channels. The guard adds a client before it is
+ * welcomed, so no pin can exist in a channel that an eviction does not scan. The MPI thread removes
+ * it. Nothing read from a channel is trusted: a request's fields are copied once and checked by
+ * fetch.c.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,7 +27,7 @@ static fs_fd fs_channel_make(uint32_t pid, struct fs_channel **out) {
   return FS_MOVE_FD(fd);
 }
 
-/* The first free place of the table; only the guard takes places. */
+/* Returns the first free place of the table. Only the guard takes places. */
 static uint32_t fs_clients_place(struct fs_daemon *d) {
   uint32_t i = 0;
   while (i < FS_MAX_CLIENTS && atomic_load(&d->clients.slot[i]) != NULL) i++;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The launcher's lines (ipc/control.h): rank 0 reads them from stdin in a thread of its own and sends each to all
- * other ranks; every rank carries out what it gets, in order. The MPI thread does all but the reading. Lines under way
- * are bounded; the end of stdin means that the launcher is gone, which is a stop.
+ * The launcher's lines (ipc/control.h). Rank 0 reads them from stdin in a thread of its own and
+ * sends each to all other ranks. Every rank executes the lines in order. The MPI thread does
+ * everything except the reading. The number of lines under way is bounded. The end of stdin means
+ * that the launcher has gone, which counts as a stop.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -16,19 +17,22 @@
 
 #define FS_LINES_QUEUED 256u
 #define FS_LINES_SENT 16u
-#define FS_LINE_MESSAGES 4096u /* of all lines under way, but for one line to more ranks than that */
+/* messages of all lines under way; one line to more ranks may exceed it */
+#define FS_LINE_MESSAGES 4096u
 #define FS_STOP_NS 1000000000ull
 #define FS_STOP_LINE "@fs stop"
-#define FS_GONE_LINE "@fs stop gone=1" /* MPI ends, but not the job */
+#define FS_GONE_LINE "@fs stop gone=1" /* MPI ends before the job */
 #define FS_ACK_LINE "@fs ack"
 #define FS_CANCEL_LINE "@fs cancel"
 #define FS_FINISH_LINE "@fs finish keep=1"
-#define FS_NAMED 10u          /* outputs */
-#define FS_NAMED_ALONE 10000u /* the launcher may want them all, and cannot be asked */
+#define FS_NAMED 10u          /* outputs that are named */
+#define FS_NAMED_ALONE 10000u /* the same if the launcher cannot be asked how many it wants */
 #define FS_FINISHED_LINE "@fs finished"
-#define FS_FINISH_NS 4000000000ull      /* the launcher is gone, and its guard is patient for six seconds */
-#define FS_ALONE_COPY_NS 15000000000ull /* mpirun is gone, but not the launcher: so long outputs are copied, */
-#define FS_ALONE_NS 30000000000ull      /* and this is all */
+/* if the launcher has gone; its guard waits for six seconds */
+#define FS_FINISH_NS 4000000000ull
+/* time to copy outputs if mpirun has gone, but not the launcher */
+#define FS_ALONE_COPY_NS 15000000000ull
+#define FS_ALONE_NS 30000000000ull /* the whole time in that case */
 
 struct fs_text_line {
   struct fs_text_line *next;
@@ -56,11 +60,11 @@ struct fs_commands {
   _Atomic uint32_t queued;
   uint32_t under_way, acks;
   bool go, stopped, receiving, ack_sent, telling;
-  _Atomic bool abandoned; /* by the launcher, with outputs that are to be kept: until `finish_by` */
-  uint32_t finished;      /* ranks */
+  _Atomic bool abandoned; /* the launcher has gone, and outputs have to be kept until `finish_by` */
+  uint32_t finished;      /* ranks that have finished */
   bool has_finished[FS_MAX_NODES];
   uint64_t finish_by;
-  uint64_t alone_since; /* mpirun is gone */
+  uint64_t alone_since; /* when mpirun has gone */
   uint64_t heard;
   struct fs_net_op recv, ack, tell;
   char buffer[FS_CONTROL_LINE];
@@ -83,9 +87,11 @@ static void fs_commands_queue(struct fs_commands *c, const char *text, size_t le
   fs_daemon_wake(c->d);
 }
 
-/* The input has ended: with the process above, so with MPI, or is it the launcher that has gone? */
+/* Returns true if the input has ended because the parent process has gone, and MPI with it.
+   False means that the launcher has gone. */
 static bool fs_commands_orphaned(pid_t parent) {
-  for (unsigned waited = 0; getppid() == parent; waited += 10) { /* files are closed a moment before */
+  /* a dying process closes its files a moment before it ends */
+  for (unsigned waited = 0; getppid() == parent; waited += 10) {
     if (waited == 200) return false;
     usleep(10000);
   }
@@ -114,11 +120,11 @@ static void *fs_commands_reader(void *arg) {
     }
     n -= (size_t)(start - buf);
     memmove(buf, start, n);
-    if (n == sizeof(buf)) n = 0; /* no line of ours is so long */
+    if (n == sizeof(buf)) n = 0; /* no valid line is so long */
   }
   const struct fs_daemon_config *cfg = c->d->cfg;
   bool orphaned = fs_commands_orphaned(parent);
-  if (orphaned && !cfg->read_only) return NULL; /* the guard sees it, too: fs_commands_alone */
+  if (orphaned && !cfg->read_only) return NULL; /* the guard notices it, too: fs_commands_alone */
   if (cfg->keep || cfg->stage_out) {
     fs_commands_queue(c, FS_FINISH_LINE, strlen(FS_FINISH_LINE));
     atomic_store(&c->abandoned, true);
@@ -152,7 +158,9 @@ static void fs_commands_obey(struct fs_commands *c, uint32_t from, const char *t
   } else if (strcmp(line.verb, "finished") == 0) {
     fs_commands_over(c, from);
   } else if ((strcmp(line.verb, "finish") == 0 && c->stopped) || fs_modules_obey(d, &line) || c->go) {
-    return; /* all is done, and the launcher has gone; a part has taken it; or the placement is complete */
+    /* all is done and the launcher has gone; or a part has taken it; or the placement is
+       complete */
+    return;
   } else if (strcmp(line.verb, "go") == 0) {
     c->go = true;
   } else if (strcmp(line.verb, "place") == 0 && fs_place_apply(d, &line) < 0) {
@@ -229,7 +237,8 @@ void fs_commands_finished(struct fs_daemon *d) {
     c->telling = fs_net_send(d->net, 0, FS_TAG_CONTROL, FS_FINISHED_LINE, strlen(FS_FINISHED_LINE), &c->tell) == 0;
 }
 
-/* Nobody will say stop any more. Ranks that go answer no questions about names, so all go at once. */
+/* Ends the job after the launcher has gone, when nobody will say stop any more. All ranks leave
+   at once, as a rank that has left answers no questions about names. */
 static void fs_commands_abandoned(struct fs_commands *c) {
   const struct fs_daemon *d = c->d;
   if (!atomic_load_explicit(&c->abandoned, memory_order_acquire)) return;
@@ -240,7 +249,7 @@ static void fs_commands_abandoned(struct fs_commands *c) {
   fs_commands_obey(c, d->net->rank, FS_STOP_LINE, strlen(FS_STOP_LINE));
 }
 
-/* What the command line asks for at the end. */
+/* Begins the end of the job as the command line asks. */
 static void fs_commands_finish(struct fs_commands *c, unsigned names, const char *more) {
   struct fs_daemon *d = c->d;
   char text[64];
@@ -249,7 +258,8 @@ static void fs_commands_finish(struct fs_commands *c, unsigned names, const char
   fs_commands_obey(c, d->net->rank, text, (size_t)n);
 }
 
-/* Those who died when mpirun did are no members any more once names have been asked for. */
+/* Returns true if all members have finished. Ranks that died together with mpirun are evicted
+   once they have been asked for names. */
 static bool fs_commands_all_over(const struct fs_commands *c) {
   const struct fs_members *m = fs_ns_members(c->d->ns);
   for (uint32_t i = 0; i < c->d->net->nodes; i++)
@@ -258,8 +268,9 @@ static bool fs_commands_all_over(const struct fs_commands *c) {
 }
 
 /*
- * mpirun has gone, before the job's end: each rank sees that by itself. What programs have written is copied, kept or
- * named, as at the end, and nothing is written any more; the launcher finds what there is to say in the run directory.
+ * Handles the case that mpirun has gone before the job's end; each rank notices that by itself.
+ * Outputs are copied, kept or named as at the end, and programs write nothing any more. The
+ * launcher finds this rank's lines in the run directory.
  */
 static void fs_commands_alone(struct fs_commands *c) {
   struct fs_daemon *d = c->d;
@@ -278,13 +289,14 @@ static void fs_commands_alone(struct fs_commands *c) {
   if (first ? !fs_commands_all_over(c) : fs_member(fs_ns_members(d->ns), 0) || d->outputs_pending) {
     if (past < FS_ALONE_NS) return;
   } else if (!first && past < FS_FINISH_NS) {
-    return; /* others may ask for names */
+    return; /* other ranks may ask for names */
   }
   fs_commands_pass(c, FS_GONE_LINE, strlen(FS_GONE_LINE));
   fs_commands_obey(c, d->net->rank, FS_GONE_LINE, strlen(FS_GONE_LINE));
 }
 
-/* The launcher's word by a signal, through mpirun: all but what rank 0 could say of it. */
+/* Handles the launcher's words that came as signals through mpirun. They mean what rank 0 would
+   have passed on. */
 static void fs_commands_told(struct fs_commands *c) {
   struct fs_daemon *d = c->d;
   if (atomic_exchange(&d->finish_told, false)) fs_commands_finish(c, FS_NAMED, "");

@@ -4,7 +4,7 @@
 
 #include "daemon/daemon.h"
 
-/* It becomes a directory's name. */
+/* The job's name becomes a directory's name. */
 bool fs_job_name_ok(const char *name) {
   static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   size_t n = strlen(name);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Builds the segment that tells clients about this node (struct fs_ctl): datasets, placement, deadlines. Once, by the
- * MPI thread, before the first client; afterwards only its atomic words change. Sealed: clients can only read it.
+ * Builds the shared segment that tells clients about this node (struct fs_ctl): datasets,
+ * placement, deadlines. The MPI thread builds it once, before the first client; after that only its
+ * atomic words change. It is sealed: clients can only read it.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static fs_err fs_ctl_map(struct fs_daemon *d, uint64_t size) {
 }
 
 static void fs_ctl_dataset(struct fs_ctl_dataset *c, const struct fs_dataset *ds, uint32_t first) {
-  memcpy(c->mount, ds->mount, sizeof(c->mount)); /* all of the same size, terminated */
+  memcpy(c->mount, ds->mount, sizeof(c->mount)); /* all have the same size and are terminated */
   memcpy(c->source, ds->stage.source, sizeof(c->source));
   memcpy(c->local, ds->stage.local, sizeof(c->local));
   memcpy(c->id, ds->stage.index.hdr->dataset_id, sizeof(c->id));
@@ -78,8 +79,8 @@ void fs_ctl_heartbeat(struct fs_daemon *d) {
   fs_ctl_counters(d);
 }
 
-/* For clients that start when this daemon does not answer (client/node/offline.c): under another name until it is
- * whole. */
+/* Writes the segment's copy for clients that start while this daemon does not answer
+   (client/node/offline.c). It has another name until it is complete. */
 fs_err fs_ctl_leave(const struct fs_daemon *d) {
   char path[PATH_MAX], whole[PATH_MAX];
   fs_ssize n = fs_run_ctl(d->run, d->net->rank, whole, sizeof(whole));
@@ -92,8 +93,8 @@ fs_err fs_ctl_leave(const struct fs_daemon *d) {
   return err;
 }
 
-/* What has changed since of what such clients believe. Without it they would believe what is not so: then there is
- * none. */
+/* Updates the copy. If that fails, the copy is removed, so that no client trusts outdated
+   values. */
 static void fs_ctl_left(const struct fs_daemon *d, const void *at, size_t n) {
   char path[PATH_MAX];
   if (fs_run_ctl(d->run, d->net->rank, path, sizeof(path)) < 0) return;
@@ -119,7 +120,8 @@ void fs_ctl_mark_all(struct fs_daemon *d) {
   fs_ctl_left(d, d->ctl->outputs, sizeof(d->ctl->outputs));
 }
 
-/* The bit is set before a client makes the first name in that directory, and never cleared. */
+/* Sets the bit before a client makes the first node-local name in that directory. The bit is
+   never cleared. */
 fs_err fs_ctl_node_local(struct fs_daemon *d, const struct fs_names_call *c) {
   static const char *const made[] = {FS_NL_DIR, FS_NL_NEW, FS_NL_PATHS};
   for (size_t i = 0; i < FS_ARRAY_LEN(made); i++)

@@ -11,7 +11,7 @@
 #include "util/sys.h"
 
 #define FS_INSIDE_BLOCKS (FS_INSIDE_BYTES / FS_OUTPUT_BLOCK + 1)
-#define FS_INSIDE_PATIENCE 2u /* of the job's deadlines: the daemon answers before that */
+#define FS_INSIDE_PATIENCE 2u /* deadlines of the job to wait; the daemon answers before that */
 
 struct fs_inside {
   struct fs_daemon *d;
@@ -32,7 +32,7 @@ fs_err fs_inside_new(struct fs_daemon *d, struct fs_inside **out) {
     free(in);
     return err;
   }
-  atomic_fetch_sub(&d->clients.attached, 1); /* it is no process that attached */
+  atomic_fetch_sub(&d->clients.attached, 1); /* it is not a process that has attached */
   close(fd);
   *out = in;
   return 0;
@@ -44,7 +44,8 @@ static void fs_inside_ring(const struct fs_inside *in) {
   if (atomic_load(&in->d->ctl->asleep)) fs_daemon_wake(in->d);
 }
 
-/* False: nothing came, and what may still come is the daemon's to clear away. */
+/* Waits for an answer. Returns false if none came in time; the daemon then frees the slot when
+   it answers. */
 static bool fs_inside_wait(const struct fs_inside *in, _Atomic uint32_t *word) {
   uint64_t now = fs_now_ns(), end = now + FS_INSIDE_PATIENCE * in->d->cfg->deadline_ns;
   for (; fs_chan_pending(atomic_load_explicit(word, memory_order_acquire)) && now < end; now = fs_now_ns())
@@ -88,7 +89,7 @@ struct fs_inside_block {
   char *to;
 };
 
-/* A slot that is free, or FS_CHANNEL_SLOTS. */
+/* Posts a request. Returns its slot, or FS_CHANNEL_SLOTS if none is free. */
 static uint32_t fs_inside_post(struct fs_inside *in, uint64_t key) {
   struct fs_channel *ch = in->client->channel;
   int32_t i = fs_chan_claim_req(ch);

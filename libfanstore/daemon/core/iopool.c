@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads that read partitions where the MPI thread would block on a disk. Work goes in and results come out through
- * one mutex; the MPI thread is woken by its eventfd. The number of items is bounded by their owners (serve.c, fetch.c).
+ * Pools of threads that do work on which the MPI thread would block, mostly disk reads. Work goes
+ * in and results come out through one mutex, and an eventfd wakes the MPI thread. The owners of the
+ * work (serve.c, fetch.c) bound its amount.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a daemon: its report, the removal of all that it made on this host, and _exit (not MPI_Finalize, which
- * waits for ranks that may be dead). By the MPI thread, or by the guard where that hangs; whoever comes first.
+ * The end of a daemon: its report, the removal of all that it made on this host, and _exit (not
+ * MPI_Finalize, which waits for ranks that may be dead). The MPI thread calls it, or the guard if
+ * that hangs; the first caller does it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,9 +84,10 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
     for (;;) pause(); /* the other thread ends the process */
   }
   atomic_store(&d->stop, true);
-  if (d->ctl) atomic_store(&d->ctl->stopping, 1); /* nobody waits for us from here on */
+  /* clients do not wait for this daemon from here on */
+  if (d->ctl) atomic_store(&d->ctl->stopping, 1);
   for (uint32_t i = 0; i < d->datasets; i++) fs_stage_abandon(&d->data[i].stage);
-  if (status == 0) fs_leave_stats(d); /* else the counters may be changing under us */
+  if (status == 0) fs_leave_stats(d); /* else other threads may still change the counters */
   for (uint32_t i = 0; status == 0 && i < d->datasets; i++) {
     if (atomic_load(&d->purge)) fs_leave_purge(d, &d->data[i].stage);
     fs_stage_close(&d->data[i].stage);

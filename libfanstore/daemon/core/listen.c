@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The guard thread. It accepts clients, hands them their segments (ipc/handover.h), and notices their ends; and it
- * sees to it that the daemon itself ends: when mpirun's daemon above it is gone, or when the MPI thread hangs after a
- * stop. Nothing here waits but in epoll; a caller that says nothing is dropped after a while.
+ * The guard thread. It accepts clients, hands them their segments (ipc/handover.h), and notices
+ * their ends. It also ensures that the daemon itself ends: when mpirun's daemon above it has gone,
+ * or when the MPI thread hangs after a stop. The thread waits only in epoll. A caller that says
+ * nothing is dropped after a while.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,13 @@
 
 #define FS_GUARD_TICK_MS 200
 #define FS_HELLO_NS 5000000000ull
-#define FS_GUARD_SPARE ((rlim_t)64) /* descriptors that are left for files, whoever connects */
-#define FS_HANG_NS 4000000000ull    /* after a stop, for the MPI thread to begin to leave */
-#define FS_ORPHAN_NS 400000000ull   /* the same after a signal, when a SIGKILL may follow soon */
-#define FS_ALONE_NS 40000000000ull  /* command.c ends it before that */
+#define FS_GUARD_SPARE ((rlim_t)64) /* descriptors reserved for files */
+/* after a stop, the MPI thread must begin to leave in this time */
+#define FS_HANG_NS 4000000000ull
+#define FS_ORPHAN_NS 400000000ull  /* the same after a signal, when a SIGKILL may follow soon */
+#define FS_ALONE_NS 40000000000ull /* command.c ends the process before that */
 #define FS_LEAVING_NS 1000000000ull
-#define FS_LEAVE_NS 60000000000ull /* and to be gone (a purge may take its time) */
+#define FS_LEAVE_NS 60000000000ull /* and the process must end in this time (a purge may be slow) */
 
 struct fs_conn {
   struct fs_chain chain;
@@ -34,11 +36,11 @@ struct fs_conn {
 struct fs_guard {
   struct fs_daemon *d;
   int epoll;
-  rlim_t open, most;         /* connections; there may be */
+  rlim_t open, most;         /* connections: now, at most */
   struct fs_chain strangers; /* connected, not yet welcomed; oldest first */
   struct fs_conn listener;
 };
-static struct fs_guard guard; /* one a process */
+static struct fs_guard guard; /* one per process */
 
 static void fs_conn_end(struct fs_conn *c) {
   fs_chain_drop(&c->chain);
@@ -48,8 +50,9 @@ static void fs_conn_end(struct fs_conn *c) {
   free(c);
 }
 
-/* With so few descriptors left the one that has said nothing for longest goes, after this round's events (which may be
-   about it); if there is none, the new one. */
+/* Returns true if there is room for one more connection. If not, the connection that has been
+   silent for longest is ended after this round's events, which may be about it; without such a
+   one the new connection is refused. */
 static bool fs_guard_room(void) {
   if (guard.open < guard.most) return true;
   if (fs_chain_empty(&guard.strangers)) {
@@ -97,7 +100,8 @@ static void fs_guard_welcome(struct fs_conn *c, uint32_t pid) {
   if (fs_handover_welcome(c->fd, err, &h) < 0 || err < 0) fs_conn_end(c);
 }
 
-/* A known client says nothing; what it sends nevertheless is thrown away, and its end is the end. */
+/* Discards what a welcomed client sends, which should be nothing. The end of its connection is
+   the client's end. */
 static void fs_guard_drain(struct fs_conn *c) {
   char bin[256];
   ssize_t n = recv(c->fd, bin, sizeof(bin), MSG_DONTWAIT);
@@ -130,7 +134,8 @@ static void fs_guard_expire(uint64_t now) {
   }
 }
 
-/* What was made may take long to remove; who waits for the last word is to know that somebody is at it. */
+/* Says now and then that the daemon is cleaning up: the launcher waits for the last line, and a
+   removal may be slow. */
 static void fs_guard_say(uint64_t now, uint64_t *said) {
   struct fs_control_line l;
   if (!atomic_load(&guard.d->left) || now - *said < FS_LEAVING_NS) return;
@@ -138,8 +143,8 @@ static void fs_guard_say(uint64_t now, uint64_t *said) {
   if (fs_say_begin(guard.d, &l, "leaving") == 0) fs_say_line(&l);
 }
 
-/* Has the process above gone, with nothing to do before the end? Outputs are kept, copied or named first (command.c).
- */
+/* Returns true if the parent process has gone and nothing has to be done before the end. Outputs
+   are kept, copied or named first (command.c). */
 static bool fs_guard_orphaned(struct fs_daemon *d, uint64_t now, pid_t parent) {
   static uint64_t since;
   if (getppid() == parent) return false;
@@ -149,7 +154,7 @@ static bool fs_guard_orphaned(struct fs_daemon *d, uint64_t now, pid_t parent) {
   return now - since > FS_ALONE_NS;
 }
 
-/* Ends the process where the MPI thread does not: it may never return from MPI once a peer has died. */
+/* Ends the process if the MPI thread does not: MPI may never return once a peer has died. */
 static void fs_guard_watch(uint64_t now, pid_t parent, uint64_t *stopped) {
   struct fs_daemon *d = guard.d;
   if (fs_guard_orphaned(d, now, parent) && !atomic_exchange(&d->stop, true)) {
@@ -169,7 +174,8 @@ static void *fs_guard_main(void *arg) {
   pid_t parent = *(pid_t *)arg;
   for (;;) {
     int n = epoll_wait(guard.epoll, ev, FS_ARRAY_LEN(ev), FS_GUARD_TICK_MS);
-    /* One event a connection and round, so none of them points at one that an earlier one ended. */
+    /* Each connection has at most one event a round, so no event points at a connection that an
+       earlier one ended. */
     for (int i = 0; i < n; i++) fs_guard_event(ev[i].data.ptr, ev[i].events);
     uint64_t now = fs_now_ns();
     fs_guard_expire(now);
@@ -195,7 +201,8 @@ fs_err fs_guard_listen(struct fs_daemon *d) {
   if (fd < 0) return fd;
   struct rlimit lim = {.rlim_cur = RLIM_INFINITY};
   (void)getrlimit(RLIMIT_NOFILE, &lim);
-  rlim_t others = (rlim_t)fd + FS_MIN(FS_GUARD_SPARE, lim.rlim_cur / 8); /* what is open already has lower numbers */
+  /* open descriptors have lower numbers */
+  rlim_t others = (rlim_t)fd + FS_MIN(FS_GUARD_SPARE, lim.rlim_cur / 8);
   guard.most = lim.rlim_cur > others ? lim.rlim_cur - others : 1;
   guard.listener.fd = fd;
   atomic_store(&d->listener, fd);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much memory there is for what this node reads: of the machine, and by the limits of the control groups that the
- * job is in. The programs of a job are taken to have the daemon's limits. No state; any thread.
+ * How much memory there is for what this node reads: the machine's, and the limits of the job's
+ * control groups. The programs of a job are taken to have the daemon's limits. No state; any
+ * thread.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,8 @@ uint64_t fs_memory_available(void) {
   return fs_mem_available(text);
 }
 
-/* The lowest limit of a group and those above it, which are the directories above its own; 0: none. */
+/* Returns the lowest limit of a group and of those above it, which are its parent directories; 0
+   means none. */
 static uint64_t fs_memory_lowest(const char *top, const char *group, const char *file) {
   char path[PATH_MAX], text[64];
   uint64_t lowest = 0, limit;
@@ -64,7 +66,7 @@ uint64_t fs_memory_limit(void) {
   return fs_memory_limit_of(FS_CGROUPS, text);
 }
 
-/* The machine's memory, or the limit if that is lower. */
+/* Returns the machine's memory, or the limit if that is lower. */
 static uint64_t fs_memory_least(uint64_t limit) {
   uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   return limit > 0 ? FS_MIN(all, limit) : all;
@@ -89,7 +91,8 @@ fs_err fs_memory_cache_check(uint64_t bytes, uint64_t all, uint32_t nodes, char 
   return -ENOMEM;
 }
 
-/* An eighth of what there is, of a node's share of it: as much again may be those that it is the backup of. */
+/* An eighth of a node's share of the memory. As much again may go to the names of which this
+   node is the backup. */
 uint64_t fs_memory_names(const struct fs_daemon *d) {
   return fs_memory_least(d->ctl->memory_limit) / 8 / FS_MAX(d->cfg->emulate, 1u);
 }

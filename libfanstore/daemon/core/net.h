@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between the daemons of a job, as the rest of the daemon sees them: operations that are started and that
- * call back when they are complete. daemon/mpi/net_mpi.c does it by MPI; unit tests bring their own. One thread.
+ * Messages between the daemons of a job, as the rest of the daemon sees them: operations that are
+ * started and that call back when they are complete. daemon/mpi/net_mpi.c implements them by MPI;
+ * unit tests bring their own. Only one thread uses a network.
  */
 #ifndef FS_DAEMON_CORE_NET_H
 #define FS_DAEMON_CORE_NET_H
@@ -13,17 +14,18 @@ struct fs_net_op {
   void (*done)(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err);
 };
 
-#define FS_NET_ANY UINT32_MAX /* receive from whichever rank */
+#define FS_NET_ANY UINT32_MAX /* receive from any rank */
 
 struct fs_net;
 struct fs_net_ops {
   fs_err (*send)(struct fs_net *n, uint32_t peer, uint32_t tag, const void *buf, size_t bytes, struct fs_net_op *op);
   fs_err (*recv)(struct fs_net *n, uint32_t peer, uint32_t tag, void *buf, size_t bytes, struct fs_net_op *op);
-  /* Makes progress and calls back what is complete. How many operations were. */
+  /* Makes progress and calls back for completed operations. Returns how many were completed. */
   int (*poll)(struct fs_net *n);
-  /* What `arrivals` looks at has changed, perhaps. How much was added to it. */
+  /* Adds new connections to what `arrivals` watches. Returns how many were added. */
   int (*find)(struct fs_net *n);
-  /* It says that something has arrived, and nothing has: what says so is not looked at until it is found again. */
+  /* Called if `arrivals` is readable although nothing has arrived: stops watching the
+     connections that cause this, until `find` adds them again. */
   void (*drop)(struct fs_net *n);
 };
 
@@ -32,7 +34,9 @@ struct fs_net {
   uint32_t rank, nodes;
   uint32_t tag_max;
   int arrivals; /* a descriptor that is readable when something may have arrived, as a hint; -1: none */
-  bool copies;  /* the processor copies what is sent: it may be any memory that can be read, a file's mapping say */
+  /* the processor copies what is sent, so it may be any readable memory, such as a file's
+     mapping */
+  bool copies;
 };
 
 static inline fs_err fs_net_send(struct fs_net *n, uint32_t peer, uint32_t tag, const void *buf, size_t bytes,
@@ -47,8 +51,9 @@ static inline int fs_net_poll(struct fs_net *n) {
   return n->ops->poll(n);
 }
 
-/* Initialises MPI (FUNNELED: only the calling thread may use the network). NULL with a reason. Never closed: the
-   daemon leaves by _exit, because MPI_Finalize waits for ranks that may be dead. */
+/* Initialises MPI (FUNNELED: only the calling thread may use the network). Returns NULL with a
+   reason in *why on failure. There is no close: the daemon leaves by _exit, because MPI_Finalize
+   waits for ranks that may be dead. */
 struct fs_net *fs_net_mpi_open(int *argc, char ***argv, const char **why);
 
 #endif

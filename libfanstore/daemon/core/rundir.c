@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon's directories on this host: the run directory (ipc/node.h) with this node's lock and socket, and the
- * backing directory for materialised files. Both are locked while in use, so what dead jobs left can be told from what
- * lives, and is removed by the next daemon. A lock on the base directory keeps starting, leaving and cleaning apart.
- * Called by the MPI thread at start, by whoever ends the process at the end. Every wait for a lock is bounded.
+ * The daemon's directories on this host: the run directory (ipc/node.h) with this node's lock and
+ * socket, and the backing directory for outputs and materialised files. Both are locked while in
+ * use. So the next daemon can tell what dead jobs have left, and removes it. A lock on the base
+ * directory keeps starting, leaving and cleaning apart. The MPI thread calls this at the start, and
+ * the thread that ends the process at the end. Every wait for a lock is bounded.
  */
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -29,11 +30,13 @@
 
 #define FS_BASE_LOCK_NS 10000000000ull
 #define FS_BASE_LEAVE_NS 500000000ull
-#define FS_NODE_LOCK_NS 200000000ull /* who only looks whether a job lives holds its locks for a moment */
-#define FS_PROGRAMS_NS 2000000000ull /* that end with the daemon, as in a job that is cancelled */
-#define FS_LOCKLESS_AGE 600          /* seconds after which a run directory without any lock is a dead one */
+#define FS_NODE_LOCK_NS 200000000ull /* a test whether a job lives holds its locks for a moment */
+/* for programs that end with the daemon, as when a job is cancelled */
+#define FS_PROGRAMS_NS 2000000000ull
+/* seconds after which a run directory without a lock counts as dead */
+#define FS_LOCKLESS_AGE 600
 
-/* Opens a directory that must be ours alone. */
+/* Opens a directory that must belong to this user alone. */
 static fs_fd fs_rundir_open(int at, const char *path) {
   FS_AUTO_CLOSE int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat st;
@@ -73,7 +76,7 @@ static bool fs_rundir_suffix(const char *name, const char *suffix) {
   return n >= m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* Is a process of this run directory alive: does anybody hold one of its locks? */
+/* Returns true if a process of this run directory is alive, which then holds one of its locks. */
 static bool fs_rundir_alive(int dirfd) {
   struct stat st;
   DIR *dir = fs_opendirat(dirfd, ".");
@@ -89,8 +92,8 @@ static bool fs_rundir_alive(int dirfd) {
   return fs_age_s(st.st_mtime) < (locks ? FS_RUN_YOUNG_S : FS_LOCKLESS_AGE);
 }
 
-/* Removes the run directories of dead jobs that have no program here. The base is locked: no daemon is between making
- * and locking its own. */
+/* Removes the run directories of dead jobs that have no program here. The caller has locked the
+   base, so no daemon is between making its run directory and locking it. */
 static void fs_rundir_clean(int base_fd, const char *base, const char *own) {
   DIR *dir = fs_opendirat(base_fd, ".");
   if (!dir) return;
@@ -100,13 +103,15 @@ static void fs_rundir_clean(int base_fd, const char *base, const char *own) {
     FS_AUTO_CLOSE int fd = fs_rundir_open(base_fd, e->d_name);
     if (fd < 0 || fs_rundir_alive(fd)) continue;
     if (snprintf(path, sizeof(path), "%s/%s", base, e->d_name) >= (int)sizeof(path)) continue;
-    /* A job goes on without its daemon here; its launcher, on another host, removes this. */
+    /* A job whose programs still run goes on without its daemon; its launcher, on another host,
+       removes this. */
     if (fs_job_signal(e->d_name, path, false, 0) == 0) (void)fs_remove_tree(path);
   }
   closedir(dir);
 }
 
-/* Another base: left when a name that was somebody else's was free again, say. Nobody is waited for. */
+/* Cleans another base directory, such as one used while this base's name belonged to somebody
+   else. Does not wait for locks. */
 static int fs_rundir_clean_other(void *ctx, const char *base) {
   const struct fs_daemon *d = ctx;
   size_t n = strlen(base);
@@ -134,8 +139,8 @@ static fs_fd fs_rundir_lock_node(const char *run, uint32_t rank) {
   return fs_rundir_lock(dir, name);
 }
 
-/* The base in which this job's run directory is or will be, locked. One that was removed as empty a moment ago can have
-   become somebody else's: once more. */
+/* Returns the locked base directory of this job's run directory. A base that was just removed as
+   empty may have become somebody else's; then the choice is made again. */
 static fs_fd fs_rundir_base(const char *job, char *base, size_t size) {
   fs_fd fd = -EPERM;
   for (int tries = 0; tries < 10 && (fd == -EPERM || fd == -ENOTDIR || fd == -ELOOP); tries++) {
@@ -147,7 +152,7 @@ static fs_fd fs_rundir_base(const char *job, char *base, size_t size) {
 
 fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
   char base[PATH_MAX] = "";
-  (void)fs_mkdirs(d->cfg->local_dir, 0700); /* it may be the place; staging tells of a failure */
+  (void)fs_mkdirs(d->cfg->local_dir, 0700); /* it may be the base; staging reports a failure */
   FS_AUTO_CLOSE int base_fd = fs_rundir_base(d->cfg->job, base, sizeof(base));
   int n = snprintf(d->run, sizeof(d->run), "%s/%s", base, d->cfg->job);
   fs_err err = base_fd < 0 ? base_fd : 0;
@@ -174,7 +179,7 @@ fs_err fs_rundir_enter(struct fs_daemon *d, char *why, size_t why_size) {
   return err;
 }
 
-/* Removes what is in backing directories whose owners are dead, but for outputs. */
+/* Removes the contents of backing directories whose owners are dead, except outputs. */
 static void fs_rundir_clean_backing_files(const char *parent) {
   DIR *dir = opendir(parent);
   if (!dir) return;
@@ -191,9 +196,10 @@ static void fs_rundir_clean_backing_files(const char *parent) {
 }
 
 /*
- * ext4 puts a directory near its parent, and its files near it. There, one that was made without a journal passes over
- * all inodes that were freed in the last minutes, for each new one: outputs of a job would wait for those of the job
- * before it. A directory whose parent has this flag goes where there are few, by its name.
+ * Sets the flag by which ext4 spreads subdirectories. By default ext4 puts a directory near its
+ * parent, and its files near it. Without a journal it then skips all inodes near there that were
+ * freed in the last minutes, for each new file; outputs would wait for those of the last job. With
+ * the flag on its parent, a directory goes where few are, depending on its name.
  */
 static void fs_rundir_apart(int dir) {
   struct statfs fs;
@@ -203,7 +209,8 @@ static void fs_rundir_apart(int dir) {
   (void)ioctl(dir, FS_IOC_SETFLAGS, &flags);
 }
 
-/* Where outputs go: made under a name of its own, which says where it lies. */
+/* Makes the directory of outputs, first under a name unique to the job, as the name decides its
+   place on the disk. */
 static fs_err fs_rundir_out(const struct fs_daemon *d) {
   char name[NAME_MAX + 1];
   fs_rundir_apart(d->backing_fd);
@@ -216,8 +223,9 @@ static fs_err fs_rundir_out(const struct fs_daemon *d) {
   return err;
 }
 
-/* The directory in memory for copies that the backing directory has no room for. Nothing needs it: if it cannot be
-   made, there is no such room. Another job that ends may remove its parents as empty. */
+/* Makes the directory in memory for copies that the backing directory has no room for. If that
+   fails, there is no such room, and nothing depends on it. Another job that ends may remove the
+   parents as empty. */
 static void fs_rundir_memory(struct fs_daemon *d) {
   char base[PATH_MAX], parent[PATH_MAX], path[PATH_MAX];
   if (fs_memory_local(base, sizeof(base)) < 0 || fs_memory_backing(d->backing, path, sizeof(path)) < 0) return;
@@ -225,7 +233,7 @@ static void fs_rundir_memory(struct fs_daemon *d) {
   for (int tries = 0; n > 0 && tries < 3 && d->memory_fd < 0; tries++) {
     if (mkdir(base, 0700) < 0 && errno != EEXIST) return;
     FS_AUTO_CLOSE int fd = fs_rundir_open(AT_FDCWD, base);
-    if (fd < 0 && fd != -ENOENT) return; /* somebody else's */
+    if (fd < 0 && fd != -ENOENT) return; /* it belongs to somebody else */
     if (mkdir(parent, 0700) < 0 && errno != EEXIST) continue;
     fs_rundir_clean_backing_files(parent);
     d->memory_fd = fs_rundir_make_locked(path, FS_BASE_LEAVE_NS);
@@ -236,13 +244,14 @@ static void fs_rundir_memory_leave(const struct fs_daemon *d) {
   char path[PATH_MAX];
   if (d->memory_fd < 0 || fs_memory_backing(d->backing, path, sizeof(path)) < 0) return;
   (void)fs_remove_tree(path);
-  for (int up = 0; up < 2; up++) { /* their parents, when they are empty */
+  for (int up = 0; up < 2; up++) { /* the parents, if they are empty */
     *strrchr(path, '/') = '\0';
     if (rmdir(path) < 0) break;
   }
 }
 
-/* As the kernel names it (/proc/self/maps, /proc/self/fd): programs compare. */
+/* Replaces a path by the kernel's name for it (/proc/self/maps, /proc/self/fd), as programs
+   compare the two. */
 static fs_err fs_rundir_resolve(char *path, size_t size) {
   FS_AUTO_FREE char *real = realpath(path, NULL);
   if (!real) return -errno;
@@ -272,8 +281,9 @@ fs_err fs_rundir_backing(struct fs_daemon *d, char *why, size_t why_size) {
   return err;
 }
 
-/* MPI ends before the job: programs of it are to know what is here when they start, and the launcher removes it then.
-   Where none is, and perhaps the launcher is not either, or cannot reach this host, nobody would. */
+/* Returns true if programs of the job still run, though MPI has ended. They need what is here
+   when they start others, and the launcher removes it later. If none runs, it is removed now:
+   perhaps the launcher has gone, or cannot reach this host. */
 static bool fs_rundir_programs(const struct fs_daemon *d) {
   uint64_t until = fs_now_ns() + FS_PROGRAMS_NS;
   while (fs_job_signal(d->cfg->job, d->run, false, 0) > 0) {
@@ -296,7 +306,7 @@ bool fs_rundir_leave(struct fs_daemon *d) {
   if (base_fd >= 0) (void)fs_rundir_flock(base_fd, FS_BASE_LEAVE_NS);
   if (!left && fs_run_ctl(d->run, d->net->rank, lock, sizeof(lock)) > 0) (void)unlink(lock);
   if (snprintf(lock, sizeof(lock), "%s/node-%u.lock", d->run, d->net->rank) < (int)sizeof(lock)) (void)unlink(lock);
-  (void)rmdir(d->run); /* the last one out */
+  (void)rmdir(d->run); /* fails unless this is the last daemon */
   (void)rmdir(base);
   return left;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon's lines to the launcher (ipc/control.h) on stdout: one write(2) a line, so that lines of several
- * threads and ranks do not mix and none waits in a buffer. Called by all threads of the daemon. When mpirun, which
- * carried them, has gone, they go into a file of the run directory, which the launcher reads at the end of the job.
+ * The daemon's lines to the launcher (ipc/control.h) on stdout. Each line is one write(2), so that
+ * lines of several threads and ranks do not mix and none waits in a buffer. All threads of the
+ * daemon call this. If mpirun, which carries the lines, has gone, they go into a file of the run
+ * directory, which the launcher reads at the end of the job.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -45,7 +46,8 @@ void fs_say_text(const struct fs_daemon *d, const char *verb, const char *format
 
 #define FS_HAVE_TEXT (FS_CONTROL_LINE - 256)
 
-/* "0,4-7" for the staged partitions from *part on; moves *part behind what found room. */
+/* Writes "0,4-7" for the staged partitions from *part on. Moves *part behind those that had
+   room. */
 static void fs_say_parts(const struct fs_dataset *ds, uint32_t *part, char *text) {
   size_t n = 0;
   uint32_t p = *part;

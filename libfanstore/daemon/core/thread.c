@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting the daemon's threads: detached, since the process ends by _exit and joins none. */
+/* Starts the daemon's threads. They are detached, since the process ends by _exit and joins
+   none. */
 #include <pthread.h>
 
 #include "daemon/daemon.h"

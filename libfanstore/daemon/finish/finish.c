@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See finish.h. A list of what this rank has is made once, then worked off a few at a time, between the other work of
- * the MPI thread.
+ * The end of the job for this rank's outputs (finish.h). A list of them is made once. It is worked
+ * off in small steps, between the other work of the MPI thread.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,24 +12,26 @@
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/outpath.h"
+#include "daemon/replicas/replicas.h"
 #include "daemon/stagein/stagein.h"
 #include "daemon/stageout/stageout.h"
 
-#define FS_OUTPUTS_FLIGHT 64u       /* paths being asked for, files being moved; */
-#define FS_OUTPUTS_STAGED_OUT 1024u /* being copied to --stage-out: some batches */
-#define FS_OUTPUTS_COUNTED 512u     /* in a row, when only their sizes are wanted */
+#define FS_OUTPUTS_FLIGHT 64u       /* paths being asked for, or files being moved, at once */
+#define FS_OUTPUTS_STAGED_OUT 1024u /* files being copied to --stage-out at once: some batches */
+#define FS_OUTPUTS_COUNTED 512u     /* files in one step if only their sizes are wanted */
 #define FS_OUTPUTS_SAY_NS 200000000ull
-#define FS_OUTPUTS_GONE_DEADLINES 5u       /* in which it is found out that a node has gone */
-#define FS_OUTPUTS_ALONE_NS 10000000000ull /* the same when mpirun has gone, and with it time (command.c) */
+#define FS_OUTPUTS_GONE_DEADLINES 5u       /* deadlines within which a node's death is detected */
+#define FS_OUTPUTS_ALONE_NS 10000000000ull /* the same limit if mpirun has died (command.c) */
 
-struct fs_output_step { /* one output on its way; the list may move meanwhile */
+struct fs_output_step { /* one output at work; a copy, as the list may move in memory */
   struct fs_daemon *d;
   struct fs_output item;
   uint64_t size;
-  fs_err err; /* of staging it */
+  fs_err err; /* error of its copy to --stage-out */
 };
 
-/* Of files only the size is asked of the kernel; who wrote last may not have been published. */
+/* Sets *size to the file's size by the kernel, as the last writer may not be published yet.
+   Returns false if there is no such output any more. */
 static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *item, uint64_t *size) {
   char name[FS_BACKING_NAME_SIZE];
   struct stat st;
@@ -37,14 +39,16 @@ static bool fs_outputs_size(const struct fs_daemon *d, const struct fs_output *i
   *size = f && f->in ? f->size : 0;
   if (!S_ISREG(item->mode) || (f && f->in)) return true;
   if (fstatat(d->backing_fd, fs_backing_name(item->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
-    return f && !f->removed; /* somebody has removed the bytes of what has a name: that fails then, and is told */
+    /* if the bytes are missing but the name exists, the copy will fail and report it */
+    return f && !f->removed;
   *size = (uint64_t)st.st_size;
   return S_ISREG(st.st_mode);
 }
 
 /* ---- what fails ---- */
 
-/* Its place among the reasons. There are fewer kinds of errors than places; if not, the last has all others. */
+/* Returns the entry for this error. If there were more errors than entries, the last would count
+   all others. */
 static struct fs_outputs_reason *fs_outputs_reason(struct fs_outputs *o, fs_err err) {
   struct fs_outputs_reason *r = o->reason;
   while (r->err != 0 && r->err != err && r < &o->reason[FS_OUTPUTS_REASONS - 1]) r++;
@@ -57,7 +61,8 @@ static void fs_outputs_failed(struct fs_outputs *o, fs_err err) {
   fs_outputs_reason(o, err)->failed++;
 }
 
-/* What was not copied because of `first` (0: it did not have to be) could not be kept because of `err`. */
+/* Counts an output that was not copied because of `first` (0: it did not have to be) and not
+   kept because of `err`. */
 static void fs_outputs_lost(struct fs_outputs *o, fs_err first, fs_err err) {
   o->lost++;
   fs_outputs_reason(o, first < 0 ? first : err)->unkept++;
@@ -80,7 +85,7 @@ static void fs_outputs_add(struct fs_outputs *o, const struct fs_output *item) {
   o->item[o->n++] = *item;
 }
 
-/* What --stage-in brought, and nobody changed, is where it came from. */
+/* Returns true if an unchanged staged-in file needs no work: it is still where it came from. */
 static bool fs_outputs_elsewhere(const struct fs_outputs *o, bool staged) {
   return staged && !o->stage;
 }
@@ -116,15 +121,21 @@ static void fs_outputs_list(struct fs_daemon *d) {
 
 static void fs_outputs_orphaned(void *ctx, const struct fs_record *r) {
   const struct fs_daemon *d = ctx;
-  struct fs_output item = fs_orphaned_item(r);
+  struct fs_output item = {.id = r->id,
+                           .dir = r->dir,
+                           .mode = r->mode,
+                           .mtime = r->mtime,
+                           .mtime_ns = r->mtime_ns,
+                           .gone = true,
+                           .size = r->size};
   if (!fs_member(fs_ns_members(d->ns), r->home) && !(r->flags & FS_RECORD_STAGED_IN)) fs_outputs_add(d->outputs, &item);
 }
 
-/* All other nodes have answered, or their names have successors. */
+/* All other nodes have answered, or other nodes keep their names now. */
 static void fs_outputs_all_known(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_outputs *o = ctx;
   (void)body, (void)n;
-  if (!o->gone_listed) o->gone_sure = err == 0; /* else the list was made without this */
+  if (!o->gone_listed) o->gone_sure = err == 0; /* else the list was made before this answer */
 }
 
 static bool fs_outputs_gone(struct fs_daemon *d) {
@@ -187,7 +198,7 @@ static void fs_outputs_keep(struct fs_output_step *s, const char *path) {
   fs_keep(s->d, &s->item, path, fs_outputs_kept, s);
 }
 
-/* What could not be staged out is named, and kept here. */
+/* Names and keeps an output that could not be copied to --stage-out. */
 static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
   struct fs_output_step *s = ctx;
   if (err < 0) {
@@ -196,7 +207,7 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
   }
   const struct fs_backing_file *f = fs_backing_find(s->d, s->item.id);
   if (s->err == -ECANCELED && S_ISREG(s->item.mode) && fs_stageout_at(s->d, s->item.id, path)) {
-    s->d->outputs->staged++; /* before it was broken off */
+    s->d->outputs->staged++; /* it was copied before the cancellation */
     fs_outputs_step_end(s, 0);
     return;
   }
@@ -210,7 +221,7 @@ static void fs_outputs_left(void *ctx, fs_err err, const char *path) {
 static void fs_outputs_staged_out(void *ctx, fs_err err) {
   struct fs_output_step *s = ctx;
   struct fs_outputs *o = s->d->outputs;
-  if (err == -ESTALE) { /* another node's now, which copies it, and counts it */
+  if (err == -ESTALE) { /* another node is its home now; it copies and counts the file */
     fs_outputs_step_end(s, 0);
     return;
   }
@@ -225,7 +236,8 @@ static void fs_outputs_staged_out(void *ctx, fs_err err) {
   fs_path_find(s->d, s->item.dir, s->item.id, fs_outputs_left, s);
 }
 
-/* Names go with two nodes that die together; nobody knows then whether the file had one. */
+/* Returns true if the file's name may have been lost: if two nodes die together, names go with
+   them, and nobody knows whether this file had one. */
 static bool fs_outputs_severed(const struct fs_daemon *d, const struct fs_output *item) {
   const struct fs_backing_file *f = fs_backing_find(d, item->id);
   return S_ISREG(item->mode) && f && f->mode != 0 && !f->removed && fs_ns_members(d->ns)->count + 2 <= d->net->nodes;
@@ -254,7 +266,8 @@ static void fs_outputs_found(void *ctx, fs_err err, const char *path) {
   if (err == 0 && o->keep && !fs_stageout_done(s->d, s->item.id))
     fs_outputs_keep(s, path);
   else
-    fs_outputs_step_end(s, err == -ENOENT ? 0 : err); /* it was removed, or never got its name */
+    /* -ENOENT: it was removed, or never got a name */
+    fs_outputs_step_end(s, err == -ENOENT ? 0 : err);
 }
 
 static void fs_outputs_begin(struct fs_output_step *s) {
@@ -264,7 +277,8 @@ static void fs_outputs_begin(struct fs_output_step *s) {
     fs_path_find(s->d, s->item.dir, s->item.id, fs_outputs_found, s);
 }
 
-/* A directory's times are also those of the last change in it; without an answer those of its record. */
+/* Takes a directory's times, which the last change in it also moves. Without an answer its
+   record's times are used. */
 static void fs_outputs_timed(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_output_step *s = ctx;
   struct fs_output *item = &s->item;
@@ -282,10 +296,10 @@ static void fs_outputs_timed(void *ctx, fs_err err, const void *body, size_t n) 
 static void fs_outputs_gone_named(struct fs_outputs *o, const struct fs_output_step *s, const char *path) {
   if (o->gone_names == 0) return;
   o->gone_names--;
-  fs_orphaned_say(s->d, &s->item, path);
+  fs_outputs_tell_gone(s->d, &s->item, path);
 }
 
-/* Is it in --stage-out's directory? */
+/* Takes the answer whether --stage-out's directory has the orphaned file. */
 static void fs_outputs_gone_looked(void *ctx, bool whole, const char *path) {
   struct fs_output_step *s = ctx;
   struct fs_outputs *o = s->d->outputs;
@@ -302,17 +316,23 @@ static void fs_outputs_gone_looked(void *ctx, bool whole, const char *path) {
 
 static void fs_outputs_gone_found(void *ctx, fs_err err, const char *path) {
   struct fs_output_step *s = ctx;
-  if (err == -EEXIST) {
-    fs_outputs_step_end(s, 0);
-    return;
-  }
   if (err == 0 && s->d->outputs->stage) {
-    fs_orphaned_look(s->d, &s->item, path, fs_outputs_gone_looked, s);
+    fs_stageout_look(s->d, &s->item, path, fs_outputs_gone_looked, s);
     return;
   }
   s->d->outputs->gone++;
   if (err == 0) fs_outputs_gone_named(s->d->outputs, s, path);
   fs_outputs_step_end(s, 0);
+}
+
+/* If another node is its home and has it, that node counts it. */
+static void fs_outputs_gone_asked(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_output_step *s = ctx;
+  (void)body, (void)n;
+  if (err == -EIO)
+    fs_path_find(s->d, s->item.dir, s->item.id, fs_outputs_gone_found, s);
+  else
+    fs_outputs_step_end(s, 0);
 }
 
 static void fs_outputs_next_gone(struct fs_daemon *d, const struct fs_output *item) {
@@ -324,7 +344,7 @@ static void fs_outputs_next_gone(struct fs_daemon *d, const struct fs_output *it
   }
   *s = (struct fs_output_step){.d = d, .item = *item, .size = item->size};
   o->flight++;
-  fs_orphaned_find(d, &s->item, fs_outputs_gone_found, s);
+  fs_replicas_ask(d, item->id, fs_outputs_gone_asked, s);
 }
 
 static void fs_outputs_next(struct fs_daemon *d) {
@@ -336,7 +356,7 @@ static void fs_outputs_next(struct fs_daemon *d) {
     return;
   }
   if (!fs_outputs_size(d, item, &size)) return;
-  if (!o->keep && !o->stage && o->flight >= o->names) { /* those under way may be named */
+  if (!o->keep && !o->stage && o->flight >= o->names) { /* files under way may still need names */
     o->files++;
     o->bytes += size;
     return;
@@ -359,7 +379,8 @@ static void fs_outputs_next(struct fs_daemon *d) {
 
 static void fs_outputs_end(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
-  bool given_up = d->stageout && atomic_load(&d->stageout->given_up); /* a thread may still read them */
+  /* the copying thread may still read them */
+  bool given_up = d->stageout && atomic_load(&d->stageout->given_up);
   for (size_t i = 0; i < o->n && !given_up; i++) free(o->item[i].target);
   free(o->item);
   o->item = NULL;
@@ -369,7 +390,7 @@ static void fs_outputs_end(struct fs_daemon *d) {
   fs_commands_finished(d);
 }
 
-/* The copies' names are on the disk, or nothing was copied. */
+/* Returns true when the copies' names are synced, or nothing was copied. */
 static bool fs_outputs_synced(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   fs_err err = 0;
@@ -381,7 +402,8 @@ static bool fs_outputs_synced(struct fs_daemon *d) {
   return true;
 }
 
-/* Directories come after all files, which take empty ones along when they go. */
+/* Returns true if the next output has to wait: directories come after all files, because the
+   removal of a file also removes empty directories. */
 static bool fs_outputs_waits(struct fs_outputs *o) {
   bool wait = !S_ISREG(o->item[o->next].mode) && o->flight > 0 && !o->others;
   if (!wait && !S_ISREG(o->item[o->next].mode)) o->others = true;
@@ -394,7 +416,6 @@ void fs_outputs_timers(struct fs_daemon *d) {
   if (!o->listed && fs_forwarders_pending(d) && d->now < o->list_by) return;
   if (!o->listed) fs_outputs_list(d);
   (void)fs_keep_reap();
-  if (o->stage && atomic_load(&d->stageout->given_up)) fs_orphaned_give_up();
   uint32_t most = o->stage ? FS_OUTPUTS_STAGED_OUT : o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;
   uint32_t flight = o->stage ? FS_OUTPUTS_STAGED_OUT : FS_OUTPUTS_FLIGHT;
   for (uint32_t i = 0; i < most && o->next < o->n && o->flight < flight && !fs_outputs_waits(o); i++)
@@ -411,7 +432,8 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   uint64_t keep = 0, stage = 0, alone = 0;
   (void)fs_control_get_u64(c, "alone", &alone);
   if (d->outputs) {
-    uint64_t names; /* asked for twice: the launcher has gone meanwhile, or mpirun, or it was said in two ways */
+    /* a second `finish`: the launcher or mpirun has died meanwhile, or the first came twice */
+    uint64_t names;
     if (fs_control_get_u64(c, "names", &names) < 0) fs_stageout_cancel(d);
     if (!d->outputs_pending && alone) fs_outputs_tell(d, true);
     if (!d->outputs_pending) fs_commands_finished(d);
@@ -425,7 +447,7 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   o->gone_names = o->names;
   uint64_t patience = FS_OUTPUTS_GONE_DEADLINES * d->cfg->deadline_ns;
   o->gone_by = d->now + (alone ? FS_MIN(patience, FS_OUTPUTS_ALONE_NS) : patience);
-  o->gone_sure = o->names == 0; /* nobody is there to be told */
+  o->gone_sure = o->names == 0; /* without names nobody wants the answer */
   o->gone_listed = o->gone_sure;
   o->keep = fs_control_get_u64(c, "keep", &keep) == 0 && keep != 0;
   o->stage = d->stageout && fs_control_get_u64(c, "stage", &stage) == 0 && stage != 0;
@@ -435,5 +457,5 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   if (d->ctl)
     while (fs_backing_drain(d) > 0) continue;
   else
-    fs_outputs_end(d); /* it does not serve yet */
+    fs_outputs_end(d); /* the daemon does not serve yet */
 }

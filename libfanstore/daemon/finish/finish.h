@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is done with output files at the end of the job: the launcher says `finish`, each rank counts its own, names
- * some, keeps them if it was asked to, and says so (ipc/control.h). All ranks serve on meanwhile, since paths are found
- * by asking each other. The MPI thread's; files are moved by the I/O pool.
+ * What happens to output files at the end of the job. The launcher says `finish`. Each rank counts
+ * its outputs, names some, copies or keeps them if it was asked to, and reports to the launcher
+ * (ipc/control.h). All ranks go on serving meanwhile, since they ask each other for paths. The MPI
+ * thread does this; the I/O pool moves the files.
  *
- *   finish.c    one after another
+ *   finish.c    works off the list of this rank's outputs
  *   tell.c      what the launcher is told
- *   orphaned.c  those that went with their homes: what --stage-out's directory has of them
  *   keep.c      one of them into <local-dir>/fanstore-outputs/<job>
  *   settle.c    times of directories there, and in --stage-out's, when nobody puts anything into them any more
  */
@@ -21,54 +21,47 @@
 struct fs_backing_file;
 struct fs_output {
   uint64_t id, dir;
-  uint32_t mode; /* with the type */
+  uint32_t mode; /* with the file type */
   uint32_t mtime_ns;
-  int64_t mtime;    /* of a directory or symlink; of a file that is gone as it was published */
-  uint64_t version; /* of a directory: of these times */
+  int64_t mtime;    /* of a directory or symlink; if `gone`, of the file as it was last published */
+  uint64_t version; /* of a directory: version of these times */
   char *target;     /* of a symlink */
-  bool gone;        /* with its home: it is only named */
-  uint64_t size;    /* then: as it was published */
+  bool gone;        /* its home has died, so it can only be named */
+  uint64_t size;    /* if `gone`: as last published */
 };
 static inline struct timespec fs_output_time(const struct fs_output *o) {
   return (struct timespec){.tv_sec = o->mtime, .tv_nsec = o->mtime_ns};
 }
 
-/* Once; later ones are passed over. */
+/* Begins the end of the job. Called for the launcher's line `finish`; a second one can only
+   cancel the copies. */
 void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c);
 void fs_outputs_timers(struct fs_daemon *d);
-/* One more is this node's, perhaps after the list was made. */
+/* Adds a file whose home this node has become, also after the list was made. */
 void fs_outputs_adopted(struct fs_daemon *d, const struct fs_backing_file *f);
 
-/* ---- orphaned.c ---- */
-struct fs_output fs_orphaned_item(const struct fs_record *r);
-void fs_orphaned_say(const struct fs_daemon *d, const struct fs_output *output, const char *path);
-/* Its path, as fs_path_find; EEXIST: another node is its home, and has it. */
-void fs_orphaned_find(struct fs_daemon *d, const struct fs_output *output,
-                      void (*done)(void *ctx, fs_err err, const char *path), void *ctx);
-/* Is what was published of this file, whose path this is, in --stage-out's directory? */
-void fs_orphaned_look(struct fs_daemon *d, const struct fs_output *output, const char *path,
-                      void (*done)(void *ctx, bool whole, const char *path), void *ctx);
-void fs_orphaned_give_up(void); /* on what is not answered yet: it is not */
-
 /* ---- tell.c ---- */
-/* Why an output was not copied, or not kept. */
+/* Returns the text for an error, of an output that was not copied or not kept. */
 const char *fs_output_why(fs_err err);
 
 /* ---- keep.c ---- */
-/* The directory of what is kept, for all jobs: made before anything is to be kept, so that nobody else makes it; and
-   removed if nothing was. */
+/* fs_keep_open makes the directory of kept outputs, common to all jobs, before anything is to be
+   kept, so that nobody else makes it. fs_keep_close removes it if nothing was kept. fs_keep_dir
+   gives the path for this job. */
 fs_err fs_keep_open(const struct fs_daemon *d, char *why, size_t why_size);
 void fs_keep_close(const struct fs_daemon *d);
 fs_err fs_keep_dir(const struct fs_daemon *d, char *path, size_t size);
-/* Gives an output its name below that directory. */
+/* Moves an output to its name below that directory, then calls done. */
 void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, void (*done)(void *ctx, fs_err err),
              void *ctx);
-int fs_keep_reap(void); /* calls back what is done */
+int fs_keep_reap(void); /* calls back for what is complete */
 
 /* ---- settle.c ---- */
-/* A directory has been made: `path` below that of --stage-out, or of what is kept. */
+/* Records that a directory was made: `path` below --stage-out's directory or the directory of
+   kept outputs. */
 void fs_settle_add(const struct fs_output *o, bool kept, const char *path);
-/* When all ranks are done: by the thread that leaves. */
+/* Sets the times of the recorded directories. The thread that leaves calls it, when all ranks
+   have finished. */
 void fs_settle(const struct fs_daemon *d);
 
 #endif

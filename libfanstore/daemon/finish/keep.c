@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keeping outputs of a job on the node: each backing file gets its own name below <local-dir>/fanstore-outputs/<job>,
- * by rename(2), so that no byte is copied. Of a file of several writers what others have is put into the backing file
- * before that. Called by finish.c when no program of the job has a file open any more; the I/O pool does it, but for
- * what waits for other nodes, whose own reads it must not hold up: that is a thread's of its own.
+ * Keeps outputs of a job on the node. rename(2) gives each backing file its name below
+ * <local-dir>/fanstore-outputs/<job>, so that no byte is copied. The segments of other nodes are
+ * first written into the backing file. finish.c calls this when no program of the job has a file
+ * open any more. The I/O pool does the work, except what waits for other nodes: that has a thread
+ * of its own, as it must not delay the reads of those nodes.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,23 +29,25 @@ struct fs_keeping {
   struct fs_scattered scattered;
   void (*done)(void *ctx, fs_err err);
   void *ctx;
-  size_t base; /* of path: that of what is kept, with a slash */
+  size_t base; /* length of the directory's part of `path`, with the slash */
   char path[2 * PATH_MAX];
 };
 
-static struct fs_iopool gathering; /* one daemon a process */
+static struct fs_iopool gathering; /* there is one daemon per process */
 
 fs_err fs_keep_dir(const struct fs_daemon *d, char *path, size_t size) {
   int n = snprintf(path, size, "%s/%s/%s", d->cfg->local_dir, FS_OUTPUTS_KEPT, d->cfg->job);
   return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }
 
-/* Where other users can make names, too, this one must be this user's: who has a directory can put what he likes in the
-   place of what is in it, also a symlink by which outputs become files elsewhere. */
+/* If other users can make names in <local-dir>, this directory must belong to this user. The
+   owner of a directory can replace what is in it, also by a symlink that leads outputs
+   elsewhere. */
 fs_err fs_keep_open(const struct fs_daemon *d, char *why, size_t why_size) {
   struct stat st, link;
   FS_AUTO_CLOSE int local = open(d->cfg->local_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (local < 0 || (mkdirat(local, FS_OUTPUTS_KEPT, 0755) < 0 && errno != EEXIST)) return 0; /* each file fails so */
+  /* then each file fails by itself */
+  if (local < 0 || (mkdirat(local, FS_OUTPUTS_KEPT, 0755) < 0 && errno != EEXIST)) return 0;
   if (fstatat(local, FS_OUTPUTS_KEPT, &link, AT_SYMLINK_NOFOLLOW) < 0) return 0;
   if (fstatat(local, FS_OUTPUTS_KEPT, &st, 0) < 0) st = link;
   if (link.st_uid == geteuid() && st.st_uid == geteuid()) return 0;
@@ -58,7 +61,7 @@ void fs_keep_close(const struct fs_daemon *d) {
   int n = snprintf(path, sizeof(path), "%s/" FS_OUTPUTS_KEPT, d->cfg->local_dir);
   struct stat st;
   if (n < (int)sizeof(path) && lstat(path, &st) == 0 && st.st_uid == geteuid())
-    (void)rmdir(path); /* nothing was kept */
+    (void)rmdir(path); /* fails unless it is empty */
 }
 
 static fs_err fs_keep_parents(char *path) {
@@ -69,7 +72,7 @@ static fs_err fs_keep_parents(char *path) {
   return err;
 }
 
-/* It may be there already: what is in it came first. */
+/* Makes a directory, which may exist already because of a file in it. */
 static fs_err fs_keep_directory(const char *path, uint32_t mode) {
   if (mkdir(path, 0700) < 0 && errno != EEXIST) return -errno;
   return fs_chmod_dir(AT_FDCWD, path, (mode & 07777) | 0700);
@@ -95,7 +98,8 @@ static fs_err fs_keep_extent(struct fs_source *s, const struct fs_output_extent 
   return 0;
 }
 
-/* Into the backing file itself, which nobody reads any more; it keeps its times and mode. */
+/* Writes the segments into the backing file itself, which nobody reads any more. The file keeps
+   its times and mode. */
 static fs_err fs_keep_gather(const struct fs_keeping *k) {
   struct fs_source s;
   FS_AUTO_FREE char *buf = malloc(FS_SOURCE_BYTES);
@@ -104,7 +108,8 @@ static fs_err fs_keep_gather(const struct fs_keeping *k) {
   struct timespec times[2] = {s.st.st_mtim, s.st.st_mtim};
   for (uint32_t i = 0; err == 0 && i < k->scattered.count; i++) err = fs_keep_extent(&s, &k->scattered.extent[i], buf);
   if (err == 0) err = fs_source_same_segments(&s);
-  bool set = fchmod(s.fd, s.st.st_mode & 07777) == 0 && futimens(s.fd, times) == 0; /* also for the next try */
+  /* also after an error, for the next try */
+  bool set = fchmod(s.fd, s.st.st_mode & 07777) == 0 && futimens(s.fd, times) == 0;
   if (err == 0 && !set) err = -errno;
   fs_source_close(&s);
   return err;
@@ -112,9 +117,10 @@ static fs_err fs_keep_gather(const struct fs_keeping *k) {
 
 static fs_err fs_keep_whole(const struct fs_keeping *k) {
   fs_err err = fs_keep_gather(k);
-  /* A part's node may have died in the middle of it; then another has the part. */
+  /* If a segment's node died during the read, another node has the segment. */
   for (unsigned i = 1; (err == -EAGAIN || (err == -EHOSTDOWN && k->d->replicas)) && i < FS_KEEP_TRIES; i++) {
-    usleep(FS_KEEP_PAUSE_US); /* a part that was written a moment ago may yet look another by its times alone */
+    /* a segment written a moment ago may look changed by its times alone */
+    usleep(FS_KEEP_PAUSE_US);
     err = fs_keep_gather(k);
   }
   return err;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Times of output directories that were copied to --stage-out's directory, or kept. Any rank may put files into any of
- * them, which moves their times, until all have finished; then each sets those that it has made, as the last of all
- * that it does. The MPI thread's. What cannot be set is not: it is nobody's data.
+ * Sets the times of output directories that were copied to --stage-out's directory, or kept. Any
+ * rank may put files into any of them until all have finished, which changes their times. So each
+ * rank sets the times of the directories that it has made as its very last step. Errors are
+ * ignored, as no data depends on it. The MPI thread's.
  */
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -21,7 +22,7 @@ struct fs_settle_dir {
   bool kept;
   char path[];
 };
-static struct fs_settle_dir *settle_dirs; /* one daemon a process */
+static struct fs_settle_dir *settle_dirs; /* there is one daemon per process */
 
 void fs_settle_add(const struct fs_output *o, bool kept, const char *path) {
   size_t n = strlen(path) + 1;
@@ -32,7 +33,7 @@ void fs_settle_add(const struct fs_output *o, bool kept, const char *path) {
   settle_dirs = s;
 }
 
-/* By no symlink, as with all that is copied there. */
+/* Follows no symlink, as for all that is copied there. */
 static void fs_settle_one(int base, const struct fs_settle_dir *s) {
   struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
                          .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
@@ -44,7 +45,7 @@ static void fs_settle_one(int base, const struct fs_settle_dir *s) {
 void fs_settle(const struct fs_daemon *d) {
   const struct fs_stageout *o = d->stageout;
   char path[PATH_MAX];
-  bool staged = o && !atomic_load(&o->cancelled); /* else it may hang */
+  bool staged = o && !atomic_load(&o->cancelled); /* a cancelled --stage-out may hang */
   if (!settle_dirs) return;
   FS_AUTO_CLOSE int kept =
       fs_keep_dir(d, path, sizeof(path)) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;

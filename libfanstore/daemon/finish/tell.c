@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See finish.h. What the launcher is told of the outputs of this rank: how many there are, what becomes of them, and
- * why some were not copied or not kept (ipc/control.h).
+ * What the launcher is told of this rank's outputs: how many there are, what becomes of them, and
+ * why some were not copied or kept (ipc/control.h). Called by finish.c.
  */
 #include <string.h>
 
@@ -26,6 +26,13 @@ static void fs_outputs_tell_reason(const struct fs_daemon *d, const struct fs_ou
   (void)fs_control_add_u64(&l, "others", r->others);
   (void)fs_control_add(&l, "why", fs_output_why(r->err));
   fs_say_line(&l);
+}
+
+void fs_outputs_tell_gone(const struct fs_daemon *d, const struct fs_output *output, const char *path) {
+  struct fs_control_line l;
+  if (fs_say_begin(d, &l, "output") == 0 && fs_control_add_u64(&l, "size", output->size) == 0 &&
+      fs_control_add_u64(&l, "gone", FS_OUTPUT_ID_RANK(output->id)) == 0 && fs_control_add(&l, "name", path) == 0)
+    fs_say_line(&l);
 }
 
 void fs_outputs_tell(const struct fs_daemon *d, bool end) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See members.h. Rendezvous hashing: when a rank goes, only its own directories move, each to the rank that is its
- * backup.
- */
+/* The functions of members.h. They use rendezvous hashing: if a rank is evicted, only its own
+   directories get another primary, and that is the rank that was their backup. */
 #include "daemon/metadata/members.h"
 
 void fs_members_all(struct fs_members *m, uint32_t nodes) {

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of names.h. Three hash tables with chains: directories by id, records by directory and id, records by
- * directory and name. A directory keeps its records in an array in order of their seq, which only grows, so adding is
- * at the end; a removed one leaves a hole, and when half are holes the array is closed up. Only a new backup hears of
- * old ones after newer ones: they come in order among themselves, and go into a second array, which is merged into the
- * first when the order is asked for. Used by the MPI thread alone.
+ * The table of names.h, used by the MPI thread alone. It has three hash tables with chains:
+ * directories by id, records by directory and id, records by directory and name.
+ *
+ * A directory keeps its records in an array in order of their sequence numbers. The numbers only
+ * grow, so new records go to the end. A removed record leaves a hole, and the array is compacted
+ * when many places are holes. Only a new backup hears of old records after newer ones. The old ones
+ * come in order among themselves; they go into a second array, which is merged into the first when
+ * the order is needed.
  */
 #include "daemon/metadata/names.h"
 
@@ -21,7 +24,7 @@ struct fs_name {
   struct fs_table_link by_id, by_name;
   struct fs_names_dir *in;
   struct fs_record rec;
-  char text[]; /* name, target: what follows a record in a message, too */
+  char text[]; /* the name and the target, as they follow a record in a message */
 };
 
 struct fs_place_of {
@@ -29,7 +32,7 @@ struct fs_place_of {
   struct fs_name *name; /* NULL: a hole */
 };
 
-struct fs_places { /* in order of seq */
+struct fs_places { /* places in order of seq */
   struct fs_place_of *place;
   size_t used, room, live;
 };
@@ -37,8 +40,8 @@ struct fs_places { /* in order of seq */
 struct fs_names_dir {
   struct fs_table_link by_id;
   uint64_t seq, closed_until, changed;
-  uint64_t subdirs;           /* of its records, the directories */
-  struct fs_places all, late; /* `all` has room for what is late, too */
+  uint64_t subdirs;           /* the number of its records that are directories */
+  struct fs_places all, late; /* `all` always has room for the places of `late` */
 };
 
 struct fs_names {
@@ -98,7 +101,7 @@ const struct fs_record *fs_names_find_id(const struct fs_names *n, uint64_t dir,
   return e ? &e->rec : NULL;
 }
 
-/* The first place with a seq that is no less. */
+/* Returns the first place whose seq is `seq` or greater. */
 static size_t fs_places_search(const struct fs_places *p, uint64_t seq) {
   size_t low = 0, high = p->used;
   while (low < high) {
@@ -116,7 +119,7 @@ static struct fs_name *fs_places_find(const struct fs_places *p, uint64_t seq) {
   return i < p->used && p->place[i].seq == seq ? p->place[i].name : NULL;
 }
 
-/* What came late takes its places among the others, from the end on. No place is in both. */
+/* Merges the late places into the others, from the end. No place is in both arrays. */
 static void fs_dir_merge(struct fs_names_dir *d) {
   struct fs_places *a = &d->all, *b = &d->late;
   size_t i = a->used, k = b->used, to = i + k;
@@ -156,7 +159,8 @@ void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t d
 
 /* ---- growing ---- */
 
-/* What one takes, about: malloc's own, two places in hash tables, one and a half in its directory's order. */
+/* Returns about what one record takes: malloc's overhead, two places in hash tables, one and a
+   half in its directory. */
 static uint64_t fs_name_bytes(const struct fs_name *e) {
   return fs_round_up(sizeof(*e) + e->rec.name_len + e->rec.target_len + 8, 16) + 2 * sizeof(e) +
          sizeof(struct fs_place_of) * 3 / 2;
@@ -185,7 +189,7 @@ static void fs_places_close_up(struct fs_places *p) {
   p->used = kept;
 }
 
-/* Room for so many places more. */
+/* Makes room for `more` further places. */
 static bool fs_places_reserve(struct fs_places *p, size_t more) {
   if (p->used + more <= p->room) return true;
   if (p->live < p->used - p->used / 4) fs_places_close_up(p); /* enough holes to be worth it */
@@ -198,7 +202,8 @@ static bool fs_places_reserve(struct fs_places *p, size_t more) {
   return true;
 }
 
-/* For one record more, early or late. */
+/* Makes room for one more record with this seq, which is late if it is below the directory's
+   last. */
 static bool fs_dir_reserve(struct fs_names_dir *d, uint64_t seq) {
   if (!fs_places_reserve(&d->all, d->late.used + 1)) return false;
   return seq == 0 || seq > d->seq || fs_places_reserve(&d->late, 1);
@@ -214,7 +219,8 @@ static void fs_dir_leave(struct fs_names_dir *d, const struct fs_name *e) {
   if (i + 1 == p->used) p->used--;
 }
 
-/* At the end; one that is late in a hole of its own, or at the end of those, mostly. The room is there. */
+/* Gives a record its place; the caller has reserved it. The place is the end of `all`, a hole
+   with the record's own seq, or, for a late record, a place in `late`, mostly its end. */
 static void fs_dir_enter(struct fs_names_dir *d, struct fs_name *e) {
   struct fs_places *p = &d->all;
   size_t i = e->rec.seq > d->seq ? p->used : fs_places_search(p, e->rec.seq);
@@ -278,7 +284,8 @@ static void fs_names_insert(struct fs_names *n, struct fs_names_dir *d, struct f
   n->bytes += fs_name_bytes(e);
 }
 
-/* What stands in the way of a record: that of its id, of its name, and, from a confused primary, of its seq. */
+/* Removes the records that a new one replaces: that of its id, that of its name, and that of its
+   seq, which only a faulty primary sends twice. */
 static void fs_names_clear(struct fs_names *n, const struct fs_names_dir *d, const struct fs_name *e) {
   struct fs_name *old = fs_names_by_id(n, e->rec.dir, e->rec.id);
   if (old) fs_names_remove(n, old);

@@ -14,43 +14,49 @@ struct fs_names;
 fs_err fs_names_new(struct fs_names **out);
 void fs_names_free(struct fs_names *n);
 
+/* Return the record of a name, or of an id, in a directory, or NULL. */
 const struct fs_record *fs_names_find(const struct fs_names *n, uint64_t dir, const char *name, size_t len);
 const struct fs_record *fs_names_find_id(const struct fs_names *n, uint64_t dir, uint64_t id);
 
 /*
- * Makes r (its name and target given apart, of its lengths) the record of its id and of its name in its directory: one
- * of either that was there goes. A seq of 0 is the directory's next. 0 with the record in *now (which may be NULL), or
- * -ENOMEM with nothing changed.
+ * Stores the record r, whose name and target are given apart, with the lengths that r states. A
+ * record with the same id or the same name in the directory is removed first. If r->seq is 0, the
+ * record gets the directory's next number. Returns 0 and sets *now (unless now is NULL) to the
+ * stored record, or returns -ENOMEM and changes nothing.
  */
 fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *name, const char *target,
                     const struct fs_record **now);
-/* Calls watch for each directory and symlink that is put or removed, but for fs_names_drop_dir. It may not change the
-   table. */
+/* From now on calls watch for each directory and symlink that is put or removed, except by
+   fs_names_drop_dir. The call-back may not change the table. */
 void fs_names_watch(struct fs_names *n, void (*watch)(void *ctx, const struct fs_record *r, bool gone), void *ctx);
-/* Removes the record of this id from this directory. False: there is none. */
+/* Removes the record of this id from this directory. Returns false if there is none. */
 bool fs_names_drop(struct fs_names *n, uint64_t dir, uint64_t id);
 /* Forgets a directory with all its records. */
 void fs_names_drop_dir(struct fs_names *n, uint64_t dir);
 
-/* Memory that all of it takes, about. */
+/* Returns about how many bytes of memory the table takes. */
 uint64_t fs_names_bytes(const struct fs_names *n);
 /* Records of a directory. */
 uint64_t fs_names_count(const struct fs_names *n, uint64_t dir);
 /* The number of its records that are directories. */
 uint64_t fs_names_subdirs(const struct fs_names *n, uint64_t dir);
-/* The first record in the directory's order with a greater seq, or NULL. */
+/* Returns the directory's first record with a sequence number above seq, or NULL. */
 const struct fs_record *fs_names_after(const struct fs_names *n, uint64_t dir, uint64_t seq);
-/* Calls visit for each directory that has records or is closed, in no order; it may not change the table. */
+/* Calls visit for each directory that has records or is closed, in no order. The call-back may
+   not change the table. */
 void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t dir), void *ctx);
 
-/* When names in a directory were changed last, in ns; 0: never. A change here: later than all before,
-   and than what was stamped up to now. */
+/* fs_names_changed returns when names in a directory last changed, in ns, or 0 for never.
+   fs_names_change stamps a change made here, later than every earlier change and than every
+   stamp given up to now. */
 uint64_t fs_names_changed(const struct fs_names *n, uint64_t dir);
 void fs_names_change(struct fs_names *n, uint64_t dir, uint64_t now);
-/* The primary's word. -ENOMEM. */
+/* Stores the time of change that the primary has sent, unless a later one is known. Returns 0 or
+   -ENOMEM. */
 fs_err fs_names_changed_at(struct fs_names *n, uint64_t dir, uint64_t at);
 
-/* A directory that is about to be removed takes no new names until this time (0: it does again). -ENOMEM. */
+/* fs_names_close closes a directory until the time `until`: a closed directory takes no new
+   names. If until is 0, the directory is open again. Returns 0 or -ENOMEM. */
 fs_err fs_names_close(struct fs_names *n, uint64_t dir, uint64_t until);
 uint64_t fs_names_closed_until(const struct fs_names *n, uint64_t dir);
 bool fs_names_closed(const struct fs_names *n, uint64_t dir, uint64_t now);

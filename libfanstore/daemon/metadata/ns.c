@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The name service as its user sees it (ns.h): clients' calls, other ranks' messages, time. */
+/* The functions of ns.h that its user calls: for clients' calls, other ranks' messages, and
+   time. The MPI thread's. */
 #include "daemon/metadata/ns.h"
 
 #include <stdlib.h>
@@ -12,12 +13,12 @@ static void fs_ns_other(void *ctx, const struct fs_record *r, bool gone) {
 }
 
 fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
-                 const struct fs_ns_hooks *hooks, void *primary) {
+                 const struct fs_ns_hooks *hooks, void *user) {
   struct fs_ns *ns = calloc(1, sizeof(*ns));
   if (!ns) return -ENOMEM;
   ns->rank = rank;
   ns->hooks = hooks;
-  ns->primary = primary;
+  ns->user = user;
   ns->deadline_ns = deadline_ns;
   fs_members_all(&ns->members, nodes);
   struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits, &ns->committing,      &ns->holds,
@@ -36,8 +37,8 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
   return -ENOMEM;
 }
 
-void *fs_ns_primary(const struct fs_ns *ns) {
-  return ns->primary;
+void *fs_ns_user(const struct fs_ns *ns) {
+  return ns->user;
 }
 uint64_t fs_ns_dropped(const struct fs_ns *ns) {
   return ns->dropped_messages;
@@ -86,7 +87,8 @@ void fs_ns_run_local(struct fs_ns *ns, uint64_t now) {
   fs_ns_drain(ns);
 }
 
-/* Questions to a keeper of a directory: both sides must mean the same one. */
+/* Handles a question to a keeper of a directory. Both sides must agree on the set of members, so
+   that they agree on the keepers. */
 static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, bool backup) {
   struct fs_keepers k = fs_members_keepers(&ns->members, fs_call_dir(c));
   if (a.set > ns->members.number)
@@ -97,7 +99,8 @@ static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, const struct fs_na
     fs_exec(ns, a, c);
 }
 
-/* From a file's home to its partner: both sides must mean the same ones. */
+/* Handles a question from a file's home to its partner. Both sides must agree on the set of
+   members. */
 static void fs_ns_replica(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   if (a.set > ns->members.number)
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
@@ -116,7 +119,7 @@ static void fs_ns_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_nam
   case FS_SCOPE_BACKUP:
     fs_ns_keeper(ns, a, c, true);
     return;
-  case FS_SCOPE_FILE: /* This rank may be its new home: then the set is on its way. */
+  case FS_SCOPE_FILE: /* This rank may be the new home, and the set that says so is on its way. */
     if (ns->replicated && a.set > ns->members.number && !fs_call_op(c)->not_later)
       fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
     else
@@ -148,7 +151,8 @@ void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct f
   fs_ns_drain(ns);
 }
 
-/* This rank itself stood still: the others had no time to be late in. */
+/* Extends all deadlines by the time for which this rank was suspended: the others had no chance
+   to answer in it. */
 static void fs_ns_gap(struct fs_ns *ns, uint64_t gap) {
   for (struct fs_chain *l = ns->asks.next; l != &ns->asks; l = l->next) {
     struct fs_ask *a = FS_ITEM(l, struct fs_ask, chain);

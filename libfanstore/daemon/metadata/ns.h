@@ -5,16 +5,16 @@
  * It sends by its user's `send`, which delivers whole messages in order between two ranks that live, and loses
  * those to and from the dead. One thread; time is `now`, which the user sets before each call.
  *
- *   ns_ask.c      a question to a rank, its answer, its deadline; the same to itself
- *   ns_request.c  a call about a directory: finding its keeper, again after a change of members
+ *   ns_ask.c      questions to a rank, answers, deadlines; messages of this rank to itself
+ *   ns_request.c  a call about a directory: finds the keeper, again after a change of members
  *   ns_exec.c     the table of handlers; what a keeper does for a call that concerns one directory
- *   ns_gone.c     what follows from a removal on other ranks
- *   ns_mark.c     which directories may have outputs: told to all before the first
- *   ns_move.c     a rename between directories, the removal of one: by two keepers
- *   ns_lock.c     the side of the one that has the record
- *   ns_above.c    which directories are above one: a directory is not renamed into itself
- *   ns_commit.c   the backup: each change; whole directories after a change of members
- *   ns_where.c    which directory a record is in; what is no file
+ *   ns_gone.c     what a removal causes on other ranks
+ *   ns_mark.c     tells all ranks that a directory may have outputs, before its first output
+ *   ns_move.c     renames between directories and removals of directories: these need two keepers
+ *   ns_lock.c     locks a record at its present keeper during such an operation
+ *   ns_above.c    the ancestors of a directory: a directory is not renamed into itself
+ *   ns_commit.c   sends each change to the backup, and whole directories after a change of members
+ *   ns_where.c    finds the directory of a record; lists directories and symlinks
  *   ns_members.c  suspicions, pings, the set of members
  */
 #ifndef FS_DAEMON_METADATA_NS_H
@@ -25,96 +25,117 @@
 #include "daemon/metadata/names.h"
 #include "ipc/op.h"
 
-/* The head of a message. A question's body is a struct fs_names_call, an answer's records or members. */
+/* The head of a message. The body of a question is a struct fs_names_call. The body of an answer
+   is records or members. */
 struct fs_ns_message {
-  uint64_t id;  /* the asker's; the answer repeats it */
-  uint64_t set; /* number of the members that the sender knows */
-  int32_t err;  /* of an answer */
+  uint64_t id;  /* chosen by the asker; the answer repeats it */
+  uint64_t set; /* number of the set of members that the sender knows */
+  int32_t err;  /* only in an answer */
   uint32_t answer;
-  bool later; /* nobody waits for it (never of one that was received) */
+  /* the sender may delay it, as nobody waits for it; always false in a received message */
+  bool later;
 };
 
-/* A question to this rank that is to be answered once. */
+/* A question to this rank, which has to answer it exactly once. */
 struct fs_asked {
   uint32_t from;
   uint64_t id;
-  uint64_t set; /* number of the members that the asker knew */
+  uint64_t set; /* number of the set of members that the asker knew */
 };
 
 struct fs_ns;
 struct fs_ns_hooks {
-  /* Sends head and body, copying them. Never fails: what cannot be sent is lost. */
+  /* Copies and sends head and body. The hook cannot fail: a message that cannot be sent is lost. */
   void (*send)(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body, size_t n);
   void (*mark)(struct fs_ns *ns, uint32_t bit); /* a directory of this bit may have outputs */
   void (*tree)(struct fs_ns *ns);               /* a directory was renamed or removed */
-  void (*lists)(struct fs_ns *ns);              /* an extent map has changed, at another home */
+  void (*lists)(struct fs_ns *ns);              /* another home has changed an extent map */
   void (*dropped)(struct fs_ns *ns, uint64_t id);
-  /* Asked after `dropped`. True: the bytes are on their way out, and fs_ns_answer comes when they are. May be NULL. */
+  /* Called after `dropped` if the asker waits for the removal of the bytes. Returns true if the
+     removal is under way; the hook's owner then calls fs_ns_answer when it is complete. May be
+     NULL. */
   bool (*dropping)(struct fs_ns *ns, struct fs_asked a, uint64_t id);
-  /* A question about a file whose home this rank should be (SETATTR, OPEN, CLOSE), or its replica here (REPLICA):
-     fs_ns_answer, then or later. The same one may come again while it is at work. */
+  /* Handles a question about a file whose home should be this rank (SETATTR, OPEN, CLOSE), or
+     about a replica here (REPLICA). The hook answers by fs_ns_answer, at once or later. The same
+     question may come again in the meantime. */
   void (*home)(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-  void (*members)(struct fs_ns *ns);
-  /* A directory or symlink that this rank keeps, as primary or backup, has changed or gone. It may call nothing of this
-     file. May be NULL. */
+  void (*members)(struct fs_ns *ns); /* the set of members has changed */
+  /* Called when a directory or symlink that this rank keeps, as primary or backup, has changed
+     or gone. The hook may not call the functions of this header. May be NULL. */
   void (*other)(struct fs_ns *ns, const struct fs_record *r, bool gone);
 };
 
-/* What came of a call: 0 or a negative errno, and the answer's body, valid during the call-back. */
+/* The result of a call: 0 or a negative errno, and the answer's body, which is valid during the
+   call-back only. */
 typedef void fs_ns_done(void *ctx, fs_err err, const void *body, size_t n);
 
+/* Makes a service. `primary` is the user's context, for its hooks; it is no rank. Returns 0 or
+   -ENOMEM. */
 fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t deadline_ns,
-                 const struct fs_ns_hooks *hooks, void *primary);
-void *fs_ns_primary(const struct fs_ns *ns);
+                 const struct fs_ns_hooks *hooks, void *user);
+void *fs_ns_user(const struct fs_ns *ns);
 uint64_t fs_ns_dropped(const struct fs_ns *ns); /* messages: not understood, late, or nobody's */
 const struct fs_members *fs_ns_members(const struct fs_ns *ns);
-/* Files have replicas: that of a rank which is no member any more is the member's after it. */
+/* Says that files have replicas. If a file's rank is evicted, its home is then the next member
+   after that rank. */
 void fs_ns_replicate(struct fs_ns *ns);
-/* Where names take more memory than this (0: no limit), none are made or brought here any more: ENOSPC. Those that are
-   mirrored here count, and are never refused. */
+/* Limits the memory for names; 0 means no limit. Above the limit this rank refuses to create
+   names and to take renamed ones, with ENOSPC. Names that this rank keeps as a backup count, but
+   are never refused. */
 void fs_ns_limit(struct fs_ns *ns, uint64_t bytes);
+/* Returns true if the names take as much memory as they may. */
 bool fs_ns_full(const struct fs_ns *ns);
-/* The rank that has a file's bytes, as far as is known here. */
+/* Returns the rank that has a file's bytes, as far as this rank knows. */
 uint32_t fs_ns_home(const struct fs_ns *ns, uint64_t id);
-/* False: this rank stood still, and may have been taken for dead; it does not know yet. */
+/* Returns false if this rank was suspended, so that the others may have evicted it, and it has
+   not found out yet. */
 bool fs_ns_sure(const struct fs_ns *ns);
-/* A new id for a file of this rank's. */
+/* Returns a new id for a file of this rank. */
 uint64_t fs_ns_id(struct fs_ns *ns);
 
-/* A call about a directory's records or a file's bytes, checked by fs_call_ok. done is called once, at the latest after
-   seven deadlines. */
+/* Starts a call about a directory's records or a file's bytes. The caller has checked it by
+   fs_call_ok. The service calls done once, after seven deadlines at the latest. */
 void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
 /*
- * The record, if this rank owns the directory and has done this publication of its own. All that others could lose of
- * it with this rank alone is lost with the file, so who published it need not wait for the backup. Else NULL.
+ * Returns the record if this rank is the directory's primary and has executed the publication c of
+ * one of its own files; else NULL. The publisher need not wait for the backup: if this rank fails
+ * alone, the file's bytes are lost as well.
  */
 const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_names_call *c);
-/* For a removal's answer, which is the file's id, and from its call-back only: done when home has removed the bytes or
-   keeps them for who holds the file, or could not say so within a deadline, or is no member. */
+/* Waits for the removal of a file's bytes. Call this only from the call-back of a removal, whose
+   answer is the id. The service calls done when the home has removed the bytes or keeps them for
+   nodes that have the file open, when the home has not answered within a deadline, or when the
+   home is no member. */
 void fs_ns_await_drop(struct fs_ns *ns, uint64_t id, fs_ns_done *done, void *ctx);
-/* Outside the service's own calls it goes out with the next timers, or with fs_ns_run_local. */
+/* Answers a question. Outside a call-back of the service, an answer of this rank to itself waits
+   for the next timers or fs_ns_run_local. */
 void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n);
-/* Was a call with this id done here, and noted? */
+/* fs_ns_done_before returns true if the call with this id has been executed here and recorded.
+   fs_ns_done_now records it. */
 bool fs_ns_done_before(const struct fs_ns *ns, uint64_t call);
 void fs_ns_done_now(struct fs_ns *ns, uint64_t call);
-/* The directory (8 bytes) that the record of this id is in: for who has lost sight of it. Asks one rank after another,
-   first the one that made it; done with -ENOENT when none has it. */
+/* Finds the directory (8 bytes) of the record with this id, for a caller that knows the id only.
+   The service asks one rank after another, first the one that made the record. If no rank has
+   it, done gets -ENOENT. */
 void fs_ns_where(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx);
-/* The record of the directory of this id, wherever it is. */
+/* Finds the record of the directory with this id, on whichever rank it is. */
 void fs_ns_find(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx);
-/* done when all other members have answered, or are none any more. */
+/* Pings all other members. The service calls done when each has answered or is no member any
+   more. */
 void fs_ns_all(struct fs_ns *ns, uint64_t now, fs_ns_done *done, void *ctx);
-/* The files in the directories that this rank owns; */
+/* Calls visit for each file in the directories of which this rank is primary. The call-back may
+   not change anything. */
 void fs_ns_files(const struct fs_ns *ns, void (*visit)(void *ctx, const struct fs_record *r), void *ctx);
-/* the directories and symlinks in them. visit may not change anything. */
+/* Like fs_ns_files, for directories and symlinks. */
 void fs_ns_others(const struct fs_ns *ns, void (*visit)(void *ctx, const struct fs_record *r), void *ctx);
-/* A message from another rank, as it came. */
+/* Handles a message from another rank. The message is checked here. */
 void fs_ns_receive(struct fs_ns *ns, uint64_t now, uint32_t from, const struct fs_ns_message *head, const void *body,
                    size_t n);
-/* Delivers what this rank has said to itself. */
+/* Delivers the messages that this rank has sent to itself. */
 void fs_ns_run_local(struct fs_ns *ns, uint64_t now);
-/* Deadlines; call at least every few milliseconds. */
+/* Handles deadlines and retries. Call it at least every few milliseconds. */
 void fs_ns_timers(struct fs_ns *ns, uint64_t now);
+/* Returns true while calls, commits, moves or transfers are under way. */
 bool fs_ns_busy(const struct fs_ns *ns);
 
 #endif

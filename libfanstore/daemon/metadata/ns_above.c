@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The directories above one: a directory's id does not say where its record is, and it may be renamed to another
- * parent. Where one was seen last is remembered, and checked by asking there. Called for a rename of a directory, which
- * may not end up below itself (docs/internals/metadata.md), and for clients that climb.
+ * The ancestors of a directory. A directory's id does not say where its record is, and the
+ * directory may be renamed to another parent. So each rank remembers where it last saw a directory
+ * and checks that by asking there. Used for renames of directories, which may not end up below
+ * themselves (docs/internals/metadata.md), and by fs_ns_find.
  */
 #include <stdlib.h>
 
 #include "daemon/metadata/ns_priv.h"
 
 #define FS_ABOVE_DEPTH 65536u
-#define FS_ABOVE_MOVES 16u   /* so often is a directory followed that is being renamed */
-#define FS_ABOVE_SEARCHES 4u /* the first among what was seen last; a rename may be ahead of the others */
+/* how often a search follows a directory to the place where it has been renamed to */
+#define FS_ABOVE_MOVES 16u
+/* the first search asks for what ranks remember; a rename may overtake the others, so they
+   repeat */
+#define FS_ABOVE_SEARCHES 4u
 
 /* ---- where directories were seen last ---- */
 
@@ -108,13 +112,14 @@ void fs_ns_find(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, v
 /* ---- is one below another? ---- */
 
 /*
- * Whoever renames a directory has it held before it looks at those above its new place, one after another, each of
- * which must not be held at that moment; and keeps it held until it is there. Of two renames that would put each of two
- * directories below the other, the one that is held later so comes upon the other one. It gives up and begins again,
- * unless its call's id is the lower one: then it waits.
+ * The ancestor check of a rename. The rename locks its directory before it checks the ancestors of
+ * the new place, and keeps the lock until the directory is there. No ancestor may be locked when it
+ * is checked. So if two renames would each put one of two directories below the other, the one that
+ * locks later meets the lock of the other. It fails with -EAGAIN and is tried again, unless its
+ * call's id is the lower one: then it waits for the other lock to end.
  */
 struct fs_climb {
-  struct fs_chain chain; /* of those that wait */
+  struct fs_chain chain; /* link in ns->climbs while it waits */
   struct fs_ns *ns;
   uint64_t at, id, call, until, again;
   uint32_t depth;

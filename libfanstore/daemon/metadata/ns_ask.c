@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions and answers of the name service: to other ranks by the user's `send`, to this one by a queue, so that what
- * a call-back starts never runs inside it. Called by the parts of ns.h.
+ * Questions and answers of the name service. Messages to other ranks go through the user's `send`
+ * hook. Messages to this rank go through a queue, so that nothing runs inside the call-back that
+ * started it. Called by the parts of ns.h.
  */
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@
 
 static void fs_ns_local(struct fs_ns *ns, const struct fs_ns_message *head, const void *body, size_t n) {
   struct fs_local *l = malloc(sizeof(*l) + n);
-  if (!l) return; /* as a message that was lost */
+  if (!l) return; /* without memory the message is lost */
   l->head = *head;
   l->n = n;
   if (n > 0) memcpy(l->body, body, n);
@@ -44,10 +45,11 @@ static void fs_ask_end(struct fs_ask *a, fs_err err, const void *body, size_t n)
   free(a);
 }
 
-/* A rank that was left out while it stood still goes on serving its files, which have no other home without replicas.
-   It is asked as long as it is heard of. */
+/* Returns true if a question to this rank cannot be answered. An evicted rank that was only
+   suspended still serves its files, which have no other home without replicas; so it is asked
+   for them while it is heard of. */
 static bool fs_ask_in_vain(const struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c) {
-  if (rank >= ns->members.nodes) return true; /* none, or what a client made up */
+  if (rank >= ns->members.nodes) return true; /* no rank, or a number that a client made up */
   if (fs_member(&ns->members, rank)) return false;
   return ns->replicated || ns->suspect[rank].silent || !fs_call_to_home(c);
 }
@@ -61,7 +63,8 @@ void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const struct fs_na
   }
   bool later = c->flags & fs_call_op(c)->later;
   struct fs_ns_message head = {.id = a->id, .set = ns->members.number, .later = later};
-  if (fs_ask_in_vain(ns, k.primary, c)) a->deadline = 0; /* fails with the next timers */
+  /* it fails with the next timers, not inside this call */
+  if (fs_ask_in_vain(ns, k.primary, c)) a->deadline = 0;
   if (a->deadline != 0) fs_ns_send(ns, k.primary, &head, c, fs_call_size(c));
 }
 
@@ -88,7 +91,7 @@ void fs_ns_answered(struct fs_ns *ns, uint32_t from, const struct fs_ns_message 
     fs_ask_end(a, head->err > 0 || head->err < -4095 ? -EPROTO : head->err, body, n);
     return;
   }
-  ns->dropped_messages++; /* late, or nobody's */
+  ns->dropped_messages++; /* a late answer, or one without a question */
 }
 
 void fs_ns_drain(struct fs_ns *ns) {
@@ -103,7 +106,8 @@ void fs_ns_drain(struct fs_ns *ns) {
   ns->draining = false;
 }
 
-/* In order of time, but for those that fail at once, which have no deadline and may lie anywhere. */
+/* Ends the questions whose deadline has passed. All are examined: those that have to fail at
+   once have no deadline and may be anywhere in the list. */
 void fs_ns_ask_timers(struct fs_ns *ns) {
   struct fs_chain late;
   fs_chain_init(&late);
@@ -149,7 +153,8 @@ static void fs_all_end(struct fs_ask_all *all) {
   free(all);
 }
 
-/* Who does not answer is suspected and asked again, until it answers or is no member. */
+/* Counts an answer. A rank that does not answer is suspected and asked again, until it answers
+   or is no member. */
 static void fs_all_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_one *one = ctx;
   struct fs_ask_all *all = one->all;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The backup of a directory hears of each change before the caller does, and of the whole directory when it has become
- * the backup by another rank's end. A change says what is to be put and what to be dropped, so it may come twice.
+ * Copies changes to the backup of a directory. The backup learns each change before the caller gets
+ * its answer. A rank that becomes backup because another one failed gets the whole directory. A
+ * message says which records to put and which to drop, so it does no harm if it comes twice. Called
+ * by the parts of ns.h.
  */
 #include <stdlib.h>
 
@@ -9,7 +11,8 @@
 
 /* ---- on the primary's side ---- */
 
-/* The answer to a file's removal is its id: the caller's daemon waits for the home (fs_ns_await_drop). */
+/* Answers the caller. The answer to the removal of a file is the file's id, with which the
+   caller's daemon waits for the home (fs_ns_await_drop). */
 static void fs_commit_say(const struct fs_commit *c, fs_err err) {
   bool removal = c->answer_n == 0 && c->drop != 0;
   size_t n = removal ? sizeof(c->drop) : c->answer_n;
@@ -37,7 +40,7 @@ static void fs_commit_later(struct fs_commit *c, uint64_t ns) {
 static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_commit *c = ctx;
   (void)body, (void)n;
-  if (err != 0) c->forwarded = c->answered = false; /* what it is told next may be something later */
+  if (err != 0) c->forwarded = c->answered = false; /* the next message may contain later changes */
   if (err == -ETIMEDOUT) fs_suspected(c->ns, c->rank);
   if (err == 0)
     fs_commit_end(c, 0);
@@ -45,15 +48,15 @@ static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n
     fs_commit_later(c, FS_NS_RETRY_NS);
 }
 
-/* Does the directory take names? */
+/* Returns the flag that says whether the directory takes names. */
 static uint32_t fs_commit_shut(const struct fs_ns *ns, uint64_t dir) {
   uint64_t until = fs_names_closed_until(ns->names, dir);
   return until == UINT64_MAX ? FS_BACKUP_REMOVED : until > ns->now ? FS_BACKUP_SHUT : FS_BACKUP_OPENED;
 }
 
 /*
- * What the backup is to be told, by what is true now: this may be sent again, after later changes of the same records
- * have arrived there.
+ * Builds the message to the backup from the present state of the table. The message may be a
+ * repetition that arrives after later changes of the same records.
  */
 static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
   struct fs_ns *ns = c->ns;
@@ -82,7 +85,8 @@ static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
   return head;
 }
 
-/* The primary that is none any more leaves the answer to the new one. */
+/* Sends the change to the present backup. If this rank is not the primary any more, the caller
+   has to ask the new one. */
 static void fs_commit_try(struct fs_commit *c) {
   struct fs_keepers k = fs_members_keepers(&c->ns->members, c->dir);
   if (k.primary != c->ns->rank) {
@@ -150,8 +154,8 @@ static fs_err fs_commit_shut_here(struct fs_ns *ns, const struct fs_names_call *
   return fs_names_close(ns->names, c->backup.dir, until);
 }
 
-/* For the primary, which saves the caller the way back over it: with the first record, if there are any, or the id of
-   the file that was removed, or 0. */
+/* Answers the caller in the primary's place, which saves one message delay. The answer is the
+   first record if there is one, else the id of the removed file, else nothing. */
 static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, uint64_t removed) {
   struct fs_asked caller = {.from = c->backup.asker, .id = c->backup.question};
   size_t begin = sizeof(*c), end = begin;
@@ -196,21 +200,21 @@ void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names
 
 /* ---- a whole directory ---- */
 
-#define FS_TRANSFERS 32u /* directories at once */
+#define FS_TRANSFERS 32u /* directories under transfer at once */
 
 struct fs_transfer {
   struct fs_chain chain;
   struct fs_ns *ns;
-  uint64_t dir, from, seq; /* what is under way is after `from` */
+  uint64_t dir, from, seq; /* the message under way has the records after `from` */
   uint32_t rank;
-  bool told; /* whether it takes names, with the first */
+  bool told; /* the backup knows whether it takes names; the first message says so */
 };
 
 static void fs_transfer_step(struct fs_transfer *t);
 
 static void fs_transfer_next(struct fs_ns *ns) {
   struct fs_chain *l;
-  if (ns->transferring) return; /* one that had nothing to send has ended in the middle of this */
+  if (ns->transferring) return; /* a transfer with nothing to send ended inside this loop */
   ns->transferring = true;
   while (ns->transfers < FS_TRANSFERS && (l = fs_chain_pop(&ns->transfers_to_do)) != NULL) {
     ns->transfers++;
@@ -236,10 +240,12 @@ static void fs_transfer_answered(void *ctx, fs_err err, const void *body, size_t
   if (err == 0 || again)
     fs_transfer_step(t);
   else
-    fs_transfer_end(t); /* it is no member any more: the next backup has a transfer of its own */
+    /* the backup is no member any more; the next backup gets a transfer of its own */
+    fs_transfer_end(t);
 }
 
-/* As many records as fit; those after them when these have arrived. */
+/* Sends as many records as fit into a message. The records after them follow when it has been
+   answered. */
 static void fs_transfer_step(struct fs_transfer *t) {
   struct fs_ns *ns = t->ns;
   struct fs_names_call *c = (void *)ns->body;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the keeper of a directory does for a call that concerns this directory alone. Memory is changed, the backup told
- * (ns_commit.c), the caller answered, in this order. Called for each such message of a rank with the same members. At
- * the end is the table of all handlers of the name service.
+ * The handlers of the calls that concern one directory, at its keeper. A handler changes the table,
+ * then has the backup informed (ns_commit.c), then the caller is answered, in this order. Called
+ * for each such message from a rank with the same set of members. The table of all handlers of the
+ * name service is at the end.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -47,7 +48,7 @@ const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const
   return fs_names_find(ns->names, dir, fs_call_tail(c), c->tail_len);
 }
 
-/* The home of a file whose home has gone is its replica's rank. */
+/* If the home of a file has gone, the answer names the rank that has the replica. */
 bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r) {
   struct fs_record now = *r;
   if (S_ISREG(r->mode) && !fs_member(&ns->members, r->home)) now.home = fs_ns_home(ns, r->id);
@@ -67,7 +68,8 @@ void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commi
     fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
 }
 
-/* The record has been put; NULL: it could not be. */
+/* Makes the commit for a record that was put. Returns NULL if r is NULL, as it could not be put,
+   or without memory. */
 static struct fs_commit *fs_exec_put_commit(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r,
                                             uint64_t call) {
   struct fs_commit *commit = r ? fs_commit_new(ns, a, r->dir, r) : NULL;
@@ -82,7 +84,8 @@ static void fs_exec_put(struct fs_ns *ns, struct fs_asked a, const struct fs_rec
   fs_exec_commit(ns, a, fs_exec_put_commit(ns, a, r, call));
 }
 
-/* There is no record of this id in this directory: it may be known where it went. */
+/* Answers that this directory has no record of this id: -EREMCHG with the new directory if that
+   is known, else -ENOENT. */
 static void fs_exec_absent(struct fs_ns *ns, struct fs_asked a, uint64_t dir, uint64_t id) {
   uint64_t to = fs_moved_to(ns, dir, id);
   fs_ns_answer(ns, a, to != 0 ? -EREMCHG : -ENOENT, &to, sizeof(to));
@@ -98,7 +101,8 @@ static void fs_exec_times(struct fs_ns *ns, struct fs_asked a, const struct fs_n
   fs_ns_answer(ns, a, 0, &t, sizeof(t));
 }
 
-/* Of a directory whose names are kept here, too, all is known. */
+/* Answers with a record. If it is a directory whose own names are kept here, its times and its
+   number of subdirectories are added. */
 static void fs_exec_found(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r) {
   struct fs_record now = *r;
   size_t at = 0;
@@ -124,13 +128,14 @@ static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_
     fs_exec_absent(ns, a, c->lookup.dir, c->lookup.id);
 }
 
-/* For a rename into it: where it is, unless that is about to change. */
+/* Handles ABOVE, of a rename into a directory: answers where the directory's record is, or
+   -EBUSY with the id of the call that has it locked. */
 static void fs_exec_above(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r = fs_names_find_id(ns->names, c->above.dir, c->above.id);
-  uint64_t call = fs_held_by(ns, c->above.dir, c->above.id);
+  uint64_t call = fs_locked_by(ns, c->above.dir, c->above.id);
   if (!r)
     fs_exec_absent(ns, a, fs_call_dir(c), fs_call_id(c));
-  else if (fs_opened(ns, c->above.dir, c->above.id))
+  else if (fs_locked(ns, c->above.dir, c->above.id))
     fs_ns_answer(ns, a, -EBUSY, &call, sizeof(call));
   else
     fs_answer_record(ns, a, 0, r);
@@ -150,7 +155,7 @@ static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_na
 
 /* ---- making ---- */
 
-/* The record as it is when it has just been made. */
+/* Returns the record that CREATE makes. */
 static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t home) {
   bool file = S_ISREG(c->create.mode), staged = c->flags & FS_CREATE_STAGED_IN;
   return (struct fs_record){.id = c->create.id,
@@ -171,7 +176,7 @@ static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t hom
                             .target_len = c->tail2_len};
 }
 
-/* The same call again: it was made, whatever has become of it since. */
+/* Answers a repeated CREATE with the record as it was made, whatever has become of it since. */
 static void fs_exec_created(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_record made = fs_exec_made(c, a.from);
   size_t at = 0;
@@ -196,7 +201,8 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
     struct fs_record made = fs_exec_made(c, a.from);
     fs_err err = fs_names_put(ns->names, &made, fs_call_tail(c), fs_call_tail2(c), &r);
     if (err == 0) fs_done_note(ns, c->create.id);
-    if (err == 0 && !(c->flags & FS_CREATE_STAGED_IN)) fs_changed_now(ns, c->create.dir); /* else it is as DIR's was */
+    /* a staged-in directory keeps the times of its original */
+    if (err == 0 && !(c->flags & FS_CREATE_STAGED_IN)) fs_changed_now(ns, c->create.dir);
     if (S_ISDIR(c->create.mode)) fs_above_note(ns, c->create.id, c->create.dir);
     fs_exec_put(ns, a, err == 0 ? r : NULL, c->create.id);
   }
@@ -211,17 +217,17 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
     return;
   }
   if (ns->replicated &&
-      fs_ns_home(ns, c->publish.id) != a.from) { /* it was stopped, and its files have another home now */
+      fs_ns_home(ns, c->publish.id) != a.from) { /* it was suspended; its files have another home now */
     fs_ns_answer(ns, a, -EIO, NULL, 0);
     return;
   }
-  if (fs_opened(ns, c->publish.dir, c->publish.id) || !S_ISREG(old->mode)) {
+  if (fs_locked(ns, c->publish.dir, c->publish.id) || !S_ISREG(old->mode)) {
     fs_ns_answer(ns, a, S_ISREG(old->mode) ? -EAGAIN : -ENOENT, NULL, 0);
     return;
   }
   struct fs_record now = *old;
   if (c->publish.number != 0 &&
-      c->publish.number <= old->version) { /* home has said something newer; the backup is to have it, too */
+      c->publish.number <= old->version) { /* a newer one is here; commit it again, as the backup may lack it */
     fs_exec_put(ns, a, old, 0);
     return;
   }
@@ -260,8 +266,8 @@ static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs
   return now;
 }
 
-/* Clients keep what they know of directories: that their primary may not write or search one, say, all members hear of
-   before the caller is answered. */
+/* A change of a directory's permissions. Clients cache what they know of directories, so all
+   members hear of the change before the caller is answered. */
 struct fs_exec_modes {
   struct fs_ns *ns;
   struct fs_asked a;
@@ -275,7 +281,8 @@ static void fs_exec_modes_told(void *ctx, fs_err err, const void *body, size_t n
   if (r)
     fs_answer_record(m->ns, m->a, 0, r);
   else
-    fs_ns_answer(m->ns, m->a, 0, NULL, 0); /* it was changed, and removed since */
+    /* the directory was changed, and has been removed since */
+    fs_ns_answer(m->ns, m->a, 0, NULL, 0);
   free(m);
 }
 
@@ -305,7 +312,8 @@ static void fs_exec_set_modes(struct fs_ns *ns, struct fs_asked a, const struct 
   fs_exec_commit(ns, a, commit);
 }
 
-/* Of a directory or a symlink; `to` is the call's own id, the same when it is made again. */
+/* Handles SETATTR of a directory or symlink. The call's id stays the same when the call is
+   repeated. */
 static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *old = fs_names_find_id(ns->names, c->setattr.dir, c->setattr.id), *r;
   int done = fs_done_already(ns, c->setattr.call);
@@ -313,7 +321,7 @@ static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs
     fs_exec_absent(ns, a, fs_call_dir(c), fs_call_id(c));
   } else if ((old->mode & S_IFMT) != (c->setattr.mode & S_IFMT)) {
     fs_ns_answer(ns, a, -EINVAL, NULL, 0);
-  } else if (done < 0 || fs_opened(ns, c->setattr.dir, c->setattr.id)) {
+  } else if (done < 0 || fs_locked(ns, c->setattr.dir, c->setattr.id)) {
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0);
   } else if (done > 0) {
     fs_answer_record(ns, a, 0, old);
@@ -329,7 +337,8 @@ static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs
   }
 }
 
-/* Takes a record out, and tells its home when it was a file. NULL: no memory, nothing changed. */
+/* Removes a record; if it is a file, its home hears of that after the commit. Returns NULL
+   without memory, with nothing changed. */
 static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
   struct fs_commit *commit = fs_commit_new(ns, a, r->dir, NULL);
   if (!commit) return NULL;
@@ -345,7 +354,8 @@ static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const
   return commit;
 }
 
-/* One that was never published, of a home that is gone, nobody would see again. */
+/* Returns true if `from` may remove the record. A file that was never published and whose home
+   has gone is visible to nobody, but anybody may remove it. */
 static bool fs_exec_removable(const struct fs_ns *ns, const struct fs_record *r, uint32_t from) {
   return fs_exec_visible(r, from) || !fs_member(&ns->members, r->home);
 }
@@ -356,7 +366,7 @@ static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_
   int done = fs_done_already(ns, c->remove.call);
   fs_err err = done != 0                                 ? done
                : !r || !fs_exec_removable(ns, r, a.from) ? -ENOENT
-               : fs_opened(ns, r->dir, r->id)            ? -EAGAIN
+               : fs_locked(ns, r->dir, r->id)            ? -EAGAIN
                : directory && !S_ISDIR(r->mode)          ? -ENOTDIR
                : !directory && S_ISDIR(r->mode)          ? -EISDIR
                                                          : 0;
@@ -368,7 +378,7 @@ static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_
     fs_exec_commit(ns, a, fs_exec_drop(ns, a, r, c->remove.call));
 }
 
-/* The backup is to know, too. */
+/* Answers a call that opened or closed a directory, after the backup has heard of it. */
 static void fs_exec_shut(struct fs_ns *ns, struct fs_asked a, uint64_t dir, fs_err err) {
   struct fs_commit *commit = err == 0 ? fs_commit_new(ns, a, dir, NULL) : NULL;
   if (commit) commit->shut = true;
@@ -424,7 +434,8 @@ static void fs_exec_lists(struct fs_ns *ns, struct fs_asked a, const struct fs_n
 
 /* ---- the handlers ---- */
 
-/* Those of the home of a file are in backing.c, those of the client's own daemon in client_calls.c. */
+/* Handlers for the home of a file are in outputs/backing.c, those for the client's own daemon in
+   outputs/client_calls.c. */
 static void (*const fs_handlers[FS_NAMES_OPS])(struct fs_ns *, struct fs_asked, const struct fs_names_call *) = {
     [FS_NAMES_LOOKUP] = fs_exec_lookup,      [FS_NAMES_CREATE] = fs_exec_create,   [FS_NAMES_PUBLISH] = fs_exec_publish,
     [FS_NAMES_REMOVE] = fs_exec_remove,      [FS_NAMES_RENAME] = fs_move_start,    [FS_NAMES_LIST] = fs_exec_list,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What follows from a removal elsewhere: a file's home drops its bytes, a directory's keepers take no names in it any
- * more. The primary of the name sees to it once its backup knows of the removal; a backup whose primary did not live to
- * do so does it again. Both can be done twice. Called by the parts of ns.h.
+ * The consequences of a removal on other ranks: a file's home drops its bytes, and a directory's
+ * keepers take no more names in it. The primary of the removed name informs them once its backup
+ * knows of the removal. If the primary dies before that, the backup does it. Both may be repeated
+ * without harm. Called by the parts of ns.h.
  */
 #include "daemon/metadata/ns_priv.h"
 
@@ -11,7 +12,8 @@ void fs_gone_drop(struct fs_ns *ns, uint64_t id) {
   fs_request_start(ns, &c, NULL, NULL);
 }
 
-/* One deadline, and no second try: the directory's primary tells home as well, and that as often as it takes. */
+/* One deadline and no second try suffice: the directory's primary informs home as well, and
+   repeats that until it is answered. */
 void fs_ns_await_drop(struct fs_ns *ns, uint64_t id, fs_ns_done *done, void *ctx) {
   struct fs_names_call c = {.op = FS_NAMES_DROP, .flags = FS_DROP_AWAIT, .drop.id = id};
   fs_ns_ask(ns, fs_ns_home(ns, id), &c, done, ctx);
@@ -28,7 +30,9 @@ void fs_gone_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_cal
   fs_ns_answer(ns, a, 0, NULL, 0);
 }
 
-/* Who still has its id, from before, is not to make names in it that nobody will ever see. */
+/* A rank that still knows the removed directory's id must not create names in it, which nobody
+   would ever see. So the directory stays closed, until too many others have been removed after
+   it. */
 fs_err fs_gone_dir(struct fs_ns *ns, uint64_t dir) {
   uint64_t *oldest = &ns->removed[ns->removed_at];
   if (fs_names_closed_until(ns->names, dir) == UINT64_MAX) return 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Records that are on their way to another directory, at the rank that has them: held while the other keeper works, and
- * known for a while after they went. Should that one die, the hold ends by asking its successor.
- * docs/internals/metadata.md.
+ * The locks on records that are moving to another directory, at the rank that has the record
+ * (docs/internals/metadata.md). The record is locked while the other directory's keeper works,
+ * and its new directory is remembered for a while after it has moved. If that keeper dies, this
+ * rank asks its successor how the move ended. Called by the parts of ns.h.
  */
 #include <stdlib.h>
 
@@ -33,16 +34,16 @@ void fs_moved_forget(struct fs_ns *ns, uint64_t dir, uint64_t id) {
   free(m);
 }
 
-/* The newest are first, and the oldest goes when there are many. */
+/* The newest entries of a chain are first. The oldest is removed if there are too many. */
 void fs_moved_note(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to) {
   struct fs_moved **chain = fs_moved_chain(ns, dir, id), **at = chain, *m;
   fs_moved_forget(ns, dir, id);
   m = calloc(1, sizeof(*m));
-  if (!m) return; /* a publication on its way will find nothing */
+  if (!m) return; /* without memory, a publication under way will not find the file */
   m->next = *chain, *chain = m;
   for (unsigned i = 0; *at && i < FS_MOVED_MOST; i++) at = &(*at)->next;
   if (*at) {
-    free(*at); /* the last one: there is never more than one too many */
+    free(*at); /* the last one: a chain is never longer than the limit by more than one */
     *at = NULL;
   }
   m->dir = dir;
@@ -74,7 +75,7 @@ void fs_lock_end(struct fs_hold *h) {
   free(h);
 }
 
-/* The record is another directory's now. */
+/* Removes a record that has moved to the directory `to`, and makes the commit for that. */
 static struct fs_commit *fs_moved_away(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t to) {
   struct fs_commit *commit = fs_commit_new(ns, a, r->dir, NULL);
   if (!commit) return NULL;
@@ -86,7 +87,7 @@ static struct fs_commit *fs_moved_away(struct fs_ns *ns, struct fs_asked a, cons
   return commit;
 }
 
-/* A record is held, or is no more. */
+/* Makes the commit that tells the backup that a record has been locked or unlocked. */
 static struct fs_commit *fs_lock_commit(struct fs_ns *ns, struct fs_asked a, uint64_t dir, uint64_t id,
                                         const struct fs_record *answer) {
   struct fs_commit *commit = fs_commit_new(ns, a, dir, answer);
@@ -94,11 +95,13 @@ static struct fs_commit *fs_lock_commit(struct fs_ns *ns, struct fs_asked a, uin
   return commit;
 }
 
-/* The time runs from the answer on: whoever took it puts it when it hears of it, which is before its own deadline, or
- * never. */
+/* Starts the lock's time and answers the keeper that took it. The time runs from the answer on:
+   the keeper puts the record when it hears of the lock, which is before its own deadline, or
+   never. */
 static void fs_move_held(struct fs_commit *c, fs_err err) {
   struct fs_hold *h = fs_lock_find(c->ns, c->dir, c->hold);
-  if (h && h->call != c->hold_call) h = NULL; /* it has ended, and this is another's */
+  /* that lock has ended, and this one is another call's */
+  if (h && h->call != c->hold_call) h = NULL;
   if (h && err == 0) h->until = c->ns->now + 2 * c->ns->deadline_ns;
   if (err < 0) fs_lock_end(h);
   if (!h && err == 0) err = -EAGAIN;
@@ -110,7 +113,7 @@ void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_cal
   struct fs_hold *h = r ? fs_lock_find(ns, r->dir, r->id) : NULL;
   fs_err err = !r || !fs_exec_visible(r, c->take.caller) ? -ENOENT
                : h && h->call != c->take.call            ? -EAGAIN
-               : !h && fs_opened(ns, r->dir, r->id)      ? -EAGAIN
+               : !h && fs_locked(ns, r->dir, r->id)      ? -EAGAIN
                                                          : 0;
   if (err == 0 && !h && (h = fs_lock_new(ns, r->dir, r->id, c->take.to, c->take.call)) == NULL) err = -ENOMEM;
   struct fs_commit *commit = err == 0 ? fs_lock_commit(ns, a, r->dir, r->id, r) : NULL;
@@ -134,7 +137,7 @@ void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
   const struct fs_record *r = fs_names_find_id(ns->names, c->taken.dir, c->taken.id);
   struct fs_hold *h = fs_lock_find(ns, c->taken.dir, c->taken.id);
   if (h &&
-      h->call != c->taken.call) { /* another's: that one's has ended long ago, whichever way, and the record is here */
+      h->call != c->taken.call) { /* another call's lock: this call's lock has ended long ago; the record is here */
     fs_ns_answer(ns, a, 0, NULL, 0);
     return;
   }
@@ -156,7 +159,8 @@ struct fs_lock_question {
   uint64_t dir, id;
 };
 
-/* Whoever took it has not come back: did it arrive? */
+/* Ends a lock whose owner has not reported, by the answer to the question whether the record has
+   arrived. */
 static void fs_lock_asked(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_lock_question q = *(struct fs_lock_question *)ctx;
   struct fs_hold *h = fs_lock_find(q.ns, q.dir, q.id);
@@ -165,9 +169,9 @@ static void fs_lock_asked(void *ctx, fs_err err, const void *body, size_t n) {
   if (!h) return;
   const struct fs_record *r = fs_names_find_id(q.ns->names, h->dir, q.id);
   h->asking = false;
-  if (q.ns->now < h->until) return; /* taken anew meanwhile */
+  if (q.ns->now < h->until) return; /* the record was locked anew meanwhile */
   h->until = q.ns->now + q.ns->deadline_ns;
-  if (err != 0 && err != -ENOENT) return; /* again, later */
+  if (err != 0 && err != -ENOENT) return; /* the timers ask again */
   struct fs_asked nobody = {0};
   struct fs_commit *commit =
       err == 0 && r ? fs_moved_away(q.ns, nobody, r, h->to) : fs_lock_commit(q.ns, nobody, h->dir, h->id, NULL);
@@ -192,7 +196,8 @@ void fs_lock_timers(struct fs_ns *ns) {
     next = l->next;
     if (h->asking || ns->now < h->until) continue;
     bool mine = fs_members_keepers(&ns->members, h->dir).primary == ns->rank;
-    if (!mine && ns->now < h->until + 8 * ns->deadline_ns) continue; /* the primary's affair */
+    /* the primary ends it; a backup ends it only if it hears nothing for long */
+    if (!mine && ns->now < h->until + 8 * ns->deadline_ns) continue;
     if (!mine || h->to == 0)
       fs_lock_end(h);
     else

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bits of the directories that may have outputs: before a directory of a dataset gets its first, all members know.
- * Calls that come meanwhile wait; all that concern one bit wait for the same messages. Called by the parts of ns.h.
+ * The bits of the dataset directories that may have outputs (struct fs_ctl). All members know the
+ * bit before such a directory gets its first output. Calls for a directory wait for that; all calls
+ * with the same bit wait for the same messages. Called by the parts of ns.h.
  */
 #include <stdlib.h>
 
 #include "daemon/metadata/ns_priv.h"
 
-struct fs_marking { /* the members are being told of a bit */
+struct fs_marking { /* a bit that the members are being told */
   struct fs_chain chain, waiting;
   struct fs_ns *ns;
   uint32_t bit;
 };
 
-struct fs_deferred { /* a call that waits for it */
+struct fs_deferred { /* a call that waits for a bit */
   struct fs_chain chain;
   struct fs_asked a;
   uint64_t dir;

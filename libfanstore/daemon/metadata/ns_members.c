@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is a member: a rank that does not answer is suspected to the arbiter, the lowest other member, which pings it
- * and, if that is not answered either, tells all members of the set without it. Sets that differ are intersected, so
- * that all come to the same one.
+ * The set of members and the failure detector. A rank that does not answer is reported as suspected
+ * to the arbiter, which is the lowest other member. The arbiter pings it and, without an answer,
+ * evicts it and tells all members the new set. If two sets differ, they are intersected, so that
+ * all ranks reach the same set. Called by the parts of ns.h.
  */
 #include "daemon/metadata/ns_priv.h"
 
@@ -33,14 +34,15 @@ static void fs_set_tell(struct fs_ns *ns) {
 static void fs_set_changed(struct fs_ns *ns, const struct fs_members *before) {
   fs_ns_ask_gone(ns);
   ns->hooks->members(ns);
-  ns->hooks->tree(ns); /* whoever went may have left one untold */
+  ns->hooks->tree(ns); /* the evicted rank may have changed a directory without telling everybody */
   fs_commit_timers(ns, true);
   fs_request_timers(ns, true);
   fs_gone_redo(ns, before);
   fs_commit_transfer(ns, before);
 }
 
-/* What both sets have. Where that is neither's own, it is a new set, and the others are told. */
+/* Intersects this rank's set with the received one. If the result is neither of the two, it is a
+   new set, and the others are told. */
 void fs_set_take(struct fs_ns *ns, uint64_t number, const void *bits, size_t n) {
   struct fs_members before = ns->members, *m = &ns->members;
   size_t words = (m->nodes + 63) / 64;
@@ -72,7 +74,7 @@ void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_
 
 static void fs_set_remove(struct fs_ns *ns, uint32_t rank) {
   struct fs_members before = ns->members;
-  if (!fs_member(&ns->members, ns->rank)) return; /* who was left out does not decide */
+  if (!fs_member(&ns->members, ns->rank)) return; /* an evicted rank evicts nobody */
   fs_members_without(&ns->members, rank);
   if (ns->members.number == before.number) return;
   fs_set_tell(ns);
@@ -96,7 +98,7 @@ static void fs_pinged_again(void *ctx, fs_err err, const void *body, size_t n) {
   if (err != -ETIMEDOUT) s->answered = true;
 }
 
-/* Twice, as one message may be lost; any answer in time will do. */
+/* Repeats pings once, as one message may be lost. An answer to either is enough. */
 static void fs_ping_timers(struct fs_ns *ns) {
   struct fs_names_call c = {.op = FS_NAMES_PING};
   for (uint32_t i = 0; ns->pinging > 0 && i < ns->members.nodes; i++) {
@@ -118,7 +120,7 @@ static void fs_ping(struct fs_ns *ns, uint32_t rank) {
   fs_ns_ask(ns, rank, &c, fs_pinged, s);
 }
 
-/* The lowest member that can be expected to answer: perhaps this rank. */
+/* Returns the lowest member that can be expected to answer, perhaps this rank. */
 static uint32_t fs_arbiter(const struct fs_ns *ns, uint32_t suspected) {
   for (uint32_t i = 0; i < ns->members.nodes; i++) {
     if (i != suspected && fs_member(&ns->members, i) && !ns->suspect[i].silent) return i;
@@ -157,7 +159,8 @@ static void fs_watched(void *ctx, fs_err err, const void *body, size_t n) {
   if (err == -ETIMEDOUT && s->heard) fs_suspected(s->ns, (uint32_t)(s - s->ns->suspect));
 }
 
-/* What was asked before this rank stood still may be answered from before, too. */
+/* Clears `unsure` if this rank has not been suspended again since the ping was sent. An answer
+   to an earlier ping may be from before the suspension. */
 static void fs_confirmed(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_ns *ns = ctx;
   (void)body, (void)n;
@@ -174,7 +177,8 @@ static void fs_confirm(struct fs_ns *ns, uint32_t rank) {
   fs_ns_ask(ns, rank, &c, fs_confirmed, ns);
 }
 
-/* Who was left out is asked for its files as long as it is heard of. */
+/* An evicted rank goes on pinging the members: it is asked for its files as long as it is heard
+   of. */
 static void fs_watch_outside(struct fs_ns *ns) {
   struct fs_names_call c = {.op = FS_NAMES_PING};
   ns->watch_at = ns->now + ns->deadline_ns;
@@ -183,7 +187,8 @@ static void fs_watch_outside(struct fs_ns *ns) {
   }
 }
 
-/* A rank that nobody asks would be missed only when it is needed; so each member looks after the next one. */
+/* Each member watches the next one. Otherwise the failure of a rank that nobody asks would be
+   found only when it is needed. */
 void fs_watch_timers(struct fs_ns *ns) {
   struct fs_names_call c = {.op = FS_NAMES_PING};
   uint32_t rank = fs_members_after(&ns->members, ns->rank);
@@ -200,7 +205,7 @@ void fs_watch_timers(struct fs_ns *ns) {
   fs_ns_ask(ns, rank, &c, fs_watched, &ns->suspect[rank]);
 }
 
-/* The asker has not heard of the newer set, or this rank has not. */
+/* One of the two sides has an older set: the other side's answer brings the newer one. */
 void fs_pinged_by(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   if (a.set > ns->members.number) fs_ns_ask(ns, a.from, c, NULL, NULL);
   if (a.set < ns->members.number)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What takes two keepers: a rename from one directory to another, and what needs a directory to be empty. This is the
- * side of the rank that has it done; the one that has the record holds it meanwhile (ns_lock.c).
+ * Operations that need two keepers: a rename from one directory to another, and the removal or
+ * replacement of a directory, which has to be empty. This is the side of the rank that executes the
+ * operation. The rank that has the record locks it meanwhile (ns_lock.c). Called by the parts of
+ * ns.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +16,14 @@ struct fs_move {
   struct fs_chain chain;
   struct fs_ns *ns;
   struct fs_asked a;
-  uint64_t id; /* of the record, once it is in its new place; then it is held there until all is done */
+  /* of the record, once it is in its new place; it stays locked there until the move ends */
+  uint64_t id;
   bool backed_up;
-  uint64_t closed;           /* of an empty directory that it may replace */
-  uint64_t replaced;         /* a file that had the name; the answer, as a removal's */
-  struct fs_record *taken;   /* a copy of the record, with its names, that another directory's primary holds for this */
-  uint64_t until;            /* it is put by then, or not at all */
+  uint64_t closed;   /* an empty directory that it may replace, closed for that; or 0 */
+  uint64_t replaced; /* the file that had the name, or 0; part of the answer */
+  /* a copy of the record, with its names, that the other directory's primary has locked; or NULL */
+  struct fs_record *taken;
+  uint64_t until;            /* the record is put by then, or not at all */
   struct fs_names_call call; /* followed by its names */
 };
 
@@ -44,13 +48,13 @@ bool fs_move_begun(const struct fs_ns *ns, uint64_t call) {
   return false;
 }
 
-uint64_t fs_held_by(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+uint64_t fs_locked_by(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
   const struct fs_hold *h = fs_lock_find(ns, dir, id);
   const struct fs_move *m = h ? NULL : fs_move_of(ns, dir, id);
   return h ? h->call : m ? m->call.rename.call : 0;
 }
 
-bool fs_opened(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+bool fs_locked(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
   return fs_lock_find(ns, dir, id) || fs_move_of(ns, dir, id);
 }
 
@@ -60,7 +64,7 @@ static void fs_move_free(struct fs_move *m) {
   free(m);
 }
 
-/* What was held and closed for it is so no more. */
+/* Ends a failed move: answers, unlocks the record and opens the closed directory. */
 static void fs_move_fail(struct fs_move *m, fs_err err) {
   struct fs_names_call open = {.op = FS_NAMES_UNSHUT, .open.dir = m->closed};
   struct fs_names_call keep = {
@@ -72,16 +76,17 @@ static void fs_move_fail(struct fs_move *m, fs_err err) {
   fs_move_free(m);
 }
 
-/* May r take the place of t, which may be NULL? */
+/* Returns 0 if r may take the place of t, which may be NULL; else the error. */
 static fs_err fs_move_check(const struct fs_move *m, const struct fs_record *r, const struct fs_record *t) {
-  if (t && fs_opened(m->ns, t->dir, t->id)) return -EAGAIN;
+  if (t && fs_locked(m->ns, t->dir, t->id)) return -EAGAIN;
   if (t && (m->call.flags & FS_RENAME_NOREPLACE)) return -EEXIST;
   if (t && S_ISDIR(t->mode) && !S_ISDIR(r->mode)) return -EISDIR;
   if (t && !S_ISDIR(t->mode) && S_ISDIR(r->mode)) return -ENOTDIR;
   return fs_names_closed(m->ns->names, m->call.rename.to, m->ns->now) ? -ENOENT : 0;
 }
 
-/* All is done. The record of a file or directory, as it is now, follows the file that it has replaced, or 0. */
+/* Answers a finished move: the id of the replaced file or 0, then the present record if it is a
+   file or directory. */
 static void fs_move_end(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_move *m = ctx;
   alignas(8) char answer[sizeof(m->replaced) + sizeof(struct fs_record) + FS_RECORD_NAME_MAX + 8];
@@ -94,7 +99,7 @@ static void fs_move_end(void *ctx, fs_err err, const void *body, size_t n) {
   fs_move_free(m);
 }
 
-/* Of a directory all members hear. */
+/* Tells all members that a directory was renamed, then ends the move. */
 static void fs_move_tell(struct fs_move *m) {
   struct fs_ns *ns = m->ns;
   const struct fs_record *r = m->taken ? m->taken : fs_names_find_id(ns->names, m->call.rename.to, m->id);
@@ -107,7 +112,8 @@ static void fs_move_tell(struct fs_move *m) {
   fs_ns_ask_all(ns, &c, fs_move_end, m);
 }
 
-/* Should the answer of another keeper be lost, that one asks by itself. */
+/* Goes on whatever the result is: if the message was lost, the other keeper asks by itself when
+   its lock's time is over. */
 static void fs_move_gone(void *ctx, fs_err err, const void *body, size_t n) {
   (void)err, (void)body, (void)n;
   fs_move_tell(ctx);
@@ -131,7 +137,7 @@ static void fs_move_committed(struct fs_commit *commit, fs_err err) {
   }
 }
 
-/* The record takes its new place here, and t's, if there is one. */
+/* Puts the record in its new place here, instead of t if there is one. */
 static void fs_move_put(struct fs_move *m, const struct fs_record *r, const struct fs_record *t) {
   struct fs_ns *ns = m->ns;
   struct fs_record now = *r, old = t ? *t : (struct fs_record){0};
@@ -179,7 +185,8 @@ static void fs_move_target_closed(void *ctx, fs_err err, const void *body, size_
     fs_move_within(m);
 }
 
-/* An empty directory in its place takes no names any more. True: that goes on, and the rename after it. */
+/* If t is a directory, has it closed, as the rename may replace it only if it is empty. Returns
+   true if so; the rename goes on after that. */
 static bool fs_move_close(struct fs_move *m, const struct fs_record *t) {
   struct fs_names_call close = {.op = FS_NAMES_SHUT};
   if (!t || !S_ISDIR(t->mode) || m->closed == t->id) return false;
@@ -193,7 +200,7 @@ static void fs_move_within(struct fs_move *m) {
   const struct fs_names_call *c = &m->call;
   const struct fs_record *r = fs_exec_find(ns, c->rename.dir, c);
   const struct fs_record *t = fs_names_find(ns->names, c->rename.to, fs_call_tail2(c), c->tail2_len);
-  fs_err err = !r || !fs_exec_visible(r, m->a.from) ? -ENOENT : fs_opened(ns, r->dir, r->id) ? -EAGAIN : 0;
+  fs_err err = !r || !fs_exec_visible(r, m->a.from) ? -ENOENT : fs_locked(ns, r->dir, r->id) ? -EAGAIN : 0;
   if (err == 0 && (r != t || (m->call.flags & FS_RENAME_NOREPLACE))) err = fs_move_check(m, r, t);
   if (err != 0) {
     fs_move_fail(m, err);
@@ -204,13 +211,13 @@ static void fs_move_within(struct fs_move *m) {
   }
 }
 
-/* With the record that the other keeper holds. */
+/* Finishes a rename between two directories, with the record that the other keeper has locked. */
 static void fs_move_across(struct fs_move *m) {
   struct fs_ns *ns = m->ns;
   const struct fs_record *t = fs_names_find(ns->names, m->call.rename.to, fs_call_tail2(&m->call), m->call.tail2_len);
   fs_err err = fs_move_check(m, m->taken, t);
   if (fs_lock_find(ns, m->call.rename.to, m->taken->id))
-    err = -EAGAIN; /* it was here before; that rename has not ended */
+    err = -EAGAIN; /* the record was here before, and the rename that moved it away has not ended */
   if (ns->now >= m->until || fs_members_keepers(&ns->members, m->call.rename.to).primary != ns->rank) err = -EAGAIN;
   if (err != 0)
     fs_move_fail(m, err);
@@ -226,7 +233,8 @@ static void fs_move_climbed(void *ctx, fs_err err, const void *body, size_t n) {
     fs_move_across(ctx);
 }
 
-/* The other keeper holds the record for two deadlines from when it answered, which was after it was asked. */
+/* Takes the copy of the locked record. The other keeper keeps the lock for two deadlines from
+   its answer, so half a deadline from now is safe. */
 static void fs_move_record(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_move *m = ctx;
   struct fs_ns *ns = m->ns;
@@ -248,7 +256,7 @@ static void fs_move_record(void *ctx, fs_err err, const void *body, size_t n) {
     fs_climb_start(ns, m->call.rename.to, r->id, m->call.rename.call, m->until, fs_move_climbed, m);
 }
 
-/* The same call again, while the first is at work: that one answers the later question. */
+/* Returns true if the same call is at work already; its result then answers the later question. */
 static bool fs_move_joins(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   for (struct fs_chain *l = ns->moves.next; l != &ns->moves; l = l->next) {
     struct fs_move *m = FS_ITEM(l, struct fs_move, chain);
@@ -353,7 +361,7 @@ void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_c
     fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
     return;
   }
-  h->until = UINT64_MAX; /* until it ends, which it does */
+  h->until = UINT64_MAX; /* no time limit, as fs_rmdir_end is always reached */
   *w = (struct fs_rmdir){.ns = ns, .a = a, .dir = r->dir, .id = r->id, .call = c->remove.call};
   struct fs_names_call close = {.op = FS_NAMES_SHUT, .close.dir = r->id};
   fs_request_start(ns, &close, fs_rmdir_closed, w);

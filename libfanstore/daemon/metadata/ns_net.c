@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See ns_net.h. MPI matches messages in order, but tells of what is complete in any order; so each carries a number,
- * and one that comes early waits for those before it. A number that never comes (its send failed) is passed over in
- * time. What nobody waits for is kept a moment, to go with the next message to the same rank as one of the network's:
- * sending one costs more than what is in it.
+ * The transport of ns_net.h. MPI matches messages in order, but reports their completion in any
+ * order. So each message has a number, and one that comes early waits for those before it. If a
+ * number never comes, because its send failed, it is skipped after a while.
+ *
+ * A message that nobody waits for is delayed, to go in one packet with the next message to the same
+ * rank: the sending of a packet costs more than its contents. The MPI thread's.
  */
 #include "daemon/metadata/ns_net.h"
 
@@ -13,19 +15,19 @@
 #include "daemon/core/chain.h"
 
 #define FS_NS_POSTED 16u
-#define FS_NS_SENDING (8u << 20) /* bytes under way */
-#define FS_NS_SENDS 2048u        /* messages under way */
-#define FS_NS_EARLY 1024u        /* messages that wait, of one rank */
-#define FS_NS_TOGETHER 4096u     /* bytes that go together, */
-#define FS_NS_KEPT_NS 100000u    /* and how long the first of them waits */
+#define FS_NS_SENDING (8u << 20) /* bytes under way at most */
+#define FS_NS_SENDS 2048u        /* packets under way at most */
+#define FS_NS_EARLY 1024u        /* messages of one rank that wait for earlier ones */
+#define FS_NS_TOGETHER 4096u     /* bytes of a packet of small messages */
+#define FS_NS_KEPT_NS 100000u    /* how long the first of them waits */
 
 struct fs_ns_packet {
   struct fs_net_op op;
   struct fs_ns_net *net;
   struct fs_ns_packet *next;
   struct fs_chain chain;
-  size_t bytes;      /* from `head` on */
-  uint32_t messages; /* each with a head of its own, on multiples of 8 bytes */
+  size_t bytes;      /* counted from `head` */
+  uint32_t messages; /* each with a head of its own, at a multiple of 8 bytes */
   struct fs_wire_names head;
   alignas(8) char body[];
 };
@@ -33,10 +35,10 @@ static_assert(offsetof(struct fs_ns_packet, body) == offsetof(struct fs_ns_packe
               "a packet's bytes lie in one piece");
 
 struct fs_ns_peer {
-  uint64_t sent, received; /* numbers of the last ones */
+  uint64_t sent, received; /* numbers of the last messages */
   struct fs_chain early;   /* in order of their numbers */
   uint32_t waiting;
-  uint64_t since; /* when the first of them came */
+  uint64_t since; /* when the first of `early` came */
   struct fs_ns_packet *kept;
 };
 
@@ -46,9 +48,9 @@ struct fs_ns_net {
   void *ctx;
   uint64_t patience_ns, now;
   uint64_t sending, dropped;
-  uint32_t sends;                /* under way */
-  uint32_t keeping;              /* ranks that something is kept for, */
-  uint64_t kept_since;           /* the first of it; 0: not known yet */
+  uint32_t sends;                /* packets under way */
+  uint32_t keeping;              /* ranks for which a packet is delayed */
+  uint64_t kept_since;           /* when the first of them was delayed; 0: not known yet */
   struct fs_ns_packet *unposted; /* receives that the network had no room for, by `next` */
   struct fs_ns_peer peer[];
 };
@@ -65,7 +67,7 @@ static void fs_ns_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_e
 
 static void fs_ns_go(struct fs_ns_net *n, uint32_t to, struct fs_ns_packet *p) {
   if (fs_net_send(n->net, to, FS_TAG_NAMES, &p->head, p->bytes, &p->op) == 0) return;
-  n->peer[to].sent -= p->messages; /* as if they had never been */
+  n->peer[to].sent -= p->messages; /* the numbers are used again */
   n->dropped += p->messages;
   fs_ns_sent(&p->op, to, 0, -ECOMM);
 }
@@ -141,7 +143,7 @@ static void fs_ns_deliver(struct fs_ns_net *n, uint32_t from, const struct fs_wi
   n->receive(n->ctx, from, &head, h + 1, h->length);
 }
 
-/* Those that waited, as far as there is no gap. */
+/* Delivers the waiting messages up to the next gap. */
 static void fs_ns_catch_up(struct fs_ns_net *n, uint32_t from) {
   struct fs_ns_peer *peer = &n->peer[from];
   while (!fs_chain_empty(&peer->early)) {
@@ -170,7 +172,7 @@ static void fs_ns_wait(struct fs_ns_net *n, uint32_t from, const struct fs_wire_
   if (peer->waiting++ == 0) peer->since = n->now;
 }
 
-/* In so many bytes. */
+/* Returns true if the message is well-formed and fits into so many bytes. */
 static bool fs_ns_sane(const struct fs_wire_names *h, size_t bytes) {
   return bytes >= sizeof(*h) && h->magic == FS_WIRE_NAMES_MAGIC && h->version == FS_WIRE_VERSION &&
          h->length <= FS_NAMES_BODY && h->length <= bytes - sizeof(*h) && h->answer <= 1 &&

@@ -10,78 +10,84 @@
 
 #define FS_ASK_CHAINS 1024u
 #define FS_MOVED_CHAINS 1024u
-#define FS_MOVED_MOST 64u /* in a chain */
+#define FS_MOVED_MOST 64u /* entries of one chain */
 #define FS_DONE_CALLS 65536u
 #define FS_REMOVED_DIRS 65536u
 #define FS_ABOVE_SEEN 8192u
-#define FS_GONE 1024u /* removals that a backup remembers: those whose primary may not live to tell of them */
+/* removals that a backup remembers, in case the primary dies before it has reported them */
+#define FS_GONE 1024u
 #define FS_CLOSED_DEADLINES (2 * FS_REQUEST_DEADLINES)
 #define FS_NS_RETRY_NS 1000000ull
-/* To find out that a rank is gone takes two; a name that it was about to move is held for two more. */
+/* The failure detector needs two deadlines to evict a rank. A name that this rank was moving
+   stays locked for two more. */
 #define FS_REQUEST_DEADLINES 6u
 
-/* A question that this rank has asked. */
+/* A question of this rank that has no answer yet. */
 struct fs_ask {
-  struct fs_chain chain; /* by time */
+  struct fs_chain chain; /* in order of deadline */
   struct fs_chain hash;
   uint64_t id, deadline;
   uint32_t rank;
-  uint32_t deputy; /* may answer as well */
+  uint32_t deputy; /* a backup that may answer instead of `rank`, or FS_NO_RANK */
   fs_ns_done *done;
   void *ctx;
 };
 
-/* A call about a directory on its way: until its keeper, whoever that is by then, has answered. */
+/* A call about a directory or file, until its keeper, which may change meanwhile, has answered. */
 struct fs_request {
-  struct fs_chain chain; /* of those that wait to be tried again */
+  struct fs_chain chain; /* link in the list of those that wait for the next try */
   struct fs_ns *ns;
   uint64_t end, again;
   fs_ns_done *done;
   void *ctx;
-  uint32_t rank;             /* that it is with */
+  uint32_t rank;             /* that is asked now */
   struct fs_names_call call; /* followed by its names */
 };
 
-/* A change of this rank's memory on its way to the backup; then the answer goes out. */
+/* A change of this rank's table that is on its way to the backup. The caller's answer follows
+   it. */
 struct fs_commit {
-  struct fs_chain chain; /* of those that wait to be tried again */
+  struct fs_chain chain; /* link in the list of those that wait for the next try */
   struct fs_chain all;
   struct fs_ns *ns;
   struct fs_asked asked;
   uint64_t dir;
-  uint64_t put, gone, to; /* ids of a record that was put, or went; and where to, if that is known */
-  uint64_t hold;          /* or of one that is held, or no more */
-  uint64_t hold_call;     /* for this rename */
-  bool shut;              /* or whether the directory takes names */
-  uint64_t call;          /* id of the call, or 0 */
-  bool forwarded;         /* the backup may answer the caller, if it is told now; */
-  bool answered;          /* it was told to */
-  bool later;             /* the caller does not wait for it (fs_ns_published) */
+  /* ids: of the record that was put, of the one that went, and of its new directory (0: unknown) */
+  uint64_t put, gone, to;
+  uint64_t hold;      /* or the id of a record whose lock has changed */
+  uint64_t hold_call; /* the rename that holds the lock */
+  bool shut;          /* or: whether the directory takes names has changed */
+  uint64_t call;      /* id of the call, or 0 */
+  /* the backup may answer the caller, if this change is its first news of it */
+  bool forwarded;
+  bool answered; /* the backup was told to answer the caller */
+  bool later;    /* the caller does not wait for the backup (fs_ns_published) */
   uint64_t again;
-  uint32_t rank;                                 /* that it is with */
-  void (*then)(struct fs_commit *c, fs_err err); /* instead of the answer */
+  uint32_t rank;                                 /* that is asked now */
+  void (*then)(struct fs_commit *c, fs_err err); /* called instead of answering */
   void *ctx;
-  uint64_t drop; /* a file whose last name went */
+  uint64_t drop; /* a file that has lost its name; 0: none */
   size_t answer_n;
   char *answer;
 };
 
-struct fs_local { /* a message to itself */
+struct fs_local { /* a message of this rank to itself */
   struct fs_chain chain;
   struct fs_ns_message head;
   size_t n;
   alignas(8) char body[];
 };
 
-/* A record that another directory's primary is about to take. */
+/* The lock on a record that another directory's primary is about to take, or whose directory is
+   being removed. */
 struct fs_hold {
   struct fs_chain chain;
   uint64_t id, dir, to, until;
-  uint64_t call; /* id of the rename, or removal (to: 0), that it is for */
+  uint64_t call; /* id of the rename that holds the lock, or of the removal if `to` is 0 */
   bool asking;
 };
 
-/* Where a directory's record was seen last. */
+/* The directory in which a directory's record was last seen. */
 struct fs_above_seen {
   uint64_t id, dir;
 };
@@ -91,7 +97,8 @@ struct fs_moved {
   uint64_t dir, id, to;
 };
 
-/* The ids of the last changes of callers: a ring, and chains through it by hash (numbers in the ring + 1). */
+/* The ids of the latest changes by callers, so that a repeated call is not executed twice. A
+   ring, with hash chains through it; a link is a place in the ring + 1, and 0 ends a chain. */
 struct fs_done_calls {
   uint32_t at;
   uint32_t chain[FS_DONE_CALLS];
@@ -101,24 +108,25 @@ struct fs_done_calls {
   } call[FS_DONE_CALLS];
 };
 
-struct fs_suspect { /* one for each rank, in order */
+struct fs_suspect { /* one for each rank, in order of ranks */
   struct fs_ns *ns;
   bool pinging, reporting;
-  uint64_t ping_again; /* when the ping that is under way is sent once more; 0: it was */
-  bool answered;       /* that one was */
-  uint32_t arbiter;    /* whom this rank has told */
-  bool silent;         /* since it was heard last, a question to it was not answered in time */
-  bool heard;          /* it has begun to serve: others take longer to stage their partitions */
+  uint64_t ping_again; /* when the ping under way is repeated; 0: it has been */
+  bool answered;       /* the repeated ping was answered */
+  uint32_t arbiter;    /* the rank to which this one has reported the suspicion */
+  bool silent;         /* a question to it has timed out since it was last heard */
+  /* this rank has heard of it, so it serves; a rank that still stages in is not suspected */
+  bool heard;
 };
 
 struct fs_ns {
   uint32_t rank;
   bool replicated;
   const struct fs_ns_hooks *hooks;
-  void *primary;
+  void *user;
   uint64_t now, deadline_ns;
   struct fs_names *names;
-  uint64_t most_bytes; /* of names; 0: no limit */
+  uint64_t most_bytes; /* limit for the table of names; 0: none */
   struct fs_members members;
   uint64_t next_ask, next_id;
   struct fs_chain asks, ask_hash[FS_ASK_CHAINS];
@@ -127,7 +135,7 @@ struct fs_ns {
   struct fs_moved *moved[FS_MOVED_CHAINS];
   struct fs_above_seen above[FS_ABOVE_SEEN];
   struct fs_done_calls done;
-  uint64_t removed[FS_REMOVED_DIRS]; /* the last directories that were removed: they stay closed */
+  uint64_t removed[FS_REMOVED_DIRS]; /* the latest removed directories, which stay closed */
   uint32_t removed_at;
   struct fs_gone {
     uint64_t dir, id;
@@ -138,146 +146,169 @@ struct fs_ns {
   struct fs_suspect *suspect;
   uint64_t watch_at, timers_at;
   bool transferring;
-  uint32_t transfers;              /* under way */
-  struct fs_chain transfers_to_do; /* and not */
+  uint32_t transfers;              /* directories being transferred */
+  struct fs_chain transfers_to_do; /* directories that wait for their transfer */
   bool watching;
-  bool unsure;            /* this rank stood still, and no other has answered since: */
-  bool confirming;        /* one is asked, */
-  uint64_t stood, before; /* so often it has; and had when that one was asked */
-  uint32_t pinging;       /* ranks */
+  bool unsure;     /* this rank was suspended, and no other rank has answered since */
+  bool confirming; /* a ping is under way to clear `unsure` */
+  /* how often this rank was suspended: until now, and until that ping was sent */
+  uint64_t stood, before;
+  uint32_t pinging; /* pings under way */
   uint64_t dropped_messages;
-  alignas(8) char body[FS_NAMES_BODY]; /* to build answers in */
+  alignas(8) char body[FS_NAMES_BODY]; /* scratch space for messages */
 };
 
 /* ---- ns_ask.c ---- */
-/* Asks a rank, which may be this one. done may be NULL. -ETIMEDOUT, -EHOSTDOWN (no member), -ENOMEM come by done, too.
- */
+/* Asks a rank, which may be this one. done may be NULL; it also gets the errors -ETIMEDOUT,
+   -EHOSTDOWN (the rank is no member) and -ENOMEM. */
 void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
-/* Asks a directory's primary; its backup may answer. */
+/* Asks a directory's primary; the primary's or its backup's answer ends the question. */
 void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const struct fs_names_call *c, fs_ns_done *done,
                        void *ctx);
-/* That it was done, which nobody waits for. */
+/* Answers 0 to a question whose asker does not wait, so that the message may be delayed. */
 void fs_ns_answer_later(struct fs_ns *ns, struct fs_asked a);
+/* Ends the question that this answer is for. Counts an answer without a question as dropped. */
 void fs_ns_answered(struct fs_ns *ns, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n);
+/* Delivers the messages of this rank to itself. Does nothing if it is already at work. */
 void fs_ns_drain(struct fs_ns *ns);
 void fs_ns_ask_timers(struct fs_ns *ns);
-/* Asks all other members the same; done when all have answered or are members no more. */
+/* Asks all other members. Calls done when each has answered or is no member any more; suspected
+   members are asked again. */
 void fs_ns_ask_all(struct fs_ns *ns, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
-/* Of all members, those. */
+/* Like fs_ns_ask_all, for the members whose element in `those` is true; NULL means all. */
 void fs_ns_ask_those(struct fs_ns *ns, const bool *those, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
-/* Those to a rank that is no member any more fail. */
+/* Makes the questions to ranks that are no members any more fail with the next timers. */
 void fs_ns_ask_gone(struct fs_ns *ns);
 
 /* ---- ns_request.c ---- */
-/* True for a call that goes to the home of a file, and not to a directory's keeper. */
+/* Returns true if the call goes to the home of a file, false if it goes to a directory's keeper. */
 static inline bool fs_call_to_home(const struct fs_names_call *c) {
   enum fs_scope scope = fs_call_scope(c);
   return scope == FS_SCOPE_FILE || scope == FS_SCOPE_BYTES;
 }
+/* Starts a call, and repeats it to its present keeper or home until it is answered or its time is
+   over. done may be NULL. */
 void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
 void fs_request_timers(struct fs_ns *ns, bool all);
 
 /* ---- ns_exec.c ---- */
-/* A name in this directory, of this rank's, was made, removed or moved. */
+/* Stamps a change of names in a directory of this rank. */
 void fs_changed_now(struct fs_ns *ns, uint64_t dir);
 /* Calls the handler of the call's operation. */
 void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* Adds a record as others are to see it. False: no room. */
+/* Adds a record to the answer in ns->body, with the file's present home. Returns false if there
+   is no room. */
 bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r);
-/* The record of this directory that has the name, which is the first tail. */
+/* Returns the record in this directory whose name is the call's first tail, or NULL. */
 const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const struct fs_names_call *c);
 void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r);
-/* Starts it, or answers that there was no memory for it. */
+/* Starts a commit, or answers -ENOMEM if commit is NULL. */
 void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commit);
+/* Returns true if the rank `from` may see the record: it is published, its own, or no file. */
 bool fs_exec_visible(const struct fs_record *r, uint32_t from);
-/* Was the change of the call with this id made already? 1: yes; 0: no; -EAGAIN: yes, but the backup does not have it
- * yet. */
+/* Returns 1 if the change of the call with this id has been made, 0 if not, and -EAGAIN if it
+   has been made but has not reached the backup yet. fs_done_note records the id. */
 int fs_done_already(const struct fs_ns *ns, uint64_t id);
 void fs_done_note(struct fs_ns *ns, uint64_t id);
 
 /* ---- ns_gone.c ---- */
-/* DROP */
+/* Handles DROP. */
 void fs_gone_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* Its home is told that a file has no name any more; */
+/* Tells a file's home that the file has lost its name. */
 void fs_gone_drop(struct fs_ns *ns, uint64_t id);
-/* the keepers of a directory's names, that it was removed; */
+/* Tells the keepers of a directory that the directory was removed. */
 void fs_gone_forget(struct fs_ns *ns, uint64_t dir);
-/* which then takes no names here. */
+/* Removes a directory's table here and closes the directory for good. Returns 0 or -ENOMEM. */
 fs_err fs_gone_dir(struct fs_ns *ns, uint64_t dir);
-/* A backup hears of a removal; and does what the primary would have, when that is gone. */
+/* fs_gone_note records a removal at the backup. After a change of members fs_gone_redo reports
+   the recorded removals whose primary has gone. */
 void fs_gone_note(struct fs_ns *ns, const struct fs_record *r);
 void fs_gone_redo(struct fs_ns *ns, const struct fs_members *before);
 
 /* ---- ns_mark.c ---- */
-/* Before a directory of a dataset gets its first output. True: the call goes on later. */
+/* Makes sure that all members know that a directory of a dataset may have outputs. Returns true
+   if the call has to wait for that; the call is then executed, or answered, later. */
 bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c);
-/* MARK */
+/* Handles MARK. */
 void fs_mark_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 
 /* ---- ns_where.c ---- */
-/* WHERE */
+/* Handles WHERE. */
 void fs_where_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* As fs_ns_where; with `seen` also where a rank saw it last that may not know better. */
+/* Like fs_ns_where. If `seen` is set, a rank's memory of where it last saw the record counts as
+   an answer. */
 void fs_where_start(struct fs_ns *ns, uint64_t id, bool seen, fs_ns_done *done, void *ctx);
 
 /* ---- ns_above.c ---- */
 void fs_above_note(struct fs_ns *ns, uint64_t id, uint64_t dir);
-/* Where a directory was seen last, or 0. */
+/* fs_above_seen returns the directory in which directory `id` was last seen, or 0. fs_above_note
+   remembers it. */
 uint64_t fs_above_seen(struct fs_ns *ns, uint64_t id);
-/* For the rename `call` of directory `id`, which is held, into `from`: 0; -EINVAL when that is it, or below it; -EAGAIN
-   when it could not be told until then; -ENOENT, -ENOMEM. */
+/* Checks, for the rename `call` of the locked directory `id` into `from`, that `from` is not
+   `id` or below it. done gets 0, -EINVAL if it is, -EAGAIN if the answer is not known by
+   `until`, -ELOOP if there are too many levels, -ENOENT, or -ENOMEM. */
 void fs_climb_start(struct fs_ns *ns, uint64_t from, uint64_t id, uint64_t call, uint64_t until, fs_ns_done *done,
                     void *ctx);
 void fs_climb_timers(struct fs_ns *ns);
 
 /* ---- ns_move.c ---- */
-/* RENAME */
+/* Handles RENAME. */
 void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* Has the directory `dir` closed, drops its record, and answers. */
+/* Handles REMOVE of a directory: locks its record, has the directory closed at its keeper,
+   removes the record, answers. */
 void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 /* Is a rename or removal of this record under way? And of which call, or 0. */
-bool fs_opened(const struct fs_ns *ns, uint64_t dir, uint64_t id);
-uint64_t fs_held_by(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+bool fs_locked(const struct fs_ns *ns, uint64_t dir, uint64_t id);
+uint64_t fs_locked_by(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 /* Is the record on its way into a directory of this rank, and not yet with the backup? */
 bool fs_moving(const struct fs_ns *ns, uint64_t dir, uint64_t id);
-/* Is this rename at work here, and has not put the record yet? */
+/* Returns true if this rename is at work here and has not put the record yet. */
 bool fs_move_begun(const struct fs_ns *ns, uint64_t call);
 
 /* ---- ns_lock.c ---- */
-/* TAKE, TAKEN */
+/* Handle TAKE, which locks a record for another keeper, and TAKEN, which ends the lock. */
 void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* What a backup hears of holds. */
+/* Sets or ends a record's lock at the backup, as the primary's BACKUP message says. Returns 0 or
+   -ENOMEM. */
 fs_err fs_lock_backup(struct fs_ns *ns, const struct fs_names_call *c);
+/* Returns the lock on a record of this directory, or NULL. */
 struct fs_hold *fs_lock_find(const struct fs_ns *ns, uint64_t dir, uint64_t id);
-/* For two deadlines, or until something else is said. NULL: no memory. */
+/* Locks a record for two deadlines, unless the caller sets another time. Returns NULL if there
+   is no memory. */
 struct fs_hold *fs_lock_new(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to, uint64_t call);
 void fs_lock_end(struct fs_hold *h);
 void fs_lock_timers(struct fs_ns *ns);
-/* Where a record of this directory went last, or 0. */
-void fs_moved_forget(struct fs_ns *ns, uint64_t dir, uint64_t id); /* it is here */
+/* fs_moved_to returns the directory into which a record of this directory was last moved, or 0.
+   fs_moved_note remembers that; fs_moved_forget is for a record that is here again. */
+void fs_moved_forget(struct fs_ns *ns, uint64_t dir, uint64_t id);
 void fs_moved_note(struct fs_ns *ns, uint64_t dir, uint64_t id, uint64_t to);
 uint64_t fs_moved_to(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 
 /* ---- ns_commit.c ---- */
 /*
- * A change that is made here, in this directory; whoever makes it sets what it is: put, gone, to, call, hold. The
- * answer is this record, if any, as it is now. NULL: no memory, and nothing is answered.
+ * Makes a commit for a change in this directory. The caller sets what has changed: put, gone, to,
+ * call, hold. The answer will be a copy of the record `answer`, if any. Returns NULL if there is no
+ * memory; then nothing is answered.
  */
 struct fs_commit *fs_commit_new(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_record *answer);
 void fs_commit_start(struct fs_commit *c);
-/* Is the change that this call made still on its way to the backup? */
+/* Returns true if the change of this call is still on its way to the backup. */
 bool fs_committing(const struct fs_ns *ns, uint64_t call);
 void fs_commit_timers(struct fs_ns *ns, bool all);
-/* BACKUP */
+/* Handles BACKUP. */
 void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* After a change of members: directories that lack a backup get one. */
+/* After a change of members, sends each directory of this rank that has a new backup to that
+   backup. */
 void fs_commit_transfer(struct fs_ns *ns, const struct fs_members *before);
 
 /* ---- ns_members.c ---- */
+/* Reports a rank that has not answered in time to the arbiter, or pings it if this rank is the
+   arbiter. */
 void fs_suspected(struct fs_ns *ns, uint32_t rank);
 void fs_watch_timers(struct fs_ns *ns);
-/* PING, SUSPECT, SET */
+/* Handle PING, SUSPECT and SET. fs_set_take intersects this rank's set of members with another;
+   fs_answer_stale answers -ESTALE with this rank's set. */
 void fs_pinged_by(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_suspicion_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A call about a directory finds the rank that keeps it, also when that changes on the way: it is made again, with the
- * same id, to whoever is the keeper then, for six deadlines at most. Called by ns.c for clients, by ns_move.c for
- * keepers.
+ * Calls that find their keeper, also if it changes meanwhile. A call is repeated with the same id
+ * to whichever rank is the keeper then, for six deadlines at most. Called by ns.c for clients and
+ * by other parts of ns.h for keepers.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static void fs_request_end(struct fs_request *r, fs_err err, const void *body, s
   free(r);
 }
 
-/* The answer says who has not answered. */
+/* Ends a call without an answer. The body names the rank that has not answered. */
 static void fs_request_silent(struct fs_request *r, fs_err err) {
   uint32_t rank = r->rank;
   fs_request_end(r, err, &rank, rank == FS_NO_RANK ? 0 : sizeof(rank));
@@ -25,7 +25,8 @@ static void fs_request_later(struct fs_request *r, uint64_t ns) {
   fs_chain_push(&r->ns->requests, &r->chain);
 }
 
-/* Who waits for long asks less often; not less than FS_LET_IN_NS (backing_set.c) takes for granted. */
+/* A call that waits for long is repeated less often. FS_LET_IN_NS (backing_set.c) relies on this
+   upper limit. */
 #define FS_REQUEST_PAUSE_MAX_NS (4 * FS_NS_RETRY_NS)
 
 static uint64_t fs_request_pause(const struct fs_request *r) {
@@ -37,7 +38,7 @@ static void fs_request_created(struct fs_ns *ns, const struct fs_names_call *c) 
   if (S_ISDIR(c->create.mode)) fs_above_note(ns, c->create.id, c->create.dir);
 }
 
-/* What this rank notes of its calls that were done. */
+/* Functions that remember this rank's own successful calls, by operation. */
 static void (*const fs_request_done[FS_NAMES_OPS])(struct fs_ns *ns, const struct fs_names_call *c) = {
     [FS_NAMES_CREATE] = fs_request_created,
 };
@@ -61,9 +62,9 @@ static void fs_request_answered(void *ctx, fs_err err, const void *body, size_t 
     }
     fs_request_later(r, FS_NS_RETRY_NS);
     return;
-  case -ESTALE: /* the members were not those that one of the two sides thought */
+  case -ESTALE: /* the two sides had different sets of members */
   case -EAGAIN:
-    r->rank = FS_NO_RANK; /* it does answer */
+    r->rank = FS_NO_RANK; /* this rank does answer, so it is not to be named as silent */
     fs_request_later(r, fs_request_pause(r));
     return;
   default:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions about names that no client asks: which directory a record is in, for a node that knows its id only (of an
- * output directory everybody has just that); and what there is besides files. Called by the MPI thread for paths
- * (outpath.c) and for what is done with outputs at the end (finish.c).
+ * Searches over all names: which directory a record is in, for a node that knows only its id, as
+ * for every output directory; and the list of all files, or of all directories and symlinks, of
+ * this rank. Called by the MPI thread for paths (outpath.c) and for the end of the job (finish.c).
  */
 #include <stdlib.h>
 
@@ -68,7 +68,8 @@ static void fs_where_look(void *ctx, uint64_t dir) {
   if (f->dir == 0 && fs_names_find_id(f->names, dir, f->id)) f->dir = dir;
 }
 
-/* By one look into each directory, when it is not where it was seen last. */
+/* Looks into the directory where the record was last seen, then into each directory of this
+   rank. */
 void fs_where_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_where_find f = {.names = ns->names, .id = c->where.id};
   uint64_t seen = fs_above_seen(ns, c->where.id);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What Open MPI 4.1 does when it has lost mpirun: a thread of its own calls ompi_mpi_abort, which ends the process some
- * time in the next seconds. A daemon has outputs to keep then, and ends by itself (daemon/core/listen.c), so it has
- * that function's name; libmpi calls it through its table of symbols. Where it has another name this one is not called.
+ * Replaces the function by which Open MPI 4.1 ends a process that has lost mpirun: a thread of MPI
+ * calls ompi_mpi_abort within seconds. A daemon then still has outputs to keep, and ends by itself
+ * (daemon/core/listen.c). So it defines that function, and libmpi finds it through its symbol
+ * table. An MPI that uses another name does not call this one.
  */
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include "daemon/mpi/abort.h"
 
-#define FS_ABORT_WAITS 50 /* of 10 ms: mpirun's connections end a moment before it does */
+#define FS_ABORT_WAITS 50 /* waits of 10 ms: mpirun's connections end a moment before it does */
 
 struct ompi_communicator_t;
 __attribute__((visibility("default"))) int ompi_mpi_abort(struct ompi_communicator_t *comm, int code);

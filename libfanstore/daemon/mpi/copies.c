@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * May messages be sent out of a file's mapping? Sockets copy, so they may. Hardware that fetches the bytes itself wants
- * memory that it can lock and write to: read-only mappings of files are refused by some drivers and copied for good by
- * others. Called once, by net_mpi.c; looks at what fs-launch has told Open MPI and UCX to use.
+ * Finds out whether messages may be sent from a file's mapping. Sockets copy, so they may. Hardware
+ * that fetches the bytes itself wants memory that it can lock and write to: some drivers refuse
+ * read-only mappings of files, others copy them for good. net_mpi.c calls this once; it looks at
+ * what fs-launch has told Open MPI and UCX to use.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@ static bool fs_env_is(const char *name, const char *value) {
   return is && strcmp(is, value) == 0;
 }
 
-/* No InfiniBand, RoCE or the like: what UCX then has left are sockets and shared memory. */
+/* Returns true if there is no InfiniBand, RoCE or the like; UCX then has only sockets and shared
+   memory. */
 static bool fs_no_verbs(void) {
   DIR *dir = opendir("/sys/class/infiniband");
   const struct dirent *e = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For net_mpi.c: struct fs_net's `copies`. */
+/* Finds the value of struct fs_net's `copies`, for net_mpi.c. */
 #ifndef FS_DAEMON_MPI_COPIES_H
 #define FS_DAEMON_MPI_COPIES_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The network of daemon/core/net.h by MPI messages on MPI_COMM_WORLD: the only file that includes <mpi.h>. All calls
- * come from the thread that opened it (MPI_THREAD_FUNNELED: MULTIPLE costs a fifth of the message rate). Active
- * requests lie densely in one array, for MPI_Testsome. Errors are returned, never fatal: a dead rank must not end the
- * others.
+ * The network of daemon/core/net.h by MPI messages on MPI_COMM_WORLD: the only file that includes
+ * <mpi.h>. All calls come from the thread that opened it (MPI_THREAD_FUNNELED: MULTIPLE costs a
+ * fifth of the message rate). Active requests are dense in one array, for MPI_Testsome. Errors are
+ * returned, never fatal: a dead rank must not end the others.
  */
 #include <mpi.h>
 #include <sys/epoll.h>
@@ -13,7 +13,7 @@
 #include "daemon/mpi/copies.h"
 #include "daemon/mpi/sockets.h"
 
-#define FS_MPI_OPS 8192 /* operations at once; all users are bounded well below it */
+#define FS_MPI_OPS 8192 /* operations at once; all users together stay well below it */
 #define FS_MPI_BATCH 64 /* completions taken by one poll */
 
 struct fs_net_mpi {
@@ -89,11 +89,13 @@ static int fs_mpi_poll(struct fs_net *n) {
   struct fs_mpi_done done[FS_MPI_BATCH];
   int total = 0, count = 0;
   int code = MPI_Testsome(m->active, m->request, &count, m->index, m->status);
-  /* Open MPI looks at the requests first and then makes progress: a second look finds what the first brought in. */
+  /* Open MPI tests the requests first and then makes progress: a second call finds what the
+     first brought in. */
   if (code == MPI_SUCCESS && count == 0) code = MPI_Testsome(m->active, m->request, &count, m->index, m->status);
   if (count == MPI_UNDEFINED || count <= 0) return 0;
   bool failed = code != MPI_SUCCESS;
-  /* Call-backs start new operations, so all that this array says is taken out of it first, a batch at a time. */
+  /* Call-backs start new operations, so the results are first taken out of the arrays, a batch
+     at a time. */
   while (total < count) {
     int batch = FS_MIN(count - total, FS_MPI_BATCH);
     for (int i = 0; i < batch; i++) {
@@ -102,7 +104,7 @@ static int fs_mpi_poll(struct fs_net *n) {
     total += batch;
     if (total < count) {
       for (int i = 0; i < batch; i++) done[i].op->done(done[i].op, done[i].peer, done[i].bytes, done[i].err);
-      continue; /* operations started meanwhile lie behind those that this Testsome looked at */
+      continue; /* operations started meanwhile are behind those that this Testsome examined */
     }
     fs_mpi_compact(m);
     for (int i = 0; i < batch; i++) done[i].op->done(done[i].op, done[i].peer, done[i].bytes, done[i].err);

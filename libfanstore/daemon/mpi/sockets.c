@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI has no blocking wait that others could end, but over TCP the kernel knows when something arrives: a thread that
- * sleeps on the connections of its process, too, wakes up for a message. They are found among the open descriptors,
- * since MPI does not tell; clients' connections are of another family. Only a hint: whoever sleeps does so with a
- * deadline, so that transports of other kinds, and connections not found yet, cost time and nothing else. Closed ones
- * leave the set by themselves. Called by net_mpi.c; no state.
+ * The TCP connections of this process, as a hint for its sleep. MPI has no blocking wait that
+ * others could end, but the kernel knows when something arrives over TCP: a thread that sleeps on
+ * the connections, too, wakes up for a message. MPI does not tell its connections, so they are
+ * searched among the open descriptors; clients' connections are of another family. The thread
+ * always sleeps with a deadline, so other transports, and connections not found yet, cost only
+ * time. Closed connections leave the set by themselves. Called by net_mpi.c; no state.
  */
 #include "daemon/mpi/sockets.h"
 

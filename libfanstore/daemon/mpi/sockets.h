@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The TCP connections of this process, which are MPI's, to be slept on (sockets.c). */
+/* The TCP connections of this process, which are MPI's, for a sleep that messages end
+   (sockets.c). The MPI thread's. */
 #ifndef FS_DAEMON_MPI_SOCKETS_H
 #define FS_DAEMON_MPI_SOCKETS_H
 
-/* Adds those that `epoll` does not have yet; how many. */
+/* Adds the connections that `epoll` does not have yet. Returns how many. */
 int fs_sockets_find(int epoll);
-/* Takes out those that are readable at the moment: they are dead, or nobody reads them. */
+/* Removes the connections that are readable at the moment: they are dead, or nobody reads them. */
 void fs_sockets_drop(int epoll);
 
 #endif

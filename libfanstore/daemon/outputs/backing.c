@@ -7,8 +7,7 @@
 
 #include "daemon/module.h"
 #include "daemon/outputs/node_segment.h"
-#include "daemon/replicas/replicas.h"
-#include "daemon/stagein/stagein.h"
+#include "daemon/outputs/replicate.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -337,26 +336,19 @@ static void fs_home_own(struct fs_daemon *d, struct fs_asked a, struct fs_backin
   fs_ns_answer(d->ns, a, 0, NULL, 0); /* it is */
 }
 
-typedef void fs_home_handler(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
-                             const struct fs_names_call *c);
 static const struct fs_home_op {
-  fs_home_handler *run; /* f: NULL if nothing is known here of the file */
-  fs_home_handler
-      *staged; /* instead, while the file's backing file is a link to a file of --stage-in's; NULL: the same */
-  bool looks;  /* The answer tells the contents: a home that may be none any more does not give it. */
-  bool lists;  /* The extent map changes. */
+  fs_home_handler *run;
+  bool looks; /* The answer tells the contents: a home that may be none any more does not give it. */
+  bool lists; /* The extent map changes. */
 } fs_home_ops[FS_NAMES_OPS] = {
-    [FS_NAMES_SETATTR] = {.run = fs_backing_set, .staged = fs_stagein_change},
-    [FS_NAMES_OPEN] = {.run = fs_home_open, .staged = fs_stagein_hold, .looks = true},
+    [FS_NAMES_SETATTR] = {.run = fs_backing_set},
+    [FS_NAMES_OPEN] = {.run = fs_home_open, .looks = true},
     [FS_NAMES_CLOSE] = {.run = fs_home_close},
-    [FS_NAMES_EXTEND] = {.run = fs_extents_extend, .staged = fs_stagein_change, .lists = true},
+    [FS_NAMES_EXTEND] = {.run = fs_extents_extend, .lists = true},
     [FS_NAMES_EXTENTS] = {.run = fs_extents_asked, .looks = true},
-    [FS_NAMES_APPEND] = {.run = fs_extents_append, .staged = fs_stagein_change},
-    [FS_NAMES_OWN] = {.run = fs_home_own, .staged = fs_stagein_own},
+    [FS_NAMES_APPEND] = {.run = fs_extents_append},
+    [FS_NAMES_OWN] = {.run = fs_home_own},
 };
-
-/* A call that is turned away comes again after 4 ms at most (ns_request.c). It is let in before the next cut. */
-#define FS_LET_IN_NS 10000000ull
 
 /* True for a call that has to come again: the extent map is not here yet, or does not go with the backing file at the
    moment; or this node stood still, and may have been left out: then the file has another home, which knows better. */
@@ -364,25 +356,22 @@ static bool fs_home_later(struct fs_daemon *d, struct fs_backing_file *f, const 
   const struct fs_home_op *op = &fs_home_ops[c->op];
   if (!fs_call_op(c)->not_later && fs_replica_waits(d, fs_call_id(c))) return true;
   bool wait = f && (op->lists || (op->looks && fs_extents_any(f->extents))) && fs_backing_cutting(d, f);
-  if (wait) f->let_in = d->now + FS_LET_IN_NS;
-  bool cut = c->op == FS_NAMES_SETATTR && (c->flags & FS_SET_SIZE);
-  return wait || (cut && f && d->now < f->let_in) || (op->looks && d->replicas && !fs_ns_sure(d->ns));
+  if (wait) fs_backing_let_in(d, f);
+  return wait || (op->looks && d->replicas && !fs_ns_sure(d->ns));
 }
 
 void fs_backing_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_home_op *op = &fs_home_ops[c->op];
   struct fs_backing_file *f = fs_backing_find(d, fs_call_id(c));
-  bool staged = f && f->in && !f->gone;
+  fs_home_handler *staged = f && f->in && !f->gone ? fs_staged_handlers[c->op] : NULL;
   if (fs_call_scope(c) == FS_SCOPE_PARTNER)
     fs_replica_call(d, a, c);
   else if (!op->run || !fs_backing_mine(d, fs_call_id(c)))
     fs_ns_answer(d->ns, a, -EINVAL, NULL, 0);
   else if (fs_home_later(d, f, c))
     fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
-  else if (staged && op->staged)
-    op->staged(d, a, f, c);
   else
-    op->run(d, a, f, c);
+    (staged ? staged : op->run)(d, a, f, c);
 }
 
 fs_err fs_backing_new(struct fs_daemon *d) {

@@ -5,12 +5,12 @@
  * what nobody told of (docs/internals/output-bytes.md). The MPI thread's; what may take long goes to the I/O
  * pool.
  *
- *   backing.c        the table; OPEN and CLOSE of other nodes; removal
- *   backing_drop.c   who unlinks a removed file's backing file, and who waits for that
- *   backing_open.c   the bytes, whatever the mode
+ *   backing.c          the table; OPEN and CLOSE of other nodes; removal
+ *   backing_drop.c     who unlinks a removed file's backing file, and who waits for that
+ *   backing_open.c     opens the backing file whatever its mode
  *   backing_extents.c  files of several writers: which bytes are on which node
- *   backing_set.c    SETATTR: the backing file is changed, then published
- *   backing_watch.c  what was closed: published, if its writer has not done so
+ *   backing_set.c      SETATTR: changes the backing file, then publishes it
+ *   backing_watch.c    finds closed files, and publishes them if their writer has not
  */
 #ifndef FS_DAEMON_OUTPUTS_BACKING_H
 #define FS_DAEMON_OUTPUTS_BACKING_H
@@ -22,101 +22,117 @@
 #include "daemon/outputs/extents.h"
 #include "util/table.h"
 
-/* What other nodes were told of a file's contents. */
+/* The contents of a file that other nodes have been told. */
 struct fs_backing_reported {
   uint64_t version, size, list;
   struct timespec mtime, ctime;
-  bool loose;        /* they may have changed since without a trace in the times */
-  uint32_t holding;  /* nodes that hold it */
-  uint64_t holder[]; /* a bit for each; then one for each that has had a part of it */
+  bool loose;       /* the contents may have changed since without new times */
+  uint32_t holding; /* number of nodes that have it open */
+  /* one bit for each node that has it open; then one for each that has had a segment */
+  uint64_t holder[];
 };
 
-/* The backing file is a link to a file of --stage-in's. */
+/* State of a backing file that is a link to a staged-in file. */
 struct fs_backing_in {
-  bool copying; /* to become a file of its own, */
-  fs_err err;   /* which failed then: */
+  bool copying; /* the file is being copied */
+  fs_err err;   /* error of the last copy, at err_at */
   uint64_t err_at;
 };
 
 struct fs_backing_file {
   struct fs_table_link by_id;
-  uint64_t id, dir; /* dir: of its record, as last heard; 0: unknown */
-  uint64_t size;    /* as published, with what follows; before the first time mode is 0 */
+  uint64_t id, dir; /* dir: the directory of its record, as last known; 0: unknown */
+  uint64_t size;    /* size, mtime and mode as last published; mode is 0 before the first time */
   int64_t mtime;
   uint32_t mtime_ns, mode;
-  bool removed;    /* it has no name; its bytes stay while nodes hold it */
-  bool gone;       /* nor can it be held any more: its bytes are being removed */
-  bool closed;     /* it was closed, and is to be published */
-  bool publishing; /* by this daemon */
-  bool creating;   /* its name is on its way to the directory's owner */
-  bool segment;    /* of another file; it never has a name */
-  bool split;      /* other nodes have, or had, bytes of it */
+  bool removed;    /* it has no name; its bytes stay while nodes have it open */
+  bool gone;       /* its bytes are being removed; it cannot be opened any more */
+  bool closed;     /* it was closed and has to be published */
+  bool publishing; /* this daemon is publishing it */
+  bool creating;   /* its name is being created at the directory's primary */
+  bool segment;    /* it is a segment of another file and never has a name */
+  bool split;      /* other nodes have or had bytes of it */
   uint64_t name;   /* a hash of the name and directory that left.c has written down */
-  uint64_t let_in; /* until then no cut begins: somebody waits whom the last one has turned away */
+  /* no truncation begins before this time, as a caller waits that the last one has turned away */
+  uint64_t let_in;
   struct fs_backing_reported *reported;
-  struct fs_extents *extents; /* bytes that are elsewhere; or NULL */
-  uint64_t changes;           /* of that list, and what the last ones were about */
+  struct fs_extents *extents; /* extent map of bytes that are in segments; or NULL */
+  /* version of the extent map; `recent` has the ranges of the latest changes */
+  uint64_t changes;
   struct fs_backing_recent *recent;
-  uint64_t adopted;         /* so long it was when this node became its home */
-  struct fs_backing_in *in; /* NULL: its bytes are this job's */
-  struct fs_copy *copy;     /* what its replica has (replicas.h); or NULL */
+  uint64_t adopted;         /* its size when this node became its home */
+  struct fs_backing_in *in; /* NULL: it is no link to a staged-in file */
+  struct fs_copy *copy;     /* state of its replica (replicas.h); or NULL */
 };
 
 #define FS_BACKING_EARLY 256u
 struct fs_backing {
   struct fs_table files;
-  uint64_t version, published; /* the last ones given */
+  uint64_t version, published; /* the last numbers given out */
   struct fs_chain setting, appending, dropping, leaving;
   int watch; /* inotify; -1: none */
   uint64_t look_at;
-  uint32_t publishing; /* by this daemon itself */
-  uint64_t scan_left;  /* chains that are still to be looked at: for what is closed, or, after a loss, at all files */
+  uint32_t publishing; /* publications by this daemon under way */
+  /* chains that have still to be examined, for closed files or, after lost events, for all files */
+  uint64_t scan_left;
   bool scan_all, scan_again;
-  uint64_t early[FS_BACKING_EARLY]; /* the last ids that were closed and not known */
+  uint64_t early[FS_BACKING_EARLY]; /* the last ids that were closed and unknown */
   uint32_t early_at;
-  struct fs_maps_node *lists; /* of each rank */
+  struct fs_maps_node *lists; /* state of each rank, for extent_maps.c */
 };
 
 /* ---- backing.c ---- */
 fs_err fs_backing_new(struct fs_daemon *d);
 struct fs_backing_file *fs_backing_find(const struct fs_daemon *d, uint64_t id);
-/* A client is about to make a file of this id, in this directory; has; or could not. */
+/* fs_backing_creating says that a client is about to create a file with this id in this
+   directory. fs_backing_created and fs_backing_not_created say how that ended. */
 void fs_backing_creating(struct fs_daemon *d, uint64_t id, uint64_t dir);
 void fs_backing_created(struct fs_daemon *d, uint64_t id);
 void fs_backing_not_created(struct fs_daemon *d, uint64_t id);
-/* A link to a file of --stage-in's is its backing file, and published as that is. False: no memory. */
+/* Adds a file whose backing file is a link to a staged-in file, published as that is. Returns
+   false without memory. */
 bool fs_backing_staged_in(struct fs_daemon *d, uint64_t id, uint64_t dir, const struct stat *st);
-/* What was another node's file is this one's, and to be published: its mode, the publications that it had, and its
-   segments, a list that is the file's from here on. */
+/* Makes this node the home of another node's file, and publishes it. The caller gives its mode,
+   the number of its publications, and its segments, a list that belongs to the file from then
+   on. */
 void fs_backing_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t published, uint32_t mode,
                       struct fs_extents *segments);
-/* This backing file is a segment, which has a replica as files have. NULL: no memory. */
+/* Returns the entry of a backing file that is a segment; it has a replica as files have. Returns
+   NULL without memory. */
 struct fs_backing_file *fs_backing_segment(struct fs_daemon *d, uint64_t id);
-/* It is to be published again, when there is time. */
+/* Has the file published again when there is time. */
 void fs_backing_again(struct fs_daemon *d, struct fs_backing_file *f);
-/* Its bytes go, by the I/O pool. */
+/* Unlinks a backing file, by the I/O pool. */
 void fs_backing_unlink(struct fs_daemon *d, uint64_t id);
-/* Was it changed so short a while ago that the next change may leave the times as they are? */
+/* Returns true if the file was changed so recently that the next change may leave its times as
+   they are. */
 bool fs_backing_young(const struct stat *st);
-/* What is now published of it. */
+/* Records what is now published of a file. */
 void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there);
+/* A call to a file's home. f: NULL if nothing is known here of the file. */
+typedef void fs_home_handler(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                             const struct fs_names_call *c);
+/* Instead of home's own, while the backing file is a link to a file of --stage-in's (stagein/own.c); NULL: the same. */
+extern fs_home_handler *const fs_staged_handlers[FS_NAMES_OPS];
 /* The name service's words (ns.h). */
 void fs_backing_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 void fs_backing_dropped(struct fs_daemon *d, uint64_t id);
-/* The same, but the bytes are left for a moment to the program that has removed the file. */
+/* Like fs_backing_dropped, but leaves the bytes for a moment to the program that has removed the
+   file. */
 void fs_backing_dropped_soon(struct fs_daemon *d, uint64_t id);
 void fs_backing_members(struct fs_daemon *d);
 /* "out/<id>", below d->backing_fd. */
 #define FS_BACKING_NAME_SIZE 32u
-/* Programs can do with a backing file what they like. Opening it waits for nobody, be it a FIFO or under somebody's
-   lease (then EAGAIN). */
+/* Flags for opening a backing file. Programs can do anything to it, so an open must not wait,
+   even if it is a FIFO or under somebody's lease (then EAGAIN). */
 #define FS_BACKING_READ (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 #define FS_BACKING_WRITE (O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 const char *fs_backing_name(uint64_t id, char name[FS_BACKING_NAME_SIZE]);
-/* The two halves of OPEN: what it is, of a backing file that is so now; and that this rank holds it. */
+/* The two halves of OPEN. fs_backing_opened fills in the snapshot of a backing file with these
+   attributes; fs_backing_holder records that the rank has the file open. */
 fs_err fs_backing_opened(struct fs_daemon *d, uint64_t id, const struct stat *st, struct fs_opened *held);
 fs_err fs_backing_holder(struct fs_daemon *d, struct fs_backing_file *f, uint32_t rank);
-/* This rank has a part of it, whatever becomes of the list. */
+/* Records that the rank has a segment of the file, even if the extent map loses it. */
 fs_err fs_backing_writer(struct fs_daemon *d, struct fs_backing_file *f, uint32_t rank);
 bool fs_backing_writes(const struct fs_daemon *d, const struct fs_backing_file *f, uint32_t rank);
 /* The rank that has a file's bytes. */
@@ -127,78 +143,88 @@ static inline uint32_t fs_home_of(const struct fs_daemon *d, uint64_t id) {
 bool fs_backing_mine(const struct fs_daemon *d, uint64_t id);
 
 /* ---- backing_drop.c ---- */
-/* ns.h, dropping: this rank wants to know when the bytes are gone. */
+/* The hook `dropping` of ns.h: a rank wants to know when the bytes are gone. */
 bool fs_backing_dropping(struct fs_daemon *d, struct fs_asked a, uint64_t id);
-/* They are, or cannot be removed. */
+/* Says that the bytes are gone or cannot be removed. */
 void fs_backing_drop_done(struct fs_daemon *d, uint64_t id);
-/* A program of this node has removed a file. True: it is to unlink the backing file. */
+/* Says that a program of this node has removed a file. Returns true if the program has to unlink
+   the backing file. */
 bool fs_backing_leaving(struct fs_daemon *d, uint64_t id);
-/* The pool unlinks it, if nobody asks for it before, a moment later. */
+/* Has the pool unlink the backing file a moment later, unless somebody asks for it before. */
 void fs_backing_unlink_soon(struct fs_daemon *d, uint64_t id);
 void fs_backing_drop_timers(struct fs_daemon *d);
 
 /* ---- backing_open.c ---- */
-/* open(2) of the backing file, no symlink, also where its mode does not permit it, and without waiting (as
- * FS_BACKING_READ). */
+/* Opens a backing file, even if its mode forbids it; follows no symlink and does not wait (see
+   FS_BACKING_READ). */
 fs_fd fs_backing_file_open(const struct fs_daemon *d, uint64_t id, int flags);
 
 /* ---- backing_extents.c ---- */
-/* EXTEND, EXTENTS, APPEND */
+/* Handle EXTEND, EXTENTS and APPEND. */
 void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
                        const struct fs_names_call *c);
 void fs_extents_asked(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
 void fs_extents_append(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
                        const struct fs_names_call *c);
-/* These bytes are in that segment now; and the file ends here. */
+/* fs_backing_put adds an extent to the extent map. fs_backing_cut truncates the map to `size`. */
 fs_err fs_backing_put(struct fs_daemon *d, struct fs_backing_file *f, struct fs_output_extent e);
 void fs_backing_cut(struct fs_daemon *d, struct fs_backing_file *f, uint64_t size);
-/* What the list is called, by clients too: another home of the file never calls one of its own so. */
+/* Returns the version of the extent map, which clients use, too. Another home of the file never
+   gives out the same version. */
 uint64_t fs_backing_map(const struct fs_daemon *d, const struct fs_backing_file *f);
-/* Were the same of these bytes in segments when the list had that number? False also when that is not known any more.
- */
+/* Returns true if the extent map of this range has not changed since version `list`. Returns
+   false also if that is unknown. */
 bool fs_backing_same_map(const struct fs_daemon *d, uint64_t id, uint64_t list, uint64_t off, uint64_t len);
 /* ---- extent_maps.c ---- */
 fs_err fs_maps_new(struct fs_daemon *d);
-/* A node is about to be told a list; */
+/* Says that a node is about to be told an extent map. */
 void fs_maps_asked(struct fs_daemon *d, uint32_t rank);
-/* one has changed: for this node's programs; */
+/* Tells this node's programs that an extent map has changed. */
 void fs_maps_changed(struct fs_daemon *d);
-/* for others', before whoever changed it is answered; */
+/* Tells the other nodes that an extent map has changed, then calls done; whoever changed it is
+   answered after that. */
 void fs_maps_report(struct fs_daemon *d, fs_ns_done *done, void *ctx);
-/* and the members have. */
+/* Handles a change of members. */
 void fs_maps_members(struct fs_daemon *d);
-/* None is to be kept, as long as this node may have been left out. */
+/* Keeps programs from using known extent maps as long as this node may have been evicted. */
 void fs_maps_timers(struct fs_daemon *d);
 
 /* ---- backing_extents.c, for others ---- */
 struct fs_scattered;
-/* The whole list, copied for another thread (source.h). */
+/* Copies the whole extent map for another thread (source.h). */
 fs_err fs_backing_scattered(const struct fs_backing_file *f, struct fs_scattered *to);
 void fs_backing_drop_segments(struct fs_daemon *d, struct fs_backing_file *f);
 
 /* ---- backing_set.c ---- */
-/* SETATTR */
+/* Handles SETATTR. */
 void fs_backing_set(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
-/* Its backing file is being cut, and its extent map will be: the one does not go with the other now. */
+/* Returns true if the backing file is being truncated and the extent map will be: the two do not
+   fit together now. */
 bool fs_backing_cutting(const struct fs_daemon *d, const struct fs_backing_file *f);
+/* Who is turned away because of that comes again, and in before the next cut. */
+void fs_backing_let_in(struct fs_daemon *d, struct fs_backing_file *f);
+void fs_backing_set_timers(struct fs_daemon *d);
 
 /* ---- backing_watch.c ---- */
 void fs_backing_watch(struct fs_daemon *d);
-/* A client's PUBLISH of a file of this node's: what its backing file is now, and its number. False: there is no backing
-   file, and the client's word stands. */
+/* Completes a client's PUBLISH of a file of this node with the backing file's attributes and the
+   publication's number. Returns false if there is no backing file; the client's values then
+   count. */
 bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c);
 void fs_backing_not_published(struct fs_daemon *d, uint64_t id);
-/* Its name is there: it is published, if it has been closed since it was made. */
+/* Says that the file's name exists. The file is published if it has been closed since it was
+   created. */
 void fs_backing_named(struct fs_daemon *d, struct fs_backing_file *f);
-/* Was it closed before anybody told of it? */
+/* Returns true if the file was closed before this daemon knew it. */
 bool fs_backing_closed_early(const struct fs_daemon *d, uint64_t id);
-int fs_backing_drain(struct fs_daemon *d); /* how many were closed */
+int fs_backing_drain(struct fs_daemon *d); /* returns how many files were closed */
 void fs_backing_timers(struct fs_daemon *d);
-/* Makes the record what the backing file is now, wherever it has gone meanwhile; done with the record, or why not. */
+/* Publishes the present state of the backing file, wherever its record is now. done gets the
+   record or the error. */
 void fs_backing_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
-/* The same, where only the list of its segments is another, and the file perhaps longer. */
+/* Like fs_backing_publish, if only the extent map has changed and the file may be longer. */
 void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
-/* The same for one that others see already, where it has changed. */
+/* Like fs_backing_publish, for a published file, and only if it has changed. */
 void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 
 #endif

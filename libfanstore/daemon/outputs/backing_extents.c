@@ -14,8 +14,8 @@
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/left.h"
 #include "daemon/outputs/node_segment.h"
+#include "daemon/outputs/replicate.h"
 #include "daemon/outputs/source.h"
-#include "daemon/replicas/replicas.h"
 
 fs_err fs_backing_scattered(const struct fs_backing_file *f, struct fs_scattered *to) {
   uint32_t count;

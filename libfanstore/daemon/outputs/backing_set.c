@@ -17,8 +17,11 @@ struct fs_backing_setting {
   struct fs_asked asked;
   uint32_t flags; /* enum fs_set */
   struct fs_call_setattr call;
-  bool working;
+  bool working, waiting;
 };
+
+/* Who was turned away comes again after 4 ms at most (ns_request.c), and the way. */
+#define FS_LET_IN_NS 10000000ull
 
 static fs_err fs_setting_size(const struct fs_daemon *d, uint64_t id, uint64_t size) {
   struct stat st;
@@ -99,6 +102,13 @@ static bool fs_setting_joins(const struct fs_backing *t, struct fs_asked a, cons
   return false;
 }
 
+static void fs_setting_begin(struct fs_backing_setting *s, const struct fs_backing_file *f) {
+  s->working = true;
+  /* Programs here read the backing file by the kernel: what they read from now on is of no list that they know. */
+  if (f && fs_backing_cutting(s->d, f)) fs_maps_changed(s->d);
+  fs_iopool_submit(&s->d->pool, &s->io);
+}
+
 void fs_backing_set(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
   if (fs_setting_joins(d->backing_files, a, &c->setattr)) return;
   struct fs_backing_setting *s = malloc(sizeof(*s));
@@ -113,10 +123,24 @@ void fs_backing_set(struct fs_daemon *d, struct fs_asked a, struct fs_backing_fi
     fs_setting_publish(s);
     return;
   }
-  s->working = true;
-  /* Programs here read the backing file by the kernel: what they read from now on is of no list that they know. */
-  if (f && fs_backing_cutting(d, f)) fs_maps_changed(d);
-  fs_iopool_submit(&d->pool, &s->io);
+  s->waiting = f && (c->flags & FS_SET_SIZE) && d->now < f->let_in;
+  if (!s->waiting) fs_setting_begin(s, f);
+}
+
+void fs_backing_let_in(struct fs_daemon *d, struct fs_backing_file *f) {
+  f->let_in = d->now + FS_LET_IN_NS;
+}
+
+/* Those that have waited begin together, and keep others waiting no longer than one of them. */
+void fs_backing_set_timers(struct fs_daemon *d) {
+  struct fs_backing *t = d->backing_files;
+  for (struct fs_chain *l = t->setting.next; l != &t->setting; l = l->next) {
+    struct fs_backing_setting *s = FS_ITEM(l, struct fs_backing_setting, chain);
+    const struct fs_backing_file *f = s->waiting ? fs_backing_find(d, s->call.id) : NULL;
+    if (!s->waiting || (f && d->now < f->let_in)) continue;
+    s->waiting = false;
+    fs_setting_begin(s, f);
+  }
 }
 
 bool fs_backing_cutting(const struct fs_daemon *d, const struct fs_backing_file *f) {

@@ -13,7 +13,7 @@
 
 #include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/left.h"
-#include "daemon/replicas/replicas.h"
+#include "daemon/outputs/replicate.h"
 #include "util/sys.h"
 #include "util/util.h"
 

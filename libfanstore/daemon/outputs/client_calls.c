@@ -14,7 +14,7 @@
 #include "daemon/outputs/node_segment.h"
 #include "daemon/outputs/open_files.h"
 #include "daemon/outputs/outpath.h"
-#include "daemon/replicas/replicas.h"
+#include "daemon/outputs/replicate.h"
 #include "ipc/channel.h"
 #include "util/sys.h"
 

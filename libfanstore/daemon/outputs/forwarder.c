@@ -15,7 +15,7 @@
 
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/outpath.h"
-#include "daemon/replicas/replicas.h"
+#include "daemon/outputs/replicate.h"
 #include "util/sys.h"
 
 #define FS_FORWARDER_LOOK_NS 1000000000ull

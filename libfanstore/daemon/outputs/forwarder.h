@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Backing files of this node that stand for a file of another node: see forwarder.c. The MPI thread's. */
+/* Forwarders: backing files of this node that stand for a file of another node (forwarder.c).
+   The MPI thread's. */
 #ifndef FS_DAEMON_OUTPUTS_FORWARDER_H
 #define FS_DAEMON_OUTPUTS_FORWARDER_H
 
@@ -7,18 +8,19 @@
 #include "daemon/metadata/ns.h"
 
 fs_err fs_forwarders_new(struct fs_daemon *d);
-/* FS_NAMES_FORWARD. */
+/* Handles FS_NAMES_FORWARD. */
 fs_err fs_forwarder_begin(struct fs_daemon *d, const struct fs_names_call *c);
 struct fs_forwarder *fs_forwarder_find(const struct fs_daemon *d, uint64_t id);
-/* FS_NAMES_SYNC: done when all that was written to the backing file before is published; with EAGAIN when that takes
- * long. */
+/* Handles FS_NAMES_SYNC: calls done when all earlier writes to the backing file are published,
+   or with -EAGAIN if that takes long. */
 void fs_forwarder_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
-/* The kernel says that somebody has closed it. */
+/* Says that a program has closed the forwarder, as the kernel reports. */
 void fs_forwarder_closed(struct fs_daemon *d, uint64_t id);
-/* Is something of what programs have closed still on its way? */
+/* Returns true if writes that programs have finished by a close are still on their way. */
 bool fs_forwarders_pending(struct fs_daemon *d);
 void fs_forwarder_timers(struct fs_daemon *d);
-/* Another node has said how much room it has: do programs wait for what they write here? */
+/* Decides anew whether programs have to wait for what they write here, after another node has
+   told how much space it has. */
 void fs_forwarders_room(struct fs_daemon *d);
 
 #endif

@@ -14,7 +14,7 @@
 
 static void fs_service_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body,
                             size_t n) {
-  const struct fs_daemon *d = fs_ns_primary(ns);
+  const struct fs_daemon *d = fs_ns_user(ns);
   fs_ns_net_send(d->ns_net, rank, head, body, n);
 }
 
@@ -24,36 +24,36 @@ static void fs_service_receive(void *ctx, uint32_t from, const struct fs_ns_mess
 }
 
 static void fs_service_mark(struct fs_ns *ns, uint32_t bit) {
-  fs_ctl_mark(fs_ns_primary(ns), bit);
+  fs_ctl_mark(fs_ns_user(ns), bit);
 }
 
 static void fs_service_tree(struct fs_ns *ns) {
-  struct fs_daemon *d = fs_ns_primary(ns);
+  struct fs_daemon *d = fs_ns_user(ns);
   atomic_fetch_add(&d->ctl->tree, 1);
 }
 
 static void fs_service_lists(struct fs_ns *ns) {
-  fs_maps_changed(fs_ns_primary(ns));
+  fs_maps_changed(fs_ns_user(ns));
 }
 
 static void fs_service_dropped(struct fs_ns *ns, uint64_t id) {
-  fs_backing_dropped_soon(fs_ns_primary(ns), id);
+  fs_backing_dropped_soon(fs_ns_user(ns), id);
 }
 
 static bool fs_service_dropping(struct fs_ns *ns, struct fs_asked a, uint64_t id) {
-  return fs_backing_dropping(fs_ns_primary(ns), a, id);
+  return fs_backing_dropping(fs_ns_user(ns), a, id);
 }
 
 static void fs_service_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  fs_backing_home(fs_ns_primary(ns), a, c);
+  fs_backing_home(fs_ns_user(ns), a, c);
 }
 
 static void fs_service_members_changed(struct fs_ns *ns) {
-  fs_modules_members(fs_ns_primary(ns));
+  fs_modules_members(fs_ns_user(ns));
 }
 
 static void fs_service_other(struct fs_ns *ns, const struct fs_record *r, bool gone) {
-  fs_left_other(fs_ns_primary(ns), r, gone);
+  fs_left_other(fs_ns_user(ns), r, gone);
 }
 
 static const struct fs_ns_hooks fs_service_hooks = {.send = fs_service_send,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which segments a file of several writers has, at its home's partner, too (replicas.h): home notes each change of its
- * list and tells the partner of them with the last word of the next time through, or before it where they are many. The
- * partner keeps them apart until all of that time is there; then they hold together with the bytes. A partner that has
- * nothing yet is told the whole list. The MPI thread's.
+ * The extent map of a file of several writers at the home's partner (replicas.h). Home records each
+ * change of the map and tells the partner with the last word of the next round, or before it if
+ * there are many changes. The partner keeps them apart until that round is complete, and then
+ * applies them together with the bytes. A partner that has nothing yet is told the whole map. The
+ * MPI thread's.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the partner lacks of a file: read in steps by a thread of the pool, block by block, each compared with what was
- * sent of it last by its XXH3. Of a block that has only become longer the new bytes go. The thread has the copy to
- * itself while `reading` is set.
+ * Finds what the partner lacks of a file. A thread of the pool reads the file in steps, block by
+ * block, and compares the XXH3 of each block with that of the block last sent. Only the new bytes
+ * are sent of a block that has become longer. The thread has the copy to itself while `reading` is
+ * set.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static fs_err fs_copy_sum(struct fs_copy *c, uint64_t i, uint64_t sum) {
   return 0;
 }
 
-/* As many bytes as there are. */
+/* Reads up to n bytes, fewer only at the end of the file. Returns how many. */
 static fs_ssize fs_copy_bytes(int fd, unsigned char *buf, size_t n, uint64_t off) {
   size_t got = 0;
   while (got < n) {
@@ -40,12 +41,13 @@ static fs_ssize fs_copy_bytes(int fd, unsigned char *buf, size_t n, uint64_t off
   return (fs_ssize)got;
 }
 
-/* How much of this block the partner has. */
+/* Returns how many bytes of this block the partner has. */
 static size_t fs_copy_known(const struct fs_copy *c, uint64_t begin) {
   return begin / FS_OUTPUT_BLOCK < c->blocks ? FS_MIN((uint64_t)c->st.st_size - begin, FS_OUTPUT_BLOCK) : 0;
 }
 
-/* The end of the hole that begins with this block, at a block's or the file's end; `begin`: there is none. */
+/* Returns the end of the hole that begins with this block, rounded to a block or the file's end;
+   `begin` if there is none. */
 static uint64_t fs_copy_hole(const struct fs_copy *c, int fd, uint64_t begin) {
   uint64_t size = (uint64_t)c->now.st_size;
   if ((uint64_t)c->now.st_blocks * FS_STAT_BLOCK >= size) return begin;
@@ -54,7 +56,8 @@ static uint64_t fs_copy_hole(const struct fs_copy *c, int fd, uint64_t begin) {
   return (uint64_t)data >= size ? size : FS_MAX((uint64_t)data / FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCK, begin);
 }
 
-/* From c->at to `end` there are only zeros, which take no room here, and shall take none there. */
+/* Describes the hole from c->at to `end`, so that it takes no room at the partner either. *send
+   is set if the partner does not have it. */
 static fs_err fs_copy_zeros(struct fs_copy *c, struct fs_replica_block *b, uint64_t end, bool *send) {
   uint64_t begin = c->at, whole, sum;
   memset(b->bytes, 0, FS_OUTPUT_BLOCK);
@@ -74,7 +77,7 @@ static fs_err fs_copy_zeros(struct fs_copy *c, struct fs_replica_block *b, uint6
   return 0;
 }
 
-/* The block at c->at, in b; *send: some of it has to go. */
+/* Reads the block at c->at into b. *send is set if some of it has to be sent. */
 static fs_err fs_copy_block(struct fs_copy *c, int fd, struct fs_replica_block *b, bool *send) {
   uint64_t begin = c->at, i = begin / FS_OUTPUT_BLOCK;
   size_t len = FS_MIN((uint64_t)c->now.st_size - begin, FS_OUTPUT_BLOCK), known = fs_copy_known(c, begin), from = 0;
@@ -83,7 +86,7 @@ static fs_err fs_copy_block(struct fs_copy *c, int fd, struct fs_replica_block *
   b->head.hole = 0;
   fs_ssize got = fs_copy_bytes(fd, b->bytes, len, begin);
   if (got < 0) return (fs_err)got;
-  if ((size_t)got < len) { /* it has become shorter, and will be published again */
+  if ((size_t)got < len) { /* the file has become shorter, and will be published again */
     c->now.st_size = (off_t)(begin + (uint64_t)got);
     c->ended = true;
   }
@@ -112,14 +115,15 @@ static fs_err fs_copy_begin(struct fs_copy *c, int fd) {
   if (!S_ISREG(c->now.st_mode)) return -ENOENT;
   if (c->now.st_size > (int64_t)FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCKS) return -EFBIG;
   if (c->now.st_size < c->st.st_size) c->begin = 0, c->end = UINT64_MAX;
-  /* What is passed over may be another all the same: then it is published later. */
+  /* The skipped blocks may have changed all the same; that is then published later. */
   bool passed = c->begin > 0 || c->end < (uint64_t)c->now.st_size;
   c->loose = passed || fs_backing_young(&c->now);
   c->begun = true;
   return 0;
 }
 
-/* The next block that may be another than the partner's: the last one that it has may have become longer. */
+/* Returns the next block that may differ from the partner's. The last one that the partner has
+   may have become longer. */
 static uint64_t fs_copy_skip(const struct fs_copy *c) {
   uint64_t last = c->blocks > 0 ? (c->blocks - 1ull) * FS_OUTPUT_BLOCK : 0, at = c->at;
   if (at < last && at + FS_OUTPUT_BLOCK <= c->begin) at = FS_MIN(c->begin / FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCK, last);
@@ -130,7 +134,8 @@ fs_err fs_copy_read(struct fs_io *io) {
   struct fs_copy *c = FS_ITEM(io, struct fs_copy, io);
   struct fs_replica_block *spare = NULL;
   FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(c->d, c->id, O_RDONLY | O_NONBLOCK);
-  if (fd < 0) return fd == -ELOOP ? -ENOENT : fd; /* a link to a file of --stage-in's */
+  /* -ELOOP: the backing file is a link to a staged-in file */
+  if (fd < 0) return fd == -ELOOP ? -ENOENT : fd;
   fs_err err = c->begun ? 0 : fs_copy_begin(c, fd);
   for (uint32_t looked = 0; err == 0 && c->n < FS_REPLICA_STEP; looked++) {
     bool send = false;

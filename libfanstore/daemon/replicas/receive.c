@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The partner's side of replicas (replicas.h). Blocks of a file come in any order, and are written as they come; then
- * home says how many there were, and is answered when all are written. A generation that is newer ends the one before.
- * What is here is no output of this node: only when its home has gone, which makes this node the home, it becomes one.
- * A block's buffer is given back to the network when it is written: so those who send wait for this disk.
+ * The partner's side of replicas (replicas.h). Blocks of a file come in any order and are written
+ * as they come. The last word says how many blocks there are; it is answered when all are written.
+ * A newer generation ends the one before. A replica is no output of this node until its home has
+ * gone and this node has become the home.
+ *
+ * A block's buffer returns to the network only after the block has been written, so the senders
+ * wait for this disk. The MPI thread's.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,7 +15,7 @@
 
 #include "daemon/replicas/replicas.h"
 
-#define FS_REPLICA_PATIENCE 2u /* of the job's deadlines, without any block */
+#define FS_REPLICA_PATIENCE 2u /* deadlines of the job that may pass without any block */
 
 /* ---- the table ---- */
 
@@ -63,14 +66,16 @@ static void fs_replica_free(struct fs_replica *r) {
   free(r);
 }
 
-/* What was on its way beyond its end came in any order: with some of it missing it is no segment of the file. */
+/* Cuts a replica to its last complete size. The blocks of an unfinished generation came in any
+   order, so bytes beyond that size may be incomplete. */
 static void fs_replica_cut(const struct fs_replica *r, const char *name) {
   struct stat st;
   FS_AUTO_CLOSE int fd = openat(r->d->backing_fd, name, FS_BACKING_WRITE);
   if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size > r->size) (void)ftruncate(fd, (off_t)r->size);
 }
 
-/* This node is its home now; of one that was never complete nobody has been told. */
+/* Makes this node the home of a replica. A replica that was never complete is removed: nobody
+   has been told of its file. */
 static void fs_replica_adopt(struct fs_replica *r) {
   struct fs_daemon *d = r->d;
   char name[FS_BACKING_NAME_SIZE];
@@ -168,7 +173,7 @@ static void fs_replica_renew(struct fs_replica *r, uint32_t from, uint32_t gener
   r->since = r->d->now;
 }
 
-/* Bytes, or a hole, where a file can have them. */
+/* Returns true if the message places bytes, or a hole, where a file can have them. */
 static bool fs_replica_placed(const struct fs_wire_replica *h) {
   const uint64_t most = (uint64_t)FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCKS;
   return h->length <= FS_OUTPUT_BLOCK && (h->length == 0 || h->hole == 0) && h->hole <= most &&
@@ -205,7 +210,8 @@ static void fs_replica_received(struct fs_net_op *op, uint32_t from, uint64_t by
   fs_replica_run(r);
 }
 
-/* The block that came with the last word. False: it is none. */
+/* Takes the block that came in the last word. Returns false if it is malformed or there is no
+   memory. */
 static bool fs_replica_inline(struct fs_replica *r, const struct fs_names_call *c) {
   size_t n = c->tail_len;
   struct fs_replica_block *b = n > 0 ? malloc(sizeof(*b) + n) : NULL;
@@ -229,7 +235,8 @@ void fs_replica_call(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
   if (r && fs_replica_newer(r, a.from, generation)) fs_replica_renew(r, a.from, generation);
   bool current = r && generation == r->generation;
   if (current && r->busy && r->settling && generation != r->call.replica.generation) {
-    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0); /* the word before is still being done */
+    /* the last word of an older generation is still at work */
+    fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
     return;
   }
   if (!current || r->done || r->dropped) {
@@ -241,7 +248,7 @@ void fs_replica_call(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
     fs_ns_answer(d->ns, a, listed, NULL, 0);
     return;
   }
-  if (!r->busy || !r->settling) { /* else it is this word that is being done */
+  if (!r->busy || !r->settling) { /* else this word is already at work */
     if (!fs_replica_inline(r, c)) {
       fs_ns_answer(d->ns, a, -ENOMEM, NULL, 0);
       return;
@@ -267,14 +274,14 @@ bool fs_replica_waits(const struct fs_daemon *d, uint64_t id) {
   return r && r->promoted;
 }
 
-/* May there still be blocks on their way to it, behind those of others? */
+/* Returns true if blocks of this replica may still be on their way, behind those of others. */
 static bool fs_replica_expects(const struct fs_replicas *t, const struct fs_replica *r) {
   if ((int32_t)(t->heard[r->from] - r->call.replica.sent) >= 0) return false;
   return t->d->now - t->moved < FS_REPLICA_PATIENCE * t->d->cfg->deadline_ns;
 }
 
-/* Who waits for a disk, or for its turn, is told that it is at work; who waits for blocks that are lost, to begin
- * anew. */
+/* Answers last words that have waited for long. If the replica waits for a disk or for its turn,
+   the answer is -EAGAIN: it is at work. If blocks are lost, the answer is -EILSEQ: start again. */
 void fs_replica_timers(struct fs_replicas *t) {
   uint64_t patience = t->d->cfg->deadline_ns / 8;
   for (struct fs_chain *l = t->asked.next, *next; l != &t->asked; l = next) {

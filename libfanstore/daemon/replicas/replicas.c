@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The start of replicas, their time, and what a change of members means for them (replicas.h). The MPI thread's. */
+/* Starts replicas, runs their timers, and handles changes of members (replicas.h). The MPI
+   thread's. */
 #include "daemon/replicas/replicas.h"
 
 #include <stdlib.h>
@@ -10,7 +11,8 @@ void fs_replicas_timers(struct fs_daemon *d) {
   fs_replica_timers(d->replicas);
 }
 
-/* At the end of the job the launcher waits for this. */
+/* Tells the launcher for which evicted ranks this node is the successor. The launcher waits for
+   that at the end of the job. */
 static void fs_replicas_tell(const struct fs_daemon *d) {
   const struct fs_members *m = fs_ns_members(d->ns);
   struct fs_control_line l;
@@ -22,7 +24,8 @@ static void fs_replicas_tell(const struct fs_daemon *d) {
   }
 }
 
-/* The files of who has gone are this node's, if it was the partner; the next partner gets all, these too. */
+/* Handles a change of members. If this node was the partner of an evicted rank, it adopts that
+   rank's files. If the partner is another one now, it gets all files, the adopted ones too. */
 void fs_replicas_members(struct fs_daemon *d) {
   struct fs_replicas *t = d->replicas;
   if (!t) return;
@@ -35,6 +38,15 @@ void fs_replicas_members(struct fs_daemon *d) {
     fs_say_text(d, "warn", "outputs have no replicas any more: there is no other node left");
   t->sent = 0;
   fs_copy_members(t);
+}
+
+/* The home that it has now says EIO of what its last one had not brought there (backing_extents.c). */
+void fs_replicas_ask(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  struct fs_names_call c = {.op = FS_NAMES_EXTENTS, .extents = {.id = id, .off = INT64_MAX}};
+  if (d->replicas)
+    fs_ns_call(d->ns, d->now, &c, done, ctx);
+  else
+    done(ctx, -EIO, NULL, 0);
 }
 
 int fs_replicas_reap(struct fs_daemon *d) {
@@ -59,7 +71,7 @@ fs_err fs_replicas_start(struct fs_daemon *d) {
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) fs_chain_init(lists[i]);
   d->replicas = t;
   fs_ns_replicate(d->ns);
-  /* Contents of one file that two homes have given out are told apart by it. */
+  /* Versions of two homes of one file must differ, so each rank counts from its own base. */
   d->backing_files->version = (uint64_t)d->net->rank << 40;
   fs_err err = fs_iopool_start(&t->pool, FS_REPLICA_THREADS, d->wake);
   return err < 0 ? err : fs_replica_start(t);

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parts of files of several writers, on the nodes that wrote them (replicas.h): their bytes go to this node's partner
- * before the file's home hears of them; so whatever home knows of, and tells its own partner, is there twice. When this
- * node has gone, its partner is the home of its segments, and is asked for them. The MPI thread's.
+ * Segments of files of several writers, on the nodes that wrote them (replicas.h). A segment's
+ * bytes are copied to this node's partner before the file's home hears of them; so the bytes of
+ * each segment in an extent map exist twice. If this node goes, its partner becomes the home of its
+ * segments and is asked for them. The MPI thread's.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/replicas/replicas.h"
 
-#define FS_SEGMENT_TRIES 12u /* calls to home that took too long */
+#define FS_SEGMENT_TRIES 12u /* calls to home that may time out */
 
 struct fs_segment_call {
   struct fs_daemon *d;
   uint32_t tries;
-  fs_err why; /* there is no replica */
+  fs_err why; /* why there is no replica, or 0 */
   fs_ns_done *done;
   void *ctx;
-  struct fs_names_call call; /* and its ranges */
+  struct fs_names_call call; /* followed by its ranges */
 };
 
 static void fs_segment_replicated(void *ctx, fs_err err);
 
-/* Home that lives, and has not answered in a call's time, has much of its own to bring to its partner. */
+/* Takes home's answer. A home that lives but has timed out has much of its own to send to its
+   partner, so it is asked again. */
 static void fs_segment_extended(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_segment_call *p = ctx;
   bool lives = fs_member(fs_ns_members(p->d->ns), fs_home_of(p->d, p->call.extend.id));
@@ -37,7 +39,8 @@ static void fs_segment_extended(void *ctx, fs_err err, const void *body, size_t 
   free(p);
 }
 
-/* Home hears of it all the same, as of any file that cannot be replicated. */
+/* Tells home of the segment, even if it could not be replicated; the caller then gets that
+   error. */
 static void fs_segment_replicated(void *ctx, fs_err err) {
   struct fs_segment_call *p = ctx;
   p->why = err;
@@ -81,7 +84,7 @@ void fs_segment_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns
 }
 
 static void fs_segment_there(void *ctx, fs_err err) {
-  (void)ctx, (void)err; /* what fails is tried again with the segment's next bytes */
+  (void)ctx, (void)err; /* a failure is repaired with the segment's next bytes */
 }
 
 void fs_segment_again(struct fs_daemon *d, uint64_t id) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Home's side of replicas (replicas.h): one file after another is read, what has changed is sent, and the partner is
- * told what there should be then; when it has answered, all who waited go on. Each try has a number of its own, the
- * generation. What a partner that has gone did not get, the next one gets from the beginning.
+ * Home's side of replicas (replicas.h). A file is read, its changes are sent, and the partner is
+ * told the last word: what the file should contain. The partner's answer ends the wait of all
+ * programs that wait for the file. Each try has a number of its own, the generation. A new partner
+ * gets everything from the beginning. The MPI thread's.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,8 +13,8 @@
 #include "daemon/replicas/replicas.h"
 #include "util/sys.h"
 
-#define FS_WORD_TRIES 60u   /* that were not answered */
-#define FS_COPY_RESTARTS 8u /* of one try to bring a file up to date */
+#define FS_WORD_TRIES 60u   /* last words without an answer */
+#define FS_COPY_RESTARTS 8u /* restarts within one round */
 #define FS_COPY_SOON_NS 5000000ull
 
 struct fs_copy_wait {
@@ -48,7 +49,7 @@ static void fs_copy_soon(struct fs_copy *c, bool restart) {
   fs_chain_push(&t->again, &c->chain);
 }
 
-/* Is this the answer of one that could still hear it? */
+/* Returns true if the partner may not have heard that the file has gone, and is still a member. */
 static bool fs_copy_unheard(const struct fs_copy *c, fs_err err) {
   return (err == -ETIMEDOUT || err == -ENOMEM) && c->to != FS_NO_RANK && fs_member(fs_ns_members(c->d->ns), c->to);
 }
@@ -65,7 +66,8 @@ static void fs_copy_left(void *ctx, fs_err err, const void *body, size_t n) {
     c->leaving = false;
 }
 
-/* Its file has gone: the partner's goes, too, which has all the time there is. */
+/* Tells the partner that the file has gone. The message is repeated until it is answered; no
+   program waits for it. */
 static void fs_copy_leave(struct fs_copy *c, uint32_t rank) {
   c->to = rank;
   c->leaving = true;
@@ -88,7 +90,8 @@ static void fs_copy_queue(struct fs_replicas *t, struct fs_copy *c) {
 }
 
 static void fs_copy_discard(struct fs_copy *c) {
-  if (c->list.count > 0 || c->list_all) c->unlisted = true; /* the partner has not got it */
+  /* the partner did not get the whole list */
+  if (c->list.count > 0 || c->list_all) c->unlisted = true;
   c->list_all = false;
   for (uint32_t i = 0; i < c->n; i++) free(c->block[i]);
   c->n = 0;
@@ -151,7 +154,7 @@ static void fs_copy_told(void *ctx, fs_err err, const void *body, size_t n) {
     return;
   }
   switch (err) {
-  case 0: /* of who may have gone meanwhile */
+  case 0: /* the answer may be from a rank that has been evicted since */
     c->told += c->telling;
     if (!fs_member(fs_ns_members(c->d->ns), c->to))
       fs_copy_restart(c);
@@ -160,7 +163,8 @@ static void fs_copy_told(void *ctx, fs_err err, const void *body, size_t n) {
     else
       fs_copy_done(c);
     return;
-  case -ENOENT: /* its directory: to the program that would mean that the file has no name */
+  /* the partner's directory is missing; -ENOENT would tell the program that the file has no name */
+  case -ENOENT:
     fs_copy_finish(c, -EIO);
     return;
   case -ETIMEDOUT:
@@ -170,7 +174,7 @@ static void fs_copy_told(void *ctx, fs_err err, const void *body, size_t n) {
     else
       fs_copy_soon(c, false);
     return;
-  case -EAGAIN: /* it is at work */
+  case -EAGAIN: /* the partner is at work */
     fs_copy_soon(c, false);
     return;
   case -ESTALE:
@@ -232,7 +236,7 @@ static void fs_copy_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs
     fs_copy_free(c);
 }
 
-/* One that cannot be sent is missed by the partner. */
+/* Sends a block. If the network refuses it, the partner finds that a block is missing. */
 static void fs_copy_send(struct fs_copy *c, struct fs_replica_block *b) {
   b->op.done = fs_copy_sent;
   b->head.sum = fs_wire_sum(&b->head, 0);
@@ -274,7 +278,7 @@ static void fs_copy_was_read(struct fs_io *io) {
 
 /* ---- one file ---- */
 
-/* Active already; from the beginning. */
+/* Begins a round of an active copy, or begins it again. */
 static void fs_copy_begin(struct fs_copy *c) {
   struct fs_replicas *t = c->d->replicas;
   const struct fs_backing_file *f = fs_backing_find(c->d, c->id);
@@ -313,7 +317,7 @@ static void fs_copy_start(struct fs_replicas *t, struct fs_copy *c) {
 
 static void fs_copy_next(struct fs_replicas *t) {
   struct fs_chain *l;
-  if (t->starting) return; /* one that had nothing to do has ended in the middle of this */
+  if (t->starting) return; /* a copy with nothing to do ended inside this loop */
   t->starting = true;
   while (t->active < FS_REPLICA_ACTIVE && (l = fs_chain_pop(&t->first)) != NULL)
     fs_copy_start(t, FS_ITEM(l, struct fs_copy, chain));
@@ -367,7 +371,7 @@ void fs_replicate(struct fs_daemon *d, uint64_t id, struct fs_replica_wish wish,
   c->sync_next = c->sync_next || wish.sync;
   c->begin_next = FS_MIN(c->begin_next, wish.begin);
   c->end_next = FS_MAX(c->end_next, wish.end);
-  if (c->active) return; /* once more, after this time */
+  if (c->active) return; /* another round follows this one */
   if (!c->queued || !wish.behind) {
     c->behind = wish.behind;
     fs_copy_queue(t, c);
@@ -415,7 +419,8 @@ void fs_copy_timers(struct fs_replicas *t) {
   fs_copy_next(t);
 }
 
-/* What was on its way to who is gone may never end: it begins anew. And the next one lacks everything. */
+/* Starts the copies again that were on their way to the last partner, which may never finish.
+   The new partner lacks everything. */
 void fs_copy_members(struct fs_replicas *t) {
   const struct fs_table *files = &t->d->backing_files->files;
   for (struct fs_chain *l = t->busy.next, *next; l != &t->busy; l = next) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Onto this node's disk what a file's home has sent of it, by a thread of the pool, for one file one at a time and in
- * the order in which it came. The file lies where a backing file of this node's lies: ids differ between ranks. It has
- * the mode that it is to have only once this node is its home, so that it can be written meanwhile.
+ * Writes what a file's home has sent to this node's disk. A thread of the pool does it, for each
+ * file one at a time and in the order of arrival. A replica has the name that a backing file of
+ * this node would have, as ids differ between ranks. It gets the file's mode only when this node
+ * becomes its home, so that it stays writable until then.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-/* No data from before stays there. */
+/* Makes a hole, in place of any data from before. */
 static fs_err fs_replica_hole(int fd, uint64_t begin, uint64_t n) {
   static const char zeros[65536];
   struct stat st;
@@ -26,7 +27,8 @@ static fs_err fs_replica_hole(int fd, uint64_t begin, uint64_t n) {
   return err;
 }
 
-/* What makes the file longer is refused at the limit, as a program's write is. */
+/* Writes a block. A write that makes the file longer fails at the output limit, as a program's
+   write does. */
 static fs_err fs_replica_put(const struct fs_daemon *d, int fd, const struct fs_replica_block *b) {
   struct stat st;
   if (b->head.hole > 0) return fs_replica_hole(fd, b->head.offset, b->head.hole);
@@ -35,7 +37,7 @@ static fs_err fs_replica_put(const struct fs_daemon *d, int fd, const struct fs_
   return fs_pwrite_full(fd, b->bytes, b->head.length, b->head.offset);
 }
 
-/* All bytes are here: how many there are, the times, and if a program waits for its disk, for this one. */
+/* Completes a file: sets its size and times, and syncs it if a program waits for its disk. */
 static fs_err fs_replica_settle(int fd, const struct fs_names_call *c) {
   struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = c->replica.mtime, .tv_nsec = c->replica.mtime_ns}};
   if (ftruncate(fd, (off_t)c->replica.size) < 0 || futimens(fd, times) < 0) return -errno;
@@ -46,7 +48,7 @@ fs_err fs_replica_write(struct fs_io *io) {
   struct fs_replica *r = FS_ITEM(io, struct fs_replica, io);
   char name[FS_BACKING_NAME_SIZE];
   FS_AUTO_CLOSE int fd = openat(r->d->backing_fd, fs_backing_name(r->id, name), FS_BACKING_WRITE | O_CREAT, 0600);
-  fs_err err = fd >= 0 ? 0 : errno == EAGAIN ? -EIO : -errno; /* who is answered EAGAIN asks again */
+  fs_err err = fd >= 0 ? 0 : errno == EAGAIN ? -EIO : -errno; /* EAGAIN would make home ask again */
   for (struct fs_chain *l = r->writing.next; err == 0 && l != &r->writing; l = l->next)
     err = fs_replica_put(r->d, fd, FS_ITEM(l, struct fs_replica_block, chain));
   if (err == 0 && r->settling && r->last) err = fs_replica_put(r->d, fd, r->last);

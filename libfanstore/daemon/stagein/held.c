@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * --stage-in and --stage-out of one directory: its names become what the job's are, while the job still reads the files
- * that had them. So each file is held by a hard link in a directory of this daemon's, `.fanstore-held-<job>-<rank>`, as
- * long as it runs; the backing files are symlinks to these. What a dead daemon has left a later job removes: its lock
- * is free, and it is a week old, as some file systems keep locks to a node.
+ * The case that --stage-in and --stage-out have the same directory. The job's names replace the
+ * names there, while the job still reads the files that had them. So each daemon holds each file by
+ * a hard link in a directory of its own, `.fanstore-held-<job>-<rank>`, as long as it runs; the
+ * backing files are symlinks to these links.
+ *
+ * A later job removes what a dead daemon has left. A daemon counts as dead if its lock is free and
+ * its directory is a week old, as some file systems keep locks local to a node.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -65,7 +68,7 @@ fs_err fs_stagein_held_open(struct fs_daemon *d, char *why, size_t why_size) {
   return err;
 }
 
-/* Where there are no hard links to it: a copy. */
+/* Copies a file to which no hard link can be made. */
 static fs_err fs_held_copy(struct fs_stagein *in, const struct stat *st, int dir, const char *name,
                            const char *number) {
   struct timespec times[2] = {st->st_mtim, st->st_mtim};
@@ -80,7 +83,7 @@ static fs_err fs_held_copy(struct fs_stagein *in, const struct stat *st, int dir
 }
 
 fs_err fs_stagein_link(struct fs_stagein *in, struct fs_in_item *item, int dir, const char *name) {
-  static uint64_t last; /* one thread walks */
+  static uint64_t last; /* only the walking thread is here */
   char number[32];
   if (in->held_fd < 0) return 0;
   item->link = ++last;
@@ -103,7 +106,7 @@ void fs_stagein_named(struct fs_stagein *in, const struct fs_in_item *item) {
   if (in->names == in->names_room) {
     size_t room = in->names_room ? 2 * in->names_room : 64;
     struct fs_in_name *grown = realloc(in->name, room * sizeof(*grown));
-    if (!grown) return; /* it stays there */
+    if (!grown) return; /* without memory the name stays there */
     in->name = grown;
     in->names_room = room;
   }
@@ -116,7 +119,7 @@ void fs_stagein_named(struct fs_stagein *in, const struct fs_in_item *item) {
   in->names += n->path != NULL;
 }
 
-/* By stage-out's thread; deepest first. */
+/* Removes the names that are gone, the deepest first. The copying thread of stage-out runs it. */
 static fs_err fs_held_settle_work(struct fs_io *io) {
   const struct fs_stagein *in = FS_ITEM(io, struct fs_stagein, settle);
   for (size_t i = in->names; i-- > 0;) {
@@ -133,7 +136,8 @@ static void fs_held_settled(struct fs_io *io) {
   FS_ITEM(io, struct fs_stagein, settle)->settled = true;
 }
 
-/* Another has its name now: it stays, or was replaced. */
+/* Takes the answer whether another record has the name. If so, what is there stays, or was
+   replaced. */
 static void fs_held_looked(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_in_name *name = ctx;
   size_t at = 0;

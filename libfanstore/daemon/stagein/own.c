@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The home of files of --stage-in's directory, as long as their backing files are links to it: what other nodes ask of
- * them is asked of that directory by threads of their own, since it may be slow, or hang; and whoever wants to change
- * one asks first that it be copied. The copy gets the link's name in one step. What was copied has changed under the
- * copier's eyes is copied again.
+ * The home of staged-in files, as long as their backing files are links into --stage-in's
+ * directory. Threads of their own ask that directory for what other nodes want to know, since it
+ * may be slow or hang. A program that wants to change such a file first asks for a copy. The copy
+ * replaces the link in one step. If the source changes during the copy, the copy is repeated.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,11 +17,12 @@
 
 #define FS_OWN_BYTES (1u << 20)
 #define FS_OWN_TRIES 3u
-#define FS_OWN_ERR_NS 1000000000ull /* so long a failure is told before it is tried again */
+#define FS_OWN_ERR_NS 1000000000ull /* time for which a failure is reported before the next try */
 
 /* ---- reading ---- */
 
-/* One that hangs must not take along what serves the datasets. */
+/* Uses a pool of its own, so that a directory that hangs does not stop the service of the
+   datasets. */
 bool fs_stagein_read(struct fs_daemon *d, struct fs_io *io) {
   struct fs_stagein *in = d->stagein;
   if (!in || (in->reading > 0 && d->now > in->moved + d->cfg->deadline_ns)) return false;
@@ -35,7 +36,8 @@ void fs_stagein_has_read(struct fs_daemon *d) {
   d->stagein->moved = d->now;
 }
 
-/* What the directory's file system says, where it would mean something else between daemons. */
+/* Replaces errors of the directory's file system that would mean something else between daemons
+   by -EIO. */
 static fs_err fs_in_errno(fs_err err) {
   bool theirs = err == -ENOSPC || err == -EDQUOT || err == -EACCES || err == -EFBIG || err == -ENOMEM;
   return err == 0 || theirs ? err : -EIO;
@@ -69,7 +71,8 @@ static void fs_in_held_done(struct fs_io *io) {
 }
 
 /* It is held from now on: a release may be on its way before the answer. */
-void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
+static void fs_in_hold(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                       const struct fs_names_call *c) {
   (void)c;
   fs_err err = fs_backing_holder(d, f, a.from);
   struct fs_in_held *h = err == 0 ? malloc(sizeof(*h)) : NULL;
@@ -127,7 +130,8 @@ static fs_err fs_own_work(struct fs_io *io) {
   const struct fs_owning *o = FS_ITEM(io, struct fs_owning, io);
   int dir = o->d->backing_fd;
   char name[FS_BACKING_NAME_SIZE], copy[FS_BACKING_NAME_SIZE];
-  snprintf(copy, sizeof(copy), "own-%016llx", (unsigned long long)o->id); /* not where closing it would be seen */
+  /* outside the watched directory, where its close would count as a publication */
+  snprintf(copy, sizeof(copy), "own-%016llx", (unsigned long long)o->id);
   (void)unlinkat(dir, copy, 0);
   FS_AUTO_CLOSE int to = openat(dir, copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   fs_err err = to < 0 ? -errno : -EAGAIN;
@@ -144,7 +148,7 @@ static void fs_own_done(struct fs_io *io) {
   struct fs_daemon *d = o->d;
   struct fs_backing_file *f = fs_backing_find(d, o->id);
   char name[FS_BACKING_NAME_SIZE];
-  if (!f || f->gone) { /* it was removed meanwhile: the copy came after that */
+  if (!f || f->gone) { /* the file was removed before the copy came */
     if (io->err == 0) (void)unlinkat(d->backing_fd, fs_backing_name(o->id, name), 0);
   } else if (f->in && io->err < 0) {
     *f->in = (struct fs_backing_in){.err = fs_in_errno(io->err), .err_at = d->now};
@@ -172,16 +176,22 @@ static fs_err fs_own_start(struct fs_daemon *d, struct fs_backing_file *f, bool 
 
 /* ---- calls ---- */
 
-void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
+static void fs_in_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                      const struct fs_names_call *c) {
   uint64_t copied = d->stagein ? atomic_load_explicit(&d->stagein->copied, memory_order_relaxed) : 0;
   fs_err err = fs_own_start(d, f, c->flags & FS_OWN_EMPTY);
   fs_ns_answer(d->ns, a, err, &copied, sizeof(copied));
 }
 
 /* These come after OWN; if not they wait for it as long as calls are made again. */
-void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
-                       const struct fs_names_call *c) {
+static void fs_in_change(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                         const struct fs_names_call *c) {
   fs_err err = fs_own_start(d, f, false);
   (void)c;
   fs_ns_answer(d->ns, a, err == -EINPROGRESS ? -EAGAIN : err, NULL, 0);
 }
+
+fs_home_handler *const fs_staged_handlers[FS_NAMES_OPS] = {
+    [FS_NAMES_SETATTR] = fs_in_change, [FS_NAMES_OPEN] = fs_in_hold, [FS_NAMES_EXTEND] = fs_in_change,
+    [FS_NAMES_APPEND] = fs_in_change,  [FS_NAMES_OWN] = fs_in_own,
+};

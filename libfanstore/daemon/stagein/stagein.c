@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stagein.h. When all ranks serve, each makes the names that are its own, by the calls by which clients make
- * theirs: a file needs one, which also publishes it. Its directory comes first, made by whoever needs it first; the
- * others are told that it exists.
+ * Creates the names of staged-in files (stagein.h), in the MPI thread. When all ranks serve, each
+ * creates its own names, by the calls that clients use. A file needs one call, which also publishes
+ * it. Its directory is created first, by the rank that needs it first; the other ranks are told
+ * that it exists.
  */
 #include "daemon/stagein/stagein.h"
 
@@ -30,10 +31,10 @@ static void fs_in_failed(struct fs_stagein *in, fs_err err) {
 
 static void fs_in_free(struct fs_in_item *item) {
   free(item->target);
-  if (!S_ISDIR(item->st.st_mode)) free(item); /* a directory's is a part of it */
+  if (!S_ISDIR(item->st.st_mode)) free(item); /* a directory contains its item */
 }
 
-/* The directory of those that wait has its id, or will have none. */
+/* Sets a directory's id, or 0 if it failed, and goes on with the items that wait for it. */
 static void fs_in_dir_made(struct fs_in_dir *dir, uint64_t id) {
   dir->id = id;
   dir->failed = id == 0;
@@ -54,7 +55,7 @@ static void fs_in_dir_answered(struct fs_in_dir *dir, fs_err err, const struct f
   fs_in_dir_made(dir, there ? r->id : 0);
 }
 
-/* It was not made: nothing of it is left. */
+/* Removes the backing file of a file that could not be created. */
 static void fs_in_file_failed(struct fs_in_item *item) {
   struct fs_daemon *d = item->in->d;
   char name[FS_BACKING_NAME_SIZE];
@@ -83,7 +84,7 @@ static void fs_in_answered(void *ctx, fs_err err, const void *body, size_t n) {
   fs_in_pump(in);
 }
 
-/* The link, before the name, as a program's file is there before its name. */
+/* Makes the link before the name, as a program's backing file exists before its name. */
 static fs_err fs_in_link(struct fs_in_item *item) {
   struct fs_stagein *in = item->in;
   struct fs_daemon *d = in->d;
@@ -135,7 +136,7 @@ static void fs_in_make(struct fs_in_item *item) {
   fs_in_free(item);
 }
 
-/* Makes the directory, once, if it has no id yet. */
+/* Creates the directory, once, if it has no id yet. */
 static void fs_in_need(struct fs_in_dir *dir) {
   if (dir->id != 0 || dir->failed || dir->asked) return;
   dir->asked = true;
@@ -177,7 +178,7 @@ static void fs_in_left_add(struct fs_control_line *l, const struct fs_in_left *l
   if (why) (void)fs_control_add(l, why, left->why == -EXDEV ? "not below a mount" : strerror(-left->why));
 }
 
-/* Not the same when something was done. */
+/* Returns a number that changes whenever there is progress. */
 static uint64_t fs_in_moved(const struct fs_stagein *in) {
   return in->made + atomic_load_explicit(&in->copied, memory_order_relaxed);
 }
@@ -210,7 +211,7 @@ static void fs_in_end(struct fs_stagein *in) {
 
 static void fs_in_pump(struct fs_stagein *in) {
   bool last = false;
-  if (in->pumping || in->ended) return; /* an answer may come within the call */
+  if (in->pumping || in->ended) return; /* an answer may come inside this function */
   in->pumping = true;
   while (in->pending < FS_IN_FLIGHT && !last) {
     struct fs_in_item *item = fs_in_next(in, &last);

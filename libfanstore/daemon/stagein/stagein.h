@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Staging in: the files of a directory that outlived an earlier job become output files before COMMAND starts
- * (docs/internals/stage-in.md). Their bytes stay there: the backing file of such a file is a symlink to it, until the
- * file is to be changed; then it is copied.
+ * Staging in: the files of a directory that outlived an earlier job become output files before
+ * COMMAND starts (docs/internals/stage-in.md). Their bytes stay there: the backing file of
+ * such a file is a symlink to it. The file is copied when somebody is about to change it.
  *
- *   stagein.c  makes the names: the MPI thread's
- *   walk.c     finds them: a thread's
- *   own.c      as their home: reading them for other nodes, copying them
- *   held.c     where the same directory is --stage-out's
+ *   stagein.c  creates the names: the MPI thread
+ *   walk.c     finds the files: a thread of its own
+ *   own.c      as their home: reads them for other nodes, and copies them
+ *   held.c     the case that --stage-out has the same directory
  */
 #ifndef FS_DAEMON_STAGEIN_STAGEIN_H
 #define FS_DAEMON_STAGEIN_STAGEIN_H
@@ -17,31 +17,31 @@
 #include "daemon/core/chain.h"
 #include "daemon/outputs/backing.h"
 
-/* What becomes a record: a file, a directory or a symlink. */
+/* A file, directory or symlink that becomes a record. */
 struct fs_in_dir;
 struct fs_in_item {
-  uint64_t link; /* its name in `held` */
+  uint64_t link; /* its name in `held`, a number */
   struct fs_chain chain;
   struct fs_stagein *in;
-  struct fs_in_dir *dir; /* that it is in */
+  struct fs_in_dir *dir; /* the directory that has it */
   struct stat st;
   uint64_t id;
   char *target; /* of a symlink */
   char *name;
 };
 
-/* A directory. Kept to the end of the job: there are few. */
+/* A directory. All are kept until the end of the job, as there are few. */
 struct fs_in_dir {
   struct fs_in_item self;
-  uint64_t id; /* 0: not known yet, or there can be no names in it */
-  bool above;  /* only mounts are below it */
+  uint64_t id; /* 0: unknown yet, or no names can be made in it */
+  bool above;  /* the directory is above a mount, so it can have no outputs */
   bool asked, failed;
   bool mine;               /* this rank looks after it at the end */
-  struct fs_chain waiting; /* items, for the id */
+  struct fs_chain waiting; /* items that wait for the id */
   char path[];
 };
 
-/* What was left out, with the first as an example. */
+/* How many names were left out, and the first of them as an example. */
 struct fs_in_left {
   uint64_t count;
   fs_err why;
@@ -53,36 +53,40 @@ struct fs_stagein {
   const char *dir;
   int fd;
   struct fs_iopool reads, copies;
-  uint32_t reading; /* under way in `reads`, which last moved then: */
+  uint32_t reading; /* jobs in `reads`; `moved` is when one last ended */
   uint64_t moved;
-  _Atomic uint64_t copied; /* bytes, of files that are to be changed, or cannot be linked to */
-  /* the walk, and what it has found */
+  /* bytes copied, of files that are about to change or cannot be linked to */
+  _Atomic uint64_t copied;
+  /* the walk and its results, under `lock` */
   pthread_mutex_t lock;
   pthread_cond_t room;
   struct fs_chain found;
   uint32_t waiting;
   bool walked;
-  char held[FS_JOB_NAME_MAX + 64]; /* below the directory: hard links to the files, if it is also --stage-out's */
+  /* a directory below `dir` with hard links to the files, if --stage-out has the same directory */
+  char held[FS_JOB_NAME_MAX + 64];
   int held_fd;
-  fs_err err;                     /* of the walk */
-  struct fs_in_left dataset, odd; /* under `lock` until it has `walked` */
-  /* the MPI thread's */
+  fs_err err; /* error of the walk */
+  /* names left out: of the dataset's, others; under `lock` until `walked` */
+  struct fs_in_left dataset, odd;
+  /* the MPI thread's alone: */
   bool begun, ended, pumping;
   uint32_t pending;
   fs_err failed;
-  struct fs_in_name *name; /* directories and symlinks, where they may have to be removed */
+  struct fs_in_name *name; /* directories and symlinks that may have to be removed */
   size_t names, names_room, names_next;
   uint32_t names_asked;
   bool settling, settled;
   struct fs_io settle;
-  uint64_t made, files, bytes, told, say_at; /* names; files, their bytes */
+  /* made: names; files and bytes: of files; told, say_at: the last report */
+  uint64_t made, files, bytes, told, say_at;
 };
 
 /* ---- stagein.c ---- */
-/* Before the daemon says hello: the directory must be there. */
+/* Opens the directory, before the daemon says hello. On an error, `why` gets a message. */
 fs_err fs_stagein_open(struct fs_daemon *d, char *why, size_t why_size);
 fs_err fs_stagein_start(struct fs_daemon *d);
-/* All ranks serve. */
+/* Begins to create names, when all ranks serve. */
 void fs_stagein_begin(struct fs_daemon *d);
 void fs_stagein_timers(struct fs_daemon *d);
 int fs_stagein_reap(struct fs_daemon *d);
@@ -91,28 +95,23 @@ int fs_stagein_reap(struct fs_daemon *d);
 void *fs_stagein_walk(void *arg);
 
 /* ---- held.c ---- */
-/* Is it --stage-out's directory, too? Then what is there is held by links, so that it stays whatever becomes of names.
- */
+/* If --stage-out has the same directory, prepares to hold its files by hard links, so that they
+   stay whatever becomes of their names. */
 fs_err fs_stagein_held_open(struct fs_daemon *d, char *why, size_t why_size);
-/* By the walking thread: of a name in that directory. */
+/* Holds a file by a hard link, or by a copy if that is impossible. Called by the walking thread. */
 fs_err fs_stagein_link(struct fs_stagein *in, struct fs_in_item *item, int dir, const char *name);
-/* One of this rank's directories or symlinks has become a record. */
+/* Records that a directory or symlink of this rank has become a record. */
 void fs_stagein_named(struct fs_stagein *in, const struct fs_in_item *item);
-/* At the end: those that have no such name any more are removed. True when that is done. */
+/* At the end: removes the directories and symlinks that have lost their names. Returns true when
+   that is complete. */
 bool fs_stagein_settled(struct fs_daemon *d);
 void fs_stagein_leave(struct fs_daemon *d);
 
 /* ---- own.c ---- */
-/* While the backing file of `f` is a link to a file of --stage-in's: OPEN; OWN; and what changes it, which has to come
-   again until it is copied. */
-void fs_stagein_hold(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
-void fs_stagein_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
-void fs_stagein_change(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
-                       const struct fs_names_call *c);
 /* Work that reads such a file. False: the directory hangs. */
 bool fs_stagein_read(struct fs_daemon *d, struct fs_io *io);
 void fs_stagein_has_read(struct fs_daemon *d);
-/* Copies all that there is. */
+/* Copies all bytes of `from` to `to`. Returns 0 or an error. */
 fs_err fs_stagein_bytes(struct fs_stagein *in, int from, int to);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks through --stage-in's directory, once on each rank, in a thread of its own: it may be large, and far away. All
- * ranks see all directories; of what is in them a rank takes what the hash of its path gives it, so that each file is
- * one rank's without a word between them, and is looked at once. A bounded number of items waits for the MPI thread.
+ * Walks through --stage-in's directory, once on each rank. A thread of its own does that, as the
+ * directory may be large and far away. All ranks read all directories. The hash of a path decides
+ * which rank takes the name, so that each file is taken once without messages. A bounded number of
+ * items waits for the MPI thread.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 #include "util/util.h"
 
 #define FS_IN_WAITING 1024u
-#define FS_IN_OWN ".fanstore-" /* names of --stage-out's own */
+#define FS_IN_OWN ".fanstore-" /* names that --stage-out uses itself */
 
 struct fs_in_walk {
   struct fs_stagein *in;
@@ -48,8 +49,8 @@ static bool fs_in_mine(const struct fs_stagein *in, const char *path) {
   return fs_xxh3(path, strlen(path)) % in->d->net->nodes == in->d->net->rank;
 }
 
-/* Is it a mount (its dataset's number), above one (FS_MAX_DATASETS), or neither (-1)? With one dataset there are none.
- */
+/* Returns the dataset's number if the path is a mount, FS_MAX_DATASETS if it is above one, else
+   -1. With one dataset there are no mounts below the root. */
 static int fs_in_mount(const struct fs_daemon *d, const char *path) {
   size_t n = strlen(path);
   int found = -1;
@@ -62,7 +63,7 @@ static int fs_in_mount(const struct fs_daemon *d, const char *path) {
   return found;
 }
 
-/* The dataset's entry of a name in one of its directories; -ENOENT. */
+/* Returns the dataset's entry of a name in one of its directories, or -ENOENT. */
 static int64_t fs_in_entry(const struct fs_daemon *d, const struct fs_in_dir *dir, const char *name) {
   uint64_t dataset = (dir->id >> 32) - 1;
   if (dir->id == 0 || (dir->id & FS_OUTPUT_ID) || dataset >= d->datasets) return -ENOENT;
@@ -131,14 +132,14 @@ static fs_err fs_in_readable(int fd, const char *name, const struct stat *st) {
   return faccessat(fd, name, R_OK, AT_EACCESS) < 0 ? -errno : 0;
 }
 
-/* Each node has its own of that name. */
+/* Returns true if each node has its own file of that name. */
 static bool fs_in_node_local(const struct fs_daemon *d, const char *name) {
   for (uint32_t i = 0; i < d->cfg->node_locals; i++)
     if (fs_glob_match(d->cfg->node_local[i], name)) return true;
   return false;
 }
 
-/* One of this rank's. */
+/* Takes a name that is this rank's. */
 static fs_err fs_in_take(struct fs_in_walk *w, struct fs_in_dir *dir, int fd, const char *name) {
   struct fs_in_item item = {.in = w->in, .dir = dir}, *made;
   if (fstatat(fd, name, &item.st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
@@ -183,7 +184,7 @@ static fs_err fs_in_name(struct fs_in_walk *w, struct fs_in_dir *dir, int fd, co
   char path[PATH_MAX];
   if (fs_is_dot(e->d_name) || strncmp(e->d_name, FS_IN_OWN, strlen(FS_IN_OWN)) == 0) return 0;
   int n = snprintf(path, sizeof(path), "%s%s%s", dir->path, dir->path[0] != '\0' ? "/" : "", e->d_name);
-  if (n + strlen(w->in->dir) + 2 > sizeof(path)) { /* no path could lead there */
+  if (n + strlen(w->in->dir) + 2 > sizeof(path)) { /* the file's path would be too long */
     fs_in_leave(w->in, &w->in->odd, path, -ENAMETOOLONG);
     return 0;
   }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stageout.h. A batch goes to the thread twice: its files are copied under temporary names, until all are on the
- * disk; then those that are still called what they were get their names. Before each the paths are asked for, all at
- * once. By the MPI thread.
+ * A batch on its way to the copying thread and back (stageout.h). A batch goes to the thread twice.
+ * The first time its files are copied under temporary names and synced. The second time each file
+ * that still has the same path gets its name. The paths are asked for before both, all at once. The
+ * MPI thread's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@ void fs_batch_add(struct fs_stageout *o, struct fs_stageout_file *f) {
   struct fs_stageout_item *i = &o->batch.item[o->batch.count++];
   *i = (struct fs_stageout_item){.out = o, .file = f, .output = f->output, .staged = &f->staged, .fd = -1};
   i->task = f->removed ? FS_STAGE_REMOVE : FS_STAGE_COPY;
-  if (f->output.target) { /* the caller's, who may have gone before the thread is through */
+  /* it belongs to the caller, who may have gone before the thread has finished */
+  if (f->output.target) {
     i->output.target = strdup(f->output.target);
     if (!i->output.target) i->err = -ENOMEM;
   }
@@ -44,13 +46,13 @@ static void fs_batch_finish(struct fs_stageout *o) {
 static void fs_batch_copied(struct fs_io *io);
 static void fs_batch_named(struct fs_io *io);
 
-/* Which of its bytes are elsewhere, as it is now. */
+/* Copies the file's present extent map for the thread. */
 static fs_err fs_batch_scattered(struct fs_stageout_item *i) {
   const struct fs_backing_file *s = fs_backing_find(i->out->d, i->output.id);
   return s && i->task == FS_STAGE_COPY ? fs_backing_scattered(s, &i->scattered) : 0;
 }
 
-/* All paths are there. */
+/* Counts an answer. With the last one, the batch goes to the thread. */
 static void fs_batch_asked(struct fs_stageout *o, bool copying) {
   struct fs_stageout_batch *b = &o->batch;
   if (--b->asking > 0) return;
@@ -61,13 +63,14 @@ static void fs_batch_asked(struct fs_stageout *o, bool copying) {
   fs_iopool_submit(&o->pool, &b->io);
 }
 
-/* Names go with nodes that die together, or are out of reach; that is no reason to remove what was copied. */
+/* Returns true if the file's name may have been lost together with other nodes; then its copy
+   has to stay. */
 static bool fs_batch_severed(const struct fs_stageout_item *i) {
   const struct fs_daemon *d = i->out->d;
   return !i->file->removed && i->staged->path && fs_ns_members(d->ns)->count < d->net->nodes;
 }
 
-/* A file that has no name any more: the copy goes, too, if nothing else has that name. */
+/* Handles a file that has lost its name: its copy goes, too, if nothing else has that name. */
 static void fs_batch_nameless(struct fs_stageout_item *i) {
   if (!S_ISREG(i->output.mode) || fs_stageout_nameless(i->out, i->file))
     i->task = FS_STAGE_REMOVE;
@@ -75,7 +78,7 @@ static void fs_batch_nameless(struct fs_stageout_item *i) {
     i->err = -EAGAIN;
 }
 
-/* Now it is known what it is called. */
+/* Takes the path of a file, or the error. */
 static void fs_batch_found(void *ctx, fs_err err, const char *path) {
   struct fs_stageout_item *i = ctx;
   bool copying = i->task == FS_STAGE_COPY;
@@ -92,7 +95,7 @@ static void fs_batch_found(void *ctx, fs_err err, const char *path) {
   if (err == -ENOENT)
     fs_batch_nameless(i);
   else
-    i->err = err; /* of a copy that has been made the next try makes another */
+    i->err = err; /* if a copy has been made, the next try makes another */
   fs_batch_asked(i->out, copying);
 }
 
@@ -105,7 +108,7 @@ static void fs_batch_ask(struct fs_stageout_item *i) {
 
 void fs_batch_begin(struct fs_stageout *o) {
   struct fs_stageout_batch *b = &o->batch;
-  b->asking = 1; /* so that no answer ends it before the last is asked for */
+  b->asking = 1; /* held until all questions are asked, so that no answer ends the round early */
   for (uint32_t i = 0; i < b->count; i++)
     if (b->item[i].err == 0 && b->item[i].task == FS_STAGE_COPY) fs_batch_ask(&b->item[i]);
   fs_batch_asked(o, true);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread that copies outputs into the directory that outlives the job. A copy has a temporary name beside its own
- * until all of it is on the disk, and gets its own by rename, so that whoever looks there finds whole files only. What
- * was there under that name before is replaced; what this job did not make is never removed.
+ * The thread that copies outputs into the directory that outlives the job. A copy has a temporary
+ * name beside its final one until all of it is on the disk, and then gets its name by rename, so
+ * that readers find complete files only. Whatever had that name before is replaced, but never
+ * removed unless this job made it. With --in-place it is not even replaced.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,12 +19,12 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_COPY_WINDOW (8u << 20) /* bytes that the kernel has still to write */
+#define FS_COPY_WINDOW (8u << 20) /* bytes of a copy that may wait to be written */
 #define FS_IOPRIO_IDLE (3 << 13)
 #define FS_COPY_NICE 10
-#define FS_COPY_NS 1000000000ull /* so long a batch grows */
+#define FS_COPY_NS 1000000000ull /* time after which a batch starts no further file */
 
-/* Once: the job's own reads, writes and computing come first. */
+/* Lowers this thread's priorities, once: the job's own reads, writes and computing come first. */
 static void fs_copy_give_way(void) {
   static _Thread_local bool done;
   if (done) return;
@@ -34,7 +35,7 @@ static void fs_copy_give_way(void) {
 
 /* ---- directories ---- */
 
-/* mkdir -p of what is before the last slash. */
+/* Makes the directories before the path's last slash. */
 static fs_err fs_copy_parents(struct fs_stageout *o, char *path) {
   for (char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
     *p = '\0';
@@ -48,8 +49,9 @@ static fs_err fs_copy_parents(struct fs_stageout *o, char *path) {
 }
 
 /*
- * No symlink leads the copy elsewhere: where the job has a directory and there is a symlink, it goes, as with rsync.
- * What is not there yet is made when it is needed. Directories are looked at once for all of a batch.
+ * Makes sure that no symlink leads a copy elsewhere. If the job has a directory where there is a
+ * symlink, the symlink is removed, as rsync does. Missing directories are made later, when they are
+ * needed. Each directory is checked once in a batch.
  */
 static fs_err fs_copy_way(struct fs_stageout *o, char *path) {
   const char *slash = strrchr(path, '/');
@@ -78,7 +80,7 @@ static bool fs_copy_current(const struct fs_staged *s, const struct fs_source *f
          fs_same_time(s->mtime, st->st_mtim) && fs_same_time(s->ctime, st->st_ctim) && s->mode == (st->st_mode & 07777);
 }
 
-/* Directories that are empty now go. */
+/* Removes the directories above `path` that are now empty. */
 static void fs_copy_prune(struct fs_stageout *o, const char *path) {
   if (o->in_place)
     fs_inplace_prune(o, path);
@@ -97,8 +99,8 @@ static void fs_copy_unlink(struct fs_stageout *o, struct fs_staged *s) {
 
 /* ---- copying ---- */
 
-/* So that few of its pages wait to be written, and none stays: both would be at the job's cost. What was written went
-   from `from` to `to`. */
+/* Keeps few pages of a copy waiting to be written, and none in the page cache: both would slow
+   down the job. The bytes from `from` to `to` have just been written. */
 static void fs_copy_window(int fd, uint64_t from, uint64_t to) {
   if (from / FS_COPY_WINDOW == to / FS_COPY_WINDOW) return;
   off_t last = (off_t)(to / FS_COPY_WINDOW * FS_COPY_WINDOW - FS_COPY_WINDOW);
@@ -110,7 +112,8 @@ static void fs_copy_window(int fd, uint64_t from, uint64_t to) {
   (void)posix_fadvise(fd, before, FS_COPY_WINDOW, POSIX_FADV_DONTNEED);
 }
 
-/* The checksum of a file, which is copied on the way; to -1: only that. Holes stay holes. */
+/* Copies a file and computes its checksum; if `to` is -1, computes only the checksum. Holes stay
+   holes. */
 static fs_err fs_copy_bytes(struct fs_stageout *o, struct fs_source *from, int to, uint64_t *sum) {
   struct fs_xxh3_stream *x = fs_xxh3_new();
   char *buf = o->buf;
@@ -135,7 +138,7 @@ static fs_err fs_copy_bytes(struct fs_stageout *o, struct fs_source *from, int t
   return err;
 }
 
-/* Attributes; and was it the same file all the time? */
+/* Sets the copy's mode and times. Returns -EAGAIN if the source has changed meanwhile. */
 static fs_err fs_copy_settle(struct fs_source *from, int to) {
   struct timespec times[2] = {from->st.st_mtim, from->st.st_mtim};
   if (fchmod(to, from->st.st_mode & 07777) < 0 || futimens(to, times) < 0) return -errno;
@@ -154,7 +157,8 @@ static void fs_copy_describe(struct fs_staged *s, const struct fs_source *from, 
   s->open = from->open || fs_source_written(from);
 }
 
-/* "d/.fanstore-<job>-<rank>-<id>" for "d/name". From here on there may be such a file. */
+/* Returns "d/.fanstore-<job>-<rank>-<id>" for "d/name", or NULL. The log records first that such
+   a file may exist. */
 static char *fs_copy_temporary(const struct fs_stageout_item *j) {
   const struct fs_stageout *o = j->out;
   const char *slash = strrchr(j->path, '/');
@@ -166,14 +170,14 @@ static char *fs_copy_temporary(const struct fs_stageout_item *j) {
   return n < 0 ? NULL : name;
 }
 
-/* Whatever has the name is no file of this copy. */
+/* Creates the temporary file, in place of any leftover of that name. */
 static fs_fd fs_copy_create(int dir, const char *name) {
   (void)unlinkat(dir, name, 0);
   int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   return fd < 0 ? -errno : fd;
 }
 
-/* It is on the disk only after fs_copy_sync. */
+/* Makes a new copy. The copy is on the disk only after fs_copy_sync. */
 static fs_err fs_copy_new(struct fs_stageout_item *j, struct fs_source *from) {
   struct fs_stageout *o = j->out;
   struct statx made = {0};
@@ -196,7 +200,8 @@ static fs_err fs_copy_new(struct fs_stageout_item *j, struct fs_source *from) {
   return 0;
 }
 
-/* An earlier job copied it: with these times, size and checksum. */
+/* Uses the copy of an earlier job, if its path, times, size, mode and checksum are the same.
+   Returns false if there is none. */
 static bool fs_copy_earlier(struct fs_stageout_item *j, struct fs_source *from) {
   struct fs_stageout *o = j->out;
   struct statx there;
@@ -218,7 +223,8 @@ static bool fs_copy_earlier(struct fs_stageout_item *j, struct fs_source *from) 
   return true;
 }
 
-/* Whoever had the file open when it was copied may have changed it through a mapping, and its times do not tell. */
+/* Compares checksums, for a file that somebody had open when it was copied: a change through a
+   mapping need not show in its times. */
 static fs_err fs_copy_again(struct fs_stageout_item *j, struct fs_source *from, bool *same) {
   struct fs_staged *s = j->staged;
   uint64_t sum = 0;
@@ -229,8 +235,8 @@ static fs_err fs_copy_again(struct fs_stageout_item *j, struct fs_source *from, 
   return err;
 }
 
-/* --stage-in's file, which is in this directory, and not changed: it gets its new name as a hard link. False: it
-   cannot, and is copied. */
+/* Gives an unchanged staged-in file of the same directory its new name as a hard link. Returns
+   false if that is impossible; the file is then copied. */
 static bool fs_copy_link(struct fs_stageout_item *j) {
   struct fs_stageout *o = j->out;
   const struct fs_staged *s = j->staged;
@@ -265,14 +271,15 @@ static fs_err fs_copy_file(struct fs_stageout_item *j) {
   if (err < 0) return err;
   bool there = fs_copy_current(j->staged, &from) && fs_staged_there(o->fd, j->staged);
   if (there && j->staged->open) err = fs_copy_again(j, &from, &there);
-  if (err == 0 && !there && fs_inplace_taken(o, j->path)) err = -EEXIST; /* before all bytes are copied in vain */
+  /* checked before all bytes are copied in vain */
+  if (err == 0 && !there && fs_inplace_taken(o, j->path)) err = -EEXIST;
   bool fresh = o->in_place || j->staged->path;
   if (err == 0 && !there && (fresh || !fs_copy_earlier(j, &from))) err = fs_copy_new(j, &from);
   fs_source_close(&from);
   return err;
 }
 
-/* An empty directory may have had the name. */
+/* Renames a copy to its name, which an empty directory may have. */
 static fs_err fs_copy_rename(struct fs_stageout *o, const char *from, const char *to) {
   int dir = o->fd;
   if (o->in_place) return fs_inplace_rename(o, from, to);
@@ -299,7 +306,7 @@ static fs_err fs_copy_directory(struct fs_stageout_item *j) {
     return j->there ? 0 : -EEXIST;
   }
   fs_err err = fs_chmod_dir(o->fd, j->path, (j->output.mode & 07777) | 0700);
-  return err == -ENOTDIR ? -EEXIST : err; /* a symlink, or a file */
+  return err == -ENOTDIR ? -EEXIST : err; /* a symlink or a file has the name */
 }
 
 static fs_err fs_copy_other(struct fs_stageout_item *j) {
@@ -334,7 +341,7 @@ static fs_err fs_copy_move(struct fs_stageout *o, const char *from, char *to) {
   return err == 0 ? fs_copy_rename(o, from, to) : err;
 }
 
-/* With the directory, if it was made for it. */
+/* Removes an unnamed copy, and its directory if that is empty then. */
 static void fs_copy_discard(struct fs_stageout_item *j) {
   if (j->copy.path && unlinkat(j->out->fd, j->copy.path, 0) == 0) fs_copy_prune(j->out, j->copy.path);
   free(j->copy.path);
@@ -347,14 +354,16 @@ static bool fs_copy_together(const char *a, const char *b) {
   return strncmp(a, b, n) == 0 && !strchr(b + n, '/');
 }
 
-/* A new copy gets its name, and the old one goes unless it had the same; one that was there follows its file. */
+/* Names an item's copy. A new copy gets its name, and the old copy is removed unless it had the
+   same name. If there is no new copy, the old one is renamed as its file was. */
 static fs_err fs_copy_name(struct fs_stageout_item *j) {
   struct fs_stageout *o = j->out;
   struct fs_staged *s = j->staged;
   struct fs_staged *now = j->copy.path ? &j->copy : s;
   bool same = s->path && strcmp(s->path, j->path) == 0;
   if (now == s && same) return 0;
-  if (now == s && !fs_staged_there(o->fd, s)) return -EAGAIN; /* another of the batch has taken its name */
+  /* another file of the batch has taken its name */
+  if (now == s && !fs_staged_there(o->fd, s)) return -EAGAIN;
   char *path = strdup(j->path);
   fs_err err = path ? fs_copy_move(o, now->path, j->path) : -ENOMEM;
   if (err == 0 && now == s) err = fs_staged_moved(o->fd, s, path);
@@ -362,7 +371,8 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
     free(path);
     return err;
   }
-  if (j->copy.path) (void)unlinkat(o->fd, j->copy.path, 0); /* rename leaves it where both are the same file */
+  /* rename does nothing if both names are links to one file */
+  if (j->copy.path) (void)unlinkat(o->fd, j->copy.path, 0);
   if (now == s || !fs_copy_together(now->path, j->path)) fs_copy_prune(o, now->path);
   if (now == &j->copy && !same) fs_copy_unlink(o, s);
   if (!now->unsummed) fs_stageout_log_add(o->log, j->path, now);
@@ -394,7 +404,8 @@ static void fs_copy_unsynced(struct fs_stageout_item *j) {
   j->fd = -1;
 }
 
-/* All are on their way to the disk before the first is waited for: so they get there together. */
+/* Syncs the copies of a batch. All writes are started before the first is waited for, so that
+   they proceed together. */
 static void fs_copy_sync(struct fs_stageout_batch *b) {
   for (uint32_t i = 0; b->count > 1 && i < b->count; i++)
     if (b->item[i].fd >= 0) (void)sync_file_range(b->item[i].fd, 0, 0, SYNC_FILE_RANGE_WRITE);
@@ -426,7 +437,8 @@ fs_err fs_stageout_copy_work(struct fs_io *io) {
   return 0;
 }
 
-/* The daemon may have stood still, and the file be another node's now, which has copied it. */
+/* Returns true if the path was asked for too long ago. If the daemon was suspended, the file may
+   have another home now, which has copied it. */
 static bool fs_copy_late(const struct fs_stageout_item *j) {
   return !j->changed && fs_now_ns() - j->asked_ns > FS_STAGEOUT_QUIET_NS;
 }
@@ -443,7 +455,7 @@ static void fs_copy_second(struct fs_stageout_item *j) {
     fs_copy_discard(j);
 }
 
-/* Directories last: a file that goes takes empty ones along. */
+/* Directories are made last, as the removal of a file also removes empty directories. */
 fs_err fs_stageout_name_work(struct fs_io *io) {
   struct fs_stageout_batch *b = FS_ITEM(io, struct fs_stageout_batch, io);
   b->item[0].out->way[0] = '\0';

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Staging out to the directory that the dataset was packed from (--in-place). What is there is the user's: a file, a
- * directory or a symlink is replaced or removed only if this job has put it there. The job's logs say what that is: a
- * line for each copy, and one for each directory, whose name ends in a slash there. The logs are made with the first
- * copy, and removed at the end. Called by the thread that copies; fs_inplace_leave by the thread that leaves.
+ * Staging out into the directory that the dataset was packed from (--in-place). What is there
+ * belongs to the user: a file, directory or symlink is replaced or removed only if this job has put
+ * it there. The job's logs tell what that is: they have a line for each copy and one for each
+ * directory, whose name ends in a slash. The logs are made with the first copy and removed at the
+ * end. The thread that copies calls this, and the thread that leaves calls fs_inplace_leave.
  */
 #include "daemon/stageout/inplace.h"
 
@@ -17,11 +18,11 @@
 #include "util/dir.h"
 #include "util/sys.h"
 
-#define FS_INPLACE "in-place-" /* a log of such a job: FS_INPLACE JOB-RANK */
+#define FS_INPLACE "in-place-" /* name of a log: in-place-JOB-RANK */
 
 struct fs_inplace {
-  struct fs_log_table table; /* what this job has put there, as far as was read */
-  off_t at[FS_MAX_NODES];    /* so far each rank's log was read */
+  struct fs_log_table table; /* what this job has put there, as far as the logs were read */
+  off_t at[FS_MAX_NODES];    /* how far each rank's log was read */
 };
 
 /* ---- the logs ---- */
@@ -30,7 +31,7 @@ static void fs_inplace_name(const struct fs_daemon *d, uint32_t rank, char *name
   snprintf(name, size, FS_INPLACE "%s-%u", d->cfg->job, rank);
 }
 
-/* The directory of the logs is there: a daemon that died has left something. */
+/* The directory of the logs exists only if a daemon that died has left something. */
 bool fs_inplace_dirty(const struct fs_stageout *o) {
   return faccessat(o->fd, FS_LOG_DIR, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -42,7 +43,7 @@ fs_err fs_inplace_begin(struct fs_stageout *o) {
   return fs_stageout_log_open(&o->log, o->fd, name); /* after an error the next batch tries again */
 }
 
-/* Reads what other ranks have put there since the last time. */
+/* Reads from the logs what the ranks have put there since the last call. */
 static void fs_inplace_read(struct fs_stageout *o) {
   for (uint32_t rank = 0; rank < o->d->net->nodes; rank++) {
     char name[NAME_MAX + 1];
@@ -52,7 +53,8 @@ static void fs_inplace_read(struct fs_stageout *o) {
   }
 }
 
-/* A line is written with the batch; who asks before that asks again. */
+/* Returns true if this job's logs have the path with this size and time. This daemon's lines of
+   the present batch are written first. */
 static bool fs_inplace_listed(struct fs_stageout *o, const char *path, const struct stat *st) {
   uint64_t sum;
   if (!o->log || (!o->own && (o->own = calloc(1, sizeof(*o->own))) == NULL)) return false;
@@ -105,8 +107,8 @@ static bool fs_inplace_same(int dir, const char *path, const struct statx *want)
          fs_same_time(fs_statx_time(there.stx_mtime), fs_statx_time(want->stx_mtime));
 }
 
-/* Gives `from` back its name. What comes in its place should be `put`, which was put there. If it is not, it is newer
-   than both, and gets the name. */
+/* Exchanges the files of `from` and `to` back. The file that comes out should be `put`. If it is
+   another one, that one is newer than both and gets the name in turn. */
 static fs_err fs_inplace_back(int dir, const char *from, const char *to, struct statx put) {
   struct statx back, have;
   while (fs_staged_look(dir, from, &back) && renameat2(dir, from, dir, to, RENAME_EXCHANGE) == 0) {
@@ -117,7 +119,8 @@ static fs_err fs_inplace_back(int dir, const char *from, const char *to, struct 
   return -errno;
 }
 
-/* The same where the file system does not exchange names: `away` had the name. */
+/* Like fs_inplace_replace, for file systems that cannot exchange names. The old file gets the
+   name `away` meanwhile. */
 static fs_err fs_inplace_replace_old(int dir, const char *from, const char *to, const struct statx *old) {
   char away[PATH_MAX];
   if (snprintf(away, sizeof(away), "%s-old", from) >= (int)sizeof(away)) return -ENAMETOOLONG;
@@ -128,8 +131,9 @@ static fs_err fs_inplace_replace_old(int dir, const char *from, const char *to, 
   return err;
 }
 
-/* `old`, which is this job's, goes. Another program may put its own file there at this moment: what was there is looked
-   at when it has another name, and gets its own back if it is not `old`. */
+/* Replaces `old`, which is this job's. Another program may put a file of its own there at the
+   same moment. So the replaced file is checked under its temporary name, and gets its name back
+   if it is not `old`. */
 static fs_err fs_inplace_replace(int dir, const char *from, const char *to, const struct statx *old) {
   struct statx put;
   if (!fs_staged_look(dir, from, &put)) return -errno;
@@ -156,7 +160,8 @@ static bool fs_inplace_log(const char *name) {
 void fs_inplace_leave(struct fs_daemon *d) {
   struct fs_stageout *o = d->stageout;
   struct fs_stageout_log *log = o && o->in_place ? o->log : NULL;
-  if (!log || o->batch.count > 0 || atomic_load(&o->given_up)) return; /* the thread may have more to leave */
+  /* the copying thread may still make copies */
+  if (!log || o->batch.count > 0 || atomic_load(&o->given_up)) return;
   for (uint32_t i = 0; i < log->olds; i++)
     if (!log->old[i].stays && fs_inplace_log(log->old[i].name)) (void)unlinkat(log->dir, log->old[i].name, 0);
   (void)unlinkat(log->dir, log->name, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See log.h. A line for a copy is written after it has its name. Those of earlier jobs are read at the start,
- * so that what is there is not copied again. A line that is lost or damaged costs a copy.
+ * Writes and reads the logs of log.h. A copy's line is written after the copy has its name. The
+ * logs of earlier jobs are read at the start, so that their copies are not made again. A lost or
+ * damaged line costs only a new copy.
  */
 #include "daemon/stageout/log.h"
 
@@ -72,7 +73,8 @@ static bool fs_log_same(const struct fs_logged *a, const struct fs_logged *b) {
   return a->size == b->size && a->mtime == b->mtime && a->mtime_ns == b->mtime_ns && a->sum == b->sum;
 }
 
-/* Several for one name may be true: it is not known yet which is of the file that is there. */
+/* Several lines for one name are remembered: which one describes the present file is not known
+   yet. */
 void fs_log_remember(void *ctx, const struct fs_control *c) {
   struct fs_log_table *t = ctx;
   struct fs_logged line;
@@ -112,13 +114,14 @@ static void fs_log_boot(char boot[FS_LOG_BOOT_SIZE]) {
   boot[strcspn(boot, "\n")] = '\0';
 }
 
-/* The line that says which kernel comes when the lock is held: without it nobody takes a free lock for a death. */
+/* Creates this daemon's log. The line with the boot id is written only if the lock is held:
+   without that line nobody takes a free lock for the daemon's death. */
 static fs_err fs_log_create(struct fs_stageout_log *log) {
   struct fs_control_line l;
   struct stat st;
   FS_AUTO_CLOSE int fd = openat(log->dir, log->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd < 0) return -errno;
-  bool locked = false; /* others that have just seen it try whether its lock is free */
+  bool locked = false; /* other daemons may hold the lock for a moment to test it */
   for (unsigned i = 0; !locked && i < FS_LOG_TRIES; i++) {
     locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno != EWOULDBLOCK) break;
@@ -153,7 +156,7 @@ static fs_err fs_log_directory(struct fs_stageout_log *log) {
   if (err == 0)
     log->dir = FS_MOVE_FD(dir);
   else
-    (void)unlinkat(log->out, FS_LOG_DIR, AT_REMOVEDIR); /* if nothing is in it */
+    (void)unlinkat(log->out, FS_LOG_DIR, AT_REMOVEDIR); /* fails if it is not empty */
   return err;
 }
 
@@ -207,7 +210,8 @@ void fs_stageout_log_add(struct fs_stageout_log *log, const char *path, const st
   log->len += l.len;
 }
 
-/* Is it new? 0 marks a free place. */
+/* Returns true if the directory has no line yet, and remembers it. In the table 0 is a free
+   place. */
 static bool fs_log_new_dir(struct fs_stageout_log *log, uint64_t hash) {
   if (2 * log->dirs >= log->dirs_mask) {
     uint32_t mask = 2 * log->dirs_mask + 63;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See log.h. What dead daemons have left in DIR: copies without a name are removed, and at a good end their
- * logs, and this daemon's, become one, with a line for each file that is still what it says.
+ * Cleans up what dead daemons have left in DIR (log.h). Their unnamed copies are removed. If the
+ * job ends well, their logs and this daemon's become one log, with a line for each file that still
+ * is as the line says.
  *
- * Dead is whose lock is free and who ran under this very kernel: some file systems keep locks to a node. Those of other
- * kernels (another node's; or this one's before it was started again) are dead when nothing was written to them for a
- * day, and their copies when nothing has changed them for an hour. Being wrong costs another daemon a second copy.
+ * A daemon is dead if its log's lock is free and it ran under this very kernel: some file systems
+ * keep locks local to a node. A log from another kernel, of another node or before a reboot,
+ * belongs to a dead daemon if nothing was written to it for a day; its copies may go if they have
+ * not changed for an hour. A wrong guess costs that daemon a second copy.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,10 +20,10 @@
 #include "util/dir.h"
 #include "util/sys.h"
 
-#define FS_OLD_MOST 256u             /* locks that are held; more are for later jobs */
-#define FS_OLD_LOG_S 86400           /* of other kernels */
-#define FS_OLD_COPY_S 3600           /* of theirs */
-#define FS_OLD_LOOK_NS 5000000000ull /* so long files are looked at; the lines of others stay */
+#define FS_OLD_MOST 256u             /* logs that one daemon takes over; later jobs take the rest */
+#define FS_OLD_LOG_S 86400           /* age of a dead daemon's log from another kernel */
+#define FS_OLD_COPY_S 3600           /* age of its copies */
+#define FS_OLD_LOOK_NS 5000000000ull /* time for checking files; unchecked lines stay */
 
 /* ---- whose it is ---- */
 
@@ -38,7 +40,7 @@ void fs_log_adopt(struct fs_stageout_log *log, const char *name) {
   if (fd < 0 || log->olds >= FS_OLD_MOST || flock(fd, LOCK_EX | LOCK_NB) < 0) return;
   if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fstatat(log->dir, name, &there, AT_SYMLINK_NOFOLLOW) < 0 ||
       there.st_ino != st.st_ino)
-    return; /* another has just done with it */
+    return; /* another daemon has just removed it */
   fs_log_lines(fd, fs_old_boot, boot);
   bool same = log->boot[0] && strcmp(boot, log->boot) == 0;
   if (!same && log->now - st.st_mtim.tv_sec < FS_OLD_LOG_S) return;
@@ -55,7 +57,8 @@ struct fs_old_cleaning {
   struct fs_log_old *old;
 };
 
-/* ".fanstore-<job>-<rank>-<id>" */
+/* Returns true if the name is that of an unnamed copy of the log `of`:
+   ".fanstore-<job>-<rank>-<id>". */
 static bool fs_old_is_copy(const char *name, const char *of) {
   char prefix[NAME_MAX + 1];
   int n = snprintf(prefix, sizeof(prefix), FS_STAGEOUT_COPY, of);
@@ -101,7 +104,8 @@ void fs_stageout_log_clean(struct fs_stageout_log *log) {
 
 /* ---- one log of many ---- */
 
-/* Which of several lines for a name is the last nobody knows, over more than one log: the file tells. */
+/* Returns true if the line describes the present file. Over several logs, nobody knows which
+   line for a name is the last. */
 static bool fs_old_true(const struct fs_stageout_log *log, const struct fs_logged *e) {
   struct stat st;
   if (fstatat(log->out, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0) return errno != ENOENT && errno != ENOTDIR;
@@ -109,7 +113,7 @@ static bool fs_old_true(const struct fs_stageout_log *log, const struct fs_logge
          (uint64_t)st.st_mtim.tv_nsec == e->mtime_ns;
 }
 
-/* How many lines, or an error. */
+/* Writes a new log. Returns the number of its lines, or an error. */
 static int64_t fs_old_write(const struct fs_stageout_log *log, const struct fs_log_table *t, FILE *to) {
   uint64_t end = fs_now_ns() + FS_OLD_LOOK_NS;
   struct fs_control_line l;
@@ -127,7 +131,7 @@ static int64_t fs_old_write(const struct fs_stageout_log *log, const struct fs_l
   return ferror(to) || fflush(to) != 0 || fsync(fileno(to)) < 0 ? -EIO : n;
 }
 
-/* The new one is locked before it has its name: it is this daemon's. */
+/* Replaces this daemon's log by a new one, which is locked before it has its name. */
 static fs_err fs_old_replace(struct fs_stageout_log *log, const struct fs_log_table *t) {
   char half[NAME_MAX + 8];
   fs_old_new_name(log->name, half, sizeof(half));
@@ -144,7 +148,7 @@ static fs_err fs_old_replace(struct fs_stageout_log *log, const struct fs_log_ta
   if (lines > 0 && renameat(log->dir, half, log->dir, log->name) < 0) err = -errno;
   if (lines <= 0 || err < 0) (void)unlinkat(log->dir, half, 0);
   if (lines == 0) (void)unlinkat(log->dir, log->name, 0);
-  log->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the lock is held by it, too */
+  log->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the duplicate keeps the lock */
   fclose(to);
   return err == 0 && fsync(log->dir) < 0 ? -errno : err;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stageout.h. A file that was published is copied when it has been quiet for a second; by then it has been renamed
- * to what it is to be called, as a rule. Its path is asked for before the copy, and again after it.
+ * Decides what is copied, renamed and removed, and when (stageout.h). A published file is copied
+ * after it has been quiet for a second; by then it usually has been renamed to its final name. Its
+ * path is asked for before the copy and again after it. The MPI thread's.
  */
 #include "daemon/stageout/stageout.h"
 
@@ -15,9 +16,9 @@
 #include "daemon/stageout/inplace.h"
 
 #define FS_STAGEOUT_RETRY_NS 5000000000ull
-#define FS_STAGEOUT_LAST_NS 1000000000ull /* between the tries at the end, */
-#define FS_STAGEOUT_TRIES 3u              /* so many; */
-#define FS_STAGEOUT_CHANGES 10u           /* of what somebody still writes */
+#define FS_STAGEOUT_LAST_NS 1000000000ull /* between the tries at the end of the job */
+#define FS_STAGEOUT_TRIES 3u              /* tries at the end of the job */
+#define FS_STAGEOUT_CHANGES 10u           /* tries for a file that somebody still writes */
 #define FS_STAGEOUT_CANCEL_NS 1000000000ull
 
 /* ---- the table ---- */
@@ -66,7 +67,8 @@ static void fs_stageout_failed(struct fs_stageout *o, const struct fs_stageout_i
   bool changed = i->err == -EAGAIN, over = i->err == -ECANCELED || i->err == -ESTALE;
   if (!over && (!changed || f->done)) f->tries++;
   bool taken = o->in_place && i->err == -EEXIST;
-  if (!changed && !over && !o->warned && (!taken || f->tries > 1)) { /* another rank may just have put it there */
+  /* another rank may just have put it there, so only the second failure counts */
+  if (!changed && !over && !o->warned && (!taken || f->tries > 1)) {
     o->warned = true;
     if (taken)
       fs_say_text(d, "warn", "%s/%s is there and not this job's: the output is kept on its node", o->dir, i->path);
@@ -83,7 +85,8 @@ static void fs_stageout_failed(struct fs_stageout *o, const struct fs_stageout_i
                                           : FS_STAGEOUT_RETRY_NS));
 }
 
-/* What takes its name, if anything, is published by then. Nobody waits for that. */
+/* Queues a removed file for the removal of its copy, after the quiet time: whatever takes its
+   name is published by then. Nobody waits for the removal. */
 static void fs_stageout_queue_removed(struct fs_stageout *o, struct fs_stageout_file *f) {
   fs_stageout_answer(f, 0);
   if (f->staged.path && !o->ending)
@@ -125,20 +128,23 @@ bool fs_stageout_nameless(struct fs_stageout *o, struct fs_stageout_file *f) {
   return f->gone || o->ending || !f->staged.path;
 }
 
-/* Its copy goes when nobody else has its name: who has will replace it, and until then it is all that there is. */
+/* Takes the answer whether the name of a removed file is used again. If it is not, the copy is
+   removed. If it is, the other file's copy will replace it, and until then it is the only one. */
 static void fs_stageout_asked(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_stageout_file *f = ctx;
   struct fs_stageout *o = f->out;
   (void)body, (void)n;
   f->asking = false;
-  f->gone = err == -ENOENT || err == -ENOTDIR || o->ending; /* of who does not answer nobody knows */
+  /* any other error means that nobody knows */
+  f->gone = err == -ENOENT || err == -ENOTDIR || o->ending;
   if (f->gone)
     fs_stageout_queue(f, &o->now, 0);
   else
     fs_stageout_queue(f, &o->retry, o->d->now + FS_STAGEOUT_RETRY_NS);
 }
 
-/* Is it still to be asked for? Then it is. */
+/* Asks whether the name of a removed file is used again, unless that is known or does not
+   matter. Returns true if it asked. */
 static bool fs_stageout_ask(struct fs_stageout *o, struct fs_stageout_file *f) {
   alignas(8) char body[sizeof(struct fs_names_call) + FS_RECORD_NAME_MAX + 8] = {0};
   struct fs_names_call *c = (void *)body;
@@ -163,7 +169,7 @@ static uint64_t fs_stageout_size(const struct fs_stageout *o, const struct fs_st
   return (uint64_t)st.st_size;
 }
 
-/* From a list into the batch, as many as go together. */
+/* Moves files from a list into the batch, as many as fit. */
 static void fs_stageout_take(struct fs_stageout *o, const struct fs_chain *list, uint64_t *bytes) {
   while (list->next != list && o->batch.count < FS_BATCH_FILES && *bytes < FS_BATCH_BYTES) {
     struct fs_stageout_file *f = FS_ITEM(list->next, struct fs_stageout_file, chain);
@@ -194,7 +200,8 @@ static void fs_stageout_next(struct fs_stageout *o) {
 void fs_stageout_touch(struct fs_daemon *d, uint64_t id) {
   struct fs_stageout *o = d->stageout;
   struct fs_stageout_file *f = o && fs_backing_mine(d, id) ? fs_stageout_make(o, id) : NULL;
-  if (!f || f->done || f->removed) return; /* without memory it is copied at the end */
+  /* without memory the file is copied at the end of the job */
+  if (!f || f->done || f->removed) return;
   if (f->busy)
     f->again = true;
   else
@@ -221,10 +228,64 @@ void fs_stageout_there(struct fs_daemon *d, uint64_t id, const char *path, const
                                  .unsummed = true};
 }
 
+/* ---- files whose home has gone ---- */
+
+struct fs_orphaned {
+  struct fs_io io;
+  struct fs_chain chain;
+  int dir;
+  struct fs_output output;
+  void (*done)(void *ctx, bool whole, const char *path); /* NULL: answered already */
+  void *ctx;
+  char path[];
+};
+
+/* A copy has its name only when it is whole and on the disk, and has the size and mtime of the file. */
+static fs_err fs_orphaned_work(struct fs_io *io) {
+  const struct fs_orphaned *g = FS_ITEM(io, struct fs_orphaned, io);
+  struct stat st;
+  if (fstatat(g->dir, g->path, &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  bool same = S_ISREG(st.st_mode) && (uint64_t)st.st_size == g->output.size && st.st_mtim.tv_sec == g->output.mtime &&
+              st.st_mtim.tv_nsec == (long)g->output.mtime_ns;
+  return same ? 0 : -ESTALE;
+}
+
+static void fs_orphaned_answer(struct fs_orphaned *g, bool whole) {
+  if (g->done) g->done(g->ctx, whole, g->path);
+  g->done = NULL;
+}
+
+static void fs_orphaned_end(struct fs_io *io) {
+  struct fs_orphaned *g = FS_ITEM(io, struct fs_orphaned, io);
+  fs_chain_drop(&g->chain);
+  fs_orphaned_answer(g, io->err == 0);
+  free(g);
+}
+
+void fs_stageout_look(struct fs_daemon *d, const struct fs_output *output, const char *path,
+                      void (*done)(void *ctx, bool whole, const char *path), void *ctx) {
+  size_t n = strlen(path) + 1;
+  struct fs_orphaned *g = atomic_load(&d->stageout->cancelled) ? NULL : malloc(sizeof(*g) + n);
+  if (!g) {
+    done(ctx, false, path);
+    return;
+  }
+  *g = (struct fs_orphaned){.io = {.work = fs_orphaned_work, .done = fs_orphaned_end},
+                            .dir = d->stageout->fd,
+                            .output = *output,
+                            .done = done,
+                            .ctx = ctx};
+  memcpy(g->path, path, n);
+  fs_chain_push(&d->stageout->looks, &g->chain);
+  fs_iopool_submit(&d->stageout->pool, &g->io);
+}
+
 /* Those that hang are not waited for. */
 static void fs_stageout_give_up(struct fs_stageout *o) {
   atomic_store(&o->given_up, true);
   for (uint32_t i = 0; i < o->batch.count; i++) fs_stageout_answer(o->batch.item[i].file, -EINPROGRESS);
+  for (struct fs_chain *l; (l = fs_chain_pop(&o->looks)) != NULL;)
+    fs_orphaned_answer(FS_ITEM(l, struct fs_orphaned, chain), false);
 }
 
 void fs_stageout_timers(struct fs_daemon *d) {
@@ -289,7 +350,8 @@ bool fs_stageout_sync(struct fs_daemon *d, bool named, fs_err *err) {
 void fs_stageout_cancel(struct fs_daemon *d) {
   struct fs_stageout *o = d->stageout;
   if (!o || atomic_exchange(&o->cancelled, true)) return;
-  o->cancel_by = d->now + FS_STAGEOUT_CANCEL_NS; /* for what is with the thread, which may be about to get its name */
+  /* so long the thread may take to name its present batch */
+  o->cancel_by = d->now + FS_STAGEOUT_CANCEL_NS;
   struct fs_chain *lists[] = {&o->now, &o->due, &o->retry};
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++)
     for (struct fs_chain *l; (l = fs_chain_pop(lists[i])) != NULL;)
@@ -325,7 +387,8 @@ uint64_t fs_stageout_under_way(const struct fs_daemon *d) {
 
 /* ---- start ---- */
 
-/* Where this node cannot have it, outputs are kept. */
+/* Opens the directory for --in-place. If this node cannot use it, the node keeps its outputs
+   instead. */
 static fs_err fs_stageout_in_place(struct fs_daemon *d, struct fs_stageout *o) {
   struct stat st;
   fs_err err = o->fd < 0 || faccessat(o->fd, ".", R_OK | W_OK | X_OK, AT_EACCESS) < 0 ? -errno : 0;
@@ -350,6 +413,7 @@ fs_err fs_stageout_open(struct fs_daemon *d, char *why, size_t why_size) {
   fs_chain_init(&o->now);
   fs_chain_init(&o->due);
   fs_chain_init(&o->retry);
+  fs_chain_init(&o->looks);
   o->fd = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   fs_err err = o->fd < 0 ? -errno : 0;
   if (d->cfg->in_place) return fs_stageout_in_place(d, o);

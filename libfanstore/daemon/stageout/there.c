@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stageout.h. Whether what is in the directory under a name is still the copy that this daemon made: others, of
- * this job and of other ones, put theirs there, too.
+ * Checks whether a file in the directory is still the copy that this daemon made (stageout.h).
+ * Other daemons, of this job and of others, put their files there, too.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,6 @@
 #include "util/dir.h"
 #include "util/util.h"
 
-/* What has this name there, "" for the descriptor itself. */
 bool fs_staged_look(int dir, const char *path, struct statx *there) {
   int flags = AT_SYMLINK_NOFOLLOW | (path[0] == '\0' ? AT_EMPTY_PATH : 0);
   return statx(dir, path, flags, STATX_BASIC_STATS | STATX_BTIME, there) == 0;
@@ -28,9 +27,11 @@ static bool known(struct timespec t) {
 }
 
 /*
- * Is it the copy that was made? A file system gives the inode of a file that was replaced to one that is made a moment
- * later, which is as large, as a rule: so when it was made is looked at, too; where that is not known when it was
- * changed last, which its name did, unless it has just been `renamed`. Of what --stage-in found the time of its bytes.
+ * Returns true if `there` is the copy that was made. A file system may give the inode of a replaced
+ * file to a file that is made a moment later and usually is as large. So the birth time is
+ * compared, too. If that is unknown, the ctime is compared, which is the time when the copy got its
+ * name; this is impossible if it has just been `renamed`. For a staged-in file the mtime is
+ * compared.
  */
 static bool fs_staged_is(const struct fs_staged *s, const struct statx *there, bool renamed) {
   struct timespec born = fs_staged_born(there);
@@ -40,13 +41,11 @@ static bool fs_staged_is(const struct fs_staged *s, const struct statx *there, b
   return fs_same_time(s->mtime, fs_statx_time(there->stx_mtime));
 }
 
-/* Is what has this name there still the copy that was made? */
 bool fs_staged_there(int dir, const struct fs_staged *s) {
   struct statx there;
   return s->path && fs_staged_look(dir, s->path, &there) && fs_staged_is(s, &there, false);
 }
 
-/* It has its name. */
 void fs_staged_named(int dir, struct fs_staged *s) {
   struct statx there;
   if (!fs_staged_look(dir, s->path, &there) || !fs_staged_is(s, &there, true)) return;
@@ -54,16 +53,17 @@ void fs_staged_named(int dir, struct fs_staged *s) {
   s->moved = fs_statx_time(there.stx_ctime);
 }
 
-/* Back under its name, unless that has been given to another meanwhile. */
+/* Gives a file its name back, unless the name has been given to another file meanwhile. */
 static void put_back(int dir, const char *away, const char *path) {
   fs_err err = fs_rename_new(dir, away, path);
   if (err == -EEXIST)
     (void)unlinkat(dir, away, 0);
   else if (err < 0)
-    (void)renameat(dir, away, dir, path); /* neither is known here: NFS without links, say */
+    /* the file system can do neither, such as NFS without hard links */
+    (void)renameat(dir, away, dir, path);
 }
 
-/* Was it the copy that has just got the name `path`? Another program may have put its file where the copy was. */
+/* Another program may have put its own file where the copy was, just before the rename. */
 fs_err fs_staged_moved(int dir, const struct fs_staged *s, const char *path) {
   struct statx there;
   if (!fs_staged_look(dir, path, &there) || fs_staged_is(s, &there, true)) return 0;
@@ -71,7 +71,6 @@ fs_err fs_staged_moved(int dir, const struct fs_staged *s, const char *path) {
   return -EAGAIN;
 }
 
-/* After its last file has gone: directories are made again at the end, where the job still has them. */
 void fs_staged_prune(int dir, const char *path) {
   char parent[PATH_MAX];
   snprintf(parent, sizeof(parent), "%s", path);
@@ -81,7 +80,8 @@ void fs_staged_prune(int dir, const char *path) {
   }
 }
 
-/* Another node may put a newer file there at this moment: it is taken away first, then looked at, and put back. */
+/* Another node may put a newer file there at the same moment. So the file is moved away first,
+   then checked, and put back if it is not the copy. */
 void fs_staged_remove(int dir, const struct fs_staged *s) {
   const char *slash = strrchr(s->path, '/');
   FS_AUTO_FREE char *away = NULL;

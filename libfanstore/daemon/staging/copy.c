@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copying a partition or the index from shared storage to the node: in pieces of 4 MiB, hashed on the way, the next
- * piece being read ahead and the last one being written back meanwhile. The copy gets its name only when it is whole,
- * correct and on the disk. One thread; the caller of fs_stage_partition may stop it at every piece.
+ * Copies a partition or the index from shared storage to the node, in pieces of 4 MiB. Each piece
+ * is hashed on the way, while the next is read ahead and the last is written back. The copy gets
+ * its name only when it is complete, correct and on the disk. One thread; the caller of
+ * fs_stage_partition may stop it at every piece.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 struct stage_copy {
   struct fs_stage *s;
   const struct fs_stage_item *item;
-  int from, to; /* to: -1 when an existing copy is only read and checked */
+  int from, to; /* to: -1 if an existing copy is only checked */
   fs_stage_progress_fn *progress;
   void *ctx;
   bool stopped; /* the callback said so */
@@ -29,7 +30,7 @@ static void cleanup_xxh3(struct fs_xxh3_stream **x) {
   fs_xxh3_free(*x);
 }
 
-/* One line about the source (or the copy, when it is that which is read). */
+/* Writes a line about the source, or about the copy if that is what is read. */
 static fs_err copy_bad(const struct stage_copy *c, fs_err err, const char *text) {
   char shown[512];
   const char *dir = c->to < 0 ? c->s->local : c->s->source;
@@ -53,7 +54,7 @@ static fs_err copy_check_size(const struct stage_copy *c) {
   return copy_bad(c, -EBADMSG, text);
 }
 
-/* The header page is not part of the checksum: it is compared with the index instead. */
+/* Checks the header page, which the checksum does not cover, against the index. */
 static fs_err copy_check_header(const struct stage_copy *c, const char *page, size_t n) {
   char text[256] = "";
   if (c->item->number == FS_STAGE_INDEX) return 0;
@@ -62,7 +63,7 @@ static fs_err copy_check_header(const struct stage_copy *c, const char *page, si
   return err < 0 ? copy_bad(c, err, text[0] ? text : strerror(-err)) : 0;
 }
 
-/* Moves one piece; *hash goes on over the bytes from item->checked on. */
+/* Copies one piece. *hash continues over the bytes from item->checked on. */
 static fs_err copy_piece(const struct stage_copy *c, char *buf, uint64_t off, struct fs_xxh3_stream *hash) {
   size_t n = (size_t)FS_MIN((uint64_t)FS_STAGE_PIECE, c->item->size - off);
   posix_fadvise(c->from, (off_t)(off + n), FS_STAGE_PIECE, POSIX_FADV_WILLNEED);
@@ -100,8 +101,9 @@ static fs_err copy_bytes(struct stage_copy *c) {
   return 0;
 }
 
-/* Reserves the space first, so that a full disk is known at once. Where that is not supported the writes tell. Nobody
-   writes to a copy again: who does by mistake is refused, also where no lease is to be had. */
+/* Copies to the temporary file. The space is reserved first, so that a full disk is known at
+   once; if that is not supported, the writes tell. The file is read-only: a later write by
+   mistake is refused, also if no lease is to be had. */
 static fs_err copy_to_temporary(struct stage_copy *c) {
   unlinkat(c->s->dir_fd, c->item->temporary, 0);
   FS_AUTO_CLOSE int to =
@@ -124,7 +126,7 @@ static fs_err copy_from_source(struct stage_copy *c) {
   if (from < 0) return fs_stage_why(-errno, c->why, c->why_size, c->s->source, c->item->name);
   c->from = from;
   fs_stamp_remove(c->s->dir_fd, c->item);
-  unlinkat(c->s->dir_fd, c->item->name, 0); /* an old, unfit copy: its room is needed */
+  unlinkat(c->s->dir_fd, c->item->name, 0); /* an old copy that does not fit: its room is needed */
   fs_err err = copy_to_temporary(c);
   if (err == 0 && renameat(c->s->dir_fd, c->item->temporary, c->s->dir_fd, c->item->name) < 0)
     err = copy_fail(c, -errno, false);
@@ -132,8 +134,8 @@ static fs_err copy_from_source(struct stage_copy *c) {
   return err;
 }
 
-/* Is the copy that is there whole after all, only its stamp missing or out of date? One of another user, who can write
-   to it, gets none. */
+/* Checks a copy whose stamp is missing or does not fit. A copy of another user gets no stamp, as
+   that user can write to it. */
 static fs_err copy_check_existing(struct stage_copy *c) {
   struct stat st;
   FS_AUTO_CLOSE int fd = openat(c->s->dir_fd, c->item->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -143,7 +145,7 @@ static fs_err copy_check_existing(struct stage_copy *c) {
   c->from = fd;
   fs_err err = copy_bytes(c);
   if (err == 0 && fsync(fd) < 0) err = -errno;
-  if (err < 0) c->why[0] = '\0'; /* not the user's business: it is copied anew */
+  if (err < 0) c->why[0] = '\0'; /* no message for the user: it is copied again */
   return err;
 }
 
@@ -172,7 +174,8 @@ static fs_err copy_item(struct stage_copy *c, bool *fresh) {
   if (!atomic_compare_exchange_strong(&c->s->copying, &was, FS_STAGE_COPYING)) return copy_fail(c, -ECANCELED, false);
   fs_err err = copy_item_locked(c, fresh);
   was = FS_STAGE_COPYING;
-  /* The thread that ends the process removes what is not whole: the lock stays until it has, or it were another's. */
+  /* If the process ends now, the ending thread removes incomplete copies. The lock stays until
+     that is done, or another job could take it. */
   if (!atomic_compare_exchange_strong(&c->s->copying, &was, FS_STAGE_IDLE))
     while (atomic_load(&c->s->copying) != FS_STAGE_ABANDONED) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   return err;
@@ -185,7 +188,7 @@ fs_err fs_stage_index(struct fs_stage *s, char *why, size_t why_size) {
   fs_err err = copy_item(&c, &fresh);
   if (err < 0) return err;
   err = fs_stage_use_local_index(s, fresh, why, why_size);
-  if (err < 0) { /* right checksum, wrong content: not to be trusted next time */
+  if (err < 0) { /* right checksum but wrong content: do not trust it next time */
     fs_stamp_remove(s->dir_fd, &item);
     unlinkat(s->dir_fd, item.name, 0);
   }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The directory that holds a dataset's copies on one node: how it is made, opened and locked, and what is swept out of
- * it. Locks are flock()s, so the kernel drops them with their holder, however it dies. A lock is only good on the
- * file that is still in the directory: a purge removes both, so whoever waited looks again.
+ * The directory with a dataset's copies on one node: makes, opens and locks it, and removes
+ * fragments. Locks are flock()s, so the kernel drops them when their holder dies. A lock counts
+ * only on the file that is still in the directory: a purge removes both, so a waiter checks again.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,9 @@
 #include "util/dir.h"
 #include "util/sys.h"
 
-#define FS_STAGE_POLL_NS 20000000l                /* between two tries to get .staging */
-#define FS_STAGE_PATIENCE_NS (60ull * 1000000000) /* without a growing temporary file */
+#define FS_STAGE_POLL_NS 20000000l /* pause between two tries to get .staging */
+/* wait for .staging without a growing temporary file */
+#define FS_STAGE_PATIENCE_NS (60ull * 1000000000)
 
 fs_err fs_stage_why(fs_err err, char *why, size_t why_size, const char *dir, const char *what) {
   char shown[512];
@@ -27,7 +28,7 @@ fs_err fs_stage_why(fs_err err, char *why, size_t why_size, const char *dir, con
   return err;
 }
 
-/* Opens a directory that must be this user's (or root's, for the root of all), making it when it is not there. */
+/* Opens a directory that must be this user's, and makes it if it is missing. */
 static fs_fd stage_own_dir(int at, const char *name, const char *shown, char *why, size_t why_size) {
   struct stat st;
   if (mkdirat(at, name, 0700) < 0 && errno != EEXIST) return fs_stage_why(-errno, why, why_size, shown, NULL);
@@ -66,7 +67,8 @@ static fs_fd stage_dir_open(const char *root, const char *local, char *why, size
   return stage_own_dir(mid, id, shown, why, why_size);
 }
 
-/* Who cleans up removes directories that are empty, so also one that was made a moment ago. */
+/* A cleaner removes empty directories, perhaps one that was made a moment ago; so this tries
+   again. */
 fs_fd fs_stage_dir_open(const char *root, const char *local, char *why, size_t why_size) {
   fs_fd fd = -ENOENT;
   for (unsigned tries = 0; fd == -ENOENT && tries < FS_STAGE_DIR_TRIES; tries++) {
@@ -90,12 +92,14 @@ fs_fd fs_stage_lock_use(int dir) {
       continue;
     }
     if (errno != EWOULDBLOCK && errno != EINTR) return -errno;
-    nanosleep(&(struct timespec){.tv_nsec = FS_STAGE_POLL_NS}, NULL); /* a purge holds it: soon gone */
+    /* a purge holds it, and will be done soon */
+    nanosleep(&(struct timespec){.tv_nsec = FS_STAGE_POLL_NS}, NULL);
   }
   return -EBUSY;
 }
 
-/* Something that changes as long as the holder of .staging copies: the sizes and times of the temporary files. */
+/* Returns a value that changes as long as the holder of .staging copies: made of the sizes and
+   times of temporary files. */
 static uint64_t stage_activity(int dir) {
   uint64_t sum = 0;
   DIR *d = fs_opendirat(dir, ".");

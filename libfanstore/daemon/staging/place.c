@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The placement table, as the launcher's `place` lines give it: nothing is computed here but the order of the owners
- * as this node sees them (itself first; the others turned by its rank, so that not all nodes ask the same replica).
- * Lines are checked in full, because a wrong rank would be a message into nowhere. MPI thread; the worker calls
- * fs_place_lose while the MPI thread does not look at the table.
+ * The placement table, as the launcher's `place` lines give it. Only the order of the owners is
+ * computed here: this node first, the others rotated by its rank, so that not all nodes ask the
+ * same owner. Lines are checked in full, because a wrong rank would mean a message to nobody. The
+ * MPI thread calls this; the worker calls fs_place_lose while the MPI thread does not look at the
+ * table.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening a dataset for staging, looking at what is there already, and removing it. Called by the daemon at its
- * start and end, from one thread. The source is untrusted: manifest and index are checked before anything is copied.
+ * Opens a dataset for staging, finds what is staged already, and removes it at the end if asked to.
+ * The daemon calls this at its start and end, from one thread. The source is untrusted: manifest
+ * and index are checked before anything is copied.
  */
 #include "daemon/staging/stage.h"
 
@@ -106,7 +107,7 @@ fs_err fs_stage_prepare(struct fs_stage *s, char *why, size_t why_size) {
     FS_AUTO_CLOSE int dir = fs_stage_dir_open(root, s->local, why, why_size);
     if (dir < 0) return dir;
     FS_AUTO_CLOSE int lock = fs_stage_lock_use(dir);
-    if (lock == -ESTALE) continue; /* purged by another job at this moment */
+    if (lock == -ESTALE) continue; /* another job has just purged it */
     if (lock < 0) return fs_stage_why(lock, why, why_size, s->local, FS_STAGE_LOCK);
     FS_AUTO_CLOSE int staging = openat(dir, FS_STAGE_STAGING, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (staging < 0) return fs_stage_why(-errno, why, why_size, s->local, FS_STAGE_STAGING);
@@ -156,7 +157,7 @@ fs_err fs_stage_use_local_index(struct fs_stage *s, bool verify, char *why, size
   return 0;
 }
 
-/* The lock files go last, and the directory only when nothing strange is left in it. */
+/* Removes the copies. The lock files go last. The directory goes only if nothing else is in it. */
 static fs_err stage_remove_files(struct fs_stage *s) {
   struct fs_stage_item item = fs_stage_item_index(s);
   fs_stage_sweep(s->dir_fd);
@@ -173,7 +174,7 @@ static fs_err stage_remove_files(struct fs_stage *s) {
   char node[PATH_MAX];
   strcpy(node, s->local);
   *strrchr(node, '/') = '\0';
-  rmdir(node); /* stays when another dataset is in it */
+  rmdir(node); /* fails if another dataset is in it */
   return 0;
 }
 
@@ -181,7 +182,7 @@ fs_err fs_stage_purge(struct fs_stage *s) {
   if (s->dir_fd < 0) return 0;
   fs_err err = -EBUSY;
   if (flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0) err = stage_remove_files(s);
-  fs_cleanup_close(&s->lock_fd); /* also when busy: the other user of these copies may then purge them */
+  fs_cleanup_close(&s->lock_fd); /* also if busy: the other job may then purge these copies */
   fs_cleanup_close(&s->dir_fd);
   s->dir_fd = s->lock_fd = -1;
   return err;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Node-local copies of a dataset: <local>/fanstore/<dataset id in hex>/{index,part-NNNNN} (emulated node k of several
- * on one host: <local>/fanstore-node<k>/<id>/...). A copy is written under a temporary name, checksummed on the way
- * against the index, fsynced, renamed, and then stamped: a file "part-NNNNN.stamp" with dataset id, size, mtime and
- * inode of the copy and a checksum, fsynced. Only a copy whose stamp fits is used without reading it again. Lock
- * files in the directory keep two jobs from staging the same partition at once (".staging", held for one copy) and
- * from removing what another one reads (".lock", shared from fs_stage_prepare to fs_stage_close).
- * docs/internals/staging.md. Used by the daemon; blocking, one thread.
+ * Node-local copies of a dataset: <local>/fanstore/<dataset id in hex>/{index,part-NNNNN}. For
+ * emulated node k of several on one host they are in <local>/fanstore-node<k>/<id>/. See
+ * docs/internals/staging.md. The daemon uses this; the functions block; one thread.
+ *
+ * A copy is written under a temporary name, checksummed on the way against the index, synced,
+ * renamed, and then stamped. A stamp is a synced file "part-NNNNN.stamp" with the dataset id, the
+ * copy's size, mtime and inode, and a checksum. Only a copy whose stamp fits is used without
+ * reading it again. Lock files in the directory keep two jobs from staging the same partition at
+ * once (".staging", held for one copy), and from removing what another job reads (".lock", held
+ * shared from fs_stage_prepare to fs_stage_close).
  */
 #ifndef FS_DAEMON_STAGING_STAGE_H
 #define FS_DAEMON_STAGING_STAGE_H
@@ -27,26 +30,29 @@ struct fs_stage {
   _Atomic int copying; /* private: enum fs_stage_copying of dir.h */
 };
 
-/* Bytes of the partition at hand copied by now, a few MiB apart; return a negative errno to stop. */
+/* Gets the number of bytes of the present partition copied so far, every few MiB. Returns a
+   negative errno to stop. */
 typedef fs_err fs_stage_progress_fn(void *ctx, uint64_t done_bytes);
 
-/* Finds the local directory's name (not yet made) and opens the dataset's index (manifest checked). emulated_node is
-   negative unless several nodes share this host. */
+/* Finds the name of the local directory, without making it, and opens the dataset's index and
+   checks its manifest. emulated_node is negative unless several nodes share this host. */
 fs_err fs_stage_open(struct fs_stage *s, const char *source, const char *local_root, int emulated_node, char *why,
                      size_t why_size);
 void fs_stage_close(struct fs_stage *s);
-/* Another thread may be copying, and the process ends: removes what is not whole; nothing is copied from then on. */
+/* Removes incomplete copies at the end of the process, while another thread may be copying.
+   Nothing is copied after that. */
 void fs_stage_abandon(struct fs_stage *s);
-/* Makes the local directory, removes fragments of dead jobs. -EROFS, -EACCES, -ENOSPC with why. */
+/* Makes the local directory and removes fragments of dead jobs. Returns 0, or -EROFS, -EACCES or
+   -ENOSPC with `why`. */
 fs_err fs_stage_prepare(struct fs_stage *s, char *why, size_t why_size);
-/* Bytes free for this user on the local directory's file system. */
+/* Returns how many bytes are free for this user on the local directory's file system. */
 uint64_t fs_stage_free_bytes(const char *local_root);
 /* Sets have[p] for every partition with a fitting stamp. */
 void fs_stage_scan(const struct fs_stage *s, bool *have);
 /* Copies the index (verified in full) and switches s->index to it. */
 fs_err fs_stage_index(struct fs_stage *s, char *why, size_t why_size);
-/* Copies, checks, syncs, renames and stamps partition p; a whole copy without a stamp is only checked and stamped.
-   -ENOSPC, -EBADMSG and every other error leave nothing behind. */
+/* Copies, checks, syncs, renames and stamps partition p. A complete copy without a stamp is only
+   checked and stamped. -ENOSPC, -EBADMSG and all other errors leave nothing behind. */
 fs_err fs_stage_partition(struct fs_stage *s, uint32_t p, fs_stage_progress_fn *progress, void *ctx, char *why,
                           size_t why_size);
 /* Removes this dataset's copies on this node (--purge), unless another live job uses them (shared lock). */

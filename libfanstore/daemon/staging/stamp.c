@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stamps: what makes a staged copy trusted at the next launch without reading it. A stamp is written after the copy
- * was checked and synced, and names the copy by size, mtime and inode: a copy that was replaced, truncated or
- * written to since does not fit, and neither does one whose data a power failure took (its stamp came later). A torn
- * or foreign stamp fails its own checksum.
+ * Stamps, because of which the next launch trusts a staged copy without reading it. A stamp is
+ * written after the copy was checked and synced, and names the copy by size, mtime and inode. It
+ * does not fit a copy that was replaced, truncated or written to since, nor one whose data a power
+ * failure destroyed, as the stamp is written last. A torn or foreign stamp fails its own checksum.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker thread: stages in the index and the partitions that are placed here (stage.h), so that the MPI thread
- * stays free. While it runs the MPI thread looks neither at the datasets' indexes nor at the placement; the store to
- * d->worker hands both back. What cannot be staged is reported and read from elsewhere: that is no failure.
+ * The worker thread: stages the index and the partitions that are placed here (stage.h), so that
+ * the MPI thread stays free. While it runs, the MPI thread looks neither at the datasets' indexes
+ * nor at the placement; the store to d->worker hands both back. A partition that cannot be staged
+ * is reported and read from elsewhere; that is no failure.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,13 +16,13 @@
 #include "util/util.h"
 
 #define FS_PROGRESS_NS 250000000ull
-#define FS_WARNINGS 8 /* about partitions, before it says only how many more */
+#define FS_WARNINGS 8 /* warnings about partitions; after that only their number */
 
 struct fs_staging {
   struct fs_daemon *d;
   uint64_t total, done, said;
   uint32_t lost;
-  rlim_t descriptors; /* partitions are kept open with numbers below this */
+  rlim_t descriptors; /* partitions stay open only with descriptors below this */
 };
 
 static void fs_staging_say(struct fs_staging *s, uint64_t done) {
@@ -52,8 +53,8 @@ static void fs_staging_lost(struct fs_staging *s, uint32_t dataset, uint32_t par
   }
 }
 
-/* Notes which file was checked, for clients that open it later. Keeps it open while there are descriptors to spare; the
-   others are opened for each read. */
+/* Records which file was checked, for clients that open it later. Keeps it open while there are
+   descriptors to spare; other partitions are opened for each read. */
 static void fs_staging_open(const struct fs_staging *s, struct fs_dataset *ds, uint32_t part) {
   char path[PATH_MAX], name[FS_PART_NAME_SIZE];
   struct stat st;
@@ -83,7 +84,7 @@ static void fs_staging_dataset(struct fs_staging *s, uint32_t dataset) {
     } else {
       why[0] = '\0';
       fs_err err = fs_stage_partition(&ds->stage, p, fs_staging_progress, s, why, sizeof(why));
-      if (err < 0 && atomic_load(&d->stop)) return; /* broken off */
+      if (err < 0 && atomic_load(&d->stop)) return; /* the daemon is stopping */
       if (err < 0 && why[0] == '\0') snprintf(why, sizeof(why), "partition %u: %s", p, strerror(-err));
       s->done += size;
       if (err < 0) {
@@ -97,7 +98,8 @@ static void fs_staging_dataset(struct fs_staging *s, uint32_t dataset) {
   }
 }
 
-/* Allows as many as this user may have, and says how many are for partitions: half, the rest is for clients. */
+/* Raises the limit of descriptors to what this user may have. Returns how many are for
+   partitions: half; the rest is for clients. */
 static rlim_t fs_staging_descriptors(void) {
   struct rlimit lim;
   if (getrlimit(RLIMIT_NOFILE, &lim) < 0) return 0;
