@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hash tables that grow, whose links lie inside the items. A key is an id, or a hash of what the item is found by. A
- * table of zeros is empty. Adding cannot fail: without memory the chains just get longer. Nothing is locked.
+ * A hash table that grows. Its links lie inside the items. A key is an id, or a hash of what the
+ * item is found by. A table of zeros is empty. Adding never fails: if memory is missing, the chains
+ * get longer. The caller locks, if anybody must.
  */
 #ifndef FS_UTIL_TABLE_H
 #define FS_UTIL_TABLE_H
@@ -22,7 +23,7 @@ struct fs_table {
   uint64_t mask, count;                /* chains - 1; links */
 };
 
-/* A chain, of mask + 1. */
+/* Returns chain number i, from 0 to mask. */
 static inline struct fs_table_link **fs_table_chain(struct fs_table *t, uint64_t i) {
   return t->chain ? &t->chain[i] : &t->only;
 }
@@ -32,17 +33,17 @@ static inline struct fs_table_link *fs_table_match(struct fs_table_link *l, uint
   return l;
 }
 
-/* The first link with this key, or NULL. */
+/* Returns the first link with this key, or NULL. */
 static inline struct fs_table_link *fs_table_find(const struct fs_table *t, uint64_t key) {
   return fs_table_match(t->chain ? t->chain[fs_mix64(key) & t->mask] : t->only, key);
 }
 
-/* The next link with the same key, or NULL. */
+/* Returns the next link with the key of l, or NULL. */
 static inline struct fs_table_link *fs_table_more(const struct fs_table_link *l) {
   return fs_table_match(l->next, l->key);
 }
 
-/* The link after l in no order, or NULL; after NULL: the first. */
+/* Returns the link after l, in no particular order, or NULL. If l is NULL, returns the first one. */
 static inline struct fs_table_link *fs_table_next(const struct fs_table *t, const struct fs_table_link *l) {
   if (l && l->next) return l->next;
   if (!t->chain) return l ? NULL : t->only;
@@ -73,7 +74,7 @@ static inline bool fs_table_grow(struct fs_table *t) {
   return true;
 }
 
-/* Did the table grow? */
+/* Adds a link. Returns true if the table grew, so that a walk by chains must begin again. */
 static inline bool fs_table_add(struct fs_table *t, struct fs_table_link *l, uint64_t key) {
   bool grew = t->count++ > t->mask && fs_table_grow(t);
   l->key = key;
@@ -81,7 +82,7 @@ static inline bool fs_table_add(struct fs_table *t, struct fs_table_link *l, uin
   return grew;
 }
 
-/* The link must be in the table. */
+/* Removes a link, which must be in the table. */
 static inline void fs_table_remove(struct fs_table *t, const struct fs_table_link *l) {
   struct fs_table_link **at = fs_table_chain(t, fs_mix64(l->key) & t->mask);
   while (*at != l) at = &(*at)->next;
