@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See backing.h. A file's version names its contents: it is bumped when the backing file is not what other nodes were
- * told last, or could be otherwise without a sign of it.
+ * The table of this node's backing files, the OPEN and CLOSE of other nodes, and removal. See
+ * backing.h. A file's version names its contents. OPEN gives out a new version if the backing file
+ * differs from what other nodes were told last, or may differ although its times are the same.
  */
 #include "daemon/outputs/backing.h"
 
@@ -18,7 +19,7 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_CLOCK_TICK_NS 20000000ll /* the kernel's times of files are no finer than this */
+#define FS_CLOCK_TICK_NS 20000000ll /* the kernel's file times may be this coarse */
 
 const char *fs_backing_name(uint64_t id, char name[FS_BACKING_NAME_SIZE]) {
   snprintf(name, FS_BACKING_NAME_SIZE, FS_OUTPUT_FILE, (unsigned long long)id);
@@ -102,7 +103,7 @@ void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, 
   f->mtime = c->mtime;
   f->mtime_ns = c->mtime_ns;
   f->mode = S_IFREG | (c->mode & 07777);
-  if (f->reported) f->reported->loose = true; /* written through a mapping, say */
+  if (f->reported) f->reported->loose = true; /* a mapping changes it without new times */
   fs_modules_published(d, c->id);
 }
 
@@ -112,7 +113,8 @@ void fs_backing_again(struct fs_daemon *d, struct fs_backing_file *f) {
   d->backing_files->scan_again = true;
 }
 
-/* What was published between the replica's last word and the end of who said it has a number below these. */
+/* A home may have published since its replica last heard from it. The successor skips this many
+   numbers, so that its own are higher. */
 #define FS_BACKING_ADOPTED (1u << 20)
 
 void fs_backing_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t published, uint32_t mode,
@@ -155,17 +157,17 @@ static void fs_backing_unlinked(struct fs_io *io) {
   free(u);
 }
 
-/* By the pool: the file system may take long to give back what a large file has. */
+/* The pool unlinks, because a file system may take long to free a large file. */
 void fs_backing_unlink(struct fs_daemon *d, uint64_t id) {
   struct fs_backing_unlinking *u = malloc(sizeof(*u));
-  if (!u) return; /* it stays to the end of the job */
+  if (!u) return; /* the file stays until the job ends */
   *u = (struct fs_backing_unlinking){
       .io = {.work = fs_backing_unlink_work, .done = fs_backing_unlinked}, .d = d, .id = id};
   fs_backing_name(id, u->name);
   fs_iopool_submit(&d->pool, &u->io);
 }
 
-/* Nobody can hold it from now on. */
+/* Removes the bytes. No node can open the file from now on. */
 static void fs_backing_remove(struct fs_daemon *d, uint64_t id, bool soon) {
   struct fs_backing_file *f = fs_backing_make(d, id);
   if (!f) return;
@@ -200,9 +202,9 @@ void fs_backing_dropped_soon(struct fs_daemon *d, uint64_t id) {
   fs_backing_drop(d, id, true);
 }
 
-/* ---- who holds it ---- */
+/* ---- who has a file open ---- */
 
-/* True: nothing of it is left here. */
+/* Records that the rank has closed the file. Returns true if that has removed its bytes. */
 static bool fs_backing_close_by(struct fs_daemon *d, struct fs_backing_file *f, uint32_t rank) {
   struct fs_backing_reported *t = f->reported;
   uint64_t bit = 1ull << rank % 64;
@@ -225,7 +227,7 @@ void fs_backing_members(struct fs_daemon *d) {
   }
 }
 
-/* ---- what it is ---- */
+/* ---- versions and OPEN ---- */
 
 bool fs_backing_young(const struct stat *st) {
   int64_t changed = st->st_ctim.tv_sec * 1000000000ll + st->st_ctim.tv_nsec;
@@ -301,7 +303,7 @@ static fs_err fs_backing_open_by(struct fs_daemon *d, uint32_t from, uint64_t id
   struct stat st;
   if (fstatat(d->backing_fd, fs_backing_name(id, name), &st, AT_SYMLINK_NOFOLLOW) < 0) {
     const struct fs_backing_file *of = fs_backing_find(d, id);
-    bool successor = FS_OUTPUT_ID_RANK(id) != d->net->rank; /* of a home that is gone; here is no copy of it, then */
+    bool successor = FS_OUTPUT_ID_RANK(id) != d->net->rank; /* the first home has failed */
     bool lost = of ? !of->removed && of->dir != 0 : successor;
     return lost && errno == ENOENT ? -EIO : -errno;
   }
@@ -333,13 +335,13 @@ static void fs_home_close(struct fs_daemon *d, struct fs_asked a, struct fs_back
 static void fs_home_own(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
                         const struct fs_names_call *c) {
   (void)f, (void)c;
-  fs_ns_answer(d->ns, a, 0, NULL, 0); /* it is */
+  fs_ns_answer(d->ns, a, 0, NULL, 0); /* this node is the home */
 }
 
 static const struct fs_home_op {
   fs_home_handler *run;
-  bool looks; /* The answer tells the contents: a home that may be none any more does not give it. */
-  bool lists; /* The extent map changes. */
+  bool looks; /* the answer depends on the contents: a home that may be evicted must not give it */
+  bool lists; /* the call changes the extent map */
 } fs_home_ops[FS_NAMES_OPS] = {
     [FS_NAMES_SETATTR] = {.run = fs_backing_set},
     [FS_NAMES_OPEN] = {.run = fs_home_open, .looks = true},
@@ -350,8 +352,9 @@ static const struct fs_home_op {
     [FS_NAMES_OWN] = {.run = fs_home_own},
 };
 
-/* True for a call that has to come again: the extent map is not here yet, or does not go with the backing file at the
-   moment; or this node stood still, and may have been left out: then the file has another home, which knows better. */
+/* Returns true if the call has to come again. Then the extent map is not here yet, or it does not
+   fit the backing file during a truncation. Or this node stood still and may have been evicted: the
+   file then has another home, which knows better. */
 static bool fs_home_later(struct fs_daemon *d, struct fs_backing_file *f, const struct fs_names_call *c) {
   const struct fs_home_op *op = &fs_home_ops[c->op];
   if (!fs_call_op(c)->not_later && fs_replica_waits(d, fs_call_id(c))) return true;

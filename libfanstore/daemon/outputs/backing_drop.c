@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a removed file's bytes. A program that has removed or replaced a file goes on when the backing file has
- * been unlinked: then fstat of an open descriptor says st_nlink 0, and the space is free. A program of the file's home
- * unlinks it itself. Another node's daemon asks with FS_NAMES_AWAIT, and is answered when the I/O pool has unlinked it.
- * What nobody asks for the pool unlinks a moment later. The MPI thread's.
+ * The end of a removed file's bytes. A program that removes or replaces a file waits until the
+ * backing file is unlinked: then fstat of an open descriptor gives st_nlink 0, and the space is
+ * free. A program on the file's home unlinks it itself. A daemon of another node asks with
+ * FS_NAMES_AWAIT, and gets the answer when the I/O pool has unlinked it. If nobody asks, the pool
+ * unlinks it a moment later. All runs in the MPI thread.
  */
 #include <stdlib.h>
 
@@ -11,14 +12,15 @@
 
 #define FS_LEAVING_NS 20000000ull
 
-/* Of two lists: `dropping`, with who asks; `leaving`, in order of time. */
+/* An item of one of two lists. On `dropping`, the caller `asked` waits for the unlink. `leaving`
+   is sorted by `due`, the time of the unlink. */
 struct fs_backing_end {
   struct fs_chain chain;
   struct fs_asked asked;
   uint64_t id, due;
 };
 
-/* The last one first: it is what is asked for most. */
+/* Searches from the end, because most callers ask for the last one. */
 static struct fs_backing_end *fs_leaving_find(const struct fs_daemon *d, uint64_t id) {
   const struct fs_chain *all = &d->backing_files->leaving;
   for (struct fs_chain *l = all->prev; l != all; l = l->prev) {
@@ -51,7 +53,7 @@ void fs_backing_unlink_soon(struct fs_daemon *d, uint64_t id) {
 
 bool fs_backing_leaving(struct fs_daemon *d, uint64_t id) {
   if (!fs_backing_mine(d, id)) return false;
-  fs_backing_dropped_soon(d, id); /* the directory's owner may say so later */
+  fs_backing_dropped_soon(d, id); /* the directory's primary may report it only later */
   struct fs_backing_end *e = fs_leaving_find(d, id);
   if (!e) return false;
   fs_chain_drop(&e->chain);
@@ -71,7 +73,7 @@ void fs_backing_drop_timers(struct fs_daemon *d) {
 bool fs_backing_dropping(struct fs_daemon *d, struct fs_asked a, uint64_t id) {
   const struct fs_backing_file *f = fs_backing_find(d, id);
   struct fs_backing_end *e = f && f->gone ? malloc(sizeof(*e)) : NULL;
-  if (!e) return false; /* it is gone, or held: nothing is to be waited for */
+  if (!e) return false; /* unlinked already, or still open on a node: no wait */
   *e = (struct fs_backing_end){.asked = a, .id = id};
   fs_chain_push(&d->backing_files->dropping, &e->chain);
   e = fs_leaving_find(d, id);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files that several processes have written, on other nodes too: home keeps, for each, which bytes are in which segment
- * (a backing file without a name, on the node of the process that wrote it), sorted and without overlaps; what is in
- * none is in home's own backing file. The last published wins. docs/internals/several-writers.md.
+ * Files that processes of several nodes write (docs/internals/several-writers.md). A segment is a
+ * backing file without a name, on the node of the process that wrote it. The home keeps the extent
+ * map: which bytes are in which segment, sorted and without overlaps. All other bytes are in home's
+ * own backing file. If two writes overlap, the last published wins. backing.c calls this in the MPI
+ * thread; the I/O pool appends.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,13 +31,13 @@ fs_err fs_backing_scattered(const struct fs_backing_file *f, struct fs_scattered
   return 0;
 }
 
-/* Home's backing file has no bytes of the file's where segments have; so who knows an older list is not to be given
- * them. */
+/* The ranges of an extent map's last changes. Home's backing file has no valid bytes where a
+   segment has them. So home must not give them to a reader that knows an older map. */
 #define FS_BACKING_RECENT 64u
 struct fs_backing_recent {
   struct {
     uint64_t off, end;
-  } change[FS_BACKING_RECENT]; /* the n-th at n modulo that */
+  } change[FS_BACKING_RECENT]; /* change n is at n % FS_BACKING_RECENT */
 };
 
 static void fs_backing_changed(struct fs_backing_file *f, uint64_t off, uint64_t end) {
@@ -82,7 +84,7 @@ uint64_t fs_backing_map(const struct fs_daemon *d, const struct fs_backing_file 
   return (d->net->rank + 1ull) << 40 | (f->changes & ((1ull << 40) - 1));
 }
 
-/* ---- segments that are of no use any more ---- */
+/* ---- segments that are not needed any more ---- */
 
 static int fs_extent_by_segment(const void *a, const void *b) {
   const struct fs_output_extent *x = a, *y = b;
@@ -97,7 +99,7 @@ static void fs_backing_drop_at(struct fs_daemon *d, uint32_t rank, uint64_t id) 
     fs_ns_ask(d->ns, rank, &c, NULL, NULL);
 }
 
-/* Nodes that wrote it may have segments of which the list names nothing any more. */
+/* Drops the segments of all nodes that wrote the file, also those that the map names no more. */
 static void fs_backing_drop_written(struct fs_daemon *d, const struct fs_backing_file *f) {
   for (uint32_t rank = 0; f->reported && rank < d->net->nodes; rank++) {
     if (!fs_backing_writes(d, f, rank)) continue;
@@ -129,7 +131,7 @@ void fs_backing_drop_segments(struct fs_daemon *d, struct fs_backing_file *f) {
 struct fs_extending {
   struct fs_daemon *d;
   struct fs_asked asked;
-  bool lost; /* what the caller had appended at the home before this one */
+  bool lost; /* the caller's appends at the former home are lost */
   fs_err err;
 };
 
@@ -150,8 +152,9 @@ static void fs_extended(void *ctx, fs_err err, const void *body, size_t n) {
   fs_maps_report(e->d, fs_extended_told, e);
 }
 
-/* Home's backing file is as long as the whole, so that what is appended to it comes after all, and as new. It is made
-   longer only: its own programs may append at this moment. */
+/* Makes home's backing file as long as the whole file, so that appends come after all bytes. If
+   bytes were written, sets its mtime, too. The file only grows here: home's own programs may
+   append at this moment. */
 static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_backing_file *f, bool written) {
   static const struct timespec now[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
   char name[FS_BACKING_NAME_SIZE];
@@ -164,22 +167,22 @@ static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_backin
   FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(d, f->id, O_WRONLY);
   if (fd < 0) return fd;
   if (fallocate(fd, 0, end - 1, 1) == 0) return 0;
-  return errno == EOPNOTSUPP && ftruncate(fd, end) == 0 ? 0 : -errno; /* a file system that cannot do it so */
+  return errno == EOPNOTSUPP && ftruncate(fd, end) == 0 ? 0 : -errno; /* no fallocate here */
 }
 
-/* True: of that file nothing can be done here, and the caller is told so. */
+/* If this node does not have the file, answers with an error and returns true. */
 static bool fs_extents_none(struct fs_daemon *d, struct fs_asked a, const struct fs_backing_file *f, uint64_t id) {
   char name[FS_BACKING_NAME_SIZE];
   if (f && !f->gone) return false;
-  bool successor =
-      FS_OUTPUT_ID_RANK(id) != d->net->rank; /* of a home that is gone: it had told this one nothing of it */
-  bool lost =
-      !f && (successor || faccessat(d->backing_fd, fs_backing_name(id, name), F_OK, 0) == 0); /* or not answered */
+  /* EIO: the first home has failed and left no replica here; or CREATE had no answer, but there
+     is a backing file. */
+  bool successor = FS_OUTPUT_ID_RANK(id) != d->net->rank;
+  bool lost = !f && (successor || faccessat(d->backing_fd, fs_backing_name(id, name), F_OK, 0) == 0);
   fs_ns_answer(d->ns, a, lost ? -EIO : -ENOENT, NULL, 0);
   return true;
 }
 
-/* The ranges of a segment, then the record's size for all to see. */
+/* Adds a segment's ranges to the extent map, then publishes the file's size. */
 void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
                        const struct fs_names_call *c) {
   if (fs_extents_none(d, a, f, c->extend.id)) return;
@@ -188,7 +191,7 @@ void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_backing
   struct fs_extending *e = malloc(sizeof(*e));
   fs_err err = e ? 0 : -ENOMEM;
   if (err == 0 && c->tail_len > 0 && FS_OUTPUT_ID_RANK(c->extend.segment) != a.from) err = -EINVAL;
-  /* It was stopped, and its segments are another's now. */
+  /* The caller was evicted while it was stopped: its segments have another home now. */
   if (err == 0 && c->tail_len > 0 && fs_home_of(d, c->extend.segment) != a.from) err = -EIO;
   if (err == 0 && c->tail_len > 0) err = fs_backing_writer(d, f, a.from);
   for (uint32_t i = 0; err == 0 && i < c->tail_len / sizeof(struct fs_range); i++) {
@@ -243,8 +246,8 @@ struct fs_appending {
   char bytes[];
 };
 
-/* At the end of home's backing file, by the kernel: so they are nobody else's, also not those of home's own programs.
- */
+/* Appends through the kernel, with O_APPEND: no other writer gets the same range, not even one
+   of home's own programs. */
 static fs_err fs_append_work(struct fs_io *io) {
   static const char zeros[65536];
   struct fs_appending *p = FS_ITEM(io, struct fs_appending, io);
@@ -270,7 +273,7 @@ static void fs_append_done(struct fs_io *io) {
   free(p);
 }
 
-/* The same call again, while it is at work: later. */
+/* Returns true if this call is at work already: its repetition has to come again later. */
 static bool fs_append_running(const struct fs_backing *t, uint64_t call) {
   for (struct fs_chain *l = t->appending.next; l != &t->appending; l = l->next)
     if (FS_ITEM(l, struct fs_appending, chain)->call == call) return true;

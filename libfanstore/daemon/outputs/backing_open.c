@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening backing files whose mode permits it to nobody: programs have set it, and the kernel holds it against the
- * daemon, too, unless it is root's. Who has such a file open goes on, on any node, so the daemon gives itself the
- * permission for the moment of opening (docs/internals/output-bytes.md). Called by the MPI thread and the I/O pool's.
+ * Opens backing files even if their mode forbids it (docs/internals/output-bytes.md). Programs set
+ * the mode, and the kernel applies it to the daemon, too, unless it runs as root. A program that
+ * has such a file open may go on, on any node. So the daemon adds the permission to the mode while
+ * it opens the file. Called by the MPI thread and the I/O pool's threads.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,14 +12,15 @@
 
 #include "daemon/outputs/backing.h"
 
-static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* a mode: none but one thread's opening */
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* held to change a mode */
 
 static mode_t needed(int flags) {
   int how = flags & O_ACCMODE;
   return (how != O_WRONLY ? S_IRUSR : 0) | (how != O_RDONLY ? S_IWUSR : 0);
 }
 
-/* By the file itself, whatever becomes of its name. What a program sets it to meanwhile stays. */
+/* Opens `file` again, with a changed mode. Goes through /proc, so a change of its name has no
+   effect. If a program sets the mode meanwhile, its mode stays. */
 static fs_fd open_changed(int file, int flags) {
   char path[40];
   struct stat st, now;

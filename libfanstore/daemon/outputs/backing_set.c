@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SETATTR of a file whose home is this node: its backing file is changed by the I/O pool, then published, then the
- * caller is answered. A call that comes again while it is at work, or was done, is not done twice: a truncation would
- * take what was written since.
+ * SETATTR of a file whose home is this node. The I/O pool changes the backing file. Then the MPI
+ * thread publishes the file and answers the caller. If a call comes again while it is at work or
+ * after it was done, it is not done twice: a second truncation would remove later writes.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct fs_backing_setting {
   bool working, waiting;
 };
 
-/* Who was turned away comes again after 4 ms at most (ns_request.c), and the way. */
+/* A call that was turned away comes again within 4 ms (ns_request.c) plus the network's time. */
 #define FS_LET_IN_NS 10000000ull
 
 static fs_err fs_setting_size(const struct fs_daemon *d, uint64_t id, uint64_t size) {
@@ -31,7 +31,7 @@ static fs_err fs_setting_size(const struct fs_daemon *d, uint64_t id, uint64_t s
   return ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
 }
 
-/* Times last: the others change them. */
+/* Sets the times last, because the other changes change them. */
 static fs_err fs_setting_work(struct fs_io *io) {
   const struct fs_backing_setting *s = FS_ITEM(io, struct fs_backing_setting, io);
   const struct fs_call_setattr *c = &s->call;
@@ -52,12 +52,12 @@ static void fs_setting_end(void *ctx, fs_err err, const void *body, size_t n) {
   free(s);
 }
 
-/* One that was removed has been changed all the same, for those that have it open. */
+/* -ENOENT: the file was removed, but it has been changed for those that have it open. */
 static void fs_setting_published(void *ctx, fs_err err, const void *body, size_t n) {
   fs_setting_end(ctx, err == -ENOENT ? 0 : err, body, err == 0 ? n : 0);
 }
 
-/* One that was not published before is not shown to others by this. */
+/* Publishes the change. A file that was never published stays unpublished. */
 static void fs_setting_publish(struct fs_backing_setting *s) {
   struct fs_backing_file *f = fs_backing_find(s->d, s->call.id);
   if (f && f->reported) f->reported->loose = true;
@@ -91,7 +91,7 @@ static void fs_setting_done(struct fs_io *io) {
     fs_setting_publish(s);
 }
 
-/* The same call again: the first answers the later question. */
+/* If this call is at work already, has that one answer the newest request, and returns true. */
 static bool fs_setting_joins(const struct fs_backing *t, struct fs_asked a, const struct fs_call_setattr *c) {
   for (struct fs_chain *l = t->setting.next; l != &t->setting; l = l->next) {
     struct fs_backing_setting *s = FS_ITEM(l, struct fs_backing_setting, chain);
@@ -104,7 +104,8 @@ static bool fs_setting_joins(const struct fs_backing *t, struct fs_asked a, cons
 
 static void fs_setting_begin(struct fs_backing_setting *s, const struct fs_backing_file *f) {
   s->working = true;
-  /* Programs here read the backing file by the kernel: what they read from now on is of no list that they know. */
+  /* Programs on this node read the backing file through the kernel. From now on, what they read
+     fits no extent map that they know. */
   if (f && fs_backing_cutting(s->d, f)) fs_maps_changed(s->d);
   fs_iopool_submit(&s->d->pool, &s->io);
 }
@@ -131,7 +132,7 @@ void fs_backing_let_in(struct fs_daemon *d, struct fs_backing_file *f) {
   f->let_in = d->now + FS_LET_IN_NS;
 }
 
-/* Those that have waited begin together, and keep others waiting no longer than one of them. */
+/* All truncations that waited begin together: other calls wait no longer than for one of them. */
 void fs_backing_set_timers(struct fs_daemon *d) {
   struct fs_backing *t = d->backing_files;
   for (struct fs_chain *l = t->setting.next; l != &t->setting; l = l->next) {

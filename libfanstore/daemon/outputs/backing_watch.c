@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Publications of this node's files. Those of clients come through the daemon, which puts in what the backing file is
- * at that moment and a number that grows, so that of two under way at once the newer one wins at the directory's owner.
- * What no client tells of (it was killed, or is no client) the kernel tells when the file is closed (inotify); a close
- * that a publication came before costs a stat. When the kernel's queue has overflowed all files are looked at.
+ * Publishes this node's files; called in the MPI thread. A client's publication comes through the
+ * daemon, which adds the backing file's present attributes and a growing number. If two
+ * publications are under way at once, the directory's primary keeps the higher number. If a writer
+ * publishes nothing (it was killed, or has no library), the kernel's inotify reports the close and
+ * the daemon publishes. A close after a publication costs a stat. If the kernel's queue overflows,
+ * all files are examined.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +19,12 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_WATCH_NS 1000000ull  /* how often the kernel is asked */
-#define FS_WATCH_BYTES 65536u   /* of its queue at once, */
-#define FS_WATCH_READS 4u       /* so many times */
-#define FS_WATCH_PUBLISHING 64u /* at once */
-#define FS_WATCH_SCAN 256u      /* files looked at in a row, when it has lost some */
-#define FS_WATCH_MOVES 16u      /* so often is a file followed that is being renamed */
+#define FS_WATCH_NS 1000000ull  /* time between two looks at the inotify queue */
+#define FS_WATCH_BYTES 65536u   /* of the queue in one read */
+#define FS_WATCH_READS 4u       /* most reads in one look */
+#define FS_WATCH_PUBLISHING 64u /* publications by the daemon at once */
+#define FS_WATCH_SCAN 256u      /* files examined in a row */
+#define FS_WATCH_MOVES 16u      /* most renames that a publication follows */
 
 /* ---- publishing ---- */
 
@@ -30,17 +32,17 @@ struct fs_publication {
   struct fs_daemon *d;
   struct fs_names_call call; /* PUBLISH */
   uint32_t moves;
-  fs_err why; /* there is no replica */
+  fs_err why; /* why there is no replica */
   fs_ns_done *done;
   void *ctx;
 };
 
-/* What the backing file is now, and with which flags. */
+/* Fills in the backing file's present attributes and the flags. False if there is no such file. */
 static bool fs_backing_fill(const struct fs_daemon *d, struct fs_call_publish *c, uint32_t *flags) {
   char name[FS_BACKING_NAME_SIZE];
   struct stat st;
   const struct fs_backing_file *f = fs_backing_find(d, c->id);
-  if (f && f->in) { /* as it was when it was found */
+  if (f && f->in) { /* a link to a staged-in file: as it was when found */
     c->size = f->size;
     c->mtime = f->mtime;
     c->mtime_ns = f->mtime_ns;
@@ -70,7 +72,7 @@ bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c) {
 
 void fs_backing_not_published(struct fs_daemon *d, uint64_t id) {
   struct fs_backing_file *f = fs_backing_find(d, id);
-  if (f) f->size = UINT64_MAX; /* so that the next close is not taken for one that was published */
+  if (f) f->size = UINT64_MAX; /* so that the next close publishes */
 }
 
 static void fs_publication_end(struct fs_publication *p, fs_err err, const void *body, size_t n) {
@@ -129,7 +131,7 @@ void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, fs_ns_done *done, 
   fs_publication_new(d, id, UINT64_MAX, done, ctx);
 }
 
-/* ---- what was closed ---- */
+/* ---- closed files ---- */
 
 static void fs_watch_look(struct fs_daemon *d, struct fs_backing_file *f);
 
@@ -153,17 +155,17 @@ static bool fs_watch_same(const struct fs_backing_file *f, const struct fs_call_
   return f->mode == c->mode && f->size == c->size && f->mtime == c->mtime && f->mtime_ns == c->mtime_ns;
 }
 
-/* Is its record what the backing file is? If not, it is published; later, when much is under way. */
+/* Publishes a closed file if its record is out of date, or later if much is under way. */
 static void fs_watch_look(struct fs_daemon *d, struct fs_backing_file *f) {
   struct fs_backing *s = d->backing_files;
   struct fs_call_publish c = {.id = f->id};
   uint32_t flags;
   struct fs_watched *w;
-  f->closed = f->creating; /* when its name is there */
+  f->closed = f->creating; /* again when its name exists */
   if (f->creating || f->removed || f->dir == 0 || !fs_backing_fill(d, &c, &flags)) return;
   if (fs_watch_same(f, &c)) return;
   f->closed = true;
-  if (f->publishing) return; /* again after that one */
+  if (f->publishing) return; /* fs_watch_published looks again */
   if (s->publishing >= FS_WATCH_PUBLISHING || (w = malloc(sizeof(*w))) == NULL) {
     s->scan_again = true;
     return;
@@ -190,7 +192,8 @@ void fs_backing_named(struct fs_daemon *d, struct fs_backing_file *f) {
   if (f->closed) fs_watch_look(d, f);
 }
 
-/* Of one whose writer was killed while its word about it lay here, the kernel's may be read first. */
+/* If a writer is killed after it has posted its call, the kernel's event may be read before that
+   call. */
 bool fs_backing_closed_early(const struct fs_daemon *d, uint64_t id) {
   for (uint32_t i = 0; i < FS_BACKING_EARLY; i++) {
     if (d->backing_files->early[i] == id) return true;
@@ -210,7 +213,7 @@ static void fs_watch_event(struct fs_daemon *d, const struct inotify_event *e) {
   id = __builtin_bswap64(id);
   struct fs_backing *s = d->backing_files;
   struct fs_backing_file *f = fs_backing_find(d, id);
-  if (!f && FS_OUTPUT_ID_RANK(id) != d->net->rank) return; /* a replica, that this daemon itself has written */
+  if (!f && FS_OUTPUT_ID_RANK(id) != d->net->rank) return; /* a replica: the daemon wrote it */
   if (f)
     fs_watch_look(d, f);
   else
@@ -233,7 +236,7 @@ int fs_backing_drain(struct fs_daemon *d) {
   return n;
 }
 
-/* All files once, from where it stopped; while it goes on the table may only grow. */
+/* Goes on with a scan of all files. While a scan is under way, the table may only grow. */
 static void fs_watch_scan(struct fs_daemon *d) {
   struct fs_backing *s = d->backing_files;
   for (uint32_t n = 0; s->scan_left > 0 && n < FS_WATCH_SCAN && s->publishing < FS_WATCH_PUBLISHING; s->scan_left--) {
@@ -258,7 +261,7 @@ void fs_backing_timers(struct fs_daemon *d) {
   if (s->scan_left > 0) fs_watch_scan(d);
 }
 
-/* Without it what no client tells of stays unpublished. */
+/* Starts the watch. Without it, a close that no client reports stays unpublished. */
 void fs_backing_watch(struct fs_daemon *d) {
   char path[PATH_MAX];
   if (d->cfg->read_only) return;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Outputs as a source of blocks (blocks/fetch.h): the contents that a client holds, read from the file's home. Called
- * by blocks/fetch.c through the table in modules.c, in the MPI thread.
+ * Makes outputs a source of blocks (blocks/fetch.h): reads the contents of a client's snapshot from
+ * the file's home. Called by blocks/fetch.c through the table in modules.c, in the MPI thread.
  */
 #include "daemon/blocks/fetch.h"
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/open_files.h"
 #include "util/util.h"
 
-/* The block is that of the contents at the time when the client got its snapshot. */
+/* Finds a block of the snapshot: its size is the file's size when the client got the snapshot. */
 static fs_err fs_output_resolve(const struct fs_daemon *d, uint64_t key, struct fs_block *b) {
   const struct fs_snapshot *h = fs_open_files_find(d, FS_OUTPUT_KEY_SNAPSHOT(key));
   uint64_t most = FS_OUTPUT_KEY_BYTES(key), offset = FS_OUTPUT_KEY_BLOCK(key) * most;
@@ -28,7 +28,7 @@ static void fs_output_done(struct fs_daemon *d, struct fs_fetch *f) {
   fs_open_files_fetch(d, FS_OUTPUT_KEY_SNAPSHOT(f->key), false);
 }
 
-/* The block has one place: the file's home. */
+/* Asks the file's home, once: no other node has the block. */
 static void fs_output_route(struct fs_daemon *d, struct fs_fetch *f) {
   uint32_t home = fs_home_of(d, f->file);
   if (f->tried != 0 || !fs_peer_usable(d, home)) {

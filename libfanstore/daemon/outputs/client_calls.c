@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients' calls about names of output files: from the call slots of their channels to the name service (ns.h), and the
- * answers back. All of it is the MPI thread's. A call is copied out of the channel once, and checked; a client that is
- * gone has no answer, but its call is made all the same.
+ * Takes clients' calls about output files from the call slots of their channels to the name service
+ * (ns.h), and the answers back. All runs in the MPI thread. A call is copied out of the channel
+ * once, and the copy is checked. If a client goes away, its calls are still made, without an
+ * answer.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,21 +19,21 @@
 #include "ipc/channel.h"
 #include "util/sys.h"
 
-#define FS_CALLS_EARLY 256u /* publications that the backup has yet to hear of, and the client does not wait for */
+#define FS_CALLS_EARLY 256u /* most publications that the backup has not confirmed */
 
-static uint32_t fs_client_calls_early; /* so many there are */
+static uint32_t fs_client_calls_early; /* number of those publications */
 
 struct fs_client_call {
   struct fs_daemon *d;
-  struct fs_client *client; /* NULL: gone */
+  struct fs_client *client; /* NULL: it has gone, or has its answer */
   uint32_t number;
-  uint64_t id, dir; /* of CREATE, PUBLISH, EXTEND and OPEN: what it is about */
-  uint64_t until;   /* a removal that is answered later waits for nothing more: its client's patience ends */
-  bool made;        /* a CREATE of a file of this node's */
+  uint64_t id, dir; /* the object of a CREATE, PUBLISH, EXTEND or OPEN */
+  uint64_t until;   /* when a removal stops to wait for the unlink: its client gives up */
+  bool made;        /* a CREATE of a file whose home is this node */
   bool made_dir;
-  bool early;                /* the client has its answer already */
-  fs_err why;                /* a PUBLISH has no replica */
-  struct fs_names_call call; /* a PUBLISH */
+  bool early;                /* the client has its answer, the backup has not confirmed */
+  fs_err why;                /* why a PUBLISH has no replica */
+  struct fs_names_call call; /* copy of a PUBLISH */
 };
 
 /* ---- answers ---- */
@@ -54,7 +55,8 @@ static void fs_client_call_done(void *ctx, fs_err err, const void *body, size_t 
   free(call);
 }
 
-/* It was done, but should the backup not hear of it (this rank is taken for dead, say), it is said again. */
+/* Ends an early publication. If the backup has not heard of it, the file is published again. One
+   cause is that other nodes take this rank for dead. */
 static void fs_client_call_early_called(const struct fs_client_call *call, fs_err err) {
   struct fs_backing_file *f = err < 0 ? fs_backing_find(call->d, call->id) : NULL;
   fs_client_calls_early--;
@@ -70,7 +72,7 @@ static void fs_client_call_wrote(const struct fs_daemon *d) {
   if (fs_say_begin(d, &l, "wrote") == 0) fs_say_line(&l);
 }
 
-/* What this node's own tables are to know of it. */
+/* Enters a new file or directory in this node's tables. */
 static void fs_client_call_created(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_client_call *call = ctx;
   if (err < 0 && call->made) fs_backing_not_created(call->d, call->id);
@@ -101,15 +103,17 @@ static void fs_client_call_extended(void *ctx, fs_err err, const void *body, siz
   fs_client_call_done(ctx, err, body, n);
 }
 
-/* The file had no other end to wait for: home could not say so in time, or keeps the bytes for who holds it. */
+/* Ignores an error: then the home did not answer in time. The home also answers at once if it keeps
+   the bytes for nodes that have the file open. */
 static void fs_client_call_dropped(void *ctx, fs_err err, const void *body, size_t n) {
   (void)err, (void)body, (void)n;
   fs_client_call_done(ctx, 0, NULL, 0);
 }
 
-/* What was removed or replaced is gone at its home, too, before the client goes on: it may look at st_nlink, or write
-   where the file's bytes were. The answer is the file's id, if it was a file; the client has it if it is to unlink the
-   backing file itself. The record of what was renamed follows. */
+/* Answers a removal or a rename after the home has unlinked the removed file: the client may
+   look at st_nlink, or write into the freed space. The name service's answer is the id of the
+   removed file, if any, then the record of the renamed one. The client gets the id if it has to
+   unlink the backing file itself. */
 static void fs_client_call_removed(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_client_call *call = ctx;
   uint64_t id = 0;
@@ -127,7 +131,7 @@ static void fs_client_call_removed(void *ctx, fs_err err, const void *body, size
 static void fs_client_call_opened(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_client_call *call = ctx;
   struct fs_opened held = {0};
-  bool silent = err == -EHOSTDOWN || err == -ETIMEDOUT; /* the body says whose home */
+  bool silent = err == -EHOSTDOWN || err == -ETIMEDOUT; /* the body names the home */
   if (err == 0 && n == sizeof(held)) memcpy(&held, body, n);
   err = fs_open_files_answered(call->d, call->client, call->id, err, &held);
   if (silent)
@@ -146,7 +150,8 @@ void fs_client_calls_forget(struct fs_daemon *d, struct fs_client *c) {
 
 /* ---- what this node knows of the ids in a call ---- */
 
-/* Is this the id of a directory that there can be; and is the name, in a dataset's directory, not the dataset's? */
+/* Returns 0 if a directory with this id can exist. Returns -EROFS if it is a dataset's directory
+   and the dataset has this name in it. */
 static fs_err fs_client_call_check_dir(const struct fs_daemon *d, uint64_t dir, const char *name, size_t len) {
   uint64_t dataset = (dir >> 32) - 1, entry = dir & UINT32_MAX;
   if (dir & FS_OUTPUT_ID) return 0;
@@ -167,7 +172,7 @@ static fs_err fs_client_call_check_rename(const struct fs_daemon *d, const struc
   return err < 0 ? err : fs_client_call_check_dir(d, c->rename.to, fs_call_tail2(c), c->tail2_len);
 }
 
-/* A node that was taken for dead is the home of nothing any more. */
+/* Returns true if this node was taken for dead: it is no file's home any more. */
 static bool fs_client_call_orphaned(const struct fs_daemon *d) {
   return d->replicas && !fs_member(fs_ns_members(d->ns), d->net->rank);
 }
@@ -214,7 +219,7 @@ static void fs_client_call_offer(struct fs_client_call *call, const struct fs_na
   fs_client_call_done(call, err, &segment, err == 0 ? sizeof(segment) : 0);
 }
 
-/* A client makes the ids of its files. */
+/* A client takes its files' ids from its own range. For any other id, the daemon makes one. */
 static fs_err fs_client_call_create(struct fs_client_call *call, struct fs_names_call *c) {
   uint64_t first = call->client->first_id;
   if (first == 0 || c->create.id - first >= FS_OUTPUT_ID_FILES) c->create.id = fs_ns_id(call->d->ns);
@@ -244,7 +249,8 @@ static void fs_client_call_extend(struct fs_client_call *call, const struct fs_n
   fs_segment_extend(call->d, c, fs_client_call_extended, call);
 }
 
-/* A publication that is done here is known to all who ask; the backup may hear of it when the client has gone on. */
+/* Publishes a file that has its replica. If this node is the directory's primary, every lookup sees
+   the new record now. So the client goes on before the backup has heard of it. */
 static void fs_client_call_replicated(void *ctx, fs_err err) {
   struct fs_client_call *call = ctx;
   struct fs_daemon *d = call->d;
@@ -256,7 +262,7 @@ static void fs_client_call_replicated(void *ctx, fs_err err) {
   if (early) call->call.flags |= FS_PUBLISH_LATER;
   struct fs_names_call c = call->call;
   fs_ns_call(d->ns, d->now, &call->call, fs_client_call_published, call);
-  bool waits = client && client->call_slot[number] == call; /* else it may be no more */
+  bool waits = client && client->call_slot[number] == call; /* else the call may be freed */
   const struct fs_record *r = waits && early ? fs_ns_published(d->ns, &c) : NULL;
   if (!r) return;
   alignas(8) char body[sizeof(*r) + FS_RECORD_NAME_MAX + 1];
@@ -272,7 +278,7 @@ static void fs_client_call_replicated(void *ctx, fs_err err) {
 static void fs_client_call_publish(struct fs_client_call *call, const struct fs_names_call *c) {
   call->id = c->publish.id;
   call->call = *c;
-  call->call.publish.ctime = 0; /* home's word, with what else its backing file is */
+  call->call.publish.ctime = 0; /* the home sets it from the backing file */
   call->call.flags &= ~(uint32_t)(FS_PUBLISH_DURABLE | FS_PUBLISH_LATER);
   fs_replicate(call->d, c->publish.id,
                (struct fs_replica_wish){.sync = c->flags & FS_PUBLISH_DURABLE, .end = UINT64_MAX},
@@ -280,9 +286,9 @@ static void fs_client_call_publish(struct fs_client_call *call, const struct fs_
 }
 
 static const struct fs_client_call_op {
-  /* The ids in the call are of things that there can be, and that the client may change. NULL: others find out. */
+  /* Checks that the call's ids can exist and the client may change them. NULL: no check here. */
   fs_err (*check)(const struct fs_daemon *d, const struct fs_names_call *c);
-  /* Before it is asked; and instead of asking by fs_ns_call. */
+  /* `prepare` runs before the call is made. `start` makes the call, instead of fs_ns_call. */
   fs_err (*prepare)(struct fs_client_call *call, struct fs_names_call *c);
   void (*start)(struct fs_client_call *call, const struct fs_names_call *c);
   fs_ns_done *done; /* NULL: fs_client_call_done */
@@ -340,7 +346,7 @@ static void fs_client_call_take(struct fs_daemon *d, struct fs_client *client, u
   alignas(8) char body[FS_NAMES_BODY];
   struct fs_channel *ch = client->channel;
   struct fs_names_call *c = (void *)body;
-  if (client->call_slot[i]) return; /* posted twice: the first still counts */
+  if (client->call_slot[i]) return; /* posted twice: only the first counts */
   if (!fs_chan_taken(fs_chan_call(ch, i))) return;
   size_t n = FS_MIN(*(volatile uint32_t *)&ch->call_slot[i].length, FS_NAMES_BODY);
   memcpy(body, ch->call_slot[i].body, n);

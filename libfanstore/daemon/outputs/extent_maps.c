@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * extent maps that programs keep: a program uses again what home has told it (EXTENTS) as long as its own node's
- * word `lists` (ipc/layout.h) is what it was before it asked. So, when a list has changed, home changes its own node's
- * word, and has the nodes that asked for a list since they were last told (LISTS) change theirs before whoever made the
- * change is answered. docs/internals/several-writers.md.
+ * Keeps the extent maps that programs remember up to date (docs/internals/several-writers.md). A
+ * program may use a map from home (EXTENTS) again as long as the word `lists` of its own node
+ * (ipc/layout.h) has the value that it had before the program asked. If a map changes, the home
+ * changes its own node's word. The home also sends FS_NAMES_MAPS to the nodes that have asked for a
+ * map since the last such message, and these change their words. Only then is the caller that made
+ * the change answered. All runs in the MPI thread.
  */
 #include <stdlib.h>
 
@@ -11,8 +13,8 @@
 #include "daemon/outputs/backing.h"
 
 struct fs_maps_node {
-  bool asked;       /* since it was last told */
-  uint32_t telling; /* calls that tell it, not answered yet: what it asks meanwhile may be of before */
+  bool asked;       /* for a map, since the last report to it */
+  uint32_t telling; /* unanswered reports to it; a map that it gets meanwhile may be old */
 };
 
 struct fs_telling {
@@ -35,14 +37,16 @@ void fs_maps_changed(struct fs_daemon *d) {
   atomic_fetch_add(&d->ctl->lists, 1);
 }
 
-/* The lists of whoever has gone are another's now, who does not know who asked for them. */
+/* A map of a member that has gone has another home now. The new home does not know which nodes
+   asked for it, so it reports to all. */
 void fs_maps_members(struct fs_daemon *d) {
   for (uint32_t rank = 0; rank < d->net->nodes; rank++) fs_maps_asked(d, rank);
   fs_maps_changed(d);
   fs_maps_timers(d);
 }
 
-/* A node that stood still may have been left out, and not told, until another one has answered. */
+/* A node that stood still may have been evicted, and gets no reports then. Until another node
+   has answered, its programs must not use their maps again. */
 void fs_maps_timers(struct fs_daemon *d) {
   uint64_t word = atomic_load(&d->ctl->lists);
   bool sure = fs_ns_sure(d->ns) && fs_member(fs_ns_members(d->ns), d->net->rank);

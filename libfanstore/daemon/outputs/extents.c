@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See extents.h. An array, searched by halves: writers mostly put behind what is there. */
+/* See extents.h. A sorted array with binary search, because most writes come after the existing
+   extents. */
 #include "daemon/outputs/extents.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ uint32_t fs_extents_first(const struct fs_extents *x, uint64_t off) {
   return low;
 }
 
-/* Room for so many more. */
+/* Makes room for `more` extents. Returns -EFBIG or -ENOMEM. */
 static fs_err fs_extents_grow(struct fs_extents **list, uint32_t more) {
   struct fs_extents *x = *list;
   uint32_t count = x ? x->count : 0, room = x ? x->room : 0;
@@ -50,7 +51,7 @@ static fs_err fs_extents_grow(struct fs_extents **list, uint32_t more) {
   return 0;
 }
 
-/* Puts n extents in the place of those from..to. There is room. */
+/* Replaces the extents [from, to) by n extents. The caller has made room. */
 static void fs_extents_splice(struct fs_extents *x, uint32_t from, uint32_t to, const struct fs_output_extent *put,
                               uint32_t n) {
   memmove(&x->at[from + n], &x->at[to], (x->count - to) * sizeof(x->at[0]));
@@ -58,7 +59,7 @@ static void fs_extents_splice(struct fs_extents *x, uint32_t from, uint32_t to, 
   x->count += n - (to - from);
 }
 
-/* What an extent is without [off, end): up to two. */
+/* Puts into `out` what is left of an extent without [off, end). Returns how many: 0, 1 or 2. */
 static uint32_t fs_extent_cut(const struct fs_output_extent *e, uint64_t off, uint64_t end,
                               struct fs_output_extent out[2]) {
   uint32_t n = 0;
@@ -77,7 +78,7 @@ fs_err fs_extents_put(struct fs_extents **list, struct fs_output_extent e) {
   uint32_t nb = x && to > from ? fs_extent_cut(&x->at[from], e.off, end, before) : 0;
   uint32_t na = x && to > from + 1 ? fs_extent_cut(&x->at[to - 1], e.off, end, after) : 0;
   for (uint32_t i = 0; i < nb && before[i].off < e.off; i++) put[n++] = before[i];
-  /* One after the other in the same segment is one: how a file is written, mostly. */
+  /* Most writes continue the last one in the same segment: join the two extents. */
   if (n == 0 && x && from > 0 && x->at[from - 1].segment == e.segment &&
       x->at[from - 1].off + x->at[from - 1].len == e.off) {
     e.off = x->at[--from].off;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Backing files of this node that stand for another node's file (client/outputs/forwarder.c): programs write them as
- * files of the kernel's, and this daemon passes on what they wrote: each second, when it is asked to, and when the last
- * of them has closed it. With O_APPEND the bytes are appended by home, whole lines while there are some; else the
- * backing file becomes a segment of the file. The MPI thread's; bytes are read by the I/O pool.
+ * A forwarder is a backing file of this node that stands for a file of another node
+ * (client/outputs/forwarder.c). Programs write it through the kernel. The daemon forwards the bytes
+ * every second, when a client asks (FS_NAMES_SYNC), and when the last writer has closed the file.
+ * With O_APPEND, the home appends the bytes, whole lines where possible. Otherwise the backing file
+ * becomes a segment of the file. All runs in the MPI thread, but the I/O pool reads the bytes.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,13 +23,13 @@
 #define FS_FORWARDER_RANGES 240u
 #define FS_FORWARDERS 4096u /* at once; then ENFILE */
 
-/* Waits for what was there when it asked, and not for what others go on writing. */
+/* A call that waits for the writes made before it, not for those that others make later. */
 struct fs_forwarder_wait {
   struct fs_chain chain;
-  uint64_t until, upto; /* append: bytes; else the number of a pass */
+  uint64_t until, upto; /* upto: bytes if append, else the number of a pass */
   uint32_t flags;
-  uint64_t size;          /* of FS_SYNC_CUT and FS_SYNC_SEEK */
-  struct fs_forwarded of; /* file 0: it is no forwarder */
+  uint64_t size;          /* for FS_SYNC_CUT and FS_SYNC_SEEK */
+  struct fs_forwarded of; /* file is 0 if there is no forwarder */
   fs_ns_done *done;
   void *ctx;
 };
@@ -37,20 +38,19 @@ struct fs_forwarder {
   struct fs_chain chain, waiting;
   struct fs_daemon *d;
   uint64_t id, to, dir;
-  uint64_t sent;         /* append: bytes that were passed on; else where this one's begin */
-  uint64_t passes, scan; /* else: how often all of it was passed on, the one under way included, and how far that is */
+  uint64_t sent;         /* append: bytes forwarded so far; else where the segment's bytes begin */
+  uint64_t passes, scan; /* segment: number of passes begun; how far the last one is */
   uint64_t look_at;
-  struct stat st; /* as it was when that began */
+  struct stat st; /* attributes at the start of the last pass */
   bool append, closed, busy;
-  bool dirty;        /* some of it is not published yet: */
-  uint64_t kept;     /* append: what comes after these bytes, */
-  uint64_t appended; /* which home has */
-  fs_err err;        /* nobody was told yet */
-  /* What was lost last, for whoever asks after others were told: append: these bytes; else by the last pass. */
-  uint64_t lost_from, lost_end;
-  fs_err lost;
+  bool dirty;                   /* append: the home has bytes that are not published */
+  uint64_t kept;                /* append: the unpublished bytes begin here */
+  uint64_t appended;            /* the unpublished bytes that the home has (fs_appended_more) */
+  fs_err err;                   /* no caller got this error yet */
+  uint64_t lost_from, lost_end; /* the bytes that were lost last */
+  fs_err lost;                  /* and why, for calls that come later; segment: 0 after a success */
   struct fs_io io;
-  bool extending; /* `call`, the last one, is an EXTEND; else an APPEND */
+  bool extending; /* `call`, the last call, is an EXTEND; else an APPEND */
   struct fs_names_call call;
   char bytes[FS_APPEND_DATA];
 };
@@ -75,7 +75,7 @@ static void fs_forwarder_cut(void *ctx, fs_err err, const void *body, size_t n) 
   fs_forwarder_end(ctx, err == -ENOENT ? 0 : err);
 }
 
-/* What it waited for is published. A descriptor that is moved on leaves a gap, which is not this one's. */
+/* Answers a waiting call. The gap that a seek leaves (FS_SYNC_SEEK) is not part of the segment. */
 static void fs_forwarder_answer(struct fs_forwarder *r, struct fs_forwarder_wait *w, fs_err err) {
   struct fs_names_call cut = {.op = FS_NAMES_SETATTR,
                               .flags = FS_SET_SIZE,
@@ -90,7 +90,7 @@ static void fs_forwarder_answer(struct fs_forwarder *r, struct fs_forwarder_wait
     return;
   }
   cut.setattr.call = fs_ns_id(r->d->ns);
-  r->busy = true; /* a close that is heard of in there comes later */
+  r->busy = true; /* a close that is reported inside this call runs later */
   fs_ns_call(r->d->ns, r->d->now, &cut, fs_forwarder_cut, w);
   r->busy = false;
 }
@@ -111,7 +111,7 @@ static void fs_forwarder_named(void *ctx, fs_err err, const char *path) {
   struct fs_forwarder_loss *l = ctx;
   char number[32];
   snprintf(number, sizeof(number), "%llu", (unsigned long long)l->id);
-  if (err != -ENOENT) /* else it was removed */
+  if (err != -ENOENT) /* else the file was removed */
     fs_say_text(l->d, "warn",
                 "output file %.700s: %llu bytes that were written here are lost, node %u did not take them: %s",
                 err == 0 ? path : number, (unsigned long long)l->bytes, fs_home_of(l->d, l->id), strerror(-l->err));
@@ -124,12 +124,12 @@ static void fs_forwarder_tell(struct fs_forwarder *r, fs_err err, uint64_t bytes
   if (!l) return;
   *l = (struct fs_forwarder_loss){.d = r->d, .id = r->to, .bytes = bytes, .err = err};
   r->d->forwarders_telling++;
-  r->busy = true; /* a close that is heard of in there comes later */
+  r->busy = true; /* a close that is reported inside this call runs later */
   fs_path_find(r->d, r->dir, r->to, fs_forwarder_named, l);
   r->busy = false;
 }
 
-/* Do the programs hear of it whose bytes these are, as an error of their writing? */
+/* Returns true if a waiting call reports the loss of bytes up to `end` to their writer. */
 static bool fs_forwarder_heard(const struct fs_forwarder *r, uint64_t end) {
   for (struct fs_chain *l = r->waiting.next; l != &r->waiting; l = l->next) {
     const struct fs_forwarder_wait *w = FS_ITEM(l, struct fs_forwarder_wait, chain);
@@ -138,7 +138,7 @@ static bool fs_forwarder_heard(const struct fs_forwarder *r, uint64_t end) {
   return false;
 }
 
-/* Of a segment what was to be passed on, and what comes after it. */
+/* Returns where the lost bytes begin. EXTEND gives -EIO if the home lost the appended bytes. */
 static uint64_t fs_forwarder_lost_from(const struct fs_forwarder *r, fs_err err) {
   struct fs_range first;
   if (r->append) return r->extending && err == -EIO ? r->kept : r->sent;
@@ -147,7 +147,7 @@ static uint64_t fs_forwarder_lost_from(const struct fs_forwarder *r, fs_err err)
   return first.off;
 }
 
-/* What cannot be passed on is lost, which is told to whoever writes or closes it, or to the launcher. */
+/* Gives up all bytes not forwarded yet. The writer gets the error, or the launcher a warning. */
 static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   struct stat st = {0};
   char name[FS_BACKING_NAME_SIZE];
@@ -157,7 +157,7 @@ static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   if (r->append) r->sent = end;
   r->st = st;
   r->scan = end;
-  r->dirty = r->dirty && r->append && !r->extending; /* what was appended before is there */
+  r->dirty = r->dirty && r->append && !r->extending; /* the home has the earlier bytes */
   if (r->append && !r->dirty) r->kept = end;
   if (err == -ENOENT) return; /* the file was removed */
   if (r->lost_end != from) r->lost_from = from;
@@ -166,7 +166,7 @@ static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   if (!fs_forwarder_heard(r, end)) fs_forwarder_tell(r, err, FS_MAX(end, from) - from);
 }
 
-/* Of what `w` waited for. */
+/* Returns 0, or the error for the bytes that `w` waited for. */
 static fs_err fs_forwarder_result(const struct fs_forwarder *r, const struct fs_forwarder_wait *w) {
   if (r->err != 0 || !(w->flags & FS_SYNC_WRITE)) return r->err;
   return !r->append || (w->upto > r->lost_from && w->upto <= r->lost_end) ? r->lost : 0;
@@ -177,14 +177,14 @@ static int fs_forwarder_open(const struct fs_forwarder *r) {
   return openat(r->d->backing_fd, fs_backing_name(r->id, name), FS_BACKING_READ);
 }
 
-/* Can anybody still write there? The kernel gives no lease then. */
+/* Returns true if a program has the file open for writing: the kernel then refuses a lease. */
 static bool fs_forwarder_written(const struct fs_forwarder *r) {
   FS_AUTO_CLOSE int fd = fs_forwarder_open(r);
   if (fd < 0) return errno != ENOENT;
-  return fcntl(fd, F_SETLEASE, F_RDLCK) < 0; /* also where there are none: what is written must not be lost */
+  return fcntl(fd, F_SETLEASE, F_RDLCK) < 0; /* also if there are no leases: no write may be lost */
 }
 
-/* So much was passed on. Of some that wait all is then published: they are answered, or that comes next. */
+/* Answers the calls that wait for no more than `upto`. */
 static void fs_forwarder_reached(struct fs_forwarder *r, uint64_t upto) {
   bool any = false;
   for (struct fs_chain *l = r->waiting.next, *next; l != &r->waiting; l = next) {
@@ -203,7 +203,7 @@ static bool fs_forwarder_awaited(const struct fs_forwarder *r, uint64_t upto) {
   return false;
 }
 
-/* All was passed on. */
+/* Ends the forwarder if no program can write to it any more. All its bytes are forwarded. */
 static void fs_forwarder_settled(struct fs_forwarder *r, bool gone) {
   char name[FS_BACKING_NAME_SIZE];
   fs_forwarder_reached(r, UINT64_MAX);
@@ -259,7 +259,7 @@ static void fs_forwarder_call_extend(struct fs_forwarder *r, size_t n) {
   fs_segment_extend(r->d, &r->call, fs_forwarder_called, r);
 }
 
-/* Lines stay whole, as long as they are not very long. */
+/* Returns how many of n bytes to append: whole lines, unless one is too long or a call waits. */
 static size_t fs_forwarder_lines(const struct fs_forwarder *r, size_t n) {
   const char *last = memrchr(r->bytes, '\n', n);
   if (n < FS_APPEND_DATA && fs_forwarder_hurry(r)) return n;
@@ -279,7 +279,7 @@ static void fs_forwarder_have(struct fs_io *io) {
   struct fs_forwarder *r = FS_ITEM(io, struct fs_forwarder, io);
   size_t n = io->err == 0 ? fs_forwarder_lines(r, io->len) : 0;
   r->busy = false;
-  if (io->err == -EAGAIN) return; /* somebody's lease: at the next look */
+  if (io->err == -EAGAIN) return; /* a program has a lease: try again at the next look */
   if (io->err < 0) fs_forwarder_failed(r, io->err);
   if (n > 0)
     fs_forwarder_call_append(r, n);
@@ -295,7 +295,7 @@ static void fs_forwarder_append(struct fs_forwarder *r) {
   fs_iopool_submit(&r->d->pool, &r->io);
 }
 
-/* What is in the file, and was written so: what is no more than a gap is another's. */
+/* Lists the data ranges of the segment. A hole was not written here: its range is another's. */
 static fs_err fs_forwarder_find_ranges(struct fs_io *io) {
   struct fs_forwarder *r = FS_ITEM(io, struct fs_forwarder, io);
   struct fs_range range;
@@ -336,7 +336,7 @@ static void fs_forwarder_extend(struct fs_forwarder *r) {
 }
 
 static void fs_forwarder_run_append(struct fs_forwarder *r, uint64_t size) {
-  if (size < r->sent) r->sent = size; /* it was cut: by "> /dev/stdout", say */
+  if (size < r->sent) r->sent = size; /* a program truncated it, for example by "> /dev/stdout" */
   r->kept = FS_MIN(r->kept, r->sent);
   if (!r->dirty) fs_forwarder_reached(r, r->sent);
   if (r->dirty && (size == r->sent || fs_forwarder_awaited(r, r->sent)))
@@ -407,7 +407,7 @@ static void fs_forwarder_published(void *ctx, fs_err err, const void *body, size
   fs_forwarder_end(w, err == -ENOENT ? 0 : err);
 }
 
-/* The caller says how much there was when it asked first. */
+/* Returns what a call has to wait for. `size` was the file's size when the caller first asked. */
 static uint64_t fs_forwarder_upto(const struct fs_forwarder *r, uint64_t size) {
   return r->append ? FS_MAX(size, 1u) : r->passes + 1;
 }
@@ -431,7 +431,7 @@ void fs_forwarder_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns
     fs_backing_look(d, id, fs_forwarder_published, w);
     return;
   }
-  if (!r) { /* what was stored through a mapping: pages that were dirty before have left no trace in the times */
+  if (!r) { /* stores through a mapping into dirty pages do not change the times */
     fs_copy_loosen(d, id);
     fs_backing_publish(d, id, fs_forwarder_published, w);
     return;
@@ -477,7 +477,7 @@ void fs_forwarder_timers(struct fs_daemon *d) {
       if (d->now >= w->until) fs_forwarder_answer(r, w, -EAGAIN);
     }
   }
-  while ((r = fs_forwarder_due(d)) != NULL) { /* any of them may end meanwhile */
+  while ((r = fs_forwarder_due(d)) != NULL) { /* a run may end any of them: search anew */
     r->look_at = d->now + FS_FORWARDER_LOOK_NS;
     r->closed = r->closed || !fs_forwarder_written(r);
     fs_forwarder_run(r);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See left.h. The records that answers bring are appended to a file beside the backing files, by one write a
- * millisecond, so that `fs-launch clean --outputs` finds names should this daemon be killed. Directories and symlinks
- * have no backing file: the two daemons that keep their records write them. Nothing is synced: a killed process loses
- * the last milliseconds, a host that goes down loses more. The MPI thread collects lines. The pool writes them, one
- * buffer after another. While the disk hangs, lines wait, up to a limit; files whose lines do not fit have no name
- * then. That a file is not whole is written at once, since nobody may take it for whole.
+ * See left.h. The daemon appends the records in answers to a file beside the backing files, with
+ * one write a millisecond. So `fs-launch clean --outputs` finds the names if the daemon is killed.
+ * Directories and symlinks have no backing file: the two daemons that keep their records write
+ * them. Nothing is synced: a killed process loses the last milliseconds, a host that goes down
+ * loses more. The MPI thread collects lines, and the I/O pool writes them, one buffer after
+ * another. If the disk hangs, lines wait, up to a limit. A file whose line does not fit has no
+ * name. The line that says that a file is not whole is written at once: nobody may take the file
+ * for whole.
  */
 #include "daemon/outputs/left.h"
 
@@ -22,19 +24,19 @@
 #include "util/table.h"
 #include "util/util.h"
 
-#define FS_LEFT_MOST (16u << 20) /* bytes of lines that wait */
+#define FS_LEFT_MOST (16u << 20) /* most bytes of waiting lines */
 #define FS_LEFT_NS 1000000ull
-#define FS_LEFT_RETRY_NS 1000000000ull /* when the disk was full, say */
-#define FS_LEFT_ASKED 16u              /* paths at once */
-#define FS_LEFT_ROUND_NS 5000000000ull /* between rounds in which all paths are asked for again */
-#define FS_LEFT_WAIT_NS 1000000000ull  /* at the end, for the pool's last write */
+#define FS_LEFT_RETRY_NS 1000000000ull /* after a failed write (disk full) */
+#define FS_LEFT_ASKED 16u              /* most paths asked for at once */
+#define FS_LEFT_ROUND_NS 5000000000ull /* time between two rounds that ask for all paths */
+#define FS_LEFT_WAIT_NS 1000000000ull  /* longest wait for the pool's last write, at the end */
 
 struct fs_left_dir { /* a directory that has a line */
   struct fs_table_link by_id;
   struct fs_left_dir *after, *later;
   struct fs_daemon *d;
   uint64_t id;
-  uint64_t path; /* its hash; 0: not known */
+  uint64_t path; /* a hash of its path; 0: unknown */
   bool gone;
 };
 
@@ -45,7 +47,7 @@ struct fs_left_text {
 
 static struct {
   bool on, writing; /* writing: the pool has `written` */
-  bool failed;      /* it could not write that: it tries again, after what there may be of the first try */
+  bool failed;      /* that write failed: it is repeated, after a newline */
   _Atomic bool done;
   _Atomic int fd;
   uint64_t since, tree, round;
@@ -55,9 +57,9 @@ static struct {
   struct fs_left_text lines, written;
   struct fs_daemon *d;
   struct fs_io io;
-} left = {.fd = -1}; /* one daemon a process */
+} left = {.fd = -1}; /* one daemon per process */
 
-/* The file is there from the start: without it, nothing else is kept either. */
+/* The file exists from the start: without it, fs_left_count finds nothing and nothing is kept. */
 static void fs_left_open(const struct fs_daemon *d) {
   left.fd = openat(d->backing_fd, FS_LEFT_NAMES, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
@@ -153,7 +155,8 @@ static void fs_left_ask(struct fs_left_dir *p) {
   fs_path_find(p->d, 0, p->id, fs_left_found, p);
 }
 
-/* A dataset's directory keeps its path; with several datasets that begins with the mount's. */
+/* A dataset's directory never changes its path. If there are several datasets, the path begins
+   with the mount's name. */
 static void fs_left_dataset(struct fs_daemon *d, struct fs_left_dir *p) {
   char path[2 * PATH_MAX] = "";
   uint64_t dataset = (p->id >> 32) - 1;
@@ -164,7 +167,8 @@ static void fs_left_dataset(struct fs_daemon *d, struct fs_left_dir *p) {
   fs_left_path(d, p, path);
 }
 
-/* `named`: it has its own line already. Else its path is asked for soon: this may be in the middle of a change. */
+/* Adds a directory. If it has no line yet (`named` is false), its path is asked for later,
+   because the caller may be in the middle of a change. */
 static void fs_left_dir(struct fs_daemon *d, uint64_t id, bool named) {
   struct fs_left_dir *p = fs_table_find(&left.dirs, id) ? NULL : malloc(sizeof(*p));
   if (!p) return;
@@ -190,7 +194,7 @@ static void fs_left_forget(void) {
   }
 }
 
-/* A directory has been renamed or removed somewhere: all are asked for again. */
+/* Asks for all paths again after any node has renamed or removed a directory. */
 static void fs_left_again(struct fs_daemon *d) {
   uint64_t tree = atomic_load(&d->ctl->tree);
   if (!left.again && !left.later && left.asked == 0 && tree != left.tree && d->now - left.round >= FS_LEFT_ROUND_NS) {
@@ -256,7 +260,8 @@ void fs_left_other(struct fs_daemon *d, const struct fs_record *r, bool gone) {
   if (!gone && S_ISDIR(r->mode)) fs_left_dir(d, r->id, true);
 }
 
-/* Before the writer has its answer. A line of its own, whatever the pool has written before. */
+/* Called before the writer has its answer. The line starts with a newline, because the pool's
+   last line may be incomplete. */
 void fs_left_split(struct fs_daemon *d, uint64_t id) {
   struct fs_control_line l;
   char text[128];

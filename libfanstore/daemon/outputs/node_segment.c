@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which backing file is this node's segment of a file of several writers (docs/internals/several-writers.md): programs
- * offer one when they write a file that has none here yet, and all others are told of it. So all that a node writes of
- * a file is in one backing file, and takes its room once. Forwarders have segments of their own. An entry is there as
- * long as its backing file is. The MPI thread's.
+ * Records which backing file is this node's segment of a file of several writers
+ * (docs/internals/several-writers.md). A program offers one when it writes a file that has no
+ * segment here, and all later programs get the same one. So all that a node writes of a file is in
+ * one backing file, and each byte takes space once. Forwarders have their own segments. An entry
+ * lives as long as its backing file. All runs in the MPI thread.
  */
 #include "daemon/outputs/node_segment.h"
 
@@ -49,7 +50,8 @@ static bool fs_node_segment_there(const struct fs_daemon *d, uint64_t segment) {
   return fstatat(d->backing_fd, fs_backing_name(segment, name), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Is this backing file nothing else: no file of its own, no forwarder, no other file's? */
+/* Returns true if this backing file exists and may become a segment: it is no named or removed
+   file, no forwarder, and no other file's segment. */
 static bool fs_node_segment_free(const struct fs_daemon *d, uint64_t segment) {
   const struct fs_backing_file *f = fs_backing_find(d, segment);
   bool named = f && (f->dir != 0 || f->removed || f->gone);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See open_files.h. Home hears of the first hold of a file on this node (each OPEN goes there) and of the end of the
- * last. Messages between two ranks keep their order, so a CLOSE that is sent while no OPEN is under way cannot undo a
- * later one; that is why it is not made again by itself, but only here, where that is known.
+ * See open_files.h. The home hears of each OPEN, and when the last client of this node has closed
+ * the file. Messages between two ranks keep their order. So a CLOSE that is sent while no OPEN is
+ * under way cannot undo a later OPEN. The name service does not repeat a CLOSE: only this file
+ * knows if an OPEN is under way.
  */
 #include "daemon/outputs/open_files.h"
 
@@ -14,17 +15,17 @@
 #include "daemon/outputs/backing.h"
 
 #define FS_CLIENT_CHAINS 256u
-#define FS_CLIENT_HOLDS 65536u /* of one client; then EMFILE */
+#define FS_CLIENT_HOLDS 65536u /* most opens of one client; then EMFILE */
 #define FS_RELEASE_TRIES 4u
 
 struct fs_open_file {
   struct fs_table_link by_id;
   struct fs_daemon *d;
   uint64_t id;
-  uint32_t holds, asking; /* of clients; OPENs under way */
+  uint32_t holds, asking; /* opens by clients; OPENs under way */
   uint32_t tries;
-  bool known;     /* home may think that it is held here */
-  bool releasing; /* it is being told that it is not */
+  bool known;     /* the home may think that this node has it open */
+  bool releasing; /* a CLOSE is under way */
 };
 
 struct fs_open_files {
@@ -36,7 +37,7 @@ struct fs_client_open {
   struct fs_client_open *next;
   uint64_t id;
   uint32_t snapshot, count;
-  uint32_t unnamed; /* releases of its file that did not say of which contents */
+  uint32_t unnamed; /* closes of the file that named no snapshot */
 };
 
 struct fs_client_opens {
@@ -81,7 +82,7 @@ static void fs_held_released(void *ctx, fs_err err, const void *body, size_t n) 
   fs_held_settle(f);
 }
 
-/* Nobody here holds it: home is told, and then it is forgotten. */
+/* If no client has the file open, sends CLOSE to the home, and frees the entry after that. */
 static void fs_held_settle(struct fs_open_file *f) {
   struct fs_names_call c = {.op = FS_NAMES_CLOSE, .release.id = f->id};
   if (f->holds > 0 || f->asking > 0 || f->releasing) return;
@@ -109,13 +110,13 @@ fs_err fs_open_files_ask(struct fs_daemon *d, const struct fs_client *c, uint64_
   return 0;
 }
 
-/* ---- a client's ---- */
+/* ---- what one client has open ---- */
 
 static struct fs_client_open **fs_client_chain(const struct fs_client *c, uint64_t id) {
   return &c->holds->chain[fs_mix64(id) % FS_CLIENT_CHAINS];
 }
 
-/* One hold of these contents is over. */
+/* Ends one open of this snapshot. */
 static void fs_client_drop(struct fs_daemon *d, const struct fs_client *c, struct fs_client_open *h) {
   struct fs_open_file *f = fs_held_find(d->holds, h->id);
   fs_snapshots_release(d->holds->snapshots, h->snapshot);
@@ -172,7 +173,8 @@ fs_err fs_open_files_answered(struct fs_daemon *d, struct fs_client *c, uint64_t
   return err == -ETIMEDOUT ? -EHOSTDOWN : err;
 }
 
-/* What is held of the file, and how many of its releases did not say what. */
+/* Counts the client's snapshots of the file (`kinds`), and its opens without the closes that
+   named no snapshot (`left`). Returns one of the snapshots, or NULL. */
 static struct fs_client_open *fs_client_sum(const struct fs_client *c, uint64_t id, uint32_t *kinds, uint32_t *left) {
   struct fs_client_open *first = NULL;
   *kinds = *left = 0;
@@ -185,8 +187,8 @@ static struct fs_client_open *fs_client_sum(const struct fs_client *c, uint64_t 
   return first;
 }
 
-/* Without a snapshot: with one kind of contents it is that; with several it takes as many releases as there were holds.
- */
+/* Handles a close that names no snapshot. If the client has one snapshot of the file, one open
+   of it ends. If it has several, all end after as many closes as opens. */
 static fs_err fs_client_release_any(struct fs_daemon *d, const struct fs_client *c, uint64_t id) {
   uint32_t kinds, left;
   struct fs_client_open *h = fs_client_sum(c, id, &kinds, &left);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See outpath.h. Names of directories are good while ctl.tree is what it was before they were asked for, as in clients.
+ * See outpath.h. As in clients, a directory's remembered name is valid while ctl.tree is what it
+ * was before the name was asked for.
  */
 #include "daemon/outputs/outpath.h"
 
@@ -12,35 +13,35 @@
 #include "util/table.h"
 #include "util/util.h"
 
-#define FS_PATH_MOVES 16u /* so often is a file followed that is being renamed */
+#define FS_PATH_MOVES 16u /* most renames that a walk follows */
 
 struct fs_path_dir { /* an output directory */
   struct fs_table_link by_id;
   uint64_t id, parent, tree;
-  char *name; /* NULL: not known */
+  char *name; /* NULL: unknown */
 };
 
 struct fs_path_walk {
   struct fs_daemon *d;
-  uint64_t dir, id; /* asked for at the moment: this id in that directory */
+  uint64_t dir, id; /* the present question: the name of `id` in `dir` */
   uint64_t tree;
   uint32_t moves;
-  bool searched; /* for this id */
-  bool above;    /* beyond the first component */
+  bool searched; /* fs_ns_where was asked for this id */
+  bool above;    /* `id` is a directory above the file */
   fs_path_done *done;
   void *ctx;
   size_t at; /* the path so far is path + at */
   char path[PATH_MAX];
 };
 
-static struct fs_table path_dirs; /* one daemon a process */
+static struct fs_table path_dirs; /* one daemon per process */
 
 static struct fs_path_dir *fs_path_dir_find(uint64_t id) {
   struct fs_table_link *l = fs_table_find(&path_dirs, id);
   return l ? FS_ITEM(l, struct fs_path_dir, by_id) : NULL;
 }
 
-/* NULL: no memory, and it will be asked for again. */
+/* Returns NULL without memory: the directory is then asked for again when it is needed. */
 static struct fs_path_dir *fs_path_dir_make(uint64_t id, uint64_t parent) {
   struct fs_path_dir *p = fs_path_dir_find(id);
   if (p || (p = calloc(1, sizeof(*p))) == NULL) return p;
@@ -68,7 +69,7 @@ static bool fs_path_prepend(struct fs_path_walk *w, const char *name, size_t len
   return true;
 }
 
-/* The path is complete but for what the dataset has of it. */
+/* Prepends the path of the dataset's directory `dir`, and ends the walk. */
 static void fs_path_dataset(struct fs_path_walk *w, uint64_t dir) {
   const struct fs_daemon *d = w->d;
   uint64_t dataset = (dir >> 32) - 1;
@@ -105,7 +106,7 @@ static void fs_path_locate(struct fs_path_walk *w) {
   fs_ns_where(w->d->ns, w->d->now, w->id, fs_path_located, w);
 }
 
-/* The next component is the name of directory w->dir. */
+/* Prepends the names of w->dir and the directories above, up to one that must be asked for. */
 static void fs_path_up(struct fs_path_walk *w) {
   uint64_t tree = atomic_load(&w->d->ctl->tree);
   while (w->dir & FS_OUTPUT_ID) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The name service (metadata/ns.h) in this daemon: its start and its time, the messages between it and the network, and
- * what it has to say to this node's clients and backing files. All of it is the MPI thread's.
+ * Connects the name service (metadata/ns.h) to this daemon: starts it, runs its timers, carries its
+ * messages to and from the network, and passes its events to clients and backing files. All runs in
+ * the MPI thread.
  */
 #include "daemon/outputs/service.h"
 
@@ -10,7 +11,7 @@
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/left.h"
 
-/* ---- the name service's words ---- */
+/* ---- the name service's hooks ---- */
 
 static void fs_service_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body,
                             size_t n) {
@@ -66,9 +67,9 @@ static const struct fs_ns_hooks fs_service_hooks = {.send = fs_service_send,
                                                     .members = fs_service_members_changed,
                                                     .other = fs_service_other};
 
-/* ---- the loop's ---- */
+/* ---- called by the daemon's loop ---- */
 
-/* A call takes six deadlines of the name service at most, and one more: not quite two of the job's. */
+/* A call takes at most seven deadlines of the name service: less than two of the job's. */
 fs_err fs_service_start(struct fs_daemon *d) {
   uint64_t deadline = d->cfg->deadline_ns / 4;
   fs_err err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_service_hooks, d);

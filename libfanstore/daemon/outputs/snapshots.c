@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See snapshots.h. Used by the MPI thread alone. */
+/* See snapshots.h. Only the MPI thread uses it. */
 #include "daemon/outputs/snapshots.h"
 
 #include <stdlib.h>
 
 #define FS_SNAPSHOT_CHAINS 65536u
-#define FS_SNAPSHOT_SHARE 16u /* all are looked at only when one of so many at least is of no use to anybody */
+#define FS_SNAPSHOT_SHARE 16u /* reclaims only if at least one in so many is idle */
 
 struct fs_snapshots {
   struct fs_cache *cache;
   struct fs_snapshot *snapshot;
   uint32_t most, made; /* numbers below `made` were given out at least once */
-  uint32_t idle;       /* given out, and neither held nor busy */
-  uint32_t free;       /* first of those that can be given out again; 0: none */
+  uint32_t idle;       /* given out, neither open nor busy */
+  uint32_t free;       /* first number to give out again; 0: none */
   uint32_t chain[FS_SNAPSHOT_CHAINS];
 };
 
@@ -20,7 +20,7 @@ fs_err fs_snapshots_new(struct fs_snapshots **out, struct fs_cache *cache, uint3
   struct fs_snapshots *t = calloc(1, sizeof(*t));
   if (!t) return -ENOMEM;
   *t = (struct fs_snapshots){.cache = cache, .most = most, .made = 1};
-  t->snapshot = calloc(most, sizeof(*t->snapshot)); /* memory is used as numbers are given out */
+  t->snapshot = calloc(most, sizeof(*t->snapshot)); /* pages are used later, one by one */
   *out = t;
   if (t->snapshot) return 0;
   free(t);
@@ -68,7 +68,8 @@ static void fs_snapshot_recycle(struct fs_snapshots *t, uint32_t n) {
   t->idle--;
 }
 
-/* Blocks that a client has pinned stay in the cache, and so do their numbers. */
+/* Recycles the numbers of idle snapshots. A block that a client has pinned stays in the cache,
+   so its snapshot keeps its number. */
 static void fs_snapshots_reclaim(struct fs_snapshots *t) {
   fs_cache_purge(t->cache, fs_snapshot_pick, fs_snapshot_left, t);
   for (uint32_t n = 1; n < t->made; n++) {
@@ -77,7 +78,7 @@ static void fs_snapshots_reclaim(struct fs_snapshots *t) {
   }
 }
 
-/* ---- holding ---- */
+/* ---- opening and closing ---- */
 
 static uint32_t fs_snapshot_take(struct fs_snapshots *t) {
   if (t->free == 0 && t->made < t->most) return t->made++;

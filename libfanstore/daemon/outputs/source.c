@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See source.h. A segment is opened, or held on its node, when its first byte is wanted; and looked at again at the
- * end.
- */
+/* See source.h. A segment is opened, on this node or on another, when its first byte is read.
+   fs_source_same checks at the end that it has not changed. */
 #include "daemon/outputs/source.h"
 
 #include <fcntl.h>
@@ -16,8 +15,8 @@
 struct fs_source_segment {
   uint64_t id;
   bool used;
-  struct stat st;        /* on this node */
-  struct fs_opened held; /* on another */
+  struct stat st;        /* if it is on this node */
+  struct fs_opened held; /* if it is on another node */
 };
 
 static int fs_source_by_id(const void *a, const void *b) {
@@ -25,7 +24,7 @@ static int fs_source_by_id(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Each segment once, sorted. */
+/* Lists each segment of the extent map once, sorted by id. */
 static fs_err fs_source_list(struct fs_source *s) {
   const struct fs_scattered *e = s->scattered;
   if (e->count == 0) return 0;
@@ -39,8 +38,9 @@ static fs_err fs_source_list(struct fs_source *s) {
   return 0;
 }
 
-/* The kernel gives a lease for reading only where nobody writes. Who opens the file meanwhile waits until it is given
-   back, and the signal that tells of it is one that is ignored. */
+/* The kernel gives a read lease only if nobody has the file open for writing. A program that
+   opens it meanwhile waits until the lease is given back. The kernel then sends SIGURG, which is
+   ignored. */
 bool fs_source_written(const struct fs_source *s) {
   if (s->scattered->linked) return false;
   if (fcntl(s->fd, F_SETSIG, SIGURG) < 0 || fcntl(s->fd, F_SETLEASE, F_RDLCK) < 0) return true;
@@ -82,7 +82,7 @@ static bool fs_segment_here(const struct fs_source *s, const struct fs_source_se
   return FS_OUTPUT_ID_RANK(p->id) == s->d->net->rank;
 }
 
-/* Whatever the reason, bytes that were written cannot be had. */
+/* Returns -EHOSTDOWN for every error that means that a segment's bytes cannot be reached. */
 static fs_err fs_segment_lost(fs_err err) {
   return err == -ENOENT || err == -EHOSTDOWN || err == -EREMOTEIO || err == -ETIMEDOUT ? -EHOSTDOWN : err;
 }
@@ -101,7 +101,7 @@ static fs_err fs_segment_read_there(struct fs_source *s, struct fs_source_segmen
   if (!s->in) return -EHOSTDOWN;
   fs_err err = p->used ? 0 : fs_inside_open(s->in, p->id, &p->held);
   if (err == 0) p->used = true;
-  if (err == 0 && (at > p->held.own || n > p->held.own - at)) err = -EIO; /* home was told of more */
+  if (err == 0 && (at > p->held.own || n > p->held.own - at)) err = -EIO; /* the map has more */
   if (err == 0) err = fs_inside_read(s->in, &p->held, buf, n, at);
   return fs_segment_lost(err);
 }
@@ -113,7 +113,8 @@ static fs_err fs_source_read_segment(struct fs_source *s, uint64_t id, void *buf
   return fs_segment_here(s, p) ? fs_segment_read_here(s, p, buf, n, at) : fs_segment_read_there(s, p, buf, n, at);
 }
 
-/* What no segment has: home's backing file, and zeros beyond its end. */
+/* Reads bytes that no segment has: from home's backing file, and zeros beyond its end. Returns
+   -EAGAIN if that file has become shorter. */
 static fs_ssize fs_source_read_own(const struct fs_source *s, void *buf, size_t n, uint64_t at, bool *hole) {
   uint64_t end = (uint64_t)s->st.st_size;
   struct stat now;
@@ -141,7 +142,7 @@ fs_ssize fs_source_read(struct fs_source *s, void *buf, size_t n, uint64_t at, b
   return err < 0 ? err : (fs_ssize)n;
 }
 
-/* ---- was it the same all the time? ---- */
+/* ---- changes since the opening ---- */
 
 static fs_err fs_segment_same(struct fs_source *s, const struct fs_source_segment *p) {
   char name[FS_BACKING_NAME_SIZE];

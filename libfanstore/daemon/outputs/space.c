@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * With --output-limit: what the files in the backing directory take on the disk, added up by a thread of its own, since
- * nothing tells of a program's writes; and the word by which writers learn that it is too much. The nearer the limit,
- * the more often, but never for more than a small part of a core's time: it is late by as much as is written in
- * between.
+ * Watches the space that outputs take. With --output-limit, a thread adds up the disk space of the
+ * files in the backing directory, because no event reports a program's writes. Writers read in
+ * ctl.output_full that the limit is reached. The thread runs more often near the limit, but uses
+ * only a small share of a core. So outputs may exceed the limit by what is written between two
+ * runs. fs_space_full is for any thread, the rest for the MPI thread.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,9 +19,9 @@
 
 #define FS_SPACE_MIN_NS 20000000ull
 #define FS_SPACE_MAX_NS 500000000ull
-#define FS_SPACE_BYTES_NS 4u /* nobody writes more in a nanosecond */
-#define FS_SPACE_SHARE 20u   /* one part of the time in so many is spent with adding up */
-#define FS_SPACE_BLOCK 512u  /* what st_blocks counts */
+#define FS_SPACE_BYTES_NS 4u /* no node writes faster, in bytes per ns */
+#define FS_SPACE_SHARE 20u   /* the thread works at most one part in so many of the time */
+#define FS_SPACE_BLOCK 512u  /* unit of st_blocks */
 #define FS_SPACE_TIGHT (256ull << 20)
 
 static uint64_t fs_space_used(const struct fs_daemon *d) {
@@ -66,7 +67,7 @@ bool fs_space_full(const struct fs_daemon *d) {
   return d->ctl && (atomic_load_explicit(&d->ctl->output_full, memory_order_relaxed) & FS_OUTPUT_FULL) != 0;
 }
 
-/* ---- little room ---- */
+/* ---- little space left ---- */
 
 bool fs_space_tight(struct fs_daemon *d) {
   struct fs_space *s = &d->space;
