@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# rest: other numbers of nodes
 # Libraries, extension modules, programs and scripts that were written below the mount, on their home and on another node.
 # Kernel AIO of an output (tests/posix/kaio.c), and fs-launch --no-io-uring.
 . "$(dirname "$0")/../functions.sh"
@@ -7,7 +8,8 @@
 need_command gcc
 
 small_outputs_dataset
-for n in 1 2; do seen_on $n -- "$python" "$here/outputs_libraries.py" "$mnt" $n; done
+for n in $(half 2 1); do seen_on "$n" -- "$python" "$here/outputs_libraries.py" "$mnt" "$n"; done
+! rest || exit 0
 
 cc -O1 -w -o "$work/kaio" "$here/../posix/kaio.c" -laio -luring
 file=$(cd "$work/source" && find . -type f | sort | head -n 1)

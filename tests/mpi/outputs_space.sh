@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # alone: how much room the disk has is compared
 # timeout: 200
+# rest: other numbers of nodes
 # Room for outputs: --output-limit, a disk that is full, and what statfs says of both.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/outputs.bash"
 
 small_outputs_dataset
 
-for n in 2 4; do
-  seen_on $n --output-limit 8M -- "$python" "$here/outputs_space.py" limit "$mnt" $n $((8 << 20))
+for n in $(half 2 4); do
+  seen_on "$n" --output-limit 8M -- "$python" "$here/outputs_space.py" limit "$mnt" "$n" $((8 << 20))
   grep -q 'outputs take .*, and 8.0 MiB is the limit' "$work/err" || fail "not told: $(cat "$work/err")"
 done
+! rest || exit 0
 
 launch --dataset "$work/ds" --emulate 2 -- "$python" "$here/outputs_space.py" room "$mnt" 2 "$work" >"$work/out" 2>"$work/err" ||
   fail "$(tail -1 "$work/out") $(cat "$work/err")"
