@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The phases of mdtest, for machines that lack it (bench/mdtest.sh): create, stat, rename and remove directories;
- * create (and write), stat, read and remove files, below a directory that is made and removed. An MPI program; its
- * options are mdtest's: -n COUNT  items of each rank and kind        -F, -D  files only, directories only -u        a
- * tree for each rank               -b, -z  branches of each directory of the tree, its depth -L        items in the
- * tree's leaves only    -w, -e  bytes written to, read from each file -N SHIFT  each phase goes to the items of the
- * rank SHIFT further on than the phase before -d DIRECTORY What is read is compared with what was written. Prints
- * operations a second, as mdtest does.
+ * The phases of mdtest, for machines that lack it (bench/mdtest.sh): create, stat, rename and remove
+ * directories; create (and write), stat, read and remove files, below a directory that is made and
+ * removed. It is an MPI program. It compares what it reads with what was written, and prints
+ * operations a second, as mdtest does. Its options are mdtest's:
+ *
+ *   -n COUNT      items of each rank and kind
+ *   -F, -D        files only, directories only
+ *   -u            a tree for each rank
+ *   -b, -z        branches of each directory of the tree, its depth
+ *   -L            items in the tree's leaves only
+ *   -w, -e        bytes written to, read from each file
+ *   -N SHIFT      each phase goes to the items of the rank SHIFT further on than the phase before
+ *   -d DIRECTORY  where
  */
 #include <fcntl.h>
 #include <limits.h>
