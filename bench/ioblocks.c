@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The phases of ior's POSIX interface, for machines that lack it (bench/ior.sh): all ranks write a file together or
- * each its own, then read. An MPI program; its options are ior's: -t SIZE  of one read or write          -b SIZE  each
- * rank's block in each segment     -s COUNT  segments -w, -r   write, read (neither: both)   -F       a file for each
- * rank: -o's name with .RANK -e       fsync after writing           -z       in random order -C       each reads what
- * the rank -Q further on wrote, -W that of one still further -W       read and compare after writing, untimed   -R
- * compare what is read -k       leave the files               -o FILE A phase is open, all reads or writes, fsync and
- * close. Prints MiB a second, as ior does.
+ * The phases of ior's POSIX interface, for machines that lack it (bench/ior.sh): all ranks write a
+ * file together or each its own, then read. A phase is open, all reads or writes, fsync and close. It
+ * is an MPI program, and prints MiB a second, as ior does. Its options are ior's:
+ *
+ *   -t SIZE   of one read or write
+ *   -b SIZE   each rank's block in each segment
+ *   -s COUNT  segments
+ *   -w, -r    write, read (neither: both)
+ *   -F        a file for each rank: -o's name with .RANK
+ *   -e        fsync after writing
+ *   -z        in random order
+ *   -C        each reads what the rank -Q further on wrote, -W that of one still further
+ *   -W        read and compare after writing, untimed
+ *   -R        compare what is read
+ *   -k        leave the files
+ *   -o FILE   where
  */
 #include <fcntl.h>
 #include <limits.h>
