@@ -443,7 +443,7 @@ struct fs_names_call {
     struct fs_call_rename rename;
     struct fs_call_list list;
     struct fs_call_setattr setattr;
-    struct fs_call_close release;
+    struct fs_call_close close;
     struct fs_call_extend extend;
     struct fs_call_extents extents;
     struct fs_call_append append;
@@ -459,8 +459,8 @@ struct fs_names_call {
     struct fs_call_suspect suspect;
     struct fs_call_set set;
     struct fs_call_replica replica;
-    struct fs_call_directory times, node_local, close, open, forget;
-    struct fs_call_record hold, find, drop, where;
+    struct fs_call_directory times, node_local, shut, unshut, forget;
+    struct fs_call_record open, find, drop, where;
   };
 };
 static_assert(sizeof(struct fs_names_call) == 80, "fs_names_call is 80 bytes");

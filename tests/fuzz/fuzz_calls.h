@@ -133,7 +133,7 @@ static void call_fields(struct fs_names_call *c, uint8_t how) {
     c->flags = 1 + c->flags % (S_ISREG(mode) ? 7 : 3);
     break;
   case FS_NAMES_CLOSE:
-    c->release.snapshot = (uint32_t)number;
+    c->close.snapshot = (uint32_t)number;
     break;
   case FS_NAMES_EXTEND:
     c->extend = (struct fs_call_extend){.segment = id2, .bytes = size, .appended = number, .appended_home = byte() & 3};

@@ -169,7 +169,7 @@ static void many(uint64_t dir, const char *prefix, unsigned n, uint32_t window, 
 static void hold(uint64_t id) {
   const struct fs_call_slot *b = &c.ch->call_slot[0];
   struct fs_opened held;
-  post(0, (struct fs_names_call){.op = FS_NAMES_OPEN, .hold.id = id}, "", "");
+  post(0, (struct fs_names_call){.op = FS_NAMES_OPEN, .open.id = id}, "", "");
   finish(0);
   if (b->err == 0 && b->length != sizeof(held)) die("hold", -EPROTO);
   memcpy(&held, b->body, sizeof(held));
@@ -408,7 +408,7 @@ static void command(char *line) {
   } else if (strcmp(word[0], "hold") == 0) {
     hold(dir);
   } else if (strcmp(word[0], "release") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT32_MAX, &number) == 0) {
-    call = (struct fs_names_call){.op = FS_NAMES_CLOSE, .release = {.id = dir, .snapshot = (uint32_t)number}};
+    call = (struct fs_names_call){.op = FS_NAMES_CLOSE, .close = {.id = dir, .snapshot = (uint32_t)number}};
     one(call, "", "");
   } else if (strcmp(word[0], "fetch") == 0 && n == 4 && fs_parse_u64(word[2], 0, INT64_MAX, &number) == 0) {
     fetch((uint32_t)dir, number, word[3]);

@@ -30,6 +30,17 @@ static struct fs_daemon_config config;
 static char dir[1024];
 static uint64_t question;
 
+/* An EXTEND: these bytes of a file are in that segment now. */
+struct extend_call {
+  struct fs_names_call c;
+  struct fs_range r;
+};
+static inline struct extend_call extend_call(uint64_t id, uint64_t segment, uint64_t off, uint64_t len) {
+  return (struct extend_call){
+      {.op = FS_NAMES_EXTEND, .tail_len = sizeof(struct fs_range), .extend = {.id = id, .segment = segment}},
+      {off, len}};
+}
+
 /* What the daemon last said to another about names. */
 static struct {
   unsigned answers, asks;

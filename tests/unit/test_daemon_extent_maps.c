@@ -85,11 +85,7 @@ static void test_members(void **state) {
 
 /* Also of a change that went wrong after it was in the list: home's backing file cannot be made longer, say. */
 static void test_failed(void **state) {
-  struct {
-    struct fs_names_call c;
-    struct fs_range r;
-  } m = {{.op = FS_NAMES_EXTEND, .tail_len = sizeof(m.r), .extend = {.id = OURS, .segment = FS_OUTPUT_ID_MAKE(2, 5)}},
-         {0, 100}};
+  const struct extend_call m = extend_call(OURS, FS_OUTPUT_ID_MAKE(2, 5), 0, 100);
   (void)state;
   fs_backing_creating(d, OURS, FS_DATASET_DIR(0, 0));
   fs_maps_asked(d, 0);
@@ -128,7 +124,7 @@ static void test_stood(void **state) {
 
 /* Its files may have another home by then, too. */
 static void test_stood_home(void **state) {
-  const struct fs_names_call hold = {.op = FS_NAMES_OPEN, .hold.id = OURS},
+  const struct fs_names_call hold = {.op = FS_NAMES_OPEN, .open.id = OURS},
                              list = {.op = FS_NAMES_EXTENTS, .extents.id = OURS};
   const struct fs_asked a = {.from = 2, .id = 5};
   (void)state;

@@ -106,11 +106,7 @@ static void test_gone(void **state) {
 
 /* Home tells all that have written a file of its end, also those of which its list names nothing any more. */
 static void test_written(void **state) {
-  struct {
-    struct fs_names_call c;
-    struct fs_range r;
-  } m = {{.op = FS_NAMES_EXTEND, .tail_len = sizeof(m.r), .extend = {.id = OURS, .segment = FS_OUTPUT_ID_MAKE(2, 5)}},
-         {0, 100}};
+  const struct extend_call m = extend_call(OURS, FS_OUTPUT_ID_MAKE(2, 5), 0, 100);
   (void)state;
   backing(OURS);
   fs_backing_creating(d, OURS, FS_DATASET_DIR(0, 0));
@@ -169,7 +165,7 @@ static void test_held(void **state) {
   backing(SEGMENT_OF(1));
   assert_int_equal(offer(FILE_OF(1), SEGMENT_OF(1)), SEGMENT_OF(1));
   struct fs_asked a = {.from = 2, .id = 5};
-  struct fs_names_call hold = {.op = FS_NAMES_OPEN, .hold.id = SEGMENT_OF(1)};
+  struct fs_names_call hold = {.op = FS_NAMES_OPEN, .open.id = SEGMENT_OF(1)};
   fs_backing_home(d, a, &hold);
   fs_backing_dropped(d, SEGMENT_OF(1));
   run();

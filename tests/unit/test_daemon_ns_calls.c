@@ -143,18 +143,18 @@ static void test_questions_to_a_home(void **state) {
   static struct call c;
   random_seed(0);
   sim_start(3);
-  struct fs_names_call h = {.op = FS_NAMES_OPEN, .hold.id = FS_OUTPUT_ID_MAKE(2, 9)};
+  struct fs_names_call h = {.op = FS_NAMES_OPEN, .open.id = FS_OUTPUT_ID_MAKE(2, 9)};
   call_start(&c, 0, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, 0);
-  assert_true(((const struct fs_names_call *)(void *)c.body)->hold.id == h.hold.id);
-  h.hold.id = FS_OUTPUT_ID_MAKE(4000, 9);
+  assert_true(((const struct fs_names_call *)(void *)c.body)->open.id == h.open.id);
+  h.open.id = FS_OUTPUT_ID_MAKE(4000, 9);
   call_start(&c, 0, h, "", "");
   call_wait(&c);
   assert_int_equal(c.err, -EHOSTDOWN);
   sim_kill(2);
   for (unsigned i = 0; i < 2; i++) {
-    h = (struct fs_names_call){.op = FS_NAMES_OPEN, .hold.id = FS_OUTPUT_ID_MAKE(2, 9)};
+    h = (struct fs_names_call){.op = FS_NAMES_OPEN, .open.id = FS_OUTPUT_ID_MAKE(2, 9)};
     if (i == 1) {
       h = (struct fs_names_call){.op = FS_NAMES_SETATTR, .flags = FS_SET_SIZE};
       h.setattr = (struct fs_call_setattr){.dir = 5, .id = FS_OUTPUT_ID_MAKE(2, 9), .mode = S_IFREG};
@@ -174,7 +174,7 @@ static void test_a_busy_home(void **state) {
     sim_start(3);
     uint64_t busy = i == 0 ? DEADLINE / 20 : 100 * DEADLINE, start = world.now;
     world.busy = start + busy;
-    call_start(&c, 0, (struct fs_names_call){.op = FS_NAMES_OPEN, .hold.id = FS_OUTPUT_ID_MAKE(2, 9)}, "", "");
+    call_start(&c, 0, (struct fs_names_call){.op = FS_NAMES_OPEN, .open.id = FS_OUTPUT_ID_MAKE(2, 9)}, "", "");
     call_wait(&c);
     assert_int_equal(c.err, i == 0 ? 0 : -ETIMEDOUT);
     if (i == 0) {
@@ -335,7 +335,7 @@ static void test_homes_that_go(void **state) {
     struct fs_names_call replica = {.op = FS_NAMES_REPLICA, .replica = {.id = id, .mode = S_IFREG | 0644}};
     for (uint32_t i = home; i <= 4; i++) {
       struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .lookup.dir = made.create.dir};
-      struct fs_names_call hold = {.op = FS_NAMES_OPEN, .hold.id = id};
+      struct fs_names_call hold = {.op = FS_NAMES_OPEN, .open.id = id};
       call_start(&c, i % 4, look, "f", "");
       call_wait(&c);
       assert_int_equal(call_record(&c)->home, home);

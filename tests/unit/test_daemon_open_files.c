@@ -21,7 +21,7 @@ static void keep_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns_messag
   assert_false(head->answer);
   assert_true(n >= sizeof(*c));
   if (c->op != FS_NAMES_CLOSE) return;
-  assert_int_equal(rank, FS_OUTPUT_ID_RANK(c->release.id));
+  assert_int_equal(rank, FS_OUTPUT_ID_RANK(c->close.id));
   releases++;
   question = head->id;
 }

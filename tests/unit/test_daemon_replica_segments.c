@@ -104,7 +104,7 @@ static void test_none_left(void **state) {
 
 /* A part of a node that dies is this node's, and nobody's output; the next partner gets it. */
 static void test_successor(void **state) {
-  struct fs_names_call hold = {.op = FS_NAMES_OPEN, .hold.id = THEIRS};
+  struct fs_names_call hold = {.op = FS_NAMES_OPEN, .open.id = THEIRS};
   struct fs_ns_message head = {.id = 77, .set = 2};
   (void)state;
   block(1, 0, 'p', 300);
@@ -125,7 +125,7 @@ static void test_successor(void **state) {
 
 /* Who has heard of home's death sooner than this node asks again until that is known here, too. */
 static void test_heard_later(void **state) {
-  struct fs_names_call hold = {.op = FS_NAMES_OPEN, .hold.id = THEIRS};
+  struct fs_names_call hold = {.op = FS_NAMES_OPEN, .open.id = THEIRS};
   struct fs_ns_message head = {.id = 78, .set = 2};
   (void)state;
   begins();
@@ -243,13 +243,7 @@ static void put_segment(char fill, uint64_t off, size_t n) {
 }
 /* Of a file of node 2's. */
 static void extend(uint64_t off, uint64_t len) {
-  struct {
-    struct fs_names_call c;
-    struct fs_range r;
-  } m = {{.op = FS_NAMES_EXTEND,
-          .tail_len = sizeof(m.r),
-          .extend = {.id = FS_OUTPUT_ID_MAKE(2, 3), .segment = SEGMENT(1)}},
-         {off, len}};
+  const struct extend_call m = extend_call(FS_OUTPUT_ID_MAKE(2, 3), SEGMENT(1), off, len);
   extended.n = said.asks = 0;
   fs_segment_extend(d, &m.c, extend_done, NULL);
   run();

@@ -58,7 +58,7 @@ struct fs_output_writing *fs_output_writing(uint32_t entry) {
 
 static fs_err hold(uint32_t entry, struct fs_opened *h) {
   size_t got;
-  struct fs_names_call c = {.op = FS_NAMES_OPEN, .hold.id = fs_output_id(entry)};
+  struct fs_names_call c = {.op = FS_NAMES_OPEN, .open.id = fs_output_id(entry)};
   fs_err err = fs_names_call(&c, "", "", h, sizeof(*h), &got);
   if (err != 0) return err;
   return got != sizeof(*h) || h->size > INT64_MAX || h->own > h->size || h->snapshot == 0 ||
@@ -71,7 +71,7 @@ static fs_err hold(uint32_t entry, struct fs_opened *h) {
 static void give_back(uint32_t entry, uint32_t snapshot) {
   char body[8];
   size_t got;
-  struct fs_names_call c = {.op = FS_NAMES_CLOSE, .release = {.id = fs_output_id(entry), .snapshot = snapshot}};
+  struct fs_names_call c = {.op = FS_NAMES_CLOSE, .close = {.id = fs_output_id(entry), .snapshot = snapshot}};
   if (snapshot != 0) (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
 }
 

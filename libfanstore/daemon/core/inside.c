@@ -73,12 +73,12 @@ static fs_err fs_inside_call(struct fs_inside *in, const struct fs_names_call *c
 }
 
 fs_err fs_inside_open(struct fs_inside *in, uint64_t id, struct fs_opened *held) {
-  struct fs_names_call c = {.op = FS_NAMES_OPEN, .hold.id = id};
+  struct fs_names_call c = {.op = FS_NAMES_OPEN, .open.id = id};
   return fs_inside_call(in, &c, held, sizeof(*held));
 }
 
 void fs_inside_close(struct fs_inside *in, const struct fs_opened *held) {
-  struct fs_names_call c = {.op = FS_NAMES_CLOSE, .release = {.id = held->id, .snapshot = held->snapshot}};
+  struct fs_names_call c = {.op = FS_NAMES_CLOSE, .close = {.id = held->id, .snapshot = held->snapshot}};
   (void)fs_inside_call(in, &c, NULL, 0);
 }
 

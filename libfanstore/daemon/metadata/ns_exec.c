@@ -392,17 +392,18 @@ static bool fs_exec_is_removed(const struct fs_ns *ns, uint64_t dir) {
   return fs_names_closed_until(ns->names, dir) == UINT64_MAX;
 }
 
-static void fs_exec_close(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+static void fs_exec_shut_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   fs_err err = 0;
-  if (!fs_exec_is_removed(ns, c->close.dir) && fs_names_count(ns->names, c->close.dir) > 0)
+  if (!fs_exec_is_removed(ns, c->shut.dir) && fs_names_count(ns->names, c->shut.dir) > 0)
     err = -ENOTEMPTY;
-  else if (!fs_exec_is_removed(ns, c->close.dir))
-    err = fs_names_close(ns->names, c->close.dir, ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns);
-  fs_exec_shut(ns, a, c->close.dir, err);
+  else if (!fs_exec_is_removed(ns, c->shut.dir))
+    err = fs_names_close(ns->names, c->shut.dir, ns->now + FS_CLOSED_DEADLINES * ns->deadline_ns);
+  fs_exec_shut(ns, a, c->shut.dir, err);
 }
 
-static void fs_exec_open(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  fs_exec_shut(ns, a, c->open.dir, fs_exec_is_removed(ns, c->open.dir) ? 0 : fs_names_close(ns->names, c->open.dir, 0));
+static void fs_exec_unshut_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  fs_exec_shut(ns, a, c->unshut.dir,
+               fs_exec_is_removed(ns, c->unshut.dir) ? 0 : fs_names_close(ns->names, c->unshut.dir, 0));
 }
 
 static void fs_exec_forget(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
@@ -437,14 +438,18 @@ static void fs_exec_lists(struct fs_ns *ns, struct fs_asked a, const struct fs_n
 /* Handlers for the home of a file are in outputs/backing.c, those for the client's own daemon in
    outputs/client_calls.c. */
 static void (*const fs_handlers[FS_NAMES_OPS])(struct fs_ns *, struct fs_asked, const struct fs_names_call *) = {
-    [FS_NAMES_LOOKUP] = fs_exec_lookup,      [FS_NAMES_CREATE] = fs_exec_create,   [FS_NAMES_PUBLISH] = fs_exec_publish,
-    [FS_NAMES_REMOVE] = fs_exec_remove,      [FS_NAMES_RENAME] = fs_move_start,    [FS_NAMES_LIST] = fs_exec_list,
-    [FS_NAMES_SETATTR] = fs_exec_setattr,    [FS_NAMES_TIMES] = fs_exec_times,     [FS_NAMES_TAKE] = fs_move_take,
-    [FS_NAMES_TAKEN] = fs_move_taken,        [FS_NAMES_ARRIVED] = fs_exec_arrived, [FS_NAMES_SHUT] = fs_exec_close,
-    [FS_NAMES_UNSHUT] = fs_exec_open,        [FS_NAMES_FORGET] = fs_exec_forget,   [FS_NAMES_ABOVE] = fs_exec_above,
-    [FS_NAMES_BACKUP] = fs_commit_backup,    [FS_NAMES_MARK] = fs_mark_told,       [FS_NAMES_TREE] = fs_exec_tree,
-    [FS_NAMES_MAPS] = fs_exec_lists,         [FS_NAMES_DROP] = fs_gone_told,       [FS_NAMES_PING] = fs_pinged_by,
-    [FS_NAMES_SUSPECT] = fs_suspicion_asked, [FS_NAMES_SET] = fs_set_received,     [FS_NAMES_WHERE] = fs_where_asked,
+    [FS_NAMES_LOOKUP] = fs_exec_lookup,       [FS_NAMES_CREATE] = fs_exec_create,
+    [FS_NAMES_PUBLISH] = fs_exec_publish,     [FS_NAMES_REMOVE] = fs_exec_remove,
+    [FS_NAMES_RENAME] = fs_move_start,        [FS_NAMES_LIST] = fs_exec_list,
+    [FS_NAMES_SETATTR] = fs_exec_setattr,     [FS_NAMES_TIMES] = fs_exec_times,
+    [FS_NAMES_TAKE] = fs_move_take,           [FS_NAMES_TAKEN] = fs_move_taken,
+    [FS_NAMES_ARRIVED] = fs_exec_arrived,     [FS_NAMES_SHUT] = fs_exec_shut_asked,
+    [FS_NAMES_UNSHUT] = fs_exec_unshut_asked, [FS_NAMES_FORGET] = fs_exec_forget,
+    [FS_NAMES_ABOVE] = fs_exec_above,         [FS_NAMES_BACKUP] = fs_commit_backup,
+    [FS_NAMES_MARK] = fs_mark_told,           [FS_NAMES_TREE] = fs_exec_tree,
+    [FS_NAMES_MAPS] = fs_exec_lists,          [FS_NAMES_DROP] = fs_gone_told,
+    [FS_NAMES_PING] = fs_pinged_by,           [FS_NAMES_SUSPECT] = fs_suspicion_asked,
+    [FS_NAMES_SET] = fs_set_received,         [FS_NAMES_WHERE] = fs_where_asked,
 };
 
 void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {

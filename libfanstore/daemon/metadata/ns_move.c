@@ -66,11 +66,11 @@ static void fs_move_free(struct fs_move *m) {
 
 /* Ends a failed move: answers, unlocks the record and opens the closed directory. */
 static void fs_move_fail(struct fs_move *m, fs_err err) {
-  struct fs_names_call open = {.op = FS_NAMES_UNSHUT, .open.dir = m->closed};
+  struct fs_names_call unshut = {.op = FS_NAMES_UNSHUT, .unshut.dir = m->closed};
   struct fs_names_call keep = {
       .op = FS_NAMES_TAKEN, .flags = FS_TAKEN_KEEP, .taken = {.dir = m->call.rename.dir, .call = m->call.rename.call}};
   fs_ns_answer(m->ns, m->a, err, NULL, 0);
-  if (m->closed != 0) fs_request_start(m->ns, &open, NULL, NULL);
+  if (m->closed != 0) fs_request_start(m->ns, &unshut, NULL, NULL);
   if (m->taken) keep.taken.id = m->taken->id;
   if (m->taken && m->id == 0) fs_request_start(m->ns, &keep, NULL, NULL);
   fs_move_free(m);
@@ -188,10 +188,10 @@ static void fs_move_target_closed(void *ctx, fs_err err, const void *body, size_
 /* If t is a directory, has it closed, as the rename may replace it only if it is empty. Returns
    true if so; the rename goes on after that. */
 static bool fs_move_close(struct fs_move *m, const struct fs_record *t) {
-  struct fs_names_call close = {.op = FS_NAMES_SHUT};
+  struct fs_names_call shut = {.op = FS_NAMES_SHUT};
   if (!t || !S_ISDIR(t->mode) || m->closed == t->id) return false;
-  close.close.dir = m->closed = t->id;
-  fs_request_start(m->ns, &close, fs_move_target_closed, m);
+  shut.shut.dir = m->closed = t->id;
+  fs_request_start(m->ns, &shut, fs_move_target_closed, m);
   return true;
 }
 
@@ -363,6 +363,6 @@ void fs_rmdir_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_c
   }
   h->until = UINT64_MAX; /* no time limit, as fs_rmdir_end is always reached */
   *w = (struct fs_rmdir){.ns = ns, .a = a, .dir = r->dir, .id = r->id, .call = c->remove.call};
-  struct fs_names_call close = {.op = FS_NAMES_SHUT, .close.dir = r->id};
-  fs_request_start(ns, &close, fs_rmdir_closed, w);
+  struct fs_names_call shut = {.op = FS_NAMES_SHUT, .shut.dir = r->id};
+  fs_request_start(ns, &shut, fs_rmdir_closed, w);
 }

@@ -321,7 +321,7 @@ static void fs_home_open(struct fs_daemon *d, struct fs_asked a, struct fs_backi
   struct fs_opened held;
   (void)f;
   (void)fs_backing_drain(d);
-  fs_err err = fs_backing_open_by(d, a.from, c->hold.id, &held);
+  fs_err err = fs_backing_open_by(d, a.from, c->open.id, &held);
   fs_ns_answer(d->ns, a, err, &held, err == 0 ? sizeof(held) : 0);
 }
 

@@ -202,7 +202,7 @@ static fs_err fs_client_call_check_offer(const struct fs_daemon *d, const struct
 /* ---- calls ---- */
 
 static void fs_client_call_close(struct fs_client_call *call, const struct fs_names_call *c) {
-  fs_client_call_done(call, fs_open_files_release(call->d, call->client, c->release.id, c->release.snapshot), NULL, 0);
+  fs_client_call_done(call, fs_open_files_release(call->d, call->client, c->close.id, c->close.snapshot), NULL, 0);
 }
 
 static void fs_client_call_forwarder(struct fs_client_call *call, const struct fs_names_call *c) {
@@ -232,8 +232,8 @@ static fs_err fs_client_call_create(struct fs_client_call *call, struct fs_names
 }
 
 static fs_err fs_client_call_open(struct fs_client_call *call, struct fs_names_call *c) {
-  call->id = c->hold.id;
-  return fs_open_files_ask(call->d, call->client, c->hold.id);
+  call->id = c->open.id;
+  return fs_open_files_ask(call->d, call->client, c->open.id);
 }
 
 static void fs_client_call_find(struct fs_client_call *call, const struct fs_names_call *c) {

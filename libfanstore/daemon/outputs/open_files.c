@@ -84,7 +84,7 @@ static void fs_held_released(void *ctx, fs_err err, const void *body, size_t n) 
 
 /* If no client has the file open, sends CLOSE to the home, and frees the entry after that. */
 static void fs_held_settle(struct fs_open_file *f) {
-  struct fs_names_call c = {.op = FS_NAMES_CLOSE, .release.id = f->id};
+  struct fs_names_call c = {.op = FS_NAMES_CLOSE, .close.id = f->id};
   if (f->holds > 0 || f->asking > 0 || f->releasing) return;
   if (!f->known) {
     fs_held_free(f);
