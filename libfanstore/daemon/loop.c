@@ -114,7 +114,6 @@ static void fs_loop_sleep(struct fs_daemon *d, uint64_t ns) {
   struct timespec ts = {.tv_nsec = (long)ns};
   uint64_t sink;
   idle.told = idle.napped = false;
-  fs_service_flush(d, true);
   if (d->ctl) atomic_store(&d->ctl->asleep, 1);
   if (!d->ctl || !fs_loop_posted(d)) {
     int n = ppoll(p, 3, &ts, NULL);

@@ -51,10 +51,6 @@ static int pool_work(struct fs_daemon *d) {
 
 /* ---- outputs ---- */
 
-static void names_look(struct fs_daemon *d) {
-  fs_service_flush(d, false);
-}
-
 static void files_timers(struct fs_daemon *d) {
   fs_maps_timers(d);
   fs_backing_timers(d);
@@ -156,7 +152,6 @@ static const struct fs_module table[] = {
     {.name = "ctl", .start = fs_ctl_build, .look = fs_ctl_heartbeat},
     {.name = "names",
      .start = fs_service_start,
-     .look = names_look,
      .timers = fs_service_timers,
      .busy = fs_service_busy,
      .dropped = fs_service_lost,

@@ -102,7 +102,6 @@ enum fs_publish_flags {
   FS_PUBLISH_SHARED = 1,    /* the home's backing file does not have all bytes */
   FS_PUBLISH_STAGED_IN = 2, /* by a daemon: unchanged since --stage-in */
   FS_PUBLISH_DURABLE = 4,   /* The program waits until file and replica are on disk. */
-  FS_PUBLISH_LATER = 8,     /* by the primary itself: nobody waits for the answer */
 };
 struct fs_call_publish {
   uint64_t dir;
@@ -352,8 +351,7 @@ enum fs_backup_flags {
   FS_BACKUP_SHUT = 4,     /* The directory takes no names for now. */
   FS_BACKUP_OPENED = 8,   /* The directory takes names again. */
   FS_BACKUP_REMOVED = 16, /* The directory was removed. */
-  FS_BACKUP_LATER = 32,   /* Nobody waits for the answer. */
-  FS_BACKUP_ALL = 63,
+  FS_BACKUP_ALL = 31,
 };
 struct fs_call_backup {
   uint64_t dir;

@@ -433,49 +433,10 @@ static void test_the_backup_answers(void **state) {
   }
 }
 
-/* A home that owns the directory as well has published before its backup knows; nobody else has, nor where replicas are
- * made of it. */
-static void test_published_by_the_primary(void **state) {
-  (void)state;
-  static struct call c, look;
-  for (uint32_t caller = 0; caller < 3; caller++) {
-    random_seed(caller);
-    sim_start(3);
-    uint64_t dir = dir_of(1, 2);
-    struct fs_names_call h = call_create(caller, dir, S_IFREG | 0600);
-    struct fs_names_call p = {
-        .op = FS_NAMES_PUBLISH,
-        .publish = {.dir = dir, .id = h.create.id, .mode = h.create.mode, .size = 77, .number = 5}};
-    call_start(&c, caller, h, "f", "");
-    call_wait(&c);
-    assert_null(fs_ns_published(world.ns[caller], &p));
-    world.cut[1][2] = true;
-    call_start(&c, caller, p, "", "");
-    assert_int_equal(fs_ns_published(world.ns[caller], &p) != NULL, caller == 1);
-    for (uint32_t i = 0; i < 100; i++) sim_step();
-    assert_false(c.done);
-    assert_int_equal(fs_ns_published(world.ns[1], &p) != NULL, caller == 1);
-    call_start(&look, 0, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = dir}, "f", "");
-    call_wait(&look);
-    assert_true(look.err == 0 && call_record(&look)->size == 77);
-    p.publish.number++;
-    assert_null(fs_ns_published(world.ns[1], &p));
-    p.publish.number--;
-    fs_ns_replicate(world.ns[1]);
-    assert_null(fs_ns_published(world.ns[1], &p));
-    world.cut[1][2] = false;
-    call_wait(&c);
-    assert_int_equal(c.err, 0);
-    sim_settle();
-    sim_check_backups();
-  }
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_attributes),
       cmocka_unit_test(test_the_backup_answers),
-      cmocka_unit_test(test_published_by_the_primary),
       cmocka_unit_test(test_publications_in_order),
       cmocka_unit_test(test_staged),
       cmocka_unit_test(test_questions_to_a_home),

@@ -32,8 +32,6 @@ struct fs_ns_message {
   uint64_t set; /* number of the set of members that the sender knows */
   int32_t err;  /* only in an answer */
   uint32_t answer;
-  /* the sender may delay it, as nobody waits for it; always false in a received message */
-  bool later;
 };
 
 /* A question to this rank, which has to answer it exactly once. */
@@ -96,12 +94,6 @@ uint64_t fs_ns_id(struct fs_ns *ns);
 /* Starts a call about a directory's records or a file's bytes. The caller has checked it by
    fs_call_ok. The service calls done once, after seven deadlines at the latest. */
 void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
-/*
- * Returns the record if this rank is the directory's primary and has executed the publication c of
- * one of its own files; else NULL. The publisher need not wait for the backup: if this rank fails
- * alone, the file's bytes are lost as well.
- */
-const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_names_call *c);
 /* Waits for the removal of a file's bytes. Call this only from the call-back of a removal, whose
    answer is the id. The service calls done when the home has removed the bytes or keeps them for
    nodes that have the file open, when the home has not answered within a deadline, or when the

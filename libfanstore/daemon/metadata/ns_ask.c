@@ -61,8 +61,7 @@ void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const struct fs_na
     if (done) done(ctx, -ENOMEM, NULL, 0);
     return;
   }
-  bool later = c->flags & fs_call_op(c)->later;
-  struct fs_ns_message head = {.id = a->id, .set = ns->members.number, .later = later};
+  struct fs_ns_message head = {.id = a->id, .set = ns->members.number};
   /* it fails with the next timers, not inside this call */
   if (fs_ask_in_vain(ns, k.primary, c)) a->deadline = 0;
   if (a->deadline != 0) fs_ns_send(ns, k.primary, &head, c, fs_call_size(c));
@@ -75,11 +74,6 @@ void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c, f
 void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *body, size_t n) {
   struct fs_ns_message head = {.id = a.id, .set = ns->members.number, .err = err, .answer = 1};
   fs_ns_send(ns, a.from, &head, body, n);
-}
-
-void fs_ns_answer_later(struct fs_ns *ns, struct fs_asked a) {
-  struct fs_ns_message head = {.id = a.id, .set = ns->members.number, .answer = 1, .later = true};
-  fs_ns_send(ns, a.from, &head, NULL, 0);
 }
 
 void fs_ns_answered(struct fs_ns *ns, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n) {

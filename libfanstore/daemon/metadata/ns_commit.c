@@ -77,7 +77,6 @@ static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
   }
   if (c->shut) head->flags = fs_commit_shut(ns, c->dir);
   if (kept) m->id = m->to = 0;
-  if (c->later) head->flags |= FS_BACKUP_LATER;
   if (c->answered) m->question = c->asked.id, m->asker = c->asked.from;
   if (put) (void)fs_record_put(head, FS_NAMES_BODY, &at, put, fs_record_name(put), fs_record_target(put));
   if (kept) (void)fs_record_put(head, FS_NAMES_BODY, &at, kept, fs_record_name(kept), fs_record_target(kept));
@@ -192,10 +191,7 @@ void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names
   }
   if (err == 0 && c->backup.call != 0) fs_done_note(ns, c->backup.call);
   if (err == 0 && c->backup.question != 0) fs_commit_answer(ns, c, removed);
-  if (err == 0 && (c->backup.question != 0 || (c->flags & FS_BACKUP_LATER)))
-    fs_ns_answer_later(ns, a);
-  else
-    fs_ns_answer(ns, a, err, NULL, 0);
+  fs_ns_answer(ns, a, err, NULL, 0);
 }
 
 /* ---- a whole directory ---- */

@@ -243,16 +243,7 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
   bool appears = !(old->flags & FS_RECORD_PUBLISHED);
   fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), NULL, &r);
   if (err == 0 && appears) fs_changed_now(ns, c->publish.dir); /* other nodes see it from now on */
-  struct fs_commit *commit = fs_exec_put_commit(ns, a, err == 0 ? r : NULL, 0);
-  if (commit) commit->later = (c->flags & FS_PUBLISH_LATER) && a.from == ns->rank;
-  fs_exec_commit(ns, a, commit);
-}
-
-const struct fs_record *fs_ns_published(const struct fs_ns *ns, const struct fs_names_call *c) {
-  if (ns->replicated || fs_members_keepers(&ns->members, c->publish.dir).primary != ns->rank) return NULL;
-  const struct fs_record *r = fs_names_find_id(ns->names, c->publish.dir, c->publish.id);
-  bool done = r && (r->flags & FS_RECORD_PUBLISHED) && r->home == ns->rank && r->version >= c->publish.number;
-  return done ? r : NULL;
+  fs_exec_put(ns, a, err == 0 ? r : NULL, 0);
 }
 
 static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs_names_call *c) {

@@ -2,10 +2,7 @@
 /*
  * The transport of ns_net.h. MPI matches messages in order, but reports their completion in any
  * order. So each message has a number, and one that comes early waits for those before it. If a
- * number never comes, because its send failed, it is skipped after a while.
- *
- * A message that nobody waits for is delayed, to go in one packet with the next message to the same
- * rank: the sending of a packet costs more than its contents. The MPI thread's.
+ * number never comes, because its send failed, it is skipped after a while. The MPI thread's.
  */
 #include "daemon/metadata/ns_net.h"
 
@@ -16,18 +13,15 @@
 
 #define FS_NS_POSTED 16u
 #define FS_NS_SENDING (8u << 20) /* bytes under way at most */
-#define FS_NS_SENDS 2048u        /* packets under way at most */
+#define FS_NS_SENDS 2048u        /* messages under way at most */
 #define FS_NS_EARLY 1024u        /* messages of one rank that wait for earlier ones */
-#define FS_NS_TOGETHER 4096u     /* bytes of a packet of small messages */
-#define FS_NS_KEPT_NS 100000u    /* how long the first of them waits */
 
 struct fs_ns_packet {
   struct fs_net_op op;
   struct fs_ns_net *net;
   struct fs_ns_packet *next;
   struct fs_chain chain;
-  size_t bytes;      /* counted from `head` */
-  uint32_t messages; /* each with a head of its own, at a multiple of 8 bytes */
+  size_t bytes; /* counted from `head` */
   struct fs_wire_names head;
   alignas(8) char body[];
 };
@@ -39,7 +33,6 @@ struct fs_ns_peer {
   struct fs_chain early;   /* in order of their numbers */
   uint32_t waiting;
   uint64_t since; /* when the first of `early` came */
-  struct fs_ns_packet *kept;
 };
 
 struct fs_ns_net {
@@ -48,9 +41,7 @@ struct fs_ns_net {
   void *ctx;
   uint64_t patience_ns, now;
   uint64_t sending, dropped;
-  uint32_t sends;                /* packets under way */
-  uint32_t keeping;              /* ranks for which a packet is delayed */
-  uint64_t kept_since;           /* when the first of them was delayed; 0: not known yet */
+  uint32_t sends;                /* messages under way */
   struct fs_ns_packet *unposted; /* receives that the network had no room for, by `next` */
   struct fs_ns_peer peer[];
 };
@@ -65,74 +56,33 @@ static void fs_ns_sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_e
   free(p);
 }
 
-static void fs_ns_go(struct fs_ns_net *n, uint32_t to, struct fs_ns_packet *p) {
-  if (fs_net_send(n->net, to, FS_TAG_NAMES, &p->head, p->bytes, &p->op) == 0) return;
-  n->peer[to].sent -= p->messages; /* the numbers are used again */
-  n->dropped += p->messages;
-  fs_ns_sent(&p->op, to, 0, -ECOMM);
-}
-
-static void fs_ns_go_kept(struct fs_ns_net *n, uint32_t to) {
-  struct fs_ns_packet *p = n->peer[to].kept;
-  if (!p) return;
-  n->peer[to].kept = NULL;
-  n->keeping--;
-  fs_ns_go(n, to, p);
-}
-
-static struct fs_ns_packet *fs_ns_packet(struct fs_ns_net *n, size_t room) {
-  struct fs_ns_packet *p = n->sending < FS_NS_SENDING && n->sends < FS_NS_SENDS ? malloc(sizeof(*p) + room) : NULL;
-  if (!p) return NULL;
-  *p = (struct fs_ns_packet){.net = n, .op.done = fs_ns_sent};
-  n->sends++;
-  return p;
-}
-
-static void fs_ns_add(struct fs_ns_packet *p, uint64_t order, const struct fs_ns_message *head, const void *body,
-                      size_t bytes) {
-  struct fs_wire_names h = {.magic = FS_WIRE_NAMES_MAGIC,
-                            .version = FS_WIRE_VERSION,
-                            .answer = (uint16_t)head->answer,
-                            .id = head->id,
-                            .set = head->set,
-                            .order = order,
-                            .err = head->err,
-                            .length = (uint32_t)bytes};
-  size_t at = fs_round_up(p->bytes, 8), grown = at + sizeof(h) + bytes - p->bytes;
-  char *to = (char *)&p->head;
-  memset(to + p->bytes, 0, at - p->bytes);
-  memcpy(to + at, &h, sizeof(h));
-  if (bytes > 0) memcpy(to + at + sizeof(h), body, bytes);
-  h.sum = fs_wire_sum(to + at, bytes);
-  memcpy(to + at + offsetof(struct fs_wire_names, sum), &h.sum, sizeof(h.sum));
-  p->bytes += grown;
-  p->net->sending += grown;
-  p->messages++;
-}
-
 void fs_ns_net_send(struct fs_ns_net *n, uint32_t to, const struct fs_ns_message *head, const void *body,
                     size_t bytes) {
-  struct fs_ns_peer *peer = &n->peer[to];
-  size_t room = sizeof(struct fs_wire_names) + fs_round_up(bytes, 8);
-  bool small = room <= FS_NS_TOGETHER / 4;
-  if (peer->kept && peer->kept->bytes + room > FS_NS_TOGETHER) fs_ns_go_kept(n, to);
-  struct fs_ns_packet *p = peer->kept ? peer->kept : fs_ns_packet(n, head->later && small ? FS_NS_TOGETHER : bytes);
+  bool room = n->sending < FS_NS_SENDING && n->sends < FS_NS_SENDS;
+  struct fs_ns_packet *p = room ? malloc(sizeof(*p) + bytes) : NULL;
   if (!p) {
     n->dropped++;
     return;
   }
-  fs_ns_add(p, ++peer->sent, head, body, bytes);
-  if (!peer->kept) n->keeping++;
-  if (n->keeping == 1 && !peer->kept) n->kept_since = 0;
-  peer->kept = p;
-  if (!head->later || !small) fs_ns_go_kept(n, to);
-}
-
-void fs_ns_net_flush(struct fs_ns_net *n, uint64_t now, bool all) {
-  if (n->keeping == 0) return;
-  if (n->kept_since == 0) n->kept_since = now;
-  if (!all && now - n->kept_since < FS_NS_KEPT_NS) return;
-  for (uint32_t i = 0; i < n->net->nodes; i++) fs_ns_go_kept(n, i);
+  *p = (struct fs_ns_packet){.net = n, .op.done = fs_ns_sent, .bytes = sizeof(p->head) + bytes};
+  p->head = (struct fs_wire_names){.magic = FS_WIRE_NAMES_MAGIC,
+                                   .version = FS_WIRE_VERSION,
+                                   .answer = (uint16_t)head->answer,
+                                   .id = head->id,
+                                   .set = head->set,
+                                   .order = n->peer[to].sent + 1,
+                                   .err = head->err,
+                                   .length = (uint32_t)bytes};
+  if (bytes > 0) memcpy(p->body, body, bytes);
+  p->head.sum = fs_wire_sum(&p->head, bytes);
+  n->sending += p->bytes;
+  n->sends++;
+  if (fs_net_send(n->net, to, FS_TAG_NAMES, &p->head, p->bytes, &p->op) == 0) {
+    n->peer[to].sent++;
+  } else {
+    n->dropped++; /* the next message gets its number */
+    fs_ns_sent(&p->op, to, 0, -ECOMM);
+  }
 }
 
 /* ---- receiving ---- */
@@ -175,7 +125,7 @@ static void fs_ns_wait(struct fs_ns_net *n, uint32_t from, const struct fs_wire_
 /* Returns true if the message is well-formed and fits into so many bytes. */
 static bool fs_ns_sane(const struct fs_wire_names *h, size_t bytes) {
   return bytes >= sizeof(*h) && h->magic == FS_WIRE_NAMES_MAGIC && h->version == FS_WIRE_VERSION &&
-         h->length <= FS_NAMES_BODY && h->length <= bytes - sizeof(*h) && h->answer <= 1 &&
+         h->length <= FS_NAMES_BODY && h->length == bytes - sizeof(*h) && h->answer <= 1 &&
          h->sum == fs_wire_sum(h, h->length);
 }
 
@@ -197,15 +147,10 @@ static fs_err fs_ns_post(struct fs_ns_packet *p) {
 static void fs_ns_received(struct fs_net_op *op, uint32_t from, uint64_t bytes, fs_err err) {
   struct fs_ns_packet *p = FS_ITEM(op, struct fs_ns_packet, op);
   struct fs_ns_net *n = p->net;
-  bool good = err == 0 && from < n->net->nodes && bytes > 0;
-  for (size_t at = 0; good && at < bytes;) {
-    const struct fs_wire_names *h = (const void *)((const char *)&p->head + at);
-    good = fs_ns_sane(h, bytes - at);
-    if (!good) break;
-    fs_ns_take(n, from, h);
-    at += fs_round_up(sizeof(*h) + h->length, 8);
-  }
-  if (!good) n->dropped++;
+  if (err == 0 && from < n->net->nodes && fs_ns_sane(&p->head, bytes))
+    fs_ns_take(n, from, &p->head);
+  else
+    n->dropped++;
   if (fs_ns_post(p) == 0) return;
   p->next = n->unposted;
   n->unposted = p;

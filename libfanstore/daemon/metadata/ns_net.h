@@ -18,12 +18,8 @@ typedef void fs_ns_net_receive(void *ctx, uint32_t from, const struct fs_ns_mess
    counts as lost. Returns 0, -ENOMEM, or the network's error. */
 fs_err fs_ns_net_new(struct fs_ns_net **out, struct fs_net *net, uint64_t deadline_ns, fs_ns_net_receive *receive,
                      void *ctx);
-/* Sends a message. If head->later is set, the message waits for the next message to this rank or
-   for the next flush. */
+/* Sends a message. If too many are under way, the message is lost. */
 void fs_ns_net_send(struct fs_ns_net *n, uint32_t to, const struct fs_ns_message *head, const void *body, size_t bytes);
-/* Sends the delayed messages that have waited long enough, or with `all` every one. Call it with
-   `all` before the thread sleeps. */
-void fs_ns_net_flush(struct fs_ns_net *n, uint64_t now, bool all);
 /* Gives up on missing messages whose time is over, and posts receives that had no room. Call it
    regularly. */
 void fs_ns_net_timers(struct fs_ns_net *n, uint64_t now);

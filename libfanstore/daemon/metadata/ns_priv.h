@@ -61,7 +61,6 @@ struct fs_commit {
   /* the backup may answer the caller, if this change is its first news of it */
   bool forwarded;
   bool answered; /* the backup was told to answer the caller */
-  bool later;    /* the caller does not wait for the backup (fs_ns_published) */
   uint64_t again;
   uint32_t rank;                                 /* that is asked now */
   void (*then)(struct fs_commit *c, fs_err err); /* called instead of answering */
@@ -165,8 +164,6 @@ void fs_ns_ask(struct fs_ns *ns, uint32_t rank, const struct fs_names_call *c, f
 /* Asks a directory's primary; the primary's or its backup's answer ends the question. */
 void fs_ns_ask_keepers(struct fs_ns *ns, struct fs_keepers k, const struct fs_names_call *c, fs_ns_done *done,
                        void *ctx);
-/* Answers 0 to a question whose asker does not wait, so that the message may be delayed. */
-void fs_ns_answer_later(struct fs_ns *ns, struct fs_asked a);
 /* Ends the question that this answer is for. Counts an answer without a question as dropped. */
 void fs_ns_answered(struct fs_ns *ns, uint32_t from, const struct fs_ns_message *head, const void *body, size_t n);
 /* Delivers the messages of this rank to itself. Does nothing if it is already at work. */

@@ -19,10 +19,6 @@
 #include "ipc/channel.h"
 #include "util/sys.h"
 
-#define FS_CALLS_EARLY 256u /* most publications that the backup has not confirmed */
-
-static uint32_t fs_client_calls_early; /* number of those publications */
-
 struct fs_client_call {
   struct fs_daemon *d;
   struct fs_client *client; /* NULL: it has gone, or has its answer */
@@ -31,7 +27,6 @@ struct fs_client_call {
   uint64_t until;   /* when a removal stops to wait for the unlink: its client gives up */
   bool made;        /* a CREATE of a file whose home is this node */
   bool made_dir;
-  bool early;                /* the client has its answer, the backup has not confirmed */
   fs_err why;                /* why a PUBLISH has no replica */
   struct fs_names_call call; /* copy of a PUBLISH */
 };
@@ -53,14 +48,6 @@ static void fs_client_call_done(void *ctx, fs_err err, const void *body, size_t 
     fs_client_call_answer(call->client->channel, call->number, err, body, n);
   }
   free(call);
-}
-
-/* Ends an early publication. If the backup has not heard of it, the file is published again. One
-   cause is that other nodes take this rank for dead. */
-static void fs_client_call_early_called(const struct fs_client_call *call, fs_err err) {
-  struct fs_backing_file *f = err < 0 ? fs_backing_find(call->d, call->id) : NULL;
-  fs_client_calls_early--;
-  if (f) fs_backing_again(call->d, f);
 }
 
 /* Reports the node's first output. */
@@ -85,7 +72,6 @@ static void fs_client_call_created(void *ctx, fs_err err, const void *body, size
 
 static void fs_client_call_published(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_client_call *call = ctx;
-  if (call->early) fs_client_call_early_called(call, err);
   if (err == 0) fs_left_record(call->d, body, n);
   if (err < 0) fs_backing_not_published(call->d, call->id);
   fs_client_call_done(ctx, err == 0 ? call->why : err, body, n);
@@ -249,37 +235,20 @@ static void fs_client_call_extend(struct fs_client_call *call, const struct fs_n
   fs_segment_extend(call->d, c, fs_client_call_extended, call);
 }
 
-/* Publishes a file that has its replica. If this node is the directory's primary, every lookup sees
-   the new record now. So the client goes on before the backup has heard of it. */
+/* Publishes a file that has its replica. */
 static void fs_client_call_replicated(void *ctx, fs_err err) {
   struct fs_client_call *call = ctx;
   struct fs_daemon *d = call->d;
-  struct fs_client *client = call->client;
-  uint32_t number = call->number;
-  bool early = client && err == 0 && !d->replicas && fs_client_calls_early < FS_CALLS_EARLY;
   call->why = err;
   (void)fs_backing_publishing(d, &call->call);
-  if (early) call->call.flags |= FS_PUBLISH_LATER;
-  struct fs_names_call c = call->call;
   fs_ns_call(d->ns, d->now, &call->call, fs_client_call_published, call);
-  bool waits = client && client->call_slot[number] == call; /* else the call may be freed */
-  const struct fs_record *r = waits && early ? fs_ns_published(d->ns, &c) : NULL;
-  if (!r) return;
-  alignas(8) char body[sizeof(*r) + FS_RECORD_NAME_MAX + 1];
-  size_t n = 0;
-  if (!fs_record_put(body, sizeof(body), &n, r, fs_record_name(r), fs_record_target(r))) return;
-  fs_client_calls_early++;
-  call->early = true;
-  call->client = NULL;
-  client->call_slot[number] = NULL;
-  fs_client_call_answer(client->channel, number, 0, body, n);
 }
 
 static void fs_client_call_publish(struct fs_client_call *call, const struct fs_names_call *c) {
   call->id = c->publish.id;
   call->call = *c;
   call->call.publish.ctime = 0; /* the home sets it from the backing file */
-  call->call.flags &= ~(uint32_t)(FS_PUBLISH_DURABLE | FS_PUBLISH_LATER);
+  call->call.flags &= ~(uint32_t)FS_PUBLISH_DURABLE;
   fs_replicate(call->d, c->publish.id,
                (struct fs_replica_wish){.sync = c->flags & FS_PUBLISH_DURABLE, .end = UINT64_MAX},
                fs_client_call_replicated, call);

@@ -95,10 +95,6 @@ bool fs_service_busy(const struct fs_daemon *d) {
   return fs_ns_busy(d->ns);
 }
 
-void fs_service_flush(const struct fs_daemon *d, bool all) {
-  if (d->ns_net) fs_ns_net_flush(d->ns_net, d->now, all);
-}
-
 void fs_service_members(struct fs_daemon *d) {
   if (d->cfg->verbose) fs_say_text(d, "warn", "names: %u members", fs_ns_members(d->ns)->count);
   if (fs_member(fs_ns_members(d->ns), d->net->rank)) return;

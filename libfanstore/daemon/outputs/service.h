@@ -9,9 +9,6 @@
 fs_err fs_service_start(struct fs_daemon *d);
 void fs_service_timers(struct fs_daemon *d);
 bool fs_service_busy(const struct fs_daemon *d);
-/* Sends the delayed messages that have waited long enough; with `all`, before the thread sleeps,
-   every one. */
-void fs_service_flush(const struct fs_daemon *d, bool all);
 /* Handles the case that this node is no member any more: nobody tells it of marks and of changed
    directories. */
 void fs_service_members(struct fs_daemon *d);
