@@ -55,7 +55,6 @@ static void files_timers(struct fs_daemon *d) {
   fs_maps_timers(d);
   fs_backing_timers(d);
   fs_backing_drop_timers(d);
-  fs_backing_set_timers(d);
 }
 
 static void files_members(struct fs_daemon *d) {

@@ -44,6 +44,7 @@ static inline struct extend_call extend_call(uint64_t id, uint64_t segment, uint
 /* What the daemon last said to another about names. */
 static struct {
   unsigned answers, asks;
+  uint64_t answered[64]; /* which questions, in order */
   fs_err err;
   struct fs_ns_message head;
   struct fs_names_call call;
@@ -60,7 +61,7 @@ static inline void keep_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns
                              size_t n) {
   (void)ns;
   if (head->answer) {
-    said.answers++;
+    said.answered[said.answers++ % FS_ARRAY_LEN(said.answered)] = head->id;
     said.err = head->err;
     return;
   }

@@ -25,8 +25,7 @@ static void fs_request_later(struct fs_request *r, uint64_t ns) {
   fs_chain_push(&r->ns->requests, &r->chain);
 }
 
-/* A call that waits for long is repeated less often. FS_LET_IN_NS (backing_set.c) relies on this
-   upper limit. */
+/* A call that waits for long is repeated less often. */
 #define FS_REQUEST_PAUSE_MAX_NS (4 * FS_NS_RETRY_NS)
 
 static uint64_t fs_request_pause(const struct fs_request *r) {

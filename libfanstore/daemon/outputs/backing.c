@@ -340,30 +340,26 @@ static void fs_home_own(struct fs_daemon *d, struct fs_asked a, struct fs_backin
 
 static const struct fs_home_op {
   fs_home_handler *run;
+  bool waits; /* the call waits for changes of the file that are at work (backing_change.c) */
   bool looks; /* the answer depends on the contents: a home that may be evicted must not give it */
-  bool lists; /* the call changes the extent map */
 } fs_home_ops[FS_NAMES_OPS] = {
-    [FS_NAMES_SETATTR] = {.run = fs_backing_set},
-    [FS_NAMES_OPEN] = {.run = fs_home_open, .looks = true},
+    [FS_NAMES_SETATTR] = {.run = fs_backing_set, .waits = true},
+    [FS_NAMES_OPEN] = {.run = fs_home_open, .waits = true, .looks = true},
     [FS_NAMES_CLOSE] = {.run = fs_home_close},
-    [FS_NAMES_EXTEND] = {.run = fs_extents_extend, .lists = true},
-    [FS_NAMES_EXTENTS] = {.run = fs_extents_asked, .looks = true},
-    [FS_NAMES_APPEND] = {.run = fs_extents_append},
+    [FS_NAMES_EXTEND] = {.run = fs_extents_extend, .waits = true},
+    [FS_NAMES_EXTENTS] = {.run = fs_extents_asked, .waits = true, .looks = true},
+    [FS_NAMES_APPEND] = {.run = fs_backing_append, .waits = true},
     [FS_NAMES_OWN] = {.run = fs_home_own},
 };
 
-/* Returns true if the call has to come again. Then the extent map is not here yet, or it does not
-   fit the backing file during a truncation. Or this node stood still and may have been evicted: the
-   file then has another home, which knows better. */
-static bool fs_home_later(struct fs_daemon *d, struct fs_backing_file *f, const struct fs_names_call *c) {
-  const struct fs_home_op *op = &fs_home_ops[c->op];
+/* Returns true if the call has to come again. Then the extent map is not here yet. Or this node
+   stood still and may have been evicted: the file then has another home, which knows better. */
+static bool fs_home_later(struct fs_daemon *d, const struct fs_names_call *c) {
   if (!fs_call_op(c)->not_later && fs_replica_waits(d, fs_call_id(c))) return true;
-  bool wait = f && (op->lists || (op->looks && fs_extents_any(f->extents))) && fs_backing_cutting(d, f);
-  if (wait) fs_backing_let_in(d, f);
-  return wait || (op->looks && d->replicas && !fs_ns_sure(d->ns));
+  return fs_home_ops[c->op].looks && d->replicas && !fs_ns_sure(d->ns);
 }
 
-void fs_backing_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+void fs_backing_answer(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_home_op *op = &fs_home_ops[c->op];
   struct fs_backing_file *f = fs_backing_find(d, fs_call_id(c));
   fs_home_handler *staged = f && f->in && !f->gone ? fs_staged_handlers[c->op] : NULL;
@@ -371,10 +367,14 @@ void fs_backing_home(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
     fs_replica_call(d, a, c);
   else if (!op->run || !fs_backing_mine(d, fs_call_id(c)))
     fs_ns_answer(d->ns, a, -EINVAL, NULL, 0);
-  else if (fs_home_later(d, f, c))
+  else if (fs_home_later(d, c))
     fs_ns_answer(d->ns, a, -EAGAIN, NULL, 0);
   else
     (staged ? staged : op->run)(d, a, f, c);
+}
+
+void fs_backing_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+  if (!fs_home_ops[c->op].waits || !fs_backing_wait(d, a, c)) fs_backing_answer(d, a, c);
 }
 
 fs_err fs_backing_new(struct fs_daemon *d) {
@@ -382,8 +382,8 @@ fs_err fs_backing_new(struct fs_daemon *d) {
   if (!s) return -ENOMEM;
   d->backing_files = s;
   s->watch = -1;
-  fs_chain_init(&s->setting);
-  fs_chain_init(&s->appending);
+  fs_chain_init(&s->changing);
+  fs_chain_init(&s->waiting);
   fs_chain_init(&s->dropping);
   fs_chain_init(&s->leaving);
   fs_backing_watch(d);

@@ -9,7 +9,7 @@
  *   backing_drop.c     who unlinks a removed file's backing file, and who waits for that
  *   backing_open.c     opens the backing file whatever its mode
  *   backing_extents.c  files of several writers: which bytes are on which node
- *   backing_set.c      SETATTR: changes the backing file, then publishes it
+ *   backing_change.c   SETATTR and APPEND: change the backing file; calls that wait for that
  *   backing_watch.c    finds closed files, and publishes them if their writer has not
  */
 #ifndef FS_DAEMON_OUTPUTS_BACKING_H
@@ -53,8 +53,6 @@ struct fs_backing_file {
   bool segment;    /* it is a segment of another file and never has a name */
   bool split;      /* other nodes have or had bytes of it */
   uint64_t name;   /* a hash of the name and directory that left.c has written down */
-  /* no truncation begins before this time, as a caller waits that the last one has turned away */
-  uint64_t let_in;
   struct fs_backing_reported *reported;
   struct fs_extents *extents; /* extent map of bytes that are in segments; or NULL */
   /* version of the extent map; `recent` has the ranges of the latest changes */
@@ -68,9 +66,10 @@ struct fs_backing_file {
 #define FS_BACKING_EARLY 256u
 struct fs_backing {
   struct fs_table files;
-  uint64_t version, published; /* the last numbers given out */
-  struct fs_chain setting, appending, dropping, leaving;
-  int watch; /* inotify; -1: none */
+  uint64_t version, published;       /* the last numbers given out */
+  struct fs_chain changing, waiting; /* for backing_change.c */
+  struct fs_chain dropping, leaving; /* for backing_drop.c */
+  int watch;                         /* inotify; -1: none */
   uint64_t look_at;
   uint32_t publishing; /* publications by this daemon under way */
   /* chains that have still to be examined, for closed files or, after lost events, for all files */
@@ -116,6 +115,8 @@ typedef void fs_home_handler(struct fs_daemon *d, struct fs_asked a, struct fs_b
 extern fs_home_handler *const fs_staged_handlers[FS_NAMES_OPS];
 /* The name service's words (ns.h). */
 void fs_backing_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
+/* Like fs_backing_home, for a call that does not have to wait for changes of the file. */
+void fs_backing_answer(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 void fs_backing_dropped(struct fs_daemon *d, uint64_t id);
 /* Like fs_backing_dropped, but leaves the bytes for a moment to the program that has removed the
    file. */
@@ -160,12 +161,12 @@ void fs_backing_drop_timers(struct fs_daemon *d);
 fs_fd fs_backing_file_open(const struct fs_daemon *d, uint64_t id, int flags);
 
 /* ---- backing_extents.c ---- */
-/* Handle EXTEND, EXTENTS and APPEND. */
+/* Handle EXTEND and EXTENTS. */
 void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
                        const struct fs_names_call *c);
 void fs_extents_asked(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
-void fs_extents_append(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
-                       const struct fs_names_call *c);
+/* If this node does not have the file, answers with an error and returns true. */
+bool fs_extents_none(struct fs_daemon *d, struct fs_asked a, const struct fs_backing_file *f, uint64_t id);
 /* fs_backing_put adds an extent to the extent map. fs_backing_cut truncates the map to `size`. */
 fs_err fs_backing_put(struct fs_daemon *d, struct fs_backing_file *f, struct fs_output_extent e);
 void fs_backing_cut(struct fs_daemon *d, struct fs_backing_file *f, uint64_t size);
@@ -195,15 +196,18 @@ struct fs_scattered;
 fs_err fs_backing_scattered(const struct fs_backing_file *f, struct fs_scattered *to);
 void fs_backing_drop_segments(struct fs_daemon *d, struct fs_backing_file *f);
 
-/* ---- backing_set.c ---- */
-/* Handles SETATTR. */
+/* ---- backing_change.c ---- */
+/* Handle SETATTR and APPEND. */
 void fs_backing_set(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
+void fs_backing_append(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                       const struct fs_names_call *c);
 /* Returns true if the backing file is being truncated and the extent map will be: the two do not
    fit together now. */
-bool fs_backing_cutting(const struct fs_daemon *d, const struct fs_backing_file *f);
-/* Who is turned away because of that comes again, and in before the next cut. */
-void fs_backing_let_in(struct fs_daemon *d, struct fs_backing_file *f);
-void fs_backing_set_timers(struct fs_daemon *d);
+bool fs_backing_cutting(const struct fs_daemon *d, uint64_t id);
+/* Keeps the call and returns true if it has to wait for a change of its file: for a truncation, for
+   the same call, or for a call that waits already. fs_backing_answer is called when its turn
+   comes. */
+bool fs_backing_wait(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 
 /* ---- backing_watch.c ---- */
 void fs_backing_watch(struct fs_daemon *d);

@@ -4,12 +4,11 @@
  * backing file without a name, on the node of the process that wrote it. The home keeps the extent
  * map: which bytes are in which segment, sorted and without overlaps. All other bytes are in home's
  * own backing file. If two writes overlap, the last published wins. backing.c calls this in the MPI
- * thread; the I/O pool appends.
+ * thread.
  */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "daemon/metadata/ns_priv.h"
@@ -51,7 +50,7 @@ static void fs_backing_changed(struct fs_backing_file *f, uint64_t off, uint64_t
 bool fs_backing_same_map(const struct fs_daemon *d, uint64_t id, uint64_t list, uint64_t off, uint64_t len) {
   const struct fs_backing_file *f = list == 0 ? NULL : fs_backing_find(d, id);
   uint64_t now = f ? fs_backing_map(d, f) : list;
-  if (f && fs_extents_any(f->extents) && fs_backing_cutting(d, f)) return false;
+  if (f && fs_extents_any(f->extents) && fs_backing_cutting(d, id)) return false;
   if (list == now) return true;
   if (list > now || now - list > FS_MIN(FS_BACKING_RECENT, f->changes) || !f->recent) return false;
   for (uint64_t n = f->changes - (now - list) + 1; n <= f->changes; n++) {
@@ -170,8 +169,7 @@ static fs_err fs_extents_reach(const struct fs_daemon *d, const struct fs_backin
   return errno == EOPNOTSUPP && ftruncate(fd, end) == 0 ? 0 : -errno; /* no fallocate here */
 }
 
-/* If this node does not have the file, answers with an error and returns true. */
-static bool fs_extents_none(struct fs_daemon *d, struct fs_asked a, const struct fs_backing_file *f, uint64_t id) {
+bool fs_extents_none(struct fs_daemon *d, struct fs_asked a, const struct fs_backing_file *f, uint64_t id) {
   char name[FS_BACKING_NAME_SIZE];
   if (f && !f->gone) return false;
   /* EIO: the first home has failed and left no replica here; or CREATE had no answer, but there
@@ -232,76 +230,4 @@ void fs_extents_asked(struct fs_daemon *d, struct fs_asked a, struct fs_backing_
   if (n > 0) memcpy(said.at, &e[i], n * sizeof(*e));
   fs_maps_asked(d, a.from);
   fs_ns_answer(d->ns, a, 0, &said, sizeof(said.head) + n * sizeof(*e));
-}
-
-/* ---- appending ---- */
-
-struct fs_appending {
-  struct fs_chain chain;
-  struct fs_io io;
-  struct fs_daemon *d;
-  struct fs_asked asked;
-  uint64_t id, call, n, off;
-  bool data;
-  char bytes[];
-};
-
-/* Appends through the kernel, with O_APPEND: no other writer gets the same range, not even one
-   of home's own programs. */
-static fs_err fs_append_work(struct fs_io *io) {
-  static const char zeros[65536];
-  struct fs_appending *p = FS_ITEM(io, struct fs_appending, io);
-  struct iovec iov[FS_APPEND_MAX / sizeof(zeros)] = {{.iov_base = p->bytes, .iov_len = p->n}};
-  int count = p->data;
-  for (uint64_t left = p->data ? 0 : p->n; left > 0; left -= iov[count++].iov_len)
-    iov[count] = (struct iovec){.iov_base = (void *)(uintptr_t)zeros, .iov_len = FS_MIN(left, sizeof(zeros))};
-  FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(p->d, p->id, O_WRONLY | O_APPEND);
-  if (fd < 0) return fd;
-  ssize_t put = writev(fd, iov, count);
-  if (put != (ssize_t)p->n) return put < 0 ? -errno : -ENOSPC;
-  off_t end = lseek(fd, 0, SEEK_CUR);
-  p->off = (uint64_t)end - p->n;
-  return end < 0 ? -errno : 0;
-}
-
-static void fs_append_done(struct fs_io *io) {
-  struct fs_appending *p = FS_ITEM(io, struct fs_appending, io);
-  fs_chain_drop(&p->chain);
-  if (io->err == 0) fs_ns_done_now(p->d->ns, p->call);
-  const struct fs_appended at = {.off = p->off, .tight = fs_space_tight(p->d), .home = p->d->net->rank};
-  fs_ns_answer(p->d->ns, p->asked, io->err, &at, io->err == 0 ? sizeof(at) : 0);
-  free(p);
-}
-
-/* Returns true if this call is at work already: its repetition has to come again later. */
-static bool fs_append_running(const struct fs_backing *t, uint64_t call) {
-  for (struct fs_chain *l = t->appending.next; l != &t->appending; l = l->next)
-    if (FS_ITEM(l, struct fs_appending, chain)->call == call) return true;
-  return false;
-}
-
-void fs_extents_append(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
-                       const struct fs_names_call *c) {
-  if (fs_extents_none(d, a, f, c->append.id)) return;
-  const struct fs_appended unknown = {.off = FS_APPEND_UNKNOWN, .tight = fs_space_tight(d), .home = d->net->rank};
-  bool done = fs_ns_done_before(d->ns, c->append.call), sane = c->append.bytes > 0 && c->append.bytes <= FS_APPEND_MAX;
-  if (!done && sane && fs_space_full(d)) {
-    fs_ns_answer(d->ns, a, -EDQUOT, NULL, 0);
-    return;
-  }
-  if (done || !sane || fs_append_running(d->backing_files, c->append.call)) {
-    fs_ns_answer(d->ns, a, done ? 0 : sane ? -EAGAIN : -EINVAL, &unknown, done ? sizeof(unknown) : 0);
-    return;
-  }
-  struct fs_appending *p = malloc(sizeof(*p) + c->tail_len);
-  if (!p) {
-    fs_ns_answer(d->ns, a, -ENOMEM, NULL, 0);
-    return;
-  }
-  *p = (struct fs_appending){
-      .d = d, .asked = a, .id = c->append.id, .call = c->append.call, .n = c->append.bytes, .data = c->tail_len > 0};
-  p->io = (struct fs_io){.work = fs_append_work, .done = fs_append_done};
-  memcpy(p->bytes, fs_call_tail(c), c->tail_len);
-  fs_chain_push(&d->backing_files->appending, &p->chain);
-  fs_iopool_submit(&d->pool, &p->io);
 }

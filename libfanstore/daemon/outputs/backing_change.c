@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SETATTR and APPEND of files whose home is this node. The I/O pool changes the backing file. Then
+ * the MPI thread answers the caller, after SETATTR when the file is published.
+ *
+ * Some calls have to wait for a change that is at work (fs_change_waits). They are kept in the order
+ * of their arrival, and made again from the beginning when their turn comes. If a call comes again
+ * after it was done, it is not done twice: a second truncation would remove later writes.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "daemon/metadata/ns_priv.h"
+#include "daemon/outputs/backing.h"
+
+/* A change at work, in the chain `changing`, or a call that waits, in the chain `waiting`. */
+struct fs_change {
+  struct fs_chain chain;
+  struct fs_io io;
+  struct fs_daemon *d;
+  struct fs_asked asked;
+  bool cuts;                 /* the backing file may be cut, and the extent map is not cut yet */
+  uint64_t off;              /* where the bytes of an APPEND are */
+  struct fs_names_call call; /* then its tails */
+};
+
+static struct fs_change *fs_change_new(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c,
+                                       struct fs_chain *list) {
+  struct fs_change *s = malloc(offsetof(struct fs_change, call) + fs_call_size(c));
+  if (!s) {
+    fs_ns_answer(d->ns, a, -ENOMEM, NULL, 0);
+    return NULL;
+  }
+  memset(s, 0, offsetof(struct fs_change, call));
+  s->d = d;
+  s->asked = a;
+  memcpy(&s->call, c, fs_call_size(c));
+  fs_chain_push(list, &s->chain);
+  return s;
+}
+
+/* ---- calls that wait ---- */
+
+bool fs_backing_cutting(const struct fs_daemon *d, uint64_t id) {
+  const struct fs_chain *list = &d->backing_files->changing;
+  for (const struct fs_chain *l = list->next; l != list; l = l->next) {
+    const struct fs_change *s = FS_ITEM(l, struct fs_change, chain);
+    if (s->cuts && fs_call_id(&s->call) == id) return true;
+  }
+  return false;
+}
+
+/* Returns true if the same call is at work. Its caller has had no answer in time. */
+static bool fs_change_repeats(const struct fs_daemon *d, const struct fs_names_call *c) {
+  const struct fs_chain *list = &d->backing_files->changing;
+  uint8_t at = fs_call_op(c)->call;
+  for (const struct fs_chain *l = list->next; at != 0 && l != list; l = l->next) {
+    struct fs_change *s = FS_ITEM(l, struct fs_change, chain);
+    if (s->call.op == c->op && *fs_call_at(&s->call, at) == *fs_call_at((struct fs_names_call *)c, at)) return true;
+  }
+  return false;
+}
+
+/* Returns the first call about the file that waits, or NULL. */
+static struct fs_change *fs_change_first(const struct fs_daemon *d, uint64_t id) {
+  const struct fs_chain *list = &d->backing_files->waiting;
+  for (struct fs_chain *l = list->next; l != list; l = l->next) {
+    struct fs_change *s = FS_ITEM(l, struct fs_change, chain);
+    if (fs_call_id(&s->call) == id) return s;
+  }
+  return NULL;
+}
+
+static bool fs_change_waits(const struct fs_daemon *d, const struct fs_names_call *c) {
+  return fs_backing_cutting(d, fs_call_id(c)) || fs_change_repeats(d, c);
+}
+
+bool fs_backing_wait(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+  if (!fs_change_waits(d, c) && !fs_change_first(d, fs_call_id(c))) return false;
+  (void)fs_change_new(d, a, c, &d->backing_files->waiting);
+  return true;
+}
+
+/* Makes the calls about this file that have waited, up to the next one that has to wait. */
+static void fs_change_next(struct fs_daemon *d, uint64_t id) {
+  struct fs_change *s;
+  while ((s = fs_change_first(d, id)) != NULL && !fs_change_waits(d, &s->call)) {
+    fs_chain_drop(&s->chain);
+    fs_backing_answer(d, s->asked, &s->call);
+    free(s);
+  }
+}
+
+static void fs_change_end(struct fs_change *s, fs_err err, const void *body, size_t n) {
+  struct fs_daemon *d = s->d;
+  uint64_t id = fs_call_id(&s->call);
+  fs_ns_answer(d->ns, s->asked, err, body, err == 0 ? n : 0);
+  fs_chain_drop(&s->chain);
+  free(s);
+  fs_change_next(d, id);
+}
+
+/* ---- SETATTR ---- */
+
+static fs_err fs_setting_size(const struct fs_daemon *d, uint64_t id, uint64_t size) {
+  struct stat st;
+  FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(d, id, O_WRONLY | O_NONBLOCK);
+  if (fd < 0) return fd;
+  if (fs_space_full(d) && fstat(fd, &st) == 0 && size > (uint64_t)st.st_size) return -EDQUOT;
+  return ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
+}
+
+/* Sets the times last, because the other changes change them. */
+static fs_err fs_setting_work(struct fs_io *io) {
+  const struct fs_change *s = FS_ITEM(io, struct fs_change, io);
+  const struct fs_call_setattr *c = &s->call.setattr;
+  uint32_t flags = s->call.flags;
+  char name[FS_BACKING_NAME_SIZE];
+  struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = c->mtime, .tv_nsec = c->mtime_ns}};
+  int dir = s->d->backing_fd;
+  fs_backing_name(c->id, name);
+  fs_err err = flags & FS_SET_SIZE ? fs_setting_size(s->d, c->id, c->size) : 0;
+  if (err == 0 && (flags & FS_SET_MODE) && fchmodat(dir, name, c->mode & 07777, 0) < 0) err = -errno;
+  if (err == 0 && (flags & FS_SET_TIMES) && utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0) err = -errno;
+  return err;
+}
+
+/* -ENOENT: the file was removed, but it has been changed for those that have it open. */
+static void fs_setting_published(void *ctx, fs_err err, const void *body, size_t n) {
+  fs_change_end(ctx, err == -ENOENT ? 0 : err, body, n);
+}
+
+/* Publishes the change. A file that was never published stays unpublished. */
+static void fs_setting_publish(struct fs_change *s) {
+  struct fs_backing_file *f = fs_backing_find(s->d, s->call.setattr.id);
+  if (f && f->reported) f->reported->loose = true;
+  if (f && f->mode != 0 && !f->removed)
+    fs_backing_publish(s->d, f->id, fs_setting_published, s);
+  else
+    fs_change_end(s, 0, NULL, 0);
+}
+
+static void fs_setting_told(void *ctx, fs_err err, const void *body, size_t n) {
+  if (err < 0)
+    fs_change_end(ctx, err, body, n);
+  else
+    fs_setting_publish(ctx);
+}
+
+static void fs_setting_done(struct fs_io *io) {
+  struct fs_change *s = FS_ITEM(io, struct fs_change, io);
+  struct fs_daemon *d = s->d;
+  const struct fs_call_setattr *c = &s->call.setattr;
+  uint64_t id = c->id;
+  if (io->err < 0) {
+    fs_change_end(s, io->err, NULL, 0);
+    return;
+  }
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  bool listed = s->cuts && f && f->extents;
+  if (listed) fs_backing_cut(d, f, c->size);
+  s->cuts = false;
+  fs_ns_done_now(d->ns, c->call);
+  if (listed)
+    fs_maps_report(d, fs_setting_told, s);
+  else
+    fs_setting_publish(s);
+  fs_change_next(d, id);
+}
+
+void fs_backing_set(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
+  struct fs_change *s = fs_change_new(d, a, c, &d->backing_files->changing);
+  if (!s) return;
+  if (fs_ns_done_before(d->ns, c->setattr.call)) {
+    fs_setting_publish(s);
+    return;
+  }
+  s->cuts = c->flags & FS_SET_SIZE;
+  /* Programs on this node read the backing file through the kernel. From now on, what they read
+     fits no extent map that they know. */
+  if (s->cuts && f && f->extents) fs_maps_changed(d);
+  s->io = (struct fs_io){.work = fs_setting_work, .done = fs_setting_done};
+  fs_iopool_submit(&d->pool, &s->io);
+}
+
+/* ---- APPEND ---- */
+
+/* Appends through the kernel, with O_APPEND: no other writer gets the same range, not even one
+   of home's own programs. */
+static fs_err fs_append_work(struct fs_io *io) {
+  static const char zeros[65536];
+  struct fs_change *s = FS_ITEM(io, struct fs_change, io);
+  size_t bytes = s->call.append.bytes;
+  bool data = s->call.tail_len > 0;
+  struct iovec iov[FS_APPEND_MAX / sizeof(zeros)] = {
+      {.iov_base = (void *)(uintptr_t)fs_call_tail(&s->call), .iov_len = bytes}};
+  int count = data;
+  for (uint64_t left = data ? 0 : bytes; left > 0; left -= iov[count++].iov_len)
+    iov[count] = (struct iovec){.iov_base = (void *)(uintptr_t)zeros, .iov_len = FS_MIN(left, sizeof(zeros))};
+  FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(s->d, s->call.append.id, O_WRONLY | O_APPEND);
+  if (fd < 0) return fd;
+  ssize_t put = writev(fd, iov, count);
+  if (put != (ssize_t)bytes) return put < 0 ? -errno : -ENOSPC;
+  off_t end = lseek(fd, 0, SEEK_CUR);
+  s->off = (uint64_t)end - bytes;
+  return end < 0 ? -errno : 0;
+}
+
+static struct fs_appended fs_appended_at(struct fs_daemon *d, uint64_t off) {
+  return (struct fs_appended){.off = off, .tight = fs_space_tight(d), .home = d->net->rank};
+}
+
+static void fs_append_done(struct fs_io *io) {
+  struct fs_change *s = FS_ITEM(io, struct fs_change, io);
+  const struct fs_appended at = fs_appended_at(s->d, s->off);
+  if (io->err == 0) fs_ns_done_now(s->d->ns, s->call.append.call);
+  fs_change_end(s, io->err, &at, sizeof(at));
+}
+
+void fs_backing_append(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
+                       const struct fs_names_call *c) {
+  if (fs_extents_none(d, a, f, c->append.id)) return;
+  if (fs_ns_done_before(d->ns, c->append.call)) {
+    const struct fs_appended unknown = fs_appended_at(d, FS_APPEND_UNKNOWN);
+    fs_ns_answer(d->ns, a, 0, &unknown, sizeof(unknown));
+    return;
+  }
+  fs_err err = c->append.bytes == 0 || c->append.bytes > FS_APPEND_MAX ? -EINVAL : fs_space_full(d) ? -EDQUOT : 0;
+  if (err < 0) {
+    fs_ns_answer(d->ns, a, err, NULL, 0);
+    return;
+  }
+  struct fs_change *s = fs_change_new(d, a, c, &d->backing_files->changing);
+  if (!s) return;
+  s->io = (struct fs_io){.work = fs_append_work, .done = fs_append_done};
+  fs_iopool_submit(&d->pool, &s->io);
+}
