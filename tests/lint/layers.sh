@@ -87,8 +87,6 @@ libfanstore/client/fd/fdtab.c client/path/mounts.h
 libfanstore/client/fd/slot.c client/path/mounts.h
 # Not in the table of modules (daemon/modules.c): who is a member.
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
-# Serving has no source of blocks yet (read): it knows staged-in files.
-libfanstore/daemon/blocks/serve.c daemon/stagein/stagein.h
 # Structures of one folder inside those of a lower one.
 libfanstore/daemon/daemon.h daemon/blocks/partitions.h
 libfanstore/daemon/daemon.h daemon/staging/stage.h
