@@ -118,6 +118,8 @@ void fs_count(unsigned counter, uint64_t n);
    fork calls begin in the parent and end in both processes. The waits are bounded. */
 void fs_data_fork_begin(void);
 void fs_data_fork_end(bool child);
+/* More than 0 in a vfork child, whose memory is its parent's and whose descriptors are not. */
+extern FS_INTERNAL FS_TLS int fs_vfork_depth;
 /* Drops the parent's attachment and populated chunks. A forked child calls this before anything
    else. Async-signal-safe. */
 void fs_data_forked(void);

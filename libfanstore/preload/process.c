@@ -97,7 +97,7 @@ static void hand_on(bool loads_us, bool spawn) {
   else
     fs_output_publish_all(); /* nothing of this program is left to do it */
   fs_fd_prepare_exec();
-  if (!loads_us) fs_real_inherited(spawn);
+  if (!loads_us) fs_files_inherited(spawn);
 }
 
 /* Runs `call` with env in place of envp. env is on the stack, since a vfork child must not

@@ -65,26 +65,9 @@ libfanstore/client/path/walk.c client/outputs/nodelocal.h
 libfanstore/client/path/walk.c client/outputs/outputs.h
 libfanstore/client/read/data.c client/outputs/outputs.h
 libfanstore/client/read/prefetch.c client/outputs/outputs.h
-# Attaching sets words of the modules above that their inline functions read.
-libfanstore/client/node/attach.c client/fd/fdtab.h
-libfanstore/client/node/attach.c client/outputs/nodelocal.h
-libfanstore/client/node/attach.c client/outputs/outputs.h
-libfanstore/client/node/ids.c client/fd/fdtab.h
-libfanstore/client/node/self.c client/fd/fdtab.h
 # client/files/files.h and info.h declare what lower folders have or need: ids, umask, records of getdents64, checks.
-libfanstore/client/fd/fdreal.c client/files/files.h
-libfanstore/client/fd/fduse.c client/files/files.h
-libfanstore/client/node/ids.c client/files/files.h
-libfanstore/client/outputs/change.c client/files/files.h
-libfanstore/client/outputs/file.c client/files/files.h
-libfanstore/client/outputs/list.c client/files/files.h
-libfanstore/client/outputs/nodelocal.c client/files/files.h
-libfanstore/client/outputs/outputs.c client/files/files.h
 libfanstore/client/read/prefetch.c client/files/info.h
 libfanstore/client/real/shadow.c client/files/files.h
-# The table of mounts, which descriptors look at, is in client/path.
-libfanstore/client/fd/fdtab.c client/path/mounts.h
-libfanstore/client/fd/slot.c client/path/mounts.h
 # Not in the table of modules (daemon/modules.c): who is a member.
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
 # Structures of one folder inside those of a lower one.

@@ -10,13 +10,12 @@
 
 #include "client/data_priv.h"
 #include "client/fd/fdpool.h"
+#include "client/node/mountlist.h"
 #include "client/outputs/outputs.h"
-#include "client/path/mounts.h"
 #include "util/sys.h"
 
 _Atomic uint64_t fs_fdtab[FS_FD_MAX];
 _Atomic uint32_t fs_fdtab_high;
-FS_TLS int fs_vfork_depth;
 
 static struct fs_slot *slot_at(uint32_t index) {
   return &atomic_load_explicit(&fs_state, memory_order_acquire)->slot[index];

@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 
 #include "client/fd/fdtab.h"
-#include "client/files/files.h"
 #include "client/outputs/outputs.h"
 #include "util/sys.h"
 
@@ -176,7 +175,7 @@ enum fs_use_end fs_use_retire(struct fs_slot *s, uint64_t e, bool sure, bool tol
   if (FS_LIKELY(settled && !seen)) return FS_USE_NONE;
   if (!seen || !put(e)) return FS_USE_SCAN;
   fs_slot_stays(atomic_load(&fs_state), s);
-  if (!told && fs_file_writable(s) == 0) (void)fs_output_flush(s->entry, false);
+  if (!told && fs_slot_writable(s) == 0) (void)fs_output_flush(s->entry, false);
   return FS_USE_RETIRED;
 }
 

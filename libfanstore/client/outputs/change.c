@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "client/data_priv.h"
-#include "client/files/files.h"
 #include "client/outputs/segment.h"
 #include "util/util.h"
 

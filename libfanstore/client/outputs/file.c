@@ -15,7 +15,6 @@
 
 #include "client/data_priv.h"
 #include "client/fd/fdpool.h"
-#include "client/files/files.h"
 #include "client/outputs/segment.h"
 
 #define FS_OUTPUT_TRIES 8u /* renames that a publication follows */
@@ -181,7 +180,7 @@ static void publish_each(bool own, uint64_t end) {
     const struct fs_slot *s = e & FS_FDE_VIRTUAL ? fs_fd_use((int)fd, &u) : NULL;
     bool mine = !own || atomic_load_explicit(&noted[fd].process, memory_order_relaxed) == fs_self_process();
     if (fs_output_tracked(e) && mine) (void)publish_until((int)fd, false, end);
-    if (s != NULL && fs_file_writable(s) == 0) flush_or_tell(s->entry);
+    if (s != NULL && fs_slot_writable(s) == 0) flush_or_tell(s->entry);
   }
 }
 
@@ -221,14 +220,25 @@ static fs_fd open_lowest(const char *path, int flags, mode_t mode) {
   return fd;
 }
 
+/* Sets the mode of the directory that f's name is in. */
+static fs_err dir_mode(const struct fs_found *f, uint32_t *mode) {
+  fs_err err = 0;
+  if (fs_is_output(f->entry)) return fs_output_mode(f->entry, mode);
+  const struct fs_index *ix = fs_mount_ix(f->mount, &err);
+  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
+  if (e == NULL) return ix == NULL ? err : -EUCLEAN;
+  *mode = e->mode;
+  return 0;
+}
+
 fs_err fs_output_may_make(const struct fs_found *f, uint64_t *dir) {
   const struct fs_node *node = fs_names_node();
-  struct stat st;
+  uint32_t mode;
   *dir = node == NULL ? 0 : fs_output_dir_id(f->mount, f->entry);
   if (*dir == 0) return -EROFS;
   if (fs_caller_is_root()) return 0;
-  fs_err err = fs_is_output(f->entry) ? fs_output_mode(f->entry, &st.st_mode) : fs_file_stat(f->mount, f->entry, &st);
-  return err != 0 ? err : st.st_mode & S_IWUSR ? 0 : -EACCES;
+  fs_err err = dir_mode(f, &mode);
+  return err != 0 ? err : mode & S_IWUSR ? 0 : -EACCES;
 }
 
 fs_err fs_output_refused(const struct fs_found *f, uint64_t dir, bool made) {

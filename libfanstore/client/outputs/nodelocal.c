@@ -12,15 +12,11 @@
 #include <sys/stat.h>
 
 #include "client/data_priv.h"
-#include "client/files/files.h"
 #include "client/outputs/nodelocal_priv.h"
 #include "client/outputs/outputs.h"
 #include "client/path/vdir.h"
 #include "util/dirents.h"
 #include "util/util.h"
-
-static const _Atomic uint32_t never_any;
-const _Atomic uint32_t *_Atomic fs_nl_any_word = &never_any;
 
 /* ---- paths ---- */
 

@@ -12,11 +12,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "client/node/words.h"
 #include "client/path/path.h"
 #include "index/index.h"
 
-/* This node's word with FS_NL_NAMES and FS_NL_SHADOWS. */
-extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_nl_any_word;
 static inline uint32_t fs_nl_any(void) {
   return atomic_load_explicit(atomic_load_explicit(&fs_nl_any_word, memory_order_relaxed), memory_order_relaxed);
 }

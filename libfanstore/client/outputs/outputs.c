@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "client/data_priv.h"
-#include "client/files/files.h"
 #include "client/path/vdir.h"
 #include "util/util.h"
 

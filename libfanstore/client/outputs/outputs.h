@@ -14,6 +14,7 @@
 
 #include <sys/statfs.h>
 
+#include "client/node/words.h"
 #include "client/outputs/calls.h"
 #include "client/path/path.h"
 
@@ -89,10 +90,6 @@ void fs_output_dataset_times(uint32_t mount, uint32_t entry, struct stat *st);
 
 /* ---- space.c: what there is room for ---- */
 
-/* The word of this node's daemon that says whether its outputs take more than they may
-   (FS_OUTPUT_FULL), and whether another node may refuse bytes that are forwarded to it
-   (FS_OUTPUT_AWAIT). */
-extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_output_full_word;
 static inline uint32_t fs_output_room_word(void) {
   return atomic_load_explicit(atomic_load_explicit(&fs_output_full_word, memory_order_relaxed), memory_order_relaxed);
 }

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "client/fd/fdtab.h"
-#include "client/path/mounts.h"
+#include "client/node/ids.h"
+#include "client/node/mountlist.h"
 #include "ipc/record.h"
 #include "util/sys.h"
 
@@ -94,9 +95,6 @@ static inline bool fs_path_outside(int dirfd, const char *path) {
 static inline int fs_path_route(int dirfd, const char *path, unsigned flags, struct fs_found *f) {
   return FS_LIKELY(fs_path_outside(dirfd, path)) ? FS_OUTSIDE : fs_path_route_slow(dirfd, path, flags, f);
 }
-
-/* Returns whether the caller is root, to whom missing permissions do not matter. */
-bool fs_caller_is_root(void);
 
 /* Writes the absolute path of an entry: the mount's canonical path, then the entry's. Returns its
    length or -ENAMETOOLONG. */

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #include "client/fd/slot.h"
-#include "client/path/mounts.h"
+#include "client/node/mountlist.h"
 
 #define FS_VDIR FS_MAX_ENTRIES /* | length of the directory's path */
 static_assert(FS_OUTPUT_FIRST - FS_VDIR >= PATH_MAX, "a path's length fits into an entry number");
