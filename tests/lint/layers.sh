@@ -9,7 +9,8 @@ base='ipc index format codec util'
 node="client cache $base"
 fd="client/node $node"
 read="client/fd $fd"
-path="client/read $read"
+names="client/read $read"
+path="client/names $names"
 outputs="client/path $path"
 real="client/outputs $outputs"
 files="client/real $real"
@@ -27,6 +28,7 @@ libfanstore/client            cache $base
 libfanstore/client/node       $node
 libfanstore/client/fd         $fd
 libfanstore/client/read       $read
+libfanstore/client/names      $names
 libfanstore/client/path       $path
 libfanstore/client/outputs    $outputs
 libfanstore/client/real       $real
@@ -58,11 +60,6 @@ libfanstore/client/fd/fddup.c client/outputs/outputs.h
 libfanstore/client/fd/fdreal.c client/outputs/outputs.h
 libfanstore/client/fd/fdtab.c client/outputs/outputs.h
 libfanstore/client/fd/fduse.c client/outputs/outputs.h
-libfanstore/client/path/cwd.c client/outputs/outputs.h
-libfanstore/client/path/list.c client/outputs/outputs.h
-libfanstore/client/path/path.c client/outputs/nodelocal.h
-libfanstore/client/path/walk.c client/outputs/nodelocal.h
-libfanstore/client/path/walk.c client/outputs/outputs.h
 libfanstore/client/read/data.c client/outputs/outputs.h
 libfanstore/client/read/prefetch.c client/outputs/outputs.h
 # client/files/files.h and info.h declare what lower folders have or need: ids, umask, records of getdents64, checks.

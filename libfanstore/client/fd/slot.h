@@ -55,7 +55,7 @@ static_assert(sizeof(struct fs_slot) == 64, "a slot is a cache line");
 /*
  * Output directories, and output files of other nodes, that processes have come to. Each has an
  * entry number that no dataset has, FS_OUTPUT_FIRST + its place in this hash table, for as long as
- * the table lives. client/outputs/outputs.c writes them.
+ * the table lives. client/names/names.c writes them.
  */
 #define FS_OUTPUT_FIRST 0xfff10000u
 #define FS_OUTPUT_NODES (1u << 18)

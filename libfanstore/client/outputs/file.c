@@ -220,35 +220,6 @@ static fs_fd open_lowest(const char *path, int flags, mode_t mode) {
   return fd;
 }
 
-/* Sets the mode of the directory that f's name is in. */
-static fs_err dir_mode(const struct fs_found *f, uint32_t *mode) {
-  fs_err err = 0;
-  if (fs_is_output(f->entry)) return fs_output_mode(f->entry, mode);
-  const struct fs_index *ix = fs_mount_ix(f->mount, &err);
-  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
-  if (e == NULL) return ix == NULL ? err : -EUCLEAN;
-  *mode = e->mode;
-  return 0;
-}
-
-fs_err fs_output_may_make(const struct fs_found *f, uint64_t *dir) {
-  const struct fs_node *node = fs_names_node();
-  uint32_t mode;
-  *dir = node == NULL ? 0 : fs_output_dir_id(f->mount, f->entry);
-  if (*dir == 0) return -EROFS;
-  if (fs_caller_is_root()) return 0;
-  fs_err err = dir_mode(f, &mode);
-  return err != 0 ? err : mode & S_IWUSR ? 0 : -EACCES;
-}
-
-fs_err fs_output_refused(const struct fs_found *f, uint64_t dir, bool made) {
-  struct fs_answer a;
-  const struct fs_record *r;
-  fs_err err = fs_output_look_up(dir, f->name, f->name_len, made ? FS_LOOKUP_UNPUBLISHED : 0, &a, &r);
-  if (made) return err == 0 ? -EEXIST : err == -ENOENT ? -EACCES : err;
-  return err == 0 ? -EACCES : err;
-}
-
 /* Makes a number and its backing file. Nobody else has the name, except if a signal handler has
    forked between the two: then the child or the parent may. */
 static fs_fd new_backing(uint64_t *id, char path[PATH_MAX], int flags, mode_t mode) {

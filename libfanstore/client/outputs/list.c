@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/outputs/nodelocal.h"
+#include "client/names/nodelocal.h"
 #include "client/outputs/outputs.h"
 #include "util/dirents.h"
 #include "util/util.h"

@@ -2,7 +2,7 @@
 /* Questions about names that need no look-up. */
 #include "client/path/path.h"
 
-#include "client/outputs/outputs.h"
+#include "client/names/names.h"
 #include "client/path/vdir.h"
 #include "util/util.h"
 
@@ -16,10 +16,22 @@ static fs_ssize vdir_path_of(uint32_t mount, uint32_t entry, char *buf, size_t s
   return (fs_ssize)len;
 }
 
+static fs_ssize output_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) {
+  char above[PATH_MAX];
+  fs_ssize below = fs_output_path_below(mount, &entry, buf, size);
+  fs_ssize len = below < 0 ? below : fs_path_of(mount, entry, above, sizeof(above));
+  if (len < 0) return len;
+  if ((size_t)(len + below) + 1 > size) return -ENAMETOOLONG;
+  memmove(buf + len, buf + size - below, (size_t)below);
+  memcpy(buf, above, (size_t)len);
+  buf[len + below] = '\0';
+  return len + below;
+}
+
 fs_ssize fs_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) {
   fs_err err;
   if (fs_is_vdir(entry)) return vdir_path_of(mount, entry, buf, size);
-  if (fs_is_output(entry)) return fs_output_path_of(mount, entry, buf, size);
+  if (fs_is_output(entry)) return output_path_of(mount, entry, buf, size);
   const struct fs_index *ix = fs_mount_ix(mount, &err);
   if (ix == NULL) return err;
   const struct fs_mount_prefix *m = &fs_mount_list[fs_mount_list[mount].canonical];

@@ -5,16 +5,16 @@
  * daemon only sets the directory's bit in shared memory, once, before the first name is made. A
  * process may die at any point: the name then exists or does not.
  */
-#include "client/outputs/nodelocal.h"
+#include "client/names/nodelocal.h"
 
 #include <dirent.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
 
 #include "client/data_priv.h"
-#include "client/outputs/nodelocal_priv.h"
-#include "client/outputs/outputs.h"
-#include "client/path/vdir.h"
+#include "client/names/names.h"
+#include "client/names/nodelocal_priv.h"
+#include "client/node/mountlist.h"
 #include "util/dirents.h"
 #include "util/util.h"
 
