@@ -77,6 +77,9 @@ fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n);
    content. exec, descriptors 0-2, sendfile and programs without the library need such a file. If a
    daemon runs, the node shares the file; otherwise it is anonymous. */
 fs_fd fs_data_materialize(uint32_t mount, uint32_t entry);
+/* Like fs_data_materialize, for an entry of any kind. Returns -EISDIR for what is no regular file,
+   and -EACCES if the caller may not read it. */
+fs_fd fs_data_materialize_checked(uint32_t mount, uint32_t entry);
 
 /* Removes what this process shares with others without a daemon, if it is the last of them. The
    process calls this at its end. Async-signal-safe. */

@@ -190,7 +190,7 @@ FS_EXPORT int execle(const char *path, const char *first, ...) {
 FS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
   struct fs_slot *s = fs_fd_slot(fd);
   if (s != NULL) {
-    fd = s == &fs_slot_closed ? -EBADF : fs_file_materialize(s->mount, s->entry);
+    fd = s == &fs_slot_closed ? -EBADF : fs_data_materialize_checked(s->mount, s->entry);
     if (fd < 0) return fs_ret_int(fd);
   }
   char path[32];

@@ -84,7 +84,7 @@ static FILE *reopen(const char *path, const char *mode, FILE *old) {
 
 static FILE *open_real_file(const struct fs_found *f, const char *mode, FILE *old) {
   char path[32];
-  fs_fd fd = fs_file_materialize(f->mount, f->entry);
+  fs_fd fd = fs_data_materialize_checked(f->mount, f->entry);
   if (fd < 0) return fs_ret(fd), NULL;
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
   FILE *file = old != NULL ? reopen(path, mode, old) : FS_REAL(fopen)(path, mode);

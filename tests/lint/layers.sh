@@ -55,16 +55,6 @@ fs-launch/fanstored.c         daemon daemon/mpi cache $base"
 
 # Includes that go the other way, by cause. A line may be removed, none may be added.
 exceptions='
-# Descriptors, paths and reads ask whether something is an output, and tell outputs of closes, forks and copies.
-libfanstore/client/fd/fddup.c client/outputs/outputs.h
-libfanstore/client/fd/fdreal.c client/outputs/outputs.h
-libfanstore/client/fd/fdtab.c client/outputs/outputs.h
-libfanstore/client/fd/fduse.c client/outputs/outputs.h
-libfanstore/client/read/data.c client/outputs/outputs.h
-libfanstore/client/read/prefetch.c client/outputs/outputs.h
-# client/files/files.h and info.h declare what lower folders have or need: ids, umask, records of getdents64, checks.
-libfanstore/client/read/prefetch.c client/files/info.h
-libfanstore/client/real/shadow.c client/files/files.h
 # Not in the table of modules (daemon/modules.c): who is a member.
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
 # Structures of one folder inside those of a lower one.

@@ -145,7 +145,7 @@ static void permissions(const struct fix *f) {
   }
   if (geteuid() == 0) CHECK(setgid(65534) == 0 && setuid(65534) == 0);
   CHECK(open_at("secret", O_RDONLY) == -EACCES && fs_file_access(0, at("secret").entry, R_OK) == -EACCES);
-  CHECK(fs_file_materialize(0, at("secret").entry) == -EACCES && open_at("d/small", O_RDONLY) > 2);
+  CHECK(fs_data_materialize_checked(0, at("secret").entry) == -EACCES && open_at("d/small", O_RDONLY) > 2);
 }
 static void test_permissions(void **state) {
   fix_run(state, permissions);

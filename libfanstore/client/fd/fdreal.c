@@ -8,7 +8,7 @@
 #include "client/fd/fdreal.h"
 
 #include "client/data_priv.h"
-#include "client/outputs/outputs.h"
+#include "client/fd/fdhooks.h"
 #include "util/util.h"
 
 static uint64_t ready_word(const struct fs_slot *s, uint32_t token) {
@@ -65,7 +65,7 @@ fs_fd fs_real_get(struct fs_slot *s) {
   uint64_t off = atomic_load(&s->offset);
   fs_fd fd = off & FS_OFFSET_REAL ? stored(st, s, off) : -ENOENT;
   if (fd >= 0) return fd;
-  fd = output ? fs_output_forwarder(s->entry, atomic_load(&s->flags), off & FS_OFFSET_MASK)
+  fd = output ? fs_fd_hooks.forwarder(s->entry, atomic_load(&s->flags), off & FS_OFFSET_MASK)
               : fs_data_materialize(s->mount, s->entry);
   if (fd < 0) return fd;
   if (atomic_load(&s->shared)) {

@@ -37,8 +37,6 @@ void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out);
 fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode);
 fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n);
 fs_err fs_file_statfs(uint32_t mount, struct statfs *out);
-/* Returns a real read-only descriptor (CLOEXEC) with the entry's content, or -EISDIR or -EACCES. */
-fs_fd fs_file_materialize(uint32_t mount, uint32_t entry);
 /* Returns the error for a call that would change the file system: -EROFS, or one that the kernel
    checks first. `route` comes from a walk with FS_AS_IS and FS_NOFOLLOW for new names, and with
    FS_PARENT for names to be removed. */

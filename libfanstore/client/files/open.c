@@ -73,24 +73,11 @@ static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int f
   atomic_store_explicit(&s->kind, kind, memory_order_relaxed);
 }
 
-/* Sets the entry's type and permissions. */
-static fs_err mode_of(const struct fs_found *f, mode_t *mode) {
-  fs_err err = 0;
-  *mode = S_IFDIR | 0755;
-  if (FS_UNLIKELY(fs_is_vdir(f->entry))) return 0;
-  if (fs_is_output(f->entry)) return fs_output_mode(f->entry, mode);
-  const struct fs_index *ix = fs_mount_ix(f->mount, &err);
-  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
-  if (FS_UNLIKELY(e == NULL)) return ix == NULL ? err : -EUCLEAN;
-  *mode = e->mode;
-  return 0;
-}
-
 /* Refuses the open, or sets the file's mode. */
 static inline fs_err check_route(int route, const struct fs_found *f, int flags, mode_t *mode) {
   if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
   if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
-  fs_err err = mode_of(f, mode);
+  fs_err err = fs_entry_mode(f->mount, f->entry, mode);
   return FS_LIKELY(err == 0) ? check_open(*mode, flags, fs_is_output(f->entry)) : err;
 }
 
@@ -131,15 +118,6 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   if (FS_UNLIKELY(atomic_load_explicit(&fs_fd_shares, memory_order_relaxed) != shares)) fs_fd_share_slot(s);
   if (FS_LIKELY(fd > 2) || !fs_fd_low_was_closed()) return fd;
   return fs_file_dup_to(fd, s, fd, (flags & O_CLOEXEC) != 0);
-}
-
-fs_fd fs_file_materialize(uint32_t mount, uint32_t entry) {
-  struct fs_found f = {.mount = mount, .entry = entry};
-  mode_t mode;
-  fs_err err = mode_of(&f, &mode);
-  if (err != 0) return err;
-  if (!S_ISREG(mode)) return -EISDIR;
-  return (mode & S_IRUSR) || fs_caller_is_root() ? fs_data_materialize(mount, entry) : -EACCES;
 }
 
 /* Moves `real` to newfd. The program may have closed newfd before, and the real file then has that

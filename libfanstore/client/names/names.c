@@ -321,24 +321,13 @@ fs_ssize fs_output_readlink(uint32_t entry, char *buf, size_t n) {
 
 /* ---- permissions ---- */
 
-/* Sets the mode of the directory that f's name is in. */
-static fs_err dir_mode(const struct fs_found *f, uint32_t *mode) {
-  fs_err err = 0;
-  if (fs_is_output(f->entry)) return fs_output_mode(f->entry, mode);
-  const struct fs_index *ix = fs_mount_ix(f->mount, &err);
-  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
-  if (e == NULL) return ix == NULL ? err : -EUCLEAN;
-  *mode = e->mode;
-  return 0;
-}
-
 fs_err fs_output_may_make(const struct fs_found *f, uint64_t *dir) {
   const struct fs_node *node = fs_names_node();
-  uint32_t mode = 0;
+  uint32_t mode;
   *dir = node == NULL ? 0 : fs_output_dir_id(f->mount, f->entry);
   if (*dir == 0) return -EROFS;
   if (fs_caller_is_root()) return 0;
-  fs_err err = dir_mode(f, &mode);
+  fs_err err = fs_entry_mode(f->mount, f->entry, &mode);
   return err != 0 ? err : mode & S_IWUSR ? 0 : -EACCES;
 }
 

@@ -10,8 +10,12 @@
 #ifndef FS_CLIENT_NAMES_NAMES_H
 #define FS_CLIENT_NAMES_NAMES_H
 
+#include <errno.h>
+#include <sys/stat.h>
+
 #include "client/names/calls.h"
 #include "client/names/found.h"
+#include "client/node/mountlist.h"
 
 /* ---- names.c: directories and numbers ---- */
 
@@ -44,6 +48,18 @@ struct fs_output_node *fs_output_node(uint32_t entry);
 /* Sets the type and permissions of a number. For root, who needs no permissions, those of a
    directory may be out of date. */
 fs_err fs_output_mode(uint32_t entry, uint32_t *mode);
+/* Sets the type and permissions of any entry. */
+static inline fs_err fs_entry_mode(uint32_t mount, uint32_t entry, uint32_t *mode) {
+  fs_err err = 0;
+  *mode = S_IFDIR | 0755;
+  if (FS_UNLIKELY(fs_is_vdir(entry))) return 0;
+  if (fs_is_output(entry)) return fs_output_mode(entry, mode);
+  const struct fs_index *ix = fs_mount_ix(mount, &err);
+  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, entry);
+  if (FS_UNLIKELY(e == NULL)) return ix == NULL ? err : -EUCLEAN;
+  *mode = e->mode;
+  return 0;
+}
 /* Remembers that the directory had this mode at or after the time of that tree's number. */
 void fs_output_permits(uint32_t entry, uint32_t mode, uint64_t tree);
 /* Decides the route to f->out, which was found in the directory f->entry by a walk with `flags`. A
