@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "client/names/nodelocal.h"
 #include "client/outputs/outputs.h"
 #include "static.h"
 

@@ -28,7 +28,8 @@ static int64_t open_below(struct fs_call *c, int route, const struct fs_found *f
   bool dir = S_ISDIR(st.st_mode), cloexec = (flags & O_CLOEXEC) != 0;
   if (flags & O_PATH) return fs_give(c, fs_real_path(f->mount, f->entry, dir), cloexec);
   if (S_ISREG(st.st_mode) && fs_is_output(f->entry)) /* another node's: a copy */
-    return (flags & O_ACCMODE) != O_RDONLY ? -EROFS : fs_give(c, fs_file_materialize(f->mount, f->entry), cloexec);
+    return (flags & O_ACCMODE) != O_RDONLY ? -EROFS
+                                           : fs_give(c, fs_data_materialize_checked(f->mount, f->entry), cloexec);
   if (S_ISREG(st.st_mode)) fs_count(FS_C_OPENS, 1);
   return fs_give(c, fs_real_open(f->mount, f->entry, dir, flags), cloexec);
 }

@@ -77,6 +77,9 @@ fs_err fs_data_remap(const void *addr, uint64_t off, uint64_t n);
    content. exec, descriptors 0-2, sendfile and programs without the library need such a file. If a
    daemon runs, the node shares the file; otherwise it is anonymous. */
 fs_fd fs_data_materialize(uint32_t mount, uint32_t entry);
+/* Like fs_data_materialize, for an entry of any kind. Returns -EISDIR for what is no regular file,
+   and -EACCES if the caller may not read it. */
+fs_fd fs_data_materialize_checked(uint32_t mount, uint32_t entry);
 
 /* Removes what this process shares with others without a daemon, if it is the last of them. The
    process calls this at its end. Async-signal-safe. */
@@ -118,6 +121,8 @@ void fs_count(unsigned counter, uint64_t n);
    fork calls begin in the parent and end in both processes. The waits are bounded. */
 void fs_data_fork_begin(void);
 void fs_data_fork_end(bool child);
+/* More than 0 in a vfork child, whose memory is its parent's and whose descriptors are not. */
+extern FS_INTERNAL FS_TLS int fs_vfork_depth;
 /* Drops the parent's attachment and populated chunks. A forked child calls this before anything
    else. Async-signal-safe. */
 void fs_data_forked(void);

@@ -441,8 +441,15 @@ void fs_remote_ahead_out(struct fs_dataset *ds, struct fs_link *link, uint32_t e
    counts: with more, the kernel would end processes. */
 bool fs_memory_holds(const struct fs_node *node, uint64_t bytes);
 
+/* ---- prefetch.c ---- */
+
+/* fs_data_prefetch_from, for a dataset's file. */
+fs_err fs_dataset_prefetch_from(uint32_t mount, uint32_t entry, uint64_t *off, uint64_t end);
+
 /* ---- data.c ---- */
 
+/* fs_data_read, for a dataset's file. */
+fs_ssize fs_dataset_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint64_t off, enum fs_place *place);
 static inline bool fs_is_local(const struct fs_dataset *ds, uint32_t partition) {
   return ds->placement &&
          (atomic_load_explicit(&ds->placement[partition].flags, memory_order_relaxed) & FS_PLACE_LOCAL);

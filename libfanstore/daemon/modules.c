@@ -12,6 +12,7 @@
 #include "daemon/blocks/fetch.h"
 #include "daemon/core/inside.h"
 #include "daemon/finish/finish.h"
+#include "daemon/outputs/blocks.h"
 #include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/left.h"
 #include "daemon/outputs/node_segment.h"
@@ -195,8 +196,9 @@ static const struct fs_module table[] = {
     {.name = "listen", .start = fs_guard_listen},
 };
 
-const struct fs_block_source *const fs_block_sources[FS_BLOCKS_KINDS] = {
-    [FS_BLOCKS_DATASET] = &fs_dataset_blocks, [FS_BLOCKS_OUTPUT] = &fs_output_blocks};
+const struct fs_block_source *const fs_block_sources[FS_BLOCKS_KINDS] = {[FS_BLOCKS_DATASET] = &fs_dataset_blocks,
+                                                                         [FS_BLOCKS_OUTPUT] = &fs_output_blocks,
+                                                                         [FS_BLOCKS_STAGED_IN] = &fs_staged_in_blocks};
 
 #define EACH(m) for (const struct fs_module *m = table; m < table + FS_ARRAY_LEN(table); m++)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Wrappers of the calls with the address of a socket. If an address is a path below a mount, the
- * socket is one of this node (client/outputs/nodelocal.h). The kernel then gives back another
+ * socket is one of this node (client/names/nodelocal.h). The kernel then gives back another
  * address than the program gave; the wrappers replace it by the program's.
  */
 #include "preload/preload.h"

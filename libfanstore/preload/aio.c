@@ -100,7 +100,7 @@ FS_EXPORT int aio_fsync(int op, struct aiocb *cb) {
   struct fs_slot *s = slot_of(cb, &u);
   if (s == NULL) return FS_REAL(aio_fsync)(op, cb);
   if (op != O_SYNC && op != O_DSYNC) return fs_ret_int(-EINVAL);
-  return finish(cb, fs_file_writable(s) == 0 ? fs_output_flush(s->entry, true) : 0);
+  return finish(cb, fs_slot_writable(s) == 0 ? fs_output_flush(s->entry, true) : 0);
 }
 FS_ALIAS(aio_fsync64, aio_fsync);
 

@@ -91,7 +91,7 @@ int fs_exec_entry(int route, const struct fs_found *f, const char *path, char *c
     return r;
   }
   if (route == FS_REDIRECT) return fs_exec_real(f->real, path, argv, envp);
-  fs_fd fd = fs_file_materialize(f->mount, f->entry);
+  fs_fd fd = fs_data_materialize_checked(f->mount, f->entry);
   if (fd < 0) return fs_ret_int(fd);
   snprintf(real, sizeof(real), "/proc/self/fd/%d", fd);
   int r = fs_exec_real(real, path, argv, envp);
@@ -116,7 +116,7 @@ int fs_spawn_entry(int route, const struct fs_found *f, const char *path, pid_t 
     return r;
   }
   if (route == FS_REDIRECT) return fs_spawn_real(f->real, path, pid, fa, at, argv, envp);
-  fs_fd fd = fs_file_materialize(f->mount, f->entry);
+  fs_fd fd = fs_data_materialize_checked(f->mount, f->entry);
   if (fd < 0) return -fd;
   snprintf(real, sizeof(real), "/proc/self/fd/%d", fd);
   int r = fs_spawn_real(real, path, pid, fa, at, argv, envp);
@@ -182,7 +182,7 @@ const char *fs_real_copy(const char *path, char real[FS_REAL_COPY]) {
   int have = copy_find(key);
   if (have >= 0 && fd >= 0) fs_sys_close(fd);
   if (have < 0) {
-    if (fd < 0) fd = fs_file_materialize(f.mount, f.entry);
+    if (fd < 0) fd = fs_data_materialize_checked(f.mount, f.entry);
     if (fd < 0) return path;
     have = fs_data_adopt_fd(fd);
     if (have >= 0)

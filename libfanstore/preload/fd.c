@@ -169,7 +169,7 @@ static inline int synced(int fd, int r) {
 }
 
 static int64_t sync_slot(struct fs_slot *s) {
-  if (fs_file_writable(s) != 0) return is_open(s);
+  if (fs_slot_writable(s) != 0) return is_open(s);
   fs_err err = fs_output_flush(s->entry, true);
   return err == 0 && fs_slot_is_real(s) ? FS_E_REAL : err;
 }
@@ -207,7 +207,7 @@ FS_EXPORT int flock(int fd, int op) {
 static int64_t lockf_slot(const struct fs_slot *s, int cmd) {
   if (is_open(s) == 0 && cmd == F_ULOCK) return 0;
   if (is_open(s) == 0 && cmd == F_TEST) return fs_file_lockable(s);
-  return fs_file_writable(s) == 0 ? -ENOLCK : -EBADF;
+  return fs_slot_writable(s) == 0 ? -ENOLCK : -EBADF;
 }
 static int lockf_real(int fd, int cmd, off_t n) {
   fs_err err = cmd == F_ULOCK ? 0 : fs_output_real_lock(fd);
@@ -219,7 +219,7 @@ FS_EXPORT int lockf(int fd, int cmd, off_t n) {
 FS_ALIAS(lockf64, lockf);
 
 static int64_t truncate_slot(const struct fs_slot *s, off_t n) {
-  if (fs_file_writable(s) == 0) return fs_output_truncate(&(struct fs_found){.entry = s->entry}, n);
+  if (fs_slot_writable(s) == 0) return fs_output_truncate(&(struct fs_found){.entry = s->entry}, n);
   return n >= 0 && is_open(s) != 0 ? is_open(s) : -EINVAL;
 }
 
@@ -227,7 +227,7 @@ static int64_t truncate_slot(const struct fs_slot *s, off_t n) {
    does. */
 static int64_t allocate_slot(struct fs_slot *s, int mode, off_t off, off_t n) {
   struct stat st;
-  if (fs_file_writable(s) != 0) return -EBADF;
+  if (fs_slot_writable(s) != 0) return -EBADF;
   if (off < 0 || n <= 0) return -EINVAL;
   if (mode != 0 || off > INT64_MAX - n) return mode != 0 ? -EOPNOTSUPP : -EFBIG;
   fs_err err = fs_file_fstat(s, &st);
@@ -278,7 +278,7 @@ FS_EXPORT int posix_fadvise(int fd, off_t off, off_t n, int advice) {
 FS_ALIAS(posix_fadvise64, posix_fadvise);
 
 static int64_t readahead_slot(struct fs_slot *s, off64_t off, size_t n) {
-  fs_err err = fs_file_readable(s);
+  fs_err err = fs_slot_readable(s);
   if (err == 0) err = fs_file_advise(s, off, (int64_t)n, POSIX_FADV_WILLNEED);
   return err == -EISDIR ? -EINVAL : err;
 }

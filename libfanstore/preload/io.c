@@ -32,7 +32,7 @@ FS_ALIAS(preadv64, preadv);
 static int64_t preadv2_at(struct fs_slot *s, const struct iovec *iov, int count, off_t off, int flags) {
   if (off < -1) return -EINVAL;
   bool known = (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT)) == 0;
-  fs_err err = fs_file_readable(s);
+  fs_err err = fs_slot_readable(s);
   return known || err == -EBADF || count <= 0 ? fs_file_readv(s, iov, count, off) : -EOPNOTSUPP;
 }
 
@@ -91,14 +91,14 @@ FS_EXPORT ssize_t pwritev(int fd, const struct iovec *iov, int count, off_t off)
 FS_ALIAS(pwritev64, pwritev);
 
 FS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count, off_t off, int flags) {
-  FS_FD_CALL(fd, flags != 0 && fs_file_writable(s) == 0 ? -EOPNOTSUPP : fs_file_writev(s, iov, count, off),
+  FS_FD_CALL(fd, flags != 0 && fs_slot_writable(s) == 0 ? -EOPNOTSUPP : fs_file_writev(s, iov, count, off),
              FS_WITH_ROOM(fd, FS_REAL(pwritev2)(fd, iov, count, off, flags)));
 }
 FS_ALIAS(pwritev64v2, pwritev2);
 
 /* Returns the error for a copy into a file. Callers go on with read and write after it. */
 static int64_t not_into(const struct fs_slot *s, fs_err err) {
-  return fs_file_writable(s) == 0 ? err : -EBADF;
+  return fs_slot_writable(s) == 0 ? err : -EBADF;
 }
 
 FS_EXPORT ssize_t sendfile(int out, int in, off_t *off, size_t n) {
@@ -123,7 +123,7 @@ static size_t pipe_room(int pipe) {
 /* Callers go on with read and write after EXDEV, and after EINVAL from splice into a file. */
 FS_EXPORT ssize_t copy_file_range(int in, off64_t *in_off, int out, off64_t *out_off, size_t n, unsigned flags) {
   if (fs_fd_slot(out) != NULL) return fs_ret(not_into(fs_fd_slot(out), -EXDEV));
-  FS_FD_CALL(in, fs_file_readable(s) != 0 ? fs_file_readable(s) : -EXDEV,
+  FS_FD_CALL(in, fs_slot_readable(s) != 0 ? fs_slot_readable(s) : -EXDEV,
              FS_WITH_ROOM(out, FS_REAL(copy_file_range)(in, in_off, out, out_off, n, flags)));
 }
 
@@ -135,7 +135,7 @@ FS_EXPORT ssize_t copy_file_range(int in, off64_t *in_off, int out, off64_t *out
 static int64_t splice_to_pipe(struct fs_slot *s, off64_t *off, int out, const off64_t *out_off, size_t n,
                               unsigned flags) {
   struct stat st;
-  fs_err err = fs_file_readable(s);
+  fs_err err = fs_slot_readable(s);
   if (err != 0) return err == -EBADF ? -EBADF : -EINVAL;
   if (fs_sys_fstat(out, &st) != 0) return -EBADF;
   if (!S_ISFIFO(st.st_mode)) return -EINVAL;

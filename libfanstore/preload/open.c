@@ -185,7 +185,7 @@ static inline int close_real(int fd) {
 static __attribute__((noinline)) int close_odd(int fd, uint64_t e) {
   if (e & (FS_FDE_VIRTUAL | FS_FDE_IDLE)) {
     const struct fs_slot *s = fs_fd_slot(fd);
-    fs_err flushed = s != NULL && fs_file_writable(s) == 0 ? fs_output_flush(s->entry, false) : 0;
+    fs_err flushed = s != NULL && fs_slot_writable(s) == 0 ? fs_output_flush(s->entry, false) : 0;
     fs_err err = fs_fd_close(fd);
     if (err != FS_E_REAL) return fs_ret_int(err != 0 ? err : flushed);
     e = 0; /* another thread has made a real file of it */

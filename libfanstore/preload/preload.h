@@ -46,7 +46,7 @@
 
 #include "client/fd/fdreal.h"
 #include "client/files/files.h"
-#include "client/outputs/nodelocal.h"
+#include "client/names/nodelocal.h"
 #include "client/outputs/outputs.h"
 #include "preload/symbols.h"
 

@@ -97,7 +97,7 @@ static void hand_on(bool loads_us, bool spawn) {
   else
     fs_output_publish_all(); /* nothing of this program is left to do it */
   fs_fd_prepare_exec();
-  if (!loads_us) fs_real_inherited(spawn);
+  if (!loads_us) fs_files_inherited(spawn);
 }
 
 /* Runs `call` with env in place of envp. env is on the stack, since a vfork child must not
@@ -190,7 +190,7 @@ FS_EXPORT int execle(const char *path, const char *first, ...) {
 FS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
   struct fs_slot *s = fs_fd_slot(fd);
   if (s != NULL) {
-    fd = s == &fs_slot_closed ? -EBADF : fs_file_materialize(s->mount, s->entry);
+    fd = s == &fs_slot_closed ? -EBADF : fs_data_materialize_checked(s->mount, s->entry);
     if (fd < 0) return fs_ret_int(fd);
   }
   char path[32];

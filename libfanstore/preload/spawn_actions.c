@@ -61,7 +61,7 @@ FS_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *restr
   fs_err err = fs_must_exist(route);
   if ((flags & (O_ACCMODE | O_TRUNC)) != O_RDONLY || (err == -ENOENT && (flags & O_CREAT)))
     return add_output(fa, fd, path, flags, mode);
-  fs_fd real = err != 0 ? err : fs_file_materialize(f.mount, f.entry);
+  fs_fd real = err != 0 ? err : fs_data_materialize_checked(f.mount, f.entry);
   if (real < 0 && fails_so(real) != NULL)
     return FS_REAL(posix_spawn_file_actions_addopen)(fa, fd, fails_so(real), 0, 0);
   if (real < 0) return -real;

@@ -84,7 +84,7 @@ static FILE *reopen(const char *path, const char *mode, FILE *old) {
 
 static FILE *open_real_file(const struct fs_found *f, const char *mode, FILE *old) {
   char path[32];
-  fs_fd fd = fs_file_materialize(f->mount, f->entry);
+  fs_fd fd = fs_data_materialize_checked(f->mount, f->entry);
   if (fd < 0) return fs_ret(fd), NULL;
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
   FILE *file = old != NULL ? reopen(path, mode, old) : FS_REAL(fopen)(path, mode);
@@ -184,7 +184,7 @@ void fs_stdio_widen(FILE *f) {
     return;
   }
   struct fs_slot *s = fs_fd_slot(f->_fileno);
-  if (fs_file_writable(s) == 0) {
+  if (fs_slot_writable(s) == 0) {
     if ((atomic_load(&s->flags) & O_ACCMODE) == O_WRONLY)
       reopen_output(s, atomic_load(&s->flags) & O_APPEND ? "a" : "r+", f);
     else
@@ -257,7 +257,7 @@ FS_EXPORT FILE *fdopen(int fd, const char *mode) {
   int flags = mode_flags(mode);
   if (s == &fs_slot_closed) return fs_ret(-EBADF), NULL;
   bool writes = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
-  if (flags < 0 || (writes && fs_file_writable(s) != 0)) return fs_ret(-EINVAL), NULL;
+  if (flags < 0 || (writes && fs_slot_writable(s) != 0)) return fs_ret(-EINVAL), NULL;
   return fs_stdio_wrap(fd, writes ? mode : "r");
 }
 FS_ALIAS(_IO_fdopen, fdopen);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads the names of a real directory by raw system calls, without allocation. For the preloaded
- * library, which must not call libc's opendir.
+ * Records of getdents64(2), read and written without allocation. For the preloaded library, which
+ * must not call libc's opendir and which answers for directories of its own.
  */
 #ifndef FS_UTIL_DIRENTS_H
 #define FS_UTIL_DIRENTS_H
@@ -28,5 +28,16 @@ static inline const struct dirent64 *fs_dirents_next(struct fs_dirents *d) {
   d->at += e->d_reclen;
   return e;
 }
+
+/* What a record says. */
+struct fs_dirent_view {
+  uint64_t ino;
+  const char *name;
+  uint32_t name_len;
+  uint8_t type; /* DT_* */
+};
+/* Writes one getdents64 record, with `next` as the position after it. Returns its length, or 0 if
+   there is no room. */
+size_t fs_dirent_put(char *to, size_t room, const struct fs_dirent_view *v, uint64_t next);
 
 #endif

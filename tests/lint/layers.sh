@@ -9,7 +9,8 @@ base='ipc index format codec util'
 node="client cache $base"
 fd="client/node $node"
 read="client/fd $fd"
-path="client/read $read"
+names="client/read $read"
+path="client/names $names"
 outputs="client/path $path"
 real="client/outputs $outputs"
 files="client/real $real"
@@ -27,6 +28,7 @@ libfanstore/client            cache $base
 libfanstore/client/node       $node
 libfanstore/client/fd         $fd
 libfanstore/client/read       $read
+libfanstore/client/names      $names
 libfanstore/client/path       $path
 libfanstore/client/outputs    $outputs
 libfanstore/client/real       $real
@@ -53,42 +55,8 @@ fs-launch/fanstored.c         daemon daemon/mpi cache $base"
 
 # Includes that go the other way, by cause. A line may be removed, none may be added.
 exceptions='
-# Descriptors, paths and reads ask whether something is an output, and tell outputs of closes, forks and copies.
-libfanstore/client/fd/fddup.c client/outputs/outputs.h
-libfanstore/client/fd/fdreal.c client/outputs/outputs.h
-libfanstore/client/fd/fdtab.c client/outputs/outputs.h
-libfanstore/client/fd/fduse.c client/outputs/outputs.h
-libfanstore/client/path/cwd.c client/outputs/outputs.h
-libfanstore/client/path/list.c client/outputs/outputs.h
-libfanstore/client/path/path.c client/outputs/nodelocal.h
-libfanstore/client/path/walk.c client/outputs/nodelocal.h
-libfanstore/client/path/walk.c client/outputs/outputs.h
-libfanstore/client/read/data.c client/outputs/outputs.h
-libfanstore/client/read/prefetch.c client/outputs/outputs.h
-# Attaching sets words of the modules above that their inline functions read.
-libfanstore/client/node/attach.c client/fd/fdtab.h
-libfanstore/client/node/attach.c client/outputs/nodelocal.h
-libfanstore/client/node/attach.c client/outputs/outputs.h
-libfanstore/client/node/ids.c client/fd/fdtab.h
-libfanstore/client/node/self.c client/fd/fdtab.h
-# client/files/files.h and info.h declare what lower folders have or need: ids, umask, records of getdents64, checks.
-libfanstore/client/fd/fdreal.c client/files/files.h
-libfanstore/client/fd/fduse.c client/files/files.h
-libfanstore/client/node/ids.c client/files/files.h
-libfanstore/client/outputs/change.c client/files/files.h
-libfanstore/client/outputs/file.c client/files/files.h
-libfanstore/client/outputs/list.c client/files/files.h
-libfanstore/client/outputs/nodelocal.c client/files/files.h
-libfanstore/client/outputs/outputs.c client/files/files.h
-libfanstore/client/read/prefetch.c client/files/info.h
-libfanstore/client/real/shadow.c client/files/files.h
-# The table of mounts, which descriptors look at, is in client/path.
-libfanstore/client/fd/fdtab.c client/path/mounts.h
-libfanstore/client/fd/slot.c client/path/mounts.h
 # Not in the table of modules (daemon/modules.c): who is a member.
 libfanstore/daemon/core/command.c daemon/metadata/ns.h
-# Serving has no source of blocks yet (read): it knows staged-in files.
-libfanstore/daemon/blocks/serve.c daemon/stagein/stagein.h
 # Structures of one folder inside those of a lower one.
 libfanstore/daemon/daemon.h daemon/blocks/partitions.h
 libfanstore/daemon/daemon.h daemon/staging/stage.h

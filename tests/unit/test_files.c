@@ -39,7 +39,7 @@ static void opening(const struct fix *f) {
   CHECK(fs_file_open(FS_NEW, &found, O_RDONLY) == -ENOENT &&
         fs_file_open(FS_NEW, &found, O_CREAT | O_WRONLY) == -EROFS);
   struct fs_slot *s = fs_fd_slot(open_at("d/small", O_PATH));
-  CHECK(fs_file_readable(s) == -EBADF && fs_file_fcntl(s, F_GETFL, 0) == O_PATH && fs_file_lseek(s, 0, 0) == -EBADF);
+  CHECK(fs_slot_readable(s) == -EBADF && fs_file_fcntl(s, F_GETFL, 0) == O_PATH && fs_file_lseek(s, 0, 0) == -EBADF);
   CHECK(fs_counter_get(FS_C_OPENS) == 3);
 }
 static void test_opening(void **state) {
@@ -145,7 +145,7 @@ static void permissions(const struct fix *f) {
   }
   if (geteuid() == 0) CHECK(setgid(65534) == 0 && setuid(65534) == 0);
   CHECK(open_at("secret", O_RDONLY) == -EACCES && fs_file_access(0, at("secret").entry, R_OK) == -EACCES);
-  CHECK(fs_file_materialize(0, at("secret").entry) == -EACCES && open_at("d/small", O_RDONLY) > 2);
+  CHECK(fs_data_materialize_checked(0, at("secret").entry) == -EACCES && open_at("d/small", O_RDONLY) > 2);
 }
 static void test_permissions(void **state) {
   fix_run(state, permissions);

@@ -122,7 +122,7 @@ static void test_as_files(void **state) {
   assert_int_equal(fs_file_access(f.mount, f.entry, W_OK), -EROFS);
   assert_int_equal(fs_file_readlink(f.mount, f.entry, buf, sizeof(buf)), -EINVAL);
   assert_int_equal(fs_file_open(FS_IN, &f, O_WRONLY), -EISDIR);
-  assert_int_equal(fs_file_materialize(f.mount, f.entry), -EISDIR);
+  assert_int_equal(fs_data_materialize_checked(f.mount, f.entry), -EISDIR);
   assert_int_equal(fs_dir_record(f.mount, f.entry, 1, &view), 0);
   assert_true(fs_vdir_find(TOP, strlen(TOP), &f.mount, &f.entry) && fs_file_stat(f.mount, f.entry, &up) == 0);
   assert_true(view.ino == up.st_ino && up.st_ino != st.st_ino && up.st_dev == st.st_dev);

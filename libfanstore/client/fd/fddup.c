@@ -5,9 +5,9 @@
  * the table, which is carried out just before a child could see it.
  */
 #include "client/data_priv.h"
+#include "client/fd/fdhooks.h"
 #include "client/fd/fdpool.h"
 #include "client/fd/fdtab.h"
-#include "client/outputs/outputs.h"
 #include "util/sys.h"
 
 static struct fs_slot *live(uint64_t e) {
@@ -30,7 +30,7 @@ static bool hold(struct fs_slot *s) {
   }
   if (!shared && refs == 0) return false;
   fs_slot_moved(atomic_load(&fs_state), s);
-  if (fs_is_output(s->entry)) fs_output_copied_slot(s);
+  if (fs_is_output(s->entry)) fs_fd_hooks.copied(s);
   return true;
 }
 
@@ -232,7 +232,7 @@ static uint32_t replace_all(const struct fs_slot *s, uint32_t gen, int real, boo
     uint64_t e = atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed);
     if (live(e) != s || FS_FDE_GEN(e) != gen || !replace((int)fd, e, s, real)) continue;
     count++;
-    if (output) fs_output_note_real((int)fd);
+    if (output) fs_fd_hooks.real((int)fd);
   }
   return count;
 }

@@ -8,11 +8,8 @@
 #include "client/fd/fdreal.h"
 
 #include "client/data_priv.h"
-#include "client/files/files.h"
-#include "client/outputs/outputs.h"
+#include "client/fd/fdhooks.h"
 #include "util/util.h"
-
-#define FS_FD_LIST_MAX 65536u
 
 static uint64_t ready_word(const struct fs_slot *s, uint32_t token) {
   return (uint64_t)atomic_load(&s->gen) << 32 | (token + 1);
@@ -62,13 +59,13 @@ static fs_fd move_offset(struct fs_state *st, struct fs_slot *s, fs_fd mine, uin
 
 fs_fd fs_real_get(struct fs_slot *s) {
   struct fs_state *st = fs_state_attach(false);
-  fs_err err = st == NULL ? -EBADF : fs_file_readable(s);
-  bool output = fs_file_writable(s) == 0;
+  fs_err err = st == NULL ? -EBADF : fs_slot_readable(s);
+  bool output = fs_slot_writable(s) == 0;
   if (err != 0) return err;
   uint64_t off = atomic_load(&s->offset);
   fs_fd fd = off & FS_OFFSET_REAL ? stored(st, s, off) : -ENOENT;
   if (fd >= 0) return fd;
-  fd = output ? fs_output_forwarder(s->entry, atomic_load(&s->flags), off & FS_OFFSET_MASK)
+  fd = output ? fs_fd_hooks.forwarder(s->entry, atomic_load(&s->flags), off & FS_OFFSET_MASK)
               : fs_data_materialize(s->mount, s->entry);
   if (fd < 0) return fd;
   if (atomic_load(&s->shared)) {
@@ -87,7 +84,7 @@ fs_fd fs_real_get(struct fs_slot *s) {
 /* In a vfork child only fd itself is replaced: the table is its parent's. */
 fs_err fs_fd_take_over(int fd, struct fs_slot *s) {
   uint32_t gen = atomic_load(&s->gen);
-  bool output = fs_file_writable(s) == 0;
+  bool output = fs_slot_writable(s) == 0;
   fs_fd real = fs_real_get(s);
   if (real < 0) return real;
   fs_err err = 0;
@@ -110,36 +107,4 @@ void fs_real_follow(void) {
     if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE && fs_slot_is_real(s)) fs_fd_take_over((int)fd, s);
   }
   fs_use_reap();
-}
-
-static bool is_inherited(int fd) {
-  int64_t status = fs_sys_fcntl(fd, F_GETFL, 0);
-  return status >= 0 && (status & O_PATH) && fs_sys_fcntl(fd, F_GETFD, 0) == 0;
-}
-
-/* How many bytes one exec copies at most, without descriptors 0-2 and those named to posix_spawn. A
-   program never looks at most of what it inherits. */
-#define FS_INHERIT_BYTES (1ll << 30)
-
-static void make_inherited_real(void *ctx, int dirfd, const char *name) {
-  int64_t *left = ctx;
-  uint64_t fd;
-  struct stat st;
-  if (fs_parse_u64(name, 0, FS_FD_LIST_MAX, &fd) != 0 || (int)fd == dirfd || !is_inherited((int)fd)) return;
-  struct fs_slot *s = fs_fd_adopt((int)fd);
-  if (s == NULL || atomic_load(&s->kind) != FS_SLOT_FILE || fs_file_fstat(s, &st) != 0) return;
-  if (fd > 2 && (*left -= st.st_size) < 0) return;
-  fs_fd_take_over((int)fd, s);
-}
-
-void fs_real_inherited(bool named) {
-  FS_AUTO_CLOSE int dir = fs_sys_openat(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  int64_t left = FS_INHERIT_BYTES;
-  if (dir >= 0) fs_each_number(dir, make_inherited_real, &left);
-  uint32_t high = atomic_load(&fs_fdtab_high);
-  for (uint32_t fd = 0; named && fd < high && fs_vfork_depth == 0; fd++) {
-    if (!(fs_fd_entry((int)fd) & FS_FDE_NAMED)) continue;
-    struct fs_slot *s = fs_fd_slot((int)fd);
-    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) fs_fd_take_over((int)fd, s);
-  }
 }

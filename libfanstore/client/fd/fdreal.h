@@ -28,10 +28,6 @@ fs_err fs_fd_take_over(int fd, struct fs_slot *s);
 /* Makes those descriptors real here whose files became real in another process, while the store
    still has them. Called before children are made. */
 void fs_real_follow(void);
-/* Makes real files of all that a program would inherit, before one is executed that does not load
-   the library. If `named` is set, this includes what the file actions of posix_spawn name
-   (fs_fd_name). */
-void fs_real_inherited(bool named);
 
 /* ---- fdstore.c: real descriptors on their way from one process to another ---- */
 

@@ -9,14 +9,13 @@
 #include <sys/socket.h>
 
 #include "client/data_priv.h"
+#include "client/fd/fdhooks.h"
 #include "client/fd/fdpool.h"
-#include "client/outputs/outputs.h"
-#include "client/path/mounts.h"
+#include "client/node/mountlist.h"
 #include "util/sys.h"
 
 _Atomic uint64_t fs_fdtab[FS_FD_MAX];
 _Atomic uint32_t fs_fdtab_high;
-FS_TLS int fs_vfork_depth;
 
 static struct fs_slot *slot_at(uint32_t index) {
   return &atomic_load_explicit(&fs_state, memory_order_acquire)->slot[index];
@@ -234,7 +233,7 @@ static bool release(struct fs_slot *s, uint64_t e, bool replaced) {
   bool look = output || (atomic_load_explicit(&s->replaced, memory_order_relaxed) && !atomic_load(&s->shared));
   enum fs_use_end use = last && FS_UNLIKELY(look) ? fs_use_retire(s, e, true, false) : FS_USE_NONE;
   if (use == FS_USE_RETIRED) return false;
-  if (FS_UNLIKELY(output)) fs_output_closed(s);
+  if (FS_UNLIKELY(output)) fs_fd_hooks.closed(s);
   /* A scan frees a shared slot. */
   if (FS_LIKELY(use == FS_USE_NONE)) return last && !leave_shared(s);
   if (!leave_shared(s)) fs_use_leave(s);

@@ -13,6 +13,7 @@
 #ifndef FS_CLIENT_FD_FDTAB_H
 #define FS_CLIENT_FD_FDTAB_H
 
+#include "client/data.h"
 #include "client/fd/fduse.h"
 #include "client/fd/slot.h"
 
@@ -42,8 +43,6 @@ extern FS_INTERNAL _Atomic uint64_t fs_fdtab[FS_FD_MAX];
 extern FS_INTERNAL _Atomic uint32_t fs_fdtab_high;
 /* Raises fs_fdtab_high above fd. Called before the number gets an entry. */
 void fs_fd_note_high(int fd);
-/* More than 0 in a vfork child, whose memory is its parent's and whose descriptors are not. */
-extern FS_INTERNAL FS_TLS int fs_vfork_depth;
 
 static inline uint64_t fs_fd_entry(int fd) {
   return FS_LIKELY((uint32_t)fd < FS_FD_MAX) ? atomic_load_explicit(&fs_fdtab[fd], memory_order_acquire) : 0;

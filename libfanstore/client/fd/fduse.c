@@ -9,9 +9,8 @@
 #include <linux/membarrier.h>
 #include <sys/prctl.h>
 
+#include "client/fd/fdhooks.h"
 #include "client/fd/fdtab.h"
-#include "client/files/files.h"
-#include "client/outputs/outputs.h"
 #include "util/sys.h"
 
 #define FS_RETIRED 64u
@@ -139,7 +138,7 @@ static void end_slot(uint64_t e) {
   struct fs_slot *s = slot_of(e);
   if (atomic_load(&s->gen) != FS_FDE_GEN(e)) return; /* a scan of holders has freed it */
   bool output = fs_is_output(s->entry) && atomic_load(&s->kind) == FS_SLOT_FILE;
-  if (output && !(e & FS_RETIRED_TOLD)) fs_output_closed(s);
+  if (output && !(e & FS_RETIRED_TOLD)) fs_fd_hooks.closed(s);
   if (atomic_load(&s->shared))
     atomic_fetch_add(&atomic_load(&fs_state)->left, 1);
   else
@@ -176,7 +175,7 @@ enum fs_use_end fs_use_retire(struct fs_slot *s, uint64_t e, bool sure, bool tol
   if (FS_LIKELY(settled && !seen)) return FS_USE_NONE;
   if (!seen || !put(e)) return FS_USE_SCAN;
   fs_slot_stays(atomic_load(&fs_state), s);
-  if (!told && fs_file_writable(s) == 0) (void)fs_output_flush(s->entry, false);
+  if (!told && fs_slot_writable(s) == 0) (void)fs_fd_hooks.flush(s->entry, false);
   return FS_USE_RETIRED;
 }
 

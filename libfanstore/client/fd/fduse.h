@@ -67,12 +67,12 @@ static inline void fs_use_end(struct fs_use *u) {
 /*
  * Decides what becomes of slot s, whose last descriptor was taken out of the table by its entry e.
  * If `sure` is false, only calls that began a while ago are looked for. `told` says that
- * fs_output_closed was called for s.
+ * the hook `closed` was called for s.
  */
 enum fs_use_end {
   FS_USE_NONE,    /* no call uses it: the caller can free it */
   FS_USE_RETIRED, /* it is freed when the call that uses it has ended */
-  FS_USE_SCAN     /* not known, or no room: call fs_output_closed, then fs_use_leave */
+  FS_USE_SCAN     /* not known, or no room: call the hook `closed`, then fs_use_leave */
 };
 enum fs_use_end fs_use_retire(struct fs_slot *s, uint64_t e, bool sure, bool told);
 /* Leaves the slot to a scan of holders, but not to the next scan. */

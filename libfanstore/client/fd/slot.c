@@ -13,7 +13,7 @@
 
 #include "client/data_priv.h"
 #include "client/fd/fdreal.h"
-#include "client/path/mounts.h"
+#include "client/node/mountlist.h"
 #include "ipc/node.h"
 #include "util/sys.h"
 #include "util/util.h"

@@ -12,6 +12,8 @@
 #define FS_CLIENT_FD_SLOT_H
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 
 #include "util/base.h"
 
@@ -53,7 +55,7 @@ static_assert(sizeof(struct fs_slot) == 64, "a slot is a cache line");
 /*
  * Output directories, and output files of other nodes, that processes have come to. Each has an
  * entry number that no dataset has, FS_OUTPUT_FIRST + its place in this hash table, for as long as
- * the table lives. client/outputs/outputs.c writes them.
+ * the table lives. client/names/names.c writes them.
  */
 #define FS_OUTPUT_FIRST 0xfff10000u
 #define FS_OUTPUT_NODES (1u << 18)
@@ -89,6 +91,24 @@ struct fs_state {
   struct fs_slot slot[FS_SLOTS];
   struct fs_output_node out[FS_OUTPUT_NODES];
 };
+
+/* Makes the check that all reading calls make. Returns 0 if the file can be read, else -EBADF or
+   -EISDIR. */
+static inline fs_err fs_slot_readable(const struct fs_slot *s) {
+  uint8_t kind = atomic_load_explicit(&s->kind, memory_order_relaxed);
+  if (FS_LIKELY(kind == FS_SLOT_FILE)) return 0;
+  return kind == FS_SLOT_DIR ? -EISDIR : -EBADF;
+}
+/* Returns O_RDONLY, O_WRONLY or O_RDWR. */
+static inline int fs_slot_access(const struct fs_slot *s) {
+  return (int)(atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE);
+}
+/* Returns 0 if s is an output that is open for writing and is not a file of the kernel's, else
+   -EBADF. */
+static inline fs_err fs_slot_writable(const struct fs_slot *s) {
+  bool file = atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE && fs_is_output(s->entry);
+  return file && fs_slot_access(s) != O_RDONLY ? 0 : -EBADF;
+}
 
 /* This process's table; NULL before its first use. */
 extern FS_INTERNAL struct fs_state *_Atomic fs_state;

@@ -92,20 +92,6 @@ fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_
   return fs_index_name(ix, e, &out->name, &out->name_len);
 }
 
-/* Relies on the kernel's record being glibc's struct dirent64 on 64-bit machines. */
-size_t fs_dirent_put(char *to, size_t room, const struct fs_dirent_view *v, uint64_t next) {
-  size_t len = fs_round_up(offsetof(struct dirent64, d_name) + v->name_len + 1, 8);
-  struct dirent64 *d = (struct dirent64 *)(void *)to;
-  if (len > room) return 0;
-  d->d_ino = v->ino;
-  d->d_off = (off64_t)next;
-  d->d_reclen = (unsigned short)len;
-  d->d_type = v->type;
-  memcpy(d->d_name, v->name, v->name_len);
-  d->d_name[v->name_len] = '\0';
-  return len;
-}
-
 fs_ssize fs_dir_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n) {
   struct fs_dirent_view v;
   size_t used = 0;

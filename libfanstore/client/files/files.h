@@ -12,6 +12,7 @@
 
 #include "client/fd/fdtab.h"
 #include "client/path/path.h"
+#include "util/dirents.h"
 
 struct statx;
 
@@ -36,8 +37,6 @@ void fs_file_to_statx(const struct stat *st, unsigned mask, struct statx *out);
 fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode);
 fs_ssize fs_file_readlink(uint32_t mount, uint32_t entry, char *buf, size_t n);
 fs_err fs_file_statfs(uint32_t mount, struct statfs *out);
-/* Returns a real read-only descriptor (CLOEXEC) with the entry's content, or -EISDIR or -EACCES. */
-fs_fd fs_file_materialize(uint32_t mount, uint32_t entry);
 /* Returns the error for a call that would change the file system: -EROFS, or one that the kernel
    checks first. `route` comes from a walk with FS_AS_IS and FS_NOFOLLOW for new names, and with
    FS_PARENT for names to be removed. */
@@ -75,9 +74,6 @@ fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n);
 fs_ssize fs_file_pread(struct fs_slot *s, void *buf, size_t n, int64_t off);
 /* off -1 means the file's own offset, which the call moves. */
 fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, int64_t off);
-/* Returns 0 if s is an output that is open for writing and is not a file of the kernel's, else
-   -EBADF. */
-fs_err fs_file_writable(const struct fs_slot *s);
 fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n);
 fs_ssize fs_file_pwrite(struct fs_slot *s, const void *buf, size_t n, int64_t off);
 fs_ssize fs_file_writev(struct fs_slot *s, const struct iovec *iov, int count, int64_t off);
@@ -93,9 +89,6 @@ void *fs_file_mmap(struct fs_slot *s, void *addr, size_t len, int prot, int flag
 fs_err fs_file_advise(struct fs_slot *s, int64_t off, int64_t len, int advice);
 /* sendfile(2) from s to a pipe, socket or file. off may be NULL. */
 fs_ssize fs_file_send(struct fs_slot *s, int out, int64_t *off, size_t n);
-/* Makes the check that all reading calls make. Returns 0 if the file can be read, else -EBADF or
-   -EISDIR. */
-fs_err fs_file_readable(const struct fs_slot *s);
 /* Returns 0 for a dataset's file. Returns -ENOLCK for an output and for a directory that outputs
    can be made in: nodes share no locks, so a lock would not exclude the writers on other nodes. */
 fs_err fs_file_lockable(const struct fs_slot *s);
@@ -107,30 +100,16 @@ fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec);
 /* Makes real files of those of the descriptors 0-2 that are virtual. Called at start-up, and in a
    vfork child before exec, because the program may be a static one. */
 void fs_files_start(void);
-/* Sets the caller's effective user and group. If they are known, the call makes no system call. */
-void fs_ids(uint32_t *uid, uint32_t *gid);
-/* Drops what is known of the caller's ids, after setuid or one of its like. */
-void fs_ids_changed(void);
-/* Returns the process's umask. */
-mode_t fs_umask(void);
-/* Remembers the mask that umask has set. */
-void fs_umask_changed(mode_t mask);
+/* Makes real files of all that a program would inherit, before one is executed that does not load
+   the library. If `named` is set, this includes what the file actions of posix_spawn name
+   (fs_fd_name). */
+void fs_files_inherited(bool named);
 
-/* One record of a directory: ".", "..", or a child. */
-struct fs_dirent_view {
-  uint64_t ino;
-  const char *name;
-  uint32_t name_len;
-  uint8_t type; /* DT_* */
-};
-/* Gets record i of a directory. Returns 0, -ENOENT past the end, or -EUCLEAN. */
+/* Gets record i of a directory: ".", "..", or a child. Returns 0, -ENOENT past the end, or -EUCLEAN. */
 fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out);
 /* Writes getdents64 records of a directory, with its outputs and the names of this node, from
    position *at on, and moves *at. Returns the number of bytes, 0 at the end, or -EINVAL if not even
    one record fits. */
 fs_ssize fs_dir_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n);
-/* Writes one getdents64 record, with `next` as the position after it. Returns its length, or 0 if
-   there is no room. */
-size_t fs_dirent_put(char *to, size_t room, const struct fs_dirent_view *v, uint64_t next);
 
 #endif

@@ -28,9 +28,9 @@ static int64_t set_lock(const struct fs_slot *s, const struct flock *lock) {
   case F_UNLCK: /* a kernel lets everybody give back a lock that he never had */
     return 0;
   case F_WRLCK:
-    return fs_file_writable(s) == 0 ? -ENOLCK : -EBADF;
+    return fs_slot_writable(s) == 0 ? -ENOLCK : -EBADF;
   case F_RDLCK:
-    return fs_file_readable(s) == -EBADF ? -EBADF : fs_file_lockable(s);
+    return fs_slot_readable(s) == -EBADF ? -EBADF : fs_file_lockable(s);
   default:
     return -EINVAL;
   }
@@ -127,7 +127,7 @@ fs_err fs_file_ioctl(struct fs_slot *s, unsigned long request, void *arg) {
     return (*(const int *)arg != 0) == ((atomic_load(&s->flags) & O_ASYNC) != 0) ? 0 : -ENOTTY;
   case FICLONE: /* cloning into it: callers go on with read and write */
   case FICLONERANGE:
-    return fs_file_writable(s) == 0 ? -EXDEV : -EBADF;
+    return fs_slot_writable(s) == 0 ? -EXDEV : -EBADF;
   default:
     return -ENOTTY;
   }
@@ -177,7 +177,7 @@ static fs_err check_mmap(const struct fs_slot *s, size_t len, int prot, int flag
   if (type != MAP_SHARED && type != MAP_PRIVATE && type != MAP_SHARED_VALIDATE) return -EINVAL;
   if (kind == FS_SLOT_DIR) return -ENODEV;
   if (type == MAP_PRIVATE || !(prot & PROT_WRITE)) return 0;
-  return fs_file_writable(s) == 0 ? -ENODEV : -EACCES;
+  return fs_slot_writable(s) == 0 ? -ENODEV : -EACCES;
 }
 
 void *fs_file_mmap(struct fs_slot *s, void *addr, size_t len, int prot, int flags, int64_t off) {

@@ -9,6 +9,7 @@
 #include "client/files/files.h"
 #include "client/outputs/outputs.h"
 #include "client/path/vdir.h"
+#include "util/util.h"
 
 /* Flags that belong to the call, not to the open file. */
 #define FS_OPEN_ONLY (O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC)
@@ -72,24 +73,11 @@ static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int f
   atomic_store_explicit(&s->kind, kind, memory_order_relaxed);
 }
 
-/* Sets the entry's type and permissions. */
-static fs_err mode_of(const struct fs_found *f, mode_t *mode) {
-  fs_err err = 0;
-  *mode = S_IFDIR | 0755;
-  if (FS_UNLIKELY(fs_is_vdir(f->entry))) return 0;
-  if (fs_is_output(f->entry)) return fs_output_mode(f->entry, mode);
-  const struct fs_index *ix = fs_mount_ix(f->mount, &err);
-  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
-  if (FS_UNLIKELY(e == NULL)) return ix == NULL ? err : -EUCLEAN;
-  *mode = e->mode;
-  return 0;
-}
-
 /* Refuses the open, or sets the file's mode. */
 static inline fs_err check_route(int route, const struct fs_found *f, int flags, mode_t *mode) {
   if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
   if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
-  fs_err err = mode_of(f, mode);
+  fs_err err = fs_entry_mode(f->mount, f->entry, mode);
   return FS_LIKELY(err == 0) ? check_open(*mode, flags, fs_is_output(f->entry)) : err;
 }
 
@@ -132,15 +120,6 @@ fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {
   return fs_file_dup_to(fd, s, fd, (flags & O_CLOEXEC) != 0);
 }
 
-fs_fd fs_file_materialize(uint32_t mount, uint32_t entry) {
-  struct fs_found f = {.mount = mount, .entry = entry};
-  mode_t mode;
-  fs_err err = mode_of(&f, &mode);
-  if (err != 0) return err;
-  if (!S_ISREG(mode)) return -EISDIR;
-  return (mode & S_IRUSR) || fs_caller_is_root() ? fs_data_materialize(mount, entry) : -EACCES;
-}
-
 /* Moves `real` to newfd. The program may have closed newfd before, and the real file then has that
    number already. */
 static fs_err move_to(int real, int newfd, bool cloexec) {
@@ -150,7 +129,7 @@ static fs_err move_to(int real, int newfd, bool cloexec) {
 
 static fs_fd real_dup_to(struct fs_slot *s, int newfd, bool cloexec) {
   uint32_t gen = atomic_load(&s->gen);
-  bool output = fs_file_writable(s) == 0;
+  bool output = fs_slot_writable(s) == 0;
   fs_fd real = fs_real_get(s);
   struct fs_fd_claim c;
   if (real < 0) return real;
@@ -176,5 +155,38 @@ void fs_files_start(void) {
     struct fs_slot *s = fs_fd_adopt(fd);
     if (s == NULL && fd > 0) fs_output_note_real(fd);
     if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) real_dup_to(s, fd, false);
+  }
+}
+
+static bool is_inherited(int fd) {
+  int64_t status = fs_sys_fcntl(fd, F_GETFL, 0);
+  return status >= 0 && (status & O_PATH) && fs_sys_fcntl(fd, F_GETFD, 0) == 0;
+}
+
+/* How many bytes one exec copies at most, without descriptors 0-2 and those named to posix_spawn. A
+   program never looks at most of what it inherits. */
+#define FS_INHERIT_BYTES (1ll << 30)
+#define FS_INHERIT_NUMBERS 65536u
+
+static void make_inherited_real(void *ctx, int dirfd, const char *name) {
+  int64_t *left = ctx;
+  uint64_t fd;
+  struct stat st;
+  if (fs_parse_u64(name, 0, FS_INHERIT_NUMBERS, &fd) != 0 || (int)fd == dirfd || !is_inherited((int)fd)) return;
+  struct fs_slot *s = fs_fd_adopt((int)fd);
+  if (s == NULL || atomic_load(&s->kind) != FS_SLOT_FILE || fs_file_fstat(s, &st) != 0) return;
+  if (fd > 2 && (*left -= st.st_size) < 0) return;
+  fs_fd_take_over((int)fd, s);
+}
+
+void fs_files_inherited(bool named) {
+  FS_AUTO_CLOSE int dir = fs_sys_openat(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  int64_t left = FS_INHERIT_BYTES;
+  if (dir >= 0) fs_each_number(dir, make_inherited_real, &left);
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  for (uint32_t fd = 0; named && fd < high && fs_vfork_depth == 0; fd++) {
+    if (!(fs_fd_entry((int)fd) & FS_FDE_NAMED)) continue;
+    struct fs_slot *s = fs_fd_slot((int)fd);
+    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE) fs_fd_take_over((int)fd, s);
   }
 }

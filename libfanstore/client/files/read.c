@@ -13,12 +13,6 @@
 
 #define FS_IO_MAX 0x7ffff000ull /* the kernel's limit for one call */
 
-fs_err fs_file_readable(const struct fs_slot *s) {
-  uint8_t kind = atomic_load_explicit(&s->kind, memory_order_relaxed);
-  if (FS_LIKELY(kind == FS_SLOT_FILE)) return 0;
-  return kind == FS_SLOT_DIR ? -EISDIR : -EBADF;
-}
-
 /* Sets the size. An output file may have grown, so its home is asked if less than `need` is
    known. */
 static fs_err file_size(const struct fs_slot *s, uint64_t need, uint64_t *size) {
@@ -30,13 +24,9 @@ static fs_err file_size(const struct fs_slot *s, uint64_t need, uint64_t *size) 
   return 0;
 }
 
-static int access_of(const struct fs_slot *s) {
-  return (int)(atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE);
-}
-
 /* Sets the size of a file that is to be read. */
 static inline fs_err read_size(const struct fs_slot *s, uint64_t need, uint64_t *size) {
-  if (fs_is_output(s->entry) && access_of(s) == O_WRONLY) return -EBADF;
+  if (fs_is_output(s->entry) && fs_slot_access(s) == O_WRONLY) return -EBADF;
   return file_size(s, need, size);
 }
 
@@ -52,7 +42,7 @@ static fs_ssize read_at(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
 
 fs_ssize fs_file_pread(struct fs_slot *s, void *buf, size_t n, int64_t off) {
   uint64_t size;
-  fs_err err = fs_file_readable(s);
+  fs_err err = fs_slot_readable(s);
   if (FS_UNLIKELY(off < 0)) return -EINVAL;
   if (FS_UNLIKELY(fs_bad_memory(buf, n)) && err != -EBADF) return -EFAULT;
   if (FS_UNLIKELY(n > (uint64_t)(INT64_MAX - off)) && err != -EBADF) return -EINVAL;
@@ -81,7 +71,7 @@ static void unclaim(struct fs_slot *s, uint64_t end, uint64_t real_end) {
 
 fs_ssize fs_file_read(struct fs_slot *s, void *buf, size_t n) {
   uint64_t size, off;
-  fs_err err = fs_file_readable(s);
+  fs_err err = fs_slot_readable(s);
   if (FS_UNLIKELY(fs_bad_memory(buf, n)) && err != -EBADF) return -EFAULT;
   if (FS_LIKELY(err == 0)) err = read_size(s, (atomic_load(&s->offset) & FS_OFFSET_MASK) + n, &size);
   if (FS_UNLIKELY(err != 0)) return err;
@@ -125,7 +115,7 @@ static fs_ssize each_vector(struct fs_slot *s, const struct iovec *iov, int coun
 }
 
 fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, int64_t off) {
-  fs_err err = fs_file_readable(s);
+  fs_err err = fs_slot_readable(s);
   if (err == -EBADF) return err;
   fs_ssize n = off < -1 ? -EINVAL : check_vectors(iov, count);
   if (n <= 0) return n;
@@ -135,11 +125,6 @@ fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, in
 }
 
 /* ---- writing, to outputs that are not one of the kernel's files ---- */
-
-fs_err fs_file_writable(const struct fs_slot *s) {
-  bool file = atomic_load_explicit(&s->kind, memory_order_relaxed) == FS_SLOT_FILE && fs_is_output(s->entry);
-  return file && access_of(s) != O_RDONLY ? 0 : -EBADF;
-}
 
 static bool appends(const struct fs_slot *s) {
   return atomic_load_explicit(&s->flags, memory_order_relaxed) & O_APPEND;
@@ -155,7 +140,7 @@ static fs_ssize append_all(struct fs_slot *s, const struct iovec *iov, int count
 }
 
 fs_ssize fs_file_pwrite(struct fs_slot *s, const void *buf, size_t n, int64_t off) {
-  fs_err err = fs_file_writable(s);
+  fs_err err = fs_slot_writable(s);
   const struct iovec one = {.iov_base = (void *)(uintptr_t)buf, .iov_len = n};
   if (off < 0 && err == 0) err = -EINVAL;
   if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
@@ -166,7 +151,7 @@ fs_ssize fs_file_pwrite(struct fs_slot *s, const void *buf, size_t n, int64_t of
 
 fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
   uint64_t off;
-  fs_err err = fs_file_writable(s);
+  fs_err err = fs_slot_writable(s);
   const struct iovec one = {.iov_base = (void *)(uintptr_t)buf, .iov_len = n};
   n = FS_MIN(n, FS_IO_MAX);
   if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
@@ -184,7 +169,7 @@ fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
 }
 
 fs_ssize fs_file_writev(struct fs_slot *s, const struct iovec *iov, int count, int64_t off) {
-  fs_err err = fs_file_writable(s);
+  fs_err err = fs_slot_writable(s);
   if (err != 0) return err;
   fs_ssize n = off < -1 ? -EINVAL : check_vectors(iov, count);
   if (n <= 0) return n;
@@ -249,7 +234,7 @@ int64_t fs_file_lseek(struct fs_slot *s, int64_t off, int whence) {
 fs_ssize fs_file_send(struct fs_slot *s, int out, int64_t *off, size_t n) {
   char buf[32768];
   fs_ssize total = 0;
-  fs_err err = fs_file_readable(s);
+  fs_err err = fs_slot_readable(s);
   if (err != 0) return err == -EISDIR ? -EINVAL : err;
   if (off == NULL && fs_slot_is_real(s)) return FS_E_REAL;
   while ((size_t)total < n) {

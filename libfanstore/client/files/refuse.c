@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "client/files/files.h"
-#include "client/outputs/nodelocal.h"
+#include "client/names/nodelocal.h"
 #include "client/outputs/outputs.h"
 #include "client/path/cwd.h"
 #include "client/path/vdir.h"

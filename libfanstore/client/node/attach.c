@@ -11,9 +11,7 @@
 #include <time.h>
 
 #include "client/data_priv.h"
-#include "client/fd/fdtab.h"
-#include "client/outputs/nodelocal.h"
-#include "client/outputs/outputs.h"
+#include "client/node/words.h"
 #include "ipc/handover.h"
 #include "ipc/node.h"
 #include "util/dirents.h"
@@ -25,6 +23,9 @@
 #define FS_ATTACH_RETRY_NS 5000000000ull
 #define FS_RUN_UNSEEN (-ENXIO) /* no directory by the name in FANSTORE_RUN */
 
+static const _Atomic uint32_t g_zero;
+const _Atomic uint32_t *_Atomic fs_output_full_word = &g_zero;
+const _Atomic uint32_t *_Atomic fs_nl_any_word = &g_zero;
 _Atomic uint32_t fs_no_run;
 static _Atomic uint32_t g_run; /* the environment named a job */
 static void *_Atomic g_node;

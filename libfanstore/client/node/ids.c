@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The caller's effective user and group, which stat shows and access checks ask for. They are
- * cached, since stat makes no system call. client/files/ and the wrappers of setuid and its like
- * call this. Lock-free: one word holds both numbers or, if they are not known, the number of the
+ * cached, since stat makes no system call. The wrappers of setuid and its like say when they
+ * change. Lock-free: one word holds both numbers or, if they are not known, the number of the
  * last change. A thread that computes them stores them only if nothing was changed meanwhile.
  */
+#include "client/node/ids.h"
+
 #include <string.h>
 
-#include "client/fd/fdtab.h"
-#include "client/files/files.h"
+#include "client/data.h"
+#include "util/sys.h"
+#include "util/util.h"
 
 #define FS_IDS_UNKNOWN (0xffffffffull << 32) /* -1 is no user's number */
 

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 
 #include "client/data_priv.h"
-#include "client/fd/fdtab.h"
 
+FS_TLS int fs_vfork_depth;
 static void *_Atomic g_self;
 /* Used if the kernel has no MADV_WIPEONFORK (before 4.14) or no memory. fs_data_forked then clears
    it. */

@@ -15,7 +15,6 @@
 
 #include "client/data_priv.h"
 #include "client/fd/fdpool.h"
-#include "client/files/files.h"
 #include "client/outputs/segment.h"
 
 #define FS_OUTPUT_TRIES 8u /* renames that a publication follows */
@@ -181,7 +180,7 @@ static void publish_each(bool own, uint64_t end) {
     const struct fs_slot *s = e & FS_FDE_VIRTUAL ? fs_fd_use((int)fd, &u) : NULL;
     bool mine = !own || atomic_load_explicit(&noted[fd].process, memory_order_relaxed) == fs_self_process();
     if (fs_output_tracked(e) && mine) (void)publish_until((int)fd, false, end);
-    if (s != NULL && fs_file_writable(s) == 0) flush_or_tell(s->entry);
+    if (s != NULL && fs_slot_writable(s) == 0) flush_or_tell(s->entry);
   }
 }
 
@@ -219,24 +218,6 @@ static fs_fd open_lowest(const char *path, int flags, mode_t mode) {
   if (fd == -EMFILE && fs_fd_pool_drop()) fd = fs_sys_openat(AT_FDCWD, path, flags, mode);
   if (fd >= 0) fs_fd_is_real(fd);
   return fd;
-}
-
-fs_err fs_output_may_make(const struct fs_found *f, uint64_t *dir) {
-  const struct fs_node *node = fs_names_node();
-  struct stat st;
-  *dir = node == NULL ? 0 : fs_output_dir_id(f->mount, f->entry);
-  if (*dir == 0) return -EROFS;
-  if (fs_caller_is_root()) return 0;
-  fs_err err = fs_is_output(f->entry) ? fs_output_mode(f->entry, &st.st_mode) : fs_file_stat(f->mount, f->entry, &st);
-  return err != 0 ? err : st.st_mode & S_IWUSR ? 0 : -EACCES;
-}
-
-fs_err fs_output_refused(const struct fs_found *f, uint64_t dir, bool made) {
-  struct fs_answer a;
-  const struct fs_record *r;
-  fs_err err = fs_output_look_up(dir, f->name, f->name_len, made ? FS_LOOKUP_UNPUBLISHED : 0, &a, &r);
-  if (made) return err == 0 ? -EEXIST : err == -ENOENT ? -EACCES : err;
-  return err == 0 ? -EACCES : err;
 }
 
 /* Makes a number and its backing file. Nobody else has the name, except if a signal handler has

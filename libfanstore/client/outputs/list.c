@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/files/files.h"
-#include "client/outputs/nodelocal.h"
+#include "client/names/nodelocal.h"
 #include "client/outputs/outputs.h"
+#include "util/dirents.h"
 #include "util/util.h"
 
 static fs_ssize list_outputs(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n) {

@@ -5,75 +5,19 @@
  * tracked so that close publishes it. Output directories, and files of other nodes, have virtual
  * descriptors and entry numbers (slot.h), as those of datasets do. Without a daemon there are no
  * outputs. Lock-free, no allocation. A question about names is a call to the daemon.
- *
- * A "number" here is an entry number of slot.h's table. The "tree's number" is a counter that
- * changes with the tree of directories.
  */
 #ifndef FS_CLIENT_OUTPUTS_OUTPUTS_H
 #define FS_CLIENT_OUTPUTS_OUTPUTS_H
 
 #include <sys/statfs.h>
 
-#include "client/outputs/calls.h"
+#include "client/names/names.h"
+#include "client/node/words.h"
 #include "client/path/path.h"
 
-/* ---- outputs.c: directories and numbers ---- */
+/* ---- stat.c ---- */
 
-/* Returns the id by which the daemons know a directory, or 0 if nothing can be made there. */
-uint64_t fs_output_dir_id(uint32_t mount, uint32_t entry);
-/* Returns whether the directory may have outputs. Reads shared memory only. */
-bool fs_output_maybe(const struct fs_node *node, uint64_t dir);
-/* Looks a name up. `flags` is FS_LOOKUP_UNPUBLISHED or 0. Returns 0 with the record, or -ENOENT. */
-fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, uint32_t flags, struct fs_answer *a,
-                         const struct fs_record **r);
-/* Returns the number of a directory that was walked through lately, or 0. */
-uint32_t fs_output_known_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len);
-/* Remembers the number `entry` of a directory for fs_output_known_dir, if the tree's number is
-   still `tree`. */
-void fs_output_note_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len, uint32_t entry,
-                        uint64_t tree);
-/* Returns the tree's number, which the caller reads before a question. */
-uint64_t fs_output_tree(const struct fs_node *node);
-/* Returns the number of a record's directory or file in directory `parent`, or -ENFILE. With
-   FS_OUTPUT_PARENT_AS_IS the known parent stays, or is the mount's own directory until a walk goes
-   up. */
-#define FS_OUTPUT_PARENT_AS_IS UINT32_MAX
-int64_t fs_output_number(const struct fs_record *r, uint32_t parent);
-/* Returns the number of the directory with that id, also if it was removed, or what
-   fs_output_number returns. Asks the daemon if no process of this table has come to the
-   directory. */
-int64_t fs_output_number_of(uint64_t id);
-/* Returns the node of a number, or NULL if there is no such number. */
-struct fs_output_node *fs_output_node(uint32_t entry);
-/* Sets the type and permissions of a number. For root, who needs no permissions, those of a
-   directory may be out of date. */
-fs_err fs_output_mode(uint32_t entry, uint32_t *mode);
-/* Remembers that the directory had this mode at or after the time of that tree's number. */
-void fs_output_permits(uint32_t entry, uint32_t mode, uint64_t tree);
-/* Decides the route to f->out, which was found in the directory f->entry by a walk with `flags`. A
-   file of this node that nobody else has written is the kernel's. Other files, and symlinks, get a
-   number, unless they are only looked at. */
-int fs_output_found(struct fs_found *f, unsigned flags);
-/* Decides what to do if a file that was found is missing (ENOENT), and sets errno. `real` is the
-   path of its bytes on this node, or NULL. Returns true if the name is to be looked up again. If
-   the bytes are missing time and again, errno is EIO and a line goes to stderr. */
-bool fs_output_gone(const char *real, unsigned tries);
-/* Writes the path of the backing file of a file of this node. */
-fs_err fs_output_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]);
-/* Returns the number of the directory that an output directory is in. A rename may have changed
-   it. */
-uint32_t fs_output_up(uint32_t mount, uint32_t entry);
-/* Writes the path of an output directory, as fs_path_of does. */
-fs_ssize fs_output_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size);
-/* Reads a symlink by its number. */
-fs_ssize fs_output_readlink(uint32_t entry, char *buf, size_t n);
 void fs_output_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st);
-/* Makes a call about a record. If the record has moved to another directory, the call is corrected
-   and repeated. *r is the record in the answer, or NULL. */
-fs_err fs_output_ask_id(struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);
-/* Like fs_output_ask_id, for the record of a number. The id is in the call; the directory is known
-   here. */
-fs_err fs_output_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);
 /* stat of a number. */
 fs_err fs_output_stat(uint32_t mount, uint32_t entry, struct stat *st);
 
@@ -89,10 +33,6 @@ void fs_output_dataset_times(uint32_t mount, uint32_t entry, struct stat *st);
 
 /* ---- space.c: what there is room for ---- */
 
-/* The word of this node's daemon that says whether its outputs take more than they may
-   (FS_OUTPUT_FULL), and whether another node may refuse bytes that are forwarded to it
-   (FS_OUTPUT_AWAIT). */
-extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_output_full_word;
 static inline uint32_t fs_output_room_word(void) {
   return atomic_load_explicit(atomic_load_explicit(&fs_output_full_word, memory_order_relaxed), memory_order_relaxed);
 }
@@ -114,15 +54,8 @@ void fs_output_add_room(const struct fs_node *node, struct statfs *st);
 /* Returns how many bytes the limit leaves, or UINT64_MAX without a limit. statfs of the backing
    file system is cut to this. */
 uint64_t fs_output_left(void);
-
 /* ---- file.c: files of this node ---- */
 
-/* Checks that f's name can be made or removed, and sets its directory's id. Returns 0, -EROFS or
-   -EACCES. */
-fs_err fs_output_may_make(const struct fs_found *f, uint64_t *dir);
-/* Returns the error if the directory may not be written: -EEXIST if a name to be made is there,
-   -ENOENT if a name to be removed is not, else -EACCES. */
-fs_err fs_output_refused(const struct fs_found *f, uint64_t dir, bool made);
 /* open(2) with O_CREAT of a name that was not looked for (FS_MAKE). Returns a descriptor of the
    kernel's. If the name exists, returns -EEXIST with its record in f->out, also of a file that is
    not published yet, which a look-up would not find. */
@@ -199,9 +132,6 @@ fs_err fs_output_truncate(const struct fs_found *f, int64_t size);
 /* Truncates as fs_output_truncate does, after a check of permissions, for a caller that has not
    opened the file for writing. */
 fs_err fs_output_truncate_path(const struct fs_found *f, int64_t size);
-/* Waits until the home of a file of --stage-in has a copy of it, or an empty file. Called before
-   the file is changed. Returns -EINTR if a signal comes after the first second. */
-fs_err fs_output_own(uint64_t id, bool empty);
 
 /* ---- read.c, write.c: files of other nodes, and of several writers ---- */
 
@@ -273,8 +203,6 @@ fs_fd fs_output_materialize(uint32_t entry);
 /* Positions in a directory. The outputs' begin here, after all that the dataset has. */
 #define FS_OUTPUT_AT (1ull << 41)
 static_assert(FS_RECORD_SEQ_MAX < FS_OUTPUT_AT, "a position is an offset of 47 bits");
-/* The positions of this node's names (nodelocal.h) begin here. */
-#define FS_NL_AT (1ull << 42)
 /* Writes getdents64 records of the outputs of a directory from position *at on, and moves *at.
    Returns the number of bytes, 0 at the end, or -EINVAL if not even one record fits. */
 fs_ssize fs_output_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n);

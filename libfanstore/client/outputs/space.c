@@ -11,9 +11,6 @@
 #include "client/data_priv.h"
 #include "client/outputs/outputs.h"
 
-static const _Atomic uint32_t never_full;
-const _Atomic uint32_t *_Atomic fs_output_full_word = &never_full;
-
 fs_err fs_output_room(int fd, uint64_t size) {
   struct stat st;
   if (!fs_output_tracked(fs_fd_entry(fd)) || !fs_output_full()) return 0;

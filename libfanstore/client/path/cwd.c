@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/outputs/outputs.h"
+#include "client/names/names.h"
 #include "client/path/path.h"
 #include "client/path/vdir.h"
 #include "util/util.h"

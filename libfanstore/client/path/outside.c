@@ -2,7 +2,7 @@
 /*
  * Decides whether a path is surely below no mount: the question that every call with a path begins
  * with. The answer comes from the path's text alone, in one pass for any number of mounts
- * (mounts.h, fs_mount_filter). Lock-free, no system calls.
+ * (client/node/mountlist.h, fs_mount_filter). Lock-free, no system calls.
  */
 #include <assert.h>
 #include <string.h>
@@ -10,9 +10,6 @@
 #include "client/path/cwd.h"
 #include "client/path/path.h"
 
-struct fs_mount_filter fs_mount_filter;
-
-static_assert(FS_MOUNT_NAMES <= 32, "a bit for each mount");
 static_assert(('.' | 1) == '/', "see odd");
 
 static inline __attribute__((no_sanitize("address", "thread"))) uint64_t aligned_word(const char *p) {
@@ -48,29 +45,6 @@ static inline __attribute__((no_sanitize("address", "thread"))) size_t common_by
   }
   while (at < limit && a[at] == b[at]) at++;
   return at;
-}
-
-static void note_components(struct fs_mount_filter *f, const char *path) {
-  while (*path == '/') {
-    size_t len = strcspn(++path, "/");
-    uint32_t bit = fs_mount_component_bit(path, len);
-    f->component[bit / 64] |= 1ull << bit % 64;
-    path += len;
-  }
-}
-
-void fs_mount_filter_fill(uint32_t n) {
-  struct fs_mount_filter f = {.common = fs_mount_list[0].len, .path = fs_mount_list[0].path};
-  for (uint32_t i = 1; i < n; i++)
-    f.common = common_bytes(f.path, fs_mount_list[i].path, FS_MIN(f.common, fs_mount_list[i].len));
-  for (uint32_t i = 0; i < n; i++) {
-    uint32_t bit = 1u << i;
-    f.next[(uint8_t)fs_mount_list[i].path[f.common]] |= bit;
-    f.next['/'] |= bit;
-    f.next['.'] |= bit;
-    note_components(&f, fs_mount_list[i].path);
-  }
-  fs_mount_filter = f; /* threads that race here write the same */
 }
 
 /* Returns whether an absolute path that differs from a mount's at byte `at` must be normalised to

@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "client/outputs/nodelocal.h"
+#include "client/names/nodelocal.h"
 #include "client/path/cwd.h"
 #include "client/path/vdir.h"
 #include "client/path/walk.h"

@@ -9,46 +9,10 @@
 #include <string.h>
 
 #include "client/fd/fdtab.h"
-#include "client/path/mounts.h"
-#include "ipc/record.h"
+#include "client/names/found.h"
+#include "client/node/ids.h"
+#include "client/node/mountlist.h"
 #include "util/sys.h"
-
-enum fs_route {
-  FS_OUTSIDE, /* below no mount: call the real function with the caller's own arguments */
-  FS_IN,      /* mount and entry are set; the entry may be a virtual directory (vdir.h) */
-  FS_NEW,     /* below a mount, no such name, but its directory exists */
-  /* a symlink or ".." leads out of the mount: call the real function on `real`, an absolute path */
-  FS_REDIRECT,
-};
-
-/* What a path ends in, for the calls that make, remove or rename names. */
-enum fs_last { FS_LAST_NAME, FS_LAST_SLASH /* "x/" */, FS_LAST_DOT, FS_LAST_DOTDOT };
-
-struct fs_found {
-  uint32_t mount;
-  uint32_t entry;    /* FS_NEW: of the parent directory */
-  enum fs_last last; /* not set for FS_OUTSIDE and FS_REDIRECT */
-  uint32_t name_len;
-  /* The last component, with FS_NEW and if out.id is set. */
-  char name[FS_NAME_MAX];
-  /* If the id is not 0, an output file was found. With FS_IN, `entry` is a directory's number, or
-     FS_OUTPUT_RECORD for a symlink (its target is in `real`) or a file of another node. With
-     FS_REDIRECT, the file is on this node, and `entry` is its directory. */
-  struct fs_record out;
-  char real[PATH_MAX];
-};
-#define FS_OUTPUT_RECORD UINT32_MAX
-
-#define FS_NOFOLLOW 1u   /* do not follow a symlink as the last component */
-#define FS_REAL_LINKS 2u /* follow the real file system's symlinks too, after an ENOENT */
-#define FS_AS_IS 4u      /* do not follow a final symlink before slashes either */
-#define FS_MAKE 16u      /* do not ask the outputs for the last component: making it finds it */
-#define FS_WRITES 64u    /* it is opened for writing: find unpublished outputs too */
-#define FS_LOOK 32u      /* only the attributes are wanted */
-#define FS_CHANGES 128u  /* it is to be changed: make a file of --stage-in this job's */
-#define FS_EMPTIES 256u  /* with FS_CHANGES: its bytes are not wanted */
-#define FS_FILE 512u     /* a regular file is to be made if the name is not there */
-#define FS_PARENT 8u     /* skip the last component: FS_NEW, or FS_IN at or above a mount */
 
 /* Routes a path. Returns an enum fs_route, or -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG, -EBADF, or
    why the dataset cannot be read. */
@@ -94,9 +58,6 @@ static inline bool fs_path_outside(int dirfd, const char *path) {
 static inline int fs_path_route(int dirfd, const char *path, unsigned flags, struct fs_found *f) {
   return FS_LIKELY(fs_path_outside(dirfd, path)) ? FS_OUTSIDE : fs_path_route_slow(dirfd, path, flags, f);
 }
-
-/* Returns whether the caller is root, to whom missing permissions do not matter. */
-bool fs_caller_is_root(void);
 
 /* Writes the absolute path of an entry: the mount's canonical path, then the entry's. Returns its
    length or -ENAMETOOLONG. */

@@ -15,15 +15,8 @@
 #include <limits.h>
 #include <sys/stat.h>
 
-#include "client/fd/slot.h"
-#include "client/path/mounts.h"
-
-#define FS_VDIR FS_MAX_ENTRIES /* | length of the directory's path */
-static_assert(FS_OUTPUT_FIRST - FS_VDIR >= PATH_MAX, "a path's length fits into an entry number");
-
-static inline bool fs_is_vdir(uint32_t entry) {
-  return FS_UNLIKELY(entry >= FS_VDIR) && entry < FS_OUTPUT_FIRST;
-}
+#include "client/names/found.h"
+#include "client/node/mountlist.h"
 
 /* Returns whether this normalised path is a proper ancestor of a mount, and sets the *mount and
  *entry that name it. The directory may really exist. */

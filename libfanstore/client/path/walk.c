@@ -10,8 +10,8 @@
 
 #include <unistd.h>
 
-#include "client/outputs/nodelocal.h"
-#include "client/outputs/outputs.h"
+#include "client/names/names.h"
+#include "client/names/nodelocal.h"
 #include "client/path/vdir.h"
 #include "util/util.h"
 

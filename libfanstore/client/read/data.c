@@ -6,7 +6,6 @@
  * except for blocks too large for the decoded-block cache.
  */
 #include "client/data_priv.h"
-#include "client/outputs/outputs.h"
 #include "util/util.h"
 
 #define FS_READ_MAX 0x7ffff000u /* as read(2) */
@@ -305,14 +304,14 @@ void fs_data_opened(uint32_t mount, uint32_t entry) {
   }
 }
 
-fs_ssize fs_data_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint64_t off, enum fs_place *place) {
+fs_ssize fs_dataset_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint64_t off, enum fs_place *place) {
   struct fs_reading r = {.entry = entry};
   enum fs_place ignored;
   if (!place) place = &ignored;
   *place = FS_PLACE_IS_LOCAL;
   r.ds = fs_dataset(mount, &r.err);
   const struct fs_entry *e = r.ds ? fs_index_entry(&r.ds->ix, entry) : NULL;
-  if (!e) return fs_is_output(entry) ? fs_output_read(entry, buf, n, off) : r.ds ? -EUCLEAN : r.err;
+  if (!e) return r.ds ? -EUCLEAN : r.err;
   if (!S_ISREG(e->mode)) return -EUCLEAN;
   if (off >= e->size || n == 0) return 0;
   if (FS_UNLIKELY(fs_bad_address(buf))) return -EFAULT;

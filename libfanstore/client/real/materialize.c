@@ -273,6 +273,14 @@ fs_fd fs_data_materialize(uint32_t mount, uint32_t entry) {
   return err < 0 ? err : fs_materialize(&m, NULL);
 }
 
+fs_fd fs_data_materialize_checked(uint32_t mount, uint32_t entry) {
+  uint32_t mode;
+  fs_err err = fs_entry_mode(mount, entry, &mode);
+  if (err != 0) return err;
+  if (!S_ISREG(mode)) return -EISDIR;
+  return (mode & S_IRUSR) || fs_caller_is_root() ? fs_data_materialize(mount, entry) : -EACCES;
+}
+
 bool fs_data_materialized(const char *path, uint32_t *mount, uint32_t *entry) {
   return fs_made_name(path, FS_MADE_WHOLE, mount, entry);
 }

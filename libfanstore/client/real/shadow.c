@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 
 #include "client/data_priv.h"
-#include "client/files/files.h"
 #include "client/path/cwd.h"
 #include "util/util.h"
 
@@ -70,7 +69,7 @@ static fs_err output_target(const struct fs_found *f, char out[PATH_MAX]) {
            (unsigned long long)f->out.version);
   fs_err err = fs_join(out, backing_of(), name);
   if (err != 0 || fs_sys_fstatat(AT_FDCWD, out, &st, AT_SYMLINK_NOFOLLOW) == 0) return err;
-  FS_AUTO_CLOSE fs_fd fd = fs_file_materialize(f->mount, f->entry);
+  FS_AUTO_CLOSE fs_fd fd = fs_data_materialize_checked(f->mount, f->entry);
   if (fd < 0) return fd;
   snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
   make_parents(out, strlen(backing_of()));
@@ -87,7 +86,7 @@ static fs_err target_of(int route, const struct fs_found *f, char out[PATH_MAX])
   }
   if (route != FS_IN) return route < 0 ? route : -ENOENT;
   if (f->out.id != 0) return output_target(f, out);
-  FS_AUTO_CLOSE fs_fd fd = fs_file_materialize(f->mount, f->entry);
+  FS_AUTO_CLOSE fs_fd fd = fs_data_materialize_checked(f->mount, f->entry);
   if (fd < 0) return fd;
   snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
   long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, proc, out, PATH_MAX - 1);

@@ -64,7 +64,7 @@ static void fs_peer_leave(struct fs_daemon *d, struct fs_peer *p) {
   fs_chain_init(&stays);
   for (struct fs_chain *l; (l = fs_chain_pop(&p->queue)) != NULL;) {
     const struct fs_fetch *f = FS_ITEM(l, struct fs_fetch, chain);
-    fs_chain_push(usable && (f->file != 0 || f->patient) ? &stays : &moved, l);
+    fs_chain_push(usable && (!f->source->chances || f->patient) ? &stays : &moved, l);
   }
   for (struct fs_chain *l; (l = fs_chain_pop(&stays)) != NULL;) fs_chain_push(&p->queue, l);
   fs_peer_update(d->fetcher, p);
@@ -144,18 +144,16 @@ static bool fs_exchange_fits(const struct fs_exchange *x, uint64_t bytes) {
          r->type == x->req.type;
 }
 
-/* Returns true if the reply has the bytes that were asked for. For an output file they may be
-   fewer, and the reply has their length and checksum. */
+/* Returns true if the reply has the bytes that were asked for. */
 static bool fs_exchange_good(const struct fs_exchange *x, const struct fs_fetch *f, uint64_t bytes) {
-  uint32_t len = f->block.stored_len;
+  uint32_t len = f->want.block.stored_len;
   const struct fs_wire_rep *r = x->rep;
-  bool bare = fs_exchange_bare(x);
-  if (bare && bytes == len) return fs_fetch_intact(x->d, x->bytes, len, f->block.xxh3);
+  bool bare = fs_exchange_bare(x), sized = f->source->sized;
+  if (bare && bytes == len) return fs_fetch_intact(x->d, x->bytes, len, f->want.block.xxh3);
   if (r->err != 0) return false;
-  bool whole =
-      !bare && bytes == sizeof(*r) + (uint64_t)r->length && (f->file != 0 ? r->length <= len : r->length == len);
+  bool whole = !bare && bytes == sizeof(*r) + (uint64_t)r->length && (sized ? r->length <= len : r->length == len);
   if (!whole) x->d->count.dropped++;
-  return whole && fs_fetch_intact(x->d, x->bytes, r->length, f->file != 0 ? r->xxh3 : f->block.xxh3);
+  return whole && fs_fetch_intact(x->d, x->bytes, r->length, sized ? r->xxh3 : f->want.block.xxh3);
 }
 
 /* Gives the fetch its answer: a good block, or else the fetch goes on to the next peer. */
@@ -170,8 +168,8 @@ static void fs_exchange_conclude(struct fs_exchange *x, uint64_t bytes, bool fit
   }
   x->has_line = false; /* the line belongs to the cache now */
   d->count.fetched++;
-  if (f->file != 0) fs_cache_shorten(d->cache, x->line, x->rep->length);
-  d->count.fetched_bytes += f->file != 0 ? x->rep->length : f->block.stored_len;
+  if (f->source->sized) fs_cache_shorten(d->cache, x->line, x->rep->length);
+  d->count.fetched_bytes += f->source->sized ? x->rep->length : f->want.block.stored_len;
   fs_cache_publish(d->cache, x->line);
   fs_fetch_finish(d, f, 0, x->line);
 }
@@ -239,7 +237,8 @@ static fs_err fs_exchange_start(struct fs_exchange *x, uint32_t length) {
 static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fetch *f) {
   struct fs_fetcher *t = d->fetcher;
   void *buf;
-  int64_t line = fs_cache_alloc(d->cache, f->key, f->block.stored_len, &buf);
+  const struct fs_wanted *w = &f->want;
+  int64_t line = fs_cache_alloc(d->cache, f->key, w->block.stored_len, &buf);
   /* counted from here, as the fetch may have waited for another owner before */
   if (line < 0 && f->full_since == 0) f->full_since = d->now;
   if (line < 0 && (t->flying > 0 || d->now - f->full_since < FS_FULL_NS)) return false;
@@ -247,27 +246,26 @@ static bool fs_exchange_ask(struct fs_daemon *d, struct fs_peer *p, struct fs_fe
     fs_fetch_finish(d, f, (fs_err)line, 0);
     return true;
   }
-  bool bare = f->file == 0 && f->block.stored_len >= FS_WIRE_BARE_LEAST;
-  uint16_t type = f->file != 0 ? FS_WIRE_READ_OUTPUT : bare ? FS_WIRE_READ_BARE : FS_WIRE_READ;
-  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), type);
+  uint32_t chances = f->source->chances ? f->source->chances(d, f) : 1;
+  struct fs_exchange *x = fs_exchange_new(d, (uint32_t)(p - t->peer), w->type);
   x->line = (uint32_t)line;
   x->has_line = true;
   x->bytes = (unsigned char *)buf + FS_CACHE_HEADROOM;
-  x->rep = bare ? (void *)x->bytes : buf;
-  x->req.dataset = f->file == 0 ? f->dataset : 0;
-  x->req.file = f->file;
-  x->req.list = f->file == 0 ? 0 : f->list;
-  x->req.partition = f->block.partition;
-  x->req.length = f->block.stored_len;
-  x->req.offset = f->block.offset;
-  x->deadline = d->now + d->cfg->deadline_ns / 4 * 3 / FS_MIN(fs_fetch_chances(d, f), 3u);
+  x->rep = fs_exchange_bare(x) ? (void *)x->bytes : buf;
+  x->req.dataset = w->dataset;
+  x->req.file = w->file;
+  x->req.list = w->list;
+  x->req.partition = w->block.partition;
+  x->req.length = w->block.stored_len;
+  x->req.offset = w->block.offset;
+  x->deadline = d->now + d->cfg->deadline_ns / 4 * 3 / FS_MIN(chances, 3u);
   x->fetch = f;
   x->in_flight = true;
   fs_chain_push(&t->in_flight, &x->chain);
   t->flying++;
   p->in_flight++;
   p->bytes += x->req.length;
-  if (fs_exchange_start(x, f->block.stored_len) < 0) {
+  if (fs_exchange_start(x, w->block.stored_len) < 0) {
     bool refused = x->receiving; /* the send was refused, not the receive */
     fs_exchange_owe(x);
     fs_exchange_settle(x);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Gets blocks from other nodes. A *fetch* is one block that somebody waits for, however many times
- * it has to be tried. An *exchange* is one request message and its reply. fetch.c has the fetches
- * and decides where to ask; exchange.c has the exchanges, their deadlines, and the state of each
- * peer. All of it is the MPI thread's.
+ * it has to be tried. An *exchange* is one request message and its reply. fetch.c has the fetches;
+ * their sources decide where to ask (source.h); exchange.c has the exchanges, their deadlines, and
+ * the state of each peer. All of it is the MPI thread's.
  *
  * If an exchange's deadline passes, it loses its fetch. It keeps its cache line and its number
  * until MPI has completed the receive, because a late reply may still be written there.
@@ -11,6 +11,7 @@
 #ifndef FS_DAEMON_BLOCKS_FETCH_H
 #define FS_DAEMON_BLOCKS_FETCH_H
 
+#include "daemon/blocks/source.h"
 #include "daemon/daemon.h"
 
 #define FS_FETCHES 4096u      /* blocks in work at once; further requests wait their turn */
@@ -41,32 +42,15 @@ struct fs_fetch {
   struct fs_fetch *hash_next;
   uint64_t key, started;
   uint64_t full_since; /* when the cache was first found full; 0: not found full */
-  uint32_t dataset;
-  uint64_t file;  /* the output file of the block; 0: it is a dataset's */
-  uint64_t list;  /* version of its extent map */
+  const struct fs_block_source *source;
+  struct fs_wanted want;
   bool ahead;     /* for a prefetch */
   bool patient;   /* some waiter has no other source: FS_REQ_PATIENT */
-  uint32_t tried; /* one bit for each owner in the placement's order */
-  struct fs_block block;
+  uint32_t tried; /* the source's: where the block was asked for; 0 at first */
   struct fs_daemon *d;
   struct fs_io io; /* for a read of a local partition */
   uint32_t line;
 };
-
-/* Where blocks come from, by the kind of the client's key. The MPI thread calls all functions. */
-struct fs_block_source {
-  /* Fills in the block of a client's key, or returns -EINVAL. */
-  fs_err (*resolve)(const struct fs_daemon *d, uint64_t key, struct fs_block *b);
-  /* A fetch of a resolved key begins; it is over. NULL: the source does not want to know. */
-  void (*begin)(struct fs_daemon *d, struct fs_fetch *f);
-  void (*done)(struct fs_daemon *d, struct fs_fetch *f);
-  /* Looks for the next place to ask for the block, or ends the fetch with an error. */
-  void (*route)(struct fs_daemon *d, struct fs_fetch *f);
-};
-/* modules.c has the table. */
-enum fs_block_kind { FS_BLOCKS_DATASET, FS_BLOCKS_OUTPUT, FS_BLOCKS_KINDS };
-extern const struct fs_block_source *const fs_block_sources[FS_BLOCKS_KINDS];
-extern const struct fs_block_source fs_dataset_blocks; /* fetch.c */
 
 struct fs_exchange {
   struct fs_net_op send, recv;
@@ -138,8 +122,6 @@ void fs_fetch_finish(struct fs_daemon *d, struct fs_fetch *f, fs_err err, uint32
 bool fs_fetch_ahead(struct fs_daemon *d, uint64_t key);
 /* Returns true if the bytes have this checksum, or checksums are not verified. */
 bool fs_fetch_intact(struct fs_daemon *d, const void *bytes, uint32_t len, uint64_t xxh3);
-/* Returns how many more owners could be asked, including the present one. */
-uint32_t fs_fetch_chances(struct fs_daemon *d, const struct fs_fetch *f);
 
 /* ---- exchange.c ---- */
 fs_err fs_exchange_init(struct fs_daemon *d);

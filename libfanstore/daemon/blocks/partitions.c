@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * This node's partitions as memory that can be sent from (partitions.h). serve.c calls this in the
+ * This node's partitions as memory that can be sent from (partitions.h). datasets.c calls this in the
  * MPI thread; threads of the I/O pool call only fs_bytes_read. A mapping lives as long as the
  * daemon.
  */
 #include "daemon/blocks/partitions.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "daemon/daemon.h"
 #include "util/sys.h"
@@ -37,7 +39,8 @@ struct fs_part_map {
 
 struct fs_parts {
   struct fs_part_map *part[FS_MAX_DATASETS];
-  bool told[FS_MAX_DATASETS]; /* the warning about disk errors was given */
+  bool memory[FS_MAX_DATASETS]; /* fs_parts_in_memory */
+  bool told[FS_MAX_DATASETS];   /* the warning about disk errors was given */
   bool room;
   uint32_t reading; /* spans with the I/O pool */
   uint64_t room_until, lost_until;
@@ -50,8 +53,14 @@ fs_err fs_parts_new(struct fs_daemon *d) {
   for (uint32_t i = 0; i < d->datasets; i++) {
     s->part[i] = calloc(d->data[i].partitions + 1, sizeof(*s->part[i]));
     if (!s->part[i]) return -ENOMEM;
+    struct statfs fs;
+    s->memory[i] = statfs(d->data[i].stage.local, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
   }
   return 0;
+}
+
+bool fs_parts_in_memory(const struct fs_daemon *d, uint32_t dataset) {
+  return d->parts->memory[dataset];
 }
 
 /* ---- room ---- */

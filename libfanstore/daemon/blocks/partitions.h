@@ -24,6 +24,8 @@ fs_err fs_parts_new(struct fs_daemon *d);
    there. The bytes may be touched only when fs_pages_resident says that they are in memory, or
    after a successful fs_bytes_read. */
 const void *fs_part_bytes(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off);
+/* Returns true if a dataset's partitions are in memory (tmpfs): reading them never blocks. */
+bool fs_parts_in_memory(const struct fs_daemon *d, uint32_t dataset);
 /* Returns what has to be read of a mapped partition so that these bytes are in memory. Returns
    nothing if there is no room to keep them, or if a part of the chunk could not be read before.
    Each non-empty span needs a fs_part_read. */

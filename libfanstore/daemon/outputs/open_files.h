@@ -25,7 +25,4 @@ void fs_open_files_forget(struct fs_daemon *d, struct fs_client *c);
 const struct fs_snapshot *fs_open_files_find(const struct fs_daemon *d, uint32_t snapshot);
 void fs_open_files_fetch(struct fs_daemon *d, uint32_t snapshot, bool begins);
 
-/* ---- blocks.c ---- */
-extern const struct fs_block_source fs_output_blocks;
-
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/outputs/blocks.h"
 #include "daemon/stagein/stagein.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -23,7 +24,7 @@
 
 /* Uses a pool of its own, so that a directory that hangs does not stop the service of the
    datasets. */
-bool fs_stagein_read(struct fs_daemon *d, struct fs_io *io) {
+static bool fs_in_submit(struct fs_daemon *d, struct fs_io *io) {
   struct fs_stagein *in = d->stagein;
   if (!in || (in->reading > 0 && d->now > in->moved + d->cfg->deadline_ns)) return false;
   if (in->reading++ == 0) in->moved = d->now;
@@ -31,10 +32,32 @@ bool fs_stagein_read(struct fs_daemon *d, struct fs_io *io) {
   return true;
 }
 
-void fs_stagein_has_read(struct fs_daemon *d) {
+static void fs_in_has_read(struct fs_daemon *d) {
   d->stagein->reading--;
   d->stagein->moved = d->now;
 }
+
+/* Reads such a file for another node. A thread of the pool runs it. */
+static fs_err fs_in_read_work(struct fs_io *io) {
+  struct fs_block_read *r = FS_ITEM(io, struct fs_block_read, io);
+  char name[FS_BACKING_NAME_SIZE];
+  FS_AUTO_CLOSE fs_fd fd =
+      fs_sys_openat(r->d->backing_fd, fs_backing_name(r->req.file, name), O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+  return fd < 0 ? fd : fs_output_read_bytes(r, fd);
+}
+
+static void fs_in_read_done(struct fs_io *io) {
+  struct fs_block_read *r = FS_ITEM(io, struct fs_block_read, io);
+  fs_in_has_read(r->d);
+  fs_output_read_done(r, io->err);
+}
+
+static void fs_in_read(struct fs_daemon *d, struct fs_block_read *r) {
+  r->io = (struct fs_io){.work = fs_in_read_work, .done = fs_in_read_done};
+  if (!fs_in_submit(d, &r->io)) fs_serve_done(r, -EIO);
+}
+
+const struct fs_block_source fs_staged_in_blocks = {.read = fs_in_read};
 
 /* Replaces errors of the directory's file system that would mean something else between daemons
    by -EIO. */
@@ -64,7 +87,7 @@ static fs_err fs_in_held_work(struct fs_io *io) {
 static void fs_in_held_done(struct fs_io *io) {
   struct fs_in_held *h = FS_ITEM(io, struct fs_in_held, io);
   struct fs_opened held;
-  fs_stagein_has_read(h->d);
+  fs_in_has_read(h->d);
   fs_err err = io->err < 0 ? fs_in_errno(io->err) : fs_backing_opened(h->d, h->id, &h->st, &held);
   fs_ns_answer(h->d->ns, h->asked, err, &held, err == 0 ? sizeof(held) : 0);
   free(h);
@@ -82,7 +105,7 @@ static void fs_in_hold(struct fs_daemon *d, struct fs_asked a, struct fs_backing
   }
   *h = (struct fs_in_held){.d = d, .asked = a, .id = f->id};
   h->io = (struct fs_io){.work = fs_in_held_work, .done = fs_in_held_done};
-  if (fs_stagein_read(d, &h->io)) return;
+  if (fs_in_submit(d, &h->io)) return;
   fs_ns_answer(d->ns, a, -EIO, NULL, 0);
   free(h);
 }

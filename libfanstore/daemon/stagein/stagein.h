@@ -14,6 +14,7 @@
 
 #include <sys/stat.h>
 
+#include "daemon/blocks/source.h"
 #include "daemon/core/chain.h"
 #include "daemon/outputs/backing.h"
 
@@ -108,9 +109,7 @@ bool fs_stagein_settled(struct fs_daemon *d);
 void fs_stagein_leave(struct fs_daemon *d);
 
 /* ---- own.c ---- */
-/* Work that reads such a file. False: the directory hangs. */
-bool fs_stagein_read(struct fs_daemon *d, struct fs_io *io);
-void fs_stagein_has_read(struct fs_daemon *d);
+extern const struct fs_block_source fs_staged_in_blocks;
 /* Copies all bytes of `from` to `to`. Returns 0 or an error. */
 fs_err fs_stagein_bytes(struct fs_stagein *in, int from, int to);
 

@@ -5,22 +5,18 @@
  * daemon only sets the directory's bit in shared memory, once, before the first name is made. A
  * process may die at any point: the name then exists or does not.
  */
-#include "client/outputs/nodelocal.h"
+#include "client/names/nodelocal.h"
 
 #include <dirent.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
 
 #include "client/data_priv.h"
-#include "client/files/files.h"
-#include "client/outputs/nodelocal_priv.h"
-#include "client/outputs/outputs.h"
-#include "client/path/vdir.h"
+#include "client/names/names.h"
+#include "client/names/nodelocal_priv.h"
+#include "client/node/mountlist.h"
 #include "util/dirents.h"
 #include "util/util.h"
-
-static const _Atomic uint32_t never_any;
-const _Atomic uint32_t *_Atomic fs_nl_any_word = &never_any;
 
 /* ---- paths ---- */
 

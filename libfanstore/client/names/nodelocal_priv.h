@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What nodelocal.c and nodelocal_socket.c share. */
-#ifndef FS_CLIENT_OUTPUTS_NODELOCAL_PRIV_H
-#define FS_CLIENT_OUTPUTS_NODELOCAL_PRIV_H
+#ifndef FS_CLIENT_NAMES_NODELOCAL_PRIV_H
+#define FS_CLIENT_NAMES_NODELOCAL_PRIV_H
 
-#include "client/outputs/nodelocal.h"
+#include "client/names/nodelocal.h"
 
 #define FS_NL_HEX 17u /* 16 digits and a zero */
 void fs_nl_hex(uint64_t v, char out[FS_NL_HEX]);

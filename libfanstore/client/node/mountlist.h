@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The mounts as the path code needs them: a flat list of path prefixes, the mounts first, then
+/* The mounts as paths and descriptors need them: a flat list of path prefixes, the mounts first, then
    their other names. The list is filled from client/data.h at first use. Lock-free: every thread
    that finds it empty fills it with the same values. */
-#ifndef FS_CLIENT_PATH_MOUNTS_H
-#define FS_CLIENT_PATH_MOUNTS_H
+#ifndef FS_CLIENT_NODE_MOUNTLIST_H
+#define FS_CLIENT_NODE_MOUNTLIST_H
 
 #include "client/data.h"
 
@@ -35,8 +35,6 @@ static inline uint32_t fs_mount_component_bit(const char *name, size_t len) {
   return ((uint8_t)name[0] + 37 * (uint32_t)len) % 256;
 }
 extern FS_INTERNAL struct fs_mount_filter fs_mount_filter;
-/* Fills the filter from the first n of fs_mount_list. */
-void fs_mount_filter_fill(uint32_t n);
 
 uint32_t fs_mount_list_fill(void);
 /* The index of mount i < fs_mount_count(), once it is known. It is never unmapped after that. */

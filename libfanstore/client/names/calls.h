@@ -4,8 +4,8 @@
  * channel; docs/internals/metadata.md describes them. Thread safe, lock-free, no allocation. Each call
  * has a deadline. A vfork child uses its parent's channel, or one for the call alone.
  */
-#ifndef FS_CLIENT_OUTPUTS_CALLS_H
-#define FS_CLIENT_OUTPUTS_CALLS_H
+#ifndef FS_CLIENT_NAMES_CALLS_H
+#define FS_CLIENT_NAMES_CALLS_H
 
 #include "ipc/layout.h"
 #include "ipc/op.h"

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Output directories and the numbers of output files (outputs.h). The table of numbers lies in the
+ * Output directories and the numbers of output files (names.h). The table of numbers lies in the
  * memory of the open file descriptions (slot.h), so that inherited descriptors and current
  * directories keep their meaning.
  */
-#include "client/outputs/outputs.h"
+#include "client/names/names.h"
 
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/data_priv.h"
-#include "client/files/files.h"
-#include "client/path/vdir.h"
+#include "client/node/ids.h"
+#include "client/node/mountlist.h"
 #include "util/util.h"
 
 /* ---- directories ---- */
@@ -172,8 +172,7 @@ fs_err fs_output_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_a
   return err;
 }
 
-/* Gets the record of a number, by its id. */
-static fs_err by_number(uint32_t entry, struct fs_answer *a, const struct fs_record **r) {
+fs_err fs_output_record_of(uint32_t entry, struct fs_answer *a, const struct fs_record **r) {
   const struct fs_output_node *n = fs_output_node(entry);
   struct fs_names_call c = {.op = FS_NAMES_LOOKUP};
   if (n) c.lookup.id = atomic_load_explicit(&n->id, memory_order_relaxed);
@@ -201,7 +200,7 @@ fs_err fs_output_mode(uint32_t entry, uint32_t *mode) {
     *mode = permits & 0xffff;
     return 0;
   }
-  fs_err err = by_number(entry, &a, &r);
+  fs_err err = fs_output_record_of(entry, &a, &r);
   if (err != 0) return err == -ENOENT ? 0 : err; /* the directory was removed */
   *mode = r->mode;
   fs_output_permits(entry, r->mode, tree);
@@ -235,35 +234,27 @@ uint32_t fs_output_up(uint32_t mount, uint32_t entry) {
   const struct fs_record *r;
   struct fs_output_node *n = fs_output_node(entry);
   uint32_t parent = n ? atomic_load_explicit(&n->parent, memory_order_relaxed) : FS_ROOT;
-  if (n && by_number(entry, &a, &r) == 0) (void)parent_number(mount, n, r->dir, &parent);
+  if (n && fs_output_record_of(entry, &a, &r) == 0) (void)parent_number(mount, n, r->dir, &parent);
   return parent;
 }
 
 /* Builds the path from its end to its beginning, name by name. */
-fs_ssize fs_output_path_of(uint32_t mount, uint32_t entry, char *buf, size_t size) {
+fs_ssize fs_output_path_below(uint32_t mount, uint32_t *entry, char *buf, size_t size) {
   struct fs_answer a;
   const struct fs_record *r;
   size_t at = size;
-  for (unsigned depth = 0; fs_is_output(entry); depth++) {
-    struct fs_output_node *n = fs_output_node(entry);
-    fs_err err = n ? by_number(entry, &a, &r) : -EIO;
+  for (unsigned depth = 0; fs_is_output(*entry); depth++) {
+    struct fs_output_node *n = fs_output_node(*entry);
+    fs_err err = n ? fs_output_record_of(*entry, &a, &r) : -EIO;
     if (err != 0) return err;
     if (depth > PATH_MAX / 2 || (size_t)r->name_len + 1 >= at) return -ENAMETOOLONG;
     at -= r->name_len;
     memcpy(buf + at, fs_record_name(r), r->name_len);
     buf[--at] = '/';
-    err = parent_number(mount, n, r->dir, &entry);
+    err = parent_number(mount, n, r->dir, entry);
     if (err != 0) return err;
   }
-  char above[PATH_MAX];
-  fs_ssize len = fs_path_of(mount, entry, above, sizeof(above));
-  if (len < 0) return len;
-  if ((size_t)len + (size - at) + 1 > size) return -ENAMETOOLONG;
-  memmove(buf + len, buf + at, size - at);
-  memcpy(buf, above, (size_t)len);
-  len += (fs_ssize)(size - at);
-  buf[len] = '\0';
-  return len;
+  return (fs_ssize)(size - at);
 }
 
 #define FS_OUTPUT_GONE_TRIES 100u
@@ -317,60 +308,33 @@ int fs_output_found(struct fs_found *f, unsigned flags) {
   return number < 0 ? (int)number : FS_IN;
 }
 
-/* ---- stat ---- */
-
-/* An answer that has the directory's times has the count of subdirectories, too. */
-static nlink_t record_links(const struct fs_record *r) {
-  if (!S_ISDIR(r->mode)) return 1;
-  return 2 + (r->flags & FS_RECORD_TIMED ? (nlink_t)r->size : 0);
-}
-
-void fs_output_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st) {
-  *st = (struct stat){.st_dev = fs_mount_dev(mount),
-                      .st_ino = r->id,
-                      .st_mode = r->mode,
-                      .st_nlink = record_links(r),
-                      .st_size = S_ISLNK(r->mode)   ? r->target_len
-                                 : S_ISDIR(r->mode) ? 4096
-                                                    : (off_t)r->size,
-                      .st_blksize = S_ISREG(r->mode) ? (blksize_t)(256u << 10) : 4096,
-                      .st_blocks = (blkcnt_t)((S_ISREG(r->mode) ? r->size : 4096) + 511) / 512,
-                      .st_mtim = {.tv_sec = r->mtime, .tv_nsec = r->mtime_ns},
-                      .st_ctim = {.tv_sec = r->ctime, .tv_nsec = r->ctime_ns}};
-  st->st_atim = st->st_mtim;
-  fs_ids(&st->st_uid, &st->st_gid);
-}
-
-/* Fills in the attributes of a directory that was removed while a process is in it. */
-static void removed_stat(uint32_t mount, const struct fs_output_node *n, struct stat *st) {
-  struct fs_record r = {.id = atomic_load_explicit(&n->id, memory_order_relaxed),
-                        .mode = atomic_load_explicit(&n->mode, memory_order_relaxed)};
-  fs_output_record_stat(mount, &r, st);
-  st->st_nlink = 0;
-}
-
-fs_err fs_output_stat(uint32_t mount, uint32_t entry, struct stat *st) {
-  struct fs_answer a;
-  const struct fs_record *r;
-  const struct fs_output_node *n = fs_output_node(entry);
-  if (!n) return -EUCLEAN;
-  if (S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return fs_output_fstat(mount, entry, st);
-  fs_err err = by_number(entry, &a, &r);
-  if (err == -ENOENT) removed_stat(mount, n, st);
-  if (err != 0) return err == -ENOENT ? 0 : err;
-  struct fs_record now = *r;
-  fs_output_record_times(&now);
-  fs_output_record_stat(mount, &now, st);
-  return 0;
-}
-
 fs_ssize fs_output_readlink(uint32_t entry, char *buf, size_t n) {
   struct fs_answer a;
   const struct fs_record *r;
-  fs_err err = by_number(entry, &a, &r);
+  fs_err err = fs_output_record_of(entry, &a, &r);
   if (err != 0) return err;
   if (!S_ISLNK(r->mode)) return -EINVAL;
   n = FS_MIN(n, r->target_len);
   memcpy(buf, fs_record_target(r), n);
   return (fs_ssize)n;
+}
+
+/* ---- permissions ---- */
+
+fs_err fs_output_may_make(const struct fs_found *f, uint64_t *dir) {
+  const struct fs_node *node = fs_names_node();
+  uint32_t mode;
+  *dir = node == NULL ? 0 : fs_output_dir_id(f->mount, f->entry);
+  if (*dir == 0) return -EROFS;
+  if (fs_caller_is_root()) return 0;
+  fs_err err = fs_entry_mode(f->mount, f->entry, &mode);
+  return err != 0 ? err : mode & S_IWUSR ? 0 : -EACCES;
+}
+
+fs_err fs_output_refused(const struct fs_found *f, uint64_t dir, bool made) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  fs_err err = fs_output_look_up(dir, f->name, f->name_len, made ? FS_LOOKUP_UNPUBLISHED : 0, &a, &r);
+  if (made) return err == 0 ? -EEXIST : err == -ENOENT ? -EACCES : err;
+  return err == 0 ? -EACCES : err;
 }

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #include "client/data_priv.h"
-#include "client/outputs/calls.h"
-#include "client/outputs/nodelocal_priv.h"
+#include "client/names/calls.h"
+#include "client/names/nodelocal_priv.h"
 
 fs_err fs_nl_token(char out[FS_NL_HEX]) {
   uint64_t v;

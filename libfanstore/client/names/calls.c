@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See calls.h. ipc/channel.h has the protocol of a call slot. */
-#include "client/outputs/calls.h"
+#include "client/names/calls.h"
 
 #include <string.h>
 

@@ -6,17 +6,16 @@
  * object, with out.id 0 and `mount` and `entry` of its directory. Lock-free, no allocation. If a
  * job has no such names, it makes no system call for them: one word of shared memory says so.
  */
-#ifndef FS_CLIENT_OUTPUTS_NODELOCAL_H
-#define FS_CLIENT_OUTPUTS_NODELOCAL_H
+#ifndef FS_CLIENT_NAMES_NODELOCAL_H
+#define FS_CLIENT_NAMES_NODELOCAL_H
 
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "client/path/path.h"
+#include "client/names/found.h"
+#include "client/node/words.h"
 #include "index/index.h"
 
-/* This node's word with FS_NL_NAMES and FS_NL_SHADOWS. */
-extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_nl_any_word;
 static inline uint32_t fs_nl_any(void) {
   return atomic_load_explicit(atomic_load_explicit(&fs_nl_any_word, memory_order_relaxed), memory_order_relaxed);
 }
@@ -58,6 +57,8 @@ void fs_nl_removed(uint64_t id);
 /* Renames a name of this node. Returns 1 if done, 0 if neither name is of this node, or a negative
    errno: -EXDEV if the name would change its kind. */
 int fs_nl_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags);
+/* The positions of this node's names in a directory begin here, after those of outputs. */
+#define FS_NL_AT (1ull << 42)
 /* Lists a directory's names of this node, as fs_output_list does, from *at on, which is at least
    FS_NL_AT. */
 fs_ssize fs_nl_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n);

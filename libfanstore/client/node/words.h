@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Words in the daemon's memory that calls on outputs read without attaching. Each pointer leads to a
+   word that is 0 until this process has met its daemon (attach.c). */
+#ifndef FS_CLIENT_NODE_WORDS_H
+#define FS_CLIENT_NODE_WORDS_H
+
+#include "util/base.h"
+
+/* Says whether this node's outputs take more than they may (FS_OUTPUT_FULL), and whether another
+   node may refuse bytes that are forwarded to it (FS_OUTPUT_AWAIT). */
+extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_output_full_word;
+/* Has FS_NL_NAMES and FS_NL_SHADOWS, if there are names of this node (names/nodelocal.h). */
+extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_nl_any_word;
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The attributes of outputs (outputs.h). */
+#include <sys/stat.h>
+
+#include "client/data_priv.h"
+#include "client/node/ids.h"
+#include "client/outputs/outputs.h"
+
+/* An answer that has the directory's times has the count of subdirectories, too. */
+static nlink_t record_links(const struct fs_record *r) {
+  if (!S_ISDIR(r->mode)) return 1;
+  return 2 + (r->flags & FS_RECORD_TIMED ? (nlink_t)r->size : 0);
+}
+
+void fs_output_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st) {
+  *st = (struct stat){.st_dev = fs_mount_dev(mount),
+                      .st_ino = r->id,
+                      .st_mode = r->mode,
+                      .st_nlink = record_links(r),
+                      .st_size = S_ISLNK(r->mode)   ? r->target_len
+                                 : S_ISDIR(r->mode) ? 4096
+                                                    : (off_t)r->size,
+                      .st_blksize = S_ISREG(r->mode) ? (blksize_t)(256u << 10) : 4096,
+                      .st_blocks = (blkcnt_t)((S_ISREG(r->mode) ? r->size : 4096) + 511) / 512,
+                      .st_mtim = {.tv_sec = r->mtime, .tv_nsec = r->mtime_ns},
+                      .st_ctim = {.tv_sec = r->ctime, .tv_nsec = r->ctime_ns}};
+  st->st_atim = st->st_mtim;
+  fs_ids(&st->st_uid, &st->st_gid);
+}
+
+/* Fills in the attributes of a directory that was removed while a process is in it. */
+static void removed_stat(uint32_t mount, const struct fs_output_node *n, struct stat *st) {
+  struct fs_record r = {.id = atomic_load_explicit(&n->id, memory_order_relaxed),
+                        .mode = atomic_load_explicit(&n->mode, memory_order_relaxed)};
+  fs_output_record_stat(mount, &r, st);
+  st->st_nlink = 0;
+}
+
+fs_err fs_output_stat(uint32_t mount, uint32_t entry, struct stat *st) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  const struct fs_output_node *n = fs_output_node(entry);
+  if (!n) return -EUCLEAN;
+  if (S_ISREG(atomic_load_explicit(&n->mode, memory_order_relaxed))) return fs_output_fstat(mount, entry, st);
+  fs_err err = fs_output_record_of(entry, &a, &r);
+  if (err == -ENOENT) removed_stat(mount, n, st);
+  if (err != 0) return err == -ENOENT ? 0 : err;
+  struct fs_record now = *r;
+  fs_output_record_times(&now);
+  fs_output_record_stat(mount, &now, st);
+  return 0;
+}
