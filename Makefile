@@ -77,7 +77,7 @@ $(B)/bin/fanstore-static: $(STATIC_OBJ) $(CLIENT_OBJ) $(COMMON_OBJ)
 $(B)/bin/fs-prepare $(B)/bin/fs-launch $(B)/bin/fanstore-static:
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -pthread
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
 $(B)/bin/fanstored: $(FANSTORED_OBJ) $(DAEMON_OBJ) $(MPI_OBJ) $(COMMON_OBJ)
 	$(say) LINK $@

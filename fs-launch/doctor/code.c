@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Scans machine code for system calls (code.h). Reads only what the ELF reader reports as code. No
-   state. */
+/* Scans machine code for system calls (code.h). Reads only what the ELF reader reports as code.
+   Zydis decodes x86-64 instructions. It reads only the bytes that it is given, and allocates
+   nothing. */
 #include "code.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-
-#include "x86.h"
+#if defined(__x86_64__)
+#include <Zydis/Zydis.h>
+#endif
 
 static const struct {
   const char *name;
@@ -58,59 +61,116 @@ static void note_call(struct fs_code *out, int64_t number) {
 
 #define FS_BACK 64u /* search the number in this many bytes before the instruction */
 
-enum reg { RAX, RSI = 6, RDI = 7 };
-
 static uint32_t word_at(const uint8_t *p) {
   uint32_t w;
   memcpy(&w, p, sizeof(w));
   return w;
 }
 
-/* Returns the length of an instruction at p that loads a constant into reg, and the constant; else
-   0. */
-static unsigned constant_load(const uint8_t *p, uint64_t n, enum reg reg, int64_t *value) {
-  uint8_t self = (uint8_t)(0xc0 | reg << 3 | reg);
-  if (n >= 5 && p[0] == (0xb8 | reg)) {
-    *value = word_at(p + 1);
-    return 5;
-  }
-  if (n >= 7 && p[0] == 0x48 && p[1] == 0xc7 && p[2] == (0xc0 | reg)) {
-    *value = word_at(p + 3);
-    return 7;
-  }
-  if (n >= 2 && (p[0] == 0x31 || p[0] == 0x33) && p[1] == self) {
-    *value = 0;
-    return 2;
-  }
-  if (n >= 3 && p[0] == 0x6a && p[2] == (0x58 | reg)) { /* push, pop */
-    *value = p[1];
-    return 3;
-  }
-  return 0;
+/* Zydis is loaded when there is code to look at, because jobs run on nodes that do not have it. */
+static struct {
+  __typeof__(&ZydisDecoderInit) init;
+  __typeof__(&ZydisDecoderDecodeFull) decode;
+  __typeof__(&ZydisRegisterGetLargestEnclosing) whole;
+} zydis;
+
+static fs_err load_decoder(void) {
+  static bool loaded;
+  char name[32];
+  if (loaded) return 0;
+  snprintf(name, sizeof(name), "libZydis.so.%d.%d", ZYDIS_VERSION_MAJOR(ZYDIS_VERSION),
+           ZYDIS_VERSION_MINOR(ZYDIS_VERSION));
+  void *so = dlopen(name, RTLD_NOW);
+  if (!so) return -ELIBACC;
+  zydis.init = (__typeof__(zydis.init))dlsym(so, "ZydisDecoderInit");
+  zydis.decode = (__typeof__(zydis.decode))dlsym(so, "ZydisDecoderDecodeFull");
+  zydis.whole = (__typeof__(zydis.whole))dlsym(so, "ZydisRegisterGetLargestEnclosing");
+  loaded = zydis.init && zydis.decode && zydis.whole;
+  return loaded ? 0 : -ELIBACC;
 }
 
-static bool clobbers(const struct fs_x86 *x, enum reg reg) {
-  return x->leaves || (reg == RAX ? x->sets_rax : reg == RSI ? x->sets_rsi : x->sets_rdi);
+struct insn {
+  ZydisDecodedInstruction i;
+  ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
+};
+
+static bool decode(const uint8_t *p, const uint8_t *end, struct insn *x) {
+  ZydisDecoder d;
+  return ZYAN_SUCCESS(zydis.init(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)) &&
+         ZYAN_SUCCESS(zydis.decode(&d, p, (uint64_t)(end - p), &x->i, x->op));
+}
+
+static ZydisRegister whole(ZydisRegister part) {
+  return zydis.whole(ZYDIS_MACHINE_MODE_LONG_64, part);
+}
+
+static bool is_constant(const ZydisDecodedOperand *op) {
+  return op->type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+}
+
+/* Returns true if the operand is the register or its lower half: writing this half clears the
+   other one. */
+static bool is_register(const ZydisDecodedOperand *op, ZydisRegister reg) {
+  return op->type == ZYDIS_OPERAND_TYPE_REGISTER && op->size >= 32 && whole(op->reg.value) == reg;
+}
+
+/* Returns the length of the code at p that loads a constant into reg, and the constant; else 0. */
+static unsigned constant_load(const uint8_t *p, const uint8_t *end, ZydisRegister reg, int64_t *value) {
+  struct insn x, pop;
+  const ZydisDecodedOperand *to = &x.op[0], *from = &x.op[1];
+  if (!decode(p, end, &x)) return 0;
+  switch (x.i.mnemonic) {
+  case ZYDIS_MNEMONIC_MOV:
+    *value = from->imm.value.s;
+    return is_register(to, reg) && is_constant(from) ? x.i.length : 0;
+  case ZYDIS_MNEMONIC_XOR:
+    *value = 0;
+    return is_register(to, reg) && is_register(from, reg) ? x.i.length : 0;
+  case ZYDIS_MNEMONIC_PUSH:
+    *value = to->imm.value.s;
+    if (!is_constant(to) || !decode(p + x.i.length, end, &pop) || pop.i.mnemonic != ZYDIS_MNEMONIC_POP) return 0;
+    return is_register(&pop.op[0], reg) ? x.i.length + pop.i.length : 0;
+  default:
+    return 0;
+  }
+}
+
+static bool clobbers(const struct insn *x, ZydisRegister reg) {
+  for (unsigned k = 0; k < x->i.operand_count; k++)
+    if (x->op[k].type == ZYDIS_OPERAND_TYPE_REGISTER && (x->op[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+        whole(x->op[k].reg.value) == reg)
+      return true;
+  return false;
+}
+
+/* Returns true if the code does not go on in a straight line, or calls something. */
+static bool leaves(const struct insn *x) {
+  switch (x->i.meta.category) {
+  case ZYDIS_CATEGORY_CALL:
+  case ZYDIS_CATEGORY_INTERRUPT:
+  case ZYDIS_CATEGORY_RET:
+  case ZYDIS_CATEGORY_SYSCALL:
+  case ZYDIS_CATEGORY_UNCOND_BR:
+    return true;
+  default:
+    return x->i.mnemonic == ZYDIS_MNEMONIC_HLT || x->i.mnemonic == ZYDIS_MNEMONIC_UD2;
+  }
 }
 
 /* Returns true if the instructions from p reach `end` in a straight line and leave reg
    unchanged. */
-static bool arrives(const uint8_t *p, const uint8_t *end, enum reg reg) {
-  while (p < end) {
-    struct fs_x86 x;
-    fs_x86_decode(p, (uint64_t)(end - p), &x);
-    if (x.length == 0 || clobbers(&x, reg)) return false;
-    p += x.length;
-  }
-  return p == end;
+static bool arrives(const uint8_t *p, const uint8_t *end, ZydisRegister reg) {
+  for (struct insn x; p < end; p += x.i.length)
+    if (!decode(p, end, &x) || leaves(&x) || clobbers(&x, reg)) return false;
+  return true;
 }
 
 /* Returns the constant in reg at p, or -1. */
-static int64_t constant_before(const struct fs_elf_code *c, const uint8_t *p, enum reg reg) {
+static int64_t constant_before(const struct fs_elf_code *c, const uint8_t *p, ZydisRegister reg) {
   const uint8_t *first = (uint64_t)(p - c->p) > FS_BACK ? p - FS_BACK : c->p;
   for (const uint8_t *at = p - 1; at >= first && at < p; at--) {
     int64_t value;
-    unsigned n = constant_load(at, (uint64_t)(p - at), reg, &value);
+    unsigned n = constant_load(at, p, reg, &value);
     bool other = at > c->p && (at[-1] & 0xf1) == 0x41; /* REX.B: r8 to r15 */
     if (n > 0 && !other && arrives(at + n, p, reg)) return value;
   }
@@ -120,7 +180,7 @@ static int64_t constant_before(const struct fs_elf_code *c, const uint8_t *p, en
 static void scan_syscalls(const struct fs_elf_code *c, struct fs_code *out) {
   const uint8_t *p = c->p + 1, *end = c->p + c->n;
   while (p < end && (p = memchr(p, 0x05, (uint64_t)(end - p))) != NULL) {
-    if (p[-1] == 0x0f) note_call(out, constant_before(c, p - 1, RAX));
+    if (p[-1] == 0x0f) note_call(out, constant_before(c, p - 1, ZYDIS_REGISTER_RAX));
     p++;
   }
 }
@@ -164,7 +224,7 @@ static bool import_called(const struct imported *im, const struct fs_elf_code *c
 }
 
 /* Returns true if the import is called with a constant in reg that `wanted` accepts. */
-static bool import_called_with(const struct fs_elf *e, const char *name, enum reg reg, bool (*wanted)(int64_t)) {
+static bool import_called_with(const struct fs_elf *e, const char *name, ZydisRegister reg, bool (*wanted)(int64_t)) {
   struct imported im;
   struct fs_elf_code c;
   import_find(e, name, &im);
@@ -183,13 +243,17 @@ static bool is_uring(int64_t number) {
 }
 
 static void scan_imports(const struct fs_elf *e, bool dlopen, bool libc_syscall, struct fs_code *out) {
-  out->deepbind = dlopen && import_called_with(e, "dlopen", RSI, is_deepbind);
-  out->uring_by_libc = libc_syscall && import_called_with(e, "syscall", RDI, is_uring);
+  out->deepbind = dlopen && import_called_with(e, "dlopen", ZYDIS_REGISTER_RSI, is_deepbind);
+  out->uring_by_libc = libc_syscall && import_called_with(e, "syscall", ZYDIS_REGISTER_RDI, is_uring);
 }
 
 #elif defined(__aarch64__)
 
 #define FS_BACK 16u /* instructions */
+
+static fs_err load_decoder(void) {
+  return 0;
+}
 
 static uint32_t word_at(const uint8_t *p) {
   uint32_t w;
@@ -214,6 +278,9 @@ static void scan_imports(const struct fs_elf *e, bool dlopen, bool libc_syscall,
 }
 
 #else
+static fs_err load_decoder(void) {
+  return 0;
+}
 static void scan_syscalls(const struct fs_elf_code *c, struct fs_code *out) {
   (void)c, (void)out;
 }
@@ -222,10 +289,13 @@ static void scan_imports(const struct fs_elf *e, bool dlopen, bool libc_syscall,
 }
 #endif
 
-void fs_code_scan(const struct fs_elf *e, bool dlopen, bool libc_syscall, struct fs_code *out) {
+fs_err fs_code_scan(const struct fs_elf *e, bool dlopen, bool libc_syscall, struct fs_code *out) {
   struct fs_elf_code c;
   *out = (struct fs_code){0};
-  if (!e->deep || e->machine != FS_ELF_MACHINE) return;
+  if (!e->deep || e->machine != FS_ELF_MACHINE) return 0;
+  fs_err err = load_decoder();
+  if (err < 0) return err;
   for (uint64_t cursor = 0; fs_elf_code(e, &cursor, &c);) scan_syscalls(&c, out);
   scan_imports(e, dlopen, libc_syscall, out);
+  return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * fs-launch doctor FILE... and fs-launch --doctor COMMAND: prints each thing that would bypass the
  * mount as one line on standard output, then a summary. Exit status 0: nothing found; 1: something
- * found; 2: a file is missing. Also prints the short warning before a command that cannot be
+ * found; 2: a file, or Zydis, is missing. Also prints the short warning before a command that cannot be
  * preloaded. doctor.h names the parts. Single-threaded.
  */
 #include <fts.h>
@@ -31,6 +31,8 @@ void fs_doctor_tell(struct fs_doctor *d, enum fs_verdict v, const char *path, co
 }
 
 static int verdict(struct fs_doctor *d, bool missing) {
+  if (d->blind) fs_say("libZydis is not found, so no code was looked at: install it (Debian 12: libzydis4.0)");
+  missing |= d->blind;
   unsigned found = d->told[FS_BYPASS] + d->told[FS_MAYBE];
   printf("%s: %u ELF file%s and %u script%s looked at, %u would bypass the mount, %u may\n",
          missing ? "incomplete"

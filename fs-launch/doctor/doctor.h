@@ -32,6 +32,7 @@ struct fs_doctor {
   unsigned objects, scripts, told[FS_NOTE + 1];
   bool libraries; /* follow the libraries that a file needs */
   bool as_is;     /* --env-as-is */
+  bool blind;     /* no code was looked at: Zydis is missing */
   bool command;   /* the command is about to start, with this process's user and environment */
 };
 

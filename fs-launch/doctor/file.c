@@ -232,7 +232,7 @@ static void tell_calls(struct fs_doctor *d, const struct fs_object *o, const str
 static void tell_code(struct fs_doctor *d, const struct fs_object *o) {
   struct imports im = imports_of(&o->elf);
   struct fs_code c;
-  fs_code_scan(&o->elf, im.dlopen, im.syscall, &c);
+  if (fs_code_scan(&o->elf, im.dlopen, im.syscall, &c) < 0) d->blind = true;
   if (c.calls && fs_elf_program(&o->elf) && has_sanitizer(&o->elf))
     fs_doctor_tell(d, FS_NOTE, o->path,
                    "has a sanitizer in it, whose system calls past libc hide others: not looked at");

@@ -115,6 +115,12 @@ END2
     doctor 1 doctor "$ring_library"
     says maybe 'liburing.*' 'io_uring'
   fi
+  mkdir broken
+  for name in $(ldconfig -p 2>/dev/null | grep -o 'libZydis\.so[^ ]*'); do : >"broken/$name"; done
+  if [ -n "$(ls broken)" ]; then
+    LD_LIBRARY_PATH=$work/broken doctor 2 doctor dynamic
+    grep -q '^incomplete: ' out || fail "complete without Zydis"
+  fi
   echo "ok - system calls, RTLD_DEEPBIND and io_uring in the code"
 fi
 

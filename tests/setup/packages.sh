@@ -14,6 +14,7 @@ build libopenmpi-dev  cmd:mpicc
 build openmpi-bin     cmd:mpirun
 build liblz4-dev      hdr:lz4hc.h
 build libxxhash-dev   hdr:xxhash.h
+build libzydis-dev    hdr:Zydis/Zydis.h
 check libcmocka-dev   hdr:cmocka.h
 check python3         cmd:python3
 check libaio-dev      hdr:libaio.h

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The doctor's reader of ELF files and of x86-64 code: this very program, whole, cut off and with bytes changed. */
+/* The doctor's reader of ELF files: this very program, whole, cut off and with bytes changed. Its scan of code. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "../../fs-launch/doctor/code.h"
-#include "../../fs-launch/doctor/x86.h"
 #include "util/util.h"
 
 static uint8_t *g_file;
@@ -94,61 +93,95 @@ static void test_damaged(void **state) {
   assert_int_equal(fs_elf_attach(&e, "", 0), -ENOEXEC);
 }
 
-#define INSN(...)                                                                                                      \
+/* ---- system calls in code ---- */
+
+struct program { /* one segment, and that is code */
+  Elf64_Ehdr e;
+  Elf64_Phdr p;
+  uint8_t code[32];
+};
+
+static void scan(const uint8_t *code, size_t n, struct fs_code *out) {
+  struct program *g = calloc(1, sizeof(*g));
+  struct fs_elf e;
+  size_t size = offsetof(struct program, code) + n;
+  g->e = (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+                      .e_type = ET_EXEC,
+                      .e_machine = FS_ELF_MACHINE,
+                      .e_phoff = offsetof(struct program, p),
+                      .e_phentsize = sizeof(g->p),
+                      .e_phnum = 1};
+  g->p = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_X, .p_offset = offsetof(struct program, code), .p_filesz = n};
+  memcpy(g->code, code, n);
+  uint8_t *file = malloc(size); /* of its own size, as above */
+  memcpy(file, g, size);
+  assert_int_equal(fs_elf_attach(&e, file, size), 0);
+  fs_code_scan(&e, true, true, out);
+  free(file);
+  free(g);
+}
+
+#if defined(__x86_64__)
+#define CODE(name, ...)                                                                                                \
   {                                                                                                                    \
-    sizeof((uint8_t[]){__VA_ARGS__}), {                                                                                \
+    name, sizeof((uint8_t[]){__VA_ARGS__}), {                                                                          \
       __VA_ARGS__                                                                                                      \
     }                                                                                                                  \
   }
+#define OPENAT 0xb8, 1, 1, 0, 0 /* mov eax, 257 */
+#define SYSCALL 0x0f, 0x05
 
-static void test_x86(void **state) {
+static void test_syscalls(void **state) {
   (void)state;
   static const struct {
-    unsigned length;
-    uint8_t bytes[16];
-  } insn[] = {
-      INSN(0x90),                                        /* nop */
-      INSN(0xb8, 1, 1, 0, 0),                            /* mov eax, 257 */
-      INSN(0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8),          /* movabs rax */
-      INSN(0x66, 0xb8, 1, 1),                            /* mov ax */
-      INSN(0x48, 0x8b, 0x44, 0x24, 8),                   /* mov rax, [rsp + 8] */
-      INSN(0x8b, 0x05, 1, 2, 3, 4),                      /* mov eax, [rip + x] */
-      INSN(0xf6, 0xc2, 1),                               /* test dl, 1 */
-      INSN(0xf7, 0xd8),                                  /* neg eax */
-      INSN(0x0f, 0x84, 1, 2, 3, 4),                      /* je */
-      INSN(0x0f, 0x05),                                  /* syscall */
-      INSN(0x66, 0x0f, 0x3a, 0x0f, 0xc1, 8),             /* palignr */
-      INSN(0xc5, 0xf8, 0x77),                            /* vzeroupper */
-      INSN(0xc4, 0xe2, 0x7d, 0x58, 0x05, 1, 2, 3, 4),    /* vpbroadcastd ymm0, [rip + x] */
-      INSN(0x62, 0xf1, 0xfe, 0x48, 0x6f, 0x07),          /* vmovdqu64 zmm0, [rdi] */
-      INSN(0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0), /* nopw cs:[rax + rax] */
-      INSN(0xc7, 0x84, 0x24, 1, 2, 3, 4, 5, 6, 7, 8),    /* mov dword [rsp + x], y */
+    const char *call; /* NULL: the number is not known */
+    size_t n;
+    uint8_t bytes[24];
+  } cases[] = {
+      CODE("openat", OPENAT, SYSCALL),
+      CODE("openat", 0x48, 0xc7, 0xc0, 1, 1, 0, 0, SYSCALL),                        /* mov rax, 257 */
+      CODE("openat", 0x48, 0xb8, 1, 1, 0, 0, 0, 0, 0, 0, SYSCALL),                  /* movabs rax, 257 */
+      CODE("read", 0x31, 0xc0, SYSCALL),                                            /* xor eax, eax */
+      CODE("stat", 0x6a, 4, 0x58, SYSCALL),                                         /* push 4; pop rax */
+      CODE("openat", OPENAT, 0x48, 0x89, 0xc7, SYSCALL),                            /* mov rdi, rax */
+      CODE("openat", OPENAT, 0x48, 0x83, 0xf8, 1, SYSCALL),                         /* cmp rax, 1 */
+      CODE("openat", OPENAT, 0x74, 2, SYSCALL),                                     /* je */
+      CODE("openat", OPENAT, 0xc5, 0xf8, 0x77, SYSCALL),                            /* vzeroupper */
+      CODE("openat", OPENAT, 0x62, 0xf1, 0xfe, 0x48, 0x6f, 0x07, SYSCALL),          /* vmovdqu64 zmm0, [rdi] */
+      CODE("openat", OPENAT, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, SYSCALL), /* nopw */
+      CODE("openat", OPENAT, 0xc7, 0x84, 0x24, 1, 2, 3, 4, 5, 6, 7, 8, SYSCALL),    /* mov dword [rsp + x], y */
+      CODE(NULL, SYSCALL),                                                          /* nothing before it */
+      CODE(NULL, 0x41, OPENAT, SYSCALL),                                            /* mov r8d, 257 */
+      CODE(NULL, OPENAT, 0x0f, 0x94, 0xc0, SYSCALL),                                /* sete al */
+      CODE(NULL, OPENAT, 0x48, 0x93, SYSCALL),                                      /* xchg rax, rbx */
+      CODE(NULL, OPENAT, 0xf7, 0xf1, SYSCALL),                                      /* div ecx */
+      CODE(NULL, OPENAT, 0x8a, 0x07, SYSCALL),                                      /* mov al, [rdi] */
+      CODE(NULL, OPENAT, 0xe8, 0, 0, 0, 0, SYSCALL),                                /* call */
+      CODE(NULL, OPENAT, 0xc3, SYSCALL),                                            /* ret */
+      CODE(NULL, OPENAT, 0xeb, 0, SYSCALL),                                         /* jmp */
+      CODE(NULL, OPENAT, 0x06, SYSCALL),                                            /* no instruction */
   };
-  struct fs_x86 x;
-  for (size_t i = 0; i < FS_ARRAY_LEN(insn); i++) {
-    fs_x86_decode(insn[i].bytes, sizeof(insn[i].bytes), &x);
-    assert_int_equal(x.length, insn[i].length);
-    for (unsigned n = 0; n < insn[i].length; n++) {
-      uint8_t *cut = malloc(n + 1);
-      memcpy(cut, insn[i].bytes, n);
-      fs_x86_decode(cut, n, &x);
-      assert_int_equal(x.length, 0);
-      free(cut);
+  for (size_t i = 0; i < FS_ARRAY_LEN(cases); i++) {
+    enum fs_code_kind kind;
+    struct fs_code c;
+    scan(cases[i].bytes, cases[i].n, &c);
+    for (unsigned k = 0; fs_code_call(k, &kind); k++) {
+      bool want = cases[i].call && strcmp(fs_code_call(k, &kind), cases[i].call) == 0;
+      if ((c.calls >> k & 1) != want) fail_msg("case %zu: %s", i, fs_code_call(k, &kind));
     }
+    if (c.unknown != !cases[i].call) fail_msg("case %zu: %u unknown", i, c.unknown);
+    for (size_t n = 0; n < cases[i].n; n++) scan(cases[i].bytes, n, &c);
   }
-  fs_x86_decode((const uint8_t[]){0x48, 0x89, 0xc7}, 3, &x);
-  assert_true(x.sets_rdi && !x.sets_rax && !x.leaves);
-  fs_x86_decode((const uint8_t[]){0x31, 0xc0}, 2, &x);
-  assert_true(x.sets_rax);
-  fs_x86_decode((const uint8_t[]){0xc3}, 1, &x);
-  assert_true(x.length == 1 && x.leaves);
 }
+#endif
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_whole),
-      cmocka_unit_test(test_damaged),
-      cmocka_unit_test(test_x86),
+    cmocka_unit_test(test_whole),
+    cmocka_unit_test(test_damaged),
+#if defined(__x86_64__)
+    cmocka_unit_test(test_syscalls),
+#endif
   };
   return cmocka_run_group_tests_name("elf", tests, load, unload);
 }
