@@ -120,12 +120,12 @@ fs_err fs_elf_attach(struct fs_elf *e, const void *data, uint64_t size) {
   if (e->bits == 32 && e->little) read_interp32(e);
   if (e->bits != 64 || !e->little) return 0;
   if (!get(e, 0, &h, sizeof(h)) || (h.e_phnum > 0 && h.e_phentsize != sizeof(ph))) return -EBADMSG;
-  if (h.e_phoff > size || h.e_shoff > size) return -EBADMSG;
+  if (h.e_phoff > size) return -EBADMSG;
   e->deep = true;
   e->phoff = h.e_phoff;
   e->phnum = FS_MIN(h.e_phnum, (size - h.e_phoff) / sizeof(ph));
-  e->shoff = h.e_shoff;
-  e->shnum = h.e_shentsize == sizeof(Elf64_Shdr) ? FS_MIN(h.e_shnum, (size - h.e_shoff) / sizeof(Elf64_Shdr)) : 0;
+  e->shoff = FS_MIN(h.e_shoff, size); /* a program needs no sections to run */
+  e->shnum = h.e_shentsize == sizeof(Elf64_Shdr) ? FS_MIN(h.e_shnum, (size - e->shoff) / sizeof(Elf64_Shdr)) : 0;
   e->shstr = h.e_shstrndx;
   for (uint64_t i = 0; segment(e, i, &ph); i++) {
     if (ph.p_type == PT_INTERP && !e->interp) e->interp = text_at(e, ph.p_offset, ph.p_filesz);
