@@ -47,15 +47,6 @@ fs_err fs_output_forwarder_cut(int fd, uint64_t id, uint64_t size) {
   return of.file != 0 && size > 0 && of.append != 0 ? 1 : 0;
 }
 
-fs_err fs_output_forwarder_await(int fd, uint64_t id) {
-  struct stat st;
-  struct fs_forwarded of;
-  if (fs_sys_fstat(fd, &st) != 0) return 0;
-  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
-  c.flags = FS_SYNC_WRITE;
-  return sync_until(&c, UINT64_MAX, &of);
-}
-
 /* The daemon is told of a move, because the bytes that it passes over are not written, and a gap
    has no bounds but those of blocks. */
 fs_err fs_output_forwarder_seek(int fd, uint64_t id, int64_t off, int whence) {

@@ -43,12 +43,10 @@ struct fs_forwarder {
   uint64_t look_at;
   struct stat st; /* attributes at the start of the last pass */
   bool append, closed, busy;
-  bool dirty;                   /* append: the home has bytes that are not published */
-  uint64_t kept;                /* append: the unpublished bytes begin here */
-  uint64_t appended;            /* the unpublished bytes that the home has (fs_appended_more) */
-  fs_err err;                   /* no caller got this error yet */
-  uint64_t lost_from, lost_end; /* the bytes that were lost last */
-  fs_err lost;                  /* and why, for calls that come later; segment: 0 after a success */
+  bool dirty;        /* append: the home has bytes that are not published */
+  uint64_t kept;     /* append: the unpublished bytes begin here */
+  uint64_t appended; /* the unpublished bytes that the home has (fs_appended_more) */
+  fs_err err;        /* no caller got this error yet */
   struct fs_io io;
   bool extending; /* `call`, the last call, is an EXTEND; else an APPEND */
   struct fs_names_call call;
@@ -129,15 +127,6 @@ static void fs_forwarder_tell(struct fs_forwarder *r, fs_err err, uint64_t bytes
   r->busy = false;
 }
 
-/* Returns true if a waiting call reports the loss of bytes up to `end` to their writer. */
-static bool fs_forwarder_heard(const struct fs_forwarder *r, uint64_t end) {
-  for (struct fs_chain *l = r->waiting.next; l != &r->waiting; l = l->next) {
-    const struct fs_forwarder_wait *w = FS_ITEM(l, struct fs_forwarder_wait, chain);
-    if ((w->flags & FS_SYNC_WRITE) && (!r->append || w->upto >= end)) return true;
-  }
-  return false;
-}
-
 /* Returns where the lost bytes begin. EXTEND gives -EIO if the home lost the appended bytes. */
 static uint64_t fs_forwarder_lost_from(const struct fs_forwarder *r, fs_err err) {
   struct fs_range first;
@@ -147,7 +136,8 @@ static uint64_t fs_forwarder_lost_from(const struct fs_forwarder *r, fs_err err)
   return first.off;
 }
 
-/* Gives up all bytes not forwarded yet. The writer gets the error, or the launcher a warning. */
+/* Gives up all bytes not forwarded yet. The next call that waits gets the error, and the launcher
+   prints a warning. */
 static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   struct stat st = {0};
   char name[FS_BACKING_NAME_SIZE];
@@ -160,16 +150,8 @@ static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   r->dirty = r->dirty && r->append && !r->extending; /* the home has the earlier bytes */
   if (r->append && !r->dirty) r->kept = end;
   if (err == -ENOENT) return; /* the file was removed */
-  if (r->lost_end != from) r->lost_from = from;
-  r->lost_end = end;
-  r->err = r->lost = err;
-  if (!fs_forwarder_heard(r, end)) fs_forwarder_tell(r, err, FS_MAX(end, from) - from);
-}
-
-/* Returns 0, or the error for the bytes that `w` waited for. */
-static fs_err fs_forwarder_result(const struct fs_forwarder *r, const struct fs_forwarder_wait *w) {
-  if (r->err != 0 || !(w->flags & FS_SYNC_WRITE)) return r->err;
-  return !r->append || (w->upto > r->lost_from && w->upto <= r->lost_end) ? r->lost : 0;
+  r->err = err;
+  fs_forwarder_tell(r, err, FS_MAX(end, from) - from);
 }
 
 static int fs_forwarder_open(const struct fs_forwarder *r) {
@@ -191,7 +173,7 @@ static void fs_forwarder_reached(struct fs_forwarder *r, uint64_t upto) {
     struct fs_forwarder_wait *w = FS_ITEM(l, struct fs_forwarder_wait, chain);
     next = l->next;
     if (w->upto > upto) continue;
-    fs_forwarder_answer(r, w, fs_forwarder_result(r, w));
+    fs_forwarder_answer(r, w, r->err);
     any = true;
   }
   if (any) r->err = 0;
@@ -212,11 +194,9 @@ static void fs_forwarder_settled(struct fs_forwarder *r, bool gone) {
     return;
   }
   if (r->append) (void)unlinkat(r->d->backing_fd, fs_backing_name(r->id, name), 0);
-  struct fs_daemon *d = r->d;
+  r->d->forwarders_open--;
   fs_chain_drop(&r->chain);
   free(r);
-  d->forwarders_open--;
-  fs_forwarders_room(d);
 }
 
 /* ---- passing on ---- */
@@ -225,11 +205,7 @@ static void fs_forwarder_called(void *ctx, fs_err err, const void *body, size_t 
   struct fs_forwarder *r = ctx;
   struct fs_appended at = {.off = FS_APPEND_UNKNOWN};
   r->busy = false;
-  if (err == 0 && n == sizeof(at)) {
-    memcpy(&at, body, n);
-    fs_space_told(r->d, fs_home_of(r->d, r->to), at.tight != 0);
-  }
-  if (err == 0 && !r->append) r->lost = 0;
+  if (err == 0 && n == sizeof(at)) memcpy(&at, body, n);
   if (err < 0)
     fs_forwarder_failed(r, err);
   else if (!r->extending)
@@ -397,7 +373,6 @@ fs_err fs_forwarder_begin(struct fs_daemon *d, const struct fs_names_call *c) {
   fs_chain_init(&r->waiting);
   fs_chain_push(d->forwarders, &r->chain);
   d->forwarders_open++;
-  fs_forwarders_room(d);
   return 0;
 }
 
@@ -423,10 +398,6 @@ void fs_forwarder_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns
   *w = (struct fs_forwarder_wait){.flags = c->flags, .size = c->sync.size, .done = done, .ctx = ctx};
   w->until = d->now + d->cfg->deadline_ns;
   fs_chain_init(&w->chain);
-  if (!r && (c->flags & FS_SYNC_WRITE)) {
-    fs_forwarder_end(w, 0);
-    return;
-  }
   if (!r && (c->flags & FS_SYNC_LOOK)) {
     fs_backing_look(d, id, fs_forwarder_published, w);
     return;
@@ -482,13 +453,6 @@ void fs_forwarder_timers(struct fs_daemon *d) {
     r->closed = r->closed || !fs_forwarder_written(r);
     fs_forwarder_run(r);
   }
-}
-
-void fs_forwarders_room(struct fs_daemon *d) {
-  bool await = false;
-  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next)
-    await = await || fs_space_tight_at(d, fs_home_of(d, FS_ITEM(l, struct fs_forwarder, chain)->to));
-  fs_space_await(d, await);
 }
 
 fs_err fs_forwarders_new(struct fs_daemon *d) {
