@@ -43,13 +43,11 @@ struct fs_forwarder {
   uint64_t look_at;
   struct stat st; /* attributes at the start of the last pass */
   bool append, closed, busy;
-  bool dirty;        /* append: the home has bytes that are not published */
   uint64_t kept;     /* append: the unpublished bytes begin here */
-  uint64_t appended; /* the unpublished bytes that the home has (fs_appended_more) */
+  uint64_t appended; /* the unpublished bytes that the home has (fs_appended_more), or 0 */
   fs_err err;        /* no caller got this error yet */
   struct fs_io io;
-  bool extending; /* `call`, the last call, is an EXTEND; else an APPEND */
-  struct fs_names_call call;
+  struct fs_names_call call; /* the last one: APPEND or EXTEND */
   char bytes[FS_APPEND_DATA];
 };
 
@@ -68,7 +66,8 @@ static void fs_forwarder_end(struct fs_forwarder_wait *w, fs_err err) {
   free(w);
 }
 
-static void fs_forwarder_cut(void *ctx, fs_err err, const void *body, size_t n) {
+/* Answers a call after the file was cut or published. */
+static void fs_forwarder_done(void *ctx, fs_err err, const void *body, size_t n) {
   (void)body, (void)n;
   fs_forwarder_end(ctx, err == -ENOENT ? 0 : err);
 }
@@ -89,7 +88,7 @@ static void fs_forwarder_answer(struct fs_forwarder *r, struct fs_forwarder_wait
   }
   cut.setattr.call = fs_ns_id(r->d->ns);
   r->busy = true; /* a close that is reported inside this call runs later */
-  fs_ns_call(r->d->ns, r->d->now, &cut, fs_forwarder_cut, w);
+  fs_ns_call(r->d->ns, r->d->now, &cut, fs_forwarder_done, w);
   r->busy = false;
 }
 
@@ -130,8 +129,9 @@ static void fs_forwarder_tell(struct fs_forwarder *r, fs_err err, uint64_t bytes
 /* Returns where the lost bytes begin. EXTEND gives -EIO if the home lost the appended bytes. */
 static uint64_t fs_forwarder_lost_from(const struct fs_forwarder *r, fs_err err) {
   struct fs_range first;
-  if (r->append) return r->extending && err == -EIO ? r->kept : r->sent;
-  if (!r->extending || r->call.tail_len < sizeof(first)) return r->scan;
+  bool extending = r->call.op == FS_NAMES_EXTEND;
+  if (r->append) return extending && err == -EIO ? r->kept : r->sent;
+  if (!extending || r->call.tail_len < sizeof(first)) return r->scan;
   memcpy(&first, r->bytes, sizeof(first));
   return first.off;
 }
@@ -147,8 +147,8 @@ static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   if (r->append) r->sent = end;
   r->st = st;
   r->scan = end;
-  r->dirty = r->dirty && r->append && !r->extending; /* the home has the earlier bytes */
-  if (r->append && !r->dirty) r->kept = end;
+  if (r->call.op == FS_NAMES_EXTEND) r->appended = 0; /* else the home has the earlier bytes */
+  if (r->appended == 0) r->kept = end;
   if (err == -ENOENT) return; /* the file was removed */
   r->err = err;
   fs_forwarder_tell(r, err, FS_MAX(end, from) - from);
@@ -206,13 +206,15 @@ static void fs_forwarder_called(void *ctx, fs_err err, const void *body, size_t 
   struct fs_appended at = {.off = FS_APPEND_UNKNOWN};
   r->busy = false;
   if (err == 0 && n == sizeof(at)) memcpy(&at, body, n);
-  if (err < 0)
+  if (err < 0) {
     fs_forwarder_failed(r, err);
-  else if (!r->extending)
-    r->appended = fs_appended_more(r->dirty ? r->appended : 0, &at, r->call.append.bytes),
-    r->sent += r->call.append.bytes, r->dirty = true;
-  else
-    r->dirty = false, r->kept = r->sent;
+  } else if (r->call.op == FS_NAMES_EXTEND) {
+    r->appended = 0;
+    r->kept = r->sent;
+  } else {
+    r->appended = fs_appended_more(r->appended, &at, r->call.append.bytes);
+    r->sent += r->call.append.bytes;
+  }
   fs_forwarder_run(r);
 }
 
@@ -222,16 +224,16 @@ static_assert(offsetof(struct fs_forwarder, bytes) ==
 
 static void fs_forwarder_call_append(struct fs_forwarder *r, size_t n) {
   const struct fs_call_append append = {.id = r->to, .call = fs_ns_id(r->d->ns), .bytes = n};
-  r->busy = true, r->extending = false;
+  r->busy = true;
   r->call = (struct fs_names_call){.op = FS_NAMES_APPEND, .tail_len = (uint16_t)n, .append = append};
   fs_ns_call(r->d->ns, r->d->now, &r->call, fs_forwarder_called, r);
 }
 
 static void fs_forwarder_call_extend(struct fs_forwarder *r, size_t n) {
   const struct fs_call_extend extend = {.id = r->to, .segment = r->id};
-  r->busy = r->extending = true;
+  r->busy = true;
   r->call = (struct fs_names_call){.op = FS_NAMES_EXTEND, .tail_len = (uint16_t)n, .extend = extend};
-  if (r->append) fs_appended_say(&r->call.extend, r->appended);
+  fs_appended_say(&r->call.extend, r->appended);
   fs_segment_extend(r->d, &r->call, fs_forwarder_called, r);
 }
 
@@ -240,6 +242,13 @@ static size_t fs_forwarder_lines(const struct fs_forwarder *r, size_t n) {
   const char *last = memrchr(r->bytes, '\n', n);
   if (n < FS_APPEND_DATA && fs_forwarder_hurry(r)) return n;
   return last ? (size_t)(last - r->bytes) + 1 : n == FS_APPEND_DATA ? n : 0;
+}
+
+/* Lets the I/O pool look at the forwarder's bytes. */
+static void fs_forwarder_submit(struct fs_forwarder *r, fs_err (*work)(struct fs_io *), void (*done)(struct fs_io *)) {
+  r->busy = true;
+  r->io = (struct fs_io){.work = work, .done = done};
+  fs_iopool_submit(&r->d->pool, &r->io);
 }
 
 static fs_err fs_forwarder_read(struct fs_io *io) {
@@ -259,16 +268,10 @@ static void fs_forwarder_have(struct fs_io *io) {
   if (io->err < 0) fs_forwarder_failed(r, io->err);
   if (n > 0)
     fs_forwarder_call_append(r, n);
-  else if (r->dirty)
+  else if (r->appended != 0)
     fs_forwarder_call_extend(r, 0);
   else if (fs_forwarder_hurry(r))
     fs_forwarder_run(r);
-}
-
-static void fs_forwarder_append(struct fs_forwarder *r) {
-  r->busy = true;
-  r->io = (struct fs_io){.work = fs_forwarder_read, .done = fs_forwarder_have};
-  fs_iopool_submit(&r->d->pool, &r->io);
 }
 
 /* Lists the data ranges of the segment. A hole was not written here: its range is another's. */
@@ -305,20 +308,14 @@ static void fs_forwarder_ranges(struct fs_io *io) {
     fs_forwarder_run(r);
 }
 
-static void fs_forwarder_extend(struct fs_forwarder *r) {
-  r->busy = true;
-  r->io = (struct fs_io){.work = fs_forwarder_find_ranges, .done = fs_forwarder_ranges};
-  fs_iopool_submit(&r->d->pool, &r->io);
-}
-
 static void fs_forwarder_run_append(struct fs_forwarder *r, uint64_t size) {
   if (size < r->sent) r->sent = size; /* a program truncated it, for example by "> /dev/stdout" */
   r->kept = FS_MIN(r->kept, r->sent);
-  if (!r->dirty) fs_forwarder_reached(r, r->sent);
-  if (r->dirty && (size == r->sent || fs_forwarder_awaited(r, r->sent)))
+  if (r->appended == 0) fs_forwarder_reached(r, r->sent);
+  if (r->appended != 0 && (size == r->sent || fs_forwarder_awaited(r, r->sent)))
     fs_forwarder_call_extend(r, 0);
   else if (size > r->sent)
-    fs_forwarder_append(r);
+    fs_forwarder_submit(r, fs_forwarder_read, fs_forwarder_have);
   else
     fs_forwarder_settled(r, false);
 }
@@ -335,7 +332,7 @@ static void fs_forwarder_run_segment(struct fs_forwarder *r, const struct stat *
     r->st = *st;
   }
   if (pass)
-    fs_forwarder_extend(r);
+    fs_forwarder_submit(r, fs_forwarder_find_ranges, fs_forwarder_ranges);
   else
     fs_forwarder_settled(r, false);
 }
@@ -376,12 +373,6 @@ fs_err fs_forwarder_begin(struct fs_daemon *d, const struct fs_names_call *c) {
   return 0;
 }
 
-static void fs_forwarder_published(void *ctx, fs_err err, const void *body, size_t n) {
-  struct fs_forwarder_wait *w = ctx;
-  (void)body, (void)n;
-  fs_forwarder_end(w, err == -ENOENT ? 0 : err);
-}
-
 /* Returns what a call has to wait for. `size` was the file's size when the caller first asked. */
 static uint64_t fs_forwarder_upto(const struct fs_forwarder *r, uint64_t size) {
   return r->append ? FS_MAX(size, 1u) : r->passes + 1;
@@ -399,12 +390,12 @@ void fs_forwarder_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns
   w->until = d->now + d->cfg->deadline_ns;
   fs_chain_init(&w->chain);
   if (!r && (c->flags & FS_SYNC_LOOK)) {
-    fs_backing_look(d, id, fs_forwarder_published, w);
+    fs_backing_look(d, id, fs_forwarder_done, w);
     return;
   }
   if (!r) { /* stores through a mapping into dirty pages do not change the times */
     fs_copy_loosen(d, id);
-    fs_backing_publish(d, id, fs_forwarder_published, w);
+    fs_backing_publish(d, id, fs_forwarder_done, w);
     return;
   }
   w->upto = fs_forwarder_upto(r, c->sync.upto);
@@ -420,14 +411,12 @@ void fs_forwarder_closed(struct fs_daemon *d, uint64_t id) {
   fs_forwarder_run(r);
 }
 
-bool fs_forwarders_pending(struct fs_daemon *d) {
-  bool any = false;
-  for (struct fs_chain *l = d->forwarders->next, *next; l != d->forwarders; l = next) {
-    struct fs_forwarder *r = FS_ITEM(l, struct fs_forwarder, chain);
-    next = l->next;
-    any = any || r->busy || r->closed;
+bool fs_forwarders_pending(const struct fs_daemon *d) {
+  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next) {
+    const struct fs_forwarder *r = FS_ITEM(l, struct fs_forwarder, chain);
+    if (r->busy || r->closed) return true;
   }
-  return any || d->forwarders_telling > 0;
+  return d->forwarders_telling > 0;
 }
 
 static struct fs_forwarder *fs_forwarder_due(const struct fs_daemon *d) {
