@@ -133,22 +133,10 @@ struct fs_warm {
 /* ---- space.c ---- */
 struct fs_space {
   _Atomic uint32_t turn;
-  bool tight; /* as computed at tight_at */
-  uint64_t tight_at;
-  uint64_t elsewhere[FS_MAX_NODES / 64]; /* nodes that were short of space when last heard */
 };
 fs_err fs_space_start(struct fs_daemon *d);
 void fs_space_freed(struct fs_daemon *d); /* Says that outputs were removed. */
 bool fs_space_full(const struct fs_daemon *d);
-/* Returns true if so little space is left that bytes accepted now may find none. The MPI
-   thread's. */
-bool fs_space_tight(struct fs_daemon *d);
-/* fs_space_tight_at returns what another node has last said of itself; fs_space_told records
-   that. */
-bool fs_space_tight_at(const struct fs_daemon *d, uint32_t rank);
-void fs_space_told(struct fs_daemon *d, uint32_t rank, bool tight);
-/* Tells clients whether programs that write on this node have to wait for other nodes' space. */
-void fs_space_await(struct fs_daemon *d, bool await);
 
 /* ---- iopool.c ---- */
 struct fs_io {

@@ -190,8 +190,7 @@ struct fs_opened {
   uint64_t own;      /* size of the home's backing file, which has the blocks; `size` is the whole
                         file's */
   uint32_t segments; /* not 0: other nodes have segments */
-  uint16_t tight;    /* not 0: the home has little room left */
-  uint16_t nameless; /* not 0: the file was removed or replaced */
+  uint32_t nameless; /* not 0: the file was removed or replaced */
   uint64_t list;     /* version of the extent map, new after each change; not 0 */
 };
 static_assert(sizeof(struct fs_opened) == 80, "fs_opened is 80 bytes");
@@ -203,8 +202,7 @@ struct fs_call_close {
 };
 
 /* EXTEND adds ranges (the tail, struct fs_range[], may be empty) of a segment to the extent map and
-   publishes the file. The answer is a struct fs_appended with an offset of 0. ENOENT; EIO: the home
-   does not have what the caller appended. */
+   publishes the file. No answer. ENOENT; EIO: the home does not have what the caller appended. */
 enum fs_extend_flags {
   FS_EXTEND_DURABLE = 1, /* as for PUBLISH */
 };
@@ -245,8 +243,8 @@ struct fs_call_append {
 #define FS_APPEND_UNKNOWN UINT64_MAX /* offset in the answer of a repeated call */
 struct fs_appended {
   uint64_t off;
-  uint32_t tight; /* as in fs_opened */
-  uint32_t home;  /* the rank that appended the bytes */
+  uint32_t home; /* the rank that appended the bytes */
+  uint32_t unused;
 };
 
 /* OWN makes a private copy of the backing file of a --stage-in file, before a change. The answer is
@@ -276,12 +274,10 @@ struct fs_call_forwarder {
    struct fs_forwarded, else it is empty. EAGAIN: not done yet, the caller retries. ESPIPE: the
    forwarder cannot seek there. */
 enum fs_sync_flags {
-  FS_SYNC_CUT = 1,   /* Afterwards set the file's size to `size`. */
-  FS_SYNC_SEEK = 2,  /* Afterwards the forwarder writes from `size` on. */
-  FS_SYNC_WRITE = 4, /* Report errors of the caller's own writes only. No effect without a
-                        forwarder. */
-  FS_SYNC_LOOK = 8,  /* For attributes: without a forwarder, publish only changes. */
-  FS_SYNC_ALL = 15,
+  FS_SYNC_CUT = 1,  /* Afterwards set the file's size to `size`. */
+  FS_SYNC_SEEK = 2, /* Afterwards the forwarder writes from `size` on. */
+  FS_SYNC_LOOK = 4, /* For attributes: without a forwarder, publish only changes. */
+  FS_SYNC_ALL = 7,
 };
 struct fs_call_sync {
   uint64_t id;

@@ -112,7 +112,7 @@ struct fs_ctl {
       lists;             /* changed when a list of a file's segments has; FS_LISTS_UNKNOWN: none is to be kept */
   uint64_t output_limit; /* bytes of outputs on this node; 0: no limit */
   alignas(64) _Atomic uint64_t output_used; /* when it was last added up */
-  _Atomic uint32_t output_full;             /* FS_OUTPUT_* */
+  _Atomic uint32_t output_full;             /* not 0: that is the limit, or more */
   /* Names of this node (section 13): FS_NL_*; which directories may have some; which files are. */
   _Atomic uint32_t node_local_any;
   _Atomic uint64_t node_local[FS_NL_BITS / 64]; /* bit fs_nl_bit(directory's id) */
@@ -120,8 +120,6 @@ struct fs_ctl {
 };
 #define FS_TREE_UNKNOWN (1ull << 63)
 #define FS_LISTS_UNKNOWN (1ull << 63)
-#define FS_OUTPUT_FULL 0x1u  /* that is the limit, or more */
-#define FS_OUTPUT_AWAIT 0x2u /* a file that a forwarder of this node is for has a home with little room */
 #define FS_CTL_READ_ONLY 0x1u
 #define FS_CTL_REPLICAS 0x2u /* publishing waits for another node */
 /* How local partitions that are not in memory are read. Neither: directly what there is no room for (ipc/room.h). */

@@ -112,20 +112,6 @@ FS_EXPORT int __xmknodat(int ver, int dirfd, const char *path, mode_t mode, dev_
   return ver == 0 ? mknodat(dirfd, path, mode, *dev) : fs_ret_int(-EINVAL);
 }
 
-/* libc writes without the wrappers (see fs_written). Shells ask the stream whether that
-   succeeded. */
-FS_EXPORT int fflush(FILE *f) {
-  int r = FS_REAL(fflush)(f);
-  FS_MAY_BE_NULL(f);
-  if (FS_LIKELY(r != 0 || !fs_output_awaits())) return r;
-  if (f == NULL) f = stdout;
-  fs_err err = f->_fileno >= 0 && fs_fd_entry(f->_fileno) != 0 ? fs_output_await(f->_fileno) : 0;
-  if (err == 0) return 0;
-  f->_flags |= _IO_ERR_SEEN;
-  return fs_ret_int(err);
-}
-FS_ALIAS(_IO_fflush, fflush);
-
 /* libc closes the descriptor without the wrapper. */
 static int close_output(FILE *f) {
   int flushed = fflush(f);

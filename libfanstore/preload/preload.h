@@ -212,19 +212,11 @@ static inline int fs_real_was_set(int fd, const struct fs_found *f, int r) {
   return err == 0 ? r : fs_ret_int(err);
 }
 
-/* Completes a write to a real descriptor that returned r. */
-static inline int64_t fs_written(int fd, int64_t r) {
-  if (r <= 0 || !fs_output_awaits()) return r;
-  fs_err err = fs_output_await(fd);
-  return err == 0 ? r : fs_ret(err);
-}
-
 /* A call that writes to a real descriptor. If the descriptor is an output's and the node's outputs
    take more than they may, it returns -EDQUOT. */
 #define FS_WITH_ROOM(fd, native)                                                                                       \
-  (FS_LIKELY(fs_fd_entry(fd) == 0)       ? (native)                                                                    \
-   : fs_output_room(fd, UINT64_MAX) != 0 ? (__typeof__(native))fs_ret(-EDQUOT)                                         \
-                                         : (__typeof__(native))fs_written(fd, native))
+  (FS_UNLIKELY(fs_fd_entry(fd) != 0) && fs_output_room(fd, UINT64_MAX) != 0 ? (__typeof__(native))fs_ret(-EDQUOT)      \
+                                                                            : (native))
 
 /* Makes room before the kernel gives out n new descriptors (fs_fd_make_lowest). */
 static inline void fs_lowest(int n) {

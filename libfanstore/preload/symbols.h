@@ -213,7 +213,6 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(ssize_t, getdirentries64, (int fd, char *b, size_t n, off64_t *o), (fd, b, n, o))                                  \
   X(int, login_tty, (int fd), (fd))                                                                                    \
   X(int, openpty, (int *m, int *s, char *n, const struct termios *t, const struct winsize *w), (m, s, n, t, w))        \
-  X(int, fflush, (FILE * f), (f))                                                                                      \
   X(int, fclose, (FILE * f), (f))                                                                                      \
   X(mode_t, umask, (mode_t m), (m))
 

@@ -9,9 +9,18 @@
 
 small_outputs_dataset
 
+# What outputs_space.py's shells have lost: FILE ERROR.
+lost_by_shells() {
+  for bytes in 6 7; do
+    grep -q "warning: node 1 .*: output file $1: $bytes bytes .* lost, node 0 did not take them: $2" "$work/err" ||
+      fail "$bytes bytes, not told: $(cat "$work/err")"
+  done
+}
+
 for n in $(half 2 4); do
   seen_on "$n" --output-limit 8M -- "$python" "$here/outputs_space.py" limit "$mnt" "$n" $((8 << 20))
   grep -q 'outputs take .*, and 8.0 MiB is the limit' "$work/err" || fail "not told: $(cat "$work/err")"
+  lost_by_shells fill0 'Disk quota exceeded'
 done
 ! rest || exit 0
 
@@ -32,6 +41,7 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
       "$python" "$here/outputs_space.py" full$full "$mnt" 2 0 2>"$work/err" >"$work/out" ||
       fail "full node $full: $(tail -1 "$work/out") $(cat "$work/err")"
     cat "$work/out"
+    [ $full = 1 ] || lost_by_shells log 'No space left'
     [ $full = 1 ] || grep -q 'warning: node 1 .*: output file log: 5 bytes .* lost, node 0 did not take them: No space left' "$work/err" ||
       fail "not told: $(cat "$work/err")"
   done

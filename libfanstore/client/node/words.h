@@ -6,8 +6,7 @@
 
 #include "util/base.h"
 
-/* Says whether this node's outputs take more than they may (FS_OUTPUT_FULL), and whether another
-   node may refuse bytes that are forwarded to it (FS_OUTPUT_AWAIT). */
+/* Is not 0 if this node's outputs have reached their limit. */
 extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_output_full_word;
 /* Has FS_NL_NAMES and FS_NL_SHADOWS, if there are names of this node (names/nodelocal.h). */
 extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_nl_any_word;

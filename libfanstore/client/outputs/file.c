@@ -122,11 +122,6 @@ fs_err fs_output_real_cut(int fd, int64_t size) {
   return id == 0 ? 0 : fs_output_forwarder_cut(fd, id, (uint64_t)size);
 }
 
-fs_err fs_output_await(int fd) {
-  uint64_t id = forwarder_maybe(fd);
-  return id == 0 ? 0 : fs_output_forwarder_await(fd, id);
-}
-
 fs_err fs_output_real_seek(int fd, int64_t off, int whence) {
   uint64_t id = forwarder_maybe(fd);
   return id == 0 ? 0 : fs_output_forwarder_seek(fd, id, off, whence);

@@ -13,24 +13,21 @@
 #include "client/outputs/segment.h"
 
 /* Makes the call until the daemon is done: it answers EAGAIN while it makes progress. */
-static fs_err sync_until(const struct fs_names_call *c, uint64_t end, struct fs_forwarded *of) {
+static fs_err sync_until(const struct fs_call_sync *sync, uint32_t flags, uint64_t end, struct fs_forwarded *of) {
+  struct fs_names_call c = {.op = FS_NAMES_SYNC, .flags = flags, .sync = *sync};
   size_t n = 0;
   fs_err err;
+  c.sync.upto = FS_MIN(sync->upto, FS_RECORD_SEQ_MAX);
   do {
-    err = fs_names_call(c, "", "", of, sizeof(*of), &n);
+    err = fs_names_call(&c, "", "", of, sizeof(*of), &n);
   } while (err == -EAGAIN && fs_now_ns() < end);
   if (err != 0 || n < sizeof(*of)) of->file = 0; /* it is no forwarder */
   return err;
 }
 
-static struct fs_names_call sync_call(uint64_t id, uint64_t size) {
-  return (struct fs_names_call){.op = FS_NAMES_SYNC, .sync = {.id = id, .upto = FS_MIN(size, FS_RECORD_SEQ_MAX)}};
-}
-
 fs_err fs_output_sync(uint64_t id, uint64_t size, uint64_t end) {
-  const struct fs_names_call c = sync_call(id, size);
   struct fs_forwarded of;
-  return sync_until(&c, end, &of);
+  return sync_until(&(struct fs_call_sync){.id = id, .upto = size}, 0, end, &of);
 }
 
 /* Cuts or extends the file whose forwarder fd is. The caller does the same to the forwarder, unless
@@ -39,21 +36,10 @@ fs_err fs_output_forwarder_cut(int fd, uint64_t id, uint64_t size) {
   struct stat st;
   struct fs_forwarded of;
   if (fs_sys_fstat(fd, &st) != 0) return 0; /* the kernel's call gives the error */
-  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
-  c.flags = FS_SYNC_CUT;
-  c.sync.size = size;
-  fs_err err = sync_until(&c, UINT64_MAX, &of);
+  const struct fs_call_sync sync = {.id = id, .upto = (uint64_t)st.st_size, .size = size};
+  fs_err err = sync_until(&sync, FS_SYNC_CUT, UINT64_MAX, &of);
   if (err != 0) return err;
   return of.file != 0 && size > 0 && of.append != 0 ? 1 : 0;
-}
-
-fs_err fs_output_forwarder_await(int fd, uint64_t id) {
-  struct stat st;
-  struct fs_forwarded of;
-  if (fs_sys_fstat(fd, &st) != 0) return 0;
-  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
-  c.flags = FS_SYNC_WRITE;
-  return sync_until(&c, UINT64_MAX, &of);
 }
 
 /* The daemon is told of a move, because the bytes that it passes over are not written, and a gap
@@ -66,10 +52,8 @@ fs_err fs_output_forwarder_seek(int fd, uint64_t id, int64_t off, int whence) {
   if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) return 0;
   int64_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? now : st.st_size, to;
   if (__builtin_add_overflow(from, off, &to) || to < 0 || to == now) return 0;
-  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
-  c.flags = FS_SYNC_SEEK;
-  c.sync.size = (uint64_t)to;
-  return sync_until(&c, UINT64_MAX, &of);
+  const struct fs_call_sync sync = {.id = id, .upto = (uint64_t)st.st_size, .size = (uint64_t)to};
+  return sync_until(&sync, FS_SYNC_SEEK, UINT64_MAX, &of);
 }
 
 /* Returns the number of the file with its present mode, which nobody knows if the file was
@@ -91,9 +75,8 @@ fs_err fs_output_forwarded(int fd, uint64_t id, uint32_t *entry) {
   struct stat st;
   struct fs_forwarded of;
   if (fs_sys_fstat(fd, &st) != 0) return 0;
-  struct fs_names_call c = sync_call(id, (uint64_t)st.st_size);
-  c.flags = FS_SYNC_LOOK;
-  fs_err err = sync_until(&c, UINT64_MAX, &of);
+  const struct fs_call_sync sync = {.id = id, .upto = (uint64_t)st.st_size};
+  fs_err err = sync_until(&sync, FS_SYNC_LOOK, UINT64_MAX, &of);
   if (err != 0 || of.file == 0) return err;
   int64_t number = number_of(&of);
   if (number < 0) return (fs_err)number;
@@ -155,12 +138,20 @@ static uint64_t id_of(const char *path, size_t n, size_t *dir) {
   return id;
 }
 
+/* Reads where a descriptor leads, and returns the length, or 0. */
+static size_t link_of(int fd, char link[PATH_MAX]) {
+  char name[40] = "/proc/self/fd/", number[FS_U64_TEXT];
+  strcat(name, fs_u64_text((uint64_t)fd, number));
+  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, PATH_MAX);
+  if (n <= 0 || n == PATH_MAX) return 0;
+  link[n] = '\0';
+  return (size_t)n;
+}
+
 uint64_t fs_output_real_id(int fd) {
-  char link[PATH_MAX], name[40] = "/proc/self/fd/", number[FS_U64_TEXT];
+  char link[PATH_MAX];
   size_t dir;
-  memcpy(name + 14, fs_u64_text((uint64_t)fd, number), strlen(fs_u64_text((uint64_t)fd, number)) + 1);
-  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, sizeof(link));
-  uint64_t id = n > 0 && n < PATH_MAX ? id_of(link, (size_t)n, &dir) : 0;
+  uint64_t id = id_of(link, link_of(fd, link), &dir);
   const struct fs_node *node = id == 0 ? NULL : fs_names_node();
   if (node == NULL || strlen(node->ctl->backing) != dir || memcmp(node->ctl->backing, link, dir) != 0) return 0;
   return id;
@@ -183,14 +174,10 @@ bool fs_output_copy_link(const char *link) {
 }
 
 static bool is_copy(int fd) {
-  char link[PATH_MAX], name[40] = "/proc/self/fd/", number[FS_U64_TEXT];
+  char link[PATH_MAX];
   struct stat st;
   if (fs_sys_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 0) return false;
-  strcat(name, fs_u64_text((uint64_t)fd, number));
-  long n = FS_SYS4(SYS_readlinkat, AT_FDCWD, name, link, sizeof(link) - 1);
-  if (n <= 0) return false;
-  link[n] = '\0';
-  return fs_output_copy_link(link);
+  return link_of(fd, link) > 0 && fs_output_copy_link(link);
 }
 
 fs_err fs_output_real_lock(int fd) {

@@ -33,18 +33,10 @@ void fs_output_dataset_times(uint32_t mount, uint32_t entry, struct stat *st);
 
 /* ---- space.c: what there is room for ---- */
 
-static inline uint32_t fs_output_room_word(void) {
-  return atomic_load_explicit(atomic_load_explicit(&fs_output_full_word, memory_order_relaxed), memory_order_relaxed);
-}
 static inline bool fs_output_full(void) {
-  return (fs_output_room_word() & FS_OUTPUT_FULL) != 0;
+  const _Atomic uint32_t *full = atomic_load_explicit(&fs_output_full_word, memory_order_relaxed);
+  return atomic_load_explicit(full, memory_order_relaxed) != 0;
 }
-static inline bool fs_output_awaits(void) {
-  return FS_UNLIKELY((fs_output_room_word() & FS_OUTPUT_AWAIT) != 0);
-}
-/* Waits, after a write to a real descriptor while FS_OUTPUT_AWAIT is set, until home has taken what
-   a forwarder carries. Returns 0 or home's error. */
-fs_err fs_output_await(int fd);
 /* Returns 0, or -EDQUOT if the limit is reached and a real descriptor of an output must not grow to
    `size`, or not be written at all with UINT64_MAX. */
 fs_err fs_output_room(int fd, uint64_t size);
@@ -179,7 +171,6 @@ fs_err fs_output_sync(uint64_t id, uint64_t size, uint64_t end);
    the cut returns 1, the kernel must not cut fd. */
 fs_err fs_output_forwarder_cut(int fd, uint64_t id, uint64_t size);
 fs_err fs_output_forwarder_seek(int fd, uint64_t id, int64_t off, int whence);
-fs_err fs_output_forwarder_await(int fd, uint64_t id);
 /* Returns the id of the backing file of this node that a real descriptor is open on, as the kernel
    says, or 0. */
 uint64_t fs_output_real_id(int fd);

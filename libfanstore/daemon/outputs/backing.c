@@ -267,7 +267,6 @@ fs_err fs_backing_opened(struct fs_daemon *d, uint64_t id, const struct stat *st
                              .size = FS_MAX(t->size, fs_extents_end(f->extents)),
                              .own = t->size,
                              .segments = fs_extents_any(f->extents),
-                             .tight = fs_space_tight(d),
                              .nameless = f->removed,
                              .list = t->list,
                              .mtime = st->st_mtim.tv_sec,

@@ -209,13 +209,9 @@ static fs_err fs_append_work(struct fs_io *io) {
   return end < 0 ? -errno : 0;
 }
 
-static struct fs_appended fs_appended_at(struct fs_daemon *d, uint64_t off) {
-  return (struct fs_appended){.off = off, .tight = fs_space_tight(d), .home = d->net->rank};
-}
-
 static void fs_append_done(struct fs_io *io) {
   struct fs_change *s = FS_ITEM(io, struct fs_change, io);
-  const struct fs_appended at = fs_appended_at(s->d, s->off);
+  const struct fs_appended at = {.off = s->off, .home = s->d->net->rank};
   if (io->err == 0) fs_ns_done_now(s->d->ns, s->call.append.call);
   fs_change_end(s, io->err, &at, sizeof(at));
 }
@@ -224,7 +220,7 @@ void fs_backing_append(struct fs_daemon *d, struct fs_asked a, struct fs_backing
                        const struct fs_names_call *c) {
   if (fs_extents_none(d, a, f, c->append.id)) return;
   if (fs_ns_done_before(d->ns, c->append.call)) {
-    const struct fs_appended unknown = fs_appended_at(d, FS_APPEND_UNKNOWN);
+    const struct fs_appended unknown = {.off = FS_APPEND_UNKNOWN, .home = d->net->rank};
     fs_ns_answer(d->ns, a, 0, &unknown, sizeof(unknown));
     return;
   }

@@ -136,11 +136,10 @@ struct fs_extending {
 
 static void fs_extended_told(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_extending *e = ctx;
-  const struct fs_appended at = {.tight = fs_space_tight(e->d), .home = e->d->net->rank};
   (void)body, (void)n;
   if (e->err < 0) err = e->err;
   if (err == 0 && e->lost) err = -EIO;
-  fs_ns_answer(e->d->ns, e->asked, err, &at, err == 0 ? sizeof(at) : 0);
+  fs_ns_answer(e->d->ns, e->asked, err, NULL, 0);
   free(e);
 }
 

@@ -43,15 +43,11 @@ struct fs_forwarder {
   uint64_t look_at;
   struct stat st; /* attributes at the start of the last pass */
   bool append, closed, busy;
-  bool dirty;                   /* append: the home has bytes that are not published */
-  uint64_t kept;                /* append: the unpublished bytes begin here */
-  uint64_t appended;            /* the unpublished bytes that the home has (fs_appended_more) */
-  fs_err err;                   /* no caller got this error yet */
-  uint64_t lost_from, lost_end; /* the bytes that were lost last */
-  fs_err lost;                  /* and why, for calls that come later; segment: 0 after a success */
+  uint64_t kept;     /* append: the unpublished bytes begin here */
+  uint64_t appended; /* the unpublished bytes that the home has (fs_appended_more), or 0 */
+  fs_err err;        /* no caller got this error yet */
   struct fs_io io;
-  bool extending; /* `call`, the last call, is an EXTEND; else an APPEND */
-  struct fs_names_call call;
+  struct fs_names_call call; /* the last one: APPEND or EXTEND */
   char bytes[FS_APPEND_DATA];
 };
 
@@ -70,7 +66,8 @@ static void fs_forwarder_end(struct fs_forwarder_wait *w, fs_err err) {
   free(w);
 }
 
-static void fs_forwarder_cut(void *ctx, fs_err err, const void *body, size_t n) {
+/* Answers a call after the file was cut or published. */
+static void fs_forwarder_done(void *ctx, fs_err err, const void *body, size_t n) {
   (void)body, (void)n;
   fs_forwarder_end(ctx, err == -ENOENT ? 0 : err);
 }
@@ -91,7 +88,7 @@ static void fs_forwarder_answer(struct fs_forwarder *r, struct fs_forwarder_wait
   }
   cut.setattr.call = fs_ns_id(r->d->ns);
   r->busy = true; /* a close that is reported inside this call runs later */
-  fs_ns_call(r->d->ns, r->d->now, &cut, fs_forwarder_cut, w);
+  fs_ns_call(r->d->ns, r->d->now, &cut, fs_forwarder_done, w);
   r->busy = false;
 }
 
@@ -129,25 +126,18 @@ static void fs_forwarder_tell(struct fs_forwarder *r, fs_err err, uint64_t bytes
   r->busy = false;
 }
 
-/* Returns true if a waiting call reports the loss of bytes up to `end` to their writer. */
-static bool fs_forwarder_heard(const struct fs_forwarder *r, uint64_t end) {
-  for (struct fs_chain *l = r->waiting.next; l != &r->waiting; l = l->next) {
-    const struct fs_forwarder_wait *w = FS_ITEM(l, struct fs_forwarder_wait, chain);
-    if ((w->flags & FS_SYNC_WRITE) && (!r->append || w->upto >= end)) return true;
-  }
-  return false;
-}
-
 /* Returns where the lost bytes begin. EXTEND gives -EIO if the home lost the appended bytes. */
 static uint64_t fs_forwarder_lost_from(const struct fs_forwarder *r, fs_err err) {
   struct fs_range first;
-  if (r->append) return r->extending && err == -EIO ? r->kept : r->sent;
-  if (!r->extending || r->call.tail_len < sizeof(first)) return r->scan;
+  bool extending = r->call.op == FS_NAMES_EXTEND;
+  if (r->append) return extending && err == -EIO ? r->kept : r->sent;
+  if (!extending || r->call.tail_len < sizeof(first)) return r->scan;
   memcpy(&first, r->bytes, sizeof(first));
   return first.off;
 }
 
-/* Gives up all bytes not forwarded yet. The writer gets the error, or the launcher a warning. */
+/* Gives up all bytes not forwarded yet. The next call that waits gets the error, and the launcher
+   prints a warning. */
 static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   struct stat st = {0};
   char name[FS_BACKING_NAME_SIZE];
@@ -157,19 +147,11 @@ static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   if (r->append) r->sent = end;
   r->st = st;
   r->scan = end;
-  r->dirty = r->dirty && r->append && !r->extending; /* the home has the earlier bytes */
-  if (r->append && !r->dirty) r->kept = end;
+  if (r->call.op == FS_NAMES_EXTEND) r->appended = 0; /* else the home has the earlier bytes */
+  if (r->appended == 0) r->kept = end;
   if (err == -ENOENT) return; /* the file was removed */
-  if (r->lost_end != from) r->lost_from = from;
-  r->lost_end = end;
-  r->err = r->lost = err;
-  if (!fs_forwarder_heard(r, end)) fs_forwarder_tell(r, err, FS_MAX(end, from) - from);
-}
-
-/* Returns 0, or the error for the bytes that `w` waited for. */
-static fs_err fs_forwarder_result(const struct fs_forwarder *r, const struct fs_forwarder_wait *w) {
-  if (r->err != 0 || !(w->flags & FS_SYNC_WRITE)) return r->err;
-  return !r->append || (w->upto > r->lost_from && w->upto <= r->lost_end) ? r->lost : 0;
+  r->err = err;
+  fs_forwarder_tell(r, err, FS_MAX(end, from) - from);
 }
 
 static int fs_forwarder_open(const struct fs_forwarder *r) {
@@ -191,7 +173,7 @@ static void fs_forwarder_reached(struct fs_forwarder *r, uint64_t upto) {
     struct fs_forwarder_wait *w = FS_ITEM(l, struct fs_forwarder_wait, chain);
     next = l->next;
     if (w->upto > upto) continue;
-    fs_forwarder_answer(r, w, fs_forwarder_result(r, w));
+    fs_forwarder_answer(r, w, r->err);
     any = true;
   }
   if (any) r->err = 0;
@@ -212,11 +194,9 @@ static void fs_forwarder_settled(struct fs_forwarder *r, bool gone) {
     return;
   }
   if (r->append) (void)unlinkat(r->d->backing_fd, fs_backing_name(r->id, name), 0);
-  struct fs_daemon *d = r->d;
+  r->d->forwarders_open--;
   fs_chain_drop(&r->chain);
   free(r);
-  d->forwarders_open--;
-  fs_forwarders_room(d);
 }
 
 /* ---- passing on ---- */
@@ -225,18 +205,16 @@ static void fs_forwarder_called(void *ctx, fs_err err, const void *body, size_t 
   struct fs_forwarder *r = ctx;
   struct fs_appended at = {.off = FS_APPEND_UNKNOWN};
   r->busy = false;
-  if (err == 0 && n == sizeof(at)) {
-    memcpy(&at, body, n);
-    fs_space_told(r->d, fs_home_of(r->d, r->to), at.tight != 0);
-  }
-  if (err == 0 && !r->append) r->lost = 0;
-  if (err < 0)
+  if (err == 0 && n == sizeof(at)) memcpy(&at, body, n);
+  if (err < 0) {
     fs_forwarder_failed(r, err);
-  else if (!r->extending)
-    r->appended = fs_appended_more(r->dirty ? r->appended : 0, &at, r->call.append.bytes),
-    r->sent += r->call.append.bytes, r->dirty = true;
-  else
-    r->dirty = false, r->kept = r->sent;
+  } else if (r->call.op == FS_NAMES_EXTEND) {
+    r->appended = 0;
+    r->kept = r->sent;
+  } else {
+    r->appended = fs_appended_more(r->appended, &at, r->call.append.bytes);
+    r->sent += r->call.append.bytes;
+  }
   fs_forwarder_run(r);
 }
 
@@ -246,16 +224,16 @@ static_assert(offsetof(struct fs_forwarder, bytes) ==
 
 static void fs_forwarder_call_append(struct fs_forwarder *r, size_t n) {
   const struct fs_call_append append = {.id = r->to, .call = fs_ns_id(r->d->ns), .bytes = n};
-  r->busy = true, r->extending = false;
+  r->busy = true;
   r->call = (struct fs_names_call){.op = FS_NAMES_APPEND, .tail_len = (uint16_t)n, .append = append};
   fs_ns_call(r->d->ns, r->d->now, &r->call, fs_forwarder_called, r);
 }
 
 static void fs_forwarder_call_extend(struct fs_forwarder *r, size_t n) {
   const struct fs_call_extend extend = {.id = r->to, .segment = r->id};
-  r->busy = r->extending = true;
+  r->busy = true;
   r->call = (struct fs_names_call){.op = FS_NAMES_EXTEND, .tail_len = (uint16_t)n, .extend = extend};
-  if (r->append) fs_appended_say(&r->call.extend, r->appended);
+  fs_appended_say(&r->call.extend, r->appended);
   fs_segment_extend(r->d, &r->call, fs_forwarder_called, r);
 }
 
@@ -264,6 +242,13 @@ static size_t fs_forwarder_lines(const struct fs_forwarder *r, size_t n) {
   const char *last = memrchr(r->bytes, '\n', n);
   if (n < FS_APPEND_DATA && fs_forwarder_hurry(r)) return n;
   return last ? (size_t)(last - r->bytes) + 1 : n == FS_APPEND_DATA ? n : 0;
+}
+
+/* Lets the I/O pool look at the forwarder's bytes. */
+static void fs_forwarder_submit(struct fs_forwarder *r, fs_err (*work)(struct fs_io *), void (*done)(struct fs_io *)) {
+  r->busy = true;
+  r->io = (struct fs_io){.work = work, .done = done};
+  fs_iopool_submit(&r->d->pool, &r->io);
 }
 
 static fs_err fs_forwarder_read(struct fs_io *io) {
@@ -283,16 +268,10 @@ static void fs_forwarder_have(struct fs_io *io) {
   if (io->err < 0) fs_forwarder_failed(r, io->err);
   if (n > 0)
     fs_forwarder_call_append(r, n);
-  else if (r->dirty)
+  else if (r->appended != 0)
     fs_forwarder_call_extend(r, 0);
   else if (fs_forwarder_hurry(r))
     fs_forwarder_run(r);
-}
-
-static void fs_forwarder_append(struct fs_forwarder *r) {
-  r->busy = true;
-  r->io = (struct fs_io){.work = fs_forwarder_read, .done = fs_forwarder_have};
-  fs_iopool_submit(&r->d->pool, &r->io);
 }
 
 /* Lists the data ranges of the segment. A hole was not written here: its range is another's. */
@@ -329,20 +308,14 @@ static void fs_forwarder_ranges(struct fs_io *io) {
     fs_forwarder_run(r);
 }
 
-static void fs_forwarder_extend(struct fs_forwarder *r) {
-  r->busy = true;
-  r->io = (struct fs_io){.work = fs_forwarder_find_ranges, .done = fs_forwarder_ranges};
-  fs_iopool_submit(&r->d->pool, &r->io);
-}
-
 static void fs_forwarder_run_append(struct fs_forwarder *r, uint64_t size) {
   if (size < r->sent) r->sent = size; /* a program truncated it, for example by "> /dev/stdout" */
   r->kept = FS_MIN(r->kept, r->sent);
-  if (!r->dirty) fs_forwarder_reached(r, r->sent);
-  if (r->dirty && (size == r->sent || fs_forwarder_awaited(r, r->sent)))
+  if (r->appended == 0) fs_forwarder_reached(r, r->sent);
+  if (r->appended != 0 && (size == r->sent || fs_forwarder_awaited(r, r->sent)))
     fs_forwarder_call_extend(r, 0);
   else if (size > r->sent)
-    fs_forwarder_append(r);
+    fs_forwarder_submit(r, fs_forwarder_read, fs_forwarder_have);
   else
     fs_forwarder_settled(r, false);
 }
@@ -359,7 +332,7 @@ static void fs_forwarder_run_segment(struct fs_forwarder *r, const struct stat *
     r->st = *st;
   }
   if (pass)
-    fs_forwarder_extend(r);
+    fs_forwarder_submit(r, fs_forwarder_find_ranges, fs_forwarder_ranges);
   else
     fs_forwarder_settled(r, false);
 }
@@ -397,14 +370,7 @@ fs_err fs_forwarder_begin(struct fs_daemon *d, const struct fs_names_call *c) {
   fs_chain_init(&r->waiting);
   fs_chain_push(d->forwarders, &r->chain);
   d->forwarders_open++;
-  fs_forwarders_room(d);
   return 0;
-}
-
-static void fs_forwarder_published(void *ctx, fs_err err, const void *body, size_t n) {
-  struct fs_forwarder_wait *w = ctx;
-  (void)body, (void)n;
-  fs_forwarder_end(w, err == -ENOENT ? 0 : err);
 }
 
 /* Returns what a call has to wait for. `size` was the file's size when the caller first asked. */
@@ -423,17 +389,13 @@ void fs_forwarder_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns
   *w = (struct fs_forwarder_wait){.flags = c->flags, .size = c->sync.size, .done = done, .ctx = ctx};
   w->until = d->now + d->cfg->deadline_ns;
   fs_chain_init(&w->chain);
-  if (!r && (c->flags & FS_SYNC_WRITE)) {
-    fs_forwarder_end(w, 0);
-    return;
-  }
   if (!r && (c->flags & FS_SYNC_LOOK)) {
-    fs_backing_look(d, id, fs_forwarder_published, w);
+    fs_backing_look(d, id, fs_forwarder_done, w);
     return;
   }
   if (!r) { /* stores through a mapping into dirty pages do not change the times */
     fs_copy_loosen(d, id);
-    fs_backing_publish(d, id, fs_forwarder_published, w);
+    fs_backing_publish(d, id, fs_forwarder_done, w);
     return;
   }
   w->upto = fs_forwarder_upto(r, c->sync.upto);
@@ -449,14 +411,12 @@ void fs_forwarder_closed(struct fs_daemon *d, uint64_t id) {
   fs_forwarder_run(r);
 }
 
-bool fs_forwarders_pending(struct fs_daemon *d) {
-  bool any = false;
-  for (struct fs_chain *l = d->forwarders->next, *next; l != d->forwarders; l = next) {
-    struct fs_forwarder *r = FS_ITEM(l, struct fs_forwarder, chain);
-    next = l->next;
-    any = any || r->busy || r->closed;
+bool fs_forwarders_pending(const struct fs_daemon *d) {
+  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next) {
+    const struct fs_forwarder *r = FS_ITEM(l, struct fs_forwarder, chain);
+    if (r->busy || r->closed) return true;
   }
-  return any || d->forwarders_telling > 0;
+  return d->forwarders_telling > 0;
 }
 
 static struct fs_forwarder *fs_forwarder_due(const struct fs_daemon *d) {
@@ -482,13 +442,6 @@ void fs_forwarder_timers(struct fs_daemon *d) {
     r->closed = r->closed || !fs_forwarder_written(r);
     fs_forwarder_run(r);
   }
-}
-
-void fs_forwarders_room(struct fs_daemon *d) {
-  bool await = false;
-  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next)
-    await = await || fs_space_tight_at(d, fs_home_of(d, FS_ITEM(l, struct fs_forwarder, chain)->to));
-  fs_space_await(d, await);
 }
 
 fs_err fs_forwarders_new(struct fs_daemon *d) {

@@ -17,10 +17,7 @@ void fs_forwarder_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns
 /* Says that a program has closed the forwarder, as the kernel reports. */
 void fs_forwarder_closed(struct fs_daemon *d, uint64_t id);
 /* Returns true if writes that programs have finished by a close are still on their way. */
-bool fs_forwarders_pending(struct fs_daemon *d);
+bool fs_forwarders_pending(const struct fs_daemon *d);
 void fs_forwarder_timers(struct fs_daemon *d);
-/* Decides anew whether programs have to wait for what they write here, after another node has
-   told how much space it has. */
-void fs_forwarders_room(struct fs_daemon *d);
 
 #endif

@@ -161,7 +161,6 @@ fs_err fs_open_files_answered(struct fs_daemon *d, struct fs_client *c, uint64_t
                               struct fs_opened *held) {
   struct fs_open_file *f = fs_held_find(d->holds, id);
   if (err == 0 && !fs_held_sane(d, held, id)) err = -EPROTO;
-  if (err == 0) fs_space_told(d, fs_home_of(d, id), held->tight != 0);
   if (err == 0 && c) {
     int64_t snapshot = fs_snapshots_hold(d->holds->snapshots, id, held->version, held->own, held->list);
     held->snapshot = (uint32_t)snapshot;

@@ -8,11 +8,9 @@
  */
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "daemon/daemon.h"
-#include "daemon/outputs/forwarder.h"
 #include "util/dir.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -22,7 +20,6 @@
 #define FS_SPACE_BYTES_NS 4u /* no node writes faster, in bytes per ns */
 #define FS_SPACE_SHARE 20u   /* the thread works at most one part in so many of the time */
 #define FS_SPACE_BLOCK 512u  /* unit of st_blocks */
-#define FS_SPACE_TIGHT (256ull << 20)
 
 static uint64_t fs_space_used(const struct fs_daemon *d) {
   uint64_t used = 0;
@@ -50,10 +47,7 @@ static void *fs_space_main(void *arg) {
     uint32_t turn = atomic_load(&d->space.turn);
     uint64_t begin = fs_now_ns(), used = fs_space_used(d);
     atomic_store(&d->ctl->output_used, used);
-    if (used >= limit)
-      atomic_fetch_or(&d->ctl->output_full, FS_OUTPUT_FULL);
-    else
-      atomic_fetch_and(&d->ctl->output_full, ~FS_OUTPUT_FULL);
+    atomic_store(&d->ctl->output_full, used >= limit);
     if (used >= limit && !told) fs_space_say(d, used);
     told = told || used >= limit;
     uint64_t nap = used >= limit ? 0 : (limit - used) / FS_SPACE_BYTES_NS;
@@ -64,35 +58,7 @@ static void *fs_space_main(void *arg) {
 }
 
 bool fs_space_full(const struct fs_daemon *d) {
-  return d->ctl && (atomic_load_explicit(&d->ctl->output_full, memory_order_relaxed) & FS_OUTPUT_FULL) != 0;
-}
-
-/* ---- little space left ---- */
-
-bool fs_space_tight(struct fs_daemon *d) {
-  struct fs_space *s = &d->space;
-  uint64_t limit = d->cfg->output_limit;
-  struct statvfs fs;
-  if (s->tight_at != 0 && d->now - s->tight_at < FS_SPACE_MIN_NS) return s->tight;
-  s->tight_at = d->now;
-  s->tight = fstatvfs(d->backing_fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < FS_SPACE_TIGHT;
-  if (limit > 0 && d->ctl) s->tight = s->tight || atomic_load(&d->ctl->output_used) + FS_SPACE_TIGHT > limit;
-  return s->tight;
-}
-
-bool fs_space_tight_at(const struct fs_daemon *d, uint32_t rank) {
-  return d->space.elsewhere[rank / 64] >> rank % 64 & 1;
-}
-
-void fs_space_told(struct fs_daemon *d, uint32_t rank, bool tight) {
-  if (rank >= FS_MAX_NODES || fs_space_tight_at(d, rank) == tight) return;
-  d->space.elsewhere[rank / 64] ^= 1ull << rank % 64;
-  if (d->forwarders) fs_forwarders_room(d);
-}
-
-void fs_space_await(struct fs_daemon *d, bool await) {
-  if (!d->ctl || ((atomic_load(&d->ctl->output_full) & FS_OUTPUT_AWAIT) != 0) == await) return;
-  atomic_fetch_xor(&d->ctl->output_full, FS_OUTPUT_AWAIT);
+  return d->ctl && atomic_load_explicit(&d->ctl->output_full, memory_order_relaxed) != 0;
 }
 
 void fs_space_freed(struct fs_daemon *d) {
