@@ -232,8 +232,9 @@ void fs_mark_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_cal
 /* ---- ns_where.c ---- */
 /* Handles WHERE. */
 void fs_where_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* Like fs_ns_where. If `seen` is set, a rank's memory of where it last saw the record counts as
-   an answer. */
+/* Finds the directory (8 bytes) of the record with this id. Asks one rank after another, first the
+   one that made the record. If no rank has it, done gets -ENOENT. If `seen` is set, a rank's memory
+   of where it last saw the record counts as an answer. */
 void fs_where_start(struct fs_ns *ns, uint64_t id, bool seen, fs_ns_done *done, void *ctx);
 
 /* ---- ns_above.c ---- */
