@@ -39,7 +39,6 @@ struct fs_daemon_config {
   uint64_t cache_bytes;
   uint64_t output_limit; /* limit for outputs on this node in bytes; 0: none */
   uint64_t deadline_ns;
-  uint32_t io_threads;
   bool read_only, verbose;
   bool unverified;       /* --verify never: checksums of other nodes' blocks are not checked */
   bool keep;             /* keep outputs when the job ends */
