@@ -184,8 +184,6 @@ struct fs_daemon_counters {
   _Atomic uint64_t staged_bytes, reused_bytes, refused;
 };
 
-enum fs_worker_state { FS_WORKER_IDLE, FS_WORKER_RUNNING, FS_WORKER_DONE };
-
 struct fs_fetcher;
 struct fs_open_files;
 struct fs_backing;
@@ -242,7 +240,7 @@ struct fs_daemon {
   struct fs_daemon_counters count;
   uint64_t now; /* start of this round of the loop */
   _Atomic int listener;
-  _Atomic int worker;  /* enum fs_worker_state */
+  _Atomic bool worker_done;
   _Atomic bool stop;   /* the daemon has to leave, for whatever reason */
   _Atomic bool orphan; /* the parent process has gone: leave without telling anybody */
   /* the job is over: the launcher has said stop or has gone, or there is no job. If false at the

@@ -193,10 +193,8 @@ void fs_staged_named(int dir, struct fs_staged *s);
 /* Checks that the file just renamed to `path` was this copy. Else it gets its old name back, and
    -EAGAIN is returned. */
 fs_err fs_staged_moved(int dir, const struct fs_staged *s, const char *path);
-/* Removes a copy, and the directories that are then empty; a file that somebody puts there at
-   the same time stays. */
-void fs_staged_take_away(int dir, const struct fs_staged *s);
-void fs_staged_remove(int dir, const struct fs_staged *s); /* the same, without the directories */
+/* Removes a copy. A file that somebody puts there at the same time stays. */
+void fs_staged_remove(int dir, const struct fs_staged *s);
 /* Removes the empty directories above `path`. At the end they are made again if the job still
    has them. */
 void fs_staged_prune(int dir, const char *path);
