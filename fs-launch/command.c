@@ -68,7 +68,8 @@ static int set_node(const char *run) {
   return setenv(FS_ENV_NODE, text, 1);
 }
 
-int fs_command_environment(const struct fs_launch_env *e) {
+/* Sets the environment that the preloaded library reads. Returns 0 or the exit status. */
+static int fs_command_environment(const struct fs_launch_env *e) {
   char run[PATH_MAX];
   bool emulated = e->emulate[0] != '\0';
   if (fs_run_find(e->job, run, sizeof(run)) < 0) {

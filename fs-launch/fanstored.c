@@ -16,7 +16,6 @@
 #include "util/util.h"
 
 #define FS_DEADLINE_DEFAULT_MS 3000u
-#define FS_IO_THREADS_DEFAULT 4u
 
 enum {
   OPT_JOB = 1,
@@ -36,7 +35,6 @@ enum {
   OPT_OUTPUT_REPLICAS,
   OPT_LOCAL_IO,
   OPT_NODE_LOCAL,
-  OPT_IO_THREADS,
   OPT_LOCAL_DEFAULT,
   OPT_VERBOSE,
   OPT_HELP,
@@ -57,7 +55,6 @@ static const struct fs_opt options[] = {
     {"output-replicas", 0, "N", "1: output files are on one more node when close and fsync return",
      OPT_OUTPUT_REPLICAS},
     {"local-io", 0, "HOW", "cached, direct, or auto: directly what memory has no room for (default)", OPT_LOCAL_IO},
-    {"io-threads", 0, "N", "threads that read from the local disk (default 4)", OPT_IO_THREADS},
     {"read-only", 0, NULL, "refuse all writing below the mounts", OPT_READ_ONLY},
     {"keep", 0, NULL, "keep output files when the launcher is gone", OPT_KEEP},
     {"stage-out", 0, "DIR", "copy output files there, by name", OPT_STAGE_OUT},
@@ -92,10 +89,6 @@ static fs_err on_number(struct fs_daemon_config *c, int id, const char *value) {
   case OPT_DEADLINE:
     if (fs_parse_u64(value, 10, 3600000, &n) < 0) return bad("--deadline: 10 to 3600000 ms, not", value);
     c->deadline_ns = n * 1000000;
-    return 0;
-  case OPT_IO_THREADS:
-    if (fs_parse_u64(value, 1, 64, &n) < 0) return bad("--io-threads: 1 to 64, not", value);
-    c->io_threads = (uint32_t)n;
     return 0;
   case OPT_OUTPUT_LIMIT:
     return fs_parse_size(value, &c->output_limit) < 0 ? bad("--output-limit", value) : 0;
@@ -183,7 +176,7 @@ static fs_err on_option(void *ctx, int id, const char *value) {
 }
 
 int main(int argc, char **argv) {
-  struct fs_daemon_config c = {.deadline_ns = FS_DEADLINE_DEFAULT_MS * 1000000ull, .io_threads = FS_IO_THREADS_DEFAULT};
+  struct fs_daemon_config c = {.deadline_ns = FS_DEADLINE_DEFAULT_MS * 1000000ull};
   static char local[PATH_MAX];
   const char *why;
   if (fs_opt_parse("fanstored", options, FS_ARRAY_LEN(options), argc, argv, 1, false, on_option, &c) < 0) return 2;

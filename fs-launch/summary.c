@@ -6,7 +6,7 @@
 
 #include "launch.h"
 
-uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key) {
+static uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key) {
   for (unsigned i = 0; i < n->stats; i++)
     if (strcmp(n->stat[i].key, key) == 0) return n->stat[i].value;
   return 0;

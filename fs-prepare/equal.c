@@ -48,7 +48,8 @@ fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item) {
   return fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR || fd == -ENXIO ? -ESTALE : fd;
 }
 
-fs_fd fs_item_open_checked(const struct fs_tree *tree, const struct fs_item *item) {
+/* Opens an item and checks that it is unchanged since the walk. Returns like fs_item_open. */
+static fs_fd fs_item_open_checked(const struct fs_tree *tree, const struct fs_item *item) {
   fs_fd fd = fs_item_open(tree, item);
   fs_err err = fd < 0 ? 0 : fs_item_check(fd, item);
   if (err == 0) return fd;

@@ -91,7 +91,6 @@ static void read_dynamic(struct fs_elf *e, const Elf64_Phdr *ph) {
     e->symbols_off = off;
     e->symbols = FS_MIN(symbol_count(e), (e->size - off) / sizeof(Elf64_Sym));
   }
-  dynamic_value(e, DT_FLAGS, &e->flags);
   dynamic_value(e, DT_FLAGS_1, &e->flags_1);
   e->soname = dynamic_name(e, DT_SONAME);
   e->rpath = dynamic_name(e, DT_RPATH);

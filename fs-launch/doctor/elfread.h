@@ -34,7 +34,7 @@ struct fs_elf {
   const char *strings; /* strings of the dynamic section; NULL: none */
   uint64_t strings_size;
   uint64_t symbols_off, symbols; /* offset in the file; their number, with all undefined ones */
-  uint64_t flags, flags_1;
+  uint64_t flags_1;
   const char *soname, *rpath, *runpath;
 };
 

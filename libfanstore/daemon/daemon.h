@@ -39,7 +39,6 @@ struct fs_daemon_config {
   uint64_t cache_bytes;
   uint64_t output_limit; /* limit for outputs on this node in bytes; 0: none */
   uint64_t deadline_ns;
-  uint32_t io_threads;
   bool read_only, verbose;
   bool unverified;       /* --verify never: checksums of other nodes' blocks are not checked */
   bool keep;             /* keep outputs when the job ends */
@@ -173,8 +172,6 @@ struct fs_daemon_counters {
   _Atomic uint64_t staged_bytes, reused_bytes, refused;
 };
 
-enum fs_worker_state { FS_WORKER_IDLE, FS_WORKER_RUNNING, FS_WORKER_DONE };
-
 struct fs_fetcher;
 struct fs_open_files;
 struct fs_backing;
@@ -231,7 +228,7 @@ struct fs_daemon {
   struct fs_daemon_counters count;
   uint64_t now; /* start of this round of the loop */
   _Atomic int listener;
-  _Atomic int worker;  /* enum fs_worker_state */
+  _Atomic bool worker_done;
   _Atomic bool stop;   /* the daemon has to leave, for whatever reason */
   _Atomic bool orphan; /* the parent process has gone: leave without telling anybody */
   /* the job is over: the launcher has said stop or has gone, or there is no job. If false at the

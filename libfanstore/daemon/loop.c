@@ -280,7 +280,7 @@ static bool fs_daemon_placed(struct fs_daemon *d) {
 
 static bool fs_daemon_staged(struct fs_daemon *d) {
   if (fs_worker_start(d) < 0) fs_daemon_fail(d, "no thread can be started");
-  while (atomic_load(&d->worker) != FS_WORKER_DONE) (void)fs_loop_round(d); /* a stop ends the worker too */
+  while (!atomic_load(&d->worker_done)) (void)fs_loop_round(d); /* a stop ends the worker too */
   return !atomic_load(&d->stop);
 }
 

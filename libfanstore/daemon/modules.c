@@ -25,6 +25,7 @@
 #include "util/util.h"
 
 #define FS_MODULES_TIMERS_NS 1000000ull
+#define FS_IO_THREADS 4u /* threads that read from the local disk */
 
 /* ---- blocks ---- */
 
@@ -43,7 +44,7 @@ static fs_err cache_start(struct fs_daemon *d) {
 }
 
 static fs_err pool_start(struct fs_daemon *d) {
-  return fs_iopool_start(&d->pool, d->cfg->io_threads, d->wake);
+  return fs_iopool_start(&d->pool, FS_IO_THREADS, d->wake);
 }
 
 static int pool_work(struct fs_daemon *d) {

@@ -198,7 +198,7 @@ static_assert(sizeof(struct fs_opened) == 80, "fs_opened is 80 bytes");
 /* CLOSE ends one OPEN of a client, or all OPENs of a node. No answer. ENOENT. */
 struct fs_call_close {
   uint64_t id;
-  uint32_t snapshot; /* from OPEN; 0: any */
+  uint32_t snapshot; /* from OPEN; 0: all OPENs of the node */
 };
 
 /* EXTEND adds ranges (the tail, struct fs_range[], may be empty) of a segment to the extent map and

@@ -272,8 +272,6 @@ long fs_io_uring_setup(unsigned entries, void *params);
 long fs_openat2(int dirfd, const char *path, const struct open_how *how, size_t size);
 /* Notes a directory that was really opened, if a mount lies below it. */
 void fs_note_directory(int fd, int dirfd, const char *path);
-/* Returns a FILE on a virtual descriptor, and takes the descriptor over. */
-FILE *fs_stdio_wrap(int fd, const char *mode);
 /* Returns whether f is a FILE of a dataset from which nothing was read yet. */
 bool fs_stdio_unread(const FILE *f);
 /* Makes a stream of a dataset one of a real file, before wide characters are read from it. */

@@ -27,7 +27,8 @@ static int stream_close(void *cookie) {
   return close((int)(intptr_t)cookie);
 }
 
-FILE *fs_stdio_wrap(int fd, const char *mode) {
+/* Returns a FILE on a virtual descriptor, and takes the descriptor over. */
+static FILE *fs_stdio_wrap(int fd, const char *mode) {
   const cookie_io_functions_t io = {
       .read = stream_read, .write = stream_write, .seek = stream_seek, .close = stream_close};
   FILE *f = fopencookie((void *)(intptr_t)fd, mode, io);

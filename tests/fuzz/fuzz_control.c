@@ -24,7 +24,7 @@ static const char *const words[] = {"--job",
                                     "--cache",
                                     "--deadline",
                                     "--verify",
-                                    "--io-threads",
+                                    "--node-local",
                                     "--local-io",
                                     "--stage-out",
                                     "--output-limit",
@@ -75,7 +75,7 @@ static void check_options(const uint8_t *data, size_t size) {
   if (status == 0) {
     if (!c->job || !fs_job_name_ok(c->job) || c->local_dir[0] != '/' || c->local_default) abort();
     if (c->datasets == 0 || c->datasets > FS_MAX_DATASETS || c->emulate > FS_MAX_NODES) abort();
-    if (c->deadline_ns < 10000000 || c->io_threads == 0 || c->io_threads > 64) abort();
+    if (c->deadline_ns < 10000000) abort();
     if ((c->stage_out && c->stage_out[0] != '/') || (c->stage_in && c->stage_in[0] != '/')) abort();
   }
   free(w.text);

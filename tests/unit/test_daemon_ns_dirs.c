@@ -39,7 +39,7 @@ static uint64_t parent_of(uint32_t rank, uint64_t id) {
   static struct call c;
   c.done = false;
   c.n = 0;
-  fs_ns_find(world.ns[rank], world.now, id, call_done, &c);
+  fs_ns_find(world.ns[rank], world.now, id, 0, call_done, &c);
   call_wait(&c);
   assert_int_equal(c.err, 0);
   assert_true(call_record(&c)->id == id);

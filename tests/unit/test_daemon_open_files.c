@@ -266,6 +266,7 @@ static void test_home_hears_of_the_last_release(void **state) {
   (void)state;
   uint32_t a = hold(1, 1000), b = hold(1, 1000), c = hold(2, 2000);
   assert_int_equal(a, b);
+  assert_int_equal(fs_open_files_release(d, client, FILE_ID, 0), -ENOENT);
   assert_int_equal(fs_open_files_release(d, client, FILE_ID, c + 1), -ENOENT);
   assert_int_equal(fs_open_files_release(d, client, FILE_ID + 1, c), -ENOENT);
   assert_int_equal(fs_open_files_release(d, client, FILE_ID, a), 0);
@@ -311,23 +312,6 @@ static void test_a_client_that_is_gone(void **state) {
   assert_int_equal(releases, 1);
 }
 
-static void test_releases_that_do_not_say_what(void **state) {
-  (void)state;
-  hold(1, 1000);
-  assert_int_equal(fs_open_files_release(d, client, FILE_ID, 0), 0);
-  assert_int_equal(fs_open_files_release(d, client, FILE_ID, 0), -ENOENT);
-  assert_int_equal(releases, 1);
-  answer_release(0);
-  hold(1, 1000);
-  hold(2, 1000);
-  hold(2, 1000);
-  for (unsigned i = 0; i < 3; i++) {
-    assert_int_equal(releases, 1);
-    assert_int_equal(fs_open_files_release(d, client, FILE_ID, 0), 0);
-  }
-  assert_int_equal(releases, 2);
-}
-
 static void test_answers_that_are_none(void **state) {
   (void)state;
   const struct fs_opened bad[] = {
@@ -358,7 +342,6 @@ int main(void) {
       HOLD_TEST(test_home_hears_of_the_last_release),
       HOLD_TEST(test_no_release_past_a_hold),
       HOLD_TEST(test_a_client_that_is_gone),
-      HOLD_TEST(test_releases_that_do_not_say_what),
       HOLD_TEST(test_answers_that_are_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

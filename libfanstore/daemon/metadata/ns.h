@@ -12,7 +12,7 @@
  *   ns_mark.c     tells all ranks that a directory may have outputs, before its first output
  *   ns_move.c     renames between directories and removals of directories: these need two keepers
  *   ns_lock.c     locks a record at its present keeper during such an operation
- *   ns_above.c    the ancestors of a directory: a directory is not renamed into itself
+ *   ns_above.c    finds a record by its id; a directory is not renamed into itself
  *   ns_commit.c   sends each change to the backup, and whole directories after a change of members
  *   ns_where.c    finds the directory of a record; lists directories and symlinks
  *   ns_members.c  suspicions, pings, the set of members
@@ -106,12 +106,10 @@ void fs_ns_answer(struct fs_ns *ns, struct fs_asked a, fs_err err, const void *b
    fs_ns_done_now records it. */
 bool fs_ns_done_before(const struct fs_ns *ns, uint64_t call);
 void fs_ns_done_now(struct fs_ns *ns, uint64_t call);
-/* Finds the directory (8 bytes) of the record with this id, for a caller that knows the id only.
-   The service asks one rank after another, first the one that made the record. If no rank has
-   it, done gets -ENOENT. */
-void fs_ns_where(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx);
-/* Finds the record of the directory with this id, on whichever rank it is. */
-void fs_ns_find(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx);
+/* Finds the record with this id, on whichever rank it is. `dir` is the directory in which the
+   caller last knew it, or 0. If the record is not there, the service asks one rank after another
+   for it, first the one that made it. If no rank has it, done gets -ENOENT. */
+void fs_ns_find(struct fs_ns *ns, uint64_t now, uint64_t id, uint64_t dir, fs_ns_done *done, void *ctx);
 /* Pings all other members. The service calls done when each has answered or is no member any
    more. */
 void fs_ns_all(struct fs_ns *ns, uint64_t now, fs_ns_done *done, void *ctx);

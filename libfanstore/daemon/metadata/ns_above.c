@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ancestors of a directory. A directory's id does not say where its record is, and the
- * directory may be renamed to another parent. So each rank remembers where it last saw a directory
- * and checks that by asking there. Used for renames of directories, which may not end up below
- * themselves (docs/internals/metadata.md), and by fs_ns_find.
+ * Finds records by their ids, and the ancestors of a directory. An id does not say where its record
+ * is, and the record may be renamed to another directory. So each rank remembers where it last saw
+ * a directory and checks that by asking there. Used for renames of directories, which may not end
+ * up below themselves (docs/internals/metadata.md), and by fs_ns_find.
  */
 #include <stdlib.h>
 
 #include "daemon/metadata/ns_priv.h"
 
 #define FS_ABOVE_DEPTH 65536u
-/* how often a search follows a directory to the place where it has been renamed to */
+/* how often a search follows a record to the directory that it has been renamed to */
 #define FS_ABOVE_MOVES 16u
 /* the first search asks for what ranks remember; a rename may overtake the others, so they
    repeat */
@@ -31,7 +31,7 @@ uint64_t fs_above_seen(struct fs_ns *ns, uint64_t id) {
   return s->id == id ? s->dir : 0;
 }
 
-/* ---- finding a directory's record ---- */
+/* ---- finding a record ---- */
 
 struct fs_above {
   struct fs_ns *ns;
@@ -72,6 +72,13 @@ static void fs_above_search(struct fs_above *w) {
     fs_where_start(w->ns, w->id, seen, fs_above_located, w);
 }
 
+/* Files are not remembered: there are many more of them than places in the table. */
+static void fs_above_note_dir(const struct fs_above *w, const void *body, size_t n) {
+  size_t at = 0;
+  const struct fs_record *r = fs_record_next(body, n, &at);
+  if (r && S_ISDIR(r->mode)) fs_above_note(w->ns, w->id, w->dir);
+}
+
 static void fs_above_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_above *w = ctx;
   if (err == -EREMCHG && n == sizeof(w->dir) && w->moves++ < FS_ABOVE_MOVES) {
@@ -86,26 +93,27 @@ static void fs_above_answered(void *ctx, fs_err err, const void *body, size_t n)
     fs_above_search(w);
     return;
   }
-  if (err == 0) fs_above_note(w->ns, w->id, w->dir);
+  if (err == 0) fs_above_note_dir(w, body, n);
   fs_above_end(w, err, body, n);
 }
 
-static void fs_above_find(struct fs_ns *ns, uint32_t op, uint64_t id, fs_ns_done *done, void *ctx) {
+static void fs_above_find(struct fs_ns *ns, uint32_t op, uint64_t id, uint64_t dir, fs_ns_done *done, void *ctx) {
   struct fs_above *w = malloc(sizeof(*w));
   if (!w) {
     done(ctx, -ENOMEM, NULL, 0);
     return;
   }
-  *w = (struct fs_above){.ns = ns, .op = op, .id = id, .dir = fs_above_seen(ns, id), .done = done, .ctx = ctx};
+  *w = (struct fs_above){.ns = ns, .op = op, .id = id, .dir = dir, .done = done, .ctx = ctx};
+  if (w->dir == 0) w->dir = fs_above_seen(ns, id);
   if (w->dir != 0)
     fs_above_ask(w);
   else
     fs_above_search(w);
 }
 
-void fs_ns_find(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx) {
+void fs_ns_find(struct fs_ns *ns, uint64_t now, uint64_t id, uint64_t dir, fs_ns_done *done, void *ctx) {
   ns->now = now;
-  fs_above_find(ns, FS_NAMES_LOOKUP, id, done, ctx);
+  fs_above_find(ns, FS_NAMES_LOOKUP, id, dir, done, ctx);
   fs_ns_drain(ns);
 }
 
@@ -159,7 +167,7 @@ static void fs_climb_step(struct fs_climb *w) {
   else if (w->ns->now >= w->until || w->depth++ > FS_ABOVE_DEPTH)
     fs_climb_end(w, w->ns->now >= w->until ? -EAGAIN : -ELOOP);
   else
-    fs_above_find(w->ns, FS_NAMES_ABOVE, w->at, fs_climb_answered, w);
+    fs_above_find(w->ns, FS_NAMES_ABOVE, w->at, 0, fs_climb_answered, w);
 }
 
 void fs_climb_start(struct fs_ns *ns, uint64_t from, uint64_t id, uint64_t call, uint64_t until, fs_ns_done *done,

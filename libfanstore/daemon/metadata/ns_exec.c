@@ -48,14 +48,15 @@ const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const
   return fs_names_find(ns->names, dir, fs_call_tail(c), c->tail_len);
 }
 
-/* If the home of a file has gone, the answer names the rank that has the replica. */
-bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r) {
+/* Adds a record to the answer in ns->body. If the home of a file has gone, the answer names the rank
+   that has the replica. Returns false if there is no room. */
+static bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r) {
   struct fs_record now = *r;
   if (S_ISREG(r->mode) && !fs_member(&ns->members, r->home)) now.home = fs_ns_home(ns, r->id);
   return fs_record_put(ns->body, sizeof(ns->body), at, &now, fs_record_name(r), fs_record_target(r));
 }
 
-void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r) {
+static void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r) {
   size_t at = 0;
   (void)fs_answer_put(ns, &at, r);
   fs_ns_answer(ns, a, err, ns->body, at);

@@ -193,12 +193,8 @@ void fs_request_timers(struct fs_ns *ns, bool all);
 void fs_changed_now(struct fs_ns *ns, uint64_t dir);
 /* Calls the handler of the call's operation. */
 void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* Adds a record to the answer in ns->body, with the file's present home. Returns false if there
-   is no room. */
-bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r);
 /* Returns the record in this directory whose name is the call's first tail, or NULL. */
 const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const struct fs_names_call *c);
-void fs_answer_record(struct fs_ns *ns, struct fs_asked a, fs_err err, const struct fs_record *r);
 /* Starts a commit, or answers -ENOMEM if commit is NULL. */
 void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commit);
 /* Returns true if the rank `from` may see the record: it is published, its own, or no file. */
@@ -232,8 +228,9 @@ void fs_mark_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_cal
 /* ---- ns_where.c ---- */
 /* Handles WHERE. */
 void fs_where_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
-/* Like fs_ns_where. If `seen` is set, a rank's memory of where it last saw the record counts as
-   an answer. */
+/* Finds the directory (8 bytes) of the record with this id. Asks one rank after another, first the
+   one that made the record. If no rank has it, done gets -ENOENT. If `seen` is set, a rank's memory
+   of where it last saw the record counts as an answer. */
 void fs_where_start(struct fs_ns *ns, uint64_t id, bool seen, fs_ns_done *done, void *ctx);
 
 /* ---- ns_above.c ---- */

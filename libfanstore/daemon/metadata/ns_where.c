@@ -2,7 +2,7 @@
 /*
  * Searches over all names: which directory a record is in, for a node that knows only its id, as
  * for every output directory; and the list of all files, or of all directories and symlinks, of
- * this rank. Called by the MPI thread for paths (outpath.c) and for the end of the job (finish.c).
+ * this rank. Called by the MPI thread for searches (ns_above.c) and for the end of the job (finish.c).
  */
 #include <stdlib.h>
 
@@ -50,12 +50,6 @@ void fs_where_start(struct fs_ns *ns, uint64_t id, bool seen, fs_ns_done *done, 
   }
   *w = (struct fs_where){.ns = ns, .id = id, .seen = seen, .done = done, .ctx = ctx};
   fs_where_next(w);
-}
-
-void fs_ns_where(struct fs_ns *ns, uint64_t now, uint64_t id, fs_ns_done *done, void *ctx) {
-  ns->now = now;
-  fs_where_start(ns, id, false, done, ctx);
-  fs_ns_drain(ns);
 }
 
 struct fs_where_find {

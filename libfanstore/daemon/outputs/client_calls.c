@@ -223,7 +223,7 @@ static fs_err fs_client_call_open(struct fs_client_call *call, struct fs_names_c
 }
 
 static void fs_client_call_find(struct fs_client_call *call, const struct fs_names_call *c) {
-  fs_ns_find(call->d->ns, call->d->now, c->find.id, fs_client_call_done, call);
+  fs_ns_find(call->d->ns, call->d->now, c->find.id, 0, fs_client_call_done, call);
 }
 
 static void fs_client_call_sync(struct fs_client_call *call, const struct fs_names_call *c) {

@@ -37,7 +37,6 @@ struct fs_client_open {
   struct fs_client_open *next;
   uint64_t id;
   uint32_t snapshot, count;
-  uint32_t unnamed; /* closes of the file that named no snapshot */
 };
 
 struct fs_client_opens {
@@ -123,7 +122,6 @@ static void fs_client_drop(struct fs_daemon *d, const struct fs_client *c, struc
   f->holds--;
   c->holds->count--;
   h->count--;
-  h->unnamed = FS_MIN(h->unnamed, h->count);
   if (h->count == 0) {
     struct fs_client_open **at = fs_client_chain(c, h->id);
     while (*at != h) at = &(*at)->next;
@@ -172,41 +170,8 @@ fs_err fs_open_files_answered(struct fs_daemon *d, struct fs_client *c, uint64_t
   return err == -ETIMEDOUT ? -EHOSTDOWN : err;
 }
 
-/* Counts the client's snapshots of the file (`kinds`), and its opens without the closes that
-   named no snapshot (`left`). Returns one of the snapshots, or NULL. */
-static struct fs_client_open *fs_client_sum(const struct fs_client *c, uint64_t id, uint32_t *kinds, uint32_t *left) {
-  struct fs_client_open *first = NULL;
-  *kinds = *left = 0;
-  for (struct fs_client_open *h = *fs_client_chain(c, id); h; h = h->next) {
-    if (h->id != id) continue;
-    first = h;
-    ++*kinds;
-    *left += h->count - h->unnamed;
-  }
-  return first;
-}
-
-/* Handles a close that names no snapshot. If the client has one snapshot of the file, one open
-   of it ends. If it has several, all end after as many closes as opens. */
-static fs_err fs_client_release_any(struct fs_daemon *d, const struct fs_client *c, uint64_t id) {
-  uint32_t kinds, left;
-  struct fs_client_open *h = fs_client_sum(c, id, &kinds, &left);
-  if (!h) return -ENOENT;
-  if (kinds == 1) {
-    fs_client_drop(d, c, h);
-    return 0;
-  }
-  h = *fs_client_chain(c, id);
-  while (h && (h->id != id || h->unnamed == h->count)) h = h->next;
-  if (h) h->unnamed++;
-  if (left > 1) return 0;
-  while ((h = fs_client_sum(c, id, &kinds, &left)) != NULL) fs_client_drop(d, c, h);
-  return 0;
-}
-
 fs_err fs_open_files_release(struct fs_daemon *d, struct fs_client *c, uint64_t id, uint64_t snapshot) {
   if (!c->holds) return -ENOENT;
-  if (snapshot == 0) return fs_client_release_any(d, c, id);
   struct fs_client_open *h = *fs_client_chain(c, id);
   while (h && (h->id != id || h->snapshot != snapshot)) h = h->next;
   if (!h) return -ENOENT;

@@ -13,8 +13,6 @@
 #include "util/table.h"
 #include "util/util.h"
 
-#define FS_PATH_MOVES 16u /* most renames that a walk follows */
-
 struct fs_path_dir { /* an output directory */
   struct fs_table_link by_id;
   uint64_t id, parent, tree;
@@ -23,11 +21,9 @@ struct fs_path_dir { /* an output directory */
 
 struct fs_path_walk {
   struct fs_daemon *d;
-  uint64_t dir, id; /* the present question: the name of `id` in `dir` */
+  uint64_t dir, id; /* the present question: the name of `id`, which was in `dir` (0: unknown) */
   uint64_t tree;
-  uint32_t moves;
-  bool searched; /* fs_ns_where was asked for this id */
-  bool above;    /* `id` is a directory above the file */
+  bool above; /* `id` is a directory above the file */
   fs_path_done *done;
   void *ctx;
   size_t at; /* the path so far is path + at */
@@ -86,40 +82,15 @@ static void fs_path_dataset(struct fs_path_walk *w, uint64_t dir) {
 
 static void fs_path_ask(struct fs_path_walk *w);
 
-static void fs_path_located(void *ctx, fs_err err, const void *body, size_t n) {
-  struct fs_path_walk *w = ctx;
-  if (err < 0 || n != sizeof(w->dir)) {
-    fs_path_end(w, err < 0 ? err : -EPROTO);
-    return;
-  }
-  memcpy(&w->dir, body, n);
-  if (w->dir == 0) {
-    fs_path_end(w, -EPROTO);
-    return;
-  }
-  if (w->above) fs_path_parent(w->d, w->id, w->dir);
-  fs_path_ask(w);
-}
-
-static void fs_path_locate(struct fs_path_walk *w) {
-  w->searched = true;
-  fs_ns_where(w->d->ns, w->d->now, w->id, fs_path_located, w);
-}
-
 /* Prepends the names of w->dir and the directories above, up to one that must be asked for. */
 static void fs_path_up(struct fs_path_walk *w) {
   uint64_t tree = atomic_load(&w->d->ctl->tree);
   while (w->dir & FS_OUTPUT_ID) {
     const struct fs_path_dir *p = fs_path_dir_find(w->dir);
     w->above = true;
-    w->searched = false;
     w->id = w->dir;
-    if (!p) {
-      fs_path_locate(w);
-      return;
-    }
-    w->dir = p->parent;
-    if (!p->name || p->tree != tree || (tree & FS_TREE_UNKNOWN)) {
+    w->dir = p ? p->parent : 0;
+    if (!p || !p->name || p->tree != tree || (tree & FS_TREE_UNKNOWN)) {
       fs_path_ask(w);
       return;
     }
@@ -132,6 +103,7 @@ static void fs_path_up(struct fs_path_walk *w) {
 }
 
 static void fs_path_named(struct fs_path_walk *w, const struct fs_record *r) {
+  w->dir = r->dir;
   struct fs_path_dir *p = w->above ? fs_path_dir_make(w->id, w->dir) : NULL;
   if (p) {
     p->parent = w->dir;
@@ -149,25 +121,15 @@ static void fs_path_answered(void *ctx, fs_err err, const void *body, size_t n) 
   struct fs_path_walk *w = ctx;
   size_t at = 0;
   const struct fs_record *r = err == 0 ? fs_record_next(body, n, &at) : NULL;
-  if (r) {
+  if (r)
     fs_path_named(w, r);
-  } else if (err == -EREMCHG && n == sizeof(w->dir) && w->moves++ < FS_PATH_MOVES) {
-    memcpy(&w->dir, body, n);
-    fs_path_ask(w);
-  } else if (err == -ENOENT && !w->searched) {
-    fs_path_locate(w);
-  } else {
+  else
     fs_path_end(w, err < 0 ? err : -EPROTO);
-  }
 }
 
 static void fs_path_ask(struct fs_path_walk *w) {
-  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .lookup = {.dir = w->dir, .id = w->id}};
   w->tree = atomic_load(&w->d->ctl->tree);
-  if (w->dir == 0)
-    fs_path_locate(w);
-  else
-    fs_ns_call(w->d->ns, w->d->now, &c, fs_path_answered, w);
+  fs_ns_find(w->d->ns, w->d->now, w->id, w->dir, fs_path_answered, w);
 }
 
 void fs_path_find(struct fs_daemon *d, uint64_t dir, uint64_t id, fs_path_done *done, void *ctx) {

@@ -200,29 +200,6 @@ static fs_err fs_copy_new(struct fs_stageout_item *j, struct fs_source *from) {
   return 0;
 }
 
-/* Uses the copy of an earlier job, if its path, times, size, mode and checksum are the same.
-   Returns false if there is none. */
-static bool fs_copy_earlier(struct fs_stageout_item *j, struct fs_source *from) {
-  struct fs_stageout *o = j->out;
-  struct statx there;
-  struct stat st = from->st;
-  uint64_t want, sum = 0;
-  st.st_size = (off_t)from->size;
-  if (!fs_stageout_log_find(o->log, j->path, &st, &want) || !fs_staged_look(o->fd, j->path, &there)) return false;
-  if (!S_ISREG(there.stx_mode) || there.stx_size != from->size ||
-      !fs_same_time(fs_statx_time(there.stx_mtime), st.st_mtim) || (there.stx_mode & 07777u) != (st.st_mode & 07777) ||
-      fs_copy_bytes(o, from, -1, &sum) < 0 || sum != want || fs_source_same(from) < 0)
-    return false;
-  char *path = strdup(j->path);
-  if (!path) return false;
-  free(j->staged->path);
-  j->staged->path = path;
-  j->staged->sum = sum;
-  fs_copy_describe(j->staged, from, &there);
-  atomic_fetch_add(&o->reused, j->staged->size);
-  return true;
-}
-
 /* Compares checksums, for a file that somebody had open when it was copied: a change through a
    mapping need not show in its times. */
 static fs_err fs_copy_again(struct fs_stageout_item *j, struct fs_source *from, bool *same) {
@@ -254,7 +231,6 @@ static bool fs_copy_link(struct fs_stageout_item *j) {
                                    .size = (uint64_t)st.st_size,
                                    .mtime = st.st_mtim,
                                    .mode = st.st_mode & 07777};
-      j->copy.unsummed = !s->path || !fs_stageout_log_find(o->log, s->path, &st, &j->copy.sum);
       return true;
     }
   }
@@ -273,8 +249,7 @@ static fs_err fs_copy_file(struct fs_stageout_item *j) {
   if (there && j->staged->open) err = fs_copy_again(j, &from, &there);
   /* checked before all bytes are copied in vain */
   if (err == 0 && !there && fs_inplace_taken(o, j->path)) err = -EEXIST;
-  bool fresh = o->in_place || j->staged->path;
-  if (err == 0 && !there && (fresh || !fs_copy_earlier(j, &from))) err = fs_copy_new(j, &from);
+  if (err == 0 && !there) err = fs_copy_new(j, &from);
   fs_source_close(&from);
   return err;
 }
@@ -375,7 +350,7 @@ static fs_err fs_copy_name(struct fs_stageout_item *j) {
   if (j->copy.path) (void)unlinkat(o->fd, j->copy.path, 0);
   if (now == s || !fs_copy_together(now->path, j->path)) fs_copy_prune(o, now->path);
   if (now == &j->copy && !same) fs_copy_unlink(o, s);
-  if (!now->unsummed) fs_stageout_log_add(o->log, j->path, now);
+  fs_inplace_named(o, j->path, now);
   free(s->path);
   if (now == &j->copy) free(j->copy.path);
   *s = *now;
@@ -481,6 +456,6 @@ fs_err fs_stageout_clean_work(struct fs_io *io) {
 
 fs_err fs_stageout_sync_work(struct fs_io *io) {
   const struct fs_stageout *o = FS_ITEM(io, struct fs_stageout, sync);
-  if (!o->in_place) fs_stageout_log_compact(o->log);
+  if (!o->in_place) fs_stageout_log_end(o->log);
   return o->named && syncfs(o->fd) < 0 ? -errno : 0;
 }

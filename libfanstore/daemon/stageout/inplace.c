@@ -49,19 +49,18 @@ static void fs_inplace_read(struct fs_stageout *o) {
     char name[NAME_MAX + 1];
     fs_inplace_name(o->d, rank, name, sizeof(name));
     FS_AUTO_CLOSE int fd = openat(o->log->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd >= 0) fs_log_lines_from(fd, &o->own->at[rank], fs_log_remember, &o->own->table);
+    if (fd >= 0) fs_log_lines(fd, &o->own->at[rank], fs_log_remember, &o->own->table);
   }
 }
 
 /* Returns true if this job's logs have the path with this size and time. This daemon's lines of
    the present batch are written first. */
 static bool fs_inplace_listed(struct fs_stageout *o, const char *path, const struct stat *st) {
-  uint64_t sum;
   if (!o->log || (!o->own && (o->own = calloc(1, sizeof(*o->own))) == NULL)) return false;
-  if (fs_log_table_find(&o->own->table, path, st, &sum)) return true;
+  if (fs_log_table_find(&o->own->table, path, st)) return true;
   fs_stageout_log_flush(o->log);
   fs_inplace_read(o);
-  return fs_log_table_find(&o->own->table, path, st, &sum);
+  return fs_log_table_find(&o->own->table, path, st);
 }
 
 static bool fs_inplace_ours(struct fs_stageout *o, const char *path, const struct statx *there) {
@@ -73,6 +72,10 @@ static bool fs_inplace_ours(struct fs_stageout *o, const char *path, const struc
 
 static bool fs_inplace_slash(const char *path, char *name) {
   return snprintf(name, PATH_MAX, "%s/", path) < PATH_MAX;
+}
+
+void fs_inplace_named(struct fs_stageout *o, const char *path, const struct fs_staged *s) {
+  if (o->in_place) fs_stageout_log_add(o->log, path, s);
 }
 
 void fs_inplace_made(struct fs_stageout *o, const char *path) {
@@ -153,17 +156,10 @@ fs_err fs_inplace_rename(struct fs_stageout *o, const char *from, const char *to
 
 /* ---- the end ---- */
 
-static bool fs_inplace_log(const char *name) {
-  return strncmp(name, FS_INPLACE, strlen(FS_INPLACE)) == 0;
-}
-
 void fs_inplace_leave(struct fs_daemon *d) {
   struct fs_stageout *o = d->stageout;
   struct fs_stageout_log *log = o && o->in_place ? o->log : NULL;
   /* the copying thread may still make copies */
   if (!log || o->batch.count > 0 || atomic_load(&o->given_up)) return;
-  for (uint32_t i = 0; i < log->olds; i++)
-    if (!log->old[i].stays && fs_inplace_log(log->old[i].name)) (void)unlinkat(log->dir, log->old[i].name, 0);
-  (void)unlinkat(log->dir, log->name, 0);
-  (void)unlinkat(log->out, FS_LOG_DIR, AT_REMOVEDIR); /* stays while another rank or job has a log there */
+  fs_stageout_log_end(log);
 }

@@ -19,6 +19,8 @@ fs_err fs_inplace_begin(struct fs_stageout *o);
 bool fs_inplace_taken(struct fs_stageout *o, const char *path);
 /* Gives a copy its name. Returns -EEXIST if something has the name that is not this job's. */
 fs_err fs_inplace_rename(struct fs_stageout *o, const char *from, const char *to);
+/* Records that this daemon has given a copy its name. Does nothing without --in-place. */
+void fs_inplace_named(struct fs_stageout *o, const char *path, const struct fs_staged *s);
 /* Records that this daemon has made the directory `path`. Does nothing without --in-place. */
 void fs_inplace_made(struct fs_stageout *o, const char *path);
 /* Returns true if a daemon of this job has made the directory `path`. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes and reads the logs of log.h. A copy's line is written after the copy has its name. The
- * logs of earlier jobs are read at the start, so that their copies are not made again. A lost or
- * damaged line costs only a new copy.
+ * Writes and reads the logs of log.h. With --in-place a copy's line is written after the copy has
+ * its name. A lost or damaged line costs only that the copy cannot be replaced.
  */
 #include "daemon/stageout/log.h"
 
@@ -22,7 +21,7 @@
 
 /* ---- lines ---- */
 
-void fs_log_lines_from(int fd, off_t *at, fs_log_line_fn *line, void *ctx) {
+void fs_log_lines(int fd, off_t *at, fs_log_line_fn *line, void *ctx) {
   int dup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   FILE *in = dup_fd < 0 ? NULL : fdopen(dup_fd, "r");
   FS_AUTO_FREE char *text = NULL;
@@ -40,22 +39,15 @@ void fs_log_lines_from(int fd, off_t *at, fs_log_line_fn *line, void *ctx) {
   fclose(in);
 }
 
-void fs_log_lines(int fd, fs_log_line_fn *line, void *ctx) {
-  off_t at = 0;
-  fs_log_lines_from(fd, &at, line, ctx);
-}
-
 static fs_err fs_log_parse(const struct fs_control *c, struct fs_logged *e, const char **name) {
   *name = fs_control_get(c, "name");
   bool whole = strcmp(c->verb, "staged") == 0 && *name && fs_control_get_u64(c, "size", &e->size) == 0 &&
-               fs_control_get_u64(c, "mtime", &e->mtime) == 0 && fs_control_get_u64(c, "ns", &e->mtime_ns) == 0 &&
-               fs_control_get_u64(c, "xxh3", &e->sum) == 0;
+               fs_control_get_u64(c, "mtime", &e->mtime) == 0 && fs_control_get_u64(c, "ns", &e->mtime_ns) == 0;
   return whole ? 0 : -EINVAL;
 }
 
-fs_err fs_log_line(struct fs_control_line *l, const char *path, const struct fs_logged *e) {
+static fs_err fs_log_line(struct fs_control_line *l, const char *path, const struct fs_logged *e) {
   fs_err err = fs_control_begin(l, "staged");
-  if (err == 0) err = fs_control_add_u64(l, "xxh3", e->sum);
   if (err == 0) err = fs_control_add_u64(l, "size", e->size);
   if (err == 0) err = fs_control_add_u64(l, "mtime", e->mtime);
   if (err == 0) err = fs_control_add_u64(l, "ns", e->mtime_ns);
@@ -70,7 +62,7 @@ static struct fs_logged **fs_log_chain(const struct fs_log_table *t, const char 
 }
 
 static bool fs_log_same(const struct fs_logged *a, const struct fs_logged *b) {
-  return a->size == b->size && a->mtime == b->mtime && a->mtime_ns == b->mtime_ns && a->sum == b->sum;
+  return a->size == b->size && a->mtime == b->mtime && a->mtime_ns == b->mtime_ns;
 }
 
 /* Several lines for one name are remembered: which one describes the present file is not known
@@ -90,19 +82,13 @@ void fs_log_remember(void *ctx, const struct fs_control *c) {
   t->count++;
 }
 
-bool fs_log_table_find(const struct fs_log_table *t, const char *path, const struct stat *st, uint64_t *sum) {
+bool fs_log_table_find(const struct fs_log_table *t, const char *path, const struct stat *st) {
   for (const struct fs_logged *e = *fs_log_chain(t, path); e; e = e->next) {
-    if (strcmp(e->name, path) != 0 || e->size != (uint64_t)st->st_size || e->mtime != (uint64_t)st->st_mtim.tv_sec ||
-        e->mtime_ns != (uint64_t)st->st_mtim.tv_nsec)
-      continue;
-    *sum = e->sum;
-    return true;
+    if (strcmp(e->name, path) == 0 && e->size == (uint64_t)st->st_size && e->mtime == (uint64_t)st->st_mtim.tv_sec &&
+        e->mtime_ns == (uint64_t)st->st_mtim.tv_nsec)
+      return true;
   }
   return false;
-}
-
-bool fs_stageout_log_find(const struct fs_stageout_log *log, const char *path, const struct stat *st, uint64_t *sum) {
-  return fs_log_table_find(&log->table, path, st, sum);
 }
 
 /* ---- opening ---- */
@@ -137,14 +123,11 @@ static fs_err fs_log_create(struct fs_stageout_log *log) {
   return 0;
 }
 
-static void fs_log_read_all(struct fs_stageout_log *log, DIR *d) {
-  for (const struct dirent *e; (e = readdir(d)) != NULL;) {
-    if (e->d_name[0] == '.' || strcmp(e->d_name, log->name) == 0) continue;
-    FS_AUTO_CLOSE int fd = openat(log->dir, e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) continue;
-    fs_log_lines(fd, fs_log_remember, &log->table);
-    fs_log_adopt(log, e->d_name);
-  }
+static void fs_log_adopt_all(struct fs_stageout_log *log) {
+  DIR *d = fs_opendirat(log->dir, ".");
+  for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
+    if (e->d_name[0] != '.' && strcmp(e->d_name, log->name) != 0) fs_log_adopt(log, e->d_name);
+  if (d) closedir(d);
 }
 
 static fs_err fs_log_directory(struct fs_stageout_log *log) {
@@ -168,16 +151,14 @@ fs_err fs_stageout_log_open(struct fs_stageout_log **out, int dir, const char *n
     return -ENOMEM;
   }
   log->out = dir;
-  fs_err err = -ENOENT; /* another job may remove the empty directory at this moment (inplace.c) */
+  fs_err err = -ENOENT; /* another job may remove the empty directory at this moment (old.c) */
   for (unsigned i = 0; err == -ENOENT && i < FS_LOG_TRIES; i++) err = fs_log_directory(log);
   if (err < 0) {
     free(log->name);
     free(log);
     return err;
   }
-  DIR *d = fs_opendirat(log->dir, ".");
-  if (d) fs_log_read_all(log, d);
-  if (d) closedir(d);
+  fs_log_adopt_all(log);
   *out = log; /* for the life of the process */
   return 0;
 }
@@ -203,34 +184,17 @@ static bool fs_log_room(struct fs_stageout_log *log, size_t more) {
 
 void fs_stageout_log_add(struct fs_stageout_log *log, const char *path, const struct fs_staged *s) {
   struct fs_control_line l;
-  struct fs_logged e = {
-      .size = s->size, .mtime = (uint64_t)s->mtime.tv_sec, .mtime_ns = (uint64_t)s->mtime.tv_nsec, .sum = s->sum};
+  struct fs_logged e = {.size = s->size, .mtime = (uint64_t)s->mtime.tv_sec, .mtime_ns = (uint64_t)s->mtime.tv_nsec};
   if (fs_log_line(&l, path, &e) < 0 || !fs_log_room(log, l.len)) return;
   memcpy(log->text + log->len, l.text, l.len);
   log->len += l.len;
 }
 
-/* Returns true if the directory has no line yet, and remembers it. In the table 0 is a free
-   place. */
+/* Returns true if the directory has no line yet, and remembers it. */
 static bool fs_log_new_dir(struct fs_stageout_log *log, uint64_t hash) {
-  if (2 * log->dirs >= log->dirs_mask) {
-    uint32_t mask = 2 * log->dirs_mask + 63;
-    uint64_t *grown = calloc(mask + 1, sizeof(*grown));
-    if (!grown) return true;
-    for (uint32_t i = 0; log->made_in && i <= log->dirs_mask; i++) {
-      uint64_t at = log->made_in[i] & mask;
-      while (log->made_in[i] != 0 && grown[at] != 0) at = (at + 1) & mask;
-      if (log->made_in[i] != 0) grown[at] = log->made_in[i];
-    }
-    free(log->made_in);
-    log->made_in = grown;
-    log->dirs_mask = mask;
-  }
-  uint64_t at = hash & log->dirs_mask;
-  for (; log->made_in[at] != 0; at = (at + 1) & log->dirs_mask)
-    if (log->made_in[at] == hash) return false;
-  log->made_in[at] = hash;
-  log->dirs++;
+  if (fs_table_find(&log->made_in, hash)) return false;
+  struct fs_table_link *l = malloc(sizeof(*l)); /* without memory the line is only written again */
+  if (l) fs_table_add(&log->made_in, l, hash);
   return true;
 }
 
@@ -243,7 +207,7 @@ void fs_stageout_log_dir(struct fs_stageout_log *log, const char *path) {
   char dir[PATH_MAX];
   const char *slash = strrchr(path, '/');
   snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-  if (fs_log_new_dir(log, fs_xxh3(dir, strlen(dir)) | 1) && fs_control_begin(&l, "dir") == 0 &&
+  if (fs_log_new_dir(log, fs_xxh3(dir, strlen(dir))) && fs_control_begin(&l, "dir") == 0 &&
       fs_control_add(&l, "name", dir) == 0 && fs_control_end(&l) == 0)
     (void)fs_write_full(log->fd, l.text, l.len);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The logs of staging out: DIR/.fanstore-staged has a file for each job and rank, <job>-<rank>. Its
- * daemon holds a lock on it (flock) while it lives. Its lines tell the kernel's boot id, the
- * directories in which unnamed copies may be, and each complete copy. log.c writes and reads the
- * logs; old.c handles those of dead daemons. The MPI thread opens a log, then only the thread that
- * copies uses it.
+ * daemon holds a lock on it (flock) while it lives, and removes it at its end. Its lines tell the
+ * kernel's boot id, the directories in which unnamed copies may be, and with --in-place each
+ * complete copy. log.c writes and reads the logs; old.c handles those of dead daemons. The MPI
+ * thread opens a log, then only the thread that copies uses it.
  */
 #ifndef FS_DAEMON_STAGEOUT_LOG_H
 #define FS_DAEMON_STAGEOUT_LOG_H
@@ -18,7 +18,7 @@
 
 struct fs_logged {
   struct fs_logged *next;
-  uint64_t size, mtime, mtime_ns, sum;
+  uint64_t size, mtime, mtime_ns;
   char name[];
 };
 
@@ -42,23 +42,19 @@ struct fs_stageout_log {
   int64_t now; /* time of the start, by the clock of DIR's file system */
   char *text;  /* lines that are not written yet */
   size_t len, room;
-  uint64_t *made_in; /* hashes of the directories that have a line; open addressing */
-  uint32_t dirs, dirs_mask;
+  struct fs_table made_in; /* the directories that have a line, by the hash of the path */
   struct fs_log_old *old;
   uint32_t olds;
-  struct fs_log_table table; /* the copies of earlier jobs and other daemons */
 };
 
-/* Calls `line` for each well-formed line of a log, from its beginning. */
+/* Calls `line` for each well-formed line of a log, from *at on. Moves *at behind the last whole
+   line. */
 typedef void fs_log_line_fn(void *ctx, const struct fs_control *c);
-void fs_log_lines(int fd, fs_log_line_fn *line, void *ctx);
-/* Like fs_log_lines, from *at on. Moves *at behind the last whole line. */
-void fs_log_lines_from(int fd, off_t *at, fs_log_line_fn *line, void *ctx);
+void fs_log_lines(int fd, off_t *at, fs_log_line_fn *line, void *ctx);
 /* Adds a line that describes a copy to the struct fs_log_table in ctx, once. Ignores other
    lines. */
 fs_log_line_fn fs_log_remember;
-bool fs_log_table_find(const struct fs_log_table *t, const char *path, const struct stat *st, uint64_t *sum);
-fs_err fs_log_line(struct fs_control_line *l, const char *path, const struct fs_logged *e);
+bool fs_log_table_find(const struct fs_log_table *t, const char *path, const struct stat *st);
 
 /* ---- old.c ---- */
 /* Takes the log over if its daemon is dead. */

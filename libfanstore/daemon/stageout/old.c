@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cleans up what dead daemons have left in DIR (log.h). Their unnamed copies are removed. If the
- * job ends well, their logs and this daemon's become one log, with a line for each file that still
- * is as the line says.
+ * Cleans up what dead daemons have left in DIR (log.h). Their unnamed copies are removed, and if
+ * the job ends well, their logs, too.
  *
  * A daemon is dead if its log's lock is free and it ran under this very kernel: some file systems
  * keep locks local to a node. A log from another kernel, of another node or before a reboot,
@@ -20,10 +19,9 @@
 #include "util/dir.h"
 #include "util/sys.h"
 
-#define FS_OLD_MOST 256u             /* logs that one daemon takes over; later jobs take the rest */
-#define FS_OLD_LOG_S 86400           /* age of a dead daemon's log from another kernel */
-#define FS_OLD_COPY_S 3600           /* age of its copies */
-#define FS_OLD_LOOK_NS 5000000000ull /* time for checking files; unchecked lines stay */
+#define FS_OLD_MOST 256u   /* logs that one daemon takes over; later jobs take the rest */
+#define FS_OLD_LOG_S 86400 /* age of a dead daemon's log from another kernel */
+#define FS_OLD_COPY_S 3600 /* age of its copies */
 
 /* ---- whose it is ---- */
 
@@ -35,13 +33,14 @@ static void fs_old_boot(void *ctx, const struct fs_control *c) {
 
 void fs_log_adopt(struct fs_stageout_log *log, const char *name) {
   char boot[FS_LOG_BOOT_SIZE] = "";
+  off_t at = 0;
   struct stat st, there;
   FS_AUTO_CLOSE int fd = openat(log->dir, name, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 || log->olds >= FS_OLD_MOST || flock(fd, LOCK_EX | LOCK_NB) < 0) return;
   if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fstatat(log->dir, name, &there, AT_SYMLINK_NOFOLLOW) < 0 ||
       there.st_ino != st.st_ino)
     return; /* another daemon has just removed it */
-  fs_log_lines(fd, fs_old_boot, boot);
+  fs_log_lines(fd, &at, fs_old_boot, boot);
   bool same = log->boot[0] && strcmp(boot, log->boot) == 0;
   if (!same && log->now - st.st_mtim.tv_sec < FS_OLD_LOG_S) return;
   struct fs_log_old *grown = realloc(log->old, (log->olds + 1) * sizeof(*grown));
@@ -89,85 +88,18 @@ static void fs_old_clean_dir(void *ctx, const struct fs_control *c) {
   closedir(d);
 }
 
-static void fs_old_new_name(const char *of, char *name, size_t size) {
-  snprintf(name, size, ".new-%s", of);
-}
-
 void fs_stageout_log_clean(struct fs_stageout_log *log) {
-  char half[NAME_MAX + 8];
   for (uint32_t i = 0; i < log->olds; i++) {
-    fs_log_lines(log->old[i].fd, fs_old_clean_dir, &(struct fs_old_cleaning){.log = log, .old = &log->old[i]});
-    fs_old_new_name(log->old[i].name, half, sizeof(half));
-    (void)unlinkat(log->dir, half, 0);
+    off_t at = 0;
+    fs_log_lines(log->old[i].fd, &at, fs_old_clean_dir, &(struct fs_old_cleaning){.log = log, .old = &log->old[i]});
   }
 }
 
-/* ---- one log of many ---- */
+/* ---- the end ---- */
 
-/* Returns true if the line describes the present file. Over several logs, nobody knows which
-   line for a name is the last. */
-static bool fs_old_true(const struct fs_stageout_log *log, const struct fs_logged *e) {
-  struct stat st;
-  if (fstatat(log->out, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0) return errno != ENOENT && errno != ENOTDIR;
-  return S_ISREG(st.st_mode) && (uint64_t)st.st_size == e->size && (uint64_t)st.st_mtim.tv_sec == e->mtime &&
-         (uint64_t)st.st_mtim.tv_nsec == e->mtime_ns;
-}
-
-/* Writes a new log. Returns the number of its lines, or an error. */
-static int64_t fs_old_write(const struct fs_stageout_log *log, const struct fs_log_table *t, FILE *to) {
-  uint64_t end = fs_now_ns() + FS_OLD_LOOK_NS;
-  struct fs_control_line l;
-  int64_t n = 0;
-  if (fs_control_begin(&l, "boot") < 0 || fs_control_add(&l, "id", log->boot) < 0 || fs_control_end(&l) < 0)
-    return -ENOSPC;
-  (void)fwrite(l.text, 1, l.len, to);
-  for (uint32_t i = 0; i < FS_LOG_CHAINS; i++) {
-    for (const struct fs_logged *e = t->chain[i]; e; e = e->next) {
-      if ((fs_now_ns() < end && !fs_old_true(log, e)) || fs_log_line(&l, e->name, e) < 0) continue;
-      (void)fwrite(l.text, 1, l.len, to);
-      n++;
-    }
-  }
-  return ferror(to) || fflush(to) != 0 || fsync(fileno(to)) < 0 ? -EIO : n;
-}
-
-/* Replaces this daemon's log by a new one, which is locked before it has its name. */
-static fs_err fs_old_replace(struct fs_stageout_log *log, const struct fs_log_table *t) {
-  char half[NAME_MAX + 8];
-  fs_old_new_name(log->name, half, sizeof(half));
-  int fd = openat(log->dir, half, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-  FILE *to = fd < 0 ? NULL : fdopen(fd, "w");
-  if (!to) {
-    fs_err err = -errno;
-    if (fd >= 0) close(fd);
-    return err;
-  }
-  (void)flock(fd, LOCK_EX | LOCK_NB);
-  int64_t lines = fs_old_write(log, t, to);
-  fs_err err = lines < 0 ? (fs_err)lines : 0;
-  if (lines > 0 && renameat(log->dir, half, log->dir, log->name) < 0) err = -errno;
-  if (lines <= 0 || err < 0) (void)unlinkat(log->dir, half, 0);
-  if (lines == 0) (void)unlinkat(log->dir, log->name, 0);
-  log->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the duplicate keeps the lock */
-  fclose(to);
-  return err == 0 && fsync(log->dir) < 0 ? -errno : err;
-}
-
-void fs_stageout_log_compact(struct fs_stageout_log *log) {
-  struct fs_log_table *t = calloc(1, sizeof(*t));
-  if (!t) return;
-  fs_stageout_log_flush(log);
-  for (uint32_t i = 0; i < log->olds; i++) fs_log_lines(log->old[i].fd, fs_log_remember, t);
-  fs_log_lines(log->fd, fs_log_remember, t);
-  if (t->count < FS_LOG_MOST && fs_old_replace(log, t) == 0) {
-    for (uint32_t i = 0; i < log->olds; i++)
-      if (!log->old[i].stays) (void)unlinkat(log->dir, log->old[i].name, 0);
-  }
-  for (uint32_t i = 0; i < FS_LOG_CHAINS; i++) {
-    for (struct fs_logged *e = t->chain[i], *next; e; e = next) {
-      next = e->next;
-      free(e);
-    }
-  }
-  free(t);
+void fs_stageout_log_end(struct fs_stageout_log *log) {
+  for (uint32_t i = 0; i < log->olds; i++)
+    if (!log->old[i].stays) (void)unlinkat(log->dir, log->old[i].name, 0);
+  (void)unlinkat(log->dir, log->name, 0);
+  (void)unlinkat(log->out, FS_LOG_DIR, AT_REMOVEDIR); /* stays while another daemon has a log there */
 }

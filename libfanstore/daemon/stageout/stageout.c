@@ -224,8 +224,7 @@ void fs_stageout_there(struct fs_daemon *d, uint64_t id, const char *path, const
                                  .ino = st->st_ino,
                                  .size = (uint64_t)st->st_size,
                                  .mtime = st->st_mtim,
-                                 .mode = st->st_mode & 07777,
-                                 .unsummed = true};
+                                 .mode = st->st_mode & 07777};
 }
 
 /* ---- files whose home has gone ---- */

@@ -8,7 +8,7 @@
  *   batch.c     hands batches to the thread; asks for the paths before and after: the MPI thread
  *   copy.c      copies, renames and removes: the copying thread
  *   there.c     checks that a file there is still the copy: the copying thread
- *   log.c       the log of copies, and those of earlier jobs
+ *   log.c       this daemon's log, by which a later job finds what it has left
  *   old.c       cleans up after dead daemons
  *   inplace.c   the case that the directory is the dataset's own source
  */
@@ -27,7 +27,8 @@
    work on the file, else the MPI thread. */
 struct fs_staged {
   char *path; /* below the directory; NULL: there is no copy */
-  uint64_t ino, size, sum;
+  uint64_t ino, size;
+  uint64_t sum;                 /* compared if `open` */
   uint64_t changes;             /* version of the extent map */
   struct timespec mtime, ctime; /* of what was copied */
   /* of the copy: its birth time, and its ctime when it got its name; 0: unknown */
@@ -35,7 +36,6 @@ struct fs_staged {
   uint32_t mode;
   /* somebody had it open for writing, so it may have changed since without new times */
   bool open;
-  bool unsummed; /* its checksum is unknown */
 };
 
 enum fs_stage_task { FS_STAGE_COPY, FS_STAGE_NAME, FS_STAGE_REMOVE, FS_STAGE_REMOVED };
@@ -123,7 +123,6 @@ struct fs_stageout {
   _Atomic bool given_up;   /* nobody waits for the thread any more, and it names no more copies */
   uint64_t cancel_by;      /* when `given_up` will be set */
   _Atomic uint64_t copied; /* bytes */
-  _Atomic uint64_t reused; /* bytes of copies that an earlier job had made */
   uint64_t copied_before;  /* value of `copied` before this batch */
 };
 
@@ -194,10 +193,8 @@ void fs_staged_named(int dir, struct fs_staged *s);
 /* Checks that the file just renamed to `path` was this copy. Else it gets its old name back, and
    -EAGAIN is returned. */
 fs_err fs_staged_moved(int dir, const struct fs_staged *s, const char *path);
-/* Removes a copy, and the directories that are then empty; a file that somebody puts there at
-   the same time stays. */
-void fs_staged_take_away(int dir, const struct fs_staged *s);
-void fs_staged_remove(int dir, const struct fs_staged *s); /* the same, without the directories */
+/* Removes a copy. A file that somebody puts there at the same time stays. */
+void fs_staged_remove(int dir, const struct fs_staged *s);
 /* Removes the empty directories above `path`. At the end they are made again if the job still
    has them. */
 void fs_staged_prune(int dir, const char *path);
@@ -207,9 +204,7 @@ void fs_staged_prune(int dir, const char *path);
    digits. */
 #define FS_STAGEOUT_COPY ".fanstore-%s-"
 fs_err fs_stageout_log_open(struct fs_stageout_log **log, int dir, const char *name);
-/* Returns true if an earlier job has copied this file, and sets *sum to its checksum. */
-bool fs_stageout_log_find(const struct fs_stageout_log *log, const char *path, const struct stat *st, uint64_t *sum);
-/* Adds a line for a copy. The next flush writes and syncs it. */
+/* Adds a line for a copy, for --in-place. The next flush writes and syncs it. */
 void fs_stageout_log_add(struct fs_stageout_log *log, const char *path, const struct fs_staged *s);
 void fs_stageout_log_flush(struct fs_stageout_log *log);
 const char *fs_stageout_log_name(const struct fs_stageout_log *log);
@@ -220,8 +215,8 @@ void fs_stageout_log_dir(struct fs_stageout_log *log, const char *path);
 /* ---- old.c ---- */
 /* Removes the unfinished copies of dead daemons. */
 void fs_stageout_log_clean(struct fs_stageout_log *log);
-/* Merges this log and those of dead daemons into one, with the copies that still exist. No line
-   is written after that. */
-void fs_stageout_log_compact(struct fs_stageout_log *log);
+/* Removes this daemon's log, and the logs of dead daemons whose copies are gone. No line is written
+   after that. */
+void fs_stageout_log_end(struct fs_stageout_log *log);
 
 #endif

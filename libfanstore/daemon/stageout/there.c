@@ -94,8 +94,3 @@ void fs_staged_remove(int dir, const struct fs_staged *s) {
   else
     (void)unlinkat(dir, away, 0);
 }
-
-void fs_staged_take_away(int dir, const struct fs_staged *s) {
-  fs_staged_remove(dir, s);
-  fs_staged_prune(dir, s->path);
-}

@@ -2,8 +2,8 @@
 /*
  * The worker thread: stages the index and the partitions that are placed here (stage.h), so that
  * the MPI thread stays free. While it runs, the MPI thread looks neither at the datasets' indexes
- * nor at the placement; the store to d->worker hands both back. A partition that cannot be staged
- * is reported and read from elsewhere; that is no failure.
+ * nor at the placement; the store to d->worker_done hands both back. A partition that cannot be
+ * staged is reported and read from elsewhere; that is no failure.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -123,12 +123,11 @@ static void *fs_worker_main(void *arg) {
   }
   for (uint32_t i = 0; i < d->datasets && !atomic_load(&d->stop); i++) fs_staging_dataset(&s, i);
   if (s.lost > FS_WARNINGS) fs_say_text(d, "warn", "%u partitions in all could not be staged here", s.lost);
-  atomic_store(&d->worker, FS_WORKER_DONE);
+  atomic_store(&d->worker_done, true);
   fs_daemon_wake(d);
   return NULL;
 }
 
 fs_err fs_worker_start(struct fs_daemon *d) {
-  atomic_store(&d->worker, FS_WORKER_RUNNING);
   return fs_thread_start(fs_worker_main, d);
 }
