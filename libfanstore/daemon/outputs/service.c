@@ -102,6 +102,10 @@ void fs_service_members(struct fs_daemon *d) {
   atomic_fetch_or(&d->ctl->tree, FS_TREE_UNKNOWN);
 }
 
+bool fs_service_member(const struct fs_daemon *d, uint32_t rank) {
+  return fs_member(fs_ns_members(d->ns), rank);
+}
+
 uint64_t fs_service_lost(const struct fs_daemon *d) {
   return (d->ns ? fs_ns_dropped(d->ns) : 0) + (d->ns_net ? fs_ns_net_dropped(d->ns_net) : 0);
 }

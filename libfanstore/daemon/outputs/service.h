@@ -12,6 +12,7 @@ bool fs_service_busy(const struct fs_daemon *d);
 /* Handles the case that this node is no member any more: nobody tells it of marks and of changed
    directories. */
 void fs_service_members(struct fs_daemon *d);
+bool fs_service_member(const struct fs_daemon *d, uint32_t rank);
 uint64_t fs_service_lost(const struct fs_daemon *d); /* messages about names */
 
 #endif
