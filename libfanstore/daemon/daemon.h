@@ -5,7 +5,7 @@
  *   MPI thread   the main thread: loop.c and all that it calls. Owns everything that is not named below.
  *   guard        listen.c: clients' connections; ensures that the process ends when it must.
  *   worker       worker.c: stages partitions in, then ends.
- *   I/O pool     iopool.c, partitions.c: disk reads that would block the MPI thread.
+ *   I/O pool     iopool.c: disk reads that would block the MPI thread.
  *   stage-out    stageout/copy.c: copies outputs; keep.c has another. Both are clients (inside.h).
  *   warmer       warm.c: touches the cache's pages before their use.
  *   space        space.c: with --output-limit, adds up what outputs take.
@@ -20,13 +20,14 @@
 #include <pthread.h>
 
 #include "cache/cache.h"
-#include "daemon/blocks/partitions.h"
 #include "daemon/core/chain.h"
+#include "daemon/core/dataset.h"
 #include "daemon/core/net.h"
-#include "daemon/staging/stage.h"
 #include "ipc/control.h"
 #include "ipc/layout.h"
 #include "ipc/wire.h"
+
+struct fs_daemon;
 
 #define FS_MAX_CLIENTS 1024u
 #define FS_JOB_NAME_MAX 200u
@@ -55,16 +56,6 @@ struct fs_daemon_config {
   const char *mount[FS_MAX_DATASETS]; /* NULL: the mount of the dataset's manifest */
 };
 bool fs_job_name_ok(const char *name);
-
-struct fs_dataset {
-  struct fs_stage stage;
-  char mount[PATH_MAX];
-  uint32_t partitions;
-  uint32_t max_stored; /* length of the longest stored block */
-  struct fs_placement *place;
-  bool *have; /* which partitions are staged on this node */
-  int *fd;    /* descriptors of staged partitions; -1: opened by name for each read */
-};
 
 /* ---- memory.c: bytes ---- */
 /* A value in a group's file from which on there is no limit. */
@@ -138,6 +129,13 @@ void fs_space_freed(struct fs_daemon *d); /* Says that outputs were removed. */
 bool fs_space_full(const struct fs_daemon *d);
 
 /* ---- iopool.c ---- */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+struct fs_span { /* bytes of a mapping */
+  const uint8_t *at;
+  uint64_t len;
+};
 struct fs_io {
   struct fs_io *next;
   /* only read into the page cache; if its length is 0, the next fields count */
@@ -289,6 +287,8 @@ void fs_alive_end(void);
 
 /* ---- worker.c ---- */
 fs_err fs_worker_start(struct fs_daemon *d);
+/* Ends the staging: removes incomplete copies, and with --purge the complete ones. */
+void fs_staging_leave(struct fs_daemon *d, int status);
 
 /* ---- clients.c ---- */
 /* fs_clients_add adds a client with a new channel; fs_clients_forget marks a client as gone. Only

@@ -17,6 +17,7 @@
 
 #include "daemon/module.h"
 #include "daemon/outputs/service.h"
+#include "daemon/staging/stage.h"
 #include "util/sys.h"
 #include "util/util.h"
 

@@ -40,6 +40,8 @@ struct fs_module {
   void (*client_gone)(struct fs_daemon *d, struct fs_client *c);
   /* Called when the set of members has changed (metadata/members.h). */
   void (*members)(struct fs_daemon *d);
+  /* Returns false if the rank was evicted. One module knows. */
+  bool (*member)(const struct fs_daemon *d, uint32_t rank);
   /* Events of outputs whose home this node is. What an output is now was published to the other nodes; the output
      has lost its last name; this node has become the home of an output of another node. */
   void (*published)(struct fs_daemon *d, uint64_t id);
@@ -62,6 +64,7 @@ bool fs_modules_busy(const struct fs_daemon *d);
 uint64_t fs_modules_dropped(const struct fs_daemon *d);
 void fs_modules_client_gone(struct fs_daemon *d, struct fs_client *c);
 void fs_modules_members(struct fs_daemon *d);
+bool fs_modules_member(const struct fs_daemon *d, uint32_t rank);
 void fs_modules_published(struct fs_daemon *d, uint64_t id);
 void fs_modules_removed(struct fs_daemon *d, uint64_t id);
 void fs_modules_adopted(struct fs_daemon *d, const struct fs_backing_file *f);

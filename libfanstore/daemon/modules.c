@@ -105,7 +105,7 @@ static void stagein_leave(struct fs_daemon *d, int status) {
 }
 
 static void finish_leave(struct fs_daemon *d, int status) {
-  if (status == 0) fs_settle(d);
+  if (status == 0) fs_outputs_settle(d);
 }
 
 static void in_place_leave(struct fs_daemon *d, int status) {
@@ -140,10 +140,12 @@ static fs_err offline_start(struct fs_daemon *d) {
  * - a module comes after those whose memory its `start` uses: pool after cache, replicas after names;
  * - ctl is what clients map, and d->ctl says that the node serves. No message and no client is heard
  *   before all modules have started: listen is last;
+ * - staging leaves first, so that no more is copied;
  * - finish leaves before "in place", which removes what it has told, and left comes after both: it
  *   looks at what has been saved.
  */
 static const struct fs_module table[] = {
+    {.name = "staging", .leave = fs_staging_leave},
     {.name = "cache", .start = cache_start},
     {.name = "pool", .start = pool_start, .work = pool_work},
     {.name = "fetch", .start = fs_fetcher_new, .look = fs_fetch_timers, .busy = fs_fetch_busy},
@@ -156,7 +158,8 @@ static const struct fs_module table[] = {
      .timers = fs_service_timers,
      .busy = fs_service_busy,
      .dropped = fs_service_lost,
-     .members = fs_service_members},
+     .members = fs_service_members,
+     .member = fs_service_member},
     {.name = "files", .start = fs_backing_new, .timers = files_timers, .members = files_members},
     {.name = "forwarders", .start = fs_forwarders_new, .timers = fs_forwarder_timers},
     {.name = "segments", .start = fs_node_segments_new},
@@ -247,6 +250,11 @@ void fs_modules_client_gone(struct fs_daemon *d, struct fs_client *c) {
 
 void fs_modules_members(struct fs_daemon *d) {
   EACH(m) if (m->members) m->members(d);
+}
+
+bool fs_modules_member(const struct fs_daemon *d, uint32_t rank) {
+  EACH(m) if (m->member) return m->member(d, rank);
+  return true;
 }
 
 void fs_modules_published(struct fs_daemon *d, uint64_t id) {

@@ -16,7 +16,7 @@ cd "$root"
 declare -A about=(
   [codec]='libfanstore/codec/*.c'
   [control]='libfanstore/ipc/control.c fs-launch/fanstored.c'
-  [daemon]="libfanstore/daemon/core/clients.c libfanstore/daemon/outputs/client_calls.c libfanstore/daemon/blocks/fetch.c libfanstore/daemon/blocks/exchange.c
+  [daemon]="libfanstore/daemon/core/clients.c libfanstore/daemon/outputs/client_calls.c libfanstore/daemon/outputs/service.c libfanstore/daemon/blocks/fetch.c libfanstore/daemon/blocks/exchange.c
     libfanstore/daemon/blocks/serve.c libfanstore/daemon/blocks/datasets.c libfanstore/daemon/blocks/prefetch.c libfanstore/daemon/metadata/ns*.c libfanstore/daemon/metadata/names.c
     libfanstore/daemon/outputs/open_files.c libfanstore/daemon/outputs/snapshots.c libfanstore/daemon/replicas/receive.c libfanstore/daemon/outputs/backing*.c"
   [daemon_names]='libfanstore/daemon/metadata/ns*.c libfanstore/daemon/metadata/names.c libfanstore/daemon/metadata/members.c'

@@ -53,19 +53,9 @@ fs-launch/clean               fs-launch ipc util
 fs-launch/static              client/* cache $base
 fs-launch/fanstored.c         daemon daemon/mpi cache $base"
 
-# Includes that go the other way, by cause. A line may be removed, none may be added.
-exceptions='
-# Not in the table of modules (daemon/modules.c): who is a member.
-libfanstore/daemon/core/command.c daemon/metadata/ns.h
-# Structures of one folder inside those of a lower one.
-libfanstore/daemon/daemon.h daemon/blocks/partitions.h
-libfanstore/daemon/daemon.h daemon/staging/stage.h
-libfanstore/daemon/stageout/stageout.h daemon/finish/finish.h
-'
-
 mapfile -t files < <(sources 'libfanstore/*.[chS]' 'fs-prepare/*.[ch]' 'fs-launch/*.[ch]' 'include/*.h')
 while IFS= read -r line; do complain "$line"; done < <(
-  awk -v allowed="$allowed" -v exceptions="$exceptions" '
+  awk -v allowed="$allowed" '
   function dirname(path) { return sub("/[^/]*$", "", path) ? path : "." }
   function may(layer, folder) {
     return (layer, folder) in allow || (layer, substr(folder, 1, match(folder "/", "/") - 1) "/*") in allow
@@ -78,9 +68,6 @@ while IFS= read -r line; do complain "$line"; done < <(
       layers[word[1]]
       for (k = 2; k <= words; k++) allow[word[1], word[k]]
     }
-    lines = split(exceptions, line, "\n")
-    for (i = 1; i <= lines; i++)
-      if (line[i] !~ /^#/ && split(line[i], word, " ") == 2) unused[word[1] " " word[2]]
   }
   FNR == 1 {
     here = dirname(FILENAME)
@@ -101,14 +88,9 @@ while IFS= read -r line; do complain "$line"; done < <(
       if (from == here) next
     }
     if (from == "fanstore" || from == own && layer == here || may(layer, from)) next
-    key = FILENAME " " name
-    if (key in unused || key in used) {
-      delete unused[key]
-      used[key]
-    } else print FILENAME ": may not include \"" name "\""
+    print FILENAME ": may not include \"" name "\""
   }
   /^[ \t]*#[ \t]*include[ \t]*<mpi\.h>/ && layer != "libfanstore/daemon/mpi" {
     print FILENAME ": only libfanstore/daemon/mpi includes <mpi.h>"
-  }
-  END { for (key in unused) print "the exception is not needed any more: " key }' "${files[@]}")
+  }' "${files[@]}")
 verdict

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "daemon/blocks/partitions.h"
 #include "daemon/stagein/stagein.h"
 #include "net_fixture.h"
 #include "util/sys.h"

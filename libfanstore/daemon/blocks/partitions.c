@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * This node's partitions as memory that can be sent from (partitions.h). datasets.c calls this in the
- * MPI thread; threads of the I/O pool call only fs_bytes_read. A mapping lives as long as the
- * daemon.
+ * MPI thread. A mapping lives as long as the daemon.
  */
 #include "daemon/blocks/partitions.h"
 
@@ -14,13 +13,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include "daemon/daemon.h"
 #include "util/sys.h"
 #include "util/util.h"
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14 */
-#endif
 
 #define FS_PAGE 4096ull
 #define FS_CHUNK FS_HUGE_PAGE
@@ -171,8 +165,4 @@ void fs_part_forget(struct fs_daemon *d, uint32_t dataset, uint32_t part) {
   if (!m->map) return;
   (void)mmap((void *)m->map, d->data[dataset].stage.index.parts[part].size, PROT_READ,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-}
-
-fs_err fs_bytes_read(struct fs_span s) {
-  return madvise((void *)s.at, s.len, MADV_POPULATE_READ) < 0 ? -errno : 0;
 }

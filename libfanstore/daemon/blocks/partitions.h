@@ -4,25 +4,18 @@
  * bytes are not in the page cache, another thread reads them first, so that sending does not wait
  * for a disk. If all of the node's partitions fit in memory, it reads whole chunks of 2 MiB, since
  * neighbouring blocks will be asked for, too. Else it reads only what is asked for. The MPI
- * thread's, except fs_bytes_read.
+ * thread's.
  */
 #ifndef FS_DAEMON_BLOCKS_PARTITIONS_H
 #define FS_DAEMON_BLOCKS_PARTITIONS_H
 
-#include "util/base.h"
-
-struct fs_daemon;
-
-struct fs_span {
-  const uint8_t *at;
-  uint64_t len;
-};
+#include "daemon/daemon.h"
 
 fs_err fs_parts_new(struct fs_daemon *d);
 /* Returns the address of the bytes at off of a staged partition; the caller has checked that
    they are inside. Returns NULL if the partition is not mapped or the network cannot send from
    there. The bytes may be touched only when fs_pages_resident says that they are in memory, or
-   after a successful fs_bytes_read. */
+   after the I/O pool has read their span. */
 const void *fs_part_bytes(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off);
 /* Returns true if a dataset's partitions are in memory (tmpfs): reading them never blocks. */
 bool fs_parts_in_memory(const struct fs_daemon *d, uint32_t dataset);
@@ -30,8 +23,6 @@ bool fs_parts_in_memory(const struct fs_daemon *d, uint32_t dataset);
    nothing if there is no room to keep them, or if a part of the chunk could not be read before.
    Each non-empty span needs a fs_part_read. */
 struct fs_span fs_part_missing(struct fs_daemon *d, uint32_t dataset, uint32_t part, uint64_t off, uint32_t len);
-/* Reads a span into memory. Any thread may call it. */
-fs_err fs_bytes_read(struct fs_span s);
 /* Takes the result of reading a span. A chunk that could not be read is not read whole again. */
 void fs_part_read(struct fs_daemon *d, uint32_t dataset, uint32_t part, struct fs_span s, fs_err err);
 

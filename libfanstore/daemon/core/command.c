@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/metadata/ns.h"
 #include "daemon/module.h"
 #include "util/sys.h"
 
@@ -261,9 +260,8 @@ static void fs_commands_finish(struct fs_commands *c, unsigned names, const char
 /* Returns true if all members have finished. Ranks that died together with mpirun are evicted
    once they have been asked for names. */
 static bool fs_commands_all_over(const struct fs_commands *c) {
-  const struct fs_members *m = fs_ns_members(c->d->ns);
   for (uint32_t i = 0; i < c->d->net->nodes; i++)
-    if (!c->has_finished[i] && fs_member(m, i)) return false;
+    if (!c->has_finished[i] && fs_modules_member(c->d, i)) return false;
   return true;
 }
 
@@ -286,7 +284,7 @@ static void fs_commands_alone(struct fs_commands *c) {
   }
   uint64_t past = d->now - c->alone_since;
   if (past > FS_ALONE_COPY_NS) fs_commands_obey(c, d->net->rank, FS_CANCEL_LINE, strlen(FS_CANCEL_LINE));
-  if (first ? !fs_commands_all_over(c) : fs_member(fs_ns_members(d->ns), 0) || d->outputs_pending) {
+  if (first ? !fs_commands_all_over(c) : fs_modules_member(d, 0) || d->outputs_pending) {
     if (past < FS_ALONE_NS) return;
   } else if (!first && past < FS_FINISH_NS) {
     return; /* other ranks may ask for names */

@@ -7,15 +7,21 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "daemon/daemon.h"
 #include "util/sys.h"
 #include "util/util.h"
 
+/* Reads a span into memory. */
+static fs_err fs_io_populate(struct fs_span s) {
+  return madvise((void *)s.at, s.len, MADV_POPULATE_READ) < 0 ? -errno : 0;
+}
+
 static fs_err fs_io_read(struct fs_io *io) {
   if (io->work) return io->work(io);
-  if (io->span.len > 0) return fs_bytes_read(io->span);
+  if (io->span.len > 0) return fs_io_populate(io->span);
   if (io->fd >= 0) return fs_pread_full(io->fd, io->buf, io->len, io->off);
   char path[PATH_MAX], name[FS_PART_NAME_SIZE];
   int n = snprintf(path, sizeof(path), "%s/%s", io->dir, fs_part_name(io->part, name));

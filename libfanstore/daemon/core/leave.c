@@ -72,12 +72,6 @@ static void fs_leave_stats(struct fs_daemon *d) {
   fs_say_line(&l);
 }
 
-static void fs_leave_purge(const struct fs_daemon *d, struct fs_stage *s) {
-  fs_err err = fs_stage_purge(s);
-  if (err < 0)
-    fs_say_text(d, "warn", "--purge: %s stays: %s", s->local, err == -EBUSY ? "another job uses it" : strerror(-err));
-}
-
 _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
   struct fs_control_line l;
   if (atomic_exchange(&d->left, true)) {
@@ -86,12 +80,7 @@ _Noreturn void fs_daemon_leave(struct fs_daemon *d, int status) {
   atomic_store(&d->stop, true);
   /* clients do not wait for this daemon from here on */
   if (d->ctl) atomic_store(&d->ctl->stopping, 1);
-  for (uint32_t i = 0; i < d->datasets; i++) fs_stage_abandon(&d->data[i].stage);
   if (status == 0) fs_leave_stats(d); /* else other threads may still change the counters */
-  for (uint32_t i = 0; status == 0 && i < d->datasets; i++) {
-    if (atomic_load(&d->purge)) fs_leave_purge(d, &d->data[i].stage);
-    fs_stage_close(&d->data[i].stage);
-  }
   fs_modules_leave(d, status);
   bool left = fs_rundir_leave(d); /* may wait */
   if (fs_say_begin(d, &l, "bye") == 0 && (!left || fs_control_add_u64(&l, "left", 1) == 0)) fs_say_line(&l);

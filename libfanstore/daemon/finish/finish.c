@@ -459,3 +459,11 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   else
     fs_outputs_end(d); /* the daemon does not serve yet */
 }
+
+void fs_outputs_settle(const struct fs_daemon *d) {
+  char path[PATH_MAX];
+  const struct fs_stageout *o = d->stageout;
+  FS_AUTO_CLOSE int kept =
+      fs_keep_dir(d, path, sizeof(path)) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  fs_settle(kept, o && !atomic_load(&o->cancelled) ? o->fd : -1); /* a cancelled --stage-out may hang */
+}

@@ -8,30 +8,15 @@
  *   finish.c    works off the list of this rank's outputs
  *   tell.c      what the launcher is told
  *   keep.c      one of them into <local-dir>/fanstore-outputs/<job>
- *   settle.c    times of directories there, and in --stage-out's, when nobody puts anything into them any more
  */
 #ifndef FS_DAEMON_FINISH_FINISH_H
 #define FS_DAEMON_FINISH_FINISH_H
 
-#include <time.h>
-
 #include "daemon/daemon.h"
+#include "daemon/outputs/output.h"
 #include "ipc/local.h"
 
 struct fs_backing_file;
-struct fs_output {
-  uint64_t id, dir;
-  uint32_t mode; /* with the file type */
-  uint32_t mtime_ns;
-  int64_t mtime;    /* of a directory or symlink; if `gone`, of the file as it was last published */
-  uint64_t version; /* of a directory: version of these times */
-  char *target;     /* of a symlink */
-  bool gone;        /* its home has died, so it can only be named */
-  uint64_t size;    /* if `gone`: as last published */
-};
-static inline struct timespec fs_output_time(const struct fs_output *o) {
-  return (struct timespec){.tv_sec = o->mtime, .tv_nsec = o->mtime_ns};
-}
 
 /* Begins the end of the job. Called for the launcher's line `finish`; a second one can only
    cancel the copies. */
@@ -39,6 +24,10 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c);
 void fs_outputs_timers(struct fs_daemon *d);
 /* Adds a file whose home this node has become, also after the list was made. */
 void fs_outputs_adopted(struct fs_daemon *d, const struct fs_backing_file *f);
+
+/* Sets the times of the directories that were copied or kept (outputs/output.h). The thread that
+   leaves calls it, when all ranks have finished. */
+void fs_outputs_settle(const struct fs_daemon *d);
 
 /* ---- tell.c ---- */
 /* Returns the text for an error, of an output that was not copied or not kept. */
@@ -55,13 +44,5 @@ fs_err fs_keep_dir(const struct fs_daemon *d, char *path, size_t size);
 void fs_keep(struct fs_daemon *d, const struct fs_output *o, const char *path, void (*done)(void *ctx, fs_err err),
              void *ctx);
 int fs_keep_reap(void); /* calls back for what is complete */
-
-/* ---- settle.c ---- */
-/* Records that a directory was made: `path` below --stage-out's directory or the directory of
-   kept outputs. */
-void fs_settle_add(const struct fs_output *o, bool kept, const char *path);
-/* Sets the times of the recorded directories. The thread that leaves calls it, when all ranks
-   have finished. */
-void fs_settle(const struct fs_daemon *d);
 
 #endif

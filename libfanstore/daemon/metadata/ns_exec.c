@@ -427,8 +427,8 @@ static void fs_exec_lists(struct fs_ns *ns, struct fs_asked a, const struct fs_n
 
 /* ---- the handlers ---- */
 
-/* Handlers for the home of a file are in outputs/backing.c, those for the client's own daemon in
-   outputs/client_calls.c. */
+/* Handlers for the home of a file are in outputs/backing.c, those for the client's own daemon are
+   rows of outputs/client_calls.h. */
 static void (*const fs_handlers[FS_NAMES_OPS])(struct fs_ns *, struct fs_asked, const struct fs_names_call *) = {
     [FS_NAMES_LOOKUP] = fs_exec_lookup,       [FS_NAMES_CREATE] = fs_exec_create,
     [FS_NAMES_PUBLISH] = fs_exec_publish,     [FS_NAMES_REMOVE] = fs_exec_remove,

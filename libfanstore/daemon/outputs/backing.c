@@ -7,8 +7,10 @@
 #include "daemon/outputs/backing.h"
 
 #include "daemon/module.h"
+#include "daemon/outputs/client_calls.h"
 #include "daemon/outputs/node_segment.h"
 #include "daemon/outputs/replicate.h"
+#include "daemon/outputs/service.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -388,3 +390,15 @@ fs_err fs_backing_new(struct fs_daemon *d) {
   fs_backing_watch(d);
   return fs_maps_new(d);
 }
+
+/* ---- clients' calls that the home answers ---- */
+
+const struct fs_client_call_op fs_home_call = {.check = fs_client_call_check_file};
+
+static void fs_backing_owned(void *ctx, fs_err err, const void *body, size_t n) {
+  const struct fs_client_call *call = ctx;
+  if (err == 0) fs_service_wrote(call->d);
+  fs_client_call_done(ctx, err, body, n);
+}
+
+const struct fs_client_call_op fs_own_call = {.check = fs_client_call_check_file, .done = fs_backing_owned};

@@ -211,10 +211,6 @@ bool fs_backing_wait(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
 
 /* ---- backing_watch.c ---- */
 void fs_backing_watch(struct fs_daemon *d);
-/* Completes a client's PUBLISH of a file of this node with the backing file's attributes and the
-   publication's number. Returns false if there is no backing file; the client's values then
-   count. */
-bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c);
 void fs_backing_not_published(struct fs_daemon *d, uint64_t id);
 /* Says that the file's name exists. The file is published if it has been closed since it was
    created. */

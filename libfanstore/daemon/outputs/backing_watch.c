@@ -13,9 +13,11 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "daemon/outputs/client_calls.h"
 #include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/left.h"
 #include "daemon/outputs/replicate.h"
+#include "daemon/outputs/service.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -63,7 +65,9 @@ static bool fs_backing_fill(const struct fs_daemon *d, struct fs_call_publish *c
   return true;
 }
 
-bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c) {
+/* Completes a PUBLISH of a file of this node with the backing file's attributes and the
+   publication's number. Returns false if there is no backing file; the call's values then count. */
+static bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c) {
   bool filled = fs_backing_fill(d, &c->publish, &c->flags);
   c->publish.number = ++d->backing_files->published;
   fs_backing_published(d, &c->publish, filled);
@@ -274,3 +278,37 @@ void fs_backing_watch(struct fs_daemon *d) {
   fs_say_text(d, "warn", "outputs of killed programs will not be seen by other nodes: inotify: %s", strerror(errno));
   if (fd >= 0) close(fd);
 }
+
+/* ---- a client's PUBLISH ---- */
+
+static fs_err fs_backing_check_publish(const struct fs_daemon *d, const struct fs_names_call *c) {
+  if (fs_service_evicted(d)) return -EIO;
+  return fs_backing_mine(d, c->publish.id) ? fs_client_call_check_name(d, c) : -EINVAL;
+}
+
+static void fs_backing_called(void *ctx, fs_err err, const void *body, size_t n) {
+  const struct fs_client_call *call = ctx;
+  if (err == 0) fs_left_record(call->d, body, n);
+  if (err < 0) fs_backing_not_published(call->d, call->publish.call.publish.id);
+  fs_client_call_done(ctx, err == 0 ? call->publish.why : err, body, n);
+}
+
+/* Publishes a file that has its replica. */
+static void fs_backing_replicated(void *ctx, fs_err err) {
+  struct fs_client_call *call = ctx;
+  struct fs_daemon *d = call->d;
+  call->publish.why = err;
+  (void)fs_backing_publishing(d, &call->publish.call);
+  fs_ns_call(d->ns, d->now, &call->publish.call, fs_backing_called, call);
+}
+
+static void fs_backing_publishes(struct fs_client_call *call, const struct fs_names_call *c) {
+  call->publish.call = *c;
+  call->publish.call.publish.ctime = 0; /* the home sets it from the backing file */
+  call->publish.call.flags &= ~(uint32_t)FS_PUBLISH_DURABLE;
+  fs_replicate(call->d, c->publish.id,
+               (struct fs_replica_wish){.sync = c->flags & FS_PUBLISH_DURABLE, .end = UINT64_MAX},
+               fs_backing_replicated, call);
+}
+
+const struct fs_client_call_op fs_publish_call = {.check = fs_backing_check_publish, .start = fs_backing_publishes};

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 
 #include "daemon/outputs/backing.h"
+#include "daemon/outputs/client_calls.h"
 #include "daemon/outputs/forwarder.h"
+#include "daemon/outputs/replicate.h"
 #include "util/table.h"
 
 struct fs_node_segment {
@@ -89,3 +91,30 @@ void fs_node_segment_useless(struct fs_daemon *d, uint64_t file) {
   const struct fs_node_segment *p = d->node_segments ? fs_node_segment_of(d->node_segments, file) : NULL;
   if (p) fs_backing_dropped(d, p->by_segment.key);
 }
+
+/* ---- clients' calls ---- */
+
+static void fs_node_segment_extended(void *ctx, fs_err err, const void *body, size_t n) {
+  const struct fs_client_call *call = ctx;
+  if (err == -ENOENT) fs_node_segment_useless(call->d, call->id);
+  fs_client_call_done(ctx, err, body, n);
+}
+
+static void fs_node_segment_extends(struct fs_client_call *call, const struct fs_names_call *c) {
+  call->id = c->extend.id;
+  fs_segment_extend(call->d, c, fs_node_segment_extended, call);
+}
+
+const struct fs_client_call_op fs_extend_call = {.check = fs_client_call_check_file, .start = fs_node_segment_extends};
+
+static fs_err fs_node_segment_check_offer(const struct fs_daemon *d, const struct fs_names_call *c) {
+  return c->offer.segment == 0 || fs_backing_mine(d, c->offer.segment) ? fs_client_call_check_file(d, c) : -EINVAL;
+}
+
+static void fs_node_segment_offers(struct fs_client_call *call, const struct fs_names_call *c) {
+  uint64_t segment;
+  fs_err err = fs_node_segment_offered(call->d, c->offer.file, c->offer.segment, &segment);
+  fs_client_call_done(call, err, &segment, err == 0 ? sizeof(segment) : 0);
+}
+
+const struct fs_client_call_op fs_offer_call = {.check = fs_node_segment_check_offer, .start = fs_node_segment_offers};

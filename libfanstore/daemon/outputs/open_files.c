@@ -13,6 +13,7 @@
 
 #include "daemon/metadata/ns.h"
 #include "daemon/outputs/backing.h"
+#include "daemon/outputs/client_calls.h"
 
 #define FS_CLIENT_CHAINS 256u
 #define FS_CLIENT_HOLDS 65536u /* most opens of one client; then EMFILE */
@@ -186,3 +187,30 @@ void fs_open_files_forget(struct fs_daemon *d, struct fs_client *c) {
   free(c->holds);
   c->holds = NULL;
 }
+
+/* ---- clients' calls ---- */
+
+static fs_err fs_open_files_opens(struct fs_client_call *call, struct fs_names_call *c) {
+  call->id = c->open.id;
+  return fs_open_files_ask(call->d, call->client, c->open.id);
+}
+
+static void fs_open_files_opened(void *ctx, fs_err err, const void *body, size_t n) {
+  const struct fs_client_call *call = ctx;
+  struct fs_opened held = {0};
+  bool silent = err == -EHOSTDOWN || err == -ETIMEDOUT; /* the body names the home */
+  if (err == 0 && n == sizeof(held)) memcpy(&held, body, n);
+  err = fs_open_files_answered(call->d, call->client, call->id, err, &held);
+  if (silent)
+    fs_client_call_done(ctx, err, body, n);
+  else
+    fs_client_call_done(ctx, err, &held, err == 0 ? sizeof(held) : 0);
+}
+
+const struct fs_client_call_op fs_open_call = {.prepare = fs_open_files_opens, .done = fs_open_files_opened};
+
+static void fs_open_files_closes(struct fs_client_call *call, const struct fs_names_call *c) {
+  fs_client_call_done(call, fs_open_files_release(call->d, call->client, c->close.id, c->close.snapshot), NULL, 0);
+}
+
+const struct fs_client_call_op fs_close_call = {.start = fs_open_files_closes};

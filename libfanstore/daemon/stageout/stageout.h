@@ -17,8 +17,8 @@
 
 #include <sys/stat.h>
 
-#include "daemon/finish/finish.h"
 #include "daemon/outputs/backing.h"
+#include "daemon/outputs/output.h"
 #include "daemon/outputs/source.h"
 #include "util/sys.h"
 #include "util/table.h"

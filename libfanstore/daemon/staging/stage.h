@@ -14,21 +14,7 @@
 #ifndef FS_DAEMON_STAGING_STAGE_H
 #define FS_DAEMON_STAGING_STAGE_H
 
-#include <limits.h>
-
-#include "format/manifest.h"
-#include "index/index.h"
-#include "util/base.h"
-
-struct fs_stage {
-  char source[PATH_MAX]; /* dataset directory */
-  char local[PATH_MAX];  /* this node's directory for this dataset */
-  struct fs_index index; /* of the local copy once staged, else of the source */
-  struct fs_manifest manifest;
-  int dir_fd;          /* private: of `local`, -1 before fs_stage_prepare */
-  int lock_fd;         /* private: of `local`/.lock, held shared */
-  _Atomic int copying; /* private: enum fs_stage_copying of dir.h */
-};
+#include "daemon/core/dataset.h"
 
 /* Gets the number of bytes of the present partition copied so far, every few MiB. Returns a
    negative errno to stop. */

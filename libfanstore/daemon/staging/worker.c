@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/daemon.h"
+#include "daemon/staging/stage.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -130,4 +131,18 @@ static void *fs_worker_main(void *arg) {
 
 fs_err fs_worker_start(struct fs_daemon *d) {
   return fs_thread_start(fs_worker_main, d);
+}
+
+static void fs_staging_purge(const struct fs_daemon *d, struct fs_stage *s) {
+  fs_err err = fs_stage_purge(s);
+  if (err < 0)
+    fs_say_text(d, "warn", "--purge: %s stays: %s", s->local, err == -EBUSY ? "another job uses it" : strerror(-err));
+}
+
+void fs_staging_leave(struct fs_daemon *d, int status) {
+  for (uint32_t i = 0; i < d->datasets; i++) fs_stage_abandon(&d->data[i].stage);
+  for (uint32_t i = 0; status == 0 && i < d->datasets; i++) {
+    if (atomic_load(&d->purge)) fs_staging_purge(d, &d->data[i].stage);
+    fs_stage_close(&d->data[i].stage);
+  }
 }

@@ -5,6 +5,8 @@
  * rank sets the times of the directories that it has made as its very last step. Errors are
  * ignored, as no data depends on it. The MPI thread's.
  */
+#include "daemon/outputs/output.h"
+
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
@@ -13,8 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/finish/finish.h"
-#include "daemon/stageout/stageout.h"
+#include "util/util.h"
 
 struct fs_settle_dir {
   struct fs_settle_dir *next;
@@ -42,16 +43,10 @@ static void fs_settle_one(int base, const struct fs_settle_dir *s) {
   if (fd >= 0) (void)futimens(fd, times);
 }
 
-void fs_settle(const struct fs_daemon *d) {
-  const struct fs_stageout *o = d->stageout;
-  char path[PATH_MAX];
-  bool staged = o && !atomic_load(&o->cancelled); /* a cancelled --stage-out may hang */
-  if (!settle_dirs) return;
-  FS_AUTO_CLOSE int kept =
-      fs_keep_dir(d, path, sizeof(path)) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+void fs_settle(int kept, int staged) {
   for (struct fs_settle_dir *s; (s = settle_dirs) != NULL;) {
     settle_dirs = s->next;
-    int base = s->kept ? kept : staged ? o->fd : -1;
+    int base = s->kept ? kept : staged;
     if (base >= 0) fs_settle_one(base, s);
     free(s);
   }
