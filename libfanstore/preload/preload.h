@@ -260,9 +260,6 @@ static inline bool fs_shielded(int fd) {
   return fd > 2 && fs_data_owns_fd(fd);
 }
 
-/* Returns whether a walk of the tree at `path` may come below a mount. Symlinks are not
-   considered. */
-bool fs_walk_meets_mount(const char *path);
 /* Returns whether one of the descriptors is virtual. */
 bool fs_poll_meets_ours(const struct pollfd *p, nfds_t n);
 bool fs_select_meets_ours(int n, const fd_set *r, const fd_set *w, const fd_set *e);

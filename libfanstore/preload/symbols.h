@@ -260,11 +260,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, ftw, (const char *p, int (*fn)(const char *, const struct stat *, int), int n), (p, fn, n))                   \
   X(int, nftw, (const char *p, int (*fn)(const char *, const struct stat *, int, struct FTW *), int n, int f),         \
     (p, fn, n, f))                                                                                                     \
-  X(FTS *, fts_open, (char *const *p, int o, int (*c)(const FTSENT **, const FTSENT **)), (p, o, c))                   \
-  X(FTSENT *, fts_read, (FTS * w), (w))                                                                                \
-  X(FTSENT *, fts_children, (FTS * w, int i), (w, i))                                                                  \
-  X(int, fts_set, (FTS * w, FTSENT * e, int i), (w, e, i))                                                             \
-  X(int, fts_close, (FTS * w), (w))
+  X(FTS *, fts_open, (char *const *p, int o, int (*c)(const FTSENT **, const FTSENT **)), (p, o, c))
 
 #define FS_SYMBOLS_CWD(X)                                                                                              \
   X(int, chdir, (const char *p), (p))                                                                                  \

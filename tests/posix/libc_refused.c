@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +99,44 @@ static void by_number(void) {
   close(fd);
 }
 
+static int step(const char *path, const struct stat *st, int type) {
+  (void)path, (void)st, (void)type;
+  return 0;
+}
+static int step_new(const char *path, const struct stat *st, int type, struct FTW *at) {
+  (void)path, (void)st, (void)type, (void)at;
+  return 0;
+}
+static long fts(const char *path, const char *other, int options) {
+  char *const paths[] = {(char *)path, (char *)other, NULL};
+  FTS *walk = fts_open(paths, options, NULL);
+  return walk == NULL ? -1 : fts_close(walk);
+}
+
+/* libc walks on real directories, where it would not see a dataset. */
+static void walks(void) {
+  char *const paths[] = {P("d"), NULL};
+  ERR(EOPNOTSUPP, ftw(P("d"), step, 8));
+  ERR(EOPNOTSUPP, ftw64(base, (void *)step, 8));
+  ERR(EOPNOTSUPP, nftw(base, step_new, 8, FTW_PHYS));
+  ERR(EOPNOTSUPP, nftw64(P("a.txt"), (void *)step_new, 8, 0));
+  ERR(ENOENT, nftw(P("none"), step_new, 8, 0));
+  ERR(EOPNOTSUPP, fts(base, NULL, FTS_PHYSICAL));
+  ERR(EOPNOTSUPP, fts("/proc/self/task", P("d"), FTS_LOGICAL));
+  OK(fts64_open(paths, FTS_PHYSICAL, NULL) == NULL && errno == EOPNOTSUPP);
+  OK(chdir(P("d")) == 0);
+  ERR(EOPNOTSUPP, ftw(".", step, 8));
+  ERR(EOPNOTSUPP, fts(".", NULL, FTS_PHYSICAL | FTS_NOCHDIR));
+  OK(nftw("/proc/self/task", step_new, 8, FTW_PHYS) == 0);
+  OK(fts("/proc/self/task", NULL, FTS_PHYSICAL | FTS_NOCHDIR) == 0);
+  /* These change the current directory. */
+  ERR(EOPNOTSUPP, nftw("/proc/self/task", step_new, 8, FTW_PHYS | FTW_CHDIR));
+  ERR(EOPNOTSUPP, fts("/proc/self/task", NULL, FTS_PHYSICAL));
+  OK(chdir("/") == 0);
+  OK(nftw("/proc/self/task", step_new, 8, FTW_PHYS | FTW_CHDIR) == 0);
+  OK(fts("/proc/self/task", NULL, FTS_PHYSICAL) == 0);
+}
+
 static void logins(void) {
   struct utmp entry = {.ut_type = USER_PROCESS};
   errno = 0;
@@ -114,6 +154,7 @@ int main(int argc, char **argv) {
   by_path();
   handles();
   by_number();
+  walks();
   logins();
   return failures != 0;
 }

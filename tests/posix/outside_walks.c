@@ -3,12 +3,13 @@
  * What a program does outside all mounts, with the library loaded and a file of a dataset open: walks of trees deeper
  * than there are descriptors, system calls by number, expansion of words. Prints the answers, for comparison with those
  * without the library: outside_walks DIRECTORY [FILE BELOW A MOUNT]. "outside_walks library PATH": descriptors that
- * dlopen, catopen and utmpname keep.
+ * dlopen, catopen and utmpname keep. "outside_walks names PATH": what fts and nftw see there.
  */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <ftw.h>
 #include <nl_types.h>
 #include <poll.h>
@@ -83,6 +84,34 @@ static void walks(void) {
   steps = 0, sum = 0;
   int r = ftw("deep", old_step, 5);
   printf("ftw: %d, %d steps, %lx\n", r, steps, sum);
+}
+
+/* fts, in and out of the directories, and by paths. */
+static void streams(void) {
+  static const int options[] = {FTS_PHYSICAL, FTS_PHYSICAL | FTS_NOCHDIR, FTS_LOGICAL, FTS_PHYSICAL | FTS_SEEDOT};
+  for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+    FTS *walk = fts_open((char *const[]){"deep", "none", NULL}, options[i], NULL);
+    steps = deepest = 0, sum = 0;
+    for (FTSENT *e; walk != NULL && (e = fts_read(walk)) != NULL;) {
+      mix(e->fts_path, (unsigned long)e->fts_info);
+      if (e->fts_level > deepest) deepest = e->fts_level;
+      if (e->fts_info == FTS_D && fts_children(walk, FTS_NAMEONLY) == NULL) mix("empty", 0);
+      if (strcmp(e->fts_name, "link") == 0 && e->fts_number++ == 0) fts_set(walk, e, FTS_FOLLOW);
+    }
+    printf("fts %x: %d, %d steps, %d deep, %lx\n", options[i], walk == NULL ? -2 : fts_close(walk), steps, deepest,
+           sum);
+  }
+}
+
+static int print(const char *path, const struct stat *st, int type, struct FTW *at) {
+  (void)st, (void)type;
+  return puts(path + at->base) < 0;
+}
+static int names(const char *path) {
+  FTS *walk = fts_open((char *const[]){(char *)path, NULL}, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+  for (FTSENT *e; walk != NULL && (e = fts_read(walk)) != NULL;)
+    if (e->fts_info != FTS_DP) puts(e->fts_name);
+  return walk == NULL || fts_close(walk) != 0 || nftw(path, print, 8, 0) != 0;
 }
 
 static void numbers(void) {
@@ -176,10 +205,12 @@ static int library(const char *path) {
 
 int main(int argc, char **argv) {
   if (strcmp(argv[1], "library") == 0) return library(argv[2]);
+  if (strcmp(argv[1], "names") == 0) return names(argv[2]);
   if (argc > 2 && open(argv[2], O_RDONLY) < 0) return 1;
   if (argc <= 2) open("/dev/null", O_RDONLY);
   chdir(argv[1]);
   walks();
+  streams();
   numbers();
   cancelled();
   words();
