@@ -42,7 +42,6 @@
 #include <utime.h>
 #include <utmp.h>
 #include <wchar.h>
-#include <wordexp.h>
 
 #include "client/fd/fdreal.h"
 #include "client/files/files.h"

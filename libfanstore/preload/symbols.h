@@ -256,7 +256,6 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
 
 #define FS_SYMBOLS_TREE(X)                                                                                             \
   X(int, glob, (const char *p, int f, int (*e)(const char *, int), glob_t *g), (p, f, e, g))                           \
-  X(int, wordexp, (const char *t, wordexp_t *w, int f), (t, w, f))                                                     \
   X(int, ftw, (const char *p, int (*fn)(const char *, const struct stat *, int), int n), (p, fn, n))                   \
   X(int, nftw, (const char *p, int (*fn)(const char *, const struct stat *, int, struct FTW *), int n, int f),         \
     (p, fn, n, f))                                                                                                     \

@@ -76,7 +76,7 @@ mount=$source
 before=$(find "$source" -printf '%p %s %m %T@\n' | sort)
 compare libc_calls
 compare libc_names
-(cd / && plain "$work/ds" "$mount" "$work/libc_refused" "$mount")
+(cd / && plain "$work/ds" "$mount" "$work/libc_refused" "$mount" covers)
 equal "the directory under the mount" "$before" "$(find "$source" -printf '%p %s %m %T@\n' | sort)"
 no_leftovers
 

@@ -226,19 +226,6 @@ static void show_words(const char *text) {
   if (r == 0) wordfree(&w);
 }
 
-/* The flags that put words behind others. */
-static void show_appended(void) {
-  wordexp_t w = {.we_offs = 2};
-  printf("append: %d", wordexp("$DIR/*.txt", &w, WRDE_DOOFFS));
-  printf(" %d", wordexp("$DIR/d/f?", &w, WRDE_DOOFFS | WRDE_APPEND));
-  for (size_t i = 0; i < w.we_offs + w.we_wordc; i++) printf(" [%s]", cut(w.we_wordv[i]));
-  printf(" %d", wordexp("$DIR/b* $UNSET_VARIABLE", &w, WRDE_DOOFFS | WRDE_REUSE));
-  for (size_t i = 0; i < w.we_offs + w.we_wordc; i++) printf(" [%s]", cut(w.we_wordv[i]));
-  wordfree(&w);
-  printf(" undefined: %d", wordexp("$DIR/b* $UNSET_VARIABLE", &w, WRDE_UNDEF));
-  printf(" command: %d\n", wordexp("$(echo $DIR/b*)", &w, WRDE_NOCMD));
-}
-
 static void patterns(void) {
   static const int flags[] = {0,
                               GLOB_MARK,
@@ -256,11 +243,9 @@ static void patterns(void) {
   char above[PATH_MAX * 2];
   snprintf(above, sizeof(above), "%.*s?/[ab].txt", (int)strlen(base) - 1, base);
   show_glob(above, 0);
-  show_words(P("d/f[0-3]*"));
-  show_words("$DIR/*.txt $DIR/none* plain");
-  show_words("'$DIR/*' \"$DIR\"/*.txt $DIR/\\*.txt \"$DIR/*\"");
-  show_appended();
-  show_words("$(cat $DIR/d/t.txt) $DIR/?.txt `echo *nothing*`");
+  show_words("$DIR/a.txt $DIR/none plain");
+  show_words("'$DIR/*' \"$DIR/*\" $DIR/\\*.txt");
+  show_words("$(cat $DIR/d/t.txt) `echo $DIR/b*`");
   struct dirent **list = NULL;
   int n = scandir(P("d"), &list, NULL, versionsort);
   for (int i = 0; i < n; i++) printf("%s ", list[i]->d_name);
@@ -295,7 +280,6 @@ static void names(void) {
   SHOW(chdir(P("to-d")));
   printf("%s %s %s\n", cut(getcwd(text, sizeof(text))), cut(get_current_dir_name()), cut(getwd(text)));
   show_glob("f*", 0);
-  show_words("f* t*");
   SHOW(chdir("/"));
   FILE *f = tmpfile();
   SHOW(f != NULL && fputs("x", f) >= 0 && fclose(f) == 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that have the kernel itself work on a path: of a dataset's they are refused, by libc's function and by number,
- * and what is really at the mount is not touched. libc_calls.sh runs this on a mount. Usage: DIR.
+ * Calls that have libc or the kernel itself work on a path: of a dataset's they are refused, by libc's function and by
+ * number, or mean the real file system. What is really at the mount is not touched. libc_calls.sh runs this on a mount.
+ * Usage: DIR [covers], if the mount covers a directory with the same names.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,10 +21,13 @@
 #include <unistd.h>
 #include <utmp.h>
 #include <wchar.h>
+#include <wordexp.h>
 
 int pivot_root(const char *, const char *);
 
 #include "calls.h"
+
+static int covers;
 
 static void by_path(void) {
   ERR(EROFS, acct(P("a.txt")));
@@ -137,6 +141,13 @@ static void walks(void) {
   OK(fts("/proc/self/task", NULL, FTS_PHYSICAL) == 0);
 }
 
+/* libc's own glob matches real files. */
+static void words(void) {
+  wordexp_t w;
+  OK(wordexp(P("a*.txt"), &w, 0) == 0 && w.we_wordc == 1 && strcmp(w.we_wordv[0], P(covers ? "a.txt" : "a*.txt")) == 0);
+  OK(wordexp("/proc/self/stat[u]s", &w, 0) == 0 && w.we_wordc == 1 && strcmp(w.we_wordv[0], "/proc/self/status") == 0);
+}
+
 static void logins(void) {
   struct utmp entry = {.ut_type = USER_PROCESS};
   errno = 0;
@@ -149,12 +160,14 @@ static void logins(void) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2) return 2;
+  if (argc < 2) return 2;
   base = argv[1];
+  covers = argc > 2;
   by_path();
   handles();
   by_number();
   walks();
+  words();
   logins();
   return failures != 0;
 }
