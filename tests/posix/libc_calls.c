@@ -133,24 +133,17 @@ static void asynchronous(void) {
   SHOW(aio_fsync(O_SYNC, &one));
   SHOW(aio_fsync(77, &one));
 
-  struct aiocb first = {.aio_fildes = fd, .aio_buf = a, .aio_nbytes = 6, .aio_offset = 14, .aio_lio_opcode = LIO_READ};
-  struct aiocb second = {.aio_fildes = plain, .aio_buf = "written", .aio_nbytes = 7, .aio_lio_opcode = LIO_WRITE};
-  struct aiocb third = {.aio_fildes = fd, .aio_buf = b, .aio_nbytes = 6, .aio_offset = 0, .aio_lio_opcode = LIO_READ};
-  first.aio_sigevent.sigev_notify = second.aio_sigevent.sigev_notify = third.aio_sigevent.sigev_notify = SIGEV_NONE;
-  struct aiocb *list[] = {&first, NULL, &second, &third};
-  SHOW(lio_listio(LIO_WAIT, list, 4, NULL));
-  printf("%.6s %.6s %ld %ld %ld\n", a, b, (long)aio_return(&first), (long)aio_return(&second),
-         (long)aio_return(&third));
+  struct aiocb two = {.aio_fildes = plain, .aio_buf = "written", .aio_nbytes = 7, .aio_lio_opcode = LIO_WRITE};
+  struct aiocb three = {.aio_fildes = plain, .aio_buf = b, .aio_nbytes = 6, .aio_lio_opcode = LIO_READ};
+  two.aio_sigevent.sigev_notify = three.aio_sigevent.sigev_notify = SIGEV_NONE;
+  struct aiocb *list[] = {&two, NULL};
+  SHOW(lio_listio(LIO_WAIT, list, 2, NULL));
+  list[0] = &three;
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 8};
-  SHOW(lio_listio(LIO_NOWAIT, list, 4, &event));
+  SHOW(lio_listio(LIO_NOWAIT, list, 2, &event));
   wait_told();
-  struct aiocb *ours[] = {&first, &third};
-  SHOW(lio_listio(LIO_NOWAIT, ours, 2, &event));
-  wait_told();
-  first.aio_lio_opcode = LIO_WRITE;
-  SHOW(lio_listio(LIO_WAIT, list, 4, NULL));
-  GIVES(aio_error(&first));
-  SHOW(lio_listio(9, list, 4, NULL));
+  printf("%.6s %ld %ld\n", b, (long)aio_return(&two), (long)aio_return(&three));
+  SHOW(lio_listio(9, list, 2, NULL));
   close(fd);
   close(dir);
   close(plain);

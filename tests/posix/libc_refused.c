@@ -4,6 +4,7 @@
  * number, or mean the real file system. What is really at the mount is not touched. libc_calls.sh runs this on a mount.
  * Usage: DIR [covers], if the mount covers a directory with the same names.
  */
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
@@ -148,6 +149,25 @@ static void words(void) {
   OK(wordexp("/proc/self/stat[u]s", &w, 0) == 0 && w.we_wordc == 1 && strcmp(w.we_wordv[0], "/proc/self/status") == 0);
 }
 
+/* A list of requests of which one is a dataset's: none is carried out. */
+static void lists(void) {
+  char text[8] = "", pipes_text[8] = "";
+  int ends[2];
+  OK(pipe(ends) == 0 && write(ends[1], "pipe", 4) == 4);
+  struct aiocb ours = {.aio_fildes = open(P("a.txt"), O_RDONLY), .aio_buf = text, .aio_nbytes = 4};
+  struct aiocb other = {.aio_fildes = ends[0], .aio_buf = pipes_text, .aio_nbytes = 4};
+  ours.aio_sigevent.sigev_notify = other.aio_sigevent.sigev_notify = SIGEV_NONE;
+  struct aiocb *list[] = {&other, &ours};
+  ERR(ENOSYS, lio_listio(LIO_WAIT, list, 2, NULL));
+  ERR(ENOSYS, lio_listio64(LIO_NOWAIT, (void *)list, 2, NULL));
+  ours.aio_lio_opcode = LIO_NOP;
+  OK(text[0] == '\0' && pipes_text[0] == '\0' && lio_listio(LIO_WAIT, list, 2, NULL) == 0);
+  OK(memcmp(pipes_text, "pipe", 4) == 0 && aio_read(&ours) == 0 && memcmp(text, "line", 4) == 0);
+  close(ours.aio_fildes);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 static void logins(void) {
   struct utmp entry = {.ut_type = USER_PROCESS};
   errno = 0;
@@ -168,6 +188,7 @@ int main(int argc, char **argv) {
   by_number();
   walks();
   words();
+  lists();
   logins();
   return failures != 0;
 }
