@@ -255,22 +255,16 @@ static void resolved(int dir, const char *path, uint64_t flags, uint64_t resolve
 
 /* How paths are resolved, and what is wrong with the call itself. */
 static void resolutions(void) {
-  static const char *const paths[] = {
-      "d/t.txt", "d/../b.txt", "../b.txt", "to-d/f1",       "to-d", "dangling",      "none",      "d/",
-      "a.txt/",  "d/none/x",   "/b.txt",   "d/../../b.txt", ".",    "to-d/../b.txt", "d/./t.txt", "lib/../../../b.txt"};
+  static const char *const paths[] = {"d/t.txt", "d/../b.txt", "to-d/f1", "to-d", "dangling",      "none",
+                                      "d/",      "a.txt/",     "d/none",  ".",    "to-d/../b.txt", "d/./t.txt"};
   int top = open(base, O_RDONLY | O_DIRECTORY), d = open(P("d"), O_PATH | O_DIRECTORY);
-  for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-    for (uint64_t resolve = RESOLVE_NO_MAGICLINKS; resolve <= RESOLVE_IN_ROOT; resolve *= 2) {
-      if (paths[i][0] == '/' && resolve < RESOLVE_BENEATH) continue;
-      if (strstr(paths[i], "../../") != NULL && resolve < RESOLVE_BENEATH) continue;
-      if (paths[i][0] == '.' && paths[i][1] == '.' && resolve < RESOLVE_BENEATH) continue;
-      resolved(top, paths[i], O_RDONLY, resolve, 0);
-      resolved(d, paths[i], O_RDONLY | O_NOFOLLOW, resolve, 0);
-    }
-  resolved(AT_FDCWD, P("a.txt"), O_RDONLY, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS, 0);
-  resolved(AT_FDCWD, P("to-d/f1"), O_RDONLY, RESOLVE_NO_MAGICLINKS, 0);
-  resolved(AT_FDCWD, P("to-d/f1"), O_RDONLY, RESOLVE_NO_SYMLINKS, 0);
-  resolved(AT_FDCWD, P("a.txt"), O_RDONLY, RESOLVE_BENEATH, 0);
+  for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+    resolved(top, paths[i], O_RDONLY, 0, 0);
+    resolved(top, paths[i], O_RDONLY | O_NOFOLLOW, 0, 0);
+    resolved(AT_FDCWD, P(paths[i]), O_PATH, 0, 0);
+  }
+  resolved(d, "../b.txt", O_RDONLY, 0, 0);
+  resolved(d, "t.txt", O_RDONLY, 0, 0);
   for (uint64_t resolve = 0; resolve <= 64; resolve = resolve == 0 ? RESOLVE_NO_SYMLINKS : 16 * resolve) {
     resolved(top, "a.txt", O_RDONLY, resolve, 0600);
     resolved(top, "a.txt", O_CREAT | O_RDONLY, resolve, 010000);

@@ -10,6 +10,7 @@
 #include <fts.h>
 #include <ftw.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,34 @@ static void lists(void) {
   close(ends[1]);
 }
 
+static long restricted(int dir, const char *path, uint64_t resolve) {
+  struct open_how how = {.flags = O_RDONLY, .resolve = resolve};
+  long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+  return fd >= 0 ? close((int)fd) : -1;
+}
+
+/* Walks that the kernel restricts: as by a kernel that cannot, so that programs use openat. */
+static void restrictions(void) {
+  int top = open(base, O_RDONLY | O_DIRECTORY), proc = open("/proc", O_RDONLY | O_DIRECTORY);
+  for (uint64_t resolve = RESOLVE_NO_XDEV; resolve <= RESOLVE_CACHED; resolve *= 2) {
+    ERR(ENOSYS, restricted(top, "a.txt", resolve));
+    ERR(ENOSYS, restricted(top, "d/../../../x", resolve));
+    ERR(ENOSYS, restricted(AT_FDCWD, P("d"), resolve));
+    ERR(ENOSYS, restricted(AT_FDCWD, P("none"), resolve));
+  }
+  ERR(EINVAL, restricted(top, "a.txt", RESOLVE_BENEATH | RESOLVE_IN_ROOT));
+  ERR(ENOSYS, restricted(top, "/proc/version", RESOLVE_IN_ROOT));
+  OK(chdir(P("d")) == 0);
+  ERR(ENOSYS, restricted(AT_FDCWD, "t.txt", RESOLVE_BENEATH));
+  OK(restricted(top, "a.txt", 0) == 0 && restricted(AT_FDCWD, "t.txt", 0) == 0);
+  OK(restricted(top, "/proc/version", RESOLVE_NO_SYMLINKS) == 0 && restricted(proc, "version", RESOLVE_BENEATH) == 0);
+  ERR(EXDEV, restricted(proc, "/proc/version", RESOLVE_BENEATH));
+  OK(restricted(proc, "/version", RESOLVE_IN_ROOT) == 0);
+  OK(chdir("/") == 0);
+  close(top);
+  close(proc);
+}
+
 static void logins(void) {
   struct utmp entry = {.ut_type = USER_PROCESS};
   errno = 0;
@@ -189,6 +218,7 @@ int main(int argc, char **argv) {
   walks();
   words();
   lists();
+  restrictions();
   logins();
   return failures != 0;
 }

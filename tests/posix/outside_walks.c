@@ -11,10 +11,12 @@
 #include <fcntl.h>
 #include <fts.h>
 #include <ftw.h>
+#include <linux/openat2.h>
 #include <nl_types.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +116,22 @@ static int names(const char *path) {
   return walk == NULL || fts_close(walk) != 0 || nftw(path, print, 8, 0) != 0;
 }
 
+static long restricted(const char *path, uint64_t resolve) {
+  struct open_how how = {.flags = O_RDONLY, .resolve = resolve};
+  long fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+  return fd >= 0 ? close((int)fd) : -1;
+}
+static void restrictions(void) {
+  for (uint64_t resolve = RESOLVE_NO_XDEV; resolve <= RESOLVE_IN_ROOT; resolve *= 2) {
+    SHOW(restricted("deep/file", resolve));
+    SHOW(restricted("deep/link", resolve));
+    SHOW(restricted("deep/../deep/dd", resolve));
+    SHOW(restricted("deep/dd/none/x", resolve));
+    SHOW(restricted("../none", resolve));
+    SHOW(restricted("/proc/self/cwd/deep", resolve));
+  }
+}
+
 static void numbers(void) {
   char buf[4096];
   int ends[2];
@@ -211,6 +229,7 @@ int main(int argc, char **argv) {
   chdir(argv[1]);
   walks();
   streams();
+  restrictions();
   numbers();
   cancelled();
   words();
