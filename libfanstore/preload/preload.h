@@ -18,7 +18,6 @@
 #include <fts.h>
 #include <ftw.h>
 #include <glob.h>
-#include <nl_types.h>
 #include <poll.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -40,7 +39,6 @@
 #include <termios.h>
 #include <unistd.h>
 #include <utime.h>
-#include <utmp.h>
 #include <wchar.h>
 
 #include "client/fd/fdreal.h"

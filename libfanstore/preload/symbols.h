@@ -203,14 +203,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
 /* libc uses the path or descriptor of these inside itself. */
 #define FS_SYMBOLS_NAMES(X)                                                                                            \
   X(char *, mktemp, (char *t), (t))                                                                                    \
-  X(char *, tempnam, (const char *d, const char *p), (d, p))                                                           \
   X(FILE *, tmpfile, (void), ())                                                                                       \
-  X(key_t, ftok, (const char *p, int i), (p, i))                                                                       \
-  X(FILE *, setmntent, (const char *p, const char *m), (p, m))                                                         \
-  X(nl_catd, catopen, (const char *p, int f), (p, f))                                                                  \
-  X(int, utmpname, (const char *p), (p))                                                                               \
-  X(void, updwtmp, (const char *p, const struct utmp *u), (p, u))                                                      \
-  X(ssize_t, getdirentries64, (int fd, char *b, size_t n, off64_t *o), (fd, b, n, o))                                  \
   X(int, login_tty, (int fd), (fd))                                                                                    \
   X(int, openpty, (int *m, int *s, char *n, const struct termios *t, const struct winsize *w), (m, s, n, t, w))        \
   X(int, fflush, (FILE * f), (f))                                                                                      \

@@ -5,16 +5,20 @@
  * Usage: DIR [covers], if the mount covers a directory with the same names.
  */
 #include <aio.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <ftw.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <mntent.h>
+#include <nl_types.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fanotify.h>
+#include <sys/ipc.h>
 #include <sys/mount.h>
 #include <sys/quota.h>
 #include <sys/stat.h>
@@ -197,11 +201,33 @@ static void restrictions(void) {
   close(proc);
 }
 
-static void logins(void) {
+/* Names that libc uses inside itself mean the real file system. */
+static void real_names(void) {
   struct utmp entry = {.ut_type = USER_PROCESS};
-  errno = 0;
-  updwtmp(P("a.txt"), &entry);
-  if (errno != EROFS) failures++, puts("updwtmp is not refused");
+  char text[8192];
+  off64_t at = 0;
+  int dir = open(P("d"), O_RDONLY);
+  unsetenv("TMPDIR");
+  char *name = tempnam(P("d"), "pre");
+  OK(name != NULL && strncmp(name, covers ? P("d/pre") : P_tmpdir, covers ? strlen(base) + 6 : strlen(P_tmpdir)) == 0);
+  FILE *mounts = NULL;
+  OK((mounts = setmntent(P("mtab"), "r")) == NULL ? !covers && errno == ENOENT : covers && endmntent(mounts) == 1);
+  OK(utmpname(P("wtmp")) == 0 && (covers || getutent() == NULL));
+  endutent();
+  utmpname(_PATH_UTMP);
+  if (covers)
+    OK(ftok(P("a.txt"), 1) != -1);
+  else
+    ERR(ENOENT, ftok(P("a.txt"), 1));
+  if (!covers) ERR(ENOENT, (long)catopen(P("a.txt"), 0));
+  if (!covers) OK((updwtmp(P("wtmp"), &entry), errno == ENOENT));
+  ERR(EBADF, getdirentries(dir, text, sizeof(text), &at));
+  ERR(EBADF, getdirentries64(dir, text, sizeof(text), &at));
+  close(dir);
+  free(name);
+}
+
+static void temporary(void) {
   char template[PATH_MAX];
   snprintf(template, sizeof(template), "%s/xXXXXXX", base);
   ERR(EROFS, mkstemp(template));
@@ -219,6 +245,7 @@ int main(int argc, char **argv) {
   words();
   lists();
   restrictions();
-  logins();
+  real_names();
+  temporary();
   return failures != 0;
 }

@@ -3,7 +3,7 @@
  * What a program does outside all mounts, with the library loaded and a file of a dataset open: walks of trees deeper
  * than there are descriptors, system calls by number, expansion of words. Prints the answers, for comparison with those
  * without the library: outside_walks DIRECTORY [FILE BELOW A MOUNT]. "outside_walks library PATH": descriptors that
- * dlopen, catopen and utmpname keep. "outside_walks names PATH": what fts and nftw see there.
+ * dlopen keeps. "outside_walks names PATH": what fts and nftw see there.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -12,6 +12,7 @@
 #include <fts.h>
 #include <ftw.h>
 #include <linux/openat2.h>
+#include <mntent.h>
 #include <nl_types.h>
 #include <poll.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/stat.h>
@@ -199,6 +201,26 @@ static void words(void) {
   }
 }
 
+/* Functions that use a name or a directory inside libc. */
+static void inside(void) {
+  char text[4096];
+  off64_t at = 0;
+  const char *name = tempnam("deep", "pre");
+  printf("tempnam: %.8s\n", name == NULL ? "none" : name);
+  printf("ftok: %d %d\n", ftok("deep/file", 1) != -1, ftok("none", 1));
+  FILE *mounts = setmntent("/proc/mounts", "r");
+  printf("setmntent: %d %d\n", mounts != NULL && getmntent(mounts) != NULL && endmntent(mounts) == 1,
+         setmntent("none", "r") == NULL);
+  printf("catopen: %d\n", catopen("deep/file", 0) == (nl_catd)-1);
+  close(open("logins", O_CREAT | O_WRONLY, 0600));
+  updwtmp("logins", &(struct utmp){.ut_type = USER_PROCESS, .ut_pid = 77});
+  utmpname("logins");
+  const struct utmp *entry = getutent();
+  printf("utmp: %d\n", entry == NULL ? -1 : entry->ut_pid);
+  endutent();
+  printf("getdirentries: %d\n", getdirentries(open("deep", O_RDONLY), text, sizeof(text), &at) > 0);
+}
+
 static int descriptors(void) {
   int n = 0;
   DIR *dir = opendir("/proc/self/fd");
@@ -213,9 +235,6 @@ static int library(const char *path) {
     void *handle = dlopen(path, RTLD_NOW);
     if (handle == NULL) return puts(dlerror()), 1;
     dlclose(handle);
-    nl_catd catalogue = catopen(path, 0);
-    if (catalogue != (nl_catd)-1) catclose(catalogue);
-    utmpname(path);
   }
   printf("descriptors kept: %s\n", descriptors() - before < 5 ? "few" : "many");
   return 0;
@@ -233,5 +252,6 @@ int main(int argc, char **argv) {
   numbers();
   cancelled();
   words();
+  inside();
   return 0;
 }
