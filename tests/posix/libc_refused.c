@@ -14,16 +14,22 @@
 #include <linux/openat2.h>
 #include <mntent.h>
 #include <nl_types.h>
+#include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/fanotify.h>
+#include <sys/inotify.h>
 #include <sys/ipc.h>
 #include <sys/mount.h>
 #include <sys/quota.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <termios.h>
 #include <unistd.h>
 #include <utmp.h>
 #include <wchar.h>
@@ -227,6 +233,48 @@ static void real_names(void) {
   free(name);
 }
 
+/* Calls that want another kind of descriptor. */
+static void kinds(const char *name) {
+  int fd = open(P(name), O_RDONLY), ends[2];
+  char text[256];
+  eventfd_t count;
+  struct termios t = {0};
+  struct itimerspec timer = {0};
+  struct epoll_event event = {0};
+  OK(fd >= 0 && pipe(ends) == 0);
+  ERR(ENOTTY, tcgetattr(fd, &t));
+  ERR(ENOTSOCK, recv(fd, text, 1, 0));
+  ERR(EBADF, tcsetattr(fd, TCSANOW, &t));
+  ERR(EBADF, tcgetpgrp(fd));
+  ERR(EBADF, tcsetpgrp(fd, getpgrp()));
+  ERR(EBADF, tcgetsid(fd));
+  ERR(EBADF, tcsendbreak(fd, 0));
+  ERR(EBADF, tcdrain(fd));
+  ERR(EBADF, tcflush(fd, TCIFLUSH));
+  ERR(EBADF, tcflow(fd, TCOON));
+  ERR(EBADF, sockatmark(fd));
+  OK(ttyname(fd) == NULL && errno == EBADF);
+  OK(ttyname_r(fd, text, sizeof(text)) == EBADF);
+  OK(ptsname(fd) == NULL && errno == EBADF);
+  OK(ptsname_r(fd, text, sizeof(text)) == EBADF);
+  ERR(EBADF, grantpt(fd));
+  ERR(EBADF, unlockpt(fd));
+  ERR(EBADF, login_tty(fd));
+  ERR(EBADF, timerfd_settime(fd, 0, &timer, NULL));
+  ERR(EBADF, timerfd_gettime(fd, &timer));
+  ERR(EBADF, inotify_rm_watch(fd, 1));
+  ERR(EBADF, epoll_wait(fd, &event, 1, 0));
+  ERR(EBADF, epoll_pwait(fd, &event, 1, 0, NULL));
+  ERR(EBADF, setns(fd, 0));
+  ERR(EBADF, tee(fd, ends[1], 1, 0));
+  ERR(EBADF, syscall(SYS_tee, fd, ends[1], 1, 0));
+  ERR(EBADF, eventfd_read(fd, &count));
+  OK(isfdtype(fd, S_IFSOCK) == 0);
+  close(fd);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 static void temporary(void) {
   char template[PATH_MAX];
   snprintf(template, sizeof(template), "%s/xXXXXXX", base);
@@ -246,6 +294,8 @@ int main(int argc, char **argv) {
   lists();
   restrictions();
   real_names();
+  kinds("a.txt");
+  kinds("d");
   temporary();
   return failures != 0;
 }
