@@ -6,8 +6,8 @@
  * read before, and each file is read once in random order, at most COUNT. -n takes only files that NODE of FanStore
  * serves. Prints the nanoseconds of an operation, and the processor time of this process in it, as JSON.
  */
+#include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,19 +30,35 @@ static size_t any(size_t below) {
   return (size_t)(next_random(&seed) % below);
 }
 
-static int note(const char *path, const struct stat *st, int kind, struct FTW *where) {
-  (void)where;
-  if (kind != FTW_F) return 0;
+static void note(const char *path, size_t size) {
   if (node) {
     char served[16] = "";
     if (getxattr(path, "user.fanstore.node", served, sizeof(served) - 1) < 0) die(path);
-    if (strcmp(served, node) != 0) return 0;
+    if (strcmp(served, node) != 0) return;
   }
   char **more = realloc(files, (n_files + 1) * sizeof(*files));
   if (!more || !(more[n_files++] = strdup(path))) die("memory");
   files = more;
-  if ((size_t)st->st_size > largest) largest = (size_t)st->st_size;
-  return 0;
+  if (size > largest) largest = size;
+}
+
+/* Notes the files below a directory. */
+static void walk(const char *dir) {
+  DIR *d = opendir(dir);
+  if (!d) die(dir);
+  for (const struct dirent *e; (e = readdir(d));) {
+    struct stat st;
+    char *path;
+    if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+    if (asprintf(&path, "%s/%s", dir, e->d_name) < 0) die("memory");
+    if (lstat(path, &st) < 0) die(path);
+    if (S_ISDIR(st.st_mode))
+      walk(path);
+    else if (S_ISREG(st.st_mode))
+      note(path, (size_t)st.st_size);
+    free(path);
+  }
+  closedir(d);
 }
 
 static size_t op_stat(const char *path) {
@@ -125,7 +141,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: hotpath [-o] [-n NODE] stat|read|piece COUNT DIRECTORY\n");
     return 2;
   }
-  if (nftw(a[2], note, 64, FTW_PHYS) < 0) die(a[2]);
+  walk(a[2]);
   if (n_files == 0) {
     fprintf(stderr, "hotpath: no file in %s\n", a[2]);
     return 1;

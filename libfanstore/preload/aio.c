@@ -116,44 +116,12 @@ static bool is_request(const struct aiocb *cb) {
   return cb != NULL && cb->aio_lio_opcode != LIO_NOP;
 }
 
-/* Carries out those requests of the list that are on virtual descriptors, and gathers the others.
-   Returns how many others there are. Sets *failed if a request of the first kind failed. */
-static int split(struct aiocb *const *list, int n, struct aiocb **others, bool *failed) {
-  int left = 0;
-  for (int i = 0; i < n; i++) {
-    if (!is_request(list[i])) continue;
-    FS_USE(u);
-    struct fs_slot *s = slot_of(list[i], &u);
-    if (s == NULL) {
-      others[left++] = list[i];
-      continue;
-    }
-    finish(list[i], transfer(s, list[i], list[i]->aio_lio_opcode));
-    if (list[i]->__error_code != 0) *failed = true;
-  }
-  return left;
-}
-
-static bool any_ours(struct aiocb *const *list, int n) {
-  for (int i = 0; i < n; i++) {
-    FS_USE(u);
-    if (is_request(list[i]) && slot_of(list[i], &u) != NULL) return true;
-  }
-  return false;
-}
-
+/* Nothing is carried out if a request of the list is on a virtual descriptor. */
 FS_EXPORT int lio_listio(int mode, struct aiocb *const list[], int n, struct sigevent *event) {
-  if ((mode != LIO_WAIT && mode != LIO_NOWAIT) || !any_ours(list, n)) return FS_REAL(lio_listio)(mode, list, n, event);
-  struct aiocb **others = malloc((size_t)n * sizeof(*others));
-  bool failed = false;
-  if (others == NULL) return fs_ret_int(-EAGAIN);
-  int left = split(list, n, others, &failed), r = 0;
-  if (left > 0) /* libc tells when the others, which end last, are done. */
-    r = FS_REAL(lio_listio)(mode, others, left, event);
-  else if (mode == LIO_NOWAIT && event != NULL)
-    notify(event);
-  free(others);
-  if (r != 0) return r;
-  return failed && mode == LIO_WAIT ? fs_ret_int(-EIO) : 0;
+  for (int i = 0; i < n; i++) {
+    FS_USE(u);
+    if (is_request(list[i]) && slot_of(list[i], &u) != NULL) return fs_ret_int(-ENOSYS);
+  }
+  return FS_REAL(lio_listio)(mode, list, n, event);
 }
 FS_ALIAS(lio_listio64, lio_listio);

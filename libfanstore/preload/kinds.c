@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of the calls that want a socket, a terminal, a timer and the like. The kernel knows a
- * dataset's file as a placeholder and says EBADF, but a program that asks what a descriptor is
- * expects ENOTSOCK, ENOTTY or EINVAL. The real call comes first, so a call that works costs nothing
- * more. The tables in symbols.h make all of them.
+ * Wrappers of the calls by which programs find out whether a descriptor is a socket or a terminal.
+ * The kernel knows a dataset's file as a placeholder and says EBADF, but these programs go on as
+ * with a file after ENOTSOCK or ENOTTY only. The real call comes first, so a call that works costs
+ * nothing more. The tables in symbols.h make all of them. Calls that want a terminal, a timer and
+ * the like without asking are not wrapped: EBADF ends them as well as another error.
  */
 #include <pty.h>
-#include <sys/eventfd.h>
-#include <sys/inotify.h>
 #include <utmp.h>
 
 #include "preload/preload.h"
@@ -38,61 +37,17 @@ FS_ALIAS(__send, send);
 FS_SYMBOLS_NOT_TTY(X)
 #undef X
 
-#define X(ret, name, params, args) FS_WRONG_KIND(ret, name, params, args, EINVAL)
-FS_SYMBOLS_NOT_EVENT(X)
-#undef X
-
-#define X(ret, name, params, args)                                                                                     \
-  FS_EXPORT ret name params;                                                                                           \
-  FS_EXPORT ret name params {                                                                                          \
-    ret r = FS_REAL(name) args;                                                                                        \
-    if (r == EBADF && is_file(fd)) errno = r = ENOTTY;                                                                 \
-    return r;                                                                                                          \
-  }
-FS_SYMBOLS_TTY_NAME(X)
-#undef X
-
-static char *no_name(int fd) {
-  if (errno == EBADF && is_file(fd)) errno = ENOTTY;
-  return NULL;
-}
-FS_EXPORT char *ttyname(int fd) {
-  char *name = FS_REAL(ttyname)(fd);
-  return name != NULL ? name : no_name(fd);
-}
-FS_EXPORT char *ptsname(int fd) {
-  char *name = FS_REAL(ptsname)(fd);
-  return name != NULL ? name : no_name(fd);
-}
-FS_EXPORT int grantpt(int fd) {
-  int r = FS_REAL(grantpt)(fd);
-  if (r != 0 && errno == EBADF && is_file(fd)) errno = EINVAL;
-  return r;
-}
-FS_EXPORT int unlockpt(int fd) {
-  int r = FS_REAL(unlockpt)(fd);
-  if (r != 0 && errno == EBADF && is_file(fd)) errno = EINVAL;
-  return r;
-}
-
 /* libc would look at the placeholder, which is a socket. */
 FS_EXPORT int isfdtype(int fd, int type) {
   struct stat st;
   return fstat(fd, &st) != 0 ? -1 : (st.st_mode & S_IFMT) == (mode_t)type;
 }
 
-FS_EXPORT int eventfd_read(int fd, eventfd_t *value) {
-  return read(fd, value, sizeof(*value)) == (ssize_t)sizeof(*value) ? 0 : -1;
-}
-
 /* ---- terminals that libc opens, or puts at 0-2, by itself ---- */
 
 FS_EXPORT int login_tty(int fd) {
   int r = FS_REAL(login_tty)(fd);
-  if (r != 0) {
-    if (errno == EBADF && is_file(fd)) errno = ENOTTY;
-    return r;
-  }
+  if (r != 0) return r;
   for (int i = 0; i < 3; i++) fs_fd_forget(i);
   if (fd > 2) fs_fd_forget(fd);
   return 0;

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrappers of functions of libc that use a path inside themselves and are no system call: names for
- * temporary files, keys, message catalogues, tables of mounts and logins. If libc has to open a
- * dataset's file itself, it gets the path of a real copy that stays open.
+ * Wrappers of functions of libc that use a path or a descriptor inside themselves and are no system
+ * call: names for temporary files, old forms of mknod, and what ends a stream.
  */
-#include <mntent.h>
-#include <nl_types.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
-#include <sys/ipc.h>
-#include <utmp.h>
-#include <utmpx.h>
 
 #include "preload/exec.h"
 #include "preload/preload.h"
@@ -35,19 +28,6 @@ FS_EXPORT char *mktemp(char *template) {
   return template;
 }
 
-/* libc's tempnam takes only directories that libc sees itself. */
-FS_EXPORT char *tempnam(const char *dir, const char *prefix) {
-  char path[PATH_MAX];
-  struct stat st;
-  const char *chosen = secure_getenv("TMPDIR");
-  if (chosen == NULL || chosen[0] == '\0' || stat(chosen, &st) != 0 || !S_ISDIR(st.st_mode)) chosen = dir;
-  if (fs_path_outside(AT_FDCWD, chosen) || stat(chosen, &st) != 0 || !S_ISDIR(st.st_mode))
-    return FS_REAL(tempnam)(dir, prefix);
-  int n = snprintf(path, sizeof(path), "%s/%.5sXXXXXX", chosen, prefix == NULL || prefix[0] == '\0' ? "file" : prefix);
-  if (n < 0 || (size_t)n >= sizeof(path)) return fs_ret(-ENAMETOOLONG), NULL;
-  return mktemp(path)[0] == '\0' ? NULL : strdup(path); /* NOLINT: it is what tempnam(3) does */
-}
-
 FS_EXPORT FILE *tmpfile(void) {
   FILE *file = FS_REAL(tmpfile)();
   if (file == NULL && errno == EMFILE && fs_fd_pool_drop()) file = FS_REAL(tmpfile)();
@@ -55,52 +35,6 @@ FS_EXPORT FILE *tmpfile(void) {
   return file;
 }
 FS_ALIAS(tmpfile64, tmpfile);
-
-FS_EXPORT key_t ftok(const char *path, int id) {
-  struct stat st;
-  if (fs_path_outside(AT_FDCWD, path)) return FS_REAL(ftok)(path, id);
-  if (stat(path, &st) != 0) return -1;
-  return (key_t)((unsigned)(id & 0xff) << 24 | (unsigned)(st.st_dev & 0xff) << 16 | (unsigned)(st.st_ino & 0xffff));
-}
-
-FS_EXPORT FILE *setmntent(const char *path, const char *mode) {
-  if (fs_path_outside(AT_FDCWD, path)) return FS_REAL(setmntent)(path, mode);
-  FILE *file = fopen(path, mode);
-  if (file != NULL) __fsetlocking(file, FSETLOCKING_BYCALLER);
-  return file;
-}
-FS_ALIAS(__setmntent, setmntent);
-
-FS_EXPORT nl_catd catopen(const char *path, int flags) {
-  char real[FS_REAL_COPY];
-  if (strchr(path, '/') == NULL) return FS_REAL(catopen)(path, flags);
-  return FS_REAL(catopen)(fs_real_copy(path, real), flags);
-}
-
-FS_EXPORT int utmpname(const char *path) {
-  char real[FS_REAL_COPY];
-  return FS_REAL(utmpname)(fs_real_copy(path, real));
-}
-FS_ALIAS(utmpxname, utmpname);
-
-FS_EXPORT void updwtmp(const char *path, const struct utmp *entry) {
-  struct fs_found f;
-  int route = fs_path_route(AT_FDCWD, path, 0, &f);
-  if (route == FS_OUTSIDE || route == FS_REDIRECT)
-    FS_REAL(updwtmp)(route == FS_OUTSIDE ? path : f.real, entry);
-  else
-    fs_ret(route < 0 ? route : -EROFS);
-}
-FS_ALIAS(updwtmpx, updwtmp);
-
-FS_EXPORT ssize_t getdirentries64(int fd, char *buf, size_t n, off64_t *base) {
-  if (fs_fd_slot(fd) == NULL) return FS_REAL(getdirentries64)(fd, buf, n, base);
-  off_t at = lseek(fd, 0, SEEK_CUR);
-  ssize_t r = getdents64(fd, buf, n);
-  if (r >= 0) *base = at;
-  return r;
-}
-FS_ALIAS(getdirentries, getdirentries64);
 
 /* For old binaries, which pass the device number by address. */
 FS_EXPORT int __xmknod(int ver, const char *path, mode_t mode, dev_t *dev);

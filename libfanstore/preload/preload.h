@@ -18,7 +18,6 @@
 #include <fts.h>
 #include <ftw.h>
 #include <glob.h>
-#include <nl_types.h>
 #include <poll.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -40,9 +39,7 @@
 #include <termios.h>
 #include <unistd.h>
 #include <utime.h>
-#include <utmp.h>
 #include <wchar.h>
-#include <wordexp.h>
 
 #include "client/fd/fdreal.h"
 #include "client/files/files.h"
@@ -252,9 +249,6 @@ static inline bool fs_shielded(int fd) {
   return fd > 2 && fs_data_owns_fd(fd);
 }
 
-/* Returns whether a walk of the tree at `path` may come below a mount. Symlinks are not
-   considered. */
-bool fs_walk_meets_mount(const char *path);
 /* Returns whether one of the descriptors is virtual. */
 bool fs_poll_meets_ours(const struct pollfd *p, nfds_t n);
 bool fs_select_meets_ours(int n, const fd_set *r, const fd_set *w, const fd_set *e);

@@ -145,41 +145,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(ssize_t, sendto, (int fd, const void *b, size_t n, int f, const struct sockaddr *a, socklen_t l),                  \
     (fd, b, n, f, a, l))
 
-#define FS_SYMBOLS_NOT_TTY(X)                                                                                          \
-  X(int, tcgetattr, (int fd, struct termios *t), (fd, t))                                                              \
-  X(int, tcsetattr, (int fd, int a, const struct termios *t), (fd, a, t))                                              \
-  X(pid_t, tcgetpgrp, (int fd), (fd))                                                                                  \
-  X(int, tcsetpgrp, (int fd, pid_t g), (fd, g))                                                                        \
-  X(pid_t, tcgetsid, (int fd), (fd))                                                                                   \
-  X(int, tcsendbreak, (int fd, int n), (fd, n))                                                                        \
-  X(int, tcdrain, (int fd), (fd))                                                                                      \
-  X(int, tcflow, (int fd, int a), (fd, a))                                                                             \
-  X(int, tcflush, (int fd, int q), (fd, q))                                                                            \
-  X(int, sockatmark, (int fd), (fd))
-
-#define FS_SYMBOLS_NOT_EVENT(X)                                                                                        \
-  X(int, timerfd_settime, (int fd, int f, const struct itimerspec *n, struct itimerspec *o), (fd, f, n, o))            \
-  X(int, timerfd_gettime, (int fd, struct itimerspec *o), (fd, o))                                                     \
-  X(int, inotify_rm_watch, (int fd, int w), (fd, w))                                                                   \
-  X(int, epoll_wait, (int fd, struct epoll_event *e, int n, int t), (fd, e, n, t))                                     \
-  X(int, epoll_pwait, (int fd, struct epoll_event *e, int n, int t, const sigset_t *m), (fd, e, n, t, m))              \
-  X(int, epoll_pwait2, (int fd, struct epoll_event *e, int n, const struct timespec *t, const sigset_t *m),            \
-    (fd, e, n, t, m))                                                                                                  \
-  X(int, setns, (int fd, int t), (fd, t))                                                                              \
-  X(ssize_t, tee, (int fd, int o, size_t n, unsigned f), (fd, o, n, f))
-
-/* These return the error. */
-#define FS_SYMBOLS_TTY_NAME(X)                                                                                         \
-  X(int, ttyname_r, (int fd, char *b, size_t n), (fd, b, n))                                                           \
-  X(int, __ttyname_r_chk, (int fd, char *b, size_t n, size_t z), (fd, b, n, z))                                        \
-  X(int, ptsname_r, (int fd, char *b, size_t n), (fd, b, n))                                                           \
-  X(int, __ptsname_r_chk, (int fd, char *b, size_t n, size_t z), (fd, b, n, z))
-
-#define FS_SYMBOLS_PTY(X)                                                                                              \
-  X(char *, ttyname, (int fd), (fd))                                                                                   \
-  X(char *, ptsname, (int fd), (fd))                                                                                   \
-  X(int, grantpt, (int fd), (fd))                                                                                      \
-  X(int, unlockpt, (int fd), (fd))
+#define FS_SYMBOLS_NOT_TTY(X) X(int, tcgetattr, (int fd, struct termios *t), (fd, t))
 
 /* No path of a dataset can be valid for these. */
 #define FS_SYMBOLS_REFUSE(X)                                                                                           \
@@ -203,14 +169,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
 /* libc uses the path or descriptor of these inside itself. */
 #define FS_SYMBOLS_NAMES(X)                                                                                            \
   X(char *, mktemp, (char *t), (t))                                                                                    \
-  X(char *, tempnam, (const char *d, const char *p), (d, p))                                                           \
   X(FILE *, tmpfile, (void), ())                                                                                       \
-  X(key_t, ftok, (const char *p, int i), (p, i))                                                                       \
-  X(FILE *, setmntent, (const char *p, const char *m), (p, m))                                                         \
-  X(nl_catd, catopen, (const char *p, int f), (p, f))                                                                  \
-  X(int, utmpname, (const char *p), (p))                                                                               \
-  X(void, updwtmp, (const char *p, const struct utmp *u), (p, u))                                                      \
-  X(ssize_t, getdirentries64, (int fd, char *b, size_t n, off64_t *o), (fd, b, n, o))                                  \
   X(int, login_tty, (int fd), (fd))                                                                                    \
   X(int, openpty, (int *m, int *s, char *n, const struct termios *t, const struct winsize *w), (m, s, n, t, w))        \
   X(int, fclose, (FILE * f), (f))                                                                                      \
@@ -255,15 +214,10 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
 
 #define FS_SYMBOLS_TREE(X)                                                                                             \
   X(int, glob, (const char *p, int f, int (*e)(const char *, int), glob_t *g), (p, f, e, g))                           \
-  X(int, wordexp, (const char *t, wordexp_t *w, int f), (t, w, f))                                                     \
   X(int, ftw, (const char *p, int (*fn)(const char *, const struct stat *, int), int n), (p, fn, n))                   \
   X(int, nftw, (const char *p, int (*fn)(const char *, const struct stat *, int, struct FTW *), int n, int f),         \
     (p, fn, n, f))                                                                                                     \
-  X(FTS *, fts_open, (char *const *p, int o, int (*c)(const FTSENT **, const FTSENT **)), (p, o, c))                   \
-  X(FTSENT *, fts_read, (FTS * w), (w))                                                                                \
-  X(FTSENT *, fts_children, (FTS * w, int i), (w, i))                                                                  \
-  X(int, fts_set, (FTS * w, FTSENT * e, int i), (w, e, i))                                                             \
-  X(int, fts_close, (FTS * w), (w))
+  X(FTS *, fts_open, (char *const *p, int o, int (*c)(const FTSENT **, const FTSENT **)), (p, o, c))
 
 #define FS_SYMBOLS_CWD(X)                                                                                              \
   X(int, chdir, (const char *p), (p))                                                                                  \
@@ -386,9 +340,6 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   FS_SYMBOLS_NOT_SOCKET(X)                                                                                             \
   FS_SYMBOLS_ADDRESS(X)                                                                                                \
   FS_SYMBOLS_NOT_TTY(X)                                                                                                \
-  FS_SYMBOLS_NOT_EVENT(X)                                                                                              \
-  FS_SYMBOLS_TTY_NAME(X)                                                                                               \
-  FS_SYMBOLS_PTY(X)                                                                                                    \
   FS_SYMBOLS_REFUSE(X)                                                                                                 \
   FS_SYMBOLS_NAMES(X)                                                                                                  \
   FS_SYMBOLS_AIO(X)                                                                                                    \

@@ -135,7 +135,6 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
 #define FS_SYSCALLS_FD(X)                                                                                              \
   X(SYS_preadv2, preadv2((int)a, (const struct iovec *)b, (int)c, (off_t)d, (int)f))                                   \
   X(SYS_splice, splice((int)a, (off64_t *)b, (int)c, (off64_t *)d, (size_t)e, (unsigned)f))                            \
-  X(SYS_tee, tee((int)a, (int)b, (size_t)c, (unsigned)d))                                                              \
   X(SYS_ioctl, ioctl((int)a, (unsigned long)b, c))                                                                     \
   X(SYS_flock, flock((int)a, (int)b))                                                                                  \
   X(SYS_fsync, fsync((int)a))                                                                                          \

@@ -71,10 +71,11 @@ have tclsh && try tcl 'tclsh <<"END"
 cd $env(D)
 source lang/mod.tcl; puts [f]
 puts [lsort [glob -nocomplain */*]]; puts [file size web/big.bin]; set f [open sizes/text-4097.bin rb]; seek $f 4000; puts [string length [read $f]]; puts [tell $f]; close $f
-puts [catch {open lang/g.dot w} e]$e; puts [catch {open none} e]$e; puts [exec cat < lang/g.dot]; file copy lang $env(W)/copied
+puts [catch {open lang/g.dot w} e]$e; puts [catch {open none} e]$e; puts [exec cat < lang/g.dot]; file copy lang/mod.tcl $env(W)/copied
 puts [file normalize links/dir/..]; puts [exec cat lang/g.dot | wc -c]
 foreach x {lang web none} { puts [file isdirectory $x][file readable $x][file writable $x][file exists $x] }
 END'
+have tclsh && try tcl-directory 'echo "puts [catch {file copy $D/lang $W/copied} e]; puts [string map [list $D D] \$e]" | tclsh'
 have php && try php 'php -r "chdir(getenv(\"D\")); require \"lang/mod.php\"; echo f(), \"\n\", filesize(\"web/big.bin\"), md5_file(\"web/big.bin\"), \"\n\"; print_r(scandir(\"lang\")); print_r(glob(\"*/*\")); foreach (new RecursiveIteratorIterator(new RecursiveDirectoryIterator(\".\")) as \$f) \$a[] = (string)\$f; sort(\$a); print_r(\$a); var_dump(@file_put_contents(\"lang/g.dot\", 1), @fopen(\"none\", \"r\"), is_writable(\"lang\"), realpath(\"links/chain\")); readfile(\"lang/g.dot\"); copy(\"web/big.bin\", getenv(\"W\").\"/c\");" 2>&1'
 have guile && try guile 'guile --no-auto-compile -L "$D/lang" -c "(use-modules (mod) (ice-9 ftw) (ice-9 rdelim)) (display (f)) (chdir (getenv \"D\")) (display (scandir \"lang\")) (display (call-with-input-file \"lang/g.dot\" read-line)) (display (stat:size (stat \"web/big.bin\")))"'
 try perl-more 'cd "$D" && perl -MFile::Find -MFile::Copy -MIO::File -MCwd=abs_path -e "

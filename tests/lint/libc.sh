@@ -29,7 +29,7 @@ names() { # PATTERN-OF-CLASSES SYS_|^
 }
 
 while IFS= read -r line; do complain "$table: not a name, a class and a reason: $line"; done < <(
-  awk -F '\t' 'NF != 3 || $1 == "" || $3 == "" || $2 !~ /^(intercepted|refused|materialised|safe)$/' "$tmp/table")
+  awk -F '\t' 'NF != 3 || $1 == "" || $3 == "" || $2 !~ /^(intercepted|refused|materialised|safe|real)$/' "$tmp/table")
 while IFS= read -r name; do complain "twice in the tables: $name"; done < <(uniq -d "$tmp/known")
 
 # What is claimed, and what is so. Which system calls there are depends on the machine.

@@ -15,32 +15,14 @@ static void kinds(const char *name) {
   char text[256];
   struct termios t;
   struct sockaddr_storage a;
-  struct itimerspec timer = {0};
-  struct epoll_event event = {0};
   struct iovec v = {text, 10};
   struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
   socklen_t n = sizeof(a);
   printf("-- %s\n", name);
   SHOW(tcgetattr(fd, &t));
-  SHOW(tcsetattr(fd, TCSANOW, &t));
-  SHOW(tcgetpgrp(fd));
-  SHOW(tcsetpgrp(fd, getpgrp()));
-  SHOW(tcgetsid(fd));
-  SHOW(tcsendbreak(fd, 0));
-  SHOW(tcdrain(fd));
-  SHOW(tcflush(fd, TCIFLUSH));
-  SHOW(tcflow(fd, TCOON));
   SHOW(isatty(fd));
-  SHOW(ttyname(fd) == NULL && errno == ENOTTY);
-  GIVES(ttyname_r(fd, text, sizeof(text)));
-  SHOW(ptsname(fd) == NULL && errno == ENOTTY);
-  GIVES(ptsname_r(fd, text, sizeof(text)));
-  SHOW(grantpt(fd));
-  SHOW(unlockpt(fd));
-  SHOW(login_tty(fd));
   SHOW(isfdtype(fd, S_IFREG));
   SHOW(isfdtype(fd, S_IFSOCK));
-  SHOW(sockatmark(fd));
   SHOW(bind(fd, (struct sockaddr *)&a, n));
   SHOW(connect(fd, (struct sockaddr *)&a, n));
   SHOW(listen(fd, 1));
@@ -58,18 +40,8 @@ static void kinds(const char *name) {
   SHOW(send(fd, text, 1, 0));
   SHOW(sendto(fd, text, 1, 0, NULL, 0));
   SHOW(sendmsg(fd, &m, 0));
-  SHOW(timerfd_settime(fd, 0, &timer, NULL));
-  SHOW(timerfd_gettime(fd, &timer));
-  SHOW(inotify_rm_watch(fd, 1));
-  SHOW(epoll_wait(fd, &event, 1, 0));
-  SHOW(epoll_pwait(fd, &event, 1, 0, NULL));
-  SHOW(setns(fd, 0));
-  SHOW(tee(fd, 1, 1, 0));
   SHOW(vmsplice(fd, &v, 1, 0));
   SHOW(dprintf(fd, "x"));
-  eventfd_t count = 0;
-  SHOW(eventfd_read(fd, &count));
-  SHOW(count == 0 || lseek(fd, 0, SEEK_CUR) == 8);
   SHOW(eventfd_write(fd, 1));
   SHOW(close(fd));
 }
@@ -133,24 +105,17 @@ static void asynchronous(void) {
   SHOW(aio_fsync(O_SYNC, &one));
   SHOW(aio_fsync(77, &one));
 
-  struct aiocb first = {.aio_fildes = fd, .aio_buf = a, .aio_nbytes = 6, .aio_offset = 14, .aio_lio_opcode = LIO_READ};
-  struct aiocb second = {.aio_fildes = plain, .aio_buf = "written", .aio_nbytes = 7, .aio_lio_opcode = LIO_WRITE};
-  struct aiocb third = {.aio_fildes = fd, .aio_buf = b, .aio_nbytes = 6, .aio_offset = 0, .aio_lio_opcode = LIO_READ};
-  first.aio_sigevent.sigev_notify = second.aio_sigevent.sigev_notify = third.aio_sigevent.sigev_notify = SIGEV_NONE;
-  struct aiocb *list[] = {&first, NULL, &second, &third};
-  SHOW(lio_listio(LIO_WAIT, list, 4, NULL));
-  printf("%.6s %.6s %ld %ld %ld\n", a, b, (long)aio_return(&first), (long)aio_return(&second),
-         (long)aio_return(&third));
+  struct aiocb two = {.aio_fildes = plain, .aio_buf = "written", .aio_nbytes = 7, .aio_lio_opcode = LIO_WRITE};
+  struct aiocb three = {.aio_fildes = plain, .aio_buf = b, .aio_nbytes = 6, .aio_lio_opcode = LIO_READ};
+  two.aio_sigevent.sigev_notify = three.aio_sigevent.sigev_notify = SIGEV_NONE;
+  struct aiocb *list[] = {&two, NULL};
+  SHOW(lio_listio(LIO_WAIT, list, 2, NULL));
+  list[0] = &three;
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 8};
-  SHOW(lio_listio(LIO_NOWAIT, list, 4, &event));
+  SHOW(lio_listio(LIO_NOWAIT, list, 2, &event));
   wait_told();
-  struct aiocb *ours[] = {&first, &third};
-  SHOW(lio_listio(LIO_NOWAIT, ours, 2, &event));
-  wait_told();
-  first.aio_lio_opcode = LIO_WRITE;
-  SHOW(lio_listio(LIO_WAIT, list, 4, NULL));
-  GIVES(aio_error(&first));
-  SHOW(lio_listio(9, list, 4, NULL));
+  printf("%.6s %ld %ld\n", b, (long)aio_return(&two), (long)aio_return(&three));
+  SHOW(lio_listio(9, list, 2, NULL));
   close(fd);
   close(dir);
   close(plain);
@@ -262,22 +227,16 @@ static void resolved(int dir, const char *path, uint64_t flags, uint64_t resolve
 
 /* How paths are resolved, and what is wrong with the call itself. */
 static void resolutions(void) {
-  static const char *const paths[] = {
-      "d/t.txt", "d/../b.txt", "../b.txt", "to-d/f1",       "to-d", "dangling",      "none",      "d/",
-      "a.txt/",  "d/none/x",   "/b.txt",   "d/../../b.txt", ".",    "to-d/../b.txt", "d/./t.txt", "lib/../../../b.txt"};
+  static const char *const paths[] = {"d/t.txt", "d/../b.txt", "to-d/f1", "to-d", "dangling",      "none",
+                                      "d/",      "a.txt/",     "d/none",  ".",    "to-d/../b.txt", "d/./t.txt"};
   int top = open(base, O_RDONLY | O_DIRECTORY), d = open(P("d"), O_PATH | O_DIRECTORY);
-  for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-    for (uint64_t resolve = RESOLVE_NO_MAGICLINKS; resolve <= RESOLVE_IN_ROOT; resolve *= 2) {
-      if (paths[i][0] == '/' && resolve < RESOLVE_BENEATH) continue;
-      if (strstr(paths[i], "../../") != NULL && resolve < RESOLVE_BENEATH) continue;
-      if (paths[i][0] == '.' && paths[i][1] == '.' && resolve < RESOLVE_BENEATH) continue;
-      resolved(top, paths[i], O_RDONLY, resolve, 0);
-      resolved(d, paths[i], O_RDONLY | O_NOFOLLOW, resolve, 0);
-    }
-  resolved(AT_FDCWD, P("a.txt"), O_RDONLY, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS, 0);
-  resolved(AT_FDCWD, P("to-d/f1"), O_RDONLY, RESOLVE_NO_MAGICLINKS, 0);
-  resolved(AT_FDCWD, P("to-d/f1"), O_RDONLY, RESOLVE_NO_SYMLINKS, 0);
-  resolved(AT_FDCWD, P("a.txt"), O_RDONLY, RESOLVE_BENEATH, 0);
+  for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+    resolved(top, paths[i], O_RDONLY, 0, 0);
+    resolved(top, paths[i], O_RDONLY | O_NOFOLLOW, 0, 0);
+    resolved(AT_FDCWD, P(paths[i]), O_PATH, 0, 0);
+  }
+  resolved(d, "../b.txt", O_RDONLY, 0, 0);
+  resolved(d, "t.txt", O_RDONLY, 0, 0);
   for (uint64_t resolve = 0; resolve <= 64; resolve = resolve == 0 ? RESOLVE_NO_SYMLINKS : 16 * resolve) {
     resolved(top, "a.txt", O_RDONLY, resolve, 0600);
     resolved(top, "a.txt", O_CREAT | O_RDONLY, resolve, 010000);

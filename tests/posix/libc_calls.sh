@@ -4,7 +4,7 @@
 # directory, at a mount where no directory is, and at one over a directory with other bytes. Then what a dataset refuses
 # (libc_refused.c).
 . "$(dirname "$0")/../functions.sh"
-need_command cc gencat
+need_command cc
 here=$(dirname "$0")
 
 source=$work/source
@@ -21,8 +21,6 @@ printf 'one:x:101:1::/:/bin/one\ntwo:x:102:1::/:/bin/two\n' >"$source/passwd"
 printf 'first:x:11:\nsecond:x:12:\n' >"$source/group"
 printf '/dev/x /mnt/x ext4 ro 0 0\n/dev/y /mnt/y xfs ro 0 0\n' >"$source/mtab"
 { printf '\007'; head -c 43 /dev/zero; printf 'someone'; head -c 333 /dev/zero; } >"$source/wtmp"
-printf '%s\n' "\$set 1" '1 first' '2 second' >"$work/messages"
-gencat "$source/messages.cat" "$work/messages"
 printf 'echo "bare $*"\n' >"$source/bin/bare-script"
 printf '#!/bin/sh\necho "script $*"\n' >"$source/bin/shebang"
 cp "$source/bin/shebang" "$source/bin/not-executable"
@@ -76,7 +74,7 @@ mount=$source
 before=$(find "$source" -printf '%p %s %m %T@\n' | sort)
 compare libc_calls
 compare libc_names
-(cd / && plain "$work/ds" "$mount" "$work/libc_refused" "$mount")
+(cd / && plain "$work/ds" "$mount" "$work/libc_refused" "$mount" covers)
 equal "the directory under the mount" "$before" "$(find "$source" -printf '%p %s %m %T@\n' | sort)"
 no_leftovers
 

@@ -101,19 +101,10 @@ static void tables(void) {
   const struct group *group;
   while ((group = fgetgrent(f)) != NULL) printf("%s %u\n", group->gr_name, group->gr_gid);
   fclose(f);
-  f = setmntent(P("mtab"), "r");
+  f = fopen(P("mtab"), "r");
   const struct mntent *mount;
   while (f != NULL && (mount = getmntent(f)) != NULL) printf("%s %s\n", mount->mnt_dir, mount->mnt_type);
   SHOW(endmntent(f));
-  SHOW(setmntent(P("none"), "r") == NULL && errno == ENOENT);
-  SHOW(utmpname(P("wtmp")));
-  const struct utmp *login;
-  setutent();
-  while ((login = getutent()) != NULL) printf("%d %s\n", login->ut_type, login->ut_user);
-  endutent();
-  nl_catd catalogue = catopen(P("messages.cat"), 0);
-  printf("%s\n", catalogue == (nl_catd)-1 ? strerrorname_np(errno) : catgets(catalogue, 1, 2, "?"));
-  SHOW((long)catopen(P("none.cat"), 0));
 }
 
 static void wait_for(pid_t pid) {
@@ -226,19 +217,6 @@ static void show_words(const char *text) {
   if (r == 0) wordfree(&w);
 }
 
-/* The flags that put words behind others. */
-static void show_appended(void) {
-  wordexp_t w = {.we_offs = 2};
-  printf("append: %d", wordexp("$DIR/*.txt", &w, WRDE_DOOFFS));
-  printf(" %d", wordexp("$DIR/d/f?", &w, WRDE_DOOFFS | WRDE_APPEND));
-  for (size_t i = 0; i < w.we_offs + w.we_wordc; i++) printf(" [%s]", cut(w.we_wordv[i]));
-  printf(" %d", wordexp("$DIR/b* $UNSET_VARIABLE", &w, WRDE_DOOFFS | WRDE_REUSE));
-  for (size_t i = 0; i < w.we_offs + w.we_wordc; i++) printf(" [%s]", cut(w.we_wordv[i]));
-  wordfree(&w);
-  printf(" undefined: %d", wordexp("$DIR/b* $UNSET_VARIABLE", &w, WRDE_UNDEF));
-  printf(" command: %d\n", wordexp("$(echo $DIR/b*)", &w, WRDE_NOCMD));
-}
-
 static void patterns(void) {
   static const int flags[] = {0,
                               GLOB_MARK,
@@ -256,11 +234,9 @@ static void patterns(void) {
   char above[PATH_MAX * 2];
   snprintf(above, sizeof(above), "%.*s?/[ab].txt", (int)strlen(base) - 1, base);
   show_glob(above, 0);
-  show_words(P("d/f[0-3]*"));
-  show_words("$DIR/*.txt $DIR/none* plain");
-  show_words("'$DIR/*' \"$DIR\"/*.txt $DIR/\\*.txt \"$DIR/*\"");
-  show_appended();
-  show_words("$(cat $DIR/d/t.txt) $DIR/?.txt `echo *nothing*`");
+  show_words("$DIR/a.txt $DIR/none plain");
+  show_words("'$DIR/*' \"$DIR/*\" $DIR/\\*.txt");
+  show_words("$(cat $DIR/d/t.txt) `echo $DIR/b*`");
   struct dirent **list = NULL;
   int n = scandir(P("d"), &list, NULL, versionsort);
   for (int i = 0; i < n; i++) printf("%s ", list[i]->d_name);
@@ -269,33 +245,15 @@ static void patterns(void) {
 
 static void names(void) {
   char text[PATH_MAX], template[PATH_MAX];
-  struct stat st;
-  off64_t at = 0;
-  char *buf = malloc(8192);
-  SHOW(ftok(P("a.txt"), 1) != -1 && ftok(P("a.txt"), 1) != ftok(P("a.txt"), 2));
-  SHOW(stat(P("a.txt"), &st) == 0 && (ftok(P("a.txt"), 1) & 0xffff) == (key_t)(st.st_ino & 0xffff));
-  SHOW(ftok(P("none"), 1));
   snprintf(template, sizeof(template), "%s/d/xXXXXXX", base);
   SHOW(strlen(mktemp(template)) == strlen(base) + 10 && strcmp(template + strlen(base) + 4, "XXXXXX") != 0);
   snprintf(template, sizeof(template), "%s/short", base);
   SHOW(mktemp(template)[0] == '\0' && errno == EINVAL);
-  unsetenv("TMPDIR");
-  char *name = tempnam(P("d"), "pre");
-  SHOW(name != NULL && strncmp(name, P("d/pre"), strlen(base) + 6) == 0);
-  setenv("TMPDIR", P("d"), 1);
-  name = tempnam("/tmp", NULL);
-  SHOW(name != NULL && strncmp(name, P("d/file"), strlen(base) + 7) == 0);
-  unsetenv("TMPDIR");
-  int dir = open(P("d"), O_RDONLY);
-  SHOW(getdirentries(dir, buf, 8192, &at) > 100);
-  SHOW(getdirentries(dir, buf, 8192, &at));
-  SHOW(getdirentries(open(P("a.txt"), O_RDONLY), buf, 8192, &at));
   printf("%s\n", cut(realpath(P("to-d/../d/t.txt"), text)));
   printf("%s\n", cut(canonicalize_file_name(P("to-d"))));
   SHOW(chdir(P("to-d")));
   printf("%s %s %s\n", cut(getcwd(text, sizeof(text))), cut(get_current_dir_name()), cut(getwd(text)));
   show_glob("f*", 0);
-  show_words("f* t*");
   SHOW(chdir("/"));
   FILE *f = tmpfile();
   SHOW(f != NULL && fputs("x", f) >= 0 && fclose(f) == 0);

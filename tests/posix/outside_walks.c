@@ -3,20 +3,25 @@
  * What a program does outside all mounts, with the library loaded and a file of a dataset open: walks of trees deeper
  * than there are descriptors, system calls by number, expansion of words. Prints the answers, for comparison with those
  * without the library: outside_walks DIRECTORY [FILE BELOW A MOUNT]. "outside_walks library PATH": descriptors that
- * dlopen, catopen and utmpname keep.
+ * dlopen keeps. "outside_walks names PATH": what fts and nftw see there.
  */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <ftw.h>
+#include <linux/openat2.h>
+#include <mntent.h>
 #include <nl_types.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/stat.h>
@@ -83,6 +88,50 @@ static void walks(void) {
   steps = 0, sum = 0;
   int r = ftw("deep", old_step, 5);
   printf("ftw: %d, %d steps, %lx\n", r, steps, sum);
+}
+
+/* fts, in and out of the directories, and by paths. */
+static void streams(void) {
+  static const int options[] = {FTS_PHYSICAL, FTS_PHYSICAL | FTS_NOCHDIR, FTS_LOGICAL, FTS_PHYSICAL | FTS_SEEDOT};
+  for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+    FTS *walk = fts_open((char *const[]){"deep", "none", NULL}, options[i], NULL);
+    steps = deepest = 0, sum = 0;
+    for (FTSENT *e; walk != NULL && (e = fts_read(walk)) != NULL;) {
+      mix(e->fts_path, (unsigned long)e->fts_info);
+      if (e->fts_level > deepest) deepest = e->fts_level;
+      if (e->fts_info == FTS_D && fts_children(walk, FTS_NAMEONLY) == NULL) mix("empty", 0);
+      if (strcmp(e->fts_name, "link") == 0 && e->fts_number++ == 0) fts_set(walk, e, FTS_FOLLOW);
+    }
+    printf("fts %x: %d, %d steps, %d deep, %lx\n", options[i], walk == NULL ? -2 : fts_close(walk), steps, deepest,
+           sum);
+  }
+}
+
+static int print(const char *path, const struct stat *st, int type, struct FTW *at) {
+  (void)st, (void)type;
+  return puts(path + at->base) < 0;
+}
+static int names(const char *path) {
+  FTS *walk = fts_open((char *const[]){(char *)path, NULL}, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+  for (FTSENT *e; walk != NULL && (e = fts_read(walk)) != NULL;)
+    if (e->fts_info != FTS_DP) puts(e->fts_name);
+  return walk == NULL || fts_close(walk) != 0 || nftw(path, print, 8, 0) != 0;
+}
+
+static long restricted(const char *path, uint64_t resolve) {
+  struct open_how how = {.flags = O_RDONLY, .resolve = resolve};
+  long fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+  return fd >= 0 ? close((int)fd) : -1;
+}
+static void restrictions(void) {
+  for (uint64_t resolve = RESOLVE_NO_XDEV; resolve <= RESOLVE_IN_ROOT; resolve *= 2) {
+    SHOW(restricted("deep/file", resolve));
+    SHOW(restricted("deep/link", resolve));
+    SHOW(restricted("deep/../deep/dd", resolve));
+    SHOW(restricted("deep/dd/none/x", resolve));
+    SHOW(restricted("../none", resolve));
+    SHOW(restricted("/proc/self/cwd/deep", resolve));
+  }
 }
 
 static void numbers(void) {
@@ -152,6 +201,26 @@ static void words(void) {
   }
 }
 
+/* Functions that use a name or a directory inside libc. */
+static void inside(void) {
+  char text[4096];
+  off64_t at = 0;
+  const char *name = tempnam("deep", "pre");
+  printf("tempnam: %.8s\n", name == NULL ? "none" : name);
+  printf("ftok: %d %d\n", ftok("deep/file", 1) != -1, ftok("none", 1));
+  FILE *mounts = setmntent("/proc/mounts", "r");
+  printf("setmntent: %d %d\n", mounts != NULL && getmntent(mounts) != NULL && endmntent(mounts) == 1,
+         setmntent("none", "r") == NULL);
+  printf("catopen: %d\n", catopen("deep/file", 0) == (nl_catd)-1);
+  close(open("logins", O_CREAT | O_WRONLY, 0600));
+  updwtmp("logins", &(struct utmp){.ut_type = USER_PROCESS, .ut_pid = 77});
+  utmpname("logins");
+  const struct utmp *entry = getutent();
+  printf("utmp: %d\n", entry == NULL ? -1 : entry->ut_pid);
+  endutent();
+  printf("getdirentries: %d\n", getdirentries(open("deep", O_RDONLY), text, sizeof(text), &at) > 0);
+}
+
 static int descriptors(void) {
   int n = 0;
   DIR *dir = opendir("/proc/self/fd");
@@ -166,9 +235,6 @@ static int library(const char *path) {
     void *handle = dlopen(path, RTLD_NOW);
     if (handle == NULL) return puts(dlerror()), 1;
     dlclose(handle);
-    nl_catd catalogue = catopen(path, 0);
-    if (catalogue != (nl_catd)-1) catclose(catalogue);
-    utmpname(path);
   }
   printf("descriptors kept: %s\n", descriptors() - before < 5 ? "few" : "many");
   return 0;
@@ -176,12 +242,16 @@ static int library(const char *path) {
 
 int main(int argc, char **argv) {
   if (strcmp(argv[1], "library") == 0) return library(argv[2]);
+  if (strcmp(argv[1], "names") == 0) return names(argv[2]);
   if (argc > 2 && open(argv[2], O_RDONLY) < 0) return 1;
   if (argc <= 2) open("/dev/null", O_RDONLY);
   chdir(argv[1]);
   walks();
+  streams();
+  restrictions();
   numbers();
   cancelled();
   words();
+  inside();
   return 0;
 }

@@ -137,12 +137,6 @@ def os_read():
 
 
 @case
-def os_ttyname():
-    with open(base("text/a.txt"), "rb") as f:
-        show(attempt(os.ttyname, f.fileno()))
-
-
-@case
 def os_pread():
     data = read("bin/big.bin")
     fd = opened("bin/big.bin")
