@@ -19,6 +19,7 @@
 #include "ipc/processes.h"
 #include "ipc/rundir.h"
 #include "placement.h"
+#include "util/say.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -173,11 +174,7 @@ struct fs_launch {
   unsigned warnings;
 };
 
-/* say.c. fs_say prints one line on stderr after it wipes the progress bar. */
-void fs_say(const char *format, ...) FS_PRINTF(1, 2);
-void fs_bar(const char *text); /* NULL wipes; only on a terminal */
-bool fs_bar_shown(void);       /* true if stderr is a terminal */
-/* Returns true if progress should be shown now: ten times a second on a terminal, else once a
+/* say.c. Returns true if progress should be shown now: ten times a second on a terminal, else once a
    minute. A true result counts as shown. */
 bool fs_progress_due(struct fs_launch *l);
 /* Shows progress: a bar on a terminal, else a line. */

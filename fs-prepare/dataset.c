@@ -37,23 +37,23 @@ fs_err fs_dataset_open(struct fs_dataset *ds, const char *path) {
   FS_AUTO_FREE char *shown = fs_prep_name(path);
   fs_err err = fs_manifest_load(path, &ds->manifest, why, sizeof why);
   if (err < 0) {
-    fs_prep_say("%s", why[0] != '\0' ? why : strerror(-err));
+    fs_say("%s", why[0] != '\0' ? why : strerror(-err));
     return err;
   }
   err = open_index(ds, why, sizeof why);
   if (err < 0) {
-    fs_prep_say("%s/index: %s", shown, why);
+    fs_say("%s/index: %s", shown, why);
     return err;
   }
   if (memcmp(ds->ix.hdr->dataset_id, ds->manifest.dataset_id, 16) != 0) {
-    fs_prep_say("%s/index: belongs to another dataset than the manifest; copy both again from where they were packed",
-                shown);
+    fs_say("%s/index: belongs to another dataset than the manifest; copy both again from where they were packed",
+           shown);
     fs_index_close(&ds->ix);
     return -EBADMSG;
   }
   err = open_parts(ds);
   if (err < 0) {
-    fs_prep_say("%s: %s", shown, strerror(-err));
+    fs_say("%s: %s", shown, strerror(-err));
     fs_dataset_close(ds);
   }
   return err;
@@ -109,7 +109,7 @@ fs_err fs_dataset_open_checked(struct fs_dataset *ds, const char *path) {
   err = fs_dataset_check_index(ds, why, sizeof why);
   if (err == 0) return 0;
   FS_AUTO_FREE char *shown = fs_prep_name(path);
-  fs_prep_say("%s/index: %s; run fs-prepare verify", shown, why);
+  fs_say("%s/index: %s; run fs-prepare verify", shown, why);
   fs_dataset_close(ds);
   return err;
 }

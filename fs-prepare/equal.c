@@ -64,11 +64,11 @@ void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err 
     if (fd == -ESTALE) err = fd;
   }
   if (err == -ESTALE)
-    fs_prep_say("%s/%s: changed while it was being packed; pack again when nothing writes to it", source, path);
+    fs_say("%s/%s: changed while it was being packed; pack again when nothing writes to it", source, path);
   else if (err == -ENOMEM)
-    fs_prep_say("%s/%s: out of memory; use a lower --jobs", source, path);
+    fs_say("%s/%s: out of memory; use a lower --jobs", source, path);
   else
-    fs_prep_say("%s/%s: cannot be read: %s", source, path, strerror(-err));
+    fs_say("%s/%s: cannot be read: %s", source, path, strerror(-err));
 }
 
 static int by_likeness(const void *va, const void *vb) {

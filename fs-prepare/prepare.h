@@ -11,6 +11,7 @@
 
 #include "format/manifest.h"
 #include "index/index.h"
+#include "util/say.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -50,11 +51,6 @@ void fs_prep_version(void);
    be written. */
 int fs_prep_finish(int status);
 
-/* Prints one line "fs-prepare: ..." on stderr, after it wipes the progress bar. */
-void fs_prep_say(const char *format, ...) FS_PRINTF(1, 2);
-/* Prints a status line that the next one replaces, if stderr is a terminal. NULL wipes it. */
-void fs_prep_status(const char *line);
-bool fs_prep_tty(void);
 /* Returns the printable form of a name or path, from malloc, never NULL. */
 char *fs_prep_name(const char *path);
 

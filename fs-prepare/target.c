@@ -23,25 +23,25 @@ void fs_target_say(const struct fs_target *t, const char *what, fs_err err) {
   switch (err) {
   case -ENOSPC:
   case -EDQUOT:
-    fs_prep_say("%s: %s: %s; free some there, or name a DATASET on another file system", path, what,
-                err == -ENOSPC ? "no space left" : "the quota is used up");
+    fs_say("%s: %s: %s; free some there, or name a DATASET on another file system", path, what,
+           err == -ENOSPC ? "no space left" : "the quota is used up");
     break;
   case -EROFS:
-    fs_prep_say("%s: %s: the file system is read-only; name a DATASET elsewhere", path, what);
+    fs_say("%s: %s: the file system is read-only; name a DATASET elsewhere", path, what);
     break;
   case -EACCES:
   case -EPERM:
-    fs_prep_say("%s: %s: no permission; name a DATASET where you may write", path, what);
+    fs_say("%s: %s: no permission; name a DATASET where you may write", path, what);
     break;
   case -EMFILE:
   case -ENFILE:
-    fs_prep_say("%s: %s: too many open files; raise 'ulimit -n' or lower --partitions", path, what);
+    fs_say("%s: %s: too many open files; raise 'ulimit -n' or lower --partitions", path, what);
     break;
   case -ENOMEM:
-    fs_prep_say("%s: %s: out of memory", path, what);
+    fs_say("%s: %s: out of memory", path, what);
     break;
   default:
-    fs_prep_say("%s: %s: %s", path, what, strerror(-err));
+    fs_say("%s: %s: %s", path, what, strerror(-err));
   }
 }
 
@@ -105,7 +105,7 @@ static fs_err may_make(const struct fs_target *t, bool force, bool *replace) {
   fs_err err = look(t->path, &c);
   *replace = false;
   if (err == -ENOTDIR) {
-    fs_prep_say("%s: exists and is no directory; name another DATASET", path);
+    fs_say("%s: exists and is no directory; name another DATASET", path);
     return -EEXIST;
   }
   if (err < 0) {
@@ -115,11 +115,11 @@ static fs_err may_make(const struct fs_target *t, bool force, bool *replace) {
   if (c.names == 0) return 0;
   FS_AUTO_FREE char *foreign = fs_prep_name(c.foreign);
   if (!c.manifest)
-    fs_prep_say("%s: exists, is not empty and is no dataset; name another DATASET", path);
+    fs_say("%s: exists, is not empty and is no dataset; name another DATASET", path);
   else if (!force)
-    fs_prep_say("%s: a dataset exists already; use --force to replace it", path);
+    fs_say("%s: a dataset exists already; use --force to replace it", path);
   else if (c.foreign[0] != '\0')
-    fs_prep_say("%s: holds '%s', which is no part of a dataset; move it away before replacing", path, foreign);
+    fs_say("%s: holds '%s', which is no part of a dataset; move it away before replacing", path, foreign);
   else
     *replace = true;
   return *replace ? 0 : -EEXIST;
@@ -131,11 +131,11 @@ static fs_err check_nesting(const struct fs_target *t, const char *source) {
   size_t n = strlen(real), m = strlen(t->path);
   FS_AUTO_FREE char *path = fs_prep_name(t->path);
   if (fs_path_below(t->path, m, real, n) >= 0) {
-    fs_prep_say("%s: lies inside SOURCE; name a DATASET outside of it", path);
+    fs_say("%s: lies inside SOURCE; name a DATASET outside of it", path);
     return -EINVAL;
   }
   if (fs_path_below(real, n, t->path, m) < 0) return 0;
-  fs_prep_say("%s: contains SOURCE; name another DATASET", path);
+  fs_say("%s: contains SOURCE; name another DATASET", path);
   return -EINVAL;
 }
 
@@ -145,8 +145,8 @@ fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
   fs_err err = resolve(t, o->dataset);
   if (err < 0) {
     FS_AUTO_FREE char *shown = fs_prep_name(o->dataset);
-    fs_prep_say("%s: cannot be made: %s%s", shown, strerror(-err),
-                err == -ENOENT ? "; create its parent directory first" : "");
+    fs_say("%s: cannot be made: %s%s", shown, strerror(-err),
+           err == -ENOENT ? "; create its parent directory first" : "");
     return err;
   }
   bool replace;

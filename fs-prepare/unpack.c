@@ -32,7 +32,7 @@ static void fail(struct unpack *u, uint32_t entry, const char *what, fs_err err)
   const char *why = err == -EBADMSG  ? "damaged in the dataset (see fs-prepare verify)"
                     : err == -ENOSPC ? "no space left; free some there, or unpack elsewhere"
                                      : strerror(-err);
-  fs_prep_say("%s/%s: %s: %s", dir, path != NULL ? path : "?", what, why);
+  fs_say("%s/%s: %s: %s", dir, path != NULL ? path : "?", what, why);
 }
 
 static bool all_zero(const uint8_t *p, size_t n) {
@@ -51,8 +51,8 @@ static fs_err read_block(struct unpack *u, const struct fs_block *b, uint8_t *st
   if (atomic_exchange(&u->failed, true)) return -ECANCELED;
   char name[FS_PART_NAME_SIZE];
   FS_AUTO_FREE char *path = fs_prep_name(u->ds.path);
-  fs_prep_say("%s/%s: cannot be opened: %s", path, fs_part_name(b->partition, name),
-              part == -EUCLEAN ? "no regular file" : strerror(-part));
+  fs_say("%s/%s: cannot be opened: %s", path, fs_part_name(b->partition, name),
+         part == -EUCLEAN ? "no regular file" : strerror(-part));
   return -ECANCELED;
 }
 
@@ -212,21 +212,21 @@ static fs_err open_target(struct unpack *u) {
   FS_AUTO_FREE char *shown = fs_prep_name(u->dir);
   bool made = mkdir(u->dir, 0700) == 0;
   if (!made && errno != EEXIST) {
-    fs_prep_say("%s: cannot be created: %s", shown, strerror(errno));
+    fs_say("%s: cannot be created: %s", shown, strerror(errno));
     return -errno;
   }
   u->root = fs_sys_openat(AT_FDCWD, u->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   int again = u->root >= 0 ? fs_sys_openat(u->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0) : u->root;
   DIR *dir = again >= 0 ? fdopendir(again) : NULL;
   if (dir == NULL) {
-    fs_prep_say("%s: cannot be opened: %s", shown, strerror(again < 0 ? -again : ENOMEM));
+    fs_say("%s: cannot be opened: %s", shown, strerror(again < 0 ? -again : ENOMEM));
     return -EINVAL;
   }
   bool empty = true;
   for (struct dirent *d; (d = readdir(dir)) != NULL;) empty &= fs_is_dot(d->d_name);
   closedir(dir);
   if (empty) return 0;
-  fs_prep_say("%s: is not empty; name a new directory", shown);
+  fs_say("%s: is not empty; name a new directory", shown);
   return -ENOTEMPTY;
 }
 
@@ -235,13 +235,13 @@ static int unpack(struct unpack *u) {
   fs_err err = fs_index_verify(&u->ds.ix, why, sizeof why);
   if (err < 0) {
     FS_AUTO_FREE char *shown = fs_prep_name(u->ds.path);
-    fs_prep_say("%s/index: %s", shown, why[0] != '\0' ? why : strerror(-err));
+    fs_say("%s/index: %s", shown, why[0] != '\0' ? why : strerror(-err));
     return FS_EXIT_FAILED;
   }
   if (open_target(u) < 0 || !restore(u)) return FS_EXIT_FAILED;
   if (u->cleared > 0)
-    fs_prep_say("set-user-ID and set-group-ID bits of %" PRIu64 " file%s were left out (--setuid restores them)",
-                (uint64_t)u->cleared, u->cleared == 1 ? "" : "s");
+    fs_say("set-user-ID and set-group-ID bits of %" PRIu64 " file%s were left out (--setuid restores them)",
+           (uint64_t)u->cleared, u->cleared == 1 ? "" : "s");
   return FS_EXIT_OK;
 }
 

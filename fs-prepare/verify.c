@@ -157,12 +157,12 @@ static void scan_report(struct scan *s) {
   FS_AUTO_FREE char *path = fs_prep_name(s->v->ds.path);
   atomic_fetch_add(s->unreadable ? &s->v->unread_parts : &s->v->bad_parts, 1);
   if (s->unreadable) {
-    fs_prep_say("%s/%s: %s; %" PRIu64 " %s not checked", path, fs_part_name(s->number, name), s->why, s->bad_blocks,
-                s->bad_blocks == 1 ? "block" : "blocks");
+    fs_say("%s/%s: %s; %" PRIu64 " %s not checked", path, fs_part_name(s->number, name), s->why, s->bad_blocks,
+           s->bad_blocks == 1 ? "block" : "blocks");
     return;
   }
-  fs_prep_say("%s/%s: %s; %" PRIu64 " %s damaged; restore this file from a copy, or pack again", path,
-              fs_part_name(s->number, name), s->why, s->bad_blocks, s->bad_blocks == 1 ? "block" : "blocks");
+  fs_say("%s/%s: %s; %" PRIu64 " %s damaged; restore this file from a copy, or pack again", path,
+         fs_part_name(s->number, name), s->why, s->bad_blocks, s->bad_blocks == 1 ? "block" : "blocks");
 }
 
 static void verify_part(void *ctx, uint64_t number) {
@@ -229,12 +229,12 @@ static int verify(struct verify *v) {
   fs_err err = fs_index_verify(&v->ds.ix, why, sizeof why);
   if (err == 0) err = fs_dataset_check_index(&v->ds, why, sizeof why);
   if (err < 0) {
-    fs_prep_say("%s/index: %s; restore it from a copy, or pack again", shown, why[0] != '\0' ? why : strerror(-err));
+    fs_say("%s/index: %s; restore it from a copy, or pack again", shown, why[0] != '\0' ? why : strerror(-err));
     return FS_EXIT_FAILED;
   }
   err = collect(v);
   if (err < 0) {
-    fs_prep_say("%s: %s", shown, err == -ENOMEM ? "out of memory" : strerror(-err));
+    fs_say("%s: %s", shown, err == -ENOMEM ? "out of memory" : strerror(-err));
     return FS_EXIT_FAILED;
   }
   fs_prep_parallel(v->jobs, v->ds.ix.nparts, verify_part, v);
