@@ -111,20 +111,18 @@ static void become_supervised(const char *supervisor, char **command) {
 
 /* Becomes COMMAND. Returns only if that fails, with the exit status. */
 static int become(const struct fs_launch_env *e, char **command) {
-  char shown[512];
   if (e->supervisor[0] != '\0') {
     become_supervised(e->supervisor, command);
-    fs_say("%s: %s", fs_shown(e->supervisor, shown, sizeof(shown)), strerror(errno));
+    fs_say("%s: %s", e->supervisor, strerror(errno));
     return FS_EXIT_FAILED;
   }
   execvp(command[0], command);
   int err = errno;
-  fs_shown(command[0], shown, sizeof(shown));
   if (err == ENOENT || err == ENOTDIR) {
-    fs_say("%s: command not found", shown);
+    fs_say("%s: command not found", command[0]);
     return FS_EXIT_NOT_FOUND;
   }
-  fs_say("%s: %s", shown, strerror(err));
+  fs_say("%s: %s", command[0], strerror(err));
   return FS_EXIT_NOT_EXECUTABLE;
 }
 

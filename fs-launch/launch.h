@@ -181,7 +181,6 @@ bool fs_progress_due(struct fs_launch *l);
 void fs_progress(const char *format, ...) FS_PRINTF(1, 2);
 /* Prints a warning with --verbose, and keeps it for the summary. */
 void fs_warn(struct fs_launch *l, const char *format, ...) FS_PRINTF(2, 3);
-char *fs_shown(const char *name, char *out, size_t size); /* fs_printable of a string */
 
 /* options.c. The parsers return -1 if work remains, 0 after --help or --version, or the exit status
    after a usage error. */
@@ -334,7 +333,7 @@ void fs_outputs_first(struct fs_launch *l);
    Returns the exit status. */
 int fs_outputs_finish(struct fs_launch *l, int status);
 void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_control *c);
-void fs_outputs_tell(const struct fs_launch *l, FILE *out);
+void fs_outputs_tell(const struct fs_launch *l);
 /* Sums all nodes' failures with the reason of failure number `at`. Returns false if an earlier
    failure has the same reason. */
 bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_launch_failure *sum);
@@ -367,7 +366,7 @@ int fs_end_job(int argc, char **argv); /* hidden command: cleans up on the other
 /* summary.c, report.c */
 uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key);
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key);
-void fs_summary(const struct fs_launch *l, FILE *out);
+void fs_summary(const struct fs_launch *l);
 void fs_report(const struct fs_launch *l, int status);
 
 /* doctor.c. fs_doctor_run and fs_doctor_files return the exit status; fs_doctor_warn prints one

@@ -69,7 +69,7 @@ static int launch(struct fs_launch *l) {
   if (l->command > 0) status = fs_outputs_finish(l, status);
   fs_daemons_stop(l);
   if (l->command > 0) {
-    fs_summary(l, stderr);
+    fs_summary(l);
     fs_report(l, status);
   }
   fs_remote_end(l);

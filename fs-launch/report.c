@@ -11,10 +11,14 @@
 
 #include "launch.h"
 
+static char *shown_name(const char *name, char *out, size_t size) {
+  return fs_printable(name, strlen(name), out, size);
+}
+
 /* Writes a JSON string. Bytes that are no UTF-8 are written by fs_printable. */
 static void json_string(FILE *out, const char *text) {
   char shown[2 * PATH_MAX];
-  fs_shown(text, shown, sizeof(shown));
+  shown_name(text, shown, sizeof(shown));
   fputc('"', out);
   for (const char *p = shown; *p; p++) {
     if (*p == '"' || *p == '\\') fputc('\\', out);
@@ -150,8 +154,8 @@ static void report_text(const struct fs_launch *l, int status, FILE *out) {
   char shown[512];
   fprintf(out, "job %s\nstatus %d\nseconds %.3f\nnodes %u\n", l->job, status, (double)l->command_ns / 1e9, l->nodes);
   for (unsigned i = 0; i < l->opt.datasets; i++) {
-    fprintf(out, "dataset.%u.path %s\n", i, fs_shown(l->dataset[i].path, shown, sizeof(shown)));
-    fprintf(out, "dataset.%u.mount %s\n", i, fs_shown(l->dataset[i].mount, shown, sizeof(shown)));
+    fprintf(out, "dataset.%u.path %s\n", i, shown_name(l->dataset[i].path, shown, sizeof(shown)));
+    fprintf(out, "dataset.%u.mount %s\n", i, shown_name(l->dataset[i].mount, shown, sizeof(shown)));
     fprintf(out, "dataset.%u.partitions %llu\n", i, (unsigned long long)l->dataset[i].index.nparts);
   }
   for (uint32_t i = 0; i < l->nodes; i++) {
@@ -165,7 +169,7 @@ static void report_text(const struct fs_launch *l, int status, FILE *out) {
   fprintf(out, "outputs.files %llu\noutputs.bytes %llu\n", (unsigned long long)l->outputs.files,
           (unsigned long long)l->outputs.bytes);
   for (size_t i = 0; i < l->outputs.named; i++)
-    fprintf(out, "output %s\n", fs_shown(l->outputs.output[i].name, shown, sizeof(shown)));
+    fprintf(out, "output %s\n", shown_name(l->outputs.output[i].name, shown, sizeof(shown)));
   for (unsigned i = 0; i < l->warnings; i++) fprintf(out, "warning %s\n", l->warning[i]);
 }
 
@@ -181,12 +185,11 @@ static FILE *report_open(const char *name) {
 void fs_report(const struct fs_launch *l, int status) {
   const char *name = l->opt.report;
   size_t n = name ? strlen(name) : 0;
-  char shown[512];
   if (!name) return;
   bool to_stdout = strcmp(name, "-") == 0;
   FILE *out = to_stdout ? stdout : report_open(name);
   if (!out) {
-    fs_say("--report %s: %s", fs_shown(name, shown, sizeof(shown)), strerror(errno));
+    fs_say("--report %s: %s", name, strerror(errno));
     return;
   }
   if (n > 5 && strcmp(name + n - 5, ".json") == 0)
@@ -195,5 +198,5 @@ void fs_report(const struct fs_launch *l, int status) {
     report_text(l, status, out);
   bool bad = fflush(out) != 0;
   if (!to_stdout) bad = fclose(out) != 0 || bad;
-  if (bad) fs_say("--report %s: %s", fs_shown(name, shown, sizeof(shown)), strerror(errno));
+  if (bad) fs_say("--report %s: %s", name, strerror(errno));
 }

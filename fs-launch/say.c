@@ -39,17 +39,13 @@ void fs_progress(const char *format, ...) {
 }
 
 void fs_warn(struct fs_launch *l, const char *format, ...) {
-  char line[1024];
+  char line[FS_SAY_LINE];
   va_list ap;
   va_start(ap, format);
-  vsnprintf(line, sizeof(line), format, ap);
+  fs_vline(line, sizeof(line), format, ap);
   va_end(ap);
   for (unsigned i = 0; i < l->warnings; i++)
     if (strcmp(l->warning[i], line) == 0) return;
   if (l->opt.verbose) fs_say("warning: %s", line);
   if (l->warnings < FS_LAUNCH_WARNINGS && (l->warning[l->warnings] = strdup(line)) != NULL) l->warnings++;
-}
-
-char *fs_shown(const char *name, char *out, size_t size) {
-  return fs_printable(name, strlen(name), out, size);
 }

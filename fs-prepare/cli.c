@@ -45,8 +45,7 @@ static fs_err on_option(void *ctx, int id, const char *value) {
   }
   if (id != FS_OPT_WORD) return cli->set(cli->ctx, id, value);
   if (cli->got == cli->want) {
-    FS_AUTO_FREE char *shown = fs_prep_name(value);
-    fs_say("%s: '%s' is one argument too many (see fs-prepare %s --help)", cli->command, shown, cli->command);
+    fs_say("%s: '%s' is one argument too many (see fs-prepare %s --help)", cli->command, value, cli->command);
     return -EINVAL;
   }
   cli->word[cli->got++] = value;
@@ -74,8 +73,7 @@ fs_err fs_prep_parse(struct fs_prep_cli *cli, int argc, char **argv) {
 fs_err fs_prep_jobs(const char *value, unsigned *jobs) {
   uint64_t n;
   if (fs_parse_u64(value, 1, 4096, &n) < 0) {
-    FS_AUTO_FREE char *shown = fs_prep_name(value);
-    fs_say("--jobs '%s': give a number from 1 to 4096", shown);
+    fs_say("--jobs '%s': give a number from 1 to 4096", value);
     return -EINVAL;
   }
   *jobs = (unsigned)n;

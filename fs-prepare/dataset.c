@@ -34,7 +34,6 @@ static fs_err open_parts(struct fs_dataset *ds) {
 fs_err fs_dataset_open(struct fs_dataset *ds, const char *path) {
   char why[512] = "";
   *ds = (struct fs_dataset){.path = path, .dir = -1};
-  FS_AUTO_FREE char *shown = fs_prep_name(path);
   fs_err err = fs_manifest_load(path, &ds->manifest, why, sizeof why);
   if (err < 0) {
     fs_say("%s", why[0] != '\0' ? why : strerror(-err));
@@ -42,18 +41,17 @@ fs_err fs_dataset_open(struct fs_dataset *ds, const char *path) {
   }
   err = open_index(ds, why, sizeof why);
   if (err < 0) {
-    fs_say("%s/index: %s", shown, why);
+    fs_say("%s/index: %s", path, why);
     return err;
   }
   if (memcmp(ds->ix.hdr->dataset_id, ds->manifest.dataset_id, 16) != 0) {
-    fs_say("%s/index: belongs to another dataset than the manifest; copy both again from where they were packed",
-           shown);
+    fs_say("%s/index: belongs to another dataset than the manifest; copy both again from where they were packed", path);
     fs_index_close(&ds->ix);
     return -EBADMSG;
   }
   err = open_parts(ds);
   if (err < 0) {
-    fs_say("%s: %s", shown, strerror(-err));
+    fs_say("%s: %s", path, strerror(-err));
     fs_dataset_close(ds);
   }
   return err;
@@ -108,8 +106,7 @@ fs_err fs_dataset_open_checked(struct fs_dataset *ds, const char *path) {
   if (err < 0) return err;
   err = fs_dataset_check_index(ds, why, sizeof why);
   if (err == 0) return 0;
-  FS_AUTO_FREE char *shown = fs_prep_name(path);
-  fs_say("%s/index: %s; run fs-prepare verify", shown, why);
+  fs_say("%s/index: %s; run fs-prepare verify", path, why);
   fs_dataset_close(ds);
   return err;
 }
@@ -134,14 +131,11 @@ fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why
   return 0;
 }
 
-char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry, bool printable) {
+char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry) {
   char *path = malloc(PATH_MAX);
   if (path == NULL || fs_index_path(&ds->ix, entry, path, PATH_MAX) < 0) {
     free(path);
     return NULL;
   }
-  if (!printable) return path;
-  char *shown = fs_prep_name(path);
-  free(path);
-  return shown;
+  return path;
 }

@@ -57,8 +57,8 @@ fs_fd fs_item_open_checked(const struct fs_tree *tree, const struct fs_item *ite
 }
 
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err) {
-  FS_AUTO_FREE char *source = fs_prep_name(plan->opts->source);
-  FS_AUTO_FREE char *path = fs_prep_name(item->path);
+  const char *source = plan->opts->source;
+  const char *path = item->path;
   if (err == -EIO) { /* probably an early end, not a bad disk */
     FS_AUTO_CLOSE int fd = fs_item_open_checked(plan->tree, item);
     if (fd == -ESTALE) err = fd;

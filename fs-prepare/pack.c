@@ -23,8 +23,7 @@ struct pack {
 static fs_err open_source(struct pack *p) {
   p->tree.root = fs_sys_openat(AT_FDCWD, p->o.source, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (p->tree.root >= 0) return 0;
-  FS_AUTO_FREE char *shown = fs_prep_name(p->o.source);
-  fs_say("%s: %s", shown,
+  fs_say("%s: %s", p->o.source,
          p->tree.root == -ENOENT    ? "no such directory; SOURCE is the tree to be packed"
          : p->tree.root == -ENOTDIR ? "not a directory; SOURCE is the tree to be packed"
                                     : strerror(-p->tree.root));
@@ -96,8 +95,7 @@ static fs_err add_item(struct fs_builder *b, const struct fs_tree *tree, const s
                             .inode_group = item->group};
   fs_err err = fs_builder_add(b, &f);
   if (err < 0) {
-    FS_AUTO_FREE char *shown = fs_prep_name(item->path);
-    fs_say("%s: cannot be put into the index: %s", shown, strerror(-err));
+    fs_say("%s: cannot be put into the index: %s", item->path, strerror(-err));
   }
   return err;
 }

@@ -45,8 +45,7 @@ static const char about[] =
     "match '/', '**' does. What matches a directory holds for all below it.";
 
 static fs_err bad(const char *option, const char *value, const char *instead) {
-  FS_AUTO_FREE char *shown = fs_prep_name(value);
-  fs_say("pack: --%s '%s': %s", option, shown, instead);
+  fs_say("pack: --%s '%s': %s", option, value, instead);
   return -EINVAL;
 }
 

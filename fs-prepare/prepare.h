@@ -95,9 +95,8 @@ void fs_dataset_part_done(struct fs_dataset *ds, uint32_t number, int fd);
 /* Checks that the manifest agrees with the index's bytes. Reads the whole index. Returns 0, or
    -EBADMSG with `why`. */
 fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size);
-/* Returns the path of an entry, from malloc: relative, or in printable form. Returns NULL if out of
-   memory or damaged. */
-char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry, bool printable);
+/* Returns the path of an entry, from malloc, or NULL if out of memory or damaged. */
+char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry);
 static inline const char *fs_dataset_codec_name(uint32_t codec) {
   return codec == FS_CODEC_RAW ? "raw" : codec == FS_CODEC_LZ4 ? "lz4" : "?";
 }

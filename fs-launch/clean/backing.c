@@ -59,8 +59,7 @@ bool fs_job_lives(const char *job) {
 }
 
 static void tell_removed(const struct left *w, const char *path) {
-  char shown[512];
-  if (w->tell) fs_say("removed %s, left by a daemon that died", fs_shown(path, shown, sizeof(shown)));
+  if (w->tell) fs_say("removed %s, left by a daemon that died", path);
 }
 
 /* Waits a moment and returns true if the lock should be tried again: a killed process releases its
@@ -82,13 +81,12 @@ static unsigned backing_files(int dir) {
 
 /* Tells that a directory stays because its outputs cannot be counted. */
 static void tell_unknown(const struct left *w, const char *path, fs_err err) {
-  char shown[512];
-  fs_say("%s: %s: it stays", fs_shown(path, shown, sizeof(shown)), strerror(-err));
+  fs_say("%s: %s: it stays", path, strerror(-err));
   if (w->clean && w->clean->failed) *w->clean->failed = true;
 }
 
 static void remove_backing(int top, const char *top_path, const char *name, const struct left *w) {
-  char path[PATH_MAX], of[128], shown[512];
+  char path[PATH_MAX], of[128];
   struct stat st;
   int n = snprintf(path, sizeof(path), "%s/%s", top_path, name);
   if (!job_of(name, of, sizeof(of)) || (w->job && strcmp(w->job, of) != 0) || n < 0 || (size_t)n >= sizeof(path))
@@ -111,11 +109,10 @@ static void remove_backing(int top, const char *top_path, const char *name, cons
   }
   unsigned files = w->tell ? backing_files(dir) : 0;
   fs_err err = fs_remove_tree(path);
-  fs_shown(path, shown, sizeof(shown));
   if (err < 0)
-    fs_say("%s: %s", shown, strerror(-err));
+    fs_say("%s: %s", path, strerror(-err));
   else if (files > 0)
-    fs_say("removed %s, left by a daemon that died, with %u output%s in it", shown, files, files == 1 ? "" : "s");
+    fs_say("removed %s, left by a daemon that died, with %u output%s in it", path, files, files == 1 ? "" : "s");
   else
     tell_removed(w, path);
 }

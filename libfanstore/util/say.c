@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Prints the tools' messages and progress bar (say.h). */
-#include <limits.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "util/say.h"
-
-#define FS_SAY_LINE (3 * PATH_MAX) /* two paths and a sentence */
+#include "util/util.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *name = "fanstore";
@@ -37,11 +34,17 @@ void fs_bar(const char *text) {
   pthread_mutex_unlock(&lock);
 }
 
+char *fs_vline(char *out, size_t size, const char *format, va_list ap) {
+  char raw[FS_SAY_LINE];
+  vsnprintf(raw, sizeof(raw), format, ap);
+  return fs_one_line(raw, out, size);
+}
+
 void fs_say(const char *format, ...) {
   char line[FS_SAY_LINE];
   va_list ap;
   va_start(ap, format);
-  vsnprintf(line, sizeof(line), format, ap);
+  fs_vline(line, sizeof(line), format, ap);
   va_end(ap);
   pthread_mutex_lock(&lock);
   bar_locked(NULL);

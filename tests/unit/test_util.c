@@ -152,6 +152,11 @@ static void test_printable(void **state) {
   assert_string_equal(fs_printable("\xc3\xa9", 1, out, sizeof(out)), "\\xc3"); /* cut in the middle */
   assert_string_equal(fs_printable("abc\x01", 4, out, 7), "abc");              /* whole units only */
   assert_string_equal(fs_printable("abc", 3, out, 1), "");
+  assert_string_equal(fs_one_line("a\\b\n\x1b[1m\xc2\x9b\xc3\xa9", out, sizeof(out)),
+                      "a\\b\\n\\x1b[1m\\xc2\\x9b\xc3\xa9");
+  fs_printable(raw, sizeof(raw) - 1, out, sizeof(out));
+  char again[sizeof(out)];
+  assert_string_equal(fs_one_line(out, again, sizeof(again)), out);
 }
 
 static void test_glob(void **state) {
