@@ -13,6 +13,7 @@
 
 #include "launch.h"
 #include "util/dir.h"
+#include "util/own.h"
 
 #define FS_RUN_TRIES 20
 
@@ -173,9 +174,8 @@ struct run_sweep {
 
 static int run_sweep_base(void *ctx, const char *base) {
   struct run_sweep *s = ctx;
-  struct stat st;
-  FS_AUTO_CLOSE int fd = open(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid()) return 0;
+  FS_AUTO_CLOSE fs_fd fd = fs_own_open(AT_FDCWD, base);
+  if (fd < 0) return 0;
   unsigned before = s->n;
   DIR *d = fs_opendirat(fd, ".");
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;)

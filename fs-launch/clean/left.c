@@ -302,16 +302,15 @@ static int clean_kept(void *ctx, const char *local) {
   char base[PATH_MAX];
   struct stat st;
   if (snprintf(base, sizeof(base), "%s/" FS_OUTPUTS_KEPT, local) >= (int)sizeof(base)) return 0;
-  int fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *d = fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() ? fdopendir(fd) : NULL;
-  if (!d && fd >= 0) close(fd);
-  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
+  DIR *d = fs_opendirat(AT_FDCWD, base);
+  bool ours = d && fstat(dirfd(d), &st) == 0 && st.st_uid == geteuid();
+  for (const struct dirent *e; ours && (e = readdir(d)) != NULL;) {
     if (strncmp(e->d_name, "job-", 4) != 0 || fs_job_lives(e->d_name)) continue;
-    FS_AUTO_CLOSE int job = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    FS_AUTO_CLOSE int job = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (job >= 0) clean_job(&c, base, job, e->d_name);
   }
   if (d) closedir(d);
-  if (d && c.remove) (void)rmdir(base);
+  if (ours && c.remove) (void)rmdir(base);
   return 0;
 }
 
