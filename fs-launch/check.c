@@ -26,16 +26,10 @@ static int check_mount(struct fs_launch_dataset *d, const char *given) {
 }
 
 static int check_index(struct fs_launch_dataset *d) {
-  char path[PATH_MAX + 8], why[256] = "";
-  snprintf(path, sizeof(path), "%s/index", d->path);
-  fs_err err = fs_index_open(path, &d->index, why, sizeof(why));
-  if (err == 0 && (memcmp(d->index.hdr->dataset_id, d->manifest.dataset_id, 16) != 0 ||
-                   d->index.nparts != d->manifest.partitions || d->index.map_size != d->manifest.index_size)) {
-    snprintf(why, sizeof(why), "does not belong to the manifest beside it");
-    err = -EBADMSG;
-  }
+  char why[256] = "";
+  fs_err err = fs_index_open_of(d->path, &d->manifest, &d->index, why, sizeof(why));
   if (err == 0) return 0;
-  fs_say("%s: %s", path, why[0] ? why : strerror(-err));
+  fs_say("%s/index: %s", d->path, why[0] ? why : strerror(-err));
   return FS_EXIT_FAILED;
 }
 

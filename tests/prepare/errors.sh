@@ -74,6 +74,11 @@ for command in verify info list; do
   refuses 1 'no such dataset: it is no directory' $command source/file1
 done
 [ -z "$(find . -maxdepth 1 -name '.*.partial-*')" ] || fail 'a temporary directory is left'
+cp -r ds two
+cp empty/index two/index
+for command in verify info list; do refuses 1 'two/index: does not belong to the manifest beside it; copy both' $command two; done
+expect_status 125 "$bin/fs-launch" --dataset two --mount "$mnt" -- true
+one_line err 'two/index: does not belong to the manifest beside it; copy both'
 ok 'what is wrong about SOURCE or DATASET is one line'
 
 mkdir odd
