@@ -15,18 +15,6 @@ static char *shown_name(const char *name, char *out, size_t size) {
   return fs_printable(name, strlen(name), out, size);
 }
 
-/* Writes a JSON string. Bytes that are no UTF-8 are written by fs_printable. */
-static void json_string(FILE *out, const char *text) {
-  char shown[2 * PATH_MAX];
-  shown_name(text, shown, sizeof(shown));
-  fputc('"', out);
-  for (const char *p = shown; *p; p++) {
-    if (*p == '"' || *p == '\\') fputc('\\', out);
-    fputc(*p, out);
-  }
-  fputc('"', out);
-}
-
 static void json_placement(const struct fs_launch *l, const struct fs_launch_dataset *d, FILE *out) {
   fputs(", \"placement\": [", out);
   for (uint64_t p = 0; p < d->index.nparts; p++) {
@@ -45,9 +33,9 @@ static void json_datasets(const struct fs_launch *l, FILE *out) {
   for (unsigned i = 0; i < l->opt.datasets; i++) {
     const struct fs_launch_dataset *d = &l->dataset[i];
     fprintf(out, "%s\n    {\"path\": ", i > 0 ? "," : "");
-    json_string(out, d->path);
+    fs_json_string(out, d->path);
     fputs(", \"mount\": ", out);
-    json_string(out, d->mount);
+    fs_json_string(out, d->mount);
     fprintf(out, ", \"id\": \"%s\", \"partitions\": %llu, \"lost\": %u", fs_hex(d->manifest.dataset_id, 16, id),
             (unsigned long long)d->index.nparts, d->lost);
     json_placement(l, d, out);
@@ -60,7 +48,7 @@ static void json_nodes(const struct fs_launch *l, FILE *out) {
   for (uint32_t i = 0; i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
     fprintf(out, "%s\n    {\"rank\": %u, \"host\": ", i > 0 ? "," : "", i);
-    json_string(out, n->host);
+    fs_json_string(out, n->host);
     fprintf(out, ", \"reported\": %s, \"staged\": %llu, \"reused\": %llu, \"free\": %llu",
             n->stats > 0 ? "true" : "false", (unsigned long long)n->staged, (unsigned long long)n->reused,
             (unsigned long long)n->free);
@@ -79,7 +67,7 @@ static void json_failures(const struct fs_launch_outputs *o, FILE *out) {
     if (!fs_outputs_reason(o, i, &f)) continue;
     fprintf(out, "%s\n    {\"failed\": %llu, \"lost\": %llu, \"why\": ", before, (unsigned long long)f.failed,
             (unsigned long long)f.lost);
-    json_string(out, f.why);
+    fs_json_string(out, f.why);
     fputc('}', out);
     before = ",";
   }
@@ -95,7 +83,7 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
           (unsigned long long)o->failed, (unsigned long long)o->lost, (unsigned long long)o->dirs,
           (unsigned long long)o->links, (unsigned long long)o->gone);
   if (o->kept[0])
-    json_string(out, o->kept);
+    fs_json_string(out, o->kept);
   else
     fputs("null", out);
   json_failures(o, out);
@@ -103,13 +91,13 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
   for (size_t i = 0; i < o->named; i++) {
     fprintf(out, "%s\n    {\"node\": %u, \"size\": %llu, \"name\": ", i > 0 ? "," : "", o->output[i].rank,
             (unsigned long long)o->output[i].size);
-    json_string(out, o->output[i].name);
+    fs_json_string(out, o->output[i].name);
     fputc('}', out);
   }
   fputs("], \"gone_names\": [", out);
   for (size_t i = 0; i < o->gone_named; i++) {
     if (i > 0) fputs(", ", out);
-    json_string(out, o->gone_output[i].name);
+    fs_json_string(out, o->gone_output[i].name);
   }
   fputs("]},\n", out);
 }
@@ -135,7 +123,7 @@ static void each_total(const struct fs_launch *l, FILE *out, const char *before,
 
 static void report_json(const struct fs_launch *l, int status, FILE *out) {
   fprintf(out, "{\n  \"fanstore\": \"%s\",\n  \"job\": ", FS_VERSION);
-  json_string(out, l->job);
+  fs_json_string(out, l->job);
   fprintf(out, ",\n  \"status\": %d,\n  \"seconds\": %.3f,\n", status, (double)l->command_ns / 1e9);
   json_datasets(l, out);
   json_nodes(l, out);
@@ -145,7 +133,7 @@ static void report_json(const struct fs_launch *l, int status, FILE *out) {
   fputs("},\n  \"warnings\": [", out);
   for (unsigned i = 0; i < l->warnings; i++) {
     if (i > 0) fputs(", ", out);
-    json_string(out, l->warning[i]);
+    fs_json_string(out, l->warning[i]);
   }
   fputs("]\n}\n", out);
 }
