@@ -298,14 +298,6 @@ bool fs_group_has(pid_t member, int sig);
 
 int fs_exec_node(int argc, char **argv); /* hidden command: sets the node's environment and becomes
                                             COMMAND */
-struct fs_launch_env {
-  const char *job, *datasets, *mounts, *library, *emulate, *read_only, *verify;
-  const char *supervisor; /* program that runs COMMAND; empty: none */
-  const char *as_is;      /* "1": FANSTORE_ENV_AS_IS is set */
-  const char *io_uring;   /* FANSTORE_IO_URING; empty: unchanged */
-};
-/* Sets the environment that the preloaded library reads. Returns 0 or the exit status. */
-int fs_command_environment(const struct fs_launch_env *e);
 
 /* rank.c: with --np, signals for COMMAND, which mpirun forwards to all hosts. */
 #define FS_COMMAND_GRACE_NS (10 * FS_NS_PER_S)        /* after a stop signal; with --np any */
@@ -364,7 +356,6 @@ int fs_rsh(int argc, char **argv);
 int fs_end_job(int argc, char **argv); /* hidden command: cleans up on the other host */
 
 /* summary.c, report.c */
-uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key);
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key);
 void fs_summary(const struct fs_launch *l);
 void fs_report(const struct fs_launch *l, int status);

@@ -110,14 +110,14 @@ static bool first_with(const struct fs_launch *l, uint32_t node, const char *key
   return true;
 }
 
-static void each_total(const struct fs_launch *l, FILE *out, const char *before, const char *format) {
+static void each_total(const struct fs_launch *l, FILE *out, bool json) {
+  const char *before = "";
   for (uint32_t i = 0; i < l->nodes; i++)
     for (unsigned k = 0; k < l->node[i].stats; k++) {
       const char *key = l->node[i].stat[k].key;
       if (!first_with(l, i, key)) continue;
-      fprintf(out, "%s", before);
-      fprintf(out, format[0] == 'j' ? "\"%s\": %llu" : "total.%s %llu\n", key, (unsigned long long)fs_stat_sum(l, key));
-      before = format[0] == 'j' ? ", " : "";
+      fprintf(out, json ? "%s\"%s\": %llu" : "%stotal.%s %llu\n", before, key, (unsigned long long)fs_stat_sum(l, key));
+      if (json) before = ", ";
     }
 }
 
@@ -129,7 +129,7 @@ static void report_json(const struct fs_launch *l, int status, FILE *out) {
   json_nodes(l, out);
   json_outputs(l, out);
   fputs("  \"total\": {", out);
-  each_total(l, out, "", "json");
+  each_total(l, out, true);
   fputs("},\n  \"warnings\": [", out);
   for (unsigned i = 0; i < l->warnings; i++) {
     if (i > 0) fputs(", ", out);
@@ -153,7 +153,7 @@ static void report_text(const struct fs_launch *l, int status, FILE *out) {
     for (unsigned k = 0; k < n->stats; k++)
       fprintf(out, "node.%u.%s %llu\n", i, n->stat[k].key, (unsigned long long)n->stat[k].value);
   }
-  each_total(l, out, "", "text");
+  each_total(l, out, false);
   fprintf(out, "outputs.files %llu\noutputs.bytes %llu\n", (unsigned long long)l->outputs.files,
           (unsigned long long)l->outputs.bytes);
   for (size_t i = 0; i < l->outputs.named; i++)

@@ -6,7 +6,7 @@
 
 #include "launch.h"
 
-uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key) {
+static uint64_t stat_of(const struct fs_launch_node *n, const char *key) {
   for (unsigned i = 0; i < n->stats; i++)
     if (strcmp(n->stat[i].key, key) == 0) return n->stat[i].value;
   return 0;
@@ -14,7 +14,7 @@ uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key) {
 
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key) {
   uint64_t sum = 0;
-  for (uint32_t i = 0; i < l->nodes; i++) sum += fs_stat_of(&l->node[i], key);
+  for (uint32_t i = 0; i < l->nodes; i++) sum += stat_of(&l->node[i], key);
   return sum;
 }
 
@@ -26,13 +26,13 @@ struct shares {
 
 static void add_shares(struct shares *s, const struct fs_launch_node *n) {
   static const char *const keys[] = {"bytes_local", "bytes_cache", "bytes_remote", "bytes_shared"};
-  s->opens += fs_stat_of(n, "opens");
-  s->remote_served += fs_stat_of(n, "served_bytes");
-  s->output_opens += fs_stat_of(n, "output_opens");
-  s->output_bytes += fs_stat_of(n, "output_bytes");
+  s->opens += stat_of(n, "opens");
+  s->remote_served += stat_of(n, "served_bytes");
+  s->output_opens += stat_of(n, "output_opens");
+  s->output_bytes += stat_of(n, "output_bytes");
   for (unsigned i = 0; i < 4; i++) {
-    s->bytes[i] += fs_stat_of(n, keys[i]);
-    s->total += fs_stat_of(n, keys[i]);
+    s->bytes[i] += stat_of(n, keys[i]);
+    s->total += stat_of(n, keys[i]);
   }
 }
 
@@ -90,7 +90,7 @@ static void unused_line(const struct fs_launch *l) {
   uint32_t ran = l->opt.np == 0 ? 1 : (uint32_t)FS_MIN(l->opt.np, l->nodes), unused = 0;
   for (uint32_t i = 0; i < ran; i++) {
     const struct fs_launch_node *n = &l->node[i];
-    if (n->stats == 0 || fs_stat_of(n, "clients") > 0) continue;
+    if (n->stats == 0 || stat_of(n, "clients") > 0) continue;
     size_t len = strlen(list);
     if (unused++ < FS_UNUSED_NAMED) snprintf(list + len, sizeof(list) - len, "%s%u", len > 0 ? ", " : "", i);
   }

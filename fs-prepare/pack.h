@@ -99,8 +99,6 @@ fs_err fs_plan_find_equal(struct fs_plan *plan);
 /* Opens an item; the caller checks it after reading. Returns a descriptor or a negative errno
    (-ESTALE: the item changed). */
 fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item);
-/* Opens an item and checks that it is unchanged since the walk. Returns like fs_item_open. */
-fs_fd fs_item_open_checked(const struct fs_tree *tree, const struct fs_item *item);
 /* Checks that an open item is unchanged since the walk. Returns 0 or -ESTALE. */
 fs_err fs_item_check(int fd, const struct fs_item *item);
 /* Prints one line about an error of fs_item_open, fs_item_check or a read. */

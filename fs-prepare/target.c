@@ -76,7 +76,7 @@ static bool is_dataset_name(const char *name) {
 }
 
 struct contents {
-  bool exists, manifest;
+  bool manifest;
   size_t names;
   char foreign[NAME_MAX + 1]; /* a name that no dataset has; "": none */
 };
@@ -85,7 +85,6 @@ static fs_err look(const char *path, struct contents *c) {
   *c = (struct contents){0};
   DIR *dir = opendir(path);
   if (dir == NULL) return errno == ENOENT ? 0 : -errno;
-  c->exists = true;
   for (struct dirent *d; (d = readdir(dir)) != NULL;) {
     if (fs_is_dot(d->d_name)) continue;
     c->names++;
