@@ -12,62 +12,53 @@
 #include "launch.h"
 
 static int check_mount(struct fs_launch_dataset *d, const char *given) {
-  char shown[512];
   const char *mount = given ? given : d->manifest.mount;
   if (mount[0] != '/') {
-    fs_say("--mount %s: the path must be absolute", fs_shown(mount, shown, sizeof(shown)));
+    fs_say("--mount %s: the path must be absolute", mount);
     return FS_EXIT_FAILED;
   }
   fs_ssize n = fs_path_normalize(mount, d->mount, sizeof(d->mount));
   if (n < 0 || n == 1) {
-    fs_say("--mount %s: %s", fs_shown(mount, shown, sizeof(shown)), n == 1 ? "it cannot be the root" : "too long");
+    fs_say("--mount %s: %s", mount, n == 1 ? "it cannot be the root" : "too long");
     return FS_EXIT_FAILED;
   }
   return 0;
 }
 
 static int check_index(struct fs_launch_dataset *d) {
-  char path[PATH_MAX + 8], why[256] = "", shown[512];
-  snprintf(path, sizeof(path), "%s/index", d->path);
-  fs_err err = fs_index_open(path, &d->index, why, sizeof(why));
-  if (err == 0 && (memcmp(d->index.hdr->dataset_id, d->manifest.dataset_id, 16) != 0 ||
-                   d->index.nparts != d->manifest.partitions || d->index.map_size != d->manifest.index_size)) {
-    snprintf(why, sizeof(why), "does not belong to the manifest beside it");
-    err = -EBADMSG;
-  }
+  char why[256] = "";
+  fs_err err = fs_index_open_of(d->path, &d->manifest, &d->index, why, sizeof(why));
   if (err == 0) return 0;
-  fs_say("%s: %s", fs_shown(path, shown, sizeof(shown)), why[0] ? why : strerror(-err));
+  fs_say("%s/index: %s", d->path, why[0] ? why : strerror(-err));
   return FS_EXIT_FAILED;
 }
 
 static int check_partition(const struct fs_launch_dataset *d, uint32_t p) {
-  char path[PATH_MAX + 24], name[FS_PART_NAME_SIZE], shown[512];
+  char path[PATH_MAX + 24], name[FS_PART_NAME_SIZE];
   uint64_t want = d->index.parts[p].size;
   struct stat st;
   snprintf(path, sizeof(path), "%s/%s", d->path, fs_part_name(p, name));
-  fs_shown(path, shown, sizeof(shown));
   if (stat(path, &st) < 0) {
-    fs_say("%s: %s", shown, strerror(errno));
+    fs_say("%s: %s", path, strerror(errno));
     return FS_EXIT_FAILED;
   }
   if (S_ISREG(st.st_mode) && (uint64_t)st.st_size == want) return 0;
-  fs_say("%s: %s: it has %llu bytes, the index says %llu", shown,
+  fs_say("%s: %s: it has %llu bytes, the index says %llu", path,
          (uint64_t)st.st_size < want ? "truncated partition" : "damaged partition", (unsigned long long)st.st_size,
          (unsigned long long)want);
   return FS_EXIT_FAILED;
 }
 
 static int check_dataset(struct fs_launch_dataset *d, const char *given_path, const char *given_mount) {
-  char why[PATH_MAX + 256] = "", shown[512];
+  char why[PATH_MAX + 256] = "";
   if (given_mount && given_mount[0] != '/') return check_mount(d, given_mount);
   if (!realpath(given_path, d->path)) {
-    fs_say("%s: no such dataset (%s)", fs_shown(given_path, shown, sizeof(shown)), strerror(errno));
+    fs_say("%s: no such dataset (%s)", given_path, strerror(errno));
     return FS_EXIT_FAILED;
   }
   fs_err err = fs_manifest_load(d->path, &d->manifest, why, sizeof(why));
   if (err < 0) {
-    if (why[0] == '\0')
-      snprintf(why, sizeof(why), "%s: %s", fs_shown(given_path, shown, sizeof(shown)), strerror(-err));
+    if (why[0] == '\0') snprintf(why, sizeof(why), "%s: %s", given_path, strerror(-err));
     fs_say("%s", why);
     return FS_EXIT_FAILED;
   }
@@ -81,9 +72,7 @@ static int check_distinct(const struct fs_launch *l) {
   for (unsigned i = 0; i < l->opt.datasets; i++)
     for (unsigned k = 0; k < i; k++)
       if (strcmp(l->dataset[i].mount, l->dataset[k].mount) == 0) {
-        char shown[512];
-        fs_say("two datasets at one mount, %s: give each a --mount",
-               fs_shown(l->dataset[i].mount, shown, sizeof(shown)));
+        fs_say("two datasets at one mount, %s: give each a --mount", l->dataset[i].mount);
         return FS_EXIT_FAILED;
       }
   return 0;
@@ -129,15 +118,14 @@ int fs_check_report(const struct fs_launch *l) {
   if (!l->opt.report || strcmp(l->opt.report, "-") == 0) return 0;
   FS_AUTO_CLOSE int fd = open(l->opt.report, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
   if (fd >= 0) return 0;
-  char shown[512];
-  fs_say("--report %s: %s", fs_shown(l->opt.report, shown, sizeof(shown)), strerror(errno));
+  fs_say("--report %s: %s", l->opt.report, strerror(errno));
   return FS_EXIT_FAILED;
 }
 
 /* Only the nodes must see the directory; this host need not be one. */
 static int check_stage_dir(const struct fs_launch *l, const char *option, const char *given, int access_mode,
                            char *out) {
-  char path[2 * PATH_MAX], cwd[PATH_MAX], shown[512];
+  char path[2 * PATH_MAX], cwd[PATH_MAX];
   struct stat st;
   if (!given) return 0;
   if (given[0] == '/')
@@ -150,7 +138,7 @@ static int check_stage_dir(const struct fs_launch *l, const char *option, const 
     err = !there ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
   }
   if (err == 0) return 0;
-  fs_say("--%s %s: %s", option, fs_shown(given, shown, sizeof(shown)), strerror(-err));
+  fs_say("--%s %s: %s", option, given, strerror(-err));
   return FS_EXIT_FAILED;
 }
 
@@ -179,10 +167,8 @@ int fs_local_dir(struct fs_launch *l) {
 }
 
 void fs_warn_taken(struct fs_launch *l, const char *name, const char *used) {
-  char shown[512], instead[512];
   if (strcmp(name, used) == 0) return;
-  fs_warn(l, "%s is no directory of yours: %s is used", fs_shown(name, shown, sizeof(shown)),
-          fs_shown(used, instead, sizeof(instead)));
+  fs_warn(l, "%s is no directory of yours: %s is used", name, used);
 }
 
 /* Uses another local directory if another user owns the default one. On other hosts the daemons do
@@ -228,23 +214,21 @@ static bool is_below(const char *path, const char *top) {
 /* Checks that the local directory is not below a mount, which would hide it, and not in a
    dataset. */
 static int check_apart(const struct fs_launch *l) {
-  char local[PATH_MAX], mount[PATH_MAX], shown[512], other[512];
+  char local[PATH_MAX], mount[PATH_MAX];
   resolve(l->local_dir, local);
   for (unsigned i = 0; i < l->opt.datasets; i++) {
     const struct fs_launch_dataset *d = &l->dataset[i];
     resolve_mount(d->mount, mount);
     bool hidden = is_below(l->local_dir, d->mount) || is_below(local, d->mount) || is_below(local, mount);
     if (!hidden && !is_below(local, d->path)) continue;
-    fs_say("local directory %s: it lies %s %s: choose another with --local-dir",
-           fs_shown(l->local_dir, shown, sizeof(shown)), hidden ? "below the mount" : "in the dataset",
-           fs_shown(hidden ? d->mount : d->path, other, sizeof(other)));
+    fs_say("local directory %s: it lies %s %s: choose another with --local-dir", l->local_dir,
+           hidden ? "below the mount" : "in the dataset", hidden ? d->mount : d->path);
     return FS_EXIT_FAILED;
   }
   return 0;
 }
 
 int fs_check_local_dir(struct fs_launch *l) {
-  char shown[512];
   int status = fs_local_dir(l);
   if (status == 0) status = check_apart(l);
   if (status == 0 && l->opt.local_dir && l->first_here) {
@@ -253,13 +237,12 @@ int fs_check_local_dir(struct fs_launch *l) {
   }
   if (status != 0 || l->where != FS_WHERE_HERE) return status;
   fs_err err = l->opt.local_dir ? 0 : check_default(l);
-  fs_shown(l->local_dir, shown, sizeof(shown));
   for (unsigned tries = 0; tries < 10 && (tries == 0 ? err == 0 : err == -ENOENT);
        tries++) { /* `clean` removes empty directories */
     err = fs_mkdirs(l->local_dir, 0700);
     if (err == 0 && access(l->local_dir, R_OK | W_OK | X_OK) < 0) err = -errno;
   }
   if (err == 0) return 0;
-  fs_say("local directory %s: %s (choose another with --local-dir)", shown, strerror(-err));
+  fs_say("local directory %s: %s (choose another with --local-dir)", l->local_dir, strerror(-err));
   return FS_EXIT_FAILED;
 }

@@ -19,6 +19,13 @@
 #define FS_REST_NS (FS_NS_PER_S / 2) /* time for what COMMAND left running to end by itself */
 #define FS_LISTS (FS_MAX_DATASETS * PATH_MAX)
 
+struct fs_launch_env {
+  const char *job, *datasets, *mounts, *library, *emulate, *read_only, *verify;
+  const char *supervisor; /* program that runs COMMAND; empty: none */
+  const char *as_is;      /* "1": FANSTORE_ENV_AS_IS is set */
+  const char *io_uring;   /* FANSTORE_IO_URING; empty: unchanged */
+};
+
 /* Puts our library first in LD_PRELOAD and keeps the others. */
 static int preload(const char *library) {
   const char *old = getenv("LD_PRELOAD");
@@ -69,7 +76,7 @@ static int set_node(const char *run) {
 }
 
 /* Sets the environment that the preloaded library reads. Returns 0 or the exit status. */
-static int fs_command_environment(const struct fs_launch_env *e) {
+static int environment(const struct fs_launch_env *e) {
   char run[PATH_MAX];
   bool emulated = e->emulate[0] != '\0';
   if (fs_run_find(e->job, run, sizeof(run)) < 0) {
@@ -112,20 +119,18 @@ static void become_supervised(const char *supervisor, char **command) {
 
 /* Becomes COMMAND. Returns only if that fails, with the exit status. */
 static int become(const struct fs_launch_env *e, char **command) {
-  char shown[512];
   if (e->supervisor[0] != '\0') {
     become_supervised(e->supervisor, command);
-    fs_say("%s: %s", fs_shown(e->supervisor, shown, sizeof(shown)), strerror(errno));
+    fs_say("%s: %s", e->supervisor, strerror(errno));
     return FS_EXIT_FAILED;
   }
   execvp(command[0], command);
   int err = errno;
-  fs_shown(command[0], shown, sizeof(shown));
   if (err == ENOENT || err == ENOTDIR) {
-    fs_say("%s: command not found", shown);
+    fs_say("%s: command not found", command[0]);
     return FS_EXIT_NOT_FOUND;
   }
-  fs_say("%s: %s", shown, strerror(err));
+  fs_say("%s: %s", command[0], strerror(err));
   return FS_EXIT_NOT_EXECUTABLE;
 }
 
@@ -156,7 +161,7 @@ int fs_exec_node(int argc, char **argv) {
                             .io_uring = argv[11]};
   fs_run_prefer(argv[12]);
   fs_mpirun_paths_back();
-  int status = fs_command_environment(&e);
+  int status = environment(&e);
   struct becoming b = {.env = e, .command = argv + 14};
   return status != 0 ? status : fs_rank_run(become_ctx, &b);
 }
@@ -196,7 +201,7 @@ static void command_child(const struct fs_launch *l, const struct fs_launch_env 
     fs_say("%s: %s", w.word[0], strerror(errno));
   } else {
     fs_events_restore(l);
-    status = fs_command_environment(e);
+    status = environment(e);
     if (status == 0) status = become(e, l->opt.command);
   }
   _exit(status);

@@ -104,15 +104,15 @@ static void on_stats(struct fs_launch_node *node, const struct fs_control *c) {
 
 static void on_text(struct fs_launch *l, uint64_t rank, const struct fs_control *c, bool fail) {
   const char *text = fs_control_get(c, "text");
-  char shown[400], who[256];
-  fs_shown(text ? text : "no reason given", shown, sizeof(shown));
+  char who[256];
+  if (!text) text = "no reason given";
   snprintf(who, sizeof(who), l->node[rank].host[0] ? "node %llu (%.200s): " : "node %llu: ", (unsigned long long)rank,
            l->node[rank].host);
   if (fail) l->node[rank].failed = true;
   if (!fail)
-    fs_warn(l, "%s%s", who, shown);
+    fs_warn(l, "%s%s", who, text);
   else if (l->fail[0] == '\0')
-    snprintf(l->fail, sizeof(l->fail), "%s%s", l->nodes > 1 ? who : "", shown);
+    snprintf(l->fail, sizeof(l->fail), "%s%s", l->nodes > 1 ? who : "", text);
 }
 
 static void on_ready(struct fs_launch_node *node, const struct fs_control *c) {

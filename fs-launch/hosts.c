@@ -129,7 +129,6 @@ bool fs_host_is_here(const char *name) {
 
 static int hosts_listed(struct fs_launch *l) {
   struct host_list list = {0};
-  char shown[256];
   const char *option = l->opt.hosts ? "--hosts" : "--hostfile", *value = l->opt.hosts ? l->opt.hosts : l->opt.hostfile;
   fs_err err = l->opt.hosts ? hosts_from_option(value, &list) : hosts_from_file(value, &list);
   if (err == 0) {
@@ -138,7 +137,7 @@ static int hosts_listed(struct fs_launch *l) {
     snprintf(l->first_host, sizeof(l->first_host), "%s", list.name[0]);
     l->first_here = fs_host_is_here(l->first_host);
   } else {
-    fs_say("%s %s: %s", option, fs_shown(value, shown, sizeof(shown)),
+    fs_say("%s %s: %s", option, value,
            err == -ENODATA  ? "no host in it"
            : err == -EINVAL ? "not a list of hosts"
                             : strerror(-err));

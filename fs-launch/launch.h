@@ -19,6 +19,7 @@
 #include "ipc/processes.h"
 #include "ipc/rundir.h"
 #include "placement.h"
+#include "util/say.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -173,18 +174,13 @@ struct fs_launch {
   unsigned warnings;
 };
 
-/* say.c. fs_say prints one line on stderr after it wipes the progress bar. */
-void fs_say(const char *format, ...) FS_PRINTF(1, 2);
-void fs_bar(const char *text); /* NULL wipes; only on a terminal */
-bool fs_bar_shown(void);       /* true if stderr is a terminal */
-/* Returns true if progress should be shown now: ten times a second on a terminal, else once a
+/* say.c. Returns true if progress should be shown now: ten times a second on a terminal, else once a
    minute. A true result counts as shown. */
 bool fs_progress_due(struct fs_launch *l);
 /* Shows progress: a bar on a terminal, else a line. */
 void fs_progress(const char *format, ...) FS_PRINTF(1, 2);
 /* Prints a warning with --verbose, and keeps it for the summary. */
 void fs_warn(struct fs_launch *l, const char *format, ...) FS_PRINTF(2, 3);
-char *fs_shown(const char *name, char *out, size_t size); /* fs_printable of a string */
 
 /* options.c. The parsers return -1 if work remains, 0 after --help or --version, or the exit status
    after a usage error. */
@@ -302,12 +298,6 @@ bool fs_group_has(pid_t member, int sig);
 
 int fs_exec_node(int argc, char **argv); /* hidden command: sets the node's environment and becomes
                                             COMMAND */
-struct fs_launch_env {
-  const char *job, *datasets, *mounts, *library, *emulate, *read_only, *verify;
-  const char *supervisor; /* program that runs COMMAND; empty: none */
-  const char *as_is;      /* "1": FANSTORE_ENV_AS_IS is set */
-  const char *io_uring;   /* FANSTORE_IO_URING; empty: unchanged */
-};
 
 /* rank.c: with --np, signals for COMMAND, which mpirun forwards to all hosts. */
 #define FS_COMMAND_GRACE_NS (10 * FS_NS_PER_S)        /* after a stop signal; with --np any */
@@ -335,7 +325,7 @@ void fs_outputs_first(struct fs_launch *l);
    Returns the exit status. */
 int fs_outputs_finish(struct fs_launch *l, int status);
 void fs_outputs_line_in(struct fs_launch *l, uint64_t rank, const struct fs_control *c);
-void fs_outputs_tell(const struct fs_launch *l, FILE *out);
+void fs_outputs_tell(const struct fs_launch *l);
 /* Sums all nodes' failures with the reason of failure number `at`. Returns false if an earlier
    failure has the same reason. */
 bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_launch_failure *sum);
@@ -367,7 +357,7 @@ int fs_end_job(int argc, char **argv); /* hidden command: cleans up on the other
 
 /* summary.c, report.c */
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key);
-void fs_summary(const struct fs_launch *l, FILE *out);
+void fs_summary(const struct fs_launch *l);
 void fs_report(const struct fs_launch *l, int status);
 
 /* doctor.c. fs_doctor_run and fs_doctor_files return the exit status; fs_doctor_warn prints one

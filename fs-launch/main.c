@@ -69,7 +69,7 @@ static int launch(struct fs_launch *l) {
   if (l->command > 0) status = fs_outputs_finish(l, status);
   fs_daemons_stop(l);
   if (l->command > 0) {
-    fs_summary(l, stderr);
+    fs_summary(l);
     fs_report(l, status);
   }
   fs_remote_end(l);
@@ -95,6 +95,7 @@ int main(int argc, char **argv) {
   static struct fs_launch l = {
       .run_lock = -1, .signal_fd = -1, .guard_fd = -1, .to_daemons = -1, .out = {.fd = -1}, .err = {.fd = -1}};
   hold_streams();
+  fs_say_as("fs-launch");
   if (argc > 1 && strcmp(argv[1], "clean") == 0) return fs_clean(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "doctor") == 0) return fs_doctor_files(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "--exec-node") == 0) return fs_exec_node(argc, argv);

@@ -139,8 +139,7 @@ static void help_doctor(void) {
 }
 
 static fs_err bad_value(const char *option, const char *value, const char *want) {
-  char shown[256];
-  fs_say("--%s %s: give %s", option, value[0] == '\0' ? "''" : fs_shown(value, shown, sizeof(shown)), want);
+  fs_say("--%s %s: give %s", option, value[0] == '\0' ? "''" : value, want);
   return -EINVAL;
 }
 
@@ -162,14 +161,13 @@ static fs_err set_dataset(struct fs_launch_options *o, const char *path) {
 }
 
 static fs_err set_mount(struct fs_launch_options *o, const char *path) {
-  char shown[256];
   if (path[0] != '/') return bad_value("mount", path, "an absolute path");
   if (o->datasets == 0) {
-    fs_say("--mount %s: put it after the --dataset that it belongs to", fs_shown(path, shown, sizeof(shown)));
+    fs_say("--mount %s: put it after the --dataset that it belongs to", path);
     return -EINVAL;
   }
   if (o->dataset[o->datasets - 1].mount) {
-    fs_say("--mount %s: the --dataset before it has a mount already", fs_shown(path, shown, sizeof(shown)));
+    fs_say("--mount %s: the --dataset before it has a mount already", path);
     return -EINVAL;
   }
   o->dataset[o->datasets - 1].mount = path;

@@ -38,15 +38,14 @@ void fs_outputs_default(struct fs_launch *l) {
 
 void fs_outputs_first(struct fs_launch *l) {
   static bool told;
-  char shown[512];
   if (told || !l->by_default) return;
   told = true;
   if (l->in_place)
     fs_say("COMMAND writes below the mount: its outputs are copied to the source, %s "
            "(--stage-out DIR has them in DIR, --discard drops them)",
-           fs_shown(l->stage_out, shown, sizeof(shown)));
+           l->stage_out);
   else
     fs_say("COMMAND writes below the mount: its outputs will be kept in %s/fanstore-outputs/%s on each node "
            "(--stage-out DIR has them in DIR, --discard drops them)",
-           fs_shown(l->local_dir, shown, sizeof(shown)), l->job);
+           l->local_dir, l->job);
 }

@@ -14,7 +14,8 @@
 
 #define FS_FINISH_NS (5 * FS_NS_PER_S) /* silence of all daemons */
 #define FS_HEIR_NS (6 * FS_NS_PER_S)   /* time in which the others notice a daemon's end */
-#define FS_NAMED 10u                   /* outputs that are named to the user */
+#define FS_NAMED 10u                   /* outputs that are named to the user, */
+#define FS_NAMES 8192u                 /* in this many bytes */
 #define FS_REASONS 16u                 /* reasons of one node why outputs could not be copied */
 
 static struct fs_launch_output *room_for(struct fs_launch_output **list, size_t named, size_t *room) {
@@ -37,9 +38,8 @@ static void on_output(struct fs_launch *l, uint64_t rank, const struct fs_contro
       name ? room_for(gone ? &o->gone_output : &o->output, *named, gone ? &o->gone_room : &o->room) : NULL;
   if (!out) return;
   const char *why = fs_control_get(c, "why");
-  char shown[sizeof(o->failure->why)];
   *out = (struct fs_launch_output){
-      .rank = (uint32_t)rank, .name = strdup(name), .why = why ? strdup(fs_shown(why, shown, sizeof(shown))) : NULL};
+      .rank = (uint32_t)rank, .name = strdup(name), .why = why ? strndup(why, sizeof(o->failure->why) - 1) : NULL};
   fs_control_get_u64(c, "size", &out->size);
   if (out->name) ++*named;
 }
@@ -50,7 +50,7 @@ static struct fs_launch_failure *failure_of(struct fs_launch *l, uint32_t rank, 
   size_t of_rank = 0;
   for (size_t i = 0; i < o->failures; i++) {
     if (o->failure[i].rank != rank) continue;
-    if (strcmp(o->failure[i].why, why) == 0) return &o->failure[i];
+    if (strncmp(o->failure[i].why, why, sizeof(o->failure->why) - 1) == 0) return &o->failure[i];
     of_rank++;
   }
   struct fs_launch_failure *grown = realloc(o->failure, (o->failures + 1) * sizeof(*grown));
@@ -63,8 +63,7 @@ static struct fs_launch_failure *failure_of(struct fs_launch *l, uint32_t rank, 
 
 static void on_failed(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
   const char *why = fs_control_get(c, "why");
-  char shown[sizeof(l->outputs.failure->why)];
-  struct fs_launch_failure *f = why ? failure_of(l, (uint32_t)rank, fs_shown(why, shown, sizeof(shown))) : NULL;
+  struct fs_launch_failure *f = why ? failure_of(l, (uint32_t)rank, why) : NULL;
   if (!f) return;
   fs_control_get_u64(c, "failed", &f->failed);
   fs_control_get_u64(c, "unkept", &f->unkept);
@@ -259,13 +258,12 @@ int fs_outputs_finish(struct fs_launch *l, int status) {
 /* Writes the first names, as "a, b, c and 4 more": of all, or of those with this reason. */
 static void names_text(const struct fs_launch_output *list, size_t n_list, const char *why, uint64_t of, char *text,
                        size_t size) {
-  char shown[512];
   size_t n = 0, named = 0;
   text[0] = '\0';
   for (size_t i = 0; i < n_list && named < FS_NAMED; i++) {
     const struct fs_launch_output *out = &list[i];
     if (why && (!out->why || strcmp(out->why, why) != 0)) continue;
-    int put = snprintf(text + n, size - n, "%s%s", named > 0 ? ", " : "", fs_shown(out->name, shown, sizeof(shown)));
+    int put = snprintf(text + n, size - n, "%s%s", named > 0 ? ", " : "", out->name);
     if (put < 0 || (size_t)put >= size - n) break;
     n += (size_t)put;
     named++;
@@ -293,28 +291,27 @@ bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_l
   return true;
 }
 
-static void tell_not_staged(const struct fs_launch *l, const struct fs_launch_failure *f, FILE *out) {
+static void tell_not_staged(const struct fs_launch *l, const struct fs_launch_failure *f) {
   const struct fs_launch_outputs *o = &l->outputs;
-  char names[8192], shown[512];
+  char names[FS_NAMES], others[64] = "", kept[PATH_MAX + 64] = "";
   names_text(o->output, o->named, f->why, f->failed - f->others, names, sizeof(names));
-  fprintf(out, "fs-launch: %llu", (unsigned long long)f->failed);
-  if (f->others > 0) fprintf(out, ", of them %llu directories or symlinks,", (unsigned long long)f->others);
-  fprintf(out, " could not be staged out (%s)", f->why);
+  if (f->others > 0)
+    snprintf(others, sizeof(others), ", of them %llu directories or symlinks,", (unsigned long long)f->others);
   if (f->failed > f->unkept)
-    fprintf(out, " and %s kept in %s on each node", are(f->failed - f->unkept),
-            fs_shown(o->kept, shown, sizeof(shown)));
-  fprintf(out, "%s%s\n", names[0] ? ": " : "", names);
+    snprintf(kept, sizeof(kept), " and %s kept in %s on each node", are(f->failed - f->unkept), o->kept);
+  fs_say("%llu%s could not be staged out (%s)%s%s%s", (unsigned long long)f->failed, others, f->why, kept,
+         names[0] ? ": " : "", names);
 }
 
 /* Tells which outputs should have been copied or kept and were not: a line for each reason. */
-static void tell_failed(const struct fs_launch *l, FILE *out) {
+static void tell_failed(const struct fs_launch *l) {
   const struct fs_launch_outputs *o = &l->outputs;
   struct fs_launch_failure f;
   for (size_t i = 0; l->opt.stage_out && i < o->failures; i++)
-    if (fs_outputs_reason(o, i, &f) && f.failed > 0) tell_not_staged(l, &f, out);
+    if (fs_outputs_reason(o, i, &f) && f.failed > 0) tell_not_staged(l, &f);
   for (size_t i = 0; i < o->failures; i++)
     if (fs_outputs_reason(o, i, &f) && f.lost > 0)
-      fprintf(out, "fs-launch: %llu of them could not be kept: %s\n", (unsigned long long)f.lost, f.why);
+      fs_say("%llu of them could not be kept: %s", (unsigned long long)f.lost, f.why);
 }
 
 /* Writes "3 outputs (12 KiB)", or if the job made no outputs, "2 directories and 1 symlink". */
@@ -335,63 +332,53 @@ static void made_text(const struct fs_launch_outputs *o, char *text, size_t size
 }
 
 /* Tells which outputs were lost with their nodes. */
-static void tell_gone(const struct fs_launch *l, FILE *out) {
+static void tell_gone(const struct fs_launch *l) {
   const struct fs_launch_outputs *o = &l->outputs;
-  char names[8192], shown[512];
+  char names[FS_NAMES];
   if (o->gone == 0) return;
   names_text(o->gone_output, o->gone_named, NULL, o->gone, names, sizeof(names));
-  fprintf(out, "fs-launch: %llu output%s %s lost with %s: %s\n", (unsigned long long)o->gone, o->gone == 1 ? "" : "s",
-          are(o->gone), o->gone == 1 ? "its node" : "their nodes", names);
-  if (l->opt.stage_out)
-    fprintf(out, "fs-launch: what %s has of them was copied before\n", fs_shown(l->stage_out, shown, sizeof(shown)));
+  fs_say("%llu output%s %s lost with %s: %s", (unsigned long long)o->gone, o->gone == 1 ? "" : "s", are(o->gone),
+         o->gone == 1 ? "its node" : "their nodes", names);
+  if (l->opt.stage_out) fs_say("what %s has of them was copied before", l->stage_out);
 }
 
 /* Tells where the outputs of nodes that are gone may still be, if their disks exist. */
-static void tell_left(const struct fs_launch *l, FILE *out) {
-  char path[2 * PATH_MAX], node[32] = "", shown[512];
+static void tell_left(const struct fs_launch *l) {
+  char path[2 * PATH_MAX], node[32] = "";
   for (uint32_t i = 0; l->outputs.missing && i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
     if (!is_silent(l, n) || n->inherited) continue;
     if (l->opt.emulate > 1) snprintf(node, sizeof(node), "-node%u", i);
     snprintf(path, sizeof(path), "%s/fanstore%s/" FS_LOCAL_BACKING "%s-%u/out", l->local_dir, node, l->job, i);
     if (fs_host_is_here(n->host) && access(path, F_OK) < 0) continue;
-    fprintf(out, "fs-launch: what is left of them on %s is in %s, until fs-launch clean --outputs\n", n->host,
-            fs_shown(path, shown, sizeof(shown)));
+    fs_say("what is left of them on %s is in %s, until fs-launch clean --outputs", n->host, path);
   }
 }
 
-static void tell_staged(const struct fs_launch *l, FILE *out) {
+static void tell_staged(const struct fs_launch *l, const char *made) {
   const struct fs_launch_outputs *o = &l->outputs;
-  char shown[512];
-  fprintf(out, "written, %llu staged out to %s", (unsigned long long)o->staged,
-          fs_shown(l->stage_out, shown, sizeof(shown)));
-  if (l->in_place && o->staged + o->failed < o->files && o->kept[0])
-    fprintf(out, ", the others kept in %s on each node", fs_shown(o->kept, shown, sizeof(shown)));
-  fputc('\n', out);
+  bool others = l->in_place && o->staged + o->failed < o->files && o->kept[0];
+  fs_say("%s written, %llu staged out to %s%s%s%s", made, (unsigned long long)o->staged, l->stage_out,
+         others ? ", the others kept in " : "", others ? o->kept : "", others ? " on each node" : "");
 }
 
-void fs_outputs_tell(const struct fs_launch *l, FILE *out) {
+void fs_outputs_tell(const struct fs_launch *l) {
   const struct fs_launch_outputs *o = &l->outputs;
-  char made[128], names[8192], shown[512];
-  tell_gone(l, out);
-  tell_left(l, out);
-  if (o->unsaved && !o->missing)
-    fprintf(out, "fs-launch: what is not saved stays in %s, until fs-launch clean --outputs\n",
-            fs_shown(l->local_dir, shown, sizeof(shown)));
+  char made[128], names[FS_NAMES];
+  tell_gone(l);
+  tell_left(l);
+  if (o->unsaved && !o->missing) fs_say("what is not saved stays in %s, until fs-launch clean --outputs", l->local_dir);
   if (o->files + o->dirs + o->links == 0) return;
   bool one = (o->files > 0 ? o->files : o->dirs + o->links) == 1;
   names_text(o->output, o->named, NULL, o->files, names, sizeof(names));
   made_text(o, made, sizeof(made));
-  fprintf(out, "fs-launch: %s ", made);
   if (l->opt.stage_out && o->files > 0)
-    tell_staged(l, out);
+    tell_staged(l, made);
   else if (l->opt.stage_out)
-    fprintf(out, "made, %sstaged out to %s\n", o->failed > 0 ? "not all " : "",
-            fs_shown(l->stage_out, shown, sizeof(shown)));
+    fs_say("%s made, %sstaged out to %s", made, o->failed > 0 ? "not all " : "", l->stage_out);
   else if (!l->opt.keep)
-    fprintf(out, "%s lost (keep with --keep)%s%s\n", one ? "is" : "are", o->files > 0 ? ": " : "", names);
+    fs_say("%s %s lost (keep with --keep)%s%s", made, one ? "is" : "are", o->files > 0 ? ": " : "", names);
   else
-    fprintf(out, "kept in %s on each node%s%s\n", fs_shown(o->kept, shown, sizeof(shown)), o->files > 0 ? ": " : "",
-            names);
-  tell_failed(l, out);
+    fs_say("%s kept in %s on each node%s%s", made, o->kept, o->files > 0 ? ": " : "", names);
+  tell_failed(l);
 }

@@ -39,16 +39,15 @@ fs_err fs_find_command(const char *name, char *out, size_t size) {
 
 int fs_check_command(const struct fs_launch *l) {
   const char *command = l->opt.command[0];
-  char path[PATH_MAX], shown[512];
+  char path[PATH_MAX];
   if (!l->first_here) return 0; /* the host that runs it will report */
   fs_err err = fs_find_command(command, path, sizeof(path));
   if (err == 0) return 0;
-  fs_shown(command, shown, sizeof(shown));
   if (err == -EACCES) {
-    fs_say("%s: not executable", shown);
+    fs_say("%s: not executable", command);
     return FS_EXIT_NOT_EXECUTABLE;
   }
-  fs_say("%s: command not found", shown);
+  fs_say("%s: command not found", command);
   return FS_EXIT_NOT_FOUND;
 }
 
@@ -71,12 +70,11 @@ static bool have_ucx(const struct fs_launch *l) {
 
 static int find_mpirun(struct fs_launch *l) {
   const char *named = getenv("FANSTORE_MPIRUN");
-  char shown[512];
   if (named && named[0] == '/') {
     snprintf(l->mpirun, sizeof(l->mpirun), "%s", named);
     l->mpirun_named = true;
     if (access(l->mpirun, X_OK) == 0) return 0;
-    fs_say("FANSTORE_MPIRUN=%s: %s", fs_shown(named, shown, sizeof(shown)), strerror(errno));
+    fs_say("FANSTORE_MPIRUN=%s: %s", named, strerror(errno));
     return FS_EXIT_FAILED;
   }
   if (find_in_path("mpirun", l->mpirun, sizeof(l->mpirun)) == 0) return 0;
@@ -88,25 +86,22 @@ static int find_mpirun(struct fs_launch *l) {
    nor colons in a path. */
 static int find_library(struct fs_launch *l, const char *prefix) {
   static const char *const dirs[] = {"lib", "lib64", "lib/fanstore"};
-  char shown[512];
   for (size_t i = 0; i < FS_ARRAY_LEN(dirs); i++) {
     int n = snprintf(l->library, sizeof(l->library), "%s/%s/libfanstore.so", prefix, dirs[i]);
     if (n < 0 || (size_t)n >= sizeof(l->library) || access(l->library, R_OK) < 0) continue;
     if (!strpbrk(l->library, " :\t\n")) return 0;
-    fs_say("%s: LD_PRELOAD cannot name a path with spaces or colons: install FanStore elsewhere",
-           fs_shown(l->library, shown, sizeof(shown)));
+    fs_say("%s: LD_PRELOAD cannot name a path with spaces or colons: install FanStore elsewhere", l->library);
     return FS_EXIT_FAILED;
   }
-  fs_say("%s/lib/libfanstore.so: not found: build or install FanStore whole", fs_shown(prefix, shown, sizeof(shown)));
+  fs_say("%s/lib/libfanstore.so: not found: build or install FanStore whole", prefix);
   return FS_EXIT_FAILED;
 }
 
 /* Writes the path of one of our programs in the same directory to out (PATH_MAX). */
 static int find_beside(const char *dir, const char *name, char *out) {
-  char shown[512];
   int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);
   if (n > 0 && n < PATH_MAX && access(out, X_OK) == 0) return 0;
-  fs_say("%s/%s: not found: build or install FanStore whole", fs_shown(dir, shown, sizeof(shown)), name);
+  fs_say("%s/%s: not found: build or install FanStore whole", dir, name);
   return FS_EXIT_FAILED;
 }
 

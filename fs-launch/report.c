@@ -11,16 +11,8 @@
 
 #include "launch.h"
 
-/* Writes a JSON string. Bytes that are no UTF-8 are written by fs_printable. */
-static void json_string(FILE *out, const char *text) {
-  char shown[2 * PATH_MAX];
-  fs_shown(text, shown, sizeof(shown));
-  fputc('"', out);
-  for (const char *p = shown; *p; p++) {
-    if (*p == '"' || *p == '\\') fputc('\\', out);
-    fputc(*p, out);
-  }
-  fputc('"', out);
+static char *shown_name(const char *name, char *out, size_t size) {
+  return fs_printable(name, strlen(name), out, size);
 }
 
 static void json_placement(const struct fs_launch *l, const struct fs_launch_dataset *d, FILE *out) {
@@ -41,9 +33,9 @@ static void json_datasets(const struct fs_launch *l, FILE *out) {
   for (unsigned i = 0; i < l->opt.datasets; i++) {
     const struct fs_launch_dataset *d = &l->dataset[i];
     fprintf(out, "%s\n    {\"path\": ", i > 0 ? "," : "");
-    json_string(out, d->path);
+    fs_json_string(out, d->path);
     fputs(", \"mount\": ", out);
-    json_string(out, d->mount);
+    fs_json_string(out, d->mount);
     fprintf(out, ", \"id\": \"%s\", \"partitions\": %llu, \"lost\": %u", fs_hex(d->manifest.dataset_id, 16, id),
             (unsigned long long)d->index.nparts, d->lost);
     json_placement(l, d, out);
@@ -56,7 +48,7 @@ static void json_nodes(const struct fs_launch *l, FILE *out) {
   for (uint32_t i = 0; i < l->nodes; i++) {
     const struct fs_launch_node *n = &l->node[i];
     fprintf(out, "%s\n    {\"rank\": %u, \"host\": ", i > 0 ? "," : "", i);
-    json_string(out, n->host);
+    fs_json_string(out, n->host);
     fprintf(out, ", \"reported\": %s, \"staged\": %llu, \"reused\": %llu, \"free\": %llu",
             n->stats > 0 ? "true" : "false", (unsigned long long)n->staged, (unsigned long long)n->reused,
             (unsigned long long)n->free);
@@ -75,7 +67,7 @@ static void json_failures(const struct fs_launch_outputs *o, FILE *out) {
     if (!fs_outputs_reason(o, i, &f)) continue;
     fprintf(out, "%s\n    {\"failed\": %llu, \"lost\": %llu, \"why\": ", before, (unsigned long long)f.failed,
             (unsigned long long)f.lost);
-    json_string(out, f.why);
+    fs_json_string(out, f.why);
     fputc('}', out);
     before = ",";
   }
@@ -91,7 +83,7 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
           (unsigned long long)o->failed, (unsigned long long)o->lost, (unsigned long long)o->dirs,
           (unsigned long long)o->links, (unsigned long long)o->gone);
   if (o->kept[0])
-    json_string(out, o->kept);
+    fs_json_string(out, o->kept);
   else
     fputs("null", out);
   json_failures(o, out);
@@ -99,13 +91,13 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
   for (size_t i = 0; i < o->named; i++) {
     fprintf(out, "%s\n    {\"node\": %u, \"size\": %llu, \"name\": ", i > 0 ? "," : "", o->output[i].rank,
             (unsigned long long)o->output[i].size);
-    json_string(out, o->output[i].name);
+    fs_json_string(out, o->output[i].name);
     fputc('}', out);
   }
   fputs("], \"gone_names\": [", out);
   for (size_t i = 0; i < o->gone_named; i++) {
     if (i > 0) fputs(", ", out);
-    json_string(out, o->gone_output[i].name);
+    fs_json_string(out, o->gone_output[i].name);
   }
   fputs("]},\n", out);
 }
@@ -118,30 +110,30 @@ static bool first_with(const struct fs_launch *l, uint32_t node, const char *key
   return true;
 }
 
-static void each_total(const struct fs_launch *l, FILE *out, const char *before, const char *format) {
+static void each_total(const struct fs_launch *l, FILE *out, bool json) {
+  const char *before = "";
   for (uint32_t i = 0; i < l->nodes; i++)
     for (unsigned k = 0; k < l->node[i].stats; k++) {
       const char *key = l->node[i].stat[k].key;
       if (!first_with(l, i, key)) continue;
-      fprintf(out, "%s", before);
-      fprintf(out, format[0] == 'j' ? "\"%s\": %llu" : "total.%s %llu\n", key, (unsigned long long)fs_stat_sum(l, key));
-      before = format[0] == 'j' ? ", " : "";
+      fprintf(out, json ? "%s\"%s\": %llu" : "%stotal.%s %llu\n", before, key, (unsigned long long)fs_stat_sum(l, key));
+      if (json) before = ", ";
     }
 }
 
 static void report_json(const struct fs_launch *l, int status, FILE *out) {
   fprintf(out, "{\n  \"fanstore\": \"%s\",\n  \"job\": ", FS_VERSION);
-  json_string(out, l->job);
+  fs_json_string(out, l->job);
   fprintf(out, ",\n  \"status\": %d,\n  \"seconds\": %.3f,\n", status, (double)l->command_ns / 1e9);
   json_datasets(l, out);
   json_nodes(l, out);
   json_outputs(l, out);
   fputs("  \"total\": {", out);
-  each_total(l, out, "", "json");
+  each_total(l, out, true);
   fputs("},\n  \"warnings\": [", out);
   for (unsigned i = 0; i < l->warnings; i++) {
     if (i > 0) fputs(", ", out);
-    json_string(out, l->warning[i]);
+    fs_json_string(out, l->warning[i]);
   }
   fputs("]\n}\n", out);
 }
@@ -150,8 +142,8 @@ static void report_text(const struct fs_launch *l, int status, FILE *out) {
   char shown[512];
   fprintf(out, "job %s\nstatus %d\nseconds %.3f\nnodes %u\n", l->job, status, (double)l->command_ns / 1e9, l->nodes);
   for (unsigned i = 0; i < l->opt.datasets; i++) {
-    fprintf(out, "dataset.%u.path %s\n", i, fs_shown(l->dataset[i].path, shown, sizeof(shown)));
-    fprintf(out, "dataset.%u.mount %s\n", i, fs_shown(l->dataset[i].mount, shown, sizeof(shown)));
+    fprintf(out, "dataset.%u.path %s\n", i, shown_name(l->dataset[i].path, shown, sizeof(shown)));
+    fprintf(out, "dataset.%u.mount %s\n", i, shown_name(l->dataset[i].mount, shown, sizeof(shown)));
     fprintf(out, "dataset.%u.partitions %llu\n", i, (unsigned long long)l->dataset[i].index.nparts);
   }
   for (uint32_t i = 0; i < l->nodes; i++) {
@@ -161,11 +153,11 @@ static void report_text(const struct fs_launch *l, int status, FILE *out) {
     for (unsigned k = 0; k < n->stats; k++)
       fprintf(out, "node.%u.%s %llu\n", i, n->stat[k].key, (unsigned long long)n->stat[k].value);
   }
-  each_total(l, out, "", "text");
+  each_total(l, out, false);
   fprintf(out, "outputs.files %llu\noutputs.bytes %llu\n", (unsigned long long)l->outputs.files,
           (unsigned long long)l->outputs.bytes);
   for (size_t i = 0; i < l->outputs.named; i++)
-    fprintf(out, "output %s\n", fs_shown(l->outputs.output[i].name, shown, sizeof(shown)));
+    fprintf(out, "output %s\n", shown_name(l->outputs.output[i].name, shown, sizeof(shown)));
   for (unsigned i = 0; i < l->warnings; i++) fprintf(out, "warning %s\n", l->warning[i]);
 }
 
@@ -181,12 +173,11 @@ static FILE *report_open(const char *name) {
 void fs_report(const struct fs_launch *l, int status) {
   const char *name = l->opt.report;
   size_t n = name ? strlen(name) : 0;
-  char shown[512];
   if (!name) return;
   bool to_stdout = strcmp(name, "-") == 0;
   FILE *out = to_stdout ? stdout : report_open(name);
   if (!out) {
-    fs_say("--report %s: %s", fs_shown(name, shown, sizeof(shown)), strerror(errno));
+    fs_say("--report %s: %s", name, strerror(errno));
     return;
   }
   if (n > 5 && strcmp(name + n - 5, ".json") == 0)
@@ -195,5 +186,5 @@ void fs_report(const struct fs_launch *l, int status) {
     report_text(l, status, out);
   bool bad = fflush(out) != 0;
   if (!to_stdout) bad = fclose(out) != 0 || bad;
-  if (bad) fs_say("--report %s: %s", fs_shown(name, shown, sizeof(shown)), strerror(errno));
+  if (bad) fs_say("--report %s: %s", name, strerror(errno));
 }

@@ -13,14 +13,15 @@
 
 #include "launch.h"
 #include "util/dir.h"
+#include "util/own.h"
 
 #define FS_RUN_TRIES 20
 
 static int run_base(struct fs_launch *l, char *base, size_t size) {
-  char name[PATH_MAX], plain[64], shown[512];
+  char name[PATH_MAX], plain[64];
   fs_err err = fs_run_base(l->job, base, size);
   if (err < 0) {
-    fs_say("run directory in %s: %s", fs_shown(base, shown, sizeof(shown)), strerror(-err));
+    fs_say("run directory in %s: %s", base, strerror(-err));
     return FS_EXIT_FAILED;
   }
   int n = (int)(strrchr(base, '/') - base), m = (int)fs_run_name("", plain, sizeof(plain));
@@ -60,7 +61,7 @@ static fs_err run_make(struct fs_launch *l) {
 }
 
 int fs_run_create(struct fs_launch *l) {
-  char base[PATH_MAX], shown[512];
+  char base[PATH_MAX];
   fs_err err = 0;
   for (int tries = 0; tries < FS_RUN_TRIES; tries++) {
     run_name(l->job, sizeof(l->job));
@@ -77,7 +78,7 @@ int fs_run_create(struct fs_launch *l) {
     usleep(10000);
   }
   if (err == 0) return 0;
-  fs_say("run directory %s: %s", fs_shown(l->run, shown, sizeof(shown)), strerror(-err));
+  fs_say("run directory %s: %s", l->run, strerror(-err));
   return FS_EXIT_FAILED;
 }
 
@@ -142,7 +143,7 @@ bool fs_run_held(const char *run) {
 
 /* Removes one run directory if its job is dead. Kills daemons whose launcher is gone. */
 static bool run_sweep_one(int base, const char *base_path, const char *job, bool tell) {
-  char run[PATH_MAX], shown[512];
+  char run[PATH_MAX];
   struct run_state s;
   FS_AUTO_CLOSE int dir = openat(base, job, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   int n = snprintf(run, sizeof(run), "%s/%s", base_path, job);
@@ -151,8 +152,7 @@ static bool run_sweep_one(int base, const char *base_path, const char *job, bool
   if (s.launcher_held || (s.node_held && !s.launcher)) return false;
   if (fs_age_s(s.newest) < FS_RUN_YOUNG_S) {
     if (tell)
-      fs_say("%s: its job starts, or died less than %d s ago: left alone; run this again then",
-             fs_shown(run, shown, sizeof(shown)), FS_RUN_YOUNG_S);
+      fs_say("%s: its job starts, or died less than %d s ago: left alone; run this again then", run, FS_RUN_YOUNG_S);
     return false;
   }
   /* The job was launched on another host. It continues without its daemon here, or mpirun's daemon
@@ -160,11 +160,10 @@ static bool run_sweep_one(int base, const char *base_path, const char *job, bool
   if (!s.launcher && fs_job_signal(job, run, true, 0) > 0) return false;
   fs_job_end(job, run, true);
   fs_err err = fs_remove_tree(run);
-  fs_shown(run, shown, sizeof(shown));
   if (err < 0)
-    fs_say("%s: %s", shown, strerror(-err));
+    fs_say("%s: %s", run, strerror(-err));
   else if (tell)
-    fs_say("removed %s, left by a job that died", shown);
+    fs_say("removed %s, left by a job that died", run);
   return err == 0;
 }
 
@@ -175,9 +174,8 @@ struct run_sweep {
 
 static int run_sweep_base(void *ctx, const char *base) {
   struct run_sweep *s = ctx;
-  struct stat st;
-  FS_AUTO_CLOSE int fd = open(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid()) return 0;
+  FS_AUTO_CLOSE fs_fd fd = fs_own_open(AT_FDCWD, base);
+  if (fd < 0) return 0;
   unsigned before = s->n;
   DIR *d = fs_opendirat(fd, ".");
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;)

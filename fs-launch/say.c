@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages to the user: lines and a progress bar on stderr, and warnings that are kept for the
-   summary. */
+/* Shows progress now and then, and keeps warnings for the summary. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,21 +11,6 @@
 #define FS_BAR_NS (FS_NS_PER_S / 10)
 #define FS_LINE_NS (60 * FS_NS_PER_S)               /* for log files that people read */
 #define FS_PROGRESS_ENV "FANSTORE_TEST_PROGRESS_MS" /* for tests: replaces FS_LINE_NS */
-
-static bool bar_on_screen;
-
-bool fs_bar_shown(void) {
-  static int tty = -1;
-  if (tty < 0) tty = isatty(STDERR_FILENO) ? 1 : 0;
-  return tty == 1;
-}
-
-void fs_bar(const char *text) {
-  if (!fs_bar_shown() || (!text && !bar_on_screen)) return;
-  fprintf(stderr, "\r\033[K%s", text ? text : "");
-  fflush(stderr);
-  bar_on_screen = text != NULL;
-}
 
 static uint64_t progress_ns(void) {
   const char *test = getenv(FS_PROGRESS_ENV);
@@ -54,28 +38,14 @@ void fs_progress(const char *format, ...) {
     fs_say("%s", text);
 }
 
-void fs_say(const char *format, ...) {
-  char line[2048];
-  va_list ap;
-  va_start(ap, format);
-  vsnprintf(line, sizeof(line), format, ap);
-  va_end(ap);
-  fs_bar(NULL);
-  fprintf(stderr, "fs-launch: %s\n", line);
-}
-
 void fs_warn(struct fs_launch *l, const char *format, ...) {
-  char line[1024];
+  char line[FS_SAY_LINE];
   va_list ap;
   va_start(ap, format);
-  vsnprintf(line, sizeof(line), format, ap);
+  fs_vline(line, sizeof(line), format, ap);
   va_end(ap);
   for (unsigned i = 0; i < l->warnings; i++)
     if (strcmp(l->warning[i], line) == 0) return;
   if (l->opt.verbose) fs_say("warning: %s", line);
   if (l->warnings < FS_LAUNCH_WARNINGS && (l->warning[l->warnings] = strdup(line)) != NULL) l->warnings++;
-}
-
-char *fs_shown(const char *name, char *out, size_t size) {
-  return fs_printable(name, strlen(name), out, size);
 }

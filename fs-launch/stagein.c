@@ -11,7 +11,7 @@
 
 static void example(const struct fs_control *c, const char *key, char *out, size_t size) {
   const char *name = fs_control_get(c, key);
-  if (name && out[0] == '\0') fs_shown(name, out, size);
+  if (name && out[0] == '\0') snprintf(out, size, "%s", name);
 }
 
 void fs_stage_in_line(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
@@ -43,7 +43,7 @@ static void show(struct fs_launch *l) {
 
 static void tell(struct fs_launch *l) {
   uint64_t files = 0, bytes = 0, dataset = 0, odd = 0;
-  char size[32], shown[512];
+  char size[32];
   for (uint32_t i = 0; i < l->nodes; i++) {
     files += l->node[i].in_files;
     bytes += l->node[i].in_bytes;
@@ -51,7 +51,7 @@ static void tell(struct fs_launch *l) {
     odd += l->node[i].in_odd;
   }
   fs_say("%llu file%s (%s) staged in from %s", (unsigned long long)files, files == 1 ? "" : "s",
-         fs_format_size(bytes, size, sizeof(size)), fs_shown(l->stage_in, shown, sizeof(shown)));
+         fs_format_size(bytes, size, sizeof(size)), l->stage_in);
   if (dataset > 0)
     fs_warn(l, "--stage-in: the dataset has %llu of the names, which stay its own: %s", (unsigned long long)dataset,
             l->in_dataset);

@@ -6,7 +6,7 @@
 
 #include "launch.h"
 
-static uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key) {
+static uint64_t stat_of(const struct fs_launch_node *n, const char *key) {
   for (unsigned i = 0; i < n->stats; i++)
     if (strcmp(n->stat[i].key, key) == 0) return n->stat[i].value;
   return 0;
@@ -14,7 +14,7 @@ static uint64_t fs_stat_of(const struct fs_launch_node *n, const char *key) {
 
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key) {
   uint64_t sum = 0;
-  for (uint32_t i = 0; i < l->nodes; i++) sum += fs_stat_of(&l->node[i], key);
+  for (uint32_t i = 0; i < l->nodes; i++) sum += stat_of(&l->node[i], key);
   return sum;
 }
 
@@ -26,43 +26,44 @@ struct shares {
 
 static void add_shares(struct shares *s, const struct fs_launch_node *n) {
   static const char *const keys[] = {"bytes_local", "bytes_cache", "bytes_remote", "bytes_shared"};
-  s->opens += fs_stat_of(n, "opens");
-  s->remote_served += fs_stat_of(n, "served_bytes");
-  s->output_opens += fs_stat_of(n, "output_opens");
-  s->output_bytes += fs_stat_of(n, "output_bytes");
+  s->opens += stat_of(n, "opens");
+  s->remote_served += stat_of(n, "served_bytes");
+  s->output_opens += stat_of(n, "output_opens");
+  s->output_bytes += stat_of(n, "output_bytes");
   for (unsigned i = 0; i < 4; i++) {
-    s->bytes[i] += fs_stat_of(n, keys[i]);
-    s->total += fs_stat_of(n, keys[i]);
+    s->bytes[i] += stat_of(n, keys[i]);
+    s->total += stat_of(n, keys[i]);
   }
 }
 
-static void share_line(FILE *out, const char *label, const struct shares *s) {
-  char read[32], served[32], outputs[32];
+static void share_line(const char *label, const struct shares *s) {
+  char read[32], outputs[32], shares[128] = "", others[128] = "", served[64] = "";
   double all = s->total > 0 ? (double)s->total / 100 : 1;
-  fprintf(out, "fs-launch: %s: %llu dataset files opened, %s read", label, (unsigned long long)s->opens,
-          fs_format_size(s->total, read, sizeof(read)));
   if (s->total > 0)
-    fprintf(out, ": %.1f%% local, %.1f%% cache, %.1f%% remote, %.1f%% shared", (double)s->bytes[0] / all,
-            (double)s->bytes[1] / all, (double)s->bytes[2] / all, (double)s->bytes[3] / all);
+    snprintf(shares, sizeof(shares), ": %.1f%% local, %.1f%% cache, %.1f%% remote, %.1f%% shared",
+             (double)s->bytes[0] / all, (double)s->bytes[1] / all, (double)s->bytes[2] / all,
+             (double)s->bytes[3] / all);
   if (s->output_opens > 0)
-    fprintf(out, "; other nodes' outputs: %llu opened, %s read", (unsigned long long)s->output_opens,
-            fs_format_size(s->output_bytes, outputs, sizeof(outputs)));
-  if (s->remote_served > 0) fprintf(out, "; served %s", fs_format_size(s->remote_served, served, sizeof(served)));
-  fputc('\n', out);
+    snprintf(others, sizeof(others), "; other nodes' outputs: %llu opened, %s read",
+             (unsigned long long)s->output_opens, fs_format_size(s->output_bytes, outputs, sizeof(outputs)));
+  if (s->remote_served > 0)
+    snprintf(served, sizeof(served), "; served %s", fs_format_size(s->remote_served, outputs, sizeof(outputs)));
+  fs_say("%s: %llu dataset files opened, %s read%s%s%s", label, (unsigned long long)s->opens,
+         fs_format_size(s->total, read, sizeof(read)), shares, others, served);
 }
 
 /* Prints the total of the nodes that reported, and how many did not. */
-static void total_line(const struct fs_launch *l, const struct shares *total, uint32_t reported, FILE *out) {
+static void total_line(const struct fs_launch *l, const struct shares *total, uint32_t reported) {
   char label[64];
   snprintf(label, sizeof(label), reported < l->nodes ? "%u of %u nodes, the others gave no report" : "all %u nodes",
            reported < l->nodes ? reported : l->nodes, l->nodes);
   if (reported > 0)
-    share_line(out, label, total);
+    share_line(label, total);
   else
-    fprintf(out, "fs-launch: all %u nodes: no report\n", l->nodes);
+    fs_say("all %u nodes: no report", l->nodes);
 }
 
-static void node_lines(const struct fs_launch *l, FILE *out) {
+static void node_lines(const struct fs_launch *l) {
   struct shares total = {0};
   uint32_t reported = 0;
   char label[320];
@@ -75,48 +76,46 @@ static void node_lines(const struct fs_launch *l, FILE *out) {
     snprintf(label, sizeof(label), "node %u (%s)", i, n->host);
     if (l->nodes > 16) continue; /* the report has them all */
     if (n->stats > 0)
-      share_line(out, label, &s);
+      share_line(label, &s);
     else
-      fprintf(out, "fs-launch: %s: no report\n", label);
+      fs_say("%s: no report", label);
   }
-  if (l->nodes > 1) total_line(l, &total, reported, out);
+  if (l->nodes > 1) total_line(l, &total, reported);
 }
 
 /* Names nodes where COMMAND ran and no process connected to the daemon: none needed it, or the
    library was not loaded. */
-static void unused_line(const struct fs_launch *l, FILE *out) {
-  char list[256] = "";
+static void unused_line(const struct fs_launch *l) {
+  char list[256] = "", more[32] = "";
   uint32_t ran = l->opt.np == 0 ? 1 : (uint32_t)FS_MIN(l->opt.np, l->nodes), unused = 0;
   for (uint32_t i = 0; i < ran; i++) {
     const struct fs_launch_node *n = &l->node[i];
-    if (n->stats == 0 || fs_stat_of(n, "clients") > 0) continue;
+    if (n->stats == 0 || stat_of(n, "clients") > 0) continue;
     size_t len = strlen(list);
     if (unused++ < FS_UNUSED_NAMED) snprintf(list + len, sizeof(list) - len, "%s%u", len > 0 ? ", " : "", i);
   }
   if (unused == 0) return;
-  fprintf(out, "fs-launch: node%s %s", unused == 1 ? "" : "s", list);
-  if (unused > FS_UNUSED_NAMED) fprintf(out, " and %u more", unused - FS_UNUSED_NAMED);
-  fprintf(out, ": no process of COMMAND used the mount (LD_PRELOAD lost?); nothing is wrong if it needed none of it\n");
+  if (unused > FS_UNUSED_NAMED) snprintf(more, sizeof(more), " and %u more", unused - FS_UNUSED_NAMED);
+  fs_say(
+      "node%s %s%s: no process of COMMAND used the mount (LD_PRELOAD lost?); nothing is wrong if it needed none of it",
+      unused == 1 ? "" : "s", list, more);
 }
 
-void fs_summary(const struct fs_launch *l, FILE *out) {
+void fs_summary(const struct fs_launch *l) {
   uint64_t staged = 0, reused = 0, errors = fs_stat_sum(l, "errors"), fallbacks = fs_stat_sum(l, "fallbacks");
   char a[32], b[32];
   for (uint32_t i = 0; i < l->nodes; i++) {
     staged += l->node[i].staged;
     reused += l->node[i].reused;
   }
-  fs_bar(NULL);
-  fprintf(out, "fs-launch: %u node%s, %u dataset%s: %s staged, %s reused; COMMAND ran %.1f s\n", l->nodes,
-          l->nodes == 1 ? "" : "s", l->opt.datasets, l->opt.datasets == 1 ? "" : "s",
-          fs_format_size(staged, a, sizeof(a)), fs_format_size(reused, b, sizeof(b)), (double)l->command_ns / 1e9);
-  node_lines(l, out);
-  unused_line(l, out);
+  fs_say("%u node%s, %u dataset%s: %s staged, %s reused; COMMAND ran %.1f s", l->nodes, l->nodes == 1 ? "" : "s",
+         l->opt.datasets, l->opt.datasets == 1 ? "" : "s", fs_format_size(staged, a, sizeof(a)),
+         fs_format_size(reused, b, sizeof(b)), (double)l->command_ns / 1e9);
+  node_lines(l);
+  unused_line(l);
   if (fallbacks > 0)
-    fprintf(out, "fs-launch: %llu blocks came from shared storage after a node did not give them\n",
-            (unsigned long long)fallbacks);
-  if (errors > 0) fprintf(out, "fs-launch: %llu reads failed\n", (unsigned long long)errors);
-  fs_outputs_tell(l, out);
-  for (unsigned i = 0; i < l->warnings; i++) fprintf(out, "fs-launch: warning: %s\n", l->warning[i]);
-  fflush(out);
+    fs_say("%llu blocks came from shared storage after a node did not give them", (unsigned long long)fallbacks);
+  if (errors > 0) fs_say("%llu reads failed", (unsigned long long)errors);
+  fs_outputs_tell(l);
+  for (unsigned i = 0; i < l->warnings; i++) fs_say("warning: %s", l->warning[i]);
 }

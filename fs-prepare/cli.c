@@ -1,54 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The command line and the messages of the commands. One mutex orders the lines on stderr and the
- * progress bar, so any thread may print.
- */
-#include <pthread.h>
-#include <stdarg.h>
+/* The command line of the commands, and what they share. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "prepare.h"
-
-static pthread_mutex_t say_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool status_shown;
-
-bool fs_prep_tty(void) {
-  static int tty = -1;
-  if (tty < 0) tty = isatty(STDERR_FILENO) ? 1 : 0;
-  return tty == 1;
-}
-
-static void wipe_locked(void) {
-  if (status_shown) fputs("\r\033[K", stderr);
-  status_shown = false;
-}
-
-void fs_prep_say(const char *format, ...) {
-  va_list ap;
-  va_start(ap, format);
-  pthread_mutex_lock(&say_lock);
-  wipe_locked();
-  fputs("fs-prepare: ", stderr);
-  vfprintf(stderr, format, ap);
-  fputc('\n', stderr);
-  fflush(stderr);
-  pthread_mutex_unlock(&say_lock);
-  va_end(ap);
-}
-
-void fs_prep_status(const char *line) {
-  if (!fs_prep_tty()) return;
-  pthread_mutex_lock(&say_lock);
-  wipe_locked();
-  if (line != NULL) {
-    fputs(line, stderr);
-    status_shown = true;
-  }
-  fflush(stderr);
-  pthread_mutex_unlock(&say_lock);
-}
 
 char *fs_prep_name(const char *path) {
   size_t len = strlen(path);
@@ -69,7 +25,7 @@ int fs_prep_finish(int status) {
   bool failed = ferror(stdout);
   errno = 0;
   if (fflush(stdout) == 0 && !failed) return status;
-  fs_prep_say("standard output cannot be written: %s", errno != 0 ? strerror(errno) : "not all of it was");
+  fs_say("standard output cannot be written: %s", errno != 0 ? strerror(errno) : "not all of it was");
   return FS_EXIT_FAILED;
 }
 
@@ -89,8 +45,7 @@ static fs_err on_option(void *ctx, int id, const char *value) {
   }
   if (id != FS_OPT_WORD) return cli->set(cli->ctx, id, value);
   if (cli->got == cli->want) {
-    FS_AUTO_FREE char *shown = fs_prep_name(value);
-    fs_prep_say("%s: '%s' is one argument too many (see fs-prepare %s --help)", cli->command, shown, cli->command);
+    fs_say("%s: '%s' is one argument too many (see fs-prepare %s --help)", cli->command, value, cli->command);
     return -EINVAL;
   }
   cli->word[cli->got++] = value;
@@ -106,20 +61,19 @@ fs_err fs_prep_parse(struct fs_prep_cli *cli, int argc, char **argv) {
     if (on_option(cli, FS_OPT_WORD, argv[next]) < 0) return -EINVAL;
   for (size_t i = 0; i < cli->got; i++)
     if (cli->word[i][0] == '\0') {
-      fs_prep_say("%s: %s is empty", cli->command, cli->word_names[i]);
+      fs_say("%s: %s is empty", cli->command, cli->word_names[i]);
       return -EINVAL;
     }
   if (cli->got == cli->want) return 0;
-  fs_prep_say("%s: %s is missing (usage: fs-prepare %s %s)", cli->command, cli->word_names[cli->got], cli->command,
-              cli->synopsis);
+  fs_say("%s: %s is missing (usage: fs-prepare %s %s)", cli->command, cli->word_names[cli->got], cli->command,
+         cli->synopsis);
   return -EINVAL;
 }
 
 fs_err fs_prep_jobs(const char *value, unsigned *jobs) {
   uint64_t n;
   if (fs_parse_u64(value, 1, 4096, &n) < 0) {
-    FS_AUTO_FREE char *shown = fs_prep_name(value);
-    fs_prep_say("--jobs '%s': give a number from 1 to 4096", shown);
+    fs_say("--jobs '%s': give a number from 1 to 4096", value);
     return -EINVAL;
   }
   *jobs = (unsigned)n;

@@ -10,17 +10,6 @@
 
 #include "prepare.h"
 
-static fs_err open_index(struct fs_dataset *ds, char *why, size_t why_size) {
-  size_t size = strlen(ds->path) + sizeof "/index";
-  FS_AUTO_FREE char *path = malloc(size);
-  if (path == NULL) return -ENOMEM;
-  snprintf(path, size, "%s/index", ds->path);
-  why[0] = '\0';
-  fs_err err = fs_index_open(path, &ds->ix, why, why_size);
-  if (err < 0 && why[0] == '\0') snprintf(why, why_size, "%s", strerror(-err));
-  return err;
-}
-
 static fs_err open_parts(struct fs_dataset *ds) {
   ds->dir = fs_sys_openat(AT_FDCWD, ds->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (ds->dir < 0) return ds->dir;
@@ -34,26 +23,19 @@ static fs_err open_parts(struct fs_dataset *ds) {
 fs_err fs_dataset_open(struct fs_dataset *ds, const char *path) {
   char why[512] = "";
   *ds = (struct fs_dataset){.path = path, .dir = -1};
-  FS_AUTO_FREE char *shown = fs_prep_name(path);
   fs_err err = fs_manifest_load(path, &ds->manifest, why, sizeof why);
   if (err < 0) {
-    fs_prep_say("%s", why[0] != '\0' ? why : strerror(-err));
+    fs_say("%s", why[0] != '\0' ? why : strerror(-err));
     return err;
   }
-  err = open_index(ds, why, sizeof why);
+  err = fs_index_open_of(path, &ds->manifest, &ds->ix, why, sizeof why);
   if (err < 0) {
-    fs_prep_say("%s/index: %s", shown, why);
+    fs_say("%s/index: %s", path, why[0] != '\0' ? why : strerror(-err));
     return err;
-  }
-  if (memcmp(ds->ix.hdr->dataset_id, ds->manifest.dataset_id, 16) != 0) {
-    fs_prep_say("%s/index: belongs to another dataset than the manifest; copy both again from where they were packed",
-                shown);
-    fs_index_close(&ds->ix);
-    return -EBADMSG;
   }
   err = open_parts(ds);
   if (err < 0) {
-    fs_prep_say("%s: %s", shown, strerror(-err));
+    fs_say("%s: %s", path, strerror(-err));
     fs_dataset_close(ds);
   }
   return err;
@@ -108,8 +90,7 @@ fs_err fs_dataset_open_checked(struct fs_dataset *ds, const char *path) {
   if (err < 0) return err;
   err = fs_dataset_check_index(ds, why, sizeof why);
   if (err == 0) return 0;
-  FS_AUTO_FREE char *shown = fs_prep_name(path);
-  fs_prep_say("%s/index: %s; run fs-prepare verify", shown, why);
+  fs_say("%s/index: %s; run fs-prepare verify", path, why);
   fs_dataset_close(ds);
   return err;
 }
@@ -117,31 +98,23 @@ fs_err fs_dataset_open_checked(struct fs_dataset *ds, const char *path) {
 fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size) {
   const struct fs_manifest *m = &ds->manifest;
   const struct fs_index_header *h = ds->ix.hdr;
-  if (m->index_size != ds->ix.map_size) {
-    snprintf(why, why_size, "is %llu bytes, the manifest says %llu", (unsigned long long)ds->ix.map_size,
-             (unsigned long long)m->index_size);
-    return -EBADMSG;
-  }
   if (fs_xxh3(ds->ix.map, ds->ix.map_size) != m->index_xxh3) {
     snprintf(why, why_size, "its checksum differs from the manifest's");
     return -EBADMSG;
   }
   if (m->files != h->files || m->dirs != h->dirs || m->symlinks != h->symlinks || m->plain_bytes != h->plain_bytes ||
-      m->stored_bytes != h->stored_bytes || m->block_size != h->block_size || m->partitions != ds->ix.nparts) {
+      m->stored_bytes != h->stored_bytes || m->block_size != h->block_size) {
     snprintf(why, why_size, "its counts differ from the manifest's");
     return -EBADMSG;
   }
   return 0;
 }
 
-char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry, bool printable) {
+char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry) {
   char *path = malloc(PATH_MAX);
   if (path == NULL || fs_index_path(&ds->ix, entry, path, PATH_MAX) < 0) {
     free(path);
     return NULL;
   }
-  if (!printable) return path;
-  char *shown = fs_prep_name(path);
-  free(path);
-  return shown;
+  return path;
 }

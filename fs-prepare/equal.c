@@ -49,7 +49,7 @@ fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item) {
 }
 
 /* Opens an item and checks that it is unchanged since the walk. Returns like fs_item_open. */
-static fs_fd fs_item_open_checked(const struct fs_tree *tree, const struct fs_item *item) {
+static fs_fd open_checked(const struct fs_tree *tree, const struct fs_item *item) {
   fs_fd fd = fs_item_open(tree, item);
   fs_err err = fd < 0 ? 0 : fs_item_check(fd, item);
   if (err == 0) return fd;
@@ -58,18 +58,18 @@ static fs_fd fs_item_open_checked(const struct fs_tree *tree, const struct fs_it
 }
 
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err) {
-  FS_AUTO_FREE char *source = fs_prep_name(plan->opts->source);
-  FS_AUTO_FREE char *path = fs_prep_name(item->path);
+  const char *source = plan->opts->source;
+  const char *path = item->path;
   if (err == -EIO) { /* probably an early end, not a bad disk */
-    FS_AUTO_CLOSE int fd = fs_item_open_checked(plan->tree, item);
+    FS_AUTO_CLOSE int fd = open_checked(plan->tree, item);
     if (fd == -ESTALE) err = fd;
   }
   if (err == -ESTALE)
-    fs_prep_say("%s/%s: changed while it was being packed; pack again when nothing writes to it", source, path);
+    fs_say("%s/%s: changed while it was being packed; pack again when nothing writes to it", source, path);
   else if (err == -ENOMEM)
-    fs_prep_say("%s/%s: out of memory; use a lower --jobs", source, path);
+    fs_say("%s/%s: out of memory; use a lower --jobs", source, path);
   else
-    fs_prep_say("%s/%s: cannot be read: %s", source, path, strerror(-err));
+    fs_say("%s/%s: cannot be read: %s", source, path, strerror(-err));
 }
 
 static int by_likeness(const void *va, const void *vb) {
@@ -107,7 +107,7 @@ static void fail(struct search *s, const struct fs_item *item, fs_err err) {
 /* Computes a checksum of the beginning, middle and end of one file. */
 static fs_err sample(struct search *s, struct candidate *c) {
   const struct fs_item *item = &s->plan->tree->items[c->item];
-  FS_AUTO_CLOSE int fd = fs_item_open_checked(s->plan->tree, item);
+  FS_AUTO_CLOSE int fd = open_checked(s->plan->tree, item);
   FS_AUTO_FREE uint8_t *buf = malloc(3 * SAMPLE);
   if (fd < 0) return fd;
   if (buf == NULL) return -ENOMEM;
@@ -122,7 +122,7 @@ static fs_err sample(struct search *s, struct candidate *c) {
 /* Computes the checksum of the whole file, which replaces that of the sample. */
 static fs_err checksum(struct search *s, struct candidate *c) {
   const struct fs_item *item = &s->plan->tree->items[c->item];
-  FS_AUTO_CLOSE int fd = fs_item_open_checked(s->plan->tree, item);
+  FS_AUTO_CLOSE int fd = open_checked(s->plan->tree, item);
   FS_AUTO_FREE uint8_t *buf = malloc(COMPARE);
   if (fd < 0) return fd;
   struct fs_xxh3_stream *hash = buf != NULL ? fs_xxh3_new() : NULL;
@@ -168,8 +168,8 @@ static int compare(int a, int b, uint64_t size, uint8_t *buf) {
 }
 
 static int equal_items(const struct fs_tree *tree, const struct fs_item *a, const struct fs_item *b) {
-  FS_AUTO_CLOSE int fd = fs_item_open_checked(tree, a);
-  FS_AUTO_CLOSE int other = fs_item_open_checked(tree, b);
+  FS_AUTO_CLOSE int fd = open_checked(tree, a);
+  FS_AUTO_CLOSE int other = open_checked(tree, b);
   FS_AUTO_FREE uint8_t *buf = malloc(2 * COMPARE);
   if (fd < 0 || other < 0) return fd < 0 ? fd : other;
   if (buf == NULL) return -ENOMEM;

@@ -10,35 +10,6 @@ struct info {
   bool json;
 };
 
-/*
- * Writes a string of any bytes as JSON. A byte that is not valid UTF-8 becomes the escape of a lone
- * low surrogate, \udc80 to \udcff, like in Python's surrogateescape: no byte is lost.
- */
-static size_t utf8_length(const unsigned char *p) {
-  size_t n = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : (*p & 0xf0) == 0xe0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
-  for (size_t i = 1; i < n; i++)
-    if ((p[i] & 0xc0) != 0x80) return 0;
-  if (n == 3 && ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] >= 0xa0))) return 0;
-  if (n == 4 && ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] >= 0x90))) return 0;
-  return n;
-}
-
-static void json_string(const char *text) {
-  putchar('"');
-  for (const unsigned char *p = (const unsigned char *)text; *p != '\0';) {
-    size_t n = utf8_length(p);
-    if (n == 0)
-      printf("\\udc%02x", *p++);
-    else if (*p == '"' || *p == '\\')
-      printf("\\%c", *p++);
-    else if (*p < 0x20 || *p == 0x7f)
-      printf("\\u%04x", *p++);
-    else
-      for (; n > 0; n--) putchar(*p++);
-  }
-  putchar('"');
-}
-
 /* Counts of how the files are stored. */
 struct kinds {
   uint64_t raw, lz4, empty, aligned, linked;
@@ -65,12 +36,12 @@ static void print_json(const struct fs_dataset *ds) {
   struct kinds k = count_kinds(&ds->ix);
   char id[33];
   printf("{\"dataset\": ");
-  json_string(ds->path);
+  fs_json_string(stdout, ds->path);
   printf(", \"format_version\": %u, \"dataset_id\": \"%s\",\n \"mount\": ", m->version,
          fs_hex(m->dataset_id, sizeof m->dataset_id, id));
-  json_string(m->mount);
+  fs_json_string(stdout, m->mount);
   printf(", \"codec\": ");
-  json_string(m->codec);
+  fs_json_string(stdout, m->codec);
   printf(", \"block_size\": %" PRIu32 ", \"align\": %" PRIu32 ",\n", h->block_size, h->align);
   printf(" \"files\": %" PRIu64 ", \"dirs\": %" PRIu64 ", \"symlinks\": %" PRIu64 ", \"hard_links\": %" PRIu64 ",\n",
          h->files, h->dirs, h->symlinks, k.linked);

@@ -113,8 +113,7 @@ int fs_prep_list(int argc, char **argv) {
   fs_err err = 0;
   for (uint64_t i = 1; i < l.ds.ix.nentries && err == 0; i++) err = print_entry(&l, (uint32_t)i);
   if (err < 0) {
-    FS_AUTO_FREE char *shown = fs_prep_name(l.ds.path);
-    fs_prep_say("%s/index: damaged; run fs-prepare verify", shown);
+    fs_say("%s/index: damaged; run fs-prepare verify", l.ds.path);
   }
   fs_dataset_close(&l.ds);
   return fs_prep_finish(err == 0 ? FS_EXIT_OK : FS_EXIT_FAILED);

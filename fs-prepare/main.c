@@ -27,8 +27,9 @@ static void help(void) {
 }
 
 int main(int argc, char **argv) {
+  fs_say_as("fs-prepare");
   if (argc < 2) {
-    fs_prep_say("a command is missing: pack, verify, info, list or unpack (see fs-prepare --help)");
+    fs_say("a command is missing: pack, verify, info, list or unpack (see fs-prepare --help)");
     return FS_EXIT_USAGE;
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -41,6 +42,6 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < FS_ARRAY_LEN(commands); i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-  fs_prep_say("unknown %s '%s' (see fs-prepare --help)", argv[1][0] == '-' ? "option" : "command", argv[1]);
+  fs_say("unknown %s '%s' (see fs-prepare --help)", argv[1][0] == '-' ? "option" : "command", argv[1]);
   return FS_EXIT_USAGE;
 }

@@ -23,11 +23,10 @@ struct pack {
 static fs_err open_source(struct pack *p) {
   p->tree.root = fs_sys_openat(AT_FDCWD, p->o.source, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (p->tree.root >= 0) return 0;
-  FS_AUTO_FREE char *shown = fs_prep_name(p->o.source);
-  fs_prep_say("%s: %s", shown,
-              p->tree.root == -ENOENT    ? "no such directory; SOURCE is the tree to be packed"
-              : p->tree.root == -ENOTDIR ? "not a directory; SOURCE is the tree to be packed"
-                                         : strerror(-p->tree.root));
+  fs_say("%s: %s", p->o.source,
+         p->tree.root == -ENOENT    ? "no such directory; SOURCE is the tree to be packed"
+         : p->tree.root == -ENOTDIR ? "not a directory; SOURCE is the tree to be packed"
+                                    : strerror(-p->tree.root));
   return p->tree.root;
 }
 
@@ -59,7 +58,7 @@ static fs_err pack_contents(struct pack *p) {
   const struct fs_batch *batch;
   struct fs_pipeline *pipeline = fs_pipeline_start(&p->plan);
   if (pipeline == NULL) {
-    fs_prep_say("no thread can be started; lower --jobs or raise the limits (ulimit -u, -v)");
+    fs_say("no thread can be started; lower --jobs or raise the limits (ulimit -u, -v)");
     return -EAGAIN;
   }
   fs_err err = 0;
@@ -75,7 +74,7 @@ static fs_err pack_contents(struct pack *p) {
   }
   /* After an interrupt, nothing waits for a reader that hangs. */
   if (err != -EINTR) fs_pipeline_stop(pipeline);
-  fs_prep_status(NULL);
+  fs_bar(NULL);
   return err;
 }
 
@@ -96,8 +95,7 @@ static fs_err add_item(struct fs_builder *b, const struct fs_tree *tree, const s
                             .inode_group = item->group};
   fs_err err = fs_builder_add(b, &f);
   if (err < 0) {
-    FS_AUTO_FREE char *shown = fs_prep_name(item->path);
-    fs_prep_say("%s: cannot be put into the index: %s", shown, strerror(-err));
+    fs_say("%s: cannot be put into the index: %s", item->path, strerror(-err));
   }
   return err;
 }
@@ -156,7 +154,7 @@ static fs_err write_dataset(struct pack *p) {
   err = fill_builder(p, b);
   if (err == 0) {
     err = fs_builder_finish(b, &index, &size, why, sizeof why);
-    if (err < 0) fs_prep_say("the index cannot be made: %s", why[0] != '\0' ? why : strerror(-err));
+    if (err < 0) fs_say("the index cannot be made: %s", why[0] != '\0' ? why : strerror(-err));
   }
   fs_builder_free(b);
   if (err == 0) err = write_all(p, index, size);
@@ -229,7 +227,7 @@ static fs_err run(struct pack *p) {
   if (err == 0) err = fs_walk(&p->o, &p->tree);
   if (err < 0) return err;
   err = fs_plan_make(&p->plan, &p->o, &p->tree);
-  if (err == -ENOMEM) fs_prep_say("out of memory while planning");
+  if (err == -ENOMEM) fs_say("out of memory while planning");
   if (err < 0) return err;
   err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, p->target.lock_fd);
   if (err < 0) {
@@ -256,7 +254,7 @@ int fs_prep_pack(int argc, char **argv) {
   fs_parts_close(&p->store.parts); /* they may use all descriptors */
   fs_target_discard(&p->target);
   if (err < 0 && fs_prep_signal != 0) {
-    fs_prep_say("interrupted; nothing is left behind");
+    fs_say("interrupted; nothing is left behind");
     _exit(128 + fs_prep_signal);
   }
   if (err == 0) summary(p);

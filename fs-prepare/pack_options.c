@@ -45,8 +45,7 @@ static const char about[] =
     "match '/', '**' does. What matches a directory holds for all below it.";
 
 static fs_err bad(const char *option, const char *value, const char *instead) {
-  FS_AUTO_FREE char *shown = fs_prep_name(value);
-  fs_prep_say("pack: --%s '%s': %s", option, shown, instead);
+  fs_say("pack: --%s '%s': %s", option, value, instead);
   return -EINVAL;
 }
 
@@ -193,7 +192,7 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
   err = default_mount(o);
   /* ENOENT and ENOTDIR are reported when SOURCE is opened. */
   if (err < 0 && err != -ENOENT && err != -ENOTDIR)
-    fs_prep_say("pack: SOURCE's path cannot be the mount: %s; give one with --mount", strerror(-err));
+    fs_say("pack: SOURCE's path cannot be the mount: %s; give one with --mount", strerror(-err));
   else
     err = 0;
   return err;

@@ -121,7 +121,7 @@ fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struc
   plan->nparts = o->partitions != 0 ? (uint32_t)o->partitions : choose_partitions(plan->plain_bytes - replicated);
   if (any) plan->nreplicated = (uint32_t)FS_MIN(FS_MAX((replicated + 4 * GIB - 1) / (4 * GIB), 1), 64);
   choose_segment(plan);
-  if (!any && o->replicate.n != 0) fs_prep_say("pack: warning: no file matches --replicate");
+  if (!any && o->replicate.n != 0) fs_say("pack: warning: no file matches --replicate");
   err = fs_plan_find_equal(plan);
   for (size_t i = 0; i < tree->n; i++)
     if (S_ISREG(tree->items[i].mode) && !tree->items[i].alias) plan->pack_bytes += tree->items[i].size;

@@ -11,6 +11,7 @@
 
 #include "format/manifest.h"
 #include "index/index.h"
+#include "util/say.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -50,11 +51,6 @@ void fs_prep_version(void);
    be written. */
 int fs_prep_finish(int status);
 
-/* Prints one line "fs-prepare: ..." on stderr, after it wipes the progress bar. */
-void fs_prep_say(const char *format, ...) FS_PRINTF(1, 2);
-/* Prints a status line that the next one replaces, if stderr is a terminal. NULL wipes it. */
-void fs_prep_status(const char *line);
-bool fs_prep_tty(void);
 /* Returns the printable form of a name or path, from malloc, never NULL. */
 char *fs_prep_name(const char *path);
 
@@ -99,9 +95,8 @@ void fs_dataset_part_done(struct fs_dataset *ds, uint32_t number, int fd);
 /* Checks that the manifest agrees with the index's bytes. Reads the whole index. Returns 0, or
    -EBADMSG with `why`. */
 fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size);
-/* Returns the path of an entry, from malloc: relative, or in printable form. Returns NULL if out of
-   memory or damaged. */
-char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry, bool printable);
+/* Returns the path of an entry, from malloc, or NULL if out of memory or damaged. */
+char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry);
 static inline const char *fs_dataset_codec_name(uint32_t codec) {
   return codec == FS_CODEC_RAW ? "raw" : codec == FS_CODEC_LZ4 ? "lz4" : "?";
 }

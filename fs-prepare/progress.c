@@ -29,7 +29,7 @@ static void eta(char *out, size_t size, uint64_t elapsed_ns, double done) {
 }
 
 void fs_progress_show(struct fs_progress *p, const struct fs_plan *plan) {
-  uint64_t now = fs_now_ns(), every = fs_prep_tty() ? SECOND / 10 : 10 * SECOND;
+  uint64_t now = fs_now_ns(), every = fs_bar_shown() ? SECOND / 10 : 10 * SECOND;
   if (now - p->last_ns < every) return;
   p->last_ns = now;
   double done = plan->pack_bytes != 0 ? (double)p->bytes / (double)plan->pack_bytes : 1;
@@ -44,12 +44,12 @@ void fs_progress_show(struct fs_progress *p, const struct fs_plan *plan) {
   bar[BAR] = '\0';
   snprintf(line, sizeof line, "[%s] %3d%%  %llu/%llu files  %s/%s  ratio %.2f  ETA %s", bar, (int)(done * 100),
            (unsigned long long)p->files, (unsigned long long)plan->files, is, all, ratio, left);
-  if (fs_prep_tty()) {
+  if (fs_bar_shown()) {
     size_t width = (size_t)columns() - 1;
     if (width < sizeof line) line[width] = '\0';
-    fs_prep_status(line);
+    fs_bar(line);
   } else {
-    fs_prep_say("%llu of %llu files, %s of %s, ratio %.2f, %s left", (unsigned long long)p->files,
-                (unsigned long long)plan->files, is, all, ratio, left);
+    fs_say("%llu of %llu files, %s of %s, ratio %.2f, %s left", (unsigned long long)p->files,
+           (unsigned long long)plan->files, is, all, ratio, left);
   }
 }

@@ -19,29 +19,28 @@
 #endif
 
 void fs_target_say(const struct fs_target *t, const char *what, fs_err err) {
-  FS_AUTO_FREE char *path = fs_prep_name(t->path);
   switch (err) {
   case -ENOSPC:
   case -EDQUOT:
-    fs_prep_say("%s: %s: %s; free some there, or name a DATASET on another file system", path, what,
-                err == -ENOSPC ? "no space left" : "the quota is used up");
+    fs_say("%s: %s: %s; free some there, or name a DATASET on another file system", t->path, what,
+           err == -ENOSPC ? "no space left" : "the quota is used up");
     break;
   case -EROFS:
-    fs_prep_say("%s: %s: the file system is read-only; name a DATASET elsewhere", path, what);
+    fs_say("%s: %s: the file system is read-only; name a DATASET elsewhere", t->path, what);
     break;
   case -EACCES:
   case -EPERM:
-    fs_prep_say("%s: %s: no permission; name a DATASET where you may write", path, what);
+    fs_say("%s: %s: no permission; name a DATASET where you may write", t->path, what);
     break;
   case -EMFILE:
   case -ENFILE:
-    fs_prep_say("%s: %s: too many open files; raise 'ulimit -n' or lower --partitions", path, what);
+    fs_say("%s: %s: too many open files; raise 'ulimit -n' or lower --partitions", t->path, what);
     break;
   case -ENOMEM:
-    fs_prep_say("%s: %s: out of memory", path, what);
+    fs_say("%s: %s: out of memory", t->path, what);
     break;
   default:
-    fs_prep_say("%s: %s: %s", path, what, strerror(-err));
+    fs_say("%s: %s: %s", t->path, what, strerror(-err));
   }
 }
 
@@ -100,11 +99,10 @@ static fs_err look(const char *path, struct contents *c) {
    replaced. */
 static fs_err may_make(const struct fs_target *t, bool force, bool *replace) {
   struct contents c;
-  FS_AUTO_FREE char *path = fs_prep_name(t->path);
   fs_err err = look(t->path, &c);
   *replace = false;
   if (err == -ENOTDIR) {
-    fs_prep_say("%s: exists and is no directory; name another DATASET", path);
+    fs_say("%s: exists and is no directory; name another DATASET", t->path);
     return -EEXIST;
   }
   if (err < 0) {
@@ -112,13 +110,12 @@ static fs_err may_make(const struct fs_target *t, bool force, bool *replace) {
     return err;
   }
   if (c.names == 0) return 0;
-  FS_AUTO_FREE char *foreign = fs_prep_name(c.foreign);
   if (!c.manifest)
-    fs_prep_say("%s: exists, is not empty and is no dataset; name another DATASET", path);
+    fs_say("%s: exists, is not empty and is no dataset; name another DATASET", t->path);
   else if (!force)
-    fs_prep_say("%s: a dataset exists already; use --force to replace it", path);
+    fs_say("%s: a dataset exists already; use --force to replace it", t->path);
   else if (c.foreign[0] != '\0')
-    fs_prep_say("%s: holds '%s', which is no part of a dataset; move it away before replacing", path, foreign);
+    fs_say("%s: holds '%s', which is no part of a dataset; move it away before replacing", t->path, c.foreign);
   else
     *replace = true;
   return *replace ? 0 : -EEXIST;
@@ -128,13 +125,12 @@ static fs_err check_nesting(const struct fs_target *t, const char *source) {
   FS_AUTO_FREE char *real = realpath(source, NULL);
   if (real == NULL) return -errno;
   size_t n = strlen(real), m = strlen(t->path);
-  FS_AUTO_FREE char *path = fs_prep_name(t->path);
   if (fs_path_below(t->path, m, real, n) >= 0) {
-    fs_prep_say("%s: lies inside SOURCE; name a DATASET outside of it", path);
+    fs_say("%s: lies inside SOURCE; name a DATASET outside of it", t->path);
     return -EINVAL;
   }
   if (fs_path_below(real, n, t->path, m) < 0) return 0;
-  fs_prep_say("%s: contains SOURCE; name another DATASET", path);
+  fs_say("%s: contains SOURCE; name another DATASET", t->path);
   return -EINVAL;
 }
 
@@ -143,9 +139,8 @@ fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
   errno = 0;
   fs_err err = resolve(t, o->dataset);
   if (err < 0) {
-    FS_AUTO_FREE char *shown = fs_prep_name(o->dataset);
-    fs_prep_say("%s: cannot be made: %s%s", shown, strerror(-err),
-                err == -ENOENT ? "; create its parent directory first" : "");
+    fs_say("%s: cannot be made: %s%s", o->dataset, strerror(-err),
+           err == -ENOENT ? "; create its parent directory first" : "");
     return err;
   }
   bool replace;

@@ -27,12 +27,11 @@ struct unpack {
 /* Prints one line for the first failure; then the threads stop. */
 static void fail(struct unpack *u, uint32_t entry, const char *what, fs_err err) {
   if (atomic_exchange(&u->failed, true)) return;
-  FS_AUTO_FREE char *dir = fs_prep_name(u->dir);
-  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, true);
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry);
   const char *why = err == -EBADMSG  ? "damaged in the dataset (see fs-prepare verify)"
                     : err == -ENOSPC ? "no space left; free some there, or unpack elsewhere"
                                      : strerror(-err);
-  fs_prep_say("%s/%s: %s: %s", dir, path != NULL ? path : "?", what, why);
+  fs_say("%s/%s: %s: %s", u->dir, path != NULL ? path : "?", what, why);
 }
 
 static bool all_zero(const uint8_t *p, size_t n) {
@@ -50,9 +49,8 @@ static fs_err read_block(struct unpack *u, const struct fs_block *b, uint8_t *st
   }
   if (atomic_exchange(&u->failed, true)) return -ECANCELED;
   char name[FS_PART_NAME_SIZE];
-  FS_AUTO_FREE char *path = fs_prep_name(u->ds.path);
-  fs_prep_say("%s/%s: cannot be opened: %s", path, fs_part_name(b->partition, name),
-              part == -EUCLEAN ? "no regular file" : strerror(-part));
+  fs_say("%s/%s: cannot be opened: %s", u->ds.path, fs_part_name(b->partition, name),
+         part == -EUCLEAN ? "no regular file" : strerror(-part));
   return -ECANCELED;
 }
 
@@ -113,7 +111,7 @@ static void make_file(void *ctx, uint64_t i) {
   uint32_t entry = (uint32_t)i;
   const struct fs_entry *e = fs_index_entry(&u->ds.ix, entry);
   if (atomic_load(&u->failed) || !S_ISREG(e->mode) || is_further_link(e)) return;
-  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, false);
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry);
   if (path == NULL) {
     fail(u, entry, "cannot be created", -ENOMEM);
     return;
@@ -138,7 +136,7 @@ static const char *last_component(struct unpack *u, char *path, int *dirfd) {
 }
 
 static fs_err make_dir(struct unpack *u, uint32_t entry) {
-  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, false);
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry);
   FS_AUTO_CLOSE int dir = -1;
   if (path == NULL) return -ENOMEM;
   const char *name = last_component(u, path, &dir);
@@ -152,7 +150,7 @@ static fs_err make_symlink(struct unpack *u, uint32_t entry) {
   uint64_t len;
   if (fs_index_target(&u->ds.ix, e, &from, &len) < 0) return -EBADMSG;
   FS_AUTO_FREE char *target = strndup(from, len);
-  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, false);
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry);
   FS_AUTO_CLOSE int dir = -1;
   if (path == NULL || target == NULL) return -ENOMEM;
   const char *name = last_component(u, path, &dir);
@@ -165,8 +163,8 @@ static fs_err make_symlink(struct unpack *u, uint32_t entry) {
 
 /* Links an entry to the first of its group. */
 static fs_err make_link(struct unpack *u, const struct fs_link_rec *link) {
-  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, link->entry, false);
-  FS_AUTO_FREE char *first = fs_dataset_entry_path(&u->ds, link->inode, false);
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, link->entry);
+  FS_AUTO_FREE char *first = fs_dataset_entry_path(&u->ds, link->inode);
   FS_AUTO_CLOSE int dir = -1;
   FS_AUTO_CLOSE int from_dir = -1;
   if (path == NULL || first == NULL) return -ENOMEM;
@@ -177,7 +175,7 @@ static fs_err make_link(struct unpack *u, const struct fs_link_rec *link) {
 }
 
 static fs_err finish_dir(struct unpack *u, uint32_t entry) {
-  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry, false);
+  FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry);
   if (path == NULL) return -ENOMEM;
   FS_AUTO_CLOSE int fd = fs_prep_open_beneath(u->root, entry == FS_ROOT ? "." : path, O_RDONLY | O_DIRECTORY, 0);
   return fd < 0 ? fd : set_attributes(u, fd, fs_index_entry(&u->ds.ix, entry));
@@ -209,24 +207,23 @@ static bool restore(struct unpack *u) {
 
 /* Makes DIR, or opens it if it exists and is empty. */
 static fs_err open_target(struct unpack *u) {
-  FS_AUTO_FREE char *shown = fs_prep_name(u->dir);
   bool made = mkdir(u->dir, 0700) == 0;
   if (!made && errno != EEXIST) {
-    fs_prep_say("%s: cannot be created: %s", shown, strerror(errno));
+    fs_say("%s: cannot be created: %s", u->dir, strerror(errno));
     return -errno;
   }
   u->root = fs_sys_openat(AT_FDCWD, u->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   int again = u->root >= 0 ? fs_sys_openat(u->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0) : u->root;
   DIR *dir = again >= 0 ? fdopendir(again) : NULL;
   if (dir == NULL) {
-    fs_prep_say("%s: cannot be opened: %s", shown, strerror(again < 0 ? -again : ENOMEM));
+    fs_say("%s: cannot be opened: %s", u->dir, strerror(again < 0 ? -again : ENOMEM));
     return -EINVAL;
   }
   bool empty = true;
   for (struct dirent *d; (d = readdir(dir)) != NULL;) empty &= fs_is_dot(d->d_name);
   closedir(dir);
   if (empty) return 0;
-  fs_prep_say("%s: is not empty; name a new directory", shown);
+  fs_say("%s: is not empty; name a new directory", u->dir);
   return -ENOTEMPTY;
 }
 
@@ -234,14 +231,13 @@ static int unpack(struct unpack *u) {
   char why[512] = "";
   fs_err err = fs_index_verify(&u->ds.ix, why, sizeof why);
   if (err < 0) {
-    FS_AUTO_FREE char *shown = fs_prep_name(u->ds.path);
-    fs_prep_say("%s/index: %s", shown, why[0] != '\0' ? why : strerror(-err));
+    fs_say("%s/index: %s", u->ds.path, why[0] != '\0' ? why : strerror(-err));
     return FS_EXIT_FAILED;
   }
   if (open_target(u) < 0 || !restore(u)) return FS_EXIT_FAILED;
   if (u->cleared > 0)
-    fs_prep_say("set-user-ID and set-group-ID bits of %" PRIu64 " file%s were left out (--setuid restores them)",
-                (uint64_t)u->cleared, u->cleared == 1 ? "" : "s");
+    fs_say("set-user-ID and set-group-ID bits of %" PRIu64 " file%s were left out (--setuid restores them)",
+           (uint64_t)u->cleared, u->cleared == 1 ? "" : "s");
   return FS_EXIT_OK;
 }
 

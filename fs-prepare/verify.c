@@ -154,15 +154,15 @@ static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
 
 static void scan_report(struct scan *s) {
   char name[FS_PART_NAME_SIZE];
-  FS_AUTO_FREE char *path = fs_prep_name(s->v->ds.path);
+  const char *path = s->v->ds.path;
   atomic_fetch_add(s->unreadable ? &s->v->unread_parts : &s->v->bad_parts, 1);
   if (s->unreadable) {
-    fs_prep_say("%s/%s: %s; %" PRIu64 " %s not checked", path, fs_part_name(s->number, name), s->why, s->bad_blocks,
-                s->bad_blocks == 1 ? "block" : "blocks");
+    fs_say("%s/%s: %s; %" PRIu64 " %s not checked", path, fs_part_name(s->number, name), s->why, s->bad_blocks,
+           s->bad_blocks == 1 ? "block" : "blocks");
     return;
   }
-  fs_prep_say("%s/%s: %s; %" PRIu64 " %s damaged; restore this file from a copy, or pack again", path,
-              fs_part_name(s->number, name), s->why, s->bad_blocks, s->bad_blocks == 1 ? "block" : "blocks");
+  fs_say("%s/%s: %s; %" PRIu64 " %s damaged; restore this file from a copy, or pack again", path,
+         fs_part_name(s->number, name), s->why, s->bad_blocks, s->bad_blocks == 1 ? "block" : "blocks");
 }
 
 static void verify_part(void *ctx, uint64_t number) {
@@ -201,8 +201,9 @@ static int report(struct verify *v) {
     uint8_t state = atomic_load(&v->state[i]);
     count[state]++;
     if (state == 0) continue;
-    FS_AUTO_FREE char *path = fs_dataset_entry_path(&v->ds, (uint32_t)i, true);
-    printf("%s: %s\n", state == DAMAGED ? "damaged" : "not checked", path != NULL ? path : "?");
+    FS_AUTO_FREE char *path = fs_dataset_entry_path(&v->ds, (uint32_t)i);
+    FS_AUTO_FREE char *name = fs_prep_name(path != NULL ? path : "?");
+    printf("%s: %s\n", state == DAMAGED ? "damaged" : "not checked", name);
   }
   uint64_t bad_parts = atomic_load(&v->bad_parts), unread_parts = atomic_load(&v->unread_parts);
   char plain[32], stored[32];
@@ -225,16 +226,15 @@ static int report(struct verify *v) {
 
 static int verify(struct verify *v) {
   char why[512] = "";
-  FS_AUTO_FREE char *shown = fs_prep_name(v->ds.path);
   fs_err err = fs_index_verify(&v->ds.ix, why, sizeof why);
   if (err == 0) err = fs_dataset_check_index(&v->ds, why, sizeof why);
   if (err < 0) {
-    fs_prep_say("%s/index: %s; restore it from a copy, or pack again", shown, why[0] != '\0' ? why : strerror(-err));
+    fs_say("%s/index: %s; restore it from a copy, or pack again", v->ds.path, why[0] != '\0' ? why : strerror(-err));
     return FS_EXIT_FAILED;
   }
   err = collect(v);
   if (err < 0) {
-    fs_prep_say("%s: %s", shown, err == -ENOMEM ? "out of memory" : strerror(-err));
+    fs_say("%s: %s", v->ds.path, err == -ENOMEM ? "out of memory" : strerror(-err));
     return FS_EXIT_FAILED;
   }
   fs_prep_parallel(v->jobs, v->ds.ix.nparts, verify_part, v);

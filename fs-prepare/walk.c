@@ -324,15 +324,10 @@ static fs_err say_problems(const char *source, struct walker *ws, unsigned n) {
   for (unsigned i = 0; i < n; i++)
     for (size_t k = 0; k < ws[i].nproblems; k++) all[at++] = ws[i].problems[k];
   qsort(all, total, sizeof *all, by_path);
-  FS_AUTO_FREE char *in = fs_prep_name(source);
-  for (size_t i = 0; i < total && i < 10; i++) {
-    FS_AUTO_FREE char *shown = fs_prep_name(all[i].path);
-    fs_prep_say("%s/%s %s", in, shown, all[i].what);
-  }
-  if (total > 10) fs_prep_say("and %zu more", total - 10);
-  fs_prep_say(
-      "%zu of SOURCE's names cannot be packed; remove them, make them readable, or leave them out with --exclude",
-      total);
+  for (size_t i = 0; i < total && i < 10; i++) fs_say("%s/%s %s", source, all[i].path, all[i].what);
+  if (total > 10) fs_say("and %zu more", total - 10);
+  fs_say("%zu of SOURCE's names cannot be packed; remove them, make them readable, or leave them out with --exclude",
+         total);
   return -EPERM;
 }
 
@@ -346,17 +341,16 @@ static void warn_outside(const struct walker *ws, unsigned n) {
     if (ws[i].example != NULL && (example == NULL || strcmp(ws[i].example, example) < 0)) example = ws[i].example;
   }
   if (outside == 0) return;
-  FS_AUTO_FREE char *shown = fs_prep_name(example);
-  fs_prep_say("pack: warning: %" PRIu64 " of %" PRIu64 " symlinks lead out of SOURCE (as %s does), and what they lead "
-              "to is not packed; --dereference outside packs it in their place",
-              outside, symlinks, shown);
+  fs_say("pack: warning: %" PRIu64 " of %" PRIu64 " symlinks lead out of SOURCE (as %s does), and what they lead "
+         "to is not packed; --dereference outside packs it in their place",
+         outside, symlinks, example);
 }
 
 static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
   size_t total = 0;
   for (unsigned i = 0; i < n; i++) total += ws[i].n;
   if (total > FS_MAX_ENTRIES) {
-    fs_prep_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", total, FS_MAX_ENTRIES);
+    fs_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", total, FS_MAX_ENTRIES);
     return -EFBIG;
   }
   tree->items = malloc(total * sizeof *tree->items);
@@ -415,7 +409,7 @@ fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree) {
   for (size_t i = 0; i < sh.n; i++) free(sh.stack[i].path);
   free(sh.stack);
   free_walkers(ws, o->jobs);
-  if (err == -ENOMEM) fs_prep_say("out of memory while walking SOURCE");
+  if (err == -ENOMEM) fs_say("out of memory while walking SOURCE");
   return err;
 }
 

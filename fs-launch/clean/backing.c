@@ -24,6 +24,7 @@
 #include "ipc/rundir.h"
 #include "left.h"
 #include "util/dir.h"
+#include "util/own.h"
 
 #define FS_LOCK_POLL_NS 20000000l
 #define FS_LOCK_TRIES 50u
@@ -59,8 +60,7 @@ bool fs_job_lives(const char *job) {
 }
 
 static void tell_removed(const struct left *w, const char *path) {
-  char shown[512];
-  if (w->tell) fs_say("removed %s, left by a daemon that died", fs_shown(path, shown, sizeof(shown)));
+  if (w->tell) fs_say("removed %s, left by a daemon that died", path);
 }
 
 /* Waits a moment and returns true if the lock should be tried again: a killed process releases its
@@ -82,19 +82,17 @@ static unsigned backing_files(int dir) {
 
 /* Tells that a directory stays because its outputs cannot be counted. */
 static void tell_unknown(const struct left *w, const char *path, fs_err err) {
-  char shown[512];
-  fs_say("%s: %s: it stays", fs_shown(path, shown, sizeof(shown)), strerror(-err));
+  fs_say("%s: %s: it stays", path, strerror(-err));
   if (w->clean && w->clean->failed) *w->clean->failed = true;
 }
 
 static void remove_backing(int top, const char *top_path, const char *name, const struct left *w) {
-  char path[PATH_MAX], of[128], shown[512];
-  struct stat st;
+  char path[PATH_MAX], of[128];
   int n = snprintf(path, sizeof(path), "%s/%s", top_path, name);
   if (!job_of(name, of, sizeof(of)) || (w->job && strcmp(w->job, of) != 0) || n < 0 || (size_t)n >= sizeof(path))
     return;
-  FS_AUTO_CLOSE int dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
+  FS_AUTO_CLOSE fs_fd dir = fs_own_open(top, name);
+  if (dir < 0) return;
   for (unsigned tries = 0; fs_run_backing_held(dir, w->job != NULL); tries++)
     if (!lock_again(w, tries)) return;
   if ((!w->job && fs_job_lives(of)) || !fs_is_named(top, name, dir)) return; /* removed by now */
@@ -111,11 +109,10 @@ static void remove_backing(int top, const char *top_path, const char *name, cons
   }
   unsigned files = w->tell ? backing_files(dir) : 0;
   fs_err err = fs_remove_tree(path);
-  fs_shown(path, shown, sizeof(shown));
   if (err < 0)
-    fs_say("%s: %s", shown, strerror(-err));
+    fs_say("%s: %s", path, strerror(-err));
   else if (files > 0)
-    fs_say("removed %s, left by a daemon that died, with %u output%s in it", shown, files, files == 1 ? "" : "s");
+    fs_say("removed %s, left by a daemon that died, with %u output%s in it", path, files, files == 1 ? "" : "s");
   else
     tell_removed(w, path);
 }
@@ -140,11 +137,10 @@ static bool has_fragments(int dir) {
 /* Removes the incomplete copies of one dataset, unless another job is copying it now. */
 static void remove_fragments(int top, const char *top_path, const char *id, const struct left *w) {
   char path[2 * PATH_MAX];
-  struct stat st;
   uint8_t bytes[16];
   if (strlen(id) != 32 || fs_unhex(id, bytes, 16) < 0) return;
-  FS_AUTO_CLOSE int dir = openat(top, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() || !has_fragments(dir)) return;
+  FS_AUTO_CLOSE fs_fd dir = fs_own_open(top, id);
+  if (dir < 0 || !has_fragments(dir)) return;
   FS_AUTO_CLOSE int lock = openat(dir, FS_STAGE_STAGING, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (lock < 0) return;
   for (unsigned tries = 0; !fs_lock_alone(dir, FS_STAGE_STAGING, lock); tries++)
@@ -160,25 +156,18 @@ static void remove_fragments(int top, const char *top_path, const char *id, cons
 
 static void remove_below(int local, const char *local_path, const char *name, const struct left *w) {
   char path[PATH_MAX];
-  struct stat st;
   int n = snprintf(path, sizeof(path), "%s/%s", local_path, name);
-  int fd = openat(local, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  DIR *d = fd >= 0 && n > 0 && (size_t)n < sizeof(path) && fstat(fd, &st) == 0 && st.st_uid == geteuid() ? fdopendir(fd)
-                                                                                                         : NULL;
+  FS_AUTO_CLOSE fs_fd fd = fs_own_open(local, name);
+  DIR *d = fd >= 0 && n > 0 && (size_t)n < sizeof(path) ? fs_opendirat(fd, ".") : NULL;
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
     (w->fragment ? remove_fragments : remove_backing)(fd, path, e->d_name, w);
-  if (d)
-    closedir(d);
-  else if (fd >= 0)
-    close(fd);
+  if (d) closedir(d);
 }
 
 static void remove_in(const char *local, const struct left *w) {
-  int fd = open(local, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *d = fd < 0 ? NULL : fdopendir(fd);
-  if (!d && fd >= 0) close(fd);
+  DIR *d = fs_opendirat(AT_FDCWD, local);
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
-    if (fs_local_top(e->d_name)) remove_below(fd, local, e->d_name, w);
+    if (fs_local_top(e->d_name)) remove_below(dirfd(d), local, e->d_name, w);
   if (d) closedir(d);
 }
 

@@ -17,6 +17,7 @@
 #include "ipc/local.h"
 #include "left.h"
 #include "util/dir.h"
+#include "util/own.h"
 
 struct clean_count {
   unsigned removed, kept;
@@ -40,37 +41,30 @@ static fs_err remove_dataset(int dir, const char *path) {
 
 /* Removes one dataset's directory, <top>/<id>, unless a job uses it. */
 static void clean_dataset(int top, const char *top_path, const char *id, struct clean_count *count) {
-  char path[PATH_MAX], shown[512];
-  struct stat st;
+  char path[PATH_MAX];
   uint8_t bytes[16];
   int n = snprintf(path, sizeof(path), "%s/%s", top_path, id);
   if (strlen(id) != 32 || fs_unhex(id, bytes, 16) < 0 || n < 0 || (size_t)n >= sizeof(path)) return;
-  fs_shown(path, shown, sizeof(shown));
-  FS_AUTO_CLOSE int dir = openat(top, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid()) return;
+  FS_AUTO_CLOSE fs_fd dir = fs_own_open(top, id);
+  if (dir < 0) return;
   FS_AUTO_CLOSE int lock = openat(dir, FS_STAGE_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (lock < 0 && errno == ENOENT) return; /* another process removed it */
   fs_err err = lock < 0 ? -errno : !fs_lock_alone(dir, FS_STAGE_LOCK, lock) ? -EBUSY : remove_dataset(dir, path);
   if (err < 0) {
-    fs_say("%s: %s", shown, err == -EBUSY ? "in use, kept" : strerror(-err));
+    fs_say("%s: %s", path, err == -EBUSY ? "in use, kept" : strerror(-err));
     count->kept++;
   } else {
-    fs_say("removed %s", shown);
+    fs_say("removed %s", path);
     count->removed++;
   }
 }
 
 static void clean_top(int local, const char *local_path, const char *name, struct clean_count *count) {
   char path[PATH_MAX];
-  struct stat st;
   int n = snprintf(path, sizeof(path), "%s/%s", local_path, name);
-  int fd = openat(local, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return;
-  DIR *d = n > 0 && (size_t)n < sizeof(path) && fstat(fd, &st) == 0 && st.st_uid == geteuid() ? fdopendir(fd) : NULL;
-  if (!d) {
-    close(fd);
-    return;
-  }
+  FS_AUTO_CLOSE fs_fd fd = fs_own_open(local, name);
+  DIR *d = fd >= 0 && n > 0 && (size_t)n < sizeof(path) ? fs_opendirat(fd, ".") : NULL;
+  if (!d) return;
   for (const struct dirent *e; (e = readdir(d)) != NULL;) clean_dataset(fd, path, e->d_name, count);
   closedir(d);
   unlinkat(local, name, AT_REMOVEDIR); /* if it is empty */
@@ -78,16 +72,13 @@ static void clean_top(int local, const char *local_path, const char *name, struc
 
 static int clean_local(void *ctx, const char *local) {
   struct clean_count *count = ctx;
-  char shown[512];
-  int fd = open(local, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *d = fd < 0 ? NULL : fdopendir(fd);
+  DIR *d = fs_opendirat(AT_FDCWD, local);
   if (!d && errno != ENOENT) {
-    fs_say("%s: %s", fs_shown(local, shown, sizeof(shown)), strerror(errno));
-    if (fd >= 0) close(fd);
+    fs_say("%s: %s", local, strerror(errno));
     return FS_EXIT_FAILED;
   }
   for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
-    if (fs_local_top(e->d_name)) clean_top(fd, local, e->d_name, count);
+    if (fs_local_top(e->d_name)) clean_top(dirfd(d), local, e->d_name, count);
   if (d) closedir(d);
   return 0;
 }
@@ -109,7 +100,7 @@ static int clean_staged(const struct fs_launch *l) {
 
 /* Tells what was left because another user owns it, with advice. Returns the exit status. */
 static int clean_others(const char *local) {
-  char path[PATH_MAX], shown[512];
+  char path[PATH_MAX];
   struct stat st;
   int status = 0;
   DIR *d = fs_opendirat(AT_FDCWD, local);
@@ -118,8 +109,8 @@ static int clean_others(const char *local) {
     if (st.st_uid == geteuid()) continue;
     snprintf(path, sizeof(path), "%.3000s/%.255s", local, e->d_name);
     const struct passwd *user = getpwuid(st.st_uid);
-    fs_say("%s belongs to %s (user %u) and was left alone: run fs-launch clean as that user",
-           fs_shown(path, shown, sizeof(shown)), user ? user->pw_name : "another user", (unsigned)st.st_uid);
+    fs_say("%s belongs to %s (user %u) and was left alone: run fs-launch clean as that user", path,
+           user ? user->pw_name : "another user", (unsigned)st.st_uid);
     status = 1;
   }
   if (d) closedir(d);

@@ -29,8 +29,7 @@
 #define FS_LEFT_NAMED 10u /* incomplete files that are named to the user */
 
 static fs_err tell_failed(const char *path, fs_err err) {
-  char shown[512];
-  if (err < 0) fs_say("%s: %s: the outputs stay", fs_shown(path, shown, sizeof(shown)), strerror(-err));
+  if (err < 0) fs_say("%s: %s: the outputs stay", path, strerror(-err));
   return err;
 }
 
@@ -129,10 +128,10 @@ static fs_err copy_left(const struct left_backing *s, int out, const char *name,
 }
 
 static void tell_split(const struct left_backing *s, const char *path) {
-  char full[2 * PATH_MAX], shown[512];
+  char full[2 * PATH_MAX];
   if (s->sum->split > FS_LEFT_NAMED) return;
   snprintf(full, sizeof(full), "%s/%s", s->to, path);
-  fs_say("%s is not whole: other nodes had some of its bytes", fs_shown(full, shown, sizeof(shown)));
+  fs_say("%s is not whole: other nodes had some of its bytes", full);
 }
 
 static fs_err each_left(const struct left_backing *s, int out, const char *name) {
@@ -215,8 +214,7 @@ static fs_err copy_all(const struct fs_left_clean *c, int backing, const char *j
   FS_AUTO_CLOSE fs_fd top = fs_left_open_dir(dir, job);
   if (top < 0 || fstat(top, &st) < 0) return tell_failed(to, top < 0 ? top : -errno);
   if (!made && st.st_uid != geteuid()) { /* another user could replace the copies */
-    char shown[512];
-    fs_say("%s: belongs to another user: the outputs stay", fs_shown(to, shown, sizeof(shown)));
+    fs_say("%s: belongs to another user: the outputs stay", to);
     return -EPERM;
   }
   fs_err err = backing >= 0 ? backing_walk(backing, top, to, sum)
@@ -255,39 +253,36 @@ static void tell_found(const struct fs_left_sum *sum) {
     fs_say("%llu of them have no name, or one that is too long or taken: they are in lost+found there", others);
 }
 
-static bool left_failed(const struct fs_left_clean *c, const char *shown, const char *why) {
+static bool left_failed(const struct fs_left_clean *c, const char *path, const char *why) {
   if (c->failed) *c->failed = true;
-  fs_say("%s: %s", shown, why);
+  fs_say("%s: %s", path, why);
   return false;
 }
 
 bool fs_left_done(const struct fs_left_clean *c, int backing, const char *path, const char *job,
                   struct fs_left_sum *sum) {
-  char shown[512], what[128], flaws[160], to[PATH_MAX], dest[512];
-  fs_shown(path, shown, sizeof(shown));
+  char what[128], flaws[160], to[PATH_MAX];
   fs_err err = backing >= 0 ? backing_walk(backing, -1, path, sum) : 0;
   describe(sum, what, sizeof(what));
   describe_flaws(sum, flaws, sizeof(flaws));
   if (err == 0 && !c->remove) {
-    fs_say("%s: %s of a job that is over%s: fs-launch clean --outputs removes %s, with --to DIR copies first", shown,
+    fs_say("%s: %s of a job that is over%s: fs-launch clean --outputs removes %s, with --to DIR copies first", path,
            what, flaws, sum->files + sum->links == 1 ? "it" : "them");
     return false;
   }
   if (err == 0 && c->to && snprintf(to, sizeof(to), "%s/%s", c->to, job) >= (int)sizeof(to)) err = -ENAMETOOLONG;
   if (err == 0 && c->to) err = copy_all(c, backing, job, to, sum);
   if (err == 0) err = fs_remove_tree(path);
-  if (err < 0) return left_failed(c, shown, strerror(-err));
-  fs_say("removed %s, with %s%s%s", shown, what, c->to ? ", which are in " : "",
-         c->to ? fs_shown(to, dest, sizeof(dest)) : "");
+  if (err < 0) return left_failed(c, path, strerror(-err));
+  fs_say("removed %s, with %s%s%s", path, what, c->to ? ", which are in " : "", c->to ? to : "");
   if (c->to) tell_found(sum);
   return true;
 }
 
 static void clean_job(struct fs_left_clean *c, const char *base, int job, const char *name) {
-  char path[2 * PATH_MAX], shown[512];
+  char path[2 * PATH_MAX];
   struct fs_left_sum sum = {0};
   snprintf(path, sizeof(path), "%s/%s", base, name);
-  fs_shown(path, shown, sizeof(shown));
   fs_err err = flock(job, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK ? -EBUSY : 0;
   if (!fs_is_named(AT_FDCWD, path, job)) return; /* another fs-launch clean removed it */
   if (err == 0) err = walk_kept(job, -1, "", FS_LEFT_DEPTH, &sum);
@@ -295,11 +290,11 @@ static void clean_job(struct fs_left_clean *c, const char *base, int job, const 
   if (err == 0)
     (void)fs_left_done(c, -1, path, name, &sum);
   else if (err == -EBUSY)
-    (void)left_failed(c, shown, "another fs-launch clean is at work there");
+    (void)left_failed(c, path, "another fs-launch clean is at work there");
   else if (err == -ELOOP || err == -ENAMETOOLONG)
-    (void)left_failed(c, shown, "its directories are more than 256 levels deep, or their paths too long: it stays");
+    (void)left_failed(c, path, "its directories are more than 256 levels deep, or their paths too long: it stays");
   else
-    (void)left_failed(c, shown, strerror(-err));
+    (void)left_failed(c, path, strerror(-err));
 }
 
 static int clean_kept(void *ctx, const char *local) {
@@ -307,16 +302,15 @@ static int clean_kept(void *ctx, const char *local) {
   char base[PATH_MAX];
   struct stat st;
   if (snprintf(base, sizeof(base), "%s/" FS_OUTPUTS_KEPT, local) >= (int)sizeof(base)) return 0;
-  int fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *d = fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() ? fdopendir(fd) : NULL;
-  if (!d && fd >= 0) close(fd);
-  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
+  DIR *d = fs_opendirat(AT_FDCWD, base);
+  bool ours = d && fstat(dirfd(d), &st) == 0 && st.st_uid == geteuid();
+  for (const struct dirent *e; ours && (e = readdir(d)) != NULL;) {
     if (strncmp(e->d_name, "job-", 4) != 0 || fs_job_lives(e->d_name)) continue;
-    FS_AUTO_CLOSE int job = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    FS_AUTO_CLOSE int job = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (job >= 0) clean_job(&c, base, job, e->d_name);
   }
   if (d) closedir(d);
-  if (d && c.remove) (void)rmdir(base);
+  if (ours && c.remove) (void)rmdir(base);
   return 0;
 }
 

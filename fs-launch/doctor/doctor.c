@@ -21,13 +21,13 @@
 
 void fs_doctor_tell(struct fs_doctor *d, enum fs_verdict v, const char *path, const char *format, ...) {
   static const char *const word[] = {"bypass", "maybe", "note"};
-  char text[1024], shown[PATH_MAX];
+  char text[FS_SAY_LINE], name[PATH_MAX];
   va_list ap;
   va_start(ap, format);
-  vsnprintf(text, sizeof(text), format, ap);
+  fs_vline(text, sizeof(text), format, ap);
   va_end(ap);
   d->told[v]++;
-  printf("%-6s  %s: %s\n", word[v], fs_shown(path, shown, sizeof(shown)), text);
+  printf("%-6s  %s: %s\n", word[v], fs_one_line(path, name, sizeof(name)), text);
 }
 
 static int verdict(struct fs_doctor *d, bool missing) {
@@ -68,10 +68,9 @@ static void preloaded(struct fs_doctor *d) {
 
 int fs_doctor_run(char **command, bool as_is) {
   struct fs_doctor d = {.libraries = true, .command = true, .as_is = as_is};
-  char shown[512];
   preloaded(&d);
   fs_err err = fs_doctor_command(&d, command);
-  if (err < 0) fs_say("%s: %s", fs_shown(command[0], shown, sizeof(shown)), strerror(-err));
+  if (err < 0) fs_say("%s: %s", command[0], strerror(-err));
   return verdict(&d, err < 0);
 }
 
@@ -124,27 +123,24 @@ static bool python_of_other_mpi(struct fs_doctor *d, struct other_mpi *other, co
 
 /* Warns if COMMAND itself, or what its Python imports, needs another MPI than that of --np. */
 static void warn_of_mpi(struct fs_doctor *d, const struct fs_object *o, const char *path) {
-  char shown[512], library[512];
   const char *needs = fs_doctor_other_mpi(o);
   struct other_mpi other;
   if (!needs && !python_of_other_mpi(d, &other, path)) return;
   fs_say("warning: %s needs %s, of another MPI than the Open MPI that --np uses: each process is rank 0 of "
          "1; " FS_DOCTOR_MPI_HOW,
-         fs_shown(needs ? path : other.file, shown, sizeof(shown)),
-         fs_shown(needs ? needs : other.library, library, sizeof(library)));
+         needs ? path : other.file, needs ? needs : other.library);
 }
 
 void fs_doctor_warn(const struct fs_launch *l) {
   struct fs_doctor d = {0};
   struct fs_object *o = NULL;
-  char path[PATH_MAX], shown[512];
+  char path[PATH_MAX];
   const char *name, *why = fs_doctor_starts(l->opt.command, l->opt.env_as_is, &name);
-  if (why) fs_say("warning: %s %s", fs_shown(name, shown, sizeof(shown)), why);
+  if (why) fs_say("warning: %s %s", name, why);
   if (why || !l->first_here || fs_find_command(l->opt.command[0], path, sizeof(path)) < 0) return;
   bool elf = fs_object_open(&d, path, NULL, &o) == 0 && o;
   if (elf && fs_doctor_hopeless(o))
-    fs_say("warning: %s %s: it will not see the mounts (fs-launch --doctor tells more)",
-           fs_shown(path, shown, sizeof(shown)), fs_doctor_hopeless(o));
+    fs_say("warning: %s %s: it will not see the mounts (fs-launch --doctor tells more)", path, fs_doctor_hopeless(o));
   if (elf && l->opt.np > 0) warn_of_mpi(&d, o, path);
   fs_objects_free(&d);
 }
@@ -172,12 +168,11 @@ int fs_doctor_files(int argc, char **argv) {
   if (first < 0) return FS_EXIT_USAGE;
   for (int i = first; i < argc; i++) {
     struct stat st;
-    char shown[512];
     fs_err err = stat(argv[i], &st) < 0 ? -errno : 0;
     d.libraries = err == 0 && !S_ISDIR(st.st_mode);
     if (err == 0) err = d.libraries ? fs_doctor_path(&d, argv[i]) : tree(&d, argv[i]);
     if (err == 0) continue;
-    fs_say("%s: %s", fs_shown(argv[i], shown, sizeof(shown)), strerror(-err));
+    fs_say("%s: %s", argv[i], strerror(-err));
     missing = true;
   }
   return verdict(&d, missing);

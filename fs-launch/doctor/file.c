@@ -72,19 +72,17 @@ static bool same_as_ours(const char *path, const char *ours) {
 }
 
 static void tell_loader(struct fs_doctor *d, const struct fs_object *o) {
-  char shown[512];
   struct stat st;
   const char *interp = o->elf.interp;
   if (!interp || is_musl(o)) return;
-  fs_printable(interp, strlen(interp), shown, sizeof(shown));
   if (stat(interp, &st) < 0)
-    fs_doctor_tell(d, FS_BYPASS, o->path, "its loader %s is not there; the program cannot start", shown);
+    fs_doctor_tell(d, FS_BYPASS, o->path, "its loader %s is not there; the program cannot start", interp);
   else if (!begins(base_name(interp), "ld-linux"))
     fs_doctor_tell(d, FS_BYPASS, o->path,
-                   "its loader is %s, not glibc's; it may not know LD_PRELOAD: rebuild it for glibc", shown);
+                   "its loader is %s, not glibc's; it may not know LD_PRELOAD: rebuild it for glibc", interp);
   else if (!same_as_ours(interp, "/lib64/ld-linux-x86-64.so.2") && !same_as_ours(interp, "/lib/ld-linux-aarch64.so.1"))
     fs_doctor_tell(d, FS_MAYBE, o->path,
-                   "it has a glibc of its own (%s); libfanstore.so must be built for that one or an older one", shown);
+                   "it has a glibc of its own (%s); libfanstore.so must be built for that one or an older one", interp);
 }
 
 /* Reports the kind of the file. Returns false if there is nothing else to report. */
@@ -154,14 +152,12 @@ const char *fs_doctor_other_mpi(const struct fs_object *o) {
 }
 
 static void tell_mpi(struct fs_doctor *d, const struct fs_object *o) {
-  char shown[512];
   const char *name = fs_doctor_other_mpi(o);
   if (!name) return;
-  fs_printable(name, strlen(name), shown, sizeof(shown));
   fs_doctor_tell(d, FS_NOTE, o->path,
                  "needs %s, of MPICH, Intel MPI or the like: with fs-launch --np, which uses Open MPI, each process is "
                  "rank 0 of 1; " FS_DOCTOR_MPI_HOW,
-                 shown);
+                 name);
 }
 
 static void tell_needed(struct fs_doctor *d, const struct fs_object *o) {

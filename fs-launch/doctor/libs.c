@@ -260,11 +260,9 @@ static bool loaded(const struct fs_doctor *d, const char *name) {
 static void need(struct fs_doctor *d, const struct fs_object *from, const char *name) {
   struct search s = {.from = from, .name = name};
   struct fs_object *o;
-  char shown[512];
   if (loaded(d, name)) return;
   if (!search(&s) || fs_object_open(d, s.path, from, &o) < 0) {
-    fs_doctor_tell(d, FS_NOTE, from->path, "needs %s, which is not found; the program may not start",
-                   fs_printable(name, strlen(name), shown, sizeof(shown)));
+    fs_doctor_tell(d, FS_NOTE, from->path, "needs %s, which is not found; the program may not start", name);
     return;
   }
   if (o) fs_doctor_object(d, o);

@@ -17,6 +17,7 @@
 #include "fanstore/format.h"
 #include "util/base.h"
 
+struct fs_manifest;
 struct fs_index {
   const struct fs_index_header *hdr;
   const struct fs_entry *entries;
@@ -51,6 +52,10 @@ struct fs_block {
    (bad checksum or size), -EPROTONOSUPPORT (newer version or unknown feature), -EPFNOSUPPORT (older
    version), or a negative errno of open. `why` (may be NULL) gets one line without the path. */
 fs_err fs_index_open(const char *path, struct fs_index *ix, char *why, size_t why_size);
+/* Opens DATASET/index. Also returns -EBADMSG if it does not belong to this manifest of the
+   dataset. */
+fs_err fs_index_open_of(const char *dataset, const struct fs_manifest *m, struct fs_index *ix, char *why,
+                        size_t why_size);
 fs_err fs_index_attach(const void *base, uint64_t size, struct fs_index *ix, char *why, size_t why_size);
 void fs_index_close(struct fs_index *ix);
 /* Compares the checksums of all sections, without allocation or system call. Returns 0, -EBADMSG or

@@ -166,6 +166,21 @@ fs_err fs_index_open(const char *path, struct fs_index *ix, char *why, size_t wh
   return 0;
 }
 
+fs_err fs_index_open_of(const char *dataset, const struct fs_manifest *m, struct fs_index *ix, char *why,
+                        size_t why_size) {
+  char path[PATH_MAX];
+  int n = snprintf(path, sizeof(path), "%s/index", dataset);
+  if (why_size > 0) why[0] = '\0';
+  if (n < 0 || (size_t)n >= sizeof(path)) return -ENAMETOOLONG;
+  fs_err err = fs_index_open(path, ix, why, why_size);
+  if (err < 0 || (memcmp(ix->hdr->dataset_id, m->dataset_id, sizeof(m->dataset_id)) == 0 &&
+                  ix->nparts == m->partitions && ix->map_size == m->index_size))
+    return err;
+  fs_index_close(ix);
+  FS_WHY("does not belong to the manifest beside it; copy both again from where they were packed");
+  return -EBADMSG;
+}
+
 void fs_index_close(struct fs_index *ix) {
   if (ix->map) fs_sys_munmap(ix->map, ix->map_size);
   memset(ix, 0, sizeof(*ix));

@@ -28,6 +28,13 @@ bool fs_own_is(const char *path, bool links) {
   return dir.st_uid == 0 && access(path, R_OK | W_OK | X_OK) == 0;
 }
 
+fs_fd fs_own_open(int at, const char *name) {
+  struct stat st;
+  FS_AUTO_CLOSE int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &st) < 0) return -errno;
+  return st.st_uid == geteuid() ? FS_MOVE_FD(fd) : -EPERM;
+}
+
 /* Splits a path: writes its directory to `parent`, and returns the name after the last slash. */
 static const char *own_split(const char *path, char *parent, size_t size) {
   const char *slash = strrchr(path, '/');

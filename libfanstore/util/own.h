@@ -13,6 +13,9 @@
    count: a directory of root's that this user can write to, and a symlink of this user or root to
    either kind. The user or the administrator has made these on purpose. */
 bool fs_own_is(const char *path, bool links);
+/* Opens a directory below `at` that belongs to this user, for reading. Follows no symlink. Returns
+   -EPERM if another user owns it. */
+fs_fd fs_own_open(int at, const char *name);
 /* Calls fn for `path`, then for each path.XXXXXX by name, if they belong to this user. Stops at the
    first result that is not 0 and returns it. */
 typedef int fs_own_fn(void *ctx, const char *dir);

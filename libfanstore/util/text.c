@@ -7,11 +7,11 @@
 #include "util/util.h"
 
 /*
- * Returns the length of the well-formed UTF-8 sequence at p (at most n bytes), or 0. The C1 control
- * characters count as malformed, because terminals obey them.
+ * Returns the length of the well-formed UTF-8 sequence at p (at most n bytes), or 0. Without `c1` the
+ * C1 control characters count as malformed, because terminals obey them.
  */
-static size_t fs_utf8_len(const unsigned char *p, size_t n) {
-  static const uint32_t lowest[5] = {0, 0, 0xa0, 0x800, 0x10000};
+static size_t fs_utf8_len(const unsigned char *p, size_t n, bool c1) {
+  const uint32_t lowest[5] = {0, 0, c1 ? 0x80 : 0xa0, 0x800, 0x10000};
   size_t len = p[0] >= 0xf0 && p[0] < 0xf8 ? 4 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : p[0] >= 0xc0 && p[0] < 0xe0 ? 2 : 0;
   if (len == 0 || len > n) return 0;
   uint32_t code = p[0] & (0xffu >> (len + 1));
@@ -23,15 +23,16 @@ static size_t fs_utf8_len(const unsigned char *p, size_t n) {
   return code < lowest[len] || code > 0x10ffff || surrogate ? 0 : len;
 }
 
-/* Writes the printed form of the bytes at p to piece. Returns how many bytes of p it stands for. */
-static size_t fs_print_piece(const unsigned char *p, size_t n, char piece[8]) {
-  size_t utf8 = fs_utf8_len(p, n);
+/* Writes the printed form of the bytes at p to piece; `backslash`: a backslash is doubled. Returns how
+   many bytes of p it stands for. */
+static size_t fs_print_piece(const unsigned char *p, size_t n, bool backslash, char piece[8]) {
+  size_t utf8 = fs_utf8_len(p, n, false);
   if (utf8 > 0) {
     memcpy(piece, p, utf8);
     piece[utf8] = '\0';
     return utf8;
   }
-  if (*p == '\\' || *p == '\n')
+  if (*p == '\n' || (*p == '\\' && backslash))
     snprintf(piece, 8, "\\%c", *p == '\n' ? 'n' : '\\');
   else if (*p >= 0x20 && *p < 0x7f)
     snprintf(piece, 8, "%c", *p);
@@ -40,13 +41,13 @@ static size_t fs_print_piece(const unsigned char *p, size_t n, char piece[8]) {
   return 1;
 }
 
-char *fs_printable(const char *name, size_t len, char *out, size_t size) {
+static char *fs_print(const char *name, size_t len, bool backslash, char *out, size_t size) {
   const unsigned char *p = (const unsigned char *)name;
   size_t used = 0;
   if (size == 0) return out;
   while (len > 0) {
     char piece[8];
-    size_t took = fs_print_piece(p, len, piece), n = strlen(piece);
+    size_t took = fs_print_piece(p, len, backslash, piece), n = strlen(piece);
     if (used + n >= size) break;
     memcpy(out + used, piece, n);
     used += n;
@@ -55,6 +56,32 @@ char *fs_printable(const char *name, size_t len, char *out, size_t size) {
   }
   out[used] = '\0';
   return out;
+}
+
+char *fs_printable(const char *name, size_t len, char *out, size_t size) {
+  return fs_print(name, len, true, out, size);
+}
+
+char *fs_one_line(const char *text, char *out, size_t size) {
+  return fs_print(text, strlen(text), false, out, size);
+}
+
+void fs_json_string(FILE *out, const char *text) {
+  const unsigned char *p = (const unsigned char *)text;
+  fputc('"', out);
+  for (size_t n = strlen(text), took; n > 0; p += took, n -= took) {
+    took = fs_utf8_len(p, n, true);
+    if (took == 0 && *p >= 0x80)
+      fprintf(out, "\\udc%02x", *p);
+    else if (*p == '"' || *p == '\\')
+      fprintf(out, "\\%c", *p);
+    else if (*p < 0x20 || *p == 0x7f)
+      fprintf(out, "\\u%04x", *p);
+    else
+      fwrite(p, 1, FS_MAX(took, 1), out);
+    if (took == 0) took = 1;
+  }
+  fputc('"', out);
 }
 
 /* Returns true if c matches the set at p, after its '['. Sets *end to the place after ']', or to

@@ -43,6 +43,12 @@ fs_ssize fs_path_below(const char *path, size_t path_len, const char *prefix, si
  * \xNN, a backslash as \\, a newline as \n. Returns out.
  */
 char *fs_printable(const char *name, size_t len, char *out, size_t size);
+/* Like fs_printable, but keeps backslashes: a text in which names are printable already does not
+   change. */
+char *fs_one_line(const char *text, char *out, size_t size);
+/* Writes a string of any bytes as JSON, in quotes. A byte that is not valid UTF-8 becomes the escape
+   of a lone low surrogate, \udc80 to \udcff, like in Python's surrogateescape: no byte is lost. */
+void fs_json_string(FILE *out, const char *text);
 
 /* Returns true if the path matches the shell pattern. '*' and '?' do not match '/'; "**" does. A
    pattern without '/' is compared with the last component, others with the whole relative path. */

@@ -246,6 +246,7 @@ printf '#!/usr/bin/env -S A=1 %s/static -u\n' "$work" >s3
 printf '#!/usr/bin/env bash\nls\n' >s4
 printf '#!/nowhere/interpreter\n' >s5
 echo text >s6
+printf '#!/nowhere/\033[2Jinter\\preter\n' >s7
 chmod +x s?
 for s in ./s1 ./s2 ./s3 'env A=1 ./s1' 'env -u B ./static' 'nice -n 5 ./static' 'timeout 10 nice ./s2' 'nohup ./static'; do
   # shellcheck disable=SC2086
@@ -256,6 +257,8 @@ doctor 0 --doctor ./s4
 finds_nothing
 doctor 0 --doctor ./s5
 says note s5 'interpreter /nowhere/interpreter is not found'
+doctor 0 --doctor ./s7
+says note s7 'interpreter /nowhere/\\x1b\[2Jinter\\preter is not found'
 doctor 0 --doctor ./s6
 says note s6 'neither an ELF file nor a script'
 for s in 'env -i ./dynamic' 'env - ./dynamic' 'env -u LD_PRELOAD ./dynamic' 'env --unset=FANSTORE_RUN ./dynamic' \

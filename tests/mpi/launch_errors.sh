@@ -31,6 +31,8 @@ bad 2 "--dataset is missing" -- true
 bad 2 "option '--dataset' needs an argument" --dataset -- true
 bad 2 "option '--stage-out' needs an argument" --dataset "$ds" --stage-out --np 2 -- true
 bad 2 "--mount here: give an absolute path" --dataset "$ds" --mount here -- true
+bad 2 '--mount a\\n\\x1b\[1mb\\x07: give an absolute path' --dataset "$ds" --mount $'a\n\e[1mb\a' -- true
+bad 125 'a\\n\\x1b\[1mb: no such dataset' --dataset $'a\n\e[1mb' -- true
 bad 2 "--mount '': give an absolute path" --dataset "$ds" --mount '' -- true
 bad 2 "--mount /x: put it after the --dataset" --mount /x --dataset "$ds" -- true
 bad 2 "--emulate 0: give a number" --dataset "$ds" --emulate 0 -- true

@@ -44,6 +44,9 @@ ok 'a wrong command line is one line and exit status 2'
 
 refuses 1 'nosuch: no such directory' pack nosuch other
 refuses 1 'not a directory' pack source/file1 other
+refuses 1 'no\\n\\x1b\[1msuch\\x07: no such directory' pack $'no\n\e[1msuch\a' other
+refuses 1 'no\\n\\x1b\[1msuch\\x07: no such dataset' verify $'no\n\e[1msuch\a'
+refuses 2 "unknown command 'a\\\\x1b\\[2J'" $'a\e[2J'
 refuses 1 'parent directory' pack source nodir/other
 refuses 1 'inside SOURCE' pack source source/ds
 refuses 1 'contains SOURCE' pack source .
@@ -71,6 +74,11 @@ for command in verify info list; do
   refuses 1 'no such dataset: it is no directory' $command source/file1
 done
 [ -z "$(find . -maxdepth 1 -name '.*.partial-*')" ] || fail 'a temporary directory is left'
+cp -r ds two
+cp empty/index two/index
+for command in verify info list; do refuses 1 'two/index: does not belong to the manifest beside it; copy both' $command two; done
+expect_status 125 "$bin/fs-launch" --dataset two --mount "$mnt" -- true
+one_line err 'two/index: does not belong to the manifest beside it; copy both'
 ok 'what is wrong about SOURCE or DATASET is one line'
 
 mkdir odd

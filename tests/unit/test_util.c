@@ -152,6 +152,24 @@ static void test_printable(void **state) {
   assert_string_equal(fs_printable("\xc3\xa9", 1, out, sizeof(out)), "\\xc3"); /* cut in the middle */
   assert_string_equal(fs_printable("abc\x01", 4, out, 7), "abc");              /* whole units only */
   assert_string_equal(fs_printable("abc", 3, out, 1), "");
+  assert_string_equal(fs_one_line("a\\b\n\x1b[1m\xc2\x9b\xc3\xa9", out, sizeof(out)),
+                      "a\\b\\n\\x1b[1m\\xc2\\x9b\xc3\xa9");
+  fs_printable(raw, sizeof(raw) - 1, out, sizeof(out));
+  char again[sizeof(out)];
+  assert_string_equal(fs_one_line(out, again, sizeof(again)), out);
+}
+
+static void test_json(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t n;
+  FILE *out = open_memstream(&text, &n);
+  assert_non_null(out);
+  fs_json_string(out, "a\"\\\n\x1b\x7f\xc2\x9b\xc3\xa9\xff\xc3(\xed\xa0\x80\xf0\x9f\x98\x80");
+  assert_int_equal(fclose(out), 0);
+  assert_string_equal(text, "\"a\\\"\\\\\\u000a\\u001b\\u007f\xc2\x9b\xc3\xa9\\udcff\\udcc3("
+                            "\\udced\\udca0\\udc80\xf0\x9f\x98\x80\"");
+  free(text);
 }
 
 static void test_glob(void **state) {
@@ -455,14 +473,23 @@ static void test_table(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_parse_size),    cmocka_unit_test(test_format_size),
-      cmocka_unit_test(test_hex),           cmocka_unit_test(test_lists),
-      cmocka_unit_test(test_normalize),     cmocka_unit_test(test_below),
-      cmocka_unit_test(test_printable),     cmocka_unit_test(test_glob),
-      cmocka_unit_test(test_trees),         cmocka_unit_test(test_options),
-      cmocka_unit_test(test_option_errors), cmocka_unit_test(test_option_help),
-      cmocka_unit_test(test_xxh3),          cmocka_unit_test(test_sys),
-      cmocka_unit_test(test_eventfd),       cmocka_unit_test(test_eventfd_filtered),
+      cmocka_unit_test(test_parse_size),
+      cmocka_unit_test(test_format_size),
+      cmocka_unit_test(test_hex),
+      cmocka_unit_test(test_lists),
+      cmocka_unit_test(test_normalize),
+      cmocka_unit_test(test_below),
+      cmocka_unit_test(test_printable),
+      cmocka_unit_test(test_json),
+      cmocka_unit_test(test_glob),
+      cmocka_unit_test(test_trees),
+      cmocka_unit_test(test_options),
+      cmocka_unit_test(test_option_errors),
+      cmocka_unit_test(test_option_help),
+      cmocka_unit_test(test_xxh3),
+      cmocka_unit_test(test_sys),
+      cmocka_unit_test(test_eventfd),
+      cmocka_unit_test(test_eventfd_filtered),
       cmocka_unit_test(test_table),
   };
   return cmocka_run_group_tests_name("util", tests, NULL, NULL);

@@ -50,19 +50,11 @@ static fs_err stage_names(struct fs_stage *s, const char *source, const char *lo
 /* Opens the index file of the source or of the copy, and checks that it is this dataset's. */
 static fs_err stage_index_open(const struct fs_stage *s, const char *dir, struct fs_index *ix, char *why,
                                size_t why_size) {
-  char path[PATH_MAX], text[256] = "";
-  int n = snprintf(path, sizeof(path), "%s/index", dir);
-  if (n < 0 || (size_t)n >= sizeof(path)) return fs_stage_why(-ENAMETOOLONG, why, why_size, dir, NULL);
-  fs_err err = fs_index_open(path, ix, text, sizeof(text));
-  if (err == 0 && (memcmp(ix->hdr->dataset_id, s->manifest.dataset_id, sizeof(ix->hdr->dataset_id)) != 0 ||
-                   ix->nparts != s->manifest.partitions || ix->map_size != s->manifest.index_size)) {
-    snprintf(text, sizeof(text), "does not belong to the manifest beside it");
-    fs_index_close(ix);
-    err = -EBADMSG;
-  }
+  char text[256] = "";
+  fs_err err = fs_index_open_of(dir, &s->manifest, ix, text, sizeof(text));
   if (err < 0 && text[0] != '\0') {
     char shown[512];
-    snprintf(why, why_size, "%s: %s", fs_printable(path, strlen(path), shown, sizeof(shown)), text);
+    snprintf(why, why_size, "%s/index: %s", fs_printable(dir, strlen(dir), shown, sizeof(shown)), text);
   }
   return err < 0 ? fs_stage_why(err, why, why_size, dir, "index") : 0;
 }

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Prints the tools' messages and progress bar (say.h). */
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "util/say.h"
+#include "util/util.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const char *name = "fanstore";
+static bool bar_on_screen;
+
+void fs_say_as(const char *program) {
+  name = program;
+}
+
+bool fs_bar_shown(void) {
+  static _Atomic int tty = -1;
+  if (tty < 0) tty = isatty(STDERR_FILENO) ? 1 : 0;
+  return tty == 1;
+}
+
+static void bar_locked(const char *text) {
+  if (!fs_bar_shown() || (!text && !bar_on_screen)) return;
+  fprintf(stderr, "\r\033[K%s", text ? text : "");
+  fflush(stderr);
+  bar_on_screen = text != NULL;
+}
+
+void fs_bar(const char *text) {
+  pthread_mutex_lock(&lock);
+  bar_locked(text);
+  pthread_mutex_unlock(&lock);
+}
+
+char *fs_vline(char *out, size_t size, const char *format, va_list ap) {
+  char raw[FS_SAY_LINE];
+  vsnprintf(raw, sizeof(raw), format, ap);
+  return fs_one_line(raw, out, size);
+}
+
+void fs_say(const char *format, ...) {
+  char line[FS_SAY_LINE];
+  va_list ap;
+  va_start(ap, format);
+  fs_vline(line, sizeof(line), format, ap);
+  va_end(ap);
+  pthread_mutex_lock(&lock);
+  bar_locked(NULL);
+  fprintf(stderr, "%s: %s\n", name, line);
+  pthread_mutex_unlock(&lock);
+}

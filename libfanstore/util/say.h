@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages of the tools on stderr: lines, and a progress bar if stderr is a terminal. One mutex
+   orders them, so any thread may print. */
+#ifndef FS_UTIL_SAY_H
+#define FS_UTIL_SAY_H
+
+#include <limits.h>
+#include <stdarg.h>
+
+#include "util/base.h"
+
+#define FS_SAY_LINE (3 * PATH_MAX) /* two paths and a sentence */
+
+/* Sets the name that each line begins with. Called once, by main. */
+void fs_say_as(const char *program);
+/* Prints one line "PROGRAM: ..." after it wipes the progress bar. Names in it may have any bytes: the
+   line is printed by fs_one_line. */
+void fs_say(const char *format, ...) FS_PRINTF(1, 2);
+/* Writes such a line to `out`. Returns out. */
+char *fs_vline(char *out, size_t size, const char *format, va_list ap) __attribute__((format(printf, 3, 0)));
+/* Prints a progress bar that the next one replaces, if stderr is a terminal. NULL wipes it. */
+void fs_bar(const char *text);
+bool fs_bar_shown(void); /* true if stderr is a terminal */
+
+#endif
