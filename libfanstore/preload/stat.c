@@ -146,29 +146,14 @@ FS_EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned ma
 
 /* Called by binaries that were linked before glibc 2.33. The version says which struct stat: there
    is one on these machines. */
-FS_EXPORT int __xstat(int ver, const char *path, struct stat *st);
-FS_EXPORT int __xstat(int ver, const char *path, struct stat *st) {
-  (void)ver;
-  return stat(path, st);
-}
+FS_VIA(int, __xstat, (int ver, const char *path, struct stat *st), ((void)ver, stat(path, st)))
 FS_ALIAS(__xstat64, __xstat);
-FS_EXPORT int __lxstat(int ver, const char *path, struct stat *st);
-FS_EXPORT int __lxstat(int ver, const char *path, struct stat *st) {
-  (void)ver;
-  return lstat(path, st);
-}
+FS_VIA(int, __lxstat, (int ver, const char *path, struct stat *st), ((void)ver, lstat(path, st)))
 FS_ALIAS(__lxstat64, __lxstat);
-FS_EXPORT int __fxstat(int ver, int fd, struct stat *st);
-FS_EXPORT int __fxstat(int ver, int fd, struct stat *st) {
-  (void)ver;
-  return fstat(fd, st);
-}
+FS_VIA(int, __fxstat, (int ver, int fd, struct stat *st), ((void)ver, fstat(fd, st)))
 FS_ALIAS(__fxstat64, __fxstat);
-FS_EXPORT int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags);
-FS_EXPORT int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags) {
-  (void)ver;
-  return fstatat(dirfd, path, st, flags);
-}
+FS_VIA(int, __fxstatat, (int ver, int dirfd, const char *path, struct stat *st, int flags),
+       ((void)ver, fstatat(dirfd, path, st, flags)))
 FS_ALIAS(__fxstatat64, __fxstatat);
 
 static int64_t access_entry(int route, const struct fs_found *f, int mode, int flags) {
@@ -258,15 +243,7 @@ FS_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buf, size_t n) {
   return FS_LIKELY(!maybe_socket(buf, r)) ? r : readlink_socket(dirfd, path, buf, n);
 }
 
-extern void __chk_fail(void) __attribute__((noreturn));
-
-FS_EXPORT ssize_t __readlink_chk(const char *path, char *buf, size_t n, size_t size);
-FS_EXPORT ssize_t __readlink_chk(const char *path, char *buf, size_t n, size_t size) {
-  if (n > size) __chk_fail();
-  return readlink(path, buf, n);
-}
-FS_EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t n, size_t size);
-FS_EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t n, size_t size) {
-  if (n > size) __chk_fail();
-  return readlinkat(dirfd, path, buf, n);
-}
+FS_CHECKED(ssize_t, __readlink_chk, (const char *path, char *buf, size_t n, size_t size), n <= size,
+           readlink(path, buf, n))
+FS_CHECKED(ssize_t, __readlinkat_chk, (int dirfd, const char *path, char *buf, size_t n, size_t size), n <= size,
+           readlinkat(dirfd, path, buf, n))
