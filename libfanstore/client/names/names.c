@@ -213,7 +213,6 @@ fs_err fs_output_mode(uint32_t entry, uint32_t *mode) {
  * number now. Its own parent is asked for when a walk goes further up.
  */
 static fs_err parent_number(uint32_t mount, struct fs_output_node *n, uint64_t dir, uint32_t *parent) {
-  fs_err err = 0;
   *parent = atomic_load_explicit(&n->parent, memory_order_relaxed);
   if (fs_output_dir_id(mount, *parent) == dir) return 0;
   if (dir & FS_OUTPUT_ID) {
@@ -221,7 +220,7 @@ static fs_err parent_number(uint32_t mount, struct fs_output_node *n, uint64_t d
     if (number < 0) return (fs_err)number;
     *parent = (uint32_t)number;
   } else {
-    if (fs_output_dir_id(mount, (uint32_t)dir) != dir) return err < 0 ? err : -EUCLEAN;
+    if (fs_output_dir_id(mount, (uint32_t)dir) != dir) return -EUCLEAN;
     *parent = (uint32_t)dir;
   }
   atomic_store_explicit(&n->parent, *parent, memory_order_relaxed);
