@@ -25,7 +25,6 @@
 /* A reader may ignore unknown compat features. It refuses a file with an unknown incompat
    feature. */
 #define FS_FEATURE_SAMPLES 0x1ull /* compat: fs_index_header.samples is set */
-#define FS_FEATURE_COMPAT_KNOWN FS_FEATURE_SAMPLES
 #define FS_FEATURE_INCOMPAT_KNOWN 0ull
 
 #define FS_PROBE_MAX 4096u            /* largest max_probe: limits a malicious hash table */

@@ -57,8 +57,8 @@ static inline bool fs_is_pow2(uint64_t n) {
   return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* Scope cleanups: FS_AUTO_CLOSE int fd = ...; FS_AUTO_FREE char *p = ...; FS_MOVE_FD and
-   FS_MOVE_PTR take the value out of the variable. */
+/* Scope cleanups: FS_AUTO_CLOSE int fd = ...; FS_AUTO_FREE char *p = ...; FS_MOVE_FD takes
+   the value out of the variable. */
 void fs_cleanup_close(int *fd);
 void fs_cleanup_free(void *p);
 #define FS_AUTO_CLOSE __attribute__((cleanup(fs_cleanup_close)))
@@ -68,12 +68,6 @@ void fs_cleanup_free(void *p);
     int fs_fd_ = (fd);                                                                                                 \
     (fd) = -1;                                                                                                         \
     fs_fd_;                                                                                                            \
-  })
-#define FS_MOVE_PTR(p)                                                                                                 \
-  ({                                                                                                                   \
-    __typeof__(p) fs_p_ = (p);                                                                                         \
-    (p) = NULL;                                                                                                        \
-    fs_p_;                                                                                                             \
   })
 
 #endif
