@@ -17,8 +17,6 @@
 #include "client/fd/fdpool.h"
 #include "client/outputs/segment.h"
 
-#define FS_OUTPUT_TRIES 8u /* renames that a publication follows */
-
 /* The notes, by descriptor. Untouched pages cost nothing. */
 static struct {
   _Atomic uint64_t dir, id; /* dir 0: not known */
@@ -76,19 +74,17 @@ void fs_output_copied(int fd, int copy) {
 static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool synced) {
   struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
                             .flags = synced ? FS_PUBLISH_DURABLE : 0,
-                            .publish = {.id = id,
+                            .publish = {.dir = *dir,
+                                        .id = id,
                                         .size = (uint64_t)st->st_size,
                                         .mode = st->st_mode,
                                         .mtime = st->st_mtim.tv_sec,
                                         .mtime_ns = (uint32_t)st->st_mtim.tv_nsec}};
-  fs_err err = -EREMCHG;
-  for (unsigned tries = 0; err == -EREMCHG && tries < FS_OUTPUT_TRIES; tries++) {
-    struct fs_answer a;
-    c.publish.dir = *dir;
-    err = fs_names_call(&c, "", "", a.body, sizeof(a.body), &a.n);
-    if (err == -EREMCHG && a.n >= sizeof(*dir)) memcpy(dir, a.body, sizeof(*dir));
-  }
-  return err == -ENOENT ? 0 : err == -EREMCHG ? -EIO : err;
+  struct fs_answer a;
+  const struct fs_record *r;
+  fs_err err = fs_output_ask_id(&c, &a, &r);
+  *dir = c.publish.dir;
+  return err == -ENOENT ? 0 : err;
 }
 
 static fs_err publish_until(int fd, bool synced, uint64_t end) {
