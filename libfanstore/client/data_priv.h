@@ -331,7 +331,7 @@ fs_err fs_direct_read(struct fs_dataset *ds, uint32_t p, void *dst, const struct
 
 /* ---- verify.c ---- */
 
-enum fs_check { FS_CHECK_SHARED, FS_CHECK_LOCAL, FS_CHECK_KINDS };
+enum fs_check { FS_CHECK_SHARED, FS_CHECK_LOCAL };
 static inline bool fs_is_verified(const struct fs_dataset *ds, enum fs_check which) {
   return ds->verify >= (which == FS_CHECK_LOCAL ? FS_VERIFY_ALWAYS : FS_VERIFY_REMOTE);
 }

@@ -51,7 +51,7 @@ static void fs_explain_open(const char *dataset, const char *shown, fs_err err, 
            shown);
 }
 
-static fs_err fs_load_fd(int fd, const char *shown, char *buf, struct fs_manifest *m, char *why, size_t why_size) {
+static fs_err fs_load_text(int fd, const char *shown, char *buf, struct fs_manifest *m, char *why, size_t why_size) {
   char reason[256] = "";
   fs_ssize n = fs_read_all(fd, buf, FS_MANIFEST_MAX);
   if (n < 0) {
@@ -60,6 +60,14 @@ static fs_err fs_load_fd(int fd, const char *shown, char *buf, struct fs_manifes
   }
   fs_err err = fs_manifest_parse(buf, (size_t)n, m, reason, sizeof(reason));
   if (err < 0) FS_WHY("%s: %s", shown, reason);
+  return err;
+}
+
+fs_err fs_manifest_load_fd(int fd, const char *shown, struct fs_manifest *m, char *why, size_t why_size) {
+  char *buf = fs_sys_mmap(NULL, FS_MANIFEST_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fs_sys_mmap_failed(buf)) return -ENOMEM;
+  fs_err err = fs_load_text(fd, shown, buf, m, why, why_size);
+  fs_sys_munmap(buf, FS_MANIFEST_MAX);
   return err;
 }
 
@@ -74,9 +82,5 @@ fs_err fs_manifest_load(const char *dataset, struct fs_manifest *m, char *why, s
     fs_explain_open(dataset, shown, opened, why, why_size);
     return opened == -ENOTDIR ? -ENOENT : opened;
   }
-  char *buf = fs_sys_mmap(NULL, FS_MANIFEST_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (fs_sys_mmap_failed(buf)) return -ENOMEM;
-  fs_err err = fs_load_fd(fd, shown, buf, m, why, why_size);
-  fs_sys_munmap(buf, FS_MANIFEST_MAX);
-  return err;
+  return fs_manifest_load_fd(fd, shown, m, why, why_size);
 }

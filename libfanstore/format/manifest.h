@@ -44,6 +44,8 @@ fs_ssize fs_manifest_format(const struct fs_manifest *m, char *out, size_t size)
 /* Reads DATASET/manifest. Returns 0, an error of fs_manifest_parse or of the file, or -ENOENT with
    "DATASET: no such dataset ..." in `why`. */
 fs_err fs_manifest_load(const char *dataset, struct fs_manifest *m, char *why, size_t why_size);
+/* Like fs_manifest_load, from the open manifest of a dataset that `why` names as `shown`. */
+fs_err fs_manifest_load_fd(int fd, const char *shown, struct fs_manifest *m, char *why, size_t why_size);
 
 /* Checks the header page of a partition against the index. Returns 0, -EBADMSG, -EPROTONOSUPPORT or
    -EPFNOSUPPORT. */

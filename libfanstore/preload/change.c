@@ -90,10 +90,6 @@ static bool is_empty_path(const char *path, int flags) {
   return (flags & AT_EMPTY_PATH) && path != NULL && path[0] == '\0';
 }
 
-FS_CHANGE(chmod, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, set_mode(route, f, m))
-FS_CHANGE(chown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, 0, set_owner(route, f, u, g))
-FS_CHANGE(lchown, (const char *p, uid_t u, gid_t g), (p, u, g), AT_FDCWD, p, FS_NOFOLLOW, set_owner(route, f, u, g))
-
 /* libc makes lchmod of an O_PATH descriptor and chmod, which a symlink does not have. */
 static int64_t refuse_lchmod(int route, const struct fs_found *f, int flags) {
   struct stat st;
@@ -117,13 +113,13 @@ int fs_chmod_empty(int fd, mode_t m, int flags) {
              FS_REAL_SET(fd, fs_output_chmod(f, m), fs_ret_int(FS_SYS4(FS_SYS_FCHMODAT2, fd, "", m, flags))));
 }
 
-FS_EXPORT int fchmodat(int d, const char *p, mode_t m, int flags) {
+static int chmod_at(int d, const char *p, mode_t m, int flags) {
   FS_PATH_SET(d, p, FS_AT_WALK(flags), chmod_entry(route, f, m, flags), FS_REAL(fchmodat)(d, p, m, flags));
 }
 
-FS_EXPORT int lchmod(const char *p, mode_t m) {
-  FS_PATH_SET(AT_FDCWD, p, FS_NOFOLLOW, chmod_entry(route, f, m, AT_SYMLINK_NOFOLLOW), FS_REAL(lchmod)(p, m));
-}
+FS_VIA(int, fchmodat, (int d, const char *p, mode_t m, int flags), chmod_at(d, p, m, flags))
+FS_VIA(int, chmod, (const char *p, mode_t m), chmod_at(AT_FDCWD, p, m, 0))
+FS_VIA(int, lchmod, (const char *p, mode_t m), chmod_at(AT_FDCWD, p, m, AT_SYMLINK_NOFOLLOW))
 
 static int64_t check_at_flags(int flags) {
   return flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) ? -EINVAL : 0;
@@ -135,43 +131,21 @@ static int chown_fd(int fd, const char *p, uid_t u, gid_t g, int flags) {
              FS_REAL_SET(fd, fs_output_chown(u, g), FS_REAL(fchownat)(fd, p, u, g, flags)));
 }
 
-FS_EXPORT int fchownat(int d, const char *p, uid_t u, gid_t g, int flags) {
+static int chown_at(int d, const char *p, uid_t u, gid_t g, int flags) {
   if (is_empty_path(p, flags) && d != AT_FDCWD) return chown_fd(d, p, u, g, flags);
   if (is_empty_path(p, flags) && !fs_cwd_far()) p = ".";
   FS_PATH_SET(d, p, FS_AT_WALK(flags), check_at_flags(flags) != 0 ? check_at_flags(flags) : set_owner(route, f, u, g),
               FS_REAL(fchownat)(d, p, u, g, flags));
 }
 
+FS_VIA(int, fchownat, (int d, const char *p, uid_t u, gid_t g, int flags), chown_at(d, p, u, g, flags))
+FS_VIA(int, chown, (const char *p, uid_t u, gid_t g), chown_at(AT_FDCWD, p, u, g, 0))
+FS_VIA(int, lchown, (const char *p, uid_t u, gid_t g), chown_at(AT_FDCWD, p, u, g, AT_SYMLINK_NOFOLLOW))
+
 static int64_t set_times(int route, const struct fs_found *f, const struct timespec t[2]) {
   fs_err err = fs_file_refuse_times(route, t); /* an error of the call itself comes first */
   if (err != -EROFS) return err;
   return is_output(route, f) ? fs_output_times(f, t) : fs_file_times(f, t);
-}
-
-/* Invalid microseconds become invalid nanoseconds. */
-static int64_t set_timevals(int route, const struct fs_found *f, const struct timeval t[2]) {
-  struct timespec ts[2];
-  for (int i = 0; t != NULL && i < 2; i++) {
-    bool valid = t[i].tv_usec >= 0 && t[i].tv_usec < 1000000;
-    ts[i] = (struct timespec){.tv_sec = t[i].tv_sec, .tv_nsec = valid ? t[i].tv_usec * 1000 : -1};
-  }
-  return set_times(route, f, t == NULL ? NULL : ts);
-}
-
-static int64_t set_utime(int route, const struct fs_found *f, const struct utimbuf *t) {
-  struct timespec ts[2] = {{0}};
-  if (t != NULL) ts[0].tv_sec = t->actime, ts[1].tv_sec = t->modtime;
-  return set_times(route, f, t == NULL ? NULL : ts);
-}
-
-FS_CHANGE(utime, (const char *p, const struct utimbuf *t), (p, t), AT_FDCWD, p, 0, set_utime(route, f, t))
-
-FS_EXPORT int utimes(const char *p, const struct timeval t[2]) {
-  FS_PATH_SET(AT_FDCWD, p, 0, set_timevals(route, f, t), FS_REAL(utimes)(p, t));
-}
-
-FS_EXPORT int lutimes(const char *p, const struct timeval t[2]) {
-  FS_PATH_SET(AT_FDCWD, p, FS_NOFOLLOW, set_timevals(route, f, t), FS_REAL(lutimes)(p, t));
 }
 
 /* truncate of a path like "/dev/stdout" of a forwarder: the file and the forwarder are cut. */
@@ -205,14 +179,7 @@ static bool is_path_fd(const struct fs_slot *s) {
   return atomic_load(&s->kind) >= FS_SLOT_PATH;
 }
 
-FS_EXPORT int futimes(int fd, const struct timeval t[2]) {
-  FS_NOT_STAGED(fd);
-  FS_FD_CALL(fd,
-             is_path_fd(s) ? -EBADF : set_timevals(FS_IN, &(struct fs_found){.mount = s->mount, .entry = s->entry}, t),
-             FS_REAL_SET(fd, set_timevals(FS_IN, f, t), FS_REAL(futimes)(fd, t)));
-}
-
-FS_EXPORT int futimens(int fd, const struct timespec t[2]) {
+static int times_fd(int fd, const struct timespec t[2]) {
   FS_NOT_STAGED(fd);
   FS_FD_CALL(fd, is_path_fd(s) ? -EBADF : set_times(FS_IN, &(struct fs_found){.mount = s->mount, .entry = s->entry}, t),
              FS_REAL_SET(fd, set_times(FS_IN, f, t), FS_REAL(futimens)(fd, t)));
@@ -222,7 +189,7 @@ static int64_t set_at_times(int route, const struct fs_found *f, const struct ti
   return check_at_flags(flags) != 0 ? check_at_flags(flags) : set_times(route, f, t);
 }
 
-static int utimens_fd(int fd, const char *p, const struct timespec t[2], int flags) {
+static int times_empty(int fd, const char *p, const struct timespec t[2], int flags) {
   FS_NOT_STAGED(fd);
   FS_FD_CALL(fd,
              s == &fs_slot_closed
@@ -231,16 +198,48 @@ static int utimens_fd(int fd, const char *p, const struct timespec t[2], int fla
              FS_REAL_SET(fd, set_at_times(FS_IN, f, t, flags), FS_REAL(utimensat)(fd, p, t, flags)));
 }
 
-FS_EXPORT int utimensat(int d, const char *p, const struct timespec t[2], int flags) {
-  if (is_empty_path(p, flags) && d != AT_FDCWD) return utimens_fd(d, p, t, flags);
+static int times_at(int d, const char *p, const struct timespec t[2], int flags) {
+  if (is_empty_path(p, flags) && d != AT_FDCWD) return times_empty(d, p, t, flags);
   if (is_empty_path(p, flags) && !fs_cwd_far()) p = ".";
   FS_PATH_SET(d, p, FS_AT_WALK(flags), set_at_times(route, f, t, flags), FS_REAL(utimensat)(d, p, t, flags));
 }
 
+/* utimensat refuses a path that is NULL by EINVAL, the older calls by EFAULT. */
+static int old_times_at(int d, const char *p, const struct timespec t[2], int flags) {
+  FS_MAY_BE_NULL(p);
+  return p == NULL ? fs_ret_int(-EFAULT) : times_at(d, p, t, flags);
+}
+
+/* Converts the times of older calls to ts, and returns it, or NULL for the present time. Invalid
+   microseconds become invalid nanoseconds. */
+static const struct timespec *of_timevals(const struct timeval t[2], struct timespec ts[2]) {
+  if (t == NULL) return NULL;
+  for (int i = 0; i < 2; i++) {
+    bool valid = t[i].tv_usec >= 0 && t[i].tv_usec < 1000000;
+    ts[i] = (struct timespec){.tv_sec = t[i].tv_sec, .tv_nsec = valid ? t[i].tv_usec * 1000 : -1};
+  }
+  return ts;
+}
+
+static const struct timespec *of_utimbuf(const struct utimbuf *t, struct timespec ts[2]) {
+  if (t == NULL) return NULL;
+  ts[0] = (struct timespec){.tv_sec = t->actime};
+  ts[1] = (struct timespec){.tv_sec = t->modtime};
+  return ts;
+}
+
+#define FS_TIMES ((struct timespec[2]){{0}})
+FS_VIA(int, utimensat, (int d, const char *p, const struct timespec t[2], int flags), times_at(d, p, t, flags))
+FS_VIA(int, futimens, (int fd, const struct timespec t[2]), times_fd(fd, t))
+FS_VIA(int, utime, (const char *p, const struct utimbuf *t), old_times_at(AT_FDCWD, p, of_utimbuf(t, FS_TIMES), 0))
+FS_VIA(int, utimes, (const char *p, const struct timeval t[2]), old_times_at(AT_FDCWD, p, of_timevals(t, FS_TIMES), 0))
+FS_VIA(int, lutimes, (const char *p, const struct timeval t[2]),
+       old_times_at(AT_FDCWD, p, of_timevals(t, FS_TIMES), AT_SYMLINK_NOFOLLOW))
+FS_VIA(int, futimes, (int fd, const struct timeval t[2]), times_fd(fd, of_timevals(t, FS_TIMES)))
+
 FS_EXPORT int futimesat(int d, const char *p, const struct timeval t[2]) {
   FS_MAY_BE_NULL(p);
-  if (p == NULL) return futimes(d, t);
-  FS_PATH_SET(d, p, 0, set_timevals(route, f, t), FS_REAL(futimesat)(d, p, t));
+  return p == NULL ? times_fd(d, of_timevals(t, FS_TIMES)) : times_at(d, p, of_timevals(t, FS_TIMES), 0);
 }
 
 static int64_t refuse_unlinkat(int route, const struct fs_found *f, int flags) {
@@ -284,34 +283,22 @@ FS_NEW_NAME(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, bad_ta
 FS_NEW_NAME(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, bad_target(t), false,
             fs_output_symlink(f, t))
 
-static int rename_result(fs_err err) {
+static int rename_at(int d, const char *a, int e, const char *b, unsigned flags) {
+  fs_err err = fs_file_rename(d, a, e, b, flags);
+  if (err == FS_OUTSIDE) return FS_REAL(renameat2)(d, a, e, b, flags);
   return err > 0 ? 0 : fs_ret_int(err);
 }
 
-FS_EXPORT int renameat2(int d, const char *a, int e, const char *b, unsigned flags) {
-  fs_err err = fs_file_rename(d, a, e, b, flags);
-  return err == FS_OUTSIDE ? FS_REAL(renameat2)(d, a, e, b, flags) : rename_result(err);
-}
-
-FS_EXPORT int renameat(int d, const char *a, int e, const char *b) {
-  fs_err err = fs_file_rename(d, a, e, b, 0);
-  return err == FS_OUTSIDE ? FS_REAL(renameat)(d, a, e, b) : rename_result(err);
-}
-
-FS_EXPORT int rename(const char *a, const char *b) {
-  fs_err err = fs_file_rename(AT_FDCWD, a, AT_FDCWD, b, 0);
-  return err == FS_OUTSIDE ? FS_REAL(rename)(a, b) : rename_result(err);
-}
-
-FS_EXPORT int link(const char *a, const char *b) {
-  fs_err err = fs_file_refuse_link(AT_FDCWD, a, AT_FDCWD, b, 0);
-  return err == FS_OUTSIDE ? FS_REAL(link)(a, b) : fs_ret_int(err);
-}
-
-FS_EXPORT int linkat(int d, const char *a, int e, const char *b, int flags) {
+static int link_at(int d, const char *a, int e, const char *b, int flags) {
   fs_err err = fs_file_refuse_link(d, a, e, b, flags);
   return err == FS_OUTSIDE ? FS_REAL(linkat)(d, a, e, b, flags) : fs_ret_int(err);
 }
+
+FS_VIA(int, renameat2, (int d, const char *a, int e, const char *b, unsigned f), rename_at(d, a, e, b, f))
+FS_VIA(int, renameat, (int d, const char *a, int e, const char *b), rename_at(d, a, e, b, 0))
+FS_VIA(int, rename, (const char *a, const char *b), rename_at(AT_FDCWD, a, AT_FDCWD, b, 0))
+FS_VIA(int, linkat, (int d, const char *a, int e, const char *b, int f), link_at(d, a, e, b, f))
+FS_VIA(int, link, (const char *a, const char *b), link_at(AT_FDCWD, a, AT_FDCWD, b, 0))
 
 /* ---- extended attributes; api.c reads them ---- */
 

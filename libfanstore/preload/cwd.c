@@ -89,18 +89,8 @@ FS_EXPORT char *get_current_dir_name(void) {
   return virtual_cwd(&cwd) ? give(cwd.path, cwd.len, NULL, 0) : FS_REAL(get_current_dir_name)();
 }
 
-extern void __chk_fail(void) __attribute__((noreturn));
-
-FS_EXPORT char *__getcwd_chk(char *buf, size_t size, size_t have);
-FS_EXPORT char *__getcwd_chk(char *buf, size_t size, size_t have) {
-  if (size > have) __chk_fail();
-  return getcwd(buf, size);
-}
-FS_EXPORT char *__getwd_chk(char *buf, size_t have);
-FS_EXPORT char *__getwd_chk(char *buf, size_t have) {
-  (void)have;
-  return getwd(buf);
-}
+FS_CHECKED(char *, __getcwd_chk, (char *buf, size_t size, size_t have), size <= have, getcwd(buf, size))
+FS_VIA(char *, __getwd_chk, (char *buf, size_t have), ((void)have, getwd(buf)))
 
 /* Writes the canonical path to out (PATH_MAX). Returns its length or an error. */
 static fs_ssize canonical(int route, const struct fs_found *f, char *out) {
@@ -159,8 +149,4 @@ FS_EXPORT char *canonicalize_file_name(const char *path) {
   return realpath(path, NULL);
 }
 
-FS_EXPORT char *__realpath_chk(const char *path, char *buf, size_t have);
-FS_EXPORT char *__realpath_chk(const char *path, char *buf, size_t have) {
-  if (have < PATH_MAX) __chk_fail();
-  return realpath(path, buf);
-}
+FS_CHECKED(char *, __realpath_chk, (const char *path, char *buf, size_t have), have >= PATH_MAX, realpath(path, buf))

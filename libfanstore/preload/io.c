@@ -41,19 +41,8 @@ FS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t off,
 }
 FS_ALIAS(preadv64v2, preadv2);
 
-extern void __chk_fail(void) __attribute__((noreturn));
-
-FS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
-FS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size) {
-  if (n > size) __chk_fail();
-  return read(fd, buf, n);
-}
-
-FS_EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t size);
-FS_EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t size) {
-  if (n > size) __chk_fail();
-  return pread(fd, buf, n, off);
-}
+FS_CHECKED(ssize_t, __read_chk, (int fd, void *buf, size_t n, size_t size), n <= size, read(fd, buf, n))
+FS_CHECKED(ssize_t, __pread_chk, (int fd, void *buf, size_t n, off_t o, size_t size), n <= size, pread(fd, buf, n, o))
 FS_ALIAS(__pread64_chk, __pread_chk);
 
 static off_t seek_real(int fd, off_t off, int whence) {

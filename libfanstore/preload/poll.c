@@ -71,18 +71,10 @@ FS_EXPORT int ppoll(struct pollfd *p, nfds_t n, const struct timespec *timeout, 
   return show(p, n, FS_REAL(ppoll)(p, n, ready ? &at_once : timeout, mask));
 }
 
-extern void __chk_fail(void) __attribute__((noreturn));
-
-FS_EXPORT int __poll_chk(struct pollfd *p, nfds_t n, int timeout, size_t size);
-FS_EXPORT int __poll_chk(struct pollfd *p, nfds_t n, int timeout, size_t size) {
-  if (size / sizeof(*p) < n) __chk_fail();
-  return poll(p, n, timeout);
-}
-FS_EXPORT int __ppoll_chk(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *m, size_t size);
-FS_EXPORT int __ppoll_chk(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *m, size_t size) {
-  if (size / sizeof(*p) < n) __chk_fail();
-  return ppoll(p, n, t, m);
-}
+FS_CHECKED(int, __poll_chk, (struct pollfd * p, nfds_t n, int timeout, size_t size), n <= size / sizeof(*p),
+           poll(p, n, timeout))
+FS_CHECKED(int, __ppoll_chk, (struct pollfd * p, nfds_t n, const struct timespec *t, const sigset_t *m, size_t size),
+           n <= size / sizeof(*p), ppoll(p, n, t, m))
 
 /* Moves the virtual descriptors of a set into `ours`, and returns how many. */
 static int take(int n, fd_set *set, fd_set *ours) {

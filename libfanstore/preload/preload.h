@@ -72,6 +72,18 @@ extern FS_INTERNAL void *fs_real_dlopen;
 #define FS_ALIAS(alias, name)                                                                                          \
   __asm__(".globl " #alias "\n\t.type " #alias ", %function\n\t.set " #alias ", " #name "\n\t")
 
+/* A wrapper that is another one with other arguments. */
+#define FS_VIA(ret, name, params, call)                                                                                \
+  FS_EXPORT ret name params;                                                                                           \
+  FS_EXPORT ret name params {                                                                                          \
+    return call;                                                                                                       \
+  }
+
+/* The form of a wrapper that programs call if they were compiled with _FORTIFY_SOURCE. `fits` tells
+   whether the result fits into the caller's buffer. */
+#define FS_CHECKED(ret, name, params, fits, call) FS_VIA(ret, name, params, (fits) ? call : (__chk_fail(), call))
+extern void __chk_fail(void) __attribute__((noreturn));
+
 /* Lets p be NULL: libc's headers promise the compiler that some arguments are not NULL, but
    programs pass it. */
 #define FS_MAY_BE_NULL(p) __asm__("" : "+r"(p))

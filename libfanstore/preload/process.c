@@ -45,28 +45,20 @@ static pid_t forked(pid_t pid, const struct fs_fd_idle *idle, struct fs_fork_loc
   return 0;
 }
 
-FS_EXPORT pid_t fork(void) {
+static pid_t fork_by(pid_t (*real)(void)) {
   struct fs_fd_idle idle;
   struct fs_fork_locks locks;
-  if (fs_mount_count() == 0) return FS_REAL(fork)();
+  if (fs_mount_count() == 0) return real();
   fs_real_follow();
   fs_fd_prepare_fork(&idle);
   fs_data_locks_fork(&locks);
   fs_data_fork_begin();
-  return forked(FS_REAL(fork)(), &idle, &locks);
+  return forked(real(), &idle, &locks);
 }
-FS_ALIAS(__fork, fork);
 
-FS_EXPORT pid_t _Fork(void) {
-  struct fs_fd_idle idle;
-  struct fs_fork_locks locks;
-  if (fs_mount_count() == 0) return FS_REAL(_Fork)();
-  fs_real_follow();
-  fs_fd_prepare_fork(&idle);
-  fs_data_locks_fork(&locks);
-  fs_data_fork_begin();
-  return forked(FS_REAL(_Fork)(), &idle, &locks);
-}
+FS_VIA(pid_t, fork, (void), fork_by(FS_REAL(fork)))
+FS_ALIAS(__fork, fork);
+FS_VIA(pid_t, _Fork, (void), fork_by(FS_REAL(_Fork)))
 
 /* libc's daemon would fork without the wrapper, so this does the same. */
 FS_EXPORT int daemon(int keep_cwd, int keep_files) {

@@ -48,8 +48,8 @@ static int raw_munmap(void *addr, size_t n) {
 static int raw_fstat(int fd, struct stat *st) {
   return fs_ret_int(fs_sys_fstat(fd, st));
 }
-static ssize_t raw_readlink(const char *path, char *buf, size_t n) {
-  return fs_ret(FS_SYS4(SYS_readlinkat, AT_FDCWD, path, buf, n));
+static ssize_t raw_readlinkat(int dirfd, const char *path, char *buf, size_t n) {
+  return fs_ret(FS_SYS4(SYS_readlinkat, dirfd, path, buf, n));
 }
 
 /* Sets what dlsym may need before it has answered. */
@@ -60,7 +60,7 @@ static void set_bootstrap(void) {
   if (fs_real.close == NULL) fs_real.close = raw_close;
   if (fs_real.openat == NULL) fs_real.openat = raw_openat;
   if (fs_real.fstat == NULL) fs_real.fstat = raw_fstat;
-  if (fs_real.readlink == NULL) fs_real.readlink = raw_readlink;
+  if (fs_real.readlinkat == NULL) fs_real.readlinkat = raw_readlinkat;
 }
 
 static void resolve(void *slot, const char *name) {

@@ -17,26 +17,11 @@ static int64_t fstat_slot(struct fs_slot *s, struct stat *st) {
   return fs_bad_address(st) && s != &fs_slot_closed ? -EFAULT : fs_file_fstat(s, st);
 }
 
-FS_PATH_INLINE int stat_path(const char *path, struct stat *st) {
-  FS_PATH_CALL(AT_FDCWD, path, FS_LOOK, stat_entry(route, f, st), FS_REAL(stat)(path, st));
-}
-
 /* Corrects stat of a path like "/dev/fd/5": the kernel describes a placeholder as a socket. */
 static __attribute__((noinline)) int stat_socket(struct stat *st) {
   struct fs_slot *s = fs_slot_of_socket(st->st_dev, st->st_ino);
   return s == NULL ? 0 : fs_ret_int(fs_file_fstat(s, st));
 }
-
-FS_EXPORT int stat(const char *path, struct stat *st) {
-  int r = stat_path(path, st);
-  return FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode)) ? r : stat_socket(st);
-}
-FS_ALIAS(stat64, stat);
-
-FS_EXPORT int lstat(const char *path, struct stat *st) {
-  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW | FS_LOOK, stat_entry(route, f, st), FS_REAL(lstat)(path, st));
-}
-FS_ALIAS(lstat64, lstat);
 
 /* The kernel describes a placeholder that came by exec as a socket: the table is asked then. */
 FS_EXPORT int fstat(int fd, struct stat *st) {
@@ -58,6 +43,16 @@ FS_PATH_INLINE int at_path(int dirfd, const char *path, struct stat *st, int fla
   FS_PATH_CALL(dirfd, path, walk, flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS) ? -EINVAL : stat_entry(route, f, st),
                FS_REAL(fstatat)(dirfd, path, st, flags));
 }
+
+FS_PATH_INLINE int stat_at(int dirfd, const char *path, struct stat *st, int flags) {
+  int r = at_path(dirfd, path, st, flags);
+  return FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode)) ? r : stat_socket(st);
+}
+
+FS_VIA(int, stat, (const char *path, struct stat *st), stat_at(AT_FDCWD, path, st, 0))
+FS_ALIAS(stat64, stat);
+FS_VIA(int, lstat, (const char *path, struct stat *st), stat_at(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW))
+FS_ALIAS(lstat64, lstat);
 
 /* Returns whether the path is "" with AT_EMPTY_PATH, which means dirfd itself. */
 static bool is_empty_path(const char *path, int flags) {
@@ -86,9 +81,7 @@ static int fstatat_empty(int dirfd, const char *path, struct stat *st, int flags
 }
 
 FS_EXPORT int fstatat(int dirfd, const char *path, struct stat *st, int flags) {
-  if (is_empty_path(path, flags)) return fstatat_empty(dirfd, path, st, flags);
-  int r = at_path(dirfd, path, st, flags);
-  return FS_LIKELY(r != 0 || !S_ISSOCK(st->st_mode)) ? r : stat_socket(st);
+  return is_empty_path(path, flags) ? fstatat_empty(dirfd, path, st, flags) : stat_at(dirfd, path, st, flags);
 }
 FS_ALIAS(fstatat64, fstatat);
 
@@ -146,29 +139,14 @@ FS_EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned ma
 
 /* Called by binaries that were linked before glibc 2.33. The version says which struct stat: there
    is one on these machines. */
-FS_EXPORT int __xstat(int ver, const char *path, struct stat *st);
-FS_EXPORT int __xstat(int ver, const char *path, struct stat *st) {
-  (void)ver;
-  return stat(path, st);
-}
+FS_VIA(int, __xstat, (int ver, const char *path, struct stat *st), ((void)ver, stat(path, st)))
 FS_ALIAS(__xstat64, __xstat);
-FS_EXPORT int __lxstat(int ver, const char *path, struct stat *st);
-FS_EXPORT int __lxstat(int ver, const char *path, struct stat *st) {
-  (void)ver;
-  return lstat(path, st);
-}
+FS_VIA(int, __lxstat, (int ver, const char *path, struct stat *st), ((void)ver, lstat(path, st)))
 FS_ALIAS(__lxstat64, __lxstat);
-FS_EXPORT int __fxstat(int ver, int fd, struct stat *st);
-FS_EXPORT int __fxstat(int ver, int fd, struct stat *st) {
-  (void)ver;
-  return fstat(fd, st);
-}
+FS_VIA(int, __fxstat, (int ver, int fd, struct stat *st), ((void)ver, fstat(fd, st)))
 FS_ALIAS(__fxstat64, __fxstat);
-FS_EXPORT int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags);
-FS_EXPORT int __fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags) {
-  (void)ver;
-  return fstatat(dirfd, path, st, flags);
-}
+FS_VIA(int, __fxstatat, (int ver, int dirfd, const char *path, struct stat *st, int flags),
+       ((void)ver, fstatat(dirfd, path, st, flags)))
 FS_ALIAS(__fxstatat64, __fxstatat);
 
 static int64_t access_entry(int route, const struct fs_found *f, int mode, int flags) {
@@ -203,11 +181,6 @@ static int64_t readlink_entry(int route, const struct fs_found *f, char *buf, si
   return err != 0 ? err : fs_found_readlink(f, buf, n);
 }
 
-FS_PATH_INLINE ssize_t readlink_path(const char *path, char *buf, size_t n) {
-  FS_PATH_CALL(AT_FDCWD, path, FS_NOFOLLOW | FS_LOOK, readlink_entry(route, f, buf, n),
-               FS_REAL(readlink)(path, buf, n));
-}
-
 /* Corrects readlink of a path like "/dev/fd/5": if the kernel calls it socket:[1234], the answer is
    the path of the file that is open there. */
 static __attribute__((noinline)) ssize_t readlink_socket(int dirfd, const char *path, char *buf, size_t n) {
@@ -231,11 +204,6 @@ static bool maybe_socket(const char *buf, ssize_t n) {
          memcmp(buf, "socket:[", FS_MIN((size_t)n, 8u)) == 0;
 }
 
-FS_EXPORT ssize_t readlink(const char *path, char *buf, size_t n) {
-  ssize_t r = readlink_path(path, buf, n);
-  return FS_LIKELY(!maybe_socket(buf, r)) ? r : readlink_socket(AT_FDCWD, path, buf, n);
-}
-
 /* Reads a link by descriptor. With an empty path the kernel says ENOENT if it is no symlink. */
 static fs_ssize readlink_slot(const struct fs_slot *s, char *buf, size_t n) {
   if (atomic_load(&s->kind) == FS_SLOT_CLOSED) return -EBADF;
@@ -252,21 +220,16 @@ FS_PATH_INLINE ssize_t readlinkat_path(int dirfd, const char *path, char *buf, s
                FS_REAL(readlinkat)(dirfd, path, buf, n));
 }
 
-FS_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buf, size_t n) {
+static ssize_t readlink_at(int dirfd, const char *path, char *buf, size_t n) {
   if (is_empty_path(path, AT_EMPTY_PATH) && dirfd != AT_FDCWD) return readlink_fd(dirfd, path, buf, n);
   ssize_t r = readlinkat_path(dirfd, path, buf, n);
   return FS_LIKELY(!maybe_socket(buf, r)) ? r : readlink_socket(dirfd, path, buf, n);
 }
 
-extern void __chk_fail(void) __attribute__((noreturn));
+FS_VIA(ssize_t, readlinkat, (int dirfd, const char *path, char *buf, size_t n), readlink_at(dirfd, path, buf, n))
+FS_VIA(ssize_t, readlink, (const char *path, char *buf, size_t n), readlink_at(AT_FDCWD, path, buf, n))
 
-FS_EXPORT ssize_t __readlink_chk(const char *path, char *buf, size_t n, size_t size);
-FS_EXPORT ssize_t __readlink_chk(const char *path, char *buf, size_t n, size_t size) {
-  if (n > size) __chk_fail();
-  return readlink(path, buf, n);
-}
-FS_EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t n, size_t size);
-FS_EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buf, size_t n, size_t size) {
-  if (n > size) __chk_fail();
-  return readlinkat(dirfd, path, buf, n);
-}
+FS_CHECKED(ssize_t, __readlink_chk, (const char *path, char *buf, size_t n, size_t size), n <= size,
+           readlink(path, buf, n))
+FS_CHECKED(ssize_t, __readlinkat_chk, (int dirfd, const char *path, char *buf, size_t n, size_t size), n <= size,
+           readlinkat(dirfd, path, buf, n))

@@ -107,13 +107,10 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
 #define FS_SYMBOLS_STAT(X)                                                                                             \
   X(int, fstat, (int fd, struct stat *st), (fd, st))                                                                   \
   X(int, fstatat, (int d, const char *p, struct stat *st, int f), (d, p, st, f))                                       \
-  X(int, stat, (const char *p, struct stat *st), (p, st))                                                              \
-  X(int, lstat, (const char *p, struct stat *st), (p, st))                                                             \
   X(int, statx, (int d, const char *p, int f, unsigned m, struct statx *st), (d, p, f, m, st))                         \
   X(int, access, (const char *p, int m), (p, m))                                                                       \
   X(int, eaccess, (const char *p, int m), (p, m))                                                                      \
   X(int, faccessat, (int d, const char *p, int m, int f), (d, p, m, f))                                                \
-  X(ssize_t, readlink, (const char *p, char *b, size_t n), (p, b, n))                                                  \
   X(ssize_t, readlinkat, (int d, const char *p, char *b, size_t n), (d, p, b, n))                                      \
   X(int, statfs, (const char *p, struct statfs *st), (p, st))                                                          \
   X(int, fstatfs, (int fd, struct statfs *st), (fd, st))                                                               \
@@ -227,19 +224,10 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(char *, realpath, (const char *p, char *b), (p, b))
 
 #define FS_SYMBOLS_CHANGE(X)                                                                                           \
-  X(int, chmod, (const char *p, mode_t m), (p, m))                                                                     \
-  X(int, lchmod, (const char *p, mode_t m), (p, m))                                                                    \
   X(int, fchmod, (int fd, mode_t m), (fd, m))                                                                          \
   X(int, fchmodat, (int d, const char *p, mode_t m, int f), (d, p, m, f))                                              \
-  X(int, chown, (const char *p, uid_t u, gid_t g), (p, u, g))                                                          \
-  X(int, lchown, (const char *p, uid_t u, gid_t g), (p, u, g))                                                         \
   X(int, fchown, (int fd, uid_t u, gid_t g), (fd, u, g))                                                               \
   X(int, fchownat, (int d, const char *p, uid_t u, gid_t g, int f), (d, p, u, g, f))                                   \
-  X(int, utime, (const char *p, const struct utimbuf *t), (p, t))                                                      \
-  X(int, utimes, (const char *p, const struct timeval t[2]), (p, t))                                                   \
-  X(int, lutimes, (const char *p, const struct timeval t[2]), (p, t))                                                  \
-  X(int, futimes, (int fd, const struct timeval t[2]), (fd, t))                                                        \
-  X(int, futimesat, (int d, const char *p, const struct timeval t[2]), (d, p, t))                                      \
   X(int, futimens, (int fd, const struct timespec t[2]), (fd, t))                                                      \
   X(int, utimensat, (int d, const char *p, const struct timespec t[2], int f), (d, p, t, f))                           \
   X(int, truncate, (const char *p, off_t n), (p, n))                                                                   \
@@ -254,10 +242,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, mknod, (const char *p, mode_t m, dev_t v), (p, m, v))                                                         \
   X(int, mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v))                                             \
   X(char *, mkdtemp, (char *t), (t))                                                                                   \
-  X(int, rename, (const char *a, const char *b), (a, b))                                                               \
-  X(int, renameat, (int d, const char *a, int e, const char *b), (d, a, e, b))                                         \
   X(int, renameat2, (int d, const char *a, int e, const char *b, unsigned f), (d, a, e, b, f))                         \
-  X(int, link, (const char *a, const char *b), (a, b))                                                                 \
   X(int, linkat, (int d, const char *a, int e, const char *b, int f), (d, a, e, b, f))                                 \
   X(int, symlink, (const char *t, const char *p), (t, p))                                                              \
   X(int, symlinkat, (const char *t, int d, const char *p), (t, d, p))

@@ -29,9 +29,12 @@ void fs_futex_wake(_Atomic uint32_t *word, int count) {
   FS_SYS3(SYS_futex, word, FUTEX_WAKE, count);
 }
 
-uint64_t fs_mem_available(const char *meminfo) {
+uint64_t fs_mem_available(int meminfo) {
   static const char label[] = "MemAvailable:";
-  const char *at = strstr(meminfo, label);
+  char text[512];
+  fs_ssize n = meminfo < 0 ? 0 : fs_sys_pread(meminfo, text, sizeof(text) - 1, 0);
+  text[FS_MAX(n, 0)] = '\0';
+  const char *at = strstr(text, label);
   uint64_t kib = 0;
   if (!at) return 0;
   for (at += sizeof(label) - 1; *at == ' '; at++) continue;

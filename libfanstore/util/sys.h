@@ -100,9 +100,9 @@ void *fs_map_hint(size_t n);
 /* Sets what a page fault in a file's mapping reads: a whole huge page if `whole`, else the kernel's
    choice. */
 void fs_map_advise(const void *map, size_t n, bool whole);
-/* Returns the bytes of usable memory, including the page cache, from the text of FS_MEMINFO.
-   Returns 0 if unknown. */
-uint64_t fs_mem_available(const char *meminfo);
+/* Returns the bytes of usable memory, including the page cache, from an open FS_MEMINFO. Returns 0
+   if unknown, and for a negative descriptor. */
+uint64_t fs_mem_available(int meminfo);
 #define FS_MEMINFO "/proc/meminfo"
 static inline pid_t fs_sys_getpid(void) {
   return (pid_t)FS_SYS1(SYS_getpid, 0);

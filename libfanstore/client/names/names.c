@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/data_priv.h"
+#include "client/names/nodelocal_priv.h"
 #include "client/node/ids.h"
 #include "client/node/mountlist.h"
 #include "util/util.h"
@@ -139,15 +140,12 @@ int64_t fs_output_number_of(uint64_t id) {
 /* ---- paths ---- */
 
 fs_err fs_output_path(const struct fs_node *node, uint64_t id, char out[PATH_MAX]) {
-  static const char digits[] = "0123456789abcdef";
   size_t len = strlen(node->ctl->backing);
   const char dir[] = "/" FS_OUTPUT_DIR "/";
   if (len + sizeof(dir) + 16 >= PATH_MAX) return -ENAMETOOLONG;
   memcpy(out, node->ctl->backing, len);
   memcpy(out + len, dir, sizeof(dir) - 1);
-  char *to = out + len + sizeof(dir) - 1;
-  for (int i = 15; i >= 0; i--, id >>= 4) to[i] = digits[id & 15];
-  to[16] = '\0';
+  fs_nl_hex(id, out + len + sizeof(dir) - 1);
   return 0;
 }
 
@@ -213,7 +211,6 @@ fs_err fs_output_mode(uint32_t entry, uint32_t *mode) {
  * number now. Its own parent is asked for when a walk goes further up.
  */
 static fs_err parent_number(uint32_t mount, struct fs_output_node *n, uint64_t dir, uint32_t *parent) {
-  fs_err err = 0;
   *parent = atomic_load_explicit(&n->parent, memory_order_relaxed);
   if (fs_output_dir_id(mount, *parent) == dir) return 0;
   if (dir & FS_OUTPUT_ID) {
@@ -221,7 +218,7 @@ static fs_err parent_number(uint32_t mount, struct fs_output_node *n, uint64_t d
     if (number < 0) return (fs_err)number;
     *parent = (uint32_t)number;
   } else {
-    if (fs_output_dir_id(mount, (uint32_t)dir) != dir) return err < 0 ? err : -EUCLEAN;
+    if (fs_output_dir_id(mount, (uint32_t)dir) != dir) return -EUCLEAN;
     *parent = (uint32_t)dir;
   }
   atomic_store_explicit(&n->parent, *parent, memory_order_relaxed);

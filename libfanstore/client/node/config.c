@@ -14,8 +14,6 @@
 #include "ipc/node.h"
 #include "util/util.h"
 
-#define FS_MANIFEST_MAX 16384u /* a PATH_MAX mount, escaped, and some lines */
-
 static struct fs_config g_none;
 static void *_Atomic g_config;
 
@@ -23,30 +21,11 @@ static size_t fs_config_size(void) {
   return sizeof(struct fs_config) + FS_MAX_NAMES * sizeof(struct fs_mount);
 }
 
-static fs_ssize fs_read_text(const char *path, char *text, size_t size) {
-  FS_AUTO_CLOSE fs_fd fd = fs_open_read(path);
-  size_t n = 0;
-  if (fd < 0) return fd;
-  while (n < size) {
-    fs_ssize got = fs_sys_read(fd, text + n, size - n);
-    if (got == -EINTR) continue;
-    if (got < 0) return got;
-    if (got == 0) return (fs_ssize)n;
-    n += (size_t)got;
-  }
-  return -EINVAL; /* far too long for a manifest */
-}
-
 fs_err fs_manifest_read(const char *dir, struct fs_manifest *m) {
-  size_t size = PATH_MAX + FS_MANIFEST_MAX;
-  char *path = fs_mem_map(size);
-  if (!path) return -ENOMEM;
-  char *text = path + PATH_MAX;
-  fs_ssize n = fs_join(path, dir, "manifest");
-  if (n == 0) n = fs_read_text(path, text, FS_MANIFEST_MAX);
-  fs_err err = n < 0 ? (fs_err)n : fs_manifest_parse(text, (size_t)n, m, NULL, 0);
-  fs_mem_unmap(path, size);
-  return err;
+  char path[PATH_MAX];
+  fs_err err = fs_join(path, dir, "manifest");
+  FS_AUTO_CLOSE fs_fd fd = err == 0 ? fs_open_read(path) : err;
+  return fd < 0 ? fd : fs_manifest_load_fd(fd, dir, m, NULL, 0);
 }
 
 /* Sets the mount that the dataset itself names, or else the one that the job's daemon knows for

@@ -38,17 +38,18 @@ static _Atomic uint64_t g_hand;          /* counts looks at what is in memory */
 
 /* ---- room ---- */
 
-/* The file is opened once, so that no read takes a low number that the program may want. */
-static fs_ssize fs_meminfo_read(char *text, size_t n) {
+/* Returns the available memory. The file is opened once, so that no read takes a low number that
+   the program may want. */
+static uint64_t fs_meminfo_read(void) {
   for (;;) {
     bool temporary = false;
     fs_fd fd = fs_vfork_depth > 0 ? -1 : atomic_load_explicit(&g_meminfo, memory_order_acquire) - 1;
     if (fd < 0) {
       fs_fd low = fs_open_read(FS_MEMINFO);
-      if (low < 0) return low;
+      if (low < 0) return 0;
       fd = fs_own_publish(&g_meminfo, low, &temporary);
     }
-    fs_ssize got = fs_sys_pread(fd, text, n, 0);
+    uint64_t got = fs_mem_available(fd);
     if (temporary) fs_sys_close(fd);
     if (FS_LIKELY(fs_own_still(&g_meminfo, fd, temporary))) return got;
   }
@@ -57,10 +58,7 @@ static fs_ssize fs_meminfo_read(char *text, size_t n) {
 /* Returns the memory for the partitions. Unless all are kept in the page cache, it is halved each
    time that it proved too much. */
 static uint64_t fs_room_bytes(const struct fs_ctl *ctl) {
-  char text[512];
-  fs_ssize n = fs_meminfo_read(text, sizeof(text) - 1);
-  text[FS_MAX(n, 0)] = '\0';
-  uint64_t bytes = fs_mem_available(text);
+  uint64_t bytes = fs_meminfo_read();
   if (!ctl) return bytes;
   if (ctl->memory_limit > 0) bytes = FS_MIN(bytes, ctl->memory_limit);
   return ctl->flags & FS_CTL_IO_CACHED ? bytes : bytes >> atomic_load_explicit(&g_losses, memory_order_relaxed);

@@ -67,11 +67,8 @@ static uint64_t copies_bytes(const char *dir) {
 
 /* The copies of a node may take half of the memory that there would be without them. */
 static fs_err memory_room(const struct fs_node *node, const char *dir, uint64_t bytes) {
-  char text[512];
   FS_AUTO_CLOSE fs_fd fd = fs_open_read(FS_MEMINFO);
-  fs_ssize n = fd < 0 ? 0 : fs_sys_read(fd, text, sizeof(text) - 1);
-  text[FS_MAX(n, 0)] = '\0';
-  uint64_t have = fs_mem_available(text), taken = copies_bytes(dir);
+  uint64_t have = fs_mem_available(fd), taken = copies_bytes(dir);
   uint64_t most = have > 0 ? (have + taken) / 2 : UINT64_MAX; /* 0: not known */
   if (node && node->ctl->memory_limit > 0) most = FS_MIN(most, node->ctl->memory_limit / 2);
   return bytes <= most && taken <= most - bytes ? 0 : -ENOSPC;

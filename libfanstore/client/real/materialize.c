@@ -68,11 +68,8 @@ static fs_fd fs_read_only(int fd) {
 }
 
 bool fs_memory_holds(const struct fs_node *node, uint64_t bytes) {
-  char text[512];
   FS_AUTO_CLOSE fs_fd fd = fs_open_read(FS_MEMINFO);
-  fs_ssize n = fd < 0 ? 0 : fs_sys_read(fd, text, sizeof(text) - 1);
-  text[FS_MAX(n, 0)] = '\0';
-  uint64_t most = fs_mem_available(text);
+  uint64_t most = fs_mem_available(fd);
   if (node && node->ctl->memory_limit > 0) most = FS_MIN(most, node->ctl->memory_limit);
   return most == 0 || bytes <= most / 2; /* 0: not known */
 }

@@ -23,9 +23,8 @@ static fs_ssize fs_memory_text(const char *path, char *text, size_t size) {
 }
 
 uint64_t fs_memory_available(void) {
-  char text[512];
-  fs_memory_text(FS_MEMINFO, text, sizeof(text));
-  return fs_mem_available(text);
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, FS_MEMINFO, O_RDONLY | O_CLOEXEC, 0);
+  return fs_mem_available(fd);
 }
 
 /* Returns the lowest limit of a group and of those above it, which are its parent directories; 0
