@@ -95,29 +95,72 @@ static void test_cuts_in_turn(void **state) {
   assert_int_equal(backing_stat(OURS).st_size, 450);
 }
 
-/* A call that comes again while it is at work waits for it, and is not done twice. */
+/* If a call comes again while it is at work or waits, only the newest request is answered, and it is done once. */
 static void test_again(void **state) {
   (void)state;
   make(OURS);
-  uint64_t asked[3] = {append(OURS, 7)};
-  asked[1] = append(OURS, 7);
-  asked[2] = append(OURS, 8);
+  append(OURS, 7);
+  uint64_t asked[2] = {append(OURS, 7)};
   assert_int_equal(said.answers, 0);
   run();
-  answered_in_order(3, asked);
-  assert_int_equal(backing_stat(OURS).st_size, 1020);
+  answered_in_order(1, asked);
+  assert_int_equal(backing_stat(OURS).st_size, 1010);
   said.answers = 0;
+  cut(OURS, 9, 100);
+  append(OURS, 10);
+  asked[1] = append(OURS, 10);
   asked[0] = cut(OURS, 9, 100);
-  asked[1] = cut(OURS, 9, 100);
-  asked[2] = append(OURS, 10);
   run();
-  answered_in_order(3, asked);
+  answered_in_order(2, asked);
   assert_int_equal(backing_stat(OURS).st_size, 110);
   said.answers = 0;
   asked[0] = cut(OURS, 9, 100);
   run();
   answered_in_order(1, asked);
   assert_int_equal(backing_stat(OURS).st_size, 110);
+}
+
+/* A truncation that comes again while it is being published keeps no other call waiting. */
+static void test_publication(void **state) {
+  (void)state;
+  make(OURS);
+  fs_backing_find(d, OURS)->mode = S_IFREG | 0600; /* it was published before */
+  cut(OURS, 1, 500);
+  run();
+  assert_int_equal(said.answers, 0);
+  cut(OURS, 1, 500);
+  uint64_t asked[3] = {open_it(OURS), ask(&(struct fs_names_call){.op = FS_NAMES_EXTENTS, .extents.id = OURS})};
+  asked[2] = append(OURS, 2);
+  run();
+  answered_in_order(3, asked);
+  assert_int_equal(backing_stat(OURS).st_size, 510);
+}
+
+/* A CLOSE does not overtake its OPEN: else the file would stay open for ever. */
+static void test_close(void **state) {
+  (void)state;
+  make(OURS);
+  cut(OURS, 1, 500);
+  open_it(OURS);
+  ask(&(struct fs_names_call){.op = FS_NAMES_CLOSE, .close.id = OURS});
+  assert_int_equal(said.answers, 0);
+  run();
+  assert_int_equal(said.answers, 3);
+  assert_int_equal(fs_backing_find(d, OURS)->reported->holding, 0);
+}
+
+/* A file that only its home writes is read while it is cut, but gets no segment. */
+static void test_whole(void **state) {
+  (void)state;
+  make(OTHERS);
+  fs_extents_truncate(fs_backing_find(d, OTHERS)->extents, 0);
+  cut(OTHERS, 1, 500);
+  uint64_t asked = open_it(OTHERS);
+  answered_in_order(1, &asked);
+  extend(OTHERS, 700, 50);
+  assert_int_equal(fs_extents_end(fs_backing_find(d, OTHERS)->extents), 0);
+  run();
+  assert_int_equal(fs_extents_end(fs_backing_find(d, OTHERS)->extents), 750);
 }
 
 /* Calls that wait for a cut that fails, or for a file that is removed meanwhile, have their answers. */
@@ -145,6 +188,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
       cmocka_unit_test_setup_teardown(test_cuts_in_turn, setup, teardown),
       cmocka_unit_test_setup_teardown(test_again, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_publication, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_close, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_whole, setup, teardown),
       cmocka_unit_test_setup_teardown(test_failures, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -341,12 +341,12 @@ static void fs_home_own(struct fs_daemon *d, struct fs_asked a, struct fs_backin
 
 static const struct fs_home_op {
   fs_home_handler *run;
-  bool waits; /* the call waits for changes of the file that are at work (backing_change.c) */
+  bool waits; /* the call may have to wait for a change of the file (backing_change.c) */
   bool looks; /* the answer depends on the contents: a home that may be evicted must not give it */
 } fs_home_ops[FS_NAMES_OPS] = {
     [FS_NAMES_SETATTR] = {.run = fs_backing_set, .waits = true},
     [FS_NAMES_OPEN] = {.run = fs_home_open, .waits = true, .looks = true},
-    [FS_NAMES_CLOSE] = {.run = fs_home_close},
+    [FS_NAMES_CLOSE] = {.run = fs_home_close, .waits = true}, /* behind its OPEN */
     [FS_NAMES_EXTEND] = {.run = fs_extents_extend, .waits = true},
     [FS_NAMES_EXTENTS] = {.run = fs_extents_asked, .waits = true, .looks = true},
     [FS_NAMES_APPEND] = {.run = fs_backing_append, .waits = true},

@@ -204,9 +204,9 @@ void fs_backing_append(struct fs_daemon *d, struct fs_asked a, struct fs_backing
 /* Returns true if the backing file is being truncated and the extent map will be: the two do not
    fit together now. */
 bool fs_backing_cutting(const struct fs_daemon *d, uint64_t id);
-/* Keeps the call and returns true if it has to wait for a change of its file: for a truncation, for
-   the same call, or for a call that waits already. fs_backing_answer is called when its turn
-   comes. */
+/* Keeps the call and returns true if it has to wait: for a truncation of its file, or for a call
+   about it that waits already. fs_backing_answer is called when its turn comes. A repeated call that
+   is at work or waits needs no place of its own; then it returns true as well. */
 bool fs_backing_wait(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 
 /* ---- backing_watch.c ---- */

@@ -3,9 +3,10 @@
  * SETATTR and APPEND of files whose home is this node. The I/O pool changes the backing file. Then
  * the MPI thread answers the caller, after SETATTR when the file is published.
  *
- * Some calls have to wait for a change that is at work (fs_change_waits). They are kept in the order
- * of their arrival, and made again from the beginning when their turn comes. If a call comes again
- * after it was done, it is not done twice: a second truncation would remove later writes.
+ * While a file is truncated, calls about it wait (fs_change_waits). They are kept in the order of
+ * their arrival, and made when their turn comes. If a call comes again while it is at work, the
+ * newest request gets the answer. If it comes again later, it is not done twice: a second truncation
+ * would remove later writes.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@
 #include "daemon/metadata/ns_priv.h"
 #include "daemon/outputs/backing.h"
 
-/* A change at work, in the chain `changing`, or a call that waits, in the chain `waiting`. */
+/* A change until its answer, in the chain `changing`, or a call that waits, in the chain
+   `waiting`. */
 struct fs_change {
   struct fs_chain chain;
   struct fs_io io;
@@ -53,13 +55,16 @@ bool fs_backing_cutting(const struct fs_daemon *d, uint64_t id) {
   return false;
 }
 
-/* Returns true if the same call is at work. Its caller has had no answer in time. */
-static bool fs_change_repeats(const struct fs_daemon *d, const struct fs_names_call *c) {
-  const struct fs_chain *list = &d->backing_files->changing;
+/* If this call is in the list already, has that one answer the newest request, and returns true. Its
+   caller has had no answer in time. The ids of calls are unique in the job. */
+static bool fs_change_joins(const struct fs_chain *list, struct fs_asked a, const struct fs_names_call *c) {
   uint8_t at = fs_call_op(c)->call;
-  for (const struct fs_chain *l = list->next; at != 0 && l != list; l = l->next) {
+  for (struct fs_chain *l = list->next; at != 0 && l != list; l = l->next) {
     struct fs_change *s = FS_ITEM(l, struct fs_change, chain);
-    if (s->call.op == c->op && *fs_call_at(&s->call, at) == *fs_call_at((struct fs_names_call *)c, at)) return true;
+    bool same = s->call.op == c->op && *fs_call_at(&s->call, at) == *fs_call_at((struct fs_names_call *)c, at);
+    if (!same || s->asked.from != a.from) continue;
+    s->asked.id = FS_MAX(s->asked.id, a.id);
+    return true;
   }
   return false;
 }
@@ -74,22 +79,29 @@ static struct fs_change *fs_change_first(const struct fs_daemon *d, uint64_t id)
   return NULL;
 }
 
+/* Returns true if the file is being truncated and has segments, or the call gives it one: the extent
+   map must fit the backing file. */
 static bool fs_change_waits(const struct fs_daemon *d, const struct fs_names_call *c) {
-  return fs_backing_cutting(d, fs_call_id(c)) || fs_change_repeats(d, c);
+  if (!fs_backing_cutting(d, fs_call_id(c))) return false;
+  const struct fs_backing_file *f = fs_backing_find(d, fs_call_id(c));
+  return c->op == FS_NAMES_EXTEND || (f && fs_extents_any(f->extents));
 }
 
 bool fs_backing_wait(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {
+  struct fs_backing *t = d->backing_files;
+  if (fs_change_joins(&t->changing, a, c) || fs_change_joins(&t->waiting, a, c)) return true;
   if (!fs_change_waits(d, c) && !fs_change_first(d, fs_call_id(c))) return false;
-  (void)fs_change_new(d, a, c, &d->backing_files->waiting);
+  (void)fs_change_new(d, a, c, &t->waiting);
   return true;
 }
 
-/* Makes the calls about this file that have waited, up to the next one that has to wait. */
+/* Makes the calls about this file that have waited, up to the next one that has to wait. A rank that
+   is no member any more has nothing open (fs_backing_members), so its calls are dropped. */
 static void fs_change_next(struct fs_daemon *d, uint64_t id) {
   struct fs_change *s;
   while ((s = fs_change_first(d, id)) != NULL && !fs_change_waits(d, &s->call)) {
     fs_chain_drop(&s->chain);
-    fs_backing_answer(d, s->asked, &s->call);
+    if (fs_member(fs_ns_members(d->ns), s->asked.from)) fs_backing_answer(d, s->asked, &s->call);
     free(s);
   }
 }
@@ -100,7 +112,7 @@ static void fs_change_end(struct fs_change *s, fs_err err, const void *body, siz
   fs_ns_answer(d->ns, s->asked, err, body, err == 0 ? n : 0);
   fs_chain_drop(&s->chain);
   free(s);
-  fs_change_next(d, id);
+  fs_change_next(d, id); /* also after a truncation that has failed */
 }
 
 /* ---- SETATTR ---- */

@@ -20,6 +20,7 @@
 #include "util/sys.h"
 
 #define FS_FORWARDER_LOOK_NS 1000000000ull
+#define FS_FORWARDER_TELL_NS 10000000000ull
 #define FS_FORWARDER_RANGES 240u
 #define FS_FORWARDERS 4096u /* at once; then ENFILE */
 
@@ -46,6 +47,9 @@ struct fs_forwarder {
   uint64_t kept;     /* append: the unpublished bytes begin here */
   uint64_t appended; /* the unpublished bytes that the home has (fs_appended_more), or 0 */
   fs_err err;        /* no caller got this error yet */
+  uint64_t lost;     /* bytes that were lost and are not reported yet */
+  fs_err lost_err;   /* why */
+  uint64_t tell_at;  /* no report before this time */
   struct fs_io io;
   struct fs_names_call call; /* the last one: APPEND or EXTEND */
   char bytes[FS_APPEND_DATA];
@@ -116,10 +120,13 @@ static void fs_forwarder_named(void *ctx, fs_err err, const char *path) {
   free(l);
 }
 
-static void fs_forwarder_tell(struct fs_forwarder *r, fs_err err, uint64_t bytes) {
+/* Reports what was lost. */
+static void fs_forwarder_tell(struct fs_forwarder *r) {
   struct fs_forwarder_loss *l = malloc(sizeof(*l));
   if (!l) return;
-  *l = (struct fs_forwarder_loss){.d = r->d, .id = r->to, .bytes = bytes, .err = err};
+  *l = (struct fs_forwarder_loss){.d = r->d, .id = r->to, .bytes = r->lost, .err = r->lost_err};
+  r->lost = 0;
+  r->tell_at = r->d->now + FS_FORWARDER_TELL_NS;
   r->d->forwarders_telling++;
   r->busy = true; /* a close that is reported inside this call runs later */
   fs_path_find(r->d, r->dir, r->to, fs_forwarder_named, l);
@@ -137,7 +144,7 @@ static uint64_t fs_forwarder_lost_from(const struct fs_forwarder *r, fs_err err)
 }
 
 /* Gives up all bytes not forwarded yet. The next call that waits gets the error, and the launcher
-   prints a warning. */
+   prints a warning: the first at once, later ones for all that was lost in ten seconds. */
 static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   struct stat st = {0};
   char name[FS_BACKING_NAME_SIZE];
@@ -151,7 +158,9 @@ static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   if (r->appended == 0) r->kept = end;
   if (err == -ENOENT) return; /* the file was removed */
   r->err = err;
-  fs_forwarder_tell(r, err, FS_MAX(end, from) - from);
+  r->lost += FS_MAX(end, from) - from;
+  r->lost_err = err;
+  if (r->d->now >= r->tell_at) fs_forwarder_tell(r);
 }
 
 static int fs_forwarder_open(const struct fs_forwarder *r) {
@@ -193,6 +202,7 @@ static void fs_forwarder_settled(struct fs_forwarder *r, bool gone) {
     r->closed = false;
     return;
   }
+  if (r->lost > 0) fs_forwarder_tell(r);
   if (r->append) (void)unlinkat(r->d->backing_fd, fs_backing_name(r->id, name), 0);
   r->d->forwarders_open--;
   fs_chain_drop(&r->chain);

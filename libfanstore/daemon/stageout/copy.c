@@ -456,6 +456,7 @@ fs_err fs_stageout_clean_work(struct fs_io *io) {
 
 fs_err fs_stageout_sync_work(struct fs_io *io) {
   const struct fs_stageout *o = FS_ITEM(io, struct fs_stageout, sync);
-  if (!o->in_place) fs_stageout_log_end(o->log);
-  return o->named && syncfs(o->fd) < 0 ? -errno : 0;
+  fs_err err = o->named && syncfs(o->fd) < 0 ? -errno : 0;
+  if (err == 0 && !o->in_place) fs_stageout_log_end(o->log);
+  return err;
 }

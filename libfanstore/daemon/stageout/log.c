@@ -152,7 +152,7 @@ fs_err fs_stageout_log_open(struct fs_stageout_log **out, int dir, const char *n
   }
   log->out = dir;
   fs_err err = -ENOENT; /* another job may remove the empty directory at this moment (old.c) */
-  for (unsigned i = 0; err == -ENOENT && i < FS_LOG_TRIES; i++) err = fs_log_directory(log);
+  for (unsigned i = 0; (err == -ENOENT || err == -ESTALE) && i < FS_LOG_TRIES; i++) err = fs_log_directory(log);
   if (err < 0) {
     free(log->name);
     free(log);
