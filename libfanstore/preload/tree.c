@@ -26,35 +26,44 @@ FS_EXPORT int glob(const char *restrict pattern, int flags, int (*on_error)(cons
 }
 FS_ALIAS(glob64, glob);
 
-/* Returns why libc must not walk from this path, or 0. If the current directory is below a mount, a
-   walk that changes it is refused too: libc changes it without the wrappers, so the program's
-   relative paths would still be the dataset's. */
-static fs_err refused(const char *path, unsigned walk, bool changes_cwd) {
+/* Returns why libc must not walk from this path, or 0. */
+static fs_err refused(const char *path, unsigned walk) {
   struct fs_found f;
   int route = fs_path_route(AT_FDCWD, path, walk, &f);
-  if (route == FS_OUTSIDE && changes_cwd) route = fs_path_route(AT_FDCWD, ".", 0, &f);
   if (route == FS_OUTSIDE) return 0;
   return route < 0 ? route : route == FS_NEW ? -ENOENT : -EOPNOTSUPP;
 }
 
+/* Returns why libc must not walk from this path and change the current directory on the way, or 0.
+   It does so without the wrappers. So relative paths would be the dataset's still, or below a mount
+   the real files'. */
+static fs_err refused_cwd(const char *path) {
+  struct fs_found f;
+  int route = fs_path_route(AT_FDCWD, ".", 0, &f);
+  return route != FS_OUTSIDE || fs_path_maybe_above(AT_FDCWD, path) ? -EOPNOTSUPP : 0;
+}
+
 FS_EXPORT int ftw(const char *path, int (*fn)(const char *, const struct stat *, int), int fds) {
-  fs_err err = refused(path, 0, false);
+  fs_err err = refused(path, 0);
   return err == 0 ? FS_REAL(ftw)(path, fn, fds) : fs_ret_int(err);
 }
 FS_ALIAS(ftw64, ftw);
 
 FS_EXPORT int nftw(const char *path, int (*fn)(const char *, const struct stat *, int, struct FTW *), int fds,
                    int flags) {
-  fs_err err = refused(path, flags & FTW_PHYS ? FS_NOFOLLOW : 0, (flags & FTW_CHDIR) != 0);
+  fs_err err = refused(path, flags & FTW_PHYS ? FS_NOFOLLOW : 0);
+  if (err == 0 && (flags & FTW_CHDIR) && fs_mount_count() > 0) err = refused_cwd(path);
   return err == 0 ? FS_REAL(nftw)(path, fn, fds, flags) : fs_ret_int(err);
 }
 FS_ALIAS(nftw64, nftw);
 
+/* With FTS_NOCHDIR libc leaves the current directory alone; fts_accpath of each file tells the program
+   the path to use. */
 FS_EXPORT FTS *fts_open(char *const *paths, int options, int (*compare)(const FTSENT **, const FTSENT **)) {
   unsigned walk = options & (FTS_LOGICAL | FTS_COMFOLLOW) ? 0 : FS_NOFOLLOW;
-  bool changes_cwd = (options & (FTS_LOGICAL | FTS_NOCHDIR)) == 0;
   fs_err err = 0;
-  for (size_t i = 0; err == 0 && paths[i] != NULL; i++) err = refused(paths[i], walk, changes_cwd);
+  for (size_t i = 0; err == 0 && paths[i] != NULL; i++) err = refused(paths[i], walk);
+  if (fs_mount_count() > 0) options |= FTS_NOCHDIR;
   return err == 0 ? FS_REAL(fts_open)(paths, options, compare) : (fs_ret(err), NULL);
 }
 FS_ALIAS(fts64_open, fts_open);

@@ -123,6 +123,21 @@ static int step_new(const char *path, const struct stat *st, int type, struct FT
   (void)path, (void)st, (void)type, (void)at;
   return 0;
 }
+static int stop(const char *path, const struct stat *st, int type, struct FTW *at) {
+  (void)path, (void)st, (void)type, (void)at;
+  return 1;
+}
+/* A walk from above the mount goes into some directories, and the current one stays. */
+static int cwd_stays(void) {
+  char *const paths[] = {"/", NULL};
+  char before[4096], now[4096];
+  FTS *walk = fts_open(paths, FTS_PHYSICAL, NULL);
+  FTSENT *e;
+  int same = walk != NULL && getcwd(before, sizeof(before)) != NULL;
+  for (int deep = 0; same && deep < 20 && (e = fts_read(walk)) != NULL; deep += e->fts_level > 1)
+    same = e->fts_accpath[0] == '/' && syscall(SYS_getcwd, now, sizeof(now)) > 0 && strcmp(now, before) == 0;
+  return walk != NULL && fts_close(walk) == 0 && same;
+}
 static long fts(const char *path, const char *other, int options) {
   char *const paths[] = {(char *)path, (char *)other, NULL};
   FTS *walk = fts_open(paths, options, NULL);
@@ -145,12 +160,15 @@ static void walks(void) {
   ERR(EOPNOTSUPP, fts(".", NULL, FTS_PHYSICAL | FTS_NOCHDIR));
   OK(nftw("/proc/self/task", step_new, 8, FTW_PHYS) == 0);
   OK(fts("/proc/self/task", NULL, FTS_PHYSICAL | FTS_NOCHDIR) == 0);
-  /* These change the current directory. */
+  /* This would change the current directory; fts does not. */
   ERR(EOPNOTSUPP, nftw("/proc/self/task", step_new, 8, FTW_PHYS | FTW_CHDIR));
-  ERR(EOPNOTSUPP, fts("/proc/self/task", NULL, FTS_PHYSICAL));
-  OK(chdir("/") == 0);
-  OK(nftw("/proc/self/task", step_new, 8, FTW_PHYS | FTW_CHDIR) == 0);
   OK(fts("/proc/self/task", NULL, FTS_PHYSICAL) == 0);
+  OK(chdir("/proc") == 0);
+  OK(nftw("/proc/self/task", step_new, 8, FTW_PHYS | FTW_CHDIR) == 0);
+  OK(nftw("/", stop, 8, FTW_PHYS) == 1);
+  ERR(EOPNOTSUPP, nftw("/", stop, 8, FTW_PHYS | FTW_CHDIR));
+  OK(cwd_stays());
+  OK(chdir("/") == 0);
 }
 
 /* libc's own glob matches real files. */
