@@ -3,7 +3,7 @@
  * Finds what a library below a mount needs. The loader looks for needed libraries without the
  * wrappers. So each one that lies below a mount gets a shadow (client/real/shadow.h), which the
  * loader finds by $ORIGIN. If a library is found in another way, it is loaded first: the loader
- * then finds it by its DT_SONAME among what is loaded. Called before dlopen, and before exec
+ * then finds it by its name among what is loaded. Called before dlopen, and before exec
  * (libpath.c). ELF files of 64 bits are read as they are. The loader handles whatever is odd in
  * one, and reports what is wrong.
  */
@@ -190,7 +190,7 @@ struct search {
 
 static void load_needed(const char *path, struct search *s);
 
-static void load(const char *path, bool found_by_loader, struct search *s) {
+static void load(const char *path, const char *name, bool found_by_loader, struct search *s) {
   char real[FS_REAL_COPY], shadow[PATH_MAX];
   if (s->depth == FS_DEPEND_DEPTH || s->loads >= FS_DEPEND_ALL) return;
   s->loads++;
@@ -198,7 +198,9 @@ static void load(const char *path, bool found_by_loader, struct search *s) {
   load_needed(path, s);
   s->depth--;
   if (fs_library_shadow(path, shadow) == 0) {
-    if (!found_by_loader) pin(FS_REAL(dlopen)(shadow, RTLD_LAZY));
+    void *loaded = found_by_loader ? NULL : fs_library_load_named(shadow, name);
+    if (loaded == NULL && !found_by_loader) loaded = FS_REAL(dlopen)(shadow, RTLD_LAZY);
+    pin(loaded);
     return;
   }
   const char *copy = fs_real_copy(path, real);
@@ -214,7 +216,7 @@ static void load_one(const struct fs_library *l, const char *path, const char *n
     by = fs_library_find(runpath, origin, name, out);
   else
     by = "";
-  if (by != NULL) load(out, by[0] == '$', s);
+  if (by != NULL) load(out, name, by[0] == '$', s);
 }
 
 static void load_needed(const char *path, struct search *s) {

@@ -37,6 +37,9 @@ bool fs_library_origin(const char *path, char out[PATH_MAX]);
 /* Looks for the name in a list of directories. If the first directory that has it lies below a
    mount, returns the list from that directory on, with the path in `out`. Else returns NULL. */
 const char *fs_library_find(const char *list, const char *origin, const char *name, char out[PATH_MAX]);
+/* Loads the library at a real path as the loader does when it searches for `name`, the last
+   component of the path. Returns NULL if the library cannot be loaded so. Lies in needer.c. */
+void *fs_library_load_named(const char *path, const char *name);
 /* Writes the shadow of a path below a mount (client/real/shadow.h). */
 fs_err fs_library_shadow(const char *path, char out[PATH_MAX]);
 
