@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#if defined(__x86_64__)
+#if defined(__x86_64__) && __has_include(<Zydis/Disassembler.h>) /* version 4 */
 #include <Zydis/Zydis.h>
+#define FS_ZYDIS 1
 #endif
 
 static const struct {
@@ -57,7 +58,7 @@ static void note_call(struct fs_code *out, int64_t number) {
     if (calls[i].number == number) out->calls |= 1ull << i;
 }
 
-#if defined(__x86_64__)
+#if defined(FS_ZYDIS)
 
 #define FS_BACK 64u /* search the number in this many bytes before the instruction */
 
@@ -279,10 +280,10 @@ static void scan_imports(const struct fs_elf *e, bool dlopen, bool libc_syscall,
 
 #else
 static fs_err load_decoder(void) {
-  return 0;
+  return FS_ELF_MACHINE == EM_X86_64 ? -ELIBACC : 0;
 }
 static void scan_syscalls(const struct fs_elf_code *c, struct fs_code *out) {
-  (void)c, (void)out;
+  (void)c, (void)out, (void)note_call;
 }
 static void scan_imports(const struct fs_elf *e, bool dlopen, bool libc_syscall, struct fs_code *out) {
   (void)e, (void)dlopen, (void)libc_syscall, (void)out;

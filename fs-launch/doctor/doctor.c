@@ -31,7 +31,9 @@ void fs_doctor_tell(struct fs_doctor *d, enum fs_verdict v, const char *path, co
 }
 
 static int verdict(struct fs_doctor *d, bool missing) {
-  if (d->blind) fs_say("libZydis is not found, so no code was looked at: install it (Debian 12: libzydis4.0)");
+  if (d->blind)
+    fs_say("libZydis 4 is not here, or was not when fs-launch was built, so no code was looked at: install it (Debian "
+           "12: libzydis-dev)");
   missing |= d->blind;
   unsigned found = d->told[FS_BYPASS] + d->told[FS_MAYBE];
   printf("%s: %u ELF file%s and %u script%s looked at, %u would bypass the mount, %u may\n",

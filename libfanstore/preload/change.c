@@ -285,6 +285,8 @@ FS_NEW_NAME(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, b
 
 static int rename_at(int d, const char *a, int e, const char *b, unsigned flags) {
   fs_err err = fs_file_rename(d, a, e, b, flags);
+  /* fakeroot wraps renameat, and not renameat2. */
+  if (err == FS_OUTSIDE && flags == 0) return FS_REAL(renameat)(d, a, e, b);
   if (err == FS_OUTSIDE) return FS_REAL(renameat2)(d, a, e, b, flags);
   return err > 0 ? 0 : fs_ret_int(err);
 }

@@ -26,7 +26,8 @@ static __attribute__((noinline)) bool is_real_walk(int dirfd, const char *path, 
   struct fs_found f;
   bool at_dirfd = path[0] != '/' || (resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
   if (at_dirfd && begins_below(dirfd)) return false;
-  return fs_path_route(dirfd, path, 0, &f) == FS_OUTSIDE;
+  if (resolve & RESOLVE_IN_ROOT) path += strspn(path, "/"); /* '..' stays in dirfd: not seen here */
+  return fs_path_route(dirfd, *path ? path : ".", 0, &f) == FS_OUTSIDE;
 }
 
 long fs_openat2(int dirfd, const char *path, const struct open_how *how, size_t size) {

@@ -242,6 +242,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, mknod, (const char *p, mode_t m, dev_t v), (p, m, v))                                                         \
   X(int, mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v))                                             \
   X(char *, mkdtemp, (char *t), (t))                                                                                   \
+  X(int, renameat, (int d, const char *a, int e, const char *b), (d, a, e, b))                                         \
   X(int, renameat2, (int d, const char *a, int e, const char *b, unsigned f), (d, a, e, b, f))                         \
   X(int, linkat, (int d, const char *a, int e, const char *b, int f), (d, a, e, b, f))                                 \
   X(int, symlink, (const char *t, const char *p), (t, p))                                                              \

@@ -77,6 +77,8 @@ void fs_json_string(FILE *out, const char *text) {
       fprintf(out, "\\%c", *p);
     else if (*p < 0x20 || *p == 0x7f)
       fprintf(out, "\\u%04x", *p);
+    else if (took == 2 && *p == 0xc2 && p[1] < 0xa0) /* C1: terminals obey these, too */
+      fprintf(out, "\\u%04x", p[1]);
     else
       fwrite(p, 1, FS_MAX(took, 1), out);
     if (took == 0) took = 1;

@@ -221,6 +221,10 @@ static void restrictions(void) {
   ERR(EXDEV, restricted(proc, "/proc/version", RESOLVE_BENEATH));
   OK(restricted(proc, "/version", RESOLVE_IN_ROOT) == 0);
   OK(chdir("/") == 0);
+  int root = open("/", O_RDONLY | O_DIRECTORY);
+  ERR(ENOSYS, restricted(root, P("a.txt"), RESOLVE_IN_ROOT));
+  ERR(ENOSYS, restricted(root, P("a.txt") + 1, RESOLVE_IN_ROOT));
+  close(root);
   close(top);
   close(proc);
 }
