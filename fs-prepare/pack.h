@@ -59,7 +59,7 @@ struct fs_item {
   bool alias;    /* the content is the same as that of item `same` */
   uint8_t codec;
   uint8_t flags;
-  _Atomic int choice; /* large files: FS_CHOICE_*; see encode.c */
+  _Atomic int choice; /* large files: CHOICE_* in encode.c */
   uint64_t same;
   uint64_t group; /* hard links: the same number for all of a group; 0: none */
   struct fs_built_block *blocks;

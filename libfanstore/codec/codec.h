@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Codecs: a constant table of functions, found by the id in the index. Callers never switch on the
- * codec. All functions are thread-safe. Decoding allocates nothing and may run in a signal handler.
+ * Codecs: a constant table of functions, found by the id in the index. Readers decode all codecs by
+ * this table alone. Only fs-prepare chooses a codec (encode.c). Raw blocks are a case of their own
+ * in the index and in fs-prepare, because their stored bytes can be read in place. All functions
+ * are thread-safe. Decoding allocates nothing and may run in a signal handler.
  */
 #ifndef FS_CODEC_CODEC_H
 #define FS_CODEC_CODEC_H

@@ -305,8 +305,8 @@ struct fs_call_offer {
 
 /* ---- between the primaries of two directories ---- */
 
-/* TAKE holds a record, named by the tail, for a rename to another directory. The answer is the
-   record. ENOENT; EAGAIN: another call holds the record. */
+/* TAKE locks a record, named by the tail, for a rename to another directory. The answer is the
+   record. ENOENT; EAGAIN: another call has locked the record. */
 struct fs_call_take {
   uint64_t dir;
   uint64_t to;     /* the other directory; its primary asks */
@@ -317,7 +317,7 @@ struct fs_call_take {
 
 /* TAKEN ends a TAKE: the rename has moved the record away. No answer. */
 enum fs_taken_flags {
-  FS_TAKEN_KEEP = 1, /* The record stays; release it. */
+  FS_TAKEN_KEEP = 1, /* The record stays; unlock it. */
 };
 struct fs_call_taken {
   uint64_t dir;
@@ -342,8 +342,8 @@ struct fs_call_arrived {
 
 /* BACKUP sends changes of a directory to its backup. The tail is the records to put. No answer. */
 enum fs_backup_flags {
-  FS_BACKUP_HELD = 1,     /* Record `id` is held for directory `to` by the rename `call`. */
-  FS_BACKUP_KEEP = 2,     /* Record `id` is released. */
+  FS_BACKUP_HELD = 1,     /* The rename `call` has locked record `id` for directory `to`. */
+  FS_BACKUP_KEEP = 2,     /* Record `id` is not locked any more. */
   FS_BACKUP_SHUT = 4,     /* The directory takes no names for now. */
   FS_BACKUP_OPENED = 8,   /* The directory takes names again. */
   FS_BACKUP_REMOVED = 16, /* The directory was removed. */

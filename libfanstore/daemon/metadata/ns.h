@@ -53,8 +53,8 @@ struct fs_ns_hooks {
      removal is under way; the hook's owner then calls fs_ns_answer when it is complete. May be
      NULL. */
   bool (*dropping)(struct fs_ns *ns, struct fs_asked a, uint64_t id);
-  /* Handles a question about a file whose home should be this rank (SETATTR, OPEN, CLOSE), or
-     about a replica here (REPLICA). The hook answers by fs_ns_answer, at once or later. The same
+  /* Handles a question about a file whose home should be this rank (FS_SCOPE_FILE, and SETATTR of
+     a file), or about a replica here (REPLICA). The hook answers by fs_ns_answer, at once or later. The same
      question may come again in the meantime. */
   void (*home)(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
   void (*members)(struct fs_ns *ns); /* the set of members has changed */

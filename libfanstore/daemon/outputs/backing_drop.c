@@ -2,8 +2,8 @@
 /*
  * The end of a removed file's bytes. A program that removes or replaces a file waits until the
  * backing file is unlinked: then fstat of an open descriptor gives st_nlink 0, and the space is
- * free. A program on the file's home unlinks it itself. A daemon of another node asks with
- * FS_NAMES_AWAIT, and gets the answer when the I/O pool has unlinked it. If nobody asks, the pool
+ * free. A program on the file's home unlinks it itself. A daemon of another node sends DROP with
+ * FS_DROP_AWAIT, and gets the answer when the I/O pool has unlinked it. If nobody asks, the pool
  * unlinks it a moment later. All runs in the MPI thread.
  */
 #include <stdlib.h>
