@@ -177,13 +177,13 @@ if command -v ssh >/dev/null; then
   bad 125 ".*: ssh: [^;]* (nosuchhost|other): [^;]*(; ssh: [^;]* (nosuchhost|other): [^;]*)?$" "${l[@]}" --dataset "$ds" \
     --hosts nosuchhost.invalid,other.invalid -- true
 fi
-# A host that never answers: the remote shell hangs.
-printf '#!/bin/sh\nsleep 60\n' >agent
+# A host that never answers: the remote shell hangs. This takes 6 s on a quiet machine.
+printf '#!/bin/sh\nsleep 120\n' >agent
 chmod +x agent
 start=$SECONDS
 OMPI_MCA_plm_rsh_agent=$work/agent bad 125 "no answer from the hosts \(10.255.255.1,10.255.255.2\) within 2 s" \
   "${l[@]}" --dataset "$ds" --hosts 10.255.255.1,10.255.255.2 --start-timeout 2 -- true
-[ $((SECONDS - start)) -lt 12 ] || fail "it took $((SECONDS - start)) s"
+[ $((SECONDS - start)) -lt 30 ] || fail "it took $((SECONDS - start)) s"
 
 # A damaged partition is not staged; its files come from nowhere else, the others are there.
 expect_status 0 launch --dataset damaged --report r.json -- true
