@@ -342,16 +342,21 @@ static void fs_home_own(struct fs_daemon *d, struct fs_asked a, struct fs_backin
 static const struct fs_home_op {
   fs_home_handler *run;
   bool waits; /* the call may have to wait for a change of the file (backing_change.c) */
+  bool gives; /* the call gives the file a segment */
   bool looks; /* the answer depends on the contents: a home that may be evicted must not give it */
 } fs_home_ops[FS_NAMES_OPS] = {
     [FS_NAMES_SETATTR] = {.run = fs_backing_set, .waits = true},
     [FS_NAMES_OPEN] = {.run = fs_home_open, .waits = true, .looks = true},
     [FS_NAMES_CLOSE] = {.run = fs_home_close, .waits = true}, /* behind its OPEN */
-    [FS_NAMES_EXTEND] = {.run = fs_extents_extend, .waits = true},
+    [FS_NAMES_EXTEND] = {.run = fs_extents_extend, .waits = true, .gives = true},
     [FS_NAMES_EXTENTS] = {.run = fs_extents_asked, .waits = true, .looks = true},
     [FS_NAMES_APPEND] = {.run = fs_backing_append, .waits = true},
     [FS_NAMES_OWN] = {.run = fs_home_own},
 };
+
+bool fs_backing_gives_segment(const struct fs_names_call *c) {
+  return fs_home_ops[c->op].gives;
+}
 
 /* Returns true if the call has to come again. Then the extent map is not here yet. Or this node
    stood still and may have been evicted: the file then has another home, which knows better. */

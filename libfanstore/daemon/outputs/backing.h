@@ -115,6 +115,8 @@ typedef void fs_home_handler(struct fs_daemon *d, struct fs_asked a, struct fs_b
 extern fs_home_handler *const fs_staged_handlers[FS_NAMES_OPS];
 /* The name service's words (ns.h). */
 void fs_backing_home(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
+/* Returns true if the call gives a file a segment. */
+bool fs_backing_gives_segment(const struct fs_names_call *c);
 /* Like fs_backing_home, for a call that does not have to wait for changes of the file. */
 void fs_backing_answer(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 void fs_backing_dropped(struct fs_daemon *d, uint64_t id);

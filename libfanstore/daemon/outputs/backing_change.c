@@ -14,7 +14,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "daemon/metadata/ns_priv.h"
 #include "daemon/outputs/backing.h"
 
 /* A change until its answer, in the chain `changing`, or a call that waits, in the chain
@@ -55,14 +54,19 @@ bool fs_backing_cutting(const struct fs_daemon *d, uint64_t id) {
   return false;
 }
 
-/* If this call is in the list already, has that one answer the newest request, and returns true. Its
-   caller has had no answer in time. The ids of calls are unique in the job. */
-static bool fs_change_joins(const struct fs_chain *list, struct fs_asked a, const struct fs_names_call *c) {
+/* Returns the id of the call, which is unique in the job; 0: it has none. */
+static uint64_t fs_change_call(const struct fs_names_call *c) {
   uint8_t at = fs_call_op(c)->call;
-  for (struct fs_chain *l = list->next; at != 0 && l != list; l = l->next) {
+  return at != 0 ? *fs_call_at((struct fs_names_call *)c, at) : 0;
+}
+
+/* If this call is in the list already, has that one answer the newest request, and returns true. Its
+   caller has had no answer in time. */
+static bool fs_change_joins(const struct fs_chain *list, struct fs_asked a, const struct fs_names_call *c) {
+  uint64_t call = fs_change_call(c);
+  for (struct fs_chain *l = list->next; call != 0 && l != list; l = l->next) {
     struct fs_change *s = FS_ITEM(l, struct fs_change, chain);
-    bool same = s->call.op == c->op && *fs_call_at(&s->call, at) == *fs_call_at((struct fs_names_call *)c, at);
-    if (!same || s->asked.from != a.from) continue;
+    if (fs_change_call(&s->call) != call || s->asked.from != a.from) continue;
     s->asked.id = FS_MAX(s->asked.id, a.id);
     return true;
   }
@@ -84,7 +88,7 @@ static struct fs_change *fs_change_first(const struct fs_daemon *d, uint64_t id)
 static bool fs_change_waits(const struct fs_daemon *d, const struct fs_names_call *c) {
   if (!fs_backing_cutting(d, fs_call_id(c))) return false;
   const struct fs_backing_file *f = fs_backing_find(d, fs_call_id(c));
-  return c->op == FS_NAMES_EXTEND || (f && fs_extents_any(f->extents));
+  return fs_backing_gives_segment(c) || (f && fs_extents_any(f->extents));
 }
 
 bool fs_backing_wait(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c) {

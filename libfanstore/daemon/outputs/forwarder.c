@@ -44,6 +44,7 @@ struct fs_forwarder {
   uint64_t look_at;
   struct stat st; /* attributes at the start of the last pass */
   bool append, closed, busy;
+  bool extending;    /* `call` is an EXTEND; else an APPEND */
   uint64_t kept;     /* append: the unpublished bytes begin here */
   uint64_t appended; /* the unpublished bytes that the home has (fs_appended_more), or 0 */
   fs_err err;        /* no caller got this error yet */
@@ -136,9 +137,8 @@ static void fs_forwarder_tell(struct fs_forwarder *r) {
 /* Returns where the lost bytes begin. EXTEND gives -EIO if the home lost the appended bytes. */
 static uint64_t fs_forwarder_lost_from(const struct fs_forwarder *r, fs_err err) {
   struct fs_range first;
-  bool extending = r->call.op == FS_NAMES_EXTEND;
-  if (r->append) return extending && err == -EIO ? r->kept : r->sent;
-  if (!extending || r->call.tail_len < sizeof(first)) return r->scan;
+  if (r->append) return r->extending && err == -EIO ? r->kept : r->sent;
+  if (!r->extending || r->call.tail_len < sizeof(first)) return r->scan;
   memcpy(&first, r->bytes, sizeof(first));
   return first.off;
 }
@@ -154,7 +154,7 @@ static void fs_forwarder_failed(struct fs_forwarder *r, fs_err err) {
   if (r->append) r->sent = end;
   r->st = st;
   r->scan = end;
-  if (r->call.op == FS_NAMES_EXTEND) r->appended = 0; /* else the home has the earlier bytes */
+  if (r->extending) r->appended = 0; /* else the home has the earlier bytes */
   if (r->appended == 0) r->kept = end;
   if (err == -ENOENT) return; /* the file was removed */
   r->err = err;
@@ -218,7 +218,7 @@ static void fs_forwarder_called(void *ctx, fs_err err, const void *body, size_t 
   if (err == 0 && n == sizeof(at)) memcpy(&at, body, n);
   if (err < 0) {
     fs_forwarder_failed(r, err);
-  } else if (r->call.op == FS_NAMES_EXTEND) {
+  } else if (r->extending) {
     r->appended = 0;
     r->kept = r->sent;
   } else {
@@ -235,6 +235,7 @@ static_assert(offsetof(struct fs_forwarder, bytes) ==
 static void fs_forwarder_call_append(struct fs_forwarder *r, size_t n) {
   const struct fs_call_append append = {.id = r->to, .call = fs_ns_id(r->d->ns), .bytes = n};
   r->busy = true;
+  r->extending = false;
   r->call = (struct fs_names_call){.op = FS_NAMES_APPEND, .tail_len = (uint16_t)n, .append = append};
   fs_ns_call(r->d->ns, r->d->now, &r->call, fs_forwarder_called, r);
 }
@@ -242,6 +243,7 @@ static void fs_forwarder_call_append(struct fs_forwarder *r, size_t n) {
 static void fs_forwarder_call_extend(struct fs_forwarder *r, size_t n) {
   const struct fs_call_extend extend = {.id = r->to, .segment = r->id};
   r->busy = true;
+  r->extending = true;
   r->call = (struct fs_names_call){.op = FS_NAMES_EXTEND, .tail_len = (uint16_t)n, .extend = extend};
   fs_appended_say(&r->call.extend, r->appended);
   fs_segment_extend(r->d, &r->call, fs_forwarder_called, r);
