@@ -9,8 +9,8 @@
 # seconds after its end fail it, and are killed. -w goes in front of every command (valgrind), -p in front of the
 # names. One at a time, or -j at once; a test with a line "# alone: WHY" has nothing beside it all the same. Tests with a line
 # "# long: SECONDS" begin early, the longest first, so that none of them is left when all others have ended. The last line is
-# the counts; with FS_COUNTS=FILE they are appended there too. Exit status 1 if any failed. Behind a test: its seconds, and
-# those of processors.
+# the counts; with FS_COUNTS=FILE they are appended there too, and the failed tests' logs to FILE.failed. Exit status 1 if
+# any failed. Behind a test: its seconds, and those of processors.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -111,7 +111,10 @@ test_one() { # NUMBER TEST: in a process of its own, which prints at its end, al
   case $status in
     0) word=PASS counted='1 0 0' ;;
     77) word=SKIP counted='0 0 1' note="  $(tail -n 1 "$log")" ;;
-    *) note="  status $status, $log"$'\n'$(tail -n 40 "$log" | sed 's/^/    | /') ;;
+    *)
+      note="  status $status, $log"$'\n'$(tail -n 40 "$log" | sed 's/^/    | /')
+      [ -z "${FS_COUNTS:-}" ] || echo "$log" >>"$FS_COUNTS.failed"
+      ;;
   esac
   echo "$counted" >>"$counts"
   printf '%s  %-40s %4d.%d s  %5.1f cpu%s\n' $word "$name" $((ms / 1000)) $((ms / 100 % 10)) "$cpu" "$note"

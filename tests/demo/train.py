@@ -109,6 +109,9 @@ def main():
                 flush=True)
     with open("%s.%d.json" % (out, rank), "w") as f:
         json.dump(result, f)
+    # Neither process ends while the other one still waits for its part of a sum.
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
