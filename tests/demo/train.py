@@ -109,9 +109,11 @@ def main():
                 flush=True)
     with open("%s.%d.json" % (out, rank), "w") as f:
         json.dump(result, f)
-    # Neither process ends while the other one still waits for its part of a sum.
+    # Neither process ends while the other one still waits for its part of a sum. Without the end of Python, in which
+    # torch's threads abort a process now and then on a busy machine, on the plain directory too.
     dist.barrier()
-    dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
