@@ -142,11 +142,13 @@ at_once() { # JOBS TEST...
   done
   wait
 }
-# SECONDS TEST, of those with a line "# long: SECONDS".
+# SECONDS TEST, of those with a line "# long: SECONDS" in the script that they are, or that is the last word of their command.
 lengths() {
-  local test
+  local test seconds
   for test; do
-    case $test in *.sh) [ ! -f "$test" ] || sed -n "s|^# long: \([0-9]*\)\$|\1 $test|p" "$test" ;; esac
+    case $test in *.sh) ;; *) continue ;; esac
+    seconds=$(sed -n 's/^# long: \([0-9]*\)$/\1/p' "${test##*[ =]}" 2>/dev/null)
+    [ -z "$seconds" ] || printf '%s\n' "$seconds $test"
   done
 }
 mapfile -t long < <(lengths "$@" | sort -snr | cut -d ' ' -f 2-)

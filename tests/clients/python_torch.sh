@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# long: 35
 # torch and torchvision: loading, mapping, DataLoaders with all kinds of workers.
 . "$(dirname "$0")/harness.bash"
 need_module torch torchvision PIL

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# long: 20
 # Programs that read files as text or bytes, each way: by argument, by redirection, many at once: coreutils, sed, awk,
 # grep, rg, xxd, cmp, diff.
 . "$(dirname "$0")/harness.bash"

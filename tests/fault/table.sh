@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 600
+# long: 200
 # slow
 # Most faults of `make check-fault-table` once (tests/fault/table/run.sh).
 exec bash "$(dirname "$0")/table/run.sh" --short

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 300
+# long: 90
 # slow
 # --output-replicas 1, files of several writers: what any node has closed or synced of them is read after the death of their
 # home's daemon and of a writer's; who writes goes on; random kills (ROUNDS of them); what is staged out and kept then.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
 # timeout: 240
+# long: 50
 # A Slurm cluster of two nodes and a login host, each a network namespace: fs-launch in batch scripts, by docs/slurm.md.
 # COMMAND by --np and by srun, an empty environment, one fs-launch in a step of several tasks, the signals of a job that
 # is to end, and a job that is cancelled.

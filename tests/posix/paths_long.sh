@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# long: 20
 # slow
 # Many random paths on a file system and on a mount at the same path. FS_SEED=N repeats one run.
 . "$(dirname "$0")/../functions.sh"

@@ -4,6 +4,7 @@
 # where that must hold there too, with the library alone, and in a job of two nodes.
 # slow
 # timeout: 600
+# long: 35
 . "$(dirname "$0")/../functions.sh"
 need_command cc
 

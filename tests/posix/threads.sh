@@ -4,6 +4,7 @@
 # before and after the library. The allocators are from the packages of tests/setup/packages.sh clients.
 # slow
 # timeout: 600
+# long: 45
 . "$(dirname "$0")/../functions.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 need_command cc

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 400
+# long: 60
 # slow
 # torchvision's ImageFolder under DataLoaders without workers, with forked and with spawned and persistent ones: the same
 # tensors in the same order as from the plain directory, from a path where no directory is. With the library alone, and on

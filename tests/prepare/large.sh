@@ -3,6 +3,7 @@
 # fs-prepare and a file of more than 4 GiB (sparse): it is streamed in little memory, spread over the partitions, and
 # comes back.
 # timeout: 240
+# long: 25
 # slow
 . "$(dirname "$0")/../functions.sh"
 

@@ -94,15 +94,17 @@ ci    slurm-client    cmd:sbatch
 ci    munge           cmd:munged
 afl   afl++           cmd:afl-fuzz'
 
-installed() { # PACKAGE
-  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+# All packages that are installed, each between spaces.
+installed() {
+  dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p' | tr '\n' ' '
 }
 
 # clang's sanitizer and fuzzer run-times are packaged with a version in the name since clang 14.
 real_name() { # PACKAGE
   local version
   if [ "$1" = libclang-rt ]; then
-    version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+    version=$({ dpkg-query -W -f '${Depends}\n' clang || apt-cache depends clang; } 2>/dev/null |
+      sed -n 's/.*\<clang-\([0-9]*\)\>.*/\1/p' | head -n 1)
     echo "libclang-rt-${version:-14}-dev"
   else
     echo "$1"
@@ -120,12 +122,13 @@ provided() { # PROBE
 }
 
 missing() { # PURPOSE...
-  local purpose package probe
+  local purpose package probe there=''
+  ! command -v apt-get >/dev/null || there=" $(installed)"
   while read -r purpose package probe; do
     case " $* " in *" ${purpose:-none} "*) ;; *) continue ;; esac
-    if command -v apt-get >/dev/null; then
+    if [ -n "$there" ]; then
       package=$(real_name "$package")
-      installed "$package" || echo "$package"
+      [[ $there = *" $package "* ]] || echo "$package"
     else
       provided "$probe" || echo "$package (${probe#*:})"
     fi
