@@ -5,11 +5,9 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
-# Tests at once: two for each processor, and three of scripts, up to eight. Daemons and launchers mostly wait, for deadlines and
-# for each other. Every test has a TMPDIR and mounts of its own; what measures says "# alone: WHY".
-at_once = $(shell n=$$(($(1) * $(JOBS))); echo $$((n < 8 ? n : 8)))
-AT_ONCE ?= $(call at_once,2)
-SCRIPTS_AT_ONCE ?= $(call at_once,3)
+# Tests at once: two for each processor, up to eight. Daemons and launchers mostly wait, for deadlines and for each other.
+# Every test has a TMPDIR and mounts of its own; what measures says "# alone: WHY".
+AT_ONCE ?= $(shell n=$$((2 * $(JOBS))); echo $$((n < 8 ? n : 8)))
 RUN := tests/run.sh
 SUB := $(MAKE) $(if $(V),,-s) --no-print-directory -j$(JOBS)
 
@@ -79,7 +77,7 @@ setup-check:
 
 check: setup-check ## install what is missing, build, and run all tests but the slow ones
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(SCRIPTS_AT_ONCE) $(foreach kind,$(KINDS),$(call scripts,$(kind))) $(LINT_FAST) \
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(foreach kind,$(KINDS),$(call scripts,$(kind))) $(LINT_FAST) \
 	  $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%)
 
 check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, valgrind)
@@ -87,7 +85,7 @@ check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, v
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) -w '$(WRAPPER)' -p '$(PREFIX_NAME)' $(filter-out $(UNIT_SKIP),$(UNIT_BIN))
 $(KINDS:%=check-%): check-%: setup-check
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(SCRIPTS_AT_ONCE) $(call scripts,$*)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,$*)
 check-prepare: ## fs-prepare
 check-posix: ## the mount as programs see it
 check-doctor: ## fs-launch doctor
@@ -105,7 +103,7 @@ check-fault-table: setup-check ## daemons, hosts, links, disks and clients that 
 
 check-slow: setup-check ## the tests that take minutes or gigabytes
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(SCRIPTS_AT_ONCE) -t 600 $(SLOW) $(foreach t,$(REST),'$(t:tests/%.sh=%)-rest=FS_HALF=rest bash $(t)')
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) -t 600 $(SLOW) $(foreach t,$(REST),'$(t:tests/%.sh=%)-rest=FS_HALF=rest bash $(t)')
 
 # Programs on a directory and on its mount (tests/clients/harness.bash). CLIENTS="GROUP ..." chooses groups.
 CLIENTS ?= $(notdir $(basename $(sort $(wildcard tests/clients/*.sh))))
@@ -115,7 +113,7 @@ check-clients: ## programs print on the mount what they print on the directory: 
 	@$(SUB) all
 	@rm -f $(CLIENTS_COUNTS)
 	@FS_BUILD=$(CURDIR)/$(B) FS_CLIENTS_COUNTS=$(CURDIR)/$(CLIENTS_COUNTS) \
-	  $(RUN) -j $(SCRIPTS_AT_ONCE) -t 900 $(CLIENTS:%=tests/clients/%.sh); status=$$?; \
+	  $(RUN) -j $(AT_ONCE) -t 900 $(CLIENTS:%=tests/clients/%.sh); status=$$?; \
 	awk '{ c += $$1; n += $$2; d += $$3; k += $$4 } END { printf "clients: %d cases, %d comparisons, %d differences, " \
 	  "%d known ones\n", c, n, d, k }' $(CLIENTS_COUNTS); exit $$status
 # Cases of each group that between them call most of the library. Left out: Python, for its time, and programs that lie in
@@ -137,7 +135,7 @@ check-clients-asan: ## almost all of them with a library under AddressSanitizer
 	@$(SUB) SAN=address lib
 	@FS_BUILD=$(CURDIR)/$(B) FS_CLIENTS_MODES=asan FS_CLIENTS_EXCEPT='^programs/(curl|gdb.*|less-man)$$' \
 	  FS_ASAN_LIB=$(CURDIR)/build/san-address/lib/libfanstore.so \
-	  $(RUN) -j $(SCRIPTS_AT_ONCE) -t 900 -p asan/ $(patsubst %,tests/clients/%.sh,$(filter-out languages python_torch,$(CLIENTS)))
+	  $(RUN) -j $(AT_ONCE) -t 900 -p asan/ $(patsubst %,tests/clients/%.sh,$(filter-out languages python_torch,$(CLIENTS)))
 
 check-lint: setup-check
 	@$(SUB) all
