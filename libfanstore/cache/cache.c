@@ -1,53 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The writer's side of the node cache (cache.h): creates the slab, gives out lines, publishes and
- * evicts them. Only the daemon's MPI thread calls this; clients read at the same time. cache.h and
- * docs/internals/shared-memory.md explain why that is safe. State that only the writer needs (line states,
- * extents) is in its own memory, so no client can damage it.
+ * The writer's side of the node cache (cache.h): creates the slab, gives out lines and publishes
+ * them. keep.c evicts them. Only the daemon's MPI thread calls this; clients read at the same time.
+ * cache.h and docs/internals/shared-memory.md explain why that is safe.
  */
-#include "cache/cache.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cache/slab.h"
+#include "cache/cache_priv.h"
 #include "util/sys.h"
 
 #define FS_CACHE_LINE_BYTES 4096u /* the cache has one line for this many bytes */
 #define FS_CACHE_MIN_LINES 64u
-#define FS_CACHE_BATCH 64u      /* lines evicted after one scan of the pins */
-#define FS_CACHE_WARM_WALK 2048 /* warm lines that one batch skips before it also takes warm ones */
-
-enum fs_line_state { FS_LINE_FREE, FS_LINE_FILLING, FS_LINE_VALID, FS_LINE_LEAVING, FS_LINE_PINNED };
-
-struct fs_own_line {
-  uint64_t key;
-  uint32_t extent; /* the line's extent; FREE: the next free line */
-  uint8_t state;
-  uint8_t way;
-};
-
-struct fs_cache {
-  struct fs_cache_header *hdr; /* the slab */
-  uint64_t size;
-  _Atomic uint32_t *bucket;
-  struct fs_line *line;
-  _Atomic uint8_t *heat;
-  uint64_t heat_size;
-  struct fs_own_line *own;
-  uint32_t lines, mask, free_line, made;
-  int slab_fd, heat_fd;
-  struct fs_slab slab;
-  fs_cache_pins_fn *pins;
-  void *ctx;
-  struct fs_cache_stats stats;
-  _Atomic uint64_t reached; /* end of the part used so far; writer */
-  uint64_t warmed;          /* end of the part with pages; fs_cache_warm's thread */
-  bool no_huge;             /* the kernel makes no huge pages here; fs_cache_warm's thread */
-};
-
 #define FS_WARM_STEP FS_HUGE_PAGE
 #define FS_WARM_LEAST (8ull << 20)
 #define FS_WARM_MOST (256ull << 20)
@@ -99,7 +65,7 @@ static fs_err fs_cache_layout(struct fs_cache_header *h, uint64_t bytes, uint32_
   return 0;
 }
 
-static fs_err fs_cache_build(struct fs_cache *c, const struct fs_cache_header *h) {
+static fs_err fs_cache_build(struct fs_cache *c, const struct fs_cache_header *h, uint32_t max_stored) {
   void *map = NULL;
   fs_err err = fs_cache_segment("fanstore-slab", h->size, true, &c->slab_fd, &map);
   if (err < 0 || !map) return err < 0 ? err : -ENOMEM;
@@ -117,6 +83,7 @@ static fs_err fs_cache_build(struct fs_cache *c, const struct fs_cache_header *h
   c->free_line = FS_SLAB_NONE;
   c->own = calloc(c->lines, sizeof(*c->own));
   if (!c->own) return -ENOMEM;
+  fs_cache_keep_init(c, max_stored);
   return fs_slab_init(&c->slab, (uint32_t)((h->size - h->data_off) / FS_SLAB_GRANULE), c->lines);
 }
 
@@ -129,7 +96,7 @@ fs_err fs_cache_new(struct fs_cache **out, uint64_t bytes, uint32_t max_stored, 
   c->slab_fd = c->heat_fd = -1;
   c->pins = pins;
   c->ctx = ctx;
-  err = fs_cache_build(c, &h);
+  err = fs_cache_build(c, &h, max_stored);
   if (err < 0) {
     fs_cache_free(c);
     return err;
@@ -159,8 +126,16 @@ int fs_cache_heat_fd(const struct fs_cache *c, uint64_t *size) {
   return c->heat_fd;
 }
 
-static _Atomic uint32_t *fs_cache_ways(struct fs_cache *c, uint64_t key) {
+_Atomic uint32_t *fs_cache_ways(struct fs_cache *c, uint64_t key) {
   return c->bucket + (size_t)(fs_cache_bucket(key) & c->mask) * FS_CACHE_WAYS;
+}
+
+uint32_t fs_cache_size(const struct fs_cache *c, uint32_t l) {
+  return c->slab.extent[c->own[l].extent].size;
+}
+
+uint64_t fs_cache_capacity(const struct fs_cache *c) {
+  return (c->size - c->hdr->data_off) / FS_SLAB_GRANULE;
 }
 
 int64_t fs_cache_find(struct fs_cache *c, uint64_t key) {
@@ -172,71 +147,6 @@ int64_t fs_cache_find(struct fs_cache *c, uint64_t key) {
     return word - 1;
   }
   return -ENOENT;
-}
-
-/* ---- eviction ---- */
-
-static void fs_cache_mark_pinned(void *arg, uint32_t line) {
-  struct fs_cache *c = arg;
-  if (line < c->lines && c->own[line].state == FS_LINE_LEAVING) c->own[line].state = FS_LINE_PINNED;
-}
-
-static void fs_cache_drop(struct fs_cache *c, uint32_t l) {
-  struct fs_own_line *o = &c->own[l];
-  atomic_store_explicit(&fs_cache_ways(c, o->key)[o->way], 0, memory_order_relaxed);
-  c->stats.lines_used--;
-  fs_slab_release(&c->slab, o->extent);
-  o->state = FS_LINE_FREE;
-  o->extent = c->free_line;
-  c->free_line = l;
-}
-
-/*
- * Evicts these lines except the pinned ones, and returns how many were evicted. First the tags are
- * cleared, then the pins are read, all sequentially consistent. A client stores its pin before it
- * reads the tag again. So either the client sees the cleared tag, or the pin is seen here.
- */
-static uint32_t fs_cache_evict(struct fs_cache *c, const uint32_t *line, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) {
-    c->own[line[i]].state = FS_LINE_LEAVING;
-    atomic_store_explicit(&c->line[line[i]].tag, 0, memory_order_seq_cst);
-  }
-  c->pins(c->ctx, fs_cache_mark_pinned, c);
-  uint32_t gone = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    struct fs_own_line *o = &c->own[line[i]];
-    if (o->state == FS_LINE_PINNED) {
-      o->state = FS_LINE_VALID;
-      atomic_store_explicit(&c->heat[line[i]], 1, memory_order_relaxed);
-      atomic_store_explicit(&c->line[line[i]].tag, o->key | FS_CACHE_VALID, memory_order_release);
-    } else {
-      fs_cache_drop(c, line[i]);
-      gone++;
-    }
-  }
-  c->stats.evictions += gone;
-  return gone;
-}
-
-/* Evicts a batch of neighbouring lines from the hand on. Warm lines get a second chance. *walk:
-   extents that may still be passed. */
-static uint32_t fs_cache_sweep(struct fs_cache *c, uint64_t want, uint64_t *walk) {
-  uint32_t batch[FS_CACHE_BATCH], n = 0;
-  uint64_t room = 0;
-  int warm = 0;
-  while (n < FS_CACHE_BATCH && room<want && * walk> 0) {
-    --*walk;
-    uint32_t l = fs_slab_sweep(&c->slab);
-    if (l == FS_SLAB_NONE || c->own[l].state != FS_LINE_VALID) continue;
-    if (warm < FS_CACHE_WARM_WALK && atomic_exchange_explicit(&c->heat[l], 0, memory_order_relaxed) != 0) {
-      warm++;
-      continue;
-    }
-    c->own[l].state = FS_LINE_LEAVING; /* a small cache: the hand may reach this line again */
-    room += c->slab.extent[c->own[l].extent].size;
-    batch[n++] = l;
-  }
-  return n ? fs_cache_evict(c, batch, n) : 0;
 }
 
 /* Returns a way for the key: a free one, else a cold line's, else that of any line without a pin;
@@ -255,36 +165,6 @@ static int fs_cache_way(struct fs_cache *c, uint64_t key) {
     }
   }
   return -1;
-}
-
-static uint32_t fs_cache_take_line(struct fs_cache *c) {
-  uint32_t l = c->free_line;
-  if (l != FS_SLAB_NONE)
-    c->free_line = c->own[l].extent;
-  else if (c->made < c->lines)
-    l = c->made++;
-  return l;
-}
-
-/* Returns a line with room for so many granules. Evicts until there is one, but passes each extent
-   at most twice. */
-static uint32_t fs_cache_room(struct fs_cache *c, uint32_t granules) {
-  uint64_t walk = 2 * (uint64_t)c->slab.made + 2;
-  uint64_t want = FS_MAX((uint64_t)granules, (c->size / FS_SLAB_GRANULE) / 256);
-  for (;;) {
-    uint32_t l = fs_cache_take_line(c);
-    if (l != FS_SLAB_NONE) {
-      uint32_t e = fs_slab_alloc(&c->slab, granules, l);
-      if (e != FS_SLAB_NONE) {
-        c->own[l].extent = e;
-        return l;
-      }
-      c->own[l].extent = c->free_line;
-      c->free_line = l;
-    }
-    if (walk == 0) return FS_SLAB_NONE;
-    fs_cache_sweep(c, want, &walk);
-  }
 }
 
 int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **buf) {
@@ -307,6 +187,7 @@ int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **bu
   o->key = key;
   o->way = (uint8_t)way;
   o->state = FS_LINE_FILLING;
+  fs_cache_keep(c, l);
   uint64_t off = c->hdr->data_off + (uint64_t)c->slab.extent[o->extent].off * FS_SLAB_GRANULE + FS_CACHE_HEADROOM;
   /* For readers without a pin: they see the cleared tag before the new `uses`, and both before any
      new byte. */
@@ -375,8 +256,9 @@ void fs_cache_shorten(struct fs_cache *c, uint32_t line, uint32_t len) {
   atomic_store_explicit(&c->line[line].len, len, memory_order_relaxed);
 }
 
-void fs_cache_publish(struct fs_cache *c, uint32_t line) {
+void fs_cache_publish(struct fs_cache *c, uint32_t line, bool awaited) {
   c->own[line].state = FS_LINE_VALID;
+  fs_cache_kept(c, line, awaited);
   atomic_store_explicit(&c->heat[line], 0, memory_order_relaxed);
   atomic_store_explicit(&c->line[line].tag, c->own[line].key | FS_CACHE_VALID, memory_order_release);
 }

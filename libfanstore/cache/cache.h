@@ -2,9 +2,9 @@
 /*
  * The node's cache of stored blocks from other nodes, in one memfd (the slab): header, buckets,
  * lines, data. Only the daemon's MPI thread writes. Clients read without locks, and protect a line
- * by a pin: a hazard pointer in their own channel. The size is fixed. Eviction is approximate LRU
- * by second chance (CLOCK) over the heat bytes. docs/internals/shared-memory.md has the protocol and its
- * proof.
+ * by a pin: a hazard pointer in their own channel. The size is fixed. Blocks that are read once an
+ * epoch do not push each other out: most lines stay as long as they are used.
+ * docs/internals/shared-memory.md has the protocol and its proof, and what is evicted.
  *
  *   Publish (daemon):  fill data; set line.off, line.len; line.tag = key | VALID (release);
  *                      bucket word = line + 1 (release)
@@ -115,7 +115,9 @@ int64_t fs_cache_find(struct fs_cache *c, uint64_t key);
    the address of the headroom before the bytes in *buf. Returns -ENOBUFS if all lines are pinned or
    being filled: the caller must get the block in another way. */
 int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **buf);
-void fs_cache_publish(struct fs_cache *c, uint32_t line);
+/* `awaited`: the block was fetched ahead, and nobody has read it yet. It is kept until then, within
+   bounds. */
+void fs_cache_publish(struct fs_cache *c, uint32_t line, bool awaited);
 void fs_cache_abort(struct fs_cache *c, uint32_t line); /* gives back an unpublished line */
 /* Reduces the length of an unpublished line when fewer bytes arrived than expected. */
 void fs_cache_shorten(struct fs_cache *c, uint32_t line, uint32_t len);

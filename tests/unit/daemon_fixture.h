@@ -156,7 +156,7 @@ static inline int64_t fake_fetch(struct fake *d, uint64_t key, bool *hit) {
   line = fs_cache_alloc(d->cache, key, b.stored_len, &to);
   if (line < 0) return line;
   memcpy((char *)to + FS_CACHE_HEADROOM, d->f->part[1] + b.offset, b.stored_len);
-  fs_cache_publish(d->cache, (uint32_t)line);
+  fs_cache_publish(d->cache, (uint32_t)line, false);
   return line;
 }
 

@@ -44,7 +44,7 @@ static uint32_t cache_block(uint32_t snapshot, uint32_t block) {
   void *buf;
   int64_t line = fs_cache_alloc(cache, FS_OUTPUT_KEY(snapshot, block), 100, &buf);
   assert_true(line >= 0);
-  fs_cache_publish(cache, (uint32_t)line);
+  fs_cache_publish(cache, (uint32_t)line, false);
   return (uint32_t)line;
 }
 static bool cached(uint32_t snapshot, uint32_t block) {

@@ -47,7 +47,7 @@ static void fs_dataset_here_done(struct fs_io *io) {
   struct fs_daemon *d = f->d;
   d->fetcher->reading--;
   if (io->err == 0 && fs_fetch_intact(d, io->buf, f->want.block.stored_len, f->want.block.xxh3)) {
-    fs_cache_publish(d->cache, f->line);
+    fs_cache_publish(d->cache, f->line, fs_fetch_awaited(f));
     fs_fetch_finish(d, f, 0, f->line);
   } else {
     fs_cache_abort(d->cache, f->line);

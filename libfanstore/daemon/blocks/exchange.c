@@ -170,7 +170,7 @@ static void fs_exchange_conclude(struct fs_exchange *x, uint64_t bytes, bool fit
   d->count.fetched++;
   if (f->source->sized) fs_cache_shorten(d->cache, x->line, x->rep->length);
   d->count.fetched_bytes += f->source->sized ? x->rep->length : f->want.block.stored_len;
-  fs_cache_publish(d->cache, x->line);
+  fs_cache_publish(d->cache, x->line, fs_fetch_awaited(f));
   fs_fetch_finish(d, f, 0, x->line);
 }
 

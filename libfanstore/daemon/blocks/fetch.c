@@ -121,6 +121,13 @@ static void fs_fetch_free(struct fs_fetcher *t, struct fs_fetch *f) {
   fs_chain_push(&t->free_fetches, &f->chain);
 }
 
+bool fs_fetch_awaited(const struct fs_fetch *f) {
+  for (struct fs_chain *l = f->waiters.next; l != &f->waiters; l = l->next) {
+    if (!(FS_ITEM(l, struct fs_waiter, chain)->flags & FS_REQ_PREFETCH)) return false;
+  }
+  return true;
+}
+
 void fs_fetch_finish(struct fs_daemon *d, struct fs_fetch *f, fs_err err, uint32_t line) {
   bool hit = false; /* the first waiter caused the fetch; for the others it is a hit */
   for (struct fs_chain *link; (link = fs_chain_pop(&f->waiters)) != NULL; hit = true) {

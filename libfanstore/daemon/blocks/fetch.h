@@ -118,6 +118,8 @@ void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f);
 /* Ends a fetch and answers all waiters. Either its line is filled, checked and published, or err
    is negative. */
 void fs_fetch_finish(struct fs_daemon *d, struct fs_fetch *f, fs_err err, uint32_t line);
+/* Returns whether nobody waits for the block: it was only asked for ahead of its read. */
+bool fs_fetch_awaited(const struct fs_fetch *f);
 /* Begins to fetch a block ahead. Returns false if it is there, on its way, or unavailable. */
 bool fs_fetch_ahead(struct fs_daemon *d, uint64_t key);
 /* Returns true if the bytes have this checksum, or checksums are not verified. */
