@@ -56,11 +56,6 @@ static void on_hello(struct fs_launch_node *node, const struct fs_control *c) {
   if (strcmp(c->verb, "hello") == 0) node->hello = true;
 }
 
-static void on_begun(struct fs_launch *l, struct fs_launch_node *node, const struct fs_control *c) {
-  on_hello(node, c);
-  l->begun_ns = node->heard_ns;
-}
-
 /* Handles `have`: partitions such as "0,4-7,12". */
 static void on_have(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
   uint64_t d;
@@ -133,11 +128,8 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   }
   if (fs_control_get_u64(&c, "rank", &rank) < 0 || rank >= l->nodes) return;
   struct fs_launch_node *node = &l->node[rank];
-  node->heard_ns = fs_now_ns();
-  if (strcmp(c.verb, "alive") == 0) return;
-  if (strcmp(c.verb, "warn") != 0) l->progress_ns = node->heard_ns;
-  if (strcmp(c.verb, "begun") == 0) on_begun(l, node, &c);
-  if (strcmp(c.verb, "hello") == 0) on_hello(node, &c);
+  if (strcmp(c.verb, "warn") != 0) l->progress_ns = fs_now_ns();
+  if (strcmp(c.verb, "begun") == 0 || strcmp(c.verb, "hello") == 0) on_hello(node, &c);
   if (strcmp(c.verb, "have") == 0) on_have(l, rank, &c);
   if (strcmp(c.verb, "ready") == 0) on_ready(node, &c);
   if (strcmp(c.verb, "lost") == 0) on_lost(l, rank, &c);

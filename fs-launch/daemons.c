@@ -216,7 +216,7 @@ static int wait_start(struct fs_launch *l, size_t flag, void (*show)(struct fs_l
     if (flag ? all_are(l, flag) : all_said_hello(l)) return 0;
     fs_daemons_look(l);
     bool late = fs_now_ns() - l->progress_ns > l->opt.start_timeout * FS_NS_PER_S;
-    bool dead = fs_start_lost(l);
+    bool dead = false;
     for (uint32_t i = 0; i < l->nodes; i++) dead = dead || l->node[i].dead;
     if (l->fail[0] || l->out.fd < 0 || late || dead) break;
     fs_events_step(l, fs_now_ns() + FS_NS_PER_S / 5);
@@ -303,7 +303,7 @@ static bool all_over(const struct fs_launch *l) {
 static void ask_to_stop(struct fs_launch *l) {
   struct fs_control_line line;
   fs_err err = fs_control_begin(&line, "stop");
-  if (err == 0 && l->opt.purge && !l->lost) err = fs_control_add_u64(&line, "purge", 1);
+  if (err == 0 && l->opt.purge) err = fs_control_add_u64(&line, "purge", 1);
   if (err == 0) err = fs_control_end(&line);
   if (err == 0) fs_control_send(l, &line);
   /* The end of its input stops a daemon that did not understand the line. */

@@ -185,7 +185,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   if (c.cache_bytes == 0) c.cache_bytes = fs_memory_cache_default(fs_memory_all(), c.emulate);
-  fs_alive_begin();
+  fs_say_begun();
   if (c.local_default && fs_own_get(c.local_dir, true, local, sizeof(local)) == 0) c.local_dir = local;
   fs_run_prefer(c.local_default ? NULL : c.local_dir);
   struct fs_net *net = fs_net_mpi_open(&argc, &argv, &why);

@@ -49,8 +49,6 @@ static void guard_main(const struct fs_launch *l, int fd) {
     if (n < 0 && errno != EINTR) break;
     if (n != sizeof(word)) continue;
     if (word < 0) _exit(0);
-    if (word == 0) memset(pid, 0, sizeof(pid)); /* the daemons are started again */
-    if (word == 0) continue;
     pid[pid[0] ? 1 : 0] = word;
   }
   fs_job_end(l->job, l->run, false);

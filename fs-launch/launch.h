@@ -65,7 +65,6 @@ struct fs_launch_node {
   bool left;                                 /* its run directory is not empty after its bye */
   bool failed;                               /* it has reported why it cannot start */
   int killed;                                /* the signal that ended it, from mpirun */
-  uint64_t heard_ns;                         /* time of its last line */
   uint64_t stage_done, stage_total, staged, reused;
   uint64_t local, memory, cached; /* bytes of partitions and of memory; percentage read through the
                                      page cache */
@@ -148,10 +147,6 @@ struct fs_launch {
   bool daemons_ended, command_ended, command_running, stopping;
   bool starting;         /* the daemons start; COMMAND has not begun */
   int daemons_killed;    /* the signal that ended the daemons' mpirun */
-  bool lost, again;      /* lost: a daemon was lost during the start; again: this is the second
-                            start */
-  uint64_t looked_ns;    /* last check for a silent daemon */
-  uint64_t begun_ns;     /* when the last daemon began */
   uint64_t alone_ns;     /* when the daemons' mpirun was found dead before the daemons */
   int command_status;    /* from waitpid */
   int signal;            /* first signal that asks us to stop (SIGINT, SIGTERM ...); 0: none */
@@ -267,11 +262,8 @@ void fs_daemons_stop(struct fs_launch *l);
    they left. deaf: mpirun no longer receives commands. */
 void fs_daemons_last_words(struct fs_launch *l, bool deaf);
 void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size);
-/* start.c. Starts the daemons in two phases and runs --stage-in; once more if a daemon is lost
-   meanwhile. Returns 0 or the exit status. */
+/* start.c. Starts the daemons in two phases and runs --stage-in. Returns 0 or the exit status. */
 int fs_daemons_begin(struct fs_launch *l);
-/* Returns true if a daemon that had begun died or fell silent without a reason. */
-bool fs_start_lost(struct fs_launch *l);
 int fs_start_failed(struct fs_launch *l); /* tells the reason; returns the exit status */
 void fs_start_noise(struct fs_launch *l, const char *line);
 /* control.c. fs_control_line_in handles one line of a daemon. */
@@ -348,7 +340,6 @@ void fs_remote_end(struct fs_launch *l);
 
 /* rsh.c: remote shells of the daemons' mpirun, which may end late without ending the job. */
 void fs_rsh_ready(const struct fs_launch *l); /* the daemons serve from now on */
-void fs_rsh_not_ready(const struct fs_launch *l);
 /* Adds the parameter by which mpirun runs AGENT through fs-launch --rsh. Returns false if no
    parameter can express this. */
 bool fs_rsh_agent(const struct fs_launch *l, const char *agent, struct fs_words *w);

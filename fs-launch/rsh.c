@@ -28,11 +28,6 @@ void fs_rsh_ready(const struct fs_launch *l) {
   if (fd >= 0) close(fd);
 }
 
-void fs_rsh_not_ready(const struct fs_launch *l) {
-  char path[PATH_MAX];
-  if (ready_path(l, path, sizeof(path))) (void)unlink(path);
-}
-
 /* Returns true for one word: mpirun splits the agent at blanks, and at colons into alternatives. */
 static bool one_word(const char *text) {
   return text[0] != '\0' && strpbrk(text, " \t\n:") == NULL;

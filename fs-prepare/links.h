@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Helpers of the walk: where symlinks lead (links.c), and files whose size is 0 (pseudo.c). Any
-   thread may call them, each with its own struct fs_pseudo. */
+   thread may call them. */
 #ifndef FS_PREPARE_LINKS_H
 #define FS_PREPARE_LINKS_H
 
@@ -34,16 +34,8 @@ fs_err fs_ancestor_add(struct fs_ancestor **all, const struct fs_ancestor *up, c
                        const struct fs_ancestor **added);
 void fs_ancestors_free(struct fs_ancestor *all);
 
-/* Remembers the last file system that reports true sizes. */
-struct fs_pseudo {
-  bool known;
-  dev_t dev;
-};
-/*
- * Returns the problem with a file whose size is 0, or NULL. Files of /proc, /sys and some FUSE file
- * systems have bytes although their size is 0. The file is opened only if its file system is not
- * known to report true sizes.
- */
-const char *fs_pseudo_problem(struct fs_pseudo *seen, int dir, const char *name, const struct stat *st, int flags);
+/* Returns the problem with a file whose size is 0, or NULL. Files of /proc, /sys and some FUSE file
+   systems have bytes although their size is 0. */
+const char *fs_pseudo_problem(int dir, const char *name, const struct stat *st, int flags);
 
 #endif

@@ -50,7 +50,6 @@ struct walker {
   struct problem *problems;
   size_t nproblems, problem_room;
   struct fs_ancestor *ancestors;
-  struct fs_pseudo pseudo;
   uint64_t symlinks, outside; /* symlinks seen; those that lead out and are packed unchanged */
   char *example;              /* the first path of `outside` */
 };
@@ -199,7 +198,7 @@ static const char *file_problem(struct walker *w, int dir, const char *name, con
   if (!own && faccessat(dir, name, R_OK, AT_EACCESS | (p->followed ? 0 : AT_SYMLINK_NOFOLLOW)) < 0)
     return errno == EACCES ? "is not readable" : strerror(errno);
   if (st->st_size != 0 || st->st_blocks != 0) return NULL;
-  return fs_pseudo_problem(&w->pseudo, dir, name, st, p->followed ? 0 : O_NOFOLLOW);
+  return fs_pseudo_problem(dir, name, st, p->followed ? 0 : O_NOFOLLOW);
 }
 
 /* Handles one name in a directory: adds an item or a problem, or nothing if the name is

@@ -243,6 +243,8 @@ struct fs_daemon {
 /* ---- say.c: lines for the launcher, one write each; any thread ---- */
 void fs_say_text(const struct fs_daemon *d, const char *verb, const char *format, ...) FS_PRINTF(3, 4);
 void fs_say_line(struct fs_control_line *l);
+/* Says that this process is there, before MPI is initialised. */
+void fs_say_begun(void);
 /* Redirects all lines to the run directory, as mpirun has gone */
 void fs_say_aside(const struct fs_daemon *d);
 fs_err fs_say_begin(const struct fs_daemon *d, struct fs_control_line *l, const char *verb);
@@ -280,10 +282,6 @@ void fs_leases_look(struct fs_daemon *d);
 
 /* ---- thread.c ---- */
 fs_err fs_thread_start(void *(*main)(void *), void *arg);
-
-/* ---- alive.c: from before MPI is initialised until the daemon serves and has staged in ---- */
-void fs_alive_begin(void);
-void fs_alive_end(void);
 
 /* ---- worker.c ---- */
 fs_err fs_worker_start(struct fs_daemon *d);

@@ -267,7 +267,6 @@ static void fs_daemon_serve(struct fs_daemon *d) {
       fs_control_add_u64(&l, "reused", d->count.reused_bytes) == 0 && fs_memory_tell(d, &l) == 0) {
     fs_say_line(&l);
   }
-  if (!d->cfg->stage_in) fs_alive_end();
   while (fs_loop_round(d)) continue;
 }
 

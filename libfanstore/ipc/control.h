@@ -7,7 +7,6 @@
  *
  * daemon -> launcher (stdout of every rank)
  *   begun rank=K host=H pid=P           before MPI is initialised
- *   alive rank=K                        each second from then until it serves
  *   hello rank=K host=H pid=P job=J     MPI is up and the local directory is usable
  *     free=BYTES
  *   have rank=K dataset=D               partitions that are already staged there; one line per

@@ -31,13 +31,11 @@ static int64_t refuse_xattr(int route, const struct fs_found *f) {
     FS_PATH_SET(dirfd, path, walk, ours, FS_REAL(name) args);                                                          \
   }
 /* A wrapper of a call that makes a name. A virtual directory exists for these calls, too. */
-#define FS_NEW_NAME(name, params, args, dirfd, path, early, directory, output)                                         \
+#define FS_NEW_NAME(name, params, args, dirfd, path, directory, output)                                                \
   FS_EXPORT int name params {                                                                                          \
-    if (FS_UNLIKELY(fs_file_is_vdir(dirfd, path))) return fs_ret_int(early != 0 ? early : -EEXIST);                    \
+    if (FS_UNLIKELY(fs_file_is_vdir(dirfd, path))) return fs_ret_int(-EEXIST);                                         \
     FS_PATH_CALL(dirfd, path, FS_NOFOLLOW | FS_AS_IS | FS_MAKE,                                                        \
-                 early != 0                              ? early                                                       \
-                 : fs_file_may_make(route, f, directory) ? output                                                      \
-                                                         : fs_file_refuse_new(route, f, directory),                    \
+                 fs_file_may_make(route, f, directory) ? output : fs_file_refuse_new(route, f, directory),             \
                  FS_REAL(name) args);                                                                                  \
   }
 /* A wrapper of a call that removes a name, which is refused before the name is looked at. */
@@ -257,31 +255,14 @@ FS_REMOVE(unlinkat, (int d, const char *p, int flags), (d, p, flags), d, p, refu
 FS_REMOVE(rmdir, (const char *p), (p), AT_FDCWD, p, fs_file_remove(route, f, true))
 FS_REMOVE(remove, (const char *p), (p), AT_FDCWD, p, refuse_either(route, f))
 
-/* Returns what is wrong with a call before its path is looked at. */
-static int64_t bad_type(mode_t m) {
-  mode_t type = m & S_IFMT;
-  if (type == S_IFDIR) return -EPERM;
-  return type == 0 || type == S_IFREG || type == S_IFCHR || type == S_IFBLK || type == S_IFIFO || type == S_IFSOCK
-             ? 0
-             : -EINVAL;
-}
-static int64_t bad_target(const char *t) {
-  if (fs_bad_address(t)) return -EFAULT;
-  size_t n = strnlen(t, PATH_MAX);
-  return n == 0 ? -ENOENT : n == PATH_MAX ? -ENAMETOOLONG : 0;
-}
-
-FS_NEW_NAME(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, true, fs_output_mkdir(f, m))
-FS_NEW_NAME(mkdirat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, true, fs_output_mkdir(f, m))
-FS_NEW_NAME(mkfifo, (const char *p, mode_t m), (p, m), AT_FDCWD, p, 0, false, fs_nl_mknod(f, S_IFIFO | (m & 07777)))
-FS_NEW_NAME(mkfifoat, (int d, const char *p, mode_t m), (d, p, m), d, p, 0, false,
-            fs_nl_mknod(f, S_IFIFO | (m & 07777)))
-FS_NEW_NAME(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, bad_type(m), false, fs_nl_mknod(f, m))
-FS_NEW_NAME(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, bad_type(m), false,
-            fs_nl_mknod(f, m))
-FS_NEW_NAME(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, bad_target(t), false, fs_output_symlink(f, t))
-FS_NEW_NAME(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, bad_target(t), false,
-            fs_output_symlink(f, t))
+FS_NEW_NAME(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p, true, fs_output_mkdir(f, m))
+FS_NEW_NAME(mkdirat, (int d, const char *p, mode_t m), (d, p, m), d, p, true, fs_output_mkdir(f, m))
+FS_NEW_NAME(mkfifo, (const char *p, mode_t m), (p, m), AT_FDCWD, p, false, fs_nl_mknod(f, S_IFIFO | (m & 07777)))
+FS_NEW_NAME(mkfifoat, (int d, const char *p, mode_t m), (d, p, m), d, p, false, fs_nl_mknod(f, S_IFIFO | (m & 07777)))
+FS_NEW_NAME(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, false, fs_nl_mknod(f, m))
+FS_NEW_NAME(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, false, fs_nl_mknod(f, m))
+FS_NEW_NAME(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, false, fs_output_symlink(f, t))
+FS_NEW_NAME(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, false, fs_output_symlink(f, t))
 
 static int rename_at(int d, const char *a, int e, const char *b, unsigned flags) {
   fs_err err = fs_file_rename(d, a, e, b, flags);

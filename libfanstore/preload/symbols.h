@@ -144,24 +144,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
 
 #define FS_SYMBOLS_NOT_TTY(X) X(int, tcgetattr, (int fd, struct termios *t), (fd, t))
 
-/* No path of a dataset can be valid for these. */
-#define FS_SYMBOLS_REFUSE(X)                                                                                           \
-  X(int, acct, (const char *p), (p))                                                                                   \
-  X(int, swapon, (const char *p, int f), (p, f))                                                                       \
-  X(int, swapoff, (const char *p), (p))                                                                                \
-  X(int, chroot, (const char *p), (p))                                                                                 \
-  X(int, pivot_root, (const char *p, const char *q), (p, q))                                                           \
-  X(int, umount, (const char *p), (p))                                                                                 \
-  X(int, umount2, (const char *p, int f), (p, f))                                                                      \
-  X(int, mount, (const char *q, const char *p, const char *t, unsigned long f, const void *o), (q, p, t, f, o))        \
-  X(int, quotactl, (int c, const char *p, int i, char *a), (c, p, i, a))                                               \
-  X(int, open_tree, (int d, const char *p, unsigned f), (d, p, f))                                                     \
-  X(int, fspick, (int d, const char *p, unsigned f), (d, p, f))                                                        \
-  X(int, move_mount, (int e, const char *q, int d, const char *p, unsigned f), (e, q, d, p, f))                        \
-  X(int, mount_setattr, (int d, const char *p, unsigned f, struct mount_attr *a, size_t n), (d, p, f, a, n))           \
-  X(int, name_to_handle_at, (int d, const char *p, struct file_handle *h, int *m, int f), (d, p, h, m, f))             \
-  X(int, inotify_add_watch, (int fd, const char *p, uint32_t m), (fd, p, m))                                           \
-  X(int, fanotify_mark, (int fd, unsigned f, uint64_t m, int d, const char *p), (fd, f, m, d, p))
+#define FS_SYMBOLS_NOTIFY(X) X(int, inotify_add_watch, (int fd, const char *p, uint32_t m), (fd, p, m))
 
 /* libc uses the path or descriptor of these inside itself. */
 #define FS_SYMBOLS_NAMES(X)                                                                                            \
@@ -326,7 +309,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   FS_SYMBOLS_NOT_SOCKET(X)                                                                                             \
   FS_SYMBOLS_ADDRESS(X)                                                                                                \
   FS_SYMBOLS_NOT_TTY(X)                                                                                                \
-  FS_SYMBOLS_REFUSE(X)                                                                                                 \
+  FS_SYMBOLS_NOTIFY(X)                                                                                                 \
   FS_SYMBOLS_NAMES(X)                                                                                                  \
   FS_SYMBOLS_AIO(X)                                                                                                    \
   FS_SYMBOLS_XATTR(X)                                                                                                  \

@@ -5,19 +5,13 @@
  * differ from libc's and are adapted here: getcwd returns a length, and faccessat has no flags.
  */
 #include <sched.h>
-#include <sys/fanotify.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
-#include <sys/mount.h>
-#include <sys/quota.h>
-#include <sys/swap.h>
 #include <sys/time.h>
 #include <sys/xattr.h>
 
 #include "ipc/node.h"
 #include "preload/preload.h"
-
-int pivot_root(const char *, const char *);
 
 /* If the kernel does not know the directory, it is one of a dataset, or was removed. */
 static long sys_getcwd(char *buf, size_t n) {
@@ -194,22 +188,8 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_linkat, linkat((int)a, (const char *)b, (int)c, (const char *)d, (int)e))                                      \
   X(SYS_symlinkat, symlinkat((const char *)a, (int)b, (const char *)c))                                                \
   X(SYS_inotify_add_watch, inotify_add_watch((int)a, (const char *)b, (uint32_t)c))                                    \
-  X(SYS_fanotify_mark, fanotify_mark((int)a, (unsigned)b, (uint64_t)c, (int)d, (const char *)e))                       \
-  X(SYS_name_to_handle_at, name_to_handle_at((int)a, (const char *)b, (struct file_handle *)c, (int *)d, (int)e))      \
   X(SYS_io_submit, fs_io_submit((unsigned long)a, b, (struct iocb **)c))                                               \
   X(SYS_io_uring_setup, fs_io_uring_setup((unsigned)a, (void *)b))                                                     \
-  X(SYS_acct, acct((const char *)a))                                                                                   \
-  X(SYS_swapon, swapon((const char *)a, (int)b))                                                                       \
-  X(SYS_swapoff, swapoff((const char *)a))                                                                             \
-  X(SYS_chroot, chroot((const char *)a))                                                                               \
-  X(SYS_pivot_root, pivot_root((const char *)a, (const char *)b))                                                      \
-  X(SYS_mount, mount((const char *)a, (const char *)b, (const char *)c, (unsigned long)d, (const void *)e))            \
-  X(SYS_umount2, umount2((const char *)a, (int)b))                                                                     \
-  X(SYS_quotactl, quotactl((int)a, (const char *)b, (int)c, (char *)d))                                                \
-  X(SYS_open_tree, open_tree((int)a, (const char *)b, (unsigned)c))                                                    \
-  X(SYS_fspick, fspick((int)a, (const char *)b, (unsigned)c))                                                          \
-  X(SYS_move_mount, move_mount((int)a, (const char *)b, (int)c, (const char *)d, (unsigned)e))                         \
-  X(SYS_mount_setattr, mount_setattr((int)a, (const char *)b, (unsigned)c, (struct mount_attr *)d, (size_t)e))         \
   X(FS_SYS_SETXATTRAT, sys_newer(FS_SYS_SETXATTRAT, a, b, c, d, e, f))                                                 \
   X(FS_SYS_GETXATTRAT, sys_newer(FS_SYS_GETXATTRAT, a, b, c, d, e, f))                                                 \
   X(FS_SYS_LISTXATTRAT, sys_newer(FS_SYS_LISTXATTRAT, a, b, c, d, e, f))                                               \

@@ -43,7 +43,7 @@ static const char *const words[] = {"--job",
 
 /* In the daemon's place. */
 static struct fs_daemon_config told;
-void fs_alive_begin(void) {}
+void fs_say_begun(void) {}
 uint64_t fs_memory_all(void) {
   return 1ull << 30;
 }

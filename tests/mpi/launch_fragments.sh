@@ -37,7 +37,7 @@ dies() { # WHAT SIGNAL PROCESS
 }
 # A daemon, mpirun or fs-launch dies or stands still meanwhile.
 daemon_dies() { # SIGNAL
-  hold # the second ones do not get further either
+  hold
   dies "a daemon, $1" "$1" "$daemon"
   echo "ok - nothing is left of copies that are not whole: a daemon, $1"
 }
@@ -89,36 +89,6 @@ fs-launch: removed $id/.new-part-00001.stamp, left by a daemon that died" "$(sor
   echo "ok - clean removes them, and nothing else"
 }
 
-# mpirun is killed while they are made, once: the copies are made after all.
-mpirun_again() {
-  hold 60
-  kill -KILL "$(mpirun_of "$daemon")"
-  rm "$work/hold"
-  wait "$job" || fail "the job whose mpirun was killed at its start: $(cat "$work/err")"
-  grep -q "warning: the daemons' mpirun died of signal 9 while they started: all daemons are started again" "$work/err" || fail "$(cat "$work/err")"
-  echo "ok - mpirun is started again"
-}
-
-# What the end of the first daemons has broken off has not failed, and nobody is told of it.
-broken_off() {
-  mkdir "$work/large"
-  head -c 32M /dev/urandom >"$work/large/1"
-  head -c 32M /dev/urandom >"$work/large/2"
-  pack "$work/large" "$work/ds2" --partitions 2 --mount "$mnt"
-  rm -rf "$work/local"
-  touch "$work/hold"
-  FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$slow -x TEST_HOLD=$work/hold -x TEST_PIECE_MS=300" \
-    launch --dataset "$work/ds2" --emulate 2 -- true 2>"$work/err" &
-  job=$!
-  wait_until 60 copying
-  "$kill_daemon" 1 "$work/local"
-  rm "$work/hold"
-  wait "$job" || fail "$(cat "$work/err")"
-  grep warning "$work/err" >"$work/told"
-  one_line "$work/told" "warning: the daemon of node 1 .* died while it started(; .*)?: all daemons are started again"
-  echo "ok - what was broken off is no failure"
-}
-
 # Another job, and clean, beside one that copies.
 beside() {
   rm -rf "$work/local"
@@ -160,6 +130,6 @@ backing_directory() {
 
 first() { killed; mpirun_dies; }
 second() { stopped; cleans; }
-third() { launcher_dies; asked_to_end; mpirun_again; }
-fourth() { broken_off; beside; backing_directory; }
+third() { launcher_dies; asked_to_end; }
+fourth() { beside; backing_directory; }
 side_by_side eval first second third fourth

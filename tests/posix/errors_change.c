@@ -29,9 +29,6 @@ static void making(void) {
   R(mkdir(P(""), 0700));
   R(mkdir("", 0700));
   R(mknod(P("new"), S_IFREG | 0600, 0));
-  R(mknod(P("new"), S_IFDIR | 0600, 0));
-  R(mknod(P("new"), S_IFLNK | 0600, 0));
-  R(mknod(P("none/x"), S_IFDIR | 0600, 0));
   R(mknod(P("new"), S_IFCHR | 0600, makedev(1, 3)));
   R(mknod(P("new/"), S_IFREG | 0600, 0));
   R(mknod(P("f"), S_IFREG | 0600, 0));
@@ -42,8 +39,6 @@ static void making(void) {
   R(symlink("x", P("new/")));
   R(symlink("x", P("f")));
   R(symlink("x", P("dangling")));
-  R(symlink("", P("new")));
-  R(symlink("", P("f")));
   R(symlink("x", P("none/new")));
 }
 
@@ -170,26 +165,19 @@ static void renames(void) {
   R(rename(P("f/"), P("new")));
   R(rename(P("f"), O("new")));
   R(rename(P("none"), O("new")));
-  R(rename(P("f"), O("none/new")));
   R(rename(P("none/x"), O("none/new")));
   R(rename(O("file"), P("new")));
   R(rename(O("none"), P("new")));
-  R(rename(O("none/x"), P("new")));
   R(rename(O("file"), P("none/x")));
-  R(rename(O("file/x"), P("new")));
   R(rename(base, O("new")));
-  R(rename(O("file"), base));
   R(rename(base, P("new")));
   R(rename(P("d"), base));
-  R(rename("", P("new")));
-  R(rename(P("f"), ""));
   R(renameat2(AT_FDCWD, P("f"), AT_FDCWD, P("new"), RENAME_NOREPLACE));
   R(renameat2(AT_FDCWD, P("f"), AT_FDCWD, P("d"), RENAME_NOREPLACE));
   R(renameat2(AT_FDCWD, P("f"), AT_FDCWD, P("d/."), RENAME_NOREPLACE));
   R(renameat2(AT_FDCWD, P("f"), AT_FDCWD, P("d"), RENAME_EXCHANGE));
   R(renameat2(AT_FDCWD, P("f"), AT_FDCWD, P("d"), RENAME_EXCHANGE | RENAME_NOREPLACE));
   R(renameat2(AT_FDCWD, P("none/x"), AT_FDCWD, P("d"), 0x100));
-  R(renameat(AT_FDCWD, P("f"), -1, "x"));
   R(rename(O("file"), O("file2")));
   R(rename(O("file2"), O("file")));
 }
@@ -205,13 +193,9 @@ static void links(void) {
   R(link(P("d"), P("new")));
   R(link(P("dangling"), P("new")));
   R(link(P("f"), O("new")));
-  R(link(P("f"), O("file")));
-  R(link(P("f"), O("none/new")));
   R(link(P("none"), O("new")));
   R(link(O("file"), P("new")));
   R(link(O("file"), P("f")));
-  R(link(O("none"), P("new")));
-  R(link(O("none"), P("f")));
   R(link(O("file"), P("none/x")));
   R(linkat(AT_FDCWD, P("dangling"), AT_FDCWD, P("new"), AT_SYMLINK_FOLLOW));
   R(linkat(AT_FDCWD, P("f"), AT_FDCWD, P("new"), 0x40));

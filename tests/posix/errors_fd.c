@@ -184,17 +184,6 @@ static void controls(const char *kind, int fd) {
   R(fcntl(fd, F_GETLK, &lock));
   R(fcntl(fd, F_GETLK, at_address(0)));
   R(fcntl(fd, F_SETLK, at_address(0)));
-  R(fcntl(fd, F_SETLEASE, F_RDLCK));
-  R(fcntl(fd, F_GETLEASE));
-  R(fcntl(fd, F_SETLEASE, F_UNLCK));
-  R(fcntl(fd, F_SETLEASE, F_UNLCK));
-  R(fcntl(fd, F_SETLEASE, F_WRLCK));
-  R(fcntl(fd, F_SETLEASE, 99));
-  R(fcntl(fd, F_GETPIPE_SZ));
-  R(fcntl(fd, F_SETPIPE_SZ, 4096));
-  R(fcntl(fd, F_GETOWN));
-  R(fcntl(fd, F_GETSIG));
-  R(fcntl(fd, F_SETSIG, 1000));
   R(fcntl(fd, 9999));
   R(fcntl(fd, F_DUPFD, -1));
   R(fcntl(fd, F_DUPFD, 1 << 30));

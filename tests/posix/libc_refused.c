@@ -20,13 +20,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/fanotify.h>
 #include <sys/inotify.h>
 #include <sys/ipc.h>
-#include <sys/mount.h>
-#include <sys/quota.h>
 #include <sys/stat.h>
-#include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <termios.h>
@@ -35,49 +31,9 @@
 #include <wchar.h>
 #include <wordexp.h>
 
-int pivot_root(const char *, const char *);
-
 #include "calls.h"
 
 static int covers;
-
-static void by_path(void) {
-  ERR(EROFS, acct(P("a.txt")));
-  ERR(EROFS, swapon(P("a.txt"), 0));
-  ERR(EINVAL, swapoff(P("a.txt")));
-  ERR(EPERM, chroot(P("d")));
-  ERR(EINVAL, umount(P("d")));
-  ERR(EINVAL, umount2(P("d"), MNT_DETACH));
-  ERR(EPERM, mount("/", P("d"), NULL, MS_BIND, NULL));
-  ERR(EPERM, mount(P("d"), "/mnt", NULL, MS_BIND, NULL));
-  if (chdir("/") == 0) ERR(ENOENT, mount("none", "/no/such/directory", "tmpfs", 0, NULL)); /* "none" is no path */
-  ERR(EPERM, pivot_root(P("d"), P("d")));
-  ERR(ENOTBLK, quotactl(QCMD(Q_GETINFO, USRQUOTA), P("a.txt"), 0, NULL));
-  ERR(EPERM, open_tree(AT_FDCWD, P("d"), 0));
-  ERR(EPERM, fspick(AT_FDCWD, P("d"), 0));
-  ERR(EPERM, move_mount(AT_FDCWD, P("d"), AT_FDCWD, "/mnt", 0));
-  ERR(EPERM, mount_setattr(AT_FDCWD, P("d"), 0, NULL, 0));
-  ERR(ENOENT, chroot(P("none")));
-  ERR(ENOENT, umount(P("none")));
-  ERR(ENOTDIR, swapon(P("a.txt/x"), 0));
-  ERR(EPERM, syscall(SYS_chroot, P("d")));
-  ERR(EPERM, syscall(SYS_mount, "/", P("d"), NULL, MS_BIND, NULL));
-  ERR(EINVAL, syscall(SYS_umount2, P("d"), 0));
-}
-
-static void handles(void) {
-  struct file_handle *h = calloc(1, sizeof(*h) + MAX_HANDLE_SZ);
-  int id, fd = open(P("a.txt"), O_RDONLY), notify = fanotify_init(FAN_CLASS_NOTIF, O_RDONLY);
-  h->handle_bytes = MAX_HANDLE_SZ;
-  ERR(EOPNOTSUPP, name_to_handle_at(AT_FDCWD, P("a.txt"), h, &id, 0));
-  ERR(EOPNOTSUPP, name_to_handle_at(fd, "", h, &id, AT_EMPTY_PATH));
-  ERR(ENOENT, name_to_handle_at(AT_FDCWD, P("none"), h, &id, 0));
-  ERR(EOPNOTSUPP, syscall(SYS_name_to_handle_at, AT_FDCWD, P("a.txt"), h, &id, 0));
-  ERR(EOPNOTSUPP, fanotify_mark(notify, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, P("a.txt")));
-  ERR(EOPNOTSUPP, fanotify_mark(notify, FAN_MARK_ADD, FAN_OPEN, fd, NULL));
-  close(fd);
-  free(h);
-}
 
 /* Calls that this libc has no functions for. */
 static void by_number(void) {
@@ -308,8 +264,6 @@ int main(int argc, char **argv) {
   if (argc < 2) return 2;
   base = argv[1];
   covers = argc > 2;
-  by_path();
-  handles();
   by_number();
   walks();
   words();

@@ -166,7 +166,6 @@ static void control(const struct fix *f) {
   int on = 1, off = 0;
   CHECK(fs_file_ioctl(s, FIONBIO, &on) == 0 && (fs_file_fcntl(s, F_GETFL, 0) & O_NONBLOCK) != 0);
   CHECK(fs_file_ioctl(s, FIONBIO, &off) == 0 && (fs_file_fcntl(s, F_GETFL, 0) & O_NONBLOCK) == 0);
-  CHECK(fs_file_ioctl(s, FIOASYNC, &off) == 0 && fs_file_ioctl(s, FIOASYNC, &on) == -ENOTTY);
   CHECK(fs_file_advise(s, 0, 0, POSIX_FADV_WILLNEED) == 0 && fs_file_advise(s, 0, 0, 99) == -EINVAL);
 }
 static void test_control(void **state) {

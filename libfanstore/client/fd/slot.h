@@ -29,8 +29,6 @@
 #define FS_OFFSET_MASK ((1ull << FS_OFFSET_BITS) - 1)
 #define FS_OFFSET_TOKEN(offset) ((uint32_t)((offset) >> FS_OFFSET_BITS & 0xffff))
 
-#define FS_SLOT_LEASE 0x80000000u /* in `flags`: the file has a lease */
-
 enum fs_slot_kind { FS_SLOT_FREE, FS_SLOT_IDLE, FS_SLOT_FILE, FS_SLOT_DIR, FS_SLOT_PATH, FS_SLOT_CLOSED };
 
 struct fs_slot {

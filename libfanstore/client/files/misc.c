@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fcntl, ioctl, mmap and advice on open files of a dataset. Lock-free; see files.h. */
 #include <linux/fs.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,18 +35,6 @@ static int64_t set_lock(const struct fs_slot *s, const struct flock *lock) {
   }
 }
 
-/* Notes a lease for F_GETLEASE. A lease on a dataset's file is never broken. An output has none. */
-static int64_t set_lease(struct fs_slot *s, uint8_t kind, long arg) {
-  if (kind != FS_SLOT_FILE || fs_is_output(s->entry) || (arg != F_RDLCK && arg != F_WRLCK && arg != F_UNLCK))
-    return -EINVAL;
-  if (arg == F_WRLCK) return -EAGAIN;
-  if (arg == F_RDLCK)
-    atomic_fetch_or(&s->flags, FS_SLOT_LEASE);
-  else if (!(atomic_fetch_and(&s->flags, ~FS_SLOT_LEASE) & FS_SLOT_LEASE))
-    return -EAGAIN;
-  return 0;
-}
-
 static int64_t set_flags(struct fs_slot *s, long arg) {
   const uint32_t may_change = O_APPEND | O_ASYNC | O_DIRECT | O_NOATIME | O_NONBLOCK;
   uint32_t old = atomic_load(&s->flags);
@@ -58,7 +45,7 @@ static int64_t set_flags(struct fs_slot *s, long arg) {
 int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg) {
   uint8_t kind = atomic_load(&s->kind);
   if (kind == FS_SLOT_CLOSED) return -EBADF;
-  if (cmd == F_GETFL) return atomic_load(&s->flags) & ~FS_SLOT_LEASE;
+  if (cmd == F_GETFL) return atomic_load(&s->flags);
   if (kind == FS_SLOT_PATH) return -EBADF;
   switch (cmd) {
   case F_SETFL:
@@ -71,21 +58,6 @@ int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg) {
   case F_OFD_SETLK:
   case F_OFD_SETLKW:
     return set_lock(s, (const struct flock *)arg);
-  case F_SETLEASE:
-    return set_lease(s, kind, arg);
-  case F_GETLEASE:
-    return atomic_load(&s->flags) & FS_SLOT_LEASE ? F_RDLCK : F_UNLCK;
-  case F_GETPIPE_SZ:
-  case F_SETPIPE_SZ:
-    return -EBADF;
-  case F_NOTIFY: /* never tells anything, as a kernel that is built without it */
-    return kind == FS_SLOT_DIR ? -EINVAL : -ENOTDIR;
-  case F_SETSIG:
-    return arg < 0 || arg >= _NSIG ? -EINVAL : 0;
-  case F_SETOWN:
-  case F_GETOWN:
-  case F_GETSIG:
-    return 0;
   default:
     return -EINVAL;
   }
@@ -122,9 +94,6 @@ fs_err fs_file_ioctl(struct fs_slot *s, unsigned long request, void *arg) {
     else
       atomic_fetch_and(&s->flags, ~(uint32_t)O_NONBLOCK);
     return 0;
-  case FIOASYNC: /* a file that gives no signals refuses a change */
-    if (fs_bad_address(arg)) return -EFAULT;
-    return (*(const int *)arg != 0) == ((atomic_load(&s->flags) & O_ASYNC) != 0) ? 0 : -ENOTTY;
   case FICLONE: /* cloning into it: callers go on with read and write */
   case FICLONERANGE:
     return fs_slot_writable(s) == 0 ? -EXDEV : -EBADF;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What calls that would change a dataset get: EROFS, but first what the kernel finds wrong with the
- * call before it asks whether the file system may be written. The wrappers of preload/change.c call
- * this. Only calls with one of two names outside make a system call.
+ * What calls that would change a dataset get: EROFS, but first what is wrong with the call itself.
+ * The wrappers of preload/change.c call this.
  */
 #include <linux/fs.h>
 #include <unistd.h>
@@ -126,22 +125,6 @@ struct side {
   struct fs_found f;
 };
 
-/* Checks that the directory of a name outside is there, before anything is said of the other
-   name. */
-static fs_err check_parent(int dirfd, const char *path) {
-  char parent[PATH_MAX];
-  struct stat st;
-  size_t len = strlen(path);
-  if (len == 0) return -ENOENT;
-  if (len >= sizeof(parent)) return -ENAMETOOLONG;
-  memcpy(parent, path, len + 1);
-  while (len > 1 && parent[len - 1] == '/') len--;
-  while (len > 0 && parent[len - 1] != '/') len--;
-  if (len == 0) parent[len++] = '.';
-  parent[len] = '\0';
-  return fs_sys_fstatat(dirfd, parent, &st, 0);
-}
-
 static void look(int dirfd, const char *path, unsigned flags, struct side *s) {
   s->busy = false;
   s->route = fs_bad_address(path)           ? -EFAULT
@@ -170,28 +153,16 @@ static bool is_outside(const struct side *s) {
   return s->route == FS_OUTSIDE || s->route == FS_REDIRECT;
 }
 
-static fs_err check_side(const struct side *s, int dirfd, const char *path) {
-  if (s->route < 0) return s->route;
-  return s->route == FS_OUTSIDE && !s->busy ? check_parent(dirfd, path) : 0;
-}
-
-/* Answers a rename that would put something outside in a mount's place. */
-static fs_err rename_over(int dirfd, const char *path) {
-  struct stat st;
-  fs_err err = fs_sys_fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW);
-  return err != 0 ? err : S_ISDIR(st.st_mode) ? -EBUSY : -EISDIR;
-}
-
 static __attribute__((noinline)) fs_err rename_below(int from_dir, const char *from, int to_dir, const char *to,
                                                      unsigned flags) {
   struct side a, b;
   look(from_dir, from, FS_PARENT, &a);
   look(to_dir, to, FS_PARENT, &b);
   bool out_a = is_outside(&a), out_b = is_outside(&b);
-  if (out_a && out_b) return a.busy ? -EBUSY : b.busy ? rename_over(from_dir, from) : FS_OUTSIDE;
+  if (out_a && out_b) return a.busy || b.busy ? -EBUSY : FS_OUTSIDE;
   fs_err err = rename_flags(flags);
-  if (err == 0) err = check_side(&a, from_dir, from);
-  if (err == 0) err = check_side(&b, to_dir, to);
+  if (err == 0) err = FS_MIN(a.route, 0);
+  if (err == 0) err = FS_MIN(b.route, 0);
   if (err != 0) return err;
   if (out_a || out_b || !one_place(&a, &b)) return -EXDEV;
   if (is_dot(&a)) return -EBUSY;
@@ -211,34 +182,18 @@ fs_err fs_file_rename(int from_dir, const char *from, int to_dir, const char *to
   return rename_below(from_dir, from, to_dir, to, flags);
 }
 
-static fs_err check_link_source(int dirfd, const char *path, int flags, struct side *a) {
-  struct stat st;
-  if (path[0] == '\0' && (flags & AT_EMPTY_PATH)) return 0;
-  look(dirfd, path, flags & AT_SYMLINK_FOLLOW ? 0 : FS_NOFOLLOW, a);
-  if (a->route < 0) return a->route;
-  if (a->route == FS_NEW) return -ENOENT;
-  if (a->route == FS_REDIRECT && (a->f.out.id != 0 || fs_nl_is(&a->f))) a->route = FS_IN;
-  if (a->route == FS_IN) return 0;
-  return fs_sys_fstatat(dirfd, a->route == FS_REDIRECT ? a->f.real : path, &st,
-                        flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW);
-}
-
 static __attribute__((noinline)) fs_err refuse_link(int from_dir, const char *from, int to_dir, const char *to,
                                                     int flags) {
   struct side a = {.route = FS_OUTSIDE}, b;
-  struct stat st;
-  if (fs_bad_address(from) || fs_bad_address(to)) return -EFAULT;
   if (flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)) return -EINVAL;
-  fs_err err = check_link_source(from_dir, from, flags, &a);
+  bool empty = !fs_bad_address(from) && from[0] == '\0' && (flags & AT_EMPTY_PATH);
+  if (!empty) look(from_dir, from, flags & AT_SYMLINK_FOLLOW ? 0 : FS_NOFOLLOW, &a);
   look(to_dir, to, FS_NOFOLLOW | FS_AS_IS, &b);
-  bool out = is_outside(&b);
-  if (out && a.route != FS_IN && err == 0) return FS_OUTSIDE;
-  if (err != 0) return err;
-  if (!out) return fs_file_may_make(b.route, &b.f, false) ? -EPERM : fs_file_refuse_new(b.route, &b.f, false);
-  const char *path = b.route == FS_REDIRECT ? b.f.real : to;
-  err = check_parent(to_dir, path);
-  if (err != 0) return err;
-  return fs_sys_fstatat(to_dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ? -EEXIST : -EXDEV;
+  bool real = a.route == FS_OUTSIDE || (a.route == FS_REDIRECT && a.f.out.id == 0 && !fs_nl_is(&a.f));
+  if (real && is_outside(&b)) return FS_OUTSIDE;
+  if (a.route < 0 || a.route == FS_NEW) return a.route == FS_NEW ? -ENOENT : a.route;
+  if (is_outside(&b)) return -EXDEV;
+  return fs_file_may_make(b.route, &b.f, false) ? -EPERM : fs_file_refuse_new(b.route, &b.f, false);
 }
 
 fs_err fs_file_refuse_link(int from_dir, const char *from, int to_dir, const char *to, int flags) {

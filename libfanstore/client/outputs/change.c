@@ -41,7 +41,8 @@ fs_err fs_output_mkdir(const struct fs_found *f, mode_t mode) {
 }
 
 fs_err fs_output_symlink(const struct fs_found *f, const char *target) {
-  return make(f, S_IFLNK | 0777, target);
+  size_t n = strnlen(target, PATH_MAX);
+  return n == 0 ? -ENOENT : n == PATH_MAX ? -ENAMETOOLONG : make(f, S_IFLNK | 0777, target);
 }
 
 /* ---- removing and renaming ---- */

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,6 +21,18 @@ static _Atomic int aside = STDOUT_FILENO;
 
 void fs_say_line(struct fs_control_line *l) {
   if (fs_control_end(l) == 0) (void)fs_write_full(atomic_load(&aside), l->text, l->len);
+}
+
+void fs_say_begun(void) {
+  struct fs_control_line l;
+  char host[256] = "?";
+  uint64_t rank;
+  const char *text = getenv("OMPI_COMM_WORLD_RANK");
+  if (!text || fs_parse_u64(text, 0, FS_MAX_NODES - 1, &rank) < 0) return;
+  gethostname(host, sizeof(host) - 1);
+  if (fs_control_begin(&l, "begun") == 0 && fs_control_add_u64(&l, "rank", rank) == 0 &&
+      fs_control_add(&l, "host", host) == 0 && fs_control_add_u64(&l, "pid", (uint64_t)getpid()) == 0)
+    fs_say_line(&l);
 }
 
 void fs_say_aside(const struct fs_daemon *d) {

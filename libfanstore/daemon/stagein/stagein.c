@@ -196,7 +196,6 @@ static void fs_in_say(struct fs_stagein *in) {
     (void)fs_control_add_u64(&l, "end", 1);
   }
   fs_say_line(&l);
-  if (in->ended) fs_alive_end();
 }
 
 static void fs_in_end(struct fs_stagein *in) {

@@ -89,8 +89,8 @@ nowhere_else() {
   grep -q "^fanstore: $mnt/.*cannot be read, not from node $(victim) (.*) and not from $work/ds/part-.*(no such file" "$work/err" ||
     why='not told'
 }
-lost_at_start() { # SIGNAL LINE
-  at_start "$1" "$2" "$(victim)" "$work/local" daemon "$(victim)" -- --emulate 4
+lost_at_start() { # SIGNAL LINE: N is the node
+  at_start "$1" "${2/N/$(victim)}" "$work/local" daemon "$(victim)" -- --emulate 4 --start-timeout 10
 }
 # COMMAND's last act, or, in every other try, shortly after it. How long fs-launch's own end takes is told.
 at_end() { # SIGNAL
@@ -123,8 +123,8 @@ fault 'kill -9 of mpirun' 1 no_mpirun
 fault 'kill -9 of a daemon, no shared copy, --replicas 2' 1 without_shared KILL both --replicas 2
 fault 'a daemon stops, no shared copy, --replicas 2' 0 without_shared STOP both --replicas 2
 fault 'kill -9 of a daemon, nothing else has its data' 1 nowhere_else
-fault 'kill -9 of a daemon while the job starts' 1 lost_at_start KILL 'died.* while it started'
-fault 'a daemon stops while the job starts' 1 lost_at_start STOP 'said nothing for [0-9]* s while it started'
+fault 'kill -9 of a daemon while the job starts' 1 lost_at_start KILL 'the daemon of node N (.*) died.* while it started'
+fault 'a daemon stops while the job starts' 1 lost_at_start STOP 'no answer from .* within 10 s'
 fault 'kill -9 of a daemon while the job ends' 1 at_end KILL
 fault 'a daemon stops while the job ends' 1 at_end STOP
 mv "$work/ds" "$work/plain"

@@ -139,10 +139,10 @@ finish() {
 }
 
 # A daemon gets SIGNAL before COMMAND begins, a little later in each try: before MPI is up, between hello and go, while partitions are
-# staged. All are started again, and LINE says why. A signal that comes too late is tried again.
-at_start() { # SIGNAL LINE NODE LOCAL-DIRECTORIES PID-OF-VICTIM... [-- OPTION...]
-  local signal=$1 line="warning: the daemon of node $3 (.*) $2\(; .*\)\?: all daemons are started again" local=$4 pid_of=() pid again i
-  shift 4
+# staged. The job ends before COMMAND begins, and LINE says why. A signal that comes too late is tried again.
+at_start() { # SIGNAL LINE LOCAL-DIRECTORIES PID-OF-VICTIM... [-- OPTION...]
+  local signal=$1 line=$2 local=$3 pid_of=() pid again i
+  shift 3
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     pid_of+=("$1")
     shift
@@ -161,11 +161,15 @@ at_start() { # SIGNAL LINE NODE LOCAL-DIRECTORIES PID-OF-VICTIM... [-- OPTION...
     [ "$again" -gt 1 ] || sleep "0.$(printf %03d $((try % 4 * 40)))"
     kill "-$signal" "$pid" 2>/dev/null || :
     finish
-    if grep -q "$line" "$work/err"; then return 0; fi
+    if grep -q "^fs-launch: $line" "$work/err"; then
+      [ ! -e "$work/ran" ] || why='COMMAND has run'
+      expect_end=125 expect_errors=1 # no reader has run
+      return 0
+    fi
     [ "$errors $end $left" = '0 0 0' ] && [ -e "$work/ran" ] || break
     echo "$again: too late"
   done
-  why='not started again'
+  why='not told'
 }
 
 try_failed() { # FUNCTION ARG...
